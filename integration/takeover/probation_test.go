@@ -81,10 +81,10 @@ func (p *probationer) loadNFTables() {
 	})
 	for _, f := range model.Families {
 		p.run(fmt.Sprintf(`table %s kube-proxy {
-			chain services { %s }
-			chain nat-prerouting { type nat hook prerouting priority dstnat; jump services; }
-			chain nat-output { type nat hook output priority -100; jump services; }
-			chain nat-postrouting { type nat hook postrouting priority srcnat; ct status dnat masquerade; }
+			chain their-services { %s }
+			chain their-prerouting { type nat hook prerouting priority dstnat; jump their-services; }
+			chain their-output { type nat hook output priority -100; jump their-services; }
+			chain their-postrouting { type nat hook postrouting priority srcnat; ct status dnat masquerade; }
 		}`, nft.FamilyName(f), nat[f]), "nft", "-f", "-")
 	}
 }
@@ -119,12 +119,16 @@ func (p *probationer) awaitExit(d *daemon.Daemon, code int) {
 	}
 }
 
-// expect checks which of the rules translate packets, and what is stored.
-func (p *probationer) expect(when string, theirs, ours bool, state string) {
+// expect checks what is in the kernel: whether kube-proxy's rules are, and are suspended,
+// whether ours are, and what is stored.
+func (p *probationer) expect(when string, b backend, theirs, suspended, ours bool, state string) {
 	p.t.Helper()
-	found := p.find()
-	if awake, suspended := len(found.Awake()), len(found.Suspended()); awake > 0 != theirs || awake > 0 && suspended > 0 {
-		p.t.Errorf("%s: of kube-proxy's rules %d are awake and %d suspended", when, awake, suspended)
+	listing := p.listing(b)
+	if has := strings.Contains(listing, "KUBE-SERVICES") || strings.Contains(listing, "their-services"); has != theirs {
+		p.t.Errorf("%s: kube-proxy's rules exist: %t", when, has)
+	}
+	if are := strings.Contains(listing, kubeproxy.SuspendComment); are != suspended {
+		p.t.Errorf("%s: kube-proxy's rules are suspended: %t", when, are)
 	}
 	if has := strings.Contains(p.run("", "nft", "list", "tables"), "table ip kube-vmap\n"); has != ours {
 		p.t.Errorf("%s: our table exists: %t", when, has)
@@ -146,29 +150,33 @@ func (p *probationer) fault() string {
 }
 
 // TestTakeoverCanBeUndoneAndRepeated has clients connect all the time, over all protocols and
-// both families, from kube-proxy's rules to the end of the second probation.
+// both families, from kube-proxy's rules to the end of the second probation. The tests with the
+// real kube-proxy in integration/cluster do the same in iptables mode.
 func TestTakeoverCanBeUndoneAndRepeated(t *testing.T) {
-	for mode, load := range map[string]func(*probationer){
-		"nftables":     (*probationer).loadNFTables,
-		"iptables-nft": func(p *probationer) { p.loadIPTables(nftBackend) },
+	for mode, tc := range map[string]struct {
+		load    func(*probationer)
+		backend backend
+	}{
+		"nftables":        {(*probationer).loadNFTables, nftBackend},
+		"iptables-legacy": {func(p *probationer) { p.loadIPTables(legacyBackend) }, legacyBackend},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			p := newProbationer(t)
-			load(p)
-			theirs := counts.ReplaceAllString(p.listing(nftBackend), "")
+			tc.load(p)
+			theirs := counts.ReplaceAllString(p.listing(tc.backend), "")
 			load := clients.Start(t, p.lab, p.services[:1], clients.Options{Pod: p.lab.Pods[2], Pace: 10 * time.Millisecond, AllFlows: true})
 
 			d := p.start()
 			d.AwaitMessage(suspendedMessage)
-			p.expect("in the probation", false, true, "probation until=")
+			p.expect("in the probation", tc.backend, true, true, true, "probation until=")
 			if got := p.problems(); !strings.Contains(got, "rules are suspended until") {
 				t.Errorf("the problems are %q", got)
 			}
 			d.Kill()
-			p.expect("after SIGKILL", false, true, "probation until=")
+			p.expect("after SIGKILL", tc.backend, true, true, true, "probation until=")
 			d = p.start()
-			p.expect("after a restart", false, true, "probation until=")
+			p.expect("after a restart", tc.backend, true, true, true, "probation until=")
 
 			p.run(p.fault(), "nft", "-f", "-")
 			p.awaitExit(d, exit.Returned)
@@ -176,26 +184,49 @@ func TestTakeoverCanBeUndoneAndRepeated(t *testing.T) {
 			if !strings.Contains(entry["reason"], "default/kubernetes:p-tcp at ") {
 				t.Errorf("the reason is %q", entry["reason"])
 			}
-			p.expect("when returned", true, false, "returned at=")
+			p.expect("when returned", tc.backend, true, false, false, "returned at=")
 			p.run("delete table inet fault", "nft", "-f", "-")
 			again := daemon.Launch{Node: p.lab.Node, Folder: p.folder, Problems: true}.Start(t)
 			p.awaitExit(again, exit.Returned)
-			p.expect("after another start", true, false, "returned at=")
+			p.expect("after another start", tc.backend, true, false, false, "returned at=")
 
 			if out := daemon.Run(t, p.host, "cleanup"); out.ExitCode != 0 {
 				t.Errorf("cleanup: %s", out)
 			}
-			p.expect("after the cleanup", true, false, "")
-			same(t, "listings before and after", counts.ReplaceAllString(p.listing(nftBackend), ""), theirs)
+			p.expect("after the cleanup", tc.backend, true, false, false, "")
+			same(t, "listings before and after", counts.ReplaceAllString(p.listing(tc.backend), ""), theirs)
 
 			d = p.start("--probation=1s", "--kube-proxy-marker=always")
 			d.AwaitMessage(removedMessage)
-			p.expect("after the second probation", false, true, "")
+			p.expect("after the second probation", tc.backend, false, false, true, "")
 			if found := p.find(); len(found.Parts) > 0 || len(found.Markers) != len(model.Families) {
 				t.Errorf("found %+v", found)
 			}
 			load.Stop(t, 300)
 			d.Stop()
+		})
+	}
+}
+
+// TestMarkerIsLeftWhereCalicoLooksForIt has kube-proxy in nftables mode and in another one.
+func TestMarkerIsLeftWhereCalicoLooksForIt(t *testing.T) {
+	for _, tc := range []struct {
+		mode, calico string
+		want         bool
+	}{{"nftables", "calico", true}, {"nftables", "other", false}, {"iptables", "calico", false}} {
+		t.Run(tc.mode+" beside "+tc.calico, func(t *testing.T) {
+			t.Parallel()
+			p := newProbationer(t)
+			if tc.mode == "nftables" {
+				p.loadNFTables()
+			} else {
+				p.loadIPTables(nftBackend)
+			}
+			p.run("table ip "+tc.calico+" { chain c { }; }", "nft", "-f", "-")
+			p.start("--probation=0s").AwaitMessage(removedMessage)
+			if found := p.find(); len(found.Parts) > 0 || found.HasMarker(model.IPv4) != tc.want || found.HasMarker(model.IPv6) != tc.want {
+				t.Errorf("found %+v", found)
+			}
 		})
 	}
 }

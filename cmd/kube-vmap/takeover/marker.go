@@ -51,7 +51,7 @@ func missingMarkers(found *kubeproxy.Found) (b nft.Batch) {
 // is wanted later: Calico may come at any time.
 func (t *Takeover) watch(ctx context.Context) {
 	for sleep(ctx, watchPeriod) {
-		r, err := t.system.find(ctx)
+		r, err := t.system.findNFT()
 		switch {
 		case err != nil:
 			t.Log.Debug("cannot read kube-proxy's rules", "err", err)

@@ -34,11 +34,16 @@ type fake struct {
 
 func (f *fake) other([]uint16) string { return f.otherWhy }
 
-func (f *fake) find(context.Context) (rules, error) {
+func (f *fake) find(ctx context.Context) (rules, error) {
+	if ctx.Err() != nil {
+		return rules{}, ctx.Err() // as where it runs programs
+	}
 	found := f.found
 	found.Parts = append([]kubeproxy.Part(nil), f.found.Parts...)
 	return rules{nft: &found}, nil
 }
+
+func (f *fake) findNFT() (rules, error) { return f.find(f.t.Context()) }
 
 func (f *fake) setSuspended(to bool) {
 	for i := range f.found.Parts {

@@ -14,11 +14,17 @@ import (
 
 // A system is the node that is taken over.
 type system interface {
+	reader
+	changer
+}
+
+type reader interface {
 	// other returns why another proxy seems to run; empty if none does.
 	other(ports []uint16) string
 	// find returns kube-proxy's rules.
 	find(context.Context) (rules, error)
-	changer
+	// findNFT returns those in nf_tables, which takes no other programs.
+	findNFT() (rules, error)
 }
 
 // A changer changes kube-proxy's rules.
@@ -65,6 +71,11 @@ func names(parts []kubeproxy.Part) (out []string) {
 type node struct{ Config }
 
 func (n *node) find(ctx context.Context) (rules, error) { return findRules(ctx) }
+
+func (n *node) findNFT() (r rules, err error) {
+	r.nft, err = kubeproxy.Find(0)
+	return r, err
+}
 
 func findRules(ctx context.Context) (r rules, err error) {
 	if r.nft, err = kubeproxy.Find(0); err != nil {

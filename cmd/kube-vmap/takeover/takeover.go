@@ -106,7 +106,7 @@ func (t *Takeover) Run(ctx context.Context, p Proxy) error {
 		return failure
 	}
 	t.ready.Store(true)
-	for t.awaitAlone(ctx) {
+	for ctx.Err() == nil && t.awaitAlone(ctx) {
 		outcome, failure := t.probation(ctx, p)
 		switch {
 		case failure != nil:
