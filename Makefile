@@ -2,8 +2,11 @@
 
 VERSION  := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 30s
-KERNELS  ?= 6.1 6.12
-# Regular expressions of packages and tests for test-kernels; empty means all.
+# The architecture of test-kernels' machines, amd64 or arm64, and their kernels.
+ARCH     ?= amd64
+KERNELS  ?= $(if $(filter amd64,$(ARCH)),6.1 6.12,6.12)
+# Regular expressions of packages and tests for test-kernels; empty means all, on arm64 a
+# sample.
 SUITES   ?=
 TESTS    ?=
 
@@ -80,12 +83,19 @@ beside: ## tests beside other programs of a node, also those that CI has no time
 	@ALL=1 .ci/other-programs
 	.ci/with-program .ci/gotest -count=1 -run Beside ./integration/matrix
 
-test-kernels: ## tests with packets and of the rule set on Debian's KERNELS under qemu; SUITES and TESTS choose some
+test-kernels: ## tests with packets and of the rule set on Debian's KERNELS under qemu; SUITES, TESTS and ARCH choose
+ifeq ($(ARCH),amd64)
 	@.ci/setup nft ip iptables ipvsadm qemu-system-x86_64 depmod xz
 	@.ci/nft-versions
-	@.ci/kernels $(KERNELS)
+else
+	@.ci/setup qemu-system-aarch64 depmod xz
+	go -C deploy/image build -o ../../bin/make-image .
+	bin/make-image -release -arch '$(ARCH)' -version '$(VERSION)' -out bin/image-$(ARCH) >/dev/null
+endif
+	@ARCH='$(ARCH)' .ci/kernels $(KERNELS)
 	go build -o bin/test-kernels ./integration/kernels
-	RUN=bin/test-kernels .ci/gotest -suites '$(SUITES)' -run '$(TESTS)' $(KERNELS)
+	RUN=bin/test-kernels .ci/gotest -arch '$(ARCH)' $(if $(filter amd64,$(ARCH)),,-program bin/image-$(ARCH)/kube-vmap-linux-$(ARCH)) \
+		-suites '$(SUITES)' -run '$(TESTS)' $(KERNELS)
 
 test-nft: ## listings are read and reload with nft 0.9.8 (no crash), 1.0.6 and 1.1.3 (root)
 	@.ci/setup nft

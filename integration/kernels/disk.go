@@ -20,18 +20,20 @@ var environment = []string{
 }
 
 // makeDisk writes all files of a machine.
-func (m machine) makeDisk(path string, chosen []suite, args func(suite) []string) error {
+func (m machine) makeDisk(path string, chosen []suite) error {
 	a, err := newArchive(path)
 	if err != nil {
 		return err
 	}
+	// First, because they may make /lib and /sbin links.
+	a.fail(addPrograms(a, m.kernel))
 	a.copy("/init", filepath.Join(m.dir, guest))
 	a.link("/sbin/modprobe", "/init")
 	a.copy(program, filepath.Join(m.dir, proxy))
-	p := plan.Plan{Settings: environment}
+	p := plan.Plan{Talk: m.talk, Settings: environment}
 	for _, s := range chosen {
 		at := "/" + s.name
-		p.Suites = append(p.Suites, plan.Suite{Package: module + s.name, Dir: at, Args: args(s)})
+		p.Suites = append(p.Suites, plan.Suite{Package: module + s.name, Dir: at, Args: s.args()})
 		a.copy(filepath.Join(at, plan.Program), filepath.Join(m.dir, s.program()))
 		for _, data := range append([]string{filepath.Join(s.name, "testdata")}, s.reads...) {
 			if exists(data) {
@@ -39,15 +41,9 @@ func (m machine) makeDisk(path string, chosen []suite, args func(suite) []string
 			}
 		}
 	}
-	for _, release := range []string{"bullseye", "trixie"} { // tests expect other versions of nft here
-		if dir := filepath.Join(".cache/nft", release); exists(dir) {
-			a.copy("/"+dir, dir)
-		}
-	}
 	text, err := json.Marshal(p)
 	a.fail(err)
 	a.text(plan.Path, string(text))
-	a.fail(addPrograms(a))
 	a.fail(addModules(a, m.kernel))
 	return a.close()
 }

@@ -100,6 +100,85 @@ func TestModulesIncludeDependenciesButNotSCTP(t *testing.T) {
 	}
 }
 
+func TestOtherArchitecturesRunASample(t *testing.T) {
+	for _, tt := range []struct {
+		arch, suites, tests string
+		want                string // the flag that chooses tests of integration/matrix; "-" if it does not run
+		demo                bool
+	}{
+		{"amd64", "", "", "", true},
+		{"amd64", "", "TestMatrix", "-test.run=TestMatrix", false},
+		{"amd64", "lab", "", "-", false},
+		{"arm64", "", "", "-test.run=^Test(Matrix|", true},
+		{"arm64", "matrix", "", "", false},
+		{"arm64", "demo", "", "-", true},
+		{"arm64", "", "TestMatrix", "-test.run=TestMatrix", false},
+	} {
+		o := options{arch: tt.arch, suites: regexp.MustCompile(tt.suites), tests: regexp.MustCompile(tt.tests)}
+		got, demo := "-", false
+		for _, s := range o.chosen() {
+			switch s.name {
+			case "integration/matrix":
+				got = strings.Join(slices.DeleteFunc(s.args(), func(arg string) bool { return !strings.HasPrefix(arg, "-test.run") }), "")
+			case "integration/demo":
+				demo = true
+			}
+		}
+		if !strings.HasPrefix(got, tt.want) || tt.want == "" && got != "" || demo != tt.demo {
+			t.Errorf("%s, suites %q, tests %q: %q, demo %v; want %q, %v", tt.arch, tt.suites, tt.tests, got, demo, tt.want, tt.demo)
+		}
+	}
+}
+
+func TestFetchedProgramsReplaceThoseOfThisMachine(t *testing.T) {
+	kernel := t.TempDir()
+	for name, content := range map[string]string{"usr/sbin/nft": "fetched", "usr/lib/ld.so": "loader"} {
+		file := filepath.Join(kernel, "programs", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"lib", "sbin"} {
+		if err := os.Symlink("usr/"+name, filepath.Join(kernel, "programs", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	disk := filepath.Join(t.TempDir(), "disk")
+	a, err := newArchive(disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(addPrograms(a, kernel), a.close()); err != nil {
+		t.Fatal(err)
+	}
+	to := unpack(t, disk)
+	for name, want := range map[string]string{"usr/sbin/nft": "fetched", "sbin/nft": "fetched", "lib/ld.so": "loader"} {
+		if got, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, want)
+		}
+	}
+	if exists(filepath.Join(to, "usr/bin/nft")) {
+		t.Error("nft of this machine is there, too")
+	}
+}
+
+func TestProgramOfTheImageIsTested(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "kube-vmap-linux-arm64")
+	if err := os.WriteFile(program, []byte("shipped"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := useProgram(program, filepath.Join(dir, proxy)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, proxy)); err != nil || string(got) != "shipped" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := useProgram(filepath.Join(dir, "missing"), filepath.Join(dir, "other")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v, want an error for a missing file", err)
+	}
+}
+
 func TestRelayReturnsTheMachineResult(t *testing.T) {
 	for _, tt := range []struct {
 		says, want string // want is the error, or none

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,22 +20,21 @@ import (
 
 // machine is a virtual machine for one kernel.
 type machine struct {
+	platform
 	kernel string // the folder of vmlinuz and modules
 	dir    string // of the built programs and the machine's files
 }
 
-// qemu is the command line of every machine. It does not use KVM, so that it runs
+// qemu are the arguments for every machine. It does not use KVM, so that it runs
 // everywhere. It has one processor: with several, a waiting one would use up the virtual
-// clock. cmpxchg16b is disabled: qemu 7.2 emulates it such that Linux 6.12 crashes if a
-// timer interrupts it.
+// clock.
 var qemu = []string{
-	"-accel", "tcg", "-icount", "shift=0,sleep=off", "-cpu", "max,cx16=off", "-smp", "1", "-m", "3072",
+	"-accel", "tcg", "-icount", "shift=0,sleep=off", "-smp", "1", "-m", "3072",
 	"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 }
 
-// commandLine is the kernel's command line: a panic ends the machine, and the clock is
-// that of qemu.
-const commandLine = "console=ttyS0 loglevel=5 panic=-1 oops=panic nokaslr mitigations=off tsc=reliable clocksource=tsc"
+// commandLine is the kernel's command line on every machine: a panic ends it.
+const commandLine = "loglevel=5 panic=-1 oops=panic nokaslr mitigations=off"
 
 var (
 	errHung     = errors.New("the machine did not finish its suites in time")
@@ -50,14 +50,15 @@ var complaint = regexp.MustCompile(`\[ cut here \]|BUG:|WARNING: CPU|Oops:|Call 
 // run boots the machine, prints the output of its tests, and waits for its end.
 func (m machine) run(ctx context.Context, chosen []suite, o options) error {
 	disk, console := filepath.Join(m.dir, "disk"), filepath.Join(m.dir, "console")
-	if err := m.makeDisk(disk, chosen, func(s suite) []string { return s.args(o.tests) }); err != nil {
+	if err := m.makeDisk(disk, chosen); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, errHung)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", append(qemu,
-		"-kernel", filepath.Join(m.kernel, "vmlinuz"), "-initrd", disk, "-append", commandLine,
-		"-serial", "file:"+console, "-chardev", "stdio,id=talk,signal=off", "-serial", "chardev:talk")...)
+	cmd := exec.CommandContext(ctx, m.qemu, slices.Concat(qemu, m.args, []string{
+		"-kernel", filepath.Join(m.kernel, "vmlinuz"), "-initrd", disk, "-append", commandLine + " " + m.commandLine,
+		"-serial", "file:" + console, "-chardev", "stdio,id=talk,signal=off", m.talkOption, m.talkValue,
+	})...)
 	cmd.Stderr, cmd.WaitDelay = os.Stderr, time.Second
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -6,11 +6,12 @@
 //	kernels 6.1 6.12             boots them, one after the other
 //	kernels -suites matrix 6.1   runs only some of the tests
 //	kernels -bench sticky 6.1    runs a part of the bench instead
+//	kernels -arch arm64 6.12     emulates another processor
 //
 //	    here                                  in the machine
 //	    suites, kube-vmap, nft, ip  --cpio--> guest, the first process
-//	    output of the tests        <--ttyS1-- runs each suite in its folder
-//	    printed after a failure    <--ttyS0-- the kernel's messages
+//	    output of the tests       <--serial-- runs each suite in its folder
+//	    printed after a failure   <--serial-- the kernel's messages
 //
 // The machine's clock counts executed instructions: slow emulation does not make
 // anything late, and idle time is skipped. So tests have the same timeouts as on real
@@ -40,6 +41,7 @@ type options struct {
 	suites, tests *regexp.Regexp
 	limit         time.Duration
 	cache, bench  string
+	arch, program string
 }
 
 func run() int {
@@ -49,10 +51,15 @@ func run() int {
 	flag.StringVar(&o.bench, "bench", "", "instead of tests, the parts of integration/bench whose name matches this `regexp`")
 	flag.DurationVar(&o.limit, "limit", 90*time.Minute, "how long a machine may take")
 	flag.StringVar(&o.cache, "kernels", ".cache/kernels", "the `folder` of kernels")
+	flag.StringVar(&o.arch, "arch", "amd64", "the machines' `architecture`, amd64 or arm64")
+	flag.StringVar(&o.program, "program", "", "the kube-vmap `file` to test, instead of one that is built with a version that tests expect")
 	flag.Parse()
 	var err error
 	if o.suites, err = regexp.Compile(*suites); err == nil {
 		o.tests, err = regexp.Compile(*tests)
+	}
+	if _, known := platforms[o.arch]; err == nil && !known {
+		err = fmt.Errorf("unknown architecture %q", o.arch)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "kernels:", err)
@@ -82,7 +89,7 @@ func bootAll(ctx context.Context, o options, kernels []string) (err error) {
 	for _, name := range kernels {
 		fmt.Printf("# Linux %s\n", name)
 		began := time.Now()
-		m := machine{kernel: filepath.Join(o.cache, name), dir: dir}
+		m := machine{platform: platforms[o.arch], kernel: filepath.Join(o.cache, name+platforms[o.arch].suffix), dir: dir}
 		err := m.run(ctx, chosen, o)
 		fmt.Printf("Linux %s: %d suites, in %.0f s\n", name, len(chosen), time.Since(began).Seconds())
 		if err != nil {

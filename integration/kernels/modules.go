@@ -13,7 +13,7 @@ import (
 var wantedModules = []string{
 	"net/",
 	"drivers/net/dummy.ko", "drivers/net/veth.ko",
-	"crypto/", "arch/x86/crypto/", "lib/", // checksums, mostly
+	"crypto/", "arch/x86/crypto/", "arch/arm64/crypto/", "lib/", // checksums, mostly
 }
 
 // unwantedModules are excluded: the lab implements SCTP over raw sockets, which the

@@ -23,8 +23,26 @@ const extensions = "/usr/lib/*/xtables/*.so"
 // settings are files of this machine that its programs read. They may be missing.
 var settings = []string{"/etc/protocols", "/etc/services", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/iproute2"}
 
-// addPrograms adds programs to the disk, with their libraries.
-func addPrograms(a *archive) error {
+// addPrograms adds programs to the disk, and files that they read. For another
+// architecture they are beside the kernel.
+func addPrograms(a *archive, kernel string) error {
+	fetched := filepath.Join(kernel, "programs")
+	if exists(fetched) {
+		a.copy("/", fetched)
+	} else if err := addOwnPrograms(a); err != nil {
+		return err
+	}
+	for _, path := range settings {
+		if exists(path) {
+			a.copy(path, path)
+		}
+	}
+	return nil
+}
+
+// addOwnPrograms adds programs of this machine, with their libraries, and the other
+// versions of nft that tests expect.
+func addOwnPrograms(a *archive) error {
 	var loaders []string // dynamic loaders
 	for _, name := range programs {
 		path, err := exec.LookPath(name)
@@ -49,9 +67,9 @@ func addPrograms(a *archive) error {
 		a.copy(l, l)
 	}
 	a.link("/bin", "/usr/bin")
-	for _, path := range settings {
-		if exists(path) {
-			a.copy(path, path)
+	for _, release := range []string{"bullseye", "trixie"} {
+		if dir := filepath.Join(".cache/nft", release); exists(dir) {
+			a.copy("/"+dir, dir)
 		}
 	}
 	return nil

@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -24,10 +23,19 @@ type suite struct {
 	flags []string // additional flags
 
 	command bool // a command instead of tests
+
+	// sample are the tests that run on other architectures than amd64, as a regular
+	// expression, unless options choose others. With none the suite does not run there.
+	sample string
+	tests  string // the chosen tests, as a regular expression; empty for all
 }
+
+// everything is the sample of a suite that runs on all architectures.
+const everything = "."
 
 // suites run on every kernel, in this order.
 var suites = []suite{
+	{name: "integration/demo", flags: []string{program}, command: true, sample: everything},
 	{name: "nft/kernel/conntrack"},
 	{name: "integration/lab"},
 	{name: "integration/addresses"},
@@ -59,19 +67,30 @@ var suites = []suite{
 	// Without tests that exhaust memory (the kernel prints traces), need several
 	// processors, or load 100,000 endpoints.
 	{name: "integration/crash", flags: []string{"-kills=24"}, skip: "^Test(OutOfMemory|BusyMachine|RestartWithManyServices)"},
-	{name: "integration/matrix"},
+	{name: "integration/matrix", sample: "^Test(Matrix|PortsAreIndependent|NodePortsAreServedAtListedAddressesOnly)$"},
 }
 
-// chosen returns the suites that the options choose.
+// chosen returns the suites that the options choose, with the tests to run.
 func (o options) chosen() []suite {
 	if o.bench != "" {
 		return []suite{{name: "integration/bench", flags: []string{"-quick", "-run=" + o.bench}, command: true}}
 	}
-	return slices.DeleteFunc(slices.Clone(suites), func(s suite) bool { return !o.suites.MatchString(s.name) })
+	sample := o.arch != "amd64" && o.suites.String() == "" && o.tests.String() == ""
+	var chosen []suite
+	for _, s := range suites {
+		if s.tests = o.tests.String(); sample {
+			s.tests = s.sample
+		}
+		unwanted := sample && s.sample == "" || s.command && o.tests.String() != ""
+		if o.suites.MatchString(s.name) && !unwanted {
+			chosen = append(chosen, s)
+		}
+	}
+	return chosen
 }
 
 // args returns the flags of a suite's program.
-func (s suite) args(tests *regexp.Regexp) []string {
+func (s suite) args() []string {
 	if s.command {
 		return s.flags
 	}
@@ -79,8 +98,8 @@ func (s suite) args(tests *regexp.Regexp) []string {
 	if s.skip != "" {
 		args = append(args, "-test.skip="+s.skip)
 	}
-	if tests.String() != "" {
-		args = append(args, "-test.run="+tests.String())
+	if s.tests != "" {
+		args = append(args, "-test.run="+s.tests)
 	}
 	return append(args, s.flags...)
 }
@@ -112,18 +131,37 @@ func build(ctx context.Context, dir string, o options) ([]suite, error) {
 	if len(chosen) == 0 {
 		return nil, errors.New("no suite has this name")
 	}
+	if o.program != "" {
+		delete(jobs, proxy)
+		if err := useProgram(o.program, filepath.Join(dir, proxy)); err != nil {
+			return nil, err
+		}
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2)
 	for name, args := range jobs {
-		group.Go(func() error { return compile(ctx, filepath.Join(dir, name), args) })
+		group.Go(func() error { return compile(ctx, o.arch, filepath.Join(dir, name), args) })
 	}
 	return chosen, group.Wait()
 }
 
+// useProgram links a kube-vmap that exists, and prints its checksum.
+func useProgram(program, link string) error {
+	content, err := os.ReadFile(program)
+	if err != nil {
+		return fmt.Errorf("read the program to test: %w", err)
+	}
+	fmt.Printf("# %x  %s\n", sha256.Sum256(content), program)
+	if program, err = filepath.Abs(program); err != nil {
+		return err
+	}
+	return os.Symlink(program, link)
+}
+
 // compile runs a go command that writes a statically linked program.
-func compile(ctx context.Context, path string, args []string) error {
+func compile(ctx context.Context, arch, path string, args []string) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{args[0], "-o", path}, args[1:]...)...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+arch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", strconv.Quote(cmd.String()), err, out)
 	}

@@ -4,7 +4,7 @@
 //	kernel --> /init           mounts file systems, runs the suites of the plan, powers off
 //	kernel --> /sbin/modprobe  the same program: loads the modules that provide an alias
 //
-// The output of the tests goes to the machine's second serial line, to which the kernel
+// The output of the tests goes to a serial line of its own, to which the kernel
 // does not write.
 package main
 
@@ -35,21 +35,18 @@ func main() {
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 }
 
-// talk is the serial line for the output of tests.
-const talk = "/dev/ttyS1"
-
 // start runs everything between boot and power off.
 func start() error {
 	if err := prepare(); err != nil {
 		return err
 	}
-	line, err := os.OpenFile(talk, os.O_WRONLY|unix.O_NOCTTY, 0)
-	if err != nil {
-		return fmt.Errorf("open the serial line to the host: %w", err)
-	}
 	p, err := plan.Read()
 	if err != nil {
 		return err
+	}
+	line, err := os.OpenFile(p.Talk, os.O_WRONLY|unix.O_NOCTTY, 0)
+	if err != nil {
+		return fmt.Errorf("open the serial line to the host: %w", err)
 	}
 	failed := runAll(p, line)
 	_, err = fmt.Fprintf(line, "%s%d\n", plan.EndMark, failed)

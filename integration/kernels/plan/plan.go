@@ -13,6 +13,8 @@ const Path = "/plan.json"
 
 // Plan is what to do, in this order.
 type Plan struct {
+	// Talk is the serial line for the output of tests.
+	Talk string
 	// Settings are environment variables of all suites, as "NAME=value".
 	Settings []string
 	Suites   []Suite
