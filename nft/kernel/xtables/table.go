@@ -95,7 +95,8 @@ func ReadTable(f model.Family, name string) (*Table, error) {
 }
 
 func readTable(f model.Family, name string) (*Table, error) {
-	fd, err := unix.Socket(layouts[f].domain, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+	// Any socket of the family can read tables; a raw one would need CAP_NET_RAW, too.
+	fd, err := unix.Socket(layouts[f].domain, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
