@@ -128,11 +128,17 @@ func (n *Node) readInterfaces() error {
 // errOwnProcesses means that the process is in a PID namespace of its own.
 var errOwnProcesses = errors.New("only those of this container are visible (hostPID is not set)")
 
-// readProcesses reads the names of processes. One that ends meanwhile is skipped.
-func (n *Node) readProcesses(proc string) error {
+func (n *Node) readProcesses(proc string) (err error) {
+	n.Processes, err = ReadProcesses(proc)
+	return err
+}
+
+// ReadProcesses returns the processes that a proc file system shows, with an error if these are
+// not all of the machine. One that ends meanwhile is skipped.
+func ReadProcesses(proc string) (all []Process, err error) {
 	folders, err := os.ReadDir(proc)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	own, _ := os.Readlink(filepath.Join(proc, "thread-self", "ns", "net")) // without it, all count as here
 	kernel := false
@@ -149,14 +155,14 @@ func (n *Node) readProcesses(proc string) error {
 		if its, err := os.Readlink(filepath.Join(proc, f.Name(), "ns", "net")); err == nil && own != "" {
 			p.Elsewhere = its != own
 		}
-		n.Processes = append(n.Processes, p)
+		all = append(all, p)
 		// Only the first PID namespace has the kernel's threads; kthreadd is their parent.
 		kernel = kernel || pid == 2 && p.Name == "kthreadd"
 	}
 	if !kernel {
-		return errOwnProcesses
+		err = errOwnProcesses
 	}
-	return nil
+	return all, err
 }
 
 // readPlugins reads the types of all CNI plugins that are configured. A directory that does

@@ -3,12 +3,9 @@ package takeover
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
+	"kube-vmap/cmd/components"
 	"kube-vmap/cmd/kube-vmap/listeners"
 )
 
@@ -72,36 +69,11 @@ func (n *node) other(ports []uint16) string {
 	case len(used) > 1:
 		return fmt.Sprintf("ports %d are in use", used)
 	}
-	if pid := kubeProxyProcess("/proc"); pid != 0 {
-		return fmt.Sprintf("process %d is a kube-proxy", pid)
+	all, _ := components.ReadProcesses("/proc") // a container sees its own only
+	for _, p := range all {
+		if p.Name == "kube-proxy" && !p.Elsewhere {
+			return fmt.Sprintf("process %d is a kube-proxy", p.PID)
+		}
 	}
 	return ""
-}
-
-// kubeProxyProcess returns the number of a process named kube-proxy in the network namespace
-// of the calling thread; zero if none can be seen. Another namespace is another node's, as
-// with kind. That of a process with more capabilities than ours cannot be read.
-func kubeProxyProcess(proc string) int {
-	own, err := os.Readlink(filepath.Join(proc, "thread-self", "ns", "net"))
-	if err != nil {
-		return 0
-	}
-	folders, err := os.ReadDir(proc)
-	if err != nil {
-		return 0
-	}
-	for _, f := range folders {
-		pid, err := strconv.Atoi(f.Name())
-		if err != nil {
-			continue
-		}
-		name, err := os.ReadFile(filepath.Join(proc, f.Name(), "comm"))
-		if err != nil || strings.TrimSpace(string(name)) != "kube-proxy" {
-			continue
-		}
-		if its, err := os.Readlink(filepath.Join(proc, f.Name(), "ns", "net")); err == nil && its == own {
-			return pid
-		}
-	}
-	return 0
 }
