@@ -42,6 +42,19 @@ func TestChartHasTheObjectsOfKustomize(t *testing.T) {
 	}
 }
 
+func TestNotesPatchKubeProxyAsKustomizeSays(t *testing.T) {
+	for _, nodes := range []string{"beside-kube-proxy", "instead-of-kube-proxy"} {
+		_, patch, _ := strings.Cut(notes(t, "apiServer: "+server+"\nnodes: "+nodes), "--patch '")
+		patch, _, _ = strings.Cut(patch, "'\n")
+		var got, want map[string]any
+		must(t, yaml.Unmarshal([]byte(patch), &got))
+		must(t, yaml.Unmarshal(read(t, "../overlays/"+nodes+"/kube-proxy.yaml"), &want))
+		if !reflect.DeepEqual(got, want) || len(want) == 0 {
+			t.Errorf("%s: the notes have the patch %s, want %v", nodes, patch, want)
+		}
+	}
+}
+
 func TestChartHasTheMonitoringOfKustomize(t *testing.T) {
 	got := objects(t, render(t, `
 apiServer: `+server+`

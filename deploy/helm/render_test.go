@@ -30,16 +30,7 @@ func render(t *testing.T, values string) string {
 
 func tryRender(t *testing.T, values string) (string, error) {
 	t.Helper()
-	chart, err := loader.Load(".")
-	must(t, err)
-	var set map[string]any
-	must(t, yaml.Unmarshal([]byte(values), &set))
-	all, err := util.ToRenderValues(chart, set,
-		common.ReleaseOptions{Name: "kube-vmap", Namespace: "kube-system", Revision: 1, IsInstall: true}, common.DefaultCapabilities)
-	if err != nil {
-		return "", err
-	}
-	files, err := engine.Render(chart, all)
+	files, err := templates(t, values)
 	if err != nil {
 		return "", err
 	}
@@ -50,6 +41,29 @@ func tryRender(t *testing.T, values string) (string, error) {
 		}
 	}
 	return text.String(), nil
+}
+
+// notes returns what Helm prints after the installation.
+func notes(t *testing.T, values string) string {
+	t.Helper()
+	files, err := templates(t, values)
+	must(t, err)
+	return files["kube-vmap/templates/NOTES.txt"]
+}
+
+// templates renders each file of the chart.
+func templates(t *testing.T, values string) (map[string]string, error) {
+	t.Helper()
+	chart, err := loader.Load(".")
+	must(t, err)
+	var set map[string]any
+	must(t, yaml.Unmarshal([]byte(values), &set))
+	all, err := util.ToRenderValues(chart, set,
+		common.ReleaseOptions{Name: "kube-vmap", Namespace: "kube-system", Revision: 1, IsInstall: true}, common.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Render(chart, all)
 }
 
 // kustomize returns the objects of a folder in deploy/, with the API server's address.

@@ -84,7 +84,7 @@ func placeInChart(file string) string {
 		return path.Join("kube-vmap", inside)
 	}
 	switch path.Base(file) {
-	case "README.md", "kustomization.yaml", "kube-proxy.yaml", "rules.yaml":
+	case "README.md", "kustomization.yaml", "rules.yaml":
 		return ""
 	}
 	if folder := strings.Split(file, "/")[0]; slices.Contains([]string{"preflight", "readiness", "shadow"}, folder) {

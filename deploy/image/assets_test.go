@@ -70,9 +70,11 @@ func checkChart(t *testing.T, chart map[string]string) {
 		}
 	}
 	for _, nodes := range []string{"beside", "instead-of"} {
-		used["kube-vmap/files/overlays/"+nodes+"-kube-proxy/nodes.yaml"] = true
+		for _, file := range []string{"nodes.yaml", "kube-proxy.yaml"} {
+			delete(used, "kube-vmap/files/overlays/%s/"+file)
+			used["kube-vmap/files/overlays/"+nodes+"-kube-proxy/"+file] = true
+		}
 	}
-	delete(used, "kube-vmap/files/overlays/%s/nodes.yaml")
 	for name := range chart {
 		if strings.HasPrefix(name, "kube-vmap/files/") && !used[name] {
 			t.Errorf("no template of the chart reads its %s", name)
