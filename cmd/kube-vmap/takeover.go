@@ -26,7 +26,7 @@ func (p *proxy) newTakeover() *takeover.Takeover {
 // end returns the error with which the process ends. If the take-over failed it returns the
 // node to kube-proxy, which needs the loop to have ended.
 func (p *proxy) end(ctx context.Context, k *kernel.Kernel, err error) error {
-	var failure *takeover.Failure
+	var failure *takeover.FailedError
 	if !errors.As(err, &failure) {
 		p.log.Info("stopped, the rules stay")
 		return err

@@ -19,8 +19,9 @@
 // Nothing of a proxy that runs is touched. It shows by another process that listens on a
 // proxy's ports, which is all that a container sees of a process of the host, or by a
 // process named kube-proxy in the same network namespace. A kube-proxy with other ports
-// and in another PID namespace shows only when it writes: its next full sync resumes what
-// was suspended. Then its rules stay as they are, beside ours.
+// and in another PID namespace shows only when it writes: in iptables mode each sync
+// resumes its rules, and in nftables mode chains come and go with Services and endpoints.
+// Then its rules are resumed and stay, beside ours.
 //
 // # Checks
 //

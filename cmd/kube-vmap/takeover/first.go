@@ -12,7 +12,7 @@ import (
 	"kube-vmap/sync"
 )
 
-// Start reads the state that an earlier process has stored. It returns a [Failure] if that
+// Start reads the state that an earlier process has stored. It returns a [FailedError] if that
 // has returned the node. Call it before anything is changed.
 func (t *Takeover) Start() error {
 	text, err := kubeproxy.ReadTakeoverState(0)
@@ -21,7 +21,7 @@ func (t *Takeover) Start() error {
 	}
 	s := parseState(text)
 	if s.returned != "" {
-		return &Failure{Reason: s.returned, Returned: true}
+		return &FailedError{Reason: s.returned, Returned: true}
 	}
 	if !s.until.IsZero() && t.Probation > 0 {
 		now := time.Now()

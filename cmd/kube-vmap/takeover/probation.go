@@ -20,13 +20,13 @@ const (
 	checkTimeout = 30 * time.Second
 )
 
-// A Failure is why the node must be returned to kube-proxy, or was by an earlier process.
-type Failure struct {
+// A FailedError is why the node must be returned to kube-proxy, or was by an earlier process.
+type FailedError struct {
 	Reason   string
 	Returned bool
 }
 
-func (f *Failure) Error() string {
+func (f *FailedError) Error() string {
 	if f.Returned {
 		return "this node was returned to kube-proxy at " + f.Reason + `; "kube-vmap cleanup" allows another attempt`
 	}
@@ -59,7 +59,7 @@ func (t *Takeover) awaitReady(ctx context.Context, p Proxy) error {
 			failures = 0
 		}
 		if t.resumed && failures >= maxFailures {
-			return &Failure{Reason: "after a restart, changes do not reach the kernel"}
+			return &FailedError{Reason: "after a restart, changes do not reach the kernel"}
 		}
 	}
 }
@@ -156,7 +156,7 @@ func (t *Takeover) check(ctx context.Context, p Proxy, content uint64) (outcome,
 			t.Log.Error("cannot return the node: kube-proxy's rules do not exist any more")
 			return outcomePassed, nil
 		}
-		return outcomePassed, &Failure{Reason: why}
+		return outcomePassed, &FailedError{Reason: why}
 	}
 	return outcomePassed, nil
 }

@@ -124,13 +124,13 @@ func (f *fake) takeover(probation time.Duration) *Takeover {
 }
 
 // run runs a takeover for a time, and returns how long it ran and its failure.
-func (f *fake) run(to *Takeover, limit time.Duration) (time.Duration, *Failure) {
+func (f *fake) run(to *Takeover, limit time.Duration) (time.Duration, *FailedError) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), limit)
 	defer cancel()
 	start := time.Now()
 	err := to.Run(ctx, f.proxy())
-	var failure *Failure
+	var failure *FailedError
 	if err != nil && !errors.As(err, &failure) {
 		f.t.Errorf("it ends with %v", err)
 	}
@@ -163,7 +163,7 @@ func TestWithoutProbationRulesAreRemovedImmediately(t *testing.T) {
 				t.Errorf("removed %t, suspended %d times", f.removed, f.suspended)
 			}
 		})
-		f.run(f.takeover(0), 2*time.Second)
+		_, _ = f.run(f.takeover(0), 2*time.Second)
 	})
 }
 
@@ -274,11 +274,11 @@ func TestTakeoverIsRepeatedAfterAHiddenProxy(t *testing.T) {
 		f := newFake(t, "default")
 		f.after(12*time.Second, func() { f.found.Content++ })
 		to := f.takeover(time.Minute)
-		f.run(to, awakePeriod)
+		_, _ = f.run(to, awakePeriod)
 		if f.removed || f.resumed != 1 || f.suspended != 1 {
 			t.Errorf("removed %t, resumed %d times, suspended %d times", f.removed, f.resumed, f.suspended)
 		}
-		if f.run(to, 2*time.Minute); !f.removed || f.suspended != 2 {
+		if _, _ = f.run(to, 2*time.Minute); !f.removed || f.suspended != 2 {
 			t.Errorf("later: removed %t, suspended %d times", f.removed, f.suspended)
 		}
 	})
@@ -300,7 +300,7 @@ func TestKubeProxyThatStartsAfterwardsIsNoticed(t *testing.T) {
 		f := newFake(t, "default")
 		to := f.takeover(0)
 		f.after(5*time.Minute, func() { f.found.Parts = []kubeproxy.Part{{Table: "nat", Chain: "KUBE-SERVICES"}} })
-		if f.run(to, 7*time.Minute); to.State() != StateOtherProxy {
+		if _, _ = f.run(to, 7*time.Minute); to.State() != StateOtherProxy {
 			t.Errorf("state %s", to.State())
 		}
 	})

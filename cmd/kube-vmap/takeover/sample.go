@@ -155,13 +155,22 @@ func (t *Takeover) tryAgain(ctx context.Context, at netip.AddrPort, endpoints []
 			return nil
 		}
 	}
+	if !t.allAnswer(ctx, endpoints) {
+		return nil
+	}
+	return err
+}
+
+// allAnswer reports whether the node can connect to each of the endpoints, or to the most that
+// are tried.
+func (t *Takeover) allAnswer(ctx context.Context, endpoints []netip.AddrPort) bool {
 	rand.Shuffle(len(endpoints), func(i, j int) { endpoints[i], endpoints[j] = endpoints[j], endpoints[i] })
 	for _, e := range endpoints[:min(len(endpoints), maxEndpoints)] {
 		if t.dial(ctx, e) != nil {
-			return nil
+			return false
 		}
 	}
-	return err
+	return true
 }
 
 // dialAll tries all targets at the same time.

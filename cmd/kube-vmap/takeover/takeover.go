@@ -99,7 +99,7 @@ func New(c Config) *Takeover {
 }
 
 // Run takes over from kube-proxy, as far as the first commit has not done it, and returns
-// when ctx has ended, or a [Failure] if the node must be returned. Other errors are logged
+// when ctx has ended, or a [FailedError] if the node must be returned. Other errors are logged
 // and the step is tried again: they are no reason to end the proxy.
 func (t *Takeover) Run(ctx context.Context, p Proxy) error {
 	if failure := t.awaitReady(ctx, p); failure != nil {
@@ -111,10 +111,8 @@ func (t *Takeover) Run(ctx context.Context, p Proxy) error {
 		switch {
 		case failure != nil:
 			return failure
-		case outcome == outcomeOther:
+		case outcome == outcomeOther || ctx.Err() != nil:
 			continue
-		case ctx.Err() != nil:
-			return nil
 		}
 		if t.finish(ctx) {
 			t.watch(ctx)
