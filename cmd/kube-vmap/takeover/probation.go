@@ -80,7 +80,7 @@ func (t *Takeover) probation(ctx context.Context, p Proxy) (outcome, error) {
 	}
 	t.publish(StateProbation, "kube-proxy's rules are suspended until "+t.until.UTC().Format(time.RFC3339)+
 		"; if kube-vmap does not work here before that, they are resumed")
-	return t.check(ctx, p, r.nft.Content)
+	return t.check(ctx, p, r)
 }
 
 // begin makes sure that rules are suspended and that there is a sample.
@@ -122,9 +122,9 @@ func (t *Takeover) leave(ctx context.Context) {
 	t.findOther()
 }
 
-// check checks until the end of the probation and a check that is good. content is that of
-// kube-proxy's rules when they were suspended.
-func (t *Takeover) check(ctx context.Context, p Proxy, content uint64) (outcome, error) {
+// check checks until the end of the probation and a check that is good. first are
+// kube-proxy's rules at its beginning.
+func (t *Takeover) check(ctx context.Context, p Proxy, first rules) (outcome, error) {
 	for failures := 0; sleep(ctx, pollPeriod); {
 		if t.findOther() {
 			return outcomeOther, nil
@@ -134,7 +134,7 @@ func (t *Takeover) check(ctx context.Context, p Proxy, content uint64) (outcome,
 		case err != nil:
 			t.Log.Warn("cannot read kube-proxy's rules", "err", err)
 			continue
-		case len(r.awake()) > 0 || r.nft.Content != content:
+		case !r.isEmpty() && (len(r.awake()) > 0 || r.nft.Content != first.nft.Content):
 			t.leave(ctx)
 			return outcomeOther, nil
 		}
@@ -152,8 +152,8 @@ func (t *Takeover) check(ctx context.Context, p Proxy, content uint64) (outcome,
 		if failures < maxFailures {
 			continue
 		}
-		if r.isEmpty() {
-			t.Log.Error("cannot return the node: kube-proxy's rules do not exist any more")
+		if r.families() != first.families() {
+			t.Log.Error("cannot return the node: kube-proxy's rules do not exist any more, in all families")
 			return outcomePassed, nil
 		}
 		return outcomePassed, &FailedError{Reason: why}

@@ -92,7 +92,9 @@ func (f *fake) proxy() Proxy {
 // Service in each of these namespaces, whose endpoints are 10.244.0.N.
 func newFake(t *testing.T, namespaces ...string) *fake {
 	f := &fake{t: t, refusing: map[netip.AddrPort]bool{}}
-	f.found.Parts = []kubeproxy.Part{{Table: "kube-proxy", Chain: "nat-prerouting"}}
+	for _, family := range model.Families {
+		f.found.Parts = append(f.found.Parts, kubeproxy.Part{Family: family, Table: "kube-proxy", Chain: "nat-prerouting"})
+	}
 	for i, ns := range namespaces {
 		service := model.ServicePortName{ServiceName: model.ServiceName{Namespace: ns, Name: "web"}, Protocol: model.TCP}
 		if ns == kubernetes.Namespace {
@@ -208,7 +210,8 @@ func TestProbationFailsOnThreeBadChecksInARow(t *testing.T) {
 			f.unhealthy = true
 			f.after(2*pollPeriod-time.Second, func() { f.unhealthy = false })
 		}, ""},
-		{"kube-proxy's rules are gone", func(f *fake) { f.unhealthy, f.found.Parts = true, nil }, ""},
+		{"kube-proxy's rules of a family are gone", func(f *fake) { f.unhealthy, f.found.Parts = true, f.found.Parts[:1] }, ""},
+		{"kube-proxy's rules are gone", func(f *fake) { f.unhealthy, f.found.Parts, f.found.Content = true, nil, 1 }, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/kube-vmap/legacy"
+	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kubeproxy"
 )
@@ -58,6 +59,18 @@ func (r rules) serve() bool {
 	return hasTables(r.nft) || slices.ContainsFunc(append(r.awake(), r.suspended()...), func(name string) bool {
 		return strings.Contains(name, "KUBE-SERVICES")
 	})
+}
+
+// families returns the families in which there are rules.
+func (r rules) families() (out [len(model.Families)]bool) {
+	for _, p := range r.nft.Parts {
+		out[p.Family] = true
+	}
+	for _, name := range append(r.legacy.Awake, r.legacy.Suspended...) {
+		out[model.IPv4] = out[model.IPv4] || strings.HasPrefix(name, "iptables")
+		out[model.IPv6] = out[model.IPv6] || strings.HasPrefix(name, "ip6tables")
+	}
+	return out
 }
 
 func names(parts []kubeproxy.Part) (out []string) {
