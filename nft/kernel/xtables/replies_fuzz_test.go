@@ -66,7 +66,7 @@ func TestChainsOfATable(t *testing.T) {
 
 func TestRulesOfATable(t *testing.T) {
 	for _, f := range model.Families {
-		r := &Rules{chains: map[simulate.Chain][]simulate.Rule{}}
+		r := &Rules{chains: map[simulate.Chain]rulesOf{}}
 		if err := r.add(example(f)); err != nil {
 			t.Fatal(err)
 		}
@@ -80,8 +80,13 @@ func TestRulesOfATable(t *testing.T) {
 				{Handle: 1, Expressions: []any{&expr.Masq{}}}, {Handle: 2, Expressions: []any{&expr.Verdict{Kind: expr.VerdictReturn}}},
 			},
 		}
-		if !reflect.DeepEqual(r.base, base) || !reflect.DeepEqual(r.chains, want) {
+		if !reflect.DeepEqual(r.base, base) || len(r.chains) != len(want) || r.IsEmpty() {
 			t.Errorf("%s: %+v, %+v", f, r.base, r.chains)
+		}
+		for c, rules := range want {
+			if got, err := r.Rules(c); err != nil || !reflect.DeepEqual(got, rules) {
+				t.Errorf("%s: chain %s has %+v, %v", f, c.Name, got, err)
+			}
 		}
 	}
 }
@@ -126,9 +131,12 @@ func FuzzTable(f *testing.F) {
 		if v6 {
 			table.family = model.IPv6
 		}
-		r := &Rules{chains: map[simulate.Chain][]simulate.Rule{}}
+		r := &Rules{chains: map[simulate.Chain]rulesOf{}}
 		if err := r.add(table); err != nil {
 			return
+		}
+		for c := range r.chains {
+			_, _ = r.Rules(c)
 		}
 		if n := len(r.chains) + len(r.base); n > hookCount*2+len(entries)/extensionData {
 			t.Errorf("%d bytes became %d chains", len(entries), n)

@@ -16,10 +16,18 @@ import (
 // iptables-nft.
 const familyPrefix = "legacy "
 
-// Rules are the rules of one family. They implement [simulate.Rules], without sets.
+// Rules are the rules of one family. They implement [simulate.Rules], without sets. They are
+// kept as the kernel has them, and decoded when they are asked for: of many Services they need
+// several times as much memory then.
 type Rules struct {
 	base   []simulate.BaseChain
-	chains map[simulate.Chain][]simulate.Rule
+	chains map[simulate.Chain]rulesOf
+}
+
+// rulesOf are the rules of a chain in the blob of its table.
+type rulesOf struct {
+	ruleDecoder
+	Chain
 }
 
 // A place is the priority of the chains of a table (enum nf_ip_hook_priorities).
@@ -34,7 +42,7 @@ var places = map[string]place{
 // Read reads all tables of a family. The network namespace is given by its file descriptor;
 // zero means that of the calling thread.
 func Read(netNS int, f model.Family) (r *Rules, err error) {
-	r = &Rules{chains: map[simulate.Chain][]simulate.Rule{}}
+	r = &Rules{chains: map[simulate.Chain]rulesOf{}}
 	err = in(netNS, func() error {
 		names, err := Names(f)
 		if err != nil {
@@ -92,20 +100,26 @@ func (r *Rules) add(t *Table) error {
 		if c.Hooked {
 			r.base = append(r.base, baseChain(name, c))
 		}
-		for at := c.start; at < c.end; {
-			e, err := t.entry(at)
-			if err != nil {
-				return err
-			}
-			list, err := d.rule(e)
-			if err != nil {
-				return err
-			}
-			r.chains[name] = append(r.chains[name], simulate.Rule{Handle: uint64(len(r.chains[name]) + 1), Expressions: list})
-			at += len(e.bytes)
-		}
+		r.chains[name] = rulesOf{d, c}
 	}
 	return nil
+}
+
+// decode returns the rules of a chain.
+func (r rulesOf) decode() (rules []simulate.Rule, err error) {
+	for at := r.start; at < r.end; {
+		e, err := r.table.entry(at)
+		if err != nil {
+			return nil, err
+		}
+		list, err := r.rule(e)
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, simulate.Rule{Handle: uint64(len(rules) + 1), Expressions: list})
+		at += len(e.bytes)
+	}
+	return rules, nil
 }
 
 func baseChain(name simulate.Chain, c Chain) simulate.BaseChain {
@@ -123,7 +137,17 @@ func baseChain(name simulate.Chain, c Chain) simulate.BaseChain {
 func (r *Rules) BaseChains(model.Family) ([]simulate.BaseChain, error) { return r.base, nil }
 
 // Rules implements [simulate.Rules].
-func (r *Rules) Rules(c simulate.Chain) ([]simulate.Rule, error) { return r.chains[c], nil }
+func (r *Rules) Rules(c simulate.Chain) ([]simulate.Rule, error) {
+	chain, exists := r.chains[c]
+	if !exists {
+		return nil, fmt.Errorf("chain %s of table %s: %w", c.Name, c.Table, unix.ENOENT)
+	}
+	list, err := chain.decode()
+	if err != nil {
+		return nil, fmt.Errorf("decode chain %s of table %s: %w", c.Name, c.Table, err)
+	}
+	return list, nil
+}
 
 // Set implements [simulate.Rules].
 func (r *Rules) Set(t simulate.Table, name string) (*simulate.Set, error) {
@@ -137,7 +161,12 @@ func (r *Rules) IsEmpty() bool {
 			return false
 		}
 	}
-	return len(r.chains) == 0
+	for _, c := range r.chains {
+		if c.start < c.end {
+			return false
+		}
+	}
+	return true
 }
 
 // With returns the rules of nf_tables and legacy ones of the same family.
