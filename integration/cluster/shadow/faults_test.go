@@ -137,7 +137,7 @@ func (s *theirs) replaceMap(n int) {
 		s.Pods[0].Addr(s.family), s.Pods[1].Addr(s.family), s.RemotePods[0].Addr(s.family), s.RemotePods[1].Addr(s.family),
 	}
 	var elements []string
-	total := 4
+	var total int
 	if n == 4 {
 		all, total = append(all, all[0]), 5
 	} else {
