@@ -86,7 +86,7 @@ func TestShadowThatRunsReportsWhatBeginsAndEnds(t *testing.T) {
 		})
 	}
 
-	r.start() // writes everything anew
+	r.start() // writes everything again
 	await("the end of the differences", counts(`kubevmap_shadow_differences{kind="verdict"} 0`))
 	if lines := p.Log.Find(0, "no longer differs from kube-proxy"); len(lines) != len(model.Families) {
 		t.Errorf("%d lines about the end:\n%s", len(lines), p.Log.Tail())

@@ -137,10 +137,16 @@ func (r *rig) nft(line string) string {
 	return out
 }
 
-// shadow runs kube-vmap shadow --once, and returns its report and exit code.
+// shadow runs kube-vmap shadow --once with the capability that its DaemonSet has, and returns its report and exit code.
 func (r *rig) shadow(flags ...string) (shadow.Report, int) {
 	r.t.Helper()
-	out := daemon.Run(r.t, r.Node.Host, append([]string{
+	setpriv, err := exec.LookPath("setpriv")
+	if err != nil {
+		labtest.Lacking(r.t, err)
+	}
+	out := daemon.RunBy(r.t, r.Node.Host, []string{
+		setpriv, "--bounding-set=-all,+net_admin", "--inh-caps=-all", "--ambient-caps=-all",
+	}, append([]string{
 		"shadow", "--once", "-o", "json", "--master=http://" + apiAddress, "--hostname-override=node-1",
 		"--proxy-mode=" + r.mode(), "--cluster-cidr=" + podRanges,
 	}, flags...)...)

@@ -32,7 +32,7 @@ type Table struct {
 }
 
 // Table returns a table. Rules of chains for which keep returns true are kept while the table
-// is in use. Rules in them with the comment skip are left out, as if they were deleted; then
+// is in use. Rules in them with the comment skip are skipped, as if they were deleted; then
 // the table counts as dormant. The error is [fs.ErrNotExist] if there is no such table.
 func (r *Rules) Table(name simulate.Table, keep func(chain string) bool, skip string) (*Table, error) {
 	tables, err := r.tables()
