@@ -53,7 +53,8 @@ func TestBesideMetalLB(t *testing.T) {
 			return
 		}
 		loaded = true
-		link := strings.TrimSpace(s.command("", "cat", "/sys/class/net/eth0/address"))
+		// Not from /sys, which shows the interfaces of another network namespace.
+		link := strings.Fields(s.command("", "ip", "-brief", "link", "show", "dev", "eth0"))[2]
 		var addresses []string
 		s.eachAddress(func(_ model.Family, a netip.Addr) {
 			addresses = append(addresses, a.String())
