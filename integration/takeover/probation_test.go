@@ -165,7 +165,7 @@ func TestTakeoverCanBeUndoneAndRepeated(t *testing.T) {
 			p := newProbationer(t)
 			tc.load(p)
 			theirs := counts.ReplaceAllString(p.listing(tc.backend), "")
-			load := clients.Start(t, p.lab, p.services[:1], clients.Options{Pod: p.lab.Pods[2], Pace: 10 * time.Millisecond, AllFlows: true})
+			load := clients.Start(t, p.lab, p.services[:1], clients.Options{Pod: p.lab.Pods[2], Pace: 40 * time.Millisecond, AllFlows: true})
 
 			d := p.start()
 			d.AwaitMessage(suspendedMessage)
@@ -202,7 +202,7 @@ func TestTakeoverCanBeUndoneAndRepeated(t *testing.T) {
 			if found := p.find(); len(found.Parts) > 0 || len(found.Markers) != len(model.Families) {
 				t.Errorf("found %+v", found)
 			}
-			load.Stop(t, 300)
+			load.Stop(t, 100)
 			d.Stop()
 		})
 	}
