@@ -36,18 +36,21 @@ const everything = "."
 // suites run on every kernel, in this order.
 var suites = []suite{
 	{name: "integration/demo", flags: []string{program}, command: true, sample: everything},
-	{name: "nft/kernel/conntrack"},
+	{name: "nft/kernel/conntrack", sample: everything},
 	{name: "integration/lab"},
 	{name: "integration/addresses"},
 	// Only one new history: the recorded ones run elsewhere, and each takes minutes on an
 	// emulated processor.
-	{name: "integration/ruleset", flags: []string{fmt.Sprintf("-seed=%d", rand.Uint64()|1)}},
+	{
+		name: "integration/ruleset", flags: []string{fmt.Sprintf("-seed=%d", rand.Uint64()|1)},
+		sample: "^Test(Golden|AdoptRulesLoadedByNft|ProbeLeaves|RefusalNamesTheElement|KernelKeepsWrittenCounts|ProtectedTables)",
+	},
 	// Only the scripts: the fake behaves like current kernels, which change the size of a
 	// set that is declared again.
 	{name: "integration/fake", reads: []string{"sync/testdata/scripts"}, skip: "^TestFake"},
-	{name: "integration/flows"},
+	{name: "integration/flows", sample: "^Test(OnlyStaleUDPFlowsAreDeleted|StaleFlowsOfAllZones|SenderIsMoved)"},
 	{name: "integration/invalid"},
-	{name: "integration/affinity"},
+	{name: "integration/affinity", sample: "^TestAffinityIsPerClient"},
 	{name: "integration/schedulers"},
 	{name: "integration/proxy"},
 	{name: "integration/counters"},
@@ -59,7 +62,12 @@ var suites = []suite{
 	{name: "integration/status", skip: "^TestTenThousandServices"},
 	// These machines lack programs to run commands as another user.
 	{name: "integration/inspect", skip: "^TestBundle(HasNoCredentials|OnFullFileSystem)"},
-	{name: "integration/takeover"},
+	// Without tests of preflight's report, which are not about the kernel.
+	{
+		name: "integration/components", reads: []string{"integration/takeover/testdata"}, skip: "^Test(EmptyNode|Preflight|PortOf|DroppingPolicy|RulesThatChange|ExitCode)",
+		sample: "^Test(ComponentsAreFound|SurveyReports)",
+	},
+	{name: "integration/takeover", sample: "^Test(OnlyKubeProxyIsRemoved|ResumeUndoesSuspend|IPVSLeftovers)"},
 	{name: "integration/upgrade"}, // without the way back, for which git builds a version
 	// These machines have no setpriv.
 	{name: "integration/components", reads: []string{"integration/takeover/testdata"}, skip: "^TestPreflightNeedsOnlyNetAdmin$"},
@@ -67,7 +75,7 @@ var suites = []suite{
 	// Without tests that exhaust memory (the kernel prints traces), need several
 	// processors, or load 100,000 endpoints.
 	{name: "integration/crash", flags: []string{"-kills=24"}, skip: "^Test(OutOfMemory|BusyMachine|RestartWithManyServices)"},
-	{name: "integration/matrix", sample: "^Test(Matrix|PortsAreIndependent|NodePortsAreServedAtListedAddressesOnly)$"},
+	{name: "integration/matrix", sample: "^TestMatrix$/^pods_detected_by_addresses$|^Test(PortsAreIndependent|OverwrittenMarks)"},
 }
 
 // chosen returns the suites that the options choose, with the tests to run.
