@@ -201,7 +201,7 @@ func (r *rig) allMatches(random *rand.Rand, f model.Family) map[hooked][]string 
 	}
 	for range 4 {
 		for _, h := range []hooked{{"mangle", "PREROUTING"}, {"filter", "FORWARD"}, {"filter", "OUTPUT"}} {
-			add(h, r.hookMatches(f, h))
+			add(h, r.hookMatches(h))
 		}
 		add(hooked{"mangle", "PREROUTING"}, append(r.plainMatches(random, f), r.portMatches(random)...))
 	}
@@ -304,7 +304,7 @@ func pick[T any](random *rand.Rand, list []T) T { return list[random.IntN(len(li
 func (r *rig) randomRule(random *rand.Rand, f model.Family, h hooked) string {
 	parts := []string{pick(random, r.plainMatches(random, f))}
 	if random.IntN(2) == 0 {
-		parts = append(parts, pick(random, r.hookMatches(f, h)))
+		parts = append(parts, pick(random, r.hookMatches(h)))
 	}
 	if !strings.Contains(parts[0], "-p ") && random.IntN(2) == 0 {
 		parts = append(parts, pick(random, r.portMatches(random)))
@@ -356,7 +356,7 @@ func (r *rig) portMatches(random *rand.Rand) []string {
 }
 
 // hookMatches are matches for some chains only.
-func (r *rig) hookMatches(f model.Family, h hooked) (out []string) {
+func (r *rig) hookMatches(h hooked) (out []string) {
 	incoming := h.chain == "PREROUTING" || h.chain == "INPUT" || h.chain == "FORWARD"
 	if incoming {
 		out = append(out, "-i eth0", "! -i eth0", "-i eth+", "! -i eth+", "-m mac --mac-source 02:00:00:00:00:01")

@@ -73,7 +73,7 @@ func (f *frame) ports() (source, destination uint16, sourceKnown bool) {
 	return source, destination, !f.transport.unknown[sourcePort]
 }
 
-const unknownPort = undecidedError("a match of the client's port, which is not named")
+const errUnknownPort = undecidedError("a match of the client's port, which is not named")
 
 func (w *walk) matchPorts(e xt.Ports) (bool, error) {
 	source, destination, known := w.frame.ports()
@@ -87,7 +87,7 @@ func (w *walk) matchPorts(e xt.Ports) (bool, error) {
 		return !e.InvertSource, nil
 	}
 	if !known {
-		return false, unknownPort
+		return false, errUnknownPort
 	}
 	return e.Source.Contains(source) != e.InvertSource, nil
 }
@@ -127,7 +127,7 @@ func (w *walk) matchMultiPort(e xt.MultiPort) (bool, error) {
 	case e.Side == xt.Destination:
 		return e.Invert, nil
 	case !known:
-		return false, unknownPort
+		return false, errUnknownPort
 	}
 	return has(source) != e.Invert, nil
 }
@@ -155,8 +155,8 @@ func (w *walk) matchAddrType(e xt.AddrType) (bool, error) {
 	return true, nil
 }
 
-// hasType reports whether an address has one of the types. The one of IPv6 has several types
-// at once (match_type6 of net/netfilter/xt_addrtype.c).
+// hasType reports whether an address has one of the types. An IPv6 address may have several
+// (match_type6 of net/netfilter/xt_addrtype.c).
 func hasType(types uint16, kind uint32, a netip.Addr) bool {
 	if a.Is4() {
 		return types&(1<<kind) != 0
@@ -199,7 +199,7 @@ func (w *walk) matchConntrack(e xt.Conntrack) (bool, error) {
 			continue
 		}
 		if a.Port() == 0 {
-			return false, unknownPort
+			return false, errUnknownPort
 		}
 		if e.Ports[i].Contains(a.Port()) == inverted(byPort) {
 			return false, nil

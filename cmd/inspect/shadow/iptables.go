@@ -34,14 +34,15 @@ var iptablesTables = [...]string{"nat", "filter"}
 func (s IPTables) Open(f model.Family) (*Rules, error) {
 	r := &iptablesRules{family: f}
 	for _, name := range iptablesTables {
-		t, err := s.Kernel.Table(simulate.Table{Family: nft.FamilyName(f), Name: name}, func(chain string) bool { return !isOfService(chain) }, kubeproxy.SuspendComment)
+		table := simulate.Table{Family: nft.FamilyName(f), Name: name}
+		t, err := s.Kernel.Table(table, func(chain string) bool { return !isOfService(chain) }, kubeproxy.SuspendComment)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		r.tables = append(r.tables, readTable{simulate.Table{Family: nft.FamilyName(f), Name: name}, t})
+		r.tables = append(r.tables, readTable{table, t})
 		r.forget = append(r.forget, t.Forget)
 		r.suspended = r.suspended || t.Dormant
 	}
@@ -163,7 +164,7 @@ func (r *iptablesRules) Rules(c simulate.Chain) ([]simulate.Rule, error) {
 func (*iptablesRules) Set(simulate.Table, string) (*simulate.Set, error) { return nil, fs.ErrNotExist }
 
 // own returns the rules of a chain that are kube-proxy's. A rule that kube-vmap has put in
-// front of a chain, to suspend it, is left out.
+// front of a chain, to suspend it, is skipped.
 func (r *iptablesRules) own(c simulate.Chain, list []simulate.Rule) []simulate.Rule {
 	if strings.HasPrefix(c.Name, "KUBE-") {
 		if len(list) > 0 && list[0].Comment() == kubeproxy.SuspendComment {

@@ -16,10 +16,10 @@ import (
 
 // extensionOf returns a match or a target as the kernel has it.
 func extensionOf(name string, revision uint8, data []byte) []byte {
-	b := make([]byte, extensionData)
+	b := make([]byte, extensionData+len(data))
 	copy(b[extensionName:], name)
 	b[extensionName+extensionNameSize] = revision
-	b = append(b, data...)
+	copy(b[extensionData:], data)
 	binary.NativeEndian.PutUint16(b, uint16(len(b)))
 	return b
 }
