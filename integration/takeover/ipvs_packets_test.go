@@ -3,19 +3,23 @@ package takeover
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/integration/clients"
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/kubeproxy"
@@ -26,10 +30,17 @@ import (
 // kernel's IPVS, set up as kube-proxy's ipvs mode does. Our rules take new connections over
 // and give them back, and in the end IPVS is removed. Connections live on until then.
 func TestTakeoverFromIPVS(t *testing.T) {
-	if os.Getenv("KUBE_VMAP_OWN_MACHINE") == "" {
-		t.Skip("SKIPPED, NOTHING TESTED: this needs IPVS, and a machine of its own; `make test-kernels` has some")
+	needIPVS(t)
+	s := newScene(t, func(*machine) {})
+	var servers []virtualServer
+	for _, f := range frontends {
+		server := virtualServer{protocol: f.protocol, at: f.at}
+		for _, pod := range s.pods[:2] {
+			server.endpoints = append(server.endpoints, pod.AddrPort(model.FamilyOf(f.at.Addr()), f.at.Port()))
+		}
+		servers = append(servers, server)
 	}
-	s := newScene(t, func(m *machine) { m.addIPVS() })
+	s.addIPVS(servers...)
 	s.expect("before", false)
 	if modes := s.find().Modes(); len(modes) != 1 || modes[0] != kubeproxy.ModeIPVS {
 		t.Errorf("found modes %q", modes)
@@ -81,6 +92,52 @@ func TestTakeoverFromIPVS(t *testing.T) {
 	closeFlows(t, ours)
 }
 
+func needIPVS(t *testing.T) {
+	t.Helper()
+	if os.Getenv("KUBE_VMAP_OWN_MACHINE") == "" {
+		t.Skip("SKIPPED, NOTHING TESTED: this needs IPVS, and a machine of its own; `make test-kernels` has some")
+	}
+}
+
+// TestTakeoverFromIPVSCanBeUndone runs the program: a probation that fails, while clients
+// connect all the time, and one that passes.
+func TestTakeoverFromIPVSCanBeUndone(t *testing.T) {
+	needIPVS(t)
+	p := newProbationer(t)
+	var servers []virtualServer
+	p.forwards(func(_ model.Family, protocol, ip, endpoint string) {
+		server := virtualServer{at: netip.AddrPortFrom(netip.MustParseAddr(ip), daemon.Port), endpoints: []netip.AddrPort{netip.MustParseAddrPort(endpoint)}}
+		for _, one := range model.Protocols {
+			if one.String() == protocol {
+				server.protocol = one
+			}
+		}
+		servers = append(servers, server)
+	})
+	p.addIPVS(servers...)
+	theirs := counts.ReplaceAllString(p.listing(nftBackend)+p.servers(), "")
+	load := clients.Start(t, p.lab, p.services[:1], clients.Options{Pod: p.lab.Pods[2], Pace: 20 * time.Millisecond, AllFlows: true})
+	d := p.start()
+	d.AwaitMessage(suspendedMessage)
+	p.expect("in the probation", nftBackend, true, true, true, "probation until=")
+	p.run(p.fault(), "nft", "-f", "-")
+	p.awaitExit(d, exit.Returned)
+	p.expect("when returned", nftBackend, true, false, false, "returned at=")
+	p.run("delete table inet fault", "nft", "-f", "-")
+	if out := daemon.Run(t, p.host, "cleanup"); out.ExitCode != 0 {
+		t.Errorf("cleanup: %s", out)
+	}
+	same(t, "rules and virtual servers before and after", counts.ReplaceAllString(p.listing(nftBackend)+p.servers(), ""), theirs)
+	load.Stop(t, 100)
+
+	d = p.start("--probation=1s", "--kube-proxy-marker=never")
+	d.AwaitMessage(removedMessage)
+	if found := p.find(); len(found.Parts) > 0 || found.IPVS || p.servers() != "" {
+		t.Errorf("left are %+v and the virtual servers\n%s", found, p.servers())
+	}
+	d.Stop()
+}
+
 // expectRemoval removes everything of kube-proxy, and checks that nothing is left.
 func (s *scene) expectRemoval() {
 	s.t.Helper()
@@ -108,9 +165,16 @@ func (m *machine) servers() string {
 	return m.run("", "ipvsadm", "-S", "-n")
 }
 
-// addIPVS sets up what kube-proxy's ipvs mode has for the frontends, with pod-1 and pod-2 as
-// endpoints (pkg/proxy/ipvs/proxier.go of Kubernetes 1.36).
-func (m *machine) addIPVS() {
+// A virtualServer is a Service port with its endpoints.
+type virtualServer struct {
+	protocol  model.Protocol
+	at        netip.AddrPort
+	endpoints []netip.AddrPort
+}
+
+// addIPVS sets up what kube-proxy's ipvs mode has for Service ports
+// (pkg/proxy/ipvs/proxier.go of Kubernetes 1.36).
+func (m *machine) addIPVS(servers ...virtualServer) {
 	m.t.Helper()
 	h := m.addIPSets()
 	m.run("", "ip", "link", "add", ipvs.Device, "type", "dummy")
@@ -123,21 +187,21 @@ func (m *machine) addIPVS() {
 			sysctl("ipv4/conf/all/arp_ignore", "1"), sysctl("ipv4/conf/all/arp_announce", "2"),
 		)
 	})
-	added := map[string]bool{}
-	for _, f := range frontends {
-		family := model.FamilyOf(f.at.Addr())
-		if host := f.at.Addr().String(); !added[host] {
-			added[host] = true
-			m.run("", "ip", "address", "add", host, "dev", ipvs.Device)
-			m.addToSet(h, [...]string{"KUBE-IPVS-IPS", "KUBE-6-IPVS-IPS"}[family], &netlink.IPSetEntry{IP: net.IP(f.at.Addr().AsSlice())})
+	added := map[netip.Addr]bool{}
+	for _, s := range servers {
+		family := model.FamilyOf(s.at.Addr())
+		ip := net.IP(s.at.Addr().AsSlice())
+		if !added[s.at.Addr()] {
+			added[s.at.Addr()] = true
+			m.run("", "ip", "address", "add", s.at.Addr().String(), "dev", ipvs.Device)
+			m.addToSet(h, [...]string{"KUBE-IPVS-IPS", "KUBE-6-IPVS-IPS"}[family], &netlink.IPSetEntry{IP: ip})
 		}
-		protocol, port := protocols[f.protocol], f.at.Port()
+		protocol, port := protocols[s.protocol], s.at.Port()
 		m.addToSet(h, [...]string{"KUBE-CLUSTER-IP", "KUBE-6-CLUSTER-IP"}[family],
-			&netlink.IPSetEntry{IP: net.IP(f.at.Addr().AsSlice()), Protocol: &protocol.number, Port: &port})
-		m.run("", "ipvsadm", "-A", protocol.option, f.at.String(), "-s", "rr")
-		for _, pod := range []string{"2", "3"} {
-			endpoint := [...]string{"10.244.1." + pod, "[fd00:10:244:1::" + pod + "]"}[family]
-			m.run("", "ipvsadm", "-a", protocol.option, f.at.String(), "-r", fmt.Sprintf("%s:%d", endpoint, port), "-m")
+			&netlink.IPSetEntry{IP: ip, Protocol: &protocol.number, Port: &port})
+		m.run("", "ipvsadm", "-A", protocol.option, s.at.String(), "-s", "rr")
+		for _, e := range s.endpoints {
+			m.run("", "ipvsadm", "-a", protocol.option, s.at.String(), "-r", e.String(), "-m")
 		}
 	}
 	m.loadKubeProxy(nftBackend, "ipvs")
