@@ -39,7 +39,7 @@ func runShadow(ctx context.Context, flags *config.Flags, o shadow.Options, stdou
 		return err
 	}
 	settings := shadow.Config{
-		Loop: p.loop, Source: p.source, NodePortsDefault: c.NodePorts().Primary, Period: o.Period, Log: log,
+		Loop: p.loop, Source: p.source, NodePortsDefault: c.NodePorts().Primary, Period: o.Period, Timeout: o.Timeout, Log: log,
 	}
 	if o.Once {
 		return shadowOnce(ctx, shadow.New(settings), o, stdout)

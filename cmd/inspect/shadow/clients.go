@@ -28,13 +28,14 @@ const (
 // clientPort is the port that all clients use.
 const clientPort = 41234
 
-// outsiders are addresses for documentation (RFC 5737, RFC 3849), which no cluster has.
-var outsiders = [len(model.Families)]netip.Addr{
+// outsideAddrs are addresses of clients outside: those for documentation (RFC 5737, RFC 3849),
+// which no cluster has.
+var outsideAddrs = [len(model.Families)]netip.Addr{
 	model.IPv4: netip.MustParseAddr("203.0.113.213"), model.IPv6: netip.MustParseAddr("2001:db8:ffff:ffff::d5"),
 }
 
-// strangers are addresses of pods that are recognized by their interface.
-var strangers = [len(model.Families)]netip.Addr{
+// podAddrs are addresses of pods that are recognized by their interface.
+var podAddrs = [len(model.Families)]netip.Addr{
 	model.IPv4: netip.MustParseAddr("198.51.100.213"), model.IPv6: netip.MustParseAddr("2001:db8:ffff:fffe::d5"),
 }
 
@@ -43,7 +44,7 @@ var strangers = [len(model.Families)]netip.Addr{
 // as the kernel does.
 func everyClient(rules nft.Config, n *network, to netip.Addr) []client {
 	f := model.FamilyOf(to)
-	list := []client{{clientOutside, outsiders[f], uplink}}
+	list := []client{{clientOutside, outsideAddrs[f], uplink}}
 	switch {
 	case n.isLocal(to):
 		list = append(list, client{name: clientNode, addr: to})
@@ -65,7 +66,7 @@ func podAddress(rules nft.Config, f model.Family) netip.Addr {
 		}
 		return p.Addr()
 	}
-	return strangers[f]
+	return podAddrs[f]
 }
 
 // podLink returns the interface that pods' packets come in by.

@@ -18,6 +18,7 @@ type Options struct {
 	All          bool          // list intended differences, too
 	Output       string        // of Once: table or json
 	Period       time.Duration // least time between two rounds
+	Timeout      time.Duration // of Once, until the objects are loaded
 	ServeAddress string        // of metrics and /readyz
 }
 
@@ -67,6 +68,7 @@ of a processor.`,
 	f.BoolVar(&o.All, "all", false, "list intended differences, too")
 	f.StringVarP(&o.Output, "output", "o", "table", "output `format` of --once: table or json")
 	f.DurationVar(&o.Period, "period", 30*time.Second, "least `time` between two rounds")
+	f.DurationVar(&o.Timeout, "timeout", time.Minute, "`time` that --once waits for the API server; 0 means forever")
 	f.StringVar(&o.ServeAddress, "serve-address", "127.0.0.1:10349",
 		"`address` and port of /metrics, /readyz and /livez, which must not be those of kube-proxy; empty serves nothing")
 	return cmd

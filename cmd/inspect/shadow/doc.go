@@ -7,7 +7,7 @@
 //	                                                                      | theirs
 //	kernel: rules of kube-proxy (a [RuleSource]) -------------------------+
 //
-// A [Comparer] runs one round: for every frontend that one of the two has, it sends packets of
+// [Compare] runs one round: for every frontend that one of the two has, it sends packets of
 // a pod, the node and a client outside through both, and of clients at the bounds of source
 // ranges and of the Service's own endpoints. What differs is a [Difference]: endpoints, their
 // shares, masquerade, who is refused, affinity. Where kube-vmap differs on purpose, the

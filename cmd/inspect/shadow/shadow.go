@@ -27,6 +27,8 @@ type Config struct {
 	NodePortsDefault bool
 	// Period is the least time between the beginnings of two rounds.
 	Period time.Duration
+	// Timeout is how long Once waits for the objects; zero means forever.
+	Timeout time.Duration
 	// OnRound is called after every round with what is confirmed; err is why there was no
 	// comparison. It may be nil.
 	OnRound func(r *Round, confirmed []Difference, err error)
@@ -49,21 +51,21 @@ func New(c Config) *Shadow {
 	l.Observer, l.Recorder, l.DriftReader, l.Shares = nil, nil, nil, nil
 	l.Addresses = addresses.New(addresses.Config{Log: c.Log})
 	l.Followers = []sync.Follower{s.tracker}
-	s.loop = sync.NewLoop(l, c.Source, nothing{}, c.Log)
+	s.loop = sync.NewLoop(l, c.Source, discardKernel{}, c.Log)
 	return s
 }
 
-// nothing is a kernel that takes every batch and does nothing.
-type nothing struct{}
+// A discardKernel accepts every batch and programs nothing.
+type discardKernel struct{}
 
 // Read implements [sync.Kernel].
-func (nothing) Read() (nft.Tables, error) { return nft.Tables{}, nil }
+func (discardKernel) Read() (nft.Tables, error) { return nft.Tables{}, nil }
 
 // Apply implements [sync.Kernel].
-func (nothing) Apply(nft.Batch) (nft.Applied, error) { return nft.Applied{Steps: 1}, nil }
+func (discardKernel) Apply(nft.Batch) (nft.Applied, error) { return nft.Applied{Steps: 1}, nil }
 
 // ForeignChanges implements [sync.Kernel].
-func (nothing) ForeignChanges() (uint32, error) { return 0, nil }
+func (discardKernel) ForeignChanges() (uint32, error) { return 0, nil }
 
 // share is the inverse of the part of a processor that rounds may take.
 const share = 20
@@ -71,7 +73,7 @@ const share = 20
 // Run compares until ctx ends, which is no error. A round begins as late as Period and a
 // twentieth of a processor require.
 func (s *Shadow) Run(ctx context.Context) error {
-	return s.withLoop(ctx, func(ctx context.Context) error {
+	return s.withLoop(ctx, 0, func(ctx context.Context) error {
 		for {
 			began := time.Now()
 			r, confirmed, _, err := s.round(ctx, nil)
@@ -91,7 +93,7 @@ const onceTries = 6
 // Once compares until two rounds agree. pending is how many differences could not be
 // confirmed because the API changes too fast.
 func (s *Shadow) Once(ctx context.Context) (r *Round, confirmed []Difference, pending int, err error) {
-	err = s.withLoop(ctx, func(ctx context.Context) (err error) {
+	err = s.withLoop(ctx, s.Timeout, func(ctx context.Context) (err error) {
 		if r, confirmed, pending, err = s.round(ctx, nil); err != nil {
 			return err
 		}
@@ -122,14 +124,21 @@ func (s *Shadow) Once(ctx context.Context) (r *Round, confirmed []Difference, pe
 // errStopped ends the loop after a comparison.
 var errStopped = errors.New("stopped")
 
-// withLoop runs the loop while a function runs, which it calls when the loop is ready.
-func (s *Shadow) withLoop(ctx context.Context, do func(context.Context) error) error {
+// withLoop runs the loop while a function runs, which it calls when the loop is ready; that
+// must be within the timeout, unless it is zero.
+func (s *Shadow) withLoop(ctx context.Context, timeout time.Duration, do func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.loop.Run(ctx) })
 	group.Go(func() error {
+		var late <-chan time.Time
+		if timeout > 0 {
+			late = time.After(timeout)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-late:
+			return fmt.Errorf("the API objects were not loaded within %s", timeout)
 		case <-s.loop.Ready():
 		}
 		if err := do(ctx); err != nil {

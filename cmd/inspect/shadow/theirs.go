@@ -38,20 +38,20 @@ type Rules struct {
 
 // noRules returns the rules of a proxy that does not serve a family.
 func noRules() *Rules {
-	return &Rules{Rules: nothingRead{}, Bounds: func() []netip.Addr { return nil }, Forget: func() {}}
+	return &Rules{Rules: emptyRules{}, Bounds: func() []netip.Addr { return nil }, Forget: func() {}}
 }
 
-// nothingRead are no chains.
-type nothingRead struct{}
+// emptyRules has no chains.
+type emptyRules struct{}
 
 // BaseChains implements [simulate.Rules].
-func (nothingRead) BaseChains(model.Family) ([]simulate.BaseChain, error) { return nil, nil }
+func (emptyRules) BaseChains(model.Family) ([]simulate.BaseChain, error) { return nil, nil }
 
 // Rules implements [simulate.Rules].
-func (nothingRead) Rules(simulate.Chain) ([]simulate.Rule, error) { return nil, fs.ErrNotExist }
+func (emptyRules) Rules(simulate.Chain) ([]simulate.Rule, error) { return nil, fs.ErrNotExist }
 
 // Set implements [simulate.Rules].
-func (nothingRead) Set(simulate.Table, string) (*simulate.Set, error) { return nil, fs.ErrNotExist }
+func (emptyRules) Set(simulate.Table, string) (*simulate.Set, error) { return nil, fs.ErrNotExist }
 
 // A Frontend is a destination of the other proxy, and the name of its Service as far as
 // the rules have it.

@@ -266,4 +266,8 @@ func TestRulesOfADormantTableAreCompared(t *testing.T) {
 	if out.ExitCode != exit.Trouble || !strings.Contains(out.Stderr, shadow.ErrNoRules.Error()) {
 		t.Errorf("without kube-proxy: %s", out)
 	}
+	out = daemon.Run(t, r.Node.Host, "shadow", "--once", "--timeout=100ms", "--master=http://127.0.0.1:1", "--hostname-override=node-1")
+	if out.ExitCode != exit.Trouble || !strings.Contains(out.Stderr, "not loaded within 100ms") {
+		t.Errorf("without an API server: %s", out)
+	}
 }
