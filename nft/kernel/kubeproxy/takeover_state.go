@@ -13,9 +13,9 @@ import (
 	"kube-vmap/nft/kernel/socket"
 )
 
-// TakeoverTable is the name of a table, in family inet, whose comment is the state of a
+// takeoverTableName is the name of a table, in family inet, whose comment is the state of a
 // take-over. It survives a restart of kube-vmap, and a reboot as little as kube-proxy's rules do.
-const TakeoverTable = "kube-vmap-takeover"
+const takeoverTableName = "kube-vmap-takeover"
 
 // attrTableUserdata is NFTA_TABLE_USERDATA (include/uapi/linux/netfilter/nf_tables.h).
 const attrTableUserdata = 6
@@ -30,7 +30,7 @@ func ReadTakeoverState(netNS int) (state string, err error) {
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	m := socket.Nftables(unix.NFT_MSG_GETTABLE, netlink.Dump, unix.NFPROTO_INET, nil)
 	err = ask(conn, m, func(d *attr.Decoder, attributes []byte) {
-		if attr.String(d.Find(attributes, unix.NFTA_TABLE_NAME)) == TakeoverTable {
+		if attr.String(d.Find(attributes, unix.NFTA_TABLE_NAME)) == takeoverTableName {
 			state = attr.String(attr.Userdata(d.Find(attributes, attrTableUserdata), attr.CommentTag))
 		}
 	})
@@ -57,7 +57,7 @@ func WriteTakeoverState(state string) nft.Batch {
 	}
 	// The comment of an existing table cannot be changed.
 	return append(DeleteTakeoverState(), takeoverTable(unix.NFT_MSG_NEWTABLE,
-		fmt.Sprintf("add table inet %s { comment \"%s\"; }", TakeoverTable, comment),
+		fmt.Sprintf("add table inet %s { comment \"%s\"; }", takeoverTableName, comment),
 		func(e *attr.Encoder) { e.Comment(attrTableUserdata, comment) }))
 }
 
@@ -66,8 +66,8 @@ func WriteTakeoverState(state string) nft.Batch {
 func DeleteTakeoverState() nft.Batch {
 	nothing := func(*attr.Encoder) {}
 	return nft.Batch{
-		takeoverTable(unix.NFT_MSG_NEWTABLE, "add table inet "+TakeoverTable, nothing),
-		takeoverTable(unix.NFT_MSG_DELTABLE, "delete table inet "+TakeoverTable, nothing),
+		takeoverTable(unix.NFT_MSG_NEWTABLE, "add table inet "+takeoverTableName, nothing),
+		takeoverTable(unix.NFT_MSG_DELTABLE, "delete table inet "+takeoverTableName, nothing),
 	}
 }
 
@@ -77,7 +77,7 @@ func takeoverTable(kind uint16, text string, attributes func(*attr.Encoder)) nft
 		flags = unix.NLM_F_CREATE
 	}
 	return change(text, kind, flags, unix.NFPROTO_INET, func(e *attr.Encoder) {
-		e.String(unix.NFTA_TABLE_NAME, TakeoverTable)
+		e.String(unix.NFTA_TABLE_NAME, takeoverTableName)
 		attributes(e)
 	})
 }
