@@ -62,15 +62,13 @@ var suites = []suite{
 	{name: "integration/status", skip: "^TestTenThousandServices"},
 	// These machines lack programs to run commands as another user.
 	{name: "integration/inspect", skip: "^TestBundle(HasNoCredentials|OnFullFileSystem)"},
-	// Without tests of preflight's report, which are not about the kernel.
-	{
-		name: "integration/components", reads: []string{"integration/takeover/testdata"}, skip: "^Test(EmptyNode|Preflight|PortOf|DroppingPolicy|RulesThatChange|ExitCode)",
-		sample: "^Test(ComponentsAreFound|SurveyReports)",
-	},
 	{name: "integration/takeover", sample: "^Test(OnlyKubeProxyIsRemoved|ResumeUndoesSuspend|IPVSLeftovers)"},
 	{name: "integration/upgrade"}, // without the way back, for which git builds a version
 	// These machines have no setpriv.
-	{name: "integration/components", reads: []string{"integration/takeover/testdata"}, skip: "^TestPreflightNeedsOnlyNetAdmin$"},
+	{
+		name: "integration/components", reads: []string{"integration/takeover/testdata"}, skip: "^TestPreflightNeedsOnlyNetAdmin$",
+		sample: "^Test(ComponentsAreFound|SurveyReports)",
+	},
 	{name: "integration/security"},
 	// Without tests that exhaust memory (the kernel prints traces), need several
 	// processors, or load 100,000 endpoints.
