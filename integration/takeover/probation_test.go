@@ -1,7 +1,9 @@
 package takeover
 
 import (
+	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/integration/clients"
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/integration/process"
@@ -103,6 +106,23 @@ func (p *probationer) loadIPTables(b backend) {
 	}
 }
 
+// awaitAnswers waits until kube-proxy's rules serve every client: the first packet between two
+// hosts may be lost while they look for each other.
+func (p *probationer) awaitAnswers() {
+	p.t.Helper()
+	for _, w := range daemon.Transports() {
+		for _, from := range []*lab.Host{p.lab.Pods[2].Host, p.lab.Node.Host, p.lab.Outside} {
+			eventually.Succeeds(p.t, fmt.Sprintf("an answer to %s over %s", from, w), func() error {
+				a, err := from.AskFresh(w.Protocol, netip.Addr{}, p.services[0].ClusterAddrPort(w.Family), time.Second)
+				if err == nil && a.Outcome != lab.Answered {
+					err = errors.New(a.String())
+				}
+				return err
+			})
+		}
+	}
+}
+
 // start starts the program and waits until it has programmed everything.
 func (p *probationer) start(flags ...string) *daemon.Daemon {
 	p.t.Helper()
@@ -165,6 +185,7 @@ func TestTakeoverCanBeUndoneAndRepeated(t *testing.T) {
 			p := newProbationer(t)
 			tc.load(p)
 			theirs := counts.ReplaceAllString(p.listing(tc.backend), "")
+			p.awaitAnswers()
 			load := clients.Start(t, p.lab, p.services[:1], clients.Options{Pod: p.lab.Pods[2], Pace: 40 * time.Millisecond, AllFlows: true})
 
 			d := p.start()
