@@ -40,8 +40,11 @@ func (n NFTables) Open(f model.Family) (*Rules, error) {
 	}, nil
 }
 
+// nftablesFrontends returns the keys of kube-proxy's maps. The error is [fs.ErrNotExist] if the
+// table has none of them: it is only a marker for programs that look for kube-proxy.
 func nftablesFrontends(t *inspect.Table, f model.Family) ([]Frontend, error) {
 	var out []Frontend
+	found := false
 	seen := map[model.Match]bool{}
 	for _, m := range [...]string{"service-ips", "service-nodeports", "no-endpoint-services", "no-endpoint-nodeports"} {
 		err := t.Keys(m, func(key []byte, e simulate.Element) {
@@ -54,6 +57,10 @@ func nftablesFrontends(t *inspect.Table, f model.Family) ([]Frontend, error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
+		found = found || err == nil
+	}
+	if !found {
+		return nil, fs.ErrNotExist
 	}
 	return out, nil
 }

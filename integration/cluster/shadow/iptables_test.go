@@ -238,6 +238,8 @@ func TestEveryFaultInIPTablesModeIsFound(t *testing.T) {
 }
 
 // TestSuspendedRulesOfIPTablesAreCompared compares rules that kube-vmap has suspended.
+// TestSuspendedRulesOfIPTablesAreCompared also has the marker, which is not kube-proxy's
+// nftables mode.
 func TestSuspendedRulesOfIPTablesAreCompared(t *testing.T) {
 	one := func() []daemon.Service {
 		return []daemon.Service{{Name: "plain", Number: 1, EndpointSpec: everywhere, Kinds: daemon.Kinds}}
@@ -253,9 +255,13 @@ func TestSuspendedRulesOfIPTablesAreCompared(t *testing.T) {
 				}
 			}
 		}
+		for _, family := range []string{"ip", "ip6"} {
+			r.nft("add table " + family + " kube-proxy")
+			r.nft("add chain " + family + " kube-proxy marker")
+		}
 		report, code := r.shadow()
-		if code != 0 || len(report.Dormant) != len(model.Families) {
-			t.Errorf("exit code %d, dormant %v:\n%s", code, report.Dormant, strings.Join(unintended(report), "\n"))
+		if code != 0 || len(report.Dormant) != len(model.Families) || !strings.HasPrefix(report.Mode, "iptables") {
+			t.Errorf("mode %s, exit code %d, dormant %v:\n%s", report.Mode, code, report.Dormant, strings.Join(unintended(report), "\n"))
 		}
 	})
 }
