@@ -30,6 +30,10 @@ type fake struct {
 	snapshot   sync.Snapshot
 	refusing   map[netip.AddrPort]bool
 	log        bytes.Buffer
+
+	snapshotErr error
+	readTime    time.Duration // of kube-proxy's rules
+	reads       int
 }
 
 func (f *fake) other([]uint16) string { return f.otherWhy }
@@ -38,6 +42,8 @@ func (f *fake) find(ctx context.Context) (rules, error) {
 	if ctx.Err() != nil {
 		return rules{}, ctx.Err() // as where it runs programs
 	}
+	f.reads++
+	time.Sleep(f.readTime)
 	found := f.found
 	found.Parts = append([]kubeproxy.Part(nil), f.found.Parts...)
 	return rules{nft: &found}, nil
@@ -83,7 +89,7 @@ func (f *fake) proxy() Proxy {
 	close(ready)
 	return Proxy{
 		Ready:    ready,
-		Snapshot: func(context.Context) (sync.Snapshot, error) { return f.snapshot, nil },
+		Snapshot: func(context.Context) (sync.Snapshot, error) { return f.snapshot, f.snapshotErr },
 		Healthy:  func() bool { return !f.unhealthy },
 	}
 }
@@ -211,6 +217,12 @@ func TestProbationFailsOnThreeBadChecksInARow(t *testing.T) {
 			f.after(2*pollPeriod-time.Second, func() { f.unhealthy = false })
 		}, ""},
 		{"kube-proxy's rules of a family are gone", func(f *fake) { f.unhealthy, f.found.Parts = true, f.found.Parts[:1] }, ""},
+		{"only the kubelet's rules are there", func(f *fake) {
+			f.unhealthy = true
+			for i := range f.found.Parts {
+				f.found.Parts[i].Table, f.found.Parts[i].Chain = "nat", "KUBE-POSTROUTING"
+			}
+		}, ""},
 		{"kube-proxy's rules are gone", func(f *fake) { f.unhealthy, f.found.Parts, f.found.Content = true, nil, 1 }, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -227,6 +239,38 @@ func TestProbationFailsOnThreeBadChecksInARow(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestChecksReadLessOftenWhatTakesLong has rules that take 300 ms to read.
+func TestChecksReadLessOftenWhatTakesLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, "default")
+		f.readTime = 300 * time.Millisecond
+		to := f.takeover(10 * time.Minute)
+		dials := 0
+		to.dial = func(context.Context, netip.AddrPort) error { dials++; return nil }
+		_, _ = f.run(to, 11*time.Minute)
+		if !f.removed || f.reads > 10*60/30+5 || dials < 10*60/6 {
+			t.Errorf("removed %t, rules read %d times, %d connections", f.removed, f.reads, dials)
+		}
+	})
+}
+
+// TestProbationEndsWithCheckThatReads has a loop that does not answer when the probation is over.
+func TestProbationEndsWithCheckThatReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, "default")
+		f.after(50*time.Second, func() { f.snapshotErr = errors.New("no answer") })
+		f.after(2*time.Minute, func() {
+			if f.removed {
+				t.Error("kube-proxy's rules are removed without a check")
+			}
+			f.snapshotErr = nil
+		})
+		if _, failure := f.run(f.takeover(time.Minute), 3*time.Minute); failure != nil || !f.removed {
+			t.Errorf("failure %v, removed %t", failure, f.removed)
+		}
+	})
 }
 
 // TestOneOfManyEndpointsIsNoFailure has a Service whose every third connection fails.

@@ -33,7 +33,7 @@ func Return(ctx context.Context, k Kernel, reason string) (Restored, error) {
 	if err != nil {
 		return Restored{}, err
 	}
-	if r.isEmpty() {
+	if !r.serve() {
 		return Restored{}, errNothingToResume
 	}
 	return restore(ctx, k, deleteOurs(), storeReturned(time.Now(), reason))

@@ -124,18 +124,30 @@ func (t *Takeover) working(ctx context.Context, all []target) (out []target) {
 	return out
 }
 
+// sampleEndpoints returns the endpoints of the sample.
+func (t *Takeover) sampleEndpoints(installed []nft.InstalledFrontend) map[netip.AddrPort][]netip.AddrPort {
+	out := map[netip.AddrPort][]netip.AddrPort{}
+	for _, s := range t.sample {
+		out[s.at] = nil
+	}
+	for i := range installed {
+		f := &installed[i]
+		at := netip.AddrPortFrom(f.Match.Addr, f.Match.Port)
+		if _, wanted := out[at]; !wanted {
+			continue
+		}
+		if list := endpoints(f); len(list) > 0 {
+			out[at] = list
+		}
+	}
+	return out
+}
+
 // failing returns the targets of the sample that do not answer although each of their
 // endpoints does without the Service. One that has no endpoints any more, or one that
 // cannot be reached itself, is no failure.
-func (t *Takeover) failing(ctx context.Context, installed []nft.InstalledFrontend) (out []failure) {
-	now := map[netip.AddrPort][]netip.AddrPort{}
-	for i := range installed {
-		f := &installed[i]
-		if list := endpoints(f); len(list) > 0 {
-			now[netip.AddrPortFrom(f.Match.Addr, f.Match.Port)] = list
-		}
-	}
-	errs := t.dialAll(ctx, t.sample, func(s target) error { return t.tryAgain(ctx, s.at, now[s.at]) })
+func (t *Takeover) failing(ctx context.Context, endpoints map[netip.AddrPort][]netip.AddrPort) (out []failure) {
+	errs := t.dialAll(ctx, t.sample, func(s target) error { return t.tryAgain(ctx, s.at, endpoints[s.at]) })
 	for i, s := range t.sample {
 		if errs[i] != nil {
 			out = append(out, failure{s, errs[i]})
