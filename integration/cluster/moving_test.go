@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	eventsv1 "k8s.io/api/events/v1"
+
 	"kube-vmap/cmd/components"
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/daemon"
@@ -100,6 +102,9 @@ func (m *move) fail(t *testing.T) {
 	}
 	m.node(t, "delete table inet fault", "nft", "-f", "-")
 	m.servedBy(t, "kube-proxy")
+	m.event(t, "default", "TakeoverFailed", func(e *eventsv1.Event) bool {
+		return e.Regarding.Name == m.NodeName(m.Lab.Node) && strings.Contains(e.Note, "do not answer that did before")
+	})
 }
 
 // refuse restarts kube-vmap as the kubelet does. It does not try again.

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	eventsv1 "k8s.io/api/events/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/daemon"
@@ -252,57 +251,6 @@ const fault = `
 table inet fault {
 	chain output { type filter hook output priority 0; meta l4proto tcp ct status dnat reject with tcp reset; }
 }`
-
-// TestFailedTakeoverReturnsTheNode takes over from the real kube-proxy on a node where a
-// firewall then refuses connections to Services. The node goes back by itself, without a
-// lost packet of others, and kube-proxy continues from there.
-func TestFailedTakeoverReturnsTheNode(t *testing.T) {
-	for _, mode := range []string{"nftables", "iptables"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			c := newOneNode(t, 2)
-			clients := []*traffic.Client{c.clients[0], c.clients[2]} // not the node
-			to := c.manualService(t, "web", c.Lab.Pods[0], c.Lab.Pods[1])
-			kubeconfig := c.Kubeconfig(t, c.Server)
-			theirs := c.kubeProxy(t, mode, kubeconfig)
-			crowd := traffic.Start(clients...)
-			asked := crowd.Add(to)
-			clustertest.Must(t, asked.Await(clustertest.Context(t)))
-			theirs.Kill()
-
-			c.runProxy(t, kubeconfig)
-			_, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "the suspension", process.Message(suspended))
-			clustertest.Must(t, err)
-			c.node(t, fault, "nft", "-f", "-")
-			if err := ended(c.proxy, clustertest.Patience); !strings.Contains(fmt.Sprint(err), "exit status 3") {
-				t.Errorf("it ends with %v", err)
-			}
-			if left := linesWith(c.node(t, "", "nft", "list", "ruleset"), kubeproxy.SuspendComment); left != "" {
-				t.Errorf("still suspended:\n%s", left)
-			}
-			if tables, err := truth.Read(c.Lab.Node.Host); err != nil || tables != (nft.Tables{}) {
-				t.Errorf("ours is still there, %v", err)
-			}
-			c.node(t, "delete table inet fault", "nft", "-f", "-")
-			theirs = c.kubeProxy(t, mode, kubeconfig)
-			more := c.manualService(t, "more", c.Lab.Pods[1])
-			c.awaitTheirs(t, theirs, "more", more)
-			checkAnswered(t, clients, more, "pod-2")
-			clustertest.Must(t, ended(c.Run(t, c.Lab.Node, process.Config{Args: []string{"--cleanup"}}), clustertest.Patience))
-			asked.Remove()
-			questions, err := crowd.Stop()
-			t.Logf("%d questions", questions)
-			clustertest.Must(t, err)
-			list, err := c.Client.EventsV1().Events("default").List(clustertest.Context(t), metav1.ListOptions{FieldSelector: "reason=TakeoverFailed"})
-			clustertest.Must(t, err)
-			if !slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
-				return e.Regarding.Name == c.NodeName(c.Lab.Node) && strings.Contains(e.Note, "do not answer that did before")
-			}) {
-				t.Errorf("no event of the Node among %d", len(list.Items))
-			}
-		})
-	}
-}
 
 // awaitTheirs waits for kube-proxy's rules of a Service in both families.
 func (c *oneNode) awaitTheirs(t *testing.T, theirs *daemon.Daemon, service string, to traffic.Target) {
