@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
+	stdsync "sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +20,9 @@ import (
 
 // fake is a system, and the proxy on it, in a bubble of synctest.
 type fake struct {
-	t          *testing.T
+	t *testing.T
+
+	mu         stdsync.Mutex // guards what follows
 	found      kubeproxy.Found
 	otherWhy   string
 	suspended  int
@@ -36,14 +39,20 @@ type fake struct {
 	reads       int
 }
 
-func (f *fake) other([]uint16) string { return f.otherWhy }
+func (f *fake) other([]uint16) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.otherWhy
+}
 
 func (f *fake) find(ctx context.Context) (rules, error) {
 	if ctx.Err() != nil {
 		return rules{}, ctx.Err() // as where it runs programs
 	}
-	f.reads++
 	time.Sleep(f.readTime)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reads++
 	found := f.found
 	found.Parts = append([]kubeproxy.Part(nil), f.found.Parts...)
 	return rules{nft: &found}, nil
@@ -58,6 +67,8 @@ func (f *fake) setSuspended(to bool) {
 }
 
 func (f *fake) suspend(context.Context, rules, time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.suspendErr == nil {
 		f.suspended++
 		f.setSuspended(true)
@@ -66,17 +77,23 @@ func (f *fake) suspend(context.Context, rules, time.Time) error {
 }
 
 func (f *fake) resume(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.resumed++
 	f.setSuspended(false)
 	return nil
 }
 
 func (f *fake) remove(context.Context, bool) ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.removed, f.found.Parts = true, nil
 	return []string{"everything"}, nil
 }
 
 func (f *fake) dial(_ context.Context, to netip.AddrPort) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.refusing[to] {
 		return errors.New("refused")
 	}
@@ -88,9 +105,17 @@ func (f *fake) proxy() Proxy {
 	ready := make(chan struct{})
 	close(ready)
 	return Proxy{
-		Ready:    ready,
-		Snapshot: func(context.Context) (sync.Snapshot, error) { return f.snapshot, f.snapshotErr },
-		Healthy:  func() bool { return !f.unhealthy },
+		Ready: ready,
+		Snapshot: func(context.Context) (sync.Snapshot, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.snapshot, f.snapshotErr
+		},
+		Healthy: func() bool {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return !f.unhealthy
+		},
 	}
 }
 
@@ -145,8 +170,14 @@ func (f *fake) run(to *Takeover, limit time.Duration) (time.Duration, *FailedErr
 	return time.Since(start), failure
 }
 
-// after calls do at a time after the start.
-func (f *fake) after(d time.Duration, do func()) { time.AfterFunc(d, do) }
+// after calls do after some time, with the mutex held.
+func (f *fake) after(d time.Duration, do func()) {
+	time.AfterFunc(d, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		do()
+	})
+}
 
 func TestGoodProbationEndsWithTheRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
