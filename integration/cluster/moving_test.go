@@ -160,7 +160,11 @@ func (m *move) servedBy(t *testing.T, proxy string) {
 	t.Helper()
 	tables, err := truth.Read(m.Lab.Node.Host)
 	clustertest.Must(t, err)
-	ours, theirs := tables != (nft.Tables{}), len(m.findKubeProxy(t).Awake()) > 0
+	found := m.findKubeProxy(t)
+	if len(found.Suspended()) > 0 {
+		t.Errorf("still suspended: %v", found.Suspended())
+	}
+	ours, theirs := tables != (nft.Tables{}), len(found.Awake()) > 0
 	if ours != (proxy == "kube-vmap") || theirs != (proxy == "kube-proxy") {
 		t.Errorf("rules of kube-vmap: %t, of kube-proxy: %t, want those of %s", ours, theirs, proxy)
 	}

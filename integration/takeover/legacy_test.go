@@ -2,6 +2,8 @@ package takeover
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
@@ -9,7 +11,10 @@ import (
 	"testing"
 
 	"kube-vmap/cmd/kube-vmap/legacy"
+	product "kube-vmap/cmd/kube-vmap/takeover"
 	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel"
 )
 
 // removeLegacy removes kube-proxy from the legacy backend and returns the log, too.
@@ -201,4 +206,32 @@ func TestResumeUndoesSuspendOfLegacyByteForByte(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRefusedCleanupLeavesLegacyRulesSuspended cleans up beside a kube-vmap that owns its tables.
+func TestRefusedCleanupLeavesLegacyRulesSuspended(t *testing.T) {
+	withTools(t)
+	m := newMachine(t)
+	m.loadKubeProxy(legacyBackend, "iptables")
+	m.suspendLegacy()
+	before := m.listing(legacyBackend)
+	m.onHost(func() error {
+		owner, err := kernel.Open(kernel.Config{})
+		if err != nil {
+			return err
+		}
+		if _, err := owner.Apply(nft.Batch{nft.AddTable{Family: model.IPv4, Protected: true}}); err != nil {
+			return errors.Join(err, owner.Close())
+		}
+		other, err := kernel.Open(kernel.Config{})
+		if err != nil {
+			return errors.Join(err, owner.Close())
+		}
+		if _, err := product.Cleanup(t.Context(), other); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("the cleanup beside the owner: %v", err)
+		}
+		return errors.Join(other.Close(), owner.Close())
+	})
+	m.run("delete table ip kube-vmap", "nft", "-f", "-")
+	same(t, "listings before and after the cleanup", m.listing(legacyBackend), before)
 }

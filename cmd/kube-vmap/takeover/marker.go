@@ -60,7 +60,7 @@ func (t *Takeover) watch(ctx context.Context) {
 			t.awakeUntil = time.Now().Add(awakePeriod)
 			return
 		}
-		if t.Marker.wanted(r) && len(r.nft.Markers) < len(model.Families) {
+		if len(r.nft.Markers) < len(model.Families) && t.Marker.wanted(r) {
 			if _, err := t.Kernel.Apply(missingMarkers(r.nft)); err != nil {
 				t.Log.Warn("cannot add the marker for programs that look for kube-proxy's tables", "err", err)
 			}

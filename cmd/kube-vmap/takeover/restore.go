@@ -66,15 +66,30 @@ func deleteOurs() (b nft.Batch) {
 
 // restore resumes kube-proxy's rules and deletes tables of ours, if they exist, in one
 // transaction with more. Rules in the legacy backend are resumed before, because that takes
-// another one.
-func restore(ctx context.Context, k Kernel, ours, more nft.Batch) (Restored, error) {
-	resumed, err := legacy.Find(ctx)
-	if err == nil && len(resumed.Suspended) > 0 {
-		_, err = legacy.Resume(ctx)
-	}
+// another one; if ours is refused, they are suspended again.
+func restore(ctx context.Context, k Kernel, ours, more nft.Batch) (done Restored, err error) {
+	found, err := legacy.Find(ctx)
 	if err != nil {
 		return Restored{}, err
 	}
+	if len(found.Suspended) > 0 {
+		defer func() {
+			if err != nil {
+				_, e := legacy.Suspend(ctx)
+				err = errors.Join(err, e)
+			}
+		}()
+		if _, err = legacy.Resume(ctx); err != nil {
+			return Restored{}, err
+		}
+	}
+	done, err = restoreNFT(k, ours, more)
+	done.Resumed = append(done.Resumed, found.Suspended...)
+	return done, err
+}
+
+// restoreNFT is restore for nf_tables.
+func restoreNFT(k Kernel, ours, more nft.Batch) (Restored, error) {
 	for range maxAttempts {
 		found, err := kubeproxy.Find(0)
 		if err != nil {
@@ -87,7 +102,7 @@ func restore(ctx context.Context, k Kernel, ours, more nft.Batch) (Restored, err
 		_, err = k.Apply(b)
 		switch missing, isOurs := refusedOp(err).(nft.DeleteTable); {
 		case err == nil:
-			return Restored{tables(ours), append(names(found.Suspended()), resumed.Suspended...)}, nil
+			return Restored{tables(ours), names(found.Suspended())}, nil
 		case isOurs && errors.Is(err, fs.ErrNotExist):
 			ours = slices.DeleteFunc(ours, func(op nft.Op) bool { return op == nft.Op(missing) })
 		case errors.Is(err, unix.ERESTART): // another program committed since the read

@@ -25,9 +25,9 @@ const (
 	ModeIPVS        = "ipvs"
 )
 
-// Found is what kube-proxy has in the kernel, except for the legacy backend of iptables. What
-// translates no packet is not in it: an empty chain, or one that nothing jumps to from a
-// hook.
+// Found is what kube-proxy has in the kernel, except for the legacy backend of iptables. Empty
+// chains, which translate no packet, are not in it. Whether a hook of iptables leads to a chain
+// is not read: kube-proxy adds the jump together with the chain.
 type Found struct {
 	// Parts is sorted by family, and begins with the chains of nftables mode in each.
 	Parts []Part
