@@ -285,7 +285,7 @@ func TestPreflightWithoutRootNamesWhatItCannotSee(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		t.Fatalf("%v:\n%s", err, text)
 	}
-	for _, name := range []string{"nftables", "forward policy", "packet mark", "kube-proxy", "sight of nftables"} {
+	for _, name := range []string{"nftables", "forward policy", "packet mark", "kube-proxy", "access to nftables"} {
 		if i := item(t, &r, name); i.Verdict != preflight.Unknown {
 			t.Errorf("%s: %+v", name, i)
 		}
@@ -313,7 +313,7 @@ func TestPreflightNeedsOnlyNetAdmin(t *testing.T) {
 		t.Fatalf("%v:\n%s", err, text)
 	}
 	for _, i := range r.Items {
-		if i.Verdict == preflight.Unknown && i.Name != "sight of processes" {
+		if i.Verdict == preflight.Unknown && i.Name != "access to processes" {
 			t.Errorf("%+v", i)
 		}
 	}

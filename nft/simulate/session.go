@@ -6,8 +6,8 @@ import (
 	"kube-vmap/model"
 )
 
-// A Session simulates many packets of one family by the same sources, each of which is
-// asked for a thing once. It is for comparing rule sets. Unlike [Run] it needs no table of
+// A Session simulates many packets of one family with the same sources, and asks them for each
+// object once. It is for comparing rule sets. Unlike [Run] it needs no table of
 // ours, begins a new connection with every packet, and notes neither steps nor reasons. A
 // hash is a pick as any other, so that all of its results are explored.
 type Session struct{ cache *sourceCache }

@@ -76,7 +76,7 @@ func (s *summary) addDoubt(text string) {
 	}
 }
 
-// An outcomeKey is what counts in a leaf when the effect of a match is asked for.
+// An outcomeKey is the part of a leaf that shows whether an undecided match has an effect.
 type outcomeKey struct {
 	verdict  Verdict
 	how      string

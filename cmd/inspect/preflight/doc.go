@@ -10,6 +10,6 @@
 //	      v
 //	[Report]: an [Item] for each, with a verdict
 //
-// What needs a privilege that is missing is an item with the verdict unknown, so that a
-// report never looks complete that is not.
+// A check that lacks a privilege gives an item with the verdict unknown, so that an
+// incomplete report never looks complete.
 package preflight

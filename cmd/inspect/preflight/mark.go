@@ -15,8 +15,8 @@ var chainsOfKubeProxy = []string{
 	"KUBE-FORWARD", "KUBE-PROXY-", "KUBE-EXTERNAL-", "KUBE-LOAD-BALANCER",
 }
 
-// mark finds rules of other programs that change the bit of the packet mark that requests
-// masquerade. It matters only to kernels without labels of connections.
+// mark finds rules of other programs that change the bit of the packet mark by which masquerade
+// is requested. That matters only on kernels without labels of connections.
 func (n *node) mark() Item {
 	const name = "packet mark"
 	return n.rules(name, func(r *survey.RuleReader) (Item, error) {

@@ -8,8 +8,8 @@ import (
 	"kube-vmap/nft/kernel/survey"
 )
 
-// acceptors are chains by which CNI plugins accept the traffic of pods, as their names begin.
-// Their origins are those of package components.
+// acceptors are the beginnings of the names of chains in which CNI plugins accept the traffic of
+// pods. Package components has their origins.
 var acceptors = []string{"cali-", "CILIUM_", "FLANNEL-FWD", "KUBE-ROUTER-", "CNI-FORWARD", "ANTREA-", "OVN-KUBE-"}
 
 // rules calls check with a reader of rules, unless tables cannot be read.
@@ -30,7 +30,7 @@ func (n *node) rules(name string, check func(*survey.RuleReader) (Item, error)) 
 	return item
 }
 
-// policies checks chains that drop packets on which no rule decided. kube-proxy's iptables and
+// policies checks chains whose policy is drop. kube-proxy's iptables and
 // ipvs modes have rules that accept packets of Services; kube-vmap has none, as kube-proxy's
 // nftables mode.
 func (n *node) policies() []Item {

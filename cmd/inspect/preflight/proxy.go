@@ -16,9 +16,8 @@ import (
 // masqueradeBit is the default; preflight knows no configuration.
 const masqueradeBit = nft.DefaultMasqueradeMark
 
-// proxies completes the item of kube-proxy with what can only be read from its rules: whether
-// they are in effect or suspended, and what kube-vmap did before. It adds one if nothing but
-// that is there.
+// proxies completes the item of kube-proxy with what its rules show: whether they are in effect
+// or suspended, and what kube-vmap did before. It adds an item if there is none.
 func (n *node) proxies(items []Item) []Item {
 	i := slices.IndexFunc(items, func(i Item) bool { return strings.HasPrefix(i.Component, components.KubeProxy) })
 	if i < 0 {

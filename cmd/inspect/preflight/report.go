@@ -13,7 +13,7 @@ import (
 // components.
 const Unknown components.Verdict = "unknown"
 
-// order is that of the verdicts of a whole report: the last one of its items counts.
+// order has the verdicts from the best to the worst. A report has the worst one of its items.
 var order = []components.Verdict{components.Fine, Unknown, components.Needs, components.Conflict}
 
 // A Report is what was found on a node.
@@ -38,9 +38,10 @@ type Item struct {
 	See string `json:"see,omitempty"`
 }
 
-// Config is what [Run] needs.
+// Config configures [Run].
 type Config struct {
-	// Kubeconfig is the file with the address of the API server; empty checks none.
+	// Kubeconfig is the file with the address of the API server, which is not checked if it is
+	// empty.
 	Kubeconfig string
 	// Node says where to look.
 	Node components.Config
@@ -70,7 +71,7 @@ func Run(ctx context.Context, c Config) *Report {
 		})
 	}
 	for _, u := range n.Unseen {
-		items = append(items, unknown("sight of "+u.What, u.Err))
+		items = append(items, unknown("access to "+u.What, u.Err))
 	}
 	r := &Report{Kind: "Preflight", Verdict: components.Fine, Items: items}
 	r.Node, _ = os.Hostname() // a report without it is still a report

@@ -91,8 +91,7 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return a
 }
 
-// atBounds returns the first and last addresses of prefixes and those next to them, sorted
-// and each once, at most maxBounds.
+// atBounds returns the first and last addresses of prefixes and those next to them; see tidy.
 func atBounds(ranges []netip.Prefix) []netip.Addr {
 	var out []netip.Addr
 	for _, p := range ranges {
@@ -110,6 +109,7 @@ func atBounds(ranges []netip.Prefix) []netip.Addr {
 // its author has listed.
 const maxBounds = 256
 
+// tidy sorts addresses and returns each once, at most maxBounds.
 func tidy(list []netip.Addr) []netip.Addr {
 	slices.SortFunc(list, netip.Addr.Compare)
 	list = slices.Compact(list)

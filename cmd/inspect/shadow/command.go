@@ -22,11 +22,11 @@ type Options struct {
 	ServeAddress string        // of metrics and /readyz
 }
 
-// A RunFunc does what the command is for.
+// A RunFunc runs the command.
 type RunFunc func(ctx context.Context, flags *config.Flags, o Options, stdout, stderr io.Writer) error
 
-// NewCommand returns kube-vmap shadow. The daemon has what run needs: a source of objects
-// and servers.
+// NewCommand returns kube-vmap shadow. run comes from package main, because it needs parts of
+// the daemon: its source of objects and its servers.
 func NewCommand(run RunFunc) *cobra.Command {
 	flags := config.NewFlags()
 	var o Options
@@ -38,7 +38,7 @@ of a Service what kube-vmap would do with what the rules of kube-proxy in the ke
 endpoints and their shares, masquerade, who is refused or dropped, source ranges, session
 affinity. Give the flags or the configuration file of kube-proxy. Simulated packets of a
 pod, the node and a client outside take the path through both rule sets. Nothing is sent
-or changed. Rules of a dormant table are compared as if it were awake.
+or changed. Dormant or suspended rules are compared as if they were in effect.
 
 A difference is reported if two rounds in a row have found it while the API data of the
 Service did not change, since kube-proxy needs some seconds for a change. Where kube-vmap

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A Difference is something that kube-vmap would do in another way than the rules in the
+// A Difference is a case that kube-vmap would handle differently from the rules in the
 // kernel.
 type Difference struct {
 	// Service is "namespace/name:port"; empty for what belongs to no Service.
@@ -41,7 +41,7 @@ const (
 // Kinds are all kinds of differences.
 var Kinds = [...]string{KindVerdict, KindSourceRanges, KindEndpoints, KindShares, KindMasquerade, KindAffinity, KindUnknown}
 
-// key identifies a difference over rounds, in which numbers may change.
+// key identifies a difference across rounds. Numbers in its texts may change.
 func (d *Difference) key() string {
 	return strings.Join([]string{d.Service, d.Frontend, d.Family, d.Kind, d.Intended}, "|")
 }

@@ -62,7 +62,7 @@ func (c *comparer) intended(d *Difference, f *frontend, ours, theirs *outcome) s
 }
 
 // isNodeToExternal reports whether the node asks an external address while kube-proxy is in
-// iptables mode, which looks for addresses without endpoints not in its hook OUTPUT.
+// iptables mode, whose hook OUTPUT refuses nothing at external addresses without endpoints.
 func (c *comparer) isNodeToExternal(d *Difference, f *frontend) bool {
 	return c.round.Mode != "nftables" && slices.Equal(d.Clients, []string{clientNode}) &&
 		(f.ours.Kind == model.KindExternalIP || f.ours.Kind == model.KindLoadBalancerIP)

@@ -55,7 +55,7 @@ func NewMonitor(log *slog.Logger) *Monitor {
 	return m
 }
 
-// OnRound takes the result of a round.
+// OnRound records the result of a round.
 func (m *Monitor) OnRound(r *Round, confirmed []Difference, err error) {
 	if err != nil {
 		m.failures.Inc()

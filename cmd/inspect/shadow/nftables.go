@@ -16,7 +16,8 @@ import (
 )
 
 // NFTables reads the rules of kube-proxy's nftables mode: the tables ip and ip6 kube-proxy. If
-// kube-vmap has suspended them, or the tables are dormant, they are as if they were not.
+// kube-vmap has suspended them, or the tables are dormant, they are read as if they were in
+// effect.
 type NFTables struct{ Kernel *inspect.Rules }
 
 // Mode implements [RuleSource].

@@ -92,7 +92,7 @@ func (o *outcome) String() string {
 // mode rounds probabilities to 31 bits after ten digits, one rule after the other.
 const tolerance = 1e-3
 
-// same reports whether two shares are equal but for rounding.
+// same reports whether two shares are equal except for rounding.
 func same(a, b float64) bool { return math.Abs(a-b) <= tolerance*max(a, b) }
 
 // missing returns the endpoints that o has and the other one does not, sorted.

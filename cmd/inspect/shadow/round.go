@@ -122,7 +122,7 @@ type comparer struct {
 	in          Input
 	ours        *inspect.Memory
 	network     *network
-	conflicts   map[model.Match]string // who holds a match that several claim
+	conflicts   map[model.Match]string // the owner of a match that several claim
 	services    map[model.ServiceName]model.ServiceSnapshot
 	round       *Round
 
@@ -202,7 +202,7 @@ func (c *comparer) service(list []frontend) error {
 	return nil
 }
 
-// begin forgets what was read of the Service before.
+// begin drops what was read of the previous Service.
 func (c *comparer) begin(f model.Family) (err error) {
 	c.theirs.Forget()
 	for i, rules := range [...]simulate.Rules{c.ours, c.theirs.Rules} {

@@ -38,14 +38,14 @@ type Config struct {
 // A Shadow follows the API as the proxy does, and compares.
 type Shadow struct {
 	Config
-	tracker   *Tracker
+	tracker   *tracker
 	loop      *sync.Loop
 	constants *inspect.Constants
 }
 
 // New returns a shadow that does nothing before Run or Once.
 func New(c Config) *Shadow {
-	s := &Shadow{Config: c, tracker: NewTracker(time.Now), constants: inspect.NewConstants()}
+	s := &Shadow{Config: c, tracker: newTracker(time.Now), constants: inspect.NewConstants()}
 	l := c.Loop
 	l.Rules.CountConnections, l.Rules.Protect = false, false // no difference for packets
 	l.Observer, l.Recorder, l.DriftReader, l.Shares = nil, nil, nil, nil
@@ -164,7 +164,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 
 // round runs one round.
 func (s *Shadow) round(ctx context.Context, only map[string]bool) (r *Round, confirmed []Difference, pending int, err error) {
-	unsettled, all := s.tracker.Unsettled()
+	unsettled, all := s.tracker.unsettled()
 	in, err := s.input(ctx)
 	if err != nil {
 		return nil, nil, 0, err
@@ -179,7 +179,7 @@ func (s *Shadow) round(ctx context.Context, only map[string]bool) (r *Round, con
 	if r, err = Compare(ctx, in, sources(rules)...); err != nil {
 		return nil, nil, 0, err
 	}
-	confirmed, pending = s.tracker.Confirm(r, unsettled, all)
+	confirmed, pending = s.tracker.confirm(r, unsettled, all)
 	return r, confirmed, pending, nil
 }
 

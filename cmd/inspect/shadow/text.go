@@ -117,7 +117,7 @@ func (r *Report) writeSummary(w *bufio.Writer) {
 		fmt.Fprintf(w, "not confirmed, because they change: %d\n", r.Pending)
 	}
 	for _, f := range r.Dormant {
-		fmt.Fprintf(w, "kube-proxy's rules for %s are dormant or suspended; compared is what they would do\n", f)
+		fmt.Fprintf(w, "kube-proxy's rules for %s are dormant or suspended; they were compared as if they were in effect\n", f)
 	}
 	for _, reason := range slices.Sorted(maps.Keys(r.Intended)) {
 		fmt.Fprintf(w, "intended: %d x %s\n", r.Intended[reason], reason)

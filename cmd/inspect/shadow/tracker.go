@@ -13,9 +13,9 @@ import (
 // Services takes as long.
 const settled = 5 * time.Second
 
-// A Tracker follows which Services have changed lately, and which differences the last round
+// A tracker follows which Services have changed lately, and which differences the last round
 // has found. It is a [sync.Follower].
-type Tracker struct {
+type tracker struct {
 	now func() time.Time
 
 	mu      stdsync.Mutex
@@ -25,13 +25,13 @@ type Tracker struct {
 	last map[string]bool // differences that the last round has found, by key
 }
 
-// NewTracker returns a tracker; now is [time.Now].
-func NewTracker(now func() time.Time) *Tracker {
-	return &Tracker{now: now, changed: map[model.Match]time.Time{}, all: now()}
+// newTracker returns a tracker; now is [time.Now].
+func newTracker(now func() time.Time) *tracker {
+	return &tracker{now: now, changed: map[model.Match]time.Time{}, all: now()}
 }
 
 // Follow implements [sync.Follower].
-func (t *Tracker) Follow(c sync.Committed) {
+func (t *tracker) Follow(c sync.Committed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
@@ -48,8 +48,8 @@ func (t *Tracker) Follow(c sync.Committed) {
 	}
 }
 
-// Unsettled returns the frontends that have changed lately; all reports that all have.
-func (t *Tracker) Unsettled() (frontends map[string]bool, all bool) {
+// unsettled returns the frontends that have changed lately; all reports that all have.
+func (t *tracker) unsettled() (frontends map[string]bool, all bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	since := t.now().Add(-settled)
@@ -64,10 +64,10 @@ func (t *Tracker) Unsettled() (frontends map[string]bool, all bool) {
 	return frontends, t.all.After(since)
 }
 
-// Confirm returns the differences of a round that the round before has found, too, and that
+// confirm returns the differences of a round that the round before has found, too, and that
 // are about Services whose data has not changed since unsettled was taken, before the round.
 // Intended ones need no confirmation. pending is how many others there are.
-func (t *Tracker) Confirm(r *Round, unsettled map[string]bool, all bool) (confirmed []Difference, pending int) {
+func (t *tracker) confirm(r *Round, unsettled map[string]bool, all bool) (confirmed []Difference, pending int) {
 	next := make(map[string]bool, len(r.Differences))
 	for _, d := range r.Differences {
 		key := d.key()

@@ -14,13 +14,13 @@ var webMatch = model.Match{Family: model.IPv4, Addr: netip.MustParseAddr("10.96.
 // TestDifferencesCountAfterTwoRoundsWithoutChanges follows a difference over rounds.
 func TestDifferencesCountAfterTwoRoundsWithoutChanges(t *testing.T) {
 	now := time.Unix(1000, 0)
-	tr := NewTracker(func() time.Time { return now })
+	tr := newTracker(func() time.Time { return now })
 	web := Difference{Service: "shop/web", Frontend: webMatch.String(), Kind: KindEndpoints}
 	meant := Difference{Service: "shop/web", Frontend: webMatch.String(), Kind: KindShares, Intended: "weights"}
 	round := func(want int, list ...Difference) {
 		t.Helper()
-		unsettled, all := tr.Unsettled()
-		confirmed, pending := tr.Confirm(&Round{Differences: list}, unsettled, all)
+		unsettled, all := tr.unsettled()
+		confirmed, pending := tr.confirm(&Round{Differences: list}, unsettled, all)
 		if len(confirmed) != want || len(confirmed)+pending != len(list) {
 			t.Errorf("%d confirmed, %d pending, want %d of %d", len(confirmed), pending, want, len(list))
 		}

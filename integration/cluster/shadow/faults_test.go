@@ -182,7 +182,7 @@ func TestEveryFaultIsFoundAndNamed(t *testing.T) {
 	}
 	for _, d := range report.Differences {
 		if !want[d.Service] {
-			t.Errorf("blamed is %s: %+v", d.Service, d)
+			t.Errorf("%s differs without a fault: %+v", d.Service, d)
 		}
 	}
 	if code != 1 {

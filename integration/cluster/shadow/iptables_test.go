@@ -225,7 +225,7 @@ func TestEveryFaultInIPTablesModeIsFound(t *testing.T) {
 		}
 		for _, d := range report.Differences {
 			if !want[d.Service] {
-				t.Errorf("blamed is %s: %+v", d.Service, d)
+				t.Errorf("%s differs without a fault: %+v", d.Service, d)
 			}
 		}
 		if code != 1 {
@@ -237,9 +237,8 @@ func TestEveryFaultInIPTablesModeIsFound(t *testing.T) {
 	})
 }
 
-// TestSuspendedRulesOfIPTablesAreCompared compares rules that kube-vmap has suspended.
-// TestSuspendedRulesOfIPTablesAreCompared also has the marker, which is not kube-proxy's
-// nftables mode.
+// TestSuspendedRulesOfIPTablesAreCompared compares rules that kube-vmap has suspended. It also
+// has the marker, which must not count as kube-proxy's nftables mode.
 func TestSuspendedRulesOfIPTablesAreCompared(t *testing.T) {
 	one := func() []daemon.Service {
 		return []daemon.Service{{Name: "plain", Number: 1, EndpointSpec: everywhere, Kinds: daemon.Kinds}}

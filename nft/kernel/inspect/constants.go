@@ -5,9 +5,9 @@ import (
 )
 
 // Constants keeps the elements of sets that belong to a rule and never change, from one
-// [Rules] to the next. To read one again costs the kernel a search through all sets of the
-// table, and kube-proxy has one for each Service. They are kept as they came, which takes a
-// third of the memory of decoded ones.
+// [Rules] to the next. To read a set again costs the kernel a search through all sets of the
+// table, and kube-proxy has one for each Service. The elements are kept as the kernel sent them,
+// which takes a third of the memory of decoded ones.
 type Constants struct{ sets map[constant][]byte }
 
 // A constant identifies a set for as long as the kernel runs: no handle of a table is used

@@ -15,8 +15,8 @@ import (
 )
 
 // Memory is a rule set of ours that no kernel holds. Chains and rules are decoded from the
-// messages that would program them, so that there is no second meaning of a rule. Elements
-// are only made when they are looked up. Sets that packets fill are empty.
+// messages that would program them, so that a rule means the same here and in the kernel.
+// Elements are built when they are looked up. Sets that packets fill are empty.
 type Memory struct {
 	base  []simulate.BaseChain
 	rules map[simulate.Chain][]simulate.Rule
@@ -145,7 +145,7 @@ func (m *Memory) Set(t simulate.Table, name string) (*simulate.Set, error) {
 	return &s.Set, nil
 }
 
-// An elementList are the elements of a set, sorted by key.
+// An elementList is the elements of a set, sorted by key.
 type elementList struct {
 	id  nft.SetID
 	len int

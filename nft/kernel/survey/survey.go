@@ -43,16 +43,6 @@ func (t *Table) String() string {
 	return t.Family + " " + t.Name
 }
 
-// Find returns the table of that family and name in nf_tables, or nil.
-func Find(tables []Table, family, name string) *Table {
-	for i := range tables {
-		if t := &tables[i]; t.Family == family && t.Name == name && !t.Legacy {
-			return t
-		}
-	}
-	return nil
-}
-
 // Tables returns all tables of nf_tables with their chains. The network namespace is given by
 // its file descriptor; zero means that of the calling thread.
 func Tables(netNS int) (tables []Table, err error) {
