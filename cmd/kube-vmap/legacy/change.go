@@ -39,8 +39,8 @@ var backends = [...]backend{
 // process's first thread.
 const procNet = "/proc/thread-self/net"
 
-// A changer returns the commands that change a table, in the language of iptables-restore, and
-// what they do, for a log. Without commands nothing is done.
+// A changer returns commands for iptables-restore that change a table, and a description of
+// them for a log. Without commands nothing is done.
 type changer func(t *saved) (commands []string, what string)
 
 // change changes the tables of both families that exist, each in one transaction, and

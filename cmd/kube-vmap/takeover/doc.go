@@ -16,10 +16,10 @@
 //
 // # Another proxy
 //
-// Nothing of a proxy that runs is touched. It shows by another process that listens on a
-// proxy's ports, which is all that a container sees of a process of the host, or by a
-// process named kube-proxy in the same network namespace. A kube-proxy with other ports
-// and in another PID namespace shows only when it writes: in iptables mode each sync
+// Nothing of a proxy that runs is touched. A proxy runs if another process listens on a
+// proxy's ports, or if a process named kube-proxy runs in the same network namespace. Of
+// processes of the host a container sees only the ports. A kube-proxy with other ports and in
+// another PID namespace is noticed only when it writes: in iptables mode each sync
 // resumes its rules, and in nftables mode chains come and go with Services and endpoints.
 // Then its rules are resumed and stay, beside ours.
 //
@@ -27,11 +27,12 @@
 //
 // Every 5 seconds of the probation: changes reach the kernel in time; the kernel refuses
 // few Service ports; and a sample of ClusterIPs that the node could connect to before the
-// first commit still answers. Something that one author of Services can cause never fails
-// a check (see verdict.go).
+// first commit still answers. kube-proxy's rules and the loop's state, which take longer to
+// read in a larger cluster, are read less often. Something that one author of Services can
+// cause never fails a check (see verdict.go).
 //
 // # State
 //
-// The state of the probation, and that a node was returned, is the comment of a table in
-// the kernel, so that it survives a restart but not a reboot, as kube-proxy's rules.
+// The end of the probation, or that the node was returned, is stored as the comment of a
+// table in the kernel. Like kube-proxy's rules it survives a restart, but not a reboot.
 package takeover

@@ -43,7 +43,8 @@ type firstCommit struct {
 	done     bool
 }
 
-// Apply implements [sync.Kernel]. What it cannot suspend, Run suspends later.
+// Apply implements [sync.Kernel]. If kube-proxy's rules cannot be suspended in this batch, Run
+// suspends them later.
 func (k *firstCommit) Apply(b nft.Batch) (nft.Applied, error) {
 	t := k.takeover
 	if k.done || t.ready.Load() {
@@ -69,8 +70,9 @@ func (k *firstCommit) Apply(b nft.Batch) (nft.Applied, error) {
 	return a, err
 }
 
-// firstSteps returns kube-proxy's rules and what suspends them; no steps if there is nothing
-// to suspend, or it must not be. It takes the sample while kube-proxy's rules are in effect.
+// firstSteps returns kube-proxy's rules and the changes that suspend them. There are none if
+// another proxy runs, or if nothing can be suspended. It takes the sample while kube-proxy's
+// rules are in effect.
 func (t *Takeover) firstSteps(ctx context.Context, b nft.Batch) (rules, nft.Batch) {
 	if t.Probation == 0 || t.findOther() {
 		return rules{}, nil
@@ -82,7 +84,7 @@ func (t *Takeover) firstSteps(ctx context.Context, b nft.Batch) (rules, nft.Batc
 	}
 	if len(r.legacy.Unknown) > 0 {
 		t.Log.Warn("rules of iptables-legacy cannot be suspended, because its programs are not installed; "+
-			"if kube-proxy has some, going back takes kube-proxy itself", "tables", r.legacy.Unknown)
+			"if kube-proxy has some, only kube-proxy itself can restore them", "tables", r.legacy.Unknown)
 	}
 	if len(r.awake()) == 0 {
 		return r, nil

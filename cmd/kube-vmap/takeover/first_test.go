@@ -1,6 +1,9 @@
 package takeover
 
 import (
+	"context"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -8,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/wire"
 	"kube-vmap/sync"
@@ -33,6 +37,39 @@ func (k *fakeKernel) Apply(b nft.Batch) (nft.Applied, error) {
 
 // isForeignBatch reports whether a batch has changes of other programs' objects.
 func isForeignBatch(b nft.Batch) bool { return strings.Contains(b.String(), "suspended by kube-vmap") }
+
+// TestSampleIsWhatAnswersBeforeTheFirstCommit has a batch with ClusterIPs, one of which does not
+// answer, and with a UDP port and an address that are none.
+func TestSampleIsWhatAnswersBeforeTheFirstCommit(t *testing.T) {
+	f, k := newFake(t, "default", "a"), &fakeKernel{}
+	f.refusing[clusterIP(2)] = true
+	to := f.takeover(time.Minute)
+	to.dial = func(ctx context.Context, at netip.AddrPort) error {
+		if len(k.applied) > 0 {
+			t.Errorf("connects to %s after the first commit", at)
+		}
+		return f.dial(ctx, at)
+	}
+	service := f.snapshot.Installed[0].Service
+	ips, services := nft.AddElements{Set: nft.SetID{Kind: nft.SetClusterIPs}}, nft.AddElements{Set: nft.SetID{Kind: nft.SetServices}}
+	for n := range 2 {
+		ips.Elements = append(ips.Elements, nft.Element{Key: nft.Key{Addr: clusterIP(n + 1).Addr()}})
+	}
+	for _, key := range []nft.Key{
+		{Addr: clusterIP(1).Addr(), Protocol: model.TCP, Port: 80},
+		{Addr: clusterIP(1).Addr(), Protocol: model.UDP, Port: 53},
+		{Addr: clusterIP(2).Addr(), Protocol: model.TCP, Port: 80},
+		{Addr: clusterIP(3).Addr(), Protocol: model.TCP, Port: 80},
+	} {
+		services.Elements = append(services.Elements, nft.Element{Key: key, Service: &service})
+	}
+	if _, err := to.LoopKernel(t.Context(), k).Apply(nft.Batch{ips, services}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []target{{clusterIP(1), service}}; !slices.Equal(to.sample, want) {
+		t.Errorf("sample %v, want %v", to.sample, want)
+	}
+}
 
 func TestFirstBatchSuspendsKubeProxy(t *testing.T) {
 	ours := nft.Batch{nft.AddTable{}}

@@ -13,19 +13,20 @@ import (
 const (
 	// maxFailures is how many checks in a row must fail to end the probation.
 	maxFailures = 3
-	// readyTimeout is how long a restarted process may take, after it has everything from
-	// its source, to program it. Without its source it waits: the rules that the kernel
-	// has are newer than kube-proxy's.
+	// readyTimeout is how long a restarted process may take to program what its source
+	// returned. Without an answer of its source it waits: the rules in the kernel are newer
+	// than kube-proxy's.
 	readyTimeout = 2 * time.Minute
 	// checkTimeout limits a check.
 	checkTimeout = 30 * time.Second
-	// readShare is how long a view is used, as a multiple of the time that it took to read:
-	// reading takes at most a hundredth of a processor, but for maxReadPeriod.
+	// readShare is how long a view is used, as a multiple of the time that it took to read,
+	// so that reading takes a hundredth of a processor; it is used for maxReadPeriod at most.
 	readShare     = 100
 	maxReadPeriod = time.Minute
 )
 
-// A FailedError is why the node must be returned to kube-proxy, or was by an earlier process.
+// A FailedError is the reason why the node must be returned to kube-proxy, or why an earlier
+// process returned it.
 type FailedError struct {
 	Reason   string
 	Returned bool

@@ -272,25 +272,32 @@ func TestProbationFailsOnThreeBadChecksInARow(t *testing.T) {
 	}
 }
 
-// TestChecksReadLessOftenWhatTakesLong has rules that take 300 ms to read.
+// TestChecksReadLessOftenWhatTakesLong has rules that take a while to read.
 func TestChecksReadLessOftenWhatTakesLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(t, "default")
-		f.readTime = 300 * time.Millisecond
-		to := f.takeover(10 * time.Minute)
-		dials := 0
-		to.dial = func(context.Context, netip.AddrPort) error { dials++; return nil }
-		_, _ = f.run(to, 11*time.Minute)
-		if !f.removed || f.reads > 10*60/30+5 || dials < 10*60/6 {
-			t.Errorf("removed %t, rules read %d times, %d connections", f.removed, f.reads, dials)
-		}
-	})
+	for _, tc := range []struct {
+		readTime time.Duration
+		period   time.Duration
+	}{{300 * time.Millisecond, 30 * time.Second}, {3 * time.Second, time.Minute}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake(t, "default")
+			f.readTime = tc.readTime
+			to := f.takeover(10 * time.Minute)
+			dials := 0
+			to.dial = func(context.Context, netip.AddrPort) error { dials++; return nil }
+			_, _ = f.run(to, 11*time.Minute)
+			want := int(10 * time.Minute / tc.period)
+			if !f.removed || f.reads < want || f.reads > want+5 || dials < 10*60/6 {
+				t.Errorf("removed %t, rules read %d times, want %d, %d connections", f.removed, f.reads, want, dials)
+			}
+		})
+	}
 }
 
 // TestProbationEndsWithCheckThatReads has a loop that does not answer when the probation is over.
 func TestProbationEndsWithCheckThatReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, "default")
+		f.readTime = time.Second // used for a minute
 		f.after(50*time.Second, func() { f.snapshotErr = errors.New("no answer") })
 		f.after(2*time.Minute, func() {
 			if f.removed {
@@ -300,6 +307,21 @@ func TestProbationEndsWithCheckThatReads(t *testing.T) {
 		})
 		if _, failure := f.run(f.takeover(time.Minute), 3*time.Minute); failure != nil || !f.removed {
 			t.Errorf("failure %v, removed %t", failure, f.removed)
+		}
+	})
+}
+
+// TestFailedCheckReadsAgain has a Service lose its endpoints while what was read is still used.
+func TestFailedCheckReadsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, "default")
+		f.readTime = 300 * time.Millisecond
+		f.after(8*time.Second, func() { f.refusing[clusterIP(1)], f.snapshot.Installed[0].Cluster = true, nil })
+		if _, failure := f.run(f.takeover(10*time.Minute), 11*time.Minute); failure != nil {
+			t.Error(failure)
+		}
+		if n := strings.Count(f.log.String(), "check of the probation failed"); n != 1 {
+			t.Errorf("%d checks failed:\n%s", n, &f.log)
 		}
 	})
 }

@@ -20,7 +20,7 @@ const (
 	returnedPrefix  = "returned at="
 )
 
-// parseState parses a stored state. What is not understood, of a later version perhaps,
+// parseState parses a stored state. One that it cannot parse, perhaps of a later version,
 // counts as a probation that has ended: kube-proxy's rules may be suspended.
 func parseState(text string) storedState {
 	if text == "" {

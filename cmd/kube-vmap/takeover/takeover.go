@@ -45,7 +45,7 @@ type Kernel interface {
 	Apply(nft.Batch) (nft.Applied, error)
 }
 
-// A Proxy is what a take-over watches of the running proxy.
+// A Proxy is the part of the running proxy that a take-over watches.
 type Proxy struct {
 	// Ready is closed after the first sync.
 	Ready <-chan struct{}

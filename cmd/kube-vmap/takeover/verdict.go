@@ -6,10 +6,9 @@ import (
 	"kube-vmap/model"
 )
 
-// What one author of Services can cause must not return a node: an endpoint may be
-// programmed to answer only what does not come through its Service. So failures of a
-// single namespace count only if nothing else was tried, or if they are those of the API
-// server.
+// One author of Services must not be able to return a node: an endpoint may refuse the
+// connections that come through its Service and answer the others. So failures of a single
+// namespace count only if nothing else was tried, or if they are those of the API server.
 
 // maxRefusedShare is one in how many Service ports the kernel may refuse.
 const maxRefusedShare = 20

@@ -14,7 +14,7 @@ import (
 )
 
 // takeoverTableName is the name of a table, in family inet, whose comment is the state of a
-// take-over. It survives a restart of kube-vmap, and a reboot as little as kube-proxy's rules do.
+// take-over. It survives a restart of kube-vmap. A reboot deletes it, as it does kube-proxy's rules.
 const takeoverTableName = "kube-vmap-takeover"
 
 // attrTableUserdata is NFTA_TABLE_USERDATA (include/uapi/linux/netfilter/nf_tables.h).
