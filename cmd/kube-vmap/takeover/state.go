@@ -46,8 +46,12 @@ func storeReturned(at time.Time, reason string) nft.Batch {
 	return kubeproxy.WriteTakeoverState(fmt.Sprintf("%s%s reason=%s", returnedPrefix, at.UTC().Format(time.RFC3339), reason))
 }
 
+// minRemaining is how long a probation lasts at least after a restart, so that a process which
+// crashes again and again does not end it between two crashes.
+const minRemaining = time.Minute
+
 // remaining returns how long a stored probation still lasts, at most the configured time:
 // the clock may have jumped.
 func remaining(until, now time.Time, configured time.Duration) time.Duration {
-	return min(max(until.Sub(now), 0), configured)
+	return min(max(until.Sub(now), minRemaining), configured)
 }

@@ -29,13 +29,17 @@ func TestStoredStateIsReadBack(t *testing.T) {
 	}
 }
 
-func TestClockThatJumpsDoesNotProlongTheProbation(t *testing.T) {
+func TestRemainingProbationAfterRestart(t *testing.T) {
 	now := time.Now()
-	for _, tc := range []struct{ until, want time.Duration }{
-		{5 * time.Minute, 5 * time.Minute}, {24 * time.Hour, 10 * time.Minute}, {-time.Hour, 0},
+	for _, tc := range []struct{ until, configured, want time.Duration }{
+		{5 * time.Minute, 10 * time.Minute, 5 * time.Minute},
+		{24 * time.Hour, 10 * time.Minute, 10 * time.Minute}, // the clock has jumped
+		{-time.Hour, 10 * time.Minute, time.Minute},
+		{5 * time.Minute, time.Second, time.Second},
+		{-time.Hour, time.Second, time.Second},
 	} {
-		if got := remaining(now.Add(tc.until), now, 10*time.Minute); got != tc.want {
-			t.Errorf("stored for %s: %s remain, want %s", tc.until, got, tc.want)
+		if got := remaining(now.Add(tc.until), now, tc.configured); got != tc.want {
+			t.Errorf("stored for %s, configured %s: %s remain, want %s", tc.until, tc.configured, got, tc.want)
 		}
 	}
 }
