@@ -23,6 +23,7 @@ func (t *Takeover) Start() error {
 	if s.returned != "" {
 		return &FailedError{Reason: s.returned, Returned: true}
 	}
+	t.removing = s.removing
 	if !s.until.IsZero() && t.Probation > 0 {
 		now := time.Now()
 		t.until, t.resumed = now.Add(remaining(s.until, now, t.Probation)), true
@@ -89,6 +90,7 @@ func (t *Takeover) firstSteps(ctx context.Context, b nft.Batch) (rules, nft.Batc
 	if len(r.awake()) == 0 {
 		return r, nil
 	}
+	t.removing = false // a kube-proxy has run since
 	if len(t.sample) == 0 {
 		t.sample = t.working(ctx, batchTargets(b))
 	}

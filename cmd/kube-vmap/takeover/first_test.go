@@ -89,6 +89,7 @@ func TestFirstBatchSuspendsKubeProxy(t *testing.T) {
 				f, k := newFake(t, "default"), &fakeKernel{}
 				to := f.takeover(time.Minute)
 				tc.change(f, k)
+				to.removing = true
 				loop := to.LoopKernel(t.Context(), k)
 				for i := range 2 {
 					a, err := loop.Apply(ours)
@@ -98,6 +99,9 @@ func TestFirstBatchSuspendsKubeProxy(t *testing.T) {
 				}
 				if len(k.applied) != 2 || isForeignBatch(k.applied[0]) != tc.suspended || isForeignBatch(k.applied[1]) {
 					t.Errorf("applied %v", k.applied)
+				}
+				if tc.suspended && to.removing {
+					t.Error("what is suspended now has no probation")
 				}
 				if begun := !to.until.IsZero(); tc.suspended && (!begun || !strings.Contains(k.applied[0].String(), "probation until=")) {
 					t.Errorf("the probation has begun: %t, in %v", begun, k.applied[0])

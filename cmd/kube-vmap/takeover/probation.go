@@ -73,7 +73,11 @@ func (t *Takeover) awaitReady(ctx context.Context, p Proxy) error {
 // probation suspends kube-proxy's rules, if that is not done yet, and checks until its end.
 func (t *Takeover) probation(ctx context.Context, p Proxy) (outcome, error) {
 	r, err := t.system.find(ctx)
-	if err == nil && t.Probation > 0 && !r.isEmpty() {
+	if err == nil && len(r.awake()) > 0 {
+		t.removing = false // a kube-proxy has run since
+	}
+	needed := err == nil && t.Probation > 0 && !t.removing && !r.isEmpty()
+	if needed {
 		err = t.begin(ctx, p, r)
 	}
 	switch {
@@ -81,7 +85,7 @@ func (t *Takeover) probation(ctx context.Context, p Proxy) (outcome, error) {
 		t.Log.Error("cannot suspend kube-proxy's rules, retrying", "retry_in", pollPeriod.String(), "err", err)
 		sleep(ctx, pollPeriod)
 		return outcomeOther, nil
-	case t.Probation == 0 || r.isEmpty():
+	case !needed:
 		return outcomePassed, nil
 	}
 	t.publish(StateProbation, "kube-proxy's rules are suspended until "+t.until.UTC().Format(time.RFC3339)+

@@ -37,6 +37,7 @@ type fake struct {
 	snapshotErr error
 	readTime    time.Duration // of kube-proxy's rules
 	reads       int
+	removeErr   error // the first family only is removed
 }
 
 func (f *fake) other([]uint16) string {
@@ -85,6 +86,10 @@ func (f *fake) resume(context.Context) error {
 }
 
 func (f *fake) remove(context.Context, bool) ([]string, error) {
+	if f.removeErr != nil {
+		f.found.Parts = f.found.Parts[:1]
+		return nil, f.removeErr
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.removed, f.found.Parts = true, nil
@@ -309,6 +314,29 @@ func TestProbationEndsWithCheckThatReads(t *testing.T) {
 			t.Errorf("failure %v, removed %t", failure, f.removed)
 		}
 	})
+}
+
+// TestNodeIsNotReturnedAfterPartOfTheRemoval has one family removed when kube-vmap gets unhealthy,
+// in the same process and after a restart.
+func TestNodeIsNotReturnedAfterPartOfTheRemoval(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake(t, "default")
+			f.removeErr = errors.New("busy")
+			to := f.takeover(time.Minute)
+			f.after(2*time.Minute, func() { f.unhealthy = true })
+			_, failure := f.run(to, 3*time.Minute)
+			if restart {
+				removing := to.removing
+				to = f.takeover(time.Minute)
+				to.removing = removing // as Start reads it
+			}
+			f.after(time.Minute, func() { f.removeErr = nil })
+			if _, again := f.run(to, 10*time.Minute); failure != nil || again != nil || !f.removed {
+				t.Errorf("failures %v, %v; removed %t", failure, again, f.removed)
+			}
+		})
+	}
 }
 
 // TestFailedCheckReadsAgain has a Service lose its endpoints while what was read is still used.

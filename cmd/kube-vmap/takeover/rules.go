@@ -106,11 +106,15 @@ func (n *node) suspend(ctx context.Context, r rules, until time.Time) error {
 	return err
 }
 
+// remove takes a transaction for each family and backend, so it stores that it has begun.
 func (n *node) remove(ctx context.Context, marker bool) ([]string, error) {
+	if err := n.replaceState(storeRemoval()); err != nil {
+		return nil, err
+	}
 	removed, err := legacy.Remove(ctx, n.Log)
 	more, e := kubeproxy.Remove(kubeproxy.Config{ExcludeCIDRs: n.ExcludeCIDRs, Marker: marker})
 	if err = errors.Join(err, e); err == nil {
-		err = n.forget()
+		err = n.replaceState(kubeproxy.DeleteTakeoverState())
 	}
 	return append(removed, more...), err
 }
@@ -120,13 +124,13 @@ func (n *node) resume(ctx context.Context) error {
 	return err
 }
 
-// forget deletes the stored state, if there is one.
-func (n *node) forget() error {
+// replaceState applies changes of the stored state, if there is one.
+func (n *node) replaceState(b nft.Batch) error {
 	text, err := kubeproxy.ReadTakeoverState(0)
 	if err != nil || text == "" {
 		return err
 	}
-	_, err = n.Kernel.Apply(kubeproxy.DeleteTakeoverState())
+	_, err = n.Kernel.Apply(b)
 	return err
 }
 

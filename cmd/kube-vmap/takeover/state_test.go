@@ -14,6 +14,9 @@ func TestStoredStateIsReadBack(t *testing.T) {
 	if text := storeReturned(now, "x").String(); !strings.Contains(text, "returned at=2026-11-22T17:10:00Z reason=x") {
 		t.Errorf("stored %s", text)
 	}
+	if text := storeRemoval().String(); !strings.Contains(text, removalText) {
+		t.Errorf("stored %s", text)
+	}
 	for _, tc := range []struct {
 		text string
 		want storedState
@@ -21,6 +24,7 @@ func TestStoredStateIsReadBack(t *testing.T) {
 		{"", storedState{}},
 		{"probation until=2026-11-22T17:10:00Z", storedState{until: now.UTC()}},
 		{"returned at=2026-11-22T17:10:00Z reason=x", storedState{returned: "2026-11-22T17:10:00Z reason=x"}},
+		{"removing kube-proxy's rules", storedState{removing: true}},
 		{"something of a later version", storedState{until: time.Unix(0, 0)}},
 	} {
 		if got := parseState(tc.text); got != tc.want {

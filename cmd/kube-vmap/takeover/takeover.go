@@ -66,6 +66,9 @@ type Takeover struct {
 	until   time.Time
 	resumed bool
 	sample  []target
+	// removing is whether the removal of kube-proxy's rules has begun. If it could not be
+	// completed, the rest is no rule set to which the node could be returned.
+	removing bool
 	// awakeUntil is how long another proxy counts as running after its rules were found
 	// awake.
 	awakeUntil time.Time
@@ -129,6 +132,7 @@ func (t *Takeover) finish(ctx context.Context) bool {
 	r, err := t.system.find(ctx)
 	if err == nil {
 		t.Marker.NFTables = t.Marker.NFTables || hasTables(r.nft) // Calico may come later
+		t.removing = true
 		removed, err = t.system.remove(ctx, t.Marker.wanted(r))
 	}
 	if len(removed) > 0 {
@@ -138,7 +142,7 @@ func (t *Takeover) finish(ctx context.Context) bool {
 		t.Log.Error("cannot remove everything that kube-proxy left, retrying", "retry_in", retryPeriod.String(), "err", err)
 		return false
 	}
-	t.until, t.resumed, t.sample = time.Time{}, false, nil
+	t.until, t.resumed, t.sample, t.removing = time.Time{}, false, nil, false
 	t.publish(StateDone, "")
 	return true
 }
