@@ -96,7 +96,7 @@ func TestReadinessAccountIsRestricted(t *testing.T) {
 				_, err = c.KubectlAs(t.Context(), kubeconfig, strings.Fields(command)...)
 			}
 			if err == nil || !strings.Contains(err.Error(), want) {
-				return fmt.Errorf("kubectl %s: error %v, want %q", command, err, want)
+				return fmt.Errorf("kubectl %s: error %q, want %q", command, fmt.Sprint(err), want)
 			}
 			return nil
 		}))

@@ -3,17 +3,11 @@ package preflight
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"kube-vmap/cmd/components"
+	"kube-vmap/nft/kernel/kubeproxy"
 	"kube-vmap/nft/kernel/survey"
 )
-
-// chainsOfKubeProxy are chains whose rules kube-vmap replaces.
-var chainsOfKubeProxy = []string{
-	"KUBE-SVC-", "KUBE-SVL-", "KUBE-SEP-", "KUBE-FW-", "KUBE-EXT-", "KUBE-MARK-", "KUBE-SERVICES", "KUBE-NODE", "KUBE-POSTROUTING",
-	"KUBE-FORWARD", "KUBE-PROXY-", "KUBE-EXTERNAL-", "KUBE-LOAD-BALANCER",
-}
 
 // mark finds rules of other programs that change the bit of the packet mark by which masquerade
 // is requested. That matters only on kernels without labels of connections.
@@ -41,7 +35,7 @@ func (n *node) chainsThatMark(r *survey.RuleReader, bit uint32) (changed []strin
 			continue
 		}
 		for _, c := range t.Chains {
-			if isOfKubeProxy(c.Name) {
+			if kubeproxy.IsChain(t.Name, c.Name) {
 				continue
 			}
 			rules, err := r.Rules(t, c.Name)
@@ -54,8 +48,4 @@ func (n *node) chainsThatMark(r *survey.RuleReader, bit uint32) (changed []strin
 		}
 	}
 	return changed, nil
-}
-
-func isOfKubeProxy(chain string) bool {
-	return slices.ContainsFunc(chainsOfKubeProxy, func(start string) bool { return strings.HasPrefix(chain, start) })
 }

@@ -25,6 +25,9 @@ type fault struct {
 	text    string // in it
 }
 
+// expected is the difference that must be found for a fault.
+type expected struct{ service, kind, text string }
+
 // faults are one for each Service, so that each must be named.
 var faults = []fault{
 	{"swapped", func(s *theirs) { // an element leads to another Service's chain
@@ -161,35 +164,43 @@ func TestEveryFaultIsFoundAndNamed(t *testing.T) {
 		t.Fatalf("before: %q", unintended(report))
 	}
 	r.stop()
-	want := map[string]bool{}
-	for _, f := range model.Families {
-		for i, fault := range faults {
-			s := &theirs{rig: r, family: f, table: nft.FamilyName(f) + " kube-proxy", service: services[i+1]}
-			fault.seed(s)
-			want["default/"+fault.service+":tcp"] = true
+	var want []expected
+	for i, fault := range faults {
+		for _, f := range model.Families {
+			fault.seed(&theirs{rig: r, family: f, table: nft.FamilyName(f) + " kube-proxy", service: services[i+1]})
 		}
+		want = append(want, expected{fault.service, fault.kind, fault.text})
 	}
+	r.wantOnly(want)
+}
+
+// wantOnly compares, and checks that each of the expected differences is found in both families,
+// and none of another Service.
+func (r *rig) wantOnly(want []expected) {
+	r.t.Helper()
 	report, code := r.shadow()
-	for _, fault := range faults {
+	seeded := map[string]bool{}
+	for _, e := range want {
+		name := "default/" + e.service + ":tcp"
+		seeded[name] = true
 		for _, f := range model.Families {
 			if !slices.ContainsFunc(report.Differences, func(d shadow.Difference) bool {
-				return d.Service == "default/"+fault.service+":tcp" && d.Kind == fault.kind && d.Family == f.String() &&
-					strings.Contains(d.Ours+" / "+d.Theirs, fault.text)
+				return d.Service == name && d.Kind == e.kind && d.Family == f.String() && strings.Contains(d.Ours+" / "+d.Theirs, e.text)
 			}) {
-				t.Errorf("%s: no difference of kind %s in %s", fault.service, fault.kind, f)
+				r.t.Errorf("%s: no difference of kind %s in %s", e.service, e.kind, f)
 			}
 		}
 	}
 	for _, d := range report.Differences {
-		if !want[d.Service] {
-			t.Errorf("%s differs without a fault: %+v", d.Service, d)
+		if !seeded[d.Service] {
+			r.t.Errorf("%s differs without a fault: %+v", d.Service, d)
 		}
 	}
 	if code != 1 {
-		t.Errorf("exit code %d", code)
+		r.t.Errorf("exit code %d", code)
 	}
-	if t.Failed() {
-		t.Logf("%s", strings.Join(unintended(report), "\n"))
+	if r.t.Failed() {
+		r.t.Logf("%s", strings.Join(unintended(report), "\n"))
 	}
 }
 

@@ -44,13 +44,13 @@ type rig struct {
 }
 
 // newRig starts kube-proxy in nftables mode for these Services.
-func newRig(t *testing.T, services []daemon.Service, flags ...string) *rig {
+func newRig(t *testing.T, services []daemon.Service) *rig {
 	t.Helper()
-	return newRigOf(t, "", services, flags...)
+	return newRigOf(t, "", services)
 }
 
 // newRigOf starts kube-proxy with a backend of iptables.
-func newRigOf(t *testing.T, backend string, services []daemon.Service, flags ...string) *rig {
+func newRigOf(t *testing.T, backend string, services []daemon.Service) *rig {
 	t.Helper()
 	l := labtest.New(t, lab.Options{Pods: 4, RemotePods: 2})
 	r := &rig{Lab: l, t: t, api: apitest.New(), folder: daemon.EmptyFolder(t, l), backend: backend}
@@ -61,7 +61,7 @@ func newRigOf(t *testing.T, backend string, services []daemon.Service, flags ...
 	t.Cleanup(func() { _ = server.Close() })
 	r.put(daemon.ServiceCIDR(), daemon.NodeObject(l.Node, daemon.Zone(l.Node)), daemon.NodeObject(l.Remote, daemon.Zone(l.Remote)))
 	r.put(r.folder.Objects(services...)...)
-	r.start(flags...)
+	r.start()
 	return r
 }
 
@@ -80,14 +80,14 @@ func (r *rig) must(err error) {
 }
 
 // start runs kube-proxy and waits for its rules of both families.
-func (r *rig) start(flags ...string) {
+func (r *rig) start() {
 	r.t.Helper()
 	program, err := plane.Program("kube-proxy")
 	r.must(err)
-	r.proxy, err = process.Start(r.t.Context(), process.Config{Program: program, Host: r.Node.Host, Env: r.iptablesPath(), Args: append([]string{
+	r.proxy, err = process.Start(r.t.Context(), process.Config{Program: program, Host: r.Node.Host, Env: r.iptablesPath(), Args: []string{
 		"--master=http://" + apiAddress, "--hostname-override=node-1", "--proxy-mode=" + r.mode(), "--cluster-cidr=" + podRanges,
 		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0",
-	}, flags...)})
+	}})
 	r.must(err)
 	r.t.Cleanup(func() {
 		r.stop()

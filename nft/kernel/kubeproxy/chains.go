@@ -44,10 +44,10 @@ var chains = map[string]chainNames{
 // with a hash in base32.
 var hashed = regexp.MustCompile(`^(KUBE-(?:SVC|SVL|SEP|FW|EXT)-)[A-Z2-7]{16}$`)
 
-// isKubeProxyChain reports whether a chain of a table of iptables (nat, filter or mangle)
+// IsChain reports whether a chain of a table of iptables (nat, filter or mangle)
 // is kube-proxy's. Chains of kubelet (KUBE-FIREWALL, KUBE-KUBELET-CANARY,
 // KUBE-IPTABLES-HINT) and of other programs that begin with KUBE- are not.
-func isKubeProxyChain(table, name string) bool {
+func IsChain(table, name string) bool {
 	names := chains[table]
 	return slices.Contains(names.hooked, name) || slices.Contains(names.inner, name) ||
 		table == "nat" && hashed.MatchString(name)

@@ -50,7 +50,7 @@ func (t Table) Plan(busy ...string) Plan {
 	var p Plan
 	for i, r := range t.Rules {
 		switch {
-		case isKubeProxyChain(t.Name, r.Chain):
+		case IsChain(t.Name, r.Chain):
 			filled[r.Chain] = true
 		case t.Chains[r.Chain] && IsHooked(t.Name, r.Target):
 			p.Unhook = append(p.Unhook, i)
@@ -60,7 +60,7 @@ func (t Table) Plan(busy ...string) Plan {
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Chains)) {
 		switch {
-		case !isKubeProxyChain(t.Name, name):
+		case !IsChain(t.Name, name):
 		case !used[name]:
 			p.Empty = append(p.Empty, name)
 			p.Delete = append(p.Delete, name)

@@ -36,7 +36,7 @@ func TestIsKubeProxyChainByTableAndName(t *testing.T) {
 		{"raw", "KUBE-PROXY-CANARY " + svc, false},
 	} {
 		for name := range strings.FieldsSeq(tc.names) {
-			if got := isKubeProxyChain(tc.table, name); got != tc.want {
+			if got := IsChain(tc.table, name); got != tc.want {
 				t.Errorf("%s in %s: %v, want %v", name, tc.table, got, tc.want)
 			}
 		}

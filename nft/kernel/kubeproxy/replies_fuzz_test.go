@@ -123,7 +123,7 @@ func FuzzRead(f *testing.F) {
 		p := nat.Plan()
 		_ = p.String()
 		for _, name := range slices.Concat(p.Empty, p.Delete) {
-			if _, there := nat.Chains[name]; !there || !isKubeProxyChain("nat", name) {
+			if _, there := nat.Chains[name]; !there || !IsChain("nat", name) {
 				t.Errorf("chain %q is not kube-proxy's", name)
 			}
 		}

@@ -53,7 +53,7 @@ func TestMarkHasTheBitsThatARuleMayChange(t *testing.T) {
 func FuzzReplies(f *testing.F) {
 	f.Add(setMark(0, 1))
 	f.Add(nltest.MustMarshalAttributes([]netlink.Attribute{
-		{Type: tableUserdata, Data: []byte{userdataComment, 2, 'a', 0}},
+		{Type: tableUserdata, Data: []byte{attr.CommentTag, 2, 'a', 0}},
 		{Type: unix.NFTA_CHAIN_NAME, Data: []byte("c\x00")},
 	}))
 	f.Fuzz(func(_ *testing.T, b []byte) {

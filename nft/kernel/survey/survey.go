@@ -100,7 +100,7 @@ func decodeTable(d *attr.Decoder, attributes []byte) (t Table) {
 		case unix.NFTA_TABLE_FLAGS:
 			t.Dormant = d.Uint32(value)&unix.NFT_TABLE_F_DORMANT != 0
 		case tableUserdata:
-			t.Comment = attr.String(attr.Userdata(value, userdataComment))
+			t.Comment = attr.String(attr.Userdata(value, attr.CommentTag))
 		}
 	}
 	return t
@@ -125,9 +125,8 @@ func decodeChain(d *attr.Decoder, family uint8, attributes []byte) (table string
 }
 
 const (
-	tableUserdata   = 6 // NFTA_TABLE_USERDATA, since Linux 5.10
-	userdataComment = 0 // NFTNL_UDATA_TABLE_COMMENT
-	policyDrop      = 0 // NF_DROP
+	tableUserdata = 6 // NFTA_TABLE_USERDATA, since Linux 5.10
+	policyDrop    = 0 // NF_DROP
 )
 
 // families are the names of nft by the kernel's number.
