@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
-	"strings"
 	stdsync "sync"
 	"testing"
 	"testing/synctest"
@@ -50,7 +49,7 @@ func (f *fake) find(ctx context.Context) (rules, error) {
 	if ctx.Err() != nil {
 		return rules{}, ctx.Err() // as where it runs programs
 	}
-	time.Sleep(f.readTime)
+	<-time.After(f.readTime)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.reads++
@@ -211,111 +210,6 @@ func TestWithoutProbationRulesAreRemovedImmediately(t *testing.T) {
 	})
 }
 
-// TestProbationFailsOnThreeBadChecksInARow has what goes wrong after a minute, and whether
-// that fails the probation.
-func TestProbationFailsOnThreeBadChecksInARow(t *testing.T) {
-	refuse := func(namespaces ...string) func(*fake) {
-		return func(f *fake) {
-			for _, ns := range namespaces {
-				for range 2 {
-					f.snapshot.Problems = append(f.snapshot.Problems, sync.Problem{
-						Object: sync.Object{Kind: "Service", Namespace: ns}, Reason: sync.ReasonRefused,
-					})
-				}
-			}
-		}
-	}
-	block := func(numbers ...int) func(*fake) {
-		return func(f *fake) {
-			for _, n := range numbers {
-				f.refusing[clusterIP(n)] = true
-			}
-		}
-	}
-	for _, tc := range []struct {
-		name   string
-		do     func(*fake)
-		reason string // empty if nothing fails
-	}{
-		{"the API server's address fails", block(1), "1 of 4 addresses do not answer that did before: default/kubernetes at 10.96.0.1:80 (refused)"},
-		{"a Service fails", block(2), ""},
-		{"Services of two namespaces fail", block(2, 3), "2 of 4 addresses"},
-		{"two of one namespace fail", block(3, 4), ""},
-		{"all fail", block(1, 2, 3, 4), "4 of 4 addresses"},
-		{"the endpoint fails, too", func(f *fake) { block(1)(f); f.refusing[endpoint(1)] = true }, ""},
-		{"the endpoints went away", func(f *fake) { block(1)(f); f.snapshot.Installed[0].Cluster = nil }, ""},
-		{"the Service went away", func(f *fake) { block(1)(f); f.snapshot.Installed = f.snapshot.Installed[1:] }, ""},
-		{"ports of one namespace are refused", refuse("a", "a", "a"), ""},
-		{"ports of two namespaces are refused", refuse("a", "b"), "the kernel refuses 4 of 4 Service ports"},
-		{"changes do not reach the kernel", func(f *fake) { f.unhealthy = true }, "changes do not reach the kernel"},
-		{"for two checks", func(f *fake) {
-			f.unhealthy = true
-			f.after(2*pollPeriod-time.Second, func() { f.unhealthy = false })
-		}, ""},
-		{"kube-proxy's rules of a family are gone", func(f *fake) { f.unhealthy, f.found.Parts = true, f.found.Parts[:1] }, ""},
-		{"only the kubelet's rules are there", func(f *fake) {
-			f.unhealthy = true
-			for i := range f.found.Parts {
-				f.found.Parts[i].Table, f.found.Parts[i].Chain = "nat", "KUBE-POSTROUTING"
-			}
-		}, ""},
-		{"kube-proxy's rules are gone", func(f *fake) { f.unhealthy, f.found.Parts, f.found.Content = true, nil, 1 }, ""},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFake(t, "default", "a", "b", "b")
-				f.after(time.Minute+time.Second, func() { tc.do(f) })
-				took, failure := f.run(f.takeover(10*time.Minute), 5*time.Minute)
-				switch {
-				case tc.reason == "" && failure != nil:
-					t.Errorf("it fails: %v", failure)
-				case tc.reason != "" && (failure == nil || !strings.Contains(failure.Reason, tc.reason) || took > time.Minute+3*pollPeriod):
-					t.Errorf("after %s, failure %v, want %q", took, failure, tc.reason)
-				}
-			})
-		})
-	}
-}
-
-// TestChecksReadLessOftenWhatTakesLong has rules that take a while to read.
-func TestChecksReadLessOftenWhatTakesLong(t *testing.T) {
-	for _, tc := range []struct {
-		readTime time.Duration
-		period   time.Duration
-	}{{300 * time.Millisecond, 30 * time.Second}, {3 * time.Second, time.Minute}} {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFake(t, "default")
-			f.readTime = tc.readTime
-			to := f.takeover(10 * time.Minute)
-			dials := 0
-			to.dial = func(context.Context, netip.AddrPort) error { dials++; return nil }
-			_, _ = f.run(to, 11*time.Minute)
-			want := int(10 * time.Minute / tc.period)
-			if !f.removed || f.reads < want || f.reads > want+5 || dials < 10*60/6 {
-				t.Errorf("removed %t, rules read %d times, want %d, %d connections", f.removed, f.reads, want, dials)
-			}
-		})
-	}
-}
-
-// TestProbationEndsWithCheckThatReads has a loop that does not answer when the probation is over.
-func TestProbationEndsWithCheckThatReads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(t, "default")
-		f.readTime = time.Second // used for a minute
-		f.after(50*time.Second, func() { f.snapshotErr = errors.New("no answer") })
-		f.after(2*time.Minute, func() {
-			if f.removed {
-				t.Error("kube-proxy's rules are removed without a check")
-			}
-			f.snapshotErr = nil
-		})
-		if _, failure := f.run(f.takeover(time.Minute), 3*time.Minute); failure != nil || !f.removed {
-			t.Errorf("failure %v, removed %t", failure, f.removed)
-		}
-	})
-}
-
 // TestNodeIsNotReturnedAfterPartOfTheRemoval has one family removed when kube-vmap gets unhealthy,
 // in the same process and after a restart.
 func TestNodeIsNotReturnedAfterPartOfTheRemoval(t *testing.T) {
@@ -337,39 +231,6 @@ func TestNodeIsNotReturnedAfterPartOfTheRemoval(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestFailedCheckReadsAgain has a Service lose its endpoints while what was read is still used.
-func TestFailedCheckReadsAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(t, "default")
-		f.readTime = 300 * time.Millisecond
-		f.after(8*time.Second, func() { f.refusing[clusterIP(1)], f.snapshot.Installed[0].Cluster = true, nil })
-		if _, failure := f.run(f.takeover(10*time.Minute), 11*time.Minute); failure != nil {
-			t.Error(failure)
-		}
-		if n := strings.Count(f.log.String(), "check of the probation failed"); n != 1 {
-			t.Errorf("%d checks failed:\n%s", n, &f.log)
-		}
-	})
-}
-
-// TestOneOfManyEndpointsIsNoFailure has a Service whose every third connection fails.
-func TestOneOfManyEndpointsIsNoFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(t, "default")
-		to := f.takeover(10 * time.Minute)
-		n := 0
-		to.dial = func(_ context.Context, at netip.AddrPort) error {
-			if n++; at == clusterIP(1) && n%3 == 0 {
-				return errors.New("refused")
-			}
-			return nil
-		}
-		if _, failure := f.run(to, 11*time.Minute); failure != nil {
-			t.Error(failure)
-		}
-	})
 }
 
 func TestProxyThatWritesIsLeftAlone(t *testing.T) {
