@@ -114,9 +114,9 @@ func (w *walk) checkChain(here returnPoint, rules []Rule) {
 	}
 }
 
-// runRule runs the expressions of a rule. If it cannot be
-// decided whether a rule of another program matches, both is tried. An effect that is not
-// known is a doubt; the rule counts as one that does not match then.
+// runRule runs the expressions of a rule. If it cannot be decided whether a rule of another
+// program matches, both cases are tried. An unknown effect is a doubt, and the rule counts as
+// one that does not match.
 func (w *walk) runRule(r Rule) (verdict, error) {
 	w.position.handle = r.Handle
 	w.regs, w.reason = registers{}, reason{}
@@ -149,7 +149,7 @@ func (w *walk) handleError(r Rule, e any, err error, assumed bool) (bool, error)
 }
 
 // assumeMatch reports whether to assume on this walk that an undecided expression matches.
-// A rule is assumed to match only once, whatever of it is undecided.
+// Each rule has one such assumption, however many of its expressions are undecided.
 func (w *walk) assumeMatch(r Rule, e any, why undecidedError, already bool) bool {
 	switch {
 	case !mayDecide(r):

@@ -83,8 +83,8 @@ type choice struct {
 	undecided    *undecided
 }
 
-// An undecided is a match that cannot be decided: the distributions of the results without
-// and with it.
+// An undecided is a match that cannot be decided, with the distributions of the results if it
+// does not match and if it does.
 type undecided struct {
 	doubt   string
 	results [2]distribution

@@ -38,7 +38,7 @@ func (r ruleDecoder) rule(e entry) ([]any, error) {
 			size = int(binary.NativeEndian.Uint16(e.bytes[at:]))
 		}
 		if size < extensionData || at+size > e.targetAt {
-			return nil, errors.New("a match that is longer than its rule")
+			return nil, errors.New("a match is longer than its rule")
 		}
 		m := decodeExtension(e.bytes[at : at+size])
 		v, ok := xt.DecodeMatch(m.name, uint32(m.revision), v6, m.data)

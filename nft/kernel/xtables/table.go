@@ -170,13 +170,13 @@ const (
 func (t *Table) entry(at int) (entry, error) {
 	l := layouts[t.family]
 	if at < 0 || at+l.elements > len(t.entries) {
-		return entry{}, fmt.Errorf("an entry at %d of %d bytes", at, len(t.entries))
+		return entry{}, fmt.Errorf("no room for an entry at %d of %d bytes", at, len(t.entries))
 	}
 	b := t.entries[at:]
 	target := int(binary.NativeEndian.Uint16(b[l.targetOffset:]))
 	size := int(binary.NativeEndian.Uint16(b[l.targetOffset+2:]))
 	if target < l.elements || target+extensionData > size || size > len(b) {
-		return entry{}, fmt.Errorf("an entry of %d bytes with a target at %d", size, target)
+		return entry{}, fmt.Errorf("an entry of %d bytes has its target at %d", size, target)
 	}
 	return entry{at: at, bytes: b[:size], targetAt: target, target: decodeExtension(b[target:size])}, nil
 }
