@@ -155,7 +155,7 @@ func TestEverySignIsValidAndFindsItsComponent(t *testing.T) {
 }
 
 // example returns a node that has only this sign.
-func (s Sign) example() *Node {
+func (s sign) example() *Node {
 	name := strings.ReplaceAll(s.name, "*", "1")
 	n := &Node{}
 	switch s.kind {

@@ -41,7 +41,7 @@ type Finding struct {
 // entry is a component with its signs. One of them is enough.
 type entry struct {
 	Component
-	signs []Sign
+	signs []sign
 	// modes are what the component may be set to, as components with signs of their own.
 	// The first with a sign is taken, and entry itself if none has one.
 	modes []entry
@@ -114,7 +114,7 @@ func (e *entry) find(n *Node) (Finding, bool) {
 	return f, len(f.Evidence) > 0
 }
 
-func evidence(signs []Sign, n *Node) (found []string) {
+func evidence(signs []sign, n *Node) (found []string) {
 	for _, s := range signs {
 		if text := s.evidence(n); text != "" && !slices.Contains(found, text) {
 			found = append(found, text)

@@ -22,33 +22,33 @@ var proxies = []entry{
 		// kubernetes/kubernetes cmd/kube-proxy; its ports are in pkg/cluster/ports/ports.go.
 		// Distributions that run it in a process of their own (k3s, MicroK8s) have no process
 		// of this name.
-		signs: []Sign{process("kube-proxy"), port(10249), port(10256)},
+		signs: []sign{process("kube-proxy"), port(10249), port(10256)},
 		modes: []entry{
 			{
 				Component: Component{"kube-proxy-nftables", "kube-proxy (nftables)", Fine, "kube-vmap takes over from it"},
-				signs:     []Sign{table("kube-proxy")}, // pkg/proxy/nftables/proxier.go (kubeProxyTable)
+				signs:     []sign{table("kube-proxy")}, // pkg/proxy/nftables/proxier.go (kubeProxyTable)
 			},
 			{
 				Component: Component{"kube-proxy-ipvs", "kube-proxy (ipvs)", Fine, "kube-vmap takes over from it"},
-				signs:     []Sign{link("kube-ipvs0")}, // pkg/proxy/ipvs/proxier.go (defaultDummyDevice)
+				signs:     []sign{link("kube-ipvs0")}, // pkg/proxy/ipvs/proxier.go (defaultDummyDevice)
 			},
 			{
 				Component: Component{"kube-proxy-iptables", "kube-proxy (iptables-nft)", Fine, "kube-vmap takes over from it"},
 				// pkg/proxy/iptables/proxier.go (kubeServicesChain, kubeProxyCanaryChain)
-				signs: []Sign{nftChain("nat/KUBE-SERVICES"), nftChain("nat/KUBE-PROXY-CANARY")},
+				signs: []sign{nftChain("nat/KUBE-SERVICES"), nftChain("nat/KUBE-PROXY-CANARY")},
 			},
 			{
 				Component: Component{
 					"kube-proxy-iptables-legacy", "kube-proxy (iptables-legacy)", Needs,
 					"needs the programs of iptables-legacy, or a reboot, to remove its rules",
 				},
-				signs: []Sign{legacy("nat/KUBE-SERVICES"), legacy("nat/KUBE-PROXY-CANARY")},
+				signs: []sign{legacy("nat/KUBE-SERVICES"), legacy("nat/KUBE-PROXY-CANARY")},
 			},
 		},
 	},
 	{
 		Component: Component{"other-proxies", "other Service proxies", Conflict, "turn it off: only one program may translate addresses of Services"},
-		signs: []Sign{
+		signs: []sign{
 			table("k8s_svc*"),       // kubernetes-retired/kpng backends/nft/nft.go
 			process("kpng"),         // kubernetes-retired/kpng cmd/kpng
 			table("kube-nfproxy-*"), // sbezverk/nfproxy pkg/nftables/nftables.go (nfV4TableName)
@@ -67,7 +67,7 @@ const (
 var networks = []entry{
 	{
 		Component: Component{Calico, "Calico", Fine, "its mode is not visible"},
-		signs: []Sign{
+		signs: []sign{
 			plugin("calico"),       // projectcalico/calico cni-plugin/pkg/install/install.go
 			link("cali*"),          // projectcalico/calico felix/config/config_params.go (InterfacePrefix)
 			process("calico-node"), // projectcalico/calico node/cmd/calico-node
@@ -76,21 +76,21 @@ var networks = []entry{
 		modes: []entry{
 			{
 				Component: Component{"calico-ebpf", "Calico (eBPF)", Conflict, "it is a Service proxy itself: set bpfEnabled to false, or do not use kube-vmap"},
-				signs:     []Sign{link("bpfin.cali"), link("bpfout.cali")}, // felix/dataplane/linux/dataplanedefs
+				signs:     []sign{link("bpfin.cali"), link("bpfout.cali")}, // felix/dataplane/linux/dataplanedefs
 			},
 			{
 				Component: Component{"calico-nftables", "Calico (nftables)", Fine, "looks for table kube-proxy, which --kube-proxy-marker=auto keeps for it"},
-				signs:     []Sign{table("calico")}, // felix/dataplane/linux/int_dataplane.go (nftables.NewTable)
+				signs:     []sign{table("calico")}, // felix/dataplane/linux/int_dataplane.go (nftables.NewTable)
 			},
 			{
 				Component: Component{"calico-iptables", "Calico (iptables)", Fine, ""},
-				signs:     []Sign{chain("cali-*")}, // felix/rules/rule_defs.go (ChainNamePrefix)
+				signs:     []sign{chain("cali-*")}, // felix/rules/rule_defs.go (ChainNamePrefix)
 			},
 		},
 	},
 	{
 		Component: Component{"cilium", "Cilium", Needs, "needs kubeProxyReplacement=false; whether that is set is not visible"},
-		signs: []Sign{
+		signs: []sign{
 			plugin("cilium-cni"),    // cilium/cilium plugins/cilium-cni
 			link("cilium_*"),        // cilium/cilium pkg/defaults/node.go (HostDevice, SecondHostDevice)
 			process("cilium-agent"), // cilium/cilium daemon
@@ -103,17 +103,17 @@ var networks = []entry{
 					"it is a Service proxy itself: set kubeProxyReplacement=false, or do not use kube-vmap",
 				},
 				// pkg/socketlb/socketlb.go (Enable): programs that translate addresses at connect()
-				signs: []Sign{file(ciliumPrograms + "cil_sock4_connect"), file(ciliumPrograms + "cil_sock6_connect")},
+				signs: []sign{file(ciliumPrograms + "cil_sock4_connect"), file(ciliumPrograms + "cil_sock6_connect")},
 			},
 			{
 				Component: Component{"cilium-without-proxy", "Cilium, without its proxy", Fine, ""},
-				signs:     []Sign{file(ciliumPins)}, // and none of those
+				signs:     []sign{file(ciliumPins)}, // and none of those
 			},
 		},
 	},
 	{
 		Component: Component{"flannel", "flannel", Fine, ""},
-		signs: []Sign{
+		signs: []sign{
 			plugin("flannel"),           // flannel-io/cni-plugin flannel.go
 			process("flanneld"),         // flannel-io/flannel main.go
 			link("flannel.*"),           // flannel-io/flannel pkg/backend/vxlan/vxlan.go
@@ -127,7 +127,7 @@ var networks = []entry{
 	},
 	{
 		Component: Component{"kube-router", "kube-router", Fine, "as CNI plugin and policy engine"},
-		signs: []Sign{
+		signs: []sign{
 			process("kube-router"),        // cloudnativelabs/kube-router cmd/kube-router
 			link("kube-bridge"),           // pkg/controllers/routing/network_routes_controller.go
 			chain("filter/KUBE-ROUTER-*"), // pkg/controllers/netpol/network_policy_controller.go
@@ -137,12 +137,12 @@ var networks = []entry{
 		modes: []entry{{
 			Component: Component{"kube-router-proxy", "kube-router, as Service proxy", Conflict, "start it with --run-service-proxy=false"},
 			// pkg/controllers/proxy/network_services_controller.go (KubeDummyIf, ipvsFirewallChainName)
-			signs: []Sign{link("kube-dummy-if"), chain("filter/KUBE-ROUTER-SERVICES")},
+			signs: []sign{link("kube-dummy-if"), chain("filter/KUBE-ROUTER-SERVICES")},
 		}},
 	},
 	{
 		Component: Component{"antrea", "Antrea", Fine, "with antreaProxy.proxyAll=false, its default"},
-		signs: []Sign{
+		signs: []sign{
 			plugin("antrea"),        // antrea-io/antrea cmd/antrea-cni
 			process("antrea-agent"), // antrea-io/antrea cmd/antrea-agent
 			link("antrea-gw0"),      // antrea-io/antrea cmd/antrea-agent/options.go (defaultHostGateway)
@@ -150,12 +150,12 @@ var networks = []entry{
 		},
 		modes: []entry{{
 			Component: Component{"antrea-proxy", "Antrea, as Service proxy", Conflict, "it is a Service proxy itself: set antreaProxy.proxyAll=false"},
-			signs:     []Sign{chain("nat/ANTREA-OUTPUT")}, // pkg/agent/route/route_linux.go (syncIPTables, proxyAll)
+			signs:     []sign{chain("nat/ANTREA-OUTPUT")}, // pkg/agent/route/route_linux.go (syncIPTables, proxyAll)
 		}},
 	},
 	{
 		Component: Component{"aws-vpc-cni", "AWS VPC CNI", Fine, ""},
-		signs: []Sign{
+		signs: []sign{
 			plugin("aws-cni"),                 // aws/amazon-vpc-cni-k8s misc/10-aws.conflist
 			process("aws-k8s-agent"),          // aws/amazon-vpc-cni-k8s cmd/aws-k8s-agent
 			chain("nat/AWS-SNAT-CHAIN-*"),     // aws/amazon-vpc-cni-k8s pkg/networkutils/network.go
@@ -164,7 +164,7 @@ var networks = []entry{
 	},
 	{
 		Component: Component{"azure-cni", "Azure CNI", Fine, ""},
-		signs: []Sign{
+		signs: []sign{
 			plugin("azure-vnet*"),      // Azure/azure-container-networking cni/azure-linux.conflist
 			process("azure-cns"),       // Azure/azure-container-networking cns/service
 			link("azv*"),               // Azure/azure-container-networking network/endpoint_linux.go (hostVEthInterfacePrefix)
@@ -174,7 +174,7 @@ var networks = []entry{
 	},
 	{
 		Component: Component{"ovn-kubernetes", "OVN-Kubernetes", Conflict, "it is a Service proxy itself"},
-		signs: []Sign{
+		signs: []sign{
 			plugin("ovn-k8s-cni-overlay"), // ovn-kubernetes/ovn-kubernetes go-controller/pkg/config/config.go
 			link("ovn-k8s-mp0"),           // ovn-kubernetes/ovn-kubernetes go-controller/pkg/types/const.go
 			table("ovn-kubernetes"),       // go-controller/pkg/node/nftables/helpers.go (OVNKubernetesNFTablesName)
@@ -183,21 +183,21 @@ var networks = []entry{
 	},
 	{
 		Component: Component{"portmap", "portmap", Fine, ""},
-		signs:     []Sign{plugin("portmap")}, // containernetworking/plugins plugins/meta/portmap
+		signs:     []sign{plugin("portmap")}, // containernetworking/plugins plugins/meta/portmap
 		modes: []entry{
 			{
 				Component: Component{"portmap-nftables", "portmap (nftables)", Fine, ""},
-				signs:     []Sign{table("cni_hostport")}, // plugins/meta/portmap/portmap_nftables.go
+				signs:     []sign{table("cni_hostport")}, // plugins/meta/portmap/portmap_nftables.go
 			},
 			{
 				Component: Component{"portmap-iptables", "portmap (iptables)", Fine, ""},
-				signs:     []Sign{chain("nat/CNI-HOSTPORT-DNAT")}, // plugins/meta/portmap/portmap_iptables.go
+				signs:     []sign{chain("nat/CNI-HOSTPORT-DNAT")}, // plugins/meta/portmap/portmap_iptables.go
 			},
 		},
 	},
 	{
 		Component: Component{Bridge, "bridge CNI plugin", Fine, ""},
-		signs: []Sign{
+		signs: []sign{
 			plugin("bridge"),                // containernetworking/plugins plugins/main/bridge
 			table("cni_plugins_masquerade"), // containernetworking/plugins pkg/ip/ipmasq_nftables_linux.go
 			link("cni0"),                    // containernetworking/plugins plugins/main/bridge/bridge.go (defaultBrName)
@@ -205,7 +205,7 @@ var networks = []entry{
 	},
 	{
 		Component: Component{"node-local-dns", "node-local-dns", Fine, ""},
-		signs: []Sign{
+		signs: []sign{
 			process("node-cache"), // kubernetes/dns cmd/node-cache
 			link("nodelocaldns"),  // kubernetes/dns cmd/node-cache/main.go (interfacename)
 		},
@@ -216,7 +216,7 @@ var networks = []entry{
 var meshes = []entry{
 	{
 		Component: Component{"istio-ambient", "Istio (ambient)", Fine, ""},
-		signs: []Sign{
+		signs: []sign{
 			podProcess("ztunnel"),     // istio/ztunnel
 			chain("nat/ISTIO_POSTRT"), // istio/istio cni/pkg/iptables/iptables.go (ChainHostPostrouting)
 			table("istio-ambient-*"),  // istio/istio cni/pkg/nftables/nftables.go
@@ -224,14 +224,14 @@ var meshes = []entry{
 	},
 	{
 		Component: Component{"istio-sidecar", "Istio (sidecar)", Fine, "its rules are in the network namespaces of pods"},
-		signs: []Sign{
+		signs: []sign{
 			podProcess("pilot-agent"), // istio/istio pilot/cmd/pilot-agent
 			plugin("istio-cni"),       // istio/istio cni/cmd/istio-cni
 		},
 	},
 	{
 		Component: Component{"linkerd-cni", "Linkerd", Fine, "its rules are in the network namespaces of pods"},
-		signs: []Sign{
+		signs: []sign{
 			plugin("linkerd-cni"),        // linkerd/linkerd2-proxy-init cni-plugin
 			podProcess("linkerd2-proxy"), // linkerd/linkerd2-proxy
 		},
@@ -242,15 +242,15 @@ var meshes = []entry{
 var balancers = []entry{
 	{
 		Component: Component{"metallb", "MetalLB", Fine, ""},
-		signs:     []Sign{process("speaker")}, // metallb/metallb speaker
+		signs:     []sign{process("speaker")}, // metallb/metallb speaker
 	},
 	{
 		Component: Component{"kube-vip", "kube-vip", Fine, ""},
-		signs:     []Sign{process("kube-vip")}, // kube-vip/kube-vip
+		signs:     []sign{process("kube-vip")}, // kube-vip/kube-vip
 	},
 	{
 		Component: Component{"keepalived", "keepalived", Fine, ""},
-		signs: []Sign{
+		signs: []sign{
 			process("keepalived"), // acassen/keepalived
 			table("keepalived"),   // acassen/keepalived keepalived/include/vrrp_nftables.h (DEFAULT_NFTABLES_TABLE)
 		},
@@ -261,7 +261,7 @@ var balancers = []entry{
 var firewalls = []entry{
 	{
 		Component: Component{"docker", "Docker", Fine, ""},
-		signs: []Sign{
+		signs: []sign{
 			process("dockerd"),          // moby/moby cmd/dockerd
 			link("docker0"),             // moby/moby daemon/libnetwork/drivers/bridge
 			table("docker-bridges"),     // moby/moby daemon/libnetwork/drivers/bridge/internal/nftabler
@@ -270,19 +270,19 @@ var firewalls = []entry{
 	},
 	{
 		Component: Component{"firewalld", "firewalld", Fine, ""},
-		signs:     []Sign{table("firewalld"), process("firewalld")}, // firewalld/firewalld src/firewall/core/nftables.py (TABLE_NAME)
+		signs:     []sign{table("firewalld"), process("firewalld")}, // firewalld/firewalld src/firewall/core/nftables.py (TABLE_NAME)
 	},
 	{
 		Component: Component{"ufw", "ufw", Needs, `needs DEFAULT_FORWARD_POLICY="ACCEPT", or rules for the range of pods`},
-		signs:     []Sign{chain("filter/ufw-before-input"), chain("filter/ufw6-before-input")}, // ufw conf/before.rules
+		signs:     []sign{chain("filter/ufw-before-input"), chain("filter/ufw6-before-input")}, // ufw conf/before.rules
 	},
 	{
 		Component: Component{"nftables-service", "nftables.service", Fine, ""},
-		signs:     []Sign{table("inet filter")}, // Debian's nftables package: /etc/nftables.conf
+		signs:     []sign{table("inet filter")}, // Debian's nftables package: /etc/nftables.conf
 	},
 	{
 		Component: Component{"fail2ban", "fail2ban", Fine, ""},
-		signs: []Sign{
+		signs: []sign{
 			process("fail2ban-server"), // fail2ban/fail2ban bin/fail2ban-server
 			table("f2b-table"),         // fail2ban/fail2ban config/action.d/nftables.conf
 			chain("filter/f2b-*"),      // fail2ban/fail2ban config/action.d/iptables.conf
@@ -290,7 +290,7 @@ var firewalls = []entry{
 	},
 	{
 		Component: Component{"tailscale", "Tailscale", Fine, ""},
-		signs: []Sign{
+		signs: []sign{
 			process("tailscaled"),      // tailscale/tailscale cmd/tailscaled
 			link("tailscale*"),         // tailscale/tailscale cmd/tailscaled/tailscaled.go (defaultTunName)
 			chain("filter/ts-forward"), // tailscale/tailscale util/linuxfw

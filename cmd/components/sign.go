@@ -9,8 +9,8 @@ import (
 	"kube-vmap/nft/kernel/survey"
 )
 
-// A Sign is something that a component leaves on a node.
-type Sign struct {
+// A sign is something that a component leaves on a node.
+type sign struct {
 	kind signKind
 	// name is a whole name, or the start of one if it ends with an asterisk. That of a chain
 	// may begin with the name of its table and a slash.
@@ -32,19 +32,19 @@ const (
 	fileSign                       // a file or directory
 )
 
-func table(name string) Sign        { return Sign{tableSign, name} }
-func chain(name string) Sign        { return Sign{chainSign, name} }
-func nftChain(name string) Sign     { return Sign{nftSign, name} }
-func legacy(name string) Sign       { return Sign{legacySign, name} }
-func link(name string) Sign         { return Sign{linkSign, name} }
-func process(name string) Sign      { return Sign{processSign, name} }
-func podProcess(name string) Sign   { return Sign{podProcessSign, name} }
-func port(number uint16) Sign       { return Sign{portSign, strconv.Itoa(int(number))} }
-func plugin(pluginType string) Sign { return Sign{pluginSign, pluginType} }
-func file(path string) Sign         { return Sign{fileSign, path} }
+func table(name string) sign        { return sign{tableSign, name} }
+func chain(name string) sign        { return sign{chainSign, name} }
+func nftChain(name string) sign     { return sign{nftSign, name} }
+func legacy(name string) sign       { return sign{legacySign, name} }
+func link(name string) sign         { return sign{linkSign, name} }
+func process(name string) sign      { return sign{processSign, name} }
+func podProcess(name string) sign   { return sign{podProcessSign, name} }
+func port(number uint16) sign       { return sign{portSign, strconv.Itoa(int(number))} }
+func plugin(pluginType string) sign { return sign{pluginSign, pluginType} }
+func file(path string) sign         { return sign{fileSign, path} }
 
 // evidence returns what was found of the sign; empty if nothing was.
-func (s Sign) evidence(n *Node) string {
+func (s sign) evidence(n *Node) string {
 	switch s.kind {
 	case tableSign:
 		return s.tables(n)
@@ -72,7 +72,7 @@ func (s Sign) evidence(n *Node) string {
 	return ""
 }
 
-func (s Sign) tables(n *Node) string {
+func (s sign) tables(n *Node) string {
 	var names []string
 	for i := range n.Tables {
 		t := &n.Tables[i]
@@ -86,7 +86,7 @@ func (s Sign) tables(n *Node) string {
 	return "table " + strings.Join(names, ", ")
 }
 
-func (s Sign) chains(n *Node) string {
+func (s sign) chains(n *Node) string {
 	in, name, inTable := strings.Cut(s.name, "/")
 	if !inTable {
 		name = in
@@ -120,7 +120,7 @@ func chainNames(t *survey.Table) func(yield func(string) bool) {
 	}
 }
 
-func (s Sign) processes(n *Node) string {
+func (s sign) processes(n *Node) string {
 	var pids []string
 	for _, p := range n.Processes {
 		if matches(s.name, p.Name) && (!p.Elsewhere || s.kind == podProcessSign) {

@@ -16,7 +16,7 @@ func NewCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "preflight",
-		Short: "Check what on this node would be in the way",
+		Short: "Check whether this node is ready for kube-vmap",
 		Long: `Check a node before kube-vmap runs there: what the kernel supports, which proxy runs in
 which mode, and which CNI plugin, policy engine, firewall, service mesh or load balancer
 is there. Nothing is changed.

@@ -1,5 +1,5 @@
 // Package preflight is kube-vmap preflight: it finds out on a node, before kube-vmap is
-// installed there, what would be in its way. It changes nothing.
+// installed there, whether something prevents that. It changes nothing.
 //
 //	checks.go     kernel, memory, connection tracking, sysctls, API server
 //	policy.go     chains that drop forwarded or incoming packets
