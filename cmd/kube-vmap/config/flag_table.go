@@ -16,7 +16,7 @@ func (f *Flags) addGeneral(s flagSection) {
 		"write the configuration with all defaults to this `file` and exit")
 	s.boolean(&f.options.InitOnly, "init-only", "",
 		"do only what needs full root privileges, such as setting sysctls, and exit; the proxy then needs CAP_NET_ADMIN alone")
-	s.boolean(&f.options.Cleanup, "cleanup", "", "remove all rules of kube-vmap and exit")
+	s.boolean(&f.options.Cleanup, "cleanup", "", "remove all rules of kube-vmap, resume those of kube-proxy that are suspended, and exit")
 }
 
 func (f *Flags) addKubernetes(s flagSection) {
