@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
@@ -62,21 +63,35 @@ func Read(netNS int, f model.Family) (r *Rules, err error) {
 	return r, err
 }
 
-// in calls fn in a network namespace, in a thread that ends afterwards.
+// in calls fn in a network namespace.
 func in(netNS int, fn func() error) error {
 	if netNS == 0 {
 		return fn()
 	}
 	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
-		if err := unix.Setns(netNS, unix.CLONE_NEWNET); err != nil {
-			done <- fmt.Errorf("enter a network namespace: %w", err)
-			return
-		}
-		done <- fn()
-	}()
+	go func() { done <- onThread(netNS, fn) }()
 	return <-done
+}
+
+// onThread calls fn in a network namespace, on a thread that then returns to its own. If it
+// cannot, it ends with the goroutine. Threads do not end otherwise, because that would kill
+// processes that they have started with PR_SET_PDEATHSIG.
+func onThread(netNS int, fn func() error) error {
+	runtime.LockOSThread()
+	home, err := netns.Get()
+	if err != nil {
+		return fmt.Errorf("find the thread's network namespace: %w", err)
+	}
+	defer func() {
+		if netns.Set(home) == nil {
+			runtime.UnlockOSThread()
+		}
+		_ = home.Close()
+	}()
+	if err := netns.Set(netns.NsHandle(netNS)); err != nil {
+		return fmt.Errorf("enter a network namespace: %w", err)
+	}
+	return fn()
 }
 
 // TableOf returns a table as [Rules] name it.
