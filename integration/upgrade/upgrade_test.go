@@ -90,7 +90,7 @@ func TestUpgradeAndDowngradeKeepState(t *testing.T) {
 					s.started.Stop()
 				})
 			}
-			load.Stop(t, 2*least)
+			load.Stop(t, least)
 		})
 	}
 }
