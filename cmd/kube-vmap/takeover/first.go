@@ -51,6 +51,11 @@ func (k *firstCommit) Apply(b nft.Batch) (nft.Applied, error) {
 	if k.done || t.ready.Load() {
 		return k.Kernel.Apply(b)
 	}
+	t.first.Lock() // Run may begin meanwhile, after a first sync without a batch
+	defer t.first.Unlock()
+	if t.ready.Load() {
+		return k.Kernel.Apply(b)
+	}
 	r, steps := t.firstSteps(k.ctx, b)
 	if len(steps) == 0 {
 		a, err := k.Kernel.Apply(b)

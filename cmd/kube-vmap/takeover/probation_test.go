@@ -85,12 +85,12 @@ func (f *fake) resume(context.Context) error {
 }
 
 func (f *fake) remove(context.Context, bool) ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.removeErr != nil {
 		f.found.Parts = f.found.Parts[:1]
 		return nil, f.removeErr
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.removed, f.found.Parts = true, nil
 	return []string{"everything"}, nil
 }

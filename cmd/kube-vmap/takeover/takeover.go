@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
+	stdsync "sync"
 	"sync/atomic"
 	"time"
 
@@ -72,7 +73,8 @@ type Takeover struct {
 	// awakeUntil is how long another proxy counts as running after its rules were found
 	// awake.
 	awakeUntil time.Time
-	ready      atomic.Bool // the first sync is over
+	ready      atomic.Bool   // the first sync is over
+	first      stdsync.Mutex // held while the first batch is made and committed
 
 	state atomic.Pointer[publicState]
 }
@@ -108,7 +110,9 @@ func (t *Takeover) Run(ctx context.Context, p Proxy) error {
 	if failure := t.awaitReady(ctx, p); failure != nil {
 		return failure
 	}
+	t.first.Lock() // until a first batch that is on its way is committed
 	t.ready.Store(true)
+	t.first.Unlock()
 	for ctx.Err() == nil && t.awaitAlone(ctx) {
 		outcome, failure := t.probation(ctx, p)
 		switch {
