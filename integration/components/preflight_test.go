@@ -204,7 +204,7 @@ func TestDroppingPolicyNeedsARuleThatAccepts(t *testing.T) {
 		{"CNI plugin", "*filter\n:FORWARD DROP [0:0]\n:cali-FORWARD - [0:0]\n-A FORWARD -j cali-FORWARD\nCOMMIT\n", components.Fine},
 		{"a rule", "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -i cni0 -j ACCEPT\nCOMMIT\n", components.Fine},
 	} {
-		for _, program := range []string{"iptables-nft-restore", "ip6tables-nft-restore"} {
+		for _, program := range []string{"iptables-nft-restore", "ip6tables-nft-restore", "iptables-legacy-restore", "ip6tables-legacy-restore"} {
 			h := labtest.Alone(t)
 			run(t, h, tc.rules, program)
 			if i := item(t, check(t, h), "forward policy"); i.Verdict != tc.want {

@@ -85,12 +85,13 @@ func (n *node) dropping(hook string) (chains []chain) {
 }
 
 // acceptedBy returns what in a chain may accept the traffic of pods: a rule that accepts, or
-// a CNI plugin's chain. The rules of iptables-legacy are not read.
+// a CNI plugin's chain.
 func acceptedBy(r *survey.RuleReader, c chain) (string, error) {
+	read := r.Rules
 	if c.table.Legacy {
-		return "", nil
+		read = survey.LegacyRules
 	}
-	rules, err := r.Rules(c.table, c.name)
+	rules, err := read(c.table, c.name)
 	if err != nil {
 		return "", err
 	}

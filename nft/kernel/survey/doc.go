@@ -8,7 +8,7 @@
 //	                      package xtables                                their chains, policies
 //
 // [Tables] and [Legacy] decode no rules, so that a survey of a node with 50,000 chains is cheap; a
-// [RuleReader] reads those of single chains. The legacy backend has one blob for a table, with
+// [RuleReader] and [LegacyRules] read those of single chains. The legacy backend has one blob for a table, with
 // the names of its chains in it, so that no program of iptables is needed: many images have none.
 //
 // A survey is not a snapshot: other programs may write while it is read. To recognize programs,

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/google/nftables/expr"
+
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/xtables"
@@ -46,4 +48,30 @@ func legacyTable(f model.Family, name string) (Table, error) {
 		t.Chains = append(t.Chains, chain)
 	}
 	return t, nil
+}
+
+// LegacyRules returns the rules of a chain of a table of [Legacy], in the network namespace of
+// the calling thread. What they change in the packet mark is not in them.
+func LegacyRules(t *Table, chain string) ([]Rule, error) {
+	f := model.IPv4
+	if t.Family == nft.FamilyName(model.IPv6) {
+		f = model.IPv6
+	}
+	table, err := xtables.ReadTable(f, t.Name)
+	if err != nil {
+		return nil, err
+	}
+	read, err := table.Rules(chain)
+	if err != nil {
+		return nil, err
+	}
+	rules := make([]Rule, len(read))
+	for i, r := range read {
+		for _, e := range r.Expressions {
+			if v, ok := e.(*expr.Verdict); ok {
+				rules[i] = Rule{Accepts: v.Kind == expr.VerdictAccept, Chain: v.Chain}
+			}
+		}
+	}
+	return rules, nil
 }

@@ -14,7 +14,7 @@ import (
 	"kube-vmap/nft/kernel/socket"
 )
 
-// A Rule is the part of a rule of nf_tables that a survey needs. What a rule matches is not
+// A Rule is the part of a rule that a survey needs. What a rule matches is not
 // in it.
 type Rule struct {
 	// Accepts is whether it ends with the verdict accept.

@@ -164,6 +164,15 @@ func (r *Rules) Rules(c simulate.Chain) ([]simulate.Rule, error) {
 	return list, nil
 }
 
+// Rules returns the rules of a chain of the table.
+func (t *Table) Rules(chain string) ([]simulate.Rule, error) {
+	r := &Rules{chains: map[simulate.Chain]rulesOf{}}
+	if err := r.add(t); err != nil {
+		return nil, fmt.Errorf("decode table %s of iptables-legacy: %w", t.Name, err)
+	}
+	return r.Rules(simulate.Chain{Table: TableOf(t.family, t.Name), Name: chain})
+}
+
 // Set implements [simulate.Rules].
 func (r *Rules) Set(t simulate.Table, name string) (*simulate.Set, error) {
 	return nil, fmt.Errorf("set %s of table %s: %w", name, t, unix.ENOENT)
