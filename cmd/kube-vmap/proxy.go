@@ -92,7 +92,7 @@ func (p *proxy) run(ctx context.Context, k *kernel.Kernel) (err error) {
 		*to = other
 	}
 	p.takeover = p.newTakeover()
-	if err = p.takeover.Start(); err == nil {
+	if err = p.takeover.Start(ctx); err == nil {
 		err = p.runTasks(ctx, k)
 	}
 	return p.end(ctx, k, err)
@@ -136,7 +136,10 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	for _, s := range servers {
 		group.Go(func() error { return p.serve(ctx, s) })
 	}
-	return group.Wait()
+	if err = group.Wait(); err == nil && h.Healthy() {
+		p.takeover.Stopped() // an unhealthy process is stopped by the liveness probe
+	}
+	return err
 }
 
 // whenReady waits until our rules are installed, and returns memory.

@@ -229,6 +229,40 @@ func TestTakeoverCanBeUndoneAndRepeated(t *testing.T) {
 	}
 }
 
+// TestNodeIsReturnedAfterStartsWithoutSync stores the number of starts as a process does that
+// crashes after it was counted.
+func TestNodeIsReturnedAfterStartsWithoutSync(t *testing.T) {
+	p := newProbationer(t)
+	p.loadNFTables()
+	store := func(starts int) {
+		const table = "table inet kube-vmap-takeover"
+		p.run(fmt.Sprintf("delete %s; add %[1]s { comment \"probation until=%s starts=%d\"; }", table,
+			time.Now().Add(time.Minute).UTC().Format(time.RFC3339), starts), "nft", "-f", "-")
+	}
+	d := p.start()
+	d.AwaitMessage(suspendedMessage)
+	d.Kill()
+	store(4)
+	d = p.start()
+	eventually.Succeeds(t, "the reset by the first sync", func() error {
+		got, err := kubeproxy.ReadTakeoverState(p.host.FD())
+		if err == nil && strings.Contains(got, "starts=") {
+			err = errors.New(got)
+		}
+		return err
+	})
+	p.expect("after the first sync", nftBackend, true, true, true, "probation until=")
+	d.Kill()
+	store(5)
+	d = daemon.Launch{Node: p.lab.Node, Folder: p.folder, Problems: true}.Start(t)
+	p.awaitExit(d, exit.Returned)
+	entry := d.Logged(0, returnedMessage, func(process.Entry) bool { return true })
+	if got := entry["reason"]; got != "kube-vmap ended 5 times before its first sync" {
+		t.Errorf("the reason is %q", got)
+	}
+	p.expect("when returned", nftBackend, true, false, false, "returned at=")
+}
+
 // TestMarkerIsLeftWhereCalicoLooksForIt has kube-proxy in nftables mode and in another one.
 func TestMarkerIsLeftWhereCalicoLooksForIt(t *testing.T) {
 	for _, tc := range []struct {

@@ -31,8 +31,11 @@
 // read in a larger cluster, are read less often. Something that one author of Services can
 // cause never fails a check (see verdict.go).
 //
+// A process that ends again and again before its first sync checks nothing, so starts are
+// counted (see starts.go).
+//
 // # State
 //
-// The end of the probation, or that the node was returned, is stored as the comment of a
+// The end of the probation with the number of starts, or that the node was returned, is stored as the comment of a
 // table in the kernel. Like kube-proxy's rules it survives a restart, but not a reboot.
 package takeover

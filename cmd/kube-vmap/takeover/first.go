@@ -7,19 +7,18 @@ import (
 	"time"
 
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/kubeproxy"
 	"kube-vmap/nft/wire"
 	"kube-vmap/sync"
 )
 
 // Start reads the state that an earlier process has stored. It returns a [FailedError] if that
-// has returned the node. Call it before anything is changed.
-func (t *Takeover) Start() error {
-	text, err := kubeproxy.ReadTakeoverState(0)
+// has returned the node, or if too many have ended before their first sync. Call it before
+// anything is changed.
+func (t *Takeover) Start(ctx context.Context) error {
+	s, err := t.system.readState()
 	if err != nil {
 		return err
 	}
-	s := parseState(text)
 	if s.returned != "" {
 		return &FailedError{Reason: s.returned, Returned: true}
 	}
@@ -27,6 +26,7 @@ func (t *Takeover) Start() error {
 	if !s.until.IsZero() && t.Probation > 0 {
 		now := time.Now()
 		t.until, t.resumed = now.Add(remaining(s.until, now, t.Probation)), true
+		return t.countStart(ctx, s.starts)
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (t *Takeover) firstSteps(ctx context.Context, b nft.Batch) (rules, nft.Batc
 	if len(r.suspended()) == 0 || t.until.IsZero() {
 		t.until = time.Now().Add(t.Probation)
 	}
-	return r, append(steps, storeProbation(t.until)...)
+	return r, append(steps, storeProbation(t.until, 0)...)
 }
 
 // refusedOp returns the change that the kernel refused; nil if err is something else.

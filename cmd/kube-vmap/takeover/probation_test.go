@@ -37,6 +37,16 @@ type fake struct {
 	readTime    time.Duration // of kube-proxy's rules
 	reads       int
 	removeErr   error // the first family only is removed
+	state       storedState
+}
+
+func (f *fake) readState() (storedState, error) { return f.state, nil }
+
+func (f *fake) storeStarts(until time.Time, starts int) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state = storedState{until: until, starts: starts}
+	return nil
 }
 
 func (f *fake) other([]uint16) string {

@@ -17,6 +17,7 @@ import (
 type system interface {
 	reader
 	changer
+	store
 }
 
 type reader interface {
@@ -36,6 +37,13 @@ type changer interface {
 	resume(context.Context) error
 	// remove removes kube-proxy's rules and the stored state, and returns what it removed.
 	remove(ctx context.Context, marker bool) ([]string, error)
+}
+
+// A store is the state in the kernel.
+type store interface {
+	readState() (storedState, error)
+	// storeStarts stores the end of a probation and a number of starts, if a state is stored.
+	storeStarts(until time.Time, starts int) error
 }
 
 // rules are kube-proxy's rules, in nf_tables and in the legacy backend of iptables.
@@ -99,7 +107,7 @@ func findRules(ctx context.Context) (r rules, err error) {
 }
 
 func (n *node) suspend(ctx context.Context, r rules, until time.Time) error {
-	_, err := n.Kernel.Apply(slices.Concat(r.nft.Suspend(), storeProbation(until)))
+	_, err := n.Kernel.Apply(slices.Concat(r.nft.Suspend(), storeProbation(until, 0)))
 	if err == nil && len(r.legacy.Awake) > 0 {
 		_, err = legacy.Suspend(ctx)
 	}
@@ -122,6 +130,15 @@ func (n *node) remove(ctx context.Context, marker bool) ([]string, error) {
 func (n *node) resume(ctx context.Context) error {
 	_, err := restore(ctx, n.Kernel, nil, kubeproxy.DeleteTakeoverState())
 	return err
+}
+
+func (n *node) readState() (storedState, error) {
+	text, err := kubeproxy.ReadTakeoverState(0)
+	return parseState(text), err
+}
+
+func (n *node) storeStarts(until time.Time, starts int) error {
+	return n.replaceState(storeProbation(until, starts))
 }
 
 // replaceState applies changes of the stored state, if there is one.

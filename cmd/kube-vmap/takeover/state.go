@@ -2,6 +2,7 @@ package takeover
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,12 +13,14 @@ import (
 // storedState is the state in the kernel.
 type storedState struct {
 	until    time.Time // of the probation; zero if there is none
+	starts   int       // in a row in the probation that have not reached the first sync
 	returned string    // when and why the node was returned; empty if it was not
 	removing bool      // the removal of kube-proxy's rules has begun, so that nothing can be returned
 }
 
 const (
 	probationPrefix = "probation until="
+	startsPrefix    = " starts="
 	returnedPrefix  = "returned at="
 	removalText     = "removing kube-proxy's rules"
 )
@@ -34,16 +37,26 @@ func parseState(text string) storedState {
 	if text == removalText {
 		return storedState{removing: true}
 	}
-	until, err := time.Parse(time.RFC3339, strings.TrimPrefix(text, probationPrefix))
+	end, count, _ := strings.Cut(strings.TrimPrefix(text, probationPrefix), startsPrefix)
+	until, err := time.Parse(time.RFC3339, end)
 	if err != nil {
-		until = time.Unix(0, 0)
+		return storedState{until: time.Unix(0, 0)}
 	}
-	return storedState{until: until}
+	starts, err := strconv.Atoi(count)
+	if err != nil || starts < 0 || starts > maxStarts {
+		starts = 0 // none is stored, or not by this version
+	}
+	return storedState{until: until, starts: starts}
 }
 
-// storeProbation returns the changes that store a probation.
-func storeProbation(until time.Time) nft.Batch {
-	return kubeproxy.WriteTakeoverState(probationPrefix + until.UTC().Format(time.RFC3339))
+// storeProbation returns the changes that store a probation, and how many starts in a row have
+// not reached the first sync.
+func storeProbation(until time.Time, starts int) nft.Batch {
+	text := probationPrefix + until.UTC().Format(time.RFC3339)
+	if starts > 0 {
+		text += startsPrefix + strconv.Itoa(starts)
+	}
+	return kubeproxy.WriteTakeoverState(text)
 }
 
 // storeReturned returns the changes that store that the node was returned.

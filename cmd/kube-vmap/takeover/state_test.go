@@ -8,7 +8,10 @@ import (
 
 func TestStoredStateIsReadBack(t *testing.T) {
 	now := time.Date(2026, 11, 22, 18, 10, 0, 0, time.FixedZone("", 3600))
-	if text := storeProbation(now).String(); !strings.Contains(text, "probation until=2026-11-22T17:10:00Z") {
+	if text := storeProbation(now, 0).String(); !strings.Contains(text, `"probation until=2026-11-22T17:10:00Z"`) {
+		t.Errorf("stored %s", text)
+	}
+	if text := storeProbation(now, 3).String(); !strings.Contains(text, `"probation until=2026-11-22T17:10:00Z starts=3"`) {
 		t.Errorf("stored %s", text)
 	}
 	if text := storeReturned(now, "x").String(); !strings.Contains(text, "returned at=2026-11-22T17:10:00Z reason=x") {
@@ -23,6 +26,13 @@ func TestStoredStateIsReadBack(t *testing.T) {
 	}{
 		{"", storedState{}},
 		{"probation until=2026-11-22T17:10:00Z", storedState{until: now.UTC()}},
+		{"probation until=2026-11-22T17:10:00Z starts=3", storedState{until: now.UTC(), starts: 3}},
+		{"probation until=2026-11-22T17:10:00Z starts=5", storedState{until: now.UTC(), starts: maxStarts}},
+		{"probation until=2026-11-22T17:10:00Z starts=6", storedState{until: now.UTC()}},
+		{"probation until=2026-11-22T17:10:00Z starts=-1", storedState{until: now.UTC()}},
+		{"probation until=2026-11-22T17:10:00Z starts=5 more", storedState{until: now.UTC()}},
+		{"probation until=x starts=5", storedState{until: time.Unix(0, 0)}},
+		{"something of a later version starts=5", storedState{until: time.Unix(0, 0)}},
 		{"returned at=2026-11-22T17:10:00Z reason=x", storedState{returned: "2026-11-22T17:10:00Z reason=x"}},
 		{"removing kube-proxy's rules", storedState{removing: true}},
 		{"something of a later version", storedState{until: time.Unix(0, 0)}},

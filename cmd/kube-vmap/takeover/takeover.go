@@ -67,6 +67,9 @@ type Takeover struct {
 	until   time.Time
 	resumed bool
 	sample  []target
+	// starts is how many starts in a row are stored as not having reached the first sync,
+	// with this one; zero after it.
+	starts int
 	// removing is whether the removal of kube-proxy's rules has begun. If it could not be
 	// completed, the rest is no rule set to which the node could be returned.
 	removing bool
@@ -113,6 +116,9 @@ func (t *Takeover) Run(ctx context.Context, p Proxy) error {
 	t.first.Lock() // until a first batch that is on its way is committed
 	t.ready.Store(true)
 	t.first.Unlock()
+	if t.starts > 0 && ctx.Err() == nil {
+		t.storeStarts(0)
+	}
 	for ctx.Err() == nil && t.awaitAlone(ctx) {
 		outcome, failure := t.probation(ctx, p)
 		switch {
