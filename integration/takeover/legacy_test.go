@@ -122,28 +122,59 @@ func TestBackendsAreRemovedSeparately(t *testing.T) {
 	}
 }
 
-func TestMissingToolsAreAWarningIfThereAreTables(t *testing.T) {
+func TestMissingToolsAreAWarningIfThereAreTablesOfKubeProxy(t *testing.T) {
 	m := newMachine(t)
-	t.Run("no tables", func(t *testing.T) {
+	none := func(t *testing.T) {
+		t.Helper()
 		t.Setenv("PATH", t.TempDir())
+		if unknown := m.findLegacy().Unknown; len(unknown) > 0 {
+			t.Errorf("unknown %q", unknown)
+		}
 		if removed, log := m.removeLegacy(); len(removed) > 0 || log != "" {
 			t.Errorf("removed %q, log: %s", removed, log)
 		}
-	})
+	}
+	t.Run("no tables", none)
+	for _, program := range []string{"iptables-legacy", "ip6tables-legacy"} {
+		m.run("", program, "-t", "raw", "-N", "KUBE-SERVICES")
+		m.run("", program, "-t", "nat", "-N", "MINE")
+		m.run("", program, "-t", "filter", "-N", "KUBE-FIREWALL") // of the kubelet
+		m.run("", program, "-t", "mangle", "-A", "FORWARD", "-m", "comment", "--comment", "KUBE-PROXY-CANARY", "-j", "ACCEPT")
+	}
+	t.Run("tables of others", none)
 	m.run("", "iptables-legacy", "-t", "nat", "-N", "KUBE-SERVICES")
-	m.run("", "ip6tables-legacy", "-t", "raw", "-N", "MINE")
-	t.Run("table nat of IPv4", func(t *testing.T) {
+	m.run("", "ip6tables-legacy", "-t", "filter", "-N", "KUBE-FORWARD")
+	m.run("", "ip6tables-legacy", "-t", "mangle", "-N", "KUBE-PROXY-CANARY")
+	t.Run("tables of kube-proxy", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
+		want := []string{"iptables-legacy nat", "ip6tables-legacy filter mangle"}
+		if found := m.findLegacy(); !slices.Equal(found.Unknown, want) {
+			t.Errorf("found %+v, want the tables %q unknown", found, want)
+		}
 		removed, log := m.removeLegacy()
 		if len(removed) > 0 || strings.Count(log, "\n") != 1 {
 			t.Errorf("removed %q, log: %s", removed, log)
 		}
-		for _, word := range []string{"level=WARN", `"[iptables-legacy nat]"`, "kube-proxy --cleanup", "iptables-legacy-save | grep"} {
+		for _, word := range []string{"level=WARN", `"[iptables-legacy nat ip6tables-legacy filter mangle]"`, "kube-proxy --cleanup", "iptables-legacy-save | grep"} {
 			if !strings.Contains(log, word) {
 				t.Errorf("the log does not have %q: %s", word, log)
 			}
 		}
 	})
+}
+
+func TestWithoutToolsLargeLegacyTablesAreNotRead(t *testing.T) {
+	m := newMachine(t)
+	rule := "-A MINE -m comment --comment " + strings.Repeat("x", 200) + " -j ACCEPT\n" // at least 500 bytes
+	rules := "*filter\n:MINE - [0:0]\n" + strings.Repeat(rule, 40_000) + "COMMIT\n"
+	m.run(rules, "iptables-legacy-restore")
+	m.run(rules, "ip6tables-legacy-restore")
+	t.Setenv("PATH", t.TempDir())
+	unknown := m.findLegacy().Unknown
+	if !slices.EqualFunc(unknown, []string{"iptables-legacy filter (", "ip6tables-legacy filter ("}, strings.HasPrefix) ||
+		strings.Count(strings.Join(unknown, ""), "more than 16777216)") != 2 {
+		t.Errorf("unknown %q", unknown)
+	}
 }
 
 // onHost runs fn in the machine's network namespace.

@@ -13,7 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"kube-vmap/model"
 	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/nft/kernel/xtables"
 )
 
 // timeout limits all programs together; each waits up to lockWait seconds for the lock of
@@ -25,19 +27,40 @@ const (
 
 // backend is legacy iptables for one IP family.
 type backend struct {
+	family  model.Family
 	program string
 	// names is the file in which the kernel lists the tables, below /proc/net.
 	names string
 }
 
 var backends = [...]backend{
-	{program: "iptables-legacy", names: "ip_tables_names"},
-	{program: "ip6tables-legacy", names: "ip6_tables_names"},
+	{family: model.IPv4, program: "iptables-legacy", names: "ip_tables_names"},
+	{family: model.IPv6, program: "ip6tables-legacy", names: "ip6_tables_names"},
 }
 
-// procNet has the kernel's lists of tables. It is not /proc/net, which belongs to the
-// process's first thread.
-const procNet = "/proc/thread-self/net"
+// A source is where legacy tables are looked for without the programs.
+type source struct {
+	// proc has the kernel's lists of tables.
+	proc string
+	// chains returns the chains of a table.
+	chains func(model.Family, string) ([]xtables.Chain, error)
+}
+
+// kernel is the source for the calling thread's network namespace. It does not use /proc/net,
+// which belongs to the process's first thread.
+var kernel = source{"/proc/thread-self/net", readChains}
+
+// maxTable limits the memory for reading a table, which must be read as a whole. A larger one
+// counts as one that cannot be read; few programs but kube-proxy write that many rules.
+const maxTable = 16 << 20 // bytes
+
+func readChains(f model.Family, table string) ([]xtables.Chain, error) {
+	t, err := xtables.ReadTableUpTo(f, table, maxTable)
+	if err != nil {
+		return nil, err
+	}
+	return t.Chains()
+}
 
 // A changer returns commands for iptables-restore that change a table, and a description of
 // them for a log. Without commands nothing is done.
@@ -45,19 +68,21 @@ type changer func(t *saved) (commands []string, what string)
 
 // change changes the tables of both families that exist, each in one transaction, and
 // returns what it did. A table that cannot be changed does not stop the others. Tables
-// that cannot be read, because the programs are not installed, are in unknown:
-// "iptables-legacy nat filter".
-func change(ctx context.Context, proc, verb string, fn changer) (done, unknown []string, err error) {
+// with chains of kube-proxy whose rules are not known, because the programs are not installed,
+// are in unknown: "iptables-legacy nat filter".
+func change(ctx context.Context, from source, verb string, fn changer) (done, unknown []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for _, b := range backends {
-		tables, e := b.tables(proc)
+		tables, e := b.tables(from.proc)
 		if e != nil {
 			err = errors.Join(err, e)
 			continue
 		}
 		if len(tables) > 0 && !b.installed() {
-			unknown = append(unknown, b.program+" "+strings.Join(tables, " "))
+			if tables = b.used(from, tables); len(tables) > 0 {
+				unknown = append(unknown, b.program+" "+strings.Join(tables, " "))
+			}
 			continue
 		}
 		for _, name := range tables {
@@ -86,6 +111,21 @@ func (b backend) tables(proc string) ([]string, error) {
 	return slices.DeleteFunc(slices.Clone(kubeproxy.IPTablesNames), func(name string) bool {
 		return !slices.Contains(names, name)
 	}), nil
+}
+
+// used returns the tables that have chains of kube-proxy, and those that cannot be read, with the
+// reason.
+func (b backend) used(from source, tables []string) (used []string) {
+	for _, name := range tables {
+		chains, err := from.chains(b.family, name)
+		switch {
+		case err != nil:
+			used = append(used, fmt.Sprintf("%s (%s)", name, err))
+		case slices.ContainsFunc(chains, func(c xtables.Chain) bool { return kubeproxy.IsChain(name, c.Name) }):
+			used = append(used, name)
+		}
+	}
+	return used
 }
 
 func (b backend) installed() bool {

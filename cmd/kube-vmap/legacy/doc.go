@@ -13,7 +13,7 @@
 // restore with --noflush is one transaction per table, and never one with our own rules.
 // Package kubeproxy decides what is kube-proxy's, for both backends.
 //
-// Without legacy tables in the kernel, as on most nodes, no program runs. With tables but
-// without the programs, as in our own image, [Find] names the tables, and after a removal
-// the log has the manual steps.
+// Without legacy tables in the kernel, as on most nodes, no program runs. Without the programs,
+// as in our own image, the names of chains are read with package xtables: [Find] returns the
+// tables that have chains of kube-proxy, and after a removal the log has the manual steps.
 package legacy

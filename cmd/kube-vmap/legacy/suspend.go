@@ -15,16 +15,17 @@ type Found struct {
 	// Awake are tables with chains that translate packets, Suspended those with chains that
 	// [Suspend] suspended. A table may be in both.
 	Awake, Suspended []string
-	// Unknown are tables that exist and cannot be read or changed, because iptables-legacy
-	// is not installed: "iptables-legacy nat filter". They may have no rules of kube-proxy.
+	// Unknown are tables with chains of kube-proxy whose state is not known and which cannot
+	// be changed, because iptables-legacy is not installed: "iptables-legacy nat filter". A
+	// table that cannot be read is in it, with the reason in parentheses.
 	Unknown []string
 }
 
 // Find reads what kube-proxy has in the calling thread's network namespace.
-func Find(ctx context.Context) (Found, error) { return find(ctx, procNet) }
+func Find(ctx context.Context) (Found, error) { return find(ctx, kernel) }
 
-func find(ctx context.Context, proc string) (f Found, err error) {
-	_, f.Unknown, err = change(ctx, proc, "look for kube-proxy's chains in", func(t *saved) ([]string, string) {
+func find(ctx context.Context, from source) (f Found, err error) {
+	_, f.Unknown, err = change(ctx, from, "look for kube-proxy's chains in", func(t *saved) ([]string, string) {
 		f.Awake = t.appendNames(f.Awake, t.awake())
 		f.Suspended = t.appendNames(f.Suspended, t.suspended())
 		return nil, ""
@@ -44,11 +45,11 @@ func (t *saved) appendNames(list, chains []string) []string {
 // returns, and returns what it suspended. It is an error if the programs for that are not
 // installed; [Find] reports it before anything is changed.
 func Suspend(ctx context.Context) (suspended []string, err error) {
-	return suspend(ctx, procNet)
+	return suspend(ctx, kernel)
 }
 
-func suspend(ctx context.Context, proc string) ([]string, error) {
-	return changeKnown(ctx, proc, "suspend kube-proxy's chains in", func(t *saved) ([]string, string) {
+func suspend(ctx context.Context, from source) ([]string, error) {
+	return changeKnown(ctx, from, "suspend kube-proxy's chains in", func(t *saved) ([]string, string) {
 		var commands []string
 		for _, chain := range t.awake() {
 			commands = append(commands, fmt.Sprintf("-I %s 1 -m comment --comment %q -j RETURN", chain, kubeproxy.SuspendComment))
@@ -58,10 +59,10 @@ func suspend(ctx context.Context, proc string) ([]string, error) {
 }
 
 // Resume undoes [Suspend], and returns what it resumed.
-func Resume(ctx context.Context) (resumed []string, err error) { return resume(ctx, procNet) }
+func Resume(ctx context.Context) (resumed []string, err error) { return resume(ctx, kernel) }
 
-func resume(ctx context.Context, proc string) ([]string, error) {
-	return changeKnown(ctx, proc, "resume kube-proxy's chains in", func(t *saved) ([]string, string) {
+func resume(ctx context.Context, from source) ([]string, error) {
+	return changeKnown(ctx, from, "resume kube-proxy's chains in", func(t *saved) ([]string, string) {
 		var commands []string
 		for i := range t.Rules {
 			if t.isSuspension(i) {
@@ -73,8 +74,8 @@ func resume(ctx context.Context, proc string) ([]string, error) {
 }
 
 // changeKnown is change, where it is an error if a table cannot be read.
-func changeKnown(ctx context.Context, proc, verb string, fn changer) ([]string, error) {
-	done, unknown, err := change(ctx, proc, verb, fn)
+func changeKnown(ctx context.Context, from source, verb string, fn changer) ([]string, error) {
+	done, unknown, err := change(ctx, from, verb, fn)
 	if err == nil && len(unknown) > 0 {
 		err = fmt.Errorf("%s tables %q: iptables-legacy is not installed", verb, unknown)
 	}

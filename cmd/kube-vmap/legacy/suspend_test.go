@@ -28,7 +28,7 @@ func TestFindNamesChainsByState(t *testing.T) {
 	n := newNode(t, map[string]string{"ip_tables_names": "nat\nraw\n", "ip6_tables_names": "nat\nfilter\n"})
 	n.install(t, "iptables-legacy", 0)
 	n.print(t, "iptables-legacy", suspendedSave)
-	got, err := find(t.Context(), n.proc)
+	got, err := find(t.Context(), n.source)
 	want := Found{
 		Awake:     []string{"iptables-legacy nat: KUBE-POSTROUTING"},
 		Suspended: []string{"iptables-legacy nat: KUBE-SERVICES"},
@@ -50,11 +50,11 @@ func TestSuspendAndResumeChangeHookedChainsOnly(t *testing.T) {
 		commands string
 	}{
 		{
-			"suspend", func(n *node) ([]string, error) { return suspend(t.Context(), n.proc) },
+			"suspend", func(n *node) ([]string, error) { return suspend(t.Context(), n.source) },
 			"KUBE-POSTROUTING", `-I KUBE-POSTROUTING 1 -m comment --comment "suspended by kube-vmap" -j RETURN`,
 		},
 		{
-			"resume", func(n *node) ([]string, error) { return resume(t.Context(), n.proc) },
+			"resume", func(n *node) ([]string, error) { return resume(t.Context(), n.source) },
 			"KUBE-SERVICES", `-D KUBE-SERVICES -m comment --comment "suspended by kube-vmap" -j RETURN`,
 		},
 	} {
@@ -79,12 +79,12 @@ func TestSuspendAndResumeChangeHookedChainsOnly(t *testing.T) {
 
 func TestSuspendWithoutProgramsIsAnError(t *testing.T) {
 	n := newNode(t, map[string]string{"ip_tables_names": "nat\n"})
-	done, err := suspend(t.Context(), n.proc)
+	done, err := suspend(t.Context(), n.source)
 	if len(done) > 0 || err == nil || !strings.Contains(err.Error(), `"iptables-legacy nat"`) {
 		t.Errorf("done %q, error %v", done, err)
 	}
 	none := newNode(t, nil)
-	if done, err := suspend(t.Context(), none.proc); len(done) > 0 || err != nil {
+	if done, err := suspend(t.Context(), none.source); len(done) > 0 || err != nil {
 		t.Errorf("without tables, done %q, error %v", done, err)
 	}
 }

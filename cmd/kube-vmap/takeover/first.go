@@ -89,8 +89,8 @@ func (t *Takeover) firstSteps(ctx context.Context, b nft.Batch) (rules, nft.Batc
 		return r, nil
 	}
 	if len(r.legacy.Unknown) > 0 {
-		t.Log.Warn("rules of iptables-legacy cannot be suspended, because its programs are not installed; "+
-			"if kube-proxy has some, they stay in effect and have no probation", "tables", r.legacy.Unknown)
+		t.Log.Warn("kube-proxy's rules of iptables-legacy cannot be suspended, because its programs are not installed; "+
+			"they stay in effect and have no probation", "tables", r.legacy.Unknown)
 	}
 	if len(r.awake()) == 0 {
 		return r, nil

@@ -87,14 +87,19 @@ const maxTries = 5
 // ReadTable reads a table of [Names] in the network namespace of the calling thread, again if
 // its size changed meanwhile.
 func ReadTable(f model.Family, name string) (*Table, error) {
-	t, err := readTable(f, name)
+	return ReadTableUpTo(f, name, maxTableSize)
+}
+
+// ReadTableUpTo is [ReadTable], with an error if the table has more bytes than the limit.
+func ReadTableUpTo(f model.Family, name string, limit uint32) (*Table, error) {
+	t, err := readTable(f, name, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read table %s of iptables-legacy: %w", name, err)
 	}
 	return t, nil
 }
 
-func readTable(f model.Family, name string) (*Table, error) {
+func readTable(f model.Family, name string, limit uint32) (*Table, error) {
 	// Any socket of the family can read tables; a raw one would need CAP_NET_RAW, too.
 	fd, err := unix.Socket(layouts[f].domain, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -103,7 +108,7 @@ func readTable(f model.Family, name string) (*Table, error) {
 	defer func() { _ = unix.Close(fd) }() // it was only read from
 	t := &Table{Name: name, family: f}
 	for range maxTries {
-		if err = t.get(fd); !errors.Is(err, unix.EAGAIN) {
+		if err = t.get(fd, limit); !errors.Is(err, unix.EAGAIN) {
 			break
 		}
 	}
@@ -111,7 +116,7 @@ func readTable(f model.Family, name string) (*Table, error) {
 }
 
 // get reads a table's description and its entries.
-func (t *Table) get(fd int) error {
+func (t *Table) get(fd int, limit uint32) error {
 	level := layouts[t.family].level
 	t.info = make([]byte, infoSize)
 	copy(t.info[:tableNameSize-1], t.Name)
@@ -119,8 +124,8 @@ func (t *Table) get(fd int) error {
 		return err
 	}
 	size := binary.NativeEndian.Uint32(t.info[sizeOffset:])
-	if size > maxTableSize {
-		return fmt.Errorf("the table has %d bytes", size)
+	if size > limit {
+		return fmt.Errorf("its %d bytes are more than %d", size, limit)
 	}
 	all := make([]byte, entriesOffset+int(size))
 	copy(all[:tableNameSize-1], t.Name)
