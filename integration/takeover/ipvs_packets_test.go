@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/integration/clients"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
@@ -121,7 +120,7 @@ func TestTakeoverFromIPVSCanBeUndone(t *testing.T) {
 	d.AwaitMessage(suspendedMessage)
 	p.expect("in the probation", nftBackend, true, true, true, "probation until=")
 	p.run(p.fault(), "nft", "-f", "-")
-	p.awaitExit(d, exit.Returned)
+	p.awaitReturn(d)
 	p.expect("when returned", nftBackend, true, false, false, "returned at=")
 	p.run("delete table inet fault", "nft", "-f", "-")
 	if out := daemon.Run(t, p.host, "cleanup"); out.ExitCode != 0 {

@@ -131,11 +131,11 @@ func (p *probationer) start(flags ...string) *daemon.Daemon {
 	return d
 }
 
-// awaitExit waits until the program ends, and checks its exit code.
-func (p *probationer) awaitExit(d *daemon.Daemon, code int) {
+// awaitReturn waits until the program ends, which must have returned the node.
+func (p *probationer) awaitReturn(d *daemon.Daemon) {
 	p.t.Helper()
-	if err := d.Wait(); !strings.Contains(fmt.Sprint(err), fmt.Sprintf("exit status %d", code)) {
-		p.t.Errorf("the program ends with %v, want code %d", err, code)
+	if err := d.Wait(); !strings.Contains(fmt.Sprint(err), fmt.Sprintf("exit status %d", exit.Returned)) {
+		p.t.Errorf("the program ends with %v, want code %d", err, exit.Returned)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestTakeoverCanBeUndoneAndRepeated(t *testing.T) {
 			p.expect("after a restart", tc.backend, true, true, true, "probation until=")
 
 			p.run(p.fault(), "nft", "-f", "-")
-			p.awaitExit(d, exit.Returned)
+			p.awaitReturn(d)
 			entry := d.Logged(0, returnedMessage, func(process.Entry) bool { return true })
 			if !strings.Contains(entry["reason"], "default/kubernetes:p-tcp at ") {
 				t.Errorf("the reason is %q", entry["reason"])
@@ -208,7 +208,7 @@ func TestTakeoverCanBeUndoneAndRepeated(t *testing.T) {
 			p.expect("when returned", tc.backend, true, false, false, "returned at=")
 			p.run("delete table inet fault", "nft", "-f", "-")
 			again := daemon.Launch{Node: p.lab.Node, Folder: p.folder, Problems: true}.Start(t)
-			p.awaitExit(again, exit.Returned)
+			p.awaitReturn(again)
 			p.expect("after another start", tc.backend, true, false, false, "returned at=")
 
 			if out := daemon.Run(t, p.host, "cleanup"); out.ExitCode != 0 {
@@ -255,7 +255,7 @@ func TestNodeIsReturnedAfterStartsWithoutSync(t *testing.T) {
 	d.Kill()
 	store(5)
 	d = daemon.Launch{Node: p.lab.Node, Folder: p.folder, Problems: true}.Start(t)
-	p.awaitExit(d, exit.Returned)
+	p.awaitReturn(d)
 	entry := d.Logged(0, returnedMessage, func(process.Entry) bool { return true })
 	if got := entry["reason"]; got != "kube-vmap ended 5 times before its first sync" {
 		t.Errorf("the reason is %q", got)

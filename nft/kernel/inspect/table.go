@@ -14,8 +14,9 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// A Table is one table of another program, read as if it were the only one, and not dormant. Named sets are read whole, and once, because thousands of keys will be looked up in
-// them. Chains and anonymous sets are read when a packet meets them, and kept until
+// A Table is one table of another program, read as if it were the only one, and not
+// dormant. Named sets are read whole, and once, because thousands of keys will be looked up
+// in them. Chains and anonymous sets are read when a packet meets them, and kept until
 // [Table.Forget]; so the memory does not grow with the number of Services.
 type Table struct {
 	rules   *Rules
