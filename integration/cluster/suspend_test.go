@@ -31,14 +31,8 @@ func TestKubeProxyUndoesSuspension(t *testing.T) {
 				t.Errorf("found %+v", found)
 			}
 			c.apply(t, c.findKubeProxy(t).Suspend())
-			c.manualService(t, "more", c.Lab.Pods[1])
-			err := theirs.Await(clustertest.Context(t), "kube-proxy's rules of the new Service", func() error {
-				if c.theirs(t, "more") == "" {
-					return errors.New("there are none")
-				}
-				return nil
-			})
-			clustertest.Must(t, err)
+			more := c.manualService(t, "more", c.Lab.Pods[1])
+			c.awaitTheirs(t, theirs, "more", more)
 			found := c.findKubeProxy(t)
 			if awake := len(found.Suspended()) == 0; awake != mode.anySync {
 				t.Errorf("after a sync, awake are %v, suspended %v", found.Awake(), found.Suspended())

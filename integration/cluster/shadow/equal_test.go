@@ -6,7 +6,7 @@ import "testing"
 func TestNothingDiffersFromKubeProxyButWhatIsIntended(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, append(scene(), intended()...))
-	report, code := r.shadow("--all")
+	report, code := r.settled("--all")
 	for _, line := range unintended(report) {
 		t.Error(line)
 	}

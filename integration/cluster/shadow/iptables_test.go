@@ -106,7 +106,7 @@ func TestNothingDiffersFromIPTablesModeButWhatIsIntended(t *testing.T) {
 			r.restore(f, "nat", ":CNI-POSTROUTING - [0:0]", "-I POSTROUTING 1 -j CNI-POSTROUTING", "-A CNI-POSTROUTING -m addrtype --dst-type UNICAST -j MASQUERADE")
 			r.restore(f, "filter", ":FORWARD DROP [0:0]")
 		}
-		report, code := r.shadow("--all")
+		report, code := r.settled("--all")
 		for _, line := range unintended(report) {
 			t.Error(line)
 		}

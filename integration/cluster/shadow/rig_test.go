@@ -160,6 +160,19 @@ func (r *rig) shadow(flags ...string) (shadow.Report, int) {
 	return report, out.ExitCode
 }
 
+// settled is shadow, repeated while kube-proxy may not have followed its first objects yet: it
+// writes rules before it knows the zone of its node.
+func (r *rig) settled(flags ...string) (report shadow.Report, code int) {
+	r.t.Helper()
+	for range 3 {
+		if report, code = r.shadow(flags...); code == 0 {
+			break
+		}
+		time.Sleep(2 * time.Second)
+	}
+	return report, code
+}
+
 // unintended returns the lines of differences that count.
 func unintended(r shadow.Report) (out []string) {
 	for _, d := range r.Differences {
