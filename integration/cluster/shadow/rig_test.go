@@ -164,13 +164,11 @@ func (r *rig) shadow(flags ...string) (shadow.Report, int) {
 // writes rules before it knows the zone of its node.
 func (r *rig) settled(flags ...string) (report shadow.Report, code int) {
 	r.t.Helper()
-	for range 3 {
-		if report, code = r.shadow(flags...); code == 0 {
-			break
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		if report, code = r.shadow(flags...); code == 0 || time.Now().After(deadline) {
+			return report, code
 		}
-		time.Sleep(2 * time.Second)
 	}
-	return report, code
 }
 
 // unintended returns the lines of differences that count.
