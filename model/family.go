@@ -37,3 +37,13 @@ func (f Family) String() string {
 	}
 	return "Family(" + strconv.Itoa(int(f)) + ")"
 }
+
+// LastAddr returns the highest address of a valid range.
+func LastAddr(p netip.Prefix) netip.Addr {
+	b := p.Addr().AsSlice()
+	for i := p.Bits(); i < len(b)*8; i++ {
+		b[i/8] |= 0x80 >> (i % 8)
+	}
+	last, _ := netip.AddrFromSlice(b) // of the length it came from
+	return last
+}

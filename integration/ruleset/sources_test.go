@@ -76,7 +76,7 @@ func (p *proxy) checkSources(f model.Family, text string) {
 		ranges = append(ranges, netip.MustParsePrefix(s))
 	}
 	for _, r := range ranges {
-		last := lastOf(r)
+		last := model.LastAddr(r)
 		for _, a := range []netip.Addr{r.Addr(), last, r.Addr().Prev(), last.Next()} {
 			if !a.IsValid() {
 				continue
@@ -104,16 +104,6 @@ func (p *proxy) allows(f model.Family, a netip.Addr, ranges []netip.Prefix) bool
 		}
 	}
 	return false
-}
-
-// lastOf is the last address of a range.
-func lastOf(p netip.Prefix) netip.Addr {
-	b := p.Addr().AsSlice()
-	for i := p.Bits(); i < len(b)*8; i++ {
-		b[i/8] |= 0x80 >> (i % 8)
-	}
-	a, _ := netip.AddrFromSlice(b)
-	return a
 }
 
 // manyRanges are services(n) with k ranges each.

@@ -197,23 +197,13 @@ func joinIntervals(list []nft.Element) []nft.Element {
 // marks that follow, or never. It is the zero key if that is not a prefix.
 func prefixKey(first netip.Addr, marks []nft.Element) nft.Key {
 	for bits := first.BitLen(); bits >= 0 && first.IsValid(); bits-- {
-		end := lastAddr(netip.PrefixFrom(first, bits)).Next()
+		end := model.LastAddr(netip.PrefixFrom(first, bits)).Next()
 		isEnd := len(marks) > 0 && marks[0].Key.Bits == endMark && marks[0].Key.Addr == end
 		if isEnd || len(marks) == 0 && !end.IsValid() {
 			return nft.Key{Addr: first, Bits: uint8(bits)}
 		}
 	}
 	return nft.Key{}
-}
-
-// lastAddr is the highest address of a prefix.
-func lastAddr(p netip.Prefix) netip.Addr {
-	b := p.Addr().AsSlice()
-	for i := p.Bits(); i < len(b)*8; i++ {
-		b[i/8] |= 0x80 >> (i % 8)
-	}
-	last, _ := netip.AddrFromSlice(b) // of the length it came from
-	return last
 }
 
 // DecodeKey decodes the key of an element, as a packet has it. It reports false if no

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
 )
@@ -113,7 +114,7 @@ func (e *encoder) value(c nft.Content, v nft.Value) {
 // intervalEnd writes the element that ends a prefix: the address after it. A prefix that
 // ends with the last address has none.
 func (e *encoder) intervalEnd(k *nft.Key) {
-	end := lastAddr(k.Prefix()).Next()
+	end := model.LastAddr(k.Prefix()).Next()
 	if !end.IsValid() {
 		return
 	}

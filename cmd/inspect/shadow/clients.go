@@ -61,7 +61,7 @@ func everyClient(rules nft.Config, n *network, to netip.Addr) []client {
 // the range.
 func podAddress(rules nft.Config, f model.Family) netip.Addr {
 	if p := rules.Pods[f]; rules.PodInterface.Name == "" && p.IsValid() {
-		if last := lastOf(p); p.Contains(last.Prev()) {
+		if last := model.LastAddr(p); p.Contains(last.Prev()) {
 			return last.Prev()
 		}
 		return p.Addr()
@@ -81,21 +81,11 @@ func podLink(rules nft.Config) simulate.Link {
 	return simulate.Link{Index: 3, Name: i.Name}
 }
 
-// lastOf returns the last address of a prefix.
-func lastOf(p netip.Prefix) netip.Addr {
-	b := p.Masked().Addr().AsSlice()
-	for i := p.Bits(); i < len(b)*8; i++ {
-		b[i/8] |= 0x80 >> (i % 8)
-	}
-	a, _ := netip.AddrFromSlice(b)
-	return a
-}
-
 // atBounds returns the first and last addresses of prefixes and those next to them; see tidy.
 func atBounds(ranges []netip.Prefix) []netip.Addr {
 	var out []netip.Addr
 	for _, p := range ranges {
-		first, last := p.Masked().Addr(), lastOf(p)
+		first, last := p.Masked().Addr(), model.LastAddr(p)
 		for _, a := range [...]netip.Addr{first.Prev(), first, last, last.Next()} {
 			if a.IsValid() {
 				out = append(out, a)

@@ -5,9 +5,9 @@
 //	                                                                      | ours
 //	     the same simulated packets  ---------------------------------->  nft/simulate
 //	                                                                      | theirs
-//	kernel: rules of kube-proxy (a [RuleSource]) -------------------------+
+//	kernel: rules of kube-proxy (a [ruleSource]) -------------------------+
 //
-// [Compare] runs one round: for every frontend that one of the two has, it sends packets of
+// [compareOnce] runs one round: for every frontend that one of the two has, it sends packets of
 // a pod, the node and a client outside through both, and of clients at the bounds of source
 // ranges and of the Service's own endpoints. A [Difference] is about endpoints, their shares,
 // masquerade, refusals or affinity. Where kube-vmap differs on purpose, the

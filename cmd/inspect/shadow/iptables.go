@@ -21,16 +21,16 @@ type IPTables struct{ Kernel *inspect.Rules }
 // Legacy reads the rules of kube-proxy's iptables mode in the legacy backend.
 type Legacy struct{}
 
-// Mode implements [RuleSource].
+// Mode implements [ruleSource].
 func (IPTables) Mode() string { return "iptables" }
 
-// Mode implements [RuleSource].
+// Mode implements [ruleSource].
 func (Legacy) Mode() string { return "iptables-legacy" }
 
 // iptablesTables are the tables in which kube-proxy has rules with an effect.
 var iptablesTables = [...]string{"nat", "filter"}
 
-// Open implements [RuleSource].
+// Open implements [ruleSource].
 func (s IPTables) Open(f model.Family) (*Rules, error) {
 	r := &iptablesRules{family: f}
 	for _, name := range iptablesTables {
@@ -49,7 +49,7 @@ func (s IPTables) Open(f model.Family) (*Rules, error) {
 	return r.open()
 }
 
-// Open implements [RuleSource].
+// Open implements [ruleSource].
 func (Legacy) Open(f model.Family) (*Rules, error) {
 	all, err := xtables.Read(0, f)
 	if err != nil {

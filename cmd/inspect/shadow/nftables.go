@@ -20,10 +20,10 @@ import (
 // effect.
 type NFTables struct{ Kernel *inspect.Rules }
 
-// Mode implements [RuleSource].
+// Mode implements [ruleSource].
 func (NFTables) Mode() string { return "nftables" }
 
-// Open implements [RuleSource]. Chains of Services have a slash in their names.
+// Open implements [ruleSource]. Chains of Services have a slash in their names.
 func (n NFTables) Open(f model.Family) (*Rules, error) {
 	name := simulate.Table{Family: nft.FamilyName(f), Name: "kube-proxy"}
 	isStatic := func(chain string) bool { return !strings.Contains(chain, "/") }

@@ -77,7 +77,7 @@ func (c *comparer) probes(
 		out = append(out, nodeProbe{nodeUnusedPort, m})
 	}
 	for _, p := range c.in.Ruleset.ServiceCIDRs() {
-		if last := lastOf(p); model.FamilyOf(last) == f && !taken[last.Prev()] && p.Contains(last.Prev()) {
+		if last := model.LastAddr(p); model.FamilyOf(last) == f && !taken[last.Prev()] && p.Contains(last.Prev()) {
 			out = append(out, nodeProbe{nodeUnusedAddr, model.Match{Family: f, Addr: last.Prev(), Protocol: model.TCP, Port: 9}})
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"kube-vmap/sync"
 )
 
-// Input is what kube-vmap would do now, as the loop knows it.
-type Input struct {
+// wanted is what kube-vmap would do now, as the loop knows it.
+type wanted struct {
 	Ruleset *nft.Ruleset
 	State   sync.Snapshot
 	// Addresses are all addresses of the node.
@@ -53,8 +53,8 @@ const maxDifferences = 20_000
 // ErrNoRules is the error if the other proxy has no rules at all.
 var ErrNoRules = errors.New("the kernel has no rules of kube-proxy")
 
-// Compare runs one round with the first source that has rules.
-func Compare(ctx context.Context, in Input, sources ...RuleSource) (*Round, error) {
+// compareOnce runs one round with the first source that has rules.
+func compareOnce(ctx context.Context, in wanted, sources ...ruleSource) (*Round, error) {
 	start := time.Now()
 	source, theirs, err := openFirst(sources)
 	if err != nil {
@@ -85,7 +85,7 @@ func Compare(ctx context.Context, in Input, sources ...RuleSource) (*Round, erro
 }
 
 // openFirst opens the rules of the first source that has some.
-func openFirst(sources []RuleSource) (s RuleSource, all [len(model.Families)]*Rules, err error) {
+func openFirst(sources []ruleSource) (s ruleSource, all [len(model.Families)]*Rules, err error) {
 	err = ErrNoRules
 	for _, s = range sources {
 		if all, err = openAll(s); !errors.Is(err, ErrNoRules) {
@@ -96,7 +96,7 @@ func openFirst(sources []RuleSource) (s RuleSource, all [len(model.Families)]*Ru
 }
 
 // openAll opens the rules of both families. A proxy may serve only one.
-func openAll(source RuleSource) (all [len(model.Families)]*Rules, err error) {
+func openAll(source ruleSource) (all [len(model.Families)]*Rules, err error) {
 	found := false
 	for _, f := range model.Families {
 		rules, err := source.Open(f)
@@ -119,7 +119,7 @@ func openAll(source RuleSource) (all [len(model.Families)]*Rules, err error) {
 // A comparer compares one round.
 type comparer struct {
 	interrupted func() error
-	in          Input
+	in          wanted
 	ours        *inspect.Memory
 	network     *network
 	conflicts   map[model.Match]string // the owner of a match that several claim

@@ -176,7 +176,7 @@ func (s *Shadow) round(ctx context.Context, only map[string]bool) (r *Round, con
 	}
 	defer func() { err = errors.Join(err, rules.Close()) }()
 	rules.KeepConstants(s.constants)
-	if r, err = Compare(ctx, in, sources(rules)...); err != nil {
+	if r, err = compareOnce(ctx, in, sources(rules)...); err != nil {
 		return nil, nil, 0, err
 	}
 	confirmed, pending = s.tracker.confirm(r, unsettled, all)
@@ -184,7 +184,7 @@ func (s *Shadow) round(ctx context.Context, only map[string]bool) (r *Round, con
 }
 
 // input returns what kube-vmap would do now.
-func (s *Shadow) input(ctx context.Context) (in Input, err error) {
+func (s *Shadow) input(ctx context.Context) (in wanted, err error) {
 	if in.Ruleset, _, err = s.loop.Ruleset(ctx); err != nil {
 		return in, err
 	}

@@ -10,10 +10,10 @@ import (
 )
 
 // sources returns the sources of rules that are tried, in this order.
-func sources(k *inspect.Rules) []RuleSource { return []RuleSource{NFTables{k}, IPTables{k}, Legacy{}} }
+func sources(k *inspect.Rules) []ruleSource { return []ruleSource{NFTables{k}, IPTables{k}, Legacy{}} }
 
 // A RuleSource reads the rules of the other proxy.
-type RuleSource interface {
+type ruleSource interface {
 	// Mode is the name of the mode of kube-proxy that writes such rules.
 	Mode() string
 	// Open reads what a round needs of the rules of a family. The error is

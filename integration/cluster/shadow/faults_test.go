@@ -73,12 +73,12 @@ var faults = []fault{
 	}, shadow.KindVerdict, "not translated"},
 }
 
-// faultyScene returns the Services of faults, and one that others lead to.
-func faultyScene() []daemon.Service {
+// faultyScene returns a Service for each fault, and one that others lead to.
+func faultyScene(names []string) []daemon.Service {
 	list := []daemon.Service{{Name: "other", EndpointSpec: "remote-2"}}
-	for _, f := range faults {
-		s := daemon.Service{Name: f.service, EndpointSpec: everywhere}
-		switch f.service {
+	for _, name := range names {
+		s := daemon.Service{Name: name, EndpointSpec: everywhere}
+		switch name {
 		case "ranged":
 			s.Sources = []string{"198.51.100.0/24", "2001:db8:9::/48"}
 		case "nothing":
@@ -158,7 +158,11 @@ func (s *theirs) replaceMap(n int) {
 // TestEveryFaultIsFoundAndNamed changes a rule of each of several Services, in both families.
 func TestEveryFaultIsFoundAndNamed(t *testing.T) {
 	t.Parallel()
-	services := faultyScene()
+	var names []string
+	for _, f := range faults {
+		names = append(names, f.service)
+	}
+	services := faultyScene(names)
 	r := newRig(t, services)
 	if report, _ := r.shadow(); len(unintended(report)) > 0 {
 		t.Fatalf("before: %q", unintended(report))

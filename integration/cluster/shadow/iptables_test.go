@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"kube-vmap/cmd/inspect/shadow"
 	"kube-vmap/integration/daemon"
@@ -140,24 +139,11 @@ var iptablesFaults = []iptablesFault{
 }
 
 func iptablesFaultScene() []daemon.Service {
-	list := []daemon.Service{{Name: "other", EndpointSpec: "remote-2"}}
+	var names []string
 	for _, f := range iptablesFaults {
-		s := daemon.Service{Name: f.service, EndpointSpec: everywhere}
-		switch f.service {
-		case "ranged":
-			s.Sources = []string{"198.51.100.0/24", "2001:db8:9::/48"}
-		case "nothing":
-			s.EndpointSpec = ""
-		case "forgetful":
-			s.Affinity = time.Minute
-		}
-		list = append(list, s)
+		names = append(names, f.service)
 	}
-	number(list)
-	for i := range list {
-		list[i].ServicePorts = daemon.EveryProtocol("", daemon.Port, daemon.TargetPort, 31000+i)
-	}
-	return list
+	return faultyScene(names)
 }
 
 // seed changes the first rule that matches.
