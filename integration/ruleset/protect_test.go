@@ -151,6 +151,35 @@ func TestTablesBecomeProtectedAndUnprotected(t *testing.T) {
 	}
 }
 
+func TestHeadersTellWhoOwnsTheTables(t *testing.T) {
+	m, c, all := protected(t)
+	expect := func(when string, k *kernel.Kernel, want func(*nft.Table) bool) {
+		t.Helper()
+		have, err := k.ReadHeaders()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range model.Families {
+			if !want(have[f]) {
+				t.Errorf("%s: %s is %+v", when, nft.FamilyName(f), have[f])
+			}
+		}
+	}
+	expect("at first", m.kernel, func(table *nft.Table) bool { return table == nil })
+	_, batch := nft.Adopt(c, m.read(), all)
+	m.apply(batch)
+	expect("for the owner", m.kernel, func(table *nft.Table) bool {
+		return table.Protected && table.Owner != 0 && !table.Foreign && !table.Dormant && len(table.Sets)+len(table.Chains) == 0
+	})
+	other := m.open()
+	expect("for another socket", other, func(table *nft.Table) bool { return table.Owner != 0 && table.Foreign })
+	if err := m.kernel.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m.kernel = m.open()
+	expect("after the owner", other, func(table *nft.Table) bool { return table.Protected && table.Owner == 0 && !table.Foreign })
+}
+
 // Other users of the same socket may write, too.
 func TestSharedSocketWritesToProtectedTables(t *testing.T) {
 	m, c, all := protected(t)

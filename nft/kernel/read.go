@@ -75,17 +75,26 @@ func (k *Kernel) ForeignChanges() (uint32, error) {
 	return id - k.commits, err
 }
 
+// ReadHeaders returns our tables without their content: whether they exist and are
+// dormant, and who owns them.
+func (k *Kernel) ReadHeaders() (nft.Tables, error) {
+	t, err := k.eachTable(func(*nft.Tables, model.Family) error { return nil })
+	return t.MarkForeign(k.port), err
+}
+
 // readTables reads the tables of both families. The dumps are not consistent with each
 // other.
-func (k *Kernel) readTables() (nft.Tables, error) {
-	var t nft.Tables
+func (k *Kernel) readTables() (nft.Tables, error) { return k.eachTable(k.readTable) }
+
+// eachTable reads the header of each table that exists, and then its content.
+func (k *Kernel) eachTable(content func(*nft.Tables, model.Family) error) (t nft.Tables, err error) {
 	for _, f := range model.Families {
 		err := k.decode(&t, f, unix.NFT_MSG_GETTABLE, 0, unix.NFTA_TABLE_NAME)
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EAFNOSUPPORT) {
 			continue
 		}
 		if err == nil {
-			err = k.readTable(&t, f)
+			err = content(&t, f)
 		}
 		if err != nil {
 			return t, fmt.Errorf("read table %s %s: %w", nft.FamilyName(f), nft.TableName, err)

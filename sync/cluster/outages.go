@@ -30,6 +30,7 @@ type outageLog struct {
 type lostKind struct {
 	*outage
 	lostSince time.Time
+	err       error // of the last request
 }
 
 // An outage is shared by all kinds that failed together.
@@ -64,17 +65,17 @@ func (c *outageLog) failed(kind string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	reason := apierrors.ReasonForError(err)
-	l := c.recordLoss(kind, reason)
+	l := c.recordLoss(kind, reason, err)
 	c.logPartialRecovery(l.outage)
 	level := slog.LevelDebug
 	if c.shouldWarn(l, reason) {
 		level, c.lastWarning, l.warned[reason] = slog.LevelWarn, time.Now(), true
 	}
-	c.log.Log(context.Background(), level, "API server unavailable, keeping the last known objects", "kind", kind, "err", withoutURL(err))
+	c.log.Log(context.Background(), level, "API server unavailable, keeping the last known objects", "kind", kind, "err", l.err)
 }
 
 // recordLoss returns the loss that the failure starts or continues.
-func (c *outageLog) recordLoss(kind string, reason metav1.StatusReason) lostKind {
+func (c *outageLog) recordLoss(kind string, reason metav1.StatusReason, err error) lostKind {
 	l, lost := c.lost[kind]
 	if !lost {
 		if c.last == nil || !c.last.includes(reason) {
@@ -82,10 +83,11 @@ func (c *outageLog) recordLoss(kind string, reason metav1.StatusReason) lostKind
 				since: time.Now(), firstSeen: map[metav1.StatusReason]time.Time{}, warned: map[metav1.StatusReason]bool{},
 			}
 		}
-		l = lostKind{c.last, time.Now()}
-		c.lost[kind] = l
+		l = lostKind{outage: c.last, lostSince: time.Now()}
 		l.kinds++
 	}
+	l.err = withoutURL(err)
+	c.lost[kind] = l
 	if _, seen := l.firstSeen[reason]; !seen {
 		l.firstSeen[reason] = time.Now()
 	}
@@ -131,6 +133,15 @@ func (c *outageLog) logPartialRecovery(o *outage) {
 	}
 	slices.Sort(rest)
 	c.log.Info("API server available again", "failing", rest, "duration", o.lastSuccess.Sub(o.since).Round(time.Millisecond).String())
+}
+
+// failure returns since when a kind cannot be read, and the last error; zero and nil if it
+// can.
+func (c *outageLog) failure(kind string) (since time.Time, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.lost[kind]
+	return l.lostSince, l.err
 }
 
 // withoutURL returns the error without the request's URL, which fills a line.

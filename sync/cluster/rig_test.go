@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 type rig struct {
 	*testing.T
 	*apitest.Server
+	source  *cluster.Source
 	bursts  chan []sync.Event
 	cancel  context.CancelFunc
 	done    chan error
@@ -64,10 +65,10 @@ func run(t *testing.T, s *apitest.Server, change ...func(*cluster.Config)) *rig 
 	for _, f := range change {
 		f(&c)
 	}
-	source := cluster.NewSource(c, slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	r.source = cluster.NewSource(c, slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	go func() {
 		defer close(r.done)
-		r.done <- source.Run(ctx, r.bursts)
+		r.done <- r.source.Run(ctx, r.bursts)
 	}()
 	t.Cleanup(r.stop)
 	return r

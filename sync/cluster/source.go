@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	stdsync "sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -33,6 +34,8 @@ type Config struct {
 type Source struct {
 	config Config
 	log    *slog.Logger
+	// running is what the source consists of while it runs; nil before that.
+	running atomic.Pointer[watcher]
 }
 
 // NewSource returns a source; it does nothing before Run.
@@ -48,9 +51,10 @@ func (s *Source) String() string { return "Kubernetes API" }
 // goroutines have ended when it returns.
 func (s *Source) Run(ctx context.Context, out chan<- []sync.Event) error {
 	ctx, cancel := context.WithCancel(ctx)
-	w := s.newWatcher()
+	w := s.newWatcher(ctx)
+	s.running.Store(w)
 	var reflectors stdsync.WaitGroup
-	for _, r := range w.reflectors(ctx) {
+	for _, r := range w.reflectors {
 		reflectors.Go(func() { listAndWatch(withDebugLog(ctx, s.log), r) })
 	}
 	defer w.lists.closeAndWait()

@@ -35,9 +35,10 @@ type watcher struct {
 
 	node                           *ownNode
 	services, slices, cidrs, nodes *store
+	reflectors                     []*cache.Reflector // one for each kind
 }
 
-func (s *Source) newWatcher() *watcher {
+func (s *Source) newWatcher(ctx context.Context) *watcher {
 	w := &watcher{
 		source: s, started: time.Now(),
 		queue: newEventQueue(), outages: newOutageLog(s.log), lists: &activeLists{},
@@ -50,6 +51,7 @@ func (s *Source) newWatcher() *watcher {
 	w.nodes.onChange = w.node.closeWaiters
 	// Until there is a Node object, only its name is known.
 	w.queue.put([]sync.Event{w.node.last})
+	w.reflectors = w.newReflectors(ctx)
 	return w
 }
 
@@ -57,8 +59,7 @@ func (w *watcher) stores() []*store {
 	return []*store{w.services, w.slices, w.cidrs, w.nodes}
 }
 
-// reflectors returns one reflector for each kind.
-func (w *watcher) reflectors(ctx context.Context) []*cache.Reflector {
+func (w *watcher) newReflectors(ctx context.Context) []*cache.Reflector {
 	client := w.source.config.Client
 	own := fields.OneTermEqualSelector("metadata.name", w.source.config.NodeName).String()
 	optional := newOptionalResource("ServiceCIDR", w.source.log, w.cidrs.markListed)

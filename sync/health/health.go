@@ -47,6 +47,7 @@ type state struct {
 	updated      time.Time // when all changes were last committed
 	pendingSince time.Time // when the oldest pending change was queued; zero if there is none
 	committed    bool      // anything, since the process started
+	loop         Loop
 	nodeKnown    bool
 	ineligible   string // why load balancers should not use the node; empty if they should
 }
@@ -68,10 +69,12 @@ func (h *Health) Queued(sync.QueuedChanges) { h.markPending() }
 func (h *Health) Synced(r sync.Result) {
 	if r.Err != nil {
 		h.markPending() // also if nothing was queued, as when retrying a refused port
-		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.state.loop.synced(r); r.Err != nil {
+		return
+	}
 	h.state.updated, h.state.pendingSince, h.state.committed = time.Now(), time.Time{}, true
 }
 

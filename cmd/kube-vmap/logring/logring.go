@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // maxLines is how many lines are kept.
@@ -17,6 +18,30 @@ type Log struct {
 	mu    sync.Mutex
 	lines []string
 	next  int // index of the oldest line, once the ring is full
+	count int // of all lines so far
+}
+
+// A Summary is how much was logged, and the last line.
+type Summary struct {
+	Count int // since the process started
+	// Last is the time of the last line, and Text the rest of it.
+	Last time.Time
+	Text string
+}
+
+// Summary returns the summary of the log.
+func (l *Log) Summary() Summary {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := Summary{Count: l.count}
+	if len(l.lines) == 0 {
+		return s
+	}
+	line := l.lines[(l.next+len(l.lines)-1)%len(l.lines)]
+	at, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+	s.Last, _ = time.Parse(time.RFC3339Nano, strings.TrimPrefix(at, slog.TimeKey+"=")) // of slog.TextHandler
+	s.Text = text
+	return s
 }
 
 // Text returns the lines, oldest first.
@@ -39,6 +64,7 @@ func (w writer) Write(line []byte) (int, error) {
 	l := w.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.count++
 	if len(l.lines) < maxLines {
 		l.lines = append(l.lines, string(line))
 	} else {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"kube-vmap/cmd/kube-vmap/logring"
 )
@@ -34,6 +35,22 @@ func TestOldestLinesAreDropped(t *testing.T) {
 	for i, line := range lines {
 		if want := fmt.Sprintf("n=%d", 800+i); !strings.HasSuffix(line, want) {
 			t.Errorf("line %d is %q, want %s", i, line, want)
+		}
+	}
+}
+
+func TestSummaryCountsEveryLine(t *testing.T) {
+	var kept logring.Log
+	if s := kept.Summary(); s != (logring.Summary{}) {
+		t.Errorf("of no lines it is %+v", s)
+	}
+	log := slog.New(kept.Handler(slog.DiscardHandler))
+	start := time.Now().Truncate(time.Millisecond) // slog.TextHandler has milliseconds
+	for i := range 201 {
+		log.Warn("cannot serve", "n", i)
+		s := kept.Summary()
+		if s.Count != i+1 || s.Text != fmt.Sprintf("level=WARN msg=\"cannot serve\" n=%d", i) || s.Last.Before(start) || time.Since(s.Last) < 0 {
+			t.Fatalf("after %d lines it is %+v", i+1, s)
 		}
 	}
 }

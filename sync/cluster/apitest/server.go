@@ -124,6 +124,19 @@ func (s *Server) Delete(objects ...Object) {
 	}
 }
 
+// bookmarks is the resource of a change that only sends bookmarks.
+const bookmarks = "bookmarks"
+
+// SendBookmarks sends a bookmark to each watch, as if an object of another resource had
+// changed since the last event. It returns its resource version.
+func (s *Server) SendBookmarks() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revision++
+	s.record(change{revision: s.revision, resource: bookmarks})
+	return format(s.revision)
+}
+
 // record adds a change to the history and wakes watches.
 func (s *Server) record(c change) {
 	s.history = append(s.history, c)

@@ -71,8 +71,12 @@ func (s *Server) eventsSince(resource string, q query, revision int64) ([]watch.
 	}
 	var events []watch.Event
 	for _, c := range s.history {
-		if c.revision > revision && c.resource == resource {
+		switch {
+		case c.revision <= revision:
+		case c.resource == resource:
 			events = append(events, q.event(c)...)
+		case c.resource == bookmarks:
+			events = append(events, bookmark(resource, c.revision, false))
 		}
 	}
 	return events, s.revision, s.changed
