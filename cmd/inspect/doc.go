@@ -13,6 +13,7 @@
 //	preflight  kube-vmap preflight          the node: kernel, processes, files  cmd/components
 //	shadow     kube-vmap shadow             API or manifests, kernel            sync, nft/simulate, nft/kernel/inspect
 //	page       http://NODE:10249/status/    the loop's snapshot, conntrack      status
+//	web        (what pages share)           files, headers                      -
 //
 // The status socket is a Unix socket on which the running proxy answers root; package
 // status has its paths, and cmd/kube-vmap/serve the server. Package exit has the exit codes

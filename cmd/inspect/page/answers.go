@@ -1,18 +1,17 @@
 package page
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	stdsync "sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"kube-vmap/cmd/inspect/web"
 )
 
 const (
@@ -35,18 +34,12 @@ type answers struct {
 	waiting chan struct{} // has an item for each query that waits
 	turn    chan struct{} // has an item during a read and the pause after it
 	mu      stdsync.Mutex // guards the following
-	cache   map[query]*answer
+	cache   map[query]*web.Answer
 	logged  string // the last error; empty after a success
 }
 
-// answer is an encoded answer.
-type answer struct {
-	body       []byte
-	compressed func() []byte
-}
-
 func newAnswers(c Config) *answers {
-	return &answers{Config: c, waiting: make(chan struct{}, maxWaiting), turn: make(chan struct{}, 1), cache: map[query]*answer{}}
+	return &answers{Config: c, waiting: make(chan struct{}, maxWaiting), turn: make(chan struct{}, 1), cache: map[query]*web.Answer{}}
 }
 
 // errBusy is returned if too many queries wait.
@@ -60,22 +53,14 @@ func (a *answers) serve(w http.ResponseWriter, r *http.Request, q query) {
 		return // the client is gone
 	case err != nil:
 		w.Header().Set("Retry-After", "2")
-		refuse(w, http.StatusServiceUnavailable, err)
+		web.Refuse(w, http.StatusServiceUnavailable, err)
 		return
 	}
-	body := answer.body
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Vary", "Accept-Encoding")
-	if acceptsGzip(r.Header.Get("Accept-Encoding")) {
-		body = answer.compressed()
-		w.Header().Set("Content-Encoding", "gzip")
-	}
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body) // fails only if the client is gone
+	answer.ServeHTTP(w, r)
 }
 
 // get returns the cached answer, or reads a new one.
-func (a *answers) get(ctx context.Context, q query) (*answer, error) {
+func (a *answers) get(ctx context.Context, q query) (*web.Answer, error) {
 	if c := a.cached(q); c != nil {
 		return c, nil
 	}
@@ -94,12 +79,12 @@ func (a *answers) get(ctx context.Context, q query) (*answer, error) {
 		if result.Err != nil {
 			return nil, result.Err
 		}
-		return result.Val.(*answer), nil
+		return result.Val.(*web.Answer), nil
 	}
 }
 
 // cached returns the cached answer, or nil.
-func (a *answers) cached(q query) *answer {
+func (a *answers) cached(q query) *web.Answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.cache[q]
@@ -111,7 +96,7 @@ func (q query) key() string {
 }
 
 // readAnswer reads the state, and caches the answer.
-func (a *answers) readAnswer(ctx context.Context, q query) (*answer, error) {
+func (a *answers) readAnswer(ctx context.Context, q query) (*web.Answer, error) {
 	if err := a.waitForTurn(q); err != nil {
 		return nil, err
 	}
@@ -123,7 +108,7 @@ func (a *answers) readAnswer(ctx context.Context, q query) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := &answer{body: body, compressed: stdsync.OnceValue(func() []byte { return compress(body) })}
+	made := web.NewAnswer(body)
 	a.store(q, made, max(minCacheTime, cacheFactor*took))
 	return made, nil
 }
@@ -149,7 +134,7 @@ func (a *answers) waitForTurn(q query) error {
 }
 
 // store caches an answer, and deletes it after some time.
-func (a *answers) store(q query, made *answer, during time.Duration) {
+func (a *answers) store(q query, made *web.Answer, during time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.cache[q] = made
@@ -172,34 +157,4 @@ func (a *answers) logChange(err error) {
 		a.Log.Warn("cannot read the state for the status page", "err", err)
 	}
 	a.logged = text
-}
-
-// acceptsGzip reports whether an Accept-Encoding header allows gzip.
-func acceptsGzip(accept string) bool {
-	for part := range strings.SplitSeq(accept, ",") {
-		coding, weight, _ := strings.Cut(part, ";")
-		if c := strings.ToLower(strings.TrimSpace(coding)); c != "gzip" && c != "*" {
-			continue
-		}
-		q, isWeight := strings.CutPrefix(strings.ReplaceAll(weight, " ", ""), "q=")
-		n, err := strconv.ParseFloat(q, 64)
-		return !isWeight || err == nil && n > 0
-	}
-	return false
-}
-
-// compress compresses with little effort.
-func compress(body []byte) []byte {
-	var out bytes.Buffer
-	w, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
-	if err == nil {
-		_, err = w.Write(body)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		panic("page: " + err.Error()) // a buffer takes everything
-	}
-	return out.Bytes()
 }

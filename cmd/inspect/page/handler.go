@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +12,11 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/web"
 )
+
+//go:embed static
+var static embed.FS
 
 // Path is the prefix of all paths.
 const Path = "/status/"
@@ -31,13 +36,13 @@ type Config struct {
 func Handler(c Config) http.Handler {
 	a := newAnswers(c)
 	mux := http.NewServeMux()
-	for name, f := range files() {
+	for name, f := range web.Files(static) {
 		mux.Handle("GET "+Path+name, f)
 	}
 	mux.HandleFunc("GET "+Path+"api/document", func(w http.ResponseWriter, r *http.Request) {
 		q, err := parseQuery(r)
 		if err != nil {
-			refuse(w, http.StatusBadRequest, err)
+			web.Refuse(w, http.StatusBadRequest, err)
 			return
 		}
 		a.serve(w, r, q)
@@ -45,7 +50,7 @@ func Handler(c Config) http.Handler {
 	mux.HandleFunc("GET "+Path+"api/overview", func(w http.ResponseWriter, r *http.Request) {
 		a.serve(w, r, query{Query: status.Query{Brief: true}, overview: true})
 	})
-	return securityHeaders(onlyHosts(c.Hosts, readOnly(mux)))
+	return web.SecurityHeaders(web.Hosts{Names: c.Hosts}.Only(web.ReadOnly(mux)))
 }
 
 // query selects an answer.
@@ -103,11 +108,4 @@ func (c *Config) read(ctx context.Context, q query) ([]byte, time.Duration, erro
 		took -= d.Time.Sub(end)
 	}
 	return body, took, err
-}
-
-// refuse sends an error, as JSON.
-func refuse(w http.ResponseWriter, code int, err error) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // fails only if the client is gone
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/web"
 )
 
 // sample is a handler with a document, and the queries that it got.
@@ -146,29 +147,18 @@ func TestFilesAreKeptUntilTheyChange(t *testing.T) {
 
 // TestPageLoadsNothingFromOtherHosts searches for what the policy would block.
 func TestPageLoadsNothingFromOtherHosts(t *testing.T) {
-	entries, err := static.ReadDir("static")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		text, err := static.ReadFile("static/" + e.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if mediaTypes[e.Name()[strings.LastIndex(e.Name(), "."):]] == "" {
-			t.Errorf("%s has no media type", e.Name())
-		}
+	for name, text := range web.Texts(static) {
 		bare := strings.ReplaceAll(string(text), "http://www.w3.org/2000/svg", "")
 		for _, word := range []string{
 			"http://", "https://", "//cdn", "@import", "url(//", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function",
 			"style=", "onclick=", "onload=", "javascript:", "<style",
 		} {
 			if strings.Contains(bare, word) {
-				t.Errorf("%s has %q", e.Name(), word)
+				t.Errorf("%s has %q", name, word)
 			}
 		}
 		if lines := strings.Count(string(text), "\n"); lines > 400 {
-			t.Errorf("%s has %d lines", e.Name(), lines)
+			t.Errorf("%s has %d lines", name, lines)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package page
+package web
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// policy lets the page load only what is served here. With Trusted Types the browser
+// policy lets a page load only what its own server has. With Trusted Types the browser
 // refuses to parse markup from strings, so that names of Services cannot become markup.
 var policy = strings.Join([]string{
 	"default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'",
@@ -14,9 +14,8 @@ var policy = strings.Join([]string{
 	"require-trusted-types-for 'script'", "trusted-types 'none'",
 }, "; ")
 
-// securityHeaders keeps other sites from using what is served. The metrics server adds
-// those that all its answers have.
-func securityHeaders(h http.Handler) http.Handler {
+// SecurityHeaders keeps other sites from using what is served.
+func SecurityHeaders(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{
 			"Content-Security-Policy":      policy,
@@ -31,12 +30,12 @@ func securityHeaders(h http.Handler) http.Handler {
 	})
 }
 
-// readOnly refuses all methods but GET and HEAD.
-func readOnly(h http.Handler) http.Handler {
+// ReadOnly refuses all methods but GET and HEAD.
+func ReadOnly(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
-			refuse(w, http.StatusMethodNotAllowed, errors.New("the page is read-only"))
+			Refuse(w, http.StatusMethodNotAllowed, errors.New("the page is read-only"))
 			return
 		}
 		h.ServeHTTP(w, r)
