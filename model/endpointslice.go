@@ -33,6 +33,9 @@ type EndpointSlice struct {
 	// Drained means that the endpoints get no new connections, while established flows
 	// may continue. Weight does not matter then.
 	Drained bool
+	// Managed reports whether a controller of Kubernetes manages the slice. It explains
+	// endpoints to people, and decides nothing.
+	Managed bool
 }
 
 // weight returns the weight of each endpoint, zero if they are drained.

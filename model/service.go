@@ -82,6 +82,14 @@ type Service struct {
 	// HealthCheckNodePort is the port that load balancers ask whether this node has
 	// local endpoints; zero means none.
 	HealthCheckNodePort uint16
+
+	// The fields below decide nothing here. They explain the endpoints to people.
+
+	// HintsField is the field that makes the control plane set hints, with its value:
+	// "spec.trafficDistribution: PreferClose"; empty if there is none.
+	HintsField string
+	// Selects reports whether the Service has a selector, so that its endpoints are pods.
+	Selects bool
 }
 
 // ServicePort is one port of a Service. NodePort is zero where there is none.

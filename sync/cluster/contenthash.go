@@ -53,6 +53,8 @@ func (h *contentHasher) service(s *model.Service) {
 	maphash.WriteComparable(&h.Hash, s.Affinity)
 	maphash.WriteComparable(&h.Hash, s.Scheduler)
 	maphash.WriteComparable(&h.Hash, s.HealthCheckNodePort)
+	h.text(s.HintsField)
+	h.flag(s.Selects)
 }
 
 func (h *contentHasher) slice(s *model.EndpointSlice) {
@@ -63,6 +65,7 @@ func (h *contentHasher) slice(s *model.EndpointSlice) {
 	maphash.WriteComparable(&h.Hash, s.Family)
 	maphash.WriteComparable(&h.Hash, s.Weight)
 	h.flag(s.Drained)
+	h.flag(s.Managed)
 	writeList(h, s.Ports)
 	maphash.WriteComparable(&h.Hash, len(s.Endpoints))
 	for i := range s.Endpoints {

@@ -1,13 +1,45 @@
 package convert
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"kube-vmap/model"
 )
+
+// hintsField returns the field of a Service by which the EndpointSlice controller sets
+// hints, with its value; empty if there is none. The annotation comes first there
+// (topologycache in k8s.io/endpointslice). Only values that the API knows are kept, so that
+// it takes no memory.
+func hintsField(s *corev1.Service) string {
+	for _, name := range [...]string{corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints} {
+		if mode, found := s.Annotations[name]; found {
+			if mode == "Auto" || mode == "auto" {
+				return topologyFields[name]
+			}
+			break
+		}
+	}
+	switch ptr.Deref(s.Spec.TrafficDistribution, "") {
+	case corev1.ServiceTrafficDistributionPreferClose:
+		return "spec.trafficDistribution: PreferClose"
+	case corev1.ServiceTrafficDistributionPreferSameZone:
+		return "spec.trafficDistribution: PreferSameZone"
+	case corev1.ServiceTrafficDistributionPreferSameNode:
+		return "spec.trafficDistribution: PreferSameNode"
+	}
+	return ""
+}
+
+// topologyFields are the annotations that ask for hints by zone, as fields.
+var topologyFields = map[string]string{
+	corev1.AnnotationTopologyMode:                 "metadata.annotations[" + corev1.AnnotationTopologyMode + "]: Auto",
+	corev1.DeprecatedAnnotationTopologyAwareHints: "metadata.annotations[" + corev1.DeprecatedAnnotationTopologyAwareHints + "]: Auto",
+}
 
 // hints returns the zones and nodes that should prefer endpoint i. Invalid names are
 // skipped.

@@ -50,6 +50,9 @@ func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 		Scheduler:      f.scheduler(s.Annotations),
 
 		HealthCheckNodePort: f.healthCheckNodePort(&s.Spec),
+
+		HintsField: hintsField(s),
+		Selects:    len(s.Spec.Selector) > 0,
 	}
 	out.SourceRanges, out.LoadBalancerIPs = f.loadBalancer(s, clusterIPs)
 	f.limitAddresses(out)

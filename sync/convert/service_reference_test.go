@@ -205,13 +205,10 @@ func TestServiceFieldsAreThoseOfKubeProxy(t *testing.T) {
 		},
 		"fields of other programs": {
 			func(s *corev1.Service) {
-				s.Spec.TrafficDistribution = ptr.To(corev1.ServiceTrafficDistributionPreferSameZone)
 				s.Spec.PublishNotReadyAddresses = true
 				s.Spec.LoadBalancerClass = ptr.To("example.com/lb")
 				s.Spec.LoadBalancerIP = "198.51.100.99"
-				s.Spec.Selector = map[string]string{"app": "web"}
 				s.Spec.Ports[0].AppProtocol = ptr.To("h2c")
-				s.Annotations = map[string]string{corev1.AnnotationTopologyMode: "Auto", corev1.DeprecatedAnnotationTopologyAwareHints: "auto"}
 			},
 			same, nil,
 		},

@@ -110,6 +110,43 @@ func TestService(t *testing.T) {
 			},
 			want: func(s *model.Service) { s.Affinity = 24 * time.Hour },
 		},
+		"with a selector": {
+			change: func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "web"} },
+			want:   func(s *model.Service) { s.Selects = true },
+		},
+		"with a traffic distribution": {
+			change: func(s *corev1.Service) { s.Spec.TrafficDistribution = ptr.To("PreferSameZone") },
+			want:   func(s *model.Service) { s.HintsField = "spec.trafficDistribution: PreferSameZone" },
+		},
+		"with a traffic distribution that is not known": {
+			change: func(s *corev1.Service) { s.Spec.TrafficDistribution = ptr.To("Everywhere") },
+		},
+		"with a topology mode, which comes first": {
+			change: func(s *corev1.Service) {
+				s.Annotations = map[string]string{corev1.AnnotationTopologyMode: "Auto"}
+				s.Spec.TrafficDistribution = ptr.To("PreferClose")
+			},
+			want: func(s *model.Service) {
+				s.HintsField = "metadata.annotations[service.kubernetes.io/topology-mode]: Auto"
+			},
+		},
+		"with a topology mode that is disabled": {
+			change: func(s *corev1.Service) {
+				s.Annotations = map[string]string{
+					corev1.AnnotationTopologyMode: "Disabled", corev1.DeprecatedAnnotationTopologyAwareHints: "auto",
+				}
+				s.Spec.TrafficDistribution = ptr.To("PreferClose")
+			},
+			want: func(s *model.Service) { s.HintsField = "spec.trafficDistribution: PreferClose" },
+		},
+		"with the old annotation of the topology mode": {
+			change: func(s *corev1.Service) {
+				s.Annotations = map[string]string{corev1.DeprecatedAnnotationTopologyAwareHints: "auto"}
+			},
+			want: func(s *model.Service) {
+				s.HintsField = "metadata.annotations[service.kubernetes.io/topology-aware-hints]: Auto"
+			},
+		},
 		"with a source range with white space and host bits": {
 			change: func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{" 203.0.113.7/24 "} },
 			want: func(s *model.Service) {

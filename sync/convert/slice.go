@@ -3,6 +3,7 @@ package convert
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -42,12 +43,18 @@ func Slice(s *discoveryv1.EndpointSlice) (*model.EndpointSlice, field.ErrorList)
 		Endpoints: f.endpoints(s.Endpoints, family),
 	}
 	f.weight(out, s.Annotations)
+	out.Managed = strings.HasSuffix(s.Labels[discoveryv1.LabelManagedBy], controllerSuffix)
 	f.refuse(tooMany(field.NewPath("endpoints"), len(out.Ports)*len(out.Endpoints), maxSliceElements))
 	if f.refused {
 		return nil, f.list()
 	}
 	return out, f.list()
 }
+
+// controllerSuffix ends the names of the controllers of Kubernetes that manage slices:
+// endpointslice-controller.k8s.io and endpointslicemirroring-controller.k8s.io. The API
+// server does not label the slices that it writes for its own Service.
+const controllerSuffix = "-controller.k8s.io"
 
 // maxSliceElements limits the endpoints of a slice times its ports. The API allows
 // 1,000 endpoints and 20,000 ports: 20 million elements in an object of half a

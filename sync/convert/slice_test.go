@@ -63,6 +63,15 @@ func TestSlice(t *testing.T) {
 				s.Endpoints[0].Ready, s.Endpoints[0].Serving, s.Endpoints[0].Terminating = false, false, true
 			},
 		},
+		"that a controller manages": {
+			change: func(s *discoveryv1.EndpointSlice) {
+				s.Labels[discoveryv1.LabelManagedBy] = "endpointslice-controller.k8s.io"
+			},
+			want: func(s *model.EndpointSlice) { s.Managed = true },
+		},
+		"that an author of its own manages": {
+			change: func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelManagedBy] = "staff" },
+		},
 		"with the first address of an endpoint only": {
 			change: func(s *discoveryv1.EndpointSlice) {
 				s.Endpoints[0].Addresses = []string{"10.244.0.5", "10.244.0.6", "rubbish"}
