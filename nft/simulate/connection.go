@@ -26,6 +26,7 @@ const (
 type connection struct {
 	known     bool // it was looked up, at priority -200
 	untracked bool // a rule has set notrack
+	reply     bool // the packet goes from the endpoint to the client
 	state     uint32
 	status    uint32
 	mark      uint32

@@ -82,11 +82,8 @@ func newTransportHeader(p Packet) header {
 		h.set(12, []byte{1})      // INIT
 	case model.UDP:
 	}
-	h.set(destinationPort, binary.BigEndian.AppendUint16(nil, p.To.Port()))
-	h.set(sourcePort, binary.BigEndian.AppendUint16(nil, p.FromPort))
-	if p.FromPort == 0 {
-		h.markUnknown(sourcePort, destinationPort)
-	}
+	h.setPort(sourcePort, p.FromPort)
+	h.setPort(destinationPort, p.To.Port())
 	return h
 }
 
@@ -103,34 +100,39 @@ type frame struct {
 	fromNode bool
 }
 
-// destination returns the current destination.
+// destination returns the current destination; its port is zero if it is unknown.
 func (f *frame) destination() netip.AddrPort {
-	a := addressFields[f.family]
-	addr, _ := netip.AddrFromSlice(f.network.bytes[a.destination : a.destination+a.length])
-	return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(f.transport.bytes[destinationPort:]))
+	return f.end(addressFields[f.family].destination, destinationPort)
 }
 
 // source returns the current source; its port is zero if it is unknown.
-func (f *frame) source() netip.AddrPort {
-	a := addressFields[f.family]
-	addr, _ := netip.AddrFromSlice(f.network.bytes[a.source : a.source+a.length])
-	if f.transport.unknown[sourcePort] {
+func (f *frame) source() netip.AddrPort { return f.end(addressFields[f.family].source, sourcePort) }
+
+// end returns the address and port at these offsets.
+func (f *frame) end(address, port int) netip.AddrPort {
+	addr, _ := netip.AddrFromSlice(f.network.bytes[address : address+addressFields[f.family].length])
+	if f.transport.unknown[port] {
 		return netip.AddrPortFrom(addr, 0)
 	}
-	return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(f.transport.bytes[sourcePort:]))
+	return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(f.transport.bytes[port:]))
 }
 
-// setDestination changes the destination.
+// setDestination changes the destination; port zero means that it is unknown.
 func (f *frame) setDestination(to netip.AddrPort) {
 	f.network.set(addressFields[f.family].destination, to.Addr().AsSlice())
-	f.transport.set(destinationPort, binary.BigEndian.AppendUint16(nil, to.Port()))
+	f.transport.setPort(destinationPort, to.Port())
 }
 
 // setSource changes the source; port zero means that it is unknown.
 func (f *frame) setSource(as netip.AddrPort) {
 	f.network.set(addressFields[f.family].source, as.Addr().AsSlice())
-	f.transport.set(sourcePort, binary.BigEndian.AppendUint16(nil, as.Port()))
-	if as.Port() == 0 {
-		f.transport.markUnknown(sourcePort, destinationPort)
+	f.transport.setPort(sourcePort, as.Port())
+}
+
+// setPort sets a port; zero means that it is unknown.
+func (h header) setPort(at int, port uint16) {
+	h.set(at, binary.BigEndian.AppendUint16(nil, port))
+	if port == 0 {
+		h.markUnknown(at, at+2)
 	}
 }

@@ -67,35 +67,34 @@ func (w *walk) xtMatches(e any) (bool, error) {
 	return false, nil // xt.Never
 }
 
-// ports returns the current ports, and whether the one of the source is known.
-func (f *frame) ports() (source, destination uint16, sourceKnown bool) {
-	source, destination = f.source().Port(), f.destination().Port()
-	return source, destination, !f.transport.unknown[sourcePort]
-}
-
 const errUnknownPort = undecidedError("a match of the client's port, which is not named")
 
 func (w *walk) matchPorts(e xt.Ports) (bool, error) {
-	source, destination, known := w.frame.ports()
-	if e.Destination.Contains(destination) == e.InvertDestination {
-		return false, nil
+	unknown := false
+	for _, side := range []struct {
+		ports  xt.PortRange
+		invert bool
+		port   uint16
+	}{{e.Source, e.InvertSource, w.frame.source().Port()}, {e.Destination, e.InvertDestination, w.frame.destination().Port()}} {
+		switch {
+		case side.port == 0 && side.ports != xt.AnyPort:
+			unknown = true
+		case side.ports.Contains(side.port) == side.invert:
+			return false, nil
+		}
 	}
 	if ok, err := w.matchHeader(e); !ok || err != nil {
 		return ok, err
 	}
-	if e.Source == xt.AnyPort {
-		return !e.InvertSource, nil
-	}
-	if !known {
+	if unknown {
 		return false, errUnknownPort
 	}
-	return e.Source.Contains(source) != e.InvertSource, nil
+	return true, nil
 }
 
-// matchHeader matches the flags of TCP and the chunks of SCTP. A first packet has the flag
-// SYN, or the chunk INIT.
+// matchHeader matches the flags of TCP and the chunks of SCTP. Packets that begin a
+// connection have one chunk.
 func (w *walk) matchHeader(e xt.Ports) (bool, error) {
-	const initChunk = 1
 	switch {
 	case e.FlagMask != 0 && w.frame.protocol == model.TCP:
 		const flags = 13
@@ -105,8 +104,11 @@ func (w *walk) matchHeader(e xt.Ports) (bool, error) {
 	case e.Chunks != nil && (e.Chunks.Flags || w.flow != nil):
 		return false, undecidedError("a match of SCTP chunks")
 	case e.Chunks != nil:
-		only := e.Chunks.Types == [256]bool{initChunk: true}
-		if has := e.Chunks.Types[initChunk] && (e.Chunks.How != xt.ChunkAll || only); has == e.InvertChunks {
+		const chunkType = 12
+		chunk := w.frame.transport.bytes[chunkType]
+		var only [256]bool
+		only[chunk] = true
+		if has := e.Chunks.Types[chunk] && (e.Chunks.How != xt.ChunkAll || e.Chunks.Types == only); has == e.InvertChunks {
 			return false, nil
 		}
 	}
@@ -117,19 +119,17 @@ func (w *walk) matchHeader(e xt.Ports) (bool, error) {
 }
 
 func (w *walk) matchMultiPort(e xt.MultiPort) (bool, error) {
-	source, destination, known := w.frame.ports()
 	has := func(port uint16) bool {
 		return slices.ContainsFunc(e.Ports, func(r xt.PortRange) bool { return r.Contains(port) })
 	}
+	source, destination := w.frame.source().Port(), w.frame.destination().Port()
 	switch {
-	case e.Side != xt.Source && has(destination):
+	case e.Side != xt.Source && destination != 0 && has(destination), e.Side != xt.Destination && source != 0 && has(source):
 		return !e.Invert, nil
-	case e.Side == xt.Destination:
-		return e.Invert, nil
-	case !known:
+	case e.Side != xt.Source && destination == 0, e.Side != xt.Destination && source == 0:
 		return false, errUnknownPort
 	}
-	return has(source) != e.Invert, nil
+	return e.Invert, nil
 }
 
 func (w *walk) matchAddrType(e xt.AddrType) (bool, error) {
@@ -185,7 +185,7 @@ func (w *walk) matchConntrack(e xt.Conntrack) (bool, error) {
 	if !c.known {
 		return e.Flags&xt.ConntrackState != 0, nil
 	}
-	if e.Flags&xt.ConntrackDirection != 0 && inverted(xt.ConntrackDirection) ||
+	if e.Flags&xt.ConntrackDirection != 0 && inverted(xt.ConntrackDirection) != c.reply ||
 		e.Flags&xt.ConntrackProtocol != 0 && e.Protocol == uint8(w.frame.protocol) == inverted(xt.ConntrackProtocol) ||
 		e.Flags&xt.ConntrackStatus != 0 && uint32(e.Status)&c.status != 0 == inverted(xt.ConntrackStatus) {
 		return false, nil
