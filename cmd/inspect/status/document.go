@@ -33,6 +33,8 @@ type Document struct {
 	Services []Service `json:"services"`
 	// Problems are those of other objects than Services; daemon only.
 	Problems []Problem `json:"problems,omitempty"`
+	// Health is that of the process; daemon only.
+	Health *Health `json:"health,omitempty"`
 }
 
 // Service is what is programmed of one Service.

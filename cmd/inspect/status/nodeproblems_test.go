@@ -1,0 +1,98 @@
+package status_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-vmap/cmd/inspect/status"
+)
+
+// healthy returns the document of a node without problems.
+func healthy() *status.Document {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	return &status.Document{Node: "node-1", Ready: true, Time: now, Health: &status.Health{
+		Started: now.Add(-26 * time.Hour), Source: "API server",
+		Positions: []status.Position{{Kind: "Service", ResourceVersion: "100"}, {Kind: "EndpointSlice", ResourceVersion: "101"}},
+		Sync:      status.Sync{Last: now.Add(-time.Minute)},
+		Protect:   true,
+		Tables:    []status.Table{{Family: "IPv4", State: status.TableOwned}, {Family: "IPv6", State: status.TableOwned}},
+		Repairs:   status.Count{Count: 7, Last: now.Add(-2 * time.Hour)},
+		Warnings:  status.Count{Count: 9, Last: now.Add(-2 * time.Hour), Text: "old"},
+		Takeover:  status.Takeover{State: status.TakeoverDone},
+	}}
+}
+
+func TestNodeProblems(t *testing.T) {
+	ago := func(d time.Duration) time.Time { return healthy().Time.Add(-d) }
+	tests := []struct {
+		name   string
+		change func(d *status.Document, h *status.Health)
+		want   string
+	}{
+		{"none", func(*status.Document, *status.Health) {}, ""},
+		{"not known", func(d *status.Document, _ *status.Health) { d.Health, d.Ready = nil, false }, ""},
+		{"not ready", func(d *status.Document, h *status.Health) {
+			d.Ready, h.Started, h.Tables, h.Positions[1].ResourceVersion = false, ago(90*time.Second), nil, ""
+		}, "Problem: nothing is programmed yet, 1m30s after the start: no list yet of EndpointSlice"},
+		{"sync fails", func(_ *status.Document, h *status.Health) {
+			h.Sync = status.Sync{FailingSince: ago(3 * time.Hour), Error: "apply batch: no buffer space available", Overdue: true}
+		}, "Problem: changes have not reached the kernel for 3h0m: apply batch: no buffer space available"},
+		{"overdue", func(_ *status.Document, h *status.Health) {
+			h.Sync.PendingSince, h.Sync.Overdue = ago(time.Minute), true
+		}, "Problem: changes have been waiting for the kernel for 1m0s"},
+		{"pending is no problem", func(_ *status.Document, h *status.Health) { h.Sync.PendingSince = ago(time.Second) }, ""},
+		{"refused", func(_ *status.Document, h *status.Health) {
+			h.Refused = status.Refused{Ports: 1, Objects: 2, Conflicts: 3}
+		}, `Problem: the kernel refuses 1 Service port
+Notice: 2 objects cannot be used, wholly or in part
+Notice: other Services hold 3 of the addresses and ports of Services`},
+		{"tables", func(_ *status.Document, h *status.Health) {
+			h.Tables[0].State, h.Tables[1].State = status.TableOpen, status.TableDormant
+		}, `Problem: the table of IPv6 is disabled by another program, so that no packet reaches it
+Notice: the table of IPv4 has no owner, so that other programs can change it`},
+		{"tables without protection", func(_ *status.Document, h *status.Health) {
+			h.Protect, h.Tables[0].State, h.Tables[1].State = false, status.TableOpen, status.TableMissing
+		}, `Problem: the table of IPv6 is missing`},
+		{"API server", func(_ *status.Document, h *status.Health) {
+			h.Positions[0].FailingSince, h.Positions[0].Error = ago(time.Minute), "connection refused"
+			h.Positions[1].FailingSince, h.Positions[1].Error = ago(50*time.Hour), "connection refused"
+			h.Positions = append(h.Positions, status.Position{Kind: "Node", FailingSince: ago(time.Second), Error: "forbidden"})
+		}, `Problem: the API server cannot be followed for 2d2h (Service, EndpointSlice): connection refused
+Problem: the API server cannot be followed for 1s (Node): forbidden`},
+		{"take-over", func(_ *status.Document, h *status.Health) {
+			h.Takeover = status.Takeover{State: status.TakeoverProbation, Text: "suspended until then"}
+		}, "Notice: suspended until then"},
+		{"other proxy", func(_ *status.Document, h *status.Health) {
+			h.Takeover = status.Takeover{State: status.TakeoverOtherProxy, Text: "kube-proxy runs"}
+			h.Repairs.Last, h.Warnings.Last = ago(time.Minute), ago(2*time.Minute)
+		}, `Problem: kube-proxy runs
+Notice: tables that another program changed were repaired, last 1m0s ago; 7 times since the start
+Notice: logged 2m0s ago: old`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			d := healthy()
+			test.change(d, d.Health)
+			var lines []string
+			for _, p := range d.NodeProblems() {
+				lines = append(lines, p.Severity+": "+p.Text)
+			}
+			if got := strings.Join(lines, "\n"); got != test.want {
+				t.Errorf("got\n%s\nwant\n%s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestOwnedFamilies(t *testing.T) {
+	h := healthy().Health
+	if got := h.Owned(); !slices.Equal(got, []string{"IPv4", "IPv6"}) {
+		t.Errorf("owned are %q", got)
+	}
+	h.Tables[0].State = status.TableForeign
+	if got := h.Owned(); !slices.Equal(got, []string{"IPv6"}) {
+		t.Errorf("owned are %q", got)
+	}
+}
