@@ -1,6 +1,6 @@
 // Package lab builds a test network of network namespaces on one machine: a node with
-// its pods, optionally a second node, and a host outside. It does not touch the
-// machine's own network.
+// its pods, optionally a second node and a third, and a host outside. It does not touch
+// the machine's own network.
 //
 //	        pod-1            pod-2            ...
 //	     10.244.1.2       10.244.1.3
@@ -21,6 +21,8 @@
 //	+--------+----------------+--------+
 //	|        +---- cni0 ------+        |
 //	|          10.244.1.1              |
+//
+// node-3 ([Options.ThirdPods]) is like node-2: 192.0.2.3, with pods 10.244.3.2 and on.
 //
 // Every host also has IPv6 addresses: fd00:10:244:1::2 with 10.244.1.2, 2001:db8:2::1
 // with 192.0.2.1, and so on. Nodes forward packets. Packets between pods of one node

@@ -18,7 +18,7 @@ import (
 // called concurrently.
 type Host struct {
 	// Name is unique in the lab, and in the answers of the host's servers: "pod-1",
-	// "remote-1", "node-1", "node-2" or "outside".
+	// "remote-1", "third-1", "node-1", "node-2", "node-3" or "outside".
 	Name string
 	// Namespace is the name for `ip netns exec`, or empty.
 	Namespace string

@@ -17,6 +17,8 @@ type Options struct {
 	// RemotePods is the number of pods on node-2, at most 253. There is a node-2
 	// if it is not 0.
 	RemotePods int
+	// ThirdPods is the same for node-3.
+	ThirdPods int
 	// Bridge attaches the pods of each node to a Linux bridge of it, [BridgeName],
 	// whose packets pass the hooks of IP (net.bridge.bridge-nf-call-iptables and
 	// -ip6tables), as nodes of kubeadm do. Pods of a node then reach each other
@@ -39,6 +41,10 @@ type Lab struct {
 	Remote *Node
 	// RemotePods are the pods of node-2.
 	RemotePods []*Pod
+	// Third is node-3, or nil.
+	Third *Node
+	// ThirdPods are the pods of node-3.
+	ThirdPods []*Pod
 	// Outside is the host outside.
 	Outside *Host
 
@@ -64,15 +70,21 @@ func (l *Lab) Close() error {
 	return nil
 }
 
+// Nodes returns the nodes, node-1 first.
+func (l *Lab) Nodes() []*Node {
+	nodes := []*Node{l.Node, l.Remote, l.Third}
+	return slices.DeleteFunc(nodes, func(n *Node) bool { return n == nil })
+}
+
 // Hosts returns all hosts that [New] created: the nodes, the host outside, and the
 // pods.
 func (l *Lab) Hosts() []*Host {
-	hosts := []*Host{l.Node.Host}
-	if l.Remote != nil {
-		hosts = append(hosts, l.Remote.Host)
+	var hosts []*Host
+	for _, n := range l.Nodes() {
+		hosts = append(hosts, n.Host)
 	}
 	hosts = append(hosts, l.Outside)
-	for _, p := range slices.Concat(l.Pods, l.RemotePods) {
+	for _, p := range slices.Concat(l.Pods, l.RemotePods, l.ThirdPods) {
 		hosts = append(hosts, p.Host)
 	}
 	return hosts
@@ -110,10 +122,16 @@ func (l *Lab) build() (err error) {
 	if l.Pods, err = l.Node.addPods(l.options.Pods); err != nil {
 		return err
 	}
-	if l.options.RemotePods == 0 {
-		return nil
+	if l.options.RemotePods > 0 {
+		l.Remote, l.RemotePods, err = l.addNodeWithPods("node-2", remoteAddrs, RemotePodRanges, "remote-%d", l.options.RemotePods)
+		if err != nil {
+			return err
+		}
 	}
-	return l.addRemote()
+	if l.options.ThirdPods > 0 {
+		l.Third, l.ThirdPods, err = l.addNodeWithPods("node-3", thirdAddrs, ThirdPodRanges, "third-%d", l.options.ThirdPods)
+	}
+	return err
 }
 
 // addOutside creates the host outside. Its interface is a bridge, the link between it
@@ -180,22 +198,23 @@ func (l *Lab) plug(n *Node) error {
 	return errors.Join(eth0.await(outsidePrefixes(n.addrs)...), port.await(), bridge.await(outsidePrefixes(outsideAddrs)...))
 }
 
-// addRemote creates node-2, and routes between the nodes.
-func (l *Lab) addRemote() (err error) {
-	if l.Remote, err = l.addNode("node-2", remoteAddrs, RemotePodRanges, "remote-%d"); err != nil {
-		return err
+// addNodeWithPods creates another node, with routes between it and those before.
+func (l *Lab) addNodeWithPods(name string, addrs [2]netip.Addr, ranges [2]netip.Prefix, podName string, pods int) (*Node, []*Pod, error) {
+	before := l.Nodes()
+	n, err := l.addNode(name, addrs, ranges, podName)
+	if err != nil {
+		return nil, nil, err
 	}
-	for _, f := range model.Families {
-		err := errors.Join(
-			l.Node.AddRoute(RemotePodRanges[f], remoteAddrs[f]),
-			l.Remote.AddRoute(PodRanges[f], nodeAddrs[f]),
-		)
-		if err != nil {
-			return err
+	for _, other := range before {
+		for _, f := range model.Families {
+			err := errors.Join(other.AddRoute(ranges[f], addrs[f]), n.AddRoute(other.ranges[f], other.addrs[f]))
+			if err != nil {
+				return nil, nil, err
+			}
 		}
 	}
-	l.RemotePods, err = l.Remote.addPods(l.options.RemotePods)
-	return err
+	all, err := n.addPods(pods)
+	return n, all, err
 }
 
 // outsidePrefixes returns addresses with the prefix length of the link outside.

@@ -50,7 +50,7 @@ func must(t *testing.T, h *lab.Host, p model.Protocol, to netip.AddrPort, timeou
 
 func TestEveryHostReachesEveryOther(t *testing.T) {
 	eachLink(t, func(t *testing.T, bridge bool) {
-		l := labtest.New(t, lab.Options{Pods: 3, RemotePods: 2, Bridge: bridge})
+		l := labtest.New(t, lab.Options{Pods: 3, RemotePods: 2, ThirdPods: 1, Bridge: bridge})
 		serveAll(t, l.Hosts()...)
 		forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
 			for _, from := range l.Hosts() {
@@ -83,10 +83,8 @@ func reaches(t *testing.T, l *lab.Lab, p model.Protocol, f model.Family, from, t
 // source returns the address that a host uses towards another. Nodes have another one
 // for their pods.
 func source(l *lab.Lab, f model.Family, from, to *lab.Host) netip.Addr {
-	for _, n := range []*lab.Node{l.Node, l.Remote} {
-		toPod := lab.PodRanges[f].Contains(to.Addr(f)) && n == l.Node ||
-			lab.RemotePodRanges[f].Contains(to.Addr(f)) && n == l.Remote
-		if from == n.Host && toPod {
+	for _, n := range l.Nodes() {
+		if from == n.Host && n.PodRange(f).Contains(to.Addr(f)) {
 			return n.Gateway(f)
 		}
 	}

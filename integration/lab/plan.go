@@ -16,6 +16,8 @@ var (
 	PodRanges = pair("10.244.1.0/24", "fd00:10:244:1::/64")
 	// RemotePodRanges are the ranges of the pods of node-2.
 	RemotePodRanges = pair("10.244.2.0/24", "fd00:10:244:2::/64")
+	// ThirdPodRanges are the ranges of the pods of node-3.
+	ThirdPodRanges = pair("10.244.3.0/24", "fd00:10:244:3::/64")
 	// OutsideRanges are the ranges of the link between the nodes and the host outside.
 	OutsideRanges = pair("192.0.2.0/24", "2001:db8:2::/64")
 )
@@ -23,6 +25,7 @@ var (
 var (
 	nodeAddrs    = [2]netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8:2::1")}
 	remoteAddrs  = [2]netip.Addr{netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8:2::2")}
+	thirdAddrs   = [2]netip.Addr{netip.MustParseAddr("192.0.2.3"), netip.MustParseAddr("2001:db8:2::3")}
 	outsideAddrs = [2]netip.Addr{netip.MustParseAddr("192.0.2.100"), netip.MustParseAddr("2001:db8:2::100")}
 )
 

@@ -21,6 +21,9 @@ type Pod struct {
 	task *task // of the node, to close the host
 }
 
+// Node returns the pod's node.
+func (p *Pod) Node() *Node { return p.node }
+
 // attach connects a pod to its node.
 func (p *Pod) attach() error {
 	if p.node.bridge != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -74,7 +75,7 @@ func build(t testing.TB, p *plane.Plane, l *lab.Lab, server string, zones []stri
 			t.Logf("logs of the control plane:\n%s", p.Logs())
 		}
 	})
-	for i, n := range c.nodes() {
+	for i, n := range c.Lab.Nodes() {
 		zone := ""
 		if i < len(zones) {
 			zone = zones[i]
@@ -87,31 +88,17 @@ func build(t testing.TB, p *plane.Plane, l *lab.Lab, server string, zones []stri
 	return c
 }
 
-func (c *Cluster) nodes() []*lab.Node {
-	if c.Lab.Remote == nil {
-		return []*lab.Node{c.Lab.Node}
-	}
-	return []*lab.Node{c.Lab.Node, c.Lab.Remote}
-}
-
 // NodeName returns the name of a lab's node in the API: that in the lab, behind one of
 // this cluster's own.
 func (c *Cluster) NodeName(n *lab.Node) string { return c.name + "-" + n.Name }
 
 // At returns the place of one of the lab's pods.
-func (c *Cluster) At(p *lab.Pod) objects.Place {
-	for _, remote := range c.Lab.RemotePods {
-		if p == remote {
-			return objects.At(c.NodeName(c.Lab.Remote), p)
-		}
-	}
-	return objects.At(c.NodeName(c.Lab.Node), p)
-}
+func (c *Cluster) At(p *lab.Pod) objects.Place { return objects.At(c.NodeName(p.Node()), p) }
 
 // Places returns the places of all the lab's pods.
 func (c *Cluster) Places() []objects.Place {
 	var all []objects.Place
-	for _, p := range append(append([]*lab.Pod(nil), c.Lab.Pods...), c.Lab.RemotePods...) {
+	for _, p := range slices.Concat(c.Lab.Pods, c.Lab.RemotePods, c.Lab.ThirdPods) {
 		all = append(all, c.At(p))
 	}
 	return all

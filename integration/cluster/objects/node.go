@@ -12,6 +12,9 @@ import (
 	"kube-vmap/model"
 )
 
+// KubeletPort is where the API server finds the kubelet of a node.
+const KubeletPort = 10250
+
 // Node returns the object of a lab's node: its addresses, the range of its pods, and
 // its zone, if that is not empty. Change it as needed before [CreateNode].
 func Node(name, zone string, n *lab.Node) *corev1.Node {
@@ -26,6 +29,7 @@ func Node(name, zone string, n *lab.Node) *corev1.Node {
 	}
 	out.Spec.PodCIDR = out.Spec.PodCIDRs[0]
 	out.Status.Addresses = append(out.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeHostName, Address: name})
+	out.Status.DaemonEndpoints.KubeletEndpoint.Port = KubeletPort
 	out.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "OfTheTests"}}
 	return out
 }

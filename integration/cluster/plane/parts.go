@@ -52,6 +52,8 @@ func (p *Plane) apiFlags() []string {
 		"--service-account-key-file=" + p.file(accountKey), "--service-account-signing-key-file=" + p.file(accountKey),
 		"--service-cluster-ip-range=" + ranges(lab.ServiceRanges),
 		"--authorization-mode=Node,RBAC", "--allow-privileged",
+		// Names of nodes cannot be resolved here.
+		"--kubelet-preferred-address-types=InternalIP",
 		"--profiling=false",
 	}, p.options.APIServerFlags...)
 }

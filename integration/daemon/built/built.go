@@ -16,7 +16,7 @@ import (
 // before, for machines without a Go toolchain.
 const Variable = "KUBE_VMAP_BINARY"
 
-// dir is the folder of the built program.
+// dir is the folder of the built programs.
 var dir string
 
 // Main runs a package's tests, and then removes what they built. It returns the
@@ -32,28 +32,47 @@ func Main(m *testing.M) int {
 // Path builds the program once, if [Variable] names none, and returns its path. It
 // is built with the flags of the tests' own build, from GOFLAGS; its version is
 // "of-the-tests". Users without any rights can execute it.
-func Path() (string, error) { return once() }
+func Path() (string, error) { return daemon() }
 
-var once = stdsync.OnceValues(func() (path string, err error) {
+var daemon = stdsync.OnceValues(func() (path string, err error) {
 	if path := os.Getenv(Variable); path != "" {
 		return path, nil
 	}
-	if dir, err = os.MkdirTemp("", "kube-vmap-"); err != nil {
+	return build("kube-vmap", ".", "./cmd/kube-vmap")
+})
+
+// Plugin is [Path] for kubectl-vmap, the plugin of kubectl, in a module of its own. It is
+// always built.
+func Plugin() (string, error) { return plugin() }
+
+var plugin = stdsync.OnceValues(func() (path string, err error) {
+	return build("kubectl-vmap", "cmd/kubectl-vmap", ".")
+})
+
+// build builds a package of the module in a folder of the repository.
+func build(name, module, pkg string) (path string, err error) {
+	if err := makeDir(); err != nil {
 		return "", err
 	}
-	if err := os.Chmod(dir, 0o755); err != nil {
+	path = filepath.Join(dir, name)
+	top, err := root()
+	if err != nil {
 		return "", err
 	}
-	path = filepath.Join(dir, "kube-vmap")
 	// Without -w, the linker spends much of its time on data for debuggers.
-	build := exec.Command("go", "build", "-ldflags", "-w -X main.version=of-the-tests", "-o", path, "./cmd/kube-vmap")
-	if build.Dir, err = root(); err != nil {
-		return "", err
-	}
+	build := exec.Command("go", "build", "-ldflags", "-w -X main.version=of-the-tests", "-o", path, pkg)
+	build.Dir = filepath.Join(top, module)
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return path, nil
+}
+
+var makeDir = stdsync.OnceValue(func() (err error) {
+	if dir, err = os.MkdirTemp("", "kube-vmap-"); err != nil {
+		return err
+	}
+	return os.Chmod(dir, 0o755)
 })
 
 // root returns the folder of the module kube-vmap. Tests of other modules must not

@@ -1,0 +1,108 @@
+package laptop
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-vmap/integration/cluster/clustertest"
+	"kube-vmap/integration/cluster/kubelet"
+	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/lab"
+)
+
+// The pods of kube-vmap, as deploy/base creates them.
+const (
+	Namespace = "kube-system"
+	Container = "kube-vmap"
+	Binary    = "/kube-vmap"
+)
+
+// Cluster is a control plane with three nodes, for one test.
+type Cluster struct {
+	*clustertest.Cluster
+	// Nodes are the nodes in the order of their numbers.
+	Nodes []*Node
+
+	plugins string // folder with kubectl's plugins
+}
+
+// Node is one of the cluster's nodes.
+type Node struct {
+	*lab.Node
+	// Name is the name in the API.
+	Name string
+	// Proxy is the node's kube-vmap, which runs in Pod.
+	Proxy *clustertest.Proxy
+	// Pod is the name of the pod of kube-vmap in [Namespace].
+	Pod     string
+	Kubelet *kubelet.Kubelet
+}
+
+// New starts a cluster with so many pods on each of its three nodes, with kube-vmap on
+// every node. flags are added to those of kube-vmap. It skips the test if the machine
+// cannot have all that.
+func New(t testing.TB, pods int, flags ...string) *Cluster {
+	t.Helper()
+	program := clustertest.Program(t)
+	c := &Cluster{Cluster: clustertest.Alone(t,
+		lab.Options{Pods: pods, RemotePods: pods, ThirdPods: pods}, "zone-a", "zone-b", "zone-c")}
+	c.plugins = pluginFolder(t)
+	kubeconfig := c.Kubeconfig(t, c.Server)
+	for _, n := range c.Lab.Nodes() {
+		node := &Node{Node: n, Name: c.NodeName(n), Pod: "kube-vmap-" + n.Name}
+		node.Proxy = c.StartProxy(t, n, kubeconfig, flags...)
+		var err error
+		node.Kubelet, err = kubelet.Start(n.Host)
+		clustertest.Must(t, err)
+		t.Cleanup(func() { clustertest.Must(t, node.Kubelet.Close()) })
+		node.Kubelet.Add(Namespace, node.Pod, Container, kubelet.Program(n.Host, Binary, program))
+		c.Nodes = append(c.Nodes, node)
+	}
+	for _, n := range c.Nodes {
+		clustertest.Must(t, c.CreateProxyPod(clustertest.Context(t), n.Name, n.Pod))
+		clustertest.Must(t, n.Proxy.AwaitReady(clustertest.Context(t)))
+	}
+	return c
+}
+
+// CreateProxyPod creates a pod of the DaemonSet on a node, ready, as the controller,
+// kubelet and kube-vmap would.
+func (c *Cluster) CreateProxyPod(ctx context.Context, node, name string) error {
+	set, err := c.Client.AppsV1().DaemonSets(Namespace).Get(ctx, Container, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	pod := &corev1.Pod{ObjectMeta: set.Spec.Template.ObjectMeta, Spec: set.Spec.Template.Spec}
+	pod.Name, pod.Spec.NodeName = name, node
+	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, set.GroupVersionKind())}
+	pod.OwnerReferences[0].APIVersion, pod.OwnerReferences[0].Kind = "apps/v1", "DaemonSet"
+	if _, err := c.Client.CoreV1().Pods(Namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	return c.SetProxyPodReady(ctx, name, true)
+}
+
+// SetProxyPodReady sets the status of a pod of kube-vmap: running, and ready or not.
+func (c *Cluster) SetProxyPodReady(ctx context.Context, name string, ready bool) error {
+	ns := objects.Namespace{Name: Namespace, Client: c.Client}
+	_, err := ns.SetReady(ctx, name, objects.Place{}, ready)
+	if err != nil {
+		return err
+	}
+	_, err = ns.SetPodStatus(ctx, name, corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+		Name: Container, Ready: ready, Image: "localhost/kube-vmap:latest", ImageID: "none",
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+	}}})
+	return err
+}
+
+// AwaitRules waits until the rule set of every node is that of the API's objects.
+func (c *Cluster) AwaitRules(t testing.TB) {
+	t.Helper()
+	for _, n := range c.Nodes {
+		n.Proxy.AwaitTruth(t)
+	}
+}

@@ -1,0 +1,9 @@
+package laptop_test
+
+import (
+	"testing"
+
+	"kube-vmap/integration/cluster/clustertest"
+)
+
+func TestMain(m *testing.M) { clustertest.Main(m) }

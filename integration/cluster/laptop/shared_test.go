@@ -1,0 +1,24 @@
+package laptop_test
+
+import (
+	"testing"
+
+	"kube-vmap/integration/cluster/laptop"
+)
+
+// sharing are the tests that break no part of the cluster, so that they can share one. Each
+// has a namespace of its own.
+var sharing = []struct {
+	name string
+	test func(*testing.T, *laptop.Cluster)
+}{
+	{"exec", testExec},
+}
+
+func TestSharedCluster(t *testing.T) {
+	t.Parallel()
+	c := laptop.New(t, 3)
+	for _, s := range sharing {
+		t.Run(s.name, func(t *testing.T) { s.test(t, c) })
+	}
+}
