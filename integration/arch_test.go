@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -114,6 +115,25 @@ func TestForbiddenImports(t *testing.T) {
 					t.Errorf("%s imports %s: %s", f.path, imported, ban.reason)
 				}
 			}
+		}
+	}
+}
+
+// portable are the packages that programs on other platforms include, such as a plugin of
+// kubectl.
+var portable = []string{
+	"cmd/inspect/exit", "cmd/inspect/explain/answer", "cmd/inspect/get", "cmd/inspect/page", "cmd/inspect/status", "model",
+}
+
+func TestPortablePackagesBuildForEveryPlatform(t *testing.T) {
+	for _, os := range []string{"darwin", "windows"} {
+		build := exec.CommandContext(t.Context(), "go", "build")
+		for _, dir := range portable {
+			build.Args = append(build.Args, "./"+dir)
+		}
+		build.Dir, build.Env = top, append(build.Environ(), "GOOS="+os, "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", os, err, out)
 		}
 	}
 }

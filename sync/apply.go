@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/wire"
 )
@@ -72,7 +73,7 @@ func (l *Loop) postpone(c nft.Change, err error) error {
 	name := c.Set[0].Service.ServiceName
 	l.quarantine.holdService(name)
 	l.log.Error("kernel out of memory, Service change postponed", "service", name.String(), "err", err)
-	l.report.recorder.Warn(l.report.service(name), ReasonRefused, "no memory for its change, which is tried again: "+err.Error())
+	l.report.recorder.Warn(l.report.service(name), model.ProblemRefused, "no memory for its change, which is tried again: "+err.Error())
 	return nil
 }
 

@@ -91,16 +91,9 @@ type Recorder interface {
 	Warn(o Object, reason, note string)
 }
 
-// Reasons of events.
+// Reasons of events about ports of the node. The other events have the reasons of problems,
+// such as [model.ProblemUnusable].
 const (
-	// ReasonUnusable: the object is not served, wholly or in part.
-	ReasonUnusable = "Unusable"
-	// ReasonRefused: the kernel refused it.
-	ReasonRefused = "RefusedByKernel"
-	// ReasonOpen: source ranges of one family leave the other one open.
-	ReasonOpen = "OpenToAnyone"
-	// ReasonConflict: another Service holds the address and port.
-	ReasonConflict = "AddressConflict"
 	// ReasonHealthCheck: the health check node port is in use. The name is kube-proxy's.
 	ReasonHealthCheck = "FailedToStartServiceHealthcheck"
 	// ReasonLocalhost: a node port on localhost is in use.

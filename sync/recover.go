@@ -111,7 +111,7 @@ func (l *Loop) holdPort(offender *wire.Error) {
 	level := slog.LevelDebug
 	if l.quarantine.holdPort(offender) {
 		level = slog.LevelError
-		l.report.recorder.Warn(l.report.service(offender.Service.ServiceName), ReasonRefused, offender.Error())
+		l.report.recorder.Warn(l.report.service(offender.Service.ServiceName), model.ProblemRefused, offender.Error())
 	}
 	l.log.Log(context.Background(), level, "quarantined Service port", "service", offender.Service.String(), "err", offender)
 }

@@ -51,13 +51,13 @@ func (r *reporter) unusable(o Object, text string) {
 	if len(text) > maxNotice {
 		text = strings.ToValidUTF8(text[:maxNotice], "") + "..."
 	}
-	r.notify(o, ReasonUnusable, text).Warn("object unusable, wholly or in part", "object", o.String(), "err", text)
+	r.notify(o, model.ProblemUnusable, text).Warn("object unusable, wholly or in part", "object", o.String(), "err", text)
 }
 
 // openToAll reports a Service that is open to more clients than its author may expect.
 func (r *reporter) openToAll(o Object, text string) {
 	o = r.service(model.ServiceName{Namespace: o.Namespace, Name: o.Name})
-	r.notify(o, ReasonOpen, text).Warn("Service open to all clients", "service", o.Namespace+"/"+o.Name, "reason", text)
+	r.notify(o, model.ProblemOpen, text).Warn("Service open to all clients", "service", o.Namespace+"/"+o.Name, "reason", text)
 }
 
 // conflicts reports lost claims: one of each Service, and how many more it lost.
@@ -79,7 +79,7 @@ func (r *reporter) conflicts(conflicts []model.Conflict) {
 			note += fmt.Sprintf("; so are %d more of its addresses and ports", n-1)
 			args = append(args, "more", n-1)
 		}
-		r.notify(r.service(c.Loser.ServiceName), ReasonConflict, note).Warn("another Service holds the address and port", args...)
+		r.notify(r.service(c.Loser.ServiceName), model.ProblemConflict, note).Warn("another Service holds the address and port", args...)
 	}
 }
 

@@ -33,7 +33,7 @@ type Snapshot struct {
 	Scheduler model.Scheduler
 	// Conflicts are claims that other Services hold.
 	Conflicts []model.Conflict
-	// Problems are about objects. Those with the reason [ReasonRefused] are about Service
+	// Problems are about objects. Those with the reason [model.ProblemRefused] are about Service
 	// ports ("namespace/name:port") that the kernel refused, or about Services for whose
 	// change it had no memory.
 	Problems []Problem
@@ -136,9 +136,9 @@ func (l *Loop) problems() []Problem {
 			out = append(out, Problem{o, reason, p.text})
 		}
 	}
-	add(d.problems, ReasonUnusable)
-	add(d.excesses, ReasonUnusable)
-	add(d.warnings, ReasonOpen)
+	add(d.problems, model.ProblemUnusable)
+	add(d.excesses, model.ProblemUnusable)
+	add(d.warnings, model.ProblemOpen)
 	if text := l.report.nodePorts; text != "" {
 		out = append(out, Problem{Object{Kind: "Node", Name: d.config.NodeName}, ReasonNodePorts, text})
 	}

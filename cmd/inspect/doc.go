@@ -3,7 +3,7 @@
 // a package below it, with a NewCommand for the program that includes it.
 //
 //	package    command                      reads                               library half
-//	status     (the document, its client)   the loop's snapshot, conntrack      sync, nft/kernel/conntrack
+//	status     (the document, its client)   the loop's snapshot, conntrack      status/build, status/client
 //	get        kube-vmap get                status socket; --kernel: kernel     status
 //	explain    kube-vmap explain            kernel; hints from status socket    nft/simulate, nft/kernel/simulator
 //	trace      kube-vmap explain --trace    packets, as nf_tables reports them  nft/kernel/trace
@@ -16,8 +16,12 @@
 //	web        (what pages share)           files, headers                      -
 //
 // The status socket is a Unix socket on which the running proxy answers root; package
-// status has its paths, and cmd/kube-vmap/serve the server. Package exit has the exit codes
-// of commands.
+// status/client has its paths, and cmd/kube-vmap/serve the server. Package exit has the exit
+// codes of commands.
+//
+// Packages status, get, page, exit and explain/answer import nothing of the node, and build
+// for other platforms, too: programs that ask nodes from elsewhere share them. What reads
+// the node is below them: status/build, status/client, get/source.
 //
 // No instrument changes what a node programs; trace adds a table of its own while it runs.
 package inspect

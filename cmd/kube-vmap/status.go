@@ -11,6 +11,8 @@ import (
 	"kube-vmap/cmd/inspect/diff"
 	"kube-vmap/cmd/inspect/page"
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/build"
+	"kube-vmap/cmd/inspect/status/client"
 	"kube-vmap/cmd/kube-vmap/serve"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
@@ -18,29 +20,29 @@ import (
 
 // statusAnswer returns the source of status documents, one for the socket and the page,
 // since it caches what it reads from the kernel.
-func (p *proxy) statusAnswer(loop *sync.Loop) status.Answer {
-	counts := status.Counts{Active: status.ActiveCounts(conntrack.New(conntrack.Config{}))}
+func (p *proxy) statusAnswer(loop *sync.Loop) status.Source {
+	counts := build.Counts{Active: build.ActiveCounts(conntrack.New(conntrack.Config{}))}
 	if p.config.CountConnections {
-		counts.Total = status.TotalCounts(p.kernels.status)
+		counts.Total = build.TotalCounts(p.kernels.status)
 	}
 	look := func(ctx context.Context) (sync.Snapshot, error) {
 		v, err := loop.Snapshot(ctx)
 		v.Problems = append(v.Problems, p.takeover.Problems()...)
 		return v, err
 	}
-	return status.New(status.Config{Snapshot: look, Version: version, Counts: counts})
+	return build.New(build.Config{Snapshot: look, Version: version, Counts: counts})
 }
 
 // statusServer returns the server of the status socket.
-func (p *proxy) statusServer(loop *sync.Loop, answer status.Answer, metrics prometheus.Gatherer) *serve.Server {
+func (p *proxy) statusServer(loop *sync.Loop, answer status.Source, metrics prometheus.Gatherer) *serve.Server {
 	return serve.NewStatus(serve.StatusConfig{
 		Socket: p.config.StatusSocket, Answer: answer, Metrics: metrics, Log: p.log,
 		Texts: map[string]serve.Text{
-			status.PathRules:  func(ctx context.Context, w io.Writer) error { return diff.WriteRules(ctx, loop, w) },
-			status.PathKernel: func(ctx context.Context, w io.Writer) error { return diff.WriteKernel(ctx, loop, w) },
-			status.PathDrift:  func(ctx context.Context, w io.Writer) error { return diff.WriteDrift(ctx, loop, w) },
-			status.PathConfig: func(_ context.Context, w io.Writer) error { return p.config.Write(w) },
-			status.PathRecent: func(_ context.Context, w io.Writer) error {
+			client.PathRules:  func(ctx context.Context, w io.Writer) error { return diff.WriteRules(ctx, loop, w) },
+			client.PathKernel: func(ctx context.Context, w io.Writer) error { return diff.WriteKernel(ctx, loop, w) },
+			client.PathDrift:  func(ctx context.Context, w io.Writer) error { return diff.WriteDrift(ctx, loop, w) },
+			client.PathConfig: func(_ context.Context, w io.Writer) error { return p.config.Write(w) },
+			client.PathRecent: func(_ context.Context, w io.Writer) error {
 				_, err := io.WriteString(w, p.ring.Text())
 				return err
 			},
@@ -49,7 +51,7 @@ func (p *proxy) statusServer(loop *sync.Loop, answer status.Answer, metrics prom
 }
 
 // statusPage returns the handler of the status page; nil without --status-page.
-func (p *proxy) statusPage(answer status.Answer) http.Handler {
+func (p *proxy) statusPage(answer status.Source) http.Handler {
 	if !p.config.StatusPage {
 		return nil
 	}

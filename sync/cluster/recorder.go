@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/record/util"
 
+	"kube-vmap/model"
 	"kube-vmap/sync"
 )
 
@@ -64,7 +65,7 @@ type Recorder struct {
 
 // isClusterWide reports whether all nodes send events for that reason.
 func isClusterWide(reason string) bool {
-	return reason == sync.ReasonUnusable || reason == sync.ReasonConflict || reason == sync.ReasonOpen
+	return reason == model.ProblemUnusable || reason == model.ProblemConflict || reason == model.ProblemOpen
 }
 
 var _ sync.Recorder = (*Recorder)(nil)

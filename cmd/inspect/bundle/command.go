@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/client"
 )
 
 // podExample is the command for a kube-vmap in a pod. It has no -t: a terminal would
@@ -49,7 +49,7 @@ could be collected.`,
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`file` to write, - for stdout (default kube-vmap-bundle-HOST-TIME.tar.gz)")
-	status.AddSocketFlag(cmd.Flags(), &socket)
+	client.AddSocketFlag(cmd.Flags(), &socket)
 	return cmd
 }
 

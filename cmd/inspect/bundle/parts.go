@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"kube-vmap/cmd/inspect/diff"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/client"
 	"kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
@@ -32,9 +32,9 @@ func parts(socket, version string) []Part {
 			if silent != nil {
 				return silent
 			}
-			err := status.Copy(ctx, socket, path, w)
+			err := client.Copy(ctx, socket, path, w)
 			var timeout net.Error
-			if errors.Is(err, status.ErrUnresponsive) || errors.As(err, &timeout) && timeout.Timeout() {
+			if errors.Is(err, client.ErrUnresponsive) || errors.As(err, &timeout) && timeout.Timeout() {
 				silent = fmt.Errorf("not requested: %w", err)
 			}
 			return err
@@ -42,12 +42,12 @@ func parts(socket, version string) []Part {
 	}
 	return []Part{
 		{Name: "versions.txt", Write: func(_ context.Context, w io.Writer) error { return writeVersions(w, version) }},
-		fromProxy("config.yaml", status.PathConfig),
-		fromProxy(statusPart, status.Path),
-		fromProxy("recent.log", status.PathRecent),
-		fromProxy("metrics.txt", status.PathMetrics),
-		fromProxy("rules-wanted.nft", status.PathRules),
-		fromProxy("drift.txt", status.PathDrift),
+		fromProxy("config.yaml", client.PathConfig),
+		fromProxy(statusPart, client.Path),
+		fromProxy("recent.log", client.PathRecent),
+		fromProxy("metrics.txt", client.PathMetrics),
+		fromProxy("rules-wanted.nft", client.PathRules),
+		fromProxy("drift.txt", client.PathDrift),
 		{Name: kernelPart, Write: func(ctx context.Context, w io.Writer) error {
 			if silent != nil {
 				socket = "" // read the kernel directly

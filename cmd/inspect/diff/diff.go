@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-vmap/cmd/inspect/exit"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/client"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/nft/kernel"
@@ -58,7 +58,7 @@ func run(ctx context.Context, flags *config.Flags, stdout, stderr io.Writer) (bo
 	}
 	var text bytes.Buffer
 	if c.Manifests == "" {
-		err = status.Copy(ctx, c.StatusSocket, status.PathDrift, &text)
+		err = client.Copy(ctx, c.StatusSocket, client.PathDrift, &text)
 	} else {
 		err = diffManifests(ctx, c, &text, stderr)
 	}
@@ -76,7 +76,7 @@ func run(ctx context.Context, flags *config.Flags, stdout, stderr io.Writer) (bo
 // command's, since they may cause the difference.
 func printOtherSettings(ctx context.Context, c *config.Config, stderr io.Writer) {
 	var running bytes.Buffer
-	if status.Copy(ctx, c.StatusSocket, status.PathConfig, &running) != nil {
+	if client.Copy(ctx, c.StatusSocket, client.PathConfig, &running) != nil {
 		return // none runs, or it does not answer
 	}
 	if others, err := c.Compare(running.Bytes()); err == nil && len(others) > 0 {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/client"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/nft"
 	"kube-vmap/sync"
@@ -45,7 +45,7 @@ those of the running kube-vmap or, without one, with those that the flags lead t
 			case c.Manifests != "":
 				return renderManifests(c, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
-			return status.Copy(cmd.Context(), c.StatusSocket, status.PathRules, cmd.OutOrStdout())
+			return client.Copy(cmd.Context(), c.StatusSocket, client.PathRules, cmd.OutOrStdout())
 		},
 	}
 	flags.AddToCommand(cmd)
@@ -72,8 +72,8 @@ func renderManifests(c *config.Config, stdout, stderr io.Writer) error {
 // RenderKernel prints what the kernel holds. The running process knows its own rules;
 // without one, or if it does not respond, rules is what they are recognised by.
 func RenderKernel(ctx context.Context, socket string, rules nft.Config, w io.Writer) error {
-	err := status.Copy(ctx, socket, status.PathKernel, w)
-	if errors.Is(err, status.ErrNotRunning) || errors.Is(err, status.ErrUnresponsive) {
+	err := client.Copy(ctx, socket, client.PathKernel, w)
+	if errors.Is(err, client.ErrNotRunning) || errors.Is(err, client.ErrUnresponsive) {
 		return writeKernel(rules, w)
 	}
 	return err

@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-vmap/cmd/inspect/exit"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/cmd/inspect/status/client"
 	"kube-vmap/cmd/inspect/trace"
 	kerneltrace "kube-vmap/nft/kernel/trace"
 )
@@ -69,9 +70,9 @@ the packet arrives by some of the examined paths and not by others.`,
 			if follow {
 				return followPackets(cmd.Context(), o, live, cmd.OutOrStdout())
 			}
-			ask := status.Client{Socket: socket, AckTimeout: hintTimeout}.Get
-			answer, err := Run(cmd.Context(), o, ask, cmd.OutOrStdout())
-			return exitError(answer, err)
+			ask := client.Client{Socket: socket, AckTimeout: hintTimeout}.Get
+			found, err := Run(cmd.Context(), o, ask, cmd.OutOrStdout())
+			return exitError(found, err)
 		},
 	}
 	exit.TroubleOnUsage(cmd)
@@ -80,7 +81,7 @@ the packet arrives by some of the examined paths and not by others.`,
 	f.StringVar(&o.To, "to", "", "destination `address`, port and protocol")
 	f.StringVar(&o.Interface, "in-interface", "", "`interface` on which the packet arrives; by default the one towards the client")
 	f.StringVarP(&o.Output, "output", "o", "text", "output `format`: text, json or yaml")
-	status.AddSocketFlag(f, &socket)
+	client.AddSocketFlag(f, &socket)
 	f.BoolVar(&follow, "trace", false, "follow live packets instead")
 	live.AddTo(f)
 	return cmd
@@ -109,13 +110,13 @@ func followPackets(ctx context.Context, o Options, live trace.Options, stdout io
 }
 
 // exitError returns the error for the exit code of an answer.
-func exitError(a *Answer, err error) error {
+func exitError(a *answer.Answer, err error) error {
 	switch {
 	case err != nil:
 		return &exit.Error{Code: exit.Trouble, Err: err}
-	case a.Arrives == Unknown:
+	case a.Arrives == answer.Unknown:
 		return &exit.Error{Code: exit.Trouble}
-	case a.Arrives != Always:
+	case a.Arrives != answer.Always:
 		return &exit.Error{Code: 1}
 	}
 	return nil

@@ -3,23 +3,12 @@ package explain
 import (
 	"fmt"
 	"net/netip"
-	"strings"
 
+	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/model"
 	"kube-vmap/nft/simulate"
 )
-
-// Elsewhere is the place of a client that is not on this node.
-type Elsewhere struct {
-	// Pod reports whether it is a pod of another node. Otherwise it may be one, or another
-	// node, or outside the cluster.
-	Pod  bool   `json:"pod"`
-	Node string `json:"node,omitempty"` // of the client, if an EndpointSlice has it
-	Via  string `json:"via,omitempty"`  // the next hop towards it
-	// Ask are the commands that lead to the answer.
-	Ask []string `json:"ask"`
-}
 
 // locate sets Elsewhere if the client is on another node. d is from the running process,
 // nil if it does not answer. Each node translates the connections of its own pods and
@@ -27,13 +16,13 @@ type Elsewhere struct {
 //
 // The kernel's routes show that: to a pod of this node they lead over a link, without a
 // next hop. An address on a link outside the ranges of pods is another host.
-func (a *Answer) locate(w simulate.Result, d *status.Document) {
+func locate(a *answer.Answer, w simulate.Result, d *status.Document) {
 	if w.In == "" || w.ToNode && (a.Service == "" || a.Kind == model.KindNodePort.String()) {
 		return // this node sends the packet, or no other node translates it
 	}
 	from := w.Packet.From
 	inRange, known := isPod(d, from)
-	e := &Elsewhere{Node: nodeOf(d, from), Pod: inRange && w.ClientVia.IsValid()}
+	e := &answer.Elsewhere{Node: nodeOf(d, from), Pod: inRange && w.ClientVia.IsValid()}
 	switch {
 	case e.Node != "" && e.Node == d.Node:
 		return
@@ -45,10 +34,10 @@ func (a *Answer) locate(w simulate.Result, d *status.Document) {
 	if w.ClientVia.IsValid() {
 		e.Via = w.ClientVia.String()
 	}
-	e.Ask = a.commandsThere(from, e.Node)
+	e.Ask = commandsThere(a, from, e.Node)
 	a.Elsewhere = e
 	if e.Pod && a.Service != "" && a.Connection == nil && len(a.Connections) == 0 {
-		a.Arrives = Unknown
+		a.Arrives = answer.Unknown
 	}
 }
 
@@ -83,7 +72,7 @@ func nodeOf(d *status.Document, a netip.Addr) string {
 }
 
 // commandsThere returns the commands for the client's node, which may not be known.
-func (a *Answer) commandsThere(from netip.Addr, node string) (commands []string) {
+func commandsThere(a *answer.Answer, from netip.Addr, node string) (commands []string) {
 	if node == "" {
 		node = "NODE"
 		commands = append(commands, "kubectl get pods -A -o wide --field-selector status.podIP="+from.String())
@@ -91,35 +80,4 @@ func (a *Answer) commandsThere(from netip.Addr, node string) (commands []string)
 	return append(commands,
 		"kubectl -n kube-system get pods -l app.kubernetes.io/name=kube-vmap --field-selector spec.nodeName="+node,
 		fmt.Sprintf("kubectl -n kube-system exec POD -- /kube-vmap explain --from '%s' --to '%s/%s'", a.From, a.To, a.Protocol))
-}
-
-// decides reports whether the rules of another node are known to apply first.
-func (e *Elsewhere) decides() bool { return e != nil && e.Pod }
-
-// text prints what the answer does not cover, and where to run the command instead.
-func (e *Elsewhere) text(b *strings.Builder, from string) {
-	if !e.decides() {
-		fmt.Fprintf(b, "\nNote: %s is not on this node%s. If it is a pod or a node of the cluster, the rules of\n"+
-			"its own node apply first: run this there. If it is outside the cluster, run this on the node that it connects to.\n", from, e.by())
-		return
-	}
-	fmt.Fprintf(b, "\n%s is a pod of %s%s, whose rules apply first. Their effect on\n"+
-		"the packet is not known here; this is about a packet that arrives here unchanged. Run this there:\n", from, e.where(), e.by())
-	for _, command := range e.Ask {
-		fmt.Fprintf(b, "  %s\n", command)
-	}
-}
-
-func (e *Elsewhere) where() string {
-	if e.Node == "" {
-		return "another node"
-	}
-	return "node " + e.Node
-}
-
-func (e *Elsewhere) by() string {
-	if e.Via == "" {
-		return ""
-	}
-	return ", by way of " + e.Via
 }

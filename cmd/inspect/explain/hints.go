@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/client"
 	"kube-vmap/model"
 	"kube-vmap/nft/simulate"
 )
@@ -18,17 +20,17 @@ type Ask func(ctx context.Context, q status.Query) (*status.Document, error)
 
 // addHints adds what the running process knows about the packet, and returns its
 // document; nil if it does not answer.
-func (a *Answer) addHints(ctx context.Context, ask Ask, p simulate.Packet) *status.Document {
-	d, err := ask(ctx, a.query())
+func addHints(ctx context.Context, a *answer.Answer, ask Ask, p simulate.Packet) *status.Document {
+	d, err := ask(ctx, query(a))
 	if err != nil {
 		a.Process = err.Error()
 		const only = ", so this is what the kernel's tables hold, and nothing of the objects behind them"
 		switch {
-		case errors.Is(err, status.ErrNoSocket):
+		case errors.Is(err, client.ErrNoSocket):
 			a.Process = "no kube-vmap was asked, since --status-socket is empty" + only
-		case errors.Is(err, status.ErrNotRunning):
+		case errors.Is(err, client.ErrNotRunning):
 			a.Process = "no kube-vmap answers here" + only + "; kube-vmap diff --manifests compares them with the objects"
-		case errors.Is(err, status.ErrUnresponsive):
+		case errors.Is(err, client.ErrUnresponsive):
 			a.Process += only
 		}
 		return nil
@@ -42,7 +44,7 @@ func (a *Answer) addHints(ctx context.Context, ask Ask, p simulate.Packet) *stat
 	if port != nil && a.Service == "" {
 		h.add("%s/%s has this address and port, but the kernel's tables do not", service.Namespace, service.Name)
 		a.Service = service.Namespace + "/" + service.Name
-		if d, err = ask(ctx, a.query()); err != nil {
+		if d, err = ask(ctx, query(a)); err != nil {
 			return nil
 		}
 		h.document = d
@@ -60,7 +62,7 @@ func (a *Answer) addHints(ctx context.Context, ask Ask, p simulate.Packet) *stat
 }
 
 // query asks for the Service with its endpoints or, if there is none, for a brief document.
-func (a *Answer) query() status.Query {
+func query(a *answer.Answer) status.Query {
 	namespace, rest, ok := strings.Cut(a.Service, "/")
 	if !ok {
 		return status.Query{Brief: true}
@@ -70,7 +72,8 @@ func (a *Answer) query() status.Query {
 }
 
 type hinter struct {
-	*Answer
+	*answer.Answer
+
 	packet   simulate.Packet
 	document *status.Document
 }
@@ -119,8 +122,8 @@ func (h *hinter) service() (*status.Service, *status.Port, status.Frontend) {
 
 // restricted adds who may connect, if source ranges dropped the packet.
 func (h *hinter) restricted(f status.Frontend) bool {
-	o := h.likeliest()
-	if !f.Restricted || o.verdict != simulate.VerdictDropped || o.By == nil || o.By.Chain != "source-check" {
+	o := h.Likeliest()
+	if !f.Restricted || o.Verdict != answer.VerdictDropped || o.By == nil || o.By.Chain != "source-check" {
 		return false
 	}
 	if len(f.Sources) == 0 {
@@ -165,7 +168,7 @@ func (h *hinter) shares(port *status.Port) {
 
 // noneLocal reports whether kube-vmap dropped the packet because the policy leaves no
 // endpoint on this node.
-func (h *hinter) noneLocal() bool { return h.likeliest().Because == simulate.ReasonNoLocalEndpoint }
+func (h *hinter) noneLocal() bool { return h.Likeliest().Because == simulate.ReasonNoLocalEndpoint }
 
 // ofPort adds what is known about the Service port.
 func (h *hinter) ofPort(s *status.Service, port *status.Port) {

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/client"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/simulate"
@@ -81,7 +83,7 @@ func TestHintsComeFromTheProcess(t *testing.T) {
 				{"the kernel lacks it", asked(f, p, 80, refused, ""), []string{"shop/web has this address and port, but the kernel's tables do not"}},
 			} {
 				got := newAnswer(tc.walk)
-				got.addHints(t.Context(), func(context.Context, status.Query) (*status.Document, error) { return document(f, p), nil }, tc.walk.Packet)
+				addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return document(f, p), nil }, tc.walk.Packet)
 				all := strings.Join(got.Hints, "\n")
 				for _, want := range tc.want {
 					if !strings.Contains(all, want) {
@@ -105,7 +107,7 @@ func TestHintNamesActiveConnectionsUnderLeastConnections(t *testing.T) {
 		port.Endpoints[1].Reason, port.Endpoints[1].Active = status.ReasonBusy, 9
 		w := asked(f, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")
 		got := newAnswer(w)
-		got.addHints(t.Context(), func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet)
+		addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet)
 		all := strings.Join(got.Hints, "\n")
 		for _, want := range []string{
 			"gets no connections: it has more active connections than others, for now",
@@ -122,15 +124,15 @@ func addrPort(a string) netip.AddrPort { return netip.AddrPortFrom(netip.MustPar
 
 func TestNoProcessIsReported(t *testing.T) {
 	for err, want := range map[error]string{
-		status.ErrNotRunning:   "no kube-vmap answers here, so this is what the kernel's tables hold",
-		status.ErrUnresponsive: "no response, so this is what the kernel's tables hold",
-		fmt.Errorf("%w: %w", status.ErrNotRunning, status.ErrNoSocket): "no kube-vmap was asked, since --status-socket is empty, so",
+		client.ErrNotRunning:   "no kube-vmap answers here, so this is what the kernel's tables hold",
+		client.ErrUnresponsive: "no response, so this is what the kernel's tables hold",
+		fmt.Errorf("%w: %w", client.ErrNotRunning, client.ErrNoSocket): "no kube-vmap was asked, since --status-socket is empty, so",
 		errors.New("broken"): "broken",
 	} {
 		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered}, "shop/web:http")
 		got := newAnswer(w)
-		got.addHints(t.Context(), func(context.Context, status.Query) (*status.Document, error) { return nil, err }, w.Packet)
-		if text := got.text(); !strings.Contains(text, want) || !strings.Contains(text, "shop/web:http (External)") {
+		addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return nil, err }, w.Packet)
+		if text := got.Text(); !strings.Contains(text, want) || !strings.Contains(text, "shop/web:http (External)") {
 			t.Errorf("%v: %s", err, text)
 		}
 	}
@@ -138,10 +140,10 @@ func TestNoProcessIsReported(t *testing.T) {
 
 func TestArrivesSumsUp(t *testing.T) {
 	for want, verdicts := range map[string][]simulate.Verdict{
-		Always:    {simulate.VerdictDelivered, simulate.VerdictNotService},
-		Sometimes: {simulate.VerdictDelivered, simulate.VerdictDropped},
-		Never:     {simulate.VerdictRefused, simulate.VerdictDropped, simulate.VerdictUnreachable},
-		Unknown:   {simulate.VerdictDelivered, simulate.VerdictUnknown},
+		answer.Always:    {simulate.VerdictDelivered, simulate.VerdictNotService},
+		answer.Sometimes: {simulate.VerdictDelivered, simulate.VerdictDropped},
+		answer.Never:     {simulate.VerdictRefused, simulate.VerdictDropped, simulate.VerdictUnreachable},
+		answer.Unknown:   {simulate.VerdictDelivered, simulate.VerdictUnknown},
 	} {
 		w := asked(model.IPv6, model.UDP, 80, simulate.Outcome{}, "")
 		w.Outcomes = nil
@@ -176,7 +178,7 @@ func TestPolicyHintIsOnlyForThePolicy(t *testing.T) {
 				d.Services[0].Ports[0].Endpoints[0].LocalSlot = nil
 				d.Services[0].Ports[0].Frontends[0].Restricted = false
 				got := newAnswer(w)
-				got.addHints(t.Context(), func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet)
+				addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet)
 				if hinted := strings.Contains(strings.Join(got.Hints, " "), "the policy is Local"); hinted != tc.want {
 					t.Errorf("%s, %s, dropped in %s because %q: hints are %q", p, f, tc.chain, tc.because, got.Hints)
 				}
@@ -217,7 +219,7 @@ func TestProblemsOfOtherAddressesAreNoHints(t *testing.T) {
 		d := document(f, model.TCP)
 		d.Services[0].Problems[0].Text = families[f].service + "0 belongs to shop/older"
 		got := newAnswer(w)
-		got.addHints(t.Context(), func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet)
+		addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet)
 		if all := strings.Join(got.Hints, " "); strings.Contains(all, "shop/older") {
 			t.Errorf("%s: hints are %q", f, got.Hints)
 		}
@@ -233,21 +235,21 @@ func TestUnexploredChoicesArePrinted(t *testing.T) {
 		arrives  string
 		text     string
 	}{
-		{simulate.Unexplored{}, []simulate.Outcome{delivered}, Always, ""},
-		{simulate.Unexplored{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{delivered}, Always, "75%, with up to 744 more endpoints, assumed to be like the others"},
-		{simulate.Unexplored{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{dropped}, Never, "75%, with up to 744 more endpoints, assumed to be like the others"},
-		{simulate.Unexplored{Probability: 0.5, OtherPrograms: true}, []simulate.Outcome{delivered, dropped}, Sometimes, "50%. Rules of other programs choose, too"},
-		{simulate.Unexplored{Probability: 0.75, OtherPrograms: true}, []simulate.Outcome{delivered}, Unknown, "75%. Rules of other programs choose, too"},
-		{simulate.Unexplored{Probability: 0.75, OtherPrograms: true, Endpoints: 7}, []simulate.Outcome{dropped}, Unknown, "75%, with up to 7 more endpoints. Rules of other programs choose, too"},
+		{simulate.Unexplored{}, []simulate.Outcome{delivered}, answer.Always, ""},
+		{simulate.Unexplored{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{delivered}, answer.Always, "75%, with up to 744 more endpoints, assumed to be like the others"},
+		{simulate.Unexplored{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{dropped}, answer.Never, "75%, with up to 744 more endpoints, assumed to be like the others"},
+		{simulate.Unexplored{Probability: 0.5, OtherPrograms: true}, []simulate.Outcome{delivered, dropped}, answer.Sometimes, "50%. Rules of other programs choose, too"},
+		{simulate.Unexplored{Probability: 0.75, OtherPrograms: true}, []simulate.Outcome{delivered}, answer.Unknown, "75%. Rules of other programs choose, too"},
+		{simulate.Unexplored{Probability: 0.75, OtherPrograms: true, Endpoints: 7}, []simulate.Outcome{dropped}, answer.Unknown, "75%, with up to 7 more endpoints. Rules of other programs choose, too"},
 	} {
 		w := asked(model.IPv6, model.SCTP, 80, simulate.Outcome{}, "shop/web:http")
 		w.Outcomes, w.Unexplored = tc.outcomes, tc.unseen
 		got := newAnswer(w)
 		var encoded strings.Builder
-		if err := got.print(&encoded, "json"); err != nil {
+		if err := got.Print(&encoded, "json"); err != nil {
 			t.Fatal(err)
 		}
-		text := got.text()
+		text := got.Text()
 		printed := strings.Contains(text, "Not explored")
 		if got.Arrives != tc.arrives || printed != (tc.text != "") || !strings.Contains(text, tc.text) {
 			t.Errorf("%+v: arrives %s, want %s\n%s", tc.unseen, got.Arrives, tc.arrives, text)
@@ -260,12 +262,12 @@ func TestUnexploredChoicesArePrinted(t *testing.T) {
 
 // TestConnectionToUnexploredEndpointIsNotStale has a connection of a large Service.
 func TestConnectionToUnexploredEndpointIsNotStale(t *testing.T) {
-	for left, want := range map[simulate.Unexplored]string{{}: Never, {Endpoints: 744, Probability: 0.744}: Always} {
+	for left, want := range map[simulate.Unexplored]string{{}: answer.Never, {Endpoints: 744, Probability: 0.744}: answer.Always} {
 		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")
 		w.Flow = &simulate.Flow{Client: netip.MustParseAddrPort("10.244.1.7:4000"), Requested: w.Packet.To, Endpoint: netip.MustParseAddrPort("10.244.9.9:8080")}
 		w.IfNew, w.IfNewUnexplored = []simulate.Outcome{{Verdict: simulate.VerdictDelivered, Probability: 1 - left.Probability}}, left
 		got := newAnswer(w)
-		if got.Arrives != want || (got.OtherwiseUnseen != nil) != (want == Always) {
+		if got.Arrives != want || (got.OtherwiseUnseen != nil) != (want == answer.Always) {
 			t.Errorf("not looked at %+v: arrives %s, want %s", left, got.Arrives, want)
 		}
 	}

@@ -2,25 +2,23 @@ package explain
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 
-	"sigs.k8s.io/yaml"
-
+	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/nft/kernel/simulator"
 	"kube-vmap/nft/simulate"
 )
 
 // Run explains the packet and prints the answer, which it returns for the exit code.
-func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*Answer, error) {
+func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*answer.Answer, error) {
 	p, err := o.Packet()
 	if err != nil {
 		return nil, err
 	}
-	if o.Output != "" && !slices.Contains(outputs, o.Output) {
+	if o.Output != "" && !slices.Contains(answer.Outputs, o.Output) {
 		return nil, fmt.Errorf("--output: %q is not text, json or yaml", o.Output)
 	}
 	result, err := simulatePacket(ctx, p, o.Interface)
@@ -28,8 +26,8 @@ func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*Answer, er
 		return nil, err
 	}
 	a := newAnswer(result)
-	a.locate(result, a.addHints(ctx, ask, p))
-	return a, a.print(stdout, o.Output)
+	locate(a, result, addHints(ctx, a, ask, p))
+	return a, a.Print(stdout, o.Output)
 }
 
 // simulatePacket simulates the packet with the kernel's rules.
@@ -48,26 +46,4 @@ func simulatePacket(ctx context.Context, p simulate.Packet, in string) (result s
 		return result, fmt.Errorf("%w; give the interface on which the packet arrives with --in-interface", err)
 	}
 	return result, err
-}
-
-// outputs are the values of --output.
-var outputs = []string{"text", "json", "yaml"}
-
-// print prints the answer in an output format; empty is text.
-func (a *Answer) print(w io.Writer, output string) (err error) {
-	text := []byte(a.text())
-	switch output {
-	case "json":
-		text, err = json.MarshalIndent(a, "", "  ")
-		text = append(text, '\n')
-	case "yaml":
-		text, err = yaml.Marshal(a)
-	}
-	if err != nil {
-		return fmt.Errorf("encode the answer: %w", err)
-	}
-	if _, err := w.Write(text); err != nil {
-		return fmt.Errorf("print the answer: %w", err)
-	}
-	return nil
 }

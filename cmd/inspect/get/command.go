@@ -5,15 +5,14 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"kube-vmap/cmd/inspect/status"
+	"github.com/spf13/pflag"
 )
 
-// NewCommand returns kube-vmap get.
-func NewCommand() *cobra.Command {
+// NewCommand returns kube-vmap get. addSource adds the flags that choose a source, and
+// returns it.
+func NewCommand(addSource func(*pflag.FlagSet) Source) *cobra.Command {
 	var o Options
-	var socket string
-	var fromKernel bool
+	var source Source
 	cmd := &cobra.Command{
 		Use:   "get services|endpoints|frontends [NAME...]",
 		Short: "Show what is programmed for Services, like kubectl get",
@@ -60,10 +59,6 @@ Fields for --field-selector:
 		ValidArgsFunction: complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Args = args
-			source := FromProxy(socket)
-			if fromKernel {
-				source = FromKernel
-			}
 			return Run(cmd.Context(), o, source, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -74,8 +69,7 @@ Fields for --field-selector:
 	f.BoolVar(&o.NoHeaders, "no-headers", false, "do not print column headers")
 	f.StringVar(&o.FieldSelector, "field-selector", "", "`selector` of fields: metadata.name=web,spec.kind!=NodePort")
 	f.StringVarP(&o.Labels, "selector", "l", "", "not supported: the proxy does not keep `labels`")
-	f.BoolVar(&fromKernel, "kernel", false, "read the kernel's tables, even if kube-vmap runs")
-	status.AddSocketFlag(f, &socket)
+	source = addSource(f)
 	// The only error is that the flag does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs[1:], cobra.ShellCompDirectiveNoFileComp))
 	return cmd

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"kube-vmap/sync"
+	"kube-vmap/model"
 )
 
 // External is the kind of a frontend in a document from the kernel, which does not
@@ -59,8 +59,8 @@ const (
 
 // reasonStates are the states for reasons of problems, the worst first.
 var reasonStates = []struct{ reason, state string }{
-	{sync.ReasonRefused, StateRefused},
-	{sync.ReasonConflict, StateConflict},
+	{model.ProblemRefused, StateRefused},
+	{model.ProblemConflict, StateConflict},
 }
 
 // StateOf returns the state of a Service of the document, as far as its source knows it.
@@ -80,7 +80,7 @@ func (s *Service) State() string {
 			return r.state
 		}
 	}
-	if slices.ContainsFunc(s.Problems, func(p Problem) bool { return p.Reason != ReasonNoPort && p.Reason != sync.ReasonOpen }) {
+	if slices.ContainsFunc(s.Problems, func(p Problem) bool { return p.Reason != ReasonNoPort && p.Reason != model.ProblemOpen }) {
 		return StateUnusable
 	}
 	verdicts := map[string]bool{}
@@ -99,7 +99,7 @@ func (s *Service) State() string {
 		return StateNoEndpoints
 	case verdicts[VerdictDrop]:
 		return StateNotLocal
-	case s.has(sync.ReasonOpen):
+	case s.has(model.ProblemOpen):
 		return StateOpen
 	}
 	return StateOK
@@ -164,8 +164,8 @@ func (e *Endpoint) share(local bool) int {
 	return e.Share
 }
 
-// addrPort returns the endpoint's address and port.
-func (e *Endpoint) addrPort() netip.AddrPort {
+// AddrPort returns the endpoint's address and port.
+func (e *Endpoint) AddrPort() netip.AddrPort {
 	a, _ := netip.ParseAddr(e.Address) // the text of a netip.Addr
 	return netip.AddrPortFrom(a, e.Port)
 }

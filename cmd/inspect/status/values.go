@@ -1,10 +1,6 @@
 package status
 
-import (
-	"slices"
-
-	"kube-vmap/model"
-)
+import "kube-vmap/model"
 
 // States returns all states of Services.
 func States() []string {
@@ -29,11 +25,17 @@ func Kinds() (out []string) {
 	return append(out, External)
 }
 
-// Policies returns all traffic policies.
-func Policies() []string { return slices.Clone(policies[:]) }
+// Policies returns all traffic policies, by [model.TrafficPolicy].
+func Policies() []string {
+	return []string{model.PolicyCluster: "Cluster", model.PolicyLocal: "Local"}
+}
 
-// Verdicts returns all verdicts of frontends.
-func Verdicts() []string { return slices.Clone(verdicts[:]) }
+// Verdicts returns all verdicts of frontends, by [model.Verdict].
+func Verdicts() []string {
+	return []string{model.VerdictBalance: VerdictBalance, model.VerdictReject: VerdictReject, model.VerdictDrop: VerdictDrop}
+}
 
-// Masquerades returns all values of [Frontend.Masquerade].
-func Masquerades() []string { return slices.Clone(masquerades[:]) }
+// Masquerades returns all values of [Frontend.Masquerade], by [model.Masquerade].
+func Masquerades() []string {
+	return []string{model.MasqueradeNever: "never", model.MasqueradeOffPod: "off-pod", model.MasqueradeAlways: "always"}
+}

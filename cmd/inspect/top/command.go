@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/client"
 )
 
 // commandFlags are the flags of kube-vmap top.
@@ -55,7 +56,7 @@ func (f *commandFlags) add(cmd *cobra.Command) {
 	flags.StringVarP(&f.config.Namespace, "namespace", "n", "", "show Services of this `namespace` only")
 	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "show Services of all namespaces; the default")
 	flags.StringVar(&f.config.Sort, "sort", "rate", "initial sort `column`: "+strings.Join(sorts(), ", "))
-	status.AddSocketFlag(flags, &f.socket)
+	client.AddSocketFlag(flags, &f.socket)
 	flags.BoolVar(&f.once, "once", false, "print one block of lines for one interval, and exit")
 	flags.BoolVar(&f.plain, "plain", false, "print lines even on a terminal")
 	flags.IntVar(&f.config.Count, "count", 0, "`number` of blocks of lines to print before exiting; 0 for no limit")
@@ -73,7 +74,7 @@ func (f *commandFlags) run(ctx context.Context) error {
 	}
 	c.Screen = !f.once && !f.plain && !f.counts && isTerminal(c.Out)
 	c.Source = func(ctx context.Context, q status.Query) (*status.Document, error) {
-		return status.Get(ctx, f.socket, q)
+		return client.Get(ctx, f.socket, q)
 	}
 	return Run(ctx, c)
 }

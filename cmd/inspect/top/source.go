@@ -7,7 +7,7 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// Source returns the status document for a query; [status.Get] with a socket is one.
+// Source returns the status document for a query; [client.Get] with a socket is one.
 type Source func(ctx context.Context, q status.Query) (*status.Document, error)
 
 // poll is a [Source] with a timeout.

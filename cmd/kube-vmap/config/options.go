@@ -3,7 +3,7 @@ package config
 import (
 	"time"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/client"
 )
 
 // Options are the settings that have no field in the configuration file. A flag sets
@@ -55,7 +55,7 @@ const (
 // defaultOptions returns the options without any flag.
 func defaultOptions() Options {
 	return Options{
-		ProtectTables: true, CountConnections: true, StatusSocket: status.DefaultSocket,
+		ProtectTables: true, CountConnections: true, StatusSocket: client.DefaultSocket,
 		Probation: 10 * time.Minute, KubeProxyMarker: MarkerAuto,
 	}
 }

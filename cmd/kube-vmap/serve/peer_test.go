@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/status/asuser"
+	"kube-vmap/cmd/inspect/status/client"
+	"kube-vmap/cmd/inspect/status/client/asuser"
 )
 
 // dialAs connects to a socket as another user.
@@ -36,7 +37,7 @@ func TestOtherUsersDoNotUseRootsConnections(t *testing.T) {
 	for i := range others {
 		others[i] = dialAs(t, 65534, socket)
 	}
-	if _, err := status.Get(t.Context(), socket, status.Query{}); err != nil { // after all of them
+	if _, err := client.Get(t.Context(), socket, status.Query{}); err != nil { // after all of them
 		t.Errorf("beside them, root is answered: %v", err)
 	}
 	_ = root.SetDeadline(time.Now().Add(100 * time.Millisecond))

@@ -9,13 +9,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/client"
 )
 
 // StatusConfig is what the status server serves.
 type StatusConfig struct {
 	// Socket is the Unix socket, as package net names it; empty serves nothing.
 	Socket string
-	Answer status.Answer
+	Answer status.Source
 	// Texts are served at their paths, one at a time.
 	Texts   map[string]Text
 	Metrics prometheus.Gatherer
@@ -30,15 +31,15 @@ const maxStatus = 32
 // is only a warning, since no traffic depends on it.
 func NewStatus(c StatusConfig) *Server {
 	mux := http.NewServeMux()
-	mux.Handle("GET "+status.Path, StatusJSON(c.Answer))
+	mux.Handle("GET "+client.Path, StatusJSON(c.Answer))
 	turn := make(chan struct{}, 1)
 	for path, text := range c.Texts {
 		mux.HandleFunc("GET "+path, text.serve(turn))
 	}
-	mux.Handle("GET "+status.PathMetrics, promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
+	mux.Handle("GET "+client.PathMetrics, promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 	return New(Config{
 		Name: "status", Address: c.Socket, Network: "unix", Minor: true, MaxConnections: maxStatus,
-		Handler: noStore(rootOnly(status.AckRequests(mux))), Log: c.Log,
+		Handler: noStore(rootOnly(client.AckRequests(mux))), Log: c.Log,
 	})
 }
 
@@ -47,7 +48,7 @@ func NewStatus(c StatusConfig) *Server {
 const writeTimeout = 30 * time.Second
 
 // StatusJSON serves status documents.
-func StatusJSON(answer status.Answer) http.Handler {
+func StatusJSON(answer status.Source) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		doc, err := answer(r.Context(), status.ParseQuery(r.URL.Query()))
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // fails only without a connection

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/client"
 )
 
 // TestSlowAnswerIsSent has a server with a shorter timeout than the answer takes.
 func TestSlowAnswerIsSent(t *testing.T) {
 	const limit = 50 * time.Millisecond
-	s := httptest.NewUnstartedServer(status.AckRequests(StatusJSON(func(context.Context, status.Query) (*status.Document, error) {
+	s := httptest.NewUnstartedServer(client.AckRequests(StatusJSON(func(context.Context, status.Query) (*status.Document, error) {
 		<-time.After(2 * limit)
 		return &status.Document{Node: "busy"}, nil
 	})))

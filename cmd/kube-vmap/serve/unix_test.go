@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/client"
 )
 
 // open listens on a path until the test's end.
@@ -104,7 +105,7 @@ func TestOtherFilesAreNotReplaced(t *testing.T) {
 }
 
 // serveStatus runs a status server until the test's end.
-func serveStatus(t *testing.T, socket string, answer status.Answer) *journal {
+func serveStatus(t *testing.T, socket string, answer status.Source) *journal {
 	t.Helper()
 	log, text := logged()
 	more := func(_ context.Context, w io.Writer) error { _, err := io.WriteString(w, "more"); return err }
@@ -133,20 +134,20 @@ func TestSocketNamesAndPathsAreServed(t *testing.T) {
 	for _, socket := range []string{fmt.Sprintf("@kube-vmap-test-%d", os.Getpid()), filepath.Join(t.TempDir(), "s")} {
 		serveStatus(t, socket, answer)
 		for _, q := range []status.Query{{}, {Namespace: "a b&c", Name: "web"}, {Brief: true}} {
-			d, err := status.Get(t.Context(), socket, q)
+			d, err := client.Get(t.Context(), socket, q)
 			if err != nil || d.Node != fmt.Sprint(q) {
 				t.Errorf("%s %+v: got %+v, %v", socket, q, d, err)
 			}
 		}
-		if _, err := status.Get(t.Context(), socket, status.Query{Name: "bad"}); err == nil || !strings.Contains(err.Error(), "not now") {
+		if _, err := client.Get(t.Context(), socket, status.Query{Name: "bad"}); err == nil || !strings.Contains(err.Error(), "not now") {
 			t.Errorf("an answer that fails: %v", err)
 		}
-		more, err := status.Ask(t.Context(), socket, "/more")
+		more, err := client.Ask(t.Context(), socket, "/more")
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = more.Close()
-		if _, err := status.Ask(t.Context(), socket, "/other"); err == nil || !strings.Contains(err.Error(), "not served") {
+		if _, err := client.Ask(t.Context(), socket, "/other"); err == nil || !strings.Contains(err.Error(), "not served") {
 			t.Errorf("what there is not: %v", err)
 		}
 	}

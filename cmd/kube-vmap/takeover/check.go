@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"kube-vmap/model"
 	"kube-vmap/sync"
 )
 
@@ -123,7 +124,7 @@ func (t *Takeover) whyFailing(ctx context.Context, p Proxy, v view) string {
 func tooManyRefused(v sync.Snapshot) string {
 	refused, namespaces, ports := 0, map[string]bool{}, 0
 	for _, p := range v.Problems {
-		if p.Reason == sync.ReasonRefused {
+		if p.Reason == model.ProblemRefused {
 			refused++
 			namespaces[p.Namespace] = true
 		}

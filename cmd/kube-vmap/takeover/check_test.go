@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kube-vmap/model"
 	"kube-vmap/sync"
 )
 
@@ -74,7 +75,7 @@ func TestProbationFailsOnThreeBadChecksInARow(t *testing.T) {
 			for _, ns := range namespaces {
 				for range 2 {
 					f.snapshot.Problems = append(f.snapshot.Problems, sync.Problem{
-						Object: sync.Object{Kind: "Service", Namespace: ns}, Reason: sync.ReasonRefused,
+						Object: sync.Object{Kind: "Service", Namespace: ns}, Reason: model.ProblemRefused,
 					})
 				}
 			}

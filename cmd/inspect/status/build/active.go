@@ -1,4 +1,4 @@
-package status
+package build
 
 import (
 	"net/netip"

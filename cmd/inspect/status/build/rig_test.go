@@ -1,4 +1,4 @@
-package status_test
+package build_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/build"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
@@ -66,7 +67,7 @@ func both(t *testing.T, events []sync.Event) (daemon, kernel *status.Document) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return status.FromSnapshot(&v, status.Query{}, then), status.FromTables(tables, status.Query{}, then)
+	return build.FromSnapshot(&v, status.Query{}, then), build.FromTables(tables, status.Query{}, then)
 }
 
 func newKernel() sync.Kernel { return kerneltest.New() }

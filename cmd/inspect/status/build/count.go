@@ -1,21 +1,22 @@
-package status
+package build
 
 import (
 	"net/netip"
 	"strings"
 
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
 
-// Count adds total and active connections to the document.
-func (d *Document) Count(total, active []nft.ConnectionCount) {
+// Count adds total and active connections to a document.
+func Count(d *status.Document, total, active []nft.ConnectionCount) {
 	c := newConnectionIndex(d)
 	for i := range total {
-		c.add(&total[i], func(t *Traffic, n uint64) { t.Connections += n })
+		c.add(&total[i], func(t *status.Traffic, n uint64) { t.Connections += n })
 	}
 	for i := range active {
-		c.add(&active[i], func(t *Traffic, n uint64) { t.Active += int(n) })
+		c.add(&active[i], func(t *status.Traffic, n uint64) { t.Active += int(n) })
 	}
 }
 
@@ -23,19 +24,19 @@ func (d *Document) Count(total, active []nft.ConnectionCount) {
 type connectionIndex struct {
 	frontends map[model.Match]frontendRef
 	nodeAddrs map[netip.Addr]struct{}
-	endpoints map[*Port]map[netip.AddrPort]*Endpoint // built on first use
+	endpoints map[*status.Port]map[netip.AddrPort]*status.Endpoint // built on first use
 }
 
 // frontendRef is a frontend and its port.
 type frontendRef struct {
-	port     *Port
-	frontend *Frontend
+	port     *status.Port
+	frontend *status.Frontend
 }
 
-func newConnectionIndex(d *Document) *connectionIndex {
+func newConnectionIndex(d *status.Document) *connectionIndex {
 	c := &connectionIndex{
 		frontends: map[model.Match]frontendRef{}, nodeAddrs: make(map[netip.Addr]struct{}, len(d.NodeAddresses)),
-		endpoints: map[*Port]map[netip.AddrPort]*Endpoint{},
+		endpoints: map[*status.Port]map[netip.AddrPort]*status.Endpoint{},
 	}
 	for _, text := range d.NodeAddresses {
 		if addr, err := netip.ParseAddr(text); err == nil {
@@ -46,7 +47,7 @@ func newConnectionIndex(d *Document) *connectionIndex {
 		for k := range d.Services[i].Ports {
 			p := &d.Services[i].Ports[k]
 			for n := range p.Frontends {
-				c.frontends[p.match(&p.Frontends[n])] = frontendRef{p, &p.Frontends[n]}
+				c.frontends[match(p, &p.Frontends[n])] = frontendRef{p, &p.Frontends[n]}
 			}
 		}
 	}
@@ -54,7 +55,7 @@ func newConnectionIndex(d *Document) *connectionIndex {
 }
 
 // match returns what a packet to a frontend of the port carries.
-func (p *Port) match(f *Frontend) model.Match {
+func match(p *status.Port, f *status.Frontend) model.Match {
 	m := model.Match{Port: f.Port}
 	for _, family := range model.Families {
 		if family.String() == p.Family {
@@ -73,7 +74,7 @@ func (p *Port) match(f *Frontend) model.Match {
 // add counts a connection for its frontend or, at an address of the node, for the node
 // port. A document may contain only some Services, so other addresses with that port
 // belong to other Services, or to other programs.
-func (c *connectionIndex) add(n *nft.ConnectionCount, to func(*Traffic, uint64)) {
+func (c *connectionIndex) add(n *nft.ConnectionCount, to func(*status.Traffic, uint64)) {
 	at, found := c.frontends[n.Destination]
 	if _, ours := c.nodeAddrs[n.Destination.Addr]; !found && ours {
 		port := n.Destination
@@ -91,14 +92,14 @@ func (c *connectionIndex) add(n *nft.ConnectionCount, to func(*Traffic, uint64))
 }
 
 // endpoint returns the endpoint of a port at an address, or nil.
-func (c *connectionIndex) endpoint(p *Port, at netip.AddrPort) *Endpoint {
+func (c *connectionIndex) endpoint(p *status.Port, at netip.AddrPort) *status.Endpoint {
 	all := c.endpoints[p]
 	if all == nil {
-		all = make(map[netip.AddrPort]*Endpoint, len(p.Endpoints))
+		all = make(map[netip.AddrPort]*status.Endpoint, len(p.Endpoints))
 		for i := range p.Endpoints {
 			e := &p.Endpoints[i]
-			if known := all[e.addrPort()]; known == nil || !known.Used() {
-				all[e.addrPort()] = e
+			if known := all[e.AddrPort()]; known == nil || !known.Used() {
+				all[e.AddrPort()] = e
 			}
 		}
 		c.endpoints[p] = all

@@ -1,4 +1,4 @@
-package status_test
+package build_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/build"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/conntrack"
@@ -51,7 +52,7 @@ func counted(f model.Family, p model.Protocol, at netip.Addr, port uint16, endpo
 // ClusterIPs and node ports, including deleted endpoints and addresses of no Service.
 func TestConnectionsCountForFrontendAndEndpoint(t *testing.T) {
 	v := loop(t, config, newKernel(), web())
-	d := status.FromSnapshot(&v, status.Query{}, then)
+	d := build.FromSnapshot(&v, status.Query{}, then)
 	d.NodeAddresses = nodeAddresses()
 	var so, active []nft.ConnectionCount
 	for _, f := range model.Families {
@@ -65,7 +66,7 @@ func TestConnectionsCountForFrontendAndEndpoint(t *testing.T) {
 			active = append(active, counted(f, p, cluster, 80, 1, 3), counted(f, p, node, port, 0, 5))
 		}
 	}
-	d.Count(so, active)
+	build.Count(d, so, active)
 	if n := len(d.Services[0].Ports); n != 6 {
 		t.Fatalf("there are %d ports", n)
 	}
@@ -89,7 +90,7 @@ func nodeAddresses() (out []string) {
 // node port at addresses of others.
 func TestNodePortNumberAtOtherAddressesIsNotCounted(t *testing.T) {
 	v := loop(t, config, newKernel(), web())
-	d := status.FromSnapshot(&v, status.Query{Name: "web"}, then)
+	d := build.FromSnapshot(&v, status.Query{Name: "web"}, then)
 	d.NodeAddresses = nodeAddresses()
 	var all []nft.ConnectionCount
 	for _, f := range model.Families {
@@ -102,7 +103,7 @@ func TestNodePortNumberAtOtherAddressesIsNotCounted(t *testing.T) {
 				counted(f, p, address(f, 1, 1), port, 0, 1))
 		}
 	}
-	d.Count(all, all)
+	build.Count(d, all, all)
 	for _, p := range d.Services[0].Ports {
 		got := fmt.Sprint(p.Traffic, p.Frontends[0].Traffic, p.Frontends[1].Traffic, p.Endpoints[0].Traffic, p.Endpoints[1].Traffic)
 		if want := "{1 1} {0 0} {1 1} {1 1} {0 0}"; got != want {
@@ -137,7 +138,7 @@ func TestTrackedConnectionsAreReadOncePerSecond(t *testing.T) {
 			{Protocol: model.TCP, Original: to, Reply: from},
 			{Protocol: model.UDP, Original: to, Reply: to}, // not translated
 		}}
-		ask := status.ActiveCounts(k)
+		ask := build.ActiveCounts(k)
 		for range 3 {
 			for range 4 {
 				got, err := ask()
@@ -158,12 +159,12 @@ func TestTrackedConnectionsAreReadOncePerSecond(t *testing.T) {
 func TestReadErrorIsAProblem(t *testing.T) {
 	v := loop(t, config, newKernel(), web())
 	failure := errors.New("no such thing")
-	answer := status.New(status.Config{
+	answer := build.New(build.Config{
 		Snapshot: func(context.Context) (sync.Snapshot, error) { return v, nil },
 		Version:  "v1",
-		Counts: status.Counts{
-			Total:  func() (status.Sample, error) { return status.Sample{At: then}, nil },
-			Active: status.ActiveCounts(&tracking{err: failure}),
+		Counts: build.Counts{
+			Total:  func() (build.Sample, error) { return build.Sample{At: then}, nil },
+			Active: build.ActiveCounts(&tracking{err: failure}),
 		},
 	})
 	d, err := answer(t.Context(), status.Query{Name: "web"})
@@ -190,7 +191,7 @@ func (s *slow) Connections(f model.Family) ([]nft.ConnectionCount, error) {
 func TestCountedAtIsWhenConnectionsWereRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		counts := status.Counts{Total: status.TotalCounts(&slow{takes: 50 * time.Millisecond}), Active: status.ActiveCounts(&tracking{})}
+		counts := build.Counts{Total: build.TotalCounts(&slow{takes: 50 * time.Millisecond}), Active: build.ActiveCounts(&tracking{})}
 		for _, step := range []struct{ asked, read time.Duration }{
 			{0, 0},
 			{500 * time.Millisecond, 0},
@@ -220,7 +221,7 @@ func TestSampleIsReusedNineTimesAsLongAsItsRead(t *testing.T) {
 		t.Run(tt.takes.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rules := &slow{takes: tt.takes}
-				ask := status.TotalCounts(rules)
+				ask := build.TotalCounts(rules)
 				for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 					if _, err := ask(); err != nil {
 						t.Fatal(err)
@@ -238,12 +239,12 @@ func TestSampleIsReusedNineTimesAsLongAsItsRead(t *testing.T) {
 func TestCountedAtWithoutCountersIsWhenActiveWasRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		active := status.ActiveCounts(&tracking{})
+		active := build.ActiveCounts(&tracking{})
 		_, _ = active()
 		<-time.After(300 * time.Millisecond) // no real time: see package synctest
 		d, none := &status.Document{}, &status.Document{}
-		status.Counts{Active: active}.AddTo(d)
-		status.Counts{}.AddTo(none)
+		build.Counts{Active: active}.AddTo(d)
+		build.Counts{}.AddTo(none)
 		if !d.CountedAt.Equal(start) || d.Counted || !none.CountedAt.IsZero() {
 			t.Errorf("read %s after the first time, %v; nothing is read at %s", d.CountedAt.Sub(start), d.Counted, none.CountedAt)
 		}
@@ -253,7 +254,7 @@ func TestCountedAtWithoutCountersIsWhenActiveWasRead(t *testing.T) {
 func TestConcurrentAnswersAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int32
-		answer := status.New(status.Config{Snapshot: func(ctx context.Context) (sync.Snapshot, error) {
+		answer := build.New(build.Config{Snapshot: func(ctx context.Context) (sync.Snapshot, error) {
 			looks.Add(1)
 			<-ctx.Done()
 			return sync.Snapshot{}, ctx.Err()

@@ -1,4 +1,4 @@
-package status_test
+package build_test
 
 import (
 	"net/netip"

@@ -1,4 +1,4 @@
-package status_test
+package build_test
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/build"
 	"kube-vmap/cmd/inspect/status/statustest"
 	"kube-vmap/model"
 	"kube-vmap/sync"
@@ -50,7 +51,7 @@ func golden(t *testing.T, name string, d *status.Document) {
 
 // TestDocumentGolden compares with readable documents.
 func TestDocumentGolden(t *testing.T) {
-	events, problems := manifests.Load("../../../sync/manifests/testdata/cluster", "worker-1")
+	events, problems := manifests.Load("../../../../sync/manifests/testdata/cluster", "worker-1")
 	if len(problems) > 0 {
 		t.Log(problems) // some files of the folder are not manifests
 	}
@@ -61,7 +62,7 @@ func TestDocumentGolden(t *testing.T) {
 
 func TestWriteEqualsMarshal(t *testing.T) {
 	v := loop(t, config, newKernel(), randomEvents(rand.New(rand.NewPCG(1, 1))))
-	d := status.FromSnapshot(&v, status.Query{}, then)
+	d := build.FromSnapshot(&v, status.Query{}, then)
 	for _, d := range []*status.Document{
 		d, {Services: []status.Service{}}, {Services: d.Services[:1], Node: `"services":[]`, Problems: []status.Problem{{Text: `"services":[]`}}},
 	} {
@@ -186,7 +187,7 @@ func address(f model.Family, net byte, n int) netip.Addr {
 
 func TestQuerySelectsServices(t *testing.T) {
 	v := loop(t, config, newKernel(), randomEvents(rand.New(rand.NewPCG(1, 1))))
-	whole := status.FromSnapshot(&v, status.Query{}, then)
+	whole := build.FromSnapshot(&v, status.Query{}, then)
 	for _, tc := range []struct {
 		query status.Query
 		want  int
@@ -198,7 +199,7 @@ func TestQuerySelectsServices(t *testing.T) {
 		{status.Query{Namespace: "shop", Name: "web-3"}, 1},
 		{status.Query{Namespace: "other", Name: "web-3"}, 0},
 	} {
-		got := status.FromSnapshot(&v, tc.query, then)
+		got := build.FromSnapshot(&v, tc.query, then)
 		if len(got.Services) != tc.want {
 			t.Errorf("%+v: %d Services, want %d", tc.query, len(got.Services), tc.want)
 		}
@@ -209,7 +210,7 @@ func TestQuerySelectsServices(t *testing.T) {
 			}
 		}
 	}
-	for i, s := range status.FromSnapshot(&v, status.Query{Brief: true}, then).Services {
+	for i, s := range build.FromSnapshot(&v, status.Query{Brief: true}, then).Services {
 		if want := whole.Services[i].EndpointCount(); s.Addresses == nil || s.EndpointCount() != want {
 			t.Errorf("in brief, %s has %+v, want %+v", s.Name, s.Addresses, want)
 		}

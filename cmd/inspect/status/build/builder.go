@@ -1,4 +1,4 @@
-package status
+package build
 
 import (
 	"cmp"
@@ -7,15 +7,16 @@ import (
 	"slices"
 	"time"
 
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/sync"
 )
 
 // FromSnapshot returns the document of what the loop knows, without connections; see
-// [Document.Count].
-func FromSnapshot(v *sync.Snapshot, q Query, now time.Time) *Document {
-	b := newBuilder(q, FromDaemon, now)
+// [status.Document.Count].
+func FromSnapshot(v *sync.Snapshot, q status.Query, now time.Time) *status.Document {
+	b := newBuilder(q, status.FromDaemon, now)
 	b.snapshot = v
 	b.doc.Node, b.doc.Ready = v.Node.Name, v.Ready
 	b.nodeAddrs(v.NodeAddrs)
@@ -26,7 +27,7 @@ func FromSnapshot(v *sync.Snapshot, q Query, now time.Time) *Document {
 	}
 	b.addFrontends(v.Installed)
 	for i := range v.Services {
-		if name := v.Services[i].Name; q.wants(name) {
+		if name := v.Services[i].Name; q.Matches(name) {
 			b.service(name).known = &v.Services[i]
 		}
 	}
@@ -35,23 +36,18 @@ func FromSnapshot(v *sync.Snapshot, q Query, now time.Time) *Document {
 }
 
 // FromTables returns the document of what the kernel holds.
-func FromTables(t nft.Tables, q Query, now time.Time) *Document {
-	b := newBuilder(q, FromKernel, now)
+func FromTables(t nft.Tables, q status.Query, now time.Time) *status.Document {
+	b := newBuilder(q, status.FromKernel, now)
 	b.nodeAddrs(t.NodeAddrs())
 	b.addFrontends(t.Installed())
 	return b.document()
 }
 
-// wants reports whether the query asks for the Service.
-func (q Query) wants(n model.ServiceName) bool {
-	return (q.Namespace == "" || q.Namespace == n.Namespace) && (q.Name == "" || q.Name == n.Name)
-}
-
 // builder builds a document. Frontends are assigned to their Services, and everything
 // else is done Service by Service.
 type builder struct {
-	query    Query
-	doc      *Document
+	query    status.Query
+	doc      *status.Document
 	snapshot *sync.Snapshot // nil if only the kernel is known
 	services map[model.ServiceName]*serviceBuilder
 	seen     map[netip.Addr]struct{} // reused for each Service
@@ -61,12 +57,12 @@ type builder struct {
 type serviceBuilder struct {
 	known     *model.ServiceSnapshot // nil if its objects are not known
 	installed []nft.InstalledFrontend
-	problems  []Problem
-	contested []Problem
+	problems  []status.Problem
+	contested []status.Problem
 }
 
-func newBuilder(q Query, source string, now time.Time) *builder {
-	doc := &Document{Source: source, Time: now, Services: []Service{}}
+func newBuilder(q status.Query, source string, now time.Time) *builder {
+	doc := &status.Document{Source: source, Time: now, Services: []status.Service{}}
 	return &builder{query: q, doc: doc, services: map[model.ServiceName]*serviceBuilder{}, seen: map[netip.Addr]struct{}{}}
 }
 
@@ -89,7 +85,7 @@ func (b *builder) service(name model.ServiceName) *serviceBuilder {
 // addFrontends assigns frontends to their Services.
 func (b *builder) addFrontends(all []nft.InstalledFrontend) {
 	for _, s := range all {
-		if name := s.Service.ServiceName; b.query.wants(name) {
+		if name := s.Service.ServiceName; b.query.Matches(name) {
 			f := b.service(name)
 			f.installed = append(f.installed, s)
 		}
@@ -97,9 +93,9 @@ func (b *builder) addFrontends(all []nft.InstalledFrontend) {
 }
 
 // document builds the document.
-func (b *builder) document() *Document {
+func (b *builder) document() *status.Document {
 	names := slices.SortedFunc(maps.Keys(b.services), model.ServiceName.Compare)
-	b.doc.Services = make([]Service, len(names))
+	b.doc.Services = make([]status.Service, len(names))
 	for i, name := range names {
 		b.doc.Services[i] = b.build(name, b.services[name])
 	}
@@ -118,7 +114,7 @@ func (k portKey) compare(o portKey) int {
 }
 
 // build builds the part of a Service.
-func (b *builder) build(name model.ServiceName, f *serviceBuilder) Service {
+func (b *builder) build(name model.ServiceName, f *serviceBuilder) status.Service {
 	at := map[portKey][]nft.InstalledFrontend{}
 	if f.known != nil {
 		for _, addr := range f.known.ClusterIPs {
@@ -132,7 +128,7 @@ func (b *builder) build(name model.ServiceName, f *serviceBuilder) Service {
 		at[key] = append(at[key], s)
 	}
 	keys := slices.SortedFunc(maps.Keys(at), portKey.compare)
-	out := Service{Namespace: name.Namespace, Name: name.Name, Ports: make([]Port, len(keys))}
+	out := status.Service{Namespace: name.Namespace, Name: name.Name, Ports: make([]status.Port, len(keys))}
 	for i, key := range keys {
 		p := portBuilder{builder: b, serviceBuilder: f, key: key, installed: at[key]}
 		out.Ports[i] = p.port()
@@ -145,8 +141,8 @@ func (b *builder) build(name model.ServiceName, f *serviceBuilder) Service {
 }
 
 // addresses counts the endpoints of the ports' families. To explain each is expensive.
-func (b *builder) addresses(f *serviceBuilder, ports []portKey) *Addresses {
-	out := &Addresses{}
+func (b *builder) addresses(f *serviceBuilder, ports []portKey) *status.Addresses {
+	out := &status.Addresses{}
 	clear(b.seen)
 	for i := range f.installed {
 		if s := &f.installed[i]; s.OwnsPool() {

@@ -1,15 +1,13 @@
-package explain
+package answer
 
 import (
 	"fmt"
 	"strings"
 	"time"
-
-	"kube-vmap/nft/simulate"
 )
 
-// text returns the answer for people.
-func (a *Answer) text() string {
+// Text returns the answer for people.
+func (a *Answer) Text() string {
 	var b strings.Builder
 	a.head(&b)
 	a.steps(&b)
@@ -81,7 +79,7 @@ func (a *Answer) steps(b *strings.Builder) {
 }
 
 // chainText returns the chain, with its table unless that is ours.
-func chainText(s simulate.Step) string {
+func chainText(s Step) string {
 	if strings.HasSuffix(s.Table, " kube-vmap") || s.Table == "" {
 		return s.Chain
 	}
@@ -159,10 +157,10 @@ func endpointLine(e Endpoint) string {
 
 // sentence returns an outcome as a sentence; more are further endpoints.
 func sentence(o Outcome, more int) string {
-	switch o.verdict {
-	case simulate.VerdictDelivered:
+	switch o.Verdict {
+	case VerdictDelivered:
 		return "goes to " + count(len(o.Endpoints)+more) + "; " + masqueradeText(o)
-	case simulate.VerdictNotService:
+	case VerdictNotService:
 		if o.How != "" {
 			return "is not translated: " + o.How
 		}
@@ -170,11 +168,11 @@ func sentence(o Outcome, more int) string {
 			return "is not translated, and stays on this node: the rules do not show whether a program listens there"
 		}
 		return "is not translated, and goes on to its destination"
-	case simulate.VerdictRefused:
+	case VerdictRefused:
 		return "refused with " + o.How + byText(o)
-	case simulate.VerdictDropped:
+	case VerdictDropped:
 		return "dropped" + byText(o)
-	case simulate.VerdictUnreachable:
+	case VerdictUnreachable:
 		return "does not arrive: " + o.How
 	}
 	return o.How
@@ -212,7 +210,7 @@ func byText(o Outcome) string {
 }
 
 // listCommand returns the command that lists a chain of another program.
-func listCommand(by *simulate.RuleRef) string {
+func listCommand(by *RuleRef) string {
 	return fmt.Sprintf("\n    to list it: nft -a list chain %s %s", by.Table, by.Chain)
 }
 

@@ -1,4 +1,4 @@
-package status
+package client
 
 import (
 	"errors"
@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kube-vmap/cmd/inspect/status"
 )
 
 // TestEachPartOfAnAnswerHasItsOwnTimeout has an answer that takes longer than any timeout,
@@ -60,7 +62,7 @@ func TestStoppedProcessIsReported(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		_, err = Client{Socket: socket, AckTimeout: 50 * time.Millisecond}.Get(t.Context(), Query{})
+		_, err = Client{Socket: socket, AckTimeout: 50 * time.Millisecond}.Get(t.Context(), status.Query{})
 		if !errors.Is(err, ErrUnresponsive) || !strings.Contains(err.Error(), "stopped") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", socket, err)
 		}
@@ -82,7 +84,7 @@ func TestBusyProcessIsWaitedFor(t *testing.T) {
 	}))}
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
-	if d, err := (Client{Socket: socket, AckTimeout: sign}).Get(t.Context(), Query{}); err != nil || d.Node != "busy" {
+	if d, err := (Client{Socket: socket, AckTimeout: sign}).Get(t.Context(), status.Query{}); err != nil || d.Node != "busy" {
 		t.Errorf("%+v, %v", d, err)
 	}
 }

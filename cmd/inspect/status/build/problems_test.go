@@ -1,4 +1,4 @@
-package status_test
+package build_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/build"
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
@@ -79,7 +80,7 @@ func TestStateIsTheWorst(t *testing.T) {
 			}
 			v := loop(t, config, k, tc.events)
 			for _, q := range []status.Query{{Name: "web"}, {Name: "web", Brief: true}} {
-				all := status.FromSnapshot(&v, q, then).Services
+				all := build.FromSnapshot(&v, q, then).Services
 				if len(all) != 1 {
 					t.Fatalf("there are %d Services", len(all))
 				}
@@ -106,7 +107,7 @@ func TestReportedProblemsAreLimited(t *testing.T) {
 		return sync.SetService{Service: s}
 	}
 	v := loop(t, config, newKernel(), []sync.Event{claim("old", 1), claim("young", 2)})
-	problems := status.FromSnapshot(&v, status.Query{Name: "young"}, then).Services[0].Problems
+	problems := build.FromSnapshot(&v, status.Query{Name: "young"}, then).Services[0].Problems
 	if len(problems) != 20 || !strings.HasSuffix(problems[19].Text, "(and 180 more)") {
 		t.Errorf("%d problems are listed, the last is %v", len(problems), problems[len(problems)-1])
 	}
@@ -123,7 +124,7 @@ func TestProblemsOfOtherObjectsAreOfTheQueriedNamespace(t *testing.T) {
 		"shop": "[EndpointSlice shop/x ServiceCIDR y]",
 	} {
 		var objects []string
-		for _, p := range status.FromSnapshot(&v, status.Query{Namespace: namespace}, then).Problems {
+		for _, p := range build.FromSnapshot(&v, status.Query{Namespace: namespace}, then).Problems {
 			objects = append(objects, p.Object)
 		}
 		if fmt.Sprint(objects) != want {

@@ -1,6 +1,6 @@
-package status
+package client
 
-// Paths on the status socket. [Path] serves the [Document]; the others are text.
+// Paths on the status socket. [Path] serves the [status.Document]; the others are text.
 const (
 	Path        = "/status"
 	PathRules   = "/rules"   // the rule set that the process wants, as nft text

@@ -1,4 +1,4 @@
-package status_test
+package build_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/build"
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
@@ -66,8 +67,8 @@ func TestSharesAndBusyEndpointsAreShown(t *testing.T) {
 					t.Errorf("%s, %s, %s: %q, want %q", d.Source, f, p, got, want)
 				}
 			}
-			check(status.FromSnapshot(&v, status.Query{}, then), "0 0 true Busy true", "3 25 true  true", "9 75 true  true")
-			check(status.FromTables(tables, status.Query{}, then), "3 25 true  true", "9 75 true  true")
+			check(build.FromSnapshot(&v, status.Query{}, then), "0 0 true Busy true", "3 25 true  true", "9 75 true  true")
+			check(build.FromTables(tables, status.Query{}, then), "3 25 true  true", "9 75 true  true")
 		}
 	}
 }

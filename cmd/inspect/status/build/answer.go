@@ -1,15 +1,13 @@
-package status
+package build
 
 import (
 	"context"
 	"fmt"
 	"time"
 
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/sync"
 )
-
-// Answer returns the document for a query.
-type Answer func(ctx context.Context, q Query) (*Document, error)
 
 // Config has the sources of answers.
 type Config struct {
@@ -29,9 +27,9 @@ type Counts struct {
 const maxConcurrent = 2
 
 // New returns the function that answers for the running process.
-func New(c Config) Answer {
+func New(c Config) status.Source {
 	slots := make(chan struct{}, maxConcurrent)
-	return func(ctx context.Context, q Query) (*Document, error) {
+	return func(ctx context.Context, q status.Query) (*status.Document, error) {
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
@@ -50,24 +48,24 @@ func New(c Config) Answer {
 }
 
 // AddTo adds connections to a document. A read error becomes one of its problems.
-func (c Counts) AddTo(doc *Document) {
+func (c Counts) AddTo(doc *status.Document) {
 	total := read(doc, "counted connections", c.Total)
 	active := read(doc, "tracked connections", c.Active)
 	doc.Counted, doc.CountedAt = !total.At.IsZero(), total.At
 	if !doc.Counted {
 		doc.CountedAt = active.At
 	}
-	doc.Count(total.Connections, active.Connections)
+	Count(doc, total.Connections, active.Connections)
 }
 
 // read returns a sample, or an empty one.
-func read(doc *Document, what string, from func() (Sample, error)) Sample {
+func read(doc *status.Document, what string, from func() (Sample, error)) Sample {
 	if from == nil {
 		return Sample{}
 	}
 	r, err := from()
 	if err != nil {
-		doc.Problems = append(doc.Problems, Problem{"Node " + doc.Node, ReasonUnread, what + ": " + err.Error()})
+		doc.Problems = append(doc.Problems, status.Problem{Object: "Node " + doc.Node, Reason: status.ReasonUnread, Text: what + ": " + err.Error()})
 		return Sample{}
 	}
 	return r

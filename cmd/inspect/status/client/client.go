@@ -1,4 +1,4 @@
-package status
+package client
 
 import (
 	"cmp"
@@ -18,39 +18,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/cmd/inspect/status"
 )
-
-// Query selects the part of a [Document] that is wanted.
-type Query struct {
-	// Namespace and Name are those of Services; empty means all.
-	Namespace, Name string
-	// Brief counts endpoints instead of listing them.
-	Brief bool
-}
-
-// Values returns the query as URL parameters, for [ParseQuery].
-func (q Query) Values() url.Values {
-	v := url.Values{}
-	for name, value := range map[string]string{"namespace": q.Namespace, "name": q.Name} {
-		if value != "" {
-			v.Set(name, value)
-		}
-	}
-	if q.Brief {
-		v.Set("brief", "true")
-	}
-	return v
-}
-
-// ParseQuery reads a query from URL parameters.
-func ParseQuery(v url.Values) Query {
-	return Query{Namespace: v.Get("namespace"), Name: v.Get("name"), Brief: v.Get("brief") == "true"}
-}
 
 // ErrNotRunning is returned if no process that can be trusted serves the socket.
 var ErrNotRunning = errors.New("no kube-vmap answers")
 
-// Limits of an answer, and of a [Document], which is held in memory, in bytes.
+// Limits of an answer, and of a [status.Document], which is held in memory, in bytes.
 const (
 	maxAnswer   = 1 << 30
 	maxDocument = 256 << 20
@@ -66,7 +41,7 @@ type Client struct {
 }
 
 // Get is [Client.Get] with the default timeout.
-func Get(ctx context.Context, socket string, q Query) (*Document, error) {
+func Get(ctx context.Context, socket string, q status.Query) (*status.Document, error) {
 	return Client{Socket: socket}.Get(ctx, q)
 }
 
@@ -78,7 +53,7 @@ func Ask(ctx context.Context, socket, path string) (io.ReadCloser, error) {
 // Get requests a document. The error is [ErrNotRunning] if there is no process, or one of
 // neither root nor this user, [fs.ErrPermission] if it does not answer this user, and
 // [ErrUnresponsive] if it does not respond.
-func (c Client) Get(ctx context.Context, q Query) (*Document, error) {
+func (c Client) Get(ctx context.Context, q status.Query) (*status.Document, error) {
 	path := Path
 	if v := q.Values(); len(v) > 0 {
 		path += "?" + v.Encode()
@@ -88,7 +63,7 @@ func (c Client) Get(ctx context.Context, q Query) (*Document, error) {
 		return nil, err
 	}
 	defer body.Close()
-	d := &Document{}
+	d := &status.Document{}
 	if err := json.NewDecoder(&limited{body, maxDocument}).Decode(d); err != nil {
 		return nil, fmt.Errorf("read the answer from %s: %w", c.Socket, err)
 	}

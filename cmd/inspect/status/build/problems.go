@@ -1,10 +1,11 @@
-package status
+package build
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/model"
 	"kube-vmap/sync"
 )
@@ -19,22 +20,23 @@ func (b *builder) problems() {
 		b.problem(p)
 	}
 	for _, c := range b.snapshot.Conflicts {
-		p := Problem{
-			"Service " + c.Loser.String(), sync.ReasonConflict, c.Match.String() + " is held by Service " + c.Winner.String(),
+		p := status.Problem{
+			Object: "Service " + c.Loser.String(), Reason: model.ProblemConflict,
+			Text: c.Match.String() + " is held by Service " + c.Winner.String(),
 		}
 		b.addProblem(c.Loser.ServiceName, p)
-		if b.query.wants(c.Winner.ServiceName) {
+		if b.query.Matches(c.Winner.ServiceName) {
 			f := b.service(c.Winner.ServiceName)
 			f.contested = append(f.contested, p)
 		}
 	}
 	if !b.snapshot.KernelKnown && b.snapshot.Ready {
-		b.doc.Problems = append(b.doc.Problems, Problem{
-			"Node " + b.snapshot.Node.Name, ReasonUncertain,
-			"a change failed; this is the state before it, until the kernel has been read again",
+		b.doc.Problems = append(b.doc.Problems, status.Problem{
+			Object: "Node " + b.snapshot.Node.Name, Reason: status.ReasonUncertain,
+			Text: "a change failed; this is the state before it, until the kernel has been read again",
 		})
 	}
-	compare := func(a, b Problem) int {
+	compare := func(a, b status.Problem) int {
 		return strings.Compare(a.Object+" "+a.Text, b.Object+" "+b.Text)
 	}
 	slices.SortFunc(b.doc.Problems, compare)
@@ -46,7 +48,7 @@ func (b *builder) problems() {
 }
 
 // truncate returns the first problems of a list.
-func truncate(list []Problem) []Problem {
+func truncate(list []status.Problem) []status.Problem {
 	more := len(list) - maxProblems
 	if more <= 0 {
 		return list
@@ -61,17 +63,17 @@ func (b *builder) problem(p sync.Problem) {
 	name := model.ServiceName{Namespace: p.Namespace, Name: p.Name}
 	if p.Kind == "Service" {
 		name.Name, _, _ = strings.Cut(p.Name, ":") // may be "name:port"
-		b.addProblem(name, Problem{"Service " + p.Namespace + "/" + p.Name, p.Reason, p.Text})
+		b.addProblem(name, status.Problem{Object: "Service " + p.Namespace + "/" + p.Name, Reason: p.Reason, Text: p.Text})
 		return
 	}
 	if p.Namespace == "" || b.query.Namespace == "" || b.query.Namespace == p.Namespace {
-		b.doc.Problems = append(b.doc.Problems, Problem{p.Object.String(), p.Reason, p.Text})
+		b.doc.Problems = append(b.doc.Problems, status.Problem{Object: p.Object.String(), Reason: p.Reason, Text: p.Text})
 	}
 }
 
 // addProblem adds a problem of a Service, if the query asks for the Service.
-func (b *builder) addProblem(name model.ServiceName, p Problem) {
-	if b.query.wants(name) {
+func (b *builder) addProblem(name model.ServiceName, p status.Problem) {
+	if b.query.Matches(name) {
 		f := b.service(name)
 		f.problems = append(f.problems, p)
 	}
@@ -100,8 +102,9 @@ func (b *portBuilder) addNoPortProblem(all []model.EndpointExplanation) {
 		ports = strings.Join(offered, ", ")
 	}
 	name := model.ServicePortName{ServiceName: b.known.Name, Port: b.key.name, Protocol: b.key.protocol}
-	b.serviceBuilder.problems = append(b.serviceBuilder.problems, Problem{
-		"Service " + name.String(), ReasonNoPort, fmt.Sprintf("none of its %d %s endpoints has the port %s; their EndpointSlices have %s",
+	b.serviceBuilder.problems = append(b.serviceBuilder.problems, status.Problem{
+		Object: "Service " + name.String(), Reason: status.ReasonNoPort,
+		Text: fmt.Sprintf("none of its %d %s endpoints has the port %s; their EndpointSlices have %s",
 			len(all), b.key.family, portText(b.key.name, b.key.protocol), ports),
 	})
 }

@@ -1,4 +1,4 @@
-package status
+package build
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
@@ -20,12 +21,12 @@ type portBuilder struct {
 }
 
 // port builds the part of the port.
-func (b *portBuilder) port() Port {
+func (b *portBuilder) port() status.Port {
 	slices.SortFunc(b.installed, compareFrontends)
-	out := Port{
+	out := status.Port{
 		Name: b.key.name, Protocol: strings.ToUpper(b.key.protocol.String()), Family: b.key.family.String(),
-		Frontends: make([]Frontend, len(b.installed)),
-		Endpoints: []Endpoint{},
+		Frontends: make([]status.Frontend, len(b.installed)),
+		Endpoints: []status.Endpoint{},
 	}
 	for i := range b.installed {
 		out.Frontends[i] = b.frontend(&b.installed[i])
@@ -68,8 +69,8 @@ func (b *portBuilder) balancing() (scheduler string, affinitySeconds int) {
 }
 
 // frontend builds the part of an address and port.
-func (b *portBuilder) frontend(s *nft.InstalledFrontend) Frontend {
-	out := Frontend{
+func (b *portBuilder) frontend(s *nft.InstalledFrontend) status.Frontend {
+	out := status.Frontend{
 		Port: s.Match.Port, Kind: s.Kind.String(),
 		Policy: policies[s.Policy], Verdict: verdicts[s.Verdict], Masquerade: masquerades[s.Masquerade],
 		Restricted: s.Restricted,
@@ -85,7 +86,7 @@ func (b *portBuilder) frontend(s *nft.InstalledFrontend) Frontend {
 		return out
 	}
 	if s.Kind == model.KindExternalIP {
-		out.Kind = External
+		out.Kind = status.External
 	}
 	if s.Verdict == model.VerdictReject {
 		out.Policy = ""
@@ -98,9 +99,9 @@ func (b *portBuilder) frontend(s *nft.InstalledFrontend) Frontend {
 
 // The words for the values of frontends.
 var (
-	policies    = [...]string{model.PolicyCluster: "Cluster", model.PolicyLocal: "Local"}
-	verdicts    = [...]string{model.VerdictBalance: VerdictBalance, model.VerdictReject: VerdictReject, model.VerdictDrop: VerdictDrop}
-	masquerades = [...]string{model.MasqueradeNever: "never", model.MasqueradeOffPod: "off-pod", model.MasqueradeAlways: "always"}
+	policies    = status.Policies()
+	verdicts    = status.Verdicts()
+	masquerades = status.Masquerades()
 )
 
 // slotsOf has the slots of endpoints.
@@ -144,13 +145,13 @@ func (b *portBuilder) considered() []model.EndpointExplanation {
 }
 
 // endpoints builds the endpoints that the slices name, and those that the kernel has.
-func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []Endpoint {
+func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []status.Endpoint {
 	var cluster, local slotsOf
 	if len(b.installed) > 0 && b.installed[0].OwnsPool() {
 		p := &b.installed[0]
 		cluster, local = newSlots(p.Cluster, p.Pool.Cluster, p.Pool.ClusterShares), newSlots(p.Local, p.Pool.Local, p.Pool.LocalShares)
 	}
-	out := make([]Endpoint, 0, len(considered))
+	out := make([]status.Endpoint, 0, len(considered))
 	seen := make(map[netip.AddrPort]bool, len(cluster)+len(local))
 	byLocal := b.onlyLocal()
 	for i := range considered {
@@ -170,7 +171,7 @@ func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []Endpoi
 		for at := range list {
 			if !seen[at] {
 				seen[at] = true
-				e := Endpoint{Address: at.Addr().String(), Port: at.Port()}
+				e := status.Endpoint{Address: at.Addr().String(), Port: at.Port()}
 				e.Slot, e.Share = cluster.of(at)
 				e.LocalSlot, e.LocalShare = local.of(at)
 				out = append(out, e)
@@ -178,7 +179,7 @@ func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []Endpoi
 		}
 	}
 	if len(out) > len(considered) { // which are sorted
-		slices.SortStableFunc(out, func(a, b Endpoint) int { return a.addrPort().Compare(b.addrPort()) })
+		slices.SortStableFunc(out, func(a, b status.Endpoint) int { return a.AddrPort().Compare(b.AddrPort()) })
 	}
 	return out
 }
@@ -201,9 +202,9 @@ func (b *portBuilder) reason(c *model.EndpointExplanation, byLocal bool) string 
 	case r != model.ReasonNone:
 		return r.String()
 	case b.hasNoShare(c.AddrPort):
-		return ReasonBusy
+		return status.ReasonBusy
 	}
-	return ReasonNotProgrammed
+	return status.ReasonNotProgrammed
 }
 
 // hasNoShare reports whether the installed pool has the endpoint, although without a slot.
@@ -216,14 +217,14 @@ func (b *portBuilder) hasNoShare(e netip.AddrPort) bool {
 }
 
 // endpoint returns what slices state about an endpoint.
-func endpoint(c *model.EndpointExplanation) Endpoint {
+func endpoint(c *model.EndpointExplanation) status.Endpoint {
 	weight := int(c.Weight)
 	if weight == 1 {
 		weight = 0
 	}
-	return Endpoint{
+	return status.Endpoint{
 		Address: c.AddrPort.Addr().String(), Port: c.AddrPort.Port(), Node: c.Node, Weight: weight,
-		Conditions: &Conditions{Ready: c.Ready, Serving: c.Serving, Terminating: c.Terminating},
+		Conditions: &status.Conditions{Ready: c.Ready, Serving: c.Serving, Terminating: c.Terminating},
 		ZoneHints:  names(c.ZoneHints), NodeHints: names(c.NodeHints),
 	}
 }

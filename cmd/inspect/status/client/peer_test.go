@@ -1,4 +1,4 @@
-package status
+package client
 
 import (
 	"errors"
@@ -10,7 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"kube-vmap/cmd/inspect/status/asuser"
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/client/asuser"
 )
 
 // listenAs listens on an abstract name as another user.
@@ -35,7 +36,7 @@ func TestSocketOfAnotherUserIsNotTrusted(t *testing.T) {
 		})}
 		go func() { _ = server.Serve(l) }()
 		t.Cleanup(func() { _ = server.Close() })
-		d, err := Get(t.Context(), name, Query{})
+		d, err := Get(t.Context(), name, status.Query{})
 		switch {
 		case trusted && (err != nil || d.Node != "a fake"):
 			t.Errorf("of uid %d: %+v, %v", uid, d, err)

@@ -1,0 +1,172 @@
+package answer
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Answer is what is printed, as text, JSON or YAML.
+type Answer struct {
+	From     string `json:"from"`
+	To       string `json:"to"`
+	Protocol string `json:"protocol"`
+	// Interface is the one on which the packet arrives; empty if the node sends it.
+	Interface string `json:"interface,omitempty"`
+	// Elsewhere is set if the client is not on this node, so that the rules of another
+	// node may apply first.
+	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
+	// Service is "namespace/name:port"; empty if no Service has the address and port.
+	Service string `json:"service,omitempty"`
+	// Kind is ClusterIP, NodePort, ExternalIP, LoadBalancerIP; External if only the
+	// kernel is known.
+	Kind string `json:"kind,omitempty"`
+	// Arrives is always, sometimes, never or unknown. Endpoints that were not explored are
+	// assumed to be like the others. If rules of other programs have unexplored choices,
+	// it is unknown, unless the explored ones differ already.
+	Arrives  string    `json:"arrives"`
+	Outcomes []Outcome `json:"outcomes"`
+	Steps    []Step    `json:"steps"`
+	// Unseen are the choices that were not explored; nil if there are none.
+	Unseen   *Unseen   `json:"unseen,omitempty"`
+	Affinity *Affinity `json:"affinity,omitempty"`
+	// Connection is the one that the packet belongs to, and Otherwise the outcomes for a
+	// packet that opens one. Connections are those of the same client to the same address
+	// and port from other ports, or all if no port was given.
+	Connection      *Connection  `json:"connection,omitempty"`
+	Otherwise       []Outcome    `json:"otherwise,omitempty"`
+	OtherwiseUnseen *Unseen      `json:"otherwiseUnseen,omitempty"`
+	Connections     []Connection `json:"connections,omitempty"`
+	// Faults are differences of the tables from what kube-vmap writes, Doubts the rules of
+	// other programs that are not understood.
+	Faults []string `json:"faults,omitempty"`
+	Doubts []string `json:"doubts,omitempty"`
+	// Hints are from the running process.
+	Hints []string `json:"hints,omitempty"`
+	// Process is "answers", or why the running process does not.
+	Process string `json:"process"`
+}
+
+// Outcome is what may happen to the packet.
+type Outcome struct {
+	Verdict     string     `json:"verdict"` // see [VerdictDelivered]
+	Probability float64    `json:"probability"`
+	Endpoints   []Endpoint `json:"endpoints,omitempty"`
+	Masquerade  bool       `json:"masquerade"`
+	Why         string     `json:"why,omitempty"` // for Masquerade
+	How         string     `json:"how,omitempty"` // of refused, unreachable, not a Service
+	By          *RuleRef   `json:"by,omitempty"`
+	Because     string     `json:"because,omitempty"`
+}
+
+// Verdicts of outcomes.
+const (
+	VerdictNotService  = "not a Service" // it goes to the address itself, without a translation
+	VerdictDelivered   = "delivered"     // it goes to an endpoint
+	VerdictRefused     = "refused"       // it is answered with a refusal
+	VerdictDropped     = "dropped"       // without an answer
+	VerdictUnreachable = "unreachable"   // it has no route
+	VerdictUnknown     = "unknown"       // something in a table of kube-vmap was not understood
+)
+
+// Arrives reports whether the packet arrives anywhere.
+func (o *Outcome) Arrives() bool {
+	return o.Verdict == VerdictNotService || o.Verdict == VerdictDelivered
+}
+
+// RuleRef refers to a rule; without a handle, to the policy of a chain.
+type RuleRef struct {
+	Table string `json:"table"`
+	Chain string `json:"chain"`
+	Rule  uint64 `json:"rule,omitempty"`
+}
+
+// Step is a rule that the packet matches, or what happens to it there.
+type Step struct {
+	Hook  string `json:"hook"`
+	Table string `json:"table,omitempty"`
+	Chain string `json:"chain,omitempty"`
+	Rule  uint64 `json:"rule,omitempty"` // handle
+	Text  string `json:"text"`
+	// Endpoint is set for steps after a pick: the endpoint that they lead to. Similar is
+	// the number of other endpoints with similar steps.
+	Endpoint string `json:"for,omitempty"`
+	Similar  int    `json:"alike,omitempty"`
+}
+
+// Unseen are choices that were not explored, because there are too many.
+type Unseen struct {
+	Endpoints   int     `json:"endpoints,omitempty"` // more of the Service
+	Probability float64 `json:"probability"`
+	// OthersPick reports whether rules of other programs have too many choices, too.
+	OthersPick bool `json:"othersPick,omitempty"`
+}
+
+// Endpoint is where the packet may go.
+type Endpoint struct {
+	Address     string  `json:"address"`
+	Port        uint16  `json:"port"`
+	Probability float64 `json:"probability"`
+	Sees        string  `json:"sees"` // the client's address there
+	Node        bool    `json:"thisNode,omitempty"`
+}
+
+// Affinity is the endpoint that is remembered for the client.
+type Affinity struct {
+	Endpoint       string `json:"endpoint"`
+	ExpiresSeconds int    `json:"expiresSeconds"`
+}
+
+// Connection is an open connection.
+type Connection struct {
+	FromPort       uint16     `json:"fromPort"`
+	Endpoint       string     `json:"endpoint"`
+	Sees           string     `json:"sees"`
+	State          string     `json:"state,omitempty"`
+	Since          *time.Time `json:"since,omitempty"`
+	ExpiresSeconds int        `json:"expiresSeconds"`
+	// Stale reports whether no new connection would go to that endpoint.
+	Stale bool `json:"stale,omitempty"`
+}
+
+// Arrival returns the value of Arrives by the other fields. A stale connection does not
+// arrive.
+func (a *Answer) Arrival() string {
+	yes, no, unknown := false, false, false
+	for i := range a.Outcomes {
+		switch o := &a.Outcomes[i]; {
+		case o.Verdict == VerdictUnknown:
+			unknown = true
+		case o.Arrives():
+			yes = true
+		default:
+			no = true
+		}
+	}
+	switch {
+	case unknown:
+		return Unknown
+	case a.Connection != nil && a.Connection.Stale:
+		return Never
+	case yes && no:
+		return Sometimes
+	case a.Unseen != nil && a.Unseen.OthersPick:
+		return Unknown
+	case yes:
+		return Always
+	}
+	return Never
+}
+
+// Values of Arrives.
+const (
+	Always    = "always"
+	Sometimes = "sometimes"
+	Never     = "never"
+	Unknown   = "unknown"
+)
+
+// Likeliest returns the most probable outcome.
+func (a *Answer) Likeliest() Outcome {
+	return slices.MaxFunc(a.Outcomes, func(x, y Outcome) int { return cmp.Compare(x.Probability, y.Probability) })
+}

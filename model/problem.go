@@ -1,0 +1,13 @@
+package model
+
+// Reasons of problems of objects, and of the events about them.
+const (
+	// ProblemUnusable: the object is not served, wholly or in part.
+	ProblemUnusable = "Unusable"
+	// ProblemRefused: the kernel refused it.
+	ProblemRefused = "RefusedByKernel"
+	// ProblemOpen: source ranges of one family leave the other one open.
+	ProblemOpen = "OpenToAnyone"
+	// ProblemConflict: another Service holds the address and port.
+	ProblemConflict = "AddressConflict"
+)
