@@ -20,11 +20,20 @@ type Translated struct {
 	// Open reports whether the connection is being opened or is open; it is always true
 	// for protocols other than TCP, whose entries do not outlive their packets for long.
 	Open bool
+	// Replied reports whether the endpoint has sent anything back. A refusal over UDP, which
+	// is an ICMP error, does not count.
+	Replied bool
+	// Aborted reports whether the endpoint refused an association of SCTP. Refused
+	// connections of TCP have no entry: the kernel deletes it with the reset.
+	Aborted bool
 }
 
-// statusDstNAT is set for entries whose destination was translated (IPS_DST_NAT in
-// include/uapi/linux/netfilter/nf_conntrack_common.h).
-const statusDstNAT = 1 << 5
+// Bits of the status of entries (include/uapi/linux/netfilter/nf_conntrack_common.h).
+const (
+	statusSeenReply = 1 << 1 // IPS_SEEN_REPLY
+	statusAssured   = 1 << 2 // IPS_ASSURED: both sides have sent what opens a connection
+	statusDstNAT    = 1 << 5 // IPS_DST_NAT: the destination was translated
+)
 
 // EachTranslated is [Conntrack.Each] for entries whose destination was translated,
 // closed ones included. A kernel that filters by status, as 6.18 does, sends only those;
@@ -35,8 +44,7 @@ func (c *Conntrack) EachTranslated(begin func(), fn func(Translated)) (err error
 		begin()
 		err = c.each(all, func(data []byte) {
 			if e, raw, known := decode(data); known && e.Reply != e.Original {
-				var d attr.Decoder
-				fn(Translated{Entry: e, ID: d.Uint32(raw.id), Open: isOpen(e.Protocol, data)})
+				fn(translated(e, raw, data))
 			}
 		})
 		if !errors.Is(err, unix.EINTR) {
@@ -47,6 +55,17 @@ func (c *Conntrack) EachTranslated(begin func(), fn func(Translated)) (err error
 		return fmt.Errorf("list translated flows: %w", explainError(err))
 	}
 	return nil
+}
+
+// translated returns an entry with what its attributes say.
+func translated(e Entry, raw rawEntry, data []byte) Translated {
+	var d attr.Decoder
+	status := d.Uint32(d.Find(d.Body(data), ctaStatus))
+	replied := status&statusSeenReply != 0
+	return Translated{
+		Entry: e, ID: d.Uint32(raw.id), Open: isOpen(e.Protocol, data), Replied: replied,
+		Aborted: e.Protocol == model.SCTP && replied && status&statusAssured == 0 && isClosed(e.Protocol, data),
+	}
 }
 
 // The states of TCP in which a connection is being opened or is open; see [tcpStates].
