@@ -122,7 +122,7 @@ func TestForbiddenImports(t *testing.T) {
 // portable are the packages that programs on other platforms include, such as a plugin of
 // kubectl.
 var portable = []string{
-	"cmd/inspect/exit", "cmd/inspect/explain/answer", "cmd/inspect/get", "cmd/inspect/page", "cmd/inspect/status", "model",
+	"cmd/inspect/exit", "cmd/inspect/explain/answer", "cmd/inspect/get", "cmd/inspect/page", "cmd/inspect/status", "cmd/inspect/top", "model",
 }
 
 func TestPortablePackagesBuildForEveryPlatform(t *testing.T) {

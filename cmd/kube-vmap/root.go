@@ -13,7 +13,6 @@ import (
 	"kube-vmap/cmd/inspect/get/source"
 	"kube-vmap/cmd/inspect/preflight"
 	"kube-vmap/cmd/inspect/shadow"
-	"kube-vmap/cmd/inspect/top"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/logring"
 )
@@ -51,7 +50,7 @@ kube-proxy, also at each later start until "kube-vmap cleanup", and 1 after anot
 	root.SetErr(stderr)
 	root.Flags().Bool("version", false, "print the version and exit")
 	root.AddCommand(
-		get.NewCommand(source.Add), explain.NewCommand(), top.NewCommand(),
+		get.NewCommand(source.Add), explain.NewCommand(), topCommand(),
 		diff.NewRenderCommand(), diff.NewCommand(), bundle.NewCommand(), shadow.NewCommand(runShadow),
 		preflight.NewCommand(),
 		cleanupCommand(), versionCommand(), completionCommand(),

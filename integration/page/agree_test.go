@@ -71,7 +71,7 @@ func ofGet(t *testing.T, n *node) view {
 func ofTop(t *testing.T, n *node) (v view, head string) {
 	t.Helper()
 	var out bytes.Buffer
-	if err := top.Run(t.Context(), top.Config{Source: n.read, Interval: top.MinInterval, Sort: "service", Out: &out, Count: 1}); err != nil {
+	if err := top.Run(t.Context(), top.Config{Source: top.OneNode(n.read), Interval: top.MinInterval, Sort: "service", Out: &out, Count: 1}); err != nil {
 		t.Fatal(err)
 	}
 	v = newView()

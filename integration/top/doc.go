@@ -3,7 +3,7 @@
 //
 //	client ----connections----> Service --> endpoint
 //	  |                            |
-//	  number of connections == kube-vmap top, as lines and on a terminal
+//	  number of connections == kube-vmap top
 //
 // Needs root.
 package top

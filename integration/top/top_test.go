@@ -1,6 +1,7 @@
 package top
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -211,66 +212,25 @@ func TestNoProxyErrorGivesTheNextStep(t *testing.T) {
 	}
 }
 
-func TestProgramMovesInTheTable(t *testing.T) {
-	s := newScene(t)
-	term := open(t, s.Node.Host, "top")
-	term.press("", "3 services")
-	s.meanwhile(t, func() {
-		busy := regexp.MustCompile(`> default .*web .* [1-9][0-9]*\.[0-9] `)
-		term.until("rate", busy.MatchString)
-	})
-	term.press("/web\r", "1 found")
-	term.press("\r", "default/web")
-	term.press("", s.Pods[1].AddrPort(model.IPv6, daemon.TargetPort).String())
-	term.press("\x1b", "3 services")
-	term.press("?", "CONN/S       new connections")
-	term.types("q")
-	term.over()
-}
-
-func TestTerminalNeedNotReportItsColours(t *testing.T) {
-	s := newScene(t)
-	term := open(t, s.Node.Host, "top")
-	term.press("", "3 services")
-	if text := term.written(); !strings.Contains(text, "\x1b]11;?") || !strings.Contains(text, "\x1b[38;5;117") {
-		t.Errorf("there are no colours for a dark background:\n%q", text)
-	}
-	term.types("\x1b]11;rgb:ffff/ffff/ffff\a") // the reply of a white terminal
-	term.until("colour for a light background", func(string) bool { return strings.Contains(term.written(), "\x1b[38;5;25") })
-	term.types("q")
-	term.over()
-}
-
-// TestOtherCommandsDoNotQueryTheTerminal is about the terminal library's start.
-func TestOtherCommandsDoNotQueryTheTerminal(t *testing.T) {
-	l := labtest.New(t, lab.Options{})
-	for command, want := range map[string]string{
-		"version":   "kube-vmap of-the-tests\r\n",
-		"--version": "kube-vmap version of-the-tests\r\n",
-	} {
-		term := open(t, l.Node.Host, command)
-		term.over()
-		if got := term.written(); got != want {
-			t.Errorf("%s writes %q, want %q", command, got, want)
-		}
-	}
-}
-
 func TestSignalEndsTopWithoutError(t *testing.T) {
 	s := newScene(t)
-	for name, end := range map[string]func(*terminal){
-		"by its key": func(term *terminal) { term.types("\x03") },
-		"by SIGTERM": func(term *terminal) { _ = term.cmd.Process.Signal(syscall.SIGTERM) },
-		"by SIGINT":  func(term *terminal) { _ = term.cmd.Process.Signal(syscall.SIGINT) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			term := open(t, s.Node.Host, "top")
-			term.press("", "3 services")
-			end(term)
-			term.over()
-			if !strings.Contains(term.written(), "\x1b[?1049l") {
-				t.Error("the terminal is not as it was")
-			}
-		})
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		cmd := s.Node.Command(t.Context(), daemon.Program(t), "top")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		for lines.Scan() && !strings.HasPrefix(lines.Text(), "NAMESPACE") {
+		}
+		_ = cmd.Process.Signal(signal)
+		for lines.Scan() {
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("after %s, top ended with %v", signal, err)
+		}
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// column is a column of a table.
-type column struct {
-	title string
+// Column is a column of a table.
+type Column struct {
+	Title string
 	word  string // for --sort
 	// weight decides which columns stay if there is no room for all: the heaviest.
 	weight int
@@ -18,31 +18,34 @@ type column struct {
 	name int
 	// down reports whether the greatest comes first.
 	down    bool
-	text    func(*row) string
-	compare func(a, b *row) int
-	// shown reports whether the column has anything to show.
-	shown func(*sheet) bool
+	Text    func(*Row) string
+	compare func(a, b *Row) int
+	// Shown reports whether the column has anything to show.
+	shown func(*Sheet) bool
 }
 
+// Pad pads a text of the column with spaces, numbers on the left.
+func (c *Column) Pad(text string, columns int) string { return pad(text, columns, c.width > 0) }
+
 // overviewColumns returns the columns of Services.
-func overviewColumns() []column {
-	return []column{
+func overviewColumns() []Column {
+	return []Column{
 		nameColumn("NAMESPACE", "namespace", 0, 5),
 		nameColumn("SERVICE", "service", 1, 9),
 		rateColumn(), activeColumn(), connectionsColumn(),
 		{
-			title: "ENDPOINTS", word: "endpoints", weight: 3, width: 10, name: -1, down: true,
-			text:    func(r *row) string { return r.endpoints },
-			compare: func(a, b *row) int { return cmp.Compare(a.used, b.used) },
-			shown:   func(s *sheet) bool { return s.endpoints },
+			Title: "ENDPOINTS", word: "endpoints", weight: 3, width: 10, name: -1, down: true,
+			Text:    func(r *Row) string { return r.endpoints },
+			compare: func(a, b *Row) int { return cmp.Compare(a.used, b.used) },
+			shown:   func(s *Sheet) bool { return s.endpoints },
 		},
 		statusColumn(),
 	}
 }
 
 // detailColumns returns the columns of frontends and endpoints.
-func detailColumns() []column {
-	return []column{
+func detailColumns() []Column {
+	return []Column{
 		nameColumn("PORT", "port", 0, 6),
 		nameColumn("KIND", "kind", 1, 5),
 		nameColumn("ADDRESS", "address", 2, 9),
@@ -51,47 +54,47 @@ func detailColumns() []column {
 	}
 }
 
-func always(*sheet) bool { return true }
+func always(*Sheet) bool { return true }
 
-func counted(s *sheet) bool { return s.counted }
+func counted(s *Sheet) bool { return s.counted }
 
-func nameColumn(title, word string, name, weight int) column {
-	return column{
-		title: title, word: word, weight: weight, name: name, shown: always,
-		text:    func(r *row) string { return r.names[name] },
-		compare: func(a, b *row) int { return strings.Compare(a.names[name], b.names[name]) },
+func nameColumn(title, word string, name, weight int) Column {
+	return Column{
+		Title: title, word: word, weight: weight, name: name, shown: always,
+		Text:    func(r *Row) string { return r.Names[name] },
+		compare: func(a, b *Row) int { return strings.Compare(a.Names[name], b.Names[name]) },
 	}
 }
 
-func rateColumn() column {
-	return column{
-		title: "CONN/S", word: "rate", weight: 8, width: 9, name: -1, down: true, shown: counted,
-		text:    func(r *row) string { return rateText(r.rate, r.rated) },
-		compare: func(a, b *row) int { return cmp.Compare(a.rate, b.rate) },
+func rateColumn() Column {
+	return Column{
+		Title: "CONN/S", word: "rate", weight: 8, width: 9, name: -1, down: true, shown: counted,
+		Text:    func(r *Row) string { return rateText(r.rate, r.rated) },
+		compare: func(a, b *Row) int { return cmp.Compare(a.rate, b.rate) },
 	}
 }
 
-func activeColumn() column {
-	return column{
-		title: "ACTIVE", word: "active", weight: 7, width: 8, name: -1, down: true, shown: always,
-		text:    func(r *row) string { return strconv.Itoa(r.active) },
-		compare: func(a, b *row) int { return cmp.Compare(a.active, b.active) },
+func activeColumn() Column {
+	return Column{
+		Title: "ACTIVE", word: "active", weight: 7, width: 8, name: -1, down: true, shown: always,
+		Text:    func(r *Row) string { return strconv.Itoa(r.active) },
+		compare: func(a, b *Row) int { return cmp.Compare(a.active, b.active) },
 	}
 }
 
-func connectionsColumn() column {
-	return column{
-		title: "CONNECTIONS", word: "connections", weight: 2, width: 13, name: -1, down: true, shown: counted,
-		text:    func(r *row) string { return strconv.FormatUint(r.connections, 10) },
-		compare: func(a, b *row) int { return cmp.Compare(a.connections, b.connections) },
+func connectionsColumn() Column {
+	return Column{
+		Title: "CONNECTIONS", word: "connections", weight: 2, width: 13, name: -1, down: true, shown: counted,
+		Text:    func(r *Row) string { return strconv.FormatUint(r.connections, 10) },
+		compare: func(a, b *Row) int { return cmp.Compare(a.connections, b.connections) },
 	}
 }
 
-func statusColumn() column {
-	return column{
-		title: "STATUS", word: "status", weight: 4, name: -1, down: true, shown: always,
-		text: func(r *row) string { return r.status },
-		compare: func(a, b *row) int {
+func statusColumn() Column {
+	return Column{
+		Title: "STATUS", word: "status", weight: 4, name: -1, down: true, shown: always,
+		Text: func(r *Row) string { return r.status },
+		compare: func(a, b *Row) int {
 			return cmp.Or(cmp.Compare(a.severity, b.severity), strings.Compare(b.status, a.status))
 		},
 	}
@@ -107,7 +110,7 @@ func sorts() []string {
 }
 
 // columnOf returns the index of a column by its word, or -1.
-func columnOf(columns []column, word string) int {
+func columnOf(columns []Column, word string) int {
 	for i := range columns {
 		if columns[i].word == word {
 			return i

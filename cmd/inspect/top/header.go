@@ -13,12 +13,15 @@ import (
 // clockLayout is the format of times, which are of the same day, in local time.
 const clockLayout = "15:04:05"
 
-// separator separates the parts of a line.
-const separator = "  "
+// Separator separates the parts of a line.
+const Separator = "  "
 
-// sourceText returns the source and time of the numbers.
-func (s *sheet) sourceText() string {
+// SourceText returns the source and time of the numbers.
+func (s *Sheet) SourceText() string {
 	parts := []string{"kube-vmap top"}
+	if s.nodes > 1 {
+		return strings.Join(append(parts, fmt.Sprintf("%d nodes", s.nodes), s.time.Local().Format(clockLayout)), Separator)
+	}
 	if s.node != "" {
 		parts = append(parts, "node "+s.node)
 	}
@@ -30,11 +33,11 @@ func (s *sheet) sourceText() string {
 		from = "from the kernel: no process runs"
 	}
 	parts = append(parts, from, s.time.Local().Format(clockLayout))
-	return strings.Join(parts, separator)
+	return strings.Join(parts, Separator)
 }
 
-// totals returns the totals of the rows; what is what they are.
-func (s *sheet) totals(what string) string {
+// Totals returns the totals of the rows; what is what they are.
+func (s *Sheet) Totals(what string) string {
 	parts := []string{fmt.Sprintf("%d %s", len(s.rows), what)}
 	if what == "" {
 		parts = nil
@@ -46,12 +49,12 @@ func (s *sheet) totals(what string) string {
 	if s.counted {
 		parts = append(parts, strconv.FormatUint(s.total.connections, 10)+" connections")
 	}
-	return strings.Join(append(parts, s.problemCounts(what)...), separator)
+	return strings.Join(append(parts, s.problemCounts(what)...), Separator)
 }
 
 // problemCounts returns the numbers of Services with problems and of problems of other objects,
 // see [status.Summary]; or the state of one Service.
-func (s *sheet) problemCounts(what string) (out []string) {
+func (s *Sheet) problemCounts(what string) (out []string) {
 	if what == "" {
 		return slices.DeleteFunc([]string{s.state}, func(state string) bool { return state == "" })
 	}
@@ -75,9 +78,9 @@ func (s *sheet) problemCounts(what string) (out []string) {
 	return out
 }
 
-// warnings returns what the numbers do not include.
-func (s *sheet) warnings() []string {
-	var out []string
+// Warnings returns what the numbers do not include.
+func (s *Sheet) Warnings() []string {
+	out := summarizeAlarms(s.alarms)
 	if !s.ready {
 		out = append(out, "! not ready: the first state is not programmed yet")
 	}
@@ -87,7 +90,21 @@ func (s *sheet) warnings() []string {
 	return out
 }
 
-// errorText returns the line about a failed query.
-func errorText(err error, at time.Time) string {
-	return "! " + at.Local().Format(clockLayout) + " " + clean(err.Error())
+// maxAlarms is how many nodes that do not answer are named.
+const maxAlarms = 3
+
+// summarizeAlarms returns lines about nodes, of which there may be many.
+func summarizeAlarms(all []string) (out []string) {
+	for _, a := range all[:min(len(all), maxAlarms)] {
+		out = append(out, wrong+a)
+	}
+	if more := len(all) - maxAlarms; more > 0 {
+		out = append(out, fmt.Sprintf("%sand %d more nodes", wrong, more))
+	}
+	return out
+}
+
+// ErrorText returns the line about a failed query.
+func ErrorText(err error, at time.Time) string {
+	return "! " + at.Local().Format(clockLayout) + " " + Clean(err.Error())
 }

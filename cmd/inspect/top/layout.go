@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// gap is the space after each column.
-const gap = 2
+// Gap is the space after each column.
+const Gap = 2
 
 // minTextWidth is the minimum width of a column of text, enough to recognise names.
 const minTextWidth = 12
 
-// mark is the width of the mark before the selected row, in the first column.
-const mark = 2
+// Mark is the width of the mark before the selected row, in the first column.
+const Mark = 2
 
 // optionalWeight is the weight up to which columns appear only if all names fit.
 const optionalWeight = 3
 
-// fit returns the width of each column; zero for the lightest ones, for which there is no
+// Fit returns the width of each column; zero for the lightest ones, for which there is no
 // room. Text columns first get their minimum width, and then, the heaviest first, as much
 // as they need.
-func fit(columns []column, s *sheet, room int) []int {
+func Fit(columns []Column, s *Sheet, room int) []int {
 	heaviest := byWeight(columns)
 	out, needs := make([]int, len(columns)), make([]int, len(columns))
-	room -= mark
+	room -= Mark
 	grow := func(names bool) {
 		for _, i := range heaviest {
 			if out[i] > 0 && (columns[i].name >= 0 || !names) {
@@ -46,11 +46,11 @@ func fit(columns []column, s *sheet, room int) []int {
 		if c.width == 0 {
 			least = min(least, minTextWidth)
 		}
-		if n > 0 && least+gap > room {
+		if n > 0 && least+Gap > room {
 			break // lighter columns do not take the room of heavier ones
 		}
-		out[i] = max(1, min(least, room-gap))
-		room -= out[i] + gap
+		out[i] = max(1, min(least, room-Gap))
+		room -= out[i] + Gap
 	}
 	grow(false)
 	return out
@@ -60,8 +60,8 @@ func fit(columns []column, s *sheet, room int) []int {
 const maxStatusWidth = 200
 
 // need returns the width of a column without limits.
-func need(c *column, s *sheet) int {
-	title := width(c.title) + 1 // with the arrow
+func need(c *Column, s *Sheet) int {
+	title := width(c.Title) + 1 // with the arrow
 	switch {
 	case c.width > 0:
 		return max(c.width, title)
@@ -72,7 +72,7 @@ func need(c *column, s *sheet) int {
 }
 
 // byWeight returns the indices of columns, the heaviest first.
-func byWeight(columns []column) []int {
+func byWeight(columns []Column) []int {
 	out := make([]int, len(columns))
 	for i := range out {
 		out[i] = i

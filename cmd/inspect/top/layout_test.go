@@ -3,6 +3,8 @@ package top
 import (
 	"strings"
 	"testing"
+
+	"kube-vmap/cmd/inspect/top/toptest"
 )
 
 func TestColumnsDropByImportance(t *testing.T) {
@@ -22,9 +24,9 @@ func TestColumnsDropByImportance(t *testing.T) {
 	} {
 		columns := overviewColumns()
 		var got []string
-		for i, w := range fit(columns, sample(), c.room) {
+		for i, w := range Fit(columns, sample(), c.room) {
 			if w > 0 {
-				got = append(got, columns[i].title)
+				got = append(got, columns[i].Title)
 			}
 		}
 		if strings.Join(got, " ") != c.want {
@@ -34,12 +36,12 @@ func TestColumnsDropByImportance(t *testing.T) {
 }
 
 func TestColumnsFitTheWidth(t *testing.T) {
-	s := newSheet(document(0, service(strings.Repeat("n", 63), strings.Repeat("s", 63), 1, 1)), serviceRows, nil)
+	s := sheetOf(toptest.Document(0, toptest.Service(strings.Repeat("n", 63), strings.Repeat("s", 63), 1, 1)), serviceRows, nil)
 	for room := 10; room < 400; room++ {
-		sum := mark
-		for _, w := range fit(overviewColumns(), s, room) {
+		sum := Mark
+		for _, w := range Fit(overviewColumns(), s, room) {
 			if w > 0 {
-				sum += w + gap
+				sum += w + Gap
 			}
 		}
 		if sum > room {

@@ -6,34 +6,24 @@ import (
 	"testing"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/top/toptest"
 )
 
-// sampleDocuments returns two documents in which every column has another order.
-func sampleDocuments() (before, after *status.Document) {
-	broken := service("c", "broken", 50, 1)
-	broken.Problems = []status.Problem{{Object: "Service c/broken", Reason: "AddressConflict", Text: "10.96.0.9 is held by a/web"}}
-	idle := service("b", "idle", 7, 0)
-	for i := range idle.Ports {
-		idle.Ports[i].Endpoints = nil
-		for k := range idle.Ports[i].Frontends {
-			idle.Ports[i].Frontends[k].Verdict = status.VerdictReject
-		}
-	}
-	one := document(0, service("a", "web", 0, 9), service("b", "Zeta", 10, 3), idle, broken)
-	two := document(1, service("a", "web", 1, 9), service("b", "Zeta", 13, 3), idle, broken)
-	return one, two
+func sample() *Sheet {
+	one, two := toptest.Different()
+	return sheetOf(two, serviceRows, sheetOf(one, serviceRows, nil))
 }
 
-func sample() *sheet {
-	one, two := sampleDocuments()
-	return newSheet(two, serviceRows, newSheet(one, serviceRows, nil))
+// sheetOf returns the sheet of one node's document.
+func sheetOf(d *status.Document, rows func(*status.Document) []Row, before *Sheet) *Sheet {
+	return newSheet(Answer{Documents: []*status.Document{d}}, rows, before)
 }
 
 // names returns the names of rows.
-func names(rows []*row) string {
+func names(rows []*Row) string {
 	var out []string
 	for _, r := range rows {
-		out = append(out, r.names[1])
+		out = append(out, r.Names[1])
 	}
 	return strings.Join(out, " ")
 }
@@ -50,7 +40,7 @@ func TestRowsAreSortedByEachColumnBothWays(t *testing.T) {
 	} {
 		columns := overviewColumns()
 		for n, backward := range []bool{false, true} {
-			got := names(arrange(sample(), columns, order{columnOf(columns, word), backward}, ""))
+			got := names(arrange(sample(), columns, Order{columnOf(columns, word), backward}, ""))
 			if got != want[n] {
 				t.Errorf("by %s (backward: %v): %s, want %s", word, backward, got, want[n])
 			}
@@ -60,12 +50,12 @@ func TestRowsAreSortedByEachColumnBothWays(t *testing.T) {
 
 func TestEndpointsAreBelowFrontends(t *testing.T) {
 	columns := detailColumns()
-	s := newSheet(document(0, service("a", "web", 1, 1)), detailRows, nil)
+	s := sheetOf(toptest.Document(0, toptest.Service("a", "web", 1, 1)), detailRows, nil)
 	for i := range columns {
 		for _, backward := range []bool{false, true} {
-			rows := arrange(s, columns, order{i, backward}, "")
-			if len(rows) != 4*portsEach || !slices.IsSortedFunc(rows, func(a, b *row) int { return a.group - b.group }) {
-				t.Errorf("by %s (backward: %v) they are mixed", columns[i].title, backward)
+			rows := arrange(s, columns, Order{i, backward}, "")
+			if len(rows) != 4*toptest.PortsEach || !slices.IsSortedFunc(rows, func(a, b *Row) int { return a.group - b.group }) {
+				t.Errorf("by %s (backward: %v) they are mixed", columns[i].Title, backward)
 			}
 		}
 	}
@@ -84,7 +74,7 @@ func TestSearchFindsNamesAndProblems(t *testing.T) {
 		"ok":          "broken", // states that are OK are not searched
 		"none such":   "",
 	} {
-		if got := names(arrange(sample(), columns, order{column: 2}, text)); got != want {
+		if got := names(arrange(sample(), columns, Order{Column: 2}, text)); got != want {
 			t.Errorf("%q finds %q, want %q", text, got, want)
 		}
 	}

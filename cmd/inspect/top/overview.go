@@ -5,25 +5,25 @@ import (
 )
 
 // serviceRows returns the rows of the overview.
-func serviceRows(d *status.Document) []row {
-	out := make([]row, len(d.Services))
+func serviceRows(d *status.Document) []Row {
+	out := make([]Row, len(d.Services))
 	for i := range d.Services {
 		out[i] = serviceRow(d, &d.Services[i])
 	}
 	return out
 }
 
-func serviceRow(d *status.Document, s *status.Service) row {
-	r := row{id: id{s.Namespace, s.Name}, names: [3]string{clean(s.Namespace), clean(s.Name)}}
+func serviceRow(d *status.Document, s *status.Service) Row {
+	r := Row{id: id{s.Namespace, s.Name}, Names: [3]string{Clean(s.Namespace), Clean(s.Name)}}
 	r.counts = make([]count, len(s.Ports))
 	for i := range s.Ports {
 		p := &s.Ports[i]
-		r.counts[i] = count{portID{p.Family, p.Protocol, p.Name}, p.Connections}
+		r.counts[i] = countOf(d, p, p.Connections)
 		r.connections += p.Connections
 		r.active += p.Active
 	}
 	n := s.EndpointCount()
-	r.used, r.known, r.endpoints = n.Used, n.All > 0, d.EndpointText(s)
+	r.used, r.all, r.endpoints = n.Used, n.All, d.EndpointText(s)
 	r.severity, r.status = serviceStatus(d, s)
 	return r
 }
@@ -45,5 +45,10 @@ func serviceStatus(d *status.Document, s *status.Service) (severity int, text st
 	if why := s.FirstProblem(); why != "" {
 		text += ": " + why
 	}
-	return severities[s.Severity()], clean(text)
+	return severities[s.Severity()], Clean(text)
+}
+
+// countOf returns a counter of a port on the document's node.
+func countOf(d *status.Document, p *status.Port, n uint64) count {
+	return count{counter: counterID{d.Node, p.Family, p.Protocol, p.Name}, n: n, at: d.CountedAt}
 }

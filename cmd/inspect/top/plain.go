@@ -15,16 +15,14 @@ const readInterval = time.Second
 
 // lines prints a block of lines for each interval, until there are enough or the context
 // ends. The first answer is only compared with.
-func lines(ctx context.Context, c Config, ask poll, first *sheet) error {
-	p := newOverview(c)
-	p.show(first)
+func lines(ctx context.Context, c Config, ask Poll, t *Table) error {
 	wait := max(c.Interval, readInterval) // otherwise the first block might have no rates
 	for n := 1; ; n++ {
 		if !pause(ctx, wait) {
 			return errStopped
 		}
 		start := time.Now()
-		d, err := ask(p.query(c.Namespace))
+		a, err := ask(t.Query())
 		if ctx.Err() != nil {
 			return errStopped
 		}
@@ -33,14 +31,14 @@ func lines(ctx context.Context, c Config, ask poll, first *sheet) error {
 			return err
 		}
 		if err == nil {
-			p.show(p.sheetOf(d, p.sheet))
+			t.Show(t.SheetOf(a, t.Sheet))
 		} else {
-			p.err, p.errAt = err, time.Now()
+			t.Err, t.ErrAt = err, time.Now()
 		}
-		if err := write(c.Out, p, n > 1); err != nil || last {
+		if err := write(c.Out, t, n > 1); err != nil || last {
 			return err
 		}
-		wait = nextDelay(c.Interval, time.Since(start))
+		wait = NextDelay(c.Interval, time.Since(start))
 	}
 }
 
@@ -57,12 +55,12 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // write writes a block, in one piece. A closed pipe is no error.
-func write(w io.Writer, p *pane, more bool) error {
+func write(w io.Writer, t *Table, more bool) error {
 	var b bytes.Buffer
 	if more {
 		b.WriteByte('\n')
 	}
-	p.block(&b)
+	t.block(&b)
 	if _, err := w.Write(b.Bytes()); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return fmt.Errorf("print: %w", err)
 	} else if err != nil {
@@ -74,55 +72,55 @@ func write(w io.Writer, p *pane, more bool) error {
 // errStopped ends top without an error: on a signal, or when the reader is gone.
 var errStopped = errors.New("stopped")
 
-// block writes the pane as lines.
-func (p *pane) block(b *bytes.Buffer) {
-	s := p.sheet
-	fmt.Fprintln(b, s.sourceText())
-	fmt.Fprintln(b, s.totals("services"))
-	for _, w := range s.warnings() {
+// block writes the table as lines.
+func (t *Table) block(b *bytes.Buffer) {
+	s := t.Sheet
+	fmt.Fprintln(b, s.SourceText())
+	fmt.Fprintln(b, s.Totals("services"))
+	for _, w := range s.Warnings() {
 		fmt.Fprintln(b, w)
 	}
-	if p.err != nil {
-		fmt.Fprintln(b, errorText(p.err, p.errAt))
+	if t.Err != nil {
+		fmt.Fprintln(b, ErrorText(t.Err, t.ErrAt))
 	}
-	if none := p.emptyText(); none != "" {
+	if none := t.EmptyText(); none != "" {
 		fmt.Fprintln(b, none)
 	}
-	widths := p.widths()
-	p.plainLine(b, widths, func(c *column) string { return c.title })
-	for _, r := range p.shown {
-		p.plainLine(b, widths, func(c *column) string { return c.text(r) })
+	widths := t.widths()
+	t.plainLine(b, widths, func(c *Column) string { return c.Title })
+	for _, r := range t.Shown {
+		t.plainLine(b, widths, func(c *Column) string { return c.Text(r) })
 	}
 }
 
 // widths returns the width of each column; less than 0 for hidden ones.
-func (p *pane) widths() []int {
-	out := make([]int, len(p.columns))
-	for i := range p.columns {
-		c := &p.columns[i]
-		if !c.shown(p.sheet) {
+func (t *Table) widths() []int {
+	out := make([]int, len(t.Columns))
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if !c.shown(t.Sheet) {
 			out[i] = -1
 			continue
 		}
-		out[i] = width(c.title)
-		for _, r := range p.shown {
-			out[i] = max(out[i], width(c.text(r)))
+		out[i] = width(c.Title)
+		for _, r := range t.Shown {
+			out[i] = max(out[i], width(c.Text(r)))
 		}
 	}
 	return out
 }
 
 // plainLine writes a line with a cell for each column.
-func (p *pane) plainLine(b *bytes.Buffer, widths []int, text func(*column) string) {
+func (t *Table) plainLine(b *bytes.Buffer, widths []int, text func(*Column) string) {
 	start := b.Len()
 	for i, w := range widths {
 		if w < 0 {
 			continue
 		}
 		if b.Len() > start {
-			b.WriteString(separator)
+			b.WriteString(Separator)
 		}
-		b.WriteString(pad(text(&p.columns[i]), w, p.columns[i].width > 0))
+		b.WriteString(t.Columns[i].Pad(text(&t.Columns[i]), w))
 	}
 	b.Truncate(start + len(bytes.TrimRight(b.Bytes()[start:], " ")))
 	b.WriteByte('\n')

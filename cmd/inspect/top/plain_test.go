@@ -13,16 +13,17 @@ import (
 	"github.com/charmbracelet/x/exp/golden"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/top/toptest"
 )
 
 // run runs without a terminal, in a bubble.
-func run(ctx context.Context, t *testing.T, s *script, c Config) (out string, took time.Duration, err error) {
+func run(ctx context.Context, t *testing.T, s *toptest.Script, c Config) (out string, took time.Duration, err error) {
 	t.Helper()
 	var b bytes.Buffer
 	if c.Out == nil {
 		c.Out = &b
 	}
-	c.Source, c.Interval, c.Sort = s.get, time.Second, "rate"
+	c.Source, c.Interval, c.Sort = OneNode(s.Get), time.Second, "rate"
 	start := time.Now()
 	err = Run(ctx, c)
 	return b.String(), time.Since(start), err
@@ -30,10 +31,10 @@ func run(ctx context.Context, t *testing.T, s *script, c Config) (out string, to
 
 func TestOnceIsOneBlockOfOneInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{answers: []any{three(0), three(1)}}
+		s := &toptest.Script{Answers: []any{toptest.Three(0), toptest.Three(1)}}
 		out, took, err := run(t.Context(), t, s, Config{Count: 1})
-		if err != nil || len(s.asked) != 2 || took != time.Second {
-			t.Errorf("%d questions in %s: %v", len(s.asked), took, err)
+		if err != nil || len(s.Asked) != 2 || took != time.Second {
+			t.Errorf("%d questions in %s: %v", len(s.Asked), took, err)
 		}
 		golden.RequireEqual(t, []byte(out))
 	})
@@ -41,7 +42,7 @@ func TestOnceIsOneBlockOfOneInterval(t *testing.T) {
 
 func TestLinesAreOneBlockForEachInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{answers: []any{three(0), three(1), three(2), three(3)}}
+		s := &toptest.Script{Answers: []any{toptest.Three(0), toptest.Three(1), toptest.Three(2), toptest.Three(3)}}
 		out, took, err := run(t.Context(), t, s, Config{Count: 3})
 		if err != nil || took != 3*time.Second || strings.Count(out, "\n\n") != 2 || strings.Count(out, "NAMESPACE") != 3 {
 			t.Errorf("after %s: %v\n%s", took, err, out)
@@ -56,7 +57,7 @@ func TestLinesEndWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 3500*time.Millisecond)
 		defer stop()
-		out, _, err := run(ctx, t, &script{answers: []any{three(0), three(1)}}, Config{})
+		out, _, err := run(ctx, t, &toptest.Script{Answers: []any{toptest.Three(0), toptest.Three(1)}}, Config{})
 		if err != nil || strings.Count(out, "NAMESPACE") != 3 {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -70,7 +71,7 @@ func (b broken) Write([]byte) (int, error) { return 0, b.err }
 
 func TestLinesEndWhenTheReaderIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{answers: []any{three(0), three(1)}}
+		s := &toptest.Script{Answers: []any{toptest.Three(0), toptest.Three(1)}}
 		if _, took, err := run(t.Context(), t, s, Config{Out: broken{syscall.EPIPE}}); err != nil || took != time.Second {
 			t.Errorf("after %s: %v", took, err)
 		}
@@ -84,7 +85,7 @@ func TestLinesEndWhenTheReaderIsGone(t *testing.T) {
 func TestLinesContinueAfterAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("the socket is gone")
-		out, _, err := run(t.Context(), t, &script{answers: []any{three(0), three(1), gone, three(3)}}, Config{Count: 3})
+		out, _, err := run(t.Context(), t, &toptest.Script{Answers: []any{toptest.Three(0), toptest.Three(1), gone, toptest.Three(3)}}, Config{Count: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,9 +100,9 @@ func TestLinesContinueAfterAnError(t *testing.T) {
 
 func TestErrorOfFirstOrLastAnswerIsReturned(t *testing.T) {
 	gone := errors.New("the socket is gone")
-	for _, answers := range [][]any{{gone}, {three(0), gone}} {
+	for _, answers := range [][]any{{gone}, {toptest.Three(0), gone}} {
 		synctest.Test(t, func(t *testing.T) {
-			out, _, err := run(t.Context(), t, &script{answers: answers}, Config{Count: 1})
+			out, _, err := run(t.Context(), t, &toptest.Script{Answers: answers}, Config{Count: 1})
 			if !errors.Is(err, gone) || out != "" {
 				t.Errorf("%v, and %q is printed", err, out)
 			}
@@ -111,7 +112,7 @@ func TestErrorOfFirstOrLastAnswerIsReturned(t *testing.T) {
 
 func TestHangingSourceTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := Config{Interval: time.Second, Sort: "rate", Out: &bytes.Buffer{}, Source: hangs}
+		c := Config{Interval: time.Second, Sort: "rate", Out: &bytes.Buffer{}, Source: OneNode(hangs)}
 		if err := Run(t.Context(), c); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the error is %v", err)
 		}
@@ -125,9 +126,9 @@ func hangs(ctx context.Context, _ status.Query) (*status.Document, error) {
 
 func TestLinesShowThatConnectionsAreNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := three(0)
+		d := toptest.Three(0)
 		d.Counted = false
-		out, _, err := run(t.Context(), t, &script{answers: []any{d}}, Config{Count: 1})
+		out, _, err := run(t.Context(), t, &toptest.Script{Answers: []any{d}}, Config{Count: 1})
 		if err != nil || !strings.Contains(out, "--count-connections=false") || strings.Contains(out, "CONN/S") {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -139,7 +140,7 @@ func TestLinesShowThatConnectionsAreNotCounted(t *testing.T) {
 
 func TestNamespaceIsInTheQuery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{answers: []any{three(0), three(1)}}
+		s := &toptest.Script{Answers: []any{toptest.Three(0), toptest.Three(1)}}
 		out, _, err := run(t.Context(), t, s, Config{Count: 1, Namespace: "b"})
 		if err != nil || !strings.Contains(out, "quick") || strings.Contains(out, "slow") {
 			t.Errorf("%v\n%s", err, out)

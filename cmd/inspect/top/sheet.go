@@ -6,19 +6,20 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// sheet is what is shown of one document.
-type sheet struct {
-	time           time.Time
-	countedAt      time.Time // when the counters were read
+// Sheet is what is shown of one [Answer].
+type Sheet struct {
+	time           time.Time // the latest of a document
 	source         string
-	node, version  string
+	node, version  string // of the only node
+	nodes          int
 	ready, counted bool
-	rows           []row
+	rows           []Row
 	byID           map[id]int // of rows
 	endpoints      bool       // whether numbers of endpoints are known
 	summary        status.Summary
 	state          string   // of the Service, in a detail view
-	notes          []string // problems, one line each
+	Notes          []string // problems, one line each
+	alarms         []string // nodes that did not answer, or are not ready
 	widest         [3]int   // of each of the names
 	total          traffic
 	rated          bool // whether the total rate is known
@@ -27,23 +28,26 @@ type sheet struct {
 // id identifies a row.
 type id [5]string
 
-// row is a line of a table: a Service, or one of its frontends or endpoints.
-type row struct {
+// Row is a line of a table: a Service, or one of its frontends or endpoints.
+type Row struct {
 	id    id
-	order int // in the document
+	order int // in the first document that has it
 	// group keeps rows of a kind together, in any order.
 	group int
-	// names are a Service's namespace and name; or a port, a kind and an address.
-	names     [3]string
+	// Names are a Service's namespace and name; or a port, a kind and an address.
+	Names     [3]string
 	counts    []count
 	used      int // endpoints that get connections
+	all       int // endpoints in EndpointSlices, or used
 	endpoints string
-	known     bool // whether there are any endpoints
 	severity  int
 	status    string
 	traffic
 	rated bool // whether the rate is known
 }
+
+// Is reports whether two rows of different sheets are about the same.
+func (r *Row) Is(other *Row) bool { return r.id == other.id }
 
 // Severities of a status.
 const (
@@ -66,28 +70,31 @@ type traffic struct {
 
 // count is one of the counters of a row.
 type count struct {
-	port portID
-	n    uint64
+	counter counterID
+	n       uint64
+	at      time.Time // when it was read
+	rate    float64   // per second, since the last read
+	rated   bool
 }
 
-// portID is a port of a Service in one IP family.
-type portID struct{ family, protocol, name string }
+// counterID is a port of a Service in one IP family, on one node.
+type counterID struct{ node, family, protocol, name string }
 
-// newSheet returns the sheet of a document. before is the previous one for the same query,
-// or nil.
-func newSheet(d *status.Document, rows func(*status.Document) []row, before *sheet) *sheet {
-	s := &sheet{
-		time: d.Time, countedAt: d.CountedAt, source: clean(d.Source), node: clean(d.Node), version: clean(d.Version),
-		ready: d.Ready || d.Source != status.FromDaemon, counted: d.Counted,
-		rows: rows(d), notes: notes(d.Problems), summary: d.Summary(),
+// newSheet returns the sheet of an answer; the rows of several documents with the same ID are
+// added up. before is the previous sheet for the same query, or nil.
+func newSheet(a Answer, rows func(*status.Document) []Row, before *Sheet) *Sheet {
+	s := &Sheet{nodes: len(a.Documents), byID: map[id]int{}, alarms: cleanAll(a.Failed)}
+	for _, d := range a.Documents {
+		s.addDocument(d)
+		for _, r := range rows(d) {
+			s.addRow(r)
+		}
 	}
-	s.byID = make(map[id]int, len(s.rows))
+	s.summarize(a.Documents)
 	for i := range s.rows {
 		r := &s.rows[i]
-		r.order = i
-		s.byID[r.id] = i
-		s.endpoints = s.endpoints || r.known
-		for n, name := range r.names {
+		s.endpoints = s.endpoints || r.all > 0
+		for n, name := range r.Names {
 			s.widest[n] = max(s.widest[n], width(name))
 		}
 	}
@@ -96,8 +103,67 @@ func newSheet(d *status.Document, rows func(*status.Document) []row, before *she
 	return s
 }
 
-// sum adds up the first group; endpoints get the same connections as frontends.
-func (s *sheet) sum() {
+// addDocument adds what a document states about its node.
+func (s *Sheet) addDocument(d *status.Document) {
+	if d.Time.After(s.time) {
+		s.time = d.Time
+	}
+	s.source, s.node, s.version = Clean(d.Source), Clean(d.Node), Clean(d.Version)
+	s.counted = s.counted || d.Counted
+	s.Notes = append(s.Notes, notes(d.Problems)...)
+	ready := d.Ready || d.Source != status.FromDaemon
+	s.ready = s.ready || ready
+	if !ready && s.nodes > 1 {
+		s.alarms = append(s.alarms, Clean(d.Node)+" is not ready")
+	}
+}
+
+// addRow adds a row, or its numbers to the one with its ID. The worst status is shown.
+func (s *Sheet) addRow(r Row) {
+	i, found := s.byID[r.id]
+	if !found {
+		r.order = len(s.rows)
+		s.byID[r.id] = r.order
+		s.rows = append(s.rows, r)
+		return
+	}
+	sum := &s.rows[i]
+	sum.counts = append(sum.counts, r.counts...)
+	sum.active += r.active
+	sum.connections += r.connections
+	if r.severity > sum.severity {
+		sum.severity, sum.status = r.severity, r.status
+	}
+	if r.all > sum.all {
+		sum.used, sum.all, sum.endpoints = r.used, r.all, r.endpoints
+	}
+}
+
+// summarize counts Services by severity, and the problems of other objects.
+func (s *Sheet) summarize(documents []*status.Document) {
+	if len(documents) == 1 {
+		s.summary = documents[0].Summary()
+		return
+	}
+	others := map[string]bool{}
+	for _, d := range documents {
+		for _, p := range d.Problems {
+			others[p.Object] = true
+		}
+	}
+	s.summary = status.Summary{Services: len(s.rows), Others: len(others)}
+	for i := range s.rows {
+		switch s.rows[i].severity {
+		case severityProblem:
+			s.summary.Problems++
+		case severityNotice:
+			s.summary.Notices++
+		}
+	}
+}
+
+// sum adds up the first group; the others get the same connections.
+func (s *Sheet) sum() {
 	for i := range s.rows {
 		if r := &s.rows[i]; r.group == 0 {
 			s.total.rate += r.rate
@@ -109,7 +175,7 @@ func (s *sheet) sum() {
 }
 
 // find returns a row, or nil.
-func (s *sheet) find(what id) *row {
+func (s *Sheet) find(what id) *Row {
 	if i, ok := s.byID[what]; ok {
 		return &s.rows[i]
 	}
@@ -120,7 +186,15 @@ func (s *sheet) find(what id) *row {
 func notes(problems []status.Problem) []string {
 	var out []string
 	for _, p := range problems {
-		out = append(out, clean(p.Object+": "+p.Reason+": "+p.Text))
+		out = append(out, Clean(p.Object+": "+p.Reason+": "+p.Text))
+	}
+	return out
+}
+
+func cleanAll(lines []string) []string {
+	var out []string
+	for _, l := range lines {
+		out = append(out, Clean(l))
 	}
 	return out
 }

@@ -7,32 +7,43 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// Source returns the status document for a query; [client.Get] with a socket is one.
-type Source func(ctx context.Context, q status.Query) (*status.Document, error)
+// An Answer is the state of nodes at one moment.
+type Answer struct {
+	// Documents are those of the nodes, or one from the kernel's tables.
+	Documents []*status.Document
+	// Failed has a line for each node that did not answer.
+	Failed []string
+}
 
-// poll is a [Source] with a timeout.
-type poll func(q status.Query) (*status.Document, error)
+// Source returns the answer to a query. Its documents must not change later.
+type Source func(ctx context.Context, q status.Query) (Answer, error)
+
+// OneNode returns a source of one node's documents.
+func OneNode(get func(ctx context.Context, q status.Query) (*status.Document, error)) Source {
+	return func(ctx context.Context, q status.Query) (Answer, error) {
+		d, err := get(ctx, q)
+		if err != nil {
+			return Answer{}, err
+		}
+		return Answer{Documents: []*status.Document{d}}, nil
+	}
+}
+
+// Poll is a [Source] with a timeout.
+type Poll func(q status.Query) (Answer, error)
 
 // queryTimeout is the minimum timeout of a query, much more than the largest document takes.
 const queryTimeout = 15 * time.Second
 
-func newPoll(ctx context.Context, s Source, interval time.Duration) poll {
-	return func(q status.Query) (*status.Document, error) {
+// NewPoll returns a poll whose timeout is the interval, or 15 seconds if that is longer.
+func NewPoll(ctx context.Context, s Source, interval time.Duration) Poll {
+	return func(q status.Query) (Answer, error) {
 		ctx, stop := context.WithTimeout(ctx, max(queryTimeout, interval))
 		defer stop()
 		return s(ctx, q)
 	}
 }
 
-// nextDelay returns the delay before the next query. It begins with the answer, so that an
-// interval of a second always has new counters.
-func nextDelay(interval, took time.Duration) time.Duration { return max(interval, took) }
-
-// manyServices is the number of Services above which endpoints are only counted, to keep
-// documents small.
-const manyServices = 500
-
-// overviewQuery returns the query for the overview after its last sheet, which may be nil.
-func overviewQuery(namespace string, last *sheet) status.Query {
-	return status.Query{Namespace: namespace, Brief: last == nil || len(last.rows) > manyServices}
-}
+// NextDelay returns the delay before the next query, after one that took some time. It begins
+// with the answer, so that an interval of a second always has new counters.
+func NextDelay(interval, took time.Duration) time.Duration { return max(interval, took) }

@@ -11,9 +11,9 @@ import (
 // unprintable replaces all runes that are not printable.
 const unprintable = '?'
 
-// clean makes a text safe to print in a line: names from the API could contain control
+// Clean makes a text safe to print in a line: names from the API could contain control
 // characters, escape sequences, or marks that reverse text.
-func clean(s string) string {
+func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		// Combining marks are printable, but change the character before them.
 		if !unicode.IsPrint(r) || unicode.Is(unicode.M, r) || r == unicode.ReplacementChar {

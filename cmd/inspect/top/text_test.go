@@ -3,6 +3,9 @@ package top
 import (
 	"testing"
 	"unicode"
+
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/top/toptest"
 )
 
 func TestUnprintableRunesBecomeQuestionMarks(t *testing.T) {
@@ -18,38 +21,24 @@ func TestUnprintableRunesBecomeQuestionMarks(t *testing.T) {
 		"\xff\xfe":            "??",
 		"\x1b]0;title\x07web": "?]0;title?web",
 	} {
-		if got := clean(text); got != want {
+		if got := Clean(text); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
 		}
 	}
 }
 
-func FuzzNamesAreEscapedForTheTerminal(f *testing.F) {
+func FuzzNamesAreEscapedInLines(f *testing.F) {
 	f.Add("web", "\x1b[2J\x1b]52;c;aGk=\x07", "text\r\n\u202e")
 	f.Add("\u009b2J", "", "\x00\xff")
 	f.Fuzz(func(t *testing.T, namespace, name, problem string) {
-		s := service(namespace, name, 1, 1)
-		s.Problems = append(s.Problems, problemOf(namespace, name, problem))
-		s.Ports[0].Name = name
-		s.Ports[0].Frontends[0].Kind = problem
-		s.Ports[0].Endpoints[1].Reason = problem
-		s.Ports[0].Endpoints[0].Node = namespace
-		d := document(1, s)
-		d.Node, d.Version, d.Source = name, namespace, problem
-		d.Problems = s.Problems
-		m := newScreen(t, &script{answers: []any{d}})
-		m.size(120, 30)
-		for range 2 {
-			for _, r := range m.draw() {
+		d := toptest.Hostile(namespace, name, problem)
+		for _, documents := range [][]*status.Document{{d}, {d, d}} {
+			table := NewOverview(Config{Sort: "rate"})
+			table.Show(table.SheetOf(Answer{Documents: documents, Failed: []string{problem}}, nil))
+			for _, r := range plainText(table) {
 				if r != '\n' && !unicode.IsPrint(r) {
-					t.Fatalf("%q is on the screen:\n%q", r, m.draw())
+					t.Fatalf("%q is in a line:\n%q", r, plainText(table))
 				}
-			}
-			m.press("enter")
-		}
-		for _, r := range plainText(m.overview) {
-			if r != '\n' && !unicode.IsPrint(r) {
-				t.Fatalf("%q is in a line:\n%q", r, plainText(m.overview))
 			}
 		}
 	})

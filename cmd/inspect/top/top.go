@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	tea "charm.land/bubbletea/v2"
 )
 
 // MinInterval is the minimum interval between queries.
@@ -22,8 +20,7 @@ type Config struct {
 	Interval  time.Duration // between queries; at least MinInterval
 	Sort      string        // one of the columns' words
 	Out       io.Writer
-	Screen    bool // Out is an interactive terminal; otherwise print lines
-	Count     int  // number of blocks of lines; zero means no limit
+	Count     int // number of blocks of lines; zero means no limit
 }
 
 // Validate checks a configuration. Errors name the flags.
@@ -39,35 +36,21 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Run shows connections until the user or the context ends it, which is no error. An error
-// of the first query is returned; later ones are shown.
+// Run prints connections as lines until there are enough or the context ends, which is no
+// error. An error of the first query is returned; later ones are shown.
 func Run(ctx context.Context, c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	ask := newPoll(ctx, c.Source, c.Interval)
-	d, err := ask(overviewQuery(c.Namespace, nil))
+	ask := NewPoll(ctx, c.Source, c.Interval)
+	t := NewOverview(c)
+	a, err := ask(t.Query())
 	if err == nil {
-		first := newSheet(d, serviceRows, nil)
-		if c.Screen {
-			err = screen(ctx, c, ask, first)
-		} else {
-			err = lines(ctx, c, ask, first)
-		}
+		t.Show(t.SheetOf(a, nil))
+		err = lines(ctx, c, ask, t)
 	}
 	if ctx.Err() == nil && !errors.Is(err, errStopped) {
 		return err
-	}
-	return nil
-}
-
-// screen shows the interactive table.
-func screen(ctx context.Context, c Config, ask poll, first *sheet) error {
-	// Signals end the context.
-	program := tea.NewProgram(newModel(c, ask, first), tea.WithContext(ctx),
-		tea.WithOutput(c.Out), tea.WithoutSignalHandler())
-	if _, err := program.Run(); err != nil {
-		return fmt.Errorf("show on the terminal: %w", err)
 	}
 	return nil
 }

@@ -1,10 +1,12 @@
-package top
+package screen
 
 import (
 	"charm.land/bubbles/v2/help"
 	"charm.land/bubbles/v2/table"
 	"charm.land/bubbles/v2/textinput"
 	"charm.land/lipgloss/v2"
+
+	"kube-vmap/cmd/inspect/top"
 )
 
 // style has the colours. Whatever a colour shows is also shown by a mark or a word, for
@@ -29,7 +31,7 @@ func newStyle(dark bool) style {
 		quiet:  plain.Foreground(faint),
 		alarm:  plain.Bold(true).Foreground(red),
 	}
-	cell := plain.PaddingRight(gap)
+	cell := plain.PaddingRight(top.Gap)
 	s.table = table.Styles{
 		Header:   cell.Bold(true).Foreground(blue),
 		Cell:     cell,

@@ -1,7 +1,6 @@
-package top
+package screen
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +9,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/top"
+	"kube-vmap/cmd/inspect/top/toptest"
 )
 
 // screenOf is a model whose ticks the test controls.
@@ -20,15 +20,22 @@ type screenOf struct {
 }
 
 // newScreen shows the first answer of a source, without colours.
-func newScreen(t testing.TB, s *script) *screenOf {
+func newScreen(t testing.TB, s *toptest.Script) *screenOf {
 	t.Helper()
-	ask := newPoll(t.Context(), s.get, time.Second)
-	d, err := ask(overviewQuery("", nil))
+	return newScreenOf(t, s, "")
+}
+
+// newScreenOf shows the Services of a namespace.
+func newScreenOf(t testing.TB, s *toptest.Script, namespace string) *screenOf {
+	t.Helper()
+	ask := top.NewPoll(t.Context(), top.OneNode(s.Get), time.Second)
+	overview := top.NewOverview(top.Config{Sort: "rate", Namespace: namespace})
+	a, err := ask(overview.Query())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Interval: time.Second, Sort: "rate"}
-	m := &screenOf{newModel(c, ask, newSheet(d, serviceRows, nil)), t}
+	overview.Show(overview.SheetOf(a, nil))
+	m := &screenOf{newModel(ask, time.Second, overview), t}
 	m.setStyle(colourless())
 	m.size(100, 20)
 	return m
@@ -36,7 +43,7 @@ func newScreen(t testing.TB, s *script) *screenOf {
 
 // colourless is a style with spacing only.
 func colourless() style {
-	cell := lipgloss.NewStyle().PaddingRight(gap)
+	cell := lipgloss.NewStyle().PaddingRight(top.Gap)
 	return style{table: table.Styles{Header: cell, Cell: cell}}
 }
 
@@ -115,15 +122,4 @@ func (m *screenOf) under() string {
 		m.t.Fatalf("%d rows are marked:\n%s", len(marked), m.draw())
 	}
 	return marked[0]
-}
-
-// plainText returns a pane as lines.
-func plainText(p *pane) string {
-	var b bytes.Buffer
-	p.block(&b)
-	return b.String()
-}
-
-func problemOf(namespace, name, text string) status.Problem {
-	return status.Problem{Object: "Service " + namespace + "/" + name, Reason: "Unusable", Text: text}
 }

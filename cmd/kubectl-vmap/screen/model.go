@@ -1,4 +1,4 @@
-package top
+package screen
 
 import (
 	"time"
@@ -6,20 +6,21 @@ import (
 	"charm.land/bubbles/v2/help"
 	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
+
+	"kube-vmap/cmd/inspect/top"
 )
 
 // model is the state of the screen.
 type model struct {
-	ask       poll
-	namespace string
-	interval  time.Duration
+	ask      top.Poll
+	interval time.Duration
 
 	overview *pane
 	detail   *pane // nil in the overview
-	// turn grows with each change of the query. Answers and ticks of an earlier turn are
+	// generation grows with each change of the query. Answers and ticks of an earlier one are
 	// ignored.
 	generation int
-	pending    bool // an answer is pending, of any turn
+	pending    bool // an answer is pending, of any generation
 	paused     bool
 
 	width, height int
@@ -31,15 +32,14 @@ type model struct {
 	searching     bool // keys go to the input
 }
 
-// newModel returns a model that shows the first sheet of the overview.
-func newModel(c Config, ask poll, first *sheet) *model {
+// newModel returns a model that shows the overview.
+func newModel(ask top.Poll, interval time.Duration, overview *top.Table) *model {
 	m := &model{
-		ask: ask, namespace: c.Namespace, interval: c.Interval,
-		overview: newOverview(c), keys: newKeys(),
+		ask: ask, interval: interval,
+		overview: &pane{Table: overview}, keys: newKeys(),
 		help: help.New(), input: newInput(),
 	}
 	m.setStyle(newStyle(true)) // most terminals are dark
-	m.overview.show(first)
 	return m
 }
 
@@ -69,7 +69,7 @@ func (m *model) pane() *pane {
 // answer is the result of a query.
 type answer struct {
 	generation int
-	sheet      *sheet
+	sheet      *top.Sheet
 	err        error
 	at         time.Time
 	took       time.Duration
@@ -91,13 +91,13 @@ func (m *model) startQuery() tea.Cmd {
 	}
 	m.pending = true
 	p, generation, ask := m.pane(), m.generation, m.ask
-	q, before := p.query(m.namespace), p.sheet
+	q, before := p.Query(), p.Sheet
 	return func() tea.Msg {
 		start := time.Now()
 		a := answer{generation: generation}
-		d, err := ask(q)
+		got, err := ask(q)
 		if err == nil {
-			a.sheet = p.sheetOf(d, before)
+			a.sheet = p.SheetOf(got, before)
 		}
 		a.err, a.at, a.took = err, time.Now(), time.Since(start)
 		return a
@@ -110,7 +110,7 @@ func (m *model) scheduleQuery(d time.Duration) tea.Cmd {
 	return tea.Tick(d, func(time.Time) tea.Msg { return tick{generation} })
 }
 
-// restart starts a new turn, after a change of the query.
+// restart starts a new generation, after a change of the query.
 func (m *model) restart() tea.Cmd {
 	m.generation++
 	return m.startQuery()
@@ -126,11 +126,11 @@ func (m *model) handleAnswer(a answer) tea.Cmd {
 		return nil
 	}
 	if p := m.pane(); a.err != nil {
-		p.err, p.errAt = a.err, a.at
+		p.Err, p.ErrAt = a.err, a.at
 	} else {
 		p.show(a.sheet)
 	}
-	return m.scheduleQuery(nextDelay(m.interval, a.took))
+	return m.scheduleQuery(top.NextDelay(m.interval, a.took))
 }
 
 var _ tea.Model = (*model)(nil)

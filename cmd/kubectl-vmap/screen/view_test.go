@@ -1,20 +1,24 @@
-package top
+package screen
 
 import (
 	"image/color"
 	"strings"
 	"testing"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/exp/golden"
+
+	"kube-vmap/cmd/inspect/top"
+	"kube-vmap/cmd/inspect/top/toptest"
 )
 
 // shop is the screen of the golden views.
 func shop(t *testing.T) *screenOf {
-	first, second := three(0), three(1)
-	second.Services[2].Problems = append(second.Services[2].Problems, problemOf("c", "middle", "port 80 is used twice"))
-	m := newScreen(t, &script{answers: []any{first, second}})
+	first, second := toptest.Three(0), toptest.Three(1)
+	second.Services[2].Problems = append(second.Services[2].Problems, toptest.Problem("c", "middle", "port 80 is used twice"))
+	m := newScreen(t, &toptest.Script{Answers: []any{first, second}})
 	m.tick()
 	return m
 }
@@ -47,8 +51,8 @@ func TestHelpLooks(t *testing.T) {
 }
 
 func TestNoLineIsWiderThanTheScreen(t *testing.T) {
-	one, two := sampleDocuments()
-	m := newScreen(t, &script{answers: []any{one, two}})
+	one, two := toptest.Different()
+	m := newScreen(t, &toptest.Script{Answers: []any{one, two}})
 	for _, keys := range [][]string{{}, {"?"}, {"?", "enter"}, {"/"}, {"w", "enter"}} {
 		m.press(keys...)
 		for width := 1; width < 160; width++ {
@@ -75,7 +79,7 @@ func TestColoursFollowTheBackground(t *testing.T) {
 	if dark == light || darkSearch == lightSearch {
 		t.Error("light and dark look the same")
 	}
-	m := newModel(Config{Sort: "rate"}, nil, newSheet(three(0), serviceRows, nil))
+	m := newModel(nil, time.Second, top.NewOverview(top.Config{Sort: "rate"}))
 	if got, want := m.style.alarm.Render("x"), newStyle(true).alarm.Render("x"); got != want {
 		t.Errorf("without a known background, an alarm is %q, want %q", got, want)
 	}

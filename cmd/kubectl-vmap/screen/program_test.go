@@ -1,4 +1,4 @@
-package top
+package screen
 
 import (
 	"bytes"
@@ -8,13 +8,17 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/exp/teatest/v2"
+
+	"kube-vmap/cmd/inspect/top"
+	"kube-vmap/cmd/inspect/top/toptest"
 )
 
 // started is a program on a terminal with environment variables.
 func started(t *testing.T, env ...string) *teatest.TestModel {
-	s := &script{answers: []any{three(0), three(1), three(2)}}
-	c := Config{Interval: MinInterval, Sort: "rate"}
-	m := newModel(c, newPoll(t.Context(), s.get, c.Interval), newSheet(three(0), serviceRows, nil))
+	s := &toptest.Script{Answers: []any{toptest.Three(0), toptest.Three(1), toptest.Three(2)}}
+	m := newScreen(t, s).model
+	m.setStyle(newStyle(true))
+	m.interval = top.MinInterval
 	return teatest.NewTestModel(t, m, teatest.WithInitialTermSize(100, 20),
 		teatest.WithProgramOptions(tea.WithEnvironment(append(env, "TERM=xterm-256color", "TTY_FORCE=1"))))
 }

@@ -1,4 +1,4 @@
-package top
+package screen
 
 import (
 	"errors"
@@ -9,23 +9,18 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/top/toptest"
 )
 
-// three are Services of different rates, n seconds after noon.
-func three(after float64) *status.Document {
-	n := uint64(after)
-	return document(after, service("a", "slow", n, 3), service("b", "quick", 9*n, 1), service("c", "middle", 5*n, 2))
-}
-
 func TestSecondAnswerHasRates(t *testing.T) {
-	m := newScreen(t, &script{answers: []any{three(0), three(1)}})
+	m := newScreen(t, &toptest.Script{Answers: []any{toptest.Three(0), toptest.Three(1)}})
 	m.onScreen(" - ", "- conn/s", "3 services", "node node-1", "version 1.0")
 	m.tick()
 	m.onScreen(" 54.0 ", " 30.0 ", " 6.0 ", "90.0 conn/s", "36 active")
 }
 
 func TestKeysMoveTheSelection(t *testing.T) {
-	m := newScreen(t, &script{answers: []any{document(0, crowd(100, 0)...)}})
+	m := newScreen(t, &toptest.Script{Answers: []any{toptest.Document(0, toptest.Crowd(100, 0)...)}})
 	m.size(100, fixedLines+10)
 	for _, step := range []struct {
 		key  string
@@ -56,7 +51,7 @@ func TestKeysMoveTheSelection(t *testing.T) {
 }
 
 func TestOnlyVisibleRowsAreDrawn(t *testing.T) {
-	m := newScreen(t, &script{answers: []any{document(0, crowd(100, 0)...)}})
+	m := newScreen(t, &toptest.Script{Answers: []any{toptest.Document(0, toptest.Crowd(100, 0)...)}})
 	m.size(100, fixedLines+10)
 	for range 60 {
 		m.press("down")
@@ -75,7 +70,7 @@ func TestOnlyVisibleRowsAreDrawn(t *testing.T) {
 }
 
 func TestSelectionFollowsItsRow(t *testing.T) {
-	m := newScreen(t, &script{answers: []any{three(0), document(1, service("a", "slow", 1, 3), service("b", "quick", 2, 1), service("c", "middle", 3, 2)), three(2)}})
+	m := newScreen(t, &toptest.Script{Answers: []any{toptest.Three(0), toptest.Document(1, toptest.Service("a", "slow", 1, 3), toptest.Service("b", "quick", 2, 1), toptest.Service("c", "middle", 3, 2)), toptest.Three(2)}})
 	m.press("down")
 	was := m.under()
 	m.tick()
@@ -96,7 +91,7 @@ func TestSelectionFollowsItsRow(t *testing.T) {
 }
 
 func TestHeaderMarksTheSortColumn(t *testing.T) {
-	m := newScreen(t, &script{answers: []any{three(0)}})
+	m := newScreen(t, &toptest.Script{Answers: []any{toptest.Three(0)}})
 	for _, step := range []struct{ key, want string }{
 		{"1", "NAMESPACE▲"},
 		{"1", "NAMESPACE▼"},
@@ -120,7 +115,7 @@ func TestHeaderMarksTheSortColumn(t *testing.T) {
 }
 
 func TestSearchFollowsEachKey(t *testing.T) {
-	m := newScreen(t, &script{answers: []any{three(0), three(1)}})
+	m := newScreen(t, &toptest.Script{Answers: []any{toptest.Three(0), toptest.Three(1)}})
 	m.press("/")
 	m.write("qui")
 	m.onScreen("/qui", "1 found", "quick")
@@ -146,14 +141,14 @@ func TestSearchFollowsEachKey(t *testing.T) {
 }
 
 func TestEnterShowsOneServiceAndEscReturns(t *testing.T) {
-	s := &script{answers: []any{three(0), three(1), three(2), three(3), three(4)}}
+	s := &toptest.Script{Answers: []any{toptest.Three(0), toptest.Three(1), toptest.Three(2), toptest.Three(3), toptest.Three(4)}}
 	m := newScreen(t, s)
 	m.tick()
 	m.press("down", "enter")
 	m.onScreen("c/middle", "ClusterIP", "10.96.0.1:80/tcp", "NodePort", "*:30080/sctp", "p TCP IPv6")
 	m.size(100, 40)
 	m.onScreen("endpoint", "10.244.1.1:8080", "[fd00:10:244:1::1]:8080", "serves, on node-1", "! NotReady")
-	if q := s.asked[len(s.asked)-1]; q != (status.Query{Namespace: "c", Name: "middle"}) {
+	if q := s.Asked[len(s.Asked)-1]; q != (status.Query{Namespace: "c", Name: "middle"}) {
 		t.Errorf("it asked for %+v", q)
 	}
 	m.tick()
@@ -164,7 +159,7 @@ func TestEnterShowsOneServiceAndEscReturns(t *testing.T) {
 	m.notOnScreen("ClusterIP")
 	m.press("esc", "esc")
 	m.onScreen("3 services", "> c")
-	if q := s.asked[len(s.asked)-1]; q.Name != "" {
+	if q := s.Asked[len(s.Asked)-1]; q.Name != "" {
 		t.Errorf("it asked for %+v", q)
 	}
 	m.press("esc") // nothing to go back to
@@ -172,7 +167,7 @@ func TestEnterShowsOneServiceAndEscReturns(t *testing.T) {
 }
 
 func TestLateAnswerIsIgnored(t *testing.T) {
-	m := newScreen(t, &script{answers: []any{three(0), three(1), three(2)}})
+	m := newScreen(t, &toptest.Script{Answers: []any{toptest.Three(0), toptest.Three(1), toptest.Three(2)}})
 	_, ask := m.Update(tick{m.generation})
 	if _, cmd := m.Update(keyOf("enter")); cmd != nil {
 		t.Error("there are two questions at a time")
@@ -187,18 +182,18 @@ func TestLateAnswerIsIgnored(t *testing.T) {
 }
 
 func TestDeletedServiceIsReported(t *testing.T) {
-	m := newScreen(t, &script{answers: []any{three(0), three(1), document(2)}})
+	m := newScreen(t, &toptest.Script{Answers: []any{toptest.Three(0), toptest.Three(1), toptest.Document(2)}})
 	m.press("enter")
 	m.tick()
 	m.onScreen("a/slow", "! nothing of it is programmed")
 }
 
 func TestProblemsOfAServiceAreShown(t *testing.T) {
-	s := service("a", "web", 0, 0)
+	s := toptest.Service("a", "web", 0, 0)
 	for i := range 4 {
-		s.Problems = append(s.Problems, problemOf("a", "web", fmt.Sprintf("reason %d", i)))
+		s.Problems = append(s.Problems, toptest.Problem("a", "web", fmt.Sprintf("reason %d", i)))
 	}
-	m := newScreen(t, &script{answers: []any{document(0, s)}})
+	m := newScreen(t, &toptest.Script{Answers: []any{toptest.Document(0, s)}})
 	m.size(150, 30)
 	m.onScreen("! 1 with problems", "! Unusable: reason 0 (and 3 more)")
 	m.press("enter")
@@ -210,23 +205,23 @@ func TestProblemsOfAServiceAreShown(t *testing.T) {
 }
 
 func TestErrorIsShownBesideTheLastNumbers(t *testing.T) {
-	m := newScreen(t, &script{answers: []any{three(0), three(1), errors.New("the socket\nis gone"), three(3)}})
+	m := newScreen(t, &toptest.Script{Answers: []any{toptest.Three(0), toptest.Three(1), errors.New("the socket\nis gone"), toptest.Three(3)}})
 	m.tick()
 	m.tick()
-	m.onScreen("the socket?is gone", " 54.0 ", m.pane().errAt.Format("! 15:04:05"))
+	m.onScreen("the socket?is gone", " 54.0 ", m.pane().ErrAt.Format("! 15:04:05"))
 	m.tick()
 	m.onScreen(" 54.0 ") // over two seconds
 	m.notOnScreen("the socket")
 }
 
 func TestPauseStopsQueries(t *testing.T) {
-	s := &script{answers: []any{three(0), three(1)}}
+	s := &toptest.Script{Answers: []any{toptest.Three(0), toptest.Three(1)}}
 	m := newScreen(t, s)
 	m.press("p")
 	m.onScreen("! paused")
 	m.tick()
-	if len(s.asked) != 1 {
-		t.Errorf("%d questions", len(s.asked))
+	if len(s.Asked) != 1 {
+		t.Errorf("%d questions", len(s.Asked))
 	}
 	m.press("p")
 	m.notOnScreen("paused")
@@ -234,9 +229,9 @@ func TestPauseStopsQueries(t *testing.T) {
 }
 
 func TestOnlyActiveColumnShowsWithoutCounting(t *testing.T) {
-	d := three(0)
+	d := toptest.Three(0)
 	d.Counted = false
-	m := newScreen(t, &script{answers: []any{d}})
+	m := newScreen(t, &toptest.Script{Answers: []any{d}})
 	m.onScreen("not counted (--count-connections=false)", "ACTIVE▼", "36 active")
 	m.notOnScreen("CONN/S", "conn/s", "CONNECTIONS")
 	if m.under() != "slow" {
@@ -248,21 +243,9 @@ func TestOnlyActiveColumnShowsWithoutCounting(t *testing.T) {
 	m.onScreen("ENDPOINTS▼")
 }
 
-func TestManyServicesAreQueriedBriefly(t *testing.T) {
-	for n, brief := range map[int]bool{3: false, manyServices: false, manyServices + 1: true} {
-		s := &script{answers: []any{document(0, crowd(n, 0)...)}}
-		m := newScreen(t, s)
-		m.tick()
-		if !s.asked[0].Brief || s.asked[1].Brief != brief {
-			t.Errorf("%d Services: %+v", n, s.asked)
-		}
-		m.onScreen("ENDPOINTS", " 2/3 ")
-	}
-}
-
 func TestKeysQuit(t *testing.T) {
 	for _, keys := range [][]string{{"q"}, {"ctrl+c"}, {"/", "q", "ctrl+c"}, {"enter", "q"}, {"?", "q"}, {"?", "ctrl+c"}} {
-		m := newScreen(t, &script{answers: []any{three(0)}})
+		m := newScreen(t, &toptest.Script{Answers: []any{toptest.Three(0)}})
 		last := len(keys) - 1
 		m.press(keys[:last]...)
 		_, cmd := m.Update(keyOf(keys[last]))
@@ -275,7 +258,7 @@ func TestKeysQuit(t *testing.T) {
 }
 
 func TestHelpOpensAndCloses(t *testing.T) {
-	m := newScreen(t, &script{answers: []any{three(0)}})
+	m := newScreen(t, &toptest.Script{Answers: []any{toptest.Three(0)}})
 	m.size(100, 24)
 	m.press("?")
 	m.onScreen("reverse", "page down", "CONN/S       new connections")
@@ -289,7 +272,7 @@ func TestHelpOpensAndCloses(t *testing.T) {
 }
 
 func TestSearchDoesNotReadTheClipboard(t *testing.T) {
-	m := newScreen(t, &script{answers: []any{three(0)}})
+	m := newScreen(t, &toptest.Script{Answers: []any{toptest.Three(0)}})
 	m.press("/")
 	if _, cmd := m.Update(keyOf("ctrl+v")); cmd != nil {
 		t.Error("something is done")
@@ -297,7 +280,7 @@ func TestSearchDoesNotReadTheClipboard(t *testing.T) {
 }
 
 func TestPasteOnlyFillsTheSearch(t *testing.T) {
-	m := newScreen(t, &script{answers: []any{three(0), three(1)}})
+	m := newScreen(t, &toptest.Script{Answers: []any{toptest.Three(0), toptest.Three(1)}})
 	m.send(tea.PasteMsg{Content: "q/p"})
 	m.onScreen("3 services")
 	m.notOnScreen("found", "paused")
@@ -308,7 +291,7 @@ func TestPasteOnlyFillsTheSearch(t *testing.T) {
 }
 
 func TestSpaceTurnsThePage(t *testing.T) {
-	m := newScreen(t, &script{answers: []any{document(0, crowd(100, 0)...)}})
+	m := newScreen(t, &toptest.Script{Answers: []any{toptest.Document(0, toptest.Crowd(100, 0)...)}})
 	m.size(100, fixedLines+10)
 	m.press(" ")
 	if got := m.under(); got != "service-00010" {

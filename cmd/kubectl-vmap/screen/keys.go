@@ -1,4 +1,4 @@
-package top
+package screen
 
 import "charm.land/bubbles/v2/key"
 

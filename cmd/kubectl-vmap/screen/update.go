@@ -1,8 +1,10 @@
-package top
+package screen
 
 import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
+
+	"kube-vmap/cmd/inspect/top"
 )
 
 // Update handles an event.
@@ -52,7 +54,7 @@ func (m *model) handleKey(msg tea.KeyPressMsg) tea.Cmd {
 		return m.back()
 	case key.Matches(msg, k.search):
 		m.searching = true
-		m.input.SetValue(m.pane().search)
+		m.input.SetValue(m.pane().Search)
 		m.input.CursorEnd()
 		return m.input.Focus()
 	default:
@@ -91,14 +93,14 @@ func (m *model) enter() tea.Cmd {
 	if m.detail != nil || r == nil {
 		return nil
 	}
-	m.detail = newDetail(r)
+	m.detail = &pane{Table: top.NewDetail(r)}
 	m.paused = false // there is nothing to freeze yet
 	return m.restart()
 }
 
 // back ends the search, or returns to the overview.
 func (m *model) back() tea.Cmd {
-	if p := m.pane(); p.search != "" {
+	if p := m.pane(); p.Search != "" {
 		p.find("")
 		return nil
 	}
@@ -122,9 +124,9 @@ func (m *model) handleMoveKey(msg tea.KeyPressMsg) {
 	case key.Matches(msg, k.pageDown):
 		p.move(m.rows())
 	case key.Matches(msg, k.home):
-		p.move(-len(p.shown))
+		p.move(-len(p.Shown))
 	case key.Matches(msg, k.end):
-		p.move(len(p.shown))
+		p.move(len(p.Shown))
 	}
 }
 
@@ -135,7 +137,7 @@ func (m *model) handleSortKey(msg tea.KeyPressMsg) {
 	case key.Matches(msg, k.sort):
 		p.sortByNext()
 	case key.Matches(msg, k.reverse):
-		p.sortBy(p.order.column)
+		p.sortBy(p.Order.Column)
 	case key.Matches(msg, k.column):
 		p.sortBy(int(msg.String()[0] - '1'))
 	}

@@ -1,4 +1,4 @@
-package top
+package screen
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"charm.land/bubbles/v2/table"
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
+
+	"kube-vmap/cmd/inspect/top"
 )
 
 // fixedLines are the lines above and below the rows: three of header, the column titles
@@ -50,25 +52,25 @@ func (m *model) line(st lipgloss.Style, text string) string {
 // header returns three lines in any state, so that nothing moves.
 func (m *model) header() []string {
 	p := m.pane()
-	s := p.sheet
+	s := p.Sheet
 	if s == nil {
-		s = m.overview.sheet // for the node's name
+		s = m.overview.Sheet // for the node's name
 	}
-	out := []string{m.line(m.style.strong, s.sourceText()), "", ""}
+	out := []string{m.line(m.style.strong, s.SourceText()), "", ""}
 	switch {
-	case p.service == nil:
-		out[1] = m.line(m.style.plain, s.totals("services"))
-	case p.sheet == nil:
-		out[1] = m.line(m.style.strong, p.title()+separator+"asking...")
+	case p.Service == nil:
+		out[1] = m.line(m.style.plain, s.Totals("services"))
+	case p.Sheet == nil:
+		out[1] = m.line(m.style.strong, p.title()+top.Separator+"asking...")
 	default:
-		out[1] = m.line(m.style.strong, p.title()+separator+s.totals(""))
+		out[1] = m.line(m.style.strong, p.title()+top.Separator+s.Totals(""))
 	}
-	out[2] = m.line(m.style.alarm, strings.Join(m.alarms(), separator))
+	out[2] = m.line(m.style.alarm, strings.Join(m.alarms(), top.Separator))
 	return out
 }
 
-// title returns the name of the Service.
-func (p *pane) title() string { return p.service.names[0] + "/" + p.service.names[1] }
+// Title returns the name of the Service.
+func (p *pane) title() string { return p.Service.Names[0] + "/" + p.Service.Names[1] }
 
 // alarms returns what is unusual.
 func (m *model) alarms() []string {
@@ -77,27 +79,27 @@ func (m *model) alarms() []string {
 	if m.paused {
 		out = append(out, "! paused: p continues")
 	}
-	if p.err != nil {
-		out = append(out, errorText(p.err, p.errAt))
+	if p.Err != nil {
+		out = append(out, top.ErrorText(p.Err, p.ErrAt))
 	}
-	if p.sheet == nil {
+	if p.Sheet == nil {
 		return out
 	}
-	if none := p.emptyText(); none != "" {
+	if none := p.EmptyText(); none != "" {
 		out = append(out, none)
 	}
-	return append(out, p.sheet.warnings()...)
+	return append(out, p.Sheet.Warnings()...)
 }
 
-// notes returns the problems of the Service, if there is room.
+// Notes returns the problems of the Service, if there is room.
 func (m *model) notes() []string {
 	p := m.pane()
-	if p.service == nil || p.sheet == nil || m.height < fixedLines+2*maxNotes {
+	if p.Service == nil || p.Sheet == nil || m.height < fixedLines+2*maxNotes {
 		return nil
 	}
 	var out []string
-	for i, n := range p.sheet.notes[:min(maxNotes, len(p.sheet.notes))] {
-		if more := len(p.sheet.notes) - maxNotes; i == maxNotes-1 && more > 0 {
+	for i, n := range p.Sheet.Notes[:min(maxNotes, len(p.Sheet.Notes))] {
+		if more := len(p.Sheet.Notes) - maxNotes; i == maxNotes-1 && more > 0 {
 			n = fmt.Sprintf("(and %d more) %s", more, n)
 		}
 		out = append(out, m.line(m.style.alarm, "! "+n))
@@ -109,11 +111,11 @@ func (m *model) notes() []string {
 func (m *model) table() string {
 	p := m.pane()
 	rows := m.rows()
-	if p.sheet == nil {
+	if p.Sheet == nil {
 		return strings.Repeat("\n", rows)
 	}
 	visible := p.window(rows)
-	widths := fit(p.columns, p.sheet, m.width)
+	widths := top.Fit(p.Columns, p.Sheet, m.width)
 	t := table.New(
 		table.WithStyles(m.style.table),
 		table.WithColumns(p.titles(widths)),
@@ -132,37 +134,37 @@ func (p *pane) titles(widths []int) []table.Column {
 		if w == 0 {
 			continue
 		}
-		title := p.columns[i].title
-		if i == p.order.column {
+		title := p.Columns[i].Title
+		if i == p.Order.Column {
 			title += p.arrow()
 		}
-		out = append(out, table.Column{Title: pad(title, w, p.columns[i].width > 0), Width: w})
+		out = append(out, table.Column{Title: p.Columns[i].Pad(title, w), Width: w})
 	}
 	if len(out) > 0 {
-		out[0].Title = strings.Repeat(" ", mark) + out[0].Title
-		out[0].Width += mark
+		out[0].Title = strings.Repeat(" ", top.Mark) + out[0].Title
+		out[0].Width += top.Mark
 	}
 	return out
 }
 
 func (p *pane) arrow() string {
-	if p.columns[p.order.column].down != p.order.backward {
+	if p.Descends() {
 		return "▼"
 	}
 	return "▲"
 }
 
 // cells returns the texts of rows, with a mark at the selected one.
-func (p *pane) cells(rows []*row, widths []int) []table.Row {
+func (p *pane) cells(rows []*top.Row, widths []int) []table.Row {
 	out := make([]table.Row, len(rows))
 	for i, r := range rows {
-		sign := strings.Repeat(" ", mark)
+		sign := strings.Repeat(" ", top.Mark)
 		if p.first+i == p.at {
 			sign = "> "
 		}
 		for j, w := range widths {
 			if w > 0 {
-				out[i] = append(out[i], pad(p.columns[j].text(r), w, p.columns[j].width > 0))
+				out[i] = append(out[i], p.Columns[j].Pad(p.Columns[j].Text(r), w))
 			}
 		}
 		if len(out[i]) > 0 {
@@ -177,11 +179,11 @@ func (m *model) footer() string {
 	p := m.pane()
 	switch {
 	case m.searching:
-		found := fmt.Sprintf("%s%d found", separator, len(p.shown))
+		found := fmt.Sprintf("%s%d found", top.Separator, len(p.Shown))
 		m.input.SetWidth(max(1, m.width-len(found)-2))
 		return m.input.View() + m.line(m.style.quiet, found)
-	case p.search != "":
-		found := fmt.Sprintf("/%s%s%d found, Esc shows all", clean(p.search), separator, len(p.shown))
+	case p.Search != "":
+		found := fmt.Sprintf("/%s%s%d found, Esc shows all", top.Clean(p.Search), top.Separator, len(p.Shown))
 		return m.line(m.style.strong, found)
 	}
 	m.help.SetWidth(m.width)

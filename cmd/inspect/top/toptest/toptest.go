@@ -1,0 +1,145 @@
+// Package toptest has documents of nodes and Services for tests of package top and of its screen.
+package toptest
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"kube-vmap/cmd/inspect/status"
+)
+
+// Noon is the time of the first document.
+var Noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.Local)
+
+// Document returns a document of the daemon, n seconds after noon.
+func Document(after float64, services ...status.Service) *status.Document {
+	at := Noon.Add(time.Duration(after * float64(time.Second)))
+	return &status.Document{
+		Source: status.FromDaemon, Time: at, CountedAt: at,
+		Node: "node-1", Version: "1.0", Ready: true, Counted: true, Services: services,
+	}
+}
+
+// Service has all protocols in both families, with n connections each.
+func Service(namespace, name string, connections uint64, active int) status.Service {
+	s := status.Service{Namespace: namespace, Name: name}
+	for _, family := range []string{"IPv4", "IPv6"} {
+		for _, protocol := range []string{"SCTP", "TCP", "UDP"} {
+			s.Ports = append(s.Ports, Port(family, protocol, connections, active))
+		}
+	}
+	return s
+}
+
+// PortsEach is the number of ports of a Service, over both families.
+const PortsEach = 6
+
+// Port returns a port with connections, and a second endpoint that is not ready.
+func Port(family, protocol string, connections uint64, active int) status.Port {
+	vip, pod := netip.MustParseAddr("10.96.0.1"), netip.MustParseAddr("10.244.1.1")
+	if family == "IPv6" {
+		vip, pod = netip.MustParseAddr("fd00:10:96::1"), netip.MustParseAddr("fd00:10:244:1::1")
+	}
+	t := status.Traffic{Connections: connections, Active: active}
+	slot := 0
+	return status.Port{
+		Name: "p", Protocol: protocol, Family: family, Scheduler: "random", Traffic: t,
+		Frontends: []status.Frontend{
+			{Address: vip.String(), Port: 80, Kind: "ClusterIP", Policy: "Cluster", Verdict: status.VerdictBalance, Traffic: t},
+			{Port: 30080, Kind: "NodePort", Policy: "Local", Verdict: status.VerdictBalance},
+		},
+		Endpoints: []status.Endpoint{
+			{Address: pod.String(), Port: 8080, Slot: &slot, Node: "node-1", Conditions: &status.Conditions{Ready: true, Serving: true}, Traffic: t},
+			{Address: pod.Next().String(), Port: 8080, Reason: "NotReady", Node: "node-2"},
+		},
+	}
+}
+
+// Crowd returns n Services in a brief document.
+func Crowd(n int, times uint64) []status.Service {
+	out := make([]status.Service, n)
+	for i := range out {
+		t := status.Traffic{Connections: uint64(i) * times, Active: i % 7}
+		out[i] = status.Service{
+			Namespace: fmt.Sprintf("team-%03d", i/100), Name: fmt.Sprintf("service-%05d", i), Addresses: &status.Addresses{Used: 2, All: 3},
+		}
+		for _, family := range []string{"IPv4", "IPv6"} {
+			out[i].Ports = append(out[i].Ports, status.Port{
+				Protocol: "TCP", Family: family, Traffic: t,
+				Frontends: []status.Frontend{{Port: 80, Kind: "ClusterIP", Policy: "Cluster", Verdict: status.VerdictBalance}},
+			})
+		}
+	}
+	return out
+}
+
+// Script is a source with a list of answers; it repeats the last one.
+type Script struct {
+	Answers []any // *status.Document or error
+	Asked   []status.Query
+}
+
+// Get implements the argument of [top.OneNode].
+func (s *Script) Get(_ context.Context, q status.Query) (*status.Document, error) {
+	s.Asked = append(s.Asked, q)
+	next := s.Answers[min(len(s.Asked), len(s.Answers))-1]
+	if err, failed := next.(error); failed {
+		return nil, err
+	}
+	return Only(next.(*status.Document), q), nil
+}
+
+// Only returns the queried part of a document.
+func Only(d *status.Document, q status.Query) *status.Document {
+	out := *d
+	out.Services = nil
+	for _, s := range d.Services {
+		if (q.Namespace == "" || q.Namespace == s.Namespace) && (q.Name == "" || q.Name == s.Name) {
+			out.Services = append(out.Services, s)
+		}
+	}
+	return &out
+}
+
+// Three returns three Services of different rates, some seconds after [Noon].
+func Three(after float64) *status.Document {
+	n := uint64(after)
+	return Document(after, Service("a", "slow", n, 3), Service("b", "quick", 9*n, 1), Service("c", "middle", 5*n, 2))
+}
+
+// Problem returns a problem of a Service.
+func Problem(namespace, name, text string) status.Problem {
+	return status.Problem{Object: "Service " + namespace + "/" + name, Reason: "Unusable", Text: text}
+}
+
+// Hostile returns a document with texts where an author of objects can put them.
+func Hostile(namespace, name, problem string) *status.Document {
+	s := Service(namespace, name, 1, 1)
+	s.Problems = append(s.Problems, Problem(namespace, name, problem))
+	s.Ports[0].Name = name
+	s.Ports[0].Frontends[0].Kind = problem
+	s.Ports[0].Endpoints[1].Reason = problem
+	s.Ports[0].Endpoints[0].Node = namespace
+	d := Document(1, s)
+	d.Node, d.Version, d.Source = name, namespace, problem
+	d.Problems = s.Problems
+	return d
+}
+
+// Different returns two documents in which every column has another order.
+func Different() (before, after *status.Document) {
+	broken := Service("c", "broken", 50, 1)
+	broken.Problems = []status.Problem{{Object: "Service c/broken", Reason: "AddressConflict", Text: "10.96.0.9 is held by a/web"}}
+	idle := Service("b", "idle", 7, 0)
+	for i := range idle.Ports {
+		idle.Ports[i].Endpoints = nil
+		for k := range idle.Ports[i].Frontends {
+			idle.Ports[i].Frontends[k].Verdict = status.VerdictReject
+		}
+	}
+	one := Document(0, Service("a", "web", 0, 9), Service("b", "Zeta", 10, 3), idle, broken)
+	two := Document(1, Service("a", "web", 1, 9), Service("b", "Zeta", 13, 3), idle, broken)
+	return one, two
+}

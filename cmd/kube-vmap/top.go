@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/client"
+	"kube-vmap/cmd/inspect/top"
+)
+
+// topCommand returns kube-vmap top.
+func topCommand() *cobra.Command {
+	var f top.Flags
+	var socket, namespace string
+	cmd := &cobra.Command{
+		Use:   "top [-n NAMESPACE] [--sort COLUMN] [--once]",
+		Short: "Print live connection counts of Services",
+		Long: `Print new connections per second and active connections of each Service on this
+node, as the running kube-vmap reports them: a block of lines per interval. For an
+interactive table, of all nodes, use "kubectl vmap top".
+
+Problems and notices are numbers of Services, as kube-vmap get defines them by STATUS.
+Problems of other objects are counted separately.`,
+		Example: `  kube-vmap top --once | head        the busiest Services of one second
+  kube-vmap top -n shop --sort active
+  kube-vmap top --count 60 > file    record a minute`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			get := func(ctx context.Context, q status.Query) (*status.Document, error) {
+				return client.Get(ctx, socket, q)
+			}
+			return top.Run(cmd.Context(), f.Config(top.OneNode(get), namespace))
+		},
+	}
+	cmd.DisableFlagsInUseLine = true
+	f.AddTo(cmd)
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "show Services of this `namespace` only")
+	client.AddSocketFlag(cmd.Flags(), &socket)
+	return cmd
+}
