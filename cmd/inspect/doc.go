@@ -4,6 +4,7 @@
 //
 //	package    command                      reads                               library half
 //	status     (the document, its client)   the loop's snapshot, conntrack      status/build, status/client
+//	health     kube-vmap status             status socket                       status
 //	get        kube-vmap get                status socket; --kernel: kernel     status
 //	explain    kube-vmap explain            kernel; hints from status socket    nft/simulate, nft/kernel/simulator
 //	trace      kube-vmap explain --trace    packets, as nf_tables reports them  nft/kernel/trace

@@ -13,7 +13,7 @@ import (
 
 // servers returns the servers of health, metrics and status.
 func (p *proxy) servers(h *health.Health, m *metrics.Metrics, loop *sync.Loop) ([]*serve.Server, error) {
-	answer := p.statusAnswer(loop)
+	answer := p.statusAnswer(loop, h)
 	handler, err := serve.Metrics(serve.MetricsConfig{
 		Log: p.log, Version: version, Kubernetes: metrics.Kubernetes(), Started: p.started,
 		Metrics: m.Gatherer(), SLIs: m.SLIs(), Pinged: m.Pinged, Status: p.statusPage(answer),

@@ -16,11 +16,12 @@ import (
 	"kube-vmap/cmd/kube-vmap/serve"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
+	"kube-vmap/sync/health"
 )
 
 // statusAnswer returns the source of status documents, one for the socket and the page,
 // since it caches what it reads from the kernel.
-func (p *proxy) statusAnswer(loop *sync.Loop) status.Source {
+func (p *proxy) statusAnswer(loop *sync.Loop, h *health.Health) status.Source {
 	counts := build.Counts{Active: build.ActiveCounts(conntrack.New(conntrack.Config{}))}
 	if p.config.CountConnections {
 		counts.Total = build.TotalCounts(p.kernels.status)
@@ -30,7 +31,9 @@ func (p *proxy) statusAnswer(loop *sync.Loop) status.Source {
 		v.Problems = append(v.Problems, p.takeover.Problems()...)
 		return v, err
 	}
-	return build.New(build.Config{Snapshot: look, Version: version, Counts: counts})
+	return build.New(build.Config{
+		Snapshot: look, Version: version, Counts: counts, NodeName: p.loop.NodeName, Health: p.healthReport(h),
+	})
 }
 
 // statusServer returns the server of the status socket.

@@ -29,6 +29,11 @@ func (d *Document) NodeProblems() []NodeProblem {
 	n.positions()
 	n.takeover()
 	n.events()
+	for _, p := range d.Problems {
+		if p.Reason == ReasonUnread {
+			n.add(SeverityProblem, "the kernel cannot be read: %s", p.Text)
+		}
+	}
 	slices.SortStableFunc(n.list, func(a, b NodeProblem) int { return strings.Compare(b.Severity, a.Severity) }) // Problem, Notice
 	return n.list
 }

@@ -61,6 +61,9 @@ Notice: the table of IPv4 has no owner, so that other programs can change it`},
 			h.Positions = append(h.Positions, status.Position{Kind: "Node", FailingSince: ago(time.Second), Error: "forbidden"})
 		}, `Problem: the API server cannot be followed for 2d2h (Service, EndpointSlice): connection refused
 Problem: the API server cannot be followed for 1s (Node): forbidden`},
+		{"kernel", func(d *status.Document, _ *status.Health) {
+			d.Problems = []status.Problem{{Reason: status.ReasonUnread, Text: "read the tables: EPERM"}, {Reason: status.ReasonUncertain, Text: "other"}}
+		}, "Problem: the kernel cannot be read: read the tables: EPERM"},
 		{"take-over", func(_ *status.Document, h *status.Health) {
 			h.Takeover = status.Takeover{State: status.TakeoverProbation, Text: "suspended until then"}
 		}, "Notice: suspended until then"},

@@ -13,6 +13,8 @@ type Query struct {
 	Namespace, Name string
 	// Brief counts endpoints instead of listing them.
 	Brief bool
+	// Health asks for no Services at all, but for the [Health] of the process.
+	Health bool
 }
 
 // Values returns the query as URL parameters, for [ParseQuery].
@@ -23,15 +25,20 @@ func (q Query) Values() url.Values {
 			v.Set(name, value)
 		}
 	}
-	if q.Brief {
-		v.Set("brief", "true")
+	for name, set := range map[string]bool{"brief": q.Brief, "health": q.Health} {
+		if set {
+			v.Set(name, "true")
+		}
 	}
 	return v
 }
 
 // ParseQuery reads a query from URL parameters.
 func ParseQuery(v url.Values) Query {
-	return Query{Namespace: v.Get("namespace"), Name: v.Get("name"), Brief: v.Get("brief") == "true"}
+	return Query{
+		Namespace: v.Get("namespace"), Name: v.Get("name"),
+		Brief: v.Get("brief") == "true", Health: v.Get("health") == "true",
+	}
 }
 
 // Matches reports whether the query asks for the Service.

@@ -76,3 +76,10 @@ const minRemaining = time.Minute
 func remaining(until, now time.Time, configured time.Duration) time.Duration {
 	return min(max(until.Sub(now), minRemaining), configured)
 }
+
+// Returned returns when and why an earlier process has returned this node to kube-proxy;
+// empty if none has.
+func Returned() (string, error) {
+	text, err := kubeproxy.ReadTakeoverState(0)
+	return parseState(text).returned, err
+}

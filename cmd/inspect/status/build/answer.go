@@ -14,6 +14,9 @@ type Config struct {
 	Snapshot func(context.Context) (sync.Snapshot, error) // of the loop
 	Counts   Counts
 	Version  string // of the process
+	NodeName string
+	// Health returns that of the process; nil if it is not known.
+	Health func() (*status.Health, error)
 }
 
 // Counts are the sources of numbers of connections. Either may be nil.
@@ -30,6 +33,11 @@ const maxConcurrent = 2
 func New(c Config) status.Source {
 	slots := make(chan struct{}, maxConcurrent)
 	return func(ctx context.Context, q status.Query) (*status.Document, error) {
+		if q.Health { // which must be told also if the loop waits for the kernel
+			return c.withHealth(&status.Document{
+				Source: status.FromDaemon, Time: time.Now(), Node: c.NodeName, Version: c.Version, Services: []status.Service{},
+			}), nil
+		}
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
@@ -43,8 +51,26 @@ func New(c Config) status.Source {
 		doc := FromSnapshot(&snapshot, q, time.Now())
 		doc.Version = c.Version
 		c.Counts.AddTo(doc)
-		return doc, nil
+		return c.withHealth(doc), nil
 	}
+}
+
+// withHealth adds the health of the process to a document.
+func (c *Config) withHealth(doc *status.Document) *status.Document {
+	if c.Health == nil {
+		return doc
+	}
+	h, err := c.Health()
+	if err != nil {
+		doc.Problems = append(doc.Problems, unread(doc, err.Error()))
+	}
+	doc.Health, doc.Ready = h, !h.Sync.Last.IsZero()
+	return doc
+}
+
+// unread returns the problem that something could not be read from the kernel.
+func unread(doc *status.Document, text string) status.Problem {
+	return status.Problem{Object: "Node " + doc.Node, Reason: status.ReasonUnread, Text: text}
 }
 
 // AddTo adds connections to a document. A read error becomes one of its problems.
@@ -65,7 +91,7 @@ func read(doc *status.Document, what string, from func() (Sample, error)) Sample
 	}
 	r, err := from()
 	if err != nil {
-		doc.Problems = append(doc.Problems, status.Problem{Object: "Node " + doc.Node, Reason: status.ReasonUnread, Text: what + ": " + err.Error()})
+		doc.Problems = append(doc.Problems, unread(doc, what+": "+err.Error()))
 		return Sample{}
 	}
 	return r

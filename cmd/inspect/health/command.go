@@ -1,0 +1,106 @@
+// Package health prints how the running proxy does its work (kube-vmap status). Its exit
+// code is for scripts: 0 if there are no problems, 1 if there are, 2 if it cannot tell.
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/client"
+)
+
+// Options are what status is asked for.
+type Options struct {
+	Query  status.Query
+	Output string // empty for text, or json
+	Socket string
+	// Returned returns when and why the node was returned to kube-proxy; empty if it was
+	// not.
+	Returned func() (string, error)
+}
+
+// NewCommand returns kube-vmap status. For returned see [Options].
+func NewCommand(returned func() (string, error)) *cobra.Command {
+	o := Options{Returned: returned}
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show how the running kube-vmap does its work on this node",
+		Long: `Show how the running kube-vmap does its work on this node: what is wrong with it,
+how far it has followed the API server, when changes last reached the kernel, what is
+refused, repairs of tables that another program changed, who owns the tables, warnings
+in the log, and how far it has taken the place of kube-proxy.
+
+Problems are what keeps changes from reaching the kernel, or packets from the rules;
+notices are worth a look. What is wrong with single Services is no problem of the node:
+kube-vmap problems lists it.
+
+With -o json, print the status document: its field health has the same, and with --all,
+-n or --name it also has the Services.
+
+The exit code is 0 if there are no problems, 1 if there are some, and 2 if that cannot
+be told. With -o json it is 0 if there is an answer.`,
+		Example: `  kube-vmap status
+  kube-vmap status -o json | jq .health.positions
+  kube-vmap status -o json -n shop --name web`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Query.Health = !all && o.Query == status.Query{Brief: o.Query.Brief}
+			return o.Run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	exit.TroubleOnUsage(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&o.Output, "output", "o", "", "output `format`: json, instead of text")
+	f.BoolVarP(&all, "all", "A", false, "with -o json, include all Services")
+	f.StringVarP(&o.Query.Namespace, "namespace", "n", "", "with -o json, include the Services of a `namespace`")
+	f.StringVar(&o.Query.Name, "name", "", "with -o json, include the Services of that `name`")
+	f.BoolVar(&o.Query.Brief, "brief", false, "count endpoints instead of listing them")
+	client.AddSocketFlag(f, &o.Socket)
+	// The only error is that the flag does not exist.
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// Run prints the status.
+func (o Options) Run(ctx context.Context, w io.Writer) error {
+	if o.Output != "" && o.Output != "json" {
+		return &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("-o %s: use json, or none for text", o.Output)}
+	}
+	d, err := client.Get(ctx, o.Socket, o.Query)
+	if err != nil {
+		return &exit.Error{Code: exit.Trouble, Err: o.explain(err)}
+	}
+	if o.Output == "json" {
+		return d.Write(w)
+	}
+	if d.Health == nil {
+		return &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("the running kube-vmap %s does not report its health", d.Version)}
+	}
+	if err := Write(w, d); err != nil {
+		return err
+	}
+	if hasProblems(d) {
+		return &exit.Error{Code: 1}
+	}
+	return nil
+}
+
+// explain adds to the error that no process answers why there may be none.
+func (o Options) explain(err error) error {
+	if o.Returned == nil || !errors.Is(err, client.ErrNotRunning) {
+		return err
+	}
+	text, e := o.Returned()
+	if e != nil || text == "" {
+		return err // which is worth more than that the state cannot be read
+	}
+	return fmt.Errorf("%w; this node was returned to kube-proxy at %s", err, text)
+}

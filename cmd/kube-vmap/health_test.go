@@ -1,0 +1,39 @@
+package main
+
+import (
+	"slices"
+	"testing"
+
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/kube-vmap/takeover"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+func TestStatesOfTables(t *testing.T) {
+	table := func(change func(*nft.Table)) *nft.Table {
+		out := nft.NewTable()
+		change(out)
+		return out
+	}
+	for want, have := range map[string]*nft.Table{
+		status.TableMissing: nil,
+		status.TableOpen:    table(func(t *nft.Table) { t.Protected = true }),
+		status.TableOwned:   table(func(t *nft.Table) { t.Protected, t.Owner = true, 7 }),
+		status.TableForeign: table(func(t *nft.Table) { t.Owner, t.Foreign = 8, true }),
+		status.TableDormant: table(func(t *nft.Table) { t.Dormant = true }),
+	} {
+		got := tableStates(nft.Tables{model.IPv6: have})[model.IPv6]
+		if got != (status.Table{Family: "IPv6", State: want}) {
+			t.Errorf("%s: %+v", want, got)
+		}
+	}
+}
+
+// Documents name the states of package takeover, which programs elsewhere cannot include.
+func TestStatesOfTakeover(t *testing.T) {
+	want := []string{status.TakeoverStarting, status.TakeoverOtherProxy, status.TakeoverProbation, status.TakeoverDone}
+	if !slices.Equal(takeover.States, want) {
+		t.Errorf("%q, want %q", takeover.States, want)
+	}
+}
