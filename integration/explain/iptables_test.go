@@ -14,6 +14,7 @@ import (
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/predict"
 	"kube-vmap/model"
 	"kube-vmap/nft/simulate"
 )
@@ -64,12 +65,12 @@ func TestExplainAgreesWithRulesOfKubeProxy(t *testing.T) {
 			}
 			random := rand.New(rand.NewPCG(1, 15))
 			verdicts := map[simulate.Verdict]int{}
-			batch := make([]prediction, 600)
+			batch := make([]predict.Prediction, 600)
 			for i := range batch {
-				a := prediction{Packet: simulate.Packet{FromPort: r.port()}}
+				a := predict.Prediction{Packet: simulate.Packet{FromPort: r.port()}}
 				r.randomSender(random, &a, frontends)
-				a.result = r.explain(a.Packet)
-				verdicts[a.result.Outcomes[0].Verdict]++
+				a.Result = r.explain(a.Packet)
+				verdicts[a.Result.Outcomes[0].Verdict]++
 				batch[i] = a
 			}
 			r.compare(batch)
@@ -96,7 +97,7 @@ func recordedFrontends(f model.Family, text string) (out []model.Match) {
 }
 
 // randomSender fills in who sends the packet, and where to.
-func (r *rig) randomSender(random *rand.Rand, a *prediction, frontends [2][]model.Match) {
+func (r *rig) randomSender(random *rand.Rand, a *predict.Prediction, frontends [2][]model.Match) {
 	f := model.Families[random.IntN(2)]
 	m := frontends[f][random.IntN(len(frontends[f]))]
 	if !m.Addr.IsValid() {
@@ -110,8 +111,8 @@ func (r *rig) randomSender(random *rand.Rand, a *prediction, frontends [2][]mode
 	if m.Addr == r.Node.Addr(f) || lab.ServiceRanges[f].Contains(m.Addr) {
 		hosts = append(hosts, r.Outside)
 	}
-	a.host = hosts[random.IntN(len(hosts))]
-	a.From = a.host.Addr(f)
+	a.Host = hosts[random.IntN(len(hosts))]
+	a.From = a.Host.Addr(f)
 }
 
 // TestExplainAgreesWithRandomRulesOfIPTables loads random rules with each match and target,
@@ -129,15 +130,15 @@ func TestExplainAgreesWithRandomRulesOfIPTables(t *testing.T) {
 					rules[f] = r.randomRules(random, f)
 					r.load(b, f, rules[f])
 				}
-				batch := make([]prediction, 60)
+				batch := make([]predict.Prediction, 60)
 				for i := range batch {
 					a := r.randomDirectPacket(random, model.Families[random.IntN(2)])
-					a.result = r.explain(a.Packet)
-					verdicts[a.result.Outcomes[0].Verdict]++
-					if all++; len(a.result.Doubts) == 0 {
+					a.Result = r.explain(a.Packet)
+					verdicts[a.Result.Outcomes[0].Verdict]++
+					if all++; len(a.Result.Doubts) == 0 {
 						certain++
 					} else {
-						a.result.Outcomes = nil
+						a.Result.Outcomes = nil
 					}
 					batch[i] = a
 				}
@@ -167,14 +168,14 @@ func TestExplainAgreesWithEachMatchOfIPTables(t *testing.T) {
 				for at, matches := range r.allMatches(random, f) {
 					for _, match := range matches {
 						r.load(b, f, refusing(at, match))
-						batch := make([]prediction, 10)
+						batch := make([]predict.Prediction, 10)
 						for i := range batch {
 							a := r.randomDirectPacket(random, f)
-							a.result = r.explain(a.Packet)
-							verdicts[a.result.Outcomes[0].Verdict]++
-							if len(a.result.Doubts) > 0 {
+							a.Result = r.explain(a.Packet)
+							verdicts[a.Result.Outcomes[0].Verdict]++
+							if len(a.Result.Doubts) > 0 {
 								uncertain[match] = true
-								a.result.Outcomes = nil
+								a.Result.Outcomes = nil
 							}
 							batch[i] = a
 						}
@@ -223,11 +224,11 @@ func refusing(h hooked, match string) string {
 }
 
 // compareCertain is compare without the packets that explain is not certain of.
-func (r *rig) compareCertain(batch []prediction) {
+func (r *rig) compareCertain(batch []predict.Prediction) {
 	r.t.Helper()
-	var list []prediction
+	var list []predict.Prediction
 	for _, a := range batch {
-		if a.result.Outcomes != nil {
+		if a.Result.Outcomes != nil {
 			list = append(list, a)
 		}
 	}
@@ -235,17 +236,17 @@ func (r *rig) compareCertain(batch []prediction) {
 }
 
 // randomDirectPacket returns a packet to a server, or to the node.
-func (r *rig) randomDirectPacket(random *rand.Rand, f model.Family) prediction {
+func (r *rig) randomDirectPacket(random *rand.Rand, f model.Family) predict.Prediction {
 	hosts := append([]*lab.Host{r.Node.Host, r.Outside}, r.servers[:3]...)
-	a := prediction{Packet: simulate.Packet{Protocol: model.Protocols[random.IntN(3)], FromPort: r.port()}}
-	for a.host == nil || a.From == a.To.Addr() {
-		a.host = pick(random, hosts)
-		a.From = a.host.Addr(f)
+	a := predict.Prediction{Packet: simulate.Packet{Protocol: model.Protocols[random.IntN(3)], FromPort: r.port()}}
+	for a.Host == nil || a.From == a.To.Addr() {
+		a.Host = pick(random, hosts)
+		a.From = a.Host.Addr(f)
 		to := pick(random, r.servers[:3]).Addr(f)
 		switch {
 		case random.IntN(20) == 0:
 			to = lab.ServiceRanges[f].Addr().Next()
-		case a.host != r.Outside: // which has another route to them
+		case a.Host != r.Outside: // which has another route to them
 			to = pick(random, r.servers).Addr(f)
 		}
 		a.To = netip.AddrPortFrom(to, daemon.TargetPort+uint16(random.IntN(ports)))

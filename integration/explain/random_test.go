@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/predict"
 	"kube-vmap/model"
 	"kube-vmap/nft/simulate"
 )
@@ -23,13 +22,6 @@ const (
 	services = 40
 	crowd    = 200
 )
-
-// A prediction is a packet, its sender, and the result of the simulation.
-type prediction struct {
-	simulate.Packet
-	host   *lab.Host
-	result simulate.Result
-}
 
 // TestExplainAgreesWithRandomPackets sends packets from random hosts to random Services, and
 // to addresses and ports that do not exist.
@@ -45,12 +37,12 @@ func TestExplainAgreesWithRandomPackets(t *testing.T) {
 	var verdicts [simulate.VerdictUnknown + 1]int
 	var explaining, sending time.Duration
 	for range rounds {
-		batch := make([]prediction, packets/rounds)
+		batch := make([]predict.Prediction, packets/rounds)
 		start := time.Now()
 		for i := range batch {
 			batch[i] = r.randomPacket(random, all)
-			batch[i].result = r.explain(batch[i].Packet)
-			verdicts[batch[i].result.Outcomes[0].Verdict]++
+			batch[i].Result = r.explain(batch[i].Packet)
+			verdicts[batch[i].Result.Outcomes[0].Verdict]++
 		}
 		explaining += time.Since(start)
 		start = time.Now()
@@ -106,18 +98,18 @@ func (r *rig) randomService(random *rand.Rand, n int) daemon.Service {
 	return s
 }
 
-func (r *rig) randomPacket(random *rand.Rand, all []daemon.Service) prediction {
+func (r *rig) randomPacket(random *rand.Rand, all []daemon.Service) predict.Prediction {
 	f := model.Families[random.IntN(len(model.Families))]
-	a := prediction{Packet: simulate.Packet{Protocol: model.Protocols[random.IntN(len(model.Protocols))], FromPort: r.port()}}
+	a := predict.Prediction{Packet: simulate.Packet{Protocol: model.Protocols[random.IntN(len(model.Protocols))], FromPort: r.port()}}
 	a.To = r.randomTarget(random, f, all[random.IntN(len(all))])
 	switch random.IntN(4) {
 	case 0:
-		a.host, a.From = r.Outside, daemon.ClientAddr(f, random.IntN(crowd))
+		a.Host, a.From = r.Outside, daemon.ClientAddr(f, random.IntN(crowd))
 	case 1:
-		a.host, a.From = r.Node.Host, r.Node.Addr(f)
+		a.Host, a.From = r.Node.Host, r.Node.Addr(f)
 	default:
-		a.host = r.Pods[random.IntN(len(r.Pods))].Host
-		a.From = a.host.Addr(f)
+		a.Host = r.Pods[random.IntN(len(r.Pods))].Host
+		a.From = a.Host.Addr(f)
 	}
 	return a
 }
@@ -142,76 +134,17 @@ func (r *rig) randomTarget(random *rand.Rand, f model.Family, s daemon.Service) 
 	return to
 }
 
-// compare sends the packets. Those that are dropped are last, because they take their timeout
-// in any case.
-func (r *rig) compare(batch []prediction) {
+// compare sends the packets.
+func (r *rig) compare(batch []predict.Prediction) {
 	r.t.Helper()
-	quiet := func(a prediction) bool { return a.result.Outcomes[0].Verdict == simulate.VerdictDropped }
-	wrong := r.send(slices.DeleteFunc(slices.Clone(batch), quiet), 16)
-	wrong = append(wrong, r.send(slices.DeleteFunc(batch, func(a prediction) bool { return !quiet(a) }), 128)...)
+	c := predict.Comparer{Lab: r.Lab, Serves: func(h *lab.Host, port uint16) bool {
+		return slices.Contains(r.servers, h) && port >= daemon.TargetPort && port < daemon.TargetPort+ports
+	}}
+	wrong := c.Wrong(batch)
 	for i, err := range wrong {
 		if i == 10 {
 			r.t.Fatalf("and %d more", len(wrong)-i)
 		}
 		r.t.Error(err)
 	}
-}
-
-// send sends packets, some at a time, and returns errors for wrong predictions.
-func (r *rig) send(batch []prediction, atATime int) []error {
-	errs := make([]error, len(batch))
-	var group errgroup.Group
-	group.SetLimit(atATime)
-	for i, a := range batch {
-		group.Go(func() error { errs[i] = r.check(a); return nil })
-	}
-	_ = group.Wait()
-	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-}
-
-// check sends a packet and compares the answer with the prediction.
-func (r *rig) check(a prediction) error {
-	wait := answer
-	if v := a.result.Outcomes[0].Verdict; v == simulate.VerdictDropped || v == simulate.VerdictNotService {
-		wait = silence
-	}
-	got, err := a.host.AskFrom(a.Protocol, netip.AddrPortFrom(a.From, a.FromPort), a.To, wait)
-	if err != nil {
-		return err
-	}
-	for _, o := range a.result.Outcomes {
-		if r.matches(o, a, got) {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s by %s: %s, predicted %+v", a.Packet, a.host, got, a.result.Outcomes)
-}
-
-// matches reports whether an outcome agrees with the answer.
-func (r *rig) matches(o simulate.Outcome, a prediction, got lab.Answer) bool {
-	switch o.Verdict {
-	case simulate.VerdictRefused:
-		return got.Outcome == lab.Refused
-	case simulate.VerdictDropped:
-		return got.Outcome == lab.TimedOut
-	case simulate.VerdictNotService:
-		if got.Outcome != lab.Answered {
-			return r.server(a.To.Addr()) == a.To.Addr().String() || a.To.Addr() == r.Pods[3].Addr(a.Family()) ||
-				a.To.Addr() == r.Node.Addr(a.Family()) || got.Outcome == lab.TimedOut
-		}
-		return got.By == r.server(a.To.Addr())
-	case simulate.VerdictDelivered:
-		// The source port may differ: another masqueraded connection may use it.
-		anyPort := o.Masquerade || a.host == r.Node.Host
-		return slices.ContainsFunc(o.Endpoints, func(e simulate.Endpoint) bool {
-			// A rule of iptables redirects to the node, which does not serve all ports, or
-			// returns the packet to its sender, which does not take it.
-			if (e.Local || e.Address.Addr() == e.Source) && got.Outcome != lab.Answered {
-				return true
-			}
-			return e.Probability > 0 && got.Outcome == lab.Answered && r.server(e.Address.Addr()) == got.By &&
-				e.Source == got.Seen.Addr() && (anyPort || e.Source != a.From || got.Seen == got.Local)
-		})
-	}
-	return false
 }

@@ -1,0 +1,131 @@
+// Package predict compares what `kube-vmap explain` predicts for packets with what happens to
+// them.
+package predict
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+	"kube-vmap/nft/simulate"
+)
+
+const (
+	// answer is how long an answer may take on a busy machine.
+	answer = 5 * time.Second
+	// silence is how long to wait for an answer that must not come.
+	silence = 200 * time.Millisecond
+	// Packets that are dropped are sent many at a time, because each takes its timeout.
+	atATime, silentAtATime = 16, 256
+)
+
+// A Prediction is a packet, its sender, and the result of the simulation.
+type Prediction struct {
+	simulate.Packet
+	Host   *lab.Host
+	Result simulate.Result
+}
+
+// drops reports whether all outcomes are that nothing comes back.
+func (p Prediction) drops() bool {
+	return !slices.ContainsFunc(p.Result.Outcomes, func(o simulate.Outcome) bool { return o.Verdict != simulate.VerdictDropped })
+}
+
+// A Comparer sends packets in a lab.
+type Comparer struct {
+	*lab.Lab
+	// Serves reports whether a host has a server at a port.
+	Serves func(h *lab.Host, port uint16) bool
+}
+
+// Wrong sends the packets, those that are dropped last, and returns an error for each one of
+// which the prediction is wrong.
+func (c Comparer) Wrong(batch []Prediction) []error {
+	var loud, silent []Prediction
+	for _, p := range batch {
+		if p.drops() {
+			silent = append(silent, p)
+		} else {
+			loud = append(loud, p)
+		}
+	}
+	return append(c.send(loud, atATime), c.send(silent, silentAtATime)...)
+}
+
+// send sends packets, some at a time, and returns errors for wrong predictions.
+func (c Comparer) send(batch []Prediction, limit int) []error {
+	errs := make([]error, len(batch))
+	var group errgroup.Group
+	group.SetLimit(limit)
+	for i, p := range batch {
+		group.Go(func() error { errs[i] = c.check(p); return nil })
+	}
+	_ = group.Wait()
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+}
+
+// check sends a packet and compares the answer with the prediction.
+func (c Comparer) check(p Prediction) error {
+	wait := answer
+	if v := p.Result.Outcomes[0].Verdict; v == simulate.VerdictDropped || v == simulate.VerdictNotService {
+		wait = silence
+	}
+	got, err := p.Host.AskFrom(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To, wait)
+	if err != nil {
+		return err
+	}
+	for _, o := range p.Result.Outcomes {
+		if c.matches(o, p, got) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s by %s: %s, predicted %+v, doubts %q", p.Packet, p.Host, got, p.Result.Outcomes, p.Result.Doubts)
+}
+
+// matches reports whether an outcome agrees with the answer.
+func (c Comparer) matches(o simulate.Outcome, p Prediction, got lab.Answer) bool {
+	switch o.Verdict {
+	case simulate.VerdictRefused:
+		return got.Outcome == lab.Refused
+	case simulate.VerdictDropped:
+		return got.Outcome == lab.TimedOut
+	case simulate.VerdictNotService:
+		h := c.host(p.To.Addr())
+		if got.Outcome != lab.Answered {
+			return h == nil || !c.Serves(h, p.To.Port()) || got.Outcome == lab.TimedOut
+		}
+		return h != nil && got.By == h.Name
+	case simulate.VerdictDelivered:
+		return slices.ContainsFunc(o.Endpoints, func(e simulate.Endpoint) bool { return c.isFrom(e, o.Masquerade, p, got) })
+	}
+	return false
+}
+
+// isFrom reports whether the answer is that of an endpoint.
+func (c Comparer) isFrom(e simulate.Endpoint, masquerade bool, p Prediction, got lab.Answer) bool {
+	// A rule of iptables redirects to the node, which does not serve all ports, or returns the
+	// packet to its sender, which does not take it.
+	if (e.Local || e.Address.Addr() == e.Source) && got.Outcome != lab.Answered {
+		return true
+	}
+	// The source port may differ: another masqueraded connection may use it.
+	anyPort := masquerade || p.Host == c.Node.Host
+	h := c.host(e.Address.Addr())
+	return e.Probability > 0 && got.Outcome == lab.Answered && h != nil && h.Name == got.By &&
+		e.Source == got.Seen.Addr() && (anyPort || e.Source != p.From || got.Seen == got.Local)
+}
+
+// host returns the host that has the address; nil if there is none.
+func (c Comparer) host(a netip.Addr) *lab.Host {
+	for _, h := range c.Hosts() {
+		if h.Addr(model.FamilyOf(a)) == a {
+			return h
+		}
+	}
+	return nil
+}
