@@ -123,6 +123,7 @@ func TestForbiddenImports(t *testing.T) {
 // kubectl.
 var portable = []string{
 	"cmd/inspect/exit", "cmd/inspect/explain/answer", "cmd/inspect/get", "cmd/inspect/page", "cmd/inspect/status", "cmd/inspect/top", "model",
+	"sync/cluster/selectors",
 }
 
 func TestPortablePackagesBuildForEveryPlatform(t *testing.T) {

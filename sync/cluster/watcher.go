@@ -15,14 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"kube-vmap/sync"
-)
-
-// The selectors of kube-proxy: Services that have a ClusterIP and are not labelled for
-// another proxy (KEP-2447), and their EndpointSlices.
-const (
-	servicesLabels = "!service.kubernetes.io/service-proxy-name"
-	servicesFields = "spec.clusterIP!=" + corev1.ClusterIPNone
-	slicesLabels   = "!" + corev1.IsHeadlessService
+	"kube-vmap/sync/cluster/selectors"
 )
 
 // A watcher is what a running source consists of.
@@ -65,10 +58,10 @@ func (w *watcher) newReflectors(ctx context.Context) []*cache.Reflector {
 	optional := newOptionalResource("ServiceCIDR", w.source.log, w.cidrs.markListed)
 	return []*cache.Reflector{
 		w.reflector(ctx, w.services, &corev1.Service{}, &resourceClient{
-			client: client.CoreV1().RESTClient(), resource: "services", labels: servicesLabels, fields: servicesFields,
+			client: client.CoreV1().RESTClient(), resource: "services", labels: selectors.ServiceLabels, fields: selectors.ServiceFields,
 		}),
 		w.reflector(ctx, w.slices, &discoveryv1.EndpointSlice{}, &resourceClient{
-			client: client.DiscoveryV1().RESTClient(), resource: "endpointslices", labels: slicesLabels,
+			client: client.DiscoveryV1().RESTClient(), resource: "endpointslices", labels: selectors.SliceLabels,
 		}),
 		w.reflector(ctx, w.cidrs, &networkingv1.ServiceCIDR{}, &resourceClient{
 			client: client.NetworkingV1().RESTClient(), resource: "servicecidrs", optional: optional,

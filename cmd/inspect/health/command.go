@@ -28,7 +28,6 @@ type Options struct {
 // NewCommand returns kube-vmap status. For returned see [Options].
 func NewCommand(returned func() (string, error)) *cobra.Command {
 	o := Options{Returned: returned}
-	var all bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show how the running kube-vmap does its work on this node",
@@ -41,28 +40,27 @@ Problems are what keeps changes from reaching the kernel, or packets from the ru
 notices are worth a look. What is wrong with single Services is no problem of the node:
 kube-vmap problems lists it.
 
-With -o json, print the status document: its field health has the same, and with --all,
--n or --name it also has the Services.
+With -o json, print the status document: the Services, and all of this in its field
+health.
 
 The exit code is 0 if there are no problems, 1 if there are some, and 2 if that cannot
 be told. With -o json it is 0 if there is an answer.`,
 		Example: `  kube-vmap status
-  kube-vmap status -o json | jq .health.positions
+  kube-vmap status -o json --health | jq .health.positions
   kube-vmap status -o json -n shop --name web`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.Query.Health = !all && o.Query == status.Query{Brief: o.Query.Brief}
 			return o.Run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
 	exit.TroubleOnUsage(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&o.Output, "output", "o", "", "output `format`: json, instead of text")
-	f.BoolVarP(&all, "all", "A", false, "with -o json, include all Services")
-	f.StringVarP(&o.Query.Namespace, "namespace", "n", "", "with -o json, include the Services of a `namespace`")
-	f.StringVar(&o.Query.Name, "name", "", "with -o json, include the Services of that `name`")
-	f.BoolVar(&o.Query.Brief, "brief", false, "count endpoints instead of listing them")
+	f.BoolVar(&o.Query.Health, "health", false, "with -o json, print no Services")
+	f.StringVarP(&o.Query.Namespace, "namespace", "n", "", "with -o json, only the Services of that `namespace`")
+	f.StringVar(&o.Query.Name, "name", "", "with -o json, only the Services of that `name`")
+	f.BoolVar(&o.Query.Brief, "brief", false, "with -o json, count endpoints instead of listing them")
 	client.AddSocketFlag(f, &o.Socket)
 	// The only error is that the flag does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json"}, cobra.ShellCompDirectiveNoFileComp))
@@ -73,6 +71,9 @@ be told. With -o json it is 0 if there is an answer.`,
 func (o Options) Run(ctx context.Context, w io.Writer) error {
 	if o.Output != "" && o.Output != "json" {
 		return &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("-o %s: use json, or none for text", o.Output)}
+	}
+	if o.Output == "" {
+		o.Query = status.Query{Health: true}
 	}
 	d, err := client.Get(ctx, o.Socket, o.Query)
 	if err != nil {

@@ -113,15 +113,19 @@ func TestJSONIsTheDocument(t *testing.T) {
 	d := document()
 	d.Health.Sync.Error, d.Health.Sync.FailingSince = "a problem", now
 	socket, asked := serve(t, d)
-	out, code := run(t, "", "--status-socket", socket, "-o", "json", "--namespace", "shop", "--name", "web", "--brief")
+	want := status.Query{Namespace: "shop", Name: "web", Brief: true}
+	out, code := run(t, "", append([]string{"--status-socket", socket, "-o", "json"}, want.Args()...)...)
 	if code != 0 || !strings.Contains(out, `"failingSince":"2026-01-02T03:04:05Z"`) {
 		t.Errorf("exit code %d: %s", code, out)
 	}
-	if want := (status.Query{Namespace: "shop", Name: "web", Brief: true}); *asked != want {
+	if *asked != want {
 		t.Errorf("asked was for %+v, want %+v", *asked, want)
 	}
-	if _, _ = run(t, "", "--status-socket", socket, "-o", "json", "-A"); *asked != (status.Query{}) {
+	if _, _ = run(t, "", "--status-socket", socket, "-o", "json"); *asked != (status.Query{}) {
 		t.Errorf("for all Services, asked was for %+v", *asked)
+	}
+	if _, _ = run(t, "", "--status-socket", socket, "-o", "json", status.Query{Health: true}.Args()[0]); *asked != (status.Query{Health: true}) {
+		t.Errorf("for health, asked was for %+v", *asked)
 	}
 }
 

@@ -33,6 +33,22 @@ func (q Query) Values() url.Values {
 	return v
 }
 
+// Args returns the query as arguments of kube-vmap status.
+func (q Query) Args() (args []string) {
+	for _, f := range []struct{ flag, value string }{{"--namespace", q.Namespace}, {"--name", q.Name}} {
+		if f.value != "" {
+			args = append(args, f.flag, f.value)
+		}
+	}
+	if q.Brief {
+		args = append(args, "--brief")
+	}
+	if q.Health {
+		args = append(args, "--health")
+	}
+	return args
+}
+
 // ParseQuery reads a query from URL parameters.
 func ParseQuery(v url.Values) Query {
 	return Query{
