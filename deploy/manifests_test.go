@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -53,7 +54,7 @@ type image struct {
 	NewTag  string `json:"newTag"`
 }
 
-var folders = []string{"base", "site", "preflight", "readiness", "shadow", "overlays/beside-kube-proxy", "overlays/instead-of-kube-proxy"}
+var folders = []string{"base", "site", "preflight", "readiness", "shadow", "kubectl", "overlays/beside-kube-proxy", "overlays/instead-of-kube-proxy"}
 
 func TestEveryFileIsReferencedAndExists(t *testing.T) {
 	for _, folder := range folders {
@@ -146,6 +147,9 @@ func TestPermissionsAreThoseOfNodeProxier(t *testing.T) {
 		if file == "helm/templates" { // no YAML; what they render is compared with kustomize
 			return fs.SkipDir
 		}
+		if file == "kubectl" { // for people, see TestViewersOnlyRead
+			return fs.SkipDir
+		}
 		if err != nil || entry.IsDir() || filepath.Ext(file) != ".yaml" || path.Base(file) == "clusterrolebinding.yaml" || file == "readiness/clusterrole.yaml" {
 			return err
 		}
@@ -183,6 +187,37 @@ func TestReadinessHasAnAccountOfItsOwn(t *testing.T) {
 		if s := c.SecurityContext; s.Privileged != nil || *s.AllowPrivilegeEscalation || len(s.Capabilities.Add) > 0 || !*pod.SecurityContext.RunAsNonRoot {
 			t.Errorf("%s has privileges: %+v", c.Name, s)
 		}
+	}
+}
+
+// TestViewersOnlyRead checks the roles for kubectl vmap: they read, and give exec only with
+// the verb by which the policy recognizes them. That it restricts them is tested in
+// integration/cluster/laptop.
+func TestViewersOnlyRead(t *testing.T) {
+	var reader rbacv1.ClusterRole
+	var role rbacv1.Role
+	decode(t, "kubectl/clusterrole.yaml", &reader)
+	decode(t, "kubectl/role.yaml", &role)
+	ds := daemonSet(t, "base/daemonset.yaml")
+	marker := rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"daemonsets"}, ResourceNames: []string{ds.Name}, Verbs: []string{"debug"}}
+	if role.Namespace != ds.Namespace || !reflect.DeepEqual(role.Rules[0], marker) {
+		t.Errorf("the first rule in %s is %+v, want %+v", role.Namespace, role.Rules[0], marker)
+	}
+	for _, rule := range slices.Concat(reader.Rules, role.Rules[1:]) {
+		if slices.Equal(rule.Resources, []string{"pods/exec"}) {
+			continue
+		}
+		if !slices.Equal(rule.Verbs, []string{"get", "list"}) || slices.Contains(rule.Resources, "secrets") || slices.Contains(rule.Resources, "*") {
+			t.Errorf("they may %+v", rule)
+		}
+	}
+	var policy admissionv1.ValidatingAdmissionPolicy
+	var binding admissionv1.ValidatingAdmissionPolicyBinding
+	decode(t, "kubectl/policy.yaml", &policy)
+	decode(t, "kubectl/policybinding.yaml", &binding)
+	if *policy.Spec.FailurePolicy != admissionv1.Fail || binding.Spec.PolicyName != policy.Name || binding.Spec.MatchResources != nil ||
+		!slices.Equal(binding.Spec.ValidationActions, []admissionv1.ValidationAction{admissionv1.Deny}) {
+		t.Errorf("policy %s does not always deny by %+v", policy.Name, binding.Spec)
 	}
 }
 

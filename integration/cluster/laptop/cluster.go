@@ -2,6 +2,7 @@ package laptop
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,7 +53,7 @@ func New(t testing.TB, pods int, flags ...string) *Cluster {
 	c.plugins = pluginFolder(t)
 	kubeconfig := c.Kubeconfig(t, c.Server)
 	for _, n := range c.Lab.Nodes() {
-		node := &Node{Node: n, Name: c.NodeName(n), Pod: "kube-vmap-" + n.Name}
+		node := &Node{Node: n, Name: c.NodeName(n), Pod: "kube-vmap-" + strings.ReplaceAll(n.Name, "-", "")}
 		node.Proxy = c.StartProxy(t, n, kubeconfig, flags...)
 		var err error
 		node.Kubelet, err = kubelet.Start(n.Host)
