@@ -1,4 +1,4 @@
-// Package kubelet stands in for the part of kubelet that serves `kubectl exec`: the
+// Package kubelet simulates the part of kubelet that serves `kubectl exec`: the
 // streaming server that the API server connects to, on port [objects.KubeletPort] of a
 // node.
 //
@@ -7,7 +7,7 @@
 //
 // The protocol is real: the package serves it with the library of container runtimes
 // (k8s.io/cri-streaming). A [Program] is what a container can run: like the image of
-// kube-vmap, it has that program and no shell. Another [Run] stands in for a container
+// kube-vmap, it has that program and no shell. Another [Run] simulates a container
 // of a simulated node: one [Kubelet] can serve the pods of many nodes.
 //
 // It can fail: [Kubelet.Hang] (answers nothing), [Kubelet.Down] (refuses connections),

@@ -5,7 +5,7 @@
 //	on the host              exec           node-2 (zone-b): kube-vmap, pods remote-1, ...
 //	outside                                 node-3 (zone-c): kube-vmap, pods third-1, ...
 //
-// The way of a command is the real one, except that package kubelet stands in for kubelet
+// The way of a command is the real one, except that package kubelet simulates kubelet
 // and the container runtime. A test:
 //
 //	func TestMain(m *testing.M) { clustertest.Main(m) }

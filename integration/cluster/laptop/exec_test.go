@@ -10,7 +10,7 @@ import (
 	"kube-vmap/integration/cluster/objects"
 )
 
-// testExec is what the stand-in for kubelet does, through the real API server and kubectl:
+// testExec is what the simulated kubelet does, through the real API server and kubectl:
 // what tests of the plugin rely on.
 func testExec(t *testing.T, c *laptop.Cluster) {
 	ns := c.Namespace(t)

@@ -16,7 +16,7 @@ func testPermissions(t *testing.T, c *laptop.Cluster) {
 	n := c.Nodes[0]
 	_, err := c.Plane.Kubectl(clustertest.Context(t), "apply", "--server-side", "-k", filepath.Join(clustertest.Root(t), "deploy", "kubectl"))
 	clustertest.Must(t, err)
-	viewer, nobody := user(t, c, "viewer", "kube-vmap-viewers"), user(t, c, "nobody", "others")
+	viewer, stranger := user(t, c, "viewer", "kube-vmap-viewers"), user(t, c, "stranger", "others")
 	// run executes a command in a container and reports whether kubelet was asked to.
 	run := func(kubeconfig, pod, container string, command ...string) (laptop.Output, bool) {
 		before := len(n.Kubelet.Calls())
@@ -43,16 +43,34 @@ func testPermissions(t *testing.T, c *laptop.Cluster) {
 		}
 	}
 	for _, command := range [][]string{
-		{laptop.Binary, "cleanup"}, {laptop.Binary, "--cleanup"}, {laptop.Binary, "get", "--cleanup"}, {laptop.Binary}, {"sh"},
-		{"/bin/sh", "-c", "/kube-vmap get"}, {"kube-vmap", "get", "svc"}, {laptop.Binary, "getsvc"}, {laptop.Binary, "preflight"}, {laptop.Binary, "shadow"},
-		{laptop.Binary, "explain", "--from", "10.0.0.1", "--to", "10.0.0.2:80", "--trace"}, {laptop.Binary, "explain", "--trace=true"},
-		{laptop.Binary, "bundle"}, {laptop.Binary, "bundle", "-o", "file"}, {laptop.Binary, "bundle", "-o", "-", "file"}, {laptop.Binary, "bundle", "-ofile"},
-		{laptop.Binary, "bundle", "--output=/dev/shm/file"}, {laptop.Binary, "bundle", "-o", "-", "-o", "file"},
-		{laptop.Binary, "get", "svc", "--status-socket", "/run/containerd/containerd.sock"}, {laptop.Binary, "render", "--manifests", "/var/run/secrets"},
-		{laptop.Binary, "render", "--write-config-to=file"}, {laptop.Binary, "render", "--config=/var/run/secrets/kubernetes.io/serviceaccount/token"},
+		{laptop.Binary, "cleanup"},
+		{laptop.Binary, "--cleanup"},
+		{laptop.Binary, "get", "--cleanup"},
+		{laptop.Binary},
+		{"sh"},
+		{"/bin/sh", "-c", "/kube-vmap get"},
+		{"kube-vmap", "get", "svc"},
+		{laptop.Binary, "getsvc"},
+		{laptop.Binary, "preflight"},
+		{laptop.Binary, "shadow"},
+		{laptop.Binary, "explain", "--from", "10.0.0.1", "--to", "10.0.0.2:80", "--trace"},
+		{laptop.Binary, "explain", "--trace=true"},
+		{laptop.Binary, "bundle"},
+		{laptop.Binary, "bundle", "-o", "file"},
+		{laptop.Binary, "bundle", "-o", "-", "file"},
+		{laptop.Binary, "bundle", "-ofile"},
+		{laptop.Binary, "bundle", "--output=/dev/shm/file"},
+		{laptop.Binary, "bundle", "-o", "-", "-o", "file"},
+		{laptop.Binary, "get", "svc", "--status-socket", "/run/containerd/containerd.sock"},
+		{laptop.Binary, "render", "--manifests", "/var/run/secrets"},
+		{laptop.Binary, "render", "--write-config-to=file"},
+		{laptop.Binary, "render", "--config=/var/run/secrets/kubernetes.io/serviceaccount/token"},
 		{laptop.Binary, "diff", "--kubeconfig", "file"},
 		// Arguments with blanks, which read like others if they are joined.
-		{laptop.Binary, "bundle -o -"}, {laptop.Binary, "bundle", "-o -", "file"}, {laptop.Binary + " get", "--cleanup"}, {laptop.Binary, "get", "", "svc"},
+		{laptop.Binary, "bundle -o -"},
+		{laptop.Binary, "bundle", "-o -", "file"},
+		{laptop.Binary + " get", "--cleanup"},
+		{laptop.Binary, "get", "", "svc"},
 		{laptop.Binary, "bundle", "-o", "json\nfile"},
 	} {
 		if out, ran := run(viewer, n.Pod, laptop.Container, command...); ran || !strings.Contains(out.Stderr, refused) {
@@ -71,7 +89,7 @@ func testPermissions(t *testing.T, c *laptop.Cluster) {
 		}
 	})
 	t.Run("others", func(t *testing.T) {
-		if out, ran := run(nobody, n.Pod, laptop.Container, laptop.Binary, "version"); ran || !strings.Contains(out.Stderr, "forbidden") {
+		if out, ran := run(stranger, n.Pod, laptop.Container, laptop.Binary, "version"); ran || !strings.Contains(out.Stderr, "forbidden") {
 			t.Error(out)
 		}
 		// Whoever may change the DaemonSet has the verb debug, too: by a wildcard.
