@@ -31,10 +31,15 @@ type Prediction struct {
 	Result simulate.Result
 }
 
-// drops reports whether all outcomes are that nothing comes back.
-func (p Prediction) drops() bool {
-	return !slices.ContainsFunc(p.Result.Outcomes, func(o simulate.Outcome) bool { return o.Verdict != simulate.VerdictDropped })
+// isSilent reports whether nothing comes back, because the packet or the reply is dropped.
+func (p Prediction) isSilent() bool {
+	return !slices.ContainsFunc(p.Result.Outcomes, func(o simulate.Outcome) bool {
+		return o.Verdict == simulate.VerdictRefused || slices.ContainsFunc(o.Endpoints, p.getsReply)
+	})
 }
+
+// getsReply reports whether the client gets the reply of the endpoint.
+func (p Prediction) getsReply(e simulate.Endpoint) bool { return e.Reply.ReachesClient(p.Packet) }
 
 // A Comparer sends packets in a lab.
 type Comparer struct {
@@ -43,12 +48,12 @@ type Comparer struct {
 	Serves func(h *lab.Host, port uint16) bool
 }
 
-// Wrong sends the packets, those that are dropped last, and returns an error for each one of
+// Wrong sends the packets, those that nothing comes back to last, and returns an error for each one of
 // which the prediction is wrong.
 func (c Comparer) Wrong(batch []Prediction) []error {
 	var loud, silent []Prediction
 	for _, p := range batch {
-		if p.drops() {
+		if p.isSilent() {
 			silent = append(silent, p)
 		} else {
 			loud = append(loud, p)
@@ -72,7 +77,7 @@ func (c Comparer) send(batch []Prediction, limit int) []error {
 // check sends a packet and compares the answer with the prediction.
 func (c Comparer) check(p Prediction) error {
 	wait := answer
-	if v := p.Result.Outcomes[0].Verdict; v == simulate.VerdictDropped || v == simulate.VerdictNotService {
+	if p.isSilent() || p.Result.Outcomes[0].Verdict == simulate.VerdictNotService {
 		wait = silence
 	}
 	got, err := p.Host.AskFrom(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To, wait)
@@ -99,7 +104,7 @@ func (c Comparer) matches(o simulate.Outcome, p Prediction, got lab.Answer) bool
 		if got.Outcome != lab.Answered {
 			return h == nil || !c.Serves(h, p.To.Port()) || got.Outcome == lab.TimedOut
 		}
-		return h != nil && got.By == h.Name
+		return h != nil && got.By == h.Name && slices.ContainsFunc(o.Endpoints, p.getsReply)
 	case simulate.VerdictDelivered:
 		return slices.ContainsFunc(o.Endpoints, func(e simulate.Endpoint) bool { return c.isFrom(e, o.Masquerade, p, got) })
 	}
@@ -108,6 +113,9 @@ func (c Comparer) matches(o simulate.Outcome, p Prediction, got lab.Answer) bool
 
 // isFrom reports whether the answer is that of an endpoint.
 func (c Comparer) isFrom(e simulate.Endpoint, masquerade bool, p Prediction, got lab.Answer) bool {
+	if !p.getsReply(e) {
+		return got.Outcome != lab.Answered
+	}
 	// A rule of iptables redirects to the node, which does not serve all ports, or returns the
 	// packet to its sender, which does not take it.
 	if (e.Local || e.Address.Addr() == e.Source) && got.Outcome != lab.Answered {

@@ -39,25 +39,37 @@ type connection struct {
 // conntrackPriority is the priority of connection tracking (NF_IP_PRI_CONNTRACK).
 const conntrackPriority = -200
 
+// newConnection returns the connection that a packet begins.
+func newConnection(from, to netip.AddrPort) connection {
+	return connection{known: true, state: stateNew, client: from, requested: to, endpoint: to, seenSource: from}
+}
+
+// connection returns the connection of the flow.
+func (f *Flow) connection() connection {
+	c := connection{
+		known: true, state: stateNew, status: f.Status | statusSourceDone | statusDestDone, mark: f.Mark, labels: f.Labels,
+		client: f.Client, requested: f.Requested, endpoint: f.Endpoint, seenSource: f.SeenSource,
+	}
+	if f.isEstablished() {
+		c.state = stateEstablished
+	}
+	return c
+}
+
+// isEstablished reports whether the endpoint has answered; f may be nil.
+func (f *Flow) isEstablished() bool { return f != nil && f.Status&statusSeenReply != 0 }
+
 // track looks up the packet's connection, or creates one.
 func (w *walk) track() {
-	c := &w.conn
 	switch {
-	case c.known || c.untracked:
-		return
+	case w.conn.known || w.conn.untracked:
+	case w.answered != nil:
+		w.trackReply()
 	case w.flow != nil:
-		*c = connection{
-			state: stateNew, status: w.flow.Status | statusSourceDone | statusDestDone, mark: w.flow.Mark, labels: w.flow.Labels,
-			client: w.flow.Client, requested: w.flow.Requested, endpoint: w.flow.Endpoint, seenSource: w.flow.SeenSource,
-		}
-		if w.flow.Status&statusSeenReply != 0 {
-			c.state = stateEstablished
-		}
+		w.conn = w.flow.connection()
 	default:
-		*c = connection{state: stateNew, client: w.frame.source(), requested: w.frame.destination()}
-		c.endpoint, c.seenSource = c.requested, c.client
+		w.conn = newConnection(w.frame.source(), w.frame.destination())
 	}
-	c.known = true
 }
 
 // isSourceNAT reports whether the hook translates sources; the others translate
@@ -89,9 +101,15 @@ func (w *walk) setTranslation(source bool, to netip.AddrPort) {
 	c.status |= done
 }
 
-// applyTranslation applies the decided translation to the packet (nf_nat_packet).
+// applyTranslation applies the decided translation to the packet (nf_nat_packet). That of a
+// reply is the other way round.
 func (w *walk) applyTranslation(h Hook) {
 	switch c := &w.conn; {
+	case c.reply && h.isSourceNAT() && c.status&statusDestNAT != 0:
+		w.translateBack("the source", w.frame.source(), c.requested, w.frame.setSource)
+	case c.reply && !h.isSourceNAT() && c.status&statusSourceNAT != 0:
+		w.translateBack("the destination", w.frame.destination(), c.client, w.frame.setDestination)
+	case c.reply:
 	case h.isSourceNAT() && c.status&statusSourceNAT != 0:
 		w.frame.setSource(c.seenSource)
 	case !h.isSourceNAT() && c.status&statusDestNAT != 0:

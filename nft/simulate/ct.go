@@ -72,6 +72,9 @@ func (w *walk) ctValue(e *expr.Ct) value {
 	case expr.CtKeyLABELS:
 		return known(slices.Clone(c.labels[:]))
 	case expr.CtKeyDIRECTION:
+		if c.reply {
+			return known([]byte{expr.CtDirReply})
+		}
 		return known([]byte{expr.CtDirOriginal})
 	case expr.CtKeyL3PROTOCOL:
 		return known([]byte{netfilterFamilies[w.frame.family]})

@@ -67,25 +67,51 @@ const (
 	destinationPort = 2
 )
 
+// Offsets of the flags of TCP, and of the type of the first chunk of SCTP.
+const (
+	tcpFlags  = 13
+	chunkType = 12
+)
+
 // newTransportHeader returns the header of the first packet of a connection: a SYN, a
-// datagram, an INIT.
-func newTransportHeader(p Packet) header {
+// datagram, an INIT. Packets of an established connection have data.
+func newTransportHeader(p Packet, established bool) header {
 	length := map[model.Protocol]int{model.TCP: 20, model.UDP: 8, model.SCTP: 16}[p.Protocol]
 	h := newHeader(length)
 	h.markUnknown(4, length)
-	switch p.Protocol {
-	case model.TCP:
+	switch {
+	case p.Protocol == model.TCP && established:
+		h.set(tcpFlags, []byte{tcpACK})
+	case p.Protocol == model.TCP:
 		h.set(8, make([]byte, 4)) // no acknowledgement
-		h.set(13, []byte{0x02})   // SYN
-	case model.SCTP:
+		h.set(tcpFlags, []byte{tcpSYN})
+	case p.Protocol == model.SCTP && !established:
 		h.set(4, make([]byte, 4)) // no tag
-		h.set(12, []byte{1})      // INIT
-	case model.UDP:
+		h.set(chunkType, []byte{chunkInit})
 	}
 	h.setPort(sourcePort, p.FromPort)
 	h.setPort(destinationPort, p.To.Port())
 	return h
 }
+
+// newReplyHeader returns the header of the first answer to such a packet: a SYN with ACK, a
+// datagram, an INIT ACK.
+func newReplyHeader(p Packet, established bool) header {
+	h := newTransportHeader(p, true)
+	switch {
+	case p.Protocol == model.TCP && !established:
+		h.set(tcpFlags, []byte{tcpSYN | tcpACK})
+	case p.Protocol == model.SCTP && !established:
+		h.set(chunkType, []byte{chunkInitACK})
+	}
+	return h
+}
+
+// Values of those fields.
+const (
+	tcpSYN, tcpACK          = 0x02, 0x10
+	chunkInit, chunkInitACK = 1, 2
+)
 
 // A frame is the packet in its current state.
 type frame struct {

@@ -32,6 +32,7 @@ type ruleList struct {
 type destinationIndex struct {
 	byAddr map[netip.Addr][]int
 	byPort map[uint16][]int
+	ports  []int // all of byPort
 	others []int
 }
 
@@ -75,6 +76,7 @@ func newDestinationIndex(rules []Rule, f model.Family) *destinationIndex {
 			x.byAddr[d.Addr] = append(x.byAddr[d.Addr], i)
 		case d.Port != 0:
 			x.byPort[d.Port] = append(x.byPort[d.Port], i)
+			x.ports = append(x.ports, i)
 		default:
 			x.others = append(x.others, i)
 		}
@@ -88,8 +90,11 @@ func (l *ruleList) next(from int, to netip.AddrPort) int {
 	if l.index == nil {
 		return from
 	}
-	first := len(l.rules)
-	for _, list := range [...][]int{l.index.byAddr[to.Addr()], l.index.byPort[to.Port()], l.index.others} {
+	first, byPort := len(l.rules), l.index.byPort[to.Port()]
+	if to.Port() == 0 {
+		byPort = l.index.ports // it is unknown
+	}
+	for _, list := range [...][]int{l.index.byAddr[to.Addr()], byPort, l.index.others} {
 		if i := sort.SearchInts(list, from); i < len(list) {
 			first = min(first, list[i])
 		}

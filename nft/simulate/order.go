@@ -14,16 +14,24 @@ const (
 
 // hookPriority returns the priority at which a packet passes the chain.
 func (b BaseChain) hookPriority() int32 {
-	switch {
-	case b.Type != natType:
+	if b.Type != natType {
 		return b.Priority
-	case b.Hook.isSourceNAT():
+	}
+	return b.Hook.natPriority()
+}
+
+const natType = "nat"
+
+// translates reports whether a hook translates addresses.
+func (h Hook) translates() bool { return h != HookIngress && h != HookForward }
+
+// natPriority returns the priority of translation at the hook.
+func (h Hook) natPriority() int32 {
+	if h.isSourceNAT() {
 		return sourceNATPriority
 	}
 	return destinationNATPriority
 }
-
-const natType = "nat"
 
 // orderBaseChains returns base chains by hook, in the order in which packets pass them. Of
 // two with the same priority, the one added later is first (nf_hook_entries_grow).

@@ -16,6 +16,7 @@ import (
 // A record is what a walk has noted so far.
 type record struct {
 	hook  Hook
+	back  bool // the packet is the endpoint's reply
 	steps []Step
 	// service is the comment of the element that the packet met, kind the kind of its
 	// destination address.
@@ -42,8 +43,13 @@ func (w *walk) note(text string) {
 	}
 	w.record.steps = append(w.record.steps, Step{
 		Hook: w.record.hook.String(), Table: w.position.chain.Table.String(), Chain: w.position.chain.Name,
-		Rule: w.position.handle, Text: text,
+		Rule: w.position.handle, Back: w.record.back, Text: text,
 	})
+}
+
+// noteNode adds a step of the node that is not in a table.
+func (w *walk) noteNode(text string) {
+	w.record.steps = append(w.record.steps, Step{Hook: w.record.hook.String(), Back: w.record.back, Text: text})
 }
 
 // noteOurs adds a step if it is in a table of ours.
@@ -317,5 +323,5 @@ func (w *walk) noteDropped() {
 func (w *walk) noteUnreachable(err error) {
 	w.position = position{}
 	w.record.verdict, w.record.how = VerdictUnreachable, err.Error()
-	w.record.steps = append(w.record.steps, Step{Hook: "routing", Text: err.Error()})
+	w.record.steps = append(w.record.steps, Step{Hook: "routing", Back: w.record.back, Text: err.Error()})
 }

@@ -60,6 +60,7 @@ type Step struct {
 	Table string `json:"table,omitempty"`
 	Chain string `json:"chain,omitempty"`
 	Rule  uint64 `json:"rule,omitempty"` // handle
+	Back  bool   `json:"back,omitempty"` // of the endpoint's reply
 	Text  string `json:"text"`
 	// Endpoint is set for steps after a pick: the endpoint that they lead to. Similar is
 	// the number of other endpoints with similar steps.
@@ -122,6 +123,8 @@ type Endpoint struct {
 	// they do not. Sticks is set by a [Session]: its next connection gets the same one.
 	Remembered time.Duration
 	Sticks     bool
+	// Reply is the way back; a [Session] does not simulate it.
+	Reply Reply
 }
 
 // A RuleRef refers to a rule; without a handle, to the policy of a chain.

@@ -119,6 +119,11 @@ func explore(m *sourceCache, in Link, r *Result, c *choices) error {
 			return err
 		}
 		l := w.leaf()
+		if !m.brief {
+			if err := w.addReply(&l); err != nil {
+				return err
+			}
+		}
 		if m.brief && l.endpoint.Remembered > 0 && l.verdict.Arrives() {
 			if l.endpoint.Sticks, err = w.asksAgain(); err != nil {
 				return err

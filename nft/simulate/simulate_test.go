@@ -274,7 +274,8 @@ func TestLabelMasqueradesIfTheMarkWasOverwritten(t *testing.T) {
 			})
 		}
 		o, w := only(t, f, sample)
-		if last := w.Steps[len(w.Steps)-1].Text; !o.Masquerade || o.Endpoints[0].Source != nodeIP || last != tc.want {
+		back := slices.IndexFunc(w.Steps, func(s Step) bool { return s.Back })
+		if last := w.Steps[back-1].Text; !o.Masquerade || o.Endpoints[0].Source != nodeIP || last != tc.want {
 			t.Errorf("%s: %+v, %q, want %q", name, o, last, tc.want)
 		}
 	}

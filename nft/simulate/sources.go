@@ -175,6 +175,9 @@ type Route struct {
 	Local bool // delivers it to itself
 	Out   Link // interface by which it leaves
 	Via   netip.Addr
+	// Bridged is true if Out is a bridge and the packets between its ports pass the hooks of
+	// the family, too (br_netfilter).
+	Bridged bool
 }
 
 // Connections reads connection tracking.

@@ -104,7 +104,9 @@ func (s *summary) addToOutcome(l leaf) {
 	if !l.verdict.Arrives() {
 		return
 	}
-	same := func(e Endpoint) bool { return e.Address == l.endpoint.Address && e.Source == l.endpoint.Source }
+	same := func(e Endpoint) bool {
+		return e.Address == l.endpoint.Address && e.Source == l.endpoint.Source && e.Reply == l.endpoint.Reply
+	}
 	if j := slices.IndexFunc(o.Endpoints, same); j >= 0 {
 		o.Endpoints[j].Probability += l.probability
 		return

@@ -19,6 +19,9 @@ type walk struct {
 	flow   *Flow // that the packet belongs to, or nil
 	frame  frame
 	conn   connection
+	// answered is nil on the way there. The packet of the way back is the reply of this
+	// connection.
+	answered *connection
 
 	regs          registers
 	position      position
@@ -38,7 +41,7 @@ func (w *walk) run() error {
 	}
 	w.frame = frame{
 		family: w.packet.Family(), protocol: w.packet.Protocol, in: w.in, fromNode: w.in == Link{},
-		network: newNetworkHeader(w.packet), transport: newTransportHeader(w.packet),
+		network: newNetworkHeader(w.packet), transport: newTransportHeader(w.packet, w.flow.isEstablished()),
 	}
 	walk := w.receive
 	if w.frame.fromNode {
@@ -73,6 +76,11 @@ func (w *walk) send() error {
 			return err
 		}
 	}
+	return w.leave()
+}
+
+// leave is the path of a packet of the node itself through its hooks.
+func (w *walk) leave() error {
 	r, err := w.findRoute()
 	if err != nil {
 		return err
@@ -132,7 +140,7 @@ func (w *walk) passHooks(hooks ...Hook) error {
 // passHook passes the base chains of one hook.
 func (w *walk) passHook(h Hook) error {
 	w.record.hook = h
-	natted := false
+	natted := !h.translates()
 	for _, b := range w.baseChains[h] {
 		if !b.appliesTo(w.frame.in) {
 			continue
@@ -140,15 +148,12 @@ func (w *walk) passHook(h Hook) error {
 		if b.hookPriority() >= conntrackPriority && h != HookIngress {
 			w.track()
 		}
-		if natted && b.Type != natType {
+		if !natted && b.Type != natType && b.Priority > h.natPriority() {
 			w.finishNAT(h)
-			natted = false
-		}
-		if b.Type == natType {
 			natted = true
-			if !w.conn.known || w.conn.status&h.natDone() != 0 {
-				continue // nat chains see a connection once
-			}
+		}
+		if b.Type == natType && (!w.conn.known || w.conn.status&h.natDone() != 0) {
+			continue // nat chains see a connection once
 		}
 		if accepted, err := w.runBaseChain(b); err != nil {
 			return err
@@ -159,7 +164,7 @@ func (w *walk) passHook(h Hook) error {
 	if h != HookIngress {
 		w.track()
 	}
-	if natted {
+	if !natted {
 		w.finishNAT(h)
 	}
 	return nil

@@ -97,14 +97,12 @@ func (w *walk) matchPorts(e xt.Ports) (bool, error) {
 func (w *walk) matchHeader(e xt.Ports) (bool, error) {
 	switch {
 	case e.FlagMask != 0 && w.frame.protocol == model.TCP:
-		const flags = 13
-		if w.frame.transport.bytes[flags]&e.FlagMask == e.Flags == e.InvertFlags {
+		if w.frame.transport.bytes[tcpFlags]&e.FlagMask == e.Flags == e.InvertFlags {
 			return false, nil
 		}
 	case e.Chunks != nil && (e.Chunks.Flags || w.flow != nil):
 		return false, undecidedError("a match of SCTP chunks")
 	case e.Chunks != nil:
-		const chunkType = 12
 		chunk := w.frame.transport.bytes[chunkType]
 		var only [256]bool
 		only[chunk] = true

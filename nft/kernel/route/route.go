@@ -4,13 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/kernel/socket"
 	"kube-vmap/nft/simulate"
 )
 
@@ -18,7 +21,15 @@ import (
 // not safe for concurrent use.
 type Network struct {
 	handle *netlink.Handle
-	links  map[int]simulate.Link
+	netNS  int
+	links  map[int]link
+	hooked map[model.Family]bool // whether packets between ports of a bridge pass the hooks
+}
+
+// A link is a link, and whether it is a bridge.
+type link struct {
+	simulate.Link
+	isBridge bool
 }
 
 // Open opens a socket. The network namespace is given by its file descriptor; zero means that
@@ -32,7 +43,7 @@ func Open(netNS int) (*Network, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open an rtnetlink socket: %w", err)
 	}
-	return &Network{handle: handle, links: map[int]simulate.Link{}}, nil
+	return &Network{handle: handle, netNS: netNS, links: map[int]link{}, hooked: map[model.Family]bool{}}, nil
 }
 
 // Close closes the socket.
@@ -60,9 +71,11 @@ func (n *Network) Route(w simulate.RouteQuery) (simulate.Route, error) {
 	r := simulate.Route{Local: deliversLocally(list[0].Type, w.In)}
 	r.Via, _ = netip.AddrFromSlice(list[0].Gw)
 	r.Via = r.Via.Unmap()
-	if list[0].LinkIndex != 0 {
-		r.Out, err = n.link(list[0].LinkIndex)
+	if list[0].LinkIndex == 0 {
+		return r, nil
 	}
+	out, err := n.link(list[0].LinkIndex)
+	r.Out, r.Bridged = out.Link, out.isBridge && n.bridgedPacketsPassHooks(model.FamilyOf(w.To))
 	return r, err
 }
 
@@ -122,16 +135,33 @@ func (n *Network) Interface(index int) (name string, bridge bool, err error) {
 	return l.Attrs().Name, l.Type() == "bridge", nil
 }
 
+// bridgedPacketsPassHooks reports whether packets between the ports of a bridge pass the hooks
+// of a family, which the module br_netfilter does.
+func (n *Network) bridgedPacketsPassHooks(f model.Family) bool {
+	pass, known := n.hooked[f]
+	if known {
+		return pass
+	}
+	name := [...]string{model.IPv4: "bridge-nf-call-iptables", model.IPv6: "bridge-nf-call-ip6tables"}[f]
+	_ = socket.In(n.netNS, func() error {
+		value, err := os.ReadFile("/proc/sys/net/bridge/" + name)
+		pass = err == nil && strings.TrimSpace(string(value)) != "0"
+		return err // without the module there is no such file
+	})
+	n.hooked[f] = pass
+	return pass
+}
+
 // link returns a link by its index.
-func (n *Network) link(index int) (simulate.Link, error) {
+func (n *Network) link(index int) (link, error) {
 	if l, ok := n.links[index]; ok {
 		return l, nil
 	}
 	l, err := n.handle.LinkByIndex(index)
 	if err != nil {
-		return simulate.Link{}, fmt.Errorf("find interface %d: %w", index, err)
+		return link{}, fmt.Errorf("find interface %d: %w", index, err)
 	}
-	n.links[index] = simulate.Link{Index: index, Name: l.Attrs().Name}
+	n.links[index] = link{simulate.Link{Index: index, Name: l.Attrs().Name}, l.Type() == "bridge"}
 	return n.links[index], nil
 }
 

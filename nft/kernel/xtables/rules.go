@@ -2,14 +2,13 @@ package xtables
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/socket"
 	"kube-vmap/nft/simulate"
 )
 
@@ -44,7 +43,7 @@ var places = map[string]place{
 // zero means that of the calling thread.
 func Read(netNS int, f model.Family) (r *Rules, err error) {
 	r = &Rules{chains: map[simulate.Chain]rulesOf{}}
-	err = in(netNS, func() error {
+	err = socket.In(netNS, func() error {
 		names, err := Names(f)
 		if err != nil {
 			return err
@@ -61,37 +60,6 @@ func Read(netNS int, f model.Family) (r *Rules, err error) {
 		return nil
 	})
 	return r, err
-}
-
-// in calls fn in a network namespace.
-func in(netNS int, fn func() error) error {
-	if netNS == 0 {
-		return fn()
-	}
-	done := make(chan error)
-	go func() { done <- onThread(netNS, fn) }()
-	return <-done
-}
-
-// onThread calls fn in a network namespace, on a thread that then returns to its own. If it
-// cannot, it ends with the goroutine. Threads do not end otherwise, because that would kill
-// processes that they have started with PR_SET_PDEATHSIG.
-func onThread(netNS int, fn func() error) error {
-	runtime.LockOSThread()
-	home, err := netns.Get()
-	if err != nil {
-		return fmt.Errorf("find the thread's network namespace: %w", err)
-	}
-	defer func() {
-		if netns.Set(home) == nil {
-			runtime.UnlockOSThread()
-		}
-		_ = home.Close()
-	}()
-	if err := netns.Set(netns.NsHandle(netNS)); err != nil {
-		return fmt.Errorf("enter a network namespace: %w", err)
-	}
-	return fn()
 }
 
 // TableOf returns a table as [Rules] name it.
