@@ -15,7 +15,7 @@ func newAnswer(w simulate.Result) *answer.Answer {
 	a := &answer.Answer{
 		From: p.From.String(), To: p.To.String(), Protocol: p.Protocol.String(), Interface: w.In,
 		Service: w.Service, Kind: w.Kind, Steps: steps(w.Steps), Unseen: unseen(w.Unexplored), Faults: w.Faults, Doubts: w.Doubts,
-		Outcomes: outcomes(w.Outcomes), Otherwise: outcomes(w.IfNew), OtherwiseUnseen: unseen(w.IfNewUnexplored),
+		Outcomes: outcomes(w.Outcomes, p), Otherwise: outcomes(w.IfNew, p), OtherwiseUnseen: unseen(w.IfNewUnexplored),
 	}
 	if p.FromPort != 0 {
 		a.From = netip.AddrPortFrom(p.From, p.FromPort).String()
@@ -48,7 +48,7 @@ func unseen(u simulate.Unexplored) *answer.Unseen {
 	return &answer.Unseen{Endpoints: u.Endpoints, Probability: u.Probability, OthersPick: u.OtherPrograms}
 }
 
-func outcomes(list []simulate.Outcome) (out []answer.Outcome) {
+func outcomes(list []simulate.Outcome, p simulate.Packet) (out []answer.Outcome) {
 	for _, o := range list {
 		n := answer.Outcome{
 			Verdict: o.Verdict.String(), Probability: o.Probability, Masquerade: o.Masquerade, Why: o.Why,
@@ -57,10 +57,28 @@ func outcomes(list []simulate.Outcome) (out []answer.Outcome) {
 		for _, e := range o.Endpoints {
 			n.Endpoints = append(n.Endpoints, answer.Endpoint{
 				Address: e.Address.Addr().String(), Port: e.Address.Port(), Probability: e.Probability,
-				Sees: e.Source.String(), Node: e.Local,
+				Sees: e.Source.String(), Node: e.Local, Reply: reply(e.Reply, p),
 			})
 		}
 		out = append(out, n)
+	}
+	return out
+}
+
+// reply returns what happens to the reply; nil if none was simulated.
+func reply(r simulate.Reply, p simulate.Packet) *answer.Reply {
+	if r == (simulate.Reply{}) {
+		return nil
+	}
+	out := &answer.Reply{
+		Verdict: r.Verdict.String(), From: r.From.String(), To: r.To.String(), Bypasses: r.Bypasses, How: r.How, Because: r.Because,
+	}
+	if r.Verdict.Arrives() && !r.ReachesClient(p) {
+		out.Verdict = answer.ReplyNotAccepted
+	}
+	if r.By != (simulate.RuleRef{}) {
+		by := answer.RuleRef(r.By)
+		out.By = &by
 	}
 	return out
 }

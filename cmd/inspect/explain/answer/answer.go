@@ -21,8 +21,8 @@ type Answer struct {
 	// Kind is ClusterIP, NodePort, ExternalIP, LoadBalancerIP; External if only the
 	// kernel is known.
 	Kind string `json:"kind,omitempty"`
-	// Arrives is always, sometimes, never or unknown. Endpoints that were not explored are
-	// assumed to be like the others. If rules of other programs have unexplored choices,
+	// Arrives is always, sometimes, never or unknown: whether the packet arrives, and the
+	// client gets the reply. Endpoints that were not explored are assumed to be like the others. If rules of other programs have unexplored choices,
 	// it is unknown, unless the explored ones differ already.
 	Arrives  string    `json:"arrives"`
 	Outcomes []Outcome `json:"outcomes"`
@@ -87,6 +87,7 @@ type Step struct {
 	Table string `json:"table,omitempty"`
 	Chain string `json:"chain,omitempty"`
 	Rule  uint64 `json:"rule,omitempty"` // handle
+	Back  bool   `json:"back,omitempty"` // of the endpoint's reply
 	Text  string `json:"text"`
 	// Endpoint is set for steps after a pick: the endpoint that they lead to. Similar is
 	// the number of other endpoints with similar steps.
@@ -109,6 +110,9 @@ type Endpoint struct {
 	Probability float64 `json:"probability"`
 	Sees        string  `json:"sees"` // the client's address there
 	Node        bool    `json:"thisNode,omitempty"`
+	// Reply is the way back; nil in answers of versions that do not know it, and if
+	// there is none.
+	Reply *Reply `json:"reply,omitempty"`
 }
 
 // Affinity is the endpoint that is remembered for the client.
@@ -134,13 +138,14 @@ type Connection struct {
 func (a *Answer) Arrival() string {
 	yes, no, unknown := false, false, false
 	for i := range a.Outcomes {
-		switch o := &a.Outcomes[i]; {
-		case o.Verdict == VerdictUnknown:
-			unknown = true
-		case o.Arrives():
-			yes = true
-		default:
-			no = true
+		o := &a.Outcomes[i]
+		unknown = unknown || o.Verdict == VerdictUnknown
+		no = no || !o.Arrives() && o.Verdict != VerdictUnknown
+		yes = yes || o.Arrives() && len(o.Endpoints) == 0
+		for _, e := range o.Endpoints {
+			unknown = unknown || e.Reply != nil && e.Reply.Verdict == ReplyUnknown
+			no = no || e.Reply.isLost()
+			yes = yes || !e.Reply.isLost()
 		}
 	}
 	switch {

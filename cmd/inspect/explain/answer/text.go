@@ -18,6 +18,7 @@ func (a *Answer) Text() string {
 		b.WriteString("\nResult:")
 	}
 	results(&b, a.Outcomes, a.Unseen)
+	replies(&b, a, a.Outcomes)
 	a.connections(&b)
 	list(&b, "The tables are not as kube-vmap writes them:", a.Faults)
 	list(&b, "Not certain, because rules of other programs were not understood:", a.Doubts)
@@ -54,14 +55,18 @@ func (a *Answer) head(b *strings.Builder) {
 // steps prints hook, chain and match of each step, without repetitions.
 func (a *Answer) steps(b *strings.Builder) {
 	var hook, chain, who string
-	width := 0
+	width, back := 0, false
 	for _, s := range a.Steps {
 		width = max(width, len(chainText(s)))
 	}
 	for _, s := range a.Steps {
 		if s.Endpoint != who {
-			who, hook, chain = s.Endpoint, "", ""
+			who, hook, chain, back = s.Endpoint, "", "", false
 			fmt.Fprintf(b, "  to %s%s:\n", who, alikeText(s.Similar))
+		}
+		if s.Back && !back {
+			back, hook, chain = true, "", ""
+			b.WriteString("  back, the reply:\n")
 		}
 		h, c := s.Hook, chainText(s)
 		if h == hook {
@@ -169,9 +174,9 @@ func sentence(o Outcome, more int) string {
 		}
 		return "is not translated, and goes on to its destination"
 	case VerdictRefused:
-		return "refused with " + o.How + byText(o)
+		return "refused with " + o.How + byText(o.By, o.Because)
 	case VerdictDropped:
-		return "dropped" + byText(o)
+		return "dropped" + byText(o.By, o.Because)
 	case VerdictUnreachable:
 		return "does not arrive: " + o.How
 	}
@@ -197,16 +202,16 @@ func count(n int) string {
 }
 
 // byText returns the rule that decided, or the reason if it is one of ours.
-func byText(o Outcome) string {
+func byText(by *RuleRef, because string) string {
 	switch {
-	case o.By == nil:
+	case by == nil:
 		return ""
-	case o.Because != "":
-		return ": " + o.Because
-	case o.By.Rule == 0:
-		return fmt.Sprintf(" by table %s, chain %s, whose policy it is%s", o.By.Table, o.By.Chain, listCommand(o.By))
+	case because != "":
+		return ": " + because
+	case by.Rule == 0:
+		return fmt.Sprintf(" by table %s, chain %s, whose policy it is%s", by.Table, by.Chain, listCommand(by))
 	}
-	return fmt.Sprintf(" by table %s, chain %s, rule handle %d%s", o.By.Table, o.By.Chain, o.By.Rule, listCommand(o.By))
+	return fmt.Sprintf(" by table %s, chain %s, rule handle %d%s", by.Table, by.Chain, by.Rule, listCommand(by))
 }
 
 // listCommand returns the command that lists a chain of another program.

@@ -1,0 +1,144 @@
+package answer
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// Reply is what happens on this node to the reply of an endpoint.
+type Reply struct {
+	Verdict string `json:"verdict"` // see [ReplyDelivered]
+	// From and To are the addresses of the reply where this node last sees it, or where the
+	// endpoint sends it if it does not pass this node. A port that cannot be known is 0.
+	From     string   `json:"from"`
+	To       string   `json:"to"`
+	Bypasses bool     `json:"bypasses,omitempty"` // it does not pass this node
+	How      string   `json:"how,omitempty"`      // of refused, unreachable, unknown
+	By       *RuleRef `json:"by,omitempty"`
+	Because  string   `json:"because,omitempty"`
+}
+
+// Verdicts of replies.
+const (
+	ReplyDelivered   = "delivered"    // to the client, from the address that it asked
+	ReplyNotAccepted = "not accepted" // it comes from another address, or does not go to the client
+	ReplyDropped     = VerdictDropped
+	ReplyRefused     = VerdictRefused // the endpoint gets a refusal
+	ReplyUnreachable = VerdictUnreachable
+	ReplyUnknown     = VerdictUnknown
+)
+
+// isLost reports whether the client does not get the reply. Answers of older versions have
+// none.
+func (r *Reply) isLost() bool {
+	return r != nil && r.Verdict != ReplyDelivered && r.Verdict != ReplyUnknown
+}
+
+// at returns the address and port of an endpoint.
+func (e *Endpoint) at() string {
+	a, err := netip.ParseAddr(e.Address)
+	if err != nil {
+		return e.Address
+	}
+	return netip.AddrPortFrom(a, e.Port).String()
+}
+
+// replies prints what comes back from the endpoints, once for those that it is the same for.
+func replies(b *strings.Builder, a *Answer, list []Outcome) {
+	type group struct {
+		text  string
+		first *Endpoint
+		more  int
+	}
+	var groups []*group
+	byText := map[string]*group{}
+	for i := range list {
+		for j := range list[i].Endpoints {
+			e := &list[i].Endpoints[j]
+			if e.Reply == nil {
+				continue
+			}
+			text := e.replyText(a, list[i].Masquerade)
+			if g := byText[text]; g != nil {
+				g.more++
+				continue
+			}
+			byText[text] = &group{text: text, first: e}
+			groups = append(groups, byText[text])
+		}
+	}
+	for i, g := range groups {
+		switch {
+		case i == maxPrinted:
+			fmt.Fprintf(b, "  and %d other results\n", len(groups)-i)
+			return
+		case len(groups) == 1:
+			fmt.Fprintf(b, "Back: %s\n", g.text)
+		default:
+			fmt.Fprintf(b, "Back from %s%s: %s\n", g.first.at(), othersText(g.more), g.text)
+		}
+	}
+}
+
+func othersText(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return " and 1 other"
+	}
+	return fmt.Sprintf(" and %d others", n)
+}
+
+// replyText says what comes back from the endpoint, from whom to whom.
+func (e *Endpoint) replyText(a *Answer, masquerade bool) string {
+	r := e.Reply
+	client := e.Sees
+	if masquerade {
+		client += ", this node"
+	}
+	answers := "the endpoint answers " + client
+	switch {
+	case e.Node:
+		answers = "this node answers " + e.Sees
+	case a.Service == "":
+		answers = a.To + " answers " + client
+	}
+	switch r.Verdict {
+	case ReplyDelivered:
+		return answers + e.wayText() + "; the client gets the reply from " + a.To + ", the address that it asked"
+	case ReplyNotAccepted:
+		return answers + e.wayText() + "; " + r.notAcceptedText(a)
+	case ReplyUnknown:
+		return answers + ", but whether the client gets the reply is not known: " + r.How
+	case ReplyUnreachable:
+		return answers + ", but the reply does not leave this node: " + r.How
+	case ReplyRefused:
+		return answers + ", but the reply is refused with " + r.How + byText(r.By, r.Because)
+	}
+	return answers + ", but the reply is dropped" + byText(r.By, r.Because)
+}
+
+// wayText says whether the reply passes this node.
+func (e *Endpoint) wayText() string {
+	switch {
+	case e.Node:
+		return ""
+	case e.Reply.Bypasses:
+		return " by another way than this node"
+	}
+	return " by way of this node"
+}
+
+// notAcceptedText says why the client takes a reply for no answer.
+func (r *Reply) notAcceptedText(a *Answer) string {
+	if r.From == a.To {
+		return "the reply goes to " + r.To + ", and not to the client"
+	}
+	why := "is not translated back"
+	if r.Bypasses {
+		why = "is not translated back, which only this node could do"
+	}
+	return fmt.Sprintf("the reply %s, so it comes from %s: the client asked %s, and does not accept it", why, r.From, a.To)
+}
