@@ -68,6 +68,6 @@ func TestAnswerNamesTheNodeOfTheClient(t *testing.T) {
 	r.t = t
 	d.Kill() // the kernel does not know pods
 	f := model.IPv6
-	r.expect(0, []string{"is not on this node, by way of " + r.Remote.Addr(f).String()},
+	r.expect(1, []string{"is not on this node, by way of " + r.Remote.Addr(f).String(), "only this node could translate the reply back"},
 		"--from="+r.RemotePods[0].Addr(f).String(), to(web.AddrPort(r.Node, f, model.KindClusterIP, 0), model.TCP))
 }

@@ -109,7 +109,7 @@ func (e *Endpoint) replyText(a *Answer, masquerade bool) string {
 	case ReplyDelivered:
 		return answers + e.wayText() + "; the client gets the reply from " + a.To + ", the address that it asked"
 	case ReplyNotAccepted:
-		return answers + e.wayText() + "; " + r.notAcceptedText(a)
+		return answers + e.wayText() + e.notAcceptedText(a)
 	case ReplyUnknown:
 		return answers + ", but whether the client gets the reply is not known: " + r.How
 	case ReplyUnreachable:
@@ -131,14 +131,18 @@ func (e *Endpoint) wayText() string {
 	return " by way of this node"
 }
 
-// notAcceptedText says why the client takes a reply for no answer.
-func (r *Reply) notAcceptedText(a *Answer) string {
-	if r.From == a.To {
-		return "the reply goes to " + r.To + ", and not to the client"
+// notAcceptedText says why the client takes the reply for no answer.
+func (e *Endpoint) notAcceptedText(a *Answer) string {
+	r := e.Reply
+	from := r.From
+	if from == e.at() {
+		from = "the endpoint's own address"
 	}
-	why := "is not translated back"
-	if r.Bypasses {
-		why = "is not translated back, which only this node could do"
+	switch {
+	case r.From == a.To:
+		return ", but the reply goes to " + r.To + ", and not to the client"
+	case r.Bypasses:
+		return ", but only this node could translate the reply back: the client gets it from " + from + ", which it did not ask, and does not accept it"
 	}
-	return fmt.Sprintf("the reply %s, so it comes from %s: the client asked %s, and does not accept it", why, r.From, a.To)
+	return ", but the reply is not translated back: the client gets it from " + from + ", which it did not ask, and does not accept it"
 }
