@@ -68,8 +68,9 @@ type EndpointExplanation struct {
 	// AddrPort is where it serves. With [ReasonNoPort] the port number is zero.
 	AddrPort netip.AddrPort
 	*Endpoint
-	// Weight is that of its slice, zero if it is drained.
-	Weight uint16
+	// Weight is that of its slice, zero if it is drained. Managed is that of its slice, too.
+	Weight  uint16
+	Managed bool
 	// Cluster and Local are why it is not in that list of [Pool].
 	Cluster, Local Reason
 	// Fallback reports whether it serves only because no endpoint is ready.
@@ -98,7 +99,7 @@ func ExplainSelection(port ServicePortName, f Family, from []EndpointSlice, n No
 			cluster, local = ReasonDrained, ReasonDrained
 		}
 		fallback := !e.Ready && (cluster == ReasonNone || local == ReasonNone)
-		out = append(out, EndpointExplanation{all.addrPort(candidate), e, all[candidate.slice].weight(), cluster, local, fallback})
+		out = append(out, EndpointExplanation{all.addrPort(candidate), e, all[candidate.slice].weight(), all[candidate.slice].Managed, cluster, local, fallback})
 	}
 	out = append(out, all.withoutPort(key, out)...)
 	slices.SortStableFunc(out, func(a, b EndpointExplanation) int {
@@ -140,7 +141,7 @@ func (s endpointSlices) withoutPort(key portKey, with []EndpointExplanation) []E
 		for k := range s[i].Endpoints {
 			if e := &s[i].Endpoints[k]; !listed[e.Addr] {
 				listed[e.Addr] = true
-				out = append(out, EndpointExplanation{netip.AddrPortFrom(e.Addr, 0), e, s[i].weight(), ReasonNoPort, ReasonNoPort, false})
+				out = append(out, EndpointExplanation{netip.AddrPortFrom(e.Addr, 0), e, s[i].weight(), s[i].Managed, ReasonNoPort, ReasonNoPort, false})
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/status/build"
 	"kube-vmap/cmd/inspect/status/client"
+	"kube-vmap/cmd/inspect/status/observe"
 	"kube-vmap/cmd/kube-vmap/serve"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
@@ -33,6 +34,7 @@ func (p *proxy) statusAnswer(loop *sync.Loop, h *health.Health) status.Source {
 	}
 	return build.New(build.Config{
 		Snapshot: look, Version: version, Counts: counts, NodeName: p.loop.NodeName, Health: p.healthReport(h),
+		Observe: observe.Node,
 	})
 }
 

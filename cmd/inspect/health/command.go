@@ -58,6 +58,7 @@ be told. With -o json it is 0 if there is an answer.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.Output, "output", "o", "", "output `format`: json, instead of text")
 	f.BoolVar(&o.Query.Health, "health", false, "with -o json, print no Services")
+	f.DurationVar(&o.Query.Observe, "observe", 0, "with -o json, how long to observe how endpoints respond")
 	f.StringVarP(&o.Query.Namespace, "namespace", "n", "", "with -o json, only the Services of that `namespace`")
 	f.StringVar(&o.Query.Name, "name", "", "with -o json, only the Services of that `name`")
 	f.BoolVar(&o.Query.Brief, "brief", false, "with -o json, count endpoints instead of listing them")

@@ -24,6 +24,9 @@ type Document struct {
 	// they are not counted, when Active was read; zero if neither was. Documents with the
 	// same CountedAt have the same numbers.
 	CountedAt time.Time `json:"countedAt,omitzero"`
+	// ObservedSeconds is how long responses of endpoints were observed, which [Query].Observe
+	// asks for; zero means that Refused and Unanswered of endpoints are not known.
+	ObservedSeconds float64 `json:"observedSeconds,omitempty"`
 	// NodeAddresses serve node ports.
 	NodeAddresses []string `json:"nodeAddresses,omitempty"`
 	// PodRanges distinguish pods from other hosts, if configured; daemon only.
@@ -51,6 +54,14 @@ type Service struct {
 	// Contested are problems of other Services, which want an address and port of this
 	// one; daemon only.
 	Contested []Problem `json:"contested,omitempty"`
+	// HintsField is the field that makes the control plane set hints, with its value:
+	// "spec.trafficDistribution: PreferClose"; daemon only.
+	HintsField string `json:"hintsField,omitempty"`
+	// SchedulerField is the annotation that names the scheduler, with its value; empty if
+	// that of the node is used; daemon only.
+	SchedulerField string `json:"schedulerField,omitempty"`
+	// WithoutSelector reports whether the endpoints are not found by a selector; daemon only.
+	WithoutSelector bool `json:"withoutSelector,omitempty"`
 }
 
 // Addresses counts the addresses of a Service's endpoints, over all ports.
@@ -115,6 +126,12 @@ type Endpoint struct {
 	*Conditions
 	ZoneHints []string `json:"zoneHints,omitempty"`
 	NodeHints []string `json:"nodeHints,omitempty"`
+	// Manual reports whether no controller of Kubernetes manages its EndpointSlice.
+	Manual bool `json:"manual,omitempty"`
+	// Refused counts connections that the endpoint refused while it was observed, Unanswered
+	// those without any answer then.
+	Refused    int `json:"refused,omitempty"`
+	Unanswered int `json:"unanswered,omitempty"`
 	Traffic
 }
 
@@ -147,4 +164,7 @@ type Problem struct {
 	// Reason is the one of the event about it, such as Unusable or AddressConflict.
 	Reason string `json:"reason"`
 	Text   string `json:"text"`
+	// Field is the field of the object that causes it, as in YAML; empty if the text begins
+	// with it, or if it is not known.
+	Field string `json:"field,omitempty"`
 }

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"net/url"
+	"time"
 
 	"kube-vmap/model"
 )
@@ -15,6 +16,8 @@ type Query struct {
 	Brief bool
 	// Health asks for no Services at all, but for the [Health] of the process.
 	Health bool
+	// Observe is how long to observe how endpoints respond; zero means not at all.
+	Observe time.Duration
 }
 
 // Values returns the query as URL parameters, for [ParseQuery].
@@ -29,6 +32,9 @@ func (q Query) Values() url.Values {
 		if set {
 			v.Set(name, "true")
 		}
+	}
+	if q.Observe > 0 {
+		v.Set("observe", q.Observe.String())
 	}
 	return v
 }
@@ -46,14 +52,18 @@ func (q Query) Args() (args []string) {
 	if q.Health {
 		args = append(args, "--health")
 	}
+	if q.Observe > 0 {
+		args = append(args, "--observe", q.Observe.String())
+	}
 	return args
 }
 
 // ParseQuery reads a query from URL parameters.
 func ParseQuery(v url.Values) Query {
+	observe, _ := time.ParseDuration(v.Get("observe")) // zero if it is malformed
 	return Query{
 		Namespace: v.Get("namespace"), Name: v.Get("name"),
-		Brief: v.Get("brief") == "true", Health: v.Get("health") == "true",
+		Brief: v.Get("brief") == "true", Health: v.Get("health") == "true", Observe: observe,
 	}
 }
 

@@ -30,6 +30,10 @@ const ReasonNotProgrammed = "NotProgrammed"
 // because others have fewer active ones: the scheduler is lc.
 const ReasonBusy = "Busy"
 
+// ReasonGone is the reason of an endpoint that no EndpointSlice has, but that has open
+// connections. It is not counted among the endpoints of a Service.
+const ReasonGone = "Gone"
+
 // Reasons of problems, in addition to those of events.
 const (
 	// ReasonNoPort: there are endpoints, but their EndpointSlices do not have the port of

@@ -76,6 +76,9 @@ func (s *Service) EndpointCount() Addresses {
 	for i := range s.Ports {
 		for k := range s.Ports[i].Endpoints {
 			e := &s.Ports[i].Endpoints[k]
+			if e.Reason == ReasonGone {
+				continue
+			}
 			used[e.Address] = used[e.Address] || e.Used()
 		}
 	}

@@ -14,7 +14,7 @@ func Reasons() (out []string) {
 	for r := model.ReasonNoPort; r <= model.ReasonOtherZones; r++ {
 		out = append(out, r.String())
 	}
-	return append(out, ReasonNotProgrammed, ReasonBusy)
+	return append(out, ReasonNotProgrammed, ReasonBusy, ReasonGone)
 }
 
 // Kinds returns all kinds of frontends.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/observe"
 	"kube-vmap/sync"
 )
 
@@ -17,6 +18,8 @@ type Config struct {
 	NodeName string
 	// Health returns that of the process; nil if it is not known.
 	Health func() (*status.Health, error)
+	// Observe observes how endpoints respond; see [observe.Node].
+	Observe func(context.Context, time.Duration) ([]observe.Response, error)
 }
 
 // Counts are the sources of numbers of connections. Either may be nil.
@@ -32,18 +35,18 @@ const maxConcurrent = 2
 // New returns the function that answers for the running process.
 func New(c Config) status.Source {
 	slots := make(chan struct{}, maxConcurrent)
+	observations := make(chan struct{}, maxConcurrent)
 	return func(ctx context.Context, q status.Query) (*status.Document, error) {
 		if q.Health { // which must be told also if the loop waits for the kernel
 			return c.withHealth(&status.Document{
 				Source: status.FromDaemon, Time: time.Now(), Node: c.NodeName, Version: c.Version, Services: []status.Service{},
 			}), nil
 		}
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for other requests: %w", ctx.Err())
+		responses, observeErr := c.observe(ctx, q, observations)
+		if err := acquire(ctx, slots); err != nil {
+			return nil, err
 		}
+		defer func() { <-slots }()
 		snapshot, err := c.Snapshot(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("read the state: %w", err)
@@ -51,7 +54,43 @@ func New(c Config) status.Source {
 		doc := FromSnapshot(&snapshot, q, time.Now())
 		doc.Version = c.Version
 		c.Counts.AddTo(doc)
+		if c.Observe != nil {
+			addResponses(doc, q.Observe, responses, observeErr)
+		}
 		return c.withHealth(doc), nil
+	}
+}
+
+// acquire waits for a slot.
+func acquire(ctx context.Context, slots chan struct{}) error {
+	select {
+	case slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for other requests: %w", ctx.Err())
+	}
+}
+
+// observe observes for as long as the query asks. It takes no slot of the answers, which
+// need memory.
+func (c Config) observe(ctx context.Context, q status.Query, slots chan struct{}) ([]observe.Response, error) {
+	if q.Observe <= 0 || c.Observe == nil {
+		return nil, nil
+	}
+	if err := acquire(ctx, slots); err != nil {
+		return nil, err
+	}
+	defer func() { <-slots }()
+	return c.Observe(ctx, q.Observe)
+}
+
+// addResponses adds what was observed. An error becomes a problem of the document.
+func addResponses(doc *status.Document, d time.Duration, list []observe.Response, err error) {
+	switch {
+	case err != nil:
+		doc.Problems = append(doc.Problems, unread(doc, "responses of endpoints: "+err.Error()))
+	case d > 0:
+		AddResponses(doc, min(d, observe.Max), list)
 	}
 }
 

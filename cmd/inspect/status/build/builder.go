@@ -137,6 +137,12 @@ func (b *builder) build(name model.ServiceName, f *serviceBuilder) status.Servic
 		out.Addresses = b.addresses(f, keys)
 	}
 	out.Problems, out.Contested = f.problems, f.contested
+	if f.known != nil {
+		out.HintsField, out.WithoutSelector = f.known.HintsField, !f.known.Selects
+		if f.known.Scheduler != model.SchedulerDefault {
+			out.SchedulerField = "metadata.annotations[kube-vmap.io/scheduler]: " + f.known.Scheduler.String()
+		}
+	}
 	return out
 }
 

@@ -1,10 +1,14 @@
 package build
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
+	"time"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/observe"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
@@ -16,7 +20,48 @@ func Count(d *status.Document, total, active []nft.ConnectionCount) {
 		c.add(&total[i], func(t *status.Traffic, n uint64) { t.Connections += n })
 	}
 	for i := range active {
-		c.add(&active[i], func(t *status.Traffic, n uint64) { t.Active += int(n) })
+		at := c.add(&active[i], func(t *status.Traffic, n uint64) { t.Active += int(n) })
+		if at.gone && d.Source == status.FromDaemon {
+			c.gone[at.port] = append(c.gone[at.port], active[i])
+		}
+	}
+	for p, list := range c.gone {
+		addGone(p, list)
+	}
+}
+
+// maxGone is how many endpoints of a port that no EndpointSlice has are listed. Clients
+// decide how long they keep connections to them.
+const maxGone = 100
+
+// addGone adds endpoints that only connections have.
+func addGone(p *status.Port, list []nft.ConnectionCount) {
+	all := map[netip.AddrPort]int{}
+	for i := range list {
+		all[list[i].Endpoint] += int(list[i].Connections)
+	}
+	at := slices.SortedFunc(maps.Keys(all), netip.AddrPort.Compare)
+	for _, e := range at[:min(len(at), maxGone)] {
+		p.Endpoints = append(p.Endpoints, status.Endpoint{
+			Address: e.Addr().String(), Port: e.Port(), Reason: status.ReasonGone, Traffic: status.Traffic{Active: all[e]},
+		})
+	}
+	slices.SortStableFunc(p.Endpoints, func(a, b status.Endpoint) int { return a.AddrPort().Compare(b.AddrPort()) })
+}
+
+// AddResponses adds how endpoints responded while they were observed.
+func AddResponses(d *status.Document, observed time.Duration, list []observe.Response) {
+	d.ObservedSeconds = observed.Seconds()
+	c := newConnectionIndex(d)
+	for _, r := range list {
+		at, found := c.find(r.Destination)
+		if !found {
+			continue
+		}
+		if e := c.endpoint(at.port, r.Endpoint); e != nil {
+			e.Refused += r.Refused
+			e.Unanswered += r.Unanswered
+		}
 	}
 }
 
@@ -25,18 +70,22 @@ type connectionIndex struct {
 	frontends map[model.Match]frontendRef
 	nodeAddrs map[netip.Addr]struct{}
 	endpoints map[*status.Port]map[netip.AddrPort]*status.Endpoint // built on first use
+	gone      map[*status.Port][]nft.ConnectionCount               // to endpoints that are not listed
 }
 
 // frontendRef is a frontend and its port.
 type frontendRef struct {
 	port     *status.Port
 	frontend *status.Frontend
+	brief    bool // endpoints are not listed
+	gone     bool // the endpoint is not listed
 }
 
 func newConnectionIndex(d *status.Document) *connectionIndex {
 	c := &connectionIndex{
 		frontends: map[model.Match]frontendRef{}, nodeAddrs: make(map[netip.Addr]struct{}, len(d.NodeAddresses)),
 		endpoints: map[*status.Port]map[netip.AddrPort]*status.Endpoint{},
+		gone:      map[*status.Port][]nft.ConnectionCount{},
 	}
 	for _, text := range d.NodeAddresses {
 		if addr, err := netip.ParseAddr(text); err == nil {
@@ -47,7 +96,7 @@ func newConnectionIndex(d *status.Document) *connectionIndex {
 		for k := range d.Services[i].Ports {
 			p := &d.Services[i].Ports[k]
 			for n := range p.Frontends {
-				c.frontends[match(p, &p.Frontends[n])] = frontendRef{p, &p.Frontends[n]}
+				c.frontends[match(p, &p.Frontends[n])] = frontendRef{port: p, frontend: &p.Frontends[n], brief: d.Services[i].Addresses != nil}
 			}
 		}
 	}
@@ -71,24 +120,32 @@ func match(p *status.Port, f *status.Frontend) model.Match {
 	return m
 }
 
-// add counts a connection for its frontend or, at an address of the node, for the node
-// port. A document may contain only some Services, so other addresses with that port
-// belong to other Services, or to other programs.
-func (c *connectionIndex) add(n *nft.ConnectionCount, to func(*status.Traffic, uint64)) {
-	at, found := c.frontends[n.Destination]
-	if _, ours := c.nodeAddrs[n.Destination.Addr]; !found && ours {
-		port := n.Destination
-		port.Addr = netip.Addr{}
-		at, found = c.frontends[port]
+// find returns the frontend of a destination or, at an address of the node, the node port.
+// A document may contain only some Services, so other addresses with that port belong to
+// other Services, or to other programs.
+func (c *connectionIndex) find(to model.Match) (at frontendRef, found bool) {
+	at, found = c.frontends[to]
+	if _, ours := c.nodeAddrs[to.Addr]; !found && ours {
+		to.Addr = netip.Addr{}
+		at, found = c.frontends[to]
 	}
+	return at, found
+}
+
+// add counts a connection for its frontend and endpoint.
+func (c *connectionIndex) add(n *nft.ConnectionCount, to func(*status.Traffic, uint64)) (at frontendRef) {
+	at, found := c.find(n.Destination)
 	if !found {
-		return
+		return at
 	}
 	to(&at.port.Traffic, n.Connections)
 	to(&at.frontend.Traffic, n.Connections)
 	if e := c.endpoint(at.port, n.Endpoint); e != nil {
 		to(&e.Traffic, n.Connections)
+	} else {
+		at.gone = !at.brief
 	}
+	return at
 }
 
 // endpoint returns the endpoint of a port at an address, or nil.

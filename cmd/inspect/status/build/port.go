@@ -225,7 +225,7 @@ func endpoint(c *model.EndpointExplanation) status.Endpoint {
 	return status.Endpoint{
 		Address: c.AddrPort.Addr().String(), Port: c.AddrPort.Port(), Node: c.Node, Weight: weight,
 		Conditions: &status.Conditions{Ready: c.Ready, Serving: c.Serving, Terminating: c.Terminating},
-		ZoneHints:  names(c.ZoneHints), NodeHints: names(c.NodeHints),
+		ZoneHints:  names(c.ZoneHints), NodeHints: names(c.NodeHints), Manual: !c.Managed,
 	}
 }
 

@@ -2,7 +2,9 @@ package build
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"kube-vmap/cmd/inspect/status"
@@ -22,7 +24,7 @@ func (b *builder) problems() {
 	for _, c := range b.snapshot.Conflicts {
 		p := status.Problem{
 			Object: "Service " + c.Loser.String(), Reason: model.ProblemConflict,
-			Text: c.Match.String() + " is held by Service " + c.Winner.String(),
+			Text: c.Match.String() + " is held by Service " + c.Winner.String(), Field: b.fieldOf(c),
 		}
 		b.addProblem(c.Loser.ServiceName, p)
 		if b.query.Matches(c.Winner.ServiceName) {
@@ -45,6 +47,30 @@ func (b *builder) problems() {
 		slices.SortFunc(f.contested, compare)
 		f.problems, f.contested = truncate(f.problems), truncate(f.contested)
 	}
+}
+
+// fieldOf returns the field by which the loser of a conflict claims the address or node port.
+func (b *builder) fieldOf(c model.Conflict) string {
+	if !c.Match.Addr.IsValid() {
+		return "spec.ports[].nodePort: " + strconv.Itoa(int(c.Match.Port))
+	}
+	f := b.services[c.Loser.ServiceName]
+	if f == nil || f.known == nil {
+		return ""
+	}
+	for _, list := range []struct {
+		field string
+		addrs []netip.Addr
+	}{
+		{"spec.clusterIPs", f.known.ClusterIPs},
+		{"status.loadBalancer.ingress[].ip", f.known.LoadBalancerIPs},
+		{"spec.externalIPs", f.known.ExternalIPs},
+	} {
+		if slices.Contains(list.addrs, c.Match.Addr) {
+			return list.field + ": " + c.Match.Addr.String()
+		}
+	}
+	return ""
 }
 
 // truncate returns the first problems of a list.
@@ -106,7 +132,17 @@ func (b *portBuilder) addNoPortProblem(all []model.EndpointExplanation) {
 		Object: "Service " + name.String(), Reason: status.ReasonNoPort,
 		Text: fmt.Sprintf("none of its %d %s endpoints has the port %s; their EndpointSlices have %s",
 			len(all), b.key.family, portText(b.key.name, b.key.protocol), ports),
+		Field: b.portField(),
 	})
+}
+
+// portField returns the field by which slices lack a port: the controller skips a port whose
+// target has no name in the pod.
+func (b *portBuilder) portField() string {
+	if b.known.Selects {
+		return "spec.ports[].targetPort"
+	}
+	return "ports[].name of the EndpointSlice"
 }
 
 // portText returns a port's name and protocol.
