@@ -29,7 +29,7 @@ MUTANTS ?= ./model
 MUTANTS_EFFICACY ?= 99
 # The modules beside that of the top, without integration/otherprograms/metallb, which takes
 # minutes to build and which only `make beside` needs.
-MODULES := deploy/helm deploy/image deploy/monitoring integration/cluster integration/otherprograms integration/page
+MODULES := cmd/kubectl-vmap deploy/helm deploy/image deploy/monitoring integration/cluster integration/otherprograms integration/page
 
 .PHONY: help demo build modules tools test unit integration cluster page beside test-kernels test-nft bench bench-cluster image release fuzz mutants golden lint docs man monitoring clean
 
@@ -41,8 +41,9 @@ demo: build ## run a demonstration: Services from manifests, real packets (root)
 	go build -o bin/demo ./integration/demo
 	bin/demo bin/kube-vmap
 
-build: ## build bin/kube-vmap, one static binary
+build: ## build bin/kube-vmap and bin/kubectl-vmap, static binaries
 	go build -ldflags '-X main.version=$(VERSION)' -o bin/kube-vmap ./cmd/kube-vmap
+	go -C cmd/kubectl-vmap build -ldflags '-X main.version=$(VERSION)' -o ../../bin/kubectl-vmap .
 
 modules: ## download the modules that the build, the tests and the tools need
 	@for module in . $(MODULES) .ci/lint .ci/mutants; do go -C $$module mod download || exit; done
@@ -56,6 +57,7 @@ unit: ## unit, property and golden tests, with the race detector where there are
 	@.ci/setup nft ip cc
 	@.ci/nft-versions
 	.ci/unit
+	MODULE=cmd/kubectl-vmap CGO_ENABLED=1 .ci/gotest -race ./...
 	@# Go's test cache does not know that this builds another module.
 	@# Other architectures would compile everything once more; make release tests them.
 	MODULE=deploy/image .ci/gotest -count=1 ./... -args -arch "$$(go env GOARCH)"

@@ -71,6 +71,10 @@ var bans = []struct {
 		reason: "cmd reaches the kernel through nft",
 	},
 	{
+		in: ".", except: "cmd/kubectl-vmap", imports: []string{"charm.land/...", "github.com/charmbracelet/...", "k8s.io/cli-runtime/..."},
+		reason: "only the plugin of kubectl has a terminal's screen and kubectl's flags",
+	},
+	{
 		in: "cmd/inspect",
 		imports: []string{
 			module + "cmd/kube-vmap/serve/...", module + "cmd/kube-vmap/takeover/...", module + "cmd/kube-vmap/legacy/...",
@@ -119,11 +123,25 @@ func TestForbiddenImports(t *testing.T) {
 	}
 }
 
-// portable are the packages that programs on other platforms include, such as a plugin of
-// kubectl.
+// portable are the packages that programs on other platforms include, such as the plugin
+// of kubectl.
 var portable = []string{
-	"cmd/inspect/exit", "cmd/inspect/explain/answer", "cmd/inspect/get", "cmd/inspect/page", "cmd/inspect/status", "cmd/inspect/top", "model",
+	"cmd/inspect/exit", "cmd/inspect/explain/answer", "cmd/inspect/get", "cmd/inspect/page", "cmd/inspect/schema", "cmd/inspect/status", "cmd/inspect/top", "model",
 	"sync/cluster/selectors",
+}
+
+func TestPluginOfKubectlImportsPortablePackagesOnly(t *testing.T) {
+	for _, f := range sources(t) {
+		if !within(f.dir, "cmd/kubectl-vmap") || f.test {
+			continue
+		}
+		for _, imported := range f.imports() {
+			dir, ours := strings.CutPrefix(imported, module)
+			if ours && !within(dir, "cmd/kubectl-vmap") && !slices.Contains(portable, dir) && !strings.HasSuffix(f.dir, "test") {
+				t.Errorf("%s imports %s, which is not among the portable packages", f.path, imported)
+			}
+		}
+	}
 }
 
 func TestPortablePackagesBuildForEveryPlatform(t *testing.T) {

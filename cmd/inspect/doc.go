@@ -20,7 +20,7 @@
 // status/client has its paths, and cmd/kube-vmap/serve the server. Package exit has the exit
 // codes of commands.
 //
-// Packages status, get, page, exit and explain/answer import nothing of the node, and build
+// Packages status, get, page, exit, schema and explain/answer import nothing of the node, and build
 // for other platforms, too: programs that ask nodes from elsewhere share them. What reads
 // the node is below them: status/build, status/client, get/source.
 //

@@ -13,7 +13,8 @@ import (
 func newAnswer(w simulate.Result) *answer.Answer {
 	p := w.Packet
 	a := &answer.Answer{
-		From: p.From.String(), To: p.To.String(), Protocol: p.Protocol.String(), Interface: w.In,
+		Schema: answer.Schema,
+		From:   p.From.String(), To: p.To.String(), Protocol: p.Protocol.String(), Interface: w.In,
 		Service: w.Service, Kind: w.Kind, Steps: steps(w.Steps), Unseen: unseen(w.Unexplored), Faults: w.Faults, Doubts: w.Doubts,
 		Outcomes: outcomes(w.Outcomes, p), Otherwise: outcomes(w.IfNew, p), OtherwiseUnseen: unseen(w.IfNewUnexplored),
 	}

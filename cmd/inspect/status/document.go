@@ -8,8 +8,13 @@ const (
 	FromKernel = "kernel" // what the tables hold, and nothing of the objects behind it
 )
 
+// Schema is the number of the documents of this version; see package schema. Documents
+// without a number are those of v0.1.0.
+const Schema = 1
+
 // Document is what a node programs at one moment.
 type Document struct {
+	Schema int `json:"schema"`
 	// Source is [FromDaemon] or [FromKernel]. Fields marked "daemon only" are empty in a
 	// document from the kernel.
 	Source  string    `json:"source"`

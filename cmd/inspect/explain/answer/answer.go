@@ -6,8 +6,13 @@ import (
 	"time"
 )
 
+// Schema is the number of the answers of this version; see package schema. Answers without
+// a number are those of v0.1.0.
+const Schema = 1
+
 // Answer is what is printed, as text, JSON or YAML.
 type Answer struct {
+	Schema   int    `json:"schema"`
 	From     string `json:"from"`
 	To       string `json:"to"`
 	Protocol string `json:"protocol"`

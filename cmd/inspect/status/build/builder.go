@@ -62,7 +62,7 @@ type serviceBuilder struct {
 }
 
 func newBuilder(q status.Query, source string, now time.Time) *builder {
-	doc := &status.Document{Source: source, Time: now, Services: []status.Service{}}
+	doc := &status.Document{Schema: status.Schema, Source: source, Time: now, Services: []status.Service{}}
 	return &builder{query: q, doc: doc, services: map[model.ServiceName]*serviceBuilder{}, seen: map[netip.Addr]struct{}{}}
 }
 

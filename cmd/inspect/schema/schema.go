@@ -1,0 +1,44 @@
+// Package schema reads the JSON that commands print for programs on other machines. Each
+// kind of it has a number, its schema, which grows when a reader of the number before
+// would misunderstand it. Readers know the present one and the one before, and ignore
+// fields that they do not know. JSON without a number has number 0: it is older than
+// the numbers.
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// NewerError is the error of JSON that a reader does not know yet.
+type NewerError struct {
+	Schema, Known int
+	Version       string // of the program that wrote it; empty if not known
+}
+
+// Error implements error.
+func (e *NewerError) Error() string {
+	version := ""
+	if e.Version != "" {
+		version = " of kube-vmap " + e.Version
+	}
+	return fmt.Sprintf("the answer%s has schema %d, and this program knows %d at most: use a newer one", version, e.Schema, e.Known)
+}
+
+// Decode reads JSON of a schema up to the known one.
+func Decode(text []byte, known int, into any) error {
+	var header struct {
+		Schema  int    `json:"schema"`
+		Version string `json:"version"`
+	}
+	if err := json.Unmarshal(text, &header); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	if header.Schema > known {
+		return &NewerError{header.Schema, known, header.Version}
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	return nil
+}

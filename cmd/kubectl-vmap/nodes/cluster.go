@@ -1,0 +1,74 @@
+package nodes
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	core "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+)
+
+// Defaults of a [Config].
+const (
+	DefaultNamespace   = "kube-system"
+	DefaultTimeout     = 10 * time.Second
+	DefaultConcurrency = 64
+)
+
+// Config is where a cluster is, and how it is asked. Zero values mean the defaults.
+type Config struct {
+	REST *rest.Config
+	// Namespace is that of kube-vmap's pods.
+	Namespace string
+	// Timeout is how long a node may be silent, before its answer and within it.
+	Timeout time.Duration
+	// Concurrency is how many nodes are asked at a time.
+	Concurrency int
+	// Progress is where [Cluster.Each] shows its progress; nil for nowhere.
+	Progress io.Writer
+}
+
+// Cluster asks the nodes of a cluster.
+type Cluster struct {
+	config   Config
+	core     core.CoreV1Interface
+	metadata metadata.Interface
+}
+
+// New returns the cluster of a configuration. It sends nothing.
+func New(c Config) (*Cluster, error) {
+	if c.Namespace == "" {
+		c.Namespace = DefaultNamespace
+	}
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.Concurrency == 0 {
+		c.Concurrency = DefaultConcurrency
+	}
+	switch {
+	case c.Timeout < 0:
+		return nil, fmt.Errorf("--node-timeout: %s is less than 0", c.Timeout)
+	case c.Concurrency < 0:
+		return nil, fmt.Errorf("--node-concurrency: %d is less than 0", c.Concurrency)
+	case c.REST == nil:
+		return nil, errors.New("no API server is configured")
+	}
+	c.REST = rest.CopyConfig(c.REST)
+	c.REST.QPS = -1 // there are few requests, and the API server limits them
+	pods, err := core.NewForConfig(c.REST)
+	if err != nil {
+		return nil, fmt.Errorf("configure the client: %w", err)
+	}
+	objects, err := metadata.NewForConfig(c.REST)
+	if err != nil {
+		return nil, fmt.Errorf("configure the client: %w", err)
+	}
+	return &Cluster{c, pods, objects}, nil
+}
+
+// REST returns the configuration of clients for the API server.
+func (c *Cluster) REST() *rest.Config { return rest.CopyConfig(c.config.REST) }

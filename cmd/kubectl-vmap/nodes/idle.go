@@ -1,0 +1,61 @@
+package nodes
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+)
+
+// idle cancels a context if nothing is written for too long. After stop, nothing is.
+type idle struct {
+	timeout time.Duration
+	cancel  context.CancelCauseFunc
+	timer   *time.Timer
+
+	mu       sync.Mutex // guards what follows, and the writers
+	stopped  bool
+	writeErr error
+}
+
+func newIdle(ctx context.Context, timeout time.Duration) (context.Context, *idle) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	i := &idle{timeout: timeout, cancel: cancel}
+	i.timer = time.AfterFunc(timeout, func() { cancel(&TimeoutError{timeout}) })
+	return ctx, i
+}
+
+// stop ends writing, and releases the context.
+func (i *idle) stop() {
+	i.timer.Stop()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.stopped = true
+	i.cancel(nil)
+}
+
+// writer returns a writer whose writes restart the time-out.
+func (i *idle) writer(to io.Writer) io.Writer { return idleWriter{i, to} }
+
+type idleWriter struct {
+	*idle
+	to io.Writer
+}
+
+// Write implements [io.Writer].
+func (w idleWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return 0, io.ErrClosedPipe
+	}
+	w.timer.Stop() // how long the reader takes does not count
+	n, err := w.to.Write(p)
+	if err != nil {
+		w.writeErr = err
+		w.cancel(err)
+		return n, err
+	}
+	w.timer.Reset(w.timeout)
+	return n, nil
+}

@@ -1,0 +1,78 @@
+package nodes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"kube-vmap/cmd/inspect/schema"
+	"kube-vmap/cmd/inspect/status"
+)
+
+// maxAnswer is the length of an answer that is held in memory, in bytes.
+const maxAnswer = 256 << 20
+
+// Document returns the status of a node.
+func (c *Cluster) Document(ctx context.Context, n Node, q status.Query) (*status.Document, error) {
+	args := []string{"status", "-o", "json"}
+	if !q.Health && q.Namespace == "" && q.Name == "" {
+		args = append(args, "--all")
+	}
+	if q.Namespace != "" {
+		args = append(args, "--namespace="+q.Namespace)
+	}
+	if q.Name != "" {
+		args = append(args, "--name="+q.Name)
+	}
+	if q.Brief {
+		args = append(args, "--brief")
+	}
+	d := &status.Document{}
+	if err := c.JSON(ctx, n, status.Schema, d, args...); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// JSON runs a command that prints JSON of at most a known schema, and decodes it; see
+// [schema.Decode]. An exit code is no error if there is an answer: it may be one, too. A
+// command that the node's version does not have is a [*VersionError].
+func (c *Cluster) JSON(ctx context.Context, n Node, known int, into any, args ...string) error {
+	var text bounded
+	err := c.Run(ctx, n, &text, args...)
+	var exit *ExitError
+	switch {
+	case errors.As(err, &exit) && exit.unknown():
+		version, _ := c.Version(ctx, n) // empty if that fails, too
+		return &VersionError{version, strings.Join(args, " ")}
+	case err != nil && (exit == nil || text.Len() == 0):
+		return err
+	}
+	return schema.Decode(text.Bytes(), known, into)
+}
+
+// Version returns the version of kube-vmap on a node.
+func (c *Cluster) Version(ctx context.Context, n Node) (string, error) {
+	var text bounded
+	if err := c.Run(ctx, n, &text, "version"); err != nil {
+		return "", err
+	}
+	version, ok := strings.CutPrefix(strings.TrimSpace(text.String()), "kube-vmap ")
+	if !ok {
+		return "", fmt.Errorf("%q is not the version of kube-vmap", text.String())
+	}
+	return version, nil
+}
+
+// bounded is a buffer with a maximum length.
+type bounded struct{ bytes.Buffer }
+
+// Write implements [io.Writer].
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > maxAnswer {
+		return 0, fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
+	}
+	return b.Buffer.Write(p)
+}

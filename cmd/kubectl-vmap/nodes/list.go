@@ -1,0 +1,129 @@
+package nodes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Names in kube-vmap's manifests.
+const (
+	selector  = "app.kubernetes.io/name=kube-vmap"
+	container = "kube-vmap"
+)
+
+// Node is a node of the cluster, with its pod of kube-vmap.
+type Node struct {
+	Name           string
+	Pod, Namespace string
+	// Missing reports whether no container of kube-vmap runs there. Why is the reason, or
+	// that the pod is not ready.
+	Missing bool
+	Why     string
+}
+
+// Nodes returns all nodes of the cluster, sorted by name. It is an error if no node has a
+// pod of kube-vmap.
+func (c *Cluster) Nodes(ctx context.Context) ([]Node, error) {
+	list, err := c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("nodes")).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, c.apiError("list nodes", err)
+	}
+	pods, err := c.pods(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	if len(pods) == 0 {
+		return nil, c.noPods()
+	}
+	out := make([]Node, len(list.Items))
+	for i := range list.Items {
+		n := &list.Items[i]
+		out[i] = c.node(n.Name, n.Labels, pods[n.Name])
+	}
+	slices.SortFunc(out, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// Node returns a node by its name.
+func (c *Cluster) Node(ctx context.Context, name string) (Node, error) {
+	n, err := c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("nodes")).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return Node{}, fmt.Errorf("the cluster has no node %q", name)
+	case err != nil:
+		return Node{}, c.apiError("get node "+name, err)
+	}
+	pods, err := c.pods(ctx, "spec.nodeName="+name)
+	if err != nil {
+		return Node{}, err
+	}
+	return c.node(name, n.Labels, pods[name]), nil
+}
+
+// pods returns kube-vmap's pods that a field selector selects, by node.
+func (c *Cluster) pods(ctx context.Context, fields string) (map[string][]corev1.Pod, error) {
+	list, err := c.core.Pods(c.config.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector, FieldSelector: fields})
+	if err != nil {
+		return nil, c.apiError("list pods in namespace "+c.config.Namespace, err)
+	}
+	out := map[string][]corev1.Pod{}
+	for _, p := range list.Items {
+		out[p.Spec.NodeName] = append(out[p.Spec.NodeName], p)
+	}
+	return out, nil
+}
+
+// node returns a node with the best of its pods: while one replaces another, there are two.
+func (c *Cluster) node(name string, labels map[string]string, pods []corev1.Pod) Node {
+	out := Node{Name: name, Namespace: c.config.Namespace}
+	if len(pods) == 0 {
+		out.Missing, out.Why = true, "no pod of kube-vmap is on this node"
+		if system := labels[corev1.LabelOSStable]; system != "" && system != "linux" {
+			out.Why = "kube-vmap does not run on " + system
+		}
+		return out
+	}
+	rank := func(p *corev1.Pod) int {
+		switch running, ready, _ := podState(p); {
+		case running && ready && p.DeletionTimestamp == nil:
+			return 0
+		case running && ready:
+			return 1
+		case running:
+			return 2
+		}
+		return 3
+	}
+	best := slices.MinFunc(pods, func(a, b corev1.Pod) int {
+		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time))
+	})
+	running, _, why := podState(&best)
+	out.Pod, out.Missing, out.Why = best.Name, !running, why
+	return out
+}
+
+// podState reports whether kube-vmap's container runs and is ready, and why not.
+func podState(p *corev1.Pod) (running, ready bool, why string) {
+	i := slices.IndexFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container })
+	if i < 0 {
+		return false, false, "pod " + p.Name + " is " + string(cmp.Or(p.Status.Phase, corev1.PodPending))
+	}
+	switch s := p.Status.ContainerStatuses[i]; {
+	case s.State.Running != nil && s.Ready:
+		return true, true, ""
+	case s.State.Running != nil:
+		return true, false, "pod " + p.Name + " is not ready"
+	case s.State.Waiting != nil:
+		return false, false, "pod " + p.Name + " is waiting: " + cmp.Or(s.State.Waiting.Reason, "no reason given")
+	case s.State.Terminated != nil:
+		return false, false, fmt.Sprintf("the container in pod %s has ended with exit code %d", p.Name, s.State.Terminated.ExitCode)
+	}
+	return false, false, "pod " + p.Name + " has not started"
+}

@@ -1,0 +1,235 @@
+package nodes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kube-vmap/cmd/inspect/schema"
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/nodestest"
+)
+
+// echo prints its arguments on stdout, an error, and ends with 3.
+func echo(_ *http.Request, args []string, stdout, stderr io.Writer) int {
+	_, _ = fmt.Fprint(stdout, strings.Join(args, " "))
+	_, _ = fmt.Fprintln(stderr, "kube-vmap: an error")
+	return 3
+}
+
+// node returns a node of a cluster.
+func node(t *testing.T, c *nodes.Cluster, name string) nodes.Node {
+	t.Helper()
+	n, err := c.Node(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestCommandsRunOverWebSocketAndSPDY(t *testing.T) {
+	for _, server := range []*nodestest.Server{
+		nodestest.New(t, map[string]nodestest.Program{"node-1": echo}),
+		nodestest.New(t, map[string]nodestest.Program{"node-1": echo}).WithoutWebSocket(),
+	} {
+		c := server.Cluster(t, nodes.Config{})
+		var out strings.Builder
+		err := c.Run(t.Context(), node(t, c, "node-1"), &out, "explain", "--to", "[fd00::a]:53/udp")
+		var exit *nodes.ExitError
+		if !errors.As(err, &exit) || exit.Code != 3 || exit.Error() != "an error" || out.String() != "explain --to [fd00::a]:53/udp" {
+			t.Errorf("%q, %v (%+v)", out.String(), err, exit)
+		}
+		out.Reset()
+		long := strings.Repeat("0123456789abcdef", 1<<16)
+		server = nodestest.New(t, map[string]nodestest.Program{"node-1": nodestest.Prints(long)})
+		c = server.Cluster(t, nodes.Config{})
+		if err := c.Run(t.Context(), node(t, c, "node-1"), &out); err != nil || out.String() != long {
+			t.Errorf("%d bytes, %v", out.Len(), err)
+		}
+	}
+}
+
+func TestNodesAreListedWithWhatIsWrongWithTheirPods(t *testing.T) {
+	states := map[string]corev1.ContainerState{
+		"node-2": {Running: &corev1.ContainerStateRunning{}},
+		"node-3": {Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		"node-4": {Terminated: &corev1.ContainerStateTerminated{ExitCode: 3}},
+	}
+	server := nodestest.New(t, map[string]nodestest.Program{"node-1": echo, "node-2": echo, "node-3": echo, "node-4": echo, "node-5": echo, "node-6": nil})
+	server.ChangePods(func(p *corev1.Pod) {
+		if state, changed := states[p.Spec.NodeName]; changed {
+			p.Status.ContainerStatuses[0].State, p.Status.ContainerStatuses[0].Ready = state, false
+		}
+		if p.Spec.NodeName == "node-5" {
+			p.Status = corev1.PodStatus{Phase: corev1.PodPending}
+		}
+	})
+	got, err := server.Cluster(t, nodes.Config{}).Nodes(t.Context())
+	const namespace = nodes.DefaultNamespace
+	want := []nodes.Node{
+		{Name: "node-1", Pod: "kube-vmap-node-1", Namespace: namespace},
+		{Name: "node-2", Pod: "kube-vmap-node-2", Namespace: namespace, Why: "pod kube-vmap-node-2 is not ready"},
+		{Name: "node-3", Pod: "kube-vmap-node-3", Namespace: namespace, Missing: true, Why: "pod kube-vmap-node-3 is waiting: CrashLoopBackOff"},
+		{Name: "node-4", Pod: "kube-vmap-node-4", Namespace: namespace, Missing: true, Why: "the container in pod kube-vmap-node-4 has ended with exit code 3"},
+		{Name: "node-5", Pod: "kube-vmap-node-5", Namespace: namespace, Missing: true, Why: "pod kube-vmap-node-5 is Pending"},
+		{Name: "node-6", Namespace: namespace, Missing: true, Why: "no pod of kube-vmap is on this node"},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v\nwant %+v", got, err, want)
+	}
+}
+
+func TestErrorsNameWhatIsMissing(t *testing.T) {
+	one := func() map[string]nodestest.Program { return map[string]nodestest.Program{"node-1": echo} }
+	list := func(s *nodestest.Server, config nodes.Config) error {
+		_, err := s.Cluster(t, config).Nodes(t.Context())
+		return err
+	}
+	run := func(s *nodestest.Server) error {
+		c := s.Cluster(t, nodes.Config{})
+		return c.Run(t.Context(), node(t, c, "node-1"), io.Discard, "version")
+	}
+	unknown := func(s *nodestest.Server) error {
+		_, err := s.Cluster(t, nodes.Config{}).Node(t.Context(), "node-9")
+		return err
+	}
+	for want, err := range map[string]error{
+		"no permission to list nodes; the roles in deploy/kubectl give it":                                  list(nodestest.New(t, one()).Forbid("nodes"), nodes.Config{}),
+		"no permission to list pods in namespace kube-system; the roles in deploy/kubectl":                  list(nodestest.New(t, one()).Forbid("pods"), nodes.Config{}),
+		"no permission to run a command in pod kube-vmap-node-1; the roles in deploy/kubectl":               run(nodestest.New(t, one()).Forbid("pods/exec")),
+		"no kube-vmap found: namespace proxies has no pods with the label app.kubernetes.io/name=kube-vmap": list(nodestest.New(t, one()), nodes.Config{Namespace: "proxies"}),
+		`the cluster has no node "node-9"`:                                                                  unknown(nodestest.New(t, one())),
+		"connection refused":                                                                                list(&nodestest.Server{URL: "http://127.0.0.1:1"}, nodes.Config{}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestSilentNodeCostsItsTimeOutOnly has nodes that never answer among many that do.
+func TestSilentNodeCostsItsTimeOutOnly(t *testing.T) {
+	const timeout = 300 * time.Millisecond
+	silent := func(r *http.Request, _ []string, stdout, _ io.Writer) int {
+		_, _ = io.WriteString(stdout, "half")
+		<-r.Context().Done()
+		return 0
+	}
+	programs := map[string]nodestest.Program{"node-10": silent, "node-30": silent, "node-99": nil}
+	for i := range 50 {
+		if name := fmt.Sprintf("node-%02d", i); programs[name] == nil {
+			programs[name] = nodestest.Prints(name)
+		}
+	}
+	c := nodestest.New(t, programs).Cluster(t, nodes.Config{Timeout: timeout, Concurrency: 8})
+	list, err := c.Nodes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	var order []string
+	nodes.Ask(t.Context(), c, list, func(ctx context.Context, n nodes.Node) (string, error) {
+		var out strings.Builder
+		err := c.Run(ctx, n, &out)
+		return out.String(), err
+	}, func(n nodes.Node, answer string, err error) {
+		order = append(order, n.Name)
+		var late *nodes.TimeoutError
+		var missing *nodes.MissingError
+		switch n.Name {
+		case "node-10", "node-30":
+			if !errors.As(err, &late) || late.After != timeout {
+				t.Errorf("%s: %v", n.Name, err)
+			}
+		case "node-99":
+			if !errors.As(err, &missing) {
+				t.Errorf("%s: %v", n.Name, err)
+			}
+		default:
+			if err != nil || answer != n.Name {
+				t.Errorf("%s: %q, %v", n.Name, answer, err)
+			}
+		}
+	})
+	if took := time.Since(start); took > 10*timeout {
+		t.Errorf("all nodes took %s", took)
+	}
+	if len(order) != 51 || slices.Index(order, "node-10") < slices.Index(order, "node-11") {
+		t.Errorf("answers come in the order %v", order)
+	}
+}
+
+func TestWritingRestartsTheTimeOut(t *testing.T) {
+	slow := func(_ *http.Request, _ []string, stdout, _ io.Writer) int {
+		for range 5 {
+			time.Sleep(100 * time.Millisecond)
+			_, _ = io.WriteString(stdout, "x")
+		}
+		return 0
+	}
+	c := nodestest.New(t, map[string]nodestest.Program{"node-1": slow}).Cluster(t, nodes.Config{Timeout: 300 * time.Millisecond})
+	var out strings.Builder
+	if err := c.Run(t.Context(), node(t, c, "node-1"), &out); err != nil || out.String() != "xxxxx" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
+func TestDocumentsOfOtherVersions(t *testing.T) {
+	for what, tc := range map[string]struct {
+		program nodestest.Program
+		want    string
+	}{
+		"without a number": {nodestest.Prints(`{"source":"daemon","node":"node-1","unknown":1}`), ""},
+		"of this version":  {nodestest.Prints(fmt.Sprintf(`{"schema":%d,"node":"node-1"}`, status.Schema)), ""},
+		"of a newer version": {
+			nodestest.Prints(`{"schema":99,"version":"v9.0.0","services":"changed"}`),
+			"the answer of kube-vmap v9.0.0 has schema 99, and this program knows 1 at most: use a newer one",
+		},
+		"of a version without the command": {
+			func(_ *http.Request, args []string, stdout, stderr io.Writer) int {
+				if args[0] == "version" {
+					_, _ = io.WriteString(stdout, "kube-vmap v0.1.0\n")
+					return 0
+				}
+				_, _ = io.WriteString(stderr, "kube-vmap: unknown shorthand flag: 'o' in -o\n")
+				return 1
+			},
+			`runs kube-vmap v0.1.0, which has no "kube-vmap status -o json --all"`,
+		},
+		"broken off": {nodestest.Prints(`{"schema":1,`), "read the answer: unexpected end of JSON input"},
+	} {
+		c := nodestest.New(t, map[string]nodestest.Program{"node-1": tc.program}).Cluster(t, nodes.Config{})
+		d, err := c.Document(t.Context(), node(t, c, "node-1"), status.Query{})
+		if tc.want == "" && (err != nil || d.Node != "node-1") || tc.want != "" && (err == nil || err.Error() != tc.want) {
+			t.Errorf("%s: %+v, %v, want %q", what, d, err, tc.want)
+		}
+		var newer *schema.NewerError
+		if errors.As(err, &newer) != (what == "of a newer version") {
+			t.Errorf("%s: %T", what, err)
+		}
+	}
+}
+
+func TestFailuresAreGroupedByError(t *testing.T) {
+	var f nodes.Failures
+	var out strings.Builder
+	for i := range 9 {
+		f.Add(nodes.Node{Name: fmt.Sprint("node-", i)}, map[bool]error{true: errors.New("no\nanswer")}[i != 4])
+	}
+	f.Add(nodes.Node{Name: "other"}, errors.New("broken"))
+	err := f.Err(&out)
+	want := "node-0, node-1, node-2, node-3, node-5 and 3 more: no; answer\nother: broken\n"
+	if fmt.Sprint(err) != "9 of 10 nodes did not answer" || out.String() != want {
+		t.Errorf("%v, %q", err, out.String())
+	}
+}

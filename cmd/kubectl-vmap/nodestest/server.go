@@ -1,0 +1,190 @@
+// Package nodestest is an API server for tests with nodes whose programs are functions.
+// Commands run by exec over WebSocket or SPDY, as on a real one.
+package nodestest
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"kube-vmap/cmd/kubectl-vmap/nodes"
+)
+
+// Program is kube-vmap on a node: it gets the arguments, prints, and returns its exit code.
+// The request ends when the client has gone.
+type Program func(request *http.Request, args []string, stdout, stderr io.Writer) int
+
+// Prints returns a program that prints a text, whatever it is asked.
+func Prints(text string) Program {
+	return func(_ *http.Request, _ []string, stdout, _ io.Writer) int {
+		_, _ = io.WriteString(stdout, text)
+		return 0
+	}
+}
+
+// Server is an API server with nodes.
+type Server struct {
+	URL string
+
+	mu       sync.Mutex // guards what follows
+	programs map[string]Program
+	noSocket bool
+	forbid   map[string]bool
+	change   func(*corev1.Pod)
+	requests []string
+}
+
+// New starts an API server with nodes and their programs; a node without a program has no
+// pod of kube-vmap.
+func New(t testing.TB, programs map[string]Program) *Server {
+	t.Helper()
+	s := &Server{programs: programs, forbid: map[string]bool{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/nodes", s.listNodes)
+	mux.HandleFunc("GET /api/v1/nodes/{name}", s.getNode)
+	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods", s.listPods)
+	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/exec", s.exec)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.requests = append(s.requests, r.Method+" "+r.URL.Path)
+		s.mu.Unlock()
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	s.URL = server.URL
+	return s
+}
+
+// WithoutWebSocket makes the server refuse WebSockets, as a proxy may.
+func (s *Server) WithoutWebSocket() *Server {
+	s.noSocket = true
+	return s
+}
+
+// Forbid denies a resource: nodes, pods or pods/exec.
+func (s *Server) Forbid(resource string) *Server {
+	s.forbid[resource] = true
+	return s
+}
+
+// ChangePods changes the pods that the server returns.
+func (s *Server) ChangePods(change func(*corev1.Pod)) *Server {
+	s.change = change
+	return s
+}
+
+// Requests returns the methods and paths of all requests.
+func (s *Server) Requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.requests...)
+}
+
+// Cluster returns the cluster behind the server.
+func (s *Server) Cluster(t testing.TB, c nodes.Config) *nodes.Cluster {
+	t.Helper()
+	c.REST = &rest.Config{Host: s.URL}
+	out, err := nodes.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Kubeconfig writes a kubeconfig for the server, and returns its path.
+func (s *Server) Kubeconfig(t testing.TB) string {
+	t.Helper()
+	c := api.NewConfig()
+	c.Clusters["test"] = &api.Cluster{Server: s.URL}
+	c.Contexts["test"] = &api.Context{Cluster: "test", Namespace: "shop"}
+	c.CurrentContext = "test"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*c, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// allowed answers a request that is forbidden.
+func (s *Server) allowed(w http.ResponseWriter, resource, name string) bool {
+	if s.forbid[resource] {
+		reply(w, http.StatusForbidden, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, nil).Status())
+	}
+	return !s.forbid[resource]
+}
+
+// node returns what the metadata client asks for.
+func node(name string) metav1.PartialObjectMetadata {
+	return metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelOSStable: "linux"}},
+	}
+}
+
+func (s *Server) listNodes(w http.ResponseWriter, _ *http.Request) {
+	if !s.allowed(w, "nodes", "") {
+		return
+	}
+	list := metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}}
+	for name := range s.programs {
+		list.Items = append(list.Items, node(name))
+	}
+	reply(w, http.StatusOK, list)
+}
+
+func (s *Server) getNode(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	if !s.allowed(w, "nodes", name) {
+		return
+	}
+	if _, there := s.programs[name]; !there {
+		reply(w, http.StatusNotFound, apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, name).Status())
+		return
+	}
+	reply(w, http.StatusOK, node(name))
+}
+
+func (s *Server) listPods(w http.ResponseWriter, r *http.Request) {
+	if !s.allowed(w, "pods", "") {
+		return
+	}
+	list := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
+	_, only, _ := strings.Cut(r.URL.Query().Get("fieldSelector"), "spec.nodeName=")
+	for name, program := range s.programs {
+		if program == nil || only != "" && only != name || r.PathValue("namespace") != nodes.DefaultNamespace {
+			continue
+		}
+		p := corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "kube-vmap-" + name, Namespace: nodes.DefaultNamespace},
+			Spec:       corev1.PodSpec{NodeName: name},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+				Name: "kube-vmap", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			}}},
+		}
+		if s.change != nil {
+			s.change(&p)
+		}
+		list.Items = append(list.Items, p)
+	}
+	reply(w, http.StatusOK, list)
+}
+
+// reply writes an object.
+func reply(w http.ResponseWriter, code int, object any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(object) // the client notices
+}
