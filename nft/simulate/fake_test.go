@@ -19,6 +19,8 @@ type fake struct {
 	sets  map[string]map[string]Element
 	shape map[string]*Set
 	local []netip.Addr
+	links map[netip.Addr]Link // of other destinations than by eth0
+	via   map[netip.Addr]netip.Addr
 	flows []Flow
 	asked int
 	// walks is the number of walks so far; the run is interrupted at stopAfter, if that is
@@ -55,14 +57,21 @@ func (f *fake) Set(_ Table, name string) (*Set, error) {
 	return s, nil
 }
 
-var eth0 = Link{Index: 2, Name: "eth0"}
+var (
+	eth0 = Link{Index: 2, Name: "eth0"}
+	veth = Link{Index: 3, Name: "veth"}
+)
 
 func (f *fake) Route(w RouteQuery) (Route, error) {
 	if w.To == nowhere {
 		return Route{}, ErrNoRoute
 	}
 	kind, _ := f.AddressType(w.To)
-	return Route{Local: kind == unix.RTN_LOCAL, Out: eth0}, nil
+	r := Route{Local: kind == unix.RTN_LOCAL, Out: eth0, Via: f.via[w.To]}
+	if l, ok := f.links[w.To]; ok {
+		r.Out = l
+	}
+	return r, nil
 }
 
 func (f *fake) AddressType(a netip.Addr) (uint32, error) {

@@ -113,6 +113,9 @@ func (r reason) prefix(text string) string {
 // packet, while endpoints on other nodes exist.
 const ReasonNoLocalEndpoint = "the Service has endpoints, but its policy is Local and none of them is on this node"
 
+// ReasonNoEndpoint is the reason of a refusal when no endpoint may serve the packet.
+const ReasonNoEndpoint = "the Service has no endpoint that is ready and not drained"
+
 // verdictReason returns why a rule of ours refuses or drops a packet, by the set in which
 // the packet was last found.
 func verdictReason(k nft.SetKind, v Verdict) string {
@@ -123,7 +126,7 @@ func verdictReason(k nft.SetKind, v Verdict) string {
 		if v == VerdictDropped {
 			return ReasonNoLocalEndpoint
 		}
-		return "the Service has no endpoint that is ready and not drained"
+		return ReasonNoEndpoint
 	case nft.SetClusterIPs:
 		return "the address is a Service's, which has no such port"
 	case nft.SetServiceCIDRs:

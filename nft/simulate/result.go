@@ -30,9 +30,11 @@ type Result struct {
 	// Affinity is set if the client has an affinity.
 	Affinity *Affinity
 	// Flow is the connection that the packet belongs to; nil if it begins one. Flows are
-	// other connections of the client to the same address and port.
-	Flow  *Flow
-	Flows []Flow
+	// other connections of the client to the same address and port. FlowsUnexplored is the
+	// number of those whose changes are not known, because there are too many.
+	Flow            *Established
+	Flows           []Established
+	FlowsUnexplored int
 	// IfNew is set with Flow: the outcomes of a packet that begins a new connection.
 	IfNew           []Outcome
 	IfNewUnexplored Unexplored
@@ -100,6 +102,8 @@ type Outcome struct {
 	Probability float64
 	// Endpoints are the possible destinations, the most probable first.
 	Endpoints []Endpoint
+	// Stopped are the destinations of packets that do not arrive; a [Session] does not have them.
+	Stopped []netip.AddrPort
 	// Masquerade is true if the endpoint sees an address of the node. Why is the reason
 	// for it, or against it.
 	Masquerade bool

@@ -25,20 +25,35 @@ func Run(s Sources, p Packet, in Link) (Result, error) {
 	if err := m.locateClient(&r, from); err != nil {
 		return Result{}, fmt.Errorf("find the location of %s: %w", p.From, err)
 	}
-	if r.Flows, err = s.Connections.Flows(p); err != nil {
+	flows, err := s.Connections.Flows(p)
+	if err != nil {
 		return Result{}, fmt.Errorf("find connections of %s: %w", p.From, err)
 	}
-	own := removeOwnFlow(p, &r.Flows)
-	if err := exploreAndIdentify(m, from, &r); err != nil || own == nil {
+	own := removeOwnFlow(p, &flows)
+	for _, f := range flows {
+		r.Flows = append(r.Flows, Established{Flow: f})
+	}
+	if err := exploreAndIdentify(m, from, &r); err != nil {
 		return r, err
 	}
-	established := Result{
-		Packet: p, In: from.Name, ClientVia: r.ClientVia, ToNode: r.ToNode,
-		Flow: own, Flows: r.Flows, IfNew: r.Outcomes, IfNewUnexplored: r.Unexplored,
+	if own != nil {
+		if r, err = m.runEstablished(from, r, own); err != nil {
+			return r, err
+		}
 	}
-	err = exploreAndIdentify(m, from, &established)
-	established.Kind = cmp.Or(established.Kind, r.Kind)
-	return established, err
+	return r, m.addChanges(&r, from)
+}
+
+// runEstablished simulates a packet of an open connection, after one that begins it.
+func (m *sourceCache) runEstablished(from Link, fresh Result, own *Flow) (Result, error) {
+	r := Result{
+		Packet: fresh.Packet, In: fresh.In, ClientVia: fresh.ClientVia, ToNode: fresh.ToNode,
+		Flow: &Established{Flow: *own}, Flows: fresh.Flows, IfNew: fresh.Outcomes, IfNewUnexplored: fresh.Unexplored,
+	}
+	err := exploreAndIdentify(m, from, &r)
+	r.Kind = cmp.Or(r.Kind, fresh.Kind)
+	r.Flow.Changes = r.Flow.changes(r, r.IfNew, r.IfNewUnexplored == Unexplored{} && r.Affinity == nil)
+	return r, err
 }
 
 // checkTable reads the base chains, and returns [ErrNoTable] if no table of ours has any.
@@ -110,7 +125,7 @@ func explore(m *sourceCache, in Link, r *Result, c *choices) error {
 		if err := m.interrupted(); err != nil {
 			return err
 		}
-		w := &walk{sourceCache: m, choices: c, packet: r.Packet, in: in, flow: r.Flow}
+		w := &walk{sourceCache: m, choices: c, packet: r.Packet, in: in, flow: r.flow()}
 		err := w.run()
 		var undecided undecidedError
 		if errors.As(err, &undecided) {
@@ -133,6 +148,14 @@ func explore(m *sourceCache, in Link, r *Result, c *choices) error {
 	}
 	s.finish(c)
 	return nil
+}
+
+// flow returns the flow that the packet belongs to; nil if it begins one.
+func (r *Result) flow() *Flow {
+	if r.Flow == nil {
+		return nil
+	}
+	return &r.Flow.Flow
 }
 
 // interrupted returns an error if the caller no longer waits for a result.

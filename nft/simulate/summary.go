@@ -102,6 +102,9 @@ func (s *summary) addToOutcome(l leaf) {
 	o := &s.Outcomes[i]
 	o.Probability += l.probability
 	if !l.verdict.Arrives() {
+		if !s.brief && !slices.Contains(o.Stopped, l.endpoint.Address) {
+			o.Stopped = append(o.Stopped, l.endpoint.Address)
+		}
 		return
 	}
 	same := func(e Endpoint) bool {

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 
 	"kube-vmap/cmd/inspect/explain/answer"
@@ -25,12 +24,13 @@ func newAnswer(w simulate.Result) *answer.Answer {
 		a.Affinity = &answer.Affinity{Endpoint: w.Affinity.Endpoint.String(), ExpiresSeconds: int(w.Affinity.Expires / time.Second)}
 	}
 	if w.Flow != nil {
-		c := connection(*w.Flow, w)
+		c := connection(*w.Flow)
 		a.Connection = &c
 	}
 	for _, f := range w.Flows {
-		a.Connections = append(a.Connections, connection(f, w))
+		a.Connections = append(a.Connections, connection(f))
 	}
+	a.UnseenConnections = w.FlowsUnexplored
 	a.Arrives = a.Arrival()
 	return a
 }
@@ -84,7 +84,7 @@ func reply(r simulate.Reply, p simulate.Packet) *answer.Reply {
 	return out
 }
 
-func connection(f simulate.Flow, w simulate.Result) answer.Connection {
+func connection(f simulate.Established) answer.Connection {
 	c := answer.Connection{
 		FromPort: f.Client.Port(), Endpoint: f.Endpoint.String(), Sees: f.SeenSource.String(), State: f.State,
 		ExpiresSeconds: int(f.Expires / time.Second),
@@ -92,13 +92,29 @@ func connection(f simulate.Flow, w simulate.Result) answer.Connection {
 	if !f.Started.IsZero() {
 		c.Since = &f.Started
 	}
-	fresh, left := w.Outcomes, w.Unexplored
-	if w.Flow != nil {
-		fresh, left = w.IfNew, w.IfNewUnexplored
+	for _, change := range f.Changes {
+		c.Stale = c.Stale || change.Kind == simulate.ChangeEndpoint
+		c.Changes = append(c.Changes, newChange(change))
 	}
-	goes := func(o simulate.Outcome) bool {
-		return slices.ContainsFunc(o.Endpoints, func(e simulate.Endpoint) bool { return e.Address == f.Endpoint })
-	}
-	c.Stale = !f.Reopens && w.Affinity == nil && left == (simulate.Unexplored{}) && !slices.ContainsFunc(fresh, goes)
 	return c
+}
+
+// changeKinds are the values of [answer.Change].Kind.
+var changeKinds = [...]string{
+	simulate.ChangeStopped: answer.ChangeStopped, simulate.ChangeReplyStopped: answer.ChangeReplyStopped,
+	simulate.ChangeRefused: answer.ChangeRefused, simulate.ChangeEndpoint: answer.ChangeEndpoint,
+	simulate.ChangeSource: answer.ChangeSource,
+}
+
+func newChange(c simulate.Change) answer.Change {
+	out := answer.Change{
+		Kind: changeKinds[c.Kind], How: c.How, By: (*answer.RuleRef)(c.By), Because: c.Because, Why: c.Why,
+	}
+	if c.Source.IsValid() {
+		out.Sees = c.Source.String()
+	}
+	if c.Verdict != simulate.VerdictNotService {
+		out.Verdict = c.Verdict.String()
+	}
+	return out
 }

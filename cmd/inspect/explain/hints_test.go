@@ -260,15 +260,32 @@ func TestUnexploredChoicesArePrinted(t *testing.T) {
 	}
 }
 
-// TestConnectionToUnexploredEndpointIsNotStale has a connection of a large Service.
-func TestConnectionToUnexploredEndpointIsNotStale(t *testing.T) {
-	for left, want := range map[simulate.Unexplored]string{{}: answer.Never, {Endpoints: 744, Probability: 0.744}: answer.Always} {
-		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")
-		w.Flow = &simulate.Flow{Client: netip.MustParseAddrPort("10.244.1.7:4000"), Requested: w.Packet.To, Endpoint: netip.MustParseAddrPort("10.244.9.9:8080")}
-		w.IfNew, w.IfNewUnexplored = []simulate.Outcome{{Verdict: simulate.VerdictDelivered, Probability: 1 - left.Probability}}, left
+// TestConnectionToAnEndpointThatLeftDoesNotArrive has connections with and without changes.
+func TestConnectionToAnEndpointThatLeftDoesNotArrive(t *testing.T) {
+	for _, tc := range []struct {
+		changes []simulate.Change
+		arrives string
+		text    string
+	}{
+		{nil, answer.Always, ""},
+		{[]simulate.Change{{Kind: simulate.ChangeEndpoint}}, answer.Never, "no new connection would go there"},
+		{
+			[]simulate.Change{{Kind: simulate.ChangeSource, Source: netip.MustParseAddr("192.0.2.1"), Why: "it is marked"}},
+			answer.Always,
+			"a new connection would be seen as from 192.0.2.1 (it is marked)",
+		},
+		{
+			[]simulate.Change{{Kind: simulate.ChangeRefused, Verdict: simulate.VerdictDropped, By: &simulate.RuleRef{Table: "inet fw", Chain: "in", Rule: 7}}},
+			answer.Always, "a new connection would be dropped by table inet fw, chain in, rule handle 7",
+		},
+	} {
+		delivered := simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}
+		w := asked(model.IPv4, model.TCP, 80, delivered, "shop/web:http")
+		w.Flow = &simulate.Established{Changes: tc.changes}
+		w.IfNew = []simulate.Outcome{delivered}
 		got := newAnswer(w)
-		if got.Arrives != want || (got.OtherwiseUnseen != nil) != (want == answer.Always) {
-			t.Errorf("not looked at %+v: arrives %s, want %s", left, got.Arrives, want)
+		if got.Arrives != tc.arrives || got.Connection.Stale != (tc.arrives == answer.Never) || !strings.Contains(got.Text(), tc.text) {
+			t.Errorf("%+v: arrives %s, want %s\n%s", tc.changes, got.Arrives, tc.arrives, got.Text())
 		}
 	}
 }

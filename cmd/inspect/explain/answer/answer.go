@@ -42,6 +42,9 @@ type Answer struct {
 	Otherwise       []Outcome    `json:"otherwise,omitempty"`
 	OtherwiseUnseen *Unseen      `json:"otherwiseUnseen,omitempty"`
 	Connections     []Connection `json:"connections,omitempty"`
+	// UnseenConnections is the number of connections whose Changes are not known, because
+	// there are too many.
+	UnseenConnections int `json:"unseenConnections,omitempty"`
 	// Faults are differences of the tables from what kube-vmap writes, Doubts the rules of
 	// other programs that are not understood.
 	Faults []string `json:"faults,omitempty"`
@@ -136,6 +139,8 @@ type Connection struct {
 	ExpiresSeconds int        `json:"expiresSeconds"`
 	// Stale reports whether no new connection would go to that endpoint.
 	Stale bool `json:"stale,omitempty"`
+	// Changes are how it would now be treated otherwise.
+	Changes []Change `json:"changes,omitempty"`
 }
 
 // Arrival returns the value of Arrives by the other fields. A stale connection does not

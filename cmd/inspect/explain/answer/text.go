@@ -226,33 +226,51 @@ func (a *Answer) connections(b *strings.Builder) {
 			a.Affinity.Endpoint, seconds(a.Affinity.ExpiresSeconds))
 	}
 	if c := a.Connection; c != nil {
-		fmt.Fprintf(b, "\nThe packet belongs to an open connection, which chains of type nat do not see again:\n  %s\n", c.text())
+		b.WriteString("\nThe packet belongs to an open connection, which chains of type nat do not see again:\n")
+		c.text(b)
 		b.WriteString("A new connection:")
 		results(b, a.Otherwise, a.OtherwiseUnseen)
 	}
+	a.otherConnections(b)
+}
+
+// otherConnections prints open connections, first those that would now be treated otherwise.
+func (a *Answer) otherConnections(b *strings.Builder) {
 	if len(a.Connections) == 0 {
 		return
 	}
-	b.WriteString("\nOpen connections of this client stay where they are:\n")
-	for i, c := range a.Connections {
+	var changed, same []Connection
+	for _, c := range a.Connections {
+		if c.isChanged() {
+			changed = append(changed, c)
+		} else {
+			same = append(same, c)
+		}
+	}
+	b.WriteString("\nOpen connections of this client stay where they are")
+	if len(changed) > 0 {
+		fmt.Fprintf(b, "; %d of %d would now be treated otherwise", len(changed), len(a.Connections))
+	}
+	b.WriteString(":\n")
+	for i, c := range append(changed, same...) {
 		if i == maxPrinted {
 			fmt.Fprintf(b, "  and %d more\n", len(a.Connections)-maxPrinted)
 			break
 		}
-		fmt.Fprintf(b, "  %s\n", c.text())
+		c.text(b)
+	}
+	if n := a.UnseenConnections; n > 0 {
+		fmt.Fprintf(b, "  Not explored, because there are too many: how %d of them would now be treated\n", n)
 	}
 }
 
-func (c Connection) text() string {
+func (c *Connection) line() string {
 	text := fmt.Sprintf("from port %d to %s, which sees %s; expires in %s without traffic", c.FromPort, c.Endpoint, c.Sees, seconds(c.ExpiresSeconds))
 	if c.State != "" {
 		text += ", " + c.State
 	}
 	if c.Since != nil {
 		text += ", since " + c.Since.Format(time.DateTime)
-	}
-	if c.Stale {
-		text += "; no new connection would go there"
 	}
 	return text
 }
