@@ -10,4 +10,6 @@ const (
 	ProblemOpen = "OpenToAnyone"
 	// ProblemConflict: another Service holds the address and port.
 	ProblemConflict = "AddressConflict"
+	// ProblemNodePorts: node ports may not answer where configured. It has no event.
+	ProblemNodePorts = "NodePorts"
 )

@@ -108,7 +108,7 @@ func TestNodePortAddressProblemsNeedNodePorts(t *testing.T) {
 						t.Fatal(err)
 					}
 					warned := slices.ContainsFunc(view.Problems, func(p sync.Problem) bool {
-						return p.Reason == sync.ReasonNodePorts && strings.Contains(p.Text, "of family "+other.String()+" is not known")
+						return p.Reason == model.ProblemNodePorts && strings.Contains(p.Text, "of family "+other.String()+" is not known")
 					})
 					if warned != step.want || len(view.Problems) > 1 {
 						t.Errorf("%s: problems %v", step.what, view.Problems)

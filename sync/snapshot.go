@@ -39,10 +39,6 @@ type Snapshot struct {
 	Problems []Problem
 }
 
-// ReasonNodePorts means that node ports may not answer where configured. It has no
-// event.
-const ReasonNodePorts = "NodePorts"
-
 // A Problem is what is wrong with an object, or may surprise its author.
 type Problem struct {
 	Object
@@ -140,7 +136,7 @@ func (l *Loop) problems() []Problem {
 	add(d.excesses, model.ProblemUnusable)
 	add(d.warnings, model.ProblemOpen)
 	if text := l.report.nodePorts; text != "" {
-		out = append(out, Problem{Object{Kind: "Node", Name: d.config.NodeName}, ReasonNodePorts, text})
+		out = append(out, Problem{Object{Kind: "Node", Name: d.config.NodeName}, model.ProblemNodePorts, text})
 	}
 	return out
 }

@@ -1,0 +1,148 @@
+package findings
+
+import (
+	"slices"
+
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/model"
+)
+
+// A collector collects the findings of one Service. What has the same cause at several
+// ports and in both families is one finding.
+type collector struct {
+	service *status.Service
+	other   *nodeScheduler
+	drafts  []*draft
+}
+
+// maxListed is how many ports and addresses a finding lists. Authors of Services decide how
+// many there are.
+const maxListed = 20
+
+// A draft is a finding that grows with each port. Its text is written at the end.
+type draft struct {
+	Finding
+
+	hit, all  int // endpoints concerned of one port, and all that could serve it
+	count     int // connections
+	sources   []string
+	addresses map[string]bool
+	write     func(*draft) string
+}
+
+// draft returns the draft of a reason and field, which is a problem if it is one anywhere.
+func (c *collector) draft(severity, reason, field string, p *status.Port, write func(*draft) string) *draft {
+	i := slices.IndexFunc(c.drafts, func(d *draft) bool { return d.Reason == reason && d.Field == field })
+	if i < 0 {
+		i = len(c.drafts)
+		c.drafts = append(c.drafts, &draft{
+			Finding: Finding{
+				Severity: severity, Object: "Service " + c.service.Namespace + "/" + c.service.Name,
+				Namespace: c.service.Namespace, Name: c.service.Name, Reason: reason, Field: field,
+			},
+			addresses: map[string]bool{}, write: write,
+		})
+	}
+	d := c.drafts[i]
+	if severity == status.SeverityProblem {
+		d.Severity = severity
+	}
+	if p != nil {
+		d.Families = once(d.Families, p.Family)
+		if len(d.Ports) < maxListed {
+			d.Ports = once(d.Ports, portName(p))
+		}
+	}
+	return d
+}
+
+// add adds the endpoints concerned of one port, and how many could serve it.
+func (d *draft) add(hit []*status.Endpoint, all int) {
+	if len(hit) > d.hit || d.all == 0 {
+		d.hit, d.all = len(hit), all
+	}
+	for _, e := range hit {
+		d.count += e.Refused + e.Unanswered
+		if d.addresses[e.Address] {
+			continue
+		}
+		d.addresses[e.Address] = true
+		if len(d.Endpoints) < maxListed {
+			d.Endpoints = append(d.Endpoints, e.At())
+		}
+	}
+}
+
+// frontend adds an address and port.
+func (d *draft) frontend(p *status.Port, f *status.Frontend) {
+	if len(d.Frontends) < maxListed {
+		d.Frontends = append(d.Frontends, f.At(p.Protocol))
+	}
+}
+
+func once(list []string, value string) []string {
+	if slices.Contains(list, value) {
+		return list
+	}
+	return append(list, value)
+}
+
+// portName returns "http/TCP", or "TCP" of a port without a name.
+func portName(p *status.Port) string {
+	if p.Name == "" {
+		return p.Protocol
+	}
+	return p.Name + "/" + p.Protocol
+}
+
+// collect returns the findings of the Service.
+func (c *collector) collect() (out []Finding) {
+	explained := false
+	for i := range c.service.Problems {
+		p := &c.service.Problems[i]
+		severity := status.SeverityProblem
+		if p.Reason == model.ProblemOpen {
+			severity = status.SeverityNotice
+		} else if p.Reason != status.ReasonNoPort {
+			explained = true
+		}
+		out = append(out, Finding{
+			Severity: severity, Object: p.Object, Namespace: c.service.Namespace, Name: c.service.Name,
+			Reason: p.Reason, Field: problemField(p), Text: oneLine(p.Text),
+		})
+	}
+	for i := range c.service.Ports {
+		c.port(&c.service.Ports[i], explained)
+	}
+	for _, d := range c.drafts {
+		d.Text = d.write(d)
+		out = append(out, d.Finding)
+	}
+	return out
+}
+
+// problemField returns the field of a Service's problem.
+func problemField(p *status.Problem) string {
+	if p.Reason == model.ProblemOpen {
+		return FieldSourceRanges
+	}
+	return fieldOf(p)
+}
+
+// port collects the findings of a port. If a problem of the Service may be why it is not
+// programmed, that is enough.
+func (c *collector) port(p *status.Port, explained bool) {
+	if len(p.Frontends) == 0 {
+		if !explained {
+			c.draft(status.SeverityProblem, NotProgrammed, "", p, textMissing)
+		}
+		return
+	}
+	v := newPortView(p)
+	for i := range p.Frontends {
+		c.frontend(p, &p.Frontends[i], v)
+	}
+	c.choice(p, v)
+	c.unused(p, v)
+	c.used(p, v)
+}

@@ -1,0 +1,396 @@
+package findings_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/build"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kerneltest"
+	"kube-vmap/sync"
+)
+
+// then is the time of all documents.
+var then = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// A world is a Service of both families with three endpoints, of which the first is on this
+// node, and what else there is.
+type world struct {
+	service   model.Service
+	endpoints []model.Endpoint // without addresses
+	slice     model.EndpointSlice
+	more      []sync.Event
+	config    sync.Config
+	refuse    bool // the kernel refuses the Service
+	change    func(*status.Document)
+	ports     []model.Protocol // all if nil
+}
+
+func newWorld() *world {
+	w := &world{
+		service: model.Service{Name: model.ServiceName{Namespace: "shop", Name: "web"}, Selects: true},
+		slice:   model.EndpointSlice{Managed: true},
+		config: sync.Config{NodeName: "worker-1", Rules: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, Pods: [...]netip.Prefix{
+			model.IPv4: netip.MustParsePrefix("10.244.0.0/16"), model.IPv6: netip.MustParsePrefix("fd00:244::/32"),
+		}}},
+	}
+	for n := range 3 {
+		w.endpoints = append(w.endpoints, model.Endpoint{Ready: true, Serving: true, Node: fmt.Sprintf("worker-%d", n+1)})
+	}
+	return w
+}
+
+// address returns an address of a network.
+func address(f model.Family, net byte, n int) netip.Addr {
+	if f == model.IPv6 {
+		return netip.MustParseAddr(fmt.Sprintf("fd00:%d::%d", net, n+1))
+	}
+	return netip.AddrFrom4([4]byte{10, net, 0, byte(n + 1)})
+}
+
+// events returns the objects. Each endpoint has a slice of its own, so that it can have a
+// weight.
+func (w *world) events() (out []sync.Event) {
+	s := w.service
+	ports := w.ports
+	if ports == nil {
+		ports = model.Protocols[:]
+	}
+	for k, p := range ports {
+		s.Ports = append(s.Ports, model.ServicePort{Name: p.String(), Protocol: p, Port: 80})
+		if s.ExternalIPs != nil || s.ExternalPolicy == model.PolicyLocal {
+			s.Ports[k].NodePort = uint16(30000 + k)
+		}
+	}
+	for _, f := range model.Families {
+		s.ClusterIPs = append(s.ClusterIPs, address(f, 96, 0))
+		for n, e := range w.endpoints {
+			slice := w.slice
+			slice.Name = model.EndpointSliceName{Namespace: "shop", Name: fmt.Sprintf("web-%s-%d", f, n)}
+			slice.Service, slice.Family = s.Name, f
+			if slice.Ports == nil {
+				for _, p := range ports {
+					slice.Ports = append(slice.Ports, model.EndpointPort{Name: p.String(), Protocol: p, Port: 8080})
+				}
+			}
+			if n > 0 {
+				slice.Drained, slice.Weight = false, 0
+			}
+			e.Addr = address(f, 244, n)
+			slice.Endpoints = []model.Endpoint{e}
+			out = append(out, sync.SetSlice{Slice: slice})
+		}
+	}
+	out = append(out, sync.SetNode{Node: model.Node{Name: "worker-1", Zone: "a"}}, sync.SetService{Service: s})
+	return append(out, w.more...)
+}
+
+type eventSource []sync.Event
+
+func (e eventSource) Run(ctx context.Context, out chan<- []sync.Event) error {
+	out <- e
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// document returns the document of a loop that has programmed the objects.
+func (w *world) document(t *testing.T) *status.Document {
+	t.Helper()
+	k := kerneltest.NewFaulty(kerneltest.New(), kerneltest.FaultRates{}, 1)
+	if w.refuse {
+		for _, p := range model.Protocols {
+			k.Refuse("shop/web:"+p.String(), unix.ERANGE, 0)
+		}
+	}
+	l := sync.NewLoop(w.config, eventSource(w.events()), k, slog.New(slog.DiscardHandler))
+	ctx, end := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	<-l.Ready()
+	v, err := l.Snapshot(t.Context())
+	end()
+	if err := errors.Join(err, <-done); err != nil {
+		t.Fatal(err)
+	}
+	d := build.FromSnapshot(&v, status.Query{}, then)
+	if w.change != nil {
+		w.change(d)
+	}
+	return d
+}
+
+// each calls fn for each endpoint of a number.
+func each(n int, fn func(*status.Endpoint)) func(*status.Document) {
+	return func(d *status.Document) {
+		for i := range d.Services[0].Ports {
+			fn(&d.Services[0].Ports[i].Endpoints[n])
+		}
+	}
+}
+
+// allPorts are the names of ports in findings, in the order of documents.
+var allPorts = []string{"sctp/SCTP", "tcp/TCP", "udp/UDP"}
+
+// TestFindings has a row for everything that the model knows and that makes a Service other
+// than plainly balanced. The wanted lines are severity, reason and field, and a part of the
+// text.
+func TestFindings(t *testing.T) {
+	const problem, notice = status.SeverityProblem, status.SeverityNotice
+	type want struct{ severity, reason, field, text string }
+	ready := func(w *world, n int, ready, serving, terminating bool) {
+		e := &w.endpoints[n]
+		e.Ready, e.Serving, e.Terminating = ready, serving, terminating
+	}
+	for name, test := range map[string]struct {
+		change func(*world)
+		want   []want
+	}{
+		"no endpoints":                 {func(w *world) { w.endpoints = nil }, []want{{problem, "NoEndpoints", "spec.selector", "the selector matches no pod"}}},
+		"no endpoints and no selector": {func(w *world) { w.endpoints, w.service.Selects = nil, false }, []want{{problem, "NoEndpoints", "metadata.labels[kubernetes.io/service-name] of an EndpointSlice", "has no selector"}}},
+		"one is not ready":             {func(w *world) { ready(w, 1, false, false, false) }, []want{{notice, "NotReady", "status.conditions[Ready] of the pod", "1 of 3 endpoints is not ready: 10.244.0.2:8080, [fd00:244::2]:8080"}}},
+		"one is not ready, by hand":    {func(w *world) { ready(w, 1, false, false, false); w.slice.Managed = false }, []want{{notice, "NotReady", "endpoints[].conditions of the EndpointSlice", "1 of 3"}}},
+		"none is ready": {func(w *world) {
+			for n := range 3 {
+				ready(w, n, false, false, false)
+			}
+		}, []want{{problem, "NotReady", "status.conditions[Ready] of the pod", "3 of 3 endpoints are not ready, so that every connection is refused"}}},
+		"only terminating ones serve": {func(w *world) {
+			ready(w, 0, false, false, false)
+			ready(w, 1, false, true, true)
+			ready(w, 2, false, true, true)
+		}, []want{
+			{problem, "Fallback", "status.conditions[Ready] of the pod", "terminating ones serve: 10.244.0.2:8080"}, {notice, "NotReady", "status.conditions[Ready] of the pod", "1 of 3"},
+		}},
+		"published although not ready": {func(w *world) { ready(w, 2, true, false, false) }, []want{{notice, "PublishedEarly", "spec.publishNotReadyAddresses: true", "1 of 3 endpoints gets connections although its pod is not ready: 10.244.0.3"}}},
+		"drained":                      {func(w *world) { w.slice.Drained = true }, []want{{notice, "Drained", "metadata.annotations[kube-vmap.io/weight] of the EndpointSlice", "1 of 3 endpoints has weight 0: 10.244.0.1"}}},
+		"drained, the only one":        {func(w *world) { w.slice.Drained, w.endpoints = true, w.endpoints[:1] }, []want{{problem, "Drained", "metadata.annotations[kube-vmap.io/weight] of the EndpointSlice", "the only endpoint has weight 0, so that every connection is refused"}}},
+		"different weights":            {func(w *world) { w.slice.Weight = 3 }, []want{{notice, "Weights", "metadata.annotations[kube-vmap.io/weight] of the EndpointSlice", "the 3 endpoints have different weights"}}},
+		"internal policy":              {func(w *world) { w.service.InternalPolicy = model.PolicyLocal }, []want{{notice, "LocalPolicy", "spec.internalTrafficPolicy: Local", "clients on this node get only the endpoints of this node: 1 of 3"}}},
+		"internal policy, none here":   {func(w *world) { w.service.InternalPolicy, w.endpoints[0].Node = model.PolicyLocal, "worker-9" }, []want{{problem, "NoneLocal", "spec.internalTrafficPolicy: Local", "dropped: none of the 3"}}},
+		"external policy":              {func(w *world) { w.service.ExternalPolicy = model.PolicyLocal }, []want{{notice, "LocalPolicy", "spec.externalTrafficPolicy: Local", "outside the cluster get only the endpoints of this node: 1 of 3"}}},
+		"external policy, none here":   {func(w *world) { w.service.ExternalPolicy, w.endpoints[0].Node = model.PolicyLocal, "worker-9" }, []want{{notice, "NoneLocal", "spec.externalTrafficPolicy: Local", "to this node are dropped"}}},
+		"zone hints": {func(w *world) {
+			hint(w, "a", "b", "b")
+			w.service.HintsField = "spec.trafficDistribution: PreferSameZone"
+		}, []want{{notice, "Hints", "spec.trafficDistribution: PreferSameZone", "2 of 3 endpoints get no connections from this node, because hints assign them to other zones"}}},
+		"zone hints, by hand": {func(w *world) { hint(w, "a", "b", "b"); w.slice.Managed = false }, []want{{notice, "Hints", "endpoints[].hints of the EndpointSlice", "2 of 3"}}},
+		"node hints": {func(w *world) {
+			for n := range w.endpoints {
+				w.endpoints[n].NodeHints = model.NameSetOf(w.endpoints[n].Node)
+			}
+			w.service.HintsField = "spec.trafficDistribution: PreferSameNode"
+		}, []want{{notice, "Hints", "spec.trafficDistribution: PreferSameNode", "to other nodes"}}},
+		"source ranges": {func(w *world) { loadBalancer(w); w.service.SourceRanges = ranges("192.0.2.0/24", "2001:db8::/32") }, []want{{notice, "SourceRanges", "spec.loadBalancerSourceRanges", "only 192.0.2.0/24, 2001:db8::/32 may connect to 10.97.0.1:80/"}}},
+		"source ranges of one family": {func(w *world) { loadBalancer(w); w.service.SourceRanges = ranges("192.0.2.0/24") }, []want{
+			{notice, "SourceRanges", "spec.loadBalancerSourceRanges", "only 192.0.2.0/24 may"}, {notice, "OpenToAnyone", "spec.loadBalancerSourceRanges", ""},
+		}},
+		"affinity":    {func(w *world) { w.service.Affinity = 3 * time.Hour }, []want{{notice, "Affinity", "spec.sessionAffinity: ClientIP", "keeps its endpoint for 3h0m0s"}}},
+		"source hash": {func(w *world) { w.service.Scheduler = model.SchedulerSourceHash }, []want{{notice, "Scheduler", "metadata.annotations[kube-vmap.io/scheduler]: sh", "each client"}}},
+		"Maglev":      {func(w *world) { w.service.Scheduler = model.SchedulerMaglev }, []want{{notice, "Scheduler", "metadata.annotations[kube-vmap.io/scheduler]: mh", "each client"}}},
+		"fewest":      {func(w *world) { w.service.Scheduler = model.SchedulerLeastConnections }, []want{{notice, "Scheduler", "metadata.annotations[kube-vmap.io/scheduler]: lc", "fewer connections"}}},
+		"by the node": {func(w *world) { w.config.Scheduler = model.SchedulerSourceHash }, []want{{notice, "Scheduler", "ipvs.scheduler of the configuration: sh", "at the 6 ports"}}},
+		"busy": {func(w *world) {
+			w.service.Scheduler = model.SchedulerLeastConnections
+			w.change = each(0, func(e *status.Endpoint) { e.Slot, e.Reason = nil, status.ReasonBusy })
+		}, []want{{notice, "Scheduler", "metadata.annotations[kube-vmap.io/scheduler]: lc", ""}, {notice, "Busy", "metadata.annotations[kube-vmap.io/scheduler]: lc", "others have fewer: 10.244.0.1"}}},
+		"another port name": {func(w *world) {
+			w.slice.Ports = []model.EndpointPort{{Name: "admin", Protocol: model.TCP, Port: 9}}
+			w.ports = model.Protocols[:1]
+		}, []want{
+			{problem, "NoPort", "spec.ports[].targetPort", "none of its 3 IPv4 endpoints"}, {problem, "NoPort", "spec.ports[].targetPort", "none of its 3 IPv6 endpoints"},
+		}},
+		"one without the port":  {func(w *world) { w.more = otherPort() }, []want{{notice, "NoPort", "spec.ports[].targetPort", "1 of 4 endpoints does not have the port: 10.244.0.4"}}},
+		"a conflict":            {func(w *world) { w.more = holder() }, []want{{problem, "AddressConflict", "spec.clusterIPs: 10.96.0.1", "is held by Service shop/old"}}},
+		"refused by the kernel": {func(w *world) { w.refuse = true }, []want{{problem, "RefusedByKernel", "", ""}, {problem, "RefusedByKernel", "", ""}, {problem, "RefusedByKernel", "", ""}}},
+		"unusable": {func(w *world) {
+			w.more = []sync.Event{sync.SetProblem{Object: sync.Object{Kind: "Service", Namespace: "shop", Name: "web"}, Err: errors.New(`spec.externalIPs[0]: Invalid value: "x"`)}}
+		}, []want{{problem, "Unusable", "spec.externalIPs[0]", "Invalid value"}}},
+		"over the budget": {func(w *world) {
+			w.more = []sync.Event{sync.SetProblem{Object: sync.Object{Kind: "Service", Namespace: "shop", Name: "web"}, Err: errors.New("it needs 7 elements of the rule set")}}
+		}, []want{{problem, "Unusable", "", "it needs 7 elements"}}},
+		"another object": {func(w *world) {
+			w.more = []sync.Event{sync.SetProblem{Object: sync.Object{Kind: "EndpointSlice", Namespace: "shop", Name: "bad"}, Err: errors.New("[endpoints[0].addresses[0]: Invalid value, x]")}}
+		}, []want{{problem, "Unusable", "endpoints[0].addresses[0]", ""}}},
+		"node ports nowhere": {func(w *world) {
+			w.change = func(d *status.Document) {
+				d.Problems = append(d.Problems, status.Problem{Object: "Node worker-1", Reason: model.ProblemNodePorts, Text: "no address"})
+			}
+		}, []want{{problem, "NodePorts", "nodePortAddresses of the configuration", "no address"}}},
+		"a sick process": {func(w *world) {
+			w.change = func(d *status.Document) {
+				d.Health = &status.Health{Sync: status.Sync{FailingSince: then, Error: "no memory"}}
+			}
+		}, []want{{problem, "Node", "", "no memory"}}},
+		"a port that is missing": {func(w *world) { w.change = func(d *status.Document) { d.Services[0].Ports[0].Frontends = nil } }, []want{{problem, "NotProgrammed", "", "tables do not have the port"}}},
+		"an endpoint that is missing": {func(w *world) {
+			w.change = each(2, func(e *status.Endpoint) { e.Slot, e.Reason = nil, status.ReasonNotProgrammed })
+		}, []want{{problem, "NotProgrammed", "", "tables do not have 1 of 3 endpoints: 10.244.0.3"}}},
+		"refusals": {func(w *world) { w.change = each(0, func(e *status.Endpoint) { e.Refused = 2 }) }, []want{{problem, "Refuses", "spec.ports[].targetPort", "1 of 3 endpoints answers with a reset, 12 times within the observation: no program listens on port 8080 there"}}},
+		"silence": {func(w *world) { w.change = each(0, func(e *status.Endpoint) { e.Unanswered = 1 }) }, []want{
+			{problem, "Silent", "", "1 of 3 endpoints does not answer, 4 connections waiting"}, {notice, "Silent", "spec.ports[].targetPort", "or the protocol has no answers"},
+		}},
+		"connections to one that is not ready": {func(w *world) {
+			ready(w, 0, false, true, true)
+			w.change = each(0, func(e *status.Endpoint) { e.Active = 2 })
+		}, []want{{notice, "Stale", "metadata.deletionTimestamp of the pod", "open connections, 12, to endpoints"}}},
+		"connections to one that is gone": {func(w *world) {
+			w.change = func(d *status.Document) {
+				for i := range d.Services[0].Ports {
+					p := &d.Services[0].Ports[i]
+					p.Endpoints = append(p.Endpoints, status.Endpoint{Address: "10.244.0.9", Port: 8080, Reason: status.ReasonGone, Traffic: status.Traffic{Active: 1}})
+				}
+			}
+		}, []want{{notice, "Stale", "", "open connections, 6, to endpoints that get no new ones any more: 10.244.0.9:8080"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			test.change(w)
+			got := findings.Of(w.document(t))
+			slices.SortStableFunc(test.want, func(a, b want) int {
+				return findings.Compare(findings.Finding{Severity: a.severity, Object: object(got, a.reason), Reason: a.reason, Field: a.field}, findings.Finding{Severity: b.severity, Object: object(got, b.reason), Reason: b.reason, Field: b.field})
+			})
+			for i, f := range got {
+				if i >= len(test.want) {
+					t.Errorf("unexpected %+v", f)
+					continue
+				}
+				if o := test.want[i]; f.Severity != o.severity || f.Reason != o.reason || f.Field != o.field || !strings.Contains(f.Text, o.text) {
+					t.Errorf("got  %+v\nwant %+v", f, o)
+				}
+			}
+			if len(got) < len(test.want) {
+				t.Errorf("got %d findings, want %+v", len(got), test.want)
+			}
+		})
+	}
+}
+
+// object returns the object of the first finding with a reason.
+func object(list []findings.Finding, reason string) string {
+	for _, f := range list {
+		if f.Reason == reason {
+			return f.Object
+		}
+	}
+	return ""
+}
+
+// TestPlainlyBalancedServicesAreNotListed has what looks special, but lets each ready
+// endpoint have the same chance for every client.
+func TestPlainlyBalancedServicesAreNotListed(t *testing.T) {
+	for name, change := range map[string]func(*world){
+		"three endpoints":           func(*world) {},
+		"a single endpoint":         func(w *world) { w.endpoints = w.endpoints[:1] },
+		"without a selector":        func(w *world) { w.service.Selects, w.slice.Managed = false, false },
+		"in turn":                   func(w *world) { w.service.Scheduler = model.SchedulerRoundRobin },
+		"node ports and externals":  func(w *world) { loadBalancer(w) },
+		"local, and all are here":   func(w *world) { w.service.InternalPolicy = model.PolicyLocal; here(w) },
+		"local for externals, too":  func(w *world) { w.service.ExternalPolicy = model.PolicyLocal; here(w) },
+		"affinity to the only one":  func(w *world) { w.service.Affinity, w.endpoints = time.Hour, w.endpoints[:1] },
+		"hash of the only one":      func(w *world) { w.service.Scheduler, w.endpoints = model.SchedulerSourceHash, w.endpoints[:1] },
+		"hints of all for all":      func(w *world) { hint(w, "a", "a", "a"); w.service.HintsField = "spec.trafficDistribution: PreferClose" },
+		"hints that are incomplete": func(w *world) { hint(w, "b", "b", ""); w.service.HintsField = "spec.trafficDistribution: PreferClose" },
+		"a rollout":                 func(w *world) { w.endpoints[1] = model.Endpoint{Serving: true, Terminating: true, Node: "worker-2"} },
+		"the end of a pod":          func(w *world) { w.endpoints[1] = model.Endpoint{Terminating: true, Node: "worker-2"} },
+		"an endpoint listed twice": func(w *world) {
+			for _, f := range model.Families {
+				w.more = append(w.more, sync.SetSlice{Slice: model.EndpointSlice{
+					Name: model.EndpointSliceName{Namespace: "shop", Name: "again-" + f.String()}, Service: w.service.Name, Family: f, Managed: true,
+					Ports: []model.EndpointPort{{Name: "tcp", Protocol: model.TCP, Port: 8080}}, Endpoints: []model.Endpoint{{Addr: address(f, 244, 0), Ready: true, Serving: true}},
+				}})
+			}
+		},
+		"connections, and answers": func(w *world) { w.change = each(0, func(e *status.Endpoint) { e.Active, e.Connections = 5, 9 }) },
+		"one side of a conflict":   func(w *world) { w.service.Created = -1; w.more = holder()[:0] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			change(w)
+			if got := findings.Of(w.document(t)); len(got) > 0 {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func TestFindingsOfSeveralPortsAndFamiliesAreOne(t *testing.T) {
+	w := newWorld()
+	w.service.InternalPolicy = model.PolicyLocal
+	got := findings.Of(w.document(t))
+	if len(got) != 1 || !slices.Equal(slices.Sorted(slices.Values(got[0].Ports)), allPorts) || !slices.Equal(got[0].Families, []string{"IPv4", "IPv6"}) ||
+		len(got[0].Frontends) != 6 || got[0].Namespace != "shop" || got[0].Name != "web" || got[0].Object != "Service shop/web" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestEveryReasonOfEndpointsHasAField fails if a reason is added without its field.
+func TestEveryReasonOfEndpointsHasAField(t *testing.T) {
+	none := []string{model.ReasonDuplicate.String(), status.ReasonNotProgrammed, status.ReasonGone}
+	for _, reason := range status.Reasons() {
+		field := findings.FieldOf(&status.Service{}, &status.Endpoint{Reason: reason})
+		if (field == "") != slices.Contains(none, reason) {
+			t.Errorf("%s: field %q", reason, field)
+		}
+	}
+}
+
+// here puts all endpoints on this node.
+func here(w *world) {
+	for n := range w.endpoints {
+		w.endpoints[n].Node = "worker-1"
+	}
+}
+
+func hint(w *world, zones ...string) {
+	for n, z := range zones {
+		w.endpoints[n].ZoneHints = model.NameSetOf(z)
+	}
+}
+
+func loadBalancer(w *world) {
+	for _, f := range model.Families {
+		w.service.LoadBalancerIPs = append(w.service.LoadBalancerIPs, address(f, 97, 0))
+		w.service.ExternalIPs = append(w.service.ExternalIPs, address(f, 98, 0))
+	}
+}
+
+func ranges(texts ...string) (out []netip.Prefix) {
+	for _, text := range texts {
+		out = append(out, netip.MustParsePrefix(text))
+	}
+	return out
+}
+
+// otherPort returns slices with an endpoint more, which has another port.
+func otherPort() (out []sync.Event) {
+	for _, f := range model.Families {
+		out = append(out, sync.SetSlice{Slice: model.EndpointSlice{
+			Name: model.EndpointSliceName{Namespace: "shop", Name: "other-" + f.String()}, Service: model.ServiceName{Namespace: "shop", Name: "web"}, Family: f, Managed: true,
+			Ports: []model.EndpointPort{{Name: "admin", Protocol: model.TCP, Port: 9}}, Endpoints: []model.Endpoint{{Addr: address(f, 244, 3), Ready: true, Serving: true}},
+		}})
+	}
+	return out
+}
+
+// holder returns an older Service that has the ClusterIP of one port.
+func holder() []sync.Event {
+	return []sync.Event{sync.SetService{Service: model.Service{
+		Name: model.ServiceName{Namespace: "shop", Name: "old"}, Created: -1, ClusterIPs: []netip.Addr{address(model.IPv4, 96, 0)},
+		Ports: []model.ServicePort{{Name: "tcp", Protocol: model.TCP, Port: 80}}, Selects: true,
+	}}, sync.SetSlice{Slice: model.EndpointSlice{
+		Name: model.EndpointSliceName{Namespace: "shop", Name: "old"}, Service: model.ServiceName{Namespace: "shop", Name: "old"}, Managed: true,
+		Ports: []model.EndpointPort{{Name: "tcp", Protocol: model.TCP, Port: 8080}}, Endpoints: []model.Endpoint{{Addr: address(model.IPv4, 244, 7), Ready: true, Serving: true}},
+	}}}
+}

@@ -1,0 +1,179 @@
+package findings
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/model"
+)
+
+// maxNamed is how many addresses a text names.
+const maxNamed = 4
+
+// of returns "2 of 3 endpoints".
+func (d *draft) of() string {
+	if d.all == 1 {
+		return "the only endpoint"
+	}
+	return fmt.Sprintf("%d of %d endpoints", d.hit, d.all)
+}
+
+// named returns the endpoints, after a colon.
+func (d *draft) named() string { return ": " + some(d.Endpoints, len(d.addresses)) }
+
+// some returns the first of a list.
+func some(list []string, n int) string {
+	text := strings.Join(list[:min(len(list), maxNamed)], ", ")
+	if more := n - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// verb returns the form for the endpoints concerned.
+func (d *draft) verb(one, many string) string {
+	if d.all == 1 || d.hit == 1 {
+		return one
+	}
+	return many
+}
+
+// nobody is added where nothing serves.
+func (d *draft) nobody() string {
+	if d.Severity == status.SeverityProblem {
+		return ", so that every connection is refused"
+	}
+	return ""
+}
+
+func textMissing(*draft) string { return "the kernel's tables do not have the port" }
+
+func textNoEndpoints(d *draft) string {
+	if d.Field == FieldSelector {
+		return "no endpoint in any EndpointSlice, so that every connection is refused: the selector matches no pod with an address"
+	}
+	return "no endpoint in any EndpointSlice, so that every connection is refused: the Service has no selector, and no EndpointSlice with its name has endpoints"
+}
+
+func textSources(d *draft) string {
+	who := "only " + some(d.sources, len(d.sources)) + " may"
+	if len(d.sources) == 0 {
+		who = "no client of " + strings.Join(d.Families, " and ") + " may"
+	}
+	return who + " connect to " + some(d.Frontends, len(d.Frontends)) + ", others are dropped"
+}
+
+func textLocal(internal bool) func(*draft) string {
+	who := "clients outside the cluster"
+	if internal {
+		who = "clients on this node"
+	}
+	return func(d *draft) string {
+		return fmt.Sprintf("%s get only the endpoints of this node: %d of %d", who, d.hit, d.all)
+	}
+}
+
+func textNoneLocal(internal bool) func(*draft) string {
+	who := "connections from outside the cluster to this node are dropped"
+	if internal {
+		who = "connections of clients on this node are dropped"
+	}
+	return func(d *draft) string {
+		return fmt.Sprintf("%s: none of the %d endpoints is on this node", who, d.all)
+	}
+}
+
+func textAffinity(seconds int) func(*draft) string {
+	return func(*draft) string {
+		return fmt.Sprintf("each client keeps its endpoint for %s after its last new connection", time.Duration(seconds)*time.Second)
+	}
+}
+
+// schedulerTexts say what a scheduler does.
+var schedulerTexts = map[string]string{
+	model.SchedulerSourceHash.String():       "each client gets the endpoint that its address leads to",
+	model.SchedulerMaglev.String():           "each client gets the endpoint that its address leads to",
+	model.SchedulerLeastConnections.String(): "endpoints with fewer connections get more new ones",
+}
+
+func textScheduler(name string) func(*draft) string {
+	return func(*draft) string { return schedulerTexts[name] }
+}
+
+func textWeights(d *draft) string {
+	return fmt.Sprintf("the %d endpoints have different weights", d.hit)
+}
+
+func textNotReady(d *draft) string {
+	return d.of() + d.verb(" is", " are") + " not ready" + d.nobody() + d.named()
+}
+
+func textDrained(d *draft) string {
+	return d.of() + d.verb(" has", " have") + " weight 0" + d.nobody() + d.named()
+}
+
+func textHints(kind string) func(*draft) string {
+	return func(d *draft) string {
+		return d.of() + d.verb(" gets", " get") + " no connections from this node, because hints assign " + d.verb("it", "them") +
+			" to other " + kind + d.named()
+	}
+}
+
+func textNotProgrammed(d *draft) string {
+	return "the kernel's tables do not have " + d.of() + d.named()
+}
+
+func textBusy(d *draft) string {
+	return d.of() + d.verb(" gets", " get") + " no new connections for now, because others have fewer" + d.named()
+}
+
+func textNoPort(d *draft) string {
+	return d.of() + d.verb(" does", " do") + " not have the port" + d.named()
+}
+
+func textStale(d *draft) string {
+	return fmt.Sprintf("open connections, %d, to endpoints that get no new ones any more%s", d.count, d.named())
+}
+
+func textFallback(d *draft) string {
+	return "no endpoint that may be used is ready, so that terminating ones serve" + d.named()
+}
+
+func textEarly(d *draft) string {
+	return d.of() + d.verb(" gets", " get") + " connections although " + d.verb("its pod is", "their pods are") + " not ready" + d.named()
+}
+
+func textRefuses(port uint16) func(*draft) string {
+	return func(d *draft) string {
+		return fmt.Sprintf("%s %s with a reset, %s within the observation: no program listens on port %d there, or a network policy rejects%s",
+			d.of(), d.verb("answers", "answer"), times(d.count), port, d.named())
+	}
+}
+
+func textSilent(d *draft) string {
+	return fmt.Sprintf("%s %s not answer, %s waiting: the pod or its node is gone, or a network policy or firewall drops%s",
+		d.of(), d.verb("does", "do"), connections(d.count), d.named())
+}
+
+func textSilentUDP(port uint16) func(*draft) string {
+	return func(d *draft) string {
+		return fmt.Sprintf("%s %s not answer, %s: no program listens on port %d there, something drops, or the protocol has no answers%s",
+			d.of(), d.verb("does", "do"), connections(d.count), port, d.named())
+	}
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+func connections(n int) string {
+	if n == 1 {
+		return "1 connection"
+	}
+	return fmt.Sprintf("%d connections", n)
+}
