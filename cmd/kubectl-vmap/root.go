@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-vmap/cmd/kubectl-vmap/explain"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 	"kube-vmap/cmd/kubectl-vmap/versions"
 )
@@ -28,6 +29,7 @@ from the API server. Nothing is changed.`,
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	root.AddCommand(explain.NewCommand(flags))
 	root.AddCommand(versions.NewCommand(flags, version))
 	return root
 }

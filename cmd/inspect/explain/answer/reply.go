@@ -59,7 +59,7 @@ func replies(b *strings.Builder, a *Answer, list []Outcome) {
 			if e.Reply == nil {
 				continue
 			}
-			text := e.replyText(a, list[i].Masquerade)
+			text := e.ReplyText(a, list[i].Masquerade)
 			if g := byText[text]; g != nil {
 				g.more++
 				continue
@@ -91,8 +91,8 @@ func othersText(n int) string {
 	return fmt.Sprintf(" and %d others", n)
 }
 
-// replyText says what comes back from the endpoint, from whom to whom.
-func (e *Endpoint) replyText(a *Answer, masquerade bool) string {
+// ReplyText says what comes back from an endpoint of the answer, from whom to whom.
+func (e *Endpoint) ReplyText(a *Answer, masquerade bool) string {
 	r := e.Reply
 	client := e.Sees
 	if masquerade {

@@ -160,6 +160,9 @@ func endpointLine(e Endpoint) string {
 	return line
 }
 
+// Sentence returns the outcome in words.
+func (o *Outcome) Sentence() string { return sentence(*o, 0) }
+
 // sentence returns an outcome as a sentence; more are further endpoints.
 func sentence(o Outcome, more int) string {
 	switch o.Verdict {

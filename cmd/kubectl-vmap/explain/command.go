@@ -1,0 +1,186 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+
+	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/resolve"
+	"kube-vmap/model"
+)
+
+// settle is how long a node may take to program a change.
+const settle = 2 * time.Second
+
+// options are the flags of the command.
+type options struct {
+	from, to, family, node, output string
+	steps                          bool
+}
+
+// NewCommand returns kubectl vmap explain.
+func NewCommand(f *nodes.Flags) *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "explain --from CLIENT --to DESTINATION",
+		Short: "Explain what would happen to a packet on its whole way, there and back",
+		Long: `Explain what would happen to the first packet of a connection, and to its reply, on every
+node that they pass: the client's, and those of the endpoints. The nodes interpret the
+kernel's rules; nothing is sent or changed.
+
+The verdict comes first, with the fields of the objects that cause it. Then follows what
+nodes know otherwise about the Service than the API server, and the way from node to node.
+
+--from is a pod/NAME, deploy/NAME, sts/NAME or ds/NAME (one of its pods, a ready one if there
+is one), node/NAME, or ADDRESS[:PORT]; --to is a svc/NAME, or one of these, with :PORT by
+number or name. Names may be NAMESPACE/NAME; otherwise -n applies. Without a port, all ports
+of a Service are explained, at most 4. Of a Service, clients in the cluster use the cluster
+IP, others a load balancer IP, an external IP or the node port.
+
+A packet is followed to at most 10 nodes of endpoints, to one endpoint on each.
+
+The exit code is 0 if the packet arrives whichever endpoint is picked, 1 if it does not or
+not always, and 2 if that is not certain, for instance if a node does not answer.`,
+		Example: `  kubectl vmap explain --from pod/shop/cart-7f9 --to svc/shop/web
+  kubectl vmap explain -n shop --from deploy/cart --to svc/web:http --family ipv6
+  kubectl vmap explain --from node/node-1 --to svc/kube-system/kube-dns:53/udp
+  kubectl vmap explain --from 203.0.113.9 --to svc/shop/web --node node-2 -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := o.run(cmd.Context(), f, cmd)
+			return exitError(r, err)
+		},
+	}
+	exit.TroubleOnUsage(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&o.from, "from", "", "`client`: pod/NAME, deploy/NAME, node/NAME, ADDRESS[:PORT]")
+	flags.StringVar(&o.to, "to", "", "`destination`: svc/NAME[:PORT], pod/NAME:PORT, ADDRESS:PORT[/PROTOCOL]")
+	flags.StringVar(&o.family, "family", "", "IP `family`: ipv4 or ipv6; by default all that both have")
+	flags.StringVar(&o.node, "node", "", "`node` at which packets of a client outside the cluster arrive")
+	flags.StringVarP(&o.output, "output", "o", "text", "output `format`: text, json or yaml")
+	flags.BoolVar(&o.steps, "steps", false, "print the rules that the packet meets on each node, too")
+	return cmd
+}
+
+func (o options) run(ctx context.Context, f *nodes.Flags, cmd *cobra.Command) (*Report, error) {
+	families, err := parseFamilies(o.family)
+	switch {
+	case err != nil:
+		return nil, err
+	case o.from == "" || o.to == "":
+		return nil, errors.New("--from and --to: both must be given, for instance --from pod/cart-7f9 --to svc/web")
+	case !slices.Contains(answer.Outputs, o.output):
+		return nil, fmt.Errorf("--output: %q is not text, json or yaml", o.output)
+	}
+	e, err := New(f, cmd)
+	if err != nil {
+		return nil, err
+	}
+	e.Families, e.Node = families, o.node
+	r, err := e.Explain(ctx, o.from, o.to)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.Print(cmd.OutOrStdout(), o.output, o.steps)
+}
+
+func parseFamilies(text string) ([]model.Family, error) {
+	if text == "" {
+		return model.Families[:], nil
+	}
+	for _, f := range model.Families {
+		if strings.EqualFold(f.String(), text) {
+			return []model.Family{f}, nil
+		}
+	}
+	return nil, fmt.Errorf("--family: %q is not ipv4 or ipv6", text)
+}
+
+// exitError returns the error for the exit code of a report.
+func exitError(r *Report, err error) error {
+	switch {
+	case err != nil:
+		return &exit.Error{Code: exit.Trouble, Err: err}
+	case r.Arrives == answer.Unknown:
+		return &exit.Error{Code: exit.Trouble}
+	case r.Arrives != answer.Always:
+		return &exit.Error{Code: 1}
+	}
+	return nil
+}
+
+// New returns an explainer for the cluster of the flags, for both families.
+func New(f *nodes.Flags, cmd *cobra.Command) (*Explainer, error) {
+	cluster, err := f.Cluster(cmd.ErrOrStderr())
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := f.CurrentNamespace()
+	if err != nil {
+		return nil, err
+	}
+	api, err := kubernetes.NewForConfig(cluster.REST())
+	if err != nil {
+		return nil, fmt.Errorf("configure the client: %w", err)
+	}
+	return &Explainer{
+		Resolver: &resolve.Resolver{API: api, Namespace: namespace},
+		Nodes:    &clusterNodes{Cluster: cluster, found: map[string]nodes.Node{}},
+		Families: model.Families[:], Settle: settle,
+	}, nil
+}
+
+// clusterNodes implements [Nodes].
+type clusterNodes struct {
+	*nodes.Cluster
+
+	mu    sync.Mutex
+	found map[string]nodes.Node
+}
+
+// node finds a node, once.
+func (c *clusterNodes) node(ctx context.Context, name string) (n nodes.Node, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, ok := c.found[name]
+	if ok {
+		return n, nil
+	}
+	if n, err = c.Node(ctx, name); err == nil {
+		c.found[name] = n
+	}
+	return n, err
+}
+
+// Explain implements [Nodes].
+func (c *clusterNodes) Explain(ctx context.Context, node string, args []string) (*answer.Answer, error) {
+	n, err := c.node(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	a := &answer.Answer{}
+	if err := c.JSON(ctx, n, answer.Schema, a, append([]string{"explain", "--output=json"}, args...)...); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Document implements [Nodes].
+func (c *clusterNodes) Document(ctx context.Context, node string, q status.Query) (*status.Document, error) {
+	n, err := c.node(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	return c.Cluster.Document(ctx, n, q)
+}

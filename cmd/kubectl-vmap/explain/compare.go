@@ -1,0 +1,220 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"kube-vmap/cmd/inspect/status"
+)
+
+// compare adds what nodes know otherwise than the API server. Nodes that differ are asked
+// again after a moment, since objects change all the time and reach each node on its own.
+func (j *journey) compare(ctx context.Context) error {
+	if j.destination.Service == nil {
+		return nil
+	}
+	differing := j.differing()
+	if len(differing) == 0 {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(j.Settle):
+	}
+	if err := j.readSlices(ctx); err != nil {
+		return err
+	}
+	each(len(differing), func(i int) { j.readDocument(ctx, differing[i]) })
+	for _, node := range j.differing() {
+		j.report.Differences = append(j.report.Differences, j.differences(node)...)
+	}
+	return nil
+}
+
+func (j *journey) differing() (nodes []string) {
+	for _, node := range slices.Sorted(maps.Keys(j.documents)) {
+		if len(j.differences(node)) > 0 {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
+// maxDifferences is how many differences of one node are reported.
+const maxDifferences = 5
+
+// differences returns what a node knows otherwise.
+func (j *journey) differences(node string) (out []Difference) {
+	d := j.documents[node]
+	if d.Source != status.FromDaemon || j.destination.Service.Labels[labelProxyName] != "" {
+		return nil
+	}
+	texts := j.endpointDifferences(d)
+	if want := j.frontends(d); len(want) > 0 {
+		texts = append([]string{"does not have " + strings.Join(want, ", ")}, texts...)
+	}
+	for i, text := range texts {
+		if i == maxDifferences {
+			out = append(out, Difference{Node: node, Text: fmt.Sprintf("and %d more", len(texts)-i)})
+			break
+		}
+		out = append(out, Difference{Node: node, Text: text, Lag: j.lag(d)})
+	}
+	return out
+}
+
+// labelProxyName names another proxy that is responsible for a Service.
+const labelProxyName = "service.kubernetes.io/service-proxy-name"
+
+// An endpointKey is an endpoint of one port of the Service.
+type endpointKey struct {
+	port, protocol string
+	at             netip.AddrPort
+}
+
+func (k endpointKey) compare(o endpointKey) int {
+	if c := k.at.Compare(o.at); c != 0 {
+		return c
+	}
+	return strings.Compare(k.port+"/"+k.protocol, o.port+"/"+o.protocol)
+}
+
+// endpointDifferences compares the endpoints of a document with the EndpointSlices.
+func (j *journey) endpointDifferences(d *status.Document) (texts []string) {
+	want, got := sliceEndpoints(j.slices, j.destination.Service), documentEndpoints(d)
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(want)), maps.Keys(got))
+	slices.SortFunc(keys, endpointKey.compare)
+	for _, k := range slices.CompactFunc(keys, func(a, b endpointKey) bool { return a == b }) {
+		title := j.title(k.at.String())
+		ready, exists := want[k]
+		known, has := got[k]
+		switch {
+		case !has:
+			texts = append(texts, fmt.Sprintf("does not have endpoint %s, which EndpointSlices have", title))
+		case !exists:
+			texts = append(texts, fmt.Sprintf("has endpoint %s, which no EndpointSlice has", title))
+		case ready != known:
+			texts = append(texts, fmt.Sprintf("has endpoint %s as %s, and EndpointSlices have it as %s", title, readyText(known), readyText(ready)))
+		}
+	}
+	return texts
+}
+
+func readyText(ready bool) string {
+	if ready {
+		return "ready"
+	}
+	return "not ready"
+}
+
+// sliceEndpoints returns whether the endpoints of the Service's ports are ready.
+func sliceEndpoints(list []discoveryv1.EndpointSlice, s *corev1.Service) map[endpointKey]bool {
+	out := map[endpointKey]bool{}
+	for _, slice := range list {
+		for _, p := range slice.Ports {
+			if p.Port == nil || !hasPort(s, p) {
+				continue
+			}
+			for _, e := range slice.Endpoints {
+				if len(e.Addresses) == 0 {
+					continue
+				}
+				k := endpointKey{text(p.Name), string(tcpIfEmpty(p.Protocol)), netip.AddrPortFrom(addr(e.Addresses[0]), uint16(*p.Port))} //nolint:gosec // validated by the API server
+				out[k] = out[k] || e.Conditions.Ready == nil || *e.Conditions.Ready
+			}
+		}
+	}
+	return out
+}
+
+func hasPort(s *corev1.Service, p discoveryv1.EndpointPort) bool {
+	return slices.ContainsFunc(s.Spec.Ports, func(sp corev1.ServicePort) bool {
+		return sp.Name == text(p.Name) && tcpIfEmpty(&sp.Protocol) == tcpIfEmpty(p.Protocol)
+	})
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func tcpIfEmpty(p *corev1.Protocol) corev1.Protocol {
+	if p == nil || *p == "" {
+		return corev1.ProtocolTCP
+	}
+	return *p
+}
+
+func documentEndpoints(d *status.Document) map[endpointKey]bool {
+	out := map[endpointKey]bool{}
+	for _, s := range d.Services {
+		for _, p := range s.Ports {
+			for i := range p.Endpoints {
+				e := &p.Endpoints[i]
+				if e.Port == 0 {
+					continue // its EndpointSlice does not have the port
+				}
+				k := endpointKey{p.Name, p.Protocol, netip.AddrPortFrom(addr(e.Address), e.Port)}
+				out[k] = out[k] || e.KnownConditions().Ready
+			}
+		}
+	}
+	return out
+}
+
+// frontends returns the cluster IPs and ports that a document lacks.
+func (j *journey) frontends(d *status.Document) (lacking []string) {
+	for _, ip := range j.destination.Service.Spec.ClusterIPs {
+		for _, p := range j.destination.Service.Spec.Ports {
+			has := func(f status.Frontend) bool { return f.Address == ip && int32(f.Port) == p.Port }
+			if addr(ip).IsValid() && !slices.ContainsFunc(d.Services, func(s status.Service) bool {
+				return slices.ContainsFunc(s.Ports, func(sp status.Port) bool {
+					return sp.Protocol == string(tcpIfEmpty(&p.Protocol)) && slices.ContainsFunc(sp.Frontends, has)
+				})
+			}) {
+				lacking = append(lacking, fmt.Sprintf("%s/%s", netip.AddrPortFrom(addr(ip), uint16(p.Port)), strings.ToLower(string(tcpIfEmpty(&p.Protocol))))) //nolint:gosec // validated by the API server
+			}
+		}
+	}
+	return lacking
+}
+
+// lag returns why a node may be behind the API server.
+func (j *journey) lag(d *status.Document) string {
+	var out []string
+	for _, p := range d.NodeProblems() {
+		if p.Severity == status.SeverityProblem {
+			out = append(out, p.Text)
+		}
+	}
+	if d.Health == nil {
+		return strings.Join(out, "; ")
+	}
+	newest := uint64(0)
+	for i := range j.slices {
+		newest = max(newest, number(j.slices[i].ResourceVersion))
+	}
+	for _, p := range d.Health.Positions {
+		if p.Kind == "EndpointSlice" && number(p.ResourceVersion) < newest {
+			out = append(out, fmt.Sprintf("the newest EndpointSlice that it knows has resource version %s, and one of the Service has %d", p.ResourceVersion, newest))
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+func number(resourceVersion string) uint64 {
+	n, _ := strconv.ParseUint(resourceVersion, 10, 64)
+	return n
+}

@@ -1,0 +1,179 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"golang.org/x/sync/errgroup"
+
+	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/kubectl-vmap/resolve"
+	"kube-vmap/model"
+)
+
+// Nodes asks kube-vmap on nodes.
+type Nodes interface {
+	Explain(ctx context.Context, node string, args []string) (*answer.Answer, error)
+	Document(ctx context.Context, node string, q status.Query) (*status.Document, error)
+}
+
+const (
+	// maxFollowed is to how many nodes of endpoints a packet is followed.
+	maxFollowed = 10
+	// maxAsked is how many nodes are asked at the same time.
+	maxAsked = 16
+)
+
+// An Explainer answers questions about packets.
+type Explainer struct {
+	Resolver *resolve.Resolver
+	Nodes    Nodes
+	Families []model.Family
+	// Node is where packets of clients outside the cluster arrive; empty to choose one.
+	Node string
+	// Settle is how long nodes may take to follow the API server before they are said to
+	// differ from it.
+	Settle time.Duration
+}
+
+// Explain answers the question of --from and --to.
+func (e *Explainer) Explain(ctx context.Context, from, to string) (*Report, error) {
+	client, err := e.Resolver.Client(ctx, from)
+	if err != nil {
+		return nil, flagError("--from", err)
+	}
+	destination, err := e.Resolver.Destination(ctx, to)
+	if err != nil {
+		return nil, flagError("--to", err)
+	}
+	entry := client.Object
+	if client.Outside() {
+		if entry, err = e.Resolver.Entry(ctx, destination, e.Node); err != nil {
+			return nil, flagError("--node", err)
+		}
+	}
+	packets, err := resolve.Packets(client, destination, entry, e.Families)
+	if err != nil {
+		return nil, err
+	}
+	j := &journey{Explainer: e, client: client, destination: destination, first: entry.Node, packets: packets, names: map[string]place{}}
+	j.report = &Report{Schema: Schema, From: party(client.Object), To: party(destination.Object), Notes: slices.Concat(client.Notes, destination.Notes)}
+	if client.Outside() {
+		j.report.Notes = append(j.report.Notes, entry.Notes...)
+	}
+	return j.explain(ctx)
+}
+
+// flagError adds the flag that an error is about.
+func flagError(flag string, err error) error { return fmt.Errorf("%s: %w", flag, err) }
+
+func party(o resolve.Object) Party {
+	p := Party{Kind: string(o.Kind), Namespace: o.Namespace, Name: o.Name, Node: o.Node}
+	if o.Kind == resolve.KindAddress {
+		p.Name = o.String()
+	}
+	return p
+}
+
+// A journey collects the report of one question.
+type journey struct {
+	*Explainer
+	client      resolve.Client
+	destination resolve.Destination
+	first       string // the client's node, or where its packets enter
+	packets     []resolve.Packet
+	names       map[string]place // by address
+	slices      []discoveryv1.EndpointSlice
+	documents   map[string]*status.Document // by node
+
+	mu     sync.Mutex
+	report *Report
+}
+
+// A place is what has an address.
+type place struct{ pod, node string }
+
+func (j *journey) explain(ctx context.Context) (*Report, error) {
+	j.report.Ways = make([]Way, len(j.packets))
+	each(len(j.packets), func(i int) { j.report.Ways[i] = j.leave(ctx, j.packets[i]) })
+	if err := j.readService(ctx); err != nil {
+		return nil, err
+	}
+	for i := range j.report.Ways {
+		if err := j.addEndpoints(ctx, &j.report.Ways[i], j.packets[i]); err != nil {
+			return nil, err
+		}
+	}
+	if err := j.follow(ctx); err != nil {
+		return nil, err
+	}
+	var arrives []string
+	for i := range j.report.Ways {
+		w := &j.report.Ways[i]
+		w.judge()
+		if err := j.addCauses(ctx, w); err != nil {
+			return nil, err
+		}
+		arrives = append(arrives, w.Arrives)
+	}
+	j.report.Arrives = either(arrives...)
+	return j.report, nil
+}
+
+// each calls do for 0 to n-1, several at a time.
+func each(n int, do func(i int)) {
+	var g errgroup.Group
+	g.SetLimit(maxAsked)
+	for i := range n {
+		g.Go(func() error { do(i); return nil })
+	}
+	_ = g.Wait()
+}
+
+// leave asks the client's node about a packet.
+func (j *journey) leave(ctx context.Context, p resolve.Packet) Way {
+	w := Way{Family: p.Family().String(), Protocol: p.Protocol.String(), From: p.Source(), To: p.To.String(), Client: j.ask(ctx, j.first, p)}
+	if a := w.Client.Answer; a != nil {
+		w.Service, w.Kind = a.Service, a.Kind
+	}
+	return w
+}
+
+func (j *journey) ask(ctx context.Context, node string, p resolve.Packet) Leg {
+	a, err := j.Nodes.Explain(ctx, node, p.Args())
+	if err != nil {
+		j.silent(node, err.Error())
+		return Leg{Node: node}
+	}
+	return Leg{Node: node, Answer: a}
+}
+
+// silent notes why a node did not answer, once.
+func (j *journey) silent(node, why string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if s := (Silence{node, why}); !slices.Contains(j.report.Silent, s) {
+		j.report.Silent = append(j.report.Silent, s)
+	}
+}
+
+// service returns the name of the Service that packets are for; empty if none.
+func (j *journey) service() (namespace, name string) {
+	if s := j.destination.Service; s != nil {
+		return s.Namespace, s.Name
+	}
+	for _, w := range j.report.Ways {
+		if namespace, name, ok := strings.Cut(w.Service, "/"); ok {
+			name, _, _ = strings.Cut(name, ":")
+			return namespace, name
+		}
+	}
+	return "", ""
+}

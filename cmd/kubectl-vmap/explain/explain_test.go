@@ -1,0 +1,200 @@
+package explain
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/cmd/inspect/status"
+)
+
+// TestPacketIsFollowedToEachNode has answers as recorded before answers had a schema.
+func TestPacketIsFollowedToEachNode(t *testing.T) {
+	r := newRig(t)
+	report := r.explain("pod/cart", "svc/web")
+	r.expect(report, answer.Always, "pod shop/cart on node-1 -> service shop/web",
+		"10.244.1.3 -> 10.96.55.163:80/tcp, ClusterIP of shop/web:tcp-80", "Arrives at any of 3 endpoints",
+		"node-1: goes to one of 3 endpoints; the client keeps its address",
+		"node-1: 33.33% 10.244.1.2:8080 (pod shop/web-1), sees 10.244.1.3",
+		"node-2: 33.33% 10.244.2.2:8080 (pod shop/web-2)", "node-3: 33.33% 10.244.3.2:8080 (pod shop/web-3)")
+	slices.Sort(r.asked)
+	if want := []string{
+		"node-1 --from=10.244.1.3 --to=10.96.55.163:80/tcp",
+		"node-2 --from=10.244.1.3 --to=10.244.2.2:8080/tcp",
+		"node-3 --from=10.244.1.3 --to=10.244.3.2:8080/tcp",
+	}; !slices.Equal(r.asked, want) {
+		t.Errorf("asked %q, want %q", r.asked, want)
+	}
+	if len(report.Differences)+len(report.Silent) > 0 {
+		t.Errorf("%+v", report)
+	}
+}
+
+// TestMasqueradedPacketIsFollowedFromTheNode has endpoints that see an address of the node.
+func TestMasqueradedPacketIsFollowedFromTheNode(t *testing.T) {
+	r := newRig(t)
+	for i := range r.answers["node-1"].Outcomes[0].Endpoints {
+		r.answers["node-1"].Outcomes[0].Endpoints[i].Sees = "192.0.2.1"
+	}
+	r.explain("pod/cart:40000", "svc/web:80")
+	if !slices.Contains(r.asked, "node-2 --from=192.0.2.1 --to=10.244.2.2:8080/tcp") {
+		t.Error(r.asked)
+	}
+}
+
+func TestDropOnTheNodeOfAnEndpointIsTheVerdict(t *testing.T) {
+	r := newRig(t)
+	r.answers["node-2"].Outcomes = []answer.Outcome{{
+		Verdict: answer.VerdictDropped, Probability: 1, By: &answer.RuleRef{Table: "inet filter", Chain: "input", Rule: 7},
+	}}
+	r.answers["node-2"].Arrives = answer.Never
+	report := r.explain("pod/cart", "svc/web")
+	r.expect(report, answer.Sometimes, "Does not always arrive: 33.33% goes to 10.244.2.2:8080: on node node-2: dropped by table inet filter, chain input, rule handle 7",
+		"node-2: 33.33% 10.244.2.2:8080 (pod shop/web-2), sees 10.244.1.3: does not arrive: on node node-2")
+	r.answers["node-1"].Outcomes[0].Endpoints = r.answers["node-1"].Outcomes[0].Endpoints[1:2]
+	r.expect(r.explain("pod/cart", "svc/web"), answer.Never, "Does not arrive: on node node-2: dropped by table inet filter")
+}
+
+func TestEndpointsOfOneNodeAreFollowedOnce(t *testing.T) {
+	r := newRig(t)
+	s := r.objects["slice"].(*discoveryv1.EndpointSlice)
+	s.Endpoints[2].NodeName = s.Endpoints[1].NodeName
+	r.answers["node-2"].Arrives = answer.Never
+	r.answers["node-2"].Outcomes[0].Verdict = answer.VerdictDropped
+	report := r.explain("pod/cart", "svc/web")
+	r.expect(report, answer.Sometimes, "66.67% goes to 10.244.2.2:8080, 10.244.3.2:8080: on node node-2: dropped", "node-2: 33.33% 10.244.3.2:8080 (pod shop/web-3), sees 10.244.1.3: like 10.244.2.2:8080")
+	if len(r.asked) != 2 {
+		t.Error(r.asked)
+	}
+}
+
+func TestSilentNodesAreNamedAndTheRestIsReported(t *testing.T) {
+	r := newRig(t)
+	r.errors["node-3"] = errors.New("no answer within 10s (--node-timeout)")
+	report := r.explain("pod/cart", "svc/web")
+	r.expect(report, answer.Unknown, "Not certain: 33.33% goes to 10.244.3.2:8080: node node-3 does not answer",
+		"No answer, or not to everything:\n  node-3: no answer within 10s", "node-2: 33.33% 10.244.2.2:8080")
+	if len(report.Silent) != 1 {
+		t.Errorf("%+v", report.Silent)
+	}
+	r.errors["node-1"] = errors.New("no pod of kube-vmap")
+	r.expect(r.explain("pod/cart", "svc/web"), answer.Unknown, "Not known: node node-1 does not answer", "node-1: no pod of kube-vmap")
+}
+
+func TestNodesThatDifferFromTheAPIServerAreNamed(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(r *rig, d *status.Document)
+		want   []string
+	}{
+		{"endpoint is missing", func(r *rig, _ *status.Document) {
+			r.documents["node-2"] = newDocument("1", "2")
+			r.documents["node-2"].Health = &status.Health{Positions: []status.Position{{Kind: "EndpointSlice", ResourceVersion: "100"}}}
+		}, []string{"node-2 does not have endpoint 10.244.3.2:8080 (pod shop/web-3), which EndpointSlices have (the newest EndpointSlice that it knows has resource version 100, and one of the Service has 120)"}},
+		{
+			"endpoint is gone", func(r *rig, _ *status.Document) { r.objects["slice"] = newSlice("1", "2") },
+			[]string{"node-1 has endpoint 10.244.3.2:8080 (pod shop/web-3), which no EndpointSlice has", "node-2 has", "node-3 has"},
+		},
+		{
+			"endpoint is not ready", func(_ *rig, d *status.Document) { d.Services[0].Ports[0].Endpoints[1].Ready = false },
+			[]string{"node-2 has endpoint 10.244.2.2:8080 (pod shop/web-2) as not ready, and EndpointSlices have it as ready"},
+		},
+		{
+			"frontend is missing", func(_ *rig, d *status.Document) { d.Services[0].Ports[0].Frontends = nil },
+			[]string{"node-2 does not have 10.96.55.163:80/tcp"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t)
+			tc.change(r, r.documents["node-2"])
+			report := r.explain("pod/cart", "svc/web")
+			r.expect(report, answer.Always, append([]string{"Nodes know something else about the Service than the API server:\n"}, tc.want...)...)
+			if len(report.Differences) != len(tc.want) {
+				t.Errorf("%+v", report.Differences)
+			}
+		})
+	}
+}
+
+// TestCauseIsFoundAmongPods has a Service without endpoints, and why.
+func TestCauseIsFoundAmongPods(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(r *rig, s *corev1.Service)
+		want   string
+	}{
+		{
+			"selector", func(_ *rig, s *corev1.Service) { s.Spec.Selector["app"] = "wbe" },
+			"Service shop/web, spec.selector: app=wbe: matches no pod in namespace shop; pods there have app=cart, app=web",
+		},
+		{
+			"not ready", func(r *rig, _ *corev1.Service) {
+				r.objects["web-1"] = newPod("web-1", "web", "node-1", "10.244.1.2", false)
+			},
+			"Pod shop/web-1, status.conditions Ready: is not ready: ContainersNotReady: containers with unready status: [web]; its readinessProbe decides that",
+		},
+		{
+			"target port", func(_ *rig, s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromString("htpt") },
+			"Service shop/web, spec.ports[].targetPort: htpt: no container of its pods declares a port of that name; they have http",
+		},
+		{
+			"other proxy", func(_ *rig, s *corev1.Service) { s.Labels = map[string]string{labelProxyName: "other"} },
+			"Service shop/web, metadata.labels[service.kubernetes.io/service-proxy-name]: other: another proxy is responsible for the Service",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t)
+			tc.change(r, r.objects["web"].(*corev1.Service))
+			r.objects["slice"] = newSlice()
+			for n := range r.documents {
+				r.documents[n] = newDocument()
+			}
+			r.answers["node-1"].Arrives = answer.Never
+			r.answers["node-1"].Outcomes = []answer.Outcome{{Verdict: answer.VerdictRefused, Probability: 1, How: "a TCP reset"}}
+			r.expect(r.explain("pod/cart", "svc/web"), answer.Never, "Does not arrive: on node node-1: refused with a TCP reset\n  - "+tc.want)
+		})
+	}
+}
+
+// TestClientOutsideEntersAtANode has a client whose packets arrive on the node of --to.
+func TestClientOutsideEntersAtANode(t *testing.T) {
+	r := newRig(t)
+	r.answers["node-2"].To, r.answers["node-2"].Service = "192.0.2.2:30080", "shop/web:tcp-80"
+	report := r.explain("198.51.100.7", "node/node-2:30080")
+	r.expect(report, answer.Always, "198.51.100.7 outside the cluster -> node node-2")
+	if !strings.HasPrefix(r.asked[0], "node-2 --from=198.51.100.7 --to=192.0.2.2:30080/tcp") {
+		t.Error(r.asked)
+	}
+	if report.Ways[0].Endpoints[0].Pod != "shop/web-2" {
+		t.Errorf("%+v", report.Ways[0].Endpoints)
+	}
+}
+
+func TestArrivalIsJoined(t *testing.T) {
+	const a, s, n, u = answer.Always, answer.Sometimes, answer.Never, answer.Unknown
+	for _, tc := range []struct {
+		values         []string
+		inTurn, either string
+	}{
+		{[]string{a, a}, a, a},
+		{[]string{a, n}, n, s},
+		{[]string{a, u}, u, u},
+		{[]string{n, u}, n, u},
+		{[]string{s, a}, s, s},
+		{[]string{a, n, u}, n, s},
+		{[]string{n, n}, n, n},
+	} {
+		if got := inTurn(tc.values...); got != tc.inTurn {
+			t.Errorf("in turn %v: %s, want %s", tc.values, got, tc.inTurn)
+		}
+		if got := either(tc.values...); got != tc.either {
+			t.Errorf("either of %v: %s, want %s", tc.values, got, tc.either)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package explain
+
+import "kube-vmap/cmd/inspect/explain/answer"
+
+// Schema is the version of [Report]'s encoding. Programs ignore fields that they do not
+// know; it changes if a field changes its meaning.
+const Schema = 1
+
+// A Report is the answer for all packets of one question.
+type Report struct {
+	Schema int   `json:"schema"`
+	From   Party `json:"from"`
+	To     Party `json:"to"`
+	// Arrives is always, sometimes, never or unknown, over all ways, there and back.
+	Arrives string `json:"arrives"`
+	// Ways are those of the packets: one for each port and IP family.
+	Ways []Way `json:"ways"`
+	// Differences are those between what nodes and the API server know about the Service.
+	Differences []Difference `json:"differences,omitempty"`
+	// Silent are the nodes that were asked and did not answer, or not everything.
+	Silent []Silence `json:"silent,omitempty"`
+	// Notes state what was chosen if several objects or nodes were possible.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// A Party is the client or the destination.
+type Party struct {
+	Kind      string `json:"kind"` // pod, node, service, address
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	Node      string `json:"node,omitempty"` // empty for a Service, and outside the cluster
+}
+
+// A Way is the way of one packet and of its reply.
+type Way struct {
+	Family   string `json:"family"`
+	Protocol string `json:"protocol"`
+	From     string `json:"from"`
+	To       string `json:"to"`
+	// Service is "namespace/name:port", Kind the kind of its address; empty if none has it.
+	Service string `json:"service,omitempty"`
+	Kind    string `json:"kind,omitempty"`
+	Arrives string `json:"arrives"` // as in [Report]
+	Verdict string `json:"verdict"` // in words
+	// Causes are what the verdict follows from, the most important first.
+	Causes []Cause `json:"causes,omitempty"`
+	// Client is the answer of the client's node.
+	Client Leg `json:"client"`
+	// Endpoints are the possible destinations, the most probable first. One of each node is
+	// followed to that node.
+	Endpoints []Endpoint `json:"endpoints,omitempty"`
+}
+
+// A Cause is a field of an object that leads to the verdict, and how.
+type Cause struct {
+	Object string `json:"object,omitempty"`
+	// Field is spelled as in YAML, with its value if it is short.
+	Field string `json:"field,omitempty"`
+	Text  string `json:"text"`
+}
+
+// A Leg is what one node answers about the packet.
+type Leg struct {
+	Node   string         `json:"node"`
+	Answer *answer.Answer `json:"answer,omitempty"` // nil if the node did not answer
+}
+
+// An Endpoint is a possible destination.
+type Endpoint struct {
+	Address     string  `json:"address"` // with the port
+	Pod         string  `json:"pod,omitempty"`
+	Node        string  `json:"node,omitempty"`
+	Probability float64 `json:"probability"`
+	Sees        string  `json:"sees"` // the client's address there
+	// Arrives is that of the packet and of its reply; like that of others on the same node
+	// if it was not followed.
+	Arrives string `json:"arrives"`
+	Why     string `json:"why,omitempty"` // unless it always arrives
+	// Reply is its reply as the client's node treats it; nil if it is not known.
+	Reply *answer.Reply `json:"reply,omitempty"`
+	// There is the answer of its node for the packet as it arrives there; nil if it is the
+	// client's node, or was not asked.
+	There *Leg `json:"there,omitempty"`
+	// Like is the followed endpoint of the same node, if this one was not.
+	Like string `json:"like,omitempty"`
+}
+
+// A Difference is what a node knows otherwise than the API server.
+type Difference struct {
+	Node string `json:"node"`
+	Text string `json:"text"`
+	// Lag is why it may be so, if the node reports it.
+	Lag string `json:"lag,omitempty"`
+}
+
+// A Silence is why a node did not answer.
+type Silence struct {
+	Node string `json:"node"`
+	Why  string `json:"why"`
+}

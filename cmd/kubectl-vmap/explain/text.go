@@ -1,0 +1,229 @@
+package explain
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"kube-vmap/cmd/inspect/explain/answer"
+)
+
+// Print prints the report as text, json or yaml; steps adds the rules of every node to the
+// text.
+func (r *Report) Print(w io.Writer, output string, steps bool) (err error) {
+	text := []byte(r.Text(steps))
+	switch output {
+	case "json":
+		text, err = json.MarshalIndent(r, "", "  ")
+		text = append(text, '\n')
+	case "yaml":
+		text, err = yaml.Marshal(r)
+	}
+	if err != nil {
+		return fmt.Errorf("encode the report: %w", err)
+	}
+	if _, err := w.Write(text); err != nil {
+		return fmt.Errorf("print the report: %w", err)
+	}
+	return nil
+}
+
+// Text returns the report for people: the verdict of each way with its causes, what nodes
+// know otherwise, and then the ways from node to node.
+func (r *Report) Text(steps bool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s -> %s\n", r.From, r.To)
+	for i := range r.Ways {
+		r.Ways[i].head(&b)
+	}
+	r.differences(&b)
+	r.silences(&b)
+	for i := range r.Ways {
+		r.Ways[i].text(&b)
+		if steps {
+			r.Ways[i].steps(&b)
+		}
+	}
+	list(&b, "Notes:", r.Notes)
+	return b.String()
+}
+
+func (r *Report) differences(b *strings.Builder) {
+	var lines []string
+	for _, d := range r.Differences {
+		line := d.Node + " " + d.Text
+		if d.Lag != "" {
+			line += " (" + d.Lag + ")"
+		}
+		lines = append(lines, line)
+	}
+	list(b, "Nodes know something else about the Service than the API server:", lines)
+}
+
+func (r *Report) silences(b *strings.Builder) {
+	var lines []string
+	for _, s := range r.Silent {
+		lines = append(lines, s.Node+": "+s.Why)
+	}
+	list(b, "No answer, or not to everything:", lines)
+}
+
+func list(b *strings.Builder, title string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s\n", title)
+	for _, l := range lines {
+		fmt.Fprintf(b, "  %s\n", indent(l))
+	}
+}
+
+// indent indents the further lines of a text.
+func indent(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") }
+
+// String returns "pod shop/cart-7f9 on node-1".
+func (p Party) String() string {
+	text := strings.TrimPrefix(p.Namespace+"/"+p.Name, "/")
+	if p.Kind != "address" {
+		text = p.Kind + " " + text
+	}
+	switch {
+	case p.Node != "" && p.Kind != "node":
+		text += " on " + p.Node
+	case p.Node == "" && p.Kind == "address":
+		text += " outside the cluster"
+	}
+	return text
+}
+
+// head prints the verdict and its causes.
+func (w *Way) head(b *strings.Builder) {
+	fmt.Fprintf(b, "\n%s\n  %s\n", w, indent(upperFirst(w.Verdict)))
+	for _, c := range w.Causes {
+		fmt.Fprintf(b, "  - %s\n", indent(c.String()))
+	}
+}
+
+// String returns "10.244.1.7 -> 10.96.0.10:80/tcp, ClusterIP of shop/web:http".
+func (w *Way) String() string {
+	return fmt.Sprintf("%s -> %s/%s%s", w.From, w.To, w.Protocol, w.target())
+}
+
+// text prints the way from node to node.
+func (w *Way) text(b *strings.Builder) {
+	a := w.Client.Answer
+	if a == nil {
+		return
+	}
+	fmt.Fprintf(b, "\nThe way of %s -> %s/%s:\n", w.From, w.To, w.Protocol)
+	for i := range a.Outcomes {
+		o := &a.Outcomes[i]
+		share := ""
+		if len(a.Outcomes) > 1 {
+			share = fmt.Sprintf("%.4g%% ", o.Probability*100)
+		}
+		fmt.Fprintf(b, "  %s: %s%s\n", w.Client.Node, share, indent(named(o.Sentence(), w.Client.Node)))
+	}
+	w.endpointsText(b)
+	w.backText(b)
+}
+
+// steps prints what each node says about its rules.
+func (w *Way) steps(b *strings.Builder) {
+	for _, leg := range w.legs() {
+		fmt.Fprintf(b, "\nRules on %s:\n  %s\n", leg.Node, strings.TrimSpace(indent(leg.Answer.Text())))
+	}
+}
+
+func (w *Way) target() string {
+	switch {
+	case w.Service != "" && w.Kind != "":
+		return ", " + w.Kind + " of " + w.Service
+	case w.Service != "":
+		return ", " + w.Service
+	}
+	return ""
+}
+
+func upperFirst(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// named replaces "this node", as an answer of a node calls it, by the node's name.
+func named(sentence, node string) string { return strings.ReplaceAll(sentence, "this node", node) }
+
+// String returns "Service shop/web, spec.selector: app=web: matches no pod".
+func (c Cause) String() string {
+	text := c.Object
+	if c.Field != "" {
+		text = strings.TrimPrefix(text+", "+c.Field, ", ")
+	}
+	if text == "" {
+		return c.Text
+	}
+	return text + ": " + c.Text
+}
+
+// maxPrinted is how many endpoints are printed one by one.
+const maxPrinted = 10
+
+func (w *Way) endpointsText(b *strings.Builder) {
+	for i, e := range w.Endpoints {
+		if i == maxPrinted {
+			fmt.Fprintf(b, "  and %d more endpoints\n", len(w.Endpoints)-maxPrinted+w.unseen())
+			return
+		}
+		where := e.Node
+		if where == "" {
+			where = "outside the cluster"
+		}
+		fmt.Fprintf(b, "  %s: %.4g%% %s, sees %s", where, e.Probability*100, e.title(), e.Sees)
+		switch {
+		case e.Arrives != answer.Always && e.Like == "":
+			fmt.Fprintf(b, ": %s: %s", arrivalTexts[e.Arrives], indent(named(e.Why, e.Node)))
+		case e.Arrives != answer.Always:
+			fmt.Fprintf(b, ": like %s", e.Like)
+		}
+		b.WriteString("\n")
+	}
+}
+
+func (e *Endpoint) title() string {
+	if e.Pod == "" {
+		return e.Address
+	}
+	return e.Address + " (pod " + e.Pod + ")"
+}
+
+// backText prints the way of the replies: where they pass the nodes of endpoints, and then the
+// client's node, once for those that it treats alike.
+func (w *Way) backText(b *strings.Builder) {
+	for i := range w.Endpoints {
+		e := &w.Endpoints[i]
+		if e.There == nil || e.There.Answer == nil {
+			continue
+		}
+		text := lostReply(e.There.Answer)
+		switch {
+		case text == "" && e.Arrives == answer.Always && e.Reply != nil:
+			text = fmt.Sprintf("passes the reply of %s on to %s", e.Address, e.Sees)
+		case text == "":
+			continue
+		}
+		fmt.Fprintf(b, "  back, %s: %s\n", e.Node, indent(named(text, e.Node)))
+	}
+	var texts []string
+	for i := range w.Endpoints {
+		if t := w.replyText(&w.Endpoints[i]); t != "" && !slices.Contains(texts, t) && len(texts) < maxPrinted {
+			texts = append(texts, t)
+			fmt.Fprintf(b, "  back, %s: %s\n", w.Client.Node, indent(named(t, w.Client.Node)))
+		}
+	}
+}

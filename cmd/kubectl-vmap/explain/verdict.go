@@ -1,0 +1,174 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	"kube-vmap/cmd/inspect/explain/answer"
+)
+
+// judgeEndpoints sets whether the packet arrives at each endpoint and the reply at the
+// client, by the answers of the client's node and of the endpoint's, and why not.
+func (w *Way) judgeEndpoints() {
+	followed := map[string]*Endpoint{}
+	for i := range w.Endpoints {
+		e := &w.Endpoints[i]
+		e.Arrives, e.Why = e.there()
+		followed[e.Address] = e
+	}
+	for i := range w.Endpoints {
+		e := &w.Endpoints[i]
+		if e.Like != "" {
+			e.Arrives, e.Why = followed[e.Like].Arrives, followed[e.Like].Why
+		}
+		back := e.back()
+		if e.Arrives == answer.Always && back != answer.Always {
+			e.Why = "on node " + w.Client.Node + ": " + named(w.replyText(e), w.Client.Node)
+		}
+		e.Arrives = inTurn(e.Arrives, back)
+	}
+}
+
+// there returns whether the packet arrives on the node of the endpoint, and the reply leaves
+// it.
+func (e *Endpoint) there() (arrives, why string) {
+	switch {
+	case e.There == nil:
+		return answer.Always, ""
+	case e.There.Answer == nil:
+		return answer.Unknown, "node " + e.Node + " does not answer"
+	case e.There.Answer.Arrives == answer.Always:
+		return answer.Always, ""
+	}
+	return e.There.Answer.Arrives, "on node " + e.Node + ": " + named(failure(e.There.Answer), e.Node)
+}
+
+// back returns whether the client gets the reply, as far as the client's node decides.
+func (e *Endpoint) back() string {
+	switch {
+	case e.Reply == nil, e.Reply.Verdict == answer.ReplyDelivered:
+		return answer.Always
+	case e.Reply.Verdict == answer.ReplyUnknown:
+		return answer.Unknown
+	}
+	return answer.Never
+}
+
+// replyText returns what the client's node says about the reply of an endpoint; empty if
+// nothing.
+func (w *Way) replyText(e *Endpoint) string {
+	for i := range w.Client.Answer.Outcomes {
+		o := &w.Client.Answer.Outcomes[i]
+		for k := range o.Endpoints {
+			if o.Endpoints[k].Reply == e.Reply && e.Reply != nil {
+				return o.Endpoints[k].ReplyText(w.Client.Answer, o.Masquerade)
+			}
+		}
+	}
+	return ""
+}
+
+// failure returns why a packet does not always arrive, by the answer of one node.
+func failure(a *answer.Answer) string {
+	var worst *answer.Outcome
+	for i := range a.Outcomes {
+		o := &a.Outcomes[i]
+		if !o.Arrives() && (worst == nil || o.Probability > worst.Probability) {
+			worst = o
+		}
+	}
+	switch {
+	case worst != nil && len(a.Outcomes) > 1:
+		return fmt.Sprintf("%.4g%% %s", worst.Probability*100, worst.Sentence())
+	case worst != nil:
+		return worst.Sentence()
+	case lostReply(a) != "":
+		return lostReply(a)
+	case a.Connection != nil && a.Connection.Stale:
+		return "it belongs to a connection to " + a.Connection.Endpoint + ", where no new connection would go"
+	case len(a.Doubts) > 0:
+		return a.Doubts[0]
+	}
+	return "this is not certain"
+}
+
+// lostReply returns why a reply does not reach the client, by the answer of one node; empty
+// if all do.
+func lostReply(a *answer.Answer) string {
+	for i := range a.Outcomes {
+		o := &a.Outcomes[i]
+		for k := range o.Endpoints {
+			if e := &o.Endpoints[k]; e.Reply != nil && e.Reply.Verdict != answer.ReplyDelivered {
+				return e.ReplyText(a, o.Masquerade)
+			}
+		}
+	}
+	return ""
+}
+
+// verdict returns the verdict in words.
+func (w *Way) verdict() string {
+	where := "the destination"
+	switch n := len(w.Endpoints); {
+	case n == 1:
+		where = w.Endpoints[0].Address
+	case n > 1:
+		where = fmt.Sprintf("any of %d endpoints", n+w.unseen())
+	}
+	if w.Arrives == answer.Always {
+		return "arrives at " + where + w.replied()
+	}
+	return arrivalTexts[w.Arrives] + ": " + w.why()
+}
+
+// arrivalTexts are the values of Arrives in words.
+var arrivalTexts = map[string]string{
+	answer.Always: "arrives", answer.Never: "does not arrive", answer.Sometimes: "does not always arrive", answer.Unknown: "not certain",
+}
+
+// replied adds that replies arrive, too, if all nodes have simulated them.
+func (w *Way) replied() string {
+	for _, leg := range w.legs() {
+		for _, o := range leg.Answer.Outcomes {
+			for _, e := range o.Endpoints {
+				if e.Reply == nil {
+					return ""
+				}
+			}
+		}
+	}
+	return ", and the reply reaches the client"
+}
+
+func (w *Way) unseen() int {
+	if u := w.Client.Answer.Unseen; u != nil {
+		return u.Endpoints
+	}
+	return 0
+}
+
+// why returns where and why the packet does not always arrive.
+func (w *Way) why() string {
+	a := w.Client.Answer
+	var failed []string
+	probability := 0.0
+	for _, e := range w.Endpoints {
+		if e.Arrives != answer.Always {
+			failed, probability = append(failed, e.Address), probability+e.Probability
+		}
+	}
+	if len(failed) == 0 || a.Arrives != answer.Always && len(w.Endpoints) == 0 {
+		return "on node " + w.Client.Node + ": " + named(failure(a), w.Client.Node)
+	}
+	for _, e := range w.Endpoints {
+		if e.Why != "" && len(failed) == len(w.Endpoints) {
+			return e.Why
+		} else if e.Why != "" {
+			return fmt.Sprintf("%.4g%% goes to %s: %s", probability*100, strings.Join(failed[:min(len(failed), maxNamed)], ", "), e.Why)
+		}
+	}
+	return "this is not certain"
+}
+
+// maxNamed is how many things of a kind are named in one sentence.
+const maxNamed = 3

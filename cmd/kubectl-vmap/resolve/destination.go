@@ -1,0 +1,136 @@
+package resolve
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-vmap/model"
+)
+
+// A Destination is where packets are sent.
+type Destination struct {
+	Object
+	Ports   []Port
+	Service *corev1.Service // nil if it is none
+}
+
+// Destination resolves --to.
+func (r *Resolver) Destination(ctx context.Context, text string) (d Destination, err error) {
+	ref, err := parse(text, r.Namespace)
+	if err != nil {
+		return d, err
+	}
+	if ref.kind == KindService {
+		return r.service(ctx, ref)
+	}
+	var declared []Port
+	if d.Object, declared, err = r.object(ctx, ref); err != nil {
+		return d, err
+	}
+	d.Ports, err = selectPorts(d.String(), declared, ref)
+	return d, err
+}
+
+func (r *Resolver) service(ctx context.Context, ref reference) (d Destination, err error) {
+	s, err := r.API.CoreV1().Services(ref.namespace).Get(ctx, ref.name, metav1.GetOptions{})
+	if err := r.explainError(ctx, KindService, ref.namespace, ref.name, err); err != nil {
+		return d, err
+	}
+	d = Destination{Object: Object{Kind: KindService, Namespace: s.Namespace, Name: s.Name}, Service: s}
+	switch {
+	case s.Spec.Type == corev1.ServiceTypeExternalName:
+		return d, fmt.Errorf("%s has no address (spec.type: ExternalName): DNS answers with %s, and no proxy is involved", d, s.Spec.ExternalName)
+	case s.Spec.ClusterIP == corev1.ClusterIPNone:
+		return d, r.headless(ctx, d)
+	case s.Spec.ClusterIP == "":
+		return d, fmt.Errorf("%s has no address yet (spec.clusterIP is empty)", d)
+	}
+	d.Ports, err = selectPorts(d.String(), servicePorts(s), ref)
+	return d, err
+}
+
+// headless returns the error for a headless Service, with pods to name instead.
+func (r *Resolver) headless(ctx context.Context, d Destination) error {
+	list, err := r.Slices(ctx, d.Namespace, d.Name)
+	if err != nil {
+		return err
+	}
+	var pods []string
+	for _, s := range list {
+		for _, e := range s.Endpoints {
+			if t := e.TargetRef; t != nil && t.Kind == "Pod" && len(s.Ports) > 0 && s.Ports[0].Port != nil {
+				pods = append(pods, fmt.Sprintf("pod/%s/%s:%d", t.Namespace, t.Name, *s.Ports[0].Port))
+			}
+		}
+	}
+	slices.Sort(pods)
+	pods = slices.Compact(pods)
+	text := fmt.Sprintf("%s is headless (spec.clusterIP: None): DNS answers with the addresses of its pods, and no proxy is involved", d)
+	if len(pods) == 0 {
+		return fmt.Errorf("%s; no EndpointSlice names a pod", text)
+	}
+	return fmt.Errorf("%s; name a pod: --to %s", text, pods[0])
+}
+
+func servicePorts(s *corev1.Service) (ports []Port) {
+	for _, p := range s.Spec.Ports {
+		ports = append(ports, Port{
+			Name: p.Name, Number: uint16(p.Port), Protocol: protocol(p.Protocol), //nolint:gosec // validated by the API server
+			nodePort: uint16(p.NodePort), target: p.TargetPort.String(), //nolint:gosec // validated by the API server
+		})
+	}
+	return ports
+}
+
+// An address is one that clients can use.
+type address struct {
+	addr netip.Addr
+	node bool // of a node, with the node port
+}
+
+// addresses returns the addresses of a family that a client can use, in the order of
+// preference. Those of a Service depend on whether the client is in the cluster; entry is
+// the node at which packets of others arrive.
+func (d Destination) addresses(f model.Family, outside bool, entry Object) (out []address) {
+	if d.Service == nil {
+		if a, ok := d.Addr(f); ok {
+			return []address{{addr: a}}
+		}
+		return nil
+	}
+	add := func(text string) {
+		if a, err := netip.ParseAddr(text); err == nil && model.FamilyOf(a) == f {
+			out = append(out, address{addr: a})
+		}
+	}
+	if !outside {
+		for _, ip := range d.Service.Spec.ClusterIPs {
+			add(ip)
+		}
+		if len(d.Service.Spec.ClusterIPs) == 0 {
+			add(d.Service.Spec.ClusterIP)
+		}
+		return out
+	}
+	for _, i := range d.Service.Status.LoadBalancer.Ingress {
+		if i.IPMode == nil || *i.IPMode == corev1.LoadBalancerIPModeVIP {
+			add(i.IP)
+		}
+	}
+	for _, ip := range d.Service.Spec.ExternalIPs {
+		add(ip)
+	}
+	if a, ok := entry.Addr(f); ok && d.hasNodePort() {
+		out = append(out, address{addr: a, node: true})
+	}
+	return out
+}
+
+func (d Destination) hasNodePort() bool {
+	return slices.ContainsFunc(d.Ports, func(p Port) bool { return p.nodePort != 0 })
+}

@@ -1,0 +1,10 @@
+// Package resolve finds what the flags --from and --to of kubectl vmap explain name: pods,
+// the pods of workloads, Services, nodes and addresses.
+//
+//	--from pod/shop/cart-7f9 ----> Client      address of each family, node --+
+//	                                                                          +--> Packets
+//	--to svc/shop/web:http ------> Destination ports; addresses per client  --+
+//
+// Everything is read from the API server, when it is asked for. An error says what exists
+// instead: names that are similar, namespaces that have the name, ports of the Service.
+package resolve

@@ -1,0 +1,106 @@
+package resolve
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kube-vmap/model"
+)
+
+// TestPacketsUseTheAddressForTheClient has clients inside and outside the cluster, which use
+// other addresses of a Service.
+func TestPacketsUseTheAddressForTheClient(t *testing.T) {
+	r := newResolver()
+	for _, tc := range []struct {
+		from, to string
+		change   func(*corev1.Service)
+		want     string
+	}{
+		{"pod/cart-0", "svc/web:http", nil, "--from=10.244.1.7 --to=10.96.0.10:80/tcp; --from=fd00:10:244:1::7 --to=[fd00:10:96::a]:80/tcp"},
+		{"pod/cart-0:40000", "svc/one", nil, "--from=10.244.1.7:40000 --to=10.96.0.10:80/tcp"},
+		{"pod/db-0", "svc/web:sig", nil, "--from=10.244.2.8 --to=10.96.0.10:2905/sctp"},
+		{"node/node-1", "svc/web:dns", nil, "--from=192.0.2.1 --to=10.96.0.10:53/udp; --from=2001:db8::1 --to=[fd00:10:96::a]:53/udp"},
+		{"fd00:10:244:1::7", "pod/cart-1:http", nil, "--from=fd00:10:244:1::7 --to=[fd00:10:244:2::7]:8080/tcp"},
+		{"198.51.100.7", "svc/web:http", nil, "--from=198.51.100.7 --to=198.51.100.80:80/tcp"},
+		{"2001:db8:f::7", "svc/web:http", nil, "--from=2001:db8:f::7 --to=[2001:db8::2]:30080/tcp"},
+		{"198.51.100.7", "svc/web:http", func(s *corev1.Service) {
+			proxy := corev1.LoadBalancerIPModeProxy
+			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.1", IPMode: &proxy}, {Hostname: "lb.example"}, {IP: "203.0.113.5"}}
+		}, "--from=198.51.100.7 --to=203.0.113.5:80/tcp"},
+		{"198.51.100.7", "node/node-1:30080", nil, "--from=198.51.100.7 --to=192.0.2.1:30080/tcp"},
+	} {
+		c, d := clientAndDestination(t, r, tc.from, tc.to)
+		if tc.change != nil {
+			tc.change(d.Service)
+		}
+		entry, err := r.Entry(t.Context(), d, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		packets, err := Packets(c, d, entry, bothFamilies)
+		var got []string
+		for _, p := range packets {
+			got = append(got, strings.Join(p.Args(), " "))
+		}
+		if text := strings.Join(got, "; "); err != nil || text != tc.want {
+			t.Errorf("%s to %s: %s, %v, want %s", tc.from, tc.to, text, err, tc.want)
+		}
+	}
+}
+
+func TestPacketsNeedAFamilyOfBoth(t *testing.T) {
+	r := newResolver()
+	for _, tc := range []struct {
+		from, to string
+		families []model.Family
+		want     string
+	}{
+		{"fd00:10:244:1::7", "svc/one", bothFamilies, "pod shop/cart-0 has IPv6, but service shop/one has IPv4: they share no IP family (spec.ipFamilies: [IPv4 IPv6])"},
+		{"pod/db-0", "svc/web:http", []model.Family{model.IPv6}, "no IPv6 between pod shop/db-0, which has IPv4, and service shop/web, which has IPv4 and IPv6"},
+		{"2001:db8:f::7", "svc/web:sig", bothFamilies, "service shop/web has IPv4: they share no IP family"},
+	} {
+		c, d := clientAndDestination(t, r, tc.from, tc.to)
+		entry, _ := r.Entry(t.Context(), d, "")
+		if _, err := Packets(c, d, entry, tc.families); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s to %s: %v, want %q", tc.from, tc.to, err, tc.want)
+		}
+	}
+	c, d := clientAndDestination(t, r, "198.51.100.7", "svc/web:sig")
+	d.Service.Spec.ExternalIPs = nil
+	if _, err := Packets(c, d, Object{}, bothFamilies); err == nil || !strings.Contains(err.Error(), "spec.type: ClusterIP): no load balancer IP") {
+		t.Error(err)
+	}
+}
+
+// TestEntryIsANodeWithAnEndpoint has node-2 with the only endpoint of web.
+func TestEntryIsANodeWithAnEndpoint(t *testing.T) {
+	r := newResolver()
+	for _, tc := range []struct{ to, name, want, note string }{
+		{"svc/web:http", "", "node-2", "--node names another"},
+		{"svc/one", "", "node-1", "--node names another"},
+		{"svc/web:http", "node-3", "node-3", ""},
+		{"pod/cart-1:http", "", "node-2", ""},
+		{"192.0.2.3:30080", "", "node-3", ""},
+	} {
+		_, d := clientAndDestination(t, r, "198.51.100.7", tc.to)
+		o, err := r.Entry(t.Context(), d, tc.name)
+		if note := strings.Join(o.Notes, "; "); err != nil || o.Node != tc.want || !strings.Contains(note, tc.note) || (note == "") != (tc.note == "") {
+			t.Errorf("%s: %s, %q, %v", tc.to, o, note, err)
+		}
+	}
+}
+
+func clientAndDestination(t *testing.T, r *Resolver, from, to string) (Client, Destination) {
+	t.Helper()
+	c, err := r.Client(t.Context(), from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := r.Destination(t.Context(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, d
+}

@@ -1,0 +1,144 @@
+package resolve
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"kube-vmap/model"
+)
+
+// Kind is a kind of object that a flag can name.
+type Kind string
+
+// Kinds of objects.
+const (
+	KindPod         Kind = "pod"
+	KindDeployment  Kind = "deployment"
+	KindStatefulSet Kind = "statefulset"
+	KindDaemonSet   Kind = "daemonset"
+	KindService     Kind = "service"
+	KindNode        Kind = "node"
+	KindAddress     Kind = "address"
+)
+
+// kinds are the names and short names that kubectl has.
+var kinds = map[string]Kind{
+	"pod": KindPod, "pods": KindPod, "po": KindPod,
+	"deployment": KindDeployment, "deployments": KindDeployment, "deploy": KindDeployment,
+	"statefulset": KindStatefulSet, "statefulsets": KindStatefulSet, "sts": KindStatefulSet,
+	"daemonset": KindDaemonSet, "daemonsets": KindDaemonSet, "ds": KindDaemonSet,
+	"service": KindService, "services": KindService, "svc": KindService,
+	"node": KindNode, "nodes": KindNode, "no": KindNode,
+}
+
+// A reference is the text of a flag in its parts.
+type reference struct {
+	kind            Kind
+	namespace, name string
+	address         netip.Addr // of KindAddress
+	port            string     // name or number; empty if none
+	protocol        model.Protocol
+	hasProtocol     bool
+}
+
+// parse reads KIND/[NAMESPACE/]NAME[:PORT[/PROTOCOL]] and ADDRESS[:PORT[/PROTOCOL]].
+func parse(text, namespace string) (ref reference, err error) {
+	if text == "" {
+		return ref, fmt.Errorf("is empty")
+	}
+	if isAddress(text) {
+		return parseAddress(text)
+	}
+	kind, rest, ok := strings.Cut(text, "/")
+	if name, ns, port, is := dnsName(text); is {
+		return ref, fmt.Errorf("%q is a DNS name: write svc/%s/%s%s", text, ns, name, port)
+	}
+	if !ok {
+		return ref, fmt.Errorf("%q has no kind: write pod/%[1]s, deploy/%[1]s, svc/%[1]s or node/%[1]s, or an address", text)
+	}
+	if ref.kind, ok = kinds[strings.ToLower(kind)]; !ok {
+		return ref, fmt.Errorf("%q is not a kind: write pod, deploy, sts, ds, svc or node, for instance pod/%s", kind, text)
+	}
+	rest, port, hasPort := strings.Cut(rest, ":")
+	if err := ref.setPort(text, port, hasPort); err != nil {
+		return ref, err
+	}
+	ref.namespace, ref.name = namespace, rest
+	if ns, name, ok := strings.Cut(rest, "/"); ok && ref.kind != KindNode {
+		ref.namespace, ref.name = ns, name
+	}
+	if ref.name == "" || ref.namespace == "" || strings.Contains(ref.name, "/") {
+		return ref, fmt.Errorf("%q is not a name: write %s/[NAMESPACE/]NAME[:PORT[/PROTOCOL]]", text, kind)
+	}
+	if ref.kind == KindNode {
+		ref.namespace = ""
+	}
+	return ref, nil
+}
+
+func (ref *reference) setPort(text, port string, has bool) error {
+	port, protocol, named := strings.Cut(port, "/")
+	if has && port == "" {
+		return fmt.Errorf("%q has no port after the colon", text)
+	}
+	ref.port = port
+	if !named {
+		return nil
+	}
+	for _, p := range model.Protocols {
+		if strings.EqualFold(p.String(), protocol) {
+			ref.protocol, ref.hasProtocol = p, true
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not a protocol of Services: write tcp, udp or sctp", protocol)
+}
+
+// isAddress reports whether a text is meant as an address; names have neither colons before
+// the first slash nor only digits and dots.
+func isAddress(text string) bool {
+	host, _, _ := strings.Cut(text, "/")
+	if strings.HasPrefix(host, "[") || strings.Count(host, ":") > 1 {
+		return true
+	}
+	host, _, _ = strings.Cut(host, ":")
+	return strings.Trim(host, "0123456789.") == ""
+}
+
+func parseAddress(text string) (ref reference, err error) {
+	ref.kind = KindAddress
+	host, protocol, named := strings.Cut(text, "/")
+	if ref.address, err = netip.ParseAddr(strings.Trim(host, "[]")); err != nil {
+		var at netip.AddrPort
+		if at, err = netip.ParseAddrPort(host); err != nil || at.Port() == 0 {
+			return ref, fmt.Errorf("%q is not an address: write 192.0.2.9, 10.96.0.10:53/udp or [fd00::a]:53", text)
+		}
+		ref.address, ref.port = at.Addr(), strconv.Itoa(int(at.Port()))
+	}
+	if ref.address.Zone() != "" {
+		return ref, fmt.Errorf("%s is a link-local address, which no Service has", ref.address)
+	}
+	ref.address = ref.address.Unmap()
+	if named {
+		ref.port += "/" + protocol
+	}
+	return ref, ref.setPort(text, ref.port, named)
+}
+
+// dnsName reads the DNS name of a Service, with or without a scheme and a port.
+func dnsName(text string) (name, namespace, port string, is bool) {
+	if _, rest, ok := strings.Cut(text, "://"); ok {
+		text, _, _ = strings.Cut(rest, "/")
+	}
+	host, number, hasPort := strings.Cut(text, ":")
+	labels := strings.Split(host, ".")
+	if len(labels) < 3 || labels[2] != "svc" {
+		return "", "", "", false
+	}
+	if hasPort {
+		port = ":" + number
+	}
+	return labels[0], labels[1], port, true
+}

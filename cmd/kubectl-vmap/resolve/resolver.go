@@ -1,0 +1,112 @@
+package resolve
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strconv"
+
+	"k8s.io/client-go/kubernetes"
+
+	"kube-vmap/model"
+)
+
+// A Resolver reads objects from the API server.
+type Resolver struct {
+	API kubernetes.Interface
+	// Namespace is that of names without one.
+	Namespace string
+}
+
+// An Object is what a flag names.
+type Object struct {
+	Kind            Kind
+	Namespace, Name string
+	// Node is the node that it is on; empty for Services and for addresses outside the
+	// cluster.
+	Node string
+	// Addresses are those of a pod, a node or the address itself, at most one of each
+	// family.
+	Addresses []netip.Addr
+	// Notes state which object of several was taken, and what is particular about it.
+	Notes []string
+}
+
+// String returns "pod shop/cart-7f9", "node node-1" or "192.0.2.9".
+func (o Object) String() string {
+	switch {
+	case o.Kind == KindAddress:
+		return o.Addresses[0].String()
+	case o.Namespace == "":
+		return string(o.Kind) + " " + o.Name
+	}
+	return fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name)
+}
+
+// Addr returns the address of a family.
+func (o Object) Addr(f model.Family) (a netip.Addr, ok bool) {
+	for _, a := range o.Addresses {
+		if model.FamilyOf(a) == f {
+			return a, true
+		}
+	}
+	return a, false
+}
+
+// A Client is the sender of packets.
+type Client struct {
+	Object
+	Port uint16 // zero for any
+}
+
+// Outside reports whether the client is not in the cluster.
+func (c Client) Outside() bool { return c.Node == "" }
+
+// Client resolves --from.
+func (r *Resolver) Client(ctx context.Context, text string) (c Client, err error) {
+	ref, err := parse(text, r.Namespace)
+	switch {
+	case err != nil:
+		return c, err
+	case ref.kind == KindService:
+		return c, fmt.Errorf("%q is a Service, which sends no packets: name a client, for instance pod/NAME", text)
+	case ref.hasProtocol:
+		return c, fmt.Errorf("%q has a protocol, which belongs to --to", text)
+	}
+	if ref.port != "" {
+		port, err := strconv.ParseUint(ref.port, 10, 16)
+		if err != nil || port == 0 {
+			return c, fmt.Errorf("%q is not the number of a source port", ref.port)
+		}
+		c.Port = uint16(port)
+	}
+	c.Object, _, err = r.object(ctx, ref)
+	return c, err
+}
+
+// object resolves everything but Services; ports are those that a pod declares.
+func (r *Resolver) object(ctx context.Context, ref reference) (Object, []Port, error) {
+	switch ref.kind {
+	case KindNode:
+		o, err := r.node(ctx, ref.name)
+		return o, nil, err
+	case KindAddress:
+		o, err := r.At(ctx, ref.address)
+		return o, nil, err
+	case KindPod:
+		p, err := r.pod(ctx, ref.namespace, ref.name)
+		if err != nil {
+			return Object{}, nil, err
+		}
+		o, err := podObject(p)
+		return o, podPorts(p), err
+	default:
+		p, note, err := r.podOf(ctx, ref)
+		if err != nil {
+			return Object{}, nil, err
+		}
+		o, err := podObject(p)
+		o.Notes = append([]string{note}, o.Notes...)
+		return o, podPorts(p), err
+	}
+}
