@@ -13,6 +13,7 @@ var sharing = []struct {
 	test func(*testing.T, *laptop.Cluster)
 }{
 	{"exec", testExec},
+	{"explain", testExplain},
 	{"permissions", testPermissions},
 }
 

@@ -1,0 +1,256 @@
+package laptop_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/integration/cluster/clustertest"
+	"kube-vmap/integration/cluster/laptop"
+	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+const (
+	// explainPort is where the endpoints of this file serve.
+	explainPort = 8181
+	// silence is how long to wait for an answer that may not come, and asks how many packets
+	// are sent for one answer.
+	silence = 400 * time.Millisecond
+	asks    = 6
+)
+
+// report has the fields of the plugin's answer that packets can be compared with.
+type report struct {
+	Schema  int
+	Arrives string
+	Ways    []struct {
+		From, To, Protocol, Arrives, Verdict string
+		Endpoints                            []struct{ Address, Pod, Node, Sees, Arrives, Why string }
+	}
+}
+
+// testExplain compares what kubectl vmap explain answers for the way of a packet, there and
+// back over several nodes, with packets.
+func testExplain(t *testing.T, c *laptop.Cluster) {
+	e := newExplainRig(t, c)
+	remote := e.servers[1]
+	drop := func(direction string) string {
+		return fmt.Sprintf("add table inet test-explain; add chain inet test-explain forward { type filter hook forward priority 5; }; "+
+			"add rule inet test-explain forward ip %[1]s %[2]s drop; add rule inet test-explain forward ip6 %[1]s %[3]s drop",
+			direction, remote.Addr(model.IPv4), remote.Addr(model.IPv6))
+	}
+	for _, tc := range []struct {
+		name    string
+		node    int
+		rules   string
+		arrives string
+		text    string // in the reason for the endpoint on node-2
+	}{
+		{"everything arrives", 0, "", answer.Always, ""},
+		{"packets are dropped on the node of an endpoint", 1, drop("daddr"), answer.Sometimes, "on node " + c.Nodes[1].Name + ": dropped by table inet test-explain, chain forward"},
+		{"replies are dropped on the node of an endpoint", 1, drop("saddr"), answer.Sometimes, "on node " + c.Nodes[1].Name + ": "},
+		{"replies are dropped on the node of the client", 0, drop("saddr"), answer.Sometimes, "on node " + c.Nodes[0].Name + ": "},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.rules != "" {
+				nft(t, c.Nodes[tc.node], tc.rules)
+				defer nft(t, c.Nodes[tc.node], "delete table inet test-explain")
+			}
+			r := e.explain(t, "pod/cart", "svc/web")
+			if r.Arrives != tc.arrives || len(r.Ways) != len(model.Families)*len(model.Protocols) || r.Schema != 1 {
+				t.Fatalf("%+v", r)
+			}
+			e.compare(t, r, e.client.Host)
+			for _, w := range r.Ways {
+				for _, p := range w.Endpoints {
+					lost := tc.text != "" && p.Pod == e.ns.Name+"/web-2"
+					if (p.Arrives == answer.Never) != lost || !strings.Contains(p.Why, tc.text) && lost {
+						t.Errorf("%s -> %s: %+v", w.From, w.To, p)
+					}
+				}
+			}
+		})
+	}
+	t.Run("client outside", func(t *testing.T) { e.outside(t) })
+	t.Run("selector", func(t *testing.T) { e.selector(t) })
+	t.Run("silent node", func(t *testing.T) { e.silentNode(t) })
+	t.Run("stale node", func(t *testing.T) { e.staleNode(t) })
+}
+
+// explainRig has a Service of three pods, one on each node, and a client on the first node.
+type explainRig struct {
+	*laptop.Cluster
+	ns      *objects.Namespace
+	client  *lab.Pod
+	servers []*lab.Pod
+}
+
+func newExplainRig(t *testing.T, c *laptop.Cluster) *explainRig {
+	e := &explainRig{Cluster: c, ns: c.Namespace(t), client: c.Lab.Pods[1], servers: []*lab.Pod{c.Lab.Pods[2], c.Lab.RemotePods[2], c.Lab.ThirdPods[2]}}
+	ctx := clustertest.Context(t)
+	for i, p := range e.servers {
+		clustertest.Must(t, p.ServeAll(explainPort))
+		_, err := e.ns.CreatePod(ctx, fmt.Sprintf("web-%d", i+1), "web", c.At(p))
+		clustertest.Must(t, err)
+	}
+	_, err := e.ns.CreatePod(ctx, "cart", "cart", c.At(e.client))
+	clustertest.Must(t, err)
+	s := objects.Service("web", objects.Ports(80, explainPort)...)
+	s.Spec.Type = corev1.ServiceTypeNodePort
+	_, err = e.ns.CreateService(ctx, s)
+	clustertest.Must(t, err)
+	clustertest.Must(t, e.ns.AwaitEndpoints(ctx, "web", len(e.servers), model.Families[:]...))
+	c.AwaitRules(t)
+	return e
+}
+
+func nft(t *testing.T, n *laptop.Node, commands string) {
+	t.Helper()
+	if out, err := n.Command(t.Context(), "nft", commands).CombinedOutput(); err != nil {
+		t.Fatalf("nft %s: %v\n%s", commands, err, out)
+	}
+}
+
+// run runs the plugin.
+func (e *explainRig) run(t *testing.T, from, to string, args ...string) laptop.Output {
+	t.Helper()
+	return e.Kubectl(t, append([]string{"vmap", "explain", "-n", e.ns.Name, "--from", from, "--to", to}, args...)...)
+}
+
+func (e *explainRig) explain(t *testing.T, from, to string, args ...string) (r report) {
+	t.Helper()
+	out := e.run(t, from, to, append(args, "-o", "json")...)
+	if err := json.Unmarshal([]byte(out.Stdout), &r); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if want := map[string]int{answer.Always: 0, answer.Sometimes: 1, answer.Never: 1, answer.Unknown: 2}[r.Arrives]; out.Code != want {
+		t.Errorf("exit code %d for %s\n%s", out.Code, r.Arrives, out)
+	}
+	return r
+}
+
+// compare sends packets and compares who answers, and whom it sees, with the report.
+func (e *explainRig) compare(t *testing.T, r report, from *lab.Host) {
+	t.Helper()
+	answered, lost := 0, 0
+	for _, w := range r.Ways {
+		to := netip.MustParseAddrPort(w.To)
+		client := netip.MustParseAddr(w.From)
+		p := model.Protocols[slices.IndexFunc(model.Protocols[:], func(p model.Protocol) bool { return p.String() == w.Protocol })]
+		for range asks {
+			got, err := from.AskFresh(p, client, to, silence)
+			clustertest.Must(t, err)
+			if got.Outcome != lab.Answered {
+				lost++
+				if w.Arrives == answer.Always {
+					t.Errorf("%s -> %s/%s is %s, but always arrives", w.From, w.To, w.Protocol, got.Outcome)
+				}
+				continue
+			}
+			answered++
+			matches := false
+			for _, p := range w.Endpoints {
+				at := netip.MustParseAddrPort(p.Address).Addr()
+				matches = matches || e.name(at) == got.By && p.Sees == got.Seen.Addr().String() && p.Arrives == answer.Always
+			}
+			if !matches {
+				t.Errorf("%s -> %s/%s is answered by %s, which sees %s; the report has %+v", w.From, w.To, w.Protocol, got.By, got.Seen, w.Endpoints)
+			}
+		}
+	}
+	if (answered > 0) != (r.Arrives != answer.Never) || (lost > 0) != (r.Arrives != answer.Always) {
+		t.Errorf("%d packets were answered and %d were not, but the report has %s", answered, lost, r.Arrives)
+	}
+}
+
+// name returns the name of the server that has an address.
+func (e *explainRig) name(a netip.Addr) string {
+	for _, s := range e.servers {
+		if s.Addr(model.FamilyOf(a)) == a {
+			return s.Name
+		}
+	}
+	return ""
+}
+
+// outside has a client that is not in the cluster.
+func (e *explainRig) outside(t *testing.T) {
+	for _, f := range model.Families {
+		r := e.explain(t, e.Lab.Outside.Addr(f).String(), "svc/web", "--node", e.Nodes[1].Name)
+		if len(r.Ways) != len(model.Protocols) || r.Arrives != answer.Always {
+			t.Errorf("%+v", r)
+		}
+		e.compare(t, r, e.Lab.Outside)
+	}
+}
+
+// selector has a Service that selects no pod.
+func (e *explainRig) selector(t *testing.T) {
+	ctx := clustertest.Context(t)
+	set := func(app string, endpoints int) {
+		_, err := e.ns.ChangeService(ctx, "web", func(s *corev1.Service) { s.Spec.Selector[objects.App] = app })
+		clustertest.Must(t, err)
+		clustertest.Must(t, e.ns.AwaitEndpoints(ctx, "web", endpoints, model.Families[:]...))
+		e.AwaitRules(t)
+	}
+	set("wbe", 0)
+	defer set("web", len(e.servers))
+	out := e.run(t, "pod/cart", "svc/web:tcp-80")
+	if want := "spec.selector: app=wbe: matches no pod in namespace " + e.ns.Name + "; pods there have app=cart, app=web"; out.Code != 1 || !strings.Contains(out.Stdout, want) {
+		t.Errorf("no %q in %s", want, out)
+	}
+	e.compare(t, e.explain(t, "pod/cart", "svc/web"), e.client.Host)
+}
+
+// silentNode has a node whose kubelet does not answer.
+func (e *explainRig) silentNode(t *testing.T) {
+	n := e.Nodes[2]
+	clustertest.Must(t, n.Kubelet.Down())
+	defer func() { clustertest.Must(t, n.Kubelet.Up()) }()
+	out := e.run(t, "pod/cart", "svc/web:tcp-80")
+	for _, want := range []string{"Not certain: 33.33% goes to ", "node " + n.Name + " does not answer", "No answer, or not to everything:\n  " + n.Name + ": ", "(pod " + e.ns.Name + "/web-2), sees "} {
+		if out.Code != 2 || !strings.Contains(out.Stdout, want) {
+			t.Errorf("no %q in %s", want, out)
+		}
+	}
+}
+
+// staleNode has a node that the API server does not reach, and a new endpoint.
+func (e *explainRig) staleNode(t *testing.T) {
+	ctx := clustertest.Context(t)
+	server, err := url.Parse(e.Server)
+	clustertest.Must(t, err)
+	nft(t, e.Nodes[1], "add table inet test-explain; add chain inet test-explain input { type filter hook input priority 0; }; "+
+		"add rule inet test-explain input tcp sport "+server.Port()+" drop")
+	blocked := true
+	unblock := func() {
+		if blocked {
+			nft(t, e.Nodes[1], "delete table inet test-explain")
+		}
+		blocked = false
+	}
+	defer unblock()
+	added := e.Lab.ThirdPods[1]
+	_, err = e.ns.CreatePod(ctx, "web-4", "web", e.At(added))
+	clustertest.Must(t, err)
+	clustertest.Must(t, e.ns.AwaitEndpoints(ctx, "web", len(e.servers)+1, model.Families[:]...))
+	out := e.run(t, "pod/cart", "svc/web:tcp-80")
+	want := fmt.Sprintf("%s does not have endpoint %s (pod %s/web-4), which EndpointSlices have", e.Nodes[1].Name, added.AddrPort(model.IPv4, explainPort), e.ns.Name)
+	if !strings.Contains(out.Stdout, want) || strings.Contains(out.Stdout, e.Nodes[2].Name+" does not have") {
+		t.Errorf("no %q in %s", want, out)
+	}
+	unblock()
+	clustertest.Must(t, e.ns.DeletePod(ctx, "web-4"))
+	clustertest.Must(t, e.ns.AwaitEndpoints(ctx, "web", len(e.servers), model.Families[:]...))
+	e.AwaitRules(t)
+}
