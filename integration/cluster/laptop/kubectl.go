@@ -79,3 +79,12 @@ func (c *Cluster) Command(ctx context.Context, t testing.TB, kubeconfig string, 
 		"KUBECONFIG="+kubeconfig, "PATH="+c.plugins+":"+filepath.Dir(kubectl)+":"+os.Getenv("PATH"), "HOME="+t.TempDir())
 	return cmd
 }
+
+// Script returns a shell script that is kubectl at the laptop, for people.
+func (c *Cluster) Script(t testing.TB) string {
+	t.Helper()
+	kubectl, err := plane.Program("kubectl")
+	clustertest.Must(t, err)
+	return fmt.Sprintf("#!/bin/sh\nexport KUBECONFIG=%s PATH=%s:$PATH\nexec nsenter --net=/proc/%d/fd/%d %s \"$@\"\n",
+		c.AdminKubeconfig(), c.plugins, os.Getpid(), c.Lab.Outside.FD(), kubectl)
+}

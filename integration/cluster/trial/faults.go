@@ -1,0 +1,250 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/eventually"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// fault is something wrong with a cluster.
+type fault struct {
+	name string
+	// symptom is what a user reports. NS is the namespace, NODE-1 the name of a node.
+	symptom string
+	// command finds it, in the same form. Its output has all of want: the cause, and the
+	// field of an object.
+	command string
+	want    []string
+	set     func(*scene)
+	// fails checks that packets show the symptom.
+	fails func(*scene) error
+}
+
+// explained is the command about a client and the Service web.
+const explained = "explain --from pod/NS/client-1 --to svc/NS/web"
+
+// problems is the command about the Services of the namespace.
+const problems = "problems -n NS"
+
+var faults = []fault{
+	{
+		name: "wrong selector", symptom: "nothing answers at Service NS/web",
+		command: problems, want: []string{"web", "spec.selector"},
+		set: func(s *scene) {
+			s.web(0, 1, 2)
+			s.service("web", 0, func(o *corev1.Service) { o.Spec.Selector = map[string]string{objects.App: "webshop"} })
+		},
+		fails: func(s *scene) error { return s.client(0).Comes(s.target("web"), lab.Refused, traffic.Timeout) },
+	},
+	{
+		name: "wrong number of a target port", symptom: "connections to Service NS/web are refused",
+		command: problems, want: []string{"web", "spec.ports[].targetPort", "8081"},
+		set: func(s *scene) {
+			s.web(0, 1, 2)
+			s.service("web", 3, func(o *corev1.Service) { o.Spec.Ports = objects.Ports(port, targetPort+1) })
+			s.ask(s.client(0), s.target("web"))
+		},
+		fails: func(s *scene) error {
+			return s.client(0).ComesOver(traffic.Over(model.TCP, model.UDP), s.target("web"), traffic.Timeout, refused)
+		},
+	},
+	{
+		name: "named target port that no Pod has", symptom: "nothing answers at Service NS/web, although its Pods are ready",
+		command: problems, want: []string{"web", "spec.ports[].targetPort"},
+		set: func(s *scene) {
+			s.web(0, 1, 2)
+			s.service("web", 3, func(o *corev1.Service) {
+				for i := range o.Spec.Ports {
+					o.Spec.Ports[i].TargetPort = intstr.FromString("http")
+				}
+			})
+		},
+		fails: func(s *scene) error { return s.client(0).Comes(s.target("web"), lab.Refused, traffic.Timeout) },
+	},
+	{
+		name: "Pods that are not ready", symptom: "nothing answers at Service NS/web since its last rollout",
+		command: problems, want: []string{"web", "readinessProbe"},
+		set: func(s *scene) {
+			s.web(0, 1, 2)
+			for i := range s.cluster.Nodes {
+				_, err := s.ns.SetReady(s.context(), fmt.Sprintf("web-%d", i+1), s.cluster.At(s.pods(i)[0]), false)
+				s.must(err)
+			}
+			s.service("web", 0)
+		},
+		fails: func(s *scene) error { return s.client(0).Comes(s.target("web"), lab.Refused, traffic.Timeout) },
+	},
+	{
+		name: "internalTrafficPolicy Local", symptom: "Pod NS/client-1 gets no answer from Service NS/web, client-2 does",
+		command: explained, want: []string{"spec.internalTrafficPolicy: Local"},
+		set: func(s *scene) {
+			s.web(1)
+			s.service("web", 1, func(o *corev1.Service) {
+				local := corev1.ServiceInternalTrafficPolicyLocal
+				o.Spec.InternalTrafficPolicy = &local
+			})
+		},
+		fails: func(s *scene) error { return s.client(0).Comes(s.target("web"), lab.TimedOut, silence) },
+	},
+	{
+		name: "externalTrafficPolicy Local", symptom: "the load balancer of Service NS/web finds NODE-1 down; clients that it sends there wait",
+		command: "problems -n NS", want: []string{"web", "spec.externalTrafficPolicy: Local", "NODE-1"},
+		set: func(s *scene) {
+			s.web(1)
+			s.service("web", 1, func(o *corev1.Service) {
+				o.Spec.Type, o.Spec.ExternalTrafficPolicy = corev1.ServiceTypeNodePort, corev1.ServiceExternalTrafficPolicyLocal
+			})
+		},
+		fails: func(s *scene) error {
+			return traffic.From(s.cluster.Lab.Outside).ComesOver(traffic.Over(model.TCP), traffic.NodePort(s.get("web"), s.cluster.Lab.Node), silence, timedOut)
+		},
+	},
+	{
+		name: "trafficDistribution PreferSameZone", symptom: "Pod NS/web-1 is overloaded, web-2 and web-3 are idle; only clients on NODE-1 are busy",
+		command: problems, want: []string{"web", "spec.trafficDistribution: PreferSameZone"},
+		set: func(s *scene) {
+			s.web(0, 1, 2)
+			s.service("web", 3, func(o *corev1.Service) {
+				zone := corev1.ServiceTrafficDistributionPreferSameZone
+				o.Spec.TrafficDistribution = &zone
+			})
+		},
+		fails: func(s *scene) error { return s.client(0).AnsweredBy(s.target("web"), "pod-1") },
+	},
+	{
+		name: "source ranges", symptom: "clients at 192.0.2.100 get no answer from the load balancer address of Service NS/web",
+		command: "explain --from 192.0.2.100 --to svc/NS/web --node NODE-1", want: []string{"spec.loadBalancerSourceRanges"},
+		set: func(s *scene) {
+			s.web(0, 1, 2)
+			addrs := s.external()
+			s.service("web", 3, func(o *corev1.Service) {
+				o.Spec.Type, o.Spec.LoadBalancerSourceRanges = corev1.ServiceTypeLoadBalancer, []string{"198.51.100.0/24", "2001:db8:3::/48"}
+			})
+			var ingress []corev1.LoadBalancerIngress
+			for _, a := range addrs {
+				ingress = append(ingress, corev1.LoadBalancerIngress{IP: a.String()})
+			}
+			s.must(s.ns.SetLoadBalancer(s.context(), "web", ingress...))
+		},
+		fails: func(s *scene) error {
+			return traffic.From(s.cluster.Lab.Outside).Comes(traffic.Target{Name: "load balancer", Addrs: s.external(), Port: port}, lab.TimedOut, silence)
+		},
+	},
+	{
+		name: "rule of another program on one node", symptom: "a third of the connections of Pod NS/client-1 to Service NS/web time out",
+		command: explained, want: []string{"table inet firewall", "NODE-2", "web-2"},
+		set: func(s *scene) {
+			for i := range s.cluster.Nodes {
+				_, err := s.ns.CreatePod(s.context(), fmt.Sprintf("web-%d", i+1), "web", s.cluster.At(s.pods(i)[1]))
+				s.must(err)
+			}
+			s.service("web", 3)
+			pod := s.pods(1)[1]
+			s.rules(1, fmt.Sprintf(`table inet firewall {
+				chain filter {
+					type filter hook forward priority 0; policy accept;
+					ip daddr %s drop
+					ip6 daddr %s drop
+				}
+			}`, pod.Addr(model.IPv4), pod.Addr(model.IPv6)))
+		},
+		fails: func(s *scene) error {
+			if err := s.client(0).AnsweredBy(s.target("web"), "pod-2", "remote-2", "third-2"); err == nil {
+				return fmt.Errorf("every connection is answered")
+			}
+			return nil
+		},
+	},
+	{
+		name: "address of another Service", symptom: "Service NS/web does not answer at its external IP, another one does",
+		command: problems, want: []string{"web", "NS/older", "spec.externalIPs"},
+		set: func(s *scene) {
+			s.web(0, 1, 2)
+			addrs := s.external()
+			external := func(o *corev1.Service) {
+				for _, a := range addrs {
+					o.Spec.ExternalIPs = append(o.Spec.ExternalIPs, a.String())
+				}
+			}
+			_, err := s.ns.CreatePod(s.context(), "older-1", "older", s.cluster.At(s.pods(0)[1]))
+			s.must(err)
+			older := s.service("older", 1, external)
+			s.must(eventually.Try(s.context(), func() error { // times of creation are in seconds
+				if time.Now().Unix() == older.CreationTimestamp.Unix() {
+					return errors.New("the same second")
+				}
+				return nil
+			}))
+			s.service("web", 3, external)
+		},
+		fails: func(s *scene) error {
+			return traffic.From(s.cluster.Lab.Outside).AnsweredBy(traffic.Target{Name: "external IP", Addrs: s.external(), Port: port}, "pod-2")
+		},
+	},
+	{
+		name: "sticky client", symptom: "all requests of Pod NS/client-1 reach the same Pod of Service NS/web",
+		command: explained, want: []string{"spec.sessionAffinity: ClientIP"},
+		set: func(s *scene) {
+			s.web(0, 1, 2)
+			s.service("web", 3, func(o *corev1.Service) { o.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })
+			s.ask(s.client(0), s.target("web"))
+		},
+		fails: func(s *scene) error {
+			if err := s.client(0).AnsweredBy(s.target("web"), "pod-1", "remote-1", "third-1"); err == nil {
+				return fmt.Errorf("several Pods answer")
+			}
+			return nil
+		},
+	},
+	{
+		name: "weight 0", symptom: "no request reaches some ready Pods of Service NS/web",
+		command: problems, want: []string{"web", "kube-vmap.io/weight"},
+		set: func(s *scene) {
+			s.service("web", 0, func(o *corev1.Service) { o.Spec.Selector = nil })
+			for _, f := range model.Families {
+				for i := range s.cluster.Nodes {
+					pod := s.pods(i)[0]
+					slice := objects.Slice(fmt.Sprintf("web-%s-%d", family[f], i+1), "web", objects.Ports(port, targetPort), s.cluster.Nodes[i].Name, pod.Addr(f))
+					if i > 0 {
+						slice.Annotations = map[string]string{"kube-vmap.io/weight": "0"}
+					}
+					_, err := s.ns.CreateSlice(s.context(), slice)
+					s.must(err)
+				}
+			}
+		},
+		fails: func(s *scene) error { return s.client(0).AnsweredBy(s.target("web"), "pod-1") },
+	},
+	{ // the last one: its node does not follow what later ones would change
+		name: "node without connection to the API server", symptom: "clients on NODE-3 get no answer from Service NS/web, others do",
+		command: "status", want: []string{"NODE-3", "behind"},
+		set: func(s *scene) {
+			s.service("web", 0)
+			s.cluster.AwaitRules(s)
+			s.rules(2, `table inet firewall {
+				chain out {
+					type filter hook output priority 0; policy accept;
+					ip daddr 192.0.2.100 tcp dport 6443 drop
+				}
+				chain in {
+					type filter hook input priority 0; policy accept;
+					ip saddr 192.0.2.100 tcp sport 6443 drop
+				}
+			}`)
+			s.web(0, 1, 2)
+			s.must(s.ns.AwaitEndpoints(s.context(), "web", 3))
+		},
+		fails: func(s *scene) error { return s.client(2).Comes(s.target("web"), lab.Refused, traffic.Timeout) },
+	},
+}
+
+var family = [...]string{model.IPv4: "ipv4", model.IPv6: "ipv6"}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"strings"
+	stdsync "sync"
+	"testing"
+
+	"kube-vmap/integration/cluster/clustertest"
+	"kube-vmap/integration/cluster/laptop"
+	"kube-vmap/integration/eventually"
+)
+
+func TestMain(m *testing.M) { clustertest.Main(m) }
+
+// TestOneCommandFindsEachFault sets up all faults in one cluster, in a namespace each,
+// checks with packets that they are there, and runs the command of each.
+func TestOneCommandFindsEachFault(t *testing.T) {
+	c := laptop.New(t, podsPerNode)
+	clustertest.Must(t, serve(c))
+	scenes := make([]*scene, len(faults))
+	last := len(faults) - 1
+	var setting stdsync.WaitGroup
+	for i := range faults[:last] {
+		scenes[i] = newScene(t, c, i+1)
+		setting.Go(func() { faults[i].set(scenes[i]) })
+	}
+	setting.Wait()
+	if t.Failed() {
+		return
+	}
+	c.AwaitRules(t)
+	scenes[last] = newScene(t, c, last+1)
+	faults[last].set(scenes[last])
+	for i, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			s := scenes[i]
+			eventually.Succeeds(t, "packets show the fault", func() error { return f.fails(s) })
+			out := c.Kubectl(t, append([]string{"vmap"}, strings.Fields(s.expand(f.command))...)...)
+			for _, want := range f.want {
+				if !strings.Contains(out.Stdout, s.expand(want)) {
+					t.Errorf("the output lacks %q: %s", s.expand(want), out)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-vmap/integration/cluster/clustertest"
+	"kube-vmap/integration/cluster/laptop"
+	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// The port of Services, and that of their Pods.
+const (
+	port       = 80
+	targetPort = 8080
+)
+
+// podsPerNode are, on each node: one that serves, one behind which another program drops
+// packets in one of the faults, and a client.
+const podsPerNode = 3
+
+// scene is a namespace of the cluster for one fault.
+type scene struct {
+	testing.TB
+	cluster *laptop.Cluster
+	ns      *objects.Namespace
+	number  int
+}
+
+// newScene makes a namespace with a client on each node, and with Pods of the app web
+// unless a fault creates its own.
+func newScene(t testing.TB, c *laptop.Cluster, number int) *scene {
+	t.Helper()
+	s := &scene{TB: t, cluster: c, ns: c.Namespace(t), number: number}
+	for i, n := range c.Nodes {
+		_, err := s.ns.CreatePod(s.context(), fmt.Sprintf("client-%d", i+1), "client", objects.At(n.Name, s.pods(i)[2]))
+		s.must(err)
+	}
+	return s
+}
+
+func (s *scene) context() context.Context { return clustertest.Context(s) }
+
+func (s *scene) must(err error) {
+	s.Helper()
+	clustertest.Must(s, err)
+}
+
+// pods returns the lab's pods on the i-th node.
+func (s *scene) pods(i int) []*lab.Pod {
+	l := s.cluster.Lab
+	return [][]*lab.Pod{l.Pods, l.RemotePods, l.ThirdPods}[i]
+}
+
+// client returns the client on the i-th node.
+func (s *scene) client(i int) *traffic.Client { return traffic.From(s.pods(i)[2].Host) }
+
+// web makes Pods of the app web, the first serving pod of each of these nodes.
+func (s *scene) web(nodes ...int) {
+	s.Helper()
+	for _, i := range nodes {
+		_, err := s.ns.CreatePod(s.context(), fmt.Sprintf("web-%d", i+1), "web", s.cluster.At(s.pods(i)[0]), ports)
+		s.must(err)
+	}
+}
+
+// ports declares the port of a Pod's container, by the name web.
+func ports(spec *corev1.PodSpec) {
+	spec.Containers[0].Ports = nil
+	for _, p := range model.Protocols {
+		spec.Containers[0].Ports = append(spec.Containers[0].Ports, corev1.ContainerPort{
+			Name: "web-" + p.String(), ContainerPort: targetPort, Protocol: corev1.Protocol(strings.ToUpper(p.String())),
+		})
+	}
+}
+
+// service makes a Service and waits for its endpoints.
+func (s *scene) service(name string, endpoints int, change ...func(*corev1.Service)) *corev1.Service {
+	s.Helper()
+	object := objects.Service(name, objects.Ports(port, targetPort)...)
+	for _, do := range change {
+		do(object)
+	}
+	object, err := s.ns.CreateService(s.context(), object)
+	s.must(err)
+	s.must(s.ns.AwaitEndpoints(s.context(), name, endpoints))
+	return object
+}
+
+// get returns a Service.
+func (s *scene) get(name string) *corev1.Service {
+	s.Helper()
+	object, err := s.ns.Client.CoreV1().Services(s.ns.Name).Get(s.context(), name, metav1.GetOptions{})
+	s.must(err)
+	return object
+}
+
+// target returns the addresses of a Service.
+func (s *scene) target(name string) traffic.Target { return traffic.Service(s.get(name), port) }
+
+// external returns an address of each family outside of the cluster that leads to node-1,
+// a pair for each fault.
+func (s *scene) external() (addrs [2]netip.Addr) {
+	s.Helper()
+	for _, f := range model.Families {
+		base := [...]string{model.IPv4: "203.0.113.%d", model.IPv6: "2001:db8:f::%d"}[f]
+		addrs[f] = netip.MustParseAddr(fmt.Sprintf(base, s.number))
+		s.must(s.cluster.Lab.Outside.AddRoute(netip.PrefixFrom(addrs[f], addrs[f].BitLen()), s.cluster.Nodes[0].Addr(f)))
+	}
+	return addrs
+}
+
+// rules loads a file of nft on a node, as another program would.
+func (s *scene) rules(node int, text string) {
+	s.Helper()
+	cmd := s.cluster.Nodes[node].Command(s.context(), "nft", "-f", "-")
+	cmd.Stdin = strings.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.Fatalf("nft: %v: %s", err, out)
+	}
+}
