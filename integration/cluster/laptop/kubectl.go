@@ -34,9 +34,6 @@ func (o Output) String() string {
 // pluginFolder returns the folder to add to PATH: with the built kubectl-vmap.
 func pluginFolder(t testing.TB) string {
 	t.Helper()
-	if _, err := os.Stat(filepath.Join(clustertest.Root(t), "cmd", "kubectl-vmap", "go.mod")); err != nil {
-		return t.TempDir() // TODO: remove once the plugin exists
-	}
 	plugin, err := built.Plugin()
 	clustertest.Must(t, err)
 	return filepath.Dir(plugin)

@@ -8,6 +8,7 @@ import (
 
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/laptop"
+	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/eventually"
 )
 
@@ -32,7 +33,7 @@ func testPermissions(t *testing.T, c *laptop.Cluster) {
 	})
 
 	for _, command := range []string{
-		"status -o json", "status -o json --namespace shop --name web --brief", "get svc -A", "get endpoints -n shop web -o wide",
+		"status -o json --all", "status -o json --namespace shop --name web --brief", "get svc -A", "get endpoints -n shop web -o wide",
 		"get fe -A --field-selector spec.verdict!=Balance --no-headers", "get svc --kernel -o=yaml",
 		"explain --from 10.244.1.7 --to 10.96.0.10:53/udp -o json", "explain --from fd00::7 --to [fd00::a]:53/udp",
 		"problems -o json", "top --once -n shop", "top --count=2 --interval 200ms --sort active",
@@ -78,8 +79,10 @@ func testPermissions(t *testing.T, c *laptop.Cluster) {
 		}
 	}
 	t.Run("other pods and containers", func(t *testing.T) {
+		proxies := objects.Namespace{Name: laptop.Namespace, Client: c.Client}
 		for _, pod := range []string{"etcd-node1", "kube-vmap-node1-x", "kube-vmap-shadow-node1"} {
 			clustertest.Must(t, c.CreateProxyPod(clustertest.Context(t), n.Name, pod))
+			defer func() { clustertest.Must(t, proxies.DeletePod(clustertest.Context(t), pod)) }()
 			if out, ran := run(viewer, pod, laptop.Container, laptop.Binary, "get", "svc"); ran || !strings.Contains(out.Stderr, refused) {
 				t.Errorf("a viewer may run a program in %s: %s", pod, out)
 			}
