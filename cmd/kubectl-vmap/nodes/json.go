@@ -16,19 +16,7 @@ const maxAnswer = 256 << 20
 
 // Document returns the status of a node.
 func (c *Cluster) Document(ctx context.Context, n Node, q status.Query) (*status.Document, error) {
-	args := []string{"status", "-o", "json"}
-	if !q.Health && q.Namespace == "" && q.Name == "" {
-		args = append(args, "--all")
-	}
-	if q.Namespace != "" {
-		args = append(args, "--namespace="+q.Namespace)
-	}
-	if q.Name != "" {
-		args = append(args, "--name="+q.Name)
-	}
-	if q.Brief {
-		args = append(args, "--brief")
-	}
+	args := append([]string{"status", "-o", "json"}, q.Args()...)
 	d := &status.Document{}
 	if err := c.JSON(ctx, n, status.Schema, d, args...); err != nil {
 		return nil, err

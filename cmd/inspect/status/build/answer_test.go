@@ -21,7 +21,7 @@ func TestHealthNeedsNoSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Health != health || !d.Ready || d.Node != "worker-1" || d.Version != "v1" || d.Source != status.FromDaemon {
+	if d.Schema != status.Schema || d.Health != health || !d.Ready || d.Node != "worker-1" || d.Version != "v1" || d.Source != status.FromDaemon {
 		t.Errorf("the document is %+v", d)
 	}
 	want := status.Problem{Object: "Node worker-1", Reason: status.ReasonUnread, Text: "read the tables: EPERM"}
