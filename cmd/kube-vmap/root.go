@@ -13,6 +13,7 @@ import (
 	"kube-vmap/cmd/inspect/get/source"
 	"kube-vmap/cmd/inspect/health"
 	"kube-vmap/cmd/inspect/preflight"
+	"kube-vmap/cmd/inspect/problems"
 	"kube-vmap/cmd/inspect/shadow"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/logring"
@@ -52,7 +53,7 @@ kube-proxy, also at each later start until "kube-vmap cleanup", and 1 after anot
 	root.SetErr(stderr)
 	root.Flags().Bool("version", false, "print the version and exit")
 	root.AddCommand(
-		get.NewCommand(source.Add), health.NewCommand(takeover.Returned), explain.NewCommand(), topCommand(),
+		get.NewCommand(source.Add), health.NewCommand(takeover.Returned), problems.NewCommand(), explain.NewCommand(), topCommand(),
 		diff.NewRenderCommand(), diff.NewCommand(), bundle.NewCommand(), shadow.NewCommand(runShadow),
 		preflight.NewCommand(),
 		cleanupCommand(), versionCommand(), completionCommand(),

@@ -1,0 +1,147 @@
+package problems
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/client"
+)
+
+// Options are what problems is asked for.
+type Options struct {
+	Namespace string   // empty for all
+	Names     []string // of Services; none for all
+	Output    string   // empty for text, or json
+	Observe   time.Duration
+}
+
+// defaultObserve is long enough for clients that try again each second.
+const defaultObserve = 3 * time.Second
+
+// NewCommand returns kube-vmap problems.
+func NewCommand() *cobra.Command {
+	var o Options
+	var socket string
+	cmd := &cobra.Command{
+		Use:   "problems [SERVICE...]",
+		Short: "List everything that is not plainly balanced, with the field that causes it",
+		Long: `List the Services whose connections are not balanced over all ready endpoints on this
+node, or fail, each with the reason and the Kubernetes field that causes it. A Service
+that is not listed sends each new connection to any of its ready endpoints, whoever the
+client is. Problems of other objects and of kube-vmap itself are listed, too.
+
+  Problem   connections fail, or part of an object is not served: NoEndpoints,
+            NotReady and Drained (all of them), Fallback (only terminating endpoints
+            serve), NoPort, NoneLocal (internalTrafficPolicy, and none here),
+            NotProgrammed, RefusedByKernel, AddressConflict, Unusable, NodePorts,
+            Refuses (an endpoint answers with a reset), Silent (it does not answer)
+  Notice    it may be intended: NotReady, Drained and NoPort of some endpoints,
+            LocalPolicy, NoneLocal (externalTrafficPolicy), Hints, SourceRanges,
+            OpenToAnyone, Affinity, Scheduler, Weights, Busy, PublishedEarly,
+            Silent over UDP, Stale (connections to endpoints that serve no more)
+
+Whether endpoints respond is observed for a moment (--observe), without sending
+anything: what clients try meanwhile is seen, so let them try. Resets are found only if
+connections are counted. See docs/usage.md for what the evidence is.
+
+The exit code is 0 if there are no problems, 1 if there are some, and 2 if that cannot
+be told, because no kube-vmap answers or it has not programmed everything yet.`,
+		Example: `  kube-vmap problems
+  kube-vmap problems -n shop web --observe 10s
+  kube-vmap problems -o json | jq '.findings[] | select(.severity == "Problem")'`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Names = args
+			ask := func(ctx context.Context, q status.Query) (*status.Document, error) { return client.Get(ctx, socket, q) }
+			return o.Run(cmd.Context(), ask, cmd.OutOrStdout())
+		},
+	}
+	exit.TroubleOnUsage(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&o.Namespace, "namespace", "n", "", "only the Services of that `namespace`")
+	f.StringVarP(&o.Output, "output", "o", "", "output `format`: json, instead of text")
+	f.DurationVar(&o.Observe, "observe", defaultObserve, "how long to observe whether endpoints respond, at most 10s; 0 means not at all")
+	client.AddSocketFlag(f, &socket)
+	// The only error is that the flag does not exist.
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// Run prints the findings. The error has the exit code of the command.
+func (o Options) Run(ctx context.Context, ask status.Source, w io.Writer) error {
+	if o.Output != "" && o.Output != "json" {
+		return &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("-o %s: use json, or none for text", o.Output)}
+	}
+	d, err := ask(ctx, o.query())
+	if err != nil {
+		return &exit.Error{Code: exit.Trouble, Err: err}
+	}
+	l, err := o.list(d)
+	if err != nil {
+		return err
+	}
+	if err := o.print(w, &l); err != nil {
+		return &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("print the problems: %w", err)}
+	}
+	switch {
+	case !d.Ready:
+		return &exit.Error{Code: exit.Trouble, Err: errors.New("kube-vmap has not programmed everything yet")}
+	case l.Problems():
+		return &exit.Error{Code: 1}
+	}
+	return nil
+}
+
+func (o Options) query() status.Query {
+	q := status.Query{Namespace: o.Namespace, Observe: o.Observe}
+	if len(o.Names) == 1 {
+		q.Name = o.Names[0]
+	}
+	return q
+}
+
+// list returns the findings about the requested Services, and about no object of theirs.
+func (o Options) list(d *status.Document) (findings.List, error) {
+	if len(o.Names) == 0 {
+		return findings.ListOf(d), nil
+	}
+	for _, name := range o.Names {
+		if !slices.ContainsFunc(d.Services, func(s status.Service) bool { return s.Name == name }) {
+			return findings.List{}, &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("Service %s: kube-vmap serves none of that name%s", name, o.where())}
+		}
+	}
+	d.Services = slices.DeleteFunc(d.Services, func(s status.Service) bool { return !slices.Contains(o.Names, s.Name) })
+	l := findings.ListOf(d)
+	l.Findings = slices.DeleteFunc(l.Findings, func(f findings.Finding) bool {
+		return f.Name == "" && !strings.HasPrefix(f.Object, "Node ")
+	})
+	return l, nil
+}
+
+func (o Options) where() string {
+	if o.Namespace == "" {
+		return ""
+	}
+	return " in namespace " + o.Namespace
+}
+
+func (o Options) print(w io.Writer, l *findings.List) error {
+	if o.Output == "" {
+		return l.Write(w)
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(l)
+}

@@ -1,0 +1,124 @@
+package problems_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/problems"
+	"kube-vmap/cmd/inspect/status"
+)
+
+// document has a Service with a notice, one with a problem, one without either, and an
+// EndpointSlice that is unusable.
+func document() *status.Document {
+	slots := []int{0, 1}
+	service := func(name string, change func(*status.Port)) status.Service {
+		p := status.Port{
+			Name: "http", Protocol: "TCP", Family: "IPv4", Scheduler: "random",
+			Frontends: []status.Frontend{{Address: "10.96.0.1", Port: 80, Kind: "ClusterIP", Policy: "Cluster", Verdict: status.VerdictBalance}},
+			Endpoints: []status.Endpoint{{Address: "10.244.0.1", Port: 8080, Slot: &slots[0]}, {Address: "10.244.0.2", Port: 8080, Slot: &slots[1]}},
+		}
+		change(&p)
+		return status.Service{Namespace: "shop", Name: name, Ports: []status.Port{p}}
+	}
+	return &status.Document{
+		Source: status.FromDaemon, Node: "node-1", Version: "v1.2.3", Ready: true, Counted: true,
+		Services: []status.Service{
+			service("plain", func(*status.Port) {}),
+			service("refusing", func(p *status.Port) { p.Endpoints[1].Refused = 2 }),
+			service("sticky", func(p *status.Port) { p.AffinitySeconds = 60 }),
+		},
+		Problems: []status.Problem{{Object: "EndpointSlice shop/x", Reason: "Unusable", Text: "endpoints: Required value"}},
+	}
+}
+
+func TestProblems(t *testing.T) {
+	for name, test := range map[string]struct {
+		options   problems.Options
+		change    func(*status.Document)
+		code      int
+		want, not []string
+	}{
+		"all": {problems.Options{Observe: 3 * time.Second}, nil, 1, []string{
+			"node-1: 2 problems, 1 notice about 3 Services; responses observed for 3 s\n",
+			"Problem    EndpointSlice shop/x               Unusable   endpoints ",
+			"Problem    Service shop/refusing (http/TCP)   Refuses", "spec.ports[].targetPort", "1 of 2 endpoints answers with a reset, 2 times", "10.244.0.2:8080",
+			"Notice     Service shop/sticky (http/TCP)     Affinity", "spec.sessionAffinity: ClientIP",
+		}, []string{"plain"}},
+		"of one":            {problems.Options{Names: []string{"sticky"}}, nil, 0, []string{"0 problems, 1 notice about 1 Service; whether endpoints respond was not observed"}, []string{"refusing", "EndpointSlice"}},
+		"of none":           {problems.Options{Names: []string{"plain"}}, nil, 0, []string{"node-1: nothing to report about 1 Service: each is balanced"}, []string{"SEVERITY"}},
+		"of an unknown one": {problems.Options{Names: []string{"plain", "nope"}, Namespace: "shop"}, nil, 2, []string{"Service nope: kube-vmap serves none of that name in namespace shop"}, nil},
+		"without counts":    {problems.Options{Observe: time.Second}, func(d *status.Document) { d.Counted = false }, 1, []string{"observed for 1 s, without resets"}, nil},
+		"not ready":         {problems.Options{}, func(d *status.Document) { d.Ready = false }, 2, []string{"not programmed everything yet"}, nil},
+		"a bad format":      {problems.Options{Output: "yaml"}, nil, 2, []string{"use json"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := document()
+			if test.change != nil {
+				test.change(d)
+			}
+			var out bytes.Buffer
+			err := test.options.Run(t.Context(), func(_ context.Context, q status.Query) (*status.Document, error) {
+				if q.Brief || q.Observe != test.options.Observe {
+					t.Errorf("asked for %+v", q)
+				}
+				d.ObservedSeconds = q.Observe.Seconds()
+				return d, nil
+			}, &out)
+			text := out.String()
+			if err != nil {
+				text += err.Error()
+			}
+			if exit.Code(err) != test.code {
+				t.Errorf("exit code %d, want %d", exit.Code(err), test.code)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(text, want) {
+					t.Errorf("%q is missing in\n%s", want, text)
+				}
+			}
+			for _, not := range test.not {
+				if strings.Contains(text, not) {
+					t.Errorf("%q is in\n%s", not, text)
+				}
+			}
+		})
+	}
+}
+
+func TestProblemsInJSON(t *testing.T) {
+	var out bytes.Buffer
+	ask := func(context.Context, status.Query) (*status.Document, error) { return document(), nil }
+	if err := (problems.Options{Output: "json"}).Run(t.Context(), ask, &out); exit.Code(err) != 1 {
+		t.Errorf("exit code of %v", err)
+	}
+	var l findings.List
+	if err := json.Unmarshal(out.Bytes(), &l); err != nil {
+		t.Fatal(err)
+	}
+	if l.Schema != findings.Schema || l.Node != "node-1" || l.Version != "v1.2.3" || l.Services != 3 || len(l.Findings) != 3 || l.Findings[1].Name != "refusing" {
+		t.Errorf("got %+v", l)
+	}
+	out.Reset()
+	ask = func(context.Context, status.Query) (*status.Document, error) {
+		return &status.Document{Ready: true}, nil
+	}
+	if err := (problems.Options{Output: "json"}).Run(t.Context(), ask, &out); err != nil || !strings.Contains(out.String(), `"findings": []`) {
+		t.Errorf("of an empty document: %v, %s", err, out.String())
+	}
+}
+
+func TestProblemsWithoutAnAnswer(t *testing.T) {
+	failure := errors.New("no kube-vmap answers")
+	err := problems.Options{}.Run(t.Context(), func(context.Context, status.Query) (*status.Document, error) { return nil, failure }, &bytes.Buffer{})
+	if exit.Code(err) != exit.Trouble || !errors.Is(err, failure) {
+		t.Errorf("got %v", err)
+	}
+}
