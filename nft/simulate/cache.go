@@ -18,6 +18,7 @@ type sourceCache struct {
 	routes     map[RouteQuery]foundRoute
 	types      map[netip.Addr]uint32
 	sources    map[egress]netip.Addr
+	ipsets     map[IPSetQuery]bool
 }
 
 type setName struct {
@@ -49,6 +50,7 @@ func newSourceCache(s Sources, f model.Family) *sourceCache {
 		Sources: s, family: f,
 		rules: map[Chain]*ruleList{}, sets: map[setName]*Set{}, elements: map[elementKey]foundElement{},
 		routes: map[RouteQuery]foundRoute{}, types: map[netip.Addr]uint32{}, sources: map[egress]netip.Addr{},
+		ipsets: map[IPSetQuery]bool{},
 	}
 }
 

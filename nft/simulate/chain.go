@@ -152,7 +152,7 @@ func (w *walk) handleError(r Rule, e any, err error, assumed bool) (bool, error)
 // Each rule has one such assumption, however many of its expressions are undecided.
 func (w *walk) assumeMatch(r Rule, e any, why undecidedError, already bool) bool {
 	switch {
-	case !mayDecide(r):
+	case !hasEffect(r):
 		return false
 	case !isMatch(e):
 		w.addDoubt(why)
@@ -182,7 +182,10 @@ func isMatch(e any) bool {
 		return !e.IsDestRegSet || e.DestRegister != 0
 	case UnknownExpression:
 		return e.isMatchOnly()
-	case *expr.Cmp, *expr.Range, *expr.Bitwise, *expr.Hash, *expr.Numgen, *expr.Fib, *expr.Dynset, *expr.Exthdr:
+	case *expr.Objref:
+		return true // limit, connlimit, quota
+	case *expr.Cmp, *expr.Range, *expr.Bitwise, *expr.Hash, *expr.Numgen, *expr.Fib, *expr.Dynset, *expr.Exthdr,
+		*expr.Socket, Byteorder, Arithmetic:
 		return true
 	}
 	return isXTMatch(e)
@@ -218,8 +221,15 @@ func (w *walk) withPosition(err error) error { return fmt.Errorf("%s: %w", w.pos
 // what this one adds to a set. Counting and logging are no effects.
 func hasEffect(r Rule) bool {
 	return mayDecide(r) || slices.ContainsFunc(r.Expressions, func(e any) bool {
-		_, enters := e.(*expr.Dynset)
-		return enters
+		switch e := e.(type) {
+		case *expr.Dynset:
+			return true
+		case xt.Recent:
+			return e.Set || e.Remove
+		case xt.ConnLabel:
+			return e.Set
+		}
+		return false
 	})
 }
 
@@ -229,7 +239,8 @@ func mayDecide(r Rule) bool {
 	for _, e := range r.Expressions {
 		switch e := e.(type) {
 		case *expr.Verdict, *expr.NAT, *expr.Masq, *expr.Redir, *expr.Reject, *expr.Notrack,
-			xt.NAT, xt.Redirect, xt.SetMark, xt.ConnMark, xt.TProxy, xt.Zone:
+			xt.NAT, xt.Redirect, xt.SetMark, xt.ConnMark, xt.TProxy, xt.Zone, xt.Netmap, xt.Queue,
+			xt.ChangeSet, *expr.Queue, TransparentProxy:
 			return true
 		case UnknownExpression:
 			if !e.isMatchOnly() {

@@ -40,7 +40,7 @@ func whole(w Result) float64 {
 func TestPicksWithoutEffectAreNotExplored(t *testing.T) {
 	f := node()
 	f.chain(otherTable, "forward", "filter", HookForward, 0,
-		[]any{draws(100)[0], UnknownExpression{"byteorder"}, draws(100)[1], UnknownExpression{"limit"}, UnknownExpression{"xt match comment"}, &expr.Log{}},
+		[]any{draws(100)[0], UnknownExpression{"tunnel"}, draws(100)[1], UnknownExpression{"limit"}, UnknownExpression{"xt match comment"}, &expr.Log{}},
 		draws(100, &expr.Log{}), draws(100, &expr.Counter{}, &expr.Log{}), draws(1000, &expr.Meta{Key: expr.MetaKeyNFTRACE, SourceRegister: true, Register: unix.NFT_REG_1}))
 	w := run(t, f)
 	if f.walks != 1 || w.Unexplored != (Unexplored{}) || len(w.Outcomes) != 1 || w.Outcomes[0].Probability != 1 || len(w.Doubts) > 0 {
@@ -48,15 +48,13 @@ func TestPicksWithoutEffectAreNotExplored(t *testing.T) {
 	}
 }
 
-// TestPicksBeforeUnknownExpressionsAreNotExplored has the expressions of "numgen random mod
-// 100 < 1 drop" of nft.
 func TestPicksBeforeUnknownExpressionsAreNotExplored(t *testing.T) {
 	f := node()
-	drops := []any{draws(100)[0], UnknownExpression{"byteorder"}, draws(100)[1], verdictOf(expr.VerdictDrop, "")}
+	drops := []any{draws(100)[0], UnknownExpression{"tunnel"}, draws(100)[1], verdictOf(expr.VerdictDrop, "")}
 	f.chain(otherTable, "forward", "filter", HookForward, 0, drops, drops, drops)
 	w := run(t, f)
 	// One walk if no rule matches, and one for each rule that might.
-	if f.walks != 4 || len(w.Doubts) != 1 || !strings.HasSuffix(w.Doubts[0], "rule handle 1 of forward has byteorder") || w.Outcomes[0].Verdict != VerdictNotService {
+	if f.walks != 4 || len(w.Doubts) != 1 || !strings.HasSuffix(w.Doubts[0], "rule handle 1 of forward has tunnel") || w.Outcomes[0].Verdict != VerdictNotService {
 		t.Errorf("%d walks, doubts %q, %+v", f.walks, w.Doubts, w.Outcomes)
 	}
 }

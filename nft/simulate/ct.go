@@ -27,6 +27,9 @@ func (w *walk) ct(e *expr.Ct) (verdict, error) {
 	if !c.known {
 		return verdictBreak, nil
 	}
+	if e.Key == expr.CtKeyHELPER && c.status&statusExpected == 0 {
+		return verdictBreak, nil // it is that of the connection that announced this one
+	}
 	if e.Key == expr.CtKeyLABELS && w.position.isOurs() {
 		w.reason.text = "its connection is labelled, and another program has overwritten the mark"
 	}

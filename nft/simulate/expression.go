@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/google/nftables/expr"
 
@@ -56,6 +57,14 @@ func (w *walk) evaluate(e any) (verdict, error) {
 		return w.hash(e)
 	case *expr.Fib:
 		return w.fib(e)
+	case *expr.Socket:
+		return w.socket(e)
+	case *expr.Exthdr:
+		return w.exthdr(e)
+	case Byteorder:
+		return w.byteorder(e)
+	case Arithmetic:
+		return w.arithmetic(e)
 	}
 	if isXTMatch(e) {
 		return w.xtMatch(e)
@@ -84,20 +93,26 @@ func (w *walk) statement(e any) (verdict, error) {
 	case xt.NoEffect, xt.Comment:
 		return verdictContinue, nil
 	case *expr.Objref:
-		const counter = 1 // NFT_OBJECT_COUNTER; others may give a verdict
-		if e.Type == counter {
+		if objectHasNoEffect(e.Type) {
 			return verdictContinue, nil
 		}
 		return verdictBreak, undecidedError("expression objref")
-	case *expr.Exthdr:
-		if e.SourceRegister != 0 {
-			return verdictContinue, nil // it writes an option, which no rule here matches
-		}
-		return verdictContinue, w.regs.load(e.DestRegister, unknownValue(max(4, int(e.Len))))
+	case *expr.Queue:
+		return w.queue(xt.Queue{From: e.Num, To: e.Num + max(e.Total, 1) - 1, Bypass: e.Flag&expr.QueueFlagBypass != 0})
+	case TransparentProxy:
+		return w.nativeProxy(e)
 	case UnknownExpression:
 		return verdictBreak, undecidedError("expression " + e.Name)
 	}
 	return w.xtTarget(e)
+}
+
+// objectHasNoEffect reports whether objects of a type only count, or only say what connection
+// tracking notes: counters, helpers, timeouts, expectations. Others may give a verdict
+// (NFT_OBJECT_*).
+func objectHasNoEffect(kind int) bool {
+	const counter, helper, timeout, secmark, expectation = 1, 3, 7, 8, 9
+	return slices.Contains([]int{counter, helper, timeout, secmark, expectation}, kind)
 }
 
 func (w *walk) compare(e *expr.Cmp) (verdict, error) {

@@ -5,7 +5,10 @@ import (
 	"net/netip"
 
 	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
 )
+
+const errInterfaceType = undecidedError("a match of the type of an address of one interface")
 
 // fib looks up one of the packet's addresses in the node's routing.
 func (w *walk) fib(e *expr.Fib) (verdict, error) {
@@ -16,6 +19,9 @@ func (w *walk) fib(e *expr.Fib) (verdict, error) {
 	switch {
 	case e.ResultADDRTYPE:
 		kind, err := w.addressType(a)
+		if (e.FlagIIF || e.FlagOIF) && kind == unix.RTN_LOCAL {
+			return verdictBreak, errInterfaceType
+		}
 		w.reason.fib = a
 		return verdictContinue, errors.Join(err, w.regs.load(e.Register, known(nativeBytes(kind))))
 	case e.ResultOIF, e.ResultOIFNAME:
@@ -31,6 +37,9 @@ func (w *walk) fib(e *expr.Fib) (verdict, error) {
 // routeOf returns the interface towards an address; the zero value if there is none, or if
 // it is not the required one.
 func (w *walk) routeOf(a netip.Addr, e *expr.Fib) (Link, error) {
+	if w.frame.in.Name == loopback && w.record.hook.isInput() {
+		return w.frame.in, nil // nft_fib_can_skip
+	}
 	query := RouteQuery{To: a}
 	if e.FlagMARK {
 		query.Mark = w.frame.mark
@@ -52,6 +61,13 @@ func (w *walk) routeOf(a netip.Addr, e *expr.Fib) (Link, error) {
 	}
 	return r.Out, nil
 }
+
+// loopback is the name of the loopback interface, which cannot be changed.
+const loopback = "lo"
+
+// isInput reports whether packets at the hook have come in by an interface, and are not routed
+// on.
+func (h Hook) isInput() bool { return h == HookIngress || h == HookPrerouting || h == HookInput }
 
 func fibResult(out Link, e *expr.Fib) value {
 	switch {

@@ -44,6 +44,8 @@ func (w *walk) lookup(e *expr.Lookup) (verdict, error) {
 	}
 	w.noteLookup(set, key, el, found)
 	switch {
+	case found && el.Decides:
+		return verdictBreak, undecidedError("a limit in an element of " + set.Name)
 	case found == e.Invert:
 		return verdictBreak, nil
 	case !e.IsDestRegSet:

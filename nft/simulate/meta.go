@@ -14,7 +14,10 @@ func (w *walk) meta(e *expr.Meta) (verdict, error) {
 	if e.SourceRegister {
 		return w.setMeta(e)
 	}
-	v, there := w.metaValue(e.Key)
+	v, there, err := w.metaValue(e.Key)
+	if err != nil {
+		return verdictBreak, err
+	}
 	if e.Key == expr.MetaKeyPRIORITY && w.frame.priority == nil && w.position.isOurs() {
 		v = known(nativeBytes(0)) // whatever it is, it is no number of an endpoint
 	}
@@ -52,36 +55,39 @@ var netfilterFamilies = [...]byte{model.IPv4: unix.NFPROTO_IPV4, model.IPv6: uni
 
 // metaValue returns a property of the packet; false if the packet does not have it, so that
 // the rule does not match.
-func (w *walk) metaValue(key expr.MetaKey) (value, bool) {
+func (w *walk) metaValue(key expr.MetaKey) (v value, has bool, err error) {
 	f := &w.frame
 	switch key {
 	case expr.MetaKeyL4PROTO:
-		return known([]byte{byte(f.protocol)}), true
+		return known([]byte{byte(f.protocol)}), true, nil
 	case expr.MetaKeyNFPROTO:
-		return known([]byte{netfilterFamilies[f.family]}), true
+		return known([]byte{netfilterFamilies[f.family]}), true, nil
 	case expr.MetaKeyPROTOCOL:
-		return known(binary.BigEndian.AppendUint16(nil, etherTypes[f.family])), true
+		return known(binary.BigEndian.AppendUint16(nil, etherTypes[f.family])), true, nil
 	case expr.MetaKeyMARK:
-		return known(nativeBytes(f.mark)), true
+		return known(nativeBytes(f.mark)), true, nil
 	case expr.MetaKeyPRIORITY:
 		if f.priority != nil {
-			return known(f.priority), true
+			return known(f.priority), true, nil
 		}
-		return unknownValue(4), true
+		return unknownValue(4), true, nil
 	case expr.MetaKeyIIF:
-		return known(nativeBytes(uint32(f.in.Index))), true
+		return known(nativeBytes(uint32(f.in.Index))), true, nil
 	case expr.MetaKeyOIF:
-		return known(nativeBytes(uint32(f.out.Index))), true
+		return known(nativeBytes(uint32(f.out.Index))), true, nil
 	case expr.MetaKeyIIFNAME:
-		return known(interfaceName(f.in.Name)), true
+		return known(interfaceName(f.in.Name)), true, nil
 	case expr.MetaKeyOIFNAME:
-		return known(interfaceName(f.out.Name)), true
+		return known(interfaceName(f.out.Name)), true, nil
 	case expr.MetaKeyPKTTYPE:
-		return known([]byte{unix.PACKET_HOST}), true
-	case expr.MetaKeySKUID, expr.MetaKeySKGID:
-		return unknownValue(4), f.fromNode
+		kind, err := w.packetType()
+		return known([]byte{kind}), true, err
+	case expr.MetaKeySKUID, expr.MetaKeySKGID: // root, as in matchOwner
+		return known(nativeBytes(0)), f.fromNode, nil
+	case expr.MetaKeyCGROUP:
+		return unknownValue(4), f.fromNode, nil
 	}
-	return unknownValue(16), true
+	return unknownValue(16), true, nil
 }
 
 // interfaceName returns a name as rules compare it.

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"cmp"
 	"encoding/binary"
 	"net/netip"
 
@@ -9,46 +8,157 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/simulate/xt"
 )
 
 var verdictAccept = verdict{kind: expr.VerdictAccept}
 
 // nat translates the connection to what registers hold.
 func (w *walk) nat(e *expr.NAT) (verdict, error) {
-	if e.Prefix {
-		return verdictBreak, undecidedError("a translation of prefixes")
+	n := xt.NAT{
+		Source: e.Type == expr.NATTypeSourceNAT, RandomPort: e.Random || e.FullyRandom, Persistent: e.Persistent, Netmap: e.Prefix,
 	}
-	source := e.Type == expr.NATTypeSourceNAT
-	to := w.conn.endpoint
-	if source {
-		to = w.conn.seenSource
-	}
+	var err error
 	if e.RegAddrMin != 0 {
-		if e.RegAddrMax != 0 && e.RegAddrMax != e.RegAddrMin {
-			return verdictBreak, undecidedError("a translation to a range of addresses")
-		}
-		v, err := w.regs.read(e.RegAddrMin, addressFields[w.frame.family].length)
+		n.Addrs.From, err = w.addrIn(e.RegAddrMin, netip.Addr{})
 		if err != nil {
 			return verdictBreak, err
 		}
-		a, _ := netip.AddrFromSlice(v.bytes)
-		if !v.isKnown() {
-			return verdictBreak, undecidedError("a translation to an unknown address")
-		}
-		to = netip.AddrPortFrom(a, to.Port())
-	}
-	if e.RegProtoMin != 0 {
-		v, err := w.regs.read(e.RegProtoMin, 2)
-		if err == nil && !v.isKnown() {
-			err = undecidedError("a translation to an unknown port")
-		}
-		if err != nil {
+		if n.Addrs.To, err = w.addrIn(e.RegAddrMax, n.Addrs.From); err != nil {
 			return verdictBreak, err
 		}
-		to = netip.AddrPortFrom(to.Addr(), binary.BigEndian.Uint16(v.bytes))
 	}
-	w.translate(source, to)
+	if n.Ports, err = w.portsIn(e.RegProtoMin, e.RegProtoMax); err != nil {
+		return verdictBreak, err
+	}
+	return w.xtNAT(n)
+}
+
+// addrIn returns the address in a register; another one without a register.
+func (w *walk) addrIn(register uint32, otherwise netip.Addr) (netip.Addr, error) {
+	if register == 0 {
+		return otherwise, nil
+	}
+	v, err := w.regs.read(register, addressFields[w.frame.family].length)
+	if err == nil && !v.isKnown() {
+		err = undecidedError("a translation to an unknown address")
+	}
+	a, _ := netip.AddrFromSlice(v.bytes)
+	return a, err
+}
+
+// portIn returns the port in a register; another one without a register.
+func (w *walk) portIn(register uint32, otherwise uint16) (uint16, error) {
+	if register == 0 {
+		return otherwise, nil
+	}
+	v, err := w.regs.read(register, 2)
+	if err == nil && !v.isKnown() {
+		err = undecidedError("a translation to an unknown port")
+	}
+	if err != nil {
+		return 0, err
+	}
+	return binary.BigEndian.Uint16(v.bytes), nil
+}
+
+// portsIn returns the range of ports in two registers.
+func (w *walk) portsIn(from, to uint32) (r xt.PortRange, err error) {
+	if r.From, err = w.portIn(from, 0); err == nil {
+		r.To, err = w.portIn(to, r.From)
+	}
+	return r, err
+}
+
+// xtNAT translates the connection (nf_nat_setup_info).
+func (w *walk) xtNAT(e xt.NAT) (verdict, error) {
+	from, to := w.conn.seenSource, w.conn.endpoint
+	current := to
+	if e.Source {
+		current = from
+	}
+	if !e.Source && e.RandomPort && e.Ports.From != e.Ports.To {
+		return verdictBreak, undecidedError("a translation to a random port")
+	}
+	a := newAddr(e, from.Addr(), to.Addr(), current.Addr())
+	w.translate(e.Source, netip.AddrPortFrom(a, newPort(e, current.Port())))
 	return verdictAccept, nil
+}
+
+// newAddr returns the address of a translation.
+func newAddr(e xt.NAT, from, to, current netip.Addr) netip.Addr {
+	switch r := e.Addrs; {
+	case !r.From.IsValid():
+		return current
+	case r.From == r.To:
+		return r.From
+	case e.Netmap:
+		return replaceEqualBits(r, current)
+	case e.Source && r.Contains(current) && !e.RandomPort:
+		return current
+	default:
+		return hashedAddr(r, from, to, e.Persistent)
+	}
+}
+
+// newPort returns the port of a translation (nf_nat_l4proto_unique_tuple), zero if it is
+// unknown. That it is in use is not considered.
+func newPort(e xt.NAT, current uint16) uint16 {
+	switch r := e.Ports; {
+	case r == (xt.PortRange{}):
+		return current
+	case e.Shifted:
+		return r.From + (current-e.Base)%(r.To-r.From+1)
+	case r.From == r.To:
+		return r.From
+	case !e.RandomPort && r.Contains(current):
+		return current
+	case e.Source:
+		return 0
+	default:
+		return r.From
+	}
+}
+
+// replaceEqualBits returns an address with those bits of a range in which its two addresses
+// are equal.
+func replaceEqualBits(r xt.AddrRange, a netip.Addr) netip.Addr {
+	out, first, last := a.AsSlice(), r.From.AsSlice(), r.To.AsSlice()
+	for i := range out {
+		mask := ^(first[i] ^ last[i])
+		out[i] = out[i]&^mask | first[i]&mask
+	}
+	a, _ = netip.AddrFromSlice(out)
+	return a
+}
+
+// hashedAddr returns the address of a range that the kernel selects for a source and a
+// destination (find_best_ips_proto of net/netfilter/nf_nat_core.c).
+func hashedAddr(r xt.AddrRange, from, to netip.Addr, persistent bool) netip.Addr {
+	var source [16]byte
+	copy(source[:], from.AsSlice())
+	destination, first, last := to.AsSlice(), r.From.AsSlice(), r.To.AsSlice()
+	seed := binary.NativeEndian.Uint32(destination[len(destination)-4:])
+	if persistent {
+		seed = 0
+	}
+	hash := jhash(source[:], seed)
+	out, anyBits := make([]byte, len(first)), false
+	for i := 0; i < len(out); i += 4 {
+		low, high := binary.BigEndian.Uint32(first[i:]), binary.BigEndian.Uint32(last[i:])
+		base, count := low, high-low+1
+		if anyBits {
+			base, count = 0, 1<<32-1
+		}
+		n := base + scale(hash, count)
+		binary.BigEndian.PutUint32(out[i:], n)
+		anyBits = anyBits || n != high
+		if !persistent {
+			hash ^= binary.NativeEndian.Uint32(destination[i:])
+		}
+	}
+	a, _ := netip.AddrFromSlice(out)
+	return a
 }
 
 // masquerade translates the source to the node's address, with a port that cannot be
@@ -64,21 +174,16 @@ func (w *walk) masquerade() (verdict, error) {
 
 // redirect translates the destination to the node itself.
 func (w *walk) redirect(e *expr.Redir) (verdict, error) {
-	if e.RegisterProtoMin == 0 {
-		return w.redirectTo(0)
-	}
-	v, err := w.regs.read(e.RegisterProtoMin, 2)
-	if err == nil && !v.isKnown() {
-		err = undecidedError("a translation to an unknown port")
-	}
+	const random, randomFully = 4, 16 // NF_NAT_RANGE_PROTO_RANDOM, _RANDOM_FULLY
+	ports, err := w.portsIn(e.RegisterProtoMin, e.RegisterProtoMax)
 	if err != nil {
 		return verdictBreak, err
 	}
-	return w.redirectTo(binary.BigEndian.Uint16(v.bytes))
+	return w.redirectTo(ports, e.Flags&(random|randomFully) != 0)
 }
 
-// redirectTo translates the destination to a port of the node itself; zero keeps the port.
-func (w *walk) redirectTo(port uint16) (verdict, error) {
+// redirectTo translates the destination to ports of the node itself; zero keeps the port.
+func (w *walk) redirectTo(ports xt.PortRange, random bool) (verdict, error) {
 	loopback := [...]netip.Addr{model.IPv4: netip.AddrFrom4([4]byte{127, 0, 0, 1}), model.IPv6: netip.IPv6Loopback()}
 	a, err := loopback[w.frame.family], error(nil)
 	if w.frame.in != (Link{}) {
@@ -88,8 +193,7 @@ func (w *walk) redirectTo(port uint16) (verdict, error) {
 	if err != nil {
 		return verdictBreak, err
 	}
-	w.translate(false, netip.AddrPortFrom(a, cmp.Or(port, w.conn.endpoint.Port())))
-	return verdictAccept, nil
+	return w.xtNAT(xt.NAT{Addrs: xt.AddrRange{From: a, To: a}, Ports: ports, RandomPort: random})
 }
 
 // reject answers the packet and drops it.

@@ -17,6 +17,9 @@ type Sources struct {
 	Rules       Rules
 	Network     Network
 	Connections Connections
+	// IPSets and Node may be nil: what rules match in them is undecided then.
+	IPSets IPSets
+	Node   NodeState
 	// Indexes may be shared by simulations that read the same rules; nil for its own.
 	Indexes *Indexes
 	// Interrupted is called repeatedly; an error ends the simulation. It may be nil.
@@ -103,11 +106,15 @@ type Rule struct {
 // and the part that is not.
 type UnknownExpression struct{ Name string }
 
+// PartlyUnderstood is behind the name of an expression that has more than is understood.
+const PartlyUnderstood = " of a kind that is not understood"
+
 // isMatchOnly reports whether the expression only computes or compares something, so that
 // its effect depends on the rest of its rule.
 func (u UnknownExpression) isMatchOnly() bool {
-	switch u.Name {
-	case "byteorder", "connlimit", "last", "limit", "osf", "quota", "rt", "socket", "tunnel", "xfrm":
+	name, _, _ := strings.Cut(u.Name, PartlyUnderstood)
+	switch name {
+	case "bitwise", "connlimit", "hash", "inner", "limit", "lookup", "objref", "osf", "quota", "rt", "tunnel", "xfrm":
 		return true
 	}
 	return strings.HasPrefix(u.Name, matchPrefix)
@@ -119,7 +126,7 @@ const matchPrefix = "xt match "
 // mayLoad reports whether the expression may write to registers.
 func (u UnknownExpression) mayLoad() bool {
 	switch u.Name {
-	case "connlimit", "last", "limit", "quota":
+	case "connlimit", "limit", "quota":
 		return false
 	}
 	return !strings.HasPrefix(u.Name, matchPrefix)
@@ -142,6 +149,8 @@ type Element struct {
 	Verdict *expr.Verdict // of a verdict map
 	Comment string
 	Expires time.Duration // remaining lifetime; zero means unlimited
+	// Decides is true if the element has a limit or the like, which may decide otherwise.
+	Decides bool
 }
 
 // Network reads the node's routing.

@@ -27,6 +27,7 @@ type walk struct {
 	position      position
 	reason        reason
 	addedElements map[elementKey]*Element // nil for one that was deleted
+	changedIPSets bool
 	nextHop       netip.Addr
 	record        record
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"time"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
@@ -17,7 +17,8 @@ import (
 func isXTMatch(e any) bool {
 	switch e.(type) {
 	case xt.Never, xt.Mark, xt.Ports, xt.MultiPort, xt.AddrType, xt.IPRange, xt.Conntrack,
-		xt.Statistic, xt.Recent, xt.Owner, xt.PhysDev, xt.RPFilter:
+		xt.Statistic, xt.Recent, xt.Owner, xt.PhysDev, xt.RPFilter, xt.InSet, xt.Helper, xt.ConnLabel,
+		xt.PacketType, xt.Length, xt.CGroup, xt.Socket:
 		return true
 	}
 	return false
@@ -63,8 +64,12 @@ func (w *walk) xtMatches(e any) (bool, error) {
 		return w.matchOwner(e)
 	case xt.PhysDev:
 		return w.matchPhysDev(e)
+	case xt.InSet:
+		return w.matchSet(e)
+	case xt.Socket:
+		return w.matchSocket(e)
 	}
-	return false, nil // xt.Never
+	return w.matchOther(e)
 }
 
 const errUnknownPort = undecidedError("a match of the client's port, which is not named")
@@ -131,9 +136,6 @@ func (w *walk) matchMultiPort(e xt.MultiPort) (bool, error) {
 }
 
 func (w *walk) matchAddrType(e xt.AddrType) (bool, error) {
-	if e.OfInterface {
-		return false, undecidedError("a match of the type of an address of one interface")
-	}
 	for _, side := range []struct {
 		types  uint16
 		invert bool
@@ -145,6 +147,9 @@ func (w *walk) matchAddrType(e xt.AddrType) (bool, error) {
 		kind, err := w.addressType(side.addr)
 		if err != nil {
 			return false, err
+		}
+		if e.OfInterface && kind == unix.RTN_LOCAL {
+			return false, errInterfaceType
 		}
 		if hasType(side.types, kind, side.addr) == side.invert {
 			return false, nil
@@ -239,29 +244,6 @@ func (w *walk) matchStatistic(e xt.Statistic) bool {
 	return w.chooseFirst(e.Probability) != e.Invert
 }
 
-// matchRecent adds an address to a list, or looks it up. A client of a [Session] is in no list
-// before; what lists have is not read.
-func (w *walk) matchRecent(e xt.Recent) (bool, error) {
-	a := w.frame.source().Addr()
-	if e.Destination {
-		a = w.frame.destination().Addr()
-	}
-	at := elementKey{Table{Family: "xt_recent"}, e.Name, a.String()}
-	timeout := elementKey{Table{Family: "xt_recent seconds"}, e.Name, ""}
-	switch _, found := w.addedElements[at]; {
-	case e.Set:
-		if t := w.addedElements[timeout]; t != nil {
-			w.record.remembered = max(w.record.remembered, t.Expires)
-		}
-		w.addedElements[at] = &Element{}
-		return !e.Invert, nil
-	case found || w.brief:
-		w.addedElements[timeout] = &Element{Expires: time.Duration(e.Seconds) * time.Second}
-		return found != e.Invert, nil
-	}
-	return false, undecidedError("expression " + matchPrefix + "recent, list " + e.Name)
-}
-
 // matchRPFilter is rpfilter_mt of net/ipv4/netfilter/ipt_rpfilter.c.
 func (w *walk) matchRPFilter(e xt.RPFilter) (bool, error) {
 	if w.frame.in == (Link{}) {
@@ -285,19 +267,6 @@ func (w *walk) matchRPFilter(e xt.RPFilter) (bool, error) {
 	return (e.Loose || r.Out == w.frame.in) != e.Invert, nil
 }
 
-// matchOwner is owner_mt of net/netfilter/xt_owner.c. The user of a program is not known.
-func (w *walk) matchOwner(e xt.Owner) (bool, error) {
-	switch {
-	case !w.frame.fromNode:
-		return e.Match&^e.Invert == 0, nil
-	case e.Match&e.Invert&xt.OwnerSocket != 0:
-		return false, nil
-	case e.Match&^xt.OwnerSocket == 0:
-		return true, nil
-	}
-	return false, undecidedError("a match of the user that owns the socket")
-}
-
 // matchPhysDev is physdev_mt of net/netfilter/xt_physdev.c. Routed packets are not bridged;
 // whether they came in by a bridge is not known.
 func (w *walk) matchPhysDev(e xt.PhysDev) (bool, error) {
@@ -315,10 +284,14 @@ func (w *walk) xtTarget(e any) (verdict, error) {
 	case xt.NAT:
 		return w.xtNAT(e)
 	case xt.Redirect:
-		if e.Ports.From != e.Ports.To {
-			return verdictBreak, undecidedError("a translation to a range of ports")
-		}
-		return w.redirectTo(e.Ports.From)
+		return w.redirectTo(e.Ports, e.RandomPort)
+	case xt.Netmap:
+		return w.xtNAT(xt.NAT{Source: w.record.hook.isSourceNAT(), Addrs: e.Addrs, Netmap: true})
+	case xt.Queue:
+		return w.queue(e)
+	case xt.ChangeSet:
+		w.changedIPSets = true
+		return verdictContinue, nil
 	case xt.SetMark:
 		w.setMark(w.frame.mark&^e.Mask ^ e.Value)
 		return verdictContinue, nil
@@ -333,30 +306,9 @@ func (w *walk) xtTarget(e any) (verdict, error) {
 		}
 		return verdictContinue, nil
 	case xt.TProxy:
-		return verdictBreak, undecidedError(fmt.Sprintf("a transparent proxy at %s, to which it gives the packet", e.To))
+		return w.transparentProxy(e.To, verdict{kind: expr.VerdictDrop})
 	case xt.Zone:
 		return verdictBreak, undecidedError("a zone of connection tracking is set")
 	}
 	return verdictBreak, undecidedError(fmt.Sprintf("expression %T", e))
-}
-
-// xtNAT translates the connection.
-func (w *walk) xtNAT(e xt.NAT) (verdict, error) {
-	to := w.conn.endpoint
-	if e.Source {
-		to = w.conn.seenSource
-	}
-	switch {
-	case e.Addrs.From != e.Addrs.To:
-		return verdictBreak, undecidedError("a translation to a range of addresses")
-	case e.Ports.From != e.Ports.To:
-		return verdictBreak, undecidedError("a translation to a range of ports")
-	case e.Addrs.From.IsValid():
-		to = netip.AddrPortFrom(e.Addrs.From, to.Port())
-	}
-	if e.Ports.From != 0 {
-		to = netip.AddrPortFrom(to.Addr(), e.Ports.From)
-	}
-	w.translate(e.Source, to)
-	return verdictAccept, nil
 }

@@ -36,16 +36,26 @@ func decodeExpression(d *attr.Decoder, family uint8, b []byte) any {
 		return decodeExtension(d, name, family, data, xt.DecodeMatch)
 	case name == "target":
 		return decodeExtension(d, name, family, data, xt.DecodeTarget)
-	case !ok:
+	case withoutEffect[name]:
+		return xt.NoEffect{Name: name}
+	case ownFormats[name] != nil:
+		if e := ownFormats[name](d, data); e != nil {
+			return e
+		}
+	}
+	if !ok {
 		return simulate.UnknownExpression{Name: name}
 	}
 	if format.hasMore(d, data) {
-		return simulate.UnknownExpression{Name: name + " of a kind that is not understood"}
+		return simulate.UnknownExpression{Name: name + simulate.PartlyUnderstood}
 	}
 	e := format.make()
 	if err := expr.Unmarshal(family, data, e); err != nil {
 		d.Fail(fmt.Errorf("decode expression %s: %w", name, err))
 		return nil
+	}
+	if h, ok := e.(*expr.Hash); ok && d.Find(data, unix.NFTA_HASH_SEED) == nil {
+		h.Type = expr.HashTypeSym // the kernel has chosen a seed, which it does not report
 	}
 	if i, ok := e.(*expr.Immediate); ok && i.Register == unix.NFT_REG_VERDICT {
 		return immediateVerdict(d, data)
@@ -118,18 +128,17 @@ func bits(from, to int) (out uint32) {
 // attributes are those of include/uapi/linux/netfilter/nf_tables.h, with the padding at the
 // end.
 var expressionFormats = map[string]expressionFormat{
-	"payload":   {make: func() expr.Any { return &expr.Payload{} }, attributes: bits(1, 8)},
-	"meta":      {make: func() expr.Any { return &expr.Meta{} }, attributes: bits(1, 3)},
-	"ct":        {make: func() expr.Any { return &expr.Ct{} }, attributes: bits(1, 4)},
-	"cmp":       {make: func() expr.Any { return &expr.Cmp{} }, attributes: bits(1, 3)},
-	"range":     {make: func() expr.Any { return &expr.Range{} }, attributes: bits(1, 4)},
-	"bitwise":   {make: func() expr.Any { return &expr.Bitwise{} }, attributes: bits(1, 5), zero: bits(6, 6), needed: bits(4, 5)},
-	"lookup":    {make: func() expr.Any { return &expr.Lookup{} }, attributes: bits(1, 5)},
-	"immediate": {make: func() expr.Any { return &expr.Immediate{} }, attributes: bits(1, 2)},
-	"fib":       {make: func() expr.Any { return &expr.Fib{} }, attributes: bits(1, 3)},
-	"numgen":    {make: func() expr.Any { return &expr.Numgen{} }, attributes: bits(1, 4)},
-	// Without attribute 5 the kernel has chosen a seed, which it does not report.
-	"hash":         {make: func() expr.Any { return &expr.Hash{} }, attributes: bits(1, 7), needed: bits(5, 5)},
+	"payload":      {make: func() expr.Any { return &expr.Payload{} }, attributes: bits(1, 8)},
+	"meta":         {make: func() expr.Any { return &expr.Meta{} }, attributes: bits(1, 3)},
+	"ct":           {make: func() expr.Any { return &expr.Ct{} }, attributes: bits(1, 4)},
+	"cmp":          {make: func() expr.Any { return &expr.Cmp{} }, attributes: bits(1, 3)},
+	"range":        {make: func() expr.Any { return &expr.Range{} }, attributes: bits(1, 4)},
+	"bitwise":      {make: func() expr.Any { return &expr.Bitwise{} }, attributes: bits(1, 5), zero: bits(6, 6), needed: bits(4, 5)},
+	"lookup":       {make: func() expr.Any { return &expr.Lookup{} }, attributes: bits(1, 5)},
+	"immediate":    {make: func() expr.Any { return &expr.Immediate{} }, attributes: bits(1, 2)},
+	"fib":          {make: func() expr.Any { return &expr.Fib{} }, attributes: bits(1, 3)},
+	"numgen":       {make: func() expr.Any { return &expr.Numgen{} }, attributes: bits(1, 4)},
+	"hash":         {make: func() expr.Any { return &expr.Hash{} }, attributes: bits(1, 7)},
 	"dynset":       {make: func() expr.Any { return &expr.Dynset{} }, attributes: bits(1, 10)},
 	"counter":      {make: func() expr.Any { return &expr.Counter{} }, attributes: bits(1, 3)},
 	"objref":       {make: func() expr.Any { return &expr.Objref{} }, attributes: bits(1, 2)},
@@ -140,5 +149,7 @@ var expressionFormats = map[string]expressionFormat{
 	"log":          {make: func() expr.Any { return &expr.Log{} }, attributes: bits(1, 6)},
 	"exthdr":       {make: func() expr.Any { return &expr.Exthdr{} }, attributes: bits(1, 7)},
 	"notrack":      {make: func() expr.Any { return &expr.Notrack{} }, attributes: bits(1, 1)},
+	"socket":       {make: func() expr.Any { return &expr.Socket{} }, attributes: bits(1, 3)},
+	"queue":        {make: func() expr.Any { return &expr.Queue{} }, attributes: bits(1, 3)},
 	"flow_offload": {make: func() expr.Any { return &expr.FlowOffload{} }, attributes: bits(1, 1)},
 }

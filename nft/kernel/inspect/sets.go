@@ -200,11 +200,26 @@ func decodeElement(d *attr.Decoder, b []byte) (e element) {
 			e.end = d.Uint32(value)&elementIntervalEnd != 0
 		case unix.NFTA_SET_ELEM_USERDATA:
 			e.Comment = attr.String(attr.Userdata(value, attr.CommentTag))
+		case unix.NFTA_SET_ELEM_EXPR:
+			e.Decides = e.Decides || mayDecide(d, value)
+		case elementExpressions:
+			for _, expression := range d.Attributes(value) {
+				e.Decides = e.Decides || mayDecide(d, expression)
+			}
 		case unix.NFTA_SET_ELEM_EXPIRATION:
 			e.Expires = time.Duration(d.Uint64(value)) * time.Millisecond
 		}
 	}
 	return e
+}
+
+// elementExpressions is NFTA_SET_ELEM_EXPRESSIONS.
+const elementExpressions = 11
+
+// mayDecide reports whether an expression of an element does more than count.
+func mayDecide(d *attr.Decoder, expression []byte) bool {
+	name := attr.String(d.Find(expression, unix.NFTA_EXPR_NAME))
+	return name != "counter" && name != "last"
 }
 
 func decodeVerdict(d *attr.Decoder, b []byte) *expr.Verdict {

@@ -8,7 +8,8 @@ type NoEffect struct{ Name string }
 // A Comment is a comment, which always matches.
 type Comment struct{ Text string }
 
-// Never is a match of other protocols than TCP, UDP and SCTP.
+// Never is a match of other protocols than TCP, UDP and SCTP, or of extension headers of IPv6,
+// which the packets do not have.
 type Never struct{ Name string }
 
 // A Mark matches the mark of the packet, or of its connection.
@@ -159,20 +160,77 @@ type Statistic struct {
 	Invert      bool
 }
 
-// A Recent matches addresses in a list of recent ones, for Seconds. Set adds the address, and
-// matches always.
+// A Recent matches addresses in a list of recent ones, which were seen Hits times in Seconds;
+// zero means that it does not matter. Set adds the address and Remove deletes it.
 type Recent struct {
-	Name        string
+	Name                string
+	Set, Remove, Invert bool
+	Destination         bool // its address, not the source
+	TTL                 bool // which must be the same, too
+	Seconds, Hits       uint32
+	Mask                netip.Addr // of the addresses in the list; invalid means all bits
+}
+
+// A Helper matches connections that a helper of connection tracking expects.
+type Helper struct{ Invert bool }
+
+// A ConnLabel matches a label of the connection; Set sets it, and matches if that succeeds.
+type ConnLabel struct {
+	Bit         uint16
 	Set, Invert bool
-	Destination bool // its address, not the source
-	Seconds     uint32
+}
+
+// A PacketType matches what the link delivered the packet as: PACKET_HOST and others.
+type PacketType struct {
+	Type   uint8
+	Invert bool
+}
+
+// A Length matches the length of the packet.
+type Length struct {
+	From, To uint16
+	Invert   bool
+}
+
+// A CGroup matches the group of the program on the node that sends the packet.
+type CGroup struct{}
+
+// A Socket matches packets for which the node has a socket: not one of any address unless
+// NoWildcard is true, and only transparent ones if Transparent is.
+type Socket struct{ Transparent, NoWildcard bool }
+
+// A SetRef is a set of ipset with what is looked up in it.
+type SetRef struct {
+	Index      uint16
+	Dimensions uint8
+	// FromSource has bit n if the n-th part of the key, counted from one, is of the source and
+	// not of the destination.
+	FromSource uint8
+}
+
+// An InSet matches what is in a set of ipset.
+type InSet struct {
+	SetRef
+	Invert bool
+	// ReturnNoMatch is true if it matches the exceptions instead (nomatch).
+	ReturnNoMatch bool
+	// Counters is true if counters of the element must have some value, too.
+	Counters bool
 }
 
 // An Owner matches the socket of a program on the node.
-type Owner struct{ Match, Invert uint8 }
+type Owner struct {
+	Match, Invert uint8
+	// HasRoot and HasRootGroup are true if the ranges of users and groups have number 0.
+	HasRoot, HasRootGroup bool
+}
 
-// OwnerSocket is the condition that there is a socket (XT_OWNER_SOCKET).
-const OwnerSocket = 1 << 2
+// Conditions of an [Owner]: the user, the group, that there is a socket (XT_OWNER_*).
+const (
+	OwnerUser   = 1 << 0
+	OwnerGroup  = 1 << 1
+	OwnerSocket = 1 << 2
+)
 
 // PhysDev matches ports of a bridge (XT_PHYSDEV_OP_*).
 type PhysDev struct{ Match, Invert uint8 }

@@ -18,6 +18,12 @@ var matches = map[revision]format{
 	{"multiport", 1}: {48, decodeMultiPort},
 	{"icmp", 0}:      {0, never("icmp")},
 	{"icmp6", 0}:     {0, never("icmp6")},
+	{"rt", 0}:        {0, never("rt")},
+	{"frag", 0}:      {0, never("frag")},
+	{"hbh", 0}:       {0, never("hbh")},
+	{"dst", 0}:       {0, never("dst")},
+	{"srh", 0}:       {0, never("srh")},
+	{"srh", 1}:       {0, never("srh")},
 	{"addrtype", 0}:  {12, decodeAddrType0},
 	{"addrtype", 1}:  {8, decodeAddrType1},
 	{"iprange", 1}:   {4*addrLen + 1, decodeIPRange},
@@ -28,7 +34,23 @@ var matches = map[revision]format{
 	{"statistic", 0}: {16, decodeStatistic},
 	{"recent", 0}:    {211, decodeRecent},
 	{"recent", 1}:    {227, decodeRecent},
-	{"owner", 1}:     {18, func(b info, _ bool) any { return Owner{b.u8(16), b.u8(17)} }},
+	{"set", 0}:       {30, decodeSet0},
+	{"set", 1}:       {4, decodeSet},
+	{"set", 2}:       {4, decodeSet},
+	{"set", 3}:       {44, decodeSet3},
+	{"set", 4}:       {44, decodeSet4},
+	{"helper", 0}:    {4, func(b info, _ bool) any { return Helper{Invert: b.u32(0) != 0} }},
+	{"connlabel", 0}: {4, decodeConnLabel},
+	{"pkttype", 0}:   {8, func(b info, _ bool) any { return PacketType{Type: uint8(b.u32(0)), Invert: b.u32(4) != 0} }},
+	{"length", 0}:    {5, func(b info, _ bool) any { return Length{From: b.u16(0), To: b.u16(2), Invert: b.u8(4) != 0} }},
+	{"cgroup", 0}:    {0, func(info, bool) any { return CGroup{} }},
+	{"cgroup", 1}:    {0, func(info, bool) any { return CGroup{} }},
+	{"cgroup", 2}:    {0, func(info, bool) any { return CGroup{} }},
+	{"socket", 0}:    {0, func(info, bool) any { return Socket{} }},
+	{"socket", 1}:    {1, decodeSocket},
+	{"socket", 2}:    {1, decodeSocket},
+	{"socket", 3}:    {1, decodeSocket},
+	{"owner", 1}:     {18, decodeOwner},
 	{"physdev", 0}:   {66, func(b info, _ bool) any { return PhysDev{Match: b.u8(65), Invert: b.u8(64)} }},
 	{"rpfilter", 0}:  {1, decodeRPFilter},
 }
@@ -201,16 +223,39 @@ func decodeStatistic(b info, _ bool) any {
 	return s
 }
 
-// decodeRecent decodes struct xt_recent_mtinfo and xt_recent_mtinfo_v1.
-func decodeRecent(b info, _ bool) any {
-	const set = 2 // XT_RECENT_SET
-	return Recent{
-		Name: b.text(10, 200), Set: b.u8(8)&set != 0, Invert: b.u8(9) != 0, Destination: b.u8(210) != 0, Seconds: b.u32(0),
+// decodeRecent decodes struct xt_recent_mtinfo and xt_recent_mtinfo_v1, which has a mask.
+func decodeRecent(b info, v6 bool) any {
+	const set, remove, ttl = 2, 8, 16 // XT_RECENT_*
+	flags := b.u8(8)
+	r := Recent{
+		Name: b.text(10, 200), Set: flags&set != 0, Remove: flags&remove != 0, TTL: flags&ttl != 0,
+		Invert: b.u8(9) != 0, Destination: b.u8(210) != 0, Seconds: b.u32(0), Hits: b.u32(4),
 	}
+	if mask := 212; len(b) >= mask+addrLen {
+		r.Mask = b.addr(mask, v6)
+	}
+	return r
 }
 
 // decodeRPFilter decodes struct xt_rpfilter_info.
 func decodeRPFilter(b info, _ bool) any {
 	flags := b.u8(0)
 	return RPFilter{Loose: flags&1 != 0, Mark: flags&2 != 0, AcceptLocal: flags&4 != 0, Invert: flags&8 != 0}
+}
+
+// decodeConnLabel decodes struct xt_connlabel_mtinfo.
+func decodeConnLabel(b info, _ bool) any {
+	const invert, set = 1, 2
+	return ConnLabel{Bit: b.u16(0), Invert: b.u16(2)&invert != 0, Set: b.u16(2)&set != 0}
+}
+
+// decodeSocket decodes struct xt_socket_mtinfo1 to 3.
+func decodeSocket(b info, _ bool) any {
+	const transparent, noWildcard = 1, 2
+	return Socket{Transparent: b.u8(0)&transparent != 0, NoWildcard: b.u8(0)&noWildcard != 0}
+}
+
+// decodeOwner decodes struct xt_owner_match_info.
+func decodeOwner(b info, _ bool) any {
+	return Owner{Match: b.u8(16), Invert: b.u8(17), HasRoot: b.u32(0) == 0, HasRootGroup: b.u32(8) == 0}
 }

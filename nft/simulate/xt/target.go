@@ -7,10 +7,37 @@ type NAT struct {
 	Source bool
 	Addrs  AddrRange // zero to keep the address
 	Ports  PortRange // zero to keep the port
+	// RandomPort is true if the port is not the original one, even if the range has it.
+	RandomPort bool
+	// Persistent is true if the address depends only on the client's.
+	Persistent bool
+	// Netmap is true if only the bits are replaced in which the addresses of the range are
+	// equal.
+	Netmap bool
+	// Shifted is true if the port is as far behind the begin of the range as the original one
+	// is behind Base.
+	Shifted bool
+	Base    uint16
 }
 
 // A Redirect translates the destination to the node itself.
-type Redirect struct{ Ports PortRange }
+type Redirect struct {
+	Ports      PortRange
+	RandomPort bool
+}
+
+// A Netmap is a [NAT] with Netmap, of the source at the hooks that translate sources.
+type Netmap struct{ Addrs AddrRange }
+
+// A Queue gives the packet to a program that listens at one of the queues. If none does, the
+// packet is dropped, or accepted if Bypass is true (NFQUEUE).
+type Queue struct {
+	From, To uint16
+	Bypass   bool
+}
+
+// A ChangeSet adds the packet to a set of ipset, or deletes it (SET). A set may be nil.
+type ChangeSet struct{ Add, Delete *SetRef }
 
 // A SetMark changes the mark of the packet: the bits of Mask are cleared, then those of Value
 // are inverted (MARK).

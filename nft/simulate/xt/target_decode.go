@@ -21,7 +21,7 @@ func DecodeTarget(name string, number uint32, v6 bool, data []byte) (any, bool) 
 var withoutEffect = map[string]bool{
 	"AUDIT": true, "CHECKSUM": true, "CLASSIFY": true, "CONNSECMARK": true, "DSCP": true, "ECN": true,
 	"HL": true, "IDLETIMER": true, "LED": true, "LOG": true, "NFLOG": true, "RATEEST": true, "SECMARK": true,
-	"SET": true, "TCPMSS": true, "TCPOPTSTRIP": true, "TEE": true, "TOS": true, "TRACE": true, "TTL": true, "ULOG": true,
+	"TCPMSS": true, "TCPOPTSTRIP": true, "TEE": true, "TOS": true, "TRACE": true, "TTL": true, "ULOG": true,
 }
 
 // targets are the known targets with an effect.
@@ -44,6 +44,14 @@ var targets = map[revision]format{
 	{"DNAT", 0}:       {20, func(b info, v6 bool) any { return decodeNAT(b, v6, false, 0) }},
 	{"DNAT", 1}:       {40, func(b info, v6 bool) any { return decodeNAT(b, v6, false, 1) }},
 	{"DNAT", 2}:       {42, func(b info, v6 bool) any { return decodeNAT(b, v6, false, 2) }},
+	{"NETMAP", 0}:     {20, decodeNetmap},
+	{"NFQUEUE", 0}:    {2, func(b info, _ bool) any { return Queue{From: b.u16(0), To: b.u16(0)} }},
+	{"NFQUEUE", 1}:    {4, decodeQueue},
+	{"NFQUEUE", 2}:    {6, decodeQueue2},
+	{"NFQUEUE", 3}:    {6, decodeQueue2},
+	{"SET", 1}:        {8, decodeSetTarget},
+	{"SET", 2}:        {8, decodeSetTarget},
+	{"SET", 3}:        {20, decodeSetTarget3},
 }
 
 // decodeConnMark decodes struct xt_connmark_tginfo1.
@@ -114,23 +122,51 @@ func decodeTProxy1(b info, v6 bool) any {
 	return TProxy{Mask: b.u32(0), Value: b.u32(4), To: netip.AddrPortFrom(b.addr(8, v6), b.be16(24))}
 }
 
+// decodeQueue decodes struct xt_NFQ_info_v1.
+func decodeQueue(b info, _ bool) any {
+	return Queue{From: b.u16(0), To: b.u16(0) + max(b.u16(2), 1) - 1}
+}
+
+// decodeQueue2 decodes struct xt_NFQ_info_v2 and xt_NFQ_info_v3.
+func decodeQueue2(b info, _ bool) any {
+	const bypass = 1 // NFQ_FLAG_BYPASS
+	q := decodeQueue(b, false).(Queue)
+	q.Bypass = b.u16(4)&bypass != 0
+	return q
+}
+
 // decodeRedirect decodes what REDIRECT has in each family.
 func decodeRedirect(b info, v6 bool) any {
+	n, ok := decodeNATOf(b, v6)
+	if !ok {
+		return nil
+	}
+	return Redirect{n.Ports, n.RandomPort}
+}
+
+// decodeNetmap decodes what NETMAP has in each family.
+func decodeNetmap(b info, v6 bool) any {
+	n, ok := decodeNATOf(b, v6)
+	if !ok {
+		return nil
+	}
+	return Netmap{n.Addrs}
+}
+
+// decodeNATOf decodes the ranges of a target that has another revision in each family.
+func decodeNATOf(b info, v6 bool) (NAT, bool) {
 	number := 0
 	if v6 {
 		number = 1
 	}
 	n, ok := decodeNAT(b, v6, false, number).(NAT)
-	if !ok {
-		return nil
-	}
-	return Redirect{n.Ports}
+	return n, ok
 }
 
 // decodeNAT decodes struct nf_nat_ipv4_multi_range_compat (revision 0, IPv4 only), or
 // nf_nat_range and nf_nat_range2, which begin alike.
 func decodeNAT(b info, v6, source bool, number int) any {
-	const mapAddrs, mapPorts, offset, netmap = 1, 2, 32, 64 // NF_NAT_RANGE_*
+	const mapAddrs, mapPorts, random, persistent, randomFully, offset = 1, 2, 4, 8, 16, 32 // NF_NAT_RANGE_*
 	n := NAT{Source: source}
 	var flags uint32
 	var addrs AddrRange
@@ -143,14 +179,19 @@ func decodeNAT(b info, v6, source bool, number int) any {
 	default:
 		flags, addrs, ports = b.u32(0), AddrRange{b.addr(4, v6), b.addr(20, v6)}, PortRange{b.be16(36), b.be16(38)}
 	}
-	if flags&(offset|netmap) != 0 {
-		return nil
-	}
 	if flags&mapAddrs != 0 {
 		n.Addrs = addrs
 	}
 	if flags&mapPorts != 0 {
 		n.Ports = ports
+	}
+	n.RandomPort = flags&(random|randomFully) != 0
+	n.Persistent = flags&persistent != 0
+	if flags&offset != 0 {
+		if len(b) < 42 {
+			return nil
+		}
+		n.Shifted, n.Base = true, b.be16(40)
 	}
 	return n
 }
