@@ -66,13 +66,13 @@ unit: ## unit, property and golden tests, with the race detector where there are
 	MODULE=deploy/helm .ci/gotest -count=1 ./...
 
 integration: ## tests with real packets between network namespaces (root)
-	@.ci/setup nft ip iptables
+	@.ci/setup nft ip iptables ipset
 	@.ci/nft-versions
 	@.ci/other-programs
 	.ci/with-program .ci/gotest -count=1 -timeout 20m ./integration/...
 
 cluster: ## tests against a real etcd, API server and controllers (root)
-	@.ci/setup nft ip iptables
+	@.ci/setup nft ip iptables ipset
 	@.ci/cluster
 	MODULE=integration/cluster .ci/with-program .ci/gotest -count=1 -timeout 30m ./...
 
@@ -81,13 +81,13 @@ page: ## tests of the status page in a browser, with pictures in .cache/page (ro
 	MODULE=integration/page .ci/with-program .ci/gotest -count=1 ./...
 
 beside: ## tests beside other programs of a node, also those that CI has no time for (root)
-	@.ci/setup nft ip iptables
+	@.ci/setup nft ip iptables ipset
 	@ALL=1 .ci/other-programs
 	.ci/with-program .ci/gotest -count=1 -run Beside ./integration/matrix
 
 test-kernels: ## tests with packets and of the rule set on Debian's KERNELS under qemu; SUITES, TESTS and ARCH choose
 ifeq ($(ARCH),amd64)
-	@.ci/setup nft ip iptables ipvsadm qemu-system-x86_64 depmod xz
+	@.ci/setup nft ip iptables ipset ipvsadm qemu-system-x86_64 depmod xz
 	@.ci/nft-versions
 else
 	@.ci/setup qemu-system-aarch64 depmod xz

@@ -10,7 +10,7 @@ import (
 // programs are the programs of this machine that tests run, and that the wrappers of
 // other versions of nft need.
 var programs = []string{
-	"nft", "ip", "sh", "readlink", "dirname", "true", "sleep", "ipvsadm",
+	"nft", "ip", "sh", "readlink", "dirname", "true", "sleep", "ipvsadm", "ipset",
 	"iptables-nft", "iptables-nft-save", "iptables-nft-restore",
 	"ip6tables-nft", "ip6tables-nft-save", "ip6tables-nft-restore",
 	"iptables-legacy", "iptables-legacy-save", "iptables-legacy-restore",

@@ -85,6 +85,7 @@ func beside(t *testing.T, p program) {
 	}
 	p.load(s)
 	check("reloaded")
+	t.Run("explain", func(t *testing.T) { s.explainsRandomPackets(t, cells) })
 	if p.sameStart {
 		return
 	}

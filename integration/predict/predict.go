@@ -77,7 +77,7 @@ func (c Comparer) send(batch []Prediction, limit int) []error {
 // check sends a packet and compares the answer with the prediction.
 func (c Comparer) check(p Prediction) error {
 	wait := answer
-	if p.isSilent() || p.Result.Outcomes[0].Verdict == simulate.VerdictNotService {
+	if p.isSilent() || p.Result.Outcomes[0].Verdict == simulate.VerdictNotService && !c.serves(p.To) {
 		wait = silence
 	}
 	got, err := p.Host.AskFrom(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To, wait)
@@ -96,14 +96,15 @@ func (c Comparer) check(p Prediction) error {
 func (c Comparer) matches(o simulate.Outcome, p Prediction, got lab.Answer) bool {
 	switch o.Verdict {
 	case simulate.VerdictRefused:
-		return got.Outcome == lab.Refused
+		prohibited := o.How == "an ICMP error" && got.Outcome == lab.Unreachable
+		return got.Outcome == lab.Refused || prohibited
 	case simulate.VerdictDropped:
 		return got.Outcome == lab.TimedOut
 	case simulate.VerdictNotService:
-		h := c.host(p.To.Addr())
 		if got.Outcome != lab.Answered {
-			return h == nil || !c.Serves(h, p.To.Port()) || got.Outcome == lab.TimedOut
+			return !c.serves(p.To) || !slices.ContainsFunc(o.Endpoints, p.getsReply)
 		}
+		h := c.host(p.To.Addr())
 		return h != nil && got.By == h.Name && slices.ContainsFunc(o.Endpoints, p.getsReply)
 	case simulate.VerdictDelivered:
 		return slices.ContainsFunc(o.Endpoints, func(e simulate.Endpoint) bool { return c.isFrom(e, o.Masquerade, p, got) })
@@ -126,6 +127,12 @@ func (c Comparer) isFrom(e simulate.Endpoint, masquerade bool, p Prediction, got
 	h := c.host(e.Address.Addr())
 	return e.Probability > 0 && got.Outcome == lab.Answered && h != nil && h.Name == got.By &&
 		e.Source == got.Seen.Addr() && (anyPort || e.Source != p.From || got.Seen == got.Local)
+}
+
+// serves reports whether a host has a server at an address.
+func (c Comparer) serves(a netip.AddrPort) bool {
+	h := c.host(a.Addr())
+	return h != nil && c.Serves(h, a.Port())
 }
 
 // host returns the host that has the address; nil if there is none.

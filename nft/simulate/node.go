@@ -14,7 +14,7 @@ import (
 // IPSets reads the sets of ipset.
 type IPSets interface {
 	// Contains reports whether a set has what the packet has. The error is of [Undecided] if
-	// that cannot be told.
+	// that is not known.
 	Contains(IPSetQuery) (bool, error)
 }
 
@@ -48,7 +48,7 @@ type Sockets struct {
 	Any  bool // of any address
 }
 
-// Undecided returns an error for what cannot be told.
+// Undecided returns an error for what is not known.
 func Undecided(why string) error { return undecidedError(why) }
 
 // matchSet is set_match_v4 of net/netfilter/xt_set.c.

@@ -6,6 +6,8 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/nft/kernel/inspect"
+	"kube-vmap/nft/kernel/ipset"
+	"kube-vmap/nft/kernel/nodestate"
 	"kube-vmap/nft/kernel/route"
 	"kube-vmap/nft/kernel/xtables"
 	"kube-vmap/nft/simulate"
@@ -16,6 +18,7 @@ type Simulator struct {
 	rules       *inspect.Rules
 	network     *route.Network
 	connections *conntrack.Conntrack
+	ipsets      *ipset.Sets
 	interrupted func() error
 	netNS       int
 }
@@ -40,11 +43,13 @@ func Open(c Config) (*Simulator, error) {
 	if err != nil {
 		return nil, errors.Join(err, rules.Close())
 	}
-	return &Simulator{rules, network, conntrack.New(conntrack.Config{NetNS: c.NetNS}), c.Interrupted, c.NetNS}, nil
+	return &Simulator{rules, network, conntrack.New(conntrack.Config{NetNS: c.NetNS}), ipset.New(c.NetNS), c.Interrupted, c.NetNS}, nil
 }
 
 // Close closes the sockets.
-func (s *Simulator) Close() error { return errors.Join(s.rules.Close(), s.network.Close()) }
+func (s *Simulator) Close() error {
+	return errors.Join(s.rules.Close(), s.network.Close(), s.ipsets.Close())
+}
 
 // Run simulates a packet with [simulate.Run]. The packet comes in by the named interface;
 // without a name, by the one towards its source.
@@ -59,7 +64,9 @@ func (s *Simulator) Run(p simulate.Packet, in string) (result simulate.Result, e
 	if err != nil {
 		return result, err
 	}
-	sources := simulate.Sources{Rules: rules, Network: s.network, Connections: s.connections, Interrupted: s.interrupted}
+	sources := simulate.Sources{
+		Rules: rules, Network: s.network, Connections: s.connections, IPSets: s.ipsets, Node: nodestate.New(s.netNS), Interrupted: s.interrupted,
+	}
 	err = s.rules.Snapshot(func() (err error) {
 		result, err = simulate.Run(sources, p, link)
 		return err
