@@ -2,10 +2,14 @@ package main
 
 import (
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"kube-vmap/cmd/kubectl-vmap/bundle"
+	"kube-vmap/cmd/kubectl-vmap/diff"
 	"kube-vmap/cmd/kubectl-vmap/explain"
+	"kube-vmap/cmd/kubectl-vmap/getter"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 	"kube-vmap/cmd/kubectl-vmap/versions"
 )
@@ -24,12 +28,27 @@ from the API server. Nothing is changed.`,
 		Version:       version,
 		SilenceErrors: true, // run prints them, in one line
 		SilenceUsage:  true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags.AddFlags(root.PersistentFlags())
 	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetUsageTemplate(withoutGlobalFlags(root.UsageTemplate()))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.AddCommand(explain.NewCommand(flags))
-	root.AddCommand(versions.NewCommand(flags, version))
+	root.AddCommand(
+		explain.NewCommand(flags),
+		getter.NewCommand(flags),
+		diff.NewCommand(flags),
+		bundle.NewCommand(flags, version),
+		versions.NewCommand(flags, version),
+	)
 	return root
+}
+
+// withoutGlobalFlags returns a usage template that refers to the help of kubectl vmap for
+// its flags, most of which are kubectl's, instead of repeating them for each command.
+func withoutGlobalFlags(template string) string {
+	before, rest, _ := strings.Cut(template, "\n\nGlobal Flags:\n{{.InheritedFlags")
+	_, after, _ := strings.Cut(rest, "}}")
+	return before + "\n\nUse \"kubectl vmap --help\" for the flags of the connection, which are kubectl's." + after
 }

@@ -20,7 +20,26 @@ func NewCommand(addSource func(*pflag.FlagSet) Source) *cobra.Command {
 ports that clients connect to), as the running kube-vmap reports it: run this on the
 node, or in its pod. Without a running kube-vmap, the kernel's tables are shown.
 
-  services   svc   ENDPOINTS: addresses that get connections / in EndpointSlices; one
+` + Help(),
+		Example: `  kube-vmap get svc -A
+  kube-vmap get endpoints -n shop web -o wide
+  kube-vmap get fe -A --field-selector spec.verdict!=Balance
+  kube-vmap get fe -A 10.96.0.10`,
+		ValidArgsFunction: Complete,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Args = args
+			return Run(cmd.Context(), o, source, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVarP(&o.Namespace, "namespace", "n", "default", "`namespace` of the Services")
+	o.AddFlags(cmd)
+	source = addSource(cmd.Flags())
+	return cmd
+}
+
+// Help returns what the columns and names mean, and the fields.
+func Help() string {
+	return `  services   svc   ENDPOINTS: addresses that get connections / in EndpointSlices; one
                    that serves several ports counts once.
                    STATUS: OK, NoEndpoints (of a port, anywhere), NotLocal (a Local
                    policy, and none on this node), NoPort (endpoints, but none with
@@ -51,28 +70,19 @@ names that -o name prints are accepted, too.
 
 Fields for --field-selector:
 
-` + fieldsHelp(),
-		Example: `  kube-vmap get svc -A
-  kube-vmap get endpoints -n shop web -o wide
-  kube-vmap get fe -A --field-selector spec.verdict!=Balance
-  kube-vmap get fe -A 10.96.0.10`,
-		ValidArgsFunction: complete,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Args = args
-			return Run(cmd.Context(), o, source, cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
-	}
+` + fieldsHelp()
+}
+
+// AddFlags adds the flags of the command except -n, which is kubectl's own in a plugin.
+func (o *Options) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&o.Namespace, "namespace", "n", "default", "`namespace` of the Services")
 	f.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "show all namespaces")
 	f.StringVarP(&o.Output, "output", "o", "", "output `format`: wide, json, yaml or name")
 	f.BoolVar(&o.NoHeaders, "no-headers", false, "do not print column headers")
 	f.StringVar(&o.FieldSelector, "field-selector", "", "`selector` of fields: metadata.name=web,spec.kind!=NodePort")
 	f.StringVarP(&o.Labels, "selector", "l", "", "not supported: the proxy does not keep `labels`")
-	source = addSource(f)
 	// The only error is that the flag does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs[1:], cobra.ShellCompDirectiveNoFileComp))
-	return cmd
 }
 
 // fieldsHelp lists the fields of each resource.
@@ -96,8 +106,8 @@ func fieldsHelp() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// complete completes the resource.
-func complete(_ *cobra.Command, args []string, _ string) (out []string, d cobra.ShellCompDirective) {
+// Complete completes the resource.
+func Complete(_ *cobra.Command, args []string, _ string) (out []string, d cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		for _, r := range resources() {
 			out = append(out, r.plural)

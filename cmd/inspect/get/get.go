@@ -39,44 +39,75 @@ var outputs = []string{"", "wide", "json", "yaml", "name"}
 // Run prints the requested rows. A name that does not exist is an error, after the others
 // were printed.
 func Run(ctx context.Context, o Options, from Source, stdout, stderr io.Writer) error {
-	r, err := o.parseArgs()
+	p, err := o.printer(stdout, stderr)
 	if err != nil {
 		return err
 	}
-	selector, err := o.check(&r)
-	if err != nil {
-		return err
-	}
-	doc, note, err := from(ctx, o.query(&r))
+	doc, note, err := from(ctx, p.Query())
 	if err != nil {
 		return err
 	}
 	printLine(stderr, note)
-	for _, p := range doc.Problems {
-		if o.Output == "wide" || p.Reason == status.ReasonUnread || p.Reason == status.ReasonUncertain {
-			printLine(stderr, p.Object+": "+strings.ReplaceAll(p.Text, "\n", "; "))
-		}
-	}
-	rows, missing := o.named(r.rows(doc))
-	empty, missing := withoutRows(doc, missing)
-	rows = slices.DeleteFunc(rows, func(x row) bool { return !selector.Matches(x.fields) })
-	if o.Output == "" || o.Output == "wide" || o.Output == "name" {
-		for _, name := range empty {
-			printLine(stderr, "Service "+name+" has no "+r.plural+".")
-		}
-		if len(rows)+len(missing)+len(empty) == 0 {
+	rows, missing := p.rows(doc, "")
+	if p.isText() && len(rows)+len(missing) == 0 {
+		if p.empty == 0 {
 			printLine(stderr, o.nothing())
 		}
-		if len(rows)+len(missing) == 0 {
-			return nil
-		}
+		return nil
 	}
 	if len(rows) > 0 || len(missing) == 0 {
-		if err := o.print(stdout, &r, doc, rows); err != nil {
-			return fmt.Errorf("print %s: %w", r.plural, err)
+		if err := p.print(doc, rows); err != nil {
+			return fmt.Errorf("print %s: %w", p.resource.plural, err)
 		}
 	}
-	return o.notFound(&r, missing)
+	return p.notFound(missing)
+}
+
+// printer prints rows of documents.
+type printer struct {
+	Options
+
+	resource       resource
+	selector       fields.Selector
+	stdout, stderr io.Writer
+	table          table
+	empty          int // requested Services without rows
+}
+
+// printer returns a printer for the options, or an error about them.
+func (o *Options) printer(stdout, stderr io.Writer) (*printer, error) {
+	r, err := o.parseArgs()
+	if err != nil {
+		return nil, err
+	}
+	selector, err := o.check(&r)
+	if err != nil {
+		return nil, err
+	}
+	return &printer{Options: *o, resource: r, selector: selector, stdout: stdout, stderr: stderr, table: table{w: stdout}}, nil
+}
+
+// isText reports whether lines are printed, for which there is nothing to print without
+// rows.
+func (o *Options) isText() bool { return o.Output == "" || o.Output == "wide" || o.Output == "name" }
+
+// rows returns the requested rows of a document, and the requested names that it does not
+// have. It prints the problems of the document, with a prefix.
+func (p *printer) rows(doc *status.Document, prefix string) (rows []row, missing []string) {
+	for _, problem := range doc.Problems {
+		if p.Output == "wide" || problem.Reason == status.ReasonUnread || problem.Reason == status.ReasonUncertain {
+			printLine(p.stderr, prefix+problem.Object+": "+strings.ReplaceAll(problem.Text, "\n", "; "))
+		}
+	}
+	rows, missing = p.named(p.resource.rows(doc))
+	empty, missing := withoutRows(doc, missing)
+	p.empty += len(empty)
+	for _, name := range empty {
+		if p.isText() {
+			printLine(p.stderr, prefix+"Service "+name+" has no "+p.resource.plural+".")
+		}
+	}
+	return slices.DeleteFunc(rows, func(x row) bool { return !p.selector.Matches(x.fields) }), missing
 }
 
 // printLine prints a line unless it is empty.
@@ -128,14 +159,14 @@ func (o *Options) check(r *resource) (fields.Selector, error) {
 	return r.selector(o.FieldSelector)
 }
 
-// query returns the query for the rows.
-func (o *Options) query(r *resource) status.Query {
-	q := status.Query{Namespace: o.Namespace}
-	if o.AllNamespaces {
+// Query returns the query for the rows.
+func (p *printer) Query() status.Query {
+	q := status.Query{Namespace: p.Namespace}
+	if p.AllNamespaces {
 		q.Namespace = ""
 	}
-	if r.singular == "service" && len(o.Names) == 1 {
-		q.Name = o.Names[0]
+	if p.resource.singular == "service" && len(p.Names) == 1 {
+		q.Name = p.Names[0]
 	}
 	return q
 }
@@ -192,13 +223,13 @@ func (o *Options) nothing() string {
 }
 
 // notFound returns the error about names that do not exist; nil if all do.
-func (o *Options) notFound(r *resource, missing []string) error {
+func (p *printer) notFound(missing []string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	where := fmt.Sprintf(" in namespace %q (-n names another one, -A means all)", o.Namespace)
-	if o.AllNamespaces {
+	where := fmt.Sprintf(" in namespace %q (-n names another one, -A means all)", p.Namespace)
+	if p.AllNamespaces {
 		where = ""
 	}
-	return fmt.Errorf("%s not found%s: %s", r.plural, where, strings.Join(missing, ", "))
+	return fmt.Errorf("%s not found%s: %s", p.resource.plural, where, strings.Join(missing, ", "))
 }

@@ -3,9 +3,7 @@ package get
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -13,42 +11,61 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// print writes rows in the output format.
-func (o *Options) print(w io.Writer, r *resource, d *status.Document, rows []row) error {
-	switch o.Output {
+// print writes the rows of a document in the output format.
+func (p *printer) print(d *status.Document, rows []row) error {
+	switch p.Output {
 	case "json", "yaml":
-		return o.printObjects(w, d, rows)
+		var out any = p.list(d, rows)
+		if len(p.Names) == 1 && len(rows) == 1 {
+			out = rows[0].object
+		}
+		return p.printObject(out)
 	case "name":
 		for i := range rows {
-			if _, err := fmt.Fprintf(w, "%s/%s\n", r.singular, rows[i].name); err != nil {
+			if err := p.printName(&rows[i]); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	return o.printTable(w, r, rows)
+	return p.printTable("", rows)
 }
 
-// printTable writes a table.
-func (o *Options) printTable(w io.Writer, r *resource, rows []row) error {
-	wide := o.Output == "wide"
-	t := tabwriter.NewWriter(w, 6, 4, 3, ' ', 0)
-	line := func(namespace string, cells, more []string) {
-		if o.AllNamespaces {
-			cells = append([]string{namespace}, cells...)
+func (p *printer) printName(r *row) error {
+	_, err := fmt.Fprintf(p.stdout, "%s/%s\n", p.resource.singular, r.name)
+	return err
+}
+
+// printTable writes rows of a table, with the name of their node unless it is empty.
+func (p *printer) printTable(node string, rows []row) error {
+	line := func(node, namespace string, cells, wide []string) (out []string) {
+		if node != "" {
+			out = append(out, node)
 		}
-		if wide {
-			cells = append(cells[:len(cells):len(cells)], more...)
+		if p.AllNamespaces {
+			out = append(out, namespace)
 		}
-		_, _ = fmt.Fprintln(t, strings.Join(cells, "\t")) // Flush returns the error
+		out = append(out, cells...)
+		if p.Output == "wide" {
+			out = append(out, wide...)
+		}
+		return out
 	}
-	if !o.NoHeaders && len(rows) > 0 {
-		line("NAMESPACE", r.columns, r.wide)
+	if len(rows) == 0 {
+		return nil
+	}
+	var lines [][]string
+	if !p.NoHeaders && p.table.widths == nil {
+		title := ""
+		if node != "" {
+			title = "NODE"
+		}
+		lines = append(lines, line(title, "NAMESPACE", p.resource.columns, p.resource.wide))
 	}
 	for i := range rows {
-		line(rows[i].namespace, rows[i].cells, rows[i].wide)
+		lines = append(lines, line(node, rows[i].namespace, rows[i].cells, rows[i].wide))
 	}
-	return t.Flush()
+	return p.table.print(lines)
 }
 
 // list is several objects in JSON or YAML.
@@ -62,25 +79,24 @@ type list struct {
 	Problems []status.Problem `json:"problems,omitempty"`
 }
 
-// printObjects writes one object if it was requested by name, or else a list.
-func (o *Options) printObjects(w io.Writer, d *status.Document, rows []row) error {
-	var out any
-	if len(o.Names) == 1 && len(rows) == 1 {
-		out = rows[0].object
-	} else {
-		all := list{"List", d.Source, d.Time, d.Node, d.Counted, make([]any, len(rows)), d.Problems}
-		for i := range rows {
-			all.Items[i] = rows[i].object
-		}
-		out = all
+// list returns rows as a list of objects.
+func (p *printer) list(d *status.Document, rows []row) list {
+	all := list{"List", d.Source, d.Time, d.Node, d.Counted, make([]any, len(rows)), d.Problems}
+	for i := range rows {
+		all.Items[i] = rows[i].object
 	}
+	return all
+}
+
+// printObject writes an object or a list in JSON or YAML.
+func (p *printer) printObject(out any) error {
 	text, err := json.MarshalIndent(out, "", "    ")
-	if err == nil && o.Output == "yaml" {
+	if err == nil && p.Output == "yaml" {
 		text, err = yaml.JSONToYAML(text)
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", o.Output, err)
+		return fmt.Errorf("write %s: %w", p.Output, err)
 	}
-	_, err = fmt.Fprintln(w, strings.TrimSuffix(string(text), "\n"))
+	_, err = fmt.Fprintln(p.stdout, strings.TrimSuffix(string(text), "\n"))
 	return err
 }

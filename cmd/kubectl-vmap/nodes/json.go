@@ -28,7 +28,7 @@ func (c *Cluster) Document(ctx context.Context, n Node, q status.Query) (*status
 // [schema.Decode]. An exit code is no error if there is an answer: it may be one, too. A
 // command that the node's version does not have is a [*VersionError].
 func (c *Cluster) JSON(ctx context.Context, n Node, known int, into any, args ...string) error {
-	var text bounded
+	var text Buffer
 	err := c.Run(ctx, n, &text, args...)
 	var exit *ExitError
 	switch {
@@ -43,7 +43,7 @@ func (c *Cluster) JSON(ctx context.Context, n Node, known int, into any, args ..
 
 // Version returns the version of kube-vmap on a node.
 func (c *Cluster) Version(ctx context.Context, n Node) (string, error) {
-	var text bounded
+	var text Buffer
 	if err := c.Run(ctx, n, &text, "version"); err != nil {
 		return "", err
 	}
@@ -54,11 +54,11 @@ func (c *Cluster) Version(ctx context.Context, n Node) (string, error) {
 	return version, nil
 }
 
-// bounded is a buffer with a maximum length.
-type bounded struct{ bytes.Buffer }
+// Buffer holds an answer of limited length: a node might send anything.
+type Buffer struct{ bytes.Buffer }
 
 // Write implements [io.Writer].
-func (b *bounded) Write(p []byte) (int, error) {
+func (b *Buffer) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > maxAnswer {
 		return 0, fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
 	}

@@ -204,7 +204,7 @@ func TestDocumentsOfOtherVersions(t *testing.T) {
 				_, _ = io.WriteString(stderr, "kube-vmap: unknown shorthand flag: 'o' in -o\n")
 				return 1
 			},
-			`runs kube-vmap v0.1.0, which has no "kube-vmap status -o json --all"`,
+			`runs kube-vmap v0.1.0, which has no "kube-vmap status -o json"`,
 		},
 		"broken off": {nodestest.Prints(`{"schema":1,`), "read the answer: unexpected end of JSON input"},
 	} {

@@ -1,0 +1,109 @@
+package get
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"kube-vmap/cmd/inspect/status"
+)
+
+// NodesPrinter prints the requested rows of several nodes, as their documents come: in a
+// table with a column for the node, as a JSON list with a list per node, or as a YAML
+// document per node.
+type NodesPrinter struct {
+	*printer
+
+	printed int                 // nodes, in JSON and YAML; rows otherwise
+	names   map[string]bool     // printed ones, with -o name
+	lacking map[string][]string // nodes by the requested names that they do not have
+	nodes   int
+}
+
+// NewNodesPrinter returns a printer for the options, or an error about them.
+func NewNodesPrinter(o Options, stdout, stderr io.Writer) (*NodesPrinter, error) {
+	p, err := o.printer(stdout, stderr)
+	if err != nil {
+		return nil, err
+	}
+	return &NodesPrinter{printer: p, names: map[string]bool{}, lacking: map[string][]string{}}, nil
+}
+
+// Print prints the rows of a node.
+func (p *NodesPrinter) Print(node string, d *status.Document) error {
+	p.nodes++
+	rows, missing := p.rows(d, node+": ")
+	for _, name := range missing {
+		p.lacking[name] = append(p.lacking[name], node)
+	}
+	err := p.printRows(node, d, rows)
+	if err != nil {
+		return fmt.Errorf("print %s: %w", p.resource.plural, err)
+	}
+	return nil
+}
+
+func (p *NodesPrinter) printRows(node string, d *status.Document, rows []row) error {
+	switch p.Output {
+	case "json":
+		before := ",\n"
+		if p.printed == 0 {
+			before = `{"kind":"List","items":[` + "\n"
+		}
+		p.printed++
+		if _, err := io.WriteString(p.stdout, before); err != nil {
+			return err
+		}
+		return p.printObject(p.list(d, rows))
+	case "yaml":
+		p.printed++
+		if _, err := io.WriteString(p.stdout, "---\n"); err != nil {
+			return err
+		}
+		return p.printObject(p.list(d, rows))
+	case "name":
+		for i := range rows {
+			if p.names[rows[i].name] {
+				continue
+			}
+			p.names[rows[i].name] = true
+			p.printed++
+			if err := p.printName(&rows[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	p.printed += len(rows)
+	return p.printTable(node, rows)
+}
+
+// Close prints the end. Names that no node has are an error, as in [Run]; of others it
+// prints the nodes that do not have them.
+func (p *NodesPrinter) Close() error {
+	if p.Output == "json" {
+		end := "]}\n"
+		if p.printed == 0 {
+			end = `{"kind":"List","items":[]}` + "\n"
+		}
+		if _, err := io.WriteString(p.stdout, end); err != nil {
+			return fmt.Errorf("print %s: %w", p.resource.plural, err)
+		}
+	}
+	var missing []string
+	for _, name := range p.Names {
+		switch nodes := p.lacking[name]; {
+		case len(nodes) == 0:
+		case len(nodes) == p.nodes:
+			missing = append(missing, name)
+		default:
+			slices.Sort(nodes)
+			printLine(p.stderr, fmt.Sprintf("%s %s: not on %s", p.resource.singular, name, strings.Join(nodes, ", ")))
+		}
+	}
+	if p.isText() && p.nodes > 0 && p.printed+len(missing)+p.empty == 0 {
+		printLine(p.stderr, p.nothing())
+	}
+	return p.notFound(missing)
+}

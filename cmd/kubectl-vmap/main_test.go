@@ -1,0 +1,295 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/kubectl-vmap/nodestest"
+)
+
+// proxy is kube-vmap v0.2.0 on a node with these Services in namespace shop.
+func proxy(node string, services ...string) nodestest.Program {
+	return func(_ *http.Request, args []string, stdout, stderr io.Writer) int {
+		switch args[0] {
+		case "version":
+			_, _ = io.WriteString(stdout, "kube-vmap v0.2.0\n")
+		case "status":
+			d := &status.Document{Schema: status.Schema, Source: status.FromDaemon, Node: node, Version: "v0.2.0", Ready: true}
+			for _, name := range services {
+				if asks(args, "shop", name) {
+					d.Services = append(d.Services, status.Service{Namespace: "shop", Name: name, Ports: []status.Port{{
+						Protocol: "TCP", Family: "IPv4", Scheduler: "random",
+						Frontends: []status.Frontend{{Address: "10.96.0.1", Port: 80, Kind: "ClusterIP", Policy: "Cluster", Verdict: "Balance"}},
+					}}})
+				}
+			}
+			_ = d.Write(stdout)
+		default:
+			_, _ = io.WriteString(stderr, "kube-vmap: unknown command\n")
+			return 1
+		}
+		return 0
+	}
+}
+
+// asks reports whether the arguments of kube-vmap status include a Service.
+func asks(args []string, namespace, service string) bool {
+	return !slices.ContainsFunc(args, func(a string) bool {
+		name, value, _ := strings.Cut(a, "=")
+		return name == "--namespace" && value != namespace || name == "--name" && value != service
+	})
+}
+
+// old is kube-vmap v0.1.0, as recorded.
+func old(_ *http.Request, args []string, stdout, stderr io.Writer) int {
+	if args[0] == "version" {
+		_, _ = io.WriteString(stdout, "kube-vmap v0.1.0\n")
+		return 0
+	}
+	_, _ = io.WriteString(stderr, "kube-vmap: unknown shorthand flag: 'o' in -o\n")
+	return 1
+}
+
+// prints is a program that prints to stdout and stderr, and has an exit code.
+func prints(stdout, stderr string, code int) nodestest.Program {
+	return func(_ *http.Request, _ []string, o, e io.Writer) int {
+		_, _ = io.WriteString(o, stdout)
+		_, _ = io.WriteString(e, stderr)
+		return code
+	}
+}
+
+// vmap runs a command line on a cluster.
+func vmap(t *testing.T, s *nodestest.Server, line ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(append(line, "--kubeconfig", s.Kubeconfig(t)), &out, &errs)
+	return out.String(), errs.String(), code
+}
+
+func TestGetAsksOneNodeAndNamesIt(t *testing.T) {
+	s := nodestest.New(t, map[string]nodestest.Program{"node-1": nil, "node-2": old, "node-3": proxy("node-3", "web", "api")})
+	stdout, stderr, code := vmap(t, s, "get", "svc")
+	want := "NAME   KINDS       CLUSTER-IP   PORT(S)   ENDPOINTS   CONNECTIONS   ACTIVE   STATUS\n"
+	if code != 0 || !strings.HasPrefix(stdout, want) || strings.Count(stdout, "\n") != 3 || !strings.Contains(stdout, "\nweb ") {
+		t.Errorf("%d, %s", code, stdout)
+	}
+	for _, says := range []string{
+		`node-2: runs kube-vmap v0.1.0, which has no "kube-vmap status -o json --namespace=shop"` + "\n",
+		"Of node node-3; --all-nodes shows all 3, --node another one.\n",
+	} {
+		if !strings.Contains(stderr, says) {
+			t.Errorf("%q does not say %q", stderr, says)
+		}
+	}
+	if stdout, stderr, code := vmap(t, s, "get", "svc", "web", "--node=node-3"); code != 0 || stderr != "" || strings.Count(stdout, "\n") != 2 {
+		t.Errorf("%d, %q, %q", code, stdout, stderr)
+	}
+	if _, stderr, code := vmap(t, s, "get", "svc", "-n", "other", "--node=node-3"); code != 0 || stderr != "No resources found in other namespace.\n" {
+		t.Errorf("%d, %q", code, stderr)
+	}
+	if stdout, stderr, code := vmap(t, s, "get", "svc", "--node=node-1"); code != 1 || stdout != "" || stderr != "error: node-1: no pod of kube-vmap is on this node\n" {
+		t.Errorf("%d, %q, %q", code, stdout, stderr)
+	}
+}
+
+func TestGetOfAllNodesHasAColumnForThem(t *testing.T) {
+	s := nodestest.New(t, map[string]nodestest.Program{"node-1": proxy("node-1", "web"), "node-2": proxy("node-2", "web", "a-longer-name"), "node-3": old})
+	stdout, stderr, code := vmap(t, s, "get", "svc", "-A", "--all-nodes")
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	if code != 1 || len(lines) != 4 || !strings.HasPrefix(lines[0], "NODE     NAMESPACE   NAME") {
+		t.Errorf("%d, %s", code, stdout)
+	}
+	slices.Sort(lines)
+	for i, prefix := range []string{"NODE ", "node-1   shop        web ", "node-2   shop        a-longer-name ", "node-2   shop        web "} {
+		if len(lines) == 4 && !strings.HasPrefix(lines[i], prefix) {
+			t.Errorf("%q, want a line with %q", lines[i], prefix)
+		}
+	}
+	if want := "node-3: runs kube-vmap v0.1.0"; !strings.Contains(stderr, want) || !strings.Contains(stderr, "error: 1 of 3 nodes did not answer\n") {
+		t.Errorf("%q, want %q", stderr, want)
+	}
+	_, stderr, code = vmap(t, s, "get", "svc", "web", "a-longer-name", "none", "--node=node-1,node-2")
+	if code != 1 || !strings.Contains(stderr, "service a-longer-name: not on node-1\n") || !strings.Contains(stderr, `services not found in namespace "shop"`) ||
+		!strings.Contains(stderr, ": none\n") {
+		t.Errorf("%d, %q", code, stderr)
+	}
+}
+
+func TestGetOfAllNodesPrintsOtherFormats(t *testing.T) {
+	s := nodestest.New(t, map[string]nodestest.Program{"node-1": proxy("node-1", "web"), "node-2": proxy("node-2", "web")})
+	stdout, _, code := vmap(t, s, "get", "svc", "--all-nodes", "-o", "json")
+	var list struct {
+		Kind  string
+		Items []struct {
+			Node  string
+			Items []status.Service
+		}
+	}
+	if err := json.Unmarshal([]byte(stdout), &list); err != nil || code != 0 || len(list.Items) != 2 {
+		t.Fatalf("%d, %v\n%s", code, err, stdout)
+	}
+	seen := map[string]int{}
+	for _, n := range list.Items {
+		seen[n.Node] = len(n.Items)
+	}
+	if !maps.Equal(seen, map[string]int{"node-1": 1, "node-2": 1}) {
+		t.Errorf("items of nodes: %v", seen)
+	}
+	if stdout, _, code := vmap(t, s, "get", "svc", "--all-nodes", "-o", "yaml"); code != 0 || strings.Count("\n"+stdout, "\n---\n") != 2 {
+		t.Errorf("%d, %s", code, stdout)
+	}
+	if stdout, _, code := vmap(t, s, "get", "svc", "--all-nodes", "-o", "name"); code != 0 || stdout != "service/web\n" {
+		t.Errorf("%d, %s", code, stdout)
+	}
+	empty := nodestest.New(t, map[string]nodestest.Program{"node-1": old})
+	if stdout, _, code := vmap(t, empty, "get", "svc", "--all-nodes", "-o", "json"); code != 1 || !json.Valid([]byte(stdout)) {
+		t.Errorf("%d, %s", code, stdout)
+	}
+}
+
+func TestDiffNamesTheNodesThatDiffer(t *testing.T) {
+	same, other := prints("", "", 0), prints("+ element a\n", "", 1)
+	broken := prints("", "kube-vmap: no kube-vmap answers\n", exit.Trouble)
+	for _, tc := range []struct {
+		nodes          map[string]nodestest.Program
+		code           int
+		stdout, stderr string
+	}{
+		{map[string]nodestest.Program{"node-1": same, "node-2": same}, 0, "", "0 of 2 nodes differ.\n"},
+		{map[string]nodestest.Program{"node-1": same, "node-2": other}, 1, "node-2:\n+ element a\n", "1 of 2 nodes differ.\n"},
+		{
+			map[string]nodestest.Program{"node-1": same, "node-2": broken},
+			exit.Trouble, "", "node-2: no kube-vmap answers\n0 of 1 nodes differ.\nerror: 1 of 2 nodes did not answer\n",
+		},
+		{
+			map[string]nodestest.Program{"node-1": other, "node-2": broken},
+			1, "node-1:\n+ element a\n", "node-2: no kube-vmap answers\n1 of 1 nodes differ.\nerror: 1 of 2 nodes did not answer\n",
+		},
+	} {
+		stdout, stderr, code := vmap(t, nodestest.New(t, tc.nodes), "diff")
+		if stdout != tc.stdout || stderr != tc.stderr || code != tc.code {
+			t.Errorf("%d, %q, %q; want %d, %q, %q", code, stdout, stderr, tc.code, tc.stdout, tc.stderr)
+		}
+	}
+	if _, _, code := vmap(t, nodestest.New(t, nil), "diff", "--foo"); code != exit.Trouble {
+		t.Errorf("an unknown flag ends with %d", code)
+	}
+}
+
+// archive returns a node's archive.
+func archive(t *testing.T, files map[string]string) string {
+	t.Helper()
+	var out bytes.Buffer
+	packed := gzip.NewWriter(&out)
+	w := tar.NewWriter(packed)
+	for name, text := range files {
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), packed.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestBundleHasAFolderForEachNode(t *testing.T) {
+	one := archive(t, map[string]string{"kube-vmap-bundle/status.json": "{}", "kube-vmap-bundle/drift.txt": "", "../escape": "x", "kube-vmap-bundle/../x": "x"})
+	s := nodestest.New(t, map[string]nodestest.Program{
+		"node-1": prints(one, "", 0), "node-2": prints(one, "kube-vmap: skipped: drift.txt\n", 1), "node-3": prints("", "kube-vmap: broken\n", 1), "node-4": nil,
+	})
+	path := filepath.Join(t.TempDir(), "all.tar.gz")
+	stdout, stderr, code := vmap(t, s, "bundle", "-o", path)
+	if code != 1 || stdout != path+"\n" || !strings.HasSuffix(stderr, "error: 3 of 4 nodes did not answer\n") {
+		t.Errorf("%d, %q, %q", code, stdout, stderr)
+	}
+	got := map[string]string{}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	packed, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := tar.NewReader(packed); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(r)
+		got[strings.TrimPrefix(h.Name, "kube-vmap-bundle/")] = string(text)
+	}
+	failed := strings.Split(strings.TrimSpace(got["failed.txt"]), "\n")
+	slices.Sort(failed)
+	delete(got, "failed.txt")
+	want := map[string]string{
+		"version.txt": "kubectl-vmap unknown\n", "node-1/status.json": "{}", "node-1/drift.txt": "", "node-2/status.json": "{}", "node-2/drift.txt": "",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the archive has %q, want %q", got, want)
+	}
+	if !slices.Equal(failed, []string{"node-2: skipped: drift.txt", "node-3: broken", "node-4: no pod of kube-vmap is on this node"}) {
+		t.Errorf("failed.txt has %q", failed)
+	}
+	if _, stderr, code := vmap(t, s, "bundle", "-o", path); code != 1 || !strings.Contains(stderr, "file exists") {
+		t.Errorf("an existing file: %d, %q", code, stderr)
+	}
+}
+
+func TestVersionsOfNodesAreCounted(t *testing.T) {
+	s := nodestest.New(t, map[string]nodestest.Program{"node-1": proxy("node-1"), "node-2": proxy("node-2"), "node-3": old})
+	stdout, stderr, code := vmap(t, s, "version")
+	want := "kubectl-vmap unknown\nkube-vmap v0.1.0 on 1 nodes: node-3\nkube-vmap v0.2.0 on 2 nodes: node-1, node-2\n"
+	if code != 0 || stdout != want || stderr != "" {
+		t.Errorf("%d, %q, %q", code, stdout, stderr)
+	}
+	if stdout, _, code := vmap(t, s, "version", "--client"); code != 0 || stdout != "kubectl-vmap unknown\n" {
+		t.Errorf("%d, %q", code, stdout)
+	}
+}
+
+func TestErrorsAreOneLine(t *testing.T) {
+	s := nodestest.New(t, map[string]nodestest.Program{"node-1": proxy("node-1")}).Forbid("pods/exec")
+	for _, line := range [][]string{{"get", "svc"}, {"get", "svc", "--all-nodes"}, {"diff"}, {"version"}, {"get"}, {"frob"}, {"get", "svc", "--node=a", "--all-nodes"}} {
+		stdout, stderr, code := vmap(t, s, line...)
+		if code == 0 || strings.Contains(stdout, "web") || !strings.Contains(stderr, "error: ") {
+			t.Errorf("%q: %d, %q, %q", line, code, stdout, stderr)
+		}
+	}
+	if _, stderr, _ := vmap(t, s, "get", "svc"); strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "no permission to run a command in pod kube-vmap-node-1; the roles in deploy/kubectl give it") {
+		t.Errorf("%q", stderr)
+	}
+}
+
+func TestHelpOfCommandsLeavesOutFlagsOfKubectl(t *testing.T) {
+	s := nodestest.New(t, nil)
+	stdout, _, code := vmap(t, s, "get", "--help")
+	if code != 0 || strings.Contains(stdout, "--as-group") || !strings.Contains(stdout, "--all-nodes") || !strings.HasSuffix(stdout, "which are kubectl's.\n") {
+		t.Errorf("%d, %s", code, stdout)
+	}
+	if stdout, _, code := vmap(t, s, "--help"); code != 0 || !strings.Contains(stdout, "--as-group") {
+		t.Errorf("%d, %s", code, stdout)
+	}
+}
