@@ -103,7 +103,7 @@ func pack(w io.Writer, folder fs.FS, r release) error {
 		if err != nil {
 			return err
 		}
-		return addFile(archive, path, content, r)
+		return addFile(archive, path, 0o644, content, r)
 	})
 	if err != nil {
 		return err
@@ -111,9 +111,9 @@ func pack(w io.Writer, folder fs.FS, r release) error {
 	return archive.Close()
 }
 
-// addFile adds a file with fixed owner, mode and time.
-func addFile(archive *tar.Writer, name string, content []byte, r release) error {
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(content)), ModTime: r.created}
+// addFile adds a file with fixed owner and time.
+func addFile(archive *tar.Writer, name string, mode int64, content []byte, r release) error {
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content)), ModTime: r.created}
 	if err := archive.WriteHeader(header); err != nil {
 		return err
 	}

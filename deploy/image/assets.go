@@ -71,7 +71,7 @@ func isManifest(file string) bool {
 	case folder == "monitoring":
 		return path.Ext(file) == ".yaml" && !strings.HasSuffix(file, "_test.yaml") || path.Ext(file) == ".json"
 	}
-	return slices.Contains([]string{"base", "overlays", "preflight", "readiness", "shadow", "site"}, folder)
+	return slices.Contains([]string{"base", "kubectl", "overlays", "preflight", "readiness", "shadow", "site"}, folder)
 }
 
 // placeInChart returns a file's path in the Helm chart's archive. The links of helm/files
@@ -87,7 +87,7 @@ func placeInChart(file string) string {
 	case "README.md", "kustomization.yaml", "rules.yaml":
 		return ""
 	}
-	if folder := strings.Split(file, "/")[0]; slices.Contains([]string{"preflight", "readiness", "shadow"}, folder) {
+	if folder := strings.Split(file, "/")[0]; slices.Contains([]string{"kubectl", "preflight", "readiness", "shadow"}, folder) {
 		return ""
 	}
 	return in("kube-vmap/files", isManifest)(file)
@@ -96,14 +96,17 @@ func placeInChart(file string) string {
 // semantic is a version as Helm requires it, after a v (https://semver.org).
 var semantic = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
 
-// chartVersion returns the version of the chart. That of a commit without tag is before
-// all others.
-func (r release) chartVersion() string {
+// semanticVersion returns the version as Helm and krew require it. That of a commit without
+// tag is before all others.
+func (r release) semanticVersion() string {
 	if semantic.MatchString(r.version) {
-		return r.version[1:]
+		return r.version
 	}
-	return "0.0.0-" + r.version
+	return "v0.0.0-" + r.version
 }
+
+// chartVersion returns the version of the chart.
+func (r release) chartVersion() string { return strings.TrimPrefix(r.semanticVersion(), "v") }
 
 // versionOfChart sets the versions of the chart, and the image's name.
 func (r release) versionOfChart(file string, content []byte) ([]byte, error) {
@@ -158,7 +161,7 @@ func compressed(
 		if content, err = edit(file, content); err != nil {
 			return err
 		}
-		return addFile(archive, place(file), content, r)
+		return addFile(archive, place(file), 0o644, content, r)
 	})
 	err = errors.Join(err, archive.Close(), zip.Close())
 	return b.Bytes(), err

@@ -7,9 +7,13 @@ import (
 	"path/filepath"
 )
 
-// build compiles kube-vmap for one architecture and returns the binary's path.
-func build(root, temp, arch string, r release) (string, error) {
-	path, err := filepath.Abs(filepath.Join(temp, "kube-vmap-"+arch))
+// A platform is what a binary runs on, as Go names it.
+type platform struct{ os, arch string }
+
+// build compiles the command in a folder of the tree for one platform, and returns the
+// binary's path.
+func build(root, temp, command string, p platform, r release) (string, error) {
+	path, err := filepath.Abs(filepath.Join(temp, filepath.Base(command)+"-"+p.os+"-"+p.arch))
 	if err != nil {
 		return "", fmt.Errorf("find the build folder: %w", err)
 	}
@@ -20,9 +24,9 @@ func build(root, temp, arch string, r release) (string, error) {
 		"-buildvcs=false",
 		// Without symbol table and DWARF, which panics do not need for line numbers.
 		"-gcflags=all=-dwarf=false", "-ldflags", "-s -w -X main.version="+r.version,
-		"-o", path, "./cmd/kube-vmap")
-	cmd.Dir = root
-	cmd.Env = environment(arch)
+		"-o", path, ".")
+	cmd.Dir = filepath.Join(root, command)
+	cmd.Env = environment(p)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
@@ -33,8 +37,8 @@ func build(root, temp, arch string, r release) (string, error) {
 // differ between machines. The last of several values for a name wins. None may be empty,
 // because then the value stored by `go env -w` counts. The comma means Go's default
 // experiments; "none" would disable those, too, and with them its garbage collector.
-func environment(arch string) []string {
+func environment(p platform) []string {
 	return append(os.Environ(),
-		"GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "CGO_ENABLED=0",
+		"GOOS="+p.os, "GOARCH="+p.arch, "GOAMD64=v1", "GOARM64=v8.0", "CGO_ENABLED=0",
 		"GOFLAGS=-mod=readonly", "GOEXPERIMENT=,", "GOFIPS140=off", "GOWORK=off")
 }

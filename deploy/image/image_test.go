@@ -63,13 +63,13 @@ func TestGoEnvFileIsIgnored(t *testing.T) {
 		}
 		return string(out)
 	}
-	for _, arch := range architectures {
+	for _, p := range []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "arm64"}} {
 		plain := append(os.Environ(),
-			"GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off")
+			"GOOS="+p.os, "GOARCH="+p.arch, "GOAMD64=v1", "GOARM64=v8.0", "CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off")
 		want := target(plain, "off")
 		for _, file := range []string{"off", stored} {
-			if got := target(environment(arch), file); got != want {
-				t.Errorf("%s, GOENV=%s: builds for %s, want %s", arch, file, got, want)
+			if got := target(environment(p), file); got != want {
+				t.Errorf("%v, GOENV=%s: builds for %s, want %s", p, file, got, want)
 			}
 		}
 	}
@@ -80,6 +80,11 @@ var arch = flag.String("arch", "amd64,arm64", "build for these architectures")
 
 func tested() []string { return strings.Split(*arch, ",") }
 
+// system limits for what kubectl-vmap is built.
+var system = flag.String("os", "linux,darwin,windows", "build kubectl-vmap for these systems")
+
+func testedSystems() []string { return strings.Split(*system, ",") }
+
 // TestImage builds twice, in two folders. Its subtests share the result.
 func TestImage(t *testing.T) {
 	one, other := t.TempDir(), filepath.Join(t.TempDir(), "deeper", "down")
@@ -89,8 +94,11 @@ func TestImage(t *testing.T) {
 
 	t.Run("TwoCheckoutsGiveTheSameBytes", func(t *testing.T) {
 		files := filesIn(t, out)
-		want := []string{"SHA256SUMS", "kube-vmap-" + version[1:] + ".tgz", "kube-vmap-man.tar.gz", "kube-vmap-manifests.tar.gz", "kube-vmap.tar"}
+		want := []string{"SHA256SUMS", "kube-vmap-" + version[1:] + ".tgz", "kube-vmap-man.tar.gz", "kube-vmap-manifests.tar.gz", "kube-vmap.tar", krewManifest}
 		for _, arch := range tested() {
+			for _, system := range testedSystems() {
+				want = append(want, pluginArchive(platform{system, arch}))
+			}
 			want = append(want, "kube-vmap-"+arch+".cdx.json", "kube-vmap-"+arch+".tar", "kube-vmap-linux-"+arch)
 		}
 		if slices.Sort(want); !slices.Equal(files, want) {
@@ -103,6 +111,7 @@ func TestImage(t *testing.T) {
 		}
 	})
 	t.Run("Assets", func(t *testing.T) { checkAssets(t, out) })
+	t.Run("KrewInstallsThePlugin", func(t *testing.T) { checkKrew(t, out) })
 	t.Run("ArchiveOfAllHasOneImageForEachArchitecture", func(t *testing.T) {
 		index := openLayout(t, archivePath(out, ""))
 		checkNames(t, index, types.OCIImageIndex)
@@ -210,7 +219,7 @@ func makeImage(t *testing.T, root string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "image")
 	var stdout, stderr strings.Builder
-	args := []string{"-release", "-arch", *arch, "-root", root, "-out", out, "-version", version, "-revision", revision, "-created", created}
+	args := []string{"-release", "-arch", *arch, "-os", *system, "-root", root, "-out", out, "-version", version, "-revision", revision, "-created", created}
 	if code := run(args, &stdout, &stderr); code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr.String())
 	}

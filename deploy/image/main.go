@@ -8,8 +8,9 @@
 //	                                   +-- its build info -------------+     (OCI layout, all of them)
 //	                                                                   +---- kube-vmap-ARCH.cdx.json
 //
-// With -release it also writes what people download: the binaries, the manual pages and
-// the manifests with the version in them, and the checksums of all files.
+// With -release it also writes what people download: the binaries, kubectl-vmap for each
+// platform with a manifest for krew, the manual pages and the manifests with the version in
+// them, and the checksums of all files.
 //
 // Builds are reproducible: the same commit and version of Go give the same bytes. Paths
 // are trimmed, the environment is fixed, and all times are that of the commit (or
@@ -27,8 +28,12 @@ import (
 	"strings"
 )
 
-// architectures are the architectures to build for without -arch.
-var architectures = []string{"amd64", "arm64"}
+// architectures are the architectures to build for without -arch, and systems those for
+// kubectl-vmap without -os.
+var (
+	architectures = []string{"amd64", "arm64"}
+	systems       = []string{"linux", "darwin", "windows"}
+)
 
 // defaultName is the image's name in the manifests in deploy/. No registry can have it.
 const defaultName = "localhost/kube-vmap"
@@ -40,7 +45,7 @@ func main() {
 // run returns the exit code: 0, 2 for bad flags, or 1 with an error on stderr.
 func run(args []string, stdout, stderr io.Writer) int {
 	var root, out string
-	r := release{architectures: architectures}
+	r := release{architectures: architectures, systems: systems}
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&root, "root", ".", "top of the source tree")
@@ -49,7 +54,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 		r.architectures = strings.Split(list, ",")
 		return nil
 	})
-	flags.BoolVar(&r.assets, "release", false, "also write binaries, manual pages, manifests and checksums")
+	flags.Func("os", "comma-separated systems to build kubectl-vmap for (default linux,darwin,windows)", func(list string) error {
+		r.systems = strings.Split(list, ",")
+		return nil
+	})
+	flags.BoolVar(&r.assets, "release", false, "also write binaries, kubectl-vmap, manual pages, manifests and checksums")
+	flags.StringVar(&r.url, "url", "https://localhost/kube-vmap/releases", "where the files of all versions will be published, for krew: a folder for each version")
 	flags.StringVar(&r.name, "name", defaultName, "name of the image, without tag")
 	flags.StringVar(&r.version, "version", "", "version, and tag of the image (default: that of git describe)")
 	flags.StringVar(&r.revision, "revision", "", "commit (default HEAD)")
@@ -91,6 +101,9 @@ func makeAll(root, out string, r release, stdout io.Writer) error {
 		return err
 	}
 	if r.assets {
+		if err := writePlugins(root, temp, out, r); err != nil {
+			return fmt.Errorf("kubectl-vmap: %w", err)
+		}
 		if err := writeAssets(root, out, r); err != nil {
 			return err
 		}
@@ -100,7 +113,7 @@ func makeAll(root, out string, r release, stdout io.Writer) error {
 
 // makeOne builds and writes the files for one architecture.
 func makeOne(root, temp, out, arch string, r release) (platformImage, error) {
-	path, err := build(root, temp, arch, r)
+	path, err := build(root, temp, "cmd/kube-vmap", platform{"linux", arch}, r)
 	if err != nil {
 		return platformImage{}, err
 	}

@@ -20,7 +20,9 @@ type release struct {
 	created  time.Time
 	// architectures are those that are built for.
 	architectures []string
-	assets        bool // also write binaries, manual pages, manifests and checksums
+	systems       []string // that kubectl-vmap is built for
+	assets        bool     // also write binaries, manual pages, manifests and checksums
+	url           string   // of the folder with the folders of versions
 }
 
 // complete fills missing fields from git and the environment.
