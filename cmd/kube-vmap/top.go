@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +36,7 @@ Problems of other objects are counted separately.`,
 		},
 	}
 	cmd.DisableFlagsInUseLine = true
-	f.AddTo(cmd)
+	f.AddTo(cmd, time.Second)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "show Services of this `namespace` only")
 	client.AddSocketFlag(cmd.Flags(), &socket)
 	return cmd

@@ -11,6 +11,7 @@ import (
 	"kube-vmap/cmd/kubectl-vmap/explain"
 	"kube-vmap/cmd/kubectl-vmap/getter"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/top"
 	"kube-vmap/cmd/kubectl-vmap/versions"
 )
 
@@ -38,6 +39,7 @@ from the API server. Nothing is changed.`,
 	root.AddCommand(
 		explain.NewCommand(flags),
 		getter.NewCommand(flags),
+		top.NewCommand(flags),
 		diff.NewCommand(flags),
 		bundle.NewCommand(flags, version),
 		versions.NewCommand(flags, version),

@@ -15,11 +15,11 @@ type Flags struct {
 	cmd           *cobra.Command
 }
 
-// AddTo adds the flags to the command.
-func (f *Flags) AddTo(cmd *cobra.Command) {
+// AddTo adds the flags to the command; interval is the default interval.
+func (f *Flags) AddTo(cmd *cobra.Command, interval time.Duration) {
 	f.cmd = cmd
 	flags := cmd.Flags()
-	flags.DurationVar(&f.config.Interval, "interval", time.Second, "refresh interval, at least "+MinInterval.String())
+	flags.DurationVar(&f.config.Interval, "interval", interval, "refresh interval, at least "+MinInterval.String())
 	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "show Services of all namespaces; the default")
 	flags.StringVar(&f.config.Sort, "sort", "rate", "initial sort `column`: "+strings.Join(sorts(), ", "))
 	flags.BoolVar(&f.once, "once", false, "print one block of lines for one interval, and exit")

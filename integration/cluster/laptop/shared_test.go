@@ -15,6 +15,7 @@ var sharing = []struct {
 	{"exec", testExec},
 	{"explain", testExplain},
 	{"permissions", testPermissions},
+	{"top", testTop},
 	{"version", testVersion},
 }
 

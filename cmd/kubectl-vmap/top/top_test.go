@@ -1,0 +1,72 @@
+package top
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"kube-vmap/cmd/inspect/top/toptest"
+	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/nodestest"
+)
+
+// busy is a node whose Services get more connections with every query.
+func busy() nodestest.Program {
+	after := 0.0
+	return func(_ *http.Request, _ []string, stdout, _ io.Writer) int {
+		_ = toptest.Three(after).Write(stdout)
+		after += 10
+		return 0
+	}
+}
+
+func refuses(_ *http.Request, _ []string, _, stderr io.Writer) int {
+	_, _ = fmt.Fprint(stderr, "no kube-vmap answers\n")
+	return 1
+}
+
+// run runs the command with the nodes.
+func run(t *testing.T, programs map[string]nodestest.Program, args ...string) (stdout string, err error) {
+	t.Helper()
+	s := nodestest.New(t, programs)
+	f := nodes.NewFlags()
+	kubeconfig := s.Kubeconfig(t)
+	f.KubeConfig = &kubeconfig
+	cmd := NewCommand(f)
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	cmd.SetArgs(args)
+	err = cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func TestTopAddsUpNodesAndNamesThoseThatFail(t *testing.T) {
+	out, err := run(t, map[string]nodestest.Program{"node-1": busy(), "node-2": busy(), "node-3": refuses, "node-4": nil}, "--once")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"2 nodes", "3 services", "180.0 conn/s", "72 active", "! node-3: ", "no kube-vmap answers", "! node-4: "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("there is no %q:\n%s", want, out)
+		}
+	}
+}
+
+func TestTopOfOneNode(t *testing.T) {
+	out, err := run(t, map[string]nodestest.Program{"node-1": busy(), "node-2": refuses}, "--once", "--node", "node-1")
+	if err != nil || !strings.Contains(out, "node node-1") || !strings.Contains(out, "90.0 conn/s") || strings.Contains(out, "node-2") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestTopFailsIfNoNodeAnswers(t *testing.T) {
+	out, err := run(t, map[string]nodestest.Program{"node-1": refuses, "node-2": refuses}, "--once")
+	if err == nil || !strings.Contains(err.Error(), "no node answers") || !strings.Contains(err.Error(), "no kube-vmap answers") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
