@@ -10,6 +10,7 @@ import (
 	"kube-vmap/cmd/kubectl-vmap/diff"
 	"kube-vmap/cmd/kubectl-vmap/explain"
 	"kube-vmap/cmd/kubectl-vmap/getter"
+	"kube-vmap/cmd/kubectl-vmap/health"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 	"kube-vmap/cmd/kubectl-vmap/top"
 	"kube-vmap/cmd/kubectl-vmap/versions"
@@ -38,6 +39,7 @@ from the API server. Nothing is changed.`,
 	root.SetErr(stderr)
 	root.AddCommand(
 		explain.NewCommand(flags),
+		health.NewCommand(flags),
 		getter.NewCommand(flags),
 		top.NewCommand(flags),
 		diff.NewCommand(flags),

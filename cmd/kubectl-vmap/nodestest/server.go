@@ -38,6 +38,7 @@ func Prints(text string) Program {
 // Server is an API server with nodes.
 type Server struct {
 	URL string
+	mux *http.ServeMux
 
 	mu       sync.Mutex // guards what follows
 	programs map[string]Program
@@ -53,6 +54,7 @@ func New(t testing.TB, programs map[string]Program) *Server {
 	t.Helper()
 	s := &Server{programs: programs, forbid: map[string]bool{}}
 	mux := http.NewServeMux()
+	s.mux = mux
 	mux.HandleFunc("GET /api/v1/nodes", s.listNodes)
 	mux.HandleFunc("GET /api/v1/nodes/{name}", s.getNode)
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods", s.listPods)
@@ -83,6 +85,12 @@ func (s *Server) Forbid(resource string) *Server {
 // ChangePods changes the pods that the server returns.
 func (s *Server) ChangePods(change func(*corev1.Pod)) *Server {
 	s.change = change
+	return s
+}
+
+// Handle adds a path, by a pattern of [http.ServeMux].
+func (s *Server) Handle(pattern string, handler http.HandlerFunc) *Server {
+	s.mux.HandleFunc(pattern, handler)
 	return s
 }
 

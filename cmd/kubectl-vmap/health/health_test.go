@@ -1,0 +1,297 @@
+package health
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/nodestest"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// document is that of a node without problems, which has seen everything up to 1000.
+func document(change ...func(d *status.Document, h *status.Health)) *status.Document {
+	d := &status.Document{Node: "node-1", Version: "v1.2.3", Ready: true, Time: now, Health: &status.Health{
+		Started:   now.Add(-26 * time.Hour),
+		Positions: []status.Position{{Kind: "Service", ResourceVersion: "1000"}, {Kind: "EndpointSlice", ResourceVersion: "1000"}},
+		Sync:      status.Sync{Last: now.Add(-time.Minute)},
+		Tables:    []status.Table{{Family: "IPv4", State: status.TableOwned}, {Family: "IPv6", State: status.TableOwned}},
+		Takeover:  status.Takeover{State: status.TakeoverDone},
+	}}
+	for _, f := range change {
+		f(d, d.Health)
+	}
+	return d
+}
+
+// at sets what the node has seen.
+func at(services, slices string) func(*status.Document, *status.Health) {
+	return func(_ *status.Document, h *status.Health) {
+		h.Positions = []status.Position{{Kind: "Service", ResourceVersion: services}, {Kind: "EndpointSlice", ResourceVersion: slices}}
+	}
+}
+
+func TestLagComparesNumbers(t *testing.T) {
+	api := objects{
+		"Service":       {"9", "99", "100", "1001", "123456789012345678901234567890"},
+		"EndpointSlice": {"7", "8"},
+	}
+	for _, test := range []struct {
+		services, slices string
+		want             Lag
+	}{
+		{"123456789012345678901234567890", "8", Lag{}},
+		{"123456789012345678901234567889", "8", Lag{1, 0}},
+		{"1000", "7", Lag{2, 1}},
+		{"100", "6", Lag{2, 2}},
+		{"99", "1000", Lag{3, 0}},
+		{"10", "1000", Lag{4, 0}},
+		{"", "", Lag{5, 2}},
+	} {
+		got, err := api.lag(document(at(test.services, test.slices)).Health)
+		if err != nil || *got != test.want {
+			t.Errorf("at %q and %q: %+v, %v, want %+v", test.services, test.slices, got, err, test.want)
+		}
+	}
+	if _, err := api.lag(document(at("1000", "abc")).Health); err == nil || errors.Is(err, errNoPositions) {
+		t.Errorf("resource versions that are no numbers: %v", err)
+	}
+	if _, err := api.lag(&status.Health{}); !errors.Is(err, errNoPositions) {
+		t.Errorf("without positions: %v", err)
+	}
+}
+
+// serveObjects adds a server's Services and EndpointSlices, in pages of one.
+func serveObjects(t *testing.T, s *nodestest.Server, versions ...int) *nodestest.Server {
+	return s.Handle("GET /api/v1/services", page(t, "Service", versions)).
+		Handle("GET /apis/discovery.k8s.io/v1/endpointslices", page(t, "EndpointSlice", versions))
+}
+
+// page returns a handler of a list without the content of objects.
+func page(t *testing.T, kind string, versions []int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		if !strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList") || q.Get("limit") == "" {
+			t.Errorf("request of whole objects, or of all at once: %s, %s", r.URL, r.Header.Get("Accept"))
+		}
+		if q.Get("labelSelector") == "" || (q.Get("fieldSelector") == "") != (kind == "EndpointSlice") {
+			t.Errorf("request with other selectors: %s", r.URL)
+		}
+		at, _ := strconv.Atoi(q.Get("continue"))
+		list := metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}}
+		list.Items = []metav1.PartialObjectMetadata{{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
+			ObjectMeta: metav1.ObjectMeta{Name: kind, ResourceVersion: strconv.Itoa(versions[at])},
+		}}
+		if at+1 < len(versions) {
+			list.Continue = strconv.Itoa(at + 1)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(list) // the client notices
+	}
+}
+
+// answer returns a program that prints a document.
+func answer(documents ...*status.Document) nodestest.Program {
+	asked := 0
+	return func(_ *http.Request, args []string, stdout, _ io.Writer) int {
+		d := documents[min(asked, len(documents)-1)]
+		if asked++; !slices.Equal(args, []string{"status", "-o", "json", "--health"}) {
+			return 9
+		}
+		_ = d.Write(stdout)
+		return 0
+	}
+}
+
+// command runs kubectl vmap status.
+func command(t *testing.T, s *nodestest.Server, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	f := nodes.NewFlags()
+	cmd := NewCommand(f)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	f.AddFlags(cmd.PersistentFlags())
+	cmd.SetOut(&out)
+	cmd.SetErr(&errs)
+	cmd.SetArgs(append([]string{"--kubeconfig", s.Kubeconfig(t)}, args...))
+	err := cmd.ExecuteContext(t.Context())
+	if err != nil && err.Error() != "" {
+		errs.WriteString(err.Error())
+	}
+	return out.String(), errs.String(), exit.Code(err)
+}
+
+func TestNodeThatCatchesUpIsNotBehind(t *testing.T) {
+	s := serveObjects(t, nodestest.New(t, map[string]nodestest.Program{
+		"catches-up": answer(document(at("1000", "1001")), document(at("1003", "1004"))),
+		"stays":      answer(document(at("1000", "1001"))),
+		"well":       answer(document(at("1003", "1003"))),
+	}), 1003, 7, 1002)
+	out, errs, code := command(t, s)
+	for _, want := range []string{"stays        v1.2.3    True    4 ", "catches-up   v1.2.3    True    0 ", "well         v1.2.3    True    0 "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if code != 1 || errs != "" || t.Failed() {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	well := func() nodestest.Program { return answer(document(at("9", "9"))) }
+	bad := answer(document(at("9", "9"), func(_ *status.Document, h *status.Health) { h.Refused.Ports = 1 }))
+	for name, test := range map[string]struct {
+		programs map[string]nodestest.Program
+		forbid   string
+		args     []string
+		code     int
+		contains string
+	}{
+		"well":            {map[string]nodestest.Program{"a": well(), "b": well()}, "", nil, 0, "2 nodes: 0 not known, 0 with problems"},
+		"problem":         {map[string]nodestest.Program{"a": well(), "b": bad}, "", nil, 1, "the kernel refuses 1 Service port"},
+		"no pod":          {map[string]nodestest.Program{"a": well(), "b": nil}, "", nil, 1, "no pod of kube-vmap is on this node"},
+		"one node":        {map[string]nodestest.Program{"a": well(), "b": bad}, "", []string{"--node", "a"}, 0, "1 nodes"},
+		"old":             {map[string]nodestest.Program{"a": well(), "b": nodestest.Prints(`{"node":"b","version":"v0.1.0"}`)}, "", nil, 2, "runs kube-vmap v0.1.0, which does not report its health"},
+		"exec forbidden":  {map[string]nodestest.Program{"a": well()}, "pods/exec", nil, 2, "no permission"},
+		"nodes forbidden": {map[string]nodestest.Program{"a": well()}, "nodes", nil, 2, "no permission to list nodes"},
+		"no such format":  {map[string]nodestest.Program{"a": well()}, "", []string{"-o", "xml"}, 2, "-o xml: use wide, json or yaml"},
+		"no such flag":    {map[string]nodestest.Program{"a": well()}, "", []string{"--no-such"}, 2, "unknown flag"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serveObjects(t, nodestest.New(t, test.programs), 8, 9)
+			if test.forbid != "" {
+				s.Forbid(test.forbid)
+			}
+			out, errs, code := command(t, s, test.args...)
+			if code != test.code || !strings.Contains(out+errs, test.contains) {
+				t.Errorf("exit code %d, want %d\n%s%s", code, test.code, out, errs)
+			}
+		})
+	}
+}
+
+func TestLagNeedsPermission(t *testing.T) {
+	forbidden := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_ = json.NewEncoder(w).Encode(apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "", nil).Status())
+	}
+	s := nodestest.New(t, map[string]nodestest.Program{"a": answer(document())}).Handle("GET /api/v1/services", forbidden)
+	out, errs, code := command(t, s)
+	if code != exit.Trouble || !strings.Contains(errs, "LAG is not known: no permission to list services, which the ClusterRole in deploy/kubectl gives") ||
+		!strings.Contains(out, "a      v1.2.3    True    -     0") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+// rows are the rows of a cluster with one node of each kind.
+func rows() []Row {
+	api := objects{"Service": {"7", "1001"}, "EndpointSlice": {"8", "1002", "1003"}}
+	well := at("1003", "1003")
+	node := func(name string) nodes.Node { return nodes.Node{Name: name} }
+	out := []Row{
+		newRow(node("well"), document(well), nil, api),
+		newRow(node("repaired"), document(well, func(_ *status.Document, h *status.Health) {
+			h.Repairs = status.Count{Count: 3, Last: now.Add(-time.Minute)}
+			h.Refused = status.Refused{Objects: 1, Conflicts: 1}
+		}), nil, api),
+		newRow(node("behind"), document(func(_ *status.Document, h *status.Health) {
+			h.Positions[0].FailingSince, h.Positions[0].Error = now.Add(-time.Minute), "connection refused"
+		}), nil, api),
+		newRow(node("manifests"), document(func(_ *status.Document, h *status.Health) { h.Positions = nil }), nil, api),
+		newRow(nodes.Node{Name: "unready", Why: "pod p is not ready"}, document(well), nil, api),
+		newRow(nodes.Node{Name: "absent", Missing: true}, nil, &nodes.MissingError{Why: "no pod of kube-vmap is on this node"}, api),
+		newRow(node("dead"), nil, &nodes.TimeoutError{After: 10 * time.Second}, api),
+		newRow(node("old"), nil, &nodes.VersionError{Version: "v0.1.0", Command: "status"}, api),
+		newRow(node("older"), &status.Document{Version: "v0.1.1"}, nil, api),
+		newRow(node("evil"), document(well, func(d *status.Document, h *status.Health) {
+			d.Version = "v1\x1b[2J"
+			h.Warnings = status.Count{Count: 1, Last: now, Text: "\x1b]0;" + strings.Repeat("x", 200)}
+		}), nil, api),
+	}
+	sortRows(out)
+	return out
+}
+
+func TestTable(t *testing.T) {
+	var out bytes.Buffer
+	if err := write(&out, "", rows()); err != nil {
+		t.Fatal(err)
+	}
+	want := `NODE        VERSION   READY   LAG   REFUSED   REPAIRS   OWNED       WARNINGS   STATUS
+dead        -         -       -     -         -         -           -          no answer within 10s (--node-timeout)
+old         v0.1.0    -       -     -         -         -           -          runs kube-vmap v0.1.0, which has no "kube-vmap status"
+older       v0.1.1    -       -     -         -         -           -          runs kube-vmap v0.1.1, which does not report its health
+absent      -         False   -     -         -         -           -          no pod of kube-vmap is on this node
+behind      v1.2.3    True    3     0         0         IPv4,IPv6   0          behind the API server: 1 Services and 2 EndpointSlices are newer than what it has seen (and 1 more)
+unready     v1.2.3    False   0     0         0         IPv4,IPv6   0          pod p is not ready
+evil        v1?[2J    True    0     0         0         IPv4,IPv6   1          logged 0s ago: ?]0;` + strings.Repeat("x", 98) + `...
+repaired    v1.2.3    True    0     2         3         IPv4,IPv6   0          tables that another program changed were repaired, last 1m0s ago; 3 times since the start (and 2 more)
+manifests   v1.2.3    True    -     0         0         IPv4,IPv6   0          OK
+well        v1.2.3    True    0     0         0         IPv4,IPv6   0          OK
+10 nodes: 3 not known, 3 with problems, 2 with notices; 4 versions of kube-vmap
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", &out, want)
+	}
+}
+
+func TestWideTable(t *testing.T) {
+	var out bytes.Buffer
+	if err := write(&out, "wide", rows()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"RUNNING   LAST-SYNC   SERVICES-AT   SLICES-AT   TAKE-OVER   STATUS\n",
+		"1d2h      1m0s        1003          1003        done        OK\n", strings.Repeat("x", 200) + "\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+}
+
+func TestJSONHasEveryNode(t *testing.T) {
+	for _, output := range []string{"json", "yaml"} {
+		var out bytes.Buffer
+		if err := write(&out, output, rows()); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"v1.2.3", "unknown", "endpointSlices", "SERVICE"} {
+			if has := strings.Contains(out.String(), want); has != (want != "SERVICE") {
+				t.Errorf("%s: %q: %t", output, want, has)
+			}
+		}
+		if output == "yaml" {
+			continue
+		}
+		var read struct {
+			Items   []Row
+			Summary Summary
+		}
+		if err := json.Unmarshal(out.Bytes(), &read); err != nil {
+			t.Fatal(err)
+		}
+		if len(read.Items) != 10 || fmt.Sprint(read.Summary) != fmt.Sprint(summarize(rows())) || *read.Items[4].Lag != (Lag{1, 2}) {
+			t.Errorf("read %+v", read)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package health
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/kubectl-vmap/nodes"
+)
+
+// SeverityUnknown is that of a node which could not be asked; the others are those of
+// package status.
+const SeverityUnknown = "Unknown"
+
+// A Row is the state of one node.
+type Row struct {
+	Node     string `json:"node"`
+	Version  string `json:"version,omitempty"`
+	Severity string `json:"severity"`
+	// Ready reports whether the first state was programmed and the pod is ready; nil if that
+	// is not known.
+	Ready *bool `json:"ready,omitempty"`
+	// Lag is nil if it is not known, or the node does not follow the API server.
+	Lag *Lag `json:"lag,omitempty"`
+	// Problems are the problems and then the notices, the worst first.
+	Problems []status.NodeProblem `json:"problems,omitempty"`
+	Health   *status.Health       `json:"health,omitempty"` // nil if it is not known
+
+	now time.Time // by the clock of the node
+}
+
+// newRow returns the row of a node that has answered, or of the error. The lag is added
+// if objects are known.
+func newRow(n nodes.Node, d *status.Document, err error, api objects) Row {
+	row := Row{Node: n.Name}
+	if err == nil && d.Health == nil {
+		err = fmt.Errorf("runs kube-vmap %s, which does not report its health", cmp.Or(d.Version, "of an older version"))
+	}
+	if d != nil {
+		row.Version = d.Version
+	}
+	if err != nil {
+		return row.failed(err)
+	}
+	ready := d.Ready && n.Why == ""
+	row.Ready, row.Health, row.Problems, row.now = &ready, d.Health, d.NodeProblems(), d.Time
+	if n.Why != "" && d.Ready { // otherwise it is no news
+		row.add(status.SeverityProblem, n.Why)
+	}
+	if api != nil {
+		row.addLag(api)
+	}
+	row.Severity = status.SeverityOK
+	if len(row.Problems) > 0 {
+		row.Severity = row.Problems[0].Severity
+	}
+	return row
+}
+
+// failed returns the row of a node that could not be asked.
+func (r Row) failed(err error) Row {
+	var missing *nodes.MissingError
+	var old *nodes.VersionError
+	r.Severity = SeverityUnknown
+	switch {
+	case errors.As(err, &missing): // which is known from the API
+		r.Severity, r.Ready = status.SeverityProblem, new(bool)
+	case errors.As(err, &old):
+		r.Version = old.Version
+	}
+	r.Problems = []status.NodeProblem{{Severity: status.SeverityProblem, Text: strings.ReplaceAll(err.Error(), "\n", "; ")}}
+	return r
+}
+
+// add adds a problem or notice before those of the same severity.
+func (r *Row) add(severity, text string) {
+	at := 0
+	if severity == status.SeverityNotice {
+		at = slices.IndexFunc(r.Problems, func(p status.NodeProblem) bool { return p.Severity == severity })
+		at = max(at, 0)
+	}
+	r.Problems = slices.Insert(r.Problems, at, status.NodeProblem{Severity: severity, Text: text})
+}
+
+// addLag adds how far the node is behind.
+func (r *Row) addLag(api objects) {
+	lag, err := api.lag(r.Health)
+	switch {
+	case errors.Is(err, errNoPositions):
+	case err != nil:
+		r.add(status.SeverityProblem, "the lag is not known: "+err.Error())
+	default:
+		if r.Lag = lag; lag.Sum() > 0 {
+			r.add(status.SeverityProblem, fmt.Sprintf("behind the API server: %d Services and %d EndpointSlices are newer than what it has seen",
+				lag.Services, lag.EndpointSlices))
+		}
+	}
+}
+
+// text returns the worst problem in words.
+func (r *Row) text() string {
+	if len(r.Problems) == 0 {
+		return "OK"
+	}
+	text := r.Problems[0].Text
+	if more := len(r.Problems) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return text
+}
+
+// ranks are the severities in the order of rows.
+var ranks = []string{SeverityUnknown, status.SeverityProblem, status.SeverityNotice, status.SeverityOK}
+
+// sortRows sorts rows: problems first, and then by name.
+func sortRows(rows []Row) {
+	slices.SortFunc(rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(slices.Index(ranks, a.Severity), slices.Index(ranks, b.Severity)), strings.Compare(a.Node, b.Node))
+	})
+}

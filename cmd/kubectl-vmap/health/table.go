@@ -1,0 +1,145 @@
+package health
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"sigs.k8s.io/yaml"
+
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/top"
+)
+
+// Summary counts the nodes.
+type Summary struct {
+	Nodes    int `json:"nodes"`
+	Unknown  int `json:"unknown"`
+	Problems int `json:"problems"`
+	Notices  int `json:"notices"`
+	// Versions counts the nodes by the version of kube-vmap, where that is known.
+	Versions map[string]int `json:"versions"`
+}
+
+func summarize(rows []Row) Summary {
+	s := Summary{Nodes: len(rows), Versions: map[string]int{}}
+	for i := range rows {
+		switch rows[i].Severity {
+		case SeverityUnknown:
+			s.Unknown++
+		case status.SeverityProblem:
+			s.Problems++
+		case status.SeverityNotice:
+			s.Notices++
+		}
+		if v := rows[i].Version; v != "" {
+			s.Versions[v]++
+		}
+	}
+	return s
+}
+
+// String returns the summary in one line.
+func (s Summary) String() string {
+	text := fmt.Sprintf("%d nodes: %d not known, %d with problems, %d with notices", s.Nodes, s.Unknown, s.Problems, s.Notices)
+	if len(s.Versions) > 1 {
+		text += fmt.Sprintf("; %d versions of kube-vmap", len(s.Versions))
+	}
+	return text
+}
+
+// maxText is the length of the last column, except in wide output.
+const maxText = 120
+
+// write writes rows in an output format.
+func write(w io.Writer, output string, rows []Row) error {
+	if output == "json" || output == "yaml" {
+		text, err := json.MarshalIndent(struct {
+			Kind    string  `json:"kind"`
+			Items   []Row   `json:"items"`
+			Summary Summary `json:"summary"`
+		}{"List", rows, summarize(rows)}, "", "    ")
+		if err == nil && output == "yaml" {
+			text, err = yaml.JSONToYAML(text)
+		}
+		if err != nil {
+			return fmt.Errorf("write %s: %w", output, err)
+		}
+		_, err = fmt.Fprintln(w, strings.TrimSuffix(string(text), "\n"))
+		return err
+	}
+	wide := output == "wide"
+	t := tabwriter.NewWriter(w, 6, 4, 3, ' ', 0)
+	line := func(cells, more []string, last string) {
+		if wide {
+			cells = append(cells, more...)
+		}
+		_, _ = fmt.Fprintln(t, strings.Join(append(cells, last), "\t")) // Flush returns the error
+	}
+	line([]string{"NODE", "VERSION", "READY", "LAG", "REFUSED", "REPAIRS", "OWNED", "WARNINGS"},
+		[]string{"RUNNING", "LAST-SYNC", "SERVICES-AT", "SLICES-AT", "TAKE-OVER"}, "STATUS")
+	for i := range rows {
+		text := []rune(top.Clean(rows[i].text()))
+		if !wide && len(text) > maxText {
+			text = append(text[:maxText-3], []rune("...")...)
+		}
+		line(rows[i].cells(), rows[i].more(), string(text))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, summarize(rows))
+	return err
+}
+
+// unknown replaces what is not known.
+const unknown = "-"
+
+// cells returns the columns before the last.
+func (r *Row) cells() []string {
+	out := []string{r.Node, orUnknown(top.Clean(r.Version)), unknown, unknown, unknown, unknown, unknown, unknown}
+	if r.Ready != nil {
+		out[2] = map[bool]string{true: "True", false: "False"}[*r.Ready]
+	}
+	if r.Lag != nil {
+		out[3] = strconv.Itoa(r.Lag.Sum())
+	}
+	if h := r.Health; h != nil {
+		out[4], out[5] = strconv.Itoa(h.Refusals()), strconv.Itoa(h.Repairs.Count)
+		out[6], out[7] = orUnknown(strings.Join(h.Owned(), ",")), strconv.Itoa(h.Warnings.Count)
+	}
+	return out
+}
+
+// more returns the columns of wide output.
+func (r *Row) more() []string {
+	out := []string{unknown, unknown, unknown, unknown, unknown}
+	h := r.Health
+	if h == nil {
+		return out
+	}
+	out[0] = status.Duration(r.now.Sub(h.Started))
+	if !h.Sync.Last.IsZero() {
+		out[1] = status.Duration(r.now.Sub(h.Sync.Last))
+	}
+	for _, p := range h.Positions {
+		switch p.Kind {
+		case "Service":
+			out[2] = orUnknown(top.Clean(p.ResourceVersion))
+		case "EndpointSlice":
+			out[3] = orUnknown(top.Clean(p.ResourceVersion))
+		}
+	}
+	out[4] = orUnknown(top.Clean(h.Takeover.State))
+	return out
+}
+
+func orUnknown(text string) string {
+	if text == "" {
+		return unknown
+	}
+	return text
+}
