@@ -3,8 +3,10 @@ package explain
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,27 +14,78 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/status"
 )
 
-// addCauses adds what leads to the verdict: what only the API server knows, and the hints of
-// the nodes.
-func (j *journey) addCauses(ctx context.Context, w *Way) error {
-	if j.destination.Service != nil && w.Arrives != answer.Always && len(w.Endpoints) == 0 {
-		causes, err := j.podCauses(ctx, w)
-		if err != nil {
-			return err
-		}
-		w.Causes = causes
-	}
+// addCauses adds what leads to the verdict: what only the API server knows, then what the
+// client's node found about the Service, and the hints of the nodes.
+func (j *journey) addCauses(ctx context.Context, w *Way) {
+	w.Causes = j.podCauses(ctx, w)
+	known := len(w.Causes) > 0
 	for _, leg := range w.legs() {
-		for _, hint := range leg.Answer.Hints {
-			if c := (Cause{Text: hint}); !slices.ContainsFunc(w.Causes, func(o Cause) bool { return o.Text == hint }) {
-				w.Causes = append(w.Causes, c)
+		w.Causes = append(w.Causes, connectionCauses(leg)...)
+	}
+	found := j.observed != nil && w.Service != ""
+	if found {
+		for _, f := range findings.Of(j.observed) {
+			if w.concerns(&f) && !(known && slices.Contains(podReasons, f.Reason)) {
+				w.addCause(Cause{f.Object, f.Field, f.Text})
 			}
 		}
 	}
-	return nil
+	for i, leg := range w.legs() {
+		if found && i == 0 {
+			continue // its hints are about what was found
+		}
+		for _, hint := range leg.Answer.Hints {
+			w.addCause(Cause{Text: "node " + leg.Node + ": " + hint})
+		}
+	}
+}
+
+// podReasons are the reasons of findings that the pods explain better.
+var podReasons = []string{findings.NoEndpoints, findings.NotReady, findings.NoPort, status.ReasonNoPort}
+
+func (w *Way) addCause(c Cause) {
+	if !slices.Contains(w.Causes, c) {
+		w.Causes = append(w.Causes, c)
+	}
+}
+
+// concerns reports whether a finding is about the way: about its port, family, and address.
+// Open connections of others are not.
+func (w *Way) concerns(f *findings.Finding) bool {
+	if f.Reason == findings.Stale || f.Severity == status.SeverityNotice && f.Name == "" {
+		return false
+	}
+	_, port, _ := strings.Cut(w.Service, ":")
+	port = strings.TrimPrefix(port+"/"+strings.ToUpper(w.Protocol), "/")
+	to, _ := netip.ParseAddrPort(w.To)
+	at := []string{w.To + "/" + w.Protocol, fmt.Sprintf("*:%d/%s", to.Port(), w.Protocol)}
+	has := func(list []string, values ...string) bool {
+		return len(list) == 0 || slices.ContainsFunc(values, func(v string) bool { return slices.Contains(list, v) })
+	}
+	return has(f.Ports, port) && has(f.Families, w.Family) && has(f.Frontends, at...)
+}
+
+// connectionCauses names what connections of the client decide.
+func connectionCauses(leg Leg) (out []Cause) {
+	a := leg.Answer
+	if a.Affinity != nil {
+		out = append(out, Cause{"", findings.FieldAffinity, fmt.Sprintf("the client keeps %s for %s more", a.Affinity.Endpoint,
+			time.Duration(a.Affinity.ExpiresSeconds)*time.Second)})
+	}
+	changed := 0
+	for _, c := range a.Connections {
+		if c.Stale || len(c.Changes) > 0 {
+			changed++
+		}
+	}
+	if changed > 0 {
+		out = append(out, Cause{Text: fmt.Sprintf("on node %s, %d open connections of the client would now be treated otherwise; --steps lists them", leg.Node, changed)})
+	}
+	return out
 }
 
 // legs returns the answers of all nodes.
@@ -48,28 +101,45 @@ func (w *Way) legs() (out []Leg) {
 	return out
 }
 
-// podCauses returns why the Service has no endpoint for a packet, by its selector and pods.
-func (j *journey) podCauses(ctx context.Context, w *Way) ([]Cause, error) {
+// readPods reads the pods that the Service selects.
+func (j *journey) readPods(ctx context.Context) error {
 	s := j.destination.Service
-	object := "Service " + s.Namespace + "/" + s.Name
-	if proxy := s.Labels[labelProxyName]; proxy != "" {
-		return []Cause{{object, "metadata.labels[" + labelProxyName + "]: " + proxy, "another proxy is responsible for the Service"}}, nil
+	if s == nil || len(s.Spec.Selector) == 0 {
+		return nil
 	}
-	if len(s.Spec.Selector) == 0 || sliceHasReady(j, s) {
-		return nil, nil
-	}
-	selector := labels.SelectorFromSet(s.Spec.Selector)
-	pods, err := j.Resolver.API.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	list, err := j.Resolver.API.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(s.Spec.Selector).String()})
 	switch {
 	case apierrors.IsForbidden(err):
 		j.report.Notes = append(j.report.Notes, "pods of namespace "+s.Namespace+" are not examined: "+err.Error())
-		return nil, nil
+		return nil
 	case err != nil:
-		return nil, err
-	case len(pods.Items) == 0:
-		return []Cause{{object, "spec.selector: " + selector.String(), "matches no pod in namespace " + s.Namespace + j.similarPods(ctx, s)}}, nil
+		return err
 	}
-	return append(targetPortCauses(object, s, pods.Items, w), readinessCauses(pods.Items)...), nil
+	j.pods = list.Items
+	return nil
+}
+
+// podCauses returns what the selector and pods of the Service lead to.
+func (j *journey) podCauses(ctx context.Context, w *Way) []Cause {
+	s := j.destination.Service
+	if s == nil {
+		return nil
+	}
+	object := "Service " + s.Namespace + "/" + s.Name
+	if proxy := s.Labels[labelProxyName]; proxy != "" {
+		return []Cause{{object, "metadata.labels[" + labelProxyName + "]: " + proxy, "another proxy is responsible for the Service"}}
+	}
+	if len(s.Spec.Selector) == 0 {
+		return nil
+	}
+	causes := targetPortCauses(object, s, j.pods, w)
+	switch {
+	case sliceHasReady(j, s):
+		return causes
+	case len(j.pods) == 0:
+		return []Cause{{object, "spec.selector: " + labels.FormatLabels(s.Spec.Selector), "matches no pod in namespace " + s.Namespace + j.similarPods(ctx, s)}}
+	}
+	return append(causes, readinessCauses(j.pods)...)
 }
 
 // sliceHasReady reports whether any endpoint of the Service is ready.
@@ -103,37 +173,55 @@ func (j *journey) similarPods(ctx context.Context, s *corev1.Service) string {
 	return "; pods there have " + strings.Join(found[:min(len(found), maxNamed)], ", ")
 }
 
-// targetPortCauses names a target port that no container declares.
+// targetPortCauses names a target port that no container declares. A number need not be
+// declared, but if other ports are, it is probably wrong.
 func targetPortCauses(object string, s *corev1.Service, pods []corev1.Pod, w *Way) (out []Cause) {
 	for _, p := range s.Spec.Ports {
-		if p.TargetPort.Type != intstr.String || !strings.HasSuffix(w.Service, ":"+p.Name) && len(s.Spec.Ports) > 1 {
+		if len(pods) == 0 || !strings.HasSuffix(w.Service, ":"+p.Name) && p.Name != "" {
 			continue
 		}
-		var names []string
-		for i := range pods {
-			for _, c := range pods[i].Spec.Containers {
-				for _, port := range c.Ports {
-					names = append(names, port.Name)
-				}
-			}
+		declared := declaredPorts(pods, tcpIfEmpty(&p.Protocol))
+		named := p.TargetPort.Type == intstr.String
+		known := slices.ContainsFunc(declared, func(d corev1.ContainerPort) bool {
+			return named && d.Name == p.TargetPort.StrVal || !named && d.ContainerPort == p.TargetPort.IntVal
+		})
+		if known || !named && (len(declared) == 0 || p.TargetPort.IntVal == 0) {
+			continue
 		}
-		if !slices.Contains(names, p.TargetPort.StrVal) {
-			slices.Sort(names)
-			names = slices.DeleteFunc(slices.Compact(names), func(n string) bool { return n == "" })
-			out = append(out, Cause{
-				object, "spec.ports[].targetPort: " + p.TargetPort.StrVal,
-				"no container of its pods declares a port of that name; they have " + orNone(names),
-			})
+		text := "no container of its pods declares a port of that name; they have " + portNames(declared)
+		if !named {
+			text = "no container of its pods declares that port, though a program may listen there; they have " + portNames(declared)
 		}
+		out = append(out, Cause{object, "spec.ports[].targetPort: " + p.TargetPort.String(), text})
 	}
 	return out
 }
 
-func orNone(names []string) string {
-	if len(names) == 0 {
-		return "none with a name"
+// declaredPorts returns the ports of a protocol that containers declare.
+func declaredPorts(pods []corev1.Pod, protocol corev1.Protocol) (ports []corev1.ContainerPort) {
+	for i := range pods {
+		for _, c := range pods[i].Spec.Containers {
+			for _, p := range c.Ports {
+				if tcpIfEmpty(&p.Protocol) == protocol {
+					ports = append(ports, p)
+				}
+			}
+		}
 	}
-	return strings.Join(names, ", ")
+	return ports
+}
+
+// portNames returns "http 8080, metrics 9100".
+func portNames(ports []corev1.ContainerPort) string {
+	var names []string
+	for _, p := range ports {
+		names = append(names, strings.TrimSpace(fmt.Sprintf("%s %d", p.Name, p.ContainerPort)))
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names[:min(len(names), maxNamed)], ", ")
 }
 
 // readinessCauses names pods that are not ready.

@@ -23,10 +23,14 @@ import (
 // settle is how long a node may take to program a change.
 const settle = 2 * time.Second
 
+// defaultObserve is how long to observe whether endpoints respond.
+const defaultObserve = 2 * time.Second
+
 // options are the flags of the command.
 type options struct {
 	from, to, family, node, output string
 	steps                          bool
+	observe                        time.Duration
 }
 
 // NewCommand returns kubectl vmap explain.
@@ -69,6 +73,7 @@ not always, and 2 if that is not certain, for instance if a node does not answer
 	flags.StringVar(&o.family, "family", "", "IP `family`: ipv4 or ipv6; by default all that both have")
 	flags.StringVar(&o.node, "node", "", "`node` at which packets of a client outside the cluster arrive")
 	flags.StringVarP(&o.output, "output", "o", "text", "output `format`: text, json or yaml")
+	flags.DurationVar(&o.observe, "observe", defaultObserve, "how long to observe whether endpoints respond to connections of others, at most 10s; 0 means not at all")
 	flags.BoolVar(&o.steps, "steps", false, "print the rules that the packet meets on each node, too")
 	return cmd
 }
@@ -87,7 +92,7 @@ func (o options) run(ctx context.Context, f *nodes.Flags, cmd *cobra.Command) (*
 	if err != nil {
 		return nil, err
 	}
-	e.Families, e.Node = families, o.node
+	e.Families, e.Node, e.Observe = families, o.node, o.observe
 	r, err := e.Explain(ctx, o.from, o.to)
 	if err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ func (j *journey) compare(ctx context.Context) error {
 	if err := j.readSlices(ctx); err != nil {
 		return err
 	}
-	each(len(differing), func(i int) { j.readDocument(ctx, differing[i]) })
+	each(len(differing), func(i int) { j.readDocument(ctx, differing[i], 0) })
 	for _, node := range j.differing() {
 		j.report.Differences = append(j.report.Differences, j.differences(node)...)
 	}
@@ -65,7 +65,7 @@ func (j *journey) differences(node string) (out []Difference) {
 	}
 	for i, text := range texts {
 		if i == maxDifferences {
-			out = append(out, Difference{Node: node, Text: fmt.Sprintf("and %d more", len(texts)-i)})
+			out = append(out, Difference{Node: node, Text: fmt.Sprintf("differs in %d more", len(texts)-i)})
 			break
 		}
 		out = append(out, Difference{Node: node, Text: text, Lag: j.lag(d)})
@@ -107,7 +107,7 @@ func (j *journey) endpointDifferences(d *status.Document) (texts []string) {
 			texts = append(texts, fmt.Sprintf("has endpoint %s as %s, and EndpointSlices have it as %s", title, readyText(known), readyText(ready)))
 		}
 	}
-	return texts
+	return slices.Compact(texts) // one for all ports with the same number
 }
 
 func readyText(ready bool) string {
@@ -163,8 +163,8 @@ func documentEndpoints(d *status.Document) map[endpointKey]bool {
 		for _, p := range s.Ports {
 			for i := range p.Endpoints {
 				e := &p.Endpoints[i]
-				if e.Port == 0 {
-					continue // its EndpointSlice does not have the port
+				if e.Port == 0 || e.Reason == status.ReasonGone {
+					continue // the EndpointSlice does not have the port, or there is none any more
 				}
 				k := endpointKey{p.Name, p.Protocol, netip.AddrPortFrom(addr(e.Address), e.Port)}
 				out[k] = out[k] || e.KnownConditions().Ready

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"golang.org/x/sync/errgroup"
@@ -41,6 +42,9 @@ type Explainer struct {
 	// Settle is how long nodes may take to follow the API server before they are said to
 	// differ from it.
 	Settle time.Duration
+	// Observe is how long the client's node observes whether endpoints respond; zero means
+	// not at all.
+	Observe time.Duration
 }
 
 // Explain answers the question of --from and --to.
@@ -91,7 +95,9 @@ type journey struct {
 	packets     []resolve.Packet
 	names       map[string]place // by address
 	slices      []discoveryv1.EndpointSlice
+	pods        []corev1.Pod                // that the Service selects
 	documents   map[string]*status.Document // by node
+	observed    *status.Document            // of the client's node
 
 	mu     sync.Mutex
 	report *Report
@@ -114,13 +120,14 @@ func (j *journey) explain(ctx context.Context) (*Report, error) {
 	if err := j.follow(ctx); err != nil {
 		return nil, err
 	}
+	if err := j.readPods(ctx); err != nil {
+		return nil, err
+	}
 	var arrives []string
 	for i := range j.report.Ways {
 		w := &j.report.Ways[i]
 		w.judge()
-		if err := j.addCauses(ctx, w); err != nil {
-			return nil, err
-		}
+		j.addCauses(ctx, w)
 		arrives = append(arrives, w.Arrives)
 	}
 	j.report.Arrives = either(arrives...)
@@ -155,12 +162,13 @@ func (j *journey) ask(ctx context.Context, node string, p resolve.Packet) Leg {
 	return Leg{Node: node, Answer: a}
 }
 
-// silent notes why a node did not answer, once.
+// silent notes why a node did not answer. All commands that it does not answer have the same
+// reason.
 func (j *journey) silent(node, why string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if s := (Silence{node, why}); !slices.Contains(j.report.Silent, s) {
-		j.report.Silent = append(j.report.Silent, s)
+	if !slices.ContainsFunc(j.report.Silent, func(s Silence) bool { return s.Node == node }) {
+		j.report.Silent = append(j.report.Silent, Silence{node, why})
 	}
 }
 

@@ -55,8 +55,8 @@ func TestDropOnTheNodeOfAnEndpointIsTheVerdict(t *testing.T) {
 	}}
 	r.answers["node-2"].Arrives = answer.Never
 	report := r.explain("pod/cart", "svc/web")
-	r.expect(report, answer.Sometimes, "Does not always arrive: 33.33% goes to 10.244.2.2:8080: on node node-2: dropped by table inet filter, chain input, rule handle 7",
-		"node-2: 33.33% 10.244.2.2:8080 (pod shop/web-2), sees 10.244.1.3: does not arrive: on node node-2")
+	r.expect(report, answer.Sometimes, "Does not always arrive: 33.33% goes to 10.244.2.2:8080 (pod shop/web-2): on node node-2: dropped by table inet filter, chain input, rule handle 7",
+		"node-2: 33.33% 10.244.2.2:8080 (pod shop/web-2), sees 10.244.1.3 (pod shop/cart): does not arrive: on node node-2")
 	r.answers["node-1"].Outcomes[0].Endpoints = r.answers["node-1"].Outcomes[0].Endpoints[1:2]
 	r.expect(r.explain("pod/cart", "svc/web"), answer.Never, "Does not arrive: on node node-2: dropped by table inet filter")
 }
@@ -68,7 +68,7 @@ func TestEndpointsOfOneNodeAreFollowedOnce(t *testing.T) {
 	r.answers["node-2"].Arrives = answer.Never
 	r.answers["node-2"].Outcomes[0].Verdict = answer.VerdictDropped
 	report := r.explain("pod/cart", "svc/web")
-	r.expect(report, answer.Sometimes, "66.67% goes to 10.244.2.2:8080, 10.244.3.2:8080: on node node-2: dropped", "node-2: 33.33% 10.244.3.2:8080 (pod shop/web-3), sees 10.244.1.3: like 10.244.2.2:8080")
+	r.expect(report, answer.Sometimes, "66.67% goes to 10.244.2.2:8080 (pod shop/web-2), 10.244.3.2:8080 (pod shop/web-3): on node node-2: dropped", "node-2: 33.33% 10.244.3.2:8080 (pod shop/web-3), sees 10.244.1.3 (pod shop/cart): like 10.244.2.2:8080")
 	if len(r.asked) != 2 {
 		t.Error(r.asked)
 	}
@@ -78,7 +78,7 @@ func TestSilentNodesAreNamedAndTheRestIsReported(t *testing.T) {
 	r := newRig(t)
 	r.errors["node-3"] = errors.New("no answer within 10s (--node-timeout)")
 	report := r.explain("pod/cart", "svc/web")
-	r.expect(report, answer.Unknown, "Not certain: 33.33% goes to 10.244.3.2:8080: node node-3 does not answer",
+	r.expect(report, answer.Unknown, "Not certain: 33.33% goes to 10.244.3.2:8080 (pod shop/web-3): node node-3 does not answer",
 		"No answer, or not to everything:\n  node-3: no answer within 10s", "node-2: 33.33% 10.244.2.2:8080")
 	if len(report.Silent) != 1 {
 		t.Errorf("%+v", report.Silent)
@@ -160,6 +160,57 @@ func TestCauseIsFoundAmongPods(t *testing.T) {
 			r.expect(r.explain("pod/cart", "svc/web"), answer.Never, "Does not arrive: on node node-1: refused with a TCP reset\n  - "+tc.want)
 		})
 	}
+}
+
+// TestFindingsOfTheWayAreCauses has findings of the client's node, of which those about other
+// ports, families and addresses do not concern the packet.
+func TestFindingsOfTheWayAreCauses(t *testing.T) {
+	const affinity = "Service shop/web, spec.sessionAffinity: ClientIP: each client keeps its endpoint"
+	for _, tc := range []struct {
+		name   string
+		change func(*status.Port)
+		want   bool
+	}{
+		{"affinity", func(*status.Port) {}, true},
+		{"other family", func(p *status.Port) { p.Family = "IPv6" }, false},
+		{"other protocol", func(p *status.Port) { p.Protocol = "SCTP" }, false},
+		{"other port", func(p *status.Port) { p.Name = "metrics" }, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t)
+			p := &r.documents["node-1"].Services[0].Ports[0]
+			p.AffinitySeconds = 10800
+			for i := range p.Endpoints {
+				p.Endpoints[i].Slot = &i
+			}
+			tc.change(p)
+			if text := r.explain("pod/cart", "svc/web").Text(false); strings.Contains(text, affinity) != tc.want {
+				t.Errorf("want %v:\n%s", tc.want, text)
+			}
+		})
+	}
+	r := newRig(t)
+	p := &r.documents["node-1"].Services[0].Ports[0]
+	p.Frontends = append(p.Frontends, status.Frontend{Address: "203.0.113.1", Port: 80, Kind: "LoadBalancerIP", Restricted: true})
+	if text := r.explain("pod/cart", "svc/web").Text(false); strings.Contains(text, "loadBalancerSourceRanges") {
+		t.Errorf("source ranges of another address:\n%s", text)
+	}
+}
+
+func TestUndeclaredTargetPortIsNamedWithThoseDeclared(t *testing.T) {
+	r := newRig(t)
+	r.objects["web"].(*corev1.Service).Spec.Ports[0].TargetPort = intstr.FromInt32(8081)
+	r.expect(r.explain("pod/cart", "svc/web"), answer.Always,
+		"spec.ports[].targetPort: 8081: no container of its pods declares that port, though a program may listen there; they have http 8080")
+}
+
+func TestAffinityAndChangedConnectionsAreNamed(t *testing.T) {
+	r := newRig(t)
+	a := r.answers["node-1"]
+	a.Affinity = &answer.Affinity{Endpoint: "10.244.1.2:8080", ExpiresSeconds: 90}
+	a.Connections = []answer.Connection{{}, {Stale: true}, {Changes: []answer.Change{{Kind: answer.ChangeSource}}}}
+	r.expect(r.explain("pod/cart", "svc/web"), answer.Always, "spec.sessionAffinity: ClientIP: the client keeps 10.244.1.2:8080 for 1m30s more",
+		"on node node-1, 2 open connections of the client would now be treated otherwise")
 }
 
 // TestClientOutsideEntersAtANode has a client whose packets arrive on the node of --to.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -133,6 +134,12 @@ func (j *journey) locate(ctx context.Context, e *Endpoint, search bool) error {
 		j.names[at.Addr().String()] = p
 	}
 	e.Pod, e.Node = p.pod, p.node
+	switch sees := addr(e.Sees); {
+	case !slices.Contains(j.client.Addresses, sees):
+		e.Client = "node " + j.first // masquerade
+	case j.client.Kind != resolve.KindAddress:
+		e.Client = j.client.String()
+	}
 	return nil
 }
 
@@ -163,9 +170,14 @@ func (j *journey) follow(ctx context.Context) error {
 	slices.Sort(nodes)
 	j.documents = map[string]*status.Document{}
 	for _, node := range slices.Compact(nodes) {
-		tasks = append(tasks, func() { j.readDocument(ctx, node) })
+		observe := time.Duration(0)
+		if node == j.first {
+			observe = j.Observe
+		}
+		tasks = append(tasks, func() { j.readDocument(ctx, node, observe) })
 	}
 	each(len(tasks), func(i int) { tasks[i]() })
+	j.observed = j.documents[j.first]
 	return j.compare(ctx)
 }
 
@@ -181,12 +193,12 @@ func (j *journey) arrive(ctx context.Context, e *Endpoint, p resolve.Packet) {
 }
 
 // readDocument reads what a node knows about the Service.
-func (j *journey) readDocument(ctx context.Context, node string) {
+func (j *journey) readDocument(ctx context.Context, node string, observe time.Duration) {
 	namespace, name := j.service()
 	if name == "" {
 		return
 	}
-	d, err := j.Nodes.Document(ctx, node, status.Query{Namespace: namespace, Name: name})
+	d, err := j.Nodes.Document(ctx, node, status.Query{Namespace: namespace, Name: name, Observe: observe})
 	if err != nil {
 		j.silent(node, err.Error())
 		return

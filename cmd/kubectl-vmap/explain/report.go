@@ -71,7 +71,8 @@ type Endpoint struct {
 	Pod         string  `json:"pod,omitempty"`
 	Node        string  `json:"node,omitempty"`
 	Probability float64 `json:"probability"`
-	Sees        string  `json:"sees"` // the client's address there
+	Sees        string  `json:"sees"`             // the client's address there
+	Client      string  `json:"client,omitempty"` // what has that address
 	// Arrives is that of the packet and of its reply; like that of others on the same node
 	// if it was not followed.
 	Arrives string `json:"arrives"`

@@ -184,15 +184,28 @@ func (w *Way) endpointsText(b *strings.Builder) {
 		if where == "" {
 			where = "outside the cluster"
 		}
-		fmt.Fprintf(b, "  %s: %.4g%% %s, sees %s", where, e.Probability*100, e.title(), e.Sees)
+		fmt.Fprintf(b, "  %s: %.4g%% %s, sees %s", where, e.Probability*100, e.title(), e.sees())
 		switch {
 		case e.Arrives != answer.Always && e.Like == "":
-			fmt.Fprintf(b, ": %s: %s", arrivalTexts[e.Arrives], indent(named(e.Why, e.Node)))
+			fmt.Fprintf(b, ": %s: %s", arrivalTexts[e.Arrives], firstLine(e.Why))
 		case e.Arrives != answer.Always:
 			fmt.Fprintf(b, ": like %s", e.Like)
 		}
 		b.WriteString("\n")
 	}
+}
+
+func (e *Endpoint) sees() string {
+	if e.Client == "" {
+		return e.Sees
+	}
+	return e.Sees + " (" + e.Client + ")"
+}
+
+// firstLine returns a reason without the command that shows more, which the verdict has.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
 }
 
 func (e *Endpoint) title() string {
@@ -217,13 +230,13 @@ func (w *Way) backText(b *strings.Builder) {
 		case text == "":
 			continue
 		}
-		fmt.Fprintf(b, "  back, %s: %s\n", e.Node, indent(named(text, e.Node)))
+		fmt.Fprintf(b, "  back, %s: %s\n", e.Node, firstLine(named(text, e.Node)))
 	}
 	var texts []string
 	for i := range w.Endpoints {
 		if t := w.replyText(&w.Endpoints[i]); t != "" && !slices.Contains(texts, t) && len(texts) < maxPrinted {
 			texts = append(texts, t)
-			fmt.Fprintf(b, "  back, %s: %s\n", w.Client.Node, indent(named(t, w.Client.Node)))
+			fmt.Fprintf(b, "  back, %s: %s\n", w.Client.Node, firstLine(named(t, w.Client.Node)))
 		}
 	}
 }

@@ -111,7 +111,7 @@ func (w *Way) verdict() string {
 	where := "the destination"
 	switch n := len(w.Endpoints); {
 	case n == 1:
-		where = w.Endpoints[0].Address
+		where = w.Endpoints[0].title()
 	case n > 1:
 		where = fmt.Sprintf("any of %d endpoints", n+w.unseen())
 	}
@@ -154,7 +154,7 @@ func (w *Way) why() string {
 	probability := 0.0
 	for _, e := range w.Endpoints {
 		if e.Arrives != answer.Always {
-			failed, probability = append(failed, e.Address), probability+e.Probability
+			failed, probability = append(failed, e.title()), probability+e.Probability
 		}
 	}
 	if len(failed) == 0 || a.Arrives != answer.Always && len(w.Endpoints) == 0 {
