@@ -126,7 +126,7 @@ func TestForbiddenImports(t *testing.T) {
 // portable are the packages that programs on other platforms include, such as the plugin
 // of kubectl.
 var portable = []string{
-	"cmd/inspect/exit", "cmd/inspect/explain/answer", "cmd/inspect/findings", "cmd/inspect/get", "cmd/inspect/page", "cmd/inspect/schema", "cmd/inspect/status", "cmd/inspect/top", "model",
+	"cmd/inspect/exit", "cmd/inspect/explain/answer", "cmd/inspect/findings", "cmd/inspect/get", "cmd/inspect/page", "cmd/inspect/schema", "cmd/inspect/status", "cmd/inspect/top", "cmd/inspect/web", "model",
 	"sync/cluster/selectors",
 }
 

@@ -15,6 +15,7 @@
 //	shadow     kube-vmap shadow             API or manifests, kernel            sync, nft/simulate, nft/kernel/inspect
 //	page       http://NODE:10249/status/    the loop's snapshot, conntrack      status
 //	web        (what pages share)           files, headers                      -
+//	findings   (what is not balanced)       a Document                          status
 //
 // The status socket is a Unix socket on which the running proxy answers root; package
 // status/client has its paths, and cmd/kube-vmap/serve the server. Package exit has the exit

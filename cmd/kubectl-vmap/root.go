@@ -12,6 +12,7 @@ import (
 	"kube-vmap/cmd/kubectl-vmap/getter"
 	"kube-vmap/cmd/kubectl-vmap/health"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/page"
 	"kube-vmap/cmd/kubectl-vmap/top"
 	"kube-vmap/cmd/kubectl-vmap/versions"
 )
@@ -44,6 +45,7 @@ from the API server. Nothing is changed.`,
 		top.NewCommand(flags),
 		diff.NewCommand(flags),
 		bundle.NewCommand(flags, version),
+		page.NewCommand(flags),
 		versions.NewCommand(flags, version),
 	)
 	return root

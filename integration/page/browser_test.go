@@ -60,7 +60,7 @@ func run(m *testing.M) int {
 type window struct {
 	*testing.T
 	ctx    context.Context //nolint:containedctx // chromedp's windows are contexts
-	server string          // the address of the server under test
+	page   string          // the address of the page under test
 	cancel context.CancelFunc
 	mu     sync.Mutex
 	bad    []string
@@ -75,21 +75,27 @@ func serve(t *testing.T, h http.Handler) string {
 	return s.URL
 }
 
-// open opens a window of a size at a path of the page.
+// open opens a window of a size at a path of a node's page.
 func open(t *testing.T, server, hash string, width, height int64) *window {
+	t.Helper()
+	return openAt(t, server, "/status/", hash, width, height)
+}
+
+// openAt opens a window of a size at a path of the page with a prefix.
+func openAt(t *testing.T, server, prefix, hash string, width, height int64) *window {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	ctx, late := context.WithTimeout(ctx, 3*time.Minute)
 	t.Cleanup(late)
-	w := &window{T: t, ctx: ctx, server: server, cancel: cancel}
+	w := &window{T: t, ctx: ctx, page: server + prefix, cancel: cancel}
 	if err := chromedp.Listen(ctx, w.listen); err != nil {
 		t.Fatal(err)
 	}
 	call(w, network.Enable, network.EnableParams{})
 	call(w, log.Enable, cdp.Empty{})
 	w.resize(width, height)
-	w.do(chromedp.Navigate(server + "/status/" + hash))
+	w.do(chromedp.Navigate(w.page + hash))
 	t.Cleanup(w.complaints)
 	return w
 }
@@ -108,7 +114,7 @@ func (w *window) listen(event any) {
 	case *log.EventEntryAdded:
 		w.note(fmt.Sprintf("log: %s (%s) %s", e.Entry.Text, e.Entry.Source, e.Entry.URL))
 	case *network.EventRequestWillBeSent:
-		if !strings.HasPrefix(e.Request.URL, w.server+"/status/") {
+		if !strings.HasPrefix(e.Request.URL, w.page) {
 			w.note("asked elsewhere: " + e.Request.URL)
 		}
 	}

@@ -4,6 +4,7 @@ package health
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,8 @@ import (
 type Options struct {
 	Query  status.Query
 	Output string // empty for text, or json
+	// Tally prints a tally instead of a document.
+	Tally  bool
 	Socket string
 	// Returned returns when and why the node was returned to kube-proxy; empty if it was
 	// not.
@@ -62,6 +65,7 @@ be told. With -o json it is 0 if there is an answer.`,
 	f.StringVarP(&o.Query.Namespace, "namespace", "n", "", "with -o json, only the Services of that `namespace`")
 	f.StringVar(&o.Query.Name, "name", "", "with -o json, only the Services of that `name`")
 	f.BoolVar(&o.Query.Brief, "brief", false, "with -o json, count endpoints instead of listing them")
+	f.BoolVar(&o.Tally, "tally", false, "with -o json, print only connections and states, of Services that have any or are not OK")
 	client.AddSocketFlag(f, &o.Socket)
 	// The only error is that the flag does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json"}, cobra.ShellCompDirectiveNoFileComp))
@@ -76,11 +80,15 @@ func (o Options) Run(ctx context.Context, w io.Writer) error {
 	if o.Output == "" {
 		o.Query = status.Query{Health: true}
 	}
+	o.Query.Brief = o.Query.Brief || o.Tally
 	d, err := client.Get(ctx, o.Socket, o.Query)
 	if err != nil {
 		return &exit.Error{Code: exit.Trouble, Err: o.explain(err)}
 	}
-	if o.Output == "json" {
+	switch {
+	case o.Output == "json" && o.Tally:
+		return json.NewEncoder(w).Encode(d.Tally())
+	case o.Output == "json":
 		return d.Write(w)
 	}
 	if d.Health == nil {

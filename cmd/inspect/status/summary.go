@@ -20,9 +20,12 @@ const (
 func Severities() []string { return []string{SeverityOK, SeverityNotice, SeverityProblem} }
 
 // Severity returns the severity of the Service's state.
-func (s *Service) Severity() string {
-	switch s.State() {
-	case StateOK:
+func (s *Service) Severity() string { return SeverityOf(s.State()) }
+
+// SeverityOf returns the severity of a state.
+func SeverityOf(state string) string {
+	switch state {
+	case StateOK, StateProgrammed:
 		return SeverityOK
 	case StateNotLocal, StateOpen:
 		return SeverityNotice

@@ -138,6 +138,11 @@ export class Table {
     this.point();
   }
 
+  // inSight returns the rows that are in the document.
+  inSight() {
+    return [...this.pool.keys()].map((i) => this.rows[i]).filter(Boolean);
+  }
+
   blank() {
     const cells = this.columns.map((c, i) => h("div", { class: `cell c-${c.key}`, role: "gridcell", "aria-colindex": i + 1 }));
     const node = h(this.link ? "a" : "div", { class: "row", role: "row", tabindex: this.link ? "-1" : null }, cells);

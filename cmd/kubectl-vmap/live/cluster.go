@@ -1,0 +1,226 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"kube-vmap/cmd/inspect/status"
+)
+
+// Cluster has what the nodes of a cluster answered last.
+type Cluster struct {
+	source Source
+	mu     sync.Mutex // guards the following
+	looked time.Time  // the last Watch
+	nodes  []*node    // sorted by name, in the order of people
+	// generation changes with the list of nodes.
+	generation int
+	inFlight   int
+	listed     time.Time // when the list of nodes was last asked for
+	listing    bool
+	listError  error
+	services   map[key]*service
+	catalogue  catalogue
+	details    details
+}
+
+// key identifies a Service.
+type key struct{ namespace, name string }
+
+func (k key) compare(o key) int {
+	return cmp.Or(cmp.Compare(k.namespace, o.namespace), cmp.Compare(k.name, o.name))
+}
+
+// New returns the state of a cluster, of which nothing is known yet. See [Cluster.Run].
+func New(s Source) *Cluster {
+	return &Cluster{source: s, services: map[key]*service{}}
+}
+
+// Watch makes [Cluster.Run] ask the nodes for some time.
+func (c *Cluster) Watch() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.looked = time.Now()
+}
+
+// Run asks the nodes until the context ends.
+func (c *Cluster) Run(ctx context.Context) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	for {
+		for _, work := range c.due(time.Now()) {
+			asking.Go(func() { work(ctx) })
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// due returns what to ask now.
+func (c *Cluster) due(now time.Time) (work []func(context.Context)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Sub(c.looked) > attention {
+		return nil
+	}
+	if !c.listing && (c.listed.IsZero() || now.Sub(c.listed) >= c.listPeriod()) {
+		c.listing, c.listed = true, now
+		work = append(work, c.list)
+	}
+	waiting := slices.SortedFunc(slices.Values(c.nodes), func(a, b *node) int { return a.next.Compare(b.next) })
+	for _, n := range waiting {
+		if c.inFlight >= maxInFlight || n.next.After(now) {
+			break
+		}
+		if n.asking || n.Missing {
+			continue
+		}
+		n.asking = true
+		c.inFlight++
+		work = append(work, func(ctx context.Context) { c.ask(ctx, n) })
+	}
+	if n := c.catalogue.due(now, c.nodes); n != nil {
+		work = append(work, func(ctx context.Context) { c.readCatalogue(ctx, n) })
+	}
+	return work
+}
+
+// listPeriod is short after an error.
+func (c *Cluster) listPeriod() time.Duration {
+	if c.listError != nil {
+		return minPeriod
+	}
+	return listPeriod
+}
+
+// list reads the list of nodes.
+func (c *Cluster) list(ctx context.Context) {
+	all, err := c.source.Nodes(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listing, c.listError = false, err
+	if err != nil {
+		return
+	}
+	known := map[string]*node{}
+	for _, n := range c.nodes {
+		known[n.Name] = n
+	}
+	next := make([]*node, len(all))
+	for i, of := range all {
+		n := known[of.Name]
+		if n == nil {
+			n = &node{}
+		}
+		if n.Pod != of.Pod { // another process, of which nothing is known
+			n.failures, n.next = 0, time.Time{}
+		}
+		n.Node = of
+		next[i] = n
+	}
+	slices.SortFunc(next, func(a, b *node) int { return compareNames(a.Name, b.Name) })
+	if !slices.Equal(next, c.nodes) {
+		c.nodes = next
+		c.generation++
+	}
+}
+
+// serviceOf returns the Service of a name.
+func (c *Cluster) serviceOf(k key) *service {
+	s := c.services[k]
+	if s == nil {
+		s = &service{key: k}
+		c.services[k] = s
+	}
+	return s
+}
+
+// compareNames compares names so that node-2 is before node-10.
+func compareNames(a, b string) int {
+	for a != "" && b != "" {
+		x, restA := firstPart(a)
+		y, restB := firstPart(b)
+		order := cmp.Compare(x, y)
+		if isDigit(x[0]) && isDigit(y[0]) {
+			order = cmp.Or(cmp.Compare(len(x), len(y)), order)
+		}
+		if order != 0 {
+			return order
+		}
+		a, b = restA, restB
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// firstPart cuts a name after its first digits, or before them.
+func firstPart(s string) (first, rest string) {
+	i := 1
+	for i < len(s) && isDigit(s[i]) == isDigit(s[0]) {
+		i++
+	}
+	return s[:i], s[i:]
+}
+
+func isDigit(b byte) bool { return b >= '0' && b <= '9' }
+
+// catalogue is the list of all Services, which one node has sent.
+type catalogue struct {
+	reading  bool
+	read     time.Time
+	services []*service // sorted
+	from     string     // the node
+}
+
+// due returns the node to ask for the list: one that answers.
+func (k *catalogue) due(now time.Time, all []*node) *node {
+	if k.reading || !k.read.IsZero() && now.Sub(k.read) < listPeriod {
+		return nil
+	}
+	for _, n := range all {
+		if n.answered() && n.summary.Services > 0 {
+			k.reading = true
+			return n
+		}
+	}
+	return nil
+}
+
+// readCatalogue reads the list of all Services from a node.
+func (c *Cluster) readCatalogue(ctx context.Context, n *node) {
+	doc, err := c.source.Document(ctx, n.Node, status.Query{Brief: true})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := &c.catalogue
+	k.reading, k.read = false, time.Now()
+	if err != nil {
+		k.read = k.read.Add(minPeriod - listPeriod) // again soon, perhaps another node
+		return
+	}
+	k.from, k.services = n.Name, make([]*service, len(doc.Services))
+	for i := range doc.Services {
+		d := &doc.Services[i]
+		s := c.serviceOf(key{d.Namespace, d.Name})
+		s.endpoints, s.addresses = d.EndpointCount(), addressesOf(d)
+		k.services[i] = s
+	}
+}
+
+// addressesOf returns the addresses of a Service's frontends, the ClusterIP first.
+func addressesOf(s *status.Service) []string {
+	out := []string{}
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		for j := range p.Frontends {
+			out = append(out, p.Frontends[j].At(p.Protocol))
+		}
+	}
+	return out
+}

@@ -1,0 +1,16 @@
+// Package live adds up the connections and problems of a whole cluster while somebody
+// looks.
+//
+//	Watch --> Cluster --Source--> every node: tally (connections of each Service, states)
+//	             |                            findings (what is not plainly balanced), rarely
+//	             |                one node:   list of all Services, once a minute
+//	             v
+//	          Overview: nodes, Services with the sums, merged problems
+//	          Rows:     a Service on each node
+//	          Service:  one Service, from which nodes its connections come and where they go
+//
+// What it costs is bounded (pace.go): a node is asked at most every 5 seconds, and less
+// often in large clusters, if its answers take long, or if they are large. No node is asked
+// after nobody has looked for 30 seconds. A node that does not answer costs its own
+// time-out; it is asked less and less often, and the sums are those of the others.
+package live

@@ -1,0 +1,140 @@
+package live
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sort"
+	"time"
+
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/kubectl-vmap/nodes"
+)
+
+// node is a node and its last answers.
+type node struct {
+	nodes.Node
+	asking   bool
+	next     time.Time // when to ask again
+	took     time.Duration
+	failures int   // since the last answer
+	err      error // of the last question
+	tallies  int   // so far
+	// The last answer.
+	at       time.Time // when it arrived; zero without any
+	tally    status.Tally
+	summary  status.Summary
+	lines    []line        // sorted
+	rated    bool          // whether rates are known
+	tallied  map[key]state // of Services that are not OK, by the tally
+	findings []findings.Finding
+	states   map[key]state // the same, with those that have findings
+}
+
+// line is a Service on a node. There may be ten thousand of them on each of a thousand
+// nodes.
+type line struct {
+	of     *service
+	count  uint64
+	active int32
+	rate   float32 // per second, if the node's rates are known
+}
+
+// state is the state of a Service on a node.
+type state struct{ name, severity, problem string }
+
+// answered reports whether the last question was answered.
+func (n *node) answered() bool { return !n.at.IsZero() && n.err == nil && !n.Missing }
+
+// ask asks a node for its tally, and sometimes for its findings.
+func (c *Cluster) ask(ctx context.Context, n *node) {
+	start := time.Now()
+	var tally status.Tally
+	err := c.source.JSON(ctx, n.Node, status.TallySchema, &tally, "status", "-o", "json", "--tally")
+	took := time.Since(start)
+	found, ok := c.findings(ctx, n, err)
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inFlight--
+	n.asking, n.err, n.took = false, err, took
+	if err != nil {
+		n.failures++
+	} else {
+		n.failures, n.at = 0, time.Now()
+		c.take(n, &tally)
+		if ok {
+			n.findings = found
+		}
+		n.judge()
+	}
+	n.next = start.Add(c.period(n))
+}
+
+// findings reads the findings of a node with its first tally, and rarely later on.
+func (c *Cluster) findings(ctx context.Context, n *node, err error) ([]findings.Finding, bool) {
+	if err != nil || n.tallies%findingsFactor != 0 {
+		return nil, false
+	}
+	var list findings.List
+	if err := c.source.JSON(ctx, n.Node, findings.Schema, &list, "problems", "-o", "json"); err != nil {
+		return nil, false // the states in the tally say the same in short
+	}
+	return list.Findings, true
+}
+
+// take takes a tally.
+func (c *Cluster) take(n *node, t *status.Tally) {
+	seconds := t.CountedAt.Sub(n.tally.CountedAt).Seconds()
+	again := t.Counted && n.tally.Counted && seconds == 0 // the same numbers
+	longest := 2*c.period(n).Seconds() + 10
+	rated := t.Counted && n.tally.Counted && seconds > 0 && seconds <= longest && n.tallies > 0
+	lines := make([]line, len(t.Services))
+	n.tallied = map[key]state{}
+	for i := range t.Services {
+		s := &t.Services[i]
+		l := &lines[i]
+		*l = line{of: c.serviceOf(key{s.Namespace, s.Name}), count: s.Connections, active: int32(s.Active)}
+		if s.State != "" {
+			n.tallied[l.of.key] = state{s.State, status.SeverityOf(s.State), s.Problem}
+		}
+		before := n.line(l.of.key)
+		switch {
+		case again && before != nil:
+			l.rate = before.rate
+		case rated && before == nil:
+			l.rate = float32(float64(l.count) / seconds) // there were none
+		case rated && l.count >= before.count:
+			l.rate = float32(float64(l.count-before.count) / seconds)
+		}
+	}
+	slices.SortFunc(lines, func(a, b line) int { return a.of.compare(b.of.key) }) // as they should be
+	n.rated = rated || again && n.rated
+	n.lines, n.tally, n.summary = lines, *t, t.Summary
+	n.tally.Services = nil // they are in lines
+	n.tallies++
+}
+
+// line returns a Service on the node; nil if it has no connections and is OK.
+func (n *node) line(k key) *line {
+	i := sort.Search(len(n.lines), func(i int) bool { return n.lines[i].of.compare(k) >= 0 })
+	if i < len(n.lines) && n.lines[i].of.key == k {
+		return &n.lines[i]
+	}
+	return nil
+}
+
+// judge sets the states of the Services, by tally and findings. The worst finding of a
+// Service counts.
+func (n *node) judge() {
+	n.states = maps.Clone(n.tallied)
+	for i := range n.findings {
+		f := &n.findings[i]
+		k := key{f.Namespace, f.Name}
+		if _, ok := n.tallied[k]; !ok && (f.Severity == status.SeverityProblem || n.states[k].name == "") {
+			n.states[k] = state{f.Reason, f.Severity, f.Text}
+		}
+	}
+	delete(n.states, key{})
+}

@@ -1,0 +1,230 @@
+package live
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"kube-vmap/cmd/inspect/status"
+)
+
+// service is a Service of the cluster.
+type service struct {
+	key
+	addresses []string
+	endpoints status.Addresses
+	sum       sum
+}
+
+// sum is what the nodes know about a Service, added up.
+type sum struct {
+	rate     float64
+	rated    bool // whether the rate of a node is known
+	active   int
+	count    uint64
+	nodes    int // with connections
+	bad      int // nodes where it is a problem
+	noticed  int // nodes where it is a notice
+	state    string
+	severity string
+}
+
+// Overview is the state of the whole cluster.
+type Overview struct {
+	Time       time.Time `json:"time"`
+	Generation int       `json:"generation"` // of the list of nodes
+	// Every is how long a round of questions to all nodes takes, in seconds.
+	Every    float64   `json:"every"`
+	Error    string    `json:"error,omitempty"` // why the nodes cannot be listed
+	Nodes    []Status  `json:"nodes"`
+	Services []Line    `json:"services"`
+	Problems []Problem `json:"problems"`
+	From     string    `json:"from,omitempty"` // the node that listed the Services
+}
+
+// States of a node.
+const (
+	NodeOK      = "ok"
+	NodeProblem = "problem" // it answers, and there are problems on it
+	NodeSilent  = "silent"  // it does not answer
+	NodeMissing = "missing" // it has no kube-vmap that is ready
+	NodeWaiting = "waiting" // it was not asked yet
+)
+
+// Status is the state of a node.
+type Status struct {
+	Name    string `json:"name"`
+	State   string `json:"state"`
+	Text    string `json:"text,omitempty"` // why
+	Version string `json:"version,omitempty"`
+	// Rate is nil if it is not known.
+	Rate     *float64 `json:"rate"`
+	Active   *int     `json:"active"`
+	Services int      `json:"services"`
+	// Problems are those that are only there, or on few nodes.
+	Problems int        `json:"problems"`
+	At       *time.Time `json:"at,omitempty"` // of the last answer
+}
+
+// Line is a Service in the overview.
+type Line struct {
+	Namespace   string           `json:"namespace"`
+	Name        string           `json:"name"`
+	Addresses   []string         `json:"addresses"`
+	Endpoints   status.Addresses `json:"endpoints"`
+	Rate        *float64         `json:"rate"`
+	Active      int              `json:"active"`
+	Connections uint64           `json:"connections"`
+	State       string           `json:"state"`
+	Severity    string           `json:"severity"`
+	// Nodes is on how many nodes it has connections, Bad where it is not OK.
+	Nodes int `json:"nodes"`
+	Bad   int `json:"bad,omitempty"`
+}
+
+// Overview returns the current state.
+func (c *Cluster) Overview() *Overview {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.addUp()
+	out := &Overview{
+		Time: time.Now(), Generation: c.generation, Every: max(minPeriod, c.round()).Seconds(), From: c.catalogue.from,
+		Nodes: make([]Status, len(c.nodes)), Services: []Line{}, Problems: c.problems(),
+	}
+	if c.listError != nil {
+		out.Error = c.listError.Error()
+	}
+	answering := 0
+	for _, n := range c.nodes {
+		if n.answered() {
+			answering++
+		}
+	}
+	own := own(out.Problems, answering)
+	for i, n := range c.nodes {
+		out.Nodes[i] = n.status(own[n])
+	}
+	for _, s := range c.all() {
+		out.Services = append(out.Services, s.line())
+	}
+	return out
+}
+
+// all returns the Services: those that are listed, and others that a node knows.
+func (c *Cluster) all() []*service {
+	seen := make(map[*service]bool, len(c.services))
+	out := slices.Clone(c.catalogue.services)
+	for _, s := range out {
+		seen[s] = true
+	}
+	for _, s := range c.services {
+		if !seen[s] && (s.sum.nodes > 0 || s.sum.state != "") {
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, func(a, b *service) int { return a.compare(b.key) })
+	return out
+}
+
+// addUp adds up what the nodes know. Numbers of a node that does not answer are old, and
+// do not count.
+func (c *Cluster) addUp() {
+	for _, s := range c.services {
+		s.sum = sum{}
+	}
+	for _, n := range c.nodes {
+		if !n.answered() {
+			continue
+		}
+		for i := range n.lines {
+			l := &n.lines[i]
+			l.of.sum.add(l, n.rated)
+		}
+		for k, found := range n.states {
+			c.serviceOf(k).sum.found(found)
+		}
+		for _, s := range c.catalogue.services {
+			s.sum.rated = s.sum.rated || n.rated
+		}
+	}
+}
+
+// add adds a node's numbers.
+func (s *sum) add(l *line, rated bool) {
+	if rated {
+		s.rate += float64(l.rate)
+		s.rated = true
+	}
+	s.active += int(l.active)
+	s.count += l.count
+	if l.count > 0 || l.active > 0 {
+		s.nodes++
+	}
+}
+
+// found adds a node on which the Service is not OK. A problem outranks a notice, whatever
+// the number of nodes; of several states, the first by name is shown.
+func (s *sum) found(f state) {
+	if f.severity == status.SeverityProblem {
+		s.bad++
+	} else {
+		s.noticed++
+	}
+	worse := f.severity == status.SeverityProblem && s.severity != status.SeverityProblem
+	if s.state == "" || worse || f.severity == s.severity && f.name < s.state {
+		s.state, s.severity = f.name, f.severity
+	}
+}
+
+func (s *service) line() Line {
+	out := Line{
+		Namespace: s.namespace, Name: s.name, Addresses: s.addresses, Endpoints: s.endpoints,
+		Active: s.sum.active, Connections: s.sum.count, Nodes: s.sum.nodes, Bad: cmp.Or(s.sum.bad, s.sum.noticed),
+		State: cmp.Or(s.sum.state, status.StateOK), Severity: cmp.Or(s.sum.severity, status.SeverityOK),
+	}
+	if out.Addresses == nil {
+		out.Addresses = []string{}
+	}
+	if s.sum.rated {
+		rate := s.sum.rate
+		out.Rate = &rate
+	}
+	return out
+}
+
+// status returns the state of the node; own is how many problems are only there, or on few
+// nodes.
+func (n *node) status(own int) Status {
+	out := Status{Name: n.Name, Version: n.tally.Version, Services: n.summary.Services, Problems: own}
+	if at := n.at; !at.IsZero() {
+		out.At = &at
+	}
+	switch {
+	case n.Missing:
+		out.State, out.Text = NodeMissing, n.Why
+		return out
+	case n.err != nil:
+		out.State, out.Text = NodeSilent, n.err.Error()
+		return out
+	case n.at.IsZero():
+		out.State = NodeWaiting
+		return out
+	case own > 0:
+		out.State = NodeProblem
+	default:
+		out.State = NodeOK
+	}
+	var rate float64
+	var active int
+	for i := range n.lines {
+		rate += float64(n.lines[i].rate)
+		active += int(n.lines[i].active)
+	}
+	if n.rated {
+		out.Rate = &rate
+	}
+	if n.tally.Counted {
+		out.Active = &active
+	}
+	return out
+}

@@ -1,0 +1,320 @@
+// The map: all nodes, and all Services on them.
+
+import { h, icon, number, plural, rate, spark, text } from "./dom.js";
+import { Nodes, nodeLink, tipOf } from "./nodes.js";
+import { Problems, serviceLink } from "./problems.js";
+import { Rates, length } from "./rates.js";
+import { fewNodes, fillStrip, nodeAt } from "./strip.js";
+import { Table, compareText } from "./table.js";
+import { words } from "./heat.js";
+
+const severities = [
+  { key: "problem", name: "Problem", label: "Problems" },
+  { key: "notice", name: "Notice", label: "Notices" },
+  { key: "ok", name: "OK", label: "OK" },
+];
+const rank = new Map(severities.map((s, i) => [s.key, i]));
+const keyOf = (s) => `${s.namespace}/${s.name}`;
+
+export class ClusterMap {
+  title = "Map";
+  path = "api/overview";
+
+  constructor() {
+    this.rates = new Rates();
+    this.filter = "all";
+    this.rows = new Map(); // by Service: what is known of it on each node
+    this.nodeList = [];
+    this.table = new Table({
+      id: "services", label: "Services on nodes", columns: this.columns(), height: { wide: 44, narrow: 66 },
+      sorted: { key: "rate", direction: -1 }, key: keyOf, link: serviceLink, open: (s) => (location.hash = serviceLink(s)),
+      empty: () => (this.all?.length ? "No Service is like that." : "No node has listed Services yet."),
+    });
+    this.table.node.addEventListener("pointermove", (e) => this.point(e));
+    this.table.node.addEventListener("pointerleave", hideTip);
+    this.scrolled = () => this.wantRows();
+    this.search = h("input", {
+      type: "search", id: "search", placeholder: "Name, namespace, address, port", autocomplete: "off", spellcheck: "false",
+      "aria-label": "Search Services by name, namespace, address or port", "aria-controls": "services", "aria-keyshortcuts": "/",
+      input: () => this.find(), keydown: (e) => this.searching(e),
+    });
+    this.count = h("p", { class: "count", role: "status" });
+    this.chips = h("div", { class: "chips", role: "group", "aria-label": "Show only" });
+    this.totals = new Totals();
+    this.nodes = new Nodes();
+    this.nodes.place.addEventListener("pointermove", (e) => this.pointNode(e));
+    this.nodes.place.addEventListener("focusin", (e) => this.pointNode(e));
+    this.nodes.place.addEventListener("pointerleave", hideTip);
+    this.nodes.place.addEventListener("focusout", hideTip);
+    this.problems = new Problems();
+    this.node = h(
+      "div", { class: "overview" },
+      h("h1", { class: "visually-hidden" }, "Nodes and Services"),
+      this.totals.node, this.nodes.node, this.problems.node,
+      h("div", { class: "bar" }, h("div", { class: "search" }, icon("search"), this.search, h("kbd", { "aria-hidden": "true" }, "/")), this.chips, this.count),
+      this.table.place,
+    );
+    this.makeChips();
+  }
+
+  columns() {
+    const by = (value) => (a, b) => (value(a) ?? -1) - (value(b) ?? -1);
+    const plain = (value) => (cell, s) => text(cell, value(s));
+    return [
+      { key: "name", label: "Service", compare: (a, b) => compareText(a.name, b.name), cell: nameCell },
+      { key: "address", label: "Address", compare: (a, b) => compareText(a.order, b.order), cell: addressCell },
+      { key: "strip", label: "New connections on each node", cell: (cell, s) => fillStrip(cell, this.rows.get(keyOf(s)), this.nodeList) },
+      { key: "rate", label: "New/s", first: -1, compare: by((s) => s.rate), cell: plain((s) => rate(s.rate)) },
+      { key: "active", label: "Active", first: -1, compare: by((s) => s.active), cell: plain((s) => number(s.active)) },
+      { key: "endpoints", label: "Endpoints", first: -1, compare: (a, b) => a.endpoints.used - b.endpoints.used || a.endpoints.all - b.endpoints.all, cell: endpointsCell },
+      { key: "status", label: "Status", compare: (a, b) => rank.get(a.key) - rank.get(b.key) || compareText(a.state, b.state), cell: (cell, s) => statusCell(cell, s, this.nodeList.length) },
+    ];
+  }
+
+  makeChips() {
+    const chip = (key, label) => {
+      const count = h("span", { class: "n" });
+      const node = h("button", { type: "button", class: "chip", "data-key": key, click: () => this.only(key) }, key === "all" ? null : icon(key), label, count);
+      return { key, node, count };
+    };
+    this.chipList = [chip("all", "All"), ...severities.map((s) => chip(s.key, s.label))];
+    this.chips.append(...this.chipList.map((c) => c.node));
+    this.only("all");
+  }
+
+  only(filter) {
+    this.filter = filter;
+    for (const c of this.chipList) c.node.setAttribute("aria-pressed", c.key === filter);
+    if (this.all) this.find();
+  }
+
+  enter() {
+    this.table.attach();
+    addEventListener("scroll", this.scrolled, { passive: true });
+    this.timer = setInterval(() => this.wantRows(true), 2000);
+    if (this.seeking) this.search.focus();
+    else if (this.table.active !== null) {
+      this.table.node.focus({ preventScroll: true });
+      const at = this.table.at();
+      if (at >= 0) this.table.activate(at);
+    }
+    this.seeking = false;
+    this.wantRows();
+  }
+
+  leave() {
+    this.table.detach();
+    removeEventListener("scroll", this.scrolled);
+    clearInterval(this.timer);
+  }
+
+  // select makes a Service the active one.
+  select(view) {
+    if (view.namespace) this.table.active = keyOf(view);
+  }
+
+  clear() {
+    this.search.value = "";
+    this.only("all");
+    this.table.node.focus({ preventScroll: true });
+  }
+
+  press(k) {
+    if (!["j", "k", "ArrowDown", "ArrowUp"].includes(k) || document.activeElement?.closest(".tiles")) return false;
+    this.table.node.focus({ preventScroll: true });
+    return this.table.move(k);
+  }
+
+  searching(event) {
+    if (event.key !== "ArrowDown" && event.key !== "Enter") return;
+    event.preventDefault();
+    this.table.node.focus({ preventScroll: true });
+    if (this.table.rows.length) this.table.activate(0);
+    if (event.key === "Enter" && this.table.rows.length === 1) this.table.open(this.table.rows[0]);
+  }
+
+  show(data) {
+    if (data.generation !== this.generation) this.rows.clear();
+    this.generation = data.generation;
+    this.nodeList = data.nodes;
+    this.header();
+    this.all = data.services;
+    const counts = new Map(severities.map((s) => [s.key, 0]));
+    for (const s of this.all) {
+      s.key = severities.find((x) => x.name === s.severity).key;
+      s.order = addressOrder(s.addresses[0]);
+      s.words = `${s.namespace}/${s.name} ${s.addresses.join(" ")}`.toLowerCase();
+      counts.set(s.key, counts.get(s.key) + 1);
+    }
+    counts.set("all", this.all.length);
+    const fresh = this.rates.take(Date.parse(data.time), new Map());
+    this.totals.show(data, this.rates, fresh);
+    this.nodes.show(data, this.rates, fresh);
+    this.problems.show(data.problems, data.nodes.length);
+    for (const c of this.chipList) text(c.count, number(counts.get(c.key)));
+    this.find();
+  }
+
+  // header names the nodes above their numbers, if there are few.
+  header() {
+    const cell = this.table.node.querySelector(".head .c-strip");
+    const few = this.nodeList.length <= fewNodes;
+    const shape = few ? this.nodeList.map((n) => n.name).join() : String(this.nodeList.length);
+    if (cell.shape === shape) return;
+    cell.shape = shape;
+    cell.classList.toggle("is-few", few);
+    this.table.node.classList.toggle("has-few", few);
+    const [first, last] = [this.nodeList[0]?.name, this.nodeList.at(-1)?.name];
+    cell.replaceChildren(...(few
+      ? this.nodeList.map((n) => h("span", { class: "num" }, h("a", { href: nodeLink(n.name), tabindex: "-1" }, n.name)))
+      : [h("span", { class: "ends" }, h("span", {}, `← ${first}`), h("span", {}, `new connections on ${number(this.nodeList.length)} nodes`), h("span", {}, `${last} →`))]));
+  }
+
+  // find shows the Services that are asked for: each word must be in one.
+  find() {
+    if (!this.all) return;
+    const search = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const rows = this.all.filter((s) => (this.filter === "all" || s.key === this.filter) && search.every((w) => s.words.includes(w)));
+    this.table.show(rows);
+    const part = rows.length !== this.all.length;
+    text(this.count, part ? `${number(rows.length)} of ${plural(this.all.length, "Service")}` : plural(rows.length, "Service"));
+    this.wantRows();
+  }
+
+  // wantRows asks what the nodes have of the Services in sight: of new ones soon, and of
+  // all of them now and then.
+  wantRows(again = false) {
+    if (document.hidden || !this.nodeList.length) return;
+    clearTimeout(this.soon);
+    this.soon = setTimeout(() => this.askRows(again), again ? 0 : 60);
+  }
+
+  async askRows(again) {
+    const inSight = this.table.inSight().filter((s) => again || !this.rows.has(keyOf(s))).slice(0, 150);
+    if (!inSight.length) return;
+    const query = inSight.map((s) => `service=${encodeURIComponent(keyOf(s))}`).join("&");
+    try {
+      const response = await fetch(`api/rows?${query}`, { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(10000) });
+      if (!response.ok) return;
+      const data = await response.json();
+      if (data.generation !== this.generation) return;
+      if (this.rows.size > 2000) this.rows.clear();
+      for (const row of data.rows) this.rows.set(keyOf(row), row);
+      this.table.draw(true);
+    } catch {
+      // The feed says that the server does not answer.
+    }
+  }
+
+  // point shows what is under the pointer.
+  point(event) {
+    const canvas = event.target.closest?.("canvas");
+    if (!canvas?.row) {
+      hideTip();
+      return;
+    }
+    const i = nodeAt(canvas, event.clientX);
+    const bad = canvas.row.bad?.includes(i) ? ", a problem here" : "";
+    showTip(`${canvas.nodes[i].name}: ${words(canvas.row.rates[i])}${bad}`, event.clientX, canvas.getBoundingClientRect().top);
+  }
+
+  pointNode(event) {
+    const tile = event.target.closest?.(".tile");
+    if (!tile) {
+      hideTip();
+      return;
+    }
+    const n = this.nodeList.find((x) => x.name === tile.dataset.name);
+    const box = tile.getBoundingClientRect();
+    if (n) showTip(tipOf(n), box.left + box.width / 2, box.top);
+  }
+}
+
+const tip = document.getElementById("tip");
+
+export function showTip(words, x, y) {
+  text(tip, words);
+  tip.hidden = false;
+  const left = Math.min(Math.max(x - tip.offsetWidth / 2, 8), innerWidth - tip.offsetWidth - 8);
+  tip.style.transform = `translate(${Math.round(left)}px, ${Math.round(y - tip.offsetHeight - 6)}px)`;
+}
+
+export function hideTip() {
+  tip.hidden = true;
+}
+
+export function nameCell(cell, s) {
+  if (!cell.name) {
+    cell.name = h("span", { class: "name" });
+    cell.inside = h("span", { class: "inside" });
+    cell.append(cell.name, cell.inside);
+  }
+  text(cell.name, s.name);
+  text(cell.inside, s.namespace);
+}
+
+function addressCell(cell, s) {
+  if (!cell.first) {
+    cell.first = h("span", { class: "mono" });
+    cell.more = h("span", { class: "more" });
+    cell.append(cell.first, cell.more);
+  }
+  text(cell.first, s.addresses[0] ?? "");
+  text(cell.more, s.addresses.length > 1 ? `+${s.addresses.length - 1}` : "");
+  cell.title = s.addresses.slice(0, 20).join("\n");
+}
+
+function endpointsCell(cell, s) {
+  if (!cell.used) {
+    cell.used = h("span", {});
+    cell.all = h("span", { class: "of" });
+    cell.append(cell.used, cell.all);
+  }
+  text(cell.used, number(s.endpoints.used));
+  text(cell.all, ` / ${number(s.endpoints.all)}`);
+}
+
+export function statusCell(cell, s, total) {
+  const key = s.key;
+  if (cell.key !== key) {
+    cell.key = key;
+    cell.word = h("span", {});
+    cell.replaceChildren(h("span", { class: `status status-${key}` }, icon(key), cell.word));
+  }
+  text(cell.word, s.bad && total > 1 && s.bad < total ? `${s.state} on ${number(s.bad)}` : s.state);
+}
+
+// addressOrder is a text that orders as addresses do: "10.96.0.9:80" before
+// "10.96.0.10:80".
+const addressOrder = (a) => (a ?? "").replace(/\d+/g, (n) => n.padStart(5, "0"));
+
+// Totals are numbers of the whole cluster.
+class Totals {
+  constructor() {
+    this.values = {};
+    const card = (key, label, more) => h("div", { class: `card card-${key}` }, h("dt", {}, label), (this.values[key] = h("dd", {}, "–")), more);
+    this.line = h("div", { class: "line" });
+    this.node = h(
+      "dl", { class: "totals", "aria-label": "Totals of the cluster" },
+      card("rate", "New connections per second", this.line), card("active", "Active connections"), card("services", "Services"),
+      card("endpoints", "Nodes that answer"), card("problems", "Problems"),
+    );
+  }
+
+  show(data, rates, fresh) {
+    const known = data.nodes.filter((n) => n.rate !== null);
+    const total = known.length ? known.reduce((sum, n) => sum + n.rate, 0) : null;
+    if (fresh) rates.note("", total);
+    text(this.values.rate, rate(total));
+    const counted = data.nodes.filter((n) => n.active !== null);
+    text(this.values.active, counted.length ? number(counted.reduce((sum, n) => sum + n.active, 0)) : "–");
+    text(this.values.services, number(data.services.length));
+    const answering = data.nodes.filter((n) => n.state === "ok" || n.state === "problem").length;
+    this.values.endpoints.replaceChildren(number(answering), h("span", { class: "of" }, ` / ${number(data.nodes.length)}`));
+    const bad = data.problems.filter((p) => p.severity === "Problem").length;
+    const notices = data.problems.length - bad;
+    this.values.problems.replaceChildren(number(bad), h("span", { class: "of" }, notices ? ` + ${plural(notices, "notice")}` : ""));
+    this.node.querySelector(".card-problems").classList.toggle("is-bad", bad > 0);
+    this.line.replaceChildren(spark(rates.history(""), length, 150, 28));
+  }
+}
