@@ -37,7 +37,12 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	l := labtest.New(t, lab.Options{Pods: 4, RemotePods: 2})
+	return newRigWith(t, lab.Options{Pods: 4, RemotePods: 2})
+}
+
+func newRigWith(t *testing.T, o lab.Options) *rig {
+	t.Helper()
+	l := labtest.New(t, o)
 	r := &rig{Lab: l, t: t, folder: daemon.NewFolder(t, l)}
 	daemon.AddClients(t, l)
 	daemon.RouteServices(t, l, l.Node)
@@ -47,11 +52,17 @@ func newRig(t *testing.T) *rig {
 		}
 		r.servers = append(r.servers, pod.Host)
 	}
-	var err error
-	r.simulator, err = simulator.Open(simulator.Config{NetNS: l.Node.FD()})
-	r.must(err)
+	r.open()
 	t.Cleanup(func() { r.must(r.simulator.Close()) })
 	return r
+}
+
+// open opens the simulator.
+func (r *rig) open() {
+	r.t.Helper()
+	var err error
+	r.simulator, err = simulator.Open(simulator.Config{NetNS: r.Node.FD()})
+	r.must(err)
 }
 
 func (r *rig) must(err error) {

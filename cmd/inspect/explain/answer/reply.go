@@ -94,41 +94,48 @@ func othersText(n int) string {
 // ReplyText says what comes back from an endpoint of the answer, from whom to whom.
 func (e *Endpoint) ReplyText(a *Answer, masquerade bool) string {
 	r := e.Reply
-	client := e.Sees
-	if masquerade {
-		client += ", this node"
-	}
-	answers := "the endpoint answers " + client
-	switch {
-	case e.Node:
-		answers = "this node answers " + e.Sees
-	case a.Service == "":
-		answers = a.To + " answers " + client
-	}
+	text := e.answersText(a, masquerade)
 	switch r.Verdict {
 	case ReplyDelivered:
-		return answers + e.wayText() + "; the client gets the reply from " + a.To + ", the address that it asked"
+		if masquerade && a.Interface != "" {
+			text += ", which answers " + a.client()
+		}
+		return text + "; the client gets the reply from " + a.To + ", the address that it asked"
 	case ReplyNotAccepted:
-		return answers + e.wayText() + e.notAcceptedText(a)
+		return text + e.notAcceptedText(a)
 	case ReplyUnknown:
-		return answers + ", but whether the client gets the reply is not known: " + r.How
+		return text + ", but whether the client gets the reply is not known: " + r.How
 	case ReplyUnreachable:
-		return answers + ", but the reply does not leave this node: " + r.How
+		return text + ", but the reply does not leave this node: " + r.How
 	case ReplyRefused:
-		return answers + ", but the reply is refused with " + r.How + byText(r.By, r.Because)
+		return text + ", but the reply is refused with " + r.How + byText(r.By, r.Because)
 	}
-	return answers + ", but the reply is dropped" + byText(r.By, r.Because)
+	return text + ", but the reply is dropped" + byText(r.By, r.Because)
 }
 
-// wayText says whether the reply passes this node.
-func (e *Endpoint) wayText() string {
+// answersText says whom the endpoint answers, and by which way.
+func (e *Endpoint) answersText(a *Answer, masquerade bool) string {
+	who := "the endpoint"
+	if a.Service == "" {
+		who = a.To
+	}
 	switch {
 	case e.Node:
-		return ""
+		return "this node answers " + e.Sees
+	case masquerade:
+		return who + " answers this node (" + e.Sees + ")"
 	case e.Reply.Bypasses:
-		return " by another way than this node"
+		return who + " answers " + e.Sees + " by another way than this node"
 	}
-	return " by way of this node"
+	return who + " answers " + e.Sees + " by way of this node"
+}
+
+// client returns the client's address without its port.
+func (a *Answer) client() string {
+	if from, err := netip.ParseAddrPort(a.From); err == nil {
+		return from.Addr().String()
+	}
+	return a.From
 }
 
 // notAcceptedText says why the client takes the reply for no answer.
