@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,6 +35,8 @@ func TestExplainAgreesWithRandomPackets(t *testing.T) {
 	}
 	r.folder.Put("services", all...)
 	daemon.Start(t, r.Node, r.folder)
+	r.nft(r.replyFilters())
+	lost := 0
 	var verdicts [simulate.VerdictUnknown + 1]int
 	var explaining, sending time.Duration
 	for range rounds {
@@ -43,6 +46,9 @@ func TestExplainAgreesWithRandomPackets(t *testing.T) {
 			batch[i] = r.randomPacket(random, all)
 			batch[i].Result = r.explain(batch[i].Packet)
 			verdicts[batch[i].Result.Outcomes[0].Verdict]++
+			if batch[i].LosesReply() {
+				lost++
+			}
 		}
 		explaining += time.Since(start)
 		start = time.Now()
@@ -50,12 +56,39 @@ func TestExplainAgreesWithRandomPackets(t *testing.T) {
 		sending += time.Since(start)
 	}
 	t.Logf("%d packets explained in %s, sent in %s", packets, explaining.Round(time.Millisecond), sending.Round(time.Millisecond))
+	if t.Logf("reply lost: %d", lost); lost < packets/100 {
+		t.Errorf("only %d of %d packets arrive without a reply", lost, packets)
+	}
 	for _, v := range []simulate.Verdict{simulate.VerdictNotService, simulate.VerdictDelivered, simulate.VerdictRefused, simulate.VerdictDropped} {
 		t.Logf("%s: %d", v, verdicts[v])
 		if verdicts[v] < packets/100 {
 			t.Errorf("only %d of %d packets are %s", verdicts[v], packets, v)
 		}
 	}
+}
+
+// replyFilters returns a table that stops some replies, at each hook that they pass, and one
+// that is not tracked.
+func (r *rig) replyFilters() string {
+	pods := func(n ...int) string { // of both families
+		text := func(f model.Family, side string) string {
+			var list []string
+			for _, n := range n {
+				list = append(list, r.servers[n].Addr(f).String())
+			}
+			return fmt.Sprintf("%s %s { %s }", [...]string{model.IPv4: "ip", model.IPv6: "ip6"}[f], side, strings.Join(list, ", "))
+		}
+		return text(model.IPv4, "%[1]s") + "%[2]s; " + text(model.IPv6, "%[1]s") + "%[2]s; "
+	}
+	return "table inet guard { " +
+		"chain raw { type filter hook prerouting priority raw; " + fmt.Sprintf(pods(0), "saddr", " th sport 8081 drop") +
+		fmt.Sprintf(pods(1), "saddr", " udp sport 8082 notrack") + "}; " +
+		"chain mangle { type filter hook prerouting priority mangle; " + fmt.Sprintf(pods(3), "saddr", " ct direction reply ct status dnat sctp sport 8080 drop") + "}; " +
+		"chain forward { type filter hook forward priority filter; " + fmt.Sprintf(pods(4), "saddr", " ct state established tcp sport 8080 drop") +
+		fmt.Sprintf(pods(2), "daddr", " ct direction reply udp sport 8080 reject") + "}; " +
+		"chain input { type filter hook input priority filter; ct direction reply th sport 8082 drop; }; " +
+		"chain output { type filter hook output priority filter; ct direction reply meta l4proto udp ct mark 0 th sport 30000-30100 drop; }; " +
+		"chain behind { type filter hook postrouting priority 110; " + fmt.Sprintf(pods(1), "daddr", " ct direction reply ct status dnat tcp sport 80 drop") + "}; }"
 }
 
 // some returns random elements of a list.

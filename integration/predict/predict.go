@@ -38,6 +38,20 @@ func (p Prediction) isSilent() bool {
 	})
 }
 
+// mayBeSilent reports whether that may be, by the endpoint that is picked.
+func (p Prediction) mayBeSilent() bool {
+	dropped := func(o simulate.Outcome) bool { return o.Verdict == simulate.VerdictDropped }
+	return p.LosesReply() || slices.ContainsFunc(p.Result.Outcomes, dropped)
+}
+
+// LosesReply reports whether the packet may arrive at an endpoint whose reply the client does
+// not get.
+func (p Prediction) LosesReply() bool {
+	return slices.ContainsFunc(p.Result.Outcomes, func(o simulate.Outcome) bool {
+		return slices.ContainsFunc(o.Endpoints, func(e simulate.Endpoint) bool { return !p.getsReply(e) })
+	})
+}
+
 // getsReply reports whether the client gets the reply of the endpoint.
 func (p Prediction) getsReply(e simulate.Endpoint) bool { return e.Reply.ReachesClient(p.Packet) }
 
@@ -77,7 +91,7 @@ func (c Comparer) send(batch []Prediction, limit int) []error {
 // check sends a packet and compares the answer with the prediction.
 func (c Comparer) check(p Prediction) error {
 	wait := answer
-	if p.isSilent() || p.Result.Outcomes[0].Verdict == simulate.VerdictNotService && !c.serves(p.To) {
+	if p.mayBeSilent() || p.Result.Outcomes[0].Verdict == simulate.VerdictNotService && !c.serves(p.To) {
 		wait = silence
 	}
 	got, err := p.Host.AskFrom(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To, wait)
