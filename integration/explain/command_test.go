@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"kube-vmap/integration/daemon"
 	"kube-vmap/model"
 )
@@ -15,7 +17,7 @@ import (
 // command runs the program on the node and returns its output and its exit code.
 func (r *rig) command(args ...string) (stdout, stderr string, code int) {
 	r.t.Helper()
-	out := daemon.Run(r.t, r.Node.Host, append([]string{"explain"}, args...)...)
+	out := daemon.Run(r.t, r.Node.Host, append([]string{"explain", "--observe=0"}, args...)...)
 	return out.Stdout, out.Stderr, out.ExitCode
 }
 
@@ -35,7 +37,7 @@ func to(a fmt.Stringer, p model.Protocol) string { return fmt.Sprintf("--to=%s/%
 func TestCommandOutcomes(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Kinds: daemon.Kinds[1:], Endpoints: r.servers}
-	none := daemon.Service{Name: "none", Number: 2, Kinds: daemon.Kinds[1:]}
+	none := daemon.Service{Name: "none", Number: 2, Kinds: daemon.Kinds[1:], Edit: func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "none"} }}
 	far := daemon.Service{Name: "far", Number: 3, Kinds: daemon.Kinds[1:], Endpoints: r.servers[3:], LocalOutside: true}
 	few := daemon.Service{Name: "few", Number: 4, Kinds: daemon.Kinds[1:], Endpoints: r.servers, Sources: []string{"198.18.0.0/26", "2001:db8:c::/122"}}
 	sticky := daemon.Service{Name: "sticky", Number: 5, Endpoints: r.servers, Affinity: time.Hour}
@@ -50,10 +52,11 @@ func TestCommandOutcomes(t *testing.T) {
 			r.expect(0, []string{"default/web:" + p.String() + "-0 (ClusterIP)", "one of 5 endpoints", "keeps its address", "picks one of 5 at random"}, pod, at(web, model.KindClusterIP))
 			r.expect(0, []string{"(LoadBalancerIP)", "this node is seen as the client", "marked for masquerade"}, outside, at(web, model.KindLoadBalancerIP))
 			r.expect(0, []string{"(NodePort)", "sent by this node"}, "--from="+r.Node.Addr(f).String(), at(web, model.KindNodePort))
-			r.expect(1, []string{"refused with", "no endpoint that is ready and not drained", "does the selector"}, pod, at(none, model.KindClusterIP))
-			r.expect(1, []string{"dropped: the Service has endpoints, but its policy is Local", "on node-2"}, outside, at(far, model.KindExternalIP))
-			r.expect(1, []string{"dropped: the client is in none of the source ranges", "only "}, outside, at(few, model.KindLoadBalancerIP))
-			r.expect(0, []string{"affinity does not know the client"}, pod, at(sticky, model.KindClusterIP))
+			r.expect(1, []string{"refused with", "no endpoint that is ready and not drained", "does the selector", "(spec.selector)"}, pod, at(none, model.KindClusterIP))
+			r.expect(1, []string{"dropped: the Service has endpoints, but its policy is Local", "is on this node (spec.externalTrafficPolicy: Local)", "on node-2"}, outside, at(far, model.KindExternalIP))
+			r.expect(1, []string{"dropped: the client is in none of the source ranges of the Service (spec.loadBalancerSourceRanges)", "only "}, outside, at(few, model.KindLoadBalancerIP))
+			r.expect(0, []string{"affinity does not know the client", "(spec.sessionAffinity: ClientIP)"}, pod, at(sticky, model.KindClusterIP))
+			r.expect(0, []string{"default/web:" + p.String() + "-0 (ClusterIP)", "one of 5 endpoints"}, pod, "--to=svc/web:"+p.String()+"-0")
 			wrong := web.AddrPort(r.Node, f, model.KindClusterIP, 77)
 			r.expect(1, []string{"refused with", "which has no such port", "default/web, which has 80/"}, pod, to(wrong, p))
 			web2 := web
@@ -104,6 +107,8 @@ func TestCommandErrorsNameTheRemedy(t *testing.T) {
 		{"write 10.96.0.10:80", []string{from, "--to=10.96.0.10"}},
 		{"write tcp, udp or sctp", []string{from, "--to=10.96.0.10:53/icmp"}},
 		{"kubectl get service", []string{from, "--to=kube-dns:53"}},
+		{"kubectl vmap explain", []string{from, "--to=pod/web-0:80"}},
+		{"only addresses are known", []string{from, "--to=svc/web:80"}},
 		{"kubectl get pod", []string{"--from=web-0", target}},
 		{"of one family", []string{from, "--to=[fd00::1]:80"}},
 		{"text, json or yaml", []string{from, target, "-o", "xml"}},

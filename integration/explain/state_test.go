@@ -119,6 +119,7 @@ func TestAffinityKeepsTheEndpoint(t *testing.T) {
 			len(o.Endpoints) != 1 || r.server(o.Endpoints[0].Address.Addr()) != by || o.Endpoints[0].Probability < 0.999 {
 			t.Errorf("%s, remembered with %s: %+v, %+v", p, by, got.Affinity, o)
 		}
+		r.expectOnly(got.Steps, o.Endpoints[0].Address.Addr())
 		fewer := web
 		fewer.Endpoints = slices.DeleteFunc(slices.Clone(r.servers), func(h *lab.Host) bool { return h.Name == by })
 		d.After(func() { r.folder.Put("services", fewer) })
@@ -128,6 +129,23 @@ func TestAffinityKeepsTheEndpoint(t *testing.T) {
 			t.Errorf("%s, remembered with %s, which is gone: %+v, %q, %+v", p, by, got.Affinity, got.Faults, got.Outcomes)
 		}
 		d.After(func() { r.folder.Put("services", web) })
+	}
+}
+
+// expectOnly checks that steps name no other endpoint, neither in a chain nor in a text.
+func (r *rig) expectOnly(steps []simulate.Step, endpoint netip.Addr) {
+	r.t.Helper()
+	for _, h := range r.servers {
+		other := h.Addr(model.FamilyOf(endpoint)).String()
+		if other == endpoint.String() {
+			continue
+		}
+		for _, s := range steps {
+			if text := s.Chain + " " + s.Text + " " + s.Endpoint; slices.Contains(strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" []", c) }), other) ||
+				strings.Contains(text, other+":") || s.Similar > 0 {
+				r.t.Errorf("a client that keeps %s meets %+v", endpoint, s)
+			}
+		}
 	}
 }
 

@@ -116,12 +116,15 @@ const ReasonNoLocalEndpoint = "the Service has endpoints, but its policy is Loca
 // ReasonNoEndpoint is the reason of a refusal when no endpoint may serve the packet.
 const ReasonNoEndpoint = "the Service has no endpoint that is ready and not drained"
 
+// ReasonSourceRanges is the reason of a drop by source ranges.
+const ReasonSourceRanges = "the client is in none of the source ranges of the Service"
+
 // verdictReason returns why a rule of ours refuses or drops a packet, by the set in which
 // the packet was last found.
 func verdictReason(k nft.SetKind, v Verdict) string {
 	switch k {
 	case nft.SetRestricted, nft.SetAllowedSources:
-		return "the client is in none of the source ranges of the Service"
+		return ReasonSourceRanges
 	case nft.SetNoEndpointServices, nft.SetNoEndpointNodePorts:
 		if v == VerdictDropped {
 			return ReasonNoLocalEndpoint

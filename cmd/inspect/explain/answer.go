@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/nft/simulate"
 )
 
@@ -15,7 +16,7 @@ func newAnswer(w simulate.Result) *answer.Answer {
 		Schema: answer.Schema,
 		From:   p.From.String(), To: p.To.String(), Protocol: p.Protocol.String(), Interface: w.In,
 		Service: w.Service, Kind: w.Kind, Steps: steps(w.Steps), Unseen: unseen(w.Unexplored), Faults: w.Faults, Doubts: w.Doubts,
-		Outcomes: outcomes(w.Outcomes, p), Otherwise: outcomes(w.IfNew, p), OtherwiseUnseen: unseen(w.IfNewUnexplored),
+		Outcomes: outcomes(w.Outcomes, w), Otherwise: outcomes(w.IfNew, w), OtherwiseUnseen: unseen(w.IfNewUnexplored),
 	}
 	if p.FromPort != 0 {
 		a.From = netip.AddrPortFrom(p.From, p.FromPort).String()
@@ -49,21 +50,32 @@ func unseen(u simulate.Unexplored) *answer.Unseen {
 	return &answer.Unseen{Endpoints: u.Endpoints, Probability: u.Probability, OthersPick: u.OtherPrograms}
 }
 
-func outcomes(list []simulate.Outcome, p simulate.Packet) (out []answer.Outcome) {
+func outcomes(list []simulate.Outcome, w simulate.Result) (out []answer.Outcome) {
 	for _, o := range list {
 		n := answer.Outcome{
 			Verdict: o.Verdict.String(), Probability: o.Probability, Masquerade: o.Masquerade, Why: o.Why,
-			How: o.How, By: (*answer.RuleRef)(o.By), Because: o.Because,
+			How: o.How, By: (*answer.RuleRef)(o.By), Because: o.Because, Field: becauseField(o.Because, w.Kind),
 		}
 		for _, e := range o.Endpoints {
 			n.Endpoints = append(n.Endpoints, answer.Endpoint{
 				Address: e.Address.Addr().String(), Port: e.Address.Port(), Probability: e.Probability,
-				Sees: e.Source.String(), Node: e.Local, Reply: reply(e.Reply, p),
+				Sees: e.Source.String(), Node: e.Local, Reply: reply(e.Reply, w.Packet),
 			})
 		}
 		out = append(out, n)
 	}
 	return out
+}
+
+// becauseField returns the field of the Service that leads to the reason of a verdict.
+func becauseField(because, kind string) string {
+	switch because {
+	case simulate.ReasonNoLocalEndpoint:
+		return localField(kind)
+	case simulate.ReasonSourceRanges:
+		return findings.FieldSourceRanges
+	}
+	return ""
 }
 
 // reply returns what happens to the reply; nil if none was simulated.

@@ -26,7 +26,7 @@ func NewCommand() *cobra.Command {
 	var follow bool
 	var socket string
 	cmd := &cobra.Command{
-		Use:   "explain --from ADDRESS[:PORT] --to ADDRESS:PORT[/PROTOCOL]",
+		Use:   "explain --from ADDRESS[:PORT] --to ADDRESS:PORT[/PROTOCOL]|svc/NAME[:PORT]",
 		Short: "Explain what would happen to a packet, hook by hook",
 		Long: `Explain what would happen on this node to the first packet of a connection: which
 elements and chains it matches, which endpoints it may go to and with what probability,
@@ -44,7 +44,14 @@ about a packet that arrives here unchanged, and is "unknown" for a pod of anothe
 
 --from is the client: a pod, an external client, or this node. Without a port, any port
 is meant, and all its connections to the same address are listed. --to is the
-destination; the protocol is tcp (default), udp or sctp.
+destination; the protocol is tcp (default), udp or sctp. A destination svc/NAME:PORT is
+the ClusterIP of that Service, as the running kube-vmap knows it; the port may be its
+name, and is needed only if there are several. kubectl vmap explain knows the names of
+pods and nodes, too.
+
+If the packet goes to endpoints, the running kube-vmap observes for a moment (--observe)
+whether they respond to what clients try meanwhile: an endpoint that answers with a
+reset is named. Fields of objects that lead to what is found are in parentheses.
 
 With --trace, wait for such packets instead, and print for each what nf_tables did with
 it, in the tables of all programs, until interrupted. This adds a table, which is
@@ -62,15 +69,19 @@ of a large Service are assumed to be like those examined; "unseen" is their prob
 If a rule of another program has more choices than that, the answer is unknown, unless
 the packet arrives by some of the examined paths and not by others.`,
 		Example: `  kube-vmap explain --from 10.244.1.7 --to 10.96.0.10:53/udp
+  kube-vmap explain --from 10.244.1.7 -n shop --to svc/web:http
   kube-vmap explain --from 192.0.2.9 --to 192.0.2.1:30080 -o json
   kube-vmap explain --from fd00:10:244::7 --to '[fd00:10:96::a]:53/udp'
   kube-vmap explain --from 10.244.1.7 --to 10.96.0.10:53/udp --trace --count 1`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			ask := client.Client{Socket: socket, AckTimeout: hintTimeout}.Get
 			if follow {
+				if err := o.resolve(cmd.Context(), ask); err != nil {
+					return &exit.Error{Code: exit.Trouble, Err: err}
+				}
 				return followPackets(cmd.Context(), o, live, cmd.OutOrStdout())
 			}
-			ask := client.Client{Socket: socket, AckTimeout: hintTimeout}.Get
 			found, err := Run(cmd.Context(), o, ask, cmd.OutOrStdout())
 			return exitError(found, err)
 		},
@@ -78,7 +89,9 @@ the packet arrives by some of the examined paths and not by others.`,
 	exit.TroubleOnUsage(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.From, "from", "", "`address` of the client, optionally with its port")
-	f.StringVar(&o.To, "to", "", "destination `address`, port and protocol")
+	f.StringVar(&o.To, "to", "", "destination `address`, port and protocol, or svc/NAME[:PORT]")
+	f.StringVarP(&o.Namespace, "namespace", "n", "default", "`namespace` of the Service in --to")
+	f.DurationVar(&o.Observe, "observe", time.Second, "how long to observe whether endpoints respond, at most 10s; 0 means not at all")
 	f.StringVar(&o.Interface, "in-interface", "", "`interface` on which the packet arrives; by default the one towards the client")
 	f.StringVarP(&o.Output, "output", "o", "text", "output `format`: text, json or yaml")
 	client.AddSocketFlag(f, &socket)

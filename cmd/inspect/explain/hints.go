@@ -7,8 +7,10 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/status/client"
 	"kube-vmap/model"
@@ -20,8 +22,8 @@ type Ask func(ctx context.Context, q status.Query) (*status.Document, error)
 
 // addHints adds what the running process knows about the packet, and returns its
 // document; nil if it does not answer.
-func addHints(ctx context.Context, a *answer.Answer, ask Ask, p simulate.Packet) *status.Document {
-	d, err := ask(ctx, query(a))
+func addHints(ctx context.Context, a *answer.Answer, ask Ask, p simulate.Packet, observe time.Duration) *status.Document {
+	d, err := ask(ctx, query(a, observe))
 	if err != nil {
 		a.Process = err.Error()
 		const only = ", so this is what the kernel's tables hold, and nothing of the objects behind them"
@@ -44,7 +46,7 @@ func addHints(ctx context.Context, a *answer.Answer, ask Ask, p simulate.Packet)
 	if port != nil && a.Service == "" {
 		h.add("%s/%s has this address and port, but the kernel's tables do not", service.Namespace, service.Name)
 		a.Service = service.Namespace + "/" + service.Name
-		if d, err = ask(ctx, query(a)); err != nil {
+		if d, err = ask(ctx, query(a, observe)); err != nil {
 			return nil
 		}
 		h.document = d
@@ -56,19 +58,23 @@ func addHints(ctx context.Context, a *answer.Answer, ask Ask, p simulate.Packet)
 	case h.restricted(frontend):
 		h.problems(service.Problems)
 	default:
-		h.ofPort(service, port)
+		h.ofPort(service, port, frontend)
 	}
 	return d
 }
 
 // query asks for the Service with its endpoints or, if there is none, for a brief document.
-func query(a *answer.Answer) status.Query {
+// Whether endpoints respond matters if the packet goes to one.
+func query(a *answer.Answer, observe time.Duration) status.Query {
 	namespace, rest, ok := strings.Cut(a.Service, "/")
 	if !ok {
 		return status.Query{Brief: true}
 	}
 	name, _, _ := strings.Cut(rest, ":")
-	return status.Query{Namespace: namespace, Name: name}
+	if !slices.ContainsFunc(a.Outcomes, func(o answer.Outcome) bool { return o.Verdict == answer.VerdictDelivered }) {
+		observe = 0
+	}
+	return status.Query{Namespace: namespace, Name: name, Observe: observe}
 }
 
 type hinter struct {
@@ -127,9 +133,9 @@ func (h *hinter) restricted(f status.Frontend) bool {
 		return false
 	}
 	if len(f.Sources) == 0 {
-		h.add("no address of this family may connect (loadBalancerSourceRanges)")
+		h.add("no address of this family may connect (%s)", findings.FieldSourceRanges)
 	} else {
-		h.add("only %s may connect (loadBalancerSourceRanges)", strings.Join(f.Sources, ", "))
+		h.add("only %s may connect (%s)", strings.Join(f.Sources, ", "), findings.FieldSourceRanges)
 	}
 	return true
 }
@@ -170,31 +176,71 @@ func (h *hinter) shares(port *status.Port) {
 // endpoint on this node.
 func (h *hinter) noneLocal() bool { return h.Likeliest().Because == simulate.ReasonNoLocalEndpoint }
 
-// ofPort adds what is known about the Service port.
-func (h *hinter) ofPort(s *status.Service, port *status.Port) {
+// ofPort adds what is known about the Service port, for a packet to one of its frontends.
+func (h *hinter) ofPort(s *status.Service, port *status.Port, f status.Frontend) {
 	unused, used := 0, 0
 	noneLocal := h.noneLocal()
 	for _, e := range port.Endpoints {
-		if e.Reason == "" && !(noneLocal && e.LocalSlot == nil) {
+		field := findings.FieldOf(s, &e)
+		switch {
+		case e.Reason == status.ReasonGone:
+			continue
+		case e.Reason == "" && !(noneLocal && e.LocalSlot == nil):
 			used++
 			continue
-		}
-		if e.Reason == "" {
-			e.Reason = "NotLocal"
+		case e.Reason == "":
+			e.Reason, field = "NotLocal", localField(f.Kind)
 		}
 		if unused++; unused <= maxHinted {
-			h.add("%s gets no connections: %s", endpointText(e), reasonText(e))
+			h.add("%s gets no connections: %s%s", endpointText(e), reasonText(e), inParentheses(field))
 		}
 	}
 	if unused > maxHinted {
 		h.add("and %d more endpoints get no connections", unused-maxHinted)
 	}
 	h.shares(port)
-	if used+unused == 0 {
-		h.add("no EndpointSlice names an endpoint for this port: does the selector of the Service match pods?")
+	h.findings(s, port, f)
+	if used+unused == 0 && !s.WithoutSelector {
+		h.add("no EndpointSlice names an endpoint for this port: does the selector of the Service match pods? (%s)", findings.FieldSelector)
+	} else if used+unused == 0 {
+		h.add("no EndpointSlice names an endpoint for this port: the Service has no selector, so that an author must write one")
 	}
 	h.problems(s.Problems)
 	h.problems(s.Contested)
+}
+
+// hintedReasons are the reasons of findings that nothing else here explains.
+var hintedReasons = []string{
+	findings.Refuses, findings.Silent, findings.Fallback, findings.PublishedEarly, findings.LocalPolicy, findings.NoneLocal,
+	findings.Affinity, findings.Scheduler, findings.Weights, findings.Stale,
+}
+
+// findings adds the findings about the frontend, or about all of the port.
+func (h *hinter) findings(s *status.Service, port *status.Port, f status.Frontend) {
+	one := *s
+	one.Ports, one.Problems = []status.Port{*port}, nil
+	for _, found := range findings.Of(&status.Document{Source: h.document.Source, Services: []status.Service{one}}) {
+		about := found.Frontends == nil || slices.Contains(found.Frontends, f.At(port.Protocol))
+		if found.Name != "" && about && slices.Contains(hintedReasons, found.Reason) {
+			h.add("%s%s", found.Text, inParentheses(found.Field))
+		}
+	}
+}
+
+// localField returns the field with the policy of a kind of frontends.
+func localField(kind string) string {
+	if kind == model.KindClusterIP.String() {
+		return findings.FieldInternalLocal
+	}
+	return findings.FieldExternalLocal
+}
+
+// inParentheses returns a field in parentheses, after a space; nothing if it is empty.
+func inParentheses(field string) string {
+	if field == "" {
+		return ""
+	}
+	return " (" + field + ")"
 }
 
 func endpointText(e status.Endpoint) string {
@@ -225,7 +271,7 @@ func reasonText(e status.Endpoint) string {
 
 func (h *hinter) problems(list []status.Problem) {
 	for _, p := range list {
-		h.add("%s: %s: %s", p.Object, p.Reason, p.Text)
+		h.add("%s: %s: %s%s", p.Object, p.Reason, p.Text, inParentheses(p.Field))
 	}
 }
 

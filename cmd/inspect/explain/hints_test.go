@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/status"
@@ -83,7 +84,7 @@ func TestHintsComeFromTheProcess(t *testing.T) {
 				{"the kernel lacks it", asked(f, p, 80, refused, ""), []string{"shop/web has this address and port, but the kernel's tables do not"}},
 			} {
 				got := newAnswer(tc.walk)
-				addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return document(f, p), nil }, tc.walk.Packet)
+				addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return document(f, p), nil }, tc.walk.Packet, 0)
 				all := strings.Join(got.Hints, "\n")
 				for _, want := range tc.want {
 					if !strings.Contains(all, want) {
@@ -98,6 +99,55 @@ func TestHintsComeFromTheProcess(t *testing.T) {
 	}
 }
 
+// TestHintsNameFieldsAndResponses checks what is said about endpoints that are used, and that
+// responses are only observed if the packet goes to one.
+func TestHintsNameFieldsAndResponses(t *testing.T) {
+	noneHere := simulate.Outcome{
+		Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.ReasonNoLocalEndpoint, By: &simulate.RuleRef{Table: "ip kube-vmap", Chain: "x", Rule: 3},
+	}
+	for _, f := range model.Families {
+		for _, p := range model.Protocols {
+			d := document(f, p)
+			s, port := &d.Services[0], &d.Services[0].Ports[0]
+			s.HintsField = "spec.trafficDistribution: PreferSameZone"
+			port.AffinitySeconds = 60
+			slot := 1
+			port.Endpoints = append(port.Endpoints,
+				status.Endpoint{Address: "10.244.1.9", Port: 8081, Slot: &slot, Refused: 2},
+				status.Endpoint{Address: "10.244.1.8", Port: 8080, Reason: status.ReasonGone, Traffic: status.Traffic{Active: 4}},
+			)
+			var observed time.Duration
+			ask := func(_ context.Context, q status.Query) (*status.Document, error) { observed = q.Observe; return d, nil }
+			w := asked(f, p, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")
+			got := newAnswer(w)
+			addHints(t.Context(), got, ask, w.Packet, time.Second)
+			if observed != time.Second {
+				t.Errorf("observed for %s", observed)
+			}
+			all := strings.Join(got.Hints, "\n")
+			for _, want := range []string{
+				"hints are for other zones (zone-b) (spec.trafficDistribution: PreferSameZone)",
+				"1 of 3 endpoints answers with a reset, 2 times within the observation: no program listens on port 8081 there",
+				"(spec.ports[].targetPort)", "each client keeps its endpoint for 1m0s after its last new connection (spec.sessionAffinity: ClientIP)",
+				"open connections, 4, to endpoints that get no new ones any more: 10.244.1.8:8080",
+			} {
+				if !strings.Contains(all, want) {
+					t.Errorf("%s %s: hints are %q, want %q", p, f, got.Hints, want)
+				}
+			}
+			w = asked(f, p, 80, noneHere, "shop/web:http")
+			got = newAnswer(w)
+			addHints(t.Context(), got, ask, w.Packet, time.Second)
+			if observed != 0 {
+				t.Errorf("a packet that is dropped is observed for %s", observed)
+			}
+			if text := got.Text(); !strings.Contains(text, "none of them is on this node (spec.externalTrafficPolicy: Local)") {
+				t.Errorf("the text is %s", text)
+			}
+		}
+	}
+}
+
 func TestHintNamesActiveConnectionsUnderLeastConnections(t *testing.T) {
 	for _, f := range model.Families {
 		d := document(f, model.TCP)
@@ -107,7 +157,7 @@ func TestHintNamesActiveConnectionsUnderLeastConnections(t *testing.T) {
 		port.Endpoints[1].Reason, port.Endpoints[1].Active = status.ReasonBusy, 9
 		w := asked(f, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")
 		got := newAnswer(w)
-		addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet)
+		addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet, 0)
 		all := strings.Join(got.Hints, "\n")
 		for _, want := range []string{
 			"gets no connections: it has more active connections than others, for now",
@@ -131,7 +181,7 @@ func TestNoProcessIsReported(t *testing.T) {
 	} {
 		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered}, "shop/web:http")
 		got := newAnswer(w)
-		addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return nil, err }, w.Packet)
+		addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return nil, err }, w.Packet, 0)
 		if text := got.Text(); !strings.Contains(text, want) || !strings.Contains(text, "shop/web:http (External)") {
 			t.Errorf("%v: %s", err, text)
 		}
@@ -178,7 +228,7 @@ func TestPolicyHintIsOnlyForThePolicy(t *testing.T) {
 				d.Services[0].Ports[0].Endpoints[0].LocalSlot = nil
 				d.Services[0].Ports[0].Frontends[0].Restricted = false
 				got := newAnswer(w)
-				addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet)
+				addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet, 0)
 				if hinted := strings.Contains(strings.Join(got.Hints, " "), "the policy is Local"); hinted != tc.want {
 					t.Errorf("%s, %s, dropped in %s because %q: hints are %q", p, f, tc.chain, tc.because, got.Hints)
 				}
@@ -219,7 +269,7 @@ func TestProblemsOfOtherAddressesAreNoHints(t *testing.T) {
 		d := document(f, model.TCP)
 		d.Services[0].Problems[0].Text = families[f].service + "0 belongs to shop/older"
 		got := newAnswer(w)
-		addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet)
+		addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet, 0)
 		if all := strings.Join(got.Hints, " "); strings.Contains(all, "shop/older") {
 			t.Errorf("%s: hints are %q", f, got.Hints)
 		}

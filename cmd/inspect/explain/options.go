@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 
 	"kube-vmap/model"
 	"kube-vmap/nft/simulate"
@@ -16,6 +17,9 @@ type Options struct {
 	From, To  string
 	Interface string // on which the packet arrives
 	Output    string // text, json, yaml
+	Namespace string // of a Service that To names
+	// Observe is how long to observe whether endpoints respond.
+	Observe time.Duration
 }
 
 // Packet returns the packet of the options.
@@ -83,7 +87,7 @@ func parseTo(text string) (to netip.AddrPort, p model.Protocol, err error) {
 		return to, p, fmt.Errorf("%q has no port: write %s%s", text, netip.AddrPortFrom(a, 80), rest)
 	}
 	if host, _, ok := strings.Cut(where, ":"); ok && host != "" && !strings.ContainsAny(host, ".[") && !isNumber(host) {
-		return to, p, fmt.Errorf("%q is a name: use the address, which kubectl get service shows", host)
+		return to, p, fmt.Errorf("%q is a name: write svc/%s, or the address, which kubectl get service shows", host, where)
 	}
 	return to, p, fmt.Errorf("%q is not an address with a port: write 10.96.0.10:53/udp or [fd00::a]:53/udp", text)
 }

@@ -14,6 +14,9 @@ import (
 
 // Run explains the packet and prints the answer, which it returns for the exit code.
 func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*answer.Answer, error) {
+	if err := o.resolve(ctx, ask); err != nil {
+		return nil, err
+	}
 	p, err := o.Packet()
 	if err != nil {
 		return nil, err
@@ -26,7 +29,7 @@ func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*answer.Ans
 		return nil, err
 	}
 	a := newAnswer(result)
-	locate(a, result, addHints(ctx, a, ask, p))
+	locate(a, result, addHints(ctx, a, ask, p, o.Observe))
 	return a, a.Print(stdout, o.Output)
 }
 

@@ -65,6 +65,7 @@ type Outcome struct {
 	How         string     `json:"how,omitempty"` // of refused, unreachable, not a Service
 	By          *RuleRef   `json:"by,omitempty"`
 	Because     string     `json:"because,omitempty"`
+	Field       string     `json:"field,omitempty"` // of the Service, which leads to Because
 }
 
 // Verdicts of outcomes.

@@ -177,9 +177,9 @@ func sentence(o Outcome, more int) string {
 		}
 		return "is not translated, and goes on to its destination"
 	case VerdictRefused:
-		return "refused with " + o.How + byText(o.By, o.Because)
+		return "refused with " + o.How + byText(o.By, o.Because) + fieldText(o.Field)
 	case VerdictDropped:
-		return "dropped" + byText(o.By, o.Because)
+		return "dropped" + byText(o.By, o.Because) + fieldText(o.Field)
 	case VerdictUnreachable:
 		return "does not arrive: " + o.How
 	}
@@ -217,6 +217,14 @@ func byText(by *RuleRef, because string) string {
 	return fmt.Sprintf(" by table %s, chain %s, rule handle %d%s", by.Table, by.Chain, by.Rule, listCommand(by))
 }
 
+// fieldText returns a field in parentheses.
+func fieldText(field string) string {
+	if field == "" {
+		return ""
+	}
+	return " (" + field + ")"
+}
+
 // listCommand returns the command that lists a chain of another program.
 func listCommand(by *RuleRef) string {
 	return fmt.Sprintf("\n    to list it: nft -a list chain %s %s", by.Table, by.Chain)
@@ -225,7 +233,7 @@ func listCommand(by *RuleRef) string {
 // connections prints open connections, and session affinity.
 func (a *Answer) connections(b *strings.Builder) {
 	if a.Affinity != nil {
-		fmt.Fprintf(b, "\nSession affinity: the client keeps %s for %s more, or longer if it connects again.\n",
+		fmt.Fprintf(b, "\nSession affinity (spec.sessionAffinity: ClientIP): the client keeps %s for %s more, or longer if it connects again.\n",
 			a.Affinity.Endpoint, seconds(a.Affinity.ExpiresSeconds))
 	}
 	if c := a.Connection; c != nil {
