@@ -48,7 +48,7 @@ func TestBesideMetalLB(t *testing.T) {
 		_, err = os.Stat(announcer)
 	}
 	loaded := false
-	beside(t, program{sameStart: true, load: func(s *scene) {
+	beside(t, program{sameStart: true, announces: true, load: func(s *scene) {
 		if loaded {
 			return
 		}

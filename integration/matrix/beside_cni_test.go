@@ -119,7 +119,7 @@ func TestBesideBridge(t *testing.T) {
 				var ranges [][]object
 				for _, f := range model.Families {
 					r := lab.PodRanges[f]
-					ranges = append(ranges, []object{{"subnet": r.String(), "rangeStart": nth(r, 200).String(), "gateway": nth(r, 1).String()}})
+					ranges = append(ranges, []object{{"subnet": r.String(), "rangeStart": nth(r, 200).String(), "rangeEnd": nth(r, 200).String(), "gateway": nth(r, 1).String()}})
 				}
 				return object{
 					"bridge": "cni1", "isGateway": true, "ipMasq": true, "ipMasqBackend": backend,
@@ -137,6 +137,7 @@ func TestBesideBridge(t *testing.T) {
 					c.cni("ADD", "bridge", config())
 					loaded = true
 					s.pod.Host = pod
+					s.pod.from = [2]netip.Addr{nth(lab.PodRanges[model.IPv4], 200), nth(lab.PodRanges[model.IPv6], 200)}
 				},
 			})
 		})

@@ -164,7 +164,11 @@ func hashedAddr(r xt.AddrRange, from, to netip.Addr, persistent bool) netip.Addr
 // masquerade translates the source to the node's address, with a port that cannot be
 // predicted.
 func (w *walk) masquerade() (verdict, error) {
-	a, err := w.source(w.frame.out, w.via(w.frame.destination().Addr()))
+	to := w.frame.destination().Addr()
+	if to.Is4() { // nf_nat_masquerade_ipv6 goes by the destination itself
+		to = w.via(to)
+	}
+	a, err := w.source(w.frame.out, to)
 	if err != nil {
 		return verdictBreak, err
 	}

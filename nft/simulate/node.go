@@ -35,17 +35,17 @@ type NodeState interface {
 	// RecentAges returns how long ago a list of the match recent was given the address; none
 	// if it does not have it.
 	RecentAges(list string, a netip.Addr) ([]time.Duration, error)
-	// Sockets returns which sockets receive packets of new connections to an address and
-	// port.
-	Sockets(p model.Protocol, to netip.AddrPort) (Sockets, error)
+	// Socket returns the socket that receives a packet.
+	Socket(p model.Protocol, from, to netip.AddrPort) (Socket, error)
 	// Queues returns the queues at which programs listen.
 	Queues() ([]uint16, error)
 }
 
-// Sockets are those for an address and port.
-type Sockets struct {
-	Addr bool // of this address
-	Any  bool // of any address
+// A Socket is the socket that receives a packet, if one was found.
+type Socket struct {
+	Found       bool
+	Wildcard    bool // it is bound to no address
+	Transparent bool
 }
 
 // Undecided returns an error for what is not known.
@@ -69,38 +69,46 @@ func (w *walk) matchSet(e xt.InSet) (bool, error) {
 	return found != e.Invert, err
 }
 
-// sockets returns the sockets for the packet. A packet of a connection may have another one.
-func (w *walk) sockets(to netip.AddrPort) (Sockets, error) {
+// findSocket returns the socket that receives the packet at an address. A packet of a
+// connection may have another one, and a sender has its own.
+func (w *walk) findSocket(to netip.AddrPort) (Socket, error) {
 	switch {
 	case w.Node == nil || w.flow != nil || w.conn.reply || w.frame.fromNode:
-		return Sockets{}, undecidedError("a match of the socket of the packet")
-	case w.frame.protocol == model.SCTP:
-		return Sockets{}, nil
+		return Socket{}, undecidedError("a match of the socket of the packet")
+	case w.frame.protocol == model.SCTP: // nf_sk_lookup_slow_v4 knows TCP and UDP
+		return Socket{}, nil
 	}
-	return w.Node.Sockets(w.frame.protocol, to)
+	return w.Node.Socket(w.frame.protocol, w.frame.source(), to)
 }
 
 // matchSocket is socket_match of net/netfilter/xt_socket.c.
 func (w *walk) matchSocket(e xt.Socket) (bool, error) {
-	found, err := w.sockets(w.frame.destination())
-	switch {
-	case err != nil:
-		return false, err
-	case !found.Addr && (!found.Any || !e.NoWildcard):
-		return false, nil
-	case e.Transparent || found.Any:
-		return false, undecidedError("a match of transparent sockets")
-	}
-	return true, nil
+	s, err := w.findSocket(w.frame.destination())
+	return s.Found && (!s.Wildcard || e.NoWildcard) && (s.Transparent || !e.Transparent), err
 }
 
 // socket loads a property of the packet's socket. Without a socket the rule does not match.
 func (w *walk) socket(e *expr.Socket) (verdict, error) {
-	found, err := w.sockets(w.frame.destination())
-	if err != nil || found == (Sockets{}) {
+	s, err := w.findSocket(w.frame.destination())
+	if err != nil || !s.Found {
 		return verdictBreak, err
 	}
-	return verdictContinue, w.regs.load(e.Register, unknownValue(4))
+	v := unknownValue(4)
+	switch e.Key {
+	case expr.SocketKeyTransparent:
+		v = known([]byte{byteOf(s.Transparent)})
+	case expr.SocketKeyWildcard:
+		v = known([]byte{byteOf(s.Wildcard)})
+	case expr.SocketKeyMark, expr.SocketKeyCgroupv2:
+	}
+	return verdictContinue, w.regs.load(e.Register, v)
+}
+
+func byteOf(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // A TransparentProxy gives the packet to a socket of the node, by registers; zero means the
@@ -127,8 +135,7 @@ func (w *walk) transparentProxy(to netip.AddrPort, without verdict) (verdict, er
 	if to.Port() == 0 {
 		to = netip.AddrPortFrom(to.Addr(), w.frame.destination().Port())
 	}
-	found, err := w.sockets(to)
-	if err != nil || found != (Sockets{}) {
+	if s, err := w.findSocket(to); err != nil || s.Found {
 		return verdictBreak, undecidedError(fmt.Sprintf("a transparent proxy at %s, to which it gives the packet", to))
 	}
 	return without, nil

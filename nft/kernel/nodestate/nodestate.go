@@ -1,6 +1,6 @@
-// Package nodestate reads what rules match of the node and what netlink does not have: lists of
-// the match recent, sockets, and queues at which programs listen. All of it is in files of
-// /proc, which are read when a packet meets such a rule.
+// Package nodestate reads what rules match of the node beside nf_tables, ipset and connection
+// tracking: the socket of a packet, by sock_diag, and from files of /proc the lists of the match
+// recent and the queues at which programs listen. It is read when a packet meets such a rule.
 package nodestate
 
 import (
@@ -15,19 +15,33 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mdlayher/netlink"
+
 	"kube-vmap/nft/kernel/socket"
 )
 
 // State is that of one network namespace. It implements [simulate.NodeState].
-type State struct{ netNS int }
+type State struct {
+	netNS     int
+	conn      *netlink.Conn // nil until a socket is asked for
+	diagnosed map[byte]bool // protocols for which the kernel looks up sockets
+}
 
 // New returns the state of a network namespace, given by its file descriptor; zero means that
 // of the calling thread.
-func New(netNS int) State { return State{netNS} }
+func New(netNS int) *State { return &State{netNS: netNS} }
+
+// Close closes the netlink socket.
+func (s *State) Close() error {
+	if s.conn == nil {
+		return nil
+	}
+	return s.conn.Close()
+}
 
 // eachLine calls fn with the fields of each line of a file below /proc/net until it returns
 // false. A file that does not exist has no lines.
-func (s State) eachLine(name string, fn func(fields []string) bool) error {
+func (s *State) eachLine(name string, fn func(fields []string) bool) error {
 	err := socket.In(s.netNS, func() error {
 		f, err := os.Open(filepath.Join("/proc/thread-self/net", name))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -57,7 +71,7 @@ func eachLine(r io.Reader, fn func(fields []string) bool) error {
 }
 
 // Queues implements [simulate.NodeState].
-func (s State) Queues() (list []uint16, err error) {
+func (s *State) Queues() (list []uint16, err error) {
 	err = s.eachLine("netfilter/nfnetlink_queue", func(fields []string) bool {
 		if n, err := strconv.ParseUint(fields[0], 10, 16); err == nil {
 			list = append(list, uint16(n))

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kube-vmap/nft/simulate"
 )
 
 func TestAgesOfARecentAddress(t *testing.T) {
@@ -22,17 +24,15 @@ func TestAgesOfARecentAddress(t *testing.T) {
 	}
 }
 
-func TestParseAddrPortOfProc(t *testing.T) {
-	for text, want := range map[string]string{
-		"0100007F:1F90":                         "127.0.0.1:8080",
-		"00000000:0035":                         "0.0.0.0:53",
-		"B80D0120000000000000000001000000:0050": "[2001:db8::1]:80",
-		"0000000000000000FFFF00000100007F:0050": "127.0.0.1:80",
-		"rubbish":                               "invalid AddrPort",
-		"0100007:1F90":                          "invalid AddrPort",
-	} {
-		if got := parseAddrPort(text).String(); got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
+func TestDecodeSocketWithoutOptionsIsUndecided(t *testing.T) {
+	message := make([]byte, diagMessageSize)
+	option := []byte{6, 0, diagSocketOption, 0, transparentBit, 0, 0, 0}
+	if got, err := decodeSocket(slices.Concat(message, option)); err != nil || got != (simulate.Socket{Found: true, Wildcard: true, Transparent: true}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, b := range [][]byte{nil, message, append(message, 9)} {
+		if got, err := decodeSocket(b); err == nil {
+			t.Errorf("%d bytes: %+v", len(b), got)
 		}
 	}
 }
@@ -43,9 +43,6 @@ func FuzzLines(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, text string) {
 		_ = eachLine(strings.NewReader(text), func(fields []string) bool {
 			clock{ticks: 1, perSecond: 1}.ages(fields)
-			for _, field := range fields {
-				parseAddrPort(field)
-			}
 			return true
 		})
 	})

@@ -12,7 +12,7 @@ import (
 )
 
 // RecentAges implements [simulate.NodeState].
-func (s State) RecentAges(list string, a netip.Addr) (ages []time.Duration, err error) {
+func (s *State) RecentAges(list string, a netip.Addr) (ages []time.Duration, err error) {
 	if list != filepath.Base(list) {
 		return nil, nil // no file can have the name
 	}

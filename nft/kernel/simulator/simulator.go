@@ -19,6 +19,7 @@ type Simulator struct {
 	network     *route.Network
 	connections *conntrack.Conntrack
 	ipsets      *ipset.Sets
+	state       *nodestate.State
 	interrupted func() error
 	netNS       int
 }
@@ -43,12 +44,12 @@ func Open(c Config) (*Simulator, error) {
 	if err != nil {
 		return nil, errors.Join(err, rules.Close())
 	}
-	return &Simulator{rules, network, conntrack.New(conntrack.Config{NetNS: c.NetNS}), ipset.New(c.NetNS), c.Interrupted, c.NetNS}, nil
+	return &Simulator{rules, network, conntrack.New(conntrack.Config{NetNS: c.NetNS}), ipset.New(c.NetNS), nodestate.New(c.NetNS), c.Interrupted, c.NetNS}, nil
 }
 
 // Close closes the sockets.
 func (s *Simulator) Close() error {
-	return errors.Join(s.rules.Close(), s.network.Close(), s.ipsets.Close())
+	return errors.Join(s.rules.Close(), s.network.Close(), s.ipsets.Close(), s.state.Close())
 }
 
 // Run simulates a packet with [simulate.Run]. The packet comes in by the named interface;
@@ -65,7 +66,7 @@ func (s *Simulator) Run(p simulate.Packet, in string) (result simulate.Result, e
 		return result, err
 	}
 	sources := simulate.Sources{
-		Rules: rules, Network: s.network, Connections: s.connections, IPSets: s.ipsets, Node: nodestate.New(s.netNS), Interrupted: s.interrupted,
+		Rules: rules, Network: s.network, Connections: s.connections, IPSets: s.ipsets, Node: s.state, Interrupted: s.interrupted,
 	}
 	err = s.rules.Snapshot(func() (err error) {
 		result, err = simulate.Run(sources, p, link)
