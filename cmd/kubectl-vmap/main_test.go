@@ -47,10 +47,12 @@ func proxy(node string, services ...string) nodestest.Program {
 
 // asks reports whether the arguments of kube-vmap status include a Service.
 func asks(args []string, namespace, service string) bool {
-	return !slices.ContainsFunc(args, func(a string) bool {
-		name, value, _ := strings.Cut(a, "=")
-		return name == "--namespace" && value != namespace || name == "--name" && value != service
-	})
+	for i, a := range args[:len(args)-1] {
+		if a == "--namespace" && args[i+1] != namespace || a == "--name" && args[i+1] != service {
+			return false
+		}
+	}
+	return true
 }
 
 // old is kube-vmap v0.1.0, as recorded.
@@ -88,7 +90,7 @@ func TestGetAsksOneNodeAndNamesIt(t *testing.T) {
 		t.Errorf("%d, %s", code, stdout)
 	}
 	for _, says := range []string{
-		`node-2: runs kube-vmap v0.1.0, which has no "kube-vmap status -o json --namespace=shop"` + "\n",
+		`node-2: runs kube-vmap v0.1.0, which has no "kube-vmap status -o json --namespace shop"` + "\n",
 		"Of node node-3; --all-nodes shows all 3, --node another one.\n",
 	} {
 		if !strings.Contains(stderr, says) {

@@ -27,6 +27,14 @@ func echo(_ *http.Request, args []string, stdout, stderr io.Writer) int {
 	return 3
 }
 
+// prints is a program that prints a text, and has an exit code.
+func prints(text string, code int) nodestest.Program {
+	return func(_ *http.Request, _ []string, stdout, _ io.Writer) int {
+		_, _ = io.WriteString(stdout, text)
+		return code
+	}
+}
+
 // node returns a node of a cluster.
 func node(t *testing.T, c *nodes.Cluster, name string) nodes.Node {
 	t.Helper()
@@ -201,7 +209,7 @@ func TestDocumentsOfOtherVersions(t *testing.T) {
 					_, _ = io.WriteString(stdout, "kube-vmap v0.1.0\n")
 					return 0
 				}
-				_, _ = io.WriteString(stderr, "kube-vmap: unknown shorthand flag: 'o' in -o\n")
+				_, _ = io.WriteString(stderr, recorded(t, 0, "status.stderr"))
 				return 1
 			},
 			`runs kube-vmap v0.1.0, which has no "kube-vmap status -o json"`,
