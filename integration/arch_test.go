@@ -126,8 +126,9 @@ func TestForbiddenImports(t *testing.T) {
 // portable are the packages that programs on other platforms include, such as the plugin
 // of kubectl.
 var portable = []string{
-	"cmd/inspect/exit", "cmd/inspect/explain/answer", "cmd/inspect/findings", "cmd/inspect/get", "cmd/inspect/page", "cmd/inspect/schema", "cmd/inspect/status", "cmd/inspect/top", "cmd/inspect/web", "model",
-	"sync/cluster/selectors",
+	"cmd/inspect/diff/lines", "cmd/inspect/exit", "cmd/inspect/explain/answer", "cmd/inspect/findings",
+	"cmd/inspect/get", "cmd/inspect/page", "cmd/inspect/schema", "cmd/inspect/status", "cmd/inspect/top",
+	"cmd/inspect/web", "model", "sync/cluster/selectors",
 }
 
 func TestPluginOfKubectlImportsPortablePackagesOnly(t *testing.T) {

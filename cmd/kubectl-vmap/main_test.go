@@ -164,7 +164,7 @@ func TestGetOfAllNodesPrintsOtherFormats(t *testing.T) {
 }
 
 func TestDiffNamesTheNodesThatDiffer(t *testing.T) {
-	same, other := prints("", "", 0), prints("+ element a\n", "", 1)
+	same, other := prints(`{"schema":1,"lines":[]}`, "", 0), prints(`{"schema":1,"lines":["+ element a"]}`, "", 1)
 	broken := prints("", "kube-vmap: no kube-vmap answers\n", exit.Trouble)
 	for _, tc := range []struct {
 		nodes          map[string]nodestest.Program

@@ -3,6 +3,7 @@ package diff
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-vmap/cmd/inspect/diff/lines"
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/status/client"
 	"kube-vmap/cmd/kube-vmap/config"
@@ -23,6 +25,7 @@ import (
 // NewCommand returns kube-vmap diff.
 func NewCommand() *cobra.Command {
 	flags := config.NewFlags()
+	var output string
 	cmd := &cobra.Command{
 		Use:   "diff [--manifests DIR] [FLAGS]",
 		Short: "Show how the kernel differs from the wanted rule set",
@@ -32,10 +35,12 @@ lead to; this works without a running kube-vmap, and if one runs with other sett
 they are printed. Each line is an element, rule, chain or map: - for what should not
 be in the kernel, + for what is missing. Nothing is changed.
 
+With -o json, print an object with these lines, which shows whether the answer is whole.
+
 The exit code is 0 if there is no difference, 1 if there is one, and 2 on error.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			different, err := run(cmd.Context(), flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			different, err := run(cmd.Context(), flags, output, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			switch {
 			case err != nil:
 				return &exit.Error{Code: exit.Trouble, Err: err}
@@ -47,11 +52,17 @@ The exit code is 0 if there is no difference, 1 if there is one, and 2 on error.
 	}
 	exit.TroubleOnUsage(cmd)
 	flags.AddToCommand(cmd)
+	cmd.Flags().StringVarP(&output, "output", "o", "", "output `format`: json, instead of text")
+	// The only error is that the flag does not exist.
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 // run prints the difference, and reports whether there is one.
-func run(ctx context.Context, flags *config.Flags, stdout, stderr io.Writer) (bool, error) {
+func run(ctx context.Context, flags *config.Flags, output string, stdout, stderr io.Writer) (bool, error) {
+	if output != "" && output != "json" {
+		return false, fmt.Errorf("-o %s: use json, or none for text", output)
+	}
 	c, err := ReadOnlyConfig(flags)
 	if err != nil {
 		return false, err
@@ -65,11 +76,26 @@ func run(ctx context.Context, flags *config.Flags, stdout, stderr io.Writer) (bo
 	if err != nil {
 		return false, err
 	}
-	_, err = stdout.Write(text.Bytes())
+	if err := write(stdout, text.String(), output); err != nil {
+		return false, err
+	}
 	if text.Len() > 0 && c.Manifests != "" {
 		printOtherSettings(ctx, c, stderr)
 	}
-	return text.Len() > 0, err
+	return text.Len() > 0, nil
+}
+
+// write prints a difference as text or JSON.
+func write(w io.Writer, text, output string) error {
+	if output == "json" {
+		all, err := json.Marshal(lines.Difference{Schema: lines.Schema, Lines: strings.Split(text, "\n")[:strings.Count(text, "\n")]})
+		if err != nil {
+			return fmt.Errorf("write the difference: %w", err)
+		}
+		text = string(all) + "\n"
+	}
+	_, err := io.WriteString(w, text)
+	return err
 }
 
 // printOtherSettings prints the settings of the running kube-vmap that differ from this

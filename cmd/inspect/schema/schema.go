@@ -7,6 +7,7 @@ package schema
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -25,6 +26,9 @@ func (e *NewerError) Error() string {
 	return fmt.Sprintf("the answer%s has schema %d, and this program knows %d at most: use a newer one", version, e.Schema, e.Known)
 }
 
+// ErrIncomplete is the error of JSON without its end: the connection was cut.
+var ErrIncomplete = errors.New("the answer broke off")
+
 // Decode reads JSON of a schema up to the known one.
 func Decode(text []byte, known int, into any) error {
 	var header struct {
@@ -32,6 +36,9 @@ func Decode(text []byte, known int, into any) error {
 		Version string `json:"version"`
 	}
 	if err := json.Unmarshal(text, &header); err != nil {
+		if at := (*json.SyntaxError)(nil); errors.As(err, &at) && at.Offset >= int64(len(text)) {
+			return fmt.Errorf("%w after %d bytes", ErrIncomplete, len(text))
+		}
 		return fmt.Errorf("read the answer: %w", err)
 	}
 	if header.Schema > known {

@@ -4,12 +4,13 @@ package diff
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"kube-vmap/cmd/inspect/diff/lines"
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
@@ -52,15 +53,15 @@ func run(ctx context.Context, c *nodes.Cluster, list []nodes.Node, stdout, stder
 	var failures nodes.Failures
 	var different []string
 	var printErr error
-	nodes.Ask(ctx, c, list, func(ctx context.Context, n nodes.Node) (string, error) {
-		return difference(ctx, c, n)
-	}, func(n nodes.Node, text string, err error) {
+	nodes.Ask(ctx, c, list, func(ctx context.Context, n nodes.Node) (d lines.Difference, err error) {
+		return d, c.JSON(ctx, n, lines.Schema, &d, "diff", "-o", "json")
+	}, func(n nodes.Node, d lines.Difference, err error) {
 		failures.Add(n, err)
-		if text == "" || printErr != nil {
+		if err != nil || len(d.Lines) == 0 || printErr != nil {
 			return
 		}
 		different = append(different, n.Name)
-		_, printErr = fmt.Fprintf(stdout, "%s:\n%s", n.Name, text)
+		_, printErr = fmt.Fprintf(stdout, "%s:\n%s\n", n.Name, strings.Join(d.Lines, "\n"))
 	})
 	if printErr != nil {
 		return &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("print the difference: %w", printErr)}
@@ -74,16 +75,4 @@ func run(ctx context.Context, c *nodes.Cluster, list []nodes.Node, stdout, stder
 		return &exit.Error{Code: exit.Trouble, Err: failed}
 	}
 	return nil
-}
-
-// difference returns the difference on a node; exit code 1 of the program is that there is
-// one.
-func difference(ctx context.Context, c *nodes.Cluster, n nodes.Node) (string, error) {
-	var text nodes.Buffer
-	err := c.Run(ctx, n, &text, "diff")
-	var code *nodes.ExitError
-	if errors.As(err, &code) && code.Code == 1 && text.Len() > 0 {
-		return text.String(), nil
-	}
-	return "", err
 }

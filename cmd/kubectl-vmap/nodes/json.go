@@ -47,8 +47,9 @@ func (c *Cluster) Version(ctx context.Context, n Node) (string, error) {
 	if err := c.Run(ctx, n, &text, "version"); err != nil {
 		return "", err
 	}
-	version, ok := strings.CutPrefix(strings.TrimSpace(text.String()), "kube-vmap ")
-	if !ok {
+	version, ok := strings.CutPrefix(text.String(), "kube-vmap ")
+	version, whole := strings.CutSuffix(version, "\n")
+	if !ok || !whole {
 		return "", fmt.Errorf("%q is not the version of kube-vmap", text.String())
 	}
 	return version, nil

@@ -214,7 +214,7 @@ func TestDocumentsOfOtherVersions(t *testing.T) {
 			},
 			`runs kube-vmap v0.1.0, which has no "kube-vmap status -o json"`,
 		},
-		"broken off": {nodestest.Prints(`{"schema":1,`), "read the answer: unexpected end of JSON input"},
+		"broken off": {nodestest.Prints(`{"schema":1,`), "the answer broke off after 12 bytes"},
 	} {
 		c := nodestest.New(t, map[string]nodestest.Program{"node-1": tc.program}).Cluster(t, nodes.Config{})
 		d, err := c.Document(t.Context(), node(t, c, "node-1"), status.Query{})

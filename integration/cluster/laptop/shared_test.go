@@ -14,6 +14,7 @@ var sharing = []struct {
 }{
 	{"exec", testExec},
 	{"explain", testExplain},
+	{"get", testGet},
 	{"permissions", testPermissions},
 	{"top", testTop},
 	{"version", testVersion},
