@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-vmap/cmd/kubectl-vmap/bundle"
+	"kube-vmap/cmd/kubectl-vmap/completion"
 	"kube-vmap/cmd/kubectl-vmap/diff"
 	"kube-vmap/cmd/kubectl-vmap/explain"
 	"kube-vmap/cmd/kubectl-vmap/getter"
@@ -47,7 +48,9 @@ from the API server. Nothing is changed.`,
 		bundle.NewCommand(flags, version),
 		page.NewCommand(flags),
 		versions.NewCommand(flags, version),
+		completion.NewCommand(),
 	)
+	completion.Register(root, flags)
 	return root
 }
 

@@ -12,6 +12,7 @@ var sharing = []struct {
 	name string
 	test func(*testing.T, *laptop.Cluster)
 }{
+	{"completion", testCompletion},
 	{"exec", testExec},
 	{"explain", testExplain},
 	{"get", testGet},
