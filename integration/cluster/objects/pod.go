@@ -13,6 +13,9 @@ import (
 	"kube-vmap/model"
 )
 
+// container is the name of a Pod's only container.
+const container = "main"
+
 // Place is where a Pod runs: on which node, and with which addresses.
 type Place struct {
 	Node  string
@@ -39,7 +42,7 @@ func (n *Namespace) CreatePendingPod(ctx context.Context, name, app, node string
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{App: app}},
 		Spec: corev1.PodSpec{
 			NodeName:   node,
-			Containers: []corev1.Container{{Name: "main", Image: "none"}},
+			Containers: []corev1.Container{{Name: container, Image: "none"}},
 		},
 	}
 	for _, do := range change {
@@ -88,6 +91,9 @@ func running(at Place, ready bool) corev1.PodStatus {
 		{Type: corev1.PodInitialized, Status: corev1.ConditionTrue},
 		{Type: corev1.ContainersReady, Status: is, LastTransitionTime: metav1.Now()},
 		{Type: corev1.PodReady, Status: is, LastTransitionTime: metav1.Now()},
+	}}
+	status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: container, Ready: ready, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
 	}}
 	for i, a := range at.Addrs {
 		if i == 0 {

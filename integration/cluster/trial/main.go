@@ -1,4 +1,4 @@
-// Command trial sets up one fault in a cluster of three nodes, tells the symptom, and
+// Command trial sets up one fault in a cluster of three nodes, prints the symptom, and
 // waits: for people who look for the cause with kubectl vmap and do not know it.
 //
 //	cd integration/cluster && go run ./trial 7
@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string) error {
 	return asTest(ctx, func(t *program) error { return try(ctx, t, shuffled()[number-1]) })
 }
 
-// shuffled returns the faults in an order that nobody remembers.
+// shuffled returns the faults in an order that the table does not show.
 func shuffled() []fault {
 	return slices.SortedFunc(slices.Values(faults), func(a, b fault) int {
 		x, y := sha256.Sum256([]byte("trial "+a.name)), sha256.Sum256([]byte("trial "+b.name))
