@@ -1,16 +1,11 @@
 package laptop
 
 import (
-	"context"
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/kubelet"
-	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/lab"
 )
 
@@ -67,37 +62,6 @@ func New(t testing.TB, pods int, flags ...string) *Cluster {
 		clustertest.Must(t, n.Proxy.AwaitReady(clustertest.Context(t)))
 	}
 	return c
-}
-
-// CreateProxyPod creates a pod of the DaemonSet on a node, ready, as the controller,
-// kubelet and kube-vmap would.
-func (c *Cluster) CreateProxyPod(ctx context.Context, node, name string) error {
-	set, err := c.Client.AppsV1().DaemonSets(Namespace).Get(ctx, Container, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	pod := &corev1.Pod{ObjectMeta: set.Spec.Template.ObjectMeta, Spec: set.Spec.Template.Spec}
-	pod.Name, pod.Spec.NodeName = name, node
-	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, set.GroupVersionKind())}
-	pod.OwnerReferences[0].APIVersion, pod.OwnerReferences[0].Kind = "apps/v1", "DaemonSet"
-	if _, err := c.Client.CoreV1().Pods(Namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	return c.SetProxyPodReady(ctx, name, true)
-}
-
-// SetProxyPodReady sets the status of a pod of kube-vmap: running, and ready or not.
-func (c *Cluster) SetProxyPodReady(ctx context.Context, name string, ready bool) error {
-	ns := objects.Namespace{Name: Namespace, Client: c.Client}
-	_, err := ns.SetReady(ctx, name, objects.Place{}, ready)
-	if err != nil {
-		return err
-	}
-	_, err = ns.SetPodStatus(ctx, name, corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
-		Name: Container, Ready: ready, Image: "localhost/kube-vmap:latest", ImageID: "none",
-		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
-	}}})
-	return err
 }
 
 // AwaitRules waits until the rule set of every node is that of the API's objects.

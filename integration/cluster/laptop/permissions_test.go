@@ -8,7 +8,6 @@ import (
 
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/laptop"
-	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/eventually"
 )
 
@@ -79,10 +78,9 @@ func testPermissions(t *testing.T, c *laptop.Cluster) {
 		}
 	}
 	t.Run("other pods and containers", func(t *testing.T) {
-		proxies := objects.Namespace{Name: laptop.Namespace, Client: c.Client}
 		for _, pod := range []string{"etcd-node1", "kube-vmap-node1-x", "kube-vmap-shadow-node1"} {
 			clustertest.Must(t, c.CreateProxyPod(clustertest.Context(t), n.Name, pod))
-			defer func() { clustertest.Must(t, proxies.DeletePod(clustertest.Context(t), pod)) }()
+			defer func() { clustertest.Must(t, c.DeleteProxyPod(clustertest.Context(t), pod)) }()
 			if out, ran := run(viewer, pod, laptop.Container, laptop.Binary, "get", "svc"); ran || !strings.Contains(out.Stderr, refused) {
 				t.Errorf("a viewer may run a program in %s: %s", pod, out)
 			}

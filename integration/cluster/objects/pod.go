@@ -33,7 +33,7 @@ func (n *Namespace) CreatePod(ctx context.Context, name, app string, at Place, c
 	if _, err := n.CreatePendingPod(ctx, name, app, at.Node, change...); err != nil {
 		return nil, err
 	}
-	return n.SetPodStatus(ctx, name, running(at, true))
+	return n.SetPodStatus(ctx, name, Running(at, true))
 }
 
 // CreatePendingPod creates a Pod that is bound to a node and has no status yet.
@@ -54,7 +54,7 @@ func (n *Namespace) CreatePendingPod(ctx context.Context, name, app, node string
 
 // SetReady sets the status of a Pod at a place to Running, and Ready or not.
 func (n *Namespace) SetReady(ctx context.Context, name string, at Place, ready bool) (*corev1.Pod, error) {
-	return n.SetPodStatus(ctx, name, running(at, ready))
+	return n.SetPodStatus(ctx, name, Running(at, ready))
 }
 
 // SetPodStatus changes a Pod's status by a merge patch, as the kubelet does.
@@ -81,7 +81,7 @@ func (n *Namespace) DeletePod(ctx context.Context, name string) error {
 	return n.explain(ignoreGone(err), "remove", "Pod", name)
 }
 
-func running(at Place, ready bool) corev1.PodStatus {
+func Running(at Place, ready bool) corev1.PodStatus {
 	is := corev1.ConditionFalse
 	if ready {
 		is = corev1.ConditionTrue
