@@ -280,7 +280,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 			t.Errorf("%q: %d, %q, %q", line, code, stdout, stderr)
 		}
 	}
-	if _, stderr, _ := vmap(t, s, "get", "svc"); strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "no permission to run a command in pod kube-vmap-node-1; the roles in deploy/kubectl give it") {
+	if _, stderr, _ := vmap(t, s, "get", "svc"); strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "no permission to run a command; the roles in deploy/kubectl give it") {
 		t.Errorf("%q", stderr)
 	}
 }

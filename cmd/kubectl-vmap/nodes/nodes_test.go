@@ -114,7 +114,7 @@ func TestErrorsNameWhatIsMissing(t *testing.T) {
 	for want, err := range map[string]error{
 		"no permission to list nodes; the roles in deploy/kubectl give it":                                  list(nodestest.New(t, one()).Forbid("nodes"), nodes.Config{}),
 		"no permission to list pods in namespace kube-system; the roles in deploy/kubectl":                  list(nodestest.New(t, one()).Forbid("pods"), nodes.Config{}),
-		"no permission to run a command in pod kube-vmap-node-1; the roles in deploy/kubectl":               run(nodestest.New(t, one()).Forbid("pods/exec")),
+		"no permission to run a command; the roles in deploy/kubectl":                                       run(nodestest.New(t, one()).Forbid("pods/exec")),
 		"no kube-vmap found: namespace proxies has no pods with the label app.kubernetes.io/name=kube-vmap": list(nodestest.New(t, one()), nodes.Config{Namespace: "proxies"}),
 		`the cluster has no node "node-9"`:                                                                  unknown(nodestest.New(t, one())),
 		"connection refused":                                                                                list(&nodestest.Server{URL: "http://127.0.0.1:1"}, nodes.Config{}),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 
@@ -93,7 +94,11 @@ func (c *Cluster) execError(n Node, err error) error {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("pod %s is gone: %w", n.Pod, err)
 	}
-	return c.apiError("run a command in pod "+n.Pod, err)
+	// Failures groups nodes by the text: it has no name, and no port of this host.
+	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Source != nil {
+		err = fmt.Errorf("%s %s %s: %w", op.Op, op.Net, op.Addr, op.Err)
+	}
+	return c.apiError("run a command", err)
 }
 
 // limited is a writer that drops what is too long.

@@ -41,7 +41,7 @@ func NewMany(t testing.TB, nodes int, run func(i int) kubelet.Run) *Many {
 	var group errgroup.Group
 	group.SetLimit(64)
 	for i := 1; i <= nodes; i++ {
-		name, pod := ManyName(i), fmt.Sprintf("kube-vmap-%05d", i)
+		name, pod := ManyName(i), ManyPod(i)
 		c.Kubelet.Add(Namespace, pod, Container, run(i))
 		group.Go(func() error {
 			if err := c.createNode(ctx, name, fmt.Sprintf("127.1.%d.%d", i>>8, i&0xff)); err != nil {
@@ -56,6 +56,9 @@ func NewMany(t testing.TB, nodes int, run func(i int) kubelet.Run) *Many {
 
 // ManyName returns the name of the i-th node.
 func ManyName(i int) string { return fmt.Sprintf("node-%04d", i) }
+
+// ManyPod returns the name of its pod of kube-vmap.
+func ManyPod(i int) string { return fmt.Sprintf("kube-vmap-%05d", i) }
 
 // createNode creates a node whose kubelet the API server finds at an address.
 func (c *Many) createNode(ctx context.Context, name, addr string) error {
