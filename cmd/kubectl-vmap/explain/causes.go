@@ -23,14 +23,16 @@ import (
 func (j *journey) addCauses(ctx context.Context, w *Way) {
 	w.Causes = j.podCauses(ctx, w)
 	known := len(w.Causes) > 0
+	sticky := false
 	for _, leg := range w.legs() {
+		sticky = sticky || leg.Answer.Affinity != nil
 		w.Causes = append(w.Causes, connectionCauses(leg)...)
 	}
 	found := j.observed != nil && w.Service != ""
 	if found {
 		for _, f := range findings.Of(j.observed) {
-			if w.concerns(&f) && !(known && slices.Contains(podReasons, f.Reason)) {
-				w.addCause(Cause{f.Object, f.Field, f.Text})
+			if w.concerns(&f) && !(known && slices.Contains(podReasons, f.Reason)) && !(sticky && f.Reason == findings.Affinity) {
+				w.addCause(Cause{f.Object, f.Field, named(f.Text, j.first)})
 			}
 		}
 	}

@@ -141,7 +141,7 @@ func New(f *nodes.Flags, cmd *cobra.Command) (*Explainer, error) {
 	}
 	return &Explainer{
 		Resolver: &resolve.Resolver{API: api, Namespace: namespace},
-		Nodes:    &clusterNodes{Cluster: cluster, found: map[string]nodes.Node{}},
+		Nodes:    &clusterNodes{Cluster: cluster, found: map[string]func() (nodes.Node, error){}},
 		Families: model.Families[:], Settle: settle,
 	}, nil
 }
@@ -151,21 +151,19 @@ type clusterNodes struct {
 	*nodes.Cluster
 
 	mu    sync.Mutex
-	found map[string]nodes.Node
+	found map[string]func() (nodes.Node, error)
 }
 
 // node finds a node, once.
-func (c *clusterNodes) node(ctx context.Context, name string) (n nodes.Node, err error) {
+func (c *clusterNodes) node(ctx context.Context, name string) (nodes.Node, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	n, ok := c.found[name]
-	if ok {
-		return n, nil
+	find, ok := c.found[name]
+	if !ok {
+		find = sync.OnceValues(func() (nodes.Node, error) { return c.Node(ctx, name) })
+		c.found[name] = find
 	}
-	if n, err = c.Node(ctx, name); err == nil {
-		c.found[name] = n
-	}
-	return n, err
+	c.mu.Unlock()
+	return find()
 }
 
 // Explain implements [Nodes].

@@ -18,8 +18,8 @@ import (
 func TestPacketIsFollowedToEachNode(t *testing.T) {
 	r := newRig(t)
 	report := r.explain("pod/cart", "svc/web")
-	r.expect(report, answer.Always, "pod shop/cart on node-1 -> service shop/web",
-		"10.244.1.3 -> 10.96.55.163:80/tcp, ClusterIP of shop/web:tcp-80", "Arrives at any of 3 endpoints",
+	r.expect(report, answer.Always, "pod shop/cart on node-1 -> service shop/web: arrives\n",
+		"10.244.1.3 -> 10.96.55.163:80/tcp, ClusterIP of shop/web:tcp-80", "Arrives at any of 3 endpoints; the reply is not known on node-1, node-2, node-3",
 		"node-1: goes to one of 3 endpoints; the client keeps its address",
 		"node-1: 33.33% 10.244.1.2:8080 (pod shop/web-1), sees 10.244.1.3",
 		"node-2: 33.33% 10.244.2.2:8080 (pod shop/web-2)", "node-3: 33.33% 10.244.3.2:8080 (pod shop/web-3)")

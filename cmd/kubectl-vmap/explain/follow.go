@@ -60,7 +60,7 @@ func (j *journey) readSlices(ctx context.Context) (err error) {
 				p.pod = t.Namespace + "/" + t.Name
 			}
 			for _, a := range e.Addresses {
-				j.names[a] = p
+				j.names[addr(a).String()] = p
 			}
 		}
 	}

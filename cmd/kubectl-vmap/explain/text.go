@@ -36,10 +36,8 @@ func (r *Report) Print(w io.Writer, output string, steps bool) (err error) {
 // know otherwise, and then the ways from node to node.
 func (r *Report) Text(steps bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s -> %s\n", r.From, r.To)
-	for i := range r.Ways {
-		r.Ways[i].head(&b)
-	}
+	fmt.Fprintf(&b, "%s -> %s: %s\n", r.From, r.To, arrivalTexts[r.Arrives])
+	r.heads(&b)
 	r.differences(&b)
 	r.silences(&b)
 	for i := range r.Ways {
@@ -100,11 +98,23 @@ func (p Party) String() string {
 	return text
 }
 
-// head prints the verdict and its causes.
-func (w *Way) head(b *strings.Builder) {
-	fmt.Fprintf(b, "\n%s\n  %s\n", w, indent(upperFirst(w.Verdict)))
-	for _, c := range w.Causes {
-		fmt.Fprintf(b, "  - %s\n", indent(c.String()))
+// heads prints the verdicts with their causes, once for all ways that have the same.
+func (r *Report) heads(b *strings.Builder) {
+	var order []string
+	ways := map[string][]string{} // by verdict and causes
+	for i := range r.Ways {
+		w := &r.Ways[i]
+		text := "  " + indent(upperFirst(w.Verdict)) + "\n"
+		for _, c := range w.Causes {
+			text += "  - " + indent(c.String()) + "\n"
+		}
+		if ways[text] == nil {
+			order = append(order, text)
+		}
+		ways[text] = append(ways[text], w.String())
+	}
+	for _, text := range order {
+		fmt.Fprintf(b, "\n%s\n%s", strings.Join(ways[text], "\n"), text)
 	}
 }
 
@@ -113,10 +123,11 @@ func (w *Way) String() string {
 	return fmt.Sprintf("%s -> %s/%s%s", w.From, w.To, w.Protocol, w.target())
 }
 
-// text prints the way from node to node.
+// text prints the way from node to node; nothing if it ends on the first one, since the verdict
+// says that.
 func (w *Way) text(b *strings.Builder) {
 	a := w.Client.Answer
-	if a == nil {
+	if a == nil || len(w.Endpoints) == 0 {
 		return
 	}
 	fmt.Fprintf(b, "\nThe way of %s -> %s/%s:\n", w.From, w.To, w.Protocol)

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"kube-vmap/cmd/inspect/explain/answer"
@@ -126,18 +127,20 @@ var arrivalTexts = map[string]string{
 	answer.Always: "arrives", answer.Never: "does not arrive", answer.Sometimes: "does not always arrive", answer.Unknown: "not certain",
 }
 
-// replied adds that replies arrive, too, if all nodes have simulated them.
+// replied adds that replies arrive, too, unless older nodes do not simulate them.
 func (w *Way) replied() string {
+	var old []string
 	for _, leg := range w.legs() {
 		for _, o := range leg.Answer.Outcomes {
-			for _, e := range o.Endpoints {
-				if e.Reply == nil {
-					return ""
-				}
+			if !slices.Contains(old, leg.Node) && slices.ContainsFunc(o.Endpoints, func(e answer.Endpoint) bool { return e.Reply == nil }) {
+				old = append(old, leg.Node)
 			}
 		}
 	}
-	return ", and the reply reaches the client"
+	if len(old) == 0 {
+		return ", and the reply reaches the client"
+	}
+	return "; the reply is not known on " + strings.Join(old, ", ")
 }
 
 func (w *Way) unseen() int {
