@@ -36,6 +36,33 @@ func TestPacketIsFollowedToEachNode(t *testing.T) {
 	}
 }
 
+// TestRepliesAreFollowedBack has answers with replies, all of which reach the client, or of
+// which one is dropped on the node of the endpoint, or on the client's.
+func TestRepliesAreFollowedBack(t *testing.T) {
+	newer := func(t *testing.T, endpoint string) *rig {
+		r := newRig(t)
+		r.answers["node-1"] = r.recorded("schema1/client-ipv4")
+		r.answers["node-2"] = r.recorded("schema1/" + endpoint)
+		r.answers["node-3"] = r.recorded("schema1/endpoint-ipv4")
+		return r
+	}
+	r := newer(t, "endpoint-ipv4")
+	r.expect(r.explain("pod/cart", "svc/web"), answer.Always, "Arrives at any of 3 endpoints, and the reply reaches the client",
+		"back, node-2: passes the reply of 10.244.2.2:8080 on to 10.244.1.3", "back, node-1: the endpoint answers 10.244.1.3 by way of node-1; the client gets the reply from 10.96.55.163:80")
+
+	r = newer(t, "endpoint-ipv4-lost-reply")
+	const dropped = ", but the reply is dropped by table inet filter, chain forward"
+	r.expect(r.explain("pod/cart", "svc/web"), answer.Sometimes,
+		"33.33% goes to 10.244.2.2:8080 (pod shop/web-2): on node node-2: 10.244.2.2:8080 answers 10.244.1.3"+dropped, "back, node-2: 10.244.2.2:8080 answers 10.244.1.3"+dropped)
+
+	r = newer(t, "endpoint-ipv4")
+	reply := r.answers["node-1"].Outcomes[0].Endpoints[2].Reply
+	reply.Verdict, reply.By = answer.ReplyDropped, &answer.RuleRef{Table: "inet filter", Chain: "forward", Rule: 2}
+	r.answers["node-1"].Arrives = answer.Sometimes
+	r.expect(r.explain("pod/cart", "svc/web"), answer.Sometimes,
+		"33.33% goes to 10.244.3.2:8080 (pod shop/web-3): on node node-1: the endpoint answers 10.244.1.3"+dropped)
+}
+
 // TestMasqueradedPacketIsFollowedFromTheNode has endpoints that see an address of the node.
 func TestMasqueradedPacketIsFollowedFromTheNode(t *testing.T) {
 	r := newRig(t)

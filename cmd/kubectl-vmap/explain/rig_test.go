@@ -55,9 +55,9 @@ func newRig(t *testing.T) *rig {
 		},
 	}
 	r.objects["slice"] = newSlice("1", "2", "3")
-	r.answers["node-1"] = r.recorded("client-ipv4")
+	r.answers["node-1"] = r.recorded("schema0/client-ipv4")
 	for _, n := range []string{"2", "3"} {
-		a := r.recorded("endpoint-ipv4")
+		a := r.recorded("schema0/endpoint-ipv4")
 		a.To = "10.244." + n + ".2:8080"
 		a.Outcomes[0].Endpoints[0].Address = "10.244." + n + ".2"
 		r.answers["node-"+n] = a
@@ -68,10 +68,11 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// recorded returns an answer of kube-vmap before answers had a schema.
+// recorded returns an answer of kube-vmap. Those of schema 0 are from the version before
+// answers had one.
 func (r *rig) recorded(name string) *answer.Answer {
 	r.t.Helper()
-	text, err := os.ReadFile("testdata/schema0/" + name + ".json")
+	text, err := os.ReadFile("testdata/" + name + ".json")
 	a := &answer.Answer{}
 	if err := errors.Join(err, json.Unmarshal(text, a)); err != nil {
 		r.t.Fatal(err)

@@ -245,7 +245,8 @@ func (w *Way) backText(b *strings.Builder) {
 	}
 	var texts []string
 	for i := range w.Endpoints {
-		if t := w.replyText(&w.Endpoints[i]); t != "" && !slices.Contains(texts, t) && len(texts) < maxPrinted {
+		arrives, _ := w.Endpoints[i].there()
+		if t := w.replyText(&w.Endpoints[i]); t != "" && arrives == answer.Always && !slices.Contains(texts, t) && len(texts) < maxPrinted {
 			texts = append(texts, t)
 			fmt.Fprintf(b, "  back, %s: %s\n", w.Client.Node, firstLine(named(t, w.Client.Node)))
 		}

@@ -81,6 +81,15 @@ func testExplain(t *testing.T, c *laptop.Cluster) {
 			}
 		})
 	}
+	t.Run("pod to pod", func(t *testing.T) {
+		for _, p := range model.Protocols {
+			r := e.explain(t, "pod/cart", fmt.Sprintf("pod/web-2:%d/%s", explainPort, p))
+			if len(r.Ways) != len(model.Families) || r.Arrives != answer.Always {
+				t.Errorf("%+v", r)
+			}
+			e.compare(t, r, e.client.Host)
+		}
+	})
 	t.Run("client outside", func(t *testing.T) { e.outside(t) })
 	t.Run("selector", func(t *testing.T) { e.selector(t) })
 	t.Run("silent node", func(t *testing.T) { e.silentNode(t) })

@@ -42,6 +42,13 @@ func testPermissions(t *testing.T, c *laptop.Cluster) {
 			t.Errorf("a viewer may not run %s: %s", command, out)
 		}
 	}
+	for command, want := range map[string]string{
+		"explain --from node/" + n.Name + " --to svc/default/kubernetes:https": "ClusterIP of default/kubernetes:https",
+	} {
+		if out := c.KubectlAs(t, viewer, append([]string{"vmap"}, strings.Fields(command)...)...); !strings.Contains(out.Stdout, want) || strings.Contains(out.Stdout, "permi") {
+			t.Errorf("a viewer cannot use kubectl vmap: %s", out)
+		}
+	}
 	for _, command := range [][]string{
 		{laptop.Binary, "cleanup"},
 		{laptop.Binary, "--cleanup"},
