@@ -32,7 +32,7 @@ func testPermissions(t *testing.T, c *laptop.Cluster) {
 	})
 
 	for _, command := range []string{
-		"status -o json --all", "status -o json --namespace shop --name web --brief", "get svc -A", "get endpoints -n shop web -o wide",
+		"status -o json --health", "status -o json", "status -o json --namespace shop --name web --brief", "get svc -A", "get endpoints -n shop web -o wide",
 		"get fe -A --field-selector spec.verdict!=Balance --no-headers", "get svc --kernel -o=yaml",
 		"explain --from 10.244.1.7 --to 10.96.0.10:53/udp -o json", "explain --from fd00::7 --to [fd00::a]:53/udp",
 		"problems -o json", "top --once -n shop", "top --count=2 --interval 200ms --sort active",

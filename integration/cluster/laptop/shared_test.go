@@ -17,6 +17,7 @@ var sharing = []struct {
 	{"explain", testExplain},
 	{"get", testGet},
 	{"permissions", testPermissions},
+	{"status", testStatus},
 	{"top", testTop},
 	{"version", testVersion},
 }
