@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"kube-vmap/cmd/inspect/schema"
@@ -38,7 +39,13 @@ func (c *Cluster) JSON(ctx context.Context, n Node, known int, into any, args ..
 	case err != nil && (exit == nil || text.Len() == 0):
 		return err
 	}
-	return schema.Decode(text.Bytes(), known, into)
+	if err := schema.Decode(text.Bytes(), known, into); err != nil {
+		return err
+	}
+	if mayControl(text.Bytes()) {
+		clean(reflect.ValueOf(into))
+	}
+	return nil
 }
 
 // Version returns the version of kube-vmap on a node.
@@ -52,7 +59,7 @@ func (c *Cluster) Version(ctx context.Context, n Node) (string, error) {
 	if !ok || !whole {
 		return "", fmt.Errorf("%q is not the version of kube-vmap", text.String())
 	}
-	return version, nil
+	return cleanText(version), nil
 }
 
 // Buffer holds an answer of limited length: a node might send anything.
