@@ -320,3 +320,38 @@ func TestConnectionsNowTreatedOtherwise(t *testing.T) {
 		})
 	}
 }
+
+// TestConnectionsKeepTheirSource has another program that masquerades new connections.
+func TestConnectionsKeepTheirSource(t *testing.T) {
+	r := newRig(t)
+	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
+	r.folder.Put("services", web)
+	daemon.Start(t, r.Node, r.folder)
+	flows := map[simulate.Packet]*lab.Flow{}
+	for _, w := range daemon.Transports() {
+		p := r.packet(w, web)
+		flow, err := r.Pods[3].Flow(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
+		r.must(err)
+		if got, err := flow.Ask(answer); err != nil || got.Seen.Addr() != p.From {
+			t.Fatalf("%s: %s, %v", p, got, err)
+		}
+		flows[p] = flow
+	}
+	r.nft("table inet later { chain post { type nat hook postrouting priority 90; masquerade; }; }")
+	for p, flow := range flows {
+		c := r.explain(p).Flow.Changes
+		if len(c) != 1 || c[0].Kind != simulate.ChangeSource {
+			t.Fatalf("%s: %+v", p, c)
+		}
+		if got, err := flow.Ask(answer); err != nil || got.Seen.Addr() != p.From {
+			t.Errorf("%s: %s, %v, want it seen from %s", p, got, err, p.From)
+		}
+		fresh, err := r.Pods[3].AskFrom(p.Protocol, netip.AddrPortFrom(p.From, r.port()), p.To, answer)
+		if err != nil || fresh.Seen.Addr() != c[0].Source {
+			t.Errorf("%s, a new one: %s, %v, want it seen from %s", p, fresh, err, c[0].Source)
+		}
+		r.expect(0, []string{"a new connection would be seen as from " + c[0].Source.String()},
+			"--from="+netip.AddrPortFrom(p.From, p.FromPort).String(), to(p.To, p.Protocol))
+		r.must(flow.Close())
+	}
+}

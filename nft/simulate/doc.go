@@ -16,6 +16,12 @@
 // (net/netfilter/nf_tables_core.c). Sources are asked for each thing once. Leaves are merged
 // as they come; there are at most 4,096, and of the rest only the probability is known.
 //
+// At the end of the way there, the same walk goes on with the endpoint's reply: a packet of an
+// established connection, which chains of type nat do not see and connection tracking
+// translates back. Its picks are choices of that walk, so that the way back multiplies the
+// walks by no more than its own picks do. The client's open connections are walked, too, to
+// find what would now be different for them.
+//
 // What the interpreter does not understand is reported. In a table of ours the outcome is
 // unknown then. In a table of another program, an effect that is not understood is a doubt. A
 // match that cannot be decided, such as a limit, is followed both ways: the result is that of

@@ -21,8 +21,10 @@ type fake struct {
 	local []netip.Addr
 	links map[netip.Addr]Link // of other destinations than by eth0
 	via   map[netip.Addr]netip.Addr
-	flows []Flow
-	asked int
+	// bridged is true if all links are bridges with br_netfilter.
+	bridged bool
+	flows   []Flow
+	asked   int
 	// walks is the number of walks so far; the run is interrupted at stopAfter, if that is
 	// not zero.
 	walks, stopAfter int
@@ -67,7 +69,7 @@ func (f *fake) Route(w RouteQuery) (Route, error) {
 		return Route{}, ErrNoRoute
 	}
 	kind, _ := f.AddressType(w.To)
-	r := Route{Local: kind == unix.RTN_LOCAL, Out: eth0, Via: f.via[w.To]}
+	r := Route{Local: kind == unix.RTN_LOCAL, Out: eth0, Via: f.via[w.To], Bridged: f.bridged}
 	if l, ok := f.links[w.To]; ok {
 		r.Out = l
 	}

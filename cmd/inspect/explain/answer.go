@@ -25,11 +25,11 @@ func newAnswer(w simulate.Result) *answer.Answer {
 		a.Affinity = &answer.Affinity{Endpoint: w.Affinity.Endpoint.String(), ExpiresSeconds: int(w.Affinity.Expires / time.Second)}
 	}
 	if w.Flow != nil {
-		c := connection(*w.Flow)
+		c := connection(*w.Flow, w.Kind)
 		a.Connection = &c
 	}
 	for _, f := range w.Flows {
-		a.Connections = append(a.Connections, connection(f))
+		a.Connections = append(a.Connections, connection(f, w.Kind))
 	}
 	a.UnseenConnections = w.FlowsUnexplored
 	a.Arrives = a.Arrival()
@@ -96,7 +96,7 @@ func reply(r simulate.Reply, p simulate.Packet) *answer.Reply {
 	return out
 }
 
-func connection(f simulate.Established) answer.Connection {
+func connection(f simulate.Established, kind string) answer.Connection {
 	c := answer.Connection{
 		FromPort: f.Client.Port(), Endpoint: f.Endpoint.String(), Sees: f.SeenSource.String(), State: f.State,
 		ExpiresSeconds: int(f.Expires / time.Second),
@@ -106,7 +106,7 @@ func connection(f simulate.Established) answer.Connection {
 	}
 	for _, change := range f.Changes {
 		c.Stale = c.Stale || change.Kind == simulate.ChangeEndpoint
-		c.Changes = append(c.Changes, newChange(change))
+		c.Changes = append(c.Changes, newChange(change, kind))
 	}
 	return c
 }
@@ -118,9 +118,10 @@ var changeKinds = [...]string{
 	simulate.ChangeSource: answer.ChangeSource,
 }
 
-func newChange(c simulate.Change) answer.Change {
+func newChange(c simulate.Change, kind string) answer.Change {
 	out := answer.Change{
-		Kind: changeKinds[c.Kind], How: c.How, By: (*answer.RuleRef)(c.By), Because: c.Because, Why: c.Why,
+		Kind: changeKinds[c.Kind], How: c.How, By: (*answer.RuleRef)(c.By), Because: c.Because,
+		Field: becauseField(c.Because, kind), Why: c.Why,
 	}
 	if c.Source.IsValid() {
 		out.Sees = c.Source.String()

@@ -30,7 +30,9 @@ func NewCommand() *cobra.Command {
 		Short: "Explain what would happen to a packet, hook by hook",
 		Long: `Explain what would happen on this node to the first packet of a connection: which
 elements and chains it matches, which endpoints it may go to and with what probability,
-which source address they see, or what rejects or drops it and why.
+which source address they see, or what rejects or drops it and why. Then the way back:
+whether the client gets the reply of each endpoint, from the address that it asked, or
+what drops it on this node. A reply that does not pass this node is not translated back.
 
 The kernel's rules are interpreted one by one, so the answer is what a packet would
 meet, even if the tables are not as they should be, and includes tables of other
@@ -43,7 +45,9 @@ to. If the client is not on this node, the answer states that, and where to run 
 about a packet that arrives here unchanged, and is "unknown" for a pod of another node.
 
 --from is the client: a pod, an external client, or this node. Without a port, any port
-is meant, and all its connections to the same address are listed. --to is the
+is meant, and all its connections to the same address are listed, with what would now
+be different for them: a filter that stops them, source ranges that no longer allow them,
+an endpoint that left, or another source address. --to is the
 destination; the protocol is tcp (default), udp or sctp. A destination svc/NAME:PORT is
 the ClusterIP of that Service, as the running kube-vmap knows it; the port may be its
 name, and is needed only if there are several. kubectl vmap explain knows the names of
@@ -57,14 +61,15 @@ With --trace, wait for such packets instead, and print for each what nf_tables d
 it, in the tables of all programs, until interrupted. This adds a table, which is
 removed at the end.
 
-The exit code is 0 if the packet arrives whichever endpoint is picked, 1 if it does
-not or not always, and 2 if that cannot be determined, for instance without permission.
+The exit code is 0 if the packet arrives and the client gets the reply whichever endpoint
+is picked, 1 if not or not always, and 2 if that cannot be determined, for instance
+without permission.
 In JSON and YAML, "arrives" is always, sometimes, never or unknown. With --trace it is 0
 if this node sent or delivered every packet shown, 1 if it dropped, rejected or lost one
 or if none came before --timeout, and 2 if that is not certain or if it was interrupted
 before one came. Other nodes may still drop what this one sent.
 
-At most 256 choices of one pick are examined, and 4,096 paths in all. Further endpoints
+At most 1,024 choices of one pick are examined, and 4,096 paths in all. Further endpoints
 of a large Service are assumed to be like those examined; "unseen" is their probability.
 If a rule of another program has more choices than that, the answer is unknown, unless
 the packet arrives by some of the examined paths and not by others.`,

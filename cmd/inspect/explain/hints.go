@@ -198,6 +198,7 @@ func (h *hinter) ofPort(s *status.Service, port *status.Port, f status.Frontend)
 	if unused > maxHinted {
 		h.add("and %d more endpoints get no connections", unused-maxHinted)
 	}
+	h.connections(s, port)
 	h.shares(port)
 	h.findings(s, port, f)
 	if used+unused == 0 && !s.WithoutSelector {

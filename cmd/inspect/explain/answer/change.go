@@ -14,6 +14,7 @@ type Change struct {
 	How     string   `json:"how,omitempty"`
 	By      *RuleRef `json:"by,omitempty"`
 	Because string   `json:"because,omitempty"`
+	Field   string   `json:"field,omitempty"` // of the Service or endpoint, which leads to Because
 	// Sees is the client's address as the endpoint would see it, for the reason Why.
 	Sees string `json:"sees,omitempty"`
 	Why  string `json:"why,omitempty"`
@@ -39,7 +40,7 @@ func (c *Change) text() string {
 	case VerdictDelivered:
 		end = "not translated back"
 	}
-	end += byText(c.By, c.Because)
+	end += byText(c.By, c.Because) + fieldText(c.Field)
 	switch c.Kind {
 	case ChangeStopped:
 		return "its packets are now " + end
@@ -56,7 +57,7 @@ func (c *Change) text() string {
 	}
 	text := "no new connection would go there"
 	if c.Because != "" {
-		text += ": " + c.Because
+		text += ": " + c.Because + fieldText(c.Field)
 	}
 	return text
 }

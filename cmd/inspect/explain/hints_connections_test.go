@@ -1,0 +1,43 @@
+package explain
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/model"
+	"kube-vmap/nft/simulate"
+)
+
+// TestConnectionsNameWhyTheirEndpointLeft has connections to an endpoint that is not ready, and
+// to one that no EndpointSlice names.
+func TestConnectionsNameWhyTheirEndpointLeft(t *testing.T) {
+	for _, f := range model.Families {
+		for _, p := range model.Protocols {
+			d := document(f, p)
+			port := &d.Services[0].Ports[0]
+			left := map[string]string{"10.244.1.21": "it is not ready (status.conditions[Ready] of the pod)", "10.244.1.22": "no EndpointSlice names the endpoint any more"}
+			if f == model.IPv6 {
+				left = map[string]string{"fd00::21": left["10.244.1.21"], "fd00::22": left["10.244.1.22"]}
+			}
+			for address, why := range left {
+				if !strings.HasPrefix(why, "no ") {
+					port.Endpoints = append(port.Endpoints, status.Endpoint{Address: address, Port: 8080, Reason: "NotReady"})
+				}
+				w := asked(f, p, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")
+				w.Flows = []simulate.Established{{
+					Flow:    simulate.Flow{Endpoint: netip.AddrPortFrom(netip.MustParseAddr(address), 8080)},
+					Changes: []simulate.Change{{Kind: simulate.ChangeEndpoint}},
+				}}
+				got := newAnswer(w)
+				addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet, time.Second)
+				if text := got.Text(); !strings.Contains(text, "no new connection would go there: "+why) || !strings.Contains(text, "1 of 1 would now be treated otherwise") {
+					t.Errorf("%s %s, %s: want %q\n%s", f, p, address, why, text)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package simulate
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// pair returns a node whose client is behind eth0, and whose endpoint is behind veth.
+func pair() *fake {
+	f := node()
+	f.links = map[netip.Addr]Link{endpoint.Addr(): veth}
+	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, to(endpoint))
+	return f
+}
+
+// isReply matches packets in the direction of replies.
+func isReply(more ...any) []any {
+	return append([]any{
+		&expr.Ct{Key: expr.CtKeyDIRECTION, Register: unix.NFT_REG_1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: []byte{expr.CtDirReply}},
+	}, more...)
+}
+
+// TestReplyPassesThisNodeIfOneSideIsBehindIt has clients and endpoints with and without a next
+// hop, and a reply that must be translated back or not.
+func TestReplyPassesThisNodeIfOneSideIsBehindIt(t *testing.T) {
+	router := netip.MustParseAddr("192.0.2.254")
+	for _, tc := range []struct {
+		name               string
+		clientVia, via     bool // a next hop
+		sameLink, bridged  bool
+		masquerade, direct bool
+		bypasses, accepted bool
+	}{
+		{name: "both behind the node", accepted: true},
+		{name: "the client elsewhere", clientVia: true, accepted: true},
+		{name: "the endpoint elsewhere", via: true, accepted: true},
+		{name: "both elsewhere", clientVia: true, via: true, bypasses: true},
+		{name: "both elsewhere, masqueraded", clientVia: true, via: true, masquerade: true, accepted: true},
+		{name: "both elsewhere, not translated", clientVia: true, via: true, direct: true, bypasses: true, accepted: true},
+		{name: "both on one link", sameLink: true, bypasses: true},
+		{name: "both on one bridge with br_netfilter", sameLink: true, bridged: true, accepted: true},
+		{name: "both by one bridge, but elsewhere", sameLink: true, bridged: true, via: true, bypasses: true},
+	} {
+		f := pair()
+		f.via = map[netip.Addr]netip.Addr{}
+		if tc.clientVia {
+			f.via[client] = router
+		}
+		if tc.via {
+			f.via[endpoint.Addr()] = router
+		}
+		if tc.sameLink {
+			f.links = nil
+		}
+		if tc.masquerade {
+			f.chain(otherTable, "post", "nat", HookPostrouting, 90, []any{&expr.Masq{}})
+		}
+		f.bridged = tc.bridged
+		p := sample
+		if tc.direct {
+			p.To = endpoint
+		}
+		o, _ := only(t, f, p)
+		if r := o.Endpoints[0].Reply; r.Bypasses != tc.bypasses || r.ReachesClient(p) != tc.accepted {
+			t.Errorf("%s: %+v", tc.name, r)
+		}
+	}
+}
+
+// TestReplyEndsWhereARuleEndsIt has rules of which some are undecided, or pick.
+func TestReplyEndsWhereARuleEndsIt(t *testing.T) {
+	drop := verdictOf(expr.VerdictDrop, "")
+	half := []any{
+		&expr.Numgen{Modulus: 2, Register: unix.NFT_REG_2}, &expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_2, Data: nativeBytes(0)}, drop,
+	}
+	for name, tc := range map[string]struct {
+		rule    []any
+		want    []Verdict // of the reply at each endpoint of the result
+		doubted bool
+	}{
+		"dropped":                       {isReply(drop), []Verdict{VerdictDropped}, false},
+		"a limit":                       {isReply(UnknownExpression{"limit"}, drop), []Verdict{VerdictDelivered}, true},
+		"one of two":                    {isReply(half...), []Verdict{VerdictDropped, VerdictDelivered}, false},
+		"the mark is not the packet's":  {[]any{&expr.Meta{Key: expr.MetaKeyMARK, Register: unix.NFT_REG_2}, &expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_2, Data: nativeBytes(7)}, drop}, []Verdict{VerdictDelivered}, false},
+		"the connection's mark remains": {isReply(&expr.Ct{Key: expr.CtKeyMARK, Register: unix.NFT_REG_2}, &expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_2, Data: nativeBytes(9)}, drop), []Verdict{VerdictDropped}, false},
+	} {
+		f := pair()
+		f.chain(otherTable, "marks", "filter", HookPostrouting, -150, []any{
+			&expr.Immediate{Register: unix.NFT_REG_1, Data: nativeBytes(7)},
+			&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: unix.NFT_REG_1},
+			&expr.Immediate{Register: unix.NFT_REG_1, Data: nativeBytes(9)},
+			&expr.Ct{Key: expr.CtKeyMARK, SourceRegister: true, Register: unix.NFT_REG_1},
+		})
+		f.chain(otherTable, "forward", "filter", HookForward, 0, tc.rule)
+		o, r := only(t, f, sample)
+		var got []Verdict
+		sum := 0.0
+		for _, e := range o.Endpoints {
+			got = append(got, e.Reply.Verdict)
+			sum += e.Probability
+			if drops := e.Reply.Verdict == VerdictDropped; drops != (e.Reply.By == RuleRef{"inet firewall", "forward", 1}) {
+				t.Errorf("%s: by %+v", name, e.Reply.By)
+			}
+		}
+		if !slices.Equal(got, tc.want) || sum < 0.999 || sum > 1.001 || (len(r.Doubts) > 0) != tc.doubted {
+			t.Errorf("%s: %v with %v, want %v; doubts %q", name, got, sum, tc.want, r.Doubts)
+		}
+	}
+}
+
+// TestReplyInFaultyTableIsUnknown has an expression in a table of ours that is not understood.
+func TestReplyInFaultyTableIsUnknown(t *testing.T) {
+	f := pair()
+	f.chain(oursTable, "filter-forward", "filter", HookForward, 0, isReply(UnknownExpression{"limit"}))
+	o, _ := only(t, f, sample)
+	if r := o.Endpoints[0].Reply; r.Verdict != VerdictUnknown || !strings.Contains(r.How, "limit") || r.ReachesClient(sample) {
+		t.Errorf("%+v", r)
+	}
+}
