@@ -1,10 +1,17 @@
 package status
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/status/observe"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
@@ -43,6 +50,7 @@ func TestRefusalsAreThoseOfEndpoints(t *testing.T) {
 	}()
 	time.Sleep(2 * time.Second)
 	responses := observed(t, l.Node.Host, 3*time.Second)
+	expectCommands(t, l, wrong)
 	close(stop)
 	<-done
 	type counts struct{ refused, unanswered bool }
@@ -68,6 +76,83 @@ func TestRefusalsAreThoseOfEndpoints(t *testing.T) {
 				t.Errorf("%s over %s: %+v, want %+v", test.name, w, got, test.want)
 			}
 		}
+	}
+}
+
+// expectCommands checks what commands say about these Services.
+func expectCommands(t *testing.T, l *lab.Lab, wrong daemon.Service) {
+	t.Helper()
+	out := run(t, l.Node.Host, 0, "problems", "-o", "json")
+	var list findings.List
+	if err := json.Unmarshal([]byte(out.stdout), &list); err != nil || out.code != 1 {
+		t.Fatalf("exit code %d, %v: %s", out.code, err, out.stderr)
+	}
+	got := map[string]string{}
+	for _, f := range list.Findings {
+		slices.Sort(f.Ports)
+		got[fmt.Sprint(f.Name, f.Ports, f.Families)] = fmt.Sprintf("%s %s (%s)", f.Severity, f.Reason, f.Field)
+		if len(f.Endpoints) != 2 {
+			t.Errorf("endpoints of %+v", f)
+		}
+	}
+	want := map[string]string{
+		"wrong[p-sctp/SCTP p-tcp/TCP] [IPv4 IPv6]":  "Problem Refuses (spec.ports[].targetPort)",
+		"wrong[p-udp/UDP] [IPv4 IPv6]":              "Notice Silent (spec.ports[].targetPort)",
+		"silent[sctp-0/SCTP tcp-0/TCP] [IPv4 IPv6]": "Problem Silent ()",
+		"silent[udp-0/UDP] [IPv4 IPv6]":             "Notice Silent (spec.ports[].targetPort)",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("problems has %q, want %q\n%s", got, want, out.stdout)
+	}
+	for _, w := range daemon.Transports() {
+		to := fmt.Sprintf("%s/%s", wrong.AddrPort(l.Node, w.Family, model.KindClusterIP, 0), w.Protocol)
+		out := run(t, l.Node.Host, 0, "explain", "--from", l.Pods[1].Addr(w.Family).String(), "--to", to)
+		want := "the only endpoint answers with a reset"
+		if w.Protocol == model.UDP {
+			want = "the only endpoint does not answer"
+		}
+		if !strings.Contains(out.stdout, want) || !strings.Contains(out.stdout, "(spec.ports[].targetPort)") {
+			t.Errorf("explain over %s: %s%s", w, out.stdout, out.stderr)
+		}
+	}
+	table := get(t, l.Node.Host, "endpoints", "wrong", "--observe", "2s").stdout
+	if strings.Count(table, "(refuses)") != 4 || strings.Count(table, "(silent)") != 2 {
+		t.Errorf("get endpoints: %s", table)
+	}
+}
+
+// TestConnectionsToEndpointsThatAreGoneAreFound keeps connections open while their endpoint
+// leaves its EndpointSlice.
+func TestConnectionsToEndpointsThatAreGoneAreFound(t *testing.T) {
+	l := newLab(t)
+	f := daemon.NewFolder(t, l)
+	web := daemon.Service{Name: "web", Number: 1, Endpoints: []*lab.Host{l.Pods[0].Host}}
+	f.Put("services", web)
+	d := daemon.Start(t, l.Node, f)
+	for _, w := range daemon.Transports() {
+		if w.Protocol == model.UDP {
+			continue // kube-vmap ends flows of UDP itself
+		}
+		flow, err := l.Pods[1].Flow(w.Protocol, netip.AddrPort{}, web.AddrPort(l.Node, w.Family, model.KindClusterIP, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer flow.Close()
+		if got, err := flow.Ask(10 * time.Second); err != nil || got.Outcome != lab.Answered {
+			t.Fatalf("%s: %s, %v", w, got, err)
+		}
+	}
+	web.Endpoints = []*lab.Host{l.RemotePods[0].Host}
+	d.After(func() { f.Put("services", web) })
+	var list findings.List
+	out := run(t, l.Node.Host, 0, "problems", "web", "--observe", "0", "-o", "json")
+	if err := json.Unmarshal([]byte(out.stdout), &list); err != nil || out.code != 0 || len(list.Findings) != 1 {
+		t.Fatalf("exit code %d, %v: %s%s", out.code, err, out.stdout, out.stderr)
+	}
+	want := fmt.Sprintf("open connections, 4, to endpoints that get no new ones any more: %s, %s",
+		l.Pods[0].AddrPort(model.IPv4, daemon.TargetPort), l.Pods[0].AddrPort(model.IPv6, daemon.TargetPort))
+	if found := list.Findings[0]; found.Reason != findings.Stale || found.Text != want || found.Severity != status.SeverityNotice {
+		t.Errorf("got %+v, want %s", found, want)
 	}
 }
 

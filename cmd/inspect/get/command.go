@@ -53,9 +53,12 @@ func Help() string {
   endpoints  ep    REASON why one gets no connections: NotReady, Terminating,
                    Drained (weight 0), NotLocal, OtherZones and OtherNodes (hints),
                    NoPort, Duplicate, NotProgrammed, Busy (lc: others have fewer
-                   active connections); (fallback) serves although it is
-                   terminating, since none is ready. With -o wide, SHARE is the part
-                   of new connections, unless it is the same for all.
+                   active connections), Gone (in no EndpointSlice any more, but with
+                   open connections); (fallback) serves although it is terminating,
+                   since none is ready. With --observe, (refuses) answers with a
+                   reset, and (silent) does not answer. With -o wide, FIELD is the
+                   field of an object that leads to the REASON, and SHARE the part of
+                   new connections, unless it is the same for all.
   frontends  fe    KIND: ClusterIP, NodePort, ExternalIP, LoadBalancerIP; from the
                    kernel, which does not distinguish the last two, External.
                    VERDICT: Balance, or Reject or Drop if there is no endpoint.
@@ -79,6 +82,7 @@ func (o *Options) AddFlags(cmd *cobra.Command) {
 	f.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "show all namespaces")
 	f.StringVarP(&o.Output, "output", "o", "", "output `format`: wide, json, yaml or name")
 	f.BoolVar(&o.NoHeaders, "no-headers", false, "do not print column headers")
+	f.DurationVar(&o.Observe, "observe", 0, "how long to observe first whether endpoints respond, at most 10s")
 	f.StringVar(&o.FieldSelector, "field-selector", "", "`selector` of fields: metadata.name=web,spec.kind!=NodePort")
 	f.StringVarP(&o.Labels, "selector", "l", "", "not supported: the proxy does not keep `labels`")
 	// The only error is that the flag does not exist.

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 
+	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/model"
 )
@@ -16,7 +17,7 @@ func endpoints() resource {
 	return resource{
 		singular: "endpoint", plural: "endpoints", short: "ep",
 		columns: []string{"ADDRESS", "SERVICE", "SLOT", "NODE", "READY", "REASON", "CONNECTIONS", "ACTIVE"},
-		wide:    []string{"WEIGHT", "SHARE", "LOCAL-SLOT", "SERVING", "TERMINATING", "ZONE-HINTS", "NODE-HINTS"},
+		wide:    []string{"WEIGHT", "SHARE", "LOCAL-SLOT", "SERVING", "TERMINATING", "ZONE-HINTS", "NODE-HINTS", "REFUSED", "UNANSWERED", "FIELD"},
 		fields: originFields(
 			address("spec.address"), port("spec.port"), anything("spec.node"), yesOrNo("status.ready"), yesOrNo("status.used"),
 			one("status.reason", append(status.Reasons(), "")...),
@@ -50,6 +51,7 @@ func endpointRow(d *status.Document, s *status.Service, p *status.Port, e *statu
 		wide: []string{
 			weight(d, e), share, number(e.LocalSlot), condition(d, e.KnownConditions().Serving), condition(d, e.KnownConditions().Terminating),
 			cmp.Or(strings.Join(e.ZoneHints, ","), none), cmp.Or(strings.Join(e.NodeHints, ","), none),
+			observed(d, e.Refused), observed(d, e.Unanswered), cmp.Or(fieldOf(s, e), none),
 		},
 		fields: o.fields(fields.Set{
 			"spec.address": e.Address, "spec.port": strconv.Itoa(int(e.Port)), "spec.node": e.Node,
@@ -58,7 +60,8 @@ func endpointRow(d *status.Document, s *status.Service, p *status.Port, e *statu
 		object: struct {
 			origin          `json:",inline"`
 			status.Endpoint `json:",inline"`
-		}{o, *e},
+			Field           string `json:"field,omitempty"`
+		}{o, *e, fieldOf(s, e)},
 	}
 }
 
@@ -89,12 +92,34 @@ func weight(d *status.Document, e *status.Endpoint) string {
 	return strconv.Itoa(max(e.Weight, 1))
 }
 
-// why returns why it gets no connections, or that it does although it is terminating.
+// why returns why it gets no connections, or what is wrong although it does.
 func why(e *status.Endpoint) string {
-	if e.Used() && e.KnownConditions().Terminating && !e.KnownConditions().Ready {
+	switch {
+	case !e.Used():
+	case e.Refused > 0:
+		return "(refuses)"
+	case e.Unanswered > 0:
+		return "(silent)"
+	case e.KnownConditions().Terminating && !e.KnownConditions().Ready:
 		return "(fallback)"
 	}
 	return cmp.Or(e.Reason, none)
+}
+
+// fieldOf returns the field that leads to what why returns.
+func fieldOf(s *status.Service, e *status.Endpoint) string {
+	if e.Used() && e.Refused > 0 {
+		return findings.FieldTargetPort
+	}
+	return findings.FieldOf(s, e)
+}
+
+// observed returns a number that is known only if responses were observed.
+func observed(d *status.Document, n int) string {
+	if d.ObservedSeconds == 0 {
+		return unknown
+	}
+	return strconv.Itoa(n)
 }
 
 func number(n *int) string {

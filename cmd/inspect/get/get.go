@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
 
@@ -20,8 +21,10 @@ type Options struct {
 	Namespace     string
 	AllNamespaces bool
 	// Output is empty for a table, or wide, json, yaml or name.
-	Output        string
-	NoHeaders     bool
+	Output    string
+	NoHeaders bool
+	// Observe is how long to observe whether endpoints respond.
+	Observe       time.Duration
 	FieldSelector string
 	// Labels is an error if set: no row has labels.
 	Labels string
@@ -161,7 +164,7 @@ func (o *Options) check(r *resource) (fields.Selector, error) {
 
 // Query returns the query for the rows.
 func (p *printer) Query() status.Query {
-	q := status.Query{Namespace: p.Namespace}
+	q := status.Query{Namespace: p.Namespace, Observe: p.Observe}
 	if p.AllNamespaces {
 		q.Namespace = ""
 	}

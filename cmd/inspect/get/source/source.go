@@ -15,6 +15,7 @@ import (
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/status/build"
 	"kube-vmap/cmd/inspect/status/client"
+	"kube-vmap/cmd/inspect/status/observe"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
@@ -54,7 +55,7 @@ func askProxy(ctx context.Context, socket string, q status.Query) (*status.Docum
 }
 
 // readKernel reads the kernel's tables.
-func readKernel(_ context.Context, q status.Query) (d *status.Document, note string, err error) {
+func readKernel(ctx context.Context, q status.Query) (d *status.Document, note string, err error) {
 	k, err := kernel.Open(kernel.Config{})
 	if err != nil {
 		return nil, "", err
@@ -73,6 +74,13 @@ func readKernel(_ context.Context, q status.Query) (d *status.Document, note str
 		counts.Total = build.TotalCounts(k)
 	}
 	counts.AddTo(d)
+	if q.Observe > 0 {
+		list, err := observe.Node(ctx, q.Observe)
+		if err != nil {
+			return nil, "", err
+		}
+		build.AddResponses(d, min(q.Observe, observe.Max), list)
+	}
 	return d, "read from the kernel's tables, which have no EndpointSlices, and only the programmed parts of Services" + ownership(tables), nil
 }
 
