@@ -35,3 +35,32 @@ func TestMapShowsManyNodes(t *testing.T) {
 	w.await(`document.querySelector(".rows canvas").theme.endsWith("true")`)
 	w.picture("cluster-many-dark")
 }
+
+func TestServiceShowsWhereConnectionsGo(t *testing.T) {
+	f := newFleet(3, shopkeeping)
+	for _, n := range []string{"node-1", "node-2", "node-3"} {
+		f.rates[n]["shop/web"] = map[string]uint64{"node-1": 200, "node-2": 40, "node-3": 5}[n]
+	}
+	web := &f.at["node-2"].Services[len(f.at["node-2"].Services)-1]
+	for i := range web.Ports {
+		web.Ports[i].Endpoints = web.Ports[i].Endpoints[1:]
+		web.Ports[i].Frontends[1].Verdict = status.VerdictDrop
+	}
+	w := clusterMap(t, f, 1360, 1300)
+	w.press("/")
+	w.press("shop/web\r")
+	w.await(`document.querySelector(".flows")`)
+	w.await(`[...document.querySelectorAll(".flows .from text")].some(e => e.textContent.startsWith("80.0 new/s"))`)
+	w.await(`document.querySelectorAll(".differs li").length > 0`)
+	w.picture("cluster-service-light")
+	w.prefer("prefers-color-scheme", "dark")
+	w.picture("cluster-service-dark")
+}
+
+func TestNodeShowsItsServices(t *testing.T) {
+	w := clusterMap(t, newFleet(3, shopkeeping), 1360, 860)
+	get[bool](w, `(document.querySelector('.node-card[data-name="node-2"]').click(), true)`)
+	w.await(`document.querySelector("h1").textContent === "Node node-2" && document.querySelectorAll(".rows .row").length > 2`)
+	w.await(`document.querySelector(".glance strong").textContent !== "–"`)
+	w.picture("cluster-node-light")
+}

@@ -70,7 +70,7 @@ function show() {
 }
 
 function where(data) {
-  byId("where").replaceChildren(...[data.context, plural(data.nodes.length, "node")].filter(Boolean).map((t) => h("span", {}, t)));
+  byId("where").replaceChildren(...[data.context, data.nodes.length && plural(data.nodes.length, "node")].filter(Boolean).map((t) => h("span", {}, t)));
 }
 
 function freshness() {

@@ -10,17 +10,17 @@ export const nodeLink = (name) => `#/node/${encodeURIComponent(name)}`;
 // states of a node, with the icon and the word.
 const states = {
   ok: { icon: "ok", word: "OK" },
-  problem: { icon: "problem", word: "problems" },
-  silent: { icon: "reject", word: "no answer" },
-  missing: { icon: "drop", word: "no kube-vmap" },
-  waiting: { icon: "none", word: "not asked yet" },
+  problem: { icon: "problem", word: "Problems" },
+  silent: { icon: "reject", word: "No answer" },
+  missing: { icon: "drop", word: "No kube-vmap" },
+  waiting: { icon: "none", word: "Not asked yet" },
 };
 export const stateOf = (n) => (Object.hasOwn(states, n.state) ? states[n.state] : states.waiting);
 const isBad = (n) => n.state === "silent" || n.state === "missing";
 
 // say is a node in words.
 const say = (n) => {
-  const what = isBad(n) || n.state === "waiting" ? stateOf(n).word : `${words(n.rate)}, ${number(n.active)} active`;
+  const what = isBad(n) || n.state === "waiting" ? stateOf(n).word.toLowerCase() : `${words(n.rate)}, ${number(n.active)} active`;
   return n.problems && !isBad(n) ? `${n.name}: ${what}, ${plural(n.problems, "problem")}` : `${n.name}: ${what}`;
 };
 

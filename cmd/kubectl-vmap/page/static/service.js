@@ -95,7 +95,7 @@ export class ServiceView {
     for (const n of known) {
       for (const p of n.ports) {
         for (const f of p.frontends ?? []) {
-          const key = `${host(f)}/${p.protocol.toLowerCase()}`;
+          const key = `${host(f)}/${p.protocol.toLowerCase()}${f.address ? "" : ` ${p.family}`}`;
           const item = all.get(key) ?? { f, p, nodes: new Map() };
           item.nodes.set(f.verdict, [...(item.nodes.get(f.verdict) ?? []), n.name]);
           all.set(key, item);

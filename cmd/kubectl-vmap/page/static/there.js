@@ -16,7 +16,7 @@ export function drawWay(way, report) {
   const links = [{ from: client, to: leg.node, good: true, back: backOf(way.arrives) }];
   const all = way.endpoints ?? [];
   const rows = all.slice(0, mostEndpoints).map((e) => {
-    const shown = box("endpoint", e.pod ? `pod/${e.pod}` : e.address, [e.pod && e.address, e.node && `on ${e.node}`, e.sees && `sees ${e.sees}`], percent.format(e.probability), e.arrives);
+    const shown = box("endpoint", e.pod ? `pod/${e.pod}` : e.address, [e.pod && e.address, e.node && `on ${e.node}`, e.sees && `sees ${e.client || e.sees}`], percent.format(e.probability), e.arrives);
     const good = e.arrives !== "never";
     const reply = replyOf(e);
     if (reply) shown.append(h("p", { class: `reply${good ? "" : " is-bad"}` }, reply));
@@ -62,17 +62,18 @@ function ending(way) {
   return h("div", { class: `stop ending ${kind === "none" ? "" : "is-bad"}` }, h("p", { class: "stop-title" }, icon(kind), h("b", {}, verdict)), (outcome?.because || outcome?.how) && h("p", {}, outcome.because || outcome.how));
 }
 
-// replyOf says what becomes of the reply, if the node has simulated it.
+// replyOf says what becomes of the packet there and of the reply.
 function replyOf(e) {
-  const reply = e.reply ?? null;
-  return typeof reply === "string" ? reply : reply?.text ?? null;
+  if (e.why) return e.why;
+  if (e.reply?.verdict === "delivered") return `the reply comes from ${e.reply.from}`;
+  return e.reply ? `the reply is ${e.reply.verdict}` : null;
 }
 
 // lane is a node with what its rules do, step by step.
 function lane(leg, role, endpoint) {
   const answer = leg?.answer;
   const steps = (answer?.steps ?? []).filter((st) => !st.for || !endpoint || st.for === endpoint.address);
-  const items = steps.map((st) => h("li", {}, h("span", { class: "hook" }, st.hook), h("span", { class: "chain" }, st.chain || st.table || ""), h("span", { class: "what" }, st.text, st.alike ? ` (and ${st.alike} alike)` : "")));
+  const items = steps.map((st) => h("li", {}, h("span", { class: "hook" }, st.back ? `← ${st.hook}` : st.hook), h("span", { class: "chain" }, st.chain || st.table || ""), h("span", { class: "what" }, st.text, st.alike ? ` (and ${st.alike} alike)` : "")));
   const node = h(
     "div", { class: "lane" },
     h("p", { class: "lane-title" }, h("b", {}, leg?.node || "outside"), h("span", {}, role)),
