@@ -16,6 +16,7 @@ import (
 type node struct {
 	nodes.Node
 	asking   bool
+	asked    time.Time // for a tally
 	next     time.Time // when to ask again
 	took     time.Duration
 	failures int   // since the last answer
@@ -47,41 +48,52 @@ type state struct{ name, severity, problem string }
 // answered reports whether the last question was answered.
 func (n *node) answered() bool { return !n.at.IsZero() && n.err == nil && !n.Missing }
 
-// ask asks a node for its tally, and sometimes for its findings.
+// ask asks a node for its tally, and after the first one and then rarely for its findings,
+// which take longer, since the node observes endpoints for them.
 func (c *Cluster) ask(ctx context.Context, n *node) {
 	start := time.Now()
 	var tally status.Tally
 	err := c.source.JSON(ctx, n.Node, status.TallySchema, &tally, "status", "-o", "json", "--tally")
-	took := time.Since(start)
-	found, ok := c.findings(ctx, n, err)
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.inFlight--
-	n.asking, n.err, n.took = false, err, took
-	if err != nil {
-		n.failures++
-	} else {
-		n.failures, n.at = 0, time.Now()
-		c.take(n, &tally)
-		if ok {
-			n.findings = found
-		}
-		n.judge()
-	}
-	n.next = start.Add(c.period(n))
-}
-
-// findings reads the findings of a node with its first tally, and rarely later on.
-func (c *Cluster) findings(ctx context.Context, n *node, err error) ([]findings.Finding, bool) {
-	if err != nil || n.tallies%findingsFactor != 0 {
-		return nil, false
+	if !c.answered(n, &tally, err, time.Since(start)) {
+		return
 	}
 	var list findings.List
-	if err := c.source.JSON(ctx, n.Node, findings.Schema, &list, "problems", "-o", "json"); err != nil {
-		return nil, false // the states in the tally say the same in short
+	// Without findings, the states in the tally say the same in short.
+	err = c.source.JSON(ctx, n.Node, findings.Schema, &list, "problems", "-o", "json")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		n.findings = list.Findings
+		n.judge()
 	}
-	return list.Findings, true
+	c.finish(n)
+}
+
+// answered takes the tally of a node, and reports whether to ask for its findings.
+func (c *Cluster) answered(n *node, tally *status.Tally, err error, took time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n.err, n.took, n.asked = err, took, time.Now().Add(-took)
+	if err != nil {
+		n.failures++
+		c.finish(n)
+		return false
+	}
+	n.failures, n.at = 0, time.Now()
+	c.take(n, tally)
+	n.judge()
+	if n.tallies%findingsFactor == 1 {
+		return true
+	}
+	c.finish(n)
+	return false
+}
+
+// finish ends the questions to a node.
+func (c *Cluster) finish(n *node) {
+	c.inFlight--
+	n.asking = false
+	n.next = n.asked.Add(c.period(n))
 }
 
 // take takes a tally.

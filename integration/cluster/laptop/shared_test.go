@@ -16,6 +16,7 @@ var sharing = []struct {
 	{"exec", testExec},
 	{"explain", testExplain},
 	{"get", testGet},
+	{"page", testPage},
 	{"permissions", testPermissions},
 	{"status", testStatus},
 	{"top", testTop},
