@@ -85,7 +85,8 @@ func connectionCauses(leg Leg) (out []Cause) {
 		}
 	}
 	if changed > 0 {
-		out = append(out, Cause{Text: fmt.Sprintf("on node %s, %d open connections of the client would now be treated otherwise; --steps lists them", leg.Node, changed)})
+		out = append(out, Cause{Text: fmt.Sprintf("on node %s, %d open connections of the client would now be treated otherwise; --steps lists them",
+			leg.Node, changed)})
 	}
 	return out
 }

@@ -73,7 +73,8 @@ not always, and 2 if that is not certain, for instance if a node does not answer
 	flags.StringVar(&o.family, "family", "", "IP `family`: ipv4 or ipv6; by default all that both have")
 	flags.StringVar(&o.node, "node", "", "`node` at which packets of a client outside the cluster arrive")
 	flags.StringVarP(&o.output, "output", "o", "text", "output `format`: text, json or yaml")
-	flags.DurationVar(&o.observe, "observe", defaultObserve, "how long to observe whether endpoints respond to connections of others, at most 10s; 0 means not at all")
+	flags.DurationVar(&o.observe, "observe", defaultObserve,
+		"how long to observe whether endpoints respond to connections, at most 10s; 0 means not at all")
 	flags.BoolVar(&o.steps, "steps", false, "print the rules that the packet meets on each node, too")
 	return cmd
 }

@@ -129,7 +129,8 @@ func sliceEndpoints(list []discoveryv1.EndpointSlice, s *corev1.Service) map[end
 				if len(e.Addresses) == 0 {
 					continue
 				}
-				k := endpointKey{text(p.Name), string(tcpIfEmpty(p.Protocol)), netip.AddrPortFrom(addr(e.Addresses[0]), uint16(*p.Port))} //nolint:gosec // validated by the API server
+				at := netip.AddrPortFrom(addr(e.Addresses[0]), uint16(*p.Port)) //nolint:gosec // validated by the API server
+				k := endpointKey{text(p.Name), string(tcpIfEmpty(p.Protocol)), at}
 				out[k] = out[k] || e.Conditions.Ready == nil || *e.Conditions.Ready
 			}
 		}
@@ -176,15 +177,19 @@ func documentEndpoints(d *status.Document) map[endpointKey]bool {
 
 // frontends returns the cluster IPs and ports that a document lacks.
 func (j *journey) frontends(d *status.Document) (lacking []string) {
+	has := map[string]bool{}
+	for _, s := range d.Services {
+		for _, p := range s.Ports {
+			for _, f := range p.Frontends {
+				has[f.At(p.Protocol)] = true
+			}
+		}
+	}
 	for _, ip := range j.destination.Service.Spec.ClusterIPs {
 		for _, p := range j.destination.Service.Spec.Ports {
-			has := func(f status.Frontend) bool { return f.Address == ip && int32(f.Port) == p.Port }
-			if addr(ip).IsValid() && !slices.ContainsFunc(d.Services, func(s status.Service) bool {
-				return slices.ContainsFunc(s.Ports, func(sp status.Port) bool {
-					return sp.Protocol == string(tcpIfEmpty(&p.Protocol)) && slices.ContainsFunc(sp.Frontends, has)
-				})
-			}) {
-				lacking = append(lacking, fmt.Sprintf("%s/%s", netip.AddrPortFrom(addr(ip), uint16(p.Port)), strings.ToLower(string(tcpIfEmpty(&p.Protocol))))) //nolint:gosec // validated by the API server
+			f := status.Frontend{Address: ip, Port: uint16(p.Port)} //nolint:gosec // validated by the API server
+			if at := f.At(string(tcpIfEmpty(&p.Protocol))); addr(ip).IsValid() && !has[at] {
+				lacking = append(lacking, at)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package explain
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -51,16 +52,17 @@ func TestRepliesAreFollowedBack(t *testing.T) {
 		"back, node-2: passes the reply of 10.244.2.2:8080 on to 10.244.1.3", "back, node-1: the endpoint answers 10.244.1.3 by way of node-1; the client gets the reply from 10.96.55.163:80")
 
 	r = newer(t, "endpoint-ipv4-lost-reply")
-	const dropped = ", but the reply is dropped by table inet filter, chain forward"
+	const dropped = "but the reply is dropped by table inet filter, chain forward"
 	r.expect(r.explain("pod/cart", "svc/web"), answer.Sometimes,
-		"33.33% goes to 10.244.2.2:8080 (pod shop/web-2): on node node-2: 10.244.2.2:8080 answers 10.244.1.3"+dropped, "back, node-2: 10.244.2.2:8080 answers 10.244.1.3"+dropped)
+		"33.33% goes to 10.244.2.2:8080 (pod shop/web-2): on node node-2: 10.244.2.2:8080 answers 10.244.1.3", dropped,
+		"back, node-2: 10.244.2.2:8080 answers 10.244.1.3", dropped)
 
 	r = newer(t, "endpoint-ipv4")
 	reply := r.answers["node-1"].Outcomes[0].Endpoints[2].Reply
 	reply.Verdict, reply.By = answer.ReplyDropped, &answer.RuleRef{Table: "inet filter", Chain: "forward", Rule: 2}
 	r.answers["node-1"].Arrives = answer.Sometimes
 	r.expect(r.explain("pod/cart", "svc/web"), answer.Sometimes,
-		"33.33% goes to 10.244.3.2:8080 (pod shop/web-3): on node node-1: the endpoint answers 10.244.1.3"+dropped)
+		"33.33% goes to 10.244.3.2:8080 (pod shop/web-3): on node node-1: the endpoint answers 10.244.1.3", dropped)
 }
 
 // TestMasqueradedPacketIsFollowedFromTheNode has endpoints that see an address of the node.
@@ -95,10 +97,39 @@ func TestEndpointsOfOneNodeAreFollowedOnce(t *testing.T) {
 	r.answers["node-2"].Arrives = answer.Never
 	r.answers["node-2"].Outcomes[0].Verdict = answer.VerdictDropped
 	report := r.explain("pod/cart", "svc/web")
-	r.expect(report, answer.Sometimes, "66.67% goes to 10.244.2.2:8080 (pod shop/web-2), 10.244.3.2:8080 (pod shop/web-3): on node node-2: dropped", "node-2: 33.33% 10.244.3.2:8080 (pod shop/web-3), sees 10.244.1.3 (pod shop/cart): like 10.244.2.2:8080")
+	r.expect(report, answer.Sometimes, "66.67% goes to 10.244.2.2:8080 (pod shop/web-2), 10.244.3.2:8080 (pod shop/web-3): on node node-2: dropped",
+		"node-2: 33.33% 10.244.3.2:8080 (pod shop/web-3), sees 10.244.1.3 (pod shop/cart): like 10.244.2.2:8080")
 	if len(r.asked) != 2 {
 		t.Error(r.asked)
 	}
+}
+
+// TestOnlySomeNodesOfManyEndpointsAreAsked has endpoints on 12 other nodes.
+func TestOnlySomeNodesOfManyEndpointsAreAsked(t *testing.T) {
+	r := newRig(t)
+	s := r.objects["slice"].(*discoveryv1.EndpointSlice)
+	endpoints := &r.answers["node-1"].Outcomes[0].Endpoints
+	*endpoints = nil
+	s.Endpoints = nil
+	for i := range maxFollowed + 2 {
+		n := "node-" + strconv.Itoa(10+i)
+		address := "10.244." + strconv.Itoa(10+i) + ".2"
+		*endpoints = append(*endpoints, answer.Endpoint{Address: address, Port: 8080, Probability: 1.0 / 12, Sees: "10.244.1.3"})
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}, NodeName: &n})
+		r.answers[n] = r.answers["node-2"]
+		r.documents[n] = newDocument()
+	}
+	r.expect(r.explain("pod/cart", "svc/web"), answer.Always, "Arrives at any of 12 endpoints",
+		"2 nodes of endpoints were not asked, and are assumed to treat packets as the others do")
+	if len(r.asked) != 1+maxFollowed {
+		t.Errorf("%d nodes were asked", len(r.asked))
+	}
+}
+
+func TestServiceThatOnlyANodeHasIsADifference(t *testing.T) {
+	r := newRig(t)
+	delete(r.objects, "web")
+	r.expect(r.explain("pod/cart", "10.96.55.163:80"), answer.Always, "node-1 has Service shop/web, which the API server does not have")
 }
 
 func TestSilentNodesAreNamedAndTheRestIsReported(t *testing.T) {

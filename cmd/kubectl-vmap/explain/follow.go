@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -32,6 +33,9 @@ func (j *journey) readService(ctx context.Context) error {
 		}
 		if err == nil {
 			j.destination.Service = s
+		} else {
+			j.report.Differences = append(j.report.Differences,
+				Difference{Node: j.first, Text: fmt.Sprintf("has Service %s/%s, which the API server does not have", namespace, name)})
 		}
 	}
 	return j.readSlices(ctx)
@@ -148,6 +152,7 @@ func (j *journey) locate(ctx context.Context, e *Endpoint, search bool) error {
 func (j *journey) follow(ctx context.Context) error {
 	nodes := []string{j.first}
 	var tasks []func()
+	left := map[string]bool{}
 	for i := range j.report.Ways {
 		w := &j.report.Ways[i]
 		followed := map[string]*Endpoint{j.first: nil, "": nil}
@@ -160,12 +165,16 @@ func (j *journey) follow(ctx context.Context) error {
 				continue
 			}
 			if len(followed) == maxFollowed+2 {
+				left[e.Node] = true
 				continue
 			}
 			followed[e.Node] = e
 			nodes = append(nodes, e.Node)
 			tasks = append(tasks, func() { j.arrive(ctx, e, j.packets[i]) })
 		}
+	}
+	if len(left) > 0 {
+		j.report.Notes = append(j.report.Notes, fmt.Sprintf("%d nodes of endpoints were not asked, and are assumed to treat packets as the others do", len(left)))
 	}
 	slices.Sort(nodes)
 	j.documents = map[string]*status.Document{}

@@ -78,8 +78,9 @@ func appendAddr(list []netip.Addr, text string) []netip.Addr {
 // podPorts returns the ports that the containers of a pod declare.
 func podPorts(p *corev1.Pod) (ports []Port) {
 	for _, c := range p.Spec.Containers {
-		for _, port := range c.Ports {
-			ports = append(ports, Port{Name: port.Name, Number: uint16(port.ContainerPort), Protocol: protocol(port.Protocol)}) //nolint:gosec // validated by the API server
+		for _, p := range c.Ports {
+			number := uint16(p.ContainerPort) //nolint:gosec // validated by the API server
+			ports = append(ports, Port{Name: p.Name, Number: number, Protocol: protocol(p.Protocol)})
 		}
 	}
 	return ports
