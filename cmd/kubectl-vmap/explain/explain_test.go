@@ -255,6 +255,12 @@ func TestFindingsOfTheWayAreCauses(t *testing.T) {
 	}
 }
 
+func TestControlCharactersOfMessagesAreReplaced(t *testing.T) {
+	r := newRig(t)
+	r.errors["node-1"] = errors.New("a\x1b[2J\u009bb")
+	r.expect(r.explain("pod/cart", "svc/web"), answer.Unknown, "node-1: a?[2J?b")
+}
+
 func TestUndeclaredTargetPortIsNamedWithThoseDeclared(t *testing.T) {
 	r := newRig(t)
 	r.objects["web"].(*corev1.Service).Spec.Ports[0].TargetPort = intstr.FromInt32(8081)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"sigs.k8s.io/yaml"
 
@@ -47,7 +48,16 @@ func (r *Report) Text(steps bool) string {
 		}
 	}
 	list(&b, "Notes:", r.Notes)
-	return b.String()
+	return strings.Map(printable, b.String())
+}
+
+// printable replaces control characters, with which messages of objects could write anything to
+// a terminal.
+func printable(c rune) rune {
+	if unicode.IsControl(c) && c != '\n' {
+		return '?'
+	}
+	return c
 }
 
 func (r *Report) differences(b *strings.Builder) {
