@@ -180,7 +180,7 @@ func TestSilentNodeCostsItsTimeOutOnly(t *testing.T) {
 func TestWritingRestartsTheTimeOut(t *testing.T) {
 	slow := func(_ *http.Request, _ []string, stdout, _ io.Writer) int {
 		for range 5 {
-			time.Sleep(100 * time.Millisecond)
+			<-time.After(100 * time.Millisecond)
 			_, _ = io.WriteString(stdout, "x")
 		}
 		return 0

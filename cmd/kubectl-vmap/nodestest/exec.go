@@ -61,7 +61,7 @@ func serveWebSocket(w http.ResponseWriter, r *http.Request, run func(stdout, std
 	if err != nil {
 		return
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // the client has read all
 	c := &channels{conn: conn}
 	run(channel{c, remotecommand.StreamStdOut}, channel{c, remotecommand.StreamStdErr}, channel{c, remotecommand.StreamErr})
 	_ = conn.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""))
@@ -109,7 +109,7 @@ func serveSPDY(w http.ResponseWriter, r *http.Request, run func(stdout, stderr, 
 	if conn == nil {
 		return
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // the client has read all
 	streams := map[string]io.Writer{}
 	for range cap(opened) {
 		s := <-opened
