@@ -27,6 +27,12 @@ func rootCommand(stdout, stderr io.Writer) *cobra.Command {
 		Long: `Ask the nodes of a cluster what kube-vmap, their Service proxy, programs there. The
 answers come from the pods of kube-vmap, in which "/kube-vmap" runs as by kubectl exec, and
 from the API server. Nothing is changed.`,
+		Example: `  kubectl vmap status                          does kube-vmap work on all nodes?
+  kubectl vmap problems -n shop                which Services have problems, and why?
+  kubectl vmap explain --from pod/shop/cart-7f9 --to svc/shop/web
+                                               why does a packet not arrive?
+  kubectl vmap get endpoints -n shop web       which endpoints get connections?
+  kubectl vmap top                             who has the connections now?`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl vmap"},
 		Args:          cobra.NoArgs,
 		Version:       version,
@@ -34,6 +40,7 @@ from the API server. Nothing is changed.`,
 		SilenceUsage:  true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.Flags().Bool("version", false, "print the version of this program") // without -v, which is another flag of kubectl
 	flags.AddFlags(root.PersistentFlags())
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetUsageTemplate(withoutGlobalFlags(root.UsageTemplate()))
