@@ -72,7 +72,7 @@ var faults = []fault{
 	},
 	{
 		name: "Pods that are not ready", symptom: "nothing answers at Service NS/web since its last rollout",
-		command: problems, want: []string{"web", "readinessProbe"},
+		command: problems, want: []string{"web", "status.conditions[Ready] of the pod"},
 		set: func(s *scene) {
 			s.web(0, 1, 2)
 			for i := range s.cluster.Nodes {
