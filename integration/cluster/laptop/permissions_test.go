@@ -32,7 +32,8 @@ func testPermissions(t *testing.T, c *laptop.Cluster) {
 	})
 
 	for _, command := range []string{
-		"status -o json --health", "status -o json", "status -o json --namespace shop --name web --brief", "get svc -A", "get endpoints -n shop web -o wide",
+		"status -o json --health", "status -o json --tally", "status -o json", "status -o json --namespace shop --name web --brief", "get svc -A",
+		"get endpoints -n shop web -o wide",
 		"get fe -A --field-selector spec.verdict!=Balance --no-headers", "get svc --kernel -o=yaml",
 		"explain --from 10.244.1.7 --to 10.96.0.10:53/udp -o json", "explain --from fd00::7 --to [fd00::a]:53/udp",
 		"problems -o json", "top --once -n shop", "top --count=2 --interval 200ms --sort active",
@@ -44,8 +45,16 @@ func testPermissions(t *testing.T, c *laptop.Cluster) {
 	}
 	for command, want := range map[string]string{
 		"explain --from node/" + n.Name + " --to svc/default/kubernetes:https": "ClusterIP of default/kubernetes:https",
+		"version":               "on 3 nodes",
+		"status":                c.Nodes[2].Name,
+		"problems -A":           "",
+		"get fe -A --all-nodes": c.Nodes[2].Name,
+		"get endpoints -n default kubernetes --node " + n.Name + " -o wide": "6443",
+		"diff":                        "0 of 3 nodes differ",
+		"top --once --interval=200ms": "3 nodes",
+		"bundle -o " + filepath.Join(t.TempDir(), "all.tgz"): "all.tgz",
 	} {
-		if out := c.KubectlAs(t, viewer, append([]string{"vmap"}, strings.Fields(command)...)...); !strings.Contains(out.Stdout, want) || strings.Contains(out.Stdout, "permi") {
+		if out := c.KubectlAs(t, viewer, append([]string{"vmap"}, strings.Fields(command)...)...); !strings.Contains(out.Stdout+out.Stderr, want) || strings.Contains(out.Stderr, "no permission") {
 			t.Errorf("a viewer cannot use kubectl vmap: %s", out)
 		}
 	}
