@@ -31,7 +31,7 @@ MUTANTS_EFFICACY ?= 99
 # minutes to build and which only `make beside` needs.
 MODULES := cmd/kubectl-vmap deploy/helm deploy/image deploy/monitoring integration/cluster integration/otherprograms integration/page
 
-.PHONY: help demo build modules tools test unit integration cluster page beside test-kernels test-nft bench bench-cluster image release fuzz mutants golden lint docs man monitoring clean
+.PHONY: help demo build modules tools test unit integration cluster page beside test-kernels test-nft bench bench-cluster trial image release fuzz mutants golden lint docs man monitoring clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,6 +113,11 @@ bench-cluster: build ## from API write to kernel, compared with informers alone,
 	@.ci/setup nft ip
 	@.ci/cluster
 	cd integration/cluster && go run ./bench
+
+trial: ## a cluster of three nodes with fault number N, for practice with kubectl vmap (root)
+	@.ci/setup nft ip
+	@.ci/cluster
+	cd integration/cluster && go run ./trial $(N)
 
 image: ## build the container image for amd64 and arm64, and its SBOM, in bin/image
 	go -C deploy/image build -o ../../bin/make-image .
