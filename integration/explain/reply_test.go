@@ -355,3 +355,25 @@ func TestConnectionsKeepTheirSource(t *testing.T) {
 		r.must(flow.Close())
 	}
 }
+
+// TestRepliesToUntrackedPackets has a pod whose packets to another pod are not tracked. For
+// connection tracking the reply is invalid, or begins a connection of UDP; --drop-invalid
+// drops the invalid ones of TCP.
+func TestRepliesToUntrackedPackets(t *testing.T) {
+	r := newRig(t)
+	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
+	r.folder.Put("services", web)
+	r.nft("table inet untracked { chain raw { type filter hook prerouting priority raw; th dport 8080 notrack; }; }")
+	for _, drops := range []bool{false, true} {
+		d := daemon.Start(t, r.Node, r.folder, fmt.Sprintf("--drop-invalid=%t", drops))
+		for _, w := range daemon.Transports() {
+			c := trip{from: r.Pods[3].Host, to: r.Pods[0].AddrPort(w.Family, daemon.TargetPort), verdict: simulate.VerdictDelivered, accepted: true}
+			if drops && w.Protocol == model.TCP {
+				c.verdict, c.accepted = simulate.VerdictDropped, false
+				c.words = []string{"but the reply is dropped: connection tracking cannot place the packet"}
+			}
+			r.goes(w, c)
+		}
+		d.Stop()
+	}
+}

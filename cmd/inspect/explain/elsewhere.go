@@ -36,8 +36,32 @@ func locate(a *answer.Answer, w simulate.Result, d *status.Document) {
 	}
 	e.Ask = commandsThere(a, from, e.Node)
 	a.Elsewhere = e
+	bypassReplies(a, d)
 	if e.Pod && a.Service != "" && a.Connection == nil && len(a.Connections) == 0 {
 		a.Arrives = answer.Unknown
+	}
+}
+
+// bypassReplies corrects replies from endpoints on other nodes to a client that is not on this
+// node either. Neither has a reason to send to the other by way of this node, also where its
+// routes do not show it: to pods of other nodes by a tunnel, to the client by its own link.
+func bypassReplies(a *answer.Answer, d *status.Document) {
+	changed := false
+	for i := range a.Outcomes {
+		o := &a.Outcomes[i]
+		for j := range o.Endpoints {
+			e := &o.Endpoints[j]
+			if o.Masquerade || e.Node || e.Reply == nil || e.Reply.Bypasses {
+				continue
+			}
+			if node := nodeOf(d, netip.MustParseAddr(e.Address)); node != "" && node != d.Node {
+				e.BypassThisNode(a.To)
+				changed = true
+			}
+		}
+	}
+	if changed {
+		a.Arrives = a.Arrival()
 	}
 }
 

@@ -35,6 +35,15 @@ func (r *Reply) isLost() bool {
 	return r != nil && r.Verdict != ReplyDelivered && r.Verdict != ReplyUnknown
 }
 
+// BypassThisNode makes the reply one that goes to the client by another way than this node,
+// which cannot translate it back to the address that the client asked.
+func (e *Endpoint) BypassThisNode(asked string) {
+	e.Reply = &Reply{Verdict: ReplyDelivered, From: e.at(), To: e.Sees, Bypasses: true}
+	if e.at() != asked {
+		e.Reply.Verdict = ReplyNotAccepted
+	}
+}
+
 // at returns the address and port of an endpoint.
 func (e *Endpoint) at() string {
 	a, err := netip.ParseAddr(e.Address)
