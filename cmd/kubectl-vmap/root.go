@@ -14,6 +14,7 @@ import (
 	"kube-vmap/cmd/kubectl-vmap/health"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 	"kube-vmap/cmd/kubectl-vmap/page"
+	"kube-vmap/cmd/kubectl-vmap/problems"
 	"kube-vmap/cmd/kubectl-vmap/top"
 	"kube-vmap/cmd/kubectl-vmap/versions"
 )
@@ -49,6 +50,7 @@ from the API server. Nothing is changed.`,
 	root.AddCommand(
 		explain.NewCommand(flags),
 		health.NewCommand(flags),
+		problems.NewCommand(flags),
 		getter.NewCommand(flags),
 		top.NewCommand(flags),
 		diff.NewCommand(flags),

@@ -75,6 +75,9 @@ func Register(root *cobra.Command, f *nodes.Flags) {
 				return c.names(kinds["svc"])(cmd, args, typed)
 			}
 		}
+		if strings.Contains(cmd.Use, "[SERVICE...]") {
+			cmd.ValidArgsFunction = c.names(kinds["svc"])
+		}
 		for _, sub := range cmd.Commands() {
 			walk(sub)
 		}

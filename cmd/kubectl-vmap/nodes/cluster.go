@@ -72,3 +72,6 @@ func New(c Config) (*Cluster, error) {
 
 // REST returns the configuration of clients for the API server.
 func (c *Cluster) REST() *rest.Config { return rest.CopyConfig(c.config.REST) }
+
+// Timeout returns how long a node may be silent.
+func (c *Cluster) Timeout() time.Duration { return c.config.Timeout }

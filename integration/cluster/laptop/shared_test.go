@@ -18,6 +18,7 @@ var sharing = []struct {
 	{"get", testGet},
 	{"page", testPage},
 	{"permissions", testPermissions},
+	{"problems", testProblems},
 	{"status", testStatus},
 	{"top", testTop},
 	{"version", testVersion},

@@ -1,0 +1,139 @@
+package problems
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/kubectl-vmap/nodes"
+)
+
+// outputs are the values of -o.
+var outputs = []string{"", "wide", "json", "yaml"}
+
+// request is what the command is asked for.
+type request struct {
+	cluster        *nodes.Cluster
+	selection      nodes.Selection
+	namespace      string   // empty for all
+	names          []string // of Services; none for all
+	observe        time.Duration
+	output         string
+	stdout, stderr io.Writer
+}
+
+// NewCommand returns kubectl vmap problems.
+func NewCommand(f *nodes.Flags) *cobra.Command {
+	var r request
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "problems [SERVICE...]",
+		Short: "List everything that is not plainly balanced on the nodes, problems first",
+		Long: `List the Services whose connections are not balanced over all ready endpoints, or fail,
+on any node: one line for each Service, reason and field that causes it, with the nodes
+where it is so. Problems come before notices, which may be intended. A Service that is
+not listed sends each new connection to any of its ready endpoints, whoever the client
+is. Problems of other objects and of nodes are listed, too.
+
+All namespaces are listed, or that of -n. A SERVICE is one of the namespace of -n or of
+the kubeconfig, unless -A is given. "kube-vmap problems --help" explains the reasons.
+
+Nodes that do not answer are named on stderr. The exit code is 0 if there are no
+problems, 1 if there are some, and 2 if not all nodes could be asked.`,
+		Example: `  kubectl vmap problems
+  kubectl vmap problems -n shop web -o wide
+  kubectl vmap problems --node node-1 --observe 8s`,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			r.names, r.stdout, r.stderr = args, cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if r.namespace, err = namespace(f, all, len(args) > 0 || cmd.Flags().Changed("namespace")); err == nil {
+				r.cluster, err = f.Cluster(r.stderr)
+			}
+			if err == nil {
+				err = r.check()
+			}
+			if err != nil {
+				return &exit.Error{Code: exit.Trouble, Err: err}
+			}
+			return r.run(cmd.Context())
+		},
+	}
+	cmd.Args = cobra.ArbitraryArgs
+	exit.TroubleOnUsage(cmd)
+	flags := cmd.Flags()
+	r.selection.AddFlags(flags, "all if there is none")
+	flags.BoolVarP(&all, "all-namespaces", "A", false, "list all namespaces")
+	flags.StringVarP(&r.output, "output", "o", "", "output `format`: wide, json or yaml")
+	flags.DurationVar(&r.observe, "observe", 3*time.Second, "how long to observe whether endpoints respond, at most 10s; 0 means not at all")
+	// The only error is that the flag does not exist.
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs[1:], cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// namespace returns the namespace of the flags or the kubeconfig if one is wanted.
+func namespace(f *nodes.Flags, all, wanted bool) (string, error) {
+	if all || !wanted {
+		return "", nil
+	}
+	return f.CurrentNamespace()
+}
+
+func (r *request) check() error {
+	switch limit := r.cluster.Timeout(); {
+	case !slices.Contains(outputs, r.output):
+		return fmt.Errorf("-o %s: use wide, json or yaml", r.output)
+	case r.observe < 0:
+		return fmt.Errorf("--observe: %s is less than 0", r.observe)
+	case r.observe >= limit:
+		return fmt.Errorf("--observe: nodes are silent for %s meanwhile; give a longer --node-timeout than %s", r.observe, limit)
+	}
+	return nil
+}
+
+// run asks the nodes and prints what they have found.
+func (r *request) run(ctx context.Context) error {
+	list, err := r.selection.Select(ctx, r.cluster)
+	if err != nil {
+		return &exit.Error{Code: exit.Trouble, Err: err}
+	}
+	all := newMerged()
+	var failures nodes.Failures
+	nodes.Ask(ctx, r.cluster, list, r.ask, func(n nodes.Node, l *findings.List, err error) {
+		if failures.Add(n, err); err == nil {
+			all.add(n.Name, l)
+		}
+	})
+	failed := failures.Err(r.stderr)
+	if failures.Count() == len(list) {
+		return &exit.Error{Code: exit.Trouble, Err: failed}
+	}
+	found := all.sorted()
+	err = write(r.stdout, r.output, found, Summary{Nodes: len(list), Silent: failures.Count(), Services: all.services})
+	switch {
+	case err != nil:
+		return err
+	case failed != nil:
+		return &exit.Error{Code: exit.Trouble, Err: failed}
+	case slices.ContainsFunc(found, Problem.isProblem):
+		return &exit.Error{Code: 1}
+	}
+	return nil
+}
+
+// ask asks one node.
+func (r *request) ask(ctx context.Context, n nodes.Node) (*findings.List, error) {
+	args := []string{"problems", "-o", "json", "--observe", r.observe.String()}
+	if r.namespace != "" {
+		args = append(args, "--namespace", r.namespace)
+	}
+	l := &findings.List{}
+	if err := r.cluster.JSON(ctx, n, findings.Schema, l, append(args, r.names...)...); err != nil {
+		return nil, err
+	}
+	return l, nil
+}

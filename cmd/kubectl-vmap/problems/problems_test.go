@@ -1,0 +1,178 @@
+package problems
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/nodestest"
+)
+
+// finding returns a finding about Service shop/web.
+func finding(severity, reason, text string, ports ...string) findings.Finding {
+	return findings.Finding{
+		Severity: severity, Object: "Service shop/web", Namespace: "shop", Name: "web", Reason: reason, Field: "spec.x", Ports: ports, Text: text,
+	}
+}
+
+// node is a node with findings, which records its arguments.
+type node struct {
+	mu   sync.Mutex
+	args []string
+	list findings.List
+	code int
+}
+
+// finds returns a node with findings.
+func finds(list ...findings.Finding) *node {
+	l := findings.List{Schema: findings.Schema, Services: 7, Findings: list}
+	n := &node{list: l}
+	if l.Problems() {
+		n.code = 1
+	}
+	return n
+}
+
+func (n *node) run(_ *http.Request, args []string, stdout, _ io.Writer) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.args = args
+	_ = json.NewEncoder(stdout).Encode(n.list) // the client notices
+	return n.code
+}
+
+// command runs kubectl vmap problems.
+func command(t *testing.T, programs map[string]nodestest.Program, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	f := nodes.NewFlags()
+	cmd := NewCommand(f)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	f.AddFlags(cmd.PersistentFlags())
+	cmd.SetOut(&out)
+	cmd.SetErr(&errs)
+	cmd.SetArgs(append([]string{"--kubeconfig", nodestest.New(t, programs).Kubeconfig(t)}, args...))
+	err := cmd.ExecuteContext(t.Context())
+	if err != nil && err.Error() != "" {
+		_, _ = fmt.Fprintln(&errs, err)
+	}
+	return out.String(), errs.String(), exit.Code(err)
+}
+
+const (
+	problem = status.SeverityProblem
+	notice  = status.SeverityNotice
+)
+
+func TestFindingsOfNodesAreMerged(t *testing.T) {
+	programs := map[string]nodestest.Program{}
+	for i := range 4 {
+		list := []findings.Finding{finding(notice, findings.LocalPolicy, fmt.Sprintf("%d of 3 endpoints", max(i, 1)))}
+		if i == 1 {
+			list = append(list, finding(problem, findings.Refuses, "1 refuses", "http/TCP"), finding(notice, findings.Silent, "1 is silent"))
+		}
+		if i == 3 {
+			list = append(list, finding(problem, findings.Silent, "2 are silent"), findings.Finding{Severity: problem, Object: "Node node-3", Reason: "Node", Text: "\x1b[2Jbad"})
+		}
+		programs[fmt.Sprintf("node-%d", i)] = finds(list...).run
+	}
+	out, errs, code := command(t, programs)
+	want := `SEVERITY   OBJECT                        REASON        FIELD    NODES           TEXT
+Problem    Node node-3                   Node          <none>   node-3          ?[2Jbad
+Problem    Service shop/web (http/TCP)   Refuses       spec.x   node-1          1 refuses
+Problem    Service shop/web              Silent        spec.x   node-1,node-3   1 is silent (1 of these nodes differ)
+Notice     Service shop/web              LocalPolicy   spec.x   all             1 of 3 endpoints (2 of these nodes differ)
+4 nodes, 7 Services: 3 problems, 1 notices
+`
+	if out != want || errs != "" || code != 1 {
+		t.Errorf("exit code %d, %sgot\n%s\nwant\n%s", code, errs, out, want)
+	}
+}
+
+func TestManyNodesAreCounted(t *testing.T) {
+	programs := map[string]nodestest.Program{"other": finds().run}
+	for i := range 5 {
+		programs[fmt.Sprintf("node-%d", i)] = finds(finding(notice, findings.Hints, "x")).run
+	}
+	out, _, code := command(t, programs)
+	if !strings.Contains(out, "   5 of 6   x\n") || code != 0 {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if out, _, _ = command(t, programs, "-o", "wide"); !strings.Contains(out, "node-0,node-1,node-2,node-3,node-4   x\n") {
+		t.Error(out)
+	}
+}
+
+func TestObjectsHaveAllNodes(t *testing.T) {
+	programs := map[string]nodestest.Program{"a": finds(finding(problem, findings.Refuses, "x", "http/TCP")).run, "b": finds(finding(notice, findings.Refuses, "x", "dns/UDP")).run}
+	for _, output := range []string{"json", "yaml"} {
+		out, _, code := command(t, programs, "-o", output)
+		var list struct {
+			Items   []Problem
+			Summary Summary
+		}
+		if output == "yaml" {
+			if !strings.Contains(out, "reason: Refuses\n") || code != 1 {
+				t.Errorf("exit code %d: %s", code, out)
+			}
+			continue
+		}
+		if err := json.Unmarshal([]byte(out), &list); err != nil || len(list.Items) != 1 {
+			t.Fatalf("%v: %s", err, out)
+		}
+		p := list.Items[0]
+		if !slices.Equal(p.Nodes, []string{"a", "b"}) || len(p.Ports) != 2 || p.Severity != problem || list.Summary != (Summary{Nodes: 2, Services: 7, Problems: 1}) {
+			t.Errorf("read %+v", list)
+		}
+	}
+}
+
+func TestSilentNodesAreNamed(t *testing.T) {
+	programs := map[string]nodestest.Program{"a": finds().run, "b": nil, "c": func(_ *http.Request, _ []string, _, stderr io.Writer) int {
+		_, _ = io.WriteString(stderr, "kube-vmap: Service web: kube-vmap serves none of that name")
+		return exit.Trouble
+	}}
+	out, errs, code := command(t, programs)
+	if out != "1 nodes, 7 Services: 0 problems, 0 notices; 2 more nodes did not answer\n" || code != exit.Trouble ||
+		!strings.Contains(errs, "b: no pod of kube-vmap is on this node") || !strings.Contains(errs, "c: Service web: kube-vmap serves none of that name") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+	delete(programs, "a")
+	if out, _, code := command(t, programs); out != "" || code != exit.Trouble {
+		t.Errorf("without an answer, exit code %d: %s", code, out)
+	}
+}
+
+func TestNodesAreAskedWhatTheCommandIs(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                  "problems -o json --observe 3s",
+		"-n shop":           "problems -o json --observe 3s --namespace shop",
+		"web db":            "problems -o json --observe 3s --namespace shop web db", // of the kubeconfig
+		"-A web":            "problems -o json --observe 3s web",
+		"-n other web":      "problems -o json --observe 3s --namespace other web",
+		"--observe 0":       "problems -o json --observe 0s",
+		"--node a -o wide":  "problems -o json --observe 3s",
+		"--observe 10s":     "",
+		"--observe -1s":     "",
+		"-o xml":            "",
+		"--no-such-flag":    "",
+		"--node a,no-such":  "",
+		"--all-nodes -o ''": "",
+	} {
+		n := finds()
+		out, errs, code := command(t, map[string]nodestest.Program{"a": n.run}, strings.Fields(args)...)
+		if got := strings.Join(n.args, " "); got != want || (code == exit.Trouble) != (want == "") {
+			t.Errorf("%q: the node was asked %q, want %q; exit code %d: %s%s", args, got, want, code, out, errs)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package problems
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"sigs.k8s.io/yaml"
+
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/top"
+)
+
+// write writes problems in an output format.
+func write(w io.Writer, output string, list []Problem, s Summary) error {
+	for i := range list {
+		if list[i].Severity == status.SeverityProblem {
+			s.Problems++
+		} else {
+			s.Notices++
+		}
+	}
+	if output == "json" || output == "yaml" {
+		return writeObjects(w, output, list, s)
+	}
+	t := tabwriter.NewWriter(w, 0, 4, 3, ' ', 0)
+	if len(list) > 0 {
+		_, _ = fmt.Fprintln(t, "SEVERITY\tOBJECT\tREASON\tFIELD\tNODES\tTEXT") // Flush returns the error
+	}
+	for i := range list {
+		p := &list[i]
+		cells := []string{p.Severity, p.Where(), p.Reason, p.Field, nodesText(p, s.Nodes-s.Silent, output == "wide"), text(p)}
+		for k := range cells {
+			if cells[k] = top.Clean(cells[k]); cells[k] == "" {
+				cells[k] = "<none>"
+			}
+		}
+		_, _ = fmt.Fprintln(t, strings.Join(cells, "\t"))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, s)
+	return err
+}
+
+func writeObjects(w io.Writer, output string, list []Problem, s Summary) error {
+	text, err := json.MarshalIndent(struct {
+		Kind    string    `json:"kind"`
+		Items   []Problem `json:"items"`
+		Summary Summary   `json:"summary"`
+	}{"List", list, s}, "", "    ")
+	if err == nil && output == "yaml" {
+		text, err = yaml.JSONToYAML(text)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", output, err)
+	}
+	_, err = fmt.Fprintln(w, strings.TrimSuffix(string(text), "\n"))
+	return err
+}
+
+// String returns the summary in one line.
+func (s Summary) String() string {
+	text := fmt.Sprintf("%d nodes, %d Services: %d problems, %d notices", s.Nodes-s.Silent, s.Services, s.Problems, s.Notices)
+	if s.Silent > 0 {
+		text += fmt.Sprintf("; %d more nodes did not answer", s.Silent)
+	}
+	return text
+}
+
+// maxNodes is how many nodes are named in a line, except in wide output.
+const maxNodes = 3
+
+// nodesText returns the nodes concerned, of those that answered.
+func nodesText(p *Problem, answered int, wide bool) string {
+	switch {
+	case len(p.Nodes) == answered && answered > 1:
+		return "all"
+	case len(p.Nodes) > maxNodes && !wide:
+		return fmt.Sprintf("%d of %d", len(p.Nodes), answered)
+	}
+	return strings.Join(p.Nodes, ",")
+}
+
+// text returns what most nodes say.
+func text(p *Problem) string {
+	if p.Differ == 0 {
+		return p.Text
+	}
+	return fmt.Sprintf("%s (%d of these nodes differ)", p.Text, p.Differ)
+}
