@@ -15,15 +15,16 @@
 //	shadow     kube-vmap shadow             API or manifests, kernel            sync, nft/simulate, nft/kernel/inspect
 //	page       http://NODE:10249/status/    the loop's snapshot, conntrack      status
 //	web        (what pages share)           files, headers                      -
+//	problems   kube-vmap problems           status socket                       findings
 //	findings   (what is not balanced)       a Document                          status
 //
 // The status socket is a Unix socket on which the running proxy answers root; package
 // status/client has its paths, and cmd/kube-vmap/serve the server. Package exit has the exit
 // codes of commands.
 //
-// Packages status, get, page, exit, schema and explain/answer import nothing of the node, and build
-// for other platforms, too: programs that ask nodes from elsewhere share them. What reads
-// the node is below them: status/build, status/client, get/source.
+// Packages status, findings, get, page, exit, schema and explain/answer import nothing of
+// the node, and build for other platforms, too: programs that ask nodes from elsewhere share
+// them. What reads the node is below them: status/build, status/client, get/source.
 //
 // No instrument changes what a node programs; trace adds a table of its own while it runs.
 package inspect

@@ -81,7 +81,7 @@ func TestClientOutsideSourceRanges(t *testing.T) {
 	s.put(web)
 	s.each(t, s.lab.Outside, s.at(web, model.KindLoadBalancerIP, 0), func(s *scene, q question) {
 		s.expectOutcome(q, lab.TimedOut)
-		s.explains(q, "Result: dropped", "the client is in none of the source ranges of the Service", "may connect (loadBalancerSourceRanges)")
+		s.explains(q, "Result: dropped", "the client is in none of the source ranges of the Service", "may connect (spec.loadBalancerSourceRanges)")
 	})
 }
 
@@ -180,7 +180,7 @@ func TestSessionAffinity(t *testing.T) {
 		}
 		for _, p := range s.pods {
 			if p.Name == by {
-				s.explains(q, "Session affinity: the client keeps "+p.AddrPort(q.Family, daemon.TargetPort).String())
+				s.explains(q, "Session affinity (spec.sessionAffinity: ClientIP): the client keeps "+p.AddrPort(q.Family, daemon.TargetPort).String())
 			}
 		}
 	})
