@@ -74,10 +74,9 @@ func (r *rig) reaches(w daemon.Transport, s daemon.Service, want simulate.Verdic
 	return false
 }
 
-// picking returns a foreign table whose rules pick at random, and have an effect then.
+// picking returns rules that pick at random, and then do something.
 func picking(what string) string {
-	rules := strings.Repeat("numgen random mod 97 < 1 "+what+"; numgen random mod 97 == 1 "+what+"; ", 4)
-	return "table inet picking { chain forward { type filter hook forward priority 10; " + rules + " }; }"
+	return strings.Repeat("numgen random mod 97 < 1 "+what+"; numgen random mod 97 == 1 "+what+"; ", 4)
 }
 
 // TestForeignPicksAreBounded has more picks than could all be explored.
@@ -92,11 +91,12 @@ func TestForeignPicksAreBounded(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{"log", false, 0, "goes to one of 5 endpoints"},
-		{"counter log prefix x", false, 0, "goes to one of 5 endpoints"},
-		{"counter drop", true, 1, "Rules of other programs choose, too"},
+		{picking("log"), false, 0, "goes to one of 5 endpoints"},
+		{picking("counter log prefix x"), false, 0, "goes to one of 5 endpoints"},
+		{picking("counter drop"), false, 1, "dropped by table inet picking"},
+		{strings.Repeat("meta mark set numgen random mod 97; ", 8), true, 2, "Rules of other programs choose, too"},
 	} {
-		r.nft(picking(tc.what))
+		r.nft("table inet picking { chain forward { type filter hook forward priority 10; " + tc.what + " }; }")
 		for _, w := range daemon.Transports() {
 			p := r.packet(w, web)
 			got := r.explain(p)

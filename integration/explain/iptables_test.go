@@ -149,7 +149,7 @@ func TestExplainAgreesWithRandomRulesOfIPTables(t *testing.T) {
 				}
 			}
 			t.Logf("%v, %d of %d certain", verdicts, certain, all)
-			if certain < all*2/3 {
+			if certain < all*9/10 {
 				t.Error("too few packets are certain")
 			}
 		})
@@ -185,9 +185,18 @@ func TestExplainAgreesWithEachMatchOfIPTables(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("%v, not certain: %q", verdicts, slices.Sorted(maps.Keys(uncertain)))
+			t.Log(verdicts)
+			if got := slices.Sorted(maps.Keys(uncertain)); !slices.Equal(got, undecidedMatches) {
+				t.Errorf("not certain: %q, want %q", got, undecidedMatches)
+			}
 		})
 	}
+}
+
+// undecidedMatches are those of which only the kernel knows whether they match.
+var undecidedMatches = []string{
+	`-m hashlimit --hashlimit-upto 5/sec --hashlimit-mode srcip --hashlimit-name h`, `-m limit --limit 5/sec`,
+	`-m mac --mac-source 02:00:00:00:00:01`, `-m physdev --physdev-is-in`, `-m u32 --u32 "0&0xF0=0x30"`,
 }
 
 // allMatches returns all matches by the chain they are tried in.
@@ -338,6 +347,8 @@ func (r *rig) plainMatches(random *rand.Rand, f model.Family) []string {
 		"-m limit --limit 5/sec", "-m hashlimit --hashlimit-upto 5/sec --hashlimit-mode srcip --hashlimit-name h",
 		"-m recent --name some --set", "-m recent --name some --rcheck --seconds 60",
 		"-m u32 --u32 \"0&0xF0=0x30\"", "-m length --length 0:65535", "-m pkttype --pkt-type unicast",
+		"-m pkttype " + not() + "--pkt-type broadcast", "-m helper --helper ftp",
+		[...]string{"-m helper ! --helper ftp", "-m rt --rt-type 0"}[f], [...]string{"-m recent --name some --remove", "-m frag --fragid 1"}[f],
 	}
 }
 
@@ -371,7 +382,7 @@ func (r *rig) hookMatches(h hooked) (out []string) {
 		out = append(out, "-m rpfilter", "-m rpfilter --invert", "-m rpfilter --loose --validmark")
 	}
 	if h.chain == "PREROUTING" && h.table == "mangle" {
-		out = append(out, "-m socket --nowildcard")
+		out = append(out, "-m socket --nowildcard", "-m socket", "-m socket --transparent")
 	}
 	return out
 }
@@ -395,12 +406,16 @@ func (r *rig) targets(random *rand.Rand, f model.Family, h hooked) []string {
 	case h.table == "nat" && h.chain == "POSTROUTING":
 		out = append(out, "MASQUERADE", "MASQUERADE", "SNAT --to-source "+r.Node.Addr(f).String())
 	case h.table == "nat":
-		out = append(out, "DNAT --to-destination "+pod.String(), pick(random, []string{"-p tcp", "-p udp", "-p sctp"})+"|DNAT --to-destination "+netip.AddrPortFrom(pod, daemon.TargetPort+2).String())
+		first, last := r.servers[0].Addr(f), r.servers[2].Addr(f)
+		ends := [...]string{"%s:%d-%d", "[%s]:%d-%d"}[f]
+		out = append(out, fmt.Sprintf("DNAT --to-destination %s-%s", first, last), fmt.Sprintf("DNAT --to-destination %s-%s --persistent", first, last),
+			"NETMAP --to "+r.Node.PodRange(f).String(), "-p udp|DNAT --to-destination "+fmt.Sprintf(ends, pod, daemon.TargetPort+1, daemon.TargetPort+2),
+			"DNAT --to-destination "+pod.String(), pick(random, []string{"-p tcp", "-p udp", "-p sctp"})+"|DNAT --to-destination "+netip.AddrPortFrom(pod, daemon.TargetPort+2).String())
 		if h.chain == "PREROUTING" {
-			out = append(out, fmt.Sprintf("-p tcp|REDIRECT --to-ports %d", daemon.TargetPort))
+			out = append(out, fmt.Sprintf("-p tcp|REDIRECT --to-ports %d", daemon.TargetPort), fmt.Sprintf("-p udp|REDIRECT --to-ports %d-%d", daemon.TargetPort+1, daemon.TargetPort+2))
 		}
 	default:
-		out = append(out, "DROP", reject, "REJECT")
+		out = append(out, "DROP", reject, "REJECT", "NFQUEUE --queue-num 7", "NFQUEUE --queue-num 7 --queue-bypass")
 	}
 	return out
 }

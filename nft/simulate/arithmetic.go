@@ -34,18 +34,19 @@ const (
 	Xor        ArithmeticOp = 5
 )
 
+// byteorder does not change bytes behind the last whole number (nft_byteorder_eval).
 func (w *walk) byteorder(e Byteorder) (verdict, error) {
-	from, err := w.regs.read(e.Source, int(e.Len))
+	if e.Size == 0 || e.Len < e.Size {
+		return verdictContinue, nil
+	}
+	size, n := int(e.Size), int(e.Len-e.Len%e.Size)
+	from, err := w.regs.read(e.Source, n)
 	if err != nil {
 		return verdictBreak, err
 	}
 	to := value{slices.Clone(from.bytes), slices.Clone(from.unknown)}
-	size := int(e.Size)
-	if size == 0 || len(to.bytes)%size != 0 {
-		return verdictBreak, undecidedError("expression byteorder of another kind")
-	}
 	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
-		for i := 0; i < len(to.bytes); i += size {
+		for i := 0; i < n; i += size {
 			slices.Reverse(to.bytes[i : i+size])
 			slices.Reverse(to.unknown[i : i+size])
 		}

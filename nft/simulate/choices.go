@@ -26,22 +26,23 @@ func (w *walk) numgen(e *expr.Numgen) (verdict, error) {
 	return verdictContinue, w.regs.load(e.Register, known(nativeBytes(e.Offset+n)))
 }
 
-// hash returns a hash of what was loaded. If that is not fully known, it may be any number.
+// hash returns a hash of what was loaded. If that is not fully known, or the hash is one of which
+// the kernel does not report the seed, it may be any number.
 func (w *walk) hash(e *expr.Hash) (verdict, error) {
-	if e.Type != expr.HashTypeJenkins || e.Modulus == 0 {
-		return verdictBreak, undecidedError("a hash of another kind")
+	if e.Modulus == 0 {
+		return verdictBreak, undecidedError("a hash modulo zero")
 	}
-	v, err := w.regs.read(e.SourceRegister, int(e.Length))
+	v, err := w.regs.read(max(e.SourceRegister, unix.NFT_REG_1), int(e.Length))
 	if err != nil {
 		return verdictBreak, err
 	}
 	var n uint32
-	if v.isKnown() && !w.brief {
+	if e.Type == expr.HashTypeJenkins && v.isKnown() && !w.brief {
 		n = scale(jhash(v.bytes, e.Seed), e.Modulus)
 		w.notePick(e.Modulus, fmt.Sprintf("by the client's hash: number %d", n))
 	} else {
 		n = w.choose(e.Modulus, w.position.isOurs())
-		w.notePick(e.Modulus, "by the hash of the client's port, which is not named")
+		w.notePick(e.Modulus, "by a hash of the client that is not known")
 	}
 	return verdictContinue, w.regs.load(e.DestRegister, known(nativeBytes(e.Offset+n)))
 }

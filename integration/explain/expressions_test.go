@@ -1,0 +1,259 @@
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/predict"
+	"kube-vmap/model"
+	"kube-vmap/nft/kernel/nodestate"
+	"kube-vmap/nft/simulate"
+)
+
+// tables are the families of nft.
+var tables = [...]string{model.IPv4: "ip", model.IPv6: "ip6"}
+
+// sendsTo sends direct packets of a family through the rules, and returns whether explain was
+// certain of all. What it is certain of must happen.
+func (r *rig) sendsTo(random *rand.Rand, f model.Family, n int, verdicts map[simulate.Verdict]int) (certain bool) {
+	r.t.Helper()
+	certain = true
+	batch := make([]predict.Prediction, n)
+	for i := range batch {
+		p := r.randomDirectPacket(random, f)
+		p.Result = r.explain(p.Packet)
+		verdicts[p.Result.Outcomes[0].Verdict]++
+		if len(p.Result.Doubts) > 0 {
+			certain, p.Result.Outcomes = false, nil
+		}
+		batch[i] = p
+	}
+	r.compareCertain(batch)
+	return certain
+}
+
+// expressions are matches of nft that no rule of kube-vmap has, each with a statement before it.
+func expressions(f model.Family) map[string]string {
+	ip := tables[f]
+	port := daemon.TargetPort
+	mark := fmt.Sprintf("udp dport %d meta mark set %[1]d", port)
+	absent := [...]string{"ip option lsrr exists", "exthdr frag exists"}[f]
+	return map[string]string{
+		"meta pkttype host":      "",
+		"meta pkttype broadcast": "",
+		"ct helper \"ftp\"":      "",
+		"meta skuid 0":           "",
+		absent:                   "",
+		strings.Replace(absent, "exists", "missing", 1): "",
+		"fib daddr type local":                          "",
+		"fib saddr oif missing":                         "",
+		"meta mark 8000-9000":                           mark,
+		"meta mark " + fmt.Sprint(port<<4):              mark + "; meta mark set meta mark << 4",
+		"meta mark " + fmt.Sprint(port>>1):              mark + "; meta mark set meta mark >> 1",
+		"th dport . meta l4proto vmap { " + fmt.Sprintf("%d-%d . tcp : continue, %d . udp : continue", port, port+1, port) + " }": "",
+		"numgen random mod 1 0":                                 "",
+		"numgen random mod 4 < 3":                               "",
+		"jhash " + ip + " daddr mod 3 seed 0x5 1":               "",
+		"symhash mod 1 0":                                       "",
+		"tcp option maxseg exists":                              "",
+		"limit rate 5/second":                                   "",
+		"quota over 1 mbytes":                                   "",
+		"ct count over 3":                                       "",
+		"meta length > 20":                                      "",
+		"add @metered { " + ip + " saddr limit rate 5/second }": "",
+		ip + " saddr @limited":                                  "add @limited { " + ip + " saddr }",
+	}
+}
+
+// undecidedExpressions are those of which only the kernel knows whether they match.
+func undecidedExpressions(f model.Family) []string {
+	return []string{
+		"add @metered { " + tables[f] + " saddr limit rate 5/second }", "ct count over 3", "limit rate 5/second", "meta length > 20",
+		"quota over 1 mbytes", "tcp option maxseg exists",
+	}
+}
+
+// TestExplainAgreesWithExpressionsOfNft refuses what each expression matches.
+func TestExplainAgreesWithExpressionsOfNft(t *testing.T) {
+	r := newRig(t)
+	r.addEmptyTables()
+	random := rand.New(rand.NewPCG(16, 7))
+	verdicts := map[simulate.Verdict]int{}
+	for _, f := range model.Families {
+		var uncertain []string
+		all := expressions(f)
+		for _, match := range slices.Sorted(maps.Keys(all)) {
+			before := all[match]
+			if before != "" {
+				before += "; "
+			}
+			r.nft(fmt.Sprintf(`table %s other {
+				set metered { type %[2]s; flags dynamic; }
+				set limited { type %[2]s; flags dynamic; }
+				chain forward { type filter hook forward priority 0; ct state established,related accept; %[3]s %[4]s reject; }
+			}`, tables[f], [...]string{"ipv4_addr", "ipv6_addr"}[f], before, match))
+			if !r.sendsTo(random, f, 8, verdicts) {
+				uncertain = append(uncertain, match)
+			}
+			if t.Failed() {
+				t.Fatal(match)
+			}
+			r.nft("delete table " + tables[f] + " other")
+		}
+		if want := undecidedExpressions(f); !slices.Equal(uncertain, want) {
+			t.Errorf("%s: not certain: %q, want %q", f, uncertain, want)
+		}
+	}
+	t.Log(verdicts)
+}
+
+// TestExplainAgreesWithTranslationsToRanges has translations of nft and of iptables to ranges of
+// addresses and ports, of which the kernel selects one by a hash or the range's first.
+func TestExplainAgreesWithTranslationsToRanges(t *testing.T) {
+	r := newRig(t)
+	r.addEmptyTables()
+	random := rand.New(rand.NewPCG(16, 8))
+	verdicts := map[simulate.Verdict]int{}
+	port := daemon.TargetPort
+	for _, f := range model.Families {
+		first, last, pods := r.servers[0].Addr(f), r.servers[2].Addr(f), r.Node.PodRange(f)
+		service := netip.PrefixFrom(pods.Addr(), pods.Bits())
+		for _, statement := range []string{
+			fmt.Sprintf("dnat to %s-%s", first, last),
+			fmt.Sprintf("dnat to %s-%s persistent", first, last),
+			fmt.Sprintf("dnat to %s-%s fully-random", first, last),
+			fmt.Sprintf("dnat %s prefix to %s daddr map { %s : %s }", tables[f], tables[f], r.remoteRange(f), service),
+			fmt.Sprintf("udp dport %d redirect to :%d-%d", port, port+1, port+2),
+			fmt.Sprintf("tcp dport %d dnat to %s:%d-%d", port, [...]string{first.String(), "[" + first.String() + "]"}[f], port+1, port+2),
+		} {
+			r.nft(fmt.Sprintf("table %s other { chain p { type nat hook prerouting priority -100; %s; }; chain o { type nat hook output priority -100; %[2]s; }; }", tables[f], statement))
+			if !r.sendsTo(random, f, 24, verdicts) {
+				t.Errorf("%s: not certain", statement)
+			}
+			if t.Failed() {
+				t.Fatal(statement)
+			}
+			r.nft("delete table " + tables[f] + " other")
+		}
+	}
+	t.Log(verdicts)
+	if verdicts[simulate.VerdictDelivered] < 100 {
+		t.Error("too few packets are translated")
+	}
+}
+
+// remoteRange returns the range of the pods of the other node.
+func (r *rig) remoteRange(f model.Family) netip.Prefix {
+	return netip.PrefixFrom(r.RemotePods[0].Addr(f), r.Node.PodRange(f).Bits()).Masked()
+}
+
+// TestExplainAgreesWithRecentLists has lists with addresses that were seen once and twice.
+func TestExplainAgreesWithRecentLists(t *testing.T) {
+	for _, b := range backends {
+		t.Run(string(b), func(t *testing.T) {
+			r := newRig(t)
+			r.addEmptyTables()
+			random := rand.New(rand.NewPCG(16, 9))
+			verdicts := map[simulate.Verdict]int{}
+			for _, f := range model.Families {
+				bits := [...]int{24, 64}[f]
+				mask := [...]string{"255.255.255.0", "ffff:ffff:ffff:ffff::"}[f]
+				for i, match := range []string{
+					"--rcheck", "! --rcheck", "--rcheck --rdest", "--rcheck --seconds 600", "--rcheck --hitcount 2", "--rcheck --seconds 600 --hitcount 2",
+					"--update --hitcount 100", "--rcheck --hitcount 3", "--remove --rdest", "--rcheck --mask " + mask,
+				} {
+					name := fmt.Sprintf("list-%s-%d", tables[f], i)
+					r.load(b, f, refusing(hooked{"filter", "FORWARD"}, "-m recent --name "+name+" "+match))
+					once, twice := r.servers[0].Addr(f), r.servers[1].Addr(f)
+					if i == 9 {
+						once = netip.PrefixFrom(once, bits).Masked().Addr()
+					}
+					for _, a := range []netip.Addr{once, twice, twice} {
+						r.must(r.Node.Do(func() error {
+							return os.WriteFile("/proc/thread-self/net/xt_recent/"+name, []byte("+"+a.String()+"\n"), 0)
+						}))
+					}
+					r.freshAge(name, twice)
+					n := 12
+					if match == "--remove --rdest" {
+						n = 1 // the next packet finds another list
+					}
+					if !r.sendsTo(random, f, n, verdicts) {
+						t.Errorf("%s: not certain", match)
+					}
+					if t.Failed() {
+						t.Fatal(match)
+					}
+				}
+			}
+			t.Log(verdicts)
+			if verdicts[simulate.VerdictRefused] < 40 {
+				t.Error("too few packets are refused")
+			}
+		})
+	}
+}
+
+// freshAge checks that an address was seen a moment ago.
+func (r *rig) freshAge(list string, a netip.Addr) {
+	r.t.Helper()
+	state := nodestate.New(r.Node.FD())
+	ages, err := state.RecentAges(list, a)
+	r.must(err)
+	if len(ages) != 2 || slices.Max(ages) > time.Minute {
+		r.t.Fatalf("%s: %s has ages %s", list, a, ages)
+	}
+}
+
+// TestExplainAgreesWithSockets has servers at one address of the node, and at all.
+func TestExplainAgreesWithSockets(t *testing.T) {
+	const atAddress, atAll, atNone = 7001, 7002, 7003
+	for _, b := range backends {
+		t.Run(string(b), func(t *testing.T) {
+			r := newRig(t)
+			r.addEmptyTables()
+			r.must(r.Node.ServeAll(atAll))
+			verdicts := map[simulate.Verdict]int{}
+			for _, f := range model.Families {
+				for _, p := range model.Protocols {
+					_, err := r.Node.ServeAt(p, netip.AddrPortFrom(r.Node.Addr(f), atAddress))
+					r.must(err)
+				}
+				for _, match := range []string{"-m socket", "-m socket --nowildcard", "-m socket --transparent"} {
+					const mark = "-j MARK --set-xmark 0x8/0x8"
+					r.load(b, f, fmt.Sprintf("*mangle\n-A PREROUTING -m conntrack --ctstate NEW %s %s\nCOMMIT\n*filter\n-A INPUT -m mark --mark 8/8 -m conntrack --ctstate NEW -j DROP\nCOMMIT\n", match, mark))
+					var batch []predict.Prediction
+					for _, port := range []uint16{atAddress, atAll, atNone} {
+						for _, protocol := range model.Protocols {
+							a := predict.Prediction{Host: r.Pods[0].Host, Packet: simulate.Packet{
+								From: r.Pods[0].Addr(f), FromPort: r.port(), To: netip.AddrPortFrom(r.Node.Addr(f), port), Protocol: protocol,
+							}}
+							if a.Result = r.explain(a.Packet); len(a.Result.Doubts) > 0 {
+								t.Fatalf("%s: %s: %q", match, a.Packet, a.Result.Doubts)
+							}
+							verdicts[a.Result.Outcomes[0].Verdict]++
+							batch = append(batch, a)
+						}
+					}
+					c := predict.Comparer{Lab: r.Lab, Serves: func(_ *lab.Host, port uint16) bool { return port != atNone }}
+					for _, err := range c.Wrong(batch) {
+						t.Errorf("%s: %v", match, err)
+					}
+				}
+			}
+			t.Log(verdicts)
+			if verdicts[simulate.VerdictDropped] < 8 {
+				t.Error("too few packets have a socket")
+			}
+		})
+	}
+}
