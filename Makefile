@@ -92,7 +92,7 @@ ifeq ($(ARCH),amd64)
 else
 	@.ci/setup qemu-system-aarch64 depmod xz
 	go -C deploy/image build -o ../../bin/make-image .
-	bin/make-image -release -arch '$(ARCH)' -version '$(VERSION)' -out bin/image-$(ARCH) >/dev/null
+	bin/make-image -release -os '' -arch '$(ARCH)' -version '$(VERSION)' -out bin/image-$(ARCH) >/dev/null
 endif
 	@ARCH='$(ARCH)' .ci/kernels $(KERNELS)
 	go build -o bin/test-kernels ./integration/kernels
@@ -124,7 +124,7 @@ image: ## build the container image for amd64 and arm64, and its SBOM, in bin/im
 	bin/make-image -version '$(VERSION)'
 
 release: ## make the release VERSION of this commit in bin/release, and check that it is reproducible
-	.ci/release '$(VERSION)'
+	.ci/release '$(VERSION)' '$(URL)'
 
 fuzz: ## FUZZTIME (30s) of each fuzz target
 	FUZZTIME=$(FUZZTIME) .ci/fuzz

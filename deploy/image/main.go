@@ -55,7 +55,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return nil
 	})
 	flags.Func("os", "comma-separated systems to build kubectl-vmap for (default linux,darwin,windows)", func(list string) error {
-		r.systems = strings.Split(list, ",")
+		r.systems = strings.FieldsFunc(list, func(c rune) bool { return c == ',' })
 		return nil
 	})
 	flags.BoolVar(&r.assets, "release", false, "also write binaries, kubectl-vmap, manual pages, manifests and checksums")

@@ -40,6 +40,9 @@ func writePlugins(root, temp, out string, r release) error {
 			})
 		}
 	}
+	if len(m.Platforms) == 0 {
+		return nil
+	}
 	text, err := m.text()
 	if err != nil {
 		return err
