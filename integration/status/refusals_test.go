@@ -31,8 +31,7 @@ func TestRefusalsAreThoseOfEndpoints(t *testing.T) {
 	f.Put("services", served, wrong, silent)
 	daemon.Start(t, l.Node, f)
 	silence(t, l.RemotePods[0].Host)
-	stop := make(chan struct{})
-	done := make(chan struct{})
+	stop, done, rounds := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		for {
@@ -44,11 +43,12 @@ func TestRefusalsAreThoseOfEndpoints(t *testing.T) {
 			select {
 			case <-stop:
 				return
+			case rounds <- struct{}{}:
 			case <-time.After(100 * time.Millisecond):
 			}
 		}
 	}()
-	time.Sleep(2 * time.Second)
+	<-rounds // what is not answered counts if it was there before
 	responses := observed(t, l.Node.Host, 3*time.Second)
 	expectCommands(t, l, wrong)
 	close(stop)

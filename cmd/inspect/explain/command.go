@@ -19,16 +19,7 @@ import (
 // adds hints to the answer.
 const hintTimeout = 3 * time.Second
 
-// NewCommand returns kube-vmap explain.
-func NewCommand() *cobra.Command {
-	var o Options
-	var live trace.Options
-	var follow bool
-	var socket string
-	cmd := &cobra.Command{
-		Use:   "explain --from ADDRESS[:PORT] --to ADDRESS:PORT[/PROTOCOL]|svc/NAME[:PORT]",
-		Short: "Explain what would happen to a packet, hook by hook",
-		Long: `Explain what would happen on this node to the first packet of a connection: which
+const help = `Explain what would happen on this node to the first packet of a connection: which
 elements and chains it matches, which endpoints it may go to and with what probability,
 which source address they see, or what rejects or drops it and why. Then the way back:
 whether the client gets the reply of each endpoint, from the address that it asked, or
@@ -72,7 +63,18 @@ before one came. Other nodes may still drop what this one sent.
 At most 1,024 choices of one pick are examined, and 4,096 paths in all. Further endpoints
 of a large Service are assumed to be like those examined; "unseen" is their probability.
 If a rule of another program has more choices than that, the answer is unknown, unless
-the packet arrives by some of the examined paths and not by others.`,
+the packet arrives by some of the examined paths and not by others.`
+
+// NewCommand returns kube-vmap explain.
+func NewCommand() *cobra.Command {
+	var o Options
+	var live trace.Options
+	var follow bool
+	var socket string
+	cmd := &cobra.Command{
+		Use:   "explain --from ADDRESS[:PORT] --to ADDRESS:PORT[/PROTOCOL]|svc/NAME[:PORT]",
+		Short: "Explain what would happen to a packet, hook by hook",
+		Long:  help,
 		Example: `  kube-vmap explain --from 10.244.1.7 --to 10.96.0.10:53/udp
   kube-vmap explain --from 10.244.1.7 -n shop --to svc/web:http
   kube-vmap explain --from 192.0.2.9 --to 192.0.2.1:30080 -o json

@@ -101,13 +101,13 @@ func (r serviceRef) find(d *status.Document, f model.Family) (string, error) {
 	case len(found) == 1:
 		return found[0], nil
 	case !slices.Contains(families, f.String()):
-		return "", fmt.Errorf("Service %s/%s has no %s address, as the client has", r.namespace, r.name, f)
+		return "", fmt.Errorf("no %s address, as the client has, of Service %s/%s", f, r.namespace, r.name)
 	case len(others) == 0:
 		return "", fmt.Errorf("no port of Service %s/%s is programmed; kube-vmap problems -n %s %s shows why", r.namespace, r.name, r.namespace, r.name)
 	case len(found) == 0:
-		return "", fmt.Errorf("Service %s/%s has no port %q; it has %s", r.namespace, r.name, r.port, strings.Join(others, ", "))
+		return "", fmt.Errorf("no port %q of Service %s/%s; it has %s", r.port, r.namespace, r.name, strings.Join(others, ", "))
 	}
-	return "", fmt.Errorf("Service %s/%s has several such ports: choose one of %s", r.namespace, r.name, strings.Join(matching, ", "))
+	return "", fmt.Errorf("several such ports of Service %s/%s: choose one of %s", r.namespace, r.name, strings.Join(matching, ", "))
 }
 
 // matches reports whether a port of the Service is meant.

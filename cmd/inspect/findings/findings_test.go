@@ -157,10 +157,22 @@ func TestFindings(t *testing.T) {
 		change func(*world)
 		want   []want
 	}{
-		"no endpoints":                 {func(w *world) { w.endpoints = nil }, []want{{problem, "NoEndpoints", "spec.selector", "the selector matches no pod"}}},
-		"no endpoints and no selector": {func(w *world) { w.endpoints, w.service.Selects = nil, false }, []want{{problem, "NoEndpoints", "metadata.labels[kubernetes.io/service-name] of an EndpointSlice", "has no selector"}}},
-		"one is not ready":             {func(w *world) { ready(w, 1, false, false, false) }, []want{{notice, "NotReady", "status.conditions[Ready] of the pod", "1 of 3 endpoints is not ready: 10.244.0.2:8080, [fd00:244::2]:8080"}}},
-		"one is not ready, by hand":    {func(w *world) { ready(w, 1, false, false, false); w.slice.Managed = false }, []want{{notice, "NotReady", "endpoints[].conditions of the EndpointSlice", "1 of 3"}}},
+		"no endpoints": {
+			func(w *world) { w.endpoints = nil },
+			[]want{{problem, "NoEndpoints", "spec.selector", "the selector matches no pod"}},
+		},
+		"no endpoints and no selector": {
+			func(w *world) { w.endpoints, w.service.Selects = nil, false },
+			[]want{{problem, "NoEndpoints", "metadata.labels[kubernetes.io/service-name] of an EndpointSlice", "has no selector"}},
+		},
+		"one is not ready": {
+			func(w *world) { ready(w, 1, false, false, false) },
+			[]want{{notice, "NotReady", "status.conditions[Ready] of the pod", "1 of 3 endpoints is not ready: 10.244.0.2:8080, [fd00:244::2]:8080"}},
+		},
+		"one is not ready, by hand": {
+			func(w *world) { ready(w, 1, false, false, false); w.slice.Managed = false },
+			[]want{{notice, "NotReady", "endpoints[].conditions of the EndpointSlice", "1 of 3"}},
+		},
 		"none is ready": {func(w *world) {
 			for n := range 3 {
 				ready(w, n, false, false, false)
@@ -173,34 +185,79 @@ func TestFindings(t *testing.T) {
 		}, []want{
 			{problem, "Fallback", "status.conditions[Ready] of the pod", "terminating ones serve: 10.244.0.2:8080"}, {notice, "NotReady", "status.conditions[Ready] of the pod", "1 of 3"},
 		}},
-		"published although not ready": {func(w *world) { ready(w, 2, true, false, false) }, []want{{notice, "PublishedEarly", "spec.publishNotReadyAddresses: true", "1 of 3 endpoints gets connections although its pod is not ready: 10.244.0.3"}}},
-		"drained":                      {func(w *world) { w.slice.Drained = true }, []want{{notice, "Drained", "metadata.annotations[kube-vmap.io/weight] of the EndpointSlice", "1 of 3 endpoints has weight 0: 10.244.0.1"}}},
-		"drained, the only one":        {func(w *world) { w.slice.Drained, w.endpoints = true, w.endpoints[:1] }, []want{{problem, "Drained", "metadata.annotations[kube-vmap.io/weight] of the EndpointSlice", "the only endpoint has weight 0, so that every connection is refused"}}},
-		"different weights":            {func(w *world) { w.slice.Weight = 3 }, []want{{notice, "Weights", "metadata.annotations[kube-vmap.io/weight] of the EndpointSlice", "the 3 endpoints have different weights"}}},
-		"internal policy":              {func(w *world) { w.service.InternalPolicy = model.PolicyLocal }, []want{{notice, "LocalPolicy", "spec.internalTrafficPolicy: Local", "clients on this node get only the endpoints of this node: 1 of 3"}}},
-		"internal policy, none here":   {func(w *world) { w.service.InternalPolicy, w.endpoints[0].Node = model.PolicyLocal, "worker-9" }, []want{{problem, "NoneLocal", "spec.internalTrafficPolicy: Local", "dropped: none of the 3"}}},
-		"external policy":              {func(w *world) { w.service.ExternalPolicy = model.PolicyLocal }, []want{{notice, "LocalPolicy", "spec.externalTrafficPolicy: Local", "outside the cluster get only the endpoints of this node: 1 of 3"}}},
-		"external policy, none here":   {func(w *world) { w.service.ExternalPolicy, w.endpoints[0].Node = model.PolicyLocal, "worker-9" }, []want{{notice, "NoneLocal", "spec.externalTrafficPolicy: Local", "to this node are dropped"}}},
+		"published although not ready": {
+			func(w *world) { ready(w, 2, true, false, false) },
+			[]want{{notice, "PublishedEarly", "spec.publishNotReadyAddresses: true", "1 of 3 endpoints gets connections although its pod is not ready: 10.244.0.3"}},
+		},
+		"drained": {
+			func(w *world) { w.slice.Drained = true },
+			[]want{{notice, "Drained", "metadata.annotations[kube-vmap.io/weight] of the EndpointSlice", "1 of 3 endpoints has weight 0: 10.244.0.1"}},
+		},
+		"drained, the only one": {
+			func(w *world) { w.slice.Drained, w.endpoints = true, w.endpoints[:1] },
+			[]want{{problem, "Drained", "metadata.annotations[kube-vmap.io/weight] of the EndpointSlice", "the only endpoint has weight 0, so that every connection is refused"}},
+		},
+		"different weights": {
+			func(w *world) { w.slice.Weight = 3 },
+			[]want{{notice, "Weights", "metadata.annotations[kube-vmap.io/weight] of the EndpointSlice", "the 3 endpoints have different weights"}},
+		},
+		"internal policy": {
+			func(w *world) { w.service.InternalPolicy = model.PolicyLocal },
+			[]want{{notice, "LocalPolicy", "spec.internalTrafficPolicy: Local", "clients on this node get only the endpoints of this node: 1 of 3"}},
+		},
+		"internal policy, none here": {
+			func(w *world) { w.service.InternalPolicy, w.endpoints[0].Node = model.PolicyLocal, "worker-9" },
+			[]want{{problem, "NoneLocal", "spec.internalTrafficPolicy: Local", "dropped: none of the 3"}},
+		},
+		"external policy": {
+			func(w *world) { w.service.ExternalPolicy = model.PolicyLocal },
+			[]want{{notice, "LocalPolicy", "spec.externalTrafficPolicy: Local", "outside the cluster get only the endpoints of this node: 1 of 3"}},
+		},
+		"external policy, none here": {
+			func(w *world) { w.service.ExternalPolicy, w.endpoints[0].Node = model.PolicyLocal, "worker-9" },
+			[]want{{notice, "NoneLocal", "spec.externalTrafficPolicy: Local", "to this node are dropped"}},
+		},
 		"zone hints": {func(w *world) {
 			hint(w, "a", "b", "b")
 			w.service.HintsField = "spec.trafficDistribution: PreferSameZone"
 		}, []want{{notice, "Hints", "spec.trafficDistribution: PreferSameZone", "2 of 3 endpoints get no connections from this node, because hints assign them to other zones"}}},
-		"zone hints, by hand": {func(w *world) { hint(w, "a", "b", "b"); w.slice.Managed = false }, []want{{notice, "Hints", "endpoints[].hints of the EndpointSlice", "2 of 3"}}},
+		"zone hints, by hand": {
+			func(w *world) { hint(w, "a", "b", "b"); w.slice.Managed = false },
+			[]want{{notice, "Hints", "endpoints[].hints of the EndpointSlice", "2 of 3"}},
+		},
 		"node hints": {func(w *world) {
 			for n := range w.endpoints {
 				w.endpoints[n].NodeHints = model.NameSetOf(w.endpoints[n].Node)
 			}
 			w.service.HintsField = "spec.trafficDistribution: PreferSameNode"
 		}, []want{{notice, "Hints", "spec.trafficDistribution: PreferSameNode", "to other nodes"}}},
-		"source ranges": {func(w *world) { loadBalancer(w); w.service.SourceRanges = ranges("192.0.2.0/24", "2001:db8::/32") }, []want{{notice, "SourceRanges", "spec.loadBalancerSourceRanges", "only 192.0.2.0/24, 2001:db8::/32 may connect to 10.97.0.1:80/"}}},
+		"source ranges": {
+			func(w *world) { loadBalancer(w); w.service.SourceRanges = ranges("192.0.2.0/24", "2001:db8::/32") },
+			[]want{{notice, "SourceRanges", "spec.loadBalancerSourceRanges", "only 192.0.2.0/24, 2001:db8::/32 may connect to 10.97.0.1:80/"}},
+		},
 		"source ranges of one family": {func(w *world) { loadBalancer(w); w.service.SourceRanges = ranges("192.0.2.0/24") }, []want{
 			{notice, "SourceRanges", "spec.loadBalancerSourceRanges", "only 192.0.2.0/24 may"}, {notice, "OpenToAnyone", "spec.loadBalancerSourceRanges", ""},
 		}},
-		"affinity":    {func(w *world) { w.service.Affinity = 3 * time.Hour }, []want{{notice, "Affinity", "spec.sessionAffinity: ClientIP", "keeps its endpoint for 3h0m0s"}}},
-		"source hash": {func(w *world) { w.service.Scheduler = model.SchedulerSourceHash }, []want{{notice, "Scheduler", "metadata.annotations[kube-vmap.io/scheduler]: sh", "each client"}}},
-		"Maglev":      {func(w *world) { w.service.Scheduler = model.SchedulerMaglev }, []want{{notice, "Scheduler", "metadata.annotations[kube-vmap.io/scheduler]: mh", "each client"}}},
-		"fewest":      {func(w *world) { w.service.Scheduler = model.SchedulerLeastConnections }, []want{{notice, "Scheduler", "metadata.annotations[kube-vmap.io/scheduler]: lc", "fewer connections"}}},
-		"by the node": {func(w *world) { w.config.Scheduler = model.SchedulerSourceHash }, []want{{notice, "Scheduler", "ipvs.scheduler of the configuration: sh", "at the 6 ports"}}},
+		"affinity": {
+			func(w *world) { w.service.Affinity = 3 * time.Hour },
+			[]want{{notice, "Affinity", "spec.sessionAffinity: ClientIP", "keeps its endpoint for 3h0m0s"}},
+		},
+		"source hash": {
+			func(w *world) { w.service.Scheduler = model.SchedulerSourceHash },
+			[]want{{notice, "Scheduler", "metadata.annotations[kube-vmap.io/scheduler]: sh", "each client"}},
+		},
+		"Maglev": {
+			func(w *world) { w.service.Scheduler = model.SchedulerMaglev },
+			[]want{{notice, "Scheduler", "metadata.annotations[kube-vmap.io/scheduler]: mh", "each client"}},
+		},
+		"fewest": {
+			func(w *world) { w.service.Scheduler = model.SchedulerLeastConnections },
+			[]want{{notice, "Scheduler", "metadata.annotations[kube-vmap.io/scheduler]: lc", "fewer connections"}},
+		},
+		"by the node": {
+			func(w *world) { w.config.Scheduler = model.SchedulerSourceHash },
+			[]want{{notice, "Scheduler", "ipvs.scheduler of the configuration: sh", "at the 6 ports"}},
+		},
 		"busy": {func(w *world) {
 			w.service.Scheduler = model.SchedulerLeastConnections
 			w.change = each(0, func(e *status.Endpoint) { e.Slot, e.Reason = nil, status.ReasonBusy })
@@ -211,9 +268,18 @@ func TestFindings(t *testing.T) {
 		}, []want{
 			{problem, "NoPort", "spec.ports[].targetPort", "none of its 3 IPv4 endpoints"}, {problem, "NoPort", "spec.ports[].targetPort", "none of its 3 IPv6 endpoints"},
 		}},
-		"one without the port":  {func(w *world) { w.more = otherPort() }, []want{{notice, "NoPort", "spec.ports[].targetPort", "1 of 4 endpoints does not have the port: 10.244.0.4"}}},
-		"a conflict":            {func(w *world) { w.more = holder() }, []want{{problem, "AddressConflict", "spec.clusterIPs: 10.96.0.1", "is held by Service shop/old"}}},
-		"refused by the kernel": {func(w *world) { w.refuse = true }, []want{{problem, "RefusedByKernel", "", ""}, {problem, "RefusedByKernel", "", ""}, {problem, "RefusedByKernel", "", ""}}},
+		"one without the port": {
+			func(w *world) { w.more = otherPort() },
+			[]want{{notice, "NoPort", "spec.ports[].targetPort", "1 of 4 endpoints does not have the port: 10.244.0.4"}},
+		},
+		"a conflict": {
+			func(w *world) { w.more = holder() },
+			[]want{{problem, "AddressConflict", "spec.clusterIPs: 10.96.0.1", "is held by Service shop/old"}},
+		},
+		"refused by the kernel": {
+			func(w *world) { w.refuse = true },
+			[]want{{problem, "RefusedByKernel", "", ""}, {problem, "RefusedByKernel", "", ""}, {problem, "RefusedByKernel", "", ""}},
+		},
 		"unusable": {func(w *world) {
 			w.more = []sync.Event{sync.SetProblem{Object: sync.Object{Kind: "Service", Namespace: "shop", Name: "web"}, Err: errors.New(`spec.externalIPs[0]: Invalid value: "x"`)}}
 		}, []want{{problem, "Unusable", "spec.externalIPs[0]", "Invalid value"}}},
@@ -233,11 +299,17 @@ func TestFindings(t *testing.T) {
 				d.Health = &status.Health{Sync: status.Sync{FailingSince: then, Error: "no memory"}}
 			}
 		}, []want{{problem, "Node", "", "no memory"}}},
-		"a port that is missing": {func(w *world) { w.change = func(d *status.Document) { d.Services[0].Ports[0].Frontends = nil } }, []want{{problem, "NotProgrammed", "", "tables do not have the port"}}},
+		"a port that is missing": {
+			func(w *world) { w.change = func(d *status.Document) { d.Services[0].Ports[0].Frontends = nil } },
+			[]want{{problem, "NotProgrammed", "", "tables do not have the port"}},
+		},
 		"an endpoint that is missing": {func(w *world) {
 			w.change = each(2, func(e *status.Endpoint) { e.Slot, e.Reason = nil, status.ReasonNotProgrammed })
 		}, []want{{problem, "NotProgrammed", "", "tables do not have 1 of 3 endpoints: 10.244.0.3"}}},
-		"refusals": {func(w *world) { w.change = each(0, func(e *status.Endpoint) { e.Refused = 2 }) }, []want{{problem, "Refuses", "spec.ports[].targetPort", "1 of 3 endpoints answers with a reset, 12 times within the observation: no program listens on port 8080 there"}}},
+		"refusals": {
+			func(w *world) { w.change = each(0, func(e *status.Endpoint) { e.Refused = 2 }) },
+			[]want{{problem, "Refuses", "spec.ports[].targetPort", "1 of 3 endpoints answers with a reset, 12 times within the observation: no program listens on port 8080 there"}},
+		},
 		"silence": {func(w *world) { w.change = each(0, func(e *status.Endpoint) { e.Unanswered = 1 }) }, []want{
 			{problem, "Silent", "", "1 of 3 endpoints does not answer, 4 connections waiting"}, {notice, "Silent", "spec.ports[].targetPort", "or the protocol has no answers"},
 		}},

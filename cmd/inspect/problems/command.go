@@ -119,7 +119,7 @@ func (o Options) list(d *status.Document) (findings.List, error) {
 	}
 	for _, name := range o.Names {
 		if !slices.ContainsFunc(d.Services, func(s status.Service) bool { return s.Name == name }) {
-			return findings.List{}, &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("Service %s: kube-vmap serves none of that name%s", name, o.where())}
+			return findings.List{}, &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("kube-vmap serves no Service %s%s", name, o.where())}
 		}
 	}
 	d.Services = slices.DeleteFunc(d.Services, func(s status.Service) bool { return !slices.Contains(o.Names, s.Name) })

@@ -54,7 +54,7 @@ func TestProblems(t *testing.T) {
 		}, []string{"plain"}},
 		"of one":            {problems.Options{Names: []string{"sticky"}}, nil, 0, []string{"0 problems, 1 notice about 1 Service; whether endpoints respond was not observed"}, []string{"refusing", "EndpointSlice"}},
 		"of none":           {problems.Options{Names: []string{"plain"}}, nil, 0, []string{"node-1: nothing to report about 1 Service: each is balanced"}, []string{"SEVERITY"}},
-		"of an unknown one": {problems.Options{Names: []string{"plain", "nope"}, Namespace: "shop"}, nil, 2, []string{"Service nope: kube-vmap serves none of that name in namespace shop"}, nil},
+		"of an unknown one": {problems.Options{Names: []string{"plain", "nope"}, Namespace: "shop"}, nil, 2, []string{"kube-vmap serves no Service nope in namespace shop"}, nil},
 		"without counts":    {problems.Options{Observe: time.Second}, func(d *status.Document) { d.Counted = false }, 1, []string{"observed for 1 s, without resets"}, nil},
 		"not ready":         {problems.Options{}, func(d *status.Document) { d.Ready = false }, 2, []string{"not programmed everything yet"}, nil},
 		"a bad format":      {problems.Options{Output: "yaml"}, nil, 2, []string{"use json"}, nil},

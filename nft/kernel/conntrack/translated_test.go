@@ -43,3 +43,31 @@ func TestOpenStatesAreTheFirstOnes(t *testing.T) {
 		}
 	}
 }
+
+func TestTranslatedEntriesTellHowTheEndpointResponded(t *testing.T) {
+	const none, replied, assured = 0, statusSeenReply, statusSeenReply | statusAssured
+	for _, test := range []struct {
+		protocol         model.Protocol
+		state            byte
+		status           uint32
+		replied, aborted bool
+	}{
+		{model.TCP, tcpSynSent, none, false, false},
+		{model.TCP, tcpEstablished, assured, true, false},
+		{model.TCP, tcpClose, replied, true, false}, // reset by a client that only looked
+		{model.UDP, 0, none, false, false},
+		{model.UDP, 0, replied, true, false},
+		{model.SCTP, sctpClosed, replied, true, true},
+		{model.SCTP, sctpClosed, assured, true, false},
+		{model.SCTP, sctpClosed, none, false, false},
+	} {
+		kind := map[model.Protocol]uint16{model.TCP: ctaProtoInfoTCP, model.SCTP: ctaProtoInfoSCTP}[test.protocol]
+		e := attr.Encoder{Bytes: make([]byte, attr.BodyHeaderLen)}
+		e.Uint32(ctaStatus, test.status)
+		e.Nested(ctaProtoInfo, func() { e.Nested(kind, func() { e.Uint8(ctaInfoState, test.state) }) })
+		got := translated(Entry{Protocol: test.protocol}, rawEntry{id: make([]byte, 4)}, e.Bytes)
+		if got.Replied != test.replied || got.Aborted != test.aborted {
+			t.Errorf("%s in state %d with status %d: %+v", test.protocol, test.state, test.status, got)
+		}
+	}
+}
