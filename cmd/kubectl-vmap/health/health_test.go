@@ -243,7 +243,7 @@ older       v0.1.1    -       -     -         -         -           -          r
 absent      -         False   -     -         -         -           -          no pod of kube-vmap is on this node
 behind      v1.2.3    True    3     0         0         IPv4,IPv6   0          behind the API server: 1 Services and 2 EndpointSlices are newer than what it has seen (and 1 more)
 unready     v1.2.3    False   0     0         0         IPv4,IPv6   0          pod p is not ready
-evil        v1?[2J    True    0     0         0         IPv4,IPv6   1          logged 0s ago: ?]0;` + strings.Repeat("x", 98) + `...
+evil        v1?[2J    True    0     0         0         IPv4,IPv6   1          logged 0s ago: ?]0;` + strings.Repeat("x", 36) + ` ... ` + strings.Repeat("x", 60) + `
 repaired    v1.2.3    True    0     2         3         IPv4,IPv6   0          tables that another program changed were repaired, last 1m0s ago; 3 times since the start (and 2 more)
 manifests   v1.2.3    True    -     0         0         IPv4,IPv6   0          OK
 well        v1.2.3    True    0     0         0         IPv4,IPv6   0          OK

@@ -82,17 +82,27 @@ func write(w io.Writer, output string, rows []Row) error {
 	line([]string{"NODE", "VERSION", "READY", "LAG", "REFUSED", "REPAIRS", "OWNED", "WARNINGS"},
 		[]string{"RUNNING", "LAST-SYNC", "SERVICES-AT", "SLICES-AT", "TAKE-OVER"}, "STATUS")
 	for i := range rows {
-		text := []rune(top.Clean(rows[i].text()))
-		if !wide && len(text) > maxText {
-			text = append(text[:maxText-3], []rune("...")...)
+		text := top.Clean(rows[i].text())
+		if !wide {
+			text = shorten(text)
 		}
-		line(rows[i].cells(), rows[i].more(), string(text))
+		line(rows[i].cells(), rows[i].more(), text)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(w, summarize(rows))
 	return err
+}
+
+// shorten returns the begin and the end of a long text: an error ends with its cause.
+func shorten(text string) string {
+	const gap, end = " ... ", maxText / 2
+	runes := []rune(text)
+	if len(runes) <= maxText {
+		return text
+	}
+	return string(runes[:maxText-end-len(gap)]) + gap + string(runes[len(runes)-end:])
 }
 
 // unknown replaces what is not known.

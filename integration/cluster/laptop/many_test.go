@@ -26,6 +26,7 @@ const (
 	newer    = 200
 	notReady = 300
 	noPod    = 400
+	behind   = 500
 	hanging  = 900
 )
 
@@ -56,6 +57,7 @@ func TestThousandNodes(t *testing.T) {
 	clustertest.Must(t, c.DeleteProxyPod(ctx, laptop.ManyPod(noPod)))
 
 	t.Run("answers of all nodes stream", func(t *testing.T) { testStream(t, c) })
+	t.Run("status of all nodes", func(t *testing.T) { testManyStatus(t, c) })
 	t.Run("errors", func(t *testing.T) { testErrors(t, c) })
 	t.Run("API server gone midway", func(t *testing.T) { testAPIServerGone(t, c) })
 }
@@ -83,6 +85,11 @@ func document(node, schema int, version string) []byte {
 	d := status.Document{
 		Schema: schema, Source: status.FromDaemon, Time: time.Now(), Node: laptop.ManyName(node), Version: version, Ready: true, Counted: true,
 	}
+	seen := "999999999"
+	if node == behind {
+		seen = "1"
+	}
+	d.Health = &status.Health{Positions: []status.Position{{Kind: "Service", ResourceVersion: seen}, {Kind: "EndpointSlice", ResourceVersion: seen}}}
 	for i := range services {
 		slot := 0
 		d.Services = append(d.Services, status.Service{Namespace: "shop", Name: fmt.Sprintf("web-%02d", i), Ports: []status.Port{{
@@ -136,6 +143,23 @@ func testStream(t *testing.T, c *laptop.Many) {
 		dead: "no route to host", old: "kube-vmap 0.1.0, which has no", newer: "kube-vmap 9.0.0", noPod: "no pod of kube-vmap", hanging: "no answer within 5s",
 	} {
 		checkLine(t, stderr.String(), laptop.ManyName(node), want)
+	}
+}
+
+// testManyStatus has the nodes that are not like the others first.
+func testManyStatus(t *testing.T, c *laptop.Many) {
+	out := c.Kubectl(t, "vmap", "status", "--node-timeout="+timeout.String())
+	t.Logf("%d nodes after %s", thousand, out.Took)
+	lines := strings.Split(out.Stdout, "\n")
+	if out.Code != 2 || len(lines) != thousand+3 || !strings.HasPrefix(lines[thousand+1], "1000 nodes: 4 not known, 3 with problems, 0 with notices") || out.Took > time.Minute {
+		t.Fatalf("%d lines, exit code %d after %s: %s", len(lines), out.Code, out.Took, out.Stderr)
+	}
+	first := strings.Join(lines[1:8], "\n")
+	for node, want := range map[int]string{
+		dead: "no route to host", old: "kube-vmap 0.1.0, which has no", newer: "kube-vmap 9.0.0", noPod: "no pod of kube-vmap", hanging: "no answer within 5s",
+		notReady: "is not ready", behind: "behind the API server: ",
+	} {
+		checkLine(t, first, laptop.ManyName(node), want)
 	}
 }
 
