@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/status"
 )
@@ -21,8 +22,15 @@ import (
 // addCauses adds what leads to the verdict: what only the API server knows, then what the
 // client's node found about the Service, and the hints of the nodes.
 func (j *journey) addCauses(ctx context.Context, w *Way) {
-	w.Causes = j.podCauses(ctx, w)
-	known := len(w.Causes) > 0
+	if w.Arrives != answer.Always {
+		for _, d := range j.report.Differences {
+			if d.Node == j.first {
+				w.addCause(Cause{Text: d.String()})
+			}
+		}
+	}
+	w.Causes = append(w.Causes, j.podCauses(ctx, w)...)
+	known := len(w.Causes) > 0 // better than the client's node
 	sticky := false
 	for _, leg := range w.legs() {
 		sticky = sticky || leg.Answer.Affinity != nil

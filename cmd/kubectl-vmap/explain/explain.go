@@ -126,7 +126,7 @@ func (j *journey) explain(ctx context.Context) (*Report, error) {
 	var arrives []string
 	for i := range j.report.Ways {
 		w := &j.report.Ways[i]
-		w.judge()
+		j.judge(w)
 		j.addCauses(ctx, w)
 		arrives = append(arrives, w.Arrives)
 	}

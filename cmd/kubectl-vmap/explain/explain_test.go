@@ -126,6 +126,34 @@ func TestOnlySomeNodesOfManyEndpointsAreAsked(t *testing.T) {
 	}
 }
 
+// TestNodeBehindTheAPIServerIsTheCause has a client on a node that lacks the endpoints, has one
+// that is gone, or lacks the Service.
+func TestNodeBehindTheAPIServerIsTheCause(t *testing.T) {
+	r := newRig(t)
+	r.documents["node-1"] = newDocument()
+	r.documents["node-1"].Services[0].Ports[0].Frontends[0].Verdict = status.VerdictReject
+	r.answers["node-1"].Arrives = answer.Never
+	r.answers["node-1"].Outcomes = []answer.Outcome{{Verdict: answer.VerdictRefused, Probability: 1, How: "a TCP reset"}}
+	report := r.explain("pod/cart", "svc/web")
+	r.expect(report, answer.Never, "Does not arrive: on node node-1: refused with a TCP reset\n  - node-1 does not have endpoint 10.244.1.2:8080")
+	if text := report.Text(false); strings.Contains(text, "spec.selector") {
+		t.Errorf("the selector is no cause:\n%s", text)
+	}
+
+	r = newRig(t)
+	r.objects["slice"] = newSlice("1", "2")
+	r.expect(r.explain("pod/cart", "svc/web"), answer.Unknown,
+		"Not certain: 33.33% goes to 10.244.3.2:8080 (pod shop/web-3): no EndpointSlice has this endpoint, so its pod may be gone\n  - node-1 has endpoint 10.244.3.2:8080")
+
+	r = newRig(t)
+	a := r.answers["node-1"]
+	a.Service, a.Kind = "", ""
+	a.Outcomes = []answer.Outcome{{Verdict: answer.VerdictNotService, Probability: 1, Endpoints: []answer.Endpoint{{Address: "10.96.55.163", Port: 80, Probability: 1, Sees: "10.244.1.3"}}}}
+	r.documents["node-1"].Services = nil
+	r.expect(r.explain("pod/cart", "svc/web"), answer.Never,
+		"Does not arrive: node node-1 does not have 10.96.55.163:80/tcp of service shop/web, and leaves the packet as it is\n  - node-1 does not have 10.96.55.163:80/tcp")
+}
+
 func TestServiceThatOnlyANodeHasIsADifference(t *testing.T) {
 	r := newRig(t)
 	delete(r.objects, "web")
@@ -147,24 +175,25 @@ func TestSilentNodesAreNamedAndTheRestIsReported(t *testing.T) {
 
 func TestNodesThatDifferFromTheAPIServerAreNamed(t *testing.T) {
 	for _, tc := range []struct {
-		name   string
-		change func(r *rig, d *status.Document)
-		want   []string
+		name    string
+		change  func(r *rig, d *status.Document)
+		arrives string
+		want    []string
 	}{
 		{"endpoint is missing", func(r *rig, _ *status.Document) {
 			r.documents["node-2"] = newDocument("1", "2")
 			r.documents["node-2"].Health = &status.Health{Positions: []status.Position{{Kind: "EndpointSlice", ResourceVersion: "100"}}}
-		}, []string{"node-2 does not have endpoint 10.244.3.2:8080 (pod shop/web-3), which EndpointSlices have (the newest EndpointSlice that it knows has resource version 100, and one of the Service has 120)"}},
+		}, answer.Always, []string{"node-2 does not have endpoint 10.244.3.2:8080 (pod shop/web-3), which EndpointSlices have (the newest EndpointSlice that it knows has resource version 100, and one of the Service has 120)"}},
 		{
-			"endpoint is gone", func(r *rig, _ *status.Document) { r.objects["slice"] = newSlice("1", "2") },
+			"endpoint is gone", func(r *rig, _ *status.Document) { r.objects["slice"] = newSlice("1", "2") }, answer.Unknown,
 			[]string{"node-1 has endpoint 10.244.3.2:8080 (pod shop/web-3), which no EndpointSlice has", "node-2 has", "node-3 has"},
 		},
 		{
-			"endpoint is not ready", func(_ *rig, d *status.Document) { d.Services[0].Ports[0].Endpoints[1].Ready = false },
+			"endpoint is not ready", func(_ *rig, d *status.Document) { d.Services[0].Ports[0].Endpoints[1].Ready = false }, answer.Always,
 			[]string{"node-2 has endpoint 10.244.2.2:8080 (pod shop/web-2) as not ready, and EndpointSlices have it as ready"},
 		},
 		{
-			"frontend is missing", func(_ *rig, d *status.Document) { d.Services[0].Ports[0].Frontends = nil },
+			"frontend is missing", func(_ *rig, d *status.Document) { d.Services[0].Ports[0].Frontends = nil }, answer.Always,
 			[]string{"node-2 does not have 10.96.55.163:80/tcp"},
 		},
 	} {
@@ -172,7 +201,7 @@ func TestNodesThatDifferFromTheAPIServerAreNamed(t *testing.T) {
 			r := newRig(t)
 			tc.change(r, r.documents["node-2"])
 			report := r.explain("pod/cart", "svc/web")
-			r.expect(report, answer.Always, append([]string{"Nodes know something else about the Service than the API server:\n"}, tc.want...)...)
+			r.expect(report, tc.arrives, append([]string{"Nodes know something else about the Service than the API server:\n"}, tc.want...)...)
 			if len(report.Differences) != len(tc.want) {
 				t.Errorf("%+v", report.Differences)
 			}

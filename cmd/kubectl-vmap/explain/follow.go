@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 )
@@ -227,31 +226,4 @@ func (j *journey) title(address string) string {
 		return address + " (pod " + p.pod + ")"
 	}
 	return address
-}
-
-// judge sets whether a packet arrives, and the verdict.
-func (w *Way) judge() {
-	a := w.Client.Answer
-	if a == nil {
-		w.Arrives, w.Verdict = answer.Unknown, "not known: node "+w.Client.Node+" does not answer"
-		return
-	}
-	w.judgeEndpoints()
-	var ways []string
-	for i := range a.Outcomes {
-		switch o := &a.Outcomes[i]; {
-		case o.Verdict == answer.VerdictUnknown:
-			ways = append(ways, answer.Unknown)
-		case !o.Arrives():
-			ways = append(ways, answer.Never)
-		}
-	}
-	for _, e := range w.Endpoints {
-		ways = append(ways, e.Arrives)
-	}
-	w.Arrives = either(ways...)
-	if a.Arrives == answer.Never || a.Arrives == answer.Unknown {
-		w.Arrives = a.Arrives
-	}
-	w.Verdict = w.verdict()
 }

@@ -63,13 +63,17 @@ func printable(c rune) rune {
 func (r *Report) differences(b *strings.Builder) {
 	var lines []string
 	for _, d := range r.Differences {
-		line := d.Node + " " + d.Text
-		if d.Lag != "" {
-			line += " (" + d.Lag + ")"
-		}
-		lines = append(lines, line)
+		lines = append(lines, d.String())
 	}
 	list(b, "Nodes know something else about the Service than the API server:", lines)
+}
+
+// String returns "node-2 does not have endpoint 10.244.3.7:8080".
+func (d Difference) String() string {
+	if d.Lag == "" {
+		return d.Node + " " + d.Text
+	}
+	return d.Node + " " + d.Text + " (" + d.Lag + ")"
 }
 
 func (r *Report) silences(b *strings.Builder) {

@@ -2,19 +2,63 @@ package explain
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
 	"kube-vmap/cmd/inspect/explain/answer"
 )
 
+// judge sets whether a packet arrives, and the verdict.
+func (j *journey) judge(w *Way) {
+	a := w.Client.Answer
+	switch {
+	case a == nil:
+		w.Arrives, w.Verdict = answer.Unknown, "not known: node "+w.Client.Node+" does not answer"
+		return
+	case j.isUntranslated(w):
+		w.Arrives, w.Endpoints = answer.Never, nil
+		w.Verdict = fmt.Sprintf("does not arrive: node %s does not have %s/%s of %s, and leaves the packet as it is", w.Client.Node, w.To, w.Protocol, j.destination)
+		return
+	}
+	j.judgeEndpoints(w)
+	var ways []string
+	for i := range a.Outcomes {
+		switch o := &a.Outcomes[i]; {
+		case o.Verdict == answer.VerdictUnknown:
+			ways = append(ways, answer.Unknown)
+		case !o.Arrives():
+			ways = append(ways, answer.Never)
+		}
+	}
+	for _, e := range w.Endpoints {
+		ways = append(ways, e.Arrives)
+	}
+	w.Arrives = either(ways...)
+	if a.Arrives == answer.Never || a.Arrives == answer.Unknown {
+		w.Arrives = a.Arrives
+	}
+	w.Verdict = w.verdict()
+}
+
+// isUntranslated reports whether the client's node does not translate a packet to a cluster IP,
+// which no host has.
+func (j *journey) isUntranslated(w *Way) bool {
+	s := j.destination.Service
+	to, _ := netip.ParseAddrPort(w.To)
+	return s != nil && slices.Contains(s.Spec.ClusterIPs, to.Addr().String()) && len(w.Endpoints) == 1 && w.Endpoints[0].Address == w.To
+}
+
 // judgeEndpoints sets whether the packet arrives at each endpoint and the reply at the
 // client, by the answers of the client's node and of the endpoint's, and why not.
-func (w *Way) judgeEndpoints() {
+func (j *journey) judgeEndpoints(w *Way) {
 	followed := map[string]*Endpoint{}
 	for i := range w.Endpoints {
 		e := &w.Endpoints[i]
 		e.Arrives, e.Why = e.there()
+		if e.Arrives == answer.Always && j.isGone(e) {
+			e.Arrives, e.Why = answer.Unknown, "no EndpointSlice has this endpoint, so its pod may be gone"
+		}
 		followed[e.Address] = e
 	}
 	for i := range w.Endpoints {
@@ -28,6 +72,19 @@ func (w *Way) judgeEndpoints() {
 		}
 		e.Arrives = inTurn(e.Arrives, back)
 	}
+}
+
+// isGone reports whether no EndpointSlice has an endpoint of the Service.
+func (j *journey) isGone(e *Endpoint) bool {
+	if j.destination.Service == nil {
+		return false
+	}
+	for k := range sliceEndpoints(j.slices, j.destination.Service) {
+		if k.at.String() == e.Address {
+			return false
+		}
+	}
+	return true
 }
 
 // there returns whether the packet arrives on the node of the endpoint, and the reply leaves

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,9 +33,11 @@ const (
 // report has the fields of the plugin's answer that packets can be compared with.
 type report struct {
 	Schema  int
+	From    struct{ Kind, Name, Node string }
 	Arrives string
 	Ways    []struct {
 		From, To, Protocol, Arrives, Verdict string
+		Causes                               []struct{ Text string }
 		Endpoints                            []struct{ Address, Pod, Node, Sees, Arrives, Why string }
 	}
 }
@@ -81,6 +84,14 @@ func testExplain(t *testing.T, c *laptop.Cluster) {
 			}
 		})
 	}
+	t.Run("client by address", func(t *testing.T) {
+		for _, f := range model.Families {
+			r := e.explain(t, e.client.Addr(f).String(), "svc/web:udp-80")
+			if r.From.Kind != "pod" || r.From.Name != "cart" || r.From.Node != c.Nodes[0].Name || len(r.Ways) != 1 || r.Arrives != answer.Always {
+				t.Errorf("%+v", r)
+			}
+		}
+	})
 	t.Run("pod to pod", func(t *testing.T) {
 		for _, p := range model.Protocols {
 			r := e.explain(t, "pod/cart", fmt.Sprintf("pod/web-2:%d/%s", explainPort, p))
@@ -234,20 +245,17 @@ func (e *explainRig) silentNode(t *testing.T) {
 	}
 }
 
-// staleNode has a node that the API server does not reach, and a new endpoint.
+// staleNode has a node that the API server does not reach, a new endpoint, and a new Service.
 func (e *explainRig) staleNode(t *testing.T) {
 	ctx := clustertest.Context(t)
 	server, err := url.Parse(e.Server)
 	clustertest.Must(t, err)
+	near := e.Lab.RemotePods[1]
+	_, err = e.ns.CreatePod(ctx, "near", "near", e.At(near))
+	clustertest.Must(t, err)
 	nft(t, e.Nodes[1], "add table inet test-explain; add chain inet test-explain input { type filter hook input priority 0; }; "+
 		"add rule inet test-explain input tcp sport "+server.Port()+" drop")
-	blocked := true
-	unblock := func() {
-		if blocked {
-			nft(t, e.Nodes[1], "delete table inet test-explain")
-		}
-		blocked = false
-	}
+	unblock := sync.OnceFunc(func() { nft(t, e.Nodes[1], "delete table inet test-explain") })
 	defer unblock()
 	added := e.Lab.ThirdPods[1]
 	_, err = e.ns.CreatePod(ctx, "web-4", "web", e.At(added))
@@ -258,6 +266,16 @@ func (e *explainRig) staleNode(t *testing.T) {
 	if !strings.Contains(out.Stdout, want) || strings.Contains(out.Stdout, e.Nodes[2].Name+" does not have") {
 		t.Errorf("no %q in %s", want, out)
 	}
+	late := objects.Service("late", objects.Ports(80, explainPort)...)
+	late.Spec.Selector[objects.App] = "web"
+	_, err = e.ns.CreateService(ctx, late)
+	clustertest.Must(t, err)
+	clustertest.Must(t, e.ns.AwaitEndpoints(ctx, "late", len(e.servers)+1, model.Families[:]...))
+	r := e.explain(t, "pod/near", "svc/late")
+	if r.Arrives != answer.Never || len(r.Ways[0].Causes) == 0 || !strings.HasPrefix(r.Ways[0].Causes[0].Text, e.Nodes[1].Name+" does not have "+r.Ways[0].To) {
+		t.Errorf("%+v", r)
+	}
+	e.compare(t, r, near.Host)
 	unblock()
 	clustertest.Must(t, e.ns.DeletePod(ctx, "web-4"))
 	clustertest.Must(t, e.ns.AwaitEndpoints(ctx, "web", len(e.servers), model.Families[:]...))
