@@ -60,17 +60,17 @@ func TestChangesOfEstablishedConnections(t *testing.T) {
 			f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, to(endpoint))
 			tc.change(f)
 			f.flows = []Flow{established(tc.at)}
-			any := sample
-			any.FromPort = 0
+			anyPort := sample
+			anyPort.FromPort = 0
 			own := sample
 			own.FromPort = 4001
-			for _, p := range []Packet{any, own} {
+			for _, p := range []Packet{anyPort, own} {
 				r, err := Run(f.sources(), p, Link{})
 				if err != nil {
 					t.Fatal(err)
 				}
 				e := r.Flow
-				if p == any {
+				if p == anyPort {
 					e = &r.Flows[0]
 				}
 				var kinds []ChangeKind
