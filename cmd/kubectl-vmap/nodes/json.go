@@ -15,11 +15,14 @@ import (
 // maxAnswer is the length of an answer that is held in memory, in bytes.
 const maxAnswer = 256 << 20
 
-// Document returns the status of a node.
+// Document returns the status of a node. The node may be silent for as long as it observes
+// in addition.
 func (c *Cluster) Document(ctx context.Context, n Node, q status.Query) (*status.Document, error) {
 	args := append([]string{"status", "-o", "json"}, q.Args()...)
+	longer := *c
+	longer.config.Timeout += q.Observe
 	d := &status.Document{}
-	if err := c.JSON(ctx, n, status.Schema, d, args...); err != nil {
+	if err := longer.JSON(ctx, n, status.Schema, d, args...); err != nil {
 		return nil, err
 	}
 	return d, nil

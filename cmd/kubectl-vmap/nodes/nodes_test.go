@@ -192,6 +192,21 @@ func TestWritingRestartsTheTimeOut(t *testing.T) {
 	}
 }
 
+func TestObservingExtendsTheTimeOut(t *testing.T) {
+	const timeout = 200 * time.Millisecond
+	slow := func(_ *http.Request, _ []string, stdout, _ io.Writer) int {
+		<-time.After(2 * timeout)
+		_, _ = io.WriteString(stdout, `{"schema":1}`)
+		return 0
+	}
+	c := nodestest.New(t, map[string]nodestest.Program{"node-1": slow}).Cluster(t, nodes.Config{Timeout: timeout})
+	for observe, want := range map[time.Duration]bool{0: false, 10 * timeout: true} {
+		if _, err := c.Document(t.Context(), node(t, c, "node-1"), status.Query{Observe: observe}); (err == nil) != want {
+			t.Errorf("observing for %s: %v", observe, err)
+		}
+	}
+}
+
 func TestDocumentsOfOtherVersions(t *testing.T) {
 	for what, tc := range map[string]struct {
 		program nodestest.Program
