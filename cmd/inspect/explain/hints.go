@@ -117,13 +117,31 @@ func (h *hinter) service() (*status.Service, *status.Port, status.Frontend) {
 		for j := range s.Ports {
 			for _, f := range s.Ports[j].Frontends {
 				if h.requested(&s.Ports[j], f) {
-					h.Kind = f.Kind
+					h.setKind(f.Kind)
 					return s, &s.Ports[j], f
 				}
 			}
 		}
 	}
 	return nil, nil, status.Frontend{}
+}
+
+// setKind sets the kind of the frontend, which the tables do not have for all of them, and
+// the fields that follow from it.
+func (h *hinter) setKind(kind string) {
+	h.Kind = kind
+	for i := range h.Outcomes {
+		if field := becauseField(h.Outcomes[i].Because, kind); field != "" {
+			h.Outcomes[i].Field = field
+		}
+	}
+	for i := range h.Connections {
+		for j := range h.Connections[i].Changes {
+			if c := &h.Connections[i].Changes[j]; becauseField(c.Because, kind) != "" {
+				c.Field = becauseField(c.Because, kind)
+			}
+		}
+	}
 }
 
 // restricted adds who may connect, if source ranges dropped the packet.
@@ -228,9 +246,13 @@ func (h *hinter) findings(s *status.Service, port *status.Port, f status.Fronten
 	}
 }
 
-// localField returns the field with the policy of a kind of frontends.
+// localField returns the field with the policy of a kind of frontends; empty if the kind is
+// not known.
 func localField(kind string) string {
-	if kind == model.KindClusterIP.String() {
+	switch kind {
+	case "":
+		return ""
+	case model.KindClusterIP.String():
 		return findings.FieldInternalLocal
 	}
 	return findings.FieldExternalLocal

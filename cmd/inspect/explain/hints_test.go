@@ -144,6 +144,13 @@ func TestHintsNameFieldsAndResponses(t *testing.T) {
 			if text := got.Text(); !strings.Contains(text, "none of them is on this node (spec.externalTrafficPolicy: Local)") {
 				t.Errorf("the text is %s", text)
 			}
+			// The tables do not have the kind of a frontend without endpoints here.
+			w.Kind, port.Frontends[0].Kind = "", "ClusterIP"
+			got = newAnswer(w)
+			addHints(t.Context(), got, ask, w.Packet, time.Second)
+			if text := got.Text(); !strings.Contains(text, "none of them is on this node (spec.internalTrafficPolicy: Local)") {
+				t.Errorf("the text is %s", text)
+			}
 		}
 	}
 }

@@ -42,6 +42,7 @@ func newMerged() *merged { return &merged{byKey: map[key]*Problem{}} }
 // add adds the findings of a node.
 func (m *merged) add(node string, l *findings.List) {
 	m.services = max(m.services, l.Services)
+	texts := map[key]bool{} // whose text of this node is counted: of several families, the first
 	for i := range l.Findings {
 		f := &l.Findings[i]
 		k := key{f.Object, f.Reason, f.Field}
@@ -55,7 +56,10 @@ func (m *merged) add(node string, l *findings.List) {
 		}
 		p.Ports, p.Families = union(p.Ports, f.Ports), union(p.Families, f.Families)
 		p.Frontends, p.Endpoints = union(p.Frontends, f.Frontends), union(p.Endpoints, f.Endpoints)
-		p.texts[f.Text]++
+		if !texts[k] {
+			texts[k] = true
+			p.texts[f.Text]++
+		}
 		if !slices.Contains(p.Nodes, node) {
 			p.Nodes = append(p.Nodes, node)
 		}

@@ -79,7 +79,8 @@ func TestFindingsOfNodesAreMerged(t *testing.T) {
 	for i := range 4 {
 		list := []findings.Finding{finding(notice, findings.LocalPolicy, fmt.Sprintf("%d of 3 endpoints", max(i, 1)))}
 		if i == 1 {
-			list = append(list, finding(problem, findings.Refuses, "1 refuses", "http/TCP"), finding(notice, findings.Silent, "1 is silent"))
+			list = append(list, finding(problem, findings.Refuses, "1 refuses", "http/TCP"), finding(notice, findings.Silent, "1 is silent"),
+				finding(notice, findings.LocalPolicy, "of the other family: the node differs from none"))
 		}
 		if i == 3 {
 			list = append(list, finding(problem, findings.Silent, "2 are silent"), findings.Finding{Severity: problem, Object: "Node node-3", Reason: "Node", Text: "\x1b[2Jbad"})

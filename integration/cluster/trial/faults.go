@@ -24,6 +24,8 @@ type fault struct {
 	// field of an object.
 	command string
 	want    []string
+	// without is what would be a wrong cause.
+	without string
 	set     func(*scene)
 	// fails checks that packets show the symptom.
 	fails func(*scene) error
@@ -85,7 +87,7 @@ var faults = []fault{
 	},
 	{
 		name: "internalTrafficPolicy Local", symptom: "Pod NS/client-1 gets no answer from Service NS/web, client-2 does",
-		command: explained, want: []string{"spec.internalTrafficPolicy: Local"},
+		command: explained, want: []string{"spec.internalTrafficPolicy: Local"}, without: "spec.externalTrafficPolicy",
 		set: func(s *scene) {
 			s.web(1)
 			s.service("web", 1, func(o *corev1.Service) {

@@ -48,6 +48,9 @@ func TestOneCommandFindsEachFault(t *testing.T) {
 			eventually.Succeeds(t, "packets show the fault", func() error { return f.fails(s) })
 			out := c.Kubectl(t, append([]string{"vmap"}, strings.Fields(s.expand(f.command))...)...)
 			t.Log(out)
+			if f.without != "" && strings.Contains(out.Stdout, f.without) {
+				t.Errorf("the output has %q", f.without)
+			}
 			for _, want := range f.want {
 				if !strings.Contains(out.Stdout, s.expand(want)) {
 					t.Errorf("the output lacks %q", s.expand(want))
