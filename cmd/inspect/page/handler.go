@@ -98,6 +98,7 @@ func (c *Config) read(ctx context.Context, q query) ([]byte, time.Duration, erro
 	if err != nil {
 		return nil, min(time.Since(start), maxStateRead), fmt.Errorf("read the state: %w", err)
 	}
+	d.Health = nil // log lines and errors are for root alone
 	var answer any = d
 	if q.overview {
 		answer = overviewOf(d, c.Version)

@@ -292,3 +292,13 @@ func TestErrorIsLoggedOnChange(t *testing.T) {
 		t.Errorf("%d lines are logged:\n%s", n, &log)
 	}
 }
+
+// Whoever reaches the page can read it: log lines and errors are for root.
+func TestHealthIsNotServed(t *testing.T) {
+	for path := range paths {
+		d := &status.Document{Health: &status.Health{Warnings: status.Count{Count: 1, Text: "a secret"}, Source: "a secret"}}
+		if w := ask(t, sample(fixed(d)), http.MethodGet, path); strings.Contains(w.Body.String(), "a secret") {
+			t.Errorf("%s has the health of the process: %s", path, w.Body)
+		}
+	}
+}
