@@ -1,9 +1,17 @@
 package page
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
 
 // clusterMap opens the map of a cluster, and waits until rates are known.
@@ -63,4 +71,139 @@ func TestNodeShowsItsServices(t *testing.T) {
 	w.await(`document.querySelector("h1").textContent === "Node node-2" && document.querySelectorAll(".rows .row").length > 2`)
 	w.await(`document.querySelector(".glance strong").textContent !== "–"`)
 	w.picture("cluster-node-light")
+}
+
+// views of the cluster's page, with what shows that they are complete.
+var views = map[string]string{
+	"":                    `document.querySelectorAll(".rows .row").length > 3`,
+	"#/service/shop/web":  `document.querySelector(".flows")`,
+	"#/service/shop/cart": `document.querySelectorAll(".frontends tbody tr").length > 0`,
+	"#/node/node-2":       `document.querySelectorAll(".rows .row").length > 1`,
+	"#/path?from=pod/shop/cart-7f9&to=svc/shop/web": `document.querySelectorAll(".way .stop-endpoint").length === 3`,
+}
+
+// all returns a cluster with everything that a page can show.
+func all(n int) *fleet {
+	f := newFleet(n, shopkeeping)
+	f.way = journey()
+	f.silent["node-3"] = "node-3: no answer in 10s"
+	f.nodes = append(f.nodes, nodes.Node{Name: "node-x", Missing: true, Why: "no pod of kube-vmap runs there"})
+	return f
+}
+
+func TestClusterPageIsReadableAndNamedInBothThemes(t *testing.T) {
+	for _, count := range []int{4, 40} {
+		server := all(count).serve(t)
+		for at, complete := range views {
+			w := openAt(t, server, "/"+token+"/", at, 1480, 1200)
+			w.await(complete)
+			for _, bad := range get[[]string](w, unnamed) {
+				t.Errorf("%d nodes, %s: %s", count, at, bad)
+			}
+			for _, s := range []string{"light", "dark"} {
+				w.prefer("prefers-color-scheme", s)
+				for _, bad := range get[[]string](w, contrasts) {
+					t.Errorf("%d nodes, %s, %s: %s", count, at, s, bad)
+				}
+			}
+		}
+	}
+}
+
+func TestClusterPageFitsNarrowScreens(t *testing.T) {
+	server := all(4).serve(t)
+	for at, complete := range views {
+		w := openAt(t, server, "/"+token+"/", at, 400, 800)
+		if at == "" { // the table is out of sight, and so has no rows yet
+			complete = `document.querySelectorAll(".node-card").length > 3`
+		}
+		w.await(complete)
+		if got := get[int](w, `document.documentElement.scrollWidth`); got > 400 {
+			t.Errorf("%s: the page is %d px wide", at, got)
+		}
+	}
+}
+
+func TestMapIsReachableByKeyboard(t *testing.T) {
+	w := clusterMap(t, newFleet(40, shopkeeping), 1360, 1000)
+	w.await(`document.querySelectorAll(".tile").length === 40`)
+	get[bool](w, `(document.querySelector(".tile").focus(), true)`)
+	w.press(kb.ArrowRight, kb.ArrowRight)
+	if got := get[string](w, `document.activeElement.dataset.name`); got != "node-3" {
+		t.Errorf("two to the right of node-1 is %q", got)
+	}
+	w.await(`!document.getElementById("tip").hidden && document.getElementById("tip").textContent.startsWith("node-3: ")`)
+	w.press(kb.End)
+	if got := get[string](w, `document.activeElement.ariaLabel`); !strings.HasPrefix(got, "node-40: ") {
+		t.Errorf("screen readers get %q", got)
+	}
+	w.press(kb.Enter)
+	w.await(`document.querySelector("h1").textContent === "Node node-40"`)
+	w.press(kb.Escape)
+	w.await(`document.querySelector(".overview")`)
+	w.press("j", "\r")
+	w.await(`document.querySelector("article.service .flows") && document.activeElement.tagName === "H1"`)
+	w.press("f")
+	w.await(`document.querySelector("article.path") && document.getElementById("to").value.startsWith("svc/")`)
+	w.ignore("Failed to load resource") // no pod of that name
+	w.press("pod/x/y\r")
+	w.await(`document.querySelector(".is-error")?.textContent === 'pod "pod/x/y" is not found'`)
+}
+
+func TestSilentNodesAreShownAsSuch(t *testing.T) {
+	w := clusterMap(t, all(4), 1360, 1000)
+	w.await(`document.querySelector('.node-card[data-state="silent"]')`)
+	w.says("#nodes-title", "3 of 5 nodes answer")
+	w.says(`.node-card[data-name="node-3"] .node-note`, "No answer: node-3: no answer in 10s")
+	w.says(`.node-card[data-name="node-x"] .node-note`, "No kube-vmap: no pod of kube-vmap runs there")
+	w.says(".problems li .reason", "problem: NoAnswer")
+	w.await(`document.querySelector(".card-rate dd").textContent !== "–"`)
+	w.await(`[...document.querySelectorAll(".rows .c-strip .num:nth-child(3)")].every(n => n.textContent === "–")`)
+	w.picture("cluster-silent-light")
+}
+
+// TestMapOfAThousandNodesIsSmooth has 1,000 nodes with 10,000 Services each.
+func TestMapOfAThousandNodesIsSmooth(t *testing.T) {
+	shared := append(shopkeeping(), crowd(9994)...)
+	f := newFleet(1, func() []status.Service { return shared })
+	random := rand.New(rand.NewPCG(5, 6))
+	doc := f.at["node-1"]
+	for i := 2; i <= 1000; i++ { // the others have connections to a hundred of them
+		name := fmt.Sprintf("node-%d", i)
+		other := *doc
+		other.Node, other.Services = name, nil
+		for k := range doc.Services {
+			if random.IntN(100) == 0 || k == 0 {
+				other.Services = append(other.Services, copied(&doc.Services[k], false))
+			}
+		}
+		f.at[name], f.rates[name] = &other, map[string]uint64{}
+		for k := range other.Services {
+			s := &other.Services[k]
+			f.rates[name][s.Namespace+"/"+s.Name] = uint64(random.ExpFloat64() * 100)
+		}
+		f.nodes = append(f.nodes, nodes.Node{Name: name, Pod: name})
+	}
+	w := clusterMap(t, f, 1545, 1020)
+	w.await(`document.querySelectorAll(".tile").length === 1000 && ![...document.querySelectorAll(".tile")].some(t => t.classList.contains("is-waiting") || t.classList.contains("heat-none"))`)
+	w.await(`document.querySelector(".rows canvas")?.row`)
+	w.says(".card-services dd", "10,000")
+	tasks := `(async () => {
+		const long = [];
+		new PerformanceObserver((l) => long.push(...l.getEntries().map((e) => e.duration))).observe({ type: "longtask" });
+		await new Promise((done) => setTimeout(done, 6000));
+		return long;
+	})()`
+	long, err := chromedp.Run(w.ctx, chromedp.Evaluate[[]float64](tasks, chromedp.EvalAwaitPromise))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("in 6 s the page is busy for %.0f ms at a time", long)
+	if len(long) > 0 && slices.Max(long) > 700 {
+		t.Errorf("a new state keeps the page busy for %.0f ms", slices.Max(long))
+	}
+	w.picture("cluster-thousand-light")
+	w.prefer("prefers-color-scheme", "dark")
+	w.await(`document.querySelector(".rows canvas").theme.endsWith("true")`)
+	w.picture("cluster-thousand-dark")
 }

@@ -137,14 +137,14 @@ func (n *node) line(k key) *line {
 	return nil
 }
 
-// judge sets the states of the Services, by tally and findings. The worst finding of a
-// Service counts.
+// judge sets the states of the Services, by tally and findings: the worst one counts, and of
+// two that are as bad that of the tally.
 func (n *node) judge() {
 	n.states = maps.Clone(n.tallied)
 	for i := range n.findings {
 		f := &n.findings[i]
 		k := key{f.Namespace, f.Name}
-		if _, ok := n.tallied[k]; !ok && (f.Severity == status.SeverityProblem || n.states[k].name == "") {
+		if has := n.states[k]; has.name == "" || f.Severity == status.SeverityProblem && has.severity != f.Severity {
 			n.states[k] = state{f.Reason, f.Severity, f.Text}
 		}
 	}
