@@ -28,6 +28,15 @@ func TestBesideCilium(t *testing.T) { beside(t, recorded("cilium")) }
 
 func TestBesideKubeRouter(t *testing.T) { beside(t, recorded("kube-router")) }
 
+func TestBesideKubeRouterIPTables(t *testing.T) { beside(t, recorded("kube-router-iptables")) }
+
+func TestBesideKubelet(t *testing.T) { beside(t, recorded("kubelet")) }
+
+// TestBesideRulesOfKubeProxy has what kube-proxy left behind, for Services of another cluster.
+func TestBesideRulesOfKubeProxy(t *testing.T) {
+	beside(t, recorded("../../../takeover/testdata/iptables"))
+}
+
 func TestBesideAntrea(t *testing.T) { beside(t, recorded("antrea")) }
 
 func TestBesideAzureCNI(t *testing.T) { beside(t, recorded("azure")) }

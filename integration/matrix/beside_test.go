@@ -199,7 +199,7 @@ func (s *scene) command(stdin, name string, args ...string) string {
 
 // recorded is a program whose rules are in files of testdata/beside, with their origin:
 // NAME.nft for nft, NAME.ip and NAME.ip6 for iptables-restore, which removes all other rules
-// from the same tables.
+// from the same tables, NAME.ipset for sets that they match.
 func recorded(name string) program { return recordedFor("nft", name) }
 
 // recordedFor is recorded for a backend of iptables, nft or legacy.
@@ -211,10 +211,12 @@ func recordedFor(backend, name string) program {
 			s.t.Fatalf("no rules of %s: %v", name, err)
 		}
 		programs := map[string][]string{
-			".nft": {"nft", "-f", "-"},
-			".ip":  {"iptables-" + backend + "-restore"},
-			".ip6": {"ip6tables-" + backend + "-restore"},
+			".nft":   {"nft", "-f", "-"},
+			".ip":    {"iptables-" + backend + "-restore"},
+			".ip6":   {"ip6tables-" + backend + "-restore"},
+			".ipset": {"ipset", "restore", "-exist"},
 		}
+		slices.Reverse(found) // sets before the rules that match them
 		for _, path := range found {
 			text, err := os.ReadFile(path)
 			s.must(err)
