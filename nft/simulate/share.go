@@ -18,7 +18,7 @@ type share struct {
 }
 
 // matchingShare returns the share of the numbers at random that the next expressions of a rule
-// compare, as in "numgen random mod 100 < 30", so that one pick of two stands for all numbers.
+// compare, as in "numgen random mod 100 < 30", so that one pick of two replaces one of all numbers.
 func matchingShare(e *expr.Numgen, next []any) (share, bool) {
 	matches, ok := comparison(e.Register, next)
 	if !ok || e.Modulus == 0 || e.Modulus > maxCompared {
