@@ -99,7 +99,7 @@ func TestHintsComeFromTheProcess(t *testing.T) {
 	}
 }
 
-// TestHintsNameFieldsAndResponses checks what is said about endpoints that are used, and that
+// TestHintsNameFieldsAndResponses checks the hints about endpoints that are used, and that
 // responses are only observed if the packet goes to one.
 func TestHintsNameFieldsAndResponses(t *testing.T) {
 	noneHere := simulate.Outcome{

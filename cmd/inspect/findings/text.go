@@ -40,8 +40,8 @@ func (d *draft) verb(one, many string) string {
 	return many
 }
 
-// nobody is added where nothing serves.
-func (d *draft) nobody() string {
+// refusal is the consequence where nothing serves.
+func (d *draft) refusal() string {
 	if d.Severity == status.SeverityProblem {
 		return ", so that every connection is refused"
 	}
@@ -107,11 +107,11 @@ func textWeights(d *draft) string {
 }
 
 func textNotReady(d *draft) string {
-	return d.of() + d.verb(" is", " are") + " not ready" + d.nobody() + d.named()
+	return d.of() + d.verb(" is", " are") + " not ready" + d.refusal() + d.named()
 }
 
 func textDrained(d *draft) string {
-	return d.of() + d.verb(" has", " have") + " weight 0" + d.nobody() + d.named()
+	return d.of() + d.verb(" has", " have") + " weight 0" + d.refusal() + d.named()
 }
 
 func textHints(kind string) func(*draft) string {

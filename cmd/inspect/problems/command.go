@@ -55,8 +55,8 @@ Whether endpoints respond is observed for a moment (--observe), without sending
 anything: what clients try meanwhile is seen, so let them try. Resets are found only if
 connections are counted. See docs/usage.md for what the evidence is.
 
-The exit code is 0 if there are no problems, 1 if there are some, and 2 if that cannot
-be told, because no kube-vmap answers or it has not programmed everything yet.`,
+The exit code is 0 if there are no problems, 1 if there are some, and 2 if that is not
+known, because no kube-vmap answers or it has not programmed everything yet.`,
 		Example: `  kube-vmap problems
   kube-vmap problems -n shop web --observe 10s
   kube-vmap problems -o json | jq '.findings[] | select(.severity == "Problem")'`,

@@ -75,7 +75,7 @@ func TestResponses(t *testing.T) {
 		"counted, and gone":                {model.TCP, nil, nil, 7, 9, 2, 0},
 		"the first ones, and gone":         {model.TCP, nil, nil, 0, 3, 3, 0},
 		"many that were only missing":      {model.TCP, nil, nil, 0, 5000, 0, 0},
-		"counted anew after a restart":     {model.TCP, nil, nil, 9, 2, 0, 0},
+		"counted from zero again":          {model.TCP, nil, nil, 9, 2, 0, 0},
 		"counted, and tracked":             {model.TCP, nil, list{tracked(1, model.TCP, true, false)}, 7, 8, 0, 0},
 		"some accepted":                    {model.TCP, nil, list{tracked(1, model.TCP, true, false)}, 7, 9, 0, 0},
 		"some still waiting":               {model.TCP, nil, list{tracked(1, model.TCP, false, false)}, 7, 9, 1, 0},
