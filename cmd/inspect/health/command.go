@@ -1,5 +1,5 @@
 // Package health prints how the running proxy does its work (kube-vmap status). Its exit
-// code is for scripts: 0 if there are no problems, 1 if there are, 2 if it cannot tell.
+// code is for scripts: 0 without problems, 1 with some, and 2 if that is not known.
 package health
 
 import (
@@ -46,8 +46,8 @@ kube-vmap problems lists it.
 With -o json, print the status document: the Services, and all of this in its field
 health.
 
-The exit code is 0 if there are no problems, 1 if there are some, and 2 if that cannot
-be told. With -o json it is 0 if there is an answer.`,
+The exit code is 0 if there are no problems, 1 if there are some, and 2 if that is not
+known. With -o json it is 0 if there is an answer.`,
 		Example: `  kube-vmap status
   kube-vmap status -o json --health | jq .health.positions
   kube-vmap status -o json -n shop --name web`,

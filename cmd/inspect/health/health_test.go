@@ -87,7 +87,7 @@ func TestStatusText(t *testing.T) {
 	}
 }
 
-func TestExitCodeTellsProblems(t *testing.T) {
+func TestExitCodeShowsProblems(t *testing.T) {
 	healthy, unhealthy, silent := document(), document(), document()
 	unhealthy.Health.Sync.Error, unhealthy.Health.Sync.FailingSince = "no buffer space available", now.Add(-time.Minute)
 	silent.Health = nil

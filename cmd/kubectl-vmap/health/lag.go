@@ -28,7 +28,10 @@ var followed = []struct {
 	resource schema.GroupVersionResource
 	options  metav1.ListOptions
 }{
-	{"Service", corev1.SchemeGroupVersion.WithResource("services"), metav1.ListOptions{LabelSelector: selectors.ServiceLabels, FieldSelector: selectors.ServiceFields}},
+	{
+		"Service", corev1.SchemeGroupVersion.WithResource("services"),
+		metav1.ListOptions{LabelSelector: selectors.ServiceLabels, FieldSelector: selectors.ServiceFields},
+	},
 	{"EndpointSlice", discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), metav1.ListOptions{LabelSelector: selectors.SliceLabels}},
 }
 
