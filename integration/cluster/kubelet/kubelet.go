@@ -22,7 +22,7 @@ import (
 type Kubelet struct {
 	host   *lab.Host
 	config *tls.Config
-	ctx    context.Context // of the programs
+	ctx    context.Context //nolint:containedctx // of the programs, which outlive requests
 	cancel context.CancelFunc
 
 	mu         stdsync.Mutex

@@ -81,6 +81,7 @@ func (n *Namespace) DeletePod(ctx context.Context, name string) error {
 	return n.explain(ignoreGone(err), "remove", "Pod", name)
 }
 
+// Running returns the status of a Pod at a place that is Running, and Ready or not.
 func Running(at Place, ready bool) corev1.PodStatus {
 	is := corev1.ConditionFalse
 	if ready {

@@ -45,7 +45,7 @@ var faults = []fault{
 			s.web(0, 1, 2)
 			s.service("web", 0, func(o *corev1.Service) { o.Spec.Selector = map[string]string{objects.App: "webshop"} })
 		},
-		fails: func(s *scene) error { return s.client(0).Comes(s.target("web"), lab.Refused, traffic.Timeout) },
+		fails: func(s *scene) error { return s.client(0).Comes(s.target(), lab.Refused, traffic.Timeout) },
 	},
 	{
 		name: "wrong number of a target port", symptom: "connections to Service NS/web are refused",
@@ -53,10 +53,10 @@ var faults = []fault{
 		set: func(s *scene) {
 			s.web(0, 1, 2)
 			s.service("web", 3, func(o *corev1.Service) { o.Spec.Ports = objects.Ports(port, targetPort+1) })
-			s.ask(s.client(0), s.target("web"))
+			s.ask(s.client(0), s.target())
 		},
 		fails: func(s *scene) error {
-			return s.client(0).ComesOver(traffic.Over(model.TCP, model.UDP), s.target("web"), traffic.Timeout, refused)
+			return s.client(0).ComesOver(traffic.Over(model.TCP, model.UDP), s.target(), traffic.Timeout, refused)
 		},
 	},
 	{
@@ -70,7 +70,7 @@ var faults = []fault{
 				}
 			})
 		},
-		fails: func(s *scene) error { return s.client(0).Comes(s.target("web"), lab.Refused, traffic.Timeout) },
+		fails: func(s *scene) error { return s.client(0).Comes(s.target(), lab.Refused, traffic.Timeout) },
 	},
 	{
 		name: "Pods that are not ready", symptom: "nothing answers at Service NS/web since its last rollout",
@@ -83,7 +83,7 @@ var faults = []fault{
 			}
 			s.service("web", 0)
 		},
-		fails: func(s *scene) error { return s.client(0).Comes(s.target("web"), lab.Refused, traffic.Timeout) },
+		fails: func(s *scene) error { return s.client(0).Comes(s.target(), lab.Refused, traffic.Timeout) },
 	},
 	{
 		name: "internalTrafficPolicy Local", symptom: "Pod NS/client-1 gets no answer from Service NS/web, client-2 does",
@@ -95,7 +95,7 @@ var faults = []fault{
 				o.Spec.InternalTrafficPolicy = &local
 			})
 		},
-		fails: func(s *scene) error { return s.client(0).Comes(s.target("web"), lab.TimedOut, silence) },
+		fails: func(s *scene) error { return s.client(0).Comes(s.target(), lab.TimedOut, silence) },
 	},
 	{
 		name: "externalTrafficPolicy Local", symptom: "the load balancer of Service NS/web finds NODE-1 down; clients that it sends there wait",
@@ -107,7 +107,7 @@ var faults = []fault{
 			})
 		},
 		fails: func(s *scene) error {
-			return traffic.From(s.cluster.Lab.Outside).ComesOver(traffic.Over(model.TCP), traffic.NodePort(s.get("web"), s.cluster.Lab.Node), silence, timedOut)
+			return traffic.From(s.cluster.Lab.Outside).ComesOver(traffic.Over(model.TCP), traffic.NodePort(s.get(), s.cluster.Lab.Node), silence, timedOut)
 		},
 	},
 	{
@@ -120,7 +120,7 @@ var faults = []fault{
 				o.Spec.TrafficDistribution = &zone
 			})
 		},
-		fails: func(s *scene) error { return s.client(0).AnsweredBy(s.target("web"), "pod-1") },
+		fails: func(s *scene) error { return s.client(0).AnsweredBy(s.target(), "pod-1") },
 	},
 	{
 		name: "source ranges", symptom: "clients at 192.0.2.100 get no answer from the load balancer address of Service NS/web",
@@ -160,7 +160,7 @@ var faults = []fault{
 			}`, pod.Addr(model.IPv4), pod.Addr(model.IPv6)))
 		},
 		fails: func(s *scene) error {
-			if err := s.client(0).AnsweredBy(s.target("web"), "pod-2", "remote-2", "third-2"); err == nil {
+			if err := s.client(0).AnsweredBy(s.target(), "pod-2", "remote-2", "third-2"); err == nil {
 				return fmt.Errorf("every connection is answered")
 			}
 			return nil
@@ -198,10 +198,10 @@ var faults = []fault{
 		set: func(s *scene) {
 			s.web(0, 1, 2)
 			s.service("web", 3, func(o *corev1.Service) { o.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })
-			s.ask(s.client(0), s.target("web"))
+			s.ask(s.client(0), s.target())
 		},
 		fails: func(s *scene) error {
-			if err := s.client(0).AnsweredBy(s.target("web"), "pod-1", "remote-1", "third-1"); err == nil {
+			if err := s.client(0).AnsweredBy(s.target(), "pod-1", "remote-1", "third-1"); err == nil {
 				return fmt.Errorf("several Pods answer")
 			}
 			return nil
@@ -224,7 +224,7 @@ var faults = []fault{
 				}
 			}
 		},
-		fails: func(s *scene) error { return s.client(0).AnsweredBy(s.target("web"), "pod-1") },
+		fails: func(s *scene) error { return s.client(0).AnsweredBy(s.target(), "pod-1") },
 	},
 	{ // the last one: its node does not follow what later ones would change
 		name: "node without connection to the API server", symptom: "clients on NODE-3 get no answer from Service NS/web, others do",
@@ -245,7 +245,7 @@ var faults = []fault{
 			s.web(0, 1, 2)
 			s.must(s.ns.AwaitEndpoints(s.context(), "web", 3))
 		},
-		fails: func(s *scene) error { return s.client(2).Comes(s.target("web"), lab.Refused, traffic.Timeout) },
+		fails: func(s *scene) error { return s.client(2).Comes(s.target(), lab.Refused, traffic.Timeout) },
 	},
 }
 

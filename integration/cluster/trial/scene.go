@@ -96,16 +96,16 @@ func (s *scene) service(name string, endpoints int, change ...func(*corev1.Servi
 	return object
 }
 
-// get returns a Service.
-func (s *scene) get(name string) *corev1.Service {
+// get returns the Service web.
+func (s *scene) get() *corev1.Service {
 	s.Helper()
-	object, err := s.ns.Client.CoreV1().Services(s.ns.Name).Get(s.context(), name, metav1.GetOptions{})
+	object, err := s.ns.Client.CoreV1().Services(s.ns.Name).Get(s.context(), "web", metav1.GetOptions{})
 	s.must(err)
 	return object
 }
 
-// target returns the addresses of a Service.
-func (s *scene) target(name string) traffic.Target { return traffic.Service(s.get(name), port) }
+// target returns the addresses of the Service web.
+func (s *scene) target() traffic.Target { return traffic.Service(s.get(), port) }
 
 // external returns an address of each family outside of the cluster that leads to node-1,
 // a pair for each fault.
