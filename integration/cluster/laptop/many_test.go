@@ -217,7 +217,7 @@ func testErrors(t *testing.T, c *laptop.Many) {
 	t.Run("connection cut midway", func(t *testing.T) {
 		c.Kubelet.CutAfter(1000)
 		defer c.Kubelet.CutAfter(-1)
-		checkError(t, c.Kubectl(t, "vmap", "get", "services", "-A", "--node="+node), []string{node, "read the answer"})
+		checkError(t, c.Kubectl(t, "vmap", "get", "services", "-A", "--node="+node), []string{node, "the answer broke off"})
 	})
 	t.Run("kubelet down", func(t *testing.T) {
 		clustertest.Must(t, c.Kubelet.Down())
