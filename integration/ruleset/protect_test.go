@@ -151,7 +151,7 @@ func TestTablesBecomeProtectedAndUnprotected(t *testing.T) {
 	}
 }
 
-func TestHeadersTellWhoOwnsTheTables(t *testing.T) {
+func TestHeadersNameTheOwner(t *testing.T) {
 	m, c, all := protected(t)
 	expect := func(when string, k *kernel.Kernel, want func(*nft.Table) bool) {
 		t.Helper()

@@ -43,7 +43,7 @@ func TestLoopSumsUpItsSyncs(t *testing.T) {
 	})
 }
 
-// A sync is the only change that it costs anything.
+// Health is updated once for each sync, whatever the number of changes in it.
 func TestSyncAllocatesNothing(t *testing.T) {
 	h := health.New(health.Config{SyncPeriod: time.Second})
 	if n := testing.AllocsPerRun(100, func() {

@@ -88,7 +88,7 @@ func page(t *testing.T, kind string, versions []int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		if !strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList") || q.Get("limit") == "" {
-			t.Errorf("request of whole objects, or of all at once: %s, %s", r.URL, r.Header.Get("Accept"))
+			t.Errorf("request for whole objects, or without pages: %s, %s", r.URL, r.Header.Get("Accept"))
 		}
 		if q.Get("labelSelector") == "" || (q.Get("fieldSelector") == "") != (kind == "EndpointSlice") {
 			t.Errorf("request with other selectors: %s", r.URL)

@@ -37,7 +37,7 @@ func New(c Config) status.Source {
 	slots := make(chan struct{}, maxConcurrent)
 	observations := make(chan struct{}, maxConcurrent)
 	return func(ctx context.Context, q status.Query) (*status.Document, error) {
-		if q.Health { // which must be told also if the loop waits for the kernel
+		if q.Health { // without the loop, which may wait for the kernel
 			return c.withHealth(&status.Document{
 				Schema: status.Schema, Source: status.FromDaemon, Time: time.Now(), Node: c.NodeName, Version: c.Version, Services: []status.Service{},
 			}), nil
