@@ -97,7 +97,7 @@ func (f Flow) kind() Flow {
 }
 
 // changes returns the changes of a flow by what happens to its packets now and to a new
-// connection. If not everything is known of that, nothing is said of its endpoint.
+// connection. Without all outcomes of that, whether the endpoint left is not known.
 func (f *Established) changes(now Result, fresh []Outcome, complete bool) (changes []Change) {
 	if f.Reopens {
 		return nil // it has ended

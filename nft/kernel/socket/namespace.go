@@ -8,7 +8,7 @@ import (
 )
 
 // In calls a function in a network namespace, given by its file descriptor; zero means that
-// of the calling thread. It is for what only files below /proc and raw sockets tell.
+// of the calling thread. Files below /proc and raw sockets are read in it.
 func In(netNS int, fn func() error) error {
 	if netNS == 0 {
 		return fn()
