@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/status/observe"
@@ -76,6 +78,35 @@ func TestRefusalsAreThoseOfEndpoints(t *testing.T) {
 				t.Errorf("%s over %s: %+v, want %+v", test.name, w, got, test.want)
 			}
 		}
+	}
+}
+
+// TestBusyEndpointsDoNotSeemToRefuse opens and closes connections as fast as possible while
+// it observes: none is counted without its entry.
+func TestBusyEndpointsDoNotSeemToRefuse(t *testing.T) {
+	l := newLab(t)
+	f := daemon.NewFolder(t, l)
+	web := daemon.Service{Name: "web", Number: 1, Endpoints: []*lab.Host{l.Pods[0].Host, l.RemotePods[0].Host}}
+	f.Put("services", web)
+	daemon.Start(t, l.Node, f)
+	var bursts errgroup.Group
+	for _, family := range model.Families {
+		for _, p := range []model.Protocol{model.TCP, model.UDP} {
+			bursts.Go(func() error {
+				to := web.AddrPort(l.Node, family, model.KindClusterIP, 0)
+				got, err := l.Pods[1].Burst(lab.Burst{Protocol: p, To: to, Count: 5000, Workers: 4, Timeout: 10 * time.Second})
+				t.Logf("%s over %s: %s", p, family, got)
+				return err
+			})
+		}
+	}
+	for range 3 {
+		if got := observed(t, l.Node.Host, time.Second); len(got) > 0 {
+			t.Errorf("observed %+v", got)
+		}
+	}
+	if err := bursts.Wait(); err != nil {
+		t.Error(err)
 	}
 }
 

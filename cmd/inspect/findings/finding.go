@@ -87,8 +87,9 @@ func (l *List) Problems() bool {
 	return slices.ContainsFunc(l.Findings, func(f Finding) bool { return f.Severity == status.SeverityProblem })
 }
 
-// Of returns the findings of a document, which must not be brief: problems before notices,
-// then by object, reason and field. It takes time in proportion to the document.
+// Of returns the findings of a document of a running process, which must not be brief:
+// problems before notices, then by object, reason and field. It takes time in proportion to
+// the document.
 func Of(d *status.Document) (all []Finding) {
 	for _, p := range d.NodeProblems() {
 		if p.Severity == status.SeverityProblem {
