@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-vmap/cmd/inspect/exit"
 )
 
 // Names in kube-vmap's manifests.
@@ -120,10 +122,22 @@ func podState(p *corev1.Pod) (running, ready bool, why string) {
 		return true, true, ""
 	case s.State.Running != nil:
 		return true, false, "pod " + p.Name + " is not ready"
+	case s.State.Waiting != nil && s.LastTerminationState.Terminated != nil:
+		return false, false, "pod " + p.Name + " is waiting: " + cmp.Or(s.State.Waiting.Reason, "no reason given") + "; " +
+			ended(p, s.LastTerminationState.Terminated)
 	case s.State.Waiting != nil:
 		return false, false, "pod " + p.Name + " is waiting: " + cmp.Or(s.State.Waiting.Reason, "no reason given")
 	case s.State.Terminated != nil:
-		return false, false, fmt.Sprintf("the container in pod %s has ended with exit code %d", p.Name, s.State.Terminated.ExitCode)
+		return false, false, ended(p, s.State.Terminated)
 	}
 	return false, false, "pod " + p.Name + " has not started"
+}
+
+// ended returns how the container in a pod has ended.
+func ended(p *corev1.Pod, t *corev1.ContainerStateTerminated) string {
+	text := fmt.Sprintf("the container in pod %s has ended with exit code %d", p.Name, t.ExitCode)
+	if t.ExitCode == exit.Returned {
+		text += ": the node was returned to kube-proxy, see its log"
+	}
+	return text
 }

@@ -78,6 +78,9 @@ func TestNodesAreListedWithWhatIsWrongWithTheirPods(t *testing.T) {
 		if state, changed := states[p.Spec.NodeName]; changed {
 			p.Status.ContainerStatuses[0].State, p.Status.ContainerStatuses[0].Ready = state, false
 		}
+		if p.Spec.NodeName == "node-3" {
+			p.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1}
+		}
 		if p.Spec.NodeName == "node-5" {
 			p.Status = corev1.PodStatus{Phase: corev1.PodPending}
 		}
@@ -87,8 +90,10 @@ func TestNodesAreListedWithWhatIsWrongWithTheirPods(t *testing.T) {
 	want := []nodes.Node{
 		{Name: "node-1", Pod: "kube-vmap-node-1", Namespace: namespace},
 		{Name: "node-2", Pod: "kube-vmap-node-2", Namespace: namespace, Why: "pod kube-vmap-node-2 is not ready"},
-		{Name: "node-3", Pod: "kube-vmap-node-3", Namespace: namespace, Missing: true, Why: "pod kube-vmap-node-3 is waiting: CrashLoopBackOff"},
-		{Name: "node-4", Pod: "kube-vmap-node-4", Namespace: namespace, Missing: true, Why: "the container in pod kube-vmap-node-4 has ended with exit code 3"},
+		{Name: "node-3", Pod: "kube-vmap-node-3", Namespace: namespace, Missing: true, Why: "pod kube-vmap-node-3 is waiting: CrashLoopBackOff; " +
+			"the container in pod kube-vmap-node-3 has ended with exit code 1"},
+		{Name: "node-4", Pod: "kube-vmap-node-4", Namespace: namespace, Missing: true, Why: "the container in pod kube-vmap-node-4 has ended with exit code 3: " +
+			"the node was returned to kube-proxy, see its log"},
 		{Name: "node-5", Pod: "kube-vmap-node-5", Namespace: namespace, Missing: true, Why: "pod kube-vmap-node-5 is Pending"},
 		{Name: "node-6", Namespace: namespace, Missing: true, Why: "no pod of kube-vmap is on this node"},
 	}
