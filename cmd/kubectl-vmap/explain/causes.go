@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -41,6 +42,7 @@ func (j *journey) addCauses(ctx context.Context, w *Way) {
 		for _, f := range findings.Of(j.observed) {
 			if w.concerns(&f) && !(known && slices.Contains(podReasons, f.Reason)) && !(sticky && f.Reason == findings.Affinity) {
 				w.addCause(Cause{f.Object, f.Field, named(f.Text, j.first)})
+				w.addResponse(&f)
 			}
 		}
 	}
@@ -63,6 +65,17 @@ func (w *Way) addCause(c Cause) {
 	}
 }
 
+// addResponse adds to the verdict about a packet that arrives how endpoints were seen to respond.
+func (w *Way) addResponse(f *findings.Finding) {
+	text := map[string]string{findings.Refuses: "endpoints refuse connections", findings.Silent: "endpoints do not answer"}[f.Reason]
+	if text != "" && f.Severity == status.SeverityProblem && w.Arrives == answer.Always {
+		w.Verdict += ", but " + text
+	}
+}
+
+// otherAddress matches fields with addresses that the text of a finding names.
+var otherAddress = regexp.MustCompile(`^(spec\.externalIPs|status\.loadBalancer|spec\.ports\[\]\.nodePort)`)
+
 // concerns reports whether a finding is about the way: about its port, family, and address.
 // Open connections of others are not.
 func (w *Way) concerns(f *findings.Finding) bool {
@@ -70,6 +83,12 @@ func (w *Way) concerns(f *findings.Finding) bool {
 		return false
 	}
 	_, port, _ := strings.Cut(w.Service, ":")
+	if _, other, ok := strings.Cut(f.Object, ":"); ok && f.Name != "" && other != port {
+		return false // of a port
+	}
+	if otherAddress.MatchString(f.Field) && !strings.Contains(f.Text, w.To) {
+		return false
+	}
 	port = strings.TrimPrefix(port+"/"+strings.ToUpper(w.Protocol), "/")
 	to, _ := netip.ParseAddrPort(w.To)
 	at := []string{w.To + "/" + w.Protocol, fmt.Sprintf("*:%d/%s", to.Port(), w.Protocol)}

@@ -50,24 +50,17 @@ func (j *journey) differing() (nodes []string) {
 	return nodes
 }
 
-// maxDifferences is how many differences of one node are reported.
-const maxDifferences = 5
-
 // differences returns what a node knows otherwise.
 func (j *journey) differences(node string) (out []Difference) {
 	d := j.documents[node]
 	if d.Source != status.FromDaemon || j.destination.Service.Labels[labelProxyName] != "" {
 		return nil
 	}
-	texts := j.endpointDifferences(d)
-	if want := j.frontends(d); len(want) > 0 {
-		texts = append([]string{"does not have " + strings.Join(want, ", ")}, texts...)
+	var texts []string
+	if lacking := j.frontends(d); len(lacking) > 0 {
+		texts = append(texts, "does not have "+some(lacking))
 	}
-	for i, text := range texts {
-		if i == maxDifferences {
-			out = append(out, Difference{Node: node, Text: fmt.Sprintf("differs in %d more", len(texts)-i)})
-			break
-		}
+	for _, text := range append(texts, j.endpointDifferences(d)...) {
 		out = append(out, Difference{Node: node, Text: text, Lag: j.lag(d)})
 	}
 	return out
@@ -94,27 +87,47 @@ func (j *journey) endpointDifferences(d *status.Document) (texts []string) {
 	want, got := sliceEndpoints(j.slices, j.destination.Service), documentEndpoints(d)
 	keys := slices.AppendSeq(slices.Collect(maps.Keys(want)), maps.Keys(got))
 	slices.SortFunc(keys, endpointKey.compare)
-	for _, k := range slices.CompactFunc(keys, func(a, b endpointKey) bool { return a == b }) {
+	var missing, gone, ready, unready []string
+	for _, k := range slices.Compact(keys) {
 		title := j.title(k.at.String())
-		ready, exists := want[k]
+		isReady, exists := want[k]
 		known, has := got[k]
 		switch {
 		case !has:
-			texts = append(texts, fmt.Sprintf("does not have endpoint %s, which EndpointSlices have", title))
+			missing = append(missing, title)
 		case !exists:
-			texts = append(texts, fmt.Sprintf("has endpoint %s, which no EndpointSlice has", title))
-		case ready != known:
-			texts = append(texts, fmt.Sprintf("has endpoint %s as %s, and EndpointSlices have it as %s", title, readyText(known), readyText(ready)))
+			gone = append(gone, title)
+		case known && !isReady:
+			ready = append(ready, title)
+		case !known && isReady:
+			unready = append(unready, title)
 		}
 	}
-	return slices.Compact(texts) // one for all ports with the same number
+	for _, t := range []struct {
+		format string
+		titles []string
+	}{
+		{"does not have %s, which EndpointSlices have", missing},
+		{"has %s, which no EndpointSlice has", gone},
+		{"has %s as ready, and EndpointSlices as not ready", ready},
+		{"has %s as not ready, and EndpointSlices as ready", unready},
+	} {
+		if titles := slices.Compact(t.titles); len(titles) == 1 { // one for all ports with the same number
+			texts = append(texts, fmt.Sprintf(t.format, "endpoint "+titles[0]))
+		} else if len(titles) > 0 {
+			texts = append(texts, fmt.Sprintf(t.format, "endpoints "+some(titles)))
+		}
+	}
+	return texts
 }
 
-func readyText(ready bool) string {
-	if ready {
-		return "ready"
+// some returns the first of a list, and how many more there are.
+func some(list []string) string {
+	text := strings.Join(list[:min(len(list), maxNamed)], ", ")
+	if more := len(list) - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	return "not ready"
+	return text
 }
 
 // sliceEndpoints returns whether the endpoints of the Service's ports are ready.

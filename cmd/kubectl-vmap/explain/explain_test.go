@@ -135,7 +135,7 @@ func TestNodeBehindTheAPIServerIsTheCause(t *testing.T) {
 	r.answers["node-1"].Arrives = answer.Never
 	r.answers["node-1"].Outcomes = []answer.Outcome{{Verdict: answer.VerdictRefused, Probability: 1, How: "a TCP reset"}}
 	report := r.explain("pod/cart", "svc/web")
-	r.expect(report, answer.Never, "Does not arrive: on node node-1: refused with a TCP reset\n  - node-1 does not have endpoint 10.244.1.2:8080")
+	r.expect(report, answer.Never, "Does not arrive: on node node-1: refused with a TCP reset\n  - node-1 does not have endpoints 10.244.1.2:8080 (pod shop/web-1), 10.244.2.2:8080")
 	if text := report.Text(false); strings.Contains(text, "spec.selector") {
 		t.Errorf("the selector is no cause:\n%s", text)
 	}
@@ -190,7 +190,7 @@ func TestNodesThatDifferFromTheAPIServerAreNamed(t *testing.T) {
 		},
 		{
 			"endpoint is not ready", func(_ *rig, d *status.Document) { d.Services[0].Ports[0].Endpoints[1].Ready = false }, answer.Always,
-			[]string{"node-2 has endpoint 10.244.2.2:8080 (pod shop/web-2) as not ready, and EndpointSlices have it as ready"},
+			[]string{"node-2 has endpoint 10.244.2.2:8080 (pod shop/web-2) as not ready, and EndpointSlices as ready"},
 		},
 		{
 			"frontend is missing", func(_ *rig, d *status.Document) { d.Services[0].Ports[0].Frontends = nil }, answer.Always,
@@ -288,6 +288,26 @@ func TestControlCharactersOfMessagesAreReplaced(t *testing.T) {
 	r := newRig(t)
 	r.errors["node-1"] = errors.New("a\x1b[2J\u009bb")
 	r.expect(r.explain("pod/cart", "svc/web"), answer.Unknown, "node-1: a?[2J?b")
+}
+
+// TestRefusingEndpointsAreInTheVerdict has endpoints that were seen to answer with a reset, and
+// a conflict about another address and another port, which are not about the packet.
+func TestRefusingEndpointsAreInTheVerdict(t *testing.T) {
+	r := newRig(t)
+	d := r.documents["node-1"]
+	d.ObservedSeconds, d.Counted = 2, true
+	for i := range d.Services[0].Ports[0].Endpoints {
+		d.Services[0].Ports[0].Endpoints[i].Slot, d.Services[0].Ports[0].Endpoints[i].Refused = &i, 7
+	}
+	d.Services[0].Problems = []status.Problem{
+		{Object: "Service shop/web:tcp-80", Reason: "AddressConflict", Field: "spec.externalIPs: 203.0.113.1", Text: "203.0.113.1:80/tcp is held by Service shop/older"},
+		{Object: "Service shop/web:metrics", Reason: "Quarantined", Text: "the kernel refuses it"},
+	}
+	report := r.explain("pod/cart", "svc/web")
+	r.expect(report, answer.Always, ", but endpoints refuse connections\n  - Service shop/web, spec.ports[].targetPort: 3 of 3 endpoints answer with a reset")
+	if text := report.Text(false); strings.Contains(text, "203.0.113.1") || strings.Contains(text, "the kernel refuses") {
+		t.Errorf("findings about others:\n%s", text)
+	}
 }
 
 func TestUndeclaredTargetPortIsNamedWithThoseDeclared(t *testing.T) {

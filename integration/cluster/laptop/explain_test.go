@@ -262,7 +262,9 @@ func (e *explainRig) staleNode(t *testing.T) {
 	clustertest.Must(t, err)
 	clustertest.Must(t, e.ns.AwaitEndpoints(ctx, "web", len(e.servers)+1, model.Families[:]...))
 	out := e.run(t, "pod/cart", "svc/web:tcp-80")
-	want := fmt.Sprintf("%s does not have endpoint %s (pod %s/web-4), which EndpointSlices have", e.Nodes[1].Name, added.AddrPort(model.IPv4, explainPort), e.ns.Name)
+	pod := fmt.Sprintf(" (pod %s/web-4), ", e.ns.Name)
+	want := e.Nodes[1].Name + " does not have endpoints " + added.AddrPort(model.IPv4, explainPort).String() + pod +
+		added.AddrPort(model.IPv6, explainPort).String() + pod + "which EndpointSlices have"
 	if !strings.Contains(out.Stdout, want) || strings.Contains(out.Stdout, e.Nodes[2].Name+" does not have") {
 		t.Errorf("no %q in %s", want, out)
 	}
