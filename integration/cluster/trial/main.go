@@ -21,12 +21,16 @@ import (
 	"syscall"
 
 	"kube-vmap/integration/cluster/laptop"
+	"kube-vmap/integration/daemon/built"
+	"kube-vmap/integration/eventually"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	err := run(ctx, os.Args[1:])
+	stop()
+	built.Remove()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "trial:", err)
 		os.Exit(1)
 	}
@@ -59,7 +63,7 @@ func try(ctx context.Context, t *program, f fault) error {
 	}
 	s := newScene(t, c, 1)
 	f.set(s)
-	if err := f.fails(s); err != nil {
+	if err := eventually.Try(s.context(), func() error { return f.fails(s) }); err != nil {
 		return fmt.Errorf("there is no fault: %w", err)
 	}
 	dir := t.TempDir()

@@ -23,10 +23,15 @@ var dir string
 // exit code.
 func Main(m *testing.M) int {
 	code := m.Run()
+	Remove()
+	return code
+}
+
+// Remove removes what was built.
+func Remove() {
 	if dir != "" {
 		_ = os.RemoveAll(dir)
 	}
-	return code
 }
 
 // Path builds the program once, if [Variable] names none, and returns its path. It
