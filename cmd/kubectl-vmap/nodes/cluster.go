@@ -73,5 +73,9 @@ func New(c Config) (*Cluster, error) {
 // REST returns the configuration of clients for the API server.
 func (c *Cluster) REST() *rest.Config { return rest.CopyConfig(c.config.REST) }
 
-// Timeout returns how long a node may be silent.
-func (c *Cluster) Timeout() time.Duration { return c.config.Timeout }
+// Patient returns the same cluster whose nodes may be silent for longer.
+func (c *Cluster) Patient(longer time.Duration) *Cluster {
+	out := *c
+	out.config.Timeout += longer
+	return &out
+}

@@ -19,10 +19,8 @@ const maxAnswer = 256 << 20
 // in addition.
 func (c *Cluster) Document(ctx context.Context, n Node, q status.Query) (*status.Document, error) {
 	args := append([]string{"status", "-o", "json"}, q.Args()...)
-	longer := *c
-	longer.config.Timeout += q.Observe
 	d := &status.Document{}
-	if err := longer.JSON(ctx, n, status.Schema, d, args...); err != nil {
+	if err := c.Patient(q.Observe).JSON(ctx, n, status.Schema, d, args...); err != nil {
 		return nil, err
 	}
 	return d, nil

@@ -84,13 +84,11 @@ func namespace(f *nodes.Flags, all, wanted bool) (string, error) {
 }
 
 func (r *request) check() error {
-	switch limit := r.cluster.Timeout(); {
+	switch {
 	case !slices.Contains(outputs, r.output):
 		return fmt.Errorf("-o %s: use wide, json or yaml", r.output)
 	case r.observe < 0:
 		return fmt.Errorf("--observe: %s is less than 0", r.observe)
-	case r.observe >= limit:
-		return fmt.Errorf("--observe: nodes are silent for %s meanwhile; give a longer --node-timeout than %s", r.observe, limit)
 	}
 	return nil
 }
@@ -132,7 +130,7 @@ func (r *request) ask(ctx context.Context, n nodes.Node) (*findings.List, error)
 		args = append(args, "--namespace", r.namespace)
 	}
 	l := &findings.List{}
-	if err := r.cluster.JSON(ctx, n, findings.Schema, l, append(args, r.names...)...); err != nil {
+	if err := r.cluster.Patient(r.observe).JSON(ctx, n, findings.Schema, l, append(args, r.names...)...); err != nil {
 		return nil, err
 	}
 	return l, nil

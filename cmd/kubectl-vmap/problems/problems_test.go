@@ -156,19 +156,19 @@ func TestSilentNodesAreNamed(t *testing.T) {
 
 func TestNodesAreAskedWhatTheCommandIs(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                  "problems -o json --observe 3s",
-		"-n shop":           "problems -o json --observe 3s --namespace shop",
-		"web db":            "problems -o json --observe 3s --namespace shop web db", // of the kubeconfig
-		"-A web":            "problems -o json --observe 3s web",
-		"-n other web":      "problems -o json --observe 3s --namespace other web",
-		"--observe 0":       "problems -o json --observe 0s",
-		"--node a -o wide":  "problems -o json --observe 3s",
-		"--observe 10s":     "",
-		"--observe -1s":     "",
-		"-o xml":            "",
-		"--no-such-flag":    "",
-		"--node a,no-such":  "",
-		"--all-nodes -o ''": "",
+		"":                                "problems -o json --observe 3s",
+		"-n shop":                         "problems -o json --observe 3s --namespace shop",
+		"web db":                          "problems -o json --observe 3s --namespace shop web db", // of the kubeconfig
+		"-A web":                          "problems -o json --observe 3s web",
+		"-n other web":                    "problems -o json --observe 3s --namespace other web",
+		"--observe 0":                     "problems -o json --observe 0s",
+		"--node a -o wide":                "problems -o json --observe 3s",
+		"--observe 10s --node-timeout 1s": "problems -o json --observe 10s",
+		"--observe -1s":                   "",
+		"-o xml":                          "",
+		"--no-such-flag":                  "",
+		"--node a,no-such":                "",
+		"--all-nodes -o ''":               "",
 	} {
 		n := finds()
 		out, errs, code := command(t, map[string]nodestest.Program{"a": n.run}, strings.Fields(args)...)
