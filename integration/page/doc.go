@@ -1,7 +1,8 @@
-// Package page tests the status page in a real browser, Debian's headless chromium.
+// Package page tests the status pages of a node and of a cluster in a real browser,
+// Debian's headless chromium.
 //
 //	test --> Document --> page.Handler on 127.0.0.1 <-- chromium <-- test: keys, clicks, elements
-//	                      (or a real daemon's)              `--> pictures in .cache/page
+//	                      (or that of a daemon or cluster)      `--> pictures in .cache/page
 //
 // Every test fails if the page writes errors to the console, violates its policy, or loads
 // anything from another host.

@@ -117,6 +117,9 @@ func (c collected) add(n *node, object, severity, reason, field, text string) {
 		p = &Problem{Object: object, Namespace: of.namespace, Name: of.name, Severity: severity, Reason: reason, Field: field, Text: text}
 		c[key] = p
 	}
+	if len(p.on) > 0 && p.on[len(p.on)-1] == n {
+		return // the same for another port or family
+	}
 	p.on = append(p.on, n)
 	if p.Count++; p.Count <= maxNames {
 		p.Nodes = append(p.Nodes, n.Name)

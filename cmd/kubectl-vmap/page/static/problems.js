@@ -52,7 +52,8 @@ export function problemItem(p, total) {
     "li", { class: `is-${kind}` },
     h("span", { class: "object" }, object),
     h("span", { class: "reason" }, h("span", { class: "visually-hidden" }, `${kind}: `), p.reason),
-    h("span", { class: "words" }, p.text, p.field && h("code", { class: "field" }, p.field), on && h("span", { class: "on" }, on)),
+    h("span", { class: "words" }, p.text, " ", p.field && h("code", { class: "field" }, p.field)),
+    on && h("span", { class: "on" }, on),
   );
 }
 
