@@ -21,8 +21,8 @@ func journey() *explain.Report {
 			{Hook: "forward", Table: "ip kube-vmap", Chain: "nat-postrouting", Text: "the reply is translated back to 10.96.0.10:80", Back: true},
 		},
 	}
-	there := func(node, chain, text string) *explain.Leg {
-		return &explain.Leg{Node: node, Answer: &answer.Answer{Steps: []answer.Step{{Hook: "forward", Table: "ip filter", Chain: chain, Text: text}}}}
+	there := func(node, chain, text string) *explain.NodeAnswer {
+		return &explain.NodeAnswer{Node: node, Answer: &answer.Answer{Steps: []answer.Step{{Hook: "forward", Table: "ip filter", Chain: chain, Text: text}}}}
 	}
 	delivered := &answer.Reply{Verdict: answer.ReplyDelivered, From: "10.96.0.10:80", To: "10.244.1.7"}
 	return &explain.Report{
@@ -32,7 +32,7 @@ func journey() *explain.Report {
 			Family: "IPv4", Protocol: "TCP", From: "10.244.1.7", To: "10.96.0.10:80", Service: "shop/web:http", Kind: "ClusterIP", Arrives: answer.Sometimes,
 			Verdict: "arrives at 2 of 3 endpoints; on node-3 it is dropped",
 			Causes:  []explain.Cause{{Object: "NetworkPolicy shop/web", Field: "spec.ingress", Text: "a rule of another program on node-3 drops it"}},
-			Client:  explain.Leg{Node: "node-1", Answer: clients},
+			Client:  explain.NodeAnswer{Node: "node-1", Answer: clients},
 			Endpoints: []explain.Endpoint{
 				{Address: "10.244.1.9:8080", Pod: "shop/web-1", Node: "node-1", Probability: 1. / 3, Sees: "10.244.1.7", Arrives: answer.Always, Reply: delivered},
 				{Address: "10.244.2.5:8080", Pod: "shop/web-2", Node: "node-2", Probability: 1. / 3, Sees: "10.244.1.7", Arrives: answer.Always, Reply: delivered, There: there("node-2", "FLANNEL-FWD", "accepted by rule 7")},

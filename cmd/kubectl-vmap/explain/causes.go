@@ -22,36 +22,36 @@ import (
 
 // addCauses adds what leads to the verdict: what only the API server knows, then what the
 // client's node found about the Service, and the hints of the nodes.
-func (j *journey) addCauses(ctx context.Context, w *Way) {
+func (b *builder) addCauses(ctx context.Context, w *Way) {
 	if w.Arrives != answer.Always {
-		for _, d := range j.report.Differences {
-			if d.Node == j.first {
+		for _, d := range b.report.Differences {
+			if d.Node == b.first {
 				w.addCause(Cause{Text: d.String()})
 			}
 		}
 	}
-	w.Causes = append(w.Causes, j.podCauses(ctx, w)...)
+	w.Causes = append(w.Causes, b.podCauses(ctx, w)...)
 	known := len(w.Causes) > 0 // better than the client's node
 	sticky := false
-	for _, leg := range w.legs() {
-		sticky = sticky || leg.Answer.Affinity != nil
-		w.Causes = append(w.Causes, connectionCauses(leg)...)
+	for _, n := range w.answers() {
+		sticky = sticky || n.Answer.Affinity != nil
+		w.Causes = append(w.Causes, connectionCauses(n)...)
 	}
-	found := j.observed != nil && w.Service != ""
+	found := b.observed != nil && w.Service != ""
 	if found {
-		for _, f := range findings.Of(j.observed) {
+		for _, f := range findings.Of(b.observed) {
 			if w.concerns(&f) && !(known && slices.Contains(podReasons, f.Reason)) && !(sticky && f.Reason == findings.Affinity) {
-				w.addCause(Cause{f.Object, f.Field, named(f.Text, j.first)})
+				w.addCause(Cause{f.Object, f.Field, named(f.Text, b.first)})
 				w.addResponse(&f)
 			}
 		}
 	}
-	for i, leg := range w.legs() {
+	for i, n := range w.answers() {
 		if found && i == 0 {
 			continue // its hints are about what was found
 		}
-		for _, hint := range leg.Answer.Hints {
-			w.addCause(Cause{Text: "node " + leg.Node + ": " + hint})
+		for _, hint := range n.Answer.Hints {
+			w.addCause(Cause{Text: "node " + n.Node + ": " + hint})
 		}
 	}
 }
@@ -99,8 +99,8 @@ func (w *Way) concerns(f *findings.Finding) bool {
 }
 
 // connectionCauses names what connections of the client decide.
-func connectionCauses(leg Leg) (out []Cause) {
-	a := leg.Answer
+func connectionCauses(n NodeAnswer) (out []Cause) {
+	a := n.Answer
 	if a.Affinity != nil {
 		out = append(out, Cause{"", findings.FieldAffinity, fmt.Sprintf("the client keeps %s for %s more", a.Affinity.Endpoint,
 			time.Duration(a.Affinity.ExpiresSeconds)*time.Second)})
@@ -113,13 +113,13 @@ func connectionCauses(leg Leg) (out []Cause) {
 	}
 	if changed > 0 {
 		out = append(out, Cause{Text: fmt.Sprintf("on node %s, %d open connections of the client would now be treated otherwise; --steps lists them",
-			leg.Node, changed)})
+			n.Node, changed)})
 	}
 	return out
 }
 
-// legs returns the answers of all nodes.
-func (w *Way) legs() (out []Leg) {
+// answers returns the answers of all nodes.
+func (w *Way) answers() (out []NodeAnswer) {
 	if w.Client.Answer != nil {
 		out = append(out, w.Client)
 	}
@@ -132,26 +132,26 @@ func (w *Way) legs() (out []Leg) {
 }
 
 // readPods reads the pods that the Service selects.
-func (j *journey) readPods(ctx context.Context) error {
-	s := j.destination.Service
+func (b *builder) readPods(ctx context.Context) error {
+	s := b.destination.Service
 	if s == nil || len(s.Spec.Selector) == 0 {
 		return nil
 	}
-	list, err := j.Resolver.API.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(s.Spec.Selector).String()})
+	list, err := b.Resolver.API.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(s.Spec.Selector).String()})
 	switch {
 	case apierrors.IsForbidden(err):
-		j.report.Notes = append(j.report.Notes, "pods of namespace "+s.Namespace+" are not examined: "+err.Error())
+		b.report.Notes = append(b.report.Notes, "pods of namespace "+s.Namespace+" are not examined: "+err.Error())
 		return nil
 	case err != nil:
 		return err
 	}
-	j.pods = list.Items
+	b.pods = list.Items
 	return nil
 }
 
 // podCauses returns what the selector and pods of the Service lead to.
-func (j *journey) podCauses(ctx context.Context, w *Way) []Cause {
-	s := j.destination.Service
+func (b *builder) podCauses(ctx context.Context, w *Way) []Cause {
+	s := b.destination.Service
 	if s == nil {
 		return nil
 	}
@@ -162,19 +162,19 @@ func (j *journey) podCauses(ctx context.Context, w *Way) []Cause {
 	if len(s.Spec.Selector) == 0 {
 		return nil
 	}
-	causes := targetPortCauses(object, s, j.pods, w)
+	causes := targetPortCauses(object, s, b.pods, w)
 	switch {
-	case sliceHasReady(j, s):
+	case sliceHasReady(b, s):
 		return causes
-	case len(j.pods) == 0:
-		return []Cause{{object, "spec.selector: " + labels.FormatLabels(s.Spec.Selector), "matches no pod in namespace " + s.Namespace + j.similarPods(ctx, s)}}
+	case len(b.pods) == 0:
+		return []Cause{{object, "spec.selector: " + labels.FormatLabels(s.Spec.Selector), "matches no pod in namespace " + s.Namespace + b.similarPods(ctx, s)}}
 	}
-	return append(causes, readinessCauses(j.pods)...)
+	return append(causes, readinessCauses(b.pods)...)
 }
 
 // sliceHasReady reports whether any endpoint of the Service is ready.
-func sliceHasReady(j *journey, s *corev1.Service) bool {
-	for _, ready := range sliceEndpoints(j.slices, s) {
+func sliceHasReady(b *builder, s *corev1.Service) bool {
+	for _, ready := range sliceEndpoints(b.slices, s) {
 		if ready {
 			return true
 		}
@@ -183,8 +183,8 @@ func sliceHasReady(j *journey, s *corev1.Service) bool {
 }
 
 // similarPods returns the values that pods of the namespace have for the selector's keys.
-func (j *journey) similarPods(ctx context.Context, s *corev1.Service) string {
-	pods, err := j.Resolver.API.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{Limit: 500})
+func (b *builder) similarPods(ctx context.Context, s *corev1.Service) string {
+	pods, err := b.Resolver.API.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{Limit: 500})
 	if err != nil {
 		return ""
 	}

@@ -18,32 +18,32 @@ import (
 
 // compare adds what nodes know otherwise than the API server. Nodes that differ are asked
 // again after a moment, since objects change all the time and reach each node on its own.
-func (j *journey) compare(ctx context.Context) error {
-	if j.destination.Service == nil {
+func (b *builder) compare(ctx context.Context) error {
+	if b.destination.Service == nil {
 		return nil
 	}
-	differing := j.differing()
+	differing := b.differing()
 	if len(differing) == 0 {
 		return nil
 	}
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(j.Settle):
+	case <-time.After(b.Settle):
 	}
-	if err := j.readSlices(ctx); err != nil {
+	if err := b.readSlices(ctx); err != nil {
 		return err
 	}
-	each(len(differing), func(i int) { j.readDocument(ctx, differing[i], 0) })
-	for _, node := range j.differing() {
-		j.report.Differences = append(j.report.Differences, j.differences(node)...)
+	each(len(differing), func(i int) { b.readDocument(ctx, differing[i], 0) })
+	for _, node := range b.differing() {
+		b.report.Differences = append(b.report.Differences, b.differences(node)...)
 	}
 	return nil
 }
 
-func (j *journey) differing() (nodes []string) {
-	for _, node := range slices.Sorted(maps.Keys(j.documents)) {
-		if len(j.differences(node)) > 0 {
+func (b *builder) differing() (nodes []string) {
+	for _, node := range slices.Sorted(maps.Keys(b.documents)) {
+		if len(b.differences(node)) > 0 {
 			nodes = append(nodes, node)
 		}
 	}
@@ -51,17 +51,17 @@ func (j *journey) differing() (nodes []string) {
 }
 
 // differences returns what a node knows otherwise.
-func (j *journey) differences(node string) (out []Difference) {
-	d := j.documents[node]
-	if d.Source != status.FromDaemon || j.destination.Service.Labels[labelProxyName] != "" {
+func (b *builder) differences(node string) (out []Difference) {
+	d := b.documents[node]
+	if d.Source != status.FromDaemon || b.destination.Service.Labels[labelProxyName] != "" {
 		return nil
 	}
 	var texts []string
-	if lacking := j.frontends(d); len(lacking) > 0 {
+	if lacking := b.frontends(d); len(lacking) > 0 {
 		texts = append(texts, "does not have "+some(lacking))
 	}
-	for _, text := range append(texts, j.endpointDifferences(d)...) {
-		out = append(out, Difference{Node: node, Text: text, Lag: j.lag(d)})
+	for _, text := range append(texts, b.endpointDifferences(d)...) {
+		out = append(out, Difference{Node: node, Text: text, Lag: b.lag(d)})
 	}
 	return out
 }
@@ -83,13 +83,13 @@ func (k endpointKey) compare(o endpointKey) int {
 }
 
 // endpointDifferences compares the endpoints of a document with the EndpointSlices.
-func (j *journey) endpointDifferences(d *status.Document) (texts []string) {
-	want, got := sliceEndpoints(j.slices, j.destination.Service), documentEndpoints(d)
+func (b *builder) endpointDifferences(d *status.Document) (texts []string) {
+	want, got := sliceEndpoints(b.slices, b.destination.Service), documentEndpoints(d)
 	keys := slices.AppendSeq(slices.Collect(maps.Keys(want)), maps.Keys(got))
 	slices.SortFunc(keys, endpointKey.compare)
 	var missing, gone, ready, unready []string
 	for _, k := range slices.Compact(keys) {
-		title := j.title(k.at.String())
+		title := b.title(k.at.String())
 		isReady, exists := want[k]
 		known, has := got[k]
 		switch {
@@ -189,7 +189,7 @@ func documentEndpoints(d *status.Document) map[endpointKey]bool {
 }
 
 // frontends returns the cluster IPs and ports that a document lacks.
-func (j *journey) frontends(d *status.Document) (lacking []string) {
+func (b *builder) frontends(d *status.Document) (lacking []string) {
 	has := map[string]bool{}
 	for _, s := range d.Services {
 		for _, p := range s.Ports {
@@ -198,8 +198,8 @@ func (j *journey) frontends(d *status.Document) (lacking []string) {
 			}
 		}
 	}
-	for _, ip := range j.destination.Service.Spec.ClusterIPs {
-		for _, p := range j.destination.Service.Spec.Ports {
+	for _, ip := range b.destination.Service.Spec.ClusterIPs {
+		for _, p := range b.destination.Service.Spec.Ports {
 			f := status.Frontend{Address: ip, Port: uint16(p.Port)} //nolint:gosec // validated by the API server
 			if at := f.At(string(tcpIfEmpty(&p.Protocol))); addr(ip).IsValid() && !has[at] {
 				lacking = append(lacking, at)
@@ -210,7 +210,7 @@ func (j *journey) frontends(d *status.Document) (lacking []string) {
 }
 
 // lag returns why a node may be behind the API server.
-func (j *journey) lag(d *status.Document) string {
+func (b *builder) lag(d *status.Document) string {
 	var out []string
 	for _, p := range d.NodeProblems() {
 		if p.Severity == status.SeverityProblem {
@@ -221,8 +221,8 @@ func (j *journey) lag(d *status.Document) string {
 		return strings.Join(out, "; ")
 	}
 	newest := uint64(0)
-	for i := range j.slices {
-		newest = max(newest, number(j.slices[i].ResourceVersion))
+	for i := range b.slices {
+		newest = max(newest, number(b.slices[i].ResourceVersion))
 	}
 	for _, p := range d.Health.Positions {
 		if p.Kind == "EndpointSlice" && number(p.ResourceVersion) < newest {

@@ -39,8 +39,8 @@ type Explainer struct {
 	Families []model.Family
 	// Node is where packets of clients outside the cluster arrive; empty to choose one.
 	Node string
-	// Settle is how long nodes may take to follow the API server before they are said to
-	// differ from it.
+	// Settle is how long nodes may take to follow the API server before they count as
+	// different.
 	Settle time.Duration
 	// Observe is how long the client's node observes whether endpoints respond; zero means
 	// not at all.
@@ -67,12 +67,12 @@ func (e *Explainer) Explain(ctx context.Context, from, to string) (*Report, erro
 	if err != nil {
 		return nil, err
 	}
-	j := &journey{Explainer: e, client: client, destination: destination, first: entry.Node, packets: packets, names: map[string]place{}}
-	j.report = &Report{Schema: Schema, From: party(client.Object), To: party(destination.Object), Notes: slices.Concat(client.Notes, destination.Notes)}
+	b := &builder{Explainer: e, client: client, destination: destination, first: entry.Node, packets: packets, names: map[string]place{}}
+	b.report = &Report{Schema: Schema, From: party(client.Object), To: party(destination.Object), Notes: slices.Concat(client.Notes, destination.Notes)}
 	if client.Outside() {
-		j.report.Notes = append(j.report.Notes, entry.Notes...)
+		b.report.Notes = append(b.report.Notes, entry.Notes...)
 	}
-	return j.explain(ctx)
+	return b.explain(ctx)
 }
 
 // flagError adds the flag that an error is about.
@@ -86,8 +86,8 @@ func party(o resolve.Object) Party {
 	return p
 }
 
-// A journey collects the report of one question.
-type journey struct {
+// A builder collects the report of one question.
+type builder struct {
 	*Explainer
 	client      resolve.Client
 	destination resolve.Destination
@@ -106,32 +106,32 @@ type journey struct {
 // A place is what has an address.
 type place struct{ pod, node string }
 
-func (j *journey) explain(ctx context.Context) (*Report, error) {
-	j.report.Ways = make([]Way, len(j.packets))
-	each(len(j.packets), func(i int) { j.report.Ways[i] = j.leave(ctx, j.packets[i]) })
-	if err := j.readService(ctx); err != nil {
+func (b *builder) explain(ctx context.Context) (*Report, error) {
+	b.report.Ways = make([]Way, len(b.packets))
+	each(len(b.packets), func(i int) { b.report.Ways[i] = b.askClient(ctx, b.packets[i]) })
+	if err := b.readService(ctx); err != nil {
 		return nil, err
 	}
-	for i := range j.report.Ways {
-		if err := j.addEndpoints(ctx, &j.report.Ways[i], j.packets[i]); err != nil {
+	for i := range b.report.Ways {
+		if err := b.addEndpoints(ctx, &b.report.Ways[i], b.packets[i]); err != nil {
 			return nil, err
 		}
 	}
-	if err := j.follow(ctx); err != nil {
+	if err := b.follow(ctx); err != nil {
 		return nil, err
 	}
-	if err := j.readPods(ctx); err != nil {
+	if err := b.readPods(ctx); err != nil {
 		return nil, err
 	}
 	var arrives []string
-	for i := range j.report.Ways {
-		w := &j.report.Ways[i]
-		j.judge(w)
-		j.addCauses(ctx, w)
+	for i := range b.report.Ways {
+		w := &b.report.Ways[i]
+		b.setVerdict(w)
+		b.addCauses(ctx, w)
 		arrives = append(arrives, w.Arrives)
 	}
-	j.report.Arrives = either(arrives...)
-	return j.report, nil
+	b.report.Arrives = either(arrives...)
+	return b.report, nil
 }
 
 // each calls do for 0 to n-1, several at a time.
@@ -144,40 +144,40 @@ func each(n int, do func(i int)) {
 	_ = g.Wait()
 }
 
-// leave asks the client's node about a packet.
-func (j *journey) leave(ctx context.Context, p resolve.Packet) Way {
-	w := Way{Family: p.Family().String(), Protocol: p.Protocol.String(), From: p.Source(), To: p.To.String(), Client: j.ask(ctx, j.first, p)}
+// askClient asks the client's node about a packet.
+func (b *builder) askClient(ctx context.Context, p resolve.Packet) Way {
+	w := Way{Family: p.Family().String(), Protocol: p.Protocol.String(), From: p.Source(), To: p.To.String(), Client: b.ask(ctx, b.first, p)}
 	if a := w.Client.Answer; a != nil {
 		w.Service, w.Kind = a.Service, a.Kind
 	}
 	return w
 }
 
-func (j *journey) ask(ctx context.Context, node string, p resolve.Packet) Leg {
-	a, err := j.Nodes.Explain(ctx, node, p.Args())
+func (b *builder) ask(ctx context.Context, node string, p resolve.Packet) NodeAnswer {
+	a, err := b.Nodes.Explain(ctx, node, p.Args())
 	if err != nil {
-		j.silent(node, err.Error())
-		return Leg{Node: node}
+		b.silent(node, err.Error())
+		return NodeAnswer{Node: node}
 	}
-	return Leg{Node: node, Answer: a}
+	return NodeAnswer{Node: node, Answer: a}
 }
 
 // silent notes why a node did not answer. All commands that it does not answer have the same
 // reason.
-func (j *journey) silent(node, why string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if !slices.ContainsFunc(j.report.Silent, func(s Silence) bool { return s.Node == node }) {
-		j.report.Silent = append(j.report.Silent, Silence{node, why})
+func (b *builder) silent(node, why string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !slices.ContainsFunc(b.report.Silent, func(s Silence) bool { return s.Node == node }) {
+		b.report.Silent = append(b.report.Silent, Silence{node, why})
 	}
 }
 
 // service returns the name of the Service that packets are for; empty if none.
-func (j *journey) service() (namespace, name string) {
-	if s := j.destination.Service; s != nil {
+func (b *builder) service() (namespace, name string) {
+	if s := b.destination.Service; s != nil {
 		return s.Namespace, s.Name
 	}
-	for _, w := range j.report.Ways {
+	for _, w := range b.report.Ways {
 		if namespace, name, ok := strings.Cut(w.Service, "/"); ok {
 			name, _, _ = strings.Cut(name, ":")
 			return namespace, name

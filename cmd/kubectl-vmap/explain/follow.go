@@ -15,29 +15,29 @@ import (
 )
 
 // readService reads the Service of the packets and the names of its endpoints.
-func (j *journey) readService(ctx context.Context) error {
-	for _, o := range []resolve.Object{j.client.Object, j.destination.Object} {
+func (b *builder) readService(ctx context.Context) error {
+	for _, o := range []resolve.Object{b.client.Object, b.destination.Object} {
 		for _, a := range o.Addresses {
-			j.names[a.String()] = place{pod: podName(o), node: o.Node}
+			b.names[a.String()] = place{pod: podName(o), node: o.Node}
 		}
 	}
-	namespace, name := j.service()
+	namespace, name := b.service()
 	if name == "" {
 		return nil
 	}
-	if j.destination.Service == nil {
-		s, err := j.Resolver.API.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+	if b.destination.Service == nil {
+		s, err := b.Resolver.API.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
 		if err == nil {
-			j.destination.Service = s
+			b.destination.Service = s
 		} else {
-			j.report.Differences = append(j.report.Differences,
-				Difference{Node: j.first, Text: fmt.Sprintf("has Service %s/%s, which the API server does not have", namespace, name)})
+			b.report.Differences = append(b.report.Differences,
+				Difference{Node: b.first, Text: fmt.Sprintf("has Service %s/%s, which the API server does not have", namespace, name)})
 		}
 	}
-	return j.readSlices(ctx)
+	return b.readSlices(ctx)
 }
 
 func podName(o resolve.Object) string {
@@ -48,12 +48,12 @@ func podName(o resolve.Object) string {
 }
 
 // readSlices reads the EndpointSlices of the Service.
-func (j *journey) readSlices(ctx context.Context) (err error) {
-	namespace, name := j.service()
-	if j.slices, err = j.Resolver.Slices(ctx, namespace, name); err != nil {
+func (b *builder) readSlices(ctx context.Context) (err error) {
+	namespace, name := b.service()
+	if b.slices, err = b.Resolver.Slices(ctx, namespace, name); err != nil {
 		return err
 	}
-	for _, s := range j.slices {
+	for _, s := range b.slices {
 		for _, e := range s.Endpoints {
 			p := place{}
 			if e.NodeName != nil {
@@ -63,7 +63,7 @@ func (j *journey) readSlices(ctx context.Context) (err error) {
 				p.pod = t.Namespace + "/" + t.Name
 			}
 			for _, a := range e.Addresses {
-				j.names[addr(a).String()] = p
+				b.names[addr(a).String()] = p
 			}
 		}
 	}
@@ -71,7 +71,7 @@ func (j *journey) readSlices(ctx context.Context) (err error) {
 }
 
 // addEndpoints adds the endpoints to which the client's node sends a packet.
-func (j *journey) addEndpoints(ctx context.Context, w *Way, p resolve.Packet) error {
+func (b *builder) addEndpoints(ctx context.Context, w *Way, p resolve.Packet) error {
 	if w.Client.Answer == nil {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (j *journey) addEndpoints(ctx context.Context, w *Way, p resolve.Packet) er
 	}
 	slices.SortStableFunc(w.Endpoints, func(a, b Endpoint) int { return compareDown(a.Probability, b.Probability) })
 	for i := range w.Endpoints {
-		if err := j.locate(ctx, &w.Endpoints[i], i < maxFollowed); err != nil {
+		if err := b.locate(ctx, &w.Endpoints[i], i < maxFollowed); err != nil {
 			return err
 		}
 	}
@@ -125,36 +125,36 @@ func (w *Way) addEndpoint(e Endpoint) {
 
 // locate sets the pod and node of an endpoint. Those that no EndpointSlice places on a node
 // are searched, if search is set.
-func (j *journey) locate(ctx context.Context, e *Endpoint, search bool) error {
+func (b *builder) locate(ctx context.Context, e *Endpoint, search bool) error {
 	at, _ := netip.ParseAddrPort(e.Address)
-	p := j.names[at.Addr().String()]
+	p := b.names[at.Addr().String()]
 	if p.node == "" && search {
-		o, err := j.Resolver.At(ctx, at.Addr())
+		o, err := b.Resolver.At(ctx, at.Addr())
 		if err != nil {
 			return err
 		}
 		p = place{pod: podName(o), node: o.Node}
-		j.names[at.Addr().String()] = p
+		b.names[at.Addr().String()] = p
 	}
 	e.Pod, e.Node = p.pod, p.node
 	switch sees := addr(e.Sees); {
-	case !slices.Contains(j.client.Addresses, sees):
-		e.Client = "node " + j.first // masquerade
-	case j.client.Kind != resolve.KindAddress:
-		e.Client = j.client.String()
+	case !slices.Contains(b.client.Addresses, sees):
+		e.Client = "node " + b.first // masquerade
+	case b.client.Kind != resolve.KindAddress:
+		e.Client = b.client.String()
 	}
 	return nil
 }
 
 // follow asks the nodes of endpoints about packets as they arrive there, and all asked nodes
 // what they know about the Service.
-func (j *journey) follow(ctx context.Context) error {
-	nodes := []string{j.first}
+func (b *builder) follow(ctx context.Context) error {
+	nodes := []string{b.first}
 	var tasks []func()
 	left := map[string]bool{}
-	for i := range j.report.Ways {
-		w := &j.report.Ways[i]
-		followed := map[string]*Endpoint{j.first: nil, "": nil}
+	for i := range b.report.Ways {
+		w := &b.report.Ways[i]
+		followed := map[string]*Endpoint{b.first: nil, "": nil}
 		for k := range w.Endpoints {
 			e := &w.Endpoints[k]
 			if first, done := followed[e.Node]; done {
@@ -169,60 +169,60 @@ func (j *journey) follow(ctx context.Context) error {
 			}
 			followed[e.Node] = e
 			nodes = append(nodes, e.Node)
-			tasks = append(tasks, func() { j.arrive(ctx, e, j.packets[i]) })
+			tasks = append(tasks, func() { b.askEndpoint(ctx, e, b.packets[i]) })
 		}
 	}
 	if len(left) > 0 {
-		j.report.Notes = append(j.report.Notes, fmt.Sprintf("%d nodes of endpoints were not asked, and are assumed to treat packets as the others do", len(left)))
+		b.report.Notes = append(b.report.Notes, fmt.Sprintf("%d nodes of endpoints were not asked, and are assumed to treat packets as the others do", len(left)))
 	}
 	slices.Sort(nodes)
-	j.documents = map[string]*status.Document{}
+	b.documents = map[string]*status.Document{}
 	for _, node := range slices.Compact(nodes) {
 		observe := time.Duration(0)
-		if node == j.first {
-			observe = j.Observe
+		if node == b.first {
+			observe = b.Observe
 		}
-		tasks = append(tasks, func() { j.readDocument(ctx, node, observe) })
+		tasks = append(tasks, func() { b.readDocument(ctx, node, observe) })
 	}
 	each(len(tasks), func(i int) { tasks[i]() })
-	j.observed = j.documents[j.first]
-	return j.compare(ctx)
+	b.observed = b.documents[b.first]
+	return b.compare(ctx)
 }
 
-// arrive asks the node of an endpoint about the packet as it arrives there.
-func (j *journey) arrive(ctx context.Context, e *Endpoint, p resolve.Packet) {
+// askEndpoint asks the node of an endpoint about the packet as it arrives there.
+func (b *builder) askEndpoint(ctx context.Context, e *Endpoint, p resolve.Packet) {
 	at, _ := netip.ParseAddrPort(e.Address)
 	p.To = at
 	if seen := addr(e.Sees); seen != p.From {
 		p.From, p.FromPort = seen, 0 // masquerade may change the port
 	}
-	leg := j.ask(ctx, e.Node, p)
-	e.There = &leg
+	a := b.ask(ctx, e.Node, p)
+	e.There = &a
 }
 
 // readDocument reads what a node knows about the Service.
-func (j *journey) readDocument(ctx context.Context, node string, observe time.Duration) {
-	namespace, name := j.service()
+func (b *builder) readDocument(ctx context.Context, node string, observe time.Duration) {
+	namespace, name := b.service()
 	if name == "" {
 		return
 	}
-	d, err := j.Nodes.Document(ctx, node, status.Query{Namespace: namespace, Name: name, Observe: observe})
+	d, err := b.Nodes.Document(ctx, node, status.Query{Namespace: namespace, Name: name, Observe: observe})
 	if err != nil {
-		j.silent(node, err.Error())
+		b.silent(node, err.Error())
 		return
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.documents[node] = d
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.documents[node] = d
 }
 
 // title returns an address with the pod that has it.
-func (j *journey) title(address string) string {
+func (b *builder) title(address string) string {
 	host := address
 	if at, err := netip.ParseAddrPort(address); err == nil {
 		host = at.Addr().String()
 	}
-	if p := j.names[host]; p.pod != "" {
+	if p := b.names[host]; p.pod != "" {
 		return address + " (pod " + p.pod + ")"
 	}
 	return address

@@ -45,7 +45,7 @@ type Way struct {
 	// Causes are what the verdict follows from, the most important first.
 	Causes []Cause `json:"causes,omitempty"`
 	// Client is the answer of the client's node.
-	Client Leg `json:"client"`
+	Client NodeAnswer `json:"client"`
 	// Endpoints are the possible destinations, the most probable first. One of each node is
 	// followed to that node.
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
@@ -59,8 +59,8 @@ type Cause struct {
 	Text  string `json:"text"`
 }
 
-// A Leg is what one node answers about the packet.
-type Leg struct {
+// A NodeAnswer is what one node answers about the packet.
+type NodeAnswer struct {
 	Node   string         `json:"node"`
 	Answer *answer.Answer `json:"answer,omitempty"` // nil if the node did not answer
 }
@@ -81,7 +81,7 @@ type Endpoint struct {
 	Reply *answer.Reply `json:"reply,omitempty"`
 	// There is the answer of its node for the packet as it arrives there; nil if it is the
 	// client's node, or was not asked.
-	There *Leg `json:"there,omitempty"`
+	There *NodeAnswer `json:"there,omitempty"`
 	// Like is the followed endpoint of the same node, if this one was not.
 	Like string `json:"like,omitempty"`
 }

@@ -159,8 +159,8 @@ func (w *Way) text(b *strings.Builder) {
 
 // steps prints what each node says about its rules.
 func (w *Way) steps(b *strings.Builder) {
-	for _, leg := range w.legs() {
-		fmt.Fprintf(b, "\nRules on %s:\n  %s\n", leg.Node, strings.TrimSpace(indent(leg.Answer.Text())))
+	for _, n := range w.answers() {
+		fmt.Fprintf(b, "\nRules on %s:\n  %s\n", n.Node, strings.TrimSpace(indent(n.Answer.Text())))
 	}
 }
 

@@ -9,19 +9,19 @@ import (
 	"kube-vmap/cmd/inspect/explain/answer"
 )
 
-// judge sets whether a packet arrives, and the verdict.
-func (j *journey) judge(w *Way) {
+// setVerdict sets whether a packet arrives, and the verdict.
+func (b *builder) setVerdict(w *Way) {
 	a := w.Client.Answer
 	switch {
 	case a == nil:
 		w.Arrives, w.Verdict = answer.Unknown, "not known: node "+w.Client.Node+" does not answer"
 		return
-	case j.isUntranslated(w):
+	case b.isUntranslated(w):
 		w.Arrives, w.Endpoints = answer.Never, nil
-		w.Verdict = fmt.Sprintf("does not arrive: node %s does not have %s/%s of %s, and leaves the packet as it is", w.Client.Node, w.To, w.Protocol, j.destination)
+		w.Verdict = fmt.Sprintf("does not arrive: node %s does not have %s/%s of %s, and leaves the packet as it is", w.Client.Node, w.To, w.Protocol, b.destination)
 		return
 	}
-	j.judgeEndpoints(w)
+	b.setArrivals(w)
 	var ways []string
 	for i := range a.Outcomes {
 		switch o := &a.Outcomes[i]; {
@@ -43,20 +43,20 @@ func (j *journey) judge(w *Way) {
 
 // isUntranslated reports whether the client's node does not translate a packet to a cluster IP,
 // which no host has.
-func (j *journey) isUntranslated(w *Way) bool {
-	s := j.destination.Service
+func (b *builder) isUntranslated(w *Way) bool {
+	s := b.destination.Service
 	to, _ := netip.ParseAddrPort(w.To)
 	return s != nil && slices.Contains(s.Spec.ClusterIPs, to.Addr().String()) && len(w.Endpoints) == 1 && w.Endpoints[0].Address == w.To
 }
 
-// judgeEndpoints sets whether the packet arrives at each endpoint and the reply at the
+// setArrivals sets whether the packet arrives at each endpoint and the reply at the
 // client, by the answers of the client's node and of the endpoint's, and why not.
-func (j *journey) judgeEndpoints(w *Way) {
+func (b *builder) setArrivals(w *Way) {
 	followed := map[string]*Endpoint{}
 	for i := range w.Endpoints {
 		e := &w.Endpoints[i]
 		e.Arrives, e.Why = e.there()
-		if e.Arrives == answer.Always && j.isGone(e) {
+		if e.Arrives == answer.Always && b.isGone(e) {
 			e.Arrives, e.Why = answer.Unknown, "no EndpointSlice has this endpoint, so its pod may be gone"
 		}
 		followed[e.Address] = e
@@ -75,11 +75,11 @@ func (j *journey) judgeEndpoints(w *Way) {
 }
 
 // isGone reports whether no EndpointSlice has an endpoint of the Service.
-func (j *journey) isGone(e *Endpoint) bool {
-	if j.destination.Service == nil {
+func (b *builder) isGone(e *Endpoint) bool {
+	if b.destination.Service == nil {
 		return false
 	}
-	for k := range sliceEndpoints(j.slices, j.destination.Service) {
+	for k := range sliceEndpoints(b.slices, b.destination.Service) {
 		if k.at.String() == e.Address {
 			return false
 		}
@@ -187,10 +187,10 @@ var arrivalTexts = map[string]string{
 // replied adds that replies arrive, too, unless older nodes do not simulate them.
 func (w *Way) replied() string {
 	var old []string
-	for _, leg := range w.legs() {
-		for _, o := range leg.Answer.Outcomes {
-			if !slices.Contains(old, leg.Node) && slices.ContainsFunc(o.Endpoints, func(e answer.Endpoint) bool { return e.Reply == nil }) {
-				old = append(old, leg.Node)
+	for _, n := range w.answers() {
+		for _, o := range n.Answer.Outcomes {
+			if !slices.Contains(old, n.Node) && slices.ContainsFunc(o.Endpoints, func(e answer.Endpoint) bool { return e.Reply == nil }) {
+				old = append(old, n.Node)
 			}
 		}
 	}
