@@ -28,7 +28,7 @@ func NewMany(t testing.TB, nodes int, run func(i int) kubelet.Run) *Many {
 	t.Helper()
 	c := &Many{Cluster: &Cluster{Cluster: clustertest.Alone(t, lab.Options{})}}
 	c.plugins = pluginFolder(t)
-	ctx := clustertest.Context(t)
+	ctx := t.Context() // many nodes can take longer than [clustertest.Patience] on a busy machine
 	// The lab's own node is none of them.
 	clustertest.Must(t, objects.DeleteNode(ctx, c.Client, c.NodeName(c.Lab.Node)))
 	var err error
