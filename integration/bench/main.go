@@ -20,6 +20,7 @@
 //	counters   the cost of counting connections
 //	labels     the cost of labelling connections that are masqueraded
 //	observed   the cost of least connections beside many connections
+//	responses  the cost of kube-vmap problems beside many connections
 //
 // Times depend on the machine and on its load. So each is compared with a floor that is
 // measured in the same run, alternating with it: the time that the kernel takes for the
@@ -69,6 +70,7 @@ var parts = []struct {
 	{"counters", (*bench).counters},
 	{"labels", (*bench).labels},
 	{"observed", (*bench).observed},
+	{"responses", (*bench).responses},
 }
 
 func run() int {

@@ -52,12 +52,11 @@ func Node(ctx context.Context, d time.Duration) (list []Response, err error) {
 // connections or did not answer.
 func Responses(ctx context.Context, t Tracking, c Counter, d time.Duration) ([]Response, error) {
 	o := observer{tracking: t, counter: c, refused: map[pair]int{}}
-	before, err := o.track()
-	if err != nil {
+	if err := o.track(); err != nil {
 		return nil, err
 	}
 	for end := time.Now().Add(min(d, Max)); ; {
-		counted, err := o.count()
+		before, err := o.count()
 		if err != nil {
 			return nil, err
 		}
@@ -68,12 +67,10 @@ func Responses(ctx context.Context, t Tracking, c Counter, d time.Duration) ([]R
 		if err != nil {
 			return nil, err
 		}
-		after, err := o.track()
-		if err != nil {
+		if err := o.track(); err != nil {
 			return nil, err
 		}
-		o.compare(before, after, counted, now)
-		if before = after; !time.Now().Before(end) {
+		if o.compare(before, now); !time.Now().Before(end) {
 			return o.responses(), nil
 		}
 	}
@@ -94,35 +91,50 @@ type pair struct {
 	endpoint    netip.AddrPort
 }
 
-// entries are the tracked connections at one moment.
-type entries struct {
-	replied map[uint32]bool // by number
-	pairs   map[pair][]uint32
-	aborted map[pair]int
+// state is what connection tracking shows of a pair.
+type state struct {
+	fresh      int  // entries that did not exist before
+	accepts    bool // one of them has a reply
+	unanswered int  // others without a reply
+	aborted    int
 }
 
 // observer adds up what several reads show.
 type observer struct {
-	tracking   Tracking
-	counter    Counter
-	refused    map[pair]int
-	unanswered map[pair]int // at the last read
-	aborted    map[pair]int // at the last read
+	tracking Tracking
+	counter  Counter
+	ids      map[uint32]struct{} // numbers of the entries at the last read
+	states   map[pair]state      // at the last read, compared with the one before
+	refused  map[pair]int
 }
 
-func (o *observer) track() (e entries, err error) {
-	err = o.tracking.EachTranslated(func() {
-		e = entries{map[uint32]bool{}, map[pair][]uint32{}, map[pair]int{}}
+// track reads connection tracking. There may be hundreds of thousands of entries, so only
+// their numbers are kept.
+func (o *observer) track() error {
+	before := o.ids
+	return o.tracking.EachTranslated(func() {
+		o.ids, o.states = make(map[uint32]struct{}, len(before)), map[pair]state{}
 	}, func(t conntrack.Translated) {
+		o.ids[t.ID] = struct{}{}
+		_, old := before[t.ID]
+		if old && t.Replied && !t.Aborted {
+			return // the usual one
+		}
 		to := t.Original
 		p := pair{model.Match{Family: t.Family(), Addr: to.Addr(), Protocol: t.Protocol, Port: to.Port()}, t.Reply}
-		e.replied[t.ID] = t.Replied
-		e.pairs[p] = append(e.pairs[p], t.ID)
-		if t.Aborted {
-			e.aborted[p]++
+		s := o.states[p]
+		switch {
+		case t.Aborted:
+			s.aborted++
+		case old:
+			s.unanswered++
 		}
+		if !old {
+			s.fresh++
+			s.accepts = s.accepts || t.Replied
+		}
+		o.states[p] = s
 	})
-	return e, err
 }
 
 func (o *observer) count() (map[pair]uint64, error) {
@@ -143,59 +155,30 @@ func (o *observer) count() (map[pair]uint64, error) {
 // answer may lack pairs while its set grows; one with more connections was only missing.
 const maxNew = 1000
 
-// compare adds what two reads differ by.
-func (o *observer) compare(before, after entries, counted, now map[pair]uint64) {
-	o.unanswered, o.aborted = map[pair]int{}, after.aborted
-	for p, ids := range after.pairs {
-		for _, id := range ids {
-			if _, old := before.replied[id]; old && !after.replied[id] {
-				o.unanswered[p]++
-			}
-		}
-	}
+// compare adds the connections that were counted between two reads, but have no entry.
+func (o *observer) compare(before, now map[pair]uint64) {
 	for p, n := range now {
-		was, known := counted[p]
+		was, known := before[p]
 		if p.destination.Protocol != model.TCP || n <= was || !known && n > maxNew {
 			continue
 		}
-		fresh := 0
-		for _, id := range after.pairs[p] {
-			if _, old := before.replied[id]; old {
-				continue
-			}
-			fresh++
-			if after.replied[id] {
-				fresh = int(n) // it accepts connections
-				break
-			}
-		}
-		if ended := int(n-was) - fresh; ended > 0 {
-			o.refused[p] += ended
+		if s := o.states[p]; !s.accepts && int(n-was) > s.fresh {
+			o.refused[p] += int(n-was) - s.fresh
 		}
 	}
 }
 
 // responses returns what was found, in no order.
-func (o *observer) responses() []Response {
-	all := map[pair]*Response{}
-	at := func(p pair) *Response {
-		if all[p] == nil {
-			all[p] = &Response{Destination: p.destination, Endpoint: p.endpoint}
+func (o *observer) responses() (out []Response) {
+	for p, s := range o.states {
+		if n := o.refused[p] + s.aborted; n+s.unanswered > 0 {
+			out = append(out, Response{p.destination, p.endpoint, n, s.unanswered})
 		}
-		return all[p]
 	}
 	for p, n := range o.refused {
-		at(p).Refused = n
-	}
-	for p, n := range o.aborted {
-		at(p).Refused = n
-	}
-	for p, n := range o.unanswered {
-		at(p).Unanswered = n
-	}
-	out := make([]Response, 0, len(all))
-	for _, r := range all {
-		out = append(out, *r)
+		if _, found := o.states[p]; !found {
+			out = append(out, Response{p.destination, p.endpoint, n, 0})
+		}
 	}
 	return out
 }
