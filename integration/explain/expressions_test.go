@@ -257,3 +257,22 @@ func TestExplainAgreesWithSockets(t *testing.T) {
 		})
 	}
 }
+
+// TestExplainAgreesWithFibOfLoopback has the check of sources of firewalld. It does not look up
+// what comes in by the loopback.
+func TestExplainAgreesWithFibOfLoopback(t *testing.T) {
+	r := newRig(t)
+	r.addEmptyTables()
+	r.must(r.Node.ServeAll(daemon.TargetPort))
+	r.nft("table inet other { chain p { type filter hook prerouting priority -300; fib saddr . iif oif missing drop; }; }")
+	var batch []predict.Prediction
+	for _, w := range daemon.Transports() {
+		a := r.Node.Addr(w.Family)
+		p := simulate.Packet{From: a, FromPort: r.port(), To: netip.AddrPortFrom(a, daemon.TargetPort), Protocol: w.Protocol}
+		batch = append(batch, predict.Prediction{Packet: p, Host: r.Node.Host, Result: r.explain(p)})
+	}
+	c := predict.Comparer{Lab: r.Lab, Serves: func(h *lab.Host, _ uint16) bool { return h == r.Node.Host }}
+	for _, err := range c.Wrong(batch) {
+		t.Error(err)
+	}
+}

@@ -31,13 +31,6 @@ type Prediction struct {
 	Result simulate.Result
 }
 
-// isSilent reports whether nothing comes back, because the packet or the reply is dropped.
-func (p Prediction) isSilent() bool {
-	return !slices.ContainsFunc(p.Result.Outcomes, func(o simulate.Outcome) bool {
-		return o.Verdict == simulate.VerdictRefused || slices.ContainsFunc(o.Endpoints, p.getsReply)
-	})
-}
-
 // mayBeSilent reports whether that may be, by the endpoint that is picked.
 func (p Prediction) mayBeSilent() bool {
 	dropped := func(o simulate.Outcome) bool { return o.Verdict == simulate.VerdictDropped }
@@ -62,12 +55,21 @@ type Comparer struct {
 	Serves func(h *lab.Host, port uint16) bool
 }
 
-// Wrong sends the packets, those that nothing comes back to last, and returns an error for each one of
+// isSilent reports whether nothing may come back, because no host has a server there, or the
+// packet or its reply is dropped.
+func (c Comparer) isSilent(p Prediction) bool {
+	return !slices.ContainsFunc(p.Result.Outcomes, func(o simulate.Outcome) bool {
+		unserved := o.Verdict == simulate.VerdictNotService && !c.serves(p.To)
+		return o.Verdict == simulate.VerdictRefused || !unserved && slices.ContainsFunc(o.Endpoints, p.getsReply)
+	})
+}
+
+// Wrong sends the packets, those that are not answered last, and returns an error for each one of
 // which the prediction is wrong.
 func (c Comparer) Wrong(batch []Prediction) []error {
 	var loud, silent []Prediction
 	for _, p := range batch {
-		if p.isSilent() {
+		if c.isSilent(p) {
 			silent = append(silent, p)
 		} else {
 			loud = append(loud, p)
@@ -91,7 +93,7 @@ func (c Comparer) send(batch []Prediction, limit int) []error {
 // check sends a packet and compares the answer with the prediction.
 func (c Comparer) check(p Prediction) error {
 	wait := answer
-	if p.mayBeSilent() || p.Result.Outcomes[0].Verdict == simulate.VerdictNotService && !c.serves(p.To) {
+	if p.mayBeSilent() || c.isSilent(p) {
 		wait = silence
 	}
 	got, err := p.Host.AskFrom(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To, wait)

@@ -324,3 +324,38 @@ func TestConnMarkCopiesMarks(t *testing.T) {
 		}
 	}
 }
+
+// state is a node where programs listen at some queues.
+type state struct {
+	NodeState
+	queues []uint16
+}
+
+func (s state) Queues() ([]uint16, error) { return s.queues, nil }
+
+func TestQueueWithoutListenerDropsOrIsBypassed(t *testing.T) {
+	drop := []any{verdictOf(expr.VerdictDrop, "")}
+	for _, tc := range []struct {
+		name   string
+		queue  xt.Queue
+		queues []uint16
+		behind []any
+		want   Verdict
+		doubts int
+	}{
+		{"no listener", xt.Queue{From: 4, To: 4}, []uint16{3, 5}, nil, VerdictDropped, 0},
+		{"bypass", xt.Queue{From: 4, To: 4, Bypass: true}, nil, nil, VerdictNotService, 0},
+		{"a program accepts or drops", xt.Queue{From: 4, To: 6}, []uint16{5}, nil, VerdictNotService, 1},
+		{"it is dropped in any case", xt.Queue{From: 4, To: 6}, []uint16{5}, drop, VerdictDropped, 0},
+	} {
+		f := node()
+		f.chain(otherTable, "forward", "filter", HookForward, 0, []any{tc.queue})
+		f.chain(otherTable, "later", "filter", HookForward, 1, tc.behind)
+		s := f.sources()
+		s.Node = state{queues: tc.queues}
+		w, err := Run(s, sample, Link{})
+		if err != nil || len(w.Outcomes) != 1 || w.Outcomes[0].Verdict != tc.want || len(w.Doubts) != tc.doubts {
+			t.Errorf("%s: %+v, doubts %q, %v", tc.name, w.Outcomes, w.Doubts, err)
+		}
+	}
+}

@@ -30,7 +30,7 @@ func TestDecodeSocketWithoutOptionsIsUndecided(t *testing.T) {
 	if got, err := decodeSocket(slices.Concat(message, option)); err != nil || got != (simulate.Socket{Found: true, Wildcard: true, Transparent: true}) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, b := range [][]byte{nil, message, append(message, 9)} {
+	for _, b := range [][]byte{nil, message, slices.Concat(message, []byte{9})} {
 		if got, err := decodeSocket(b); err == nil {
 			t.Errorf("%d bytes: %+v", len(b), got)
 		}

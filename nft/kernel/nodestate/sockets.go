@@ -60,10 +60,10 @@ func (s *State) diag(p model.Protocol, f model.Family) (*netlink.Conn, error) {
 	if s.diagnosed[byte(p)] {
 		return s.conn, nil
 	}
-	any := [...]netip.AddrPort{
+	none := [...]netip.AddrPort{
 		model.IPv4: netip.AddrPortFrom(netip.IPv4Unspecified(), 0), model.IPv6: netip.AddrPortFrom(netip.IPv6Unspecified(), 0),
 	}[f]
-	err := socket.Ask(s.conn, diagRequest(p, any, any, netlink.Dump, 0), func(netlink.Message) error { return nil })
+	err := socket.Ask(s.conn, diagRequest(p, none, none, netlink.Dump, 0), func(netlink.Message) error { return nil })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, simulate.Undecided("a match of the socket of the packet, for which the kernel lacks sock_diag")
 	}
