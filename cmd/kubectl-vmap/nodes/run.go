@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -90,16 +91,34 @@ func (c *Cluster) execError(n Node, err error) error {
 	const denied = "denied request" // by a ValidatingAdmissionPolicy
 	switch {
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), denied):
-		return fmt.Errorf("%w: %w", ErrNoPermission, err)
+		return &sameError{fmt.Errorf("%w: %w", ErrNoPermission, err), n.Pod}
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("pod %s is gone: %w", n.Pod, err)
 	}
-	// Failures groups nodes by the text: it has no name, and no port of this host.
+	// Without the port of this host; see sameError.
 	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Source != nil {
 		err = fmt.Errorf("%s %s %s: %w", op.Op, op.Net, op.Addr, op.Err)
 	}
-	return c.apiError("run a command", err)
+	return &sameError{c.apiError("run a command", err), n.Pod}
 }
+
+// sameError is an error without what differs among nodes, so that [Failures] has one line
+// for all of them.
+type sameError struct {
+	error
+	pod string
+}
+
+// requestURL is the API server's request to a kubelet in its errors. The address follows.
+var requestURL = regexp.MustCompile(`error sending request: Post "[^"]*": `)
+
+// Error implements error.
+func (e *sameError) Error() string {
+	return strings.ReplaceAll(requestURL.ReplaceAllString(e.error.Error(), ""), fmt.Sprintf("%q ", e.pod), "")
+}
+
+// Unwrap returns the whole error.
+func (e *sameError) Unwrap() error { return e.error }
 
 // limited is a writer that drops what is too long.
 type limited struct {

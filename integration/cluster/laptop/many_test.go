@@ -199,7 +199,7 @@ func testErrors(t *testing.T, c *laptop.Many) {
 		{"no pod on the node", c.AdminKubeconfig(), []string{"--node=" + laptop.ManyName(noPod)}, []string{laptop.ManyName(noPod), "no pod of kube-vmap is on this node"}},
 		{"older version", c.AdminKubeconfig(), []string{"--node=" + laptop.ManyName(old)}, []string{laptop.ManyName(old), "runs kube-vmap 0.1.0", "status"}},
 		{"newer schema", c.AdminKubeconfig(), []string{"--node=" + laptop.ManyName(newer)}, []string{laptop.ManyName(newer), "kube-vmap 9.0.0", "use a newer one"}},
-		{"dead node", c.AdminKubeconfig(), []string{"--node=" + laptop.ManyName(dead)}, []string{laptop.ManyName(dead), "no route to host"}},
+		{"dead node", c.AdminKubeconfig(), []string{"--node=" + laptop.ManyName(dead)}, []string{laptop.ManyName(dead) + ": run a command: Internal error occurred: dial tcp 192.0.2.77:10250: connect: no route to host"}},
 		{"hanging node", c.AdminKubeconfig(), []string{"--node=" + laptop.ManyName(hanging), "--node-timeout=500ms"}, []string{laptop.ManyName(hanging), "no answer within 500ms"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -213,6 +213,9 @@ func testErrors(t *testing.T, c *laptop.Many) {
 		clustertest.Must(t, err)
 		out := c.KubectlAs(t, view, "vmap", "get", "services", "-A")
 		checkError(t, out, []string{"no permission", "pods/exec", "deploy/kubectl"})
+		// One line for all of them.
+		checkError(t, c.KubectlAs(t, view, "vmap", "get", "services", "-A", "--node=node-0001,node-0002,node-0003,node-0004,node-0005"),
+			[]string{": no permission to run a command", "5 of 5 nodes did not answer"})
 	})
 	t.Run("connection cut midway", func(t *testing.T) {
 		c.Kubelet.CutAfter(1000)
