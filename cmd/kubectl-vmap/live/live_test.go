@@ -290,6 +290,18 @@ func TestProblemsOfNodesAreMerged(t *testing.T) {
 	})
 }
 
+func TestNodeIsWaitedForUntilNodesAreListed(t *testing.T) {
+	c := New(newFake(1))
+	if n, ok := c.Node("node-9"); !ok || n.Node.State != NodeWaiting {
+		t.Errorf("before the list, node-9 is %+v, %v", n, ok)
+	}
+	watch(t, newFake(1), time.Minute, 2*time.Second, func(c *Cluster) {
+		if _, ok := c.Node("node-9"); ok {
+			t.Error("there is a node-9")
+		}
+	})
+}
+
 func TestNamesAreInTheOrderOfNumbers(t *testing.T) {
 	names := []string{"node-10", "node-2", "a", "node-1", "node-2-b", "10.0.0.9", "10.0.0.10", ""}
 	slices.SortFunc(names, compareNames)

@@ -72,13 +72,15 @@ type OneNode struct {
 	Problems []Problem `json:"problems"`
 }
 
-// Node returns a node; false if there is none of that name.
+// Node returns a node; false if there is none of that name. Before the nodes are listed, any
+// name is one of a node that was not asked yet.
 func (c *Cluster) Node(name string) (*OneNode, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := slices.IndexFunc(c.nodes, func(n *node) bool { return n.Name == name })
 	if i < 0 {
-		return nil, false
+		unknown := &OneNode{Time: time.Now(), Node: Status{Name: name, State: NodeWaiting}, Services: []Line{}, Problems: []Problem{}}
+		return unknown, c.generation == 0
 	}
 	n := c.nodes[i]
 	out := &OneNode{Time: time.Now(), Services: []Line{}}
