@@ -75,8 +75,8 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// source asks the chosen nodes, listed anew each time, since nodes come and go. It is an
-// error if none answers.
+// source asks the chosen nodes, which are listed again each time, since nodes come and go.
+// It is an error if none answers.
 func source(c *nodes.Cluster, chosen nodes.Selection) top.Source {
 	return func(ctx context.Context, q status.Query) (a top.Answer, err error) {
 		list, err := chosen.Select(ctx, c)

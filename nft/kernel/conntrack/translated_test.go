@@ -44,7 +44,7 @@ func TestOpenStatesAreTheFirstOnes(t *testing.T) {
 	}
 }
 
-func TestTranslatedEntriesTellHowTheEndpointResponded(t *testing.T) {
+func TestTranslatedEntriesShowHowTheEndpointResponded(t *testing.T) {
 	const none, replied, assured = 0, statusSeenReply, statusSeenReply | statusAssured
 	for _, test := range []struct {
 		protocol         model.Protocol
