@@ -10,11 +10,11 @@ import (
 	"kube-vmap/cmd/kubectl-vmap/completion"
 	"kube-vmap/cmd/kubectl-vmap/diff"
 	"kube-vmap/cmd/kubectl-vmap/explain"
-	"kube-vmap/cmd/kubectl-vmap/getter"
-	"kube-vmap/cmd/kubectl-vmap/health"
+	"kube-vmap/cmd/kubectl-vmap/get"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 	"kube-vmap/cmd/kubectl-vmap/page"
 	"kube-vmap/cmd/kubectl-vmap/problems"
+	"kube-vmap/cmd/kubectl-vmap/status"
 	"kube-vmap/cmd/kubectl-vmap/top"
 	"kube-vmap/cmd/kubectl-vmap/versions"
 )
@@ -49,9 +49,9 @@ from the API server. Nothing is changed.`,
 	root.SetErr(stderr)
 	root.AddCommand(
 		explain.NewCommand(flags),
-		health.NewCommand(flags),
+		status.NewCommand(flags),
 		problems.NewCommand(flags),
-		getter.NewCommand(flags),
+		get.NewCommand(flags),
 		top.NewCommand(flags),
 		diff.NewCommand(flags),
 		bundle.NewCommand(flags, version),

@@ -21,7 +21,7 @@ import (
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/top"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
-	"kube-vmap/cmd/kubectl-vmap/screen"
+	"kube-vmap/cmd/kubectl-vmap/top/screen"
 )
 
 // interval is the default interval: each query runs a command on every node.

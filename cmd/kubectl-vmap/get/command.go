@@ -1,5 +1,5 @@
-// Package getter is kubectl vmap get: the rows of kube-vmap get, from one node or from all.
-package getter
+// Package get is kubectl vmap get: the rows of kube-vmap get, from one node or from all.
+package get
 
 import (
 	"context"
