@@ -63,8 +63,11 @@ func portField(e *status.Endpoint) string {
 }
 
 func readyField(e *status.Endpoint) string {
-	if e.Manual {
+	switch {
+	case e.Manual:
 		return fieldSliceReady
+	case e.KnownConditions().Terminating:
+		return fieldDeletion
 	}
 	return fieldReady
 }

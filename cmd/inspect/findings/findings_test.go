@@ -185,6 +185,38 @@ func TestFindings(t *testing.T) {
 		}, []want{
 			{problem, "Fallback", "status.conditions[Ready] of the pod", "terminating ones serve: 10.244.0.2:8080"}, {notice, "NotReady", "status.conditions[Ready] of the pod", "1 of 3"},
 		}},
+		"all are being deleted, and serve": {func(w *world) {
+			for n := range 3 {
+				ready(w, n, false, true, true)
+			}
+		}, []want{{problem, "Fallback", "metadata.deletionTimestamp of the pod", "terminating ones serve: 10.244.0.1:8080"}}},
+		"all are being deleted": {func(w *world) {
+			for n := range 3 {
+				ready(w, n, false, false, true)
+			}
+		}, []want{{problem, "NotReady", "metadata.deletionTimestamp of the pod", "3 of 3 endpoints are not ready, so that every connection is refused"}}},
+		"only one of this node terminates": {func(w *world) {
+			w.service.ExternalPolicy = model.PolicyLocal
+			ready(w, 0, false, true, true)
+		}, []want{
+			{notice, "Fallback", "metadata.deletionTimestamp of the pod", "no endpoint of this node is ready, so that terminating ones serve where the policy is Local: 10.244.0.1"},
+			{notice, "LocalPolicy", "spec.externalTrafficPolicy: Local", "1 of 3"},
+		}},
+		"one of this node is not ready": {func(w *world) {
+			w.service.InternalPolicy = model.PolicyLocal
+			ready(w, 0, false, false, false)
+		}, []want{
+			{problem, "NoneLocal", "spec.internalTrafficPolicy: Local", "none of the 2 endpoints that serve is on this node"},
+			{notice, "NotReady", "status.conditions[Ready] of the pod", "1 of 3"},
+		}},
+		"the only endpoint is elsewhere": {
+			func(w *world) { w.service.InternalPolicy, w.endpoints = model.PolicyLocal, w.endpoints[1:2] },
+			[]want{{problem, "NoneLocal", "spec.internalTrafficPolicy: Local", "dropped: the only endpoint that serves is on another node"}},
+		},
+		"endpoints of one family": {
+			func(w *world) { w.oneFamily() },
+			[]want{{problem, "NoEndpoints", "spec.selector", "no IPv6 endpoint in any EndpointSlice, so that every IPv6 connection is refused: the selector matches no pod with an IPv6 address"}},
+		},
 		"published although not ready": {
 			func(w *world) { ready(w, 2, true, false, false) },
 			[]want{{notice, "PublishedEarly", "spec.publishNotReadyAddresses: true", "1 of 3 endpoints gets connections although its pod is not ready: 10.244.0.3"}},
@@ -415,6 +447,13 @@ func TestEveryReasonOfEndpointsHasAField(t *testing.T) {
 		if (field == "") != slices.Contains(none, reason) {
 			t.Errorf("%s: field %q", reason, field)
 		}
+	}
+}
+
+// oneFamily removes the slices of IPv6.
+func (w *world) oneFamily() {
+	for n := range w.endpoints {
+		w.more = append(w.more, sync.DeleteSlice{Name: model.EndpointSliceName{Namespace: "shop", Name: fmt.Sprintf("web-%s-%d", model.IPv6, n)}})
 	}
 }
 

@@ -14,6 +14,7 @@ type portView struct {
 	byReason map[string][]*status.Endpoint // those that do not, by the reason
 	local    int                           // used by frontends with a Local policy
 	usable   int                           // used, or not for a policy alone
+	ready    bool                          // one of these is
 }
 
 func newPortView(p *status.Port) *portView {
@@ -29,6 +30,7 @@ func newPortView(p *status.Port) *portView {
 		if e.Used() {
 			v.used = append(v.used, e)
 		}
+		v.ready = v.ready || e.KnownConditions().Ready && (e.Used() || e.Reason == model.ReasonNotLocal.String())
 		if e.Reason != "" {
 			v.byReason[e.Reason] = append(v.byReason[e.Reason], e)
 		}
@@ -44,7 +46,7 @@ func (c *collector) frontend(p *status.Port, f *status.Frontend, v *portView) {
 		if c.service.WithoutSelector {
 			field = fieldServiceName
 		}
-		c.draft(status.SeverityProblem, NoEndpoints, field, p, textNoEndpoints).frontend(p, f)
+		c.draft(status.SeverityProblem, NoEndpoints, field, p, textNoEndpoints(c.families())).frontend(p, f)
 	}
 	if f.Restricted {
 		d := c.draft(status.SeverityNotice, SourceRanges, FieldSourceRanges, p, textSources)
@@ -73,6 +75,15 @@ func (c *collector) frontend(p *status.Port, f *status.Frontend, v *portView) {
 	d := c.draft(severity, NoneLocal, field, p, textNoneLocal(internal))
 	d.frontend(p, f)
 	d.all = max(d.all, v.usable)
+}
+
+// families returns how many families the Service has.
+func (c *collector) families() int {
+	var list []string
+	for i := range c.service.Ports {
+		list = once(list, c.service.Ports[i].Family)
+	}
+	return len(list)
 }
 
 // choice collects why not each endpoint has the same chance.
@@ -172,17 +183,20 @@ func (c *collector) stale(p *status.Port) {
 		}
 	}
 	d := c.draft(status.SeverityNotice, Stale, field, p, textStale)
+	before := d.count // of responses, which add counts
 	d.add(hit, len(p.Endpoints))
-	d.count += n
+	d.count = before + n
 }
 
 // used collects what is wrong with endpoints that get connections.
 func (c *collector) used(p *status.Port, v *portView) {
-	var fallback, early, refuses, silent []*status.Endpoint
+	var fallback, local, early, refuses, silent []*status.Endpoint
 	for _, e := range v.used {
 		k := e.KnownConditions()
 		switch {
 		case e.Conditions == nil:
+		case !k.Ready && v.ready:
+			local = append(local, e)
 		case !k.Ready:
 			fallback = append(fallback, e)
 		case !k.Serving:
@@ -196,7 +210,14 @@ func (c *collector) used(p *status.Port, v *portView) {
 		}
 	}
 	if len(fallback) > 0 {
-		c.draft(status.SeverityProblem, Fallback, readyField(fallback[0]), p, textFallback).add(fallback, v.all)
+		field := readyField(fallback[0])
+		if others := v.byReason[model.ReasonNotReady.String()]; len(others) > 0 {
+			field = readyField(others[0])
+		}
+		c.draft(status.SeverityProblem, Fallback, field, p, textFallback).add(fallback, v.all)
+	}
+	if len(local) > 0 {
+		c.draft(status.SeverityNotice, Fallback, fieldDeletion, p, textLocalFallback).add(local, v.all)
 	}
 	if len(early) > 0 {
 		field := fieldPublish

@@ -50,11 +50,19 @@ func (d *draft) refusal() string {
 
 func textMissing(*draft) string { return "the kernel's tables do not have the port" }
 
-func textNoEndpoints(d *draft) string {
-	if d.Field == FieldSelector {
-		return "no endpoint in any EndpointSlice, so that every connection is refused: the selector matches no pod with an address"
+// textNoEndpoints names the family if the Service has endpoints of the other one.
+func textNoEndpoints(families int) func(*draft) string {
+	return func(d *draft) string {
+		one := ""
+		if len(d.Families) < families {
+			one = d.Families[0] + " "
+		}
+		why := "the selector matches no pod with an " + one + "address"
+		if d.Field != FieldSelector {
+			why = "the Service has no selector, and no EndpointSlice with its name has " + one + "endpoints"
+		}
+		return fmt.Sprintf("no %sendpoint in any EndpointSlice, so that every %sconnection is refused: %s", one, one, why)
 	}
-	return "no endpoint in any EndpointSlice, so that every connection is refused: the Service has no selector, and no EndpointSlice with its name has endpoints"
 }
 
 func textSources(d *draft) string {
@@ -81,7 +89,10 @@ func textNoneLocal(internal bool) func(*draft) string {
 		who = "connections of clients on this node are dropped"
 	}
 	return func(d *draft) string {
-		return fmt.Sprintf("%s: none of the %d endpoints is on this node", who, d.all)
+		if d.all == 1 {
+			return who + ": the only endpoint that serves is on another node"
+		}
+		return fmt.Sprintf("%s: none of the %d endpoints that serve is on this node", who, d.all)
 	}
 }
 
@@ -139,6 +150,10 @@ func textStale(d *draft) string {
 
 func textFallback(d *draft) string {
 	return "no endpoint that may be used is ready, so that terminating ones serve" + d.named()
+}
+
+func textLocalFallback(d *draft) string {
+	return "no endpoint of this node is ready, so that terminating ones serve where the policy is Local" + d.named()
 }
 
 func textEarly(d *draft) string {
