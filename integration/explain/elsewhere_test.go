@@ -33,7 +33,7 @@ func TestAnswerNamesTheNodeOfTheClient(t *testing.T) {
 				}, "--from="+remote, at(near, k))
 			}
 			for from, how := range map[string]string{outside: ", by way of " + neighbour, neighbour: ""} {
-				r.expect(0, []string{from + " is not on this node" + how + ".", "If it is a pod or a node", "\nResult:", "outside the cluster"},
+				r.expect(0, []string{from + " is not on this node" + how + ".", "If it is a pod or a node", "kubectl vmap explain", "\nResult:", "outside the cluster"},
 					"--from="+from, at(web, model.KindLoadBalancerIP))
 			}
 			// No other node translates packets to addresses of this one.
@@ -60,7 +60,7 @@ func TestAnswerNamesTheNodeOfTheClient(t *testing.T) {
 				}
 			}
 			r.must(json.Unmarshal([]byte(stdout), &got))
-			if e := got.Elsewhere; got.Arrives != "unknown" || !e.Pod || e.Node != "node-2" || "by way of "+e.Via != via || len(e.Ask) != 2 {
+			if e := got.Elsewhere; got.Arrives != "unknown" || !e.Pod || e.Node != "node-2" || "by way of "+e.Via != via || len(e.Ask) != 3 || !strings.HasPrefix(e.Ask[0], "kubectl vmap explain --from '"+remote+"' --to ") {
 				t.Errorf("%+v", got)
 			}
 		})

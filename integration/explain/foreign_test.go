@@ -14,6 +14,7 @@ import (
 	"kube-vmap/cmd/inspect/status/client"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/simulator"
 	"kube-vmap/nft/simulate"
 )
@@ -133,6 +134,39 @@ func TestExplainEndsWhenCanceled(t *testing.T) {
 		run := func() error { _, err := command.Run(ctx, o, ask, io.Discard); return err }
 		if err := r.Node.Do(run); !errors.Is(err, context.Canceled) {
 			t.Errorf("the command, %s: %v, want %v", p, err, context.Canceled)
+		}
+	}
+}
+
+// TestSourcesTranslatedByOtherPrograms has another program's rule that changes the client's
+// address to one of the node, or to one that no host has.
+func TestSourcesTranslatedByOtherPrograms(t *testing.T) {
+	r := newRig(t)
+	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
+	r.folder.Put("services", web)
+	daemon.Start(t, r.Node, r.folder)
+	for _, virtual := range []bool{false, true} {
+		for _, w := range daemon.Transports() {
+			source := r.Node.Addr(w.Family)
+			text := "this node is seen as the client"
+			if virtual {
+				source = daemon.ClientAddr(w.Family, 250)
+				text = source.String() + " is seen as the client"
+			}
+			r.nft(fmt.Sprintf("table %s egress { chain post { type nat hook postrouting priority 90; ct status dnat snat to %s; }; }", nft.FamilyName(w.Family), source))
+			p := r.packet(w, web)
+			o := single(t, r.explain(p))
+			e := o.Endpoints[0]
+			if e.Source != source || o.Masquerade == virtual || !e.Reply.ReachesClient(p) {
+				t.Errorf("%s: %+v", p, o)
+			}
+			r.expect(0, []string{text + " (table " + nft.FamilyName(w.Family) + " egress, chain post", ", which answers " + p.From.String() + "; the client gets the reply"},
+				"--from="+p.From.String(), to(p.To, p.Protocol))
+			got, err := r.Pods[3].AskFrom(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To, answer)
+			if err != nil || got.Outcome != lab.Answered || got.Seen.Addr() != source {
+				t.Errorf("%s: %s, %v, want it seen from %s", p, got, err, source)
+			}
+			r.nft("delete table " + nft.FamilyName(w.Family) + " egress")
 		}
 	}
 }

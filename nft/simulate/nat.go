@@ -71,7 +71,7 @@ func (w *walk) portsIn(from, to uint32) (r xt.PortRange, err error) {
 }
 
 // xtNAT translates the connection (nf_nat_setup_info).
-func (w *walk) xtNAT(e xt.NAT) (verdict, error) {
+func (w *walk) xtNAT(e xt.NAT) (v verdict, err error) {
 	from, to := w.conn.seenSource, w.conn.endpoint
 	current := to
 	if e.Source {
@@ -82,6 +82,12 @@ func (w *walk) xtNAT(e xt.NAT) (verdict, error) {
 	}
 	a := newAddr(e, from.Addr(), to.Addr(), current.Addr())
 	w.translate(e.Source, netip.AddrPortFrom(a, newPort(e, current.Port())))
+	if e.Source && a != w.conn.client.Addr() && !w.position.isOurs() {
+		w.record.why = w.position.String()
+		if w.record.masquerade, err = w.isLocal(a); err != nil {
+			return verdictBreak, err
+		}
+	}
 	return verdictAccept, nil
 }
 

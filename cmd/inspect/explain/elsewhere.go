@@ -36,22 +36,23 @@ func locate(a *answer.Answer, w simulate.Result, d *status.Document) {
 	}
 	e.Ask = commandsThere(a, from, e.Node)
 	a.Elsewhere = e
-	bypassReplies(a, d)
+	bypassReplies(a, from, d)
 	if e.Pod && a.Service != "" && a.Connection == nil && len(a.Connections) == 0 {
 		a.Arrives = answer.Unknown
 	}
 }
 
 // bypassReplies corrects replies from endpoints on other nodes to a client that is not on this
-// node either. Neither has a reason to send to the other by way of this node, also where its
-// routes do not show it: to pods of other nodes by a tunnel, to the client by its own link.
-func bypassReplies(a *answer.Answer, d *status.Document) {
+// node either, and keeps its address. Neither has a reason to send to the other by way of this
+// node, also where its routes do not show it: to pods of other nodes by a tunnel, to the client
+// by its own link.
+func bypassReplies(a *answer.Answer, from netip.Addr, d *status.Document) {
 	changed := false
 	for i := range a.Outcomes {
 		o := &a.Outcomes[i]
 		for j := range o.Endpoints {
 			e := &o.Endpoints[j]
-			if o.Masquerade || e.Node || e.Reply == nil || e.Reply.Bypasses {
+			if e.Sees != from.String() || e.Node || e.Reply == nil || e.Reply.Bypasses {
 				continue
 			}
 			if node := nodeOf(d, netip.MustParseAddr(e.Address)); node != "" && node != d.Node {
@@ -96,12 +97,14 @@ func nodeOf(d *status.Document, a netip.Addr) string {
 }
 
 // commandsThere returns the commands for the client's node, which may not be known.
-func commandsThere(a *answer.Answer, from netip.Addr, node string) (commands []string) {
+func commandsThere(a *answer.Answer, from netip.Addr, node string) []string {
+	question := fmt.Sprintf("explain --from '%s' --to '%s/%s'", a.From, a.To, a.Protocol)
+	commands := []string{"kubectl vmap " + question}
 	if node == "" {
 		node = "NODE"
 		commands = append(commands, "kubectl get pods -A -o wide --field-selector status.podIP="+from.String())
 	}
 	return append(commands,
 		"kubectl -n kube-system get pods -l app.kubernetes.io/name=kube-vmap --field-selector spec.nodeName="+node,
-		fmt.Sprintf("kubectl -n kube-system exec POD -- /kube-vmap explain --from '%s' --to '%s/%s'", a.From, a.To, a.Protocol))
+		"kubectl -n kube-system exec POD -- /kube-vmap "+question)
 }

@@ -22,15 +22,19 @@ func TestRepliesBetweenOtherNodesBypassThisOne(t *testing.T) {
 				if f == model.IPv4 {
 					client, service = netip.MustParseAddr("198.51.100.7"), netip.MustParseAddrPort("10.96.0.10:80")
 				}
+				seen := client
+				if masquerade {
+					seen = seen.Next() // of another program's rule, which need not be the node's
+				}
 				nodes := map[string]string{}
 				for _, e := range d.Services[0].Ports[0].Endpoints {
 					nodes[e.Address] = e.Node
 					list = append(list, simulate.Endpoint{
-						Address: netip.AddrPortFrom(netip.MustParseAddr(e.Address), e.Port), Source: client,
+						Address: netip.AddrPortFrom(netip.MustParseAddr(e.Address), e.Port), Source: seen,
 						Reply: simulate.Reply{Verdict: simulate.VerdictDelivered, From: service, To: netip.AddrPortFrom(client, 0)},
 					})
 				}
-				w := asked(f, p, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1, Endpoints: list, Masquerade: masquerade}, "shop/web:http")
+				w := asked(f, p, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1, Endpoints: list}, "shop/web:http")
 				w.Packet.From, w.Packet.To, w.In, w.ClientVia = client, service, "eth0", client
 				a := newAnswer(w)
 				if a.Arrives != "always" {

@@ -151,7 +151,7 @@ func (w *Way) text(b *strings.Builder) {
 		if len(a.Outcomes) > 1 {
 			share = fmt.Sprintf("%.4g%% ", o.Probability*100)
 		}
-		fmt.Fprintf(b, "  %s: %s%s\n", w.Client.Node, share, indent(named(o.Sentence(), w.Client.Node)))
+		fmt.Fprintf(b, "  %s: %s%s\n", w.Client.Node, share, indent(named(a.Sentence(o), w.Client.Node)))
 	}
 	w.endpointsText(b)
 	w.backText(b)

@@ -137,9 +137,9 @@ func failure(a *answer.Answer) string {
 	}
 	switch {
 	case worst != nil && len(a.Outcomes) > 1:
-		return fmt.Sprintf("%.4g%% %s", worst.Probability*100, worst.Sentence())
+		return fmt.Sprintf("%.4g%% %s", worst.Probability*100, a.Sentence(worst))
 	case worst != nil:
-		return worst.Sentence()
+		return a.Sentence(worst)
 	case lostReply(a) != "":
 		return lostReply(a)
 	case a.Connection != nil && a.Connection.Stale:

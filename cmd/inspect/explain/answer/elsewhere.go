@@ -23,11 +23,13 @@ func (e *Elsewhere) decides() bool { return e != nil && e.Pod }
 func (e *Elsewhere) text(b *strings.Builder, from string) {
 	if !e.decides() {
 		fmt.Fprintf(b, "\nNote: %s is not on this node%s. If it is a pod or a node of the cluster, the rules of\n"+
-			"its own node apply first: run this there. If it is outside the cluster, run this on the node that it connects to.\n", from, e.by())
+			"its own node apply first: run this there. If it is outside the cluster, run this on the node that it connects to.\n"+
+			"On your own machine, kubectl vmap explain finds the node.\n", from, e.by())
 		return
 	}
 	fmt.Fprintf(b, "\n%s is a pod of %s%s, whose rules apply first. Their effect on\n"+
-		"the packet is not known here; this is about a packet that arrives here unchanged. Run this there:\n", from, e.where(), e.by())
+		"the packet is not known here; this is about a packet that arrives here unchanged. On your own machine, kubectl vmap asks\n"+
+		"that node; otherwise run kube-vmap there:\n", from, e.where(), e.by())
 	for _, command := range e.Ask {
 		fmt.Fprintf(b, "  %s\n", command)
 	}

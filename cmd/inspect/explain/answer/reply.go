@@ -106,7 +106,7 @@ func (e *Endpoint) ReplyText(a *Answer, masquerade bool) string {
 	text := e.answersText(a, masquerade)
 	switch r.Verdict {
 	case ReplyDelivered:
-		if masquerade && a.Interface != "" {
+		if a.Interface != "" && e.Sees != a.client() {
 			text += ", which answers " + a.client()
 		}
 		return text + "; the client gets the reply from " + a.To + ", the address that it asked"
@@ -131,7 +131,7 @@ func (e *Endpoint) answersText(a *Answer, masquerade bool) string {
 	switch {
 	case e.Node:
 		return "this node answers " + e.Sees
-	case masquerade:
+	case masquerade, a.Interface == "" && !e.Reply.Bypasses: // this node sends the packet
 		return who + " answers this node (" + e.Sees + ")"
 	case e.Reply.Bypasses:
 		return who + " answers " + e.Sees + " by another way than this node"

@@ -17,7 +17,7 @@ func (a *Answer) Text() string {
 	} else {
 		b.WriteString("\nResult:")
 	}
-	results(&b, a.Outcomes, a.Unseen)
+	a.results(&b, a.Outcomes, a.Unseen)
 	replies(&b, a, a.Outcomes)
 	a.connections(&b)
 	list(&b, "The tables are not as kube-vmap writes them:", a.Faults)
@@ -106,7 +106,7 @@ const maxPrinted = 10
 
 // results prints outcomes, each with its probability if there are several, and what was
 // not explored.
-func results(b *strings.Builder, list []Outcome, left *Unseen) {
+func (a *Answer) results(b *strings.Builder, list []Outcome, left *Unseen) {
 	if len(list) > 1 {
 		b.WriteString("\n")
 	}
@@ -118,7 +118,7 @@ func results(b *strings.Builder, list []Outcome, left *Unseen) {
 		if len(list) > 1 {
 			fmt.Fprintf(b, "  %.4g%%:", o.Probability*100)
 		}
-		b.WriteString(" " + sentence(o, more) + "\n")
+		b.WriteString(" " + a.sentence(&o, more) + "\n")
 		for i, e := range o.Endpoints {
 			if i == maxPrinted {
 				break
@@ -160,14 +160,14 @@ func endpointLine(e Endpoint) string {
 	return line
 }
 
-// Sentence returns the outcome in words.
-func (o *Outcome) Sentence() string { return sentence(*o, 0) }
+// Sentence returns an outcome of the answer in words.
+func (a *Answer) Sentence(o *Outcome) string { return a.sentence(o, 0) }
 
 // sentence returns an outcome as a sentence; more are further endpoints.
-func sentence(o Outcome, more int) string {
+func (a *Answer) sentence(o *Outcome, more int) string {
 	switch o.Verdict {
 	case VerdictDelivered:
-		return "goes to " + count(len(o.Endpoints)+more) + "; " + masqueradeText(o)
+		return "goes to " + count(len(o.Endpoints)+more) + "; " + a.sourceText(o)
 	case VerdictNotService:
 		if o.How != "" {
 			return "is not translated: " + o.How
@@ -186,10 +186,14 @@ func sentence(o Outcome, more int) string {
 	return o.How
 }
 
-func masqueradeText(o Outcome) string {
+// sourceText says who the endpoints see as the client, and why.
+func (a *Answer) sourceText(o *Outcome) string {
 	text := "the client keeps its address"
-	if o.Masquerade {
+	switch {
+	case o.Masquerade:
 		text = "this node is seen as the client"
+	case len(o.Endpoints) > 0 && o.Endpoints[0].Sees != a.client():
+		text = o.Endpoints[0].Sees + " is seen as the client"
 	}
 	if o.Why != "" {
 		text += " (" + o.Why + ")"
@@ -240,7 +244,7 @@ func (a *Answer) connections(b *strings.Builder) {
 		b.WriteString("\nThe packet belongs to an open connection, which chains of type nat do not see again:\n")
 		c.text(b)
 		b.WriteString("A new connection:")
-		results(b, a.Otherwise, a.OtherwiseUnseen)
+		a.results(b, a.Otherwise, a.OtherwiseUnseen)
 	}
 	a.otherConnections(b)
 }
