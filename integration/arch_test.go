@@ -127,7 +127,7 @@ func TestForbiddenImports(t *testing.T) {
 // of kubectl.
 var portable = []string{
 	"cmd/inspect/diff/lines", "cmd/inspect/exit", "cmd/inspect/explain/answer", "cmd/inspect/findings",
-	"cmd/inspect/get", "cmd/inspect/page", "cmd/inspect/schema", "cmd/inspect/status", "cmd/inspect/top",
+	"cmd/inspect/get", "cmd/inspect/output", "cmd/inspect/page", "cmd/inspect/schema", "cmd/inspect/status", "cmd/inspect/top",
 	"cmd/inspect/web", "model", "sync/cluster/selectors",
 }
 

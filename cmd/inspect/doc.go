@@ -19,10 +19,10 @@
 //	findings   (what is not balanced)       a Document                          status
 //
 // The status socket is a Unix socket on which the running proxy answers root; package
-// status/client has its paths, and cmd/kube-vmap/serve the server. Package exit has the exit
-// codes of commands.
+// status/client has its paths, and cmd/kube-vmap/serve the server. Packages exit and output
+// have the exit codes and output formats of commands.
 //
-// Packages status, findings, get, page, exit, schema and explain/answer import nothing of
+// Packages status, findings, get, page, exit, output, schema and explain/answer import nothing of
 // the node, and build for other platforms, too: programs that ask nodes from elsewhere share
 // them. What reads the node is below them: status/build, status/client, get/source.
 //

@@ -14,6 +14,7 @@ import (
 
 	"kube-vmap/cmd/inspect/diff/lines"
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/inspect/status/client"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/node"
@@ -25,7 +26,7 @@ import (
 // NewCommand returns kube-vmap diff.
 func NewCommand() *cobra.Command {
 	flags := config.NewFlags()
-	var output string
+	var format string
 	cmd := &cobra.Command{
 		Use:   "diff [--manifests DIR] [FLAGS]",
 		Short: "Show how the kernel differs from the wanted rule set",
@@ -40,7 +41,7 @@ With -o json, print an object with these lines, which shows whether the answer i
 The exit code is 0 if there is no difference, 1 if there is one, and 2 on error.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			different, err := run(cmd.Context(), flags, output, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			different, err := run(cmd.Context(), flags, format, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			switch {
 			case err != nil:
 				return &exit.Error{Code: exit.Trouble, Err: err}
@@ -52,16 +53,14 @@ The exit code is 0 if there is no difference, 1 if there is one, and 2 on error.
 	}
 	exit.TroubleOnUsage(cmd)
 	flags.AddToCommand(cmd)
-	cmd.Flags().StringVarP(&output, "output", "o", "", "output `format`: json, instead of text")
-	// The only error is that the flag does not exist.
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json"}, cobra.ShellCompDirectiveNoFileComp))
+	output.JSON.AddFlag(cmd, &format)
 	return cmd
 }
 
 // run prints the difference, and reports whether there is one.
-func run(ctx context.Context, flags *config.Flags, output string, stdout, stderr io.Writer) (bool, error) {
-	if output != "" && output != "json" {
-		return false, fmt.Errorf("-o %s: use json, or none for text", output)
+func run(ctx context.Context, flags *config.Flags, format string, stdout, stderr io.Writer) (bool, error) {
+	if err := output.JSON.Check(format); err != nil {
+		return false, err
 	}
 	c, err := ReadOnlyConfig(flags)
 	if err != nil {
@@ -76,7 +75,7 @@ func run(ctx context.Context, flags *config.Flags, output string, stdout, stderr
 	if err != nil {
 		return false, err
 	}
-	if err := write(stdout, text.String(), output); err != nil {
+	if err := write(stdout, text.String(), format); err != nil {
 		return false, err
 	}
 	if text.Len() > 0 && c.Manifests != "" {
@@ -86,8 +85,8 @@ func run(ctx context.Context, flags *config.Flags, output string, stdout, stderr
 }
 
 // write prints a difference as text or JSON.
-func write(w io.Writer, text, output string) error {
-	if output == "json" {
+func write(w io.Writer, text, format string) error {
+	if format == "json" {
 		all, err := json.Marshal(lines.Difference{Schema: lines.Schema, Lines: strings.Split(text, "\n")[:strings.Count(text, "\n")]})
 		if err != nil {
 			return fmt.Errorf("write the difference: %w", err)

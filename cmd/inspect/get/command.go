@@ -80,13 +80,11 @@ Fields for --field-selector:
 func (o *Options) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "show all namespaces")
-	f.StringVarP(&o.Output, "output", "o", "", "output `format`: wide, json, yaml or name")
+	formats.AddFlag(cmd, &o.Output)
 	f.BoolVar(&o.NoHeaders, "no-headers", false, "do not print column headers")
 	f.DurationVar(&o.Observe, "observe", 0, "how long to observe first whether endpoints respond, at most 10s")
 	f.StringVar(&o.FieldSelector, "field-selector", "", "`selector` of fields: metadata.name=web,spec.kind!=NodePort")
 	f.StringVarP(&o.Labels, "selector", "l", "", "not supported: the proxy does not keep `labels`")
-	// The only error is that the flag does not exist.
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs[1:], cobra.ShellCompDirectiveNoFileComp))
 }
 
 // fieldsHelp lists the fields of each resource.

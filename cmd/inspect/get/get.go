@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 
+	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/inspect/status"
 )
 
@@ -36,8 +37,8 @@ type Options struct {
 // Source returns a document, and a line about it for the user, which may be empty.
 type Source func(context.Context, status.Query) (d *status.Document, note string, err error)
 
-// outputs are the values of Output.
-var outputs = []string{"", "wide", "json", "yaml", "name"}
+// formats are the values of Output.
+var formats = output.Formats{"wide", "json", "yaml", "name"}
 
 // Run prints the requested rows. A name that does not exist is an error, after the others
 // were printed.
@@ -156,8 +157,8 @@ func (o *Options) check(r *resource) (fields.Selector, error) {
 		return nil, errors.New("-l: the proxy does not keep labels; select with kubectl (kubectl get services -l " + o.Labels +
 			" -o name) and name the Services here, or use --field-selector")
 	}
-	if !slices.Contains(outputs, o.Output) {
-		return nil, fmt.Errorf("-o %s: must be wide, json, yaml or name", o.Output)
+	if err := formats.Check(o.Output); err != nil {
+		return nil, err
 	}
 	return r.selector(o.FieldSelector)
 }

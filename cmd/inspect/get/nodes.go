@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/inspect/status"
 )
 
@@ -55,13 +56,13 @@ func (p *NodesPrinter) printRows(node string, d *status.Document, rows []row) er
 		if _, err := io.WriteString(p.stdout, before); err != nil {
 			return err
 		}
-		return p.printObject(p.list(d, rows))
+		return output.Write(p.stdout, p.Output, p.list(d, rows))
 	case "yaml":
 		p.printed++
 		if _, err := io.WriteString(p.stdout, "---\n"); err != nil {
 			return err
 		}
-		return p.printObject(p.list(d, rows))
+		return output.Write(p.stdout, p.Output, p.list(d, rows))
 	case "name":
 		for i := range rows {
 			if p.names[rows[i].name] {

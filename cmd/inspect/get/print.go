@@ -1,13 +1,10 @@
 package get
 
 import (
-	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
+	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/inspect/status"
 )
 
@@ -19,7 +16,7 @@ func (p *printer) print(d *status.Document, rows []row) error {
 		if len(p.Names) == 1 && len(rows) == 1 {
 			out = rows[0].object
 		}
-		return p.printObject(out)
+		return output.Write(p.stdout, p.Output, out)
 	case "name":
 		for i := range rows {
 			if err := p.printName(&rows[i]); err != nil {
@@ -86,17 +83,4 @@ func (p *printer) list(d *status.Document, rows []row) list {
 		all.Items[i] = rows[i].object
 	}
 	return all
-}
-
-// printObject writes an object or a list in JSON or YAML.
-func (p *printer) printObject(out any) error {
-	text, err := json.MarshalIndent(out, "", "    ")
-	if err == nil && p.Output == "yaml" {
-		text, err = yaml.JSONToYAML(text)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", p.Output, err)
-	}
-	_, err = fmt.Fprintln(p.stdout, strings.TrimSuffix(string(text), "\n"))
-	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/status/client"
 )
@@ -59,7 +60,7 @@ known. With -o json it is 0 if there is an answer.`,
 	}
 	exit.TroubleOnUsage(cmd)
 	f := cmd.Flags()
-	f.StringVarP(&o.Output, "output", "o", "", "output `format`: json, instead of text")
+	output.JSON.AddFlag(cmd, &o.Output)
 	f.BoolVar(&o.Query.Health, "health", false, "with -o json, print no Services")
 	f.DurationVar(&o.Query.Observe, "observe", 0, "with -o json, how long to observe how endpoints respond")
 	f.StringVarP(&o.Query.Namespace, "namespace", "n", "", "with -o json, only the Services of that `namespace`")
@@ -67,15 +68,13 @@ known. With -o json it is 0 if there is an answer.`,
 	f.BoolVar(&o.Query.Brief, "brief", false, "with -o json, count endpoints instead of listing them")
 	f.BoolVar(&o.Tally, "tally", false, "with -o json, print only connections and states, of Services that have any or are not OK")
 	client.AddSocketFlag(f, &o.Socket)
-	// The only error is that the flag does not exist.
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 // Run prints the status.
 func (o Options) Run(ctx context.Context, w io.Writer) error {
-	if o.Output != "" && o.Output != "json" {
-		return &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("-o %s: use json, or none for text", o.Output)}
+	if err := output.JSON.Check(o.Output); err != nil {
+		return &exit.Error{Code: exit.Trouble, Err: err}
 	}
 	if o.Output == "" {
 		o.Query = status.Query{Health: true}

@@ -1,9 +1,6 @@
 package preflight
 
 import (
-	"fmt"
-	"slices"
-
 	"github.com/spf13/cobra"
 
 	"kube-vmap/cmd/components"
@@ -13,7 +10,7 @@ import (
 // NewCommand returns kube-vmap preflight.
 func NewCommand() *cobra.Command {
 	var c Config
-	var output string
+	var format string
 	cmd := &cobra.Command{
 		Use:   "preflight",
 		Short: "Check whether this node is ready for kube-vmap",
@@ -35,11 +32,11 @@ something could not be checked. deploy/preflight runs this on every node.`,
   kube-vmap preflight -o json --kubeconfig /etc/kubernetes/kubelet.conf`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains(outputs, output) {
-				return &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("invalid --output %q; it is wide or json", output)}
+			if err := formats.Check(format); err != nil {
+				return &exit.Error{Code: exit.Trouble, Err: err}
 			}
 			r := Run(cmd.Context(), c)
-			if err := r.Print(cmd.OutOrStdout(), output); err != nil {
+			if err := r.Print(cmd.OutOrStdout(), format); err != nil {
 				return &exit.Error{Code: exit.Trouble, Err: err}
 			}
 			return r.exit()
@@ -47,11 +44,9 @@ something could not be checked. deploy/preflight runs this on every node.`,
 	}
 	exit.TroubleOnUsage(cmd)
 	f := cmd.Flags()
-	f.StringVarP(&output, "output", "o", "", "output `format`: wide or json")
+	formats.AddFlag(cmd, &format)
 	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "`file` with the address of the API server, to check that this node reaches it")
 	f.StringVar(&c.Node.CNIConfig, "cni-config", "/etc/cni/net.d", "`directory` with the configuration of CNI plugins")
-	// The only error is that the flag does not exist.
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs[1:], cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

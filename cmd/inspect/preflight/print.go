@@ -1,31 +1,26 @@
 package preflight
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
+
+	"kube-vmap/cmd/inspect/output"
 )
 
-// outputs are the values of --output.
-var outputs = []string{"", "wide", "json"}
+var formats = output.Formats{"wide", "json"}
 
 // Print writes the report as a table, or as JSON.
-func (r *Report) Print(w io.Writer, output string) error {
-	if output == "json" {
-		text, err := json.MarshalIndent(r, "", "    ")
-		if err != nil {
-			return fmt.Errorf("write json: %w", err)
-		}
-		_, err = fmt.Fprintln(w, string(text))
-		return err
+func (r *Report) Print(w io.Writer, format string) error {
+	if format == "json" {
+		return output.Write(w, format, r)
 	}
 	t := tabwriter.NewWriter(w, 6, 4, 3, ' ', 0)
 	_, _ = fmt.Fprintln(t, "NAME\tVERDICT\tEVIDENCE\tDETAIL\tSEE") // Flush returns the error
 	for _, i := range r.Items {
 		_, _ = fmt.Fprintln(t, strings.Join([]string{
-			i.Name, string(i.Verdict), cell(i.evidence(output == "wide")), cell(i.Detail), cell(i.See),
+			i.Name, string(i.Verdict), cell(i.evidence(format == "wide")), cell(i.Detail), cell(i.See),
 		}, "\t"))
 	}
 	return t.Flush()

@@ -14,6 +14,7 @@ import (
 
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/status/client"
 )
@@ -71,18 +72,16 @@ known, because no kube-vmap answers or it has not programmed everything yet.`,
 	exit.TroubleOnUsage(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&o.Namespace, "namespace", "n", "", "only the Services of that `namespace`")
-	f.StringVarP(&o.Output, "output", "o", "", "output `format`: json, instead of text")
+	output.JSON.AddFlag(cmd, &o.Output)
 	f.DurationVar(&o.Observe, "observe", defaultObserve, "how long to observe whether endpoints respond, at most 10s; 0 means not at all")
 	client.AddSocketFlag(f, &socket)
-	// The only error is that the flag does not exist.
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 // Run prints the findings. The error has the exit code of the command.
 func (o Options) Run(ctx context.Context, ask status.Source, w io.Writer) error {
-	if o.Output != "" && o.Output != "json" {
-		return &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("-o %s: use json, or none for text", o.Output)}
+	if err := output.JSON.Check(o.Output); err != nil {
+		return &exit.Error{Code: exit.Trouble, Err: err}
 	}
 	d, err := ask(ctx, o.query())
 	if err != nil {

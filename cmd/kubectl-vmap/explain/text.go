@@ -1,36 +1,24 @@
 package explain
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"unicode"
 
-	"sigs.k8s.io/yaml"
-
 	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/cmd/inspect/output"
 )
 
 // Print prints the report as text, json or yaml; steps adds the rules of every node to the
 // text.
-func (r *Report) Print(w io.Writer, output string, steps bool) (err error) {
-	text := []byte(r.Text(steps))
-	switch output {
-	case "json":
-		text, err = json.MarshalIndent(r, "", "  ")
-		text = append(text, '\n')
-	case "yaml":
-		text, err = yaml.Marshal(r)
+func (r *Report) Print(w io.Writer, format string, steps bool) error {
+	if output.IsObject(format) {
+		return output.Write(w, format, r)
 	}
-	if err != nil {
-		return fmt.Errorf("encode the report: %w", err)
-	}
-	if _, err := w.Write(text); err != nil {
-		return fmt.Errorf("print the report: %w", err)
-	}
-	return nil
+	_, err := io.WriteString(w, r.Text(steps))
+	return err
 }
 
 // Text returns the report for people: the verdict of each way with its causes, what nodes

@@ -11,11 +11,9 @@ import (
 
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
-
-// outputs are the values of -o.
-var outputs = []string{"", "wide", "json", "yaml"}
 
 // request is what the command is asked for.
 type request struct {
@@ -24,7 +22,7 @@ type request struct {
 	namespace      string   // empty for all
 	names          []string // of Services; none for all
 	observe        time.Duration
-	output         string
+	format         string
 	stdout, stderr io.Writer
 }
 
@@ -68,10 +66,8 @@ problems, 1 if there are some, and 2 if not all nodes could be asked.`,
 	flags := cmd.Flags()
 	r.selection.AddFlags(flags, "all if there is none")
 	flags.BoolVarP(&all, "all-namespaces", "A", false, "list all namespaces")
-	flags.StringVarP(&r.output, "output", "o", "", "output `format`: wide, json or yaml")
+	output.Table.AddFlag(cmd, &r.format)
 	flags.DurationVar(&r.observe, "observe", 3*time.Second, "how long to observe whether endpoints respond, at most 10s; 0 means not at all")
-	// The only error is that the flag does not exist.
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs[1:], cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -84,13 +80,10 @@ func namespace(f *nodes.Flags, all, wanted bool) (string, error) {
 }
 
 func (r *request) check() error {
-	switch {
-	case !slices.Contains(outputs, r.output):
-		return fmt.Errorf("-o %s: use wide, json or yaml", r.output)
-	case r.observe < 0:
+	if r.observe < 0 {
 		return fmt.Errorf("--observe: %s is less than 0", r.observe)
 	}
-	return nil
+	return output.Table.Check(r.format)
 }
 
 // run asks the nodes and prints what they have found.
@@ -111,7 +104,7 @@ func (r *request) run(ctx context.Context) error {
 		return &exit.Error{Code: exit.Trouble, Err: failed}
 	}
 	found := all.sorted()
-	err = write(r.stdout, r.output, found, Summary{Nodes: len(list), Silent: failures.Count(), Services: all.services})
+	err = write(r.stdout, r.format, found, Summary{Nodes: len(list), Silent: failures.Count(), Services: all.services})
 	switch {
 	case err != nil:
 		return err

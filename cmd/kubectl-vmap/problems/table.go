@@ -1,20 +1,18 @@
 package problems
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
 
-	"sigs.k8s.io/yaml"
-
+	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/top"
 )
 
 // write writes problems in an output format.
-func write(w io.Writer, output string, list []Problem, s Summary) error {
+func write(w io.Writer, format string, list []Problem, s Summary) error {
 	for i := range list {
 		if list[i].Severity == status.SeverityProblem {
 			s.Problems++
@@ -22,8 +20,8 @@ func write(w io.Writer, output string, list []Problem, s Summary) error {
 			s.Notices++
 		}
 	}
-	if output == "json" || output == "yaml" {
-		return writeObjects(w, output, list, s)
+	if output.IsObject(format) {
+		return output.WriteList(w, format, list, s)
 	}
 	t := tabwriter.NewWriter(w, 0, 4, 3, ' ', 0)
 	if len(list) > 0 {
@@ -31,7 +29,7 @@ func write(w io.Writer, output string, list []Problem, s Summary) error {
 	}
 	for i := range list {
 		p := &list[i]
-		cells := []string{p.Severity, p.Where(), p.Reason, p.Field, nodesText(p, s.Nodes-s.Silent, output == "wide"), text(p)}
+		cells := []string{p.Severity, p.Where(), p.Reason, p.Field, nodesText(p, s.Nodes-s.Silent, format == "wide"), text(p)}
 		for k := range cells {
 			if cells[k] = top.Clean(cells[k]); cells[k] == "" {
 				cells[k] = "<none>"
@@ -43,22 +41,6 @@ func write(w io.Writer, output string, list []Problem, s Summary) error {
 		return err
 	}
 	_, err := fmt.Fprintln(w, s)
-	return err
-}
-
-func writeObjects(w io.Writer, output string, list []Problem, s Summary) error {
-	text, err := json.MarshalIndent(struct {
-		Kind    string    `json:"kind"`
-		Items   []Problem `json:"items"`
-		Summary Summary   `json:"summary"`
-	}{"List", list, s}, "", "    ")
-	if err == nil && output == "yaml" {
-		text, err = yaml.JSONToYAML(text)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", output, err)
-	}
-	_, err = fmt.Fprintln(w, strings.TrimSuffix(string(text), "\n"))
 	return err
 }
 

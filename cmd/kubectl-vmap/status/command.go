@@ -11,17 +11,15 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
 
-// outputs are the values of -o.
-var outputs = []string{"", "wide", "json", "yaml"}
-
 // NewCommand returns kubectl vmap status.
 func NewCommand(f *nodes.Flags) *cobra.Command {
 	var selection nodes.Selection
-	var output string
+	var format string
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show how kube-vmap does its work on the nodes, problems first",
@@ -47,26 +45,24 @@ could be asked, or not the API server. Notices are no problems.`,
   kubectl vmap status -o json | jq '.items[] | select(.lag.services > 0) | .node'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains(outputs, output) {
-				return &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("-o %s: use wide, json or yaml", output)}
+			if err := output.Table.Check(format); err != nil {
+				return &exit.Error{Code: exit.Trouble, Err: err}
 			}
 			c, err := f.Cluster(cmd.ErrOrStderr())
 			if err != nil {
 				return &exit.Error{Code: exit.Trouble, Err: err}
 			}
-			return run(cmd.Context(), c, &selection, output, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return run(cmd.Context(), c, &selection, format, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	exit.TroubleOnUsage(cmd)
 	selection.AddFlags(cmd.Flags(), "all if there is none")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "output `format`: wide, json or yaml")
-	// The only error is that the flag does not exist.
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs[1:], cobra.ShellCompDirectiveNoFileComp))
+	output.Table.AddFlag(cmd, &format)
 	return cmd
 }
 
 // run asks the nodes and prints the answers.
-func run(ctx context.Context, c *nodes.Cluster, s *nodes.Selection, output string, stdout, stderr io.Writer) error {
+func run(ctx context.Context, c *nodes.Cluster, s *nodes.Selection, format string, stdout, stderr io.Writer) error {
 	client, err := metadata.NewForConfig(c.REST())
 	if err != nil {
 		return &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("configure the client: %w", err)}
@@ -80,7 +76,7 @@ func run(ctx context.Context, c *nodes.Cluster, s *nodes.Selection, output strin
 		_, _ = fmt.Fprintln(stderr, "LAG is not known:", apiErr)
 	}
 	rows := ask(ctx, c, list, api)
-	if err := write(stdout, output, rows); err != nil {
+	if err := write(stdout, format, rows); err != nil {
 		return err
 	}
 	switch sum := summarize(rows); {

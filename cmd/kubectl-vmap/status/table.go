@@ -1,15 +1,13 @@
 package status
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 
-	"sigs.k8s.io/yaml"
-
+	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/top"
 )
@@ -55,23 +53,11 @@ func (s Summary) String() string {
 const maxText = 120
 
 // write writes rows in an output format.
-func write(w io.Writer, output string, rows []Row) error {
-	if output == "json" || output == "yaml" {
-		text, err := json.MarshalIndent(struct {
-			Kind    string  `json:"kind"`
-			Items   []Row   `json:"items"`
-			Summary Summary `json:"summary"`
-		}{"List", rows, summarize(rows)}, "", "    ")
-		if err == nil && output == "yaml" {
-			text, err = yaml.JSONToYAML(text)
-		}
-		if err != nil {
-			return fmt.Errorf("write %s: %w", output, err)
-		}
-		_, err = fmt.Fprintln(w, strings.TrimSuffix(string(text), "\n"))
-		return err
+func write(w io.Writer, format string, rows []Row) error {
+	if output.IsObject(format) {
+		return output.WriteList(w, format, rows, summarize(rows))
 	}
-	wide := output == "wide"
+	wide := format == "wide"
 	t := tabwriter.NewWriter(w, 6, 4, 3, ' ', 0)
 	line := func(cells, more []string, last string) {
 		if wide {

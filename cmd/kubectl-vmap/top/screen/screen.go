@@ -35,8 +35,8 @@ func Run(ctx context.Context, c top.Config) error {
 			err = fmt.Errorf("show on the terminal: %w", err)
 		}
 	}
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }

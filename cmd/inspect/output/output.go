@@ -1,0 +1,71 @@
+// Package output has the flag --output of commands, and writes JSON and YAML as kubectl does.
+package output
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+)
+
+// Formats are the values of --output, besides none, which is a table or text.
+type Formats []string
+
+// Formats of several commands.
+var (
+	JSON  = Formats{"json"}
+	Table = Formats{"wide", "json", "yaml"}
+)
+
+// AddFlag adds the flag --output and its completion to a command.
+func (f Formats) AddFlag(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVarP(to, "output", "o", "", "output `format`: "+f.String())
+	// The only error is that the flag does not exist.
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(f, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// Check returns an error that names the formats if the value of the flag is none of them.
+func (f Formats) Check(format string) error {
+	if format == "" || slices.Contains(f, format) {
+		return nil
+	}
+	return fmt.Errorf("-o %s: use %s", format, f)
+}
+
+// String returns "wide, json or yaml".
+func (f Formats) String() string {
+	last := len(f) - 1
+	if last == 0 {
+		return f[0]
+	}
+	return strings.Join(f[:last], ", ") + " or " + f[last]
+}
+
+// IsObject reports whether a format is one that [Write] writes.
+func IsObject(format string) bool { return format == "json" || format == "yaml" }
+
+// Write writes a value as JSON or YAML.
+func Write(w io.Writer, format string, value any) error {
+	text, err := json.MarshalIndent(value, "", "    ")
+	if err == nil && format == "yaml" {
+		text, err = yaml.JSONToYAML(text)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", format, err)
+	}
+	_, err = fmt.Fprintln(w, strings.TrimSuffix(string(text), "\n"))
+	return err
+}
+
+// WriteList writes a list of objects and what sums them up.
+func WriteList(w io.Writer, format string, items, summary any) error {
+	return Write(w, format, struct {
+		Kind    string `json:"kind"`
+		Items   any    `json:"items"`
+		Summary any    `json:"summary"`
+	}{"List", items, summary})
+}
