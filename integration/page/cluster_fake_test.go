@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/kubectl-vmap/live"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 	"kube-vmap/cmd/kubectl-vmap/page"
+	"kube-vmap/cmd/kubectl-vmap/page/live"
 )
 
 // fleet is a cluster whose nodes a test sets. Each answer is later than the one before, with

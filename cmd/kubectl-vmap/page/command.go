@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-vmap/cmd/kubectl-vmap/explain"
-	"kube-vmap/cmd/kubectl-vmap/live"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/page/live"
 	"kube-vmap/model"
 )
 
@@ -54,8 +54,8 @@ func contextName(f *nodes.Flags) string {
 	return config.CurrentContext
 }
 
-// explainer returns the function that follows packets. Each question begins anew with what
-// the API server has.
+// explainer returns the function that follows packets. Each question begins with what the
+// API server has now.
 func explainer(f *nodes.Flags, cmd *cobra.Command) func(context.Context, Question) (any, error) {
 	return func(ctx context.Context, q Question) (any, error) {
 		e, err := explain.New(f, cmd)

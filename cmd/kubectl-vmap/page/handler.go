@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/web"
-	"kube-vmap/cmd/kubectl-vmap/live"
+	"kube-vmap/cmd/kubectl-vmap/page/live"
 )
 
 //go:embed static

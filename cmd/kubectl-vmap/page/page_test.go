@@ -14,8 +14,8 @@ import (
 
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/web"
-	"kube-vmap/cmd/kubectl-vmap/live"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/page/live"
 )
 
 // noNodes is a cluster without nodes.

@@ -138,11 +138,11 @@ func testPage(t *testing.T, c *laptop.Cluster) {
 	if s := find("empty"); len(overview.Nodes) != 3 || s.State == "" || s.State == "OK" {
 		t.Errorf("there are %d nodes, and the empty Service is %+v", len(overview.Nodes), s)
 	}
-	told := false
+	found := false
 	for _, problem := range overview.Problems {
-		told = told || problem.Namespace == ns.Name && problem.Name == "empty" && problem.Count == 3
+		found = found || problem.Namespace == ns.Name && problem.Name == "empty" && problem.Count == 3
 	}
-	if !told {
+	if !found {
 		t.Errorf("no problem of the empty Service on 3 nodes: %+v", overview.Problems)
 	}
 
@@ -174,7 +174,7 @@ func testPage(t *testing.T, c *laptop.Cluster) {
 	if way.Arrives != "always" || len(way.Ways) == 0 || len(way.Ways[0].Endpoints) != 3 {
 		t.Errorf("the way of a packet is %+v", way)
 	}
-	if err := p.get("api/way?from=pod/"+ns.Name+"/nobody&to=svc/"+ns.Name+"/page", &way); err == nil || !strings.Contains(err.Error(), "nobody") {
+	if err := p.get("api/way?from=pod/"+ns.Name+"/missing&to=svc/"+ns.Name+"/page", &way); err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("the way of a packet of no pod: %v", err)
 	}
 }

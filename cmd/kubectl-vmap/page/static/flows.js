@@ -8,7 +8,7 @@ const gap = 10;
 const box = { left: 190, right: 270 };
 const mostRight = 24; // endpoints drawn
 
-// flowsOf adds up what nodes said: { from: [node], to: [endpoint], links }.
+// flowsOf adds up the answers of nodes: { from: [node], to: [endpoint], links }.
 export function flowsOf(details) {
   const to = new Map();
   const links = [];

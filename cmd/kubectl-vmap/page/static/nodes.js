@@ -111,8 +111,8 @@ function tile(n) {
     const name = `tile ${heat} is-${now.state}`;
     if (node.className !== name) node.className = name;
     const words = say(now);
-    if (node.said !== words) {
-      node.said = words;
+    if (node.shown !== words) {
+      node.shown = words;
       node.setAttribute("aria-label", words);
     }
   };

@@ -1,5 +1,5 @@
-// Package live adds up the connections and problems of a whole cluster while somebody
-// looks.
+// Package live adds up the connections and problems of a whole cluster while the page is
+// open.
 //
 //	Watch --> Cluster --Source--> every node: tally (connections of each Service, states)
 //	             |                            findings (what is not plainly balanced), rarely
@@ -11,6 +11,6 @@
 //
 // What it costs is bounded (pace.go): a node is asked at most every 5 seconds, and less
 // often in large clusters, if its answers take long, or if they are large. No node is asked
-// after nobody has looked for 30 seconds. A node that does not answer costs its own
-// time-out; it is asked less and less often, and the sums are those of the others.
+// any more 30 seconds after the last [Cluster.Watch]. A node that does not answer costs its
+// own time-out; it is asked less and less often, and the sums are those of the others.
 package live

@@ -174,7 +174,7 @@ func TestSilentNodeCostsNoOtherAnything(t *testing.T) {
 	})
 }
 
-func TestNobodyIsAskedWhileNobodyLooks(t *testing.T) {
+func TestNodesAreNotAskedWithoutViewers(t *testing.T) {
 	f := newFake(3)
 	watch(t, f, 10*time.Second, 10*time.Minute, func(*Cluster) {
 		if n := f.asked["node-1"]; n < 6 || n > 9 {
@@ -264,7 +264,7 @@ func TestProblemsOfNodesAreMerged(t *testing.T) {
 		out := tallyOf(1, asked)
 		out.Services = append(out.Services, status.TallyLine{Namespace: "shop", Name: "cart", State: status.StateNoEndpoints})
 		if name == "node-3" {
-			out.Services[0].State, out.Services[0].Problem = status.StateRefused, "the kernel says no"
+			out.Services[0].State, out.Services[0].Problem = status.StateRefused, "refused by the kernel"
 		}
 		return out, nil
 	}
@@ -273,7 +273,7 @@ func TestProblemsOfNodesAreMerged(t *testing.T) {
 		if len(o.Problems) != 2 || o.Problems[0].Count != 5 || o.Problems[0].Name != "cart" || o.Problems[0].Text == "" {
 			t.Fatalf("the problems are %+v", o.Problems)
 		}
-		if p := o.Problems[1]; p.Reason != status.StateRefused || !slices.Equal(p.Nodes, []string{"node-3"}) || p.Text != "the kernel says no" {
+		if p := o.Problems[1]; p.Reason != status.StateRefused || !slices.Equal(p.Nodes, []string{"node-3"}) || p.Text != "refused by the kernel" {
 			t.Errorf("the other one is %+v", p)
 		}
 		for _, n := range o.Nodes {

@@ -184,7 +184,7 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// fill fills in what a node says about a Service; before is what it said before, or nil.
+// fill fills in what a document has about a Service; before is the previous document, or nil.
 func (d *NodeDetails) fill(k key, doc, before *status.Document) {
 	d.Counted = doc.Counted
 	d.Flows, d.Ports = []Flow{}, []status.Port{}
