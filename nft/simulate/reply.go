@@ -70,7 +70,11 @@ func (w *walk) addReply(l *leaf) error {
 func (l *leaf) addReply(w *walk) {
 	r := w.record
 	l.steps, l.doubts, l.faults = r.steps, r.doubts, r.faults
-	reply := Reply{Verdict: r.verdict, From: w.frame.source(), To: w.frame.destination(), How: r.how, Because: r.because}
+	to := w.frame.destination()
+	if to.Port() == assumedPort {
+		to = netip.AddrPortFrom(to.Addr(), 0)
+	}
+	reply := Reply{Verdict: r.verdict, From: w.frame.source(), To: to, How: r.how, Because: r.because}
 	if r.by != nil {
 		reply.By = *r.by
 	}
@@ -97,6 +101,18 @@ func (w *walk) turn(from, to netip.AddrPort, fromNode bool) {
 		reply.in = Link{}
 	}
 	w.frame = reply
+	w.assumePort()
+}
+
+// assumedPort is where a reply goes if that is not known: a port as clients and masquerade pick
+// it. That a rule means just the picked one, such as the port of a tunnel, is so unlikely that
+// it must not make each answer uncertain.
+const assumedPort = 41_963
+
+func (w *walk) assumePort() {
+	if w.frame.destination().Port() == 0 {
+		w.frame.transport.setPort(destinationPort, assumedPort)
+	}
 }
 
 // trackReply finds the connection of the reply. If the packet was not tracked, the reply
@@ -137,6 +153,7 @@ func (w *walk) translateBack(side string, before, after netip.AddrPort, set func
 	if set(after); before != after {
 		w.noteNode("connection tracking: " + side + " becomes " + endText(after) + " again")
 	}
+	w.assumePort()
 }
 
 // endText returns an address, with its port if that is known.

@@ -114,6 +114,28 @@ func TestReplyEndsWhereARuleEndsIt(t *testing.T) {
 	}
 }
 
+// TestUnknownPortOfAReplyIsNoDoubt has a rule for one port, as that of a tunnel, and a client
+// and a masquerade whose ports are not known.
+func TestUnknownPortOfAReplyIsNoDoubt(t *testing.T) {
+	for _, masquerade := range []bool{false, true} {
+		f := pair()
+		if masquerade {
+			f.chain(otherTable, "post", "nat", HookPostrouting, 90, []any{&expr.Masq{}})
+		}
+		f.chain(otherTable, "raw", "filter", HookPrerouting, -300, []any{
+			&expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: destinationPort, Len: 2, DestRegister: unix.NFT_REG_1},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: []byte{0x17, 0xc1}},
+			verdictOf(expr.VerdictDrop, ""),
+		})
+		p := sample
+		p.FromPort = 0
+		o, r := only(t, f, p)
+		if reply := o.Endpoints[0].Reply; len(r.Doubts) > 0 || !reply.ReachesClient(p) || reply.To.Port() != 0 {
+			t.Errorf("masquerade %t: doubts %q, %+v", masquerade, r.Doubts, reply)
+		}
+	}
+}
+
 // TestReplyInFaultyTableIsUnknown has an expression in a table of ours that is not understood.
 func TestReplyInFaultyTableIsUnknown(t *testing.T) {
 	f := pair()

@@ -47,7 +47,7 @@ func (b *builder) addCauses(ctx context.Context, w *Way) {
 		}
 	}
 	for i, n := range w.answers() {
-		if found && i == 0 {
+		if found && i == 0 && !b.isUntranslated(w) {
 			continue // its hints are about what was found
 		}
 		for _, hint := range n.Answer.Hints {

@@ -134,6 +134,9 @@ func some(list []string) string {
 func sliceEndpoints(list []discoveryv1.EndpointSlice, s *corev1.Service) map[endpointKey]bool {
 	out := map[endpointKey]bool{}
 	for _, slice := range list {
+		if !slices.Contains(s.Spec.IPFamilies, corev1.IPFamily(slice.AddressType)) && len(s.Spec.IPFamilies) > 0 {
+			continue // of domain names, or of a family that the Service does not have
+		}
 		for _, p := range slice.Ports {
 			if p.Port == nil || !hasPort(s, p) {
 				continue

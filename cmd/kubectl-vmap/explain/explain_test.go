@@ -362,3 +362,36 @@ func TestArrivalIsJoined(t *testing.T) {
 		}
 	}
 }
+
+// TestSlicesThatNoNodeUsesAreNoDifference has slices of a family that the Service does not have,
+// and of domain names.
+func TestSlicesThatNoNodeUsesAreNoDifference(t *testing.T) {
+	r := newRig(t)
+	r.objects["web"].(*corev1.Service).Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+	for kind, address := range map[discoveryv1.AddressType]string{discoveryv1.AddressTypeIPv6: "fd00:244::2", discoveryv1.AddressTypeFQDN: "web.example.com"} {
+		s := newSlice("1")
+		s.Name, s.AddressType = "web-"+strings.ToLower(string(kind)), kind
+		s.Endpoints[0].Addresses = []string{address}
+		r.objects[s.Name] = s
+	}
+	if report := r.explain("pod/cart", "svc/web"); len(report.Differences) > 0 {
+		t.Errorf("%+v", report.Differences)
+	}
+}
+
+// TestNodePortThatIsNotServedDoesNotArrive has a node at whose address no node ports are served.
+func TestNodePortThatIsNotServedDoesNotArrive(t *testing.T) {
+	r := newRig(t)
+	s := r.objects["web"].(*corev1.Service)
+	s.Spec.Type, s.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30080
+	const hint = "30080/tcp is the node port of shop/web, and is served at 10.9.0.1; 192.0.2.1 serves no node ports"
+	r.answers["node-1"] = &answer.Answer{
+		Schema: answer.Schema, From: "198.51.100.7", To: "192.0.2.1:30080", Protocol: "tcp", Interface: "eth0", Arrives: answer.Always, Hints: []string{hint},
+		Outcomes: []answer.Outcome{{
+			Verdict: answer.VerdictNotService, Probability: 1,
+			Endpoints: []answer.Endpoint{{Address: "192.0.2.1", Port: 30080, Probability: 1, Sees: "198.51.100.7", Node: true}},
+		}},
+	}
+	r.expect(r.explain("198.51.100.7", "svc/web"), answer.Never,
+		"Does not arrive: node node-1 does not have 192.0.2.1:30080/tcp of service shop/web, and leaves the packet as it is\n", hint)
+}

@@ -41,12 +41,16 @@ func (b *builder) setVerdict(w *Way) {
 	w.Verdict = w.verdict()
 }
 
-// isUntranslated reports whether the client's node does not translate a packet to a cluster IP,
-// which no host has.
+// isUntranslated reports whether the client's node does not translate a packet to an address and
+// port of the Service.
 func (b *builder) isUntranslated(w *Way) bool {
-	s := b.destination.Service
-	to, _ := netip.ParseAddrPort(w.To)
-	return s != nil && slices.Contains(s.Spec.ClusterIPs, to.Addr().String()) && len(w.Endpoints) == 1 && w.Endpoints[0].Address == w.To
+	a := w.Client.Answer
+	if b.destination.Service == nil || len(a.Outcomes) != 1 || a.Outcomes[0].Verdict != answer.VerdictNotService || a.Outcomes[0].How != "" {
+		return false
+	}
+	return !slices.ContainsFunc(a.Outcomes[0].Endpoints, func(e answer.Endpoint) bool {
+		return netip.AddrPortFrom(addr(e.Address), e.Port).String() != w.To
+	})
 }
 
 // setArrivals sets whether the packet arrives at each endpoint and the reply at the
