@@ -1,3 +1,5 @@
+// Package problems is kubectl vmap problems: what kube-vmap problems finds on the nodes, one
+// line for each object, reason and field, with the nodes concerned.
 package problems
 
 import (
@@ -92,25 +94,32 @@ func (r *request) run(ctx context.Context) error {
 	if err != nil {
 		return &exit.Error{Code: exit.Trouble, Err: err}
 	}
-	all := newMerged()
+	var all findings.Merger
+	services := 0
 	var failures nodes.Failures
 	nodes.Ask(ctx, r.cluster, list, r.ask, func(n nodes.Node, l *findings.List, err error) {
 		if failures.Add(n, err); err == nil {
-			all.add(n.Name, l)
+			all.Add(n.Name, l.Findings)
+			services = max(services, l.Services)
 		}
 	})
 	failed := failures.Err(r.stderr)
 	if failures.Count() == len(list) {
 		return &exit.Error{Code: exit.Trouble, Err: failed}
 	}
-	found := all.sorted()
-	err = write(r.stdout, r.format, found, Summary{Nodes: len(list), Silent: failures.Count(), Services: all.services})
+	found := all.Sorted()
+	for i := range found {
+		slices.Sort(found[i].Nodes)
+	}
+	sum := summarize(found)
+	sum.Nodes, sum.Silent, sum.Services = len(list), failures.Count(), services
+	err = write(r.stdout, r.format, found, sum)
 	switch {
 	case err != nil:
 		return err
 	case failed != nil:
 		return &exit.Error{Code: exit.Trouble, Err: failed}
-	case slices.ContainsFunc(found, Problem.isProblem):
+	case sum.Problems > 0:
 		return &exit.Error{Code: 1}
 	}
 	return nil

@@ -119,7 +119,7 @@ func TestObjectsHaveAllNodes(t *testing.T) {
 	for _, output := range []string{"json", "yaml"} {
 		out, _, code := command(t, programs, "-o", output)
 		var list struct {
-			Items   []Problem
+			Items   []findings.Merged
 			Summary Summary
 		}
 		if output == "yaml" {

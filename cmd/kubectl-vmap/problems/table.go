@@ -6,20 +6,34 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/output"
-	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/top"
 )
 
-// write writes problems in an output format.
-func write(w io.Writer, format string, list []Problem, s Summary) error {
+// Summary is what was asked, and how much was found.
+type Summary struct {
+	Nodes    int `json:"nodes"`
+	Silent   int `json:"silent"` // nodes of them that did not answer
+	Services int `json:"services"`
+	Problems int `json:"problems"`
+	Notices  int `json:"notices"`
+}
+
+// summarize counts what was found.
+func summarize(list []findings.Merged) (s Summary) {
 	for i := range list {
-		if list[i].Severity == status.SeverityProblem {
+		if list[i].IsProblem() {
 			s.Problems++
 		} else {
 			s.Notices++
 		}
 	}
+	return s
+}
+
+// write writes problems in an output format.
+func write(w io.Writer, format string, list []findings.Merged, s Summary) error {
 	if output.IsObject(format) {
 		return output.WriteList(w, format, list, s)
 	}
@@ -57,7 +71,7 @@ func (s Summary) String() string {
 const maxNodes = 3
 
 // nodesText returns the nodes concerned, of those that answered.
-func nodesText(p *Problem, answered int, wide bool) string {
+func nodesText(p *findings.Merged, answered int, wide bool) string {
 	switch {
 	case len(p.Nodes) == answered && answered > 1:
 		return "all"
@@ -68,7 +82,7 @@ func nodesText(p *Problem, answered int, wide bool) string {
 }
 
 // text returns what most nodes say.
-func text(p *Problem) string {
+func text(p *findings.Merged) string {
 	if p.Differ == 0 {
 		return p.Text
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
@@ -307,5 +308,33 @@ func TestNamesAreInTheOrderOfNumbers(t *testing.T) {
 	slices.SortFunc(names, compareNames)
 	if want := []string{"", "10.0.0.9", "10.0.0.10", "a", "node-1", "node-2", "node-2-b", "node-10"}; !slices.Equal(names, want) {
 		t.Errorf("the order is %q", names)
+	}
+}
+
+func TestProblemsAreOrderedAndListedOnce(t *testing.T) {
+	answered := func(name string, tally []status.Problem, list ...findings.Finding) *node {
+		n := &node{Node: nodes.Node{Name: name}, at: time.Now(), findings: list}
+		n.tally.Ready, n.tally.Problems = true, tally
+		return n
+	}
+	unready := findings.Finding{Severity: status.SeverityProblem, Object: "Service shop/web", Namespace: "shop", Name: "web", Reason: findings.NotReady}
+	taken := findings.Finding{Severity: status.SeverityProblem, Object: "Service a/a:http", Reason: "AddressConflict", Field: "spec.externalIPs", Text: "taken"}
+	notice, problem := taken, taken
+	notice.Severity, notice.Reason = status.SeverityNotice, findings.Silent
+	problem.Reason = findings.Silent
+	all := merge(
+		answered("node-1", []status.Problem{{Object: taken.Object, Reason: taken.Reason, Text: taken.Text}}, unready, taken, notice),
+		answered("node-2", nil, problem), &node{Node: nodes.Node{Name: "node-3", Missing: true, Why: "no pod is on node-3"}},
+		&node{Node: nodes.Node{Name: "node-4", Missing: true, Why: "no pod is on node-4"}})
+	var got []string
+	for _, p := range all {
+		got = append(got, fmt.Sprint(p.Object, " ", p.Namespace, " ", p.Severity, " ", p.Reason, " ", p.Count))
+	}
+	want := []string{
+		"2 nodes  Problem NoKubeVmap 2", "Service a/a:http a Problem AddressConflict 1", "Service a/a:http a Problem Silent 2",
+		"Service shop/web shop Problem NotReady 1",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the problems are %q, not %q", got, want)
 	}
 }

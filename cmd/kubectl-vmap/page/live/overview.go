@@ -102,7 +102,7 @@ func (c *Cluster) Overview() *Overview {
 	}
 	own := own(out.Problems, answering)
 	for i, n := range c.nodes {
-		out.Nodes[i] = n.status(own[n])
+		out.Nodes[i] = n.status(own[n.Name])
 	}
 	for _, s := range c.all() {
 		out.Services = append(out.Services, s.line())

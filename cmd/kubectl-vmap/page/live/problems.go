@@ -6,19 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/status"
 )
-
-// serviceOf returns the Service that an object is, or has as a part: "Service shop/web:http".
-func serviceOf(object string) key {
-	name, ok := strings.CutPrefix(object, "Service ")
-	if !ok {
-		return key{}
-	}
-	namespace, name, _ := strings.Cut(name, "/")
-	name, _, _ = strings.Cut(name, ":")
-	return key{namespace, name}
-}
 
 // Problem is what is found on one node or several.
 type Problem struct {
@@ -28,11 +18,13 @@ type Problem struct {
 	Severity  string `json:"severity"`
 	Reason    string `json:"reason"`
 	Field     string `json:"field,omitempty"` // of the object, which causes it
-	Text      string `json:"text"`            // as a node says it
+	Text      string `json:"text"`            // of most of the nodes
 	// Nodes are those where it was found, at most maxNames of them; Count is how many.
 	Nodes []string `json:"nodes"`
 	Count int      `json:"count"`
-	on    []*node
+
+	on     []string // all of them
+	ofNode bool     // whether it is one of nodes rather than of an object
 }
 
 // maxNames is how many nodes are named for a problem.
@@ -45,20 +37,55 @@ const (
 	ReasonNotReady = "NotReady"
 )
 
-// problems returns what is found on all nodes, once for each object and reason, the worst
-// first.
-func (c *Cluster) problems() []Problem {
-	all := collected{}
-	for _, n := range c.nodes {
-		n.problems(all)
+// problems returns what is found on all nodes, once for each object, reason and field, the
+// worst first.
+func (c *Cluster) problems() []Problem { return merge(c.nodes...) }
+
+// merge returns what is found on some nodes.
+func merge(all ...*node) []Problem {
+	var merger findings.Merger
+	for _, n := range all {
+		merger.Add(n.Name, n.problems())
 	}
-	return all.sorted()
+	merged := merger.Sorted()
+	out := make([]Problem, len(merged))
+	for i := range merged {
+		out[i] = newProblem(&merged[i])
+	}
+	slices.SortStableFunc(out, func(a, b Problem) int { return cmp.Compare(rank(a), rank(b)) })
+	return out
+}
+
+func newProblem(m *findings.Merged) Problem {
+	service := serviceOf(m.Object)
+	p := Problem{
+		Object: m.Object, Namespace: service.namespace, Name: service.name, Severity: m.Severity, Reason: m.Reason, Field: m.Field, Text: m.Text,
+		Nodes: m.Nodes[:min(len(m.Nodes), maxNames)], Count: len(m.Nodes), on: m.Nodes, ofNode: m.Object == "",
+	}
+	if p.ofNode {
+		p.Field = ""
+		if p.Object = "Node " + p.Nodes[0]; p.Count > 1 {
+			p.Object = fmt.Sprintf("%d nodes", p.Count)
+		}
+	}
+	return p
+}
+
+// serviceOf returns the Service that an object is, or has as a part: "Service shop/web:http".
+func serviceOf(object string) key {
+	name, ok := strings.CutPrefix(object, "Service ")
+	if !ok {
+		return key{}
+	}
+	namespace, name, _ := strings.Cut(name, "/")
+	name, _, _ = strings.Cut(name, ":")
+	return key{namespace, name}
 }
 
 // own counts the problems of each node that most other nodes do not have: those of the node,
 // rather than of an object of the cluster.
-func own(problems []Problem, answering int) map[*node]int {
-	out := map[*node]int{}
+func own(problems []Problem, answering int) map[string]int {
+	out := map[string]int{}
 	for i := range problems {
 		if p := &problems[i]; p.Severity == status.SeverityProblem && (2*p.Count < answering || p.Name == "" || answering == 1) {
 			for _, n := range p.on {
@@ -69,33 +96,10 @@ func own(problems []Problem, answering int) map[*node]int {
 	return out
 }
 
-// sorted returns the problems, the worst first.
-func (c collected) sorted() []Problem {
-	out := make([]Problem, 0, len(c))
-	for _, p := range c {
-		if p.Object == "" {
-			p.Object = nodesText(p)
-		}
-		out = append(out, *p)
-	}
-	slices.SortFunc(out, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Reason, b.Reason))
-	})
-	return out
-}
-
-// nodesText is the object of a problem of nodes.
-func nodesText(p *Problem) string {
-	if p.Count == 1 {
-		return "Node " + p.Nodes[0]
-	}
-	return fmt.Sprintf("%d nodes", p.Count)
-}
-
 // rank orders problems: nodes first, then other objects, notices last.
 func rank(p Problem) int {
 	switch {
-	case p.Reason == ReasonSilent || p.Reason == ReasonMissing || p.Reason == ReasonNotReady:
+	case p.ofNode:
 		return 0
 	case p.Severity == status.SeverityProblem:
 		return 1
@@ -103,57 +107,43 @@ func rank(p Problem) int {
 	return 2
 }
 
-// collected are problems by object, reason and field.
-type collected map[[3]string]*Problem
-
-func (c collected) add(n *node, object, severity, reason, field, text string) {
-	key := [3]string{object, reason, field}
-	if object == "" { // nodes are listed together if the same is wrong
-		key[2] = strings.ReplaceAll(text, n.Name, "")
-	}
-	p := c[key]
-	if p == nil {
-		of := serviceOf(object)
-		p = &Problem{Object: object, Namespace: of.namespace, Name: of.name, Severity: severity, Reason: reason, Field: field, Text: text}
-		c[key] = p
-	}
-	if len(p.on) > 0 && p.on[len(p.on)-1] == n {
-		return // the same for another port or family
-	}
-	p.on = append(p.on, n)
-	if p.Count++; p.Count <= maxNames {
-		p.Nodes = append(p.Nodes, n.Name)
-	}
+// problem returns a problem of the node itself, without an object. The field, which is not
+// shown, is the text without the node's name, so that nodes with the same problem are merged.
+func (n *node) problem(reason, text string) findings.Finding {
+	return findings.Finding{Severity: status.SeverityProblem, Reason: reason, Field: strings.ReplaceAll(text, n.Name, ""), Text: text}
 }
 
-// problems adds those of the node.
-func (n *node) problems(all collected) {
+// problems returns what is found on the node.
+func (n *node) problems() (out []findings.Finding) {
 	switch {
 	case n.Missing:
-		all.add(n, "", status.SeverityProblem, ReasonMissing, "", n.Why)
-		return
+		return []findings.Finding{n.problem(ReasonMissing, n.Why)}
 	case n.err != nil:
-		all.add(n, "", status.SeverityProblem, ReasonSilent, "", n.err.Error())
-		return
+		return []findings.Finding{n.problem(ReasonSilent, n.err.Error())}
 	case n.at.IsZero():
-		return
+		return nil
 	case !n.tally.Ready:
-		all.add(n, "", status.SeverityProblem, ReasonNotReady, "", "it has not programmed its first state")
+		out = append(out, n.problem(ReasonNotReady, "it has not programmed its first state"))
 	}
-	for _, p := range n.tally.Problems {
-		all.add(n, p.Object, status.SeverityProblem, p.Reason, "", p.Text)
-	}
-	known := map[key]bool{}
+	known := map[[2]string]bool{} // Services, and reasons of objects
 	for i := range n.findings {
 		f := &n.findings[i]
-		known[key{f.Namespace, f.Name}] = true
-		all.add(n, f.Object, f.Severity, f.Reason, f.Field, f.Text)
+		known[[2]string{f.Namespace, f.Name}], known[[2]string{f.Object, f.Reason}] = true, true
 	}
-	for k, s := range n.tallied {
-		if !known[k] {
-			all.add(n, "Service "+k.namespace+"/"+k.name, s.severity, s.name, "", cmp.Or(s.problem, stateText[s.name]))
+	out = append(out, n.findings...)
+	for _, p := range n.tally.Problems {
+		if !known[[2]string{p.Object, p.Reason}] {
+			out = append(out, findings.Finding{Severity: status.SeverityProblem, Object: p.Object, Reason: p.Reason, Text: p.Text})
 		}
 	}
+	for k, s := range n.tallied {
+		if !known[[2]string{k.namespace, k.name}] {
+			out = append(out, findings.Finding{
+				Severity: s.severity, Object: "Service " + k.namespace + "/" + k.name, Reason: s.name, Text: cmp.Or(s.problem, stateText[s.name]),
+			})
+		}
+	}
+	return out
 }
 
 // stateText describes states that may have no problem.

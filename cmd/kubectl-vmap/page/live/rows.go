@@ -93,9 +93,7 @@ func (c *Cluster) Node(name string) (*OneNode, bool) {
 		}
 		out.Services = append(out.Services, s.line())
 	}
-	all := collected{}
-	n.problems(all)
-	out.Problems = all.sorted()
+	out.Problems = merge(n)
 	out.Node = n.status(len(out.Problems))
 	return out, true
 }
