@@ -23,8 +23,9 @@ const maxListed = 20
 type draft struct {
 	Finding
 
-	hit, all  int // endpoints concerned of one port, and all that could serve it
-	count     int // connections
+	hit, all  int  // endpoints concerned of one port, and all that could serve it
+	count     int  // connections
+	minor     bool // the present port has no problem, but another one has
 	sources   []string
 	addresses map[string]bool
 	write     func(*draft) string
@@ -44,9 +45,11 @@ func (c *collector) draft(severity, reason, field string, p *status.Port, write 
 		})
 	}
 	d := c.drafts[i]
-	if severity == status.SeverityProblem {
-		d.Severity = severity
+	if severity == status.SeverityProblem && d.Severity != severity {
+		d.Severity, d.hit, d.all, d.Endpoints = severity, 0, 0, nil
+		clear(d.addresses)
 	}
+	d.minor = severity != d.Severity
 	if p != nil {
 		d.Families = once(d.Families, p.Family)
 		if len(d.Ports) < maxListed {
@@ -56,8 +59,12 @@ func (c *collector) draft(severity, reason, field string, p *status.Port, write 
 	return d
 }
 
-// add adds the endpoints concerned of one port, and how many could serve it.
+// add adds the endpoints concerned of one port, and how many could serve it. Of a problem it
+// keeps those of ports that have it.
 func (d *draft) add(hit []*status.Endpoint, all int) {
+	if d.minor {
+		return
+	}
 	if len(hit) > d.hit || d.all == 0 {
 		d.hit, d.all = len(hit), all
 	}

@@ -439,6 +439,30 @@ func TestFindingsOfSeveralPortsAndFamiliesAreOne(t *testing.T) {
 	}
 }
 
+// TestProblemOfOnePortNamesItsOwnEndpoints has a port whose only endpoint is not ready, and another
+// one of which two of three are not.
+func TestProblemOfOnePortNamesItsOwnEndpoints(t *testing.T) {
+	port := func(name, verdict string, ready ...bool) status.Port {
+		p := status.Port{Name: name, Protocol: "TCP", Family: "IPv4", Frontends: []status.Frontend{{Address: "10.96.0.1", Port: 80, Verdict: verdict}}}
+		for n, r := range ready {
+			e := status.Endpoint{Address: fmt.Sprintf("10.244.0.%d", n+1), Port: 8080, Conditions: &status.Conditions{Ready: r, Serving: r}}
+			if e.Slot = new(int); !r {
+				e.Slot, e.Reason = nil, model.ReasonNotReady.String()
+			}
+			p.Endpoints = append(p.Endpoints, e)
+		}
+		return p
+	}
+	ports := []status.Port{port("one", status.VerdictReject, false), port("three", status.VerdictBalance, true, false, false)}
+	for range 2 {
+		slices.Reverse(ports)
+		got := findings.Of(&status.Document{Source: status.FromDaemon, Services: []status.Service{{Namespace: "shop", Name: "web", Ports: ports}}})
+		if len(got) != 1 || got[0].Text != "the only endpoint is not ready, so that every connection is refused: 10.244.0.1:8080" {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
 // TestEveryReasonOfEndpointsHasAField fails if a reason is added without its field.
 func TestEveryReasonOfEndpointsHasAField(t *testing.T) {
 	none := []string{model.ReasonDuplicate.String(), status.ReasonNotProgrammed, status.ReasonGone}

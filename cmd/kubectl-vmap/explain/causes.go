@@ -112,8 +112,11 @@ func connectionCauses(n NodeAnswer) (out []Cause) {
 		}
 	}
 	if changed > 0 {
-		out = append(out, Cause{Text: fmt.Sprintf("on node %s, %d open connections of the client would now be treated otherwise; --steps lists them",
-			n.Node, changed)})
+		what := "1 open connection"
+		if changed > 1 {
+			what = fmt.Sprintf("%d open connections", changed)
+		}
+		out = append(out, Cause{Text: fmt.Sprintf("on node %s, %s of the client would now be treated otherwise; --steps lists them", n.Node, what)})
 	}
 	return out
 }

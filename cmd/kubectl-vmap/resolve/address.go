@@ -123,6 +123,11 @@ func (r *Resolver) Slices(ctx context.Context, namespace, name string) ([]discov
 // isUsed reports whether an endpoint of a slice may get connections.
 func isUsed(e *discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready }
 
+// isServing reports whether an endpoint of a slice gets connections if none is ready.
+func isServing(e *discoveryv1.Endpoint) bool {
+	return e.Conditions.Serving != nil && *e.Conditions.Serving && e.Conditions.Terminating != nil && *e.Conditions.Terminating
+}
+
 // Entry returns the node where packets of a client outside the cluster enter it: the named
 // one, or the one that has the destination; else, since any may be it, the node of an
 // endpoint, or the first.
@@ -151,18 +156,21 @@ func (r *Resolver) Entry(ctx context.Context, d Destination, name string) (o Obj
 	return o, nil
 }
 
-// nodeOfEndpoint returns the index of a node with an endpoint that is ready; 0 if none has.
+// nodeOfEndpoint returns the index of a node with an endpoint that is ready, or else that serves
+// while it terminates; 0 if none has.
 func (r *Resolver) nodeOfEndpoint(ctx context.Context, s *corev1.Service, nodes []corev1.Node) (int, error) {
 	list, err := r.Slices(ctx, s.Namespace, s.Name)
 	if err != nil {
 		return 0, err
 	}
-	for i := range nodes {
-		for _, slice := range list {
-			if slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool {
-				return isUsed(&e) && e.NodeName != nil && *e.NodeName == nodes[i].Name
-			}) {
-				return i, nil
+	for _, is := range []func(*discoveryv1.Endpoint) bool{isUsed, isServing} {
+		for i := range nodes {
+			for _, slice := range list {
+				if slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool {
+					return is(&e) && e.NodeName != nil && *e.NodeName == nodes[i].Name
+				}) {
+					return i, nil
+				}
 			}
 		}
 	}

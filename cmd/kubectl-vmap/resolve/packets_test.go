@@ -80,6 +80,7 @@ func TestEntryIsANodeWithAnEndpoint(t *testing.T) {
 	for _, tc := range []struct{ to, name, want, note string }{
 		{"svc/web:http", "", "node-2", "--node names another"},
 		{"svc/one", "", "node-1", "--node names another"},
+		{"svc/many:sig", "", "node-3", "--node names another"}, // its only endpoint terminates
 		{"svc/web:http", "node-3", "node-3", ""},
 		{"pod/cart-1:http", "", "node-2", ""},
 		{"192.0.2.3:30080", "", "node-3", ""},

@@ -114,6 +114,10 @@ func newResolver() *Resolver {
 		slice("headless", "cart-0", "10.244.1.7", "node-1"),
 		slice("elsewhere", "far", "10.9.9.9", "node-3"),
 		slice("web", "cart-1", "10.244.2.7", "node-2"),
+		change(slice("many", "cart-2", "10.244.3.7", "node-3"), func(s *discoveryv1.EndpointSlice) {
+			no, yes := false, true
+			s.Endpoints[0].Conditions = discoveryv1.EndpointConditions{Ready: &no, Serving: &yes, Terminating: &yes}
+		}),
 	)}
 }
 
