@@ -102,7 +102,7 @@ func textAffinity(seconds int) func(*draft) string {
 	}
 }
 
-// schedulerTexts say what a scheduler does.
+// schedulerTexts describe the schedulers.
 var schedulerTexts = map[string]string{
 	model.SchedulerSourceHash.String():       "each client gets the endpoint that its address leads to",
 	model.SchedulerMaglev.String():           "each client gets the endpoint that its address leads to",

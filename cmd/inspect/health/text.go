@@ -27,7 +27,7 @@ func Write(w io.Writer, d *status.Document) error {
 	return t.Flush()
 }
 
-// verdict says whether the process does its work.
+// verdict returns in words whether the process does its work.
 func verdict(d *status.Document, all []status.NodeProblem) string {
 	if hasProblems(d) {
 		return "with problems"

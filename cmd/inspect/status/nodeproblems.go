@@ -137,7 +137,7 @@ func (n *nodeProblems) takeover() {
 }
 
 // events adds what happened. Objects that cannot be used and conflicts are no problems of
-// the process: their authors have made them, and they are the same on each node.
+// the process: their authors must correct them, and they are the same on each node.
 func (n *nodeProblems) events() {
 	if r := n.Repairs; r.Count > 0 && n.now.Sub(r.Last) < recently {
 		n.add(SeverityNotice, "tables that another program changed were repaired, last %s ago; %s since the start",

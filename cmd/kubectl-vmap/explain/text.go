@@ -145,7 +145,7 @@ func (w *Way) text(b *strings.Builder) {
 	w.backText(b)
 }
 
-// steps prints what each node says about its rules.
+// steps prints the rules that the packet meets on each node.
 func (w *Way) steps(b *strings.Builder) {
 	for _, n := range w.answers() {
 		fmt.Fprintf(b, "\nRules on %s:\n  %s\n", n.Node, strings.TrimSpace(indent(n.Answer.Text())))

@@ -116,7 +116,7 @@ func (e *Endpoint) back() string {
 	return answer.Never
 }
 
-// replyText returns what the client's node says about the reply of an endpoint; empty if
+// replyText returns what the client's node reports about the reply of an endpoint; empty if
 // nothing.
 func (w *Way) replyText(e *Endpoint) string {
 	for i := range w.Client.Answer.Outcomes {

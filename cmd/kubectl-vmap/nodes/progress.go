@@ -14,7 +14,7 @@ const (
 	progressInterval = 100 * time.Millisecond
 )
 
-// clearLine moves to the begin of the line and deletes it (ECMA-48: EL).
+// clearLine moves to the beginning of the line and deletes it (ECMA-48: EL).
 const clearLine = "\r\x1b[K"
 
 // progress is a line on a terminal that counts the nodes which have answered.

@@ -29,8 +29,9 @@ const maxStderr = 64 << 10
 
 // Run runs kube-vmap with arguments on a node, and writes what it prints to stdout, also if
 // an error follows. A connection that breaks may look like the end of the answer (API
-// servers of 1.36 report success), so an answer must show that it is whole. The error is an [*ExitError] if it ends with another code than 0, a
-// [*MissingError] without a running kube-vmap, and a [*TimeoutError] if it is silent.
+// servers of 1.36 report success), so an answer must show that it is whole. The error is an
+// [*ExitError] if it ends with another code than 0, a [*MissingError] without a running
+// kube-vmap, and a [*TimeoutError] if it is silent.
 func (c *Cluster) Run(ctx context.Context, n Node, stdout io.Writer, args ...string) error {
 	if n.Missing {
 		return &MissingError{n.Why}

@@ -9,7 +9,7 @@
 // and what the page shows and asks is done with the rights of the person who started it:
 // so every path begins with a token that only the printed URL has. It is not a cookie,
 // since browsers send cookies of 127.0.0.1 to the servers of all ports. kubectl proxy has
-// no token, and says that anyone on the machine can use it.
+// no token, so anyone on the machine can use it.
 //
 // Other web sites cannot read it through the browser: they do not know the token, the Host
 // header must be loopback (see web.Hosts), and requests of other origins are refused.

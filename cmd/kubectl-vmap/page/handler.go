@@ -83,8 +83,8 @@ func onlyOwner(token string, h http.Handler) http.Handler {
 	})
 }
 
-// sameOrigin reports whether the browser says that the page itself made the request. Other
-// clients say nothing.
+// sameOrigin reports whether the page itself made the request, by the headers of browsers.
+// Other clients do not send these.
 func sameOrigin(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		return false

@@ -81,7 +81,7 @@ func nodesText(p *findings.Merged, answered int, wide bool) string {
 	return strings.Join(p.Nodes, ",")
 }
 
-// text returns what most nodes say.
+// text returns the text of most nodes, and how many have another one.
 func text(p *findings.Merged) string {
 	if p.Differ == 0 {
 		return p.Text

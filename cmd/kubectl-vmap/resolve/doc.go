@@ -5,6 +5,6 @@
 //	                                                                          +--> Packets
 //	--to svc/shop/web:http ------> Destination ports; addresses per client  --+
 //
-// Everything is read from the API server, when it is asked for. An error says what exists
+// Everything is read from the API server, when it is asked for. An error names what exists
 // instead: names that are similar, namespaces that have the name, ports of the Service.
 package resolve

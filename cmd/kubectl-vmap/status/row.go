@@ -48,7 +48,7 @@ func newRow(n nodes.Node, d *status.Document, err error, api objects) Row {
 	}
 	ready := d.Ready && n.Why == ""
 	row.Ready, row.Health, row.Problems, row.now = &ready, d.Health, d.NodeProblems(), d.Time
-	if n.Why != "" && d.Ready { // otherwise it is no news
+	if n.Why != "" && d.Ready { // otherwise the problems of the node have it
 		row.add(status.SeverityProblem, n.Why)
 	}
 	if api != nil {

@@ -81,7 +81,7 @@ func write(w io.Writer, format string, rows []Row) error {
 	return err
 }
 
-// shorten returns the begin and the end of a long text: an error ends with its cause.
+// shorten returns the beginning and the end of a long text: an error ends with its cause.
 func shorten(text string) string {
 	const gap, end = " ... ", maxText / 2
 	runes := []rune(text)

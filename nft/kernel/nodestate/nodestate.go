@@ -1,6 +1,6 @@
-// Package nodestate reads what rules match of the node beside nf_tables, ipset and connection
+// Package nodestate reads what rules match on the node besides nf_tables, ipset and connection
 // tracking: the socket of a packet, by sock_diag, and from files of /proc the lists of the match
-// recent and the queues at which programs listen. It is read when a packet meets such a rule.
+// recent and the queues at which programs listen. It reads when a packet meets such a rule.
 package nodestate
 
 import (

@@ -14,7 +14,7 @@ type NAT struct {
 	// Netmap is true if only the bits are replaced in which the addresses of the range are
 	// equal.
 	Netmap bool
-	// Shifted is true if the port is as far behind the begin of the range as the original one
+	// Shifted is true if the port is as far behind the beginning of the range as the original one
 	// is behind Base.
 	Shifted bool
 	Base    uint16

@@ -27,8 +27,9 @@ type Answer struct {
 	// kernel is known.
 	Kind string `json:"kind,omitempty"`
 	// Arrives is always, sometimes, never or unknown: whether the packet arrives, and the
-	// client gets the reply. Endpoints that were not explored are assumed to be like the others. If rules of other programs have unexplored choices,
-	// it is unknown, unless the explored ones differ already.
+	// client gets the reply. Endpoints that were not explored are assumed to be like the
+	// others. If rules of other programs have unexplored choices, it is unknown, unless the
+	// explored ones differ already.
 	Arrives  string    `json:"arrives"`
 	Outcomes []Outcome `json:"outcomes"`
 	Steps    []Step    `json:"steps"`

@@ -100,7 +100,7 @@ func othersText(n int) string {
 	return fmt.Sprintf(" and %d others", n)
 }
 
-// ReplyText says what comes back from an endpoint of the answer, from whom to whom.
+// ReplyText describes the reply of an endpoint of the answer: who answers whom.
 func (e *Endpoint) ReplyText(a *Answer, masquerade bool) string {
 	r := e.Reply
 	text := e.answersText(a, masquerade)
@@ -122,7 +122,7 @@ func (e *Endpoint) ReplyText(a *Answer, masquerade bool) string {
 	return text + ", but the reply is dropped" + byText(r.By, r.Because)
 }
 
-// answersText says whom the endpoint answers, and by which way.
+// answersText returns which address the endpoint answers, and by which way.
 func (e *Endpoint) answersText(a *Answer, masquerade bool) string {
 	who := "the endpoint"
 	if a.Service == "" {
@@ -147,7 +147,7 @@ func (a *Answer) client() string {
 	return a.From
 }
 
-// notAcceptedText says why the client takes the reply for no answer.
+// notAcceptedText returns why the client does not accept the reply.
 func (e *Endpoint) notAcceptedText(a *Answer) string {
 	r := e.Reply
 	from := r.From

@@ -186,7 +186,7 @@ func (a *Answer) sentence(o *Outcome, more int) string {
 	return o.How
 }
 
-// sourceText says who the endpoints see as the client, and why.
+// sourceText returns which address the endpoints see as the client, and why.
 func (a *Answer) sourceText(o *Outcome) string {
 	text := "the client keeps its address"
 	switch {

@@ -58,7 +58,7 @@ func (c *Cluster) ask(ctx context.Context, n *node) {
 		return
 	}
 	var list findings.List
-	// Without findings, the states in the tally say the same in short.
+	// After an error, the states in the tally are shown instead.
 	err = c.source.JSON(ctx, n.Node, findings.Schema, &list, "problems", "-o", "json")
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -78,7 +78,7 @@ function node(n, w, title, line, kind) {
   );
 }
 
-// words say what is drawn.
+// words describe what is drawn.
 const words = (flows, right) =>
   [
     ...flows.from.map((n) => `From ${n.name}: ${rate(n.rate)} new connections per second.`),

@@ -34,5 +34,5 @@ export function colours() {
   return { heat: [0, 1, 2, 3, 4, 5].map((i) => of(`--heat-${i}`)), none: of("--line-strong"), bad: of("--bad-mark"), noticed: of("--soft") };
 }
 
-// words say what a node has of something.
+// words describe what a node has of something.
 export const words = (value) => (value === null || value === undefined ? "not known" : `${rate(value)} new/s`);

@@ -202,7 +202,7 @@ export class ClusterMap {
       for (const row of data.rows) this.rows.set(keyOf(row), row);
       this.table.draw(true);
     } catch {
-      // The feed says that the server does not answer.
+      // The feed shows that the server does not answer.
     }
   }
 

@@ -18,7 +18,7 @@ const states = {
 export const stateOf = (n) => (Object.hasOwn(states, n.state) ? states[n.state] : states.waiting);
 const isBad = (n) => n.state === "silent" || n.state === "missing";
 
-// say is a node in words.
+// say returns a node in words.
 const say = (n) => {
   const what = isBad(n) || n.state === "waiting" ? stateOf(n).word.toLowerCase() : `${words(n.rate)}, ${number(n.active)} active`;
   return n.problems && !isBad(n) ? `${n.name}: ${what}, ${plural(n.problems, "problem")}` : `${n.name}: ${what}`;
@@ -119,5 +119,5 @@ function tile(n) {
   return { node, show };
 }
 
-// tipOf is what the tip says about a node.
+// tipOf returns the text of the tip about a node.
 export const tipOf = say;

@@ -57,7 +57,7 @@ export function problemItem(p, total) {
   );
 }
 
-// onNodes says on which nodes a problem is.
+// onNodes returns on which nodes a problem is.
 function onNodes(p, total) {
   if (total <= 1 || (p.object.startsWith("Node ") && p.count === 1)) return null;
   if (p.count === total && total > 1) return `on all ${number(total)} nodes`;

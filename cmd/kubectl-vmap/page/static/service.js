@@ -126,7 +126,7 @@ function onNodes(verdict, names, asked) {
   return h("span", { class: `status status-${v.icon}` }, icon(v.icon), h("span", {}, v.word + where));
 }
 
-// stateOf says whether nodes use an endpoint.
+// stateOf returns whether nodes use an endpoint.
 function stateOf(e, asked) {
   const kind = e.used ? "ok" : "none";
   const some = e.used && e.used < asked ? ` by ${number(e.used)} of ${plural(asked, "node")}` : "";

@@ -82,7 +82,7 @@ function draw(canvas, row, count, width) {
   }
 }
 
-// describe says what a strip shows.
+// describe returns what a strip shows.
 function describe(row, nodes) {
   if (!row) return "not known yet";
   let most = -1;

@@ -62,7 +62,7 @@ function ending(way) {
   return h("div", { class: `stop ending ${kind === "none" ? "" : "is-bad"}` }, h("p", { class: "stop-title" }, icon(kind), h("b", {}, verdict)), (outcome?.because || outcome?.how) && h("p", {}, outcome.because || outcome.how));
 }
 
-// replyOf says what becomes of the packet there and of the reply.
+// replyOf returns what becomes of the packet there and of the reply.
 function replyOf(e) {
   if (e.why) return e.why;
   if (e.reply?.verdict === "delivered") return `the reply comes from ${e.reply.from}`;
