@@ -86,6 +86,38 @@ func TestOpenConnectionsKeepTheirEndpoint(t *testing.T) {
 	}
 }
 
+// TestConnectionToADrainedEndpointArrives drains the endpoint of a connection.
+func TestConnectionToADrainedEndpointArrives(t *testing.T) {
+	r := newRig(t)
+	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
+	r.folder.Put("services", web)
+	d := daemon.Start(t, r.Node, r.folder)
+	flows := map[simulate.Packet]*lab.Flow{}
+	for _, w := range daemon.Transports() {
+		if w.Protocol == model.UDP {
+			continue // kube-vmap ends flows of UDP itself
+		}
+		p := r.packet(w, web)
+		flow, err := r.Pods[3].Flow(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
+		r.must(err)
+		got, err := flow.Ask(answer)
+		if r.must(err); got.Outcome != lab.Answered {
+			t.Fatalf("%s: %s", p, got)
+		}
+		flows[p] = flow
+	}
+	web.Endpoints, web.Weights = r.servers[:2], []int{0, 1}
+	d.After(func() { r.folder.Put("services", web) })
+	for p, flow := range flows {
+		r.expect(0, []string{"no new connection would go there: its EndpointSlice has weight 0 (metadata.annotations[kube-vmap.io/weight] of the EndpointSlice)"},
+			"--from="+netip.AddrPortFrom(p.From, p.FromPort).String(), to(p.To, p.Protocol))
+		if got, err := flow.Ask(answer); err != nil || got.By != "pod-1" {
+			t.Errorf("%s: %s, %v", p, got, err)
+		}
+		r.must(flow.Close())
+	}
+}
+
 // replaceEndpoint changes the only endpoint in the tables as the proxy would.
 func (r *rig) replaceEndpoint(s daemon.Service) {
 	r.t.Helper()

@@ -18,7 +18,11 @@ func (h *hinter) connections(s *status.Service, port *status.Port) {
 		}
 	}
 	if h.Connection != nil {
-		explainChanges(h.Connection, known[h.Connection.Endpoint], s)
+		e := known[h.Connection.Endpoint]
+		explainChanges(h.Connection, e, s)
+		if h.Connection.Listed = e != nil; e != nil {
+			h.Arrives = h.Arrival()
+		}
 	}
 	for i := range h.Connections {
 		explainChanges(&h.Connections[i], known[h.Connections[i].Endpoint], s)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/model"
 	"kube-vmap/nft/simulate"
@@ -32,10 +33,14 @@ func TestConnectionsNameWhyTheirEndpointLeft(t *testing.T) {
 					Flow:    simulate.Flow{Endpoint: netip.AddrPortFrom(netip.MustParseAddr(address), 8080)},
 					Changes: []simulate.Change{{Kind: simulate.ChangeEndpoint}},
 				}}
+				w.Flow, w.IfNew = &w.Flows[0], w.Outcomes
 				got := newAnswer(w)
 				addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet, time.Second)
 				if text := got.Text(); !strings.Contains(text, "no new connection would go there: "+why) || !strings.Contains(text, "1 of 1 would now be treated otherwise") {
 					t.Errorf("%s %s, %s: want %q\n%s", f, p, address, why, text)
+				}
+				if listed := !strings.HasPrefix(why, "no "); (got.Arrives == answer.Always) != listed {
+					t.Errorf("%s %s, %s: arrives %s", f, p, address, got.Arrives)
 				}
 			}
 		}

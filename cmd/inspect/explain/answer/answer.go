@@ -141,6 +141,8 @@ type Connection struct {
 	ExpiresSeconds int        `json:"expiresSeconds"`
 	// Stale reports whether no new connection would go to that endpoint.
 	Stale bool `json:"stale,omitempty"`
+	// Listed reports whether an EndpointSlice still names it, so that it may well answer.
+	Listed bool `json:"listed,omitempty"`
 	// Changes are how it would now be treated otherwise.
 	Changes []Change `json:"changes,omitempty"`
 }
@@ -163,7 +165,7 @@ func (a *Answer) Arrival() string {
 	switch {
 	case unknown:
 		return Unknown
-	case a.Connection != nil && a.Connection.Stale:
+	case a.Connection != nil && a.Connection.Stale && !a.Connection.Listed:
 		return Never
 	case yes && no:
 		return Sometimes
