@@ -65,6 +65,37 @@ func TestRepliesAreFollowedBack(t *testing.T) {
 		"33.33% goes to 10.244.3.2:8080 (pod shop/web-3): on node node-1: the endpoint answers 10.244.1.3", dropped)
 }
 
+// TestRepliesOfOneNodeAreTheirOwn has a rule on the client's node that drops the replies of one
+// of two endpoints on a node, or half of those of the only one.
+func TestRepliesOfOneNodeAreTheirOwn(t *testing.T) {
+	for n, half := range []bool{false, true, false} {
+		r := newRig(t)
+		r.answers["node-1"], r.answers["node-2"] = r.recorded("schema1/client-ipv4"), r.recorded("schema1/endpoint-ipv4")
+		s := r.objects["slice"].(*discoveryv1.EndpointSlice)
+		s.Endpoints[2].NodeName = s.Endpoints[1].NodeName
+		list := &r.answers["node-1"].Outcomes[0].Endpoints
+		*list = (*list)[1:]
+		if half {
+			(*list)[1].Address = (*list)[0].Address
+		}
+		which := n / 2 // the followed one, or the other one
+		lost := *(*list)[which].Reply
+		lost.Verdict, lost.By = answer.ReplyDropped, &answer.RuleRef{Table: "inet filter", Chain: "forward", Rule: 2}
+		(*list)[which].Reply = &lost
+		(*list)[0].Probability, (*list)[1].Probability = 0.5, 0.5
+		r.answers["node-1"].Arrives = answer.Sometimes
+		report := r.explain("pod/cart", "svc/web")
+		r.expect(report, answer.Sometimes, "Does not always arrive: 50% goes to "+[]string{"10.244.2.2:8080 (pod shop/web-2)", "10.244.3.2:8080 (pod shop/web-3)"}[which]+": on node node-1: the endpoint answers 10.244.1.3",
+			"but the reply is dropped by table inet filter, chain forward")
+		if text := report.Text(false); strings.Contains(text, ": like ") {
+			t.Error(text)
+		}
+		if e := report.Ways[0].Endpoints; len(e) != 2 || e[which].Arrives != answer.Never || e[1-which].Arrives != answer.Always {
+			t.Errorf("half %t: %+v", half, e)
+		}
+	}
+}
+
 // TestMasqueradedPacketIsFollowedFromTheNode has endpoints that see an address of the node.
 func TestMasqueradedPacketIsFollowedFromTheNode(t *testing.T) {
 	r := newRig(t)

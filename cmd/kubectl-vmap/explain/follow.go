@@ -113,9 +113,9 @@ func addr(text string) netip.Addr {
 }
 
 // addEndpoint adds an endpoint. One that several outcomes lead to has the probability of
-// all.
+// all, unless its replies end differently.
 func (w *Way) addEndpoint(e Endpoint) {
-	i := slices.IndexFunc(w.Endpoints, func(o Endpoint) bool { return o.Address == e.Address && o.Sees == e.Sees })
+	i := slices.IndexFunc(w.Endpoints, func(o Endpoint) bool { return o.Address == e.Address && o.Sees == e.Sees && o.back() == e.back() })
 	if i < 0 {
 		w.Endpoints = append(w.Endpoints, e)
 		return

@@ -199,13 +199,18 @@ func (w *Way) endpointsText(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "  %s: %.4g%% %s, sees %s", where, e.Probability*100, e.title(), e.sees())
 		switch {
-		case e.Arrives != answer.Always && e.Like == "":
+		case e.Arrives != answer.Always && !w.isLike(&e):
 			fmt.Fprintf(b, ": %s: %s", arrivalTexts[e.Arrives], firstLine(e.Why))
 		case e.Arrives != answer.Always:
 			fmt.Fprintf(b, ": like %s", e.Like)
 		}
 		b.WriteString("\n")
 	}
+}
+
+// isLike reports whether an endpoint that was not followed fails as the followed one of its node.
+func (w *Way) isLike(e *Endpoint) bool {
+	return slices.ContainsFunc(w.Endpoints, func(o Endpoint) bool { return o.There != nil && o.Address == e.Like && o.Why == e.Why })
 }
 
 func (e *Endpoint) sees() string {

@@ -58,17 +58,18 @@ func (b *builder) isUntranslated(w *Way) bool {
 func (b *builder) setArrivals(w *Way) {
 	followed := map[string]*Endpoint{}
 	for i := range w.Endpoints {
-		e := &w.Endpoints[i]
-		e.Arrives, e.Why = e.there()
-		if e.Arrives == answer.Always && b.isGone(e) {
-			e.Arrives, e.Why = answer.Unknown, "no EndpointSlice has this endpoint, so its pod may be gone"
+		if e := &w.Endpoints[i]; e.There != nil {
+			followed[e.Address] = e
 		}
-		followed[e.Address] = e
 	}
 	for i := range w.Endpoints {
 		e := &w.Endpoints[i]
-		if e.Like != "" {
-			e.Arrives, e.Why = followed[e.Like].Arrives, followed[e.Like].Why
+		e.Arrives, e.Why = e.there()
+		if like := followed[e.Like]; like != nil {
+			e.Arrives, e.Why = like.there()
+		}
+		if e.Arrives == answer.Always && b.isGone(e) {
+			e.Arrives, e.Why = answer.Unknown, "no EndpointSlice has this endpoint, so its pod may be gone"
 		}
 		back := e.back()
 		if e.Arrives == answer.Always && back != answer.Always {
