@@ -10,4 +10,5 @@
 //	frame.js  keys, theme, how current the state is    feed.js   polls an API
 //	dom.js    elements, without markup in strings      rates.js  rates of counters
 //	table.js  the visible rows of a long table         draw.js   a path, as a picture
+//	cells.js  cells of a table of Services, totals
 package web

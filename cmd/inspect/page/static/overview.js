@@ -1,5 +1,6 @@
 // The service map: all Services of the node, with totals and what is wrong.
 
+import { addressCell, addressOrder, endpointsCell, nameCell, statusCell, totals } from "./cells.js";
 import { h, icon, number, plural, rate, spark, text } from "./dom.js";
 import { Rates, length, readAt } from "./rates.js";
 import { Table, compareText } from "./table.js";
@@ -61,12 +62,12 @@ export class Overview {
     return [
       { key: "name", label: "Service", compare: (a, b) => compareText(a.name, b.name), cell: nameCell },
       { key: "namespace", label: "Namespace", compare: (a, b) => compareText(a.namespace, b.namespace), cell: plain((s) => s.namespace) },
-      { key: "address", label: "Address", compare: (a, b) => compareText(a.order, b.order), cell: addressCell },
+      { key: "address", label: "Address", compare: (a, b) => compareText(a.order, b.order), cell: (cell, s) => addressCell(cell, s, "none") },
       { key: "rate", label: "New/s", first: -1, compare: by((s) => s.rate), cell: plain((s) => rate(s.rate)) },
       { key: "active", label: "Active", first: -1, compare: by((s) => s.active), cell: plain((s) => number(s.active)) },
       { key: "connections", label: "So far", first: -1, compare: by((s) => s.connections), cell: plain((s) => number(s.connections)) },
       { key: "endpoints", label: "Endpoints", first: -1, compare: (a, b) => a.endpoints.used - b.endpoints.used || a.endpoints.all - b.endpoints.all, cell: endpointsCell },
-      { key: "status", label: "Status", compare: (a, b) => rank.get(a.key) - rank.get(b.key) || compareText(a.state, b.state), cell: statusCell },
+      { key: "status", label: "Status", compare: (a, b) => rank.get(a.key) - rank.get(b.key) || compareText(a.state, b.state), cell: (cell, s) => statusCell(cell, s, s.state) },
     ];
   }
 
@@ -159,64 +160,10 @@ export class Overview {
   }
 }
 
-function nameCell(cell, s) {
-  if (!cell.name) {
-    cell.name = h("span", { class: "name" });
-    cell.inside = h("span", { class: "inside" });
-    cell.append(cell.name, cell.inside);
-  }
-  text(cell.name, s.name);
-  text(cell.inside, s.namespace);
-}
-
-function addressCell(cell, s) {
-  if (!cell.first) {
-    cell.first = h("span", { class: "mono" });
-    cell.more = h("span", { class: "more" });
-    cell.append(cell.first, cell.more);
-  }
-  text(cell.first, s.addresses[0] ?? "none");
-  text(cell.more, s.addresses.length > 1 ? `+${s.addresses.length - 1}` : "");
-  cell.title = s.addresses.slice(0, 20).join("\n");
-}
-
-function endpointsCell(cell, s) {
-  if (!cell.used) {
-    cell.used = h("span", {});
-    cell.all = h("span", { class: "of" });
-    cell.append(cell.used, cell.all);
-  }
-  text(cell.used, number(s.endpoints.used));
-  text(cell.all, ` / ${number(s.endpoints.all)}`);
-}
-
-function statusCell(cell, s) {
-  if (cell.key !== s.key) {
-    cell.key = s.key;
-    cell.word = h("span", {});
-    cell.replaceChildren(h("span", { class: `status status-${s.key}` }, icon(s.key), cell.word));
-  }
-  text(cell.word, s.state);
-}
-
-// addressOrder is a text that orders as addresses do: "10.96.0.9:80" before
-// "10.96.0.10:80".
-const addressOrder = (a) => (a ?? "").replace(/\d+/g, (n) => n.padStart(5, "0"));
-
 // Totals are numbers of the whole node.
 class Totals {
   constructor() {
-    this.values = {};
-    const card = (key, label, more) => h("div", { class: `card card-${key}` }, h("dt", {}, label), (this.values[key] = h("dd", {}, "–")), more);
-    this.line = h("div", { class: "line" });
-    this.node = h(
-      "dl", { class: "totals", "aria-label": "Totals of this node" },
-      card("rate", "New connections per second", this.line),
-      card("active", "Active connections"),
-      card("services", "Services"),
-      card("endpoints", "Endpoints in use"),
-      card("problems", "Problems"),
-    );
+    Object.assign(this, totals("this node", "Endpoints in use"));
   }
 
   show(data, all, rates, fresh) {

@@ -1,5 +1,6 @@
 // The map: all nodes, and all Services on them.
 
+import { addressCell, addressOrder, endpointsCell, nameCell, statusCell, totals } from "./cells.js";
 import { h, icon, number, plural, rate, spark, text } from "./dom.js";
 import { Nodes, nodeLink, tipOf } from "./nodes.js";
 import { Problems, serviceLink } from "./problems.js";
@@ -62,12 +63,12 @@ export class ClusterMap {
     const plain = (value) => (cell, s) => text(cell, value(s));
     return [
       { key: "name", label: "Service", compare: (a, b) => compareText(a.name, b.name), cell: nameCell },
-      { key: "address", label: "Address", compare: (a, b) => compareText(a.order, b.order), cell: addressCell },
+      { key: "address", label: "Address", compare: (a, b) => compareText(a.order, b.order), cell: (cell, s) => addressCell(cell, s, "") },
       { key: "strip", label: "New connections on each node", cell: (cell, s) => fillStrip(cell, this.rows.get(keyOf(s)), this.nodeList) },
       { key: "rate", label: "New/s", first: -1, compare: by((s) => s.rate), cell: plain((s) => rate(s.rate)) },
       { key: "active", label: "Active", first: -1, compare: by((s) => s.active), cell: plain((s) => number(s.active)) },
       { key: "endpoints", label: "Endpoints", first: -1, compare: (a, b) => a.endpoints.used - b.endpoints.used || a.endpoints.all - b.endpoints.all, cell: endpointsCell },
-      { key: "status", label: "Status", compare: (a, b) => rank.get(a.key) - rank.get(b.key) || compareText(a.state, b.state), cell: (cell, s) => statusCell(cell, s, this.nodeList.length) },
+      { key: "status", label: "Status", compare: (a, b) => rank.get(a.key) - rank.get(b.key) || compareText(a.state, b.state), cell: (cell, s) => statusCell(cell, s, stateWord(s, this.nodeList.length)) },
     ];
   }
 
@@ -243,62 +244,13 @@ export function hideTip() {
   tip.hidden = true;
 }
 
-export function nameCell(cell, s) {
-  if (!cell.name) {
-    cell.name = h("span", { class: "name" });
-    cell.inside = h("span", { class: "inside" });
-    cell.append(cell.name, cell.inside);
-  }
-  text(cell.name, s.name);
-  text(cell.inside, s.namespace);
-}
-
-function addressCell(cell, s) {
-  if (!cell.first) {
-    cell.first = h("span", { class: "mono" });
-    cell.more = h("span", { class: "more" });
-    cell.append(cell.first, cell.more);
-  }
-  text(cell.first, s.addresses[0] ?? "");
-  text(cell.more, s.addresses.length > 1 ? `+${s.addresses.length - 1}` : "");
-  cell.title = s.addresses.slice(0, 20).join("\n");
-}
-
-function endpointsCell(cell, s) {
-  if (!cell.used) {
-    cell.used = h("span", {});
-    cell.all = h("span", { class: "of" });
-    cell.append(cell.used, cell.all);
-  }
-  text(cell.used, number(s.endpoints.used));
-  text(cell.all, ` / ${number(s.endpoints.all)}`);
-}
-
-export function statusCell(cell, s, total) {
-  const key = s.key;
-  if (cell.key !== key) {
-    cell.key = key;
-    cell.word = h("span", {});
-    cell.replaceChildren(h("span", { class: `status status-${key}` }, icon(key), cell.word));
-  }
-  text(cell.word, s.bad && total > 1 && s.bad < total ? `${s.state} on ${number(s.bad)}` : s.state);
-}
-
-// addressOrder is a text that orders as addresses do: "10.96.0.9:80" before
-// "10.96.0.10:80".
-const addressOrder = (a) => (a ?? "").replace(/\d+/g, (n) => n.padStart(5, "0"));
+// stateWord returns the state of a Service, and on how many nodes if not on all.
+const stateWord = (s, total) => (s.bad && total > 1 && s.bad < total ? `${s.state} on ${number(s.bad)}` : s.state);
 
 // Totals are numbers of the whole cluster.
 class Totals {
   constructor() {
-    this.values = {};
-    const card = (key, label, more) => h("div", { class: `card card-${key}` }, h("dt", {}, label), (this.values[key] = h("dd", {}, "–")), more);
-    this.line = h("div", { class: "line" });
-    this.node = h(
-      "dl", { class: "totals", "aria-label": "Totals of the cluster" },
-      card("rate", "New connections per second", this.line), card("active", "Active connections"), card("services", "Services"),
-      card("endpoints", "Nodes that answer"), card("problems", "Problems"),
-    );
+    Object.assign(this, totals("the cluster", "Nodes that answer"));
   }
 
   show(data, rates, fresh) {

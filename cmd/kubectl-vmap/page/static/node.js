@@ -1,7 +1,7 @@
 // One node: its state, and the Services that its clients use.
 
+import { nameCell, statusCell } from "./cells.js";
 import { h, icon, number, plural, rate, spark, text } from "./dom.js";
-import { nameCell, statusCell } from "./map.js";
 import { stateOf } from "./nodes.js";
 import { problemItem, serviceLink } from "./problems.js";
 import { Rates, length } from "./rates.js";
@@ -27,7 +27,7 @@ export class NodeView {
         { key: "rate", label: "New/s", first: -1, compare: by((s) => s.rate), cell: (cell, s) => text(cell, rate(s.rate)) },
         { key: "active", label: "Active", first: -1, compare: by((s) => s.active), cell: (cell, s) => text(cell, number(s.active)) },
         { key: "connections", label: "So far", first: -1, compare: by((s) => s.connections), cell: (cell, s) => text(cell, number(s.connections)) },
-        { key: "status", label: "Status", compare: (a, b) => compareText(a.state, b.state), cell: (cell, s) => statusCell(cell, s, 1) },
+        { key: "status", label: "Status", compare: (a, b) => compareText(a.state, b.state), cell: (cell, s) => statusCell(cell, s, s.state) },
       ],
     });
     this.node = h(
