@@ -1,7 +1,6 @@
 package problems
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/kubectl-vmap/nodes"
 	"kube-vmap/cmd/kubectl-vmap/nodestest"
 )
 
@@ -54,19 +52,7 @@ func (n *node) run(_ *http.Request, args []string, stdout, _ io.Writer) int {
 // command runs kubectl vmap problems.
 func command(t *testing.T, programs map[string]nodestest.Program, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	var out, errs bytes.Buffer
-	f := nodes.NewFlags()
-	cmd := NewCommand(f)
-	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	f.AddFlags(cmd.PersistentFlags())
-	cmd.SetOut(&out)
-	cmd.SetErr(&errs)
-	cmd.SetArgs(append([]string{"--kubeconfig", nodestest.New(t, programs).Kubeconfig(t)}, args...))
-	err := cmd.ExecuteContext(t.Context())
-	if err != nil && err.Error() != "" {
-		_, _ = fmt.Fprintln(&errs, err)
-	}
-	return out.String(), errs.String(), exit.Code(err)
+	return nodestest.New(t, programs).Command(t, NewCommand, args...)
 }
 
 const (

@@ -120,31 +120,13 @@ func answer(documents ...*status.Document) nodestest.Program {
 	}
 }
 
-// command runs kubectl vmap status.
-func command(t *testing.T, s *nodestest.Server, args ...string) (stdout, stderr string, code int) {
-	t.Helper()
-	var out, errs bytes.Buffer
-	f := nodes.NewFlags()
-	cmd := NewCommand(f)
-	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	f.AddFlags(cmd.PersistentFlags())
-	cmd.SetOut(&out)
-	cmd.SetErr(&errs)
-	cmd.SetArgs(append([]string{"--kubeconfig", s.Kubeconfig(t)}, args...))
-	err := cmd.ExecuteContext(t.Context())
-	if err != nil && err.Error() != "" {
-		errs.WriteString(err.Error())
-	}
-	return out.String(), errs.String(), exit.Code(err)
-}
-
 func TestNodeThatCatchesUpIsNotBehind(t *testing.T) {
 	s := serveObjects(t, nodestest.New(t, map[string]nodestest.Program{
 		"catches-up": answer(document(at("1000", "1001")), document(at("1003", "1004"))),
 		"stays":      answer(document(at("1000", "1001"))),
 		"well":       answer(document(at("1003", "1003"))),
 	}), 1003, 7, 1002)
-	out, errs, code := command(t, s)
+	out, errs, code := s.Command(t, NewCommand)
 	for _, want := range []string{"stays        v1.2.3    True    4 ", "catches-up   v1.2.3    True    0 ", "well         v1.2.3    True    0 "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q", want)
@@ -180,7 +162,7 @@ func TestExitCodes(t *testing.T) {
 			if test.forbid != "" {
 				s.Forbid(test.forbid)
 			}
-			out, errs, code := command(t, s, test.args...)
+			out, errs, code := s.Command(t, NewCommand, test.args...)
 			if code != test.code || !strings.Contains(out+errs, test.contains) {
 				t.Errorf("exit code %d, want %d\n%s%s", code, test.code, out, errs)
 			}
@@ -195,7 +177,7 @@ func TestLagNeedsPermission(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "", nil).Status())
 	}
 	s := nodestest.New(t, map[string]nodestest.Program{"a": answer(document())}).Handle("GET /api/v1/services", forbidden)
-	out, errs, code := command(t, s)
+	out, errs, code := s.Command(t, NewCommand)
 	if code != exit.Trouble || !strings.Contains(errs, "LAG is not known: no permission to list services, which the ClusterRole in deploy/kubectl gives") ||
 		!strings.Contains(out, "a      v1.2.3    True    -     0") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)

@@ -1,7 +1,7 @@
 package top
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"kube-vmap/cmd/inspect/top/toptest"
-	"kube-vmap/cmd/kubectl-vmap/nodes"
 	"kube-vmap/cmd/kubectl-vmap/nodestest"
 )
 
@@ -29,20 +28,13 @@ func refuses(_ *http.Request, _ []string, _, stderr io.Writer) int {
 }
 
 // run runs the command with the nodes.
-func run(t *testing.T, programs map[string]nodestest.Program, args ...string) (stdout string, err error) {
+func run(t *testing.T, programs map[string]nodestest.Program, args ...string) (out string, err error) {
 	t.Helper()
-	s := nodestest.New(t, programs)
-	f := nodes.NewFlags()
-	kubeconfig := s.Kubeconfig(t)
-	f.KubeConfig = &kubeconfig
-	cmd := NewCommand(f)
-	var out bytes.Buffer
-	cmd.SetOut(&out)
-	cmd.SetErr(&out)
-	cmd.SilenceUsage, cmd.SilenceErrors = true, true
-	cmd.SetArgs(args)
-	err = cmd.ExecuteContext(t.Context())
-	return out.String(), err
+	out, stderr, code := nodestest.New(t, programs).Command(t, NewCommand, args...)
+	if code != 0 {
+		err = errors.New(stderr)
+	}
+	return out, err
 }
 
 func TestTopAddsUpNodesAndNamesThoseThatFail(t *testing.T) {
