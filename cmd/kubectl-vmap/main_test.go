@@ -263,7 +263,7 @@ func TestBundleHasAFolderForEachNode(t *testing.T) {
 func TestVersionsOfNodesAreCounted(t *testing.T) {
 	s := nodestest.New(t, map[string]nodestest.Program{"node-1": proxy("node-1"), "node-2": proxy("node-2"), "node-3": old})
 	stdout, stderr, code := vmap(t, s, "version")
-	want := "kubectl-vmap unknown\nkube-vmap v0.1.0 on 1 nodes: node-3\nkube-vmap v0.2.0 on 2 nodes: node-1, node-2\n"
+	want := "kubectl-vmap unknown\nkube-vmap v0.1.0 on 1 node: node-3\nkube-vmap v0.2.0 on 2 nodes: node-1, node-2\n"
 	if code != 0 || stdout != want || stderr != "" {
 		t.Errorf("%d, %q, %q", code, stdout, stderr)
 	}

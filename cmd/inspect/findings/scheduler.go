@@ -16,7 +16,7 @@ func (n nodeScheduler) findings(d *status.Document) (out []Finding) {
 	for name, ports := range n {
 		out = append(out, Finding{
 			Severity: status.SeverityNotice, Object: "Node " + d.Node, Reason: Scheduler, Field: fieldScheduler + ": " + name,
-			Text: fmt.Sprintf("%s, at the %s of Services that do not name a scheduler", schedulerTexts[name], plural(ports, "port")),
+			Text: fmt.Sprintf("%s, at the %s of Services that do not name a scheduler", schedulerTexts[name], status.Plural(ports, "port")),
 		})
 	}
 	return out

@@ -48,9 +48,9 @@ func (l *List) summary() string {
 			notices++
 		}
 	}
-	text := fmt.Sprintf("%s: %s, %s about %s", l.Node, plural(problems, "problem"), plural(notices, "notice"), plural(l.Services, "Service"))
+	text := fmt.Sprintf("%s: %s, %s about %s", l.Node, status.Plural(problems, "problem"), status.Plural(notices, "notice"), status.Plural(l.Services, "Service"))
 	if problems+notices == 0 {
-		text = fmt.Sprintf("%s: nothing to report about %s: each is balanced over all its ready endpoints", l.Node, plural(l.Services, "Service"))
+		text = fmt.Sprintf("%s: nothing to report about %s: each is balanced over all its ready endpoints", l.Node, status.Plural(l.Services, "Service"))
 	}
 	switch {
 	case l.ObservedSeconds == 0:
@@ -61,11 +61,4 @@ func (l *List) summary() string {
 		text += fmt.Sprintf("; responses observed for %g s", l.ObservedSeconds)
 	}
 	return strings.TrimPrefix(text, ": ")
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -65,7 +65,7 @@ func (n *nodeProblems) sync() {
 		n.add(SeverityProblem, "nothing is programmed yet, %s after the start%s", n.since(n.Started), n.unread())
 	}
 	if p := n.Refused.Ports; p > 0 {
-		n.add(SeverityProblem, "the kernel refuses %s", plural(p, "Service port"))
+		n.add(SeverityProblem, "the kernel refuses %s", Plural(p, "Service port"))
 	}
 }
 
@@ -141,10 +141,10 @@ func (n *nodeProblems) takeover() {
 func (n *nodeProblems) events() {
 	if r := n.Repairs; r.Count > 0 && n.now.Sub(r.Last) < recently {
 		n.add(SeverityNotice, "tables that another program changed were repaired, last %s ago; %s since the start",
-			n.since(r.Last), plural(r.Count, "time"))
+			n.since(r.Last), Plural(r.Count, "time"))
 	}
 	if r := n.Refused; r.Objects > 0 {
-		n.add(SeverityNotice, "%s cannot be used, wholly or in part", plural(r.Objects, "object"))
+		n.add(SeverityNotice, "%s cannot be used, wholly or in part", Plural(r.Objects, "object"))
 	}
 	if r := n.Refused; r.Conflicts > 0 {
 		n.add(SeverityNotice, "other Services hold %d of the addresses and ports of Services", r.Conflicts)
@@ -154,8 +154,8 @@ func (n *nodeProblems) events() {
 	}
 }
 
-// plural returns a number and a noun.
-func plural(n int, noun string) string {
+// Plural returns a number and a noun: "1 node", "2 nodes".
+func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

@@ -14,8 +14,8 @@ import (
 // Defaults of a [Config].
 const (
 	DefaultNamespace   = "kube-system"
-	DefaultTimeout     = 10 * time.Second
-	DefaultConcurrency = 64
+	defaultTimeout     = 10 * time.Second
+	defaultConcurrency = 64
 )
 
 // Config is where a cluster is, and how it is asked. Zero values mean the defaults.
@@ -44,10 +44,10 @@ func New(c Config) (*Cluster, error) {
 		c.Namespace = DefaultNamespace
 	}
 	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
+		c.Timeout = defaultTimeout
 	}
 	if c.Concurrency == 0 {
-		c.Concurrency = DefaultConcurrency
+		c.Concurrency = defaultConcurrency
 	}
 	switch {
 	case c.Timeout < 0:

@@ -61,12 +61,12 @@ func (e *VersionError) Error() string {
 // ErrNoPermission is wrapped by errors about a missing permission.
 var ErrNoPermission = errors.New("no permission")
 
-// ErrNotInstalled is wrapped by the error of a cluster without a pod of kube-vmap.
-var ErrNotInstalled = errors.New("no kube-vmap found")
+// errNotInstalled is wrapped by the error of a cluster without a pod of kube-vmap.
+var errNotInstalled = errors.New("no kube-vmap found")
 
 func (c *Cluster) noPods() error {
 	return fmt.Errorf("%w: namespace %s has no pods with the label %s; --proxy-namespace names another namespace",
-		ErrNotInstalled, c.config.Namespace, selector)
+		errNotInstalled, c.config.Namespace, selector)
 }
 
 // apiError explains an error of the API server.

@@ -29,8 +29,8 @@ func NewFlags() *Flags { return &Flags{ConfigFlags: genericclioptions.NewConfigF
 func (f *Flags) AddFlags(to *pflag.FlagSet) {
 	f.ConfigFlags.AddFlags(to)
 	to.StringVar(&f.proxyNamespace, "proxy-namespace", DefaultNamespace, "`namespace` of kube-vmap's pods")
-	to.DurationVar(&f.timeout, "node-timeout", DefaultTimeout, "how long a node may be silent until it counts as not answering")
-	to.IntVar(&f.concurrency, "node-concurrency", DefaultConcurrency, "`number` of nodes to ask at a time")
+	to.DurationVar(&f.timeout, "node-timeout", defaultTimeout, "how long a node may be silent until it counts as not answering")
+	to.IntVar(&f.concurrency, "node-concurrency", defaultConcurrency, "`number` of nodes to ask at a time")
 }
 
 // Cluster returns the cluster that the flags and the kubeconfig choose. Progress is shown

@@ -79,7 +79,7 @@ Problem    Node node-3                   Node          <none>   node-3          
 Problem    Service shop/web (http/TCP)   Refuses       spec.x   node-1          1 refuses
 Problem    Service shop/web              Silent        spec.x   node-1,node-3   1 is silent (1 of these nodes differ)
 Notice     Service shop/web              LocalPolicy   spec.x   all             1 of 3 endpoints (2 of these nodes differ)
-4 nodes, 7 Services: 3 problems, 1 notices
+4 nodes, 7 Services: 3 problems, 1 notice
 `
 	if out != want || errs != "" || code != 1 {
 		t.Errorf("exit code %d, %sgot\n%s\nwant\n%s", code, errs, out, want)
@@ -130,7 +130,7 @@ func TestSilentNodesAreNamed(t *testing.T) {
 		return exit.Trouble
 	}}
 	out, errs, code := command(t, programs)
-	if out != "1 nodes, 7 Services: 0 problems, 0 notices; 2 more nodes did not answer\n" || code != exit.Trouble ||
+	if out != "1 node, 7 Services: 0 problems, 0 notices; no answer from 2 more nodes\n" || code != exit.Trouble ||
 		!strings.Contains(errs, "b: no pod of kube-vmap is on this node") || !strings.Contains(errs, "c: Service web: kube-vmap serves none of that name") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}

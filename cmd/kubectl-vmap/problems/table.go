@@ -8,6 +8,7 @@ import (
 
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/output"
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/top"
 )
 
@@ -60,9 +61,10 @@ func write(w io.Writer, format string, list []findings.Merged, s Summary) error 
 
 // String returns the summary in one line.
 func (s Summary) String() string {
-	text := fmt.Sprintf("%d nodes, %d Services: %d problems, %d notices", s.Nodes-s.Silent, s.Services, s.Problems, s.Notices)
+	text := fmt.Sprintf("%s, %s: %s, %s", status.Plural(s.Nodes-s.Silent, "node"), status.Plural(s.Services, "Service"),
+		status.Plural(s.Problems, "problem"), status.Plural(s.Notices, "notice"))
 	if s.Silent > 0 {
-		text += fmt.Sprintf("; %d more nodes did not answer", s.Silent)
+		text += fmt.Sprintf("; no answer from %s", status.Plural(s.Silent, "more node"))
 	}
 	return text
 }

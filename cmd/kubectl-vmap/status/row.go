@@ -12,9 +12,9 @@ import (
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
 
-// SeverityUnknown is that of a node which could not be asked; the others are those of
+// severityUnknown is that of a node which could not be asked; the others are those of
 // package status.
-const SeverityUnknown = "Unknown"
+const severityUnknown = "Unknown"
 
 // A Row is the state of one node.
 type Row struct {
@@ -65,7 +65,7 @@ func newRow(n nodes.Node, d *status.Document, err error, api objects) Row {
 func (r Row) failed(err error) Row {
 	var missing *nodes.MissingError
 	var old *nodes.VersionError
-	r.Severity = SeverityUnknown
+	r.Severity = severityUnknown
 	switch {
 	case errors.As(err, &missing): // which is known from the API
 		r.Severity, r.Ready = status.SeverityProblem, new(bool)
@@ -95,8 +95,8 @@ func (r *Row) addLag(api objects) {
 		r.add(status.SeverityProblem, "the lag is not known: "+err.Error())
 	default:
 		if r.Lag = lag; lag.Sum() > 0 {
-			r.add(status.SeverityProblem, fmt.Sprintf("behind the API server: %d Services and %d EndpointSlices are newer than what it has seen",
-				lag.Services, lag.EndpointSlices))
+			r.add(status.SeverityProblem, fmt.Sprintf("behind the API server: %s and %s are newer than what it has seen",
+				status.Plural(lag.Services, "Service"), status.Plural(lag.EndpointSlices, "EndpointSlice")))
 		}
 	}
 }
@@ -114,7 +114,7 @@ func (r *Row) text() string {
 }
 
 // ranks are the severities in the order of rows.
-var ranks = []string{SeverityUnknown, status.SeverityProblem, status.SeverityNotice, status.SeverityOK}
+var ranks = []string{severityUnknown, status.SeverityProblem, status.SeverityNotice, status.SeverityOK}
 
 // sortRows sorts rows: problems first, and then by name.
 func sortRows(rows []Row) {

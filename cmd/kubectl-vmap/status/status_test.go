@@ -150,7 +150,7 @@ func TestExitCodes(t *testing.T) {
 		"well":            {map[string]nodestest.Program{"a": well(), "b": well()}, "", nil, 0, "2 nodes: 0 not known, 0 with problems"},
 		"problem":         {map[string]nodestest.Program{"a": well(), "b": bad}, "", nil, 1, "the kernel refuses 1 Service port"},
 		"no pod":          {map[string]nodestest.Program{"a": well(), "b": nil}, "", nil, 1, "no pod of kube-vmap is on this node"},
-		"one node":        {map[string]nodestest.Program{"a": well(), "b": bad}, "", []string{"--node", "a"}, 0, "1 nodes"},
+		"one node":        {map[string]nodestest.Program{"a": well(), "b": bad}, "", []string{"--node", "a"}, 0, "1 node:"},
 		"old":             {map[string]nodestest.Program{"a": well(), "b": nodestest.Prints(`{"node":"b","version":"v0.1.0"}`)}, "", nil, 2, "runs kube-vmap v0.1.0, which does not report its health"},
 		"exec forbidden":  {map[string]nodestest.Program{"a": well()}, "pods/exec", nil, 2, "no permission"},
 		"nodes forbidden": {map[string]nodestest.Program{"a": well()}, "nodes", nil, 2, "no permission to list nodes"},
@@ -223,7 +223,7 @@ dead        -         -       -     -         -         -           -          n
 old         v0.1.0    -       -     -         -         -           -          runs kube-vmap v0.1.0, which has no "kube-vmap status"
 older       v0.1.1    -       -     -         -         -           -          runs kube-vmap v0.1.1, which does not report its health
 absent      -         False   -     -         -         -           -          no pod of kube-vmap is on this node
-behind      v1.2.3    True    3     0         0         IPv4,IPv6   0          behind the API server: 1 Services and 2 EndpointSlices are newer than what it has seen (and 1 more)
+behind      v1.2.3    True    3     0         0         IPv4,IPv6   0          behind the API server: 1 Service and 2 EndpointSlices are newer than what it has seen (and 1 more)
 unready     v1.2.3    False   0     0         0         IPv4,IPv6   0          pod p is not ready
 evil        v1?[2J    True    0     0         0         IPv4,IPv6   1          logged 0s ago: ?]0;` + strings.Repeat("x", 36) + ` ... ` + strings.Repeat("x", 60) + `
 repaired    v1.2.3    True    0     2         3         IPv4,IPv6   0          tables that another program changed were repaired, last 1m0s ago; 3 times since the start (and 2 more)

@@ -26,7 +26,7 @@ func summarize(rows []Row) Summary {
 	s := Summary{Nodes: len(rows), Versions: map[string]int{}}
 	for i := range rows {
 		switch rows[i].Severity {
-		case SeverityUnknown:
+		case severityUnknown:
 			s.Unknown++
 		case status.SeverityProblem:
 			s.Problems++
@@ -42,7 +42,7 @@ func summarize(rows []Row) Summary {
 
 // String returns the summary in one line.
 func (s Summary) String() string {
-	text := fmt.Sprintf("%d nodes: %d not known, %d with problems, %d with notices", s.Nodes, s.Unknown, s.Problems, s.Notices)
+	text := fmt.Sprintf("%s: %d not known, %d with problems, %d with notices", status.Plural(s.Nodes, "node"), s.Unknown, s.Problems, s.Notices)
 	if len(s.Versions) > 1 {
 		text += fmt.Sprintf("; %d versions of kube-vmap", len(s.Versions))
 	}

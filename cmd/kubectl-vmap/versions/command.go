@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
 
@@ -56,7 +57,7 @@ func run(ctx context.Context, c *nodes.Cluster, stdout, stderr io.Writer) error 
 	for _, version := range slices.Sorted(maps.Keys(found)) {
 		names := found[version]
 		slices.Sort(names)
-		line := fmt.Sprintf("kube-vmap %s on %d nodes", version, len(names))
+		line := fmt.Sprintf("kube-vmap %s on %s", version, status.Plural(len(names), "node"))
 		if len(found) > 1 {
 			line += ": " + nodes.Names(names)
 		}

@@ -128,7 +128,7 @@ func TestStatusShowsEveryFault(t *testing.T) {
 		nft(t, first, "table inet cut { chain out { type filter hook output priority 0; tcp dport 6443 drop; }; "+
 			"chain in { type filter hook input priority 0; tcp sport 6443 drop; }; }")
 		create("later")
-		if err := statusOf(t, c, 1)[first.Name].has("Problem", "behind the API server: 1 Services and"); err != nil {
+		if err := statusOf(t, c, 1)[first.Name].has("Problem", "behind the API server: 1 Service and"); err != nil {
 			t.Error(err)
 		}
 		// What still arrives is answered with a reset, so that the node notices soon.
