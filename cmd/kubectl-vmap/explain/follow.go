@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -88,23 +89,13 @@ func (b *builder) addEndpoints(ctx context.Context, w *Way, p resolve.Packet) er
 			w.addEndpoint(Endpoint{Address: p.To.String(), Probability: o.Probability, Sees: p.From.String()})
 		}
 	}
-	slices.SortStableFunc(w.Endpoints, func(a, b Endpoint) int { return compareDown(a.Probability, b.Probability) })
+	slices.SortStableFunc(w.Endpoints, func(a, b Endpoint) int { return cmp.Compare(b.Probability, a.Probability) })
 	for i := range w.Endpoints {
 		if err := b.locate(ctx, &w.Endpoints[i], i < maxFollowed); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func compareDown(a, b float64) int {
-	switch {
-	case a > b:
-		return -1
-	case a < b:
-		return 1
-	}
-	return 0
 }
 
 func addr(text string) netip.Addr {

@@ -5,10 +5,10 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode"
 
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/output"
+	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
 
 // Print prints the report as text, json or yaml; steps adds the rules of every node to the
@@ -36,16 +36,7 @@ func (r *Report) Text(steps bool) string {
 		}
 	}
 	list(&b, "Notes:", r.Notes)
-	return strings.Map(printable, b.String())
-}
-
-// printable replaces control characters, with which messages of objects could write anything to
-// a terminal.
-func printable(c rune) rune {
-	if unicode.IsControl(c) && c != '\n' {
-		return '?'
-	}
-	return c
+	return nodes.CleanText(b.String())
 }
 
 func (r *Report) differences(b *strings.Builder) {

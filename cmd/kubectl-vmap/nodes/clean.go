@@ -7,11 +7,9 @@ import (
 	"unicode"
 )
 
-// Texts of a node may reach a terminal, so control characters, with which a node could
-// write anything there, become question marks.
-
-// cleanText returns a text without control characters.
-func cleanText(text string) string {
+// CleanText returns a text for a terminal: control characters, with which a node or an
+// object could write anything there, become question marks.
+func CleanText(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return '?'
@@ -44,7 +42,7 @@ func clean(v reflect.Value) {
 			clean(v.Index(i))
 		}
 	case reflect.String:
-		if text := cleanText(v.String()); v.CanSet() && text != v.String() {
+		if text := CleanText(v.String()); v.CanSet() && text != v.String() {
 			v.SetString(text)
 		}
 	}

@@ -60,7 +60,7 @@ func (c *Cluster) Version(ctx context.Context, n Node) (string, error) {
 	if !ok || !whole {
 		return "", fmt.Errorf("%q is not the version of kube-vmap", text.String())
 	}
-	return cleanText(version), nil
+	return CleanText(version), nil
 }
 
 // Buffer holds an answer of limited length: a node might send anything.
