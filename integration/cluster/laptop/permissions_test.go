@@ -66,8 +66,6 @@ const refusal = "the role kube-vmap-viewer permits"
 // testPermissions is what members of the group of deploy/kubectl may run, and others.
 func testPermissions(t *testing.T, c *laptop.Cluster) {
 	n := c.Nodes[0]
-	_, err := c.Plane.Kubectl(clustertest.Context(t), "apply", "--server-side", "-k", filepath.Join(clustertest.Root(t), "deploy", "kubectl"))
-	clustertest.Must(t, err)
 	viewer, stranger := user(t, c, "viewer", "kube-vmap-viewers"), user(t, c, "stranger", "others")
 	as := client(t, c, viewer)
 	eventually.Succeeds(t, "the policy is in force", func() error {

@@ -1,8 +1,10 @@
 package laptop_test
 
 import (
+	"path/filepath"
 	"testing"
 
+	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/laptop"
 )
 
@@ -27,6 +29,9 @@ var sharing = []struct {
 func TestSharedCluster(t *testing.T) {
 	t.Parallel()
 	c := laptop.New(t, 3)
+	// Several of the tests are viewers, too.
+	_, err := c.Plane.Kubectl(clustertest.Context(t), "apply", "--server-side", "-k", filepath.Join(clustertest.Root(t), "deploy", "kubectl"))
+	clustertest.Must(t, err)
 	for _, s := range sharing {
 		t.Run(s.name, func(t *testing.T) { s.test(t, c) })
 	}
