@@ -8,21 +8,45 @@ import (
 )
 
 // CleanText returns a text for a terminal: control characters, with which a node or an
-// object could write anything there, become question marks.
+// object could write anything there, become question marks. So do those that reverse the
+// order of others.
 func CleanText(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
 			return '?'
 		}
 		return r
 	}, text)
 }
 
-// mayControl reports whether JSON may have a control character in a string: escaped, DEL,
-// or one of U+0080 to U+009F.
-func mayControl(text []byte) bool {
-	return bytes.Contains(text, []byte(`\u00`)) || bytes.IndexByte(text, 0x7f) >= 0 || bytes.IndexByte(text, 0xc2) >= 0
+// cleanLine returns a text without control characters, in one line.
+func cleanLine(text string) string {
+	return CleanText(strings.NewReplacer("\n", "; ", "\t", " ").Replace(text))
 }
+
+// mayControl reports whether JSON may have a control character in a string: escaped, DEL,
+// or one that is not ASCII.
+func mayControl(text []byte) bool {
+	return bytes.ContainsFunc(text, func(r rune) bool { return r == '\\' || r >= 0x7f })
+}
+
+// cleanError is an error with a text of a node.
+type cleanError struct{ error }
+
+// maxError is how much of such a text is shown.
+const maxError = 4 << 10
+
+// Error implements error.
+func (e cleanError) Error() string {
+	text := e.error.Error()
+	if len(text) > maxError {
+		text = text[:maxError/2] + " ... " + text[len(text)-maxError/2:]
+	}
+	return CleanText(text)
+}
+
+// Unwrap returns the error.
+func (e cleanError) Unwrap() error { return e.error }
 
 // clean removes control characters from all strings of a value that was decoded from JSON.
 func clean(v reflect.Value) {

@@ -35,11 +35,18 @@ type MissingError struct{ Why string }
 // Error implements error.
 func (e *MissingError) Error() string { return e.Why }
 
-// TimeoutError is the error of a node that was silent for too long.
-type TimeoutError struct{ After time.Duration }
+// TimeoutError is the error of a node that was silent for too long, or whose answer does
+// not end.
+type TimeoutError struct {
+	After   time.Duration
+	Endless bool // it was not silent
+}
 
 // Error implements error.
 func (e *TimeoutError) Error() string {
+	if e.Endless {
+		return fmt.Sprintf("the answer does not end within %s (%d times --node-timeout)", e.After, maxTimeouts)
+	}
 	return fmt.Sprintf("no answer within %s (--node-timeout)", e.After)
 }
 

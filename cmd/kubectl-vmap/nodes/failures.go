@@ -23,7 +23,7 @@ func (f *Failures) Add(n Node, err error) {
 	if f.nodes == nil {
 		f.nodes = map[string][]string{}
 	}
-	text := strings.ReplaceAll(err.Error(), "\n", "; ")
+	text := cleanLine(err.Error())
 	if f.nodes[text] == nil {
 		f.errors = append(f.errors, text)
 	}

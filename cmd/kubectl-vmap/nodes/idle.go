@@ -3,15 +3,21 @@ package nodes
 import (
 	"context"
 	"io"
+	"math"
 	"sync"
 	"time"
 )
 
-// idle cancels a context if nothing is written for too long. After stop, nothing is.
+// maxTimeouts times the time-out is how long an answer may take: a node could send a byte
+// from time to time for ever.
+const maxTimeouts = 30
+
+// idle cancels a context if nothing is written for too long, or if writing does not end.
+// After stop, nothing is written.
 type idle struct {
-	timeout time.Duration
-	cancel  context.CancelCauseFunc
-	timer   *time.Timer
+	timeout    time.Duration
+	cancel     context.CancelCauseFunc
+	timer, end *time.Timer
 
 	mu       sync.Mutex // guards what follows, and the writers
 	stopped  bool
@@ -21,13 +27,16 @@ type idle struct {
 func newIdle(ctx context.Context, timeout time.Duration) (context.Context, *idle) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	i := &idle{timeout: timeout, cancel: cancel}
-	i.timer = time.AfterFunc(timeout, func() { cancel(&TimeoutError{timeout}) })
+	i.timer = time.AfterFunc(timeout, func() { cancel(&TimeoutError{After: timeout}) })
+	longest := maxTimeouts * min(timeout, math.MaxInt64/maxTimeouts)
+	i.end = time.AfterFunc(longest, func() { cancel(&TimeoutError{longest, true}) })
 	return ctx, i
 }
 
 // stop ends writing, and releases the context.
 func (i *idle) stop() {
 	i.timer.Stop()
+	i.end.Stop()
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.stopped = true

@@ -15,6 +15,13 @@ import (
 // maxAnswer is the length of an answer that is held in memory, in bytes.
 const maxAnswer = 256 << 20
 
+// Decoded, an empty object may take a hundred times as much memory as its two bytes. Objects
+// of kube-vmap have this many bytes, on average; short answers may have other ones.
+const (
+	meanObject = 32
+	minObjects = 1 << 16
+)
+
 // Document returns the status of a node. The node may be silent for as long as it observes
 // in addition.
 func (c *Cluster) Document(ctx context.Context, n Node, q status.Query) (*status.Document, error) {
@@ -40,8 +47,11 @@ func (c *Cluster) JSON(ctx context.Context, n Node, known int, into any, args ..
 	case err != nil && (exit == nil || text.Len() == 0):
 		return err
 	}
+	if objects := bytes.Count(text.Bytes(), []byte("{")); objects > minObjects && objects > text.Len()/meanObject {
+		return fmt.Errorf("the answer is none of kube-vmap: it has %d objects in %d bytes", objects, text.Len())
+	}
 	if err := schema.Decode(text.Bytes(), known, into); err != nil {
-		return err
+		return cleanError{err}
 	}
 	if mayControl(text.Bytes()) {
 		clean(reflect.ValueOf(into))
@@ -57,10 +67,10 @@ func (c *Cluster) Version(ctx context.Context, n Node) (string, error) {
 	}
 	version, ok := strings.CutPrefix(text.String(), "kube-vmap ")
 	version, whole := strings.CutSuffix(version, "\n")
-	if !ok || !whole {
-		return "", fmt.Errorf("%q is not the version of kube-vmap", text.String())
+	if !ok || !whole || strings.Contains(version, "\n") {
+		return "", fmt.Errorf("%.100q is not the version of kube-vmap", text.String())
 	}
-	return CleanText(version), nil
+	return cleanLine(version), nil
 }
 
 // Buffer holds an answer of limited length: a node might send anything.

@@ -107,7 +107,7 @@ func (c *Cluster) node(name string, labels map[string]string, pods []corev1.Pod)
 		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time))
 	})
 	running, _, why := podState(&best)
-	out.Pod, out.Missing, out.Why = best.Name, !running, why
+	out.Pod, out.Missing, out.Why = best.Name, !running, cleanLine(why)
 	return out
 }
 

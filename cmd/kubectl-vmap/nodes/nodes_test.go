@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"reflect"
 	"slices"
@@ -197,6 +198,39 @@ func TestWritingRestartsTheTimeOut(t *testing.T) {
 	}
 }
 
+// TestEndlessAnswerEnds has nodes that always send a little more.
+func TestEndlessAnswerEnds(t *testing.T) {
+	const timeout = 20 * time.Millisecond
+	endless := func(r *http.Request, _ []string, stdout, stderr io.Writer) int {
+		for r.Context().Err() == nil {
+			<-time.After(timeout / 4)
+			_, _ = io.WriteString(stdout, "x")
+			_, _ = io.WriteString(stderr, "x")
+		}
+		return 0
+	}
+	c := nodestest.New(t, map[string]nodestest.Program{"node-1": endless}).Cluster(t, nodes.Config{Timeout: timeout})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	err := c.Run(ctx, node(t, c, "node-1"), io.Discard)
+	var late *nodes.TimeoutError
+	if !errors.As(err, &late) {
+		t.Errorf("%v", err)
+	}
+	c = nodestest.New(t, map[string]nodestest.Program{"node-1": nodestest.Prints("x")}).Cluster(t, nodes.Config{Timeout: math.MaxInt64})
+	if err := c.Run(ctx, node(t, c, "node-1"), io.Discard); err != nil {
+		t.Errorf("with the longest time-out: %v", err)
+	}
+}
+
+func TestAnswersThatOnlyTakeMemoryAreRefused(t *testing.T) {
+	program := prints(`{"schema":1,"services":[`+strings.Repeat("{},", 1<<20)+`{}]}`, 0)
+	c := nodestest.New(t, map[string]nodestest.Program{"node-1": program}).Cluster(t, nodes.Config{})
+	if _, err := c.Document(t.Context(), node(t, c, "node-1"), status.Query{}); err == nil || !strings.Contains(err.Error(), "is none of kube-vmap") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestObservingExtendsTheTimeOut(t *testing.T) {
 	const timeout = 200 * time.Millisecond
 	slow := func(_ *http.Request, _ []string, stdout, _ io.Writer) int {
@@ -261,6 +295,39 @@ func TestControlCharactersOfNodesAreReplaced(t *testing.T) {
 	}}).Cluster(t, nodes.Config{})
 	if err := c.Run(t.Context(), node(t, c, "node-1"), io.Discard); fmt.Sprint(err) != "?]0;title?" {
 		t.Errorf("%q", err)
+	}
+	program = prints(`{"schema":1,"node":"a\rb\bc\fd\u202ee"}`, 0)
+	c = nodestest.New(t, map[string]nodestest.Program{"node-1": program}).Cluster(t, nodes.Config{})
+	if d, err := c.Document(t.Context(), node(t, c, "node-1"), status.Query{}); err != nil || d.Node != "a?b?c?d?e" {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// TestErrorsHaveNoControlCharactersOfNodes has errors with texts that a node has written.
+func TestErrorsHaveNoControlCharactersOfNodes(t *testing.T) {
+	const evil = "\x1b]0;title\a\u202e"
+	kubelet := nodestest.New(t, map[string]nodestest.Program{"node-1": prints("", 0)}).BreakExec(evil + strings.Repeat("x", 1<<20))
+	pod := nodestest.New(t, map[string]nodestest.Program{"node-1": prints("", 0)}).ChangePods(func(p *corev1.Pod) {
+		p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: evil + "\n"}}
+	})
+	one := func(text string) *nodestest.Server {
+		return nodestest.New(t, map[string]nodestest.Program{"node-1": prints(text, 0)})
+	}
+	for what, s := range map[string]*nodestest.Server{
+		"a schema":                one(`{"schema":99,"version":"\u001b]0;title\u0007"}`),
+		"a long schema":           one(`{"schema":` + strings.Repeat("9", 1<<20) + `}`),
+		"a version":               one("kube-vmap v1\nkube-vmap v2" + evil + strings.Repeat("x", 1<<20) + "\n"),
+		"the status of a command": kubelet,
+		"the state of a pod":      pod,
+	} {
+		c := s.Cluster(t, nodes.Config{})
+		_, err := c.Document(t.Context(), node(t, c, "node-1"), status.Query{})
+		if what == "a version" {
+			_, err = c.Version(t.Context(), node(t, c, "node-1"))
+		}
+		if text := fmt.Sprint(err); err == nil || len(text) > 5000 || strings.ContainsAny(text, evil[:1]+"\a\n\u202e") {
+			t.Errorf("%s: %d bytes, %.200q", what, len(text), text)
+		}
 	}
 }
 

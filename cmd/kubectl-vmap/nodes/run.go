@@ -31,7 +31,7 @@ const maxStderr = 64 << 10
 // an error follows. A connection that breaks may look like the end of the answer (API
 // servers of 1.36 report success), so an answer must show that it is whole. The error is an
 // [*ExitError] if it ends with another code than 0, a [*MissingError] without a running
-// kube-vmap, and a [*TimeoutError] if it is silent.
+// kube-vmap, and a [*TimeoutError] if it is silent or does not end.
 func (c *Cluster) Run(ctx context.Context, n Node, stdout io.Writer, args ...string) error {
 	if n.Missing {
 		return &MissingError{n.Why}
@@ -57,9 +57,9 @@ func (c *Cluster) Run(ctx context.Context, n Node, stdout io.Writer, args ...str
 	case err != nil && cause != nil:
 		return cause
 	case err != nil && (apierrors.IsForbidden(refusal) || apierrors.IsUnauthorized(refusal) || apierrors.IsNotFound(refusal)):
-		return c.execError(n, refusal)
+		return cleanError{c.execError(n, refusal)}
 	case err != nil:
-		return c.execError(n, err)
+		return cleanError{c.execError(n, err)}
 	}
 	return nil
 }

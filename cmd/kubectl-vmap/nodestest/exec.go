@@ -29,7 +29,11 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	run := func(stdout, stderr, status io.Writer) {
-		_ = json.NewEncoder(status).Encode(exitStatus(program(r, args[1:], stdout, stderr))) // the client notices
+		ended := exitStatus(program(r, args[1:], stdout, stderr))
+		if s.broken != "" {
+			ended = metav1.Status{Status: metav1.StatusFailure, Message: s.broken}
+		}
+		_ = json.NewEncoder(status).Encode(ended) // the client notices
 	}
 	switch {
 	case r.Header.Get("Upgrade") != "websocket":

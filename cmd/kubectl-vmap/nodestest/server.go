@@ -45,6 +45,7 @@ type Server struct {
 	noSocket bool
 	forbid   map[string]bool
 	change   func(*corev1.Pod)
+	broken   string
 	requests []string
 }
 
@@ -79,6 +80,12 @@ func (s *Server) WithoutWebSocket() *Server {
 // Forbid denies a resource: nodes, pods or pods/exec.
 func (s *Server) Forbid(resource string) *Server {
 	s.forbid[resource] = true
+	return s
+}
+
+// BreakExec makes commands end with an error of the kubelet.
+func (s *Server) BreakExec(message string) *Server {
+	s.broken = message
 	return s
 }
 
