@@ -213,7 +213,10 @@ func archive(t *testing.T, files map[string]string) string {
 }
 
 func TestBundleHasAFolderForEachNode(t *testing.T) {
-	one := archive(t, map[string]string{"kube-vmap-bundle/status.json": "{}", "kube-vmap-bundle/drift.txt": "", "../escape": "x", "kube-vmap-bundle/../x": "x"})
+	one := archive(t, map[string]string{
+		"kube-vmap-bundle/status.json": "{}", "kube-vmap-bundle/drift.txt": "", "../escape": "x", "kube-vmap-bundle/../x": "x",
+		`kube-vmap-bundle/..\..\x.txt`: "x", "kube-vmap-bundle/..": "x", "kube-vmap-bundle/\x1b[2J.txt": "x", "kube-vmap-bundle/x:y.txt": "x",
+	})
 	s := nodestest.New(t, map[string]nodestest.Program{
 		"node-1": prints(one, "", 0), "node-2": prints(one, "kube-vmap: skipped: drift.txt\n", 1), "node-3": prints("", "kube-vmap: broken\n", 1), "node-4": nil,
 	})

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -130,30 +131,53 @@ func (b *writer) copy(files *tar.Writer, node string, archive io.Reader) (writeE
 	if err != nil {
 		return nil, fmt.Errorf("read the node's archive: %w", err)
 	}
-	for from := tar.NewReader(packed); ; {
+	copied := map[string]bool{}
+	for from := tar.NewReader(&limited{packed, maxUnpacked}); ; {
 		header, err := from.Next()
 		if errors.Is(err, io.EOF) {
 			return nil, nil
 		}
 		var text []byte
 		if err == nil {
-			text, err = io.ReadAll(io.LimitReader(from, maxFile))
+			text, err = io.ReadAll(from)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the node's archive: %w", err)
 		}
 		name, inside := strings.CutPrefix(header.Name, folder)
-		if !inside || strings.Contains(name, "/") || name == "" {
+		if !inside || !fileName.MatchString(name) || copied[name] {
 			continue // no other program's files
 		}
+		copied[name] = true
 		if err := b.add(files, node+"/"+name, text); err != nil {
 			return err, nil
 		}
 	}
 }
 
-// maxFile is the length of a file in a node's archive, at most; nodes have the same limit.
-const maxFile = 256 << 20
+// fileName matches the names of files in a node's archive. None leaves the folder into
+// which a user unpacks it, on any platform.
+var fileName = regexp.MustCompile(`^[a-z][a-z0-9-]*(\.[a-z0-9]+)+$`)
+
+// maxUnpacked is the length of a node's archive, unpacked: a short one could unpack to
+// anything.
+const maxUnpacked = 512 << 20
+
+// limited is a reader that fails if there is too much to read.
+type limited struct {
+	from io.Reader
+	room int
+}
+
+// Read implements [io.Reader].
+func (l *limited) Read(p []byte) (int, error) {
+	if l.room <= 0 {
+		return 0, fmt.Errorf("it unpacks to more than %d MiB", maxUnpacked>>20)
+	}
+	n, err := l.from.Read(p[:min(len(p), l.room)])
+	l.room -= n
+	return n, err
+}
 
 // add adds a file.
 func (b *writer) add(files *tar.Writer, name string, content []byte) error {
