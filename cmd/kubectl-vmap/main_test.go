@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"kube-vmap/cmd/inspect/exit"
@@ -296,5 +297,24 @@ func TestHelpOfCommandsLeavesOutFlagsOfKubectl(t *testing.T) {
 	}
 	if stdout, _, code := vmap(t, s, "--help"); code != 0 || !strings.Contains(stdout, "--as-group") {
 		t.Errorf("%d, %s", code, stdout)
+	}
+}
+
+// TestTerminatedCommandEnds ends a command that waits for a node, as a shell or systemd would.
+func TestTerminatedCommandEnds(t *testing.T) {
+	started := make(chan struct{})
+	s := nodestest.New(t, map[string]nodestest.Program{"node-1": func(r *http.Request, _ []string, _, _ io.Writer) int {
+		close(started)
+		<-r.Context().Done()
+		return 0
+	}})
+	go func() {
+		<-started
+		if this, err := os.FindProcess(os.Getpid()); err == nil {
+			_ = this.Signal(syscall.SIGTERM) // or the command ends by its time-out
+		}
+	}()
+	if _, stderr, code := vmap(t, s, "diff", "--node-timeout=20s"); code != exit.Trouble || !strings.Contains(stderr, "terminated signal received") {
+		t.Errorf("%d, %q", code, stderr)
 	}
 }
