@@ -200,10 +200,10 @@ func TestWritingRestartsTheTimeOut(t *testing.T) {
 
 // TestEndlessAnswerEnds has nodes that always send a little more.
 func TestEndlessAnswerEnds(t *testing.T) {
-	const timeout = 20 * time.Millisecond
+	const timeout = 100 * time.Millisecond
 	endless := func(r *http.Request, _ []string, stdout, stderr io.Writer) int {
 		for r.Context().Err() == nil {
-			<-time.After(timeout / 4)
+			<-time.After(timeout / 20)
 			_, _ = io.WriteString(stdout, "x")
 			_, _ = io.WriteString(stderr, "x")
 		}
@@ -214,7 +214,7 @@ func TestEndlessAnswerEnds(t *testing.T) {
 	defer cancel()
 	err := c.Run(ctx, node(t, c, "node-1"), io.Discard)
 	var late *nodes.TimeoutError
-	if !errors.As(err, &late) {
+	if !errors.As(err, &late) || !late.Endless {
 		t.Errorf("%v", err)
 	}
 	c = nodestest.New(t, map[string]nodestest.Program{"node-1": nodestest.Prints("x")}).Cluster(t, nodes.Config{Timeout: math.MaxInt64})
