@@ -59,7 +59,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return nil
 	})
 	flags.BoolVar(&r.assets, "release", false, "also write binaries, kubectl-vmap, manual pages, manifests and checksums")
-	flags.StringVar(&r.url, "url", "https://localhost/kube-vmap/releases", "where the files of all versions will be published, for krew: a folder for each version")
+	flags.StringVar(&r.url, "url", "https://localhost/kube-vmap/releases", "where versions will be published, for krew: a folder for each")
 	flags.StringVar(&r.name, "name", defaultName, "name of the image, without tag")
 	flags.StringVar(&r.version, "version", "", "version, and tag of the image (default: that of git describe)")
 	flags.StringVar(&r.revision, "revision", "", "commit (default HEAD)")
