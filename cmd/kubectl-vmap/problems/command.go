@@ -110,6 +110,7 @@ func (r *request) run(ctx context.Context) error {
 	found := all.Sorted()
 	for i := range found {
 		slices.Sort(found[i].Nodes)
+		compareNodes(&found[i], len(list)-failures.Count())
 	}
 	sum := summarize(found)
 	sum.Nodes, sum.Silent, sum.Services = len(list), failures.Count(), services
@@ -123,6 +124,15 @@ func (r *request) run(ctx context.Context) error {
 		return &exit.Error{Code: 1}
 	}
 	return nil
+}
+
+// compareNodes corrects a finding about the selector of a Service if only some of the nodes that
+// answered have it: other nodes know endpoints, so the selector is not the cause.
+func compareNodes(m *findings.Merged, answered int) {
+	if m.Reason == findings.NoEndpoints && m.Field == findings.FieldSelector && len(m.Nodes) < answered {
+		m.Field = ""
+		m.Text = "these nodes know no endpoint, although other nodes do: they may be behind the API server, see kubectl vmap status"
+	}
 }
 
 // ask asks one node.

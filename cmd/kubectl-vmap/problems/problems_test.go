@@ -124,6 +124,29 @@ func TestObjectsHaveAllNodes(t *testing.T) {
 	}
 }
 
+// TestNodeBehindIsNotTakenForAWrongSelector has a Service without endpoints on one node only,
+// and one without on all.
+func TestNodeBehindIsNotTakenForAWrongSelector(t *testing.T) {
+	none := func(name string) findings.Finding {
+		f := finding(problem, findings.NoEndpoints, "the selector matches no pod")
+		f.Object, f.Name, f.Field = "Service shop/"+name, name, findings.FieldSelector
+		return f
+	}
+	stdout, _, _ := command(t, map[string]nodestest.Program{
+		"node-1": finds(none("wrong")).run, "node-2": finds(none("wrong"), none("behind")).run,
+	})
+	for line := range strings.Lines(stdout) {
+		behind := strings.Contains(line, "shop/behind")
+		if behind && (!strings.Contains(line, "behind the API server") || strings.Contains(line, "spec.selector")) ||
+			strings.Contains(line, "shop/wrong") && !strings.Contains(line, "spec.selector") {
+			t.Errorf("%s", line)
+		}
+	}
+	if strings.Count(stdout, "Service shop/") != 2 {
+		t.Error(stdout)
+	}
+}
+
 func TestSilentNodesAreNamed(t *testing.T) {
 	programs := map[string]nodestest.Program{"a": finds().run, "b": nil, "c": func(_ *http.Request, _ []string, _, stderr io.Writer) int {
 		_, _ = io.WriteString(stderr, "kube-vmap: Service web: kube-vmap serves none of that name")
