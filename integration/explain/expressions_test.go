@@ -172,7 +172,7 @@ func TestExplainAgreesWithRecentLists(t *testing.T) {
 					"--update --hitcount 100", "--rcheck --hitcount 3", "--remove --rdest", "--rcheck --mask " + mask,
 				} {
 					name := fmt.Sprintf("list-%s-%d", tables[f], i)
-					r.load(b, f, refusing(hooked{"filter", "FORWARD"}, "-m recent --name "+name+" "+match))
+					r.load(b, f, refusing(f, hooked{"filter", "FORWARD"}, "-m recent --name "+name+" "+match))
 					once, twice := r.servers[0].Addr(f), r.servers[1].Addr(f)
 					if i == 9 {
 						once = netip.PrefixFrom(once, bits).Masked().Addr()

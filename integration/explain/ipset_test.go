@@ -83,7 +83,7 @@ func TestExplainAgreesWithIPSets(t *testing.T) {
 						if strings.HasPrefix(name, "net-") && random.IntN(2) == 0 || strings.HasPrefix(name, "net-4") {
 							match += pick(random, []string{" --return-nomatch", ""})
 						}
-						r.load(b, f, refusing(hooked{"filter", "FORWARD"}, match))
+						r.load(b, f, refusing(f, hooked{"filter", "FORWARD"}, match))
 						batch := make([]predict.Prediction, 10)
 						for i := range batch {
 							p := r.randomDirectPacket(random, f)

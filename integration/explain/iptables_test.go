@@ -167,7 +167,7 @@ func TestExplainAgreesWithEachMatchOfIPTables(t *testing.T) {
 			for _, f := range model.Families {
 				for at, matches := range r.allMatches(random, f) {
 					for _, match := range matches {
-						r.load(b, f, refusing(at, match))
+						r.load(b, f, refusing(f, at, match))
 						batch := make([]predict.Prediction, 10)
 						for i := range batch {
 							a := r.randomDirectPacket(random, f)
@@ -220,8 +220,7 @@ func (r *rig) allMatches(random *rand.Rand, f model.Family) map[hooked][]string 
 
 // refusing returns rules that refuse the first packets of connections that a match matches,
 // in a chain. Chains of mangle mark them, and filter refuses them later.
-func refusing(h hooked, match string) string {
-	const head = "-m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT"
+func refusing(f model.Family, h hooked, match string) string {
 	rules := map[string]string{}
 	if h.table == "filter" {
 		rules["filter"] = fmt.Sprintf("-A %s %s -j REJECT\n", h.chain, match)
@@ -229,7 +228,18 @@ func refusing(h hooked, match string) string {
 		rules["mangle"] = fmt.Sprintf("-A PREROUTING %s -j MARK --set-xmark 0x8/0x8\n", match)
 		rules["filter"] = "-A FORWARD -m mark --mark 0x8/0x8 -j REJECT\n"
 	}
-	return fmt.Sprintf("*mangle\n-A PREROUTING %s\n%sCOMMIT\n*filter\n-A FORWARD %[1]s\n-A OUTPUT %[1]s\n%[3]sCOMMIT\n", head, rules["mangle"], rules["filter"])
+	return "*mangle\n" + accepting(f, "PREROUTING") + rules["mangle"] + "COMMIT\n*filter\n" + accepting(f, "FORWARD") + accepting(f, "OUTPUT") + rules["filter"] + "COMMIT\n"
+}
+
+// accepting returns the rules at the start of a chain, which accept replies and neighbour
+// discovery: if the kernel had to ask again for the address of a host meanwhile, and the
+// tested rule dropped that, packets would be lost for another reason.
+func accepting(f model.Family, chain string) string {
+	out := "-A " + chain + " -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT\n"
+	if f == model.IPv6 {
+		out += "-A " + chain + " -p ipv6-icmp -j ACCEPT\n"
+	}
+	return out
 }
 
 // compareCertain is compare without the packets that explain is not certain of.
@@ -292,8 +302,8 @@ func (r *rig) randomRules(random *rand.Rand, f model.Family) string {
 			if h.table != table {
 				continue
 			}
-			if table == "mangle" || table == "filter" {
-				fmt.Fprintf(&b, "-A %s -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT\n", h.chain)
+			if table != "nat" {
+				b.WriteString(accepting(f, h.chain))
 			}
 			for range random.IntN(3) {
 				fmt.Fprintf(&b, "-A %s %s\n", h.chain, r.randomRule(random, f, h))
