@@ -30,6 +30,10 @@ func (b *builder) addCauses(ctx context.Context, w *Way) {
 			}
 		}
 	}
+	if w.conflict != nil {
+		w.addCause(w.conflict.cause(b.destination.Service))
+		return // the rest is about the other Service
+	}
 	w.Causes = append(w.Causes, b.podCauses(ctx, w)...)
 	known := len(w.Causes) > 0 // better than the client's node
 	sticky := false
@@ -39,6 +43,7 @@ func (b *builder) addCauses(ctx context.Context, w *Way) {
 	}
 	found := b.observed != nil && w.Service != ""
 	if found {
+		b.addContested(w)
 		for _, f := range findings.Of(b.observed) {
 			if w.concerns(&f) && !(known && slices.Contains(podReasons, f.Reason)) && !(sticky && f.Reason == findings.Affinity) {
 				w.addCause(Cause{f.Object, f.Field, named(f.Text, b.first)})

@@ -112,6 +112,7 @@ func (b *builder) explain(ctx context.Context) (*Report, error) {
 	if err := b.readService(ctx); err != nil {
 		return nil, err
 	}
+	b.addConflicts(ctx)
 	for i := range b.report.Ways {
 		if err := b.addEndpoints(ctx, &b.report.Ways[i], b.packets[i]); err != nil {
 			return nil, err

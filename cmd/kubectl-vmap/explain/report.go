@@ -49,6 +49,8 @@ type Way struct {
 	// Endpoints are the possible destinations, the most probable first. One of each node is
 	// followed to that node.
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
+
+	conflict *conflict // nil if the Service that was asked about has the address
 }
 
 // A Cause is a field of an object that leads to the verdict, and how.

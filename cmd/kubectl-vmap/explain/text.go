@@ -25,7 +25,7 @@ func (r *Report) Print(w io.Writer, format string, steps bool) error {
 // know otherwise, and then the ways from node to node.
 func (r *Report) Text(steps bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s -> %s: %s\n", r.From, r.To, arrivalTexts[r.Arrives])
+	fmt.Fprintf(&b, "%s -> %s: %s\n", r.From, r.To, r.headline())
 	r.heads(&b)
 	r.differences(&b)
 	r.silences(&b)
@@ -37,6 +37,15 @@ func (r *Report) Text(steps bool) string {
 	}
 	list(&b, "Notes:", r.Notes)
 	return nodes.CleanText(b.String())
+}
+
+// headline returns whether packets arrive, and whether because of another Service.
+func (r *Report) headline() string {
+	text := arrivalTexts[r.Arrives]
+	if conflicts := r.conflicts(); conflicts != "" {
+		text += ": " + conflicts
+	}
+	return text
 }
 
 func (r *Report) differences(b *strings.Builder) {

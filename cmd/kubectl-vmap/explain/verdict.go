@@ -38,7 +38,9 @@ func (b *builder) setVerdict(w *Way) {
 	if a.Arrives == answer.Never || a.Arrives == answer.Unknown {
 		w.Arrives = a.Arrives
 	}
-	w.Verdict = w.verdict()
+	if w.Verdict = w.verdict(); w.conflict != nil {
+		w.Arrives, w.Verdict = answer.Never, fmt.Sprintf("does not arrive at %s: %s", b.destination, w.conflict)
+	}
 }
 
 // isUntranslated reports whether the client's node does not translate a packet to an address and
@@ -68,7 +70,7 @@ func (b *builder) setArrivals(w *Way) {
 		if like := followed[e.Like]; like != nil {
 			e.Arrives, e.Why = like.there()
 		}
-		if e.Arrives == answer.Always && b.isGone(e) {
+		if e.Arrives == answer.Always && w.conflict == nil && b.isGone(e) {
 			e.Arrives, e.Why = answer.Unknown, "no EndpointSlice has this endpoint, so its pod may be gone"
 		}
 		back := e.back()

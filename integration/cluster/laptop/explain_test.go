@@ -2,6 +2,7 @@ package laptop_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -17,6 +18,7 @@ import (
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/laptop"
 	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -102,6 +104,7 @@ func testExplain(t *testing.T, c *laptop.Cluster) {
 		}
 	})
 	t.Run("client outside", func(t *testing.T) { e.outside(t) })
+	t.Run("address of another Service", func(t *testing.T) { e.conflict(t) })
 	t.Run("selector", func(t *testing.T) { e.selector(t) })
 	t.Run("silent node", func(t *testing.T) { e.silentNode(t) })
 	t.Run("stale node", func(t *testing.T) { e.staleNode(t) })
@@ -211,6 +214,44 @@ func (e *explainRig) outside(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		e.compare(t, r, e.Lab.Outside)
+	}
+}
+
+// conflict has a Service with external IPs that an older one holds.
+func (e *explainRig) conflict(t *testing.T) {
+	ctx := clustertest.Context(t)
+	var older *corev1.Service
+	for _, name := range []string{"older", "younger"} {
+		s := objects.Service(name, objects.Ports(80, explainPort)...)
+		s.Spec.Selector[objects.App] = "web"
+		s.Spec.ExternalIPs = []string{"203.0.113.80", "2001:db8:f::80"}
+		eventually.Succeeds(t, "a second passes", func() error { // times of creation are in seconds
+			if older != nil && time.Now().Unix() == older.CreationTimestamp.Unix() {
+				return errors.New("the same second")
+			}
+			return nil
+		})
+		var err error
+		older, err = e.ns.CreateService(ctx, s)
+		clustertest.Must(t, err)
+		clustertest.Must(t, e.ns.AwaitEndpoints(ctx, name, len(e.servers), model.Families[:]...))
+	}
+	e.AwaitRules(t)
+	for _, f := range model.Families {
+		from := e.Lab.Outside.Addr(f).String()
+		if r := e.explain(t, from, "svc/older", "--node", e.Nodes[1].Name); len(r.Ways) != len(model.Protocols) || r.Arrives != answer.Always {
+			t.Errorf("%+v", r)
+		}
+		out := e.run(t, from, "svc/younger", "--node", e.Nodes[1].Name)
+		headline, _, _ := strings.Cut(out.Stdout, "\n")
+		want := fmt.Sprintf("service %[1]s/younger: does not arrive: %[2]s belongs to service %[1]s/older (older); spec.externalIPs",
+			e.ns.Name, netip.AddrPortFrom([...]netip.Addr{model.IPv4: netip.MustParseAddr("203.0.113.80"), model.IPv6: netip.MustParseAddr("2001:db8:f::80")}[f], 80))
+		if out.Code != 1 || !strings.HasSuffix(headline, want) {
+			t.Errorf("no %q in %s", want, out)
+		}
+	}
+	for _, name := range []string{"older", "younger"} {
+		clustertest.Must(t, e.ns.DeleteService(ctx, name))
 	}
 }
 
