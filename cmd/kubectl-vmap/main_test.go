@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"testing"
 
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kubectl-vmap/nodestest"
 )
@@ -190,6 +192,33 @@ func TestDiffNamesTheNodesThatDiffer(t *testing.T) {
 	}
 	if _, _, code := vmap(t, nodestest.New(t, nil), "diff", "--foo"); code != exit.Trouble {
 		t.Errorf("an unknown flag ends with %d", code)
+	}
+}
+
+// TestNodeCannotFakeRows has a node whose names have line breaks and control characters.
+func TestNodeCannotFakeRows(t *testing.T) {
+	const fake = "x\nnode-2 y\r\x1b[2Kz\u2028"
+	finding, _ := json.Marshal(findings.List{Schema: findings.Schema, Services: 1, Findings: []findings.Finding{{
+		Severity: status.SeverityProblem, Object: "Service shop/" + fake, Reason: fake, Field: fake, Text: fake, Ports: []string{fake},
+	}}})
+	lines, _ := json.Marshal([]string{"+ element " + fake, "node-2:", "- element"})
+	shop := proxy("node-1", fake)
+	s := nodestest.New(t, map[string]nodestest.Program{"node-1": func(r *http.Request, args []string, stdout, stderr io.Writer) int {
+		switch args[0] {
+		case "problems":
+			_, _ = stdout.Write(finding)
+			return 1
+		case "diff":
+			_, _ = fmt.Fprintf(stdout, `{"schema":1,"lines":%s}`, lines)
+			return 1
+		}
+		return shop(r, args, stdout, stderr)
+	}})
+	for command, rows := range map[string]int{"get svc": 2, "get svc --all-nodes": 2, "problems": 3, "diff": 4} {
+		stdout, stderr, _ := vmap(t, s, strings.Fields(command)...)
+		if strings.Count(stdout, "\n") != rows || strings.Contains(stdout, "\nnode-2") || strings.ContainsAny(stdout, "\r\x1b\u2028") || !strings.Contains(stdout, "x; node-2 y") {
+			t.Errorf("%s: %q, %q", command, stdout, stderr)
+		}
 	}
 }
 

@@ -61,7 +61,7 @@ func run(ctx context.Context, c *nodes.Cluster, list []nodes.Node, stdout, stder
 			return
 		}
 		different = append(different, n.Name)
-		_, printErr = fmt.Fprintf(stdout, "%s:\n%s\n", n.Name, strings.Join(d.Lines, "\n"))
+		_, printErr = fmt.Fprintf(stdout, "%s:\n%s", n.Name, text(d.Lines))
 	})
 	if printErr != nil {
 		return &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("print the difference: %w", printErr)}
@@ -75,4 +75,16 @@ func run(ctx context.Context, c *nodes.Cluster, list []nodes.Node, stdout, stder
 		return &exit.Error{Code: exit.Trouble, Err: failed}
 	}
 	return nil
+}
+
+// text returns the lines of a node. None can be taken for the name of another node.
+func text(list []string) string {
+	var b strings.Builder
+	for _, l := range list {
+		if !strings.HasPrefix(l, "+") && !strings.HasPrefix(l, "-") {
+			l = "  " + l
+		}
+		b.WriteString(l + "\n")
+	}
+	return b.String()
 }

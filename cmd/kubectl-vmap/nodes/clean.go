@@ -9,17 +9,18 @@ import (
 
 // CleanText returns a text for a terminal: control characters, with which a node or an
 // object could write anything there, become question marks. So do those that reverse the
-// order of others.
+// order of others, and separators of lines and paragraphs.
 func CleanText(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
 			return '?'
 		}
 		return r
 	}, text)
 }
 
-// cleanLine returns a text without control characters, in one line.
+// cleanLine returns a text without control characters, in one line: with a line break, a
+// node could add a row to a table.
 func cleanLine(text string) string {
 	return CleanText(strings.NewReplacer("\n", "; ", "\t", " ").Replace(text))
 }
@@ -42,13 +43,14 @@ func (e cleanError) Error() string {
 	if len(text) > maxError {
 		text = text[:maxError/2] + " ... " + text[len(text)-maxError/2:]
 	}
-	return CleanText(text)
+	return cleanLine(text)
 }
 
 // Unwrap returns the error.
 func (e cleanError) Unwrap() error { return e.error }
 
-// clean removes control characters from all strings of a value that was decoded from JSON.
+// clean makes all strings of a value that was decoded from JSON lines without control
+// characters.
 func clean(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -66,7 +68,7 @@ func clean(v reflect.Value) {
 			clean(v.Index(i))
 		}
 	case reflect.String:
-		if text := CleanText(v.String()); v.CanSet() && text != v.String() {
+		if text := cleanLine(v.String()); v.CanSet() && text != v.String() {
 			v.SetString(text)
 		}
 	}

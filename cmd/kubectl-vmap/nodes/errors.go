@@ -18,7 +18,7 @@ type ExitError struct {
 // Error implements error.
 func (e *ExitError) Error() string {
 	if text := strings.TrimPrefix(strings.TrimSpace(e.Stderr), "kube-vmap: "); text != "" {
-		return text
+		return cleanLine(text)
 	}
 	return fmt.Sprintf("exit code %d", e.Code)
 }

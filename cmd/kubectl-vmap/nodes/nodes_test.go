@@ -286,14 +286,14 @@ func TestControlCharactersOfNodesAreReplaced(t *testing.T) {
 	program := prints(`{"schema":1,"node":"a\u001b[2Jb\u009bc","services":[{"name":"`+"x\x7f\u0085y"+`","ports":[{"name":"é\n"}]}]}`, 0)
 	c := nodestest.New(t, map[string]nodestest.Program{"node-1": program}).Cluster(t, nodes.Config{})
 	d, err := c.Document(t.Context(), node(t, c, "node-1"), status.Query{})
-	if err != nil || d.Node != "a?[2Jb?c" || d.Services[0].Name != "x??y" || d.Services[0].Ports[0].Name != "é\n" {
+	if err != nil || d.Node != "a?[2Jb?c" || d.Services[0].Name != "x??y" || d.Services[0].Ports[0].Name != "é; " {
 		t.Errorf("%+v, %v", d, err)
 	}
 	c = nodestest.New(t, map[string]nodestest.Program{"node-1": func(_ *http.Request, _ []string, _, stderr io.Writer) int {
-		_, _ = io.WriteString(stderr, "kube-vmap: \x1b]0;title\a")
+		_, _ = io.WriteString(stderr, "kube-vmap: \x1b]0;title\a\nnode-2: ready\u2028!\n")
 		return 1
 	}}).Cluster(t, nodes.Config{})
-	if err := c.Run(t.Context(), node(t, c, "node-1"), io.Discard); fmt.Sprint(err) != "?]0;title?" {
+	if err := c.Run(t.Context(), node(t, c, "node-1"), io.Discard); fmt.Sprint(err) != "?]0;title?; node-2: ready?!" {
 		t.Errorf("%q", err)
 	}
 	program = prints(`{"schema":1,"node":"a\rb\bc\fd\u202ee"}`, 0)

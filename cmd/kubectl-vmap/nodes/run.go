@@ -53,7 +53,7 @@ func (c *Cluster) Run(ctx context.Context, n Node, stdout io.Writer, args ...str
 	case idle.writeErr != nil:
 		return fmt.Errorf("write the answer: %w", idle.writeErr)
 	case errors.As(err, &exit):
-		return &ExitError{exit.Code, CleanText(stderr.String())}
+		return &ExitError{exit.Code, stderr.String()}
 	case err != nil && cause != nil:
 		return cause
 	case err != nil && (apierrors.IsForbidden(refusal) || apierrors.IsUnauthorized(refusal) || apierrors.IsNotFound(refusal)):
