@@ -88,8 +88,11 @@ func TestShadowThatRunsReportsWhatBeginsAndEnds(t *testing.T) {
 
 	r.start() // writes everything again
 	await("the end of the differences", counts(`kubevmap_shadow_differences{kind="verdict"} 0`))
-	if lines := p.Log.Find(0, "no longer differs from kube-proxy"); len(lines) != len(model.Families) {
-		t.Errorf("%d lines about the end:\n%s", len(lines), p.Log.Tail())
-	}
+	await("the lines about it", func() error {
+		if lines := p.Log.Find(0, "no longer differs from kube-proxy"); len(lines) != len(model.Families) {
+			return fmt.Errorf("%d lines", len(lines))
+		}
+		return nil
+	})
 	r.must(p.Stop())
 }
