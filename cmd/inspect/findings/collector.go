@@ -23,9 +23,10 @@ const maxListed = 20
 type draft struct {
 	Finding
 
-	hit, all  int  // endpoints concerned of one port, and all that could serve it
-	count     int  // connections
-	minor     bool // the present port has no problem, but another one has
+	hit, all  int                // endpoints concerned of one port and family, and all that could serve it
+	shown     []*status.Endpoint // those that hit counts
+	count     int                // connections
+	minor     bool               // the present port has no problem, but another one has
 	sources   []string
 	addresses map[string]bool
 	write     func(*draft) string
@@ -46,7 +47,7 @@ func (c *collector) draft(severity, reason, field string, p *status.Port, write 
 	}
 	d := c.drafts[i]
 	if severity == status.SeverityProblem && d.Severity != severity {
-		d.Severity, d.hit, d.all, d.Endpoints = severity, 0, 0, nil
+		d.Severity, d.hit, d.all, d.shown, d.Endpoints = severity, 0, 0, nil, nil
 		clear(d.addresses)
 	}
 	d.minor = severity != d.Severity
@@ -66,7 +67,7 @@ func (d *draft) add(hit []*status.Endpoint, all int) {
 		return
 	}
 	if len(hit) > d.hit || d.all == 0 {
-		d.hit, d.all = len(hit), all
+		d.hit, d.all, d.shown = len(hit), all, hit
 	}
 	for _, e := range hit {
 		d.count += e.Refused + e.Unanswered

@@ -167,7 +167,7 @@ func TestFindings(t *testing.T) {
 		},
 		"one is not ready": {
 			func(w *world) { ready(w, 1, false, false, false) },
-			[]want{{notice, "NotReady", "status.conditions[Ready] of the pod", "1 of 3 endpoints is not ready: 10.244.0.2:8080, [fd00:244::2]:8080"}},
+			[]want{{notice, "NotReady", "status.conditions[Ready] of the pod", "1 of 3 endpoints is not ready: 10.244.0.2:8080"}},
 		},
 		"one is not ready, by hand": {
 			func(w *world) { ready(w, 1, false, false, false); w.slice.Managed = false },
@@ -206,7 +206,7 @@ func TestFindings(t *testing.T) {
 			w.service.InternalPolicy = model.PolicyLocal
 			ready(w, 0, false, false, false)
 		}, []want{
-			{problem, "NoneLocal", "spec.internalTrafficPolicy: Local", "none of the 2 endpoints that serve is on this node"},
+			{problem, "NoneLocal", "spec.internalTrafficPolicy: Local", "connections of clients on this node are dropped: all 2 endpoints that serve are on other nodes"},
 			{notice, "NotReady", "status.conditions[Ready] of the pod", "1 of 3"},
 		}},
 		"the only endpoint is elsewhere": {
@@ -235,15 +235,15 @@ func TestFindings(t *testing.T) {
 		},
 		"internal policy": {
 			func(w *world) { w.service.InternalPolicy = model.PolicyLocal },
-			[]want{{notice, "LocalPolicy", "spec.internalTrafficPolicy: Local", "clients on this node get only the endpoints of this node: 1 of 3"}},
+			[]want{{notice, "LocalPolicy", "spec.internalTrafficPolicy: Local", "clients on this node get only the endpoints of their node: 1 of 3"}},
 		},
 		"internal policy, none here": {
 			func(w *world) { w.service.InternalPolicy, w.endpoints[0].Node = model.PolicyLocal, "worker-9" },
-			[]want{{problem, "NoneLocal", "spec.internalTrafficPolicy: Local", "dropped: none of the 3"}},
+			[]want{{problem, "NoneLocal", "spec.internalTrafficPolicy: Local", "dropped: all 3"}},
 		},
 		"external policy": {
 			func(w *world) { w.service.ExternalPolicy = model.PolicyLocal },
-			[]want{{notice, "LocalPolicy", "spec.externalTrafficPolicy: Local", "outside the cluster get only the endpoints of this node: 1 of 3"}},
+			[]want{{notice, "LocalPolicy", "spec.externalTrafficPolicy: Local", "outside the cluster get only the endpoints of the node that they connect to: 1 of 3"}},
 		},
 		"external policy, none here": {
 			func(w *world) { w.service.ExternalPolicy, w.endpoints[0].Node = model.PolicyLocal, "worker-9" },

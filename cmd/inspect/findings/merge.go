@@ -1,7 +1,10 @@
 package findings
 
 import (
+	"cmp"
+	"regexp"
 	"slices"
+	"strings"
 
 	"kube-vmap/cmd/inspect/status"
 )
@@ -10,18 +13,30 @@ import (
 // and field.
 type Merged struct {
 	Finding          // with the text of most of these nodes
-	Nodes   []string `json:"nodes"` // in the order of [Merger.Add]
-	// Differ is how many of the nodes have another text.
-	Differ int `json:"differ,omitempty"`
+	Nodes   []string `json:"nodes"` // in the order of [CompareNames]
+	// Texts are those of the nodes, the most frequent first, if they differ by more than
+	// numbers of connections.
+	Texts []Text `json:"texts,omitempty"`
 
-	texts map[string]int // nodes by text
+	byText map[string]*Text
+	last   string // of the nodes
+}
+
+// A Text is what some nodes describe alike.
+type Text struct {
+	Text      string   `json:"text"`
+	Nodes     []string `json:"nodes"`
+	Endpoints []string `json:"endpoints,omitempty"`
 }
 
 // IsProblem reports whether it is more than a notice.
 func (m *Merged) IsProblem() bool { return m.Severity == status.SeverityProblem }
 
 // A Merger merges the findings of nodes.
-type Merger struct{ byKey map[mergeKey]*Merged }
+type Merger struct {
+	nodes []string
+	byKey map[mergeKey]*Merged
+}
 
 type mergeKey struct{ object, reason, field string }
 
@@ -30,12 +45,13 @@ func (m *Merger) Add(node string, list []Finding) {
 	if m.byKey == nil {
 		m.byKey = map[mergeKey]*Merged{}
 	}
+	m.nodes = append(m.nodes, node)
 	for i := range list {
 		f := &list[i]
 		k := mergeKey{f.Object, f.Reason, f.Field}
 		p := m.byKey[k]
 		if p == nil {
-			p = &Merged{Finding: *f, texts: map[string]int{}}
+			p = &Merged{Finding: *f, byText: map[string]*Text{}}
 			m.byKey[k] = p
 		}
 		if f.Severity == status.SeverityProblem {
@@ -43,26 +59,74 @@ func (m *Merger) Add(node string, list []Finding) {
 		}
 		p.Ports, p.Families = union(p.Ports, f.Ports), union(p.Families, f.Families)
 		p.Frontends, p.Endpoints = union(p.Frontends, f.Frontends), union(p.Endpoints, f.Endpoints)
-		if last := len(p.Nodes) - 1; last < 0 || p.Nodes[last] != node { // of several families, the first
-			p.texts[f.Text]++
-			p.Nodes = append(p.Nodes, node)
+		if p.last == node {
+			continue // of several with the same key, the first
 		}
+		p.last = node
+		t := p.byText[f.Text]
+		if t == nil {
+			t = &Text{Text: f.Text}
+			p.byText[f.Text] = t
+		}
+		t.Nodes, t.Endpoints = append(t.Nodes, node), union(t.Endpoints, f.Endpoints)
 	}
 }
 
+// Nodes returns the nodes that were added, in the order of [CompareNames].
+func (m *Merger) Nodes() []string { return slices.SortedFunc(slices.Values(m.nodes), CompareNames) }
+
 // Sorted returns the problems and then the notices.
 func (m *Merger) Sorted() []Merged {
+	all := m.Nodes()
 	out := make([]Merged, 0, len(m.byKey))
 	for _, p := range m.byKey {
-		for text, n := range p.texts {
-			if most := p.texts[p.Text]; n > most || n == most && text < p.Text {
-				p.Text = text
-			}
-		}
-		p.Differ = len(p.Nodes) - p.texts[p.Text]
+		p.compareTexts(all)
 		out = append(out, *p)
 	}
 	slices.SortFunc(out, func(a, b Merged) int { return Compare(a.Finding, b.Finding) })
+	return out
+}
+
+// compareTexts sets the nodes and the texts, which name nodes instead of "this node".
+func (m *Merged) compareTexts(all []string) {
+	texts := m.byText
+	if len(texts) > 1 {
+		texts = withoutCounts(texts)
+	}
+	m.Nodes, m.Texts = nil, nil
+	for _, t := range texts {
+		slices.SortFunc(t.Nodes, CompareNames)
+		m.Nodes = append(m.Nodes, t.Nodes...)
+		m.Texts = append(m.Texts, *t)
+	}
+	slices.SortFunc(m.Nodes, CompareNames)
+	slices.SortFunc(m.Texts, func(a, b Text) int {
+		return cmp.Or(cmp.Compare(len(b.Nodes), len(a.Nodes)), cmp.Compare(a.Text, b.Text))
+	})
+	for i := range m.Texts {
+		t := &m.Texts[i]
+		t.Text = strings.ReplaceAll(t.Text, thisNode, Where(t.Nodes, all, ", "))
+	}
+	if m.Text = m.Texts[0].Text; len(m.Texts) == 1 {
+		m.Texts = nil
+	}
+}
+
+// counts are numbers of connections in texts, which differ on all nodes with clients.
+var counts = regexp.MustCompile(`, (once within the observation|\d+ times within the observation|\d+ connections? waiting|\d+ connections?|\d+,)`)
+
+// withoutCounts merges texts that differ by numbers of connections only.
+func withoutCounts(texts map[string]*Text) map[string]*Text {
+	out := map[string]*Text{}
+	for text, t := range texts {
+		key := counts.ReplaceAllString(text, "")
+		if has := out[key]; has != nil {
+			has.Text, has.Nodes, has.Endpoints = key, append(has.Nodes, t.Nodes...), union(has.Endpoints, t.Endpoints)
+		} else {
+			one := *t
+			out[key] = &one
+		}
+	}
 	return out
 }
 

@@ -2,6 +2,8 @@ package findings
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,8 +22,15 @@ func (d *draft) of() string {
 	return fmt.Sprintf("%d of %d endpoints", d.hit, d.all)
 }
 
-// named returns the endpoints, after a colon.
-func (d *draft) named() string { return ": " + some(d.Endpoints, len(d.addresses)) }
+// named returns the endpoints that of counts, after a colon: those of one family, since a pod
+// has an address of each.
+func (d *draft) named() string {
+	var list []string
+	for _, e := range d.shown[:min(len(d.shown), maxNamed)] {
+		list = append(list, e.At())
+	}
+	return ": " + some(list, len(d.shown))
+}
 
 // some returns the first of a list.
 func some(list []string, n int) string {
@@ -74,12 +83,12 @@ func textSources(d *draft) string {
 }
 
 func textLocal(internal bool) func(*draft) string {
-	who := "clients outside the cluster"
+	who := "clients outside the cluster get only the endpoints of the node that they connect to"
 	if internal {
-		who = "clients on this node"
+		who = "clients on this node get only the endpoints of their node"
 	}
 	return func(d *draft) string {
-		return fmt.Sprintf("%s get only the endpoints of this node: %d of %d", who, d.hit, d.all)
+		return fmt.Sprintf("%s: %d of %d", who, d.hit, d.all)
 	}
 }
 
@@ -92,7 +101,7 @@ func textNoneLocal(internal bool) func(*draft) string {
 		if d.all == 1 {
 			return who + ": the only endpoint that serves is on another node"
 		}
-		return fmt.Sprintf("%s: none of the %d endpoints that serve is on this node", who, d.all)
+		return fmt.Sprintf("%s: all %d endpoints that serve are on other nodes", who, d.all)
 	}
 }
 
@@ -145,7 +154,7 @@ func textNoPort(d *draft) string {
 }
 
 func textStale(d *draft) string {
-	return fmt.Sprintf("open connections, %d, to endpoints that get no new ones any more%s", d.count, d.named())
+	return fmt.Sprintf("open connections, %d, to endpoints that get no new ones any more: %s", d.count, some(d.Endpoints, len(d.addresses)))
 }
 
 func textFallback(d *draft) string {
@@ -191,4 +200,36 @@ func connections(n int) string {
 		return "1 connection"
 	}
 	return fmt.Sprintf("%d connections", n)
+}
+
+// moreEndpoints is the end of a text that does not name all endpoints.
+var moreEndpoints = regexp.MustCompile(` and (\d+) more$`)
+
+// RenameEndpoints returns a text that ends with endpoints, with other names for them. Those
+// with the same name are named once; those without one only if the text has them.
+func RenameEndpoints(text string, endpoints []string, name func(endpoint string) string) string {
+	for _, first := range endpoints {
+		before, rest, found := strings.Cut(text, ": "+first)
+		if !found {
+			continue
+		}
+		rest = first + rest
+		all := 0
+		if m := moreEndpoints.FindStringSubmatch(rest); m != nil {
+			more, _ := strconv.Atoi(m[1])
+			all = maxNamed + more
+		}
+		var names []string
+		for _, e := range endpoints {
+			n := name(e)
+			if n == "" && strings.Contains(rest, e) {
+				n = e
+			}
+			if n != "" {
+				names = once(names, n)
+			}
+		}
+		return before + ": " + some(names, max(all, len(names)))
+	}
+	return text
 }

@@ -11,13 +11,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/kubectl-vmap/servicepods"
 )
 
 // addCauses adds what leads to the verdict: what only the API server knows, then what the
@@ -46,7 +44,7 @@ func (b *builder) addCauses(ctx context.Context, w *Way) {
 		b.addContested(w)
 		for _, f := range findings.Of(b.observed) {
 			if w.concerns(&f) && !(known && slices.Contains(podReasons, f.Reason)) && !(sticky && f.Reason == findings.Affinity) {
-				w.addCause(Cause{f.Object, f.Field, named(f.Text, b.first)})
+				w.addCause(Cause{Object: f.Object, Field: f.Field, Text: named(f.Text, b.first)})
 				w.addResponse(&f)
 			}
 		}
@@ -107,7 +105,7 @@ func (w *Way) concerns(f *findings.Finding) bool {
 func connectionCauses(n NodeAnswer) (out []Cause) {
 	a := n.Answer
 	if a.Affinity != nil {
-		out = append(out, Cause{"", findings.FieldAffinity, fmt.Sprintf("the client keeps %s for %s more", a.Affinity.Endpoint,
+		out = append(out, Cause{Field: findings.FieldAffinity, Text: fmt.Sprintf("the client keeps %s for %s more", a.Affinity.Endpoint,
 			time.Duration(a.Affinity.ExpiresSeconds)*time.Second)})
 	}
 	changed := 0
@@ -142,19 +140,16 @@ func (w *Way) answers() (out []NodeAnswer) {
 // readPods reads the pods that the Service selects.
 func (b *builder) readPods(ctx context.Context) error {
 	s := b.destination.Service
-	if s == nil || len(s.Spec.Selector) == 0 {
+	if s == nil {
 		return nil
 	}
-	list, err := b.Resolver.API.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(s.Spec.Selector).String()})
-	switch {
-	case apierrors.IsForbidden(err):
+	pods, err := servicepods.List(ctx, b.Resolver.API, s)
+	if apierrors.IsForbidden(err) {
 		b.report.Notes = append(b.report.Notes, "pods of namespace "+s.Namespace+" are not examined: "+err.Error())
 		return nil
-	case err != nil:
-		return err
 	}
-	b.pods = list.Items
-	return nil
+	b.pods = pods
+	return err
 }
 
 // podCauses returns what the selector and pods of the Service lead to.
@@ -163,21 +158,24 @@ func (b *builder) podCauses(ctx context.Context, w *Way) []Cause {
 	if s == nil {
 		return nil
 	}
-	object := "Service " + s.Namespace + "/" + s.Name
 	if proxy := s.Labels[labelProxyName]; proxy != "" {
-		return []Cause{{object, "metadata.labels[" + labelProxyName + "]: " + proxy, "another proxy is responsible for the Service"}}
+		return []Cause{{
+			Object: "Service " + s.Namespace + "/" + s.Name, Field: "metadata.labels[" + labelProxyName + "]: " + proxy,
+			Text: "another proxy is responsible for the Service",
+		}}
 	}
 	if len(s.Spec.Selector) == 0 {
 		return nil
 	}
-	causes := targetPortCauses(object, s, b.pods, w)
+	_, name, _ := strings.Cut(w.Service, ":")
+	causes := servicepods.TargetPorts(s, b.pods, func(p *corev1.ServicePort) bool { return p.Name == name })
 	switch {
 	case sliceHasReady(b, s):
 		return causes
 	case len(b.pods) == 0:
-		return []Cause{{object, "spec.selector: " + labels.FormatLabels(s.Spec.Selector), "matches no pod in namespace " + s.Namespace + b.similarPods(ctx, s)}}
+		return []Cause{servicepods.Selector(ctx, b.Resolver.API, s)}
 	}
-	return append(causes, readinessCauses(b.pods)...)
+	return append(causes, servicepods.Readiness(b.pods)...)
 }
 
 // sliceHasReady reports whether any endpoint of the Service is ready.
@@ -188,111 +186,4 @@ func sliceHasReady(b *builder, s *corev1.Service) bool {
 		}
 	}
 	return false
-}
-
-// similarPods returns the values that pods of the namespace have for the selector's keys.
-func (b *builder) similarPods(ctx context.Context, s *corev1.Service) string {
-	pods, err := b.Resolver.API.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{Limit: 500})
-	if err != nil {
-		return ""
-	}
-	var found []string
-	for _, p := range pods.Items {
-		for k := range s.Spec.Selector {
-			if v, ok := p.Labels[k]; ok && v != s.Spec.Selector[k] {
-				found = append(found, k+"="+v)
-			}
-		}
-	}
-	slices.Sort(found)
-	if found = slices.Compact(found); len(found) == 0 {
-		return ""
-	}
-	return "; pods there have " + strings.Join(found[:min(len(found), maxNamed)], ", ")
-}
-
-// targetPortCauses names a target port that no container declares. A number need not be
-// declared, but if other ports are, it is probably wrong.
-func targetPortCauses(object string, s *corev1.Service, pods []corev1.Pod, w *Way) (out []Cause) {
-	for _, p := range s.Spec.Ports {
-		if len(pods) == 0 || !strings.HasSuffix(w.Service, ":"+p.Name) && p.Name != "" {
-			continue
-		}
-		declared := declaredPorts(pods, tcpIfEmpty(&p.Protocol))
-		named := p.TargetPort.Type == intstr.String
-		known := slices.ContainsFunc(declared, func(d corev1.ContainerPort) bool {
-			return named && d.Name == p.TargetPort.StrVal || !named && d.ContainerPort == p.TargetPort.IntVal
-		})
-		if known || !named && (len(declared) == 0 || p.TargetPort.IntVal == 0) {
-			continue
-		}
-		text := "no container of its pods declares a port of that name; they have " + portNames(declared)
-		if !named {
-			text = "no container of its pods declares that port, though a program may listen there; they have " + portNames(declared)
-		}
-		out = append(out, Cause{object, "spec.ports[].targetPort: " + p.TargetPort.String(), text})
-	}
-	return out
-}
-
-// declaredPorts returns the ports of a protocol that containers declare.
-func declaredPorts(pods []corev1.Pod, protocol corev1.Protocol) (ports []corev1.ContainerPort) {
-	for i := range pods {
-		for _, c := range pods[i].Spec.Containers {
-			for _, p := range c.Ports {
-				if tcpIfEmpty(&p.Protocol) == protocol {
-					ports = append(ports, p)
-				}
-			}
-		}
-	}
-	return ports
-}
-
-// portNames returns "http 8080, metrics 9100".
-func portNames(ports []corev1.ContainerPort) string {
-	var names []string
-	for _, p := range ports {
-		names = append(names, strings.TrimSpace(fmt.Sprintf("%s %d", p.Name, p.ContainerPort)))
-	}
-	slices.Sort(names)
-	if names = slices.Compact(names); len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names[:min(len(names), maxNamed)], ", ")
-}
-
-// readinessCauses names pods that are not ready.
-func readinessCauses(pods []corev1.Pod) (out []Cause) {
-	for i := range pods {
-		p := &pods[i]
-		c := readyCondition(p)
-		if c.Status == corev1.ConditionTrue {
-			continue
-		}
-		if len(out) == maxNamed {
-			return append(out, Cause{Text: fmt.Sprintf("and more of its %d pods", len(pods))})
-		}
-		probe := ""
-		for _, container := range p.Spec.Containers {
-			if container.ReadinessProbe != nil {
-				probe = "; its readinessProbe decides that"
-			}
-		}
-		why := strings.Trim(c.Reason+": "+c.Message, ": ")
-		if why == "" {
-			why = "status.phase: " + string(p.Status.Phase)
-		}
-		out = append(out, Cause{"Pod " + p.Namespace + "/" + p.Name, "status.conditions Ready", "is not ready: " + why + probe})
-	}
-	return out
-}
-
-func readyCondition(p *corev1.Pod) corev1.PodCondition {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c
-		}
-	}
-	return corev1.PodCondition{}
 }

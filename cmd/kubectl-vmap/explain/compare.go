@@ -14,6 +14,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/kubectl-vmap/servicepods"
 )
 
 // compare adds what nodes know otherwise than the API server. Nodes that differ are asked
@@ -168,10 +169,10 @@ func text(s *string) string {
 }
 
 func tcpIfEmpty(p *corev1.Protocol) corev1.Protocol {
-	if p == nil || *p == "" {
+	if p == nil {
 		return corev1.ProtocolTCP
 	}
-	return *p
+	return servicepods.Protocol(*p)
 }
 
 func documentEndpoints(d *status.Document) map[endpointKey]bool {

@@ -117,7 +117,7 @@ func (b *builder) addContested(w *Way) {
 		for _, p := range b.observed.Services[i].Contested {
 			at, _, _ := strings.Cut(p.Text, " ")
 			if at == w.To+"/"+w.Protocol || at == fmt.Sprintf("*:%d/%s", to.Port(), w.Protocol) {
-				w.addCause(Cause{p.Object, p.Field, p.Text})
+				w.addCause(Cause{Object: p.Object, Field: p.Field, Text: p.Text})
 			}
 		}
 	}

@@ -1,6 +1,9 @@
 package explain
 
-import "kube-vmap/cmd/inspect/explain/answer"
+import (
+	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/cmd/kubectl-vmap/servicepods"
+)
 
 // Schema is the version of [Report]'s encoding. Programs ignore fields that they do not
 // know; it changes if a field changes its meaning.
@@ -54,12 +57,7 @@ type Way struct {
 }
 
 // A Cause is a field of an object that leads to the verdict, and how.
-type Cause struct {
-	Object string `json:"object,omitempty"`
-	// Field is spelled as in YAML, with its value if it is short.
-	Field string `json:"field,omitempty"`
-	Text  string `json:"text"`
-}
+type Cause = servicepods.Cause
 
 // A NodeAnswer is what one node answers about the packet.
 type NodeAnswer struct {

@@ -172,18 +172,6 @@ func upperFirst(s string) string {
 // named replaces "this node", as an answer of a node calls it, by the node's name.
 func named(sentence, node string) string { return strings.ReplaceAll(sentence, "this node", node) }
 
-// String returns "Service shop/web, spec.selector: app=web: matches no pod".
-func (c Cause) String() string {
-	text := c.Object
-	if c.Field != "" {
-		text = strings.TrimPrefix(text+", "+c.Field, ", ")
-	}
-	if text == "" {
-		return c.Text
-	}
-	return text + ": " + c.Text
-}
-
 // maxPrinted is how many endpoints are printed one by one.
 const maxPrinted = 10
 

@@ -6,15 +6,16 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
 
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/resolve"
 )
 
 // request is what the command is asked for.
@@ -109,12 +110,14 @@ func (r *request) run(ctx context.Context) error {
 	}
 	found := all.Sorted()
 	for i := range found {
-		slices.Sort(found[i].Nodes)
 		compareNodes(&found[i], len(list)-failures.Count())
+	}
+	if err := r.addPods(ctx, found); err != nil {
+		_, _ = fmt.Fprintln(r.stderr, err)
 	}
 	sum := summarize(found)
 	sum.Nodes, sum.Silent, sum.Services = len(list), failures.Count(), services
-	err = write(r.stdout, r.format, found, sum)
+	err = write(r.stdout, r.format, found, sum, all.Nodes())
 	switch {
 	case err != nil:
 		return err
@@ -131,8 +134,18 @@ func (r *request) run(ctx context.Context) error {
 func compareNodes(m *findings.Merged, answered int) {
 	if m.Reason == findings.NoEndpoints && m.Field == findings.FieldSelector && len(m.Nodes) < answered {
 		m.Field = ""
-		m.Text = "these nodes know no endpoint, although other nodes do: they may be behind the API server, see kubectl vmap status"
+		m.Text = "no endpoint is known there, although other nodes know some: they may be behind the API server, see kubectl vmap status"
+		m.Texts = nil
 	}
+}
+
+// addPods adds to what nodes have found what only the API server knows.
+func (r *request) addPods(ctx context.Context, list []findings.Merged) error {
+	api, err := kubernetes.NewForConfig(r.cluster.REST())
+	if err != nil {
+		return fmt.Errorf("configure the client: %w", err)
+	}
+	return namer{&resolve.Resolver{API: api}}.add(ctx, list)
 }
 
 // ask asks one node.

@@ -77,8 +77,8 @@ func TestFindingsOfNodesAreMerged(t *testing.T) {
 	want := `SEVERITY   OBJECT                        REASON        FIELD    NODES           TEXT
 Problem    Node node-3                   Node          <none>   node-3          ?[2Jbad
 Problem    Service shop/web (http/TCP)   Refuses       spec.x   node-1          1 refuses
-Problem    Service shop/web              Silent        spec.x   node-1,node-3   1 is silent (1 of these nodes differ)
-Notice     Service shop/web              LocalPolicy   spec.x   all             1 of 3 endpoints (2 of these nodes differ)
+Problem    Service shop/web              Silent        spec.x   node-1,node-3   1 is silent (on node-1); 2 are silent (on node-3)
+Notice     Service shop/web              LocalPolicy   spec.x   all             1 of 3 endpoints (on node-0, node-1); 2 of 3 endpoints (on node-2); 3 of 3 endpoints (on node-3)
 4 nodes, 7 Services: 3 problems, 1 notice
 `
 	if out != want || errs != "" || code != 1 {
@@ -87,12 +87,12 @@ Notice     Service shop/web              LocalPolicy   spec.x   all             
 }
 
 func TestManyNodesAreCounted(t *testing.T) {
-	programs := map[string]nodestest.Program{"other": finds().run}
+	programs := map[string]nodestest.Program{"other": finds().run, "other-2": finds().run, "other-3": finds().run}
 	for i := range 5 {
 		programs[fmt.Sprintf("node-%d", i)] = finds(finding(notice, findings.Hints, "x")).run
 	}
 	out, _, code := command(t, programs)
-	if !strings.Contains(out, "   5 of 6   x\n") || code != 0 {
+	if !strings.Contains(out, "   node-0,node-1,node-2 and 2 more nodes   x\n") || code != 0 {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	if out, _, _ = command(t, programs, "-o", "wide"); !strings.Contains(out, "node-0,node-1,node-2,node-3,node-4   x\n") {

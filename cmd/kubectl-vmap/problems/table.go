@@ -33,8 +33,8 @@ func summarize(list []findings.Merged) (s Summary) {
 	return s
 }
 
-// write writes problems in an output format.
-func write(w io.Writer, format string, list []findings.Merged, s Summary) error {
+// write writes problems in an output format. answered are the nodes that answered.
+func write(w io.Writer, format string, list []findings.Merged, s Summary, answered []string) error {
 	if output.IsObject(format) {
 		return output.WriteList(w, format, list, s)
 	}
@@ -44,7 +44,7 @@ func write(w io.Writer, format string, list []findings.Merged, s Summary) error 
 	}
 	for i := range list {
 		p := &list[i]
-		cells := []string{p.Severity, p.Where(), p.Reason, p.Field, nodesText(p, s.Nodes-s.Silent, format == "wide"), text(p)}
+		cells := []string{p.Severity, p.Where(), p.Reason, p.Field, nodesText(p.Nodes, answered, format == "wide"), text(p, answered)}
 		for k := range cells {
 			if cells[k] = top.Clean(cells[k]); cells[k] == "" {
 				cells[k] = "<none>"
@@ -69,24 +69,41 @@ func (s Summary) String() string {
 	return text
 }
 
-// maxNodes is how many nodes are named in a line, except in wide output.
-const maxNodes = 3
-
 // nodesText returns the nodes concerned, of those that answered.
-func nodesText(p *findings.Merged, answered int, wide bool) string {
+func nodesText(list, answered []string, wide bool) string {
 	switch {
-	case len(p.Nodes) == answered && answered > 1:
+	case len(list) == len(answered) && len(answered) > 1:
 		return "all"
-	case len(p.Nodes) > maxNodes && !wide:
-		return fmt.Sprintf("%d of %d", len(p.Nodes), answered)
+	case wide:
+		return strings.Join(list, ",")
 	}
-	return strings.Join(p.Nodes, ",")
+	return findings.Where(list, answered, ",")
 }
 
-// text returns the text of most nodes, and how many have another one.
-func text(p *findings.Merged) string {
-	if p.Differ == 0 {
+// maxTexts is how many texts of nodes that differ are in a line.
+const maxTexts = 3
+
+// text returns what the nodes describe; if they differ, with the nodes.
+func text(p *findings.Merged, answered []string) string {
+	if len(p.Texts) == 0 {
 		return p.Text
 	}
-	return fmt.Sprintf("%s (%d of these nodes differ)", p.Text, p.Differ)
+	var parts []string
+	left := 0
+	for i := range p.Texts {
+		t := &p.Texts[i]
+		where := findings.Where(t.Nodes, answered, ", ")
+		switch {
+		case i >= maxTexts:
+			left += len(t.Nodes)
+		case strings.Contains(t.Text, where):
+			parts = append(parts, t.Text)
+		default:
+			parts = append(parts, t.Text+" (on "+where+")")
+		}
+	}
+	if left > 0 {
+		parts = append(parts, status.Plural(left, "more node")+" with other numbers or endpoints")
+	}
+	return strings.Join(parts, "; ")
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/status"
 )
 
@@ -126,7 +127,7 @@ func (c *Cluster) list(ctx context.Context) {
 		n.Node = of
 		next[i] = n
 	}
-	slices.SortFunc(next, func(a, b *node) int { return compareNames(a.Name, b.Name) })
+	slices.SortFunc(next, func(a, b *node) int { return findings.CompareNames(a.Name, b.Name) })
 	if !slices.Equal(next, c.nodes) {
 		c.nodes = next
 		c.generation++
@@ -142,34 +143,6 @@ func (c *Cluster) serviceOf(k key) *service {
 	}
 	return s
 }
-
-// compareNames compares names so that node-2 is before node-10.
-func compareNames(a, b string) int {
-	for a != "" && b != "" {
-		x, restA := firstPart(a)
-		y, restB := firstPart(b)
-		order := cmp.Compare(x, y)
-		if isDigit(x[0]) && isDigit(y[0]) {
-			order = cmp.Or(cmp.Compare(len(x), len(y)), order)
-		}
-		if order != 0 {
-			return order
-		}
-		a, b = restA, restB
-	}
-	return cmp.Compare(len(a), len(b))
-}
-
-// firstPart cuts a name after its first digits, or before them.
-func firstPart(s string) (first, rest string) {
-	i := 1
-	for i < len(s) && isDigit(s[i]) == isDigit(s[0]) {
-		i++
-	}
-	return s[:i], s[i:]
-}
-
-func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 
 // catalogue is the list of all Services, which one node has sent.
 type catalogue struct {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
@@ -160,7 +161,7 @@ func (c *Cluster) choose(k key) (*Details, []nodes.Node) {
 	for _, n := range all[:len(all)-len(rest)] {
 		chosen = append(chosen, n.Node)
 	}
-	slices.SortFunc(chosen, func(a, b nodes.Node) int { return compareNames(a.Name, b.Name) })
+	slices.SortFunc(chosen, func(a, b nodes.Node) int { return findings.CompareNames(a.Name, b.Name) })
 	out.Nodes = make([]NodeDetails, len(chosen))
 	return out, chosen
 }
@@ -253,6 +254,6 @@ func flowsOf(s *status.Service) []Flow {
 	for _, f := range byAddress {
 		out = append(out, *f)
 	}
-	slices.SortFunc(out, func(a, b Flow) int { return compareNames(a.Address, b.Address) })
+	slices.SortFunc(out, func(a, b Flow) int { return findings.CompareNames(a.Address, b.Address) })
 	return out
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"kube-vmap/cmd/inspect/findings"
 )
 
 // Difference is what a node knows otherwise than the others.
@@ -62,7 +64,7 @@ func listed(what string, addresses []string) []string {
 	if len(addresses) == 0 {
 		return nil
 	}
-	slices.SortFunc(addresses, compareNames)
+	slices.SortFunc(addresses, findings.CompareNames)
 	more := ""
 	if n := len(addresses) - maxNames; n > 0 {
 		addresses, more = addresses[:maxNames], fmt.Sprintf(" and %d more", n)

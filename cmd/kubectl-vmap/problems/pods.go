@@ -1,0 +1,191 @@
+package problems
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/kubectl-vmap/resolve"
+	"kube-vmap/cmd/kubectl-vmap/servicepods"
+)
+
+const (
+	// maxServices is of how many Services pods are read, the worst first.
+	maxServices = 100
+	// maxReads is of how many at the same time.
+	maxReads = 16
+)
+
+// A namer adds to findings what only the API server knows: the pods of endpoints, and the
+// values of fields that match no pod.
+type namer struct{ *resolve.Resolver }
+
+// add adds to findings. The error is that of a Service of which something was not read; what
+// nodes describe stays.
+func (n namer) add(ctx context.Context, list []findings.Merged) error {
+	services := map[[2]string][]*findings.Merged{}
+	for i := range list {
+		m := &list[i]
+		k := [2]string{m.Namespace, m.Name}
+		if m.Name != "" && (len(m.Endpoints) > 0 || valueOf(m) != nil) && (services[k] != nil || len(services) < maxServices) {
+			services[k] = append(services[k], m)
+		}
+	}
+	var mu sync.Mutex
+	var failed error
+	var g errgroup.Group
+	g.SetLimit(maxReads)
+	for k, of := range services {
+		g.Go(func() error {
+			if err := n.addTo(ctx, k[0], k[1], of); err != nil && !apierrors.IsNotFound(err) {
+				mu.Lock()
+				failed = fmt.Errorf("pods of Service %s/%s and others are not named: %w", k[0], k[1], err)
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // the functions return no errors
+	return failed
+}
+
+// addTo adds to the findings about one Service.
+func (n namer) addTo(ctx context.Context, namespace, name string, list []*findings.Merged) error {
+	if slices.ContainsFunc(list, func(m *findings.Merged) bool { return len(m.Endpoints) > 0 }) {
+		names, err := n.endpoints(ctx, namespace, name)
+		if err != nil {
+			return err
+		}
+		for _, m := range list {
+			m.Text = findings.RenameEndpoints(m.Text, m.Endpoints, names)
+			for i := range m.Texts {
+				t := &m.Texts[i]
+				t.Text = findings.RenameEndpoints(t.Text, t.Endpoints, names)
+			}
+			if len(m.Texts) > 0 {
+				m.Text = m.Texts[0].Text
+			}
+		}
+	}
+	if !slices.ContainsFunc(list, func(m *findings.Merged) bool { return valueOf(m) != nil }) {
+		return nil
+	}
+	s, err := n.API.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	pods, err := servicepods.List(ctx, n.API, s)
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		if value := valueOf(m); value != nil && len(s.Spec.Selector) > 0 {
+			value(ctx, n, m, s, pods)
+		}
+	}
+	return nil
+}
+
+// endpoints returns names of the endpoints of a Service: "web-1 on node-1 (10.244.1.2:8080)".
+// The addresses of one pod have the same name.
+func (n namer) endpoints(ctx context.Context, namespace, name string) (func(string) string, error) {
+	list, err := n.Slices(ctx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	pods := map[netip.Addr]string{}
+	for _, s := range list {
+		for _, e := range s.Endpoints {
+			if e.TargetRef == nil || e.TargetRef.Kind != "Pod" {
+				continue
+			}
+			pod := e.TargetRef.Name
+			if e.NodeName != nil {
+				pod += " on " + *e.NodeName
+			}
+			for _, text := range e.Addresses {
+				if a, err := netip.ParseAddr(text); err == nil {
+					pods[a] = pod
+				}
+			}
+		}
+	}
+	first := map[string]string{} // address of each pod
+	return func(endpoint string) string {
+		at, err := netip.ParseAddrPort(endpoint)
+		pod := pods[at.Addr()]
+		if err != nil || pod == "" {
+			return ""
+		}
+		if first[pod] == "" {
+			first[pod] = endpoint
+		}
+		return pod + " (" + first[pod] + ")"
+	}, nil
+}
+
+// A valueFunc adds the value of the field that causes a finding.
+type valueFunc func(context.Context, namer, *findings.Merged, *corev1.Service, []corev1.Pod)
+
+// valueOf returns how the value of a finding's field is found; nil if nodes know it.
+func valueOf(m *findings.Merged) valueFunc {
+	switch {
+	case m.Reason == findings.NoEndpoints && m.Field == findings.FieldSelector:
+		return selectorValue
+	case slices.Contains([]string{findings.NoPort, status.ReasonNoPort, findings.Refuses}, m.Reason) && m.Field == findings.FieldTargetPort:
+		return targetPortValue
+	}
+	return nil
+}
+
+// selectorValue adds the labels that are selected, and those that pods have.
+func selectorValue(ctx context.Context, n namer, m *findings.Merged, s *corev1.Service, pods []corev1.Pod) {
+	c := servicepods.Selector(ctx, n.API, s)
+	m.Field = c.Field
+	why := c.Text
+	if len(pods) > 0 {
+		why = "matches " + status.Plural(len(pods), "pod") + ", none of which has an address"
+	}
+	if before, _, found := strings.Cut(m.Text, ": the selector "); found && len(m.Families) == len(s.Spec.IPFamilies) {
+		m.Text = before + ": the selector " + why
+	}
+}
+
+// targetPortValue adds the target ports, and those that containers have.
+func targetPortValue(_ context.Context, _ namer, m *findings.Merged, s *corev1.Service, pods []corev1.Pod) {
+	of := func(p *corev1.ServicePort) bool {
+		name := strings.TrimPrefix(p.Name+"/"+string(servicepods.Protocol(p.Protocol)), "/")
+		return slices.Contains(m.Ports, name) || strings.HasSuffix(m.Object, ":"+p.Name) && p.Name != ""
+	}
+	var values, texts []string
+	for _, p := range s.Spec.Ports {
+		if value := p.TargetPort.String(); of(&p) && !slices.Contains(values, value) {
+			values = append(values, value)
+		}
+	}
+	for _, c := range servicepods.TargetPorts(s, pods, of) {
+		if !slices.Contains(texts, c.Text) {
+			texts = append(texts, c.Text)
+		}
+	}
+	if len(values) == 0 || len(values) > maxValues {
+		return
+	}
+	m.Field += ": " + strings.Join(values, ", ")
+	for _, text := range texts {
+		m.Text += "; " + text
+	}
+}
+
+// maxValues is how many values of a field are named.
+const maxValues = 3
