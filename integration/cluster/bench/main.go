@@ -1,6 +1,7 @@
 // Command bench measures what kube-vmap costs on a node of a real cluster: etcd
 // and kube-apiserver in a network namespace, 10,000 Services with 10 endpoints
-// each, and the built program on a node without any other work.
+// each and then, in another cluster, 20,000 with 5, and the built program on a node
+// without any other work.
 //
 //	          informers            kube-vmap
 //	start     exec to synced       exec to the first commit; again with all in place
@@ -11,10 +12,13 @@
 // figures are compared with a floor of the same run: informers of client-go in a process
 // of their own that do nothing with the objects (see integration/cluster/informers). They
 // and kube-vmap start in turns, and a ratio is the median of the ratios of all rounds. If a
-// promise does not hold at the end, the exit code is 1.
+// promise or a mark does not hold at the end, the exit code is 1.
 //
-// CPU is the processor time of the process. It includes the kernel's work on its batches,
-// but not what the kernel frees afterwards in the background.
+// The comparison is fair: both are built with the same flags, take the same objects by the
+// same selectors in the same encoding (protobuf, lists streamed), and run with the same
+// settings of Go's runtime. CPU is the processor time of the process. It includes the
+// kernel's work on its batches, but not what the kernel frees afterwards in the background.
+// The memory is VmHWM of /proc/PID/status, and VmRSS.
 package main
 
 import (
@@ -24,6 +28,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"kube-vmap/integration/bench/report"
@@ -40,25 +45,42 @@ func main() {
 	}
 }
 
-// standard is the number of Services for which all promises are made.
+// standard is the number of Services from which on the marks of a start hold.
 const standard = 10_000
+
+// A size is a number of Services, and of endpoints of each.
+type size struct{ services, endpoints int }
+
+// parseSizes parses a list such as 10000x10,20000x5.
+func parseSizes(text string) (sizes []size, err error) {
+	for each := range strings.SplitSeq(text, ",") {
+		var s size
+		if _, err := fmt.Sscanf(each, "%dx%d", &s.services, &s.endpoints); err != nil {
+			return nil, fmt.Errorf("size %q: %w", each, err)
+		}
+		sizes = append(sizes, s)
+	}
+	return sizes, nil
+}
 
 // options are the command's options.
 type options struct {
-	services, endpoints int
-	dual                bool
-	rounds, changes     int
-	rate                float64 // changes a second
-	program             string  // kube-vmap, built if empty
-	comparing           bool
-	profiles            string // folder, none if empty
+	sizes           []size // starts are measured at each, the rest at the first
+	dual            bool
+	rounds, changes int
+	rate            float64 // changes a second
+	program         string  // kube-vmap, built if empty
+	comparing       bool
+	profiles        string // folder, none if empty
 }
 
 func readFlags() *options {
-	o := &options{}
-	quick := flag.Bool("quick", false, "1,000 Services and fewer repetitions: about a minute, and nothing is promised of the memory")
-	flag.IntVar(&o.services, "services", standard, "`number` of Services")
-	flag.IntVar(&o.endpoints, "endpoints", 10, "`number` of endpoints of each")
+	o := &options{sizes: []size{{standard, 10}, {20_000, 5}}}
+	quick := flag.Bool("quick", false, "1,000 Services and fewer repetitions: about a minute, without marks of the start")
+	flag.Func("sizes", "Services and endpoints of each, in `list` (default 10000x10,20000x5); all but starts is measured at the first", func(text string) (err error) {
+		o.sizes, err = parseSizes(text)
+		return err
+	})
 	flag.BoolVar(&o.dual, "dual", false, "Services of both IP families, with as many endpoints in each")
 	flag.IntVar(&o.rounds, "rounds", 9, "`number` of times that each program starts")
 	flag.IntVar(&o.changes, "changes", 200, "`number` of changes of each kind, on as many Services")
@@ -68,7 +90,7 @@ func readFlags() *options {
 	flag.StringVar(&o.profiles, "profiles", "", "write profiles of one more start to this `folder`")
 	flag.Parse()
 	if *quick {
-		o.services, o.rounds, o.changes, o.rate = 1_000, 3, 50, 10
+		o.sizes, o.rounds, o.changes, o.rate = []size{{1_000, 10}}, 3, 50, 10
 	}
 	return o
 }
@@ -82,19 +104,33 @@ type bench struct {
 
 // measure runs the bench and prints the report.
 func measure(ctx context.Context, o *options) error {
-	if (o.changes+compared)*2 > o.services {
-		return fmt.Errorf("%d changes of each kind on other Services each are too many for %d Services", o.changes, o.services)
+	if (o.changes+compared)*2 > o.sizes[0].services {
+		return fmt.Errorf("%d changes of each kind on other Services each are too many for %d Services", o.changes, o.sizes[0].services)
 	}
 	if err := lab.Missing(); err != nil {
 		return err
 	}
-	w, err := newWorld(ctx, o)
-	if err != nil {
+	b := &bench{options: o}
+	b.Hint = "to find out why, repeat it with -profiles FOLDER"
+	var err error
+	for i, s := range o.sizes {
+		if err = b.at(ctx, s, i == 0); err != nil {
+			break
+		}
+	}
+	return b.Print(err)
+}
+
+// at runs the parts that are measured at a size, of which only starts is measured at all.
+func (b *bench) at(ctx context.Context, s size, all bool) (err error) {
+	if b.world, err = newWorld(ctx, b.options, s); err != nil {
 		return err
 	}
-	b := &bench{options: o, world: w}
-	err = b.run(ctx)
-	return b.Print(errors.Join(err, w.close()))
+	defer func() { err = errors.Join(err, b.world.close()) }()
+	if !all {
+		return b.starts(ctx)
+	}
+	return b.run(ctx)
 }
 
 // run runs all parts until one fails.

@@ -34,9 +34,9 @@ type world struct {
 }
 
 // newWorld creates a world, which must be closed.
-func newWorld(ctx context.Context, o *options) (*world, error) {
+func newWorld(ctx context.Context, o *options, of size) (*world, error) {
 	w := &world{filling: &objects.Filling{
-		Services: o.services, Prefix: "service", Endpoints: o.endpoints, Node: "node-2", Families: []model.Family{model.IPv4},
+		Services: of.services, Prefix: "service", Endpoints: of.endpoints, Node: "node-2", Families: []model.Family{model.IPv4},
 	}}
 	if o.dual {
 		w.filling.Families = model.Families[:]
