@@ -24,7 +24,11 @@ type labNode struct {
 // newLabNode builds a lab with that many servers. It has no rules yet, and must be
 // closed.
 func newLabNode(f model.Family, servers int) (*labNode, error) {
-	l, err := lab.New(lab.Options{Pods: servers + 1})
+	return newLabNodeOf(lab.Options{Pods: servers + 1}, f, servers)
+}
+
+func newLabNodeOf(o lab.Options, f model.Family, servers int) (*labNode, error) {
+	l, err := lab.New(o)
 	if err != nil {
 		return nil, err
 	}

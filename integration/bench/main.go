@@ -21,6 +21,7 @@
 //	labels     the cost of labelling connections that are masqueraded
 //	observed   the cost of least connections beside many connections
 //	responses  the cost of kube-vmap problems beside many connections
+//	flowtable  a packet of an established connection, with a flowtable and without
 //
 // Times depend on the machine and on its load. So each is compared with a floor that is
 // measured in the same run, alternating with it: the time that the kernel takes for the
@@ -71,6 +72,7 @@ var parts = []struct {
 	{"labels", (*bench).labels},
 	{"observed", (*bench).observed},
 	{"responses", (*bench).responses},
+	{"flowtable", (*bench).flowtable},
 }
 
 func run() int {
