@@ -26,9 +26,9 @@ type Folder struct {
 func NewFolder(t testing.TB, l *lab.Lab) *Folder {
 	t.Helper()
 	f := EmptyFolder(t, l)
-	objects := []any{ServiceCIDR(), NodeObject(l.Node, Zone(l.Node))}
-	if l.Remote != nil {
-		objects = append(objects, NodeObject(l.Remote, Zone(l.Remote)))
+	objects := []any{ServiceCIDR()}
+	for _, n := range l.Nodes() {
+		objects = append(objects, NodeObject(n, Zone(n)))
 	}
 	f.WriteObjects("cluster", objects...)
 	return f

@@ -93,8 +93,11 @@ func (s Service) endpoints(f model.Family) (lists []endpointList) {
 
 // nodeOf returns the name of the node that a pod runs on.
 func nodeOf(h *lab.Host, f model.Family) string {
-	if lab.RemotePodRanges[f].Contains(h.Addr(f)) {
+	switch a := h.Addr(f); {
+	case lab.RemotePodRanges[f].Contains(a):
 		return "node-2"
+	case lab.ThirdPodRanges[f].Contains(a):
+		return "node-3"
 	}
 	return "node-1"
 }
