@@ -222,6 +222,23 @@ func TestNodeCannotFakeRows(t *testing.T) {
 	}
 }
 
+// TestHelpLeadsFromASymptomToACommand has help texts that refer to none of kube-vmap on a node,
+// which laptops do not have.
+func TestHelpLeadsFromASymptomToACommand(t *testing.T) {
+	for command, words := range map[string][]string{
+		"--help":          {"refuses, or only some", ": problems.", ": explain.", ": status, and diff", ": top;"},
+		"problems --help": {"\n  NoEndpoints ", "\n  AddressConflict ", "\n  Stale ", "nothing listens on the target port"},
+	} {
+		var out bytes.Buffer
+		code := run(strings.Fields(command), &out, io.Discard)
+		for _, want := range words {
+			if code != 0 || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "kube-vmap problems --help") {
+				t.Errorf("%s: no %q in\n%s", command, want, out.String())
+			}
+		}
+	}
+}
+
 // archive returns a node's archive.
 func archive(t *testing.T, files map[string]string) string {
 	t.Helper()

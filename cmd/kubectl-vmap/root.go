@@ -27,7 +27,12 @@ func rootCommand(stdout, stderr io.Writer) *cobra.Command {
 		Short: "Ask the nodes of a cluster what kube-vmap programs there",
 		Long: `Ask the nodes of a cluster what kube-vmap, their Service proxy, programs there. The
 answers come from the pods of kube-vmap, in which "/kube-vmap" runs as by kubectl exec, and
-from the API server. Nothing is changed.`,
+from the API server. Nothing is changed.
+
+A Service does not answer, refuses, or only some of its pods get connections: problems.
+One client or one node has trouble, others do not, or problems lists nothing: explain.
+Nodes differ, or a change has no effect: status, and diff if the rules may be wrong.
+To look at what is programmed: get; at connections: top; at all of it: page.`,
 		Example: `  kubectl vmap status                          does kube-vmap work on all nodes?
   kubectl vmap problems -n shop                which Services have problems, and why?
   kubectl vmap explain --from pod/shop/cart-7f9 --to svc/shop/web

@@ -31,28 +31,6 @@ type Finding struct {
 	Text      string   `json:"text"`
 }
 
-// Reasons of findings, in addition to those of problems in documents.
-const (
-	NoEndpoints    = "NoEndpoints"    // nothing selects endpoints for the Service
-	NotProgrammed  = "NotProgrammed"  // the kernel does not have a port or endpoint
-	NotReady       = "NotReady"       // endpoints are not ready
-	Fallback       = "Fallback"       // no endpoint is ready, terminating ones serve
-	PublishedEarly = "PublishedEarly" // endpoints get connections although they are not ready
-	Drained        = "Drained"        // endpoints have weight 0
-	NoPort         = "NoPort"         // endpoints do not have the port
-	LocalPolicy    = "LocalPolicy"    // only endpoints of this node are used
-	NoneLocal      = "NoneLocal"      // and there are none
-	Hints          = "Hints"          // only endpoints for this zone or node are used
-	SourceRanges   = "SourceRanges"   // only some clients may connect
-	Affinity       = "Affinity"       // clients keep their endpoint
-	Scheduler      = "Scheduler"      // not each endpoint has the same chance
-	Weights        = "Weights"        // nor here
-	Busy           = "Busy"           // endpoints get no connections, since others have fewer
-	Refuses        = "Refuses"        // endpoints refuse connections
-	Silent         = "Silent"         // endpoints do not answer
-	Stale          = "Stale"          // endpoints have connections, but do not serve any more
-)
-
 // Schema is the version of [List] in JSON. Readers understand it and the one before.
 const Schema = 1
 
@@ -93,7 +71,7 @@ func (l *List) Problems() bool {
 func Of(d *status.Document) (all []Finding) {
 	for _, p := range d.NodeProblems() {
 		if p.Severity == status.SeverityProblem {
-			all = append(all, Finding{Severity: p.Severity, Object: "Node " + d.Node, Reason: "Node", Text: p.Text})
+			all = append(all, Finding{Severity: p.Severity, Object: "Node " + d.Node, Reason: reasonNode, Text: p.Text})
 		}
 	}
 	for i := range d.Problems {

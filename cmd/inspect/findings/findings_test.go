@@ -366,6 +366,9 @@ func TestFindings(t *testing.T) {
 				return findings.Compare(findings.Finding{Severity: a.severity, Object: object(got, a.reason), Reason: a.reason, Field: a.field}, findings.Finding{Severity: b.severity, Object: object(got, b.reason), Reason: b.reason, Field: b.field})
 			})
 			for i, f := range got {
+				if !strings.Contains(findings.ReasonsHelp(), "\n  "+f.Reason+" ") {
+					t.Errorf("the help does not have %s", f.Reason)
+				}
 				if i >= len(test.want) {
 					t.Errorf("unexpected %+v", f)
 					continue

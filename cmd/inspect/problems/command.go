@@ -42,16 +42,7 @@ node, or fail, each with the reason and the Kubernetes field that causes it. A S
 that is not listed sends each new connection to any of its ready endpoints, whoever the
 client is. Problems of other objects and of kube-vmap itself are listed, too.
 
-  Problem   connections fail, or part of an object is not served: NoEndpoints,
-            NotReady and Drained (all of them), Fallback (only terminating endpoints
-            serve), NoPort, NoneLocal (internalTrafficPolicy, and none here),
-            NotProgrammed, RefusedByKernel, AddressConflict, Unusable, NodePorts,
-            Refuses (an endpoint answers with a reset), Silent (it does not answer)
-  Notice    it may be intended: NotReady, Drained and NoPort of some endpoints,
-            LocalPolicy, NoneLocal (externalTrafficPolicy), Hints, SourceRanges,
-            OpenToAnyone, Affinity, Scheduler, Weights, Busy, PublishedEarly,
-            Silent over UDP, Stale (connections to endpoints that serve no more)
-
+` + findings.ReasonsHelp() + `
 Whether endpoints respond is observed for a moment (--observe), without sending
 anything: what clients try meanwhile is seen, so let them try. Resets are found only if
 connections are counted. See docs/usage.md for what the evidence is.

@@ -40,10 +40,12 @@ func NewCommand(f *nodes.Flags) *cobra.Command {
 on any node: one line for each Service, reason and field that causes it, with the nodes
 where it is so. Problems come before notices, which may be intended. A Service that is
 not listed sends each new connection to any of its ready endpoints, whoever the client
-is. Problems of other objects and of nodes are listed, too.
+is. Problems of other objects and of nodes are listed, too. The reasons:
 
+` + findings.ReasonsHelp() + `
 All namespaces are listed, or that of -n. A SERVICE is one of the namespace of -n or of
-the kubeconfig, unless -A is given. "kube-vmap problems --help" explains the reasons.
+the kubeconfig, unless -A is given. Whether endpoints respond is observed for a moment
+(--observe), without sending anything: let clients try meanwhile.
 
 Nodes that do not answer are named on stderr. The exit code is 0 if there are no
 problems, 1 if there are some, and 2 if not all nodes could be asked.`,

@@ -51,7 +51,7 @@ func testProblems(t *testing.T, c *laptop.Cluster) {
 		nodes                         []string
 	}{
 		{"local", "Problem", "NoneLocal", "spec.internalTrafficPolicy: Local", all[1:]},
-		{"empty", "Problem", "NoEndpoints", "spec.selector", all},
+		{"empty", "Problem", "NoEndpoints", "spec.selector: app=empty", all},
 	} {
 		found := false
 		for _, p := range list.Items {
@@ -64,11 +64,11 @@ func testProblems(t *testing.T, c *laptop.Cluster) {
 			t.Errorf("no %+v in %s", want, out)
 		}
 	}
-	if strings.Contains(out.Stdout, "balanced") {
+	if strings.Contains(out.Stdout, "Service "+ns.Name+"/balanced") {
 		t.Errorf("a Service is listed that is plainly balanced: %s", out)
 	}
 	text := c.Kubectl(t, "vmap", "problems", "-n", ns.Name)
-	if text.Code != 1 || !strings.Contains(text.Stdout, all[1]+","+all[2]) || !strings.Contains(text.Stdout, "3 nodes, 3 Services: ") {
+	if text.Code != 1 || !strings.Contains(text.Stdout, "clients on "+all[1]+", "+all[2]+" are dropped") || !strings.Contains(text.Stdout, "pods there have app=balanced, app=local") || !strings.Contains(text.Stdout, "3 nodes, 3 Services: ") {
 		t.Error(text)
 	}
 }
