@@ -202,7 +202,7 @@ func TestPortsThatSwapNumbersAreSet(t *testing.T) {
 		m.SetService(changed(webAllKinds(p, f), twoPorts(9000, 80)))
 		var set []Match
 		for _, a := range []netip.Addr{clusterIP(f, 10), externalIP(f, 1), externalIP(f, 2)} {
-			set = append(set, Match{f, a, p, 80}, Match{f, a, p, 9000})
+			set = append(set, Match{a, 80, f, p}, Match{a, 9000, f, p})
 		}
 		got := m.Changes()
 		checkChanges(t, got, set, nil)

@@ -72,7 +72,7 @@ func TestClusterIPWinsOverOlderExternalAddress(t *testing.T) {
 			t.Run(what+" IP of "+name, func(t *testing.T) {
 				every(t, func(t *testing.T, f Family, p Protocol) {
 					owner := competitor("b", f, p)
-					match := Match{f, owner.ClusterIPs[0], p, 80}
+					match := Match{owner.ClusterIPs[0], 80, f, p}
 					claimer := competitor(name, f, p, claim(owner.ClusterIPs[0]), withNodePort(30080))
 					lost := Conflict{match, portOf(owner), portOf(claimer)}
 
@@ -110,14 +110,14 @@ func TestLoadBalancerIPWinsOverOlderExternalIP(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		shared := externalIP(f, 1)
 		older, younger := competitor("a", f, p, withExternalIP(shared)), competitor("b", f, p, withLoadBalancerIP(shared))
-		match := Match{f, shared, p, 80}
+		match := Match{shared, 80, f, p}
 		m := NewServiceMap(Options{}, thisNode)
 		m.SetService(older)
 		m.Changes()
 		m.SetService(younger)
 		got := m.Changes()
 		checkConflicts(t, got, Conflict{match, portOf(younger), portOf(older)})
-		checkChanges(t, got, []Match{{f, younger.ClusterIPs[0], p, 80}, match}, nil)
+		checkChanges(t, got, []Match{{younger.ClusterIPs[0], 80, f, p}, match}, nil)
 		m.DeleteService(younger.Name)
 		if got = m.Changes(); len(got.Set) != 1 || got.Set[0].Service != portOf(older) {
 			t.Errorf("when it goes, got\n%s", frontendLines(got.Set))
@@ -136,20 +136,20 @@ func TestOlderServiceWinsSharedAddress(t *testing.T) {
 			t.Run(what+" and "+other, func(t *testing.T) {
 				every(t, func(t *testing.T, f Family, p Protocol) {
 					a, b := competitor("a", f, p, first(shared(f))), competitor("b", f, p, second(shared(f)))
-					match := Match{f, shared(f), p, 80}
+					match := Match{shared(f), 80, f, p}
 					m := NewServiceMap(Options{}, thisNode)
 					m.SetService(b)
 					checkConflicts(t, m.Changes())
 					m.SetService(a)
 					got := m.Changes()
 					checkConflicts(t, got, Conflict{match, portOf(a), portOf(b)})
-					checkChanges(t, got, []Match{{f, a.ClusterIPs[0], p, 80}, match}, nil)
+					checkChanges(t, got, []Match{{a.ClusterIPs[0], 80, f, p}, match}, nil)
 
 					// The loser's own ClusterIP does not change.
 					m.DeleteService(a.Name)
 					got = m.Changes()
 					checkConflicts(t, got)
-					checkChanges(t, got, []Match{match}, []Match{{f, a.ClusterIPs[0], p, 80}})
+					checkChanges(t, got, []Match{match}, []Match{{a.ClusterIPs[0], 80, f, p}})
 					if got.Set[0].Service != portOf(b) || got.Set[0].Pool.Key.Addr != b.ClusterIPs[0] {
 						t.Errorf("got\n%s", frontendLines(got.Set))
 					}
@@ -166,13 +166,13 @@ func TestPortWithoutItsClusterIPHasNoOtherAddress(t *testing.T) {
 		b := competitor("b", f, p, withClusterIP(ip), withNodePort(30080), withExternalIP(external), withLoadBalancerIP(externalIP(f, 2)))
 		c := competitor("c", f, p, withExternalIP(external), withNodePort(30081))
 		var (
-			disputed = Match{f, ip, p, 80}
+			disputed = Match{ip, 80, f, p}
 			ofNode   = Match{Family: f, Protocol: p, Port: 30080}
-			shared   = Match{f, external, p, 80}
-			balanced = Match{f, externalIP(f, 2), p, 80}
+			shared   = Match{external, 80, f, p}
+			balanced = Match{externalIP(f, 2), 80, f, p}
 			ofC      = []string{
 				ownerLine("c", KindNodePort, Match{Family: f, Protocol: p, Port: 30081}),
-				ownerLine("c", KindClusterIP, Match{f, c.ClusterIPs[0], p, 80}),
+				ownerLine("c", KindClusterIP, Match{c.ClusterIPs[0], 80, f, p}),
 			}
 		)
 		m := NewServiceMap(Options{}, thisNode)
@@ -228,14 +228,14 @@ func TestLostClusterIPAffectsOnePortInOneFamily(t *testing.T) {
 		want := map[Family][]string{
 			f: {
 				ownerLine("b", KindNodePort, Match{Family: f, Protocol: p, Port: 30081}),
-				ownerLine("a", KindClusterIP, Match{f, clusterIP(f, 10), p, 80}),
-				ownerLine("b", KindClusterIP, Match{f, clusterIP(f, 10), p, 81}),
+				ownerLine("a", KindClusterIP, Match{clusterIP(f, 10), 80, f, p}),
+				ownerLine("b", KindClusterIP, Match{clusterIP(f, 10), 81, f, p}),
 			},
 			other: {
 				ownerLine("b", KindNodePort, Match{Family: other, Protocol: p, Port: 30080}),
 				ownerLine("b", KindNodePort, Match{Family: other, Protocol: p, Port: 30081}),
-				ownerLine("b", KindClusterIP, Match{other, clusterIP(other, 10), p, 80}),
-				ownerLine("b", KindClusterIP, Match{other, clusterIP(other, 10), p, 81}),
+				ownerLine("b", KindClusterIP, Match{clusterIP(other, 10), 80, other, p}),
+				ownerLine("b", KindClusterIP, Match{clusterIP(other, 10), 81, other, p}),
 			},
 		}
 		checkOwners(t, m, slices.Concat(want[IPv4], want[IPv6])...)
@@ -245,13 +245,13 @@ func TestLostClusterIPAffectsOnePortInOneFamily(t *testing.T) {
 func TestAddressListedTwiceIsLoadBalancerIP(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		ip := externalIP(f, 1)
-		match := Match{f, ip, p, 80}
+		match := Match{ip, 80, f, p}
 		ranges := func(s *Service) { s.SourceRanges = []netip.Prefix{sourceRange(f, 128, 25)} }
 		m := NewServiceMap(Options{}, thisNode)
 		m.SetService(competitor("a", f, p, withExternalIP(ip), withLoadBalancerIP(ip), withExternalIP(ip), ranges))
 		got := m.Changes()
 		checkConflicts(t, got)
-		checkChanges(t, got, []Match{{f, clusterIP(f, 20), p, 80}, match}, nil)
+		checkChanges(t, got, []Match{{clusterIP(f, 20), 80, f, p}, match}, nil)
 		if fe := got.Set[1]; fe.Kind != KindLoadBalancerIP || !fe.Restricted {
 			t.Errorf("got\n%s", frontendLines(got.Set[1:]))
 		}
@@ -275,7 +275,7 @@ func TestSecondPortWithSameNumberHasNoNodePort(t *testing.T) {
 		m := NewServiceMap(Options{}, thisNode)
 		m.SetService(s)
 		got := m.Changes()
-		key := Match{f, clusterIP(f, 20), p, 80}
+		key := Match{clusterIP(f, 20), 80, f, p}
 		checkConflicts(t, got, Conflict{key, name("b"), name("a")})
 		checkChanges(t, got, []Match{ofNode(30080), key}, nil)
 		m.SetService(changed(s, func(s *Service) { s.Ports = s.Ports[1:] }))
@@ -291,8 +291,8 @@ func TestServicesThatClaimEachOthersClusterIPKeepTheirOwn(t *testing.T) {
 		m.SetService(a)
 		m.SetService(b)
 		checkConflicts(t, m.Changes(),
-			Conflict{Match{f, one, p, 80}, portOf(a), portOf(b)}, Conflict{Match{f, two, p, 80}, portOf(b), portOf(a)})
-		checkOwners(t, m, ownerLine("a", KindClusterIP, Match{f, one, p, 80}), ownerLine("b", KindClusterIP, Match{f, two, p, 80}))
+			Conflict{Match{one, 80, f, p}, portOf(a), portOf(b)}, Conflict{Match{two, 80, f, p}, portOf(b), portOf(a)})
+		checkOwners(t, m, ownerLine("a", KindClusterIP, Match{one, 80, f, p}), ownerLine("b", KindClusterIP, Match{two, 80, f, p}))
 	})
 }
 
@@ -305,7 +305,7 @@ func TestNodePortWinsOnNodeAddresses(t *testing.T) {
 		claimer.Created, owner.Created = 1, 2
 		claimer.ExternalIPs, claimer.Ports[0].Port = []netip.Addr{nodeIP(f, 1)}, 30080
 		owner.Ports[0].NodePort = 30080
-		match := Match{f, nodeIP(f, 1), p, 30080}
+		match := Match{nodeIP(f, 1), 30080, f, p}
 		served := func() bool {
 			return slices.ContainsFunc(m.Frontends(), func(fe Frontend) bool { return fe.Match == match })
 		}
@@ -351,6 +351,6 @@ func TestOwnNodePortThatMovesToAnotherServiceIsNewConflict(t *testing.T) {
 		a.Ports[0].NodePort, b.Ports[0].NodePort = 30081, 30080
 		m.SetService(a)
 		m.SetService(b)
-		checkConflicts(t, m.Changes(), Conflict{Match{f, nodeIP(f, 1), p, 30080}, portOf(b), portOf(a)})
+		checkConflicts(t, m.Changes(), Conflict{Match{nodeIP(f, 1), 30080, f, p}, portOf(b), portOf(a)})
 	})
 }

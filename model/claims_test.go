@@ -15,7 +15,7 @@ var (
 )
 
 // contested is the match of all claimants.
-var contested = Match{IPv4, clusterIP(IPv4, 10), TCP, 80}
+var contested = Match{clusterIP(IPv4, 10), 80, IPv4, TCP}
 
 // claimant returns a Service that claims contested.
 func claimant(name string, created int64) Service {
@@ -211,7 +211,7 @@ func TestConflictsAreSortedByMatchThenByAge(t *testing.T) {
 		s.Ports = winner.Ports
 		m.SetService(s)
 		for _, p := range winner.Ports {
-			match := Match{IPv4, clusterIP(IPv4, 10), TCP, p.Port}
+			match := Match{clusterIP(IPv4, 10), p.Port, IPv4, TCP}
 			want = append(want, Conflict{match, winner.portName(p), s.portName(p)})
 		}
 	}

@@ -164,11 +164,11 @@ func webMatch(k Kind, f Family, p Protocol) Match {
 	case KindNodePort:
 		return Match{Family: f, Protocol: p, Port: webNodePort}
 	case KindLoadBalancerIP:
-		return Match{f, externalIP(f, 1), p, 80}
+		return Match{externalIP(f, 1), 80, f, p}
 	case KindExternalIP:
-		return Match{f, externalIP(f, 2), p, 80}
+		return Match{externalIP(f, 2), 80, f, p}
 	}
-	return Match{f, clusterIP(f, 10), p, 80}
+	return Match{clusterIP(f, 10), 80, f, p}
 }
 
 // changed returns a changed copy of the Service.

@@ -9,12 +9,12 @@ import (
 
 // Match is the destination of the packets that belong to a frontend. It is
 // comparable and the frontend's identity: no two frontends of a node have the same
-// Match.
+// Match. Its fields are without gaps, so that maps hash and compare them in one piece.
 type Match struct {
-	Family   Family
 	Addr     netip.Addr // invalid for a node port, which is at any address of the node
-	Protocol Protocol
 	Port     uint16
+	Family   Family
+	Protocol Protocol
 }
 
 // nodePort reports whether the match is that of a node port.

@@ -19,7 +19,7 @@ func (o Options) frontends(s *Service, v *endpointView) []Frontend {
 		}
 		externals := o.externalAddrs(s, s.ClusterIPs[i])
 		for _, p := range s.Ports {
-			p := familyPort{s, p, Match{f, s.ClusterIPs[i], p.Protocol, p.Port}, externals}
+			p := familyPort{s, p, Match{s.ClusterIPs[i], p.Port, f, p.Protocol}, externals}
 			out = o.appendPort(out, p, v)
 		}
 	}
@@ -69,7 +69,7 @@ func (p *familyPort) name() ServicePortName { return p.portName(p.ServicePort) }
 
 // matchAt returns the match of the port at another address.
 func (p *familyPort) matchAt(a netip.Addr) Match {
-	return Match{p.key.Family, a, p.key.Protocol, p.key.Port}
+	return Match{a, p.key.Port, p.key.Family, p.key.Protocol}
 }
 
 // externalFrontends lists the port's frontends for external traffic, without their

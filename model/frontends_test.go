@@ -77,7 +77,7 @@ func TestEveryPortIsAFrontend(t *testing.T) {
 	slice := webSlice(IPv4, TCP, ready(1))
 	slice.Ports = []EndpointPort{{"sig", SCTP, podPort}, {"dns-tcp", TCP, podPort}, {"dns", UDP, podPort}, {"none", UDP, podPort}}
 	frontend := func(port string, p Protocol, number uint16) Frontend {
-		m := Match{IPv4, clusterIP(IPv4, 10), p, number}
+		m := Match{clusterIP(IPv4, 10), number, IPv4, p}
 		return Frontend{Match: m, Service: ServicePortName{web, port, p}, Pool: &Pool{
 			Key: m, Cluster: podPorts(IPv4, 1), Scheduler: SchedulerRandom, FlowEndpoints: flowsOf(IPv4, p, ready(1)),
 		}}

@@ -67,7 +67,7 @@ func TestEveryAddressIsAFrontendOfItsKind(t *testing.T) {
 			want = append(want, fmt.Sprint(k, " ", webMatch(k, f, p)))
 		}
 		want = append(want,
-			fmt.Sprint(KindLoadBalancerIP, " ", Match{f, externalIP(f, 3), p, 80}),
+			fmt.Sprint(KindLoadBalancerIP, " ", Match{externalIP(f, 3), 80, f, p}),
 			fmt.Sprint(KindExternalIP, " ", webMatch(KindExternalIP, f, p)))
 		if !slices.Equal(got, want) {
 			t.Errorf("got\n%s\nwant\n%s", lines(got), lines(want))
@@ -218,8 +218,8 @@ func TestServicesShareALoadBalancerIPByPortAndProtocol(t *testing.T) {
 			s.Ports[0].Port += uint16(i)
 			s.Ports[0].NodePort += uint16(i)
 			m.SetService(s)
-			want[Match{f, externalIP(f, 1), p, s.Ports[0].Port}] = s.Name
-			want[Match{f, s.ClusterIPs[0], p, s.Ports[0].Port}] = s.Name
+			want[Match{externalIP(f, 1), s.Ports[0].Port, f, p}] = s.Name
+			want[Match{s.ClusterIPs[0], s.Ports[0].Port, f, p}] = s.Name
 			want[Match{Family: f, Protocol: p, Port: s.Ports[0].NodePort}] = s.Name
 		}
 		got := m.Changes()

@@ -55,9 +55,9 @@ func TestStringNames(t *testing.T) {
 		{EndpointSliceName{"shop", "web-abc12"}, "shop/web-abc12"},
 		{ServicePortName{web, "http", TCP}, "shop/web:http"},
 		{ServicePortName{web, "", UDP}, "shop/web"},
-		{Match{IPv4, clusterIP(IPv4, 10), UDP, 53}, "192.0.2.10:53/udp"},
-		{Match{IPv6, clusterIP(IPv6, 10), SCTP, 53}, "[2001:db8:1::a]:53/sctp"},
-		{Match{IPv4, netip.Addr{}, TCP, 30053}, "*:30053/tcp"},
+		{Match{clusterIP(IPv4, 10), 53, IPv4, UDP}, "192.0.2.10:53/udp"},
+		{Match{clusterIP(IPv6, 10), 53, IPv6, SCTP}, "[2001:db8:1::a]:53/sctp"},
+		{Match{netip.Addr{}, 30053, IPv4, TCP}, "*:30053/tcp"},
 	}
 	for _, test := range tests {
 		if got := test.of.String(); got != test.want {
@@ -110,14 +110,14 @@ func TestNameSetOfDoesNotChangeItsInput(t *testing.T) {
 
 func TestMatchesAreOrderedByFamilyAddressProtocolPort(t *testing.T) {
 	sorted := []Match{
-		{IPv4, netip.Addr{}, TCP, 30080},
-		{IPv4, clusterIP(IPv4, 9), TCP, 80},
-		{IPv4, clusterIP(IPv4, 10), TCP, 53},
-		{IPv4, clusterIP(IPv4, 10), TCP, 443},
-		{IPv4, clusterIP(IPv4, 10), UDP, 53},
-		{IPv4, clusterIP(IPv4, 10), SCTP, 53},
-		{IPv6, netip.Addr{}, TCP, 30080},
-		{IPv6, clusterIP(IPv6, 1), TCP, 80},
+		{netip.Addr{}, 30080, IPv4, TCP},
+		{clusterIP(IPv4, 9), 80, IPv4, TCP},
+		{clusterIP(IPv4, 10), 53, IPv4, TCP},
+		{clusterIP(IPv4, 10), 443, IPv4, TCP},
+		{clusterIP(IPv4, 10), 53, IPv4, UDP},
+		{clusterIP(IPv4, 10), 53, IPv4, SCTP},
+		{netip.Addr{}, 30080, IPv6, TCP},
+		{clusterIP(IPv6, 1), 80, IPv6, TCP},
 	}
 	for i, a := range sorted {
 		for j, b := range sorted {
