@@ -32,12 +32,13 @@ func (m Match) String() string {
 
 // Compare orders matches by family, address, protocol and port.
 func (m Match) Compare(o Match) int {
-	return cmp.Or(
-		cmp.Compare(m.Family, o.Family),
-		m.Addr.Compare(o.Addr),
-		cmp.Compare(m.Protocol, o.Protocol),
-		cmp.Compare(m.Port, o.Port),
-	)
+	if c := cmp.Compare(m.Family, o.Family); c != 0 {
+		return c
+	}
+	if c := m.Addr.Compare(o.Addr); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(m.Protocol, o.Protocol), cmp.Compare(m.Port, o.Port))
 }
 
 // Kind is the origin of a frontend's address.

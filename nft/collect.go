@@ -1,7 +1,6 @@
 package nft
 
 import (
-	"maps"
 	"slices"
 
 	"kube-vmap/model"
@@ -20,23 +19,16 @@ func (r *Ruleset) Elements() map[SetID][]Element {
 }
 
 // contents returns the elements of the state.
-func (r *Ruleset) contents() *contents {
-	list := make([]*frontendState, 0, len(r.frontends))
-	return r.collect(slices.AppendSeq(list, maps.Values(r.frontends)), nil)
-}
+func (r *Ruleset) contents() *contents { return r.collect(nil) }
 
-// collect makes the elements of the given frontends, which are all of the state, in one pass.
-// References and shared elements are counted in the given ruleset, unless that is nil.
-func (r *Ruleset) collect(list []*frontendState, count *Ruleset) *contents {
-	byMatch := func(a, b *frontendState) int { return a.Match.Compare(b.Match) }
-	if !slices.IsSortedFunc(list, byMatch) {
-		slices.SortFunc(list, byMatch)
-	}
-	g := newCollector(list)
+// collect makes the elements of the state in one pass over its frontends. References and
+// shared elements are counted in the given ruleset, unless that is nil.
+func (r *Ruleset) collect(count *Ruleset) *contents {
+	g := newCollector(r.frontends)
 	leading := map[ChainID]int{}
 	var own []setElement
 	var shared []sharedKey
-	for _, p := range list {
+	for _, p := range r.frontends {
 		g.endpoints(p)
 		own = p.ownElements(own[:0])
 		for i := range own {
@@ -48,7 +40,7 @@ func (r *Ruleset) collect(list []*frontendState, count *Ruleset) *contents {
 		shared = p.share(shared[:0])
 		for _, k := range shared {
 			g.put(&setElement{k.set, Element{Key: k.key}})
-			if count != nil {
+			if count != nil && k.set.Kind != SetClusterIPs {
 				count.shared[k]++
 			}
 		}
@@ -78,7 +70,7 @@ func (id SetID) number() int {
 }
 
 // newCollector returns a collector with room for the elements that most frontends have.
-func newCollector(list []*frontendState) *collector {
+func newCollector(list frontendList) *collector {
 	last := SetID{Family: model.Families[len(model.Families)-1], Kind: setKinds, Local: true}.number()
 	g := &collector{make([][]Element, last), make([][]slot, last)}
 	lengths := make([]int32, last)

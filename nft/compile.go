@@ -46,13 +46,13 @@ func (s *slots) list(local bool) []netip.AddrPort {
 // slots.
 func (c *Config) newState(f model.Frontend, old slots) *frontendState {
 	p := new(frontendState)
-	c.initState(p, f, old)
+	c.initState(p, &f, old)
 	return p
 }
 
 // initState is newState in memory that the caller allocates, for many at a time.
-func (c *Config) initState(p *frontendState, f model.Frontend, old slots) {
-	*p = frontendState{Frontend: f}
+func (c *Config) initState(p *frontendState, f *model.Frontend, old slots) {
+	*p = frontendState{Frontend: *f}
 	p.tracksAddrs = c.DropInvalid && f.Match.Protocol == model.TCP
 	if f.OwnsPool() {
 		p.slots, p.numbers = old.next(f.Pool), numbersOf(f.Pool)
@@ -313,7 +313,7 @@ func (p *frontendState) share(out []sharedKey) []sharedKey {
 	if !p.OwnsPool() {
 		return out
 	}
-	out = append(out, p.shared(SetClusterIPs, Key{Addr: p.Match.Addr}))
+	out = append(out, p.clusterIP())
 	for _, pod := range p.Pool.Hairpin {
 		out = append(out, p.hairpin(pod))
 	}
@@ -327,6 +327,11 @@ func (p *frontendState) share(out []sharedKey) []sharedKey {
 
 func (p *frontendState) shared(kind SetKind, k Key) sharedKey {
 	return sharedKey{SetID{Family: p.Match.Family, Kind: kind}, k}
+}
+
+// clusterIP is the element of the frontend's address, if that is a ClusterIP.
+func (p *frontendState) clusterIP() sharedKey {
+	return p.shared(SetClusterIPs, Key{Addr: p.Match.Addr})
 }
 
 // hairpin is the element of a pod that may reach itself.

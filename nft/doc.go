@@ -39,7 +39,8 @@
 //	slots, spread                  endpoints keep their slots, as many as they have shares
 //	numbers                        the numbers of endpoints of which clients are remembered
 //	ruleset, plan, grow            the state, a change of it, sets that are too small
-//	collect, tables, diff          the whole state, compared with what the kernel holds
+//	frontends, collect             the whole state, in order; its elements
+//	tables, diff                   the same, compared with what the kernel holds
 //	references                     which chains and sets are in use
 //	edit, batch, steps             a batch in the order that the kernel accepts, and divided
 //	installed                      the rule set read back as frontends

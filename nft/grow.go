@@ -1,6 +1,9 @@
 package nft
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // grow rebuilds sets that are too small in the same transaction. The kernel would let the
 // size be raised, but the number of buckets of a set with a size is fixed when it is added,
@@ -32,17 +35,13 @@ func (p *Plan) grow(r *Ruleset) {
 // elementsOf returns the elements of the sets after the change, in one pass over all
 // frontends.
 func (p *Plan) elementsOf(r *Ruleset, sets map[SetID]uint32) map[SetID][]Element {
-	next := maps.Clone(r.frontends)
-	for _, f := range p.set {
-		next[f.Match] = f
-	}
-	for _, m := range p.change.Gone {
-		delete(next, m)
-	}
 	out := map[SetID][]Element{}
 	var buf []setElement
-	for _, f := range next {
+	for _, f := range slices.Clone(r.frontends).change(p.set, p.change.Gone) {
 		buf = f.compile(buf[:0])
+		if f.OwnsPool() {
+			buf = append(buf, setElement{f.clusterIP().set, Element{Key: f.clusterIP().key}})
+		}
 		for _, e := range buf {
 			if _, wanted := sets[e.set]; wanted {
 				out[e.set] = append(out[e.set], e.Element)
@@ -54,10 +53,15 @@ func (p *Plan) elementsOf(r *Ruleset, sets map[SetID]uint32) map[SetID][]Element
 			out[id] = elements
 		}
 	}
+	for id, list := range out { // several ports have the same ClusterIP
+		if id.Kind == SetClusterIPs {
+			out[id] = slices.CompactFunc(list, sameKey)
+		}
+	}
 	shared := maps.Clone(r.shared)
 	addCounts(shared, p.shared)
 	for k := range shared {
-		if _, wanted := sets[k.set]; wanted {
+		if _, wanted := sets[k.set]; wanted && k.set.Kind != SetClusterIPs {
 			out[k.set] = append(out[k.set], Element{Key: k.key})
 		}
 	}

@@ -14,7 +14,7 @@ type InstalledFrontend struct {
 	Cluster, Local []netip.AddrPort
 }
 
-// Installed returns all frontends of the state, in no order. It copies no endpoints, so that
+// Installed returns all frontends of the state, sorted by match. It copies no endpoints, so that
 // it costs little. Later commits do not change the result.
 func (r *Ruleset) Installed() []InstalledFrontend {
 	out := make([]InstalledFrontend, 0, len(r.frontends))

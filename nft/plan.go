@@ -37,7 +37,7 @@ func (r *Ruleset) Plan(c Change) *Plan {
 		edit:   newEdit(),
 	}
 	for i := range c.Set {
-		old := r.frontends[c.Set[i].Match]
+		old := r.frontends.at(c.Set[i].Match)
 		var before slots
 		if old != nil {
 			before = old.slots
@@ -47,7 +47,7 @@ func (r *Ruleset) Plan(c Change) *Plan {
 		p.replace(r, old, next)
 	}
 	for _, m := range c.Gone {
-		p.replace(r, r.frontends[m], nil)
+		p.replace(r, r.frontends.at(m), nil)
 	}
 	p.planShared(r)
 	p.planNode(r)
@@ -225,7 +225,7 @@ func compareSetElements(have, want []setElement) int {
 // frontend needs any more.
 func (p *Plan) planShared(r *Ruleset) {
 	for k, step := range p.shared {
-		before := r.shared[k]
+		before := r.needed(k)
 		s := p.edit
 		switch {
 		case before == 0: // so no frontend stops needing it
@@ -236,6 +236,14 @@ func (p *Plan) planShared(r *Ruleset) {
 			p.counts[k.set]--
 		}
 	}
+}
+
+// needed returns how many frontends need a shared element.
+func (r *Ruleset) needed(k sharedKey) int {
+	if k.set.Kind == SetClusterIPs {
+		return r.frontends.pools(k.set.Family, k.key.Addr)
+	}
+	return r.shared[k]
 }
 
 // planNode changes the elements that belong to no Service.
@@ -307,12 +315,7 @@ func (p *Plan) has(r *Ruleset, id SetID) bool {
 // Commit makes the planned state the current one. It is for after the kernel accepted the
 // plan's batch.
 func (r *Ruleset) Commit(p *Plan) {
-	for _, f := range p.set {
-		r.frontends[f.Match] = f
-	}
-	for _, m := range p.change.Gone {
-		delete(r.frontends, m)
-	}
+	r.frontends = r.frontends.change(p.set, p.change.Gone)
 	if p.change.ServiceCIDRs != nil {
 		r.cidrs = *p.change.ServiceCIDRs
 	}
@@ -325,6 +328,7 @@ func (r *Ruleset) Commit(p *Plan) {
 			r.cache.forget(o.chain)
 		}
 	}
+	maps.DeleteFunc(p.shared, func(k sharedKey, _ int) bool { return k.set.Kind == SetClusterIPs })
 	addCounts(r.shared, p.shared)
 	addCounts(r.counts, p.counts)
 	maps.Copy(r.sizes, p.sizes)
@@ -333,7 +337,7 @@ func (r *Ruleset) Commit(p *Plan) {
 		delete(r.sizes, id)
 	}
 	r.endpoints += p.endpoints
-	r.frontends, r.shared = model.Shrink(r.frontends, &r.peaks[0]), model.Shrink(r.shared, &r.peaks[1])
+	r.shared = model.Shrink(r.shared, &r.peak)
 }
 
 // addCounts adds differences to counts, and deletes those that become zero.

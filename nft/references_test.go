@@ -193,12 +193,12 @@ func TestReferenceCountsFollowEveryChange(t *testing.T) {
 		}
 	}
 	var gone Change
-	for m := range rules.frontends {
-		gone.Gone = append(gone.Gone, m)
+	for _, f := range rules.frontends {
+		gone.Gone = append(gone.Gone, f.Match)
 	}
 	rules.Commit(rules.Plan(gone))
 	checkUses(t, rules)
-	if !maps.Equal(rules.uses, newRuleset(sampleConfig, 0).uses) || len(rules.shared) > 0 || rules.endpoints != 0 {
+	if !maps.Equal(rules.uses, newRuleset(sampleConfig).uses) || len(rules.shared) > 0 || rules.endpoints != 0 {
 		t.Errorf("of no Service there are left: %v, %v, %d endpoints", rules.uses, rules.shared, rules.endpoints)
 	}
 }
@@ -232,10 +232,10 @@ func (c *Change) merge(r *Ruleset, next []model.Frontend, key model.Match, gone 
 		next = nil
 	}
 	c.Set = append(c.Set, next...)
-	for m, p := range r.frontends {
-		stays := slices.ContainsFunc(next, func(f model.Frontend) bool { return f.Match == m })
+	for _, p := range r.frontends {
+		stays := slices.ContainsFunc(next, func(f model.Frontend) bool { return f.Match == p.Match })
 		if p.Pool.Key == key && !stays {
-			c.Gone = append(c.Gone, m)
+			c.Gone = append(c.Gone, p.Match)
 		}
 	}
 }
@@ -265,8 +265,8 @@ func TestUnusedEndpointsHaveSets(t *testing.T) {
 func TestElementsAreDeletedWithTheirSet(t *testing.T) {
 	rules, _ := load(60)
 	var gone Change
-	for m := range rules.frontends {
-		gone.Gone = append(gone.Gone, m)
+	for _, f := range rules.frontends {
+		gone.Gone = append(gone.Gone, f.Match)
 	}
 	_, found := Adopt(sampleConfig, rules.Tables(), Change{})
 	for name, batch := range map[string]Batch{"a change": rules.Plan(gone).Batch, "a restart": found} {

@@ -15,17 +15,17 @@ import (
 // those before and after a change costs what the frontend costs.
 type Ruleset struct {
 	config    Config
-	frontends map[model.Match]*frontendState
+	frontends frontendList
 	cidrs     []netip.Prefix
 	nodeAddrs []netip.Addr
-	shared    map[sharedKey]int // how many frontends need a shared element
+	shared    map[sharedKey]int // how many frontends need a shared element; not those of SetClusterIPs
 	uses      refCounts         // references to the chains and sets that come with use
 	cache     *referenceCache
 	counts    map[SetID]int    // elements of each set
 	sizes     map[SetID]uint32 // the sets that exist, and their sizes
 	full      map[SetID]bool   // sets that accept no more elements, whatever their size
 	endpoints int              // in all pools
-	peaks     [2]int           // of frontends and shared
+	peak      int              // of shared
 }
 
 // A sharedKey is an element that several frontends may need.
@@ -45,16 +45,15 @@ type Change struct {
 	NodeAddrs *[]netip.Addr
 }
 
-// newRuleset returns the state of a machine without our tables, with room for n frontends.
-func newRuleset(c Config, n int) *Ruleset {
+// newRuleset returns the state of a machine without our tables.
+func newRuleset(c Config) *Ruleset {
 	r := &Ruleset{
-		config:    c,
-		frontends: make(map[model.Match]*frontendState, n),
-		shared:    make(map[sharedKey]int, n),
-		uses:      refCounts{},
-		counts:    map[SetID]int{},
-		sizes:     map[SetID]uint32{},
-		full:      map[SetID]bool{},
+		config: c,
+		shared: map[sharedKey]int{},
+		uses:   refCounts{},
+		counts: map[SetID]int{},
+		sizes:  map[SetID]uint32{},
+		full:   map[SetID]bool{},
 	}
 	r.cache = newReferenceCache(&r.config)
 	for _, f := range model.Families {
@@ -69,22 +68,24 @@ func newRuleset(c Config, n int) *Ruleset {
 // the batch that leads there, which is empty if there is nothing to do. Endpoints keep the
 // slots that they have in the kernel.
 func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
-	r := newRuleset(c, len(want.Set))
+	r := newRuleset(c)
 	old := slotsIn(have)
-	list, all := make([]*frontendState, len(want.Set)), make([]frontendState, len(want.Set))
+	all := make([]frontendState, len(want.Set))
+	r.frontends = make(frontendList, len(want.Set))
 	for i := range want.Set {
 		p := &all[i]
-		c.initState(p, want.Set[i], old[want.Set[i].Match])
-		list[i], r.frontends[p.Match] = p, p
+		c.initState(p, &want.Set[i], old[want.Set[i].Match])
+		r.frontends[i] = p
 		r.endpoints += p.endpoints()
 	}
+	r.frontends.sort()
 	if want.ServiceCIDRs != nil {
 		r.cidrs = *want.ServiceCIDRs
 	}
 	if want.NodeAddrs != nil {
 		r.nodeAddrs = *want.NodeAddrs
 	}
-	content := r.collect(list, r)
+	content := r.collect(r)
 	content.count(r.counts)
 	r.sizes = r.sizesFor(have)
 	return r, r.diff(have, content)
@@ -95,7 +96,7 @@ func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
 func (r *Ruleset) Snapshot() *Ruleset {
 	s := *r
 	s.cache = newReferenceCache(&s.config)
-	s.frontends, s.uses, s.sizes = maps.Clone(r.frontends), maps.Clone(r.uses), maps.Clone(r.sizes)
+	s.frontends, s.uses, s.sizes = slices.Clone(r.frontends), maps.Clone(r.uses), maps.Clone(r.sizes)
 	s.shared, s.counts, s.full = nil, nil, nil
 	return &s
 }
@@ -114,9 +115,9 @@ func (r *Ruleset) MarkFull(id SetID) { r.full[id] = true }
 // MatchesOf lists the frontends that a Service has in the tables. It walks all frontends.
 func (r *Ruleset) MatchesOf(name model.ServiceName) []model.Match {
 	var out []model.Match
-	for m, f := range r.frontends {
+	for _, f := range r.frontends {
 		if f.Service.ServiceName == name {
-			out = append(out, m)
+			out = append(out, f.Match)
 		}
 	}
 	return out
@@ -124,7 +125,7 @@ func (r *Ruleset) MatchesOf(name model.ServiceName) []model.Match {
 
 // ServiceAt returns the Service that has a match in the tables; the zero value if none does.
 func (r *Ruleset) ServiceAt(m model.Match) model.ServiceName {
-	if f := r.frontends[m]; f != nil {
+	if f := r.frontends.at(m); f != nil {
 		return f.Service.ServiceName
 	}
 	return model.ServiceName{}
