@@ -322,8 +322,9 @@ func TestControlCharactersOfMessagesAreReplaced(t *testing.T) {
 	r.expect(r.explain("pod/cart", "svc/web"), answer.Unknown, "node-1: a?[2J?b")
 }
 
-// TestRefusingEndpointsAreInTheVerdict has endpoints that were seen to answer with a reset, and
-// a conflict about another address and another port, which are not about the packet.
+// TestRefusingEndpointsAreInTheVerdict has endpoints that were seen to answer with a reset, all or
+// some of them, and a conflict about another address and another port, which are not about the
+// packet.
 func TestRefusingEndpointsAreInTheVerdict(t *testing.T) {
 	r := newRig(t)
 	d := r.documents["node-1"]
@@ -336,10 +337,16 @@ func TestRefusingEndpointsAreInTheVerdict(t *testing.T) {
 		{Object: "Service shop/web:metrics", Reason: "Quarantined", Text: "the kernel refuses it"},
 	}
 	report := r.explain("pod/cart", "svc/web")
-	r.expect(report, answer.Always, ", but endpoints refuse connections\n  - Service shop/web, spec.ports[].targetPort: 3 of 3 endpoints answer with a reset")
+	r.expect(report, answer.Always, "service shop/web: reaches only endpoints that refuse connections\n", "Reaches any of 3 endpoints, all of which refuse connections\n"+
+		"  - Service shop/web, spec.ports[].targetPort: 3 of 3 endpoints answer with a reset", ": 10.244.1.2:8080 (pod shop/web-1), 10.244.2.2:8080 (pod shop/web-2)")
+	if strings.Contains(strings.ToLower(report.Text(false)), "arrives") {
+		t.Error(report.Text(false))
+	}
 	if text := report.Text(false); strings.Contains(text, "203.0.113.1") || strings.Contains(text, "the kernel refuses") {
 		t.Errorf("findings about others:\n%s", text)
 	}
+	d.Services[0].Ports[0].Endpoints[1].Refused = 0
+	r.expect(r.explain("pod/cart", "svc/web"), answer.Always, "service shop/web: arrives\n", ", but endpoints refuse connections\n  - Service shop/web, spec.ports[].targetPort: 2 of 3")
 }
 
 func TestUndeclaredTargetPortIsNamedWithThoseDeclared(t *testing.T) {

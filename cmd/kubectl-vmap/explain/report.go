@@ -53,6 +53,7 @@ type Way struct {
 	// followed to that node.
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
 
+	refused  bool      // by all endpoints, as far as was observed
 	conflict *conflict // nil if the Service that was asked about has the address
 }
 

@@ -29,8 +29,11 @@ func (r *Report) Text(steps bool) string {
 	r.heads(&b)
 	r.differences(&b)
 	r.silences(&b)
+	for _, block := range blocks(r.ways(), (*Way).text) {
+		first := block.ways[0]
+		fmt.Fprintf(&b, "\nThe way of %s -> %s/%s%s:\n%s", first.From, first.To, first.Protocol, block.others(), block.text)
+	}
 	for i := range r.Ways {
-		r.Ways[i].text(&b)
 		if steps {
 			r.Ways[i].steps(&b)
 		}
@@ -39,8 +42,12 @@ func (r *Report) Text(steps bool) string {
 	return nodes.CleanText(b.String())
 }
 
-// headline returns whether packets arrive, and whether because of another Service.
+// headline returns whether packets arrive, and whether another Service or programs that do not
+// listen are why not.
 func (r *Report) headline() string {
+	if refusal := r.refusal(); refusal != "" {
+		return refusal
+	}
 	text := arrivalTexts[r.Arrives]
 	if conflicts := r.conflicts(); conflicts != "" {
 		text += ": " + conflicts
@@ -102,37 +109,40 @@ func (p Party) String() string {
 
 // heads prints the verdicts with their causes, once for all ways that have the same.
 func (r *Report) heads(b *strings.Builder) {
-	var order []string
-	ways := map[string][]string{} // by verdict and causes
+	for _, block := range blocks(r.ways(), (*Way).head) {
+		fmt.Fprintf(b, "\n%s\n%s", block.title(), block.text)
+	}
+}
+
+func (r *Report) ways() (out []*Way) {
 	for i := range r.Ways {
-		w := &r.Ways[i]
-		text := "  " + indent(upperFirst(w.Verdict)) + "\n"
-		for _, c := range w.Causes {
-			text += "  - " + indent(c.String()) + "\n"
-		}
-		if ways[text] == nil {
-			order = append(order, text)
-		}
-		ways[text] = append(ways[text], w.String())
+		out = append(out, &r.Ways[i])
 	}
-	for _, text := range order {
-		fmt.Fprintf(b, "\n%s\n%s", strings.Join(ways[text], "\n"), text)
+	return out
+}
+
+// head returns the verdict with its causes.
+func (w *Way) head() string {
+	text := "  " + indent(upperFirst(w.Verdict)) + "\n"
+	for _, c := range w.Causes {
+		text += "  - " + indent(c.String()) + "\n"
 	}
+	return text
 }
 
 // String returns "10.244.1.7 -> 10.96.0.10:80/tcp, ClusterIP of shop/web:http".
 func (w *Way) String() string {
-	return fmt.Sprintf("%s -> %s/%s%s", w.From, w.To, w.Protocol, w.target())
+	return fmt.Sprintf("%s -> %s/%s%s", w.From, w.To, w.Protocol, w.target(true))
 }
 
-// text prints the way from node to node; nothing if it ends on the first one, since the verdict
+// text returns the way from node to node; nothing if it ends on the first one, since the verdict
 // says that.
-func (w *Way) text(b *strings.Builder) {
+func (w *Way) text() string {
 	a := w.Client.Answer
 	if a == nil || len(w.Endpoints) == 0 {
-		return
+		return ""
 	}
-	fmt.Fprintf(b, "\nThe way of %s -> %s/%s:\n", w.From, w.To, w.Protocol)
+	b := &strings.Builder{}
 	for i := range a.Outcomes {
 		o := &a.Outcomes[i]
 		share := ""
@@ -143,21 +153,27 @@ func (w *Way) text(b *strings.Builder) {
 	}
 	w.endpointsText(b)
 	w.backText(b)
+	return b.String()
 }
 
 // steps prints the rules that the packet meets on each node.
 func (w *Way) steps(b *strings.Builder) {
 	for _, n := range w.answers() {
-		fmt.Fprintf(b, "\nRules on %s:\n  %s\n", n.Node, strings.TrimSpace(indent(n.Answer.Text())))
+		fmt.Fprintf(b, "\nRules on %s for %s -> %s/%s:\n  %s\n", n.Node, w.From, w.To, w.Protocol, strings.TrimSpace(indent(n.Answer.Text())))
 	}
 }
 
-func (w *Way) target() string {
+// target returns the Service that has the address, with the port's name if that is wanted.
+func (w *Way) target(port bool) string {
+	service := w.Service
+	if !port {
+		service, _, _ = strings.Cut(service, ":")
+	}
 	switch {
-	case w.Service != "" && w.Kind != "":
-		return ", " + w.Kind + " of " + w.Service
-	case w.Service != "":
-		return ", " + w.Service
+	case service != "" && w.Kind != "":
+		return ", " + w.Kind + " of " + service
+	case service != "":
+		return ", " + service
 	}
 	return ""
 }
