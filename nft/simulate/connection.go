@@ -20,6 +20,7 @@ const (
 	statusDestNAT    = 1 << 5
 	statusSourceDone = 1 << 7
 	statusDestDone   = 1 << 8
+	statusOffloaded  = 1 << 14
 )
 
 // A connection is the packet's entry in connection tracking.
@@ -58,6 +59,10 @@ func (f *Flow) connection() connection {
 
 // isEstablished reports whether the endpoint has answered; f may be nil.
 func (f *Flow) isEstablished() bool { return f != nil && f.Status&statusSeenReply != 0 }
+
+// IsOffloaded reports whether packets of the flow take a flowtable, instead of rules; f may be
+// nil.
+func (f *Flow) IsOffloaded() bool { return f != nil && f.Status&statusOffloaded != 0 }
 
 // track looks up the packet's connection, or creates one.
 func (w *walk) track() {

@@ -205,8 +205,8 @@ type Flow struct {
 	Status     uint32         // IPS_*
 	Mark       uint32
 	Labels     Labels
-	State      string        // of TCP or SCTP, as conntrack -L prints it
-	Expires    time.Duration // if no packet comes
+	State      string        // of TCP or SCTP, as conntrack -L prints it; empty if offloaded
+	Expires    time.Duration // if no packet comes; zero if offloaded
 	Started    time.Time     // if the kernel knows (net.netfilter.nf_conntrack_timestamp)
 	Reopens    bool          // whether a first packet begins a new connection
 }

@@ -56,6 +56,9 @@ type Entry struct {
 	// Reply is the source of replies: the endpoint that was chosen for the flow, or
 	// Original if its destination was not translated.
 	Reply netip.AddrPort
+	// Offloaded reports whether packets of the flow take a flowtable, and pass neither rules
+	// nor connection tracking.
+	Offloaded bool
 	// key are the attributes by which the kernel finds the entry again; empty if the
 	// entry was not read from the kernel.
 	key string

@@ -13,6 +13,7 @@ import (
 // zone; a zone of one direction is within its tuple.
 type rawEntry struct {
 	reply, zone, id []byte
+	status          uint32 // IPS_*
 }
 
 // key returns what identifies the entry to the kernel. Its tuple is that of replies, because
@@ -42,6 +43,9 @@ func decode(data []byte) (e Entry, r rawEntry, ok bool) {
 			r.reply = value
 			t := decodeTuple(value)
 			e.Reply = netip.AddrPortFrom(t.src, t.srcPort)
+		case ctaStatus:
+			r.status = d.Uint32(value)
+			e.Offloaded = r.status&statusOffloaded != 0
 		case ctaZone:
 			r.zone = value
 		case ctaID:

@@ -127,6 +127,9 @@ var (
 // stateName returns the name of the flow's state, and whether a first packet begins a new
 // connection in its place: a SYN does where TCP is closed.
 func (f flow) stateName() (name string, reopens bool) {
+	if f.IsOffloaded() {
+		return "", false // the kernel does not send it
+	}
 	var names []string
 	switch f.protocol {
 	case model.TCP:

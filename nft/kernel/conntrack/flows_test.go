@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/attr"
 	"kube-vmap/nft/simulate"
 )
 
@@ -54,6 +55,28 @@ func TestDecodeFlowReadsStateAndTimes(t *testing.T) {
 			t.Errorf("%s is one of %s", f.Flow.Client, p)
 		}
 	}
+}
+
+// TestOffloadedFlowHasNoState reads entries as the kernel sends them of connections in a
+// flowtable: without state and time-out. Another bit means that a device has taken one.
+func TestOffloadedFlowHasNoState(t *testing.T) {
+	const inDevice = 1 << 15
+	for _, p := range []model.Protocol{model.TCP, model.UDP} {
+		for _, status := range []uint32{statusOffloaded, statusOffloaded | inDevice} {
+			f, ok := decodeFlow(offloadedMessage(p, status))
+			if !ok || !f.IsOffloaded() || f.State != "" || f.Reopens {
+				t.Errorf("%s with status %x: %+v, read %t", p, status, f, ok)
+			}
+		}
+	}
+}
+
+// offloadedMessage is an entry of a connection in a flowtable.
+func offloadedMessage(p model.Protocol, status uint32) netlink.Message {
+	e := Entry{Protocol: p, Original: netip.MustParseAddrPort("10.96.0.10:53"), Reply: netip.MustParseAddrPort("10.244.1.2:5353")}
+	enc := attr.Encoder{Bytes: entry(e, 1)}
+	enc.Uint32(ctaStatus, status|statusSeenReply|statusAssured|statusDstNAT)
+	return netlink.Message{Header: netlink.Header{Type: unix.NFNL_SUBSYS_CTNETLINK << 8}, Data: enc.Bytes}
 }
 
 // FuzzFlow expects of any bytes to be read or left.

@@ -33,6 +33,10 @@ const (
 	statusSeenReply = 1 << 1 // IPS_SEEN_REPLY
 	statusAssured   = 1 << 2 // IPS_ASSURED: both sides have sent what opens a connection
 	statusDstNAT    = 1 << 5 // IPS_DST_NAT: the destination was translated
+	// IPS_OFFLOAD: the flow is in a flowtable. If a device has taken it, IPS_HW_OFFLOAD is set
+	// in addition. The kernel sends neither state nor time-out of such an entry
+	// (ctnetlink_dump_info).
+	statusOffloaded = 1 << 14
 )
 
 // EachTranslated is [Conntrack.Each] for entries whose destination was translated,
@@ -60,11 +64,10 @@ func (c *Conntrack) EachTranslated(begin func(), fn func(Translated)) (err error
 // translated returns an entry with what its attributes say.
 func translated(e Entry, raw rawEntry, data []byte) Translated {
 	var d attr.Decoder
-	status := d.Uint32(d.Find(d.Body(data), ctaStatus))
-	replied := status&statusSeenReply != 0
+	replied := raw.status&statusSeenReply != 0
 	return Translated{
-		Entry: e, ID: d.Uint32(raw.id), Open: isOpen(e.Protocol, data), Replied: replied,
-		Aborted: e.Protocol == model.SCTP && replied && status&statusAssured == 0 && isClosed(e.Protocol, data),
+		Entry: e, ID: d.Uint32(raw.id), Open: e.Offloaded || isOpen(e.Protocol, data), Replied: replied,
+		Aborted: e.Protocol == model.SCTP && replied && raw.status&statusAssured == 0 && isClosed(e.Protocol, data),
 	}
 }
 

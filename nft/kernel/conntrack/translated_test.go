@@ -63,11 +63,21 @@ func TestTranslatedEntriesShowHowTheEndpointResponded(t *testing.T) {
 	} {
 		kind := map[model.Protocol]uint16{model.TCP: ctaProtoInfoTCP, model.SCTP: ctaProtoInfoSCTP}[test.protocol]
 		e := attr.Encoder{Bytes: make([]byte, attr.BodyHeaderLen)}
-		e.Uint32(ctaStatus, test.status)
 		e.Nested(ctaProtoInfo, func() { e.Nested(kind, func() { e.Uint8(ctaInfoState, test.state) }) })
-		got := translated(Entry{Protocol: test.protocol}, rawEntry{id: make([]byte, 4)}, e.Bytes)
+		got := translated(Entry{Protocol: test.protocol}, rawEntry{id: make([]byte, 4), status: test.status}, e.Bytes)
 		if got.Replied != test.replied || got.Aborted != test.aborted {
 			t.Errorf("%s in state %d with status %d: %+v", test.protocol, test.state, test.status, got)
 		}
+	}
+}
+
+// TestOffloadedConnectionsAreOpen reads an entry without the state of TCP, which the kernel does
+// not send of connections in a flowtable.
+func TestOffloadedConnectionsAreOpen(t *testing.T) {
+	data := offloadedMessage(model.TCP, statusOffloaded).Data
+	e, raw, known := decode(data)
+	got := translated(e, raw, data)
+	if !known || !got.Offloaded || !got.Open || !got.Replied || got.Aborted || isClosed(model.TCP, data) {
+		t.Errorf("read %+v", got)
 	}
 }
