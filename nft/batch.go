@@ -101,8 +101,8 @@ func (b Batch) Counts() Counts {
 		switch op := op.(type) {
 		case AddElements:
 			c.Added += len(op.Elements)
-		case AddEndpoints:
-			c.Added += len(op.slots)
+		case AddFrontends:
+			c.Added += len(op.refs)
 		case DeleteElements:
 			c.Deleted += len(op.Elements)
 		case AddConnections:

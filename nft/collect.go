@@ -19,139 +19,178 @@ func (r *Ruleset) Elements() map[SetID][]Element {
 }
 
 // contents returns the elements of the state.
-func (r *Ruleset) contents() *contents { return r.collect(nil) }
-
-// collect makes the elements of the state in one pass over its frontends. References and
-// shared elements are counted in the given ruleset, unless that is nil.
-func (r *Ruleset) collect(count *Ruleset) *contents {
-	g := newCollector(r.frontends)
-	leading := map[ChainID]int{}
-	var own []setElement
-	var shared []sharedKey
+func (r *Ruleset) contents() *contents {
+	g := newCollector()
 	for _, p := range r.frontends {
-		g.endpoints(p)
-		own = p.ownElements(own[:0])
-		for i := range own {
-			g.put(&own[i])
-			if o, ok := own[i].refers(); ok {
-				leading[o.chain]++
-			}
-		}
-		shared = p.share(shared[:0])
-		for _, k := range shared {
-			g.put(&setElement{k.set, Element{Key: k.key}})
-			if count != nil && k.set.Kind != SetClusterIPs {
-				count.shared[k]++
-			}
-		}
-	}
-	if count != nil {
-		for chain, n := range leading {
-			count.uses.add(count.cache, nil, reference{chain: chain}, n)
-		}
+		g.add(p)
 	}
 	return g.contents(r.nodeSets())
 }
 
-// A collector collects elements by the numbers of their sets: hundreds of thousands of
-// look-ups in a hash table would be most of the time of a first load.
+// A collector collects the elements of frontends, which are added in their order. It has
+// the sets by number: hundreds of thousands of look-ups in a hash table would be most of the
+// time of a first load.
 type collector struct {
-	sets  [][]Element
-	slots [][]slot
+	sets   []collected
+	shared map[sharedKey]int // how many frontends need an element; not those of SetClusterIPs
+	// leading is how many elements lead to a chain that comes with use, without the last
+	// ones, which lead to lastChain: most lead to the same chain as the one before.
+	leading   map[ChainID]int
+	lastChain ChainID
+	last      int
+
+	elements []setElement // reused from frontend to frontend, as sharedKeys
+	keys     []sharedKey
 }
 
-// number is the number of a set.
-func (id SetID) number() int {
-	n := (int(id.Family)*int(setKinds) + int(id.Kind)) * 2
-	if id.Local {
-		n++
-	}
-	return n*MaxSlots + int(id.Slot)
+// collected is what a set has: references or, if they are few, elements.
+type collected struct {
+	id       SetID
+	refs     []elementRef
+	elements []Element
 }
 
-// newCollector returns a collector with room for the elements that most frontends have.
-func newCollector(list frontendList) *collector {
-	last := SetID{Family: model.Families[len(model.Families)-1], Kind: setKinds, Local: true}.number()
-	g := &collector{make([][]Element, last), make([][]slot, last)}
-	lengths := make([]int32, last)
-	for _, p := range list {
-		lengths[SetID{Family: p.Match.Family, Kind: SetServices}.number()]++
-		if p.OwnsPool() {
-			lengths[SetID{Family: p.Match.Family, Kind: SetClusterIPs}.number()]++
-		}
-		for _, local := range [...]bool{false, true} {
-			slotList := p.slotList(local)
-			at := lengths[slotList.set().number():]
-			switch {
-			case slotList.kind.slotted():
-				for k := range slotList.list {
-					at[k]++
-				}
-			default:
-				at[0] += int32(len(slotList.list))
+func newCollector() *collector {
+	return &collector{sets: make([]collected, lastNumber), shared: map[sharedKey]int{}, leading: map[ChainID]int{}}
+}
+
+// firstNumbers are the numbers of the first set of each kind.
+var firstNumbers, lastNumber = func() (first [len(model.Families)][setKinds]int, next int) {
+	for f := range first {
+		for kind := range setKinds {
+			first[f][kind] = next
+			next += 2
+			if kind.slotted() {
+				next += 2 * MaxSlots
 			}
-			lengths[slotList.numbersSet().number()] += int32(len(slotList.numbers))
 		}
 	}
-	for n, room := range lengths {
-		switch {
-		case room == 0:
-		case setNumbered(n).Kind.hasEndpoints():
-			g.slots[n] = make([]slot, 0, room)
-		default:
-			g.sets[n] = make([]Element, 0, room)
+	return first, next
+}()
+
+// number is the number of a set. Those of successive slots are successive.
+func (id SetID) number() int {
+	n := firstNumbers[id.Family][id.Kind] + int(id.Slot)
+	switch {
+	case !id.Local:
+		return n
+	case id.Kind.slotted():
+		return n + 1 + MaxSlots
+	}
+	return n + 1
+}
+
+// add adds the elements of a frontend.
+func (g *collector) add(p *frontendState) {
+	var kinds [8]SetKind
+	for _, kind := range p.ownKinds(kinds[:0]) {
+		g.set(SetID{Family: p.Match.Family, Kind: kind}).refer(p, 0)
+		if setSchema[kind].layout.Content == ContentVerdict {
+			g.lead(p.ownValue(kind))
 		}
 	}
-	return g
+	g.endpoints(p)
+	g.elements = p.allowedSources(g.elements[:0])
+	for i := range g.elements {
+		g.set(g.elements[i].set).put(g.elements[i].Element)
+	}
+	g.keys = p.share(g.keys[:0])
+	for _, k := range g.keys {
+		if k.set.Kind == SetClusterIPs {
+			g.clusterIP(k.set, p)
+			continue
+		}
+		g.set(k.set).put(Element{Key: k.key})
+		g.shared[k]++
+	}
 }
 
-func (g *collector) put(e *setElement) {
-	n := e.set.number()
-	g.sets[n] = append(g.sets[n], e.Element)
+// set is the set of that ID.
+func (g *collector) set(id SetID) *collected {
+	s := &g.sets[id.number()]
+	s.id = id
+	return s
 }
 
-// endpoints collects the slots of a frontend's endpoints.
+// refer adds element k of a frontend.
+func (s *collected) refer(p *frontendState, k int) {
+	s.grow(1)
+	s.refs = append(s.refs, elementRef{p, uint32(k)})
+}
+
+// grow makes room for n more references, and as many more as there are, because append
+// alone would copy a long list many times.
+func (s *collected) grow(n int) {
+	if cap(s.refs)-len(s.refs) < n {
+		s.refs = slices.Grow(s.refs, max(n, len(s.refs)))
+	}
+}
+
+func (s *collected) put(e Element) { s.elements = append(s.elements, e) }
+
+// clusterIP adds the frontend's ClusterIP, unless another port of it was added before.
+func (g *collector) clusterIP(id SetID, p *frontendState) {
+	s := g.set(id)
+	if n := len(s.refs); n == 0 || s.refs[n-1].Match.Addr != p.Match.Addr {
+		s.refer(p, 0)
+	}
+}
+
+// lead counts an element of a verdict map.
+func (g *collector) lead(v Value) {
+	if v.Verdict != VerdictGoto || v.Chain.Kind < baseChains {
+		return
+	}
+	if v.Chain != g.lastChain {
+		g.leading[g.lastChain] += g.last
+		g.lastChain, g.last = v.Chain, 0
+	}
+	g.last++
+}
+
+// endpoints adds the endpoints of a frontend.
 func (g *collector) endpoints(p *frontendState) {
 	for _, local := range [...]bool{false, true} {
 		slotList := p.slotList(local)
-		first := slotList.set().number()
-		for k := range slotList.list {
-			n := first
-			if slotList.kind.slotted() {
-				n += k
-			}
-			g.slots[n] = append(g.slots[n], slot{p, uint32(k)})
+		id := slotList.set()
+		if !slotList.kind.slotted() {
+			g.set(id).grow(len(slotList.list))
 		}
-		n := slotList.numbersSet().number()
+		for k := range slotList.list {
+			if slotList.kind.slotted() {
+				id.Slot = uint16(k)
+			}
+			g.set(id).refer(p, k)
+		}
 		for i := range slotList.numbers {
-			g.slots[n] = append(g.slots[n], slot{p, uint32(i)})
+			g.set(slotList.numbersSet()).refer(p, i)
 		}
 	}
+}
+
+// count adds the references and shared elements of what was collected to those of a state.
+func (g *collector) count(r *Ruleset) {
+	g.leading[g.lastChain] += g.last
+	g.last = 0
+	for chain, n := range g.leading {
+		if n > 0 {
+			r.uses.add(r.cache, nil, reference{chain: chain}, n)
+		}
+	}
+	r.shared = g.shared
 }
 
 // contents returns the elements of each set that has some, and the given ones; sorted, each
 // once.
 func (g *collector) contents(others map[SetID][]Element) *contents {
-	out := &contents{others, map[SetID][]slot{}}
-	for n, elements := range g.sets {
-		if len(elements) > 0 {
-			// They are in the order of frontends, which is that of most keys.
-			out.elements[setNumbered(n)] = slices.CompactFunc(sorted(elements), sameKey)
-		}
-	}
-	for n, slots := range g.slots {
-		if len(slots) > 0 {
-			out.slots[setNumbered(n)] = slots
+	out := &contents{others, map[SetID][]elementRef{}}
+	for i := range g.sets {
+		switch s := &g.sets[i]; {
+		case len(s.refs) > 0:
+			out.refs[s.id] = s.refs
+		case len(s.elements) > 0:
+			out.elements[s.id] = slices.CompactFunc(sorted(s.elements), sameKey)
 		}
 	}
 	return out
-}
-
-// setNumbered is the set of a number.
-func setNumbered(n int) SetID {
-	slot, n := n%MaxSlots, n/MaxSlots
-	local, n := n%2 == 1, n/2
-	return SetID{
-		Family: model.Family(n / int(setKinds)), Kind: SetKind(n % int(setKinds)), Local: local, Slot: uint16(slot),
-	}
 }

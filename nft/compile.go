@@ -18,6 +18,8 @@ type setElement struct {
 // A frontendState is a frontend as it is in the tables. Only the owner of a pool has slots.
 type frontendState struct {
 	model.Frontend
+	// chain is the target, if it is served.
+	chain ChainID
 	slots slots
 	// numbers are nil unless clients of the pool are remembered.
 	numbers *stickyNumbers
@@ -56,6 +58,9 @@ func (c *Config) initState(p *frontendState, f *model.Frontend, old slots) {
 	p.tracksAddrs = c.DropInvalid && f.Match.Protocol == model.TCP
 	if f.OwnsPool() {
 		p.slots, p.numbers = old.next(f.Pool), numbersOf(f.Pool)
+	}
+	if p.Served() {
+		p.chain = p.target()
 	}
 }
 
@@ -153,21 +158,6 @@ func (p *frontendState) key() Key {
 	return Key{Addr: p.Match.Addr, Protocol: p.Match.Protocol, Port: p.Match.Port}
 }
 
-// A compiler collects the elements of one frontend.
-type compiler struct {
-	*frontendState
-	out []setElement
-}
-
-// add adds an element to a set of a kind that exists once.
-func (c *compiler) add(kind SetKind, k Key, v Value) {
-	c.put(SetID{Family: c.Match.Family, Kind: kind}, k, v)
-}
-
-func (c *compiler) put(id SetID, k Key, v Value) {
-	c.out = append(c.out, setElement{id, Element{Key: k, Value: v, Service: &c.Service}})
-}
-
 // compile appends the elements that the frontend does not share with others.
 func (p *frontendState) compile(out []setElement) []setElement {
 	out = p.ownElements(slices.Grow(out, 2+len(p.slots.cluster)+len(p.slots.local)))
@@ -181,64 +171,6 @@ func (p *frontendState) compile(out []setElement) []setElement {
 		}
 	}
 	return out
-}
-
-// ownElements appends the elements that the frontend does not share with others, without
-// those of endpoints, in the order of their sets and keys.
-func (p *frontendState) ownElements(out []setElement) []setElement {
-	c := compiler{p, out}
-	c.dispatch()
-	c.rewrites()
-	c.restriction()
-	return c.out
-}
-
-// dispatch adds where connections go, or that they are rejected or dropped.
-func (c *compiler) dispatch() {
-	services, local, none := SetServices, SetLocalServices, SetNoEndpointServices
-	if c.nodePort() {
-		services, local, none = SetNodePorts, SetLocalNodePorts, SetNoEndpointNodePorts
-	}
-	if c.Served() {
-		c.add(services, c.key(), goesTo(c.target()))
-	}
-	if c.ShortCircuit() && c.Verdict == model.VerdictBalance {
-		c.add(local, c.key(), goesTo(c.balancer(ChainID{Kind: ChainService, Local: true, NodePort: c.nodePort()})))
-	}
-	switch c.Verdict {
-	case model.VerdictReject:
-		c.add(none, c.key(), goesTo(ChainID{Family: c.Match.Family, Kind: ChainReject}))
-	case model.VerdictDrop:
-		c.add(none, c.key(), Value{Verdict: VerdictDrop})
-	case model.VerdictBalance:
-	}
-}
-
-// rewrites adds the ClusterIP and port of another address.
-func (c *compiler) rewrites() {
-	if c.OwnsPool() || !c.Served() {
-		return
-	}
-	owner := Value{Endpoint: netip.AddrPortFrom(c.Pool.Key.Addr, c.Pool.Key.Port)}
-	if !c.nodePort() {
-		c.add(SetServiceIPs, c.key(), owner.address())
-		return
-	}
-	c.add(SetNodePortServiceIPs, c.key(), owner.address())
-	c.add(SetNodePortServicePorts, c.key(), owner.port())
-}
-
-// restriction adds the sources that may use the frontend.
-func (c *compiler) restriction() {
-	if !c.Restricted {
-		return
-	}
-	c.add(SetRestricted, c.key(), Value{})
-	for _, prefix := range byLength(outermost(c.Sources)) {
-		k := c.key()
-		k.Source = unique.Make(prefix)
-		c.put(SetID{Family: c.Match.Family, Kind: SetAllowedSources, Slot: uint16(prefix.Bits())}, k, Value{})
-	}
 }
 
 // A slotList is one of the two lists of endpoints, with the kind of its sets.
@@ -269,25 +201,20 @@ func (r *slotList) set() SetID { return SetID{Family: r.Match.Family, Kind: r.ki
 
 // at is the element of the endpoint in slot k.
 func (r *slotList) at(k int) setElement {
-	id, key := r.set(), r.key()
+	id := r.set()
 	if r.kind.slotted() {
 		id.Slot = uint16(k)
-	} else {
-		key.Pick = uint32(k)
 	}
-	return setElement{id, Element{Key: key, Value: r.value(k), Service: &r.Service}}
+	return r.element(id, k)
 }
 
-// value is the endpoint in slot k, or its number.
-func (r *slotList) value(k int) Value {
-	if r.numbers == nil {
-		return Value{Endpoint: r.list[k]}
-	}
+// number is the number of the endpoint in slot k, if clients are remembered.
+func (r *slotList) number(k int) uint32 {
 	i := k // as long as no endpoint has another slot
 	if k >= len(r.numbers) || r.spread.endpoints[k] != r.list[k] {
 		i, _ = r.spread.find(r.list[k])
 	}
-	return Value{Number: r.numbers[i]}
+	return r.numbers[i]
 }
 
 // numbersSet is the set that has the endpoint of each number.
@@ -296,11 +223,7 @@ func (r *slotList) numbersSet() SetID {
 }
 
 // numbered is the element that leads from number i to its endpoint.
-func (r *slotList) numbered(i int) setElement {
-	key := r.key()
-	key.Pick = r.numbers[i]
-	return setElement{r.numbersSet(), Element{Key: key, Value: Value{Endpoint: r.spread.endpoints[i]}, Service: &r.Service}}
-}
+func (r *slotList) numbered(i int) setElement { return r.element(r.numbersSet(), i) }
 
 // clientKeyOf is the key of an address in SetEndpointIPs.
 func clientKeyOf(a netip.Addr) Key {

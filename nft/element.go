@@ -42,16 +42,6 @@ type Value struct {
 	Endpoint netip.AddrPort
 }
 
-// address is the value with the address only.
-func (v Value) address() Value {
-	return Value{Endpoint: netip.AddrPortFrom(v.Endpoint.Addr(), 0)}
-}
-
-// port is the value with the port only.
-func (v Value) port() Value {
-	return Value{Endpoint: netip.AddrPortFrom(netip.Addr{}, v.Endpoint.Port())}
-}
-
 // goesTo is the value of an element that leads to the chain.
 func goesTo(id ChainID) Value { return Value{Verdict: VerdictGoto, Chain: id} }
 

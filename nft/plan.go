@@ -102,7 +102,7 @@ func (p *frontendState) slotListOrNone(local bool) slotList {
 func (p *Plan) replaceSlots(r *Ruleset, old, next *slotList) {
 	for k := range max(len(old.list), len(next.list)) {
 		had, has := k < len(old.list), k < len(next.list)
-		if had && has && old.kind == next.kind && old.list[k] == next.list[k] && old.value(k) == next.value(k) {
+		if had && has && old.same(next, k) {
 			continue
 		}
 		if has {
@@ -114,6 +114,11 @@ func (p *Plan) replaceSlots(r *Ruleset, old, next *slotList) {
 			p.remove(r, &e)
 		}
 	}
+}
+
+// same reports whether both lists have the same element in slot k.
+func (r *slotList) same(o *slotList, k int) bool {
+	return r.kind == o.kind && r.list[k] == o.list[k] && (r.kind != SetStickyNumbers || r.number(k) == o.number(k))
 }
 
 // replaceNumbers notes which endpoints of numbers change.

@@ -70,22 +70,25 @@ func newRuleset(c Config) *Ruleset {
 func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
 	r := newRuleset(c)
 	old := slotsIn(have)
+	want.Set = byMatch(want.Set)
 	all := make([]frontendState, len(want.Set))
 	r.frontends = make(frontendList, len(want.Set))
+	g := newCollector()
 	for i := range want.Set {
 		p := &all[i]
 		c.initState(p, &want.Set[i], old[want.Set[i].Match])
 		r.frontends[i] = p
 		r.endpoints += p.endpoints()
+		g.add(p)
 	}
-	r.frontends.sort()
+	g.count(r)
 	if want.ServiceCIDRs != nil {
 		r.cidrs = *want.ServiceCIDRs
 	}
 	if want.NodeAddrs != nil {
 		r.nodeAddrs = *want.NodeAddrs
 	}
-	content := r.collect(r)
+	content := g.contents(r.nodeSets())
 	content.count(r.counts)
 	r.sizes = r.sizesFor(have)
 	return r, r.diff(have, content)
@@ -139,6 +142,16 @@ func (r *Ruleset) has(id SetID) bool {
 
 // rules are the rules of a chain.
 func (r *Ruleset) rules(id ChainID) []Rule { return r.config.rules(id, r.has) }
+
+// byMatch returns the frontends sorted by match, as most lists are.
+func byMatch(list []model.Frontend) []model.Frontend {
+	for i := 1; i < len(list); i++ {
+		if list[i-1].Match.Compare(list[i].Match) > 0 {
+			return slices.SortedFunc(slices.Values(list), func(a, b model.Frontend) int { return a.Match.Compare(b.Match) })
+		}
+	}
+	return list
+}
 
 // refers returns the chain to which an element leads, if that comes with use.
 func (e *setElement) refers() (reference, bool) {

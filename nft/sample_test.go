@@ -16,7 +16,7 @@ func TestSampleHasEveryChainAndSet(t *testing.T) {
 			kinds[ChainID{Family: op.Chain.Family, Kind: op.Chain.Kind, Method: op.Chain.Method}] = true
 		case AddElements:
 			sets[SetID{Family: op.Set.Family, Kind: op.Set.Kind}] = true
-		case AddEndpoints:
+		case AddFrontends:
 			sets[SetID{Family: op.Set.Family, Kind: op.Set.Kind}] = true
 		}
 	}

@@ -64,11 +64,11 @@ func (s *stepSplitter) place(op Op) {
 		} else {
 			s.declare = append(s.declare, op)
 		}
-	case AddEndpoints:
-		if s.isDropped(op.Set) {
-			s.now = append(s.now, op)
-		} else {
+	case AddFrontends:
+		if s.divides(op.Set) {
 			s.before = append(s.before, op)
+		} else {
+			s.now = append(s.now, op)
 		}
 	case AddElements:
 		free, bound := s.divide(op.Set, op.Elements, s.deleted)
@@ -212,9 +212,9 @@ func divideOp(op Op, n int) (first, rest Op) {
 		if len(op.Elements) > n {
 			return DeleteElements{op.Set, op.Elements[:n]}, DeleteElements{op.Set, op.Elements[n:]}
 		}
-	case AddEndpoints:
-		if len(op.slots) > n {
-			return AddEndpoints{op.Set, op.slots[:n]}, AddEndpoints{op.Set, op.slots[n:]}
+	case AddFrontends:
+		if len(op.refs) > n {
+			return AddFrontends{op.Set, op.refs[:n]}, AddFrontends{op.Set, op.refs[n:]}
 		}
 	}
 	return op, nil

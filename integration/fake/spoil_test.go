@@ -61,7 +61,7 @@ func spoilOp(c *rand.Rand, op nft.Op) nft.Op {
 		op.Elements = slices.Clone(op.Elements)
 		spoilElement(c, &op.Elements[c.IntN(len(op.Elements))])
 		return op
-	case nft.AddEndpoints:
+	case nft.AddFrontends:
 		return spoilOp(c, nft.AddElements{Set: op.Set, Elements: op.Elements()})
 	case nft.DeleteElements:
 		if c.IntN(2) == 0 {

@@ -68,7 +68,7 @@ func estimate(b nft.Batch) int {
 		switch op := op.(type) {
 		case nft.AddElements:
 			n += len(op.Elements) * elementBytes(op.Set)
-		case nft.AddEndpoints:
+		case nft.AddFrontends:
 			n += op.Len() * elementBytes(op.Set)
 		case nft.DeleteElements:
 			n += len(op.Elements) * elementBytes(op.Set)
@@ -155,10 +155,10 @@ func (e *encoder) encode(op nft.Op) {
 		e.addRule(op)
 	case nft.AddElements:
 		e.elements(added, op.Set, len(op.Elements), func(i int) *nft.Element { return &op.Elements[i] })
-	case nft.AddEndpoints:
+	case nft.AddFrontends:
 		var element nft.Element
 		e.elements(added, op.Set, op.Len(), func(i int) *nft.Element {
-			element = op.At(i)
+			op.Make(i, &element)
 			return &element
 		})
 	case nft.DeleteElements:

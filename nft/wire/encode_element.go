@@ -80,7 +80,7 @@ func (e *encoder) element(id nft.SetID, el *nft.Element, whole bool) {
 	at := e.OpenNested(unix.NFTA_LIST_ELEM)
 	e.key(l, &el.Key)
 	if whole {
-		e.value(l.Content, el.Value)
+		e.value(l.Content, &el.Value)
 		if l.Comments {
 			e.comment(el)
 		}
@@ -92,7 +92,7 @@ func (e *encoder) element(id nft.SetID, el *nft.Element, whole bool) {
 }
 
 // value writes the value of an element.
-func (e *encoder) value(c nft.Content, v nft.Value) {
+func (e *encoder) value(c nft.Content, v *nft.Value) {
 	switch c {
 	case nft.ContentVerdict:
 		e.verdict(v)
@@ -174,7 +174,7 @@ func (e *encoder) data(write func()) {
 	e.Close(at)
 }
 
-func (e *encoder) verdict(v nft.Value) {
+func (e *encoder) verdict(v *nft.Value) {
 	at := e.OpenNested(unix.NFTA_SET_ELEM_DATA)
 	verdict := e.OpenNested(unix.NFTA_DATA_VERDICT)
 	if v.Verdict == nft.VerdictGoto {

@@ -119,7 +119,7 @@ func (e *encoder) anonymousSet(f model.Family, s *nft.Statement) {
 	for i, c := range s.Choices {
 		elem := e.OpenNested(unix.NFTA_LIST_ELEM)
 		e.dataValue(unix.NFTA_SET_ELEM_KEY, native(uint32(i)))
-		e.verdict(nft.Value{Verdict: nft.VerdictGoto, Chain: c})
+		e.verdict(&nft.Value{Verdict: nft.VerdictGoto, Chain: c})
 		e.Close(elem)
 	}
 	for _, p := range s.Protocols {

@@ -47,13 +47,12 @@ func (e *Error) Error() string {
 
 // command is the refused command, with no more than the refused element.
 func (e *Error) command() string {
+	if id, adds := nft.AddsTo(e.Op); adds {
+		return e.adding(id)
+	}
 	switch op := e.Op.(type) {
 	case nil:
 		return "batch"
-	case nft.AddElements:
-		return e.adding(op.Set)
-	case nft.AddEndpoints:
-		return e.adding(op.Set)
 	case nft.DeleteElements:
 		if e.Element != nil {
 			return nft.DeleteElements{Set: op.Set, Elements: []nft.Element{*e.Element}}.String()
@@ -172,15 +171,7 @@ func (e *Error) isAddition() bool {
 
 // Fills returns the set to which the refused command adds elements. It reports false if it
 // adds none.
-func (e *Error) Fills() (id nft.SetID, adds bool) {
-	switch op := e.Op.(type) {
-	case nft.AddElements:
-		return op.Set, true
-	case nft.AddEndpoints:
-		return op.Set, true
-	}
-	return nft.SetID{}, false
-}
+func (e *Error) Fills() (id nft.SetID, adds bool) { return nft.AddsTo(e.Op) }
 
 // Is makes the errno comparable to the errors of package fs.
 func (e *Error) Is(target error) bool {

@@ -58,7 +58,7 @@ func TestErrorText(t *testing.T) {
 			"delete elements ip6 kube-vmap endpoints-2: no such file or directory",
 		},
 		"endpoints of a full map": {
-			Error{Op: nft.AddEndpoints{Set: id}, Errno: unix.ENFILE},
+			Error{Op: nft.AddFrontends{Set: id}, Errno: unix.ENFILE},
 			"add elements ip6 kube-vmap endpoints-2: the set is full",
 		},
 		"counted connections": {
@@ -122,7 +122,7 @@ func TestOffendersMayHaveCausedTheRefusal(t *testing.T) {
 		want   []int // 0 is the first, 1 the first of the others
 	}{
 		"element that the kernel does not support":  {refusal(added, unix.EINVAL), nil, []int{0}},
-		"endpoint that the kernel does not support": {refusal(nft.AddEndpoints{}, unix.EINVAL), nil, []int{0}},
+		"endpoint that the kernel does not support": {refusal(nft.AddFrontends{}, unix.EINVAL), nil, []int{0}},
 		"element that exists":                       {refusal(added, unix.EEXIST), nil, []int{0}},
 		"element of a full set":                     {refusal(added, unix.ENFILE), nil, []int{0}},
 		"element without memory":                    {refusal(added, unix.ENOMEM), nil, nil},

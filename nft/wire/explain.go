@@ -21,14 +21,15 @@ func (e *Encoded) Explain(sequence, offset uint32, errno syscall.Errno, message 
 	}
 	m := e.origins[sequence-1]
 	out.Op = e.batch[m.op]
-	var list []nft.Element
+	var length int
+	var element func(i int) nft.Element // in the order of the messages
 	switch op := out.Op.(type) {
 	case nft.AddElements:
-		list = op.Elements
-	case nft.AddEndpoints:
-		list = op.Elements()
+		length, element = len(op.Elements), func(i int) nft.Element { return op.Elements[i] }
+	case nft.AddFrontends:
+		length, element = op.Len(), op.At
 	case nft.DeleteElements:
-		list = op.Elements
+		length, element = len(op.Elements), func(i int) nft.Element { return op.Elements[i] }
 	case nft.AddRule:
 		// Of the rule itself, not of the set that belongs to it.
 		if kind := binary.NativeEndian.Uint16(e.Bytes[m.offset+4:]); kind&0xff == unix.NFT_MSG_NEWRULE {
@@ -38,9 +39,9 @@ func (e *Encoded) Explain(sequence, offset uint32, errno syscall.Errno, message 
 	default:
 		return out
 	}
-	if i := elementAt(e.Bytes[m.offset:], int(offset)); i >= 0 && m.element+i < len(list) {
-		el := &list[m.element+i]
-		out.Element = el
+	if i := elementAt(e.Bytes[m.offset:], int(offset)); i >= 0 && m.element+i < length {
+		el := element(m.element + i)
+		out.Element = &el
 		if el.Service != nil {
 			out.Service = *el.Service
 		}

@@ -52,25 +52,27 @@ func connect(ctx context.Context, to netip.AddrPort) error {
 func batchTargets(b nft.Batch) (all []target) {
 	clusterIPs := map[netip.Addr]bool{}
 	for _, op := range b {
-		if add, ok := op.(nft.AddElements); ok && add.Set.Kind == nft.SetClusterIPs {
-			for i := range add.Elements {
-				clusterIPs[add.Elements[i].Key.Addr] = true
-			}
+		for _, e := range addedTo(nft.SetClusterIPs, op) {
+			clusterIPs[e.Key.Addr] = true
 		}
 	}
 	for _, op := range b {
-		add, ok := op.(nft.AddElements)
-		if !ok || add.Set.Kind != nft.SetServices {
-			continue
-		}
-		for i := range add.Elements {
-			e := &add.Elements[i]
+		for _, e := range addedTo(nft.SetServices, op) {
 			if e.Key.Protocol == model.TCP && clusterIPs[e.Key.Addr] && e.Service != nil {
 				all = append(all, target{netip.AddrPortFrom(e.Key.Addr, e.Key.Port), *e.Service})
 			}
 		}
 	}
 	return all
+}
+
+// addedTo returns the elements that an op adds to a set of the kind.
+func addedTo(kind nft.SetKind, op nft.Op) []nft.Element {
+	if id, adds := nft.AddsTo(op); !adds || id.Kind != kind {
+		return nil
+	}
+	_, list, _ := nft.AddedElements(op)
+	return list
 }
 
 // installedTargets returns the targets that the kernel has.

@@ -35,7 +35,7 @@ func NewMemory(r *nft.Ruleset) (*Memory, error) {
 		switch op := op.(type) {
 		case nft.AddElements:
 			filled = append(filled, elementList{op.Set, len(op.Elements), func(i int) nft.Element { return op.Elements[i] }})
-		case nft.AddEndpoints:
+		case nft.AddFrontends:
 			at := op.At
 			if op.Set.Kind == nft.SetStickyEndpoints { // the only one that is not sorted
 				list := op.Elements()

@@ -1,0 +1,140 @@
+package nft
+
+// AddFrontends adds the elements of frontends to a set that the same batch adds. It is
+// [AddElements] for a first load, in which nearly all elements are those of frontends.
+// Elements are made one by one when they are encoded: all of them in memory would take more
+// time than everything else.
+type AddFrontends struct {
+	Set  SetID
+	refs []elementRef
+}
+
+// An elementRef is an element of a frontend that is yet to be made: in a set of endpoints,
+// that in slot k; in SetStickyEndpoints, which has each endpoint once, that in place k of
+// the pool's list. Of other sets a frontend has one element, and k is zero.
+type elementRef struct {
+	*frontendState
+	k uint32
+}
+
+// make makes the element for a set.
+func (r elementRef) make(id SetID, e *Element) {
+	*e = Element{Key: r.key(), Service: &r.Service}
+	switch id.Kind {
+	case SetClusterIPs:
+		*e = Element{Key: r.clusterIP().key}
+	case SetEndpoints:
+		e.Value.Endpoint = r.slots.list(id.Local)[r.k]
+	case SetEndpointsMany:
+		e.Key.Pick = r.k
+		e.Value.Endpoint = r.slots.list(id.Local)[r.k]
+	case SetStickyNumbers:
+		l := r.slotList(id.Local)
+		e.Key.Pick = r.k
+		e.Value.Number = l.number(int(r.k))
+	case SetStickyEndpoints:
+		l := r.slotList(id.Local)
+		e.Key.Pick = l.numbers[r.k]
+		e.Value.Endpoint = l.spread.endpoints[r.k]
+	default:
+		e.Value = r.ownValue(id.Kind)
+	}
+}
+
+// element is element k of a set that the frontend has.
+func (p *frontendState) element(id SetID, k int) setElement {
+	out := setElement{set: id}
+	elementRef{p, uint32(k)}.make(id, &out.Element)
+	return out
+}
+
+// Len returns the number of elements that the op adds.
+func (o AddFrontends) Len() int { return len(o.refs) }
+
+// Make makes element number i.
+func (o AddFrontends) Make(i int, e *Element) { o.refs[i].make(o.Set, e) }
+
+// At returns element number i.
+func (o AddFrontends) At(i int) (e Element) {
+	o.Make(i, &e)
+	return e
+}
+
+// Elements returns the elements that the op adds, sorted by key.
+func (o AddFrontends) Elements() []Element {
+	list := make([]Element, len(o.refs))
+	for i := range o.refs {
+		o.Make(i, &list[i])
+	}
+	return sorted(list)
+}
+
+func (o AddFrontends) String() string { return AddElements{o.Set, o.Elements()}.String() }
+
+// AddsTo returns the set to which an op adds elements. It reports false if the op adds none.
+func AddsTo(op Op) (id SetID, adds bool) {
+	switch op := op.(type) {
+	case AddElements:
+		return op.Set, true
+	case AddFrontends:
+		return op.Set, true
+	}
+	return SetID{}, false
+}
+
+// AddedElements returns the set to which an op adds elements, and the elements. It reports
+// false if the op adds none.
+func AddedElements(op Op) (id SetID, list []Element, adds bool) {
+	id, adds = AddsTo(op)
+	switch op := op.(type) {
+	case AddElements:
+		list = op.Elements
+	case AddFrontends:
+		list = op.Elements()
+	}
+	return id, list, adds
+}
+
+// contents are the elements of all sets of a state; those of frontends are references, of
+// which no elements were made yet. Both are sorted by key, except those of
+// SetStickyEndpoints, and each set is in one of them.
+type contents struct {
+	elements map[SetID][]Element
+	refs     map[SetID][]elementRef
+}
+
+// of returns the elements of a set.
+func (c *contents) of(id SetID) []Element {
+	if refs := c.refs[id]; refs != nil {
+		return AddFrontends{id, refs}.Elements()
+	}
+	return c.elements[id]
+}
+
+// all returns the elements of all sets.
+func (c *contents) all() map[SetID][]Element {
+	for id := range c.refs {
+		c.elements[id] = c.of(id)
+	}
+	c.refs = nil
+	return c.elements
+}
+
+// count notes how many elements each set has.
+func (c *contents) count(counts map[SetID]int) {
+	for id, list := range c.elements {
+		counts[id] = len(list)
+	}
+	for id, refs := range c.refs {
+		counts[id] = len(refs)
+	}
+}
+
+// fill adds the elements of a new set.
+func (e *edit) fill(id SetID, c *contents) {
+	if refs := c.refs[id]; refs != nil {
+		e.of(id).refs = refs
+		return
+	}
+	e.of(id).add = c.elements[id]
+}

@@ -1,0 +1,82 @@
+package nft
+
+import (
+	"net/netip"
+	"unique"
+
+	"kube-vmap/model"
+)
+
+// ownKinds appends the kinds of sets in which the frontend has one element of its own, in
+// the order of the kinds: where its connections go, or that they are rejected or dropped,
+// the ClusterIP and port behind another address, and that not everyone may use it.
+func (p *frontendState) ownKinds(out []SetKind) []SetKind {
+	services, local, none := SetServices, SetLocalServices, SetNoEndpointServices
+	if p.nodePort() {
+		services, local, none = SetNodePorts, SetLocalNodePorts, SetNoEndpointNodePorts
+	}
+	if p.Served() {
+		out = append(out, services)
+	}
+	if p.ShortCircuit() && p.Verdict == model.VerdictBalance {
+		out = append(out, local)
+	}
+	if p.Verdict != model.VerdictBalance {
+		out = append(out, none)
+	}
+	switch {
+	case p.OwnsPool() || !p.Served():
+	case p.nodePort():
+		out = append(out, SetNodePortServiceIPs, SetNodePortServicePorts)
+	default:
+		out = append(out, SetServiceIPs)
+	}
+	if p.Restricted {
+		out = append(out, SetRestricted)
+	}
+	return out
+}
+
+// ownValue is the value of the frontend's element in the set of one of these kinds.
+func (p *frontendState) ownValue(kind SetKind) Value {
+	switch kind {
+	case SetServices, SetNodePorts:
+		return goesTo(p.chain)
+	case SetLocalServices, SetLocalNodePorts:
+		return goesTo(p.balancer(ChainID{Kind: ChainService, Local: true, NodePort: p.nodePort()}))
+	case SetNoEndpointServices, SetNoEndpointNodePorts:
+		if p.Verdict == model.VerdictDrop {
+			return Value{Verdict: VerdictDrop}
+		}
+		return goesTo(ChainID{Family: p.Match.Family, Kind: ChainReject})
+	case SetServiceIPs, SetNodePortServiceIPs:
+		return Value{Endpoint: netip.AddrPortFrom(p.Pool.Key.Addr, 0)}
+	case SetNodePortServicePorts:
+		return Value{Endpoint: netip.AddrPortFrom(netip.Addr{}, p.Pool.Key.Port)}
+	}
+	return Value{} // SetRestricted
+}
+
+// ownElements appends the elements that the frontend does not share with others, without
+// those of endpoints, in the order of their sets and keys.
+func (p *frontendState) ownElements(out []setElement) []setElement {
+	var kinds [8]SetKind
+	for _, kind := range p.ownKinds(kinds[:0]) {
+		out = append(out, p.element(SetID{Family: p.Match.Family, Kind: kind}, 0))
+	}
+	return p.allowedSources(out)
+}
+
+// allowedSources appends the sources that may use the frontend.
+func (p *frontendState) allowedSources(out []setElement) []setElement {
+	if !p.Restricted {
+		return out
+	}
+	for _, prefix := range byLength(outermost(p.Sources)) {
+		id := SetID{Family: p.Match.Family, Kind: SetAllowedSources, Slot: uint16(prefix.Bits())}
+		k := p.key()
+		k.Source = unique.Make(prefix)
+		out = append(out, setElement{id, Element{Key: k, Service: &p.Service}})
+	}
+	return out
+}
