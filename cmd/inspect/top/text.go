@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/mattn/go-runewidth"
+	eastasian "golang.org/x/text/width"
 )
 
 // unprintable replaces all runes that are not printable.
@@ -23,15 +23,24 @@ func Clean(s string) string {
 	}, s)
 }
 
-// width returns the columns that a text takes on a terminal.
-func width(s string) int { return runewidth.StringWidth(s) }
+// width returns the columns that a text that [Clean] returned takes on a terminal.
+func width(s string) (columns int) {
+	for _, r := range s {
+		columns++
+		if k := eastasian.LookupRune(r).Kind(); k == eastasian.EastAsianWide || k == eastasian.EastAsianFullwidth {
+			columns++
+		}
+	}
+	return columns
+}
 
 // pad pads a text with spaces, on the left if it is a number.
 func pad(s string, columns int, number bool) string {
+	spaces := strings.Repeat(" ", max(columns-width(s), 0))
 	if number {
-		return runewidth.FillLeft(s, columns)
+		return spaces + s
 	}
-	return runewidth.FillRight(s, columns)
+	return s + spaces
 }
 
 // unknown replaces a number that is not known.

@@ -27,6 +27,17 @@ func TestUnprintableRunesBecomeQuestionMarks(t *testing.T) {
 	}
 }
 
+func TestWideRunesTakeTwoColumns(t *testing.T) {
+	for text, want := range map[string]int{"": 0, "web": 3, "größe": 5, "大小": 4, "ｗ": 2, "🐳": 2} {
+		if got := width(text); got != want {
+			t.Errorf("the width of %q is %d, want %d", text, got, want)
+		}
+	}
+	if got := pad("大", 4, true) + "|" + pad("大", 4, false) + "|" + pad("long", 2, true); got != "  大|大  |long" {
+		t.Errorf("padded to %q", got)
+	}
+}
+
 func FuzzNamesAreEscapedInLines(f *testing.F) {
 	f.Add("web", "\x1b[2J\x1b]52;c;aGk=\x07", "text\r\n\u202e")
 	f.Add("\u009b2J", "", "\x00\xff")
