@@ -2,8 +2,10 @@ package cluster
 
 import (
 	"fmt"
+	"net/http"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -28,8 +30,16 @@ type ClientConfig struct {
 	UserAgent string
 }
 
+// A Client is a client of the API server. Its [kubernetes.Interface] is for all but the
+// objects that a [Source] reads.
+type Client struct {
+	kubernetes.Interface
+	config *rest.Config
+	http   *http.Client
+}
+
 // NewClient returns a client. It does not connect yet.
-func NewClient(c ClientConfig) (kubernetes.Interface, error) {
+func NewClient(c ClientConfig) (*Client, error) {
 	config, err := c.restConfig()
 	if err != nil {
 		return nil, err
@@ -40,11 +50,35 @@ func NewClient(c ClientConfig) (kubernetes.Interface, error) {
 		config.ContentType = runtime.ContentTypeProtobuf
 	}
 	config.UserAgent = c.UserAgent
-	client, err := kubernetes.NewForConfig(config)
+	client, err := ClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("create a client from %s: %w", c.origin(), err)
 	}
 	return client, nil
+}
+
+// ClientFor returns a client with this configuration.
+func ClientFor(config *rest.Config) (*Client, error) {
+	c := &Client{config: rest.CopyConfig(config)}
+	if c.config.UserAgent == "" {
+		c.config.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	var err error
+	if c.http, err = rest.HTTPClientFor(c.config); err != nil {
+		return nil, err
+	}
+	c.Interface, err = kubernetes.NewForConfigAndClient(c.config, c.http)
+	return c, err
+}
+
+// resource returns a client of the resources of a group, whose objects the codec decodes.
+func (c *Client) resource(version schema.GroupVersion, codec runtime.NegotiatedSerializer) (rest.Interface, error) {
+	config := rest.CopyConfig(c.config)
+	config.GroupVersion, config.NegotiatedSerializer, config.APIPath = &version, codec, "/apis"
+	if version.Group == "" {
+		config.APIPath = "/api"
+	}
+	return rest.RESTClientForConfigAndClient(config, c.http)
 }
 
 // restConfig returns the server's address and the credentials.

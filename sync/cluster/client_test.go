@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-
 	"kube-vmap/sync"
 	"kube-vmap/sync/cluster"
 	"kube-vmap/sync/cluster/apitest"
@@ -122,7 +120,7 @@ func TestSourceLeaksNoGoroutines(t *testing.T) {
 
 // useOnce runs a source until it has sent a change, the second one on a connection that
 // was closed.
-func useOnce(t *testing.T, server *httptest.Server, api *apitest.Server, client kubernetes.Interface, i int) {
+func useOnce(t *testing.T, server *httptest.Server, api *apitest.Server, client *cluster.Client, i int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	bursts, done := make(chan []sync.Event), make(chan error)
 	source := cluster.NewSource(cluster.Config{Client: client, NodeName: "node-1"}, slog.New(slog.DiscardHandler))

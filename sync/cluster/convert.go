@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	stdsync "sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +23,9 @@ type objectName struct{ namespace, name string }
 // A convertedObject is what the proxy uses of an API object. It shares no memory with
 // it. It is a [runtime.Object] because the lists and stores of client-go require one.
 type convertedObject struct {
+	metav1.Object // for the methods below that are not there
 	objectName
+	version   string // resource version
 	value     any    // what the store's eventFunc takes; nil if nothing of the object is used
 	content   uint64 // hash of value; zero if that is nil
 	err       error  // why the object cannot be used, as a whole or in part
@@ -30,10 +33,14 @@ type convertedObject struct {
 	triggered time.Time // what caused the last change, if known
 }
 
-// GetObjectMeta returns what client-go makes keys of.
-func (i *convertedObject) GetObjectMeta() metav1.Object {
-	return &metav1.ObjectMeta{Namespace: i.namespace, Name: i.name}
-}
+// GetNamespace implements [metav1.Object].
+func (i *convertedObject) GetNamespace() string { return i.namespace }
+
+// GetName implements [metav1.Object].
+func (i *convertedObject) GetName() string { return i.name }
+
+// GetResourceVersion implements [metav1.Object].
+func (i *convertedObject) GetResourceVersion() string { return i.version }
 
 // GetObjectKind implements [runtime.Object].
 func (*convertedObject) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
@@ -46,21 +53,32 @@ type convertFunc func(obj any) (*convertedObject, error)
 
 // convertOnly returns a convertFunc for objects of type T.
 func convertOnly[T any](convert func(*T) *convertedObject) convertFunc {
+	var mu stdsync.Mutex // a watch may begin while the one before decodes its last object
 	return func(obj any) (*convertedObject, error) {
 		switch o := obj.(type) {
 		case *convertedObject:
 			return o, nil
 		case *T:
+			mu.Lock()
+			defer mu.Unlock()
 			return convert(o), nil
 		}
 		return nil, fmt.Errorf("the API server sent a %T instead of a %T", obj, new(T))
 	}
 }
 
+// noMetadata is that of nearly all converted objects.
+var noMetadata = &metav1.ObjectMeta{}
+
 // newConvertedObject returns the object with that metadata, converted to value or, if
 // nothing of it can be used, nil.
 func newConvertedObject(o *metav1.ObjectMeta, value any, errs field.ErrorList) *convertedObject {
-	converted := &convertedObject{objectName: objectName{o.Namespace, o.Name}, uid: string(o.UID)}
+	converted := &convertedObject{
+		Object: noMetadata, objectName: objectName{o.Namespace, o.Name}, version: o.ResourceVersion, uid: string(o.UID),
+	}
+	if end, bookmark := o.Annotations[metav1.InitialEventsAnnotationKey]; bookmark {
+		converted.Object = &metav1.ObjectMeta{Annotations: map[string]string{metav1.InitialEventsAnnotationKey: end}}
+	}
 	if value != nil {
 		converted.value, converted.content = value, contentHash(value)
 	}

@@ -100,7 +100,7 @@ func inform(t *testing.T, s *apitest.Server) (end func()) {
 func consume(t *testing.T, s *apitest.Server) (end func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	bursts, done := make(chan []sync.Event), make(chan error)
-	source := cluster.NewSource(cluster.Config{Client: s.Client(), NodeName: "node-1"}, slog.New(slog.DiscardHandler))
+	source := cluster.NewSource(cluster.Config{Client: clientOf(s), NodeName: "node-1"}, slog.New(slog.DiscardHandler))
 	go func() { done <- source.Run(ctx, bursts) }()
 	first := <-bursts
 	return func() {

@@ -83,7 +83,7 @@ func TestPositionStaysDuringAnOutage(t *testing.T) {
 }
 
 func TestSourceHasNoPositionsBeforeItRuns(t *testing.T) {
-	if p := cluster.NewSource(cluster.Config{Client: apitest.New().Client()}, nil).Positions(); p != nil {
+	if p := cluster.NewSource(cluster.Config{Client: clientOf(apitest.New())}, nil).Positions(); p != nil {
 		t.Errorf("there are %v", p)
 	}
 }

@@ -61,7 +61,7 @@ func run(t *testing.T, s *apitest.Server, change ...func(*cluster.Config)) *rig 
 		T: t, Server: s, cancel: cancel, log: &listentest.LogBuffer{},
 		bursts: make(chan []sync.Event), done: make(chan error, 1),
 	}
-	c := cluster.Config{Client: s.Client(), NodeName: "node-1"}
+	c := cluster.Config{Client: clientOf(s), NodeName: "node-1"}
 	for _, f := range change {
 		f(&c)
 	}
@@ -72,6 +72,15 @@ func run(t *testing.T, s *apitest.Server, change ...func(*cluster.Config)) *rig 
 	}()
 	t.Cleanup(r.stop)
 	return r
+}
+
+// clientOf returns a client of a server without a network.
+func clientOf(s *apitest.Server) *cluster.Client {
+	c, err := cluster.ClientFor(s.Config())
+	if err != nil {
+		panic(err)
+	}
+	return c
 }
 
 // stop ends the source and checks that it ends immediately, without an error.

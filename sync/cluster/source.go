@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-
 	"kube-vmap/sync"
 )
 
@@ -23,7 +21,7 @@ const (
 
 // Config configures a [Source].
 type Config struct {
-	Client kubernetes.Interface
+	Client *Client
 	// NodeName is the name of the proxy's own Node.
 	NodeName string
 	// NeedPodRanges is set if nothing can be programmed without the Node's pod CIDRs.
@@ -51,7 +49,11 @@ func (s *Source) String() string { return "Kubernetes API" }
 // goroutines have ended when it returns.
 func (s *Source) Run(ctx context.Context, out chan<- []sync.Event) error {
 	ctx, cancel := context.WithCancel(ctx)
-	w := s.newWatcher(ctx)
+	defer cancel()
+	w, err := s.newWatcher(ctx)
+	if err != nil {
+		return err
+	}
 	s.running.Store(w)
 	var reflectors stdsync.WaitGroup
 	for _, r := range w.reflectors {

@@ -9,8 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"kube-vmap/model"
+	"kube-vmap/sync/cluster"
 	"kube-vmap/sync/cluster/apitest"
 )
 
@@ -42,19 +44,38 @@ func TestFirstBurstIsComplete(t *testing.T) {
 		"streamed": func(*apitest.Server) {},
 		"listed":   (*apitest.Server).DisableStreamedLists,
 	} {
-		inBubble(t, name, func(t *testing.T) {
-			s := filled()
-			prepare(s)
-			r := run(t, s)
-			if got := lines(r.now()); got != all {
-				t.Errorf("the first burst is\n%s\nwant\n%s", got, all)
-			}
-			r.quiet(time.Hour)
-			r.stop()
-			if r.logged("level=WARN") > 0 {
-				t.Errorf("warnings:\n%s", r.log)
-			}
-		})
+		for _, contentType := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
+			inBubble(t, name+","+contentType, func(t *testing.T) { testFirstBurst(t, prepare, contentType) })
+		}
+	}
+}
+
+func testFirstBurst(t *testing.T, prepare func(*apitest.Server), contentType string) {
+	s := filled()
+	prepare(s)
+	config := s.Config()
+	config.ContentType = contentType
+	client, err := cluster.ClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, s, func(c *cluster.Config) { c.Client = client })
+	if got := lines(r.now()); got != all {
+		t.Errorf("the first burst is\n%s\nwant\n%s", got, all)
+	}
+	r.quiet(time.Hour)
+	for want, changed := range map[string]apitest.Object{
+		"service default/web-0 10.96.0.10": service("web-0", 10),
+		"slice default/web-1-ipv4 1":       slice("web-1", model.IPv4, 1),
+	} {
+		s.Put(changed)
+		if got := lines(r.now()); got != want {
+			t.Errorf("the change is\n%s\nwant\n%s", got, want)
+		}
+	}
+	r.stop()
+	if r.logged("level=WARN") > 0 {
+		t.Errorf("warnings:\n%s", r.log)
 	}
 }
 

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,7 +10,9 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -31,8 +34,8 @@ type watcher struct {
 	reflectors                     []*cache.Reflector // one for each kind
 }
 
-func (s *Source) newWatcher(ctx context.Context) *watcher {
-	w := &watcher{
+func (s *Source) newWatcher(ctx context.Context) (w *watcher, err error) {
+	w = &watcher{
 		source: s, started: time.Now(),
 		queue: newEventQueue(), outages: newOutageLog(s.log), lists: &activeLists{},
 		node: newOwnNode(s.config.NodeName),
@@ -44,40 +47,48 @@ func (s *Source) newWatcher(ctx context.Context) *watcher {
 	w.nodes.onChange = w.node.closeWaiters
 	// Until there is a Node object, only its name is known.
 	w.queue.put([]sync.Event{w.node.last})
-	w.reflectors = w.newReflectors(ctx)
-	return w
+	w.reflectors, err = w.newReflectors(ctx)
+	return w, err
 }
 
 func (w *watcher) stores() []*store {
 	return []*store{w.services, w.slices, w.cidrs, w.nodes}
 }
 
-func (w *watcher) newReflectors(ctx context.Context) []*cache.Reflector {
-	client := w.source.config.Client
+func (w *watcher) newReflectors(ctx context.Context) (out []*cache.Reflector, err error) {
 	own := fields.OneTermEqualSelector("metadata.name", w.source.config.NodeName).String()
-	optional := newOptionalResource("ServiceCIDR", w.source.log, w.cidrs.markListed)
-	return []*cache.Reflector{
-		w.reflector(ctx, w.services, &corev1.Service{}, &resourceClient{
-			client: client.CoreV1().RESTClient(), resource: "services", labels: selectors.ServiceLabels, fields: selectors.ServiceFields,
-		}),
-		w.reflector(ctx, w.slices, &discoveryv1.EndpointSlice{}, &resourceClient{
-			client: client.DiscoveryV1().RESTClient(), resource: "endpointslices", labels: selectors.SliceLabels,
-		}),
-		w.reflector(ctx, w.cidrs, &networkingv1.ServiceCIDR{}, &resourceClient{
-			client: client.NetworkingV1().RESTClient(), resource: "servicecidrs", optional: optional,
-		}),
-		w.reflector(ctx, w.nodes, &corev1.Node{}, &resourceClient{
-			client: client.CoreV1().RESTClient(), resource: "nodes", fields: own,
-		}),
+	services, endpoints := newCodec(corev1.SchemeGroupVersion, w.services), newCodec(discoveryv1.SchemeGroupVersion, w.slices)
+	standard := scheme.Codecs.WithoutConversion()
+	for _, r := range []struct {
+		to    *store
+		group schema.GroupVersion
+		codec runtime.NegotiatedSerializer
+		*resourceClient
+	}{
+		{w.services, corev1.SchemeGroupVersion, services, &resourceClient{
+			resource: "services", labels: selectors.ServiceLabels, fields: selectors.ServiceFields,
+		}},
+		{w.slices, discoveryv1.SchemeGroupVersion, endpoints, &resourceClient{resource: "endpointslices", labels: selectors.SliceLabels}},
+		{w.cidrs, networkingv1.SchemeGroupVersion, standard, &resourceClient{
+			resource: "servicecidrs", optional: newOptionalResource("ServiceCIDR", w.source.log, w.cidrs.markListed),
+		}},
+		{w.nodes, corev1.SchemeGroupVersion, standard, &resourceClient{resource: "nodes", fields: own}},
+	} {
+		if r.client, err = w.source.config.Client.resource(r.group, r.codec); err != nil {
+			return nil, fmt.Errorf("create a client of %s: %w", r.resource, err)
+		}
+		out = append(out, w.reflector(ctx, r.to, r.resourceClient))
 	}
+	return out, nil
 }
 
 // reflector completes a client of a resource, and returns a reflector from it to a store.
-func (w *watcher) reflector(ctx context.Context, to *store, of runtime.Object, r *resourceClient) *cache.Reflector {
+// It expects objects of no certain type: the store's convertFunc does.
+func (w *watcher) reflector(ctx context.Context, to *store, r *resourceClient) *cache.Reflector {
 	r.kind, r.convert, r.outages, r.lists = to.kind, to.convert, w.outages, w.lists
 	logger := klog.FromContext(withDebugLog(ctx, w.source.log))
-	return cache.NewReflectorWithOptions(r.listerWatcher(), of, to, cache.ReflectorOptions{
-		Name: to.kind, Logger: &logger, Clock: newContextClock(ctx), Backoff: backoff(),
+	return cache.NewReflectorWithOptions(r.listerWatcher(), nil, to, cache.ReflectorOptions{
+		Name: to.kind, TypeDescription: to.kind, Logger: &logger, Clock: newContextClock(ctx), Backoff: backoff(),
 	})
 }
 

@@ -10,12 +10,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Client returns a client of the server without a network.
-func (s *Server) Client() kubernetes.Interface {
+// Config returns the configuration of a client of the server without a network.
+func (s *Server) Config() *rest.Config {
 	config := &rest.Config{Host: "http://api", Transport: s, QPS: -1}
 	config.ContentType = "application/vnd.kubernetes.protobuf"
-	return kubernetes.NewForConfigOrDie(config)
+	return config
 }
+
+// Client returns a client of the server without a network.
+func (s *Server) Client() kubernetes.Interface { return kubernetes.NewForConfigOrDie(s.Config()) }
 
 // RoundTrip implements [http.RoundTripper].
 func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {

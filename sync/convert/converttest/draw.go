@@ -154,6 +154,10 @@ func (d *Draw) Service() *corev1.Service {
 	if d.Odd(2) {
 		scheme.Default(s)
 	}
+	if d.Odd(6) {
+		s.Annotations = map[string]string{d.text(corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints): d.text("Auto", "auto")}
+		s.Spec.TrafficDistribution = maybe(d, corev1.ServiceTrafficDistributionPreferClose)
+	}
 	return s
 }
 
@@ -259,6 +263,10 @@ func (d *Draw) Slice() *discoveryv1.EndpointSlice {
 	}
 	if d.Odd(2) {
 		scheme.Default(s)
+	}
+	if d.Odd(4) {
+		s.Labels[discoveryv1.LabelManagedBy] = d.text("endpointslice-controller.k8s.io", "by-hand")
+		s.Annotations = map[string]string{d.text("kube-vmap.io/weight", "service.cilium.io/weight"): d.text("0", "1", "40", "65536")}
 	}
 	return s
 }

@@ -1,0 +1,119 @@
+package protobuf
+
+import (
+	discoveryv1 "k8s.io/api/discovery/v1"
+)
+
+// Fields of an EndpointSlice, of an endpoint, and of its conditions.
+const (
+	sliceMetadata    = 1<<3 | bytes
+	sliceEndpoints   = 2<<3 | bytes
+	slicePorts       = 3<<3 | bytes
+	sliceAddressType = 4<<3 | bytes
+
+	endpointAddresses  = 1<<3 | bytes
+	endpointConditions = 2<<3 | bytes
+	endpointNodeName   = 6<<3 | bytes
+	endpointHints      = 8<<3 | bytes
+
+	conditionReady       = 1<<3 | varint
+	conditionServing     = 2<<3 | varint
+	conditionTerminating = 3<<3 | varint
+)
+
+// Slice decodes an EndpointSlice, which is valid until the next call.
+func (d *Decoder) Slice(message []byte) (*discoveryv1.EndpointSlice, error) {
+	s := &d.slice
+	if cap(s.Endpoints) > maxEndpoints {
+		s.Endpoints = nil
+	}
+	*s = discoveryv1.EndpointSlice{ObjectMeta: emptied(&s.ObjectMeta), Endpoints: s.Endpoints[:0], Ports: s.Ports[:0]}
+	r := reader{rest: message}
+	for r.next() {
+		var err error
+		switch r.tag {
+		case sliceMetadata:
+			err = metadata(r.bytes, &s.ObjectMeta)
+		case sliceEndpoints:
+			err = d.endpoint(r.bytes, addEndpoint(s))
+		case slicePorts:
+			s.Ports = append(s.Ports, discoveryv1.EndpointPort{})
+			err = s.Ports[len(s.Ports)-1].Unmarshal(r.bytes)
+		case sliceAddressType:
+			s.AddressType = discoveryv1.AddressType(r.bytes)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return s, r.err
+}
+
+// addEndpoint adds an endpoint without values, with the list of addresses of the one that
+// was there before.
+func addEndpoint(s *discoveryv1.EndpointSlice) *discoveryv1.Endpoint {
+	n := len(s.Endpoints)
+	if n == cap(s.Endpoints) {
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{})
+	} else {
+		s.Endpoints = s.Endpoints[:n+1]
+	}
+	e := &s.Endpoints[n]
+	*e = discoveryv1.Endpoint{Addresses: e.Addresses[:0]}
+	return e
+}
+
+func (d *Decoder) endpoint(message []byte, e *discoveryv1.Endpoint) error {
+	r := reader{rest: message}
+	for r.next() {
+		var err error
+		switch r.tag {
+		case endpointAddresses:
+			e.Addresses = append(e.Addresses, string(r.bytes))
+		case endpointConditions:
+			err = conditions(r.bytes, &e.Conditions)
+		case endpointNodeName:
+			e.NodeName = d.node(r.bytes)
+		case endpointHints:
+			if e.Hints == nil {
+				e.Hints = &discoveryv1.EndpointHints{}
+			}
+			err = e.Hints.Unmarshal(r.bytes)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return r.err
+}
+
+// Values of conditions, to which many endpoints point.
+var values = map[bool]*bool{false: new(false), true: new(true)}
+
+func conditions(message []byte, c *discoveryv1.EndpointConditions) error {
+	r := reader{rest: message}
+	for r.next() {
+		switch value := values[r.varint != 0]; r.tag {
+		case conditionReady:
+			c.Ready = value
+		case conditionServing:
+			c.Serving = value
+		case conditionTerminating:
+			c.Terminating = value
+		}
+	}
+	return r.err
+}
+
+// node returns a pointer to the name of a node.
+func (d *Decoder) node(name []byte) *string {
+	if known, ok := d.nodes[string(name)]; ok {
+		return known
+	}
+	if len(d.nodes) >= maxNodes {
+		clear(d.nodes)
+	}
+	text := string(name)
+	d.nodes[text] = &text
+	return &text
+}
