@@ -2,6 +2,7 @@ package findings
 
 import (
 	"slices"
+	"strings"
 
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/model"
@@ -114,10 +115,13 @@ func (c *collector) collect() (out []Finding) {
 		} else if p.Reason != status.ReasonNoPort {
 			explained = true
 		}
-		out = append(out, Finding{
+		f := Finding{
 			Severity: severity, Object: p.Object, Namespace: c.service.Namespace, Name: c.service.Name,
 			Reason: p.Reason, Field: problemField(p), Text: oneLine(p.Text),
-		})
+		}
+		if last := len(out) - 1; last < 0 || !out[last].joins(f) {
+			out = append(out, f)
+		}
 	}
 	for i := range c.service.Ports {
 		c.port(&c.service.Ports[i], explained)
@@ -127,6 +131,18 @@ func (c *collector) collect() (out []Finding) {
 		out = append(out, d.Finding)
 	}
 	return out
+}
+
+// joins reports whether another finding is the same of the other family. If so, the text is
+// about both.
+func (f *Finding) joins(o Finding) bool {
+	family := strings.NewReplacer(" IPv4 ", " ", " IPv6 ", " ")
+	text := family.Replace(f.Text)
+	if f.Object != o.Object || f.Reason != o.Reason || f.Field != o.Field || text != family.Replace(o.Text) {
+		return false
+	}
+	f.Text = text
+	return true
 }
 
 // problemField returns the field of a Service's problem.

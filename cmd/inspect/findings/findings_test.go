@@ -298,7 +298,7 @@ func TestFindings(t *testing.T) {
 			w.slice.Ports = []model.EndpointPort{{Name: "admin", Protocol: model.TCP, Port: 9}}
 			w.ports = model.Protocols[:1]
 		}, []want{
-			{problem, "NoPort", "spec.ports[].targetPort", "none of its 3 IPv4 endpoints"}, {problem, "NoPort", "spec.ports[].targetPort", "none of its 3 IPv6 endpoints"},
+			{problem, "NoPort", "spec.ports[].targetPort", "none of its 3 endpoints has the port"},
 		}},
 		"one without the port": {
 			func(w *world) { w.more = otherPort() },

@@ -491,10 +491,10 @@ func TestAddressOfAnotherServiceIsInTheHeadline(t *testing.T) {
 func TestServicesThatClaimAnAddressInVainAreCauses(t *testing.T) {
 	r := newRig(t)
 	s := &r.documents["node-1"].Services[0]
-	for _, at := range []string{"10.96.55.163:80/tcp", "10.96.55.163:80/udp", "10.96.55.163:8/tcp"} {
-		s.Contested = append(s.Contested, status.Problem{Object: "Service shop/young", Field: "spec.externalIPs: 10.96.55.163", Text: at + " is held by Service shop/web"})
+	for _, at := range []string{"10.96.55.163:80/sctp, 10.96.55.163:80/tcp are", "10.96.55.163:80/udp is", "10.96.55.163:8/tcp is"} {
+		s.Contested = append(s.Contested, status.Problem{Object: "Service shop/young", Field: "spec.externalIPs: 10.96.55.163", Text: at + " held by Service shop/web"})
 	}
-	const cause = "Service shop/young, spec.externalIPs: 10.96.55.163: 10.96.55.163:80/tcp is held by Service shop/web"
+	const cause = "Service shop/young, spec.externalIPs: 10.96.55.163: 10.96.55.163:80/sctp, 10.96.55.163:80/tcp are held by Service shop/web"
 	report := r.explain("pod/cart", "10.96.55.163:80")
 	r.expect(report, answer.Always, cause)
 	if strings.Count(report.Text(false), "shop/young") != 1 || strings.Contains(r.explain("pod/cart", "svc/web").Text(false), "shop/young") {

@@ -21,17 +21,7 @@ func (b *builder) problems() {
 	for _, p := range b.snapshot.Problems {
 		b.problem(p)
 	}
-	for _, c := range b.snapshot.Conflicts {
-		p := status.Problem{
-			Object: "Service " + c.Loser.String(), Reason: model.ProblemConflict,
-			Text: c.Match.String() + " is held by Service " + c.Winner.String(), Field: b.fieldOf(c),
-		}
-		b.addProblem(c.Loser.ServiceName, p)
-		if b.query.Matches(c.Winner.ServiceName) {
-			f := b.service(c.Winner.ServiceName)
-			f.contested = append(f.contested, p)
-		}
-	}
+	b.conflicts()
 	if !b.snapshot.KernelKnown && b.snapshot.Ready {
 		b.doc.Problems = append(b.doc.Problems, status.Problem{
 			Object: "Node " + b.snapshot.Node.Name, Reason: status.ReasonUncertain,
@@ -47,6 +37,61 @@ func (b *builder) problems() {
 		slices.SortFunc(f.contested, compare)
 		f.problems, f.contested = truncate(f.problems), truncate(f.contested)
 	}
+}
+
+// A claimKey is an address that one Service holds and another one claims; for node ports the
+// port.
+type claimKey struct {
+	loser, winner model.ServiceName
+	addr          netip.Addr
+	nodePort      uint16
+}
+
+// conflicts assigns what Services claim in vain, once for all ports of an address.
+func (b *builder) conflicts() {
+	matches := map[claimKey][]string{}
+	fields := map[claimKey]string{}
+	for _, c := range b.snapshot.Conflicts {
+		k := claimKey{loser: c.Loser.ServiceName, winner: c.Winner.ServiceName, addr: c.Match.Addr}
+		if !c.Match.Addr.IsValid() {
+			k.nodePort = c.Match.Port
+		}
+		if !b.query.Matches(k.loser) && !b.query.Matches(k.winner) {
+			continue
+		}
+		if matches[k] == nil {
+			fields[k] = b.fieldOf(c)
+		}
+		matches[k] = append(matches[k], c.Match.String())
+	}
+	for k, list := range matches {
+		p := status.Problem{
+			Object: "Service " + k.loser.String(), Reason: model.ProblemConflict, Field: fields[k],
+			Text: heldText(list) + " held by Service " + k.winner.String(),
+		}
+		b.addProblem(k.loser, p)
+		if b.query.Matches(k.winner) {
+			f := b.service(k.winner)
+			f.contested = append(f.contested, p)
+		}
+	}
+}
+
+// maxMatches is how many addresses and ports one problem names.
+const maxMatches = 6
+
+// heldText returns "203.0.113.1:80/tcp is" or "203.0.113.1:80/tcp, 203.0.113.1:80/udp are".
+func heldText(list []string) string {
+	slices.Sort(list)
+	list = slices.Compact(list)
+	verb, more := " is", ""
+	if len(list) > 1 {
+		verb = " are"
+	}
+	if n := len(list) - maxMatches; n > 0 {
+		list, more = list[:maxMatches], fmt.Sprintf(" and %d more", n)
+	}
+	return strings.Join(list, ", ") + more + verb
 }
 
 // fieldOf returns the field by which the loser of a conflict claims the address or node port.

@@ -95,21 +95,51 @@ func TestStateIsTheWorst(t *testing.T) {
 	}
 }
 
-func TestReportedProblemsAreLimited(t *testing.T) {
-	claim := func(name string, created int64) sync.Event {
-		s := model.Service{Name: model.ServiceName{Namespace: "shop", Name: name}, Created: created}
-		for _, f := range model.Families {
-			s.ClusterIPs = append(s.ClusterIPs, address(f, 96, 1))
-		}
-		for i := range 100 {
-			s.Ports = append(s.Ports, model.ServicePort{Name: fmt.Sprint("p", i), Protocol: model.SCTP, Port: uint16(1 + i)})
-		}
-		return sync.SetService{Service: s}
+// claim is a Service that claims addresses of both families, with ports over all protocols.
+func claim(name string, created int64, addresses, ports int) sync.Event {
+	s := model.Service{Name: model.ServiceName{Namespace: "shop", Name: name}, Created: created}
+	for _, f := range model.Families {
+		s.ClusterIPs = append(s.ClusterIPs, address(f, 97, int(created)))
 	}
-	v := loop(t, config, newKernel(), []sync.Event{claim("old", 1), claim("young", 2)})
+	for n := range addresses {
+		for _, f := range model.Families {
+			s.ExternalIPs = append(s.ExternalIPs, address(f, 96, 1+n))
+		}
+	}
+	for i := range ports {
+		for _, p := range model.Protocols {
+			s.Ports = append(s.Ports, model.ServicePort{Name: fmt.Sprint(p, i), Protocol: p, Port: uint16(80 + i)})
+		}
+	}
+	return sync.SetService{Service: s}
+}
+
+func TestReportedProblemsAreLimited(t *testing.T) {
+	v := loop(t, config, newKernel(), []sync.Event{claim("old", 1, 40, 1), claim("young", 2, 40, 1)})
 	problems := build.FromSnapshot(&v, status.Query{Name: "young"}, then).Services[0].Problems
-	if len(problems) != 20 || !strings.HasSuffix(problems[19].Text, "(and 180 more)") {
+	if len(problems) != 20 || !strings.HasSuffix(problems[19].Text, "(and 60 more)") {
 		t.Errorf("%d problems are listed, the last is %v", len(problems), problems[len(problems)-1])
+	}
+}
+
+// TestConflictIsOneProblemForAllPortsOfAnAddress has two Services that claim an address of each
+// family, which a third one holds with all ports.
+func TestConflictIsOneProblemForAllPortsOfAnAddress(t *testing.T) {
+	v := loop(t, config, newKernel(), []sync.Event{claim("old", 1, 1, 3), claim("young", 2, 1, 1), claim("many", 3, 1, 3)})
+	for _, q := range []status.Query{{Name: "young"}, {}} {
+		for _, s := range build.FromSnapshot(&v, q, then).Services {
+			if s.Name != "young" {
+				continue
+			}
+			if len(s.Problems) != 2 || s.Problems[0].Object != "Service shop/young" || !strings.HasPrefix(s.Problems[0].Field, "spec.externalIPs: ") ||
+				!strings.HasSuffix(s.Problems[0].Text, ":80/udp are held by Service shop/old") || strings.Count(s.Problems[0].Text, ":80/") != 3 {
+				t.Errorf("%+v", s.Problems)
+			}
+		}
+	}
+	old := build.FromSnapshot(&v, status.Query{Name: "old"}, then).Services[0]
+	if len(old.Problems) != 0 || len(old.Contested) != 4 || !strings.Contains(old.Contested[0].Text, " and 3 more are held by Service shop/old") {
+		t.Errorf("%+v", old.Contested)
 	}
 }
 
