@@ -10,12 +10,16 @@ import (
 // TestDocumentedTestsExist checks that the tests which documents name exist, and that
 // docs/security.md names all tests of integration/security.
 func TestDocumentedTestsExist(t *testing.T) {
-	const security = "docs/security.md"
+	const (
+		security   = "docs/security.md"
+		folderTest = "`([a-z0-9/-]+\\.(?:Test|Fuzz)[A-Za-z0-9]+)`"
+	)
 	byFolder, byPackage := testsByFolder(t), map[string]bool{}
 	eachTest(t, func(f source, name string) {
 		byPackage[strings.TrimSuffix(f.syntax.Name.Name, "_test")+"."+name] = true
 	})
-	named := checkNames(t, security, "`([a-z0-9/-]+\\.(?:Test|Fuzz)[A-Za-z0-9]+)`", byFolder)
+	named := checkNames(t, security, folderTest, byFolder)
+	checkNames(t, "docs/design.md", folderTest, byFolder)
 	checkNames(t, "integration/matrix/doc.go", `([a-z]+\.Test[A-Za-z_]+)`, byPackage)
 	for name := range byFolder {
 		if strings.HasPrefix(name, "integration/security.") && !named[name] {

@@ -62,11 +62,12 @@ func (s *scene) sendDatagram(f model.Family, size int) (answered bool) {
 	return answered
 }
 
-// TestFullPacketsPass sends datagrams of the MTU, which must not be fragmented, and many
-// segments at once, which the receiver of the first node merges.
+// TestFullPacketsPass sends datagrams of the MTU, and an upload whose segments pass the first
+// node many at once, in buffers above the MTU.
 func TestFullPacketsPass(t *testing.T) {
 	const size = 8 << 20
 	s := newForwarding(t, options{})
+	s.watch()
 	for _, f := range model.Families {
 		header := 20 + 8
 		if f == model.IPv6 {
@@ -75,9 +76,15 @@ func TestFullPacketsPass(t *testing.T) {
 		if !s.sendDatagram(f, 1500-header) {
 			t.Errorf("%s: a datagram of the MTU is not answered", f)
 		}
+		count(t, s.lab.Node, "forwarded")
 		got, err := s.upload(f, size)
 		if err != nil || got != sum(size) {
 			t.Errorf("%s: an upload of %d bytes: %s, %v", f, size, got, err)
+		}
+		if buffers := count(t, s.lab.Node, "forwarded"); buffers == 0 || buffers > size/1500 {
+			t.Errorf("%s: %d bytes in %d buffers", f, size, buffers)
+		} else {
+			t.Logf("%s: %d bytes in %d buffers", f, size, buffers)
 		}
 	}
 }

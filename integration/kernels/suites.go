@@ -52,6 +52,7 @@ var suites = []suite{
 	{name: "integration/invalid"},
 	{name: "integration/affinity", sample: "^TestAffinityIsPerClient"},
 	{name: "integration/schedulers"},
+	{name: "integration/forward"},
 	{name: "integration/proxy"},
 	{name: "integration/counters"},
 	{name: "integration/drift"},
