@@ -1,24 +1,18 @@
 // Package top is kubectl vmap top: the connections of Services on all nodes, added up live.
 //
-//	Selection --> Cluster.Ask: a Document of each node --> top.Answer --> screen, or lines
+//	Selection --> asker: a Document of each node --> top.Answer --> screen, or lines
 //
 // Package cmd/inspect/top adds the nodes up, package screen has the interactive table.
 package top
 
 import (
-	"cmp"
-	"context"
-	"errors"
-	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/top"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 	"kube-vmap/cmd/kubectl-vmap/top/screen"
@@ -43,7 +37,8 @@ interval.
 A connection is counted on the node that translates it: that of the client, or the one
 that a client outside connects to. Each query runs a command on every node, so the pause
 before the next one is at least as long as it took. Nodes that do not answer are named,
-and their connections are missing.
+and their connections are missing; they are asked again after 4 s to 2 min, while others
+keep their pace.
 
 Problems and notices are numbers of Services; kubectl vmap problems lists them.`,
 		Example: `  kubectl vmap top                   an interactive table; q quits
@@ -55,7 +50,8 @@ Problems and notices are numbers of Services; kubectl vmap problems lists them.`
 			if err != nil {
 				return err
 			}
-			config := flags.Config(source(c, chosen), *f.Namespace)
+			config := flags.Config(nil, *f.Namespace)
+			config.Source = newAsker(cmd.Context(), c, chosen, config.Interval).query
 			if plain || flags.Lines() || !isTerminal(config.Out) {
 				return top.Run(cmd.Context(), config)
 			}
@@ -73,37 +69,4 @@ Problems and notices are numbers of Services; kubectl vmap problems lists them.`
 func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
-}
-
-// source asks the chosen nodes, which are listed again each time, since nodes come and go.
-// It is an error if none answers.
-func source(c *nodes.Cluster, chosen nodes.Selection) top.Source {
-	return func(ctx context.Context, q status.Query) (a top.Answer, err error) {
-		list, err := chosen.Select(ctx, c)
-		if err != nil {
-			return a, err
-		}
-		var failed []error
-		nodes.Ask(ctx, c, list, func(ctx context.Context, n nodes.Node) (*status.Document, error) {
-			return c.Document(ctx, n, q)
-		}, func(n nodes.Node, d *status.Document, err error) {
-			if err != nil {
-				failed = append(failed, fmt.Errorf("%s: %w", n.Name, err))
-				return
-			}
-			d.Node = n.Name
-			a.Documents = append(a.Documents, d)
-		})
-		if len(a.Documents) == 0 && len(failed) > 0 {
-			return a, fmt.Errorf("no node answers; the first of %d errors is %w", len(failed), failed[0])
-		} else if len(a.Documents) == 0 {
-			return a, errors.New("the cluster has no nodes")
-		}
-		slices.SortFunc(a.Documents, func(x, y *status.Document) int { return cmp.Compare(x.Node, y.Node) })
-		for _, err := range failed {
-			a.Failed = append(a.Failed, err.Error())
-		}
-		slices.Sort(a.Failed)
-		return a, nil
-	}
 }

@@ -1,6 +1,10 @@
 package live
 
-import "time"
+import (
+	"time"
+
+	"kube-vmap/cmd/kubectl-vmap/nodes"
+)
 
 const (
 	// minPeriod is the shortest time from one question to a node to the next.
@@ -14,8 +18,6 @@ const (
 	// maxLines is how many Services of nodes arrive per second, on average. Each has some
 	// 80 bytes.
 	maxLines = 25_000
-	// maxBackoff is how long a node that does not answer is left alone at most.
-	maxBackoff = 2 * time.Minute
 	// maxInFlight is how many nodes are asked at a time.
 	maxInFlight = 64
 	// findingsFactor is after how many tallies the findings of a node are read again.
@@ -34,11 +36,8 @@ func (c *Cluster) period(n *node) time.Duration {
 		return max(minPeriod, tookFactor*n.took) // two tallies make a rate
 	}
 	p := max(minPeriod, c.round(), tookFactor*n.took)
-	for range min(n.failures, 10) {
-		p *= 2
-	}
 	if n.failures > 0 {
-		return max(min(p, maxBackoff), c.round())
+		return max(nodes.Backoff(p, n.failures), c.round())
 	}
 	return p
 }
