@@ -38,7 +38,8 @@ func TestClientAddressIsKeptThroughEveryNode(t *testing.T) {
 	}
 }
 
-// TestReplyDoesNotPassTheFirstNode counts packets, and compares with Cluster policy.
+// TestReplyDoesNotPassTheFirstNode counts packets and tracked connections, and compares with
+// Cluster policy.
 func TestReplyDoesNotPassTheFirstNode(t *testing.T) {
 	for _, forwarding := range []bool{true, false} {
 		var s *scene
@@ -54,6 +55,9 @@ func TestReplyDoesNotPassTheFirstNode(t *testing.T) {
 				t.Errorf("%s, from %s", a, a.Local)
 			}
 		})
+		if tracked := s.tracked(s.lab.Node); (tracked == 0) != forwarding {
+			t.Errorf("forwarding %t: node-1 tracks %d connections to the frontend", forwarding, tracked)
+		}
 		forwarded, replies := count(t, s.lab.Node, "forwarded"), count(t, s.lab.Node, "replies")
 		t.Logf("forwarding %t: %s has sent %d packets to the frontend's address and %d from it", forwarding, s.lab.Node, forwarded, replies)
 		if (forwarded > 0) != forwarding || (replies > 0) == forwarding {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
@@ -185,4 +186,24 @@ func (s *scene) forget(t testing.TB) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// tracked returns how many connections to the frontend a node tracks.
+func (s *scene) tracked(n *lab.Node) (found int) {
+	s.t.Helper()
+	s.must(n.Do(func() error {
+		for _, f := range model.Families {
+			all, err := netlink.ConntrackTableList(netlink.ConntrackTable, [2]netlink.InetFamily{unix.AF_INET, unix.AF_INET6}[f])
+			if err != nil {
+				return err
+			}
+			for _, c := range all {
+				if c.Forward.DstIP.Equal(s.frontend(f).Addr().AsSlice()) {
+					found++
+				}
+			}
+		}
+		return nil
+	}))
+	return found
 }
