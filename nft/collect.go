@@ -1,6 +1,7 @@
 package nft
 
 import (
+	"net/netip"
 	"slices"
 
 	"kube-vmap/model"
@@ -84,7 +85,7 @@ func (id SetID) number() int {
 func (g *collector) add(p *frontendState) {
 	var kinds [8]SetKind
 	for _, kind := range p.ownKinds(kinds[:0]) {
-		g.set(SetID{Family: p.Match.Family, Kind: kind}).refer(p, 0)
+		g.set(SetID{Family: p.Match.Family, Kind: kind}).refer(p, 0, nil)
 		if setSchema[kind].layout.Content == ContentVerdict {
 			g.lead(p.ownValue(kind))
 		}
@@ -94,12 +95,12 @@ func (g *collector) add(p *frontendState) {
 	for i := range g.elements {
 		g.set(g.elements[i].set).put(g.elements[i].Element)
 	}
-	g.keys = p.share(g.keys[:0])
+	if !p.OwnsPool() {
+		return
+	}
+	g.clusterIP(p)
+	g.keys = p.sharePods(g.keys[:0])
 	for _, k := range g.keys {
-		if k.set.Kind == SetClusterIPs {
-			g.clusterIP(k.set, p)
-			continue
-		}
 		g.set(k.set).put(Element{Key: k.key})
 		g.shared[k]++
 	}
@@ -112,10 +113,10 @@ func (g *collector) set(id SetID) *collected {
 	return s
 }
 
-// refer adds element k of a frontend.
-func (s *collected) refer(p *frontendState, k int) {
+// refer adds element k of a frontend, which may be an endpoint.
+func (s *collected) refer(p *frontendState, k int, to *netip.AddrPort) {
 	s.grow(1)
-	s.refs = append(s.refs, elementRef{p, uint32(k)})
+	s.refs = append(s.refs, elementRef{p, uint32(k), to})
 }
 
 // grow makes room for n more references, and as many more as there are, because append
@@ -129,10 +130,10 @@ func (s *collected) grow(n int) {
 func (s *collected) put(e Element) { s.elements = append(s.elements, e) }
 
 // clusterIP adds the frontend's ClusterIP, unless another port of it was added before.
-func (g *collector) clusterIP(id SetID, p *frontendState) {
-	s := g.set(id)
+func (g *collector) clusterIP(p *frontendState) {
+	s := g.set(SetID{Family: p.Match.Family, Kind: SetClusterIPs})
 	if n := len(s.refs); n == 0 || s.refs[n-1].Match.Addr != p.Match.Addr {
-		s.refer(p, 0)
+		s.refer(p, 0, nil)
 	}
 }
 
@@ -151,6 +152,9 @@ func (g *collector) lead(v Value) {
 // endpoints adds the endpoints of a frontend.
 func (g *collector) endpoints(p *frontendState) {
 	for _, local := range [...]bool{false, true} {
+		if len(p.slots.list(local)) == 0 {
+			continue
+		}
 		slotList := p.slotList(local)
 		id := slotList.set()
 		if !slotList.kind.slotted() {
@@ -160,10 +164,10 @@ func (g *collector) endpoints(p *frontendState) {
 			if slotList.kind.slotted() {
 				id.Slot = uint16(k)
 			}
-			g.set(id).refer(p, k)
+			g.set(id).refer(p, k, &slotList.list[k])
 		}
 		for i := range slotList.numbers {
-			g.set(slotList.numbersSet()).refer(p, i)
+			g.set(slotList.numbersSet()).refer(p, i, &slotList.spread.endpoints[i])
 		}
 	}
 }

@@ -70,6 +70,8 @@ func (s *slots) next(p *model.Pool) slots {
 	assign := func(local bool) []netip.AddrPort {
 		after := spreadOf(p, local)
 		switch {
+		case len(after.endpoints) == 0:
+			return nil
 		case methodOf(p, p.Slots(local)) == pickMaglev:
 			out.of = nil
 			return model.MaglevTable(after.endpoints, weightsOf(p, local), maglevSize)
@@ -205,7 +207,7 @@ func (r *slotList) at(k int) setElement {
 	if r.kind.slotted() {
 		id.Slot = uint16(k)
 	}
-	return r.element(id, k)
+	return r.element(id, k, &r.list[k])
 }
 
 // number is the number of the endpoint in slot k, if clients are remembered.
@@ -223,7 +225,9 @@ func (r *slotList) numbersSet() SetID {
 }
 
 // numbered is the element that leads from number i to its endpoint.
-func (r *slotList) numbered(i int) setElement { return r.element(r.numbersSet(), i) }
+func (r *slotList) numbered(i int) setElement {
+	return r.element(r.numbersSet(), i, &r.spread.endpoints[i])
+}
 
 // clientKeyOf is the key of an address in SetEndpointIPs.
 func clientKeyOf(a netip.Addr) Key {
@@ -236,7 +240,11 @@ func (p *frontendState) share(out []sharedKey) []sharedKey {
 	if !p.OwnsPool() {
 		return out
 	}
-	out = append(out, p.clusterIP())
+	return p.sharePods(append(out, p.clusterIP()))
+}
+
+// sharePods is share without the ClusterIP.
+func (p *frontendState) sharePods(out []sharedKey) []sharedKey {
 	for _, pod := range p.Pool.Hairpin {
 		out = append(out, p.hairpin(pod))
 	}

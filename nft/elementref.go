@@ -1,5 +1,7 @@
 package nft
 
+import "net/netip"
+
 // AddFrontends adds the elements of frontends to a set that the same batch adds. It is
 // [AddElements] for a first load, in which nearly all elements are those of frontends.
 // Elements are made one by one when they are encoded: all of them in memory would take more
@@ -15,43 +17,44 @@ type AddFrontends struct {
 type elementRef struct {
 	*frontendState
 	k uint32
+	// to is the endpoint, because to find it in its list again takes more time than to make
+	// the rest of the element.
+	to *netip.AddrPort
 }
 
-// make makes the element for a set.
+// make makes the element for a set, where there is none or one of the same set.
 func (r elementRef) make(id SetID, e *Element) {
-	*e = Element{Key: r.key(), Service: &r.Service}
+	e.Key.Addr = r.Match.Addr
+	if id.Kind == SetClusterIPs {
+		return
+	}
+	e.Key.Protocol, e.Key.Port, e.Service = r.Match.Protocol, r.Match.Port, &r.Service
 	switch id.Kind {
-	case SetClusterIPs:
-		*e = Element{Key: r.clusterIP().key}
 	case SetEndpoints:
-		e.Value.Endpoint = r.slots.list(id.Local)[r.k]
+		e.Value.Endpoint = *r.to
 	case SetEndpointsMany:
-		e.Key.Pick = r.k
-		e.Value.Endpoint = r.slots.list(id.Local)[r.k]
+		e.Key.Pick, e.Value.Endpoint = r.k, *r.to
 	case SetStickyNumbers:
 		l := r.slotList(id.Local)
-		e.Key.Pick = r.k
-		e.Value.Number = l.number(int(r.k))
+		e.Key.Pick, e.Value.Number = r.k, l.number(int(r.k))
 	case SetStickyEndpoints:
-		l := r.slotList(id.Local)
-		e.Key.Pick = l.numbers[r.k]
-		e.Value.Endpoint = l.spread.endpoints[r.k]
+		e.Key.Pick, e.Value.Endpoint = r.numbers.list(id.Local)[r.k], *r.to
 	default:
 		e.Value = r.ownValue(id.Kind)
 	}
 }
 
-// element is element k of a set that the frontend has.
-func (p *frontendState) element(id SetID, k int) setElement {
+// element is element k that the frontend has in a set, of an endpoint if that has some.
+func (p *frontendState) element(id SetID, k int, to *netip.AddrPort) setElement {
 	out := setElement{set: id}
-	elementRef{p, uint32(k)}.make(id, &out.Element)
+	elementRef{p, uint32(k), to}.make(id, &out.Element)
 	return out
 }
 
 // Len returns the number of elements that the op adds.
 func (o AddFrontends) Len() int { return len(o.refs) }
 
-// Make makes element number i.
+// Make makes element number i, where there is none or another one of the op.
 func (o AddFrontends) Make(i int, e *Element) { o.refs[i].make(o.Set, e) }
 
 // At returns element number i.

@@ -62,7 +62,7 @@ func (p *frontendState) ownValue(kind SetKind) Value {
 func (p *frontendState) ownElements(out []setElement) []setElement {
 	var kinds [8]SetKind
 	for _, kind := range p.ownKinds(kinds[:0]) {
-		out = append(out, p.element(SetID{Family: p.Match.Family, Kind: kind}, 0))
+		out = append(out, p.element(SetID{Family: p.Match.Family, Kind: kind}, 0, nil))
 	}
 	return p.allowedSources(out)
 }
