@@ -3,6 +3,7 @@ package live
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -132,6 +133,29 @@ func (c *Cluster) list(ctx context.Context) {
 		c.nodes = next
 		c.generation++
 	}
+	c.forget()
+}
+
+// forget removes Services that no node reports any more. Nodes choose the names, and could
+// report others each time.
+func (c *Cluster) forget() {
+	for _, s := range c.services {
+		s.reported = false
+	}
+	for _, s := range c.catalogue.services {
+		s.reported = true
+	}
+	for _, n := range c.nodes {
+		for i := range n.lines {
+			n.lines[i].of.reported = true
+		}
+		for k := range n.states {
+			if s := c.services[k]; s != nil {
+				s.reported = true
+			}
+		}
+	}
+	maps.DeleteFunc(c.services, func(_ key, s *service) bool { return !s.reported })
 }
 
 // serviceOf returns the Service of a name.

@@ -338,3 +338,21 @@ func TestProblemsAreOrderedAndListedOnce(t *testing.T) {
 		t.Errorf("the problems are %q, not %q", got, want)
 	}
 }
+
+// TestServicesThatNoNodeReportsAreForgotten has nodes that report a Service with another name
+// each time: with connections, or with a problem.
+func TestServicesThatNoNodeReportsAreForgotten(t *testing.T) {
+	f := newFake(2)
+	f.tally = func(name string, asked int) (*status.Tally, error) {
+		out := tallyOf(uint64(asked), asked)
+		out.Services = append(out.Services, status.TallyLine{Namespace: "shop", Name: fmt.Sprint(name, "-", asked), State: status.StateNoEndpoints})
+		return out, nil
+	}
+	watch(t, f, time.Hour, time.Hour, func(c *Cluster) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if n := len(c.services); n < 4 || n > 40 || c.services[key{"shop", "web"}] == nil || c.services[key{"shop", "cart"}] == nil || f.asked["node-1"] < 100 {
+			t.Errorf("%d Services are known after %d tallies", n, f.asked["node-1"])
+		}
+	})
+}

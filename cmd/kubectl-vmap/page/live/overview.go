@@ -14,6 +14,7 @@ type service struct {
 	addresses []string
 	endpoints status.Addresses
 	sum       sum
+	reported  bool // for [Cluster.forget]
 }
 
 // sum is what the nodes know about a Service, added up.
