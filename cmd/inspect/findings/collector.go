@@ -119,7 +119,11 @@ func (c *collector) collect() (out []Finding) {
 			Severity: severity, Object: p.Object, Namespace: c.service.Namespace, Name: c.service.Name,
 			Reason: p.Reason, Field: problemField(p), Text: oneLine(p.Text),
 		}
-		if last := len(out) - 1; last < 0 || !out[last].joins(f) {
+		joined := false
+		for k := range out {
+			joined = joined || out[k].joins(f)
+		}
+		if !joined {
 			out = append(out, f)
 		}
 	}

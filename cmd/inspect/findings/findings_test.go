@@ -296,9 +296,10 @@ func TestFindings(t *testing.T) {
 		}, []want{{notice, "Scheduler", "metadata.annotations[kube-vmap.io/scheduler]: lc", ""}, {notice, "Busy", "metadata.annotations[kube-vmap.io/scheduler]: lc", "others have fewer: 10.244.0.1"}}},
 		"another port name": {func(w *world) {
 			w.slice.Ports = []model.EndpointPort{{Name: "admin", Protocol: model.TCP, Port: 9}}
-			w.ports = model.Protocols[:1]
+			w.ports = model.Protocols[:2]
 		}, []want{
-			{problem, "NoPort", "spec.ports[].targetPort", "none of its 3 endpoints has the port"},
+			{problem, "NoPort", "spec.ports[].targetPort", "none of its 3 endpoints has the port tcp/TCP"},
+			{problem, "NoPort", "spec.ports[].targetPort", "none of its 3 endpoints has the port udp/UDP"},
 		}},
 		"one without the port": {
 			func(w *world) { w.more = otherPort() },

@@ -101,7 +101,7 @@ func (m *Merged) compareTexts(all []string) {
 	}
 	slices.SortFunc(m.Nodes, CompareNames)
 	slices.SortFunc(m.Texts, func(a, b Text) int {
-		return cmp.Or(cmp.Compare(len(b.Nodes), len(a.Nodes)), cmp.Compare(a.Text, b.Text))
+		return cmp.Or(cmp.Compare(len(b.Nodes), len(a.Nodes)), CompareNames(a.Nodes[0], b.Nodes[0]))
 	})
 	for i := range m.Texts {
 		t := &m.Texts[i]

@@ -38,7 +38,10 @@ func blocks(ways []*Way, text func(*Way) string) (out []block) {
 // address matches what may be an address or prefix, with a port and a protocol.
 var address = regexp.MustCompile(`\[?[0-9A-Fa-f]*[.:][0-9A-Fa-f.:]*\]?(:\d+)?(/\d+)?(/(tcp|udp|sctp))?`)
 
-// withoutAddresses replaces addresses in a text, and what is named after their family and
+// duration matches a time in seconds, which passes between answers.
+var duration = regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+s\b`)
+
+// withoutAddresses replaces addresses and times in a text, and what is named after a family and
 // protocol.
 func withoutAddresses(text string) string {
 	text = address.ReplaceAllStringFunc(text, func(found string) string {
@@ -58,6 +61,7 @@ func withoutAddresses(text string) string {
 		}
 		return found
 	})
+	text = duration.ReplaceAllString(text, "TIME")
 	return strings.NewReplacer("IPv4", "IP", "IPv6", "IP", "ICMPv6", "ICMP").Replace(text)
 }
 

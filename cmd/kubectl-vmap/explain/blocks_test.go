@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"kube-vmap/cmd/inspect/explain/answer"
 )
@@ -18,7 +19,7 @@ func sixWays(verdict func(protocol, family string) string) *Report {
 			if family == "IPv6" {
 				w.From, w.To, at = "fd00::1:3", "[fd00:96::1]:80", "[fd00::2:2]:8080"
 			}
-			w.Verdict = strings.ReplaceAll(w.Verdict, "ENDPOINT", at)
+			w.Verdict = strings.NewReplacer("ENDPOINT", at, "TIME", fmt.Sprint(time.Duration(len(r.Ways)+58)*time.Second)).Replace(w.Verdict)
 			w.Causes = []Cause{{Object: "Service shop/web", Field: "spec.x", Text: "of " + at + ", " + w.To + "/" + protocol + " and " + family}}
 			w.Client.Node = "node-1"
 			w.Client.Answer = &answer.Answer{Outcomes: []answer.Outcome{{Verdict: answer.VerdictDelivered, Probability: 1, Endpoints: []answer.Endpoint{{Sees: w.From}}}}}
@@ -36,7 +37,9 @@ func TestWaysThatAreEqualUpToAddressesAreOneBlock(t *testing.T) {
 		titles  []string
 	}{
 		{
-			"all", func(string, string) string { return "does not arrive: ENDPOINT: dropped (its range is 10.0.0.0/8)." },
+			"all", func(string, string) string {
+				return "does not arrive: ENDPOINT: dropped (its range is 10.0.0.0/8), for TIME more."
+			},
 			[]string{"TCP, UDP, SCTP; IPv4 and IPv6: 10.244.1.3 -> 10.96.0.1:80, fd00::1:3 -> [fd00:96::1]:80, ClusterIP of shop/web\n"},
 		},
 		{

@@ -142,7 +142,7 @@ func valueOf(m *findings.Merged) valueFunc {
 	switch {
 	case m.Reason == findings.NoEndpoints && m.Field == findings.FieldSelector:
 		return selectorValue
-	case slices.Contains([]string{findings.NoPort, status.ReasonNoPort, findings.Refuses}, m.Reason) && m.Field == findings.FieldTargetPort:
+	case slices.Contains([]string{findings.NoPort, status.ReasonNoPort, findings.Refuses, findings.Silent}, m.Reason) && m.Field == findings.FieldTargetPort:
 		return targetPortValue
 	}
 	return nil
