@@ -85,6 +85,37 @@ func TestChangesOfEstablishedConnections(t *testing.T) {
 	}
 }
 
+// TestConnectionsInAFlowtablePassNoRules has a filter that drops everything, added after a
+// connection had entered a flowtable.
+func TestConnectionsInAFlowtablePassNoRules(t *testing.T) {
+	f := node()
+	f.links = map[netip.Addr]Link{endpoint.Addr(): veth}
+	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, to(endpoint))
+	drop := []any{verdictOf(expr.VerdictDrop, "")}
+	f.chain(otherTable, "raw", "filter", HookPrerouting, -300, drop)
+	f.chain(otherTable, "late", "filter", HookIngress, flowtablePriority+1, drop)
+	f.bases[len(f.bases)-1].Devices = []string{eth0.Name, veth.Name}
+	flow := established(endpoint)
+	flow.Status |= statusOffloaded | statusSourceNAT
+	flow.SeenSource = netip.AddrPortFrom(nodeIP, 5000)
+	f.flows = []Flow{flow}
+	own := sample
+	own.FromPort = flow.Client.Port()
+	o, r := only(t, f, own)
+	at := o.Endpoints[0]
+	if o.Verdict != VerdictDelivered || at.Address != endpoint || at.Source != nodeIP || !at.Reply.ReachesClient(own) {
+		t.Errorf("a packet of the connection: %+v", o)
+	}
+	if c := r.Flow.Changes; len(c) != 1 || c[0].Kind != ChangeRefused {
+		t.Errorf("changes %+v, want that a new connection would be refused", c)
+	}
+	f.chain(otherTable, "early", "filter", HookIngress, flowtablePriority-1, drop)
+	f.bases[len(f.bases)-1].Devices = []string{eth0.Name}
+	if o, _ := only(t, f, own); o.Verdict != VerdictDropped || o.By.Chain != "early" {
+		t.Errorf("before the flowtable: %+v", o)
+	}
+}
+
 // TestChangesOfManyConnectionsAreBounded has connections to as many endpoints, each with
 // several ports.
 func TestChangesOfManyConnectionsAreBounded(t *testing.T) {

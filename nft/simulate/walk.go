@@ -56,6 +56,9 @@ func (w *walk) receive() error {
 	if err := w.passHooks(HookIngress); err != nil {
 		return err
 	}
+	if w.flow.IsOffloaded() {
+		return w.passFlowtable()
+	}
 	if err := w.passHooks(HookPrerouting); err != nil {
 		return err
 	}
@@ -68,6 +71,26 @@ func (w *walk) receive() error {
 	}
 	w.frame.out = r.Out
 	return w.passHooks(HookForward, HookPostrouting)
+}
+
+// flowtablePriority is the priority at the ingress hook at which a flowtable takes packets;
+// chains of the same one are taken to follow.
+const flowtablePriority = 0
+
+// passFlowtable is the path of a packet whose connection is in a flowtable: it is translated
+// and sent on, past all other hooks (nf_flow_offload_ip_hook).
+func (w *walk) passFlowtable() error {
+	w.track()
+	source, destination := w.flow.SeenSource, w.flow.Endpoint
+	if w.conn.reply {
+		source, destination = w.flow.Requested, w.flow.Client
+	}
+	w.frame.setSource(source)
+	w.frame.setDestination(destination)
+	w.noteNode("flowtable: the connection is on the fast path, to " + destination.String() + ", past all other rules")
+	r, err := w.findRoute()
+	w.frame.out = r.Out
+	return err
 }
 
 // send is the path of a packet that a program of the node sends.
@@ -143,7 +166,7 @@ func (w *walk) passHook(h Hook) error {
 	w.record.hook = h
 	natted := !h.translates()
 	for _, b := range w.baseChains[h] {
-		if !b.appliesTo(w.frame.in) {
+		if !b.appliesTo(w.frame.in) || h == HookIngress && w.flow.IsOffloaded() && b.Priority >= flowtablePriority {
 			continue
 		}
 		if b.hookPriority() >= conntrackPriority && h != HookIngress {
