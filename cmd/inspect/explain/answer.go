@@ -99,7 +99,7 @@ func reply(r simulate.Reply, p simulate.Packet) *answer.Reply {
 func connection(f simulate.Established, kind string) answer.Connection {
 	c := answer.Connection{
 		FromPort: f.Client.Port(), Endpoint: f.Endpoint.String(), Sees: f.SeenSource.String(), State: f.State,
-		ExpiresSeconds: int(f.Expires / time.Second),
+		ExpiresSeconds: int(f.Expires / time.Second), FastPath: f.IsOffloaded(),
 	}
 	if !f.Started.IsZero() {
 		c.Since = &f.Started

@@ -60,6 +60,7 @@ func addHints(ctx context.Context, a *answer.Answer, ask Ask, p simulate.Packet,
 	default:
 		h.ofPort(service, port, frontend)
 	}
+	h.fastPath()
 	return d
 }
 

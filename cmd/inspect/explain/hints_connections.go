@@ -2,10 +2,12 @@ package explain
 
 import (
 	"net/netip"
+	"slices"
 
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/model"
 )
 
 // connections adds to open connections why no new one would go to their endpoint.
@@ -40,5 +42,17 @@ func explainChanges(c *answer.Connection, e *status.Endpoint, s *status.Service)
 		case e.Reason != "":
 			change.Because, change.Field = reasonText(*e), findings.FieldOf(s, e)
 		}
+	}
+}
+
+// fastPath adds that later packets pass no rules, if this node forwards them: flowtables take
+// neither packets from nor to programs of the node, nor SCTP.
+func (h *hinter) fastPath() {
+	forwards := func(o answer.Outcome) bool {
+		return o.Verdict == answer.VerdictDelivered && slices.ContainsFunc(o.Endpoints, func(e answer.Endpoint) bool { return !e.Node })
+	}
+	if h.document.IsFastPathOn() && h.Interface != "" && h.packet.Protocol != model.SCTP && slices.ContainsFunc(h.Outcomes, forwards) {
+		h.add("the fast path is on: after %d packets of a connection, the next ones pass no rules of this node, except fragments and those that end it",
+			h.document.Health.FastPath.AfterPackets)
 	}
 }

@@ -46,3 +46,42 @@ func TestConnectionsNameWhyTheirEndpointLeft(t *testing.T) {
 		}
 	}
 }
+
+// TestFastPathIsExplained has packets that the node forwards to an endpoint, and a connection
+// that is on the fast path already.
+func TestFastPathIsExplained(t *testing.T) {
+	const says = "the fast path is on: after 20 packets of a connection, the next ones pass no rules of this node"
+	on := &status.FastPath{On: true, AfterPackets: 20}
+	for _, f := range model.Families {
+		for _, p := range model.Protocols {
+			for name, tc := range map[string]struct {
+				path  *status.FastPath
+				in    string
+				local bool
+				want  bool
+			}{
+				"on":                     {on, "eth0", false, p != model.SCTP},
+				"off":                    {&status.FastPath{Reason: "another program has a flowtable"}, "eth0", false, false},
+				"without the flag":       {nil, "eth0", false, false},
+				"from this node":         {on, "", false, false},
+				"to a program of a node": {on, "eth0", true, false},
+			} {
+				d := document(f, p)
+				d.Health = &status.Health{FastPath: tc.path}
+				w := asked(f, p, 80, simulate.Outcome{
+					Verdict: simulate.VerdictDelivered, Probability: 1, Endpoints: []simulate.Endpoint{{Local: tc.local}},
+				}, "shop/web:http")
+				w.In = tc.in
+				w.Flow = &simulate.Established{Flow: simulate.Flow{Status: 1 << 14, Endpoint: netip.AddrPortFrom(w.Packet.To.Addr(), 8080)}}
+				got := newAnswer(w)
+				addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet, 0)
+				if has := strings.Contains(strings.Join(got.Hints, "\n"), says); has != tc.want {
+					t.Errorf("%s %s, %s: hints %q", f, p, name, got.Hints)
+				}
+				if text := got.Text(); !got.Connection.FastPath || !strings.Contains(text, "; on the fast path: its packets pass no rules, except fragments and those that end it\n") {
+					t.Errorf("%s %s, %s: the connection is not on the fast path:\n%s", f, p, name, text)
+				}
+			}
+		}
+	}
+}

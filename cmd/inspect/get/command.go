@@ -64,7 +64,7 @@ func Help() string {
                    VERDICT: Balance, or Reject or Drop if there is no endpoint.
 
 CONNECTIONS are the total so far, ACTIVE those that are open now (UDP: flows with
-recent packets). Services without an address of their own (headless, ExternalName) need
+recent packets), FAST-PATH those of them whose packets pass no rules (--fast-path). Services without an address of their own (headless, ExternalName) need
 no proxy, and are not shown.
 
 Endpoints and frontends are named by their Service or by their address, with or

@@ -53,6 +53,9 @@ func Run(ctx context.Context, o Options, from Source, stdout, stderr io.Writer) 
 	}
 	printLine(stderr, note)
 	rows, missing := p.rows(doc, "")
+	if p.fastPath.nodes > 0 && p.isTable() {
+		printLine(stderr, "Fast path on: "+status.Plural(p.fastPath.connections, "connection"))
+	}
 	if p.isText() && len(rows)+len(missing) == 0 {
 		if p.empty == 0 {
 			printLine(stderr, o.nothing())
@@ -76,6 +79,7 @@ type printer struct {
 	stdout, stderr io.Writer
 	table          table
 	empty          int // requested Services without rows
+	fastPath       struct{ nodes, connections int }
 }
 
 // printer returns a printer for the options, or an error about them.
@@ -91,9 +95,12 @@ func (o *Options) printer(stdout, stderr io.Writer) (*printer, error) {
 	return &printer{Options: *o, resource: r, selector: selector, stdout: stdout, stderr: stderr, table: table{w: stdout}}, nil
 }
 
+// isTable reports whether rows are printed as a table.
+func (o *Options) isTable() bool { return o.Output == "" || o.Output == "wide" }
+
 // isText reports whether lines are printed, for which there is nothing to print without
 // rows.
-func (o *Options) isText() bool { return o.Output == "" || o.Output == "wide" || o.Output == "name" }
+func (o *Options) isText() bool { return o.isTable() || o.Output == "name" }
 
 // rows returns the requested rows of a document, and the requested names that it does not
 // have. It prints the problems of the document, with a prefix.
@@ -102,6 +109,13 @@ func (p *printer) rows(doc *status.Document, prefix string) (rows []row, missing
 		if p.Output == "wide" || problem.Reason == status.ReasonUnread || problem.Reason == status.ReasonUncertain {
 			printLine(p.stderr, prefix+problem.Object+": "+strings.ReplaceAll(problem.Text, "\n", "; "))
 		}
+	}
+	switch {
+	case doc.IsFastPathOn():
+		p.fastPath.nodes++
+		p.fastPath.connections += doc.FastPath
+	case p.isTable() && doc.FastPathReason() != "":
+		printLine(p.stderr, prefix+"Fast path off: "+doc.FastPathReason())
 	}
 	rows, missing = p.named(p.resource.rows(doc))
 	empty, missing := withoutRows(doc, missing)

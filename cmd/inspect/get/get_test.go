@@ -196,6 +196,42 @@ func TestKernelDocumentHasUnknowns(t *testing.T) {
 	}
 }
 
+// TestFastPathIsPrintedOnceAskedFor prints tables of one node and of several.
+func TestFastPathIsPrintedOnceAskedFor(t *testing.T) {
+	d := document(t)
+	d.FastPath = 7
+	d.Services[1].Ports[0].FastPath = 3
+	for _, tc := range []struct {
+		state  *status.FastPath
+		output string
+		want   []string // of one node, and of two
+	}{
+		{nil, "wide", []string{"", ""}},
+		{&status.FastPath{}, "", []string{"", ""}},
+		{&status.FastPath{On: true}, "", []string{"Fast path on: 7 connections\n", "Fast path on 2 of 2 nodes: 14 connections\n"}},
+		{&status.FastPath{On: true}, "json", []string{"", ""}},
+		{&status.FastPath{Reason: "so it is"}, "", []string{"Fast path off: so it is\n", "a: Fast path off: so it is\nb: Fast path off: so it is\n"}},
+		{&status.FastPath{Reason: "so it is"}, "name", []string{"", ""}},
+	} {
+		d.Health, d.Problems = &status.Health{FastPath: tc.state}, nil
+		o := Options{Args: []string{"svc"}, AllNamespaces: true, Output: tc.output}
+		var stdout, stderr, both bytes.Buffer
+		if err := Run(t.Context(), o, source(d, ""), &stdout, &stderr); err != nil {
+			t.Fatal(err)
+		}
+		p, err := NewNodesPrinter(o, &stdout, &both)
+		for _, node := range []string{"a", "b"} {
+			err = errors.Join(err, p.Print(node, d))
+		}
+		if err = errors.Join(err, p.Close()); err != nil || stderr.String() != tc.want[0] || both.String() != tc.want[1] {
+			t.Errorf("%+v, -o %s: %q and %q, %v", tc.state, tc.output, &stderr, &both, err)
+		}
+	}
+	if fastPath(d, &status.Traffic{FastPath: 3}) != "3" {
+		t.Error("off, connections that still take it are not counted")
+	}
+}
+
 func TestSourceIsPrintedOnStderr(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	d := document(t)

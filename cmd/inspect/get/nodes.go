@@ -92,6 +92,9 @@ func (p *NodesPrinter) Close() error {
 			return fmt.Errorf("print %s: %w", p.resource.plural, err)
 		}
 	}
+	if on := p.fastPath; on.nodes > 0 && p.isTable() {
+		printLine(p.stderr, fmt.Sprintf("Fast path on %d of %s: %s", on.nodes, status.Plural(p.nodes, "node"), status.Plural(on.connections, "connection")))
+	}
 	var missing []string
 	for _, name := range p.Names {
 		switch nodes := p.lacking[name]; {

@@ -16,7 +16,7 @@ func services() resource {
 	return resource{
 		singular: "service", plural: "services", short: "svc",
 		columns: []string{"NAME", "KINDS", "CLUSTER-IP", "PORT(S)", "ENDPOINTS", "CONNECTIONS", "ACTIVE", "STATUS"},
-		wide:    []string{"EXTERNAL", "POLICY", "SCHEDULER", "AFFINITY", "PROBLEM"},
+		wide:    []string{"FAST-PATH", "EXTERNAL", "POLICY", "SCHEDULER", "AFFINITY", "PROBLEM"},
 		fields: []field{
 			anything("metadata.name"), anything("metadata.namespace"), address("spec.clusterIP"), one("status", status.States()...),
 			one("severity", status.Severities()...),
@@ -44,7 +44,7 @@ func serviceRow(d *status.Document, s *status.Service) row {
 			connections(d, &sum.Traffic), strconv.Itoa(sum.Active), state,
 		},
 		wide: []string{
-			orNone(sum.external), orNone(sum.policies), orNone(sum.schedulers), affinity(s), cmp.Or(s.FirstProblem(), none),
+			fastPath(d, &sum.Traffic), orNone(sum.external), orNone(sum.policies), orNone(sum.schedulers), affinity(s), cmp.Or(s.FirstProblem(), none),
 		},
 		fields: fields.Set{
 			"metadata.name": s.Name, "metadata.namespace": s.Namespace,
@@ -71,6 +71,7 @@ func summarize(s *status.Service) summary {
 		p := &s.Ports[i]
 		sum.Connections += p.Connections
 		sum.Active += p.Active
+		sum.FastPath += p.FastPath
 		sum.schedulers = once(sum.schedulers, p.Scheduler)
 		for k := range p.Frontends {
 			sum.frontend(&p.Frontends[k])
@@ -157,6 +158,14 @@ func connections(d *status.Document, t *status.Traffic) string {
 		return "-"
 	}
 	return strconv.FormatUint(t.Connections, 10)
+}
+
+// fastPath returns how many connections are on the fast path, if it was asked for.
+func fastPath(d *status.Document, t *status.Traffic) string {
+	if d.Health == nil || d.Health.FastPath == nil {
+		return none
+	}
+	return strconv.Itoa(t.FastPath)
 }
 
 // join returns an address with its port and protocol.

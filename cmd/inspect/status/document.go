@@ -29,6 +29,8 @@ type Document struct {
 	// they are not counted, when Active was read; zero if neither was. Documents with the
 	// same CountedAt have the same numbers.
 	CountedAt time.Time `json:"countedAt,omitzero"`
+	// FastPath is how many connections of the node take a flowtable, of all Services.
+	FastPath int `json:"fastPath,omitempty"`
 	// ObservedSeconds is how long responses of endpoints were observed, which [Query].Observe
 	// asks for; zero means that Refused and Unanswered of endpoints are not known.
 	ObservedSeconds float64 `json:"observedSeconds,omitempty"`
@@ -159,6 +161,8 @@ func (e *Endpoint) KnownConditions() Conditions {
 type Traffic struct {
 	Connections uint64 `json:"connections"` // so far
 	Active      int    `json:"active"`      // tracked by the kernel now
+	// FastPath is how many of the active ones take a flowtable, past the rules.
+	FastPath int `json:"fastPath,omitempty"`
 }
 
 // Problem is why an object or a part of it is not programmed, or what may surprise

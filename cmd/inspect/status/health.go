@@ -20,6 +20,16 @@ type Health struct {
 	// Warnings are the warnings and errors of its log.
 	Warnings Count    `json:"warnings"`
 	Takeover Takeover `json:"takeover"`
+	// FastPath is that of established connections; nil if it is not asked for.
+	FastPath *FastPath `json:"fastPath,omitempty"`
+}
+
+// FastPath says whether packets of established connections to Services bypass the rules.
+type FastPath struct {
+	On           bool   `json:"on"`
+	Reason       string `json:"reason,omitempty"` // why it is off
+	Interfaces   int    `json:"interfaces"`
+	AfterPackets int    `json:"afterPackets"` // of a connection
 }
 
 // Position is how far a process has followed the objects of one kind.
@@ -101,3 +111,18 @@ func (h *Health) Owned() (families []string) {
 
 // Refusals counts everything that is not programmed.
 func (h *Health) Refusals() int { return h.Refused.Ports + h.Refused.Objects + h.Refused.Conflicts }
+
+// IsFastPathOn reports whether established connections on the document's node may take the
+// fast path.
+func (d *Document) IsFastPathOn() bool {
+	return d.Health != nil && d.Health.FastPath != nil && d.Health.FastPath.On
+}
+
+// FastPathReason returns why they may not, although that was asked for; empty if they may, or
+// if it is not known yet.
+func (d *Document) FastPathReason() string {
+	if d.Health == nil || d.Health.FastPath == nil || d.Health.FastPath.On {
+		return ""
+	}
+	return d.Health.FastPath.Reason
+}

@@ -28,6 +28,9 @@ func (d *Document) NodeProblems() []NodeProblem {
 	n.tables()
 	n.positions()
 	n.takeover()
+	if why := d.FastPathReason(); why != "" {
+		n.add(SeverityNotice, "the fast path is off: %s", why)
+	}
 	n.events()
 	for _, p := range d.Problems {
 		if p.Reason == ReasonUnread {

@@ -55,6 +55,11 @@ Notice: the table of IPv4 has no owner, so that other programs can change it`},
 		{"tables without protection", func(_ *status.Document, h *status.Health) {
 			h.Protect, h.Tables[0].State, h.Tables[1].State = false, status.TableOpen, status.TableMissing
 		}, `Problem: the table of IPv6 is missing`},
+		{"fast path", func(_ *status.Document, h *status.Health) {
+			h.FastPath = &status.FastPath{Reason: "rules of Calico may have to see every packet"}
+		}, "Notice: the fast path is off: rules of Calico may have to see every packet"},
+		{"fast path on", func(_ *status.Document, h *status.Health) { h.FastPath = &status.FastPath{On: true} }, ""},
+		{"fast path not known yet", func(_ *status.Document, h *status.Health) { h.FastPath = &status.FastPath{} }, ""},
 		{"API server", func(_ *status.Document, h *status.Health) {
 			h.Positions[0].FailingSince, h.Positions[0].Error = ago(time.Minute), "connection refused"
 			h.Positions[1].FailingSince, h.Positions[1].Error = ago(50*time.Hour), "connection refused"

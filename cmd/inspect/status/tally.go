@@ -55,6 +55,7 @@ func (s *Service) Traffic() (sum Traffic) {
 	for i := range s.Ports {
 		sum.Connections += s.Ports[i].Connections
 		sum.Active += s.Ports[i].Active
+		sum.FastPath += s.Ports[i].FastPath
 	}
 	return sum
 }

@@ -32,7 +32,7 @@ func overviewColumns() []Column {
 	return []Column{
 		nameColumn("NAMESPACE", "namespace", 0, 5),
 		nameColumn("SERVICE", "service", 1, 9),
-		rateColumn(), activeColumn(), connectionsColumn(),
+		rateColumn(), activeColumn(), fastPathColumn(), connectionsColumn(),
 		{
 			Title: "ENDPOINTS", word: "endpoints", weight: 3, width: 10, name: -1, down: true,
 			Text:    func(r *Row) string { return r.endpoints },
@@ -49,7 +49,7 @@ func detailColumns() []Column {
 		nameColumn("PORT", "port", 0, 6),
 		nameColumn("KIND", "kind", 1, 5),
 		nameColumn("ADDRESS", "address", 2, 9),
-		rateColumn(), activeColumn(), connectionsColumn(),
+		rateColumn(), activeColumn(), fastPathColumn(), connectionsColumn(),
 		statusColumn(),
 	}
 }
@@ -79,6 +79,15 @@ func activeColumn() Column {
 		Title: "ACTIVE", word: "active", weight: 7, width: 8, name: -1, down: true, shown: always,
 		Text:    func(r *Row) string { return strconv.Itoa(r.active) },
 		compare: func(a, b *Row) int { return cmp.Compare(a.active, b.active) },
+	}
+}
+
+func fastPathColumn() Column {
+	return Column{
+		Title: "FAST-PATH", word: "fast-path", weight: 1, width: 10, name: -1, down: true,
+		Text:    func(r *Row) string { return strconv.Itoa(r.fastPath) },
+		compare: func(a, b *Row) int { return cmp.Compare(a.fastPath, b.fastPath) },
+		shown:   func(s *Sheet) bool { return s.fastPath },
 	}
 }
 

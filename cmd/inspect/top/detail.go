@@ -52,7 +52,7 @@ func detailRow(d *status.Document, p *status.Port, kind, address string, t statu
 		id:      id{p.Family, p.Protocol, p.Name, kind, address},
 		Names:   [3]string{Clean(name), Clean(kind), Clean(address)},
 		counts:  []count{countOf(d, p, t.Connections)},
-		traffic: traffic{active: t.Active, connections: t.Connections},
+		traffic: traffic{active: t.Active, connections: t.Connections, fastPath: t.FastPath},
 	}
 }
 
@@ -103,6 +103,7 @@ func detailRowsAndNode(d *status.Document) []Row {
 		node.counts = append(node.counts, r.counts...)
 		node.active += r.active
 		node.connections += r.connections
+		node.fastPath += r.fastPath
 		node.severity, node.status = r.severity, r.status
 	}
 	return append(detailRows(d), node)

@@ -46,6 +46,9 @@ func (s *Sheet) Totals(what string) string {
 		parts = append(parts, rateText(s.total.rate, s.rated)+" conn/s")
 	}
 	parts = append(parts, strconv.Itoa(s.total.active)+" active")
+	if s.fastPath {
+		parts = append(parts, strconv.Itoa(s.total.fastPath)+" on the fast path")
+	}
 	if s.counted {
 		parts = append(parts, strconv.FormatUint(s.total.connections, 10)+" connections")
 	}

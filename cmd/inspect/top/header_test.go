@@ -48,6 +48,31 @@ func TestHeaderCountsMarkedServices(t *testing.T) {
 	}
 }
 
+// TestFastPathIsShownOnceAskedFor has connections on the fast path of a node, before and after it
+// was turned off.
+func TestFastPathIsShownOnceAskedFor(t *testing.T) {
+	d := toptest.Document(0, toptest.Service("a", "web", 1, 5))
+	for i := range d.Services[0].Ports {
+		d.Services[0].Ports[i].FastPath = 2
+	}
+	show := func() string {
+		p := NewOverview(Config{Sort: "rate"})
+		p.Show(sheetOf(d, serviceRows, nil))
+		return plainText(p)
+	}
+	if text := show(); strings.Contains(strings.ToLower(text), "fast") {
+		t.Errorf("without the flag:\n%s", text)
+	}
+	d.Health = &status.Health{FastPath: &status.FastPath{On: true}}
+	if text := show(); !strings.Contains(text, "30 active  12 on the fast path  ") || !strings.Contains(text, "ACTIVE  FAST-PATH") || strings.Contains(text, "! ") {
+		t.Errorf("on:\n%s", text)
+	}
+	d.Health.FastPath = &status.FastPath{Reason: "another program has a flowtable\x1b"}
+	if text := show(); !strings.Contains(text, "! node-1: the fast path is off: another program has a flowtable?\n") || strings.Contains(text, "FAST-PATH") {
+		t.Errorf("off:\n%s", text)
+	}
+}
+
 func TestEmptyResultIsReported(t *testing.T) {
 	for namespace, want := range map[string]string{"nosuch": "! there is no Service in namespace nosuch\n", "": "! there are no Services\n", "a": ""} {
 		synctest.Test(t, func(t *testing.T) {

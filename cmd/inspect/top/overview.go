@@ -21,6 +21,7 @@ func serviceRow(d *status.Document, s *status.Service) Row {
 		r.counts[i] = countOf(d, p, p.Connections)
 		r.connections += p.Connections
 		r.active += p.Active
+		r.fastPath += p.FastPath
 	}
 	n := s.EndpointCount()
 	r.used, r.all, r.endpoints = n.Used, n.All, d.EndpointText(s)

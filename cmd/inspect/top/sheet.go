@@ -13,13 +13,14 @@ type Sheet struct {
 	node, version  string // of the only node
 	nodes          int
 	ready, counted bool
+	fastPath       bool // whether connections take it on a node
 	rows           []Row
 	byID           map[id]int // of rows
 	endpoints      bool       // whether numbers of endpoints are known
 	summary        status.Summary
 	state          string   // of the Service, in a detail view
 	Notes          []string // problems, one line each
-	alarms         []string // nodes that did not answer, or are not ready
+	alarms         []string // nodes that did not answer, are not ready, or do not use the fast path
 	widest         [3]int   // of each of the names
 	total          traffic
 	rated          bool // whether the total rate is known
@@ -66,6 +67,7 @@ type traffic struct {
 	rate        float64 // new connections per second
 	active      int
 	connections uint64
+	fastPath    int // of the active ones
 }
 
 // count is one of the counters of a row.
@@ -110,11 +112,15 @@ func (s *Sheet) addDocument(d *status.Document) {
 	}
 	s.source, s.node, s.version = Clean(d.Source), Clean(d.Node), Clean(d.Version)
 	s.counted = s.counted || d.Counted
+	s.fastPath = s.fastPath || d.IsFastPathOn()
 	s.Notes = append(s.Notes, notes(d.Problems)...)
 	ready := d.Ready || d.Source != status.FromDaemon
 	s.ready = s.ready || ready
 	if !ready && s.nodes > 1 {
 		s.alarms = append(s.alarms, Clean(d.Node)+" is not ready")
+	}
+	if why := d.FastPathReason(); why != "" {
+		s.alarms = append(s.alarms, Clean(d.Node+": the fast path is off: "+why))
 	}
 }
 
@@ -131,6 +137,7 @@ func (s *Sheet) addRow(r Row) {
 	sum.counts = append(sum.counts, r.counts...)
 	sum.active += r.active
 	sum.connections += r.connections
+	sum.fastPath += r.fastPath
 	if r.severity > sum.severity {
 		sum.severity, sum.status = r.severity, r.status
 	}
@@ -169,6 +176,7 @@ func (s *Sheet) sum() {
 			s.total.rate += r.rate
 			s.total.active += r.active
 			s.total.connections += r.connections
+			s.total.fastPath += r.fastPath
 			s.rated = s.rated || r.rated
 		}
 	}

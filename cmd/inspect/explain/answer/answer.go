@@ -138,7 +138,10 @@ type Connection struct {
 	Sees           string     `json:"sees"`
 	State          string     `json:"state,omitempty"`
 	Since          *time.Time `json:"since,omitempty"`
-	ExpiresSeconds int        `json:"expiresSeconds"`
+	ExpiresSeconds int        `json:"expiresSeconds"` // zero on the fast path
+	// FastPath reports whether its packets take a flowtable, past the rules of the node. The
+	// kernel reports neither state nor time-out of such a connection.
+	FastPath bool `json:"fastPath,omitempty"`
 	// Stale reports whether no new connection would go to that endpoint.
 	Stale bool `json:"stale,omitempty"`
 	// Listed reports whether an EndpointSlice still names it, so that it may well answer.

@@ -280,7 +280,12 @@ func (a *Answer) otherConnections(b *strings.Builder) {
 }
 
 func (c *Connection) line() string {
-	text := fmt.Sprintf("from port %d to %s, which sees %s; expires in %s without traffic", c.FromPort, c.Endpoint, c.Sees, seconds(c.ExpiresSeconds))
+	text := fmt.Sprintf("from port %d to %s, which sees %s; ", c.FromPort, c.Endpoint, c.Sees)
+	if c.FastPath {
+		text += "on the fast path: its packets pass no rules, except fragments and those that end it"
+	} else {
+		text += fmt.Sprintf("expires in %s without traffic", seconds(c.ExpiresSeconds))
+	}
 	if c.State != "" {
 		text += ", " + c.State
 	}

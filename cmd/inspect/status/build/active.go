@@ -26,6 +26,8 @@ type Counter interface {
 // Sample is what the kernel counted at one moment.
 type Sample struct {
 	Connections []nft.ConnectionCount
+	// FastPath are those of Connections that take a flowtable.
+	FastPath []nft.ConnectionCount
 	// At is when the read began: everything before is included.
 	At time.Time
 }
@@ -34,19 +36,19 @@ type Sample struct {
 // requested address and endpoint. Connections that are not translated have no endpoint
 // and are not counted. The tracking must not be used otherwise.
 func ActiveCounts(t Tracking) func() (Sample, error) {
-	return cached(func() ([]nft.ConnectionCount, error) { return countActive(t) })
+	return cached(func() (Sample, error) { return countActive(t) })
 }
 
 // TotalCounts returns a function that reads the totals of both families. The counter must
 // not be used otherwise.
 func TotalCounts(c Counter) func() (Sample, error) {
-	return cached(func() (all []nft.ConnectionCount, err error) {
+	return cached(func() (all Sample, err error) {
 		for _, f := range model.Families {
 			list, err := c.Connections(f)
 			if err != nil {
-				return nil, err
+				return Sample{}, err
 			}
-			all = append(all, list...)
+			all.Connections = append(all.Connections, list...)
 		}
 		return all, nil
 	})
@@ -63,7 +65,7 @@ const (
 
 // cached returns a function that reads at most that often, one read at a time, and
 // returns the last sample meanwhile. Callers share it.
-func cached(read func() ([]nft.ConnectionCount, error)) func() (Sample, error) {
+func cached(read func() (Sample, error)) func() (Sample, error) {
 	var mu stdsync.Mutex // guards what follows, also during a read
 	var done time.Time   // end of the last read
 	var took time.Duration
@@ -73,10 +75,11 @@ func cached(read func() ([]nft.ConnectionCount, error)) func() (Sample, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if done.IsZero() || time.Since(done) >= max(minCacheTime, cacheFactor*took) {
-			last.At = time.Now()
-			last.Connections, err = read()
+			start := time.Now()
+			last, err = read()
+			last.At = start
 			done = time.Now()
-			took = done.Sub(last.At)
+			took = done.Sub(start)
 		}
 		return last, err
 	}
@@ -88,21 +91,34 @@ type flow struct {
 	requested, endpoint netip.AddrPort
 }
 
+// flowCount counts connections.
+type flowCount struct{ active, fastPath uint64 }
+
 // countActive counts all tracked connections.
-func countActive(t Tracking) ([]nft.ConnectionCount, error) {
-	flows := map[flow]uint64{}
+func countActive(t Tracking) (Sample, error) {
+	flows := map[flow]flowCount{}
 	err := t.Each(func() { clear(flows) }, func(e conntrack.Entry) {
-		if e.Reply != e.Original {
-			flows[flow{e.Protocol, e.Original, e.Reply}]++
+		if e.Reply == e.Original {
+			return
 		}
+		key := flow{e.Protocol, e.Original, e.Reply}
+		n := flows[key]
+		n.active++
+		if e.Offloaded {
+			n.fastPath++
+		}
+		flows[key] = n
 	})
 	if err != nil {
-		return nil, err
+		return Sample{}, err
 	}
-	out := make([]nft.ConnectionCount, 0, len(flows))
+	out := Sample{Connections: make([]nft.ConnectionCount, 0, len(flows))}
 	for f, n := range flows {
 		requested := model.Match{Family: model.FamilyOf(f.requested.Addr()), Addr: f.requested.Addr(), Protocol: f.protocol, Port: f.requested.Port()}
-		out = append(out, nft.ConnectionCount{Destination: requested, Endpoint: f.endpoint, Connections: n})
+		out.Connections = append(out.Connections, nft.ConnectionCount{Destination: requested, Endpoint: f.endpoint, Connections: n.active})
+		if n.fastPath > 0 {
+			out.FastPath = append(out.FastPath, nft.ConnectionCount{Destination: requested, Endpoint: f.endpoint, Connections: n.fastPath})
+		}
 	}
 	return out, nil
 }

@@ -121,6 +121,7 @@ func (c Counts) AddTo(doc *status.Document) {
 		doc.CountedAt = active.At
 	}
 	Count(doc, total.Connections, active.Connections)
+	CountFastPath(doc, active.FastPath)
 }
 
 // read returns a sample, or an empty one.

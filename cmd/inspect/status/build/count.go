@@ -30,6 +30,18 @@ func Count(d *status.Document, total, active []nft.ConnectionCount) {
 	}
 }
 
+// CountFastPath adds the connections that take a flowtable to a document.
+func CountFastPath(d *status.Document, list []nft.ConnectionCount) {
+	if len(list) == 0 {
+		return
+	}
+	c := newConnectionIndex(d)
+	for i := range list {
+		d.FastPath += int(list[i].Connections)
+		c.add(&list[i], func(t *status.Traffic, n uint64) { t.FastPath += int(n) })
+	}
+}
+
 // maxGone is how many endpoints of a port that no EndpointSlice has are listed. Clients
 // decide how long they keep connections to them.
 const maxGone = 100

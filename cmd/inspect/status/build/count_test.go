@@ -54,7 +54,7 @@ func TestConnectionsCountForFrontendAndEndpoint(t *testing.T) {
 	v := loop(t, config, newKernel(), web())
 	d := build.FromSnapshot(&v, status.Query{}, then)
 	d.NodeAddresses = nodeAddresses()
-	var so, active []nft.ConnectionCount
+	var so, active, fastPath []nft.ConnectionCount
 	for _, f := range model.Families {
 		for k, p := range model.Protocols {
 			cluster, node, port := address(f, 96, 1), address(f, 1, 1), uint16(30000+k)
@@ -64,15 +64,20 @@ func TestConnectionsCountForFrontendAndEndpoint(t *testing.T) {
 				counted(f, p, cluster, 81, 0, 1000), counted(f, p, address(f, 96, 2), 80, 0, 1000),
 			)
 			active = append(active, counted(f, p, cluster, 80, 1, 3), counted(f, p, node, port, 0, 5))
+			fastPath = append(fastPath, counted(f, p, node, port, 0, 4), counted(f, p, address(f, 96, 2), 80, 0, 1))
 		}
 	}
 	build.Count(d, so, active)
+	build.CountFastPath(d, fastPath)
+	if d.FastPath != 6*5 { // other Services included
+		t.Errorf("%d connections are on the fast path", d.FastPath)
+	}
 	if n := len(d.Services[0].Ports); n != 6 {
 		t.Fatalf("there are %d ports", n)
 	}
 	for _, p := range d.Services[0].Ports {
 		got := fmt.Sprint(p.Traffic, p.Frontends[0].Traffic, p.Frontends[1].Traffic, p.Endpoints[0].Traffic, p.Endpoints[1].Traffic)
-		if want := "{31 8} {7 3} {24 5} {1 5} {10 3}"; got != want {
+		if want := "{31 8 4} {7 3 0} {24 5 4} {1 5 4} {10 3 0}"; got != want {
 			t.Errorf("%s %s: port, ClusterIP, node port and endpoints have %s, want %s", p.Family, p.Protocol, got, want)
 		}
 	}
@@ -106,7 +111,7 @@ func TestNodePortNumberAtOtherAddressesIsNotCounted(t *testing.T) {
 	build.Count(d, all, all)
 	for _, p := range d.Services[0].Ports {
 		got := fmt.Sprint(p.Traffic, p.Frontends[0].Traffic, p.Frontends[1].Traffic, p.Endpoints[0].Traffic, p.Endpoints[1].Traffic)
-		if want := "{1 1} {0 0} {1 1} {1 1} {0 0}"; got != want {
+		if want := "{1 1 0} {0 0 0} {1 1 0} {1 1 0} {0 0 0}"; got != want {
 			t.Errorf("%s %s: port, ClusterIP, node port and endpoints have %s, want %s", p.Family, p.Protocol, got, want)
 		}
 	}
@@ -135,7 +140,7 @@ func TestTrackedConnectionsAreReadOncePerSecond(t *testing.T) {
 		to, from := netip.MustParseAddrPort("10.96.0.1:80"), netip.MustParseAddrPort("10.244.0.1:8080")
 		k := &tracking{entries: []conntrack.Entry{
 			{Protocol: model.TCP, Original: to, Reply: from},
-			{Protocol: model.TCP, Original: to, Reply: from},
+			{Protocol: model.TCP, Original: to, Reply: from, Offloaded: true},
 			{Protocol: model.UDP, Original: to, Reply: to}, // not translated
 		}}
 		ask := build.ActiveCounts(k)
@@ -143,7 +148,9 @@ func TestTrackedConnectionsAreReadOncePerSecond(t *testing.T) {
 			for range 4 {
 				got, err := ask()
 				want := nft.ConnectionCount{Destination: model.Match{Addr: to.Addr(), Protocol: model.TCP, Port: 80}, Endpoint: from, Connections: 2}
-				if err != nil || len(got.Connections) != 1 || got.Connections[0] != want {
+				fast := want
+				fast.Connections = 1
+				if err != nil || len(got.Connections) != 1 || got.Connections[0] != want || len(got.FastPath) != 1 || got.FastPath[0] != fast {
 					t.Errorf("got %v, %v", got, err)
 				}
 				<-time.After(200 * time.Millisecond) // no real time: see package synctest
