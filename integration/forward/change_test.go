@@ -3,6 +3,7 @@ package forward
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
@@ -28,10 +29,10 @@ func (s *scene) connectTo(t testing.TB, w daemon.Transport, pod *lab.Pod) (all [
 }
 
 // broken returns how many connections have lost their endpoint.
-func broken(t testing.TB, all []kept) (n int) {
+func broken(t testing.TB, all []kept, timeout time.Duration) (n int) {
 	t.Helper()
 	for _, k := range all {
-		if a := again(t, k.Flow, short); a.Outcome != lab.Answered || a.By != k.by {
+		if a := again(t, k.Flow, timeout); a.Outcome != lab.Answered || a.By != k.by {
 			n++
 		}
 	}
@@ -76,8 +77,12 @@ func TestDrainNeedsMemory(t *testing.T) {
 				all[w] = s.connectTo(t, w, s.lab.RemotePods[0])
 			}
 			s.drain()
+			timeout := short
+			if remember {
+				timeout = patience
+			}
 			for _, w := range daemon.Transports() {
-				if n := broken(t, all[w]); remember && n > 0 || !remember && n < len(all[w]) {
+				if n := broken(t, all[w], timeout); remember && n > 0 || !remember && n < len(all[w]) {
 					t.Errorf("%s: %d of %d connections to the draining endpoint are broken", w, n, len(all[w]))
 				}
 				if _, by := s.connect(t, w); by == s.lab.RemotePods[0].Name {
@@ -90,7 +95,7 @@ func TestDrainNeedsMemory(t *testing.T) {
 			s.routeTo(s.lab.Remote)
 			for _, w := range daemon.Transports() {
 				// node-2 has no memory of them, but it is the node that serves them.
-				if n := broken(t, all[w]); n < len(all[w]) {
+				if n := broken(t, all[w], short); n < len(all[w]) {
 					t.Errorf("%s through another node: %d of %d connections are broken", w, n, len(all[w]))
 				}
 			}

@@ -71,10 +71,11 @@ func TestReplyDoesNotPassTheFirstNode(t *testing.T) {
 func TestConnectionsSurviveAnotherRoute(t *testing.T) {
 	for _, forwarding := range []bool{true, false} {
 		var s *scene
+		timeout := patience
 		if forwarding {
 			s = newForwarding(t, options{})
 		} else {
-			s = newScene(t, false)
+			s, timeout = newScene(t, false), short
 		}
 		for _, w := range daemon.Transports() {
 			s.routeTo(s.lab.Node)
@@ -83,7 +84,7 @@ func TestConnectionsSurviveAnotherRoute(t *testing.T) {
 				flow, by := s.connect(t, w)
 				for _, n := range []*lab.Node{s.lab.Remote, s.lab.Third, s.lab.Node} {
 					s.routeTo(n)
-					if a := again(t, flow, short); a.Outcome != lab.Answered || a.By != by {
+					if a := again(t, flow, timeout); a.Outcome != lab.Answered || a.By != by {
 						broken++
 						break
 					}

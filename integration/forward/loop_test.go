@@ -29,7 +29,11 @@ func TestPacketsOfNodesMustNotBeForwarded(t *testing.T) {
 				families[f].Name, first.Addr(f)))
 		}
 		for _, w := range daemon.Transports() {
-			a := s.ask(t, w, s.lab.Outside.FreshPort(), short)
+			timeout := patience
+			if trusting {
+				timeout = short
+			}
+			a := s.ask(t, w, s.lab.Outside.FreshPort(), timeout)
 			there, back := count(t, first, "forwarded"), count(t, second, "forwarded")
 			t.Logf("forwarding again %t: %s: %s, forwarded %d times by node-1, %d times by node-2", trusting, w, a, there, back)
 			if answered := a.Outcome == lab.Answered; answered == trusting || (back > 0) != trusting {

@@ -33,7 +33,11 @@ func TestFragmentsNeedMemory(t *testing.T) {
 	} {
 		for _, f := range model.Families {
 			for range 4 {
-				if answered := tc.scene.sendDatagram(f, 4000); answered != tc.answered {
+				timeout := short
+				if tc.answered {
+					timeout = patience
+				}
+				if answered := tc.scene.sendDatagram(f, 4000, timeout); answered != tc.answered {
 					t.Errorf("%s: a datagram of 4,000 bytes over %s: answered %t", tc.name, f, answered)
 				}
 			}
@@ -42,7 +46,7 @@ func TestFragmentsNeedMemory(t *testing.T) {
 }
 
 // sendDatagram sends a datagram from a new port, and reports whether it is answered.
-func (s *scene) sendDatagram(f model.Family, size int) (answered bool) {
+func (s *scene) sendDatagram(f model.Family, size int, timeout time.Duration) (answered bool) {
 	s.t.Helper()
 	from := netip.AddrPortFrom(daemon.ClientAddr(f, 0), s.lab.Outside.FreshPort())
 	s.must(s.lab.Outside.Do(func() error {
@@ -54,7 +58,7 @@ func (s *scene) sendDatagram(f model.Family, size int) (answered bool) {
 		if _, err := c.Write(make([]byte, size)); err != nil {
 			return err
 		}
-		_ = c.SetReadDeadline(time.Now().Add(short))
+		_ = c.SetReadDeadline(time.Now().Add(timeout))
 		_, err = c.Read(make([]byte, 100))
 		answered = err == nil
 		return nil
@@ -73,7 +77,7 @@ func TestFullPacketsPass(t *testing.T) {
 		if f == model.IPv6 {
 			header = 40 + 8
 		}
-		if !s.sendDatagram(f, 1500-header) {
+		if !s.sendDatagram(f, 1500-header, patience) {
 			t.Errorf("%s: a datagram of the MTU is not answered", f)
 		}
 		count(t, s.lab.Node, "forwarded")
