@@ -102,7 +102,7 @@ func (b Batch) Counts() Counts {
 		case AddElements:
 			c.Added += len(op.Elements)
 		case AddFrontends:
-			c.Added += len(op.refs)
+			c.Added += op.Len()
 		case DeleteElements:
 			c.Deleted += len(op.Elements)
 		case AddConnections:

@@ -39,6 +39,7 @@ type collector struct {
 	leading   map[ChainID]int
 	lastChain ChainID
 	last      int
+	lastIP    netip.Addr // the ClusterIP that was added last
 
 	elements []setElement // reused from frontend to frontend, as sharedKeys
 	keys     []sharedKey
@@ -47,7 +48,7 @@ type collector struct {
 // collected is what a set has: references or, if they are few, elements.
 type collected struct {
 	id       SetID
-	refs     []elementRef
+	refs     refList
 	elements []Element
 }
 
@@ -115,16 +116,7 @@ func (g *collector) set(id SetID) *collected {
 
 // refer adds element k of a frontend, which may be an endpoint.
 func (s *collected) refer(p *frontendState, k int, to *netip.AddrPort) {
-	s.grow(1)
-	s.refs = append(s.refs, elementRef{p, uint32(k), to})
-}
-
-// grow makes room for n more references, and as many more as there are, because append
-// alone would copy a long list many times.
-func (s *collected) grow(n int) {
-	if cap(s.refs)-len(s.refs) < n {
-		s.refs = slices.Grow(s.refs, max(n, len(s.refs)))
-	}
+	s.refs.add(elementRef{p, uint32(k), to})
 }
 
 func (s *collected) put(e Element) { s.elements = append(s.elements, e) }
@@ -132,7 +124,8 @@ func (s *collected) put(e Element) { s.elements = append(s.elements, e) }
 // clusterIP adds the frontend's ClusterIP, unless another port of it was added before.
 func (g *collector) clusterIP(p *frontendState) {
 	s := g.set(SetID{Family: p.Match.Family, Kind: SetClusterIPs})
-	if n := len(s.refs); n == 0 || s.refs[n-1].Match.Addr != p.Match.Addr {
+	if g.lastIP != p.Match.Addr {
+		g.lastIP = p.Match.Addr
 		s.refer(p, 0, nil)
 	}
 }
@@ -157,9 +150,6 @@ func (g *collector) endpoints(p *frontendState) {
 		}
 		slotList := p.slotList(local)
 		id := slotList.set()
-		if !slotList.kind.slotted() {
-			g.set(id).grow(len(slotList.list))
-		}
 		for k := range slotList.list {
 			if slotList.kind.slotted() {
 				id.Slot = uint16(k)
@@ -187,11 +177,11 @@ func (g *collector) count(r *Ruleset) {
 // contents returns the elements of each set that has some, and the given ones; sorted, each
 // once.
 func (g *collector) contents(others map[SetID][]Element) *contents {
-	out := &contents{others, map[SetID][]elementRef{}}
+	out := &contents{others, map[SetID]*refList{}}
 	for i := range g.sets {
 		switch s := &g.sets[i]; {
 		case len(s.refs) > 0:
-			out.refs[s.id] = s.refs
+			out.refs[s.id] = &s.refs
 		case len(s.elements) > 0:
 			out.elements[s.id] = slices.CompactFunc(sorted(s.elements), sameKey)
 		}

@@ -28,7 +28,7 @@ type edit struct {
 // An elementEdit is what changes in one set.
 type elementEdit struct {
 	add, remove []Element
-	refs        []elementRef // to add, to a set that is new
+	refs        *refList // to add, to a set that is new
 }
 
 func newEdit() *edit {
@@ -106,8 +106,8 @@ func (e *edit) appendAdded(b Batch, sets []SetID) Batch {
 			if added := e.elements[id].add; len(added) > 0 {
 				b = append(b, AddElements{id, sorted(added)})
 			}
-			if refs := e.elements[id].refs; len(refs) > 0 {
-				b = append(b, AddFrontends{id, refs})
+			if refs := e.elements[id].refs; refs != nil {
+				b = append(b, addFrontends(id, refs))
 			}
 		}
 	}

@@ -7,8 +7,9 @@ import "net/netip"
 // Elements are made one by one when they are encoded: all of them in memory would take more
 // time than everything else.
 type AddFrontends struct {
-	Set  SetID
-	refs []elementRef
+	Set      SetID
+	refs     *refList
+	from, to int // in refs
 }
 
 // An elementRef is an element of a frontend that is yet to be made: in a set of endpoints,
@@ -51,11 +52,53 @@ func (p *frontendState) element(id SetID, k int, to *netip.AddrPort) setElement 
 	return out
 }
 
+// A refList is a list of references, in pieces: one piece would be copied and leave room
+// unused as often as it is too short.
+type refList [][]elementRef
+
+// refsPerPiece is the length of all pieces but the last.
+const refsPerPiece = 1024
+
+// add appends a reference. The first piece begins small, since most lists are short.
+func (l *refList) add(r elementRef) {
+	last := len(*l) - 1
+	switch {
+	case last < 0:
+		*l = append(*l, nil)
+		last++
+	case len((*l)[last]) == refsPerPiece:
+		*l = append(*l, make([]elementRef, 0, refsPerPiece))
+		last++
+	}
+	(*l)[last] = append((*l)[last], r)
+}
+
+// len returns the number of references.
+func (l refList) len() int {
+	last := len(l) - 1
+	if last < 0 {
+		return 0
+	}
+	return last*refsPerPiece + len(l[last])
+}
+
+// addFrontends returns the op that adds all elements of a list.
+func addFrontends(id SetID, refs *refList) AddFrontends { return AddFrontends{id, refs, 0, refs.len()} }
+
 // Len returns the number of elements that the op adds.
-func (o AddFrontends) Len() int { return len(o.refs) }
+func (o AddFrontends) Len() int { return o.to - o.from }
+
+// divide divides the op after n elements.
+func (o AddFrontends) divide(n int) (first, rest AddFrontends) {
+	at := o.from + n
+	return AddFrontends{o.Set, o.refs, o.from, at}, AddFrontends{o.Set, o.refs, at, o.to}
+}
 
 // Make makes element number i, where there is none or another one of the op.
-func (o AddFrontends) Make(i int, e *Element) { o.refs[i].make(o.Set, e) }
+func (o AddFrontends) Make(i int, e *Element) {
+	i += o.from
+	(*o.refs)[i/refsPerPiece][i%refsPerPiece].make(o.Set, e)
+}
 
 // At returns element number i.
 func (o AddFrontends) At(i int) (e Element) {
@@ -65,8 +108,8 @@ func (o AddFrontends) At(i int) (e Element) {
 
 // Elements returns the elements that the op adds, sorted by key.
 func (o AddFrontends) Elements() []Element {
-	list := make([]Element, len(o.refs))
-	for i := range o.refs {
+	list := make([]Element, o.Len())
+	for i := range list {
 		o.Make(i, &list[i])
 	}
 	return sorted(list)
@@ -103,13 +146,13 @@ func AddedElements(op Op) (id SetID, list []Element, adds bool) {
 // SetStickyEndpoints, and each set is in one of them.
 type contents struct {
 	elements map[SetID][]Element
-	refs     map[SetID][]elementRef
+	refs     map[SetID]*refList
 }
 
 // of returns the elements of a set.
 func (c *contents) of(id SetID) []Element {
 	if refs := c.refs[id]; refs != nil {
-		return AddFrontends{id, refs}.Elements()
+		return addFrontends(id, refs).Elements()
 	}
 	return c.elements[id]
 }
@@ -129,7 +172,7 @@ func (c *contents) count(counts map[SetID]int) {
 		counts[id] = len(list)
 	}
 	for id, refs := range c.refs {
-		counts[id] = len(refs)
+		counts[id] = refs.len()
 	}
 }
 

@@ -213,8 +213,8 @@ func divideOp(op Op, n int) (first, rest Op) {
 			return DeleteElements{op.Set, op.Elements[:n]}, DeleteElements{op.Set, op.Elements[n:]}
 		}
 	case AddFrontends:
-		if len(op.refs) > n {
-			return AddFrontends{op.Set, op.refs[:n]}, AddFrontends{op.Set, op.refs[n:]}
+		if op.Len() > n {
+			return op.divide(n)
 		}
 	}
 	return op, nil
