@@ -77,15 +77,19 @@ func (f *findings) refuse(errs ...*field.Error) {
 // appear in the comments of nft listings and in log lines; a valid one can end
 // neither a quote nor a line.
 func (f *findings) checkNames(meta *metav1.ObjectMeta, nameProblems func(string) []string) {
-	path := field.NewPath("metadata")
 	f.refuse(
-		invalidName(path.Child("namespace"), meta.Namespace, validation.IsDNS1123Label),
-		invalidName(path.Child("name"), meta.Name, nameProblems),
+		invalidName(pathNamespace, meta.Namespace, validation.IsDNS1123Label),
+		invalidName(pathName, meta.Name, nameProblems),
 	)
 }
 
-// invalidName returns an error if problems finds any in the name.
+// invalidName returns an error if problems finds any in the name. Problems must accept
+// all DNS labels: most names are labels, for which there is no need of its regular
+// expression.
 func invalidName(path *field.Path, name string, problems func(string) []string) *field.Error {
+	if isPlainName(name) && len(name) <= validation.DNS1123LabelMaxLength && !strings.Contains(name, ".") {
+		return nil
+	}
 	if found := problems(name); len(found) > 0 {
 		return field.Invalid(path, name, strings.Join(found, "; "))
 	}
@@ -113,10 +117,10 @@ func unsupportedProtocol(path *field.Path, p corev1.Protocol) *field.Error {
 		[]corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP})
 }
 
-// portNumber validates a port number. Zero is invalid.
-func portNumber(path *field.Path, port int32) (uint16, *field.Error) {
+// portNumber validates the port number in a field of path. Zero is invalid.
+func portNumber(path *field.Path, name string, port int32) (uint16, *field.Error) {
 	if problems := validation.IsValidPortNum(int(port)); len(problems) > 0 {
-		return 0, field.Invalid(path, port, strings.Join(problems, "; "))
+		return 0, field.Invalid(path.Child(name), port, strings.Join(problems, "; "))
 	}
 	return uint16(port), nil
 }

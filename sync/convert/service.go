@@ -31,7 +31,7 @@ func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 	var f findings
 	f.checkNames(&s.ObjectMeta, validation.IsDNS1123Label)
 	f.checkServiceType(s.Spec.Type)
-	f.refuse(tooMany(field.NewPath("spec", "ports"), len(s.Spec.Ports), maxFrontends))
+	f.refuse(tooMany(pathServicePorts, len(s.Spec.Ports), maxFrontends))
 	clusterIPs := f.clusterIPs(&s.Spec)
 	if f.refused {
 		// Without ClusterIPs, every other address would be one more error.
@@ -108,14 +108,14 @@ func tooMany(path *field.Path, n, limit int) *field.Error {
 // balancers. If the ClusterIPs alone exceed the limit, the Service is refused.
 func (f *findings) limitAddresses(s *model.Service) {
 	ports, addrs := len(s.Ports), len(s.ClusterIPs)+len(s.LoadBalancerIPs)
-	if f.skip(tooMany(field.NewPath("spec", "externalIPs"), ports*len(s.ExternalIPs), maxExternalIPs)) {
+	if f.skip(tooMany(pathExternalIPs, ports*len(s.ExternalIPs), maxExternalIPs)) {
 		s.ExternalIPs = nil
 	}
-	if f.skip(tooMany(field.NewPath("status", "loadBalancer", "ingress"), ports*addrs, maxFrontends),
-		tooMany(field.NewPath("spec", "loadBalancerSourceRanges"), ports*len(s.LoadBalancerIPs)*len(s.SourceRanges), maxSourceRanges)) {
+	if f.skip(tooMany(pathIngress, ports*addrs, maxFrontends),
+		tooMany(pathSourceRanges, ports*len(s.LoadBalancerIPs)*len(s.SourceRanges), maxSourceRanges)) {
 		s.LoadBalancerIPs, s.SourceRanges = nil, nil
 	}
-	f.refuse(tooMany(field.NewPath("spec", "ports"), ports*len(s.ClusterIPs), maxFrontends))
+	f.refuse(tooMany(pathServicePorts, ports*len(s.ClusterIPs), maxFrontends))
 }
 
 // internalPolicy returns the policy for traffic to the ClusterIPs (KEP-2086).
@@ -180,7 +180,7 @@ func (f *findings) healthCheckNodePort(spec *corev1.ServiceSpec) uint16 {
 		spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
 		return 0
 	}
-	port, err := portNumber(field.NewPath("spec", "healthCheckNodePort"), spec.HealthCheckNodePort)
+	port, err := portNumber(field.NewPath("spec"), "healthCheckNodePort", spec.HealthCheckNodePort)
 	f.skip(err)
 	return port
 }

@@ -14,28 +14,28 @@ import (
 // spec.ipFamilies. Because they identify the Service to its clients, a bad one refuses
 // the Service.
 func (f *findings) clusterIPs(spec *corev1.ServiceSpec) []netip.Addr {
-	path := field.NewPath("spec", "clusterIPs")
 	if len(spec.ClusterIPs) == 0 {
-		addr, err := parseVirtualIP(field.NewPath("spec", "clusterIP"), spec.ClusterIP)
+		addr, err := parseVirtualIP(pathClusterIP, spec.ClusterIP)
 		f.refuse(err)
 		return []netip.Addr{addr}
 	}
 	if spec.ClusterIPs[0] != spec.ClusterIP {
-		f.refuse(field.Invalid(path.Index(0), spec.ClusterIPs[0], "must equal spec.clusterIP"))
+		f.refuse(field.Invalid(pathClusterIPs.Index(0), spec.ClusterIPs[0], "must equal spec.clusterIP"))
 	}
 	if n := len(spec.ClusterIPs); n > len(model.Families) {
-		f.refuse(field.TooMany(path, n, len(model.Families)))
+		f.refuse(field.TooMany(pathClusterIPs, n, len(model.Families)))
 		return nil
 	}
 	var out []netip.Addr
 	for i, value := range spec.ClusterIPs {
-		addr, err := parseVirtualIP(path.Index(i), value)
+		path := pathClusterIPs.Index(i)
+		addr, err := parseVirtualIP(path, value)
 		switch {
 		case err != nil:
 		case hasFamilyOf(out, addr):
-			err = field.Invalid(path.Index(i), value, "must be of the other family than the first")
+			err = field.Invalid(path, value, "must be of the other family than the first")
 		default:
-			err = wrongFamily(path.Index(i), addr, spec.IPFamilies, i)
+			err = wrongFamily(path, addr, spec.IPFamilies, i)
 		}
 		f.refuse(err)
 		out = append(out, addr)
@@ -59,7 +59,7 @@ func wrongFamily(path *field.Path, addr netip.Addr, families []corev1.IPFamily, 
 
 // externalIPs returns the addresses that are routed to nodes by other means.
 func (f *findings) externalIPs(spec *corev1.ServiceSpec, clusterIPs []netip.Addr) []netip.Addr {
-	path := field.NewPath("spec", "externalIPs")
+	path := pathExternalIPs
 	if f.skip(tooMany(path, len(spec.ExternalIPs), maxExternalIPs)) {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (f *findings) externalIPs(spec *corev1.ServiceSpec, clusterIPs []netip.Addr
 // balancer. One bad range drops all addresses: to ignore the range could open them to
 // everyone.
 func (f *findings) loadBalancer(s *corev1.Service, clusterIPs []netip.Addr) ([]netip.Prefix, []netip.Addr) {
-	path := field.NewPath("spec", "loadBalancerSourceRanges")
+	path := pathSourceRanges
 	if f.skip(tooMany(path, len(s.Spec.LoadBalancerSourceRanges), maxSourceRanges)) {
 		return nil, nil
 	}
@@ -94,7 +94,7 @@ func (f *findings) loadBalancer(s *corev1.Service, clusterIPs []netip.Addr) ([]n
 // arrive with their destination unchanged. The mode Proxy must not be short-circuited
 // (KEP-1860).
 func (f *findings) loadBalancerIPs(s *corev1.Service, clusterIPs []netip.Addr) []netip.Addr {
-	path := field.NewPath("status", "loadBalancer", "ingress")
+	path := pathIngress
 	if f.skip(tooMany(path, len(s.Status.LoadBalancer.Ingress), maxFrontends)) {
 		return nil
 	}

@@ -11,18 +11,21 @@ import (
 // servicePorts returns the ports of a Service without those that are invalid or
 // duplicate an earlier one.
 func (f *findings) servicePorts(spec *corev1.ServiceSpec) []model.ServicePort {
-	path := field.NewPath("spec", "ports")
-	used := usedPorts{}
+	var used usedPorts
+	if len(spec.Ports) > 1 {
+		used = usedPorts{}
+	}
 	var out []model.ServicePort
 	for i := range spec.Ports {
-		port, ok := f.servicePort(path.Index(i), &spec.Ports[i], spec)
-		if !ok || f.skip(used.add(path.Index(i), port)) {
+		path := pathServicePorts.Index(i)
+		port, ok := f.servicePort(path, &spec.Ports[i], spec)
+		if !ok || f.skip(used.add(path, port)) {
 			continue
 		}
 		out = append(out, port)
 	}
 	if len(out) == 0 {
-		f.refuse(field.Required(path, "a Service needs a usable port"))
+		f.refuse(field.Required(pathServicePorts, "a Service needs a usable port"))
 	}
 	return out
 }
@@ -40,12 +43,12 @@ func (f *findings) servicePort(path *field.Path, p *corev1.ServicePort, spec *co
 	if !ok {
 		protocolErr = unsupportedProtocol(path.Child("protocol"), p.Protocol)
 	}
-	number, numberErr := portNumber(path.Child("port"), p.Port)
+	number, numberErr := portNumber(path, "port", p.Port)
 	var nodePort uint16
 	switch {
 	case p.NodePort == 0:
 	case hasNodePorts(spec):
-		nodePort, nodePortErr = portNumber(path.Child("nodePort"), p.NodePort)
+		nodePort, nodePortErr = portNumber(path, "nodePort", p.NodePort)
 	default:
 		// A remnant of another type: reported, but no reason to skip the port.
 		f.skip(field.Forbidden(path.Child("nodePort"), "may not be used when type is ClusterIP"))
@@ -60,11 +63,15 @@ func hasNodePorts(spec *corev1.ServiceSpec) bool {
 }
 
 // usedPorts holds what must be unique among the ports of a Service: the name, the
-// protocol and port, the protocol and node port. Each key has only these fields set.
+// protocol and port, the protocol and node port. Each key has only these fields set. It
+// is nil if there is one port only.
 type usedPorts map[model.ServicePort]struct{}
 
 // add adds the port, or returns which part of it is a duplicate.
 func (u usedPorts) add(path *field.Path, p model.ServicePort) *field.Error {
+	if u == nil {
+		return nil
+	}
 	name := model.ServicePort{Name: p.Name}
 	port := model.ServicePort{Protocol: p.Protocol, Port: p.Port}
 	nodePort := model.ServicePort{Protocol: p.Protocol, NodePort: p.NodePort}

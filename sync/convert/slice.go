@@ -28,8 +28,7 @@ func Slice(s *discoveryv1.EndpointSlice) (*model.EndpointSlice, field.ErrorList)
 	}
 	var f findings
 	f.checkNames(&s.ObjectMeta, validation.IsDNS1123Subdomain)
-	f.refuse(invalidName(field.NewPath("metadata", "labels").Key(discoveryv1.LabelServiceName),
-		service, validation.IsDNS1123Label))
+	f.refuse(invalidName(pathServiceName, service, validation.IsDNS1123Label))
 	family := f.addressFamily(s.AddressType)
 	if f.refused {
 		// Without a family, every endpoint would be one more error.
@@ -44,7 +43,7 @@ func Slice(s *discoveryv1.EndpointSlice) (*model.EndpointSlice, field.ErrorList)
 	}
 	f.weight(out, s.Annotations)
 	out.Managed = strings.HasSuffix(s.Labels[discoveryv1.LabelManagedBy], controllerSuffix)
-	f.refuse(tooMany(field.NewPath("endpoints"), len(out.Ports)*len(out.Endpoints), maxSliceElements))
+	f.refuse(tooMany(pathEndpoints, len(out.Ports)*len(out.Endpoints), maxSliceElements))
 	if f.refused {
 		return nil, f.list()
 	}
@@ -76,23 +75,23 @@ func (f *findings) addressFamily(t discoveryv1.AddressType) model.Family {
 
 // slicePorts returns the ports of the slice, which each of its endpoints has.
 func (f *findings) slicePorts(ports []discoveryv1.EndpointPort) []model.EndpointPort {
-	path := field.NewPath("ports")
 	var out []model.EndpointPort
-	names := map[string]struct{}{}
+	names := make(map[string]struct{}, len(ports))
 	for i := range ports {
-		port, ok := f.slicePort(path.Index(i), &ports[i])
+		path := pathSlicePorts.Index(i)
+		port, ok := f.slicePort(path, &ports[i])
 		if !ok {
 			continue
 		}
 		if _, taken := names[port.Name]; taken {
-			f.skip(field.Duplicate(path.Index(i).Child("name"), port.Name))
+			f.skip(field.Duplicate(path.Child("name"), port.Name))
 			continue
 		}
 		names[port.Name] = struct{}{}
 		out = append(out, port)
 	}
 	if len(ports) > 0 && len(out) == 0 {
-		f.refuse(field.Required(path, "no usable port"))
+		f.refuse(field.Required(pathSlicePorts, "no usable port"))
 	}
 	return out
 }
@@ -113,7 +112,7 @@ func (f *findings) slicePort(path *field.Path, p *discoveryv1.EndpointPort) (mod
 		// In the API this means all ports, which no proxy can serve.
 		numberErr = field.Required(path.Child("port"), "a port without a number cannot be served")
 	} else {
-		number, numberErr = portNumber(path.Child("port"), *p.Port)
+		number, numberErr = portNumber(path, "port", *p.Port)
 	}
 	bad := f.skip(nameErr, protocolErr, numberErr)
 	return model.EndpointPort{Name: name, Protocol: protocol, Port: number}, !bad
@@ -147,7 +146,7 @@ func (f *findings) endpoints(endpoints []discoveryv1.Endpoint, family model.Fami
 		})
 	}
 	if len(out) == 0 {
-		f.refuse(field.Required(field.NewPath("endpoints"), "no usable endpoint"))
+		f.refuse(field.Required(pathEndpoints, "no usable endpoint"))
 	}
 	return out
 }
@@ -155,7 +154,7 @@ func (f *findings) endpoints(endpoints []discoveryv1.Endpoint, family model.Fami
 // inEndpoint prefixes the path of an error with that of its endpoint.
 func inEndpoint(i int, err *field.Error) *field.Error {
 	if err != nil {
-		err.Field = field.NewPath("endpoints").Index(i).String() + "." + err.Field
+		err.Field = pathEndpoints.Index(i).String() + "." + err.Field
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
@@ -282,12 +283,17 @@ func TestServiceCIDR(t *testing.T) {
 }
 
 func FuzzPlainName(f *testing.F) {
-	for _, name := range []string{"", "a", "worker-1", "ip-10-0-0-1.ec2.internal", "a.", ".a", "a..b", "a-.b", "a.-b", "-", "A"} {
+	for _, name := range []string{"", "a", "worker-1", "ip-10-0-0-1.ec2.internal", "a.", ".a", "a..b", "a-.b", "a.-b", "-", "A", strings.Repeat("a", 63), strings.Repeat("a", 64)} {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
 		if want := len(validation.IsDNS1123Subdomain(name)) == 0; isPlainName(name) != want {
 			t.Errorf("isPlainName(%q) = %v", name, !want)
+		}
+		for _, problems := range []func(string) []string{validation.IsDNS1123Label, validation.IsDNS1123Subdomain, content.IsLabelValue} {
+			if found, err := problems(name), invalidName(nil, name, problems); (len(found) > 0) != (err != nil) {
+				t.Errorf("invalidName(%q) returns %v, and the problems are %q", name, err, found)
+			}
 		}
 	})
 }
