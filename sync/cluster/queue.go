@@ -7,8 +7,8 @@ import (
 	"kube-vmap/sync"
 )
 
-// An eventQueue holds events until the loop takes them, at most one for each object: a
-// newer event replaces the older. Package workqueue would do this for keys, but the
+// An eventQueue holds events until the loop takes them, at most one for each object besides
+// that of the first list: a newer event replaces the older. Package workqueue would do this for keys, but the
 // objects would have to be kept for it.
 type eventQueue struct {
 	mu     stdsync.Mutex
@@ -37,6 +37,21 @@ func (q *eventQueue) put(events []sync.Event) {
 		q.index[key] = len(q.events)
 		q.events = append(q.events, e)
 	}
+	q.signal()
+}
+
+// putFirst adds the events of a kind's first list, of which the queue has none yet. They
+// are not indexed, which would cost more than a second event about an object that changes
+// before they are taken.
+func (q *eventQueue) putFirst(events []sync.Event) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.events = append(q.events, events...)
+	q.signal()
+}
+
+// signal notes that there may be events.
+func (q *eventQueue) signal() {
 	select {
 	case q.ready <- struct{}{}:
 	default:

@@ -20,6 +20,8 @@ type store struct {
 	queue    *eventQueue
 	onChange func()    // called after events were queued; may be nil
 	since    time.Time // when the source started
+	// ownSubjects is set if each event is about one of the objects, not about all of them.
+	ownSubjects bool
 
 	known    map[objectName]knownObject
 	problems map[objectName]problem
@@ -112,7 +114,11 @@ func (s *store) Replace(list []any, _ string) error {
 }
 
 func (s *store) send(events []sync.Event) {
-	s.queue.put(events)
+	if s.ownSubjects && !isClosed(s.listed) {
+		s.queue.putFirst(events)
+	} else {
+		s.queue.put(events)
+	}
 	if s.onChange != nil {
 		s.onChange()
 	}

@@ -44,6 +44,7 @@ func (s *Source) newWatcher(ctx context.Context) (w *watcher, err error) {
 	w.slices = newStore("EndpointSlice", sliceConverter(), sliceEvent, w.queue)
 	w.cidrs = newStore("ServiceCIDR", serviceCIDRConverter(), newServiceCIDRs().event, w.queue)
 	w.nodes = newStore("Node", nodeConverter(s.config.NodeName), w.node.event, w.queue)
+	w.services.ownSubjects, w.slices.ownSubjects = true, true
 	w.nodes.onChange = w.node.closeWaiters
 	// Until there is a Node object, only its name is known.
 	w.queue.put([]sync.Event{w.node.last})

@@ -72,6 +72,9 @@ func newTracker() tracker {
 // apply follows a commit, and removes from the stale sets what is in use again. It adds
 // frontends first, because the counts of a Service port end with its last frontend.
 func (s *tracker) apply(t sync.Committed, stale []staleSet) {
+	if t.Full && len(s.frontends) == 0 {
+		s.frontends, s.ports = make(map[model.Match]*portCounts, len(t.Set)), make(map[Port]*portCounts, len(t.Set))
+	}
 	for i := range t.Set {
 		s.set(&t.Set[i], &stale[t.Set[i].Match.Family])
 	}
