@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -151,4 +152,22 @@ func (p *proxy) whenReady(ctx context.Context, ready <-chan struct{}) error {
 	}
 	debug.FreeOSMemory() // a third of what reading the whole cluster took is not needed again
 	return nil
+}
+
+// firstCollection is the size of the heap at which Go collects garbage for the first time:
+// reading a large cluster takes more in any case, and eight earlier collections, each of
+// all that was read so far, would take a tenth of the CPU of a start.
+const firstCollection = 32 << 20
+
+// delayCollection lets the heap grow to firstCollection before Go collects garbage for the
+// first time. Then the setting is again what it was before. In a small cluster, the first
+// collection is that of whenReady.
+func delayCollection() {
+	const smallest = 4 << 20 // heap at which Go collects first, if GOGC is 100
+	before := debug.SetGCPercent(firstCollection / smallest * 100)
+	if before != 100 {
+		debug.SetGCPercent(before) // someone has set GOGC
+		return
+	}
+	runtime.AddCleanup(new([16]*byte), func(percent int) { debug.SetGCPercent(percent) }, before)
 }
