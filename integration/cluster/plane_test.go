@@ -4,8 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +39,33 @@ func TestPlaneStarts(t *testing.T) {
 	clustertest.Must(t, err)
 	if want := fmt.Sprintf("%s %s", lab.ServiceRanges[model.IPv4], lab.ServiceRanges[model.IPv6]); out != want {
 		t.Errorf("ServiceCIDR %q, want %q", out, want)
+	}
+}
+
+// TestCtrlCDoesNotReachThePlane checks the process groups: a terminal sends the signal to that of
+// the program in the foreground, which still needs the API server to clean up.
+func TestCtrlCDoesNotReachThePlane(t *testing.T) {
+	clustertest.Alone(t, lab.Options{})
+	children, err := filepath.Glob("/proc/self/task/*/children")
+	clustertest.Must(t, err)
+	found := 0
+	for _, file := range children {
+		list, _ := os.ReadFile(file) // of a thread that may have ended
+		for _, id := range strings.Fields(string(list)) {
+			pid, err := strconv.Atoi(id)
+			clustertest.Must(t, err)
+			name, err := os.ReadFile(filepath.Join("/proc", id, "comm"))
+			if err != nil || !slices.Contains([]string{"etcd", "kube-apiserver", "kube-controller"}, strings.TrimSpace(string(name))) {
+				continue
+			}
+			found++
+			if group, err := syscall.Getpgid(pid); err != nil || group == syscall.Getpgrp() {
+				t.Errorf("%s is in the process group of the test: %v", name, err)
+			}
+		}
+	}
+	if found < 3 {
+		t.Errorf("found %d programs of the plane", found)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"kube-vmap/integration/lab"
@@ -32,6 +33,7 @@ func (p *Plane) run(name string, flags []string) (*process, error) {
 	defer func() { _ = log.Close() }() // the process has its own
 	s.cmd = p.options.Host.Command(context.Background(), filepath.Join(p.programs, name), flags...)
 	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = log, log, p.dir
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C ends only this process, which then cleans up
 	if err := s.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
