@@ -15,7 +15,7 @@ type block struct {
 }
 
 // blocks returns ways in blocks, in the order of their first ones. Those for which text returns
-// nothing are left out.
+// nothing are in none.
 func blocks(ways []*Way, text func(*Way) string) (out []block) {
 	of := map[string]int{} // index of the block
 	for _, w := range ways {

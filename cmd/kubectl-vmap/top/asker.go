@@ -100,7 +100,7 @@ func (a *asker) due(list []nodes.Node, q status.Query) (due []nodes.Node) {
 	return due
 }
 
-// retry asks a node again. Its answer is old at the next query, which asks it anew.
+// retry asks a node again. The next query asks it again if it answers, for newer numbers.
 func (a *asker) retry(n nodes.Node, q status.Query) {
 	_, err := a.cluster.Document(a.background, n, q)
 	if err != nil {

@@ -1,0 +1,79 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/cmd/inspect/status"
+)
+
+// TestAddressOfAnotherServiceIsInTheHeadline has addresses and node ports that another Service
+// holds: one that is older, or that has the address by its ClusterIP.
+func TestAddressOfAnotherServiceIsInTheHeadline(t *testing.T) {
+	for _, tc := range []struct {
+		name, to, kind, headline, field string
+		change                          func(*corev1.Service)
+	}{
+		{
+			"external IP", "203.0.113.1:80", "ExternalIP", "203.0.113.1:80 belongs to service shop/older (older); spec.externalIPs\n", "spec.externalIPs: 203.0.113.1",
+			func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"203.0.113.1"} },
+		},
+		{
+			"load balancer IP", "203.0.113.1:80", "LoadBalancerIP", "203.0.113.1:80 belongs to service shop/older (older); status.loadBalancer.ingress[].ip\n",
+			"status.loadBalancer.ingress[].ip: 203.0.113.1",
+			func(s *corev1.Service) {
+				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}
+			},
+		},
+		{
+			"node port", "192.0.2.1:30080", "NodePort", "192.0.2.1:30080 belongs to service shop/older (older); spec.ports[].nodePort\n", "spec.ports[].nodePort: 30080",
+			func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30080 },
+		},
+		{
+			"ClusterIP of the other one", "10.96.0.9:80", "ClusterIP", "10.96.0.9:80 belongs to service shop/older (its ClusterIP); spec.externalIPs\n", "spec.externalIPs: 10.96.0.9",
+			func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"10.96.0.9"} },
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t)
+			web := r.objects["web"].(*corev1.Service)
+			older := web.DeepCopy()
+			older.Name, older.Spec.ClusterIPs = "older", nil
+			web.CreationTimestamp = metav1.Unix(2, 0)
+			older.CreationTimestamp = metav1.Unix(1, 0)
+			tc.change(web)
+			r.objects["older"], r.objects["older-1"] = older, newPod("older-1", "older", "node-1", "10.244.1.9", true)
+			r.answers["node-1"] = &answer.Answer{
+				Schema: answer.Schema, To: tc.to, Protocol: "tcp", Service: "shop/older:web", Kind: tc.kind, Arrives: answer.Always,
+				Outcomes: []answer.Outcome{{Verdict: answer.VerdictDelivered, Probability: 1, Endpoints: []answer.Endpoint{
+					{Address: "10.244.1.9", Port: 8080, Probability: 1, Sees: "198.51.100.7"},
+				}}},
+			}
+			report := r.explain("198.51.100.7", "svc/web")
+			r.expect(report, answer.Never, "198.51.100.7 outside the cluster -> service shop/web: does not arrive: "+tc.headline,
+				"Does not arrive at service shop/web: "+tc.to+" belongs to service shop/older", "  - Service shop/web, "+tc.field+": "+tc.to+" is held by Service shop/older",
+				"node-1: 100% 10.244.1.9:8080 (pod shop/older-1)")
+			if text := report.Text(false); strings.Contains(text, "not certain") || strings.Contains(text, "no EndpointSlice") {
+				t.Error(text)
+			}
+		})
+	}
+}
+
+func TestServicesThatClaimAnAddressInVainAreCauses(t *testing.T) {
+	r := newRig(t)
+	s := &r.documents["node-1"].Services[0]
+	for _, at := range []string{"10.96.55.163:80/sctp, 10.96.55.163:80/tcp are", "10.96.55.163:80/udp is", "10.96.55.163:8/tcp is"} {
+		s.Contested = append(s.Contested, status.Problem{Object: "Service shop/young", Field: "spec.externalIPs: 10.96.55.163", Text: at + " held by Service shop/web"})
+	}
+	const cause = "Service shop/young, spec.externalIPs: 10.96.55.163: 10.96.55.163:80/sctp, 10.96.55.163:80/tcp are held by Service shop/web"
+	report := r.explain("pod/cart", "10.96.55.163:80")
+	r.expect(report, answer.Always, cause)
+	if strings.Count(report.Text(false), "shop/young") != 1 || strings.Contains(r.explain("pod/cart", "svc/web").Text(false), "shop/young") {
+		t.Error(report.Text(false))
+	}
+}
