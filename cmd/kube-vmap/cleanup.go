@@ -10,6 +10,7 @@ import (
 	"kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/cmd/kube-vmap/takeover"
 	"kube-vmap/nft/kernel"
+	"kube-vmap/nft/kernel/flowtable"
 )
 
 // cleanup deletes our tables, whatever their content, and resumes kube-proxy's rules if they
@@ -23,6 +24,13 @@ func cleanup(ctx context.Context, log *slog.Logger) error {
 			return cmp.Or(tables.Writable(), err) // another process may own the tables
 		case err != nil:
 			return err
+		}
+		fast, err := removeFastPath()
+		if err != nil {
+			return err
+		}
+		if fast {
+			done.Tables = append(done.Tables, "inet "+flowtable.TableName)
 		}
 		if len(done.Tables) > 0 {
 			log.Info("tables removed", "tables", done.Tables)

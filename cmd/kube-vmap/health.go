@@ -25,7 +25,7 @@ func (p *proxy) healthReport(h *health.Health) func() (*status.Health, error) {
 			},
 			Refused: status.Refused{Ports: loop.RefusedPorts, Objects: loop.RefusedObjects, Conflicts: loop.Conflicts},
 			Repairs: status.Count{Count: loop.Repairs, Last: loop.Repaired},
-			Protect: p.loop.Rules.Protect,
+			Protect: p.loop.Rules.Protect, FastPath: p.fastPathStatus(),
 		}
 		logged := p.ring.Summary()
 		out.Warnings = status.Count{Count: logged.Count, Last: logged.Last, Text: logged.Text}

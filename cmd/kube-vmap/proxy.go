@@ -21,6 +21,7 @@ import (
 	"kube-vmap/sync/addresses"
 	"kube-vmap/sync/affinity"
 	"kube-vmap/sync/cluster"
+	"kube-vmap/sync/fastpath"
 	"kube-vmap/sync/health"
 	"kube-vmap/sync/manifests"
 	"kube-vmap/sync/metrics"
@@ -41,6 +42,7 @@ type proxy struct {
 
 	kernels  kernels
 	takeover *takeover.Takeover
+	fastPath *fastpath.FastPath // nil without --fast-path
 }
 
 // kernels are handles of the kernel, one for each goroutine that uses one.
@@ -108,6 +110,9 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	p.loop.Observer = sync.MultiObserver{h, m}
 	p.loop.Addresses = addresses.New(addresses.Config{Log: p.log})
 	p.loop.DriftReader = p.kernels.drift
+	if err := p.prepareFastPath(); err != nil {
+		return err
+	}
 	followers := p.followers(h, m)
 	for _, f := range followers {
 		p.loop.Followers = append(p.loop.Followers, f)
@@ -127,6 +132,9 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 		group.Go(func() error { return f.Run(ctx) })
 	}
 	group.Go(func() error { return loop.Run(ctx) })
+	if p.fastPath != nil {
+		group.Go(func() error { return p.fastPath.Run(ctx) })
+	}
 	clients := affinity.New(affinity.Config{Kernel: p.kernels.affinity, Log: p.log, Full: m.AffinityFull})
 	group.Go(func() error { return clients.Run(ctx) })
 	group.Go(func() error {

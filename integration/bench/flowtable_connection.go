@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -188,5 +187,3 @@ func (f *frame) send() (time.Duration, error) {
 	}
 	return time.Since(start) / blastSize, nil
 }
-
-func writeFile(path, value string) error { return os.WriteFile(path, []byte(value), 0) }

@@ -4,26 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/integration/lab"
 	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/flowtable"
+	"kube-vmap/sync/fastpath"
 )
-
-// flowtableRules are a flowtable beside the rule set, for translated connections after 20
-// packets, with the family and the devices to fill in. Rules that use `ct packets` make the
-// kernel count packets.
-const flowtableRules = `
-table %[1]s trial {
-	flowtable fast { hook ingress priority filter; devices = { %[2]s }; counter; }
-	chain forward {
-		type filter hook forward priority filter + 10;
-		ct state established ct status dnat ct packets > 20 flow add @fast
-	}
-}
-`
 
 // missingFlowtable returns an error if the kernel has no flowtables.
 func missingFlowtable() error {
@@ -32,24 +22,24 @@ func missingFlowtable() error {
 		return err
 	}
 	defer func() { _ = done() }()
-	return nftables(host, fmt.Sprintf(flowtableRules, "ip", "lo"))
+	return flowtable.Replace(host.FD(), []string{"lo"}, fastpath.DefaultAfter)
 }
 
-// useFlowtable adds the flowtable for all devices of the node, or removes it.
+// useFlowtable adds the table of the fast path for all devices of the node, or removes it and
+// what it makes the kernel count.
 func (x *flowLab) useFlowtable(on bool) error {
-	family := nft.FamilyName(x.family)
-	rules := fmt.Sprintf("table %s trial\ndelete table %[1]s trial\n", family)
+	node := x.lab.Node.Host
 	if on {
 		devices := []string{"eth0", x.client.Link, x.server[0].Link}
 		if x.bridge {
 			devices = append(devices, lab.BridgeName)
 		}
-		rules += fmt.Sprintf(flowtableRules, family, strings.Join(devices, ", "))
+		return flowtable.Replace(node.FD(), devices, fastpath.DefaultAfter)
 	}
-	if err := nftables(x.lab.Node.Host, rules); err != nil || on {
+	if err := flowtable.Remove(node.FD()); err != nil {
 		return err
 	}
-	return x.lab.Node.Host.Do(func() error { return writeFile("/proc/sys/net/netfilter/nf_conntrack_acct", "0") })
+	return node.Do(func() error { return os.WriteFile("/proc/sys/net/netfilter/nf_conntrack_acct", []byte("0"), 0) })
 }
 
 // dropAt drops all packets that enter a device, before anything else looks at them.

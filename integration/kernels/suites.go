@@ -49,6 +49,7 @@ var suites = []suite{
 	// set that is declared again.
 	{name: "integration/fake", reads: []string{"sync/testdata/scripts"}, skip: "^TestFake"},
 	{name: "integration/flows", sample: "^Test(OnlyStaleUDPFlowsAreDeleted|StaleFlowsOfAllZones|SenderIsMoved)"},
+	{name: "integration/fastpath"},
 	{name: "integration/invalid"},
 	{name: "integration/affinity", sample: "^TestAffinityIsPerClient"},
 	{name: "integration/schedulers"},

@@ -46,7 +46,7 @@ func hasProblems(d *status.Document) bool {
 // rows returns the facts, whether or not they are problems.
 func rows(d *status.Document) [][2]string {
 	h := d.Health
-	return [][2]string{
+	out := [][2]string{
 		{"running", "since " + at(d, h.Started)},
 		{"objects", objects(h)},
 		{"last sync", orNone(at(d, h.Sync.Last))},
@@ -57,6 +57,19 @@ func rows(d *status.Document) [][2]string {
 		{"warnings", count(d, h.Warnings)},
 		{"take-over", strings.TrimSuffix(h.Takeover.State+": "+h.Takeover.Text, ": ")},
 	}
+	if h.FastPath != nil {
+		out = append(out, [2]string{"fast path", fastPath(h.FastPath)})
+	}
+	return out
+}
+
+// fastPath returns which connections take the fast path, or why none does.
+func fastPath(f *status.FastPath) string {
+	if !f.On {
+		return strings.TrimSuffix("off: "+f.Reason, ": ")
+	}
+	return fmt.Sprintf("on for TCP and UDP to Services, after %d packets of a connection; %s",
+		f.AfterPackets, status.Plural(f.Interfaces, "interface"))
 }
 
 // objects returns where objects come from, and how far they were followed.

@@ -70,6 +70,7 @@ func Run(ctx context.Context, c Config) *Report {
 			Detail: "not recognized: packets pass them, too; kube-vmap explain shows what they do with one",
 		})
 	}
+	items = append(items, n.fastPath())
 	for _, u := range n.Unseen {
 		items = append(items, unknown("access to "+u.What, u.Err))
 	}

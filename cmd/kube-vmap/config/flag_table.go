@@ -66,6 +66,11 @@ func (f *Flags) addTraffic(s flagSection) {
 			"not even nft flush ruleset; otherwise, changes by other programs are detected and reverted")
 	s.boolean(&f.options.CountConnections, "count-connections", extension,
 		"count the connections of each Service address and endpoint in the kernel")
+	s.boolean(&f.options.FastPath, "fast-path", extension,
+		"let packets of established TCP and UDP connections to Services bypass routing, connection tracking and all rules of the node "+
+			"by a flowtable of nf_tables. It stays off beside programs whose rules may have to see every packet, and where the kernel has none")
+	s.number(&f.options.FastPathAfter, "fast-path-after", extension,
+		"`packets` of a connection, in both directions together, after which it takes the --fast-path")
 	s.duration(&p.NFTables.SyncPeriod, "iptables-sync-period", "",
 		"`time` (30s, 1m): /healthz fails if a change takes more than twice as long to reach the kernel. "+
 			"Applies to nftables too, as in kube-proxy")

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/status/client"
+	"kube-vmap/sync/fastpath"
 )
 
 // Options are the settings that have no field in the configuration file. A flag sets
@@ -34,6 +35,10 @@ type Options struct {
 	// CountConnections counts connections in the kernel; EndpointMetrics has a metric
 	// for each endpoint.
 	CountConnections, EndpointMetrics bool
+	// FastPath lets packets of established connections take a flowtable, after
+	// FastPathAfter packets.
+	FastPath      bool
+	FastPathAfter int32
 	// StatusSocket is the Unix socket of the status server, as package net names it;
 	// empty for none. StatusPage serves the status page with the metrics.
 	StatusSocket string
@@ -55,7 +60,7 @@ const (
 // defaultOptions returns the options without any flag.
 func defaultOptions() Options {
 	return Options{
-		ProtectTables: true, CountConnections: true, StatusSocket: client.DefaultSocket,
+		ProtectTables: true, CountConnections: true, FastPathAfter: fastpath.DefaultAfter, StatusSocket: client.DefaultSocket,
 		Probation: 10 * time.Minute, KubeProxyMarker: MarkerAuto,
 	}
 }

@@ -34,7 +34,7 @@ func (c *Config) validate() field.ErrorList {
 	v.addresses(p)
 	v.detectLocal(p)
 	v.logging(p.Logging)
-	v.takeover(&c.Options)
+	v.options(&c.Options)
 	return v.errs
 }
 
@@ -168,9 +168,10 @@ func (v *validator) ranges(path string, ranges []string) {
 	}
 }
 
-// takeover checks options that have no field in the file, so that their flags name them.
-func (v *validator) takeover(o *Options) {
+// options checks options that have no field in the file, so that their flags name them.
+func (v *validator) options(o *Options) {
 	v.notNegativeTime("--probation", o.Probation)
+	v.within("--fast-path-after", &o.FastPathAfter, 1, math.MaxInt32)
 	if words := []string{MarkerAuto, MarkerAlways, MarkerNever}; !slices.Contains(words, o.KubeProxyMarker) {
 		v.errs = append(v.errs, field.NotSupported(field.NewPath("--kube-proxy-marker"), o.KubeProxyMarker, words))
 	}

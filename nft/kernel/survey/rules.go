@@ -11,6 +11,7 @@ import (
 
 	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
+	"kube-vmap/nft/kernel/flowtable"
 	"kube-vmap/nft/kernel/socket"
 )
 
@@ -142,5 +143,7 @@ func targetBits(d *attr.Decoder, target []byte) uint32 {
 	return 0
 }
 
-// IsOurs reports whether a table is one of kube-vmap's rule set.
-func (t *Table) IsOurs() bool { return !t.Legacy && t.Name == nft.TableName }
+// IsOurs reports whether a table is one of kube-vmap's rule set, or that of its fast path.
+func (t *Table) IsOurs() bool {
+	return !t.Legacy && (t.Name == nft.TableName || t.Name == flowtable.TableName)
+}

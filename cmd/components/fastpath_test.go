@@ -1,0 +1,43 @@
+package components
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"kube-vmap/nft/kernel/survey"
+)
+
+func TestFastPathObstacle(t *testing.T) {
+	table := func(family, name string) Node {
+		return Node{Tables: []survey.Table{{Family: family, Name: name, Chains: []survey.Chain{{Name: "c", Hook: "forward"}}}}}
+	}
+	for name, test := range map[string]struct {
+		node Node
+		want string // part of the reason; empty for none
+	}{
+		"alone":               {Node{}, ""},
+		"flannel on a bridge": {Node{Interfaces: []string{"flannel.1", "cni0"}}, ""},
+		"our rule set":        {table("ip", "kube-vmap"), ""},
+		"our fast path":       {table("inet", "kube-vmap-fast-path"), ""},
+		"a table of iptables": {table("ip", "filter"), ""},
+		"Calico":              {Node{Interfaces: []string{"cali0123"}}, "Calico"},
+		"Cilium":              {Node{Interfaces: []string{"cilium_host"}}, "Cilium"},
+		"firewalld":           {table("inet", "firewalld"), "firewalld"},
+		"an unknown table":    {table("inet", "site"), "site"},
+		"unreadable tables":   {Node{Unseen: []Unseen{{NFTables, errors.New("no permission")}}}, "no permission"},
+	} {
+		if got := FastPathObstacle(&test.node); !strings.Contains(got, test.want) || test.want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestPassiveComponentsExist(t *testing.T) {
+	for _, id := range passive {
+		if !slices.ContainsFunc(All(), func(c Component) bool { return c.ID == id }) {
+			t.Errorf("no component has the ID %s", id)
+		}
+	}
+}

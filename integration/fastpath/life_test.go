@@ -1,0 +1,97 @@
+package fastpath
+
+import (
+	"strings"
+	"testing"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
+	"kube-vmap/nft/kernel/flowtable"
+)
+
+func TestNewPodsTakeTheFastPath(t *testing.T) {
+	m := newMachine(t, lab.Options{Pods: 3}, "pod-1")
+	var links []string
+	var last *lab.Pod
+	for range 3 {
+		pod, err := m.Node.AddPod()
+		if err != nil {
+			t.Fatal(err)
+		}
+		links, last = append(links, pod.Link), pod
+	}
+	m.awaitDevices(links...)
+	for _, w := range daemon.Transports()[:4] { // TCP and UDP
+		f := m.open(last.Host, w, m.service.ClusterAddrPort(w.Family))
+		if seen := m.forwarded(w.Family, func() { m.ask(f) }); seen > 0 {
+			t.Errorf("%s: the hook saw %d packets of a new pod", w, seen)
+		}
+	}
+	if err := last.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually.Succeeds(t, "the interface of a removed pod leaves", func() error {
+		tables, err := flowtable.List(m.Node.FD())
+		if err == nil && strings.Contains(strings.Join(tables[0].Devices, " "), last.Link) {
+			return errThere
+		}
+		return err
+	})
+}
+
+func TestOffBesideOtherOwners(t *testing.T) {
+	for name, table := range map[string]string{
+		"another program has a flowtable": "table inet other { flowtable f { hook ingress priority 0; devices = { eth0 }; }; }",
+		"Calico":                          "table ip calico { chain c { type filter hook forward priority 0; }; }",
+		"not recognized":                  "table inet site { chain c { type filter hook forward priority 0; }; }",
+	} {
+		m := newMachine(t, lab.Options{Pods: 3}, "pod-1")
+		m.Ignore("the fast path is off")
+		m.nft(table)
+		m.Logged(0, "the fast path is off", func(e process.Entry) bool { return strings.Contains(e["reason"], name) })
+		m.expectTable(false)
+		out := daemon.Run(t, m.Node.Host, "status")
+		if !strings.Contains(out.Stdout, "off: ") || !strings.Contains(out.Stdout, name) {
+			t.Errorf("%s: status prints %s", name, out.Stdout)
+		}
+		fields := strings.Fields(table)
+		m.nft("delete table " + fields[1] + " " + fields[2])
+		m.AwaitMessages(2, "the fast path is on")
+		m.expectTable(true)
+	}
+}
+
+func TestTableOfFastPathEndsWithTheProcess(t *testing.T) {
+	m := newMachine(t, lab.Options{Pods: 3}, "pod-1")
+	m.Stop()
+	m.expectTable(false)
+	m.start("--fast-path")
+	m.AwaitMessage("the fast path is on")
+	m.Kill()
+	m.expectTable(true)
+	m.start() // without the flag
+	m.expectTable(false)
+	m.Kill()
+	m.start("--fast-path")
+	m.AwaitMessage("the fast path is on")
+	m.Kill()
+	if out := daemon.Run(t, m.Node.Host, "cleanup"); out.ExitCode != 0 || !strings.Contains(out.Stderr, flowtable.TableName) {
+		t.Errorf("cleanup: %v", out)
+	}
+	m.expectTable(false)
+}
+
+// TestRemovedTableComesBack flushes the rule set, as other programs do.
+func TestRemovedTableComesBack(t *testing.T) {
+	m := newMachine(t, lab.Options{Pods: 3}, "pod-1")
+	m.nft("delete table inet " + flowtable.TableName)
+	eventually.Succeeds(t, "the table comes back", func() error {
+		tables, err := flowtable.List(m.Node.FD())
+		if err == nil && len(tables) == 0 {
+			return errMissing
+		}
+		return err
+	})
+}

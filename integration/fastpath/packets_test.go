@@ -1,0 +1,144 @@
+package fastpath
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// asked are the round trips of which packets are counted.
+const asked = 10
+
+func TestEstablishedConnectionsBypassTheForwardHook(t *testing.T) {
+	for _, bridge := range []bool{false, true} {
+		m := newMachine(t, lab.Options{Pods: 3, RemotePods: 1, Bridge: bridge}, "pod-1")
+		remote := newMachine(t, lab.Options{Pods: 3, RemotePods: 1, Bridge: bridge}, "remote-1")
+		for _, way := range []struct {
+			name string
+			*machine
+			from   *lab.Host
+			kind   model.Kind
+			slowly bool // between pods of one bridge, or of a pod to itself there
+		}{
+			{"pod to pod", m, m.Pods[2].Host, model.KindClusterIP, bridge},
+			{"pod to itself", m, m.Pods[0].Host, model.KindClusterIP, bridge},
+			{"outside to pod", m, m.Outside, model.KindNodePort, false},
+			{"pod to another node", remote, remote.Pods[2].Host, model.KindClusterIP, false},
+			{"outside to another node", remote, remote.Outside, model.KindNodePort, false},
+		} {
+			for _, w := range daemon.Transports() {
+				to := way.service.AddrPort(way.Node, w.Family, way.kind, 0)
+				f := way.open(way.from, w, to)
+				seen := way.forwarded(w.Family, func() {
+					for range asked {
+						way.ask(f)
+					}
+				})
+				if slowly := way.slowly || w.Protocol == model.SCTP; slowly != (seen >= 2*asked) || !slowly && seen > 0 {
+					t.Errorf("%s, %s, bridge %t: the hook saw %d packets of %d round trips, slowly %t", way.name, w, bridge, seen, asked, slowly)
+				}
+			}
+		}
+	}
+}
+
+func TestShortConnectionsDoNotEnter(t *testing.T) {
+	m := newMachine(t, lab.Options{Pods: 3}, "pod-1", "--fast-path-after=200")
+	for _, w := range daemon.Transports() {
+		f := m.open(m.Pods[2].Host, w, m.service.ClusterAddrPort(w.Family))
+		if seen := m.forwarded(w.Family, func() { m.ask(f) }); seen < 2 {
+			t.Errorf("%s: the hook saw %d packets of a connection below the threshold", w, seen)
+		}
+	}
+}
+
+func TestConnectionsWithoutServiceDoNotEnter(t *testing.T) {
+	m := newMachine(t, lab.Options{Pods: 3}, "pod-1")
+	for _, w := range daemon.Transports() {
+		f := m.open(m.Pods[2].Host, w, m.Pods[0].AddrPort(w.Family, daemon.TargetPort))
+		if seen := m.forwarded(w.Family, func() { m.ask(f) }); seen < 2 {
+			t.Errorf("%s: the hook saw %d packets of a connection straight to the pod", w, seen)
+		}
+	}
+}
+
+// TestUDPToRemovedEndpointEndsAtOnce changes the only endpoint of a flow that takes the fast
+// path, again and again: the kernel removes such flows from a flowtable once a second only.
+func TestUDPToRemovedEndpointEndsAtOnce(t *testing.T) {
+	m := newMachine(t, lab.Options{Pods: 3}, "pod-1")
+	for i := range 8 {
+		family := model.Families[i%len(model.Families)]
+		old, next := "pod-1", "pod-2"
+		if m.service.EndpointSpec == next {
+			old, next = next, old
+		}
+		w := daemon.Transport{Protocol: model.UDP, Family: family}
+		f := m.open(m.Pods[2].Host, w, m.service.ClusterAddrPort(family))
+		if by := m.ask(f).By; by != old {
+			t.Fatalf("%s answers, want %s", by, old)
+		}
+		m.setEndpoints(next)
+		changed := time.Now()
+		for last := ""; last != next; {
+			// A question that is on its way when its flow is deleted has no answer.
+			a, err := f.Ask(50 * time.Millisecond)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last = a.By; time.Since(changed) > 300*time.Millisecond {
+				t.Fatalf("%s: %s after the commit, %s", family, time.Since(changed), a)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+func TestTCPToRemovedEndpointContinuesAsWithoutFastPath(t *testing.T) {
+	for _, flag := range []string{"--end-tcp-flows=false", "--end-tcp-flows"} {
+		m := newMachine(t, lab.Options{Pods: 3}, "pod-1", flag)
+		for _, family := range model.Families {
+			m.setEndpoints("pod-1")
+			f := m.open(m.Pods[2].Host, daemon.Transport{Protocol: model.TCP, Family: family}, m.service.ClusterAddrPort(family))
+			m.setEndpoints("pod-2")
+			time.Sleep(time.Second)
+			a, err := f.Ask(time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if continues := a.Outcome == lab.Answered; continues != (flag != "--end-tcp-flows") {
+				t.Errorf("%s, %s: %s", flag, family, a)
+			}
+		}
+	}
+}
+
+// TestResetConnectionIsForgotten opens a connection from the port of one that was reset. The
+// kernel has not followed the sequence numbers of packets on the fast path and calls the reset
+// connection established, but forgets it after the 10 s of a closed one.
+func TestResetConnectionIsForgotten(t *testing.T) {
+	m := newMachine(t, lab.Options{Pods: 3}, "pod-1")
+	for _, family := range model.Families {
+		w := daemon.Transport{Protocol: model.TCP, Family: family}
+		to := m.service.ClusterAddrPort(family)
+		f := m.open(m.Pods[2].Host, w, to)
+		local := m.ask(f).Local
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		m.setEndpoints("pod-2")
+		time.Sleep(11 * time.Second)
+		again, err := m.Pods[2].Flow(model.TCP, netip.AddrPortFrom(netip.Addr{}, local.Port()), to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, err := again.Ask(answer); err != nil || a.By != "pod-2" {
+			t.Errorf("%s: a new connection from the same port: %s, %v; want an answer by pod-2", family, a, err)
+		}
+		_ = again.Close()
+		m.setEndpoints("pod-1")
+	}
+}

@@ -1,0 +1,143 @@
+package fastpath
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+	"kube-vmap/nft/kernel/conntrack"
+)
+
+// secondPort is the target port of the second port of a Service, which these tests serve.
+const secondPort = daemon.TargetPort + 1
+
+// newEchoMachine has a Service whose second port is served by fn.
+func newEchoMachine(t *testing.T, serve func(pod *lab.Host, f model.Family)) *machine {
+	t.Helper()
+	m := newMachine(t, lab.Options{Pods: 3}, "pod-1")
+	m.service.Ports = 2
+	m.After(func() { m.folder.Put("web", m.service) })
+	for _, f := range model.Families {
+		serve(m.Pods[0].Host, f)
+	}
+	return m
+}
+
+// dial connects from pod-3 to the second port of the Service.
+func (m *machine) dial(network string, f model.Family) (c net.Conn) {
+	m.t.Helper()
+	to := m.service.AddrPort(nil, f, model.KindClusterIP, 1)
+	if err := m.Pods[2].Do(func() (err error) { c, err = net.Dial(network, to.String()); return err }); err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// echo sends data and reads it back.
+func (m *machine) echo(c net.Conn, data []byte) {
+	m.t.Helper()
+	back := make([]byte, len(data))
+	if err := c.SetDeadline(time.Now().Add(answer)); err != nil {
+		m.t.Fatal(err)
+	}
+	if _, err := c.Write(data); err != nil {
+		m.t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, back); err != nil || !bytes.Equal(back, data) {
+		m.t.Fatalf("%d bytes come back as others, or not: %v", len(data), err)
+	}
+}
+
+// open returns how many open TCP connections the kernel tracks to the second port.
+func (m *machine) openConnections(f model.Family) (n int) {
+	m.t.Helper()
+	to := m.service.AddrPort(nil, f, model.KindClusterIP, 1)
+	err := conntrack.New(conntrack.Config{NetNS: m.Node.FD()}).EachTranslated(func() { n = 0 }, func(e conntrack.Translated) {
+		if e.Protocol == model.TCP && e.Original == to && e.Open {
+			n++
+		}
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return n
+}
+
+// TestClosedConnectionIsNotOpen also sends more than one packet holds, both ways.
+func TestClosedConnectionIsNotOpen(t *testing.T) {
+	m := newEchoMachine(t, func(pod *lab.Host, f model.Family) {
+		var l net.Listener
+		if err := pod.Do(func() (err error) { l, err = net.Listen("tcp", pod.AddrPort(f, secondPort).String()); return err }); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = io.Copy(c, c)
+				_ = c.Close()
+			}
+		}()
+	})
+	for _, f := range model.Families {
+		c := m.dial("tcp", f)
+		for range 2 * entered {
+			m.echo(c, []byte("small"))
+		}
+		seen := m.forwarded(f, func() { m.echo(c, bytes.Repeat([]byte("large"), 100_000)) })
+		if seen > 0 {
+			t.Errorf("%s: the hook saw %d packets of a large message", f, seen)
+		}
+		if n := m.openConnections(f); n != 1 {
+			t.Errorf("%s: %d connections are open on the fast path, want 1", f, n)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		eventually.Holds(t, "no connection is open", func() bool { return m.openConnections(f) == 0 })
+	}
+}
+
+// TestFragmentsArrive sends datagrams that are longer than a packet, which leave the fast path,
+// between short ones.
+func TestFragmentsArrive(t *testing.T) {
+	m := newEchoMachine(t, func(pod *lab.Host, f model.Family) {
+		var c net.PacketConn
+		if err := pod.Do(func() (err error) { c, err = net.ListenPacket("udp", pod.AddrPort(f, secondPort).String()); return err }); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		go func() {
+			buffer := make([]byte, 1<<16)
+			for {
+				n, from, err := c.ReadFrom(buffer)
+				if err != nil {
+					return
+				}
+				_, _ = c.WriteTo(buffer[:n], from)
+			}
+		}()
+	})
+	for _, f := range model.Families {
+		c := m.dial("udp", f)
+		for range entered {
+			m.echo(c, []byte("small"))
+		}
+		for range 5 {
+			m.echo(c, bytes.Repeat([]byte("large"), 1_000))
+			if seen := m.forwarded(f, func() { m.echo(c, []byte("small")) }); seen > 0 {
+				t.Errorf("%s: the hook saw %d short packets after a long one", f, seen)
+			}
+		}
+	}
+}

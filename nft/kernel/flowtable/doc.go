@@ -1,0 +1,36 @@
+// Package flowtable programs the fast path of established connections: a table of its own, of
+// family inet, with a flowtable of nf_tables. Packets of a connection that is in it are
+// translated and sent on where they enter the node, without routing, connection tracking and
+// rules.
+//
+//	table inet kube-vmap-fast-path {
+//		flowtable connections {
+//			hook ingress priority filter
+//			devices = { cni0, eth0, veth1 }
+//			counter
+//		}
+//		chain forward {
+//			type filter hook forward priority filter + 10; policy accept;
+//			ct state established ct status dnat ct packets > 20 goto enter
+//		}
+//		chain enter {
+//			iifkind "bridge" oifkind "bridge" return
+//			flow add @connections
+//		}
+//	}
+//
+// The table is not part of the rule set (package nft), because flows are lost with the table
+// that has them, and because it follows the interfaces of the node instead of Services.
+//
+// Only translated connections enter, and only after a number of packets in both directions, so
+// that short ones cost no more than before. The expression that reads this number makes the
+// kernel count packets of connections (net.netfilter.nf_conntrack_acct, nft_ct_get_init), and
+// the flag counter makes it continue for connections in the flowtable. Connections of one
+// bridge do not enter: br_netfilter hands translated requests to the bridge without
+// routing them, so the flowtable would not find the requests and each would cost more.
+//
+// The kernel itself (nf_flow_table_ip.c, nf_flow_table_core.c) leaves to the slow path packets
+// that are fragments, have IP options, exceed the MTU, or whose TTL ends here. With the first
+// packet that has FIN or RST a connection leaves the flowtable, as it does 30 s after its last
+// packet, when its route changes, and when its entry of connection tracking is deleted.
+package flowtable

@@ -1,0 +1,100 @@
+package flowtable
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/google/nftables/expr"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/attr"
+	"kube-vmap/nft/kernel/socket"
+)
+
+// priority of the chain, after filters of others: what they drop does not enter.
+const priority = 10
+
+// addChains adds both chains with their rules.
+func addChains(b *socket.Batch, after uint64) (err error) {
+	for _, name := range [...]string{chainEnter, chainForward} {
+		b.Add(unix.NFT_MSG_NEWCHAIN, netlink.Create, family, func(e *attr.Encoder) {
+			e.String(unix.NFTA_CHAIN_TABLE, TableName)
+			e.String(unix.NFTA_CHAIN_NAME, name)
+			if name == chainEnter {
+				return
+			}
+			e.String(unix.NFTA_CHAIN_TYPE, "filter")
+			e.Nested(unix.NFTA_CHAIN_HOOK, func() {
+				e.Uint32(unix.NFTA_HOOK_HOOKNUM, unix.NF_INET_FORWARD)
+				e.Uint32(unix.NFTA_HOOK_PRIORITY, priority)
+			})
+		})
+	}
+	rule := func(chain string, expressions ...expr.Any) {
+		b.Add(unix.NFT_MSG_NEWRULE, netlink.Create|netlink.Append, family, func(e *attr.Encoder) {
+			e.String(unix.NFTA_RULE_TABLE, TableName)
+			e.String(unix.NFTA_RULE_CHAIN, chain)
+			e.Nested(unix.NFTA_RULE_EXPRESSIONS, func() {
+				for _, x := range expressions {
+					encoded, failed := expr.Marshal(family, x)
+					err = errors.Join(err, failed)
+					e.Data(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, encoded)
+				}
+			})
+		})
+	}
+	rule(chainForward, established(after)...)
+	rule(chainEnter, betweenBridges()...)
+	rule(chainEnter, &expr.FlowOffload{Name: flowtableName})
+	if err != nil {
+		return fmt.Errorf("encode the rules of table %s: %w", TableName, err)
+	}
+	return nil
+}
+
+// Bits of connections (include/uapi/linux/netfilter/nf_conntrack_common.h).
+const (
+	stateEstablished = 1 << 1 // of `ct state`
+	statusDNAT       = 1 << 5 // IPS_DST_NAT
+)
+
+// established matches translated connections after so many packets of both directions.
+func established(after uint64) []expr.Any {
+	const r = unix.NFT_REG_1
+	bit := func(key expr.CtKey, mask uint32) []expr.Any {
+		return []expr.Any{
+			&expr.Ct{Key: key, Register: r},
+			&expr.Bitwise{
+				SourceRegister: r, DestRegister: r, Len: 4,
+				Mask: binary.NativeEndian.AppendUint32(nil, mask), Xor: make([]byte, 4),
+			},
+			&expr.Cmp{Op: expr.CmpOpNeq, Register: r, Data: make([]byte, 4)},
+		}
+	}
+	out := append(bit(expr.CtKeySTATE, stateEstablished), bit(expr.CtKeySTATUS, statusDNAT)...)
+	return append(out,
+		&expr.Ct{Key: expr.CtKeyPKTS, Register: r},
+		&expr.Byteorder{SourceRegister: r, DestRegister: r, Op: expr.ByteorderHton, Len: 8, Size: 8},
+		&expr.Cmp{Op: expr.CmpOpGt, Register: r, Data: binary.BigEndian.AppendUint64(nil, after)},
+		&expr.Verdict{Kind: expr.VerdictGoto, Chain: chainEnter},
+	)
+}
+
+// Keys of meta that package expr has no names for (include/uapi/linux/netfilter/nf_tables.h).
+const (
+	metaInputKind  = 26 // NFT_META_IIFKIND
+	metaOutputKind = 27 // NFT_META_OIFKIND
+)
+
+// betweenBridges returns if the packet comes from a bridge and goes to one.
+func betweenBridges() []expr.Any {
+	const r = unix.NFT_REG_1
+	kind := append([]byte("bridge"), make([]byte, unix.IFNAMSIZ-len("bridge"))...)
+	var out []expr.Any
+	for _, key := range [...]expr.MetaKey{metaInputKind, metaOutputKind} {
+		out = append(out, &expr.Meta{Key: key, Register: r}, &expr.Cmp{Op: expr.CmpOpEq, Register: r, Data: kind})
+	}
+	return append(out, &expr.Verdict{Kind: expr.VerdictReturn})
+}
