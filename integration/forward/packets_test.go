@@ -67,7 +67,7 @@ func (s *scene) sendDatagram(f model.Family, size int, timeout time.Duration) (a
 }
 
 // TestFullPacketsPass sends datagrams of the MTU, and an upload whose segments pass the first
-// node many at once, in buffers above the MTU.
+// node many together, in buffers above the MTU.
 func TestFullPacketsPass(t *testing.T) {
 	const size = 8 << 20
 	s := newForwarding(t, options{})
