@@ -38,6 +38,7 @@ func full() *metrics.Metrics {
 	m.AddConnections(counts{}, true)
 	m.AddLocalhost(listeners{})
 	m.AddTakeover([]string{"probation", "done"}, func() string { return "done" })
+	m.AddFastPath(func() (bool, int) { return true, 3 })
 	return m
 }
 
@@ -133,6 +134,8 @@ kubevmap_element_changes_total counter operation
 kubevmap_encode_duration_seconds histogram 11:1.6e-05..16.777
 kubevmap_endpoint_connections_total counter endpoint ip_family namespace port protocol service
 kubevmap_endpoints gauge
+kubevmap_fast_path gauge
+kubevmap_fast_path_interfaces gauge
 kubevmap_kernel_duration_seconds histogram 11:1.6e-05..16.777
 kubevmap_object_changes_total counter
 kubevmap_refused_objects gauge
