@@ -71,13 +71,13 @@ func TestTranslatedEntriesShowHowTheEndpointResponded(t *testing.T) {
 	}
 }
 
-// TestOffloadedConnectionsAreOpen reads an entry without the state of TCP, which the kernel does
-// not send of connections in a flowtable.
 func TestOffloadedConnectionsAreOpen(t *testing.T) {
-	data := offloadedMessage(model.TCP, statusOffloaded).Data
-	e, raw, known := decode(data)
-	got := translated(e, raw, data)
-	if !known || !got.Offloaded || !got.Open || !got.Replied || got.Aborted || isClosed(model.TCP, data) {
-		t.Errorf("read %+v", got)
+	for p := range recordedOffloaded {
+		data := offloadedMessage(t, p).Data
+		e, raw, known := decode(data)
+		got := translated(e, raw, data)
+		if !known || e.Protocol != p || !got.Offloaded || !got.Open || !got.Replied || got.Aborted || isClosed(p, data) {
+			t.Errorf("read %+v", got)
+		}
 	}
 }
