@@ -7,11 +7,12 @@ import (
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/nft/kernel/flowtable"
 	"kube-vmap/sync/fastpath"
+	"kube-vmap/sync/metrics"
 )
 
-// prepareFastPath creates the task of --fast-path. Without the flag it removes what an earlier
+// prepareFastPath creates the task of --fast-path, and its metrics. Without the flag it removes what an earlier
 // process may have left.
-func (p *proxy) prepareFastPath() error {
+func (p *proxy) prepareFastPath(m *metrics.Metrics) error {
 	if !p.config.FastPath {
 		_, err := removeFastPath()
 		return err
@@ -19,6 +20,10 @@ func (p *proxy) prepareFastPath() error {
 	p.fastPath = fastpath.New(fastpath.Config{
 		After: uint64(p.config.FastPathAfter), Log: p.log,
 		Obstacle: func() string { return components.FastPathObstacle(components.Read(components.Config{})) },
+	})
+	m.AddFastPath(func() (on bool, interfaces int) {
+		s := p.fastPath.State()
+		return s.On, s.Devices
 	})
 	return nil
 }

@@ -110,7 +110,7 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	p.loop.Observer = sync.MultiObserver{h, m}
 	p.loop.Addresses = addresses.New(addresses.Config{Log: p.log})
 	p.loop.DriftReader = p.kernels.drift
-	if err := p.prepareFastPath(); err != nil {
+	if err := p.prepareFastPath(m); err != nil {
 		return err
 	}
 	followers := p.followers(h, m)
