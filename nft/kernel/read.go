@@ -132,11 +132,20 @@ func (k *Kernel) readTable(t *nft.Tables, f model.Family) (err error) {
 // Elements returns the elements of a set, sorted by key. If the set changes meanwhile, some
 // may be missing.
 func (k *Kernel) Elements(id nft.SetID) (list []nft.Element, err error) {
+	// A list of a hundred thousand that grows leaves several times its size behind.
+	const part = 4096
+	var parts [][]nft.Element
 	err = k.dumpSet(id, func(m netlink.Message) (err error) {
 		k.hashAnswer(m)
+		if len(list) >= part {
+			parts, list = append(parts, list), make([]nft.Element, 0, cap(list))
+		}
 		list, err = wire.DecodeElements(id, list, m.Data)
 		return err
 	})
+	if len(parts) > 0 {
+		list = slices.Concat(append(parts, list)...)
+	}
 	return wire.SortElements(id, list), err
 }
 
