@@ -11,10 +11,7 @@ import (
 // which also loads its modules, and applies the settings of connection tracking and of
 // this process.
 func (p *proxy) prepare(k *kernel.Kernel) error {
-	if err := node.DropUnsupported(k, &p.loop.Rules); err != nil { // before Probe, which tries the rest
-		return err
-	}
-	if err := k.Probe(p.loop.Rules); err != nil {
+	if err := p.probe(k); err != nil {
 		return err
 	}
 	if release, old := node.TooOld(); old {
@@ -40,4 +37,16 @@ func (p *proxy) prepare(k *kernel.Kernel) error {
 		p.log.Warn("the kernel may kill this process when memory is short", "err", err)
 	}
 	return nil
+}
+
+// probe checks that the kernel supports the rules, without what they can do without. A
+// kernel that supports everything is asked once: each answer takes it about 10 ms.
+func (p *proxy) probe(k *kernel.Kernel) error {
+	if k.Probe(p.loop.Rules) == nil {
+		return nil
+	}
+	if err := node.DropUnsupported(k, &p.loop.Rules); err != nil {
+		return err
+	}
+	return k.Probe(p.loop.Rules)
 }
