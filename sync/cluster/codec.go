@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"slices"
 	stdsync "sync"
 
@@ -41,7 +43,7 @@ func (c *codec) SupportedMediaTypes() []runtime.SerializerInfo {
 		t := &types[i]
 		if t.MediaType == runtime.ContentTypeProtobuf {
 			stream := *t.StreamSerializer
-			stream.Serializer = eventSerializer{stream.Serializer}
+			stream.Serializer, stream.Framer = eventSerializer{stream.Serializer}, bufferedFramer{stream.Framer}
 			t.Serializer, t.StreamSerializer = objectSerializer{t.Serializer, c}, &stream
 		}
 	}
@@ -107,4 +109,18 @@ func (s eventSerializer) Decode(data []byte, defaults *schema.GroupVersionKind, 
 		return s.Serializer.Decode(data, defaults, into)
 	}
 	return event, defaults, protobuf.Event(data, event)
+}
+
+// A bufferedFramer reads what has arrived, up to streamBuffer bytes. The framer alone reads
+// twice for each event, and HTTP/2 answers every 4 KB that were read with a packet.
+type bufferedFramer struct{ runtime.Framer }
+
+const streamBuffer = 64 << 10
+
+// NewFrameReader implements [runtime.Framer].
+func (f bufferedFramer) NewFrameReader(r io.ReadCloser) io.ReadCloser {
+	return f.Framer.NewFrameReader(struct {
+		io.Reader
+		io.Closer
+	}{bufio.NewReaderSize(r, streamBuffer), r})
 }
