@@ -1,11 +1,17 @@
 package daemon
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/process"
 )
+
+// flagsVariable is the environment variable with flags for every start, so that tests of packets
+// can be repeated with another configuration.
+const flagsVariable = "KUBE_VMAP_FLAGS"
 
 // Launch says how to run the program, for tests that need more than [Start].
 type Launch struct {
@@ -37,6 +43,7 @@ func (l Launch) Start(t testing.TB) *Daemon {
 	if !l.NoPodRanges {
 		line = append(line, PodRanges)
 	}
+	line = append(line, strings.Fields(os.Getenv(flagsVariable))...)
 	line = append(line, l.Flags...)
 	p, err := process.Start(t.Context(), process.Config{Program: line[0], Args: line[1:], Host: l.Node.Host})
 	if err != nil {

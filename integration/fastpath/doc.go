@@ -6,5 +6,8 @@
 //	                              |
 //	                              +-- a counter in the hook forward: which packets pass it
 //
-// They need a kernel with flowtables: those of integration/kernels have them.
+// They need a kernel with flowtables: those of integration/kernels have them. Tests of other
+// packages can be repeated there with the fast path, from the first packets of each connection:
+//
+//	bin/test-kernels -flags '--fast-path --fast-path-after=1' -suites matrix 6.1
 package fastpath

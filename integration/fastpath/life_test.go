@@ -1,12 +1,14 @@
 package fastpath
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/integration/process"
 	"kube-vmap/nft/kernel/flowtable"
 )
@@ -94,4 +96,31 @@ func TestRemovedTableComesBack(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// TestKernelWithoutFlowtables runs where the others cannot: Services work, and the reason is
+// named.
+func TestKernelWithoutFlowtables(t *testing.T) {
+	l := labtest.New(t, lab.Options{Pods: 3})
+	if flowtable.Replace(l.Node.FD(), []string{"lo"}, 1) == nil {
+		t.Skip("a kernel without flowtables cannot be had here")
+	}
+	folder := daemon.NewFolder(t, l)
+	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"}
+	folder.Put("web", s)
+	if err := l.Pods[0].ServeAll(daemon.TargetPort); err != nil {
+		t.Fatal(err)
+	}
+	d := daemon.Launch{Node: l.Node, Folder: folder, Flags: []string{"--fast-path"}, Problems: true}.Start(t)
+	d.AwaitMessage("ready")
+	d.AwaitMessage("the fast path is off")
+	for _, w := range daemon.Transports() {
+		a, err := l.Pods[2].AskFresh(w.Protocol, netip.Addr{}, s.ClusterAddrPort(w.Family), answer)
+		if err != nil || a.By != "pod-1" {
+			t.Errorf("%s: %s, %v", w, a, err)
+		}
+	}
+	if out := daemon.Run(t, l.Node.Host, "status"); !strings.Contains(out.Stdout, "nft_flow_offload") {
+		t.Errorf("status does not name the module: %s", out.Stdout)
+	}
 }

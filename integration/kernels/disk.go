@@ -30,7 +30,7 @@ func (m machine) makeDisk(path string, chosen []suite) error {
 	a.copy("/init", filepath.Join(m.dir, guest))
 	a.link("/sbin/modprobe", "/init")
 	a.copy(program, filepath.Join(m.dir, proxy))
-	p := plan.Plan{Talk: m.talk, Settings: environment}
+	p := plan.Plan{Talk: m.talk, Settings: append(environment[:len(environment):len(environment)], "KUBE_VMAP_FLAGS="+m.flags)}
 	for _, s := range chosen {
 		at := "/" + s.name
 		p.Suites = append(p.Suites, plan.Suite{Package: module + s.name, Dir: at, Args: s.args()})

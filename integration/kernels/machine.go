@@ -23,6 +23,7 @@ type machine struct {
 	platform
 	kernel string // the folder of vmlinuz and modules
 	dir    string // of the built programs and the machine's files
+	flags  string // for every kube-vmap
 }
 
 // qemu are the arguments for every machine. It does not use KVM, so that it runs

@@ -7,6 +7,7 @@
 //	kernels -suites matrix 6.1   runs only some of the tests
 //	kernels -bench sticky 6.1    runs a part of the bench instead
 //	kernels -arch arm64 6.12     emulates another processor
+//	kernels -flags --fast-path   tests kube-vmap with this flag
 //
 //	    here                                  in the machine
 //	    suites, kube-vmap, nft, ip  --cpio--> guest, the first process
@@ -42,6 +43,7 @@ type options struct {
 	limit         time.Duration
 	cache, bench  string
 	arch, program string
+	flags         string
 }
 
 func run() int {
@@ -53,6 +55,7 @@ func run() int {
 	flag.StringVar(&o.cache, "kernels", ".cache/kernels", "the `folder` of kernels")
 	flag.StringVar(&o.arch, "arch", "amd64", "the machines' `architecture`, amd64 or arm64")
 	flag.StringVar(&o.program, "program", "", "the kube-vmap `file` to test, instead of one that is built with a version that tests expect")
+	flag.StringVar(&o.flags, "flags", "", "more `flags` for every kube-vmap that tests start, such as --fast-path --fast-path-after=1")
 	flag.Parse()
 	var err error
 	if o.suites, err = regexp.Compile(*suites); err == nil {
@@ -89,7 +92,7 @@ func bootAll(ctx context.Context, o options, kernels []string) (err error) {
 	for _, name := range kernels {
 		fmt.Printf("# Linux %s\n", name)
 		began := time.Now()
-		m := machine{platform: platforms[o.arch], kernel: filepath.Join(o.cache, name+platforms[o.arch].suffix), dir: dir}
+		m := machine{platform: platforms[o.arch], kernel: filepath.Join(o.cache, name+platforms[o.arch].suffix), dir: dir, flags: o.flags}
 		err := m.run(ctx, chosen, o)
 		fmt.Printf("Linux %s: %d suites, in %.0f s\n", name, len(chosen), time.Since(began).Seconds())
 		if err != nil {
