@@ -251,7 +251,7 @@ func TestCountsOfABatch(t *testing.T) {
 func TestPlanChangesNothingUntilCommit(t *testing.T) {
 	rules, _ := load(20)
 	before, text := *rules, rendered(t, rules)
-	before.frontends, before.uses = slices.Clone(rules.frontends), maps.Clone(rules.uses)
+	before.frontends, before.uses = rules.frontends.clone(), maps.Clone(rules.uses)
 	before.shared, before.counts, before.sizes = maps.Clone(rules.shared), maps.Clone(rules.counts), maps.Clone(rules.sizes)
 	plan := rules.Plan(sample(900)) // sets outgrow their size
 	if !reflect.DeepEqual(*rules, before) || rendered(t, rules) != text {

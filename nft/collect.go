@@ -22,7 +22,7 @@ func (r *Ruleset) Elements() map[SetID][]Element {
 // contents returns the elements of the state.
 func (r *Ruleset) contents() *contents {
 	g := newCollector()
-	for _, p := range r.frontends {
+	for p := range r.frontends.all() {
 		g.add(p)
 	}
 	return g.contents(r.nodeSets())

@@ -1,6 +1,7 @@
 package nft
 
 import (
+	"iter"
 	"net/netip"
 	"slices"
 
@@ -10,89 +11,122 @@ import (
 // A frontendList is the frontends of a state, sorted by match. It is no hash table because
 // a first load and a comparison with the kernel need the order, in which the ports of a
 // ClusterIP are also side by side, and because a list of pointers takes a fraction of the
-// time and the memory: of a first load, hash tables would be a third.
-type frontendList []*frontendState
+// time and the memory: of a first load, hash tables would be a third. It is in pieces, so
+// that one frontend more or less moves few others.
+type frontendList struct {
+	pieces [][]*frontendState // none is empty
+	len    int
+}
 
-// index returns where the frontend of a match is, or where it belongs and false.
-func (l frontendList) index(m model.Match) (int, bool) {
-	return slices.BinarySearchFunc(l, m, func(f *frontendState, m model.Match) int { return f.Match.Compare(m) })
+// pieceLen is the length of the pieces of a new list, and half of the greatest.
+const pieceLen = 512
+
+// newFrontendList returns a list of frontends that are sorted. It keeps the slice.
+func newFrontendList(sorted []*frontendState) frontendList {
+	return frontendList{slices.Collect(slices.Chunk(sorted, pieceLen)), len(sorted)}
+}
+
+// clone returns a copy, which later changes do not affect.
+func (l *frontendList) clone() frontendList {
+	out := frontendList{slices.Clone(l.pieces), l.len}
+	for i, piece := range out.pieces {
+		out.pieces[i] = slices.Clone(piece)
+	}
+	return out
+}
+
+// all ranges over the frontends in their order.
+func (l *frontendList) all() iter.Seq[*frontendState] { return l.from(0, 0) }
+
+// from is all from a place on.
+func (l *frontendList) from(piece, i int) iter.Seq[*frontendState] {
+	return func(yield func(*frontendState) bool) {
+		for ; piece < len(l.pieces); piece, i = piece+1, 0 {
+			for _, f := range l.pieces[piece][i:] {
+				if !yield(f) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// find returns the piece and the place in it where the frontend of a match is, or where it
+// belongs and false.
+func (l *frontendList) find(m model.Match) (piece, i int, found bool) {
+	piece, found = slices.BinarySearchFunc(l.pieces, m, func(piece []*frontendState, m model.Match) int {
+		return piece[0].Match.Compare(m)
+	})
+	if found || piece == 0 {
+		return piece, 0, found
+	}
+	piece--
+	i, found = slices.BinarySearchFunc(l.pieces[piece], m, func(f *frontendState, m model.Match) int {
+		return f.Match.Compare(m)
+	})
+	return piece, i, found
 }
 
 // at returns the frontend of a match, or nil.
-func (l frontendList) at(m model.Match) *frontendState {
-	if i, found := l.index(m); found {
-		return l[i]
+func (l *frontendList) at(m model.Match) *frontendState {
+	if piece, i, found := l.find(m); found {
+		return l.pieces[piece][i]
 	}
 	return nil
 }
 
 // pools returns the number of pools with that ClusterIP.
-func (l frontendList) pools(f model.Family, clusterIP netip.Addr) (n int) {
-	i, _ := l.index(model.Match{Family: f, Addr: clusterIP})
-	for ; i < len(l) && l[i].Match.Addr == clusterIP; i++ {
-		if l[i].OwnsPool() {
+func (l *frontendList) pools(f model.Family, clusterIP netip.Addr) (n int) {
+	piece, i, _ := l.find(model.Match{Family: f, Addr: clusterIP})
+	for p := range l.from(piece, i) {
+		if p.Match.Addr != clusterIP {
+			break
+		}
+		if p.OwnsPool() {
 			n++
 		}
 	}
 	return n
 }
 
-// change sets some frontends and deletes others, in place if there is room.
-func (l frontendList) change(set []*frontendState, gone []model.Match) frontendList {
-	var added frontendList
-	for _, f := range set {
-		if i, found := l.index(f.Match); found {
-			l[i] = f
-		} else {
-			added = append(added, f)
-		}
+// set adds a frontend or replaces the one of the same match.
+func (l *frontendList) set(f *frontendState) {
+	piece, i, found := l.find(f.Match)
+	switch {
+	case found:
+		l.pieces[piece][i] = f
+		return
+	case len(l.pieces) == 0:
+		l.pieces = append(l.pieces, nil)
 	}
-	return l.remove(gone).insert(added)
+	l.len++
+	with := slices.Insert(l.pieces[piece], i, f)
+	l.pieces[piece] = with
+	if len(with) > 2*pieceLen {
+		l.pieces[piece] = slices.Clone(with[:pieceLen])
+		l.pieces = slices.Insert(l.pieces, piece+1, slices.Clone(with[pieceLen:]))
+	}
 }
 
-// remove deletes the frontends of these matches, if they exist.
-func (l frontendList) remove(gone []model.Match) frontendList {
-	var at []int
+// remove removes the frontend of a match, if there is one.
+func (l *frontendList) remove(m model.Match) {
+	piece, i, found := l.find(m)
+	if !found {
+		return
+	}
+	l.len--
+	l.pieces[piece] = slices.Delete(l.pieces[piece], i, i+1)
+	if len(l.pieces[piece]) == 0 {
+		l.pieces = slices.Delete(l.pieces, piece, piece+1)
+	}
+}
+
+// change sets some frontends and removes others.
+func (l *frontendList) change(set []*frontendState, gone []model.Match) {
 	for _, m := range gone {
-		if i, found := l.index(m); found {
-			at = append(at, i)
-		}
+		l.remove(m)
 	}
-	if len(at) == 0 {
-		return l
-	}
-	for _, i := range at {
-		l[i] = nil
-	}
-	l = slices.DeleteFunc(l, func(f *frontendState) bool { return f == nil })
-	if cap(l) > minListRoom && len(l) < cap(l)/4 {
-		return slices.Clip(slices.Clone(l))
-	}
-	return l
-}
-
-// minListRoom is a capacity that is not worth a copy of a list to free it.
-const minListRoom = 4096
-
-// insert adds frontends that the list does not have. It works from the end, so that each
-// pointer moves once.
-func (l frontendList) insert(added frontendList) frontendList {
-	added.sort()
-	end := len(l)
-	l = append(l, added...)
-	for i, f := range slices.Backward(added) {
-		at, _ := l[:end].index(f.Match)
-		copy(l[at+i+1:], l[at:end])
-		l[at+i] = f
-		end = at
-	}
-	return l
-}
-
-// sort sorts a list, which most are already.
-func (l frontendList) sort() {
-	byMatch := func(a, b *frontendState) int { return a.Match.Compare(b.Match) }
-	if !slices.IsSortedFunc(l, byMatch) {
-		slices.SortFunc(l, byMatch)
+	for _, f := range set {
+		l.set(f)
 	}
 }

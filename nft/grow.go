@@ -37,7 +37,9 @@ func (p *Plan) grow(r *Ruleset) {
 func (p *Plan) elementsOf(r *Ruleset, sets map[SetID]uint32) map[SetID][]Element {
 	out := map[SetID][]Element{}
 	var buf []setElement
-	for _, f := range slices.Clone(r.frontends).change(p.set, p.change.Gone) {
+	next := r.frontends.clone()
+	next.change(p.set, p.change.Gone)
+	for f := range next.all() {
 		buf = f.compile(buf[:0])
 		if f.OwnsPool() {
 			buf = append(buf, setElement{f.clusterIP().set, Element{Key: f.clusterIP().key}})

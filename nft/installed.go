@@ -17,8 +17,8 @@ type InstalledFrontend struct {
 // Installed returns all frontends of the state, sorted by match. It copies no endpoints, so that
 // it costs little. Later commits do not change the result.
 func (r *Ruleset) Installed() []InstalledFrontend {
-	out := make([]InstalledFrontend, 0, len(r.frontends))
-	for _, p := range r.frontends {
+	out := make([]InstalledFrontend, 0, r.frontends.len)
+	for p := range r.frontends.all() {
 		out = append(out, InstalledFrontend{&p.Frontend, p.slots.list(false), p.slots.list(true)})
 	}
 	return out

@@ -320,7 +320,7 @@ func (p *Plan) has(r *Ruleset, id SetID) bool {
 // Commit makes the planned state the current one. It is for after the kernel accepted the
 // plan's batch.
 func (r *Ruleset) Commit(p *Plan) {
-	r.frontends = r.frontends.change(p.set, p.change.Gone)
+	r.frontends.change(p.set, p.change.Gone)
 	if p.change.ServiceCIDRs != nil {
 		r.cidrs = *p.change.ServiceCIDRs
 	}

@@ -112,7 +112,7 @@ func TestReferenceCacheEqualsRules(t *testing.T) {
 func checkUses(t *testing.T, r *Ruleset) {
 	t.Helper()
 	all := Change{ServiceCIDRs: &r.cidrs, NodeAddrs: &r.nodeAddrs}
-	for _, p := range r.frontends {
+	for p := range r.frontends.all() {
 		all.Set = append(all.Set, p.Frontend)
 	}
 	fresh, _ := Adopt(r.config, Tables{}, all)
@@ -193,7 +193,7 @@ func TestReferenceCountsFollowEveryChange(t *testing.T) {
 		}
 	}
 	var gone Change
-	for _, f := range rules.frontends {
+	for f := range rules.frontends.all() {
 		gone.Gone = append(gone.Gone, f.Match)
 	}
 	rules.Commit(rules.Plan(gone))
@@ -232,7 +232,7 @@ func (c *Change) merge(r *Ruleset, next []model.Frontend, key model.Match, gone 
 		next = nil
 	}
 	c.Set = append(c.Set, next...)
-	for _, p := range r.frontends {
+	for p := range r.frontends.all() {
 		stays := slices.ContainsFunc(next, func(f model.Frontend) bool { return f.Match == p.Match })
 		if p.Pool.Key == key && !stays {
 			c.Gone = append(c.Gone, p.Match)
@@ -265,7 +265,7 @@ func TestUnusedEndpointsHaveSets(t *testing.T) {
 func TestElementsAreDeletedWithTheirSet(t *testing.T) {
 	rules, _ := load(60)
 	var gone Change
-	for _, f := range rules.frontends {
+	for f := range rules.frontends.all() {
 		gone.Gone = append(gone.Gone, f.Match)
 	}
 	_, found := Adopt(sampleConfig, rules.Tables(), Change{})

@@ -72,15 +72,16 @@ func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
 	old := slotsIn(have)
 	want.Set = byMatch(want.Set)
 	all := make([]frontendState, len(want.Set))
-	r.frontends = make(frontendList, len(want.Set))
+	list := make([]*frontendState, len(want.Set))
 	g := newCollector()
 	for i := range want.Set {
 		p := &all[i]
 		c.initState(p, &want.Set[i], old[want.Set[i].Match])
-		r.frontends[i] = p
+		list[i] = p
 		r.endpoints += p.endpoints()
 		g.add(p)
 	}
+	r.frontends = newFrontendList(list)
 	g.count(r)
 	if want.ServiceCIDRs != nil {
 		r.cidrs = *want.ServiceCIDRs
@@ -99,7 +100,7 @@ func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
 func (r *Ruleset) Snapshot() *Ruleset {
 	s := *r
 	s.cache = newReferenceCache(&s.config)
-	s.frontends, s.uses, s.sizes = slices.Clone(r.frontends), maps.Clone(r.uses), maps.Clone(r.sizes)
+	s.frontends, s.uses, s.sizes = r.frontends.clone(), maps.Clone(r.uses), maps.Clone(r.sizes)
 	s.shared, s.counts, s.full = nil, nil, nil
 	return &s
 }
@@ -118,7 +119,7 @@ func (r *Ruleset) MarkFull(id SetID) { r.full[id] = true }
 // MatchesOf lists the frontends that a Service has in the tables. It walks all frontends.
 func (r *Ruleset) MatchesOf(name model.ServiceName) []model.Match {
 	var out []model.Match
-	for _, f := range r.frontends {
+	for f := range r.frontends.all() {
 		if f.Service.ServiceName == name {
 			out = append(out, f.Match)
 		}

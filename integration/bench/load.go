@@ -75,7 +75,12 @@ func (b *bench) load() error {
 			return err
 		}
 	}
-	return b.loadOf(s, newCluster(standard, model.IPv6), time.Second)
+	for _, z := range []size{standard, {45_000, 1}} {
+		if err := b.loadOf(s, newCluster(z, model.IPv6), time.Second); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (b *bench) loadOf(s *report.Section, c *cluster, below time.Duration) error {

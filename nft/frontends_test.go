@@ -1,0 +1,79 @@
+package nft
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"kube-vmap/model"
+)
+
+// A list is like a hash table whose frontends are sorted, however its pieces are divided.
+func TestFrontendListIsSortedAndComplete(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var l frontendList
+	want := map[model.Match]*frontendState{}
+	match := func() model.Match {
+		n := random.IntN(6 * pieceLen)
+		m := model.Match{Family: model.Families[n%2], Protocol: model.TCP, Port: uint16(n / 4)}
+		if n%4 < 2 { // else it is a node port
+			m.Addr = [...]netip.Addr{netip.AddrFrom4([4]byte{10, 0, byte(n / 64)}), netip.AddrFrom16([16]byte{0: 0xfd, 15: byte(n / 64)})}[n%2]
+		}
+		return m
+	}
+	for step := range 12 {
+		var set []*frontendState
+		var gone []model.Match
+		for range 3 * pieceLen {
+			m := match()
+			if random.IntN(12) < step { // more and more
+				gone = append(gone, m)
+			} else {
+				set = append(set, &frontendState{Frontend: model.Frontend{Match: m, Kind: model.Kind(random.IntN(2))}})
+			}
+		}
+		for _, m := range gone {
+			delete(want, m)
+		}
+		for _, f := range set {
+			want[f.Match] = f
+		}
+		before := l.clone()
+		old := slices.Collect(before.all())
+		l.change(set, gone)
+		if !slices.Equal(slices.Collect(before.all()), old) {
+			t.Fatal("a change changed a copy")
+		}
+		checkFrontendList(t, &l, want)
+	}
+	for m := range want {
+		l.remove(m)
+	}
+	checkFrontendList(t, &l, nil)
+}
+
+func checkFrontendList(t *testing.T, l *frontendList, want map[model.Match]*frontendState) {
+	t.Helper()
+	got := slices.Collect(l.all())
+	if len(got) != len(want) || l.len != len(want) {
+		t.Fatalf("the list has %d frontends, and length %d; want %d", len(got), l.len, len(want))
+	}
+	if !slices.IsSortedFunc(got, func(a, b *frontendState) int { return a.Match.Compare(b.Match) }) {
+		t.Fatal("the list is not sorted")
+	}
+	pools := map[netip.Addr]int{}
+	for m, f := range want {
+		if l.at(m) != f {
+			t.Fatalf("%s is not in the list", m)
+		}
+		if f.OwnsPool() {
+			pools[m.Addr]++
+		}
+	}
+	for _, f := range got {
+		if n := l.pools(f.Match.Family, f.Match.Addr); f.Match.Addr.IsValid() && n != pools[f.Match.Addr] {
+			t.Fatalf("%d pools have ClusterIP %s, want %d", n, f.Match.Addr, pools[f.Match.Addr])
+		}
+	}
+}
