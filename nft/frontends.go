@@ -4,6 +4,7 @@ import (
 	"iter"
 	"net/netip"
 	"slices"
+	"sort"
 
 	"kube-vmap/model"
 )
@@ -14,23 +15,37 @@ import (
 // time and the memory: of a first load, hash tables would be a third. It is in pieces, so
 // that one frontend more or less moves few others.
 type frontendList struct {
-	pieces [][]*frontendState // none is empty
+	pieces []listPiece // none is empty
 	len    int
 }
 
+// A listPiece is a part of a list, with the match of its first frontend: to search among
+// those costs less memory accesses than to search among frontends.
+type listPiece struct {
+	first model.Match
+	list  []*frontendState
+}
+
 // pieceLen is the length of the pieces of a new list, and half of the greatest.
-const pieceLen = 512
+const pieceLen = 64
+
+// piece returns the piece of a list that is not empty.
+func piece(list []*frontendState) listPiece { return listPiece{list[0].Match, list} }
 
 // newFrontendList returns a list of frontends that are sorted. It keeps the slice.
 func newFrontendList(sorted []*frontendState) frontendList {
-	return frontendList{slices.Collect(slices.Chunk(sorted, pieceLen)), len(sorted)}
+	l := frontendList{len: len(sorted)}
+	for list := range slices.Chunk(sorted, pieceLen) {
+		l.pieces = append(l.pieces, piece(list))
+	}
+	return l
 }
 
 // clone returns a copy, which later changes do not affect.
 func (l *frontendList) clone() frontendList {
 	out := frontendList{slices.Clone(l.pieces), l.len}
-	for i, piece := range out.pieces {
-		out.pieces[i] = slices.Clone(piece)
+	for i := range out.pieces {
+		out.pieces[i].list = slices.Clone(out.pieces[i].list)
 	}
 	return out
 }
@@ -39,10 +54,10 @@ func (l *frontendList) clone() frontendList {
 func (l *frontendList) all() iter.Seq[*frontendState] { return l.from(0, 0) }
 
 // from is all from a place on.
-func (l *frontendList) from(piece, i int) iter.Seq[*frontendState] {
+func (l *frontendList) from(n, i int) iter.Seq[*frontendState] {
 	return func(yield func(*frontendState) bool) {
-		for ; piece < len(l.pieces); piece, i = piece+1, 0 {
-			for _, f := range l.pieces[piece][i:] {
+		for ; n < len(l.pieces); n, i = n+1, 0 {
+			for _, f := range l.pieces[n].list[i:] {
 				if !yield(f) {
 					return
 				}
@@ -51,82 +66,98 @@ func (l *frontendList) from(piece, i int) iter.Seq[*frontendState] {
 	}
 }
 
-// find returns the piece and the place in it where the frontend of a match is, or where it
-// belongs and false.
-func (l *frontendList) find(m model.Match) (piece, i int, found bool) {
-	piece, found = slices.BinarySearchFunc(l.pieces, m, func(piece []*frontendState, m model.Match) int {
-		return piece[0].Match.Compare(m)
-	})
-	if found || piece == 0 {
-		return piece, 0, found
+// A place is where the frontend of a match is in a list, or where it belongs: the number of a
+// piece, and an index of that.
+type place struct {
+	n, i  int
+	found bool
+}
+
+// find returns the place of a match.
+func (l *frontendList) find(m model.Match) place {
+	n := sort.Search(len(l.pieces), func(n int) bool { return l.pieces[n].first.Compare(m) > 0 })
+	if n == 0 {
+		return place{}
 	}
-	piece--
-	i, found = slices.BinarySearchFunc(l.pieces[piece], m, func(f *frontendState, m model.Match) int {
-		return f.Match.Compare(m)
-	})
-	return piece, i, found
+	n--
+	list := l.pieces[n].list
+	i := sort.Search(len(list), func(i int) bool { return list[i].Match.Compare(m) >= 0 })
+	return place{n, i, i < len(list) && list[i].Match == m}
 }
 
 // at returns the frontend of a match, or nil.
-func (l *frontendList) at(m model.Match) *frontendState {
-	if piece, i, found := l.find(m); found {
-		return l.pieces[piece][i]
+func (l *frontendList) at(m model.Match) *frontendState { return l.in(l.find(m)) }
+
+// in returns the frontend that is in a place, or nil.
+func (l *frontendList) in(p place) *frontendState {
+	if !p.found {
+		return nil
 	}
-	return nil
+	return l.pieces[p.n].list[p.i]
 }
 
 // pools returns the number of pools with that ClusterIP.
-func (l *frontendList) pools(f model.Family, clusterIP netip.Addr) (n int) {
-	piece, i, _ := l.find(model.Match{Family: f, Addr: clusterIP})
-	for p := range l.from(piece, i) {
+func (l *frontendList) pools(f model.Family, clusterIP netip.Addr) (count int) {
+	first := l.find(model.Match{Family: f, Addr: clusterIP})
+	for p := range l.from(first.n, first.i) {
 		if p.Match.Addr != clusterIP {
 			break
 		}
 		if p.OwnsPool() {
-			n++
+			count++
 		}
 	}
-	return n
+	return count
 }
 
-// set adds a frontend or replaces the one of the same match.
-func (l *frontendList) set(f *frontendState) {
-	piece, i, found := l.find(f.Match)
-	switch {
-	case found:
-		l.pieces[piece][i] = f
-		return
-	case len(l.pieces) == 0:
-		l.pieces = append(l.pieces, nil)
+// add adds a frontend that the list does not have.
+func (l *frontendList) add(f *frontendState) {
+	if len(l.pieces) == 0 {
+		l.pieces = append(l.pieces, listPiece{})
 	}
 	l.len++
-	with := slices.Insert(l.pieces[piece], i, f)
-	l.pieces[piece] = with
+	at := l.find(f.Match)
+	with := slices.Insert(l.pieces[at.n].list, at.i, f)
+	l.pieces[at.n] = piece(with)
 	if len(with) > 2*pieceLen {
-		l.pieces[piece] = slices.Clone(with[:pieceLen])
-		l.pieces = slices.Insert(l.pieces, piece+1, slices.Clone(with[pieceLen:]))
+		l.pieces[at.n].list = slices.Clone(with[:pieceLen])
+		l.pieces = slices.Insert(l.pieces, at.n+1, piece(slices.Clone(with[pieceLen:])))
 	}
 }
 
 // remove removes the frontend of a match, if there is one.
 func (l *frontendList) remove(m model.Match) {
-	piece, i, found := l.find(m)
-	if !found {
+	at := l.find(m)
+	if !at.found {
 		return
 	}
 	l.len--
-	l.pieces[piece] = slices.Delete(l.pieces[piece], i, i+1)
-	if len(l.pieces[piece]) == 0 {
-		l.pieces = slices.Delete(l.pieces, piece, piece+1)
+	if rest := slices.Delete(l.pieces[at.n].list, at.i, at.i+1); len(rest) > 0 {
+		l.pieces[at.n] = piece(rest)
+	} else {
+		l.pieces = slices.Delete(l.pieces, at.n, at.n+1)
 	}
 }
 
-// change sets some frontends and removes others.
-func (l *frontendList) change(set []*frontendState, gone []model.Match) {
+// A placedFrontend is a frontend and its place in a list.
+type placedFrontend struct {
+	*frontendState
+	place place
+}
+
+// change sets some frontends, whose places are those before, and removes others.
+func (l *frontendList) change(set []placedFrontend, gone []model.Match) {
+	for _, f := range set {
+		if f.place.found {
+			l.pieces[f.place.n].list[f.place.i] = f.frontendState
+		}
+	}
 	for _, m := range gone {
 		l.remove(m)
 	}
 	for _, f := range set {
-		l.set(f)
+		if !f.place.found {
+			l.add(f.frontendState)
+		}
 	}
 }

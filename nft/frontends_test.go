@@ -15,7 +15,7 @@ func TestFrontendListIsSortedAndComplete(t *testing.T) {
 	var l frontendList
 	want := map[model.Match]*frontendState{}
 	match := func() model.Match {
-		n := random.IntN(6 * pieceLen)
+		n := random.IntN(40 * pieceLen)
 		m := model.Match{Family: model.Families[n%2], Protocol: model.TCP, Port: uint16(n / 4)}
 		if n%4 < 2 { // else it is a node port
 			m.Addr = [...]netip.Addr{netip.AddrFrom4([4]byte{10, 0, byte(n / 64)}), netip.AddrFrom16([16]byte{0: 0xfd, 15: byte(n / 64)})}[n%2]
@@ -23,21 +23,27 @@ func TestFrontendListIsSortedAndComplete(t *testing.T) {
 		return m
 	}
 	for step := range 12 {
-		var set []*frontendState
+		var set []placedFrontend
+		chosen := map[model.Match]bool{}
 		var gone []model.Match
-		for range 3 * pieceLen {
+		for range 20 * pieceLen {
 			m := match()
+			if chosen[m] {
+				continue
+			}
+			chosen[m] = true
 			if random.IntN(12) < step { // more and more
 				gone = append(gone, m)
 			} else {
-				set = append(set, &frontendState{Frontend: model.Frontend{Match: m, Kind: model.Kind(random.IntN(2))}})
+				f := &frontendState{Frontend: model.Frontend{Match: m, Kind: model.Kind(random.IntN(2))}}
+				set = append(set, placedFrontend{f, l.find(m)})
 			}
 		}
 		for _, m := range gone {
 			delete(want, m)
 		}
 		for _, f := range set {
-			want[f.Match] = f
+			want[f.Match] = f.frontendState
 		}
 		before := l.clone()
 		old := slices.Collect(before.all())

@@ -14,7 +14,7 @@ type Plan struct {
 	Batch Batch
 
 	change    Change
-	set       []*frontendState
+	set       []placedFrontend
 	uses      refCounts // differences, as are shared and counts
 	shared    map[sharedKey]int
 	counts    map[SetID]int
@@ -37,13 +37,14 @@ func (r *Ruleset) Plan(c Change) *Plan {
 		edit:   newEdit(),
 	}
 	for i := range c.Set {
-		old := r.frontends.at(c.Set[i].Match)
+		at := r.frontends.find(c.Set[i].Match)
+		old := r.frontends.in(at)
 		var before slots
 		if old != nil {
 			before = old.slots
 		}
 		next := r.config.newState(c.Set[i], before)
-		p.set = append(p.set, next)
+		p.set = append(p.set, placedFrontend{next, at})
 		p.replace(r, old, next)
 	}
 	for _, m := range c.Gone {
