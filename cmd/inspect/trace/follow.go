@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/nft/kernel/trace"
 	"kube-vmap/nft/simulate"
 )
@@ -61,7 +62,7 @@ func Follow(ctx context.Context, p simulate.Packet, o Options, out io.Writer) (a
 		return unknown, fmt.Errorf("count the packets: %w", err)
 	}
 	if shown == 0 && ctx.Err() == nil {
-		return unknown, fmt.Errorf("%w within %s%s", ErrNone, o.Timeout, whyNone(matched, o))
+		return unknown, fmt.Errorf("%w within %s%s", ErrNone, o.Timeout, whyNone(matched, onFastPath(p, o), o))
 	}
 	if shown == 0 {
 		arrival = unknown
@@ -106,11 +107,29 @@ func waiting(p simulate.Packet, o Options) string {
 	return fmt.Sprintf("waiting for %s from %s to %s/%s; now send one", what, from, p.To, p.Protocol)
 }
 
-// whyNone returns possible reasons why nothing came.
-func whyNone(matched uint64, o Options) string {
+// onFastPath returns how many open connections with such packets take a flowtable, zero if that
+// cannot be read.
+func onFastPath(p simulate.Packet, o Options) (n int) {
+	flows, err := conntrack.New(conntrack.Config{NetNS: o.NetNS}).Flows(p)
+	if err != nil {
+		return 0
+	}
+	for i := range flows {
+		if flows[i].IsOffloaded() {
+			n++
+		}
+	}
+	return n
+}
+
+// whyNone returns possible reasons why nothing came; fast is the number of connections whose
+// packets pass no rules.
+func whyNone(matched uint64, fast int, o Options) string {
 	switch {
 	case matched > 0:
 		return fmt.Sprintf(": %d matched, but nf_tables did not report them", matched)
+	case o.Every && fast > 0:
+		return fmt.Sprintf(": packets on the fast path cannot be followed, since they pass no rules (%d of the client's connections)", fast)
 	case o.Every:
 		return ": neither by an interface of this node nor from the node itself; is the client on another node?"
 	}
