@@ -108,10 +108,10 @@ func TestClosedConnectionIsNotOpen(t *testing.T) {
 	}
 }
 
-// TestFragmentsArrive sends datagrams that are longer than a packet, which leave the fast path,
-// between short ones.
-func TestFragmentsArrive(t *testing.T) {
-	m := newEchoMachine(t, func(pod *lab.Host, f model.Family) {
+// newDatagramMachine echoes datagrams.
+func newDatagramMachine(t *testing.T) *machine {
+	t.Helper()
+	return newEchoMachine(t, func(pod *lab.Host, f model.Family) {
 		var c net.PacketConn
 		if err := pod.Do(func() (err error) { c, err = net.ListenPacket("udp", pod.AddrPort(f, secondPort).String()); return err }); err != nil {
 			t.Fatal(err)
@@ -128,6 +128,12 @@ func TestFragmentsArrive(t *testing.T) {
 			}
 		}()
 	})
+}
+
+// TestFragmentsArrive sends datagrams that are longer than a packet, which leave the fast path,
+// between short ones.
+func TestFragmentsArrive(t *testing.T) {
+	m := newDatagramMachine(t)
 	for _, f := range model.Families {
 		c := m.dial("udp", f)
 		for range entered {
@@ -139,5 +145,30 @@ func TestFragmentsArrive(t *testing.T) {
 				t.Errorf("%s: the hook saw %d short packets after a long one", f, seen)
 			}
 		}
+	}
+}
+
+// TestSenderLearnsSmallerMTU makes the link of the endpoint take smaller packets, of which the
+// slow path tells the sender.
+func TestSenderLearnsSmallerMTU(t *testing.T) {
+	m := newDatagramMachine(t)
+	pod := m.Pods[0]
+	for host, device := range map[*lab.Host]string{m.Node.Host: pod.Link, pod.Host: "eth0"} {
+		if out, err := host.Command(t.Context(), "ip", "link", "set", device, "mtu", "1300").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	for _, f := range model.Families {
+		c := m.dial("udp", f)
+		for range entered {
+			m.echo(c, []byte("small"))
+		}
+		long := make([]byte, 1_400)
+		eventually.Holds(t, "a datagram comes back in fragments", func() bool {
+			_, _ = c.Write(long) // EMSGSIZE when the error arrives
+			_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+			n, err := c.Read(make([]byte, 2*len(long)))
+			return err == nil && n == len(long)
+		})
 	}
 }
