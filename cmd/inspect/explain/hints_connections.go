@@ -52,7 +52,8 @@ func (h *hinter) fastPath() {
 		return o.Verdict == answer.VerdictDelivered && slices.ContainsFunc(o.Endpoints, func(e answer.Endpoint) bool { return !e.Node })
 	}
 	if h.document.IsFastPathOn() && h.Interface != "" && h.packet.Protocol != model.SCTP && slices.ContainsFunc(h.Outcomes, forwards) {
-		h.add("the fast path is on: after %d packets of a connection, the next ones pass no rules of this node, except fragments, those that end it, and those between pods of one bridge",
+		h.add("the fast path is on: after %d packets of a connection, the next ones pass no rules of this node, "+
+			"except fragments, those that end it, and those between pods of one bridge",
 			h.document.Health.FastPath.AfterPackets)
 	}
 }
