@@ -104,6 +104,20 @@ func (t *Table) SortBy(column int) {
 	t.arrange()
 }
 
+// SortByShown sorts by a column, counted from zero among those that have anything to show.
+func (t *Table) SortByShown(n int) {
+	for i := range t.Columns {
+		if t.Sheet != nil && !t.Columns[i].shown(t.Sheet) {
+			continue
+		}
+		if n == 0 {
+			t.SortBy(i)
+			return
+		}
+		n--
+	}
+}
+
 // SortByNext sorts by the next visible column.
 func (t *Table) SortByNext() {
 	for range t.Columns {

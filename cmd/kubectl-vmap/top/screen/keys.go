@@ -22,7 +22,7 @@ func newKeys() keys {
 		home:      bind("Home/g", "first", "home", "g"),
 		end:       bind("End/G", "last", "end", "G"),
 		sort:      bind("s", "sort by the next column", "s"),
-		column:    bind("1..7", "sort by a column", "1", "2", "3", "4", "5", "6", "7"),
+		column:    bind("1..8", "sort by a column", "1", "2", "3", "4", "5", "6", "7", "8"),
 		reverse:   bind("r", "reverse", "r"),
 		search:    bind("/", "search", "/"),
 		enter:     bind("Enter", "one Service", "enter"),

@@ -23,6 +23,8 @@ func (p *pane) show(s *top.Sheet) { p.change(func() { p.Show(s) }) }
 func (p *pane) sortBy(column int) { p.change(func() { p.SortBy(column) }) }
 
 // sortByNext sorts by the next visible column.
+func (p *pane) sortByShown(n int) { p.change(func() { p.SortByShown(n) }) }
+
 func (p *pane) sortByNext() { p.change(p.SortByNext) }
 
 // find searches for a text; an empty one shows all rows.

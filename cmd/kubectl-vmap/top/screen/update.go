@@ -139,6 +139,6 @@ func (m *model) handleSortKey(msg tea.KeyPressMsg) {
 	case key.Matches(msg, k.reverse):
 		p.sortBy(p.Order.Column)
 	case key.Matches(msg, k.column):
-		p.sortBy(int(msg.String()[0] - '1'))
+		p.sortByShown(int(msg.String()[0] - '1'))
 	}
 }

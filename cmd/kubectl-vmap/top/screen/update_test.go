@@ -228,6 +228,16 @@ func TestPauseStopsQueries(t *testing.T) {
 	m.onScreen(" 54.0 ")
 }
 
+func TestFastPathColumnShowsWhereItIsOn(t *testing.T) {
+	d := toptest.Three(0)
+	d.Health = &status.Health{FastPath: &status.FastPath{On: true}}
+	m := newScreen(t, &toptest.Script{Answers: []any{d}})
+	m.press("5")
+	m.onScreen("FAST-PATH▼", "36 active  0 on the fast path")
+	m.press("8")
+	m.onScreen("STATUS▼")
+}
+
 func TestOnlyActiveColumnShowsWithoutCounting(t *testing.T) {
 	d := toptest.Three(0)
 	d.Counted = false
@@ -237,7 +247,9 @@ func TestOnlyActiveColumnShowsWithoutCounting(t *testing.T) {
 	if m.under() != "slow" {
 		t.Errorf("%s is first, want slow, which has the most active", m.under())
 	}
-	m.press("3", "5") // columns that do not exist
+	m.press("3")
+	m.onScreen("ACTIVE▲")
+	m.press("3", "6", "8") // the last two do not exist
 	m.onScreen("ACTIVE▼")
 	m.press("s")
 	m.onScreen("ENDPOINTS▼")
