@@ -10,7 +10,6 @@ import (
 	"kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/cmd/kube-vmap/takeover"
 	"kube-vmap/nft/kernel"
-	"kube-vmap/nft/kernel/flowtable"
 )
 
 // cleanup deletes our tables, whatever their content, and resumes kube-proxy's rules if they
@@ -24,13 +23,6 @@ func cleanup(ctx context.Context, log *slog.Logger) error {
 			return cmp.Or(tables.Writable(), err) // another process may own the tables
 		case err != nil:
 			return err
-		}
-		fast, err := removeFastPath()
-		if err != nil {
-			return err
-		}
-		if fast {
-			done.Tables = append(done.Tables, "inet "+flowtable.TableName)
 		}
 		if len(done.Tables) > 0 {
 			log.Info("tables removed", "tables", done.Tables)

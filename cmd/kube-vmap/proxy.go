@@ -110,9 +110,7 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	p.loop.Observer = sync.MultiObserver{h, m}
 	p.loop.Addresses = addresses.New(addresses.Config{Log: p.log})
 	p.loop.DriftReader = p.kernels.drift
-	if err := p.prepareFastPath(m); err != nil {
-		return err
-	}
+	p.prepareFastPath(m)
 	followers := p.followers(h, m)
 	for _, f := range followers {
 		p.loop.Followers = append(p.loop.Followers, f)

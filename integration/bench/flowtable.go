@@ -10,6 +10,7 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/flowtable"
 	"kube-vmap/sync"
 )
 
@@ -134,6 +135,8 @@ type flowLab struct {
 	service netip.AddrPort
 	enter   [2]string // the node's interfaces that requests and replies enter
 	receive [2]string // interfaces of the server and of the client
+
+	flowtable *flowtable.Table // nil while there is none
 }
 
 func newFlowLab(c crossing, n *labNode) (*flowLab, error) {

@@ -22,21 +22,30 @@ func missingFlowtable() error {
 		return err
 	}
 	defer func() { _ = done() }()
-	return flowtable.Replace(host.FD(), []string{"lo"}, fastpath.DefaultAfter)
+	t, _, err := flowtable.Add(host.FD(), []string{"lo"}, fastpath.DefaultAfter)
+	if err != nil {
+		return err
+	}
+	return t.Close()
 }
 
 // useFlowtable adds the table of the fast path for all devices of the node, or removes it and
 // what it makes the kernel count.
 func (x *flowLab) useFlowtable(on bool) error {
 	node := x.lab.Node.Host
+	if x.flowtable != nil {
+		if err := x.flowtable.Close(); err != nil {
+			return err
+		}
+		x.flowtable = nil
+	}
 	if on {
 		devices := []string{"eth0", x.client.Link, x.server[0].Link}
 		if x.bridge {
 			devices = append(devices, lab.BridgeName)
 		}
-		return flowtable.Replace(node.FD(), devices, fastpath.DefaultAfter)
-	}
-	if err := flowtable.Remove(node.FD()); err != nil {
+		t, _, err := flowtable.Add(node.FD(), devices, fastpath.DefaultAfter)
+		x.flowtable = t
 		return err
 	}
 	return node.Do(func() error { return os.WriteFile("/proc/sys/net/netfilter/nf_conntrack_acct", []byte("0"), 0) })

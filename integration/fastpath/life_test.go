@@ -65,44 +65,12 @@ func TestOffBesideOtherOwners(t *testing.T) {
 	}
 }
 
-func TestTableOfFastPathEndsWithTheProcess(t *testing.T) {
-	m := newMachine(t, lab.Options{Pods: 3}, "pod-1")
-	m.Stop()
-	m.expectTable(false)
-	m.start("--fast-path")
-	m.AwaitMessage("the fast path is on")
-	m.Kill()
-	m.expectTable(true)
-	m.start() // without the flag
-	m.expectTable(false)
-	m.Kill()
-	m.start("--fast-path")
-	m.AwaitMessage("the fast path is on")
-	m.Kill()
-	if out := daemon.Run(t, m.Node.Host, "cleanup"); out.ExitCode != 0 || !strings.Contains(out.Stderr, flowtable.TableName) {
-		t.Errorf("cleanup: %v", out)
-	}
-	m.expectTable(false)
-}
-
-// TestRemovedTableComesBack flushes the rule set, as other programs do.
-func TestRemovedTableComesBack(t *testing.T) {
-	m := newMachine(t, lab.Options{Pods: 3}, "pod-1")
-	m.nft("delete table inet " + flowtable.TableName)
-	eventually.Succeeds(t, "the table comes back", func() error {
-		tables, err := flowtable.List(m.Node.FD())
-		if err == nil && len(tables) == 0 {
-			return errMissing
-		}
-		return err
-	})
-}
-
 // TestKernelWithoutFlowtables runs where the others cannot: Services work, and the reason is
 // named.
 func TestKernelWithoutFlowtables(t *testing.T) {
 	l := labtest.New(t, lab.Options{Pods: 3})
-	if flowtable.Replace(l.Node.FD(), []string{"lo"}, 1) == nil {
+	if table, _, err := flowtable.Add(l.Node.FD(), []string{"lo"}, 1); err == nil {
+		_ = table.Close()
 		t.Skip("a kernel without flowtables cannot be had here")
 	}
 	folder := daemon.NewFolder(t, l)

@@ -50,6 +50,9 @@ type State struct {
 type FastPath struct {
 	config Config
 	state  atomic.Pointer[State]
+	// The others belong to Run's goroutine.
+	table   *flowtable.Table  // nil while it is off
+	refused flowtable.Refused // of the interfaces that exist
 }
 
 // New returns a FastPath; it does nothing before Run.
@@ -86,10 +89,20 @@ func (f *FastPath) Run(ctx context.Context) error {
 	}
 }
 
-// end removes the table: without this process, nothing would look for other programs.
+// end removes the table.
 func (f *FastPath) end() error {
 	f.state.Store(&State{Reason: "the process ends"})
-	return flowtable.Remove(f.config.NetNS)
+	return f.remove()
+}
+
+// remove removes the table if there is one.
+func (f *FastPath) remove() error {
+	if f.table == nil {
+		return nil
+	}
+	t := f.table
+	f.table, f.refused = nil, nil
+	return t.Close()
 }
 
 // reconcile makes the kernel's table what it has to be.
@@ -114,31 +127,58 @@ func (f *FastPath) apply(devices []string) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	i := slices.IndexFunc(all, func(t flowtable.Flowtable) bool { return t.IsOurs() })
 	if reason := f.obstacle(all); reason != "" {
-		if i < 0 {
-			return State{Reason: reason}, nil
-		}
-		return State{Reason: reason}, flowtable.Remove(f.config.NetNS)
+		return State{Reason: reason}, f.remove()
 	}
-	on := State{On: true, Devices: len(devices)}
-	switch {
-	case len(devices) == 0:
-		return State{Reason: "the node has no interfaces"}, nil
-	case i < 0:
-		return on, f.explain(flowtable.Replace(f.config.NetNS, devices, f.config.After))
+	if len(devices) == 0 {
+		return State{Reason: "the node has no interfaces"}, f.remove()
+	}
+	if f.table == nil {
+		err = f.add(devices)
+	} else {
+		err = f.addMissing(all, devices)
+	}
+	return State{On: true, Devices: len(devices) - len(f.refused)}, err
+}
+
+func (f *FastPath) add(devices []string) error {
+	t, refused, err := flowtable.Add(f.config.NetNS, devices, f.config.After)
+	if err != nil {
+		return explain(err)
+	}
+	f.table = t
+	f.refuse(refused)
+	return nil
+}
+
+// addMissing adds the devices that the kernel's flowtable does not have. If that fails the
+// table is added again with the next check.
+func (f *FastPath) addMissing(all []flowtable.Flowtable, devices []string) error {
+	var has []string
+	if i := slices.IndexFunc(all, func(t flowtable.Flowtable) bool { return t.IsOurs() }); i >= 0 {
+		has = all[i].Devices
 	}
 	missing := slices.DeleteFunc(slices.Clone(devices), func(name string) bool {
-		_, there := slices.BinarySearch(all[i].Devices, name)
+		_, there := slices.BinarySearch(has, name)
 		return there
 	})
-	if len(missing) == 0 {
-		return on, nil
+	refused, err := f.table.AddDevices(missing)
+	if err != nil {
+		return errors.Join(err, f.remove())
 	}
-	if err := flowtable.AddDevices(f.config.NetNS, missing); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		f.config.Log.Warn("interfaces stay off the fast path", "err", err)
-	} // one that is gone was removed since, of which there is another notification
-	return on, nil
+	f.refuse(refused)
+	return nil
+}
+
+// refuse notes which interfaces the kernel refuses, and logs those that it did not refuse
+// before. One that is gone is no news: there is a notification of it.
+func (f *FastPath) refuse(refused flowtable.Refused) {
+	for name, err := range refused {
+		if f.refused[name] == nil && !errors.Is(err, fs.ErrNotExist) {
+			f.config.Log.Warn("an interface stays off the fast path", "interface", name, "err", err)
+		}
+	}
+	f.refused = refused
 }
 
 // obstacle returns why the fast path must be off, or an empty text.
@@ -153,8 +193,8 @@ func (f *FastPath) obstacle(all []flowtable.Flowtable) string {
 }
 
 // explain adds to the error of a kernel without flowtables what it lacks.
-func (f *FastPath) explain(err error) error {
-	if err != nil && flowtable.IsUnsupported(err) {
+func explain(err error) error {
+	if flowtable.IsUnsupported(err) {
 		return fmt.Errorf("the kernel refuses a flowtable, which needs the modules nf_flow_table, nf_flow_table_inet and nft_flow_offload: %w", err)
 	}
 	return err

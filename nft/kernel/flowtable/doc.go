@@ -4,6 +4,7 @@
 // rules.
 //
 //	table inet kube-vmap-fast-path {
+//		flags owner
 //		flowtable connections {
 //			hook ingress priority filter
 //			devices = { cni0, eth0, veth1 }
@@ -20,7 +21,9 @@
 //	}
 //
 // The table is not part of the rule set (package nft), because flows are lost with the table
-// that has them, and because it follows the interfaces of the node instead of Services.
+// that has them, because it follows the interfaces of the node instead of Services, and
+// because it must not outlive the process: it belongs to a socket, with which the kernel
+// removes it.
 //
 // Only translated connections enter, and only after a number of packets in both directions, so
 // that short ones cost no more than before. The expression that reads this number makes the

@@ -3,7 +3,6 @@ package flowtable
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 
 	"github.com/mdlayher/netlink"
@@ -16,16 +15,6 @@ import (
 // TableName is the name of our table with a flowtable.
 const TableName = "kube-vmap-fast-path"
 
-// family is the family of the table.
-const family = unix.NFPROTO_INET
-
-// Names of objects in the table.
-const (
-	flowtableName = "connections"
-	chainForward  = "forward"
-	chainEnter    = "enter"
-)
-
 // A Flowtable is a flowtable of nf_tables, ours or that of another program.
 type Flowtable struct {
 	Table, Name string
@@ -35,45 +24,6 @@ type Flowtable struct {
 
 // IsOurs reports whether it is that of our table.
 func (f *Flowtable) IsOurs() bool { return f.Table == TableName }
-
-// Replace adds our table with these devices. If it exists it is replaced, and connections
-// enter the new one with their next packet. The network namespace is given by its file
-// descriptor; zero means that of the calling thread. After is the number of packets after
-// which a connection enters.
-func Replace(netNS int, devices []string, after uint64) error {
-	var b socket.Batch
-	deleteTable(&b)
-	b.Add(unix.NFT_MSG_NEWTABLE, netlink.Create, family, func(e *attr.Encoder) { e.String(unix.NFTA_TABLE_NAME, TableName) })
-	addFlowtable(&b, devices)
-	if err := addChains(&b, after); err != nil {
-		return err
-	}
-	if err := commit(netNS, &b); err != nil {
-		return fmt.Errorf("add table %s: %w", TableName, err)
-	}
-	return nil
-}
-
-// AddDevices adds devices to our table, in one transaction. The kernel itself removes those
-// that no longer exist.
-func AddDevices(netNS int, devices []string) error {
-	var b socket.Batch
-	addFlowtable(&b, devices)
-	if err := commit(netNS, &b); err != nil {
-		return fmt.Errorf("add devices to table %s: %w", TableName, err)
-	}
-	return nil
-}
-
-// Remove removes our table if it exists.
-func Remove(netNS int) error {
-	var b socket.Batch
-	deleteTable(&b)
-	if err := commit(netNS, &b); err != nil {
-		return fmt.Errorf("remove table %s: %w", TableName, err)
-	}
-	return nil
-}
 
 // List returns all flowtables. A kernel without flowtables has none.
 func List(netNS int) (list []Flowtable, err error) {
@@ -101,56 +51,6 @@ func Foreign(list []Flowtable) string {
 		return ""
 	}
 	return fmt.Sprintf("another program has a flowtable: %s in table %s", list[i].Name, list[i].Table)
-}
-
-// commit commits a batch on a socket of its own.
-func commit(netNS int, b *socket.Batch) (err error) {
-	conn, err := socket.Open(netNS)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	return socket.ExplainPermission(b.Commit(conn, nil), "program nftables")
-}
-
-// IsUnsupported reports whether an error of [Replace] means that the kernel has no flowtables
-// (CONFIG_NF_FLOW_TABLE, CONFIG_NFT_FLOW_OFFLOAD).
-func IsUnsupported(err error) bool {
-	return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, fs.ErrInvalid)
-}
-
-// deleteTable deletes the table. It adds it first, so that this is no error if there is none.
-func deleteTable(b *socket.Batch) {
-	for _, kind := range [...]uint16{unix.NFT_MSG_NEWTABLE, unix.NFT_MSG_DELTABLE} {
-		flags := netlink.HeaderFlags(0)
-		if kind == unix.NFT_MSG_NEWTABLE {
-			flags = netlink.Create
-		}
-		b.Add(kind, flags, family, func(e *attr.Encoder) { e.String(unix.NFTA_TABLE_NAME, TableName) })
-	}
-}
-
-// maxDevices is the number of devices in one message (NFT_NETDEVICE_MAX).
-const maxDevices = 256
-
-// addFlowtable adds the flowtable, or devices to it if it exists.
-func addFlowtable(b *socket.Batch, devices []string) {
-	for some := range slices.Chunk(devices, maxDevices) {
-		b.Add(unix.NFT_MSG_NEWFLOWTABLE, netlink.Create, family, func(e *attr.Encoder) {
-			e.String(attrTable, TableName)
-			e.String(attrName, flowtableName)
-			e.Uint32(attrFlags, flagCounter)
-			e.Nested(attrHook, func() {
-				e.Uint32(attrHookNumber, unix.NF_NETDEV_INGRESS)
-				e.Uint32(attrHookPriority, 0)
-				e.Nested(attrHookDevices, func() {
-					for _, name := range some {
-						e.String(attrDeviceName, name)
-					}
-				})
-			})
-		})
-	}
 }
 
 // decodeFlowtable decodes the attributes of a flowtable.

@@ -1,0 +1,147 @@
+package flowtable
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/attr"
+	"kube-vmap/nft/kernel/socket"
+)
+
+// family is the family of the table.
+const family = unix.NFPROTO_INET
+
+// Names of objects in the table.
+const (
+	flowtableName = "connections"
+	chainForward  = "forward"
+	chainEnter    = "enter"
+)
+
+// tableOwned makes a table belong to the socket that adds it (NFT_TABLE_F_OWNER, Linux 5.12).
+const tableOwned = 0x2
+
+// A Table is our table in the kernel. It belongs to a socket: other programs cannot change it,
+// and the kernel removes it when the process ends, however it ends. Nothing would look for
+// other programs then. It is not safe for concurrent use.
+type Table struct{ conn *netlink.Conn }
+
+// Refused are interfaces that the kernel does not let into a flowtable, with its errors; of
+// one that no longer exists it is ENOENT.
+type Refused map[string]error
+
+// Add adds our table with these devices. After is the number of packets after which a
+// connection enters. The network namespace is given by its file descriptor; zero means that of
+// the calling thread. If another process owns such a table the error is EPERM; one without an
+// owner is replaced.
+func Add(netNS int, devices []string, after uint64) (*Table, Refused, error) {
+	conn, err := socket.Open(netNS)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &Table{conn}
+	refused, err := t.add(devices, after)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("add table %s: %w", TableName, err), t.Close())
+	}
+	return t, refused, nil
+}
+
+func (t *Table) add(devices []string, after uint64) (Refused, error) {
+	var b socket.Batch
+	table := func(kind uint16, flags netlink.HeaderFlags, attributes func(*attr.Encoder)) {
+		b.Add(kind, flags, family, func(e *attr.Encoder) {
+			e.String(unix.NFTA_TABLE_NAME, TableName)
+			attributes(e)
+		})
+	}
+	nothing := func(*attr.Encoder) {}
+	table(unix.NFT_MSG_NEWTABLE, netlink.Create, nothing) // so that deleting it is no error
+	table(unix.NFT_MSG_DELTABLE, 0, nothing)
+	table(unix.NFT_MSG_NEWTABLE, netlink.Create, func(e *attr.Encoder) { e.Uint32(unix.NFTA_TABLE_FLAGS, tableOwned) })
+	hook(&b, "")
+	if err := addChains(&b, after); err != nil {
+		return nil, err
+	}
+	return t.commit(&b, devices)
+}
+
+// AddDevices adds devices to the flowtable, in one transaction. The kernel itself removes those
+// that no longer exist. After an error the Table can only be closed.
+func (t *Table) AddDevices(devices []string) (Refused, error) {
+	refused, err := t.commit(&socket.Batch{}, devices)
+	if err != nil {
+		return nil, fmt.Errorf("add devices to table %s: %w", TableName, err)
+	}
+	return refused, nil
+}
+
+// Close closes the socket, with which the kernel removes the table.
+func (t *Table) Close() error {
+	if err := t.conn.Close(); err != nil {
+		return fmt.Errorf("close the socket of table %s: %w", TableName, err)
+	}
+	return nil
+}
+
+// commit commits a batch, followed by a message for each device. Devices that the kernel
+// refuses are left out. After an error the socket cannot be used again.
+func (t *Table) commit(b *socket.Batch, devices []string) (Refused, error) {
+	refused := Refused{}
+	for {
+		all := socket.Batch{Messages: slices.Clone(b.Messages)}
+		for _, name := range devices {
+			hook(&all, name)
+		}
+		var failed error
+		before := len(refused)
+		err := all.Commit(t.conn, func(i int, err error) bool {
+			switch {
+			case i < 0:
+				return false // of the whole batch
+			case i >= len(b.Messages):
+				refused[devices[i-len(b.Messages)]] = err
+			case failed == nil:
+				failed = err
+			}
+			return true // so that all answers are read
+		})
+		switch {
+		case err != nil:
+			return nil, socket.ExplainPermission(err, "program nftables")
+		case errors.Is(failed, fs.ErrPermission):
+			return nil, fmt.Errorf("another process has this table: %w", failed)
+		case failed != nil || len(refused) == before:
+			return refused, failed
+		}
+		devices = slices.DeleteFunc(slices.Clone(devices), func(name string) bool { return refused[name] != nil })
+	}
+}
+
+// IsUnsupported reports whether an error of [Add] means that the kernel has no flowtables
+// (CONFIG_NF_FLOW_TABLE, CONFIG_NFT_FLOW_OFFLOAD).
+func IsUnsupported(err error) bool {
+	return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, fs.ErrInvalid)
+}
+
+// hook adds a message about a device of the flowtable, or one that adds the flowtable without
+// any. A message for each device lets the kernel say which one it refuses.
+func hook(b *socket.Batch, device string) {
+	b.Add(unix.NFT_MSG_NEWFLOWTABLE, netlink.Create, family, func(e *attr.Encoder) {
+		e.String(attrTable, TableName)
+		e.String(attrName, flowtableName)
+		e.Uint32(attrFlags, flagCounter)
+		e.Nested(attrHook, func() {
+			e.Uint32(attrHookNumber, unix.NF_NETDEV_INGRESS)
+			e.Uint32(attrHookPriority, 0)
+			if device != "" {
+				e.Nested(attrHookDevices, func() { e.String(attrDeviceName, device) })
+			}
+		})
+	})
+}
