@@ -15,6 +15,7 @@ func (p *proxy) prepareFastPath(m *metrics.Metrics) {
 	p.fastPath = fastpath.New(fastpath.Config{
 		After: uint64(p.config.FastPathAfter), Log: p.log,
 		Obstacle: func() string { return components.FastPathObstacle(components.Read(components.Config{})) },
+		ForeignChanges: p.kernels.fastPath.ForeignChanges,
 	})
 	m.AddFastPath(func() (on bool, interfaces int) {
 		s := p.fastPath.State()

@@ -46,7 +46,7 @@ type proxy struct {
 }
 
 // kernels are handles of the kernel, one for each goroutine that uses one.
-type kernels struct{ affinity, drift, counts, status, health, takeover *kernel.Kernel }
+type kernels struct{ affinity, drift, counts, status, health, takeover, fastPath *kernel.Kernel }
 
 // connect creates the source of Services and the recorder of events. Neither is asked
 // for anything yet.
@@ -86,7 +86,7 @@ func (p *proxy) connect() error {
 // stay.
 func (p *proxy) run(ctx context.Context, k *kernel.Kernel) (err error) {
 	ks := &p.kernels
-	for _, to := range []**kernel.Kernel{&ks.affinity, &ks.drift, &ks.counts, &ks.status, &ks.health, &ks.takeover} {
+	for _, to := range []**kernel.Kernel{&ks.affinity, &ks.drift, &ks.counts, &ks.status, &ks.health, &ks.takeover, &ks.fastPath} {
 		other, e := k.Share()
 		if e != nil {
 			return e

@@ -7,7 +7,7 @@
 //
 // It may not be on beside the flowtable of another program, nor beside a program whose rules
 // have to see every packet, since packets in a flowtable pass no rules. Both may come at any
-// time, so this is checked again and again.
+// time, so this is checked again and again, but only if anything changed.
 //
 // Flows need no care: a connection in the flowtable is an entry of connection tracking as
 // before, and the kernel no longer finds it in the flowtable once the entry is deleted

@@ -19,6 +19,9 @@ const DefaultAfter = 20
 const (
 	// defaultCheckPeriod is the time between two looks for other programs and at the table.
 	defaultCheckPeriod = 10 * time.Second
+	// wholeCheckPeriod is the time between two looks if neither interfaces nor nf_tables
+	// changed: at processes, files and iptables-legacy.
+	wholeCheckPeriod = time.Minute
 	// retryPeriod is the time after which interfaces are followed again after an error.
 	retryPeriod = time.Second
 )
@@ -32,7 +35,11 @@ type Config struct {
 	After uint64
 	// Obstacle returns why it must be off, or an empty text. It is called on Run's goroutine.
 	Obstacle func() string
-	// CheckPeriod is the time between two looks for obstacles; zero means ten seconds.
+	// ForeignChanges returns a number that changes whenever another program changes
+	// nf_tables ([kernel.Kernel.ForeignChanges]).
+	ForeignChanges func() (uint32, error)
+	// CheckPeriod is the time between two checks whether anything changed; zero means ten
+	// seconds.
 	CheckPeriod time.Duration
 	Log         *slog.Logger
 }
@@ -53,6 +60,8 @@ type FastPath struct {
 	// The others belong to Run's goroutine.
 	table   *flowtable.Table  // nil while it is off
 	refused flowtable.Refused // of the interfaces that exist
+	foreign uint32            // the number of foreign changes before the last look
+	looked  time.Time         // at all; zero after an error
 }
 
 // New returns a FastPath; it does nothing before Run.
@@ -83,9 +92,12 @@ func (f *FastPath) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return f.end()
 		case devices = <-lists:
+			f.looked = time.Time{}
 		case <-check.C:
 		}
-		f.reconcile(devices)
+		if f.mustLook() {
+			f.reconcile(devices)
+		}
 	}
 }
 
@@ -105,11 +117,22 @@ func (f *FastPath) remove() error {
 	return t.Close()
 }
 
+// mustLook reports whether anything may have changed since the last look, which reads all
+// tables and processes of the node. Changes of our rule set are no reason.
+func (f *FastPath) mustLook() bool {
+	foreign, err := f.config.ForeignChanges()
+	same := err == nil && foreign == f.foreign && time.Since(f.looked) < wholeCheckPeriod
+	f.foreign = foreign
+	return !same
+}
+
 // reconcile makes the kernel's table what it has to be.
 func (f *FastPath) reconcile(devices []string) {
+	f.looked = time.Now()
 	s, err := f.apply(devices)
 	if err != nil {
 		s = State{Reason: err.Error()}
+		f.looked = time.Time{}
 	}
 	before := f.State()
 	f.state.Store(&s)
