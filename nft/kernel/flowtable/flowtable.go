@@ -25,13 +25,20 @@ type Flowtable struct {
 // IsOurs reports whether it is that of our table.
 func (f *Flowtable) IsOurs() bool { return f.Table == TableName }
 
-// List returns all flowtables. A kernel without flowtables has none.
+// List returns all flowtables, but none with more than about 1,600 devices, for which an answer
+// of the kernel has no room. A kernel without flowtables has none.
 func List(netNS int) (list []Flowtable, err error) {
 	conn, err := socket.Open(netNS)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
+	// The kernel makes an answer as large as the buffer of the socket's last read, and an answer
+	// of a page before the first one. A flowtable with more devices than fit, about 200, would
+	// not be in the list, without an error (nf_tables_dump_flowtable).
+	if _, err := socket.Generation(conn); err != nil {
+		return nil, socket.ExplainPermission(err, "read nftables")
+	}
 	request := socket.Nftables(unix.NFT_MSG_GETFLOWTABLE, netlink.Dump, unix.AF_UNSPEC, nil)
 	err = socket.Ask(conn, request, func(m netlink.Message) error {
 		var d attr.Decoder
