@@ -1,9 +1,15 @@
 package main
 
 import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
 	"kube-vmap/cmd/components"
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync/fastpath"
+	"kube-vmap/sync/flows"
 	"kube-vmap/sync/metrics"
 )
 
@@ -14,7 +20,7 @@ func (p *proxy) prepareFastPath(m *metrics.Metrics) {
 	}
 	p.fastPath = fastpath.New(fastpath.Config{
 		After: uint64(p.config.FastPathAfter), Log: p.log,
-		Obstacle: func() string { return components.FastPathObstacle(components.Read(components.Config{})) },
+		Obstacle:       func() string { return components.FastPathObstacle(components.Read(components.Config{})) },
 		ForeignChanges: p.kernels.fastPath.ForeignChanges,
 	})
 	m.AddFastPath(func() (on bool, interfaces int) {
@@ -30,4 +36,21 @@ func (p *proxy) fastPathStatus() *status.FastPath {
 	}
 	s := p.fastPath.State()
 	return &status.FastPath{On: s.On, Reason: s.Reason, Interfaces: s.Devices, AfterPackets: int(p.config.FastPathAfter)}
+}
+
+// trackedFlows disables the fast path where the kernel does not delete connections that are on
+// it: they would keep a removed endpoint. They leave the fast path with its table, so that the
+// next try succeeds.
+type trackedFlows struct {
+	flows.Kernel
+	fastPath *fastpath.FastPath // may be nil
+}
+
+// Delete implements [flows.Kernel].
+func (t trackedFlows) Delete(entries []conntrack.Entry) (int, error) {
+	n, err := t.Kernel.Delete(entries)
+	if errors.Is(err, unix.EBUSY) && t.fastPath != nil {
+		t.fastPath.Disable("the kernel does not delete connections on the fast path, which Linux 6.4 and later stable releases of older ones do")
+	}
+	return n, err
 }

@@ -31,7 +31,7 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 	p.loop.Shares = shares
 	out := []follower{
 		flows.New(flows.Config{EndTCP: p.config.EndTCPFlows, Reconciled: m.Reconciled},
-			conntrack.New(conntrack.Config{}), p.log),
+			trackedFlows{conntrack.New(conntrack.Config{}), p.fastPath}, p.log),
 		healthcheck.New(healthcheck.Config{
 			AllAddresses: allAddresses(p.config), Healthy: h.Healthy, Recorder: recorder, Log: p.log,
 		}),

@@ -57,6 +57,7 @@ type State struct {
 type FastPath struct {
 	config Config
 	state  atomic.Pointer[State]
+	never  chan string // why it must be off permanently
 	// The others belong to Run's goroutine.
 	table   *flowtable.Table  // nil while it is off
 	refused flowtable.Refused // of the interfaces that exist
@@ -69,13 +70,21 @@ func New(c Config) *FastPath {
 	if c.CheckPeriod == 0 {
 		c.CheckPeriod = defaultCheckPeriod
 	}
-	f := &FastPath{config: c}
+	f := &FastPath{config: c, never: make(chan string, 1)}
 	f.state.Store(&State{})
 	return f
 }
 
 // State returns whether the fast path is on.
 func (f *FastPath) State() State { return *f.state.Load() }
+
+// Disable removes the table, and keeps it away as long as the process runs.
+func (f *FastPath) Disable(reason string) {
+	select {
+	case f.never <- reason:
+	default:
+	}
+}
 
 // Run keeps the table until ctx ends, which is no error, and removes it then.
 func (f *FastPath) Run(ctx context.Context) error {
@@ -91,6 +100,9 @@ func (f *FastPath) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return f.end()
+		case reason := <-f.never:
+			f.config.Obstacle = func() string { return reason }
+			f.looked = time.Time{}
 		case devices = <-lists:
 			f.looked = time.Time{}
 		case <-check.C:

@@ -90,7 +90,7 @@ func (t *Table) Close() error {
 }
 
 // commit commits a batch, followed by a message for each device. Devices that the kernel
-// refuses are left out. After an error the socket cannot be used again.
+// refuses are skipped. After an error the socket cannot be used again.
 func (t *Table) commit(b *socket.Batch, devices []string) (Refused, error) {
 	refused := Refused{}
 	for {
@@ -130,7 +130,7 @@ func IsUnsupported(err error) bool {
 }
 
 // hook adds a message about a device of the flowtable, or one that adds the flowtable without
-// any. A message for each device lets the kernel say which one it refuses.
+// any. A message for each device tells which one the kernel refuses.
 func hook(b *socket.Batch, device string) {
 	b.Add(unix.NFT_MSG_NEWFLOWTABLE, netlink.Create, family, func(e *attr.Encoder) {
 		e.String(attrTable, TableName)

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/integration/eventually"
+	"kube-vmap/nft/kernel/conntrack"
+	"kube-vmap/nft/kernel/flowtable"
+	"kube-vmap/sync/fastpath"
+	"kube-vmap/sync/flows"
+)
+
+// stuck is a kernel that deletes no connection on the fast path (before Linux 6.4).
+type stuck struct{ flows.Kernel }
+
+func (stuck) Delete([]conntrack.Entry) (int, error) { return 0, fmt.Errorf("delete: %w", unix.EBUSY) }
+
+func TestFastPathIsDisabledIfConnectionsCannotBeDeleted(t *testing.T) {
+	if _, err := flowtable.List(0); err != nil {
+		t.Skip(err)
+	}
+	f := fastpath.New(fastpath.Config{
+		Obstacle:       func() string { return "another reason" },
+		ForeignChanges: func() (uint32, error) { return 0, nil },
+		Log:            slog.New(slog.DiscardHandler),
+	})
+	go func() { _ = f.Run(t.Context()) }()
+	eventually.Holds(t, "there is a reason", func() bool { return f.State().Reason == "another reason" })
+	for range 3 {
+		if _, err := (trackedFlows{stuck{}, f}).Delete(nil); !errors.Is(err, unix.EBUSY) {
+			t.Errorf("the error is %v", err)
+		}
+	}
+	eventually.Holds(t, "it is disabled", func() bool { return f.State().Reason != "another reason" })
+	if _, err := (trackedFlows{stuck{}, nil}).Delete(nil); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("without fast path, the error is %v", err)
+	}
+}
