@@ -149,7 +149,7 @@ func TestFragmentsArrive(t *testing.T) {
 }
 
 // TestSenderLearnsSmallerMTU makes the link of the endpoint take smaller packets, of which the
-// slow path tells the sender.
+// slow path notifies the sender.
 func TestSenderLearnsSmallerMTU(t *testing.T) {
 	m := newDatagramMachine(t)
 	pod := m.Pods[0]

@@ -4,13 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/process"
+	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/flowtable"
+	"kube-vmap/sync/fastpath"
 )
 
 func TestTableOfFastPathEndsWithTheProcess(t *testing.T) {
@@ -112,6 +116,41 @@ func TestRefusedInterfacesCostOnlyThemselves(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.expectTable(false)
+}
+
+func TestTransactionsOfTheFastPathAreNotForeign(t *testing.T) {
+	m := idleMachine(t, lab.Options{Pods: 2}, "pod-1")
+	k, err := kernel.Open(kernel.Config{NetNS: m.Node.FD()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	beside, err := k.Share()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer beside.Close()
+	foreign := func() uint32 {
+		n, err := k.ForeignChanges()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := foreign()
+	f := fastpath.New(fastpath.Config{
+		NetNS: m.Node.FD(), After: 1, Log: slog.New(slog.DiscardHandler),
+		ForeignChanges: beside.ForeignChanges, CountCommit: beside.CountCommit,
+	})
+	go func() { _ = f.Run(t.Context()) }()
+	eventually.Holds(t, "it is on", func() bool { return f.State().On })
+	devices := f.State().Devices
+	m.run("ip", "link", "add", "d0", "type", "dummy")
+	m.awaitDevices("d0")
+	eventually.Holds(t, "the device counts", func() bool { return f.State().Devices > devices })
+	if now := foreign(); now != before {
+		t.Errorf("the fast path counts as foreign: %d, then %d", before, now)
+	}
 }
 
 // TestAllKindsOfInterfacesTakePart adds, renames and removes interfaces of kinds that nodes

@@ -75,6 +75,14 @@ func (k *Kernel) ForeignChanges() (uint32, error) {
 	return id - k.commits, err
 }
 
+// CountCommit notes a transaction that this process committed on a socket of its own, so that
+// it is no foreign change.
+func (k *Kernel) CountCommit() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.commits++
+}
+
 // ReadHeaders returns our tables without their content: whether they exist and are
 // dormant, and who owns them.
 func (k *Kernel) ReadHeaders() (nft.Tables, error) {

@@ -38,6 +38,9 @@ type Config struct {
 	// ForeignChanges returns a number that changes whenever another program changes
 	// nf_tables ([kernel.Kernel.ForeignChanges]).
 	ForeignChanges func() (uint32, error)
+	// CountCommit is called after each of our transactions, which are no foreign changes:
+	// not for this package, nor for others that look for them ([kernel.Kernel.CountCommit]).
+	CountCommit func()
 	// CheckPeriod is the time between two checks whether anything changed; zero means ten
 	// seconds.
 	CheckPeriod time.Duration
@@ -182,6 +185,7 @@ func (f *FastPath) add(devices []string) error {
 		return explain(err)
 	}
 	f.table = t
+	f.config.CountCommit()
 	f.refuse(refused)
 	return nil
 }
@@ -200,6 +204,9 @@ func (f *FastPath) addMissing(all []flowtable.Flowtable, devices []string) error
 	refused, err := f.table.AddDevices(missing)
 	if err != nil {
 		return errors.Join(err, f.remove())
+	}
+	if len(missing) > len(refused) {
+		f.config.CountCommit()
 	}
 	f.refuse(refused)
 	return nil

@@ -130,7 +130,7 @@ func IsUnsupported(err error) bool {
 }
 
 // hook adds a message about a device of the flowtable, or one that adds the flowtable without
-// any. A message for each device tells which one the kernel refuses.
+// any. Each device has a message, so that the kernel returns an error for each that it refuses.
 func hook(b *socket.Batch, device string) {
 	b.Add(unix.NFT_MSG_NEWFLOWTABLE, netlink.Create, family, func(e *attr.Encoder) {
 		e.String(attrTable, TableName)
