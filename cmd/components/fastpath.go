@@ -18,7 +18,7 @@ var passive = []string{
 // of established connections makes them do; an empty text if nothing is known against it.
 func FastPathObstacle(n *Node) string {
 	for _, u := range n.Unseen {
-		if u.What == NFTables {
+		if u.What == NFTables || u.What == LegacyTables {
 			return fmt.Sprintf("rules of other programs cannot be read: %v", u.Err)
 		}
 	}

@@ -27,6 +27,8 @@ func TestFastPathObstacle(t *testing.T) {
 		"firewalld":           {table("inet", "firewalld"), "firewalld"},
 		"an unknown table":    {table("inet", "site"), "site"},
 		"unreadable tables":   {Node{Unseen: []Unseen{{NFTables, errors.New("no permission")}}}, "no permission"},
+		"unreadable iptables": {Node{Unseen: []Unseen{{LegacyTables, errors.New("no permission")}}}, "no permission"},
+		"unseen processes":    {Node{Unseen: []Unseen{{Processes, errOwnProcesses}}}, ""},
 	} {
 		if got := FastPathObstacle(&test.node); !strings.Contains(got, test.want) || test.want == "" && got != "" {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
