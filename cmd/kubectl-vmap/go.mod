@@ -23,7 +23,6 @@ require (
 	k8s.io/klog/v2 v2.140.0
 	k8s.io/streaming v0.37.2
 	kube-vmap v0.0.0-00010101000000-000000000000
-	sigs.k8s.io/yaml v1.6.0
 )
 
 require (
@@ -94,6 +93,7 @@ require (
 	sigs.k8s.io/kustomize/kyaml v0.21.1 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
+	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
 replace kube-vmap => ../..
