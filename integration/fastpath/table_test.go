@@ -6,11 +6,15 @@ import (
 	"io/fs"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/integration/process"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/flowtable"
@@ -150,6 +154,35 @@ func TestTransactionsOfTheFastPathAreNotForeign(t *testing.T) {
 	eventually.Holds(t, "the device counts", func() bool { return f.State().Devices > devices })
 	if now := foreign(); now != before {
 		t.Errorf("the fast path counts as foreign: %d, then %d", before, now)
+	}
+}
+
+// TestNewsOfInterfacesCausesNoLook changes interfaces, but not their names. It needs no
+// flowtables.
+func TestNewsOfInterfacesCausesNoLook(t *testing.T) {
+	l := labtest.New(t, lab.Options{Pods: 1})
+	var looks atomic.Int32
+	reason := make(chan string, 100)
+	f := fastpath.New(fastpath.Config{
+		NetNS: l.Node.FD(), Log: slog.New(slog.DiscardHandler), CheckPeriod: time.Hour,
+		ForeignChanges: func() (uint32, error) { return 0, nil },
+		Obstacle:       func() string { reason <- fmt.Sprint("look ", looks.Add(1)); return "an obstacle" },
+	})
+	go func() { _ = f.Run(t.Context()) }()
+	<-reason
+	ip := func(args ...string) {
+		t.Helper()
+		if out, err := l.Node.Command(t.Context(), "ip", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	for i, start := 0, time.Now(); time.Since(start) < 2*time.Second; i++ { // longer than changes are collected
+		ip("link", "set", "eth0", "mtu", strconv.Itoa(1400+i%2))
+	}
+	ip("link", "add", "d0", "type", "veth", "peer", "name", "d1")
+	<-reason
+	if n := looks.Load(); n != 2 {
+		t.Errorf("%d looks, want 2: one at the start, one for the new name", n)
 	}
 }
 

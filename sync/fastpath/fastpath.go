@@ -1,6 +1,7 @@
 package fastpath
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,6 +67,7 @@ type FastPath struct {
 	refused flowtable.Refused // of the interfaces that exist
 	foreign uint32            // the number of foreign changes before the last look
 	looked  time.Time         // at all; zero after an error
+	found   string            // the obstacle that the last look found
 }
 
 // New returns a FastPath; it does nothing before Run.
@@ -105,13 +107,17 @@ func (f *FastPath) Run(ctx context.Context) error {
 			return f.end()
 		case reason := <-f.never:
 			f.config.Obstacle = func() string { return reason }
-			f.looked = time.Time{}
-		case devices = <-lists:
-			f.looked = time.Time{}
+			f.reconcile(devices, true)
+		case list := <-lists:
+			if !slices.Equal(list, devices) { // programs are recognized by names of interfaces, too
+				f.looked = time.Time{}
+			}
+			devices = list
+			f.reconcile(devices, f.mustLook()) // another one may have an old name
 		case <-check.C:
-		}
-		if f.mustLook() {
-			f.reconcile(devices)
+			if f.mustLook() {
+				f.reconcile(devices, true)
+			}
 		}
 	}
 }
@@ -141,9 +147,12 @@ func (f *FastPath) mustLook() bool {
 	return !same
 }
 
-// reconcile makes the kernel's table what it has to be.
-func (f *FastPath) reconcile(devices []string) {
-	f.looked = time.Now()
+// reconcile makes the kernel's table what it has to be. Look is whether obstacles are sought.
+func (f *FastPath) reconcile(devices []string, look bool) {
+	if look {
+		f.looked = time.Now()
+		f.found = f.obstacle()
+	}
 	s, err := f.apply(devices)
 	if err != nil {
 		s = State{Reason: err.Error()}
@@ -165,7 +174,7 @@ func (f *FastPath) apply(devices []string) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	if reason := f.obstacle(all); reason != "" {
+	if reason := cmp.Or(flowtable.Foreign(all), f.found); reason != "" {
 		return State{Reason: reason}, f.remove()
 	}
 	if len(devices) == 0 {
@@ -224,10 +233,7 @@ func (f *FastPath) refuse(refused flowtable.Refused) {
 }
 
 // obstacle returns why the fast path must be off, or an empty text.
-func (f *FastPath) obstacle(all []flowtable.Flowtable) string {
-	if other := flowtable.Foreign(all); other != "" {
-		return other
-	}
+func (f *FastPath) obstacle() string {
 	if f.config.Obstacle == nil {
 		return ""
 	}
