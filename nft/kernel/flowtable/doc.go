@@ -26,7 +26,7 @@
 // removes it.
 //
 // Only translated connections enter, and only after a number of packets in both directions, so
-// that short ones cost no more than before. The expression that reads this number makes the
+// that short ones do not pay for a flow. The expression that reads this number makes the
 // kernel count packets of connections (net.netfilter.nf_conntrack_acct, nft_ct_get_init), and
 // the flag counter makes it continue for connections in the flowtable. Connections of one
 // bridge do not enter: br_netfilter hands translated requests to the bridge without
