@@ -8,11 +8,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/integration/eventually"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/nft/kernel/flowtable"
 	"kube-vmap/sync/fastpath"
 	"kube-vmap/sync/flows"
+	"kube-vmap/sync/listen/listentest"
 )
 
 // stuck is a kernel that deletes no connection on the fast path (before Linux 6.4).
@@ -30,13 +30,13 @@ func TestFastPathIsDisabledIfConnectionsCannotBeDeleted(t *testing.T) {
 		Log:            slog.New(slog.DiscardHandler),
 	})
 	go func() { _ = f.Run(t.Context()) }()
-	eventually.Holds(t, "there is a reason", func() bool { return f.State().Reason == "another reason" })
+	listentest.Eventually(t, "there is a reason", func() bool { return f.State().Reason == "another reason" })
 	for range 3 {
 		if _, err := (trackedFlows{stuck{}, f}).Delete(nil); !errors.Is(err, unix.EBUSY) {
 			t.Errorf("the error is %v", err)
 		}
 	}
-	eventually.Holds(t, "it is disabled", func() bool { return f.State().Reason != "another reason" })
+	listentest.Eventually(t, "it is disabled", func() bool { return f.State().Reason != "another reason" })
 	if _, err := (trackedFlows{stuck{}, nil}).Delete(nil); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("without fast path, the error is %v", err)
 	}
