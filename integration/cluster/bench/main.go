@@ -77,7 +77,7 @@ type options struct {
 func readFlags() *options {
 	o := &options{sizes: []size{{standard, 10}, {20_000, 5}}}
 	quick := flag.Bool("quick", false, "1,000 Services and fewer repetitions: about a minute, without marks of the start")
-	flag.Func("sizes", "Services and endpoints of each, in `list` (default 10000x10,20000x5); all but starts is measured at the first", func(text string) (err error) {
+	flag.Func("sizes", "Services and endpoints of each, a `list` (default 10000x10,20000x5); only starts at all of them", func(text string) (err error) {
 		o.sizes, err = parseSizes(text)
 		return err
 	})
