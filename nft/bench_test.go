@@ -109,27 +109,6 @@ func BenchmarkPlanDeletedService(b *testing.B) {
 	})
 }
 
-// BenchmarkCompile measures making the elements of one Service.
-func BenchmarkCompile(b *testing.B) {
-	for _, l := range benchLoads {
-		b.Run(l.name, func(b *testing.B) {
-			frontends, _ := service(l.load(3), 1)
-			var states []*frontendState
-			for i := range frontends {
-				states = append(states, (&Config{}).newState(frontends[i], slots{}))
-			}
-			var own []setElement
-			var shared []sharedKey
-			b.ReportAllocs()
-			for b.Loop() {
-				for _, p := range states {
-					own, shared = p.compile(own[:0]), p.share(shared[:0])
-				}
-			}
-		})
-	}
-}
-
 // A Service of very many endpoints, of which one is replaced.
 func BenchmarkPlanOneOfManyEndpoints(b *testing.B) {
 	pool := &model.Pool{Key: model.Match{Family: model.IPv4, Addr: netip.MustParseAddr("10.96.0.1"), Protocol: model.TCP, Port: 80}}

@@ -20,12 +20,15 @@ func (r *Ruleset) Elements() map[SetID][]Element {
 }
 
 // contents returns the elements of the state.
-func (r *Ruleset) contents() *contents {
+func (r *Ruleset) contents() *contents { return r.frontends.contents(r.nodeSets()) }
+
+// contents returns the elements of the frontends, and the given ones of other sets.
+func (l *frontendList) contents(others map[SetID][]Element) *contents {
 	g := newCollector()
-	for p := range r.frontends.all() {
+	for p := range l.all() {
 		g.add(p)
 	}
-	return g.contents(r.nodeSets())
+	return g.contents(others)
 }
 
 // A collector collects the elements of frontends, which are added in their order. It has
@@ -132,7 +135,7 @@ func (g *collector) clusterIP(p *frontendState) {
 
 // lead counts an element of a verdict map.
 func (g *collector) lead(v Value) {
-	if v.Verdict != VerdictGoto || v.Chain.Kind < baseChains {
+	if !v.refers() {
 		return
 	}
 	if v.Chain != g.lastChain {

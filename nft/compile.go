@@ -2,7 +2,6 @@ package nft
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 	"unique"
 
@@ -160,21 +159,6 @@ func (p *frontendState) key() Key {
 	return Key{Addr: p.Match.Addr, Protocol: p.Match.Protocol, Port: p.Match.Port}
 }
 
-// compile appends the elements that the frontend does not share with others.
-func (p *frontendState) compile(out []setElement) []setElement {
-	out = p.ownElements(slices.Grow(out, 2+len(p.slots.cluster)+len(p.slots.local)))
-	for _, local := range [...]bool{false, true} {
-		slotList := p.slotList(local)
-		for k := range slotList.list {
-			out = append(out, slotList.at(k))
-		}
-		for i := range slotList.numbers {
-			out = append(out, slotList.numbered(i))
-		}
-	}
-	return out
-}
-
 // A slotList is one of the two lists of endpoints, with the kind of its sets.
 type slotList struct {
 	*frontendState
@@ -240,7 +224,7 @@ func (p *frontendState) share(out []sharedKey) []sharedKey {
 	if !p.OwnsPool() {
 		return out
 	}
-	return p.sharePods(append(out, p.clusterIP()))
+	return p.sharePods(append(out, p.shared(SetClusterIPs, Key{Addr: p.Match.Addr})))
 }
 
 // sharePods is share without the ClusterIP.
@@ -258,11 +242,6 @@ func (p *frontendState) sharePods(out []sharedKey) []sharedKey {
 
 func (p *frontendState) shared(kind SetKind, k Key) sharedKey {
 	return sharedKey{SetID{Family: p.Match.Family, Kind: kind}, k}
-}
-
-// clusterIP is the element of the frontend's address, if that is a ClusterIP.
-func (p *frontendState) clusterIP() sharedKey {
-	return p.shared(SetClusterIPs, Key{Addr: p.Match.Addr})
 }
 
 // hairpin is the element of a pod that may reach itself.

@@ -42,6 +42,9 @@ type Value struct {
 	Endpoint netip.AddrPort
 }
 
+// refers reports whether an element with the value leads to a chain that comes with use.
+func (v *Value) refers() bool { return v.Verdict == VerdictGoto && v.Chain.Kind >= baseChains }
+
 // goesTo is the value of an element that leads to the chain.
 func goesTo(id ChainID) Value { return Value{Verdict: VerdictGoto, Chain: id} }
 

@@ -1,10 +1,5 @@
 package nft
 
-import (
-	"maps"
-	"slices"
-)
-
 // grow rebuilds sets that are too small in the same transaction. The kernel would let the
 // size be raised, but the number of buckets of a set with a size is fixed when it is added,
 // so that look-ups would become slow.
@@ -20,10 +15,10 @@ func (p *Plan) grow(r *Ruleset) {
 	if len(grown) == 0 {
 		return
 	}
-	all, chains := p.elementsOf(r, grown), r.chains()
+	all, chains := p.contents(r), r.chains()
 	for id, size := range grown {
 		p.sizes[id] = size
-		p.edit.rebuild(id, size, all[id])
+		p.edit.rebuild(id, size, all.of(id))
 		for _, user := range id.readBy(chains, r.cache) {
 			if o := (reference{chain: user}); user.Kind < baseChains || r.uses[o]+p.uses[o] > 0 {
 				p.edit.rewriteChain(user)
@@ -32,40 +27,9 @@ func (p *Plan) grow(r *Ruleset) {
 	}
 }
 
-// elementsOf returns the elements of the sets after the change, in one pass over all
-// frontends.
-func (p *Plan) elementsOf(r *Ruleset, sets map[SetID]uint32) map[SetID][]Element {
-	out := map[SetID][]Element{}
-	var buf []setElement
+// contents returns the elements of the state after the change.
+func (p *Plan) contents(r *Ruleset) *contents {
 	next := r.frontends.clone()
 	next.change(p.set, p.change.Gone)
-	for f := range next.all() {
-		buf = f.compile(buf[:0])
-		if f.OwnsPool() {
-			buf = append(buf, setElement{f.clusterIP().set, Element{Key: f.clusterIP().key}})
-		}
-		for _, e := range buf {
-			if _, wanted := sets[e.set]; wanted {
-				out[e.set] = append(out[e.set], e.Element)
-			}
-		}
-	}
-	for id, elements := range p.nodeElements(r) {
-		if _, wanted := sets[id]; wanted {
-			out[id] = elements
-		}
-	}
-	for id, list := range out { // several ports have the same ClusterIP
-		if id.Kind == SetClusterIPs {
-			out[id] = slices.CompactFunc(list, sameKey)
-		}
-	}
-	shared := maps.Clone(r.shared)
-	addCounts(shared, p.shared)
-	for k := range shared {
-		if _, wanted := sets[k.set]; wanted && k.set.Kind != SetClusterIPs {
-			out[k.set] = append(out[k.set], Element{Key: k.key})
-		}
-	}
-	return out
+	return next.contents(p.nodeElements(r))
 }

@@ -171,8 +171,8 @@ func (p *Plan) remove(r *Ruleset, e *setElement) {
 
 func (p *Plan) count(r *Ruleset, e *setElement, step int) {
 	p.counts[e.set] += step
-	if o, ok := e.refers(); ok {
-		p.uses.add(r.cache, r.uses, o, step)
+	if e.Value.refers() {
+		p.uses.add(r.cache, r.uses, reference{chain: e.Value.Chain}, step)
 	}
 }
 

@@ -154,14 +154,6 @@ func byMatch(list []model.Frontend) []model.Frontend {
 	return list
 }
 
-// refers returns the chain to which an element leads, if that comes with use.
-func (e *setElement) refers() (reference, bool) {
-	if e.Value.Verdict != VerdictGoto || e.Value.Chain.Kind < baseChains {
-		return reference{}, false
-	}
-	return reference{chain: e.Value.Chain}, true
-}
-
 // endpoints is the number of endpoints in the frontend's own pool.
 func (p *frontendState) endpoints() int {
 	if !p.OwnsPool() {
