@@ -23,7 +23,7 @@ type objectName struct{ namespace, name string }
 // A convertedObject is what the proxy uses of an API object. It shares no memory with
 // it. It is a [runtime.Object] because the lists and stores of client-go require one.
 type convertedObject struct {
-	metav1.Object // for the methods below that are not there
+	metav1.Object // has the methods that are not below
 	objectName
 	version   string // resource version
 	value     any    // what the store's eventFunc takes; nil if nothing of the object is used

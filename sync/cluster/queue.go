@@ -8,8 +8,8 @@ import (
 )
 
 // An eventQueue holds events until the loop takes them, at most one for each object besides
-// that of the first list: a newer event replaces the older. Package workqueue would do this for keys, but the
-// objects would have to be kept for it.
+// that of the first list: a newer event replaces the older. Package workqueue would do this
+// for keys, but the objects would have to be kept for it.
 type eventQueue struct {
 	mu     stdsync.Mutex
 	events []sync.Event
