@@ -5,10 +5,7 @@
 //	                                          ^                              |
 //	                                          +------------------------------+
 //
-// The content of notifications is not used; each only triggers a list. So no change is
-// lost: not before the first list, which comes after the subscription; not when the
-// socket overflows, which is another notification; and not when the socket breaks,
-// because a new one starts with a list.
+// Package rtnetlink says why no change is lost.
 //
 // An address is used, on whichever interface, if the node answers to it:
 //

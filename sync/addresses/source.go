@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"kube-vmap/nft/kernel/rtnetlink"
 )
 
 // maxBackoff is the longest delay after a failure, and how long a feed must work for the
@@ -34,17 +36,17 @@ type Config struct {
 
 // New returns a Source. It opens nothing yet.
 func New(c Config) *Source {
-	return &Source{log: c.Log, open: func() (feed, error) { return openKernel(c.NetNS) }}
+	return &Source{log: c.Log, open: func() (feed, error) { return rtnetlink.FollowAddresses(c.NetNS) }}
 }
 
 // A feed lists addresses, and notices all changes since it was opened.
 type feed interface {
-	// list returns all usable addresses in any order.
-	list() ([]netip.Addr, error)
-	// wait returns after a change, once there were no more for a moment, or with an
+	// List returns all usable addresses in any order.
+	List() ([]netip.Addr, error)
+	// Wait returns after a change, once there were no more for a moment, or with an
 	// error if ctx ends first.
-	wait(ctx context.Context) error
-	close()
+	Wait(ctx context.Context) error
+	Close()
 }
 
 // Run sends all addresses, sorted and without duplicates, and again whenever they
@@ -81,14 +83,14 @@ func (s *Source) follow(ctx context.Context, t *sender) error {
 	if err != nil {
 		return err
 	}
-	defer f.close()
+	defer f.Close()
 	for {
-		addrs, err := f.list()
+		addrs, err := f.List()
 		if err != nil {
 			return err
 		}
 		t.sendIfChanged(ctx, addrs)
-		if err := f.wait(ctx); err != nil {
+		if err := f.Wait(ctx); err != nil {
 			return err
 		}
 	}

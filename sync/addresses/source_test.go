@@ -5,16 +5,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 )
 
 var errBroken = errors.New("broken")
@@ -28,7 +24,7 @@ type script struct {
 	closed bool
 }
 
-func (s *script) list() ([]netip.Addr, error) {
+func (s *script) List() ([]netip.Addr, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -36,7 +32,7 @@ func (s *script) list() ([]netip.Addr, error) {
 	return slices.Clone(s.lists[s.next-1]), nil
 }
 
-func (s *script) wait(ctx context.Context) error {
+func (s *script) Wait(ctx context.Context) error {
 	if s.next == len(s.lists) {
 		return errBroken
 	}
@@ -48,7 +44,7 @@ func (s *script) wait(ctx context.Context) error {
 	}
 }
 
-func (s *script) close() { s.closed = true }
+func (s *script) Close() { s.closed = true }
 
 // play runs a source for so long, with these feeds in turn, and returns what it sent and
 // logged. After the last feed, opening one fails.
@@ -176,39 +172,4 @@ func TestRunEndsWhileReceiverIsBlocked(t *testing.T) {
 			t.Error("the sockets are not closed")
 		}
 	})
-}
-
-func TestUsableAddresses(t *testing.T) {
-	const optimistic = unix.IFA_F_TENTATIVE | unix.IFA_F_OPTIMISTIC
-	for _, test := range []struct {
-		addr  string
-		flags int
-		want  string // empty if not usable
-	}{
-		{"192.0.2.1", 0, "192.0.2.1"},
-		{"192.0.2.1", unix.IFA_F_PERMANENT | unix.IFA_F_SECONDARY, "192.0.2.1"},
-		{"169.254.169.254", 0, "169.254.169.254"},
-		{"127.0.0.1", 0, ""},
-		{"127.1.2.3", 0, ""},
-		{"2001:db8::1", 0, "2001:db8::1"},
-		{"fe80::1", unix.IFA_F_PERMANENT, "fe80::1"},
-		{"::ffff:192.0.2.1", 0, "192.0.2.1"},
-		{"::ffff:127.0.0.1", 0, ""},
-		{"::1", unix.IFA_F_PERMANENT, ""},
-		{"2001:db8::1", unix.IFA_F_DEPRECATED, "2001:db8::1"},
-		{"2001:db8::1", unix.IFA_F_TEMPORARY, "2001:db8::1"},
-		{"2001:db8::1", unix.IFA_F_TENTATIVE, ""},
-		{"2001:db8::1", optimistic, "2001:db8::1"},
-		{"2001:db8::1", unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED, ""},
-	} {
-		addr := netip.MustParseAddr(test.addr)
-		a := &netlink.Addr{IPNet: &net.IPNet{IP: addr.AsSlice()}, Flags: test.flags}
-		got, ok := usableAddr(a)
-		if ok != (test.want != "") || ok && got.String() != test.want {
-			t.Errorf("%s with flags %#x: got %s, %v", test.addr, test.flags, got, ok)
-		}
-	}
-	if _, ok := usableAddr(&netlink.Addr{}); ok {
-		t.Error("an address without IPNet is usable")
-	}
 }

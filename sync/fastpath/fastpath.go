@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kube-vmap/nft/kernel/flowtable"
+	"kube-vmap/nft/kernel/rtnetlink"
 )
 
 // DefaultAfter is the number of packets after which a connection takes the fast path.
@@ -264,7 +265,7 @@ func (f *FastPath) follow(ctx context.Context, lists chan<- []string) {
 }
 
 func (f *FastPath) followOnce(ctx context.Context, lists chan<- []string) error {
-	devices, err := flowtable.OpenDevices(f.config.NetNS)
+	devices, err := rtnetlink.FollowInterfaces(f.config.NetNS)
 	if err != nil {
 		return err
 	}

@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/kernel/rtnetlink"
 	"kube-vmap/nft/kernel/socket"
 	"kube-vmap/nft/simulate"
 )
@@ -35,13 +35,9 @@ type link struct {
 // Open opens a socket. The network namespace is given by its file descriptor; zero means that
 // of the calling thread.
 func Open(netNS int) (*Network, error) {
-	ns := netns.None()
-	if netNS != 0 {
-		ns = netns.NsHandle(netNS)
-	}
-	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
+	handle, err := rtnetlink.Open(netNS)
 	if err != nil {
-		return nil, fmt.Errorf("open an rtnetlink socket: %w", err)
+		return nil, err
 	}
 	return &Network{handle: handle, netNS: netNS, links: map[int]link{}, hooked: map[model.Family]bool{}}, nil
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
-	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/kernel/rtnetlink"
 )
 
 // Device is the name of the dummy device to which kube-proxy's ipvs mode adds the addresses
@@ -22,9 +22,9 @@ type device struct {
 // openDevice returns the device, or nil if there is none. A device of that name that is not
 // a dummy was not created by kube-proxy.
 func openDevice(netNS int) (*device, error) {
-	h, err := netlink.NewHandleAt(namespace(netNS), unix.NETLINK_ROUTE)
+	h, err := rtnetlink.Open(netNS)
 	if err != nil {
-		return nil, fmt.Errorf("open an rtnetlink socket: %w", err)
+		return nil, err
 	}
 	link, err := h.LinkByName(Device)
 	if err == nil {
@@ -38,14 +38,6 @@ func openDevice(netNS int) (*device, error) {
 		return nil, fmt.Errorf("find device %s: %w", Device, err)
 	}
 	return nil, nil
-}
-
-// namespace returns a network namespace as package netlink names it.
-func namespace(fd int) netns.NsHandle {
-	if fd == 0 {
-		return netns.None()
-	}
-	return netns.NsHandle(fd)
 }
 
 func (d *device) close() { d.handle.Close() }

@@ -1,0 +1,12 @@
+// Package rtnetlink opens sockets of rtnetlink, and follows the interfaces and addresses of a
+// network namespace:
+//
+//	Follow --> List --> use it --> Wait for a notification, until quiet
+//	             ^                                  |
+//	             +----------------------------------+
+//
+// The content of notifications is not used; each only causes a list. So no change is lost: not
+// before the first list, which comes after the subscription; not when the socket overflows,
+// which is another notification; and not when the socket breaks, because a new [Follower]
+// starts with a list.
+package rtnetlink
