@@ -32,14 +32,8 @@ func (d *draft) named() string {
 	return ": " + some(list, len(d.shown))
 }
 
-// some returns the first of a list.
-func some(list []string, n int) string {
-	text := strings.Join(list[:min(len(list), maxNamed)], ", ")
-	if more := n - maxNamed; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
+// some returns the first of a list, and how many more there are of n.
+func some(list []string, n int) string { return status.Some(list, n, maxNamed) }
 
 // verb returns the form for the endpoints concerned.
 func (d *draft) verb(one, many string) string {
@@ -178,13 +172,13 @@ func textRefuses(port uint16) func(*draft) string {
 
 func textSilent(d *draft) string {
 	return fmt.Sprintf("%s %s not answer, %s waiting: the pod or its node is gone, or a network policy or firewall drops%s",
-		d.of(), d.verb("does", "do"), connections(d.count), d.named())
+		d.of(), d.verb("does", "do"), status.Plural(d.count, "connection"), d.named())
 }
 
 func textSilentUDP(port uint16) func(*draft) string {
 	return func(d *draft) string {
 		return fmt.Sprintf("%s %s not answer, %s: no program listens on port %d there, something drops, or the protocol has no answers%s",
-			d.of(), d.verb("does", "do"), connections(d.count), port, d.named())
+			d.of(), d.verb("does", "do"), status.Plural(d.count, "connection"), port, d.named())
 	}
 }
 
@@ -193,13 +187,6 @@ func times(n int) string {
 		return "once"
 	}
 	return fmt.Sprintf("%d times", n)
-}
-
-func connections(n int) string {
-	if n == 1 {
-		return "1 connection"
-	}
-	return fmt.Sprintf("%d connections", n)
 }
 
 // moreEndpoints is the end of a text that does not name all endpoints.

@@ -165,6 +165,16 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// Some returns the first names of a list for a line of text, up to a limit, and how many more
+// there are of all.
+func Some(list []string, all, limit int) string {
+	text := strings.Join(list[:min(len(list), limit)], ", ")
+	if more := all - limit; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
 // Duration returns a duration in its two largest units: 3d4h, 2h5m, 4m10s, 3s.
 func Duration(d time.Duration) string {
 	d = max(d.Round(time.Second), 0)

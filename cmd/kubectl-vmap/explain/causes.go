@@ -148,11 +148,8 @@ func connectionCauses(n NodeAnswer) (out []Cause) {
 		}
 	}
 	if changed > 0 {
-		what := "1 open connection"
-		if changed > 1 {
-			what = fmt.Sprintf("%d open connections", changed)
-		}
-		out = append(out, Cause{Text: fmt.Sprintf("on node %s, %s of the client would now be treated otherwise; --steps lists them", n.Node, what)})
+		out = append(out, Cause{Text: fmt.Sprintf("on node %s, %s of the client would now be treated otherwise; --steps lists them", n.Node,
+			status.Plural(changed, "open connection"))})
 	}
 	return out
 }

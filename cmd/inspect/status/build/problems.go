@@ -84,14 +84,11 @@ const maxMatches = 6
 func heldText(list []string) string {
 	slices.Sort(list)
 	list = slices.Compact(list)
-	verb, more := " is", ""
+	verb := " is"
 	if len(list) > 1 {
 		verb = " are"
 	}
-	if n := len(list) - maxMatches; n > 0 {
-		list, more = list[:maxMatches], fmt.Sprintf(" and %d more", n)
-	}
-	return strings.Join(list, ", ") + more + verb
+	return status.Some(list, len(list), maxMatches) + verb
 }
 
 // fieldOf returns the field by which the loser of a conflict claims the address or node port.

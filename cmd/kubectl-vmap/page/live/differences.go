@@ -1,11 +1,10 @@
 package live
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/status"
 )
 
 // Difference is what a node knows otherwise than the others.
@@ -65,9 +64,5 @@ func listed(what string, addresses []string) []string {
 		return nil
 	}
 	slices.SortFunc(addresses, findings.CompareNames)
-	more := ""
-	if n := len(addresses) - maxNames; n > 0 {
-		addresses, more = addresses[:maxNames], fmt.Sprintf(" and %d more", n)
-	}
-	return []string{what + strings.Join(addresses, ", ") + more}
+	return []string{what + status.Some(addresses, len(addresses), maxNames)}
 }
