@@ -64,13 +64,20 @@ func (b *builder) setArrivals(w *Way) {
 			followed[e.Address] = e
 		}
 	}
+	isOfService := b.destination.Service != nil && w.conflict == nil
+	known := map[string]bool{} // the Service's endpoints in EndpointSlices
+	if isOfService {
+		for k := range sliceEndpoints(b.slices, b.destination.Service) {
+			known[k.at.String()] = true
+		}
+	}
 	for i := range w.Endpoints {
 		e := &w.Endpoints[i]
 		e.Arrives, e.Why = e.there()
 		if like := followed[e.Like]; like != nil {
 			e.Arrives, e.Why = like.there()
 		}
-		if e.Arrives == answer.Always && w.conflict == nil && b.isGone(e) {
+		if e.Arrives == answer.Always && isOfService && !known[e.Address] {
 			e.Arrives, e.Why = answer.Unknown, "no EndpointSlice has this endpoint, so its pod may be gone"
 		}
 		back := e.back()
@@ -79,19 +86,6 @@ func (b *builder) setArrivals(w *Way) {
 		}
 		e.Arrives = inTurn(e.Arrives, back)
 	}
-}
-
-// isGone reports whether no EndpointSlice has an endpoint of the Service.
-func (b *builder) isGone(e *Endpoint) bool {
-	if b.destination.Service == nil {
-		return false
-	}
-	for k := range sliceEndpoints(b.slices, b.destination.Service) {
-		if k.at.String() == e.Address {
-			return false
-		}
-	}
-	return true
 }
 
 // there returns whether the packet arrives on the node of the endpoint, and the reply leaves
