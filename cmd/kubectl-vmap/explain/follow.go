@@ -19,7 +19,7 @@ import (
 func (b *builder) readService(ctx context.Context) error {
 	for _, o := range []resolve.Object{b.client.Object, b.destination.Object} {
 		for _, a := range o.Addresses {
-			b.names[a.String()] = place{pod: podName(o), node: o.Node}
+			b.names[a.String()] = placeOf(o)
 		}
 	}
 	namespace, name := b.service()
@@ -41,11 +41,12 @@ func (b *builder) readService(ctx context.Context) error {
 	return b.readSlices(ctx)
 }
 
-func podName(o resolve.Object) string {
+func placeOf(o resolve.Object) place {
+	p := place{node: o.Node}
 	if o.Kind == resolve.KindPod {
-		return o.Namespace + "/" + o.Name
+		p.pod = o.Namespace + "/" + o.Name
 	}
-	return ""
+	return p
 }
 
 // readSlices reads the EndpointSlices of the Service.
@@ -54,19 +55,8 @@ func (b *builder) readSlices(ctx context.Context) (err error) {
 	if b.slices, err = b.Resolver.Slices(ctx, namespace, name); err != nil {
 		return err
 	}
-	for _, s := range b.slices {
-		for _, e := range s.Endpoints {
-			p := place{}
-			if e.NodeName != nil {
-				p.node = *e.NodeName
-			}
-			if t := e.TargetRef; t != nil && t.Kind == "Pod" {
-				p.pod = t.Namespace + "/" + t.Name
-			}
-			for _, a := range e.Addresses {
-				b.names[addr(a).String()] = p
-			}
-		}
+	for a, o := range resolve.EndpointObjects(b.slices) {
+		b.names[a.String()] = placeOf(o)
 	}
 	return nil
 }
@@ -124,7 +114,7 @@ func (b *builder) locate(ctx context.Context, e *Endpoint, search bool) error {
 		if err != nil {
 			return err
 		}
-		p = place{pod: podName(o), node: o.Node}
+		p = placeOf(o)
 		b.names[at.Addr().String()] = p
 	}
 	e.Pod, e.Node = p.pod, p.node
@@ -213,8 +203,5 @@ func (b *builder) title(address string) string {
 	if at, err := netip.ParseAddrPort(address); err == nil {
 		host = at.Addr().String()
 	}
-	if p := b.names[host]; p.pod != "" {
-		return address + " (pod " + p.pod + ")"
-	}
-	return address
+	return (&Endpoint{Address: address, Pod: b.names[host].pod}).title()
 }

@@ -103,29 +103,17 @@ func (n namer) endpoints(ctx context.Context, namespace, name string) (func(stri
 	if err != nil {
 		return nil, err
 	}
-	pods := map[netip.Addr]string{}
-	for _, s := range list {
-		for _, e := range s.Endpoints {
-			if e.TargetRef == nil || e.TargetRef.Kind != "Pod" {
-				continue
-			}
-			pod := e.TargetRef.Name
-			if e.NodeName != nil {
-				pod += " on " + *e.NodeName
-			}
-			for _, text := range e.Addresses {
-				if a, err := netip.ParseAddr(text); err == nil {
-					pods[a] = pod
-				}
-			}
-		}
-	}
+	objects := resolve.EndpointObjects(list)
 	first := map[string]string{} // address of each pod
 	return func(endpoint string) string {
 		at, err := netip.ParseAddrPort(endpoint)
-		pod := pods[at.Addr()]
-		if err != nil || pod == "" {
+		o := objects[at.Addr()]
+		if err != nil || o.Kind != resolve.KindPod {
 			return ""
+		}
+		pod := o.Name
+		if o.Node != "" {
+			pod += " on " + o.Node
 		}
 		if first[pod] == "" {
 			first[pod] = endpoint

@@ -83,7 +83,7 @@ func (r *Resolver) endpointAt(ctx context.Context, o Object) (Object, error) {
 		}
 		for i := range list.Items {
 			if e := endpointWith(&list.Items[i], o.Addresses[0]); e != nil && e.NodeName != nil {
-				return endpointObject(o, e), nil
+				return endpointObject(e, o.Addresses[0]), nil
 			}
 		}
 		if options.Continue = list.Continue; options.Continue == "" {
@@ -103,12 +103,32 @@ func endpointWith(s *discoveryv1.EndpointSlice, a netip.Addr) *discoveryv1.Endpo
 	return nil
 }
 
-func endpointObject(o Object, e *discoveryv1.Endpoint) Object {
-	o.Node = *e.NodeName
+// endpointObject returns what has an address of an endpoint: a pod, if the endpoint names it.
+func endpointObject(e *discoveryv1.Endpoint, a netip.Addr) Object {
+	o := Object{Kind: KindAddress, Addresses: []netip.Addr{a}}
+	if e.NodeName != nil {
+		o.Node = *e.NodeName
+	}
 	if t := e.TargetRef; t != nil && t.Kind == "Pod" {
 		o.Kind, o.Namespace, o.Name = KindPod, t.Namespace, t.Name
 	}
 	return o
+}
+
+// EndpointObjects returns what has the addresses of EndpointSlices.
+func EndpointObjects(list []discoveryv1.EndpointSlice) map[netip.Addr]Object {
+	out := map[netip.Addr]Object{}
+	for i := range list {
+		for k := range list[i].Endpoints {
+			e := &list[i].Endpoints[k]
+			for _, text := range e.Addresses {
+				if a, err := netip.ParseAddr(text); err == nil {
+					out[a.Unmap()] = endpointObject(e, a.Unmap())
+				}
+			}
+		}
+	}
+	return out
 }
 
 // Slices returns the EndpointSlices of a Service.
