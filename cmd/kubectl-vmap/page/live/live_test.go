@@ -303,14 +303,6 @@ func TestNodeIsWaitedForUntilNodesAreListed(t *testing.T) {
 	})
 }
 
-func TestNamesAreInTheOrderOfNumbers(t *testing.T) {
-	names := []string{"node-10", "node-2", "a", "node-1", "node-2-b", "10.0.0.9", "10.0.0.10", ""}
-	slices.SortFunc(names, findings.CompareNames)
-	if want := []string{"", "10.0.0.9", "10.0.0.10", "a", "node-1", "node-2", "node-2-b", "node-10"}; !slices.Equal(names, want) {
-		t.Errorf("the order is %q", names)
-	}
-}
-
 func TestProblemsAreOrderedAndListedOnce(t *testing.T) {
 	answered := func(name string, tally []status.Problem, list ...findings.Finding) *node {
 		n := &node{Node: nodes.Node{Name: name}, at: time.Now(), findings: list}
