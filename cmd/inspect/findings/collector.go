@@ -119,11 +119,9 @@ func (c *collector) collect() (out []Finding) {
 			Severity: severity, Object: p.Object, Namespace: c.service.Namespace, Name: c.service.Name,
 			Reason: p.Reason, Field: problemField(p), Text: oneLine(p.Text),
 		}
-		joined := false
-		for k := range out {
-			joined = joined || out[k].joins(f)
-		}
-		if !joined {
+		if k := slices.IndexFunc(out, f.equalsButFamily); k >= 0 {
+			out[k].Text = withoutFamily.Replace(f.Text)
+		} else {
 			out = append(out, f)
 		}
 	}
@@ -137,16 +135,12 @@ func (c *collector) collect() (out []Finding) {
 	return out
 }
 
-// joins reports whether another finding is the same of the other family. If so, the text is
-// about both.
-func (f *Finding) joins(o Finding) bool {
-	family := strings.NewReplacer(" IPv4 ", " ", " IPv6 ", " ")
-	text := family.Replace(f.Text)
-	if f.Object != o.Object || f.Reason != o.Reason || f.Field != o.Field || text != family.Replace(o.Text) {
-		return false
-	}
-	f.Text = text
-	return true
+// withoutFamily makes a text of one family one of both.
+var withoutFamily = strings.NewReplacer(" IPv4 ", " ", " IPv6 ", " ")
+
+// equalsButFamily reports whether another finding is the same, or that of the other family.
+func (f *Finding) equalsButFamily(o Finding) bool {
+	return f.Object == o.Object && f.Reason == o.Reason && f.Field == o.Field && withoutFamily.Replace(f.Text) == withoutFamily.Replace(o.Text)
 }
 
 // problemField returns the field of a Service's problem.
