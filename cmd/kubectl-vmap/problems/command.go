@@ -52,6 +52,7 @@ problems, 1 if there are some, and 2 if not all nodes could be asked.`,
 		Example: `  kubectl vmap problems
   kubectl vmap problems -n shop web -o wide
   kubectl vmap problems --node node-1 --observe 8s`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			r.names, r.stdout, r.stderr = args, cmd.OutOrStdout(), cmd.ErrOrStderr()
 			if r.namespace, err = namespace(f, all, len(args) > 0 || cmd.Flags().Changed("namespace")); err == nil {
@@ -66,7 +67,6 @@ problems, 1 if there are some, and 2 if not all nodes could be asked.`,
 			return r.run(cmd.Context())
 		},
 	}
-	cmd.Args = cobra.ArbitraryArgs
 	exit.TroubleOnUsage(cmd)
 	flags := cmd.Flags()
 	r.selection.AddFlags(flags, "all if there is none")
@@ -110,16 +110,16 @@ func (r *request) run(ctx context.Context) error {
 	if failures.Count() == len(list) {
 		return &exit.Error{Code: exit.Trouble, Err: failed}
 	}
-	found := all.Sorted()
+	found, answered := all.Sorted(), all.Nodes()
 	for i := range found {
-		compareNodes(&found[i], len(list)-failures.Count())
+		compareNodes(&found[i], len(answered))
 	}
 	if err := r.addPods(ctx, found); err != nil {
 		_, _ = fmt.Fprintln(r.stderr, err)
 	}
 	sum := summarize(found)
 	sum.Nodes, sum.Silent, sum.Services = len(list), failures.Count(), services
-	err = write(r.stdout, r.format, found, sum, all.Nodes())
+	err = write(r.stdout, r.format, found, sum, answered)
 	switch {
 	case err != nil:
 		return err

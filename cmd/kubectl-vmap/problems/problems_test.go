@@ -149,12 +149,12 @@ func TestNodeBehindIsNotTakenForAWrongSelector(t *testing.T) {
 
 func TestSilentNodesAreNamed(t *testing.T) {
 	programs := map[string]nodestest.Program{"a": finds().run, "b": nil, "c": func(_ *http.Request, _ []string, _, stderr io.Writer) int {
-		_, _ = io.WriteString(stderr, "kube-vmap: Service web: kube-vmap serves none of that name")
+		_, _ = io.WriteString(stderr, "kube-vmap: kube-vmap serves no Service web")
 		return exit.Trouble
 	}}
 	out, errs, code := command(t, programs)
 	if out != "1 node, 7 Services: 0 problems, 0 notices; no answer from 2 more nodes\n" || code != exit.Trouble ||
-		!strings.Contains(errs, "b: no pod of kube-vmap is on this node") || !strings.Contains(errs, "c: Service web: kube-vmap serves none of that name") {
+		!strings.Contains(errs, "b: no pod of kube-vmap is on this node") || !strings.Contains(errs, "c: kube-vmap serves no Service web") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
 	delete(programs, "a")
@@ -177,7 +177,8 @@ func TestNodesAreAskedWhatTheCommandIs(t *testing.T) {
 		"-o xml":                          "",
 		"--no-such-flag":                  "",
 		"--node a,no-such":                "",
-		"--all-nodes -o ''":               "",
+		"--all-nodes":                     "problems -o json --observe 3s",
+		"--all-nodes --node a":            "",
 	} {
 		n := finds()
 		out, errs, code := command(t, map[string]nodestest.Program{"a": n.run}, strings.Fields(args)...)

@@ -32,9 +32,9 @@ const maxNames = 8
 
 // Reasons of problems of nodes.
 const (
-	ReasonSilent   = "NoAnswer"
-	ReasonMissing  = "NoKubeVmap"
-	ReasonNotReady = "NotReady"
+	reasonSilent   = "NoAnswer"
+	reasonMissing  = "NoKubeVmap"
+	reasonNotReady = "NotReady"
 )
 
 // problems returns what is found on all nodes, once for each object, reason and field, the
@@ -117,13 +117,13 @@ func (n *node) problem(reason, text string) findings.Finding {
 func (n *node) problems() (out []findings.Finding) {
 	switch {
 	case n.Missing:
-		return []findings.Finding{n.problem(ReasonMissing, n.Why)}
+		return []findings.Finding{n.problem(reasonMissing, n.Why)}
 	case n.err != nil:
-		return []findings.Finding{n.problem(ReasonSilent, n.err.Error())}
+		return []findings.Finding{n.problem(reasonSilent, n.err.Error())}
 	case n.at.IsZero():
 		return nil
 	case !n.tally.Ready:
-		out = append(out, n.problem(ReasonNotReady, "it has not programmed its first state"))
+		out = append(out, n.problem(reasonNotReady, "it has not programmed its first state"))
 	}
 	known := map[[2]string]bool{} // Services, and reasons of objects
 	for i := range n.findings {
