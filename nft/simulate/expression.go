@@ -123,16 +123,33 @@ func (w *walk) compare(e *expr.Cmp) (verdict, error) {
 	if !v.isKnown() {
 		return verdictBreak, undecidedError("the content of the packet is unknown")
 	}
-	c := bytes.Compare(v.bytes, e.Data)
-	ok, found := map[expr.CmpOp]bool{
-		expr.CmpOpEq: c == 0, expr.CmpOpNeq: c != 0, expr.CmpOpLt: c < 0,
-		expr.CmpOpLte: c <= 0, expr.CmpOpGt: c > 0, expr.CmpOpGte: c >= 0,
-	}[e.Op]
+	ok, found := holds(e, v.bytes)
 	if !found {
 		return verdictBreak, undecidedError("an unknown comparison")
 	}
 	w.noteComparison(e, ok)
 	return matchVerdict(ok), nil
+}
+
+// holds reports whether the comparison of a register's content is true, and whether its
+// operator is known.
+func holds(e *expr.Cmp, content []byte) (ok, found bool) {
+	c := bytes.Compare(content, e.Data)
+	switch e.Op {
+	case expr.CmpOpEq:
+		return c == 0, true
+	case expr.CmpOpNeq:
+		return c != 0, true
+	case expr.CmpOpLt:
+		return c < 0, true
+	case expr.CmpOpLte:
+		return c <= 0, true
+	case expr.CmpOpGt:
+		return c > 0, true
+	case expr.CmpOpGte:
+		return c >= 0, true
+	}
+	return false, false
 }
 
 func (w *walk) inRange(e *expr.Range) (verdict, error) {
@@ -143,8 +160,13 @@ func (w *walk) inRange(e *expr.Range) (verdict, error) {
 	if !v.isKnown() || len(e.FromData) != len(e.ToData) {
 		return verdictBreak, undecidedError("the content of the packet is unknown")
 	}
-	in := bytes.Compare(v.bytes, e.FromData) >= 0 && bytes.Compare(v.bytes, e.ToData) <= 0
-	return matchVerdict(in == (e.Op == expr.CmpOpEq)), nil
+	return matchVerdict(inside(e, v.bytes)), nil
+}
+
+// inside reports whether a register's content matches the range.
+func inside(e *expr.Range, content []byte) bool {
+	in := bytes.Compare(content, e.FromData) >= 0 && bytes.Compare(content, e.ToData) <= 0
+	return in == (e.Op == expr.CmpOpEq)
 }
 
 func (w *walk) bitwise(e *expr.Bitwise) (verdict, error) {

@@ -1,9 +1,7 @@
 package simulate
 
 import (
-	"bytes"
 	"encoding/binary"
-	"slices"
 
 	"github.com/google/nftables/expr"
 )
@@ -54,25 +52,15 @@ func comparison(register uint32, next []any) (matches func(n uint32) bool, ok bo
 	switch c := next[0].(type) {
 	case *expr.Cmp:
 		if c.Register == register && len(c.Data) == 4 {
-			return func(n uint32) bool { return holds(c.Op, bytes.Compare(bytesOf(n), c.Data)) }, true
+			_, found := holds(c, c.Data)
+			return func(n uint32) bool { ok, _ := holds(c, bytesOf(n)); return ok }, found
 		}
 	case *expr.Range:
 		if c.Register == register && len(c.FromData) == 4 && len(c.ToData) == 4 {
-			return func(n uint32) bool {
-				in := bytes.Compare(bytesOf(n), c.FromData) >= 0 && bytes.Compare(bytesOf(n), c.ToData) <= 0
-				return in == (c.Op == expr.CmpOpEq)
-			}, true
+			return func(n uint32) bool { return inside(c, bytesOf(n)) }, true
 		}
 	}
 	return nil, false
-}
-
-// holds reports whether an operator accepts the result of a comparison.
-func holds(op expr.CmpOp, c int) bool {
-	accepted := map[expr.CmpOp][]int{
-		expr.CmpOpEq: {0}, expr.CmpOpNeq: {-1, 1}, expr.CmpOpLt: {-1}, expr.CmpOpLte: {-1, 0}, expr.CmpOpGt: {1}, expr.CmpOpGte: {0, 1},
-	}
-	return slices.Contains(accepted[op], c)
 }
 
 // pickShare picks whether the number matches, and loads one that does or does not.
