@@ -15,35 +15,14 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/predict"
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/nodestate"
 	"kube-vmap/nft/simulate"
 )
 
-// tables are the families of nft.
-var tables = [...]string{model.IPv4: "ip", model.IPv6: "ip6"}
-
-// sendsTo sends direct packets of a family through the rules, and returns whether explain was
-// certain of all. What it is certain of must happen.
-func (r *rig) sendsTo(random *rand.Rand, f model.Family, n int, verdicts map[simulate.Verdict]int) (certain bool) {
-	r.t.Helper()
-	certain = true
-	batch := make([]predict.Prediction, n)
-	for i := range batch {
-		p := r.randomDirectPacket(random, f)
-		p.Result = r.explain(p.Packet)
-		verdicts[p.Result.Outcomes[0].Verdict]++
-		if len(p.Result.Doubts) > 0 {
-			certain, p.Result.Outcomes = false, nil
-		}
-		batch[i] = p
-	}
-	r.compareCertain(batch)
-	return certain
-}
-
 // expressions are matches of nft that no rule of kube-vmap has, each with a statement before it.
 func expressions(f model.Family) map[string]string {
-	ip := tables[f]
+	ip := nft.FamilyName(f)
 	port := daemon.TargetPort
 	mark := fmt.Sprintf("udp dport %d meta mark set %[1]d", port)
 	absent := [...]string{"ip option lsrr exists", "exthdr frag exists"}[f]
@@ -77,7 +56,7 @@ func expressions(f model.Family) map[string]string {
 // undecidedExpressions are those of which only the kernel knows whether they match.
 func undecidedExpressions(f model.Family) []string {
 	return []string{
-		"add @metered { " + tables[f] + " saddr limit rate 5/second }", "ct count over 3", "limit rate 5/second", "meta length > 20",
+		"add @metered { " + nft.FamilyName(f) + " saddr limit rate 5/second }", "ct count over 3", "limit rate 5/second", "meta length > 20",
 		"quota over 1 mbytes", "tcp option maxseg exists",
 	}
 }
@@ -100,14 +79,14 @@ func TestExplainAgreesWithExpressionsOfNft(t *testing.T) {
 				set metered { type %[2]s; flags dynamic; }
 				set limited { type %[2]s; flags dynamic; }
 				chain forward { type filter hook forward priority 0; ct state established,related accept; %[3]s %[4]s reject; }
-			}`, tables[f], [...]string{"ipv4_addr", "ipv6_addr"}[f], before, match))
-			if !r.sendsTo(random, f, 8, verdicts) {
+			}`, nft.FamilyName(f), [...]string{"ipv4_addr", "ipv6_addr"}[f], before, match))
+			if len(r.sendsDirect(random, f, 8, verdicts)) > 0 {
 				uncertain = append(uncertain, match)
 			}
 			if t.Failed() {
 				t.Fatal(match)
 			}
-			r.nft("delete table " + tables[f] + " other")
+			r.nft("delete table " + nft.FamilyName(f) + " other")
 		}
 		if want := undecidedExpressions(f); !slices.Equal(uncertain, want) {
 			t.Errorf("%s: not certain: %q, want %q", f, uncertain, want)
@@ -131,18 +110,18 @@ func TestExplainAgreesWithTranslationsToRanges(t *testing.T) {
 			fmt.Sprintf("dnat to %s-%s", first, last),
 			fmt.Sprintf("dnat to %s-%s persistent", first, last),
 			fmt.Sprintf("dnat to %s-%s fully-random", first, last),
-			fmt.Sprintf("dnat %s prefix to %s daddr map { %s : %s }", tables[f], tables[f], r.remoteRange(f), service),
+			fmt.Sprintf("dnat %s prefix to %s daddr map { %s : %s }", nft.FamilyName(f), nft.FamilyName(f), r.remoteRange(f), service),
 			fmt.Sprintf("udp dport %d redirect to :%d-%d", port, port+1, port+2),
 			fmt.Sprintf("tcp dport %d dnat to %s:%d-%d", port, [...]string{first.String(), "[" + first.String() + "]"}[f], port+1, port+2),
 		} {
-			r.nft(fmt.Sprintf("table %s other { chain p { type nat hook prerouting priority -100; %s; }; chain o { type nat hook output priority -100; %[2]s; }; }", tables[f], statement))
-			if !r.sendsTo(random, f, 24, verdicts) {
-				t.Errorf("%s: not certain", statement)
+			r.nft(fmt.Sprintf("table %s other { chain p { type nat hook prerouting priority -100; %s; }; chain o { type nat hook output priority -100; %[2]s; }; }", nft.FamilyName(f), statement))
+			if doubts := r.sendsDirect(random, f, 24, verdicts); len(doubts) > 0 {
+				t.Errorf("%s: not certain: %q", statement, doubts)
 			}
 			if t.Failed() {
 				t.Fatal(statement)
 			}
-			r.nft("delete table " + tables[f] + " other")
+			r.nft("delete table " + nft.FamilyName(f) + " other")
 		}
 	}
 	t.Log(verdicts)
@@ -171,7 +150,7 @@ func TestExplainAgreesWithRecentLists(t *testing.T) {
 					"--rcheck", "! --rcheck", "--rcheck --rdest", "--rcheck --seconds 600", "--rcheck --hitcount 2", "--rcheck --seconds 600 --hitcount 2",
 					"--update --hitcount 100", "--rcheck --hitcount 3", "--remove --rdest", "--rcheck --mask " + mask,
 				} {
-					name := fmt.Sprintf("list-%s-%d", tables[f], i)
+					name := fmt.Sprintf("list-%s-%d", nft.FamilyName(f), i)
 					r.load(b, f, refusing(f, hooked{"filter", "FORWARD"}, "-m recent --name "+name+" "+match))
 					once, twice := r.servers[0].Addr(f), r.servers[1].Addr(f)
 					if i == 9 {
@@ -187,8 +166,8 @@ func TestExplainAgreesWithRecentLists(t *testing.T) {
 					if match == "--remove --rdest" {
 						n = 1 // the next packet finds another list
 					}
-					if !r.sendsTo(random, f, n, verdicts) {
-						t.Errorf("%s: not certain", match)
+					if doubts := r.sendsDirect(random, f, n, verdicts); len(doubts) > 0 {
+						t.Errorf("%s: not certain: %q", match, doubts)
 					}
 					if t.Failed() {
 						t.Fatal(match)

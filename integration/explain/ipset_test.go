@@ -10,7 +10,6 @@ import (
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab/labtest"
-	"kube-vmap/integration/predict"
 	"kube-vmap/model"
 	"kube-vmap/nft/simulate"
 )
@@ -84,17 +83,10 @@ func TestExplainAgreesWithIPSets(t *testing.T) {
 							match += pick(random, []string{" --return-nomatch", ""})
 						}
 						r.load(b, f, refusing(f, hooked{"filter", "FORWARD"}, match))
-						batch := make([]predict.Prediction, 10)
-						for i := range batch {
-							p := r.randomDirectPacket(random, f)
-							p.Result = r.explain(p.Packet)
-							verdicts[p.Result.Outcomes[0].Verdict]++
-							if len(p.Result.Doubts) > 0 {
-								t.Fatalf("%s: %s: %q", match, p.Packet, p.Result.Doubts)
-							}
-							batch[i] = p
+						if doubts := r.sendsDirect(random, f, 10, verdicts); len(doubts) > 0 {
+							t.Fatalf("%s: not certain: %q", match, doubts)
 						}
-						if r.compare(batch); t.Failed() {
+						if t.Failed() {
 							t.Fatal(match)
 						}
 					}

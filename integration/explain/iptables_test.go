@@ -130,19 +130,9 @@ func TestExplainAgreesWithRandomRulesOfIPTables(t *testing.T) {
 					rules[f] = r.randomRules(random, f)
 					r.load(b, f, rules[f])
 				}
-				batch := make([]predict.Prediction, 60)
-				for i := range batch {
-					a := r.randomDirectPacket(random, model.Families[random.IntN(2)])
-					a.Result = r.explain(a.Packet)
-					verdicts[a.Result.Outcomes[0].Verdict]++
-					if all++; len(a.Result.Doubts) == 0 {
-						certain++
-					} else {
-						a.Result.Outcomes = nil
-					}
-					batch[i] = a
-				}
-				r.compareCertain(batch)
+				const n = 60
+				doubts := r.sends(n, verdicts, func() predict.Prediction { return r.randomDirectPacket(random, model.Families[random.IntN(2)]) })
+				all, certain = all+n, certain+n-len(doubts)
 				if t.Failed() {
 					t.Log(strings.Join(rules[:], "\n"))
 					break
@@ -168,18 +158,10 @@ func TestExplainAgreesWithEachMatchOfIPTables(t *testing.T) {
 				for at, matches := range r.allMatches(random, f) {
 					for _, match := range matches {
 						r.load(b, f, refusing(f, at, match))
-						batch := make([]predict.Prediction, 10)
-						for i := range batch {
-							a := r.randomDirectPacket(random, f)
-							a.Result = r.explain(a.Packet)
-							verdicts[a.Result.Outcomes[0].Verdict]++
-							if len(a.Result.Doubts) > 0 {
-								uncertain[match] = true
-								a.Result.Outcomes = nil
-							}
-							batch[i] = a
+						if len(r.sendsDirect(random, f, 10, verdicts)) > 0 {
+							uncertain[match] = true
 						}
-						if r.compareCertain(batch); t.Failed() {
+						if t.Failed() {
 							t.Fatal(at, match)
 						}
 					}
@@ -242,16 +224,29 @@ func accepting(f model.Family, chain string) string {
 	return out
 }
 
-// compareCertain is compare without the packets that explain is not certain of.
-func (r *rig) compareCertain(batch []predict.Prediction) {
+// sends sends packets through the rules, and adds up what explain says of them. What it is
+// certain of must happen; for each other packet it returns the doubts.
+func (r *rig) sends(n int, verdicts map[simulate.Verdict]int, packet func() predict.Prediction) (doubts []string) {
 	r.t.Helper()
-	var list []predict.Prediction
-	for _, a := range batch {
-		if a.Result.Outcomes != nil {
-			list = append(list, a)
+	var certain []predict.Prediction
+	for range n {
+		a := packet()
+		a.Result = r.explain(a.Packet)
+		verdicts[a.Result.Outcomes[0].Verdict]++
+		if len(a.Result.Doubts) > 0 {
+			doubts = append(doubts, fmt.Sprintf("%s: %q", a.Packet, a.Result.Doubts))
+		} else {
+			certain = append(certain, a)
 		}
 	}
-	r.compare(list)
+	r.compare(certain)
+	return doubts
+}
+
+// sendsDirect is sends for random direct packets of a family.
+func (r *rig) sendsDirect(random *rand.Rand, f model.Family, n int, verdicts map[simulate.Verdict]int) (doubts []string) {
+	r.t.Helper()
+	return r.sends(n, verdicts, func() predict.Prediction { return r.randomDirectPacket(random, f) })
 }
 
 // randomDirectPacket returns a packet to a server, or to the node.
