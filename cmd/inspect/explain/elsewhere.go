@@ -22,7 +22,8 @@ func locate(a *answer.Answer, w simulate.Result, d *status.Document) {
 	}
 	from := w.Packet.From
 	inRange, known := isPod(d, from)
-	e := &answer.Elsewhere{Node: nodeOf(d, from), Pod: inRange && w.ClientVia.IsValid()}
+	nodes := endpointNodes(d)
+	e := &answer.Elsewhere{Node: nodes[from.String()], Pod: inRange && w.ClientVia.IsValid()}
 	switch {
 	case e.Node != "" && e.Node == d.Node:
 		return
@@ -36,7 +37,9 @@ func locate(a *answer.Answer, w simulate.Result, d *status.Document) {
 	}
 	e.Ask = commandsThere(a, from, e.Node)
 	a.Elsewhere = e
-	bypassReplies(a, from, d)
+	if d != nil {
+		bypassReplies(a, from, d.Node, nodes)
+	}
 	if e.Pod && a.Service != "" && a.Connection == nil && len(a.Connections) == 0 {
 		a.Arrives = answer.Unknown
 	}
@@ -46,7 +49,7 @@ func locate(a *answer.Answer, w simulate.Result, d *status.Document) {
 // node either, and keeps its address. Neither has a reason to send to the other by way of this
 // node, also where its routes do not show it: to pods of other nodes by a tunnel, to the client
 // by its own link.
-func bypassReplies(a *answer.Answer, from netip.Addr, d *status.Document) {
+func bypassReplies(a *answer.Answer, from netip.Addr, thisNode string, nodes map[string]string) {
 	changed := false
 	for i := range a.Outcomes {
 		o := &a.Outcomes[i]
@@ -55,7 +58,7 @@ func bypassReplies(a *answer.Answer, from netip.Addr, d *status.Document) {
 			if e.Sees != from.String() || e.Node || e.Reply == nil || e.Reply.Bypasses {
 				continue
 			}
-			if node := nodeOf(d, netip.MustParseAddr(e.Address)); node != "" && node != d.Node {
+			if node := nodes[e.Address]; node != "" && node != thisNode {
 				e.BypassThisNode(a.To)
 				changed = true
 			}
@@ -79,21 +82,22 @@ func isPod(d *status.Document, a netip.Addr) (is, known bool) {
 	return is, known
 }
 
-// nodeOf returns the node of the endpoint with that address; empty if not known.
-func nodeOf(d *status.Document, a netip.Addr) string {
+// endpointNodes returns the nodes of endpoints by their addresses.
+func endpointNodes(d *status.Document) map[string]string {
+	nodes := map[string]string{}
 	if d == nil {
-		return ""
+		return nodes
 	}
 	for i := range d.Services {
 		for k := range d.Services[i].Ports {
 			for _, e := range d.Services[i].Ports[k].Endpoints {
-				if e.Address == a.String() {
-					return e.Node
+				if _, known := nodes[e.Address]; !known {
+					nodes[e.Address] = e.Node
 				}
 			}
 		}
 	}
-	return ""
+	return nodes
 }
 
 // commandsThere returns the commands for the client's node, which may not be known.

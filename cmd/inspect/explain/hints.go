@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,15 +133,13 @@ func (h *hinter) service() (*status.Service, *status.Port, status.Frontend) {
 func (h *hinter) setKind(kind string) {
 	h.Kind = kind
 	for i := range h.Outcomes {
-		if field := becauseField(h.Outcomes[i].Because, kind); field != "" {
-			h.Outcomes[i].Field = field
-		}
+		o := &h.Outcomes[i]
+		o.Field = cmp.Or(becauseField(o.Because, kind), o.Field)
 	}
 	for i := range h.Connections {
 		for j := range h.Connections[i].Changes {
-			if c := &h.Connections[i].Changes[j]; becauseField(c.Because, kind) != "" {
-				c.Field = becauseField(c.Because, kind)
-			}
+			c := &h.Connections[i].Changes[j]
+			c.Field = cmp.Or(becauseField(c.Because, kind), c.Field)
 		}
 	}
 }

@@ -120,8 +120,7 @@ func (c Counts) AddTo(doc *status.Document) {
 	if !doc.Counted {
 		doc.CountedAt = active.At
 	}
-	Count(doc, total.Connections, active.Connections)
-	CountFastPath(doc, active.FastPath)
+	Count(doc, total, active)
 }
 
 // read returns a sample, or an empty one.

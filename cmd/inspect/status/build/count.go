@@ -14,31 +14,24 @@ import (
 )
 
 // Count adds total and active connections to a document.
-func Count(d *status.Document, total, active []nft.ConnectionCount) {
+func Count(d *status.Document, total, active Sample) {
 	c := newConnectionIndex(d)
-	for i := range total {
-		c.add(&total[i], func(t *status.Traffic, n uint64) { t.Connections += n })
+	for i := range total.Connections {
+		c.add(&total.Connections[i], func(t *status.Traffic, n uint64) { t.Connections += n })
 	}
-	for i := range active {
-		at := c.add(&active[i], func(t *status.Traffic, n uint64) { t.Active += int(n) })
+	for i := range active.Connections {
+		at := c.add(&active.Connections[i], func(t *status.Traffic, n uint64) { t.Active += int(n) })
 		if at.gone && d.Source == status.FromDaemon {
-			c.gone[at.port] = append(c.gone[at.port], active[i])
+			c.gone[at.port] = append(c.gone[at.port], active.Connections[i])
 		}
 	}
 	for p, list := range c.gone {
 		addGone(p, list)
+		delete(c.endpoints, p) // it has more now
 	}
-}
-
-// CountFastPath adds the connections that take a flowtable to a document.
-func CountFastPath(d *status.Document, list []nft.ConnectionCount) {
-	if len(list) == 0 {
-		return
-	}
-	c := newConnectionIndex(d)
-	for i := range list {
-		d.FastPath += int(list[i].Connections)
-		c.add(&list[i], func(t *status.Traffic, n uint64) { t.FastPath += int(n) })
+	for i := range active.FastPath {
+		d.FastPath += int(active.FastPath[i].Connections)
+		c.add(&active.FastPath[i], func(t *status.Traffic, n uint64) { t.FastPath += int(n) })
 	}
 }
 

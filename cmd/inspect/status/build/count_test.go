@@ -67,8 +67,7 @@ func TestConnectionsCountForFrontendAndEndpoint(t *testing.T) {
 			fastPath = append(fastPath, counted(f, p, node, port, 0, 4), counted(f, p, address(f, 96, 2), 80, 0, 1))
 		}
 	}
-	build.Count(d, so, active)
-	build.CountFastPath(d, fastPath)
+	build.Count(d, build.Sample{Connections: so}, build.Sample{Connections: active, FastPath: fastPath})
 	if d.FastPath != 6*5 { // other Services included
 		t.Errorf("%d connections are on the fast path", d.FastPath)
 	}
@@ -108,7 +107,7 @@ func TestNodePortNumberAtOtherAddressesIsNotCounted(t *testing.T) {
 				counted(f, p, address(f, 1, 1), port, 0, 1))
 		}
 	}
-	build.Count(d, all, all)
+	build.Count(d, build.Sample{Connections: all}, build.Sample{Connections: all})
 	for _, p := range d.Services[0].Ports {
 		got := fmt.Sprint(p.Traffic, p.Frontends[0].Traffic, p.Frontends[1].Traffic, p.Endpoints[0].Traffic, p.Endpoints[1].Traffic)
 		if want := "{1 1 0} {0 0 0} {1 1 0} {1 1 0} {0 0 0}"; got != want {

@@ -28,7 +28,7 @@ func TestConnectionsToGoneEndpointsAreListed(t *testing.T) {
 				active = append(active, counted(f, p, address(f, 96, 1), 80, 7, 2), counted(f, p, address(f, 1, 1), uint16(30000+k), 7, 1))
 			}
 		}
-		build.Count(d, nil, active)
+		build.Count(d, build.Sample{}, build.Sample{Connections: active, FastPath: active})
 		s := &d.Services[0]
 		if n := s.EndpointCount(); n != (status.Addresses{Used: 4, All: 4}) {
 			t.Errorf("brief %t: the Service has %+v endpoints", brief, n)
@@ -41,7 +41,7 @@ func TestConnectionsToGoneEndpointsAreListed(t *testing.T) {
 				continue
 			}
 			gone := p.Endpoints[len(p.Endpoints)-1]
-			if len(p.Endpoints) != 3 || gone.Reason != status.ReasonGone || gone.Active != 3 || gone.Used() || gone.Port != 8080 {
+			if len(p.Endpoints) != 3 || gone.Reason != status.ReasonGone || gone.Active != 3 || gone.FastPath != 3 || gone.Used() || gone.Port != 8080 {
 				t.Errorf("%s %s: endpoints %+v", p.Family, p.Protocol, p.Endpoints)
 			}
 		}
