@@ -136,6 +136,8 @@ func TestUnusableAPIServerIsLoggedOnceAndRetried(t *testing.T) {
 			if !strings.Contains(logged["err"], s.want) {
 				t.Errorf("the logged error is %s, want %q", logged["err"], s.want)
 			}
+			_, err = p.AwaitLog(ctx, 0, "metrics", func(e process.Entry) bool { return e["server"] == "metrics" })
+			clustertest.Must(t, err)
 			checkQuiet(t, p)
 		})
 	}
