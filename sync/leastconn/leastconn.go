@@ -3,7 +3,10 @@ package leastconn
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
@@ -12,8 +15,9 @@ import (
 const (
 	// minPeriod is the time between two observations, at least.
 	minPeriod = time.Second
-	// restFactor is how much longer than an observation the pause after it is, so that it
-	// takes less than two percent of one processor, however many connections there are.
+	// restFactor is how many times the processor time of an observation the pause after it
+	// is, so that it takes less than two percent of one processor, however many connections
+	// there are.
 	restFactor = 60
 )
 
@@ -23,6 +27,8 @@ type Config struct {
 	Log      *slog.Logger
 	// Shares receives the shares of pools that have changed, for [sync.Config].
 	Shares chan<- []model.PoolShares
+	// CPUTime returns the processor time of the calling thread; nil means the kernel's clock.
+	CPUTime func() time.Duration
 }
 
 // LeastConnections is a [sync.Follower] that steers new connections to the endpoints with
@@ -42,6 +48,9 @@ type LeastConnections struct {
 
 // New returns LeastConnections; it does nothing before Run.
 func New(c Config) *LeastConnections {
+	if c.CPUTime == nil {
+		c.CPUTime = threadCPUTime
+	}
 	return &LeastConnections{
 		Config: c, commits: sync.NewCommitQueue(),
 		pools: pools{}, observer: observer{tracking: c.Tracking}, period: minPeriod,
@@ -86,7 +95,11 @@ func (l *LeastConnections) applyCommits() {
 // observe observes once and returns the shares that should change: if it fails, those of
 // the weights for all.
 func (l *LeastConnections) observe() []model.PoolShares {
-	start := time.Now()
+	// The time that passes is no measure of the cost: on a busy node, where connections
+	// matter most, it is mostly that of other programs.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	start, before := time.Now(), l.CPUTime()
 	counts, arrivalsKnown, err := l.observer.observe()
 	l.logOutcome(err)
 	var changes []change
@@ -97,7 +110,7 @@ func (l *LeastConnections) observe() []model.PoolShares {
 		changes = l.pools.steer(counts, start.Sub(l.observedAt), l.period)
 	}
 	l.observedAt = start
-	l.period = max(minPeriod, restFactor*time.Since(start))
+	l.period = max(minPeriod, restFactor*(l.CPUTime()-before))
 	return takeWorst(changes)
 }
 
@@ -121,4 +134,14 @@ func (l *LeastConnections) send(ctx context.Context, changed []model.PoolShares)
 	case l.Shares <- changed:
 	case <-ctx.Done():
 	}
+}
+
+// threadCPUTime returns the processor time of the calling thread. If the kernel does not
+// tell it, nothing has a cost.
+func threadCPUTime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
 }

@@ -24,15 +24,21 @@ type tracking struct {
 	mu      stdsync.Mutex
 	entries []conntrack.Translated
 	took    time.Duration // of a dump
+	work    time.Duration // the part of it that is processor time
+	cpuTime time.Duration
 	err     error
 	dumps   int
 }
 
 func (k *tracking) EachTranslated(begin func(), fn func(conntrack.Translated)) error {
 	k.mu.Lock()
+	took := k.took
+	k.mu.Unlock()
+	<-time.After(took)
+	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.dumps++
-	<-time.After(k.took)
+	k.cpuTime += k.work
 	for range 2 { // as if the first dump had been interrupted
 		begin()
 		for _, e := range k.entries {
@@ -63,11 +69,18 @@ func (k *tracking) close(to netip.AddrPort) {
 	}
 }
 
-// set sets how long a dump takes, and its error.
-func (k *tracking) set(took time.Duration, err error) {
+// set sets how long a dump takes, with how much work, and its error.
+func (k *tracking) set(took, work time.Duration, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.took, k.err = took, err
+	k.took, k.work, k.err = took, work, err
+}
+
+// used returns the processor time of all dumps.
+func (k *tracking) used() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.cpuTime
 }
 
 // takeDumps returns the number of dumps since the last call.
@@ -104,7 +117,7 @@ func run(t *testing.T, test func(*rig)) {
 				synctest.Test(t, func(t *testing.T) {
 					r := &rig{t: t, way: way{f, p}, kernel: &tracking{}, shares: make(chan []model.PoolShares, 10)}
 					r.LeastConnections = leastconn.New(leastconn.Config{
-						Tracking: r.kernel, Shares: r.shares, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
+						Tracking: r.kernel, Shares: r.shares, CPUTime: r.kernel.used, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
 					})
 					go func() {
 						if err := r.Run(t.Context()); err != nil {
@@ -200,12 +213,19 @@ func TestNothingIsReadWithoutAPool(t *testing.T) {
 
 func TestPauseIsSixtyTimesTheWork(t *testing.T) {
 	run(t, func(r *rig) {
-		r.kernel.set(400*time.Millisecond, nil)
+		r.kernel.set(400*time.Millisecond, 300*time.Millisecond, nil)
 		r.commit(r.frontend(1, 1, 2))
 		r.expect("from the start", 10*time.Minute)
-		if n := r.kernel.takeDumps(); n < 23 || n > 25 {
-			r.t.Errorf("read %d times in 10 minutes, want every 24 seconds", n)
+		if n := r.kernel.takeDumps(); n < 31 || n > 33 {
+			r.t.Errorf("read %d times in 10 minutes, want every 18 seconds", n)
 		}
+		r.kernel.set(400*time.Millisecond, 0, nil) // other programs have the processor
+		r.expect("on a busy node", 10*time.Minute)
+		if n := r.kernel.takeDumps(); n < 400 {
+			r.t.Errorf("read %d times in 10 minutes, want every 1.4 seconds", n)
+		}
+		r.kernel.set(0, 0, nil)
+		r.expect("at the end", time.Minute)
 	})
 }
 
@@ -300,9 +320,9 @@ func TestFailureLeadsBackToWeights(t *testing.T) {
 		r.kernel.open(r.p, r.endpoint(1), 50)
 		r.commit(r.frontend(1, 1, 2))
 		r.expect("at first", 2*time.Second, "1: 0 8")
-		r.kernel.set(0, errors.New("interrupted"))
+		r.kernel.set(0, 0, errors.New("interrupted"))
 		r.expect("when it fails", 10*time.Second, "1: -")
-		r.kernel.set(0, nil)
+		r.kernel.set(0, 0, nil)
 		r.expect("when it works again", time.Second, "1: 0 8")
 		if log := r.log.String(); strings.Count(log, "interrupted") != 1 || strings.Count(log, "again") != 1 {
 			r.t.Errorf("logged\n%s", log)
