@@ -68,6 +68,8 @@ type FastPath struct {
 	refused flowtable.Refused // of the interfaces that exist
 	foreign uint32            // the number of foreign changes before the last look
 	looked  time.Time         // at all; zero after an error
+	devices []string          // all interfaces
+	renamed bool              // they changed since the last look
 	found   string            // the obstacle that the last look found
 }
 
@@ -101,26 +103,29 @@ func (f *FastPath) Run(ctx context.Context) error {
 	defer func() { stop(); <-done }()
 	check := time.NewTicker(f.config.CheckPeriod)
 	defer check.Stop()
-	var devices []string
 	for {
 		select {
 		case <-ctx.Done():
 			return f.end()
 		case reason := <-f.never:
 			f.config.Obstacle = func() string { return reason }
-			f.reconcile(devices, true)
+			f.reconcile(true)
 		case list := <-lists:
-			if !slices.Equal(list, devices) { // programs are recognized by names of interfaces, too
-				f.looked = time.Time{}
-			}
-			devices = list
-			f.reconcile(devices, f.mustLook()) // another one may have an old name
+			f.setDevices(list)
 		case <-check.C:
 			if f.mustLook() {
-				f.reconcile(devices, true)
+				f.reconcile(true)
 			}
 		}
 	}
+}
+
+// setDevices adds new interfaces immediately. Names of interfaces are signs of other programs,
+// too, but pods start all the time, so these are looked for with the next check.
+func (f *FastPath) setDevices(list []string) {
+	f.renamed = f.renamed || !slices.Equal(list, f.devices)
+	f.devices = list
+	f.reconcile(f.looked.IsZero() && f.mustLook()) // even if none is new: one may have an old name
 }
 
 // end removes the table.
@@ -143,18 +148,18 @@ func (f *FastPath) remove() error {
 // tables and processes of the node. Changes of our rule set are no reason.
 func (f *FastPath) mustLook() bool {
 	foreign, err := f.config.ForeignChanges()
-	same := err == nil && foreign == f.foreign && time.Since(f.looked) < wholeCheckPeriod
+	same := err == nil && foreign == f.foreign && !f.renamed && time.Since(f.looked) < wholeCheckPeriod
 	f.foreign = foreign
 	return !same
 }
 
 // reconcile makes the kernel's table what it has to be. Look is whether obstacles are sought.
-func (f *FastPath) reconcile(devices []string, look bool) {
+func (f *FastPath) reconcile(look bool) {
 	if look {
-		f.looked = time.Now()
+		f.looked, f.renamed = time.Now(), false
 		f.found = f.obstacle()
 	}
-	s, err := f.apply(devices)
+	s, err := f.apply()
 	if err != nil {
 		s = State{Reason: err.Error()}
 		f.looked = time.Time{}
@@ -170,7 +175,7 @@ func (f *FastPath) reconcile(devices []string, look bool) {
 }
 
 // apply returns the new state.
-func (f *FastPath) apply(devices []string) (State, error) {
+func (f *FastPath) apply() (State, error) {
 	all, err := flowtable.List(f.config.NetNS)
 	if err != nil {
 		return State{}, err
@@ -178,19 +183,19 @@ func (f *FastPath) apply(devices []string) (State, error) {
 	if reason := cmp.Or(flowtable.Foreign(all), f.found); reason != "" {
 		return State{Reason: reason}, f.remove()
 	}
-	if len(devices) == 0 {
+	if len(f.devices) == 0 {
 		return State{Reason: "the node has no interfaces"}, f.remove()
 	}
 	if f.table == nil {
-		err = f.add(devices)
+		err = f.add()
 	} else {
-		err = f.addMissing(all, devices)
+		err = f.addMissing(all)
 	}
-	return State{On: true, Devices: len(devices) - len(f.refused)}, err
+	return State{On: true, Devices: len(f.devices) - len(f.refused)}, err
 }
 
-func (f *FastPath) add(devices []string) error {
-	t, refused, err := flowtable.Add(f.config.NetNS, devices, f.config.After)
+func (f *FastPath) add() error {
+	t, refused, err := flowtable.Add(f.config.NetNS, f.devices, f.config.After)
 	if err != nil {
 		return explain(err)
 	}
@@ -200,14 +205,14 @@ func (f *FastPath) add(devices []string) error {
 	return nil
 }
 
-// addMissing adds the devices that the kernel's flowtable does not have. If that fails the
+// addMissing adds the interfaces that the kernel's flowtable does not have. If that fails the
 // table is added again with the next check.
-func (f *FastPath) addMissing(all []flowtable.Flowtable, devices []string) error {
+func (f *FastPath) addMissing(all []flowtable.Flowtable) error {
 	var has []string
 	if i := slices.IndexFunc(all, func(t flowtable.Flowtable) bool { return t.IsOurs() }); i >= 0 {
 		has = all[i].Devices
 	}
-	missing := slices.DeleteFunc(slices.Clone(devices), func(name string) bool {
+	missing := slices.DeleteFunc(slices.Clone(f.devices), func(name string) bool {
 		_, there := slices.BinarySearch(has, name)
 		return there
 	})

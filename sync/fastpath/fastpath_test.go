@@ -2,7 +2,9 @@ package fastpath
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -50,5 +52,35 @@ func TestObstaclesAreOnlySoughtAfterChanges(t *testing.T) {
 	}
 	if s := f.State(); s.On {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestNewInterfacesAreNoReasonToLook has pods that start between two checks.
+func TestNewInterfacesAreNoReasonToLook(t *testing.T) {
+	if _, err := flowtable.List(0); err != nil {
+		t.Skip(err)
+	}
+	looks := 0
+	f := New(Config{
+		Obstacle:       func() string { looks++; return "an obstacle" },
+		ForeignChanges: func() (uint32, error) { return 7, nil },
+		Log:            slog.New(slog.DiscardHandler),
+	})
+	names := []string{"eth0"}
+	f.setDevices(names)
+	if looks != 1 || f.mustLook() {
+		t.Errorf("looked %d times at first, want once", looks)
+	}
+	for i := range 5 {
+		names = append(names, fmt.Sprintf("veth%d", i))
+		f.setDevices(slices.Clone(names))
+	}
+	if looks != 1 || !f.mustLook() {
+		t.Errorf("looked %d times, want once more with the next check", looks)
+	}
+	f.reconcile(true)
+	f.setDevices(names)
+	if looks != 2 || f.mustLook() {
+		t.Errorf("looked %d times, want twice", looks)
 	}
 }
