@@ -136,8 +136,8 @@ func (l *LeastConnections) send(ctx context.Context, changed []model.PoolShares)
 	}
 }
 
-// threadCPUTime returns the processor time of the calling thread. If the kernel does not
-// tell it, nothing has a cost.
+// threadCPUTime returns the processor time of the calling thread, zero if the kernel has no
+// clock for it: nothing has a cost then.
 func threadCPUTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
