@@ -157,14 +157,14 @@ func TestTransactionsOfTheFastPathAreNotForeign(t *testing.T) {
 	}
 }
 
-// TestNewsOfInterfacesCausesNoLook changes interfaces, but not their names. It needs no
-// flowtables.
+// TestNewsOfInterfacesCausesNoLook changes interfaces, but not their names. New names are seen
+// with the next check. It needs no flowtables.
 func TestNewsOfInterfacesCausesNoLook(t *testing.T) {
 	l := labtest.New(t, lab.Options{Pods: 1})
 	var looks atomic.Int32
 	reason := make(chan string, 100)
 	f := fastpath.New(fastpath.Config{
-		NetNS: l.Node.FD(), Log: slog.New(slog.DiscardHandler), CheckPeriod: time.Hour,
+		NetNS: l.Node.FD(), Log: slog.New(slog.DiscardHandler), CheckPeriod: 100 * time.Millisecond,
 		ForeignChanges: func() (uint32, error) { return 0, nil },
 		Obstacle:       func() string { reason <- fmt.Sprint("look ", looks.Add(1)); return "an obstacle" },
 	})
