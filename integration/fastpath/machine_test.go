@@ -147,13 +147,16 @@ func (m *machine) awaitDevices(names ...string) {
 			return fmt.Errorf("not one flowtable: %+v, %w", all, err)
 		}
 		for _, name := range names {
-			if !slices.Contains(all[0].Devices, name) {
+			if !slices.Contains(all[0].Devices, name) && !hasEvery(&all[0]) {
 				return fmt.Errorf("no %s among %q", name, all[0].Devices)
 			}
 		}
 		return nil
 	})
 }
+
+// hasEvery reports whether a flowtable has every interface (Linux 6.17).
+func hasEvery(f *flowtable.Flowtable) bool { return slices.Equal(f.Devices, []string{"*"}) }
 
 // expectTable checks whether the table of the fast path exists.
 func (m *machine) expectTable(want bool) {

@@ -2,6 +2,7 @@ package fastpath
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
+	"kube-vmap/nft/kernel/flowtable"
 )
 
 // secondPort is the target port of the second port of a Service, which these tests serve.
@@ -104,8 +106,31 @@ func TestClosedConnectionIsNotOpen(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
-		eventually.Holds(t, "no connection is open", func() bool { return m.openConnections(f) == 0 })
+		ctx, cancel := context.WithTimeout(t.Context(), m.closes())
+		defer cancel()
+		if err := eventually.Try(ctx, func() error {
+			if m.openConnections(f) > 0 {
+				return errThere
+			}
+			return nil
+		}); err != nil {
+			t.Errorf("%s: the closed connection is open: %v", f, err)
+		}
 	}
+}
+
+// closes returns how long a closed connection counts as open at most. Since Linux 6.14 it stays
+// in the flowtable (fdbaf5163331), for half a minute after its last packet.
+func (m *machine) closes() time.Duration {
+	m.t.Helper()
+	all, err := flowtable.List(m.Node.FD())
+	if err != nil || len(all) != 1 {
+		m.t.Fatalf("not one flowtable: %+v, %v", all, err)
+	}
+	if hasEvery(&all[0]) {
+		return time.Minute
+	}
+	return answer
 }
 
 // newDatagramMachine echoes datagrams.

@@ -208,6 +208,9 @@ func (f *FastPath) add() error {
 // addMissing adds the interfaces that the kernel's flowtable does not have. If that fails the
 // table is added again with the next check.
 func (f *FastPath) addMissing(all []flowtable.Flowtable) error {
+	if f.table.HasEveryDevice() {
+		return nil
+	}
 	var has []string
 	if i := slices.IndexFunc(all, func(t flowtable.Flowtable) bool { return t.IsOurs() }); i >= 0 {
 		has = all[i].Devices

@@ -18,9 +18,15 @@ const TableName = "kube-vmap-fast-path"
 // A Flowtable is a flowtable of nf_tables, ours or that of another program.
 type Flowtable struct {
 	Table, Name string
-	// Devices are the names of its interfaces, sorted.
+	// Devices are the names of its interfaces, sorted. One that ends in * is a prefix of names.
 	Devices []string
 }
+
+// A device with this mark is a prefix of names, and everyDevice that of all.
+const (
+	prefixMark  = "*"
+	everyDevice = "" + prefixMark
+)
 
 // IsOurs reports whether it is that of our table.
 func (f *Flowtable) IsOurs() bool { return f.Table == TableName }
@@ -63,8 +69,12 @@ func Foreign(list []Flowtable) string {
 // decodeFlowtable decodes the attributes of a flowtable.
 func decodeFlowtable(d *attr.Decoder, b []byte) Flowtable {
 	f := Flowtable{Table: attr.String(d.Find(b, attrTable)), Name: attr.String(d.Find(b, attrName))}
-	for _, name := range d.Attributes(d.Find(d.Find(b, attrHook), attrHookDevices)) {
-		f.Devices = append(f.Devices, attr.String(name))
+	for kind, value := range d.Attributes(d.Find(d.Find(b, attrHook), attrHookDevices)) {
+		name := attr.String(value)
+		if kind == attrDevicePrefix {
+			name += prefixMark
+		}
+		f.Devices = append(f.Devices, name)
 	}
 	slices.Sort(f.Devices)
 	return f
@@ -80,6 +90,7 @@ const (
 	attrHookPriority = 2 // NFTA_FLOWTABLE_HOOK_PRIORITY
 	attrHookDevices  = 3 // NFTA_FLOWTABLE_HOOK_DEVS
 	attrDeviceName   = 1 // NFTA_DEVICE_NAME
+	attrDevicePrefix = 2 // NFTA_DEVICE_PREFIX, Linux 6.17
 
 	flagCounter = 2 // NFT_FLOWTABLE_COUNTER
 )

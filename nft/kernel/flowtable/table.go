@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 
 	"github.com/mdlayher/netlink"
@@ -29,13 +30,18 @@ const tableOwned = 0x2
 // A Table is our table in the kernel. It belongs to a socket: other programs cannot change it,
 // and the kernel removes it when the process ends, however it ends. Nothing would look for
 // other programs then. It is not safe for concurrent use.
-type Table struct{ conn *netlink.Conn }
+type Table struct {
+	conn *netlink.Conn
+	// every means that the flowtable has one device, the prefix of all names.
+	every bool
+}
 
 // Refused are interfaces that the kernel does not let into a flowtable, with its errors; of
 // one that no longer exists it is ENOENT.
 type Refused map[string]error
 
-// Add adds our table with these devices. After is the number of packets after which a
+// Add adds our table with all devices, also later ones, or if the kernel has no prefixes of
+// names there (before Linux 6.17), with these devices. After is the number of packets after which a
 // connection enters. The network namespace is given by its file descriptor; zero means that of
 // the calling thread. If another process owns such a table the error is EPERM; one without an
 // owner is replaced.
@@ -44,7 +50,7 @@ func Add(netNS int, devices []string, after uint64) (*Table, Refused, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	t := &Table{conn}
+	t := &Table{conn: conn}
 	refused, err := t.add(devices, after)
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("add table %s: %w", TableName, err), t.Close())
@@ -68,12 +74,23 @@ func (t *Table) add(devices []string, after uint64) (Refused, error) {
 	if err := addChains(&b, after); err != nil {
 		return nil, err
 	}
+	refused, err := t.try(&b, []string{everyDevice})
+	if t.every = err == nil && len(refused) == 0; t.every || err != nil {
+		return nil, err
+	}
 	return t.commit(&b, devices)
 }
 
-// AddDevices adds devices to the flowtable, in one transaction. The kernel itself removes those
-// that no longer exist. After an error the Table can only be closed.
+// HasEveryDevice reports whether the flowtable has all devices, also later ones.
+func (t *Table) HasEveryDevice() bool { return t.every }
+
+// AddDevices adds devices to the flowtable, in one transaction, unless it has every device. The
+// kernel itself removes those that no longer exist (but not Linux 6.16, which keeps their
+// names). After an error the Table can only be closed.
 func (t *Table) AddDevices(devices []string) (Refused, error) {
+	if t.every {
+		return nil, nil
+	}
 	refused, err := t.commit(&socket.Batch{}, devices)
 	if err != nil {
 		return nil, fmt.Errorf("add devices to table %s: %w", TableName, err)
@@ -92,35 +109,43 @@ func (t *Table) Close() error {
 // commit commits a batch, followed by a message for each device. Devices that the kernel
 // refuses are skipped. After an error the socket cannot be used again.
 func (t *Table) commit(b *socket.Batch, devices []string) (Refused, error) {
-	refused := Refused{}
+	all := Refused{}
 	for {
-		all := socket.Batch{Messages: slices.Clone(b.Messages)}
-		for _, name := range devices {
-			hook(&all, name)
+		refused, err := t.try(b, devices)
+		if err != nil || len(refused) == 0 {
+			return all, err
 		}
-		var failed error
-		before := len(refused)
-		err := all.Commit(t.conn, func(i int, err error) bool {
-			switch {
-			case i < 0:
-				return false // of the whole batch
-			case i >= len(b.Messages):
-				refused[devices[i-len(b.Messages)]] = err
-			case failed == nil:
-				failed = err
-			}
-			return true // so that all answers are read
-		})
-		switch {
-		case err != nil:
-			return nil, socket.ExplainPermission(err, "program nftables")
-		case errors.Is(failed, fs.ErrPermission):
-			return nil, fmt.Errorf("another process has this table: %w", failed)
-		case failed != nil || len(refused) == before:
-			return refused, failed
-		}
+		maps.Copy(all, refused)
 		devices = slices.DeleteFunc(slices.Clone(devices), func(name string) bool { return refused[name] != nil })
 	}
+}
+
+// try commits a batch with these devices, or nothing if the kernel refuses any.
+func (t *Table) try(b *socket.Batch, devices []string) (Refused, error) {
+	all := socket.Batch{Messages: slices.Clone(b.Messages)}
+	for _, name := range devices {
+		hook(&all, name)
+	}
+	refused := Refused{}
+	var failed error
+	err := all.Commit(t.conn, func(i int, err error) bool {
+		switch {
+		case i < 0:
+			return false // of the whole batch
+		case i >= len(b.Messages):
+			refused[devices[i-len(b.Messages)]] = err
+		case failed == nil:
+			failed = err
+		}
+		return true // so that all answers are read
+	})
+	switch {
+	case err != nil:
+		return nil, socket.ExplainPermission(err, "program nftables")
+	case errors.Is(failed, fs.ErrPermission):
+		return nil, fmt.Errorf("another process has this table: %w", failed)
+	}
+	return refused, failed
 }
 
 // IsUnsupported reports whether an error of [Add] means that the kernel has no flowtables
@@ -139,7 +164,11 @@ func hook(b *socket.Batch, device string) {
 		e.Nested(attrHook, func() {
 			e.Uint32(attrHookNumber, unix.NF_NETDEV_INGRESS)
 			e.Uint32(attrHookPriority, 0)
-			if device != "" {
+			switch device {
+			case "":
+			case everyDevice:
+				e.Nested(attrHookDevices, func() { e.String(attrDevicePrefix, "") })
+			default:
 				e.Nested(attrHookDevices, func() { e.String(attrDeviceName, device) })
 			}
 		})
