@@ -119,8 +119,8 @@ func TestClosedConnectionIsNotOpen(t *testing.T) {
 	}
 }
 
-// closes returns how long a closed connection counts as open at most. Since Linux 6.14 it stays
-// in the flowtable (fdbaf5163331), for half a minute after its last packet.
+// closes returns how long a closed connection counts as open at most. In kernels with
+// fdbaf5163331 (2025) it stays in the flowtable, for half a minute after its last packet.
 func (m *machine) closes() time.Duration {
 	m.t.Helper()
 	all, err := flowtable.List(m.Node.FD())
