@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -103,6 +101,7 @@ func (p *proxy) run(ctx context.Context, k *kernel.Kernel) (err error) {
 
 // runTasks connects the tasks and runs them.
 func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
+	endStart := limitHeap()
 	m := metrics.New(metrics.Config{
 		Version: version, Kubernetes: metrics.Kubernetes(), NativeHistograms: p.config.Feature(config.NativeHistograms),
 	})
@@ -138,7 +137,7 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	group.Go(func() error {
 		return p.takeover.Run(ctx, takeover.Proxy{Ready: loop.Ready(), Snapshot: loop.Snapshot, Healthy: h.Healthy})
 	})
-	group.Go(func() error { return p.whenReady(ctx, loop.Ready()) })
+	group.Go(func() error { return freeWhenReady(ctx, loop.Ready(), endStart) })
 	group.Go(func() error { return p.config.Watch(ctx, p.log) })
 	for _, s := range servers {
 		group.Go(func() error { return p.serve(ctx, s) })
@@ -147,33 +146,4 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 		p.takeover.Stopped() // an unhealthy process is stopped by the liveness probe
 	}
 	return err
-}
-
-// whenReady waits until our rules are installed, and returns memory.
-func (p *proxy) whenReady(ctx context.Context, ready <-chan struct{}) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-ready:
-	}
-	debug.FreeOSMemory() // a third of what reading the whole cluster took is not needed again
-	return nil
-}
-
-// firstCollection is the size of the heap at which Go collects garbage for the first time:
-// reading a large cluster takes more in any case, and eight earlier collections, each of
-// all that was read so far, would take a tenth of the CPU of a start.
-const firstCollection = 32 << 20
-
-// delayCollection lets the heap grow to firstCollection before Go collects garbage for the
-// first time. Then the setting is again what it was before. In a small cluster, the first
-// collection is that of whenReady.
-func delayCollection() {
-	const smallest = 4 << 20 // heap at which Go collects first, if GOGC is 100
-	before := debug.SetGCPercent(firstCollection / smallest * 100)
-	if before != 100 {
-		debug.SetGCPercent(before) // someone has set GOGC
-		return
-	}
-	runtime.AddCleanup(new([16]*byte), func(percent int) { debug.SetGCPercent(percent) }, before)
 }

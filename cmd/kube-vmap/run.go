@@ -60,7 +60,6 @@ func (p *proxy) start(ctx context.Context) error {
 	if err := p.connect(); err != nil { // before anything is changed
 		return err
 	}
-	delayCollection()
 	return node.WithKernel(func(k *kernel.Kernel) error {
 		if err := p.prepare(k); err != nil {
 			return err
