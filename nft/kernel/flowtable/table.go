@@ -85,8 +85,7 @@ func (t *Table) add(devices []string, after uint64) (Refused, error) {
 func (t *Table) HasEveryDevice() bool { return t.every }
 
 // AddDevices adds devices to the flowtable, in one transaction, unless it has every device. The
-// kernel itself removes those that no longer exist (but not Linux 6.16, which keeps their
-// names). After an error the Table can only be closed.
+// kernel itself removes those that no longer exist. After an error the Table can only be closed.
 func (t *Table) AddDevices(devices []string) (Refused, error) {
 	if t.every {
 		return nil, nil
