@@ -126,7 +126,7 @@ const (
 
 	hookDevices  = 4 // NFTA_HOOK_DEVS
 	deviceName   = 1 // NFTA_DEVICE_NAME
-	devicePrefix = 2 // NFTA_DEVICE_PREFIX, since Linux 6.16
+	devicePrefix = 2 // NFTA_DEVICE_PREFIX, Linux 6.17
 )
 
 // Rules implements [simulate.Rules].
