@@ -35,7 +35,7 @@ func (r *rig) sets(f model.Family) (text string, matches []string) {
 	}
 	port := daemon.TargetPort
 	add("ip", "hash:ip", a.String(), b.String())
-	add("ip-timeout", "hash:ip timeout 600", a.String()+" timeout 300", b.String()+" timeout 1")
+	add("ip-timeout", "hash:ip timeout 600", a.String()+" timeout 300", b.String()+" timeout 0") // 0 is for ever
 	add("ip-counters", "hash:ip counters comment", a.String()+" comment \"a b\"")
 	add("ip-masked", fmt.Sprintf("hash:ip netmask %d", bits-1), a.String())
 	add("net", "hash:net", all.String(), half.String()+" nomatch", b.String())
