@@ -69,16 +69,16 @@ integration: ## tests with real packets between network namespaces (root)
 	@.ci/setup nft ip iptables ipset
 	@.ci/nft-versions
 	@.ci/other-programs
-	.ci/with-program .ci/gotest -count=1 -timeout 20m ./integration/...
+	RERUN=3 .ci/with-program .ci/gotest -count=1 -timeout 20m ./integration/...
 
 cluster: ## tests against a real etcd, API server and controllers (root)
 	@.ci/setup nft ip iptables ipset
 	@.ci/cluster
-	MODULE=integration/cluster .ci/with-program .ci/gotest -count=1 -timeout 30m ./...
+	MODULE=integration/cluster RERUN=3 .ci/with-program .ci/gotest -count=1 -timeout 30m ./...
 
 page: ## tests of the status pages in a browser, with pictures in .cache/page (root)
 	@.ci/setup nft ip chromium
-	MODULE=integration/page .ci/with-program .ci/gotest -count=1 ./...
+	MODULE=integration/page RERUN=3 .ci/with-program .ci/gotest -count=1 ./...
 
 beside: ## tests beside other programs of a node, also those that CI has no time for (root)
 	@.ci/setup nft ip iptables ipset
