@@ -115,15 +115,17 @@ func endpointObject(e *discoveryv1.Endpoint, a netip.Addr) Object {
 	return o
 }
 
-// EndpointObjects returns what has the addresses of EndpointSlices.
+// EndpointObjects returns the pod, or the bare address, behind each address in EndpointSlices.
+// Several slices may have an address; the one that names a pod counts.
 func EndpointObjects(list []discoveryv1.EndpointSlice) map[netip.Addr]Object {
 	out := map[netip.Addr]Object{}
 	for i := range list {
 		for k := range list[i].Endpoints {
 			e := &list[i].Endpoints[k]
 			for _, text := range e.Addresses {
-				if a, err := netip.ParseAddr(text); err == nil {
-					out[a.Unmap()] = endpointObject(e, a.Unmap())
+				a, err := netip.ParseAddr(text)
+				if a = a.Unmap(); err == nil && out[a].Kind != KindPod {
+					out[a] = endpointObject(e, a)
 				}
 			}
 		}
