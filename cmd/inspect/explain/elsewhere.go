@@ -91,7 +91,7 @@ func endpointNodes(d *status.Document) map[string]string {
 	for i := range d.Services {
 		for k := range d.Services[i].Ports {
 			for _, e := range d.Services[i].Ports[k].Endpoints {
-				if _, known := nodes[e.Address]; !known {
+				if nodes[e.Address] == "" { // as of a port that is gone
 					nodes[e.Address] = e.Node
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/model"
 	"kube-vmap/nft/simulate"
 )
@@ -53,6 +54,23 @@ func TestRepliesBetweenOtherNodesBypassThisOne(t *testing.T) {
 				if (bypass > 0) == masquerade || (a.Arrives == "always") != masquerade {
 					t.Errorf("%s %s, masquerade %t: %d bypass, arrives %s", f, p, masquerade, bypass, a.Arrives)
 				}
+			}
+		}
+	}
+}
+
+// TestEndpointNodeIsThatOfALivePort has an address whose former port has no node.
+func TestEndpointNodeIsThatOfALivePort(t *testing.T) {
+	for _, f := range model.Families {
+		d := document(f, model.TCP)
+		list := &d.Services[0].Ports[0].Endpoints
+		live := (*list)[0]
+		gone := live
+		gone.Node = ""
+		for _, all := range [][]status.Endpoint{{gone, live}, {live, gone}} {
+			*list = all
+			if n := endpointNodes(d)[live.Address]; n != live.Node || n == "" {
+				t.Errorf("%s is on %q, want %q", live.Address, n, live.Node)
 			}
 		}
 	}
