@@ -19,11 +19,11 @@ import (
 const DefaultAfter = 20
 
 const (
-	// defaultCheckPeriod is the time between two looks for other programs and at the table.
+	// defaultCheckPeriod is the time between two checks whether anything changed.
 	defaultCheckPeriod = 10 * time.Second
-	// wholeCheckPeriod is the time between two looks if neither interfaces nor nf_tables
-	// changed: at processes, files and iptables-legacy.
-	wholeCheckPeriod = time.Minute
+	// searchPeriod is the time between two searches for obstacles if neither interfaces nor
+	// nf_tables changed: only they find new processes, files and tables of iptables-legacy.
+	searchPeriod = time.Minute
 	// retryPeriod is the time after which interfaces are followed again after an error.
 	retryPeriod = time.Second
 )
@@ -52,7 +52,7 @@ type Config struct {
 // State says whether the fast path is on.
 type State struct {
 	On bool
-	// Reason is why it is off; empty before the first look.
+	// Reason is why it is off; empty before the first search for obstacles.
 	Reason string
 	// Devices is the number of interfaces.
 	Devices int
@@ -66,11 +66,12 @@ type FastPath struct {
 	// The others belong to Run's goroutine.
 	table   *flowtable.Table  // nil while it is off
 	refused flowtable.Refused // of the interfaces that exist
-	foreign uint32            // the number of foreign changes before the last look
-	looked  time.Time         // at all; zero after an error
 	devices []string          // all interfaces
-	renamed bool              // they changed since the last look
-	found   string            // the obstacle that the last look found
+	// These are of the last search for an obstacle.
+	foreign        uint32    // the number of foreign changes before it
+	searched       time.Time // zero after an error
+	devicesChanged bool      // since then
+	found          string    // the obstacle
 }
 
 // New returns a FastPath; it does nothing before Run.
@@ -113,7 +114,7 @@ func (f *FastPath) Run(ctx context.Context) error {
 		case list := <-lists:
 			f.setDevices(list)
 		case <-check.C:
-			if f.mustLook() {
+			if f.mustSearch() {
 				f.reconcile(true)
 			}
 		}
@@ -121,11 +122,13 @@ func (f *FastPath) Run(ctx context.Context) error {
 }
 
 // setDevices adds new interfaces immediately. Names of interfaces are signs of other programs,
-// too, but pods start all the time, so these are looked for with the next check.
+// too, but pods start all the time, so obstacles are sought with the next check.
 func (f *FastPath) setDevices(list []string) {
-	f.renamed = f.renamed || !slices.Equal(list, f.devices)
+	first := f.devices == nil
+	f.devicesChanged = f.devicesChanged || !slices.Equal(list, f.devices)
 	f.devices = list
-	f.reconcile(f.looked.IsZero() && f.mustLook()) // even if none is new: one may have an old name
+	// Also if the names are the same: a new interface may have the name of a removed one.
+	f.reconcile(first)
 }
 
 // end removes the table.
@@ -144,25 +147,25 @@ func (f *FastPath) remove() error {
 	return t.Close()
 }
 
-// mustLook reports whether anything may have changed since the last look, which reads all
-// tables and processes of the node. Changes of our rule set are no reason.
-func (f *FastPath) mustLook() bool {
+// mustSearch reports whether anything may have changed since the last search for obstacles,
+// which reads all tables and processes of the node. Changes of our rule set are no reason.
+func (f *FastPath) mustSearch() bool {
 	foreign, err := f.config.ForeignChanges()
-	same := err == nil && foreign == f.foreign && !f.renamed && time.Since(f.looked) < wholeCheckPeriod
-	f.foreign = foreign
-	return !same
+	return err != nil || foreign != f.foreign || f.devicesChanged || time.Since(f.searched) >= searchPeriod
 }
 
-// reconcile makes the kernel's table what it has to be. Look is whether obstacles are sought.
-func (f *FastPath) reconcile(look bool) {
-	if look {
-		f.looked, f.renamed = time.Now(), false
+// reconcile makes the kernel's table what it has to be, after a search for obstacles if search
+// is set.
+func (f *FastPath) reconcile(search bool) {
+	if search {
+		f.foreign, _ = f.config.ForeignChanges() // an error causes the next search
+		f.searched, f.devicesChanged = time.Now(), false
 		f.found = f.obstacle()
 	}
 	s, err := f.apply()
 	if err != nil {
 		s = State{Reason: err.Error()}
-		f.looked = time.Time{}
+		f.searched = time.Time{}
 	}
 	before := f.State()
 	f.state.Store(&s)

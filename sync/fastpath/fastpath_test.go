@@ -18,10 +18,10 @@ func TestObstaclesAreOnlySoughtAfterChanges(t *testing.T) {
 		t.Skip(err)
 	}
 	var changes atomic.Uint32
-	looks := make(chan struct{}, 100)
+	searches := make(chan struct{}, 100)
 	const period = time.Millisecond
 	f := New(Config{
-		Obstacle:       func() string { looks <- struct{}{}; return "an obstacle" },
+		Obstacle:       func() string { searches <- struct{}{}; return "an obstacle" },
 		ForeignChanges: func() (uint32, error) { return changes.Load(), nil },
 		CheckPeriod:    period,
 		Log:            slog.New(slog.DiscardHandler),
@@ -30,19 +30,19 @@ func TestObstaclesAreOnlySoughtAfterChanges(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- f.Run(ctx) }()
 	for range 3 {
-		<-looks
+		<-searches
 		quiet := time.After(500 * period) // interfaces of the machine may change meanwhile
 		n := 0
 		for waiting := true; waiting; {
 			select {
-			case <-looks:
+			case <-searches:
 				n++
 			case <-quiet:
 				waiting = false
 			}
 		}
 		if n > 20 {
-			t.Errorf("%d looks without a change", n)
+			t.Errorf("%d searches without a change", n)
 		}
 		changes.Add(1)
 	}
@@ -55,32 +55,32 @@ func TestObstaclesAreOnlySoughtAfterChanges(t *testing.T) {
 	}
 }
 
-// TestNewInterfacesAreNoReasonToLook has pods that start between two checks.
-func TestNewInterfacesAreNoReasonToLook(t *testing.T) {
+// TestNewInterfacesAreNoReasonToSearch has pods that start between two checks.
+func TestNewInterfacesAreNoReasonToSearch(t *testing.T) {
 	if _, err := flowtable.List(0); err != nil {
 		t.Skip(err)
 	}
-	looks := 0
+	searches := 0
 	f := New(Config{
-		Obstacle:       func() string { looks++; return "an obstacle" },
+		Obstacle:       func() string { searches++; return "an obstacle" },
 		ForeignChanges: func() (uint32, error) { return 7, nil },
 		Log:            slog.New(slog.DiscardHandler),
 	})
 	names := []string{"eth0"}
 	f.setDevices(names)
-	if looks != 1 || f.mustLook() {
-		t.Errorf("looked %d times at first, want once", looks)
+	if searches != 1 || f.mustSearch() {
+		t.Errorf("%d searches at first, want one", searches)
 	}
 	for i := range 5 {
 		names = append(names, fmt.Sprintf("veth%d", i))
 		f.setDevices(slices.Clone(names))
 	}
-	if looks != 1 || !f.mustLook() {
-		t.Errorf("looked %d times, want once more with the next check", looks)
+	if searches != 1 || !f.mustSearch() {
+		t.Errorf("%d searches, want one more with the next check", searches)
 	}
 	f.reconcile(true)
 	f.setDevices(names)
-	if looks != 2 || f.mustLook() {
-		t.Errorf("looked %d times, want twice", looks)
+	if searches != 2 || f.mustSearch() {
+		t.Errorf("%d searches, want two", searches)
 	}
 }
