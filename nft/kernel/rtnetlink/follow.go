@@ -30,7 +30,7 @@ type kind[T any] struct {
 	list  func(*netlink.Handle) ([]T, error)
 }
 
-// maxSettle is how long to wait for quiet at most, in times of it.
+// maxSettle limits the wait for quiet, as a multiple of the quiet period.
 const maxSettle = 10
 
 // follow subscribes to changes. For netNS see [Open].
@@ -76,14 +76,14 @@ func (f *Follower[T]) Wait(ctx context.Context) error {
 	err := f.receive(0)
 	for first := time.Now(); err == nil && time.Since(first) < maxSettle*f.quiet; {
 		err = f.receive(f.quiet)
-		if errors.Is(err, unix.EAGAIN) {
-			return nil
-		}
 	}
-	if err != nil {
-		return fmt.Errorf("wait for changes of %s: %w", f.name, err)
+	switch {
+	case ctx.Err() != nil: // a closed socket has an error of its own
+		return ctx.Err()
+	case err == nil || errors.Is(err, unix.EAGAIN):
+		return nil
 	}
-	return nil
+	return fmt.Errorf("wait for changes of %s: %w", f.name, err)
 }
 
 // receive waits for a notification. If the limit is not zero and has passed, the error is

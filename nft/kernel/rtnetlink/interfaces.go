@@ -9,8 +9,8 @@ import (
 )
 
 // FollowInterfaces follows the names of all interfaces but loopbacks, sorted. Flowtables need
-// them: Linux before 6.17 has no prefixes of names there (NFTA_DEVICE_PREFIX). For netNS see
-// [Open].
+// them before Linux 6.17, which has prefixes of names there (NFTA_DEVICE_PREFIX), and other
+// programs are recognized by them. For netNS see [Open].
 func FollowInterfaces(netNS int) (*Follower[string], error) {
 	return follow(netNS, kind[string]{
 		name: "interfaces", groups: []uint{unix.RTNLGRP_LINK},
