@@ -5,7 +5,7 @@
 //	                                          ^                              |
 //	                                          +------------------------------+
 //
-// Package rtnetlink says why no change is lost.
+// See package rtnetlink for why no change is lost.
 //
 // An address is used, on whichever interface, if the node answers to it:
 //

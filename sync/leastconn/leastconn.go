@@ -15,8 +15,8 @@ import (
 const (
 	// minPeriod is the time between two observations, at least.
 	minPeriod = time.Second
-	// restFactor is how many times the processor time of an observation the pause after it
-	// is, so that it takes less than two percent of one processor, however many connections
+	// restFactor times the processor time of an observation is the pause after it, so that
+	// observations take less than two percent of one processor, however many connections
 	// there are.
 	restFactor = 60
 )
@@ -96,7 +96,7 @@ func (l *LeastConnections) applyCommits() {
 // the weights for all.
 func (l *LeastConnections) observe() []model.PoolShares {
 	// The time that passes is no measure of the cost: on a busy node, where connections
-	// matter most, it is mostly that of other programs.
+	// matter most, other programs use most of it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	start, before := time.Now(), l.CPUTime()
@@ -136,8 +136,8 @@ func (l *LeastConnections) send(ctx context.Context, changed []model.PoolShares)
 	}
 }
 
-// threadCPUTime returns the processor time of the calling thread, zero if the kernel has no
-// clock for it: nothing has a cost then.
+// threadCPUTime returns the processor time of the calling thread, or zero if the kernel has no
+// such clock; the period is then minPeriod.
 func threadCPUTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {

@@ -135,7 +135,7 @@ func (c *collector) collect() (out []Finding) {
 	return out
 }
 
-// withoutFamily makes a text of one family one of both.
+// withoutFamily removes the family from a text, so that it applies to both.
 var withoutFamily = strings.NewReplacer(" IPv4 ", " ", " IPv6 ", " ")
 
 // equalsButFamily reports whether another finding is the same, or that of the other family.

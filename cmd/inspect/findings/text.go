@@ -33,7 +33,7 @@ func (d *draft) named() string {
 }
 
 // some returns the first of a list, and how many more there are of n.
-func some(list []string, n int) string { return status.Some(list, n, maxNamed) }
+func some(list []string, n int) string { return status.JoinFirst(list, n, maxNamed) }
 
 // verb returns the form for the endpoints concerned.
 func (d *draft) verb(one, many string) string {
@@ -189,7 +189,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// moreEndpoints is the end of a text that does not name all endpoints.
+// moreEndpoints is the end of a text that does not name all endpoints, by [status.JoinFirst].
 var moreEndpoints = regexp.MustCompile(` and (\d+) more$`)
 
 // RenameEndpoints returns a text that ends with endpoints, with other names for them. Those

@@ -165,9 +165,9 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Some returns the first names of a list for a line of text, up to a limit, and how many more
-// there are of all.
-func Some(list []string, all, limit int) string {
+// JoinFirst joins the first names of a list, at most limit, and adds how many more of all there
+// are: "a, b and 3 more". Package findings parses that ending.
+func JoinFirst(list []string, all, limit int) string {
 	text := strings.Join(list[:min(len(list), limit)], ", ")
 	if more := all - limit; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)

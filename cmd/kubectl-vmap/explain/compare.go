@@ -123,7 +123,7 @@ func (b *builder) endpointDifferences(d *status.Document) (texts []string) {
 }
 
 // some returns the first of a list, and how many more there are.
-func some(list []string) string { return status.Some(list, len(list), maxNamed) }
+func some(list []string) string { return status.JoinFirst(list, len(list), maxNamed) }
 
 // sliceEndpoints returns whether the endpoints of the Service's ports are ready.
 func sliceEndpoints(list []discoveryv1.EndpointSlice, s *corev1.Service) map[endpointKey]bool {

@@ -32,12 +32,13 @@
 // bridge do not enter: br_netfilter hands translated requests to the bridge without
 // routing them, so the flowtable would not find the requests and each would cost more.
 //
-// Since Linux 6.17 the flowtable has every interface by one name, the empty prefix, which nft
-// 1.0.6 and 1.1.3 do not list. Before, it has the names that there are.
+// Since Linux 6.17 the flowtable has one device, the empty prefix, which matches every interface
+// including loopbacks. nft 1.0.6 and 1.1.3 list the table without its flowtable then. Older
+// kernels get the names of all interfaces but loopbacks.
 //
 // The kernel itself (nf_flow_table_ip.c, nf_flow_table_core.c) leaves to the slow path packets
 // that are fragments, have IP options, exceed the MTU, or whose TTL ends here. A connection
 // leaves the flowtable 30 s after its last packet, when its route changes, when its entry of
-// connection tracking is deleted and, in kernels without fdbaf5163331 (2025), with the first packet
-// that has FIN or RST.
+// connection tracking is deleted and, in kernels without fdbaf5163331 (2025), with the first
+// packet that has FIN or RST.
 package flowtable

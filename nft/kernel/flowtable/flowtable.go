@@ -22,7 +22,7 @@ type Flowtable struct {
 	Devices []string
 }
 
-// A device with this mark is a prefix of names, and everyDevice that of all.
+// prefixMark ends a device that is a prefix of names. everyDevice is the prefix of all names.
 const (
 	prefixMark  = "*"
 	everyDevice = "" + prefixMark

@@ -36,12 +36,12 @@ type Table struct {
 	every bool
 }
 
-// Refused are interfaces that the kernel does not let into a flowtable, with its errors; of
-// one that no longer exists it is ENOENT.
+// Refused are interfaces that the kernel does not let into a flowtable, with its errors: before
+// Linux 6.16, ENOENT for one that no longer exists.
 type Refused map[string]error
 
-// Add adds our table with all devices, also later ones, or if the kernel has no prefixes of
-// names there (before Linux 6.17), with these devices. After is the number of packets after which a
+// Add adds our table with all devices, also later ones. If the kernel has no prefixes of names
+// there (before Linux 6.17) it adds these devices. After is the number of packets after which a
 // connection enters. The network namespace is given by its file descriptor; zero means that of
 // the calling thread. If another process owns such a table the error is EPERM; one without an
 // owner is replaced.
@@ -84,8 +84,9 @@ func (t *Table) add(devices []string, after uint64) (Refused, error) {
 // HasEveryDevice reports whether the flowtable has all devices, also later ones.
 func (t *Table) HasEveryDevice() bool { return t.every }
 
-// AddDevices adds devices to the flowtable, in one transaction, unless it has every device. The
-// kernel itself removes those that no longer exist. After an error the Table can only be closed.
+// AddDevices adds devices to the flowtable, in one transaction, unless it has every device.
+// Kernels before 6.16 remove those that no longer exist; later ones keep their names. After an
+// error the Table can only be closed.
 func (t *Table) AddDevices(devices []string) (Refused, error) {
 	if t.every {
 		return nil, nil

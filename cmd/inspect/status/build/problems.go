@@ -88,7 +88,7 @@ func heldText(list []string) string {
 	if len(list) > 1 {
 		verb = " are"
 	}
-	return status.Some(list, len(list), maxMatches) + verb
+	return status.JoinFirst(list, len(list), maxMatches) + verb
 }
 
 // fieldOf returns the field by which the loser of a conflict claims the address or node port.

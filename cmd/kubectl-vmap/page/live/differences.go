@@ -64,5 +64,5 @@ func listed(what string, addresses []string) []string {
 		return nil
 	}
 	slices.SortFunc(addresses, findings.CompareNames)
-	return []string{what + status.Some(addresses, len(addresses), maxNames)}
+	return []string{what + status.JoinFirst(addresses, len(addresses), maxNames)}
 }
