@@ -73,8 +73,8 @@ func TestAddressIsSentWhenBindable(t *testing.T) {
 	}
 	eth0 := m.addLink("eth0")
 	far := m.link("eth0-far")
-	m.set("ipv6/neigh/eth0/retrans_time_ms", "250")
-	m.set("ipv6/neigh/eth0-far/retrans_time_ms", "250")
+	m.set("ipv6/neigh/eth0/retrans_time_ms", "2000")
+	m.set("ipv6/neigh/eth0-far/retrans_time_ms", "2000")
 	l, _ := m.listen()
 	l.expect()
 

@@ -212,7 +212,7 @@ func TestSurveyOfManyChainsIsCheap(t *testing.T) {
 	}
 	took := time.Since(start)
 	t.Logf("%d chains in each backend took %v", chains, took)
-	if took > 3*time.Second {
+	if took > 10*time.Second {
 		t.Errorf("took %v", took)
 	}
 	for _, table := range tables {

@@ -167,19 +167,18 @@ func TestTransactionsOfTheFastPathAreNotForeign(t *testing.T) {
 	}
 }
 
-// TestNewsOfInterfacesCausesNoLook changes interfaces, but not their names. New names are seen
-// with the next check. It needs no flowtables.
-func TestNewsOfInterfacesCausesNoLook(t *testing.T) {
+// TestNewsOfInterfacesCausesNoSearch changes interfaces, but not their names. New names cause a
+// search for obstacles with the next check. It needs no flowtables.
+func TestNewsOfInterfacesCausesNoSearch(t *testing.T) {
 	l := labtest.New(t, lab.Options{Pods: 1})
-	var looks atomic.Int32
-	reason := make(chan string, 100)
+	var searches atomic.Int32
 	f := fastpath.New(fastpath.Config{
 		NetNS: l.Node.FD(), Log: slog.New(slog.DiscardHandler), CheckPeriod: 100 * time.Millisecond,
 		ForeignChanges: func() (uint32, error) { return 0, nil },
-		Obstacle:       func() string { reason <- fmt.Sprint("look ", looks.Add(1)); return "an obstacle" },
+		Obstacle:       func() string { searches.Add(1); return "an obstacle" },
 	})
 	go func() { _ = f.Run(t.Context()) }()
-	<-reason
+	eventually.Holds(t, "the first search", func() bool { return searches.Load() > 0 })
 	ip := func(args ...string) {
 		t.Helper()
 		if out, err := l.Node.Command(t.Context(), "ip", args...).CombinedOutput(); err != nil {
@@ -189,11 +188,11 @@ func TestNewsOfInterfacesCausesNoLook(t *testing.T) {
 	for i, start := 0, time.Now(); time.Since(start) < 2*time.Second; i++ { // longer than changes are collected
 		ip("link", "set", "eth0", "mtu", strconv.Itoa(1400+i%2))
 	}
-	ip("link", "add", "d0", "type", "veth", "peer", "name", "d1")
-	<-reason
-	if n := looks.Load(); n != 2 {
-		t.Errorf("%d looks, want 2: one at the start, one for the new name", n)
+	if n := searches.Load(); n != 1 {
+		t.Errorf("%d searches without a new name, want only the first", n)
 	}
+	ip("link", "add", "d0", "type", "veth", "peer", "name", "d1")
+	eventually.Holds(t, "a search for the new name", func() bool { return searches.Load() > 1 })
 }
 
 // TestAllKindsOfInterfacesTakePart adds, renames and removes interfaces of kinds that nodes

@@ -172,7 +172,7 @@ func TestSessionAffinity(t *testing.T) {
 	s.each(t, s.client(), s.at(web, model.KindClusterIP, 0), func(s *scene, q question) {
 		var by string
 		for range 4 { // always the same
-			a, err := q.from.Ask(q.Protocol, q.to, patience)
+			a, err := q.from.Ask(q.Protocol, q.to, answer)
 			if err != nil || a.Outcome != lab.Answered || by != "" && a.By != by {
 				s.t.Fatalf("%v, %v, after %s", a, err, by)
 			}

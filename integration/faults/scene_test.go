@@ -89,7 +89,11 @@ func (s *scene) each(t *testing.T, from *lab.Host, to func(model.Family) netip.A
 // expectOutcome checks the outcome of the question.
 func (s *scene) expectOutcome(q question, want lab.Outcome) {
 	s.t.Helper()
-	a, err := q.from.Ask(q.Protocol, q.to, patience)
+	wait := answer
+	if want == lab.TimedOut {
+		wait = patience
+	}
+	a, err := q.from.Ask(q.Protocol, q.to, wait)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -98,8 +102,12 @@ func (s *scene) expectOutcome(q question, want lab.Outcome) {
 	}
 }
 
-// patience is how long a client waits for an answer that may not come.
-const patience = 500 * time.Millisecond
+const (
+	// answer is how long a client waits for an answer that must come.
+	answer = 5 * time.Second
+	// patience is how long it waits for one that may not come.
+	patience = 500 * time.Millisecond
+)
 
 // explain returns the arguments of the command that explains the question.
 func (q question) explain() []string {

@@ -15,7 +15,7 @@ const (
 	// patience is the timeout for what must come.
 	patience = 5 * time.Second
 	// soon is the time within which a port is refused, far from any retransmission.
-	soon = 500 * time.Millisecond
+	soon = 900 * time.Millisecond // a connect that misses an ICMP error takes a second
 	// silence is how long to wait for an answer that must not come.
 	silence = 100 * time.Millisecond
 )

@@ -34,7 +34,7 @@ func TestReadIsConsistent(t *testing.T) {
 	m.read()
 	reading, other := time.Since(began), m.open()
 	done := make(chan error)
-	go func() { done <- move(other, []nft.Batch{there, back}, 2*reading) }()
+	go func() { done <- move(other, []nft.Batch{there, back}, 8*reading) }()
 	whole, mixed := 0, 0
 	for {
 		select {

@@ -45,15 +45,23 @@ func (s *drainScene) eachService(t *testing.T, test func(*testing.T, daemon.Tran
 	})
 }
 
-// connect opens a connection of a client outside.
+// connect opens a connection of a client outside, and waits for an answer.
 func (s *drainScene) connect(t *testing.T, w daemon.Transport, client int, service daemon.Service, k model.Kind) (*lab.Flow, lab.Answer) {
+	t.Helper()
+	return s.connectWithin(t, answer, w, client, service, k)
+}
+
+// connectWithin is connect for an answer that may not come.
+func (s *drainScene) connectWithin(
+	t *testing.T, wait time.Duration, w daemon.Transport, client int, service daemon.Service, k model.Kind,
+) (*lab.Flow, lab.Answer) {
 	t.Helper()
 	from := netip.AddrPortFrom(daemon.ClientAddr(w.Family, client), s.lab.Outside.FreshPort())
 	flow, err := s.lab.Outside.Flow(w.Protocol, from, service.AddrPort(s.lab.Node, w.Family, k, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := flow.Ask(time.Second)
+	a, err := flow.Ask(wait)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +84,7 @@ func (s *drainScene) checkFlows(t *testing.T) {
 // to both of them are established. Clients that are remembered move to the other endpoint
 // with their next connection.
 func TestDrainedEndpointKeepsItsFlows(t *testing.T) {
-	const clients = 16
+	const clients = 24
 	s := &drainScene{flows: map[daemon.Transport][]establishedFlow{}}
 	s.lab, s.servers = daemon.NewLab(t, 1, 1)
 	s.folder = daemon.NewFolder(t, s.lab)
@@ -102,7 +110,7 @@ func TestDrainedEndpointKeepsItsFlows(t *testing.T) {
 		}
 	})
 	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
-		if _, a := s.connect(t, w, 0, s.services[0], model.KindLoadBalancerIP); a.Outcome != lab.TimedOut {
+		if _, a := s.connectWithin(t, time.Second, w, 0, s.services[0], model.KindLoadBalancerIP); a.Outcome != lab.TimedOut {
 			t.Errorf("with the only endpoint of the node drained, under Local policy: %s", a)
 		}
 	})

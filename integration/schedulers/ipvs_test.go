@@ -9,6 +9,7 @@ import (
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
 	"kube-vmap/model"
 )
 
@@ -47,9 +48,14 @@ func newProxyRollout(t *testing.T, f model.Family, scheduler string) *rollout {
 	s := daemon.Service{Name: "web", Number: 1, Scheduler: scheduler}
 	folder.Put("web", s)
 	proxy := daemon.Start(t, l.Node, folder)
+	applied := 0 // endpoints of the rules
 	return newRollout(l, endpoints, s.ClusterAddrPort(f), func(hosts []*lab.Host) {
 		s.Endpoints = hosts
-		proxy.After(func() { folder.Put("web", s) })
+		before := proxy.Log.Len()
+		folder.Put("web", s)
+		// Changes of shares are applied, too.
+		e := proxy.Logged(before, "applied", func(e process.Entry) bool { return e.Number("endpoints") != applied })
+		applied = e.Number("endpoints")
 	})
 }
 

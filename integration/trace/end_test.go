@@ -19,9 +19,7 @@ import (
 func (s *scene) pathOf(w daemon.Transport, port uint16, want lab.Outcome) *trace.Path {
 	s.t.Helper()
 	tracer := s.open(trace.Config{Packet: s.packet(w, port)})
-	if a := s.ask(s.client, w, port); a.Outcome != want {
-		s.t.Fatalf("%s to port %d: %s, want %s", w, port, a, want)
-	}
+	s.expect(s.client, w, port, want)
 	path := s.path(tracer)
 	s.must(tracer.Close())
 	return path
@@ -120,7 +118,7 @@ func (s *scene) pathsOf(port uint16, want lab.Outcome) map[daemon.Transport]*tra
 		p := s.packet(w, port)
 		tracer := s.open(trace.Config{Packet: p})
 		group.Go(func() error {
-			a, err := s.client.Ask(w.Protocol, p.To, noAnswer)
+			a, err := s.client.Ask(w.Protocol, p.To, patience(want))
 			if err == nil && a.Outcome != want {
 				err = fmt.Errorf("%s to port %d: %s, want %s", w, port, a, want)
 			}

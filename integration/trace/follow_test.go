@@ -36,9 +36,7 @@ func (s *scene) follow(w daemon.Transport, port uint16, want lab.Outcome) string
 		done <- outcome{arrival, err}
 	}()
 	s.waitReady(&out)
-	if a := s.ask(s.client, w, port); a.Outcome != want {
-		s.t.Errorf("%s: %s, want %s", w, a, want)
-	}
+	s.expect(s.client, w, port, want)
 	got := <-done
 	s.must(got.err)
 	if (got.arrival == trace.ArrivalYes) != (want == lab.Answered) || got.arrival == trace.ArrivalUnknown {

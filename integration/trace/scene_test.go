@@ -160,12 +160,31 @@ func (s *scene) open(c trace.Config) *trace.Tracer {
 	return tracer
 }
 
-// ask sends a packet and returns the answer.
+// ask sends a packet and returns the answer if there is one soon.
 func (s *scene) ask(from *lab.Host, w daemon.Transport, port uint16) lab.Answer {
 	s.t.Helper()
 	a, err := from.Ask(w.Protocol, netip.AddrPortFrom(clusterIPs[w.Family], port), noAnswer)
 	s.must(err)
 	return a
+}
+
+// expect sends a packet with this outcome and returns the answer.
+func (s *scene) expect(from *lab.Host, w daemon.Transport, port uint16, want lab.Outcome) lab.Answer {
+	s.t.Helper()
+	a, err := from.Ask(w.Protocol, netip.AddrPortFrom(clusterIPs[w.Family], port), patience(want))
+	s.must(err)
+	if a.Outcome != want {
+		s.t.Fatalf("%s from %s to port %d: %s, want %s", w, from, port, a, want)
+	}
+	return a
+}
+
+// patience returns how long to wait for an outcome.
+func patience(want lab.Outcome) time.Duration {
+	if want == lab.TimedOut {
+		return noAnswer
+	}
+	return timeout
 }
 
 // path returns the next path.

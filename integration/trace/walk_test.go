@@ -52,10 +52,7 @@ func TestPathThroughOurChains(t *testing.T) {
 		t.Run(w.String(), func(t *testing.T) {
 			s.t = t
 			tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
-			a := s.ask(s.client, w, servicePort)
-			if a.Outcome != lab.Answered {
-				t.Fatal(a)
-			}
+			a := s.expect(s.client, w, servicePort, lab.Answered)
 			path := s.path(tracer)
 			s.expectNoMore(tracer)
 			server := slices.IndexFunc(s.Pods, func(p *lab.Pod) bool { return p.Name == a.By })
@@ -111,7 +108,7 @@ func TestLocalPacketsAreDelivered(t *testing.T) {
 			p := s.packet(w, nodePort)
 			p.From = netip.Addr{}
 			tracer := s.open(trace.Config{Packet: p})
-			if a := s.ask(client, w, nodePort); a.Outcome != lab.Answered || a.By != s.Node.Name {
+			if a := s.expect(client, w, nodePort, lab.Answered); a.By != s.Node.Name {
 				t.Fatalf("%s from %s: %s", w, client, a)
 			}
 			path := s.path(tracer)
@@ -134,7 +131,7 @@ func TestPacketOfNodeToItselfIsOnePath(t *testing.T) {
 	for _, w := range daemon.Transports() {
 		to := s.Node.AddrPort(w.Family, targetPort)
 		tracer := s.open(trace.Config{Packet: simulate.Packet{From: to.Addr(), To: to, Protocol: w.Protocol}})
-		if a, err := s.Node.Ask(w.Protocol, to, noAnswer); err != nil || a.Outcome != lab.Answered {
+		if a, err := s.Node.Ask(w.Protocol, to, timeout); err != nil || a.Outcome != lab.Answered {
 			t.Fatal(w, a, err)
 		}
 		path := s.path(tracer)
@@ -154,10 +151,7 @@ func TestRepliesAreFollowed(t *testing.T) {
 	inEachLab(t, func(s *scene) {
 		for _, w := range daemon.Transports() {
 			tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Replies: true})
-			a := s.ask(s.client, w, servicePort)
-			if a.Outcome != lab.Answered {
-				s.t.Fatalf("%s: %s", w, a)
-			}
+			a := s.expect(s.client, w, servicePort, lab.Answered)
 			path := s.path(tracer)
 			for !path.IsReply {
 				path = s.path(tracer)
@@ -182,7 +176,7 @@ func TestEveryPacketIsFollowed(t *testing.T) {
 		flow, err := s.client.Flow(w.Protocol, netip.AddrPort{}, netip.AddrPortFrom(clusterIPs[w.Family], servicePort))
 		s.must(err)
 		for range 2 {
-			if a, err := flow.Ask(noAnswer); err != nil || a.Outcome != lab.Answered {
+			if a, err := flow.Ask(timeout); err != nil || a.Outcome != lab.Answered {
 				t.Fatal(a, err)
 			}
 		}
@@ -214,7 +208,7 @@ func TestOnlyMatchingPacketsAreFollowed(t *testing.T) {
 			t.Errorf("%s: %d packets matched, %v", w, n, err)
 		}
 		from := s.client.AddrPort(w.Family, 40_000)
-		_, err := s.client.AskFrom(w.Protocol, from, p.To, noAnswer)
+		_, err := s.client.AskFrom(w.Protocol, from, p.To, timeout)
 		s.must(err)
 		if path := s.path(tracer); path.Visits[0].Packet.From != from {
 			t.Errorf("%s: followed %s", w, path.Visits[0].Packet)

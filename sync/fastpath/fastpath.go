@@ -114,7 +114,7 @@ func (f *FastPath) Run(ctx context.Context) error {
 		case list := <-lists:
 			f.setDevices(list)
 		case <-check.C:
-			if f.mustSearch() {
+			if f.devices != nil && f.mustSearch() {
 				f.reconcile(true)
 			}
 		}

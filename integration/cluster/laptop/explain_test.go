@@ -170,8 +170,12 @@ func (e *explainRig) compare(t *testing.T, r report, from *lab.Host) {
 		to := netip.MustParseAddrPort(w.To)
 		client := netip.MustParseAddr(w.From)
 		p := model.Protocols[slices.IndexFunc(model.Protocols[:], func(p model.Protocol) bool { return p.String() == w.Protocol })]
+		wait := silence
+		if w.Arrives == answer.Always {
+			wait = patience
+		}
 		for range asks {
-			got, err := from.AskFresh(p, client, to, silence)
+			got, err := from.AskFresh(p, client, to, wait)
 			clustertest.Must(t, err)
 			if got.Outcome != lab.Answered {
 				lost++

@@ -160,11 +160,11 @@ func TestStatusShowsEveryFault(t *testing.T) {
 		clustertest.Must(t, second.Proxy.Signal(syscall.SIGCONT))
 		third.Kubelet.Hang()
 		defer third.Kubelet.Resume()
-		rows = statusOf(t, c, 2, "--node-timeout", "2s")
+		rows = statusOf(t, c, 2, "--node-timeout", "10s")
 		if err := rows[second.Name].has("Problem", "is not ready"); err != nil {
 			t.Error(err)
 		}
-		if err := rows[third.Name].has("Unknown", "no answer within 2s"); err != nil {
+		if err := rows[third.Name].has("Unknown", "no answer within 10s"); err != nil {
 			t.Error(err)
 		}
 	})

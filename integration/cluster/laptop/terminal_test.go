@@ -23,7 +23,7 @@ const (
 	columns = 120
 )
 
-// patience is longer than anything takes that a terminal shows.
+// patience is longer than anything takes that must come.
 const patience = 20 * time.Second
 
 // terminal is a pseudo-terminal on which the program runs.
