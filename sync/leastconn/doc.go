@@ -5,7 +5,7 @@
 // Once a second, connection tracking is read and the slots of each pool are shared out
 // accordingly, of which the kernel picks one at random:
 //
-//	         +---------- at least a second, 60 times the work of an observation ----------+
+//	         +---------- at least a second, 70 times the work of an observation ----------+
 //	         v                                                                            |
 //	connection tracking --> active and new connections --> law --> shares --> sync.Loop --+
 //	 (translated entries)         by endpoint            (law.go)  [model.PoolShares]
@@ -40,7 +40,7 @@
 // # Cost
 //
 // An observation costs the kernel and this process in proportion to the translated entries,
-// about 2 µs each; the pause after it, 60 times its processor time, keeps that below two
+// about 2 µs each; the pause after it, 70 times its processor time, keeps that below two
 // percent of one processor. One event for the loop follows from it at most, of 2,048 slots
 // at most. Pools whose endpoints are near their level have the shares of their weights, as
 // if the scheduler was random, and cost nothing. Without any such pool nothing is read.
