@@ -104,6 +104,9 @@ type bench struct {
 
 // measure runs the bench and prints the report.
 func measure(ctx context.Context, o *options) error {
+	if o.changes < 1 || o.rounds < 1 || o.rate <= 0 {
+		return errors.New("-changes, -rounds and -rate must be positive")
+	}
 	if (o.changes+compared)*2 > o.sizes[0].services {
 		return fmt.Errorf("%d changes of each kind on other Services each are too many for %d Services", o.changes, o.sizes[0].services)
 	}
