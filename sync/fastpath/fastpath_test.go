@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -82,5 +83,22 @@ func TestNewInterfacesAreNoReasonToSearch(t *testing.T) {
 	f.setDevices(names)
 	if searches != 2 || f.mustSearch() {
 		t.Errorf("%d searches, want two", searches)
+	}
+}
+
+// TestNewInterfacesAreNoReasonToSearchAfterErrors has a network namespace that does not exist.
+func TestNewInterfacesAreNoReasonToSearchAfterErrors(t *testing.T) {
+	searches := 0
+	f := New(Config{
+		NetNS:          math.MaxInt32,
+		Obstacle:       func() string { searches++; return "" },
+		ForeignChanges: func() (uint32, error) { return 7, nil },
+		Log:            slog.New(slog.DiscardHandler),
+	})
+	for _, names := range [][]string{{"eth0"}, {"eth0", "veth0"}, {"eth0", "veth1"}} {
+		f.setDevices(names)
+	}
+	if searches != 1 || f.State().On || !f.mustSearch() {
+		t.Errorf("%d searches, %+v, want one, and another with the next check", searches, f.State())
 	}
 }

@@ -91,7 +91,7 @@ func endpointNodes(d *status.Document) map[string]string {
 	for i := range d.Services {
 		for k := range d.Services[i].Ports {
 			for _, e := range d.Services[i].Ports[k].Endpoints {
-				if nodes[e.Address] == "" { // as of a port that is gone
+				if nodes[e.Address] == "" { // a port that is gone has no node
 					nodes[e.Address] = e.Node
 				}
 			}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -87,7 +86,12 @@ func (p *program) row(s *report.Section, floor *program) {
 func (b *bench) round(ctx context.Context, turn int, floor, first, again *program) (unchanged bool, err error) {
 	var before uint32
 	steps := []func() error{
-		func() error { return errors.Join(b.cleanup(ctx), first.once(ctx)) },
+		func() error {
+			if err := b.cleanup(ctx); err != nil {
+				return err
+			}
+			return first.once(ctx)
+		},
 		func() (err error) {
 			if before, err = b.kernel.Generation(); err != nil {
 				return err
