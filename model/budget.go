@@ -27,10 +27,10 @@ type OverBudget struct {
 	Weight, Limit int
 }
 
-// The costs in elements; an endpoint is one, or as many as its weight needs. An external
-// address costs more than its elements in the kernel, because each is kept with its
-// policy.
+// The costs in elements; an endpoint is counted once, or as often as its weight needs.
 const (
+	// Each change of any Service costs the kernel a walk over all addresses and ports
+	// (nft_table_validate), so they cost more than their elements.
 	weightOfAddress        = 10
 	weightOfSharedEndpoint = 4 // in a map of all Services, see MaxSlots
 	// A table takes kilobytes, and an annotation of a few bytes is enough to ask for it.
@@ -50,7 +50,12 @@ func (e *serviceEntry) measure() (weight int) {
 	}
 	s := e.service
 	ports := len(s.Ports)
-	weight = ports * (len(s.ClusterIPs) + weightOfAddress*(len(s.ExternalIPs)+len(s.LoadBalancerIPs)))
+	weight = weightOfAddress * ports * (len(s.ClusterIPs) + len(s.ExternalIPs) + len(s.LoadBalancerIPs))
+	for _, p := range s.Ports {
+		if p.NodePort != 0 {
+			weight += weightOfAddress * len(s.ClusterIPs)
+		}
+	}
 	weight += ports * len(s.LoadBalancerIPs) * len(s.SourceRanges)
 	if s.Scheduler == SchedulerMaglev { // if chosen by the Service, not by default
 		weight += ports * len(s.ClusterIPs) * weightOfMaglevTable
@@ -59,8 +64,14 @@ func (e *serviceEntry) measure() (weight int) {
 	for i := range e.slices {
 		endpoints += len(e.slices[i].Ports) * len(e.slices[i].Endpoints)
 	}
+	// Under PolicyLocal the endpoints of this node are in slots of their own, too. Which
+	// node that is for the endpoints is the author's choice.
+	lists := 1
+	if s.ExternalPolicy == PolicyLocal || s.InternalPolicy == PolicyLocal {
+		lists = 2
+	}
 	if s.Scheduler == SchedulerLeastConnections { // if chosen by the Service, not by default
-		weight += min((SharesPerEndpoint-1)*endpoints, MaxSlots*ports*len(s.ClusterIPs))
+		weight += lists * min((SharesPerEndpoint-1)*endpoints, MaxSlots*ports*len(s.ClusterIPs))
 	}
 	slots := max(endpoints, e.weightedSlots())
 	switch {
@@ -69,7 +80,7 @@ func (e *serviceEntry) measure() (weight int) {
 	case slots > MaxSlots*ports:
 		return weight + slots*weightOfSharedEndpoint
 	}
-	return weight + slots
+	return weight + slots*lists + endpoints // one more, so that it may reach itself
 }
 
 // weightedSlots returns how many slots endpoints of different weights take at most; zero
@@ -115,7 +126,7 @@ func (u *budgetUsage) add(namespace string, weight int) {
 func (u *budgetUsage) limits(b Budget) map[string]int {
 	limit := b.PerNamespace
 	if b.Total > 0 && u.total > b.Total {
-		share := u.fairShare(b.Total)
+		share := FairShare(b.Total, slices.Collect(maps.Values(u.byNamespace)))
 		limit = min(share, cmp.Or(limit, share))
 	}
 	if limit == 0 || u.total <= limit {
@@ -130,15 +141,15 @@ func (u *budgetUsage) limits(b Budget) map[string]int {
 	return limits
 }
 
-// fairShare returns the limit for each namespace with which all together are within
-// the total, which they exceed.
-func (u *budgetUsage) fairShare(total int) (share int) {
-	weights := slices.Sorted(maps.Values(u.byNamespace))
-	for i, weight := range weights {
-		if share = total / (len(weights) - i); weight > share {
+// FairShare returns the limit for each of those who want something with which all together
+// are within the total. It sorts the list.
+func FairShare(total int, wanted []int) (share int) {
+	slices.Sort(wanted)
+	for i, want := range wanted {
+		if share = total / (len(wanted) - i); want > share {
 			break
 		}
-		total -= weight
+		total -= want
 	}
 	return share
 }

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// budgetService returns a Service that needs weight elements, and its slice.
-func budgetService(namespace, name string, created int64, f Family, p Protocol, weight int) (Service, EndpointSlice) {
+// budgetService returns a Service with one ClusterIP, and a slice with endpoints.
+func budgetService(namespace, name string, created int64, f Family, p Protocol, endpoints int) (Service, EndpointSlice) {
 	s := webService(p, f)
 	s.Name, s.Created = ServiceName{namespace, name}, created
 	s.ClusterIPs = s.ClusterIPs[:1]
 	slice := EndpointSlice{Name: EndpointSliceName{namespace, name + "-1"}, Service: s.Name, Family: f}
 	slice.Ports = []EndpointPort{{Name: s.Ports[0].Name, Protocol: p, Port: 8080}}
-	for k := range weight - 1 { // the address is one
+	for k := range endpoints {
 		e := ready(k).on(there).Endpoint
 		e.Addr = podIP(f, k)
 		slice.Endpoints = append(slice.Endpoints, e)
@@ -32,9 +32,13 @@ type budgetTest struct {
 	p Protocol
 }
 
-func (s *budgetTest) set(namespace, name string, created int64, weight int) {
-	service, slice := budgetService(namespace, name, created, s.f, s.p, weight)
+// set adds a Service that has as many addresses, each of which weighs ten.
+func (s *budgetTest) set(namespace, name string, created int64, addresses int) {
+	service, slice := budgetService(namespace, name, created, s.f, s.p, 0)
 	service.ClusterIPs = []netip.Addr{clusterIP(s.f, int(created))}
+	for k := range addresses - 1 {
+		service.ExternalIPs = append(service.ExternalIPs, externalIP(s.f, 20*int(created)+k))
+	}
 	s.SetService(service)
 	s.SetSlice(slice)
 }
@@ -71,7 +75,7 @@ func everyBudget(t *testing.T, b Budget, test func(*budgetTest)) {
 }
 
 func TestServiceOverNamespaceBudgetIsNotServed(t *testing.T) {
-	everyBudget(t, Budget{PerNamespace: 10}, func(s *budgetTest) {
+	everyBudget(t, Budget{PerNamespace: 100}, func(s *budgetTest) {
 		s.set("a", "heavy", 1, 10)
 		s.set("b", "other", 2, 10)
 		s.expect("at the limit", 0)
@@ -89,7 +93,7 @@ func TestServiceOverNamespaceBudgetIsNotServed(t *testing.T) {
 }
 
 func TestOlderServicesOfNamespaceAreServedFirst(t *testing.T) {
-	everyBudget(t, Budget{PerNamespace: 10}, func(s *budgetTest) {
+	everyBudget(t, Budget{PerNamespace: 100}, func(s *budgetTest) {
 		for i := range 5 {
 			s.set("a", fmt.Sprintf("s%d", i), int64(i), 3)
 		}
@@ -107,7 +111,7 @@ func TestOlderServicesOfNamespaceAreServedFirst(t *testing.T) {
 // TestTotalBudgetLimitsLargestNamespaces has three namespaces that together need more
 // than the total. The one within its share is not affected.
 func TestTotalBudgetLimitsLargestNamespaces(t *testing.T) {
-	everyBudget(t, Budget{PerNamespace: 100, Total: 20}, func(s *budgetTest) {
+	everyBudget(t, Budget{PerNamespace: 1000, Total: 200}, func(s *budgetTest) {
 		s.set("small", "s", 7, 4)
 		for i := range 4 {
 			s.set("big", fmt.Sprintf("s%d", i), int64(i), 4)
@@ -129,23 +133,26 @@ func TestWeightOfAService(t *testing.T) {
 			ports, endpoints int // of the slice
 			want             int
 		}{
-			"an address":             {func(*Service) {}, 0, 0, 1},
-			"endpoints of two ports": {func(*Service) {}, 2, 3, 1 + 2*3},
-			"external addresses":     {func(o *Service) { o.ExternalIPs = make([]netip.Addr, 3) }, 0, 0, 1 + 10*3},
-			"balancer addresses":     {func(o *Service) { o.LoadBalancerIPs = make([]netip.Addr, 3) }, 0, 0, 1 + 10*3},
-			"addresses of two ports": {func(o *Service) { o.Ports, o.ExternalIPs = ports(2), make([]netip.Addr, 1) }, 0, 0, 2 + 10*2},
+			"an address":             {func(*Service) {}, 0, 0, 10},
+			"endpoints of two ports": {func(*Service) {}, 2, 3, 10 + 2*2*3},
+			"external addresses":     {func(o *Service) { o.ExternalIPs = make([]netip.Addr, 3) }, 0, 0, 10 + 10*3},
+			"balancer addresses":     {func(o *Service) { o.LoadBalancerIPs = make([]netip.Addr, 3) }, 0, 0, 10 + 10*3},
+			"addresses of two ports": {func(o *Service) { o.Ports, o.ExternalIPs = ports(2), make([]netip.Addr, 1) }, 0, 0, 20 + 10*2},
+			"a node port":            {func(o *Service) { o.Ports[0].NodePort = 30000 }, 0, 0, 10 + 10},
 			"source ranges": {func(o *Service) {
 				o.Ports, o.LoadBalancerIPs, o.SourceRanges = ports(2), make([]netip.Addr, 3), make([]netip.Prefix, 5)
-			}, 0, 0, 2 + 2*3*10 + 2*3*5},
-			"Maglev":                     {func(o *Service) { o.Ports, o.Scheduler = ports(2), SchedulerMaglev }, 0, 0, 2 + 2*4*MaglevTableSize},
-			"least connections":          {func(o *Service) { o.Scheduler = SchedulerLeastConnections }, 1, 3, 1 + 4*3},
-			"many least connections":     {func(o *Service) { o.Scheduler = SchedulerLeastConnections }, 1, 200, 1 + 200 + 255},
-			"255 endpoints":              {func(*Service) {}, 1, 255, 1 + 255},
-			"256 endpoints":              {func(*Service) {}, 1, 256, 1 + 4*256},
-			"256 endpoints of two ports": {func(o *Service) { o.Ports = ports(2) }, 1, 256, 2 + 256},
-			"affinity":                   {func(o *Service) { o.Affinity = time.Hour }, 2, 3, 1 + 2*4*2*3},
+			}, 0, 0, 20 + 2*3*10 + 2*3*5},
+			"Maglev":                     {func(o *Service) { o.Ports, o.Scheduler = ports(2), SchedulerMaglev }, 0, 0, 20 + 2*4*MaglevTableSize},
+			"least connections":          {func(o *Service) { o.Scheduler = SchedulerLeastConnections }, 1, 3, 10 + (4+1)*3},
+			"local least connections":    {func(o *Service) { o.Scheduler, o.InternalPolicy = SchedulerLeastConnections, PolicyLocal }, 1, 3, 10 + (2*4+1)*3},
+			"many least connections":     {func(o *Service) { o.Scheduler = SchedulerLeastConnections }, 1, 200, 10 + 2*200 + 255},
+			"255 endpoints":              {func(*Service) {}, 1, 255, 10 + 2*255},
+			"255 local endpoints":        {func(o *Service) { o.ExternalPolicy = PolicyLocal }, 1, 255, 10 + 3*255},
+			"256 endpoints":              {func(*Service) {}, 1, 256, 10 + 4*256},
+			"256 endpoints of two ports": {func(o *Service) { o.Ports = ports(2) }, 1, 256, 20 + 2*256},
+			"affinity":                   {func(o *Service) { o.Affinity = time.Hour }, 2, 3, 10 + 2*4*2*3},
 		} {
-			service, _ := budgetService("a", "s", 1, s.f, s.p, 1)
+			service, _ := budgetService("a", "s", 1, s.f, s.p, 0)
 			test.change(&service)
 			slice := EndpointSlice{Ports: make([]EndpointPort, test.ports), Endpoints: make([]Endpoint, test.endpoints)}
 			e := serviceEntry{service: &service, slices: []EndpointSlice{slice}}
@@ -183,6 +190,23 @@ func TestNamespaceLimits(t *testing.T) {
 	}
 }
 
+// TestManyNamespacesNearTheirLimit has a namespace within its own budget, beside others of
+// one author at theirs. It is within its share as long as all are few enough to have as much.
+func TestManyNamespacesNearTheirLimit(t *testing.T) {
+	const total, most = 4_000_000, 1_000_000
+	for weight, others := range map[int]int{most: 3, 500_000: 7, 100_000: 39} {
+		u := budgetUsage{byNamespace: map[string]int{}}
+		u.add("production", weight)
+		for n := range 2 * others {
+			u.add(fmt.Sprint("other", n), most)
+			_, cut := u.limits(Budget{PerNamespace: most, Total: total})["production"]
+			if want := n+1 > others; cut != want {
+				t.Errorf("%d beside %d namespaces at their limit: over the budget: %t, want %t", weight, n+1, cut, want)
+			}
+		}
+	}
+}
+
 func TestOverBudgetReportsWeightAndLimit(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		for _, test := range []struct {
@@ -190,10 +214,10 @@ func TestOverBudgetReportsWeightAndLimit(t *testing.T) {
 			affinity time.Duration
 			want     OverBudget
 		}{
-			{Budget{PerNamespace: 6}, 0, OverBudget{Weight: 7, Limit: 6}},
-			{Budget{PerNamespace: 48}, time.Hour, OverBudget{Weight: 1 + 8*6, Limit: 48}},
+			{Budget{PerNamespace: 21}, 0, OverBudget{Weight: 10 + 2*6, Limit: 21}},
+			{Budget{PerNamespace: 57}, time.Hour, OverBudget{Weight: 10 + 8*6, Limit: 57}},
 		} {
-			s, slice := budgetService("a", "s", 1, f, p, 7)
+			s, slice := budgetService("a", "s", 1, f, p, 6)
 			s.Affinity, test.want.Service = test.affinity, s.Name
 			m := NewServiceMap(Options{Budget: test.budget}, thisNode)
 			m.SetService(s)
@@ -203,4 +227,26 @@ func TestOverBudgetReportsWeightAndLimit(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestFairShare(t *testing.T) {
+	for _, tt := range []struct {
+		total  int
+		wanted []int
+		want   int // at least, if all fits
+	}{
+		{10, []int{4, 3, 2}, 4},
+		{10, []int{7, 7}, 5},
+		{10, []int{9, 1, 9}, 4},
+		{10, []int{1, 2, 9, 9}, 3},
+		{10, nil, 0},
+	} {
+		got, used := FairShare(tt.total, tt.wanted), 0
+		for _, n := range tt.wanted {
+			used += min(n, got)
+		}
+		if got < tt.want || used > tt.total {
+			t.Errorf("%d among %d: share %d, want %d; together %d", tt.total, tt.wanted, got, tt.want, used)
+		}
+	}
 }

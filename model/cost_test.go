@@ -245,7 +245,7 @@ func TestCostOfChangeGrowsAtMostLinearly(t *testing.T) {
 func TestNamespaceOverBudgetCostsOthersNothing(t *testing.T) {
 	skipIfShort(t)
 	build := func(n int) func() {
-		m := NewServiceMap(Options{Budget: Budget{PerNamespace: 10}}, thisNode)
+		m := NewServiceMap(Options{Budget: Budget{PerNamespace: 100}}, thisNode)
 		for i := range n {
 			o := costService(fmt.Sprint("other-", i), i+2)
 			o.Name.Namespace = "greedy"

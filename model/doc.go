@@ -37,7 +37,7 @@
 // are too expensive), maglev.go.
 //
 // The state: servicemap.go, resolver.go (turns changed Services into changed
-// frontends), snapshot.go.
+// frontends), postpone.go (which changes wait), snapshot.go.
 //
 // The index of endpoints, which makes large Services cheap: traits.go,
 // candidates.go, endpointindex.go, indexdelta.go, endpointcache.go.

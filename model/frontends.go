@@ -119,14 +119,24 @@ func (o Options) endpointLists(p *familyPort, v *endpointView) endpointLists {
 	return v.lists(portKey{p.ServicePort.Name, p.Protocol, p.key.Family}, flows)
 }
 
-// affinityTimeout returns the time for which clients are remembered if a Service asks for
-// that. Above 1,000 s it is rounded up to whole minutes, since each time in use has chains of
-// its own in the rule set.
-func affinityTimeout(t time.Duration) time.Duration {
-	if t <= 1000*time.Second {
-		return t
+// affinityTimes are the times for which clients can be remembered, among them the default of
+// Kubernetes, 3 hours. They are few because each one in use has chains of its own in the rule
+// set, which cost every change.
+var affinityTimes = [...]time.Duration{
+	1 * time.Second, 2 * time.Second, 3 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second,
+	20 * time.Second, 30 * time.Second, 1 * time.Minute, 2 * time.Minute, 3 * time.Minute, 5 * time.Minute,
+	10 * time.Minute, 15 * time.Minute, 20 * time.Minute, 30 * time.Minute, 1 * time.Hour, 2 * time.Hour,
+	3 * time.Hour, 4 * time.Hour, 6 * time.Hour, 8 * time.Hour, 12 * time.Hour, 24 * time.Hour,
+}
+
+// AffinityTimeout returns the time for which clients are remembered if a Service asks for
+// that, which is at most a day: the next of affinityTimes.
+func AffinityTimeout(t time.Duration) time.Duration {
+	if t == 0 {
+		return 0
 	}
-	return (t + time.Minute - 1).Truncate(time.Minute)
+	i, _ := slices.BinarySearch(affinityTimes[:], t)
+	return affinityTimes[min(i, len(affinityTimes)-1)]
 }
 
 // pool returns the port's pool with the lists that some frontend uses. With
@@ -134,7 +144,7 @@ func affinityTimeout(t time.Duration) time.Duration {
 func (o Options) pool(p *familyPort, lists endpointLists, external bool) *Pool {
 	pool := &Pool{
 		Key: p.key, UID: p.UID, Hairpin: lists.hairpin, FlowEndpoints: lists.flows,
-		Affinity: affinityTimeout(p.Affinity), Scheduler: cmp.Or(p.Scheduler, o.Scheduler, SchedulerRandom),
+		Affinity: AffinityTimeout(p.Affinity), Scheduler: cmp.Or(p.Scheduler, o.Scheduler, SchedulerRandom),
 	}
 	if external || p.InternalPolicy == PolicyCluster {
 		pool.Cluster, pool.ClusterWeights = lists.cluster, lists.clusterWeights

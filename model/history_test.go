@@ -22,6 +22,7 @@ type history struct {
 	conflicts    map[Conflict]struct{}
 	healthChecks map[ServiceName]HealthCheck
 	returned     []returned
+	postponed    bool // since the last check
 }
 
 // returned is a frontend that Changes returned, and a copy made then.
@@ -101,7 +102,7 @@ func (h *history) yes() bool { return h.choose(2) == 1 }
 
 // event decodes the next event and applies it.
 func (h *history) event() {
-	switch h.choose(10) {
+	switch h.choose(11) {
 	case 0, 1:
 		h.setService(h.service())
 	case 2:
@@ -130,6 +131,8 @@ func (h *history) event() {
 		}
 		h.now.nodeAddrs = addrs
 		h.m.SetNodeAddrs(addrs)
+	case 10:
+		h.postpone([]string{"a", "b", "ab"}[h.choose(3)])
 	}
 }
 

@@ -25,6 +25,7 @@ type serviceEntry struct {
 	// weight is what the Service counts in the budget.
 	weight     int
 	overBudget OverBudget // why it is not served, if its weight is above zero
+	withdrawn  bool       // it is not served until its namespace may change it; see ChangesExcept
 }
 
 // setSlice adds a slice or replaces the one of the same name.
@@ -87,10 +88,12 @@ func (e *serviceEntry) setClusterIPLost(clusterIP *Frontend, lost bool) {
 // update computes the frontends and the health check of one Service again.
 func (m *ServiceMap) update(e *serviceEntry) {
 	m.countNoLocal(e, -1)
-	e.updateCache(m.minCachedSlices, m.node)
+	if !e.withdrawn {
+		e.updateCache(m.minCachedSlices, m.node)
+	}
 	e.frontends = nil
 	view := &endpointView{e.slices, &m.node, e.cache}
-	if e.service != nil && e.overBudget.Weight == 0 {
+	if e.service != nil && e.overBudget.Weight == 0 && !e.withdrawn {
 		e.frontends = m.options.frontends(e.service, view)
 	}
 	e.useShares()

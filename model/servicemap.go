@@ -26,6 +26,7 @@ type ServiceMap struct {
 
 	// What changed since the last Changes:
 	dirty      []*serviceEntry
+	allMarked  bool    // because the node or the options changed
 	touched    []Match // whose holder may have changed for another reason
 	health     map[ServiceName]HealthCheck
 	overBudget []OverBudget
@@ -48,6 +49,11 @@ type Changes struct {
 	HealthChecks []HealthCheck
 	// OverBudget are Services that are now over the budget or within it again.
 	OverBudget []OverBudget
+	// Work is by namespace what these changes may have cost, as a part of the sum; nil if
+	// they were due to the node or the options.
+	Work map[string]int
+	// Postponed are the namespaces with changes that wait; see [ServiceMap.ChangesExcept].
+	Postponed []string
 }
 
 // NoLocalEndpoints counts by family the Service ports whose policy is [PolicyLocal]
@@ -132,7 +138,11 @@ func (m *ServiceMap) SetNodeAddrs(addrs []netip.Addr) {
 
 // Changes computes what the events since the last call changed.
 func (m *ServiceMap) Changes() Changes {
-	m.updateBudget()
+	return m.ChangesExcept(func(string) bool { return false })
+}
+
+// changes computes what follows from the changed entries.
+func (m *ServiceMap) changes() Changes {
 	r := resolver{ServiceMap: m, touched: m.touched}
 	m.touched = nil
 	for _, e := range m.dirty {
@@ -224,6 +234,7 @@ func (m *ServiceMap) mark(e *serviceEntry) {
 
 // markAll marks every entry as changed.
 func (m *ServiceMap) markAll() {
+	m.allMarked = true
 	for _, e := range m.services {
 		m.mark(e)
 	}

@@ -340,13 +340,13 @@ func TestWeightsCountInBudget(t *testing.T) {
 		weights   [2]uint16
 		want      int
 	}{
-		"equal weights":              {SchedulerRandom, 0, [...]uint16{1000, 1000}, 1 + 3},
-		"in lowest terms":            {SchedulerRandom, 0, [...]uint16{100, 300}, 1 + 1 + 2*3},
-		"slots":                      {SchedulerRandom, 0, [...]uint16{2, 20}, 1 + 1 + 2*10},
-		"more than there may be":     {SchedulerRandom, 0, [...]uint16{1, 65535}, 1 + 4*(1024+4*3)},
-		"with affinity":              {SchedulerRandom, time.Hour, [...]uint16{2, 20}, 1 + 4*(1+2*10) + 4*3},
-		"a table has the same size":  {SchedulerMaglev, 0, [...]uint16{1, 65535}, 1 + 3 + weightOfMaglevTable},
-		"one in one map and another": {SchedulerRandom, 0, [...]uint16{1, 200}, 1 + 4*401},
+		"equal weights":              {SchedulerRandom, 0, [...]uint16{1000, 1000}, 10 + 2*3},
+		"in lowest terms":            {SchedulerRandom, 0, [...]uint16{100, 300}, 10 + 1 + 2*3 + 3},
+		"slots":                      {SchedulerRandom, 0, [...]uint16{2, 20}, 10 + 1 + 2*10 + 3},
+		"more than there may be":     {SchedulerRandom, 0, [...]uint16{1, 65535}, 10 + 4*(1024+4*3)},
+		"with affinity":              {SchedulerRandom, time.Hour, [...]uint16{2, 20}, 10 + 4*(1+2*10) + 4*3},
+		"a table has the same size":  {SchedulerMaglev, 0, [...]uint16{1, 65535}, 10 + 2*3 + weightOfMaglevTable},
+		"one in one map and another": {SchedulerRandom, 0, [...]uint16{1, 200}, 10 + 4*401},
 	} {
 		t.Run(name, func(t *testing.T) {
 			every(t, func(t *testing.T, f Family, p Protocol) {

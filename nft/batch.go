@@ -32,9 +32,11 @@ type AddTable struct {
 // DeleteTable deletes our table with all its content.
 type DeleteTable struct{ Family model.Family }
 
-// AddCounter adds the counter of connections whose client could not be remembered. If it
-// exists already nothing happens.
-type AddCounter struct{ Family model.Family }
+// AddCounter adds a named counter. If it exists already nothing happens.
+type AddCounter struct {
+	Family  model.Family
+	Counter Counter
+}
 
 // AddSet declares a set or map for up to Size elements.
 type AddSet struct {

@@ -29,20 +29,23 @@ const (
 	ChainRestoreCheck
 	ChainRestore
 	ChainServiceCheck
+	ChainSourcePort // source-port: masquerades, with a source port by protocol
 	ChainReject
 	ChainEndpoint       // ep-K: translates to the endpoint in slot K
 	ChainStickyEndpoint // sticky-endpoint: translates to the endpoint whose number the packet has
 	ChainStickyClient   // sticky-client: looks up the number that is remembered for the client
 	ChainStickyNew      // sticky-new: the same for a client that has just been remembered, then goes to sticky-endpoint
+	ChainCount          // count: counts connections, with [Config].CountConnections
 	ChainRewrite        // rewrite: makes the ClusterIP the destination, and returns
-	ChainStickyPick     // sticky-pick-N: picks the number of one of N slots
+	ChainStickyPick     // sticky-pick-N: picks the number of one of at most N slots at random
+	ChainStickyFull     // sticky-full-N: the same by the client's address, if it cannot be remembered
 	ChainBalance        // lb-N: picks one of N slots
 	ChainCluster        // cluster-N: marks packets that are not from pods for masquerade, then balances
 	ChainMasquerade     // masquerade-N: marks everything for masquerade, then balances
 	ChainService        // service-N: jumps to rewrite, then balances
 	ChainExternal       // external-N: marks everything for masquerade, then goes to service-N
 	ChainExternalLocal  // external-local-N: for pods and the node as ChainExternal, for others local endpoints only
-	ChainNATInput       // nat-input: counts connections to endpoints that are this node, with [Config].CountConnections
+	ChainNATInput       // nat-input: leads connections to endpoints that are this node to count
 	chainKinds
 	ChainUnknown
 )
@@ -97,15 +100,18 @@ type hook struct {
 
 // chainSchema has the name and the hook of each kind. Hooks and priorities are those of
 // kube-proxy: other components of a cluster rely on translation at dstnat and srcnat, and
-// on rejection at filter.
+// on rejection at filter. Only where destinations are translated ours is lower by one. All
+// chains of type nat are called at dstnat, in the order of their priorities (nf_nat_register_fn),
+// so this only makes ours the first of them: with the same priority, it would be the one that
+// was added last, as that of a kube-proxy that runs again for a while.
 var chainSchema = [chainKinds]struct {
 	name string
 	hook *hook
 }{
 	ChainFilterPrerouting:  {"filter-prerouting", &hook{"filter", unix.NF_INET_PRE_ROUTING, "prerouting", -110, "dstnat - 10"}},
 	ChainFilterOutputEarly: {"filter-output-early", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", -110, "-110"}},
-	ChainNATPrerouting:     {"nat-prerouting", &hook{"nat", unix.NF_INET_PRE_ROUTING, "prerouting", -100, "dstnat"}},
-	ChainNATOutput:         {"nat-output", &hook{"nat", unix.NF_INET_LOCAL_OUT, "output", -100, "-100"}},
+	ChainNATPrerouting:     {"nat-prerouting", &hook{"nat", unix.NF_INET_PRE_ROUTING, "prerouting", -101, "dstnat - 1"}},
+	ChainNATOutput:         {"nat-output", &hook{"nat", unix.NF_INET_LOCAL_OUT, "output", -101, "-101"}},
 	ChainRestorePrerouting: {"restore-prerouting", &hook{"filter", unix.NF_INET_PRE_ROUTING, "prerouting", -99, "dstnat + 1"}},
 	ChainRestoreOutput:     {"restore-output", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", -99, "-99"}},
 	ChainFilterInput:       {"filter-input", &hook{"filter", unix.NF_INET_LOCAL_IN, "input", 0, "filter"}},
@@ -117,13 +123,16 @@ var chainSchema = [chainKinds]struct {
 	ChainRestoreCheck:      {"restore-check", nil},
 	ChainRestore:           {"restore", nil},
 	ChainServiceCheck:      {"service-check", nil},
+	ChainSourcePort:        {"source-port", nil},
 	ChainReject:            {"reject-chain", nil},
 	ChainEndpoint:          {"ep", nil},
 	ChainStickyEndpoint:    {"sticky-endpoint", nil},
 	ChainStickyClient:      {"sticky-client", nil},
 	ChainStickyNew:         {"sticky-new", nil},
+	ChainCount:             {"count", nil},
 	ChainRewrite:           {"rewrite", nil},
 	ChainStickyPick:        {"sticky-pick", nil},
+	ChainStickyFull:        {"sticky-full", nil},
 	ChainBalance:           {"", nil}, // named after the method
 	ChainCluster:           {"cluster", nil},
 	ChainMasquerade:        {"masquerade", nil},
@@ -144,7 +153,7 @@ type ChainID struct {
 	// node ports lead to it.
 	Local, NodePort bool
 	Method          method
-	// N is the slot, or the number of slots.
+	// N is the slot, or the number of slots: with pickSticky its [slotClass].
 	N uint32
 	// Seconds is how long clients are remembered, if Method is pickSticky.
 	Seconds uint32

@@ -126,6 +126,7 @@ func (p *frontendState) balancer(id ChainID) ChainID {
 		id.N = maglevSize
 	}
 	if id.Method == pickSticky {
+		id.N = slotClass(n)
 		id.Seconds = uint32(p.Pool.Affinity / time.Second)
 	}
 	return id

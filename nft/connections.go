@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
+	"unique"
 
 	"kube-vmap/model"
 )
@@ -32,6 +34,49 @@ type AddConnections struct {
 type DeleteConnections struct {
 	Family model.Family
 	List   []ConnectionCount
+}
+
+// AddUncounted returns the op that takes frontends, by original destination, out of the count
+// for [UncountedTime].
+func AddUncounted(f model.Family, list []model.Match) AddElements {
+	op := AddElements{Set: SetID{Family: f, Kind: SetUncounted}, Elements: make([]Element, len(list))}
+	for i, m := range list {
+		op.Elements[i].Key = Key{Addr: m.Addr, Protocol: m.Protocol, Port: m.Port}
+	}
+	return op
+}
+
+// A Client is a client that an affinity map remembers.
+type Client struct {
+	Addr netip.Addr
+	// Destination is the [model.Pool].Key of the Service port.
+	Destination model.Match
+	Expires     time.Duration // from now
+}
+
+// Forget returns the op that deletes clients from an affinity map.
+func Forget(id SetID, list []Client) DeleteElements {
+	op := DeleteElements{Set: id, Elements: make([]Element, len(list))}
+	for i, c := range list {
+		to := c.Destination
+		from := unique.Make(netip.PrefixFrom(c.Addr, id.SourceBits()))
+		op.Elements[i].Key = Key{Source: from, Addr: to.Addr, Protocol: to.Protocol, Port: to.Port}
+	}
+	return op
+}
+
+// IsFull reports whether that many listed counters mean that the set is full: a listing may
+// miss some.
+func IsFull(counters int) bool { return counters >= MaxConnectionCounts*15/16 }
+
+// UncountedMatches returns the destinations of elements of [SetUncounted].
+func UncountedMatches(f model.Family, elements []Element) []model.Match {
+	list := make([]model.Match, len(elements))
+	for i := range elements {
+		k := &elements[i].Key
+		list[i] = model.Match{Family: f, Addr: k.Addr, Protocol: k.Protocol, Port: k.Port}
+	}
+	return list
 }
 
 func (o AddConnections) String() string    { return "add " + countedText(o.Family, o.List, true) }

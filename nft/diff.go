@@ -11,7 +11,7 @@ func (r *Ruleset) Tables() Tables {
 	var t Tables
 	for _, f := range model.Families {
 		t[f] = NewTable()
-		t[f].Counter, t[f].Protected = true, r.config.Protect
+		t[f].Counters, t[f].Protected = [Counters]bool{true, true}, r.config.Protect
 	}
 	for _, id := range r.chains() {
 		t[id.Family].Chains[id.Name()] = ChainState{Hook: id.Hook(), Rules: r.fingerprints(id)}
@@ -45,8 +45,10 @@ func (r *Ruleset) diff(have Tables, want *contents) Batch {
 		} else if current.Protected && current.Owner == 0 {
 			e.reclaimed = append(e.reclaimed, f)
 		}
-		if !current.Counter {
-			e.counters = append(e.counters, f)
+		for c, exists := range current.Counters {
+			if !exists {
+				e.counters = append(e.counters, AddCounter{f, Counter(c)})
+			}
 		}
 		have[f] = current
 	}

@@ -15,7 +15,7 @@ type edit struct {
 	deleteTables []model.Family
 	tables       []model.Family
 	reclaimed    []model.Family // tables that exist and have no owner
-	counters     []model.Family
+	counters     []AddCounter
 	elements     map[SetID]*elementEdit
 	flushChains  []FlushChain
 	deleteChains []DeleteChain
@@ -58,8 +58,8 @@ func (e *edit) batch(c *Config, has func(SetID) bool) Batch {
 	for _, f := range e.reclaimed {
 		b = append(b, AddTable{Family: f, Protected: c.Protect, Exists: true})
 	}
-	for _, f := range e.counters {
-		b = append(b, AddCounter{f})
+	for _, op := range e.counters {
+		b = append(b, op)
 	}
 	slices.SortFunc(e.flushChains, func(a, b FlushChain) int { return compareNamed(a.Family, a.Name, b.Family, b.Name) })
 	for _, op := range e.flushChains {

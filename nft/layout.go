@@ -3,6 +3,7 @@ package nft
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"kube-vmap/model"
 )
@@ -136,9 +137,15 @@ type Layout struct {
 	// limit is the greatest number of elements of a set that packets fill. Its elements
 	// are no part of [Tables], and not compared.
 	limit uint32
-	// timeout means that elements of such a set expire.
+	// timeout means that elements of such a set expire: after the time that the rule which
+	// adds them has, or else after that of the set.
 	timeout bool
+	expires time.Duration
 }
+
+// Expires is the time-out of elements that are added without one; zero means that the set
+// has none.
+func (l *Layout) Expires() time.Duration { return l.expires }
 
 // dynamic reports whether packets fill the set.
 func (l *Layout) dynamic() bool { return l.limit > 0 }

@@ -9,10 +9,12 @@ import (
 	"kube-vmap/model"
 )
 
-// A pick is a number below count that a rule makes for a packet, by a method.
+// A pick is a number below count that a rule makes for a packet, by a method. Tries of one
+// packet differ, if the method is a hash.
 type pick struct {
 	count  uint32
 	method method
+	try    uint32
 }
 
 // maglevSize is the number of slots of a Service whose endpoints are spread by
@@ -29,28 +31,28 @@ func (d pick) text(fam *family) string {
 	case pickRoundRobin:
 		return fmt.Sprintf("numgen inc mod %d", d.count)
 	case pickSourceHash:
-		return fmt.Sprintf("jhash %s saddr mod %d seed 0x%x", fam.name, d.count, hashSeed)
+		return fmt.Sprintf("jhash %s saddr mod %d seed 0x%x", fam.name, d.count, d.seed())
 	case pickMaglev:
-		return fmt.Sprintf("jhash %s saddr . th sport mod %d seed 0x%x", fam.name, d.count, hashSeed)
+		return fmt.Sprintf("jhash %s saddr . th sport mod %d seed 0x%x", fam.name, d.count, d.seed())
 	case pickRandom, pickSticky:
 		return fmt.Sprintf("numgen random mod %d", d.count)
 	}
 	panic(d.method.unknown())
 }
 
-// expression puts the number into a register. It overwrites the key registers with what is
-// hashed.
-func (d pick) expression(fam *family, reg uint32) []any {
+// expression puts the number into a register. It overwrites the registers from source on with
+// what is hashed.
+func (d pick) expression(fam *family, reg, source uint32) []any {
 	switch d.method {
 	case pickRoundRobin:
 		return []any{&expr.Numgen{Register: reg, Modulus: d.count, Type: unix.NFT_NG_INCREMENTAL}}
 	case pickSourceHash:
-		return []any{FieldSource.load(fam, regKey, d), d.hash(reg, fam.addrLen)}
+		return append(FieldSource.load(fam, source, d), d.hash(reg, source, fam.addrLen))
 	case pickMaglev:
 		sport := &expr.Payload{
-			DestRegister: regKey + fam.addrLen/4, Base: expr.PayloadBaseTransportHeader, Offset: sportAt, Len: portLen,
+			DestRegister: source + fam.addrLen/4, Base: expr.PayloadBaseTransportHeader, Offset: sportAt, Len: portLen,
 		}
-		return []any{FieldSource.load(fam, regKey, d), sport, d.hash(reg, fam.addrLen+4)}
+		return append(FieldSource.load(fam, source, d), sport, d.hash(reg, source, fam.addrLen+4))
 	case pickRandom, pickSticky:
 		return []any{&expr.Numgen{Register: reg, Modulus: d.count, Type: unix.NFT_NG_RANDOM}}
 	}
@@ -60,10 +62,13 @@ func (d pick) expression(fam *family, reg uint32) []any {
 // unknown is the message for a programmer who forgot a method.
 func (m method) unknown() string { return fmt.Sprintf("nft: unknown method %d", m) }
 
-// hash hashes what is in the key registers.
-func (d pick) hash(reg, length uint32) *expr.Hash {
+// seed is that of the hash.
+func (d pick) seed() uint32 { return hashSeed + d.try }
+
+// hash hashes what is in the registers from source on.
+func (d pick) hash(reg, source, length uint32) *expr.Hash {
 	return &expr.Hash{
-		SourceRegister: regKey, DestRegister: reg, Length: length,
-		Modulus: d.count, Seed: hashSeed, Type: expr.HashTypeJenkins,
+		SourceRegister: source, DestRegister: reg, Length: length,
+		Modulus: d.count, Seed: d.seed(), Type: expr.HashTypeJenkins,
 	}
 }

@@ -33,7 +33,7 @@ func TestEveryMethodHasNameTextAndExpression(t *testing.T) {
 	for m := range methods {
 		d := pick{count: 3, method: m}
 		for f := range families {
-			if methodSchema[m].name == "" || d.text(&families[f]) == "" || len(d.expression(&families[f], regValue)) == 0 {
+			if methodSchema[m].name == "" || d.text(&families[f]) == "" || len(d.expression(&families[f], regValue, regKey)) == 0 {
 				t.Errorf("method %d has no name, text or expression", m)
 			}
 		}

@@ -39,9 +39,13 @@ func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 	case ChainStickyNew:
 		return []Rule{{jump(id.as(ChainStickyClient))}, {goTo(id.as(ChainStickyEndpoint))}}
 	case ChainStickyPick:
-		return []Rule{{setNumber(id.set(SetStickyNumbers), pick{id.N, pickSticky})}}
+		return id.stickyPickRules(pickRandom, returnToCaller())
+	case ChainStickyFull:
+		return id.stickyPickRules(pickSourceHash, goTo(ChainID{Family: id.Family, Kind: ChainStickyEndpoint, Local: id.Local}))
 	case ChainNATInput:
 		return []Rule{countRule(id.Family)}
+	case ChainCount:
+		return countRules(id.Family)
 	}
 	return c.baseRules(id, fam)
 }
@@ -92,6 +96,8 @@ func (c *Config) baseRules(id ChainID, fam *family) []Rule {
 			{in(set(SetClusterIPs)), goTo(id.as(ChainReject))},
 			{in(set(SetServiceCIDRs)), drop()},
 		}
+	case ChainSourcePort:
+		return sourcePortRules()
 	case ChainReject:
 		return rejectRules(fam)
 	}
@@ -141,11 +147,21 @@ func (c *Config) postroutingRules(f model.Family, hairpin SetID) []Rule {
 	if c.CountConnections {
 		rules = append(rules, countRule(f))
 	}
-	rules = append(rules, Rule{marked(c.MasqueradeMark), flipMark(c.MasqueradeMark), masquerade()})
+	masquerade := goTo(ChainID{Family: f, Kind: ChainSourcePort})
+	rules = append(rules, Rule{marked(c.MasqueradeMark), flipMark(c.MasqueradeMark), masquerade})
 	if !c.NoLabels {
-		rules = append(rules, Rule{labelled(masqueradeLabel), masquerade()})
+		rules = append(rules, Rule{labelled(masqueradeLabel), masquerade})
 	}
-	return append(rules, Rule{translated(), in(hairpin), masquerade()})
+	return append(rules, Rule{translated(), in(hairpin), masquerade})
+}
+
+// sourcePortRules make the node's address the source. TCP keeps the client's port, or gets a
+// random one if another connection has it: a server remembers the ports of connections that it
+// has closed, and rejects a new one if another client had that port. Others get a random port:
+// two clients that send from the same one in the same instant would otherwise lose a packet,
+// and for answers of DNS it is one more number to guess. See docs/design.md.
+func sourcePortRules() []Rule {
+	return []Rule{{protocolIs(model.TCP), masquerade()}, {masqueradeRandomly()}}
 }
 
 // fromPods matches packets from pods, or from others if want is false. ok is false if pods
@@ -206,7 +222,7 @@ func (id ChainID) rewriteRules() []Rule {
 
 // balanceRules pick one of N endpoints.
 func (id ChainID) balanceRules(fam *family) []Rule {
-	d := pick{id.N, id.Method}
+	d := pick{count: id.N, method: id.Method}
 	switch {
 	case id.Method == pickSticky:
 		return id.stickyRules()

@@ -2,6 +2,7 @@ package nft
 
 import (
 	"fmt"
+	"math/bits"
 	"strings"
 	"time"
 
@@ -25,24 +26,57 @@ import (
 // a random one. An update of an existing element extends its timeout, but keeps its number
 // (kernel: nft_dynset_eval). So if two connections of a new client are here at a time,
 // both look up what the first of them left. If the map is full, the client is not
-// remembered, and the connection is counted and goes to the endpoint that was picked.
+// remembered, and the connection is counted and goes to an endpoint by the client's address:
+// the same each time, as long as the endpoints stay.
 //
-// Each number of slots and time in use has such a chain, so it has no look-up itself: for each
-// chain with one, the kernel walks all elements or buckets of the map (nf_tables_bind_set).
-// Those before it have none either, see rewriteRules.
+// Each class of slots (slotClass) and each of the few times that package model permits has
+// such a chain. It has no look-up itself: for each chain with one, the kernel walks all
+// elements or buckets of the map (nf_tables_bind_set). Those before it have none either, see
+// rewriteRules.
 func (id ChainID) stickyRules() []Rule {
 	clients := id.set(SetAffinity)
 	timeout := time.Duration(id.Seconds) * time.Second
-	to := func(kind ChainKind) ChainID { return ChainID{Family: id.Family, Kind: kind, Local: id.Local} }
-	slot := to(ChainStickyPick)
-	slot.N = id.N
-	return []Rule{
-		{jump(to(ChainStickyClient))},
-		{hasNumber(), remember(clients, timeout), jump(to(ChainStickyEndpoint))},
-		{jump(slot)},
-		{remember(clients, timeout), goTo(to(ChainStickyNew))},
-		{countFull(), goTo(to(ChainStickyEndpoint))},
+	to := func(kind ChainKind, n uint32) ChainID {
+		return ChainID{Family: id.Family, Kind: kind, Local: id.Local, N: n}
 	}
+	return []Rule{
+		{jump(to(ChainStickyClient, 0))},
+		{hasNumber(), remember(clients, timeout), jump(to(ChainStickyEndpoint, 0))},
+		{jump(to(ChainStickyPick, id.N))},
+		{remember(clients, timeout), goTo(to(ChainStickyNew, 0))},
+		{countIn(CounterAffinityFull), goTo(to(ChainStickyFull, id.N))},
+	}
+}
+
+// slotClass is the number of slots for which a chain picks one of n: the next power of two.
+// Chains for each number, in each class of times, would be so many that an author who uses
+// all of them slows every change of others: the kernel checks all chains (nft_table_validate).
+func slotClass(n int) uint32 {
+	if n < 2 {
+		return uint32(n)
+	}
+	return 1 << bits.Len32(uint32(n-1))
+}
+
+// pickTries is how often a slot is picked until it is one that exists, as more than half of
+// the class do. So at most one client of 256 is given a slot of the lower half because of
+// that.
+const pickTries = 8
+
+// stickyPickRules pick the number of one of more than N/2 and at most N slots, before the last
+// statement.
+func (id ChainID) stickyPickRules(m method, last Statement) []Rule {
+	try := func(n, number uint32) Rule {
+		return Rule{setNumber(id.set(SetStickyNumbers), pick{n, m, number}), last}
+	}
+	if id.N <= 2 { // all exist
+		return []Rule{try(id.N, 0)}
+	}
+	rules := make([]Rule, pickTries, pickTries+1)
+	for i := range rules {
+		rules[i] = try(id.N, uint32(i))
+	}
+	return append(rules, try(id.N/2, pickTries))
 }
 
 // stickyEndpointRules translate to the endpoint that has the packet's number. If there is
@@ -93,7 +127,7 @@ func changeClient(id SetID, word, options string, change *expr.Dynset) Statement
 	return Statement{
 		Text:        fmt.Sprintf("%s @%s { %s%s : meta priority }", word, id.Name(), lookup(id, pick{}), options),
 		sets:        []SetID{id},
-		Expressions: append(load, FieldNumber.load(id.family(), next, pick{}), change),
+		Expressions: append(append(load, FieldNumber.load(id.family(), next, pick{})...), change),
 	}
 }
 
@@ -135,17 +169,4 @@ func durationText(d time.Duration) string {
 		}
 	}
 	return s.String()
-}
-
-// CounterName is the name of the counter of connections whose client could not be
-// remembered because the affinity map is full. It is the only object of the table that is
-// neither chain nor set, and every table has it.
-const CounterName = "affinity-full"
-
-// countFull counts a connection.
-func countFull() Statement {
-	return Statement{
-		Text:        fmt.Sprintf("counter name %q", CounterName),
-		Expressions: []any{&expr.Objref{Type: unix.NFT_OBJECT_COUNTER, Name: CounterName}},
-	}
 }

@@ -3,6 +3,7 @@ package nft
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -23,16 +24,38 @@ import (
 // programs translate destinations, too; elements for addresses that are no frontends are
 // removed.
 
+// Clients choose how many pairs of a Service they use. If the set fills, package connections of
+// sync puts the frontends of namespaces that have more than their share into another set:
+//
+//	set uncounted: 10.96.0.66 . tcp . 80 timeout 10m
+//
+// Its elements expire, so a restart has nothing to remember.
+
+// UncountedTime is how long a frontend remains in [SetUncounted].
+const UncountedTime = 10 * time.Minute
+
 // MaxConnectionCounts is how many pairs of original destination and endpoint are counted in
-// each family. Connections of further pairs are not counted. Listing a set that packets fill
+// each family. Connections of further pairs are only counted in total
+// ([CounterConnectionsFull]). Listing a set that packets fill
 // costs the kernel the square of its size, since it starts over for each piece of the
 // answer: half a second for 100,000, seconds for twice as many.
 const MaxConnectionCounts = 1 << 17
 
-// countRule counts connections. The match on protocols is for nft: without it, 1.0.6 does
-// not know that the key has ports (ct_expr_update_type), and cannot load it.
+// countRule leads connections whose destination was translated to the rules that count them.
 func countRule(f model.Family) Rule {
-	return Rule{translated(), withPorts(), count(SetID{Family: f, Kind: SetConnections})}
+	return Rule{translated(), jump(ChainID{Family: f, Kind: ChainCount})}
+}
+
+// countRules count a connection, unless its frontend is one that is not counted for now. If
+// the set is full, the second rule does not match, and the third counts what was not counted.
+// The match on protocols is for nft: without it, 1.0.6 does not know that the key has ports
+// (ct_expr_update_type), and cannot load it.
+func countRules(f model.Family) []Rule {
+	return []Rule{
+		{withPorts(), in(SetID{Family: f, Kind: SetUncounted}), back()},
+		{withPorts(), count(SetID{Family: f, Kind: SetConnections}), back()},
+		{withPorts(), countIn(CounterConnectionsFull)},
+	}
 }
 
 // withPorts matches protocols that have ports.
@@ -62,5 +85,29 @@ func count(id SetID) Statement {
 			SrcRegKey: regKey, SetName: id.Name(), SetID: byNameOnly, Operation: unix.NFT_DYNSET_OP_ADD,
 			Exprs: []expr.Any{&expr.Counter{}},
 		}),
+	}
+}
+
+// A Counter is one of the named counters, which every table has. They are its only objects that
+// are neither chains nor sets.
+type Counter uint8
+
+// The named counters.
+const (
+	CounterAffinityFull    Counter = iota // connections whose client could not be remembered
+	CounterConnectionsFull                // connections that could not be counted
+	Counters
+)
+
+// String returns the counter's name in the table.
+func (c Counter) String() string {
+	return [Counters]string{"affinity-full", "connections-full"}[c]
+}
+
+// countIn counts a connection in a named counter.
+func countIn(c Counter) Statement {
+	return Statement{
+		Text:        fmt.Sprintf("counter name %q", c),
+		Expressions: []any{&expr.Objref{Type: unix.NFT_OBJECT_COUNTER, Name: c.String()}},
 	}
 }

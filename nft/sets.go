@@ -36,6 +36,7 @@ const (
 	SetStickyEndpoints                     // the endpoint of each of these numbers
 	SetAffinity                            // the number of the endpoint that a client has
 	SetConnections                         // connections by destination and endpoint, with [Config].CountConnections
+	SetUncounted                           // frontends whose connections are not counted for now
 	SetAllowedSources                      // who may use restricted frontends; one set for each length of a prefix
 	setKinds
 )
@@ -55,6 +56,8 @@ var (
 	numberKey = []Field{FieldDestination, FieldProtocol, FieldPort, FieldNumber}
 	// clientKey is a client, or the prefix it is in, before the frontend that it uses.
 	clientKey = []Field{FieldClient, FieldDestination, FieldProtocol, FieldPort}
+	// originalKey is a frontend before translation.
+	originalKey = []Field{FieldOriginalDestination, FieldProtocol, FieldOriginalPort}
 	// countKey is a connection before and after translation.
 	countKey = []Field{FieldOriginalDestination, FieldProtocol, FieldOriginalPort, FieldDestination, FieldPort}
 )
@@ -85,9 +88,12 @@ var setSchema = [setKinds]struct {
 	SetEndpointsMany:        {"endpoints-many", Layout{Key: pickKey, Content: ContentEndpoint, Typeof: true}},
 	SetStickyNumbers:        {"sticky-numbers", Layout{Key: pickKey, Content: ContentNumber, Typeof: true}},
 	SetStickyEndpoints:      {"sticky-endpoints", Layout{Key: numberKey, Content: ContentEndpoint}},
-	SetAffinity:             {"affinity", Layout{Key: clientKey, Content: ContentNumber, limit: affinitySize, timeout: true}},
+	SetAffinity:             {"affinity", Layout{Key: clientKey, Content: ContentNumber, limit: MaxClients, timeout: true}},
 	SetConnections:          {"connections", Layout{Key: countKey, limit: MaxConnectionCounts}},
-	SetAllowedSources:       {"allowed-sources", Layout{Key: clientKey}},
+	SetUncounted: {"uncounted", Layout{
+		Key: originalKey, limit: MaxConnectionCounts, timeout: true, expires: UncountedTime,
+	}},
+	SetAllowedSources: {"allowed-sources", Layout{Key: clientKey}},
 }
 
 // A SetID refers to a set or map of the rule set.
@@ -193,10 +199,10 @@ func (id SetID) Shape(size uint32) SetShape {
 	return s
 }
 
-// affinitySize is the greatest number of clients in each affinity map. Without a size the
+// MaxClients is the greatest number of clients in each affinity map. Without a size the
 // kernel would take no more than 65,535. Sizes that are not constant are those of
 // Ruleset.sizesFor.
-const affinitySize = 1 << 18
+const MaxClients = 1 << 18
 
 // Fits reports whether a set of that shape can have the elements of the given set,
 // whatever its size.

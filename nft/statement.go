@@ -185,7 +185,7 @@ func loadKey(id SetID, d pick) (load []any, next uint32) {
 	fam := id.family()
 	reg := uint32(regKey)
 	for _, f := range id.Layout().Key {
-		load = append(load, f.load(fam, reg, d))
+		load = append(load, f.load(fam, reg, d)...)
 		if f == FieldClient && id.SourceBits() < fam.bits() {
 			load = append(load, maskTo(fam, reg, id.SourceBits()))
 		}
@@ -203,24 +203,27 @@ func maskTo(fam *family, reg uint32, bits int) *expr.Bitwise {
 }
 
 // load reads the field of a packet into a register.
-func (f Field) load(fam *family, reg uint32, d pick) any {
+func (f Field) load(fam *family, reg uint32, d pick) []any {
+	payload := func(base expr.PayloadBase, offset, length uint32) []any {
+		return []any{&expr.Payload{DestRegister: reg, Base: base, Offset: offset, Len: length}}
+	}
 	switch f {
 	case FieldSource, FieldClient:
-		return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseNetworkHeader, Offset: fam.saddr, Len: fam.addrLen}
+		return payload(expr.PayloadBaseNetworkHeader, fam.saddr, fam.addrLen)
 	case FieldDestination:
-		return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseNetworkHeader, Offset: fam.daddr, Len: fam.addrLen}
+		return payload(expr.PayloadBaseNetworkHeader, fam.daddr, fam.addrLen)
 	case FieldProtocol:
-		return &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg}
+		return []any{&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg}}
 	case FieldPort: // at the same place in TCP, UDP and SCTP
-		return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseTransportHeader, Offset: dportAt, Len: portLen}
+		return payload(expr.PayloadBaseTransportHeader, dportAt, portLen)
 	case FieldOriginalDestination:
-		return &expr.Ct{Key: fam.ctDestination, Register: reg}
+		return []any{&expr.Ct{Key: fam.ctDestination, Register: reg}}
 	case FieldOriginalPort:
-		return &expr.Ct{Key: expr.CtKeyPROTODST, Register: reg}
-	case FieldPick:
-		return d.expression(fam, reg)[0]
+		return []any{&expr.Ct{Key: expr.CtKeyPROTODST, Register: reg}}
+	case FieldPick: // the last field of its keys, so that the registers after it are free
+		return d.expression(fam, reg, reg+1)
 	case FieldNumber:
-		return &expr.Meta{Key: expr.MetaKeyPRIORITY, Register: reg}
+		return []any{&expr.Meta{Key: expr.MetaKeyPRIORITY, Register: reg}}
 	}
 	panic(f.unknown())
 }
@@ -297,7 +300,7 @@ func pickOne(fam *family, d pick, choices []ChainID) Statement {
 	return Statement{
 		Text:    text.String(),
 		Choices: choices,
-		Expressions: append(d.expression(fam, regValue),
+		Expressions: append(d.expression(fam, regValue, regKey),
 			&expr.Lookup{SourceRegister: regValue, DestRegister: regVerdict, IsDestRegSet: true, SetName: anonymousMap}),
 	}
 }
@@ -320,9 +323,19 @@ func jump(id ChainID) Statement {
 	}
 }
 
+// returnToCaller continues where the chain was called.
+func returnToCaller() Statement {
+	return Statement{Text: "return", Expressions: []any{&expr.Verdict{Kind: expr.VerdictReturn}}}
+}
+
 // accept lets the packet pass the hook.
 func accept() Statement {
 	return Statement{Text: "accept", Expressions: []any{&expr.Verdict{Kind: expr.VerdictAccept}}}
+}
+
+// back returns to the chain that jumped here.
+func back() Statement {
+	return Statement{Text: "return", Expressions: []any{&expr.Verdict{Kind: expr.VerdictReturn}}}
 }
 
 // drop drops the packet.
@@ -354,11 +367,12 @@ func reject(fam *family) Statement {
 	}
 }
 
-// masquerade makes the node's address the source, with ports chosen at random so that
-// simultaneous connections do not race for the same one.
+// masquerade makes the node's address the source. The port stays if no other connection has it.
 func masquerade() Statement {
-	return Statement{
-		Text:        "masquerade fully-random",
-		Expressions: []any{&expr.Masq{FullyRandom: true}},
-	}
+	return Statement{Text: "masquerade", Expressions: []any{&expr.Masq{}}}
+}
+
+// masqueradeRandomly is masquerade with a port that is always chosen at random.
+func masqueradeRandomly() Statement {
+	return Statement{Text: "masquerade fully-random", Expressions: []any{&expr.Masq{FullyRandom: true}}}
 }

@@ -23,10 +23,9 @@ type Table struct {
 	Protected bool
 	Owner     uint32
 	Foreign   bool
-	// Counter means that the table has the counter [CounterName].
-	Counter bool
-	Chains  map[string]ChainState
-	Sets    map[string]SetState
+	Counters  [Counters]bool // which of them the table has
+	Chains    map[string]ChainState
+	Sets      map[string]SetState
 }
 
 // NewTable returns a table without content.

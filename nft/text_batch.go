@@ -30,7 +30,9 @@ func (o AddTable) String() string {
 
 func (o DeleteTable) String() string { return "delete table " + table(o.Family) }
 
-func (o AddCounter) String() string { return "add counter " + table(o.Family) + " " + CounterName }
+func (o AddCounter) String() string {
+	return "add counter " + table(o.Family) + " " + o.Counter.String()
+}
 
 func (o AddSet) String() string {
 	var s strings.Builder
@@ -91,6 +93,8 @@ func (id SetID) declaration(size uint32) []string {
 	switch {
 	case l.Interval:
 		return []string{line, "flags interval"}
+	case l.expires > 0:
+		return []string{line, fmt.Sprintf("size %d", l.limit), "flags dynamic,timeout", "timeout " + durationText(l.expires)}
 	case l.timeout:
 		return []string{line, fmt.Sprintf("size %d", l.limit), "flags dynamic,timeout"}
 	case l.dynamic():
@@ -150,7 +154,7 @@ func ClassID(n uint32) string { return fmt.Sprintf("%x:%x", n>>16, n&0xffff) }
 
 func (k *Key) writeField(s *strings.Builder, f Field, interval bool) {
 	switch f {
-	case FieldSource, FieldDestination:
+	case FieldSource, FieldDestination, FieldOriginalDestination:
 		s.WriteString(k.Addr.String())
 		if interval && int(k.Bits) < k.Addr.BitLen() {
 			fmt.Fprintf(s, "/%d", k.Bits)
@@ -159,13 +163,13 @@ func (k *Key) writeField(s *strings.Builder, f Field, interval bool) {
 		s.WriteString(k.SourcePrefix().Addr().String())
 	case FieldProtocol:
 		s.WriteString(k.Protocol.String())
-	case FieldPort:
+	case FieldPort, FieldOriginalPort:
 		fmt.Fprintf(s, "%d", k.Port)
 	case FieldPick:
 		fmt.Fprintf(s, "%d", k.Pick)
 	case FieldNumber:
 		s.WriteString(ClassID(k.Pick))
-	default: // those of connection counts, which have a text of their own
+	default:
 		panic(f.unknown())
 	}
 }

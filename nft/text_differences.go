@@ -50,7 +50,7 @@ func differences(op Op) []difference {
 	case DeleteTable:
 		return []difference{{signDeleted, op.Family, "", "(the table, to be rebuilt)"}}
 	case AddCounter:
-		return []difference{{signAdded, op.Family, "counter " + CounterName, ""}}
+		return []difference{{signAdded, op.Family, "counter " + op.Counter.String(), ""}}
 	case AddSet:
 		return []difference{{signAdded, op.Set.Family, op.Set.noun() + " " + op.Set.Name(), ""}}
 	case DeleteSet:

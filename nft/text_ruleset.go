@@ -21,7 +21,9 @@ func (r *Ruleset) Render(w io.Writer) error {
 	slices.SortFunc(chains, compareChains)
 	for _, f := range model.Families {
 		fmt.Fprintf(out, "add table %[1]s\ndelete table %[1]s\ntable %[1]s {", table(f))
-		fmt.Fprintf(out, "\n\tcounter %s {\n\t\tpackets 0 bytes 0\n\t}\n", CounterName)
+		for c := range Counters {
+			fmt.Fprintf(out, "\n\tcounter %s {\n\t\tpackets 0 bytes 0\n\t}\n", c)
+		}
 		for _, id := range sets {
 			if id.Family == f {
 				renderSet(out, id, r.sizes[id], all[id])

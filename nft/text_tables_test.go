@@ -46,7 +46,7 @@ func TestTablesAsTextShowForeignChanges(t *testing.T) {
 			"\tchain filter-input {", "\t\t# type filter, hook 2, priority 5", "\t}",
 			"",
 			"\tchain nat-output {",
-			"\t\ttype nat hook output priority -100; policy accept;",
+			"\t\ttype nat hook output priority -101; policy accept;",
 			"\t\tjump dispatch",
 			"\t\tip daddr . meta l4proto . th dport vmap @local-services",
 			"\t\tip daddr @node-ips meta l4proto . th dport vmap @local-node-ports",

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
 
 	"kube-vmap/model"
@@ -147,8 +145,7 @@ func (l *Loop) logResult(r Result) {
 func (l *Loop) observe(r Result, start time.Time) {
 	d := l.desired
 	r.Took = time.Since(start)
-	r.Triggered = slices.SortedFunc(maps.Values(d.triggered), time.Time.Compare)
-	clear(d.triggered)
+	r.Triggered = d.takeTriggers()
 	r.Services = d.services.Len()
 	r.Endpoints = l.rules.Endpoints()
 	r.RefusedPorts = l.quarantine.len()

@@ -40,6 +40,10 @@ type Config struct {
 	// knows what was committed. Without it, they are those of the weights.
 	Shares <-chan []model.PoolShares
 
+	// CPUTime returns the processor time of the calling thread. With it, changes of a namespace
+	// that take more than a tenth of one processor wait.
+	CPUTime func() time.Duration
+
 	// DriftReader reads the kernel's tables to detect changes by other processes. Without
 	// it, and if Rules.Protect is set, nothing is detected.
 	DriftReader TableReader
@@ -56,15 +60,15 @@ type Config struct {
 	Followers []Follower
 }
 
-// budget limits what authors of Services can make every node hold. An element takes
+// Budget limits what authors of Services can make every node hold. An element takes
 // about 143 bytes of kernel memory; the largest known cluster has 250,000 endpoints.
 // docs/security.md and docs/limits.md name these limits.
-var budget = model.Budget{PerNamespace: 1_000_000, Total: 4_000_000}
+var Budget = model.Budget{PerNamespace: 1_000_000, Total: 4_000_000}
 
 // options returns the part of the configuration that the model needs.
 func (c *Config) options() model.Options {
 	o := model.Options{
-		Budget:        budget,
+		Budget:        Budget,
 		MasqueradeAll: c.MasqueradeAll, Scheduler: c.Scheduler, StrictSourceRanges: c.StrictSourceRanges,
 		IgnoreExternalIPs: c.IgnoreExternalIPs, TCPFlowEndpoints: c.TCPFlowEndpoints,
 	}

@@ -2,6 +2,7 @@ package sync
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -26,6 +27,8 @@ type desiredState struct {
 	excesses objectProblems // about Services that are not served because they exceed the budget
 	// triggered are the oldest triggers of changes that the kernel does not have.
 	triggered map[model.EndpointSliceName]time.Time
+	// postponed are the namespaces whose changes the last take left for later.
+	postponed []string
 }
 
 func newDesiredState(c Config) *desiredState {
@@ -112,9 +115,10 @@ func (s *desiredState) setPodCIDRs(cidrs [len(model.Families)]netip.Prefix) {
 }
 
 // take returns what changed since its last call: for the rule set, and also which
-// claims were lost and which health checks changed.
-func (s *desiredState) take() (nft.Change, model.Changes) {
-	changes := s.services.Changes()
+// claims were lost and which health checks changed. Namespaces that wait change later.
+func (s *desiredState) take(waits func(namespace string) bool) (nft.Change, model.Changes) {
+	changes := s.services.ChangesExcept(waits)
+	s.postponed = slices.Clone(changes.Postponed)
 	c := nft.Change{Set: changes.Set, Gone: changes.Gone}
 	for _, e := range changes.OverBudget {
 		s.excesses.set(SetProblem{Object{Kind: "Service", Namespace: e.Service.Namespace, Name: e.Service.Name}, overBudget(e)})
@@ -127,6 +131,22 @@ func (s *desiredState) take() (nft.Change, model.Changes) {
 	}
 	return c, changes
 }
+
+// takeTriggers returns the triggers of changes that the kernel has now, sorted.
+func (s *desiredState) takeTriggers() (all []time.Time) {
+	maps.DeleteFunc(s.triggered, func(slice model.EndpointSliceName, at time.Time) bool {
+		if slices.Contains(s.postponed, slice.Namespace) {
+			return false
+		}
+		all = append(all, at)
+		return true
+	})
+	slices.SortFunc(all, time.Time.Compare)
+	return all
+}
+
+// never is for namespaces of which none waits.
+func never(string) bool { return false }
 
 // overBudget returns why a Service is not served; nil if it is again.
 func overBudget(e model.OverBudget) error {
@@ -170,7 +190,7 @@ func Build(c Config, events []Event) (*nft.Ruleset, []model.Conflict) {
 	s.apply(events)
 	known := slices.DeleteFunc(slices.Clone(s.node.Addrs[:]), func(a netip.Addr) bool { return !a.IsValid() })
 	s.setInterfaces(known)
-	_, changes := s.take()
+	_, changes := s.take(never)
 	rules, _ := nft.Adopt(s.config.Rules, nft.Tables{}, s.all())
 	return rules, changes.Conflicts
 }
@@ -181,7 +201,7 @@ func Compare(c Config, events []Event, interfaces []netip.Addr, have nft.Tables)
 	s := newDesiredState(c)
 	s.apply(events)
 	s.setInterfaces(interfaces)
-	s.take()
+	s.take(never)
 	_, batch := nft.Adopt(s.config.Rules, have, s.all())
 	return batch
 }

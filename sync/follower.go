@@ -11,6 +11,7 @@ import (
 //
 //	sync/flows         ends flows to removed endpoints
 //	sync/connections   reads connection counters, and removes those of removed endpoints
+//	sync/affinity      makes room among the clients with session affinity
 //	sync/leastconn     steers new connections to the endpoints with the fewest
 //	sync/healthcheck   serves health check node ports
 //	sync/localhost     serves node ports on localhost

@@ -47,6 +47,7 @@ type Loop struct {
 	fullSets      []nft.SetID // sets that must be rebuilt because they are full
 	quarantine    *quarantine
 	drift         *drift
+	processor     *processorShares
 	// healthChecks changed, which the followers do not know yet.
 	healthChecks []model.HealthCheck
 
@@ -78,6 +79,7 @@ func NewLoop(c Config, source Source, kernel Kernel, log *slog.Logger) *Loop {
 		desired:       desired,
 		quarantine:    newQuarantine(),
 		drift:         newDrift(c, kernel),
+		processor:     newProcessorShares(c.CPUTime),
 		backoff:       newBackoff(c.SyncPeriod),
 		backoffTimer:  stoppedTimer(),
 		pauseTimer:    stoppedTimer(),
@@ -140,6 +142,8 @@ func (l *Loop) run(ctx context.Context, events <-chan []Event, addresses <-chan 
 		case <-l.quarantine.timer.C:
 			l.quarantine.retryAll()
 			l.signal(signalChange)
+		case <-l.processor.timer.C:
+			l.signal(signalChange)
 		case <-l.backoffTimer.C:
 			l.signal(signalBackoffOver)
 		case <-l.pauseTimer.C:
@@ -189,7 +193,12 @@ func (l *Loop) handleEvents(burst []Event) {
 // not, a backoff has begun.
 func (l *Loop) sync() bool {
 	start := time.Now()
-	change, changes := l.desired.take()
+	charge := l.processor.begin()
+	change, changes := l.desired.take(l.processor.waits)
+	if l.rules == nil {
+		changes.Work = nil // everything is compared
+	}
+	defer charge(changes)
 	if l.addresses != nil {
 		l.report.nodePortAddrs(l.desired)
 	}

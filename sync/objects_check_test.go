@@ -30,7 +30,7 @@ func (w *apiWorld) checkFromScratch() {
 	fresh.setInterfaces(w.state.interfaces)
 	fresh.apply(w.current())
 	fresh.setPodCIDRs(w.state.config.Rules.Pods) // a node that lost its ranges still has them
-	fresh.take()
+	fresh.take(never)
 	_, batch = nft.Adopt(fresh.config.Rules, nft.Tables{}, fresh.all())
 	other := kerneltest.New()
 	w.apply(other, batch)
@@ -57,7 +57,7 @@ func differ(t *testing.T, what string, a, b any) {
 // which endpoint has which slot.
 func essence(f model.Family, t *nft.Table) *nft.Table {
 	out := nft.NewTable()
-	out.Chains, out.Counter, out.Dormant = t.Chains, t.Counter, t.Dormant
+	out.Chains, out.Counters, out.Dormant = t.Chains, t.Counters, t.Dormant
 	for name, s := range t.Sets {
 		s.Shape.Size = 0
 		out.Sets[name] = s

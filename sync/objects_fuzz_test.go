@@ -33,17 +33,18 @@ func FuzzObjects(f *testing.F) {
 		for range 24 {
 			w.event(d)
 			if !d.Odd(3) {
-				w.sync()
+				someWait := d.Odd(4)
+				w.sync(func(string) bool { return someWait })
 			}
 			if d.IsEmpty() {
 				break
 			}
 		}
-		w.sync()
+		w.sync(never)
 		w.checkServed()
 		w.checkFromScratch()
 		w.deleteAll()
-		w.sync()
+		w.sync(never)
 		w.checkFromScratch()
 	})
 }
@@ -194,8 +195,8 @@ func deletion(e Event) Event {
 }
 
 // sync applies changes as a loop does.
-func (w *apiWorld) sync() {
-	change, _ := w.state.take()
+func (w *apiWorld) sync(waits func(namespace string) bool) {
+	change, _ := w.state.take(waits)
 	var batch nft.Batch
 	if w.rules == nil || w.state.rulesChanged {
 		w.state.rulesChanged = false

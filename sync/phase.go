@@ -35,7 +35,7 @@ type signal uint8
 const (
 	signalNone        signal = iota
 	signalBurst              // the source delivered events
-	signalChange             // the node's addresses or shares of endpoints changed, or quarantined Service ports are retried
+	signalChange             // the node's addresses or shares of endpoints changed, quarantined Service ports are retried, or a namespace need not wait any more
 	signalSynced             // a sync succeeded
 	signalPause              // Config.MinSyncPeriod begins
 	signalPauseOver          //

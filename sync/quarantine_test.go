@@ -21,7 +21,7 @@ func testPort(name string) model.ServicePortName {
 
 // testServices returns Services of one port, with the ClusterIPs 10.96.0.1 and so on.
 func testServices(names ...string) *model.ServiceMap {
-	m := model.NewServiceMap(model.Options{Budget: budget}, model.Node{Name: "node-1"})
+	m := model.NewServiceMap(model.Options{Budget: Budget}, model.Node{Name: "node-1"})
 	for i, name := range names {
 		m.SetService(model.Service{
 			Name:       testPort(name).ServiceName,

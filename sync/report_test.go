@@ -37,7 +37,7 @@ func TestServiceOverBudgetIsReportedAndNotServed(t *testing.T) {
 			Ports: make([]model.EndpointPort, 1000), Endpoints: make([]model.Endpoint, 1001),
 		}
 		s.send(webService("heavy", 1), sync.SetSlice{Slice: heavy}, webService("light", 2), webSlice(model.IPv4, 2))
-		if got := s.take(); strings.Count(got, "Unusable Service default/heavy: uid-of-heavy: it needs 4004006 elements of the rule set") != 1 {
+		if got := s.take(); strings.Count(got, "Unusable Service default/heavy: uid-of-heavy: it needs 4004060 elements of the rule set") != 1 {
 			t.Errorf("reported:\n%s", got)
 		}
 		if r := s.last(); r.Err != nil || r.RefusedObjects != 1 {

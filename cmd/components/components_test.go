@@ -1,6 +1,7 @@
 package components
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -66,6 +67,9 @@ func TestProcessesOfOtherNetworksDoNotCount(t *testing.T) {
 	n := &Node{}
 	_ = n.readProcesses(proc) // there is no kthreadd
 	found := Find(n)
+	if here := slices.DeleteFunc(slices.Clone(n.Processes), func(p Process) bool { return !p.Here }); len(here) != 1 || here[0].PID != 18 {
+		t.Errorf("known to be here: %+v", here)
+	}
 	if len(found) != 2 || found[0].Evidence[0] != "processes kube-proxy (2)" || found[1].ID != "istio-ambient" {
 		t.Errorf("found %+v of %+v", found, n.Processes)
 	}
@@ -76,6 +80,27 @@ func TestProcessesOfAContainerAreNotTheNodes(t *testing.T) {
 	write(t, proc, "1/comm", "kube-vmap\n")
 	if err := new(Node).readProcesses(proc); err == nil {
 		t.Error("a container's processes count as the node's")
+	}
+}
+
+// TestProcessesOfANodeThatIsAContainerAreAll has a node of kind: its PID namespace has no
+// threads of the kernel. A container runtime of a pod does not count.
+func TestProcessesOfANodeThatIsAContainerAreAll(t *testing.T) {
+	for name, test := range map[string]struct {
+		network string
+		known   bool
+	}{"kubelet": {"net:[1]", true}, "containerd-shim": {"net:[1]", true}, "dockerd": {"net:[2]", false}} {
+		proc := t.TempDir()
+		for pid, network := range map[string]string{"thread-self": "net:[1]", "1": "net:[1]", "90": test.network} {
+			write(t, proc, pid+"/comm", map[string]string{"1": "systemd\n", "90": name + "\n"}[pid])
+			if err := errors.Join(os.Mkdir(filepath.Join(proc, pid, "ns"), 0o755), os.Symlink(network, filepath.Join(proc, pid, "ns", "net"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := &Node{}
+		if err := n.readProcesses(proc); (err == nil) != test.known || n.Nested != test.known {
+			t.Errorf("%s: %v, %+v", name, err, n)
+		}
 	}
 }
 

@@ -16,13 +16,17 @@ var passive = []string{
 
 // FastPathObstacle returns why packets must not bypass the rules of a node, which the fast path
 // of established connections makes them do; an empty text if nothing is known against it.
+// Processes count only if they are known to be in the node's network namespace: every author
+// of a pod chooses the names of its processes, and those have no rules on the node.
 func FastPathObstacle(n *Node) string {
 	for _, u := range n.Unseen {
 		if u.What == NFTables || u.What == LegacyTables {
 			return fmt.Sprintf("rules of other programs cannot be read: %v", u.Err)
 		}
 	}
-	for _, f := range Find(n) {
+	here := *n
+	here.Processes = slices.DeleteFunc(slices.Clone(n.Processes), func(p Process) bool { return !p.Here })
+	for _, f := range Find(&here) {
 		if !slices.Contains(passive, f.ID) {
 			return fmt.Sprintf("rules of %s may have to see every packet (%s)", f.Name, f.Evidence[0])
 		}

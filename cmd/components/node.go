@@ -33,6 +33,9 @@ type Node struct {
 	// Interfaces are names.
 	Interfaces []string
 	Processes  []Process
+	// Nested reports whether the node is a container itself, so that processes of the machine
+	// around it are not visible.
+	Nested bool
 	// Ports are the TCP ports on which another process listens, of those that signs name.
 	Ports []uint16
 	// Plugins are the types in the CNI configuration, by the file that has them.
@@ -61,10 +64,10 @@ type Process struct {
 	PID int
 	// Name is the command's name, of which the kernel keeps 15 bytes.
 	Name string
-	// Elsewhere is true if it is in another network namespace, that of a pod or of another
-	// node on the same machine. That of a process with more capabilities than ours is not
-	// visible: then it is false.
-	Elsewhere bool
+	// Here is true if it is in our network namespace; Elsewhere is true if it is in another
+	// one, that of a pod or of another node on the same machine. That of a process with more
+	// capabilities than ours is not visible: then both are false.
+	Here, Elsewhere bool
 }
 
 // A Plugin is a CNI plugin that a configuration names.
@@ -125,23 +128,39 @@ func (n *Node) readInterfaces() error {
 	return err
 }
 
-// errOwnProcesses means that the process is in a PID namespace of its own.
-var errOwnProcesses = errors.New("only those of this container are visible (hostPID is not set)")
+// errOwnProcesses means that the processes may be those of a container only.
+var errOwnProcesses = errors.New("no kubelet or container runtime is among the visible ones: " +
+	"those of the node may not be visible (set hostPID in a pod)")
+
+// starters are programs that start the containers of a node, by the beginnings of their names.
+// Their PID namespace has those of all pods within, so what sees one of them sees all.
+var starters = []string{"kubelet", "kubelite", "k3s-", "containerd", "crio", "conmon", "dockerd"}
+
+// startsContainers reports whether a process starts the containers of this node.
+func startsContainers(p Process) bool {
+	return !p.Elsewhere && slices.ContainsFunc(starters, func(s string) bool { return strings.HasPrefix(p.Name, s) })
+}
 
 func (n *Node) readProcesses(proc string) (err error) {
 	n.Processes, err = ReadProcesses(proc)
+	n.Nested = err == nil && !slices.ContainsFunc(n.Processes, isKernel)
 	return err
 }
 
-// ReadProcesses returns the processes that a proc file system shows, with an error if these are
-// not all of the machine. One that ends meanwhile is skipped.
+// isKernel reports whether a process is the parent of the kernel's threads, which only the first
+// PID namespace has.
+func isKernel(p Process) bool { return p.PID == 2 && p.Name == "kthreadd" }
+
+// ReadProcesses returns the processes that a proc file system shows, with an error if these may
+// not be all of the node. A node that is a container itself, as in kind, has a PID namespace
+// within that of the machine. One that ends meanwhile is skipped.
 func ReadProcesses(proc string) (all []Process, err error) {
 	folders, err := os.ReadDir(proc)
 	if err != nil {
 		return nil, err
 	}
-	own, _ := os.Readlink(filepath.Join(proc, "thread-self", "ns", "net")) // without it, all count as here
-	kernel := false
+	own, _ := os.Readlink(filepath.Join(proc, "thread-self", "ns", "net")) // without it, none is visible
+	complete := false
 	for _, f := range folders {
 		pid, err := strconv.Atoi(f.Name())
 		if err != nil {
@@ -153,13 +172,12 @@ func ReadProcesses(proc string) (all []Process, err error) {
 		}
 		p := Process{PID: pid, Name: strings.TrimSpace(string(name))}
 		if its, err := os.Readlink(filepath.Join(proc, f.Name(), "ns", "net")); err == nil && own != "" {
-			p.Elsewhere = its != own
+			p.Here, p.Elsewhere = its == own, its != own
 		}
 		all = append(all, p)
-		// Only the first PID namespace has the kernel's threads; kthreadd is their parent.
-		kernel = kernel || pid == 2 && p.Name == "kthreadd"
+		complete = complete || isKernel(p) || startsContainers(p)
 	}
-	if !kernel {
+	if !complete {
 		err = errOwnProcesses
 	}
 	return all, err

@@ -9,6 +9,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
+	"kube-vmap/sync/affinity"
 	"kube-vmap/sync/connections"
 	"kube-vmap/sync/flows"
 	"kube-vmap/sync/health"
@@ -38,9 +39,12 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 		leastconn.New(leastconn.Config{
 			Tracking: conntrack.New(conntrack.Config{}), Shares: shares, Log: p.log,
 		}),
+		affinity.New(affinity.Config{
+			Kernel: p.kernels.affinity, Log: p.log, Recorder: recorder, Full: m.AffinityFull,
+		}),
 	}
 	if p.config.CountConnections {
-		c := connections.New(connections.Config{Kernel: p.kernels.counts, Log: p.log})
+		c := connections.New(connections.Config{Kernel: p.kernels.counts, Log: p.log, Recorder: recorder})
 		m.AddConnections(c, p.config.EndpointMetrics)
 		out = append(out, c)
 	}

@@ -17,7 +17,6 @@ import (
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
 	"kube-vmap/sync/addresses"
-	"kube-vmap/sync/affinity"
 	"kube-vmap/sync/cluster"
 	"kube-vmap/sync/fastpath"
 	"kube-vmap/sync/health"
@@ -105,10 +104,11 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	m := metrics.New(metrics.Config{
 		Version: version, Kubernetes: metrics.Kubernetes(), NativeHistograms: p.config.Feature(config.NativeHistograms),
 	})
-	h := health.New(health.Config{SyncPeriod: p.config.SyncPeriod(), Probed: m.Probed})
+	h := health.New(health.Config{SyncPeriod: p.config.SyncPeriod(), Probed: m.Probed, NotReady: p.takeover.NotReady})
 	p.loop.Observer = sync.MultiObserver{h, m}
 	p.loop.Addresses = addresses.New(addresses.Config{Log: p.log})
 	p.loop.DriftReader = p.kernels.drift
+	p.loop.CPUTime = sync.ThreadCPUTime
 	p.prepareFastPath(m)
 	followers := p.followers(h, m)
 	for _, f := range followers {
@@ -132,8 +132,6 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	if p.fastPath != nil {
 		group.Go(func() error { return p.fastPath.Run(ctx) })
 	}
-	clients := affinity.New(affinity.Config{Kernel: p.kernels.affinity, Log: p.log, Full: m.AffinityFull})
-	group.Go(func() error { return clients.Run(ctx) })
 	group.Go(func() error {
 		return p.takeover.Run(ctx, takeover.Proxy{Ready: loop.Ready(), Snapshot: loop.Snapshot, Healthy: h.Healthy})
 	})

@@ -62,18 +62,25 @@ kube-proxy, also at each later start until "kube-vmap cleanup", and 1 after anot
 }
 
 func cleanupCommand() *cobra.Command {
-	return &cobra.Command{
+	force := false
+	cmd := &cobra.Command{
 		Use:   "cleanup",
 		Short: "Remove the rule set from the kernel, like --cleanup",
 		Long: `Remove the rule set from the kernel, and in the same transaction resume the rules of
 kube-proxy that kube-vmap has suspended, if they are still there. After that kube-vmap
-may take over again, also on a node that it has returned to kube-proxy.`,
+may take over again, also on a node that it has returned to kube-proxy.
+
+Without rules of kube-proxy, Services would not work on this node any more. Then nothing
+changes and the exit code is 4. The same applies if most of a sample of ClusterIPs, or the
+API server's, do not answer through kube-proxy's rules. --force removes the rules anyway.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, _ := newLogger(&config.Config{}, cmd.ErrOrStderr(), &logring.Log{})
-			return cleanup(cmd.Context(), log)
+			return cleanup(cmd.Context(), log, force)
 		},
 	}
+	cmd.Flags().BoolVar(&force, "force", false, "remove the rules also if nothing serves in their place")
+	return cmd
 }
 
 func versionCommand() *cobra.Command {

@@ -29,7 +29,7 @@ func runProxy(ctx context.Context, cmd *cobra.Command, flags *config.Flags) erro
 	ring := &logring.Log{}
 	log, level := newLogger(c, cmd.ErrOrStderr(), ring)
 	if c.Cleanup {
-		return cleanup(ctx, log)
+		return cleanup(ctx, log, false)
 	}
 	cluster.RouteKlog(log, c.Verbosity())
 	logWarnings(c, log)

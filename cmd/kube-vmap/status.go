@@ -51,6 +51,10 @@ func (p *proxy) statusServer(loop *sync.Loop, answer status.Source, metrics prom
 				_, err := io.WriteString(w, p.ring.Text())
 				return err
 			},
+			client.PathInfo: func(_ context.Context, w io.Writer) error {
+				_, err := io.WriteString(w, p.ring.InfoText())
+				return err
+			},
 		},
 	})
 }

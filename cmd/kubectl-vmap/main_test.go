@@ -178,11 +178,11 @@ func TestDiffNamesTheNodesThatDiffer(t *testing.T) {
 		{map[string]nodestest.Program{"node-1": same, "node-2": other}, 1, "node-2:\n+ element a\n", "1 of 2 nodes differ.\n"},
 		{
 			map[string]nodestest.Program{"node-1": same, "node-2": broken},
-			exit.Trouble, "", "node-2: no kube-vmap answers\n0 of 1 nodes differ.\nerror: 1 of 2 nodes did not answer\n",
+			exit.Trouble, "", "node-2: no kube-vmap answers\n0 of 1 nodes differ.\nerror: 1 of 2 nodes answered with an error\n",
 		},
 		{
 			map[string]nodestest.Program{"node-1": other, "node-2": broken},
-			1, "node-1:\n+ element a\n", "node-2: no kube-vmap answers\n1 of 1 nodes differ.\nerror: 1 of 2 nodes did not answer\n",
+			1, "node-1:\n+ element a\n", "node-2: no kube-vmap answers\n1 of 1 nodes differ.\nerror: 1 of 2 nodes answered with an error\n",
 		},
 	} {
 		stdout, stderr, code := vmap(t, nodestest.New(t, tc.nodes), "diff")
@@ -269,7 +269,7 @@ func TestBundleHasAFolderForEachNode(t *testing.T) {
 	})
 	path := filepath.Join(t.TempDir(), "all.tar.gz")
 	stdout, stderr, code := vmap(t, s, "bundle", "-o", path)
-	if code != 1 || stdout != path+"\n" || !strings.HasSuffix(stderr, "error: 3 of 4 nodes did not answer\n") {
+	if code != 1 || stdout != path+"\n" || !strings.HasSuffix(stderr, "error: 2 of 3 nodes answered with an error\n") {
 		t.Errorf("%d, %q, %q", code, stdout, stderr)
 	}
 	got := map[string]string{}

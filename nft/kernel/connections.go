@@ -28,3 +28,26 @@ func (k *Kernel) Connections(f model.Family) (list []nft.ConnectionCount, err er
 	}
 	return nft.SortConnections(list), nil
 }
+
+// Clients calls each with the clients that an affinity map remembers; with none if there is no
+// such map. While the map changes, some may be missing, or come twice.
+func (k *Kernel) Clients(id nft.SetID, each func(nft.Client)) error {
+	err := k.dumpSet(id, func(m netlink.Message) error { return wire.DecodeClients(id, m.Data, each) })
+	if err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EAFNOSUPPORT) {
+		return nil
+	}
+	return fmt.Errorf("read clients of %s: %w", nft.FamilyName(id.Family), err)
+}
+
+// Uncounted returns the original destinations of a family that are not counted now; none if
+// connections are not counted or there is no table.
+func (k *Kernel) Uncounted(f model.Family) ([]model.Match, error) {
+	elements, err := k.Elements(nft.SetID{Family: f, Kind: nft.SetUncounted})
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EAFNOSUPPORT):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read uncounted frontends of %s: %w", nft.FamilyName(f), err)
+	}
+	return nft.UncountedMatches(f, elements), nil
+}

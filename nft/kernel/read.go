@@ -162,19 +162,19 @@ func (k *Kernel) hashAnswer(m netlink.Message) {
 	_, _ = k.readHash.Write(m.Data[min(attr.BodyHeaderLen, len(m.Data)):])
 }
 
-// AffinityFull returns how many connections of a family found the affinity map full since
-// the table was created; zero if there is no table.
-func (k *Kernel) AffinityFull(f model.Family) (total uint64, err error) {
+// Counters returns how many connections of a family each named counter has counted since the
+// table was created; zeros if there is no table.
+func (k *Kernel) Counters(f model.Family) (totals [nft.Counters]uint64, err error) {
 	err = k.get(unix.NFT_MSG_GETOBJ, netlink.Dump, f, func(e *attr.Encoder) {
 		e.String(unix.NFTA_OBJ_TABLE, nft.TableName)
 	}, func(m netlink.Message) error {
-		packets, ours, err := wire.DecodeCounter(m.Data)
+		c, packets, ours, err := wire.DecodeCounter(m.Data)
 		if ours {
-			total = packets
+			totals[c] = packets
 		}
 		return err
 	})
-	return total, err
+	return totals, err
 }
 
 // decode sends a request about our table, named by the attribute of the given kind, and adds

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
+	"kube-vmap/nft"
 	"kube-vmap/nft/simulate/xt"
 )
 
@@ -21,8 +23,12 @@ func (w *walk) numgen(e *expr.Numgen) (verdict, error) {
 	if e.Modulus == 0 {
 		return verdictBreak, undecidedError("a number modulo zero")
 	}
-	n := w.choose(e.Modulus, w.position.isOurs())
-	w.notePick(e.Modulus, how)
+	total, err := w.slotsInUse(e.Modulus, e.Register)
+	if err != nil {
+		return verdictBreak, err
+	}
+	n := w.choose(total, w.position.isOurs())
+	w.notePick(total, how)
 	return verdictContinue, w.regs.load(e.Register, known(nativeBytes(e.Offset+n)))
 }
 
@@ -41,10 +47,43 @@ func (w *walk) hash(e *expr.Hash) (verdict, error) {
 		n = scale(jhash(v.bytes, e.Seed), e.Modulus)
 		w.notePick(e.Modulus, fmt.Sprintf("by the client's hash: number %d", n))
 	} else {
-		n = w.choose(e.Modulus, w.position.isOurs())
-		w.notePick(e.Modulus, "by a hash of the client that is not known")
+		total, err := w.slotsInUse(e.Modulus, e.DestRegister)
+		if err != nil {
+			return verdictBreak, err
+		}
+		n = w.choose(total, w.position.isOurs())
+		w.notePick(total, "by a hash of the client that is not known")
 	}
 	return verdictContinue, w.regs.load(e.DestRegister, known(nativeBytes(e.Offset+n)))
+}
+
+// slotsInUse returns how many of n slots exist for the key in the registers before that of a
+// pick, in a chain of ours that picks again until it finds one; they are the first. For other
+// chains it returns n.
+func (w *walk) slotsInUse(n, register uint32) (uint32, error) {
+	id := nft.ChainNamed(w.packet.Family(), w.position.chain.Name)
+	if !w.position.isOurs() || id.Kind != nft.ChainStickyPick && id.Kind != nft.ChainStickyFull {
+		return n, nil
+	}
+	numbers := nft.SetID{Family: id.Family, Kind: nft.SetStickyNumbers, Local: id.Local}
+	set, err := w.set(w.position.chain.Table, numbers.Name())
+	if err != nil {
+		return n, err
+	}
+	length, err := registerOffset(register)
+	if err != nil {
+		return n, err
+	}
+	key, err := w.regs.read(unix.NFT_REG_1, length)
+	if err != nil || !key.isKnown() {
+		return n, err
+	}
+	used := sort.Search(int(n), func(slot int) bool {
+		_, found, e := w.element(w.position.chain.Table, set, slices.Concat(key.bytes, nativeBytes(uint32(slot))))
+		err = cmp.Or(err, e)
+		return !found
+	})
+	return uint32(max(used, 1)), err
 }
 
 // isPick reports whether an expression picks a number.

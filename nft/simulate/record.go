@@ -29,6 +29,7 @@ type record struct {
 	lastSet       nft.SetKind
 	because       string
 	why           string // why it was marked for masquerade, or not
+	requested     string // why nat-postrouting masquerades it, if not because it is marked
 	masquerade    bool
 	affinity      *Affinity
 	remembered    time.Duration // for which a rule has added the client to a set
@@ -177,6 +178,7 @@ func (w *walk) noteMiss(set *Set, key string) {
 	case id.Kind == nft.SetServices || id.Kind == nft.SetNodePorts || id.Kind == nft.SetLocalServices || id.Kind == nft.SetLocalNodePorts:
 		w.note(text)
 	case id.Kind == nft.SetStickyEndpoints && !w.record.picked: // of an endpoint that is gone
+	case id.Kind == nft.SetStickyNumbers: // of a slot that is free: another one is picked
 	case id.Kind >= nft.SetEndpoints && id.Kind < nft.SetAffinity,
 		id.Kind == nft.SetServiceIPs || id.Kind == nft.SetNodePortServiceIPs || id.Kind == nft.SetNodePortServicePorts:
 		w.addFault(text)
@@ -196,6 +198,10 @@ func (w *walk) noteJump(e any, v verdict) {
 	_, direct := e.(*expr.Verdict)
 	away := v.kind == expr.VerdictGoto || v.kind == expr.VerdictJump
 	if !direct || !away || w.reason.text == "" || v.chain == "restore" {
+		return
+	}
+	if id := nft.ChainNamed(w.frame.family, v.chain); id.Kind == nft.ChainSourcePort && w.position.isOurs() {
+		w.record.requested = w.reason.text // noted there
 		return
 	}
 	if w.inChain("external-local") {
@@ -283,7 +289,7 @@ func (w *walk) translate(source bool, to netip.AddrPort) {
 
 // applyMasquerade translates the source to an address of the node and notes it.
 func (w *walk) applyMasquerade(as netip.Addr) {
-	why := w.reason.text
+	why := cmp.Or(w.reason.text, w.record.requested)
 	switch {
 	case !w.position.isOurs():
 		w.record.why = w.position.String()

@@ -252,7 +252,7 @@ func TestLabelMasqueradesIfTheMarkWasOverwritten(t *testing.T) {
 			load,
 			&expr.Bitwise{SourceRegister: unix.NFT_REG_1, DestRegister: unix.NFT_REG_1, Len: uint32(len(mask)), Mask: mask, Xor: zero},
 			&expr.Cmp{Op: expr.CmpOpNeq, Register: unix.NFT_REG_1, Data: zero},
-			&expr.Masq{},
+			&expr.Verdict{Kind: expr.VerdictGoto, Chain: "source-port"},
 		}
 	}
 	for name, tc := range map[string]struct {
@@ -267,6 +267,7 @@ func TestLabelMasqueradesIfTheMarkWasOverwritten(t *testing.T) {
 		f.chain(oursTable, "nat-postrouting", "nat", HookPostrouting, 100,
 			masquerades(&expr.Meta{Key: expr.MetaKeyMARK, Register: unix.NFT_REG_1}, nativeBytes(0x4000)),
 			masquerades(&expr.Ct{Key: expr.CtKeyLABELS, Register: unix.NFT_REG_1}, label))
+		f.add(Chain{oursTable, "source-port"}, []any{&expr.Masq{}})
 		if tc.overwritten {
 			f.chain(otherTable, "restore", "filter", HookPrerouting, -90, []any{
 				&expr.Immediate{Register: unix.NFT_REG_1, Data: nativeBytes(0x80)},

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -109,9 +110,7 @@ func (d *decoder) connectionKey(c *nft.ConnectionCount, b []byte) {
 		d.Fail(errLayout)
 		return
 	}
-	c.Destination.Addr, _ = netip.AddrFromSlice(b[:n]) // 4 or 16 bytes
-	c.Destination.Protocol = model.Protocol(b[n])
-	c.Destination.Port = binary.BigEndian.Uint16(b[n+4:])
+	c.Destination = match(c.Destination.Family, b)
 	b = b[n+8:]
 	to, _ := netip.AddrFromSlice(b[:n])
 	if port := binary.BigEndian.Uint16(b[n:]); port != 0 || !to.IsUnspecified() {
@@ -132,4 +131,50 @@ func (d *decoder) counter(b []byte, packets uint64) uint64 {
 		}
 	}
 	return packets
+}
+
+// match reads an address, a protocol and a port.
+func match(f model.Family, b []byte) model.Match {
+	n := nft.FieldDestination.Len(f)
+	addr, _ := netip.AddrFromSlice(b[:n]) // 4 or 16 bytes
+	return model.Match{
+		Family: f, Addr: addr, Protocol: model.Protocol(b[n]), Port: binary.BigEndian.Uint16(b[n+4:]),
+	}
+}
+
+// DecodeClients calls each with the clients that a message of a dump of an affinity map holds.
+func DecodeClients(id nft.SetID, data []byte, each func(nft.Client)) error {
+	var d decoder
+	for element := range d.list(data) {
+		var c nft.Client
+		for kind, value := range d.Attributes(element) {
+			switch kind {
+			case unix.NFTA_SET_ELEM_KEY:
+				for _, value := range d.Attributes(value) {
+					d.client(id, &c, value)
+				}
+			case unix.NFTA_SET_ELEM_EXPIRATION:
+				c.Expires = time.Duration(d.Uint64(value)) * time.Millisecond
+			}
+		}
+		if d.Err() == nil && c.Addr.IsValid() {
+			each(c)
+		}
+	}
+	if err := d.Err(); err != nil {
+		return fmt.Errorf("decode elements of %s: %w", id.Name(), err)
+	}
+	return nil
+}
+
+// client reads a key of [nft.SetAffinity], as [decoder.key] does, but without a handle for
+// each client.
+func (d *decoder) client(id nft.SetID, c *nft.Client, b []byte) {
+	if uint32(len(b)) != id.KeyLen() {
+		d.Fail(errLayout)
+		return
+	}
+	n := nft.FieldClient.Len(id.Family)
+	c.Addr, _ = netip.AddrFromSlice(b[:n])
+	c.Destination = match(id.Family, b[n:])
 }

@@ -143,3 +143,22 @@ func FuzzCounted(f *testing.F) {
 		}
 	})
 }
+
+func TestClientsAreReadAsTheyAreForgotten(t *testing.T) {
+	for _, f := range model.Families {
+		id := nft.SetID{Family: f, Kind: nft.SetAffinity}
+		var want, got []nft.Client
+		for _, c := range randomCounted(f, 5000) {
+			want = append(want, nft.Client{Addr: nfttest.Addr(f, 10, len(want)), Destination: c.Destination})
+		}
+		messages := split(t, encoded(t, nft.Batch{nft.Forget(id, want)}).Bytes)
+		for _, m := range messages[1 : len(messages)-1] {
+			if err := DecodeClients(id, m.data(), func(c nft.Client) { got = append(got, c) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %d clients are read otherwise", nft.FamilyName(f), len(want))
+		}
+	}
+}

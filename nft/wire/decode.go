@@ -30,8 +30,8 @@ func Decode(t *nft.Tables, f model.Family, kind uint16, data []byte) error {
 	case unix.NFT_MSG_NEWSET:
 		d.set(t, f, b)
 	case unix.NFT_MSG_NEWOBJ:
-		if _, ours := d.ownCounter(b); ours {
-			tableOf(t, f).Counter = true
+		if c, _, ours := d.ownCounter(b); ours {
+			tableOf(t, f).Counters[c] = true
 		}
 	}
 	if err := d.Err(); err != nil {
@@ -178,16 +178,16 @@ func (d *decoder) shape(s *nft.SetShape, kind uint16, value []byte) {
 	}
 }
 
-// DecodeCounter reads from a message of the kernel how many connections found the
-// affinity map full. It reports false if the message is about something else.
-func DecodeCounter(data []byte) (packets uint64, ours bool, err error) {
+// DecodeCounter reads from a message of the kernel how many connections a counter has. It
+// reports false if the message is about something else.
+func DecodeCounter(data []byte) (c nft.Counter, packets uint64, ours bool, err error) {
 	var d decoder
-	packets, ours = d.ownCounter(d.Body(data))
-	return packets, ours, d.Err()
+	c, packets, ours = d.ownCounter(d.Body(data))
+	return c, packets, ours, d.Err()
 }
 
-// ownCounter reads an object; false if it is not the counter of our table.
-func (d *decoder) ownCounter(b []byte) (packets uint64, ours bool) {
+// ownCounter reads an object; false if it is no counter of our table.
+func (d *decoder) ownCounter(b []byte) (c nft.Counter, packets uint64, ours bool) {
 	var table, name string
 	var objectType uint32
 	for kind, value := range d.Attributes(b) {
@@ -202,7 +202,10 @@ func (d *decoder) ownCounter(b []byte) (packets uint64, ours bool) {
 			packets = d.packets(value, packets)
 		}
 	}
-	return packets, d.isOurs(table) && name == nft.CounterName && objectType == unix.NFT_OBJECT_COUNTER
+	for c < nft.Counters && c.String() != name {
+		c++
+	}
+	return c, packets, d.isOurs(table) && c < nft.Counters && objectType == unix.NFT_OBJECT_COUNTER
 }
 
 // packets is how many packets a counter has; the given number if it does not have it.

@@ -91,7 +91,7 @@ func (d *decoder) key(id nft.SetID, k *nft.Key, b []byte) {
 		part := b[:f.Len(id.Family)]
 		b = b[len(part):]
 		switch f {
-		case nft.FieldSource, nft.FieldDestination:
+		case nft.FieldSource, nft.FieldDestination, nft.FieldOriginalDestination:
 			a, _ := netip.AddrFromSlice(part) // 4 or 16 bytes
 			if k.Addr.IsValid() && k.Addr != a {
 				*k = nft.Key{} // ours have the same address twice
@@ -103,12 +103,10 @@ func (d *decoder) key(id nft.SetID, k *nft.Key, b []byte) {
 			k.Source = unique.Make(netip.PrefixFrom(a, id.SourceBits()))
 		case nft.FieldProtocol:
 			k.Protocol = model.Protocol(part[0])
-		case nft.FieldPort:
+		case nft.FieldPort, nft.FieldOriginalPort:
 			k.Port = binary.BigEndian.Uint16(part)
 		case nft.FieldPick, nft.FieldNumber:
 			k.Pick = binary.NativeEndian.Uint32(part)
-		case nft.FieldOriginalDestination, nft.FieldOriginalPort:
-			d.Fail(errLayout) // see DecodeConnections
 		default:
 			panic(fmt.Sprintf("wire: field %d of a key has no decoding", f))
 		}

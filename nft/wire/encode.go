@@ -196,7 +196,7 @@ func (e *encoder) addTable(o nft.AddTable) {
 func (e *encoder) addCounter(o nft.AddCounter) {
 	e.open(unix.NFT_MSG_NEWOBJ, unix.NLM_F_CREATE, o.Family)
 	e.String(unix.NFTA_OBJ_TABLE, e.table)
-	e.String(unix.NFTA_OBJ_NAME, nft.CounterName)
+	e.String(unix.NFTA_OBJ_NAME, o.Counter.String())
 	e.Uint32(unix.NFTA_OBJ_TYPE, unix.NFT_OBJECT_COUNTER)
 	e.Close(e.OpenNested(unix.NFTA_OBJ_DATA)) // it starts at zero
 	e.CloseMessage()

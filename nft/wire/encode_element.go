@@ -131,11 +131,11 @@ func (e *encoder) key(l *nft.Layout, k *nft.Key) {
 	value := e.Open(unix.NFTA_DATA_VALUE)
 	for _, f := range l.Key {
 		switch f {
-		case nft.FieldSource, nft.FieldDestination:
+		case nft.FieldSource, nft.FieldDestination, nft.FieldOriginalDestination:
 			e.address(k.Addr)
 		case nft.FieldProtocol:
 			e.Bytes = append(e.Bytes, byte(k.Protocol), 0, 0, 0)
-		case nft.FieldPort:
+		case nft.FieldPort, nft.FieldOriginalPort:
 			e.port(k.Port)
 		case nft.FieldClient:
 			e.address(k.SourcePrefix().Addr())

@@ -13,6 +13,9 @@ func (e *encoder) addSet(o nft.AddSet) {
 	e.String(unix.NFTA_SET_NAME, o.Set.Name())
 	e.Uint32(unix.NFTA_SET_ID, e.setID)
 	e.shape(o.Set.Shape(o.Size))
+	if timeout := o.Set.Layout().Expires(); timeout > 0 {
+		e.Uint64(unix.NFTA_SET_TIMEOUT, uint64(timeout.Milliseconds()))
+	}
 	switch l := o.Set.Layout(); {
 	case l.Typeof:
 		e.Data(unix.NFTA_SET_USERDATA, typeofUserdata(o.Set))

@@ -261,12 +261,12 @@ func FuzzCounter(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		_, ours, err := DecodeCounter(data)
+		_, _, ours, err := DecodeCounter(data)
 		var tables nft.Tables
 		if e := Decode(&tables, model.IPv6, unix.NFT_MSG_NEWOBJ, data); (e == nil) != (err == nil) {
 			t.Errorf("one reader says %v, the other %v", err, e)
 		}
-		if there := tables[model.IPv6] != nil && tables[model.IPv6].Counter; there != ours {
+		if there := tables[model.IPv6] != nil && tables[model.IPv6].Counters != [nft.Counters]bool{}; there != ours {
 			t.Errorf("ours to one reader %t, to the other %t", ours, there)
 		}
 	})

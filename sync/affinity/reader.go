@@ -1,6 +1,7 @@
-// Package affinity reports that the map of clients with session affinity is full. The kernel
-// records the clients and forgets removed endpoints by itself (see package nft); it also
-// counts the connections whose client it could not record.
+// Package affinity makes room in a full map of clients with session affinity, and reports it.
+// The kernel records the clients and forgets removed endpoints by itself (see package nft); it
+// also counts the connections whose client it could not record. While it does, the namespaces
+// that have more than their share of the map lose clients (room.go).
 package affinity
 
 import (
@@ -9,35 +10,56 @@ import (
 	"time"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/sync"
 )
 
 // Kernel is the part of [kernel.Kernel] that is used, by one goroutine.
 type Kernel interface {
-	AffinityFull(model.Family) (uint64, error)
+	Counters(model.Family) ([nft.Counters]uint64, error)
+	Clients(nft.SetID, func(nft.Client)) error
+	Apply(nft.Batch) (nft.Applied, error)
 }
 
 // Config configures a [Reader].
 type Config struct {
-	Kernel Kernel
-	Log    *slog.Logger
+	Kernel   Kernel
+	Log      *slog.Logger
+	Recorder sync.Recorder // nil means no events
 	// Full is called with the number of connections of a family, in total, whose client
 	// was not remembered because the map was full.
 	Full func(f model.Family, total uint64)
+	// CPUTime returns the processor time of the calling thread; nil means the kernel's clock.
+	CPUTime func() time.Duration
 }
 
-// A Reader reads the counters of connections whose client was not remembered.
+// A Reader is a [sync.Follower] that reads the counters of connections whose client was not
+// remembered. All but Follow is done by one goroutine, Run.
 type Reader struct {
 	Config
-	reported [len(model.Families)]uint64 // last reported totals
+	commits   *sync.CommitQueue
+	services  map[model.Match]sync.Object // those with affinity, by the keys of their pools
+	peak      int                         // of services
+	reported  [len(model.Families)]uint64 // last reported totals
+	restUntil time.Time                   // when the maps may be listed again
 }
 
 // New returns a Reader; it does nothing before Run.
-func New(c Config) *Reader { return &Reader{Config: c} }
+func New(c Config) *Reader {
+	if c.CPUTime == nil {
+		c.CPUTime = sync.ThreadCPUTime
+	}
+	return &Reader{
+		Config: c, commits: sync.NewCommitQueue(), services: map[model.Match]sync.Object{},
+		// The first totals may be from before this process.
+		restUntil: time.Now().Add(period * 3 / 2),
+	}
+}
 
 // period is the time between reads of the counters.
 const period = 15 * time.Second
 
-// Run reads the counters until ctx ends, which is not an error.
+// Run follows commits and reads the counters until ctx ends, which is not an error.
 func (r *Reader) Run(ctx context.Context) error {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
@@ -45,6 +67,8 @@ func (r *Reader) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-r.commits.Ready():
+			r.applyCommits()
 		case <-ticker.C:
 			r.read()
 		}
@@ -52,17 +76,23 @@ func (r *Reader) Run(ctx context.Context) error {
 }
 
 func (r *Reader) read() {
+	var rising []model.Family
 	for _, f := range model.Families {
-		total, err := r.Kernel.AffinityFull(f)
+		totals, err := r.Kernel.Counters(f)
 		if err != nil {
 			r.Log.Debug("affinity counter not readable", "err", err)
 			continue
 		}
+		total := totals[nft.CounterAffinityFull]
 		if total > r.reported[f] {
 			r.Log.Warn("affinity map full, new clients are not remembered",
 				"family", f.String(), "connections", total-r.reported[f], "period", period.String())
+			rising = append(rising, f)
 		}
 		r.reported[f] = total
 		r.Full(f, total)
+	}
+	if len(rising) > 0 && !time.Now().Before(r.restUntil) {
+		r.makeRoom(rising)
 	}
 }

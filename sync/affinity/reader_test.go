@@ -8,11 +8,19 @@ import (
 	"time"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 )
 
 type counters [len(model.Families)]uint64
 
-func (c counters) AffinityFull(f model.Family) (uint64, error) { return c[f], nil }
+func (c counters) Counters(f model.Family) (out [nft.Counters]uint64, err error) {
+	out[nft.CounterAffinityFull] = c[f]
+	return out, nil
+}
+
+func (c counters) Clients(nft.SetID, func(nft.Client)) error { panic("not called") }
+
+func (c counters) Apply(nft.Batch) (nft.Applied, error) { panic("not called") }
 
 func TestFullMapIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,14 +14,22 @@ import (
 
 // Kernel is the part of [kernel.Kernel] that is used, by one goroutine at a time.
 type Kernel interface {
-	Connections(model.Family) ([]nft.ConnectionCount, error)
+	Reader
 	Apply(nft.Batch) (nft.Applied, error)
+}
+
+// A Reader reads what the kernel counts, and what it does not.
+type Reader interface {
+	Connections(model.Family) ([]nft.ConnectionCount, error)
+	Uncounted(model.Family) ([]model.Match, error)
+	Counters(model.Family) ([nft.Counters]uint64, error)
 }
 
 // Config configures [Connections].
 type Config struct {
-	Kernel Kernel
-	Log    *slog.Logger
+	Kernel   Kernel
+	Log      *slog.Logger
+	Recorder sync.Recorder // nil means no events
 	// Period is the time between two clean-ups; zero means two minutes.
 	Period time.Duration
 }
@@ -35,28 +43,36 @@ const (
 	// restFactor is how much longer than a read the next one must wait, so that frequent
 	// readers use at most a tenth of a processor.
 	restFactor = 9
+	// pollPeriod is the time between reads of the counter of connections that were not
+	// counted because the set is full.
+	pollPeriod = time.Second
+	// maxWait is how long Totals waits for a read. Reading a full set takes seconds.
+	maxWait = 200 * time.Millisecond
 )
 
-// Connections is a [sync.Follower] that sums up counted connections.
+// Connections is a [sync.Follower] that sums up counted connections. All but Follow and
+// Totals is done by one goroutine, Run.
 type Connections struct {
-	commits *sync.CommitQueue
-	kernel  Kernel
-	log     *slog.Logger
-	period  time.Duration
+	Config
+	commits  *sync.CommitQueue
+	requests chan chan struct{} // of Totals; closed when new totals are published
 
-	mu      stdsync.Mutex // guards the following, and the kernel
 	tracker tracker
 	readAt  time.Time
 	took    time.Duration // the last read
 	failing bool          // the last read or clean-up failed
 	stale   [len(model.Families)]staleSet
+	dropped [len(model.Families)]dropped
+
+	mu        stdsync.Mutex // guards the following
+	published Totals
 }
 
 // New returns Connections; they do nothing before Run.
 func New(c Config) *Connections {
+	c.Period = cmp.Or(c.Period, cleanUpPeriod)
 	out := &Connections{
-		commits: sync.NewCommitQueue(),
-		kernel:  c.Kernel, log: c.Log, period: cmp.Or(c.Period, cleanUpPeriod), tracker: newTracker(),
+		Config: c, commits: sync.NewCommitQueue(), requests: make(chan chan struct{}), tracker: newTracker(),
 	}
 	for _, f := range model.Families {
 		out.stale[f] = newStaleSet()
@@ -67,17 +83,18 @@ func New(c Config) *Connections {
 // Follow implements [sync.Follower].
 func (c *Connections) Follow(t sync.Committed) { c.commits.Follow(t) }
 
-// applyCommits brings the tracker up to date. It is called with mu held.
+// applyCommits brings the tracker up to date.
 func (c *Connections) applyCommits() {
 	for _, t := range c.commits.Take() {
 		c.tracker.apply(t, c.stale[:])
 	}
 }
 
-// Run follows commits and cleans up until ctx ends, which is not an error.
+// Run follows commits, reads and cleans up until ctx ends, which is not an error.
 func (c *Connections) Run(ctx context.Context) error {
-	cleanUp := time.NewTicker(c.period)
+	cleanUp, poll := time.NewTicker(c.Period), time.NewTicker(pollPeriod)
 	defer cleanUp.Stop()
+	defer poll.Stop()
 	var again <-chan time.Time
 	for {
 		select {
@@ -89,6 +106,11 @@ func (c *Connections) Run(ctx context.Context) error {
 			again = c.handleCommits()
 		case <-cleanUp.C:
 			c.cleanUp()
+		case <-poll.C:
+			c.poll()
+		case done := <-c.requests:
+			c.handleRequest()
+			close(done)
 		}
 	}
 }
@@ -97,8 +119,6 @@ func (c *Connections) Run(ctx context.Context) error {
 // port, it reads the kernel to separate their counts, now or when the returned channel
 // delivers.
 func (c *Connections) handleCommits() (again <-chan time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.applyCommits()
 	if !c.tracker.moves.anyMoved() {
 		return nil
@@ -113,6 +133,22 @@ func (c *Connections) handleCommits() (again <-chan time.Time) {
 	return time.After(max(minReadInterval, restFactor*c.took))
 }
 
+// handleRequest publishes new totals. It reads the kernel, unless that was done within the
+// last second, or longer ago where it takes long.
+func (c *Connections) handleRequest() {
+	c.applyCommits()
+	if time.Since(c.readAt) >= max(minReadInterval, restFactor*c.took) {
+		c.readAll()
+	}
+	t := Totals{Ports: c.tracker.totals(), Counters: c.tracker.counters}
+	for f := range c.dropped {
+		t.NotCounted[f], t.Uncounted[f] = c.dropped[f].total, c.dropped[f].frontends
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.published = t
+}
+
 // Totals are the connections to existing Services that were counted since the tables
 // were created, also before this process started.
 type Totals struct {
@@ -121,18 +157,29 @@ type Totals struct {
 	// Counters is the number of elements in the kernel, at most
 	// [nft.MaxConnectionCounts].
 	Counters [len(model.Families)]int
+	// NotCounted is how many connections were not counted because the set was full,
+	// Uncounted how many frontends are not counted now because of that.
+	NotCounted [len(model.Families)]uint64
+	Uncounted  [len(model.Families)]int
 }
 
-// Totals reads the kernel, unless that was done within the last second, or longer ago
-// where it takes long. If that fails, it returns the result of the last read.
+// Totals returns the totals of now or, if reading the kernel fails or takes long, those of
+// the last read.
 func (c *Connections) Totals() Totals {
+	done := make(chan struct{})
+	late := time.NewTimer(maxWait)
+	defer late.Stop()
+	select {
+	case c.requests <- done:
+		select {
+		case <-done:
+		case <-late.C:
+		}
+	case <-late.C:
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.applyCommits()
-	if time.Since(c.readAt) >= max(minReadInterval, restFactor*c.took) {
-		c.readAll()
-	}
-	return Totals{Ports: c.tracker.totals(), Counters: c.tracker.counters}
+	return c.published
 }
 
 // readAll reads both families.
@@ -149,33 +196,34 @@ func (c *Connections) readAll() {
 	c.logOutcome(failed)
 }
 
-// read adds what was counted since the last read, and returns the whole listing.
+// read adds what was counted since the last read, and returns the whole listing. If the set
+// is nearly full, it makes room.
 func (c *Connections) read(f model.Family) ([]nft.ConnectionCount, error) {
-	list, err := c.kernel.Connections(f)
+	list, err := c.Kernel.Connections(f)
 	if err != nil {
 		return nil, err
 	}
 	list, err = c.removeMoved(f, list)
 	before := c.tracker.counters[f]
 	c.tracker.add(f, list)
-	if isFull(len(list)) && !isFull(before) {
-		c.log.Warn("connection counters full, new pairs of destination and endpoint are not counted",
+	if nft.IsFull(len(list)) && !nft.IsFull(before) {
+		c.Log.Warn("connection counters full, new pairs of destination and endpoint are not counted",
 			"family", f.String(), "counters", len(list))
 	}
+	if err == nil && len(list) > shareFrom {
+		list, err = c.makeRoom(f, list)
+	}
+	c.readUncounted(f)
 	return list, err
 }
-
-// isFull reports whether that many listed counters mean that the set is full: a listing
-// may miss some.
-func isFull(counters int) bool { return counters >= nft.MaxConnectionCounts*15/16 }
 
 // logOutcome logs when reads and clean-ups start to fail or to succeed again.
 func (c *Connections) logOutcome(err error) {
 	switch {
 	case err != nil && !c.failing:
-		c.log.Warn("connection counts not up to date, retrying", "err", err)
+		c.Log.Warn("connection counts not up to date, retrying", "err", err)
 	case err == nil && c.failing:
-		c.log.Info("connection counts up to date again")
+		c.Log.Info("connection counts up to date again")
 	}
 	c.failing = err != nil
 }

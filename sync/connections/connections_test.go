@@ -30,6 +30,7 @@ type kernel struct {
 	// listed changes a listing, if not nil.
 	listed  func([]nft.ConnectionCount) []nft.ConnectionCount
 	reads   int
+	full    atomic.Uint64 // connections that were not counted
 	applied []nft.Batch
 }
 
@@ -45,6 +46,17 @@ func (k *kernel) Connections(f model.Family) ([]nft.ConnectionCount, error) {
 		list = k.listed(list)
 	}
 	return list, err
+}
+
+func (k *kernel) Counters(model.Family) (out [nft.Counters]uint64, err error) {
+	out[nft.CounterConnectionsFull] = k.full.Load()
+	return out, nil
+}
+
+func (k *kernel) Uncounted(f model.Family) ([]model.Match, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.Kernel.Uncounted(f)
 }
 
 func (k *kernel) Apply(b nft.Batch) (nft.Applied, error) {

@@ -9,11 +9,18 @@
 //	                                                      |
 //	/metrics --Totals----> read the set, if 1 s old    ---+--> totals by Service port and endpoint
 //	                                                      |
+//	every second --------> read it, if it was full     ---+--> make room
+//	                                                      |
 //	every two minutes ---> read it, find stale elements --+--> fold and delete, in one transaction
 //
 // Totals never decrease while the process runs: each read adds the growth of every
 // pair. So it does no harm that a listing of a growing set may miss some pairs, nor
 // that another program flushes the set.
+//
+// The set has a limit, and clients choose how many pairs of a Service they use. If a read
+// finds it nearly full, namespaces with more than their fair share of half of it lose the
+// elements of their largest frontends, which the kernel does not count for a while. Totals
+// wait only briefly for a read, since that of a full set takes seconds.
 //
 // An element is stale if its endpoint no longer serves the Service. It is folded: its
 // count is added to an element of the Service's former endpoints, which has zeros in

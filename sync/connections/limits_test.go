@@ -42,6 +42,7 @@ func TestFullSetIsLoggedOnce(t *testing.T) {
 			return list
 		}
 		r.c = New(Config{Kernel: r.kernel, Log: slog.New(slog.NewTextHandler(&r.log, nil))})
+		go func() { _ = r.c.Run(t.Context()) }()
 		expect := func(n, times int) {
 			t.Helper()
 			counters = n

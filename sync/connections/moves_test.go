@@ -151,8 +151,6 @@ func TestFormerOwnersAreForgotten(t *testing.T) {
 		r.c.Follow(w.all(1))
 		r.c.Follow(sync.Committed{Full: true})
 		r.pass(keepCleanUps)
-		r.c.mu.Lock()
-		defer r.c.mu.Unlock()
 		if n := len(r.c.tracker.moves.former); n != 0 {
 			r.Errorf("%d former owners are remembered", n)
 		}

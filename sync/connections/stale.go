@@ -51,8 +51,6 @@ func (s *staleSet) addEndpoint(counts *portCounts, e netip.AddrPort) {
 
 // cleanUp removes what has been stale since the last clean-up, and records what is now.
 func (c *Connections) cleanUp() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.applyCommits()
 	var failed error
 	for _, f := range model.Families {
@@ -93,8 +91,12 @@ func (c *Connections) cleanUpFamily(f model.Family) error {
 	return err
 }
 
-// A change is what one transaction removes from and adds to the set.
-type change struct{ remove, add []nft.ConnectionCount }
+// A change is what one transaction removes from and adds to the set, and the destinations
+// that it takes out of the count.
+type change struct {
+	remove, add []nft.ConnectionCount
+	uncounted   []model.Match
+}
 
 // classify finds the stale elements of one destination. It adds those that were stale
 // before to the batch, and all of them, since removing may fail, to the next staleSet.
@@ -149,10 +151,13 @@ func (c *Connections) apply(f model.Family, todo *change) error {
 		return nil
 	}
 	batch := nft.Batch{nft.DeleteConnections{Family: f, List: todo.remove}}
+	if len(todo.uncounted) > 0 {
+		batch = append(batch, nft.AddUncounted(f, todo.uncounted))
+	}
 	if len(todo.add) > 0 {
 		batch = append(batch, nft.AddConnections{Family: f, List: todo.add})
 	}
-	_, err := c.kernel.Apply(batch)
+	_, err := c.Kernel.Apply(batch)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -165,7 +170,7 @@ func (c *Connections) apply(f model.Family, todo *change) error {
 	for _, counted := range todo.add {
 		c.tracker.last[f][pair{counted.Destination, counted.Endpoint}] = counted.Connections
 	}
-	c.log.Debug("stale connection counters folded", "family", f.String(), "removed", len(todo.remove), "added", len(todo.add))
+	c.Log.Debug("connection counters removed", "family", f.String(), "removed", len(todo.remove), "added", len(todo.add))
 	return nil
 }
 

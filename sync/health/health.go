@@ -31,12 +31,16 @@ type Config struct {
 	// "readyz") and its HTTP status. It must not block, and must be safe for concurrent
 	// use.
 	Probed func(probe string, code int)
+	// NotReady, unless it is nil, returns why the proxy is not ready for another reason than
+	// the loop's; empty if there is none. It must be safe for concurrent use.
+	NotReady func() string
 }
 
 // Health is a [sync.Observer] that serves probes. It is safe for concurrent use.
 type Health struct {
-	timeout time.Duration
-	probed  func(probe string, code int)
+	timeout  time.Duration
+	probed   func(probe string, code int)
+	notReady func() string
 
 	mu    stdsync.Mutex // guards state
 	state state
@@ -55,9 +59,12 @@ type state struct {
 // New returns a Health without pending changes. The start of the process counts as the
 // last update, as in kube-proxy.
 func New(c Config) *Health {
-	h := &Health{timeout: 2 * c.SyncPeriod, probed: c.Probed, state: state{updated: time.Now()}}
+	h := &Health{timeout: 2 * c.SyncPeriod, probed: c.Probed, notReady: c.NotReady, state: state{updated: time.Now()}}
 	if h.probed == nil {
 		h.probed = func(string, int) {}
+	}
+	if h.notReady == nil {
+		h.notReady = func() string { return "" }
 	}
 	return h
 }

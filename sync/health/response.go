@@ -36,7 +36,7 @@ func (h *Health) Handler() http.Handler {
 	probes := map[string]func(*response, state) string{
 		"healthz": (*response).checkEligible,
 		"livez":   func(*response, state) string { return "" },
-		"readyz":  (*response).checkReady,
+		"readyz":  h.checkReady,
 	}
 	mux := http.NewServeMux()
 	for probe, check := range probes {
@@ -79,13 +79,15 @@ func (a *response) checkEligible(s state) string {
 	return s.ineligible
 }
 
-// checkReady checks whether anything was committed.
-func (a *response) checkReady(s state) string {
-	a.Ready = &s.committed
-	if !s.committed {
-		return "nothing has been programmed yet"
+// checkReady checks whether anything was committed, and nothing else is in the way.
+func (h *Health) checkReady(a *response, s state) string {
+	reason := "nothing has been programmed yet"
+	if s.committed {
+		reason = h.notReady()
 	}
-	return ""
+	ready := reason == ""
+	a.Ready = &ready
+	return reason
 }
 
 // write writes the response and returns its status.

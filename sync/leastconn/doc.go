@@ -37,11 +37,16 @@
 // counted, closed connections included, and not derived from the active ones; and after a
 // burst more are expected for some periods.
 //
+// While more shares must change than a transaction takes, those of a pool stay in effect
+// from one of its turns to the next. That time is then the period of the above: arrivals are
+// expected for twice as long as the pool has waited. They may be up to twice as many without
+// any lasting oscillation.
+//
 // # Cost
 //
 // An observation costs the kernel and this process in proportion to the translated entries,
 // about 2 µs each; the pause after it, 70 times its processor time, keeps that below two
 // percent of one processor. One event for the loop follows from it at most, of 2,048 slots
-// at most. Pools whose endpoints are near their level have the shares of their weights, as
+// at most, which namespaces share (quota.go). Pools whose endpoints are near their level have the shares of their weights, as
 // if the scheduler was random, and cost nothing. Without any such pool nothing is read.
 package leastconn

@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"kube-vmap/model"
 	"kube-vmap/sync"
 )
@@ -39,6 +37,7 @@ type LeastConnections struct {
 
 	// The following belongs to Run's goroutine.
 	pools    pools
+	quota    quota
 	observer observer
 	// observedAt is when the last observation began, period is the time until the next.
 	observedAt time.Time
@@ -49,7 +48,7 @@ type LeastConnections struct {
 // New returns LeastConnections; it does nothing before Run.
 func New(c Config) *LeastConnections {
 	if c.CPUTime == nil {
-		c.CPUTime = threadCPUTime
+		c.CPUTime = sync.ThreadCPUTime
 	}
 	return &LeastConnections{
 		Config: c, commits: sync.NewCommitQueue(),
@@ -110,8 +109,9 @@ func (l *LeastConnections) observe() []model.PoolShares {
 		changes = l.pools.steer(counts, start.Sub(l.observedAt), l.period)
 	}
 	l.observedAt = start
+	sent := l.quota.send(changes)
 	l.period = max(minPeriod, restFactor*(l.CPUTime()-before))
-	return takeWorst(changes)
+	return sent
 }
 
 // logOutcome logs when observations start to fail or to succeed again.
@@ -134,14 +134,4 @@ func (l *LeastConnections) send(ctx context.Context, changed []model.PoolShares)
 	case l.Shares <- changed:
 	case <-ctx.Done():
 	}
-}
-
-// threadCPUTime returns the processor time of the calling thread, or zero if the kernel has no
-// such clock; the period is then minPeriod.
-func threadCPUTime() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		return 0
-	}
-	return time.Duration(t.Nano())
 }

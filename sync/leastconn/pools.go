@@ -1,7 +1,6 @@
 package leastconn
 
 import (
-	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -16,8 +15,9 @@ type pools map[model.Match]*pool
 
 // A pool has the lists of a [model.Pool], those of the cluster and of the node.
 type pool struct {
+	namespace      string
 	cluster, local list
-	waits          int // for how many observations its shares have not been sent
+	waits          int // how many observations have found other shares since some were sent
 }
 
 // A list is one of the lists of a pool, with how its slots are shared.
@@ -37,7 +37,7 @@ func (p pools) apply(c sync.Committed) {
 	}
 	for i := range c.Set {
 		if f := &c.Set[i]; f.OwnsPool() {
-			p.set(f.Pool, before[f.Match])
+			p.set(f, before[f.Match])
 		}
 	}
 	for _, m := range c.Gone {
@@ -45,8 +45,10 @@ func (p pools) apply(c sync.Committed) {
 	}
 }
 
-// set adds or replaces a pool that has been tracked before, unless before is nil.
-func (p pools) set(m *model.Pool, before *pool) {
+// set adds or replaces the pool of a frontend, which has been tracked before, unless before
+// is nil.
+func (p pools) set(f *model.Frontend, before *pool) {
+	m := f.Pool
 	if m.Scheduler != model.SchedulerLeastConnections {
 		delete(p, m.Key)
 		return
@@ -54,6 +56,7 @@ func (p pools) set(m *model.Pool, before *pool) {
 	if before == nil {
 		before = new(pool)
 	}
+	before.namespace = f.Service.Namespace
 	before.cluster.set(m, false)
 	before.local.set(m, true)
 	p[m.Key] = before
@@ -81,15 +84,15 @@ type change struct {
 }
 
 // steer returns the changes of shares that follow from an observation, a time after the
-// one before, with the period until the next.
+// one before, with the period until the next one.
 func (p pools) steer(counts map[endpoint]count, since, period time.Duration) (all []change) {
 	for key, each := range p {
 		c := change{pool: each, key: key}
-		c.cluster = each.cluster.steer(key.Protocol, counts, since, period, &c.misplaced)
-		c.local = each.local.steer(key.Protocol, counts, since, period, &c.misplaced)
-		if c.isDue() {
-			all = append(all, c)
-		}
+		// Until its next turn it takes about as many periods as it has waited for this one.
+		until := period * time.Duration(1+each.waits)
+		c.cluster = each.cluster.steer(key.Protocol, counts, since, until, &c.misplaced)
+		c.local = each.local.steer(key.Protocol, counts, since, until, &c.misplaced)
+		all = c.appendIfDue(all)
 	}
 	return all
 }
@@ -97,16 +100,19 @@ func (p pools) steer(counts map[endpoint]count, since, period time.Duration) (al
 // reset returns the changes to the shares of the weights.
 func (p pools) reset() (all []change) {
 	for key, each := range p {
-		if c := (change{pool: each, key: key}); c.isDue() {
-			all = append(all, c)
-		}
+		c := change{pool: each, key: key}
+		all = c.appendIfDue(all)
 	}
 	return all
 }
 
-// isDue reports whether the shares differ from those that were sent.
-func (c *change) isDue() bool {
-	return !slices.Equal(c.cluster, c.pool.cluster.shares) || !slices.Equal(c.local, c.pool.local.shares)
+// appendIfDue appends the change if the shares differ from those that were sent.
+func (c *change) appendIfDue(all []change) []change {
+	if slices.Equal(c.cluster, c.pool.cluster.shares) && slices.Equal(c.local, c.pool.local.shares) {
+		c.waits = 0
+		return all
+	}
+	return append(all, *c)
 }
 
 // steer returns the shares that the endpoints should have, and adds how many of their
@@ -130,29 +136,6 @@ func (l *list) steer(p model.Protocol, counts map[endpoint]count, since, period 
 		*misplaced += max(each.active-level*each.weight, 0)
 	}
 	return shares(loads, l.rate.expected(period), l.shares)
-}
-
-// maxSlotsAtOnce limits a transaction of all pools together.
-const maxSlotsAtOnce = 2048
-
-// takeWorst records as sent, and returns, those changes that fit into one transaction:
-// first those that had to wait before, so that no pool can keep others waiting; then those
-// of the pools with the most misplaced connections. The others wait for later observations.
-func takeWorst(changes []change) (out []model.PoolShares) {
-	slices.SortFunc(changes, func(a, b change) int {
-		return cmp.Or(cmp.Compare(b.waits, a.waits), cmp.Compare(b.misplaced, a.misplaced), a.key.Compare(b.key))
-	})
-	slots := 0
-	for _, c := range changes {
-		if slots += c.pool.cluster.cost(c.cluster) + c.pool.local.cost(c.local); slots > maxSlotsAtOnce {
-			c.waits++
-			continue
-		}
-		c.waits = 0
-		c.pool.cluster.shares, c.pool.local.shares = c.cluster, c.local
-		out = append(out, model.PoolShares{Key: c.key, Cluster: c.pool.cluster.sent(), Local: c.pool.local.sent()})
-	}
-	return out
 }
 
 // cost returns how many slots may change.

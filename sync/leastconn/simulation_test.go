@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"math"
 	"math/rand/v2"
+	"net/netip"
 	"time"
 )
 
@@ -46,6 +47,28 @@ func leastConnections(delay time.Duration) design {
 		next := shares(loads, s.rate.expected(period), s.latest())
 		if moved(s.latest(), next) > 0 || len(s.latest()) != len(next) {
 			s.pending = append(s.pending, pendingShares{s.t + delay, next})
+		}
+	}
+}
+
+// inTurns is the law for a pool that has its turn at every nth observation: as many others
+// wait for theirs.
+func inTurns(n int) design {
+	each := new(pool)
+	return func(s *simulation, loads []load) {
+		counts := map[endpoint]count{}
+		each.cluster.endpoints = nil
+		for i, l := range loads {
+			addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 80)
+			each.cluster.endpoints = append(each.cluster.endpoints, addr)
+			counts[endpoint{addr: addr}] = count{active: int(l.active), arrived: s.arrived / len(loads)}
+		}
+		due := pools{{}: each}.steer(counts, period, period)
+		if len(due) == 0 {
+			return
+		}
+		if each.waits++; each.waits == n {
+			each.waits, each.cluster.shares, s.shares = 0, due[0].cluster, due[0].cluster
 		}
 	}
 }
@@ -109,12 +132,12 @@ func (s *simulation) burst(n int) {
 
 func (s *simulation) observe(d design) {
 	s.rate.add(float64(s.arrived), s.t-s.observed)
-	s.arrived, s.observed = 0, s.t
 	var loads []load
 	for i := range s.endpoints {
 		loads = append(loads, load{float64(len(s.endpoints[i].ends)), 1})
 	}
 	d(s, loads)
+	s.arrived, s.observed = 0, s.t
 }
 
 // connect opens a connection.

@@ -58,6 +58,26 @@ func TestNoOscillation(t *testing.T) {
 	}
 }
 
+// TestNoOscillationOfPoolsThatWait has a pool whose shares stay in effect for many periods,
+// because others have their turns meanwhile.
+func TestNoOscillationOfPoolsThatWait(t *testing.T) {
+	for _, turn := range []int{2, 5, 20, 60} {
+		for _, lifetime := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
+			run := func(d design) (mean float64) {
+				_, mean = worst(3, func(seed uint64) float64 {
+					return settled(newSimulation(seed, lifetime), d, 1000/lifetime.Seconds(), 3*lifetime+5*time.Duration(turn)*period)
+				})
+				return mean
+			}
+			random, got := run(randomly), run(inTurns(turn))
+			t.Logf("a turn every %d periods, lifetime %s: imbalance %.3f, random %.3f", turn, lifetime, got, random)
+			if got > random*1.05 {
+				t.Errorf("a turn every %d periods, lifetime %s: imbalance %.3f, want at most that of random, %.3f", turn, lifetime, got, random)
+			}
+		}
+	}
+}
+
 // TestSlowEndpointGetsFewerConnections has an endpoint whose connections last five times
 // as long: with random it has five times as many.
 func TestSlowEndpointGetsFewerConnections(t *testing.T) {

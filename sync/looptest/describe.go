@@ -100,7 +100,7 @@ func Summary(t nft.Tables) string {
 		if t[f] == nil {
 			continue
 		}
-		fmt.Fprintf(&out, "table %s, dormant %t, counter %t\n", nft.FamilyName(f), t[f].Dormant, t[f].Counter)
+		fmt.Fprintf(&out, "table %s, dormant %t, counters %t\n", nft.FamilyName(f), t[f].Dormant, t[f].Counters)
 		describeFrontends(&out, f, t[f], true)
 		for _, name := range slices.Sorted(maps.Keys(t[f].Sets)) {
 			s := t[f].Sets[name]

@@ -37,6 +37,8 @@ type connectionCollector struct {
 	perPort     *prometheus.Desc
 	perEndpoint *prometheus.Desc
 	counters    *prometheus.Desc
+	uncounted   *prometheus.Desc
+	notCounted  *prometheus.Desc
 	skipped     *prometheus.Desc
 
 	mu        stdsync.Mutex // guards the rest
@@ -64,6 +66,10 @@ func newConnectionCollector(from Connections, endpoints bool, maxPorts, maxEndpo
 			append(labels, "endpoint")...),
 		counters: desc("connection_counters",
 			"Connection counters in the kernel, one for each pair of destination and endpoint; at most 131072.", "ip_family"),
+		uncounted: desc("connections_uncounted_frontends",
+			"Addresses and ports whose connections are not counted now, because their namespace has more than its share of the counters.", "ip_family"),
+		notCounted: desc("connections_not_counted_total",
+			"Connections that were not counted because there were too many counters.", "ip_family"),
 		skipped: desc("connection_series_left_out",
 			"Service ports and endpoints with connections that have no series because there are too many."),
 		ports:     boundedSet[connections.Port]{max: maxPorts},
@@ -73,7 +79,7 @@ func newConnectionCollector(from Connections, endpoints bool, maxPorts, maxEndpo
 
 // Describe implements [prometheus.Collector].
 func (c *connectionCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range [...]*prometheus.Desc{c.perPort, c.perEndpoint, c.counters, c.skipped} {
+	for _, d := range [...]*prometheus.Desc{c.perPort, c.perEndpoint, c.counters, c.uncounted, c.notCounted, c.skipped} {
 		out <- d
 	}
 }
@@ -85,6 +91,8 @@ func (c *connectionCollector) Collect(out chan<- prometheus.Metric) {
 	totals := c.from.Totals()
 	for _, f := range model.Families {
 		out <- prometheus.MustNewConstMetric(c.counters, prometheus.GaugeValue, float64(totals.Counters[f]), f.String())
+		out <- prometheus.MustNewConstMetric(c.uncounted, prometheus.GaugeValue, float64(totals.Uncounted[f]), f.String())
+		out <- prometheus.MustNewConstMetric(c.notCounted, prometheus.CounterValue, float64(totals.NotCounted[f]), f.String())
 	}
 	skipped := c.choose(totals.Ports)
 	for i := range totals.Ports {

@@ -52,7 +52,9 @@ func gathered(t *testing.T, c prometheus.Collector) map[string]float64 {
 }
 
 func TestConnectionsByServicePortAndEndpoint(t *testing.T) {
-	from := &fakeTotals{Counters: [...]int{model.IPv4: 5, model.IPv6: 7}}
+	from := &fakeTotals{
+		Counters: [...]int{model.IPv4: 5, model.IPv6: 7}, NotCounted: [...]uint64{9, 0}, Uncounted: [...]int{0, 8},
+	}
 	from.put(model.IPv4, model.TCP, "web", "http", 3, "10.244.1.2:8080", "10.244.1.3:8080")
 	from.put(model.IPv6, model.UDP, "web", "", 2, "[fd00::2]:53")
 	from.put(model.IPv6, model.SCTP, "web", "", 1, "[fd00::2]:53")
@@ -60,6 +62,10 @@ func TestConnectionsByServicePortAndEndpoint(t *testing.T) {
 		"connection_counters IPv4":                         5,
 		"connection_counters IPv6":                         7,
 		"connection_series_left_out":                       0,
+		"connections_not_counted_total IPv4":               9,
+		"connections_not_counted_total IPv6":               0,
+		"connections_uncounted_frontends IPv4":             0,
+		"connections_uncounted_frontends IPv6":             8,
 		"service_connections_total IPv4 shop http TCP web": 6,
 		"service_connections_total IPv6 shop 80 UDP web":   2,
 		"service_connections_total IPv6 shop 80 SCTP web":  1,

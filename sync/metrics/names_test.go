@@ -129,6 +129,8 @@ kubevmap_batch_size_bytes histogram 10:256..6.7109e+07
 kubevmap_build_info gauge go_version version
 kubevmap_connection_counters gauge ip_family
 kubevmap_connection_series_left_out gauge
+kubevmap_connections_not_counted_total counter ip_family
+kubevmap_connections_uncounted_frontends gauge ip_family
 kubevmap_drift_repairs_total counter
 kubevmap_element_changes_total counter operation
 kubevmap_encode_duration_seconds histogram 11:1.6e-05..16.777

@@ -28,13 +28,14 @@ func NewCommand() *cobra.Command {
 		Use:   "bundle [--output FILE]",
 		Short: "Collect diagnostics of this node into an archive",
 		Long: `Collect diagnostics of this node into one .tar.gz: versions, the configuration in use,
-what the running kube-vmap programs and what the kernel holds, the difference, metrics,
-the last warnings and errors of the log, and the settings of connection tracking. Parts
+what the running kube-vmap programs and what the kernel holds, the difference, the tables
+of other programs, problems, metrics, the last lines of the log (warnings and errors apart),
+and the settings of connection tracking. Parts
 that cannot be collected, for instance because kube-vmap does not run, are skipped and
 named.
 
-It contains names and addresses of Services and endpoints, but no credentials, no
-environment and no objects of other kinds.
+It contains names and addresses of Services and endpoints, and the rules of other programs,
+but no credentials, no environment and no objects of other kinds.
 
 In a pod of kube-vmap the file system is read-only: write to stdout (-o -) there, and let
 kubectl create the file.

@@ -11,10 +11,13 @@ import (
 	"strings"
 
 	"kube-vmap/cmd/inspect/diff"
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/status/client"
 	"kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
+	"kube-vmap/nft/kernel/survey"
 )
 
 // Without these parts, a bundle is useless.
@@ -45,6 +48,18 @@ func parts(socket, version string) []Part {
 		fromProxy("config.yaml", client.PathConfig),
 		fromProxy(statusPart, client.Path),
 		fromProxy("recent.log", client.PathRecent),
+		fromProxy("info.log", client.PathInfo),
+		{Name: "problems.txt", Write: func(ctx context.Context, w io.Writer) error {
+			if silent != nil {
+				return silent
+			}
+			d, err := client.Get(ctx, socket, status.Query{})
+			if err != nil {
+				return err
+			}
+			l := findings.ListOf(d)
+			return l.Write(w)
+		}},
 		fromProxy("metrics.txt", client.PathMetrics),
 		fromProxy("rules-wanted.nft", client.PathRules),
 		fromProxy("drift.txt", client.PathDrift),
@@ -54,6 +69,7 @@ func parts(socket, version string) []Part {
 			}
 			return diff.RenderKernel(ctx, socket, nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}, w)
 		}},
+		{Name: "rules-others.nft", Write: func(_ context.Context, w io.Writer) error { return survey.WriteOthers(w) }},
 		{Name: "sysctl.txt", Write: writeSysctls},
 	}
 }

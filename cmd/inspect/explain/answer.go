@@ -6,6 +6,7 @@ import (
 
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/nft/kernel/survey"
 	"kube-vmap/nft/simulate"
 )
 
@@ -54,7 +55,7 @@ func outcomes(list []simulate.Outcome, w simulate.Result) (out []answer.Outcome)
 	for _, o := range list {
 		n := answer.Outcome{
 			Verdict: o.Verdict.String(), Probability: o.Probability, Masquerade: o.Masquerade, Why: o.Why,
-			How: o.How, By: (*answer.RuleRef)(o.By), Because: o.Because, Field: becauseField(o.Because, w.Kind),
+			How: o.How, By: ruleRef(o.By, o.Because), Because: o.Because, Field: becauseField(o.Because, w.Kind),
 		}
 		for _, e := range o.Endpoints {
 			n.Endpoints = append(n.Endpoints, answer.Endpoint{
@@ -63,6 +64,19 @@ func outcomes(list []simulate.Outcome, w simulate.Result) (out []answer.Outcome)
 			})
 		}
 		out = append(out, n)
+	}
+	return out
+}
+
+// ruleRef returns the rule that decided; one of another program, whose reason is not known, with
+// its text. Without permission to read it, its handle remains.
+func ruleRef(by *simulate.RuleRef, because string) *answer.RuleRef {
+	if by == nil {
+		return nil
+	}
+	out := &answer.RuleRef{Table: by.Table, Chain: by.Chain, Rule: by.Rule}
+	if because == "" && by.Rule != 0 {
+		out.Text, _ = survey.RuleText(by.Table, by.Chain, by.Rule)
 	}
 	return out
 }
@@ -90,8 +104,7 @@ func reply(r simulate.Reply, p simulate.Packet) *answer.Reply {
 		out.Verdict = answer.ReplyNotAccepted
 	}
 	if r.By != (simulate.RuleRef{}) {
-		by := answer.RuleRef(r.By)
-		out.By = &by
+		out.By = ruleRef(&r.By, r.Because)
 	}
 	return out
 }
@@ -120,7 +133,7 @@ var changeKinds = [...]string{
 
 func newChange(c simulate.Change, kind string) answer.Change {
 	out := answer.Change{
-		Kind: changeKinds[c.Kind], How: c.How, By: (*answer.RuleRef)(c.By), Because: c.Because,
+		Kind: changeKinds[c.Kind], How: c.How, By: ruleRef(c.By, c.Because), Because: c.Because,
 		Field: becauseField(c.Because, kind), Why: c.Why,
 	}
 	if c.Source.IsValid() {

@@ -45,18 +45,23 @@ the ClusterIP of that Service, as the running kube-vmap knows it; the port may b
 name, and is needed only if there are several. kubectl vmap explain knows the names of
 pods and nodes, too.
 
-If the packet goes to endpoints, the running kube-vmap observes for a moment (--observe)
-whether they respond to what clients try meanwhile: an endpoint that answers with a
-reset is named. Fields of objects that lead to what is found are in parentheses.
+Rules do not show whether an endpoint answers. It does if the kernel tracks a connection
+to it with a reply, of any client. The running kube-vmap observes for a moment
+(--observe) whether endpoints respond to what clients try meanwhile: one that answers with
+a reset is named. With --probe, this node connects to each endpoint over TCP, at most 32:
+any answer is one, and a reset means that it refuses. Otherwise it is not known.
+Fields of objects that lead to what is found are in parentheses.
 
 With --trace, wait for such packets instead, and print for each what nf_tables did with
 it, in the tables of all programs, until interrupted. This adds a table, which is
 removed at the end.
 
-The exit code is 0 if the packet arrives and the client gets the reply whichever endpoint
-is picked, 1 if not or not always, and 2 if that cannot be determined, for instance
-without permission.
-In JSON and YAML, "arrives" is always, sometimes, never or unknown. With --trace it is 0
+The exit code is 0 if the packet arrives whichever endpoint is picked, the client gets the
+reply, and the endpoints answer; 1 if not or not always, and 2 if that is not known: the
+rules lead to endpoints, but whether they answer was not observed, or rules cannot be
+read, for instance without permission.
+In JSON and YAML, "arrives" (by the rules) and "answers" (as observed) are always,
+sometimes, never or unknown. With --trace it is 0
 if this node sent or delivered every packet shown, 1 if it dropped, rejected or lost one
 or if none came before --timeout, and 2 if that is not certain or if it was interrupted
 before one came. Other nodes may still drop what this one sent.
@@ -100,6 +105,7 @@ func NewCommand() *cobra.Command {
 	f.StringVar(&o.To, "to", "", "destination `address`, port and protocol, or svc/NAME[:PORT]")
 	f.StringVarP(&o.Namespace, "namespace", "n", "default", "`namespace` of the Service in --to")
 	f.DurationVar(&o.Observe, "observe", time.Second, "how long to observe whether endpoints respond, at most 10s; 0 means not at all")
+	f.BoolVar(&o.Probe, "probe", false, "connect to the endpoints from this node (TCP), to see whether they answer")
 	f.StringVar(&o.Interface, "in-interface", "", "`interface` on which the packet arrives; by default the one towards the client")
 	f.StringVarP(&o.Output, "output", "o", "text", "output `format`: text, json or yaml")
 	client.AddSocketFlag(f, &socket)
@@ -132,13 +138,8 @@ func followPackets(ctx context.Context, o Options, live trace.Options, stdout io
 
 // exitError returns the error for the exit code of an answer.
 func exitError(a *answer.Answer, err error) error {
-	switch {
-	case err != nil:
+	if err != nil {
 		return &exit.Error{Code: exit.Trouble, Err: err}
-	case a.Arrives == answer.Unknown:
-		return &exit.Error{Code: exit.Trouble}
-	case a.Arrives != answer.Always:
-		return &exit.Error{Code: 1}
 	}
-	return nil
+	return answer.ExitError(a.Arrives, a.Answers)
 }

@@ -20,6 +20,8 @@ type Options struct {
 	Namespace string // of a Service that To names
 	// Observe is how long to observe whether endpoints respond.
 	Observe time.Duration
+	// Probe asks endpoints by a connect.
+	Probe bool
 }
 
 // Packet returns the packet of the options.

@@ -29,7 +29,15 @@ func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*answer.Ans
 		return nil, err
 	}
 	a := newAnswer(result)
-	locate(a, result, addHints(ctx, a, ask, p, o.Observe))
+	d := addHints(ctx, a, ask, p, o.Observe)
+	locate(a, result, d)
+	if err := observe(a, p.Protocol, d); err != nil {
+		return nil, err
+	}
+	if o.Probe {
+		probe(ctx, a, p)
+	}
+	a.Answers = a.Count().Answers()
 	return a, a.Print(stdout, o.Output)
 }
 

@@ -109,12 +109,8 @@ func (c *collector) collect() (out []Finding) {
 	explained := false
 	for i := range c.service.Problems {
 		p := &c.service.Problems[i]
-		severity := status.SeverityProblem
-		if p.Reason == model.ProblemOpen {
-			severity = status.SeverityNotice
-		} else if p.Reason != status.ReasonNoPort {
-			explained = true
-		}
+		severity := p.Severity()
+		explained = explained || severity == status.SeverityProblem && p.Reason != status.ReasonNoPort
 		f := Finding{
 			Severity: severity, Object: p.Object, Namespace: c.service.Namespace, Name: c.service.Name,
 			Reason: p.Reason, Field: problemField(p), Text: oneLine(p.Text),
@@ -127,6 +123,7 @@ func (c *collector) collect() (out []Finding) {
 	}
 	for i := range c.service.Ports {
 		c.port(&c.service.Ports[i], explained)
+		c.notCounted(&c.service.Ports[i])
 	}
 	for _, d := range c.drafts {
 		d.Text = d.write(d)

@@ -3,6 +3,7 @@ package findings
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"kube-vmap/cmd/inspect/status"
@@ -46,19 +47,40 @@ type List struct {
 	Counted         bool      `json:"counted"`
 	Services        int       `json:"services"` // that were looked at
 	Findings        []Finding `json:"findings"`
+	// NotObserved is what no finding is about, so that an empty list does not exclude it.
+	NotObserved []string `json:"notObserved"`
 }
 
 // ListOf returns the list of a document, which must not be brief.
 func ListOf(d *status.Document) List {
 	l := List{
 		Schema: Schema, Node: d.Node, Version: d.Version, Time: d.Time, ObservedSeconds: d.ObservedSeconds,
-		Counted: d.Counted, Services: len(d.Services), Findings: Of(d),
+		Counted: d.Counted, Services: len(d.Services), Findings: Of(d), NotObserved: notObserved(d),
 	}
 	if l.Findings == nil {
 		l.Findings = []Finding{}
 	}
 	return l
 }
+
+// notObserved returns what the findings of a document do not cover.
+func notObserved(d *status.Document) []string {
+	list := []string{"what firewalls and other programs drop (explain shows it)"}
+	switch {
+	case d.ObservedSeconds == 0:
+		list = append(list, "whether endpoints respond (--observe)")
+	case !d.Counted:
+		list = append(list, "resets, since connections are not counted", notTried)
+	default:
+		list = append(list, notTried)
+	}
+	return list
+}
+
+const notTried = "endpoints that no client tried meanwhile (explain --probe asks)"
+
+// NotObservedText returns a list of what was not observed as a line.
+func NotObservedText(list []string) string { return "Not looked at: " + strings.Join(list, "; ") }
 
 // Problems reports whether there is more than notices.
 func (l *List) Problems() bool {
@@ -70,14 +92,15 @@ func (l *List) Problems() bool {
 // the document.
 func Of(d *status.Document) (all []Finding) {
 	for _, p := range d.NodeProblems() {
-		if p.Severity == status.SeverityProblem {
+		listed := slices.ContainsFunc(d.Problems, func(o status.Problem) bool { return o.Text != "" && strings.Contains(p.Text, o.Text) })
+		if p.Severity == status.SeverityProblem && !listed {
 			all = append(all, Finding{Severity: p.Severity, Object: "Node " + d.Node, Reason: reasonNode, Text: p.Text})
 		}
 	}
 	for i := range d.Problems {
 		p := &d.Problems[i]
 		all = append(all, Finding{
-			Severity: status.SeverityProblem, Object: p.Object, Reason: p.Reason, Field: fieldOf(p), Text: oneLine(p.Text),
+			Severity: p.Severity(), Object: p.Object, Reason: p.Reason, Field: fieldOf(p), Text: oneLine(p.Text),
 		})
 	}
 	others := nodeScheduler{}

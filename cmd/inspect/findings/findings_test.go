@@ -533,3 +533,15 @@ func holder() []sync.Event {
 		Ports: []model.EndpointPort{{Name: "tcp", Protocol: model.TCP, Port: 8080}}, Endpoints: []model.Endpoint{{Addr: address(model.IPv4, 244, 7), Ready: true, Serving: true}},
 	}}}
 }
+
+// TestStatesAreReasons has the words of get, top and the pages, which problems has, too.
+func TestStatesAreReasons(t *testing.T) {
+	for _, state := range status.States() {
+		if state == status.StateOK || state == status.StateProgrammed {
+			continue
+		}
+		if !strings.Contains(findings.ReasonsHelp(), "  "+state+" ") {
+			t.Errorf("problems does not know %s", state)
+		}
+	}
+}

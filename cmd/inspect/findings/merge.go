@@ -38,6 +38,9 @@ type Merger struct {
 	byKey map[mergeKey]*Merged
 }
 
+// objectNode is the kind of the object of a finding about a node.
+const objectNode = "Node"
+
 type mergeKey struct{ object, reason, field string }
 
 // Add adds the findings of a node.
@@ -49,6 +52,9 @@ func (m *Merger) Add(node string, list []Finding) {
 	for i := range list {
 		f := &list[i]
 		k := mergeKey{f.Object, f.Reason, f.Field}
+		if k.object == "Node "+node { // about itself: the same on others is one finding
+			k.object = objectNode
+		}
 		p := m.byKey[k]
 		if p == nil {
 			p = &Merged{Finding: *f, byText: map[string]*Text{}}
@@ -81,6 +87,9 @@ func (m *Merger) Sorted() []Merged {
 	out := make([]Merged, 0, len(m.byKey))
 	for _, p := range m.byKey {
 		p.compareTexts(all)
+		if strings.HasPrefix(p.Object, objectNode+" ") && len(p.Nodes) > 1 {
+			p.Object = status.Plural(len(p.Nodes), objectNode)
+		}
 		out = append(out, *p)
 	}
 	slices.SortFunc(out, func(a, b Merged) int { return Compare(a.Finding, b.Finding) })

@@ -10,15 +10,15 @@ import (
 
 // Reasons of findings, in addition to those of problems in documents; see [ReasonsHelp].
 const (
-	NoEndpoints    = "NoEndpoints"
-	NotProgrammed  = "NotProgrammed"
-	NotReady       = "NotReady"
+	NoEndpoints    = status.StateNoEndpoints
+	NotProgrammed  = status.StateNotProgrammed
+	NotReady       = status.StateNotReady
 	Fallback       = "Fallback"
 	PublishedEarly = "PublishedEarly"
-	Drained        = "Drained"
-	NoPort         = "NoPort"
+	Drained        = status.StateDrained
+	NoPort         = status.StateNoPort
 	LocalPolicy    = "LocalPolicy"
-	NoneLocal      = "NoneLocal"
+	NoneLocal      = status.StateNoneLocal
 	Hints          = "Hints"
 	SourceRanges   = "SourceRanges"
 	Affinity       = "Affinity"
@@ -41,9 +41,11 @@ var reasons = []struct{ name, text, severity string }{
 	{model.ProblemConflict, "another Service holds the address and port", status.SeverityProblem},
 	{model.ProblemUnusable, "a part of an object cannot be used", status.SeverityProblem},
 	{model.ProblemNodePorts, "node ports do not answer where they should", status.SeverityProblem},
+	{status.ReasonOtherProxy, "another proxy seems to run on the node", status.SeverityProblem},
 	{status.ReasonUncertain, "what the kernel holds is not known, after a failed change", status.SeverityProblem},
 	{status.ReasonUnread, "something could not be read from the kernel", status.SeverityProblem},
 	{reasonNode, "kube-vmap does not work as it should on a node; see its status", status.SeverityProblem},
+	{status.ReasonNotCounted, "connections are not counted, so that resets are not known; the exit code is 2", ""},
 	{NotReady, "endpoints are not ready; a problem if that is all of them", ""},
 	{Fallback, "no endpoint is ready, so that terminating ones serve; a notice if on one node", ""},
 	{Drained, "endpoints have weight 0; a problem if that is all of them", ""},
@@ -59,6 +61,7 @@ var reasons = []struct{ name, text, severity string }{
 	{Weights, "endpoints have different weights", status.SeverityNotice},
 	{Busy, "endpoints get no connections for now, since others have fewer", status.SeverityNotice},
 	{PublishedEarly, "endpoints get connections although they are not ready", status.SeverityNotice},
+	{status.ReasonProbation, "kube-vmap has taken over from kube-proxy, and can go back", status.SeverityNotice},
 	{Stale, "endpoints have connections, but serve no more", status.SeverityNotice},
 }
 

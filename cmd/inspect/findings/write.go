@@ -11,7 +11,7 @@ import (
 
 // Write writes the list as text, a line for each finding.
 func (l *List) Write(w io.Writer) error {
-	if _, err := fmt.Fprintln(w, l.summary()); err != nil {
+	if _, err := fmt.Fprintf(w, "%s\n%s\n", l.summary(), NotObservedText(l.NotObserved)); err != nil {
 		return err
 	}
 	if len(l.Findings) == 0 {
@@ -52,12 +52,7 @@ func (l *List) summary() string {
 	if problems+notices == 0 {
 		text = fmt.Sprintf("%s: nothing to report about %s: each is balanced over all its ready endpoints", l.Node, status.Plural(l.Services, "Service"))
 	}
-	switch {
-	case l.ObservedSeconds == 0:
-		text += "; whether endpoints respond was not observed"
-	case !l.Counted:
-		text += fmt.Sprintf("; responses observed for %g s, without resets, which are only known if connections are counted", l.ObservedSeconds)
-	default:
+	if l.ObservedSeconds > 0 {
 		text += fmt.Sprintf("; responses observed for %g s", l.ObservedSeconds)
 	}
 	return strings.TrimPrefix(text, ": ")

@@ -41,15 +41,17 @@ node, or in its pod. Without a running kube-vmap, the kernel's tables are shown.
 func Help() string {
 	return `  services   svc   ENDPOINTS: addresses that get connections / in EndpointSlices; one
                    that serves several ports counts once.
-                   STATUS: OK, NoEndpoints (of a port, anywhere), NotLocal (a Local
+                   STATUS: OK, or the reason, as in kube-vmap problems: NoEndpoints,
+                   NotReady, Drained (of a port, anywhere), NoneLocal (a Local
                    policy, and none on this node), NoPort (endpoints, but none with
-                   the port), Refused (by the kernel), Conflict (another Service
-                   holds an address), Unusable (part of the object), Missing, Open;
-                   from the kernel, which has no objects, Programmed instead of OK.
+                   the port), RefusedByKernel, AddressConflict (another Service
+                   holds an address), Unusable (part of the object), NotProgrammed,
+                   OpenToAnyone (source ranges of one family only); from the
+                   kernel, which has no objects, Programmed instead of OK.
                    Any other STATUS than OK and Programmed is a problem, except
-                   NotLocal and Open, which may be intended and are notices. Each
-                   Service counts once, here (--field-selector severity=Problem, or
-                   Notice), in kube-vmap top and on the status page.
+                   NoneLocal and OpenToAnyone, which may be intended and are
+                   notices. Each Service counts once, here (--field-selector
+                   severity=Problem, or Notice), in top and on the status page.
   endpoints  ep    REASON why one gets no connections: NotReady, Terminating,
                    Drained (weight 0), NotLocal, OtherZones and OtherNodes (hints),
                    NoPort, Duplicate, NotProgrammed, Busy (lc: others have fewer

@@ -210,7 +210,7 @@ func TestFastPathIsPrintedOnceAskedFor(t *testing.T) {
 		{&status.FastPath{}, "", []string{"", ""}},
 		{&status.FastPath{On: true}, "", []string{"Fast path on: 7 connections\n", "Fast path on 2 of 2 nodes: 14 connections\n"}},
 		{&status.FastPath{On: true}, "json", []string{"", ""}},
-		{&status.FastPath{Reason: "so it is"}, "", []string{"Fast path off: so it is\n", "a: Fast path off: so it is\nb: Fast path off: so it is\n"}},
+		{&status.FastPath{Reason: "so it is"}, "", []string{"Fast path off: so it is\n", "all 2 nodes: Fast path off: so it is\n"}},
 		{&status.FastPath{Reason: "so it is"}, "name", []string{"", ""}},
 	} {
 		d.Health, d.Problems = &status.Health{FastPath: tc.state}, nil
@@ -229,6 +229,28 @@ func TestFastPathIsPrintedOnceAskedFor(t *testing.T) {
 	}
 	if fastPath(d, &status.Traffic{FastPath: 3}) != "3" {
 		t.Error("off, connections that still take it are not counted")
+	}
+}
+
+// TestEqualRowsOfNodesArePrintedOnce has a Service on five nodes, one of which counts otherwise.
+func TestEqualRowsOfNodesArePrintedOnce(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	p, err := NewNodesPrinter(options("svc web -n shop"), &stdout, &stderr)
+	for _, node := range []string{"n-10", "n-1", "n-2", "n-3", "n-4"} {
+		d := document(t)
+		if d.Problems = nil; node == "n-2" {
+			for i := range d.Services {
+				d.Services[i].Ports[0].Connections += 1000
+			}
+		}
+		err = errors.Join(err, p.Print(node, d))
+	}
+	if err = errors.Join(err, p.Close()); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[1], "all nodes but n-2   web ") || !strings.HasPrefix(lines[2], "n-2 ") {
+		t.Errorf("%s%s", &stdout, &stderr)
 	}
 }
 

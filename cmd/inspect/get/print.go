@@ -1,6 +1,7 @@
 package get
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -60,7 +61,7 @@ func (p *printer) printTable(node string, rows []row) error {
 		lines = append(lines, line(title, "NAMESPACE", p.resource.columns, p.resource.wide))
 	}
 	for i := range rows {
-		lines = append(lines, line(node, rows[i].namespace, rows[i].cells, rows[i].wide))
+		lines = append(lines, line(cmp.Or(rows[i].node, node), rows[i].namespace, rows[i].cells, rows[i].wide))
 	}
 	return p.table.print(lines)
 }

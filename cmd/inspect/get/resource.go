@@ -21,6 +21,7 @@ type resource struct {
 
 // row is one object.
 type row struct {
+	node            string // those that have it, if that is known
 	namespace, name string
 	service         string // that it belongs to
 	cells, wide     []string

@@ -72,6 +72,7 @@ func summarize(s *status.Service) summary {
 		sum.Connections += p.Connections
 		sum.Active += p.Active
 		sum.FastPath += p.FastPath
+		sum.Uncounted = sum.Uncounted || p.Uncounted
 		sum.schedulers = once(sum.schedulers, p.Scheduler)
 		for k := range p.Frontends {
 			sum.frontend(&p.Frontends[k])
@@ -154,8 +155,11 @@ func first(list []string) string {
 
 // connections returns the total, if it is counted.
 func connections(d *status.Document, t *status.Traffic) string {
-	if !d.Counted {
+	switch {
+	case !d.Counted:
 		return "-"
+	case t.Uncounted:
+		return "?"
 	}
 	return strconv.FormatUint(t.Connections, 10)
 }

@@ -62,17 +62,11 @@ func overviewOf(d *status.Document, version string) *overview {
 		s := &d.Services[i]
 		out.Services[i] = lineOf(d, s)
 		if s.Severity() == status.SeverityProblem {
-			p := status.Problem{Object: "Service " + s.Namespace + "/" + s.Name, Reason: d.StateOf(s), Text: cmp.Or(s.FirstProblem(), withoutText[s.State()])}
+			p := status.Problem{Object: "Service " + s.Namespace + "/" + s.Name, Reason: d.StateOf(s), Text: cmp.Or(s.FirstProblem(), status.StateTexts[s.State()])}
 			out.Problems = append(out.Problems, problem{p, s.Namespace, s.Name})
 		}
 	}
 	return out
-}
-
-// withoutText describes states that may have no problem.
-var withoutText = map[string]string{
-	status.StateNoEndpoints: "a port has no endpoints: its connections are rejected",
-	status.StateMissing:     "a port is not programmed",
 }
 
 // lineOf returns the line of a Service.

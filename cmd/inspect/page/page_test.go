@@ -220,11 +220,11 @@ func TestOverviewSumsUpEachService(t *testing.T) {
 	want := `{"source":"","time":"0001-01-01T00:00:00Z","node":"","version":"v1.2.3","ready":false,"counted":false,` +
 		`"countedAt":"1970-01-01T00:00:01Z","summary":{"services":2,"problems":2,"notices":0,"others":1},"services":[` +
 		`{"namespace":"shop","name":"web","addresses":["10.96.0.10:80/tcp","*:30080/tcp","[fd00::a]:53/udp","10.96.0.10:3868/sctp"],` +
-		`"endpoints":{"used":1,"all":2},"state":"Conflict","severity":"Problem","connections":6,"active":4},` +
+		`"endpoints":{"used":1,"all":2},"state":"AddressConflict","severity":"Problem","connections":6,"active":4},` +
 		`{"namespace":"shop","name":"none","addresses":["*:80/"],"endpoints":{"used":0,"all":0},"state":"NoEndpoints","severity":"Problem",` +
 		`"connections":0,"active":0}],"problems":[` +
 		`{"object":"ServiceCIDR x","reason":"Unusable","text":"no prefix"},` +
-		`{"object":"Service shop/web","reason":"Conflict","text":"taken","namespace":"shop","name":"web"},` +
+		`{"object":"Service shop/web","reason":"AddressConflict","text":"taken","namespace":"shop","name":"web"},` +
 		`{"object":"Service shop/none","reason":"NoEndpoints","text":"a port has no endpoints: its connections are rejected","namespace":"shop","name":"none"}]}`
 	if got := w.Body.String(); got != want {
 		t.Errorf("the overview is\n%s\nwant\n%s", got, want)

@@ -71,6 +71,12 @@ func Run(ctx context.Context, c Config) *Report {
 		})
 	}
 	items = append(items, n.fastPath())
+	if n.Nested {
+		items = append(items, Item{
+			Name: "processes", Verdict: components.Fine, Evidence: []string{"those of this node"},
+			Detail: "the node is a container itself: programs of the machine around it are not visible",
+		})
+	}
 	for _, u := range n.Unseen {
 		items = append(items, unknown("access to "+u.What, u.Err))
 	}

@@ -48,7 +48,8 @@ anything: what clients try meanwhile is seen, so let them try. Resets are found 
 connections are counted. See docs/usage.md for what the evidence is.
 
 The exit code is 0 if there are no problems, 1 if there are some, and 2 if that is not
-known, because no kube-vmap answers or it has not programmed everything yet.`,
+known, because no kube-vmap answers, it has not programmed everything yet, or connections
+are not counted (NotCounted).`,
 		Example: `  kube-vmap problems
   kube-vmap problems -n shop web --observe 10s
   kube-vmap problems -o json | jq '.findings[] | select(.severity == "Problem")'`,
@@ -88,6 +89,8 @@ func (o Options) Run(ctx context.Context, ask status.Source, w io.Writer) error 
 	switch {
 	case !d.Ready:
 		return &exit.Error{Code: exit.Trouble, Err: errors.New("kube-vmap has not programmed everything yet")}
+	case l.NotCounted():
+		return &exit.Error{Code: exit.Trouble, Err: errors.New("connections are not counted, so there may be problems that are not listed")}
 	case l.Problems():
 		return &exit.Error{Code: 1}
 	}

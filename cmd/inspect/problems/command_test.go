@@ -51,11 +51,13 @@ func TestProblems(t *testing.T) {
 			"Problem    EndpointSlice shop/x               Unusable   endpoints ",
 			"Problem    Service shop/refusing (http/TCP)   Refuses", "spec.ports[].targetPort", "1 of 2 endpoints answers with a reset, 2 times", "10.244.0.2:8080",
 			"Notice     Service shop/sticky (http/TCP)     Affinity", "spec.sessionAffinity: ClientIP",
-		}, []string{"plain"}},
-		"of one":            {problems.Options{Names: []string{"sticky"}}, nil, 0, []string{"0 problems, 1 notice about 1 Service; whether endpoints respond was not observed"}, []string{"refusing", "EndpointSlice"}},
-		"of none":           {problems.Options{Names: []string{"plain"}}, nil, 0, []string{"node-1: nothing to report about 1 Service: each is balanced"}, []string{"SEVERITY"}},
+		}, []string{"shop/plain"}},
+		"of one": {problems.Options{Names: []string{"sticky"}}, nil, 0, []string{"0 problems, 1 notice about 1 Service\nNot looked at: ", "; whether endpoints respond (--observe)\n"}, []string{"refusing", "EndpointSlice"}},
+		"of none": {problems.Options{Names: []string{"plain"}}, nil, 0, []string{
+			"node-1: nothing to report about 1 Service: each is balanced", "\nNot looked at: what firewalls and other programs drop (explain shows it); ",
+		}, []string{"SEVERITY"}},
 		"of an unknown one": {problems.Options{Names: []string{"plain", "nope"}, Namespace: "shop"}, nil, 2, []string{"kube-vmap serves no Service nope in namespace shop"}, nil},
-		"without counts":    {problems.Options{Observe: time.Second}, func(d *status.Document) { d.Counted = false }, 1, []string{"observed for 1 s, without resets"}, nil},
+		"without counts":    {problems.Options{Observe: time.Second}, func(d *status.Document) { d.Counted = false }, 1, []string{"observed for 1 s\n", "resets, since connections are not counted; endpoints that no client tried"}, nil},
 		"not ready":         {problems.Options{}, func(d *status.Document) { d.Ready = false }, 2, []string{"not programmed everything yet"}, nil},
 		"a bad format":      {problems.Options{Output: "yaml"}, nil, 2, []string{"use json"}, nil},
 	} {
@@ -103,7 +105,7 @@ func TestProblemsInJSON(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &l); err != nil {
 		t.Fatal(err)
 	}
-	if l.Schema != findings.Schema || l.Node != "node-1" || l.Version != "v1.2.3" || l.Services != 3 || len(l.Findings) != 3 || l.Findings[1].Name != "refusing" {
+	if l.Schema != findings.Schema || l.Node != "node-1" || l.Version != "v1.2.3" || l.Services != 3 || len(l.Findings) != 3 || len(l.NotObserved) != 2 || l.Findings[1].Name != "refusing" {
 		t.Errorf("got %+v", l)
 	}
 	out.Reset()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"time"
 
 	"kube-vmap/model"
 	"kube-vmap/nft/simulate"
@@ -55,7 +54,7 @@ func (c *comparer) intended(d *Difference, f *frontend, ours, theirs *outcome) s
 		}
 	case KindAffinity:
 		if roundedAffinity(ours, theirs) {
-			return "affinity time-outs above 1,000 s are rounded up to whole minutes"
+			return "affinity time-outs are rounded up to one of 24"
 		}
 	}
 	return ""
@@ -115,12 +114,12 @@ func (c *comparer) slices(name model.ServiceName) []model.EndpointSlice {
 	return c.services[name].Slices
 }
 
-// roundedAffinity reports whether all time-outs of ours are those of theirs in whole
-// minutes.
+// roundedAffinity reports whether all time-outs of ours are the next ones that are not
+// shorter than theirs.
 func roundedAffinity(ours, theirs *outcome) bool {
 	for _, e := range ours.common(theirs) {
 		a, b := ours.endpoints[e], theirs.endpoints[e]
-		if a.sticks != b.sticks || b.remembered <= 1000*time.Second || a.remembered != (b.remembered+time.Minute-1).Truncate(time.Minute) {
+		if a.sticks != b.sticks || a.remembered != model.AffinityTimeout(b.remembered) {
 			return false
 		}
 	}

@@ -66,7 +66,7 @@ func (m *Monitor) OnRound(r *Round, confirmed []Difference, err error) {
 		return
 	}
 	m.lastErr = ""
-	m.ready.Store(true)
+	first := m.ready.CompareAndSwap(false, true)
 	m.differences.Reset()
 	m.intended.Reset()
 	for _, kind := range Kinds {
@@ -80,6 +80,10 @@ func (m *Monitor) OnRound(r *Round, confirmed []Difference, err error) {
 		}
 		m.differences.WithLabelValues(d.Kind).Inc()
 		now[d.key()] = d
+	}
+	if first {
+		m.log.Info("first comparison with kube-proxy", "services", r.Services, "frontends", r.Frontends, "packets", r.Packets,
+			"differences", len(now)+r.More, "took", r.Took)
 	}
 	m.services.Set(float64(r.Services))
 	m.frontends.Set(float64(r.Frontends))

@@ -39,6 +39,9 @@ func TestMonitorLogsAndCountsWhatChanges(t *testing.T) {
 	for range 2 {
 		m.OnRound(r, []Difference{web, meant}, nil)
 	}
+	if !strings.Contains(log.String(), `msg="first comparison with kube-proxy" services=3 frontends=4 `) {
+		t.Error(log.String())
+	}
 	logged("differs from kube-proxy", 1)
 	text, _ := get("/metrics")
 	for _, want := range []string{
@@ -75,5 +78,16 @@ func TestMetricsOfShadowAreDocumented(t *testing.T) {
 		if !bytes.Contains(text, []byte("`"+f.GetName()+"`")) {
 			t.Errorf("docs/metrics.md does not mention %s", f.GetName())
 		}
+	}
+}
+
+// TestLoopOfShadowIsNotReady has what the loop logs: it programs nothing.
+func TestLoopOfShadowIsNotReady(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(warnings{slog.NewTextHandler(&out, nil)}).With("node", "a")
+	log.Info("ready", "services", 3)
+	log.Warn("not watched")
+	if text := out.String(); strings.Contains(text, "ready") || !strings.Contains(text, "not watched") {
+		t.Error(text)
 	}
 }

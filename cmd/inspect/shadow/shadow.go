@@ -51,9 +51,24 @@ func New(c Config) *Shadow {
 	l.Observer, l.Recorder, l.DriftReader, l.Shares = nil, nil, nil, nil
 	l.Addresses = addresses.New(addresses.Config{Log: c.Log})
 	l.Followers = []sync.Follower{s.tracker}
-	s.loop = sync.NewLoop(l, c.Source, discardKernel{}, c.Log)
+	s.loop = sync.NewLoop(l, c.Source, discardKernel{}, slog.New(warnings{c.Log.Handler()}))
 	return s
 }
+
+// warnings is a handler of the loop's warnings and errors: it programs nothing, so that it is
+// not "ready", and has "applied" nothing.
+type warnings struct{ slog.Handler }
+
+// Enabled implements [slog.Handler].
+func (w warnings) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelWarn && w.Handler.Enabled(ctx, l)
+}
+
+// WithAttrs implements [slog.Handler].
+func (w warnings) WithAttrs(a []slog.Attr) slog.Handler { return warnings{w.Handler.WithAttrs(a)} }
+
+// WithGroup implements [slog.Handler].
+func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
 
 // A discardKernel accepts every batch and programs nothing.
 type discardKernel struct{}

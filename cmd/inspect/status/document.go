@@ -1,6 +1,9 @@
 package status
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Sources of a [Document].
 const (
@@ -88,6 +91,8 @@ type Port struct {
 	AffinitySeconds int `json:"affinitySeconds,omitempty"`
 	// Frontends are sorted: ClusterIP first, then by kind and address.
 	Frontends []Frontend `json:"frontends"`
+	// Rejected is why connections are refused: NoEndpoints, NotReady or Drained; daemon only.
+	Rejected string `json:"rejected,omitempty"`
 	// Endpoints are sorted by address, and include those that get no connections, with
 	// the reason (daemon only).
 	Endpoints []Endpoint `json:"endpoints"`
@@ -163,6 +168,22 @@ type Traffic struct {
 	Active      int    `json:"active"`      // tracked by the kernel now
 	// FastPath is how many of the active ones take a flowtable, past the rules.
 	FastPath int `json:"fastPath,omitempty"`
+	// Uncounted reports that Connections lack those to a frontend that is not counted now,
+	// because its namespace has more than its share of the counters. Its endpoints' resets
+	// are not known either.
+	Uncounted bool `json:"uncounted,omitempty"`
+}
+
+// ReasonNotCounted is the reason of problems with the counters of connections.
+const ReasonNotCounted = "NotCounted"
+
+// NotCounted reports whether connections of the document's Services are not counted now,
+// although others are.
+func (d *Document) NotCounted() bool {
+	return slices.ContainsFunc(d.Problems, func(p Problem) bool { return p.Reason == ReasonNotCounted }) ||
+		slices.ContainsFunc(d.Services, func(s Service) bool {
+			return slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Uncounted })
+		})
 }
 
 // Problem is why an object or a part of it is not programmed, or what may surprise

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"slices"
@@ -43,28 +44,45 @@ const (
 	ReasonUncertain = "Uncertain"
 	// ReasonUnread: something could not be read from the kernel.
 	ReasonUnread = "Unread"
+	// ReasonOtherProxy and ReasonProbation are those of events of package takeover.
+	ReasonOtherProxy = "OtherProxy"
+	ReasonProbation  = "Probation"
 )
 
-// States of a Service, the worst first.
+// Severity returns the severity of a problem: some may be intended, or pass by themselves.
+func (p *Problem) Severity() string {
+	if p.Reason == model.ProblemOpen || p.Reason == ReasonProbation {
+		return SeverityNotice
+	}
+	return SeverityProblem
+}
+
+// States of a Service, the worst first. A state has the name of the reason that problems and
+// events have: one word for one thing, in all commands and on all pages.
 const (
-	StateRefused     = "Refused"     // the kernel rejected a part of it
-	StateConflict    = "Conflict"    // another Service holds an address of it
-	StateUnusable    = "Unusable"    // a part of the object cannot be used
-	StateMissing     = "Missing"     // a port of it is not programmed
-	StateNoPort      = "NoPort"      // endpoints, but none has the port
-	StateNoEndpoints = "NoEndpoints" // a port has no endpoint anywhere
-	StateNotLocal    = "NotLocal"    // a policy is Local, and all endpoints are on other nodes
-	StateOpen        = "Open"        // open to more clients than it may seem
-	StateOK          = "OK"
+	StateRefused       = model.ProblemRefused  // the kernel rejected a part of it
+	StateConflict      = model.ProblemConflict // another Service holds an address of it
+	StateUnusable      = model.ProblemUnusable // a part of the object cannot be used
+	StateNotProgrammed = ReasonNotProgrammed   // a port of it is not programmed
+	StateNoPort        = ReasonNoPort          // endpoints, but none has the port
+	StateNoEndpoints   = "NoEndpoints"         // a port has no endpoint in any EndpointSlice
+	StateNotReady      = "NotReady"            // a port has none that is ready
+	StateDrained       = "Drained"             // a port has none with a weight
+	StateNoneLocal     = "NoneLocal"           // a policy is Local, and all endpoints are on other nodes
+	StateOpen          = model.ProblemOpen     // open to more clients than it may seem
+	StateOK            = "OK"
 	// StateProgrammed replaces StateOK in documents from the kernel, which does not know
 	// objects, conflicts and what is missing.
 	StateProgrammed = "Programmed"
 )
 
-// reasonStates are the states for reasons of problems, the worst first.
-var reasonStates = []struct{ reason, state string }{
-	{model.ProblemRefused, StateRefused},
-	{model.ProblemConflict, StateConflict},
+// StateTexts describe states that may have no problem.
+var StateTexts = map[string]string{
+	StateNotProgrammed: "a port is not programmed",
+	StateNoEndpoints:   "a port has no endpoints: its connections are rejected",
+	StateNotReady:      "a port has no endpoint that is ready: its connections are rejected",
+	StateDrained:       "a port has only endpoints with weight 0: its connections are rejected",
+	StateNoneLocal:     "a policy is Local, and all endpoints are on other nodes",
 }
 
 // StateOf returns the state of a Service of the document, as far as its source knows it.
@@ -79,19 +97,20 @@ func (d *Document) StateOf(s *Service) string {
 // State returns the worst state of the Service. A problem whose reason has no state of
 // its own makes it Unusable.
 func (s *Service) State() string {
-	for _, r := range reasonStates {
-		if s.has(r.reason) {
-			return r.state
+	for _, reason := range []string{StateRefused, StateConflict} {
+		if s.has(reason) {
+			return reason
 		}
 	}
 	if slices.ContainsFunc(s.Problems, func(p Problem) bool { return p.Reason != ReasonNoPort && p.Reason != model.ProblemOpen }) {
 		return StateUnusable
 	}
-	verdicts := map[string]bool{}
+	verdicts, rejected := map[string]bool{}, ""
 	for i := range s.Ports {
 		if len(s.Ports[i].Frontends) == 0 {
-			return StateMissing
+			return StateNotProgrammed
 		}
+		rejected = cmp.Or(rejected, s.Ports[i].Rejected)
 		for k := range s.Ports[i].Frontends {
 			verdicts[s.Ports[i].Frontends[k].Verdict] = true
 		}
@@ -100,9 +119,9 @@ func (s *Service) State() string {
 	case s.has(ReasonNoPort):
 		return StateNoPort
 	case verdicts[VerdictReject]:
-		return StateNoEndpoints
+		return cmp.Or(rejected, StateNoEndpoints)
 	case verdicts[VerdictDrop]:
-		return StateNotLocal
+		return StateNoneLocal
 	case s.has(model.ProblemOpen):
 		return StateOpen
 	}

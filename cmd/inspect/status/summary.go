@@ -27,7 +27,7 @@ func SeverityOf(state string) string {
 	switch state {
 	case StateOK, StateProgrammed:
 		return SeverityOK
-	case StateNotLocal, StateOpen:
+	case StateNoneLocal, StateOpen:
 		return SeverityNotice
 	}
 	return SeverityProblem
@@ -45,7 +45,12 @@ type Summary struct {
 
 // Summary returns the summary of the document.
 func (d *Document) Summary() Summary {
-	out := Summary{Services: len(d.Services), Others: len(d.Problems)}
+	out := Summary{Services: len(d.Services)}
+	for i := range d.Problems {
+		if d.Problems[i].Severity() == SeverityProblem {
+			out.Others++
+		}
+	}
 	for i := range d.Services {
 		switch d.Services[i].Severity() {
 		case SeverityProblem:

@@ -28,7 +28,7 @@ func TestTallyHasOnlyWhatIsAddedUp(t *testing.T) {
 	for _, want := range []string{
 		`"schema":1`, `"summary":{"services":4,"problems":1,"notices":1,"others":1}`, `ServiceCIDR x`,
 		`"services":[{"namespace":"shop","name":"busy","connections":6,"active":3},` +
-			`{"namespace":"shop","name":"local","state":"NotLocal","connections":0,"active":0},` +
+			`{"namespace":"shop","name":"local","state":"NoneLocal","connections":0,"active":0},` +
 			`{"namespace":"shop","name":"none","state":"NoPort","problem":"no port http","connections":0,"active":0}]`,
 	} {
 		if !strings.Contains(string(text), want) {

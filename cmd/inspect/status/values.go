@@ -5,7 +5,8 @@ import "kube-vmap/model"
 // States returns all states of Services.
 func States() []string {
 	return []string{
-		StateRefused, StateConflict, StateUnusable, StateMissing, StateNoPort, StateNoEndpoints, StateNotLocal, StateOpen, StateOK, StateProgrammed,
+		StateRefused, StateConflict, StateUnusable, StateNotProgrammed, StateNoPort,
+		StateNoEndpoints, StateNotReady, StateDrained, StateNoneLocal, StateOpen, StateOK, StateProgrammed,
 	}
 }
 

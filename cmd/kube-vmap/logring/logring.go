@@ -1,5 +1,5 @@
-// Package logring keeps the last warnings and errors of a log in memory, for the status
-// socket and kube-vmap bundle.
+// Package logring keeps the last lines of a log in memory, for the status socket and
+// kube-vmap bundle. Warnings and errors are kept apart, so that no other lines displace them.
 package logring
 
 import (
@@ -10,11 +10,15 @@ import (
 	"time"
 )
 
-// maxLines is how many lines are kept.
+// maxLines is how many lines of each kind are kept.
 const maxLines = 200
 
-// Log has the last lines of a log at level Warn or above. It is safe for concurrent use.
-type Log struct {
+// Log has the last lines of a log: those at level Warn or above, and those at Info or above. It
+// is safe for concurrent use.
+type Log struct{ warnings, all ring }
+
+// A ring has the last lines of a kind.
+type ring struct {
 	mu    sync.Mutex
 	lines []string
 	next  int // index of the oldest line, once the ring is full
@@ -29,8 +33,10 @@ type Summary struct {
 	Text string
 }
 
-// Summary returns the summary of the log.
-func (l *Log) Summary() Summary {
+// Summary returns the summary of the warnings and errors.
+func (l *Log) Summary() Summary { return l.warnings.summary() }
+
+func (l *ring) summary() Summary {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := Summary{Count: l.count}
@@ -44,24 +50,27 @@ func (l *Log) Summary() Summary {
 	return s
 }
 
-// Text returns the lines, oldest first.
-func (l *Log) Text() string {
+// Text returns the warnings and errors, oldest first.
+func (l *Log) Text() string { return l.warnings.text() }
+
+// InfoText returns the lines at Info and above, oldest first.
+func (l *Log) InfoText() string { return l.all.text() }
+
+func (l *ring) text() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Join(slices.Concat(l.lines[l.next:], l.lines[:l.next]), "")
 }
 
-// Handler returns a handler that passes records on, and keeps warnings and errors.
+// Handler returns a handler that passes records on, and keeps them.
 func (l *Log) Handler(next slog.Handler) slog.Handler {
-	return slog.NewMultiHandler(next, slog.NewTextHandler(writer{l}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return slog.NewMultiHandler(next,
+		slog.NewTextHandler(&l.warnings, &slog.HandlerOptions{Level: slog.LevelWarn}),
+		slog.NewTextHandler(&l.all, &slog.HandlerOptions{Level: slog.LevelInfo}))
 }
 
-// writer adds lines to a log; [slog.TextHandler] writes each line in one call.
-type writer struct{ log *Log }
-
-// Write implements [io.Writer].
-func (w writer) Write(line []byte) (int, error) {
-	l := w.log
+// Write implements [io.Writer]; [slog.TextHandler] writes each line in one call.
+func (l *ring) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count++

@@ -13,12 +13,15 @@ import (
 func TestRingKeepsWarningsWithTheirAttributes(t *testing.T) {
 	var kept logring.Log
 	log := slog.New(kept.Handler(slog.DiscardHandler))
-	log.Info("not kept")
+	log.Info("no warning")
 	log.With("task", "loop").WithGroup("kernel").Warn("refused", "errno", 22)
 	log.Error("ends")
 	lines := strings.Split(strings.TrimSpace(kept.Text()), "\n")
 	if len(lines) != 2 || !strings.Contains(lines[0], `msg=refused task=loop kernel.errno=22`) || !strings.Contains(lines[1], "msg=ends") {
 		t.Errorf("kept are %q", lines)
+	}
+	if text := kept.InfoText(); !strings.Contains(text, `msg="no warning"`) || !strings.Contains(text, "msg=ends") {
+		t.Errorf("all are %q", text)
 	}
 }
 

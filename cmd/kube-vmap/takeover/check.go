@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ type view struct {
 	refused string // why the kernel refuses too much; empty if it does not
 	// endpoints are those of the sample, as the kernel has them.
 	endpoints map[netip.AddrPort][]netip.AddrPort
+	changes   map[netip.Addr]int // of the sample, before that
 }
 
 // read reads a view. While changes do not reach the kernel, only kube-proxy's rules are in it:
@@ -36,6 +38,7 @@ func (t *Takeover) read(ctx context.Context, p Proxy) (v view, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
+	v.changes = t.changes.read()
 	s, err := p.Snapshot(ctx)
 	if err != nil {
 		return v, fmt.Errorf("read what is programmed: %w", err)
@@ -107,6 +110,8 @@ func (t *Takeover) whyFailing(ctx context.Context, p Proxy, v view) string {
 		return v.refused
 	}
 	failed := t.failing(ctx, v.endpoints)
+	now := t.changes.read()
+	failed = slices.DeleteFunc(failed, func(f failure) bool { return now[f.at.Addr()] != v.changes[f.at.Addr()] })
 	if !decisive(failed, t.sample) {
 		return ""
 	}

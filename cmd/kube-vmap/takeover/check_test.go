@@ -88,6 +88,12 @@ func TestProbationFailsOnThreeBadChecksInARow(t *testing.T) {
 			}
 		}
 	}
+	sendTo := func(f *fake, to netip.AddrPort, numbers ...int) {
+		block(numbers...)(f)
+		for _, n := range numbers {
+			f.translated[clusterIP(n)] = to
+		}
+	}
 	for _, tc := range []struct {
 		name   string
 		do     func(*fake)
@@ -96,6 +102,16 @@ func TestProbationFailsOnThreeBadChecksInARow(t *testing.T) {
 		{"the API server's address fails", block(1), "1 of 4 addresses do not answer that did before: default/kubernetes at 10.96.0.1:80 (refused)"},
 		{"a Service fails", block(2), ""},
 		{"Services of two namespaces fail", block(2, 3), "2 of 4 addresses"},
+		{"endpoints of two namespaces do not answer", func(f *fake) { sendTo(f, endpoint(2), 2); sendTo(f, endpoint(3), 3) }, ""},
+		{"endpoints of all namespaces do not answer", func(f *fake) { // the API server's endpoints are no author's
+			for n := range 4 {
+				sendTo(f, endpoint(n+1), n+1)
+			}
+		}, "1 of 4 addresses"},
+		{"Services of two namespaces lead elsewhere", func(f *fake) { sendTo(f, endpoint(9), 2, 3) }, "2 of 4 addresses"},
+		{"connection tracking cannot be observed", func(f *fake) { block(2, 3)(f); f.unobserved = true }, ""},
+		{"Services of two namespaces change all the time", func(f *fake) { block(2, 3)(f); f.changing = []int{2, 3} }, ""},
+		{"those that change are of other Services", func(f *fake) { block(2, 3)(f); f.changing = []int{1, 4} }, "2 of 4 addresses"},
 		{"two of one namespace fail", block(3, 4), ""},
 		{"all fail", block(1, 2, 3, 4), "4 of 4 addresses"},
 		{"the endpoint fails, too", func(f *fake) { block(1)(f); f.refusing[endpoint(1)] = true }, ""},

@@ -48,6 +48,7 @@ type firstCommit struct {
 // suspends them later.
 func (k *firstCommit) Apply(b nft.Batch) (nft.Applied, error) {
 	t := k.takeover
+	t.changes.add(b)
 	if k.done || t.ready.Load() {
 		return k.Kernel.Apply(b)
 	}
@@ -97,7 +98,7 @@ func (t *Takeover) firstSteps(ctx context.Context, b nft.Batch) (rules, nft.Batc
 	}
 	t.removing = false // a kube-proxy has run since
 	if len(t.sample) == 0 {
-		t.sample = t.working(ctx, batchTargets(b))
+		t.setSample(t.working(ctx, batchTargets(b)))
 	}
 	steps := r.nft.Suspend()
 	if len(steps) == 0 {

@@ -48,9 +48,11 @@ func missingMarkers(found *kubeproxy.Found) (b nft.Batch) {
 }
 
 // watch returns when kube-proxy has rules again, or ctx has ended. It adds the marker if that
-// is wanted later: Calico may come at any time.
+// is wanted later: Calico may come at any time. Without rules of kube-proxy, to look for them
+// takes a few requests.
 func (t *Takeover) watch(ctx context.Context) {
-	for sleep(ctx, watchPeriod) {
+	nextMarker := time.Now().Add(markerPeriod)
+	for sleep(ctx, pollPeriod) {
 		r, err := t.system.findNFT()
 		switch {
 		case err != nil:
@@ -60,6 +62,10 @@ func (t *Takeover) watch(ctx context.Context) {
 			t.awakeUntil = time.Now().Add(awakePeriod)
 			return
 		}
+		if time.Now().Before(nextMarker) {
+			continue
+		}
+		nextMarker = time.Now().Add(markerPeriod)
 		if len(r.nft.Markers) < len(model.Families) && t.Marker.wanted(r) {
 			if _, err := t.Kernel.Apply(missingMarkers(r.nft)); err != nil {
 				t.Log.Warn("cannot add the marker for programs that look for kube-proxy's tables", "err", err)

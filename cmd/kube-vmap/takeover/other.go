@@ -12,9 +12,10 @@ import (
 // otherProxy is the text of the event and the problem while another proxy runs.
 const otherProxy = "another proxy seems to run; its tables are left untouched until it ends"
 
-// awakePeriod is how long another proxy counts as running after it has resumed its rules, if
-// nothing else shows it. It is longer than the time between two changes in most clusters.
-const awakePeriod = 10 * time.Minute
+// awakePeriod is how long another proxy counts as running after its rules were found, if nothing
+// else shows it. If it does not write for so long, its rules are suspended again. Either way
+// packets meet our rules first.
+const awakePeriod = 2 * time.Minute
 
 // awaitAlone waits until no other proxy runs, and reports false if ctx ended first. If one
 // runs, there must be none twice in a row: it may only be restarting, and meanwhile our
@@ -41,6 +42,12 @@ func waitUntilAlone(ctx context.Context, other func() bool) bool {
 // findOther reports whether another proxy seems to run, and publishes changes of that.
 func (t *Takeover) findOther() bool {
 	why := t.system.other(t.Ports)
+	switch {
+	case why != "":
+		t.seen = true
+	case t.seen: // its rules are not followed up any more
+		t.seen, t.awakeUntil = false, time.Time{}
+	}
 	if wait := time.Until(t.awakeUntil); why == "" && wait > 0 {
 		why = "it writes rules"
 	}
@@ -69,10 +76,21 @@ func (n *node) other(ports []uint16) string {
 	case len(used) > 1:
 		return fmt.Sprintf("ports %d are in use", used)
 	}
-	all, _ := components.ReadProcesses("/proc") // a container sees its own only
+	return n.otherProcess("/proc")
+}
+
+// otherProcess returns which process of a proc file system is a kube-proxy of this node; empty
+// if none is. Only one in our network namespace is: the machine may have more nodes.
+func (n *node) otherProcess(proc string) string {
+	all, _ := components.ReadProcesses(proc) // a container sees its own only
 	for _, p := range all {
-		if p.Name == "kube-proxy" && !p.Elsewhere {
+		switch {
+		case p.Name != components.KubeProxy || p.Elsewhere:
+		case p.Here:
 			return fmt.Sprintf("process %d is a kube-proxy", p.PID)
+		case n.unknown != p.PID:
+			n.unknown = p.PID
+			n.Log.Info("a kube-proxy runs whose network namespace cannot be read; it is not counted as this node's", "process", p.PID)
 		}
 	}
 	return ""

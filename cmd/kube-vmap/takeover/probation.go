@@ -87,7 +87,7 @@ func (t *Takeover) probation(ctx context.Context, p Proxy) (outcome, error) {
 func (t *Takeover) begin(ctx context.Context, p Proxy, r rules) error {
 	if len(t.sample) == 0 {
 		if v, err := p.Snapshot(ctx); err == nil {
-			t.sample = t.working(ctx, installedTargets(v.Installed))
+			t.setSample(t.working(ctx, installedTargets(v.Installed)))
 		}
 	}
 	awake := r.awake()

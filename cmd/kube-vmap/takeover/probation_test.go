@@ -31,6 +31,10 @@ type fake struct {
 	unhealthy  bool
 	snapshot   sync.Snapshot
 	refusing   map[netip.AddrPort]bool
+	translated map[netip.AddrPort]netip.AddrPort // where connections to an address arrive
+	unobserved bool
+	changing   []int           // ClusterIPs that change during each connection
+	changes    func(nft.Batch) // of the takeover
 	log        bytes.Buffer
 
 	snapshotErr error
@@ -68,7 +72,13 @@ func (f *fake) find(ctx context.Context) (rules, error) {
 	return rules{nft: &found}, nil
 }
 
-func (f *fake) findNFT() (rules, error) { return f.find(f.t.Context()) }
+func (f *fake) findNFT() (rules, error) {
+	r, err := f.find(f.t.Context())
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reads-- // it takes no other programs
+	return r, err
+}
 
 func (f *fake) setSuspended(to bool) {
 	for i := range f.found.Parts {
@@ -114,6 +124,18 @@ func (f *fake) dial(_ context.Context, to netip.AddrPort) error {
 	return nil
 }
 
+func (f *fake) observe(ctx context.Context, to netip.AddrPort) observation {
+	o := observation{err: f.dial(ctx, to)}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, n := range f.changing {
+		e := nft.Element{Key: nft.Key{Addr: clusterIP(n).Addr()}}
+		f.changes(nft.Batch{nft.DeleteElements{Elements: []nft.Element{e}}, nft.AddElements{Elements: []nft.Element{e}}})
+	}
+	o.reply, o.known = f.translated[to], !f.unobserved
+	return o
+}
+
 // proxy is ready.
 func (f *fake) proxy() Proxy {
 	ready := make(chan struct{})
@@ -136,7 +158,7 @@ func (f *fake) proxy() Proxy {
 // newFake returns a node with kube-proxy's rules, and with the ClusterIPs 10.96.0.N of one
 // Service in each of these namespaces, whose endpoints are 10.244.0.N.
 func newFake(t *testing.T, namespaces ...string) *fake {
-	f := &fake{t: t, refusing: map[netip.AddrPort]bool{}}
+	f := &fake{t: t, refusing: map[netip.AddrPort]bool{}, translated: map[netip.AddrPort]netip.AddrPort{}}
 	for _, family := range model.Families {
 		f.found.Parts = append(f.found.Parts, kubeproxy.Part{Family: family, Table: "kube-proxy", Chain: "nat-prerouting"})
 	}
@@ -166,7 +188,8 @@ func endpoint(n int) netip.AddrPort {
 
 func (f *fake) takeover(probation time.Duration) *Takeover {
 	to := New(Config{NodeName: "node-1", Probation: probation, Marker: Marker{Never: true}, Log: slog.New(slog.NewTextHandler(&f.log, nil))})
-	to.system, to.dial = f, f.dial
+	to.system, to.dial, to.observe = f, f.dial, f.observe
+	f.changes = to.changes.add
 	return to
 }
 
@@ -294,12 +317,39 @@ func TestSuspensionIsRetried(t *testing.T) {
 	})
 }
 
+// TestKubeProxyThatComesBackIsNoticedInSecondsAndFollowed has a kube-proxy that starts when
+// everything is done, and ends after two minutes.
+func TestKubeProxyThatComesBackIsNoticedInSecondsAndFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, "default")
+		to := f.takeover(time.Minute)
+		f.after(5*time.Minute, func() {
+			f.found.Parts = []kubeproxy.Part{{Table: "nat", Chain: "KUBE-SERVICES"}}
+			f.otherWhy = "process 7 is a kube-proxy"
+		})
+		f.after(5*time.Minute+2*pollPeriod, func() {
+			if to.State() != StateOtherProxy || to.NotReady() == "" {
+				t.Errorf("beside it, state %s, not ready %q", to.State(), to.NotReady())
+			}
+		})
+		f.after(6*time.Minute, func() { f.otherWhy = "" })
+		f.after(6*time.Minute+4*pollPeriod, func() {
+			if to.State() != StateProbation || f.suspended != 2 || to.NotReady() != "" {
+				t.Errorf("after it has ended, state %s, suspended %d times, not ready %q", to.State(), f.suspended, to.NotReady())
+			}
+		})
+		if _, failure := f.run(to, 10*time.Minute); failure != nil || to.State() != StateDone {
+			t.Errorf("failure %v, state %s", failure, to.State())
+		}
+	})
+}
+
 func TestKubeProxyThatStartsAfterwardsIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, "default")
 		to := f.takeover(0)
 		f.after(5*time.Minute, func() { f.found.Parts = []kubeproxy.Part{{Table: "nat", Chain: "KUBE-SERVICES"}} })
-		if _, _ = f.run(to, 7*time.Minute); to.State() != StateOtherProxy {
+		if _, _ = f.run(to, 6*time.Minute); to.State() != StateOtherProxy {
 			t.Errorf("state %s", to.State())
 		}
 	})

@@ -40,8 +40,21 @@ func Return(ctx context.Context, k Kernel, reason string) (Restored, error) {
 }
 
 // Cleanup deletes our tables, whatever their content, the marker and the stored state, and
-// resumes what is suspended of kube-proxy's rules, in one transaction.
-func Cleanup(ctx context.Context, k Kernel) (Restored, error) {
+// resumes what is suspended of kube-proxy's rules, in one transaction. It returns a
+// [RefusedError] if kube-proxy's rules cannot take the place of ours, unless force is set.
+func Cleanup(ctx context.Context, k ReadKernel, force bool) (Restored, error) {
+	if !force {
+		ours, err := k.Read()
+		if err == nil {
+			err = ours.Writable()
+		}
+		if err == nil {
+			err = checkReplacement(ctx, k, ours)
+		}
+		if err != nil {
+			return Restored{}, err
+		}
+	}
 	text, err := kubeproxy.ReadTakeoverState(0)
 	if err != nil {
 		return Restored{}, err
@@ -52,6 +65,14 @@ func Cleanup(ctx context.Context, k Kernel) (Restored, error) {
 	}
 	return restore(ctx, k, deleteOurs(), forget)
 }
+
+// A ReadKernel also reads our tables.
+type ReadKernel interface {
+	Kernel
+	Read() (nft.Tables, error)
+}
+
+var errTooFast = fmt.Errorf("other programs change nf_tables too fast: %w", unix.ERESTART)
 
 // maxAttempts is how often a transaction is tried while other programs commit.
 const maxAttempts = 100
@@ -110,7 +131,7 @@ func restoreNFT(k Kernel, ours, more nft.Batch) (Restored, error) {
 			return Restored{}, err
 		}
 	}
-	return Restored{}, fmt.Errorf("other programs change nf_tables too fast: %w", unix.ERESTART)
+	return Restored{}, errTooFast
 }
 
 // tables returns the names of the tables that are deleted.

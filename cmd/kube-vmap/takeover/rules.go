@@ -89,7 +89,10 @@ func names(parts []kubeproxy.Part) (out []string) {
 }
 
 // node is the system of the calling thread's network namespace.
-type node struct{ Config }
+type node struct {
+	Config
+	unknown int // the process that was last logged as unknown
+}
 
 func (n *node) find(ctx context.Context) (rules, error) { return findRules(ctx) }
 

@@ -21,7 +21,8 @@ const (
 	connectTimeout = time.Second
 	// attempts is how often an address must fail: one endpoint among several may be broken.
 	attempts = 3
-	// maxEndpoints is how many endpoints of a Service are tried without it.
+	// maxEndpoints is how many endpoints a Service may have whose failures count: each of them
+	// is tried without it.
 	maxEndpoints = 32
 )
 
@@ -31,7 +32,7 @@ type target struct {
 	service model.ServicePortName
 }
 
-// A failure is a target that does not answer, though all its endpoints do.
+// A failure is a target that does not answer because of rules.
 type failure struct {
 	target
 	err error
@@ -126,6 +127,12 @@ func (t *Takeover) working(ctx context.Context, all []target) (out []target) {
 	return out
 }
 
+// setSample sets the sample and begins to count its changes.
+func (t *Takeover) setSample(all []target) {
+	t.sample = all
+	t.changes.watch(all)
+}
+
 // sampleEndpoints returns the endpoints of the sample.
 func (t *Takeover) sampleEndpoints(installed []nft.InstalledFrontend) map[netip.AddrPort][]netip.AddrPort {
 	out := map[netip.AddrPort][]netip.AddrPort{}
@@ -145,11 +152,10 @@ func (t *Takeover) sampleEndpoints(installed []nft.InstalledFrontend) map[netip.
 	return out
 }
 
-// failing returns the targets of the sample that do not answer although each of their
-// endpoints does without the Service. One that has no endpoints any more, or one that
-// cannot be reached itself, is no failure.
+// failing returns the targets of the sample that do not answer because of rules. One that has
+// no endpoints any more, or one that cannot be reached itself, is no failure.
 func (t *Takeover) failing(ctx context.Context, endpoints map[netip.AddrPort][]netip.AddrPort) (out []failure) {
-	errs := t.dialAll(ctx, t.sample, func(s target) error { return t.tryAgain(ctx, s.at, endpoints[s.at]) })
+	errs := t.dialAll(ctx, t.sample, func(s target) error { return t.tryAgain(ctx, s, endpoints[s.at]) })
 	for i, s := range t.sample {
 		if errs[i] != nil {
 			out = append(out, failure{s, errs[i]})
@@ -158,33 +164,43 @@ func (t *Takeover) failing(ctx context.Context, endpoints map[netip.AddrPort][]n
 	return out
 }
 
-// tryAgain returns an error if an address does not answer, and each of the endpoints does.
-func (t *Takeover) tryAgain(ctx context.Context, at netip.AddrPort, endpoints []netip.AddrPort) error {
-	if len(endpoints) == 0 {
+// tryAgain returns an error if a target does not answer and the rules can be the reason. The
+// last attempt is observed, while each of the endpoints is tried without the Service: what
+// drops packets for a moment drops all of these.
+func (t *Takeover) tryAgain(ctx context.Context, s target, endpoints []netip.AddrPort) error {
+	if len(endpoints) == 0 || len(endpoints) > maxEndpoints {
 		return nil
 	}
-	var err error
 	for range attempts {
-		if err = t.dial(ctx, at); err == nil {
+		if t.dial(ctx, s.at) == nil {
 			return nil
 		}
 	}
-	if !t.allAnswer(ctx, endpoints) {
+	answer := make(chan bool, 1)
+	go func() { answer <- t.allAnswer(ctx, endpoints) }()
+	o := t.observe(ctx, s.at)
+	switch all := <-answer; {
+	case !all || o.err == nil:
+		return nil
+	case !blamesRules(s, o, endpoints):
+		t.Log.Debug("connection of a check failed, but not because of rules", "service", s.service.String(),
+			"address", s.at.String(), "err", o.err)
 		return nil
 	}
-	return err
+	return o.err
 }
 
-// allAnswer reports whether the node can connect to each of the endpoints, or to the most that
-// are tried.
+// allAnswer reports whether the node can connect to each of the endpoints.
 func (t *Takeover) allAnswer(ctx context.Context, endpoints []netip.AddrPort) bool {
-	rand.Shuffle(len(endpoints), func(i, j int) { endpoints[i], endpoints[j] = endpoints[j], endpoints[i] })
-	for _, e := range endpoints[:min(len(endpoints), maxEndpoints)] {
-		if t.dial(ctx, e) != nil {
-			return false
-		}
+	failed := make(chan bool)
+	for _, e := range endpoints {
+		go func() { failed <- t.dial(ctx, e) != nil }()
 	}
-	return true
+	all := true
+	for range endpoints {
+		all = !<-failed && all
+	}
+	return all
 }
 
 // dialAll tries all targets at the same time.

@@ -19,8 +19,8 @@ const (
 	// pollPeriod is how often to look for another proxy, and to check in the probation. It
 	// is the period in which our servers retry their ports.
 	pollPeriod = 5 * time.Second
-	// watchPeriod is how often to look at the node when everything is done.
-	watchPeriod = time.Minute
+	// markerPeriod is how often to look whether the marker is wanted.
+	markerPeriod = time.Minute
 )
 
 // Config is what a [Takeover] needs.
@@ -59,14 +59,16 @@ type Proxy struct {
 // Takeover is a task that takes the place of kube-proxy.
 type Takeover struct {
 	Config
-	system system
-	dial   dialFunc
+	system  system
+	dial    dialFunc
+	observe func(context.Context, netip.AddrPort) observation
 
 	// until is the end of the probation, zero before it. resumed is whether an earlier
 	// process has begun it. sample is what worked before.
 	until   time.Time
 	resumed bool
 	sample  []target
+	changes changes // of the sample
 	// starts is how many starts in a row are stored as not having reached the first sync,
 	// with this one; zero after it.
 	starts int
@@ -76,8 +78,11 @@ type Takeover struct {
 	// awakeUntil is how long another proxy counts as running after its rules were found
 	// awake.
 	awakeUntil time.Time
-	ready      atomic.Bool   // the first sync is over
-	first      stdsync.Mutex // held while the first batch is made and committed
+	// seen is whether the other proxy was last seen as a process or by its ports, so that its
+	// end is seen, too.
+	seen  bool
+	ready atomic.Bool   // the first sync is over
+	first stdsync.Mutex // held while the first batch is made and committed
 
 	state atomic.Pointer[publicState]
 }
@@ -101,7 +106,7 @@ var States = []string{StateStarting, StateOtherProxy, StateProbation, StateDone}
 
 // New returns a takeover.
 func New(c Config) *Takeover {
-	t := &Takeover{Config: c, system: &node{c}, dial: connect}
+	t := &Takeover{Config: c, system: &node{Config: c}, dial: connect, observe: observe}
 	t.publish(StateStarting, "")
 	return t
 }
@@ -124,7 +129,7 @@ func (t *Takeover) Run(ctx context.Context, p Proxy) error {
 		switch {
 		case failure != nil:
 			return failure
-		case outcome == outcomeOther || ctx.Err() != nil:
+		case outcome == outcomeOther || ctx.Err() != nil || t.findOther(): // it may have started meanwhile
 			continue
 		}
 		if t.finish(ctx) {
@@ -152,7 +157,8 @@ func (t *Takeover) finish(ctx context.Context) bool {
 		t.Log.Error("cannot remove everything that kube-proxy left, retrying", "retry_in", retryPeriod.String(), "err", err)
 		return false
 	}
-	t.until, t.resumed, t.sample, t.removing = time.Time{}, false, nil, false
+	t.until, t.resumed, t.removing = time.Time{}, false, false
+	t.setSample(nil)
 	t.publish(StateDone, "")
 	return true
 }
@@ -176,6 +182,14 @@ const (
 	reasonOther     = "OtherProxy"
 	reasonProbation = "Probation"
 )
+
+// NotReady returns why kube-vmap is not the node's only proxy, for probes; empty if it is.
+func (t *Takeover) NotReady() string {
+	if t.State() == StateOtherProxy {
+		return "another proxy seems to run"
+	}
+	return ""
+}
 
 // State returns one of [States].
 func (t *Takeover) State() string { return t.state.Load().name }

@@ -67,7 +67,7 @@ func run(ctx context.Context, c *nodes.Cluster, list []nodes.Node, stdout, stder
 		return &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("print the difference: %w", printErr)}
 	}
 	failed := failures.Err(stderr)
-	_, _ = fmt.Fprintf(stderr, "%d of %d nodes differ.\n", len(different), len(list)-failures.Count())
+	_, _ = fmt.Fprintf(stderr, "%d of %d nodes differ.\n", len(different), failures.Answered())
 	switch {
 	case len(different) > 0:
 		return &exit.Error{Code: 1, Err: failed}

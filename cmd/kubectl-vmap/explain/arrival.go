@@ -2,12 +2,14 @@ package explain
 
 import "kube-vmap/cmd/inspect/explain/answer"
 
+// ranks order whether packets arrive, the worst last.
+var ranks = map[string]int{answer.Always: 0, answer.Sometimes: 1, answer.Unknown: 2, answer.Never: 3}
+
 // inTurn returns whether a packet arrives that must pass several places one after another.
 func inTurn(values ...string) string {
 	worst := answer.Always
-	rank := map[string]int{answer.Always: 0, answer.Sometimes: 1, answer.Unknown: 2, answer.Never: 3}
 	for _, v := range values {
-		if rank[v] > rank[worst] {
+		if ranks[v] > ranks[worst] {
 			worst = v
 		}
 	}

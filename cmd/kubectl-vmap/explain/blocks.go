@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"kube-vmap/cmd/inspect/explain/answer"
 )
 
 // A block is what is printed once for several ways that are equal up to addresses.
@@ -128,7 +130,7 @@ func (r *Report) refusal() string {
 	var ports []string
 	refused := 0
 	for i := range r.Ways {
-		if w := &r.Ways[i]; w.refused {
+		if w := &r.Ways[i]; w.Arrives == answer.Always && w.responses.All > 0 && w.responses.Refuse == w.responses.All {
 			refused++
 			to, _ := netip.ParseAddrPort(w.To)
 			ports = append(ports, fmt.Sprintf("%d/%s", to.Port(), w.Protocol))

@@ -83,7 +83,9 @@ func TestNumbersAreNotAddresses(t *testing.T) {
 func TestHeadlineNamesWhatIsRefused(t *testing.T) {
 	r := sixWays(func(string, string) string { return "arrives" })
 	r.Arrives = answer.Always
-	r.Ways[0].refused, r.Ways[1].refused, r.Ways[4].refused = true, true, true
+	for _, i := range []int{0, 1, 4} {
+		r.Ways[i].Arrives, r.Ways[i].responses = answer.Always, answer.Responses{All: 1, Refuse: 1}
+	}
 	const want = "service shop/web: arrives, but all endpoints refuse connections to 80/tcp, 80/sctp\n"
 	if text := r.Text(false); !strings.Contains(text, want) {
 		t.Error(text)

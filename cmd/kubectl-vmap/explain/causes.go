@@ -45,7 +45,6 @@ func (b *builder) addCauses(ctx context.Context, w *Way) {
 		for _, f := range findings.Of(b.observed) {
 			if w.concerns(&f) && !(known && slices.Contains(podReasons, f.Reason)) && !(sticky && f.Reason == findings.Affinity) {
 				w.addCause(Cause{Object: f.Object, Field: f.Field, Text: named(b.titles(&f), b.first)})
-				b.addResponse(w, &f)
 			}
 		}
 	}
@@ -76,37 +75,6 @@ func (w *Way) addCause(c Cause) {
 	if !slices.Contains(w.Causes, c) {
 		w.Causes = append(w.Causes, c)
 	}
-}
-
-// addResponse adds to the verdict about a packet that arrives how endpoints were seen to respond.
-func (b *builder) addResponse(w *Way, f *findings.Finding) {
-	if f.Reason == findings.Refuses && w.Arrives == answer.Always && b.isRefused(w) {
-		w.refused = true
-		w.Verdict = "reaches any of " + status.Plural(len(w.Endpoints), "endpoint") + ", all of which refuse connections"
-		if len(w.Endpoints) == 1 {
-			w.Verdict = "reaches " + w.Endpoints[0].title() + ", which refuses connections"
-		}
-		return
-	}
-	text := map[string]string{findings.Refuses: "endpoints refuse connections", findings.Silent: "endpoints do not answer"}[f.Reason]
-	if text != "" && f.Severity == status.SeverityProblem && w.Arrives == answer.Always && !w.refused {
-		w.Verdict += ", but " + text
-	}
-}
-
-// isRefused reports whether each endpoint of a way was seen to refuse connections.
-func (b *builder) isRefused(w *Way) bool {
-	refuses := map[string]bool{}
-	for _, s := range b.observed.Services {
-		for _, p := range s.Ports {
-			for i := range p.Endpoints {
-				if e := &p.Endpoints[i]; e.Refused > 0 && strings.EqualFold(p.Protocol, w.Protocol) {
-					refuses[e.At()] = true
-				}
-			}
-		}
-	}
-	return w.unseen() == 0 && !slices.ContainsFunc(w.Endpoints, func(e Endpoint) bool { return !refuses[e.Address] })
 }
 
 // otherAddress matches fields with addresses that the text of a finding names.

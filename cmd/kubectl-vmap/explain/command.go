@@ -29,7 +29,7 @@ const defaultObserve = 2 * time.Second
 // options are the flags of the command.
 type options struct {
 	from, to, family, node, output string
-	steps                          bool
+	steps, probe                   bool
 	observe                        time.Duration
 }
 
@@ -41,7 +41,7 @@ func NewCommand(f *nodes.Flags) *cobra.Command {
 		Short: "Explain what would happen to a packet on its whole way, there and back",
 		Long: `Explain what would happen to the first packet of a connection, and to its reply, on every
 node that they pass: the client's, and those of the endpoints. The nodes interpret the
-kernel's rules; nothing is sent or changed.
+kernel's rules; nothing is changed, and nothing is sent without --probe.
 
 The verdict comes first, with the fields of the objects that cause it. Then follows what
 nodes know otherwise about the Service than the API server, and the way from node to node.
@@ -52,10 +52,17 @@ number or name. Names may be NAMESPACE/NAME; otherwise -n applies. Without a por
 of a Service are explained, at most 4. Of a Service, clients in the cluster use the cluster
 IP, others a load balancer IP, an external IP or the node port.
 
-A packet is followed to at most 10 nodes of endpoints, to one endpoint on each.
+A packet is followed to at most 10 nodes of endpoints, to one endpoint on each. One of a
+client outside the cluster may enter it at any node: all are asked, or that of --node, and
+the answer is the worst.
 
-The exit code is 0 if the packet arrives whichever endpoint is picked, 1 if it does not or
-not always, and 2 if that is not certain, for instance if a node does not answer.`,
+Rules do not show whether an endpoint answers. It does if one of these nodes tracks a
+connection to it with a reply, or if clients were seen to try meanwhile (--observe). With
+--probe, its node connects to it over TCP: any answer is one, a reset means that it refuses.
+
+The exit code is 0 if the packet arrives whichever endpoint is picked, and the endpoints
+answer; 1 if it does not or not always; and 2 if that is not known: it was not observed
+whether endpoints answer, or a node does not answer.`,
 		Example: `  kubectl vmap explain --from pod/shop/cart-7f9 --to svc/shop/web
   kubectl vmap explain -n shop --from deploy/cart --to svc/web:http --family ipv6
   kubectl vmap explain --from node/node-1 --to svc/kube-system/kube-dns:53/udp
@@ -71,10 +78,11 @@ not always, and 2 if that is not certain, for instance if a node does not answer
 	flags.StringVar(&o.from, "from", "", "`client`: pod/NAME, deploy/NAME, node/NAME, ADDRESS[:PORT]")
 	flags.StringVar(&o.to, "to", "", "`destination`: svc/NAME[:PORT], pod/NAME:PORT, ADDRESS:PORT[/PROTOCOL]")
 	flags.StringVar(&o.family, "family", "", "IP `family`: ipv4 or ipv6; by default all that both have")
-	flags.StringVar(&o.node, "node", "", "`node` at which packets of a client outside the cluster arrive")
+	flags.StringVar(&o.node, "node", "", "`node` at which packets of a client outside the cluster arrive; by default all are asked")
 	flags.StringVarP(&o.output, "output", "o", "text", "output `format`: text, json or yaml")
 	flags.DurationVar(&o.observe, "observe", defaultObserve,
 		"how long to observe whether endpoints respond to connections, at most 10s; 0 means not at all")
+	flags.BoolVar(&o.probe, "probe", false, "let the nodes of endpoints connect to them (TCP), to see whether they answer")
 	flags.BoolVar(&o.steps, "steps", false, "print the rules that the packet meets on each node, too")
 	return cmd
 }
@@ -93,7 +101,7 @@ func (o options) run(ctx context.Context, f *nodes.Flags, cmd *cobra.Command) (*
 	if err != nil {
 		return nil, err
 	}
-	e.Families, e.Node, e.Observe = families, o.node, o.observe
+	e.Families, e.Node, e.Observe, e.Probe = families, o.node, o.observe, o.probe
 	r, err := e.Explain(ctx, o.from, o.to)
 	if err != nil {
 		return nil, err
@@ -115,15 +123,10 @@ func parseFamilies(text string) ([]model.Family, error) {
 
 // exitError returns the error for the exit code of a report.
 func exitError(r *Report, err error) error {
-	switch {
-	case err != nil:
+	if err != nil {
 		return &exit.Error{Code: exit.Trouble, Err: err}
-	case r.Arrives == answer.Unknown:
-		return &exit.Error{Code: exit.Trouble}
-	case r.Arrives != answer.Always:
-		return &exit.Error{Code: 1}
 	}
-	return nil
+	return answer.ExitError(r.Arrives, r.Answers)
 }
 
 // New returns an explainer for the cluster of the flags, for both families.

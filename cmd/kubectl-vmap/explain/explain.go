@@ -37,7 +37,7 @@ type Explainer struct {
 	Resolver *resolve.Resolver
 	Nodes    Nodes
 	Families []model.Family
-	// Node is where packets of clients outside the cluster arrive; empty to choose one.
+	// Node is where packets of clients outside the cluster arrive; empty to ask all nodes.
 	Node string
 	// Settle is how long nodes may take to follow the API server before they count as
 	// different.
@@ -45,6 +45,8 @@ type Explainer struct {
 	// Observe is how long the client's node observes whether endpoints respond; zero means
 	// not at all.
 	Observe time.Duration
+	// Probe makes the nodes of endpoints connect to them.
+	Probe bool
 }
 
 // Explain answers the question of --from and --to.
@@ -57,20 +59,16 @@ func (e *Explainer) Explain(ctx context.Context, from, to string) (*Report, erro
 	if err != nil {
 		return nil, flagError("--to", err)
 	}
-	entry := client.Object
+	entries := []resolve.Object{client.Object}
 	if client.Outside() {
-		if entry, err = e.Resolver.Entry(ctx, destination, e.Node); err != nil {
+		if entries, err = e.Resolver.Entries(ctx, destination, e.Node); err != nil {
 			return nil, flagError("--node", err)
 		}
 	}
-	packets, err := resolve.Packets(client, destination, entry, e.Families)
-	if err != nil {
-		return nil, err
-	}
-	b := &builder{Explainer: e, client: client, destination: destination, first: entry.Node, packets: packets, names: map[string]place{}}
+	b := &builder{Explainer: e, client: client, destination: destination, names: map[string]place{}}
 	b.report = &Report{Schema: Schema, From: party(client.Object), To: party(destination.Object), Notes: slices.Concat(client.Notes, destination.Notes)}
-	if client.Outside() {
-		b.report.Notes = append(b.report.Notes, entry.Notes...)
+	if err := b.enter(ctx, entries); err != nil {
+		return nil, err
 	}
 	return b.explain(ctx)
 }
@@ -79,7 +77,7 @@ func (e *Explainer) Explain(ctx context.Context, from, to string) (*Report, erro
 func flagError(flag string, err error) error { return fmt.Errorf("%s: %w", flag, err) }
 
 func party(o resolve.Object) Party {
-	p := Party{Kind: string(o.Kind), Namespace: o.Namespace, Name: o.Name, Node: o.Node}
+	p := Party{Kind: string(o.Kind), Namespace: o.Namespace, Name: o.Name, Node: o.Node, Of: o.Of}
 	if o.Kind == resolve.KindAddress {
 		p.Name = o.String()
 	}
@@ -121,17 +119,25 @@ func (b *builder) explain(ctx context.Context) (*Report, error) {
 	if err := b.follow(ctx); err != nil {
 		return nil, err
 	}
+	if b.Probe {
+		b.probe(ctx)
+	}
 	if err := b.readPods(ctx); err != nil {
 		return nil, err
 	}
 	var arrives []string
 	for i := range b.report.Ways {
 		w := &b.report.Ways[i]
+		b.setResponses(w)
 		b.setVerdict(w)
 		b.addCauses(ctx, w)
 		arrives = append(arrives, w.Arrives)
 	}
 	b.report.Arrives = either(arrives...)
+	for _, e := range b.report.Entries {
+		b.report.Arrives = inTurn(b.report.Arrives, e.Arrives)
+	}
+	b.report.Answers = b.report.responses().Answers()
 	return b.report, nil
 }
 
@@ -154,8 +160,9 @@ func (b *builder) askClient(ctx context.Context, p resolve.Packet) Way {
 	return w
 }
 
-func (b *builder) ask(ctx context.Context, node string, p resolve.Packet) NodeAnswer {
-	a, err := b.Nodes.Explain(ctx, node, p.Args())
+// ask asks a node about a packet, with further flags.
+func (b *builder) ask(ctx context.Context, node string, p resolve.Packet, flags ...string) NodeAnswer {
+	a, err := b.Nodes.Explain(ctx, node, append(p.Args(), flags...))
 	if err != nil {
 		b.silent(node, err.Error())
 		return NodeAnswer{Node: node}

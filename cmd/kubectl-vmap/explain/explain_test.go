@@ -145,7 +145,7 @@ func TestOnlySomeNodesOfManyEndpointsAreAsked(t *testing.T) {
 	for i := range maxFollowed + 2 {
 		n := "node-" + strconv.Itoa(10+i)
 		address := "10.244." + strconv.Itoa(10+i) + ".2"
-		*endpoints = append(*endpoints, answer.Endpoint{Address: address, Port: 8080, Probability: 1.0 / 12, Sees: "10.244.1.3"})
+		*endpoints = append(*endpoints, answer.Endpoint{Address: address, Port: 8080, Probability: 1.0 / 12, Sees: "10.244.1.3", Response: answer.Responds})
 		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}, NodeName: &n})
 		r.answers[n] = r.answers["node-2"]
 		r.documents[n] = newDocument()
@@ -249,7 +249,7 @@ func TestCauseIsFoundAmongPods(t *testing.T) {
 	}{
 		{
 			"selector", func(_ *rig, s *corev1.Service) { s.Spec.Selector["app"] = "wbe" },
-			"Service shop/web, spec.selector: app=wbe: matches no pod in namespace shop; pods there have app=cart, app=web",
+			"Service shop/web, spec.selector: app=wbe: matches no pod in namespace shop; pods there have app=web, app=cart",
 		},
 		{
 			"not ready", func(r *rig, _ *corev1.Service) {
@@ -345,7 +345,8 @@ func TestRefusingEndpointsAreInTheVerdict(t *testing.T) {
 		t.Errorf("findings about others:\n%s", text)
 	}
 	d.Services[0].Ports[0].Endpoints[1].Refused = 0
-	r.expect(r.explain("pod/cart", "svc/web"), answer.Always, "service shop/web: arrives\n", ", but endpoints refuse connections\n  - Service shop/web, spec.ports[].targetPort: 2 of 3")
+	r.expect(r.explain("pod/cart", "svc/web"), answer.Always, "service shop/web: the rules lead to 3 endpoints: 1 answering, 2 refusing connections\n",
+		"connections\n  - Service shop/web, spec.ports[].targetPort: 2 of 3")
 }
 
 func TestUndeclaredTargetPortIsNamedWithThoseDeclared(t *testing.T) {

@@ -16,6 +16,12 @@ type Report struct {
 	To     Party `json:"to"`
 	// Arrives is always, sometimes, never or unknown, over all ways, there and back.
 	Arrives string `json:"arrives"`
+	// Answers is whether the endpoints of all ways answer, as was observed, and not what
+	// follows from rules; see [answer.Answer].
+	Answers string `json:"answers,omitempty"`
+	// Entries are the nodes where packets of a client outside the cluster may enter it, if
+	// there are several. The ways are those by the first one, where they fare worst.
+	Entries []Entry `json:"entries,omitempty"`
 	// Ways are those of the packets: one for each port and IP family.
 	Ways []Way `json:"ways"`
 	// Differences are those between what nodes and the API server know about the Service.
@@ -32,6 +38,7 @@ type Party struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	Node      string `json:"node,omitempty"` // empty for a Service, and outside the cluster
+	Of        string `json:"of,omitempty"`   // the Service of an address: "ClusterIP of shop/web"
 }
 
 // A Way is the way of one packet and of its reply.
@@ -44,6 +51,7 @@ type Way struct {
 	Service string `json:"service,omitempty"`
 	Kind    string `json:"kind,omitempty"`
 	Arrives string `json:"arrives"` // as in [Report]
+	Answers string `json:"answers,omitempty"`
 	Verdict string `json:"verdict"` // in words
 	// Causes are what the verdict follows from, the most important first.
 	Causes []Cause `json:"causes,omitempty"`
@@ -53,8 +61,8 @@ type Way struct {
 	// followed to that node.
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
 
-	refused  bool      // by all endpoints, as far as was observed
-	conflict *conflict // nil if the Service that was asked about has the address
+	responses answer.Responses
+	conflict  *conflict // nil if the Service that was asked about has the address
 }
 
 // A Cause is a field of an object that leads to the verdict, and how.
@@ -78,6 +86,8 @@ type Endpoint struct {
 	// if it was not followed.
 	Arrives string `json:"arrives"`
 	Why     string `json:"why,omitempty"` // unless it always arrives
+	// Response is how it responds, see [answer.Responds]; empty if that was not observed.
+	Response string `json:"response,omitempty"`
 	// Reply is its reply as the client's node treats it; nil if it is not known.
 	Reply *answer.Reply `json:"reply,omitempty"`
 	// There is the answer of its node for the packet as it arrives there; nil if it is the
@@ -85,6 +95,15 @@ type Endpoint struct {
 	There *NodeAnswer `json:"there,omitempty"`
 	// Like is the followed endpoint of the same node, if this one was not.
 	Like string `json:"like,omitempty"`
+}
+
+// An Entry is a node where packets may enter the cluster, and whether they arrive by it, as far
+// as its own rules decide.
+type Entry struct {
+	Node    string `json:"node"`
+	Arrives string `json:"arrives"`
+
+	silent bool // it did not answer
 }
 
 // A Difference is what a node knows otherwise than the API server.

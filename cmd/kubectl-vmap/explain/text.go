@@ -48,7 +48,13 @@ func (r *Report) headline() string {
 	if refusal := r.refusal(); refusal != "" {
 		return refusal
 	}
+	if r.Arrives == answer.Always && r.Answers != answer.Always && r.Answers != "" {
+		return r.responses().Text()
+	}
 	text := arrivalTexts[r.Arrives]
+	if entries := r.entriesText(); entries != "" {
+		text = entries
+	}
 	if conflicts := r.conflicts(); conflicts != "" {
 		text += ": " + conflicts
 	}
@@ -99,6 +105,8 @@ func (p Party) String() string {
 		text = p.Kind + " " + text
 	}
 	switch {
+	case p.Of != "":
+		text += ", " + p.Of
 	case p.Node != "" && p.Kind != "node":
 		text += " on " + p.Node
 	case p.Node == "" && p.Kind == "address":
@@ -202,6 +210,9 @@ func (w *Way) endpointsText(b *strings.Builder) {
 			where = "outside the cluster"
 		}
 		fmt.Fprintf(b, "  %s: %.4g%% %s, sees %s", where, e.Probability*100, e.title(), e.sees())
+		if e.Response != "" && e.Response != answer.Responds {
+			b.WriteString(", " + e.Response)
+		}
 		switch {
 		case e.Arrives != answer.Always && !w.isLike(&e):
 			fmt.Fprintf(b, ": %s: %s", arrivalTexts[e.Arrives], firstLine(e.Why))

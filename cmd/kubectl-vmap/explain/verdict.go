@@ -78,7 +78,7 @@ func (b *builder) setArrivals(w *Way) {
 			e.Arrives, e.Why = like.there()
 		}
 		if e.Arrives == answer.Always && isOfService && !known[e.Address] {
-			e.Arrives, e.Why = answer.Unknown, "no EndpointSlice has this endpoint, so its pod may be gone"
+			e.Arrives, e.Why = answer.Unknown, "no EndpointSlice has this endpoint, so its pod may be gone"+w.sentBy(e.Address)
 		}
 		back := e.back()
 		if e.Arrives == answer.Always && back != answer.Always {
@@ -86,6 +86,17 @@ func (b *builder) setArrivals(w *Way) {
 		}
 		e.Arrives = inTurn(e.Arrives, back)
 	}
+}
+
+// sentBy returns the rule that sends the packet to an endpoint: that of another program explains
+// why an endpoint is not the Service's.
+func (w *Way) sentBy(address string) string {
+	for _, s := range w.Client.Answer.Steps {
+		if strings.HasSuffix(s.Text, "goes to "+address) {
+			return fmt.Sprintf("; table %s, chain %s, rule handle %d of node %s sends packets there", s.Table, s.Chain, s.Rule, w.Client.Node)
+		}
+	}
+	return ""
 }
 
 // there returns whether the packet arrives on the node of the endpoint, and the reply leaves
@@ -174,8 +185,12 @@ func (w *Way) verdict() string {
 	case n > 1:
 		where = fmt.Sprintf("any of %d endpoints", n+w.unseen())
 	}
-	if w.Arrives == answer.Always {
+	switch {
+	case w.Arrives != answer.Always:
+	case w.Answers == answer.Always, w.Answers == "":
 		return "arrives at " + where + w.replied()
+	default:
+		return w.responseText(where)
 	}
 	return arrivalTexts[w.Arrives] + ": " + w.why()
 }

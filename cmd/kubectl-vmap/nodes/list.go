@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/kubectl-vmap/servicepods"
 )
 
 // Names in kube-vmap's manifests.
@@ -28,6 +29,9 @@ type Node struct {
 	// that the pod is not ready.
 	Missing bool
 	Why     string
+	// Absent reports whether the node has no pod of kube-vmap, as before it is moved: no
+	// problem, unless the node was asked for by its name.
+	Absent bool
 }
 
 // Nodes returns all nodes of the cluster, sorted by name. It is an error if no node has a
@@ -48,6 +52,7 @@ func (c *Cluster) Nodes(ctx context.Context) ([]Node, error) {
 	for i := range list.Items {
 		n := &list.Items[i]
 		out[i] = c.node(n.Name, n.Labels, pods[n.Name])
+		out[i].Absent = len(pods[n.Name]) == 0
 	}
 	slices.SortFunc(out, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
@@ -126,7 +131,7 @@ func podState(p *corev1.Pod) (running, ready bool, why string) {
 		return false, false, "pod " + p.Name + " is waiting: " + cmp.Or(s.State.Waiting.Reason, "no reason given") + "; " +
 			ended(p, s.LastTerminationState.Terminated)
 	case s.State.Waiting != nil:
-		return false, false, "pod " + p.Name + " is waiting: " + cmp.Or(s.State.Waiting.Reason, "no reason given")
+		return false, false, "pod " + p.Name + " is waiting: " + cmp.Or(servicepods.InitFailure(p), s.State.Waiting.Reason, "no reason given")
 	case s.State.Terminated != nil:
 		return false, false, ended(p, s.State.Terminated)
 	}

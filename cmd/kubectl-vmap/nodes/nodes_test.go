@@ -72,9 +72,10 @@ func TestNodesAreListedWithWhatIsWrongWithTheirPods(t *testing.T) {
 	states := map[string]corev1.ContainerState{
 		"node-2": {Running: &corev1.ContainerStateRunning{}},
 		"node-3": {Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		"node-7": {Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}},
 		"node-4": {Terminated: &corev1.ContainerStateTerminated{ExitCode: 3}},
 	}
-	server := nodestest.New(t, map[string]nodestest.Program{"node-1": echo, "node-2": echo, "node-3": echo, "node-4": echo, "node-5": echo, "node-6": nil})
+	server := nodestest.New(t, map[string]nodestest.Program{"node-1": echo, "node-2": echo, "node-3": echo, "node-4": echo, "node-5": echo, "node-6": nil, "node-7": echo})
 	server.ChangePods(func(p *corev1.Pod) {
 		if state, changed := states[p.Spec.NodeName]; changed {
 			p.Status.ContainerStatuses[0].State, p.Status.ContainerStatuses[0].Ready = state, false
@@ -84,6 +85,12 @@ func TestNodesAreListedWithWhatIsWrongWithTheirPods(t *testing.T) {
 		}
 		if p.Spec.NodeName == "node-5" {
 			p.Status = corev1.PodStatus{Phase: corev1.PodPending}
+		}
+		if p.Spec.NodeName == "node-7" {
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{
+				Name: "prepare", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2}},
+			}}
 		}
 	})
 	got, err := server.Cluster(t, nodes.Config{}).Nodes(t.Context())
@@ -96,7 +103,9 @@ func TestNodesAreListedWithWhatIsWrongWithTheirPods(t *testing.T) {
 		{Name: "node-4", Pod: "kube-vmap-node-4", Namespace: namespace, Missing: true, Why: "the container in pod kube-vmap-node-4 has ended with exit code 3: " +
 			"the node was returned to kube-proxy, see its log"},
 		{Name: "node-5", Pod: "kube-vmap-node-5", Namespace: namespace, Missing: true, Why: "pod kube-vmap-node-5 is Pending"},
-		{Name: "node-6", Namespace: namespace, Missing: true, Why: "no pod of kube-vmap is on this node"},
+		{Name: "node-6", Namespace: namespace, Missing: true, Why: "no pod of kube-vmap is on this node", Absent: true},
+		{Name: "node-7", Pod: "kube-vmap-node-7", Namespace: namespace, Missing: true, Why: "pod kube-vmap-node-7 is waiting: " +
+			"its init container prepare has ended with exit code 2 (CrashLoopBackOff)"},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v\nwant %+v", got, err, want)

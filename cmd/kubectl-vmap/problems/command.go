@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -99,15 +100,21 @@ func (r *request) run(ctx context.Context) error {
 	}
 	var all findings.Merger
 	services := 0
+	var unobserved []string
 	var failures nodes.Failures
 	nodes.Ask(ctx, r.cluster, list, r.ask, func(n nodes.Node, l *findings.List, err error) {
 		if failures.Add(n, err); err == nil {
 			all.Add(n.Name, l.Findings)
 			services = max(services, l.Services)
+			for _, what := range l.NotObserved {
+				if !slices.Contains(unobserved, what) {
+					unobserved = append(unobserved, what)
+				}
+			}
 		}
 	})
 	failed := failures.Err(r.stderr)
-	if failures.Count() == len(list) {
+	if failures.Answered() == 0 {
 		return &exit.Error{Code: exit.Trouble, Err: failed}
 	}
 	found, answered := all.Sorted(), all.Nodes()
@@ -118,7 +125,7 @@ func (r *request) run(ctx context.Context) error {
 		_, _ = fmt.Fprintln(r.stderr, err)
 	}
 	sum := summarize(found)
-	sum.Nodes, sum.Silent, sum.Services = len(list), failures.Count(), services
+	sum.Nodes, sum.Silent, sum.Services, sum.NotObserved = failures.Answered()+failures.Count(), failures.Count(), services, unobserved
 	err = write(r.stdout, r.format, found, sum, answered)
 	switch {
 	case err != nil:

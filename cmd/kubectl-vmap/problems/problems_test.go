@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -33,7 +34,7 @@ type node struct {
 
 // finds returns a node with findings.
 func finds(list ...findings.Finding) *node {
-	l := findings.List{Schema: findings.Schema, Services: 7, Findings: list}
+	l := findings.List{Schema: findings.Schema, Services: 7, Findings: list, NotObserved: []string{"resets"}}
 	n := &node{list: l}
 	if l.Problems() {
 		n.code = 1
@@ -80,6 +81,7 @@ Problem    Service shop/web (http/TCP)   Refuses       spec.x   node-1          
 Problem    Service shop/web              Silent        spec.x   node-1,node-3   1 is silent (on node-1); 2 are silent (on node-3)
 Notice     Service shop/web              LocalPolicy   spec.x   all             1 of 3 endpoints (on node-0, node-1); 2 of 3 endpoints (on node-2); 3 of 3 endpoints (on node-3)
 4 nodes, 7 Services: 3 problems, 1 notice
+Not looked at: resets
 `
 	if out != want || errs != "" || code != 1 {
 		t.Errorf("exit code %d, %sgot\n%s\nwant\n%s", code, errs, out, want)
@@ -118,7 +120,8 @@ func TestObjectsHaveAllNodes(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 		p := list.Items[0]
-		if !slices.Equal(p.Nodes, []string{"a", "b"}) || len(p.Ports) != 2 || p.Severity != problem || list.Summary != (Summary{Nodes: 2, Services: 7, Problems: 1}) {
+		if !slices.Equal(p.Nodes, []string{"a", "b"}) || len(p.Ports) != 2 || p.Severity != problem ||
+			!reflect.DeepEqual(list.Summary, Summary{Nodes: 2, Services: 7, Problems: 1, NotObserved: []string{"resets"}}) {
 			t.Errorf("read %+v", list)
 		}
 	}
@@ -153,13 +156,17 @@ func TestSilentNodesAreNamed(t *testing.T) {
 		return exit.Trouble
 	}}
 	out, errs, code := command(t, programs)
-	if out != "1 node, 7 Services: 0 problems, 0 notices; no answer from 2 more nodes\n" || code != exit.Trouble ||
-		!strings.Contains(errs, "b: no pod of kube-vmap is on this node") || !strings.Contains(errs, "c: kube-vmap serves no Service web") {
+	if out != "1 node, 7 Services: 0 problems, 0 notices; no answer from 1 more node\nNot looked at: resets\n" || code != exit.Trouble ||
+		!strings.Contains(errs, "1 node without kube-vmap: b\n") || !strings.Contains(errs, "c: kube-vmap serves no Service web") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
 	delete(programs, "a")
 	if out, _, code := command(t, programs); out != "" || code != exit.Trouble {
 		t.Errorf("without an answer, exit code %d: %s", code, out)
+	}
+	programs["b"] = programs["c"]
+	if _, errs, _ := command(t, programs); strings.Contains(errs, "did not answer") || !strings.Contains(errs, "kube-vmap serves no Service web") {
+		t.Errorf("for an unknown Service: %s", errs)
 	}
 }
 

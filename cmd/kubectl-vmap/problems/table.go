@@ -19,6 +19,8 @@ type Summary struct {
 	Services int `json:"services"`
 	Problems int `json:"problems"`
 	Notices  int `json:"notices"`
+	// NotObserved is what no finding is about; see [findings.List].
+	NotObserved []string `json:"notObserved"`
 }
 
 // summarize counts what was found.
@@ -55,7 +57,10 @@ func write(w io.Writer, format string, list []findings.Merged, s Summary, answer
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(w, s)
+	if _, err := fmt.Fprintln(w, s); err != nil || len(s.NotObserved) == 0 {
+		return err
+	}
+	_, err := fmt.Fprintln(w, findings.NotObservedText(s.NotObserved))
 	return err
 }
 

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -142,59 +141,25 @@ func (r *Resolver) Slices(ctx context.Context, namespace, name string) ([]discov
 	return list.Items, nil
 }
 
-// isUsed reports whether an endpoint of a slice may get connections.
-func isUsed(e *discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready }
-
-// isServing reports whether an endpoint of a slice gets connections if none is ready.
-func isServing(e *discoveryv1.Endpoint) bool {
-	return e.Conditions.Serving != nil && *e.Conditions.Serving && e.Conditions.Terminating != nil && *e.Conditions.Terminating
-}
-
-// Entry returns the node where packets of a client outside the cluster enter it: the named
-// one, or the one that has the destination; else, since any may be it, the node of an
-// endpoint, or the first.
-func (r *Resolver) Entry(ctx context.Context, d Destination, name string) (o Object, err error) {
+// Entries returns the nodes where packets of a client outside the cluster may enter it: the
+// named one, or the one that has the destination; else any of the cluster.
+func (r *Resolver) Entries(ctx context.Context, d Destination, name string) (out []Object, err error) {
 	if name == "" {
 		name = d.Node
 	}
 	if name != "" {
-		return r.node(ctx, name)
+		o, err := r.node(ctx, name)
+		return []Object{o}, err
 	}
 	nodes, err := r.API.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return o, permissionError(err)
+		return nil, permissionError(err)
 	}
-	if len(nodes.Items) == 0 {
-		return o, fmt.Errorf("the cluster has no nodes")
+	for i := range nodes.Items {
+		out = append(out, nodeObject(&nodes.Items[i]))
 	}
-	at := 0
-	if d.Service != nil {
-		if at, err = r.nodeOfEndpoint(ctx, d.Service, nodes.Items); err != nil {
-			return o, err
-		}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("the cluster has no nodes")
 	}
-	o = nodeObject(&nodes.Items[at])
-	o.Notes = append(o.Notes, fmt.Sprintf("the answer is for a client whose packets enter the cluster at node %s; --node names another", o.Name))
-	return o, nil
-}
-
-// nodeOfEndpoint returns the index of a node with an endpoint that is ready, or else that serves
-// while it terminates; 0 if none has.
-func (r *Resolver) nodeOfEndpoint(ctx context.Context, s *corev1.Service, nodes []corev1.Node) (int, error) {
-	list, err := r.Slices(ctx, s.Namespace, s.Name)
-	if err != nil {
-		return 0, err
-	}
-	for _, is := range []func(*discoveryv1.Endpoint) bool{isUsed, isServing} {
-		for i := range nodes {
-			for _, slice := range list {
-				if slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool {
-					return is(&e) && e.NodeName != nil && *e.NodeName == nodes[i].Name
-				}) {
-					return i, nil
-				}
-			}
-		}
-	}
-	return 0, nil
+	return out, nil
 }

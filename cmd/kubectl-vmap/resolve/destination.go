@@ -32,8 +32,49 @@ func (r *Resolver) Destination(ctx context.Context, text string) (d Destination,
 	if d.Object, declared, err = r.object(ctx, ref); err != nil {
 		return d, err
 	}
+	if d.Kind == KindAddress && d.Node == "" {
+		if d.Of, err = r.serviceAt(ctx, d.Addresses[0]); err != nil {
+			return d, err
+		}
+	}
 	d.Ports, err = selectPorts(d.String(), declared, ref)
 	return d, err
+}
+
+// maxServicesListed is how many Services are read in one request.
+const maxServicesListed = 500
+
+// serviceAt returns the Service that has an address, and as what; empty if none has.
+func (r *Resolver) serviceAt(ctx context.Context, a netip.Addr) (string, error) {
+	options := metav1.ListOptions{Limit: maxServicesListed}
+	for {
+		list, err := r.API.CoreV1().Services(metav1.NamespaceAll).List(ctx, options)
+		if err != nil {
+			return "", permissionError(err)
+		}
+		for i := range list.Items {
+			if kind := kindOf(&list.Items[i], a); kind != "" {
+				return kind + " of " + list.Items[i].Namespace + "/" + list.Items[i].Name, nil
+			}
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			return "", nil
+		}
+	}
+}
+
+// kindOf returns what an address is to a Service; empty if it does not have it.
+func kindOf(s *corev1.Service, a netip.Addr) string {
+	is := func(text string) bool { b, err := netip.ParseAddr(text); return err == nil && b.Unmap() == a }
+	switch {
+	case is(s.Spec.ClusterIP), slices.ContainsFunc(s.Spec.ClusterIPs, is):
+		return model.KindClusterIP.String()
+	case slices.ContainsFunc(s.Spec.ExternalIPs, is):
+		return model.KindExternalIP.String()
+	case slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool { return is(i.IP) }):
+		return model.KindLoadBalancerIP.String()
+	}
+	return ""
 }
 
 func (r *Resolver) service(ctx context.Context, ref reference) (d Destination, err error) {

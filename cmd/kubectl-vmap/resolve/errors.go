@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"kube-vmap/cmd/kubectl-vmap/servicepods"
 )
 
 // maxSuggested is how many names an error suggests, and maxListed how many are read to
@@ -84,7 +86,7 @@ func (r *Resolver) list(ctx context.Context, kind Kind, namespace string, o meta
 // exist.
 func suggestion(name string, names []string) string {
 	similar := slices.DeleteFunc(slices.Clone(names), func(n string) bool {
-		return !strings.HasPrefix(n, name) && !strings.HasPrefix(name, n) && distance(name, n) > 2
+		return !strings.HasPrefix(n, name) && !strings.HasPrefix(name, n) && servicepods.Distance(name, n) > 2
 	})
 	switch {
 	case len(similar) > 0:
@@ -95,25 +97,4 @@ func suggestion(name string, names []string) string {
 		return "; there is " + strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("; there is %s and %d others", strings.Join(names[:maxSuggested], ", "), len(names)-maxSuggested)
-}
-
-// distance returns how many characters must be added, removed or replaced to make one text
-// the other (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }

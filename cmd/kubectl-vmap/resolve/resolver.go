@@ -25,6 +25,8 @@ type Object struct {
 	// Node is the node that it is on; empty for Services and for addresses outside the
 	// cluster.
 	Node string
+	// Of is the Service that has the address of a destination: "ClusterIP of shop/web".
+	Of string
 	// Addresses are those of a pod, a node or the address itself, at most one of each
 	// family.
 	Addresses []netip.Addr

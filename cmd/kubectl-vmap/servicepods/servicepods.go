@@ -4,6 +4,7 @@
 package servicepods
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -61,7 +62,8 @@ func Selector(ctx context.Context, api kubernetes.Interface, s *corev1.Service) 
 
 func object(s *corev1.Service) string { return "Service " + s.Namespace + "/" + s.Name }
 
-// similarPods returns the values that pods of the namespace have for the selector's keys.
+// similarPods returns the values that pods of the namespace have for the selector's keys, the
+// most similar ones first.
 func similarPods(ctx context.Context, api kubernetes.Interface, s *corev1.Service) string {
 	pods, err := api.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{Limit: 500})
 	if err != nil {
@@ -75,7 +77,11 @@ func similarPods(ctx context.Context, api kubernetes.Interface, s *corev1.Servic
 			}
 		}
 	}
-	slices.Sort(found)
+	far := func(label string) int {
+		key, value, _ := strings.Cut(label, "=")
+		return Distance(s.Spec.Selector[key], value)
+	}
+	slices.SortFunc(found, func(a, b string) int { return cmp.Or(far(a)-far(b), strings.Compare(a, b)) })
 	if found = slices.Compact(found); len(found) == 0 {
 		return ""
 	}
@@ -150,10 +156,7 @@ func Readiness(pods []corev1.Pod) (out []Cause) {
 				probe = "; its readinessProbe decides that"
 			}
 		}
-		why := strings.Trim(c.Reason+": "+c.Message, ": ")
-		if why == "" {
-			why = "status.phase: " + string(p.Status.Phase)
-		}
+		why := cmp.Or(InitFailure(p), strings.Trim(c.Reason+": "+c.Message, ": "), "status.phase: "+string(p.Status.Phase))
 		out = append(out, Cause{"Pod " + p.Namespace + "/" + p.Name, "status.conditions Ready", "is not ready: " + why + probe})
 	}
 	return out
@@ -174,4 +177,45 @@ func Protocol(p corev1.Protocol) corev1.Protocol {
 		return corev1.ProtocolTCP
 	}
 	return p
+}
+
+// InitFailure returns how an init container of a pod fails, which the other containers wait for
+// (PodInitializing); empty if none does.
+func InitFailure(p *corev1.Pod) string {
+	for _, s := range p.Status.InitContainerStatuses {
+		ended := s.State.Terminated
+		if ended == nil {
+			ended = s.LastTerminationState.Terminated
+		}
+		if ended == nil || ended.ExitCode == 0 || s.State.Running != nil {
+			continue
+		}
+		why := fmt.Sprintf("its init container %s has ended with exit code %d", s.Name, ended.ExitCode)
+		if w := s.State.Waiting; w != nil && w.Reason != "" {
+			why += " (" + w.Reason + ")"
+		}
+		return why
+	}
+	return ""
+}
+
+// Distance returns how many characters must be added, removed or replaced to make one text
+// the other (Levenshtein).
+func Distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
 }

@@ -16,6 +16,9 @@ import (
 // package status.
 const severityUnknown = "Unknown"
 
+// severityAbsent is that of a node without a pod of kube-vmap.
+const severityAbsent = "Absent"
+
 // A Row is the state of one node.
 type Row struct {
 	Node     string `json:"node"`
@@ -44,7 +47,11 @@ func newRow(n nodes.Node, d *status.Document, err error, api objects) Row {
 		row.Version = d.Version
 	}
 	if err != nil {
-		return row.failed(err)
+		row = row.failed(err)
+		if n.Absent {
+			row.Severity = severityAbsent
+		}
+		return row
 	}
 	ready := d.Ready && n.Why == ""
 	row.Ready, row.Health, row.Problems, row.now = &ready, d.Health, d.NodeProblems(), d.Time
@@ -114,7 +121,7 @@ func (r *Row) text() string {
 }
 
 // ranks are the severities in the order of rows.
-var ranks = []string{severityUnknown, status.SeverityProblem, status.SeverityNotice, status.SeverityOK}
+var ranks = []string{severityUnknown, status.SeverityProblem, status.SeverityNotice, status.SeverityOK, severityAbsent}
 
 // sortRows sorts rows: problems first, and then by name.
 func sortRows(rows []Row) {

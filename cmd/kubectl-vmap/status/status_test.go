@@ -149,7 +149,8 @@ func TestExitCodes(t *testing.T) {
 	}{
 		"well":            {map[string]nodestest.Program{"a": well(), "b": well()}, "", nil, 0, "2 nodes: 0 not known, 0 with problems"},
 		"problem":         {map[string]nodestest.Program{"a": well(), "b": bad}, "", nil, 1, "the kernel refuses 1 Service port"},
-		"no pod":          {map[string]nodestest.Program{"a": well(), "b": nil}, "", nil, 1, "no pod of kube-vmap is on this node"},
+		"no pod":          {map[string]nodestest.Program{"a": well(), "b": nil}, "", nil, 0, "1 node without kube-vmap: b\n"},
+		"no pod of its":   {map[string]nodestest.Program{"a": well(), "b": nil}, "", []string{"--node", "a,b"}, 1, "no pod of kube-vmap is on this node"},
 		"one node":        {map[string]nodestest.Program{"a": well(), "b": bad}, "", []string{"--node", "a"}, 0, "1 node:"},
 		"old":             {map[string]nodestest.Program{"a": well(), "b": nodestest.Prints(`{"node":"b","version":"v0.1.0"}`)}, "", nil, 2, "runs kube-vmap v0.1.0, which does not report its health"},
 		"exec forbidden":  {map[string]nodestest.Program{"a": well()}, "pods/exec", nil, 2, "no permission"},
@@ -201,6 +202,8 @@ func rows() []Row {
 		newRow(node("manifests"), document(func(_ *status.Document, h *status.Health) { h.Positions = nil }), nil, api),
 		newRow(nodes.Node{Name: "unready", Why: "pod p is not ready"}, document(well), nil, api),
 		newRow(nodes.Node{Name: "absent", Missing: true}, nil, &nodes.MissingError{Why: "no pod of kube-vmap is on this node"}, api),
+		newRow(nodes.Node{Name: "later-1", Missing: true, Absent: true}, nil, &nodes.MissingError{Why: "no pod of kube-vmap is on this node"}, api),
+		newRow(nodes.Node{Name: "later-2", Missing: true, Absent: true}, nil, &nodes.MissingError{Why: "no pod of kube-vmap is on this node"}, api),
 		newRow(node("dead"), nil, &nodes.TimeoutError{After: 10 * time.Second}, api),
 		newRow(node("old"), nil, &nodes.VersionError{Version: "v0.1.0", Command: "status"}, api),
 		newRow(node("older"), &status.Document{Version: "v0.1.1"}, nil, api),
@@ -225,11 +228,12 @@ older       v0.1.1    -       -     -         -         -           -          r
 absent      -         False   -     -         -         -           -          no pod of kube-vmap is on this node
 behind      v1.2.3    True    3     0         0         IPv4,IPv6   0          behind the API server: 1 Service and 2 EndpointSlices are newer than what it has seen (and 1 more)
 unready     v1.2.3    False   0     0         0         IPv4,IPv6   0          pod p is not ready
-evil        v1?[2J    True    0     0         0         IPv4,IPv6   1          logged 0s ago: ?]0;` + strings.Repeat("x", 36) + ` ... ` + strings.Repeat("x", 60) + `
+evil        v1?[2J    True    0     0         0         IPv4,IPv6   1          logged 0s ago: ?]0;` + strings.Repeat("x", 200) + `
 repaired    v1.2.3    True    0     2         3         IPv4,IPv6   0          tables that another program changed were repaired, last 1m0s ago; 3 times since the start (and 2 more)
 manifests   v1.2.3    True    -     0         0         IPv4,IPv6   0          OK
 well        v1.2.3    True    0     0         0         IPv4,IPv6   0          OK
-10 nodes: 3 not known, 3 with problems, 2 with notices; 4 versions of kube-vmap
+2 nodes without kube-vmap: later-1, later-2
+12 nodes: 3 not known, 3 with problems, 2 with notices; 4 versions of kube-vmap
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", &out, want)
@@ -272,7 +276,7 @@ func TestJSONHasEveryNode(t *testing.T) {
 		if err := json.Unmarshal(out.Bytes(), &read); err != nil {
 			t.Fatal(err)
 		}
-		if len(read.Items) != 10 || fmt.Sprint(read.Summary) != fmt.Sprint(summarize(rows())) || *read.Items[4].Lag != (Lag{1, 2}) {
+		if len(read.Items) != 12 || fmt.Sprint(read.Summary) != fmt.Sprint(summarize(rows())) || *read.Items[4].Lag != (Lag{1, 2}) {
 			t.Errorf("read %+v", read)
 		}
 	}

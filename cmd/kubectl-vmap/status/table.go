@@ -3,13 +3,17 @@ package status
 import (
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 
+	"golang.org/x/term"
+
 	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/top"
+	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
 
 // Summary counts the nodes.
@@ -18,6 +22,8 @@ type Summary struct {
 	Unknown  int `json:"unknown"`
 	Problems int `json:"problems"`
 	Notices  int `json:"notices"`
+	// Absent have no pod of kube-vmap, as before they are moved, and are no problem.
+	Absent int `json:"absent"`
 	// Versions counts the nodes by the version of kube-vmap, where that is known.
 	Versions map[string]int `json:"versions"`
 }
@@ -26,6 +32,8 @@ func summarize(rows []Row) Summary {
 	s := Summary{Nodes: len(rows), Versions: map[string]int{}}
 	for i := range rows {
 		switch rows[i].Severity {
+		case severityAbsent:
+			s.Absent++
 		case severityUnknown:
 			s.Unknown++
 		case status.SeverityProblem:
@@ -49,7 +57,13 @@ func (s Summary) String() string {
 	return text
 }
 
-// maxText is the length of the last column, except in wide output.
+// isTerminal reports whether lines are read by people, and not by a program.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// maxText is the length of the last column on a terminal, except in wide output.
 const maxText = 120
 
 // write writes rows in an output format.
@@ -67,15 +81,23 @@ func write(w io.Writer, format string, rows []Row) error {
 	}
 	line([]string{"NODE", "VERSION", "READY", "LAG", "REFUSED", "REPAIRS", "OWNED", "WARNINGS"},
 		[]string{"RUNNING", "LAST-SYNC", "SERVICES-AT", "SLICES-AT", "TAKE-OVER"}, "STATUS")
+	var absent []string
 	for i := range rows {
+		if rows[i].Severity == severityAbsent {
+			absent = append(absent, rows[i].Node)
+			continue
+		}
 		text := top.Clean(rows[i].text())
-		if !wide {
+		if !wide && isTerminal(w) {
 			text = shorten(text)
 		}
 		line(rows[i].cells(), rows[i].more(), text)
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	if text := nodes.AbsentText(absent); text != "" {
+		_, _ = fmt.Fprintln(w, text)
 	}
 	_, err := fmt.Fprintln(w, summarize(rows))
 	return err

@@ -10,6 +10,8 @@
 //	           v
 //	        []Entry --- Delete ---> kernel: each by its key
 //
+// A [Watch] reports new entries of one source port, also those that end immediately.
+//
 // The key is the whole tuple of replies, the zone and the id. If an entry ended meanwhile,
 // a new one in its place that leads to another endpoint is left alone.
 //

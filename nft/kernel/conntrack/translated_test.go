@@ -30,7 +30,7 @@ func TestEachTranslatedSkipsOtherEntries(t *testing.T) {
 
 func TestEachTranslatedErrorsNameTheCause(t *testing.T) {
 	err := (&fakeKernel{refuses: unix.EPERM}).open().EachTranslated(func() {}, func(Translated) {})
-	checkError(t, err, unix.EPERM, "list translated flows", "CAP_NET_ADMIN")
+	checkError(t, err, unix.EPERM, "list flows", "CAP_NET_ADMIN")
 }
 
 func TestOpenStatesAreTheFirstOnes(t *testing.T) {

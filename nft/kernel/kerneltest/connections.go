@@ -30,6 +30,18 @@ func (k *Kernel) Connections(f model.Family) ([]nft.ConnectionCount, error) {
 	return nft.SortConnections(out), nil
 }
 
+// Uncounted returns the destinations that are not counted. None expires.
+func (k *Kernel) Uncounted(f model.Family) ([]model.Match, error) {
+	id := nft.SetID{Family: f, Kind: nft.SetUncounted}
+	if k.tables[f] == nil || k.tables[f].sets[id.Name()] == nil {
+		return nil, nil
+	}
+	return nft.UncountedMatches(f, k.tables[f].sets[id.Name()].list(id)), nil
+}
+
+// Counters returns zeros: Connect counts without a limit.
+func (k *Kernel) Counters(model.Family) (totals [nft.Counters]uint64, err error) { return totals, nil }
+
 // connections returns the set of a family; nil if there is none.
 func (k *Kernel) connections(f model.Family) *set {
 	if k.tables[f] == nil {

@@ -71,7 +71,9 @@ func (k *Kernel) Read() (nft.Tables, error) {
 			continue
 		}
 		out[f] = nft.NewTable()
-		out[f].Counter = len(t.counters) > 0
+		for c := range nft.Counters {
+			_, out[f].Counters[c] = t.counters[c.String()]
+		}
 		if t.protected {
 			out[f].Protected, out[f].Owner = true, 1
 		}

@@ -133,7 +133,7 @@ func (f *Found) read(conn *netlink.Conn, netNS int, family model.Family) error {
 		}
 		names := chains[table].hooked
 		if table == tableName {
-			all, err := ownChains(conn, family)
+			all, err := ownChains(conn, family, tableName)
 			if err != nil {
 				return err
 			}
@@ -152,11 +152,11 @@ func (f *Found) read(conn *netlink.Conn, netNS int, family model.Family) error {
 	return nil
 }
 
-// ownChains returns the chains of the table of nftables mode, and whether each is at a hook.
-func ownChains(conn *netlink.Conn, f model.Family) (map[string]bool, error) {
-	t := table{Table: Table{Name: tableName, Chains: map[string]bool{}}}
+// ownChains returns the chains of a table that one program has, and whether each is at a hook.
+func ownChains(conn *netlink.Conn, f model.Family, name string) (map[string]bool, error) {
+	t := table{Table: Table{Name: name, Chains: map[string]bool{}}}
 	m := socket.Nftables(unix.NFT_MSG_GETCHAIN, netlink.Dump, nft.FamilyNumber(f), func(e *attr.Encoder) {
-		e.String(unix.NFTA_CHAIN_TABLE, tableName)
+		e.String(unix.NFTA_CHAIN_TABLE, name)
 	})
 	return t.Chains, ask(conn, m, t.addChain)
 }

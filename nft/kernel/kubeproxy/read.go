@@ -67,7 +67,7 @@ func read(conn *netlink.Conn, f model.Family) (*state, error) {
 		return nil, err
 	}
 	if names[tableName] {
-		own, err := ownChains(conn, f)
+		own, err := ownChains(conn, f, tableName)
 		if err != nil {
 			return nil, err
 		}

@@ -56,28 +56,34 @@ func (f *Found) atGeneration(b nft.Batch) nft.Batch {
 }
 
 // insertReturn inserts "return" at the head of the chain. iptables-nft lists it as "-j RETURN".
-func (p Part) insertReturn() nft.Op {
-	text := fmt.Sprintf("insert rule %s return comment %q", p, SuspendComment)
+func (p Part) insertReturn() nft.Op { return p.insertReturnIf("") }
+
+// insertReturnIf inserts "return" with conditions, which nft prints as match.
+func (p Part) insertReturnIf(match string, conditions ...condition) nft.Op {
+	if match != "" {
+		match += " "
+	}
+	text := fmt.Sprintf("insert rule %s %sreturn comment %q", p, match, SuspendComment)
 	return change(text, unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE, nft.FamilyNumber(p.Family), func(e *attr.Encoder) {
 		e.String(unix.NFTA_RULE_TABLE, p.Table)
 		e.String(unix.NFTA_RULE_CHAIN, p.Chain)
 		e.Nested(unix.NFTA_RULE_EXPRESSIONS, func() {
-			e.Nested(unix.NFTA_LIST_ELEM, func() { appendReturn(e) })
+			for _, c := range conditions {
+				c(e)
+			}
+			element(e, "immediate", func() { setReturn(e) })
 		})
 		e.Comment(unix.NFTA_RULE_USERDATA, SuspendComment)
 	})
 }
 
-// appendReturn appends the expression that sets the verdict "return".
-func appendReturn(e *attr.Encoder) {
-	e.String(unix.NFTA_EXPR_NAME, "immediate")
-	e.Nested(unix.NFTA_EXPR_DATA, func() {
-		e.Uint32(unix.NFTA_IMMEDIATE_DREG, unix.NFT_REG_VERDICT)
-		e.Nested(unix.NFTA_IMMEDIATE_DATA, func() {
-			e.Nested(unix.NFTA_DATA_VERDICT, func() {
-				code := int32(unix.NFT_RETURN)
-				e.Uint32(unix.NFTA_VERDICT_CODE, uint32(code))
-			})
+// setReturn appends what makes the verdict "return".
+func setReturn(e *attr.Encoder) {
+	e.Uint32(unix.NFTA_IMMEDIATE_DREG, unix.NFT_REG_VERDICT)
+	e.Nested(unix.NFTA_IMMEDIATE_DATA, func() {
+		e.Nested(unix.NFTA_DATA_VERDICT, func() {
+			code := int32(unix.NFT_RETURN)
+			e.Uint32(unix.NFTA_VERDICT_CODE, uint32(code))
 		})
 	})
 }

@@ -40,8 +40,12 @@ func ReadTakeoverState(netNS int) (state string, err error) {
 	return state, nil
 }
 
+// cut is the end of a state that is not complete.
+const cut = " ..."
+
 // WriteTakeoverState returns the changes that set the state of a take-over. Of a long one
-// the beginning is kept, and what cannot be in a comment of nft is replaced.
+// the first words are kept: a part of an address or port would be another one. What cannot be
+// in a comment of nft is replaced.
 func WriteTakeoverState(state string) nft.Batch {
 	comment := strings.Map(func(r rune) rune {
 		switch {
@@ -53,7 +57,11 @@ func WriteTakeoverState(state string) nft.Batch {
 		return r
 	}, state)
 	if len(comment) > attr.MaxComment {
-		comment = strings.ToValidUTF8(comment[:attr.MaxComment], "")
+		end := attr.MaxComment - len(cut)
+		if space := strings.LastIndexByte(comment[:end+1], ' '); space > 0 {
+			end = space
+		}
+		comment = strings.ToValidUTF8(comment[:end], "") + cut
 	}
 	// The comment of an existing table cannot be changed.
 	return append(DeleteTakeoverState(), takeoverTable(unix.NFT_MSG_NEWTABLE,

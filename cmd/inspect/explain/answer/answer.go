@@ -30,7 +30,10 @@ type Answer struct {
 	// client gets the reply. Endpoints that were not explored are assumed to be like the
 	// others. If rules of other programs have unexplored choices, it is unknown, unless the
 	// explored ones differ already.
-	Arrives  string    `json:"arrives"`
+	Arrives string `json:"arrives"`
+	// Answers is always, sometimes, never or unknown: whether the endpoints answer, as was
+	// observed, and not what follows from rules. It is empty if the packet reaches none.
+	Answers  string    `json:"answers,omitempty"`
 	Outcomes []Outcome `json:"outcomes"`
 	Steps    []Step    `json:"steps"`
 	// Unseen are the choices that were not explored; nil if there are none.
@@ -89,6 +92,7 @@ type RuleRef struct {
 	Table string `json:"table"`
 	Chain string `json:"chain"`
 	Rule  uint64 `json:"rule,omitempty"`
+	Text  string `json:"text,omitempty"` // of the rule of another program, as nft prints it
 }
 
 // Step is a rule that the packet matches, or what happens to it there.
@@ -120,6 +124,8 @@ type Endpoint struct {
 	Probability float64 `json:"probability"`
 	Sees        string  `json:"sees"` // the client's address there
 	Node        bool    `json:"thisNode,omitempty"`
+	// Response is how it responds, see [Responds]; empty if that was not observed.
+	Response string `json:"response,omitempty"`
 	// Reply is the way back; nil in answers of versions that do not know it, and if
 	// there is none.
 	Reply *Reply `json:"reply,omitempty"`

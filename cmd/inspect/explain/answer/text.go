@@ -19,6 +19,7 @@ func (a *Answer) Text() string {
 	}
 	a.results(&b, a.Outcomes, a.Unseen)
 	replies(&b, a, a.Outcomes)
+	a.responses(&b)
 	a.connections(&b)
 	list(&b, "The tables are not as kube-vmap writes them:", a.Faults)
 	list(&b, "Not certain, because rules of other programs were not understood:", a.Doubts)
@@ -157,6 +158,9 @@ func endpointLine(e Endpoint) string {
 	if e.Node {
 		line += ", on this node itself"
 	}
+	if e.Response != "" {
+		line += ", " + e.Response
+	}
 	return line
 }
 
@@ -218,7 +222,11 @@ func byText(by *RuleRef, because string) string {
 	case by.Rule == 0:
 		return fmt.Sprintf(" by table %s, chain %s, whose policy it is%s", by.Table, by.Chain, listCommand(by))
 	}
-	return fmt.Sprintf(" by table %s, chain %s, rule handle %d%s", by.Table, by.Chain, by.Rule, listCommand(by))
+	text := ""
+	if by.Text != "" {
+		text = ": " + by.Text
+	}
+	return fmt.Sprintf(" by table %s, chain %s, rule handle %d%s%s", by.Table, by.Chain, by.Rule, text, listCommand(by))
 }
 
 // fieldText returns a field in parentheses.

@@ -21,10 +21,14 @@ export function method(port, n) {
   return "lb";
 }
 
+// slotClass is the next power of two.
+const slotClass = (n) => (n < 2 ? n : 2 ** Math.ceil(Math.log2(n)));
+
 // chain is the name of a chain, "node-port-external-rr-3" for instance.
 export function chain(word, n, { by = "lb", local = false, nodePort = false, seconds = 0 } = {}) {
   const middle = word === "balance" ? by : by === "lb" ? word : `${word}-${by}`;
-  return `${nodePort ? "node-port-" : ""}${local ? "local-" : ""}${middle}-${by === "maglev" ? maglevSize : n}${by === "sticky" ? `-${seconds}s` : ""}`;
+  const slots = { maglev: maglevSize, sticky: slotClass(n) }[by] ?? n;
+  return `${nodePort ? "node-port-" : ""}${local ? "local-" : ""}${middle}-${slots}${by === "sticky" ? `-${seconds}s` : ""}`;
 }
 
 // slotted are the endpoints with a slot, in their order.
@@ -253,7 +257,7 @@ class Way {
     if (n === 1) return ["the only one"];
     return {
       lb: ["numgen random", `mod ${n}`], rr: ["numgen inc", `mod ${n}`], sh: [`jhash ${ip} saddr`, `mod ${n}`],
-      maglev: [`jhash ${ip} saddr`, `. th sport mod ${maglevSize}`], sticky: ["remembered, or", "numgen random", `mod ${n}`],
+      maglev: [`jhash ${ip} saddr`, `. th sport mod ${maglevSize}`], sticky: ["remembered, or", "numgen random", `mod ${slotClass(n)}`],
     }[by];
   }
 

@@ -21,6 +21,8 @@ type Tracking interface {
 type Counter interface {
 	// Connections returns the totals of a family.
 	Connections(model.Family) ([]nft.ConnectionCount, error)
+	// Uncounted returns the original destinations that are not counted now.
+	Uncounted(model.Family) ([]model.Match, error)
 }
 
 // Sample is what the kernel counted at one moment.
@@ -28,6 +30,10 @@ type Sample struct {
 	Connections []nft.ConnectionCount
 	// FastPath are those of Connections that take a flowtable.
 	FastPath []nft.ConnectionCount
+	// Uncounted are the destinations that are not counted now. In the families of Full new
+	// pairs of destination and endpoint are not.
+	Uncounted []model.Match
+	Full      [len(model.Families)]bool
 	// At is when the read began: everything before is included.
 	At time.Time
 }
@@ -48,7 +54,13 @@ func TotalCounts(c Counter) func() (Sample, error) {
 			if err != nil {
 				return Sample{}, err
 			}
+			uncounted, err := c.Uncounted(f)
+			if err != nil {
+				return Sample{}, err
+			}
 			all.Connections = append(all.Connections, list...)
+			all.Uncounted = append(all.Uncounted, uncounted...)
+			all.Full[f] = nft.IsFull(len(list))
 		}
 		return all, nil
 	})

@@ -19,6 +19,17 @@ func Count(d *status.Document, total, active Sample) {
 	for i := range total.Connections {
 		c.add(&total.Connections[i], func(t *status.Traffic, n uint64) { t.Connections += n })
 	}
+	for _, m := range total.Uncounted {
+		if at, found := c.find(m); found {
+			at.port.Uncounted, at.frontend.Uncounted = true, true
+		}
+	}
+	for f, full := range total.Full {
+		if full {
+			d.Problems = append(d.Problems, status.Problem{Object: "Node " + d.Node, Reason: status.ReasonNotCounted, Text: "the counters of " +
+				model.Family(f).String() + " connections are full: those of further pairs of address and endpoint are not counted, nor resets observed"})
+		}
+	}
 	for i := range active.Connections {
 		at := c.add(&active.Connections[i], func(t *status.Traffic, n uint64) { t.Active += int(n) })
 		if at.gone && d.Source == status.FromDaemon {

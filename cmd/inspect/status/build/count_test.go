@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -76,8 +77,40 @@ func TestConnectionsCountForFrontendAndEndpoint(t *testing.T) {
 	}
 	for _, p := range d.Services[0].Ports {
 		got := fmt.Sprint(p.Traffic, p.Frontends[0].Traffic, p.Frontends[1].Traffic, p.Endpoints[0].Traffic, p.Endpoints[1].Traffic)
-		if want := "{31 8 4} {7 3 0} {24 5 4} {1 5 4} {10 3 0}"; got != want {
+		if want := "{31 8 4 false} {7 3 0 false} {24 5 4 false} {1 5 4 false} {10 3 0 false}"; got != want {
 			t.Errorf("%s %s: port, ClusterIP, node port and endpoints have %s, want %s", p.Family, p.Protocol, got, want)
+		}
+	}
+}
+
+// TestWhatIsNotCountedIsMarked has a node port that is not counted, and a full set.
+func TestWhatIsNotCountedIsMarked(t *testing.T) {
+	for _, f := range model.Families {
+		v := loop(t, config, newKernel(), web())
+		d := build.FromSnapshot(&v, status.Query{Name: "web"}, then)
+		d.NodeAddresses = nodeAddresses()
+		if build.Count(d, build.Sample{}, build.Sample{}); d.NotCounted() {
+			t.Error("all is counted, and the document denies it")
+		}
+		atNode := model.Match{Family: f, Addr: address(f, 1, 1), Protocol: model.TCP, Port: 30000}
+		for k, p := range model.Protocols {
+			if p == model.TCP {
+				atNode.Port += uint16(k)
+			}
+		}
+		build.Count(d, build.Sample{Uncounted: []model.Match{atNode}}, build.Sample{})
+		for _, p := range d.Services[0].Ports {
+			want := p.Family == f.String() && p.Protocol == "TCP"
+			if p.Uncounted != want || p.Frontends[0].Uncounted || p.Frontends[1].Uncounted != want || !d.NotCounted() {
+				t.Errorf("%s: %+v", atNode, p)
+			}
+		}
+		d = &status.Document{}
+		full := build.Sample{}
+		full.Full[f] = true
+		build.Count(d, full, build.Sample{})
+		if len(d.Problems) != 1 || !strings.Contains(d.Problems[0].Text, f.String()) || !d.NotCounted() {
+			t.Errorf("problems of a full set: %v", d.Problems)
 		}
 	}
 }
@@ -110,7 +143,7 @@ func TestNodePortNumberAtOtherAddressesIsNotCounted(t *testing.T) {
 	build.Count(d, build.Sample{Connections: all}, build.Sample{Connections: all})
 	for _, p := range d.Services[0].Ports {
 		got := fmt.Sprint(p.Traffic, p.Frontends[0].Traffic, p.Frontends[1].Traffic, p.Endpoints[0].Traffic, p.Endpoints[1].Traffic)
-		if want := "{1 1 0} {0 0 0} {1 1 0} {1 1 0} {0 0 0}"; got != want {
+		if want := "{1 1 0 false} {0 0 0 false} {1 1 0 false} {1 1 0 false} {0 0 0 false}"; got != want {
 			t.Errorf("%s %s: port, ClusterIP, node port and endpoints have %s, want %s", p.Family, p.Protocol, got, want)
 		}
 	}
@@ -187,6 +220,8 @@ type slow struct {
 	takes time.Duration // of each family
 	reads uint64
 }
+
+func (s *slow) Uncounted(model.Family) ([]model.Match, error) { return nil, nil }
 
 func (s *slow) Connections(f model.Family) ([]nft.ConnectionCount, error) {
 	<-time.After(s.takes) // no real time: see package synctest

@@ -39,11 +39,29 @@ func (b *portBuilder) port() status.Port {
 	considered := b.considered()
 	if !served {
 		b.addNoPortProblem(considered)
+		out.Rejected = b.rejected(considered)
 	}
 	if !b.query.Brief {
 		out.Endpoints = b.endpoints(considered)
 	}
 	return out
+}
+
+// rejected returns why connections are refused; empty if they are not, or that is not known.
+func (b *portBuilder) rejected(considered []model.EndpointExplanation) string {
+	if b.known == nil || !slices.ContainsFunc(b.installed, func(s nft.InstalledFrontend) bool { return s.Verdict == model.VerdictReject }) {
+		return ""
+	}
+	has := func(r model.Reason) bool {
+		return slices.ContainsFunc(considered, func(c model.EndpointExplanation) bool { return c.Cluster == r })
+	}
+	switch {
+	case has(model.ReasonNotReady):
+		return status.StateNotReady
+	case has(model.ReasonDrained):
+		return status.StateDrained
+	}
+	return status.StateNoEndpoints
 }
 
 // compareFrontends orders frontends of one port: ClusterIPs first.

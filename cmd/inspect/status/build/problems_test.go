@@ -24,6 +24,18 @@ func named(change func(*model.Service)) []sync.Event {
 	return events
 }
 
+// sliced returns the Service with changed EndpointSlices.
+func sliced(change func(*model.EndpointSlice)) []sync.Event {
+	events := web()
+	for i := range events {
+		if s, is := events[i].(sync.SetSlice); is {
+			change(&s.Slice)
+			events[i] = s
+		}
+	}
+	return events
+}
+
 // TestStateIsTheWorst checks the state and its cause.
 func TestStateIsTheWorst(t *testing.T) {
 	object := sync.Object{Kind: "Service", Namespace: "shop", Name: "web"}
@@ -35,8 +47,14 @@ func TestStateIsTheWorst(t *testing.T) {
 	}{
 		{want: status.StateOK, events: web()},
 		{want: status.StateNoEndpoints, events: web()[2:]},
+		{want: status.StateNotReady, events: sliced(func(s *model.EndpointSlice) {
+			for i := range s.Endpoints {
+				s.Endpoints[i].Ready, s.Endpoints[i].Serving = false, false
+			}
+		})},
+		{want: status.StateDrained, events: sliced(func(s *model.EndpointSlice) { s.Drained = true })},
 		{
-			want: status.StateNotLocal, says: "NotLocal",
+			want: status.StateNoneLocal, says: "NotLocal",
 			events: named(func(s *model.Service) {
 				s.InternalPolicy = model.PolicyLocal
 				for i := range s.Ports {
@@ -45,7 +63,7 @@ func TestStateIsTheWorst(t *testing.T) {
 			}),
 		},
 		{
-			want: status.StateNotLocal, says: "Drop",
+			want: status.StateNoneLocal, says: "Drop",
 			events: named(func(s *model.Service) { s.ExternalPolicy = model.PolicyLocal }),
 		},
 		{

@@ -8,6 +8,7 @@ const (
 	PathDrift   = "/drift"   // how the kernel differs from the wanted rule set; empty if it does not
 	PathConfig  = "/config"  // the configuration in use, as a file
 	PathRecent  = "/recent"  // the last warnings and errors of the log
+	PathInfo    = "/info"    // the last lines of the log from level Info on
 	PathMetrics = "/metrics" // as on the metrics server
 )
 

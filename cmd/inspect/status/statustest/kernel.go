@@ -31,7 +31,7 @@ func AsKernel(d *status.Document) *status.Document {
 
 // port returns what the tables have of a port.
 func port(p status.Port) status.Port {
-	p.Traffic = status.Traffic{}
+	p.Traffic, p.Rejected = status.Traffic{}, ""
 	cluster, local := 0, 0
 	endpoints := []status.Endpoint{}
 	for _, e := range p.Endpoints {

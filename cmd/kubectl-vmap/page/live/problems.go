@@ -133,22 +133,15 @@ func (n *node) problems() (out []findings.Finding) {
 	out = append(out, n.findings...)
 	for _, p := range n.tally.Problems {
 		if !known[[2]string{p.Object, p.Reason}] {
-			out = append(out, findings.Finding{Severity: status.SeverityProblem, Object: p.Object, Reason: p.Reason, Text: p.Text})
+			out = append(out, findings.Finding{Severity: p.Severity(), Object: p.Object, Reason: p.Reason, Text: p.Text})
 		}
 	}
 	for k, s := range n.tallied {
 		if !known[[2]string{k.namespace, k.name}] {
 			out = append(out, findings.Finding{
-				Severity: s.severity, Object: "Service " + k.namespace + "/" + k.name, Reason: s.name, Text: cmp.Or(s.problem, stateText[s.name]),
+				Severity: s.severity, Object: "Service " + k.namespace + "/" + k.name, Reason: s.name, Text: cmp.Or(s.problem, status.StateTexts[s.name]),
 			})
 		}
 	}
 	return out
-}
-
-// stateText describes states that may have no problem.
-var stateText = map[string]string{
-	status.StateNoEndpoints: "a port has no endpoints: its connections are rejected",
-	status.StateMissing:     "a port is not programmed",
-	status.StateNotLocal:    "a policy is Local, and all endpoints are on other nodes",
 }

@@ -1,0 +1,138 @@
+package answer
+
+import (
+	"fmt"
+	"strings"
+
+	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/status"
+)
+
+// Responses of endpoints, as observed or after a probe.
+const (
+	Responds = "answers"
+	Refuses  = "refuses"
+	Silent   = "does not answer"
+)
+
+// Responses counts endpoints by their responses.
+type Responses struct {
+	All, Answer, Refuse, Silent int
+
+	untranslated bool // by all outcomes
+}
+
+// Add counts an endpoint.
+func (r *Responses) Add(response string) {
+	r.All++
+	switch response {
+	case Responds:
+		r.Answer++
+	case Refuses:
+		r.Refuse++
+	case Silent:
+		r.Silent++
+	}
+}
+
+// Unknown returns the number of endpoints whose response was not observed.
+func (r Responses) Unknown() int { return r.All - r.Answer - r.Refuse - r.Silent }
+
+// Answers returns whether all endpoints answer; empty if there are none. One that fails is
+// enough to know that not all of them do.
+func (r Responses) Answers() string {
+	switch failing := r.Refuse + r.Silent; {
+	case r.All == 0:
+		return ""
+	case failing == r.All:
+		return Never
+	case failing > 0:
+		return Sometimes
+	case r.Unknown() > 0:
+		return Unknown
+	}
+	return Always
+}
+
+// Text returns "the rules lead to 2 endpoints; whether they answer was not observed".
+func (r Responses) Text() string {
+	noun := "endpoint"
+	if r.untranslated {
+		noun = "destination"
+	}
+	return "the rules lead to " + status.Plural(r.All, noun) + r.Observed()
+}
+
+// Observed returns what follows there: "; whether they answer was not observed".
+func (r Responses) Observed() string {
+	form := func(one, many string) string {
+		if r.All == 1 {
+			return "; " + one
+		}
+		return "; " + many
+	}
+	switch r.All {
+	case r.Answer:
+		return form("it answers", "all answer")
+	case r.Refuse:
+		return form("it refuses connections", "all refuse connections")
+	case r.Silent:
+		return form("it does not answer", "none answers")
+	case r.Unknown():
+		return form("whether it answers was not observed", "whether they answer was not observed")
+	}
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		what string
+	}{{r.Answer, "answering"}, {r.Refuse, "refusing connections"}, {r.Silent, "not answering"}, {r.Unknown(), "not observed"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	return ": " + strings.Join(parts, ", ")
+}
+
+// Count counts the endpoints that the packet may reach. Those that were not explored were not
+// observed either.
+func (a *Answer) Count() (r Responses) {
+	r.untranslated = a.Service == ""
+	for i := range a.Outcomes {
+		if o := &a.Outcomes[i]; o.Arrives() {
+			for k := range o.Endpoints {
+				r.Add(o.Endpoints[k].Response)
+			}
+		}
+	}
+	if a.Unseen != nil {
+		r.All += a.Unseen.Endpoints
+	}
+	return r
+}
+
+// responses prints whether the endpoints answer, as was observed.
+func (a *Answer) responses(b *strings.Builder) {
+	if r := a.Count(); r.All > 0 {
+		fmt.Fprintf(b, "  Observed: %s%s\n", r.Text(), ProbeHint(r, a.Protocol))
+	}
+}
+
+// ProbeHint returns how to find out more; empty if that is not possible.
+func ProbeHint(r Responses, protocol string) string {
+	if r.Unknown() == 0 || !strings.EqualFold(protocol, "tcp") {
+		return ""
+	}
+	return " (--probe asks)"
+}
+
+// ExitError returns the error with the exit code of explain: [exit.Trouble] where rules or
+// endpoints are not known, and 1 where the packet does not always arrive, or is not answered.
+func ExitError(arrives, answers string) error {
+	switch {
+	case arrives == Unknown, arrives == Always && answers == Unknown:
+		return &exit.Error{Code: exit.Trouble}
+	case arrives != Always, answers != Always && answers != "":
+		return &exit.Error{Code: 1}
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package explain
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/explain/answer"
+)
+
+// TestRulesDoNotShowThatEndpointsAnswer has nodes that saw no connection, or only some of them.
+func TestRulesDoNotShowThatEndpointsAnswer(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		response map[string]string // by endpoint, as the client's node knows it
+		there    string            // as node-2 knows it
+		answers  string
+		code     int
+		want     string
+	}{
+		{"none", nil, "", answer.Unknown, 2, "the rules lead to 3 endpoints; whether they answer was not observed\n"},
+		{"some", map[string]string{"10.244.1.2": answer.Responds}, "", answer.Unknown, 2, "the rules lead to 3 endpoints: 1 answering, 2 not observed\n"},
+		{"one refuses on its node", map[string]string{"10.244.1.2": answer.Responds}, answer.Refuses, answer.Sometimes, 1, "1 answering, 1 refusing connections, 1 not observed\n"},
+		{"all", map[string]string{"10.244.1.2": answer.Responds, "10.244.3.2": answer.Responds}, answer.Responds, answer.Always, 0, ": arrives\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t)
+			endpoints := r.answers["node-1"].Outcomes[0].Endpoints
+			for i := range endpoints {
+				endpoints[i].Response = tc.response[endpoints[i].Address]
+			}
+			for _, n := range []string{"node-2", "node-3"} {
+				r.answers[n].Outcomes[0].Endpoints[0].Response = ""
+			}
+			r.answers["node-2"].Outcomes[0].Endpoints[0].Response = tc.there
+			report := r.explain("pod/cart", "svc/web")
+			r.expect(report, answer.Always, tc.want)
+			if code := exit.Code(exitError(report, nil)); report.Answers != tc.answers || code != tc.code {
+				t.Errorf("answers %s, exit code %d", report.Answers, code)
+			}
+		})
+	}
+}
+
+// TestProbeAsksTheNodeOfEachEndpoint has endpoints that no node observed.
+func TestProbeAsksTheNodeOfEachEndpoint(t *testing.T) {
+	r := newRig(t)
+	r.probe = true
+	for i := range r.answers["node-1"].Outcomes[0].Endpoints {
+		r.answers["node-1"].Outcomes[0].Endpoints[i].Response = ""
+	}
+	r.answers["node-3"].Outcomes[0].Endpoints[0].Response = answer.Silent
+	report := r.explain("pod/cart", "svc/web")
+	r.expect(report, answer.Always, "1 answering, 1 not answering, 1 not observed", "(pod shop/web-3), sees 10.244.1.3 (pod shop/cart), does not answer")
+	for _, n := range []string{"1", "2", "3"} {
+		if want := "node-" + n + " --from=10.244.1.3 --to=10.244." + n + ".2:8080/tcp --observe=0s --probe"; !slices.Contains(r.asked, want) {
+			t.Errorf("not asked: %s\n%s", want, strings.Join(r.asked, "\n"))
+		}
+	}
+}
+
+// TestPacketsFromOutsideAreAsWellOffAsAtTheWorstNode has a policy Local and an endpoint on one
+// node, and then a node that does not answer.
+func TestPacketsFromOutsideAreAsWellOffAsAtTheWorstNode(t *testing.T) {
+	r := newRig(t)
+	drops := &answer.Answer{
+		Schema: answer.Schema, Arrives: answer.Never, Service: "shop/web:tcp-80",
+		Outcomes: []answer.Outcome{{Verdict: answer.VerdictDropped, Probability: 1, By: &answer.RuleRef{}, Because: "its policy is Local"}},
+	}
+	r.answers["node-2"], r.answers["node-3"] = drops, drops
+	report := r.explain("198.51.100.7", "203.0.113.1:80")
+	r.expect(report, answer.Never, "does not arrive by node-2, node-3; arrives by node-1\n", "Does not arrive: on node node-2: dropped: its policy is Local")
+	if len(report.Entries) != 3 || report.Entries[0].Node != "node-2" || exit.Code(exitError(report, nil)) != 1 {
+		t.Errorf("%+v", report.Entries)
+	}
+	r.answers["node-2"], r.answers["node-3"] = r.answers["node-1"], nil
+	r.errors["node-3"] = errSilent
+	r.expect(r.explain("198.51.100.7", "203.0.113.1:80"), answer.Unknown, "not certain by node-3; arrives by node-1, node-2\n", "The way of 198.51.100.7")
+}
+
+// TestAddressOfAServiceIsNotOutside has a port that the Service does not have, too.
+func TestAddressOfAServiceIsNotOutside(t *testing.T) {
+	for _, to := range []string{"10.96.55.163:80", "10.96.55.163:81"} {
+		text := newRig(t).explain("pod/cart", to).Text(false)
+		if !strings.HasPrefix(text, "pod shop/cart on node-1 -> 10.96.55.163, ClusterIP of shop/web: ") {
+			t.Errorf("%s: %s", to, text)
+		}
+	}
+}
+
+// TestTableThatSendsToAnUnknownEndpointIsNamed has old rules of another proxy on the client's node.
+func TestTableThatSendsToAnUnknownEndpointIsNamed(t *testing.T) {
+	r := newRig(t)
+	a := r.answers["node-1"]
+	a.Outcomes[0].Endpoints = a.Outcomes[0].Endpoints[:1]
+	a.Outcomes[0].Endpoints[0].Address, a.Outcomes[0].Endpoints[0].Probability = "10.244.2.99", 1
+	a.Steps = []answer.Step{{Hook: "prerouting", Table: "ip nat", Chain: "KUBE-SEP-A", Rule: 9, Text: "goes to 10.244.2.99:8080"}}
+	r.expect(r.explain("pod/cart", "svc/web"), answer.Unknown,
+		"no EndpointSlice has this endpoint, so its pod may be gone; table ip nat, chain KUBE-SEP-A, rule handle 9 of node node-1 sends packets there")
+}

@@ -1,0 +1,144 @@
+package affinity
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/sync"
+)
+
+const (
+	// roomFor is how many clients of a map all namespaces may keep when room is made.
+	roomFor = nft.MaxClients * 3 / 4
+	// batchSize is how many clients one transaction deletes.
+	batchSize = 1000
+	// minExpires is the time left of a client that is deleted: others may expire before the
+	// transaction, which the kernel would refuse.
+	minExpires = 5 * time.Second
+	// restFactor times the processor time of making room is the pause after it.
+	restFactor = 70
+)
+
+// ReasonForgotten is the reason of the event that clients of a Service were forgotten.
+const ReasonForgotten = "ClientsForgotten"
+
+// Follow implements [sync.Follower].
+func (r *Reader) Follow(t sync.Committed) { r.commits.Follow(t) }
+
+// applyCommits brings the Services up to date.
+func (r *Reader) applyCommits() {
+	for _, t := range r.commits.Take() {
+		if t.Full {
+			clear(r.services)
+		}
+		for _, m := range t.Gone {
+			delete(r.services, m)
+		}
+		for i := range t.Set {
+			f := &t.Set[i]
+			switch {
+			case !f.OwnsPool():
+			case f.Pool.Affinity == 0:
+				delete(r.services, f.Match)
+			default:
+				s := f.Service
+				r.services[f.Match] = sync.Object{Kind: "Service", Namespace: s.Namespace, Name: s.Name, UID: f.Pool.UID}
+			}
+		}
+	}
+	r.services = model.Shrink(r.services, &r.peak)
+}
+
+// makeRoom makes room in the maps of families.
+func (r *Reader) makeRoom(families []model.Family) {
+	runtime.LockOSThread() // for its processor time
+	defer runtime.UnlockOSThread()
+	before := r.CPUTime()
+	r.applyCommits()
+	for _, f := range families {
+		for _, local := range []bool{false, true} {
+			if err := r.cutAll(nft.SetID{Family: f, Kind: nft.SetAffinity, Local: local}); err != nil {
+				r.Log.Warn("no room made in the affinity map, retrying", "err", err)
+			}
+		}
+	}
+	r.restUntil = time.Now().Add(restFactor * (r.CPUTime() - before))
+}
+
+// A namespace has clients in a map.
+type namespace struct {
+	name    string
+	clients int
+	list    []nft.Client // those that do not expire soon
+}
+
+// cutAll deletes clients of the namespaces that have more than their fair share of a map.
+// Destinations that are no Service's count as one namespace.
+func (r *Reader) cutAll(id nft.SetID) error {
+	namespaces := map[string]*namespace{}
+	err := r.Kernel.Clients(id, func(c nft.Client) {
+		name := r.services[c.Destination].Namespace
+		n := namespaces[name]
+		if n == nil {
+			n = &namespace{name: name}
+			namespaces[name] = n
+		}
+		n.clients++
+		if c.Expires >= minExpires {
+			n.list = append(n.list, c)
+		}
+	})
+	if err != nil {
+		return err // of a part, no share is known
+	}
+	var counts []int
+	for _, n := range namespaces {
+		counts = append(counts, n.clients)
+	}
+	share := model.FairShare(roomFor, counts)
+	for _, n := range namespaces {
+		if n.clients > share {
+			err = errors.Join(err, r.cut(id, n, share))
+		}
+	}
+	return err
+}
+
+// cut deletes clients of a namespace until the others are within its share. Of a transaction
+// that is refused because a client is gone, the clients stay.
+func (r *Reader) cut(id nft.SetID, n *namespace, share int) (err error) {
+	services, forgotten := sets.New[sync.Object](), 0
+	for part := range slices.Chunk(n.list[:min(len(n.list), n.clients-share)], batchSize) {
+		if _, err = r.Kernel.Apply(nft.Batch{nft.Forget(id, part)}); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+			continue
+		} else if err != nil {
+			err = fmt.Errorf("delete clients: %w", err)
+			break
+		}
+		forgotten += len(part)
+		for _, c := range part {
+			services.Insert(r.services[c.Destination])
+		}
+	}
+	if forgotten == 0 {
+		return err
+	}
+	r.Log.Warn("clients forgotten: their namespace has more than its share of the affinity map",
+		"family", id.Family.String(), "map", id.Name(), "namespace", n.name,
+		"forgotten", forgotten, "clients", n.clients, "share", share)
+	services.Delete(sync.Object{}) // of destinations that are no Service's
+	sync.WarnServices(r.Recorder, services, ReasonForgotten, fmt.Sprintf(
+		"%s clients were forgotten, and may get another endpoint: "+
+			"its namespace has more than its share of the clients that a node remembers",
+		id.Family))
+	return err
+}

@@ -1,0 +1,147 @@
+package connections
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/sync"
+)
+
+const (
+	// shareFrom is how many counters a read finds before it makes room, roomFor how many
+	// all namespaces may keep then.
+	shareFrom = nft.MaxConnectionCounts * 3 / 4
+	roomFor   = nft.MaxConnectionCounts / 2
+)
+
+// ReasonNotCounted is the reason of the event that connections of a Service are not counted.
+const ReasonNotCounted = "ConnectionsNotCounted"
+
+// dropped is what is not counted in a family.
+type dropped struct {
+	total     uint64 // connections that found the set full
+	frontends int    // that are not counted now
+}
+
+// poll reads the counter of connections that were not counted. If it rises, others than those
+// who filled the set suffer: it reads the set, which makes room.
+func (c *Connections) poll() {
+	rose := false
+	for _, f := range model.Families {
+		totals, err := c.Kernel.Counters(f)
+		if err != nil {
+			c.Log.Debug("counter not readable", "family", f.String(), "err", err)
+			continue
+		}
+		total := totals[nft.CounterConnectionsFull]
+		rose = rose || total > c.dropped[f].total
+		c.dropped[f].total = total
+	}
+	rest := c.took
+	if c.failing {
+		rest *= restFactor
+	}
+	if rose && time.Since(c.readAt) >= rest {
+		c.applyCommits()
+		c.readAll()
+	}
+}
+
+// readUncounted reads how many frontends are not counted now.
+func (c *Connections) readUncounted(f model.Family) {
+	list, err := c.Kernel.Uncounted(f)
+	if err != nil {
+		c.Log.Debug("set of uncounted frontends not readable", "family", f.String(), "err", err)
+		return
+	}
+	c.dropped[f].frontends = len(list)
+}
+
+// makeRoom takes the largest frontends of the namespaces that have more than their fair share
+// of the set out of the count, and returns the rest of the listing. Destinations that are no
+// Service's count as one namespace.
+func (c *Connections) makeRoom(f model.Family, list []nft.ConnectionCount) (rest []nft.ConnectionCount, err error) {
+	namespaces := map[string]*namespaceCounts{}
+	for start, i := 0, 1; i <= len(list); i++ {
+		if i < len(list) && list[i].Destination == list[start].Destination {
+			continue
+		}
+		n := c.namespaceOf(list[start].Destination)
+		if namespaces[n] == nil {
+			namespaces[n] = &namespaceCounts{name: n}
+		}
+		namespaces[n].add(list[start:i])
+		start = i
+	}
+	var weights []int
+	for _, n := range namespaces {
+		weights = append(weights, n.counters)
+	}
+	share := model.FairShare(roomFor, weights)
+	gone := sets.New[model.Match]()
+	for _, n := range namespaces {
+		if n.counters > share {
+			err = cmp.Or(err, c.cut(f, n, share, gone))
+		}
+	}
+	return slices.DeleteFunc(list, func(counted nft.ConnectionCount) bool { return gone.Has(counted.Destination) }), err
+}
+
+// namespaceOf returns the namespace of the Service that has a destination; empty if none has.
+func (c *Connections) namespaceOf(m model.Match) string {
+	if counts := c.tracker.portOf(m); counts != nil {
+		return counts.port.Namespace
+	}
+	return ""
+}
+
+// namespaceCounts are the counters of a namespace, by frontend.
+type namespaceCounts struct {
+	name      string
+	counters  int
+	frontends [][]nft.ConnectionCount
+}
+
+func (n *namespaceCounts) add(frontend []nft.ConnectionCount) {
+	n.counters += len(frontend)
+	n.frontends = append(n.frontends, frontend)
+}
+
+// cut takes frontends of a namespace out of the count until the others are within its share.
+// Their totals remain, as of the listing.
+func (c *Connections) cut(f model.Family, n *namespaceCounts, share int, gone sets.Set[model.Match]) error {
+	slices.SortStableFunc(n.frontends, func(a, b []nft.ConnectionCount) int { return cmp.Compare(len(b), len(a)) })
+	var todo change
+	services, before, frontends := sets.New[sync.Object](), n.counters, 0
+	for i := 0; n.counters > share; i++ {
+		frontend := n.frontends[i]
+		n.counters -= len(frontend)
+		frontends++
+		todo.remove = append(todo.remove, frontend...)
+		todo.uncounted = append(todo.uncounted, frontend[0].Destination)
+		if counts := c.tracker.portOf(frontend[0].Destination); counts != nil {
+			services.Insert(sync.Object{Kind: "Service", Namespace: n.name, Name: counts.port.Name})
+		}
+		if len(todo.remove) < batchSize && n.counters > share {
+			continue
+		}
+		if err := c.apply(f, &todo); err != nil {
+			return fmt.Errorf("make room for connection counters: %w", err)
+		}
+		gone.Insert(todo.uncounted...)
+		todo = change{}
+	}
+	c.Log.Warn("connections of frontends not counted: too many pairs of destination and endpoint",
+		"family", f.String(), "namespace", n.name, "frontends", frontends, "counters", before, "share", share,
+		"duration", nft.UncountedTime.String())
+	sync.WarnServices(c.Recorder, services, ReasonNotCounted, fmt.Sprintf(
+		"%s connections to some of its addresses and ports are not counted for %s: its namespace has more than its share of the counters",
+		f, nft.UncountedTime))
+	return nil
+}

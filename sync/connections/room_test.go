@@ -1,0 +1,146 @@
+package connections
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/sync"
+)
+
+// The numbers of frontends and of their endpoints with which a Service has more than three
+// quarters of the counters.
+const (
+	manyFrontends = 400
+	manyEndpoints = 250
+)
+
+// crowd returns a commit of a Service of another namespace with many frontends, and fills the set.
+func (r *rig) crowd(w way) sync.Committed {
+	r.kernel.mu.Lock()
+	defer r.kernel.mu.Unlock()
+	t := sync.Committed{NodeAddrs: nodes[w.f : w.f+1]}
+	pool := &model.Pool{Key: w.match(externals[w.f], 1)}
+	for n := range manyEndpoints {
+		pool.Cluster = append(pool.Cluster, w.endpoint(n))
+	}
+	name := model.ServicePortName{ServiceName: model.ServiceName{Namespace: "crowd", Name: "many"}, Protocol: w.p}
+	for n := range uint16(manyFrontends) {
+		m := w.match(externals[w.f], 1+n)
+		t.Set = append(t.Set, model.Frontend{Match: m, Service: name, Kind: model.KindExternalIP, Pool: pool})
+		for _, e := range pool.Cluster {
+			r.kernel.Connect(m, e)
+		}
+	}
+	return t
+}
+
+// uncounted lists what the kernel does not count.
+func (r *rig) uncounted(w way) []model.Match {
+	r.Helper()
+	r.kernel.mu.Lock()
+	defer r.kernel.mu.Unlock()
+	list, err := r.kernel.Kernel.Uncounted(w.f)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return list
+}
+
+func TestNamespaceBeyondItsShareMakesRoom(t *testing.T) {
+	run(t, func(r *rig, w way) {
+		if w.p != model.UDP {
+			return // the same for all protocols, and slow
+		}
+		r.c.Follow(w.all(1, 2))
+		r.connect(w.clusterIP(), w, 1, 1, 2)
+		many := r.crowd(w)
+		many.Set = slices.DeleteFunc(many.Set, func(f model.Frontend) bool { return f.Match == w.external() })
+		r.c.Follow(many)
+		<-time.After(minReadInterval)
+		before := r.c.Totals()
+		if out := r.uncounted(w); len(out) < manyFrontends/4 || slices.Contains(out, w.clusterIP()) {
+			r.Errorf("%d frontends are not counted: %v", len(out), out)
+		}
+		r.kernel.mu.Lock()
+		list, _ := r.kernel.Kernel.Connections(w.f)
+		r.kernel.mu.Unlock()
+		if len(list) > roomFor {
+			r.Errorf("%d counters remain, want at most %d", len(list), roomFor)
+		}
+		r.connect(w.clusterIP(), w, 1)
+		<-time.After(minReadInterval)
+		after := r.c.Totals()
+		for i, of := range after.Ports {
+			want := before.Ports[i].Connections
+			if of.Namespace == "shop" {
+				want++
+			}
+			if of.Connections != want {
+				r.Errorf("%s: %d connections, want %d", of.ServicePortName, of.Connections, want)
+			}
+		}
+		if len(after.Ports) != 2 || after.Uncounted[w.f] != len(r.uncounted(w)) {
+			r.Errorf("%d Service ports, %d uncounted frontends", len(after.Ports), after.Uncounted[w.f])
+		}
+	})
+}
+
+func TestRisingCounterMakesRoom(t *testing.T) {
+	run(t, func(r *rig, w way) {
+		r.c.Follow(w.all(1))
+		<-time.After(pollPeriod + time.Millisecond)
+		synctest.Wait()
+		reads := r.reads()
+		<-time.After(3 * pollPeriod)
+		synctest.Wait()
+		if n := r.reads(); n != reads {
+			r.Errorf("%d reads without a rise", n-reads)
+		}
+		r.kernel.full.Store(7)
+		<-time.After(pollPeriod)
+		synctest.Wait()
+		if n := r.reads(); n != reads+len(model.Families) {
+			r.Errorf("%d reads after a rise", n-reads)
+		}
+		if got := r.c.Totals().NotCounted[w.f]; got != 7 {
+			r.Errorf("%d connections not counted, want 7", got)
+		}
+	})
+}
+
+// reads is how often a listing was read.
+func (r *rig) reads() int {
+	r.kernel.mu.Lock()
+	defer r.kernel.mu.Unlock()
+	return r.kernel.reads
+}
+
+func TestTotalsDoNotWaitForALongRead(t *testing.T) {
+	run(t, func(r *rig, w way) {
+		r.c.Follow(w.all(1))
+		r.connect(w.clusterIP(), w, 1)
+		r.expect("before", w, 1, map[int]uint64{1: 1})
+		r.connect(w.clusterIP(), w, 1)
+		r.listed(func(list []nft.ConnectionCount) []nft.ConnectionCount {
+			<-time.After(time.Minute)
+			return list
+		})
+		<-time.After(minReadInterval)
+		start := time.Now()
+		got := r.c.Totals().Ports
+		if took := time.Since(start); took != maxWait {
+			r.Errorf("waited %s, want %s", took, maxWait)
+		}
+		if len(got) != 1 || got[0].Connections != 1 {
+			r.Errorf("totals %+v, want those of the last read", got)
+		}
+		<-time.After(3 * time.Minute)
+		if got := r.c.Totals().Ports; got[0].Connections != 2 {
+			r.Errorf("totals %+v, want 2 connections after the read", got)
+		}
+	})
+}

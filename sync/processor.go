@@ -1,0 +1,91 @@
+package sync
+
+import (
+	"maps"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+)
+
+// Bounds of the processor time that changes of one namespace take.
+const (
+	// restFactor times the processor time of changes is the time until they are paid off, so
+	// that those of one namespace take a tenth of one processor.
+	restFactor = 10
+	// A namespace may be so far behind before its changes wait, which are 200 ms of processor
+	// time in a row. Ordinary changes take less than a millisecond.
+	restAllowance = 2 * time.Second
+	// maxRest is how long changes wait at most, whatever they cost.
+	maxRest = 5 * time.Second
+)
+
+// processorShares make changes of a namespace wait that has used more than its share of the
+// loop's time, so that those of others do not. See [model.ServiceMap.ChangesExcept] for
+// what never waits.
+type processorShares struct {
+	// cpuTime returns the processor time of the calling thread; nil means that none waits.
+	cpuTime func() time.Duration
+	// paidOff is when the changes of a namespace have been paid off, in the future.
+	paidOff map[string]time.Time
+	timer   *time.Timer // fires when a namespace need not wait any more
+}
+
+func newProcessorShares(cpuTime func() time.Duration) *processorShares {
+	return &processorShares{cpuTime: cpuTime, paidOff: map[string]time.Time{}, timer: stoppedTimer()}
+}
+
+// waits reports whether changes of a namespace wait.
+func (p *processorShares) waits(namespace string) bool {
+	return time.Until(p.paidOff[namespace]) > restAllowance
+}
+
+// begin begins to measure. The function that it returns charges what was used since then.
+func (p *processorShares) begin() (charge func(model.Changes)) {
+	if p.cpuTime == nil {
+		return func(model.Changes) {}
+	}
+	runtime.LockOSThread()
+	before := p.cpuTime()
+	return func(c model.Changes) {
+		p.charge(c.Work, p.cpuTime()-before)
+		runtime.UnlockOSThread()
+		p.schedule(c.Postponed)
+	}
+}
+
+// charge divides the time among the namespaces in proportion to their work.
+func (p *processorShares) charge(work map[string]int, used time.Duration) {
+	now, sum := time.Now(), 0
+	maps.DeleteFunc(p.paidOff, func(_ string, at time.Time) bool { return at.Before(now) })
+	for _, n := range work {
+		sum += n
+	}
+	for namespace, n := range work {
+		rest := max(time.Until(p.paidOff[namespace]), 0) + time.Duration(restFactor*float64(used)*float64(n)/float64(sum))
+		p.paidOff[namespace] = now.Add(min(rest, restAllowance+maxRest))
+	}
+}
+
+// schedule starts the timer for the first of the namespaces that wait.
+func (p *processorShares) schedule(postponed []string) {
+	if len(postponed) == 0 {
+		p.timer.Stop()
+		return
+	}
+	first := slices.MinFunc(postponed, func(a, b string) int { return p.paidOff[a].Compare(p.paidOff[b]) })
+	p.timer.Reset(time.Until(p.paidOff[first]) - restAllowance)
+}
+
+// ThreadCPUTime returns the processor time of the calling thread, or zero if the kernel has
+// no such clock.
+func ThreadCPUTime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
