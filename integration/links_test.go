@@ -12,7 +12,7 @@ import (
 func pages(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/install/*.md", "deploy/*.md", "deploy/helm/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/install/*.md", "docs/reports/*.md", "deploy/*.md", "deploy/helm/*.md"} {
 		found, err := filepath.Glob(filepath.Join(top, pattern))
 		if err != nil {
 			t.Fatal(err)

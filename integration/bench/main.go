@@ -13,12 +13,16 @@
 //	rejected   the same beside a Service that the kernel rejects
 //	restart    read everything back and find nothing to do
 //	flush      another program removes everything
+//	tenants    another tenant's change, and a restart, beside a namespace that uses all
+//	           of its budget, in the worst ways
 //	memory     of the kernel for each endpoint, and of this program
 //	connect    a connection through a ClusterIP against the same without one
 //	addresses  a connection by every kind of address, scheduler, and affinity
 //	spread     whether connections are distributed evenly over the endpoints
 //	counters   the cost of counting connections
 //	labels     the cost of labelling connections that are masqueraded
+//	masquerade short connections by how the node chooses their source port
+//	simultaneous two clients that use the same port in the same instant
 //	observed   the cost of least connections beside many connections
 //	responses  the cost of kube-vmap problems beside many connections
 //	flowtable  a packet of an established connection, with a flowtable and without
@@ -47,6 +51,7 @@ func main() { os.Exit(run()) }
 type bench struct {
 	report.Report
 	quick bool
+	race  time.Duration // how long each row of simultaneous takes
 }
 
 // parts are the parts of the bench, in the order in which they run.
@@ -64,12 +69,15 @@ var parts = []struct {
 	{"rejected", (*bench).rejected},
 	{"restart", (*bench).restart},
 	{"flush", (*bench).flush},
+	{"tenants", (*bench).tenants},
 	{"memory", (*bench).memory},
 	{"connect", (*bench).connect},
 	{"addresses", (*bench).addresses},
 	{"spread", (*bench).spread},
 	{"counters", (*bench).counters},
 	{"labels", (*bench).labels},
+	{"masquerade", (*bench).masquerade},
+	{"simultaneous", (*bench).simultaneous},
 	{"observed", (*bench).observed},
 	{"responses", (*bench).responses},
 	{"flowtable", (*bench).flowtable},
@@ -78,6 +86,7 @@ var parts = []struct {
 func run() int {
 	only := flag.String("run", "", "run the parts whose name matches this `regexp`")
 	quick := flag.Bool("quick", false, "fewer repetitions, sizes and families: little more than a minute, rougher")
+	race := flag.Duration("race", 10*time.Second, "how long each row of simultaneous takes")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to this `file`")
 	peak := flag.String("peak", "", "only do the first load of `SERVICESxENDPOINTS` and print the memory it took")
 	flag.Parse()
@@ -86,7 +95,7 @@ func run() int {
 	case *peak != "":
 		err = printPeak(*peak)
 	default:
-		err = measure(*only, *quick, *profile)
+		err = measure(&bench{quick: *quick, race: *race}, *only, *profile)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -96,7 +105,7 @@ func run() int {
 }
 
 // measure runs the parts that were asked for and prints the report.
-func measure(only string, quick bool, profile string) error {
+func measure(b *bench, only, profile string) error {
 	chosen, err := regexp.Compile(only)
 	if err != nil {
 		return fmt.Errorf("read -run: %w", err)
@@ -109,7 +118,6 @@ func measure(only string, quick bool, profile string) error {
 		return err
 	}
 	defer stop()
-	b := &bench{quick: quick}
 	b.Hint = "where time goes: go run ./integration/bench -run '^NAME$' -cpuprofile FILE; go tool pprof -top FILE"
 	return b.Print(b.run(chosen))
 }

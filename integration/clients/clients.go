@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -42,16 +41,12 @@ type Options struct {
 	// AllFlows makes every host keep a flow to every address. Otherwise each Service
 	// has flows from one of the hosts.
 	AllFlows bool
-	// Lost is how many packets may be lost: questions without an answer, or over TCP with a
-	// late one. A busy machine loses a packet now and then.
-	Lost int
 }
 
 // Clients are clients that ask until [Clients.Stop].
 type Clients struct {
 	all   []*client
 	flows uint16 // so many exist
-	lost  int    // of Options
 	stop  context.CancelFunc
 	group errgroup.Group
 }
@@ -61,7 +56,7 @@ type Clients struct {
 func Start(t testing.TB, l *lab.Lab, services []daemon.Service, o Options) *Clients {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	c := &Clients{stop: stop, lost: o.Lost}
+	c := &Clients{stop: stop}
 	for _, transport := range daemon.Transports() {
 		for i, from := range []*lab.Host{o.Pod.Host, l.Node.Host, l.Outside} {
 			u := &client{Transport: transport, from: from, pace: o.Pace}
@@ -109,21 +104,12 @@ func (c *Clients) Stop(t testing.TB, least int) {
 	}
 	t.Logf("%d new connections and %d questions in lasting flows, %d failures; the slowest answer over UDP and SCTP took %s, %d over TCP took more than %s",
 		all.asked, all.inFlows, len(all.failures), all.slowest.Round(time.Millisecond), len(all.late), resend)
-	report := t.Error
-	if len(all.failures) <= c.lost && !slices.ContainsFunc(all.failures, isAnswered) {
-		report = t.Log
-	}
 	for _, failure := range all.failures[:min(len(all.failures), 20)] {
-		report(failure)
+		t.Error(failure)
 	}
 	if all.inFlows < least {
 		t.Errorf("only %d questions in lasting flows, want at least %d", all.inFlows, least)
 	}
-}
-
-// isAnswered reports whether a failure is another one than a lost packet.
-func isAnswered(failure string) bool {
-	return !strings.Contains(failure, "timed out") && !strings.Contains(failure, "only after")
 }
 
 // client asks from one host over one transport.

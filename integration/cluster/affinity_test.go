@@ -42,12 +42,9 @@ func keeps(t *testing.T, from *traffic.Client, targets ...traffic.Target) {
 	clustertest.Must(t, group.Wait())
 }
 
-// answerer returns who answers a request, or a second one if the first is lost.
+// answerer returns who answers a request.
 func answerer(from *traffic.Client, w daemon.Transport, to traffic.Target) (string, error) {
-	a, err := from.Ask(w, to.At(w.Family))
-	if err == nil && a.Outcome == lab.TimedOut {
-		a, err = from.Ask(w, to.At(w.Family))
-	}
+	a, err := from.AskRunning(w, to.At(w.Family), traffic.Timeout)
 	if err == nil && a.Outcome != lab.Answered {
 		err = fmt.Errorf("%s asks %s over %s: %s", from, to.Name, w, a)
 	}

@@ -197,7 +197,7 @@ func TestKubeProxyWithOtherPortsIsLeftAlone(t *testing.T) {
 	if want := fmt.Sprintf("process %d is a kube-proxy", theirs.PID()); entry["reason"] != want {
 		t.Errorf("the reason is %q, want %q", entry["reason"], want)
 	}
-	clustertest.Must(t, c.proxy.AwaitReady(clustertest.Context(t)))
+	c.proxy.AwaitTruth(t)
 	if now := c.theirs(t, "web"); now != rules {
 		t.Errorf("kube-proxy's rules are\n%s\nand were\n%s", now, rules)
 	}

@@ -56,11 +56,11 @@ func TestKilledDuringFirstLoad(t *testing.T) {
 	}
 }
 
-// cleanUp runs the program with --cleanup.
+// cleanUp removes the tables.
 func (s *stage) cleanUp(t *testing.T) {
 	t.Helper()
-	<-daemon.Launch{Node: s.Node, Folder: s.folder, Flags: []string{"--cleanup"}}.Start(t).Done()
+	daemon.Run(t, s.Node.Host, "cleanup", "--force")
 	if have := s.kernel.read(t); have[0] != nil || have[1] != nil {
-		t.Fatal("--cleanup left tables")
+		t.Fatal("cleanup left tables")
 	}
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -24,9 +25,11 @@ const (
 // Service is a Service of both families, each port over every protocol, with its
 // endpoints.
 type Service struct {
-	Name    string
-	Number  int // chooses its addresses and node ports: one Service, one number
-	Created time.Time
+	Name string
+	// Namespace is "default" if empty.
+	Namespace string
+	Number    int // chooses its addresses and node ports: one Service, one number
+	Created   time.Time
 	// Kinds are its kinds of frontends besides the ClusterIP.
 	Kinds []model.Kind
 	// Ports is the number of ports, from [Port] on; 0 means 1.
@@ -88,6 +91,8 @@ func (s Service) Has(k model.Kind) bool {
 // Drained reports whether the n-th of Endpoints is drained.
 func (s Service) Drained(n int) bool { return s.Weights != nil && s.Weights[n] == 0 }
 
+func (s Service) namespace() string { return cmp.Or(s.Namespace, "default") }
+
 // ports returns the Service's ports.
 func (s Service) ports() []ServicePort {
 	if s.ServicePorts != nil {
@@ -108,7 +113,7 @@ func (s Service) ports() []ServicePort {
 func (s Service) object() *corev1.Service {
 	out := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: s.Name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: s.Name},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, LoadBalancerSourceRanges: s.Sources},
 	}
 	if !s.Created.IsZero() {

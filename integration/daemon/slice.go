@@ -58,7 +58,7 @@ func (s Service) slice(f model.Family, name string, ports []ServicePort, list en
 	out := &discoveryv1.EndpointSlice{
 		TypeMeta: metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: name,
+			Namespace: s.namespace(), Name: name,
 			Labels: map[string]string{discoveryv1.LabelServiceName: s.Name},
 		},
 		AddressType: discoveryv1.AddressType(f.String()),

@@ -105,11 +105,11 @@ func (s *walkthrough) rules(ctx context.Context) error {
 	return s.cleanup(ctx)
 }
 
-// cleanup removes the rules with `kube-vmap cleanup`.
+// cleanup removes the rules with `kube-vmap cleanup`; no other proxy is there to serve.
 func (s *walkthrough) cleanup(ctx context.Context) error {
 	s.print("")
-	s.print("   $ kube-vmap cleanup")
-	if _, err := s.lab.Node.Command(ctx, s.program, "cleanup").CombinedOutput(); err != nil {
+	s.print("   $ kube-vmap cleanup --force")
+	if _, err := s.lab.Node.Command(ctx, s.program, "cleanup", "--force").CombinedOutput(); err != nil {
 		return err
 	}
 	listing, err := s.nft(ctx, "list", "ruleset")

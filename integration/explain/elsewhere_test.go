@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/model"
 )
@@ -45,7 +46,7 @@ func TestAnswerNamesTheNodeOfTheClient(t *testing.T) {
 			} {
 				for _, k := range kinds {
 					stdout, _, code := r.command("--from="+from, at(web, k))
-					if code != 0 || strings.Contains(stdout, "node of the cluster") || strings.Contains(stdout, "whose rules decide") || !strings.Contains(stdout, "\nResult:") {
+					if code != exit.Trouble || !isUnobserved(stdout) || strings.Contains(stdout, "node of the cluster") || strings.Contains(stdout, "whose rules decide") || !strings.Contains(stdout, "\nResult:") {
 						t.Errorf("%s to the %s: exit code %d\n%s", from, k, code, stdout)
 					}
 				}

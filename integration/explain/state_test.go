@@ -207,7 +207,7 @@ func TestForeignDropsNameTheirTable(t *testing.T) {
 		if len(pass.Endpoints) != 1 || r.server(pass.Endpoints[0].Address.Addr()) != "pod-2" {
 			t.Errorf("%s: goes to %+v", p, pass.Endpoints)
 		}
-		r.expect(1, []string{"50%: dropped by table inet firewall, chain checks, rule handle", "50%: goes to one endpoint"},
+		r.expect(1, []string{"50%: dropped by table inet firewall, chain checks, rule handle", " drop\n", "50%: goes to one endpoint"},
 			"--from="+p.From.String(), to(p.To, p.Protocol))
 	}
 	r.nft(`flush chain inet firewall checks; add rule inet firewall forward limit rate 1/hour drop`)

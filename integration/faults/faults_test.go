@@ -227,7 +227,7 @@ func TestAddressConflict(t *testing.T) {
 	}
 	s.proxy.Ignore("another Service holds the address and port")
 	s.proxy.After(func() { s.folder.Write("web", []byte(text)) })
-	s.expectOutput([]string{"get", "services", "second"}, "Conflict")
+	s.expectOutput([]string{"get", "services", "second"}, "AddressConflict")
 	s.each(t, s.lab.Outside, s.at(first, model.KindExternalIP, 0), func(s *scene, q question) {
 		s.expectOutcome(q, lab.Answered)
 		s.explains(q, "asks for default/first", "Service default/second")

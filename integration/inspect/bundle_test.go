@@ -43,6 +43,9 @@ var expected = map[string]string{
 	"config.yaml":      "kind: KubeProxyConfiguration",
 	"status.json":      `"name":"sticky"`,
 	"recent.log":       "level=WARN",
+	"info.log":         "msg=starting",
+	"problems.txt":     "Not looked at: ",
+	"rules-others.nft": "\tchain in { # hook input, policy drop\n\t\tmeta nfproto ipv4 ip saddr 192.0.2.7 tcp dport 443 drop # handle ",
 	"metrics.txt":      "kubevmap_services 4",
 	"rules-wanted.nft": "chain service-check {",
 	"rules-kernel.nft": "chain service-check {",
@@ -52,6 +55,7 @@ var expected = map[string]string{
 
 func TestBundleOfRunningProxy(t *testing.T) {
 	s := newScene(t)
+	s.addFirewall()
 	daemon.Start(t, s.lab.Node, s.folder, "--proxy-mode=iptables").Ignore("configuration")
 	file := filepath.Join(t.TempDir(), "bundle.tar.gz")
 	if output := s.run("bundle", "-o", file); output.ExitCode != 0 || output.Stderr != "" || output.Stdout != file+"\n" {
@@ -81,6 +85,7 @@ func TestBundleOfRunningProxy(t *testing.T) {
 
 func TestBundleWithoutProxy(t *testing.T) {
 	s := newScene(t)
+	s.addFirewall()
 	daemon.Start(t, s.lab.Node, s.folder).Kill()
 	output := s.run("bundle", "-o", "-")
 	if output.ExitCode != 0 || !strings.Contains(output.Stderr, "skipped, see") {
@@ -89,7 +94,7 @@ func TestBundleWithoutProxy(t *testing.T) {
 	got := unpack(t, strings.NewReader(output.Stdout))
 	for name, want := range expected {
 		switch name {
-		case "versions.txt", "sysctl.txt", "rules-kernel.nft":
+		case "versions.txt", "sysctl.txt", "rules-kernel.nft", "rules-others.nft":
 			if !strings.Contains(got[name], want) {
 				t.Errorf("%s does not have %q", name, want)
 			}
@@ -154,5 +159,14 @@ func TestBundleOnReadOnlyFileSystemNamesTheRemedy(t *testing.T) {
 	output := daemon.RunBy(t, s.lab.Node.Host, by, "bundle", "-o", "-")
 	if got := unpack(t, strings.NewReader(output.Stdout)); output.ExitCode != 0 || len(got) != len(expected) {
 		t.Errorf("-o -: exit code %d, %d files: %s", output.ExitCode, len(got), output.Stderr)
+	}
+}
+
+// addFirewall adds a table of another program.
+func (s *scene) addFirewall() {
+	s.t.Helper()
+	const rules = "table inet firewall { chain in { type filter hook input priority 0; policy drop; ip saddr 192.0.2.7 tcp dport 443 drop; accept; }; }"
+	if out, err := s.lab.Node.Command(s.t.Context(), "nft", rules).CombinedOutput(); err != nil {
+		s.t.Fatalf("nft: %v\n%s", err, out)
 	}
 }

@@ -51,6 +51,7 @@ var suites = []suite{
 	{name: "integration/flows", sample: "^Test(OnlyStaleUDPFlowsAreDeleted|StaleFlowsOfAllZones|SenderIsMoved)"},
 	{name: "integration/fastpath"},
 	{name: "integration/invalid"},
+	{name: "integration/masquerade", sample: "^TestSourcePort"},
 	{name: "integration/affinity", sample: "^TestAffinityIsPerClient"},
 	{name: "integration/schedulers"},
 	{name: "integration/forward"},

@@ -50,7 +50,8 @@ const (
 
 // FreshPort returns a local port that nothing was asked from before, or not for
 // long. For connection tracking, a port that is used again can be the connection
-// from before, with its endpoint and source address.
+// from before, with its endpoint and source address. Hosts begin at ports of their own: of
+// two packets from the same port in the same instant, a node that masquerades them can lose one.
 func (h *Host) FreshPort() uint16 {
 	n := h.fresh.Add(1) % freshPorts
 	if n < portsBelow {

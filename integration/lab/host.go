@@ -3,6 +3,7 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	stdsync "sync"
 	"sync/atomic"
@@ -42,6 +43,7 @@ func newHost(names, name string, addrs [2]netip.Addr) (*Host, error) {
 		return nil, fmt.Errorf("create host %s: %w", name, err)
 	}
 	h := &Host{Name: name, Namespace: ns.name, addrs: addrs, ns: ns, sctp: map[netip.Addr]*sctp.Listener{}}
+	h.fresh.Store(rand.Uint32N(freshPorts))
 	_, _ = h.cleanup.add(ns.close)
 	if err := h.prepare(); err != nil {
 		return nil, errors.Join(fmt.Errorf("create host %s: %w", name, err), h.close())

@@ -84,7 +84,7 @@ func newMarksScene(t *testing.T) *scene {
 }
 
 // hooksBetween are the priorities of chains that see packets after masquerade was requested,
-// in nat-prerouting (-100) and nat-output (-100), and before nat-postrouting (100).
+// in nat-prerouting and nat-output (-101), and before nat-postrouting (100).
 var hooksBetween = []struct {
 	name       string
 	priorities []int

@@ -103,6 +103,19 @@ func steps() (all []*step) {
 		}
 		m.service("ranges", nth(97, 5), 1, ", type: LoadBalancer, loadBalancerSourceRanges: ["+list.String()+"]}, status: {loadBalancer: {ingress: [{ip: 203.0.113.9}]}}")
 	})
+	add("30,000 other ports", func(m *manifests, version int) {
+		for i := range 3 {
+			m.service(fmt.Sprintf("ports-%d", i), nth(97, 10+i+10*version), 10_000, "}")
+		}
+	})
+	add("every class of affinity", func(m *manifests, version int) {
+		seconds := []int{1, 2, 3, 5, 10, 15, 20, 30, 60, 120, 180, 300, 600, 900, 1200, 1800, 3600, 7200, 10_800, 14_400, 21_600, 28_800, 43_200, 86_400}
+		for i := range 8 * len(seconds) {
+			name := fmt.Sprintf("sticky-%d", i)
+			m.service(name, nth(97, 100+i+1000*version), 1, fmt.Sprintf(", sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: %d}}}", seconds[i/8]))
+			m.slice(name, 1, nths(200, 0, 2<<(i%8)-1)...)
+		}
+	})
 	return all
 }
 

@@ -140,7 +140,7 @@ func TestGetTopAndPageAgree(t *testing.T) {
 	}
 	w.says("#problems-title", fmt.Sprintf("%d problems", len(want.problems)+others))
 	w.says(".card-problems dd", fmt.Sprintf("%d + %d others", len(want.problems), others))
-	for _, s := range []string{status.StateRefused, status.StateUnusable, status.StateMissing, status.StateNoPort, status.StateNoEndpoints} {
+	for _, s := range []string{status.StateRefused, status.StateUnusable, status.StateNotProgrammed, status.StateNoPort, status.StateNoEndpoints} {
 		if !slices.Contains(slices.Collect(maps.Values(want.states)), s) {
 			t.Errorf("no Service is %s", s)
 		}

@@ -141,7 +141,7 @@ func TestFiltersShowWhatIsWrong(t *testing.T) {
 	get[bool](w, `(document.querySelector('.chip[data-key="all"]').click(), true)`)
 	words := get[[]string](w, `[...document.querySelectorAll(".rows .row .c-status")].map(c => c.textContent)`)
 	slices.Sort(words)
-	if got := strings.Join(words, " "); got != "Conflict NoPort NotLocal OK OK OK" {
+	if got := strings.Join(words, " "); got != "AddressConflict NoPort NoneLocal OK OK OK" {
 		t.Errorf("the states are shown as %q", got)
 	}
 }

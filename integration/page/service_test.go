@@ -105,7 +105,7 @@ func TestPathIsDrawnWithNamesOfTheRuleSet(t *testing.T) {
 		"ways/rr":       "map services, cluster-rr-3, rr-3, " + slots,
 		"ways/sh":       "map services, cluster-sh-3, sh-3, " + slots,
 		"ways/mh":       "map services, cluster-maglev-251, maglev-251, " + slots,
-		"ways/sticky":   "map services, cluster-sticky-3-60s, sticky-3-60s, map sticky-numbers, sticky-endpoint",
+		"ways/sticky":   "map services, cluster-sticky-4-60s, sticky-4-60s, map sticky-numbers, sticky-endpoint",
 		"ways/always":   "map services, masquerade-3, lb-3, " + slots,
 		"ways/never":    "map services, lb-3, " + slots,
 		"ways/local":    "map services, local-cluster-1, local-lb-1, local-ep-0",

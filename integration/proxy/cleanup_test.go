@@ -36,7 +36,7 @@ func TestCleanupRemovesOnlyOurTables(t *testing.T) {
 			t.Errorf("%v: %v, want %q in the log", args, out, want)
 		}
 	}
-	cleanup(`level=INFO msg="tables removed" tables="[ip kube-vmap ip6 kube-vmap]"`, "cleanup")
+	cleanup(`level=INFO msg="tables removed" tables="[ip kube-vmap ip6 kube-vmap]"`, "cleanup", "--force")
 	if after := runNFT(t, l.Node.Host, "list", "ruleset"); after != before {
 		t.Errorf("the rule set was\n%s\nand after cleanup is\n%s", before, after)
 	}

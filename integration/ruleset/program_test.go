@@ -117,6 +117,7 @@ func (p program) listTable(m *machine, f model.Family, flags ...string) string {
 // at prerouting and postrouting, 1.1.3 at output and input as well.
 var outputPriority = strings.NewReplacer(
 	"hook output priority dstnat;", "hook output priority -100;",
+	"hook output priority dstnat - 1;", "hook output priority -101;",
 	"hook output priority dstnat - 10;", "hook output priority -110;",
 	"hook output priority dstnat + 1;", "hook output priority -99;",
 	"hook input priority srcnat;", "hook input priority 100;",

@@ -75,8 +75,8 @@ func compare(got, want nft.Tables) (out []string) {
 		if g.Dormant != w.Dormant {
 			out = append(out, fmt.Sprintf("table %s: dormant: %t, want %t", nft.FamilyName(f), g.Dormant, w.Dormant))
 		}
-		if g.Counter != w.Counter {
-			out = append(out, fmt.Sprintf("table %s: counter: %t, want %t", nft.FamilyName(f), g.Counter, w.Counter))
+		if g.Counters != w.Counters {
+			out = append(out, fmt.Sprintf("table %s: counters: %t, want %t", nft.FamilyName(f), g.Counters, w.Counters))
 		}
 		for _, d := range slices.Concat(compareChains(g, w), compareSets(g, w)) {
 			out = append(out, nft.FamilyName(f)+" "+d)

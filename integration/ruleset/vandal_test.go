@@ -38,10 +38,10 @@ var vandals = map[string]string{
 	"forgets all clients, and the map": "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; flush chain T sticky-client; delete map T affinity",
 	"remembers fewer clients": "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; flush chain T sticky-client; delete map T affinity;" +
 		"add map T affinity { type ADDR . ADDR . inet_proto . inet_service : classid; size 10; flags dynamic,timeout; }",
-	"forgets all connections, and their set": "flush chain T nat-postrouting; flush chain T nat-input; delete set T connections",
-	"counts fewer connections": "flush chain T nat-postrouting; flush chain T nat-input; delete set T connections;" +
+	"forgets all connections, and their set": "flush chain T count; delete set T connections",
+	"counts fewer connections": "flush chain T count; delete set T connections;" +
 		"add set T connections { type ADDR . inet_proto . inet_service . ADDR . inet_service; size 10; flags dynamic; }",
-	"lets connections be forgotten": "flush chain T nat-postrouting; flush chain T nat-input; delete set T connections;" +
+	"lets connections be forgotten": "flush chain T count; delete set T connections;" +
 		"add set T connections { type ADDR . inet_proto . inet_service . ADDR . inet_service; size 131072; flags dynamic,timeout; }",
 	"counts no connections to the node": "flush chain T nat-input; delete chain T nat-input",
 	"counts no connections":             "flush chain T nat-postrouting; flush chain T nat-input",

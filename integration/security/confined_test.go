@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -92,6 +93,27 @@ func TestNetAdminAndReadOnlyRootSuffice(t *testing.T) {
 		}
 	}
 	onlyWritesItsLog(t, pid)
+}
+
+// TestKubeProxyOfAnotherNamespaceIsNotThisNodes has a process named kube-proxy in a pod, whose
+// network namespace a proxy without its privileges cannot read.
+func TestKubeProxyOfAnotherNamespaceIsNotThisNodes(t *testing.T) {
+	l := newLab(t)
+	program, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := filepath.Join(t.TempDir(), "kube-proxy")
+	if err := os.Symlink(program, named); err != nil {
+		t.Fatal(err)
+	}
+	other := l.Pods[0].Command(t.Context(), named, "1000")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Wait() })       // it is killed
+	d, _ := launch(t, l, daemon.NewFolder(t, l)) // whose log has no warning
+	d.AwaitMessage("a kube-proxy runs whose network namespace cannot be read; it is not counted as this node's")
 }
 
 // onlyWritesItsLog checks which files a process has open for writing.

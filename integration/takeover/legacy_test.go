@@ -258,7 +258,7 @@ func TestRefusedCleanupLeavesLegacyRulesSuspended(t *testing.T) {
 		if err != nil {
 			return errors.Join(err, owner.Close())
 		}
-		if _, err := product.Cleanup(t.Context(), other); !errors.Is(err, fs.ErrPermission) {
+		if _, err := product.Cleanup(t.Context(), other, true); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("the cleanup beside the owner: %v", err)
 		}
 		return errors.Join(other.Close(), owner.Close())

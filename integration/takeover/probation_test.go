@@ -186,7 +186,7 @@ func TestTakeoverCanBeUndoneAndRepeated(t *testing.T) {
 			tc.load(p)
 			theirs := counts.ReplaceAllString(p.listing(tc.backend), "")
 			p.awaitAnswers()
-			load := clients.Start(t, p.lab, p.services[:1], clients.Options{Pod: p.lab.Pods[2], Pace: 40 * time.Millisecond, AllFlows: true, Lost: 2})
+			load := clients.Start(t, p.lab, p.services[:1], clients.Options{Pod: p.lab.Pods[2], Pace: 40 * time.Millisecond, AllFlows: true})
 
 			d := p.start()
 			d.AwaitMessage(suspendedMessage)

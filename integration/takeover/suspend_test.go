@@ -129,7 +129,7 @@ func TestTakeoverStateIsTheCommentOfATable(t *testing.T) {
 	for _, tc := range []struct{ state, want string }{
 		{"probation until=2026-11-22T18:10:00Z", "probation until=2026-11-22T18:10:00Z"},
 		{"returned reason=\"not\nready\"", "returned reason='not ready'"},
-		{strings.Repeat("ä", 70), strings.Repeat("ä", 64)},
+		{strings.Repeat("ä", 70), strings.Repeat("ä", 62) + " ..."},
 	} {
 		m.apply(kubeproxy.WriteTakeoverState(tc.state))
 		read(tc.want)

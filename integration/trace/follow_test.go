@@ -58,7 +58,7 @@ func TestCommandNamesTheDrop(t *testing.T) {
 		text := s.follow(w, servicePort, lab.TimedOut)
 		fam := nft.FamilyName(w.Family)
 		for _, want := range []string{
-			"waiting for packets", fmt.Sprintf("-100  %s kube-vmap nat-prerouting\n", fam), "vmap @services  -> goto cluster-2\n",
+			"waiting for packets", fmt.Sprintf("-101  %s kube-vmap nat-prerouting\n", fam), "vmap @services  -> goto cluster-2\n",
 			fmt.Sprintf("destination %s becomes ", s.packet(w, servicePort).To),
 			"forward, to veth", "10  inet firewall forward\n",
 			`DROPPED by table inet firewall, chain forward, rule `, `, comment "no web for pods"`,

@@ -94,7 +94,7 @@ func TestRuleTextIsThatOfNft(t *testing.T) {
 		if !strings.Contains(listing, last.Rule.Text) || !strings.Contains(last.Rule.Text, "dnat "+fam+" to ") {
 			t.Errorf("%s: rule %q; the chain is\n%s", w, last.Rule.Text, listing)
 		}
-		if nat.Chain.Priority != -100 || nat.Chain.Type != "nat" || nat.Chain.FamilyName() != fam {
+		if nat.Chain.Priority != -101 || nat.Chain.Type != "nat" || nat.Chain.FamilyName() != fam {
 			t.Errorf("%s: %+v", w, nat.Chain)
 		}
 	}

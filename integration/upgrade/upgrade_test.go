@@ -193,5 +193,10 @@ func (s *scene) summary() string {
 			}
 		}
 	}
+	for f := range tables { // of which older versions know one
+		if tables[f] != nil {
+			tables[f].Counters = [nft.Counters]bool{}
+		}
+	}
 	return looptest.Summary(tables)
 }

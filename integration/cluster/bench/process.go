@@ -32,7 +32,7 @@ func (w *world) start(ctx context.Context, program string, args ...string) (*tim
 
 // cleanup removes kube-vmap's tables from the kernel.
 func (w *world) cleanup(ctx context.Context) error {
-	if out, err := w.lab.Node.Command(ctx, w.programs.kubeVMap, "cleanup").CombinedOutput(); err != nil {
+	if out, err := w.lab.Node.Command(ctx, w.programs.kubeVMap, "cleanup", "--force").CombinedOutput(); err != nil {
 		return fmt.Errorf("remove the rules: %w\n%s", err, out)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/laptop"
@@ -37,6 +38,8 @@ type report struct {
 	Schema  int
 	From    struct{ Kind, Name, Node string }
 	Arrives string
+	Answers string
+	Entries []struct{ Node, Arrives string }
 	Ways    []struct {
 		From, To, Protocol, Arrives, Verdict string
 		Causes                               []struct{ Text string }
@@ -103,6 +106,8 @@ func testExplain(t *testing.T, c *laptop.Cluster) {
 			e.compare(t, r, e.client.Host)
 		}
 	})
+	t.Run("answers", func(t *testing.T) { e.answers(t) })
+	t.Run("worst entry", func(t *testing.T) { e.worstEntry(t) })
 	t.Run("client outside", func(t *testing.T) { e.outside(t) })
 	t.Run("address of another Service", func(t *testing.T) { e.conflict(t) })
 	t.Run("selector", func(t *testing.T) { e.selector(t) })
@@ -156,8 +161,8 @@ func (e *explainRig) explain(t *testing.T, from, to string, args ...string) (r r
 	if err := json.Unmarshal([]byte(out.Stdout), &r); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if want := map[string]int{answer.Always: 0, answer.Sometimes: 1, answer.Never: 1, answer.Unknown: 2}[r.Arrives]; out.Code != want {
-		t.Errorf("exit code %d for %s\n%s", out.Code, r.Arrives, out)
+	if want := exit.Code(answer.ExitError(r.Arrives, r.Answers)); out.Code != want {
+		t.Errorf("exit code %d for %s and %s\n%s", out.Code, r.Arrives, r.Answers, out)
 	}
 	return r
 }
@@ -221,6 +226,70 @@ func (e *explainRig) outside(t *testing.T) {
 	}
 }
 
+// answers has a Service with a wrong target port: the rules are those of one that answers.
+func (e *explainRig) answers(t *testing.T) {
+	ctx := clustertest.Context(t)
+	s := objects.Service("wrong", objects.Ports(80, explainPort+7)...)
+	s.Spec.Selector[objects.App] = "web"
+	_, err := e.ns.CreateService(ctx, s)
+	clustertest.Must(t, err)
+	clustertest.Must(t, e.ns.AwaitEndpoints(ctx, "wrong", len(e.servers), model.Families[:]...))
+	e.AwaitRules(t)
+	for _, tc := range []struct {
+		port, probe, answers string
+	}{
+		{"tcp-80", "", answer.Unknown},
+		{"udp-80", "", answer.Unknown},
+		{"sctp-80", "", answer.Unknown},
+		{"tcp-80", "--probe", answer.Never},
+		{"udp-80", "--probe", answer.Unknown},
+		{"sctp-80", "--probe", answer.Unknown},
+	} {
+		if r := e.explain(t, "pod/cart", "svc/wrong:"+tc.port, strings.Fields(tc.probe)...); r.Arrives != answer.Always || r.Answers != tc.answers {
+			t.Errorf("%+v: %+v", tc, r)
+		}
+	}
+	clustertest.Must(t, e.ns.DeleteService(ctx, "wrong"))
+	r := e.explain(t, "pod/cart", "svc/web:tcp-80", "--probe")
+	if r.Answers != answer.Always {
+		t.Errorf("%+v", r)
+	}
+	e.compare(t, r, e.client.Host)
+}
+
+// worstEntry has a Service whose policy is Local and whose only endpoint is on the first node: a
+// client outside whose packets enter at another node gets no answer.
+func (e *explainRig) worstEntry(t *testing.T) {
+	ctx := clustertest.Context(t)
+	near := e.Lab.Pods[0]
+	clustertest.Must(t, near.ServeAll(explainPort))
+	_, err := e.ns.CreatePod(ctx, "alone", "alone", e.At(near))
+	clustertest.Must(t, err)
+	s := objects.Service("alone", objects.Ports(80, explainPort)...)
+	s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	s.Spec.ExternalIPs = []string{"203.0.113.90", "2001:db8:f::90"}
+	_, err = e.ns.CreateService(ctx, s)
+	clustertest.Must(t, err)
+	clustertest.Must(t, e.ns.AwaitEndpoints(ctx, "alone", 1, model.Families[:]...))
+	e.AwaitRules(t)
+	for _, f := range model.Families {
+		from := e.Lab.Outside.Addr(f).String()
+		r := e.explain(t, from, "svc/alone")
+		if r.Arrives != answer.Never || len(r.Entries) != 3 || r.Entries[2].Node != e.Nodes[0].Name || r.Entries[2].Arrives != answer.Always {
+			t.Errorf("%+v", r)
+		}
+		if r := e.explain(t, from, "svc/alone", "--node", e.Nodes[0].Name); r.Arrives != answer.Always {
+			t.Errorf("%+v", r)
+		}
+		out := e.run(t, from, "svc/alone:tcp-80")
+		if want := fmt.Sprintf("does not arrive by %s, %s; arrives by %s\n", e.Nodes[1].Name, e.Nodes[2].Name, e.Nodes[0].Name); out.Code != 1 || !strings.Contains(out.Stdout, want) {
+			t.Errorf("no %q in %s", want, out)
+		}
+	}
+	clustertest.Must(t, e.ns.DeleteService(ctx, "alone"))
+	clustertest.Must(t, e.ns.DeletePod(ctx, "alone"))
+}
+
 // conflict has a Service with external IPs that an older one holds.
 func (e *explainRig) conflict(t *testing.T) {
 	ctx := clustertest.Context(t)
@@ -271,7 +340,7 @@ func (e *explainRig) selector(t *testing.T) {
 	set("wbe", 0)
 	defer set("web", len(e.servers))
 	out := e.run(t, "pod/cart", "svc/web:tcp-80")
-	if want := "spec.selector: app=wbe: matches no pod in namespace " + e.ns.Name + "; pods there have app=cart, app=web"; out.Code != 1 || !strings.Contains(out.Stdout, want) {
+	if want := "spec.selector: app=wbe: matches no pod in namespace " + e.ns.Name + "; pods there have app=web, app=cart"; out.Code != 1 || !strings.Contains(out.Stdout, want) {
 		t.Errorf("no %q in %s", want, out)
 	}
 	e.compare(t, e.explain(t, "pod/cart", "svc/web"), e.client.Host)

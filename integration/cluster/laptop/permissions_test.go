@@ -41,6 +41,7 @@ var refused = [][]string{
 	{laptop.Binary, "shadow"},
 	{laptop.Binary, "explain", "--from", "10.0.0.1", "--to", "10.0.0.2:80", "--trace"},
 	{laptop.Binary, "explain", "--trace=true"},
+	{laptop.Binary, "explain", "--from", "10.0.0.1", "--to", "10.0.0.2:80", "--probe"},
 	{laptop.Binary, "bundle"},
 	{laptop.Binary, "bundle", "-o", "file"},
 	{laptop.Binary, "bundle", "-o", "-", "file"},

@@ -68,7 +68,7 @@ func testProblems(t *testing.T, c *laptop.Cluster) {
 		t.Errorf("a Service is listed that is plainly balanced: %s", out)
 	}
 	text := c.Kubectl(t, "vmap", "problems", "-n", ns.Name)
-	if text.Code != 1 || !strings.Contains(text.Stdout, "clients on "+all[1]+", "+all[2]+" are dropped") || !strings.Contains(text.Stdout, "pods there have app=balanced, app=local") || !strings.Contains(text.Stdout, "3 nodes, 3 Services: ") {
+	if text.Code != 1 || !strings.Contains(text.Stdout, "clients on "+all[1]+", "+all[2]+" are dropped") || !strings.Contains(text.Stdout, "pods there have app=local, app=balanced") || !strings.Contains(text.Stdout, "3 nodes, 3 Services: ") {
 		t.Error(text)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -30,25 +31,19 @@ func (c *Client) AnsweredBy(t Target, names ...string) error {
 	return nil
 }
 
-// AnsweredOver is [Client.AnsweredBy] over one way. One request may time out: that can
-// happen on a machine that is paused for a second.
+// AnsweredOver is [Client.AnsweredBy] over one way.
 func (c *Client) AnsweredOver(w daemon.Transport, t Target, names ...string) error {
 	const few = 4
 	missing := map[string]bool{}
 	for _, name := range names {
 		missing[name] = true
 	}
-	lost := 0
 	for n := 0; n < few || len(missing) > 0; n++ {
 		if n == enough {
 			return fmt.Errorf("%s asks %s over %s %d times: no answer by %v", c, t.Name, w, n, slices.Sorted(maps.Keys(missing)))
 		}
 		start := time.Now()
-		a, err := c.Ask(w, t.At(w.Family))
-		if err == nil && a.Outcome == lab.TimedOut && lost == 0 {
-			lost++
-			continue
-		}
+		a, err := c.AskRunning(w, t.At(w.Family), Timeout)
 		if err == nil && (a.Outcome != lab.Answered || !slices.Contains(names, a.By)) {
 			err = fmt.Errorf("want an answer by %s, but %s", strings.Join(names, " or "), a)
 		}
@@ -79,10 +74,11 @@ func (c *Client) ComesOver(ways []daemon.Transport, t Target, within time.Durati
 	var group errgroup.Group
 	for _, w := range ways {
 		group.Go(func() error {
-			a, err := c.AskWithin(w, t.At(w.Family), within)
-			if err == nil && a.Outcome == lab.TimedOut && !suits(lab.TimedOut) { // see AnsweredOver
-				a, err = c.AskWithin(w, t.At(w.Family), within)
+			ask := c.AskRunning
+			if suits(lab.TimedOut) {
+				ask = c.AskWithin
 			}
+			a, err := ask(w, t.At(w.Family), within)
 			if err == nil && !suits(a.Outcome) {
 				err = fmt.Errorf("%s asks %s over %s: unexpected outcome: %s", c, t.Name, w, a)
 			}
@@ -90,4 +86,20 @@ func (c *Client) ComesOver(ways []daemon.Transport, t Target, within time.Durati
 		})
 	}
 	return group.Wait()
+}
+
+// AskRunning is [Client.AskWithin], again as long as no answer came and the machine was paused
+// meanwhile.
+func (c *Client) AskRunning(w daemon.Transport, to netip.AddrPort, within time.Duration) (lab.Answer, error) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	p := &pulse{last: time.Now()}
+	go p.run(ctx)
+	for {
+		start := time.Now()
+		a, err := c.AskWithin(w, to, within)
+		if err != nil || a.Outcome != lab.TimedOut || !p.stopped(start, time.Now()) {
+			return a, err
+		}
+	}
 }

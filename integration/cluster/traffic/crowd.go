@@ -29,7 +29,6 @@ type Crowd struct {
 	failed   int
 	failures []string        // the first of each client and way
 	failing  map[string]bool // those
-	losses   []loss
 	err      error
 }
 
@@ -99,16 +98,11 @@ func (a *Asked) Remove() {
 }
 
 // Stop stops the clients and returns the number of requests, for the caller to check, and
-// the failures. Requests that timed out while the machine was paused do not count. A
-// single lost request is no failure; several at the same time are.
+// the failures. Requests that timed out while the machine was paused do not count.
 func (c *Crowd) Stop() (questions int, err error) {
 	c.stop()
 	c.done.Wait()
 	err = c.err
-	for _, l := range suspicious(c.losses, c.count) {
-		c.failed++
-		c.failures = append(c.failures, l.String())
-	}
 	if c.failed > 0 {
 		err = errors.Join(err, fmt.Errorf("%d of %d requests failed, the first ones:\n%s", c.failed, c.count, strings.Join(c.failures, "\n")))
 	}
@@ -131,25 +125,11 @@ func (c *Crowd) keepAsking(ctx context.Context, client *Client, w daemon.Transpo
 	}
 }
 
-// ask sends a request, and another one if the first is lost.
+// ask sends a request.
 func (c *Crowd) ask(a *Asked, client *Client, w daemon.Transport) {
 	who, start := fmt.Sprintf("%s asks over %s", client, w), time.Now()
 	answer, err := client.Ask(w, a.At(w.Family))
-	if err == nil && answer.Outcome == lab.TimedOut {
-		c.lose(a, who, start)
-		start = time.Now()
-		answer, err = client.Ask(w, a.At(w.Family))
-	}
 	c.end(a, who, start, answer, err)
-}
-
-// lose records a lost request, unless the machine was paused.
-func (c *Crowd) lose(a *Asked, who string, asked time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if a.answered[who] && !c.pulse.stopped(asked, time.Now()) {
-		c.losses = append(c.losses, loss{asked, fmt.Sprintf("%s of %s: lost", who, a.Name)})
-	}
 }
 
 // begin returns the target of the n-th request; nil if there is none.

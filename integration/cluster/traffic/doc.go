@@ -10,7 +10,6 @@
 //
 // A client never uses the same source port twice over the same way: connection tracking
 // would treat it as the former connection, with its endpoint. A request counts as lost
-// before TCP retransmits, which could hide that the first packet met no rule. On a busy
-// machine one is lost now and then, so that a crowd asks again: it reports a second loss
-// in a row, and losses of several clients at the same time.
+// before TCP retransmits, which could hide that the first packet met no rule. None may be lost,
+// unless the whole machine was paused meanwhile, which is detected.
 package traffic

@@ -1,0 +1,111 @@
+package takeover
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// newTenants returns a node with the Services of two more namespaces, at an endpoint of another
+// Service.
+func newTenants(t *testing.T) (p *probationer, tenants []daemon.Service) {
+	t.Helper()
+	p = newProbationer(t)
+	for i, name := range []string{"a", "b"} {
+		s := daemon.Service{Name: name, Namespace: name, Number: 3 + i, Endpoints: p.services[0].Endpoints}
+		p.folder.Put(name, s)
+		tenants = append(tenants, s)
+	}
+	p.services = append(p.services, tenants...)
+	p.loadNFTables()
+	p.awaitAnswers()
+	return p, tenants
+}
+
+// eachTenant returns a table with a base chain that has a rule for each ClusterIP of tenants.
+func eachTenant(base string, tenants []daemon.Service, rule func(f model.Family, number int, clusterIP string) string) string {
+	text := fmt.Sprintf("table inet test { chain c { type %s;\n", base)
+	for _, f := range model.Families {
+		for i, s := range tenants {
+			text += rule(f, i+1, fmt.Sprintf("%s daddr %s", nft.FamilyName(f), s.ClusterAddrPort(f).Addr())) + "\n"
+		}
+	}
+	return text + "}\n}"
+}
+
+// TestEndpointsOfOneAuthorDoNotReturnTheNode has endpoints that answer the node directly, and
+// refuse or drop what comes through the Services of two namespaces. By the node's marks
+// they distinguish the two without fail.
+func TestEndpointsOfOneAuthorDoNotReturnTheNode(t *testing.T) {
+	t.Parallel()
+	p, tenants := newTenants(t)
+	d := p.start()
+	d.AwaitMessage(suspendedMessage)
+	p.run(eachTenant("filter hook postrouting priority 150", tenants, func(f model.Family, number int, clusterIP string) string {
+		return fmt.Sprintf("ct original %s %s dscp set %d", clusterIP, nft.FamilyName(f), number)
+	}), "nft", "-f", "-")
+	endpoint := &machine{t, tenants[0].Endpoints[0]}
+	endpoint.run(`table inet attack { chain c { type filter hook input priority 0;
+		ip dscp 1 meta l4proto tcp reject with tcp reset
+		ip6 dscp 1 meta l4proto tcp reject with tcp reset
+		ip dscp 2 drop
+		ip6 dscp 2 drop
+	}
+}`, "nft", "-f", "-")
+	for _, s := range tenants {
+		for _, f := range model.Families {
+			if a, err := p.lab.Node.Ask(model.TCP, s.ClusterAddrPort(f), silence); err != nil || a.Outcome == lab.Answered {
+				t.Errorf("the attack has no effect: %s, %v", a, err)
+			}
+		}
+	}
+	for check := range 3 {
+		d.AwaitMessages(4*(check+1), "connection of a check failed, but not because of rules")
+	}
+	if n := d.CountMessages("check of the probation failed"); n > 0 {
+		t.Errorf("%d checks failed", n)
+	}
+	p.expect("after three checks", nftBackend, true, true, true, "probation until=")
+}
+
+// TestFaultyRulesOfTwoNamespacesReturnTheNode has rules that drop connections, or that send them
+// to another address than the endpoint's, where they are refused or not answered.
+func TestFaultyRulesOfTwoNamespacesReturnTheNode(t *testing.T) {
+	for name, tc := range map[string]struct {
+		base string
+		rule func(p *probationer, f model.Family, number int, clusterIP string) string
+	}{
+		"dropped": {"filter hook output priority 0", func(_ *probationer, _ model.Family, _ int, clusterIP string) string {
+			return "ct original " + clusterIP + " meta l4proto tcp drop"
+		}},
+		"another address": {"nat hook output priority -101", func(p *probationer, f model.Family, number int, clusterIP string) string {
+			to := p.lab.Pods[2].AddrPort(f, 9).String() // nothing listens
+			if number == 2 {
+				to = map[model.Family]string{model.IPv4: "203.0.113.9:9", model.IPv6: "[2001:db8:b::9]:9"}[f]
+			}
+			return fmt.Sprintf("%s meta l4proto tcp dnat %s to %s", clusterIP, nft.FamilyName(f), to)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, tenants := newTenants(t)
+			d := p.start()
+			d.AwaitMessage(suspendedMessage)
+			p.run(eachTenant(tc.base, tenants, func(f model.Family, number int, clusterIP string) string {
+				return tc.rule(p, f, number, clusterIP)
+			}), "nft", "-f", "-")
+			p.awaitReturn(d)
+			entry := d.Logged(0, returnedMessage, func(process.Entry) bool { return true })
+			if !strings.Contains(entry["reason"], "4 of 8 addresses") {
+				t.Errorf("the reason is %q", entry["reason"])
+			}
+			p.expect("when returned", nftBackend, true, false, false, "returned at=")
+		})
+	}
+}
