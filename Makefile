@@ -119,9 +119,9 @@ trial: ## a cluster of three nodes with fault number N, for practice with kubect
 	@.ci/cluster
 	cd integration/cluster && go run ./trial $(N)
 
-image: ## build the container image for amd64 and arm64, and its SBOM, in bin/image
+image: ## build the container image for amd64 and arm64 (or ARCH), and its SBOM, in bin/image
 	go -C deploy/image build -o ../../bin/make-image .
-	bin/make-image -version '$(VERSION)'
+	bin/make-image -version '$(VERSION)' $(if $(filter-out file,$(origin ARCH)),-arch '$(ARCH)')
 
 release: ## make the release VERSION of this commit in bin/release, and check that it is reproducible
 	.ci/release '$(VERSION)' '$(URL)'
