@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,14 @@ import (
 
 var update = flag.Bool("update", false, "rewrite batches and listings of testdata")
 
+// A golden's listing is whole in a section ruleset.nft. In a section changed.nft, it has only
+// what the rule set of [emptyWorld] does not have in the same words.
+const (
+	emptyWorld   = "testdata/empty.txtar"
+	wholeSection = "ruleset.nft"
+	otherSection = "changed.nft"
+)
+
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -22,7 +31,9 @@ func TestGolden(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
+			if file != emptyWorld { // the others are compared with it, also with -update
+				t.Parallel()
+			}
 			g := readGolden(t, file)
 			p := g.run(t)
 			if *update {
@@ -55,7 +66,7 @@ func (g *golden) run(t *testing.T) *proxy {
 	m := newMachine(t)
 	if g.section("frontends") != nil {
 		p, _ := start(m, g.world(t, "frontends"))
-		g.compare(t, "ruleset.nft", installed(t).list(m))
+		g.compareListing(t, installed(t).list(m))
 		return p
 	}
 	before, after := g.world(t, "before"), g.world(t, "after")
@@ -64,7 +75,7 @@ func (g *golden) run(t *testing.T) *proxy {
 	p, batch := p.goTo(after)
 	g.compare(t, "batch.nft", batch.String())
 	listing := installed(t).list(m)
-	g.compare(t, "ruleset.nft", listing)
+	g.compareListing(t, listing)
 	if loader := loaderOf(t, before, after); loader.path != "" {
 		byText := newMachine(t)
 		loader.load(byText, rendered)
@@ -134,6 +145,67 @@ func (g *golden) section(name string) *string {
 		}
 	}
 	return nil
+}
+
+// compareListing compares the listing of a rule set.
+func (g *golden) compareListing(t *testing.T, listing string) {
+	t.Helper()
+	if g.section(wholeSection) != nil {
+		g.compare(t, wholeSection, listing)
+		return
+	}
+	empty := readGolden(t, emptyWorld).section(wholeSection)
+	g.compare(t, otherSection, changed(listing, *empty))
+}
+
+// changed returns the blocks of a listing, chains, maps and sets, that another one does not
+// have, and a comment for each that is not there any more.
+func changed(listing, from string) string {
+	var out strings.Builder
+	now, before := tables(listing), tables(from)
+	for i := range now {
+		out.WriteString(now[i].head)
+		for _, b := range before[i].blocks {
+			if name := firstLine(b); !slices.ContainsFunc(now[i].blocks, func(c string) bool { return firstLine(c) == name }) {
+				out.WriteString("\t# no " + strings.TrimSuffix(strings.TrimSpace(name), " {") + "\n")
+			}
+		}
+		for _, b := range now[i].blocks {
+			if !slices.Contains(before[i].blocks, b) {
+				out.WriteString(b)
+			}
+		}
+		out.WriteString("}\n")
+	}
+	return out.String()
+}
+
+// A table is one of a listing: its first line, and its blocks, each with all its lines.
+type table struct {
+	head   string
+	blocks []string
+}
+
+func tables(listing string) (all []table) {
+	for line := range strings.Lines(listing) {
+		switch {
+		case strings.HasPrefix(line, "table "):
+			all = append(all, table{head: line})
+		case line == "}\n", line == "\n":
+		default:
+			t := &all[len(all)-1]
+			if strings.HasSuffix(line, "{\n") && strings.Count(line, "\t") == 1 {
+				t.blocks = append(t.blocks, "")
+			}
+			t.blocks[len(t.blocks)-1] += line
+		}
+	}
+	return all
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
 }
 
 // compare compares a section, or replaces it with -update.
