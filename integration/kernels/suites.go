@@ -54,7 +54,6 @@ var suites = []suite{
 	{name: "integration/masquerade", sample: "^TestSourcePort"},
 	{name: "integration/affinity", sample: "^TestAffinityIsPerClient"},
 	{name: "integration/schedulers"},
-	{name: "integration/forward"},
 	{name: "integration/proxy"},
 	{name: "integration/counters"},
 	{name: "integration/drift"},

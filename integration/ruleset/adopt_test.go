@@ -1,10 +1,8 @@
 package ruleset
 
 import (
-	"os"
 	"testing"
 
-	"kube-vmap/model"
 	"kube-vmap/nft"
 )
 
@@ -47,27 +45,6 @@ func TestAdoptRulesLoadedByNft(t *testing.T) {
 			p.turn(w)
 		})
 	}
-}
-
-// Version 0.1.0 had a chain for each endpoint that remembered clients, and a map of clients
-// of another type.
-func TestAdoptTablesWithAChainPerStickyEndpoint(t *testing.T) {
-	old, err := os.ReadFile("testdata/affinity-v0.1.0.nft")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := newMachine(t)
-	installed(t).load(m, string(old))
-	w := readGolden(t, "testdata/affinity.txtar").world(t, "frontends")
-	p, _ := start(m, w)
-	if left := p.held[model.IPv4].Chains; len(left) == 0 {
-		t.Error("nothing is there")
-	}
-	p.checkLikeFresh()
-	if _, again := start(m, w); len(again) > 0 {
-		t.Errorf("adopting it again takes:\n%s", again)
-	}
-	p.turn(w.without())
 }
 
 func TestAdoptRewritesChangedRules(t *testing.T) {

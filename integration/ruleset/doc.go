@@ -13,7 +13,11 @@
 //	clusterip 10.96.0.12:80/tcp shop/cart offpod affinity=3h local=1 -> 10.244.1.4:80 10.244.2.4:80
 //	nodeport 30080/tcp shop/cart policy=local
 //	loadbalancerip 203.0.113.7:80/tcp shop/cart sources=172.16.0.0/12
-//	-- ruleset.nft --
+//	-- changed.nft --
+//
+// A section changed.nft has the chains, maps and sets that the golden "empty" does not have
+// in the same words, and a comment for each of its that is gone. Empty and walk have a whole
+// listing, in a section ruleset.nft.
 //
 // The line pods detects pods by their addresses, pods-from by their interface (cbr0,
 // veth*); without either pods are not detected. The lines drop-invalid and
@@ -24,8 +28,8 @@
 // arrow are how endpoints are chosen (rr, sh, mh, affinity=90s), "local=1" for how many of
 // them, from the first on, are on this node, and "hairpin=10.244.1.2,10.244.1.3" for those
 // that may reach themselves. "10.244.1.2:53 x256" is that endpoint and one at each of the
-// next 255 addresses, and "10.244.1.2:53*3" has three slots. The policy is Cluster or "policy=local"; "sources=" lists the sources
-// that may use the frontend.
+// next 255 addresses, and "10.244.1.2:53*3" has three slots. The policy is Cluster or
+// "policy=local"; "sources=" lists the sources that may use the frontend.
 //
 // The golden of a change has the frontends in sections before and after, the batch
 // between them as nft commands in batch.nft, and the listing after it. If the lines of pods

@@ -5,7 +5,6 @@
 //	testdata/VERSION/manifests.yaml  the Services
 //	testdata/VERSION/ruleset.batch   the rule set that VERSION makes of them, as the netlink messages
 //	                                 that load it, compressed
-//	testdata/VERSION/ruleset.nft     the same, as nft lists it
 //
 //	the rule set of VERSION --> this version --> VERSION, built from git
 //	clients connect all the while, and questions in lasting connections are answered

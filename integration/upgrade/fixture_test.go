@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"regexp"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -51,8 +50,6 @@ func TestRecord(t *testing.T) {
 	s.must(err)
 	s.must(w.Close())
 	s.write(f.path("ruleset.batch"), packed.Bytes())
-	s.load(f)
-	s.write(f.path("ruleset.nft"), s.listing())
 }
 
 // manifests returns the objects of the scene in one file.
@@ -94,7 +91,7 @@ func (s *scene) load(f fixture) {
 }
 
 // send sends transactions to nf_tables from one socket. The kernel handles a message before
-// sendto returns; whether it accepted it shows in the tables.
+// sendto returns; whether it accepted it shows in the connections that are counted then.
 func send(transactions ...[]byte) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
 	if err != nil {
@@ -111,21 +108,6 @@ func send(transactions ...[]byte) error {
 	}
 	return nil
 }
-
-// listing returns nft's listing of the tables.
-func (s *scene) listing() []byte {
-	s.t.Helper()
-	var all []byte
-	for _, f := range model.Families {
-		out, err := s.Node.Command(s.t.Context(), "nft", "-s", "list", "table", nft.FamilyName(f), nft.TableName).Output()
-		s.must(err)
-		all = append(all, tableFlags.ReplaceAll(out, nil)...)
-	}
-	return all
-}
-
-// tableFlags matches what nft lists of protected tables, which not all kernels have.
-var tableFlags = regexp.MustCompile(`(?m)^\tflags.*\n\n?`)
 
 // newServices returns the Services of a fixture: every kind of address, session affinity,
 // Local policies, source ranges, and endpoints that are chosen by a hash.
