@@ -2,6 +2,8 @@
 
 VERSION  := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 30s
+# How long soak repeats random tests.
+MINUTES ?= 60
 # The architecture of test-kernels' machines, amd64 or arm64, and their kernels.
 ARCH     ?= amd64
 KERNELS  ?= $(if $(filter amd64,$(ARCH)),6.1 6.12,6.12)
@@ -31,7 +33,7 @@ MUTANTS_EFFICACY ?= 99
 # minutes to build and which only `make beside` needs.
 MODULES := cmd/kubectl-vmap deploy/helm deploy/image deploy/monitoring integration/cluster integration/otherprograms integration/page
 
-.PHONY: help demo build modules tools test unit integration cluster page beside test-kernels test-nft bench bench-cluster trial image release fuzz mutants golden lint docs man monitoring clean
+.PHONY: help demo build modules tools test unit integration cluster page soak beside test-kernels test-nft bench bench-cluster trial image release fuzz mutants golden lint docs man monitoring clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,16 +71,23 @@ integration: ## tests with real packets between network namespaces (root)
 	@.ci/setup nft ip iptables ipset
 	@.ci/nft-versions
 	@.ci/other-programs
-	RERUN=3 .ci/with-program .ci/gotest -count=1 -timeout 20m ./integration/...
+	.ci/with-program .ci/gotest -short -count=1 -timeout 20m ./integration/...
 
 cluster: ## tests against a real etcd, API server and controllers (root)
 	@.ci/setup nft ip iptables ipset
 	@.ci/cluster
-	MODULE=integration/cluster RERUN=3 .ci/with-program .ci/gotest -count=1 -timeout 30m ./...
+	MODULE=integration/cluster .ci/with-program .ci/gotest -short -count=1 -timeout 30m ./...
 
 page: ## tests of the status pages in a browser, with pictures in .cache/page (root)
 	@.ci/setup nft ip chromium
-	MODULE=integration/page RERUN=3 .ci/with-program .ci/gotest -count=1 ./...
+	MODULE=integration/page .ci/with-program .ci/gotest -short -count=1 ./...
+
+soak: ## the long suite: longer tests, and random ones with new seeds for MINUTES (60) (root)
+	@.ci/setup nft ip iptables ipset chromium
+	@.ci/nft-versions
+	@ALL=1 .ci/other-programs
+	@.ci/cluster
+	MINUTES='$(MINUTES)' .ci/soak
 
 beside: ## tests beside other programs of a node, also those that CI has no time for (root)
 	@.ci/setup nft ip iptables ipset

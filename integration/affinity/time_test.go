@@ -1,11 +1,13 @@
 package affinity
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -121,10 +123,17 @@ func TestAffinityCanBeEnabledAndChanged(t *testing.T) {
 	step(t, "a short one", func(t *testing.T, w daemon.Transport) {
 		keep(t, *had[w], look(t, w)) // the long one still runs
 	})
-	<-time.After(1500 * time.Millisecond)
+	for _, f := range model.Families {
+		c, set := affinityMap(t, l, f)
+		eventually.Succeeds(t, "clients are forgotten", func() error {
+			left, err := c.GetSetElements(set)
+			if err == nil && len(left) > 0 {
+				err = fmt.Errorf("%d clients are remembered", len(left))
+			}
+			return err
+		})
+	}
 	step(t, "is over", func(t *testing.T, w daemon.Transport) { free(t, *had[w], look(t, w)) })
 	to(long)
 	step(t, "a long one", bound)
-	<-time.After(1500 * time.Millisecond)
-	step(t, "is not over", func(t *testing.T, w daemon.Transport) { keep(t, *had[w], look(t, w)) })
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"kube-vmap/cmd/components"
 	"kube-vmap/integration/lab"
@@ -198,7 +197,6 @@ func TestSurveyOfManyChainsIsCheap(t *testing.T) {
 		run(t, h, text.String(), "iptables-"+backend+"-restore")
 	}
 	var tables []survey.Table
-	start := time.Now()
 	if err := h.Do(func() error {
 		var err error
 		if tables, err = survey.Tables(0); err != nil {
@@ -209,11 +207,6 @@ func TestSurveyOfManyChainsIsCheap(t *testing.T) {
 		return err
 	}); err != nil {
 		t.Fatal(err)
-	}
-	took := time.Since(start)
-	t.Logf("%d chains in each backend took %v", chains, took)
-	if took > 10*time.Second {
-		t.Errorf("took %v", took)
 	}
 	for _, table := range tables {
 		if len(table.Chains) < chains {

@@ -137,7 +137,7 @@ func (s *stage) killRepeatedly(t *testing.T, n int) {
 	}
 }
 
-// TestKilledAtAnyMoment kills the proxy 100 times. A consistent version remains each time.
+// TestKilledAtAnyMoment kills the proxy again and again. A consistent version remains each time.
 func TestKilledAtAnyMoment(t *testing.T) {
 	s := newStage(t, 20)
 	d := s.start(t)

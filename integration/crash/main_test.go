@@ -9,7 +9,7 @@ import (
 	"kube-vmap/integration/daemon"
 )
 
-var kills = flag.Int("kills", 100, "how often the proxy is killed")
+var kills = flag.Int("kills", 16, "how often the proxy is killed")
 
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -41,7 +41,7 @@ func newStage(t *testing.T, versions int, flags ...string) *stage {
 	t.Helper()
 	s := &stage{
 		Lab:    labtest.New(t, lab.Options{Pods: local + 1, RemotePods: 2}),
-		random: newRandom(t),
+		random: newRandom(),
 	}
 	daemon.RouteServices(t, s.Lab, s.Node)
 	s.servers = []*lab.Host{}

@@ -2,6 +2,7 @@ package crash
 
 import (
 	"errors"
+	"flag"
 	"io/fs"
 	"math/rand/v2"
 	"testing"
@@ -106,10 +107,6 @@ func (s *stage) tablesOf(t *testing.T, scratch reader, text []byte) string {
 	return looptest.Summary(have)
 }
 
-// newRandom returns a source of random numbers, and logs its seed.
-func newRandom(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
+var seed = flag.Uint64("seed", 1, "of all that is random")
+
+func newRandom() *rand.Rand { return rand.New(rand.NewPCG(*seed, 0)) }

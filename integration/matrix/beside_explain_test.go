@@ -15,8 +15,6 @@ import (
 )
 
 const (
-	// packets is how many random packets are sent beside each program.
-	packets = 10_000
 	// rounds are enough for clients to come again while they have an affinity.
 	rounds = 5
 )
@@ -36,7 +34,7 @@ func (s *scene) explainsRandomPackets(t *testing.T, cells []cell) {
 	verdicts := map[simulate.Verdict]int{}
 	var wrong []error
 	for range rounds {
-		batch := make([]predict.Prediction, packets/rounds)
+		batch := make([]predict.Prediction, packetsPerRound())
 		for i := range batch {
 			p, toService := s.randomPacket(random, cells)
 			p.Result, err = w.Run(p.Packet, "")
@@ -52,7 +50,15 @@ func (s *scene) explainsRandomPackets(t *testing.T, cells []cell) {
 	for _, err := range wrong[:min(len(wrong), mostErrors)] {
 		t.Error(err)
 	}
-	t.Logf("%d packets, %d wrong: %v", packets, len(wrong), verdicts)
+	t.Logf("%d wrong: %v", len(wrong), verdicts)
+}
+
+// packetsPerRound is how many random packets are sent beside each program in a round.
+func packetsPerRound() int {
+	if testing.Short() {
+		return 100
+	}
+	return 2000
 }
 
 // randomPacket returns a packet, mostly to a Service, and reports whether it is.

@@ -10,10 +10,16 @@ import (
 	"kube-vmap/nft/kernel/kerneltest"
 )
 
-const steps = 60 // of each history
+// steps returns how many a history has.
+func steps() int {
+	if testing.Short() {
+		return 20
+	}
+	return 60
+}
 
 func TestHistoryEqualsFreshStart(t *testing.T) {
-	withSeeds(t, 2, func(t *testing.T, c *chance) {
+	withSeeds(t, 1, func(t *testing.T, c *chance) {
 		m := newMachine(t)
 		foreign := addForeign(m)
 		w := newWorld()
@@ -25,7 +31,7 @@ func TestHistoryEqualsFreshStart(t *testing.T) {
 		p, batch := start(m, w)
 		fake := &shadow{kerneltest.New()}
 		fake.follow(p, batch)
-		for range steps {
+		for range steps() {
 			next := c.step(p.world)
 			p.checkOrderIrrelevant(c, next)
 			p.checkLikeRestart(next)

@@ -178,7 +178,7 @@ func TestForeignChangesDuringHistoryAreReverted(t *testing.T) {
 	withSeeds(t, 1, func(t *testing.T, c *chance) {
 		m := newMachine(t)
 		p, _ := start(m, newWorld())
-		for range steps / 2 {
+		for range steps() / 2 {
 			p.turn(c.step(p.world))
 			for range 1 + c.IntN(3) {
 				c.vandalize(p)

@@ -8,15 +8,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 )
 
-// TestTenThousandServicesAreAskedForInSeconds measures get; the limits are far above the
-// usual, for busy machines.
-func TestTenThousandServicesAreAskedForInSeconds(t *testing.T) {
+// TestTenThousandServicesTakeLittleMemory bounds what get makes the daemon allocate.
+func TestTenThousandServicesTakeLittleMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("of the long suite")
+	}
 	const many = 10_000
 	l := newLab(t)
 	f := daemon.NewFolder(t, l)
@@ -38,13 +39,13 @@ func TestTenThousandServicesAreAskedForInSeconds(t *testing.T) {
 		if err := os.WriteFile(process+"/clear_refs", []byte("5"), 0o200); err != nil { // resets the peak
 			t.Fatal(err)
 		}
-		before, start := memory(t, process, "VmRSS"), time.Now()
+		before := memory(t, process, "VmRSS")
 		out := get(t, l.Node.Host, args...)
-		took, grown := time.Since(start), memory(t, process, "VmHWM")-before
-		t.Logf("%s: %s, %d KiB printed, the daemon has %d MiB and took %d MiB more", what, took.Round(time.Millisecond),
+		grown := memory(t, process, "VmHWM") - before
+		t.Logf("%s: %d KiB printed, the daemon has %d MiB and took %d MiB more", what,
 			len(out.stdout)>>10, before>>10, grown>>10)
-		if took > 20*time.Second || grown > 400<<10 {
-			t.Errorf("%s takes %s and %d MiB", what, took, grown>>10)
+		if grown > 400<<10 {
+			t.Errorf("%s takes %d MiB", what, grown>>10)
 		}
 	}
 	measure("one Service", "svc", "web-7")
@@ -52,9 +53,7 @@ func TestTenThousandServicesAreAskedForInSeconds(t *testing.T) {
 	measure("all Services again", "svc", "-A")
 	measure("all endpoints as JSON", "ep", "-A", "-o", "json")
 	measure("one Service after them", "svc", "web-7")
-	start := time.Now()
 	get(t, l.Node.Host, "svc", "-A", "--kernel")
-	t.Logf("all Services from the kernel: %s", time.Since(start).Round(time.Millisecond))
 }
 
 // memory returns a number of a process's memory, in KiB.

@@ -23,12 +23,12 @@ import (
 	"kube-vmap/sync/convert"
 )
 
-var onlySeed = flag.Uint64("seed", 0, "seed of the random history to run; 0 means fixed ones and a new one")
+var onlySeed = flag.Uint64("seed", 0, "random history to run; 0 means fixed ones")
 
 // TestRandomHistoriesMatchFinalState applies random changes to objects and faults to the
 // server, and compares the rule set of all events with that of the final objects.
 func TestRandomHistoriesMatchFinalState(t *testing.T) {
-	seeds := []uint64{1, 2, 3, 4, rand.Uint64()}
+	seeds := []uint64{1, 2, 3}
 	if *onlySeed != 0 {
 		seeds = []uint64{*onlySeed}
 	}
