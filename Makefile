@@ -33,7 +33,7 @@ MUTANTS_EFFICACY ?= 99
 # minutes to build and which only `make beside` needs.
 MODULES := cmd/kubectl-vmap deploy/helm deploy/image deploy/monitoring integration/cluster integration/otherprograms integration/page
 
-.PHONY: help demo build modules tools test unit integration cluster page soak beside test-kernels test-nft bench bench-cluster trial image release fuzz mutants golden lint docs man monitoring clean
+.PHONY: help demo build modules tools test unit integration cluster page soak beside test-kernels test-nft bench bench-cluster trial image release fuzz mutants golden lint lines docs man monitoring clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -152,6 +152,9 @@ golden: ## rewrite the golden files from the kernel's listings (root); read the 
 lint: $(LINT) ## formatting, and the rules of .golangci.yml
 	@for module in . $(MODULES); do (cd $$module && $(CURDIR)/$(LINT) run -c $(CURDIR)/.golangci.yml ./...) || exit; done
 	@if command -v shellcheck >/dev/null; then shellcheck $$(find .ci -maxdepth 1 -type f); fi
+
+lines: ## how much ships, tests it, is testdata, and how many words documents have
+	@.ci/lines
 
 docs: ## update the listings in docs/design.md
 	go run ./integration/docs
