@@ -70,8 +70,8 @@ var bans = []struct {
 		reason: "cmd reaches the kernel through nft",
 	},
 	{
-		in: ".", except: "cmd/kubectl-vmap", imports: []string{"charm.land/...", "github.com/charmbracelet/...", "k8s.io/cli-runtime/..."},
-		reason: "only the plugin of kubectl has a terminal's screen and kubectl's flags",
+		in: ".", except: "cmd/kubectl-vmap", imports: []string{"k8s.io/cli-runtime/..."},
+		reason: "only the plugin of kubectl has kubectl's flags",
 	},
 	{
 		in: "cmd/inspect",

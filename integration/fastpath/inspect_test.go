@@ -52,7 +52,7 @@ func TestCommandsCountConnectionsOnTheFastPath(t *testing.T) {
 	}
 	for _, tc := range []struct{ command, want string }{
 		{"get svc -A -o wide", "Fast path on: 4 connections"},
-		{"top --once", fmt.Sprintf("%d on the fast path", onFastPath)},
+		{"top", fmt.Sprintf("%d on the fast path", onFastPath)},
 		{"status", "on for TCP and UDP"},
 	} {
 		if out := daemon.Run(t, m.Node.Host, strings.Fields(tc.command)...); !strings.Contains(out.Stdout+out.Stderr, tc.want) {

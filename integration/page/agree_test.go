@@ -71,22 +71,23 @@ func ofGet(t *testing.T, n *node) view {
 func ofTop(t *testing.T, n *node) (v view, head string) {
 	t.Helper()
 	var out bytes.Buffer
-	if err := top.Run(t.Context(), top.Config{Source: top.OneNode(n.read), Interval: top.MinInterval, Sort: "service", Out: &out, Count: 1}); err != nil {
+	c := top.Config{Source: top.OneNode(n.read), Interval: top.MinInterval, Sort: "service", Out: &out, Err: &out, Count: 1}
+	if err := top.Run(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	v = newView()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	for _, line := range lines[3:] {
+	last := len(lines) - 1
+	for _, line := range lines[1:last] {
 		cells := strings.Fields(line)
-		name, state := cells[1], cells[6]
-		if state == "!" {
-			state = cells[7]
+		name, state := cells[1], strings.TrimSuffix(cells[6], ":")
+		v.endpoints[name], v.states[name] = cells[5], state
+		if status.SeverityOf(state) == status.SeverityProblem {
 			v.problems = append(v.problems, name)
 		}
-		v.endpoints[name], v.states[name] = cells[5], strings.TrimSuffix(state, ":")
 	}
 	slices.Sort(v.problems)
-	return v, lines[1]
+	return v, lines[last]
 }
 
 // ofPage returns the view of the status page, by its filters.
@@ -135,7 +136,7 @@ func TestGetTopAndPageAgree(t *testing.T) {
 	if sum != (status.Summary{Services: len(want.states), Problems: len(want.problems), Notices: len(want.notices), Others: others}) {
 		t.Errorf("the document has %+v", sum)
 	}
-	if text := fmt.Sprintf("! %d with problems  %d with notices  ! %d problems of other objects", len(want.problems), len(want.notices), others); !strings.HasSuffix(head, text) {
+	if text := fmt.Sprintf("; %d with problems, %d with notices, %d problems of other objects", len(want.problems), len(want.notices), others); !strings.HasSuffix(head, text) {
 		t.Errorf("top says %q, want %q", head, text)
 	}
 	w.says("#problems-title", fmt.Sprintf("%d problems", len(want.problems)+others))

@@ -47,7 +47,7 @@ func TestStoppedProcessIsNotWaitedFor(t *testing.T) {
 		{[]string{"get", "svc"}, 1, "no response on @kube-vmap within 5s"},
 		{[]string{"get", "svc"}, 1, "--kernel reads the kernel's tables"},
 		{[]string{"get", "svc", "--kernel"}, 0, "web"},
-		{[]string{"top", "--once"}, 1, "no response on @kube-vmap within 5s"},
+		{[]string{"top"}, 1, "no response on @kube-vmap within 5s"},
 		{[]string{"render", "--kernel"}, 0, "table ip kube-vmap"},
 		{
 			[]string{"explain", "--from", l.Pods[0].Addr(model.IPv4).String(), "--to", web.AddrPort(l.Node, model.IPv4, model.KindClusterIP, 0).String()},

@@ -1,4 +1,5 @@
-// Package output has the flag --output of commands, and writes JSON and YAML as kubectl does.
+// Package output has the flag --output of commands, writes JSON and YAML as kubectl does, and
+// makes names safe to print.
 package output
 
 import (
@@ -7,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -68,4 +70,16 @@ func WriteList(w io.Writer, format string, items, summary any) error {
 		Items   any    `json:"items"`
 		Summary any    `json:"summary"`
 	}{"List", items, summary})
+}
+
+// Clean makes a text safe to print in a line: names from the API could contain control
+// characters, escape sequences, or marks that reverse text. They become question marks.
+func Clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		// Combining marks are printable, but change the character before them.
+		if !unicode.IsPrint(r) || unicode.Is(unicode.M, r) || r == unicode.ReplacementChar {
+			return '?'
+		}
+		return r
+	}, s)
 }

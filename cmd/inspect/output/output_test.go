@@ -30,3 +30,21 @@ func TestFormatsAreChecked(t *testing.T) {
 		t.Errorf("xml: %v", err)
 	}
 }
+
+func TestUnprintableRunesBecomeQuestionMarks(t *testing.T) {
+	for text, want := range map[string]string{
+		"größe 大":             "größe 大",
+		"\x1b[31mred":         "?[31mred",
+		"two\nlines\r\tand":   "two?lines??and",
+		"\u009b31m":           "?31m", // an escape sequence in one character
+		"a\u202eb":            "a?b",  // reverses the direction
+		"a\u200bb":            "a?b",  // invisible
+		"a\u0301":             "a?",   // changes the character before it
+		"\xff\xfe":            "??",
+		"\x1b]0;title\x07web": "?]0;title?web",
+	} {
+		if got := Clean(text); got != want {
+			t.Errorf("%q is shown as %q, want %q", text, got, want)
+		}
+	}
+}

@@ -2,128 +2,140 @@ package top
 
 import (
 	"cmp"
+	"fmt"
+	"io"
+	"slices"
 	"strconv"
 	"strings"
+	"text/tabwriter"
+
+	"kube-vmap/cmd/inspect/output"
 )
 
-// Column is a column of a table.
-type Column struct {
-	Title string
-	word  string // for --sort
-	// weight decides which columns stay if there is no room for all: the heaviest.
-	weight int
-	// width is that of a number; zero for text, which takes what it needs.
-	width int
-	// name is the index of the row's name that a column of text shows, or negative.
-	name int
-	// down reports whether the greatest comes first.
-	down    bool
-	Text    func(*Row) string
+// column is a column of the table.
+type column struct {
+	title, word string // the word is for --sort
+	text        func(*Row) string
+	// compare returns less than 0 if a comes first.
 	compare func(a, b *Row) int
-	// Shown reports whether the column has anything to show.
-	shown func(*Sheet) bool
+	// shown reports whether the column has anything to show; nil means always.
+	shown func(*Table) bool
 }
 
-// Pad pads a text of the column with spaces, numbers on the left.
-func (c *Column) Pad(text string, columns int) string { return pad(text, columns, c.width > 0) }
-
-// overviewColumns returns the columns of Services.
-func overviewColumns() []Column {
-	return []Column{
-		nameColumn("NAMESPACE", "namespace", 0, 5),
-		nameColumn("SERVICE", "service", 1, 9),
-		rateColumn(), activeColumn(), fastPathColumn(), connectionsColumn(),
-		{
-			Title: "ENDPOINTS", word: "endpoints", weight: 3, width: 10, name: -1, down: true,
-			Text:    func(r *Row) string { return r.endpoints },
-			compare: func(a, b *Row) int { return cmp.Compare(a.used, b.used) },
-			shown:   func(s *Sheet) bool { return s.endpoints },
-		},
-		statusColumn(),
+func columns() []column {
+	counted := func(t *Table) bool { return t.counted }
+	fastPath := func(t *Table) bool { return t.fastPath }
+	return []column{
+		name("NAMESPACE", "namespace", func(r *Row) string { return r.Namespace }),
+		name("SERVICE", "service", func(r *Row) string { return r.Name }),
+		greatest("CONN/S", "rate", valueOf, rateText, counted),
+		greatest("ACTIVE", "active", func(r *Row) int { return r.Active }, nil, nil),
+		greatest("FAST-PATH", "fast-path", func(r *Row) int { return r.FastPath }, nil, fastPath),
+		greatest("CONNECTIONS", "connections", func(r *Row) uint64 { return r.Connections }, nil, counted),
+		greatest("ENDPOINTS", "endpoints", func(r *Row) int { return r.Endpoints.Used }, endpointText, nil),
+		greatest("STATUS", "status", func(r *Row) int { return rank(r.Severity) }, statusText, nil),
 	}
 }
 
-// detailColumns returns the columns of frontends and endpoints.
-func detailColumns() []Column {
-	return []Column{
-		nameColumn("PORT", "port", 0, 6),
-		nameColumn("KIND", "kind", 1, 5),
-		nameColumn("ADDRESS", "address", 2, 9),
-		rateColumn(), activeColumn(), fastPathColumn(), connectionsColumn(),
-		statusColumn(),
-	}
+// name returns a column of names, in their order.
+func name(title, word string, text func(*Row) string) column {
+	compare := func(a, b *Row) int { return cmp.Compare(text(a), text(b)) }
+	return column{title: title, word: word, text: text, compare: compare}
 }
 
-func always(*Sheet) bool { return true }
-
-func counted(s *Sheet) bool { return s.counted }
-
-func nameColumn(title, word string, name, weight int) Column {
-	return Column{
-		Title: title, word: word, weight: weight, name: name, shown: always,
-		Text:    func(r *Row) string { return r.Names[name] },
-		compare: func(a, b *Row) int { return strings.Compare(a.Names[name], b.Names[name]) },
+// greatest returns a column whose greatest value comes first. If text is nil, it is the value.
+func greatest[V cmp.Ordered](
+	title, word string, value func(*Row) V, text func(*Row) string, shown func(*Table) bool,
+) column {
+	if text == nil {
+		text = func(r *Row) string { return fmt.Sprint(value(r)) }
 	}
+	compare := func(a, b *Row) int { return cmp.Compare(value(b), value(a)) }
+	return column{title: title, word: word, text: text, compare: compare, shown: shown}
 }
 
-func rateColumn() Column {
-	return Column{
-		Title: "CONN/S", word: "rate", weight: 8, width: 9, name: -1, down: true, shown: counted,
-		Text:    func(r *Row) string { return rateText(r.rate, r.rated) },
-		compare: func(a, b *Row) int { return cmp.Compare(a.rate, b.rate) },
+// unknown replaces a rate that is not known.
+const unknown = "-"
+
+func valueOf(r *Row) float64 {
+	if r.Rate == nil {
+		return 0
 	}
+	return *r.Rate
 }
 
-func activeColumn() Column {
-	return Column{
-		Title: "ACTIVE", word: "active", weight: 7, width: 8, name: -1, down: true, shown: always,
-		Text:    func(r *Row) string { return strconv.Itoa(r.active) },
-		compare: func(a, b *Row) int { return cmp.Compare(a.active, b.active) },
+func rateText(r *Row) string {
+	if r.Rate == nil {
+		return unknown
 	}
+	return strconv.FormatFloat(*r.Rate, 'f', 1, 64)
 }
 
-func fastPathColumn() Column {
-	return Column{
-		Title: "FAST-PATH", word: "fast-path", weight: 1, width: 10, name: -1, down: true,
-		Text:    func(r *Row) string { return strconv.Itoa(r.fastPath) },
-		compare: func(a, b *Row) int { return cmp.Compare(a.fastPath, b.fastPath) },
-		shown:   func(s *Sheet) bool { return s.fastPath },
-	}
-}
+func endpointText(r *Row) string { return fmt.Sprintf("%d/%d", r.Endpoints.Used, r.Endpoints.All) }
 
-func connectionsColumn() Column {
-	return Column{
-		Title: "CONNECTIONS", word: "connections", weight: 2, width: 13, name: -1, down: true, shown: counted,
-		Text:    func(r *Row) string { return strconv.FormatUint(r.connections, 10) },
-		compare: func(a, b *Row) int { return cmp.Compare(a.connections, b.connections) },
+// statusText returns the state and the problem of a Service.
+func statusText(r *Row) string {
+	if r.Problem == "" {
+		return r.State
 	}
-}
-
-func statusColumn() Column {
-	return Column{
-		Title: "STATUS", word: "status", weight: 4, name: -1, down: true, shown: always,
-		Text: func(r *Row) string { return r.status },
-		compare: func(a, b *Row) int {
-			return cmp.Or(cmp.Compare(a.severity, b.severity), strings.Compare(b.status, a.status))
-		},
-	}
+	return r.State + ": " + r.Problem
 }
 
 // sorts returns the values of Config.Sort.
-func sorts() []string {
-	var out []string
-	for _, c := range overviewColumns() {
+func sorts() (out []string) {
+	for _, c := range columns() {
 		out = append(out, c.word)
 	}
 	return out
 }
 
-// columnOf returns the index of a column by its word, or -1.
-func columnOf(columns []Column, word string) int {
-	for i := range columns {
-		if columns[i].word == word {
-			return i
-		}
+// sort sorts by a column, or by active connections if there is nothing in it.
+func (t *Table) sort(word string) {
+	named := func(word string) column {
+		all := columns()
+		return all[slices.IndexFunc(all, func(c column) bool { return c.word == word })]
 	}
-	return -1
+	by := named(word)
+	if by.shown != nil && !by.shown(t) {
+		by = named("active")
+	}
+	slices.SortStableFunc(t.rows, by.compare)
+}
+
+// print prints a table in the output format, and to Err what its numbers lack.
+func (c *Config) print(t *Table, more bool) (err error) {
+	t.sort(c.Sort)
+	if c.Output != "" {
+		err = output.WriteList(c.Out, c.Output, append([]*Row{}, t.rows...), t.summary)
+	} else {
+		err = t.write(c.Out, more)
+	}
+	for _, w := range t.warnings() {
+		_, _ = fmt.Fprintln(c.Err, w)
+	}
+	return err
+}
+
+// write writes the rows and the summary, after an empty line if there was a table before.
+func (t *Table) write(w io.Writer, more bool) error {
+	shown := slices.DeleteFunc(columns(), func(c column) bool { return c.shown != nil && !c.shown(t) })
+	lines := tabwriter.NewWriter(w, 0, 4, 3, ' ', 0)
+	if more {
+		_, _ = fmt.Fprintln(lines)
+	}
+	line := func(text func(*column) string) {
+		cells := make([]string, len(shown))
+		for i := range shown {
+			cells[i] = output.Clean(text(&shown[i]))
+		}
+		_, _ = fmt.Fprintln(lines, strings.Join(cells, "\t"))
+	}
+	if len(t.rows) > 0 {
+		line(func(c *column) string { return c.title })
+	}
+	for _, r := range t.rows {
+		line(func(c *column) string { return c.text(r) })
+	}
+	_, _ = fmt.Fprintln(lines, t.text())
+	return lines.Flush() // with the error of any line
 }

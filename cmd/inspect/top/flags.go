@@ -5,41 +5,46 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"kube-vmap/cmd/inspect/output"
 )
 
 // Flags are the flags of a command that shows connections.
 type Flags struct {
-	config        Config
-	allNamespaces bool
-	once          bool
-	cmd           *cobra.Command
+	config               Config
+	allNamespaces, watch bool
+	cmd                  *cobra.Command
 }
 
 // AddTo adds the flags to the command; interval is the default interval.
 func (f *Flags) AddTo(cmd *cobra.Command, interval time.Duration) {
 	f.cmd = cmd
 	flags := cmd.Flags()
-	flags.DurationVar(&f.config.Interval, "interval", interval, "refresh interval, at least "+MinInterval.String())
+	flags.BoolVarP(&f.watch, "watch", "w", false, "print the table again after each interval, until interrupted")
+	flags.IntVar(&f.config.Count, "count", 1, "`number` of tables to print before exiting; 0 for no limit")
+	flags.DurationVar(&f.config.Interval, "interval", interval,
+		"over which rates are computed, at least "+MinInterval.String())
 	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "show Services of all namespaces; the default")
-	flags.StringVar(&f.config.Sort, "sort", "rate", "initial sort `column`: "+strings.Join(sorts(), ", "))
-	flags.BoolVar(&f.once, "once", false, "print one block of lines for one interval, and exit")
-	flags.IntVar(&f.config.Count, "count", 0, "`number` of blocks of lines to print before exiting; 0 for no limit")
+	flags.StringVar(&f.config.Sort, "sort", "rate", "sort by `column`: "+strings.Join(sorts(), ", "))
+	flags.Bool("once", false, "print one table")
+	output.JSON.AddFlag(cmd, &f.config.Output)
 	// The only error is that the flag does not exist.
+	_ = flags.MarkDeprecated("once", "it is the default")
 	_ = cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(sorts(), cobra.ShellCompDirectiveNoFileComp))
 }
-
-// Lines reports whether the flags ask for lines, whatever the output is.
-func (f *Flags) Lines() bool { return f.once || f.cmd.Flags().Changed("count") }
 
 // Config returns what the flags ask for; namespace is the one of another flag.
 func (f *Flags) Config(s Source, namespace string) Config {
 	c := f.config
-	c.Source, c.Namespace, c.Out = s, namespace, f.cmd.OutOrStdout()
+	c.Source, c.Namespace, c.Out, c.Err = s, namespace, f.cmd.OutOrStdout(), f.cmd.ErrOrStderr()
 	if f.allNamespaces {
 		c.Namespace = ""
 	}
-	if f.once {
-		c.Count = 1
+	if f.watch {
+		c.Count = 0
 	}
 	return c
 }
+
+// Interval returns the interval of the flags.
+func (f *Flags) Interval() time.Duration { return f.config.Interval }

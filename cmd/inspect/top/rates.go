@@ -1,52 +1,70 @@
 package top
 
-// rate sets the rates of the rows. A new row has none: its connections may be old.
-func (s *Sheet) rate(before *Sheet) {
-	if before == nil || !s.counted || !before.counted {
-		return
+import (
+	"time"
+
+	"kube-vmap/cmd/inspect/status"
+)
+
+// readings are the last readings of nodes, by name. A node that misses a query keeps its own.
+type readings map[string]*reading
+
+// reading is what a node counted.
+type reading struct {
+	at     time.Time
+	counts map[counter]uint64
+	rates  map[serviceName]float64 // per second; of Services that were counted before
+}
+
+type serviceName struct{ namespace, name string }
+
+// counter is a port of a Service in one IP family.
+type counter struct {
+	serviceName
+
+	family, protocol, port string
+}
+
+// rates returns the rates of the Services in a document, and keeps its counters. If they are
+// those of the last document, so are the rates.
+func (r readings) rates(d *status.Document) map[serviceName]float64 {
+	before := r[d.Node]
+	switch {
+	case !d.Counted:
+		delete(r, d.Node)
+		return nil
+	case before != nil && before.at.Equal(d.CountedAt):
+		return before.rates
 	}
-	for i := range s.rows {
-		r := &s.rows[i]
-		last := before.find(r.id)
-		if last == nil {
+	now := &reading{at: d.CountedAt, counts: map[counter]uint64{}, rates: map[serviceName]float64{}}
+	for i := range d.Services {
+		now.add(&d.Services[i], before)
+	}
+	r[d.Node] = now
+	return now.rates
+}
+
+// add adds the counters and the rate of a Service. A port that was not counted before has no
+// rate, since its connections may be old.
+func (r *reading) add(s *status.Service, before *reading) {
+	service := serviceName{s.Namespace, s.Name}
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		c := counter{service, p.Family, p.Protocol, p.Name}
+		r.counts[c] = p.Connections
+		if before == nil || !r.at.After(before.at) {
 			continue
 		}
-		for k := range r.counts {
-			c := &r.counts[k]
-			if was := lookUp(last.counts, c.counter, k); was != nil {
-				c.since(was)
-			}
-			r.rate += c.rate
-			r.rated = r.rated || c.rated
+		if last, known := before.counts[c]; known {
+			r.rates[service] += float64(grown(last, p.Connections)) / r.at.Sub(before.at).Seconds()
 		}
 	}
 }
 
-// since sets the rate since the last read; if it is the same one, the rate stays. A counter
-// that decreased has begun again from zero.
-func (c *count) since(last *count) {
-	took := c.at.Sub(last.at)
-	switch {
-	case took == 0:
-		c.rate, c.rated = last.rate, last.rated
-	case took > 0:
-		grown := c.n
-		if c.n >= last.n {
-			grown -= last.n
-		}
-		c.rate, c.rated = float64(grown)/took.Seconds(), true
+// grown returns the new connections. A counter that decreased has begun again from zero.
+func grown(before, now uint64) uint64 {
+	if now < before {
+		return now
 	}
-}
-
-// lookUp finds a counter, which is usually at its former index; nil if it is new.
-func lookUp(counts []count, what counterID, likely int) *count {
-	if likely < len(counts) && counts[likely].counter == what {
-		return &counts[likely]
-	}
-	for i := range counts {
-		if counts[i].counter == what {
-			return &counts[i]
-		}
-	}
-	return nil
+	return now - before
 }

@@ -1,139 +1,185 @@
 package top
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/inspect/status"
 )
 
-// Table is what is shown: a [Sheet] with an order and a search.
-type Table struct {
-	Columns []Column
-	// Service is the one whose parts are shown; nil for a list of Services.
-	Service   *Row
-	namespace string
-	Sheet     *Sheet // nil before the first answer
-	Order     Order
-	Search    string
-	Shown     []*Row // found by the search, in order
-	// Err is the error of the last query, if any, and ErrAt its time.
-	Err   error
-	ErrAt time.Time
+// Row is a Service, over all nodes.
+type Row struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Rate is of new connections per second; nil if it is not known.
+	Rate *float64 `json:"rate"`
+	status.Traffic
+
+	Endpoints status.Addresses `json:"endpoints"`
+	// State is that of the node with the worst one, and Problem the first one there.
+	State    string `json:"state"`
+	Severity string `json:"severity"`
+	Problem  string `json:"problem,omitempty"`
 }
 
-// NewOverview returns the table of the Services of a namespace.
-func NewOverview(c Config) *Table {
-	t := &Table{Columns: overviewColumns(), namespace: c.Namespace}
-	t.Order.Column = columnOf(t.Columns, c.Sort)
+// Table is what an [Answer] shows.
+type Table struct {
+	rows     []*Row
+	byName   map[serviceName]*Row
+	counted  bool // whether a node counts connections
+	fastPath bool // whether connections take it on a node
+	notes    []string
+	summary  Summary
+}
+
+// Summary has the totals. Problems and notices are numbers of Services.
+type Summary struct {
+	Time   time.Time `json:"time"` // the latest of a node
+	Nodes  int       `json:"nodes"`
+	Failed []string  `json:"failed"` // nodes that did not answer, with the reason
+	status.Summary
+
+	Rate *float64 `json:"rate"`
+	status.Traffic
+}
+
+// newTable adds up the documents of an answer, whose counters are kept for the next one.
+func newTable(a Answer, before readings) *Table {
+	t := &Table{byName: map[serviceName]*Row{}}
+	t.summary.Nodes, t.summary.Failed = len(a.Documents), append([]string{}, a.Failed...)
+	for _, d := range a.Documents {
+		t.add(d, before.rates(d))
+	}
+	t.summarize(a.Documents)
 	return t
 }
 
-// NewDetail returns the table of the frontends and endpoints of a Service.
-func NewDetail(service *Row) *Table {
-	return &Table{Columns: detailColumns(), Service: service}
-}
-
-// Query returns the query for what the table shows.
-func (t *Table) Query() status.Query {
-	if t.Service != nil {
-		return status.Query{Namespace: t.Service.id[0], Name: t.Service.id[1]}
+// add adds a document and its rates.
+func (t *Table) add(d *status.Document, rates map[serviceName]float64) {
+	if d.Time.After(t.summary.Time) {
+		t.summary.Time = d.Time
 	}
-	return status.Query{Namespace: t.namespace, Brief: t.Sheet == nil || len(t.Sheet.rows) > manyServices}
-}
-
-// manyServices is the number of Services above which endpoints are only counted, to keep
-// documents small.
-const manyServices = 500
-
-// EmptyText returns why there are no rows; empty if there are some.
-func (t *Table) EmptyText() string {
-	switch {
-	case len(t.Sheet.rows) > 0:
-		return ""
-	case t.Service != nil:
-		return "! nothing of it is programmed"
-	case t.namespace != "":
-		return "! there is no Service in namespace " + Clean(t.namespace)
+	t.counted = t.counted || d.Counted
+	t.fastPath = t.fastPath || d.IsFastPathOn()
+	if !d.Ready && d.Source == status.FromDaemon {
+		t.note(d, "is not ready: its first state is not programmed yet")
 	}
-	return "! there are no Services"
-}
-
-// SheetOf returns the sheet of an answer; before is the previous one for the same query, or
-// nil. It may run beside all other methods.
-func (t *Table) SheetOf(a Answer, before *Sheet) *Sheet {
-	if t.Service == nil {
-		return newSheet(a, serviceRows, before)
+	if !d.Counted {
+		t.note(d, "does not count connections (--count-connections=false): active ones only")
 	}
-	rows := detailRows
-	if len(a.Documents) > 1 {
-		rows = detailRowsAndNode
+	if why := d.FastPathReason(); why != "" {
+		t.note(d, "has the fast path off: "+why)
 	}
-	s := newSheet(a, rows, before)
-	s.Notes, s.state = detailNotes(a), detailState(a)
-	return s
-}
-
-// Show replaces the sheet.
-func (t *Table) Show(s *Sheet) {
-	t.Sheet, t.Err = s, nil
-	t.arrange()
-}
-
-// arrange sorts and searches again.
-func (t *Table) arrange() {
-	if t.Sheet == nil {
-		return
-	}
-	// A column that is not counted has no order.
-	if !t.Columns[t.Order.Column].shown(t.Sheet) {
-		t.Order = Order{Column: columnOf(t.Columns, "active")}
-	}
-	t.Shown = arrange(t.Sheet, t.Columns, t.Order, t.Search)
-}
-
-// SortBy sorts by a column, or reverses the order if that is the current one.
-func (t *Table) SortBy(column int) {
-	if column >= len(t.Columns) || t.Sheet != nil && !t.Columns[column].shown(t.Sheet) {
-		return
-	}
-	o := Order{Column: column}
-	if t.Order.Column == column {
-		o.backward = !t.Order.backward
-	}
-	t.Order = o
-	t.arrange()
-}
-
-// SortByShown sorts by a column, counted from zero among those that have anything to show.
-func (t *Table) SortByShown(n int) {
-	for i := range t.Columns {
-		if t.Sheet != nil && !t.Columns[i].shown(t.Sheet) {
-			continue
-		}
-		if n == 0 {
-			t.SortBy(i)
-			return
-		}
-		n--
-	}
-}
-
-// SortByNext sorts by the next visible column.
-func (t *Table) SortByNext() {
-	for range t.Columns {
-		t.Order = Order{Column: (t.Order.Column + 1) % len(t.Columns)}
-		if t.Sheet == nil || t.Columns[t.Order.Column].shown(t.Sheet) {
-			break
+	for i := range d.Services {
+		s := &d.Services[i]
+		r := t.row(serviceName{s.Namespace, s.Name})
+		r.add(d, s)
+		if rate, known := rates[serviceName{s.Namespace, s.Name}]; known {
+			addRate(&r.Rate, rate)
 		}
 	}
-	t.arrange()
 }
 
-// Descends reports whether the greatest comes first.
-func (t *Table) Descends() bool { return t.Columns[t.Order.Column].down != t.Order.backward }
+// maxNotes is how many nodes are named.
+const maxNotes = 3
 
-// Find searches for a text; an empty one shows all rows.
-func (t *Table) Find(text string) {
-	t.Search = text
-	t.arrange()
+// note adds a line about a node to what the numbers lack.
+func (t *Table) note(d *status.Document, text string) {
+	t.notes = append(t.notes, strings.TrimSpace(d.Node+" "+text))
+}
+
+// row returns the row of a Service.
+func (t *Table) row(name serviceName) *Row {
+	r := t.byName[name]
+	if r == nil {
+		r = &Row{Namespace: name.namespace, Name: name.name}
+		t.byName[name] = r
+		t.rows = append(t.rows, r)
+	}
+	return r
+}
+
+// add adds a Service of a node. The worst state is shown.
+func (r *Row) add(d *status.Document, s *status.Service) {
+	for i := range s.Ports {
+		addTraffic(&r.Traffic, &s.Ports[i].Traffic)
+	}
+	if n := s.EndpointCount(); n.All >= r.Endpoints.All {
+		r.Endpoints = n
+	}
+	if severity := s.Severity(); r.State == "" || rank(severity) > rank(r.Severity) {
+		r.State, r.Severity, r.Problem = d.StateOf(s), severity, s.FirstProblem()
+	}
+}
+
+// rank returns the order of a severity, the worst is the greatest.
+func rank(severity string) int { return slices.Index(status.Severities(), severity) }
+
+func addTraffic(sum, t *status.Traffic) {
+	sum.Connections += t.Connections
+	sum.Active += t.Active
+	sum.FastPath += t.FastPath
+	sum.Uncounted = sum.Uncounted || t.Uncounted
+}
+
+func addRate(sum **float64, rate float64) {
+	if *sum != nil {
+		rate += **sum
+	}
+	*sum = &rate
+}
+
+// summarize sums the rows up. Of problems of other objects, it counts those of the node with the
+// most: all nodes read the same objects.
+func (t *Table) summarize(documents []*status.Document) {
+	s := &t.summary
+	for _, d := range documents {
+		s.Others = max(s.Others, d.Summary().Others)
+	}
+	s.Services = len(t.rows)
+	for _, r := range t.rows {
+		addTraffic(&s.Traffic, &r.Traffic)
+		if r.Rate != nil {
+			addRate(&s.Rate, *r.Rate)
+		}
+		switch r.Severity {
+		case status.SeverityProblem:
+			s.Problems++
+		case status.SeverityNotice:
+			s.Notices++
+		}
+	}
+}
+
+// text returns the summary in one line.
+func (t *Table) text() string {
+	s := &t.summary
+	out := fmt.Sprintf("%s  %s, %s", s.Time.Local().Format(time.TimeOnly),
+		status.Plural(s.Nodes, "node"), status.Plural(s.Services, "Service"))
+	if t.counted {
+		out += fmt.Sprintf(": %s connections/s, %d active, %d so far", rateText(&Row{Rate: s.Rate}), s.Active, s.Connections)
+	} else {
+		out += fmt.Sprintf(": %d active connections", s.Active)
+	}
+	if t.fastPath {
+		out += fmt.Sprintf(", %d on the fast path", s.FastPath)
+	}
+	return out + fmt.Sprintf("; %d with problems, %d with notices, %s of other objects",
+		s.Problems, s.Notices, status.Plural(s.Others, "problem"))
+}
+
+// warnings returns lines about what the numbers lack, of which there may be one for each node.
+func (t *Table) warnings() (out []string) {
+	for _, all := range [][]string{t.summary.Failed, t.notes} {
+		for _, text := range all[:min(len(all), maxNotes)] {
+			out = append(out, output.Clean(text))
+		}
+		if more := len(all) - maxNotes; more > 0 {
+			out = append(out, fmt.Sprintf("and %s", status.Plural(more, "more node")))
+		}
+	}
+	return out
 }

@@ -9,7 +9,6 @@ import (
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/top"
 )
 
 // Summary is what was asked, and how much was found.
@@ -48,7 +47,7 @@ func write(w io.Writer, format string, list []findings.Merged, s Summary, answer
 		p := &list[i]
 		cells := []string{p.Severity, p.Where(), p.Reason, p.Field, nodesText(p.Nodes, answered, format == "wide"), text(p, answered)}
 		for k := range cells {
-			if cells[k] = top.Clean(cells[k]); cells[k] == "" {
+			if cells[k] = output.Clean(cells[k]); cells[k] == "" {
 				cells[k] = "<none>"
 			}
 		}

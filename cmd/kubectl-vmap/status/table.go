@@ -12,7 +12,6 @@ import (
 
 	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/top"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
 
@@ -87,7 +86,7 @@ func write(w io.Writer, format string, rows []Row) error {
 			absent = append(absent, rows[i].Node)
 			continue
 		}
-		text := top.Clean(rows[i].text())
+		text := output.Clean(rows[i].text())
 		if !wide && isTerminal(w) {
 			text = shorten(text)
 		}
@@ -118,7 +117,7 @@ const unknown = "-"
 
 // cells returns the columns before the last.
 func (r *Row) cells() []string {
-	out := []string{r.Node, orUnknown(top.Clean(r.Version)), unknown, unknown, unknown, unknown, unknown, unknown}
+	out := []string{r.Node, orUnknown(output.Clean(r.Version)), unknown, unknown, unknown, unknown, unknown, unknown}
 	if r.Ready != nil {
 		out[2] = map[bool]string{true: "True", false: "False"}[*r.Ready]
 	}
@@ -146,12 +145,12 @@ func (r *Row) more() []string {
 	for _, p := range h.Positions {
 		switch p.Kind {
 		case "Service":
-			out[2] = orUnknown(top.Clean(p.ResourceVersion))
+			out[2] = orUnknown(output.Clean(p.ResourceVersion))
 		case "EndpointSlice":
-			out[3] = orUnknown(top.Clean(p.ResourceVersion))
+			out[3] = orUnknown(output.Clean(p.ResourceVersion))
 		}
 	}
-	out[4] = orUnknown(top.Clean(h.Takeover.State))
+	out[4] = orUnknown(output.Clean(h.Takeover.State))
 	return out
 }
 

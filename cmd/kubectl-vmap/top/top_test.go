@@ -34,15 +34,15 @@ func run(t *testing.T, programs map[string]nodestest.Program, args ...string) (o
 	if code != 0 {
 		err = errors.New(stderr)
 	}
-	return out, err
+	return out + stderr, err
 }
 
 func TestTopAddsUpNodesAndNamesThoseThatFail(t *testing.T) {
-	out, err := run(t, map[string]nodestest.Program{"node-1": busy(), "node-2": busy(), "node-3": refuses, "node-4": nil}, "--once")
+	out, err := run(t, map[string]nodestest.Program{"node-1": busy(), "node-2": busy(), "node-3": refuses, "node-4": nil})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"2 nodes", "3 services", "180.0 conn/s", "72 active", "! node-3: ", "no kube-vmap answers", "! node-4: "} {
+	for _, want := range []string{"2 nodes", "3 Services", "180.0 connections/s", "72 active", "\nnode-3: ", "no kube-vmap answers", "\nnode-4: "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("there is no %q:\n%s", want, out)
 		}
@@ -50,14 +50,14 @@ func TestTopAddsUpNodesAndNamesThoseThatFail(t *testing.T) {
 }
 
 func TestTopOfOneNode(t *testing.T) {
-	out, err := run(t, map[string]nodestest.Program{"node-1": busy(), "node-2": refuses}, "--once", "--node", "node-1")
-	if err != nil || !strings.Contains(out, "node node-1") || !strings.Contains(out, "90.0 conn/s") || strings.Contains(out, "node-2") {
+	out, err := run(t, map[string]nodestest.Program{"node-1": busy(), "node-2": refuses}, "--node", "node-1")
+	if err != nil || !strings.Contains(out, "1 node,") || !strings.Contains(out, " 90.0 connections/s") || strings.Contains(out, "node-2") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
 func TestTopFailsIfNoNodeAnswers(t *testing.T) {
-	out, err := run(t, map[string]nodestest.Program{"node-1": refuses, "node-2": refuses}, "--once")
+	out, err := run(t, map[string]nodestest.Program{"node-1": refuses, "node-2": refuses})
 	if err == nil || !strings.Contains(err.Error(), "no node answers") || !strings.Contains(err.Error(), "no kube-vmap answers") {
 		t.Errorf("%v\n%s", err, out)
 	}

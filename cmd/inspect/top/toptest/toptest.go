@@ -1,9 +1,8 @@
-// Package toptest has documents of nodes and Services for tests of package top and of its screen.
+// Package toptest has documents of nodes and Services for tests of package top and of its plugin.
 package toptest
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"time"
 
@@ -57,24 +56,6 @@ func Port(family, protocol string, connections uint64, active int) status.Port {
 	}
 }
 
-// Crowd returns n Services in a brief document.
-func Crowd(n int, times uint64) []status.Service {
-	out := make([]status.Service, n)
-	for i := range out {
-		t := status.Traffic{Connections: uint64(i) * times, Active: i % 7}
-		out[i] = status.Service{
-			Namespace: fmt.Sprintf("team-%03d", i/100), Name: fmt.Sprintf("service-%05d", i), Addresses: &status.Addresses{Used: 2, All: 3},
-		}
-		for _, family := range []string{"IPv4", "IPv6"} {
-			out[i].Ports = append(out[i].Ports, status.Port{
-				Protocol: "TCP", Family: family, Traffic: t,
-				Frontends: []status.Frontend{{Port: 80, Kind: "ClusterIP", Policy: "Cluster", Verdict: status.VerdictBalance}},
-			})
-		}
-	}
-	return out
-}
-
 // Script is a source with a list of answers; it repeats the last one.
 type Script struct {
 	Answers []any // *status.Document or error
@@ -112,34 +93,4 @@ func Three(after float64) *status.Document {
 // Problem returns a problem of a Service.
 func Problem(namespace, name, text string) status.Problem {
 	return status.Problem{Object: "Service " + namespace + "/" + name, Reason: "Unusable", Text: text}
-}
-
-// Hostile returns a document with texts where an author of objects can put them.
-func Hostile(namespace, name, problem string) *status.Document {
-	s := Service(namespace, name, 1, 1)
-	s.Problems = append(s.Problems, Problem(namespace, name, problem))
-	s.Ports[0].Name = name
-	s.Ports[0].Frontends[0].Kind = problem
-	s.Ports[0].Endpoints[1].Reason = problem
-	s.Ports[0].Endpoints[0].Node = namespace
-	d := Document(1, s)
-	d.Node, d.Version, d.Source = name, namespace, problem
-	d.Problems = s.Problems
-	return d
-}
-
-// Different returns two documents in which every column has another order.
-func Different() (before, after *status.Document) {
-	broken := Service("c", "broken", 50, 1)
-	broken.Problems = []status.Problem{{Object: "Service c/broken", Reason: "AddressConflict", Text: "10.96.0.9 is held by a/web"}}
-	idle := Service("b", "idle", 7, 0)
-	for i := range idle.Ports {
-		idle.Ports[i].Endpoints = nil
-		for k := range idle.Ports[i].Frontends {
-			idle.Ports[i].Frontends[k].Verdict = status.VerdictReject
-		}
-	}
-	one := Document(0, Service("a", "web", 0, 9), Service("b", "Zeta", 10, 3), idle, broken)
-	two := Document(1, Service("a", "web", 1, 9), Service("b", "Zeta", 13, 3), idle, broken)
-	return one, two
 }
