@@ -74,7 +74,9 @@ func typed(line string) []string {
 
 // taken returns what is invalid in a command line, without running it.
 func taken(args []string) error {
-	cmd, rest, err := rootCommand(io.Discard, io.Discard).Find(args)
+	root := rootCommand(io.Discard, io.Discard)
+	root.InitDefaultCompletionCmd()
+	cmd, rest, err := root.Find(args)
 	if err != nil {
 		return fmt.Errorf("find the command: %w", err)
 	}

@@ -48,7 +48,6 @@ kube-proxy, also at each later start until "kube-vmap cleanup", and 1 after anot
 		},
 	}
 	flags.AddToCommand(root)
-	root.CompletionOptions.DisableDefaultCmd = true // see completionCommand
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.Flags().Bool("version", false, "print the version and exit")
@@ -56,7 +55,7 @@ kube-proxy, also at each later start until "kube-vmap cleanup", and 1 after anot
 		get.NewCommand(source.Add), health.NewCommand(takeover.Returned), problems.NewCommand(), explain.NewCommand(), topCommand(),
 		diff.NewRenderCommand(), diff.NewCommand(), bundle.NewCommand(), shadow.NewCommand(runShadow),
 		preflight.NewCommand(),
-		cleanupCommand(), versionCommand(), completionCommand(),
+		cleanupCommand(), versionCommand(),
 	)
 	return root
 }

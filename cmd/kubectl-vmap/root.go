@@ -48,7 +48,7 @@ To look at what is programmed: get; at connections: top; at all of it: page.`,
 	}
 	root.Flags().Bool("version", false, "print the version of this program") // without -v, which is another flag of kubectl
 	flags.AddFlags(root.PersistentFlags())
-	root.CompletionOptions.DisableDefaultCmd = true
+	root.CompletionOptions.DisableDefaultCmd = true // kubectl completes, see package completion
 	root.SetUsageTemplate(withoutGlobalFlags(root.UsageTemplate()))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -62,7 +62,6 @@ To look at what is programmed: get; at connections: top; at all of it: page.`,
 		bundle.NewCommand(flags, version),
 		page.NewCommand(flags),
 		versions.NewCommand(flags, version),
-		completion.NewCommand(),
 	)
 	completion.Register(root, flags)
 	return root

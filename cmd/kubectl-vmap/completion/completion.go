@@ -1,5 +1,5 @@
-// Package completion completes names of objects in command lines of kubectl vmap, and has
-// the program by which kubectl requests that.
+// Package completion completes names of objects in command lines of kubectl vmap. The script
+// by which kubectl requests that (k8s.io/kubectl/pkg/cmd/plugin_completion.go) is beside it.
 //
 //	shell --> kubectl __complete vmap ... --> kubectl_complete-vmap --> kubectl-vmap __complete ...
 //
@@ -8,7 +8,6 @@ package completion
 
 import (
 	"context"
-	_ "embed"
 	"slices"
 	"strings"
 	"time"
@@ -20,30 +19,6 @@ import (
 
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
-
-// program is what kubectl runs to complete command lines of the plugin
-// (k8s.io/kubectl/pkg/cmd/plugin_completion.go).
-//
-//go:embed kubectl_complete-vmap
-var program string
-
-// NewCommand returns kubectl vmap completion.
-func NewCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "completion",
-		Short: "Print the program by which kubectl completes command lines of vmap",
-		Long: `Print the program that kubectl runs to complete "kubectl vmap ...": commands, flags, and
-the names of namespaces, nodes, pods and Services. It must be in a folder of PATH under the
-name kubectl_complete-vmap. kubectl's own completion must be set up: kubectl completion --help.`,
-		Example: `  kubectl vmap completion > ~/bin/kubectl_complete-vmap
-  chmod +x ~/bin/kubectl_complete-vmap`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := cmd.OutOrStdout().Write([]byte(program))
-			return err
-		},
-	}
-}
 
 // Limits of a completion.
 const (
