@@ -41,7 +41,7 @@ help: ## list the targets
 demo: build ## run a demonstration: Services from manifests, real packets (root)
 	@.ci/setup nft
 	go build -o bin/demo ./integration/demo
-	bin/demo bin/kube-vmap
+	bin/demo $(VERBOSE) bin/kube-vmap
 
 build: ## build bin/kube-vmap and bin/kubectl-vmap, static binaries
 	go build -ldflags '-X main.version=$(VERSION)' -o bin/kube-vmap ./cmd/kube-vmap

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -62,6 +63,15 @@ func datagram(at netip.AddrPort) target {
 
 // tally is the number of answers by pod.
 type tally map[string]int
+
+// String returns the answers, sorted by pod.
+func (t tally) String() string {
+	var parts []string
+	for _, by := range slices.Sorted(maps.Keys(t)) {
+		parts = append(parts, fmt.Sprintf("%s %d", by, t[by]))
+	}
+	return strings.Join(parts, ", ")
+}
 
 // count sends all requests, each over a new connection. A request without an answer
 // is an error.

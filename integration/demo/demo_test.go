@@ -31,36 +31,33 @@ func TestDemoRunsToItsEnd(t *testing.T) {
 	if r.code != 0 || r.stderr != "" {
 		t.Fatalf("exit code %d, stderr %q, after:\n%s", r.code, r.stderr, r.stdout)
 	}
-	noChange, written := 1, 8
-	if strings.Contains(r.stdout, "flags owner, persist") { // a restart writes this if the kernel protects tables
-		noChange, written = 0, 9
-	}
-	for pattern, times := range map[string]int{
-		`(?m)^   \| applied services=2 endpoints=\d+ batches=1 messages=\d+ bytes=\d+ .*took=`: written,
-		`(?m)^  +Hi from pod-\d +\d+ #+ +\d+ #+ +\d+ #+$`:                                      74,
-		`(?m)^  +Hi from pod-4 `:                                      2,
-		`(?m)^  +connection refused after( +\d+\.\d\d ms){3}$`:        2,
-		`(?m)^   \| nothing to change$`:                               noChange,
-		`(?m)^   outside \$ curl http://.*/whoami +10\.244\.1\.1$`:    2,
-		`(?m)^   outside \$ curl http://.*/whoami +fd00:10:244:1::1$`: 2,
-		`(?m)^   outside \$ curl http://.*/whoami +192\.0\.2\.100$`:   2,
-		`(?m)^   outside \$ curl http://.*/whoami +2001:db8:2::100$`:  2,
-		`(?m)^   \| table ip kube-vmap \{$`:                           1,
-		`(?m)^   table ip6 kube-vmap has .* another \d+ lines`:        1,
-		`(?m)^Everything above was verified\.`:                        1,
-	} {
-		if n := len(regexp.MustCompile(pattern).FindAllString(r.stdout, -1)); n != times {
-			t.Errorf("%q occurs %d times, want %d", pattern, n, times)
-		}
+	const most = 45 // lines that a newcomer reads
+	if n := strings.Count(r.stdout, "\n"); n > most {
+		t.Errorf("there are %d lines", n)
 	}
 	for i, c := range sections {
-		if !strings.Contains(r.stdout, fmt.Sprintf("\n%d. %s\n", i+1, c.title)) {
+		if !strings.Contains(r.stdout, fmt.Sprintf("\n%2d. %s\n", i+1, c.title)) {
 			t.Errorf("section %d, %q, is missing", i+1, c.title)
+		}
+	}
+	for _, want := range []string{
+		"      applied services=2 ", "      nginx: pod-1 ", "      dns: pod-1 ", "refused within ",
+		": 10.244.1.1, fd00:10:244:1::1\n", ": 192.0.2.100, 2001:db8:2::100\n", "\nEverything above was verified.",
+	} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("there is no %q", want)
 		}
 	}
 	d.nothingLeft(r.pid)
 	if t.Failed() {
 		t.Logf("stdout:\n%s", r.stdout)
+	}
+	d.arguments = []string{"-v"}
+	r = d.run(d.proxy, "", 0)
+	for _, want := range []string{"| add element ip kube-vmap ", "from outside: pod-1 ", "| table ip6 kube-vmap {"} {
+		if r.code != 0 || !strings.Contains(r.stdout, want) {
+			t.Errorf("-v: exit code %d, %q is missing:\n%s%s", r.code, want, r.stdout, r.stderr)
+		}
 	}
 }
 
@@ -68,13 +65,13 @@ func TestInterruptedDemoLeavesNothing(t *testing.T) {
 	labtest.Require(t)
 	d := build(t)
 	for _, c := range []struct {
-		line   string // at which the signal is sent
+		line   string // at whose beginning the signal is sent
 		signal syscall.Signal
 	}{
-		{"1. A cluster on one machine", syscall.SIGINT},
-		{"4. Requests are spread over the endpoints", syscall.SIGTERM},
-		{"6. An endpoint is removed", closedPipe},
-		{"15. kube-vmap starts again", syscall.SIGHUP},
+		{" 1. kube-vmap starts", syscall.SIGINT},
+		{" 2. pod-2", syscall.SIGTERM},
+		{" 6. nginx", closedPipe},
+		{"11. kube-vmap starts again", syscall.SIGHUP},
 	} {
 		r := d.run(d.proxy, c.line, c.signal)
 		if r.code != 1 || !strings.Contains(r.stderr, "interrupted") {
@@ -91,7 +88,7 @@ func TestFailureIsOneLineOnStderr(t *testing.T) {
 	labtest.Require(t)
 	d := build(t)
 	for program, want := range map[string]string{
-		"/bin/false":      `^demo: section "kube-vmap starts" failed: kube-vmap ended: exit status 1$`,
+		"/bin/false":      `^demo: section "kube-vmap starts.*" failed: kube-vmap ended: exit status 1$`,
 		"/does/not/exist": `^demo: cannot run: .*no such file`,
 	} {
 		r := d.run(program, "", 0)
@@ -117,6 +114,7 @@ type programs struct {
 	dir         string
 	demo, proxy string
 	temporary   string
+	arguments   []string
 	as          *syscall.Credential // nil means the user of the test
 }
 
@@ -165,7 +163,7 @@ const closedPipe = syscall.SIGPIPE
 func (b *programs) run(program, line string, signal syscall.Signal) result {
 	b.t.Helper()
 	var stdout, stderr bytes.Buffer
-	cmd := exec.Command(b.demo, program)
+	cmd := exec.Command(b.demo, append(b.arguments, program)...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+b.temporary)
 	cmd.Stderr = &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: b.as}
@@ -180,7 +178,7 @@ func (b *programs) run(program, line string, signal syscall.Signal) result {
 	defer watchdog.Stop()
 	for lines := bufio.NewScanner(pipe); lines.Scan(); {
 		stdout.WriteString(lines.Text() + "\n")
-		if line == "" || lines.Text() != line {
+		if line == "" || !strings.HasPrefix(lines.Text(), line) {
 			continue
 		}
 		if signal == closedPipe {

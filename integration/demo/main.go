@@ -1,10 +1,11 @@
 // Command demo shows what kube-vmap does, with real packets. It builds a cluster of
 // network namespaces and runs kube-vmap on its node, on a folder of manifests.
 // Then it changes the manifests, sends requests to the Services from a pod, from
-// the node and from outside, and prints what happens:
+// the node and from outside, and prints in 40 lines what happens. With -v it also prints
+// each batch as nft commands, each client's answers, and the rules in the kernel:
 //
 //	make demo
-//	demo PATH/TO/kube-vmap
+//	make demo VERBOSE=-v
 //
 // Everything that it prints is verified: the exit code is 1 if anything differs
 // from what is expected. It leaves nothing behind, even if it is interrupted.
@@ -17,7 +18,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -31,15 +31,19 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 // run returns the exit code: 0, or 1 after one line on stderr with the reason.
 func run(args []string) int {
+	verbose := len(args) > 0 && args[0] == "-v"
+	if verbose {
+		args = args[1:]
+	}
 	if len(args) != 1 {
-		fmt.Fprintln(os.Stderr, "usage: demo PATH/TO/kube-vmap")
+		fmt.Fprintln(os.Stderr, "usage: demo [-v] PATH/TO/kube-vmap")
 		return 1
 	}
 	// SIGPIPE comes if a reader such as `head` closes the pipe.
 	ctx, stop := signal.NotifyContext(context.Background(),
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
-	if err := demo(ctx, args[0], os.Stdout); err != nil {
+	if err := demo(ctx, args[0], &output{w: os.Stdout, verbose: verbose}); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		return 1
 	}
@@ -48,7 +52,7 @@ func run(args []string) int {
 
 // demo builds the environment, runs all sections, and removes the environment in
 // any case.
-func demo(ctx context.Context, program string, w io.Writer) error {
+func demo(ctx context.Context, program string, out *output) error {
 	if err := checkRequirements(program); err != nil {
 		return fmt.Errorf("cannot run: %w", err)
 	}
@@ -57,7 +61,6 @@ func demo(ctx context.Context, program string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	out := &output{w: w}
 	err = runSections(ctx, e, out)
 	if left := e.close(); left != nil {
 		return errors.Join(err, fmt.Errorf("clean up: %w", left))
@@ -68,8 +71,10 @@ func demo(ctx context.Context, program string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	out.print("")
 	out.print("Everything above was verified. All processes, namespaces and files are removed. This took %.1f s.", time.Since(start).Seconds())
+	if !out.verbose {
+		out.print("What was sent to the kernel, and the rules there: make demo VERBOSE=-v. How they work: docs/design.md.")
+	}
 	return out.err
 }
 

@@ -10,6 +10,7 @@ import (
 // no more.
 type output struct {
 	w        io.Writer
+	verbose  bool // whether details are written, too
 	err      error
 	sections int
 }
@@ -24,38 +25,15 @@ func (o *output) print(format string, args ...any) {
 // section writes a numbered headline.
 func (o *output) section(title string) {
 	o.sections++
-	o.print("")
-	o.print("%d. %s", o.sections, title)
-	o.print("")
+	o.print("%2d. %s", o.sections, title)
 }
 
-// quote writes the output of a program, line by line.
-func (o *output) quote(text string) {
+// detail writes lines if details are wanted.
+func (o *output) detail(text string) {
+	if !o.verbose {
+		return
+	}
 	for line := range strings.Lines(text) {
-		o.print("   | %s", strings.TrimRight(line, "\n"))
+		o.print("      | %s", strings.TrimRight(line, "\n"))
 	}
-}
-
-// barWidth is the length of a bar for all requests.
-const barWidth = 24
-
-// chart writes, for one target, how many answers each client got from each pod.
-func (o *output) chart(target string, by []string, clients []client, tallies []tally) {
-	o.print("   %s", row(target, clients, func(i int) string { return "from " + clients[i].title }))
-	for _, pod := range by {
-		o.print("   %s", row("  Hi from "+pod, clients, func(i int) string {
-			n := tallies[i][pod]
-			return fmt.Sprintf("%3d %s", n, strings.Repeat("#", (n*barWidth+requests/2)/requests))
-		}))
-	}
-}
-
-// row returns a line of a table with a column for each client.
-func row(head string, clients []client, cell func(i int) string) string {
-	var s strings.Builder
-	fmt.Fprintf(&s, "%-34s", head)
-	for i := range clients {
-		fmt.Fprintf(&s, "%-20s", cell(i))
-	}
-	return strings.TrimRight(s.String(), " ")
 }

@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
+	"net/netip"
+	"time"
 
 	"kube-vmap/integration/lab"
-	"kube-vmap/model"
 )
 
 // walkthrough is the environment with the output.
@@ -21,28 +21,26 @@ var sections = []struct {
 	title string
 	run   func(*walkthrough, context.Context) error
 }{
-	{"A cluster on one machine", (*walkthrough).cluster},
-	{"Two Services", (*walkthrough).services},
-	{"kube-vmap starts", (*walkthrough).firstStart},
-	{"Requests are spread over the endpoints", (*walkthrough).answers},
-	{"The path of a packet", (*walkthrough).path},
-	{"An endpoint is removed", (*walkthrough).endpointRemoved},
-	{"An endpoint is added", (*walkthrough).endpointAdded},
-	{"An endpoint is replaced", (*walkthrough).endpointReplaced},
-	{"Scaled to zero", (*walkthrough).scaledToZero},
-	{"Scaled up again", (*walkthrough).scaledUp},
-	{"Traffic from outside the cluster", (*walkthrough).exposed},
-	{"Preserving client addresses", (*walkthrough).local},
-	{"Another program flushes all rules", (*walkthrough).flushed},
-	{"kube-vmap is killed", (*walkthrough).killed},
-	{"kube-vmap starts again", (*walkthrough).restarted},
-	{"The rules in the kernel", (*walkthrough).rules},
+	{"kube-vmap starts, with two Services: nginx on pod-1 to pod-3, and dns on pod-1 and pod-2", (*walkthrough).firstStart},
+	{"pod-2 is no longer an endpoint of nginx", changeTo(0, 2)},
+	{"pod-4 becomes an endpoint of nginx", changeTo(0, 2, 3)},
+	{"pod-2 replaces pod-4, as in a rolling update: elements of maps change, no chain and no rule", (*walkthrough).endpointReplaced},
+	{"nginx has no endpoints: clients do not wait for a timeout", (*walkthrough).scaledToZero},
+	{"nginx has three endpoints again", changeTo(0, 1, 2)},
+	{"nginx becomes a LoadBalancer, with a node port: its pods see the address of the node", (*walkthrough).exposed},
+	{"externalTrafficPolicy: Local: its pods see the address of the client", (*walkthrough).local},
+	{"Another program runs nft flush ruleset", (*walkthrough).flushed},
+	{"kube-vmap is killed: packets do not pass through the process", (*walkthrough).killed},
+	{"kube-vmap starts again: it finds its rules", (*walkthrough).restarted},
+	{"kube-vmap stops, and kube-vmap cleanup removes its rules", (*walkthrough).removed},
 }
 
 // runSections runs all sections, up to an error or the end of ctx.
 func runSections(ctx context.Context, e *environment, out *output) error {
 	s := &walkthrough{e, out}
-	out.print("kube-vmap is the Service proxy of a Kubernetes node. This demo shows what it does, with real packets.")
+	out.print("kube-vmap is the Service proxy of a Kubernetes node. Here the node, pods and a client outside are network namespaces,")
+	out.print("and a folder of manifests takes the place of the API server. After each change, requests come from a pod, from the")
+	out.print("node and from outside, over IPv4 and IPv6. Indented are what kube-vmap logs, and who answered.")
 	for _, c := range sections {
 		out.section(c.title)
 		if err := c.run(s, ctx); err != nil {
@@ -55,131 +53,147 @@ func runSections(ctx context.Context, e *environment, out *output) error {
 	return nil
 }
 
-const picture = `
-        pod-1        pod-2        pod-3        pod-4     client pod
-     10.244.1.2   10.244.1.3   10.244.1.4   10.244.1.5   10.244.1.6
-          |            |            |            |            |
-    +-----+------------+------------+------------+------------+----+
-    |                       node  192.0.2.1                        |
-    +-----------------------------+--------------------------------+
-                                  |
-                       outside  192.0.2.100`
-
-func (s *walkthrough) cluster(context.Context) error {
-	s.print("   The node, each pod, and a host outside the cluster are network namespaces on this machine:")
-	for line := range strings.SplitSeq(picture, "\n") {
-		s.print("%s", line)
-	}
-	s.print("")
-	s.print(`   pod-1 to pod-4 serve HTTP on port 80 and answer "Hi from POD". All hosts have IPv6 addresses, too.`)
-	for _, h := range s.lab.Hosts() {
-		if !strings.Contains(picture, h.Addr(model.IPv4).String()) {
-			return fmt.Errorf("%s has the address %s", h, h.Addr(model.IPv4))
-		}
-	}
-	return nil
-}
-
-func (s *walkthrough) services(context.Context) error {
-	s.print("   kube-vmap usually watches the API server. Here it reads Services and EndpointSlices from a folder of manifests:")
-	s.print("")
-	s.print("   SERVICE           CLUSTER-IPS                        PORT       ENDPOINTS")
-	s.print("   default/nginx     10.96.191.108, fd00:10:96::bf6c    8080/TCP   pod-1, pod-2 and pod-3, port 80")
-	s.print("   kube-system/dns   10.96.0.10, fd00:10:96::a          53/UDP     pod-1 and pod-2, port 53")
-	s.print("")
-	s.print("   No host has a ClusterIP. The proxy translates them to the addresses of endpoints.")
-	return s.folder.setEndpoints(s.first(3))
-}
-
 func (s *walkthrough) firstStart(ctx context.Context) error {
-	s.print("   $ kube-vmap --manifests DIR %s", strings.Join(arguments, " "))
+	if err := s.folder.setEndpoints(s.first(3)); err != nil {
+		return err
+	}
 	u, err := s.start(ctx)
 	if err != nil {
 		return err
 	}
-	s.print("")
-	s.print("   It logs:")
-	s.quote(u.line)
-	s.print("   This was one netlink batch with the rules for IPv4 and IPv6. The kernel applies a batch as a whole, or not at all.")
-	return u.oneBatch()
+	s.log(u)
+	if err := u.oneBatch(); err != nil {
+		return err
+	}
+	return s.askAll(ctx)
 }
 
-func (s *walkthrough) answers(ctx context.Context) error {
-	s.print("   Each client sends %d requests to each address, each over a new connection:", requests)
-	s.print("")
-	return s.askAll(ctx, s.first(3))
-}
-
-func (s *walkthrough) path(ctx context.Context) error {
-	for _, step := range []struct{ text, object string }{
-		{"One map lookup finds the Service by address, protocol and port, however many Services there are:", "map ip kube-vmap services"},
-		{"nginx has three endpoints, so its packets go to cluster-3. It marks packets that need the node's address as their source:", "chain ip kube-vmap cluster-3"},
-		{"lb-3 picks one of three slots at random. All Services with three endpoints share this chain:", "chain ip kube-vmap lb-3"},
-		{"ep-1 translates the destination to the endpoint in slot 1. All Services with two or more endpoints share this chain:", "chain ip kube-vmap ep-1"},
-		{"The endpoints in slot 1 are elements of this map. So a Service only adds map elements, never a chain or a rule:", "map ip kube-vmap endpoints-1"},
-	} {
-		out, err := s.nft(ctx, append([]string{"list"}, strings.Fields(step.object)...)...)
+// changeTo returns a section that makes these pods the endpoints of nginx.
+func changeTo(pods ...int) func(*walkthrough, context.Context) error {
+	return func(s *walkthrough, ctx context.Context) error {
+		_, err := s.change(ctx, pods...)
 		if err != nil {
 			return err
 		}
-		s.print("   %s", step.text)
-		s.quote(inner(out))
+		return s.verify(ctx, pods...)
 	}
-	return nil
 }
 
-// inner returns the listing of one object without the table around it.
-func inner(listing string) string {
-	lines := strings.SplitAfter(strings.TrimSpace(listing), "\n")
-	var text strings.Builder
-	for _, line := range lines[1 : len(lines)-1] {
-		text.WriteString(strings.TrimPrefix(line, "\t"))
+func (s *walkthrough) endpointReplaced(ctx context.Context) error {
+	u, err := s.change(ctx, 0, 1, 2)
+	if err != nil {
+		return err
 	}
-	return text.String()
+	if n := u.Entry["objects"]; n != "0" {
+		return fmt.Errorf("a replaced endpoint changed %s chains, rules and maps", n)
+	}
+	return s.verify(ctx, 0, 1, 2)
+}
+
+func (s *walkthrough) scaledToZero(ctx context.Context) error {
+	if _, err := s.change(ctx); err != nil {
+		return err
+	}
+	var longest time.Duration
+	for _, at := range nginx {
+		for _, c := range s.clients {
+			took, err := web(at).refusal(c)
+			if err != nil {
+				return err
+			}
+			longest = max(longest, took)
+		}
+	}
+	s.print("      connections are refused within %.1f ms", longest.Seconds()*1000)
+	return s.proxy.idle()
+}
+
+// change makes these pods the endpoints of nginx.
+func (s *walkthrough) change(ctx context.Context, pods ...int) (update, error) {
+	return s.rewrite(ctx, func() error { return s.folder.setEndpoints(s.chosen(pods)) })
+}
+
+// rewrite replaces a file and prints what kube-vmap logs. It must send one batch.
+func (s *walkthrough) rewrite(ctx context.Context, write func() error) (update, error) {
+	if err := write(); err != nil {
+		return update{}, err
+	}
+	u, err := s.proxy.await(ctx, applied)
+	if err != nil {
+		return u, err
+	}
+	s.log(u)
+	return u, u.oneBatch()
+}
+
+// log prints what kube-vmap logged, and the batch.
+func (s *walkthrough) log(u update) {
+	s.print("      %s", u.line)
+	s.detail(u.commands)
+}
+
+// verify sends requests to nginx from all clients. No further batch may follow.
+func (s *walkthrough) verify(ctx context.Context, pods ...int) error {
+	if err := s.ask(ctx, "nginx", webs(nginx), s.chosen(pods)); err != nil {
+		return err
+	}
+	return s.proxy.idle()
+}
+
+// chosen returns pods by their index.
+func (s *walkthrough) chosen(pods []int) (out []*lab.Pod) {
+	for _, i := range pods {
+		out = append(out, s.pods[i])
+	}
+	return out
 }
 
 // first returns the first n pods that serve.
 func (s *walkthrough) first(n int) []*lab.Pod { return s.pods[:n] }
 
-// askAll sends requests to both Services from all clients. nginx has the given
-// endpoints, dns always the first two.
-func (s *walkthrough) askAll(ctx context.Context, pods []*lab.Pod) error {
-	if err := s.askNginx(ctx, pods); err != nil {
+// askAll sends requests to both Services from all clients.
+func (s *walkthrough) askAll(ctx context.Context) error {
+	if err := s.ask(ctx, "nginx", webs(nginx), s.first(3)); err != nil {
 		return err
 	}
-	for _, at := range dns {
-		if err := s.ask(ctx, datagram(at), s.first(2)); err != nil {
-			return err
+	return s.ask(ctx, "dns", []target{datagram(dns[0]), datagram(dns[1])}, s.first(2))
+}
+
+// webs returns targets for HTTP.
+func webs(addresses ...[2]netip.AddrPort) (out []target) {
+	for _, both := range addresses {
+		out = append(out, web(both[0]), web(both[1]))
+	}
+	return out
+}
+
+// ask sends requests to addresses of a Service from all clients. It prints and verifies
+// which pods answered.
+func (s *walkthrough) ask(ctx context.Context, service string, targets []target, pods []*lab.Pod) error {
+	sum := tally{}
+	for _, t := range targets {
+		for _, c := range s.clients {
+			got, err := t.count(ctx, c)
+			if err != nil {
+				return err
+			}
+			s.detail(fmt.Sprintf("%s from %s: %s", t.name, c.title, got))
+			if err := got.check(names(pods)); err != nil {
+				return fmt.Errorf("request to %s from %s: %w", t.name, c.title, err)
+			}
+			for by, n := range got {
+				sum[by] += n
+			}
 		}
 	}
+	s.print("      %s: %s", service, sum)
 	return nil
 }
 
-// askNginx sends requests to nginx from all clients.
-func (s *walkthrough) askNginx(ctx context.Context, pods []*lab.Pod) error {
-	for _, at := range nginx {
-		if err := s.ask(ctx, web(at), pods); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ask sends requests to a target from all clients. It prints and verifies which pods
-// answered.
-func (s *walkthrough) ask(ctx context.Context, t target, pods []*lab.Pod) error {
-	tallies := make([]tally, len(s.clients))
-	for i, c := range s.clients {
-		var err error
-		if tallies[i], err = t.count(ctx, c); err != nil {
-			return err
-		}
-	}
-	s.chart(t.name, names(pods), s.clients, tallies)
-	for i, c := range s.clients {
-		if err := tallies[i].check(names(pods)); err != nil {
-			return fmt.Errorf("request to %s from %s: %w", t.name, c.title, err)
-		}
+// oneBatch returns an error unless the update was one batch.
+func (u update) oneBatch() error {
+	if n := u.Entry["batches"]; n != "1" {
+		return fmt.Errorf("expected one batch: %s", u.line)
 	}
 	return nil
 }
