@@ -46,7 +46,7 @@ func (f *Flags) usage(c *cobra.Command) string {
 	}
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.Flags().VisitAll(func(flag *pflag.Flag) {
-		if flag.Annotations[SectionKey] == nil && flag.Name != "help" && flag.Name != "version" {
+		if flag.Annotations[sectionKey] == nil && flag.Name != "help" && flag.Name != "version" {
 			own.AddFlag(flag)
 		}
 	})

@@ -52,13 +52,13 @@ const unusedTitle = "Without effect here, accepted because kube-proxy has them"
 func (f *Flags) AddTo(fs *pflag.FlagSet) {
 	fs.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
 	for _, s := range f.sections {
-		s.VisitAll(func(flag *pflag.Flag) { s.annotate(flag.Name, SectionKey, s.title) })
+		s.VisitAll(func(flag *pflag.Flag) { s.annotate(flag.Name, sectionKey, s.title) })
 		fs.AddFlagSet(s.FlagSet)
 	}
 }
 
-// SectionKey annotates a flag with the title of its section, for manual pages.
-const SectionKey = "section"
+// sectionKey annotates a flag with the title of its section.
+const sectionKey = "section"
 
 // Usages returns the help for all flags in titled sections, wrapped at cols columns (0
 // does not wrap).

@@ -114,7 +114,7 @@ func TestUnusedFlagsAreThoseWithoutEffect(t *testing.T) {
 		if len(fields) == 0 || name == "feature-gates" || name == "ipvs-exclude-cidrs" { // depends on its value; at takeover only
 			continue
 		}
-		if unused := flag.Annotations[SectionKey][0] == unusedTitle; unused == c.hasEffect(fields[0]) {
+		if unused := flag.Annotations[sectionKey][0] == unusedTitle; unused == c.hasEffect(fields[0]) {
 			t.Errorf("--%s: in the last section: %t; %s has an effect: %t", name, unused, fields[0], !unused)
 		}
 	}
