@@ -162,8 +162,9 @@ docs: ## update the listings in docs/design.md
 man: ## generate the manual pages in deploy/man from the commands' help texts
 	go test -count=1 -run TestManualPagesAreUpToDate ./cmd/kube-vmap -update
 
-monitoring: ## generate the operator's rules and the dashboard in deploy/monitoring
-	cd deploy/monitoring && go run .
+monitoring: ## copy deploy/monitoring/rules.yaml to prometheusrule.yaml, for the Prometheus operator
+	cd deploy/monitoring && sed -i '/^  groups:/,$$d' prometheusrule.yaml && \
+		sed -n '/^groups:/,$$ { s/./  &/; p }' rules.yaml >> prometheusrule.yaml
 
 clean: ## remove what was built and fetched
 	rm -rf bin .cache

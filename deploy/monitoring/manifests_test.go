@@ -1,4 +1,4 @@
-package main
+package monitoring
 
 import (
 	"cmp"
@@ -57,6 +57,9 @@ func TestServiceMonitorSelectsPodsAndSetsJob(t *testing.T) {
 		t.Error("namespace and service would not be those that connections were made to")
 	}
 }
+
+// columns is the width of Grafana's grid.
+const columns = 24
 
 func TestPanelsHavePositionsAndDescriptions(t *testing.T) {
 	taken, ids := map[[2]int]string{}, map[int]bool{}
