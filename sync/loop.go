@@ -114,6 +114,9 @@ func (l *Loop) Run(ctx context.Context) error {
 	return nil
 }
 
+// Close makes requests for snapshots fail. It is called instead of Run.
+func (l *Loop) Close() { close(l.ended) }
+
 // run is the loop's goroutine. It takes no events before it knows the node's
 // addresses.
 func (l *Loop) run(ctx context.Context, events <-chan []Event, addresses <-chan []netip.Addr) error {

@@ -5,6 +5,7 @@ import (
 	stdsync "sync"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/kube-vmap/takeover"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/sync/cluster"
@@ -18,7 +19,7 @@ func (p *proxy) healthReport(h *health.Health) func() (*status.Health, error) {
 	return func() (*status.Health, error) {
 		loop := h.Loop()
 		out := &status.Health{
-			Started: p.started, Source: p.config.Source(), Positions: positions(p.source),
+			Started: p.started, Source: p.config.Source(),
 			Sync: status.Sync{
 				Last: loop.Synced, FailingSince: loop.FailingSince, Error: errorText(loop.Err),
 				PendingSince: loop.PendingSince, Overdue: loop.Overdue,
@@ -29,7 +30,9 @@ func (p *proxy) healthReport(h *health.Health) func() (*status.Health, error) {
 		}
 		logged := p.ring.Summary()
 		out.Warnings = status.Count{Count: logged.Count, Last: logged.Last, Text: logged.Text}
-		out.Takeover.State = p.takeover.State()
+		if out.Takeover.State = p.takeover.State(); out.Takeover.State != takeover.StateReturned {
+			out.Positions = positions(p.source)
+		}
 		for _, problem := range p.takeover.Problems() {
 			out.Takeover.Text = problem.Text
 		}

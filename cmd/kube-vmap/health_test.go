@@ -32,7 +32,7 @@ func TestStatesOfTables(t *testing.T) {
 
 // Documents name the states of package takeover, which programs elsewhere cannot include.
 func TestStatesOfTakeover(t *testing.T) {
-	want := []string{status.TakeoverStarting, status.TakeoverOtherProxy, status.TakeoverProbation, status.TakeoverDone}
+	want := []string{status.TakeoverStarting, status.TakeoverOtherProxy, status.TakeoverProbation, status.TakeoverDone, status.TakeoverReturned}
 	if !slices.Equal(takeover.States, want) {
 		t.Errorf("%q, want %q", takeover.States, want)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	stdsync "sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -92,13 +93,10 @@ func (p *proxy) run(ctx context.Context, k *kernel.Kernel) (err error) {
 		*to = other
 	}
 	p.takeover = p.newTakeover()
-	if err = p.takeover.Start(ctx); err == nil {
-		err = p.runTasks(ctx, k)
-	}
-	return p.end(ctx, k, err)
+	return p.runTasks(ctx, k)
 }
 
-// runTasks connects the tasks and runs them.
+// runTasks connects the tasks and runs them. The servers answer also when the node was returned.
 func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	endStart := limitHeap()
 	m := metrics.New(metrics.Config{
@@ -121,6 +119,29 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.config.Watch(ctx, p.log) })
+	yielded := make(chan struct{})
+	for _, s := range servers {
+		group.Go(func() error { return p.serve(ctx, s, yielded) })
+	}
+	group.Go(func() error {
+		err := p.takeover.Start(ctx)
+		if err == nil {
+			err = p.follow(ctx, h, loop, followers, endStart)
+		} else {
+			loop.Close()
+		}
+		return p.end(ctx, k, err, h, stdsync.OnceFunc(func() { close(yielded) }))
+	})
+	if err = group.Wait(); err == nil && h.Healthy() {
+		p.takeover.Stopped() // an unhealthy process is stopped by the liveness probe
+	}
+	return err
+}
+
+// follow runs the tasks that change the node.
+func (p *proxy) follow(ctx context.Context, h *health.Health, loop *sync.Loop, followers []follower, endStart func()) error {
+	group, ctx := errgroup.WithContext(ctx)
 	if p.events != nil {
 		p.events.Starting()
 		group.Go(func() error { return p.events.Run(ctx) })
@@ -136,12 +157,5 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 		return p.takeover.Run(ctx, takeover.Proxy{Ready: loop.Ready(), Snapshot: loop.Snapshot, Healthy: h.Healthy})
 	})
 	group.Go(func() error { return freeWhenReady(ctx, loop.Ready(), endStart) })
-	group.Go(func() error { return p.config.Watch(ctx, p.log) })
-	for _, s := range servers {
-		group.Go(func() error { return p.serve(ctx, s) })
-	}
-	if err = group.Wait(); err == nil && h.Healthy() {
-		p.takeover.Stopped() // an unhealthy process is stopped by the liveness probe
-	}
-	return err
+	return group.Wait()
 }

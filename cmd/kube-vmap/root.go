@@ -34,8 +34,8 @@ change. The rules stay when it ends; "kube-vmap cleanup" removes them.
 Rules of kube-proxy that are on the node are suspended with the first change, and
 removed after a probation.
 
-The exit code is 0 after SIGTERM, 3 if the probation failed and the node was returned to
-kube-proxy, also at each later start until "kube-vmap cleanup", and 1 after another error.`,
+If the probation fails, the node is returned to kube-proxy. Then kube-vmap stays, also when
+it is started again, and reports that until "kube-vmap cleanup" allows another attempt.`,
 		Example: `  kube-vmap --config /var/lib/kube-proxy/config.conf
   kube-vmap --kubeconfig FILE --cluster-cidr 10.244.0.0/16,fd00:10:244::/56 -v 2
   kube-vmap --manifests DIR --hostname-override node-1`,

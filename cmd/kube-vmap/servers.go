@@ -46,9 +46,32 @@ func (p *proxy) setVerbosity(v int) {
 // take.
 const failureEventTimeout = 2 * time.Second
 
-// serve runs a server. If its error ends the process, an event reports that.
-func (p *proxy) serve(ctx context.Context, s *serve.Server) error {
-	err := s.Run(ctx)
+// yieldPause is how long a port is left to kube-proxy, which tries every 5 seconds.
+const yieldPause = 15 * time.Second
+
+// serve runs a server, with a pause of one with a port when that is yielded to kube-proxy. If
+// its error ends the process, an event reports that.
+func (p *proxy) serve(ctx context.Context, s *serve.Server, yielded <-chan struct{}) error {
+	if s.Network == "unix" {
+		return s.Run(ctx)
+	}
+	first, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-yielded:
+		case <-first.Done():
+		}
+		cancel()
+	}()
+	err := s.Run(first)
+	if err == nil && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(yieldPause):
+		}
+		err = s.Run(ctx)
+	}
 	if err == nil {
 		return nil
 	}

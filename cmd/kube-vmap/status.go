@@ -15,6 +15,7 @@ import (
 	"kube-vmap/cmd/inspect/status/client"
 	"kube-vmap/cmd/inspect/status/observe"
 	"kube-vmap/cmd/kube-vmap/serve"
+	"kube-vmap/cmd/kube-vmap/takeover"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
 	"kube-vmap/sync/health"
@@ -28,9 +29,15 @@ func (p *proxy) statusAnswer(loop *sync.Loop, h *health.Health) status.Source {
 		counts.Total = build.TotalCounts(p.kernels.status)
 	}
 	look := func(ctx context.Context) (sync.Snapshot, error) {
-		v, err := loop.Snapshot(ctx)
+		var v sync.Snapshot
+		var err error
+		if p.takeover.State() == takeover.StateReturned { // the loop has ended
+			v.Node.Name, v.KernelKnown = p.loop.NodeName, true
+		} else if v, err = loop.Snapshot(ctx); err != nil {
+			return v, err
+		}
 		v.Problems = append(v.Problems, p.takeover.Problems()...)
-		return v, err
+		return v, nil
 	}
 	return build.New(build.Config{
 		Snapshot: look, Version: version, Counts: counts, NodeName: p.loop.NodeName, Health: p.healthReport(h),

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 
-	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/takeover"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync/cluster"
+	"kube-vmap/sync/health"
 )
 
 func (p *proxy) newTakeover() *takeover.Takeover {
@@ -23,26 +23,27 @@ func (p *proxy) newTakeover() *takeover.Takeover {
 	})
 }
 
-// end returns the error with which the process ends. If the take-over failed it returns the
-// node to kube-proxy, which needs the loop to have ended.
-func (p *proxy) end(ctx context.Context, k *kernel.Kernel, err error) error {
+// end returns the error with which the process ends; the loop has ended. If the take-over failed,
+// it returns the node to kube-proxy, and stays to report that.
+func (p *proxy) end(ctx context.Context, k *kernel.Kernel, err error, h *health.Health, yield func()) error {
 	var failure *takeover.FailedError
 	if !errors.As(err, &failure) {
 		p.log.Info("stopped, the rules stay")
 		return err
 	}
-	ctx = context.WithoutCancel(ctx)
 	if !failure.Returned {
-		done, e := takeover.Return(ctx, k, failure.Reason)
+		done, e := takeover.Return(context.WithoutCancel(ctx), k, failure.Reason)
 		if e != nil {
 			p.log.Error("take-over failed, and the node cannot be returned to kube-proxy; the rules stay", "reason", failure.Reason, "err", e)
 			return err
 		}
-		p.log.Error("take-over failed, node returned to kube-proxy", "reason", failure.Reason,
+		failure.Now = p.takeover.AskAgain(ctx, failure)
+		p.log.Error("take-over failed, node returned to kube-proxy", "reason", failure.Reason, "now", failure.Now,
 			"rules", done.Resumed, "removed", done.Tables)
 	}
+	h.Stop("this node was returned to kube-proxy")
 	p.reportFailure(ctx, cluster.ReasonTakeover, failure.Error())
-	return &exit.Error{Code: exit.Returned, Err: failure}
+	return p.takeover.Stay(ctx, failure, yield)
 }
 
 // reportFailure sends an event about an error that ends the process. The other tasks have

@@ -1,7 +1,6 @@
 package cluster_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -97,25 +96,38 @@ func (m *move) fail(t *testing.T) {
 	_, err := m.proxy.AwaitLog(clustertest.Context(t), 0, "the suspension", process.Message(suspended))
 	clustertest.Must(t, err)
 	m.node(t, fault, "nft", "-f", "-")
-	if err := ended(m.proxy, clustertest.Patience); !strings.Contains(fmt.Sprint(err), "exit status 3") {
-		t.Errorf("it ends with %v", err)
-	}
+	m.stays(t, 0, "follow no changes until it runs")
 	m.node(t, "delete table inet fault", "nft", "-f", "-")
-	m.servedBy(t, "kube-proxy")
 	m.event(t, "default", "TakeoverFailed", func(e *eventsv1.Event) bool {
-		return e.Regarding.Name == m.NodeName(m.Lab.Node) && strings.Contains(e.Note, "do not answer that did before")
+		return e.Regarding.Name == m.NodeName(m.Lab.Node) && strings.Contains(e.Note, "do not answer that did before") &&
+			strings.Contains(e.Note, "does not answer through kube-proxy's rules either") && strings.Contains(e.Note, "table inet fault, chain output")
 	})
 }
 
-// refuse restarts kube-vmap as the kubelet does. It does not try again.
-func (m *move) refuse(t *testing.T) {
-	m.command(t, 3, m.flags()...)
+// stays waits until kube-vmap reports, from the n-th line of its log on, that the node is
+// returned, and what kube-proxy does.
+func (m *move) stays(t *testing.T, n int, kubeProxy string) {
+	t.Helper()
+	_, err := m.proxy.AwaitLog(t.Context(), n, "the report", func(e process.Entry) bool {
+		return e.Message() == "kube-vmap does nothing on this node" && strings.Contains(e["reason"], kubeProxy)
+	})
+	clustertest.Must(t, err)
 	m.servedBy(t, "kube-proxy")
 }
 
-// goOn starts kube-proxy again, which follows changes.
+// refuse restarts kube-vmap as the kubelet does. It does not try again, is alive, and not ready.
+func (m *move) refuse(t *testing.T) {
+	clustertest.Must(t, m.proxy.Stop())
+	m.runProxy(t, m.kubeconfig)
+	m.stays(t, 0, "follow no changes until it runs")
+	probe(t, m.proxy, map[string]int{"readyz": 503, "livez": 200, "healthz": 503})
+	m.command(t, 1, "status")
+}
+
+// goOn starts kube-proxy again, which gets its ports and follows changes.
 func (m *move) goOn(t *testing.T) {
 	m.theirs = m.kubeProxy(t, m.mode, m.kubeconfig)
+	m.stays(t, 0, "it seems to run")
 	m.awaitTheirs(t, m.theirs, "more", m.manualService(t, "more", m.Lab.Pods[1]))
 }
 
@@ -123,6 +135,9 @@ func (m *move) goOn(t *testing.T) {
 func (m *move) cleanUp(t *testing.T) {
 	m.command(t, 0, "cleanup")
 	m.servedBy(t, "kube-proxy")
+	if err := ended(m.proxy, clustertest.Patience); err == nil {
+		t.Error("after the cleanup, the process that stayed ends without an error")
+	}
 }
 
 // takeOver takes over, and is killed in the probation. The next process ends it.
@@ -177,12 +192,13 @@ func (m *move) flags() []string {
 	}
 }
 
-// command runs kube-vmap on the node, which must end with a code.
-func (m *move) command(t *testing.T, code int, args ...string) {
+// command runs kube-vmap on the node, which must end with a code, and returns its output.
+func (m *move) command(t *testing.T, code int, args ...string) string {
 	t.Helper()
 	cmd := m.Lab.Node.Command(clustertest.Context(t), clustertest.Program(t), args...)
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != code {
 		t.Fatalf("kube-vmap %s: %v, want code %d\n%s", args[0], err, code, out)
 	}
+	return string(out)
 }

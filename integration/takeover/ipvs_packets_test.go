@@ -123,6 +123,7 @@ func TestTakeoverFromIPVSCanBeUndone(t *testing.T) {
 	p.awaitReturn(d)
 	p.expect("when returned", nftBackend, true, false, false, "returned at=")
 	p.run("delete table inet fault", "nft", "-f", "-")
+	d.Stop()
 	if out := daemon.Run(t, p.host, "cleanup"); out.ExitCode != 0 {
 		t.Errorf("cleanup: %s", out)
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/integration/clients"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
@@ -24,6 +23,7 @@ import (
 const (
 	suspendedMessage = "suspended kube-proxy's rules"
 	returnedMessage  = "take-over failed, node returned to kube-proxy"
+	stayMessage      = "kube-vmap does nothing on this node"
 	removedMessage   = "removed what kube-proxy left"
 )
 
@@ -131,12 +131,18 @@ func (p *probationer) start(flags ...string) *daemon.Daemon {
 	return d
 }
 
-// awaitReturn waits until the program ends, which must have returned the node.
-func (p *probationer) awaitReturn(d *daemon.Daemon) {
+// awaitReturn waits, as long as it takes, until the program reports that the node is returned.
+// It returns its status.
+func (p *probationer) awaitReturn(d *daemon.Daemon) string {
 	p.t.Helper()
-	if err := d.Wait(); !strings.Contains(fmt.Sprint(err), fmt.Sprintf("exit status %d", exit.Returned)) {
-		p.t.Errorf("the program ends with %v, want code %d", err, exit.Returned)
+	if _, err := d.AwaitLog(p.t.Context(), 0, stayMessage, process.Message(stayMessage)); err != nil {
+		p.t.Fatal(err)
 	}
+	out := daemon.Run(p.t, p.host, "status")
+	if out.ExitCode != 1 || !strings.Contains(out.Stdout, "take-over   returned: ") || strings.Count(out.Stdout, "PROBLEM") != 1 {
+		p.t.Errorf("the status is %s", out)
+	}
+	return out.Stdout
 }
 
 // expect checks what is in the kernel: whether kube-proxy's rules are, and are suspended,
@@ -167,6 +173,17 @@ func (p *probationer) fault() string {
 		text += fmt.Sprintf("ct original %s daddr %s tcp dport %d reject with tcp reset\n", nft.FamilyName(f), p.services[1].ClusterAddrPort(f).Addr(), kubernetesPort)
 	}
 	return text + "}\n}"
+}
+
+// explainFault has explain find the firewall without our rules, for the node itself.
+func (p *probationer) explainFault() {
+	p.t.Helper()
+	for _, f := range model.Families {
+		out := daemon.Run(p.t, p.host, "explain", "--from", p.lab.Node.Addr(f).String(), "--to", p.services[1].ClusterAddrPort(f).String())
+		if out.ExitCode != 1 || !strings.Contains(out.Stdout, "table inet fault, chain c") {
+			p.t.Errorf("explain: %s", out)
+		}
+	}
 }
 
 // TestTakeoverCanBeUndoneAndRepeated has clients connect all the time, over all protocols and
@@ -200,19 +217,33 @@ func TestTakeoverCanBeUndoneAndRepeated(t *testing.T) {
 			p.expect("after a restart", tc.backend, true, true, true, "probation until=")
 
 			p.run(p.fault(), "nft", "-f", "-")
-			p.awaitReturn(d)
+			status := p.awaitReturn(d)
 			entry := d.Logged(0, returnedMessage, func(process.Entry) bool { return true })
 			if !strings.Contains(entry["reason"], "default/kubernetes:p-tcp at ") {
 				t.Errorf("the reason is %q", entry["reason"])
 			}
+			for _, want := range []string{"does not answer through kube-proxy's rules either", "table inet fault, chain c: ct original ip", "reject with tcp reset"} {
+				if !strings.Contains(entry["now"], want) || !strings.Contains(status, want) {
+					t.Errorf("after the return, it reports %q and the status\n%s\nwithout %q", entry["now"], status, want)
+				}
+			}
 			p.expect("when returned", tc.backend, true, false, false, "returned at=")
+			p.explainFault()
+			d.Stop()
 			p.run("delete table inet fault", "nft", "-f", "-")
 			again := daemon.Launch{Node: p.lab.Node, Folder: p.folder, Problems: true}.Start(t)
 			p.awaitReturn(again)
 			p.expect("after another start", tc.backend, true, false, false, "returned at=")
+			if out := daemon.Run(t, p.host, "problems"); out.ExitCode != 1 || strings.Count(out.Stdout, "Returned") != 1 ||
+				strings.Count(out.Stdout, "follow no changes until it runs") != 1 {
+				t.Errorf("problems: %s", out)
+			}
 
 			if out := daemon.Run(t, p.host, "cleanup"); out.ExitCode != 0 {
 				t.Errorf("cleanup: %s", out)
+			}
+			if err := again.Wait(); err == nil {
+				t.Error("after the cleanup, the program ends without an error")
 			}
 			p.expect("after the cleanup", tc.backend, true, false, false, "")
 			same(t, "listings before and after", counts.ReplaceAllString(p.listing(tc.backend), ""), theirs)

@@ -64,7 +64,7 @@ func (m *sourceCache) checkTable() error {
 	}
 	m.baseChains = orderBaseChains(list)
 	ours := func(b BaseChain) bool { return position{chain: b.Chain}.isOurs() }
-	if !slices.ContainsFunc(list, ours) {
+	if !m.WithoutOurs && !slices.ContainsFunc(list, ours) {
 		return ErrNoTable
 	}
 	return nil

@@ -24,9 +24,12 @@ type Sources struct {
 	Indexes *Indexes
 	// Interrupted is called repeatedly; an error ends the simulation. It may be nil.
 	Interrupted func() error
+	// WithoutOurs makes it no error if there is no table of ours.
+	WithoutOurs bool
 }
 
-// ErrNoTable is the error if kube-vmap has no table for the packet's family.
+// ErrNoTable is the error if kube-vmap has no table for the packet's family, without
+// [Sources].WithoutOurs.
 var ErrNoTable = errors.New("there is no table " + tableName)
 
 // ErrNoRoute is the error if the node has no route for a packet, or does not forward it.

@@ -101,6 +101,14 @@ func (h *Health) markPending() {
 	}
 }
 
+// Stop notes that the loop has ended, although the process goes on. Nothing is overdue then, and
+// load balancers should not use the node, for the given reason.
+func (h *Health) Stop(reason string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state.pendingSince, h.state.nodeKnown, h.state.ineligible = time.Time{}, true, reason
+}
+
 // Healthy reports whether no change is overdue, as /livez does.
 func (h *Health) Healthy() bool {
 	_, late := h.overdue(h.snapshot(), time.Now())

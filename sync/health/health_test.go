@@ -86,6 +86,11 @@ func TestResponsesAreThoseOfKubeProxy(t *testing.T) {
 			"/livez":   fmt.Sprintf(body, late, early, `"healthy":false,`+wait+`"`, false),
 			"/readyz":  fmt.Sprintf(body, late, early, `"ready":false,"healthy":false,`+wait+`; nothing has been programmed yet"`, false),
 		}},
+		{"when the loop has ended with a change", func(p *rig) { p.Queued(sync.QueuedChanges{}); pass(time.Minute); p.Stop("returned") }, map[string]string{
+			"/healthz": fmt.Sprintf(body, late, early, `"nodeEligible":false,"healthy":true,"reason":"returned"`, true),
+			"/livez": `{"lastUpdated":` + late + `,"currentTime":` + late + `,"healthy":true,"status":` +
+				`{"IPv4":{"lastUpdated":` + early + `,"healthy":true},"IPv6":{"lastUpdated":` + early + `,"healthy":true}}}`,
+		}},
 		{"when the node is leaving", func(p *rig) { p.Node(sync.SetNode{Ineligible: "the node is being deleted"}) }, map[string]string{
 			"/healthz": fmt.Sprintf(body, early, early, `"nodeEligible":false,"healthy":true,"reason":"the node is being deleted"`, true),
 			"/livez":   fmt.Sprintf(body, early, early, `"healthy":true`, true),

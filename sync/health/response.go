@@ -81,9 +81,9 @@ func (a *response) checkEligible(s state) string {
 
 // checkReady checks whether anything was committed, and nothing else is in the way.
 func (h *Health) checkReady(a *response, s state) string {
-	reason := "nothing has been programmed yet"
-	if s.committed {
-		reason = h.notReady()
+	reason := h.notReady()
+	if reason == "" && !s.committed {
+		reason = "nothing has been programmed yet"
 	}
 	ready := reason == ""
 	a.Ready = &ready

@@ -1,8 +1,7 @@
 // Package exit gives commands an exit code of their own. 0 is success and 1 an error,
 // but diff and explain use 1 as an answer (there is a difference; the packet does not
-// arrive), as diff(1) and kubectl diff do: their errors are [Trouble]. A proxy whose
-// take-over failed ends with [Returned], and a cleanup that would leave a node without rules
-// with [Refused].
+// arrive), as diff(1) and kubectl diff do: their errors are [Trouble]. A cleanup
+// that would leave a node without rules ends with [Refused].
 package exit
 
 import (
@@ -13,10 +12,6 @@ import (
 
 // Trouble is the exit code of a command that could not find its answer.
 const Trouble = 2
-
-// Returned is the exit code of a proxy that has returned its node to kube-proxy, and of
-// each later start until "kube-vmap cleanup".
-const Returned = 3
 
 // Refused is the exit code of "kube-vmap cleanup" where nothing would serve without our rules.
 const Refused = 4

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/nft/kernel/kubeproxy"
 	"kube-vmap/nft/kernel/simulator"
 	"kube-vmap/nft/simulate"
 )
@@ -41,9 +43,14 @@ func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*answer.Ans
 	return a, a.Print(stdout, o.Output)
 }
 
-// simulatePacket simulates the packet with the kernel's rules.
+// simulatePacket simulates the packet with the kernel's rules. Without a table of ours that is an
+// error, unless the node was returned to kube-proxy.
 func simulatePacket(ctx context.Context, p simulate.Packet, in string) (result simulate.Result, err error) {
-	w, err := simulator.Open(simulator.Config{Interrupted: ctx.Err})
+	state, err := kubeproxy.ReadTakeoverState(0)
+	if err != nil {
+		return result, err
+	}
+	w, err := simulator.Open(simulator.Config{Interrupted: ctx.Err, WithoutOurs: strings.HasPrefix(state, kubeproxy.StateReturned)})
 	if err != nil {
 		return result, err
 	}

@@ -42,6 +42,7 @@ var reasons = []struct{ name, text, severity string }{
 	{model.ProblemUnusable, "a part of an object cannot be used", status.SeverityProblem},
 	{model.ProblemNodePorts, "node ports do not answer where they should", status.SeverityProblem},
 	{status.ReasonOtherProxy, "another proxy seems to run on the node", status.SeverityProblem},
+	{status.ReasonReturned, "the take-over failed, and kube-proxy's rules serve the node again", status.SeverityProblem},
 	{status.ReasonUncertain, "what the kernel holds is not known, after a failed change", status.SeverityProblem},
 	{status.ReasonUnread, "something could not be read from the kernel", status.SeverityProblem},
 	{reasonNode, "kube-vmap does not work as it should on a node; see its status", status.SeverityProblem},

@@ -41,7 +41,7 @@ func (n *node) proxies(items []Item) []Item {
 	}
 	item.Detail = n.takeover(found, state)
 	switch {
-	case strings.HasPrefix(state, "returned"):
+	case strings.HasPrefix(state, kubeproxy.StateReturned):
 		item.Verdict, item.Detail = components.Needs, "kube-vmap went back to kube-proxy: see the reason, and clear it with kube-vmap cleanup"
 	case n.legacyWithoutPrograms():
 		item.Verdict = components.Needs

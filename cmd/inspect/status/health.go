@@ -97,6 +97,7 @@ const (
 	TakeoverOtherProxy = "other-proxy"
 	TakeoverProbation  = "probation"
 	TakeoverDone       = "done"
+	TakeoverReturned   = "returned"
 )
 
 // Owned returns the families of the tables that the process owns.

@@ -24,6 +24,10 @@ func (d *Document) NodeProblems() []NodeProblem {
 		return nil
 	}
 	n := &nodeProblems{Health: d.Health, ready: d.Ready, now: d.Time}
+	if n.Takeover.State == TakeoverReturned { // it does nothing else
+		n.takeover()
+		return n.list
+	}
 	n.sync()
 	n.tables()
 	n.positions()
@@ -132,7 +136,7 @@ func (n *nodeProblems) positions() {
 
 func (n *nodeProblems) takeover() {
 	switch n.Takeover.State {
-	case TakeoverOtherProxy:
+	case TakeoverOtherProxy, TakeoverReturned:
 		n.add(SeverityProblem, "%s", n.Takeover.Text)
 	case TakeoverProbation:
 		n.add(SeverityNotice, "%s", n.Takeover.Text)

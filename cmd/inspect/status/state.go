@@ -44,9 +44,10 @@ const (
 	ReasonUncertain = "Uncertain"
 	// ReasonUnread: something could not be read from the kernel.
 	ReasonUnread = "Unread"
-	// ReasonOtherProxy and ReasonProbation are those of events of package takeover.
+	// ReasonOtherProxy, ReasonProbation and ReasonReturned are those of package takeover.
 	ReasonOtherProxy = "OtherProxy"
 	ReasonProbation  = "Probation"
+	ReasonReturned   = "Returned"
 )
 
 // Severity returns the severity of a problem: some may be intended, or pass by themselves.

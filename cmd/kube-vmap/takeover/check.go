@@ -96,13 +96,14 @@ func (t *Takeover) failure(now, first rules, why string) error {
 		t.Log.Error("cannot return the node: kube-proxy's rules do not exist any more, in all families")
 		return nil
 	}
-	return &FailedError{Reason: why}
+	return &FailedError{Reason: why, failed: t.failed}
 }
 
 // whyFailing makes one check and returns why it failed; empty if it did not.
 func (t *Takeover) whyFailing(ctx context.Context, p Proxy, v view) string {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
+	t.failed = nil
 	switch {
 	case !p.Healthy():
 		return "changes do not reach the kernel"
@@ -115,6 +116,7 @@ func (t *Takeover) whyFailing(ctx context.Context, p Proxy, v view) string {
 	if !decisive(failed, t.sample) {
 		return ""
 	}
+	t.failed = failed
 	text := fmt.Sprintf("%d of %d addresses do not answer that did before: ", len(failed), len(t.sample))
 	for i, f := range failed {
 		if i == 3 {

@@ -2,7 +2,7 @@
 // rules are suspended in the transaction that adds ours, and removed only after a
 // probation in which kube-vmap has proved to work here.
 //
-//	start --returned before--> exit code 3
+//	start --returned before--> returned: stay, report it
 //	  |
 //	  v                          another proxy runs
 //	first commit -------------------------------------> other-proxy
@@ -11,7 +11,7 @@
 //	probation <----------------------------------------> alone: suspend them
 //	  |       \
 //	  |        `--fails 3 checks in a row--> kube-proxy's rules resumed, ours deleted,
-//	  v                                      in one transaction; exit code 3
+//	  v                                      in one transaction; returned
 //	done: kube-proxy's rules removed
 //
 // # Another proxy
@@ -33,6 +33,11 @@
 //
 // A process that ends again and again before its first sync checks nothing, so starts are
 // counted (see starts.go).
+//
+// # Returned
+//
+// A process that has returned the node, or is started on it later, changes nothing. It reports
+// the reason and what kube-proxy does, until the stored state is removed (see returned.go).
 //
 // # State
 //

@@ -20,13 +20,20 @@ const (
 type FailedError struct {
 	Reason   string
 	Returned bool
+	// Now is what the addresses that failed do after the return; empty if there are none.
+	Now    string
+	failed []failure
 }
 
 func (f *FailedError) Error() string {
 	if f.Returned {
-		return "this node was returned to kube-proxy at " + f.Reason + `; "kube-vmap cleanup" allows another attempt`
+		return "this node was returned to kube-proxy at " + f.Reason
 	}
-	return "take-over failed, node returned to kube-proxy: " + f.Reason
+	text := "take-over failed, node returned to kube-proxy: " + f.Reason
+	if f.Now != "" {
+		text += "; " + f.Now
+	}
+	return text
 }
 
 // An outcome is how a probation ended that did not fail.

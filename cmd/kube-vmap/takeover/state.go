@@ -21,7 +21,7 @@ type storedState struct {
 const (
 	probationPrefix = "probation until="
 	startsPrefix    = " starts="
-	returnedPrefix  = "returned at="
+	returnedPrefix  = kubeproxy.StateReturned + " at="
 	removalText     = "removing kube-proxy's rules"
 )
 

@@ -62,6 +62,7 @@ type Takeover struct {
 	system  system
 	dial    dialFunc
 	observe func(context.Context, netip.AddrPort) observation
+	blame   func(context.Context, netip.AddrPort) string
 
 	// until is the end of the probation, zero before it. resumed is whether an earlier
 	// process has begun it. sample is what worked before.
@@ -83,6 +84,8 @@ type Takeover struct {
 	seen  bool
 	ready atomic.Bool   // the first sync is over
 	first stdsync.Mutex // held while the first batch is made and committed
+	// failed are the addresses that did not answer in the last check.
+	failed []failure
 
 	state atomic.Pointer[publicState]
 }
@@ -99,14 +102,15 @@ const (
 	StateOtherProxy = "other-proxy"
 	StateProbation  = "probation"
 	StateDone       = "done"
+	StateReturned   = "returned"
 )
 
 // States are all states of a running take-over.
-var States = []string{StateStarting, StateOtherProxy, StateProbation, StateDone}
+var States = []string{StateStarting, StateOtherProxy, StateProbation, StateDone, StateReturned}
 
 // New returns a takeover.
 func New(c Config) *Takeover {
-	t := &Takeover{Config: c, system: &node{Config: c}, dial: connect, observe: observe}
+	t := &Takeover{Config: c, system: &node{Config: c}, dial: connect, observe: observe, blame: blame}
 	t.publish(StateStarting, "")
 	return t
 }
@@ -163,17 +167,16 @@ func (t *Takeover) finish(ctx context.Context) bool {
 	return true
 }
 
-// Problems returns the problem that another proxy seems to run, or that the probation has
-// not ended.
+// Problems returns the problem that another proxy seems to run, that the probation has not ended,
+// or that the node was returned.
 func (t *Takeover) Problems() []sync.Problem {
 	s := t.state.Load()
 	if s.text == "" {
 		return nil
 	}
-	reason := reasonProbation
-	if s.name == StateOtherProxy {
-		reason = reasonOther
-	}
+	reason := map[string]string{
+		StateOtherProxy: reasonOther, StateProbation: reasonProbation, StateReturned: reasonReturned,
+	}[s.name]
 	return []sync.Problem{{Object: t.node(), Reason: reason, Text: s.text}}
 }
 
@@ -181,14 +184,14 @@ func (t *Takeover) Problems() []sync.Problem {
 const (
 	reasonOther     = "OtherProxy"
 	reasonProbation = "Probation"
+	reasonReturned  = "Returned"
 )
 
 // NotReady returns why kube-vmap is not the node's only proxy, for probes; empty if it is.
 func (t *Takeover) NotReady() string {
-	if t.State() == StateOtherProxy {
-		return "another proxy seems to run"
-	}
-	return ""
+	return map[string]string{
+		StateOtherProxy: "another proxy seems to run", StateReturned: "this node was returned to kube-proxy",
+	}[t.State()]
 }
 
 // State returns one of [States].

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/kubectl-vmap/servicepods"
 )
 
@@ -140,9 +139,5 @@ func podState(p *corev1.Pod) (running, ready bool, why string) {
 
 // ended returns how the container in a pod has ended.
 func ended(p *corev1.Pod, t *corev1.ContainerStateTerminated) string {
-	text := fmt.Sprintf("the container in pod %s has ended with exit code %d", p.Name, t.ExitCode)
-	if t.ExitCode == exit.Returned {
-		text += ": the node was returned to kube-proxy, see its log"
-	}
-	return text
+	return fmt.Sprintf("the container in pod %s has ended with exit code %d", p.Name, t.ExitCode)
 }

@@ -100,8 +100,7 @@ func TestNodesAreListedWithWhatIsWrongWithTheirPods(t *testing.T) {
 		{Name: "node-2", Pod: "kube-vmap-node-2", Namespace: namespace, Why: "pod kube-vmap-node-2 is not ready"},
 		{Name: "node-3", Pod: "kube-vmap-node-3", Namespace: namespace, Missing: true, Why: "pod kube-vmap-node-3 is waiting: CrashLoopBackOff; " +
 			"the container in pod kube-vmap-node-3 has ended with exit code 1"},
-		{Name: "node-4", Pod: "kube-vmap-node-4", Namespace: namespace, Missing: true, Why: "the container in pod kube-vmap-node-4 has ended with exit code 3: " +
-			"the node was returned to kube-proxy, see its log"},
+		{Name: "node-4", Pod: "kube-vmap-node-4", Namespace: namespace, Missing: true, Why: "the container in pod kube-vmap-node-4 has ended with exit code 3"},
 		{Name: "node-5", Pod: "kube-vmap-node-5", Namespace: namespace, Missing: true, Why: "pod kube-vmap-node-5 is Pending"},
 		{Name: "node-6", Namespace: namespace, Missing: true, Why: "no pod of kube-vmap is on this node", Absent: true},
 		{Name: "node-7", Pod: "kube-vmap-node-7", Namespace: namespace, Missing: true, Why: "pod kube-vmap-node-7 is waiting: " +

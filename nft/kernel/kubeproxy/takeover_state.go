@@ -17,6 +17,9 @@ import (
 // take-over. It survives a restart of kube-vmap. A reboot deletes it, as it does kube-proxy's rules.
 const takeoverTableName = "kube-vmap-takeover"
 
+// StateReturned begins the state of a node that was returned to kube-proxy.
+const StateReturned = "returned"
+
 // attrTableUserdata is NFTA_TABLE_USERDATA (include/uapi/linux/netfilter/nf_tables.h).
 const attrTableUserdata = 6
 

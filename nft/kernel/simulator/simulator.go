@@ -22,6 +22,7 @@ type Simulator struct {
 	state       *nodestate.State
 	interrupted func() error
 	netNS       int
+	withoutOurs bool
 }
 
 // Config is the configuration of a [Simulator].
@@ -32,6 +33,8 @@ type Config struct {
 	// Interrupted ends a simulation with its error, as the Err of a context would. It may
 	// be nil.
 	Interrupted func() error
+	// WithoutOurs also simulates where kube-vmap has no table.
+	WithoutOurs bool
 }
 
 // Open opens the sockets to read from.
@@ -44,7 +47,7 @@ func Open(c Config) (*Simulator, error) {
 	if err != nil {
 		return nil, errors.Join(err, rules.Close())
 	}
-	return &Simulator{rules, network, conntrack.New(conntrack.Config{NetNS: c.NetNS}), ipset.New(c.NetNS), nodestate.New(c.NetNS), c.Interrupted, c.NetNS}, nil
+	return &Simulator{rules, network, conntrack.New(conntrack.Config{NetNS: c.NetNS}), ipset.New(c.NetNS), nodestate.New(c.NetNS), c.Interrupted, c.NetNS, c.WithoutOurs}, nil
 }
 
 // Close closes the sockets.
@@ -67,6 +70,7 @@ func (s *Simulator) Run(p simulate.Packet, in string) (result simulate.Result, e
 	}
 	sources := simulate.Sources{
 		Rules: rules, Network: s.network, Connections: s.connections, IPSets: s.ipsets, Node: s.state, Interrupted: s.interrupted,
+		WithoutOurs: s.withoutOurs,
 	}
 	err = s.rules.Snapshot(func() (err error) {
 		result, err = simulate.Run(sources, p, link)

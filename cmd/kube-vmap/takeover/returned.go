@@ -1,0 +1,98 @@
+package takeover
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// errAgain ends the process so that the next one tries again.
+var errAgain = errors.New("the mark of the failed take-over was removed: starting again takes over")
+
+// AskAgain returns whether the addresses that failed answer through kube-proxy's rules, after
+// [Return], and if one does not, which rule stops its packets: that is not one of ours then, and
+// kube-proxy has the same fault. It is empty if no address failed, or ctx has ended.
+func (t *Takeover) AskAgain(ctx context.Context, f *FailedError) string {
+	if len(f.failed) == 0 {
+		return ""
+	}
+	var still []failure
+	for i, err := range t.dialAll(ctx, targets(f.failed), func(s target) error { return t.dialRepeatedly(ctx, s) }) {
+		if err != nil {
+			still = append(still, failure{f.failed[i].target, err})
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ""
+	case len(still) == 0:
+		return "through kube-proxy's rules they answer now"
+	}
+	first := still[0]
+	text := first.service.String() + " at " + first.at.String() + " does not answer through kube-proxy's rules either (" + first.err.Error() + ")"
+	if why := t.blame(ctx, first.at); why != "" {
+		text += ": " + why
+	}
+	return text
+}
+
+func targets(failed []failure) (out []target) {
+	for _, f := range failed {
+		out = append(out, f.target)
+	}
+	return out
+}
+
+// dialRepeatedly returns an error if no attempt succeeds.
+func (t *Takeover) dialRepeatedly(ctx context.Context, s target) (err error) {
+	for range attempts {
+		if err = t.dial(ctx, s.at); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// Stay reports that the node was returned, and what kube-proxy does, until ctx ends. It calls yield
+// when kube-proxy seems to run, which wants our ports. The error is that "kube-vmap cleanup" has
+// allowed another attempt. Call it after Run or Start has returned the failure.
+func (t *Takeover) Stay(ctx context.Context, failure *FailedError, yield func()) error {
+	t.starts = 0 // so that Stopped keeps the stored state
+	var before rules
+	for ctx.Err() == nil {
+		if s, err := t.system.readState(); err == nil && s.returned == "" {
+			return errAgain
+		}
+		start := time.Now()
+		now, err := t.system.find(ctx)
+		why := t.system.other(t.Ports)
+		if why == "" && err == nil && before.nft != nil && before.nft.Content != now.nft.Content {
+			why = "it writes rules"
+		}
+		text := failure.Error() + "; " + whatKubeProxyDoes(now, why, err) + `. "kube-vmap cleanup" allows another attempt`
+		if t.publish(StateReturned, text) {
+			t.Log.Warn("kube-vmap does nothing on this node", "reason", text)
+		}
+		if why != "" {
+			yield()
+		}
+		if before.nft == nil && err == nil {
+			before = now
+		}
+		sleep(ctx, max(pollPeriod, min(readShare*time.Since(start), maxReadPeriod)))
+	}
+	return nil
+}
+
+// whatKubeProxyDoes returns that, by its rules, and why it seems to run; empty if it does not.
+func whatKubeProxyDoes(r rules, running string, err error) string {
+	switch {
+	case err != nil:
+		return "kube-proxy's rules cannot be read: " + err.Error()
+	case !r.serve():
+		return "kube-proxy has no rules here, so that Services do not work"
+	case running != "":
+		return "kube-proxy's rules are in effect, and it seems to run: " + running
+	}
+	return "kube-proxy's rules are in effect, and follow no changes until it runs"
+}
