@@ -124,7 +124,7 @@ var faults = []fault{
 	},
 	{
 		name: "source ranges", symptom: "clients at 192.0.2.100 get no answer from the load balancer address of Service NS/web",
-		command: "explain --from 192.0.2.100 --to svc/NS/web --node NODE-1", want: []string{"spec.loadBalancerSourceRanges"},
+		command: "explain --from 192.0.2.100 --to svc/NS/web", want: []string{"spec.loadBalancerSourceRanges"},
 		set: func(s *scene) {
 			s.web(0, 1, 2)
 			addrs := s.external()
