@@ -2,8 +2,11 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"kube-vmap/model"
 )
 
 // Severities of a Service, by its state.
@@ -19,8 +22,24 @@ const (
 // Severities returns all severities.
 func Severities() []string { return []string{SeverityOK, SeverityNotice, SeverityProblem} }
 
-// Severity returns the severity of the Service's state.
-func (s *Service) Severity() string { return SeverityOf(s.State()) }
+// Severity returns the severity of the Service's state. Load balancers avoid a node without
+// endpoints; pods on it cannot.
+func (s *Service) Severity() string {
+	state := s.State()
+	if state == StateNoneLocal && s.dropsInternal() {
+		return SeverityProblem
+	}
+	return SeverityOf(state)
+}
+
+// dropsInternal reports whether connections of the node's own clients to a ClusterIP are dropped.
+func (s *Service) dropsInternal() bool {
+	return slices.ContainsFunc(s.Ports, func(p Port) bool {
+		return slices.ContainsFunc(p.Frontends, func(f Frontend) bool {
+			return f.Verdict == VerdictDrop && f.Kind == model.KindClusterIP.String()
+		})
+	})
+}
 
 // SeverityOf returns the severity of a state.
 func SeverityOf(state string) string {

@@ -27,7 +27,9 @@ type TallyLine struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	State     string `json:"state,omitempty"` // empty for OK
-	Problem   string `json:"problem,omitempty"`
+	// Severity is empty if it is that of the state.
+	Severity string `json:"severity,omitempty"`
+	Problem  string `json:"problem,omitempty"`
 	Traffic
 }
 
@@ -42,6 +44,9 @@ func (d *Document) Tally() *Tally {
 		line := TallyLine{Namespace: s.Namespace, Name: s.Name, Traffic: s.Traffic()}
 		if state := s.State(); state != StateOK {
 			line.State, line.Problem = state, s.FirstProblem()
+			if severity := s.Severity(); severity != SeverityOf(state) {
+				line.Severity = severity
+			}
 		}
 		if line.State != "" || line.Connections > 0 || line.Active > 0 {
 			out.Services = append(out.Services, line)

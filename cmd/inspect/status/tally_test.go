@@ -18,6 +18,7 @@ func TestTallyHasOnlyWhatIsAddedUp(t *testing.T) {
 			{Namespace: "shop", Name: "busy", Ports: []Port{port(VerdictBalance, 4), port(VerdictBalance, 2)}},
 			{Namespace: "shop", Name: "idle", Ports: []Port{port(VerdictBalance, 0)}},
 			{Namespace: "shop", Name: "local", Ports: []Port{port(VerdictDrop, 0)}},
+			{Namespace: "shop", Name: "mine", Ports: []Port{{Frontends: []Frontend{{Kind: "ClusterIP", Verdict: VerdictDrop}}}}},
 			{Namespace: "shop", Name: "none", Ports: []Port{port(VerdictReject, 0)}, Problems: []Problem{{Reason: ReasonNoPort, Text: "no port http"}}},
 		},
 	}
@@ -26,9 +27,10 @@ func TestTallyHasOnlyWhatIsAddedUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`"schema":1`, `"summary":{"services":4,"problems":1,"notices":1,"others":1}`, `ServiceCIDR x`,
+		`"schema":1`, `"summary":{"services":5,"problems":2,"notices":1,"others":1}`, `ServiceCIDR x`,
 		`"services":[{"namespace":"shop","name":"busy","connections":6,"active":3},` +
 			`{"namespace":"shop","name":"local","state":"NoneLocal","connections":0,"active":0},` +
+			`{"namespace":"shop","name":"mine","state":"NoneLocal","severity":"Problem","connections":0,"active":0},` +
 			`{"namespace":"shop","name":"none","state":"NoPort","problem":"no port http","connections":0,"active":0}]`,
 	} {
 		if !strings.Contains(string(text), want) {

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -109,7 +110,7 @@ func (c *Cluster) take(n *node, t *status.Tally) {
 		l := &lines[i]
 		*l = line{of: c.serviceOf(key{s.Namespace, s.Name}), count: s.Connections, active: int32(s.Active)}
 		if s.State != "" {
-			n.tallied[l.of.key] = state{s.State, status.SeverityOf(s.State), s.Problem}
+			n.tallied[l.of.key] = state{s.State, cmp.Or(s.Severity, status.SeverityOf(s.State)), s.Problem}
 		}
 		before := n.line(l.of.key)
 		switch {
