@@ -70,6 +70,10 @@ are not counted (NotCounted).`,
 	return cmd
 }
 
+// isReturned reports whether the problem is that kube-proxy serves the node, so that kube-vmap
+// will program nothing.
+func isReturned(p status.Problem) bool { return p.Reason == status.ReasonReturned }
+
 // Run prints the findings. The error has the exit code of the command.
 func (o Options) Run(ctx context.Context, ask status.Source, w io.Writer) error {
 	if err := output.JSON.Check(o.Output); err != nil {
@@ -87,7 +91,7 @@ func (o Options) Run(ctx context.Context, ask status.Source, w io.Writer) error 
 		return &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("print the problems: %w", err)}
 	}
 	switch {
-	case !d.Ready:
+	case !d.Ready && !slices.ContainsFunc(d.Problems, isReturned):
 		return &exit.Error{Code: exit.Trouble, Err: errors.New("kube-vmap has not programmed everything yet")}
 	case l.NotCounted():
 		return &exit.Error{Code: exit.Trouble, Err: errors.New("connections are not counted, so there may be problems that are not listed")}
