@@ -47,7 +47,10 @@ func Open(c Config) (*Simulator, error) {
 	if err != nil {
 		return nil, errors.Join(err, rules.Close())
 	}
-	return &Simulator{rules, network, conntrack.New(conntrack.Config{NetNS: c.NetNS}), ipset.New(c.NetNS), nodestate.New(c.NetNS), c.Interrupted, c.NetNS, c.WithoutOurs}, nil
+	return &Simulator{
+		rules, network, conntrack.New(conntrack.Config{NetNS: c.NetNS}), ipset.New(c.NetNS), nodestate.New(c.NetNS),
+		c.Interrupted, c.NetNS, c.WithoutOurs,
+	}, nil
 }
 
 // Close closes the sockets.
