@@ -28,9 +28,8 @@ func (s size) String() string { return report.Text(s.services) + " x " + report.
 type cluster struct {
 	size
 	serviceKind
-	family    model.Family
-	nodeAddrs []netip.Addr // for node ports
-	services  *model.ServiceMap
+	family   model.Family
+	services *model.ServiceMap
 }
 
 const (
@@ -45,6 +44,9 @@ var (
 	// podRanges hold the pods, and those of the lab.
 	podRanges = [2]netip.Prefix{netip.MustParsePrefix("10.128.0.0/9"), netip.MustParsePrefix("fd00:10::/32")}
 )
+
+// nodeAddrs are the addresses that serve node ports: none, as their number is not what costs.
+var nodeAddrs []netip.Addr
 
 // serviceCIDRs are the ranges that ClusterIPs come from.
 var serviceCIDRs = lab.ServiceRanges[:]
@@ -107,7 +109,7 @@ func (c *cluster) changes() nft.Change {
 func (c *cluster) all() nft.Change {
 	change := c.changes()
 	change.ServiceCIDRs = &serviceCIDRs
-	change.NodeAddrs = &c.nodeAddrs
+	change.NodeAddrs = &nodeAddrs
 	return change
 }
 
@@ -157,7 +159,7 @@ func (c *cluster) slice(i, part int, pods []model.Endpoint) model.EndpointSlice 
 }
 
 // spares is how many more pods of a Service there are, for changes.
-const spares = 2
+const spares = 1
 
 // pods returns the first n pods of Service number i. Those beyond the cluster's size are
 // on other nodes.

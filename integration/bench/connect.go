@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -9,101 +10,117 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/kernel"
 )
 
-// connect measures what a ClusterIP adds to a connection between two pods of the node,
-// among few and among many Services.
+// maxConnectionRatio is how many times as long a connection may take through a ClusterIP
+// as straight to the pod, and if it is counted as if it is not.
+const maxConnectionRatio = 1.05
+
+// labNode is a node of a lab, a pod that serves and one that is the client.
+type labNode struct {
+	lab            *lab.Lab
+	server, client *lab.Pod
+	kernel         *kernel.Kernel
+}
+
+// way is a way for connections to the pod: a number of Services, and how they are programmed.
+type way struct {
+	name   string
+	want   nft.Change
+	config nft.Config
+	to     netip.AddrPort
+	burstTimes
+}
+
+// connect measures connections between two pods of a node: straight to the pod, through a
+// ClusterIP, and with connections counted, among few and among many Services.
 func (b *bench) connect() (err error) {
-	s := b.Section("Connections, tcp over ip, pod to pod", "", "p50", "p99", "per s", "direct p50", "p99", "per s", "p50/direct")
-	s.Note("through a ClusterIP and directly to the pod, in turns; each: connect, request, response, close")
-	node, err := newLabNode(model.IPv4, 1)
+	s := b.Section("Connections, tcp over ip, pod to pod", "", "p50", "p99", "per s", "p50/direct")
+	s.Note("in turns; each: connect, request, response, close; counted: --count-connections")
+	node, err := newLabNode()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, node.close()) }()
-	pod := node.server[0].AddrPort(node.family, podPort)
-	bare := &burstTimes{}
-	if err := bare.measure(node.client.Host, pod); err != nil {
-		return err
-	}
-	s.Add(append([]any{"no rules", "", "", ""}, bare.cells()...)...)
 	for _, z := range []size{{10, 10}, standard} {
-		if err := node.program(z); err != nil {
-			return err
-		}
-		through, direct, err := b.compare(node, pod)
-		if err != nil {
-			return err
-		}
-		cells := append([]any{z.String()}, through.cells()...)
-		cells = append(cells, direct.cells()...)
-		s.Add(append(cells, report.Ratio(through.latency.Median(), direct.latency.Median()))...)
-	}
-	return nil
-}
-
-// compare measures connections through the ClusterIP and to the pod, in turns.
-func (b *bench) compare(s *labNode, pod netip.AddrPort) (through, direct *burstTimes, err error) {
-	through, direct = &burstTimes{}, &burstTimes{}
-	for range b.burstRepetitions() {
-		if err := through.measure(s.client.Host, s.clusterIP()); err != nil {
-			return nil, nil, err
-		}
-		if err := direct.measure(s.client.Host, pod); err != nil {
-			return nil, nil, err
-		}
-	}
-	return through, direct, nil
-}
-
-// A way is a configuration of the rules, and connections through the ClusterIP with it.
-type way struct {
-	name   string
-	config nft.Config
-	burstTimes
-}
-
-// alternate measures connections from a host directly to a pod, and with each of the
-// configurations, in turns. It adds a row for each, compared with the first configuration.
-func (b *bench) alternate(s *report.Section, node *labNode, from *lab.Host, ways ...*way) error {
-	c := newCluster(size{10, 10}, node.family)
-	c.apply(c.setService(servedService, node.pods()))
-	want := c.all()
-	node.proxy = &proxy{cluster: c}
-	direct := &way{name: "straight to the pod"}
-	for range 2 * b.burstRepetitions() {
-		if err := direct.measure(from, node.server[0].AddrPort(node.family, podPort)); err != nil {
+		through := node.way(z)
+		direct, counted := *through, *through
+		direct.name, direct.to = "straight to the pod", node.server.AddrPort(model.IPv4, podPort)
+		counted.name, counted.config.CountConnections = through.name+", counted", true
+		ways := []*way{&direct, through, &counted}
+		if err := b.alternate(node, ways); err != nil {
 			return err
 		}
 		for _, w := range ways {
-			have, err := node.kernel.Read()
-			if err != nil {
-				return err
-			}
-			_, batch := nft.Adopt(w.config, have, want)
-			if _, err := node.kernel.Apply(batch); err != nil {
-				return err
-			}
-			if err := w.measure(from, node.clusterIP()); err != nil {
-				return err
-			}
+			rate := float64(len(w.latency)) / w.took.Seconds()
+			s.Add(w.name, w.latency.Median(), w.latency.At(0.99), int(rate), report.Ratio(w.latency.Median(), direct.latency.Median()))
 		}
-	}
-	for _, w := range append([]*way{direct}, ways...) {
-		s.Add(append(append([]any{w.name}, w.cells()...), report.Ratio(w.latency.Median(), ways[0].latency.Median()))...)
+		b.MarkRatio("a connection through a ClusterIP, "+through.name+", p50",
+			through.latency.Median(), direct.name, direct.latency.Median(), maxConnectionRatio)
+		b.MarkRatio("a connection that is counted, "+through.name+", p50",
+			counted.latency.Median(), "not counted", through.latency.Median(), maxConnectionRatio)
 	}
 	return nil
 }
 
-func (b *bench) burstRepetitions() int {
-	if b.quick {
-		return 4
+// newLabNode builds a lab without rules. It must be closed.
+func newLabNode() (*labNode, error) {
+	l, err := lab.New(lab.Options{Pods: 2})
+	if err != nil {
+		return nil, err
 	}
-	return 10
+	n := &labNode{lab: l, server: l.Pods[0], client: l.Pods[1]}
+	err = l.Node.Do(func() (err error) { n.kernel, err = kernel.Open(kernel.Config{}); return err })
+	if err == nil {
+		_, err = n.server.Serve(model.TCP, podPort)
+	}
+	if err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	return n, nil
 }
 
-// questionsPerBurst is small, so that a disturbance affects both alike.
-const questionsPerBurst = 1_000
+func (n *labNode) close() error {
+	var err error
+	if n.kernel != nil {
+		err = n.kernel.Close()
+	}
+	return errors.Join(err, n.lab.Close())
+}
+
+// way returns a cluster of that size with one more Service, which the pod serves.
+func (n *labNode) way(z size) *way {
+	const served = 60_000 // beyond the numbers of any cluster
+	c := newCluster(z, model.IPv4)
+	c.apply(c.setService(served, []model.Endpoint{{Addr: n.server.Addr(model.IPv4), Ready: true, Serving: true, Node: thisNode}}))
+	to := netip.AddrPortFrom(c.service(served).ClusterIPs[0], servicePort)
+	return &way{name: "among " + z.String(), want: c.all(), config: config, to: to}
+}
+
+// alternate measures connections in each way, in turns.
+func (b *bench) alternate(n *labNode, ways []*way) error {
+	turns := 20
+	if b.quick {
+		turns = 8
+	}
+	for range turns {
+		for _, w := range ways {
+			have, err := n.kernel.Read()
+			if err != nil {
+				return err
+			}
+			_, batch := nft.Adopt(w.config, have, w.want)
+			if _, err := n.kernel.Apply(batch); err != nil {
+				return err
+			}
+			if err := w.measure(n.client.Host, w.to); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // burstTimes sums up bursts.
 type burstTimes struct {
@@ -111,14 +128,14 @@ type burstTimes struct {
 	took    time.Duration
 }
 
-// measure adds a burst of connections, one after the other.
-func (s *burstTimes) measure(from *lab.Host, to netip.AddrPort) error {
-	t, err := burst(from, to, questionsPerBurst, 1)
-	s.latency, s.took = append(s.latency, t.Latencies...), s.took+t.Took
+// measure adds a burst of connections, one after the other. It is small, so that a
+// disturbance affects all ways alike.
+func (t *burstTimes) measure(from *lab.Host, to netip.AddrPort) error {
+	const questions = 1_000
+	tally, err := from.Burst(lab.Burst{Protocol: model.TCP, To: to, Count: questions, Workers: 1, Timeout: 2 * time.Second})
+	if err == nil && len(tally.Latencies) != questions {
+		err = fmt.Errorf("%d questions to %s: %s", questions, to, tally)
+	}
+	t.latency, t.took = append(t.latency, tally.Latencies...), t.took+tally.Took
 	return err
-}
-
-func (s *burstTimes) cells() []any {
-	rate := float64(len(s.latency)) / s.took.Seconds()
-	return []any{s.latency.Median(), s.latency.At(0.99), int(rate)}
 }

@@ -23,10 +23,9 @@ type loopBench struct {
 	floorBox *sandbox
 }
 
-// newLoopBench starts the loop; alter, unless nil, alters its batches. It must be closed.
-func newLoopBench(z size, f model.Family, alter func(nft.Batch) nft.Batch) (*loopBench, error) {
-	c := &cluster{size: z, serviceKind: clusterIPKind, family: f}
-	r, err := startLoop(c, config, alter)
+// newLoopBench starts the loop, without a floor. It must be closed.
+func newLoopBench(c *cluster) (*loopBench, error) {
+	r, err := startLoop(c, config)
 	if err != nil {
 		return nil, err
 	}
@@ -34,8 +33,8 @@ func newLoopBench(z size, f model.Family, alter func(nft.Batch) nft.Batch) (*loo
 }
 
 // newLoopBenchWithFloor returns a loopBench with the namespace for the floor.
-func newLoopBenchWithFloor(z size, family model.Family) (*loopBench, error) {
-	f, err := newLoopBench(z, family, nil)
+func newLoopBenchWithFloor(c *cluster) (*loopBench, error) {
+	f, err := newLoopBench(c)
 	if err != nil {
 		return nil, err
 	}
@@ -95,17 +94,12 @@ func (f *loopBench) measurePair(e changeKind, number int, to [2]*changeTimes) er
 	return nil
 }
 
-// replaceColdAndWarm separates the first change of a Service, whose data is in no cache
-// of the processor, from a second one immediately after it.
-var replaceColdAndWarm = changeKind{endpointReplaced, "the same Service again", replaceEndpoint}
-
 // smallSizes are the sizes that larger ones are compared with, by endpoints of a Service.
 var smallSizes = map[int]size{1: {100, 1}, 10: {100, 10}}
 
 // events measures changes through the loop, from an event of the source to the commit.
 func (b *bench) events() error {
-	s := b.Section("From an event to the commit", "", "p50", "p99", "p50/100", "p99/100", "kernel",
-		"floor p50", "floor p99", "total/floor", "bytes")
+	s := b.Section("From an event to the commit", eventColumns("100")...)
 	s.Note("the loop of the proxy, with a source of events, to the end of the kernel's commit. It also checks for drift.")
 	s.Note("p50/100, p99/100: against 100 Services of as many endpoints; floor: the same bytes prepared beforehand,")
 	s.Note("sent to the same tables in another namespace; all sizes in one process, in turns of %s;", block)
@@ -115,15 +109,19 @@ func (b *bench) events() error {
 			return err
 		}
 	}
-	return b.largeEvents()
+	return nil
 }
+
+// block is how many changes are measured with one loop before the next one has its turn,
+// because each begins with the processor's caches full of the other's data.
+const block = 20
 
 // eventsOf measures one family at all sizes.
 func (b *bench) eventsOf(s *report.Section, f model.Family) (err error) {
 	var all []*loopBench
 	defer func() { err = errors.Join(err, closeLoops(all)) }()
 	for _, z := range []size{smallSizes[1], smallSizes[10], {1_000, 10}, standard, {45_000, 1}} {
-		one, err := newLoopBenchWithFloor(z, f)
+		one, err := newLoopBenchWithFloor(&cluster{size: z, serviceKind: clusterIPKind, family: f})
 		if err != nil {
 			return err
 		}
@@ -142,9 +140,23 @@ func (b *bench) eventsOf(s *report.Section, f model.Family) (err error) {
 				t.eventRow(s, f.label()+", "+name, base[smallSizes[f.endpoints]])
 				b.markEvent(f.cluster, name, t, base[smallSizes[f.endpoints]])
 			}
+			if name == endpointReplaced {
+				b.promiseBytes(nft.FamilyName(f), name, measured)
+			}
 		}
 	}
 	return nil
+}
+
+// promiseBytes checks that a change sends the same bytes whatever the size of the cluster.
+func (b *bench) promiseBytes(family, name string, measured []map[string]*changeTimes) {
+	different := map[int]bool{}
+	for _, m := range measured {
+		for _, n := range m[name].bytes {
+			different[n] = true
+		}
+	}
+	b.Promise(len(different) == 1, "%s, %s: the same number of bytes at all sizes", name, family)
 }
 
 // eventRepetitions returns how often a change is measured: often enough for a p99.
@@ -180,6 +192,11 @@ func measureEvents(e changeKind, turns int, all []*loopBench) ([]map[string]*cha
 	return measured, nil
 }
 
+// eventColumns returns the columns of eventRow, for rows compared with some others.
+func eventColumns(with string) []any {
+	return []any{"", "p50", "p99", "p50/" + with, "p99/" + with, "kernel", "floor p50", "floor p99", "total/floor", "bytes"}
+}
+
 func (t *changeTimes) eventRow(s *report.Section, label string, base *changeTimes) {
 	p50, p99 := t.total.Median(), t.total.At(0.99)
 	s.Add(label, p50, p99, report.Ratio(p50, base.total.Median()), report.Ratio(p99, base.total.At(0.99)),
@@ -196,6 +213,7 @@ func (b *bench) markEvent(c *cluster, name string, t, base *changeTimes) {
 	switch name {
 	case endpointReplaced:
 		p99 := t.total.At(0.99)
+		b.MarkTime(what+", p50", p50, "floor "+report.Text(t.floor.Median()), time.Millisecond)
 		b.MarkTime(what+", p99", p99, "floor p99 "+report.Text(t.floor.At(0.99)), 3*time.Millisecond)
 		b.MarkRatio(what+", p99 against 100", p99, "among 100", base.total.At(0.99), 1.3)
 	case replaceColdAndWarm.opposite:
@@ -204,33 +222,6 @@ func (b *bench) markEvent(c *cluster, name string, t, base *changeTimes) {
 	case endpointAdded.name, serviceAdded.name:
 		b.MarkRatio(what+", p50", p50, "floor", t.floor.Median(), 1.5)
 	}
-}
-
-// largeEvents measures changes of one Service with very many endpoints.
-func (b *bench) largeEvents() (err error) {
-	s := b.Section("From an event to the commit, one endpoint of a single Service in slices of 100", "", "p50", "p99", "p50/1,000", "kernel",
-		"floor p50", "floor p99", "total/floor", "bytes")
-	var all []*loopBench
-	defer func() { err = errors.Join(err, closeLoops(all)) }()
-	for _, n := range []int{1_000, 10_000, 100_000} {
-		one, err := newLoopBenchWithFloor(size{1, n}, model.IPv4)
-		if err != nil {
-			return err
-		}
-		all = append(all, one)
-	}
-	measured, err := measureEvents(replaceColdAndWarm, b.eventRepetitions(serviceAdded), all)
-	if err != nil {
-		return err
-	}
-	least := measured[0][endpointReplaced].total.Median()
-	for i, f := range all {
-		t := measured[i][endpointReplaced]
-		s.Add(f.label(), t.total.Median(), t.total.At(0.99), report.Ratio(t.total.Median(), least),
-			t.kernel.Median(), t.floor.Median(), t.floor.At(0.99),
-			report.Ratio(t.total.Median(), t.floor.Median()), report.Bytes(t.bytes[0]))
-	}
-	return nil
 }
 
 func closeLoops(all []*loopBench) error {

@@ -13,7 +13,7 @@ import (
 )
 
 // flush measures how long Services are unreachable after another program has removed all
-// rules of the node, and that it cannot do so if the tables are protected.
+// rules of the node.
 func (b *bench) flush() error {
 	s := b.Section("Another program removes everything: nft flush ruleset, "+standard.String(), "", "p50", "longest", "nft itself", "repair", "bytes")
 	s.Note("from the start of nft to when all is programmed again; repair: the kernel's part of it")
@@ -21,9 +21,6 @@ func (b *bench) flush() error {
 	for _, f := range b.families() {
 		want := newCluster(standard, f).all()
 		if err := b.flushOf(s, f, want); err != nil {
-			return err
-		}
-		if err := b.flushProtected(s, f, want); err != nil {
 			return err
 		}
 	}
@@ -41,7 +38,7 @@ func (t *flushTimes) row(s *report.Section, label string) {
 }
 
 func (b *bench) flushOf(s *report.Section, family model.Family, want nft.Change) (err error) {
-	f, err := newLoopBench(standard, family, nil)
+	f, err := newLoopBench(&cluster{size: standard, serviceKind: clusterIPKind, family: family})
 	if err != nil {
 		return err
 	}
@@ -85,7 +82,7 @@ func (t *flushTimes) once(r *runningLoop, want nft.Change) error {
 		return err
 	}
 	t.took, t.repair, t.bytes = append(t.took, c.at.Sub(start)), append(t.repair, c.applied.Kernel), c.applied.Bytes
-	return r.checkTables(config, want)
+	return r.checkTables(want)
 }
 
 // flush has nft remove all rules of the namespace.
@@ -98,7 +95,7 @@ func (r *runningLoop) flush() error {
 }
 
 // checkTables reads the kernel and returns an error if anything differs from want.
-func (r *runningLoop) checkTables(rules nft.Config, want nft.Change) (err error) {
+func (r *runningLoop) checkTables(want nft.Change) (err error) {
 	k, err := r.box.kernel.Share()
 	if err != nil {
 		return err
@@ -108,41 +105,8 @@ func (r *runningLoop) checkTables(rules nft.Config, want nft.Change) (err error)
 	if err != nil {
 		return err
 	}
-	if _, batch := nft.Adopt(rules, have, want); len(batch) > 0 {
+	if _, batch := nft.Adopt(config, have, want); len(batch) > 0 {
 		return fmt.Errorf("the tables are not what they should be, %d changes away", len(batch))
 	}
-	return nil
-}
-
-// flushProtected flushes tables that the loop's socket owns.
-func (b *bench) flushProtected(s *report.Section, family model.Family, want nft.Change) (err error) {
-	rules := config
-	rules.Protect = true
-	r, err := startLoop(&cluster{size: standard, serviceKind: clusterIPKind, family: family}, rules, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.close()) }()
-	before, err := r.box.kernel.Generation()
-	if err != nil {
-		return err
-	}
-	start := time.Now()
-	if err := r.flush(); err != nil {
-		return err
-	}
-	took := time.Since(start)
-	after, err := r.box.kernel.Generation()
-	if err != nil {
-		return err
-	}
-	label, broken := nft.FamilyName(family)+", "+standard.String(), r.checkTables(rules, want)
-	s.Add(label+", protected", "", "", took, "", "")
-	found := "tables whole"
-	if broken != nil {
-		found = broken.Error()
-	}
-	b.Mark(before == after && broken == nil, "flushed by another program, "+label+", protected", found,
-		fmt.Sprintf("generation %d, then %d", before, after), "nothing changes")
 	return nil
 }

@@ -9,15 +9,6 @@ import (
 	"kube-vmap/nft"
 )
 
-// sizes returns the sizes in the main tables.
-func (b *bench) sizes() []size {
-	all := []size{{100, 10}, {1_000, 10}, standard, {45_000, 1}}
-	if b.quick {
-		return all[:3]
-	}
-	return all
-}
-
 // loads are the sizes of first loads, and the limit for the time from the model's values
 // to the commit, if any.
 var loads = []struct {
@@ -43,33 +34,22 @@ func (b *bench) families() []model.Family {
 // standard is the size of which promises are made.
 var standard = size{10_000, 10}
 
-// clusters calls fn with a cluster of each size in family ip, and with one in ip6.
-func (b *bench) clusters(fn func(c *cluster) error) error {
-	for _, s := range b.sizes() {
-		if err := fn(newCluster(s, model.IPv4)); err != nil {
-			return err
-		}
-	}
-	return fn(newCluster(standard, model.IPv6))
-}
-
 func (c *cluster) label() string { return nft.FamilyName(c.family) + ", " + c.size.String() }
 
 // loadTimes are those of one first load.
 type loadTimes struct {
-	model, adopt, encode, kernel, total, floor, copied report.Times
-	cpu, floorCPU                                      []cpuTime
-	steps, bytes, elements                             int
+	model, adopt, encode, kernel, total, floor report.Times
+	cpu                                        []cpuTime
+	steps, bytes                               int
 }
 
 // load measures the first load: from the cluster's objects to the commit.
 func (b *bench) load() error {
 	s := b.Section("First load", "", "model", "compile", "encode", "kernel", "total",
-		"floor", "kernel/floor", "total/floor", "ours/total", "CPU", "user/CPU", "more/CPU", "bytes", "steps", "copy")
+		"floor", "kernel/floor", "total/floor", "ours/total", "CPU", "user/CPU", "bytes", "steps")
 	s.Note("model: selection of endpoints, once; compile: Adopt; encode: Batch.Encode; kernel: sending and commit")
-	s.Note("floor: the same bytes prepared beforehand; total leaves out the model; copy: those bytes copied to new memory")
-	s.Note("CPU: of the whole process from compile to commit; user: compile, encode and the collector; more: than the floor takes,")
-	s.Note("with what the kernel does to give the process memory")
+	s.Note("floor: the same bytes prepared beforehand; total leaves out the model")
+	s.Note("CPU: of the whole process from compile to commit; user: compile, encode and the collector")
 	for _, l := range loads {
 		if err := b.loadOf(s, newCluster(l.size, model.IPv4), l.below); err != nil {
 			return err
@@ -93,12 +73,10 @@ func (b *bench) loadOf(s *report.Section, c *cluster, below time.Duration) error
 		}
 	}
 	kernel, floor, total, cpu := t.kernel.Median(), t.floor.Median(), t.total.Median(), sum(t.cpu)
-	more := report.Ratio(cpu.all()-sum(t.floorCPU).all(), cpu.all())
 	s.Add(c.label(), t.model.Median(), t.adopt.Median(), t.encode.Median(),
 		kernel, total, floor,
 		report.Ratio(kernel, floor), report.Ratio(total, floor), report.Ratio(total-kernel, total),
-		cpu.all()/time.Duration(len(t.cpu)), report.Percent(cpu.share()), report.Percent(more),
-		report.Bytes(t.bytes), t.steps, t.copied.Median())
+		cpu.all()/time.Duration(len(t.cpu)), report.Percent(cpu.share()), report.Bytes(t.bytes), t.steps)
 	if c.size == standard {
 		// The least disturbed round of each: the machine's other load is no part of the
 		// promise.
@@ -108,7 +86,7 @@ func (b *bench) loadOf(s *report.Section, c *cluster, below time.Duration) error
 	if below > 0 {
 		b.MarkTime("first load from the model, "+c.label(), t.model.Median()+total, "floor "+report.Text(floor), below)
 		b.Mark(cpu.share() < 0.25, "first load, "+c.label()+", share of CPU that is ours", report.Percent(cpu.share()),
-			"more than the floor "+report.Text(report.Percent(more)), "below 25 %")
+			"", "below 25 %")
 	}
 	return nil
 }
@@ -140,7 +118,6 @@ func (t *loadTimes) round(want nft.Change) error {
 		t.encode = append(t.encode, applied.Took-applied.Kernel)
 		t.kernel = append(t.kernel, applied.Kernel)
 		t.steps, t.bytes = applied.Steps, applied.Bytes
-		t.elements = batch.Counts().Added
 		return err
 	})
 	if err != nil {
@@ -152,21 +129,9 @@ func (t *loadTimes) round(want nft.Change) error {
 		return err
 	}
 	runtime.GC()
-	t.copied = append(t.copied, copying(prepared))
 	return inSandbox(func(s *sandbox) error {
-		before := cpuOfProcess()
 		took, err := s.raw.send(prepared...)
-		t.floor, t.floorCPU = append(t.floor, took), append(t.floorCPU, cpuOfProcess().since(before))
+		t.floor = append(t.floor, took)
 		return err
 	})
-}
-
-// copying returns the floor of encoding: how long it takes to copy as many bytes to new
-// memory.
-func copying(parts [][]byte) time.Duration {
-	start := time.Now()
-	for _, p := range parts {
-		_ = append([]byte(nil), p...)
-	}
-	return time.Since(start)
 }

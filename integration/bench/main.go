@@ -3,29 +3,15 @@
 //
 //	load       encode and send a whole rule set, at 100 to 45,000 Services and at
 //	           100,000 endpoints of one
-//	manifests  the same from a folder of manifests
-//	change     replace an endpoint, change the count, add and remove a Service
-//	exposed    the same of Services with node port, load balancer address and
-//	           external IP, beside Services that only have a ClusterIP
-//	sticky      the same of Services with session affinity, beside plain ones
+//	sticky     the same of Services with session affinity, beside plain ones
 //	events     changes on their way through the loop, from event to commit
-//	churn      the same beside a Service that changes all the time
-//	rejected   the same beside a Service that the kernel rejects
 //	restart    read everything back and find nothing to do
 //	flush      another program removes everything
 //	tenants    another tenant's change, and a restart, beside a namespace that uses all
 //	           of its budget, in the worst ways
 //	memory     of the kernel for each endpoint, and of this program
-//	connect    a connection through a ClusterIP against the same without one
-//	addresses  a connection by every kind of address, scheduler, and affinity
-//	spread     whether connections are distributed evenly over the endpoints
-//	counters   the cost of counting connections
-//	labels     the cost of labelling connections that are masqueraded
-//	masquerade short connections by how the node chooses their source port
-//	simultaneous two clients that use the same port in the same instant
+//	connect    a connection through a ClusterIP, and a counted one, beside one without
 //	observed   the cost of least connections beside many connections
-//	responses  the cost of kube-vmap problems beside many connections
-//	flowtable  a packet of an established connection, with a flowtable and without
 //
 // Times depend on the machine and on its load. So each is compared with a floor that is
 // measured in the same run, alternating with it: the time that the kernel takes for the
@@ -51,7 +37,6 @@ func main() { os.Exit(run()) }
 type bench struct {
 	report.Report
 	quick bool
-	race  time.Duration // how long each row of simultaneous takes
 }
 
 // parts are the parts of the bench, in the order in which they run.
@@ -60,44 +45,22 @@ var parts = []struct {
 	run  func(*bench) error
 }{
 	{"load", (*bench).load},
-	{"manifests", (*bench).manifests},
-	{"change", (*bench).change},
-	{"exposed", (*bench).exposed},
 	{"sticky", (*bench).sticky},
 	{"events", (*bench).events},
-	{"churn", (*bench).churn},
-	{"rejected", (*bench).rejected},
 	{"restart", (*bench).restart},
 	{"flush", (*bench).flush},
 	{"tenants", (*bench).tenants},
 	{"memory", (*bench).memory},
 	{"connect", (*bench).connect},
-	{"addresses", (*bench).addresses},
-	{"spread", (*bench).spread},
-	{"counters", (*bench).counters},
-	{"labels", (*bench).labels},
-	{"masquerade", (*bench).masquerade},
-	{"simultaneous", (*bench).simultaneous},
 	{"observed", (*bench).observed},
-	{"responses", (*bench).responses},
-	{"flowtable", (*bench).flowtable},
 }
 
 func run() int {
 	only := flag.String("run", "", "run the parts whose name matches this `regexp`")
 	quick := flag.Bool("quick", false, "fewer repetitions, sizes and families: little more than a minute, rougher")
-	race := flag.Duration("race", 10*time.Second, "how long each row of simultaneous takes")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to this `file`")
-	peak := flag.String("peak", "", "only do the first load of `SERVICESxENDPOINTS` and print the memory it took")
 	flag.Parse()
-	var err error
-	switch {
-	case *peak != "":
-		err = printPeak(*peak)
-	default:
-		err = measure(&bench{quick: *quick, race: *race}, *only, *profile)
-	}
-	if err != nil {
+	if err := measure(&bench{quick: *quick}, *only, *profile); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		return 1
 	}

@@ -13,8 +13,7 @@ import (
 	"kube-vmap/nft"
 )
 
-// memory measures the memory of rules in the kernel, what comments on the elements of
-// endpoint maps would add, which the rule set does not have, and the memory of the process.
+// memory measures the memory of rules in the kernel.
 func (b *bench) memory() error {
 	c := newCluster(standard, model.IPv4)
 	_, batch := nft.Adopt(config, nft.Tables{}, c.all())
@@ -22,29 +21,19 @@ func (b *bench) memory() error {
 	if err != nil {
 		return err
 	}
-	commented, err := prepareCommented(batch)
-	if err != nil {
-		return err
-	}
 	s := b.Section("Kernel memory, "+c.label(), "", "batch", "load", "memory", "buckets", "memory an endpoint", "an element")
 	s.Note("growth of the whole machine's slab, vmalloc and per-CPU memory, median of %s loads;", b.memoryRounds())
 	s.Note("an endpoint has its share of all, buckets included; an element is without buckets")
-	s.Note("as built, elements that dispatch name their Service in a comment; commented, those of endpoint maps too")
-	plain, err := b.measureMemory(built)
-	if err != nil {
-		return err
-	}
-	wordy, err := b.measureMemory(commented)
+	use, err := b.measureMemory(built)
 	if err != nil {
 		return err
 	}
 	endpoints := c.size.services*c.endpoints + c.endpoints + 1
-	plain.row(s, "as built", endpoints)
-	wordy.row(s, "commented", endpoints)
-	b.markMemory(&plain, c.label(), endpoints)
-	s.Add("a comment", report.Bytes((wordy.bytes-plain.bytes)/endpoints), "",
-		report.Bytes((wordy.memory-plain.memory)/endpoints), "", "", "")
-	return b.peaks()
+	// The least disturbed time.
+	s.Add(nil, report.Bytes(use.bytes), use.took.At(0), report.Bytes(use.memory), report.Bytes(use.buckets),
+		report.Bytes(use.memory/endpoints), report.Bytes((use.memory-use.buckets)/use.elements))
+	b.markMemory(&use, c.label(), endpoints)
+	return nil
 }
 
 // kernelBytes is the memory of an endpoint in the kernel without buckets, its share of the
@@ -66,14 +55,6 @@ type memoryUse struct {
 	memory   int // bytes in the kernel
 	buckets  int // how many of them are buckets
 	elements int
-}
-
-// load returns the least disturbed time.
-func (w *memoryUse) load() time.Duration { return w.took.At(0) }
-
-func (w *memoryUse) row(s *report.Section, label string, endpoints int) {
-	s.Add(label, report.Bytes(w.bytes), w.load(), report.Bytes(w.memory), report.Bytes(w.buckets),
-		report.Bytes(w.memory/endpoints), report.Bytes((w.memory-w.buckets)/w.elements))
 }
 
 // memoryRounds returns how often the memory of the same content is measured.
@@ -174,8 +155,7 @@ func kernelMemory() (int, error) {
 	return sum, nil
 }
 
-// kilobytes reads the line of that name from one of the files of /proc that
-// list sizes.
+// kilobytes reads the line of that name from one of the files of /proc that list sizes.
 func kilobytes(path, name string) (int, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

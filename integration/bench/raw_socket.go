@@ -93,8 +93,7 @@ func (b *rawSocket) dump(sets []nft.SetID) (time.Duration, error) {
 	start := time.Now()
 	for _, id := range sets {
 		var e attr.Encoder
-		openSetMessage(&e, unix.NFT_MSG_GETSETELEM, unix.NLM_F_DUMP, id)
-		e.CloseMessage()
+		askElements(&e, id)
 		if err := unix.Sendto(b.fd, e.Bytes, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 			return 0, fmt.Errorf("ask for elements of %s: %w", id.Name(), err)
 		}
@@ -125,11 +124,12 @@ func ended(b []byte) (bool, error) {
 	return false, d.Err()
 }
 
-// openSetMessage begins a message about the elements of a set.
-func openSetMessage(e *attr.Encoder, kind, flags uint16, id nft.SetID) {
+// askElements asks for the elements of a set.
+func askElements(e *attr.Encoder, id nft.SetID) {
 	family := [...]byte{model.IPv4: unix.NFPROTO_IPV4, model.IPv6: unix.NFPROTO_IPV6}
-	e.OpenMessage(unix.NFNL_SUBSYS_NFTABLES<<8|kind, unix.NLM_F_REQUEST|flags)
+	e.OpenMessage(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETSETELEM, unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
 	e.NetfilterHeader(family[id.Family], 0)
 	e.String(unix.NFTA_SET_ELEM_LIST_TABLE, nft.TableName)
 	e.String(unix.NFTA_SET_ELEM_LIST_SET, id.Name())
+	e.CloseMessage()
 }

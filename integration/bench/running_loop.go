@@ -40,13 +40,12 @@ var errPatience = fmt.Errorf("nothing for %s", patience)
 
 // startLoop starts the loop in a network namespace of its own with all objects of a
 // cluster, and waits until they are committed. It must be closed.
-func startLoop(c *cluster, rules nft.Config, alter func(nft.Batch) nft.Batch) (*runningLoop, error) {
+func startLoop(c *cluster, rules nft.Config) (*runningLoop, error) {
 	box, err := newSandbox()
 	if err != nil {
 		return nil, err
 	}
 	r := &runningLoop{observedKernel: observe(box.kernel), box: box, ended: make(chan error, 1), closes: []func() error{box.close}}
-	r.alter = alter
 	if err := r.start(c, rules); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
@@ -123,11 +122,7 @@ func (r *runningLoop) dropReport() {
 // outcome is how a burst was committed.
 type outcome struct {
 	commit
-	// took is the time from sending to the commit.
-	took time.Duration
-	// batchesLater is how many batches were begun after the burst was in the loop's queue,
-	// and committed without it.
-	batchesLater int64
+	took time.Duration // from sending to the commit
 }
 
 // follow sends a burst and waits for the batch with its changes of the Service.
@@ -136,10 +131,8 @@ func (r *runningLoop) follow(name model.ServiceName, burst []sync.Event) (o outc
 	found := r.await(name)
 	start := time.Now()
 	r.bursts <- burst
-	// A batch that is begun at this moment may be counted or not.
-	begun := r.batchesBegun.Load()
 	o.commit, err = r.awaitBatch(found)
-	o.took, o.batchesLater = o.at.Sub(start), max(o.number-begun-1, 0)
+	o.took = o.at.Sub(start)
 	return o, err
 }
 

@@ -19,28 +19,11 @@ type hoard struct {
 	shape            func(s *model.Service, i int)
 }
 
-// hoards are the ways that cost others most, by what they fill.
+// hoards are the ways that cost others most: what the kernel walks for each of their changes.
 var hoards = []hoard{
 	{name: "nothing"},
 	{name: "ports", services: 1000, ports: 10_000, endpoints: 1},
 	{name: "every number of endpoints, address and policy", services: 4 * model.MaxSlots, ports: 1, shape: exposeAll},
-	{name: "every class of affinity, address and policy", services: 24 * 4 * 9, ports: 1, shape: func(s *model.Service, i int) {
-		exposeAll(s, i)
-		s.Affinity = affinities[i/36%len(affinities)]
-	}},
-	{name: "endpoints with affinity", services: 1000, ports: 1, endpoints: 255, shape: func(s *model.Service, _ int) { s.Affinity = time.Hour }},
-	{name: "endpoints of this node under Local", services: 4000, ports: 1, endpoints: 255, shape: func(s *model.Service, _ int) {
-		s.InternalPolicy = model.PolicyLocal
-		s.ExternalIPs = []netip.Addr{nth(externalBase[model.IPv4], int(s.Created)+1)}
-	}},
-	{name: "endpoints of one Service", services: 1, ports: 1, endpoints: 249_000},
-}
-
-// affinities are in classes of their own.
-var affinities = []time.Duration{
-	1 * time.Second, 2 * time.Second, 3 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 20 * time.Second, 30 * time.Second,
-	1 * time.Minute, 2 * time.Minute, 3 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 20 * time.Minute, 30 * time.Minute,
-	1 * time.Hour, 2 * time.Hour, 3 * time.Hour, 4 * time.Hour, 6 * time.Hour, 8 * time.Hour, 12 * time.Hour, 24 * time.Hour,
 }
 
 // exposeAll gives a Service every kind of address, and one of four pairs of policies.

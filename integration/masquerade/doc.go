@@ -9,5 +9,5 @@
 // port the server sees the next connection: one that it has in TIME-WAIT for another one, or
 // not. docs/reports/masquerade.md has the figures.
 //
-// The tests here have kube-vmap as the node's proxy; integration/bench compares rules.
+// The tests have kube-vmap as the node's proxy.
 package masquerade
