@@ -230,3 +230,21 @@ func (c *twoNodes) terminate(t *testing.T, app string, pods, left int) {
 	clustertest.Must(t, c.ns.AwaitEndpoints(ctx, app, left))
 	c.awaitRules(t)
 }
+
+// ofFamilies makes a Service one of these families, the first of which it began
+// with.
+func ofFamilies(families ...model.Family) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		policy := corev1.IPFamilyPolicySingleStack
+		if len(families) > 1 {
+			policy = corev1.IPFamilyPolicyRequireDualStack
+		}
+		s.Spec.IPFamilyPolicy, s.Spec.IPFamilies = &policy, nil
+		for _, f := range families {
+			s.Spec.IPFamilies = append(s.Spec.IPFamilies, corev1.IPFamily(f.String()))
+		}
+		if len(s.Spec.ClusterIPs) > len(families) {
+			s.Spec.ClusterIPs = s.Spec.ClusterIPs[:len(families)]
+		}
+	}
+}

@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -238,4 +239,15 @@ func (c *twoNodes) portsInSubsets(t *testing.T) {
 	for _, n := range []uint16{port, port + 1} {
 		checkAnsweredOver(t, traffic.Of(model.IPv4), c.clients, onPort(to, n), "pod-1")
 	}
+}
+
+// subset has every port at every address.
+func subset(ports []corev1.ServicePort, addrs ...netip.Addr) (s corev1.EndpointSubset) { //nolint:staticcheck // as above
+	for _, a := range addrs {
+		s.Addresses = append(s.Addresses, corev1.EndpointAddress{IP: a.String()})
+	}
+	for _, p := range ports {
+		s.Ports = append(s.Ports, corev1.EndpointPort{Name: p.Name, Protocol: p.Protocol, Port: p.TargetPort.IntVal})
+	}
+	return s
 }

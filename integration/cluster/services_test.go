@@ -1,25 +1,21 @@
 package cluster_test
 
 import (
-	"context"
-	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/traffic"
 	"kube-vmap/integration/cluster/truth"
-	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
-	"kube-vmap/model"
 	"kube-vmap/sync/looptest"
 )
 
@@ -66,55 +62,6 @@ func TestServicesFollowTheirPodsOnEveryNode(t *testing.T) {
 		if n := requests(t, p, "GET", "403"); n > 0 {
 			t.Errorf("the proxy on %s asked %.0f times for what its account may not read", p.Truth.Host, n)
 		}
-	}
-}
-
-func TestReadyAndLastTerminatingPodsServe(t *testing.T) {
-	t.Parallel()
-	c := newTwoNodes(t, 1)
-	ctx := clustertest.Context(t)
-	near, far := c.At(c.Lab.Pods[0]), c.At(c.Lab.RemotePods[0])
-	web := c.service(t, "web")
-	ready := func(name string, at objects.Place, is bool) func() error {
-		return func() error {
-			_, err := c.ns.SetReady(ctx, name, at, is)
-			return err
-		}
-	}
-	for _, name := range []string{"near", "far"} {
-		_, err := c.ns.CreatePod(ctx, name, "web", map[string]objects.Place{"near": near, "far": far}[name])
-		clustertest.Must(t, err)
-	}
-	for _, s := range []struct {
-		says      string
-		do        func() error
-		endpoints int // ready ones
-		names     string
-	}{
-		{"both are ready", func() error { return nil }, 2, "pod-1 remote-1"},
-		{"one is not ready", ready("near", near, false), 1, "remote-1"},
-		{"none is ready", ready("far", far, false), 0, ""},
-		{"one is ready again", ready("near", near, true), 1, "pod-1"},
-		{"both are ready again", ready("far", far, true), 2, "pod-1 remote-1"},
-		{"one terminates", func() error { return c.ns.TerminatePod(ctx, "near") }, 1, "remote-1"},
-		{"both terminate", func() error { return c.ns.TerminatePod(ctx, "far") }, 0, "pod-1 remote-1"},
-		{"one has ended", func() error { return c.ns.DeletePod(ctx, "far") }, 0, "pod-1"},
-		{"a new one is ready", func() error { _, err := c.ns.CreatePod(ctx, "new", "web", far); return err }, 1, "remote-1"},
-	} {
-		clustertest.Must(t, s.do())
-		clustertest.Must(t, c.ns.AwaitEndpoints(ctx, "web", s.endpoints))
-		if s.names == "" {
-			c.awaitRules(t)
-			checkOutcome(t, c.clients, web, lab.Refused)
-			continue
-		}
-		// Which endpoints terminate is not for AwaitEndpoints to see.
-		for _, from := range c.clients {
-			if err := from.AwaitAnswers(ctx, web, strings.Fields(s.names)...); err != nil {
-				t.Fatalf("%s: %v", s.says, err)
-			}
-		}
-		c.awaitRules(t)
 	}
 }
 
@@ -189,127 +136,34 @@ func meaning(t *testing.T, n *lab.Node) string {
 	}
 }
 
-// TestServicesWithoutSelectorServeManualEndpoints creates an EndpointSlice for each family,
-// or Endpoints, from which a controller creates slices. Endpoints have the Service's first
-// family only.
-func TestServicesWithoutSelectorServeManualEndpoints(t *testing.T) {
-	t.Parallel()
-	c := newTwoNodes(t, 2)
-	ctx := clustertest.Context(t)
-	none := func(s *corev1.Service) { s.Spec.Selector = nil }
-	pods := []*lab.Pod{c.Lab.Pods[0], c.Lab.RemotePods[0], c.Lab.RemotePods[1]}
-	addrs := func(f model.Family, n int) (out []netip.Addr) {
-		for _, p := range pods[:n] {
-			out = append(out, p.Addr(f))
-		}
-		return out
-	}
-
-	t.Run("EndpointSlices", func(t *testing.T) {
-		to := c.service(t, "slices", none)
-		for n, write := range []func(context.Context, model.Family, []netip.Addr) error{
-			c.createSlice, c.updateSlice,
-		} {
-			for _, f := range model.Families {
-				clustertest.Must(t, write(ctx, f, addrs(f, n+2)))
-			}
-			c.awaitRules(t)
-			checkAnswered(t, c.clients, to, names(pods[:n+2])...)
-		}
-		for _, f := range model.Families {
-			clustertest.Must(t, c.ns.DeleteSlice(ctx, sliceName(f)))
-		}
-		c.awaitRules(t)
-		checkOutcome(t, c.clients, to, lab.Refused)
-	})
-	for _, f := range model.Families {
-		t.Run("Endpoints of "+f.String(), func(t *testing.T) {
-			name := "mirrored-" + strings.ToLower(f.String())
-			to := c.service(t, name, none, func(s *corev1.Service) {
-				s.Spec.IPFamilies[0], s.Spec.IPFamilies[1] = corev1.IPFamily(f.String()), corev1.IPFamily(model.Families[1-f].String())
-			})
-			for n := 1; n <= len(pods); n++ {
-				clustertest.Must(t, c.writeEndpoints(ctx, name, addrs(f, n)))
-				clustertest.Must(t, c.ns.AwaitEndpoints(ctx, name, n, f))
-				c.awaitRules(t)
-				for _, p := range model.Protocols {
-					clustertest.Must(t, c.near.AnsweredOver(daemon.Transport{Protocol: p, Family: f}, to, names(pods[:n])...))
-				}
-			}
-		})
-	}
-}
-
-func names(pods []*lab.Pod) (out []string) {
-	for _, p := range pods {
-		out = append(out, p.Name)
-	}
-	return out
-}
-
-func sliceName(f model.Family) string { return "of-" + strings.ToLower(f.String()) }
-
-func (c *twoNodes) createSlice(ctx context.Context, f model.Family, addrs []netip.Addr) error {
-	_, err := c.ns.CreateSlice(ctx, objects.Slice(sliceName(f), "slices", objects.Ports(port, targetPort), "", addrs...))
-	return err
-}
-
-func (c *twoNodes) updateSlice(ctx context.Context, f model.Family, addrs []netip.Addr) error {
-	_, err := c.ns.UpdateSlice(ctx, objects.Slice(sliceName(f), "slices", objects.Ports(port, targetPort), "", addrs...))
-	return err
-}
-
-// writeEndpoints creates or changes Endpoints.
-func (c *twoNodes) writeEndpoints(ctx context.Context, name string, addrs []netip.Addr) error {
-	all := &corev1.Endpoints{ //nolint:staticcheck // deprecated, and mirrored to this day
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Subsets:    []corev1.EndpointSubset{subset(objects.Ports(port, targetPort), addrs...)}, //nolint:staticcheck // as above
-	}
-	client := c.Client.CoreV1().Endpoints(c.ns.Name)
-	_, err := client.Create(ctx, all, metav1.CreateOptions{})
-	if err != nil {
-		_, err = client.Update(ctx, all, metav1.UpdateOptions{})
-	}
-	if err != nil {
-		return fmt.Errorf("write Endpoints %s: %w", name, err)
-	}
-	return nil
-}
-
-// subset has every port at every address.
-func subset(ports []corev1.ServicePort, addrs ...netip.Addr) (s corev1.EndpointSubset) { //nolint:staticcheck // as above
-	for _, a := range addrs {
-		s.Addresses = append(s.Addresses, corev1.EndpointAddress{IP: a.String()})
-	}
-	for _, p := range ports {
-		s.Ports = append(s.Ports, corev1.EndpointPort{Name: p.Name, Protocol: p.Protocol, Port: p.TargetPort.IntVal})
-	}
-	return s
-}
-
-// TestPortChangesReachPackets moves a Service to another port and its Pods'
-// servers to another target.
-func TestPortChangesReachPackets(t *testing.T) {
+// TestHeadlessServicesAreIgnored adds the label to slices, and removes it. No controller
+// does that.
+func TestHeadlessServicesAreIgnored(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 1)
-	ctx := clustertest.Context(t)
-	web := c.service(t, "web")
-	c.scaled(t, "web", c.At(c.Lab.RemotePods[0]))
-	checkAnswered(t, c.clients, web, "remote-1")
-	const other = 8081
-	clustertest.Must(t, c.Lab.RemotePods[0].ServeAll(other))
-	_, err := c.ns.ChangeService(ctx, "web", func(s *corev1.Service) {
-		for i := range s.Spec.Ports {
-			s.Spec.Ports[i].Port++
-			s.Spec.Ports[i].TargetPort = intstr.FromInt32(other)
-		}
-	})
-	clustertest.Must(t, err)
-	moved := web
-	moved.Port++
-	for _, from := range c.clients {
-		clustertest.Must(t, from.AwaitAnswers(ctx, moved, "remote-1"))
-	}
+	to := c.manualService(t, "toggled", c.Lab.RemotePods[0])
 	c.awaitRules(t)
-	checkOutcome(t, c.clients, web, lab.Refused)
+	checkAnswered(t, c.clients, to, "remote-1")
+	for range 2 {
+		for _, headless := range []bool{true, false} {
+			for _, s := range slicesOf("toggled", c.Lab.RemotePods[:1]) {
+				if headless {
+					s.Labels[corev1.IsHeadlessService] = ""
+				}
+				c.update(t, s)
+			}
+			c.awaitRules(t)
+			if headless {
+				checkOutcome(t, c.clients, to, lab.Refused)
+			} else {
+				checkAnswered(t, c.clients, to, "remote-1")
+			}
+		}
+	}
+}
+
+func (c *scene) update(t *testing.T, s *discoveryv1.EndpointSlice) {
+	t.Helper()
+	_, err := c.ns.UpdateSlice(clustertest.Context(t), s)
+	clustertest.Must(t, err)
 }

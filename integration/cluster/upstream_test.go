@@ -17,7 +17,8 @@ import (
 // end-to-end tests ask of a Service proxy against the tests that there are. The
 // titles are those of test/e2e/network, in parts by the name before the title. All
 // counterparts run in both families, and over TCP, UDP and SCTP where the title does
-// not name one.
+// not name one. Those in other folders need no API: what a field of the API means to
+// packets is proved there, on the rules of one node.
 //
 // Services:
 //
@@ -25,7 +26,7 @@ import (
 //     pods: TestServicesFollowTheirPodsOnEveryNode,
 //     TestPortsLeadToTheTargetPortsOfSlices
 //   - should be updated after adding or deleting ports:
-//     TestPortsLeadToTheTargetPortsOfSlices, TestPortChangesReachPackets
+//     TestPortsLeadToTheTargetPortsOfSlices, and integration/matrix (change_test.go)
 //   - should preserve source pod IP for traffic thru service cluster IP; should
 //     allow pods to hairpin back to themselves through services:
 //     TestPodSourceAddressesAreKept
@@ -41,7 +42,8 @@ import (
 //     listening on same port number but different protocols; should be able to
 //     change the type from ExternalName to ClusterIP, from ExternalName to NodePort,
 //     from ClusterIP to ExternalName, from NodePort to ExternalName:
-//     TestNodePortsFollowTheirService
+//     integration/matrix (change_test.go, general_test.go), and
+//     TestServicesAreReachedFromOutside
 //   - should be possible to connect to a service via ExternalIP when the external IP
 //     is not assigned to a node: TestServicesAreReachedFromOutside
 //   - should create endpoints for unready pods; should be able to connect to
@@ -50,7 +52,7 @@ import (
 //     TestPublishNotReadyAddresses
 //   - should have session affinity work, session affinity timeout work, and be able
 //     to switch session affinity, for service with type clusterIP and for NodePort
-//     service: TestSessionAffinity
+//     service: integration/affinity, and integration/matrix (table_test.go)
 //   - should implement service.kubernetes.io/service-proxy-name:
 //     TestServicesOfOtherProxiesAreIgnored
 //   - should implement service.kubernetes.io/headless:
@@ -58,7 +60,8 @@ import (
 //   - should be rejected when no endpoints exist; should be rejected for evicted
 //     pods: TestServicesWithoutEndpointsRefuseAtEveryAddress
 //   - should respect internalTrafficPolicy=Local Pod to Pod; Pod (hostNetwork: true)
-//     to Pod; Pod and Node, to Pod (hostNetwork: true): TestTrafficPoliciesChooseEndpoints
+//     to Pod; Pod and Node, to Pod (hostNetwork: true): integration/matrix (table_test.go,
+//     general_test.go)
 //   - should support externalTrafficPolicy=Local for type=NodePort:
 //     TestServicesAreReachedFromOutside
 //   - should fail health check node port if there are only terminating endpoints;
@@ -97,7 +100,7 @@ import (
 //     InternalTrafficPolicy Local; for a ClusterIP service and client is hostNetwork;
 //     when initial unready endpoints get ready; should be able to cleanup conntrack
 //     entries when UDP service target port changes for a NodePort service:
-//     TestUDPClientsReachTheNewPod
+//     integration/flows
 //   - proxy implementation should not be vulnerable to the invalid conntrack state
 //     bug: integration/invalid, which needs no API
 //
@@ -113,8 +116,8 @@ import (
 //     PreferSameZone; correctly between pods on multiple nodes when using either; to an
 //     endpoint on the same node or fall back to same zone when using PreferSameNode; on
 //     the same node when using PreferSameNode and fall back when the endpoint becomes
-//     unavailable: TestTrafficDistribution,
-//     TestTrafficPoliciesChooseEndpoints
+//     unavailable: TestNodeZoneIsFollowed, model (select_test.go); the controller gives
+//     the hints
 //   - should distribute endpoints evenly: none, the controller does that by the CPUs
 //     of nodes; TestNodeZoneIsFollowed has what a proxy does with its hints
 //
@@ -124,9 +127,9 @@ import (
 //     TestUnusableAPIServerIsLoggedOnceAndRetried
 //   - Granular Checks: Services, from pod, node and outside; for multiple
 //     endpoint-Services with same selector; update endpoints, update nodePort; for
-//     service endpoints using hostNetwork: TestNodePortsFollowTheirService,
+//     service endpoints using hostNetwork: integration/matrix,
 //     TestServicesFollowTheirPodsOnEveryNode; client IP based session
-//     affinity: TestSessionAffinity
+//     affinity: integration/affinity
 //   - large requests: none, a proxy decides about the first packet only
 //   - should recreate its iptables rules if they are deleted:
 //     TestRulesSurviveAPIServerFailures has restarts; what other
@@ -137,8 +140,8 @@ import (
 // IPv6DualStack:
 //
 //   - should create service with ipv4, ipv6, v4,v6 and v6,v4 cluster ip; Granular
-//     Checks: Services Secondary IP Family: TestServicesAreServedInTheirFamilies,
-//     and every other test
+//     Checks: Services Secondary IP Family: every other test, which are dual-stack; a
+//     family that comes and goes: model (changes_test.go)
 //
 // Service CIDRs, EndpointSlice, EndpointSliceMirroring:
 //
@@ -148,8 +151,8 @@ import (
 //     EndpointSlices; with multiple endpoint IPs specified in multiple EndpointSlices;
 //     should mirror a custom Endpoint with multiple subsets and same IP address:
 //     TestPortsLeadToTheTargetPortsOfSlices
-//   - should mirror a custom Endpoints resource through create update and delete:
-//     TestServicesWithoutSelectorServeManualEndpoints
+//   - should mirror a custom Endpoints resource through create update and delete: none,
+//     the controller does that, of which TestPortsLeadToTheTargetPortsOfSlices has a case
 //
 // Connectivity Pod Lifecycle:
 //
@@ -170,9 +173,9 @@ import (
 //     TestSingleFamilyHealthChecksAnswerInBothFamilies, because it asks every
 //     address of a node for a single-stack Service, which kube-proxy fails
 //   - should have session affinity work, and be able to switch it, for LoadBalancer
-//     service with Local and with Cluster traffic policy: TestSessionAffinity
+//     service with Local and with Cluster traffic policy: integration/affinity
 //   - should be able to preserve UDP traffic when server pod cycles for a LoadBalancer
-//     service on different nodes, on the same nodes: TestUDPClientsReachTheNewPod
+//     service on different nodes, on the same nodes: integration/flows
 //   - should not have connectivity disruption during rolling update with
 //     externalTrafficPolicy=Cluster, with externalTrafficPolicy=Local:
 //     TestRollingUpdatesLoseNoConnection

@@ -59,12 +59,6 @@ func (n *Namespace) UpdateSlice(ctx context.Context, s *discoveryv1.EndpointSlic
 	return out, n.explain(err, "change", "EndpointSlice", s.Name)
 }
 
-// DeleteSlice removes an EndpointSlice, if it is there.
-func (n *Namespace) DeleteSlice(ctx context.Context, name string) error {
-	err := n.Client.DiscoveryV1().EndpointSlices(n.Name).Delete(ctx, name, metav1.DeleteOptions{})
-	return n.explain(ignoreGone(err), "remove", "EndpointSlice", name)
-}
-
 // Endpoints returns the ready endpoints of a Service in a family, in the order of
 // their addresses, by all its slices.
 func (n *Namespace) Endpoints(ctx context.Context, service string, f model.Family) ([]netip.Addr, error) {

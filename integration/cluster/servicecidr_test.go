@@ -2,77 +2,19 @@ package cluster_test
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/traffic"
-	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
-
-// ofFamilies makes a Service one of these families, the first of which it began
-// with.
-func ofFamilies(families ...model.Family) func(*corev1.Service) {
-	return func(s *corev1.Service) {
-		policy := corev1.IPFamilyPolicySingleStack
-		if len(families) > 1 {
-			policy = corev1.IPFamilyPolicyRequireDualStack
-		}
-		s.Spec.IPFamilyPolicy, s.Spec.IPFamilies = &policy, nil
-		for _, f := range families {
-			s.Spec.IPFamilies = append(s.Spec.IPFamilies, corev1.IPFamily(f.String()))
-		}
-		if len(s.Spec.ClusterIPs) > len(families) {
-			s.Spec.ClusterIPs = s.Spec.ClusterIPs[:len(families)]
-		}
-	}
-}
-
-// TestServicesAreServedInTheirFamilies has Services begin with one
-// family, get the other, and lose it again, at ClusterIP and node port.
-func TestServicesAreServedInTheirFamilies(t *testing.T) {
-	t.Parallel()
-	c := newTwoNodes(t, 1)
-	for _, first := range model.Families {
-		t.Run("first "+first.String(), func(t *testing.T) {
-			t.Parallel()
-			second := model.Families[1-first]
-			name := fmt.Sprintf("family-%d", first)
-			s := c.create(t, name, ofFamilies(first), nodePorts)
-			_, err := c.ns.CreatePod(clustertest.Context(t), name, name, c.At(c.Lab.RemotePods[0]))
-			clustertest.Must(t, err)
-			one := func() {
-				t.Helper()
-				clustertest.Must(t, c.ns.AwaitEndpoints(clustertest.Context(t), name, 1, first))
-				c.awaitRules(t)
-				checkAnsweredOver(t, traffic.Of(first), c.clients, traffic.Service(s, port), "remote-1")
-				checkAnsweredOver(t, traffic.Of(first), c.clients, c.both(s)[0], "remote-1")
-				for _, p := range []model.Protocol{model.TCP, model.UDP} {
-					checkOutcomeOver(t, []daemon.Transport{{Protocol: p, Family: second}}, c.clients, c.both(s)[0], lab.Refused)
-				}
-			}
-			one()
-			s = c.change(t, name, ofFamilies(first, second))
-			clustertest.Must(t, c.ns.AwaitEndpoints(clustertest.Context(t), name, 1))
-			c.awaitRules(t)
-			both := traffic.Service(s, port)
-			checkAnswered(t, c.clients, both, "remote-1")
-			checkAnswered(t, c.clients, c.both(s)[1], "remote-1")
-			s = c.change(t, name, ofFamilies(first))
-			one()
-			checkOutcomeOver(t, traffic.Of(second), []*traffic.Client{c.near, c.far}, both, lab.TimedOut)
-		})
-	}
-}
 
 // TestServicesAreServedInEveryServiceCIDR adds a range for each family, and takes
 // it back. The test has a control plane of its own: others would get Services
