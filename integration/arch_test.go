@@ -7,7 +7,6 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -123,7 +122,7 @@ func TestForbiddenImports(t *testing.T) {
 }
 
 // portable are the packages that programs on other platforms include, such as the plugin
-// of kubectl.
+// of kubectl, which a release builds for each of them (deploy/image).
 var portable = []string{
 	"cmd/inspect/diff/lines", "cmd/inspect/exit", "cmd/inspect/explain/answer", "cmd/inspect/findings",
 	"cmd/inspect/get", "cmd/inspect/output", "cmd/inspect/page", "cmd/inspect/schema", "cmd/inspect/status", "cmd/inspect/top",
@@ -140,19 +139,6 @@ func TestPluginOfKubectlImportsPortablePackagesOnly(t *testing.T) {
 			if ours && !within(dir, "cmd/kubectl-vmap") && !slices.Contains(portable, dir) && !strings.HasSuffix(f.dir, "test") {
 				t.Errorf("%s imports %s, which is not among the portable packages", f.path, imported)
 			}
-		}
-	}
-}
-
-func TestPortablePackagesBuildForEveryPlatform(t *testing.T) {
-	for _, os := range []string{"darwin", "windows"} {
-		build := exec.CommandContext(t.Context(), "go", "build")
-		for _, dir := range portable {
-			build.Args = append(build.Args, "./"+dir)
-		}
-		build.Dir, build.Env = top, append(build.Environ(), "GOOS="+os, "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", os, err, out)
 		}
 	}
 }
