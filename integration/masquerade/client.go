@@ -6,10 +6,8 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/integration/lab"
@@ -18,93 +16,53 @@ import (
 // patience is how long a connection may take.
 const patience = 30 * time.Second
 
-// Load is many connections, one after the other by each worker.
+// Load is many connections of one host, one after the other.
 type Load struct {
-	Hosts []*lab.Host  // workers ask from them in turns
-	From  []netip.Addr // connections have these addresses in turns; the hosts' own if there are none
+	Host  *lab.Host
 	To    netip.AddrPort
 	Count int
-	// Workers is how many connections there are at a time.
-	Workers int
 }
 
-// Result is what clients saw of a [Load].
+// Result is what the client saw of a [Load].
 type Result struct {
 	// Latencies is how long each connection took to be established, sorted.
 	Latencies []time.Duration
-	// Again is how many connections sent their SYN again, Twice how many more than once.
-	Again, Twice int
-	Took         time.Duration
+	// Twice is how many connections sent their SYN again more than once.
+	Twice int
+	Took  time.Duration
 }
 
 // Run makes all connections. Each must be established, and closed by the server.
-func (l Load) Run() (Result, error) {
-	var next atomic.Int64
-	results := make([]Result, l.Workers)
+func (l Load) Run() (r Result, err error) {
 	start := time.Now()
-	var group errgroup.Group
-	for i := range results {
-		group.Go(func() error {
-			host := l.Hosts[i%len(l.Hosts)]
-			return host.Do(func() error { return l.work(&next, &results[i]) })
-		})
-	}
-	err := group.Wait()
-	sum := Result{Took: time.Since(start)}
-	for _, r := range results {
-		sum.Latencies = append(sum.Latencies, r.Latencies...)
-		sum.Again, sum.Twice = sum.Again+r.Again, sum.Twice+r.Twice
-	}
-	slices.Sort(sum.Latencies)
-	return sum, err
-}
-
-func (l Load) work(next *atomic.Int64, r *Result) error {
-	for {
-		n := int(next.Add(1)) - 1
-		if n >= l.Count {
-			return nil
+	err = l.Host.Do(func() error {
+		for n := range l.Count {
+			c, err := newConnection(l.To)
+			if err == nil {
+				err = errors.Join(c.use(&r), unix.Close(c.fd))
+			}
+			if err != nil {
+				return fmt.Errorf("connection %d to %s: %w", n, l.To, err)
+			}
 		}
-		var from netip.AddrPort
-		if len(l.From) > 0 {
-			from = netip.AddrPortFrom(l.From[n%len(l.From)], 0)
-		}
-		c, err := newConnection(from, l.To)
-		if err == nil {
-			err = errors.Join(c.use(r), unix.Close(c.fd))
-		}
-		if err != nil {
-			next.Add(int64(l.Count)) // the others end, too
-			return fmt.Errorf("connection %d to %s: %w", n, l.To, err)
-		}
-	}
+		return nil
+	})
+	r.Took = time.Since(start)
+	slices.Sort(r.Latencies)
+	return r, err
 }
 
 // connection is a client's end.
 type connection struct {
-	fd       int
-	to       netip.AddrPort
-	patience time.Duration
+	fd int
+	to netip.AddrPort
 }
 
-// newConnection opens a socket in the network namespace of the calling thread. Without a port
-// the kernel chooses one that is free for this destination.
-func newConnection(from, to netip.AddrPort) (connection, error) {
-	fd, err := open(unix.SOCK_STREAM, to.Addr(), unix.SOCK_NONBLOCK)
-	if err != nil {
-		return connection{}, err
-	}
-	if from.Addr().IsValid() {
-		err = errors.Join(
-			unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1),
-			unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1),
-			unix.Bind(fd, sockaddr(from)),
-		)
-	}
-	if err != nil {
-		return connection{}, errors.Join(err, unix.Close(fd))
-	}
-	return connection{fd, to, patience}, nil
+// newConnection opens a socket in the network namespace of the calling thread. The kernel
+// chooses a port that is free for this destination.
+func newConnection(to netip.AddrPort) (connection, error) {
+	fd, err := open(to.Addr(), unix.SOCK_NONBLOCK)
+	return connection{fd, to}, err
 }
 
 // use connects, and waits until the server closes.
@@ -117,9 +75,6 @@ func (c connection) use(r *Result) error {
 	info, err := unix.GetsockoptTCPInfo(c.fd, unix.SOL_TCP, unix.TCP_INFO)
 	if err != nil {
 		return err
-	}
-	if info.Total_retrans > 0 {
-		r.Again++
 	}
 	if info.Total_retrans > 1 {
 		r.Twice++
@@ -150,7 +105,7 @@ func (c connection) connect() error {
 
 // await waits until the socket is ready.
 func (c connection) await(events int16) error {
-	for deadline := time.Now().Add(c.patience); ; {
+	for deadline := time.Now().Add(patience); ; {
 		left := time.Until(deadline)
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: events}}, max(int(left.Milliseconds()), 0))
 		switch {

@@ -30,8 +30,7 @@ func TestNoMasqueradedConnectionStalls(t *testing.T) {
 			}
 			defer server.Close()
 			load := Load{
-				Hosts: []*lab.Host{l.Outside}, To: service.AddrPort(l.Node, f, model.KindNodePort, 0),
-				Count: connections, Workers: 1,
+				Host: l.Outside, To: service.AddrPort(l.Node, f, model.KindNodePort, 0), Count: connections,
 			}
 			before, tracked := count(t, l.Outside), count(t, l.Node.Host)
 			r, err := load.Run()

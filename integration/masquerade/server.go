@@ -35,7 +35,7 @@ func Serve(h *lab.Host, f model.Family) (*Server, error) {
 }
 
 func listen(at netip.AddrPort) (int, error) {
-	fd, err := open(unix.SOCK_STREAM, at.Addr(), 0)
+	fd, err := open(at.Addr(), 0)
 	if err != nil {
 		return -1, err
 	}
@@ -72,12 +72,12 @@ func (s *Server) Close() error {
 }
 
 // open opens a socket for addresses like this one.
-func open(kind int, like netip.Addr, flags int) (int, error) {
+func open(like netip.Addr, flags int) (int, error) {
 	family := unix.AF_INET6
 	if like.Is4() {
 		family = unix.AF_INET
 	}
-	return unix.Socket(family, kind|unix.SOCK_CLOEXEC|flags, 0)
+	return unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|flags, 0)
 }
 
 func sockaddr(a netip.AddrPort) unix.Sockaddr {
