@@ -1,7 +1,9 @@
 package cluster_test
 
 import (
+	"fmt"
 	"net/netip"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,128 +12,140 @@ import (
 	"kube-vmap/model"
 )
 
-// attacks returns all attacks. TestEveryFieldIsInAnAttack checks that each field of the
-// API is in one of them.
-func attacks() (all []attack) {
-	all = append(all, portAttacks()...)
-	all = append(all, rangeAttacks()...)
-	all = append(all, addressAttacks()...)
-	all = append(all, serviceAttacks()...)
-	all = append(all, sliceAttacks()...)
-	all = append(all, endpointAttacks()...)
-	return append(all, clusterAttacks()...)
-}
-
-// portAttacks returns Services with many ports.
-func portAttacks() []attack {
-	ownIP := func(prefix string) *corev1.Service {
-		const ip = "10.96.200.1"
-		return single("own-ip", tcp(prefix, 5000), external(ip), func(s *corev1.Service) { s.Spec.ClusterIP = ip })
-	}
-	renamed := func(prefix string) *corev1.Service { return single("renamed", tcp(prefix, 3000)) }
+// attacks returns an attack for each limit of docs/security.md that an author of Services can
+// reach: with as much as is served, or with more than that.
+func attacks() []attack {
+	const elsewhere = 200_000 // addresses
 	return []attack{
-		{
-			name:   "5000-ports-at-the-own-ClusterIP",
-			create: one(ownIP("before")), changes: one(ownIP("after")),
-		},
-		{
-			name:   "3000-renamed-ports",
-			create: one(renamed("before"), sliceOf("renamed", "renamed", model.IPv4, tcp("before", 3000), 0, 1)), changes: one(renamed("after")),
-		},
-		{
-			name: "scheduler-tables",
-			create: one(
-				double("tables", tcp("p", 200), scheduler("mh")),
-				sliceOf("tables-4", "tables", model.IPv4, tcp("p", 200), 0, 2),
-				sliceOf("tables-6", "tables", model.IPv6, tcp("p", 200), 0, 2),
-			),
-			changes: one(sliceOf("tables-4", "tables", model.IPv4, tcp("p", 200), 1, 2)),
-			// An annotation must not multiply two endpoints by a hundred.
-			budgets: map[string]int64{limitElements: 30_000, limitObjects: 1_200},
-		},
-		{
-			name:   "20-Services-with-50-scheduler-tables",
-			create: many(20, tabled(0)), changes: many(20, tabled(1)),
-		},
+		{"5000-ports-at-the-own-ClusterIP", one(atOwnIP("before")), one(atOwnIP("after"))},
+		{"20-Services-with-2000-external-addresses", external20("before"), external20("after")},
+		{"100-Services-with-2000-equal-external-IPs", many(100, equal(2000)), many(1, equal(1999))},
+		{"5000-load-balancer-addresses", one(balancedByMany(0)), one(balancedByMany(1))},
+		{"nested-source-ranges", one(nested(0)), one(nested(1))},
+		{"20-Services-with-50-scheduler-tables", many(20, tabled(0)), many(20, tabled(1))},
+		{"2000-endpoints-with-100-ports", one(large(2, 100, 0)...), one(large(2, 100, elsewhere)[1:]...)},
+		{"more-endpoints-than-are-served", one(large(5, 100, 0)...), one(large(5, 100, elsewhere)[1:]...)},
+		{"100-slices-of-1000-endpoints", one(large(100, 1, 0)...), one(large(100, 1, elsewhere)[1:]...)},
+		{"200-health-check-node-ports", healthChecked(externalLocal), healthChecked(externalCluster)},
+		{"40-Services-of-long-texts", longTexts("a"), longTexts("b")},
+		{"20-Services-with-addresses-that-cannot-be-used", unusable(0), unusable(1)},
 	}
 }
 
-// tabled returns Services with 25 ports in two families, and the slices of a version.
-func tabled(version int) func(int) []metav1.Object {
+// atOwnIP returns a Service that claims its own ClusterIP at all ports, with names of the prefix.
+func atOwnIP(prefix string) *corev1.Service {
+	const ip = "10.96.200.1"
+	return single("own-ip", tcp(prefix, 5000), external(ip), func(s *corev1.Service) { s.Spec.ClusterIP = ip })
+}
+
+// external20 returns Services with as many external IPs at two ports as are served.
+func external20(prefix string) func() []metav1.Object {
+	const each = 1000
+	return many(20, func(i int) []metav1.Object {
+		all := texts(after(externalBase[model.IPv4], i*each), each)
+		return []metav1.Object{single(numberOf("external", i), tcp(prefix, 2), external(all...))}
+	})
+}
+
+// equal returns Services that claim the same n external IPs.
+func equal(n int) func(int) []metav1.Object {
 	return func(i int) []metav1.Object {
-		name := numberOf("tabled", i)
-		return []metav1.Object{
-			double(name, tcp("p", 25), scheduler("mh")),
-			sliceOf(name+"-4", name, model.IPv4, tcp("p", 25), version, 2),
-			sliceOf(name+"-6", name, model.IPv6, tcp("p", 25), version, 2),
+		return []metav1.Object{single(numberOf("equal", i), tcp("p", 1), external(texts(externalBase[model.IPv4], n)...))}
+	}
+}
+
+// balancedByMany returns a Service with 4,999 addresses of load balancers at two ports, in
+// modes that change with the version.
+func balancedByMany(version int) *corev1.Service {
+	s := single("balanced", tcp("p", 2), ingress(0, 4999))
+	for i := range s.Status.LoadBalancer.Ingress {
+		mode := corev1.LoadBalancerIPModeVIP
+		if (i+version)%2 == 0 {
+			mode = corev1.LoadBalancerIPModeProxy
 		}
+		s.Status.LoadBalancer.Ingress[i].IPMode = &mode
 	}
-}
-
-func scheduler(name string) func(*corev1.Service) {
-	return func(s *corev1.Service) { s.Annotations = map[string]string{"kube-vmap.io/scheduler": name} }
-}
-
-// rangeAttacks returns Services with many source ranges.
-func rangeAttacks() []attack {
-	ranged := func(name string, address, first, n int) *corev1.Service {
-		return single(name, []corev1.ServicePort{objects.Port(model.TCP, 80, 8080)}, ingress(address, 1), sources(sourceRanges(first, n)))
-	}
-	return []attack{
-		{
-			name:   "19378-source-ranges",
-			create: one(ranged("ranges", 0, 0, 19_378)), changes: one(ranged("ranges", 0, 0, 0)),
-		},
-		{
-			name:   "nested-source-ranges",
-			create: one(nested(0)), changes: one(nested(1)),
-		},
-		{
-			name: "2000-source-ranges-beside-39800",
-			create: one(
-				ranged("ranges", 3, 0, 0), ranged("others-1", 1, 2000, 19_900), ranged("others-2", 2, 30_000, 19_900),
-			),
-			// These ranges are behind those of the others in the set.
-			changes: one(ranged("ranges", 3, 0, 2000), ranged("ranges", 3, 0, 0)),
-		},
-	}
+	return s
 }
 
 // nested returns a Service with source ranges that contain and repeat each other.
 func nested(version int) *corev1.Service {
 	var ranges []string
 	for i := range 800 {
-		at := after(sourceBase[model.IPv4], 257*i+version)
+		at := after(sourceBase, 257*i+version)
 		for bits := 9; bits <= 32; bits++ {
 			ranges = append(ranges, netip.PrefixFrom(at, bits).Masked().String())
 		}
 	}
-	return single("nested", []corev1.ServicePort{objects.Port(model.TCP, 80, 8080)}, ingress(0, 1), sources(ranges))
+	return single("nested", []corev1.ServicePort{objects.Port(model.TCP, 80, 8080)}, ingress(0, 1),
+		func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = ranges })
 }
 
-// addressAttacks returns Services that claim addresses of others.
-func addressAttacks() []attack {
-	shared := external("10.160.0.1")
-	flood := func(i int) []metav1.Object {
-		return []metav1.Object{single(numberOf("flood", i), tcp("p", 25), shared)}
-	}
-	equal := func(n int) func(int) []metav1.Object {
-		return func(i int) []metav1.Object {
-			return []metav1.Object{single(numberOf("equal", i), tcp("p", 1), external(texts(externalBase[model.IPv4], n)...))}
+// tabled returns Services with 25 ports in two families, and the slices of a version.
+func tabled(version int) func(int) []metav1.Object {
+	return func(i int) []metav1.Object {
+		name := numberOf("tabled", i)
+		s := double(name, tcp("p", 25))
+		s.Annotations = map[string]string{"kube-vmap.io/scheduler": "mh"}
+		return []metav1.Object{
+			s,
+			sliceOf(name+"-4", name, model.IPv4, tcp("p", 25), version, 2),
+			sliceOf(name+"-6", name, model.IPv6, tcp("p", 25), version, 2),
 		}
 	}
-	return []attack{
-		{
-			name:   "300-Services-at-one-external-IP",
-			create: many(300, flood), changes: one(single(numberOf("flood", 0), tcp("p", 25))),
-		},
-		{
-			name:   "100-Services-with-9999-equal-external-IPs",
-			create: many(100, equal(9999)), changes: many(1, equal(9998)),
-		},
-		{
-			name:   "100-Services-with-2000-equal-external-IPs",
-			create: many(100, equal(2000)), changes: many(1, equal(1999)),
-		},
+}
+
+// large returns a Service with slices of as many endpoints as the API takes, from the
+// first-th on.
+func large(slices, ports, first int) []metav1.Object {
+	const most = 1000
+	all := []metav1.Object{single("large", tcp("p", ports))}
+	for i := range slices {
+		all = append(all, sliceOf(numberOf("large", i), "large", model.IPv4, tcp("p", ports), first+i*most, most))
 	}
+	return all
+}
+
+// healthChecked returns Services whose load balancers ask for local endpoints, or not.
+func healthChecked(policy func(*corev1.Service)) func() []metav1.Object {
+	return many(200, func(i int) []metav1.Object {
+		name := numberOf("health", i)
+		return []metav1.Object{
+			single(name, []corev1.ServicePort{objects.Port(model.TCP, 80, 8080)}, ingress(i, 1), policy),
+			sliceOf(name, name, model.IPv4, tcp("p", 1), 0, 10),
+		}
+	})
+}
+
+// longTexts returns Services with annotations, labels, names and conditions as long as the
+// API takes them.
+func longTexts(fill string) func() []metav1.Object {
+	return many(40, func(i int) []metav1.Object {
+		s := single(numberOf("long", i)+strings.Repeat("x", 63-len(numberOf("long", i))), tcp(strings.Repeat("p", 58), 20))
+		s.Annotations = map[string]string{
+			"example.com/long":       strings.Repeat(fill, 150<<10),
+			"kube-vmap.io/scheduler": strings.Repeat(fill, 10<<10),
+		}
+		s.Labels = map[string]string{}
+		for n := range 200 {
+			s.Labels[fmt.Sprintf("example.com/label-%d", n)] = strings.Repeat(fill, 63)
+		}
+		s.Status.Conditions = []metav1.Condition{{
+			Type: "example.com/Long", Status: metav1.ConditionTrue, Reason: "Long", Message: strings.Repeat(fill, 32<<10),
+			LastTransitionTime: metav1.Now(),
+		}}
+		return []metav1.Object{s}
+	})
+}
+
+// unusable returns Services with external IPs of a family that they do not have, and with
+// some that the API accepts and no host can have.
+func unusable(version int) func() []metav1.Object {
+	return many(20, func(i int) []metav1.Object {
+		addrs := texts(after(externalBase[model.IPv6], version), 4900)
+		for range 99 {
+			addrs = append(addrs, "255.255.255.255")
+		}
+		return []metav1.Object{single(numberOf("unusable", i), tcp("p", 1), external(addrs...))}
+	})
 }

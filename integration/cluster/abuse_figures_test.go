@@ -78,12 +78,6 @@ type limit struct {
 	figure, budget int64
 }
 
-// Names of limits for which some attacks have a budget of their own.
-const (
-	limitElements = "elements"
-	limitObjects  = "chains and sets"
-)
-
 // limits returns the figures with their budgets.
 func (f *figures) limits() []limit {
 	mb := float64(f.written) / (1 << 20)
@@ -97,18 +91,15 @@ func (f *figures) limits() []limit {
 		{"lines of log", int64(f.lines), int64(maxLines + maxLinesPerWrite*f.writes)},
 		{"bytes of log", int64(f.bytes), int64(maxBytes + maxBytesPerWrite*f.writes)},
 		{"Events", int64(f.events), maxEvents},
-		{limitElements, int64(f.elements), maxElements},
-		{limitObjects, int64(f.objects), maxObjects},
+		{"elements", int64(f.elements), maxElements},
+		{"chains and sets", int64(f.objects), maxObjects},
 	}
 }
 
-// check fails the test for each figure beyond the attack's budget.
-func (f *figures) check(t *testing.T, budgets map[string]int64) {
+// check fails the test for each figure beyond its budget.
+func (f *figures) check(t *testing.T) {
 	t.Helper()
 	for _, l := range f.limits() {
-		if budget, differs := budgets[l.what]; differs {
-			l.budget = budget
-		}
 		if l.figure > l.budget {
 			t.Errorf("%s: %d %s, budget %d", f.phase, l.figure, l.what, l.budget)
 		}

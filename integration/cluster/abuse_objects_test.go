@@ -3,11 +3,9 @@ package cluster_test
 import (
 	"fmt"
 	"net/netip"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -18,9 +16,9 @@ import (
 // The first addresses of attackers. No host of the lab has one of them.
 var (
 	externalBase = [...]netip.Addr{model.IPv4: netip.MustParseAddr("10.160.0.0"), model.IPv6: netip.MustParseAddr("2001:db8:e::")}
-	balancerBase = [...]netip.Addr{model.IPv4: netip.MustParseAddr("10.176.0.0"), model.IPv6: netip.MustParseAddr("2001:db8:b::")}
+	balancerBase = netip.MustParseAddr("10.176.0.0")
 	endpointBase = [...]netip.Addr{model.IPv4: netip.MustParseAddr("10.192.0.0"), model.IPv6: netip.MustParseAddr("2001:db8:a::")}
-	sourceBase   = [...]netip.Addr{model.IPv4: netip.MustParseAddr("100.64.0.0"), model.IPv6: netip.MustParseAddr("2001:db8:5::")}
+	sourceBase   = netip.MustParseAddr("100.64.0.0")
 )
 
 // after returns the n-th address after one.
@@ -40,15 +38,6 @@ func texts(base netip.Addr, n int) []string {
 	out := make([]string, n)
 	for i := range out {
 		out[i] = after(base, i).String()
-	}
-	return out
-}
-
-// sourceRanges returns n ranges that do not overlap, from the first-th on.
-func sourceRanges(first, n int) []string {
-	out := make([]string, n)
-	for i := range out {
-		out[i] = after(sourceBase[model.IPv4], 4*(first+i)).String() + "/31"
 	}
 	return out
 }
@@ -97,20 +86,8 @@ func ingress(first, n int) func(*corev1.Service) {
 		withoutNodePorts(s)
 		for i := range n {
 			s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress,
-				corev1.LoadBalancerIngress{IP: after(balancerBase[model.IPv4], first+i).String()})
+				corev1.LoadBalancerIngress{IP: after(balancerBase, first+i).String()})
 		}
-	}
-}
-
-// sources gives it source ranges.
-func sources(ranges []string) func(*corev1.Service) {
-	return func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = ranges }
-}
-
-// annotated gives it annotations of the size, which the API limits to 256 KB.
-func annotated(fill string, size int) func(*corev1.Service) {
-	return func(s *corev1.Service) {
-		s.Annotations = map[string]string{"example.com/long": strings.Repeat(fill, size)}
 	}
 }
 
@@ -123,11 +100,6 @@ func sliceOf(name, service string, f model.Family, ports []corev1.ServicePort, f
 	s := objects.Slice(name, service, ports, "", addrs...)
 	s.AddressType = discoveryv1.AddressType(f.String())
 	return s
-}
-
-// cidr returns a ServiceCIDR.
-func cidr(name string, ranges ...string) *networkingv1.ServiceCIDR {
-	return &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: ranges}}
 }
 
 // many makes the objects of n numbers.

@@ -30,7 +30,7 @@ func newAbuse(t *testing.T) *abuse {
 	client := a.clients[0]
 	a.clients = []*traffic.Client{client, a.clients[2]} // a pod, and the host outside
 	a.victim = a.manualService(t, "victim", a.Lab.Pods[0])
-	a.writer = &writer{client: a.Client, evil: a.Namespace(t), node: a.NodeName(a.Lab.Node)}
+	a.writer = &writer{client: a.Client, evil: a.Namespace(t)}
 	var err error
 	a.mover, err = newChanger(clustertest.Context(t), a.ns, client, a.Lab.Pods[1], a.Lab.Pods[2])
 	clustertest.Must(t, err)
@@ -217,6 +217,6 @@ func (r *attackRun) phase(name string, do func(context.Context) (writes, written
 	r.broken = r.broken || f.follow > maxFollow || f.lock > maxLock
 	r.rows = append(r.rows, f)
 	t.Logf("figures:\n%s", table([]figures{f}))
-	f.check(t, r.attack.budgets)
+	f.check(t)
 	return !r.broken
 }

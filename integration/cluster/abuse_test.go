@@ -12,8 +12,6 @@ type attack struct {
 	// create returns the objects as they are created, changes their later versions. At the
 	// end they are deleted.
 	create, changes func() []metav1.Object
-	// budgets replace the budgets of other attacks, by what is limited.
-	budgets map[string]int64
 }
 
 // TestAbuse runs every attack while an honest tenant's Services are asked and changed all

@@ -85,13 +85,6 @@ func withoutNodePorts(s *corev1.Service) {
 	s.Spec.AllocateLoadBalancerNodePorts = &none
 }
 
-func sticky(seconds int32) func(*corev1.Service) {
-	return func(s *corev1.Service) {
-		s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
-		s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &seconds}}
-	}
-}
-
 // externalIPs gives a Service external IPs.
 func externalIPs(addrs [len(model.Families)]netip.Addr) func(*corev1.Service) {
 	return func(s *corev1.Service) {

@@ -152,28 +152,6 @@ func ingressOf(to traffic.Target) (all []corev1.LoadBalancerIngress) {
 	return all
 }
 
-// TestNodePortOfAnInvalidServiceCanBeReused has a Service with invalid source ranges.
-func TestNodePortOfAnInvalidServiceCanBeReused(t *testing.T) {
-	t.Parallel()
-	c := newTwoTenants(t)
-	was := c.evil.create(t, "web", exposed)
-	c.evil.serve(t, c.Lab.Pods[1])
-	nodePort := traffic.NodePort(was, c.Lab.Node)
-	for _, from := range c.clients {
-		clustertest.Must(t, from.AwaitAnswers(clustertest.Context(t), nodePort, othersPod))
-	}
-	c.evil.change(t, "web", sources(sourceRanges(0, 20_001)), func(s *corev1.Service) { s.Spec.Ports = numbered(s.Spec.Ports) })
-	aged(was)
-	c.create(t, "web", nodePorts, func(s *corev1.Service) {
-		s.Spec.Selector = nil
-		for i := range s.Spec.Ports {
-			s.Spec.Ports[i].NodePort = int32(nodePort.Port)
-		}
-	})
-	c.serve(t, c.Lab.Pods[0])
-	c.taken(t, nodePort)
-}
-
 // TestInvalidSliceServesNoOldAddress moves a Service away from a pod, whose address may
 // belong to another one by now, in the change that makes its slices invalid.
 func TestInvalidSliceServesNoOldAddress(t *testing.T) {
