@@ -158,7 +158,7 @@ func (c *cluster) slice(i, part int, pods []model.Endpoint) model.EndpointSlice 
 	}
 }
 
-// spares is how many more pods of a Service there are, for changes.
+// spares is how many pods more a Service may have, for changes.
 const spares = 1
 
 // pods returns the first n pods of Service number i. Those beyond the cluster's size are

@@ -8,8 +8,8 @@
 //	restart    read everything back and find nothing to do
 //	flush      another program removes everything
 //	tenants    another tenant's change, and a restart, beside a namespace that uses all
-//	           of its budget, in the worst ways
-//	memory     of the kernel for each endpoint, and of this program
+//	           of its budget, in the two worst ways
+//	memory     of the kernel for each endpoint
 //	connect    a connection through a ClusterIP, and a counted one, beside one without
 //	observed   the cost of least connections beside many connections
 //

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/traffic"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
@@ -116,9 +115,4 @@ func (c *twoNodes) both(s *corev1.Service) [2]traffic.Target {
 func (c *twoNodes) bothOf(s *corev1.Service) []traffic.Target {
 	all := c.both(s)
 	return all[:]
-}
-
-// on returns the place of a Pod in the network of its node.
-func (c *scene) on(n *lab.Node) objects.Place {
-	return objects.Place{Node: c.NodeName(n), Addrs: []netip.Addr{n.Addr(model.IPv4), n.Addr(model.IPv6)}}
 }
