@@ -68,6 +68,7 @@ var bans = []struct {
 		in: "cmd", imports: []string{"github.com/google/nftables/...", "github.com/vishvananda/..."},
 		reason: "cmd reaches the kernel through nft",
 	},
+	{in: "cmd", imports: []string{"os/exec"}, reason: "what has the node's privileges starts no programs"},
 	{
 		in: ".", except: "cmd/kubectl-vmap", imports: []string{"k8s.io/cli-runtime/..."},
 		reason: "only the plugin of kubectl has kubectl's flags",
@@ -75,7 +76,7 @@ var bans = []struct {
 	{
 		in: "cmd/inspect",
 		imports: []string{
-			module + "cmd/kube-vmap/serve/...", module + "cmd/kube-vmap/takeover/...", module + "cmd/kube-vmap/legacy/...",
+			module + "cmd/kube-vmap/serve/...", module + "cmd/kube-vmap/takeover/...",
 			module + "cmd/kube-vmap/listeners/...", module + "cmd/kube-vmap/logring/...",
 		},
 		reason: "the instruments do not need the daemon's parts, so another program can include them",

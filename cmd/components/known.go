@@ -39,10 +39,9 @@ var proxies = []entry{
 			},
 			{
 				Component: Component{
-					"kube-proxy-iptables-legacy", "kube-proxy (iptables-legacy)", Needs,
-					"needs the programs of iptables-legacy, or a reboot, to remove its rules",
+					"kube-proxy-iptables-legacy", "kube-proxy (iptables-legacy)", Conflict, LegacyAdvice,
 				},
-				signs: []sign{legacy("nat/KUBE-SERVICES"), legacy("nat/KUBE-PROXY-CANARY")},
+				signs: []sign{legacy("nat/KUBE-SERVICES")}, // kube-proxy --cleanup leaves its canary
 			},
 		},
 	},
@@ -62,6 +61,9 @@ const (
 	ciliumPins     = "/sys/fs/bpf/cilium"
 	ciliumPrograms = ciliumPins + "/socketlb/links/cgroup/"
 )
+
+// LegacyAdvice is what to do with kube-proxy's rules of iptables-legacy.
+const LegacyAdvice = "kube-vmap cannot remove its rules, and waits: stop kube-proxy, then run kube-proxy --cleanup on the node"
 
 // networks are CNI plugins.
 var networks = []entry{

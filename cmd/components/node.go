@@ -115,7 +115,7 @@ func (n *Node) see(what string, err error) {
 func (n *Node) readTables() {
 	tables, err := survey.Tables(0)
 	n.see(NFTables, err)
-	legacy, err := survey.Legacy()
+	legacy, err := survey.Legacy(0)
 	n.see(LegacyTables, err)
 	n.Tables = append(tables, legacy...)
 }

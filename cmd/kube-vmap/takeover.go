@@ -32,7 +32,7 @@ func (p *proxy) end(ctx context.Context, k *kernel.Kernel, err error, h *health.
 		return err
 	}
 	if !failure.Returned {
-		done, e := takeover.Return(context.WithoutCancel(ctx), k, failure.Reason)
+		done, e := takeover.Return(k, failure.Reason)
 		if e != nil {
 			p.log.Error("take-over failed, and the node cannot be returned to kube-proxy; the rules stay", "reason", failure.Reason, "err", e)
 			return err

@@ -62,40 +62,36 @@ func TestExplainAgreesWithIPSets(t *testing.T) {
 	if _, err := exec.LookPath("ipset"); err != nil {
 		labtest.Lacking(t, err)
 	}
-	for _, b := range backends {
-		t.Run(string(b), func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t)
-			r.addEmptyTables()
-			random := rand.New(rand.NewPCG(16, 5))
-			verdicts := map[simulate.Verdict]int{}
-			for _, f := range model.Families {
-				text, names := r.sets(f)
-				c := r.Node.Command(t.Context(), "ipset", "restore")
-				c.Stdin = strings.NewReader(text)
-				if out, err := c.CombinedOutput(); err != nil {
-					t.Fatalf("ipset: %v\n%s\n%s", err, out, text)
+	t.Parallel()
+	r := newRig(t)
+	r.addEmptyTables()
+	random := rand.New(rand.NewPCG(16, 5))
+	verdicts := map[simulate.Verdict]int{}
+	for _, f := range model.Families {
+		text, names := r.sets(f)
+		c := r.Node.Command(t.Context(), "ipset", "restore")
+		c.Stdin = strings.NewReader(text)
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("ipset: %v\n%s\n%s", err, out, text)
+		}
+		for _, name := range names {
+			for _, direction := range directions {
+				match := fmt.Sprintf("-m set %s--match-set %s %s", pick(random, []string{"", "", "! "}), name, direction)
+				if strings.HasPrefix(name, "net-") && random.IntN(2) == 0 || strings.HasPrefix(name, "net-4") {
+					match += pick(random, []string{" --return-nomatch", ""})
 				}
-				for _, name := range names {
-					for _, direction := range directions {
-						match := fmt.Sprintf("-m set %s--match-set %s %s", pick(random, []string{"", "", "! "}), name, direction)
-						if strings.HasPrefix(name, "net-") && random.IntN(2) == 0 || strings.HasPrefix(name, "net-4") {
-							match += pick(random, []string{" --return-nomatch", ""})
-						}
-						r.load(b, f, refusing(f, hooked{"filter", "FORWARD"}, match))
-						if doubts := r.sendsDirect(random, f, 10, verdicts); len(doubts) > 0 {
-							t.Fatalf("%s: not certain: %q", match, doubts)
-						}
-						if t.Failed() {
-							t.Fatal(match)
-						}
-					}
+				r.load(f, refusing(f, hooked{"filter", "FORWARD"}, match))
+				if doubts := r.sendsDirect(random, f, 10, verdicts); len(doubts) > 0 {
+					t.Fatalf("%s: not certain: %q", match, doubts)
+				}
+				if t.Failed() {
+					t.Fatal(match)
 				}
 			}
-			t.Log(verdicts)
-			if verdicts[simulate.VerdictRefused] < 150 {
-				t.Error("too few packets are in a set")
-			}
-		})
+		}
+	}
+	t.Log(verdicts)
+	if verdicts[simulate.VerdictRefused] < 150 {
+		t.Error("too few packets are in a set")
 	}
 }

@@ -19,16 +19,10 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// A backend is a backend of iptables, as its tools are named.
-type backend string
-
-// backends are those whose rules are simulated.
-var backends = []backend{"nft", "legacy"}
-
 // load replaces the tables in the text by its rules.
-func (r *rig) load(b backend, f model.Family, rules string) {
+func (r *rig) load(f model.Family, rules string) {
 	r.t.Helper()
-	name := [...]string{"iptables-", "ip6tables-"}[f] + string(b) + "-restore"
+	name := [...]string{"iptables-", "ip6tables-"}[f] + "nft-restore"
 	c := r.Node.Command(r.t.Context(), name)
 	c.Stdin = strings.NewReader(rules)
 	if out, err := c.CombinedOutput(); err != nil {
@@ -47,38 +41,34 @@ func (r *rig) addEmptyTables() {
 // TestExplainAgreesWithRulesOfKubeProxy sends packets to the Services in the rules that
 // kube-proxy wrote in iptables mode. The recorded endpoints are the pods of the lab.
 func TestExplainAgreesWithRulesOfKubeProxy(t *testing.T) {
-	for _, b := range backends {
-		t.Run(string(b), func(t *testing.T) {
-			r := newRig(t)
-			r.addEmptyTables()
-			for _, port := range []uint16{53, 3868, 8443} {
-				for _, pod := range r.Pods[:3] {
-					r.must(pod.ServeAll(port))
-				}
-			}
-			var frontends [2][]model.Match
-			for _, f := range model.Families {
-				text, err := os.ReadFile("../takeover/testdata/iptables." + [...]string{"ip", "ip6"}[f])
-				r.must(err)
-				r.load(b, f, string(text))
-				frontends[f] = recordedFrontends(f, string(text))
-			}
-			random := rand.New(rand.NewPCG(1, 15))
-			verdicts := map[simulate.Verdict]int{}
-			batch := make([]predict.Prediction, 600)
-			for i := range batch {
-				a := predict.Prediction{Packet: simulate.Packet{FromPort: r.port()}}
-				r.randomSender(random, &a, frontends)
-				a.Result = r.explain(a.Packet)
-				verdicts[a.Result.Outcomes[0].Verdict]++
-				batch[i] = a
-			}
-			r.compare(batch)
-			t.Log(verdicts)
-			if verdicts[simulate.VerdictDelivered] < 200 || verdicts[simulate.VerdictRefused] < 5 || verdicts[simulate.VerdictDropped] < 5 {
-				t.Error("too few packets of a kind")
-			}
-		})
+	r := newRig(t)
+	r.addEmptyTables()
+	for _, port := range []uint16{53, 3868, 8443} {
+		for _, pod := range r.Pods[:3] {
+			r.must(pod.ServeAll(port))
+		}
+	}
+	var frontends [2][]model.Match
+	for _, f := range model.Families {
+		text, err := os.ReadFile("../takeover/testdata/iptables." + [...]string{"ip", "ip6"}[f])
+		r.must(err)
+		r.load(f, string(text))
+		frontends[f] = recordedFrontends(f, string(text))
+	}
+	random := rand.New(rand.NewPCG(1, 15))
+	verdicts := map[simulate.Verdict]int{}
+	batch := make([]predict.Prediction, 600)
+	for i := range batch {
+		a := predict.Prediction{Packet: simulate.Packet{FromPort: r.port()}}
+		r.randomSender(random, &a, frontends)
+		a.Result = r.explain(a.Packet)
+		verdicts[a.Result.Outcomes[0].Verdict]++
+		batch[i] = a
+	}
+	r.compare(batch)
+	t.Log(verdicts)
+	if verdicts[simulate.VerdictDelivered] < 200 || verdicts[simulate.VerdictRefused] < 5 || verdicts[simulate.VerdictDropped] < 5 {
+		t.Error("too few packets of a kind")
 	}
 }
 
@@ -118,60 +108,52 @@ func (r *rig) randomSender(random *rand.Rand, a *predict.Prediction, frontends [
 // TestExplainAgreesWithRandomRulesOfIPTables loads random rules with each match and target,
 // and sends packets through them.
 func TestExplainAgreesWithRandomRulesOfIPTables(t *testing.T) {
-	for _, b := range backends {
-		t.Run(string(b), func(t *testing.T) {
-			r := newRig(t)
-			r.addEmptyTables()
-			random := rand.New(rand.NewPCG(3, 15))
-			verdicts, certain, all := map[simulate.Verdict]int{}, 0, 0
-			for range 20 {
-				var rules [len(model.Families)]string
-				for _, f := range model.Families {
-					rules[f] = r.randomRules(random, f)
-					r.load(b, f, rules[f])
-				}
-				const n = 60
-				doubts := r.sends(n, verdicts, func() predict.Prediction { return r.randomDirectPacket(random, model.Families[random.IntN(2)]) })
-				all, certain = all+n, certain+n-len(doubts)
-				if t.Failed() {
-					t.Log(strings.Join(rules[:], "\n"))
-					break
-				}
-			}
-			t.Logf("%v, %d of %d certain", verdicts, certain, all)
-			if certain < all*9/10 {
-				t.Error("too few packets are certain")
-			}
-		})
+	r := newRig(t)
+	r.addEmptyTables()
+	random := rand.New(rand.NewPCG(3, 15))
+	verdicts, certain, all := map[simulate.Verdict]int{}, 0, 0
+	for range 20 {
+		var rules [len(model.Families)]string
+		for _, f := range model.Families {
+			rules[f] = r.randomRules(random, f)
+			r.load(f, rules[f])
+		}
+		const n = 60
+		doubts := r.sends(n, verdicts, func() predict.Prediction { return r.randomDirectPacket(random, model.Families[random.IntN(2)]) })
+		all, certain = all+n, certain+n-len(doubts)
+		if t.Failed() {
+			t.Log(strings.Join(rules[:], "\n"))
+			break
+		}
+	}
+	t.Logf("%v, %d of %d certain", verdicts, certain, all)
+	if certain < all*9/10 {
+		t.Error("too few packets are certain")
 	}
 }
 
 // TestExplainAgreesWithEachMatchOfIPTables refuses what each match matches.
 func TestExplainAgreesWithEachMatchOfIPTables(t *testing.T) {
-	for _, b := range backends {
-		t.Run(string(b), func(t *testing.T) {
-			r := newRig(t)
-			r.addEmptyTables()
-			random := rand.New(rand.NewPCG(5, 15))
-			verdicts, uncertain := map[simulate.Verdict]int{}, map[string]bool{}
-			for _, f := range model.Families {
-				for at, matches := range r.allMatches(random, f) {
-					for _, match := range matches {
-						r.load(b, f, refusing(f, at, match))
-						if len(r.sendsDirect(random, f, 10, verdicts)) > 0 {
-							uncertain[match] = true
-						}
-						if t.Failed() {
-							t.Fatal(at, match)
-						}
-					}
+	r := newRig(t)
+	r.addEmptyTables()
+	random := rand.New(rand.NewPCG(5, 15))
+	verdicts, uncertain := map[simulate.Verdict]int{}, map[string]bool{}
+	for _, f := range model.Families {
+		for at, matches := range r.allMatches(random, f) {
+			for _, match := range matches {
+				r.load(f, refusing(f, at, match))
+				if len(r.sendsDirect(random, f, 10, verdicts)) > 0 {
+					uncertain[match] = true
+				}
+				if t.Failed() {
+					t.Fatal(at, match)
 				}
 			}
-			t.Log(verdicts)
-			if got := slices.Sorted(maps.Keys(uncertain)); !slices.Equal(got, undecidedMatches) {
-				t.Errorf("not certain: %q, want %q", got, undecidedMatches)
-			}
-		})
+		}
+	}
+	t.Log(verdicts)
+	if got := slices.Sorted(maps.Keys(uncertain)); !slices.Equal(got, undecidedMatches) {
+		t.Errorf("not certain: %q, want %q", got, undecidedMatches)
 	}
 }
 

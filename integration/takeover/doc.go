@@ -7,6 +7,6 @@
 //	removal                                   the listing is the same as before
 //
 // The files for iptables are output of iptables-save, one for each IP family; most of
-// kube-proxy's was recorded from the real one. They are loaded by the tools of both backends of
-// iptables, iptables-nft and iptables-legacy.
+// kube-proxy's was recorded from the real one. They are loaded by the tools of iptables-nft, and
+// of iptables-legacy to be noticed there.
 package takeover

@@ -121,6 +121,14 @@ func (m *machine) remove() []string {
 	return removed
 }
 
+// onHost runs fn in the machine's network namespace.
+func (m *machine) onHost(fn func() error) {
+	m.t.Helper()
+	if err := m.host.Do(fn); err != nil {
+		m.t.Error(err)
+	}
+}
+
 func read(t *testing.T, name string, f model.Family) string {
 	t.Helper()
 	return readFile(t, "testdata/"+name+"."+nft.FamilyName(f))

@@ -36,10 +36,6 @@ func TestRunningProxyIsNotTouched(t *testing.T) {
 			backend: nftBackend, load: func(m *machine) { m.loadKubeProxy(nftBackend, "iptables") },
 			at: []string{"127.0.0.1:10249"}, reason: "port 10249 is in use",
 		},
-		"iptables-legacy": {
-			backend: legacyBackend, load: func(m *machine) { m.loadKubeProxy(legacyBackend, "iptables") },
-			at: []string{"[::1]:10249", "192.0.2.1:10256"}, reason: "ports [10249 10256] are in use",
-		},
 		"ipvs": {
 			backend: nftBackend, load: func(m *machine) { m.addIPSets(); m.loadKubeProxy(nftBackend, "ipvs") },
 			at: []string{"[::]:10256", "127.0.0.1:10300"}, flags: []string{"--healthz-bind-address=127.0.0.1:10300"},
@@ -57,8 +53,8 @@ func TestRunningProxyIsNotTouched(t *testing.T) {
 				}
 				servers = append(servers, s)
 			}
-			n.startBeside(tc.reason, tc.flags...).Stop()
-			d := n.startBeside(tc.reason, tc.flags...)
+			n.startBeside(otherRuns, tc.reason, tc.flags...).Stop()
+			d := n.startBeside(otherRuns, tc.reason, tc.flags...)
 			for _, s := range servers {
 				if err := s.Close(); err != nil {
 					t.Error(err)
@@ -66,6 +62,32 @@ func TestRunningProxyIsNotTouched(t *testing.T) {
 			}
 			n.awaitRemoval(d)
 		})
+	}
+}
+
+// legacyLeft is the message while kube-proxy's rules of iptables-legacy exist.
+const legacyLeft = "kube-proxy left rules in iptables-legacy, which kube-vmap cannot remove; " +
+	`run "kube-proxy --cleanup" on the node, kube-vmap waits for that`
+
+// TestLegacyRulesAreWaitedFor has what a kube-proxy left in iptables-legacy, until something else
+// removes it. A kubelet's chains are no reason to wait.
+func TestLegacyRulesAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	var without [len(model.Families)]string
+	n := newOtherProxy(t, legacyBackend, func(m *machine) {
+		for _, f := range model.Families {
+			m.loadIPTables(legacyBackend, f, "*nat\n:KUBE-POSTROUTING -\n:KUBE-MARK-MASQ -\n:KUBE-PROXY-CANARY -\nCOMMIT\n")
+			without[f] = m.save(legacyBackend, f)
+		}
+		m.loadKubeProxy(legacyBackend, "iptables")
+	})
+	d := n.startBeside(legacyLeft, "chain KUBE-SERVICES in table nat of [IPv4 IPv6]")
+	for _, f := range model.Families {
+		n.run(without[f], legacyBackend.tool(f, "restore"))
+	}
+	d.AwaitMessage("the wait for another proxy has ended")
+	if got := n.problems(); strings.Contains(got, legacyLeft) {
+		t.Errorf("the problem %q is still reported", got)
 	}
 }
 
@@ -103,17 +125,17 @@ func (n *otherProxy) foreignListing() string {
 
 // startBeside starts the program beside another proxy. It programs its own tables, follows
 // changes, and does not touch the other's rules.
-func (n *otherProxy) startBeside(reason string, flags ...string) *daemon.Daemon {
+func (n *otherProxy) startBeside(text, reason string, flags ...string) *daemon.Daemon {
 	n.t.Helper()
 	d := daemon.Launch{Node: n.lab.Node, Folder: n.folder, Flags: append(flags, "--probation=0s", "--kube-proxy-marker=never")}.Start(n.t)
-	for _, message := range []string{otherRuns, "cannot serve, retrying"} {
+	for _, message := range []string{text, "cannot serve, retrying"} {
 		d.Ignore(message)
 	}
-	d.AwaitMessage(otherRuns)
+	d.AwaitMessage(text)
 	n.daemons++
 	d.After(func() { n.folder.Put("web", daemon.Service{Name: "web", Number: n.daemons}) })
 	same(n.t, "rules of another proxy", n.foreignListing(), n.both)
-	if got := n.problems(); !strings.Contains(got, "Node node-1: "+otherRuns+": "+reason) {
+	if got := n.problems(); !strings.Contains(got, "Node node-1: "+text+": "+reason) {
 		n.t.Errorf("the problems are %q, without the reason %q", got, reason)
 	}
 	if d.CountMessages("removed what kube-proxy left") > 0 {

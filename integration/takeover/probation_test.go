@@ -194,8 +194,8 @@ func TestTakeoverCanBeUndoneAndRepeated(t *testing.T) {
 		load    func(*probationer)
 		backend backend
 	}{
-		"nftables":        {(*probationer).loadNFTables, nftBackend},
-		"iptables-legacy": {func(p *probationer) { p.loadIPTables(legacyBackend) }, legacyBackend},
+		"nftables": {(*probationer).loadNFTables, nftBackend},
+		"iptables": {func(p *probationer) { p.loadIPTables(nftBackend) }, nftBackend},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

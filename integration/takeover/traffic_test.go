@@ -133,15 +133,9 @@ var traffics = []struct {
 		func(m *machine, ours nft.Batch) { m.apply(append(ours, m.find().Suspend()...)) },
 		func(m *machine, ours nft.Batch) { m.apply(append(m.find().Resume(), ours...)) },
 	},
-	{
-		"iptables-legacy", func(m *machine) { m.loadKubeProxy(legacyBackend, "iptables") },
-		func(m *machine, ours nft.Batch) { m.apply(ours); m.suspendLegacy() },
-		func(m *machine, ours nft.Batch) { m.resumeLegacy(); m.apply(ours) },
-	},
 }
 
 func TestSuspendedRulesTranslateNothing(t *testing.T) {
-	withTools(t)
 	for _, mode := range traffics {
 		t.Run(mode.name, func(t *testing.T) {
 			s := newScene(t, mode.load)
@@ -162,7 +156,6 @@ func TestSuspendedRulesTranslateNothing(t *testing.T) {
 // rules are suspended in favour of ours, and resumed. Connections that exist keep their
 // endpoints.
 func TestSwitchLosesNoConnection(t *testing.T) {
-	withTools(t)
 	for _, mode := range traffics {
 		t.Run(mode.name, func(t *testing.T) {
 			s := newScene(t, mode.load)

@@ -41,6 +41,8 @@ type Result struct {
 	// Faults are differences between our tables and what kube-vmap writes, Doubts rules of
 	// other programs that may decide otherwise.
 	Faults, Doubts []string
+	// NotFollowed names rules that packets pass and that the simulation does not know.
+	NotFollowed []string
 }
 
 // Unexplored is what was not simulated, because picks have too many results: more than 1,024

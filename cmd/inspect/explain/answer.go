@@ -16,7 +16,7 @@ func newAnswer(w simulate.Result) *answer.Answer {
 	a := &answer.Answer{
 		Schema: answer.Schema,
 		From:   p.From.String(), To: p.To.String(), Protocol: p.Protocol.String(), Interface: w.In,
-		Service: w.Service, Kind: w.Kind, Steps: steps(w.Steps), Unseen: unseen(w.Unexplored), Faults: w.Faults, Doubts: w.Doubts,
+		Service: w.Service, Kind: w.Kind, Steps: steps(w.Steps), Unseen: unseen(w.Unexplored), Faults: w.Faults, Doubts: w.Doubts, NotFollowed: w.NotFollowed,
 		Outcomes: outcomes(w.Outcomes, w), Otherwise: outcomes(w.IfNew, w), OtherwiseUnseen: unseen(w.IfNewUnexplored),
 	}
 	if p.FromPort != 0 {

@@ -317,6 +317,18 @@ func TestUnexploredChoicesArePrinted(t *testing.T) {
 	}
 }
 
+// TestLegacyRulesMakeTheAnswerUnknown has a packet that arrives by the rules that are followed,
+// and one that they drop.
+func TestLegacyRulesMakeTheAnswerUnknown(t *testing.T) {
+	for verdict, arrives := range map[simulate.Verdict]string{simulate.VerdictDelivered: answer.Unknown, simulate.VerdictDropped: answer.Never} {
+		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: verdict, Probability: 1}, "shop/web:http")
+		w.NotFollowed = []string{"table ip nat (legacy)"}
+		if got := newAnswer(w); got.Arrives != arrives || !strings.Contains(got.Text(), "were not followed") || !strings.Contains(got.Text(), "table ip nat (legacy)") {
+			t.Errorf("%s: arrives %s, want %s\n%s", verdict, got.Arrives, arrives, got.Text())
+		}
+	}
+}
+
 // TestConnectionToAnEndpointThatLeftDoesNotArrive has connections with and without changes.
 func TestConnectionToAnEndpointThatLeftDoesNotArrive(t *testing.T) {
 	for _, tc := range []struct {

@@ -40,7 +40,7 @@ func (n *node) policies() []Item {
 	}
 }
 
-// policy checks the chains at a hook, in both backends of iptables and in nf_tables.
+// policy checks the chains at a hook of nf_tables. Policies of iptables-legacy are not known.
 func (n *node) policy(hook, need string) Item {
 	name := hook + " policy"
 	return n.rules(name, func(r *survey.RuleReader) (Item, error) {
@@ -57,6 +57,9 @@ func (n *node) policy(hook, need string) Item {
 				return item, nil
 			}
 			accepted = append(accepted, by)
+		}
+		if i := slices.IndexFunc(n.Tables, func(t survey.Table) bool { return t.Legacy && t.Name == "filter" && !t.Inert }); i >= 0 {
+			return unknown(name, fmt.Errorf("rules of %s are not read: iptables-legacy-save shows them", &n.Tables[i])), nil
 		}
 		if len(dropping) == 0 {
 			return fine(name, "accept"), nil
@@ -87,11 +90,7 @@ func (n *node) dropping(hook string) (chains []chain) {
 // acceptedBy returns what in a chain may accept the traffic of pods: a rule that accepts, or
 // a CNI plugin's chain.
 func acceptedBy(r *survey.RuleReader, c chain) (string, error) {
-	read := r.Rules
-	if c.table.Legacy {
-		read = survey.LegacyRules
-	}
-	rules, err := read(c.table, c.name)
+	rules, err := r.Rules(c.table, c.name)
 	if err != nil {
 		return "", err
 	}

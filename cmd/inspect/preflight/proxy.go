@@ -3,7 +3,6 @@ package preflight
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 
@@ -43,9 +42,8 @@ func (n *node) proxies(items []Item) []Item {
 	switch {
 	case strings.HasPrefix(state, kubeproxy.StateReturned):
 		item.Verdict, item.Detail = components.Needs, "kube-vmap went back to kube-proxy: see the reason, and clear it with kube-vmap cleanup"
-	case n.legacyWithoutPrograms():
-		item.Verdict = components.Needs
-		item.Detail = "needs the programs of iptables-legacy, or a reboot after the move: its rules cannot be suspended or removed"
+	case slices.ContainsFunc(n.Tables, func(t survey.Table) bool { return kubeproxy.IsLegacy(&t) }):
+		item.Verdict, item.Detail = components.Conflict, components.LegacyAdvice
 	default:
 		item.Verdict = components.Fine
 	}
@@ -76,7 +74,7 @@ func (n *node) takeover(found *kubeproxy.Found, state string) string {
 		return "suspended: kube-vmap can go back to it"
 	case found.IPVS:
 		return "left over: kube-vmap can go back to it during the probation; connections through IPVS end after that"
-	case len(found.Awake()) > 0 || n.hasLegacyRules():
+	case len(found.Awake()) > 0:
 		return "left over: kube-vmap suspends its rules, and can go back to it during the probation"
 	}
 	return ""
@@ -107,15 +105,6 @@ func (n *node) otherProxy() string {
 	return ""
 }
 
-// hasLegacyRules reports whether iptables-legacy has rules of kube-proxy.
-func (n *node) hasLegacyRules() bool {
-	return slices.ContainsFunc(n.Tables, func(t survey.Table) bool {
-		return t.Legacy && slices.ContainsFunc(t.Chains, func(c survey.Chain) bool {
-			return kubeproxy.IsHooked(t.Name, c.Name)
-		})
-	})
-}
-
 // legacyTables returns an item if iptables-legacy has tables. Packets pass them as well as
 // those of iptables-nft, and each tool shows only its own.
 func (n *node) legacyTables() []Item {
@@ -130,16 +119,6 @@ func (n *node) legacyTables() []Item {
 	}
 	const detail = "in use next to nf_tables, which does not list them"
 	return []Item{{Name: "iptables-legacy", Verdict: components.Fine, Detail: detail, Evidence: tables}}
-}
-
-// legacyWithoutPrograms reports whether rules of kube-proxy can neither be suspended nor
-// removed by this image.
-func (n *node) legacyWithoutPrograms() bool {
-	if !n.hasLegacyRules() {
-		return false
-	}
-	_, err := exec.LookPath("iptables-legacy-restore")
-	return err != nil
 }
 
 // join names parts, of which there are few.

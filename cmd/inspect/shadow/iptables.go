@@ -11,21 +11,14 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/inspect"
 	"kube-vmap/nft/kernel/kubeproxy"
-	"kube-vmap/nft/kernel/xtables"
 	"kube-vmap/nft/simulate"
 )
 
 // IPTables reads the rules of kube-proxy's iptables mode in nf_tables (iptables-nft).
 type IPTables struct{ Kernel *inspect.Rules }
 
-// Legacy reads the rules of kube-proxy's iptables mode in the legacy backend.
-type Legacy struct{}
-
 // Mode implements [ruleSource].
 func (IPTables) Mode() string { return "iptables" }
-
-// Mode implements [ruleSource].
-func (Legacy) Mode() string { return "iptables-legacy" }
 
 // iptablesTables are the tables in which kube-proxy has rules with an effect.
 var iptablesTables = [...]string{"nat", "filter"}
@@ -45,19 +38,6 @@ func (s IPTables) Open(f model.Family) (*Rules, error) {
 		r.tables = append(r.tables, readTable{table, t})
 		r.forget = append(r.forget, t.Forget)
 		r.suspended = r.suspended || t.Dormant
-	}
-	return r.open()
-}
-
-// Open implements [ruleSource].
-func (Legacy) Open(f model.Family) (*Rules, error) {
-	all, err := xtables.Read(0, f)
-	if err != nil {
-		return nil, err
-	}
-	r := &iptablesRules{family: f}
-	for _, name := range iptablesTables {
-		r.tables = append(r.tables, readTable{xtables.TableOf(f, name), all})
 	}
 	return r.open()
 }

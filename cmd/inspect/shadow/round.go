@@ -13,6 +13,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/inspect"
+	"kube-vmap/nft/kernel/kubeproxy"
 	"kube-vmap/nft/simulate"
 	"kube-vmap/sync"
 )
@@ -53,6 +54,9 @@ const maxDifferences = 20_000
 // ErrNoRules is the error if the other proxy has no rules at all.
 var ErrNoRules = errors.New("the kernel has no rules of kube-proxy")
 
+// ErrLegacy is the error if its rules are in iptables-legacy only.
+var ErrLegacy = errors.New("kube-proxy's rules are in iptables-legacy, and cannot be compared")
+
 // compareOnce runs one round with the first source that has rules.
 func compareOnce(ctx context.Context, in wanted, sources ...ruleSource) (*Round, error) {
 	start := time.Now()
@@ -86,13 +90,16 @@ func compareOnce(ctx context.Context, in wanted, sources ...ruleSource) (*Round,
 
 // openFirst opens the rules of the first source that has some.
 func openFirst(sources []ruleSource) (s ruleSource, all [len(model.Families)]*Rules, err error) {
-	err = ErrNoRules
 	for _, s = range sources {
 		if all, err = openAll(s); !errors.Is(err, ErrNoRules) {
-			break
+			return s, all, err
 		}
 	}
-	return s, all, err
+	legacy, err := kubeproxy.FindLegacy(0)
+	if err == nil && len(legacy) > 0 {
+		err = ErrLegacy
+	}
+	return s, all, cmp.Or(err, ErrNoRules)
 }
 
 // openAll opens the rules of both families. A proxy may serve only one.

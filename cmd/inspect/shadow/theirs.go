@@ -10,7 +10,7 @@ import (
 )
 
 // sources returns the sources of rules that are tried, in this order.
-func sources(k *inspect.Rules) []ruleSource { return []ruleSource{NFTables{k}, IPTables{k}, Legacy{}} }
+func sources(k *inspect.Rules) []ruleSource { return []ruleSource{NFTables{k}, IPTables{k}} }
 
 // A RuleSource reads the rules of the other proxy.
 type ruleSource interface {

@@ -33,7 +33,7 @@ type view struct {
 // read reads a view. While changes do not reach the kernel, only kube-proxy's rules are in it:
 // the loop may not answer.
 func (t *Takeover) read(ctx context.Context, p Proxy) (v view, err error) {
-	if v.rules, err = t.system.find(ctx); err != nil || !p.Healthy() {
+	if v.rules, err = t.system.find(); err != nil || !p.Healthy() {
 		return v, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)

@@ -84,14 +84,10 @@ func (t *Takeover) firstSteps(ctx context.Context, b nft.Batch) (rules, nft.Batc
 	if t.Probation == 0 || t.findOther() {
 		return rules{}, nil
 	}
-	r, err := t.system.find(ctx)
+	r, err := t.system.find()
 	if err != nil {
 		t.Log.Warn("cannot read kube-proxy's rules", "err", err)
 		return r, nil
-	}
-	if len(r.legacy.Unknown) > 0 {
-		t.Log.Warn("kube-proxy's rules of iptables-legacy cannot be suspended, because its programs are not installed; "+
-			"they stay in effect and have no probation", "tables", r.legacy.Unknown)
 	}
 	if len(r.awake()) == 0 {
 		return r, nil

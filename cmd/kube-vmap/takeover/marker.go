@@ -53,7 +53,7 @@ func missingMarkers(found *kubeproxy.Found) (b nft.Batch) {
 func (t *Takeover) watch(ctx context.Context) {
 	nextMarker := time.Now().Add(markerPeriod)
 	for sleep(ctx, pollPeriod) {
-		r, err := t.system.findNFT()
+		r, err := t.system.find()
 		switch {
 		case err != nil:
 			t.Log.Debug("cannot read kube-proxy's rules", "err", err)

@@ -7,10 +7,16 @@ import (
 
 	"kube-vmap/cmd/components"
 	"kube-vmap/cmd/kube-vmap/listeners"
+	"kube-vmap/nft/kernel/kubeproxy"
 )
 
-// otherProxy is the text of the event and the problem while another proxy runs.
-const otherProxy = "another proxy seems to run; its tables are left untouched until it ends"
+// Texts of the event and the problem while another proxy runs, and while its rules remain that
+// only programs of iptables can change.
+const (
+	otherProxy = "another proxy seems to run; its tables are left untouched until it ends"
+	legacyLeft = "kube-proxy left rules in iptables-legacy, which kube-vmap cannot remove; " +
+		`run "kube-proxy --cleanup" on the node, kube-vmap waits for that`
+)
 
 // awakePeriod is how long another proxy counts as running after its rules were found, if nothing
 // else shows it. If it does not write for so long, its rules are suspended again. Either way
@@ -39,9 +45,10 @@ func waitUntilAlone(ctx context.Context, other func() bool) bool {
 	}
 }
 
-// findOther reports whether another proxy seems to run, and publishes changes of that.
+// findOther reports whether another proxy seems to run, or has left rules in iptables-legacy, and
+// publishes changes of that.
 func (t *Takeover) findOther() bool {
-	why := t.system.other(t.Ports)
+	what, why := otherProxy, t.system.other(t.Ports)
 	switch {
 	case why != "":
 		t.seen = true
@@ -51,15 +58,18 @@ func (t *Takeover) findOther() bool {
 	if wait := time.Until(t.awakeUntil); why == "" && wait > 0 {
 		why = "it writes rules"
 	}
+	if why == "" {
+		what, why = legacyLeft, t.system.legacy()
+	}
 	was := t.State() == StateOtherProxy
 	switch {
 	case why == "" && was:
-		t.publish(StateStarting, "")
-		t.Log.Info("the other proxy seems to have ended")
-	case why != "" && t.publish(StateOtherProxy, otherProxy+": "+why):
-		t.Log.Warn(otherProxy, "reason", why)
+		t.publish(StateStarting, "", "")
+		t.Log.Info("the wait for another proxy has ended")
+	case why != "" && t.publish(StateOtherProxy, what, why):
+		t.Log.Warn(what, "reason", why)
 		if t.Recorder != nil {
-			t.Recorder.Warn(t.node(), reasonOther, otherProxy+": "+why)
+			t.Recorder.Warn(t.node(), reasonOther, what+": "+why)
 		}
 	}
 	return why != ""
@@ -77,6 +87,17 @@ func (n *node) other(ports []uint16) string {
 		return fmt.Sprintf("ports %d are in use", used)
 	}
 	return n.otherProcess("/proc")
+}
+
+// legacy returns where kube-proxy's rules of iptables-legacy are; empty if there are none.
+func (n *node) legacy() string {
+	switch families, err := kubeproxy.FindLegacy(0); {
+	case err != nil:
+		return err.Error()
+	case len(families) > 0:
+		return fmt.Sprintf("chain KUBE-SERVICES in table nat of %v", families)
+	}
+	return ""
 }
 
 // otherProcess returns which process of a proc file system is a kube-proxy of this node; empty

@@ -69,7 +69,7 @@ func (t *Takeover) awaitReady(ctx context.Context, p Proxy) error {
 
 // probation suspends kube-proxy's rules, if that is not done yet, and checks until its end.
 func (t *Takeover) probation(ctx context.Context, p Proxy) (outcome, error) {
-	r, err := t.system.find(ctx)
+	r, err := t.system.find()
 	if err == nil && len(r.awake()) > 0 {
 		t.removing = false // a kube-proxy has run since
 	}
@@ -86,7 +86,7 @@ func (t *Takeover) probation(ctx context.Context, p Proxy) (outcome, error) {
 		return outcomePassed, nil
 	}
 	t.publish(StateProbation, "kube-proxy's rules are suspended until "+t.until.UTC().Format(time.RFC3339)+
-		"; if kube-vmap does not work here before that, they are resumed")
+		"; if kube-vmap does not work here before that, they are resumed", "")
 	return t.check(ctx, p, r)
 }
 
@@ -107,7 +107,7 @@ func (t *Takeover) begin(ctx context.Context, p Proxy, r rules) error {
 	if len(r.suspended()) == 0 || t.until.IsZero() {
 		t.until = time.Now().Add(t.Probation)
 	}
-	if err := t.system.suspend(ctx, r, t.until); err != nil {
+	if err := t.system.suspend(r, t.until); err != nil {
 		return err
 	}
 	t.logSuspended(awake)
@@ -121,7 +121,7 @@ func (t *Takeover) logSuspended(rules []string) {
 
 // leave leaves kube-proxy's rules to a kube-proxy that has shown itself by writing to them.
 func (t *Takeover) leave(ctx context.Context) {
-	if err := t.system.resume(ctx); err != nil {
+	if err := t.system.resume(); err != nil {
 		t.Log.Error("cannot resume the rules of the other proxy", "err", err)
 	}
 	t.until, t.resumed = time.Time{}, false

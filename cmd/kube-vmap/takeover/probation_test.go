@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"strings"
 	stdsync "sync"
 	"testing"
 	"testing/synctest"
@@ -24,6 +25,7 @@ type fake struct {
 	mu         stdsync.Mutex // guards what follows
 	found      kubeproxy.Found
 	otherWhy   string
+	legacyWhy  string
 	suspended  int
 	resumed    int
 	removed    bool
@@ -59,25 +61,22 @@ func (f *fake) other([]uint16) string {
 	return f.otherWhy
 }
 
-func (f *fake) find(ctx context.Context) (rules, error) {
-	if ctx.Err() != nil {
-		return rules{}, ctx.Err() // as where it runs programs
-	}
+func (f *fake) legacy() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.legacyWhy
+}
+
+func (f *fake) find() (rules, error) {
 	<-time.After(f.readTime)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.reads++
+	if !f.removed { // no probation after it
+		f.reads++
+	}
 	found := f.found
 	found.Parts = append([]kubeproxy.Part(nil), f.found.Parts...)
 	return rules{nft: &found}, nil
-}
-
-func (f *fake) findNFT() (rules, error) {
-	r, err := f.find(f.t.Context())
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.reads-- // it takes no other programs
-	return r, err
 }
 
 func (f *fake) setSuspended(to bool) {
@@ -86,7 +85,7 @@ func (f *fake) setSuspended(to bool) {
 	}
 }
 
-func (f *fake) suspend(context.Context, rules, time.Time) error {
+func (f *fake) suspend(rules, time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.suspendErr == nil {
@@ -96,7 +95,7 @@ func (f *fake) suspend(context.Context, rules, time.Time) error {
 	return f.suspendErr
 }
 
-func (f *fake) resume(context.Context) error {
+func (f *fake) resume() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.resumed++
@@ -104,7 +103,7 @@ func (f *fake) resume(context.Context) error {
 	return nil
 }
 
-func (f *fake) remove(context.Context, bool) ([]string, error) {
+func (f *fake) remove(bool) ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.removeErr != nil {
@@ -340,6 +339,29 @@ func TestKubeProxyThatComesBackIsNoticedInSecondsAndFollowed(t *testing.T) {
 		})
 		if _, failure := f.run(to, 10*time.Minute); failure != nil || to.State() != StateDone {
 			t.Errorf("failure %v, state %s", failure, to.State())
+		}
+	})
+}
+
+// TestLegacyRulesAreWaitedFor has rules in iptables-legacy for a minute, beside some in nf_tables.
+func TestLegacyRulesAreWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, "default")
+		f.legacyWhy = "chain KUBE-SERVICES in table nat of [IPv4]"
+		to := f.takeover(time.Minute)
+		f.after(time.Minute, func() {
+			p := to.Problems()
+			if to.State() != StateOtherProxy || f.suspended+f.resumed > 0 || !strings.Contains(to.NotReady(), "kube-proxy --cleanup") ||
+				len(p) != 1 || !strings.Contains(p[0].Text, "kube-proxy --cleanup") || !strings.Contains(p[0].Text, f.legacyWhy) {
+				t.Errorf("state %s, suspended %d times, not ready %q, problems %+v", to.State(), f.suspended, to.NotReady(), p)
+			}
+			f.legacyWhy = ""
+		})
+		if _, failure := f.run(to, 3*time.Minute); failure != nil || f.suspended != 1 || !f.removed || to.NotReady() != "" {
+			t.Errorf("failure %v, suspended %d times, removed %t, not ready %q", failure, f.suspended, f.removed, to.NotReady())
+		}
+		if n := strings.Count(f.log.String(), "kube-proxy --cleanup"); n != 1 {
+			t.Errorf("the command is %d times in the log:\n%s", n, &f.log)
 		}
 	})
 }

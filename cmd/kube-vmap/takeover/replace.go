@@ -34,7 +34,7 @@ func checkReplacement(ctx context.Context, k Kernel, ours nft.Tables) error {
 		f := &installed[i]
 		served[f.Match.Family] = served[f.Match.Family] || len(f.Cluster)+len(f.Local) > 0
 	}
-	r, err := findRules(ctx)
+	r, err := findRules()
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func checkReplacement(ctx context.Context, k Kernel, ours nft.Tables) error {
 	}
 	t := &Takeover{dial: connect}
 	sample := t.working(ctx, installedTargets(installed))
-	if len(sample) == 0 || len(r.legacy.Suspended) > 0 { // these cannot be tried before they are resumed
+	if len(sample) == 0 {
 		return nil
 	}
 	port, err := freePort()

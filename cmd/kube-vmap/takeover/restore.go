@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/cmd/kube-vmap/legacy"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kubeproxy"
@@ -28,15 +27,15 @@ var errNothingToResume = errors.New("kube-proxy's rules do not exist any more")
 // Return returns the node to kube-proxy: its rules are resumed, ours are deleted and the
 // reason is stored, in one transaction. If kube-proxy has no rules, it is an error and
 // nothing changes. The loop must have ended.
-func Return(ctx context.Context, k Kernel, reason string) (Restored, error) {
-	r, err := findRules(ctx)
+func Return(k Kernel, reason string) (Restored, error) {
+	r, err := findRules()
 	if err != nil {
 		return Restored{}, err
 	}
 	if !r.serve() {
 		return Restored{}, errNothingToResume
 	}
-	return restore(ctx, k, deleteOurs(), storeReturned(time.Now(), reason))
+	return restore(k, deleteOurs(), storeReturned(time.Now(), reason))
 }
 
 // Cleanup deletes our tables, whatever their content, the marker and the stored state, and
@@ -63,7 +62,7 @@ func Cleanup(ctx context.Context, k ReadKernel, force bool) (Restored, error) {
 	if text != "" {
 		forget = kubeproxy.DeleteTakeoverState()
 	}
-	return restore(ctx, k, deleteOurs(), forget)
+	return restore(k, deleteOurs(), forget)
 }
 
 // A ReadKernel also reads our tables.
@@ -86,31 +85,8 @@ func deleteOurs() (b nft.Batch) {
 }
 
 // restore resumes kube-proxy's rules and deletes tables of ours, if they exist, in one
-// transaction with more. Rules in the legacy backend are resumed before, because that takes
-// another one; if ours is refused, they are suspended again.
-func restore(ctx context.Context, k Kernel, ours, more nft.Batch) (done Restored, err error) {
-	found, err := legacy.Find(ctx)
-	if err != nil {
-		return Restored{}, err
-	}
-	if len(found.Suspended) > 0 {
-		defer func() {
-			if err != nil {
-				_, e := legacy.Suspend(ctx)
-				err = errors.Join(err, e)
-			}
-		}()
-		if _, err = legacy.Resume(ctx); err != nil {
-			return Restored{}, err
-		}
-	}
-	done, err = restoreNFT(k, ours, more)
-	done.Resumed = append(done.Resumed, found.Suspended...)
-	return done, err
-}
-
-// restoreNFT is restore for nf_tables.
-func restoreNFT(k Kernel, ours, more nft.Batch) (Restored, error) {
+// transaction with more.
+func restore(k Kernel, ours, more nft.Batch) (Restored, error) {
 	for range maxAttempts {
 		found, err := kubeproxy.Find(0)
 		if err != nil {

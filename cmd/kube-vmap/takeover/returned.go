@@ -64,13 +64,13 @@ func (t *Takeover) Stay(ctx context.Context, failure *FailedError, yield func())
 			return errAgain
 		}
 		start := time.Now()
-		now, err := t.system.find(ctx)
+		now, err := t.system.find()
 		why := t.system.other(t.Ports)
 		if why == "" && err == nil && before.nft != nil && before.nft.Content != now.nft.Content {
 			why = "it writes rules"
 		}
 		text := failure.Error() + "; " + whatKubeProxyDoes(now, why, err) + `. "kube-vmap cleanup" allows another attempt`
-		if t.publish(StateReturned, text) {
+		if t.publish(StateReturned, "this node was returned to kube-proxy", text) {
 			t.Log.Warn("kube-vmap does nothing on this node", "reason", text)
 		}
 		if why != "" {

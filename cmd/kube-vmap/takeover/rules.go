@@ -1,13 +1,10 @@
 package takeover
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
 
-	"kube-vmap/cmd/kube-vmap/legacy"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kubeproxy"
@@ -23,20 +20,20 @@ type system interface {
 type reader interface {
 	// other returns why another proxy seems to run; empty if none does.
 	other(ports []uint16) string
+	// legacy returns where kube-proxy's rules of iptables-legacy are; empty if there are none.
+	legacy() string
 	// find returns kube-proxy's rules.
-	find(context.Context) (rules, error)
-	// findNFT returns those in nf_tables, which takes no other programs.
-	findNFT() (rules, error)
+	find() (rules, error)
 }
 
 // A changer changes kube-proxy's rules.
 type changer interface {
 	// suspend suspends rules, and stores the end of the probation.
-	suspend(context.Context, rules, time.Time) error
+	suspend(rules, time.Time) error
 	// resume undoes that.
-	resume(context.Context) error
+	resume() error
 	// remove removes kube-proxy's rules and the stored state, and returns what it removed.
-	remove(ctx context.Context, marker bool) ([]string, error)
+	remove(marker bool) ([]string, error)
 }
 
 // A store is the state in the kernel.
@@ -46,17 +43,18 @@ type store interface {
 	storeStarts(until time.Time, starts int) error
 }
 
-// rules are kube-proxy's rules, in nf_tables and in the legacy backend of iptables.
+// rules are kube-proxy's rules in nf_tables, and the families in which iptables-legacy has some:
+// a take-over waits until there are none.
 type rules struct {
 	nft    *kubeproxy.Found
-	legacy legacy.Found
+	legacy []model.Family
 }
 
 // awake returns the names of what translates packets.
-func (r rules) awake() []string { return append(names(r.nft.Awake()), r.legacy.Awake...) }
+func (r rules) awake() []string { return names(r.nft.Awake()) }
 
 // suspended returns the names of what is suspended.
-func (r rules) suspended() []string { return append(names(r.nft.Suspended()), r.legacy.Suspended...) }
+func (r rules) suspended() []string { return names(r.nft.Suspended()) }
 
 // isEmpty reports whether there is nothing to suspend or resume.
 func (r rules) isEmpty() bool { return len(r.awake())+len(r.suspended()) == 0 }
@@ -64,7 +62,7 @@ func (r rules) isEmpty() bool { return len(r.awake())+len(r.suspended()) == 0 }
 // serve reports whether there are rules of Services, of which a kubelet before 1.28 has none:
 // it only writes KUBE-POSTROUTING.
 func (r rules) serve() bool {
-	return hasTables(r.nft) || slices.ContainsFunc(append(r.awake(), r.suspended()...), func(name string) bool {
+	return len(r.legacy) > 0 || hasTables(r.nft) || slices.ContainsFunc(append(r.awake(), r.suspended()...), func(name string) bool {
 		return strings.Contains(name, "KUBE-SERVICES")
 	})
 }
@@ -74,9 +72,8 @@ func (r rules) families() (out [len(model.Families)]bool) {
 	for _, p := range r.nft.Parts {
 		out[p.Family] = true
 	}
-	for _, name := range append(r.legacy.Awake, r.legacy.Suspended...) {
-		out[model.IPv4] = out[model.IPv4] || strings.HasPrefix(name, "iptables")
-		out[model.IPv6] = out[model.IPv6] || strings.HasPrefix(name, "ip6tables")
+	for _, f := range model.Families {
+		out[f] = out[f] || slices.Contains(r.legacy, f)
 	}
 	return out
 }
@@ -94,44 +91,35 @@ type node struct {
 	unknown int // the process that was last logged as unknown
 }
 
-func (n *node) find(ctx context.Context) (rules, error) { return findRules(ctx) }
+func (n *node) find() (rules, error) { return findRules() }
 
-func (n *node) findNFT() (r rules, err error) {
-	r.nft, err = kubeproxy.Find(0)
-	return r, err
-}
-
-func findRules(ctx context.Context) (r rules, err error) {
+func findRules() (r rules, err error) {
 	if r.nft, err = kubeproxy.Find(0); err != nil {
 		return r, err
 	}
-	r.legacy, err = legacy.Find(ctx)
+	r.legacy, err = kubeproxy.FindLegacy(0)
 	return r, err
 }
 
-func (n *node) suspend(ctx context.Context, r rules, until time.Time) error {
+func (n *node) suspend(r rules, until time.Time) error {
 	_, err := n.Kernel.Apply(slices.Concat(r.nft.Suspend(), storeProbation(until, 0)))
-	if err == nil && len(r.legacy.Awake) > 0 {
-		_, err = legacy.Suspend(ctx)
-	}
 	return err
 }
 
-// remove takes a transaction for each family and backend, so it stores that it has begun.
-func (n *node) remove(ctx context.Context, marker bool) ([]string, error) {
+// remove takes a transaction for each family, so it stores that it has begun.
+func (n *node) remove(marker bool) ([]string, error) {
 	if err := n.replaceState(storeRemoval()); err != nil {
 		return nil, err
 	}
-	removed, err := legacy.Remove(ctx, n.Log)
-	more, e := kubeproxy.Remove(kubeproxy.Config{ExcludeCIDRs: n.ExcludeCIDRs, Marker: marker})
-	if err = errors.Join(err, e); err == nil {
+	removed, err := kubeproxy.Remove(kubeproxy.Config{ExcludeCIDRs: n.ExcludeCIDRs, Marker: marker})
+	if err == nil {
 		err = n.replaceState(kubeproxy.DeleteTakeoverState())
 	}
-	return append(removed, more...), err
+	return removed, err
 }
 
-func (n *node) resume(ctx context.Context) error {
-	_, err := restore(ctx, n.Kernel, nil, kubeproxy.DeleteTakeoverState())
+func (n *node) resume() error {
+	_, err := restore(n.Kernel, nil, kubeproxy.DeleteTakeoverState())
 	return err
 }
 

@@ -18,7 +18,7 @@ func (t *Takeover) countStart(ctx context.Context, before int) error {
 		return nil
 	}
 	t.storeStarts(1) // if the node cannot be returned, the next starts try again to sync
-	switch r, err := t.system.find(ctx); {
+	switch r, err := t.system.find(); {
 	case err != nil:
 		t.Log.Warn("cannot read kube-proxy's rules", "err", err)
 		return nil

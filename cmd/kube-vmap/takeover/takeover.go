@@ -93,7 +93,8 @@ type Takeover struct {
 // publicState is the state for people and metrics.
 type publicState struct {
 	name string
-	text string // of the problem; empty if there is none
+	what string // the problem is; empty if there is none
+	why  string
 }
 
 // The states, as the metric names them.
@@ -111,7 +112,7 @@ var States = []string{StateStarting, StateOtherProxy, StateProbation, StateDone,
 // New returns a takeover.
 func New(c Config) *Takeover {
 	t := &Takeover{Config: c, system: &node{Config: c}, dial: connect, observe: observe, blame: blame}
-	t.publish(StateStarting, "")
+	t.publish(StateStarting, "", "")
 	return t
 }
 
@@ -148,11 +149,11 @@ func (t *Takeover) Run(ctx context.Context, p Proxy) error {
 // finish removes what kube-proxy left, and reports whether it could.
 func (t *Takeover) finish(ctx context.Context) bool {
 	var removed []string
-	r, err := t.system.find(ctx)
+	r, err := t.system.find()
 	if err == nil {
 		t.Marker.NFTables = t.Marker.NFTables || hasTables(r.nft) // Calico may come later
 		t.removing = true
-		removed, err = t.system.remove(ctx, t.Marker.wanted(r))
+		removed, err = t.system.remove(t.Marker.wanted(r))
 	}
 	if len(removed) > 0 {
 		t.Log.Info("removed what kube-proxy left", "removed", strings.Join(removed, ", "))
@@ -163,7 +164,7 @@ func (t *Takeover) finish(ctx context.Context) bool {
 	}
 	t.until, t.resumed, t.removing = time.Time{}, false, false
 	t.setSample(nil)
-	t.publish(StateDone, "")
+	t.publish(StateDone, "", "")
 	return true
 }
 
@@ -171,13 +172,15 @@ func (t *Takeover) finish(ctx context.Context) bool {
 // or that the node was returned.
 func (t *Takeover) Problems() []sync.Problem {
 	s := t.state.Load()
-	if s.text == "" {
-		return nil
+	switch s.name {
+	case StateOtherProxy:
+		return []sync.Problem{{Object: t.node(), Reason: reasonOther, Text: s.what + ": " + s.why}}
+	case StateProbation:
+		return []sync.Problem{{Object: t.node(), Reason: reasonProbation, Text: s.what}}
+	case StateReturned:
+		return []sync.Problem{{Object: t.node(), Reason: reasonReturned, Text: s.why}}
 	}
-	reason := map[string]string{
-		StateOtherProxy: reasonOther, StateProbation: reasonProbation, StateReturned: reasonReturned,
-	}[s.name]
-	return []sync.Problem{{Object: t.node(), Reason: reason, Text: s.text}}
+	return nil
 }
 
 // Reasons of events and problems.
@@ -189,18 +192,20 @@ const (
 
 // NotReady returns why kube-vmap is not the node's only proxy, for probes; empty if it is.
 func (t *Takeover) NotReady() string {
-	return map[string]string{
-		StateOtherProxy: "another proxy seems to run", StateReturned: "this node was returned to kube-proxy",
-	}[t.State()]
+	if s := t.state.Load(); s.name == StateOtherProxy || s.name == StateReturned {
+		return s.what
+	}
+	return ""
 }
 
 // State returns one of [States].
 func (t *Takeover) State() string { return t.state.Load().name }
 
 // publish sets the state and reports whether it is new.
-func (t *Takeover) publish(name, text string) bool {
-	before := t.state.Swap(&publicState{name, text})
-	return before == nil || *before != publicState{name, text}
+func (t *Takeover) publish(name, what, why string) bool {
+	now := publicState{name, what, why}
+	before := t.state.Swap(&now)
+	return before == nil || *before != now
 }
 
 // node is the Node that the proxy runs on.

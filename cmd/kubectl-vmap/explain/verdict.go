@@ -158,6 +158,8 @@ func failure(a *answer.Answer) string {
 		return "it belongs to a connection to " + a.Connection.Endpoint + ", where no new connection would go"
 	case len(a.Doubts) > 0:
 		return a.Doubts[0]
+	case len(a.NotFollowed) > 0:
+		return "rules of iptables-legacy were not followed: " + strings.Join(a.NotFollowed, ", ")
 	}
 	return "this is not certain"
 }

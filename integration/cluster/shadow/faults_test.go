@@ -281,6 +281,13 @@ func TestRulesOfADormantTableAreCompared(t *testing.T) {
 	if out.ExitCode != exit.Trouble || !strings.Contains(out.Stderr, shadow.ErrNoRules.Error()) {
 		t.Errorf("without kube-proxy: %s", out)
 	}
+	if text, err := r.command("iptables-legacy", "-t", "nat", "-N", "KUBE-SERVICES"); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	out = daemon.Run(t, r.Node.Host, "shadow", "--once", "--manifests="+r.folder.Dir(), "--hostname-override=node-1")
+	if out.ExitCode != exit.Trouble || !strings.Contains(out.Stderr, shadow.ErrLegacy.Error()) {
+		t.Errorf("with rules of iptables-legacy: %s", out)
+	}
 	out = daemon.Run(t, r.Node.Host, "shadow", "--once", "--timeout=100ms", "--master=http://127.0.0.1:1", "--hostname-override=node-1")
 	if out.ExitCode != exit.Trouble || !strings.Contains(out.Stderr, "not loaded within 100ms") {
 		t.Errorf("without an API server: %s", out)

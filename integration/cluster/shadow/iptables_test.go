@@ -16,8 +16,8 @@ import (
 	"kube-vmap/nft/kernel/kubeproxy"
 )
 
-// iptablesBackends are the backends of iptables, as their programs are named.
-var iptablesBackends = []string{"nft", "legacy"}
+// iptablesNFT is the backend of iptables whose rules are compared, as its programs are named.
+const iptablesNFT = "nft"
 
 // mode is the mode of kube-proxy.
 func (r *rig) mode() string {
@@ -84,36 +84,24 @@ func (r *rig) restore(f model.Family, table string, lines ...string) {
 	}
 }
 
-// forEachBackend runs a test for each backend of iptables.
-func forEachBackend(t *testing.T, services func() []daemon.Service, test func(*testing.T, *rig)) {
-	t.Parallel()
-	for _, backend := range iptablesBackends {
-		t.Run(backend, func(t *testing.T) {
-			t.Parallel()
-			test(t, newRigOf(t, backend, services()))
-		})
-	}
-}
-
 // TestNothingDiffersFromIPTablesModeButWhatIsIntended compares a whole scene. Rules of other
 // programs in the same chains make no difference.
 func TestNothingDiffersFromIPTablesModeButWhatIsIntended(t *testing.T) {
-	all := func() []daemon.Service { return append(scene(), intended()...) }
-	forEachBackend(t, all, func(t *testing.T, r *rig) {
-		for f := range iptables {
-			f := model.Family(f)
-			r.restore(f, "nat", ":CNI-POSTROUTING - [0:0]", "-I POSTROUTING 1 -j CNI-POSTROUTING", "-A CNI-POSTROUTING -m addrtype --dst-type UNICAST -j MASQUERADE")
-			r.restore(f, "filter", ":FORWARD DROP [0:0]")
-		}
-		report, code := r.settled("--all")
-		for _, line := range unintended(report) {
-			t.Error(line)
-		}
-		if code != 0 || report.Pending != 0 || !strings.HasPrefix(report.Mode, "iptables") {
-			t.Errorf("mode %s, exit code %d, %d differences are pending", report.Mode, code, report.Pending)
-		}
-		t.Logf("%d Service ports, %d addresses, %d packets; intended: %v", report.Services, report.Frontends, report.Packets, report.Intended)
-	})
+	t.Parallel()
+	r := newRigOf(t, iptablesNFT, append(scene(), intended()...))
+	for f := range iptables {
+		f := model.Family(f)
+		r.restore(f, "nat", ":CNI-POSTROUTING - [0:0]", "-I POSTROUTING 1 -j CNI-POSTROUTING", "-A CNI-POSTROUTING -m addrtype --dst-type UNICAST -j MASQUERADE")
+		r.restore(f, "filter", ":FORWARD DROP [0:0]")
+	}
+	report, code := r.settled("--all")
+	for _, line := range unintended(report) {
+		t.Error(line)
+	}
+	if code != 0 || report.Pending != 0 || !strings.HasPrefix(report.Mode, "iptables") {
+		t.Errorf("mode %s, exit code %d, %d differences are pending", report.Mode, code, report.Pending)
+	}
+	t.Logf("%d Service ports, %d addresses, %d packets; intended: %v", report.Services, report.Frontends, report.Packets, report.Intended)
 }
 
 // An iptablesFault changes kube-proxy's rules of one Service port.
@@ -184,47 +172,44 @@ func (r *rig) seed(f model.Family, fault iptablesFault) {
 // TestEveryFaultInIPTablesModeIsFound changes a rule of each of several Services, in both
 // families.
 func TestEveryFaultInIPTablesModeIsFound(t *testing.T) {
-	forEachBackend(t, iptablesFaultScene, func(t *testing.T, r *rig) {
-		r.awaitIPTables("default/unserved:tcp")
-		if report, _ := r.shadow(); len(unintended(report)) > 0 {
-			t.Fatalf("before: %q", unintended(report))
+	t.Parallel()
+	r := newRigOf(t, iptablesNFT, iptablesFaultScene())
+	r.awaitIPTables("default/unserved:tcp")
+	if report, _ := r.shadow(); len(unintended(report)) > 0 {
+		t.Fatalf("before: %q", unintended(report))
+	}
+	r.stop()
+	var want []expected
+	for _, fault := range iptablesFaults {
+		for f := range iptables {
+			r.seed(model.Family(f), fault)
 		}
-		r.stop()
-		var want []expected
-		for _, fault := range iptablesFaults {
-			for f := range iptables {
-				r.seed(model.Family(f), fault)
-			}
-			want = append(want, expected{fault.service, fault.kind, fault.text})
-		}
-		r.wantOnly(want)
-	})
+		want = append(want, expected{fault.service, fault.kind, fault.text})
+	}
+	r.wantOnly(want)
 }
 
 // TestSuspendedRulesOfIPTablesAreCompared compares rules that kube-vmap has suspended. It also
 // has the marker, which must not count as kube-proxy's nftables mode.
 func TestSuspendedRulesOfIPTablesAreCompared(t *testing.T) {
-	one := func() []daemon.Service {
-		return []daemon.Service{{Name: "plain", Number: 1, EndpointSpec: everywhere, Kinds: daemon.Kinds}}
-	}
-	forEachBackend(t, one, func(t *testing.T, r *rig) {
-		r.stop()
-		for f := range iptables {
-			for _, table := range []string{"nat", "filter"} {
-				for _, chain := range regexp.MustCompile(`(?m)^:(KUBE-\S+)`).FindAllStringSubmatch(r.save(model.Family(f), table), -1) {
-					if kubeproxy.IsHooked(table, chain[1]) {
-						r.restore(model.Family(f), table, fmt.Sprintf("-I %s 1 -m comment --comment %q -j RETURN", chain[1], kubeproxy.SuspendComment))
-					}
+	t.Parallel()
+	r := newRigOf(t, iptablesNFT, []daemon.Service{{Name: "plain", Number: 1, EndpointSpec: everywhere, Kinds: daemon.Kinds}})
+	r.stop()
+	for f := range iptables {
+		for _, table := range []string{"nat", "filter"} {
+			for _, chain := range regexp.MustCompile(`(?m)^:(KUBE-\S+)`).FindAllStringSubmatch(r.save(model.Family(f), table), -1) {
+				if kubeproxy.IsHooked(table, chain[1]) {
+					r.restore(model.Family(f), table, fmt.Sprintf("-I %s 1 -m comment --comment %q -j RETURN", chain[1], kubeproxy.SuspendComment))
 				}
 			}
 		}
-		for _, family := range []string{"ip", "ip6"} {
-			r.nft("add table " + family + " kube-proxy")
-			r.nft("add chain " + family + " kube-proxy marker")
-		}
-		report, code := r.shadow()
-		if code != 0 || len(report.Dormant) != len(model.Families) || !strings.HasPrefix(report.Mode, "iptables") {
-			t.Errorf("mode %s, exit code %d, dormant %v:\n%s", report.Mode, code, report.Dormant, strings.Join(unintended(report), "\n"))
-		}
-	})
+	}
+	for _, family := range []string{"ip", "ip6"} {
+		r.nft("add table " + family + " kube-proxy")
+		r.nft("add chain " + family + " kube-proxy marker")
+	}
+	report, code := r.shadow()
+	if code != 0 || len(report.Dormant) != len(model.Families) || !strings.HasPrefix(report.Mode, "iptables") {
+		t.Errorf("mode %s, exit code %d, dormant %v:\n%s", report.Mode, code, report.Dormant, strings.Join(unintended(report), "\n"))
+	}
 }

@@ -9,7 +9,7 @@
 // of iptables leads.
 //
 // Virtual servers of IPVS need no suspension: our chains at dstnat translate a connection
-// before IPVS sees it. What iptables-legacy wrote is up to the command, here as below.
+// before IPVS sees it. What iptables-legacy wrote is only noticed, by [FindLegacy].
 //
 // [Remove] removes it:
 //
@@ -22,9 +22,7 @@
 //
 // The tables of iptables are shared with other programs. kube-proxy's chains are known by
 // their names (see chains.go); of the rules in other chains, only the jumps from a
-// hook to kube-proxy's chains are removed. [Table.Plan] decides this without a kernel, for
-// both backends of iptables. What iptables-nft wrote is removed here, over netlink; what
-// iptables-legacy wrote is reached by its own tools only, and is up to the command.
+// hook to kube-proxy's chains are removed. [Table.Plan] decides this without a kernel.
 //
 // The kernel refuses the transaction if nf_tables changed since it was read. Then the rules
 // at the hooks, which are few, are read again; and in the end everything, to find out

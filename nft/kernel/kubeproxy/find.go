@@ -25,7 +25,7 @@ const (
 	ModeIPVS        = "ipvs"
 )
 
-// Found is what kube-proxy has in the kernel, except for the legacy backend of iptables. Empty
+// Found is what kube-proxy has in the kernel, except for iptables-legacy. Empty
 // chains, which translate no packet, are not in it. Whether a hook of iptables leads to a chain
 // is not read: kube-proxy adds the jump together with the chain.
 type Found struct {

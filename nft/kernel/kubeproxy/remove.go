@@ -37,13 +37,11 @@ const (
 	maxWrites = 100
 )
 
-// Remove removes what kube-proxy left, except for what its iptables mode left in the legacy
-// backend. The result names what was removed, for a log. Nothing to remove is no error, and
+// Remove removes what kube-proxy left, except for rules of iptables-legacy. The result names what was removed, for a log. Nothing to remove is no error, and
 // a part that cannot be removed does not stop the others.
 //
-// Call it after the first commit of our own rules, so that packets always meet rules, and
-// after the removal of legacy rules, which may use the ipsets of ipvs mode. Connections
-// that IPVS carries are cut.
+// Call it after the first commit of our own rules, so that packets always meet rules.
+// Connections that IPVS carries are cut.
 func Remove(c Config) (removed []string, err error) {
 	for _, f := range model.Families {
 		names, e := removeTables(func() (*netlink.Conn, error) { return open(c.NetNS) }, f, c.Marker)

@@ -4,12 +4,13 @@ import (
 	"errors"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/nft/kernel/inspect"
 	"kube-vmap/nft/kernel/ipset"
 	"kube-vmap/nft/kernel/nodestate"
 	"kube-vmap/nft/kernel/route"
-	"kube-vmap/nft/kernel/xtables"
+	"kube-vmap/nft/kernel/survey"
 	"kube-vmap/nft/simulate"
 )
 
@@ -58,7 +59,7 @@ func (s *Simulator) Close() error {
 	return errors.Join(s.rules.Close(), s.network.Close(), s.ipsets.Close(), s.state.Close())
 }
 
-// Run simulates a packet with [simulate.Run]. The packet comes in by the named interface;
+// Run simulates a packet with [simulate.Run]. Rules of iptables-legacy are not followed. The packet comes in by the named interface;
 // without a name, by the one towards its source.
 func (s *Simulator) Run(p simulate.Packet, in string) (result simulate.Result, err error) {
 	var link simulate.Link
@@ -67,27 +68,30 @@ func (s *Simulator) Run(p simulate.Packet, in string) (result simulate.Result, e
 			return result, err
 		}
 	}
-	rules, err := s.withLegacy(p.Family())
-	if err != nil {
-		return result, err
-	}
 	sources := simulate.Sources{
-		Rules: rules, Network: s.network, Connections: s.connections, IPSets: s.ipsets, Node: s.state, Interrupted: s.interrupted,
+		Rules: s.rules, Network: s.network, Connections: s.connections, IPSets: s.ipsets, Node: s.state, Interrupted: s.interrupted,
 		WithoutOurs: s.withoutOurs,
 	}
 	err = s.rules.Snapshot(func() (err error) {
 		result, err = simulate.Run(sources, p, link)
 		return err
 	})
+	if err == nil {
+		result.NotFollowed = s.legacy(p.Family())
+	}
 	return result, err
 }
 
-// withLegacy returns the rules of nf_tables with those of the legacy backend of iptables, if
-// there are any.
-func (s *Simulator) withLegacy(f model.Family) (simulate.Rules, error) {
-	legacy, err := xtables.Read(s.netNS, f)
-	if err != nil || legacy.IsEmpty() {
-		return s.rules, err
+// legacy names the tables of iptables-legacy with rules, and what could not be read of them.
+func (s *Simulator) legacy(f model.Family) (out []string) {
+	tables, err := survey.Legacy(s.netNS)
+	if err != nil {
+		out = append(out, err.Error())
 	}
-	return xtables.With(s.rules, legacy), nil
+	for i := range tables {
+		if t := &tables[i]; t.Family == nft.FamilyName(f) && !t.Inert {
+			out = append(out, "table "+t.String())
+		}
+	}
+	return out
 }

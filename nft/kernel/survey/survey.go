@@ -15,8 +15,10 @@ import (
 type Table struct {
 	// Family is ip, ip6, inet, arp, bridge or netdev, as nft names it.
 	Family, Name string
-	// Legacy is true for a table of iptables-legacy, which nf_tables does not know.
-	Legacy bool
+	// Legacy is true for a table of iptables-legacy, which nf_tables does not know. Of its
+	// chains only those are known that are jumped to, by their names. If it is Inert, all its
+	// rules and policies only accept or return, as after its module was loaded.
+	Legacy, Inert bool
 	// Dormant tables see no packets.
 	Dormant bool
 	// Comment is what nft lists as the table's comment.

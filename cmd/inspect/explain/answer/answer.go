@@ -53,6 +53,8 @@ type Answer struct {
 	// other programs that are not understood.
 	Faults []string `json:"faults,omitempty"`
 	Doubts []string `json:"doubts,omitempty"`
+	// NotFollowed names tables of iptables-legacy, whose rules are not followed.
+	NotFollowed []string `json:"notFollowed,omitempty"`
 	// Hints are from the running process.
 	Hints []string `json:"hints,omitempty"`
 	// Process is "answers", or why the running process does not.
@@ -176,6 +178,8 @@ func (a *Answer) Arrival() string {
 		return Unknown
 	case a.Connection != nil && a.Connection.Stale && !a.Connection.Listed:
 		return Never
+	case yes && len(a.NotFollowed) > 0:
+		return Unknown
 	case yes && no:
 		return Sometimes
 	case a.Unseen != nil && a.Unseen.OthersPick:

@@ -26,6 +26,7 @@ func (a *Answer) Text() string {
 	if len(a.Doubts) > 0 {
 		b.WriteString("  kube-vmap explain --trace shows the path of a live packet\n")
 	}
+	list(&b, "Not certain, because rules of iptables-legacy were not followed (iptables-legacy-save, ip6tables-legacy-save):", a.NotFollowed)
 	list(&b, "From the running kube-vmap:", a.Hints)
 	if a.Elsewhere != nil && !a.Elsewhere.decides() {
 		a.Elsewhere.text(&b, a.From)
