@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 )
@@ -13,27 +14,20 @@ import (
 // should end and be restarted.
 var ErrChanged = errors.New("the configuration file has changed")
 
+// pollPeriod is how often the file is read. A kubelet takes about a minute to update a ConfigMap.
+const pollPeriod = 10 * time.Second
+
 // Watch returns ErrChanged, wrapped, when the configuration file has a valid content that
 // differs from c; nil if ctx ends before that. Invalid content and changes without a
 // difference are logged. Changes since c was read are noticed, too. Without a file, Watch
 // waits for ctx.
-//
-// It notices writes, renames, and changes of symbolic links on the path, as in a volume of
-// a ConfigMap.
 func (c *Config) Watch(ctx context.Context, log *slog.Logger) error {
 	if c.File == "" {
 		<-ctx.Done()
 		return nil
 	}
-	w := newWatcher(c.File, log)
-	defer w.close()
-	return c.watch(ctx, w, log)
-}
-
-func (c *Config) watch(ctx context.Context, w *watcher, log *slog.Logger) error {
 	done := content{text: c.text} // the last content that was handled
 	for last := done; ; {
-		w.follow() // before reading, so that no change is missed
 		now := readContent(c.File)
 		if now != done && now == last { // unchanged since the last read, so it is complete
 			done = now
@@ -42,12 +36,10 @@ func (c *Config) watch(ctx context.Context, w *watcher, log *slog.Logger) error 
 			}
 		}
 		last = now
-		pause := w.rescan
-		if now != done {
-			pause = debounce
-		}
-		if !w.wait(ctx, pause) {
+		select {
+		case <-ctx.Done():
 			return nil
+		case <-time.After(pollPeriod):
 		}
 	}
 }
