@@ -68,7 +68,7 @@ func (t *Takeover) check(ctx context.Context, p Proxy, first rules) (outcome, er
 			}
 			nextRead = time.Now().Add(min(readShare*time.Since(now), maxReadPeriod))
 			if r := v.rules; !r.isEmpty() && (len(r.awake()) > 0 || r.nft.Content != first.nft.Content) {
-				t.leave(ctx)
+				t.leave()
 				return outcomeOther, nil
 			}
 		}

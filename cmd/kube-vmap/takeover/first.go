@@ -14,7 +14,7 @@ import (
 // Start reads the state that an earlier process has stored. It returns a [FailedError] if that
 // has returned the node, or if too many have ended before their first sync. Call it before
 // anything is changed.
-func (t *Takeover) Start(ctx context.Context) error {
+func (t *Takeover) Start() error {
 	s, err := t.system.readState()
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func (t *Takeover) Start(ctx context.Context) error {
 	if !s.until.IsZero() && t.Probation > 0 {
 		now := time.Now()
 		t.until, t.resumed = now.Add(remaining(s.until, now, t.Probation)), true
-		return t.countStart(ctx, s.starts)
+		return t.countStart(s.starts)
 	}
 	return nil
 }

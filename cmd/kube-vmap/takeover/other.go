@@ -67,7 +67,7 @@ func (t *Takeover) findOther() bool {
 		t.publish(StateStarting, "", "")
 		t.Log.Info("the wait for another proxy has ended")
 	case why != "" && t.publish(StateOtherProxy, what, why):
-		t.Log.Warn(what, "reason", why)
+		t.Log.Warn(what, "reason", why) //nolint:sloglint // one of two constants
 		if t.Recorder != nil {
 			t.Recorder.Warn(t.node(), reasonOther, what+": "+why)
 		}

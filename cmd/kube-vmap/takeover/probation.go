@@ -120,7 +120,7 @@ func (t *Takeover) logSuspended(rules []string) {
 }
 
 // leave leaves kube-proxy's rules to a kube-proxy that has shown itself by writing to them.
-func (t *Takeover) leave(ctx context.Context) {
+func (t *Takeover) leave() {
 	if err := t.system.resume(); err != nil {
 		t.Log.Error("cannot resume the rules of the other proxy", "err", err)
 	}

@@ -1,7 +1,6 @@
 package takeover
 
 import (
-	"context"
 	"fmt"
 )
 
@@ -12,7 +11,7 @@ const maxStarts = 5
 
 // countStart counts this start until its first sync. It returns a [FailedError] if maxStarts
 // before it did not reach theirs and kube-proxy's rules exist.
-func (t *Takeover) countStart(ctx context.Context, before int) error {
+func (t *Takeover) countStart(before int) error {
 	if before < maxStarts {
 		t.storeStarts(before + 1)
 		return nil

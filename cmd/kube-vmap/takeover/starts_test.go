@@ -21,13 +21,13 @@ func TestNodeIsReturnedAfterTooManyStarts(t *testing.T) {
 		f := inProbation(t, 0)
 		until := f.state.until
 		for n := range maxStarts {
-			err := f.takeover(10 * time.Minute).Start(t.Context())
+			err := f.takeover(10 * time.Minute).Start()
 			if want := (storedState{until: until, starts: n + 1}); err != nil || f.state != want {
 				t.Fatalf("start %d: %v, stored %+v, want %+v", n+1, err, f.state, want)
 			}
 		}
 		var failure *FailedError
-		err := f.takeover(10 * time.Minute).Start(t.Context())
+		err := f.takeover(10 * time.Minute).Start()
 		if !errors.As(err, &failure) || failure.Returned || failure.Reason != "kube-vmap ended 5 times before its first sync" {
 			t.Errorf("it ends with %v", err)
 		}
@@ -40,7 +40,7 @@ func TestNodeIsReturnedAfterTooManyStarts(t *testing.T) {
 func TestNodeIsNotReturnedWithoutRules(t *testing.T) {
 	f := inProbation(t, maxStarts)
 	f.found.Parts = nil
-	if err := f.takeover(10 * time.Minute).Start(t.Context()); err != nil || f.state.starts != 1 {
+	if err := f.takeover(10 * time.Minute).Start(); err != nil || f.state.starts != 1 {
 		t.Errorf("%v, stored %d starts", err, f.state.starts)
 	}
 }
@@ -56,7 +56,7 @@ func TestStartsAreCountedInAProbationOnly(t *testing.T) {
 	} {
 		f := newFake(t, "default")
 		f.state = tc.state
-		if err := f.takeover(tc.probation).Start(t.Context()); err != nil || f.state != tc.state {
+		if err := f.takeover(tc.probation).Start(); err != nil || f.state != tc.state {
 			t.Errorf("%s: %v, stored %+v", name, err, f.state)
 		}
 	}
@@ -67,7 +67,7 @@ func TestFirstSyncResetsStarts(t *testing.T) {
 		f := inProbation(t, 3)
 		until := f.state.until
 		to := f.takeover(10 * time.Minute)
-		if err := to.Start(t.Context()); err != nil {
+		if err := to.Start(); err != nil {
 			t.Fatal(err)
 		}
 		_, failure := f.run(to, time.Minute)
@@ -85,7 +85,7 @@ func TestPlannedStopIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := inProbation(t, 3)
 		to := f.takeover(10 * time.Minute)
-		if err := to.Start(t.Context()); err != nil {
+		if err := to.Start(); err != nil {
 			t.Fatal(err)
 		}
 		p := f.proxy()

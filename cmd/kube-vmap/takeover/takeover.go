@@ -137,7 +137,7 @@ func (t *Takeover) Run(ctx context.Context, p Proxy) error {
 		case outcome == outcomeOther || ctx.Err() != nil || t.findOther(): // it may have started meanwhile
 			continue
 		}
-		if t.finish(ctx) {
+		if t.finish() {
 			t.watch(ctx)
 		} else {
 			sleep(ctx, retryPeriod)
@@ -147,7 +147,7 @@ func (t *Takeover) Run(ctx context.Context, p Proxy) error {
 }
 
 // finish removes what kube-proxy left, and reports whether it could.
-func (t *Takeover) finish(ctx context.Context) bool {
+func (t *Takeover) finish() bool {
 	var removed []string
 	r, err := t.system.find()
 	if err == nil {
