@@ -3,7 +3,6 @@ package explain
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 
@@ -224,9 +223,9 @@ func TestRepliesBetweenPodsOfABridge(t *testing.T) {
 	}
 }
 
-// TestConnectionsNowTreatedOtherwise changes what made a connection, while the client and the
+// TestOpenConnectionsMeetWhatChanged changes what made a connection, while the client and the
 // endpoint go on.
-func TestConnectionsNowTreatedOtherwise(t *testing.T) {
+func TestOpenConnectionsMeetWhatChanged(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Kinds: daemon.Kinds[1:], Endpoints: r.servers[:1]}
 	r.folder.Put("services", web)
@@ -235,42 +234,37 @@ func TestConnectionsNowTreatedOtherwise(t *testing.T) {
 		name    string
 		change  func()
 		undo    func()
-		kinds   []simulate.ChangeKind
 		answers bool
 		words   []string
 	}{
 		{
-			"nothing", func() {}, func() {}, nil, true, nil,
+			"nothing", func() {}, func() {}, true, nil,
 		}, {
 			"source ranges", func() {
 				few := web
 				few.Sources = []string{"203.0.113.0/24", "2001:db8:ffff::/64"}
 				d.After(func() { r.folder.Put("services", few) })
 			}, func() { d.After(func() { r.folder.Put("services", web) }) },
-			[]simulate.ChangeKind{simulate.ChangeRefused},
 			true,
-			[]string{"a new connection would be dropped: the client is in none of the source ranges"},
+			[]string{"A new connection: dropped: the client is in none of the source ranges"},
 		}, {
 			"a REJECT rule for new connections", func() {
 				r.nft("table inet later { chain forward { type filter hook forward priority 10; ct state new reject with icmpx type admin-prohibited; }; }")
 			}, func() { r.nft("delete table inet later") },
-			[]simulate.ChangeKind{simulate.ChangeRefused},
 			true,
-			[]string{"a new connection would be refused with an ICMP error by table inet later, chain forward"},
+			[]string{"A new connection: refused with an ICMP error by table inet later, chain forward"},
 		}, {
 			"a filter for all", func() {
 				r.nft("table inet later { chain forward { type filter hook forward priority 10; ct direction original ct status dnat drop; }; }")
 			}, func() { r.nft("delete table inet later") },
-			[]simulate.ChangeKind{simulate.ChangeStopped, simulate.ChangeRefused},
 			false,
-			[]string{"its packets are now dropped by table inet later, chain forward"},
+			[]string{"Result: dropped by table inet later, chain forward"},
 		}, {
 			"a filter for replies", func() {
 				r.nft("table inet later { chain forward { type filter hook forward priority 10; ct direction reply drop; }; }")
 			}, func() { r.nft("delete table inet later") },
-			[]simulate.ChangeKind{simulate.ChangeReplyStopped},
 			false,
-			[]string{"its replies are now dropped by table inet later, chain forward"},
+			[]string{"table inet later, chain forward"},
 		},
 	} {
 		t.Run(strings.ReplaceAll(tc.name, " ", "-"), func(t *testing.T) {
@@ -296,15 +290,8 @@ func TestConnectionsNowTreatedOtherwise(t *testing.T) {
 			defer tc.undo()
 			for _, o := range list {
 				result := r.explain(o.Packet)
-				var kinds []simulate.ChangeKind
 				if result.Flow == nil {
 					t.Fatalf("%s is of no connection", o.Packet)
-				}
-				for _, c := range result.Flow.Changes {
-					kinds = append(kinds, c.Kind)
-				}
-				if !slices.Equal(kinds, tc.kinds) {
-					t.Errorf("%s: %v, want %v: %+v", o.Packet, kinds, tc.kinds, result.Flow.Changes)
 				}
 				code := map[bool]int{false: 1}[tc.answers]
 				r.expect(code, tc.words, "--from="+netip.AddrPortFrom(o.From, o.FromPort).String(), to(o.To, o.Protocol))
@@ -339,18 +326,18 @@ func TestConnectionsKeepTheirSource(t *testing.T) {
 	}
 	r.nft("table inet later { chain post { type nat hook postrouting priority 90; masquerade; }; }")
 	for p, flow := range flows {
-		c := r.explain(p).Flow.Changes
-		if len(c) != 1 || c[0].Kind != simulate.ChangeSource {
-			t.Fatalf("%s: %+v", p, c)
+		fresh := r.explain(p).IfNew
+		if len(fresh) != 1 || len(fresh[0].Endpoints) != 1 || fresh[0].Endpoints[0].Source == p.From {
+			t.Fatalf("%s: %+v", p, fresh)
 		}
 		if got, err := flow.Ask(answer); err != nil || got.Seen.Addr() != p.From {
 			t.Errorf("%s: %s, %v, want it seen from %s", p, got, err, p.From)
 		}
-		fresh, err := r.Pods[3].AskFrom(p.Protocol, netip.AddrPortFrom(p.From, r.port()), p.To, answer)
-		if err != nil || fresh.Seen.Addr() != c[0].Source {
-			t.Errorf("%s, a new one: %s, %v, want it seen from %s", p, fresh, err, c[0].Source)
+		got, err := r.Pods[3].AskFrom(p.Protocol, netip.AddrPortFrom(p.From, r.port()), p.To, answer)
+		if err != nil || got.Seen.Addr() != fresh[0].Endpoints[0].Source {
+			t.Errorf("%s, a new one: %s, %v, want it seen from %s", p, got, err, fresh[0].Endpoints[0].Source)
 		}
-		r.expect(0, []string{"a new connection would be seen as from " + c[0].Source.String()},
+		r.expect(0, []string{"A new connection:", "sees " + fresh[0].Endpoints[0].Source.String()},
 			"--from="+netip.AddrPortFrom(p.From, p.FromPort).String(), to(p.To, p.Protocol))
 		r.must(flow.Close())
 	}

@@ -30,11 +30,9 @@ type Result struct {
 	// Affinity is set if the client has an affinity.
 	Affinity *Affinity
 	// Flow is the connection that the packet belongs to; nil if it begins one. Flows are
-	// other connections of the client to the same address and port. FlowsUnexplored is the
-	// number of those whose changes are not known, because there are too many.
-	Flow            *Established
-	Flows           []Established
-	FlowsUnexplored int
+	// other connections of the client to the same address and port.
+	Flow  *Established
+	Flows []Established
 	// IfNew is set with Flow: the outcomes of a packet that begins a new connection.
 	IfNew           []Outcome
 	IfNewUnexplored Unexplored

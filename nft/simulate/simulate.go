@@ -41,7 +41,8 @@ func Run(s Sources, p Packet, in Link) (Result, error) {
 			return r, err
 		}
 	}
-	return r, m.addChanges(&r, from)
+	r.setLeft()
+	return r, nil
 }
 
 // runEstablished simulates a packet of an open connection, after one that begins it.
@@ -52,7 +53,6 @@ func (m *sourceCache) runEstablished(from Link, fresh Result, own *Flow) (Result
 	}
 	err := exploreAndIdentify(m, from, &r)
 	r.Kind = cmp.Or(r.Kind, fresh.Kind)
-	r.Flow.Changes = r.Flow.changes(r, r.IfNew, r.IfNewUnexplored == Unexplored{} && r.Affinity == nil)
 	return r, err
 }
 

@@ -26,13 +26,12 @@ func newAnswer(w simulate.Result) *answer.Answer {
 		a.Affinity = &answer.Affinity{Endpoint: w.Affinity.Endpoint.String(), ExpiresSeconds: int(w.Affinity.Expires / time.Second)}
 	}
 	if w.Flow != nil {
-		c := connection(*w.Flow, w.Kind)
+		c := connection(*w.Flow)
 		a.Connection = &c
 	}
 	for _, f := range w.Flows {
-		a.Connections = append(a.Connections, connection(f, w.Kind))
+		a.Connections = append(a.Connections, connection(f))
 	}
-	a.UnseenConnections = w.FlowsUnexplored
 	a.Arrives = a.Arrival()
 	return a
 }
@@ -109,38 +108,13 @@ func reply(r simulate.Reply, p simulate.Packet) *answer.Reply {
 	return out
 }
 
-func connection(f simulate.Established, kind string) answer.Connection {
+func connection(f simulate.Established) answer.Connection {
 	c := answer.Connection{
 		FromPort: f.Client.Port(), Endpoint: f.Endpoint.String(), Sees: f.SeenSource.String(), State: f.State,
-		ExpiresSeconds: int(f.Expires / time.Second), FastPath: f.IsOffloaded(),
+		ExpiresSeconds: int(f.Expires / time.Second), FastPath: f.IsOffloaded(), Stale: f.Left,
 	}
 	if !f.Started.IsZero() {
 		c.Since = &f.Started
 	}
-	for _, change := range f.Changes {
-		c.Stale = c.Stale || change.Kind == simulate.ChangeEndpoint
-		c.Changes = append(c.Changes, newChange(change, kind))
-	}
 	return c
-}
-
-// changeKinds are the values of [answer.Change].Kind.
-var changeKinds = [...]string{
-	simulate.ChangeStopped: answer.ChangeStopped, simulate.ChangeReplyStopped: answer.ChangeReplyStopped,
-	simulate.ChangeRefused: answer.ChangeRefused, simulate.ChangeEndpoint: answer.ChangeEndpoint,
-	simulate.ChangeSource: answer.ChangeSource,
-}
-
-func newChange(c simulate.Change, kind string) answer.Change {
-	out := answer.Change{
-		Kind: changeKinds[c.Kind], How: c.How, By: ruleRef(c.By, c.Because), Because: c.Because,
-		Field: becauseField(c.Because, kind), Why: c.Why,
-	}
-	if c.Source.IsValid() {
-		out.Sees = c.Source.String()
-	}
-	if c.Verdict != simulate.VerdictNotService {
-		out.Verdict = c.Verdict.String()
-	}
-	return out
 }

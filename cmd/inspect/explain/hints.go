@@ -136,12 +136,6 @@ func (h *hinter) setKind(kind string) {
 		o := &h.Outcomes[i]
 		o.Field = cmp.Or(becauseField(o.Because, kind), o.Field)
 	}
-	for i := range h.Connections {
-		for j := range h.Connections[i].Changes {
-			c := &h.Connections[i].Changes[j]
-			c.Field = cmp.Or(becauseField(c.Because, kind), c.Field)
-		}
-	}
 }
 
 // restricted adds who may connect, if source ranges dropped the packet.

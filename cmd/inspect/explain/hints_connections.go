@@ -21,27 +21,24 @@ func (h *hinter) connections(s *status.Service, port *status.Port) {
 	}
 	if h.Connection != nil {
 		e := known[h.Connection.Endpoint]
-		explainChanges(h.Connection, e, s)
+		explainStale(h.Connection, e, s)
 		if h.Connection.Listed = e != nil; e != nil {
 			h.Arrives = h.Arrival()
 		}
 	}
 	for i := range h.Connections {
-		explainChanges(&h.Connections[i], known[h.Connections[i].Endpoint], s)
+		explainStale(&h.Connections[i], known[h.Connections[i].Endpoint], s)
 	}
 }
 
-// explainChanges adds why no new connection goes to an endpoint; nil if no EndpointSlice names
-// it.
-func explainChanges(c *answer.Connection, e *status.Endpoint, s *status.Service) {
-	for i := range c.Changes {
-		switch change := &c.Changes[i]; {
-		case change.Kind != answer.ChangeEndpoint || change.Because != "":
-		case e == nil:
-			change.Because = "no EndpointSlice names the endpoint any more"
-		case e.Reason != "":
-			change.Because, change.Field = reasonText(*e), findings.FieldOf(s, e)
-		}
+// explainStale adds why no new connection goes to an endpoint; nil if no EndpointSlice names it.
+func explainStale(c *answer.Connection, e *status.Endpoint, s *status.Service) {
+	switch {
+	case !c.Stale:
+	case e == nil:
+		c.Because = "no EndpointSlice names the endpoint any more"
+	case e.Reason != "":
+		c.Because, c.Field = reasonText(*e), findings.FieldOf(s, e)
 	}
 }
 

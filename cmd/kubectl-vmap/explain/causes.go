@@ -109,15 +109,15 @@ func connectionCauses(n NodeAnswer) (out []Cause) {
 		out = append(out, Cause{Field: findings.FieldAffinity, Text: fmt.Sprintf("the client keeps %s for %s more", a.Affinity.Endpoint,
 			time.Duration(a.Affinity.ExpiresSeconds)*time.Second)})
 	}
-	changed := 0
+	stale := 0
 	for _, c := range a.Connections {
-		if c.Stale || len(c.Changes) > 0 {
-			changed++
+		if c.Stale {
+			stale++
 		}
 	}
-	if changed > 0 {
-		out = append(out, Cause{Text: fmt.Sprintf("on node %s, %s of the client would now be treated otherwise; --steps lists them", n.Node,
-			status.Plural(changed, "open connection"))})
+	if stale > 0 {
+		out = append(out, Cause{Text: fmt.Sprintf("on node %s, %s of the client to endpoints that get no new ones; --steps lists them", n.Node,
+			status.Plural(stale, "open connection"))})
 	}
 	return out
 }

@@ -356,13 +356,13 @@ func TestUndeclaredTargetPortIsNamedWithThoseDeclared(t *testing.T) {
 		"spec.ports[].targetPort: 8081: no container of its pods declares that port, though a program may listen there; they have http 8080")
 }
 
-func TestAffinityAndChangedConnectionsAreNamed(t *testing.T) {
+func TestAffinityAndStaleConnectionsAreNamed(t *testing.T) {
 	r := newRig(t)
 	a := r.answers["node-1"]
 	a.Affinity = &answer.Affinity{Endpoint: "10.244.1.2:8080", ExpiresSeconds: 90}
-	a.Connections = []answer.Connection{{}, {Stale: true}, {Changes: []answer.Change{{Kind: answer.ChangeSource}}}}
+	a.Connections = []answer.Connection{{}, {Stale: true}, {Stale: true}}
 	r.expect(r.explain("pod/cart", "svc/web"), answer.Always, "spec.sessionAffinity: ClientIP: the client keeps 10.244.1.2:8080 for 1m30s more",
-		"on node node-1, 2 open connections of the client would now be treated otherwise")
+		"on node node-1, 2 open connections of the client to endpoints that get no new ones")
 }
 
 // TestClientOutsideEntersAtANode has a client whose packets arrive on the node of --to.

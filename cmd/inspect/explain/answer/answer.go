@@ -46,9 +46,6 @@ type Answer struct {
 	Otherwise       []Outcome    `json:"otherwise,omitempty"`
 	OtherwiseUnseen *Unseen      `json:"otherwiseUnseen,omitempty"`
 	Connections     []Connection `json:"connections,omitempty"`
-	// UnseenConnections is the number of connections whose Changes are not known, because
-	// there are too many.
-	UnseenConnections int `json:"unseenConnections,omitempty"`
 	// Faults are differences of the tables from what kube-vmap writes, Doubts the rules of
 	// other programs that are not understood.
 	Faults []string `json:"faults,omitempty"`
@@ -150,12 +147,13 @@ type Connection struct {
 	// FastPath reports whether its packets take a flowtable, past the rules of the node. The
 	// kernel reports neither state nor time-out of such a connection.
 	FastPath bool `json:"fastPath,omitempty"`
-	// Stale reports whether no new connection would go to that endpoint.
-	Stale bool `json:"stale,omitempty"`
+	// Stale reports whether no new connection would go to that endpoint, for the reason Because
+	// with its Field, if that is known.
+	Stale   bool   `json:"stale,omitempty"`
+	Because string `json:"because,omitempty"`
+	Field   string `json:"field,omitempty"`
 	// Listed reports whether an EndpointSlice still names it, so that it may well answer.
 	Listed bool `json:"listed,omitempty"`
-	// Changes are how it would now be treated otherwise.
-	Changes []Change `json:"changes,omitempty"`
 }
 
 // Arrival returns the value of Arrives by the other fields. A stale connection does not

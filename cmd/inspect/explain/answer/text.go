@@ -2,6 +2,7 @@ package answer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -258,33 +259,28 @@ func (a *Answer) connections(b *strings.Builder) {
 	a.otherConnections(b)
 }
 
-// otherConnections prints open connections, first those that would now be treated otherwise.
+// otherConnections prints open connections, first those whose endpoint no new one gets.
 func (a *Answer) otherConnections(b *strings.Builder) {
 	if len(a.Connections) == 0 {
 		return
 	}
-	var changed, same []Connection
-	for _, c := range a.Connections {
-		if c.isChanged() {
-			changed = append(changed, c)
-		} else {
-			same = append(same, c)
+	b.WriteString("\nOpen connections of this client stay where they are:\n")
+	all := slices.Clone(a.Connections)
+	slices.SortStableFunc(all, func(x, y Connection) int {
+		switch {
+		case x.Stale == y.Stale:
+			return 0
+		case x.Stale:
+			return -1
 		}
-	}
-	b.WriteString("\nOpen connections of this client stay where they are")
-	if len(changed) > 0 {
-		fmt.Fprintf(b, "; %d of %d would now be treated otherwise", len(changed), len(a.Connections))
-	}
-	b.WriteString(":\n")
-	for i, c := range append(changed, same...) {
+		return 1
+	})
+	for i, c := range all {
 		if i == maxPrinted {
 			fmt.Fprintf(b, "  and %d more\n", len(a.Connections)-maxPrinted)
 			break
 		}
 		c.text(b)
-	}
-	if n := a.UnseenConnections; n > 0 {
-		fmt.Fprintf(b, "  Not explored, because there are too many: how %d of them would now be treated\n", n)
 	}
 }
 

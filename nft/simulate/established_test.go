@@ -2,13 +2,10 @@ package simulate
 
 import (
 	"net/netip"
-	"slices"
 	"testing"
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
-
-	"kube-vmap/model"
 )
 
 // established is a connection of the client to an endpoint.
@@ -28,31 +25,25 @@ func stateIs(state uint32, verdict expr.VerdictKind) []any {
 	}
 }
 
-// TestChangesOfEstablishedConnections changes a node after a connection was established.
-func TestChangesOfEstablishedConnections(t *testing.T) {
+// TestEndpointOfAConnectionLeft changes a node after a connection was established.
+func TestEndpointOfAConnectionLeft(t *testing.T) {
 	gone := netip.MustParseAddrPort("10.244.1.9:8080")
 	for name, tc := range map[string]struct {
 		at     netip.AddrPort
 		change func(*fake)
-		want   []ChangeKind
+		want   bool
 	}{
-		"nothing":           {endpoint, func(*fake) {}, nil},
-		"the endpoint left": {gone, func(*fake) {}, []ChangeKind{ChangeEndpoint}},
+		"nothing":           {endpoint, func(*fake) {}, false},
+		"the endpoint left": {gone, func(*fake) {}, true},
 		"new ones are dropped": {endpoint, func(f *fake) {
 			f.chain(otherTable, "raw", "filter", HookPrerouting, -110, stateIs(stateNew, expr.VerdictDrop))
-		}, []ChangeKind{ChangeRefused}},
+		}, false},
 		"new ones are dropped at the endpoint": {endpoint, func(f *fake) {
 			f.chain(otherTable, "forward", "filter", HookForward, 0, stateIs(stateNew, expr.VerdictDrop))
-		}, []ChangeKind{ChangeRefused}},
-		"established ones are dropped": {endpoint, func(f *fake) {
-			f.chain(otherTable, "forward", "filter", HookForward, 0, stateIs(stateEstablished, expr.VerdictDrop))
-		}, []ChangeKind{ChangeStopped}},
-		"all are dropped": {endpoint, func(f *fake) {
-			f.chain(otherTable, "forward", "filter", HookForward, 0, []any{verdictOf(expr.VerdictDrop, "")})
-		}, []ChangeKind{ChangeStopped, ChangeRefused}},
+		}, false},
 		"another source": {endpoint, func(f *fake) {
 			f.chain(otherTable, "post", "nat", HookPostrouting, 90, []any{&expr.Masq{}})
-		}, []ChangeKind{ChangeSource}},
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := node()
@@ -73,12 +64,8 @@ func TestChangesOfEstablishedConnections(t *testing.T) {
 				if p == anyPort {
 					e = &r.Flows[0]
 				}
-				var kinds []ChangeKind
-				for _, c := range e.Changes {
-					kinds = append(kinds, c.Kind)
-				}
-				if !slices.Equal(kinds, tc.want) {
-					t.Errorf("%s: %v, want %v: %+v", p, kinds, tc.want, e.Changes)
+				if e.Left != tc.want {
+					t.Errorf("%s: %t, want %t: %+v", p, e.Left, tc.want, e)
 				}
 			}
 		})
@@ -106,8 +93,8 @@ func TestConnectionsInAFlowtablePassNoRules(t *testing.T) {
 	if o.Verdict != VerdictDelivered || at.Address != endpoint || at.Source != nodeIP || !at.Reply.ReachesClient(own) {
 		t.Errorf("a packet of the connection: %+v", o)
 	}
-	if c := r.Flow.Changes; len(c) != 1 || c[0].Kind != ChangeRefused {
-		t.Errorf("changes %+v, want that a new connection would be refused", c)
+	if len(r.IfNew) != 1 || r.IfNew[0].Verdict != VerdictDropped {
+		t.Errorf("a new connection: %+v", r.IfNew)
 	}
 	f.chain(otherTable, "early", "filter", HookIngress, flowtablePriority-1, drop)
 	f.bases[len(f.bases)-1].Devices = []string{eth0.Name}
@@ -116,35 +103,16 @@ func TestConnectionsInAFlowtablePassNoRules(t *testing.T) {
 	}
 }
 
-// TestChangesOfManyConnectionsAreBounded has connections to as many endpoints, each with
-// several ports.
-func TestChangesOfManyConnectionsAreBounded(t *testing.T) {
-	const more = 10
-	f := node()
-	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, to(endpoint))
-	for n := range maxFlowKinds + more {
-		for port := range uint16(3) {
-			flow := established(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 244, byte(n >> 8), byte(n)}), 8080))
-			flow.Client = netip.AddrPortFrom(client, 4000+port)
-			f.flows = append(f.flows, flow)
-		}
-	}
-	p := sample
-	p.FromPort = 0
-	r, err := Run(f.sources(), p, Link{})
-	if err != nil || r.FlowsUnexplored != 3*more || f.walks > maxFlowKinds+10 {
-		t.Errorf("%d connections are not explored, with %d walks, %v", r.FlowsUnexplored, f.walks, err)
-	}
-}
-
 // TestConnectionToUnexploredEndpointHasNotLeft has a connection of a large Service.
 func TestConnectionToUnexploredEndpointHasNotLeft(t *testing.T) {
-	f := Established{Flow: established(netip.MustParseAddrPort("10.244.9.9:8080"))}
-	fresh := []Outcome{{Verdict: VerdictDelivered, Probability: 1, Endpoints: []Endpoint{{Address: endpoint}}}}
-	now := Result{Packet: Packet{From: client, To: service, Protocol: model.TCP}}
-	for complete, want := range map[bool]int{true: 1, false: 0} {
-		if got := f.changes(now, fresh, complete); len(got) != want {
-			t.Errorf("all is explored: %t: %+v", complete, got)
+	r := Result{
+		Flows:    []Established{{Flow: established(netip.MustParseAddrPort("10.244.9.9:8080"))}},
+		Outcomes: []Outcome{{Verdict: VerdictDelivered, Probability: 1, Endpoints: []Endpoint{{Address: endpoint}}}},
+	}
+	for unexplored, want := range map[Unexplored]bool{{}: true, {Endpoints: 1}: false} {
+		r.Flows[0].Left, r.Unexplored = false, unexplored
+		if r.setLeft(); r.Flows[0].Left != want {
+			t.Errorf("not explored %+v: left %t", unexplored, r.Flows[0].Left)
 		}
 	}
 }
