@@ -125,7 +125,7 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 		group.Go(func() error { return p.serve(ctx, s, yielded) })
 	}
 	group.Go(func() error {
-		err := p.takeover.Start(ctx)
+		err := p.takeover.Start()
 		if err == nil {
 			err = p.follow(ctx, h, loop, followers, endStart)
 		} else {

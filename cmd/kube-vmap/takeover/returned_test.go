@@ -42,7 +42,7 @@ func TestReturnedNodeReportsWhatKubeProxyDoes(t *testing.T) {
 		to := f.takeover(10 * time.Minute)
 		to.starts = 1
 		var failure *FailedError
-		if err := to.Start(t.Context()); !errors.As(err, &failure) {
+		if err := to.Start(); !errors.As(err, &failure) {
 			t.Fatalf("it starts with %v", err)
 		}
 		yields := 0
