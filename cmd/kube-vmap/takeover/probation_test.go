@@ -46,7 +46,11 @@ type fake struct {
 	state       storedState
 }
 
-func (f *fake) readState() (storedState, error) { return f.state, nil }
+func (f *fake) readState() (storedState, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.state, nil
+}
 
 func (f *fake) storeStarts(until time.Time, starts int) error {
 	f.mu.Lock()

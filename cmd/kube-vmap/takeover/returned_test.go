@@ -69,7 +69,12 @@ func TestReturnedNodeReportsWhatKubeProxyDoes(t *testing.T) {
 			}
 			f.state = storedState{}
 		})
-		if err := to.Stay(t.Context(), failure, func() { yields++ }); !errors.Is(err, errAgain) {
+		yield := func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			yields++
+		}
+		if err := to.Stay(t.Context(), failure, yield); !errors.Is(err, errAgain) {
 			t.Errorf("it ends with %v", err)
 		}
 	})
