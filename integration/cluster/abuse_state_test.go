@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,7 +94,7 @@ func (r *attackRun) checkNothingLeft() {
 		t.Errorf("after the attack: %v", err)
 	}
 	r.neighbour.Turn()
-	if longest := r.neighbour.Take(); longest > maxLock {
+	if longest := r.neighbour.Take(); longest > maxLock && !testing.Short() {
 		t.Errorf("after the attack: %s for a transaction of another program, budget %s", longest, maxLock)
 	}
 	t.Logf("before: %s, %d MB; after: %s, %d MB", r.before.consumption, r.before.rss>>20, s.consumption, s.rss>>20)
