@@ -115,12 +115,12 @@ func TestGetOfAllNodesHasAColumnForThem(t *testing.T) {
 	s := nodestest.New(t, map[string]nodestest.Program{"node-1": proxy("node-1", "web"), "node-2": proxy("node-2", "web", "a-longer-name"), "node-3": old})
 	stdout, stderr, code := vmap(t, s, "get", "svc", "-A", "--all-nodes")
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
-	if code != 1 || len(lines) != 3 || !strings.HasPrefix(lines[0], "NODE          NAMESPACE   NAME") {
+	if code != 1 || len(lines) != 4 || !strings.HasPrefix(lines[0], "NODE     NAMESPACE   NAME") {
 		t.Errorf("%d, %s", code, stdout)
 	}
 	slices.Sort(lines)
-	for i, prefix := range []string{"NODE ", "all 2 nodes   shop        web ", "node-2        shop        a-longer-name "} {
-		if len(lines) == 3 && !strings.HasPrefix(lines[i], prefix) {
+	for i, prefix := range []string{"NODE ", "node-1   shop        web ", "node-2   shop        a-longer-name ", "node-2   shop        web "} {
+		if len(lines) == 4 && !strings.HasPrefix(lines[i], prefix) {
 			t.Errorf("%q, want a line with %q", lines[i], prefix)
 		}
 	}

@@ -49,8 +49,8 @@ func Help() string {
                    OpenToAnyone (source ranges of one family only); from the
                    kernel, which has no objects, Programmed instead of OK.
                    Any other STATUS than OK and Programmed is a problem, except
-                   OpenToAnyone and NoneLocal for clients outside, which may be
-                   intended and are notices. Each Service counts once, here (--field-selector
+                   NoneLocal and OpenToAnyone, which may be intended and are
+                   notices. Each Service counts once, here (--field-selector
                    severity=Problem, or Notice), in top and on the status page.
   endpoints  ep    REASON why one gets no connections: NotReady, Terminating,
                    Drained (weight 0), NotLocal, OtherZones and OtherNodes (hints),

@@ -13,8 +13,8 @@ import (
 
 // NodesPrinter prints the requested rows of several nodes, as their documents come: in a
 // table with a column for the node, as a JSON list with a list per node, or as a YAML
-// document per node. In a table, a row that several nodes have is printed once, at the end, as long
-// as there are not too many rows to keep.
+// document per node. In a table of objects that were named, a row that several nodes have is
+// printed once, at the end; of all objects there may be too many to keep.
 type NodesPrinter struct {
 	*printer
 
@@ -24,11 +24,7 @@ type NodesPrinter struct {
 	nodes   []string
 	notes   groups
 	lines   groups
-	kept    int // rows of nodes in lines
 }
-
-// maxKept is how many rows of nodes are kept; further ones are printed as they come.
-const maxKept = 20_000
 
 // groups are texts, or rows, with the nodes that have them, in the order of the first ones.
 type groups struct {
@@ -117,10 +113,9 @@ func (p *NodesPrinter) printRows(node string, d *status.Document, rows []row) er
 		return nil
 	}
 	p.printed += len(rows)
-	if len(p.Names) == 0 && p.kept+len(rows) > maxKept {
+	if len(p.Names) == 0 {
 		return p.printTable(node, rows)
 	}
-	p.kept += len(rows)
 	for i := range rows {
 		p.lines.add(node, strings.Join(append([]string{rows[i].namespace}, append(rows[i].cells, rows[i].wide...)...), "\x00")).row = rows[i]
 	}
