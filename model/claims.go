@@ -122,7 +122,7 @@ func (c *claims) holder(m Match) (holder *claim, losers int) {
 	if first == nil {
 		return nil, 0
 	}
-	if port := c.nodePortFor(m); port != nil && !first.frontend.OwnsPool() {
+	if port := c.nodePortFor(m); port != nil && !first.frontend.IsClusterIP() {
 		return port, len(c.byMatch[m]) - c.ownClaims(m, port)
 	}
 	return first, len(c.byMatch[m]) - 1

@@ -121,21 +121,21 @@ type Frontend struct {
 }
 
 // Served reports whether some connections to the frontend reach an endpoint.
-func (f *Frontend) Served() bool { return f.Verdict == VerdictBalance || f.ShortCircuit() }
+func (f *Frontend) Served() bool { return f.Verdict == VerdictBalance || f.BypassesPolicy() }
 
-// ShortCircuit reports whether pods and the node may use all endpoints in spite of
+// BypassesPolicy reports whether pods and the node may use all endpoints in spite of
 // [PolicyLocal].
-func (f *Frontend) ShortCircuit() bool {
+func (f *Frontend) BypassesPolicy() bool {
 	return f.Kind != KindClusterIP && f.Policy == PolicyLocal && len(f.Pool.Cluster) > 0
 }
 
-// OwnsPool reports whether the frontend owns its pool.
-func (f *Frontend) OwnsPool() bool { return f.Kind == KindClusterIP }
+// IsClusterIP reports whether it is the frontend of a ClusterIP, which owns the pool.
+func (f *Frontend) IsClusterIP() bool { return f.Kind == KindClusterIP }
 
 // equal reports whether both frontends are programmed alike.
 func (f *Frontend) equal(o *Frontend) bool {
 	return f.Match == o.Match && f.Kind == o.Kind && f.Service == o.Service &&
 		f.Policy == o.Policy && f.Verdict == o.Verdict && f.Masquerade == o.Masquerade &&
 		f.Restricted == o.Restricted && slices.Equal(f.Sources, o.Sources) &&
-		(f.OwnsPool() && f.Pool.equal(o.Pool) || !f.OwnsPool() && f.Pool.equalForSharers(o.Pool))
+		(f.IsClusterIP() && f.Pool.equal(o.Pool) || !f.IsClusterIP() && f.Pool.equalForSharers(o.Pool))
 }

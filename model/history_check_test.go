@@ -77,7 +77,7 @@ func (h *history) check() {
 func (h *history) checkPools() {
 	for _, f := range h.programmed {
 		owner, ok := h.programmed[f.Pool.Key]
-		if !ok || !owner.OwnsPool() || owner.Service != f.Service {
+		if !ok || !owner.IsClusterIP() || owner.Service != f.Service {
 			h.Errorf("%s: no pool at %s", f.Match, f.Pool.Key)
 			continue
 		}
@@ -152,7 +152,7 @@ func checkInvariants(t *testing.T, f *Frontend) {
 	if f.Served() != (len(p.Cluster) > 0 && (f.Kind != KindClusterIP || f.Policy == PolicyCluster) || len(serving(f)) > 0) {
 		t.Errorf("%s: served %v with %+v", f.Match, f.Served(), *p)
 	}
-	if f.OwnsPool() != (f.Kind == KindClusterIP) {
+	if f.IsClusterIP() != (f.Kind == KindClusterIP) {
 		t.Errorf("%s: a %s that owns %s", f.Match, f.Kind, p.Key)
 	}
 	for _, list := range [][]netip.AddrPort{p.Cluster, p.Local, p.FlowEndpoints} {

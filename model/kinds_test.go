@@ -176,11 +176,11 @@ func (test kindsTest) check(t *testing.T, f Family, p Protocol) {
 			wanted.Masquerade = MasqueradeAlways
 		}
 		checkExactly(t, []Frontend{*fe}, []Frontend{wanted})
-		if fe.Pool != pool || fe.OwnsPool() != (kind == KindClusterIP) {
-			t.Errorf("%s: owner %v of pool %p, want %p", kind, fe.OwnsPool(), fe.Pool, pool)
+		if fe.Pool != pool || fe.IsClusterIP() != (kind == KindClusterIP) {
+			t.Errorf("%s: owner %v of pool %p, want %p", kind, fe.IsClusterIP(), fe.Pool, pool)
 		}
-		if short := kind != KindClusterIP && test.external == PolicyLocal; fe.ShortCircuit() != short || !fe.Served() {
-			t.Errorf("%s: short circuit %v, want %v; served %v", kind, fe.ShortCircuit(), short, fe.Served())
+		if short := kind != KindClusterIP && test.external == PolicyLocal; fe.BypassesPolicy() != short || !fe.Served() {
+			t.Errorf("%s: short circuit %v, want %v; served %v", kind, fe.BypassesPolicy(), short, fe.Served())
 		}
 	}
 }

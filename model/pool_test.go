@@ -130,7 +130,7 @@ func TestEveryFieldOfFrontendMatters(t *testing.T) {
 					t.Fatalf("%s: not equal to itself", match)
 				}
 				test.change(b)
-				if want := !test.everyFrontend && !a.OwnsPool(); a.equal(b) != want || b.equal(a) != want {
+				if want := !test.everyFrontend && !a.IsClusterIP(); a.equal(b) != want || b.equal(a) != want {
 					t.Errorf("%s: equal %v, want %v", match, a.equal(b), want)
 				}
 			}

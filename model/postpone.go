@@ -9,7 +9,7 @@ import "slices"
 // that gives up an address, or was created again, is not served until its namespace does
 // not wait any more. What its addresses become is then decided as if it did not exist.
 func (m *ServiceMap) ChangesExcept(waits func(namespace string) bool) Changes {
-	later := m.postpone(waits)
+	later := m.takePostponed(waits)
 	work := m.work()
 	m.updateBudget()
 	for namespace, more := range m.work() {
@@ -29,9 +29,9 @@ func (m *ServiceMap) ChangesExcept(waits func(namespace string) bool) Changes {
 	return out
 }
 
-// postpone removes from the changed entries those that can wait, and returns those that
+// takePostponed removes from the changed entries those that can wait, and returns those that
 // must be computed again later.
-func (m *ServiceMap) postpone(waits func(namespace string) bool) (later []*serviceEntry) {
+func (m *ServiceMap) takePostponed(waits func(namespace string) bool) (later []*serviceEntry) {
 	now := m.dirty[:0]
 	for _, e := range m.dirty {
 		e.withdrawn = false

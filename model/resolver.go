@@ -33,17 +33,17 @@ func (r *resolver) rebuild(e *serviceEntry) {
 	holdsClusterIP := false
 	for i := range e.frontends {
 		f := &e.frontends[i]
-		if f.OwnsPool() {
+		if f.IsClusterIP() {
 			holdsClusterIP = !e.lostClusterIPs[f]
 		}
-		if f.OwnsPool() || holdsClusterIP {
+		if f.IsClusterIP() || holdsClusterIP {
 			r.removeClaim(e, f)
 		}
 	}
 	e.builtFrom, e.lostClusterIPs, e.rebuilt = e.service, nil, true
 	r.update(e)
 	for i := range e.frontends {
-		if f := &e.frontends[i]; f.OwnsPool() {
+		if f := &e.frontends[i]; f.IsClusterIP() {
 			r.addClaim(e, f)
 		}
 	}
@@ -97,7 +97,7 @@ func (r *resolver) addContested() {
 	changed := len(r.entries)
 	for _, m := range r.touched {
 		before, after := r.claims.winners[m], r.claims.first(m)
-		if before == nil || after == nil || !before.OwnsPool() || !after.frontend.OwnsPool() {
+		if before == nil || after == nil || !before.IsClusterIP() || !after.frontend.IsClusterIP() {
 			continue
 		}
 		was, is := before.Service.ServiceName, after.frontend.Service.ServiceName
@@ -124,7 +124,7 @@ func (r *resolver) resolvePorts(e *serviceEntry) {
 	for i := range e.frontends {
 		f := &e.frontends[i]
 		switch {
-		case f.OwnsPool():
+		case f.IsClusterIP():
 			held = !e.rebuilt && !e.lostClusterIPs[f]
 			holds = r.claims.first(f.Match).frontend == f
 			e.setClusterIPLost(f, !holds)

@@ -124,9 +124,9 @@ func (m *ServiceMap) countNoLocal(e *serviceEntry, n int) {
 		f := &e.frontends[i]
 		switch {
 		case f.Verdict != VerdictDrop:
-		case f.OwnsPool():
+		case f.IsClusterIP():
 			m.noLocal.Internal[f.Match.Family] += n
-		case e.frontends[i-1].OwnsPool(): // f is the port's first external frontend
+		case e.frontends[i-1].IsClusterIP(): // f is the port's first external frontend
 			m.noLocal.External[f.Match.Family] += n
 		}
 	}

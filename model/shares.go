@@ -70,7 +70,7 @@ func (e *serviceEntry) useShares() {
 	var used []PoolShares
 	for i := range e.frontends {
 		p := e.frontends[i].Pool
-		if !e.frontends[i].OwnsPool() || p.Scheduler != SchedulerLeastConnections {
+		if !e.frontends[i].IsClusterIP() || p.Scheduler != SchedulerLeastConnections {
 			continue
 		}
 		for _, s := range e.shares {

@@ -90,8 +90,8 @@ func (test verdictTest) check(t *testing.T, f Family, p Protocol, internal, exte
 		}
 		// For external addresses, pods and the node may use all endpoints.
 		short := k != KindClusterIP && policy == PolicyLocal && len(test.clusters) > 0
-		if served := want == VerdictBalance || short; fe.ShortCircuit() != short || fe.Served() != served {
-			t.Errorf("%s: short circuit %v, want %v; served %v, want %v", k, fe.ShortCircuit(), short, fe.Served(), served)
+		if served := want == VerdictBalance || short; fe.BypassesPolicy() != short || fe.Served() != served {
+			t.Errorf("%s: short circuit %v, want %v; served %v, want %v", k, fe.BypassesPolicy(), short, fe.Served(), served)
 		}
 	}
 }

@@ -87,7 +87,7 @@ func TestBatchesThatCannotBeDividedAreOneStep(t *testing.T) {
 	rules, first := load(100)
 	grown := sample(100)
 	for i := range grown.Set {
-		if grown.Set[i].OwnsPool() {
+		if grown.Set[i].IsClusterIP() {
 			grown.Set[i].Masquerade = model.MasqueradeAlways
 		}
 	}

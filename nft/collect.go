@@ -99,11 +99,11 @@ func (g *collector) add(p *frontendState) {
 	for i := range g.elements {
 		g.set(g.elements[i].set).put(g.elements[i].Element)
 	}
-	if !p.OwnsPool() {
+	if !p.IsClusterIP() {
 		return
 	}
 	g.clusterIP(p)
-	g.keys = p.sharePods(g.keys[:0])
+	g.keys = p.sharedPodKeys(g.keys[:0])
 	for _, k := range g.keys {
 		g.set(k.set).put(Element{Key: k.key})
 		g.shared[k]++

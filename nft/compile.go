@@ -55,7 +55,7 @@ func (c *Config) newState(f model.Frontend, old slots) *frontendState {
 func (c *Config) initState(p *frontendState, f *model.Frontend, old slots) {
 	*p = frontendState{Frontend: *f}
 	p.tracksAddrs = c.DropInvalid && f.Match.Protocol == model.TCP
-	if f.OwnsPool() {
+	if f.IsClusterIP() {
 		p.slots, p.numbers = old.next(f.Pool), numbersOf(f.Pool)
 	}
 	if p.Served() {
@@ -137,9 +137,9 @@ func (p *frontendState) balancer(id ChainID) ChainID {
 func (p *frontendState) target() ChainID {
 	var id ChainID
 	switch {
-	case p.ShortCircuit():
+	case p.BypassesPolicy():
 		id = ChainID{Kind: ChainExternalLocal, NodePort: p.nodePort()}
-	case !p.OwnsPool():
+	case !p.IsClusterIP():
 		id = ChainID{Kind: ChainExternal, NodePort: p.nodePort()}
 	case p.Masquerade == model.MasqueradeAlways:
 		id = ChainID{Kind: ChainMasquerade}
@@ -148,7 +148,7 @@ func (p *frontendState) target() ChainID {
 	default:
 		id = ChainID{Kind: ChainBalance}
 	}
-	id.Local = p.OwnsPool() && p.Policy == model.PolicyLocal
+	id.Local = p.IsClusterIP() && p.Policy == model.PolicyLocal
 	return p.balancer(id)
 }
 
@@ -214,22 +214,22 @@ func (r *slotList) numbered(i int) setElement {
 	return r.element(r.numbersSet(), i, &r.spread.endpoints[i])
 }
 
-// clientKeyOf is the key of an address in SetEndpointIPs.
-func clientKeyOf(a netip.Addr) Key {
+// endpointIPKey is the key of an address in SetEndpointIPs.
+func endpointIPKey(a netip.Addr) Key {
 	return Key{Source: unique.Make(netip.PrefixFrom(a, a.BitLen()))}
 }
 
-// share appends the elements that several frontends may need: the ClusterIP, whose unknown
+// sharedKeys appends the elements that several frontends may need: the ClusterIP, whose unknown
 // ports are rejected, the pods that may reach themselves, and the addresses of endpoints.
-func (p *frontendState) share(out []sharedKey) []sharedKey {
-	if !p.OwnsPool() {
+func (p *frontendState) sharedKeys(out []sharedKey) []sharedKey {
+	if !p.IsClusterIP() {
 		return out
 	}
-	return p.sharePods(append(out, p.shared(SetClusterIPs, Key{Addr: p.Match.Addr})))
+	return p.sharedPodKeys(append(out, p.shared(SetClusterIPs, Key{Addr: p.Match.Addr})))
 }
 
-// sharePods is share without the ClusterIP.
-func (p *frontendState) sharePods(out []sharedKey) []sharedKey {
+// sharedPodKeys is sharedKeys without the ClusterIP.
+func (p *frontendState) sharedPodKeys(out []sharedKey) []sharedKey {
 	for _, pod := range p.Pool.Hairpin {
 		out = append(out, p.hairpin(pod))
 	}
@@ -252,7 +252,7 @@ func (p *frontendState) hairpin(pod netip.Addr) sharedKey {
 
 // endpointIP is the element of an endpoint's address.
 func (p *frontendState) endpointIP(e netip.AddrPort) sharedKey {
-	return p.shared(SetEndpointIPs, clientKeyOf(e.Addr()))
+	return p.shared(SetEndpointIPs, endpointIPKey(e.Addr()))
 }
 
 // endpointIPs are the endpoints whose addresses are in SetEndpointIPs.

@@ -103,7 +103,7 @@ func (l *frontendList) pools(f model.Family, clusterIP netip.Addr) (count int) {
 		if p.Match.Addr != clusterIP {
 			break
 		}
-		if p.OwnsPool() {
+		if p.IsClusterIP() {
 			count++
 		}
 	}

@@ -73,7 +73,7 @@ func checkFrontendList(t *testing.T, l *frontendList, want map[model.Match]*fron
 		if l.at(m) != f {
 			t.Fatalf("%s is not in the list", m)
 		}
-		if f.OwnsPool() {
+		if f.IsClusterIP() {
 			pools[m.Addr]++
 		}
 	}

@@ -157,7 +157,7 @@ func (r *tableReader) served(e *Element) {
 		f.Policy = model.PolicyLocal
 	}
 	key := f.Match
-	if !f.OwnsPool() {
+	if !f.IsClusterIP() {
 		key = r.rewrites[f.Match]
 	}
 	f.Pool = r.pool(key)
@@ -190,7 +190,7 @@ func (r *tableReader) unserved(e *Element) {
 	if e.Value.Verdict == VerdictDrop {
 		f.Verdict, f.Policy = model.VerdictDrop, model.PolicyLocal
 	}
-	if f.OwnsPool() {
+	if f.IsClusterIP() {
 		f.Pool = r.pool(f.Match) // other addresses may still lead to it
 	}
 }
@@ -259,7 +259,7 @@ func (r *tableReader) all() []InstalledFrontend {
 			f.Pool.ClusterShares, f.Pool.LocalShares = nil, nil // its table decides
 		}
 		s := InstalledFrontend{Frontend: f}
-		if f.OwnsPool() {
+		if f.IsClusterIP() {
 			slots := r.slots[f.Match]
 			s.Cluster, s.Local = slots.cluster, slots.local
 		}

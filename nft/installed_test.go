@@ -41,7 +41,7 @@ func sortedPrefixes(s InstalledFrontend) []netip.Prefix { return outermost(s.Sou
 
 // poolKey is the ClusterIP of the pool, which a frontend without endpoints does not need.
 func poolKey(s InstalledFrontend) string {
-	if !s.OwnsPool() && !s.Served() {
+	if !s.IsClusterIP() && !s.Served() {
 		return "unknown"
 	}
 	return s.Pool.Key.String()

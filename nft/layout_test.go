@@ -23,7 +23,7 @@ func TestEveryFieldHasLengthTypeTextAndExpression(t *testing.T) {
 				continue // connection counts have a text of their own
 			}
 			var s strings.Builder
-			if (&Key{Source: clientKeyOf(nfttest.Addr(f, 1, 1)).Source}).writeField(&s, field, false); s.Len() == 0 {
+			if (&Key{Source: endpointIPKey(nfttest.Addr(f, 1, 1)).Source}).writeField(&s, field, false); s.Len() == 0 {
 				t.Errorf("field %d of a key has no text", field)
 			}
 		}

@@ -18,14 +18,14 @@ func (p *frontendState) ownKinds(out []SetKind) []SetKind {
 	if p.Served() {
 		out = append(out, services)
 	}
-	if p.ShortCircuit() && p.Verdict == model.VerdictBalance {
+	if p.BypassesPolicy() && p.Verdict == model.VerdictBalance {
 		out = append(out, local)
 	}
 	if p.Verdict != model.VerdictBalance {
 		out = append(out, none)
 	}
 	switch {
-	case p.OwnsPool() || !p.Served():
+	case p.IsClusterIP() || !p.Served():
 	case p.nodePort():
 		out = append(out, SetNodePortServiceIPs, SetNodePortServicePorts)
 	default:

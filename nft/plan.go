@@ -179,9 +179,9 @@ func (p *Plan) count(r *Ruleset, e *setElement, step int) {
 // replaceShared counts the shared elements of which a frontend needs more or fewer
 // than before.
 func (p *Plan) replaceShared(old, next *frontendState) {
-	if old == nil || next == nil || !old.OwnsPool() || !next.OwnsPool() {
-		p.share(old, -1)
-		p.share(next, 1)
+	if old == nil || next == nil || !old.IsClusterIP() || !next.IsClusterIP() {
+		p.countShared(old, -1)
+		p.countShared(next, 1)
 		return
 	}
 	gone, come := differing(old.Pool.Hairpin, next.Pool.Hairpin, netip.Addr.Compare)
@@ -203,12 +203,12 @@ func (p *Plan) replaceShared(old, next *frontendState) {
 	}
 }
 
-// share counts the shared elements that a frontend needs, by step; it may be nil.
-func (p *Plan) share(f *frontendState, step int) {
+// countShared counts the shared elements that a frontend needs, by step; it may be nil.
+func (p *Plan) countShared(f *frontendState, step int) {
 	if f == nil {
 		return
 	}
-	for _, k := range f.share(nil) {
+	for _, k := range f.sharedKeys(nil) {
 		p.shared[k] += step
 	}
 }

@@ -156,7 +156,7 @@ func byMatch(list []model.Frontend) []model.Frontend {
 
 // endpoints is the number of endpoints in the frontend's own pool.
 func (p *frontendState) endpoints() int {
-	if !p.OwnsPool() {
+	if !p.IsClusterIP() {
 		return 0
 	}
 	return len(p.Pool.Cluster) + len(p.Pool.Local)

@@ -9,7 +9,7 @@ import (
 func TestEndpointsOfAllPoolsAreCounted(t *testing.T) {
 	want := 0
 	for _, f := range sample(30).Set {
-		if f.OwnsPool() {
+		if f.IsClusterIP() {
 			want += len(f.Pool.Cluster) + len(f.Pool.Local)
 		}
 	}

@@ -54,8 +54,8 @@ var (
 	pickKey = []Field{FieldDestination, FieldProtocol, FieldPort, FieldPick}
 	// numberKey is one of the endpoints of a frontend, by its number.
 	numberKey = []Field{FieldDestination, FieldProtocol, FieldPort, FieldNumber}
-	// clientKey is a client, or the prefix it is in, before the frontend that it uses.
-	clientKey = []Field{FieldClient, FieldDestination, FieldProtocol, FieldPort}
+	// clientAndFrontend is a client, or the prefix it is in, before the frontend that it uses.
+	clientAndFrontend = []Field{FieldClient, FieldDestination, FieldProtocol, FieldPort}
 	// originalKey is a frontend before translation.
 	originalKey = []Field{FieldOriginalDestination, FieldProtocol, FieldOriginalPort}
 	// countKey is a connection before and after translation.
@@ -88,12 +88,12 @@ var setSchema = [setKinds]struct {
 	SetEndpointsMany:        {"endpoints-many", Layout{Key: pickKey, Content: ContentEndpoint, Typeof: true}},
 	SetStickyNumbers:        {"sticky-numbers", Layout{Key: pickKey, Content: ContentNumber, Typeof: true}},
 	SetStickyEndpoints:      {"sticky-endpoints", Layout{Key: numberKey, Content: ContentEndpoint}},
-	SetAffinity:             {"affinity", Layout{Key: clientKey, Content: ContentNumber, limit: MaxClients, timeout: true}},
+	SetAffinity:             {"affinity", Layout{Key: clientAndFrontend, Content: ContentNumber, limit: MaxClients, timeout: true}},
 	SetConnections:          {"connections", Layout{Key: countKey, limit: MaxConnectionCounts}},
 	SetUncounted: {"uncounted", Layout{
 		Key: originalKey, limit: MaxConnectionCounts, timeout: true, expires: UncountedTime,
 	}},
-	SetAllowedSources: {"allowed-sources", Layout{Key: clientKey}},
+	SetAllowedSources: {"allowed-sources", Layout{Key: clientAndFrontend}},
 }
 
 // A SetID refers to a set or map of the rule set.

@@ -46,7 +46,7 @@ func (l *Loop) applyParts(change nft.Change) (Result, error) {
 	}
 	first, second, divided := halves(change, l.rules.ServiceAt)
 	if !divided {
-		return r, l.postpone(change, err)
+		return r, l.quarantineService(change, err)
 	}
 	return l.applyBoth(first, second)
 }
@@ -61,10 +61,10 @@ func (l *Loop) applyBoth(first, second nft.Change) (Result, error) {
 	return r.and(more), err
 }
 
-// postpone puts the Service of a change into quarantine for which the kernel has no
+// quarantineService puts the Service of a change into quarantine for which the kernel has no
 // memory, so that the others can proceed. It returns the error if the change is not
 // one of a Service.
-func (l *Loop) postpone(c nft.Change, err error) error {
+func (l *Loop) quarantineService(c nft.Change, err error) error {
 	if len(c.Set) == 0 {
 		return err
 	}
@@ -148,8 +148,8 @@ func (l *Loop) observe(r Result, start time.Time) {
 	r.Triggered = d.takeTriggers()
 	r.Services = d.services.Len()
 	r.Endpoints = l.rules.Endpoints()
-	r.RefusedPorts = l.quarantine.len()
-	r.RefusedObjects = len(d.problems) + len(d.excesses)
+	r.QuarantinedPorts = l.quarantine.len()
+	r.InvalidObjects = len(d.problems) + len(d.excesses)
 	r.Conflicts = d.services.ConflictCount()
 	r.NoLocalEndpoints = d.services.NoLocalEndpoints()
 	l.observer.Synced(r)

@@ -184,7 +184,7 @@ func TestRefusedPortsDoNotDelayTheFirstSync(t *testing.T) {
 			s.kernel.Refuse("default/web:"+p.String(), syscall.EINVAL, 0)
 		}
 		s.send(webService("web", 1), webSlice(model.IPv4, 1), webService("other", 2))
-		if r := s.last(); r.Err != nil || r.RefusedPorts != 3 {
+		if r := s.last(); r.Err != nil || r.QuarantinedPorts != 3 {
 			t.Errorf("before any time has passed, the result is %+v", r)
 		}
 	})

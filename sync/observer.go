@@ -47,8 +47,8 @@ type Result struct {
 
 	// Totals after the sync.
 	Services, Endpoints int
-	RefusedPorts        int // Service ports and Services in quarantine
-	RefusedObjects      int // objects with problems
+	QuarantinedPorts    int // Service ports and Services in quarantine
+	InvalidObjects      int // objects with problems
 	Conflicts           int // claims lost to other Services
 	NoLocalEndpoints    model.NoLocalEndpoints
 }

@@ -85,10 +85,10 @@ func (q *quarantine) isRetrying(port model.ServicePortName) bool {
 	return p != nil && p.retrying
 }
 
-// exhausts notes that the kernel had no memory for a Service port when everything was
+// recordMemoryExhausted notes that the kernel had no memory for a Service port when everything was
 // compared. It reports whether that was so the last time, too: without the port, there
 // may be enough for the others.
-func (q *quarantine) exhausts(port model.ServicePortName) (again bool) {
+func (q *quarantine) recordMemoryExhausted(port model.ServicePortName) (again bool) {
 	again = q.memoryExhausted == port
 	q.memoryExhausted = port
 	return again

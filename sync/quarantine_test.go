@@ -116,15 +116,15 @@ func TestQuarantineKeepsServicesWithoutMemoryAsTheyAre(t *testing.T) {
 func TestQuarantineBlamesAPortForMemoryOnlyTheSecondTime(t *testing.T) {
 	q := newQuarantine()
 	for i, want := range []bool{false, true, true} {
-		if got := q.exhausts(testPort("web")); got != want {
+		if got := q.recordMemoryExhausted(testPort("web")); got != want {
 			t.Errorf("time %d: %t", i+1, got)
 		}
 	}
-	if q.exhausts(testPort("dns")) {
+	if q.recordMemoryExhausted(testPort("dns")) {
 		t.Error("another port was blamed the first time")
 	}
 	q.allInstalled()
-	if q.exhausts(testPort("dns")) {
+	if q.recordMemoryExhausted(testPort("dns")) {
 		t.Error("a port was blamed after everything was installed")
 	}
 }

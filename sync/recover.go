@@ -85,7 +85,7 @@ func (l *Loop) handleFailure(err error) {
 // holdExhausting puts the Service port into quarantine for which there was no memory
 // twice in a row when everything was compared.
 func (l *Loop) holdExhausting(refusal *wire.Error) bool {
-	if refusal.Cause() != wire.CauseMemory || !refusal.NamesService() || !l.quarantine.exhausts(refusal.Service) {
+	if refusal.Cause() != wire.CauseMemory || !refusal.NamesService() || !l.quarantine.recordMemoryExhausted(refusal.Service) {
 		return false
 	}
 	l.holdPort(refusal)
@@ -116,8 +116,8 @@ func (l *Loop) holdPort(offender *wire.Error) {
 	l.log.Log(context.Background(), level, "quarantined Service port", "service", offender.Service.String(), "err", offender)
 }
 
-// The first and the longest wait before something that failed is retried, be it a sync or
-// what is in quarantine.
+// The first wait before something that failed is retried, and the longest before what is in
+// quarantine is. A failed sync is retried after at most Config.SyncPeriod.
 const (
 	minBackoff = 100 * time.Millisecond
 	maxBackoff = 30 * time.Second

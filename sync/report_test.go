@@ -23,7 +23,7 @@ func TestRefusedServicePortIsReportedNotDrift(t *testing.T) {
 		if got := s.take(); strings.Count(got, "RefusedByKernel Service default/web: uid-of-web: service default/web:udp") != 1 {
 			t.Errorf("reported:\n%s", got)
 		}
-		if r := s.last(); r.Err != nil || r.Drift || r.RefusedPorts != 1 || r.Endpoints != 2 {
+		if r := s.last(); r.Err != nil || r.Drift || r.QuarantinedPorts != 1 || r.Endpoints != 2 {
 			t.Errorf("the result is %+v", r)
 		}
 	})
@@ -40,11 +40,11 @@ func TestServiceOverBudgetIsReportedAndNotServed(t *testing.T) {
 		if got := s.take(); strings.Count(got, "Unusable Service default/heavy: uid-of-heavy: it needs 4004060 elements of the rule set") != 1 {
 			t.Errorf("reported:\n%s", got)
 		}
-		if r := s.last(); r.Err != nil || r.RefusedObjects != 1 {
+		if r := s.last(); r.Err != nil || r.InvalidObjects != 1 {
 			t.Errorf("the result is %+v", r)
 		}
 		s.send(sync.DeleteSlice{Name: heavy.Name})
-		if r := s.last(); r.RefusedObjects != 0 {
+		if r := s.last(); r.InvalidObjects != 0 {
 			t.Errorf("with fewer endpoints, the result is %+v", r)
 		}
 	})
@@ -108,12 +108,12 @@ func TestProblemIsReportedOnce(t *testing.T) {
 		s.expect("news", "queued 0 0", "Unusable Service default/odd: 1: spec.ports[0].port: 0", "synced true")
 		s.send(bad)
 		s.expect("the same again", "queued 0 0", "synced true")
-		if r := s.last(); r.RefusedObjects != 1 {
+		if r := s.last(); r.InvalidObjects != 1 {
 			t.Errorf("the result is %+v", r)
 		}
 		s.send(sync.SetProblem{Object: o})
 		s.expect("solved", "queued 0 0", "synced true")
-		if r := s.last(); r.RefusedObjects != 0 {
+		if r := s.last(); r.InvalidObjects != 0 {
 			t.Errorf("the result is %+v", r)
 		}
 		s.send(bad)

@@ -24,7 +24,7 @@ func (p *proxy) healthReport(h *health.Health) func() (*status.Health, error) {
 				Last: loop.Synced, FailingSince: loop.FailingSince, Error: errorText(loop.Err),
 				PendingSince: loop.PendingSince, Overdue: loop.Overdue,
 			},
-			Refused: status.Refused{Ports: loop.RefusedPorts, Objects: loop.RefusedObjects, Conflicts: loop.Conflicts},
+			Refused: status.Refused{Ports: loop.QuarantinedPorts, Objects: loop.InvalidObjects, Conflicts: loop.Conflicts},
 			Repairs: status.Count{Count: loop.Repairs, Last: loop.Repaired},
 			Protect: p.loop.Rules.Protect, FastPath: p.fastPathStatus(),
 		}

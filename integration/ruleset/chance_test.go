@@ -194,7 +194,7 @@ func (c *chance) change(w *world, key model.Match) []model.Frontend {
 			service = append(service, f)
 		}
 	}
-	i := slices.IndexFunc(service, func(f model.Frontend) bool { return f.OwnsPool() })
+	i := slices.IndexFunc(service, func(f model.Frontend) bool { return f.IsClusterIP() })
 	service[0], service[i] = service[i], service[0]
 	pool := *service[0].Pool
 	for i := range service {
@@ -266,7 +266,7 @@ func (c *chance) step(w *world) *world {
 		clear(next.frontends)
 	case c.in(20):
 		for _, f := range w.all().Set {
-			if f.OwnsPool() && c.in(2) {
+			if f.IsClusterIP() && c.in(2) {
 				next.remove(f.Match)
 			}
 		}

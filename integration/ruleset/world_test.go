@@ -73,7 +73,7 @@ func (w *world) to(next *world) nft.Change {
 // essence leaves out of a frontend what does not concern it, of a pool that it
 // only leads to: package model does not say when that changes.
 func essence(f model.Frontend) model.Frontend {
-	if f.OwnsPool() {
+	if f.IsClusterIP() {
 		return f
 	}
 	f.Pool = &model.Pool{

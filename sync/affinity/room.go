@@ -45,7 +45,7 @@ func (r *Reader) applyCommits() {
 		for i := range t.Set {
 			f := &t.Set[i]
 			switch {
-			case !f.OwnsPool():
+			case !f.IsClusterIP():
 			case f.Pool.Affinity == 0:
 				delete(r.services, f.Match)
 			default:

@@ -121,7 +121,7 @@ func (s *tracker) set(f *model.Frontend, w *staleSet) {
 		s.frontends[f.Match] = counts
 		counts.frontends++
 	}
-	if f.OwnsPool() { // the others have the same endpoints
+	if f.IsClusterIP() { // the others have the same endpoints
 		counts.number, counts.pool = f.Match.Port, f.Pool
 		w.removeServing(counts)
 	}

@@ -12,14 +12,14 @@
 //	value, no errors   the object, whole
 //	value, errors      the object without the parts that the errors name, or
 //	                   whole, if an error only warns
-//	nil, errors        refused: nothing of the object can be used
+//	nil, errors        invalid: nothing of the object can be used
 //	nil, no errors     an object that this proxy does not serve
 //
 // The API server validates its objects, the author of a manifest may not have, and
 // old objects passed older validation. So everything is validated again, and the
 // smallest part that makes sense is skipped: a bad entry of a list, or a list that
 // is too long. A bad choice among words is replaced by the API's default. An object
-// is refused only if it is unclear what it claims.
+// is invalid only if it is unclear what it claims.
 //
 // # Another field, annotation or label
 //

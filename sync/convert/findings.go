@@ -17,7 +17,7 @@ import (
 type findings struct {
 	errs    field.ErrorList
 	omitted int // errors beyond maxErrors
-	refused bool
+	invalid bool
 }
 
 // Limits of what is reported about one object, so that an object of a megabyte
@@ -66,18 +66,18 @@ func shorten(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "") + "..."
 }
 
-// refuse records errors that make the object unusable. Nil errors do not count.
-func (f *findings) refuse(errs ...*field.Error) {
+// invalidate records errors that make the object unusable. Nil errors do not count.
+func (f *findings) invalidate(errs ...*field.Error) {
 	if f.skip(errs...) {
-		f.refused = true
+		f.invalid = true
 	}
 }
 
-// checkNames refuses an object whose namespace or name the API would refuse. Names
+// checkNames makes an object invalid whose namespace or name the API would refuse. Names
 // appear in the comments of nft listings and in log lines; a valid one can end
 // neither a quote nor a line.
 func (f *findings) checkNames(meta *metav1.ObjectMeta, nameProblems func(string) []string) {
-	f.refuse(
+	f.invalidate(
 		invalidName(pathNamespace, meta.Namespace, validation.IsDNS1123Label),
 		invalidName(pathName, meta.Name, nameProblems),
 	)

@@ -21,8 +21,8 @@ const taintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
 func Node(n *corev1.Node) (*model.Node, field.ErrorList) {
 	var f findings
 	path := field.NewPath("metadata")
-	f.refuse(invalidName(path.Child("name"), n.Name, validation.IsDNS1123Subdomain))
-	if f.refused {
+	f.invalidate(invalidName(path.Child("name"), n.Name, validation.IsDNS1123Subdomain))
+	if f.invalid {
 		return nil, f.list()
 	}
 	out := &model.Node{Name: n.Name}
@@ -111,7 +111,7 @@ func ServiceCIDR(c *networkingv1.ServiceCIDR) ([]netip.Prefix, field.ErrorList) 
 		}
 	}
 	if len(c.Spec.CIDRs) == 0 {
-		f.refuse(field.Required(path, "a ServiceCIDR needs a range"))
+		f.invalidate(field.Required(path, "a ServiceCIDR needs a range"))
 	}
 	return out, f.list()
 }

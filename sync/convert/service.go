@@ -22,7 +22,7 @@ const maxAffinitySeconds = 86400
 // Service reduces a Service to the fields that the proxy reads. It returns nil
 // without errors for a Service that this proxy does not serve: a headless Service, one
 // without a ClusterIP or of type ExternalName, and one left to another proxy. It
-// returns nil with errors if the Service is refused. A Service with errors lacks the
+// returns nil with errors if the Service is invalid. A Service with errors lacks the
 // parts that they name.
 func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 	if !isProxied(s) {
@@ -31,9 +31,9 @@ func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 	var f findings
 	f.checkNames(&s.ObjectMeta, validation.IsDNS1123Label)
 	f.checkServiceType(s.Spec.Type)
-	f.refuse(tooMany(pathServicePorts, len(s.Spec.Ports), maxFrontends))
+	f.invalidate(tooMany(pathServicePorts, len(s.Spec.Ports), maxFrontends))
 	clusterIPs := f.clusterIPs(&s.Spec)
-	if f.refused {
+	if f.invalid {
 		// Without ClusterIPs, every other address would be one more error.
 		return nil, f.list()
 	}
@@ -57,7 +57,7 @@ func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 	out.SourceRanges, out.LoadBalancerIPs = f.loadBalancer(s, clusterIPs)
 	f.limitAddresses(out)
 	f.limitTables(out)
-	if f.refused {
+	if f.invalid {
 		return nil, f.list()
 	}
 	return out, f.list()
@@ -105,7 +105,7 @@ func tooMany(path *field.Path, n, limit int) *field.Error {
 
 // limitAddresses removes the addresses that would take too much memory of every node:
 // external IPs first, which need nothing but the author's wish, then those of load
-// balancers. If the ClusterIPs alone exceed the limit, the Service is refused.
+// balancers. If the ClusterIPs alone exceed the limit, the Service is invalid.
 func (f *findings) limitAddresses(s *model.Service) {
 	ports, addrs := len(s.Ports), len(s.ClusterIPs)+len(s.LoadBalancerIPs)
 	if f.skip(tooMany(pathExternalIPs, ports*len(s.ExternalIPs), maxExternalIPs)) {
@@ -115,7 +115,7 @@ func (f *findings) limitAddresses(s *model.Service) {
 		tooMany(pathSourceRanges, ports*len(s.LoadBalancerIPs)*len(s.SourceRanges), maxSourceRanges)) {
 		s.LoadBalancerIPs, s.SourceRanges = nil, nil
 	}
-	f.refuse(tooMany(pathServicePorts, ports*len(s.ClusterIPs), maxFrontends))
+	f.invalidate(tooMany(pathServicePorts, ports*len(s.ClusterIPs), maxFrontends))
 }
 
 // internalPolicy returns the policy for traffic to the ClusterIPs (KEP-2086).

@@ -11,19 +11,19 @@ import (
 )
 
 // clusterIPs returns the ClusterIPs: at most one of each family, in the order of
-// spec.ipFamilies. Because they identify the Service to its clients, a bad one refuses
+// spec.ipFamilies. Because they identify the Service to its clients, a bad one invalidates
 // the Service.
 func (f *findings) clusterIPs(spec *corev1.ServiceSpec) []netip.Addr {
 	if len(spec.ClusterIPs) == 0 {
 		addr, err := parseVirtualIP(pathClusterIP, spec.ClusterIP)
-		f.refuse(err)
+		f.invalidate(err)
 		return []netip.Addr{addr}
 	}
 	if spec.ClusterIPs[0] != spec.ClusterIP {
-		f.refuse(field.Invalid(pathClusterIPs.Index(0), spec.ClusterIPs[0], "must equal spec.clusterIP"))
+		f.invalidate(field.Invalid(pathClusterIPs.Index(0), spec.ClusterIPs[0], "must equal spec.clusterIP"))
 	}
 	if n := len(spec.ClusterIPs); n > len(model.Families) {
-		f.refuse(field.TooMany(pathClusterIPs, n, len(model.Families)))
+		f.invalidate(field.TooMany(pathClusterIPs, n, len(model.Families)))
 		return nil
 	}
 	var out []netip.Addr
@@ -37,7 +37,7 @@ func (f *findings) clusterIPs(spec *corev1.ServiceSpec) []netip.Addr {
 		default:
 			err = wrongFamily(path, addr, spec.IPFamilies, i)
 		}
-		f.refuse(err)
+		f.invalidate(err)
 		out = append(out, addr)
 	}
 	return out

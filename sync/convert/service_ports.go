@@ -25,7 +25,7 @@ func (f *findings) servicePorts(spec *corev1.ServiceSpec) []model.ServicePort {
 		out = append(out, port)
 	}
 	if len(out) == 0 {
-		f.refuse(field.Required(pathServicePorts, "a Service needs a usable port"))
+		f.invalidate(field.Required(pathServicePorts, "a Service needs a usable port"))
 	}
 	return out
 }

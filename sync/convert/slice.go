@@ -28,9 +28,9 @@ func Slice(s *discoveryv1.EndpointSlice) (*model.EndpointSlice, field.ErrorList)
 	}
 	var f findings
 	f.checkNames(&s.ObjectMeta, validation.IsDNS1123Subdomain)
-	f.refuse(invalidName(pathServiceName, service, validation.IsDNS1123Label))
+	f.invalidate(invalidName(pathServiceName, service, validation.IsDNS1123Label))
 	family := f.addressFamily(s.AddressType)
-	if f.refused {
+	if f.invalid {
 		// Without a family, every endpoint would be one more error.
 		return nil, f.list()
 	}
@@ -43,8 +43,8 @@ func Slice(s *discoveryv1.EndpointSlice) (*model.EndpointSlice, field.ErrorList)
 	}
 	f.weight(out, s.Annotations)
 	out.Managed = strings.HasSuffix(s.Labels[discoveryv1.LabelManagedBy], controllerSuffix)
-	f.refuse(tooMany(pathEndpoints, len(out.Ports)*len(out.Endpoints), maxSliceElements))
-	if f.refused {
+	f.invalidate(tooMany(pathEndpoints, len(out.Ports)*len(out.Endpoints), maxSliceElements))
+	if f.invalid {
 		return nil, f.list()
 	}
 	return out, f.list()
@@ -67,7 +67,7 @@ func (f *findings) addressFamily(t discoveryv1.AddressType) model.Family {
 	case discoveryv1.AddressTypeIPv6:
 		return model.IPv6
 	}
-	f.refuse(field.NotSupported(field.NewPath("addressType"), t, []discoveryv1.AddressType{
+	f.invalidate(field.NotSupported(field.NewPath("addressType"), t, []discoveryv1.AddressType{
 		discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6,
 	}))
 	return model.IPv4
@@ -91,7 +91,7 @@ func (f *findings) slicePorts(ports []discoveryv1.EndpointPort) []model.Endpoint
 		out = append(out, port)
 	}
 	if len(ports) > 0 && len(out) == 0 {
-		f.refuse(field.Required(pathSlicePorts, "no usable port"))
+		f.invalidate(field.Required(pathSlicePorts, "no usable port"))
 	}
 	return out
 }
@@ -146,7 +146,7 @@ func (f *findings) endpoints(endpoints []discoveryv1.Endpoint, family model.Fami
 		})
 	}
 	if len(out) == 0 {
-		f.refuse(field.Required(pathEndpoints, "no usable endpoint"))
+		f.invalidate(field.Required(pathEndpoints, "no usable endpoint"))
 	}
 	return out
 }

@@ -24,7 +24,7 @@ type Loop struct {
 	Repairs  int
 	Repaired time.Time
 	// Counts after the last sync that succeeded; see [sync.Result].
-	RefusedPorts, RefusedObjects, Conflicts int
+	QuarantinedPorts, InvalidObjects, Conflicts int
 }
 
 // Loop returns the work of the loop so far.
@@ -45,7 +45,7 @@ func (l *Loop) synced(r sync.Result) {
 		return
 	}
 	l.Synced, l.FailingSince = now, time.Time{}
-	l.RefusedPorts, l.RefusedObjects, l.Conflicts = r.RefusedPorts, r.RefusedObjects, r.Conflicts
+	l.QuarantinedPorts, l.InvalidObjects, l.Conflicts = r.QuarantinedPorts, r.InvalidObjects, r.Conflicts
 	if r.Drift {
 		l.Repairs, l.Repaired = l.Repairs+1, now
 	}

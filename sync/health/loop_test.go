@@ -29,8 +29,8 @@ func TestLoopSumsUpItsSyncs(t *testing.T) {
 		expect("while syncs fail", health.Loop{FailingSince: at(1), Err: failed.Err, PendingSince: start})
 		pass(time.Minute)
 		expect("after a minute", health.Loop{FailingSince: at(1), Err: failed.Err, PendingSince: start, Overdue: true})
-		p.Synced(sync.Result{RefusedPorts: 1, RefusedObjects: 2, Conflicts: 3, Drift: true})
-		repaired := health.Loop{Synced: at(62), RefusedPorts: 1, RefusedObjects: 2, Conflicts: 3, Repairs: 1, Repaired: at(62)}
+		p.Synced(sync.Result{QuarantinedPorts: 1, InvalidObjects: 2, Conflicts: 3, Drift: true})
+		repaired := health.Loop{Synced: at(62), QuarantinedPorts: 1, InvalidObjects: 2, Conflicts: 3, Repairs: 1, Repaired: at(62)}
 		expect("after a repair", repaired)
 		pass(time.Second)
 		p.Synced(sync.Result{})

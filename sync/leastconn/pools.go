@@ -36,7 +36,7 @@ func (p pools) apply(c sync.Committed) {
 		clear(p)
 	}
 	for i := range c.Set {
-		if f := &c.Set[i]; f.OwnsPool() {
+		if f := &c.Set[i]; f.IsClusterIP() {
 			p.set(f, before[f.Match])
 		}
 	}

@@ -108,15 +108,15 @@ func (f *folder) readFile(path string, r *report) {
 }
 
 // merge returns the current objects of a file, and errors for those it describes twice.
-// A refused object is gone. Only while some text of the file cannot be parsed, old
+// An invalid object is gone. Only while some text of the file cannot be parsed, old
 // objects replace those that it may contain.
 func (p parsed) merge(old objects) (objects, []*Error) {
 	now := objects{}
 	var duplicates []*Error
-	refused := map[sync.Object]bool{}
+	invalid := map[sync.Object]bool{}
 	for _, o := range p.objects {
-		if o.refused {
-			refused[o.key] = true
+		if o.invalid {
+			invalid[o.key] = true
 			continue
 		}
 		if first, ok := now[o.key]; ok {
@@ -129,7 +129,7 @@ func (p parsed) merge(old objects) (objects, []*Error) {
 		return now, duplicates
 	}
 	for key, o := range old {
-		if _, ok := now[key]; !ok && !refused[key] {
+		if _, ok := now[key]; !ok && !invalid[key] {
 			now[key] = o.outdated()
 		}
 	}

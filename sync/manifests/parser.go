@@ -28,9 +28,9 @@ type object struct {
 	file     string
 	document int
 	// value is a *model.Service, *model.EndpointSlice, *sync.SetNode or *serviceCIDR; nil if
-	// the object is refused or not served.
+	// the object is invalid or not served.
 	value   any
-	refused bool
+	invalid bool
 }
 
 // serviceCIDR is a ServiceCIDR.
@@ -169,7 +169,7 @@ func (r *fileParser) readObject(data []byte, h header) {
 	obj, err := r.decode(data, h)
 	if err != nil {
 		r.problem(h.key, err, false)
-		r.objects = append(r.objects, object{key: h.key, file: r.file, document: r.document, refused: true})
+		r.objects = append(r.objects, object{key: h.key, file: r.file, document: r.document, invalid: true})
 		return
 	}
 	r.scheme.Default(obj)
@@ -182,7 +182,7 @@ func (r *fileParser) readObject(data []byte, h header) {
 	}
 	r.objects = append(r.objects, object{
 		key: h.key, file: r.file, document: r.document,
-		value: value, refused: value == nil && len(errs) > 0,
+		value: value, invalid: value == nil && len(errs) > 0,
 	})
 }
 

@@ -79,7 +79,7 @@ func (m *kubeVMap) synced(r sync.Result) {
 	}
 	m.services.Set(float64(r.Services))
 	m.endpoints.Set(float64(r.Endpoints))
-	m.refusedPorts.Set(float64(r.RefusedPorts))
-	m.refusedObjects.Set(float64(r.RefusedObjects))
+	m.refusedPorts.Set(float64(r.QuarantinedPorts))
+	m.refusedObjects.Set(float64(r.InvalidObjects))
 	m.conflicts.Set(float64(r.Conflicts))
 }

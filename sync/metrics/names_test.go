@@ -342,7 +342,7 @@ func TestDurationsAreSeparate(t *testing.T) {
 
 func TestUpdateCostIsConstant(t *testing.T) {
 	m := full()
-	r := sync.Result{Services: 100_000, Endpoints: 1_000_000, Conflicts: 1000, RefusedObjects: 1000, RefusedPorts: 1000}
+	r := sync.Result{Services: 100_000, Endpoints: 1_000_000, Conflicts: 1000, InvalidObjects: 1000, QuarantinedPorts: 1000}
 	r.Counts.Added, r.Applied.Steps = 1_000_000, 20
 	if n := testing.AllocsPerRun(100, func() { m.Queued(sync.QueuedChanges{Services: 1}); m.Synced(r) }); n > 0 {
 		t.Errorf("an update costs %v allocations", n)

@@ -151,7 +151,7 @@ func (b *builder) addresses(f *serviceBuilder, ports []portKey) *status.Addresse
 	out := &status.Addresses{}
 	clear(b.seen)
 	for i := range f.installed {
-		if s := &f.installed[i]; s.OwnsPool() {
+		if s := &f.installed[i]; s.IsClusterIP() {
 			for _, list := range [...][]netip.AddrPort{s.Cluster, s.Local} {
 				for _, at := range list {
 					b.seen[at.Addr()] = struct{}{}

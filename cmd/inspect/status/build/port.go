@@ -165,7 +165,7 @@ func (b *portBuilder) considered() []model.EndpointExplanation {
 // endpoints builds the endpoints that the slices name, and those that the kernel has.
 func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []status.Endpoint {
 	var cluster, local slotsOf
-	if len(b.installed) > 0 && b.installed[0].OwnsPool() {
+	if len(b.installed) > 0 && b.installed[0].IsClusterIP() {
 		p := &b.installed[0]
 		cluster, local = newSlots(p.Cluster, p.Pool.Cluster, p.Pool.ClusterShares), newSlots(p.Local, p.Pool.Local, p.Pool.LocalShares)
 	}
@@ -207,7 +207,7 @@ func (b *portBuilder) onlyLocal() bool {
 	if len(b.installed) == 0 {
 		return b.known.InternalPolicy == model.PolicyLocal
 	}
-	return len(b.installed) == 1 && b.installed[0].OwnsPool() && b.installed[0].Policy == model.PolicyLocal
+	return len(b.installed) == 1 && b.installed[0].IsClusterIP() && b.installed[0].Policy == model.PolicyLocal
 }
 
 // reason returns why an endpoint without a slot has none.

@@ -13,10 +13,10 @@ import (
 	"kube-vmap/nft"
 )
 
-// vandals are changes that another program may make to our table of one family: nft
+// foreignWrites are changes that another program may make to our table of one family: nft
 // commands, in which T is the table, FAM the family, A and B are two addresses outside our
 // plan, C is a ClusterIP, and ADDR the type of addresses.
-var vandals = map[string]string{
+var foreignWrites = map[string]string{
 	"flushes a chain that rewrites":      "flush chain T service-1",
 	"flushes a chain that remembers":     "flush chain T sticky-1-10800s",
 	"adds a rule to one that remembers":  "insert rule T sticky-1-10800s drop",
@@ -106,8 +106,8 @@ var vandals = map[string]string{
 	"replaces the table":               "delete table T; add table T; add chain T nat-prerouting",
 }
 
-// commands is what a vandal does to the table of a family.
-func commands(vandal string, f model.Family) string {
+// commands is what a foreignWrite does to the table of a family.
+func commands(foreignWrite string, f model.Family) string {
 	words := map[string][2]string{
 		"T":    {"ip kube-vmap", "ip6 kube-vmap"},
 		"A":    {"198.51.100.1", "2001:db8:99::1"},
@@ -117,7 +117,7 @@ func commands(vandal string, f model.Family) string {
 		"FAM":  {"ip", "ip6"},
 		"L":    {"32", "128"},
 	}
-	return regexp.MustCompile(`\b[A-Z]+\b`).ReplaceAllStringFunc(vandal, func(word string) string { return words[word][f] })
+	return regexp.MustCompile(`\b[A-Z]+\b`).ReplaceAllStringFunc(foreignWrite, func(word string) string { return words[word][f] })
 }
 
 // besides are Services of every other kind, beside those of the golden walk.
@@ -149,18 +149,18 @@ func everything(t *testing.T) *world {
 
 func TestForeignChangesAreReverted(t *testing.T) {
 	able := takesElse(t)
-	for name := range vandals {
+	for name := range foreignWrites {
 		for _, f := range model.Families {
 			t.Run(fmt.Sprintf("a program %s in family %s", name, nft.FamilyName(f)), func(t *testing.T) {
 				t.Parallel()
-				if strings.Contains(vandals[name], "*") && !able {
+				if strings.Contains(foreignWrites[name], "*") && !able {
 					t.Skip("this kernel has no catch-all elements (Linux 5.13)")
 				}
 				m := newMachine(t)
 				foreign := addForeign(m)
 				p, _ := start(m, everything(t))
 				before := installed(t).list(m)
-				installed(t).load(m, commands(vandals[name], f))
+				installed(t).load(m, commands(foreignWrites[name], f))
 				if len(compare(m.read(), p.rules.Tables())) == 0 {
 					t.Fatal("nothing was done")
 				}
@@ -181,7 +181,7 @@ func TestForeignChangesDuringHistoryAreReverted(t *testing.T) {
 		for range steps() / 2 {
 			p.turn(c.step(p.world))
 			for range 1 + c.IntN(3) {
-				c.vandalize(p)
+				c.writeAsAnother(p)
 			}
 			p, _ = start(m, p.world)
 			p.checkNothingToDo(c)
@@ -190,16 +190,16 @@ func TestForeignChangesDuringHistoryAreReverted(t *testing.T) {
 	})
 }
 
-// vandalize does something random to our tables. Some of it fails, for what it
+// writeAsAnother does something random to our tables. Some of it fails, for what it
 // is about may not be there.
-func (c *chance) vandalize(p *proxy) {
+func (c *chance) writeAsAnother(p *proxy) {
 	p.t.Helper()
 	f := one(c, model.Families[:]...)
 	var text string
 	switch c.IntN(3) {
 	case 0:
-		names := slices.Sorted(maps.Keys(vandals))
-		text = commands(vandals[one(c, names...)], f)
+		names := slices.Sorted(maps.Keys(foreignWrites))
+		text = commands(foreignWrites[one(c, names...)], f)
 	case 1:
 		text = c.lose(p, f)
 	case 2:
