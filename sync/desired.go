@@ -72,7 +72,7 @@ func (s *desiredState) apply(events []Event) {
 // warn records or removes the warning about a Service.
 func (s *desiredState) warn(name model.ServiceName, err error) {
 	if !s.config.StrictSourceRanges {
-		s.warnings.set(SetProblem{Object{Kind: "Service", Namespace: name.Namespace, Name: name.Name}, err})
+		s.warnings.set(SetProblem{Object: Object{Kind: "Service", Namespace: name.Namespace, Name: name.Name}, Err: err})
 	}
 }
 
@@ -121,7 +121,7 @@ func (s *desiredState) take(waits func(namespace string) bool) (nft.Change, mode
 	s.postponed = slices.Clone(changes.Postponed)
 	c := nft.Change{Set: changes.Set, Gone: changes.Gone}
 	for _, e := range changes.OverBudget {
-		s.excesses.set(SetProblem{Object{Kind: "Service", Namespace: e.Service.Namespace, Name: e.Service.Name}, overBudget(e)})
+		s.excesses.set(SetProblem{Object: Object{Kind: "Service", Namespace: e.Service.Namespace, Name: e.Service.Name}, Err: overBudget(e)})
 	}
 	if s.nodeAddrsChanged {
 		c.NodeAddrs, s.nodeAddrsChanged = &s.nodeAddrs, false

@@ -54,6 +54,7 @@ type SetServiceCIDRs struct{ CIDRs []netip.Prefix }
 type SetProblem struct {
 	Object Object
 	Err    error
+	Field  string // of the object, which the error is about; empty if that is not known
 }
 
 // An Object is a reference to an object of the API.

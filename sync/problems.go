@@ -10,6 +10,7 @@ import (
 type objectProblems map[Object]*objectProblem
 
 type objectProblem struct {
+	field    string
 	text     string
 	reported bool
 }
@@ -23,7 +24,7 @@ func (p objectProblems) set(e SetProblem) {
 	}
 	text := e.Err.Error()
 	if known := p[e.Object]; known == nil || known.text != text {
-		p[e.Object] = &objectProblem{text: text}
+		p[e.Object] = &objectProblem{field: e.Field, text: text}
 	}
 }
 

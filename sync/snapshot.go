@@ -43,6 +43,7 @@ type Snapshot struct {
 type Problem struct {
 	Object
 	Reason string // as that of the event
+	Field  string // of the object, which causes it; empty if that is not known
 	Text   string
 }
 
@@ -129,14 +130,14 @@ func (l *Loop) problems() []Problem {
 	add := func(list objectProblems, reason string) {
 		out = slices.Grow(out, len(list))
 		for o, p := range list {
-			out = append(out, Problem{o, reason, p.text})
+			out = append(out, Problem{o, reason, p.field, p.text})
 		}
 	}
 	add(d.problems, model.ProblemUnusable)
 	add(d.excesses, model.ProblemUnusable)
 	add(d.warnings, model.ProblemOpen)
 	if text := l.report.nodePorts; text != "" {
-		out = append(out, Problem{Object{Kind: "Node", Name: d.config.NodeName}, model.ProblemNodePorts, text})
+		out = append(out, Problem{Object{Kind: "Node", Name: d.config.NodeName}, model.ProblemNodePorts, "", text})
 	}
 	return out
 }

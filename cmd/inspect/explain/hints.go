@@ -235,7 +235,7 @@ func (h *hinter) findings(s *status.Service, port *status.Port, f status.Fronten
 	for _, found := range findings.Of(&status.Document{Source: h.document.Source, Services: []status.Service{one}}) {
 		about := found.Frontends == nil || slices.Contains(found.Frontends, f.At(port.Protocol))
 		if found.Name != "" && about && slices.Contains(hintedReasons, found.Reason) {
-			h.add("%s%s", found.Text, inParentheses(found.Field))
+			h.add("%s%s", found.Sentence(), inParentheses(found.Field))
 		}
 	}
 }

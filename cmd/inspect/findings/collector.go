@@ -2,10 +2,8 @@ package findings
 
 import (
 	"slices"
-	"strings"
 
 	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/model"
 )
 
 // A collector collects the findings of one Service. What has the same cause at several
@@ -20,21 +18,16 @@ type collector struct {
 // many there are.
 const maxListed = 20
 
-// A draft is a finding that grows with each port. Its text is written at the end.
+// A draft is a finding that grows with each port.
 type draft struct {
 	Finding
 
-	hit, all  int                // endpoints concerned of one port and family, and all that could serve it
-	shown     []*status.Endpoint // those that hit counts
-	count     int                // connections
-	minor     bool               // the present port has no problem, but another one has
-	sources   []string
+	minor     bool // the present port has no problem, but another one has
 	addresses map[string]bool
-	write     func(*draft) string
 }
 
 // draft returns the draft of a reason and field, which is a problem if it is one anywhere.
-func (c *collector) draft(severity, reason, field string, p *status.Port, write func(*draft) string) *draft {
+func (c *collector) draft(severity, reason, field string, p *status.Port) *draft {
 	i := slices.IndexFunc(c.drafts, func(d *draft) bool { return d.Reason == reason && d.Field == field })
 	if i < 0 {
 		i = len(c.drafts)
@@ -43,35 +36,37 @@ func (c *collector) draft(severity, reason, field string, p *status.Port, write 
 				Severity: severity, Object: "Service " + c.service.Namespace + "/" + c.service.Name,
 				Namespace: c.service.Namespace, Name: c.service.Name, Reason: reason, Field: field,
 			},
-			addresses: map[string]bool{}, write: write,
+			addresses: map[string]bool{},
 		})
 	}
 	d := c.drafts[i]
 	if severity == status.SeverityProblem && d.Severity != severity {
-		d.Severity, d.hit, d.all, d.shown, d.Endpoints = severity, 0, 0, nil, nil
+		d.Severity, d.Endpoints, d.Args = severity, nil, status.Args{Count: d.Count}
 		clear(d.addresses)
 	}
 	d.minor = severity != d.Severity
-	if p != nil {
-		d.Families = once(d.Families, p.Family)
-		if len(d.Ports) < maxListed {
-			d.Ports = once(d.Ports, portName(p))
-		}
+	d.Families = once(d.Families, p.Family)
+	if len(d.Ports) < maxListed {
+		d.Ports = once(d.Ports, portName(p))
 	}
 	return d
 }
 
 // add adds the endpoints concerned of one port, and how many could serve it. Of a problem it
-// keeps those of ports that have it.
-func (d *draft) add(hit []*status.Endpoint, all int) {
+// keeps those of ports that have it. It names those of one port and family, since a pod has an
+// address of each.
+func (d *draft) add(hit []*status.Endpoint, all int) *draft {
 	if d.minor {
-		return
+		return d
 	}
-	if len(hit) > d.hit || d.all == 0 {
-		d.hit, d.all, d.shown = len(hit), all, hit
+	if len(hit) > d.Hit || d.All == 0 {
+		d.Hit, d.All, d.NamedOf, d.Named = len(hit), all, len(hit), nil
+		for _, e := range hit[:min(len(hit), maxNamed)] {
+			d.Named = append(d.Named, e.At())
+		}
 	}
 	for _, e := range hit {
-		d.count += e.Refused + e.Unanswered
+		d.Count += e.Refused + e.Unanswered
 		if d.addresses[e.Address] {
 			continue
 		}
@@ -80,6 +75,7 @@ func (d *draft) add(hit []*status.Endpoint, all int) {
 			d.Endpoints = append(d.Endpoints, e.At())
 		}
 	}
+	return d
 }
 
 // frontend adds an address and port.
@@ -109,16 +105,14 @@ func (c *collector) collect() (out []Finding) {
 	explained := false
 	for i := range c.service.Problems {
 		p := &c.service.Problems[i]
-		severity := p.Severity()
-		explained = explained || severity == status.SeverityProblem && p.Reason != status.ReasonNoPort
-		f := Finding{
-			Severity: severity, Object: p.Object, Namespace: c.service.Namespace, Name: c.service.Name,
-			Reason: p.Reason, Field: problemField(p), Text: oneLine(p.Text),
-		}
-		if k := slices.IndexFunc(out, f.equalsButFamily); k >= 0 {
-			out[k].Text = withoutFamily.Replace(f.Text)
-		} else {
+		f := ofProblem(p)
+		f.Namespace, f.Name = c.service.Namespace, c.service.Name
+		explained = explained || f.IsProblem() && p.Reason != status.ReasonNoPort
+		k := slices.IndexFunc(out, func(o Finding) bool { return o.Family != f.Family && o.equalsButFamily(f) })
+		if k < 0 {
 			out = append(out, f)
+		} else {
+			out[k].Family = ""
 		}
 	}
 	for i := range c.service.Ports {
@@ -126,26 +120,18 @@ func (c *collector) collect() (out []Finding) {
 		c.notCounted(&c.service.Ports[i])
 	}
 	for _, d := range c.drafts {
-		d.Text = d.write(d)
+		if d.Reason == NoEndpoints && len(d.Families) < c.families() {
+			d.Family = d.Families[0] // there are endpoints of the other one
+		}
 		out = append(out, d.Finding)
 	}
 	return out
 }
 
-// withoutFamily removes the family from a text, so that it applies to both.
-var withoutFamily = strings.NewReplacer(" IPv4 ", " ", " IPv6 ", " ")
-
-// equalsButFamily reports whether another finding is the same, or that of the other family.
+// equalsButFamily reports whether another finding is the same of the other family.
 func (f *Finding) equalsButFamily(o Finding) bool {
-	return f.Object == o.Object && f.Reason == o.Reason && f.Field == o.Field && withoutFamily.Replace(f.Text) == withoutFamily.Replace(o.Text)
-}
-
-// problemField returns the field of a Service's problem.
-func problemField(p *status.Problem) string {
-	if p.Reason == model.ProblemOpen {
-		return FieldSourceRanges
-	}
-	return fieldOf(p)
+	return f.Object == o.Object && f.Field == o.Field && f.Reason == o.Reason && f.Hit == o.Hit &&
+		f.Message == o.Message && slices.Equal(f.Names, o.Names)
 }
 
 // port collects the findings of a port. If a problem of the Service may be why it is not
@@ -153,7 +139,7 @@ func problemField(p *status.Problem) string {
 func (c *collector) port(p *status.Port, explained bool) {
 	if len(p.Frontends) == 0 {
 		if !explained {
-			c.draft(status.SeverityProblem, NotProgrammed, "", p, textMissing)
+			c.draft(status.SeverityProblem, NotProgrammed, "", p)
 		}
 		return
 	}
@@ -164,4 +150,32 @@ func (c *collector) port(p *status.Port, explained bool) {
 	c.choice(p, v)
 	c.unused(p, v)
 	c.used(p, v)
+}
+
+// notCounted adds that connections to a port are not counted.
+func (c *collector) notCounted(p *status.Port) {
+	if !p.Uncounted {
+		return
+	}
+	d := c.draft(status.SeverityNotice, status.ReasonNotCounted, "", p)
+	d.Kind = kindShare
+	for i := range p.Frontends {
+		if p.Frontends[i].Uncounted {
+			d.frontend(p, &p.Frontends[i])
+		}
+	}
+}
+
+// A nodeScheduler counts the ports that have the scheduler of the node, and not one of
+// their Service. One finding is enough for all of them.
+type nodeScheduler map[string]int
+
+func (n nodeScheduler) findings(d *status.Document) (out []Finding) {
+	for name, ports := range n {
+		out = append(out, Finding{
+			Severity: status.SeverityNotice, Object: "Node " + d.Node, Reason: Scheduler, Kind: name,
+			Field: fieldScheduler + ": " + name, Args: status.Args{Number: ports},
+		})
+	}
+	return out
 }

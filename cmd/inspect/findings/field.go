@@ -1,9 +1,6 @@
 package findings
 
 import (
-	"regexp"
-	"strings"
-
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/model"
 )
@@ -85,22 +82,3 @@ func schedulerField(s *status.Service) string {
 	}
 	return s.SchedulerField
 }
-
-// errorField is the field at the beginning of an error about an object.
-var errorField = regexp.MustCompile(`^\[?((?:spec|status|metadata|addressType|endpoints|ports)[][\w./-]*): `)
-
-// fieldOf returns the field of a problem, which may be in its text.
-func fieldOf(p *status.Problem) string {
-	switch {
-	case p.Field != "":
-		return p.Field
-	case p.Reason == model.ProblemNodePorts:
-		return fieldNodePorts
-	}
-	if m := errorField.FindStringSubmatch(p.Text); m != nil {
-		return m[1]
-	}
-	return ""
-}
-
-func oneLine(text string) string { return strings.ReplaceAll(text, "\n", "; ") }

@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/model"
 )
 
 // Finding is one cause for which connections to a Service are not balanced over all ready
-// endpoints, or fail; or a problem of another object.
+// endpoints, or fail; or a problem of another object. It is compared and merged by its values;
+// [Finding.Sentence] puts it in words.
 type Finding struct {
 	Severity string `json:"severity"` // [status.SeverityProblem] or [status.SeverityNotice]
 	// Object is "Service shop/web", "EndpointSlice shop/web-x7b2f" or "Node worker-1".
@@ -18,19 +20,27 @@ type Finding struct {
 	Object    string `json:"object"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
-	// Reason is one of the constants here, or that of a problem in the document.
+	// Reason is one of the constants here, or that of a problem in the document; Kind
+	// distinguishes findings with one reason and several sentences.
 	Reason string `json:"reason"`
+	Kind   string `json:"kind,omitempty"`
 	// Field is the field that causes it, as in YAML, with its value if it has one: of the
 	// object, unless it names another one. It is empty if it is not known.
 	Field string `json:"field,omitempty"`
 	// Ports are the Service's ports concerned, as "http/TCP", or "TCP" without a name,
 	// Frontends their addresses and ports, Endpoints those of endpoints; at most 20 each.
-	Ports     []string `json:"ports,omitempty"`
-	Families  []string `json:"families,omitempty"`
-	Frontends []string `json:"frontends,omitempty"`
-	Endpoints []string `json:"endpoints,omitempty"`
-	Text      string   `json:"text"`
+	Ports       []string `json:"ports,omitempty"`
+	Families    []string `json:"families,omitempty"`
+	Frontends   []string `json:"frontends,omitempty"`
+	Endpoints   []string `json:"endpoints,omitempty"`
+	status.Args `json:"args,omitzero"`
+	// Text is the sentence in JSON, see [WithTexts]; or the words of an error or of an older
+	// program, which has no arguments.
+	Text string `json:"text"`
 }
+
+// IsProblem reports whether it is more than a notice.
+func (f *Finding) IsProblem() bool { return f.Severity == status.SeverityProblem }
 
 // Schema is the version of [List] in JSON. Readers understand it and the one before.
 const Schema = 1
@@ -53,63 +63,59 @@ type List struct {
 
 // ListOf returns the list of a document, which must not be brief.
 func ListOf(d *status.Document) List {
-	l := List{
+	return List{
 		Schema: Schema, Node: d.Node, Version: d.Version, Time: d.Time, ObservedSeconds: d.ObservedSeconds,
 		Counted: d.Counted, Services: len(d.Services), Findings: Of(d), NotObserved: notObserved(d),
 	}
-	if l.Findings == nil {
-		l.Findings = []Finding{}
-	}
-	return l
 }
-
-// notObserved returns what the findings of a document do not cover.
-func notObserved(d *status.Document) []string {
-	list := []string{"what firewalls and other programs drop (explain shows it)"}
-	switch {
-	case d.ObservedSeconds == 0:
-		list = append(list, "whether endpoints respond (--observe)")
-	case !d.Counted:
-		list = append(list, "resets, since connections are not counted", notTried)
-	default:
-		list = append(list, notTried)
-	}
-	return list
-}
-
-const notTried = "endpoints that no client tried meanwhile (explain --probe asks)"
-
-// NotObservedText returns a list of what was not observed as a line.
-func NotObservedText(list []string) string { return "Not looked at: " + strings.Join(list, "; ") }
 
 // Problems reports whether there is more than notices.
 func (l *List) Problems() bool {
-	return slices.ContainsFunc(l.Findings, func(f Finding) bool { return f.Severity == status.SeverityProblem })
+	return slices.ContainsFunc(l.Findings, func(f Finding) bool { return f.IsProblem() })
+}
+
+// NotCounted reports whether something was not counted, so that there may be problems that
+// the list does not have.
+func (l *List) NotCounted() bool {
+	return slices.ContainsFunc(l.Findings, func(f Finding) bool { return f.Reason == status.ReasonNotCounted })
 }
 
 // Of returns the findings of a document of a running process, which must not be brief:
 // problems before notices, then by object, reason and field. It takes time in proportion to
 // the document.
-func Of(d *status.Document) (all []Finding) {
-	for _, p := range d.NodeProblems() {
-		listed := slices.ContainsFunc(d.Problems, func(o status.Problem) bool { return o.Text != "" && strings.Contains(p.Text, o.Text) })
-		if p.Severity == status.SeverityProblem && !listed {
-			all = append(all, Finding{Severity: p.Severity, Object: "Node " + d.Node, Reason: reasonNode, Text: p.Text})
+func Of(d *status.Document) []Finding {
+	all := []Finding{}
+	for _, f := range OfNode(d) {
+		listed := slices.ContainsFunc(d.Problems, func(p status.Problem) bool { return p.Reason == f.Reason })
+		if f.IsProblem() && !listed {
+			f.Reason, f.Kind = reasonNode, f.Reason
+			all = append(all, f)
 		}
 	}
 	for i := range d.Problems {
-		p := &d.Problems[i]
-		all = append(all, Finding{
-			Severity: p.Severity(), Object: p.Object, Reason: p.Reason, Field: fieldOf(p), Text: oneLine(p.Text),
-		})
+		all = append(all, ofProblem(&d.Problems[i]))
 	}
 	others := nodeScheduler{}
 	for i := range d.Services {
 		c := collector{service: &d.Services[i], other: &others}
 		all = append(all, c.collect()...)
 	}
-	all = append(all, others.findings(d)...)
-	return sorted(all)
+	return sorted(append(all, others.findings(d)...))
+}
+
+// ofProblem returns the finding of a problem.
+func ofProblem(p *status.Problem) Finding {
+	field := p.Field
+	switch p.Reason {
+	case model.ProblemNodePorts:
+		field = cmp.Or(field, fieldNodePorts)
+	case model.ProblemOpen:
+		field = FieldSourceRanges
+	}
+	return Finding{
+		Severity: p.Severity(), Object: p.Object, Reason: p.Reason, Field: field, Args: p.Args,
+		Text: strings.ReplaceAll(p.Text, "\n", "; "),
+	}
 }
 
 // sorted returns the list in order. To sort references is much faster, since findings are
@@ -119,7 +125,7 @@ func sorted(list []Finding) []Finding {
 	for i := range list {
 		refs[i] = &list[i]
 	}
-	slices.SortStableFunc(refs, func(a, b *Finding) int { return Compare(*a, *b) })
+	slices.SortStableFunc(refs, compare)
 	out := make([]Finding, len(list))
 	for i, f := range refs {
 		out[i] = *f
@@ -127,10 +133,32 @@ func sorted(list []Finding) []Finding {
 	return out
 }
 
-// Compare orders findings: problems before notices, then by object, reason and field.
-func Compare(a, b Finding) int {
+// compare orders findings: problems before notices, then by object, reason and field.
+func compare(a, b *Finding) int {
 	return cmp.Or(
 		cmp.Compare(b.Severity, a.Severity), // Problem, Notice
 		cmp.Compare(a.Object, b.Object), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Field, b.Field),
 	)
+}
+
+// NameEndpoints gives the endpoints that the sentence names other names. Those with the same
+// name are named once; those without one only if the sentence names them now.
+func (f *Finding) NameEndpoints(name func(endpoint string) string) {
+	var names []string
+	for _, e := range f.Endpoints {
+		n := name(e)
+		if n == "" && slices.Contains(f.Named, e) {
+			n = e
+		}
+		if n != "" {
+			names = once(names, n)
+		}
+	}
+	if len(f.Named) == 0 || len(names) == 0 {
+		return
+	}
+	if f.NamedOf <= maxNamed { // each is known, perhaps by several addresses
+		f.NamedOf = 0
+	}
+	f.Named, f.NamedOf = names[:min(len(names), maxNamed)], max(f.NamedOf, len(names))
 }

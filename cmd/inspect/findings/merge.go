@@ -2,7 +2,7 @@ package findings
 
 import (
 	"cmp"
-	"regexp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -12,25 +12,16 @@ import (
 // A Merged finding is what several nodes have found about an object, with the same reason
 // and field.
 type Merged struct {
-	Finding          // with the text of most of these nodes
+	Finding          // of most of these nodes
 	Nodes   []string `json:"nodes"` // in the order of [CompareNames]
-	// Texts are those of the nodes, the most frequent first, if they differ by more than
+	// Variants are those of the nodes, the most frequent first, if they differ by more than
 	// numbers of connections.
-	Texts []Text `json:"texts,omitempty"`
+	Variants []Merged `json:"texts,omitempty"`
 
-	byText map[string]*Text
-	last   string // of the nodes
+	where string // Nodes, of all
+	byID  map[string]*Merged
+	last  string // of the nodes
 }
-
-// A Text is what some nodes describe alike.
-type Text struct {
-	Text      string   `json:"text"`
-	Nodes     []string `json:"nodes"`
-	Endpoints []string `json:"endpoints,omitempty"`
-}
-
-// IsProblem reports whether it is more than a notice.
-func (m *Merged) IsProblem() bool { return m.Severity == status.SeverityProblem }
 
 // A Merger merges the findings of nodes.
 type Merger struct {
@@ -57,10 +48,10 @@ func (m *Merger) Add(node string, list []Finding) {
 		}
 		p := m.byKey[k]
 		if p == nil {
-			p = &Merged{Finding: *f, byText: map[string]*Text{}}
+			p = &Merged{Finding: *f, byID: map[string]*Merged{}}
 			m.byKey[k] = p
 		}
-		if f.Severity == status.SeverityProblem {
+		if f.IsProblem() {
 			p.Severity = f.Severity
 		}
 		p.Ports, p.Families = union(p.Ports, f.Ports), union(p.Families, f.Families)
@@ -69,13 +60,26 @@ func (m *Merger) Add(node string, list []Finding) {
 			continue // of several with the same key, the first
 		}
 		p.last = node
-		t := p.byText[f.Text]
-		if t == nil {
-			t = &Text{Text: f.Text}
-			p.byText[f.Text] = t
+		v := p.byID[f.id()]
+		if v == nil {
+			v = &Merged{Finding: *f}
+			p.byID[f.id()] = v
 		}
-		t.Nodes, t.Endpoints = append(t.Nodes, node), union(t.Endpoints, f.Endpoints)
+		if v.Count != f.Count {
+			v.Count = 0
+		}
+		v.Nodes, v.Endpoints = append(v.Nodes, node), union(v.Endpoints, f.Endpoints)
 	}
+}
+
+// id identifies what nodes have found, but for numbers of connections, which differ on all
+// nodes with clients.
+func (f *Finding) id() string {
+	a, text := f.Args, ""
+	if a.Count = 0; a.IsZero() {
+		text = f.Text
+	}
+	return fmt.Sprintf("%s %s %+v %s", f.Severity, f.Kind, a, text)
 }
 
 // Nodes returns the nodes that were added, in the order of [CompareNames].
@@ -86,57 +90,86 @@ func (m *Merger) Sorted() []Merged {
 	all := m.Nodes()
 	out := make([]Merged, 0, len(m.byKey))
 	for _, p := range m.byKey {
-		p.compareTexts(all)
+		p.setVariants(all)
 		if strings.HasPrefix(p.Object, objectNode+" ") && len(p.Nodes) > 1 {
 			p.Object = status.Plural(len(p.Nodes), objectNode)
 		}
 		out = append(out, *p)
 	}
-	slices.SortFunc(out, func(a, b Merged) int { return Compare(a.Finding, b.Finding) })
+	slices.SortFunc(out, func(a, b Merged) int { return compare(&a.Finding, &b.Finding) })
 	return out
 }
 
-// compareTexts sets the nodes and the texts, which name nodes instead of "this node".
-func (m *Merged) compareTexts(all []string) {
-	texts := m.byText
-	if len(texts) > 1 {
-		texts = withoutCounts(texts)
-	}
-	m.Nodes, m.Texts = nil, nil
-	for _, t := range texts {
-		slices.SortFunc(t.Nodes, CompareNames)
-		m.Nodes = append(m.Nodes, t.Nodes...)
-		m.Texts = append(m.Texts, *t)
+// setVariants sets the nodes, and what they have found.
+func (m *Merged) setVariants(all []string) {
+	for _, v := range m.byID {
+		slices.SortFunc(v.Nodes, CompareNames)
+		v.where = Where(v.Nodes, all, ", ")
+		m.Nodes = append(m.Nodes, v.Nodes...)
+		m.Variants = append(m.Variants, *v)
 	}
 	slices.SortFunc(m.Nodes, CompareNames)
-	slices.SortFunc(m.Texts, func(a, b Text) int {
+	slices.SortFunc(m.Variants, func(a, b Merged) int {
 		return cmp.Or(cmp.Compare(len(b.Nodes), len(a.Nodes)), CompareNames(a.Nodes[0], b.Nodes[0]))
 	})
-	for i := range m.Texts {
-		t := &m.Texts[i]
-		t.Text = strings.ReplaceAll(t.Text, thisNode, Where(t.Nodes, all, ", "))
-	}
-	if m.Text = m.Texts[0].Text; len(m.Texts) == 1 {
-		m.Texts = nil
+	first := &m.Variants[0]
+	m.Kind, m.Args, m.Text, m.where, m.byID = first.Kind, first.Args, first.Text, Where(m.Nodes, all, ", "), nil
+	if len(m.Variants) == 1 {
+		m.Variants = nil
 	}
 }
 
-// counts are numbers of connections in texts, which differ on all nodes with clients.
-var counts = regexp.MustCompile(`, (once within the observation|\d+ times within the observation|\d+ connections? waiting|\d+ connections?|\d+,)`)
-
-// withoutCounts merges texts that differ by numbers of connections only.
-func withoutCounts(texts map[string]*Text) map[string]*Text {
-	out := map[string]*Text{}
-	for text, t := range texts {
-		key := counts.ReplaceAllString(text, "")
-		if has := out[key]; has != nil {
-			has.Text, has.Nodes, has.Endpoints = key, append(has.Nodes, t.Nodes...), union(has.Endpoints, t.Endpoints)
-		} else {
-			one := *t
-			out[key] = &one
-		}
+// Sentence returns what most of the nodes have found in words.
+func (m *Merged) Sentence() string {
+	if len(m.Variants) > 0 {
+		return m.Variants[0].Sentence()
 	}
-	return out
+	return (&sentence{Finding: &m.Finding, where: m.where}).String()
+}
+
+// maxVariants is how many sentences of nodes that differ are in a line.
+const maxVariants = 3
+
+// String returns what the nodes have found in a line; if they differ, with the nodes.
+func (m *Merged) String() string {
+	if len(m.Variants) == 0 {
+		return m.Sentence()
+	}
+	var parts []string
+	left := 0
+	for i := range m.Variants {
+		v := &m.Variants[i]
+		if i >= maxVariants {
+			left += len(v.Nodes)
+			continue
+		}
+		s := sentence{Finding: &v.Finding, where: v.where}
+		text := s.String()
+		if !s.placed {
+			text += " (on " + v.where + ")"
+		}
+		parts = append(parts, text)
+	}
+	if left > 0 {
+		parts = append(parts, status.Plural(left, "more node")+" with other numbers or endpoints")
+	}
+	return strings.Join(append(parts, m.Details...), "; ")
+}
+
+// SetTexts sets the texts, for JSON.
+func (m *Merged) SetTexts() {
+	for i := range m.Variants {
+		m.Variants[i].SetTexts()
+	}
+	m.Text = m.Sentence()
+}
+
+// Each calls fn for what the nodes have found, once for each of its variants.
+func (m *Merged) Each(fn func(*Finding)) {
+	fn(&m.Finding)
+	for i := range m.Variants {
+		fn(&m.Variants[i].Finding)
+	}
 }
 
 // union adds what is not in the list, up to its limit.
@@ -148,3 +181,59 @@ func union(list, more []string) []string {
 	}
 	return list
 }
+
+// maxNames is how many nodes are named in a line.
+const maxNames = 3
+
+// Where returns which nodes a list has, of all that answered, for a line of text: their names
+// if they are few, those of the others if these are few, or the first ones and how many more.
+// Both lists are in the order of [CompareNames].
+func Where(list, all []string, separator string) string {
+	if len(list) <= maxNames && (len(list) < len(all) || len(list) == 1) {
+		return strings.Join(list, separator)
+	}
+	var others []string
+	rest := list
+	for _, name := range all {
+		if len(rest) > 0 && rest[0] == name {
+			rest = rest[1:]
+		} else if others = append(others, name); len(others) > maxNames {
+			break
+		}
+	}
+	switch {
+	case len(others) == 0:
+		return fmt.Sprintf("all %d nodes", len(all))
+	case len(others) < maxNames:
+		return "all nodes but " + strings.Join(others, separator)
+	}
+	return fmt.Sprintf("%s and %d more nodes", strings.Join(list[:maxNames], separator), len(list)-maxNames)
+}
+
+// CompareNames compares names so that node-2 is before node-10.
+func CompareNames(a, b string) int {
+	for a != "" && b != "" {
+		x, restA := firstPart(a)
+		y, restB := firstPart(b)
+		order := cmp.Compare(x, y)
+		if isDigit(x[0]) && isDigit(y[0]) {
+			order = cmp.Or(cmp.Compare(len(x), len(y)), order)
+		}
+		if order != 0 {
+			return order
+		}
+		a, b = restA, restB
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// firstPart cuts a name after its first digits, or before them.
+func firstPart(s string) (first, rest string) {
+	i := 1
+	for i < len(s) && isDigit(s[i]) == isDigit(s[0]) {
+		i++
+	}
+	return s[:i], s[i:]
+}
+
+func isDigit(b byte) bool { return b >= '0' && b <= '9' }

@@ -9,20 +9,23 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// TestTextsThatDifferAreKept has nodes that count other endpoints, and some that only count
-// other connections.
-func TestTextsThatDifferAreKept(t *testing.T) {
-	refuses := func(endpoints int, times string) []findings.Finding {
-		return []findings.Finding{{Object: "Service shop/web", Reason: findings.Refuses, Text: fmt.Sprintf("%d of 3 endpoints answer, %s within the observation: x", endpoints, times)}}
+// TestVariantsAreKept has nodes that count other endpoints, and some that only count other
+// connections.
+func TestVariantsAreKept(t *testing.T) {
+	refuses := func(endpoints, times int) []findings.Finding {
+		return []findings.Finding{{Object: "Service shop/web", Reason: findings.Refuses, Args: status.Args{
+			Hit: endpoints, All: 3, Count: times, Number: 80, Named: []string{"x"}, NamedOf: 1,
+		}}}
 	}
 	var m findings.Merger
-	m.Add("a", refuses(1, "once"))
-	m.Add("b", refuses(2, "7 times"))
-	m.Add("c", refuses(2, "8 times"))
+	m.Add("a", refuses(1, 1))
+	m.Add("b", refuses(2, 7))
+	m.Add("c", refuses(2, 8))
 	m.Add("d", nil)
 	got := m.Sorted()
-	if len(got) != 1 || got[0].Text != "2 of 3 endpoints answer: x" || !slices.Equal(got[0].Nodes, []string{"a", "b", "c"}) || len(got[0].Texts) != 2 ||
-		got[0].Texts[1].Text != "1 of 3 endpoints answer, once within the observation: x" || !slices.Equal(got[0].Texts[1].Nodes, []string{"a"}) {
+	const want = "2 of 3 endpoints answer with a reset: no program listens on port 80 there, or a network policy rejects: x (on b, c); " +
+		"1 of 3 endpoints answers with a reset, once within the observation: no program listens on port 80 there, or a network policy rejects: x (on a)"
+	if len(got) != 1 || got[0].String() != want || !slices.Equal(got[0].Nodes, []string{"a", "b", "c"}) || len(got[0].Variants) != 2 {
 		t.Errorf("%+v", got)
 	}
 }

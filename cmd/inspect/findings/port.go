@@ -42,17 +42,19 @@ func newPortView(p *status.Port) *portView {
 // frontend collects why an address and port is not served, or not to all clients alike.
 func (c *collector) frontend(p *status.Port, f *status.Frontend, v *portView) {
 	if f.Verdict == status.VerdictReject && v.all == 0 {
-		field := FieldSelector
+		field, kind := FieldSelector, ""
 		if c.service.WithoutSelector {
-			field = fieldServiceName
+			field, kind = fieldServiceName, kindNoSelector
 		}
-		c.draft(status.SeverityProblem, NoEndpoints, field, p, textNoEndpoints(c.families())).frontend(p, f)
+		d := c.draft(status.SeverityProblem, NoEndpoints, field, p)
+		d.Kind = kind
+		d.frontend(p, f)
 	}
 	if f.Restricted {
-		d := c.draft(status.SeverityNotice, SourceRanges, FieldSourceRanges, p, textSources)
+		d := c.draft(status.SeverityNotice, SourceRanges, FieldSourceRanges, p)
 		d.frontend(p, f)
 		for _, r := range f.Sources[:min(len(f.Sources), maxListed)] {
-			d.sources = once(d.sources, r)
+			d.Names = once(d.Names, r)
 		}
 	}
 	if f.Policy != "Local" || v.usable == v.local {
@@ -64,17 +66,17 @@ func (c *collector) frontend(p *status.Port, f *status.Frontend, v *portView) {
 		field = FieldInternalLocal
 	}
 	if f.Verdict != status.VerdictDrop {
-		d := c.draft(severity, LocalPolicy, field, p, textLocal(internal))
+		d := c.draft(severity, LocalPolicy, field, p)
 		d.frontend(p, f)
-		d.hit, d.all = max(d.hit, v.local), max(d.all, v.usable)
+		d.Hit, d.All = max(d.Hit, v.local), max(d.All, v.usable)
 		return
 	}
 	if internal {
 		severity = status.SeverityProblem // load balancers avoid this node, pods on it do not
 	}
-	d := c.draft(severity, NoneLocal, field, p, textNoneLocal(internal))
+	d := c.draft(severity, NoneLocal, field, p)
 	d.frontend(p, f)
-	d.all = max(d.all, v.usable)
+	d.All = max(d.All, v.usable)
 }
 
 // families returns how many families the Service has.
@@ -92,14 +94,14 @@ func (c *collector) choice(p *status.Port, v *portView) {
 		return
 	}
 	if p.AffinitySeconds > 0 {
-		c.draft(status.SeverityNotice, Affinity, FieldAffinity, p, textAffinity(p.AffinitySeconds))
+		c.draft(status.SeverityNotice, Affinity, FieldAffinity, p).Seconds = p.AffinitySeconds
 	}
 	switch p.Scheduler {
 	case model.SchedulerSourceHash.String(), model.SchedulerMaglev.String(), model.SchedulerLeastConnections.String():
 		if c.service.SchedulerField == "" {
-			c.other.add(p.Scheduler)
+			(*c.other)[p.Scheduler]++
 		} else {
-			c.draft(status.SeverityNotice, Scheduler, c.service.SchedulerField, p, textScheduler(p.Scheduler))
+			c.draft(status.SeverityNotice, Scheduler, c.service.SchedulerField, p).Kind = p.Scheduler
 		}
 	}
 	weights := map[int]bool{}
@@ -107,7 +109,7 @@ func (c *collector) choice(p *status.Port, v *portView) {
 		weights[max(e.Weight, 1)] = true
 	}
 	if len(weights) > 1 {
-		c.draft(status.SeverityNotice, Weights, fieldWeight, p, textWeights).add(v.used, v.all)
+		c.draft(status.SeverityNotice, Weights, fieldWeight, p).add(v.used, v.all)
 	}
 }
 
@@ -118,20 +120,20 @@ func (c *collector) unused(p *status.Port, v *portView) {
 		severity = status.SeverityProblem
 	}
 	for _, r := range [...]struct {
-		reason, finding, severity string
-		text                      func(*draft) string
+		reason            model.Reason
+		finding, severity string
 	}{
-		{model.ReasonNotReady.String(), NotReady, severity, textNotReady},
-		{model.ReasonDrained.String(), Drained, severity, textDrained},
-		{model.ReasonOtherZones.String(), Hints, status.SeverityNotice, textHints("zones")},
-		{model.ReasonOtherNodes.String(), Hints, status.SeverityNotice, textHints("nodes")},
-		{status.ReasonNotProgrammed, NotProgrammed, status.SeverityProblem, textNotProgrammed},
-		{status.ReasonBusy, Busy, status.SeverityNotice, textBusy},
+		{model.ReasonNotReady, NotReady, severity},
+		{model.ReasonDrained, Drained, severity},
+		{model.ReasonOtherZones, Hints, status.SeverityNotice},
+		{model.ReasonOtherNodes, Hints, status.SeverityNotice},
 	} {
-		c.byField(p, r.severity, r.finding, v.expected(r.reason), v.all, r.text)
+		c.byField(p, r.severity, r.finding, r.reason.String(), v.expected(r.reason.String()), v.all)
 	}
+	c.byField(p, status.SeverityProblem, NotProgrammed, "", v.expected(status.ReasonNotProgrammed), v.all)
+	c.byField(p, status.SeverityNotice, Busy, "", v.expected(status.ReasonBusy), v.all)
 	if missing := v.byReason[model.ReasonNoPort.String()]; len(missing) < v.all { // else it is a problem of the Service
-		c.byField(p, status.SeverityNotice, NoPort, missing, v.all, textNoPort)
+		c.byField(p, status.SeverityNotice, NoPort, kindSome, missing, v.all)
 	}
 	c.stale(p)
 }
@@ -148,7 +150,7 @@ func (v *portView) expected(reason string) (out []*status.Endpoint) {
 }
 
 // byField adds endpoints to the drafts of their fields.
-func (c *collector) byField(p *status.Port, severity, reason string, list []*status.Endpoint, all int, text func(*draft) string) {
+func (c *collector) byField(p *status.Port, severity, reason, kind string, list []*status.Endpoint, all int) {
 	fields := map[string][]*status.Endpoint{}
 	var order []string
 	for _, e := range list {
@@ -159,7 +161,10 @@ func (c *collector) byField(p *status.Port, severity, reason string, list []*sta
 		fields[field] = append(fields[field], e)
 	}
 	for _, field := range order {
-		c.draft(severity, reason, field, p, text).add(fields[field], all)
+		d := c.draft(severity, reason, field, p).add(fields[field], all)
+		if kind != reason {
+			d.Kind = kind
+		}
 	}
 }
 
@@ -182,10 +187,11 @@ func (c *collector) stale(p *status.Port) {
 			field = ""
 		}
 	}
-	d := c.draft(status.SeverityNotice, Stale, field, p, textStale)
-	before := d.count // of responses, which add counts
+	d := c.draft(status.SeverityNotice, Stale, field, p)
+	before := d.Count // of responses, which add counts
 	d.add(hit, len(p.Endpoints))
-	d.count = before + n
+	d.Count = before + n
+	d.Named, d.NamedOf = d.Endpoints[:min(len(d.Endpoints), maxNamed)], len(d.addresses)
 }
 
 // used collects what is wrong with endpoints that get connections.
@@ -214,27 +220,28 @@ func (c *collector) used(p *status.Port, v *portView) {
 		if others := v.byReason[model.ReasonNotReady.String()]; len(others) > 0 {
 			field = readyField(others[0])
 		}
-		c.draft(status.SeverityProblem, Fallback, field, p, textFallback).add(fallback, v.all)
+		c.draft(status.SeverityProblem, Fallback, field, p).add(fallback, v.all)
 	}
 	if len(local) > 0 {
-		c.draft(status.SeverityNotice, Fallback, fieldDeletion, p, textLocalFallback).add(local, v.all)
+		c.draft(status.SeverityNotice, Fallback, fieldDeletion, p).add(local, v.all)
 	}
 	if len(early) > 0 {
 		field := fieldPublish
 		if early[0].Manual {
 			field = fieldSliceReady
 		}
-		c.draft(status.SeverityNotice, PublishedEarly, field, p, textEarly).add(early, v.all)
+		c.draft(status.SeverityNotice, PublishedEarly, field, p).add(early, v.all)
 	}
 	if len(refuses) > 0 {
-		c.draft(status.SeverityProblem, Refuses, FieldTargetPort, p, textRefuses(refuses[0].Port)).add(refuses, v.all)
+		c.draft(status.SeverityProblem, Refuses, FieldTargetPort, p).add(refuses, v.all).Number = int(refuses[0].Port)
 	}
 	if len(silent) == 0 {
 		return
 	}
 	if p.Protocol == "UDP" { // which may not need answers
-		c.draft(status.SeverityNotice, Silent, FieldTargetPort, p, textSilentUDP(silent[0].Port)).add(silent, v.all)
+		d := c.draft(status.SeverityNotice, Silent, FieldTargetPort, p).add(silent, v.all)
+		d.Kind, d.Number = kindUDP, int(silent[0].Port)
 		return
 	}
-	c.draft(status.SeverityProblem, Silent, "", p, textSilent).add(silent, v.all)
+	c.draft(status.SeverityProblem, Silent, "", p).add(silent, v.all)
 }

@@ -32,6 +32,31 @@ const (
 	reasonNode = "Node" // a problem of the node itself
 )
 
+// Kinds of findings whose reason has several sentences. Others are a scheduler, the reason of
+// endpoints, or that of a finding about the node's own work.
+const (
+	KindBehind     = "Behind"     // NoEndpoints, although other nodes know some
+	kindNoSelector = "NoSelector" // NoEndpoints, and the Service has no selector
+	kindSome       = "SomeLackPort"
+	kindUDP        = "SilentUDP"
+	kindShare      = "CounterShare"
+)
+
+// Reasons of findings about a node's own work, with those of package status.
+const (
+	SyncFails    = "SyncFails"
+	Overdue      = "Overdue"
+	NothingYet   = "NothingYet"
+	PortsRefused = "PortsRefused"
+	TableState   = "TableState" // the kind is the state
+	NotFollowing = "NotFollowing"
+	FastPathOff  = "FastPathOff"
+	Repaired     = "Repaired"
+	Unusable     = "UnusableObjects"
+	Conflicts    = "Conflicts"
+	Logged       = "Logged"
+)
+
 // reasons are those of all findings, with the severity; both are possible if that is empty.
 var reasons = []struct{ name, text, severity string }{
 	{NoEndpoints, "no pod has the labels of the selector, or no EndpointSlice has endpoints", status.SeverityProblem},

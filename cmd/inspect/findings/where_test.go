@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/status"
 )
 
 func TestTextsNameTheNodes(t *testing.T) {
-	local := findings.Finding{Object: "Service shop/web", Reason: findings.NoneLocal, Text: "connections of clients on this node are dropped"}
+	local := findings.Finding{Object: "Service shop/web", Reason: findings.NoneLocal, Field: findings.FieldInternalLocal, Args: status.Args{All: 1}}
 	for _, tc := range []struct {
 		all, with int
 		want      string
@@ -31,7 +32,8 @@ func TestTextsNameTheNodes(t *testing.T) {
 			m.Add(fmt.Sprintf("n%d", i), list)
 		}
 		got := m.Sorted()
-		if want := "connections of clients on " + tc.want + " are dropped"; len(got) != 1 || got[0].Text != want || len(got[0].Nodes) != tc.with || got[0].Texts != nil {
+		want := "connections of clients on " + tc.want + " are dropped: the only endpoint that serves is on another node"
+		if len(got) != 1 || got[0].Sentence() != want || len(got[0].Nodes) != tc.with || got[0].Variants != nil {
 			t.Errorf("%d of %d nodes: %+v, want %q", tc.with, tc.all, got, want)
 		}
 	}

@@ -81,7 +81,7 @@ type printer struct {
 	resource       resource
 	selector       fields.Selector
 	stdout, stderr io.Writer
-	table          table
+	columns        output.Columns
 	empty          int // requested Services without rows
 	fastPath       struct{ nodes, connections int }
 }
@@ -96,7 +96,7 @@ func (o *Options) printer(stdout, stderr io.Writer) (*printer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &printer{Options: *o, resource: r, selector: selector, stdout: stdout, stderr: stderr, table: table{w: stdout}}, nil
+	return &printer{Options: *o, resource: r, selector: selector, stdout: stdout, stderr: stderr, columns: output.Columns{W: stdout}}, nil
 }
 
 // isTable reports whether rows are printed as a table.

@@ -53,7 +53,7 @@ func (p *printer) printTable(node string, rows []row) error {
 		return nil
 	}
 	var lines [][]string
-	if !p.NoHeaders && p.table.widths == nil {
+	if !p.NoHeaders && !p.columns.Begun() {
 		title := ""
 		if node != "" {
 			title = "NODE"
@@ -63,7 +63,7 @@ func (p *printer) printTable(node string, rows []row) error {
 	for i := range rows {
 		lines = append(lines, line(cmp.Or(rows[i].node, node), rows[i].namespace, rows[i].cells, rows[i].wide))
 	}
-	return p.table.print(lines)
+	return p.columns.Print(lines)
 }
 
 // list is several objects in JSON or YAML.

@@ -1,34 +1,33 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/inspect/status"
 )
 
 // Write writes the health of a document as text.
 func Write(w io.Writer, d *status.Document) error {
-	problems := d.NodeProblems()
+	problems := findings.OfNode(d)
 	if _, err := fmt.Fprintf(w, "%s: kube-vmap %s, %s\n", d.Node, d.Version, verdict(d, problems)); err != nil {
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 4, 3, ' ', 0)
-	for _, p := range problems {
-		_, _ = fmt.Fprintf(t, "  %s\t%s\n", strings.ToUpper(p.Severity), p.Text) // Flush returns the error
+	var all [][]string
+	for i := range problems {
+		all = append(all, []string{"  " + strings.ToUpper(problems[i].Severity), problems[i].Sentence()})
 	}
-	for _, row := range rows(d) {
-		_, _ = fmt.Fprintf(t, "  %s\t%s\n", row[0], row[1])
-	}
-	return t.Flush()
+	return output.Print(w, append(all, rows(d)...))
 }
 
 // verdict returns in words whether the process does its work.
-func verdict(d *status.Document, all []status.NodeProblem) string {
+func verdict(d *status.Document, all []findings.Finding) string {
 	if hasProblems(d) {
 		return "with problems"
 	}
@@ -40,25 +39,25 @@ func verdict(d *status.Document, all []status.NodeProblem) string {
 
 // hasProblems reports whether there is more than notices.
 func hasProblems(d *status.Document) bool {
-	return slices.ContainsFunc(d.NodeProblems(), func(p status.NodeProblem) bool { return p.Severity == status.SeverityProblem })
+	return slices.ContainsFunc(findings.OfNode(d), func(f findings.Finding) bool { return f.IsProblem() })
 }
 
 // rows returns the facts, whether or not they are problems.
-func rows(d *status.Document) [][2]string {
+func rows(d *status.Document) [][]string {
 	h := d.Health
-	out := [][2]string{
-		{"running", "since " + at(d, h.Started)},
-		{"objects", objects(h)},
-		{"last sync", orNone(at(d, h.Sync.Last))},
-		{"refused", fmt.Sprintf("%d Service ports by the kernel, %d objects unusable, %d addresses and ports held by other Services",
+	out := [][]string{
+		{"  running", "since " + at(d, h.Started)},
+		{"  objects", objects(h)},
+		{"  last sync", cmp.Or(at(d, h.Sync.Last), "none")},
+		{"  refused", fmt.Sprintf("%d Service ports by the kernel, %d objects unusable, %d addresses and ports held by other Services",
 			h.Refused.Ports, h.Refused.Objects, h.Refused.Conflicts)},
-		{"repairs", count(d, h.Repairs)},
-		{"tables", tables(h)},
-		{"warnings", count(d, h.Warnings)},
-		{"take-over", strings.TrimSuffix(h.Takeover.State+": "+h.Takeover.Text, ": ")},
+		{"  repairs", count(d, h.Repairs)},
+		{"  tables", tables(h)},
+		{"  warnings", count(d, h.Warnings)},
+		{"  take-over", strings.TrimSuffix(h.Takeover.State+": "+h.Takeover.Text, ": ")},
 	}
 	if h.FastPath != nil {
-		out = append(out, [2]string{"fast path", fastPath(h.FastPath)})
+		out = append(out, []string{"  fast path", fastPath(h.FastPath)})
 	}
 	return out
 }
@@ -76,7 +75,7 @@ func fastPath(f *status.FastPath) string {
 func objects(h *status.Health) string {
 	var newest []string
 	for _, p := range h.Positions {
-		newest = append(newest, p.Kind+" "+orNone(p.ResourceVersion))
+		newest = append(newest, p.Kind+" "+cmp.Or(p.ResourceVersion, "none"))
 	}
 	if len(newest) == 0 {
 		return h.Source
@@ -89,7 +88,7 @@ func tables(h *status.Health) string {
 	for _, t := range h.Tables {
 		out = append(out, t.Family+" "+strings.ToLower(t.State))
 	}
-	return orNone(strings.Join(out, ", "))
+	return cmp.Or(strings.Join(out, ", "), "none")
 }
 
 // count returns how often something happened, and the last time.
@@ -106,12 +105,4 @@ func at(d *status.Document, t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339) + " (" + status.Duration(d.Time.Sub(t)) + " ago)"
-}
-
-// orNone returns a text, or that there is none.
-func orNone(text string) string {
-	if text == "" {
-		return "none"
-	}
-	return text
 }

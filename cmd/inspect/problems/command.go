@@ -140,5 +140,6 @@ func (o Options) print(w io.Writer, l *findings.List) error {
 	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
+	l.Findings = findings.WithTexts(l.Findings)
 	return e.Encode(l)
 }

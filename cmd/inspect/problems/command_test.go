@@ -35,7 +35,7 @@ func document() *status.Document {
 			service("refusing", func(p *status.Port) { p.Endpoints[1].Refused = 2 }),
 			service("sticky", func(p *status.Port) { p.AffinitySeconds = 60 }),
 		},
-		Problems: []status.Problem{{Object: "EndpointSlice shop/x", Reason: "Unusable", Text: "endpoints: Required value"}},
+		Problems: []status.Problem{{Object: "EndpointSlice shop/x", Reason: "Unusable", Field: "endpoints", Text: "endpoints: Required value"}},
 	}
 }
 

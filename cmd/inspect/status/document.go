@@ -1,6 +1,9 @@
 package status
 
 import (
+	"encoding/json"
+	"io"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -186,6 +189,9 @@ func (d *Document) NotCounted() bool {
 		})
 }
 
+// Write writes a document as JSON.
+func (d *Document) Write(w io.Writer) error { return json.NewEncoder(w).Encode(d) }
+
 // Problem is why an object or a part of it is not programmed, or what may surprise
 // about it.
 type Problem struct {
@@ -194,7 +200,26 @@ type Problem struct {
 	// Reason is the one of the event about it, such as Unusable or AddressConflict.
 	Reason string `json:"reason"`
 	Text   string `json:"text"`
-	// Field is the field of the object that causes it, as in YAML; empty if the text begins
-	// with it, or if it is not known.
-	Field string `json:"field,omitempty"`
+	// Field is the field of the object that causes it, as in YAML; empty if it is not known.
+	Field string                 `json:"field,omitempty"`
+	Args  `json:"args,omitzero"` // of the text, unless that is an error's
 }
+
+// Args are what the words about a problem or finding name, besides object and field.
+type Args struct {
+	Hit int `json:"hit,omitempty"` // endpoints concerned, of one port and family
+	All int `json:"all,omitempty"` // endpoints that could serve that
+	// Named are the first of the endpoints concerned, of NamedOf.
+	Named   []string `json:"named,omitempty"`
+	NamedOf int      `json:"namedOf,omitempty"`
+	Count   int      `json:"count,omitempty"`  // connections
+	Number  int      `json:"number,omitempty"` // a port, or how many
+	Seconds int      `json:"seconds,omitempty"`
+	Names   []string `json:"names,omitempty"` // such as source ranges, or kinds of objects
+	Family  string   `json:"family,omitempty"`
+	Message string   `json:"message,omitempty"` // of an error or another program, or a name
+	Details []string `json:"details,omitempty"` // to add to the words
+}
+
+// IsZero reports whether there are none.
+func (a *Args) IsZero() bool { return reflect.DeepEqual(*a, Args{}) }

@@ -41,3 +41,10 @@ func TestTallyHasOnlyWhatIsAddedUp(t *testing.T) {
 		t.Errorf("the tally of nothing is %s", text)
 	}
 }
+
+func TestOwnedFamilies(t *testing.T) {
+	h := Health{Tables: []Table{{Family: "IPv4", State: TableForeign}, {Family: "IPv6", State: TableOwned}}}
+	if got := h.Owned(); len(got) != 1 || got[0] != "IPv6" {
+		t.Errorf("owned are %q", got)
+	}
+}

@@ -6,8 +6,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
-	"text/tabwriter"
 
 	"kube-vmap/cmd/inspect/output"
 )
@@ -119,23 +117,29 @@ func (c *Config) print(t *Table, more bool) (err error) {
 // write writes the rows and the summary, after an empty line if there was a table before.
 func (t *Table) write(w io.Writer, more bool) error {
 	shown := slices.DeleteFunc(columns(), func(c column) bool { return c.shown != nil && !c.shown(t) })
-	lines := tabwriter.NewWriter(w, 0, 4, 3, ' ', 0)
-	if more {
-		_, _ = fmt.Fprintln(lines)
-	}
-	line := func(text func(*column) string) {
-		cells := make([]string, len(shown))
+	row := func(text func(*column) string) (cells []string) {
 		for i := range shown {
-			cells[i] = output.Clean(text(&shown[i]))
+			cells = append(cells, output.Clean(text(&shown[i])))
 		}
-		_, _ = fmt.Fprintln(lines, strings.Join(cells, "\t"))
+		return cells
 	}
+	var rows [][]string
 	if len(t.rows) > 0 {
-		line(func(c *column) string { return c.title })
+		rows = append(rows, row(func(c *column) string { return c.title }))
 	}
 	for _, r := range t.rows {
-		line(func(c *column) string { return c.text(r) })
+		rows = append(rows, row(func(c *column) string { return c.text(r) }))
 	}
-	_, _ = fmt.Fprintln(lines, t.text())
-	return lines.Flush() // with the error of any line
+	var begin string
+	if more {
+		begin = "\n"
+	}
+	if _, err := io.WriteString(w, begin); err != nil {
+		return err
+	}
+	if err := output.Print(w, rows); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, t.text())
+	return err
 }

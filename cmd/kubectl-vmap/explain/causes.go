@@ -63,12 +63,14 @@ var podReasons = []string{findings.NoEndpoints, findings.NotReady, findings.NoPo
 
 // titles returns the text of a finding, which names pods beside addresses.
 func (b *builder) titles(f *findings.Finding) string {
-	return findings.RenameEndpoints(f.Text, f.Endpoints, func(endpoint string) string {
-		if strings.Contains(f.Text, endpoint) {
+	named := slices.Clone(f.Named) // of one family
+	f.NameEndpoints(func(endpoint string) string {
+		if slices.Contains(named, endpoint) {
 			return b.title(endpoint)
 		}
-		return "" // of the other family
+		return ""
 	})
+	return f.Sentence()
 }
 
 func (w *Way) addCause(c Cause) {

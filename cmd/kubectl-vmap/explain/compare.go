@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kubectl-vmap/servicepods"
 )
@@ -210,7 +211,7 @@ func (b *builder) frontends(d *status.Document) (lacking []string) {
 // lag returns why a node may be behind the API server.
 func (b *builder) lag(d *status.Document) string {
 	var out []string
-	for _, p := range d.NodeProblems() {
+	for _, p := range findings.WithTexts(findings.OfNode(d)) {
 		if p.Severity == status.SeverityProblem {
 			out = append(out, p.Text)
 		}

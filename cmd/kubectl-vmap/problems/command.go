@@ -142,9 +142,7 @@ func (r *request) run(ctx context.Context) error {
 // answered have it: other nodes know endpoints, so the selector is not the cause.
 func compareNodes(m *findings.Merged, answered int) {
 	if m.Reason == findings.NoEndpoints && m.Field == findings.FieldSelector && len(m.Nodes) < answered {
-		m.Field = ""
-		m.Text = "no endpoint is known there, although other nodes know some: they may be behind the API server, see kubectl vmap status"
-		m.Texts = nil
+		m.Field, m.Kind, m.Text, m.Variants = "", findings.KindBehind, "", nil
 	}
 }
 

@@ -67,14 +67,7 @@ func (n namer) addTo(ctx context.Context, namespace, name string, list []*findin
 			return err
 		}
 		for _, m := range list {
-			m.Text = findings.RenameEndpoints(m.Text, m.Endpoints, names)
-			for i := range m.Texts {
-				t := &m.Texts[i]
-				t.Text = findings.RenameEndpoints(t.Text, t.Endpoints, names)
-			}
-			if len(m.Texts) > 0 {
-				m.Text = m.Texts[0].Text
-			}
+			m.Each(func(f *findings.Finding) { f.NameEndpoints(names) })
 		}
 	}
 	if !slices.ContainsFunc(list, func(m *findings.Merged) bool { return valueOf(m) != nil }) {
@@ -144,8 +137,8 @@ func selectorValue(ctx context.Context, n namer, m *findings.Merged, s *corev1.S
 	if len(pods) > 0 {
 		why = "matches " + status.Plural(len(pods), "pod") + ", none of which has an address"
 	}
-	if before, _, found := strings.Cut(m.Text, ": the selector "); found && len(m.Families) == len(s.Spec.IPFamilies) {
-		m.Text = before + ": the selector " + why
+	if len(m.Families) == len(s.Spec.IPFamilies) {
+		m.Each(func(f *findings.Finding) { f.Message = why })
 	}
 }
 
@@ -170,9 +163,7 @@ func targetPortValue(_ context.Context, _ namer, m *findings.Merged, s *corev1.S
 		return
 	}
 	m.Field += ": " + strings.Join(values, ", ")
-	for _, text := range texts {
-		m.Text += "; " + text
-	}
+	m.Details = append(slices.Clip(m.Details), texts...)
 }
 
 // maxValues is how many values of a field are named.

@@ -52,57 +52,59 @@ func newAPI(target intstr.IntOrString) *fake.Clientset {
 
 func TestFindingsNamePodsAndValues(t *testing.T) {
 	both := []string{"10.244.1.2:8080", "10.244.2.2:8080", "[fd00::1:2]:8080", "[fd00::2:2]:8080"}
+	of := func(hit, all int, named ...string) status.Args {
+		return status.Args{Hit: hit, All: all, Named: named, NamedOf: hit, Number: 8081}
+	}
+	more := append([]string{"10.244.1.2:8080", "10.244.2.2:8080", "10.9.0.1:80", "10.9.0.2:80", "10.9.0.3:80", "10.9.0.4:80"}, both[2:]...)
 	for _, tc := range []struct {
-		name, service, reason, field, text string
-		endpoints, ports                   []string
-		target                             intstr.IntOrString
-		wantField, wantText                string
+		name, service, reason, field string
+		args                         status.Args
+		endpoints, ports             []string
+		target                       intstr.IntOrString
+		wantField, wantText          string
 	}{
 		{
-			"pods", "web", findings.NotReady, "status.conditions[Ready] of the pod", "2 of 3 endpoints are not ready: 10.244.1.2:8080, 10.244.2.2:8080", both, nil, intstr.FromInt32(1),
+			"pods", "web", findings.NotReady, "status.conditions[Ready] of the pod", of(2, 3, both[:2]...), both, nil, intstr.FromInt32(1),
 			"status.conditions[Ready] of the pod", "2 of 3 endpoints are not ready: web-1 on node-1 (10.244.1.2:8080), web-2 on node-2 (10.244.2.2:8080)",
 		},
 		{
-			"many endpoints", "web", findings.Drained, "x", "6 of 7 endpoints have weight 0: 10.244.1.2:8080, 10.244.2.2:8080, 10.9.0.1:80, 10.9.0.2:80 and 2 more",
-			append([]string{"10.244.1.2:8080", "10.244.2.2:8080", "10.9.0.1:80", "10.9.0.2:80", "10.9.0.3:80", "10.9.0.4:80"}, both[2:]...), nil, intstr.FromInt32(1),
+			"many endpoints", "web", findings.Drained, "x", of(6, 7, more[:4]...), more, nil, intstr.FromInt32(1),
 			"x", "have weight 0: web-1 on node-1 (10.244.1.2:8080), web-2 on node-2 (10.244.2.2:8080), 10.9.0.1:80, 10.9.0.2:80 and 2 more",
 		},
 		{
-			"selector", "lost", findings.NoEndpoints, findings.FieldSelector, "no endpoint, refused: the selector matches no pod with an address", nil, nil, intstr.FromInt32(1),
-			"spec.selector: app=wbe", "no endpoint, refused: the selector matches no pod in namespace shop; pods there have app=web",
+			"selector", "lost", findings.NoEndpoints, findings.FieldSelector, status.Args{}, nil, nil, intstr.FromInt32(1),
+			"spec.selector: app=wbe", "refused: the selector matches no pod in namespace shop; pods there have app=web",
 		},
 		{
-			"selector, and pods without an address", "web", findings.NoEndpoints, findings.FieldSelector, "no endpoint: the selector matches no pod with an address", nil, nil,
-			intstr.FromInt32(1), "spec.selector: app=web", "no endpoint: the selector matches 1 pod, none of which has an address",
+			"selector, and pods without an address", "web", findings.NoEndpoints, findings.FieldSelector, status.Args{}, nil, nil,
+			intstr.FromInt32(1), "spec.selector: app=web", "refused: the selector matches 1 pod, none of which has an address",
 		},
 		{
-			"target port that no pod has", "web", status.ReasonNoPort, findings.FieldTargetPort, "none of its 3 endpoints has the port", nil,
-			[]string{"http/TCP"},
-			intstr.FromString("htpt"),
-			"spec.ports[].targetPort: htpt", "has the port; no container of its pods declares a port of that name; they have web 8080",
+			"target port that no pod has", "web", status.ReasonNoPort, findings.FieldTargetPort, status.Args{Hit: 3, Message: "http/TCP"}, nil,
+			[]string{"http/TCP"}, intstr.FromString("htpt"), "spec.ports[].targetPort: htpt",
+			"has the port http/TCP; their EndpointSlices have none at all; no container of its pods declares a port of that name; they have web 8080",
 		},
 		{
-			"target port where nothing listens", "web", findings.Refuses, findings.FieldTargetPort, "2 of 2 endpoints refuse: 10.244.1.2:8080, 10.244.2.2:8080", both,
-			[]string{"http/TCP"},
-			intstr.FromInt32(8081),
-			"spec.ports[].targetPort: 8081", "web-2 on node-2 (10.244.2.2:8080); no container of its pods declares that port, though a program may listen there; they have web 8080",
+			"target port where nothing listens", "web", findings.Refuses, findings.FieldTargetPort, of(2, 2, both[:2]...), both,
+			[]string{"http/TCP"}, intstr.FromInt32(8081), "spec.ports[].targetPort: 8081",
+			"web-2 on node-2 (10.244.2.2:8080); no container of its pods declares that port, though a program may listen there; they have web 8080",
 		},
 		{
-			"Service that is gone", "gone", findings.NoEndpoints, findings.FieldSelector, "the selector matches nothing", nil, nil, intstr.FromInt32(1),
-			findings.FieldSelector, "the selector matches nothing",
+			"Service that is gone", "gone", findings.NoEndpoints, findings.FieldSelector, status.Args{}, nil, nil, intstr.FromInt32(1),
+			findings.FieldSelector, "the selector matches no pod with an address",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := findings.Finding{
-				Object: "Service shop/" + tc.service, Namespace: "shop", Name: tc.service, Reason: tc.reason, Field: tc.field, Text: tc.text,
+				Object: "Service shop/" + tc.service, Namespace: "shop", Name: tc.service, Reason: tc.reason, Field: tc.field, Args: tc.args,
 				Endpoints: tc.endpoints, Ports: tc.ports, Families: []string{"IPv4", "IPv6"},
 			}
 			var m findings.Merger
 			m.Add("node-1", []findings.Finding{f})
 			list := m.Sorted()
 			err := namer{&resolve.Resolver{API: newAPI(tc.target)}}.add(t.Context(), list)
-			if err != nil || list[0].Field != tc.wantField || !strings.HasSuffix(list[0].Text, tc.wantText) {
-				t.Errorf("%v\ngot  %s: %s\nwant %s: %s", err, list[0].Field, list[0].Text, tc.wantField, tc.wantText)
+			if err != nil || list[0].Field != tc.wantField || !strings.HasSuffix(list[0].String(), tc.wantText) {
+				t.Errorf("%v\ngot  %s: %s\nwant %s: %s", err, list[0].Field, list[0].String(), tc.wantField, tc.wantText)
 			}
 		})
 	}
@@ -120,7 +122,7 @@ func TestPodsThatCannotBeReadAreNoFailure(t *testing.T) {
 	m.Add("node-1", []findings.Finding{f})
 	list := m.Sorted()
 	err := namer{&resolve.Resolver{API: api}}.add(t.Context(), list)
-	if err == nil || !strings.Contains(err.Error(), "shop/web") || !strings.Contains(err.Error(), "deploy/kubectl") || list[0].Text != f.Text {
-		t.Errorf("%v: %s", err, list[0].Text)
+	if err == nil || !strings.Contains(err.Error(), "shop/web") || !strings.Contains(err.Error(), "deploy/kubectl") || list[0].Sentence() != f.Text {
+		t.Errorf("%v: %s", err, list[0].Sentence())
 	}
 }

@@ -1,10 +1,10 @@
 package problems
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/output"
@@ -37,23 +37,24 @@ func summarize(list []findings.Merged) (s Summary) {
 // write writes problems in an output format. answered are the nodes that answered.
 func write(w io.Writer, format string, list []findings.Merged, s Summary, answered []string) error {
 	if output.IsObject(format) {
+		for i := range list {
+			list[i].SetTexts()
+		}
 		return output.WriteList(w, format, list, s)
 	}
-	t := tabwriter.NewWriter(w, 0, 4, 3, ' ', 0)
+	var rows [][]string
 	if len(list) > 0 {
-		_, _ = fmt.Fprintln(t, "SEVERITY\tOBJECT\tREASON\tFIELD\tNODES\tTEXT") // Flush returns the error
+		rows = append(rows, []string{"SEVERITY", "OBJECT", "REASON", "FIELD", "NODES", "TEXT"})
 	}
 	for i := range list {
 		p := &list[i]
-		cells := []string{p.Severity, p.Where(), p.Reason, p.Field, nodesText(p.Nodes, answered, format == "wide"), text(p, answered)}
+		cells := []string{p.Severity, p.Where(), p.Reason, p.Field, nodesText(p.Nodes, answered, format == "wide"), p.String()}
 		for k := range cells {
-			if cells[k] = output.Clean(cells[k]); cells[k] == "" {
-				cells[k] = "<none>"
-			}
+			cells[k] = cmp.Or(output.Clean(cells[k]), "<none>")
 		}
-		_, _ = fmt.Fprintln(t, strings.Join(cells, "\t"))
+		rows = append(rows, cells)
 	}
-	if err := t.Flush(); err != nil {
+	if err := output.Print(w, rows); err != nil {
 		return err
 	}
 	if _, err := fmt.Fprintln(w, s); err != nil || len(s.NotObserved) == 0 {
@@ -82,32 +83,4 @@ func nodesText(list, answered []string, wide bool) string {
 		return strings.Join(list, ",")
 	}
 	return findings.Where(list, answered, ",")
-}
-
-// maxTexts is how many texts of nodes that differ are in a line.
-const maxTexts = 3
-
-// text returns what the nodes describe; if they differ, with the nodes.
-func text(p *findings.Merged, answered []string) string {
-	if len(p.Texts) == 0 {
-		return p.Text
-	}
-	var parts []string
-	left := 0
-	for i := range p.Texts {
-		t := &p.Texts[i]
-		where := findings.Where(t.Nodes, answered, ", ")
-		switch {
-		case i >= maxTexts:
-			left += len(t.Nodes)
-		case strings.Contains(t.Text, where):
-			parts = append(parts, t.Text)
-		default:
-			parts = append(parts, t.Text+" (on "+where+")")
-		}
-	}
-	if left > 0 {
-		parts = append(parts, status.Plural(left, "more node")+" with other numbers or endpoints")
-	}
-	return strings.Join(parts, "; ")
 }

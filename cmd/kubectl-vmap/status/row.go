@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
@@ -30,8 +31,8 @@ type Row struct {
 	// Lag is nil if it is not known, or the node does not follow the API server.
 	Lag *Lag `json:"lag,omitempty"`
 	// Problems are the problems and then the notices, the worst first.
-	Problems []status.NodeProblem `json:"problems,omitempty"`
-	Health   *status.Health       `json:"health,omitempty"` // nil if it is not known
+	Problems []findings.Finding `json:"problems,omitempty"`
+	Health   *status.Health     `json:"health,omitempty"` // nil if it is not known
 
 	now time.Time // by the clock of the node
 }
@@ -54,7 +55,7 @@ func newRow(n nodes.Node, d *status.Document, err error, api objects) Row {
 		return row
 	}
 	ready := d.Ready && n.Why == ""
-	row.Ready, row.Health, row.Problems, row.now = &ready, d.Health, d.NodeProblems(), d.Time
+	row.Ready, row.Health, row.Problems, row.now = &ready, d.Health, findings.WithTexts(findings.OfNode(d)), d.Time
 	if n.Why != "" && d.Ready { // otherwise the problems of the node have it
 		row.add(status.SeverityProblem, n.Why)
 	}
@@ -79,7 +80,7 @@ func (r Row) failed(err error) Row {
 	case errors.As(err, &old):
 		r.Version = old.Version
 	}
-	r.Problems = []status.NodeProblem{{Severity: status.SeverityProblem, Text: strings.ReplaceAll(err.Error(), "\n", "; ")}}
+	r.Problems = []findings.Finding{{Severity: status.SeverityProblem, Text: strings.ReplaceAll(err.Error(), "\n", "; ")}}
 	return r
 }
 
@@ -87,10 +88,10 @@ func (r Row) failed(err error) Row {
 func (r *Row) add(severity, text string) {
 	at := 0
 	if severity == status.SeverityNotice {
-		at = slices.IndexFunc(r.Problems, func(p status.NodeProblem) bool { return p.Severity == severity })
+		at = slices.IndexFunc(r.Problems, func(p findings.Finding) bool { return p.Severity == severity })
 		at = max(at, 0)
 	}
-	r.Problems = slices.Insert(r.Problems, at, status.NodeProblem{Severity: severity, Text: text})
+	r.Problems = slices.Insert(r.Problems, at, findings.Finding{Severity: severity, Text: text})
 }
 
 // addLag adds how far the node is behind.

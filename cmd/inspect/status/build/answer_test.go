@@ -3,6 +3,7 @@ package build_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 
 	"kube-vmap/cmd/inspect/status"
@@ -25,7 +26,7 @@ func TestHealthNeedsNoSnapshot(t *testing.T) {
 		t.Errorf("the document is %+v", d)
 	}
 	want := status.Problem{Object: "Node worker-1", Reason: status.ReasonUnread, Text: "read the tables: EPERM"}
-	if len(d.Problems) != 1 || d.Problems[0] != want {
+	if len(d.Problems) != 1 || !reflect.DeepEqual(d.Problems[0], want) {
 		t.Errorf("the problems are %+v", d.Problems)
 	}
 	if _, err := source(t.Context(), status.Query{}); err == nil {

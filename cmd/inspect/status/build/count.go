@@ -26,8 +26,7 @@ func Count(d *status.Document, total, active Sample) {
 	}
 	for f, full := range total.Full {
 		if full {
-			d.Problems = append(d.Problems, status.Problem{Object: "Node " + d.Node, Reason: status.ReasonNotCounted, Text: "the counters of " +
-				model.Family(f).String() + " connections are full: those of further pairs of address and endpoint are not counted, nor resets observed"})
+			d.Problems = append(d.Problems, problem("Node "+d.Node, status.ReasonNotCounted, "", status.Args{Family: model.Family(f).String()}))
 		}
 	}
 	for i := range active.Connections {

@@ -214,7 +214,7 @@ func TestQuerySelectsServices(t *testing.T) {
 		if want := whole.Services[i].EndpointCount(); s.Addresses == nil || s.EndpointCount() != want {
 			t.Errorf("in brief, %s has %+v, want %+v", s.Name, s.Addresses, want)
 		}
-		if got, want := s.State(), whole.Services[i].State(); got != want || !slices.Equal(s.Problems, whole.Services[i].Problems) {
+		if got, want := s.State(), whole.Services[i].State(); got != want || !cmp.Equal(s.Problems, whole.Services[i].Problems) {
 			t.Errorf("in brief, %s is %s, want %s, with %v and %v", s.Name, got, want, s.Problems, whole.Services[i].Problems)
 		}
 		for _, p := range s.Ports {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/model"
 	"kube-vmap/sync"
@@ -19,14 +20,11 @@ const maxProblems = 20
 // problems assigns problems to Services.
 func (b *builder) problems() {
 	for _, p := range b.snapshot.Problems {
-		b.problem(p)
+		b.addOf(p)
 	}
 	b.conflicts()
 	if !b.snapshot.KernelKnown && b.snapshot.Ready {
-		b.doc.Problems = append(b.doc.Problems, status.Problem{
-			Object: "Node " + b.snapshot.Node.Name, Reason: status.ReasonUncertain,
-			Text: "a change failed; this is the state before it, until the kernel has been read again",
-		})
+		b.doc.Problems = append(b.doc.Problems, problem("Node "+b.snapshot.Node.Name, status.ReasonUncertain, "", status.Args{}))
 	}
 	compare := func(a, b status.Problem) int {
 		return strings.Compare(a.Object+" "+a.Text, b.Object+" "+b.Text)
@@ -65,10 +63,11 @@ func (b *builder) conflicts() {
 		matches[k] = append(matches[k], c.Match.String())
 	}
 	for k, list := range matches {
-		p := status.Problem{
-			Object: "Service " + k.loser.String(), Reason: model.ProblemConflict, Field: fields[k],
-			Text: heldText(list) + " held by Service " + k.winner.String(),
-		}
+		slices.Sort(list)
+		list = slices.Compact(list)
+		p := problem("Service "+k.loser.String(), model.ProblemConflict, fields[k], status.Args{
+			Names: list[:min(len(list), maxMatches)], Number: len(list), Message: k.winner.String(),
+		})
 		b.addProblem(k.loser, p)
 		if b.query.Matches(k.winner) {
 			f := b.service(k.winner)
@@ -77,19 +76,13 @@ func (b *builder) conflicts() {
 	}
 }
 
+// problem returns a problem with its words.
+func problem(object, reason, field string, a status.Args) status.Problem {
+	return status.Problem{Object: object, Reason: reason, Text: findings.Text(reason, a), Field: field, Args: a}
+}
+
 // maxMatches is how many addresses and ports one problem names.
 const maxMatches = 6
-
-// heldText returns "203.0.113.1:80/tcp is" or "203.0.113.1:80/tcp, 203.0.113.1:80/udp are".
-func heldText(list []string) string {
-	slices.Sort(list)
-	list = slices.Compact(list)
-	verb := " is"
-	if len(list) > 1 {
-		verb = " are"
-	}
-	return status.JoinFirst(list, len(list), maxMatches) + verb
-}
 
 // fieldOf returns the field by which the loser of a conflict claims the address or node port.
 func (b *builder) fieldOf(c model.Conflict) string {
@@ -122,20 +115,21 @@ func truncate(list []status.Problem) []status.Problem {
 		return list
 	}
 	list = slices.Clone(list[:maxProblems])
-	list[maxProblems-1].Text += fmt.Sprintf(" (and %d more)", more)
+	last := &list[maxProblems-1]
+	last.Text, last.Args = last.Text+fmt.Sprintf(" (and %d more)", more), status.Args{}
 	return list
 }
 
-// problem adds a problem of an object.
-func (b *builder) problem(p sync.Problem) {
+// addOf adds a problem of an object.
+func (b *builder) addOf(p sync.Problem) {
 	name := model.ServiceName{Namespace: p.Namespace, Name: p.Name}
 	if p.Kind == "Service" {
 		name.Name, _, _ = strings.Cut(p.Name, ":") // may be "name:port"
-		b.addProblem(name, status.Problem{Object: "Service " + p.Namespace + "/" + p.Name, Reason: p.Reason, Text: p.Text})
+		b.addProblem(name, status.Problem{Object: "Service " + p.Namespace + "/" + p.Name, Reason: p.Reason, Field: p.Field, Text: p.Text})
 		return
 	}
 	if p.Namespace == "" || b.query.Namespace == "" || b.query.Namespace == p.Namespace {
-		b.doc.Problems = append(b.doc.Problems, status.Problem{Object: p.Object.String(), Reason: p.Reason, Text: p.Text})
+		b.doc.Problems = append(b.doc.Problems, status.Problem{Object: p.Object.String(), Reason: p.Reason, Field: p.Field, Text: p.Text})
 	}
 }
 
@@ -165,17 +159,10 @@ func (b *portBuilder) addNoPortProblem(all []model.EndpointExplanation) {
 	if more := len(offered) - maxProblems; more > 0 {
 		offered = append(offered[:maxProblems], fmt.Sprintf("%d more", more))
 	}
-	ports := "none at all"
-	if len(offered) > 0 {
-		ports = strings.Join(offered, ", ")
-	}
 	name := model.ServicePortName{ServiceName: b.known.Name, Port: b.key.name, Protocol: b.key.protocol}
-	b.serviceBuilder.problems = append(b.serviceBuilder.problems, status.Problem{
-		Object: "Service " + name.String(), Reason: status.ReasonNoPort,
-		Text: fmt.Sprintf("none of its %d %s endpoints has the port %s; their EndpointSlices have %s",
-			len(all), b.key.family, portText(b.key.name, b.key.protocol), ports),
-		Field: b.portField(),
-	})
+	b.serviceBuilder.problems = append(b.serviceBuilder.problems, problem("Service "+name.String(), status.ReasonNoPort, b.portField(), status.Args{
+		Hit: len(all), Family: b.key.family.String(), Message: portText(b.key.name, b.key.protocol), Names: offered,
+	}))
 }
 
 // portField returns the field by which slices lack a port: the controller skips a port whose

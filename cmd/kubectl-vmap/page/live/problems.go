@@ -59,7 +59,7 @@ func merge(all ...*node) []Problem {
 func newProblem(m *findings.Merged) Problem {
 	service := serviceOf(m.Object)
 	p := Problem{
-		Object: m.Object, Namespace: service.namespace, Name: service.name, Severity: m.Severity, Reason: m.Reason, Field: m.Field, Text: m.Text,
+		Object: m.Object, Namespace: service.namespace, Name: service.name, Severity: m.Severity, Reason: m.Reason, Field: m.Field, Text: m.Sentence(),
 		Nodes: m.Nodes[:min(len(m.Nodes), maxNames)], Count: len(m.Nodes), on: m.Nodes, ofNode: m.Object == "",
 	}
 	if p.ofNode {

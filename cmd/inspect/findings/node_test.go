@@ -1,11 +1,11 @@
-package status_test
+package findings_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/status"
 )
 
@@ -24,7 +24,7 @@ func healthy() *status.Document {
 	}}
 }
 
-func TestNodeProblems(t *testing.T) {
+func TestFindingsOfANode(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return healthy().Time.Add(-d) }
 	tests := []struct {
 		name   string
@@ -84,23 +84,12 @@ Notice: logged 2m0s ago: old`},
 			d := healthy()
 			test.change(d, d.Health)
 			var lines []string
-			for _, p := range d.NodeProblems() {
-				lines = append(lines, p.Severity+": "+p.Text)
+			for _, f := range findings.OfNode(d) {
+				lines = append(lines, f.Severity+": "+f.Sentence())
 			}
 			if got := strings.Join(lines, "\n"); got != test.want {
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}
 		})
-	}
-}
-
-func TestOwnedFamilies(t *testing.T) {
-	h := healthy().Health
-	if got := h.Owned(); !slices.Equal(got, []string{"IPv4", "IPv6"}) {
-		t.Errorf("owned are %q", got)
-	}
-	h.Tables[0].State = status.TableForeign
-	if got := h.Owned(); !slices.Equal(got, []string{"IPv6"}) {
-		t.Errorf("owned are %q", got)
 	}
 }
