@@ -125,7 +125,7 @@ func TestForbiddenImports(t *testing.T) {
 // portable are the packages that programs on other platforms include, such as the plugin
 // of kubectl, which a release builds for each of them (deploy/image).
 var portable = []string{
-	"cmd/inspect/diff/lines", "cmd/inspect/exit", "cmd/inspect/explain/answer", "cmd/inspect/findings",
+	"cmd/inspect/exit", "cmd/inspect/explain/answer", "cmd/inspect/findings",
 	"cmd/inspect/get", "cmd/inspect/output", "cmd/inspect/page", "cmd/inspect/schema", "cmd/inspect/status", "cmd/inspect/top",
 	"cmd/inspect/web", "model", "sync/cluster/selectors",
 }

@@ -24,7 +24,7 @@
 //
 // Packages status, findings, get, page, exit, output, schema and explain/answer import nothing of
 // the node, and build for other platforms, too: programs that ask nodes from elsewhere share
-// them. What reads the node is below them: status/build, status/client, get/source.
+// them. What reads the node is below them: status/build, status/client.
 //
 // No instrument changes what a node programs; trace adds a table of its own while it runs.
 package inspect

@@ -10,7 +10,6 @@ import (
 	"kube-vmap/cmd/inspect/diff"
 	"kube-vmap/cmd/inspect/explain"
 	"kube-vmap/cmd/inspect/get"
-	"kube-vmap/cmd/inspect/get/source"
 	"kube-vmap/cmd/inspect/health"
 	"kube-vmap/cmd/inspect/preflight"
 	"kube-vmap/cmd/inspect/problems"
@@ -52,7 +51,7 @@ it is started again, and reports that until "kube-vmap cleanup" allows another a
 	root.SetErr(stderr)
 	root.Flags().Bool("version", false, "print the version and exit")
 	root.AddCommand(
-		get.NewCommand(source.Add), health.NewCommand(takeover.Returned), problems.NewCommand(), explain.NewCommand(), topCommand(),
+		get.NewCommand(addSource), health.NewCommand(takeover.Returned), problems.NewCommand(), explain.NewCommand(), topCommand(),
 		diff.NewRenderCommand(), diff.NewCommand(), bundle.NewCommand(), shadow.NewCommand(runShadow),
 		preflight.NewCommand(),
 		cleanupCommand(), versionCommand(),

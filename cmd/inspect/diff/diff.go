@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-vmap/cmd/inspect/diff/lines"
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/output"
+	"kube-vmap/cmd/inspect/schema"
 	"kube-vmap/cmd/inspect/status/client"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/node"
@@ -87,7 +87,7 @@ func run(ctx context.Context, flags *config.Flags, format string, stdout, stderr
 // write prints a difference as text or JSON.
 func write(w io.Writer, text, format string) error {
 	if format == "json" {
-		all, err := json.Marshal(lines.Difference{Schema: lines.Schema, Lines: strings.Split(text, "\n")[:strings.Count(text, "\n")]})
+		all, err := json.Marshal(schema.Difference{Schema: schema.OfDifference, Lines: strings.Split(text, "\n")[:strings.Count(text, "\n")]})
 		if err != nil {
 			return fmt.Errorf("write the difference: %w", err)
 		}

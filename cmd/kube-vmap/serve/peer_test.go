@@ -15,13 +15,13 @@ import (
 
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/status/client"
-	"kube-vmap/cmd/inspect/status/client/asuser"
+	"kube-vmap/cmd/inspect/status/statustest"
 )
 
 // dialAs connects to a socket as another user.
 func dialAs(t *testing.T, uid int, socket string) net.Conn {
 	t.Helper()
-	conn := asuser.Do(t, uid, func() (net.Conn, error) {
+	conn := statustest.AsUser(t, uid, func() (net.Conn, error) {
 		return net.Dial("unix", socket) //nolint:noctx // a local socket answers immediately
 	})
 	t.Cleanup(func() { _ = conn.Close() })

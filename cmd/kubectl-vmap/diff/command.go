@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-vmap/cmd/inspect/diff/lines"
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/schema"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
 
@@ -53,9 +53,9 @@ func run(ctx context.Context, c *nodes.Cluster, list []nodes.Node, stdout, stder
 	var failures nodes.Failures
 	var different []string
 	var printErr error
-	nodes.Ask(ctx, c, list, func(ctx context.Context, n nodes.Node) (d lines.Difference, err error) {
-		return d, c.JSON(ctx, n, lines.Schema, &d, "diff", "-o", "json")
-	}, func(n nodes.Node, d lines.Difference, err error) {
+	nodes.Ask(ctx, c, list, func(ctx context.Context, n nodes.Node) (d schema.Difference, err error) {
+		return d, c.JSON(ctx, n, schema.OfDifference, &d, "diff", "-o", "json")
+	}, func(n nodes.Node, d schema.Difference, err error) {
 		failures.Add(n, err)
 		if err != nil || len(d.Lines) == 0 || printErr != nil {
 			return

@@ -11,13 +11,13 @@ import (
 	"testing"
 
 	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/status/client/asuser"
+	"kube-vmap/cmd/inspect/status/statustest"
 )
 
 // listenAs listens on an abstract name as another user.
 func listenAs(t *testing.T, uid int, name string) net.Listener {
 	t.Helper()
-	l := asuser.Do(t, uid, func() (net.Listener, error) {
+	l := statustest.AsUser(t, uid, func() (net.Listener, error) {
 		return net.Listen("unix", name) //nolint:noctx // an abstract name exists immediately
 	})
 	t.Cleanup(func() { _ = l.Close() })

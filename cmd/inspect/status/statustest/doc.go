@@ -1,2 +1,3 @@
-// Package statustest says what documents of two sources must have in common.
+// Package statustest says what documents of two sources must have in common, and runs
+// functions of tests as other users.
 package statustest

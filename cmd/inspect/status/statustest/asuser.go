@@ -1,6 +1,4 @@
-// Package asuser runs a function of a test as another user: a thread of its own becomes
-// that user and ends with the function, while the process stays root's.
-package asuser
+package statustest
 
 import (
 	"runtime"
@@ -8,9 +6,10 @@ import (
 	"testing"
 )
 
-// Do runs a function as the user with this uid, and returns its result. It needs root; an
-// error ends the test.
-func Do[T any](t *testing.T, uid int, it func() (T, error)) T {
+// AsUser runs a function as the user with this uid, and returns its result: a thread of its
+// own becomes that user and ends with the function, while the process stays root's. It needs
+// root; an error ends the test.
+func AsUser[T any](t *testing.T, uid int, it func() (T, error)) T {
 	t.Helper()
 	var result T
 	done := make(chan error)

@@ -1,6 +1,4 @@
-// Package source has where "kube-vmap get" on a node reads: the running process or, without
-// one, the kernel's tables.
-package source
+package main
 
 import (
 	"context"
@@ -22,8 +20,9 @@ import (
 	"kube-vmap/nft/kernel/conntrack"
 )
 
-// Add adds the flags that choose a source, and returns it.
-func Add(f *pflag.FlagSet) get.Source {
+// addSource adds the flags that choose where get reads, and returns it: the running process
+// or, without one, the kernel's tables.
+func addSource(f *pflag.FlagSet) get.Source {
 	var socket string
 	var fromKernel bool
 	f.BoolVar(&fromKernel, "kernel", false, "read the kernel's tables, even if kube-vmap runs")
