@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"kube-vmap/nft/kernel/survey"
+	"kube-vmap/nft/kernel/dump"
 )
 
 // write writes a file below a temporary directory.
@@ -136,16 +136,16 @@ func TestPluginsAreReadFromTheCNIConfiguration(t *testing.T) {
 
 // TestModeIsTheFirstThatHasASign has the tables and interfaces of each mode of Calico.
 func TestModeIsTheFirstThatHasASign(t *testing.T) {
-	chains := survey.Table{Family: "ip", Name: "filter", Chains: []survey.Chain{{Name: "cali-INPUT"}}}
-	own := survey.Table{Family: "ip", Name: "calico"}
+	chains := dump.Table{Family: "ip", Name: "filter", Chains: []dump.Chain{{Name: "cali-INPUT"}}}
+	own := dump.Table{Family: "ip", Name: "calico"}
 	for _, tc := range []struct {
 		want string
 		node Node
 	}{
 		{"calico", Node{Interfaces: []string{"cali123"}}},
-		{"calico-iptables", Node{Interfaces: []string{"cali123"}, Tables: []survey.Table{chains}}},
-		{"calico-nftables", Node{Tables: []survey.Table{chains, own}}},
-		{"calico-ebpf", Node{Interfaces: []string{"bpfin.cali", "cali1"}, Tables: []survey.Table{own}}},
+		{"calico-iptables", Node{Interfaces: []string{"cali123"}, Tables: []dump.Table{chains}}},
+		{"calico-nftables", Node{Tables: []dump.Table{chains, own}}},
+		{"calico-ebpf", Node{Interfaces: []string{"bpfin.cali", "cali1"}, Tables: []dump.Table{own}}},
 	} {
 		found := Find(&tc.node)
 		if len(found) != 1 || found[0].ID != tc.want {
@@ -189,13 +189,13 @@ func (s sign) example() *Node {
 		if !ok {
 			family, rest = "inet", name
 		}
-		n.Tables = []survey.Table{{Family: family, Name: rest}}
+		n.Tables = []dump.Table{{Family: family, Name: rest}}
 	case chainSign, nftSign, legacySign:
 		in, chain, ok := strings.Cut(name, "/")
 		if !ok {
 			in, chain = "nat", name
 		}
-		n.Tables = []survey.Table{{Family: "ip6", Name: in, Legacy: s.kind == legacySign, Chains: []survey.Chain{{Name: chain}}}}
+		n.Tables = []dump.Table{{Family: "ip6", Name: in, Legacy: s.kind == legacySign, Chains: []dump.Chain{{Name: chain}}}}
 	case linkSign:
 		n.Interfaces = []string{name}
 	case processSign, podProcessSign:

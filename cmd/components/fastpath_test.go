@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"kube-vmap/nft/kernel/survey"
+	"kube-vmap/nft/kernel/dump"
 )
 
 func TestFastPathObstacle(t *testing.T) {
 	table := func(family, name string) Node {
-		return Node{Tables: []survey.Table{{Family: family, Name: name, Chains: []survey.Chain{{Name: "c", Hook: "forward"}}}}}
+		return Node{Tables: []dump.Table{{Family: family, Name: name, Chains: []dump.Chain{{Name: "c", Hook: "forward"}}}}}
 	}
 	pod := func(process string) Node { return Node{Processes: []Process{{PID: 7, Name: process, Elsewhere: true}}} }
 	for name, test := range map[string]struct {

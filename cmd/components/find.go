@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"kube-vmap/nft/kernel/survey"
+	"kube-vmap/nft/kernel/dump"
 )
 
 // A Verdict says whether kube-vmap works beside a component.
@@ -87,7 +87,7 @@ func All() []Component {
 func Unrecognized(n *Node) (tables []string) {
 	for i := range n.Tables {
 		t := &n.Tables[i]
-		hooked := slices.ContainsFunc(t.Chains, func(c survey.Chain) bool { return c.Hook != "" })
+		hooked := slices.ContainsFunc(t.Chains, func(c dump.Chain) bool { return c.Hook != "" })
 		if hooked && !t.Legacy && !t.IsOurs() && !isOfIPTables(t) && !isKnown(t) {
 			tables = append(tables, t.String())
 		}
@@ -95,12 +95,12 @@ func Unrecognized(n *Node) (tables []string) {
 	return tables
 }
 
-func isOfIPTables(t *survey.Table) bool {
+func isOfIPTables(t *dump.Table) bool {
 	return slices.Contains([]string{"ip", "ip6", "arp", "bridge"}, t.Family) &&
 		slices.Contains([]string{"filter", "nat", "mangle", "raw", "security"}, t.Name)
 }
 
-func isKnown(t *survey.Table) bool {
+func isKnown(t *dump.Table) bool {
 	return slices.ContainsFunc(names(tableSign), func(name string) bool { return matches(name, t.Name) || matches(name, t.String()) })
 }
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"kube-vmap/cmd/kube-vmap/listeners"
-	"kube-vmap/nft/kernel/survey"
+	"kube-vmap/nft/kernel/dump"
 )
 
 // Config is where [Read] looks. The zero value is for a process on the node itself.
@@ -29,7 +29,7 @@ type Config struct {
 // the calling thread.
 type Node struct {
 	// Tables are those of nf_tables and of iptables-legacy.
-	Tables []survey.Table
+	Tables []dump.Table
 	// Interfaces are names.
 	Interfaces []string
 	Processes  []Process
@@ -113,9 +113,9 @@ func (n *Node) see(what string, err error) {
 }
 
 func (n *Node) readTables() {
-	tables, err := survey.Tables(0)
+	tables, err := dump.Tables(0)
 	n.see(NFTables, err)
-	legacy, err := survey.Legacy(0)
+	legacy, err := dump.Legacy(0)
 	n.see(LegacyTables, err)
 	n.Tables = append(tables, legacy...)
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"kube-vmap/nft/kernel/survey"
+	"kube-vmap/nft/kernel/dump"
 )
 
 // A sign is something that a component leaves on a node.
@@ -110,7 +110,7 @@ func (s sign) chains(n *Node) string {
 	return count("chain", name, found) + " in " + strings.Join(tables, ", ")
 }
 
-func chainNames(t *survey.Table) func(yield func(string) bool) {
+func chainNames(t *dump.Table) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for i := range t.Chains {
 			if !yield(t.Chains[i].Name) {

@@ -13,7 +13,7 @@ import (
 	"kube-vmap/cmd/components"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
-	"kube-vmap/nft/kernel/survey"
+	"kube-vmap/nft/kernel/dump"
 )
 
 // lookPath returns the path of a program.
@@ -159,12 +159,12 @@ func TestSurveyReportsHooksPoliciesAndComments(t *testing.T) {
 		}
 	`, "nft", "-f", "-")
 	run(t, h, "*filter\n:FORWARD DROP [0:0]\n:MINE - [0:0]\n-A FORWARD -j MINE\nCOMMIT\n", "ip6tables-legacy-restore")
-	tables, err := survey.Tables(h.FD())
+	tables, err := dump.Tables(h.FD())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var legacy []survey.Table
-	if err := h.Do(func() (err error) { legacy, err = survey.Legacy(0); return err }); err != nil {
+	var legacy []dump.Table
+	if err := h.Do(func() (err error) { legacy, err = dump.Legacy(0); return err }); err != nil {
 		t.Fatal(err)
 	}
 	got := ""
@@ -196,13 +196,13 @@ func TestSurveyOfManyChainsIsCheap(t *testing.T) {
 	for _, backend := range []string{"nft", "legacy"} {
 		run(t, h, text.String(), "iptables-"+backend+"-restore")
 	}
-	var tables []survey.Table
+	var tables []dump.Table
 	if err := h.Do(func() error {
 		var err error
-		if tables, err = survey.Tables(0); err != nil {
+		if tables, err = dump.Tables(0); err != nil {
 			return err
 		}
-		legacy, err := survey.Legacy(0)
+		legacy, err := dump.Legacy(0)
 		tables = append(tables, legacy...)
 		return err
 	}); err != nil {

@@ -16,7 +16,7 @@ import (
 	"kube-vmap/integration/predict"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/nodestate"
+	"kube-vmap/nft/kernel/simulator"
 	"kube-vmap/nft/simulate"
 )
 
@@ -181,7 +181,7 @@ func TestExplainAgreesWithRecentLists(t *testing.T) {
 // freshAge checks that an address was seen a moment ago.
 func (r *rig) freshAge(list string, a netip.Addr) {
 	r.t.Helper()
-	state := nodestate.New(r.Node.FD())
+	state := simulator.NewState(r.Node.FD())
 	ages, err := state.RecentAges(list, a)
 	r.must(err)
 	if len(ages) != 2 || slices.Max(ages) > time.Minute {

@@ -66,7 +66,7 @@ func TestHashesEqualTheKernels(t *testing.T) {
 				if _, err := host.AskFrom(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To, 1); err != nil {
 					t.Fatal(err)
 				}
-				flows, err := tracked.Flows(p)
+				flows, err := tracked.Flows(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
 				if err != nil || len(flows) != 1 {
 					t.Fatalf("%s: flows %v, %v", p, flows, err)
 				}

@@ -17,8 +17,8 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
-	"kube-vmap/nft/kernel/inspect"
-	"kube-vmap/nft/kernel/route"
+	"kube-vmap/nft/kernel/dump"
+	"kube-vmap/nft/kernel/rtnetlink"
 	"kube-vmap/nft/simulate"
 	"kube-vmap/sync"
 	"kube-vmap/sync/manifests"
@@ -45,17 +45,17 @@ func TestRulesInMemoryAreThoseOfTheKernel(t *testing.T) {
 		NodeName: r.Node.Name, NodePorts: sync.NodePortAddresses{Primary: true},
 		Rules: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, Pods: lab.PodRanges},
 	}, events)
-	memory, err := inspect.NewMemory(rules)
+	memory, err := dump.NewMemory(rules)
 	r.must(err)
 	k, err := kernel.Open(kernel.Config{NetNS: r.Node.FD()})
 	r.must(err)
 	defer func() { r.must(k.Close()) }()
 	_, err = k.Apply(rules.Repair(nft.Tables{}))
 	r.must(err)
-	held, err := inspect.Open(r.Node.FD())
+	held, err := dump.OpenRules(r.Node.FD())
 	r.must(err)
 	defer func() { r.must(held.Close()) }()
-	network, err := route.Open(r.Node.FD())
+	network, err := rtnetlink.OpenNetwork(r.Node.FD())
 	r.must(err)
 	defer func() { r.must(network.Close()) }()
 	link, err := network.Link(r.Pods[3].Link)
@@ -120,10 +120,10 @@ func shares(r simulate.Result) map[string]float64 {
 func TestTableOfAnotherProgramIsReadAsItIsNow(t *testing.T) {
 	r := newRig(t)
 	name := simulate.Table{Family: "ip", Name: "others"}
-	constants := inspect.NewConstants()
+	constants := dump.NewConstants()
 	read := func() (verdicts []string, dormant bool) {
 		t.Helper()
-		k, err := inspect.Open(r.Node.FD())
+		k, err := dump.OpenRules(r.Node.FD())
 		r.must(err)
 		defer func() { r.must(k.Close()) }()
 		k.KeepConstants(constants)

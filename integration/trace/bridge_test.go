@@ -108,7 +108,7 @@ func TestDropInBridgeTableIsNamed(t *testing.T) {
 	for _, w := range daemon.Transports() {
 		ended(t, s.pathOf(w, servicePort, lab.Answered), trace.EndingSent)
 		p, step := ended(t, s.pathOf(w, remotePort, lab.TimedOut), trace.EndingDropped)
-		if p.Chain.FamilyName() != "bridge" || p.Chain.Table != "firewall" || step.Rule.Comment != "not to the node" {
+		if p.Chain.Table.String() != "bridge firewall" || step.Rule.Comment != "not to the node" {
 			t.Errorf("%s: dropped in %+v", w, p.Chain)
 		}
 	}

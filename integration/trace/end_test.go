@@ -32,7 +32,7 @@ func TestDropInForeignTableIsNamed(t *testing.T) {
 		for w, path := range s.pathsOf(servicePort, lab.TimedOut) {
 			p, step := ended(s.t, path, trace.EndingDropped)
 			c := p.Chain
-			if c.FamilyName() != "inet" || c.Table != "firewall" || c.Name != "forward" || c.Hook != "forward" || c.Priority != 10 {
+			if c.Table.String() != "inet firewall" || c.Name != "forward" || c.Hook != "forward" || c.Priority != 10 {
 				s.t.Errorf("%s: dropped in %+v", w, c)
 			}
 			if step.Chain != "pods" || step.Rule.Comment != "no web for pods" || step.Rule.Text != "th dport 8080 counter drop" {
@@ -53,7 +53,7 @@ func TestDropByPolicyIsNamed(t *testing.T) {
 		s.nft("table inet firewall { chain forward { type filter hook forward priority -5; policy drop; ip protocol icmp accept; }; }")
 		for w, path := range s.pathsOf(servicePort, lab.TimedOut) {
 			p, _ := ended(s.t, path, trace.EndingPolicyDrop)
-			if p.Chain.Table != "firewall" || !p.Chain.PolicyDrop {
+			if p.Chain.Table.Name != "firewall" || !p.Chain.Drop {
 				s.t.Errorf("%s: dropped in %+v", w, p.Chain)
 			}
 		}
@@ -67,7 +67,7 @@ func TestDropByIptablesNftIsNamed(t *testing.T) {
 		}
 		for w, path := range s.pathsOf(servicePort, lab.TimedOut) {
 			p, step := ended(s.t, path, trace.EndingDropped)
-			if p.Chain.Table != "filter" || p.Chain.Name != "FORWARD" || step.Rule.Comment != "not today" {
+			if p.Chain.Table.Name != "filter" || p.Chain.Name != "FORWARD" || step.Rule.Comment != "not today" {
 				s.t.Errorf("%s: dropped in %+v by %+v", w, p.Chain, step)
 			}
 		}
@@ -144,7 +144,7 @@ func TestOwnRejectIsNamed(t *testing.T) {
 	inEachLab(t, func(s *scene) {
 		for w, path := range s.pathsOf(emptyPort, lab.Refused) {
 			p, step := ended(s.t, path, trace.EndingRejected)
-			if p.Chain.Table != nft.TableName || step.Chain != "reject-chain" || !strings.Contains(step.Rule.Text, "reject") {
+			if p.Chain.Table.Name != nft.TableName || step.Chain != "reject-chain" || !strings.Contains(step.Rule.Text, "reject") {
 				s.t.Errorf("%s: refused in %+v by %+v", w, p.Chain, step)
 			}
 		}

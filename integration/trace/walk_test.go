@@ -18,7 +18,7 @@ import (
 func visited(w *trace.Path) (list []string) {
 	for _, p := range w.Visits {
 		for _, step := range p.Steps {
-			if p.Chain.Table == nft.TableName && step.Kind == trace.KindRule {
+			if p.Chain.Table.Name == nft.TableName && step.Kind == trace.KindRule {
 				list = append(list, step.Chain+": "+step.Verdict.String())
 			}
 		}
@@ -29,7 +29,7 @@ func visited(w *trace.Path) (list []string) {
 // at returns the first visit of a hook, in a table.
 func at(w *trace.Path, hook, table string) *trace.Visit {
 	for i := range w.Visits {
-		if p := &w.Visits[i]; p.Chain.Hook == hook && strings.HasPrefix(p.Chain.Table, table) {
+		if p := &w.Visits[i]; p.Chain.Hook == hook && strings.HasPrefix(p.Chain.Table.Name, table) {
 			return p
 		}
 	}
@@ -94,7 +94,7 @@ func TestRuleTextIsThatOfNft(t *testing.T) {
 		if !strings.Contains(listing, last.Rule.Text) || !strings.Contains(last.Rule.Text, "dnat "+fam+" to ") {
 			t.Errorf("%s: rule %q; the chain is\n%s", w, last.Rule.Text, listing)
 		}
-		if nat.Chain.Priority != -101 || nat.Chain.Type != "nat" || nat.Chain.FamilyName() != fam {
+		if nat.Chain.Priority != -101 || nat.Chain.Type != "nat" || nat.Chain.Table.Family != fam {
 			t.Errorf("%s: %+v", w, nat.Chain)
 		}
 	}

@@ -103,6 +103,9 @@ type Rule struct {
 	Handle uint64
 	// Expressions are of package expr or package xt, or [UnknownExpression].
 	Expressions []any
+	// Names has, or is empty, how [Rule.Text] prints the expressions that are not understood or
+	// of iptables: "-m tcp".
+	Names []string
 }
 
 // An UnknownExpression is an expression that is not understood, by the kernel's name for it

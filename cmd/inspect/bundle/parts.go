@@ -17,7 +17,7 @@ import (
 	"kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
-	"kube-vmap/nft/kernel/survey"
+	"kube-vmap/nft/kernel/dump"
 )
 
 // Without these parts, a bundle is useless.
@@ -69,7 +69,7 @@ func parts(socket, version string) []Part {
 			}
 			return diff.RenderKernel(ctx, socket, nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}, w)
 		}},
-		{Name: "rules-others.nft", Write: func(_ context.Context, w io.Writer) error { return survey.WriteOthers(w) }},
+		{Name: "rules-others.nft", Write: func(_ context.Context, w io.Writer) error { return dump.WriteOthers(w) }},
 		{Name: "sysctl.txt", Write: writeSysctls},
 	}
 }

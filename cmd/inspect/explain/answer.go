@@ -6,7 +6,7 @@ import (
 
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/nft/kernel/survey"
+	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/simulate"
 )
 
@@ -75,7 +75,7 @@ func ruleRef(by *simulate.RuleRef, because string) *answer.RuleRef {
 	}
 	out := &answer.RuleRef{Table: by.Table, Chain: by.Chain, Rule: by.Rule}
 	if because == "" && by.Rule != 0 {
-		out.Text, _ = survey.RuleText(by.Table, by.Chain, by.Rule)
+		out.Text, _ = dump.RuleText(by.Table, by.Chain, by.Rule)
 	}
 	return out
 }

@@ -5,15 +5,15 @@ import (
 	"slices"
 
 	"kube-vmap/cmd/components"
+	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/kernel/kubeproxy"
-	"kube-vmap/nft/kernel/survey"
 )
 
 // mark finds rules of other programs that change the bit of the packet mark by which masquerade
 // is requested. That matters only on kernels without labels of connections.
 func (n *node) mark() Item {
 	const name = "packet mark"
-	return n.rules(name, func(r *survey.RuleReader) (Item, error) {
+	return n.rules(name, func(r *dump.Reader) (Item, error) {
 		changed, err := n.chainsThatMark(r, masqueradeBit)
 		bit := fmt.Sprintf("%#x", masqueradeBit)
 		switch {
@@ -28,7 +28,7 @@ func (n *node) mark() Item {
 }
 
 // chainsThatMark returns the chains of other programs with a rule that changes the bit.
-func (n *node) chainsThatMark(r *survey.RuleReader, bit uint32) (changed []string, err error) {
+func (n *node) chainsThatMark(r *dump.Reader, bit uint32) (changed []string, err error) {
 	for i := range n.Tables {
 		t := &n.Tables[i]
 		if t.Legacy || t.Dormant || t.IsOurs() || t.Name == components.KubeProxy {
@@ -38,11 +38,11 @@ func (n *node) chainsThatMark(r *survey.RuleReader, bit uint32) (changed []strin
 			if kubeproxy.IsChain(t.Name, c.Name) {
 				continue
 			}
-			rules, err := r.Rules(t, c.Name)
+			rules, err := r.Rules(t.Chain(c.Name))
 			if err != nil {
 				return nil, err
 			}
-			if slices.ContainsFunc(rules, func(rule survey.Rule) bool { return rule.Mark&bit != 0 }) {
+			if slices.ContainsFunc(rules, func(rule dump.Rule) bool { return rule.MarkBits()&bit != 0 }) {
 				changed = append(changed, fmt.Sprintf("chain %s of table %s", c.Name, t))
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"kube-vmap/nft/kernel/survey"
+	"kube-vmap/nft/kernel/dump"
 )
 
 // acceptors are the beginnings of the names of chains in which CNI plugins accept the traffic of
@@ -13,12 +13,12 @@ import (
 var acceptors = []string{"cali-", "CILIUM_", "FLANNEL-FWD", "KUBE-ROUTER-", "CNI-FORWARD", "ANTREA-", "OVN-KUBE-"}
 
 // rules calls check with a reader of rules, unless tables cannot be read.
-func (n *node) rules(name string, check func(*survey.RuleReader) (Item, error)) Item {
+func (n *node) rules(name string, check func(*dump.Reader) (Item, error)) Item {
 	err := n.blind()
 	if err != nil {
 		return unknown(name, err)
 	}
-	r, err := survey.OpenRules(0)
+	r, err := dump.Open(0)
 	if err != nil {
 		return unknown(name, err)
 	}
@@ -43,7 +43,7 @@ func (n *node) policies() []Item {
 // policy checks the chains at a hook of nf_tables. Policies of iptables-legacy are not known.
 func (n *node) policy(hook, need string) Item {
 	name := hook + " policy"
-	return n.rules(name, func(r *survey.RuleReader) (Item, error) {
+	return n.rules(name, func(r *dump.Reader) (Item, error) {
 		var dropping, accepted []string
 		for _, c := range n.dropping(hook) {
 			dropping = append(dropping, fmt.Sprintf("policy drop in chain %s of table %s", c.name, c.table))
@@ -58,7 +58,7 @@ func (n *node) policy(hook, need string) Item {
 			}
 			accepted = append(accepted, by)
 		}
-		if i := slices.IndexFunc(n.Tables, func(t survey.Table) bool { return t.Legacy && t.Name == "filter" && !t.Inert }); i >= 0 {
+		if i := slices.IndexFunc(n.Tables, func(t dump.Table) bool { return t.Legacy && t.Name == "filter" && !t.Inert }); i >= 0 {
 			return unknown(name, fmt.Errorf("rules of %s are not read: iptables-legacy-save shows them", &n.Tables[i])), nil
 		}
 		if len(dropping) == 0 {
@@ -70,7 +70,7 @@ func (n *node) policy(hook, need string) Item {
 
 // A chain is a chain of a table.
 type chain struct {
-	table *survey.Table
+	table *dump.Table
 	name  string
 }
 
@@ -89,17 +89,17 @@ func (n *node) dropping(hook string) (chains []chain) {
 
 // acceptedBy returns what in a chain may accept the traffic of pods: a rule that accepts, or
 // a CNI plugin's chain.
-func acceptedBy(r *survey.RuleReader, c chain) (string, error) {
-	rules, err := r.Rules(c.table, c.name)
+func acceptedBy(r *dump.Reader, c chain) (string, error) {
+	rules, err := r.Rules(c.table.Chain(c.name))
 	if err != nil {
 		return "", err
 	}
 	for _, rule := range rules {
-		if slices.ContainsFunc(acceptors, func(start string) bool { return strings.HasPrefix(rule.Chain, start) }) {
-			return "chain " + rule.Chain + " accepts", nil
+		if slices.ContainsFunc(acceptors, func(start string) bool { return strings.HasPrefix(rule.Jump(), start) }) {
+			return "chain " + rule.Jump() + " accepts", nil
 		}
 	}
-	if slices.ContainsFunc(rules, func(rule survey.Rule) bool { return rule.Accepts }) {
+	if slices.ContainsFunc(rules, func(rule dump.Rule) bool { return rule.Accepts() }) {
 		return "rules in it accept some packets", nil
 	}
 	return "", nil

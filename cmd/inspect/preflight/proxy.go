@@ -8,8 +8,8 @@ import (
 
 	"kube-vmap/cmd/components"
 	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/kernel/kubeproxy"
-	"kube-vmap/nft/kernel/survey"
 )
 
 // masqueradeBit is the default; preflight knows no configuration.
@@ -42,7 +42,7 @@ func (n *node) proxies(items []Item) []Item {
 	switch {
 	case strings.HasPrefix(state, kubeproxy.StateReturned):
 		item.Verdict, item.Detail = components.Needs, "kube-vmap went back to kube-proxy: see the reason, and clear it with kube-vmap cleanup"
-	case slices.ContainsFunc(n.Tables, func(t survey.Table) bool { return kubeproxy.IsLegacy(&t) }):
+	case slices.ContainsFunc(n.Tables, func(t dump.Table) bool { return kubeproxy.IsLegacy(&t) }):
 		item.Verdict, item.Detail = components.Conflict, components.LegacyAdvice
 	default:
 		item.Verdict = components.Fine
@@ -89,7 +89,7 @@ func (n *node) isRunning() bool {
 }
 
 func (n *node) hasOurTables() bool {
-	return slices.ContainsFunc(n.Tables, func(t survey.Table) bool { return t.IsOurs() })
+	return slices.ContainsFunc(n.Tables, func(t dump.Table) bool { return t.IsOurs() })
 }
 
 // otherProxy returns why another proxy seems to run; empty if none does.

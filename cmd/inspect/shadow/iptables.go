@@ -9,13 +9,13 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/inspect"
+	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/kernel/kubeproxy"
 	"kube-vmap/nft/simulate"
 )
 
 // IPTables reads the rules of kube-proxy's iptables mode in nf_tables (iptables-nft).
-type IPTables struct{ Kernel *inspect.Rules }
+type IPTables struct{ Kernel *dump.Rules }
 
 // Mode implements [ruleSource].
 func (IPTables) Mode() string { return "iptables" }

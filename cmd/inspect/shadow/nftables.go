@@ -10,7 +10,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/inspect"
+	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/kernel/kubeproxy"
 	"kube-vmap/nft/simulate"
 )
@@ -18,7 +18,7 @@ import (
 // NFTables reads the rules of kube-proxy's nftables mode: the tables ip and ip6 kube-proxy. If
 // kube-vmap has suspended them, or the tables are dormant, they are read as if they were in
 // effect.
-type NFTables struct{ Kernel *inspect.Rules }
+type NFTables struct{ Kernel *dump.Rules }
 
 // Mode implements [ruleSource].
 func (NFTables) Mode() string { return "nftables" }
@@ -43,7 +43,7 @@ func (n NFTables) Open(f model.Family) (*Rules, error) {
 
 // nftablesFrontends returns the keys of kube-proxy's maps. The error is [fs.ErrNotExist] if the
 // table has none of them: it is only a marker for programs that look for kube-proxy.
-func nftablesFrontends(t *inspect.Table, f model.Family) ([]Frontend, error) {
+func nftablesFrontends(t *dump.TableRules, f model.Family) ([]Frontend, error) {
 	var out []Frontend
 	found := false
 	seen := map[model.Match]bool{}
@@ -68,7 +68,7 @@ func nftablesFrontends(t *inspect.Table, f model.Family) ([]Frontend, error) {
 
 // nftablesBounds returns the addresses at the bounds of source ranges, which kube-proxy
 // writes as sets that belong to a rule. The end of an interval is the address after it.
-func nftablesBounds(t *inspect.Table, f model.Family) (out []netip.Addr) {
+func nftablesBounds(t *dump.TableRules, f model.Family) (out []netip.Addr) {
 	t.Bounds(func(b []byte) {
 		a, ok := netip.AddrFromSlice(b)
 		if !ok || model.FamilyOf(a) != f {

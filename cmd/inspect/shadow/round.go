@@ -12,7 +12,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/inspect"
+	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/kernel/kubeproxy"
 	"kube-vmap/nft/simulate"
 	"kube-vmap/sync"
@@ -64,7 +64,7 @@ func compareOnce(ctx context.Context, in wanted, sources ...ruleSource) (*Round,
 	if err != nil {
 		return nil, err
 	}
-	ours, err := inspect.NewMemory(in.Ruleset)
+	ours, err := dump.NewMemory(in.Ruleset)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func openAll(source ruleSource) (all [len(model.Families)]*Rules, err error) {
 type comparer struct {
 	interrupted func() error
 	in          wanted
-	ours        *inspect.Memory
+	ours        *dump.Memory
 	network     *network
 	conflicts   map[model.Match]string // the owner of a match that several claim
 	services    map[model.ServiceName]model.ServiceSnapshot

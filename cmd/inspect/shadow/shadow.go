@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/inspect"
+	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/sync"
 	"kube-vmap/sync/addresses"
 )
@@ -40,12 +40,12 @@ type Shadow struct {
 	Config
 	tracker   *tracker
 	loop      *sync.Loop
-	constants *inspect.Constants
+	constants *dump.Constants
 }
 
 // New returns a shadow that does nothing before Run or Once.
 func New(c Config) *Shadow {
-	s := &Shadow{Config: c, tracker: newTracker(time.Now), constants: inspect.NewConstants()}
+	s := &Shadow{Config: c, tracker: newTracker(time.Now), constants: dump.NewConstants()}
 	l := c.Loop
 	l.Rules.CountConnections, l.Rules.Protect = false, false // no difference for packets
 	l.Observer, l.Recorder, l.DriftReader, l.Shares = nil, nil, nil, nil
@@ -185,7 +185,7 @@ func (s *Shadow) round(ctx context.Context, only map[string]bool) (r *Round, con
 		return nil, nil, 0, err
 	}
 	in.Only = only
-	rules, err := inspect.Open(0)
+	rules, err := dump.OpenRules(0)
 	if err != nil {
 		return nil, nil, 0, err
 	}

@@ -5,12 +5,12 @@ import (
 	"net/netip"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/kernel/inspect"
+	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/simulate"
 )
 
 // sources returns the sources of rules that are tried, in this order.
-func sources(k *inspect.Rules) []ruleSource { return []ruleSource{NFTables{k}, IPTables{k}} }
+func sources(k *dump.Rules) []ruleSource { return []ruleSource{NFTables{k}, IPTables{k}} }
 
 // A RuleSource reads the rules of the other proxy.
 type ruleSource interface {

@@ -16,8 +16,8 @@ func ending(w *trace.Path) string {
 	case trace.EndingRejected:
 		return by("REFUSED, with a reply to its sender,", p, step)
 	case trace.EndingPolicyDrop:
-		return fmt.Sprintf("  DROPPED by the policy of table %s %s, chain %s (%s): no rule there accepts it\n%s",
-			p.Chain.FamilyName(), p.Chain.Table, p.Chain.Name, p.Chain.Hook, see(p, p.Chain.Name))
+		return fmt.Sprintf("  DROPPED by the policy of table %s, chain %s (%s): no rule there accepts it\n%s",
+			p.Chain.Table, p.Chain.Name, p.Chain.Hook, see(p, p.Chain.Name))
 	case trace.EndingQueued:
 		return by("HANDED to a program that has not given it back (NFQUEUE)", p, step)
 	case trace.EndingStolen:
@@ -39,7 +39,7 @@ func ending(w *trace.Path) string {
 
 // by returns the rule that decided.
 func by(what string, p *trace.Visit, step *trace.Step) string {
-	s := fmt.Sprintf("  %s by table %s %s, chain %s", what, p.Chain.FamilyName(), p.Chain.Table, step.Chain)
+	s := fmt.Sprintf("  %s by table %s, chain %s", what, p.Chain.Table, step.Chain)
 	if step.Chain != p.Chain.Name {
 		s += " (from " + p.Chain.Name + ")"
 	}
@@ -48,7 +48,7 @@ func by(what string, p *trace.Visit, step *trace.Step) string {
 		s += fmt.Sprintf(", comment %q", step.Rule.Comment)
 	}
 	s += "\n    the rule: " + ruleText(step.Rule) + "\n"
-	if p.Chain.Table == nft.TableName {
+	if p.Chain.Table.Name == nft.TableName {
 		s += ours(step.Chain)
 	}
 	return s + see(p, step.Chain)
@@ -56,7 +56,7 @@ func by(what string, p *trace.Visit, step *trace.Step) string {
 
 // see returns the command that lists a chain.
 func see(p *trace.Visit, chain string) string {
-	return fmt.Sprintf("    to list it: nft -a list chain %s %s %s\n", p.Chain.FamilyName(), p.Chain.Table, chain)
+	return fmt.Sprintf("    to list it: nft -a list chain %s %s\n", p.Chain.Table, chain)
 }
 
 // ours returns the reason of one of our own chains.
@@ -86,7 +86,7 @@ func after(p *trace.Visit) string {
 	if p.Chain.IsTracer() {
 		return "its start"
 	}
-	return fmt.Sprintf("chain %s of table %s %s, priority %d,", p.Chain.Name, p.Chain.FamilyName(), p.Chain.Table, p.Chain.Priority)
+	return fmt.Sprintf("chain %s of table %s, priority %d,", p.Chain.Name, p.Chain.Table, p.Chain.Priority)
 }
 
 // notSeenAgain lists what may have happened to a packet between a bridge and the node. It

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"time"
 
 	"kube-vmap/nft/kernel/conntrack"
@@ -110,7 +111,7 @@ func waiting(p simulate.Packet, o Options) string {
 // onFastPath returns how many open connections with such packets take a flowtable, zero if that
 // cannot be read.
 func onFastPath(p simulate.Packet, o Options) (n int) {
-	flows, err := conntrack.New(conntrack.Config{NetNS: o.NetNS}).Flows(p)
+	flows, err := conntrack.New(conntrack.Config{NetNS: o.NetNS}).Flows(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
 	if err != nil {
 		return 0
 	}

@@ -81,7 +81,7 @@ func way(p *trace.Visit) string {
 
 // writeVisit writes a base chain and its steps.
 func writeVisit(s *strings.Builder, p *trace.Visit) {
-	fmt.Fprintf(s, "  %6d  %s %s %s", p.Chain.Priority, p.Chain.FamilyName(), p.Chain.Table, p.Chain.Name)
+	fmt.Fprintf(s, "  %6d  %s %s", p.Chain.Priority, p.Chain.Table, p.Chain.Name)
 	width := 0
 	rules := 0
 	for _, step := range p.Steps {

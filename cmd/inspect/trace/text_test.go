@@ -7,15 +7,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/kernel/trace"
-	"kube-vmap/nft/kernel/trace/ruletext"
+	"kube-vmap/nft/simulate"
 )
 
 // at returns a visit of table "t" in a hook.
 func at(hook, chain string, own bool, steps ...trace.Step) trace.Visit {
 	return trace.Visit{
-		Chain: trace.Chain{Family: unix.NFPROTO_INET, Table: "t", Name: chain, Base: true, Hook: hook, Own: own},
-		In:    "eth0",
+		Chain: trace.Chain{
+			Chain: dump.Chain{Table: simulate.Table{Family: "inet", Name: "t"}, Name: chain, Hook: hook}, Own: own,
+		},
+		In: "eth0",
 		Packet: trace.Packet{
 			From: netip.MustParseAddrPort("10.0.0.1:1"), To: netip.MustParseAddrPort("[fd00::2]:2"), Protocol: unix.IPPROTO_UDP,
 		},
@@ -24,8 +27,8 @@ func at(hook, chain string, own bool, steps ...trace.Step) trace.Visit {
 }
 
 // rule returns a step of a rule of chain "c".
-func rule(code int32, r ruletext.Rule) trace.Step {
-	return trace.Step{Chain: "c", Kind: trace.KindRule, Rule: trace.Rule{Rule: r}, Verdict: trace.Verdict{Code: code}}
+func rule(code int32, r trace.Rule) trace.Step {
+	return trace.Step{Chain: "c", Kind: trace.KindRule, Rule: r, Verdict: trace.Verdict{Code: code}}
 }
 
 func policy(code int32) trace.Step {
@@ -40,16 +43,14 @@ func TestEveryEndingHasANextStep(t *testing.T) {
 	sent.Out = "eth1"
 	onBridge := end
 	onBridge.Bridge = true
-	ours := at("input", "filter-input", false, trace.Step{Chain: "reject-chain", Kind: trace.KindRule, Rule: trace.Rule{
-		Rule: ruletext.Rule{Text: "reject", Rejects: true},
-	}})
-	ours.Chain.Table = "kube-vmap"
+	ours := at("input", "filter-input", false, trace.Step{Chain: "reject-chain", Kind: trace.KindRule, Rule: trace.Rule{Text: "reject", Rejects: true}})
+	ours.Chain.Table.Name = "kube-vmap"
 	for _, tc := range []struct {
 		walk trace.Path
 		want []string
 	}{
 		{
-			trace.Path{Visits: []trace.Visit{begin, at("forward", "base", false, rule(drop, ruletext.Rule{Handle: 9, Text: "drop", Comment: "no"}))}},
+			trace.Path{Visits: []trace.Visit{begin, at("forward", "base", false, rule(drop, trace.Rule{Handle: 9, Text: "drop", Comment: "no"}))}},
 			[]string{`DROPPED by table inet t, chain c (from base), rule 9, comment "no"`, "nft -a list chain inet t c"},
 		},
 		{
@@ -58,11 +59,11 @@ func TestEveryEndingHasANextStep(t *testing.T) {
 		},
 		{trace.Path{Visits: []trace.Visit{begin, ours}}, []string{"REFUSED", "no endpoints that are ready"}},
 		{
-			trace.Path{Visits: []trace.Visit{begin, at("forward", "c", false, rule(queue, ruletext.Rule{Text: "queue to 7"}))}},
+			trace.Path{Visits: []trace.Visit{begin, at("forward", "c", false, rule(queue, trace.Rule{Text: "queue to 7"}))}},
 			[]string{"HANDED to a program", "queue to 7\n"},
 		},
 		{
-			trace.Path{Visits: []trace.Visit{begin, at("forward", "c", false, rule(stolen, ruletext.Rule{Text: "(fwd)"}))}},
+			trace.Path{Visits: []trace.Visit{begin, at("forward", "c", false, rule(stolen, trace.Rule{Text: "(fwd)"}))}},
 			[]string{"TAKEN", "(fwd)  -> stolen\n"},
 		},
 		{
@@ -117,7 +118,7 @@ func TestConntrackStateIsPrinted(t *testing.T) {
 }
 
 func TestDeletedRuleIsNotInvented(t *testing.T) {
-	gone := rule(0, ruletext.Rule{Handle: 12})
+	gone := rule(0, trace.Rule{Handle: 12})
 	gone.Rule.Gone = true
 	w := trace.Path{Visits: []trace.Visit{at("forward", "c", false, gone)}}
 	if got := Text(1, &w); !strings.Contains(got, "(rule 12, which has been replaced since)") {

@@ -8,8 +8,8 @@ import (
 	"net/netip"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/kernel/simulator"
-	"kube-vmap/nft/kernel/survey"
 	"kube-vmap/nft/simulate"
 )
 
@@ -66,7 +66,7 @@ func ruleText(by simulate.RuleRef) string {
 	if by.Rule == 0 {
 		return text + ", its policy"
 	}
-	if rule, err := survey.RuleText(by.Table, by.Chain, by.Rule); err == nil && rule != "" {
+	if rule, err := dump.RuleText(by.Table, by.Chain, by.Rule); err == nil && rule != "" {
 		return text + ": " + rule
 	}
 	return fmt.Sprintf("%s, rule handle %d", text, by.Rule)

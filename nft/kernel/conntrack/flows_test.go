@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/simulate"
 )
 
 // flowMessage is an entry of a protocol in a state, as the kernel sends it.
@@ -44,15 +43,15 @@ func TestDecodeFlowReadsStateAndTimes(t *testing.T) {
 			t.Errorf("%s in state %d: %q, reopens %t, want %q, %t", tc.protocol, tc.state, f.State, f.Reopens, tc.want, tc.reopens)
 		}
 		if f.Expires != 25*time.Second || f.Status != 0x1aa || !f.Started.Equal(time.Unix(1, 0)) || f.Endpoint != netip.MustParseAddrPort("10.244.1.2:5353") {
-			t.Errorf("read as %+v", f.Flow)
+			t.Errorf("read as %+v", f)
 		}
-		p := simulate.Packet{From: f.Client.Addr(), To: f.Requested, Protocol: tc.protocol}
-		if !f.matches(p) {
-			t.Errorf("%s is none of %s", f.Flow.Client, p)
+		client := netip.AddrPortFrom(f.Client.Addr(), 0)
+		if !f.matches(tc.protocol, client, f.Requested) {
+			t.Errorf("%s is none of %s", f.Client, client)
 		}
-		p.FromPort = f.Client.Port() + 1
-		if f.matches(p) {
-			t.Errorf("%s is one of %s", f.Flow.Client, p)
+		client = netip.AddrPortFrom(f.Client.Addr(), f.Client.Port()+1)
+		if f.matches(tc.protocol, client, f.Requested) {
+			t.Errorf("%s is one of %s", f.Client, client)
 		}
 	}
 }
@@ -81,7 +80,7 @@ func offloadedMessage(t *testing.T, p model.Protocol) netlink.Message {
 func TestOffloadedFlowHasNoState(t *testing.T) {
 	for p := range recordedOffloaded {
 		f, ok := decodeFlow(offloadedMessage(t, p))
-		if !ok || f.protocol != p || !f.IsOffloaded() || f.State != "" || f.Expires != 0 || f.Reopens {
+		if !ok || f.Protocol != p || f.Status&statusOffloaded == 0 || f.State != "" || f.Expires != 0 || f.Reopens {
 			t.Errorf("%s: %+v, read %t", p, f, ok)
 		}
 	}

@@ -43,12 +43,12 @@ func newBatch(f model.Family, s *state, plans []Plan) *batch {
 }
 
 // addPlan deletes jumps before the chains that they lead to.
-func (b *batch) addPlan(family uint8, t *table, p Plan) {
+func (b *batch) addPlan(family uint8, t *Table, p Plan) {
 	for _, i := range p.Unhook {
 		b.Add(unix.NFT_MSG_DELRULE, 0, family, func(e *attr.Encoder) {
 			e.String(unix.NFTA_RULE_TABLE, t.Name)
 			e.String(unix.NFTA_RULE_CHAIN, t.Rules[i].Chain)
-			e.Uint64(unix.NFTA_RULE_HANDLE, t.handles[i])
+			e.Uint64(unix.NFTA_RULE_HANDLE, t.Rules[i].Handle)
 		})
 	}
 	for _, name := range p.Empty {

@@ -26,8 +26,7 @@
 //
 // The kernel refuses the transaction if nf_tables changed since it was read. Then the rules
 // at the hooks, which are few, are read again; and in the end everything, to find out
-// whether the first read missed something. Of a rule, only the chain that it jumps to is
-// decoded: iptables-nft's rules are full of the binary matches of xtables.
+// whether the first read missed something.
 //
 // Each part may be missing, and no kernel module is loaded to find out.
 package kubeproxy

@@ -1,19 +1,16 @@
 package kubeproxy
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io/fs"
 	"slices"
 
 	"github.com/mdlayher/netlink"
-	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/attr"
+	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/kernel/kubeproxy/ipvs"
 	"kube-vmap/nft/kernel/socket"
 )
@@ -123,7 +120,8 @@ func find(netNS int) (f *Found, err error) {
 
 // read adds what is in the tables of a family.
 func (f *Found) read(conn *netlink.Conn, netNS int, family model.Family) error {
-	tables, err := tableNames(conn, family)
+	r := dump.NewReader(conn)
+	tables, err := tableNames(r, family)
 	if err != nil {
 		return err
 	}
@@ -133,7 +131,7 @@ func (f *Found) read(conn *netlink.Conn, netNS int, family model.Family) error {
 		}
 		names := chains[table].hooked
 		if table == tableName {
-			all, err := ownChains(conn, family, tableName)
+			all, err := chainsOf(r, family, tableName)
 			if err != nil {
 				return err
 			}
@@ -150,15 +148,6 @@ func (f *Found) read(conn *netlink.Conn, netNS int, family model.Family) error {
 		}
 	}
 	return nil
-}
-
-// ownChains returns the chains of a table that one program has, and whether each is at a hook.
-func ownChains(conn *netlink.Conn, f model.Family, name string) (map[string]bool, error) {
-	t := table{Table: Table{Name: name, Chains: map[string]bool{}}}
-	m := socket.Nftables(unix.NFT_MSG_GETCHAIN, netlink.Dump, nft.FamilyNumber(f), func(e *attr.Encoder) {
-		e.String(unix.NFTA_CHAIN_TABLE, name)
-	})
-	return t.Chains, ask(conn, m, t.addChain)
 }
 
 // hashNames returns a number that depends on the names of chains, in any order.
@@ -188,78 +177,24 @@ const headRules = 32
 
 // readChain adds a chain if it has rules. It reads from a socket of its own and closes it,
 // because the kernel lists the remaining rules, which may be tens of thousands, only when
-// they are read.
+// they are read. The comment by which a rule of ours is known is a match of xtables after a
+// program saved and restored all rules with the tools of iptables-nft.
 func (f *Found) readChain(netNS int, p Part) (err error) {
 	conn, err := open(netNS)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	_, err = conn.Send(socket.Nftables(unix.NFT_MSG_GETRULE, netlink.Dump, nft.FamilyNumber(p.Family), func(e *attr.Encoder) {
-		e.String(unix.NFTA_RULE_TABLE, p.Table)
-		e.String(unix.NFTA_RULE_CHAIN, p.Chain)
-	}))
-	if err != nil {
-		return err
-	}
 	rules := 0
-	for m, err := range conn.ReceiveIter() {
-		if errors.Is(err, fs.ErrNotExist) {
-			break
+	err = dump.NewReader(conn).EachRule(chainIn(p.Family, p.Table, p.Chain), func(r dump.Rule) bool {
+		if r.Comment() == SuspendComment {
+			p.handles = append(p.handles, r.Handle)
 		}
-		var d attr.Decoder
-		handle, comment, in := ruleOf(&d, d.Body(m.Data), p)
-		if err := cmp.Or(err, d.Err()); err != nil {
-			return err
-		}
-		if !in {
-			continue
-		}
-		if comment == SuspendComment {
-			p.handles = append(p.handles, handle)
-		}
-		if rules++; rules >= headRules {
-			break
-		}
-	}
+		rules++
+		return rules < headRules
+	})
 	if p.Suspended = len(p.handles) > 0; rules > 0 {
 		f.Parts = append(f.Parts, p)
 	}
-	return nil
-}
-
-// ruleOf returns the handle and the comment of a rule, and whether it is in the chain: some
-// kernels also list others.
-func ruleOf(d *attr.Decoder, attributes []byte, p Part) (handle uint64, comment string, in bool) {
-	var table, chain string
-	for kind, value := range d.Attributes(attributes) {
-		switch kind {
-		case unix.NFTA_RULE_TABLE:
-			table = attr.String(value)
-		case unix.NFTA_RULE_CHAIN:
-			chain = attr.String(value)
-		case unix.NFTA_RULE_HANDLE:
-			handle = d.Uint64(value)
-		case unix.NFTA_RULE_USERDATA:
-			comment = cmp.Or(comment, attr.String(attr.Userdata(value, attr.CommentTag)))
-		case unix.NFTA_RULE_EXPRESSIONS:
-			comment = cmp.Or(comment, matchedComment(d, value))
-		}
-	}
-	return handle, comment, table == p.Table && chain == p.Chain
-}
-
-// matchedComment returns the comment that xtables' match "comment" holds. Our rule has it
-// after a program saved and restored all rules with the tools of iptables-nft.
-func matchedComment(d *attr.Decoder, expressions []byte) string {
-	for _, e := range d.Attributes(expressions) {
-		if attr.String(d.Find(e, unix.NFTA_EXPR_NAME)) != "match" {
-			continue
-		}
-		data := d.Find(e, unix.NFTA_EXPR_DATA)
-		if attr.String(d.Find(data, unix.NFTA_MATCH_NAME)) == "comment" {
-			return unix.ByteSliceToString(d.Find(data, unix.NFTA_MATCH_INFO))
-		}
-	}
-	return ""
+	return err
 }

@@ -21,6 +21,7 @@ type Table struct {
 type Rule struct {
 	Chain  string // that it is in
 	Target string // the chain that it jumps to, if any
+	Handle uint64
 }
 
 // A Plan is what has to be done to remove kube-proxy from a table, in the order of the

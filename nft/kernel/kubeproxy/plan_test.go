@@ -52,7 +52,7 @@ func nat(others, rules string) Table {
 	}
 	for rule := range strings.FieldsSeq(rules) {
 		chain, target, _ := strings.Cut(rule, ">")
-		t.Rules = append(t.Rules, Rule{chain, target})
+		t.Rules = append(t.Rules, Rule{Chain: chain, Target: target})
 	}
 	return t
 }
@@ -86,7 +86,7 @@ func TestPlanRemovesOnlyKubeProxyChains(t *testing.T) {
 		},
 		{
 			"only jumps",
-			Table{Name: "nat", Chains: map[string]bool{"OUTPUT": true}, Rules: []Rule{{"OUTPUT", "KUBE-SERVICES"}}},
+			Table{Name: "nat", Chains: map[string]bool{"OUTPUT": true}, Rules: []Rule{{Chain: "OUTPUT", Target: "KUBE-SERVICES"}}},
 			nil,
 			[]int{0},
 			"", "",
@@ -122,7 +122,7 @@ func TestPlanRemovesOnlyKubeProxyChains(t *testing.T) {
 			Table{
 				Name:   "nat",
 				Chains: map[string]bool{"MINE": false, "KUBE-SERVICES": false, "KUBE-MARK-MASQ": false},
-				Rules:  []Rule{{"MINE", "KUBE-SERVICES"}, {"MINE", "KUBE-MARK-MASQ"}, {"KUBE-MARK-MASQ", ""}},
+				Rules:  []Rule{{"MINE", "KUBE-SERVICES", 1}, {"MINE", "KUBE-MARK-MASQ", 2}, {"KUBE-MARK-MASQ", "", 3}},
 			},
 			nil,
 			nil, "", "", "",

@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
-	"kube-vmap/nft/kernel/socket"
+	"kube-vmap/nft/kernel/dump"
 )
 
 // takeoverTableName is the name of a table, in family inet, whose comment is the state of a
@@ -26,19 +25,19 @@ const attrTableUserdata = 6
 // ReadTakeoverState returns the state of a take-over; empty if there is none. For netNS see
 // [Find].
 func ReadTakeoverState(netNS int) (state string, err error) {
-	conn, err := open(netNS)
+	r, err := dump.Open(netNS)
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	m := socket.Nftables(unix.NFT_MSG_GETTABLE, netlink.Dump, unix.NFPROTO_INET, nil)
-	err = ask(conn, m, func(d *attr.Decoder, attributes []byte) {
-		if attr.String(d.Find(attributes, unix.NFTA_TABLE_NAME)) == takeoverTableName {
-			state = attr.String(attr.Userdata(d.Find(attributes, attrTableUserdata), attr.CommentTag))
+	defer func() { err = errors.Join(err, r.Close()) }()
+	tables, err := r.Tables("inet")
+	if err != nil {
+		return "", fmt.Errorf("read the state of a take-over: %w", err)
+	}
+	for _, t := range tables {
+		if t.Name == takeoverTableName {
+			state = t.Comment
 		}
-	})
-	if err != nil && !isUnsupported(err) {
-		return "", fmt.Errorf("read the state of a take-over: %w", socket.ExplainPermission(err, "read nftables"))
 	}
 	return state, nil
 }

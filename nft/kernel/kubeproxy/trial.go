@@ -9,6 +9,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
+	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/kernel/socket"
 )
 
@@ -50,7 +51,7 @@ func FindOurs(netNS int) (ours []Part, err error) {
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	f := &Found{}
 	for _, family := range model.Families {
-		all, err := ownChains(conn, family, nft.TableName)
+		all, err := chainsOf(dump.NewReader(conn), family, nft.TableName)
 		if err != nil {
 			return nil, fmt.Errorf("list our chains: %w", socket.ExplainPermission(err, "read nftables"))
 		}

@@ -1,29 +1,33 @@
+// Package simulator runs package simulate on what a network namespace holds. It only reads:
+//
+//	rules          nf_tables (package dump)
+//	network        routes and addresses (package rtnetlink)
+//	connections    connection tracking (package conntrack)
+//	ipsets         sets of ipset; the kernel looks up a packet, without a program of ipset
+//	State          sockets by sock_diag, and files of /proc/net, when a packet meets a match of them
 package simulator
 
 import (
 	"errors"
+	"net/netip"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/conntrack"
-	"kube-vmap/nft/kernel/inspect"
-	"kube-vmap/nft/kernel/ipset"
-	"kube-vmap/nft/kernel/nodestate"
-	"kube-vmap/nft/kernel/route"
-	"kube-vmap/nft/kernel/survey"
+	"kube-vmap/nft/kernel/dump"
+	"kube-vmap/nft/kernel/rtnetlink"
+	"kube-vmap/nft/kernel/socket"
 	"kube-vmap/nft/simulate"
 )
 
 // A Simulator simulates packets. It is not safe for concurrent use.
 type Simulator struct {
-	rules       *inspect.Rules
-	network     *route.Network
+	Config
+	rules       *dump.Rules
+	network     *rtnetlink.Network
 	connections *conntrack.Conntrack
-	ipsets      *ipset.Sets
-	state       *nodestate.State
-	interrupted func() error
-	netNS       int
-	withoutOurs bool
+	ipsets      *ipsets
+	state       *State
 }
 
 // Config is the configuration of a [Simulator].
@@ -40,27 +44,25 @@ type Config struct {
 
 // Open opens the sockets to read from.
 func Open(c Config) (*Simulator, error) {
-	rules, err := inspect.Open(c.NetNS)
+	conn, err := socket.Open(c.NetNS)
 	if err != nil {
 		return nil, err
 	}
-	network, err := route.Open(c.NetNS)
+	network, err := rtnetlink.OpenNetwork(c.NetNS)
 	if err != nil {
-		return nil, errors.Join(err, rules.Close())
+		return nil, errors.Join(err, conn.Close())
 	}
-	return &Simulator{
-		rules, network, conntrack.New(conntrack.Config{NetNS: c.NetNS}), ipset.New(c.NetNS), nodestate.New(c.NetNS),
-		c.Interrupted, c.NetNS, c.WithoutOurs,
-	}, nil
+	connections := conntrack.New(conntrack.Config{NetNS: c.NetNS})
+	return &Simulator{c, dump.NewRules(conn), network, connections, &ipsets{conn}, NewState(c.NetNS)}, nil
 }
 
 // Close closes the sockets.
 func (s *Simulator) Close() error {
-	return errors.Join(s.rules.Close(), s.network.Close(), s.ipsets.Close(), s.state.Close())
+	return errors.Join(s.rules.Close(), s.network.Close(), s.state.Close())
 }
 
-// Run simulates a packet with [simulate.Run]. Rules of iptables-legacy are not followed. The packet comes in by the named interface;
-// without a name, by the one towards its source.
+// Run simulates a packet with [simulate.Run]. Rules of iptables-legacy are not followed. The packet
+// comes in by the named interface; without a name, by the one towards its source.
 func (s *Simulator) Run(p simulate.Packet, in string) (result simulate.Result, err error) {
 	var link simulate.Link
 	if in != "" {
@@ -69,8 +71,8 @@ func (s *Simulator) Run(p simulate.Packet, in string) (result simulate.Result, e
 		}
 	}
 	sources := simulate.Sources{
-		Rules: s.rules, Network: s.network, Connections: s.connections, IPSets: s.ipsets, Node: s.state, Interrupted: s.interrupted,
-		WithoutOurs: s.withoutOurs,
+		Rules: s.rules, Network: s.network, Connections: s, IPSets: s.ipsets, Node: s.state,
+		Interrupted: s.Interrupted, WithoutOurs: s.WithoutOurs,
 	}
 	err = s.rules.Snapshot(func() (err error) {
 		result, err = simulate.Run(sources, p, link)
@@ -82,9 +84,22 @@ func (s *Simulator) Run(p simulate.Packet, in string) (result simulate.Result, e
 	return result, err
 }
 
+// Flows implements [simulate.Connections].
+func (s *Simulator) Flows(p simulate.Packet) (flows []simulate.Flow, err error) {
+	list, err := s.connections.Flows(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
+	for _, f := range list {
+		flows = append(flows, simulate.Flow{
+			Client: f.Client, Requested: f.Requested, Endpoint: f.Endpoint, SeenSource: f.SeenSource,
+			Status: f.Status, Mark: f.Mark, Labels: f.Labels,
+			State: f.State, Expires: f.Expires, Started: f.Started, Reopens: f.Reopens,
+		})
+	}
+	return flows, err
+}
+
 // legacy names the tables of iptables-legacy with rules, and what could not be read of them.
 func (s *Simulator) legacy(f model.Family) (out []string) {
-	tables, err := survey.Legacy(s.netNS)
+	tables, err := dump.Legacy(s.NetNS)
 	if err != nil {
 		out = append(out, err.Error())
 	}

@@ -83,9 +83,13 @@ func Nftables(kind uint16, flags netlink.HeaderFlags, family uint8, attributes f
 	return Request(unix.NFNL_SUBSYS_NFTABLES, kind, flags, family, attributes)
 }
 
+// ErrStop ends [Ask] without an error. The rest of the answers waits at the socket, which must
+// be closed.
+var ErrStop = errors.New("stop")
+
 // Ask sends a request and calls fn with each answer, except for an acknowledgement. After
-// an error of fn the rest of the answers is read all the same, so that the next request does
-// not get them.
+// another error of fn than [ErrStop] the rest of the answers is read all the same, so that the
+// next request does not get them.
 func Ask(conn *netlink.Conn, request netlink.Message, fn func(netlink.Message) error) error {
 	if _, err := conn.Send(request); err != nil {
 		return err
@@ -98,7 +102,11 @@ func Ask(conn *netlink.Conn, request netlink.Message, fn func(netlink.Message) e
 		if m.Header.Type == netlink.Error {
 			continue
 		}
-		if err := fn(m); first == nil && err != nil {
+		err := fn(m)
+		if errors.Is(err, ErrStop) {
+			return nil
+		}
+		if first == nil && err != nil {
 			first = fmt.Errorf("decode an answer of the kernel: %w", err)
 		}
 	}

@@ -79,7 +79,7 @@ func (u *openPath) add(e resolvedEvent, marks bool, now time.Time) {
 		return // the end of a chain, which some kernels report as a rule
 	}
 	p := &u.Visits[len(u.Visits)-1]
-	p.Steps = append(p.Steps, Step{Chain: e.Chain, Kind: e.Kind, Rule: e.rule, Verdict: e.Verdict, Mark: e.Mark})
+	p.Steps = append(p.Steps, Step{Chain: e.Chain.Name, Kind: e.Kind, Rule: e.rule, Verdict: e.Verdict, Mark: e.Mark})
 	if !e.chain.Own || e.Kind != KindRule {
 		return
 	}

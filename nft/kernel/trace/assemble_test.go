@@ -9,7 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/nft/kernel/trace/ruletext"
+	"kube-vmap/nft/kernel/dump"
+	"kube-vmap/nft/simulate"
 )
 
 var now = time.Unix(1_000_000, 0)
@@ -21,18 +22,18 @@ func resolved(t *testing.T, message []byte) resolvedEvent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := resolvedEvent{Event: e, chain: Chain{Family: e.Family, Table: e.Table, Name: e.Chain}}
-	out.chain.Own = strings.HasPrefix(e.Table, TableName)
+	out := resolvedEvent{Event: e, chain: Chain{Chain: dump.Chain{Table: e.Chain.Table, Name: e.Chain.Name}}}
+	out.chain.Own = strings.HasPrefix(e.Chain.Table.Name, TableName)
 	for _, hook := range hookNames {
-		if strings.HasSuffix(e.Chain, hook) {
-			out.chain.Hook, out.chain.Base = hook, true
+		if strings.HasSuffix(e.Chain.Name, hook) {
+			out.chain.Hook = hook
 		}
 	}
 	switch {
 	case e.Rule == 0:
-	case e.Chain == "begin-prerouting":
+	case e.Chain.Name == "begin-prerouting":
 		out.rule.Comment = commentBegin
-	case e.Chain == "state-prerouting":
+	case e.Chain.Name == "state-prerouting":
 		out.rule.Comment = commentState + "new"
 	}
 	return out
@@ -62,7 +63,7 @@ func TestRecordedEventsMakeOnePathEach(t *testing.T) {
 			want = EndingPolicyDrop
 		}
 		ending, p, _ := over[0].End()
-		if ending != want || p.Chain.Table != "firewall" || over[0].State != "new" || !slices.Equal(hooks, []string{"prerouting", "forward"}) {
+		if ending != want || p.Chain.Table.Name != "firewall" || over[0].State != "new" || !slices.Equal(hooks, []string{"prerouting", "forward"}) {
 			t.Errorf("%s: %s in %+v; state %q, hooks %q", name, ending, p, over[0].State, hooks)
 		}
 	}
@@ -72,10 +73,10 @@ func TestRecordedEventsMakeOnePathEach(t *testing.T) {
 func step(id uint32, hook, name string, own bool) resolvedEvent {
 	return resolvedEvent{
 		Event: Event{
-			ID: id, Table: "t", Chain: name, Kind: KindPolicy, Verdict: Verdict{Code: nfAccept},
+			ID: id, Chain: simulate.Chain{Table: simulate.Table{Family: "inet", Name: "t"}, Name: name}, Kind: KindPolicy, Verdict: Verdict{Code: nfAccept},
 			Packet: &Packet{From: netip.MustParseAddrPort("10.0.0.1:1"), To: netip.MustParseAddrPort("10.0.0.2:2")},
 		},
-		chain: Chain{Table: "t", Name: name, Hook: hook, Base: true, Own: own},
+		chain: Chain{dump.Chain{Table: simulate.Table{Family: "inet", Name: "t"}, Name: name, Hook: hook}, own},
 	}
 }
 
@@ -83,7 +84,7 @@ func step(id uint32, hook, name string, own bool) resolvedEvent {
 func begin(id uint32) resolvedEvent {
 	e := step(id, "prerouting", "begin-prerouting", true)
 	e.Kind, e.Rule, e.Verdict.Code = KindRule, 5, unix.NFT_CONTINUE
-	e.rule = Rule{Rule: ruletext.Rule{Comment: commentBegin}}
+	e.rule = Rule{Comment: commentBegin}
 	return e
 }
 
@@ -93,7 +94,7 @@ func TestEndingFollowsFromTheLastHook(t *testing.T) {
 	outBy := func(e resolvedEvent, link string) resolvedEvent { e.out.name = link; return e }
 	inBy := func(e resolvedEvent, link string) resolvedEvent { e.in.name = link; return e }
 	fromBridge := func(e resolvedEvent) resolvedEvent { e.in = link{"br0", true}; return e }
-	ofBridge := func(e resolvedEvent) resolvedEvent { e.chain.Family = unix.NFPROTO_BRIDGE; return e }
+	ofBridge := func(e resolvedEvent) resolvedEvent { e.chain.Table.Family = "bridge"; return e }
 	elsewhere := func(e resolvedEvent) resolvedEvent { e.Packet.To = netip.MustParseAddrPort("10.0.0.3:2"); return e }
 	for _, tc := range []struct {
 		name   string

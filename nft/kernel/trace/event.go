@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft/attr"
-	"kube-vmap/nft/kernel/trace/ruletext"
+	"kube-vmap/nft/kernel/dump"
+	"kube-vmap/nft/simulate"
 )
 
 // A Kind is the kind of a [Step].
@@ -23,11 +24,9 @@ const (
 type Event struct {
 	// ID identifies the packet while it stays in one piece; a later packet may have the
 	// same.
-	ID     uint32
-	Family uint8 // of the table, NFPROTO_*
-	Table  string
-	Chain  string
-	Kind   Kind
+	ID    uint32
+	Chain simulate.Chain
+	Kind  Kind
 	// Rule is the handle of the rule; zero for a policy.
 	Rule    uint64
 	Verdict Verdict
@@ -71,13 +70,13 @@ func decodeEvent(message []byte) (Event, error) {
 			e.decode(&d, kind, value)
 		}
 	}
-	if d.Err() == nil && (e.Table == "" || e.Chain == "") {
+	if d.Err() == nil && (e.Chain.Table.Name == "" || e.Chain.Name == "") {
 		d.Fail(attr.ErrTruncated)
 	}
 	if err := d.Err(); err != nil {
 		return Event{}, fmt.Errorf("decode a trace: %w", err)
 	}
-	e.Family = message[0]
+	e.Chain.Table.Family = dump.FamilyName(message[0])
 	e.Packet = decodePacket(network, transport)
 	return e, nil
 }
@@ -85,9 +84,9 @@ func decodeEvent(message []byte) (Event, error) {
 func (e *Event) decode(d *attr.Decoder, kind uint16, value []byte) {
 	switch kind {
 	case unix.NFTA_TRACE_TABLE:
-		e.Table = printableString(value)
+		e.Chain.Table.Name = printableString(value)
 	case unix.NFTA_TRACE_CHAIN:
-		e.Chain = printableString(value)
+		e.Chain.Name = printableString(value)
 	case unix.NFTA_TRACE_RULE_HANDLE:
 		e.Rule = d.Uint64(value)
 	case unix.NFTA_TRACE_TYPE:
@@ -115,10 +114,10 @@ func (e *Event) decode(d *attr.Decoder, kind uint16, value []byte) {
 }
 
 // printableString decodes a string that another program chose.
-func printableString(b []byte) string { return ruletext.Printable(attr.String(b)) }
+func printableString(b []byte) string { return simulate.Printable(attr.String(b)) }
 
 // drops reports whether the verdict drops the packet.
 func (v Verdict) drops() bool { return v.Code >= 0 && v.Code&verdictMask == nfDrop }
 
 // String returns the verdict in the syntax of nft.
-func (v Verdict) String() string { return ruletext.VerdictText(v.Code, v.Chain) }
+func (v Verdict) String() string { return simulate.VerdictText(v.Code, v.Chain) }

@@ -11,14 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft/attr"
+	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/kernel/socket"
 )
 
-// Flags and attributes of tables (include/uapi/linux/netfilter/nf_tables.h).
-const (
-	tableOwned     = 0x2 // NFT_TABLE_F_OWNER
-	attrTableOwner = 7   // NFTA_TABLE_OWNER
-)
+// tableOwned is NFT_TABLE_F_OWNER (include/uapi/linux/netfilter/nf_tables.h).
+const tableOwned = 0x2
 
 // maxInstallTries is how often the installation is tried because another program removed a
 // stale table first.
@@ -50,7 +48,8 @@ func (t *Tracer) tryInstall(owned bool) (err error) {
 		return err
 	}
 	var b socket.Batch
-	if err := removeStaleTables(t.own, &b); err != nil {
+	t.reader = dump.NewReader(t.own)
+	if err := t.removeStaleTables(&b); err != nil {
 		return err
 	}
 	name := TableName
@@ -128,20 +127,12 @@ func deleteTable(b *socket.Batch, family uint8, name string) {
 // removeStaleTables deletes the tables of tracers that have ended: those that no socket
 // owns. On a kernel without owners it may be that of a running tracer, which stops
 // receiving events then.
-func removeStaleTables(conn *netlink.Conn, b *socket.Batch) error {
-	m := socket.Nftables(unix.NFT_MSG_GETTABLE, netlink.Dump, unix.AF_UNSPEC, nil)
-	err := socket.Ask(conn, m, func(m netlink.Message) error {
-		var d attr.Decoder
-		attributes := d.Body(m.Data)
-		name := attr.String(d.Find(attributes, unix.NFTA_TABLE_NAME))
-		owned := d.Find(attributes, attrTableOwner) != nil
-		if d.Err() == nil && !owned && (name == TableName || strings.HasPrefix(name, TableName+"-")) {
-			deleteTable(b, m.Data[0], name)
+func (t *Tracer) removeStaleTables(b *socket.Batch) error {
+	tables, err := t.reader.Tables("")
+	for _, other := range tables {
+		if !other.Owned && (other.Name == TableName || strings.HasPrefix(other.Name, TableName+"-")) {
+			deleteTable(b, dump.FamilyNumber(other.Family), other.Name)
 		}
-		return d.Err()
-	})
-	if err != nil {
-		return fmt.Errorf("list tables: %w", err)
 	}
-	return nil
+	return err
 }

@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mdlayher/netlink"
-	"golang.org/x/sys/unix"
+	"github.com/google/nftables/expr"
 
-	"kube-vmap/nft/attr"
-	"kube-vmap/nft/kernel/socket"
-	"kube-vmap/nft/kernel/trace/ruletext"
+	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/simulate"
 )
 
@@ -135,17 +132,14 @@ func (t *Tracer) Matched() (total uint64, err error) {
 }
 
 func (t *Tracer) matchedIn(chain string) (n uint64, err error) {
-	m := socket.Nftables(unix.NFT_MSG_GETRULE, netlink.Dump, t.config.family(), func(e *attr.Encoder) {
-		e.String(unix.NFTA_RULE_TABLE, t.table)
-		e.String(unix.NFTA_RULE_CHAIN, chain)
-	})
-	err = socket.Ask(t.own, m, func(m netlink.Message) error {
-		r, err := ruletext.Decode(m.Data)
-		n += r.Packets
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("read the counter of chain %s: %w", chain, err)
+	table := simulate.Table{Family: dump.FamilyName(t.config.family()), Name: t.table}
+	rules, err := t.reader.Rules(simulate.Chain{Table: table, Name: chain})
+	for _, r := range rules {
+		for _, e := range r.Expressions {
+			if c, is := e.(*expr.Counter); is {
+				n += c.Packets
+			}
+		}
 	}
-	return n, nil
+	return n, err
 }

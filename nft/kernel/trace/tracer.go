@@ -11,7 +11,8 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/nft/kernel/route"
+	"kube-vmap/nft/kernel/dump"
+	"kube-vmap/nft/kernel/rtnetlink"
 	"kube-vmap/nft/kernel/socket"
 	"kube-vmap/nft/simulate"
 )
@@ -53,7 +54,8 @@ type Tracer struct {
 	table    string        // its own, in the family of the packet
 	events   *netlink.Conn // receives traces
 	own      *netlink.Conn // owns the table, and reads nf_tables
-	routes   *route.Network
+	reader   *dump.Reader  // of own
+	routes   *rtnetlink.Network
 	metadata metadataCache
 	paths    assembler
 	ready    []*Path // that have ended
@@ -105,7 +107,7 @@ func (t *Tracer) open() (err error) {
 	if t.events, err = socket.Open(t.config.NetNS); err != nil {
 		return err
 	}
-	if t.routes, err = route.Open(t.config.NetNS); err != nil {
+	if t.routes, err = rtnetlink.OpenNetwork(t.config.NetNS); err != nil {
 		return err
 	}
 	if err := t.events.SetReadBuffer(eventBuffer); err != nil {

@@ -1,0 +1,144 @@
+package dump
+
+import (
+	"encoding/binary"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/attr"
+	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/simulate/xt"
+)
+
+// attribute returns an attribute, padded.
+func attribute(kind uint16, value []byte) []byte {
+	var e attr.Encoder
+	e.Data(kind, value)
+	return e.Bytes
+}
+
+// ruleOf returns a message with expressions, as the kernel sends one.
+func ruleOf(t testing.TB, list ...expr.Any) []byte {
+	var all []byte
+	for _, e := range list {
+		b, err := expr.Marshal(unix.NFPROTO_IPV4, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, attribute(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, b)...)
+	}
+	return append([]byte{unix.NFPROTO_IPV4, 0, 0, 0}, attribute(unix.NFTA_RULE_EXPRESSIONS|unix.NLA_F_NESTED, all)...)
+}
+
+func decoded(t *testing.T, data []byte) []any {
+	t.Helper()
+	var rule Rule
+	if err := decode(data, func(d *attr.Decoder, m message) { rule = decodeRule(d, m) }); err != nil {
+		t.Fatal(err)
+	}
+	return rule.Expressions
+}
+
+func TestDecodeExpressionIsCompleteOrUnknown(t *testing.T) {
+	got := decoded(t, ruleOf(t,
+		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
+		&expr.Hash{SourceRegister: 1, DestRegister: 2, Length: 4, Modulus: 5, Seed: 7},
+		&expr.Limit{Rate: 1},
+		&expr.Verdict{Kind: expr.VerdictGoto, Chain: "lb-3"},
+	))
+	if len(got) != 4 {
+		t.Fatalf("%d expressions", len(got))
+	}
+	if m, ok := got[0].(*expr.Meta); !ok || m.Key != expr.MetaKeyMARK {
+		t.Errorf("%+v", got[0])
+	}
+	if h, ok := got[1].(*expr.Hash); !ok || h.Seed != 7 {
+		t.Errorf("%+v", got[1])
+	}
+	if got[2] != any(simulate.UnknownExpression{Name: "limit"}) {
+		t.Errorf("%+v", got[2])
+	}
+	if v, ok := got[3].(*expr.Verdict); !ok || v.Chain != "lb-3" {
+		t.Errorf("%+v", got[3])
+	}
+}
+
+// TestDecodeExpressionsThatTheLibraryDoesNot has a shift, which the library decodes as a mask,
+// and a seed that the kernel chose, which it decodes as none.
+func TestDecodeExpressionsThatTheLibraryDoesNot(t *testing.T) {
+	number := func(kind uint16, n byte) []byte { return attribute(kind, []byte{0, 0, 0, n}) }
+	value := attribute(unix.NFTA_DATA_VALUE, binary.NativeEndian.AppendUint32(nil, 9))
+	for _, tc := range []struct {
+		name string
+		data []byte
+		want any
+	}{
+		{"bitwise", number(bitwiseOp, 1), simulate.UnknownExpression{Name: "bitwise" + simulate.PartlyUnderstood}},
+		{
+			"bitwise", slices.Concat(number(unix.NFTA_BITWISE_SREG, 1), number(unix.NFTA_BITWISE_DREG, 2), number(unix.NFTA_BITWISE_LEN, 4),
+				number(bitwiseOp, 2), attribute(bitwiseData|unix.NLA_F_NESTED, value)),
+			simulate.Arithmetic{Op: simulate.ShiftRight, Source: 1, Dest: 2, Len: 4, Data: value[4:], Shift: 9},
+		},
+		{
+			"bitwise", slices.Concat(number(unix.NFTA_BITWISE_SREG, 1), number(bitwiseOther, 3), number(unix.NFTA_BITWISE_LEN, 4), number(bitwiseOp, 4)),
+			simulate.Arithmetic{Op: simulate.Or, Source: 1, Other: 3, Len: 4},
+		},
+		{"byteorder", slices.Concat(number(unix.NFTA_BYTEORDER_LEN, 4), number(unix.NFTA_BYTEORDER_SIZE, 2)), simulate.Byteorder{Len: 4, Size: 2}},
+		{"tproxy", slices.Concat(number(2, 8), number(3, 9)), simulate.TransparentProxy{Addr: 8, Port: 9}},
+		{"hash", number(unix.NFTA_HASH_MODULUS, 5), &expr.Hash{Type: expr.HashTypeSym, Modulus: 5}},
+		{"last", nil, xt.NoEffect{Name: "last"}},
+	} {
+		e := append(attribute(unix.NFTA_EXPR_NAME, []byte(tc.name+"\x00")), attribute(unix.NFTA_EXPR_DATA|unix.NLA_F_NESTED, tc.data)...)
+		var d attr.Decoder
+		if got, _ := decodeExpression(&d, unix.NFPROTO_IPV4, e); !reflect.DeepEqual(got, tc.want) || d.Err() != nil {
+			t.Errorf("%s: %+v, %v, want %+v", tc.name, got, d.Err(), tc.want)
+		}
+	}
+}
+
+// FuzzReplies proves that no answer makes a decoder panic.
+func FuzzReplies(f *testing.F) {
+	f.Add(ruleOf(f, &expr.Meta{Key: expr.MetaKeyMARK, Register: 1}, &expr.Verdict{Kind: expr.VerdictDrop},
+		&expr.Cmp{Register: 1, Data: []byte{1}}, &expr.Lookup{SetName: "s"}, &expr.Dynset{SetName: "s", Exprs: []expr.Any{&expr.Counter{}}}))
+	key := attribute(unix.NFTA_SET_ELEM_KEY|unix.NLA_F_NESTED, attribute(unix.NFTA_DATA_VALUE, []byte{1, 2, 3, 4}))
+	for _, message := range everyRule(f) {
+		f.Add(message)
+	}
+	f.Add(append([]byte{2, 0, 0, 0}, attribute(unix.NFTA_SET_ELEM_LIST_ELEMENTS|unix.NLA_F_NESTED, attribute(1, key))...))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var list intervals
+		for _, fn := range []func(*attr.Decoder, message){
+			func(d *attr.Decoder, m message) {
+				r := decodeRule(d, m)
+				_ = r.MarkBits()
+				// What is shown of it can be printed to a terminal.
+				if text := r.Text(); strings.ContainsAny(text, "\x00\x1b\n\r") {
+					t.Errorf("not fit for a terminal: %q", text)
+				}
+			},
+			func(d *attr.Decoder, m message) { c := decodeChain(d, m); _, _ = c.base() },
+			new(set).decode,
+			func(d *attr.Decoder, m message) { eachElement(d, m, func(e element) { list = append(list, e) }) },
+		} {
+			_ = decode(data, fn)
+		}
+		list.find([]byte{1, 2, 3, 4})
+	})
+}
+
+func TestIntervalsFindTheIntervalOfAKey(t *testing.T) {
+	mark := func(n byte, end bool, comment string) element {
+		return element{key: []byte{10, n}, end: end, Element: simulate.Element{Comment: comment}}
+	}
+	list := intervals{mark(2, false, "two"), mark(4, true, ""), mark(4, false, "four"), mark(6, true, ""), mark(9, false, "nine")}
+	for n, want := range map[byte]string{1: "", 2: "two", 3: "two", 4: "four", 5: "four", 6: "", 8: "", 9: "nine", 200: "nine"} {
+		if got := list.find([]byte{10, n}); got.Comment != want || got.found != (want != "") {
+			t.Errorf("%d: %+v, want %q", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package dump
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/attr"
+	"kube-vmap/nft/kernel/socket"
+	"kube-vmap/nft/simulate"
+)
+
+// A Reader reads nf_tables of one network namespace. It is not safe for concurrent use.
+type Reader struct{ conn *netlink.Conn }
+
+// Open opens a socket to read from. The network namespace is given by its file descriptor;
+// zero means that of the calling thread.
+func Open(netNS int) (*Reader, error) {
+	conn, err := socket.Open(netNS)
+	if err != nil {
+		return nil, err
+	}
+	return NewReader(conn), nil
+}
+
+// NewReader returns a reader that shares a socket.
+func NewReader(conn *netlink.Conn) *Reader { return &Reader{conn} }
+
+// Close closes the socket.
+func (r *Reader) Close() error { return r.conn.Close() }
+
+// A message is the body of an answer, after its headers.
+type message struct {
+	family     uint8
+	attributes []byte
+}
+
+// get sends a request and calls fn for each answer. Errors of the decoder are returned, too.
+func (r *Reader) get(
+	kind uint16, flags netlink.HeaderFlags, family uint8, request func(*attr.Encoder), fn func(*attr.Decoder, message),
+) error {
+	err := socket.Ask(r.conn, socket.Nftables(kind, flags, family, request), func(m netlink.Message) error {
+		return decode(m.Data, fn)
+	})
+	return permission(err)
+}
+
+// decode calls fn with a message, given what follows its netlink header.
+func decode(data []byte, fn func(*attr.Decoder, message)) error {
+	var d attr.Decoder
+	if attributes := d.Body(data); d.Err() == nil {
+		fn(&d, message{data[0], attributes})
+	}
+	return d.Err()
+}
+
+// permission adds to an error that is [fs.ErrPermission] how to get permission.
+func permission(err error) error { return socket.ExplainPermission(err, "read nftables") }
+
+// families are the names of nft by the kernel's number.
+var families = map[uint8]string{
+	unix.NFPROTO_INET: "inet", unix.NFPROTO_IPV4: "ip", unix.NFPROTO_ARP: "arp",
+	unix.NFPROTO_NETDEV: "netdev", unix.NFPROTO_BRIDGE: "bridge", unix.NFPROTO_IPV6: "ip6",
+}
+
+// FamilyName returns the name of a family in nft by its number (NFPROTO_*).
+func FamilyName(number uint8) string {
+	if name, known := families[number]; known {
+		return name
+	}
+	return fmt.Sprintf("family-%d", number)
+}
+
+// FamilyNumber returns the number of a family; that of all for the empty name.
+func FamilyNumber(name string) uint8 {
+	for number, n := range families {
+		if n == name {
+			return number
+		}
+	}
+	return unix.NFPROTO_UNSPEC
+}
+
+// A Rule is a rule with where it is.
+type Rule struct {
+	simulate.Rule
+	Chain simulate.Chain
+	// Remark is the comment as nft lists it. iptables-nft has its comments in a match.
+	Remark string
+}
+
+// Text returns the rule in the syntax of nft; see [simulate.Rule.Text].
+func (r *Rule) Text() string { return r.Rule.Text(r.Chain.Table.Family) }
+
+// Comment returns the comment of a rule of nft or iptables.
+func (r *Rule) Comment() string {
+	if r.Remark != "" {
+		return r.Remark
+	}
+	return r.Rule.Comment()
+}
+
+// Rules returns the rules of a chain; none if the chain is gone.
+func (r *Reader) Rules(c simulate.Chain) (rules []Rule, err error) {
+	err = r.EachRule(c, func(rule Rule) bool {
+		rules = append(rules, rule)
+		return true
+	})
+	return rules, err
+}
+
+// EachRule calls fn with the rules of a chain, or of all chains or tables without a name, until
+// fn returns false. The kernel lists the rest only when it is read; so after that the reader must
+// be closed. There are none if the chain is gone.
+func (r *Reader) EachRule(c simulate.Chain, fn func(Rule) (more bool)) error {
+	request := socket.Nftables(unix.NFT_MSG_GETRULE, netlink.Dump, FamilyNumber(c.Table.Family), func(e *attr.Encoder) {
+		if c.Table.Name != "" {
+			e.String(unix.NFTA_RULE_TABLE, c.Table.Name)
+		}
+		if c.Name != "" {
+			e.String(unix.NFTA_RULE_CHAIN, c.Name)
+		}
+	})
+	err := socket.Ask(r.conn, request, func(m netlink.Message) error {
+		rule, err := decodeRuleMessage(m)
+		// Some kernels also list rules of other chains.
+		if err != nil || c.Table.Name != "" && rule.Chain.Table.Name != c.Table.Name || c.Name != "" && rule.Chain.Name != c.Name || fn(rule) {
+			return err
+		}
+		return socket.ErrStop
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return permission(fmt.Errorf("list the rules of chain %s in table %s: %w", c.Name, c.Table, err))
+	}
+	return nil
+}
+
+// Rule returns a rule of a chain by its handle; the error is [fs.ErrNotExist] if it is gone.
+func (r *Reader) Rule(c simulate.Chain, handle uint64) (rule Rule, err error) {
+	request := socket.Nftables(unix.NFT_MSG_GETRULE, 0, FamilyNumber(c.Table.Family), func(e *attr.Encoder) {
+		e.String(unix.NFTA_RULE_TABLE, c.Table.Name)
+		e.String(unix.NFTA_RULE_CHAIN, c.Name)
+		e.Uint64(unix.NFTA_RULE_HANDLE, handle)
+	})
+	err = socket.Ask(r.conn, request, func(m netlink.Message) (err error) {
+		rule, err = decodeRuleMessage(m)
+		return err
+	})
+	if err != nil {
+		err = permission(fmt.Errorf("read rule %d of chain %s in table %s: %w", handle, c.Name, c.Table, err))
+	}
+	return rule, err
+}
+
+func decodeRuleMessage(m netlink.Message) (rule Rule, err error) {
+	err = decode(m.Data, func(d *attr.Decoder, m message) { rule = decodeRule(d, m) })
+	return rule, err
+}

@@ -1,0 +1,236 @@
+package dump
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/attr"
+	"kube-vmap/nft/simulate"
+)
+
+type setName struct {
+	table simulate.Table
+	name  string
+}
+
+// A set is a set and what was read of it.
+type set struct {
+	simulate.Set
+	table     simulate.Table
+	flags     uint32
+	handle    uint64
+	elements  map[string]lookupResult // of one that only transactions change
+	intervals *intervals
+	catchAll  *lookupResult // nil until it was read
+}
+
+// A lookupResult is what was found for a key.
+type lookupResult struct {
+	simulate.Element
+	found bool
+}
+
+// setConcat is NFT_SET_CONCAT.
+const setConcat = 0x80
+
+// isDynamic reports whether packets or time change the set.
+func (s *set) isDynamic() bool { return s.flags&(unix.NFT_SET_TIMEOUT|unix.NFT_SET_EVAL) != 0 }
+
+// hasIntervals reports whether whole keys are intervals, which the kernel keeps as two
+// elements each.
+func (s *set) hasIntervals() bool {
+	return s.flags&unix.NFT_SET_INTERVAL != 0 && s.flags&setConcat == 0
+}
+
+// Set implements [simulate.Rules].
+func (r *Rules) Set(t simulate.Table, name string) (*simulate.Set, error) {
+	by := setName{t, name}
+	if s := r.sets[by]; s != nil {
+		return &s.Set, nil
+	}
+	s, err := r.readSet(t, name)
+	if err != nil {
+		return nil, fmt.Errorf("read set %s of table %s: %w", name, t, err)
+	}
+	s.Find = func(key []byte) (simulate.Element, bool, error) {
+		a, err := r.find(s, key)
+		if err != nil {
+			return simulate.Element{}, false, fmt.Errorf("look up a key in set %s of table %s: %w", name, t, err)
+		}
+		return a.Element, a.found, nil
+	}
+	r.sets[by] = s
+	return &s.Set, nil
+}
+
+func (r *Rules) readSet(t simulate.Table, name string) (*set, error) {
+	s := &set{table: t, elements: map[string]lookupResult{}}
+	s.Name = name
+	err := r.get(unix.NFT_MSG_GETSET, 0, FamilyNumber(t.Family), func(e *attr.Encoder) {
+		e.String(unix.NFTA_SET_TABLE, t.Name)
+		e.String(unix.NFTA_SET_NAME, name)
+	}, s.decode)
+	return s, err
+}
+
+func (s *set) decode(d *attr.Decoder, m message) {
+	for kind, value := range d.Attributes(m.attributes) {
+		switch kind {
+		case unix.NFTA_SET_FLAGS:
+			s.flags = d.Uint32(value)
+		case unix.NFTA_SET_KEY_TYPE:
+			s.KeyType = d.Uint32(value)
+		case unix.NFTA_SET_KEY_LEN:
+			s.KeyLen = d.Uint32(value)
+		case unix.NFTA_SET_DATA_TYPE:
+			s.DataType = d.Uint32(value)
+		case setHandle:
+			s.handle = d.Uint64(value)
+		case unix.NFTA_SET_TIMEOUT:
+			s.Timeout = time.Duration(d.Uint64(value)) * timeoutUnit
+		}
+	}
+	s.Anonymous, s.IsMap = s.flags&unix.NFT_SET_ANONYMOUS != 0, s.flags&unix.NFT_SET_MAP != 0
+}
+
+// find returns the element of a key.
+func (r *Rules) find(s *set, key []byte) (lookupResult, error) {
+	if a, ok := s.elements[string(key)]; ok {
+		return a, nil
+	}
+	a, err := r.lookup(s, key)
+	if err == nil && !a.found {
+		a, err = r.findCatchAll(s)
+	}
+	if err == nil && !s.isDynamic() {
+		s.elements[string(key)] = a
+	}
+	return a, err
+}
+
+func (r *Rules) lookup(s *set, key []byte) (lookupResult, error) {
+	if !s.hasIntervals() {
+		return r.element(s, func(e *attr.Encoder) {
+			e.Nested(unix.NFTA_SET_ELEM_KEY, func() { e.Data(unix.NFTA_DATA_VALUE, key) })
+		})
+	}
+	if s.intervals == nil || s.isDynamic() {
+		list, err := r.readIntervals(s)
+		if err != nil {
+			return lookupResult{}, err
+		}
+		s.intervals = list
+	}
+	return s.intervals.find(key), nil
+}
+
+// findCatchAll returns the element for all keys that have none, which a set may have since
+// Linux 5.13.
+func (r *Rules) findCatchAll(s *set) (lookupResult, error) {
+	if s.catchAll != nil && !s.isDynamic() {
+		return *s.catchAll, nil
+	}
+	a, err := r.element(s, func(e *attr.Encoder) { e.Uint32(unix.NFTA_SET_ELEM_FLAGS, elementCatchAll) })
+	if errors.Is(err, unix.EINVAL) {
+		a, err = lookupResult{}, nil // an older kernel
+	}
+	if err == nil {
+		s.catchAll = &a
+	}
+	return a, err
+}
+
+// Flags of elements.
+const (
+	elementIntervalEnd = 1 // NFT_SET_ELEM_INTERVAL_END
+	elementCatchAll    = 2 // NFT_SET_ELEM_CATCHALL
+)
+
+// element asks the kernel for an element, by the attributes that which appends.
+func (r *Rules) element(s *set, which func(*attr.Encoder)) (a lookupResult, err error) {
+	err = r.get(unix.NFT_MSG_GETSETELEM, 0, FamilyNumber(s.table.Family), func(e *attr.Encoder) {
+		s.encodeName(e)
+		e.Nested(unix.NFTA_SET_ELEM_LIST_ELEMENTS, func() {
+			e.Nested(unix.NFTA_LIST_ELEM, func() { which(e) })
+		})
+	}, func(d *attr.Decoder, m message) {
+		eachElement(d, m, func(e element) { a = lookupResult{e.Element, true} })
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return lookupResult{}, nil
+	}
+	return a, err
+}
+
+func (s *set) encodeName(e *attr.Encoder) {
+	e.String(unix.NFTA_SET_ELEM_LIST_TABLE, s.table.Name)
+	e.String(unix.NFTA_SET_ELEM_LIST_SET, s.Name)
+}
+
+// An element is an element with its key.
+type element struct {
+	simulate.Element
+	key []byte
+	end bool // of an interval
+}
+
+// eachElement calls fn for each element of a message.
+func eachElement(d *attr.Decoder, m message, fn func(element)) {
+	for _, e := range d.Attributes(d.Find(m.attributes, unix.NFTA_SET_ELEM_LIST_ELEMENTS)) {
+		fn(decodeElement(d, e))
+	}
+}
+
+func decodeElement(d *attr.Decoder, b []byte) (e element) {
+	for kind, value := range d.Attributes(b) {
+		switch kind {
+		case unix.NFTA_SET_ELEM_KEY:
+			e.key = d.Find(value, unix.NFTA_DATA_VALUE)
+		case unix.NFTA_SET_ELEM_DATA:
+			e.Data = d.Find(value, unix.NFTA_DATA_VALUE)
+			if verdict := d.Find(value, unix.NFTA_DATA_VERDICT); verdict != nil {
+				e.Verdict = decodeVerdict(d, verdict)
+			}
+		case unix.NFTA_SET_ELEM_FLAGS:
+			e.end = d.Uint32(value)&elementIntervalEnd != 0
+		case unix.NFTA_SET_ELEM_USERDATA:
+			e.Comment = attr.String(attr.Userdata(value, attr.CommentTag))
+		case unix.NFTA_SET_ELEM_EXPR:
+			e.Decides = e.Decides || mayDecide(d, value)
+		case elementExpressions:
+			for _, expression := range d.Attributes(value) {
+				e.Decides = e.Decides || mayDecide(d, expression)
+			}
+		case unix.NFTA_SET_ELEM_EXPIRATION:
+			e.Expires = time.Duration(d.Uint64(value)) * time.Millisecond
+		}
+	}
+	return e
+}
+
+// elementExpressions is NFTA_SET_ELEM_EXPRESSIONS.
+const elementExpressions = 11
+
+// mayDecide reports whether an expression of an element does more than count.
+func mayDecide(d *attr.Decoder, expression []byte) bool {
+	name := attr.String(d.Find(expression, unix.NFTA_EXPR_NAME))
+	return name != "counter" && name != "last"
+}
+
+func decodeVerdict(d *attr.Decoder, b []byte) *expr.Verdict {
+	v := &expr.Verdict{}
+	for kind, value := range d.Attributes(b) {
+		switch kind {
+		case unix.NFTA_VERDICT_CODE:
+			v.Kind = expr.VerdictKind(int32(d.Uint32(value)))
+		case unix.NFTA_VERDICT_CHAIN:
+			v.Chain = attr.String(value)
+		}
+	}
+	return v
+}

@@ -1,0 +1,236 @@
+package dump
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+	"kube-vmap/nft/attr"
+	"kube-vmap/nft/simulate"
+)
+
+// TableRules are one table of another program, read as if it were the only one, and not
+// dormant. Named sets are read whole, and once, because thousands of keys will be looked up
+// in them. Chains and anonymous sets are read when a packet meets them, and kept until
+// [TableRules.Forget]; so the memory does not grow with the number of Services.
+type TableRules struct {
+	rules   *Rules
+	table   simulate.Table
+	handle  uint64
+	Dormant bool
+	base    []simulate.BaseChain
+	kept    map[simulate.Chain][]simulate.Rule
+	chains  map[simulate.Chain][]simulate.Rule
+	shapes  map[string]*set // without elements
+	named   map[string]*set
+	unnamed map[string]*set
+}
+
+// Table returns a table. Rules of chains for which keep returns true are kept while the table
+// is in use. Rules in them with the comment skip are skipped, as if they were deleted; then
+// the table counts as dormant. The error is [fs.ErrNotExist] if there is no such table.
+func (r *Rules) Table(name simulate.Table, keep func(chain string) bool, skip string) (*TableRules, error) {
+	tables, err := r.Tables(name.Family)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(tables, func(t Table) bool { return t.Family == name.Family && t.Name == name.Name })
+	if i < 0 {
+		return nil, fmt.Errorf("table %s: %w", name, fs.ErrNotExist)
+	}
+	t := &TableRules{
+		rules: r, table: name, handle: tables[i].handle, Dormant: tables[i].Dormant,
+		kept: map[simulate.Chain][]simulate.Rule{}, named: map[string]*set{},
+	}
+	t.Forget()
+	chains, err := r.Chains(name)
+	if err != nil {
+		return nil, err
+	}
+	for i := range chains {
+		b, hooked := chains[i].base()
+		if hooked {
+			t.base = append(t.base, b)
+		}
+		if !hooked && !keep(b.Chain.Name) {
+			continue
+		}
+		t.kept[b.Chain] = nil
+		err := r.EachRule(b.Chain, func(rule Rule) bool {
+			if skip != "" && rule.Remark == skip {
+				t.Dormant = true
+			} else {
+				t.kept[b.Chain] = append(t.kept[b.Chain], rule.Rule)
+			}
+			return true
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return t, t.readShapes()
+}
+
+// readShapes reads how all sets are declared. The kernel finds a set by its name in a list
+// of all sets, so that one request for each of thousands would take minutes.
+func (t *TableRules) readShapes() error {
+	t.shapes = map[string]*set{}
+	handles := map[uint64]bool{}
+	err := t.rules.get(unix.NFT_MSG_GETSET, netlink.Dump, FamilyNumber(t.table.Family), func(e *attr.Encoder) {
+		e.String(unix.NFTA_SET_TABLE, t.table.Name)
+	}, func(d *attr.Decoder, m message) {
+		s := &set{table: t.table}
+		s.decode(d, m)
+		s.Name = attr.String(d.Find(m.attributes, unix.NFTA_SET_NAME))
+		t.shapes[s.Name], handles[s.handle] = s, true
+	})
+	if err != nil {
+		return fmt.Errorf("list the sets of table %s: %w", t.table, err)
+	}
+	if t.rules.constants != nil {
+		t.rules.constants.prune(t.handle, handles)
+	}
+	return nil
+}
+
+// Forget drops the chains and anonymous sets that were read.
+func (t *TableRules) Forget() {
+	t.chains, t.unnamed = map[simulate.Chain][]simulate.Rule{}, map[string]*set{}
+}
+
+// BaseChains implements [simulate.Rules].
+func (t *TableRules) BaseChains(f model.Family) ([]simulate.BaseChain, error) {
+	return chainsOf(f, t.base), nil
+}
+
+// Rules implements [simulate.Rules].
+func (t *TableRules) Rules(c simulate.Chain) ([]simulate.Rule, error) {
+	if list, ok := t.kept[c]; ok {
+		return list, nil
+	}
+	if list, ok := t.chains[c]; ok {
+		return list, nil
+	}
+	list, err := t.rules.readRules(c)
+	if err == nil {
+		t.chains[c] = list
+	}
+	return list, err
+}
+
+// Set implements [simulate.Rules].
+func (t *TableRules) Set(_ simulate.Table, name string) (*simulate.Set, error) {
+	for _, sets := range [...]map[string]*set{t.named, t.unnamed} {
+		if s := sets[name]; s != nil {
+			return &s.Set, nil
+		}
+	}
+	s, err := t.readSet(name)
+	if err != nil {
+		return nil, fmt.Errorf("read set %s of table %s: %w", name, t.table, err)
+	}
+	if s.Anonymous || s.isDynamic() {
+		t.unnamed[name] = s
+	} else {
+		t.named[name] = s
+	}
+	return &s.Set, nil
+}
+
+// readSet reads a set with its elements, except for those that packets have added.
+func (t *TableRules) readSet(name string) (*set, error) {
+	shape := t.shapes[name]
+	if shape == nil {
+		return nil, fs.ErrNotExist
+	}
+	fresh := *shape
+	s := &fresh
+	s.elements = map[string]lookupResult{}
+	s.Find = func(key []byte) (simulate.Element, bool, error) {
+		a, found := s.elements[string(key)]
+		if s.intervals != nil && !found {
+			a = s.intervals.find(key)
+		}
+		if !a.found && s.catchAll != nil {
+			a = *s.catchAll
+		}
+		return a.Element, a.found, nil
+	}
+	if s.isDynamic() {
+		return s, nil
+	}
+	list, err := t.elements(s)
+	if err != nil {
+		return nil, err
+	}
+	var d attr.Decoder
+	var all []element
+	for _, e := range d.Attributes(list) {
+		switch e := decodeElement(&d, e); {
+		case s.hasIntervals():
+			all = append(all, e)
+		case e.key == nil:
+			s.catchAll = &lookupResult{e.Element, true}
+		default:
+			s.elements[string(e.key)] = lookupResult{e.Element, true}
+		}
+	}
+	if s.hasIntervals() {
+		s.intervals = newIntervals(all)
+	}
+	return s, d.Err()
+}
+
+// readElements reads the list of the elements of a set.
+func (t *TableRules) readElements(s *set) (list []byte, err error) {
+	err = t.rules.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, FamilyNumber(t.table.Family), s.encodeName,
+		func(d *attr.Decoder, m message) {
+			list = append(list, d.Find(m.attributes, unix.NFTA_SET_ELEM_LIST_ELEMENTS)...)
+			for len(list)%4 != 0 {
+				list = append(list, 0) // attributes are aligned
+			}
+		})
+	return list, err
+}
+
+// Keys returns the keys of a named set with their elements, sorted; none if there is no such
+// set.
+func (t *TableRules) Keys(name string, fn func(key []byte, e simulate.Element)) error {
+	if _, err := t.Set(t.table, name); err != nil {
+		return err
+	}
+	s := t.named[name]
+	if s == nil {
+		return nil
+	}
+	keys := make([]string, 0, len(s.elements))
+	for k := range s.elements {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		fn([]byte(k), s.elements[k].Element)
+	}
+	return nil
+}
+
+// timeoutUnit is the unit of NFTA_SET_TIMEOUT.
+const timeoutUnit = time.Millisecond
+
+// Bounds calls fn with the bounds of all intervals of addresses in anonymous sets that were
+// read since Forget. The end of an interval is the first address after it.
+func (t *TableRules) Bounds(fn func(bound []byte)) {
+	for _, s := range t.unnamed {
+		if s.intervals == nil {
+			continue
+		}
+		for _, e := range *s.intervals {
+			fn(e.key)
+		}
+	}
+}

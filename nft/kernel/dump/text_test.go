@@ -1,0 +1,103 @@
+package dump
+
+import (
+	"encoding/binary"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/nftables/expr"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft"
+	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/wire"
+)
+
+// anonymous matches an anonymous set in a rule; its elements are in other messages.
+var anonymous = regexp.MustCompile(`(vmap|l4proto) \{[^}]*\}`)
+
+// everyRule returns one of each kind of our rules: the message by its text.
+func everyRule(t testing.TB) map[string][]byte {
+	t.Helper()
+	configs := []nft.Config{
+		{MasqueradeMark: nft.DefaultMasqueradeMark, DropInvalid: true},
+		{MasqueradeMark: 1, PodInterface: nft.Interface{Name: "cali", Prefix: true}},
+		{MasqueradeMark: 1, PodInterface: nft.Interface{Name: "cni0"}},
+	}
+	out := map[string][]byte{}
+	for _, c := range configs {
+		for _, op := range nft.Sample(c) {
+			add, isRule := op.(nft.AddRule)
+			if !isRule {
+				continue
+			}
+			e, err := wire.Encode(nft.Batch{add})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := anonymous.ReplaceAllString(add.Rule.String(), "$1 {...}")
+			out[text] = ruleIn(e.Bytes)
+		}
+	}
+	return out
+}
+
+// ruleIn returns the message of a batch that adds a rule.
+func ruleIn(b []byte) []byte {
+	for len(b) > unix.SizeofNlMsghdr {
+		n := binary.NativeEndian.Uint32(b)
+		if b[4] == unix.NFT_MSG_NEWRULE && b[5] == unix.NFNL_SUBSYS_NFTABLES {
+			return b[unix.SizeofNlMsghdr:n]
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+func TestDecodePrintsOurRulesAsNftDoes(t *testing.T) {
+	rules := everyRule(t)
+	if len(rules) < 40 {
+		t.Fatalf("only %d rules", len(rules))
+	}
+	for want, message := range rules {
+		got, err := decodeRuleMessage(netlink.Message{Data: message})
+		if err != nil || got.Text() != want {
+			t.Errorf("read  %s, %v\nwant  %s", got.Text(), err, want)
+		}
+		if got.Rejects() != regexp.MustCompile(`reject( with.*)?$`).MatchString(want) && !strings.Contains(want, "goto") {
+			t.Errorf("%s: rejects is %t", want, got.Rejects())
+		}
+	}
+}
+
+func TestDecodeRejectsTruncatedRules(t *testing.T) {
+	for text, message := range everyRule(t) {
+		const fingerprint = 16 // the last attribute, which does not affect the text
+		for n := range len(message) - fingerprint {
+			if r, err := decodeRuleMessage(netlink.Message{Data: message[:n]}); err == nil && strings.HasPrefix(r.Text(), text) {
+				t.Errorf("%d of %d bytes read as %q", n, len(message), r.Text())
+			}
+		}
+	}
+}
+
+func TestMarkBitsAreThoseThatARuleMayChange(t *testing.T) {
+	number := func(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
+	for _, tc := range []struct{ mask, xor, want uint32 }{
+		{0xffffffff, 0, 0},
+		{0xffffbfff, 0x4000, 0x4000}, // |= 0x4000
+		{0xffffff0f, 0x80, 0xf0},
+		{0, 0x1, 0xffffffff},
+	} {
+		r := Rule{Rule: simulate.Rule{Expressions: []any{
+			&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
+			&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: number(tc.mask), Xor: number(tc.xor)},
+			&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: 1},
+		}}}
+		if got := r.MarkBits(); got != tc.want {
+			t.Errorf("& %#x ^ %#x changes %#x, want %#x", tc.mask, tc.xor, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package simulate
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/google/nftables/expr"
+
+	"kube-vmap/nft/simulate/xt"
+)
+
+// Text returns the rule in the syntax of nft, given the family of its table. A rule is a list of
+// expressions that pass values to each other in registers, which are interpreted with text in
+// place of values:
+//
+//	payload load 4b @ network header + 16 => reg 1     reg 1 = "ip daddr"
+//	cmp eq reg 1 0x0a60000a                             ip daddr 10.96.0.10
+//	immediate reg 0 drop                                drop
+//
+// For our own rules the result is what nft lists, except for the elements of anonymous maps,
+// which are in another message. For rules of other programs it is enough to find them: what
+// is not understood appears by its name, and so do the matches and targets of iptables, which
+// nft cannot print either.
+func (r Rule) Text(family string) string {
+	w := &ruleWriter{family: family, registers: map[int]operand{}}
+	for i, e := range r.Expressions {
+		if i < len(r.Names) && r.Names[i] != "" {
+			w.write(r.Names[i])
+		} else {
+			w.expression(e)
+		}
+	}
+	return Printable(strings.Join(w.words, " "))
+}
+
+// Rejects reports whether the rule answers the sender of a packet that it drops.
+func (r Rule) Rejects() bool {
+	return slices.Contains(r.Names, "-j REJECT") ||
+		slices.ContainsFunc(r.Expressions, func(e any) bool { _, is := e.(*expr.Reject); return is })
+}
+
+// Printable returns a string that another program chose, with question marks for characters
+// that could mislead a terminal.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '\uFFFD' {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// A ruleWriter interprets the expressions of a rule.
+type ruleWriter struct {
+	family    string
+	registers map[int]operand
+	words     []string
+	// protocol is the transport protocol that the rule has matched, and protocolAt the
+	// position of that match in words, from 1.
+	protocol   string
+	protocolAt int
+}
+
+// An operand is the content of a register.
+type operand struct {
+	text     string
+	form     form
+	length   uint32 // bytes; zero if not known
+	data     []byte // of a constant
+	mask     []byte // after a bitwise expression, with xor
+	xor      []byte
+	fromMap  bool
+	protocol bool // the transport protocol
+}
+
+func (w *ruleWriter) write(words ...string) { w.words = append(w.words, words...) }
+
+// expression writes what an expression does.
+func (w *ruleWriter) expression(e any) {
+	switch e := e.(type) {
+	case *expr.Meta:
+		w.meta(e)
+	case *expr.Ct:
+		w.ct(e)
+	case *expr.Payload:
+		w.payload(e)
+	case *expr.Fib:
+		w.fib(e)
+	case *expr.Numgen:
+		w.numgen(e)
+	case *expr.Hash:
+		w.hash(e)
+	case *expr.Cmp:
+		w.cmp(e)
+	case *expr.Range:
+		v := w.take(e.Register)
+		w.write(v.String(), operator(e.Op)+v.form.text(e.FromData)+"-"+v.form.text(e.ToData))
+	case *expr.Bitwise:
+		v := w.take(e.SourceRegister)
+		v.mask, v.xor = e.Mask, e.Xor
+		w.set(e.DestRegister, v)
+	case Arithmetic:
+		v := w.take(e.Source)
+		v.text += " (shifted)"
+		w.set(e.Dest, v)
+	case Byteorder: // does not change the meaning of a value
+		w.set(e.Dest, w.take(e.Source))
+	case *expr.Lookup:
+		w.lookup(e)
+	case *expr.Dynset:
+		w.dynset(e)
+	case *expr.Immediate:
+		w.set(e.Register, operand{form: guessForm(e.Data), data: e.Data, length: uint32(len(e.Data))})
+	default:
+		w.statement(e)
+	}
+}
+
+func (w *ruleWriter) set(register uint32, v operand) {
+	if at, err := registerOffset(register); err == nil {
+		w.registers[at] = v
+	}
+}
+
+// take returns the value of a register and clears it, because a value is used once.
+func (w *ruleWriter) take(register uint32) operand {
+	at, err := registerOffset(register)
+	v, known := w.registers[at]
+	if err != nil || !known {
+		return operand{text: "(unknown)"}
+	}
+	delete(w.registers, at)
+	return v
+}
+
+// takeAll takes the values of adjacent registers, and returns them as a concatenation.
+func (w *ruleWriter) takeAll(register uint32) string {
+	var parts []string
+	for at, err := registerOffset(register); err == nil; {
+		v, known := w.registers[at]
+		if !known {
+			break
+		}
+		delete(w.registers, at)
+		parts = append(parts, v.String())
+		if v.length == 0 {
+			break
+		}
+		at += int(v.length+3) / 4 * 4
+	}
+	if len(parts) == 0 {
+		return "(unknown)"
+	}
+	return strings.Join(parts, " . ")
+}
+
+// String returns what the register holds.
+func (v operand) String() string {
+	if v.data != nil {
+		return v.form.text(v.data)
+	}
+	if v.mask == nil {
+		return v.text
+	}
+	keep := make([]byte, len(v.mask)) // x & mask ^ xor
+	for i, m := range v.mask {
+		keep[i] = ^m
+	}
+	switch {
+	case slices.Equal(keep, v.xor):
+		return v.text + " | " + v.form.bits(v.xor)
+	case len(v.mask) == len(v.xor) && isZero(keep):
+		return v.text + " ^ " + v.form.bits(v.xor)
+	case isZero(v.xor):
+		return v.text + " & " + v.form.bits(v.mask)
+	}
+	return v.text + " & " + v.form.bits(v.mask) + " ^ " + v.form.bits(v.xor)
+}
+
+func isZero(b []byte) bool { return !slices.ContainsFunc(b, func(c byte) bool { return c != 0 }) }
+
+// transport returns the name of the header that the rule loads from: that of the protocol it
+// has matched, or th. nft does not print the match if a field of that protocol follows.
+func (w *ruleWriter) transport() string {
+	if w.protocol == "" {
+		return "th"
+	}
+	if w.protocolAt > 0 {
+		w.words = slices.Delete(w.words, w.protocolAt-1, w.protocolAt)
+		w.protocolAt = 0
+	}
+	return w.protocol
+}
+
+// statement writes what has an effect.
+func (w *ruleWriter) statement(e any) {
+	switch e := e.(type) {
+	case *expr.Verdict:
+		w.write(VerdictText(int32(e.Kind), e.Chain))
+	case *expr.NAT:
+		w.nat(e)
+	case *expr.Masq:
+		w.write("masquerade")
+		w.natFlags(e.Random, e.FullyRandom, e.Persistent)
+	case *expr.Redir:
+		w.write("redirect")
+		if e.RegisterProtoMin != 0 {
+			w.write("to :" + w.take(e.RegisterProtoMin).String())
+		}
+	case *expr.Reject:
+		w.reject(e)
+	case *expr.Queue, *expr.Counter, *expr.Notrack, *expr.Log, *expr.Objref:
+		w.simple(e)
+	case UnknownExpression:
+		w.write("(" + e.Name + ")")
+	case xt.Comment, nil:
+	default:
+		w.write("(unknown)")
+	}
+}

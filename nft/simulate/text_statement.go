@@ -1,0 +1,213 @@
+package simulate
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+var operators = [...]string{"", "!= ", "< ", "<= ", "> ", ">= "} // enum nft_cmp_ops
+
+func operator(op expr.CmpOp) string {
+	if int(op) < len(operators) {
+		return operators[op]
+	}
+	return "? "
+}
+
+func (w *ruleWriter) cmp(e *expr.Cmp) {
+	v := w.take(e.Register)
+	op := operator(e.Op)
+	equal := e.Op == expr.CmpOpEq
+	if v.mask == nil {
+		w.write(v.String() + " " + op + v.form.text(e.Data))
+		if v.protocol && equal {
+			w.protocol, w.protocolAt = v.form.text(e.Data), len(w.words)
+		}
+		return
+	}
+	if (v.form == formState || v.form == formStatus || v.form == formLabel) && isZero(e.Data) {
+		not := ""
+		if equal {
+			not = "! "
+		}
+		w.write(v.text, not+v.form.bits(v.mask))
+		return
+	}
+	if p, ok := prefixOf(e.Data, v.mask); ok && v.form == formAddress {
+		w.write(v.text, op+p)
+		return
+	}
+	if equal {
+		op = "== "
+	}
+	w.write(v.String(), op+v.form.bits(e.Data))
+}
+
+func (w *ruleWriter) lookup(e *expr.Lookup) {
+	key := w.takeAll(e.SourceRegister)
+	// Anonymous sets are printed in place, without their elements, which are not in the rule.
+	set := "@" + e.SetName
+	if strings.HasPrefix(e.SetName, "__map") || strings.HasPrefix(e.SetName, "__set") {
+		set = "{...}"
+	}
+	switch {
+	case !e.IsDestRegSet && e.Invert:
+		w.write(key, "!= "+set)
+	case !e.IsDestRegSet:
+		w.write(key, set)
+	case e.DestRegister == unix.NFT_REG_VERDICT:
+		w.write(key, "vmap "+set)
+	default:
+		w.set(e.DestRegister, operand{text: key + " map " + set, fromMap: true})
+	}
+}
+
+func (w *ruleWriter) dynset(e *expr.Dynset) {
+	verb := "add"
+	switch e.Operation {
+	case unix.NFT_DYNSET_OP_UPDATE:
+		verb = "update"
+	case 2: // NFT_DYNSET_OP_DELETE
+		verb = "delete"
+	}
+	data := ""
+	if e.SrcRegData != 0 { // it follows the key in the registers
+		data = " : " + w.takeAll(e.SrcRegData)
+	}
+	element := w.takeAll(e.SrcRegKey)
+	if e.Timeout > 0 {
+		element += " timeout " + duration(e.Timeout)
+	}
+	inner := &ruleWriter{family: w.family, registers: w.registers, words: []string{element}}
+	for _, x := range e.Exprs {
+		inner.expression(x)
+	}
+	w.write(verb, "@"+e.SetName, "{ "+strings.Join(inner.words, " ")+data+" }")
+}
+
+// duration returns a time as nft prints it: "3h", "1m30s", "1d".
+func duration(d time.Duration) string {
+	var s strings.Builder
+	for _, unit := range [...]struct {
+		name string
+		size time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}} {
+		if n := d / unit.size; n > 0 {
+			fmt.Fprintf(&s, "%d%s", n, unit.name)
+			d %= unit.size
+		}
+	}
+	return s.String()
+}
+
+// VerdictText returns a verdict in the syntax of nft, given its code and the chain that it
+// jumps or goes to.
+func VerdictText(code int32, chain string) string {
+	switch code {
+	case unix.NFT_CONTINUE:
+		return "continue"
+	case unix.NFT_BREAK:
+		return "break"
+	case unix.NFT_JUMP:
+		return "jump " + chain
+	case unix.NFT_GOTO:
+		return "goto " + chain
+	case unix.NFT_RETURN:
+		return "return"
+	}
+	const verdicts = 0xff // NF_VERDICT_MASK; the rest is an errno, or the number of a queue
+	names := [...]string{"drop", "accept", "stolen"}
+	switch n := int(code & verdicts); {
+	case code >= 0 && n < len(names):
+		return names[n]
+	case code >= 0 && n == len(names):
+		return fmt.Sprintf("queue to %d", uint32(code)>>16)
+	}
+	return fmt.Sprintf("verdict %d", code)
+}
+
+func (w *ruleWriter) nat(e *expr.NAT) {
+	word := "snat"
+	if e.Type == expr.NATTypeDestNAT {
+		word = "dnat"
+	}
+	var to, port operand
+	if e.RegAddrMin != 0 {
+		to = w.take(e.RegAddrMin)
+	}
+	if e.RegProtoMin != 0 && !to.fromMap {
+		port = w.take(e.RegProtoMin)
+	}
+	if to.fromMap || w.family == "inet" {
+		word += " " + nameOf(map[uint32]string{unix.NFPROTO_IPV4: "ip", unix.NFPROTO_IPV6: "ip6"}, e.Family)
+	}
+	target := to.String()
+	if a, ok := netip.AddrFromSlice(to.data); ok && len(port.data) == 2 {
+		target = netip.AddrPortFrom(a, uint16(port.data[0])<<8|uint16(port.data[1])).String()
+	} else if port.data != nil || port.text != "" {
+		target += ":" + port.String()
+	}
+	w.write(word, "to", target)
+	w.natFlags(e.Random, e.FullyRandom, e.Persistent)
+}
+
+// natFlags writes how ports are selected.
+func (w *ruleWriter) natFlags(random, fully, persistent bool) {
+	for i, set := range [...]bool{random, fully, persistent} {
+		if set {
+			w.write([...]string{"random", "fully-random", "persistent"}[i])
+		}
+	}
+}
+
+// reject is written without its default code, as in nft.
+func (w *ruleWriter) reject(e *expr.Reject) {
+	code := uint32(e.Code)
+	switch {
+	case e.Type == unix.NFT_REJECT_TCP_RST:
+		w.write("reject with tcp reset")
+	case e.Type == unix.NFT_REJECT_ICMPX_UNREACH && code == unix.NFT_REJECT_ICMPX_PORT_UNREACH,
+		w.family == "ip" && code == 3, w.family == "ip6" && code == 4:
+		w.write("reject")
+	case e.Type == unix.NFT_REJECT_ICMPX_UNREACH:
+		w.write("reject with icmpx", nameOf(icmpxCodes, code))
+	case w.family == "ip6":
+		w.write("reject with icmpv6", nameOf(icmp6Codes, code))
+	default:
+		w.write("reject with icmp", nameOf(icmpCodes, code))
+	}
+}
+
+var icmpxCodes = map[uint32]string{0: "no-route", 1: "port-unreachable", 2: "host-unreachable", 3: "admin-prohibited"}
+
+var icmpCodes = map[uint32]string{
+	0: "net-unreachable", 1: "host-unreachable", 2: "prot-unreachable", 3: "port-unreachable",
+	9: "net-prohibited", 10: "host-prohibited", 13: "admin-prohibited",
+}
+
+var icmp6Codes = map[uint32]string{0: "no-route", 1: "admin-prohibited", 3: "addr-unreachable", 4: "port-unreachable"}
+
+// simple writes statements without operands in registers.
+func (w *ruleWriter) simple(e any) {
+	switch e := e.(type) {
+	case *expr.Queue:
+		w.write("queue to", strconv.Itoa(int(e.Num)))
+	case *expr.Counter:
+		w.write("counter")
+	case *expr.Notrack:
+		w.write("notrack")
+	case *expr.Log:
+		w.write("log")
+		if len(e.Data) > 0 {
+			w.write("prefix", strconv.Quote(string(e.Data)))
+		}
+	case *expr.Objref:
+		w.write(nameOf(map[uint32]string{1: "counter", 2: "quota", 4: "limit"}, uint32(e.Type)), "name", strconv.Quote(e.Name))
+	}
+}
