@@ -2,14 +2,10 @@ package flowtable
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 
 	"github.com/google/nftables/expr"
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/nft/attr"
 	"kube-vmap/nft/kernel/socket"
 )
 
@@ -17,41 +13,12 @@ import (
 const priority = 10
 
 // addChains adds both chains with their rules.
-func addChains(b *socket.Batch, after uint64) (err error) {
-	for _, name := range [...]string{chainEnter, chainForward} {
-		b.Add(unix.NFT_MSG_NEWCHAIN, netlink.Create, family, func(e *attr.Encoder) {
-			e.String(unix.NFTA_CHAIN_TABLE, TableName)
-			e.String(unix.NFTA_CHAIN_NAME, name)
-			if name == chainEnter {
-				return
-			}
-			e.String(unix.NFTA_CHAIN_TYPE, "filter")
-			e.Nested(unix.NFTA_CHAIN_HOOK, func() {
-				e.Uint32(unix.NFTA_HOOK_HOOKNUM, unix.NF_INET_FORWARD)
-				e.Uint32(unix.NFTA_HOOK_PRIORITY, priority)
-			})
-		})
-	}
-	rule := func(chain string, expressions ...expr.Any) {
-		b.Add(unix.NFT_MSG_NEWRULE, netlink.Create|netlink.Append, family, func(e *attr.Encoder) {
-			e.String(unix.NFTA_RULE_TABLE, TableName)
-			e.String(unix.NFTA_RULE_CHAIN, chain)
-			e.Nested(unix.NFTA_RULE_EXPRESSIONS, func() {
-				for _, x := range expressions {
-					encoded, failed := expr.Marshal(family, x)
-					err = errors.Join(err, failed)
-					e.Data(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, encoded)
-				}
-			})
-		})
-	}
-	rule(chainForward, established(after)...)
-	rule(chainEnter, betweenBridges()...)
-	rule(chainEnter, &expr.FlowOffload{Name: flowtableName})
-	if err != nil {
-		return fmt.Errorf("encode the rules of table %s: %w", TableName, err)
-	}
-	return nil
+func addChains(b *socket.Batch, after uint64) {
+	b.AddChain(family, TableName, chainEnter, nil)
+	b.AddChain(family, TableName, chainForward, &socket.Hook{Number: unix.NF_INET_FORWARD, Priority: priority})
+	b.AddRule(family, TableName, chainForward, "", established(after)...)
+	b.AddRule(family, TableName, chainEnter, "", betweenBridges()...)
+	b.AddRule(family, TableName, chainEnter, "", &expr.FlowOffload{Name: flowtableName})
 }
 
 // Bits of connections (include/uapi/linux/netfilter/nf_conntrack_common.h).

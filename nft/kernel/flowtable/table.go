@@ -71,9 +71,7 @@ func (t *Table) add(devices []string, after uint64) (Refused, error) {
 	table(unix.NFT_MSG_DELTABLE, 0, nothing)
 	table(unix.NFT_MSG_NEWTABLE, netlink.Create, func(e *attr.Encoder) { e.Uint32(unix.NFTA_TABLE_FLAGS, tableOwned) })
 	hook(&b, "")
-	if err := addChains(&b, after); err != nil {
-		return nil, err
-	}
+	addChains(&b, after)
 	refused, err := t.try(&b, []string{everyDevice})
 	if t.every = err == nil && len(refused) == 0; t.every || err != nil {
 		return nil, err

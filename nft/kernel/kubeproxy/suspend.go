@@ -2,11 +2,14 @@ package kubeproxy
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
+	"kube-vmap/nft/kernel/socket"
 )
 
 // SuspendComment is the comment of each rule that suspends a chain, by which they are found
@@ -26,7 +29,7 @@ const SuspendComment = "suspended by kube-vmap"
 func (f *Found) Suspend() nft.Batch {
 	var b nft.Batch
 	for _, p := range f.Awake() {
-		b = append(b, p.insertReturn())
+		b = append(b, p.insertReturn(""))
 	}
 	return b
 }
@@ -55,36 +58,14 @@ func (f *Found) atGeneration(b nft.Batch) nft.Batch {
 	return b
 }
 
-// insertReturn inserts "return" at the head of the chain. iptables-nft lists it as "-j RETURN".
-func (p Part) insertReturn() nft.Op { return p.insertReturnIf("") }
-
-// insertReturnIf inserts "return" with conditions, which nft prints as match.
-func (p Part) insertReturnIf(match string, conditions ...condition) nft.Op {
-	if match != "" {
-		match += " "
-	}
+// insertReturn inserts "return" at the head of the chain, with conditions, which nft prints as
+// match. iptables-nft lists it as "-j RETURN".
+func (p Part) insertReturn(match string, conditions ...expr.Any) nft.Op {
 	text := fmt.Sprintf("insert rule %s %sreturn comment %q", p, match, SuspendComment)
-	return change(text, unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE, nft.FamilyNumber(p.Family), func(e *attr.Encoder) {
-		e.String(unix.NFTA_RULE_TABLE, p.Table)
-		e.String(unix.NFTA_RULE_CHAIN, p.Chain)
-		e.Nested(unix.NFTA_RULE_EXPRESSIONS, func() {
-			for _, c := range conditions {
-				c(e)
-			}
-			element(e, "immediate", func() { setReturn(e) })
-		})
-		e.Comment(unix.NFTA_RULE_USERDATA, SuspendComment)
-	})
-}
-
-// setReturn appends what makes the verdict "return".
-func setReturn(e *attr.Encoder) {
-	e.Uint32(unix.NFTA_IMMEDIATE_DREG, unix.NFT_REG_VERDICT)
-	e.Nested(unix.NFTA_IMMEDIATE_DATA, func() {
-		e.Nested(unix.NFTA_DATA_VERDICT, func() {
-			code := int32(unix.NFT_RETURN)
-			e.Uint32(unix.NFTA_VERDICT_CODE, uint32(code))
-		})
+	family := nft.FamilyNumber(p.Family)
+	return change(text, unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE, family, func(e *attr.Encoder) {
+		list := append(slices.Clip(conditions), &expr.Verdict{Kind: expr.VerdictReturn})
+		socket.EncodeRule(e, family, p.Table, p.Chain, SuspendComment, list...)
 	})
 }
 

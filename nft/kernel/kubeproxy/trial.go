@@ -1,14 +1,15 @@
 package kubeproxy
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/attr"
 	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/kernel/socket"
 )
@@ -20,10 +21,12 @@ import (
 func (f *Found) Trial(ours []Part, port uint16) nft.Batch {
 	b := f.Resume()
 	for _, p := range f.Suspended() {
-		b = append(b, p.insertReturnIf("meta l4proto != tcp", notTCP), p.insertReturnIf("tcp sport != "+fmt.Sprint(port), sourcePort(unix.NFT_CMP_NEQ, port)))
+		b = append(b, p.insertReturn("meta l4proto != tcp ", ofTCP(expr.CmpOpNeq)...),
+			p.insertReturn(fmt.Sprintf("tcp sport != %d ", port), fromPort(expr.CmpOpNeq, port)...))
 	}
 	for _, p := range ours {
-		b = append(b, p.insertReturnIf(fmt.Sprint("tcp sport ", port), onlyTCP, sourcePort(unix.NFT_CMP_EQ, port)))
+		match := append(ofTCP(expr.CmpOpEq), fromPort(expr.CmpOpEq, port)...)
+		b = append(b, p.insertReturn(fmt.Sprintf("tcp sport %d ", port), match...))
 	}
 	return f.atGeneration(b)
 }
@@ -32,7 +35,7 @@ func (f *Found) Trial(ours []Part, port uint16) nft.Batch {
 func (f *Found) EndTrial(ours []Part) nft.Batch {
 	b := f.Resume()
 	for _, p := range f.Suspended() {
-		b = append(b, p.insertReturn())
+		b = append(b, p.insertReturn(""))
 	}
 	for _, p := range ours {
 		for _, handle := range p.handles {
@@ -64,46 +67,17 @@ func FindOurs(netNS int) (ours []Part, err error) {
 	return f.Parts, nil
 }
 
-// A condition appends the expressions of a rule before its verdict.
-type condition func(*attr.Encoder)
-
-// compareProtocol returns the comparison of the protocol with TCP.
-func compareProtocol(op uint32) condition {
-	return func(e *attr.Encoder) {
-		element(e, "meta", func() {
-			e.Uint32(unix.NFTA_META_DREG, unix.NFT_REG_1)
-			e.Uint32(unix.NFTA_META_KEY, unix.NFT_META_L4PROTO)
-		})
-		compare(e, op, []byte{unix.IPPROTO_TCP})
+// ofTCP compares the protocol with TCP, fromPort the source port.
+func ofTCP(op expr.CmpOp) []expr.Any {
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: unix.NFT_REG_1},
+		&expr.Cmp{Op: op, Register: unix.NFT_REG_1, Data: []byte{unix.IPPROTO_TCP}},
 	}
 }
 
-var onlyTCP, notTCP = compareProtocol(unix.NFT_CMP_EQ), compareProtocol(unix.NFT_CMP_NEQ)
-
-func sourcePort(op uint32, port uint16) condition {
-	return func(e *attr.Encoder) {
-		element(e, "payload", func() {
-			e.Uint32(unix.NFTA_PAYLOAD_DREG, unix.NFT_REG_1)
-			e.Uint32(unix.NFTA_PAYLOAD_BASE, unix.NFT_PAYLOAD_TRANSPORT_HEADER)
-			e.Uint32(unix.NFTA_PAYLOAD_OFFSET, 0)
-			e.Uint32(unix.NFTA_PAYLOAD_LEN, 2)
-		})
-		compare(e, op, []byte{byte(port >> 8), byte(port)})
+func fromPort(op expr.CmpOp, port uint16) []expr.Any {
+	return []expr.Any{
+		&expr.Payload{Base: expr.PayloadBaseTransportHeader, Len: 2, DestRegister: unix.NFT_REG_1},
+		&expr.Cmp{Op: op, Register: unix.NFT_REG_1, Data: binary.BigEndian.AppendUint16(nil, port)},
 	}
-}
-
-func compare(e *attr.Encoder, op uint32, value []byte) {
-	element(e, "cmp", func() {
-		e.Uint32(unix.NFTA_CMP_SREG, unix.NFT_REG_1)
-		e.Uint32(unix.NFTA_CMP_OP, op)
-		e.Nested(unix.NFTA_CMP_DATA, func() { e.Data(unix.NFTA_DATA_VALUE, value) })
-	})
-}
-
-// element appends an expression to a list.
-func element(e *attr.Encoder, name string, attributes func()) {
-	e.Nested(unix.NFTA_LIST_ELEM, func() {
-		e.String(unix.NFTA_EXPR_NAME, name)
-		e.Nested(unix.NFTA_EXPR_DATA, attributes)
-	})
 }

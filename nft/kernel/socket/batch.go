@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/nftables/expr"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
@@ -80,4 +81,51 @@ func border(kind netlink.HeaderType) netlink.Message {
 	m.Header.Type = kind
 	binary.BigEndian.PutUint16(m.Data[2:], unix.NFNL_SUBSYS_NFTABLES)
 	return m
+}
+
+// AddChain appends a chain of type filter at a hook, or one that is only jumped to, if hook is nil.
+func (b *Batch) AddChain(family uint8, table, name string, hook *Hook) {
+	b.Add(unix.NFT_MSG_NEWCHAIN, netlink.Create, family, func(e *attr.Encoder) {
+		e.String(unix.NFTA_CHAIN_TABLE, table)
+		e.String(unix.NFTA_CHAIN_NAME, name)
+		if hook != nil {
+			e.String(unix.NFTA_CHAIN_TYPE, "filter")
+			e.Nested(unix.NFTA_CHAIN_HOOK, func() {
+				e.Uint32(unix.NFTA_HOOK_HOOKNUM, hook.Number)
+				e.Uint32(unix.NFTA_HOOK_PRIORITY, uint32(hook.Priority))
+			})
+		}
+	})
+}
+
+// A Hook is where a chain is called (NF_INET_*).
+type Hook struct {
+	Number   uint32
+	Priority int32
+}
+
+// AddRule appends a rule at the end of its chain; see [EncodeRule].
+func (b *Batch) AddRule(family uint8, table, chain, comment string, list ...expr.Any) {
+	b.Add(unix.NFT_MSG_NEWRULE, netlink.Create|netlink.Append, family, func(e *attr.Encoder) {
+		EncodeRule(e, family, table, chain, comment, list...)
+	})
+}
+
+// EncodeRule appends the attributes of a rule, with a comment unless that is empty. It panics if an
+// expression cannot be encoded.
+func EncodeRule(e *attr.Encoder, family uint8, table, chain, comment string, list ...expr.Any) {
+	e.String(unix.NFTA_RULE_TABLE, table)
+	e.String(unix.NFTA_RULE_CHAIN, chain)
+	e.Nested(unix.NFTA_RULE_EXPRESSIONS, func() {
+		for _, x := range list {
+			b, err := expr.Marshal(family, x)
+			if err != nil {
+				panic("socket: " + err.Error())
+			}
+			e.Data(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, b)
+		}
+	})
+	if comment != "" {
+		e.Comment(unix.NFTA_RULE_USERDATA, comment)
+	}
 }

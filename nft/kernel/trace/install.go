@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"strings"
 
-	"github.com/google/nftables/expr"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
@@ -56,9 +55,7 @@ func (t *Tracer) tryInstall(owned bool) (err error) {
 	if owned { // several tracers may run
 		name = fmt.Sprintf("%s-%d", TableName, t.own.PID())
 	}
-	if err := addTable(&b, &t.config, name, owned); err != nil {
-		return err
-	}
+	addTable(&b, &t.config, name, owned)
 	if err := b.Commit(t.own, nil); err != nil {
 		return fmt.Errorf("add table %s: %w", name, err)
 	}
@@ -77,46 +74,19 @@ func (t *Tracer) uninstall() error {
 }
 
 // addTable adds the table with its chains and rules.
-func addTable(b *socket.Batch, c *Config, name string, owned bool) (err error) {
-	const create = netlink.Create
-	b.Add(unix.NFT_MSG_NEWTABLE, create, c.family(), func(e *attr.Encoder) {
+func addTable(b *socket.Batch, c *Config, name string, owned bool) {
+	b.Add(unix.NFT_MSG_NEWTABLE, netlink.Create, c.family(), func(e *attr.Encoder) {
 		e.String(unix.NFTA_TABLE_NAME, name)
 		if owned {
 			e.Uint32(unix.NFTA_TABLE_FLAGS, tableOwned)
 		}
 	})
 	for _, ch := range c.chains() {
-		b.Add(unix.NFT_MSG_NEWCHAIN, create, c.family(), func(e *attr.Encoder) {
-			e.String(unix.NFTA_CHAIN_TABLE, name)
-			e.String(unix.NFTA_CHAIN_NAME, ch.name)
-			e.String(unix.NFTA_CHAIN_TYPE, "filter")
-			e.Nested(unix.NFTA_CHAIN_HOOK, func() {
-				e.Uint32(unix.NFTA_HOOK_HOOKNUM, ch.hook)
-				e.Uint32(unix.NFTA_HOOK_PRIORITY, uint32(ch.priority))
-			})
-		})
+		b.AddChain(c.family(), name, ch.name, &ch.Hook)
 		for _, r := range ch.rules {
-			b.Add(unix.NFT_MSG_NEWRULE, create|netlink.Append, c.family(), func(e *attr.Encoder) {
-				e.String(unix.NFTA_RULE_TABLE, name)
-				e.String(unix.NFTA_RULE_CHAIN, ch.name)
-				e.Nested(unix.NFTA_RULE_EXPRESSIONS, func() { err = errors.Join(err, r.encode(e, c.family())) })
-				e.Comment(unix.NFTA_RULE_USERDATA, r.comment)
-			})
+			b.AddRule(c.family(), name, ch.name, r.comment, r.expressions...)
 		}
 	}
-	return err
-}
-
-// encode appends the expressions of the rule.
-func (r rule) encode(e *attr.Encoder, family uint8) error {
-	for _, x := range r.expressions {
-		b, err := expr.Marshal(family, x)
-		if err != nil {
-			return fmt.Errorf("encode a rule: %w", err)
-		}
-		e.Data(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, b)
-	}
-	return nil
 }
 
 // deleteTable deletes a table with all that is in it.

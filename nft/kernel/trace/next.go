@@ -120,7 +120,7 @@ func (t *Tracer) resolve(e Event) (resolvedEvent, error) {
 // and those that exceeded the rate.
 func (t *Tracer) Matched() (total uint64, err error) {
 	for _, c := range t.config.chains() {
-		if c.priority == priorityBegin {
+		if c.Priority == priorityBegin {
 			n, err := t.matchedIn(c.name)
 			if err != nil {
 				return total, err

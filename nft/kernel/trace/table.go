@@ -10,6 +10,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/socket"
 	"kube-vmap/nft/simulate"
 )
 
@@ -34,10 +35,9 @@ const (
 
 // A chain is a base chain of the table.
 type chain struct {
-	name     string
-	hook     uint32
-	priority int32
-	rules    []rule
+	name string
+	socket.Hook
+	rules []rule
 }
 
 // A rule is a rule of the table.
@@ -60,15 +60,15 @@ func (c *Config) chains() []chain {
 	var out []chain
 	for _, hook := range [...]uint32{unix.NF_INET_PRE_ROUTING, unix.NF_INET_LOCAL_OUT} {
 		out = append(out,
-			chain{"begin-" + hookNames[hook], hook, priorityBegin, []rule{c.begin(hook)}},
-			chain{"state-" + hookNames[hook], hook, priorityState, c.states()},
+			chain{"begin-" + hookNames[hook], socket.Hook{Number: hook, Priority: priorityBegin}, []rule{c.begin(hook)}},
+			chain{"state-" + hookNames[hook], socket.Hook{Number: hook, Priority: priorityState}, c.states()},
 		)
 	}
 	for _, hook := range [...]uint32{unix.NF_INET_LOCAL_IN, unix.NF_INET_FORWARD, unix.NF_INET_POST_ROUTING} {
-		out = append(out, chain{"begin-" + hookNames[hook], hook, priorityFirst, nil})
+		out = append(out, chain{"begin-" + hookNames[hook], socket.Hook{Number: hook, Priority: priorityFirst}, nil})
 	}
 	for hook, name := range hookNames {
-		out = append(out, chain{endPrefix + name, uint32(hook), priorityLast, nil})
+		out = append(out, chain{endPrefix + name, socket.Hook{Number: uint32(hook), Priority: priorityLast}, nil})
 	}
 	return out
 }
