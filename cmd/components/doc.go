@@ -3,7 +3,7 @@
 // proxies. It reads signs that they leave, and changes nothing.
 //
 //	Read                                   Find
-//	tables and chains   nft/kernel/survey  |
+//	tables and chains   nft/kernel/dump    |
 //	interfaces          net.Interfaces     |   known (known.go):            [Finding]
 //	processes           /proc/PID/comm     +-> a component, its signs,  --> component, mode,
 //	listening ports     /proc/PID/net/tcp  |   its modes                    evidence

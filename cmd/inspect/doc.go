@@ -12,7 +12,7 @@
 //	diff       kube-vmap diff, render       status socket; kernel, manifests    sync, nft, nft/kernel
 //	bundle     kube-vmap bundle             all of these, into an archive       status, diff
 //	preflight  kube-vmap preflight          the node: kernel, processes, files  cmd/components
-//	shadow     kube-vmap shadow             API or manifests, kernel            sync, nft/simulate, nft/kernel/inspect
+//	shadow     kube-vmap shadow             API or manifests, kernel            sync, nft/simulate, nft/kernel/dump
 //	page       http://NODE:10249/status/    the loop's snapshot, conntrack      status
 //	web        (what pages share)           files, headers                      -
 //	problems   kube-vmap problems           status socket                       findings

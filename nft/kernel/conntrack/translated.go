@@ -1,13 +1,6 @@
 package conntrack
 
 import (
-	"errors"
-	"fmt"
-	"net/netip"
-
-	"github.com/mdlayher/netlink"
-	"golang.org/x/sys/unix"
-
 	"kube-vmap/model"
 	"kube-vmap/nft/attr"
 )
@@ -39,49 +32,6 @@ const (
 	// (ctnetlink_dump_info).
 	statusOffloaded = 1 << 14
 )
-
-// EachTranslated is [Conntrack.Each] for entries whose destination was translated,
-// closed ones included. A kernel that filters by status, as 6.18 does, sends only those;
-// others send everything, and the rest is skipped here.
-func (c *Conntrack) EachTranslated(begin func(), fn func(Translated)) error {
-	return c.eachWith(statusDstNAT, begin, func(t Translated) {
-		if t.Reply != t.Original {
-			fn(t)
-		}
-	})
-}
-
-// Answering returns the destinations of a protocol's entries, translated or not, that have sent
-// an answer other than a refusal. Closed connections count for as long as the kernel keeps them.
-func (c *Conntrack) Answering(p model.Protocol) (at map[netip.AddrPort]bool, err error) {
-	err = c.eachWith(statusSeenReply, func() { at = map[netip.AddrPort]bool{} }, func(t Translated) {
-		if t.Protocol == p && t.Replied && !t.Aborted {
-			at[t.Reply] = true
-		}
-	})
-	return at, err
-}
-
-// eachWith calls fn for entries with a bit in their status; a kernel that does not filter sends
-// others, too.
-func (c *Conntrack) eachWith(status uint32, begin func(), fn func(Translated)) (err error) {
-	all := request(msgGet, netlink.Dump, unix.AF_UNSPEC, func(e *attr.Encoder) { e.Uint32(ctaStatus, status) })
-	for range maxListTries {
-		begin()
-		err = c.each(all, func(data []byte) {
-			if e, raw, known := decode(data); known {
-				fn(translated(e, raw, data))
-			}
-		})
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("list flows: %w", explainError(err))
-	}
-	return nil
-}
 
 // translated returns an entry with what its attributes say.
 func translated(e Entry, raw rawEntry, data []byte) Translated {
