@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/nftables/expr"
+	"github.com/google/nftables/xt"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
@@ -80,6 +81,19 @@ func TestDecodeRejectsTruncatedRules(t *testing.T) {
 				t.Errorf("%d of %d bytes read as %q", n, len(message), r.Text())
 			}
 		}
+	}
+}
+
+func TestTextNamesMatchesAndTargetsOfIPTables(t *testing.T) {
+	info := xt.Unknown(make([]byte, 40))
+	comment := xt.Unknown(append([]byte("why"), make([]byte, 253)...))
+	got, err := decodeRuleMessage(netlink.Message{Data: ruleOf(t,
+		&expr.Match{Name: "tcp", Info: &info}, &expr.Match{Name: "comment", Info: &comment}, &expr.Match{Name: "other", Info: &info},
+		&expr.Counter{}, &expr.Limit{Rate: 5, Unit: expr.LimitTimeSecond, Burst: 7}, &expr.Exthdr{}, &expr.Target{Name: "REJECT", Info: &info},
+	)})
+	const want = "-m tcp -m other counter limit rate 5/second burst 7 packets (exthdr) -j REJECT"
+	if err != nil || got.Text() != want || got.Comment() != "why" || !got.Rejects() {
+		t.Errorf("read  %s, comment %q, rejects %t, %v\nwant  %s", got.Text(), got.Comment(), got.Rejects(), err, want)
 	}
 }
 
