@@ -208,6 +208,7 @@ func (w *ruleWriter) simple(e any) {
 			w.write("prefix", strconv.Quote(string(e.Data)))
 		}
 	case *expr.Objref:
-		w.write(nameOf(map[uint32]string{1: "counter", 2: "quota", 4: "limit"}, uint32(e.Type)), "name", strconv.Quote(e.Name))
+		kinds := map[uint32]string{1: "counter", 2: "quota", 4: "limit"}
+		w.write(nameOf(kinds, uint32(e.Type)), "name", strconv.Quote(e.Name))
 	}
 }

@@ -21,35 +21,31 @@ func WriteOthers(w io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	lines := map[simulate.Chain][]string{}
+	rules := map[simulate.Chain][]string{}
 	err = r.EachRule(simulate.Chain{}, func(rule Rule) bool {
 		comment := simulate.Printable(rule.Comment())
 		line := fmt.Sprintf("\t\t%s # handle %d%s\n", rule.Text(), rule.Handle, remarkIf(comment != "", ", "+comment))
-		lines[rule.Chain] = append(lines[rule.Chain], line)
+		rules[rule.Chain] = append(rules[rule.Chain], line)
 		return true
 	})
 	if err != nil {
 		return err
 	}
+	var text strings.Builder
 	for i := range tables {
 		t := &tables[i]
 		if t.IsOurs() {
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "table %s {%s\n", simulate.Printable(t.String()), remarkIf(t.Dormant, " # dormant")); err != nil {
-			return err
-		}
+		fmt.Fprintf(&text, "table %s {%s\n", simulate.Printable(t.String()), remarkIf(t.Dormant, " # dormant"))
 		for _, c := range t.Chains {
 			hook := remarkIf(c.Hook != "", " # hook "+c.Hook) + remarkIf(c.Drop, ", policy drop")
-			if _, err := fmt.Fprintf(w, "\tchain %s {%s\n%s\t}\n", simulate.Printable(c.Name), hook, strings.Join(lines[t.Chain(c.Name)], "")); err != nil {
-				return err
-			}
+			fmt.Fprintf(&text, "\tchain %s {%s\n%s\t}\n", simulate.Printable(c.Name), hook, strings.Join(rules[t.Chain(c.Name)], ""))
 		}
-		if _, err := fmt.Fprintln(w, "}"); err != nil {
-			return err
-		}
+		text.WriteString("}\n")
 	}
-	return nil
+	_, err = io.WriteString(w, text.String())
+	return err
 }
 
 func remarkIf(is bool, text string) string {

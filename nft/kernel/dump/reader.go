@@ -127,10 +127,11 @@ func (r *Reader) EachRule(c simulate.Chain, fn func(Rule) (more bool)) error {
 	err := socket.Ask(r.conn, request, func(m netlink.Message) error {
 		rule, err := decodeRuleMessage(m)
 		// Some kernels also list rules of other chains.
-		if err != nil || c.Table.Name != "" && rule.Chain.Table.Name != c.Table.Name || c.Name != "" && rule.Chain.Name != c.Name || fn(rule) {
-			return err
+		in := (c.Table.Name == "" || rule.Chain.Table.Name == c.Table.Name) && (c.Name == "" || rule.Chain.Name == c.Name)
+		if err == nil && in && !fn(rule) {
+			return socket.ErrStop
 		}
-		return socket.ErrStop
+		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return permission(fmt.Errorf("list the rules of chain %s in table %s: %w", c.Name, c.Table, err))
