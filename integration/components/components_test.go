@@ -169,11 +169,15 @@ func TestSurveyReportsHooksPoliciesAndComments(t *testing.T) {
 	}
 	got := ""
 	for _, table := range append(tables, legacy...) {
-		got += fmt.Sprintf("%s dormant=%t %q %+v\n", table.String(), table.Dormant, table.Comment, table.Chains)
+		got += fmt.Sprintf("%s dormant=%t %q", table.String(), table.Dormant, table.Comment)
+		for _, c := range table.Chains {
+			got += fmt.Sprintf(" {%s hook=%s drop=%t}", c.Name, c.Hook, c.Drop)
+		}
+		got += "\n"
 	}
-	want := `inet filter dormant=false "by hand" [{Name:in Hook:input Drop:true} {Name:other Hook: Drop:false}]
-ip kube-proxy dormant=true "" [{Name:marker Hook: Drop:false}]
-ip6 filter (legacy) dormant=false "" [{Name:MINE Hook: Drop:false}]
+	want := `inet filter dormant=false "by hand" {in hook=input drop=true} {other hook= drop=false}
+ip kube-proxy dormant=true "" {marker hook= drop=false}
+ip6 filter (legacy) dormant=false "" {MINE hook= drop=false}
 `
 	if got != want {
 		t.Errorf("got\n%s, want\n%s", got, want)

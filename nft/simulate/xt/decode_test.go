@@ -58,7 +58,7 @@ func TestDecodeStructures(t *testing.T) {
 		{"mark", 9, false, make([]byte, 12), nil},
 		{"MARK", 2, false, build(8, map[int]any{0: uint32(1), 4: uint32(3)}), SetMark{1, 3}},
 		{
-			"CONNMARK", 2, false, build(16, map[int]any{0: uint32(1), 4: uint32(2), 8: uint32(3), 12: 2, 13: 1, 14: 4}),
+			"CONNMARK", 2, false, build(16, map[int]any{0: uint32(1), 4: uint32(2), 8: uint32(3), 12: 1, 13: 4, 14: 2}),
 			ConnMark{Mode: ConnMarkRestore, Value: 1, Mask: 2, PacketMask: 3, ShiftRight: 4},
 		},
 		{"CONNMARK", 1, false, build(16, map[int]any{12: 3}), nil},

@@ -55,25 +55,23 @@ var targets = map[revision]format{
 }
 
 // decodeConnMark decodes struct xt_connmark_tginfo1.
-func decodeConnMark(b info, _ bool) any {
-	c := ConnMark{Mode: ConnMarkMode(b.u8(12)), Value: b.u32(0), Mask: b.u32(4), PacketMask: b.u32(8)}
-	if c.Mode > ConnMarkRestore {
-		return nil
+func decodeConnMark(b info, _ bool) any { return connMark(b, 12, 0, 0) }
+
+// decodeConnMark2 decodes struct xt_connmark_tginfo2, which has a shift before the mode.
+func decodeConnMark2(b info, _ bool) any {
+	const right = 1 // D_SHIFT_RIGHT
+	if b.u8(12) == right {
+		return connMark(b, 14, 0, b.u8(13))
 	}
-	return c
+	return connMark(b, 14, b.u8(13), 0)
 }
 
-// decodeConnMark2 decodes struct xt_connmark_tginfo2.
-func decodeConnMark2(b info, v6 bool) any {
-	c, ok := decodeConnMark(b, v6).(ConnMark)
-	if !ok {
-		return nil
+func connMark(b info, mode int, left, right uint8) any {
+	c := ConnMark{
+		Mode: ConnMarkMode(b.u8(mode)), Value: b.u32(0), Mask: b.u32(4), PacketMask: b.u32(8), ShiftLeft: left, ShiftRight: right,
 	}
-	const right = 1 // D_SHIFT_RIGHT
-	if b.u8(13) == right {
-		c.ShiftRight = b.u8(14)
-	} else {
-		c.ShiftLeft = b.u8(14)
+	if c.Mode > ConnMarkRestore {
+		return nil
 	}
 	return c
 }
