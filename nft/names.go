@@ -124,3 +124,32 @@ func kindNamed(word string) (ChainKind, method) {
 	}
 	return ChainUnknown, 0
 }
+
+// A Meaning is what happens to a packet in a chain of ours.
+type Meaning string
+
+// The meanings.
+const (
+	MeansDropsInvalid  Meaning = "drops-invalid"   // dropped if connection tracking calls it invalid
+	MeansChecksSource  Meaning = "checks-source"   // dropped outside of the Service's source ranges
+	MeansFindsService  Meaning = "finds-service"   // led to the Service that has its destination
+	MeansChecksService Meaning = "checks-service"  // stopped if the Service has no endpoint for it
+	MeansRejects       Meaning = "rejects"         // answered with a reset or an ICMP error
+	MeansMarks         Meaning = "marks"           // marked for masquerade
+	MeansAppliesPolicy Meaning = "applies-policy"  // gets local endpoints only, by where the client is
+	MeansGetsClusterIP Meaning = "gets-cluster-ip" // the ClusterIP becomes its destination
+	MeansPicks         Meaning = "picks"           // an endpoint is picked for it
+	MeansRemembers     Meaning = "remembers"       // gets the endpoint that the client had
+	MeansTranslates    Meaning = "translates"      // the endpoint becomes its destination
+	MeansCounts        Meaning = "counts"          // its connection is counted
+	MeansRestores      Meaning = "restores"        // gets its destination back if nothing was translated
+	MeansMasquerades   Meaning = "masquerades"     // an address of the node becomes its source
+)
+
+// Means returns what happens to a packet in the chain; nothing for one of another program.
+func (id ChainID) Means() Meaning {
+	if id.Kind >= chainKinds {
+		return ""
+	}
+	return chainSchema[id.Kind].means
+}

@@ -217,7 +217,7 @@ func TestForeignDropsNameTheirTable(t *testing.T) {
 		if o := single(t, got); o.Verdict != simulate.VerdictDelivered || len(o.Endpoints) != 2 {
 			t.Errorf("%s: %+v", p, o)
 		}
-		if len(got.Doubts) != 1 || !strings.HasPrefix(got.Doubts[0], "table inet firewall, chain forward, may decide otherwise") {
+		if len(got.Doubts) != 1 || !strings.HasPrefix(got.Doubts[0].String(), "table inet firewall, chain forward, may decide otherwise") {
 			t.Errorf("%s: doubts %q", p, got.Doubts)
 		}
 		r.expect(0, []string{"may decide otherwise", "limit", "--trace"}, "--from="+p.From.String(), to(p.To, p.Protocol))

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	command "kube-vmap/cmd/inspect/trace"
+	command "kube-vmap/cmd/inspect/explain"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
@@ -30,7 +30,7 @@ func (s *scene) follow(w daemon.Transport, port uint16, want lab.Outcome) string
 	s.t.Helper()
 	var out process.Log
 	done := make(chan outcome, 1)
-	o := command.Options{NetNS: s.Node.FD(), Count: 1, Timeout: timeout}
+	o := command.TraceOptions{NetNS: s.Node.FD(), Count: 1, Timeout: timeout}
 	go func() {
 		arrival, err := command.Follow(s.t.Context(), s.packet(w, port), o, &out)
 		done <- outcome{arrival, err}
@@ -79,7 +79,7 @@ func TestCommandNamesServiceWithoutEndpoints(t *testing.T) {
 	s := newScene(t)
 	for _, w := range daemon.Transports() {
 		text := s.follow(w, emptyPort, lab.Refused)
-		if !strings.Contains(text, "REFUSED") || !strings.Contains(text, "no endpoints that are ready") {
+		if !strings.Contains(text, "REJECTED") || !strings.Contains(text, "no endpoints that are ready") {
 			t.Errorf("%s:\n%s", w, text)
 		}
 	}
@@ -89,7 +89,7 @@ func TestCommandWithoutPacketsIsAnError(t *testing.T) {
 	s := newScene(t)
 	for _, f := range model.Families {
 		var out process.Log
-		o := command.Options{NetNS: s.Node.FD(), Timeout: 50 * time.Millisecond}
+		o := command.TraceOptions{NetNS: s.Node.FD(), Timeout: 50 * time.Millisecond}
 		_, err := command.Follow(t.Context(), s.packet(daemon.Transport{Protocol: model.TCP, Family: f}, servicePort), o, &out)
 		if !errors.Is(err, command.ErrNone) || !strings.Contains(err.Error(), "on another node") {
 			t.Error(err)
@@ -106,7 +106,7 @@ func TestCanceledCommandRemovesItsTable(t *testing.T) {
 		var out process.Log
 		done := make(chan outcome, 1)
 		go func() {
-			arrival, err := command.Follow(ctx, s.packet(w, servicePort), command.Options{NetNS: s.Node.FD()}, &out)
+			arrival, err := command.Follow(ctx, s.packet(w, servicePort), command.TraceOptions{NetNS: s.Node.FD()}, &out)
 			done <- outcome{arrival, err}
 		}()
 		s.waitReady(&out)

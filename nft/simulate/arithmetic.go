@@ -73,7 +73,7 @@ func (w *walk) arithmetic(e Arithmetic) (verdict, error) {
 	case e.Op == ShiftLeft || e.Op == ShiftRight:
 		return verdictContinue, w.regs.load(e.Dest, known(shifted(from.bytes, e.Op, e.Shift)))
 	case len(other.bytes) != len(from.bytes):
-		return verdictBreak, undecidedError("expression bitwise of another kind")
+		return verdictBreak, undecidedError("bitwise of another kind")
 	}
 	out := slices.Clone(from.bytes)
 	for i, b := range other.bytes {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/nftables/expr"
 
+	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/simulate/xt"
 )
 
@@ -14,11 +16,20 @@ import (
 type position struct {
 	base   BaseChain
 	chain  Chain
+	id     nft.ChainID // the same if it is one of ours
 	handle uint64
 }
 
 // isOurs reports whether the position is in a table of kube-vmap.
 func (p position) isOurs() bool { return isOurs(p.chain) }
+
+// chainID returns what a chain is; of kind [nft.ChainUnknown] if it is not ours.
+func chainID(c Chain, f model.Family) nft.ChainID {
+	if !isOurs(c) {
+		return nft.ChainID{Kind: nft.ChainUnknown}
+	}
+	return nft.ChainNamed(f, c.Name)
+}
 
 func isOurs(c Chain) bool { return c.Table.Name == tableName && c.Table.Family != "inet" }
 
@@ -42,7 +53,7 @@ type returnPoint struct {
 
 // runBaseChain runs a base chain (nft_do_chain) and reports whether the packet continues.
 func (w *walk) runBaseChain(b BaseChain) (accepted bool, err error) {
-	w.position = position{base: b, chain: b.Chain}
+	w.position = position{base: b, chain: b.Chain, id: chainID(b.Chain, w.frame.family)}
 	var stack []returnPoint
 	here := returnPoint{chain: b.Chain}
 	for {
@@ -98,7 +109,7 @@ func (w *walk) finish(v verdict) (bool, error) {
 
 // applyPolicy handles a packet that no rule of a base chain decided.
 func (w *walk) applyPolicy(b BaseChain) bool {
-	w.position = position{base: b, chain: b.Chain}
+	w.position = position{base: b, chain: b.Chain, id: chainID(b.Chain, w.frame.family)}
 	if b.PolicyDrop {
 		w.reason = reason{text: "no rule decides, and the policy is drop"}
 		w.noteDropped()
@@ -108,9 +119,12 @@ func (w *walk) applyPolicy(b BaseChain) bool {
 
 // checkChain adds a fault if a chain of ours that the packet enters is empty.
 func (w *walk) checkChain(here returnPoint, rules []Rule) {
-	w.position.chain, w.position.handle = here.chain, 0
+	w.position.handle = 0
+	if w.position.chain != here.chain {
+		w.position.chain, w.position.id = here.chain, chainID(here.chain, w.frame.family)
+	}
 	if len(rules) == 0 && w.position.isOurs() {
-		w.addFault(fmt.Sprintf("chain %s has no rules", here.chain.Name))
+		w.addFault("chain " + here.chain.Name + " has no rules")
 	}
 }
 

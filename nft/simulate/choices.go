@@ -61,8 +61,8 @@ func (w *walk) hash(e *expr.Hash) (verdict, error) {
 // pick, in a chain of ours that picks again until it finds one; they are the first. For other
 // chains it returns n.
 func (w *walk) slotsInUse(n, register uint32) (uint32, error) {
-	id := nft.ChainNamed(w.packet.Family(), w.position.chain.Name)
-	if !w.position.isOurs() || id.Kind != nft.ChainStickyPick && id.Kind != nft.ChainStickyFull {
+	id := w.position.id
+	if id.Kind != nft.ChainStickyPick && id.Kind != nft.ChainStickyFull {
 		return n, nil
 	}
 	numbers := nft.SetID{Family: id.Family, Kind: nft.SetStickyNumbers, Local: id.Local}
@@ -112,7 +112,7 @@ type choices struct {
 	mainWalks, alternatives int
 	// stopped is true if there are more main walks than the limit.
 	stopped bool
-	doubts  []string // for matches that make a difference
+	doubts  []Doubt // for matches that make a difference
 }
 
 type choice struct {
@@ -126,7 +126,7 @@ type choice struct {
 // An undecided is a match that cannot be decided, with the distributions of the results if it
 // does not match and if it does.
 type undecided struct {
-	doubt   string
+	doubt   Doubt
 	results [2]distribution
 	cut     bool // not all walks with a match are run
 }
@@ -178,7 +178,7 @@ func (c *choices) chooseFirst(probability float64) bool {
 }
 
 // assume reports whether to assume that an undecided match matches.
-func (c *choices) assume(doubt string) bool {
+func (c *choices) assume(doubt Doubt) bool {
 	return c.take(func() choice {
 		return choice{total: 1, explored: 2, undecided: &undecided{doubt: doubt, results: [2]distribution{{}, {}}}}
 	}) == 1
@@ -249,7 +249,7 @@ func (c *choices) advance() bool {
 			return true
 		}
 		if u := last.undecided; u != nil && (u.cut || !u.results[0].equals(u.results[1])) {
-			c.doubts = union([]string{u.doubt}, c.doubts) // a later match is known first
+			c.doubts = union([]Doubt{u.doubt}, c.doubts) // a later match is known first
 		}
 		c.made = c.made[:n-1]
 	}

@@ -56,7 +56,7 @@ func TestPicksBeforeUnknownExpressionsAreNotExplored(t *testing.T) {
 	f.chain(otherTable, "forward", "filter", HookForward, 0, drops, drops, drops)
 	w := run(t, f)
 	// One walk if no rule matches, and one for each rule that might.
-	if f.walks != 4 || len(w.Doubts) != 1 || !strings.HasSuffix(w.Doubts[0], "rule handle 1 of forward has tunnel") || w.Outcomes[0].Verdict != VerdictNotService {
+	if f.walks != 4 || len(w.Doubts) != 1 || !strings.HasSuffix(w.Doubts[0].String(), "rule handle 1 of forward has tunnel") || w.Outcomes[0].Verdict != VerdictNotService {
 		t.Errorf("%d walks, doubts %q, %+v", f.walks, w.Doubts, w.Outcomes)
 	}
 }

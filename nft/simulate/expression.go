@@ -96,13 +96,13 @@ func (w *walk) statement(e any) (verdict, error) {
 		if objectHasNoEffect(e.Type) {
 			return verdictContinue, nil
 		}
-		return verdictBreak, undecidedError("expression objref")
+		return verdictBreak, undecidedError("objref")
 	case *expr.Queue:
 		return w.queue(xt.Queue{From: e.Num, To: e.Num + max(e.Total, 1) - 1, Bypass: e.Flag&expr.QueueFlagBypass != 0})
 	case TransparentProxy:
 		return w.nativeProxy(e)
 	case UnknownExpression:
-		return verdictBreak, undecidedError("expression " + e.Name)
+		return verdictBreak, undecidedError(e.Name)
 	}
 	return w.xtTarget(e)
 }
@@ -175,7 +175,7 @@ func (w *walk) bitwise(e *expr.Bitwise) (verdict, error) {
 		return verdictBreak, err
 	}
 	if len(e.Mask) != int(e.Len) || len(e.Xor) != int(e.Len) {
-		return verdictBreak, undecidedError("expression bitwise of another kind")
+		return verdictBreak, undecidedError("bitwise of another kind")
 	}
 	to := value{bytes: make([]byte, e.Len), unknown: make([]bool, e.Len)}
 	for i := range to.bytes {

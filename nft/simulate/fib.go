@@ -31,7 +31,7 @@ func (w *walk) fib(e *expr.Fib) (verdict, error) {
 		}
 		return verdictContinue, w.regs.load(e.Register, fibResult(out, e))
 	}
-	return verdictBreak, undecidedError("expression fib of another kind")
+	return verdictBreak, undecidedError("fib of another kind")
 }
 
 // routeOf returns the interface towards an address; the zero value if there is none, or if

@@ -38,7 +38,7 @@ func (m *sourceCache) serviceComment(r *Result, t Table, key []byte, maps ...nft
 		}
 		r.Service = e.Comment
 		if e.Verdict != nil && kind != nft.SetNoEndpointServices {
-			r.Kind = frontendKind(e.Verdict.Chain)
+			r.Kind = frontendKind(r.Packet.Family(), e.Verdict.Chain)
 		}
 		return nil
 	}

@@ -72,7 +72,7 @@ func (w *walk) dynset(e *expr.Dynset) (verdict, error) {
 	}
 	if !set.IsMap || !v.isKnown() {
 		if e.Invert || len(e.Exprs) > 0 && w.hasLimit(e) {
-			return verdictBreak, undecidedError("expression dynset with a limit")
+			return verdictBreak, undecidedError("dynset with a limit")
 		}
 		w.addToSet(set, e, v)
 		return verdictContinue, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/google/nftables/expr"
 
@@ -109,19 +110,29 @@ func (r reason) prefix(text string) string {
 	return r.text + ": " + text
 }
 
-// ReasonNoLocalEndpoint is the reason of a drop when no endpoint on this node may serve the
-// packet, while endpoints on other nodes exist.
-const ReasonNoLocalEndpoint = "the Service has endpoints, but its policy is Local and none of them is on this node"
+// A Reason is why a rule of ours rejects or drops a packet.
+type Reason string
 
-// ReasonNoEndpoint is the reason of a refusal when no endpoint may serve the packet.
-const ReasonNoEndpoint = "the Service has no endpoint that is ready and not drained"
+// The reasons.
+const (
+	ReasonNoLocalEndpoint Reason = "NoLocalEndpoint" // others exist, and the policy is Local
+	ReasonNoEndpoint      Reason = "NoEndpoint"      // none may serve the packet
+	ReasonSourceRanges    Reason = "SourceRanges"    // they do not have the client
+	ReasonNoPort          Reason = "NoPort"          // the Service does not have it
+	ReasonNoService       Reason = "NoService"       // none has the address, which is one of a ClusterIP
+	ReasonInvalid         Reason = "Invalid"         // connection tracking cannot place the packet
+	ReasonFault           Reason = "Fault"           // the tables are not as kube-vmap writes them
+)
 
-// ReasonSourceRanges is the reason of a drop by source ranges.
-const ReasonSourceRanges = "the client is in none of the source ranges of the Service"
+// A Because is a reason, with the fault that it is about.
+type Because struct {
+	Reason Reason
+	Fault  string
+}
 
-// verdictReason returns why a rule of ours refuses or drops a packet, by the set in which
+// verdictReason returns why a rule of ours rejects or drops a packet, by the set in which
 // the packet was last found.
-func verdictReason(k nft.SetKind, v Verdict) string {
+func verdictReason(k nft.SetKind, v Verdict) Reason {
 	switch k {
 	case nft.SetRestricted, nft.SetAllowedSources:
 		return ReasonSourceRanges
@@ -131,11 +142,32 @@ func verdictReason(k nft.SetKind, v Verdict) string {
 		}
 		return ReasonNoEndpoint
 	case nft.SetClusterIPs:
-		return "the address is a Service's, which has no such port"
+		return ReasonNoPort
 	case nft.SetServiceCIDRs:
-		return "no Service has this address, which is in a range of ClusterIPs"
+		return ReasonNoService
 	case nft.SetEndpointIPs:
-		return "connection tracking cannot place the packet"
+		return ReasonInvalid
 	}
 	return ""
+}
+
+// A Doubt is a rule of another program that may decide otherwise.
+type Doubt struct {
+	Base Chain // by which the packet came there
+	Rule RuleRef
+	Why  string // the expression that is not understood
+}
+
+// String returns "table inet firewall, chain forward, may decide otherwise: rule handle 1 of ...".
+func (d Doubt) String() string {
+	return fmt.Sprintf("table %s, chain %s, may decide otherwise: rule handle %d of %s has %s",
+		d.Base.Table, d.Base.Name, d.Rule.Rule, d.Rule.Chain, d.Why)
+}
+
+// addDoubt adds a doubt, unless its base chain has one already.
+func addDoubt(list []Doubt, d Doubt) []Doubt {
+	if slices.ContainsFunc(list, func(o Doubt) bool { return o.Base == d.Base }) {
+		return list
+	}
+	return append(list, d)
 }

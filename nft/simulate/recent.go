@@ -37,7 +37,7 @@ func (w *walk) matchRecent(e xt.Recent) (bool, error) {
 		w.addedElements[at] = nil
 		return !e.Invert, nil
 	case e.TTL:
-		return false, undecidedError("expression " + matchPrefix + "recent with a TTL, list " + e.Name)
+		return false, undecidedError(matchPrefix + "recent with a TTL, list " + e.Name)
 	}
 	found, err := matchAges(e, ages)
 	return found != e.Invert, err
@@ -56,7 +56,7 @@ func (w *walk) recentAges(list string, a netip.Addr, at elementKey) ([]time.Dura
 		return now, nil
 	}
 	if w.Node == nil {
-		return nil, undecidedError("expression " + matchPrefix + "recent, list " + list)
+		return nil, undecidedError(matchPrefix + "recent, list " + list)
 	}
 	before, err := w.Node.RecentAges(list, a)
 	return append(now, before...), err
@@ -79,7 +79,7 @@ func matchAges(e xt.Recent, ages []time.Duration) (bool, error) {
 	}
 	needed := max(e.Hits, 1)
 	if sure < needed && possible >= needed {
-		return false, undecidedError("expression " + matchPrefix + "recent, list " + e.Name + ", which is about to forget the client")
+		return false, undecidedError(matchPrefix + "recent, list " + e.Name + ", which is about to forget the client")
 	}
 	return sure >= needed, nil
 }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/nftables/expr"
 
+	"kube-vmap/model"
 	"kube-vmap/nft"
 )
 
@@ -27,36 +27,36 @@ type record struct {
 	how           string   // how it was refused
 	by            *RuleRef // the rule or policy that refused or dropped it
 	lastSet       nft.SetKind
-	because       string
+	because       Because
 	why           string // why it was marked for masquerade, or not
 	requested     string // why nat-postrouting masquerades it, if not because it is marked
 	masquerade    bool
 	affinity      *Affinity
 	remembered    time.Duration // for which a rule has added the client to a set
 	faults        []string
-	doubts        []string
+	doubts        []Doubt
 }
 
 // note adds a step.
-func (w *walk) note(text string) {
+func (w *walk) note(kind, text string) {
 	if w.brief {
 		return
 	}
 	w.record.steps = append(w.record.steps, Step{
 		Hook: w.record.hook.String(), Table: w.position.chain.Table.String(), Chain: w.position.chain.Name,
-		Rule: w.position.handle, Back: w.record.back, Text: text,
+		Rule: w.position.handle, Back: w.record.back, Kind: kind, Means: string(w.position.id.Means()), Text: text,
 	})
 }
 
 // noteNode adds a step of the node that is not in a table.
-func (w *walk) noteNode(text string) {
-	w.record.steps = append(w.record.steps, Step{Hook: w.record.hook.String(), Back: w.record.back, Text: text})
+func (w *walk) noteNode(kind, text string) {
+	w.record.steps = append(w.record.steps, Step{Hook: w.record.hook.String(), Back: w.record.back, Kind: kind, Text: text})
 }
 
 // noteOurs adds a step if it is in a table of ours.
-func (w *walk) noteOurs(text string) {
+func (w *walk) noteOurs(kind, text string) {
 	if w.position.isOurs() {
-		w.note(text)
+		w.note(kind, text)
 	}
 }
 
@@ -64,58 +64,46 @@ func (w *walk) noteOurs(text string) {
 func (w *walk) addFault(text string) {
 	if !slices.Contains(w.record.faults, text) {
 		w.record.faults = append(w.record.faults, text)
-		w.note(text)
+		w.note(StepFault, text)
 	}
 }
 
-// doubtVerb is between the base chain of a doubt and the rule.
-const doubtVerb = ", may decide otherwise: "
-
-// doubt returns the text of a doubt about the rule.
-func (w *walk) doubt(c undecidedError) string {
-	return fmt.Sprintf("table %s, chain %s%srule handle %d of %s has %s", w.position.base.Chain.Table, w.position.base.Chain.Name, doubtVerb,
-		w.position.handle, w.position.chain.Name, strings.TrimPrefix(string(c), "expression "))
+// doubt returns the doubt about the rule.
+func (w *walk) doubt(c undecidedError) Doubt {
+	return Doubt{w.position.base.Chain, RuleRef{w.position.chain.Table.String(), w.position.chain.Name, w.position.handle}, string(c)}
 }
 
 // addDoubt notes that the effect of a rule is not known, once for each base chain.
-func (w *walk) addDoubt(c undecidedError) {
-	text := w.doubt(c)
-	chain, _, _ := strings.Cut(text, doubtVerb)
-	if !slices.ContainsFunc(w.record.doubts, func(d string) bool { return strings.HasPrefix(d, chain+doubtVerb) }) {
-		w.record.doubts = append(w.record.doubts, text)
-	}
-}
+func (w *walk) addDoubt(c undecidedError) { w.record.doubts = addDoubt(w.record.doubts, w.doubt(c)) }
 
-// inChain reports whether the packet is in a chain of ours whose name begins with the word,
-// without the prefixes for node ports and the node's own clients.
-func (w *walk) inChain(word string) bool {
-	name := strings.TrimPrefix(w.position.chain.Name, "node-port-")
-	name = strings.TrimPrefix(name, "local-")
-	return w.position.isOurs() && strings.HasPrefix(name, word)
+// inChain reports whether the packet is in a chain of ours of one of the kinds.
+func (w *walk) inChain(kinds ...nft.ChainKind) bool {
+	return w.position.isOurs() && slices.Contains(kinds, w.position.id.Kind)
 }
 
 // noteLookup notes the result of a lookup.
 func (w *walk) noteLookup(set *Set, key []byte, e Element, found bool) {
-	if w.brief {
-		w.record.metService = w.record.metService || found && w.position.isOurs() && (set.Name == "services" || set.Name == "node-ports")
+	ours := w.position.isOurs()
+	if w.brief && (!ours || !found || e.Verdict == nil) {
 		return
 	}
 	text := valueText(set.KeyType, key)
-	if !w.position.isOurs() {
+	if !ours {
 		w.reason = reason{text: foreignLookupText(set, text, found)}
 		return
 	}
 	if set.Anonymous {
 		return
 	}
-	if id, known := nft.SetNamed(w.packet.Family(), set.Name); known && found {
+	id, known := nft.SetNamed(w.packet.Family(), set.Name)
+	if known && found {
 		w.record.lastSet = id.Kind
 	}
 	switch {
 	case !found:
-		w.noteMiss(set, text)
+		w.noteMiss(set, text, id, known)
 	case e.Verdict != nil:
-		w.noteDispatch(set, text, e)
+		w.noteDispatch(set, text, e, id, known)
 	default:
 		w.reason = reason{text: fmt.Sprintf("%s has %s", set.Name, text)}
 	}
@@ -139,44 +127,43 @@ func foreignLookupText(set *Set, key string, found bool) string {
 
 // noteDispatch notes an element of a verdict map, which shows the destination of the
 // packet.
-func (w *walk) noteDispatch(set *Set, key string, e Element) {
+func (w *walk) noteDispatch(set *Set, key string, e Element, id nft.SetID, known bool) {
 	name := ""
 	if e.Comment != "" {
 		name = " (" + e.Comment + ")"
 		w.record.service = e.Comment
 	}
-	switch set.Name {
-	case "services", "node-ports":
-		w.record.metService, w.record.kind = true, frontendKind(e.Verdict.Chain)
-	case "no-endpoint-node-ports":
-		w.record.kind = "NodePort"
+	switch {
+	case known && (id.Kind == nft.SetServices || id.Kind == nft.SetNodePorts):
+		w.record.metService, w.record.kind = true, frontendKind(w.packet.Family(), e.Verdict.Chain)
+	case id.Kind == nft.SetNoEndpointNodePorts:
+		w.record.kind = model.KindNodePort.String()
 	}
 	w.reason = reason{text: fmt.Sprintf("%s has %s%s", set.Name, key, name)}
 	if e.Verdict.Kind == expr.VerdictGoto || e.Verdict.Kind == expr.VerdictJump {
-		w.note(w.reason.prefix("goto " + e.Verdict.Chain))
+		w.note(StepLookup, w.reason.prefix("goto "+e.Verdict.Chain))
 	}
 }
 
 // frontendKind returns the kind of an address by the chain it leads to.
-func frontendKind(chain string) string {
-	switch {
-	case strings.HasPrefix(chain, "node-port-"):
-		return "NodePort"
-	case strings.HasPrefix(chain, "external-"), strings.HasPrefix(chain, "service-"), strings.HasPrefix(chain, "local-service-"):
+func frontendKind(f model.Family, chain string) string {
+	switch id := nft.ChainNamed(f, chain); {
+	case id.NodePort:
+		return model.KindNodePort.String()
+	case id.Kind == nft.ChainExternal, id.Kind == nft.ChainExternalLocal, id.Kind == nft.ChainService:
 		return "External"
 	}
-	return "ClusterIP"
+	return model.KindClusterIP.String()
 }
 
 // noteMiss notes that a set does not have a key, if that is of interest.
-func (w *walk) noteMiss(set *Set, key string) {
-	id, known := nft.SetNamed(w.packet.Family(), set.Name)
-	text := fmt.Sprintf("%s does not have %s", set.Name, key)
+func (w *walk) noteMiss(set *Set, key string, id nft.SetID, known bool) {
+	text := set.Name + " does not have " + key
 	w.reason = reason{text: text}
 	switch {
 	case !known:
 	case id.Kind == nft.SetServices || id.Kind == nft.SetNodePorts || id.Kind == nft.SetLocalServices || id.Kind == nft.SetLocalNodePorts:
-		w.note(text)
+		w.note(StepMiss, text)
 	case id.Kind == nft.SetStickyEndpoints && !w.record.picked: // of an endpoint that is gone
 	case id.Kind == nft.SetStickyNumbers: // of a slot that is free: another one is picked
 	case id.Kind >= nft.SetEndpoints && id.Kind < nft.SetAffinity,
@@ -187,9 +174,9 @@ func (w *walk) noteMiss(set *Set, key string) {
 
 // noteNoMatch notes why a rule did not match, if that decides something.
 func (w *walk) noteNoMatch() {
-	if w.inChain("cluster-") && w.reason.text != "" {
+	if w.inChain(nft.ChainCluster) && w.reason.text != "" {
 		w.record.why = w.reason.text
-		w.note(w.reason.prefix("it keeps its address"))
+		w.note(StepKeep, w.reason.prefix("it keeps its address"))
 	}
 }
 
@@ -197,17 +184,20 @@ func (w *walk) noteNoMatch() {
 func (w *walk) noteJump(e any, v verdict) {
 	_, direct := e.(*expr.Verdict)
 	away := v.kind == expr.VerdictGoto || v.kind == expr.VerdictJump
-	if !direct || !away || w.reason.text == "" || v.chain == "restore" {
+	if !direct || !away || w.reason.text == "" || !w.position.isOurs() {
 		return
 	}
-	if id := nft.ChainNamed(w.frame.family, v.chain); id.Kind == nft.ChainSourcePort && w.position.isOurs() {
+	switch nft.ChainNamed(w.frame.family, v.chain).Kind {
+	case nft.ChainRestore:
+		return
+	case nft.ChainSourcePort:
 		w.record.requested = w.reason.text // noted there
 		return
 	}
-	if w.inChain("external-local") {
+	if w.inChain(nft.ChainExternalLocal) {
 		w.record.why = w.reason.text
 	}
-	w.noteOurs(w.reason.prefix("goto " + v.chain))
+	w.note(StepJump, w.reason.prefix("goto "+v.chain))
 }
 
 // setMark changes the packet's mark.
@@ -217,15 +207,15 @@ func (w *walk) setMark(mark uint32) {
 	if !fresh || !w.position.isOurs() {
 		return
 	}
-	if w.reason.text == "" && w.inChain("external") {
+	if w.reason.text == "" && w.inChain(nft.ChainExternal, nft.ChainExternalLocal) {
 		w.reason.text = cmp.Or(w.record.why, "an external address under Cluster policy")
 	}
 	w.record.why = w.reason.text
-	if w.inChain("masquerade-") {
+	if w.inChain(nft.ChainMasquerade) {
 		w.record.why = "everything is masqueraded (masqueradeAll)"
 		w.reason.text = w.record.why
 	}
-	w.note(w.reason.prefix("marked for masquerade"))
+	w.note(StepMark, w.reason.prefix("marked for masquerade"))
 }
 
 // noteNewDestination notes that a rule wrote another destination.
@@ -233,17 +223,17 @@ func (w *walk) noteNewDestination(before netip.AddrPort) {
 	after := w.frame.destination()
 	switch {
 	case after == before:
-	case w.inChain("restore"):
-		w.note("nothing was translated: the destination is " + after.String() + " again")
+	case w.inChain(nft.ChainRestore):
+		w.note(StepRestore, "nothing was translated: the destination is "+after.String()+" again")
 	default:
-		w.noteOurs(w.reason.prefix("the destination becomes " + after.String() + ", the ClusterIP"))
+		w.noteOurs(StepClusterIP, w.reason.prefix("the destination becomes "+after.String()+", the ClusterIP"))
 	}
 }
 
 // notePick notes that one of several is picked.
 func (w *walk) notePick(n uint32, how string) {
 	w.record.picked = w.record.picked || w.position.isOurs()
-	w.noteOurs(fmt.Sprintf("picks one of %d %s", n, how))
+	w.noteOurs(StepPick, fmt.Sprintf("picks one of %d %s", n, how))
 }
 
 // noteAffinity notes what the affinity map has for the client: the number of an endpoint,
@@ -254,7 +244,7 @@ func (w *walk) noteAffinity(set *Set, key []byte, e Element, found bool, timeout
 		return nil
 	}
 	if !found {
-		w.note(fmt.Sprintf("%s does not know the client: it is remembered from now on, for %s", set.Name, timeout))
+		w.note(StepRemember, fmt.Sprintf("%s does not know the client: it is remembered from now on, for %s", set.Name, timeout))
 		return nil
 	}
 	id.Kind = nft.SetStickyEndpoints
@@ -268,23 +258,30 @@ func (w *walk) noteAffinity(set *Set, key []byte, e Element, found bool, timeout
 		return err
 	}
 	if !found {
-		w.note(set.Name + " has an endpoint for the client that is gone: the client gets another one")
+		w.note(StepRemember, set.Name+" has an endpoint for the client that is gone: the client gets another one")
 		return nil
 	}
 	at := decodeAddrPort(w.frame.family, endpoint.Data)
 	w.record.affinity = &Affinity{Endpoint: at, Expires: e.Expires}
-	w.note(fmt.Sprintf("%s remembers that the client has %s, for %s", set.Name, at, e.Expires.Round(time.Second)))
+	w.note(StepRemember, fmt.Sprintf("%s remembers that the client has %s, for %s", set.Name, at, e.Expires.Round(time.Second)))
 	return nil
 }
 
 // translate translates the connection and notes it.
 func (w *walk) translate(source bool, to netip.AddrPort) {
-	side := "goes to "
+	kind, side := StepDestination, "goes to "
 	if source {
-		side = "the source becomes "
+		kind, side = StepSource, "the source becomes "
 	}
-	w.note(w.reason.prefix(side + to.String()))
+	w.noteAddress(kind, side, to.String())
 	w.setTranslation(source, to)
+}
+
+// noteAddress notes a translation to an address.
+func (w *walk) noteAddress(kind, side, to string) {
+	if w.note(kind, w.reason.prefix(side+to)); !w.brief {
+		w.record.steps[len(w.record.steps)-1].To = to
+	}
 }
 
 // applyMasquerade translates the source to an address of the node and notes it.
@@ -293,35 +290,36 @@ func (w *walk) applyMasquerade(as netip.Addr) {
 	switch {
 	case !w.position.isOurs():
 		w.record.why = w.position.String()
-	case strings.HasPrefix(why, "hairpin"):
+	case w.record.lastSet == nft.SetHairpin:
 		w.record.why = "a pod reaches itself"
 	case why == "":
 		why = "it is marked"
 	}
 	w.record.masquerade = true
-	w.note(reason{text: why}.prefix("masquerade, the source becomes " + as.String()))
+	w.reason.text = why
+	w.noteAddress(StepMasquerade, "masquerade, the source becomes ", as.String())
 	w.setTranslation(true, netip.AddrPortFrom(as, 0))
 }
 
 // noteRefused notes that the packet is refused with an answer.
 func (w *walk) noteRefused(how string) {
 	w.record.how, w.record.verdict = how, VerdictRefused
-	w.note(w.reason.prefix("refused with " + how))
+	w.note(StepReject, w.reason.prefix("refused with "+how))
 }
 
 // noteDropped notes what dropped the packet.
 func (w *walk) noteDropped() {
 	if w.record.verdict != VerdictRefused {
 		w.record.verdict = VerdictDropped
-		w.note(w.reason.prefix("dropped"))
+		w.note(StepDrop, w.reason.prefix("dropped"))
 	}
 	w.record.by = &RuleRef{Table: w.position.chain.Table.String(), Chain: w.position.chain.Name, Rule: w.position.handle}
 	switch {
 	case !w.position.isOurs():
 	case len(w.record.faults) > 0:
-		w.record.because = "the packet comes here only because " + w.record.faults[0]
+		w.record.because = Because{ReasonFault, w.record.faults[0]}
 	default:
-		w.record.because = verdictReason(w.record.lastSet, w.record.verdict)
+		w.record.because.Reason = verdictReason(w.record.lastSet, w.record.verdict)
 	}
 }
 
@@ -329,5 +327,5 @@ func (w *walk) noteDropped() {
 func (w *walk) noteUnreachable(err error) {
 	w.position = position{}
 	w.record.verdict, w.record.how = VerdictUnreachable, err.Error()
-	w.record.steps = append(w.record.steps, Step{Hook: "routing", Back: w.record.back, Text: err.Error()})
+	w.record.steps = append(w.record.steps, Step{Hook: "routing", Back: w.record.back, Kind: StepUnreachable, Text: err.Error()})
 }

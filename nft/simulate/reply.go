@@ -21,7 +21,7 @@ type Reply struct {
 	// How, By and Because are those of an [Outcome].
 	How     string
 	By      RuleRef
-	Because string
+	Because Because
 }
 
 // ReachesClient reports whether the client of a packet gets the reply, from the address and
@@ -151,7 +151,7 @@ func (w *walk) replyBypasses(to netip.Addr, fromNode bool) (bool, error) {
 // translateBack changes an address of a reply to what it was before its translation.
 func (w *walk) translateBack(side string, before, after netip.AddrPort, set func(netip.AddrPort)) {
 	if set(after); before != after {
-		w.noteNode("connection tracking: " + side + " becomes " + endText(after) + " again")
+		w.noteNode(StepTranslateBack, "connection tracking: "+side+" becomes "+endText(after)+" again")
 	}
 	w.assumePort()
 }

@@ -36,9 +36,9 @@ type Result struct {
 	// IfNew is set with Flow: the outcomes of a packet that begins a new connection.
 	IfNew           []Outcome
 	IfNewUnexplored Unexplored
-	// Faults are differences between our tables and what kube-vmap writes, Doubts rules of
-	// other programs that may decide otherwise.
-	Faults, Doubts []string
+	// Faults are differences between our tables and what kube-vmap writes.
+	Faults []string
+	Doubts []Doubt
 	// NotFollowed names rules that packets pass and that the simulation does not know.
 	NotFollowed []string
 }
@@ -63,12 +63,38 @@ type Step struct {
 	Chain string `json:"chain,omitempty"`
 	Rule  uint64 `json:"rule,omitempty"` // handle
 	Back  bool   `json:"back,omitempty"` // of the endpoint's reply
+	Kind  string `json:"kind,omitempty"` // see [StepLookup]
+	// Means is what happens to packets in the chain, if it is ours (nft.Meaning).
+	Means string `json:"means,omitempty"`
+	To    string `json:"to,omitempty"` // the address of a translation
 	Text  string `json:"text"`
 	// Endpoint is set for steps after a pick: the endpoint that they lead to. Similar is
 	// the number of other endpoints with similar steps.
 	Endpoint string `json:"for,omitempty"`
 	Similar  int    `json:"alike,omitempty"`
 }
+
+// Kinds of steps.
+const (
+	StepLookup        = "lookup" // a map has the packet, and leads to another chain
+	StepMiss          = "miss"   // a map does not have it
+	StepJump          = "jump"
+	StepPick          = "pick"
+	StepRemember      = "remember" // what is remembered of the client
+	StepDestination   = "destination"
+	StepSource        = "source"
+	StepClusterIP     = "cluster-ip"
+	StepMark          = "mark" // for masquerade
+	StepKeep          = "keep" // the client's address
+	StepMasquerade    = "masquerade"
+	StepTranslateBack = "translate-back"
+	StepRestore       = "restore"
+	StepFlowtable     = "flowtable"
+	StepReject        = "reject"
+	StepDrop          = "drop"
+	StepUnreachable   = "unreachable"
+	StepFault         = "fault"
+)
 
 // A Verdict is what happens to a packet.
 type Verdict uint8
@@ -114,7 +140,7 @@ type Outcome struct {
 	// By is the rule or policy that refused or dropped the packet. Because is the reason,
 	// if the rule is ours.
 	By      *RuleRef
-	Because string
+	Because Because
 }
 
 // An Endpoint is a possible destination.

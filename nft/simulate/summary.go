@@ -3,7 +3,6 @@ package simulate
 import (
 	"cmp"
 	"slices"
-	"strings"
 )
 
 // A summary merges leaves into a result, and keeps of each only what the result shows.
@@ -53,7 +52,7 @@ func (s *summary) countUnexplored(c *choices) {
 func (s *summary) finish(c *choices) {
 	s.Steps = s.stepGroups.merge()
 	for _, d := range c.doubts {
-		s.addDoubt(d)
+		s.Doubts = addDoubt(s.Doubts, d)
 	}
 	if c.stopped {
 		s.incomplete, s.Unexplored.OtherPrograms = true, true
@@ -66,14 +65,6 @@ func (s *summary) finish(c *choices) {
 		slices.SortStableFunc(list, func(a, b Endpoint) int { return cmp.Compare(b.Probability, a.Probability) })
 	}
 	slices.SortStableFunc(s.Outcomes, func(a, b Outcome) int { return cmp.Compare(b.Probability, a.Probability) })
-}
-
-// addDoubt adds a doubt, unless the base chain has one.
-func (s *summary) addDoubt(text string) {
-	chain, _, _ := strings.Cut(text, doubtVerb)
-	if !slices.ContainsFunc(s.Doubts, func(d string) bool { return strings.HasPrefix(d, chain+doubtVerb) }) {
-		s.Doubts = append(s.Doubts, text)
-	}
 }
 
 // An outcomeKey is the part of a leaf that shows whether an undecided match has an effect.
@@ -123,8 +114,8 @@ func (l leaf) matchesOutcome(o Outcome) bool {
 	return l.verdict == o.Verdict && l.masquerade == o.Masquerade && l.why == o.Why && l.how == o.How && l.because == o.Because && sameBy
 }
 
-// union appends the strings of more that all does not have.
-func union(all, more []string) []string {
+// union appends the values of more that all does not have.
+func union[T comparable](all, more []T) []T {
 	for _, s := range more {
 		if !slices.Contains(all, s) {
 			all = append(all, s)

@@ -310,5 +310,5 @@ func (w *walk) xtTarget(e any) (verdict, error) {
 	case xt.Zone:
 		return verdictBreak, undecidedError("a zone of connection tracking is set")
 	}
-	return verdictBreak, undecidedError(fmt.Sprintf("expression %T", e))
+	return verdictBreak, undecidedError(fmt.Sprintf("%T", e))
 }

@@ -16,7 +16,7 @@ func newAnswer(w simulate.Result) *answer.Answer {
 	a := &answer.Answer{
 		Schema: answer.Schema,
 		From:   p.From.String(), To: p.To.String(), Protocol: p.Protocol.String(), Interface: w.In,
-		Service: w.Service, Kind: w.Kind, Steps: steps(w.Steps), Unseen: unseen(w.Unexplored), Faults: w.Faults, Doubts: w.Doubts, NotFollowed: w.NotFollowed,
+		Service: w.Service, Kind: w.Kind, Steps: steps(w.Steps), Unseen: unseen(w.Unexplored), Faults: w.Faults, NotFollowed: w.NotFollowed,
 		Outcomes: outcomes(w.Outcomes, w), Otherwise: outcomes(w.IfNew, w), OtherwiseUnseen: unseen(w.IfNewUnexplored),
 	}
 	if p.FromPort != 0 {
@@ -28,6 +28,9 @@ func newAnswer(w simulate.Result) *answer.Answer {
 	if w.Flow != nil {
 		c := connection(*w.Flow)
 		a.Connection = &c
+	}
+	for _, d := range w.Doubts {
+		a.Doubts = append(a.Doubts, d.String())
 	}
 	for _, f := range w.Flows {
 		a.Connections = append(a.Connections, connection(f))
@@ -54,7 +57,8 @@ func outcomes(list []simulate.Outcome, w simulate.Result) (out []answer.Outcome)
 	for _, o := range list {
 		n := answer.Outcome{
 			Verdict: o.Verdict.String(), Probability: o.Probability, Masquerade: o.Masquerade, Why: o.Why,
-			How: o.How, By: ruleRef(o.By, o.Because), Because: o.Because, Field: becauseField(o.Because, w.Kind),
+			How: o.How, By: ruleRef(o.By, o.Because), Reason: string(o.Because.Reason),
+			Because: answer.BecauseText(string(o.Because.Reason), o.Because.Fault), Field: becauseField(o.Because.Reason, w.Kind),
 		}
 		for _, e := range o.Endpoints {
 			n.Endpoints = append(n.Endpoints, answer.Endpoint{
@@ -69,20 +73,20 @@ func outcomes(list []simulate.Outcome, w simulate.Result) (out []answer.Outcome)
 
 // ruleRef returns the rule that decided; one of another program, whose reason is not known, with
 // its text. Without permission to read it, its handle remains.
-func ruleRef(by *simulate.RuleRef, because string) *answer.RuleRef {
+func ruleRef(by *simulate.RuleRef, because simulate.Because) *answer.RuleRef {
 	if by == nil {
 		return nil
 	}
 	out := &answer.RuleRef{Table: by.Table, Chain: by.Chain, Rule: by.Rule}
-	if because == "" && by.Rule != 0 {
+	if because.Reason == "" && by.Rule != 0 {
 		out.Text, _ = dump.RuleText(by.Table, by.Chain, by.Rule)
 	}
 	return out
 }
 
 // becauseField returns the field of the Service that leads to the reason of a verdict.
-func becauseField(because, kind string) string {
-	switch because {
+func becauseField(r simulate.Reason, kind string) string {
+	switch r {
 	case simulate.ReasonNoLocalEndpoint:
 		return localField(kind)
 	case simulate.ReasonSourceRanges:
@@ -97,7 +101,8 @@ func reply(r simulate.Reply, p simulate.Packet) *answer.Reply {
 		return nil
 	}
 	out := &answer.Reply{
-		Verdict: r.Verdict.String(), From: r.From.String(), To: r.To.String(), Bypasses: r.Bypasses, How: r.How, Because: r.Because,
+		Verdict: r.Verdict.String(), From: r.From.String(), To: r.To.String(), Bypasses: r.Bypasses, How: r.How,
+		Reason: string(r.Because.Reason), Because: answer.BecauseText(string(r.Because.Reason), r.Because.Fault),
 	}
 	if r.Verdict.Arrives() && !r.ReachesClient(p) {
 		out.Verdict = answer.ReplyNotAccepted

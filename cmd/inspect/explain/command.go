@@ -11,8 +11,7 @@ import (
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/status/client"
-	"kube-vmap/cmd/inspect/trace"
-	kerneltrace "kube-vmap/nft/kernel/trace"
+	"kube-vmap/nft/kernel/trace"
 )
 
 // hintTimeout is how long to wait for a sign of life of the running kube-vmap. It only
@@ -74,7 +73,7 @@ the packet arrives by some of the examined paths and not by others.`
 // NewCommand returns kube-vmap explain.
 func NewCommand() *cobra.Command {
 	var o Options
-	var live trace.Options
+	var live TraceOptions
 	var follow bool
 	var socket string
 	cmd := &cobra.Command{
@@ -110,12 +109,12 @@ func NewCommand() *cobra.Command {
 	f.StringVarP(&o.Output, "output", "o", "text", "output `format`: text, json or yaml")
 	client.AddSocketFlag(f, &socket)
 	f.BoolVar(&follow, "trace", false, "follow live packets instead")
-	live.AddTo(f)
+	live.addTo(f)
 	return cmd
 }
 
 // followPackets runs explain --trace.
-func followPackets(ctx context.Context, o Options, live trace.Options, stdout io.Writer) error {
+func followPackets(ctx context.Context, o Options, live TraceOptions, stdout io.Writer) error {
 	p, err := o.Packet()
 	switch {
 	case err != nil:
@@ -123,14 +122,14 @@ func followPackets(ctx context.Context, o Options, live trace.Options, stdout io
 	case o.Output != "text":
 		return &exit.Error{Code: exit.Trouble, Err: errors.New("--trace: packets are printed as text only; omit --output")}
 	}
-	switch arrival, err := trace.Follow(ctx, p, live, stdout); {
-	case errors.Is(err, trace.ErrNone):
+	switch arrival, err := Follow(ctx, p, live, stdout); {
+	case errors.Is(err, ErrNone):
 		return &exit.Error{Code: 1, Err: err}
 	case err != nil:
 		return &exit.Error{Code: exit.Trouble, Err: err}
-	case arrival == kerneltrace.ArrivalNo:
+	case arrival == trace.ArrivalNo:
 		return &exit.Error{Code: 1}
-	case arrival != kerneltrace.ArrivalYes:
+	case arrival != trace.ArrivalYes:
 		return &exit.Error{Code: exit.Trouble}
 	}
 	return nil

@@ -134,14 +134,14 @@ func (h *hinter) setKind(kind string) {
 	h.Kind = kind
 	for i := range h.Outcomes {
 		o := &h.Outcomes[i]
-		o.Field = cmp.Or(becauseField(o.Because, kind), o.Field)
+		o.Field = cmp.Or(becauseField(simulate.Reason(o.Reason), kind), o.Field)
 	}
 }
 
 // restricted adds who may connect, if source ranges dropped the packet.
 func (h *hinter) restricted(f status.Frontend) bool {
 	o := h.Likeliest()
-	if !f.Restricted || o.Verdict != answer.VerdictDropped || o.By == nil || o.By.Chain != "source-check" {
+	if !f.Restricted || o.Reason != string(simulate.ReasonSourceRanges) {
 		return false
 	}
 	if len(f.Sources) == 0 {
@@ -186,7 +186,9 @@ func (h *hinter) shares(port *status.Port) {
 
 // noneLocal reports whether kube-vmap dropped the packet because the policy leaves no
 // endpoint on this node.
-func (h *hinter) noneLocal() bool { return h.Likeliest().Because == simulate.ReasonNoLocalEndpoint }
+func (h *hinter) noneLocal() bool {
+	return h.Likeliest().Reason == string(simulate.ReasonNoLocalEndpoint)
+}
 
 // ofPort adds what is known about the Service port, for a packet to one of its frontends.
 func (h *hinter) ofPort(s *status.Service, port *status.Port, f status.Frontend) {

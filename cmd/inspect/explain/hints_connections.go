@@ -36,9 +36,9 @@ func explainStale(c *answer.Connection, e *status.Endpoint, s *status.Service) {
 	switch {
 	case !c.Stale:
 	case e == nil:
-		c.Because = "no EndpointSlice names the endpoint any more"
+		c.Reason, c.Because = status.ReasonGone, "no EndpointSlice names the endpoint any more"
 	case e.Reason != "":
-		c.Because, c.Field = reasonText(*e), findings.FieldOf(s, e)
+		c.Reason, c.Because, c.Field = e.Reason, reasonText(*e), findings.FieldOf(s, e)
 	}
 }
 

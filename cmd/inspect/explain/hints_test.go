@@ -59,7 +59,7 @@ func asked(f model.Family, p model.Protocol, port uint16, o simulate.Outcome, se
 
 func TestHintsComeFromTheProcess(t *testing.T) {
 	delivered := simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}
-	barred := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, By: &simulate.RuleRef{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
+	barred := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.Because{Reason: simulate.ReasonSourceRanges}, By: &simulate.RuleRef{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
 	refused := simulate.Outcome{Verdict: simulate.VerdictRefused, Probability: 1, How: "a TCP reset"}
 	for _, p := range model.Protocols {
 		for _, f := range model.Families {
@@ -103,7 +103,7 @@ func TestHintsComeFromTheProcess(t *testing.T) {
 // responses are only observed if the packet goes to one.
 func TestHintsNameFieldsAndResponses(t *testing.T) {
 	noneHere := simulate.Outcome{
-		Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.ReasonNoLocalEndpoint, By: &simulate.RuleRef{Table: "ip kube-vmap", Chain: "x", Rule: 3},
+		Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.Because{Reason: simulate.ReasonNoLocalEndpoint}, By: &simulate.RuleRef{Table: "ip kube-vmap", Chain: "x", Rule: 3},
 	}
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {
@@ -219,25 +219,24 @@ func TestPolicyHintIsOnlyForThePolicy(t *testing.T) {
 	for _, p := range model.Protocols {
 		for _, f := range model.Families {
 			for _, tc := range []struct {
-				chain, because string
-				want           bool
+				because simulate.Reason
+				want    bool
 			}{
-				{"service-check", simulate.ReasonNoLocalEndpoint, true},
-				{"filter-input", simulate.ReasonNoLocalEndpoint, true},
-				{"service-check", "no Service has this address, which is in a range of ClusterIPs", false},
-				{"service-check", "the packet comes here only because chain nat-prerouting has no rules", false},
-				{"source-check", "the client is in none of the source ranges of the Service", false},
-				{"source-check", "", false},
+				{simulate.ReasonNoLocalEndpoint, true},
+				{simulate.ReasonNoService, false},
+				{simulate.ReasonFault, false},
+				{simulate.ReasonSourceRanges, false},
+				{"", false},
 			} {
-				by := simulate.RuleRef{Table: nft.FamilyName(f) + " " + nft.TableName, Chain: tc.chain}
-				w := asked(f, p, 80, simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, By: &by, Because: tc.because}, "shop/web:http")
+				by := simulate.RuleRef{Table: nft.FamilyName(f) + " " + nft.TableName, Chain: "service-check"}
+				w := asked(f, p, 80, simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, By: &by, Because: simulate.Because{Reason: tc.because}}, "shop/web:http")
 				d := document(f, p)
 				d.Services[0].Ports[0].Endpoints[0].LocalSlot = nil
 				d.Services[0].Ports[0].Frontends[0].Restricted = false
 				got := newAnswer(w)
 				addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet, 0)
 				if hinted := strings.Contains(strings.Join(got.Hints, " "), "the policy is Local"); hinted != tc.want {
-					t.Errorf("%s, %s, dropped in %s because %q: hints are %q", p, f, tc.chain, tc.because, got.Hints)
+					t.Errorf("%s, %s, dropped because %q: hints are %q", p, f, tc.because, got.Hints)
 				}
 			}
 		}

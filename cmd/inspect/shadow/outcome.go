@@ -43,7 +43,7 @@ func newOutcome(r simulate.Result) outcome {
 	}
 	switch {
 	case len(r.Doubts) > 0:
-		o.unknown = r.Doubts[0]
+		o.unknown = r.Doubts[0].String()
 	case r.Unexplored != (simulate.Unexplored{}):
 		o.unknown = "there are more endpoints than are compared"
 	}

@@ -67,8 +67,10 @@ type Outcome struct {
 	Why         string     `json:"why,omitempty"` // for Masquerade
 	How         string     `json:"how,omitempty"` // of refused, unreachable, not a Service
 	By          *RuleRef   `json:"by,omitempty"`
-	Because     string     `json:"because,omitempty"`
-	Field       string     `json:"field,omitempty"` // of the Service, which leads to Because
+	// Reason is why a rule of kube-vmap rejects or drops it, see [BecauseText]; Because says it.
+	Reason  string `json:"reason,omitempty"`
+	Because string `json:"because,omitempty"`
+	Field   string `json:"field,omitempty"` // of the Service, which leads to Because
 }
 
 // Verdicts of outcomes.
@@ -99,8 +101,11 @@ type Step struct {
 	Hook  string `json:"hook"`
 	Table string `json:"table,omitempty"`
 	Chain string `json:"chain,omitempty"`
-	Rule  uint64 `json:"rule,omitempty"` // handle
-	Back  bool   `json:"back,omitempty"` // of the endpoint's reply
+	Rule  uint64 `json:"rule,omitempty"`  // handle
+	Back  bool   `json:"back,omitempty"`  // of the endpoint's reply
+	Kind  string `json:"kind,omitempty"`  // what happens: lookup, pick, destination, ...
+	Means string `json:"means,omitempty"` // what happens to packets in the chain, if it is of kube-vmap
+	To    string `json:"to,omitempty"`    // the address of a translation
 	Text  string `json:"text"`
 	// Endpoint is set for steps after a pick: the endpoint that they lead to. Similar is
 	// the number of other endpoints with similar steps.
@@ -150,6 +155,7 @@ type Connection struct {
 	// Stale reports whether no new connection would go to that endpoint, for the reason Because
 	// with its Field, if that is known.
 	Stale   bool   `json:"stale,omitempty"`
+	Reason  string `json:"reason,omitempty"` // of Because, as in EndpointSlices; Gone without one
 	Because string `json:"because,omitempty"`
 	Field   string `json:"field,omitempty"`
 	// Listed reports whether an EndpointSlice still names it, so that it may well answer.

@@ -16,6 +16,7 @@ type Reply struct {
 	Bypasses bool     `json:"bypasses,omitempty"` // it does not pass this node
 	How      string   `json:"how,omitempty"`      // of refused, unreachable, unknown
 	By       *RuleRef `json:"by,omitempty"`
+	Reason   string   `json:"reason,omitempty"` // as that of an [Outcome]
 	Because  string   `json:"because,omitempty"`
 }
 

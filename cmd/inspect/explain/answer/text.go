@@ -214,6 +214,20 @@ func count(n int) string {
 	return fmt.Sprintf("one of %d endpoints", n)
 }
 
+// reasonTexts are the reasons of rules of kube-vmap in words.
+var reasonTexts = map[string]string{
+	"NoLocalEndpoint": "the Service has endpoints, but its policy is Local and none of them is on this node",
+	"NoEndpoint":      "the Service has no endpoint that is ready and not drained",
+	"SourceRanges":    "the client is in none of the source ranges of the Service",
+	"NoPort":          "the address is a Service's, which has no such port",
+	"NoService":       "no Service has this address, which is in a range of ClusterIPs",
+	"Invalid":         "connection tracking cannot place the packet",
+	"Fault":           "the packet comes here only because ",
+}
+
+// BecauseText returns a reason in words, with the fault that it may be about.
+func BecauseText(reason, fault string) string { return reasonTexts[reason] + fault }
+
 // byText returns the rule that decided, or the reason if it is one of ours.
 func byText(by *RuleRef, because string) string {
 	switch {

@@ -1,8 +1,9 @@
-package trace
+package explain
 
 import (
 	"fmt"
 
+	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/trace"
 )
@@ -14,7 +15,7 @@ func ending(w *trace.Path) string {
 	case trace.EndingDropped:
 		return by("DROPPED", p, step)
 	case trace.EndingRejected:
-		return by("REFUSED, with a reply to its sender,", p, step)
+		return by("REJECTED, with a reply to its sender,", p, step)
 	case trace.EndingPolicyDrop:
 		return fmt.Sprintf("  DROPPED by the policy of table %s, chain %s (%s): no rule there accepts it\n%s",
 			p.Chain.Table, p.Chain.Name, p.Chain.Hook, see(p, p.Chain.Name))
@@ -49,7 +50,7 @@ func by(what string, p *trace.Visit, step *trace.Step) string {
 	}
 	s += "\n    the rule: " + ruleText(step.Rule) + "\n"
 	if p.Chain.Table.Name == nft.TableName {
-		s += ours(step.Chain)
+		s += stopTexts[nft.ChainNamed(model.IPv4, step.Chain).Means()]
 	}
 	return s + see(p, step.Chain)
 }
@@ -59,19 +60,13 @@ func see(p *trace.Visit, chain string) string {
 	return fmt.Sprintf("    to list it: nft -a list chain %s %s\n", p.Chain.Table, chain)
 }
 
-// ours returns the reason of one of our own chains.
-func ours(chain string) string {
-	switch chain {
-	case "source-check":
-		return "    the Service has loadBalancerSourceRanges, and the client is not in them\n"
-	case "reject-chain":
-		return "    the Service has no endpoints that are ready, or no such port\n"
-	case "service-check", "filter-input":
-		return "    the Service has endpoints, but none that this node may use (traffic policy Local), or no Service has the address\n"
-	case "filter-prerouting":
-		return "    connection tracking calls the packet invalid, so it would not be translated\n"
-	}
-	return ""
+// stopTexts are the reasons of chains of ours that drop or reject.
+var stopTexts = map[nft.Meaning]string{
+	nft.MeansChecksSource: "    the Service has loadBalancerSourceRanges, and the client is not in them\n",
+	nft.MeansRejects:      "    the Service has no endpoints that are ready, or no such port\n",
+	nft.MeansChecksService: "    the Service has endpoints, but none that this node may use (traffic policy Local), " +
+		"or no Service has the address\n",
+	nft.MeansDropsInvalid: "    connection tracking calls the packet invalid, so it would not be translated\n",
 }
 
 // lostIn lists what a hook has besides nf_tables.

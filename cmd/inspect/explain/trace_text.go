@@ -1,6 +1,7 @@
-package trace
+package explain
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -8,8 +9,8 @@ import (
 	"kube-vmap/nft/kernel/trace"
 )
 
-// Text describes the path of a packet, in some lines.
-func Text(number int, w *trace.Path) string {
+// traceText describes the path of a packet, in some lines.
+func traceText(number int, w *trace.Path) string {
 	var s strings.Builder
 	s.WriteString(heading(number, w))
 	hook := ""
@@ -20,7 +21,7 @@ func Text(number int, w *trace.Path) string {
 		}
 		if p.Chain.Hook != hook {
 			hook = p.Chain.Hook
-			fmt.Fprintf(&s, "  %s%s\n", hookText(hook), way(p))
+			fmt.Fprintf(&s, "  %s%s\n", cmp.Or(hook, "(hook not known)"), way(p)) // the chain may have been deleted
 		}
 		writeVisit(&s, p)
 		if i+1 < len(w.Visits) {
@@ -61,14 +62,6 @@ func heading(number int, w *trace.Path) string {
 		s += "\n  (messages of the kernel were lost: some steps may be missing)"
 	}
 	return s + "\n"
-}
-
-// hookText returns the hook; that of a chain which was deleted meanwhile is not known.
-func hookText(hook string) string {
-	if hook == "" {
-		return "(hook not known)"
-	}
-	return hook
 }
 
 // way returns the outgoing interface, if the hook has one.

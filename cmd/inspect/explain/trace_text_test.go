@@ -1,4 +1,4 @@
-package trace
+package explain
 
 import (
 	"net/netip"
@@ -57,7 +57,7 @@ func TestEveryEndingHasANextStep(t *testing.T) {
 			trace.Path{Visits: []trace.Visit{begin, at("forward", "c", false, policy(drop))}},
 			[]string{"DROPPED by the policy of table inet t, chain c (forward)", ": no rule matched, policy drop\n", "nft -a list chain inet t c"},
 		},
-		{trace.Path{Visits: []trace.Visit{begin, ours}}, []string{"REFUSED", "no endpoints that are ready"}},
+		{trace.Path{Visits: []trace.Visit{begin, ours}}, []string{"REJECTED", "no endpoints that are ready"}},
 		{
 			trace.Path{Visits: []trace.Visit{begin, at("forward", "c", false, rule(queue, trace.Rule{Text: "queue to 7"}))}},
 			[]string{"HANDED to a program", "queue to 7\n"},
@@ -96,7 +96,7 @@ func TestEveryEndingHasANextStep(t *testing.T) {
 		{trace.Path{Visits: []trace.Visit{begin, end, passed("forward")}}, []string{"LOST after hook forward", "next hop"}},
 		{trace.Path{Lost: true, Visits: []trace.Visit{begin}}, []string{"not known", "messages of the kernel were lost"}},
 	} {
-		got := Text(1, &tc.walk)
+		got := traceText(1, &tc.walk)
 		for _, want := range tc.want {
 			if !strings.Contains(got, want) {
 				t.Errorf("%q is missing in\n%s", want, got)
@@ -111,7 +111,7 @@ func TestConntrackStateIsPrinted(t *testing.T) {
 		"invalid": "it will not be translated", "untracked": "to connection tracking untracked",
 	} {
 		w := trace.Path{State: state, Visits: []trace.Visit{at("prerouting", "begin-prerouting", true)}}
-		if got := Text(3, &w); !strings.HasPrefix(got, "packet 3  UDP 10.0.0.1:1 > [fd00::2]:2, in by eth0") || !strings.Contains(got, want) {
+		if got := traceText(3, &w); !strings.HasPrefix(got, "packet 3  UDP 10.0.0.1:1 > [fd00::2]:2, in by eth0") || !strings.Contains(got, want) {
 			t.Errorf("%q: %s", state, got)
 		}
 	}
@@ -121,7 +121,7 @@ func TestDeletedRuleIsNotInvented(t *testing.T) {
 	gone := rule(0, trace.Rule{Handle: 12})
 	gone.Rule.Gone = true
 	w := trace.Path{Visits: []trace.Visit{at("forward", "c", false, gone)}}
-	if got := Text(1, &w); !strings.Contains(got, "(rule 12, which has been replaced since)") {
+	if got := traceText(1, &w); !strings.Contains(got, "(rule 12, which has been replaced since)") {
 		t.Error(got)
 	}
 }

@@ -1,4 +1,4 @@
-package trace
+package explain
 
 import (
 	"context"
@@ -8,13 +8,15 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/nft/kernel/trace"
 	"kube-vmap/nft/simulate"
 )
 
-// Options select packets to follow, and for how long.
-type Options struct {
+// TraceOptions select packets to follow, and for how long.
+type TraceOptions struct {
 	// NetNS is a file descriptor of a network namespace; zero means that of the
 	// calling thread.
 	NetNS int
@@ -29,13 +31,22 @@ type Options struct {
 	Rate uint32
 }
 
+// addTo adds the flags of the options.
+func (o *TraceOptions) addTo(f *pflag.FlagSet) {
+	f.IntVar(&o.Count, "count", 0, "with --trace: end after this number of `packets`; 0 means no limit")
+	f.DurationVar(&o.Timeout, "timeout", 0, "with --trace: end after this `time`; 0 means no limit")
+	f.BoolVar(&o.Every, "every", false, "with --trace: follow every packet, not only those that open a connection")
+	f.BoolVar(&o.Replies, "replies", false, "with --trace: follow replies, too")
+	f.Uint32Var(&o.Rate, "rate", 10, "with --trace: follow at most this number of `packets` per second")
+}
+
 // ErrNone is returned if no packet came in time.
 var ErrNone = errors.New("no such packet came")
 
 // Follow writes the path of each packet like p as it comes, until ctx ends, which is no
 // error, or a limit of the options is reached. It needs CAP_NET_ADMIN. The arrival is that
 // of all packets together; unknown if there was none.
-func Follow(ctx context.Context, p simulate.Packet, o Options, out io.Writer) (arrival trace.Arrival, err error) {
+func Follow(ctx context.Context, p simulate.Packet, o TraceOptions, out io.Writer) (arrival trace.Arrival, err error) {
 	const unknown = trace.ArrivalUnknown
 	if o.Count < 0 || o.Timeout < 0 {
 		return unknown, errors.New("--count and --timeout: must not be negative")
@@ -85,7 +96,7 @@ func show(ctx context.Context, tracer *trace.Tracer, count int, out io.Writer) (
 		shown++
 		ending, _, _ := w.End()
 		arrival = max(arrival, ending.Arrival())
-		if _, err := io.WriteString(out, Text(shown, w)); err != nil {
+		if _, err := io.WriteString(out, traceText(shown, w)); err != nil {
 			return shown, arrival, fmt.Errorf("show packets: %w", err)
 		}
 	}
@@ -93,7 +104,7 @@ func show(ctx context.Context, tracer *trace.Tracer, count int, out io.Writer) (
 }
 
 // waiting returns the first line of the output.
-func waiting(p simulate.Packet, o Options) string {
+func waiting(p simulate.Packet, o TraceOptions) string {
 	from := "any client"
 	switch {
 	case p.From.IsValid() && p.FromPort != 0:
@@ -110,7 +121,7 @@ func waiting(p simulate.Packet, o Options) string {
 
 // onFastPath returns how many open connections with such packets take a flowtable, zero if that
 // cannot be read.
-func onFastPath(p simulate.Packet, o Options) (n int) {
+func onFastPath(p simulate.Packet, o TraceOptions) (n int) {
 	flows, err := conntrack.New(conntrack.Config{NetNS: o.NetNS}).Flows(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
 	if err != nil {
 		return 0
@@ -125,7 +136,7 @@ func onFastPath(p simulate.Packet, o Options) (n int) {
 
 // whyNone returns possible reasons why nothing came; fast is the number of connections whose
 // packets pass no rules.
-func whyNone(matched uint64, fast int, o Options) string {
+func whyNone(matched uint64, fast int, o TraceOptions) string {
 	switch {
 	case matched > 0:
 		return fmt.Sprintf(": %d matched, but nf_tables did not report them", matched)
@@ -139,7 +150,7 @@ func whyNone(matched uint64, fast int, o Options) string {
 }
 
 // summary returns the last line of the output.
-func summary(shown int, matched uint64, o Options) string {
+func summary(shown int, matched uint64, o TraceOptions) string {
 	s := fmt.Sprintf("%d packets shown", shown)
 	if shown == 1 {
 		s = "1 packet shown"
