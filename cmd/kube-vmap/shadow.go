@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"kube-vmap/cmd/inspect/diff"
-	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/shadow"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/logring"
@@ -38,37 +37,20 @@ func runShadow(ctx context.Context, flags *config.Flags, o shadow.Options, stdou
 	if err := p.connect(); err != nil {
 		return err
 	}
-	settings := shadow.Config{
+	s := shadow.New(shadow.Config{
 		Loop: p.loop, Source: p.source, NodePortsDefault: c.NodePorts().Primary, Period: o.Period, Timeout: o.Timeout, Log: log,
-	}
+	})
 	if o.Once {
-		return shadowOnce(ctx, shadow.New(settings), o, stdout)
+		r, err := s.Once(ctx, o.All)
+		if err != nil {
+			return err
+		}
+		return r.Print(stdout, o.Output)
 	}
 	monitor := shadow.NewMonitor(log)
-	settings.OnRound = monitor.OnRound
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return shadow.New(settings).Run(ctx) })
+	group.Go(func() error { return s.Run(ctx, monitor.OnRound) })
 	server := serve.New(serve.Config{Name: "shadow", Address: o.ServeAddress, Handler: monitor.Handler(), Log: log})
 	group.Go(func() error { return server.Run(ctx) })
 	return group.Wait()
-}
-
-// shadowOnce compares once and prints the result.
-func shadowOnce(ctx context.Context, s *shadow.Shadow, o shadow.Options, stdout io.Writer) error {
-	round, confirmed, pending, err := s.Once(ctx)
-	if err != nil {
-		return err
-	}
-	r := shadow.NewReport(round, confirmed, pending, o.All)
-	write := r.WriteText
-	if o.Output == "json" {
-		write = r.WriteJSON
-	}
-	if err := write(stdout); err != nil {
-		return err
-	}
-	if code := r.ExitCode(); code != 0 {
-		return &exit.Error{Code: code}
-	}
-	return nil
 }

@@ -112,7 +112,7 @@ func (c Comparer) check(p Prediction) error {
 func (c Comparer) matches(o simulate.Outcome, p Prediction, got lab.Answer) bool {
 	switch o.Verdict {
 	case simulate.VerdictRefused:
-		prohibited := o.How == "an ICMP error" && got.Outcome == lab.Unreachable
+		prohibited := o.How == simulate.HowError && got.Outcome == lab.Unreachable
 		return got.Outcome == lab.Refused || prohibited
 	case simulate.VerdictDropped:
 		return got.Outcome == lab.TimedOut

@@ -206,16 +206,24 @@ func (w *walk) redirectTo(ports xt.PortRange, random bool) (verdict, error) {
 	return w.xtNAT(xt.NAT{Addrs: xt.AddrRange{From: a, To: a}, Ports: ports, RandomPort: random})
 }
 
+// HowReset and HowUnreachable are answers of a rejection by which a client knows that it was not
+// served; HowError is any other.
+const (
+	HowReset       = "a TCP reset"
+	HowUnreachable = "ICMP port unreachable"
+	HowError       = "an ICMP error"
+)
+
 // reject answers the packet and drops it.
 func (w *walk) reject(e *expr.Reject) verdict {
-	how := "an ICMP error"
+	how := HowError
 	switch {
 	case e.Type == unix.NFT_REJECT_TCP_RST:
-		how = "a TCP reset"
+		how = HowReset
 	// The codes are port unreachable in each family, as in nft/family.go.
 	case e.Type == unix.NFT_REJECT_ICMPX_UNREACH && e.Code == unix.NFT_REJECT_ICMPX_PORT_UNREACH,
 		e.Type == unix.NFT_REJECT_ICMP_UNREACH && e.Code == [...]uint8{model.IPv4: 3, model.IPv6: 4}[w.frame.family]:
-		how = "ICMP port unreachable"
+		how = HowUnreachable
 	}
 	w.noteRefused(how)
 	return verdict{kind: expr.VerdictDrop}

@@ -57,6 +57,28 @@ func everyClient(rules nft.Config, n *network, to netip.Addr) []client {
 	return list
 }
 
+// maxHairpins limits how many endpoints of a Service port are clients of it.
+const maxHairpins = 64
+
+// clients returns the clients for a frontend. Endpoints on this node ask their own Service,
+// because they may get themselves.
+func (c *comparer) clients(f *frontend, to netip.Addr) []client {
+	rules := c.in.Ruleset.Config()
+	list := everyClient(rules, c.network, to)
+	if f.ours == nil {
+		return list
+	}
+	if f.ours.Restricted && len(f.ours.Sources) > 0 {
+		list = append(list, client{clientAllowed, f.ours.Sources[0].Addr(), uplink})
+	}
+	if f.ours.Kind == model.KindClusterIP {
+		for _, a := range f.ours.Pool.Hairpin[:min(len(f.ours.Pool.Hairpin), maxHairpins)] {
+			list = append(list, client{clientEndpoint, a, podLink(rules)})
+		}
+	}
+	return list
+}
+
 // podAddress returns an address of a pod that is probably no endpoint: the last but one of
 // the range.
 func podAddress(rules nft.Config, f model.Family) netip.Addr {
@@ -82,31 +104,22 @@ func podLink(rules nft.Config) simulate.Link {
 }
 
 // atBounds returns the first and last addresses of prefixes and those next to them; see tidy.
-func atBounds(ranges []netip.Prefix) []netip.Addr {
-	var out []netip.Addr
+func atBounds(ranges []netip.Prefix) (out []netip.Addr) {
 	for _, p := range ranges {
 		first, last := p.Masked().Addr(), model.LastAddr(p)
-		for _, a := range [...]netip.Addr{first.Prev(), first, last, last.Next()} {
-			if a.IsValid() {
-				out = append(out, a)
-			}
-		}
+		out = append(out, first.Prev(), first, last, last.Next())
 	}
-	return tidy(out)
+	return out
 }
 
 // maxBounds limits how many clients at bounds of ranges are tried for a frontend, whatever
 // its author has listed.
 const maxBounds = 256
 
-// tidy sorts addresses and returns each once, at most maxBounds.
+// tidy sorts addresses and returns each once, at most maxBounds, without invalid ones.
 func tidy(list []netip.Addr) []netip.Addr {
+	list = slices.DeleteFunc(list, func(a netip.Addr) bool { return !a.IsValid() })
 	slices.SortFunc(list, netip.Addr.Compare)
 	list = slices.Compact(list)
 	return list[:min(len(list), maxBounds)]
-}
-
-// packet returns the client's packet to a frontend.
-func (c client) packet(to netip.AddrPort, p model.Protocol) simulate.Packet {
-	return simulate.Packet{From: c.addr, FromPort: clientPort, To: to, Protocol: p}
 }

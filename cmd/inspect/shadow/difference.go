@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 )
 
@@ -25,6 +24,8 @@ type Difference struct {
 	Theirs string `json:"kubeProxy"`
 	// Intended is why kube-vmap differs on purpose; empty if it does not.
 	Intended string `json:"intended,omitempty"`
+
+	reason string // of Intended, without names of Services
 }
 
 // The kinds of differences.
@@ -81,22 +82,19 @@ func endpointDifferences(ours, theirs *outcome) []Difference {
 		})
 	}
 	both := ours.common(theirs)
-	if i := slices.IndexFunc(both, func(e netip.AddrPort) bool {
-		return !same(ours.endpoints[e].probability, theirs.endpoints[e].probability)
-	}); i >= 0 && len(more)+len(fewer) == 0 {
-		out = append(out, Difference{Kind: KindShares, Ours: shareText(ours, both[i]), Theirs: shareText(theirs, both[i])})
+	first := func(kind string, differ func(a, b target) bool, text func(target, netip.AddrPort) string) {
+		for _, e := range both {
+			if a, b := ours.endpoints[e], theirs.endpoints[e]; differ(a, b) {
+				out = append(out, Difference{Kind: kind, Ours: text(a, e), Theirs: text(b, e)})
+				return
+			}
+		}
 	}
-	if i := slices.IndexFunc(both, func(e netip.AddrPort) bool {
-		return ours.endpoints[e].masquerade != theirs.endpoints[e].masquerade
-	}); i >= 0 {
-		out = append(out, Difference{Kind: KindMasquerade, Ours: sourceText(ours, both[i]), Theirs: sourceText(theirs, both[i])})
+	if len(more)+len(fewer) == 0 {
+		first(KindShares, func(a, b target) bool { return !same(a.probability, b.probability) }, target.shareText)
 	}
-	if i := slices.IndexFunc(both, func(e netip.AddrPort) bool {
-		a, b := ours.endpoints[e], theirs.endpoints[e]
-		return a.remembered != b.remembered || a.sticks != b.sticks
-	}); i >= 0 {
-		out = append(out, Difference{Kind: KindAffinity, Ours: affinityText(ours, both[i]), Theirs: affinityText(theirs, both[i])})
-	}
+	first(KindMasquerade, func(a, b target) bool { return a.masquerade != b.masquerade }, target.sourceText)
+	first(KindAffinity, func(a, b target) bool { return a.remembered != b.remembered || a.sticks != b.sticks }, target.affinityText)
 	return out
 }
 
@@ -107,43 +105,38 @@ func withOnly(o *outcome, only []netip.AddrPort) string {
 	return fmt.Sprintf("%s, only here %s", o, listText(only))
 }
 
-func shareText(o *outcome, e netip.AddrPort) string {
-	return fmt.Sprintf("%.3g %% to %s", 100*o.endpoints[e].probability, e)
+func (t target) shareText(e netip.AddrPort) string {
+	return fmt.Sprintf("%.3g %% to %s", 100*t.probability, e)
 }
 
-func sourceText(o *outcome, e netip.AddrPort) string {
-	if o.endpoints[e].masquerade {
+func (t target) sourceText(e netip.AddrPort) string {
+	if t.masquerade {
 		return fmt.Sprintf("%s sees the node", e)
 	}
 	return fmt.Sprintf("%s sees the client", e)
 }
 
-func affinityText(o *outcome, e netip.AddrPort) string {
-	switch t := o.endpoints[e]; {
+func (t target) affinityText(e netip.AddrPort) string {
+	switch {
 	case t.remembered == 0:
 		return "none"
 	case !t.sticks:
 		return fmt.Sprintf("%s is remembered for %s, but not used", e, t.remembered)
-	default:
-		return fmt.Sprintf("a client keeps its endpoint for %s", t.remembered)
 	}
+	return fmt.Sprintf("a client keeps its endpoint for %s", t.remembered)
 }
 
-// merge joins differences that only the client distinguishes, in their order.
-func merge(list []Difference) []Difference {
-	var out []Difference
-	for _, d := range list {
-		i := slices.IndexFunc(out, func(o Difference) bool {
-			return o.Service == d.Service && o.Frontend == d.Frontend && o.Family == d.Family && o.Kind == d.Kind && o.Intended == d.Intended &&
-				o.Ours == d.Ours && o.Theirs == d.Theirs
-		})
-		if i < 0 {
-			out = append(out, d)
-			continue
-		}
-		if !slices.Contains(out[i].Clients, d.Clients[0]) {
-			out[i].Clients = append(out[i].Clients, d.Clients...)
-		}
+// maxListed is how many endpoints a difference lists.
+const maxListed = 3
+
+// listText lists addresses, and how many more there are.
+func listText(list []netip.AddrPort) string {
+	var parts []string
+	for _, e := range list[:min(len(list), maxListed)] {
+		parts = append(parts, e.String())
 	}
-	return out
+	if more := len(list) - len(parts); more > 0 {
+		parts = append(parts, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(parts, ", ")
 }

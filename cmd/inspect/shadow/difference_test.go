@@ -53,7 +53,7 @@ func TestDifferencesNameWhatDiffers(t *testing.T) {
 		{"an endpoint more", spread(third, third, third), spread(0.5, 0.5), false, []string{KindEndpoints}},
 		{"dropped", spread(1), ending(simulate.VerdictDropped, ""), false, []string{KindVerdict}},
 		{"dropped by the client's address", spread(1), ending(simulate.VerdictDropped, ""), true, []string{KindSourceRanges}},
-		{"another answer", ending(simulate.VerdictRefused, tcpReset), ending(simulate.VerdictRefused, "ICMP"), false, []string{KindVerdict}},
+		{"another answer", ending(simulate.VerdictRefused, simulate.HowReset), ending(simulate.VerdictRefused, "ICMP"), false, []string{KindVerdict}},
 		{"not understood", spread(1), unclear, false, []string{KindUnknown}},
 		{
 			"masquerade", spread(1), edited(spread(1), func(t *target) { t.masquerade = true }), false,
@@ -77,15 +77,15 @@ func TestDifferencesNameWhatDiffers(t *testing.T) {
 
 // TestDifferencesOfARoundAreLimited reports more than a round keeps.
 func TestDifferencesOfARoundAreLimited(t *testing.T) {
-	c := &comparer{round: &Round{}}
+	r := &Report{}
 	const more = 7
 	for i := range maxDifferences + more {
-		c.report([]Difference{{Service: fmt.Sprint(i), Clients: []string{"pod"}}, {Service: fmt.Sprint(i), Clients: []string{"node"}}})
+		r.add([]Difference{{Service: fmt.Sprint(i), Clients: []string{"pod"}}, {Service: fmt.Sprint(i), Clients: []string{"node"}}})
 	}
-	if n := len(c.round.Differences); n != maxDifferences || c.round.More != more {
-		t.Errorf("%d are kept and %d more, want %d and %d", n, c.round.More, maxDifferences, more)
+	if n := len(r.Differences); n != maxDifferences || r.More != more {
+		t.Errorf("%d are kept and %d more, want %d and %d", n, r.More, maxDifferences, more)
 	}
-	if clients := c.round.Differences[0].Clients; !slices.Equal(clients, []string{"pod", "node"}) {
+	if clients := r.Differences[0].Clients; !slices.Equal(clients, []string{"pod", "node"}) {
 		t.Errorf("the first one has the clients %v", clients)
 	}
 }

@@ -5,7 +5,7 @@
 //	                                                                      | ours
 //	     the same simulated packets  ---------------------------------->  nft/simulate
 //	                                                                      | theirs
-//	kernel: rules of kube-proxy (a [ruleSource]) -------------------------+
+//	kernel: rules of kube-proxy (theirs.go)      -------------------------+
 //
 // [compareOnce] runs one round: for every frontend that one of the two has, it sends packets of
 // a pod, the node and a client outside through both, and of clients at the bounds of source

@@ -1,7 +1,6 @@
 package shadow
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 
@@ -9,53 +8,85 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// tcpReset is how simulate names a refusal with a reset.
-const tcpReset = "a TCP reset"
+// Reasons why kube-vmap differs on purpose. The list is that of docs/usage.md, "Services".
+const (
+	intendedConflict    = "conflicting claims"
+	intendedReset       = "refused TCP connections get a reset"
+	intendedUnusedPort  = "unused ports of ClusterIPs are refused as in nftables mode, TCP with a reset"
+	intendedUnusedAddr  = "unused ClusterIPs are dropped as in nftables mode"
+	intendedServiceCIDR = "kube-proxy may need an hour to follow ServiceCIDRs"
+	intendedNodePorts   = "node ports answer on primary addresses in every mode"
+	intendedFromNode    = "the node's connections to external addresses without endpoints are refused as in nftables mode"
+	intendedWeights     = "weights"
+	intendedScheduler   = "scheduler "
+	intendedDrained     = "weight 0 drains"
+	intendedStrict      = "strict source ranges close the family that has none"
+	intendedAffinity    = "affinity time-outs are rounded up to one of 24"
+)
 
-// intended returns why a difference is on purpose; empty if it is not. The list is that of
-// docs/usage.md, "Services". Each case is as narrow as it can be: a Service with weights may
-// still lack an endpoint.
-func (c *comparer) intended(d *Difference, f *frontend, ours, theirs *outcome) string {
-	if d.Kind == KindUnknown {
-		return ""
+// intended returns why a difference is on purpose, without and with names of Services; empty if it
+// is not. Each case is as narrow as it can be: a Service with weights may still lack an endpoint.
+func (c *comparer) intended(d *Difference, f *frontend, ours, theirs *outcome) (reason, text string) {
+	winner, claimed := c.conflicts[f.match]
+	switch {
+	case d.Kind == KindUnknown:
+	case claimed:
+		return intendedConflict, intendedConflict + ": " + winner + " holds the address, and with kube-proxy the winner is random"
+	case f.ours == nil:
+		reason = c.intendedForNode(f, ours, theirs)
+	default:
+		reason = c.intendedForService(d, f, ours, theirs)
 	}
-	if winner, claimed := c.conflicts[f.match]; claimed {
-		return fmt.Sprintf("conflicting claims: %s holds the address, and with kube-proxy the winner is random", winner)
+	return reason, reason
+}
+
+// resets reports whether both refuse a connection, and kube-vmap by a reset.
+func (o *outcome) resets(theirs *outcome, f *frontend) bool {
+	refused := o.verdict() == simulate.VerdictRefused && theirs.verdict() == simulate.VerdictRefused
+	return refused && f.match.Protocol == model.TCP && o.how == simulate.HowReset
+}
+
+// intendedForNode is [comparer.intended] for what kube-vmap has no frontend for.
+func (c *comparer) intendedForNode(f *frontend, ours, theirs *outcome) string {
+	iptables := c.report.Mode == modeIPTables
+	switch reset := ours.resets(theirs, f); {
+	case f.probe == probePort && (iptables || reset):
+		return intendedUnusedPort
+	case f.probe == probeAddr && iptables:
+		return intendedUnusedAddr
+	case f.probe == probeAddr && theirs.verdict() == simulate.VerdictNotService:
+		return intendedServiceCIDR
+	case f.probe == probeNodePort && iptables && c.in.NodePortsDefault:
+		return intendedNodePorts
+	case reset:
+		return intendedReset
 	}
-	refused := ours.verdict() == simulate.VerdictRefused && theirs.verdict() == simulate.VerdictRefused
-	if refused && f.match.Protocol == model.TCP && ours.how == tcpReset {
-		return "refused TCP connections get a reset"
-	}
-	if f.ours == nil {
-		return ""
-	}
-	if d.Kind == KindVerdict && c.isNodeToExternal(d, f) && ours.verdict() == simulate.VerdictRefused && theirs.verdict() == simulate.VerdictNotService {
-		return "the node's connections to external addresses without endpoints are refused as in nftables mode"
-	}
+	return ""
+}
+
+// intendedForService is [comparer.intended] for a frontend of kube-vmap.
+func (c *comparer) intendedForService(d *Difference, f *frontend, ours, theirs *outcome) string {
 	p := f.ours.Pool
-	switch d.Kind {
-	case KindShares:
-		switch {
-		case p.ClusterWeights != nil || p.LocalWeights != nil:
-			return "weights"
-		case p.Scheduler > model.SchedulerRandom && p.Affinity == 0:
-			return "scheduler " + p.Scheduler.String()
-		}
-	case KindEndpoints:
-		if len(ours.missing(theirs)) == 0 && c.areDrained(f.ours, theirs.missing(ours)) {
-			return "weight 0 drains"
-		}
-	case KindVerdict, KindSourceRanges:
-		switch {
-		case c.in.StrictSourceRanges && f.ours.Restricted && len(f.ours.Sources) == 0:
-			return "strict source ranges close the family that has none"
-		case !ours.serves() && theirs.serves() && c.areDrained(f.ours, theirs.missing(ours)):
-			return "weight 0 drains"
-		}
-	case KindAffinity:
-		if roundedAffinity(ours, theirs) {
-			return "affinity time-outs are rounded up to one of 24"
-		}
+	verdicts := d.Kind == KindVerdict || d.Kind == KindSourceRanges
+	drained := func() bool { return c.areDrained(f.ours, theirs.missing(ours)) }
+	switch {
+	case ours.resets(theirs, f):
+		return intendedReset
+	case d.Kind == KindVerdict && c.isNodeToExternal(d, f) &&
+		ours.verdict() == simulate.VerdictRefused && theirs.verdict() == simulate.VerdictNotService:
+		return intendedFromNode
+	case d.Kind == KindShares && (p.ClusterWeights != nil || p.LocalWeights != nil):
+		return intendedWeights
+	case d.Kind == KindShares && p.Scheduler > model.SchedulerRandom && p.Affinity == 0:
+		return intendedScheduler + p.Scheduler.String()
+	case d.Kind == KindEndpoints && len(ours.missing(theirs)) == 0 && drained():
+		return intendedDrained
+	case verdicts && c.in.StrictSourceRanges && f.ours.Restricted && len(f.ours.Sources) == 0:
+		return intendedStrict
+	case verdicts && !ours.serves() && theirs.serves() && drained():
+		return intendedDrained
+	case d.Kind == KindAffinity && roundedAffinity(ours, theirs):
+		return intendedAffinity
 	}
 	return ""
 }
@@ -63,32 +94,14 @@ func (c *comparer) intended(d *Difference, f *frontend, ours, theirs *outcome) s
 // isNodeToExternal reports whether the node asks an external address while kube-proxy is in
 // iptables mode, whose hook OUTPUT refuses nothing at external addresses without endpoints.
 func (c *comparer) isNodeToExternal(d *Difference, f *frontend) bool {
-	return c.round.Mode != "nftables" && slices.Equal(d.Clients, []string{clientNode}) &&
+	return c.report.Mode == modeIPTables && slices.Equal(d.Clients, []string{clientNode}) &&
 		(f.ours.Kind == model.KindExternalIP || f.ours.Kind == model.KindLoadBalancerIP)
-}
-
-// intendedForNode is [comparer.intended] for what belongs to no Service.
-func (c *comparer) intendedForNode(name string, d *Difference) string {
-	iptables := c.round.Mode != "nftables"
-	switch {
-	case d.Kind == KindUnknown:
-		return ""
-	case name == nodeUnusedPort && (iptables || d.Intended != ""):
-		return "unused ports of ClusterIPs are refused as in nftables mode, TCP with a reset"
-	case name == nodeUnusedAddr && iptables:
-		return "unused ClusterIPs are dropped as in nftables mode"
-	case name == nodeUnusedAddr && d.Theirs == "not translated":
-		return "kube-proxy may need an hour to follow ServiceCIDRs"
-	case name == nodeAddress && iptables && c.in.NodePortsDefault:
-		return "node ports answer on primary addresses in every mode"
-	}
-	return d.Intended
 }
 
 // areDrained reports whether all of these endpoints are in slices of weight zero.
 func (c *comparer) areDrained(f *model.Frontend, list []netip.AddrPort) bool {
 	drained := map[netip.Addr]bool{}
-	for _, s := range c.slices(f.Service.ServiceName) {
+	for _, s := range c.services[f.Service.ServiceName].Slices {
 		if s.Drained {
 			for i := range s.Endpoints {
 				drained[s.Endpoints[i].Addr] = true
@@ -101,17 +114,6 @@ func (c *comparer) areDrained(f *model.Frontend, list []netip.AddrPort) bool {
 		}
 	}
 	return len(list) > 0
-}
-
-// slices returns the EndpointSlices of a Service.
-func (c *comparer) slices(name model.ServiceName) []model.EndpointSlice {
-	if c.services == nil {
-		c.services = make(map[model.ServiceName]model.ServiceSnapshot, len(c.in.State.Services))
-		for _, s := range c.in.State.Services {
-			c.services[s.Name] = s
-		}
-	}
-	return c.services[name].Slices
 }
 
 // roundedAffinity reports whether all time-outs of ours are the next ones that are not

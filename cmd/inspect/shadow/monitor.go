@@ -1,7 +1,6 @@
 package shadow
 
 import (
-	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -49,14 +48,12 @@ func NewMonitor(log *slog.Logger) *Monitor {
 	m.failures = f.NewCounter(prometheus.CounterOpts{
 		Name: "kubevmap_shadow_failed_rounds_total", Help: "Rounds in which nothing could be compared.",
 	})
-	for _, kind := range Kinds {
-		m.differences.WithLabelValues(kind)
-	}
+	m.resetDifferences()
 	return m
 }
 
 // OnRound records the result of a round.
-func (m *Monitor) OnRound(r *Round, confirmed []Difference, err error) {
+func (m *Monitor) OnRound(r *Report, err error) {
 	if err != nil {
 		m.failures.Inc()
 		if text := err.Error(); text != m.lastErr {
@@ -66,39 +63,44 @@ func (m *Monitor) OnRound(r *Round, confirmed []Difference, err error) {
 		return
 	}
 	m.lastErr = ""
-	first := m.ready.CompareAndSwap(false, true)
-	m.differences.Reset()
-	m.intended.Reset()
-	for _, kind := range Kinds {
-		m.differences.WithLabelValues(kind)
-	}
+	m.resetDifferences()
 	now := map[string]Difference{}
-	for _, d := range confirmed {
+	for _, d := range r.Differences {
 		if d.Intended != "" {
-			m.intended.WithLabelValues(reason(d)).Inc()
+			m.intended.WithLabelValues(d.reason).Inc()
 			continue
 		}
 		m.differences.WithLabelValues(d.Kind).Inc()
 		now[d.key()] = d
 	}
-	if first {
+	if m.ready.CompareAndSwap(false, true) {
 		m.log.Info("first comparison with kube-proxy", "services", r.Services, "frontends", r.Frontends, "packets", r.Packets,
 			"differences", len(now)+r.More, "took", r.Took)
 	}
-	m.services.Set(float64(r.Services))
-	m.frontends.Set(float64(r.Frontends))
-	m.seconds.Set(r.Took.Seconds())
-	m.dormant.Set(float64(len(r.Dormant)))
-	m.ended.Set(float64(time.Now().Unix()))
+	for gauge, n := range map[prometheus.Gauge]float64{
+		m.services: float64(r.Services), m.frontends: float64(r.Frontends), m.seconds: r.Took.Seconds(),
+		m.dormant: float64(len(r.Dormant)), m.ended: float64(time.Now().Unix()),
+	} {
+		gauge.Set(n)
+	}
 	m.logChanges(now, r)
 	m.known = now
+}
+
+// resetDifferences sets the number of differences of every kind to zero.
+func (m *Monitor) resetDifferences() {
+	m.differences.Reset()
+	m.intended.Reset()
+	for _, kind := range Kinds {
+		m.differences.WithLabelValues(kind)
+	}
 }
 
 // maxLines is how many differences of a round are logged one by one.
 const maxLines = 20
 
 // logChanges logs which differences are new, and which are gone.
-func (m *Monitor) logChanges(now map[string]Difference, r *Round) {
+func (m *Monitor) logChanges(now map[string]Difference, r *Report) {
 	begun, gone := minus(now, m.known), minus(m.known, now)
 	for _, d := range begun[:min(len(begun), maxLines)] {
 		m.log.Warn("differs from kube-proxy", "service", d.Service, "address", d.Frontend, "family", d.Family, "kind", d.Kind,
@@ -128,15 +130,14 @@ func minus(a, b map[string]Difference) (out []Difference) {
 func (m *Monitor) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+	ok := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }
+	mux.HandleFunc("GET /livez", ok)
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		if !m.ready.Load() {
-			http.Error(w, errNotReady.Error(), http.StatusServiceUnavailable)
+			http.Error(w, "nothing was compared yet", http.StatusServiceUnavailable)
 			return
 		}
-		_, _ = w.Write([]byte("ok\n"))
+		ok(w, r)
 	})
 	return mux
 }
-
-var errNotReady = errors.New("nothing was compared yet")

@@ -27,17 +27,17 @@ func TestMonitorLogsAndCountsWhatChanges(t *testing.T) {
 		}
 		log.Reset()
 	}
-	m.OnRound(nil, nil, errors.New("no rules"))
-	m.OnRound(nil, nil, errors.New("no rules"))
+	m.OnRound(nil, errors.New("no rules"))
+	m.OnRound(nil, errors.New("no rules"))
 	logged("cannot compare", 1)
 	if _, code := get("/readyz"); code != http.StatusServiceUnavailable {
 		t.Errorf("ready before the first round: %d", code)
 	}
 	web := Difference{Service: "shop/web", Frontend: "10.96.0.1:80/tcp", Kind: KindEndpoints, Clients: []string{"pod"}}
-	meant := Difference{Service: "shop/web", Kind: KindVerdict, Intended: "conflicting claims: shop/other holds it"}
-	r := &Round{Services: 3, Frontends: 4, Dormant: []string{"IPv4"}}
+	meant := Difference{Service: "shop/web", Kind: KindVerdict, Intended: "conflicting claims: shop/other holds it", reason: intendedConflict}
+	r := &Report{Services: 3, Frontends: 4, Dormant: []string{"IPv4"}, Differences: []Difference{web, meant}}
 	for range 2 {
-		m.OnRound(r, []Difference{web, meant}, nil)
+		m.OnRound(r, nil)
 	}
 	if !strings.Contains(log.String(), `msg="first comparison with kube-proxy" services=3 frontends=4 `) {
 		t.Error(log.String())
@@ -56,7 +56,8 @@ func TestMonitorLogsAndCountsWhatChanges(t *testing.T) {
 	if _, code := get("/readyz"); code != http.StatusOK {
 		t.Errorf("not ready after a round: %d", code)
 	}
-	m.OnRound(r, nil, nil)
+	r.Differences = nil
+	m.OnRound(r, nil)
 	logged("no longer differs", 1)
 	if text, _ := get("/metrics"); !strings.Contains(text, `kubevmap_shadow_differences{kind="endpoints"} 0`) {
 		t.Errorf("the difference is still counted:\n%s", text)

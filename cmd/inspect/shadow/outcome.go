@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"kube-vmap/nft/simulate"
@@ -111,19 +110,4 @@ func (o *outcome) missing(other *outcome) []netip.AddrPort {
 func (o *outcome) common(other *outcome) []netip.AddrPort {
 	keys := slices.SortedFunc(maps.Keys(o.endpoints), netip.AddrPort.Compare)
 	return slices.DeleteFunc(keys, func(e netip.AddrPort) bool { _, has := other.endpoints[e]; return !has })
-}
-
-// maxListed is how many endpoints a difference lists.
-const maxListed = 3
-
-// listText lists addresses, and how many more there are.
-func listText(list []netip.AddrPort) string {
-	var parts []string
-	for _, e := range list[:min(len(list), maxListed)] {
-		parts = append(parts, e.String())
-	}
-	if more := len(list) - len(parts); more > 0 {
-		parts = append(parts, fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(parts, ", ")
 }

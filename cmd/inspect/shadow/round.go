@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"kube-vmap/model"
@@ -32,21 +33,6 @@ type wanted struct {
 	Only map[string]bool
 }
 
-// A Round is the result of comparing everything once.
-type Round struct {
-	Mode string `json:"mode"` // of kube-proxy
-	// Dormant are the families in which kube-proxy's rules exist, but see no packets now.
-	Dormant   []string `json:"dormant,omitempty"`
-	Services  int      `json:"services"` // ports of Services
-	Frontends int      `json:"frontends"`
-	Packets   int      `json:"packets"`
-	// Differences are sorted by Service. More is how many were found in addition.
-	Differences []Difference `json:"differences"`
-	More        int          `json:"more,omitempty"`
-	// Took is the time that the round took.
-	Took time.Duration `json:"-"`
-}
-
 // maxDifferences limits the differences of a round: if the other proxy does nothing, every
 // Service differs.
 const maxDifferences = 20_000
@@ -57,10 +43,13 @@ var ErrNoRules = errors.New("the kernel has no rules of kube-proxy")
 // ErrLegacy is the error if its rules are in iptables-legacy only.
 var ErrLegacy = errors.New("kube-proxy's rules are in iptables-legacy, and cannot be compared")
 
-// compareOnce runs one round with the first source that has rules.
-func compareOnce(ctx context.Context, in wanted, sources ...ruleSource) (*Round, error) {
+// theirRules are the rules of kube-proxy by family.
+type theirRules [len(model.Families)]*kubeProxyRules
+
+// compareOnce runs one round with the rules of the first mode that has some.
+func compareOnce(ctx context.Context, in wanted, k *dump.Rules) (*Report, error) {
 	start := time.Now()
-	source, theirs, err := openFirst(sources)
+	m, theirs, err := findTheirs(k)
 	if err != nil {
 		return nil, err
 	}
@@ -69,58 +58,48 @@ func compareOnce(ctx context.Context, in wanted, sources ...ruleSource) (*Round,
 		return nil, err
 	}
 	c := &comparer{
-		interrupted: ctx.Err, in: in, ours: ours, round: &Round{Mode: source.Mode()},
-		network:   newNetwork(in.Addresses, in.State.Node.Addrs),
-		conflicts: map[model.Match]string{},
+		interrupted: ctx.Err, in: in, ours: ours, report: &Report{Mode: m.name},
+		network: newNetwork(in.Addresses, in.State.Node.Addrs), conflicts: map[model.Match]string{},
+		services: map[model.ServiceName]model.ServiceSnapshot{},
 	}
 	for _, conflict := range in.State.Conflicts {
 		c.conflicts[conflict.Match] = conflict.Winner.String()
 	}
+	for _, s := range in.State.Services {
+		c.services[s.Name] = s
+	}
 	for _, f := range model.Families {
-		if theirs[f].Dormant {
-			c.round.Dormant = append(c.round.Dormant, f.String())
+		if theirs[f].dormant {
+			c.report.Dormant = append(c.report.Dormant, f.String())
 		}
 		if err := c.family(f, theirs[f]); err != nil {
 			return nil, err
 		}
 	}
-	c.round.Took = time.Since(start)
-	return c.round, nil
+	c.report.Took = time.Since(start)
+	return c.report, nil
 }
 
-// openFirst opens the rules of the first source that has some.
-func openFirst(sources []ruleSource) (s ruleSource, all [len(model.Families)]*Rules, err error) {
-	for _, s = range sources {
-		if all, err = openAll(s); !errors.Is(err, ErrNoRules) {
-			return s, all, err
+// findTheirs opens the rules of the first mode that has some, in one family at least.
+func findTheirs(k *dump.Rules) (m *mode, all theirRules, err error) {
+	for i := range modes {
+		found := false
+		for _, f := range model.Families {
+			rules, err := openTheirs(k, &modes[i], f)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, all, fmt.Errorf("read the rules of kube-proxy: %w", err)
+			}
+			all[f], found = rules, found || err == nil
+		}
+		if found {
+			return &modes[i], all, nil
 		}
 	}
 	legacy, err := kubeproxy.FindLegacy(0)
 	if err == nil && len(legacy) > 0 {
 		err = ErrLegacy
 	}
-	return s, all, cmp.Or(err, ErrNoRules)
-}
-
-// openAll opens the rules of both families. A proxy may serve only one.
-func openAll(source ruleSource) (all [len(model.Families)]*Rules, err error) {
-	found := false
-	for _, f := range model.Families {
-		rules, err := source.Open(f)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			rules = noRules()
-		case err != nil:
-			return all, fmt.Errorf("read the rules of kube-proxy: %w", err)
-		default:
-			found = true
-		}
-		all[f] = rules
-	}
-	if !found {
-		return all, ErrNoRules
-	}
-	return all, nil
+	return nil, all, cmp.Or(err, ErrNoRules)
 }
 
 // A comparer compares one round.
@@ -131,23 +110,24 @@ type comparer struct {
 	network     *network
 	conflicts   map[model.Match]string // the owner of a match that several claim
 	services    map[model.ServiceName]model.ServiceSnapshot
-	round       *Round
+	report      *Report
 
 	// Of the current family.
-	theirs  *Rules
+	theirs  *kubeProxyRules
 	indexes *simulate.Indexes
 	// Of the current Service port.
 	sessions [2]*simulate.Session // ours, theirs
 }
 
-// A frontend is a destination that one of the rule sets has.
+// A frontend is a destination to compare.
 type frontend struct {
 	match   model.Match
 	service string
 	ours    *model.Frontend // nil if only the other proxy has it
+	probe   string          // what it is for the node as a whole; empty for that of a Service
 }
 
-func (c *comparer) family(f model.Family, theirs *Rules) error {
+func (c *comparer) family(f model.Family, theirs *kubeProxyRules) error {
 	c.theirs, c.indexes = theirs, &simulate.Indexes{}
 	list := c.frontends(f)
 	for len(list) > 0 {
@@ -155,30 +135,35 @@ func (c *comparer) family(f model.Family, theirs *Rules) error {
 		if n < 0 {
 			n = len(list)
 		}
-		if err := c.service(list[:n]); err != nil {
-			return err
+		if c.in.Only == nil || c.in.Only[list[0].service] {
+			c.report.Services++
+			c.report.Frontends += n
+			if err := c.service(list[:n]); err != nil {
+				return err
+			}
 		}
 		list = list[n:]
 	}
 	if c.in.Only != nil && !c.in.Only[""] {
 		return nil
 	}
-	return c.node(f)
+	return c.service(c.probes(f))
 }
 
 // frontends returns the destinations that one of the rule sets has, by Service.
 func (c *comparer) frontends(f model.Family) []frontend {
 	var list []frontend
-	ours := map[model.Match]bool{}
+	known := map[model.Match]bool{}
 	for _, o := range c.in.State.Installed {
 		if o.Match.Family == f {
-			list = append(list, frontend{o.Match, o.Service.String(), o.Frontend})
-			ours[o.Match] = true
+			list = append(list, frontend{match: o.Match, service: o.Service.String(), ours: o.Frontend})
+			known[o.Match] = true
 		}
 	}
-	for _, t := range c.theirs.Frontends {
-		if !ours[t.Match] {
-			list = append(list, frontend{match: t.Match, service: t.Service})
+	for _, t := range c.theirs.frontends {
+		if !known[t.match] {
+			list = append(list, t)
+			known[t.match] = true
 		}
 	}
 	slices.SortFunc(list, func(a, b frontend) int {
@@ -187,120 +172,83 @@ func (c *comparer) frontends(f model.Family) []frontend {
 	return list
 }
 
-// service compares the frontends of one Service port.
-func (c *comparer) service(list []frontend) error {
-	if c.in.Only != nil && !c.in.Only[list[0].service] {
-		return nil
+// service compares the frontends of one Service port, and drops what was read of the previous one.
+func (c *comparer) service(list []frontend) (err error) {
+	c.theirs.forget()
+	for i, rules := range [...]simulate.Rules{c.ours, c.theirs} {
+		c.sessions[i], err = simulate.NewSession(simulate.Sources{
+			Rules: rules, Network: c.network, Connections: c.network, Interrupted: c.interrupted, Indexes: c.indexes,
+		}, c.theirs.family)
+		if err != nil {
+			return err
+		}
 	}
-	if err := c.begin(list[0].match.Family); err != nil {
-		return err
-	}
-	c.round.Services++
 	var found []Difference
 	for i := range list {
 		d, err := c.frontend(&list[i])
 		if err != nil {
 			return err
 		}
-		c.round.Frontends++
 		found = append(found, d...)
 	}
-	c.report(found)
+	c.report.add(found)
 	return nil
 }
 
-// begin drops what was read of the previous Service.
-func (c *comparer) begin(f model.Family) (err error) {
-	c.theirs.Forget()
-	for i, rules := range [...]simulate.Rules{c.ours, c.theirs.Rules} {
-		c.sessions[i], err = simulate.NewSession(simulate.Sources{
-			Rules: rules, Network: c.network, Connections: c.network, Interrupted: c.interrupted, Indexes: c.indexes,
-		}, f)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *comparer) report(found []Difference) {
-	found = merge(found)
-	room := min(len(found), maxDifferences-len(c.round.Differences))
-	c.round.Differences = append(c.round.Differences, found[:room]...)
-	c.round.More += len(found) - room
-}
-
-// frontend compares one frontend.
-func (c *comparer) frontend(f *frontend) ([]Difference, error) {
+// frontend compares one frontend: what clients of each kind experience, and which clients may use
+// it, at the bounds of the source ranges of both rule sets.
+func (c *comparer) frontend(f *frontend) (out []Difference, err error) {
 	to := c.destination(f.match)
 	if !to.IsValid() {
 		return nil, nil // node ports of a family in which the node has no address
 	}
-	var out []Difference
 	for _, from := range c.clients(f, to.Addr()) {
-		d, err := c.explore(f, from, to)
+		d, err := c.compare(f, from, to)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, d...)
 	}
-	if f.ours != nil && f.ours.Kind != model.KindLoadBalancerIP {
+	if f.probe != "" || f.ours != nil && f.ours.Kind != model.KindLoadBalancerIP {
 		return out, nil
 	}
-	ranges, err := c.ranges(f, to)
-	return append(out, ranges...), err
+	bounds := c.theirs.bounds()
+	if f.ours != nil {
+		bounds = append(bounds, atBounds(f.ours.Sources)...)
+	}
+	for _, a := range tidy(bounds) {
+		if model.FamilyOf(a) != f.match.Family || c.network.isLocal(a) {
+			continue
+		}
+		d, err := c.compare(f, client{addr: a, in: uplink}, to)
+		if err != nil {
+			return nil, err
+		}
+		// Which endpoint it is does not matter here, and was compared already.
+		out = append(out, slices.DeleteFunc(d, func(d Difference) bool { return d.Kind != KindSourceRanges && d.Kind != KindUnknown })...)
+	}
+	return out, nil
 }
 
 // destination returns an address and port that the match is about.
 func (c *comparer) destination(m model.Match) netip.AddrPort {
-	if m.Addr.IsValid() {
-		return netip.AddrPortFrom(m.Addr, m.Port)
-	}
-	for _, a := range c.in.State.NodeAddrs {
-		if model.FamilyOf(a) == m.Family {
+	for _, a := range append([]netip.Addr{m.Addr}, append(slices.Clone(c.in.State.NodeAddrs), c.network.primary[m.Family])...) {
+		if a.IsValid() && model.FamilyOf(a) == m.Family {
 			return netip.AddrPortFrom(a, m.Port)
 		}
-	}
-	if a := c.network.primary[m.Family]; a.IsValid() {
-		return netip.AddrPortFrom(a, m.Port)
 	}
 	return netip.AddrPort{}
 }
 
-// maxHairpins limits how many endpoints of a Service port are clients of it.
-const maxHairpins = 64
-
-// clients returns the clients for a frontend. Endpoints on this node ask their own Service,
-// because they may get themselves.
-func (c *comparer) clients(f *frontend, to netip.Addr) []client {
-	rules := c.in.Ruleset.Config()
-	list := everyClient(rules, c.network, to)
-	if f.ours == nil {
-		return list
+// compare compares what happens to a packet. Of a client at a bound of source ranges, only whether
+// it is served matters. Rules that were deleted while they were read make the outcome unknown.
+func (c *comparer) compare(f *frontend, from client, to netip.AddrPort) ([]Difference, error) {
+	p := simulate.Packet{From: from.addr, FromPort: clientPort, To: to, Protocol: f.match.Protocol}
+	run := (*simulate.Session).Explore
+	if from.name == "" {
+		run = (*simulate.Session).Check
 	}
-	if f.ours.Restricted && len(f.ours.Sources) > 0 {
-		list = append(list, client{clientAllowed, f.ours.Sources[0].Addr(), uplink})
-	}
-	if f.ours.Kind == model.KindClusterIP {
-		for _, a := range f.ours.Pool.Hairpin[:min(len(f.ours.Pool.Hairpin), maxHairpins)] {
-			list = append(list, client{clientEndpoint, a, podLink(rules)})
-		}
-	}
-	return list
-}
-
-// explore compares all that may happen to a client's packet.
-func (c *comparer) explore(f *frontend, from client, to netip.AddrPort) ([]Difference, error) {
-	return c.compare(f, from, to, (*simulate.Session).Explore)
-}
-
-// compare compares what happens to a packet. Rules that were deleted while they were read
-// make the outcome unknown.
-func (c *comparer) compare(
-	f *frontend, from client, to netip.AddrPort, run func(*simulate.Session, simulate.Packet, simulate.Link) (simulate.Result, error),
-) ([]Difference, error) {
-	p := from.packet(to, f.match.Protocol)
-	c.round.Packets++
+	c.report.Packets++
 	var both [2]outcome
 	for i, s := range c.sessions {
 		r, err := run(s, p, from.in)
@@ -316,32 +264,65 @@ func (c *comparer) compare(
 	found := differences(&both[0], &both[1], from.name == "" || from.name == clientAllowed)
 	for i := range found {
 		d := &found[i]
-		d.Service, d.Frontend, d.Family = f.service, f.match.String(), f.match.Family.String()
+		d.Service, d.Frontend, d.Family = f.service, strings.TrimSpace(f.probe+" "+f.match.String()), f.match.Family.String()
 		d.Clients = []string{cmp.Or(from.name, from.addr.String())}
-		d.Intended = c.intended(d, f, &both[0], &both[1])
+		d.reason, d.Intended = c.intended(d, f, &both[0], &both[1])
 	}
 	return found, nil
 }
 
-// ranges compares which clients may use a frontend, at the bounds of the source ranges of
-// both rule sets.
-func (c *comparer) ranges(f *frontend, to netip.AddrPort) ([]Difference, error) {
-	var bounds []netip.Addr
-	if f.ours != nil {
-		bounds = atBounds(f.ours.Sources)
-	}
-	bounds = tidy(append(bounds, c.theirs.Bounds()...))
-	var out []Difference
-	for _, a := range bounds {
-		if model.FamilyOf(a) != f.match.Family || c.network.isLocal(a) {
-			continue
+// Probes of the node as a whole.
+const (
+	probePort     = "unused port of a ClusterIP"
+	probeAddr     = "unused address of a ServiceCIDR"
+	probeNodePort = "node port at another address"
+)
+
+// maxProbes limits the addresses of the node and the ServiceCIDRs that are tried.
+const maxProbes = 32
+
+// probes returns destinations that belong to no Service: ports of a ClusterIP and addresses of
+// ServiceCIDRs that are not used, and node ports at other addresses of the node.
+func (c *comparer) probes(f model.Family) (out []frontend) {
+	used := map[model.Match]bool{}
+	taken := map[netip.Addr]bool{}
+	var clusterIP, nodePort *model.Frontend
+	least := func(a *model.Frontend, b *model.Frontend) *model.Frontend {
+		if a == nil || b.Match.Compare(a.Match) < 0 {
+			return b
 		}
-		d, err := c.compare(f, client{addr: a, in: uplink}, to, (*simulate.Session).Check)
-		if err != nil {
-			return nil, err
-		}
-		// Which endpoint it is does not matter here, and was compared already.
-		out = append(out, slices.DeleteFunc(d, func(d Difference) bool { return d.Kind != KindSourceRanges && d.Kind != KindUnknown })...)
+		return a
 	}
-	return out, nil
+	for _, o := range c.in.State.Installed {
+		used[o.Match], taken[o.Match.Addr] = true, true
+		switch {
+		case o.Match.Family != f:
+		case o.Kind == model.KindClusterIP:
+			clusterIP = least(clusterIP, o.Frontend)
+		case o.Kind == model.KindNodePort && o.Verdict == model.VerdictBalance:
+			nodePort = least(nodePort, o.Frontend)
+		}
+	}
+	add := func(what string, m model.Match) { out = append(out, frontend{match: m, probe: what}) }
+	if clusterIP != nil {
+		m := clusterIP.Match
+		for m.Port = 9; used[m]; m.Port++ { // discard, which hardly any Service has
+		}
+		add(probePort, m)
+	}
+	for _, p := range c.in.Ruleset.ServiceCIDRs() {
+		if last := model.LastAddr(p); model.FamilyOf(last) == f && !taken[last.Prev()] && p.Contains(last.Prev()) {
+			add(probeAddr, model.Match{Family: f, Addr: last.Prev(), Protocol: model.TCP, Port: 9})
+		}
+	}
+	if nodePort != nil {
+		compared := c.destination(nodePort.Match).Addr()
+		for _, a := range c.in.Addresses {
+			if m := nodePort.Match; model.FamilyOf(a) == f && a != compared && !a.IsLoopback() && !a.IsLinkLocalUnicast() && !taken[a] {
+				m.Addr = a
+				add(probeNodePort, m)
+			}
+		}
+	}
+	return out[:min(len(out), maxProbes)]
 }

@@ -29,9 +29,6 @@ type Config struct {
 	Period time.Duration
 	// Timeout is how long Once waits for the objects; zero means forever.
 	Timeout time.Duration
-	// OnRound is called after every round with what is confirmed; err is why there was no
-	// comparison. It may be nil.
-	OnRound func(r *Round, confirmed []Difference, err error)
 	Log     *slog.Logger
 }
 
@@ -85,15 +82,16 @@ func (discardKernel) ForeignChanges() (uint32, error) { return 0, nil }
 // share is the inverse of the part of a processor that rounds may take.
 const share = 20
 
-// Run compares until ctx ends, which is no error. A round begins as late as Period and a
+// Run compares until ctx ends, which is no error, and calls a function after every round, with
+// what is confirmed or why there was no comparison. A round begins as late as Period and a
 // twentieth of a processor require.
-func (s *Shadow) Run(ctx context.Context) error {
+func (s *Shadow) Run(ctx context.Context, onRound func(*Report, error)) error {
 	return s.withLoop(ctx, 0, func(ctx context.Context) error {
 		for {
 			began := time.Now()
-			r, confirmed, _, err := s.round(ctx, nil)
+			r, _, err := s.round(ctx, nil)
 			if ctx.Err() == nil {
-				s.OnRound(r, confirmed, err)
+				onRound(r, err)
 			}
 			if !wait(ctx, max(s.Period, share*time.Since(began))-time.Since(began)) {
 				return nil
@@ -105,35 +103,32 @@ func (s *Shadow) Run(ctx context.Context) error {
 // onceTries limits the rounds of Once: kube-proxy may not come to rest in a busy cluster.
 const onceTries = 6
 
-// Once compares until two rounds agree. pending is how many differences could not be
-// confirmed because the API changes too fast.
-func (s *Shadow) Once(ctx context.Context) (r *Round, confirmed []Difference, pending int, err error) {
+// Once compares until two rounds agree, or the API changes too fast for that. Intended differences
+// are only counted, unless all is set.
+func (s *Shadow) Once(ctx context.Context, all bool) (r *Report, err error) {
 	err = s.withLoop(ctx, s.Timeout, func(ctx context.Context) (err error) {
-		if r, confirmed, pending, err = s.round(ctx, nil); err != nil {
+		var pending map[string]bool
+		if r, pending, err = s.round(ctx, nil); err != nil {
 			return err
 		}
-		only, intended := map[string]bool{}, confirmed
-		for _, d := range r.Differences {
-			if d.Intended == "" {
-				only[d.Service] = true
-			}
-		}
-		for range onceTries {
-			if pending == 0 {
-				return nil
-			}
+		intended := r.Differences // nothing else is confirmed yet
+		for n := 0; n < onceTries && r.Pending > 0; n++ {
 			if !wait(ctx, settled) {
 				return ctx.Err()
 			}
-			var again []Difference
-			if _, again, pending, err = s.round(ctx, only); err != nil {
+			again, _, err := s.round(ctx, pending)
+			if err != nil {
 				return err
 			}
-			confirmed = append(slices.Clone(intended), slices.DeleteFunc(again, func(d Difference) bool { return d.Intended != "" })...)
+			counting := slices.DeleteFunc(again.Differences, func(d Difference) bool { return d.Intended != "" })
+			r.Differences, r.Pending = append(slices.Clone(intended), counting...), again.Pending
 		}
 		return nil
 	})
-	return r, confirmed, pending, err
+	if err == nil {
+		r.countIntended(all)
+	}
+	return r, err
 }
 
 // errStopped ends the loop after a comparison.
@@ -177,25 +172,25 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// round runs one round.
-func (s *Shadow) round(ctx context.Context, only map[string]bool) (r *Round, confirmed []Difference, pending int, err error) {
+// round runs one round, of some Services or of all. It returns also the Services with differences
+// that are not confirmed.
+func (s *Shadow) round(ctx context.Context, only map[string]bool) (r *Report, pending map[string]bool, err error) {
 	unsettled, all := s.tracker.unsettled()
 	in, err := s.input(ctx)
 	if err != nil {
-		return nil, nil, 0, err
+		return nil, nil, err
 	}
 	in.Only = only
 	rules, err := dump.OpenRules(0)
 	if err != nil {
-		return nil, nil, 0, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, rules.Close()) }()
 	rules.KeepConstants(s.constants)
-	if r, err = compareOnce(ctx, in, sources(rules)...); err != nil {
-		return nil, nil, 0, err
+	if r, err = compareOnce(ctx, in, rules); err != nil {
+		return nil, nil, err
 	}
-	confirmed, pending = s.tracker.confirm(r, unsettled, all)
-	return r, confirmed, pending, nil
+	return r, s.tracker.confirm(r, unsettled, all), nil
 }
 
 // input returns what kube-vmap would do now.

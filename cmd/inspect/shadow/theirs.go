@@ -1,61 +1,256 @@
 package shadow
 
 import (
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"io/fs"
 	"net/netip"
+	"regexp"
+	"strings"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/dump"
+	"kube-vmap/nft/kernel/kubeproxy"
 	"kube-vmap/nft/simulate"
 )
 
-// sources returns the sources of rules that are tried, in this order.
-func sources(k *dump.Rules) []ruleSource { return []ruleSource{NFTables{k}, IPTables{k}} }
-
-// A RuleSource reads the rules of the other proxy.
-type ruleSource interface {
-	// Mode is the name of the mode of kube-proxy that writes such rules.
-	Mode() string
-	// Open reads what a round needs of the rules of a family. The error is
-	// [fs.ErrNotExist] if there are none.
-	Open(model.Family) (*Rules, error)
+// A mode is a mode of kube-proxy, with the tables in which it has rules with an effect, and what
+// shows that a chain belongs to one Service or endpoint.
+type mode struct {
+	name    string
+	tables  []string
+	service *regexp.Regexp
 }
 
-// Rules are the rules of the other proxy for one family, during one round.
-type Rules struct {
-	simulate.Rules
-	// Dormant reports whether the rules exist, but see no packets now: the table has that
-	// flag, or kube-vmap has suspended them. They are simulated as if they did.
-	Dormant bool
-	// Frontends are the destinations that the rules know, each once.
-	Frontends []Frontend
-	// Bounds returns the first and last addresses of source ranges in the rules that were
-	// read since the last Forget, and those next to them.
-	Bounds func() []netip.Addr
-	// Forget drops what was read of one Service.
-	Forget func()
+// modes are tried in this order. Rules of iptables are those of iptables-nft.
+var modes = [...]mode{
+	{"nftables", []string{"kube-proxy"}, regexp.MustCompile(`/`)},
+	{modeIPTables, []string{"nat", "filter"}, regexp.MustCompile(`^KUBE-(SVC|SVL|SEP|FW|EXT)-`)},
 }
 
-// noRules returns the rules of a proxy that does not serve a family.
-func noRules() *Rules {
-	return &Rules{Rules: emptyRules{}, Bounds: func() []netip.Addr { return nil }, Forget: func() {}}
+const modeIPTables = "iptables"
+
+// kubeProxyRules are the rules of kube-proxy for one family, during one round. Of tables of iptables,
+// which other programs use, too, the built-in chains have only the jumps to kube-proxy's own, and
+// no policy.
+type kubeProxyRules struct {
+	mode   *mode
+	family model.Family
+	tables []kubeProxyTable // none if kube-proxy does not serve the family
+	// dormant reports whether the rules exist, but see no packets now: the table has that flag,
+	// or kube-vmap has suspended them. They are simulated as if they did.
+	dormant   bool
+	frontends []frontend // the destinations that the rules know, each once
+	own       map[simulate.Chain][]simulate.Rule
+	sources   []netip.Prefix // in rules of iptables that were read since the last forget
 }
 
-// emptyRules has no chains.
-type emptyRules struct{}
+type kubeProxyTable struct {
+	*dump.TableRules
+
+	name simulate.Table
+}
+
+// openTheirs reads what a round needs of the rules of a family. The error is [fs.ErrNotExist] if
+// there are none.
+func openTheirs(k *dump.Rules, m *mode, f model.Family) (*kubeProxyRules, error) {
+	r := &kubeProxyRules{mode: m, family: f, own: map[simulate.Chain][]simulate.Rule{}}
+	for _, name := range m.tables {
+		t := kubeProxyTable{name: simulate.Table{Family: nft.FamilyName(f), Name: name}}
+		isStatic := func(chain string) bool { return !m.service.MatchString(chain) }
+		var err error
+		if t.TableRules, err = k.Table(t.name, isStatic, kubeproxy.SuspendComment); errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		r.tables, r.dormant = append(r.tables, t), r.dormant || t.Dormant
+	}
+	read := r.readMaps
+	if m.name == modeIPTables {
+		read = r.readChains
+	}
+	found, err := read()
+	if err == nil && !found {
+		r.tables, r.dormant, r.frontends = nil, false, nil
+		err = fs.ErrNotExist
+	}
+	return r, err
+}
+
+// readMaps reads the keys of the maps of nftables mode. It returns false if there is none of them:
+// then the table is only a marker for programs that look for kube-proxy.
+func (r *kubeProxyRules) readMaps() (found bool, _ error) {
+	for _, t := range r.tables {
+		for _, m := range [...]string{"service-ips", "service-nodeports", "no-endpoint-services", "no-endpoint-nodeports"} {
+			err := t.Keys(m, func(key []byte, e simulate.Element) {
+				if match, ok := matchOf(r.family, key); ok {
+					r.add(match, serviceOf(e))
+				}
+			})
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return found, err
+			}
+			found = found || err == nil
+		}
+	}
+	return found, nil
+}
+
+// readChains reads the destinations of the rules of iptables mode. It returns false if kube-proxy
+// has none.
+func (r *kubeProxyRules) readChains() (found bool, _ error) {
+	for _, t := range r.tables {
+		for _, name := range [...]string{"KUBE-SERVICES", "KUBE-EXTERNAL-SERVICES", "KUBE-NODEPORTS"} {
+			if t.name.Name == "filter" && name == "KUBE-NODEPORTS" {
+				continue // health check node ports
+			}
+			list, err := r.Rules(simulate.Chain{Table: t.name, Name: name})
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return found, fmt.Errorf("chain %s: %w", name, err)
+			}
+			found = found || len(list) > 0 && name == "KUBE-SERVICES"
+			for _, rule := range list {
+				to := simulate.RequiredDestination(rule, r.family)
+				service, _, _ := strings.Cut(rule.Comment(), " ") // "default/web:http cluster IP"
+				r.add(model.Match{Family: r.family, Addr: to.Addr, Protocol: to.Protocol, Port: to.Port}, service)
+			}
+		}
+	}
+	return found, nil
+}
+
+func (r *kubeProxyRules) add(m model.Match, service string) {
+	if m.Port != 0 {
+		r.frontends = append(r.frontends, frontend{match: m, service: service})
+	}
+}
+
+// forget drops what was read of one Service, so that memory does not grow with their number.
+func (r *kubeProxyRules) forget() {
+	r.sources = nil
+	for _, t := range r.tables {
+		t.Forget()
+	}
+}
+
+// bounds returns the first and last addresses of source ranges in the rules that were read since
+// the last forget, and those next to them. In nftables mode, ranges are sets that belong to a rule,
+// and the end of an interval is the address after it.
+func (r *kubeProxyRules) bounds() []netip.Addr {
+	out := atBounds(r.sources)
+	for _, t := range r.tables {
+		t.Bounds(func(b []byte) {
+			if a, ok := netip.AddrFromSlice(b); ok && model.FamilyOf(a) == r.family {
+				out = append(out, a, a.Prev())
+			}
+		})
+	}
+	return out
+}
 
 // BaseChains implements [simulate.Rules].
-func (emptyRules) BaseChains(model.Family) ([]simulate.BaseChain, error) { return nil, nil }
+func (r *kubeProxyRules) BaseChains(f model.Family) (out []simulate.BaseChain, _ error) {
+	for _, t := range r.tables {
+		list, err := t.TableRules.BaseChains(f)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range list {
+			b.PolicyDrop = b.PolicyDrop && r.mode.name != modeIPTables
+			out = append(out, b)
+		}
+	}
+	return out, nil
+}
 
-// Rules implements [simulate.Rules].
-func (emptyRules) Rules(simulate.Chain) ([]simulate.Rule, error) { return nil, fs.ErrNotExist }
+// table returns one of the tables; nil if it is not read.
+func (r *kubeProxyRules) table(name simulate.Table) *kubeProxyTable {
+	for i := range r.tables {
+		if r.tables[i].name == name {
+			return &r.tables[i]
+		}
+	}
+	return nil
+}
 
 // Set implements [simulate.Rules].
-func (emptyRules) Set(simulate.Table, string) (*simulate.Set, error) { return nil, fs.ErrNotExist }
+func (r *kubeProxyRules) Set(name simulate.Table, set string) (*simulate.Set, error) {
+	if t := r.table(name); t != nil {
+		return t.Set(name, set)
+	}
+	return nil, fs.ErrNotExist
+}
 
-// A Frontend is a destination of the other proxy, and the name of its Service as far as
-// the rules have it.
-type Frontend struct {
-	Match   model.Match
-	Service string
+// Rules implements [simulate.Rules].
+func (r *kubeProxyRules) Rules(c simulate.Chain) ([]simulate.Rule, error) {
+	if list, ok := r.own[c]; ok {
+		return list, nil
+	}
+	t := r.table(c.Table)
+	if t == nil {
+		return nil, fs.ErrNotExist
+	}
+	list, err := t.Rules(c)
+	switch {
+	case err != nil || r.mode.name != modeIPTables:
+	case !r.mode.service.MatchString(c.Name):
+		list = r.withoutOthers(c, list)
+		r.own[c] = list
+	case strings.HasPrefix(c.Name, "KUBE-FW-"): // of a load balancer, with source ranges
+		for _, rule := range list {
+			if p := simulate.RequiredSource(rule, r.family); p.IsValid() {
+				r.sources = append(r.sources, p)
+			}
+		}
+	}
+	return list, err
+}
+
+// withoutOthers returns the rules of a chain that are kube-proxy's. A rule that kube-vmap has put
+// in front of a chain, to suspend it, is skipped.
+func (r *kubeProxyRules) withoutOthers(c simulate.Chain, list []simulate.Rule) (out []simulate.Rule) {
+	if strings.HasPrefix(c.Name, "KUBE-") {
+		if len(list) > 0 && list[0].Comment() == kubeproxy.SuspendComment {
+			r.dormant = true
+			return list[1:]
+		}
+		return list
+	}
+	for _, rule := range list {
+		if kubeproxy.IsHooked(c.Table.Name, rule.Jump()) {
+			out = append(out, rule)
+		}
+	}
+	return out
+}
+
+// matchOf decodes a key of an address, protocol and port, or of the last two.
+func matchOf(f model.Family, key []byte) (m model.Match, ok bool) {
+	at := len(key) - 8 // protocol and port, each padded to 4 bytes
+	if at < 0 {
+		return m, false
+	}
+	m = model.Match{Family: f, Protocol: model.Protocol(key[at]), Port: binary.BigEndian.Uint16(key[at+4:])}
+	if at > 0 {
+		m.Addr, ok = netip.AddrFromSlice(key[:at])
+		return m, ok
+	}
+	return m, true
+}
+
+// chainName is the name of a chain of a Service in nftables mode: a hash, and namespace, name,
+// protocol and port, cut if it is too long.
+var chainName = regexp.MustCompile(`^[a-z-]+-[A-Z2-7]{8}-([^/]+)/([^/]+)/(?:tcp|udp|sctp)/(.*)$`)
+
+// serviceOf returns the name of an element's Service port.
+func serviceOf(e simulate.Element) string {
+	if e.Verdict != nil {
+		if part := chainName.FindStringSubmatch(e.Verdict.Chain); part != nil {
+			return strings.TrimSuffix(part[1]+"/"+part[2]+":"+part[3], ":")
+		}
+	}
+	return e.Comment
 }

@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"slices"
 	stdsync "sync"
 	"time"
 
@@ -64,20 +65,22 @@ func (t *tracker) unsettled() (frontends map[string]bool, all bool) {
 	return frontends, t.all.After(since)
 }
 
-// confirm returns the differences of a round that the round before has found, too, and that
-// are about Services whose data has not changed since unsettled was taken, before the round.
-// Intended ones need no confirmation. pending is how many others there are.
-func (t *tracker) confirm(r *Round, unsettled map[string]bool, all bool) (confirmed []Difference, pending int) {
+// confirm leaves the differences of a report that the round before has found, too, and that are
+// about Services whose data has not changed since unsettled was taken, before the round. Intended
+// ones need no confirmation. It returns the Services of the others.
+func (t *tracker) confirm(r *Report, unsettled map[string]bool, all bool) (pending map[string]bool) {
 	next := make(map[string]bool, len(r.Differences))
-	for _, d := range r.Differences {
+	pending = map[string]bool{}
+	r.Differences = slices.DeleteFunc(r.Differences, func(d Difference) bool {
 		key := d.key()
 		next[key] = true
 		if d.Intended != "" || t.last[key] && !all && !unsettled[d.Frontend] {
-			confirmed = append(confirmed, d)
-		} else {
-			pending++
+			return false
 		}
-	}
+		r.Pending++
+		pending[d.Service] = true
+		return true
+	})
 	t.last = next
-	return confirmed, pending
+	return pending
 }

@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,9 +21,10 @@ func TestDifferencesCountAfterTwoRoundsWithoutChanges(t *testing.T) {
 	round := func(want int, list ...Difference) {
 		t.Helper()
 		unsettled, all := tr.unsettled()
-		confirmed, pending := tr.confirm(&Round{Differences: list}, unsettled, all)
-		if len(confirmed) != want || len(confirmed)+pending != len(list) {
-			t.Errorf("%d confirmed, %d pending, want %d of %d", len(confirmed), pending, want, len(list))
+		r := &Report{Differences: slices.Clone(list)}
+		tr.confirm(r, unsettled, all)
+		if len(r.Differences) != want || want+r.Pending != len(list) {
+			t.Errorf("%d confirmed, %d pending, want %d of %d", len(r.Differences), r.Pending, want, len(list))
 		}
 	}
 	round(1, web, meant) // just started: only what is intended

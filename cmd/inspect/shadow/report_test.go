@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,14 +17,14 @@ func TestExitCodeIsThatOfDifferencesThatCount(t *testing.T) {
 		want int
 	}{
 		{"nothing", Report{}, 0},
-		{"intended", Report{Round: Round{Differences: []Difference{meant}}}, 0},
-		{"one that counts", Report{Round: Round{Differences: []Difference{unclear, meant, counting}}}, 1},
-		{"more than are kept", Report{Round: Round{More: 1}}, 1},
-		{"rules that are not understood", Report{Round: Round{Differences: []Difference{unclear}}}, exit.Trouble},
+		{"intended", Report{Differences: []Difference{meant}}, 0},
+		{"one that counts", Report{Differences: []Difference{unclear, meant, counting}}, 1},
+		{"more than are kept", Report{More: 1}, 1},
+		{"rules that are not understood", Report{Differences: []Difference{unclear}}, exit.Trouble},
 		{"not confirmed", Report{Pending: 1}, exit.Trouble},
-		{"one that counts, others not confirmed", Report{Round: Round{Differences: []Difference{counting}}, Pending: 1}, 1},
+		{"one that counts, others not confirmed", Report{Differences: []Difference{counting}, Pending: 1}, 1},
 	} {
-		if got := tc.r.ExitCode(); got != tc.want {
+		if got := tc.r.exitCode(); got != tc.want {
 			t.Errorf("%s: exit code %d, want %d", tc.name, got, tc.want)
 		}
 	}
@@ -32,13 +33,14 @@ func TestExitCodeIsThatOfDifferencesThatCount(t *testing.T) {
 func TestTextListsWhatCountsAndCountsWhatIsIntended(t *testing.T) {
 	found := []Difference{
 		{Service: "shop/web", Frontend: "*:30080/tcp", Family: "IPv6", Kind: KindVerdict, Clients: []string{"pod", "node"}, Ours: "dropped", Theirs: "to 2 endpoints"},
-		{Service: "shop/web", Frontend: "10.96.0.1:80/tcp", Family: "IPv4", Kind: KindVerdict, Clients: []string{"pod"}, Intended: "conflicting claims: shop/a"},
-		{Service: "shop/db", Frontend: "10.96.0.2:80/tcp", Family: "IPv4", Kind: KindVerdict, Clients: []string{"pod"}, Intended: "conflicting claims: shop/b"},
+		{Service: "shop/web", Frontend: "10.96.0.1:80/tcp", Family: "IPv4", Kind: KindVerdict, Clients: []string{"pod"}, Intended: "conflicting claims: shop/a", reason: intendedConflict},
+		{Service: "shop/db", Frontend: "10.96.0.2:80/tcp", Family: "IPv4", Kind: KindVerdict, Clients: []string{"pod"}, Intended: "conflicting claims: shop/b", reason: intendedConflict},
 	}
 	for _, all := range []bool{false, true} {
-		r := NewReport(&Round{Mode: "nftables", Services: 3, Frontends: 4, Packets: 5, Dormant: []string{"IPv4"}}, found, 0, all)
+		r := Report{Mode: "nftables", Services: 3, Frontends: 4, Packets: 5, Dormant: []string{"IPv4"}, Differences: slices.Clone(found)}
+		r.countIntended(all)
 		var out bytes.Buffer
-		if err := r.WriteText(&out); err != nil {
+		if err := r.writeText(&out); err != nil {
 			t.Fatal(err)
 		}
 		text := strings.Join(strings.Fields(out.String()), " ")
