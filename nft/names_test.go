@@ -193,3 +193,14 @@ func FuzzNames(f *testing.F) {
 		}
 	})
 }
+
+func TestEveryChainHasAMeaning(t *testing.T) {
+	for kind := range chainKinds {
+		if (ChainID{Kind: kind}).Means() == "" {
+			t.Errorf("chains %q have none", chainWord(kind, 0))
+		}
+	}
+	if got := ChainNamed(model.IPv4, "KUBE-SERVICES").Means(); got != "" {
+		t.Errorf("a chain of another program means %q", got)
+	}
+}

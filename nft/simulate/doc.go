@@ -19,8 +19,7 @@
 // At the end of the way there, the same walk goes on with the endpoint's reply: a packet of an
 // established connection, which chains of type nat do not see and connection tracking
 // translates back. Its picks are choices of that walk, so that the way back multiplies the
-// walks by no more than its own picks do. The client's open connections are walked, too, to
-// find what would now be different for them.
+// walks by no more than its own picks do.
 //
 // What the interpreter does not understand is reported. In a table of ours the outcome is
 // unknown then. In a table of another program, an effect that is not understood is a doubt. A
@@ -28,6 +27,6 @@
 // a rule that does not match, and the doubt is noted only if the other way ends elsewhere, or
 // with other probabilities.
 //
-// Rules of iptables have matches and targets of package xt, in both backends. IPVS and BPF
+// Rules of iptables-nft have matches and targets of package xt. iptables-legacy, IPVS and BPF
 // are not simulated.
 package simulate

@@ -28,9 +28,9 @@ var matches = map[revision]format{
 	{"addrtype", 1}:  {8, decodeAddrType1},
 	{"iprange", 1}:   {4*addrLen + 1, decodeIPRange},
 	{"state", 0}:     {4, decodeState},
-	{"conntrack", 1}: {152, decodeConntrack},
-	{"conntrack", 2}: {154, decodeConntrack2},
-	{"conntrack", 3}: {162, decodeConntrack3},
+	{"conntrack", 1}: {152, decodeConntrack(1)},
+	{"conntrack", 2}: {154, decodeConntrack(2)},
+	{"conntrack", 3}: {162, decodeConntrack(3)},
 	{"statistic", 0}: {16, decodeStatistic},
 	{"recent", 0}:    {211, decodeRecent},
 	{"recent", 1}:    {227, decodeRecent},
@@ -169,40 +169,26 @@ func decodeState(b info, _ bool) any {
 	return c
 }
 
-// decodeConntrack decodes struct xt_conntrack_mtinfo1.
-func decodeConntrack(b info, v6 bool) any {
-	c := conntrackBase(b, v6)
-	c.State, c.Status = uint16(b.u8(150)), uint16(b.u8(151))
-	return c
-}
-
-// decodeConntrack2 decodes struct xt_conntrack_mtinfo2.
-func decodeConntrack2(b info, v6 bool) any {
-	c := conntrackBase(b, v6)
-	c.State, c.Status = b.u16(150), b.u16(152)
-	return c
-}
-
-// decodeConntrack3 decodes struct xt_conntrack_mtinfo3, which has ranges of ports, in the
-// byte order of the machine.
-func decodeConntrack3(b info, v6 bool) any {
-	c := conntrackBase(b, v6)
-	c.State, c.Status = b.u16(150), b.u16(152)
-	for i := range c.Ports {
-		c.Ports[i] = PortRange{b.u16(138 + 2*i), b.u16(154 + 2*i)}
+// decodeConntrack returns the function that decodes struct xt_conntrack_mtinfo1 to 3. The last one has
+// ranges of ports, in the byte order of the machine.
+func decodeConntrack(number int) func(info, bool) any {
+	return func(b info, v6 bool) any {
+		c := Conntrack{
+			Protocol: uint8(b.u16(136)), Flags: ConntrackFlags(b.u16(146)), Invert: ConntrackFlags(b.u16(148)),
+			State: uint16(b.u8(150)), Status: uint16(b.u8(151)),
+		}
+		if number > 1 {
+			c.State, c.Status = b.u16(150), b.u16(152)
+		}
+		for i := range c.Addrs {
+			c.Addrs[i] = MaskedAddr{b.addr(2*i*addrLen, v6), b.addr((2*i+1)*addrLen, v6)}
+			c.Ports[i] = PortRange{b.be16(138 + 2*i), b.be16(138 + 2*i)}
+			if number > 2 {
+				c.Ports[i] = PortRange{b.u16(138 + 2*i), b.u16(154 + 2*i)}
+			}
+		}
+		return c
 	}
-	return c
-}
-
-// conntrackBase decodes what the revisions have in common.
-func conntrackBase(b info, v6 bool) Conntrack {
-	c := Conntrack{Protocol: uint8(b.u16(136)), Flags: ConntrackFlags(b.u16(146)), Invert: ConntrackFlags(b.u16(148))}
-	for i := range c.Addrs {
-		c.Addrs[i] = MaskedAddr{b.addr(2*i*addrLen, v6), b.addr((2*i+1)*addrLen, v6)}
-		port := b.be16(138 + 2*i)
-		c.Ports[i] = PortRange{port, port}
-	}
-	return c
 }
 
 // decodeStatistic decodes struct xt_statistic_info.
