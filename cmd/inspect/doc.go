@@ -7,7 +7,7 @@
 //	health     kube-vmap status             status socket                       status
 //	get        kube-vmap get                status socket; --kernel: kernel     status
 //	explain    kube-vmap explain            kernel; hints from status socket    nft/simulate, nft/kernel/simulator
-//	trace      kube-vmap explain --trace    packets, as nf_tables reports them  nft/kernel/trace
+//	           kube-vmap explain --trace    packets, as nf_tables reports them  nft/kernel/trace
 //	top        kube-vmap top                status socket                       status
 //	diff       kube-vmap diff, render       status socket; kernel, manifests    sync, nft, nft/kernel
 //	bundle     kube-vmap bundle             all of these, into an archive       status, diff
@@ -26,5 +26,5 @@
 // the node, and build for other platforms, too: programs that ask nodes from elsewhere share
 // them. What reads the node is below them: status/build, status/client.
 //
-// No instrument changes what a node programs; trace adds a table of its own while it runs.
+// No instrument changes what a node programs; explain --trace adds a table of its own while it runs.
 package inspect

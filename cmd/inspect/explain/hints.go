@@ -206,7 +206,7 @@ func (h *hinter) ofPort(s *status.Service, port *status.Port, f status.Frontend)
 			e.Reason, field = "NotLocal", localField(f.Kind)
 		}
 		if unused++; unused <= maxHinted {
-			h.add("%s gets no connections: %s%s", endpointText(e), reasonText(e), inParentheses(field))
+			h.add("%s gets no connections: %s%s", endpointText(e), reasonText(e), answer.InParentheses(field))
 		}
 	}
 	if unused > maxHinted {
@@ -237,7 +237,7 @@ func (h *hinter) findings(s *status.Service, port *status.Port, f status.Fronten
 	for _, found := range findings.Of(&status.Document{Source: h.document.Source, Services: []status.Service{one}}) {
 		about := found.Frontends == nil || slices.Contains(found.Frontends, f.At(port.Protocol))
 		if found.Name != "" && about && slices.Contains(hintedReasons, found.Reason) {
-			h.add("%s%s", found.Sentence(), inParentheses(found.Field))
+			h.add("%s%s", found.Sentence(), answer.InParentheses(found.Field))
 		}
 	}
 }
@@ -252,14 +252,6 @@ func localField(kind string) string {
 		return findings.FieldInternalLocal
 	}
 	return findings.FieldExternalLocal
-}
-
-// inParentheses returns a field in parentheses, after a space; nothing if it is empty.
-func inParentheses(field string) string {
-	if field == "" {
-		return ""
-	}
-	return " (" + field + ")"
 }
 
 func endpointText(e status.Endpoint) string {
@@ -290,7 +282,7 @@ func reasonText(e status.Endpoint) string {
 
 func (h *hinter) problems(list []status.Problem) {
 	for _, p := range list {
-		h.add("%s: %s: %s%s", p.Object, p.Reason, p.Text, inParentheses(p.Field))
+		h.add("%s: %s: %s%s", p.Object, p.Reason, p.Text, answer.InParentheses(p.Field))
 	}
 }
 

@@ -341,3 +341,15 @@ func TestConnectionToAnEndpointThatLeftDoesNotArrive(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryReasonHasASentence(t *testing.T) {
+	for _, r := range []simulate.Reason{
+		simulate.ReasonNoLocalEndpoint, simulate.ReasonNoEndpoint, simulate.ReasonSourceRanges, simulate.ReasonNoPort,
+		simulate.ReasonNoService, simulate.ReasonInvalid, simulate.ReasonFault,
+	} {
+		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDropped, Because: simulate.Because{Reason: r}}, "")
+		if o := newAnswer(w).Outcomes[0]; o.Reason != string(r) || o.Because == "" {
+			t.Errorf("%s: %+v", r, o)
+		}
+	}
+}

@@ -1,9 +1,15 @@
+// Package answer is the answer of explain about a packet, as a value and as text, JSON and
+// YAML. Programs on other machines and platforms read it, too, so this package imports
+// nothing of the node.
 package answer
 
 import (
 	"cmp"
+	"io"
 	"slices"
 	"time"
+
+	"kube-vmap/cmd/inspect/output"
 )
 
 // Schema is the number of the answers of this version; see package schema. Answers without
@@ -56,6 +62,17 @@ type Answer struct {
 	Hints []string `json:"hints,omitempty"`
 	// Process is "answers", or why the running process does not.
 	Process string `json:"process"`
+}
+
+// Elsewhere is the place of a client that is not on this node.
+type Elsewhere struct {
+	// Pod reports whether it is a pod of another node. Otherwise it may be one, or another
+	// node, or outside the cluster.
+	Pod  bool   `json:"pod"`
+	Node string `json:"node,omitempty"` // of the client, if an EndpointSlice has it
+	Via  string `json:"via,omitempty"`  // the next hop towards it
+	// Ask are the commands that lead to the answer.
+	Ask []string `json:"ask"`
 }
 
 // Outcome is what may happen to the packet.
@@ -205,4 +222,16 @@ const (
 // Likeliest returns the most probable outcome.
 func (a *Answer) Likeliest() Outcome {
 	return slices.MaxFunc(a.Outcomes, func(x, y Outcome) int { return cmp.Compare(x.Probability, y.Probability) })
+}
+
+// Outputs are the values of --output.
+var Outputs = []string{"text", "json", "yaml"}
+
+// Print prints the answer in an output format; empty is text.
+func (a *Answer) Print(w io.Writer, format string) error {
+	if output.IsObject(format) {
+		return output.Write(w, format, a)
+	}
+	_, err := io.WriteString(w, a.Text())
+	return err
 }

@@ -183,9 +183,9 @@ func (a *Answer) sentence(o *Outcome, more int) string {
 		}
 		return "is not translated, and goes on to its destination"
 	case VerdictRefused:
-		return "refused with " + o.How + byText(o.By, o.Because) + fieldText(o.Field)
+		return "refused with " + o.How + byText(o.By, o.Because) + InParentheses(o.Field)
 	case VerdictDropped:
-		return "dropped" + byText(o.By, o.Because) + fieldText(o.Field)
+		return "dropped" + byText(o.By, o.Because) + InParentheses(o.Field)
 	case VerdictUnreachable:
 		return "does not arrive: " + o.How
 	}
@@ -245,8 +245,8 @@ func byText(by *RuleRef, because string) string {
 	return fmt.Sprintf(" by table %s, chain %s, rule handle %d%s%s", by.Table, by.Chain, by.Rule, text, listCommand(by))
 }
 
-// fieldText returns a field in parentheses.
-func fieldText(field string) string {
+// InParentheses returns a field in parentheses, after a space; nothing if it is empty.
+func InParentheses(field string) string {
 	if field == "" {
 		return ""
 	}
@@ -324,4 +324,47 @@ func list(b *strings.Builder, title string, lines []string) {
 	for _, l := range lines {
 		fmt.Fprintf(b, "  %s\n", l)
 	}
+}
+
+// decides reports whether the rules of another node are known to apply first.
+func (e *Elsewhere) decides() bool { return e != nil && e.Pod }
+
+// text prints what the answer does not cover, and where to run the command instead.
+func (e *Elsewhere) text(b *strings.Builder, from string) {
+	if !e.decides() {
+		fmt.Fprintf(b, "\nNote: %s is not on this node%s. If it is a pod or a node of the cluster, the rules of\n"+
+			"its own node apply first: run this there. If it is outside the cluster, run this on the node that it connects to.\n"+
+			"On your own machine, kubectl vmap explain finds the node.\n", from, e.by())
+		return
+	}
+	where := "another node"
+	if e.Node != "" {
+		where = "node " + e.Node
+	}
+	fmt.Fprintf(b, "\n%s is a pod of %s%s, whose rules apply first. Their effect on\n"+
+		"the packet is not known here; this is about a packet that arrives here unchanged. On your own machine, kubectl vmap asks\n"+
+		"that node; otherwise run kube-vmap there:\n", from, where, e.by())
+	for _, command := range e.Ask {
+		fmt.Fprintf(b, "  %s\n", command)
+	}
+}
+
+func (e *Elsewhere) by() string {
+	if e.Via == "" {
+		return ""
+	}
+	return ", by way of " + e.Via
+}
+
+// text prints the connection, and why no new one would go to its endpoint.
+func (c *Connection) text(b *strings.Builder) {
+	fmt.Fprintf(b, "  %s\n", c.line())
+	if !c.Stale {
+		return
+	}
+	b.WriteString("    no new connection would go there")
+	if c.Because != "" {
+		b.WriteString(": " + c.Because + InParentheses(c.Field))
+	}
+	b.WriteString("\n")
 }
