@@ -129,7 +129,7 @@ func TestForeignSetsAreNamed(t *testing.T) {
 		set blocked6 { type ipv6_addr; elements = { %s }; }
 		chain forward { type filter hook forward priority 10; ip saddr @blocked4 drop; ip6 saddr @blocked6 drop; }
 	}`, r.Pods[3].Addr(model.IPv4), r.Pods[3].Addr(model.IPv6)))
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		client := r.Pods[3].Addr(w.Family).String()
 		set := map[model.Family]string{model.IPv4: "blocked4", model.IPv6: "blocked6"}[w.Family]
 		r.expect(1, []string{fmt.Sprintf("set %s has %s: dropped", set, client), "to list it: nft -a list chain inet guard forward\n"},

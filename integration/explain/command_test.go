@@ -62,7 +62,7 @@ func TestCommandOutcomes(t *testing.T) {
 	sticky := daemon.Service{Name: "sticky", Number: 5, Endpoints: r.servers, Affinity: time.Hour}
 	r.folder.Put("services", web, none, far, few, sticky)
 	daemon.Start(t, r.Node, r.folder)
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		f, p := w.Family, w.Protocol
 		t.Run(w.String(), func(t *testing.T) {
 			r.t = t

@@ -18,7 +18,7 @@ func TestAnswerNamesTheNodeOfTheClient(t *testing.T) {
 	r.folder.Put("services", web, near)
 	d := daemon.Start(t, r.Node, r.folder)
 	const exec = "kubectl -n kube-system exec POD -- /kube-vmap explain --from "
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		f, p := w.Family, w.Protocol
 		t.Run(w.String(), func(t *testing.T) {
 			r.t = t

@@ -237,7 +237,7 @@ func TestExplainAgreesWithFibOfLoopback(t *testing.T) {
 	r.must(r.Node.ServeAll(daemon.TargetPort))
 	r.nft("table inet other { chain p { type filter hook prerouting priority -300; fib saddr . iif oif missing drop; }; }")
 	var batch []predict.Prediction
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		a := r.Node.Addr(w.Family)
 		p := simulate.Packet{From: a, FromPort: r.port(), To: netip.AddrPortFrom(a, daemon.TargetPort), Protocol: w.Protocol}
 		batch = append(batch, predict.Prediction{Packet: p, Host: r.Node.Host, Result: r.explain(p)})

@@ -40,7 +40,7 @@ func TestIngressChainsOfOtherInterfacesAreSkipped(t *testing.T) {
 	} {
 		for _, family := range []string{"netdev", "inet"} {
 			r.nft(fmt.Sprintf("table %s guard { chain ingress { type filter hook ingress %s priority 0; policy drop; }; }", family, devices))
-			for _, w := range daemon.Transports() {
+			for _, w := range transports() {
 				p := r.packet(w, web)
 				o := single(t, r.explain(p))
 				if o.Verdict != want || want == simulate.VerdictDropped && o.By.Table != family+" guard" {
@@ -98,7 +98,7 @@ func TestForeignPicksAreBounded(t *testing.T) {
 		{strings.Repeat("meta mark set numgen random mod 97; ", 8), true, 2, "Rules of other programs choose, too"},
 	} {
 		r.nft("table inet picking { chain forward { type filter hook forward priority 10; " + tc.what + " }; }")
-		for _, w := range daemon.Transports() {
+		for _, w := range transports() {
 			p := r.packet(w, web)
 			got := r.explain(p)
 			all := got.Unexplored.Probability
@@ -124,7 +124,7 @@ func TestExplainEndsWhenCanceled(t *testing.T) {
 	sim, err := simulator.Open(simulator.Config{NetNS: r.Node.FD(), Interrupted: ctx.Err})
 	r.must(err)
 	defer func() { r.must(sim.Close()) }()
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		p := r.packet(w, web)
 		if _, err := sim.Run(p, ""); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v, want %v", p, err, context.Canceled)
@@ -146,7 +146,7 @@ func TestSourcesTranslatedByOtherPrograms(t *testing.T) {
 	r.folder.Put("services", web)
 	daemon.Start(t, r.Node, r.folder)
 	for _, virtual := range []bool{false, true} {
-		for _, w := range daemon.Transports() {
+		for _, w := range transports() {
 			source := r.Node.Addr(w.Family)
 			text := "this node is seen as the client"
 			if virtual {

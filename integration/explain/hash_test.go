@@ -57,7 +57,7 @@ func TestHashesEqualTheKernels(t *testing.T) {
 			}
 			defer func() { _ = w.Close() }()
 			tracked := conntrack.New(conntrack.Config{NetNS: host.FD()})
-			for n := range 100 {
+			for n := range 30 {
 				p := simulate.Packet{From: tc.from(n), FromPort: uint16(20_000 + 37*n), To: netip.MustParseAddrPort(at(tc.to)), Protocol: model.UDP}
 				result, err := w.Run(p, "")
 				if err != nil {

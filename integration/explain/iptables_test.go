@@ -112,7 +112,7 @@ func TestExplainAgreesWithRandomRulesOfIPTables(t *testing.T) {
 	r.addEmptyTables()
 	random := rand.New(rand.NewPCG(3, 15))
 	verdicts, certain, all := map[simulate.Verdict]int{}, 0, 0
-	for range 20 {
+	for range shortened(20) {
 		var rules [len(model.Families)]string
 		for _, f := range model.Families {
 			rules[f] = r.randomRules(random, f)

@@ -17,7 +17,6 @@ import (
 )
 
 const (
-	packets = 10_000
 	// rounds are enough for clients to come again while they have an affinity.
 	rounds   = 10
 	services = 40
@@ -28,6 +27,7 @@ const (
 // to addresses and ports that do not exist.
 func TestExplainAgreesWithRandomPackets(t *testing.T) {
 	r := newRig(t)
+	packets := shortened(12_000)
 	random := rand.New(rand.NewPCG(6, 9125))
 	var all []daemon.Service
 	for n := range services {

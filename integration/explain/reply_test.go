@@ -87,7 +87,7 @@ func TestRepliesDroppedByOtherPrograms(t *testing.T) {
 			r.t = t
 			r.nft(fmt.Sprintf("table inet guard { chain replies { %s; %s; }; }", tc.chain, tc.rule))
 			defer r.nft("delete table inet guard")
-			for _, w := range daemon.Transports() {
+			for _, w := range transports() {
 				words := []string{tc.text}
 				if tc.verdict != simulate.VerdictDelivered {
 					words = append(words, "by table inet guard, chain replies")
@@ -100,7 +100,7 @@ func TestRepliesDroppedByOtherPrograms(t *testing.T) {
 		})
 	}
 	r.t = t
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		for _, c := range []trip{{from: pod, to: web.ClusterAddrPort(w.Family)}, {from: node, to: web.ClusterAddrPort(w.Family)}} {
 			c.verdict, c.accepted = simulate.VerdictDelivered, true
 			if c.words = []string{"; the client gets the reply from " + c.to.String()}; c.from == pod {
@@ -128,7 +128,7 @@ func TestRepliesDroppedByIPTables(t *testing.T) {
 	for _, program := range []string{"iptables-nft", "ip6tables-nft"} {
 		r.runs(program, "-A", "FORWARD", "-m", "conntrack", "--ctdir", "REPLY", "-j", "DROP")
 	}
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		r.goes(w, trip{
 			from: r.Pods[3].Host, to: web.ClusterAddrPort(w.Family), verdict: simulate.VerdictDropped,
 			words: []string{"but the reply is dropped by table"},
@@ -152,7 +152,7 @@ func TestRepliesFromAnotherNode(t *testing.T) {
 	near := daemon.Service{Name: "near", Number: 2, Kinds: daemon.Kinds[1:], Endpoints: r.servers[:1]}
 	r.folder.Put("services", far, near)
 	d := daemon.Start(t, r.Node, r.folder)
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		f := w.Family
 		for _, c := range []trip{
 			{from: r.Pods[3].Host, to: far.ClusterAddrPort(f), words: []string{"answers " + r.Pods[3].Addr(f).String() + " by way of this node"}},
@@ -167,7 +167,7 @@ func TestRepliesFromAnotherNode(t *testing.T) {
 	d.Stop()
 	// Clients by eth0 are taken for pods, which keep their addresses.
 	daemon.Start(t, r.Node, r.folder, "--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=eth")
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		f := w.Family
 		reply := r.goes(w, trip{
 			from: r.Outside, to: far.ClusterAddrPort(f), verdict: simulate.VerdictDelivered,
@@ -190,7 +190,7 @@ func TestReplyOfAPodToItself(t *testing.T) {
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
 	r.folder.Put("services", web)
 	daemon.Start(t, r.Node, r.folder)
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		r.goes(w, trip{
 			from: r.Pods[0].Host, to: web.ClusterAddrPort(w.Family), verdict: simulate.VerdictDelivered, accepted: true,
 			words: []string{"a pod reaches itself", "which answers " + r.Pods[0].Addr(w.Family).String() + "; the client gets the reply"},
@@ -213,7 +213,7 @@ func TestRepliesBetweenPodsOfABridge(t *testing.T) {
 		}
 		r.must(r.simulator.Close()) // it has read the settings
 		r.open()
-		for _, w := range daemon.Transports() {
+		for _, w := range transports() {
 			c := trip{from: r.Pods[3].Host, to: web.ClusterAddrPort(w.Family), verdict: simulate.VerdictDelivered, accepted: hooked}
 			if c.words = []string{"by way of this node"}; !hooked {
 				c.words = []string{"by another way than this node"}
@@ -274,7 +274,7 @@ func TestOpenConnectionsMeetWhatChanged(t *testing.T) {
 				flow *lab.Flow
 			}
 			var list []opened
-			for _, w := range daemon.Transports() {
+			for _, w := range transports() {
 				p := simulate.Packet{
 					From: r.Outside.Addr(w.Family), FromPort: r.Outside.FreshPort(), Protocol: w.Protocol,
 					To: web.AddrPort(r.Node, w.Family, model.KindLoadBalancerIP, 0),
@@ -315,7 +315,7 @@ func TestConnectionsKeepTheirSource(t *testing.T) {
 	r.folder.Put("services", web)
 	daemon.Start(t, r.Node, r.folder)
 	flows := map[simulate.Packet]*lab.Flow{}
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		p := r.packet(w, web)
 		flow, err := r.Pods[3].Flow(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
 		r.must(err)
@@ -353,7 +353,7 @@ func TestRepliesToUntrackedPackets(t *testing.T) {
 	r.nft("table inet untracked { chain raw { type filter hook prerouting priority raw; th dport 8080 notrack; }; }")
 	for _, drops := range []bool{false, true} {
 		d := daemon.Start(t, r.Node, r.folder, fmt.Sprintf("--drop-invalid=%t", drops))
-		for _, w := range daemon.Transports() {
+		for _, w := range transports() {
 			c := trip{from: r.Pods[3].Host, to: r.Pods[0].AddrPort(w.Family, daemon.TargetPort), verdict: simulate.VerdictDelivered, accepted: true}
 			if drops && w.Protocol == model.TCP {
 				c.verdict, c.accepted = simulate.VerdictDropped, false

@@ -19,7 +19,7 @@ func TestAnswersAreObservedAndNotConcluded(t *testing.T) {
 	r.folder.Put("services", serves, wrong, far)
 	daemon.Start(t, r.Node, r.folder)
 	client := r.Pods[1]
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		f, p := w.Family, w.Protocol
 		t.Run(w.String(), func(t *testing.T) {
 			r.t = t

@@ -35,6 +35,26 @@ type rig struct {
 	simulator *simulator.Simulator
 }
 
+// transports are protocols over families: all in the long form, and each protocol once in the
+// short one.
+func transports() []daemon.Transport {
+	all := daemon.Transports()
+	if !testing.Short() {
+		return all
+	}
+	return slices.DeleteFunc(all, func(w daemon.Transport) bool {
+		return (w.Protocol == model.UDP) != (w.Family == model.IPv6)
+	})
+}
+
+// shortened returns a number of repetitions, or a sixth of it in the short form.
+func shortened(n int) int {
+	if testing.Short() {
+		return n / 6
+	}
+	return n
+}
+
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	return newRigWith(t, lab.Options{Pods: 4, RemotePods: 2})

@@ -43,7 +43,7 @@ func TestOpenConnectionsKeepTheirEndpoint(t *testing.T) {
 		flow *lab.Flow
 	}
 	var connections []connection
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		p := r.packet(w, web)
 		flow, err := r.Pods[3].Flow(w.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
 		r.must(err)
@@ -93,7 +93,7 @@ func TestConnectionToADrainedEndpointArrives(t *testing.T) {
 	r.folder.Put("services", web)
 	d := daemon.Start(t, r.Node, r.folder)
 	flows := map[simulate.Packet]*lab.Flow{}
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		if w.Protocol == model.UDP {
 			continue // kube-vmap ends flows of UDP itself
 		}
@@ -138,7 +138,7 @@ func TestAffinityKeepsTheEndpoint(t *testing.T) {
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers, Affinity: time.Hour}
 	r.folder.Put("services", web)
 	d := daemon.Start(t, r.Node, r.folder)
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		p := r.packet(w, web)
 		if got := r.explain(p); got.Affinity != nil || len(single(t, got).Endpoints) != len(r.servers) {
 			t.Errorf("%s, not remembered: %+v, %+v", p, got.Affinity, got.Outcomes)
@@ -193,7 +193,7 @@ func TestForeignDropsNameTheirTable(t *testing.T) {
 		chain checks { ip daddr @bad drop; ip6 daddr { %s } counter drop; meta l4proto icmp accept; }
 		chain forward { type filter hook forward priority 10; policy accept; ct state established,related accept; jump checks; }
 	}`, r.Pods[0].Addr(model.IPv4), r.Pods[0].Addr(model.IPv6)))
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		p := r.packet(w, web)
 		got := r.explain(p)
 		i := slices.IndexFunc(got.Outcomes, func(o simulate.Outcome) bool { return o.Verdict == simulate.VerdictDropped })
@@ -211,7 +211,7 @@ func TestForeignDropsNameTheirTable(t *testing.T) {
 			"--from="+p.From.String(), to(p.To, p.Protocol))
 	}
 	r.nft(`flush chain inet firewall checks; add rule inet firewall forward limit rate 1/hour drop`)
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		p := r.packet(w, web)
 		got := r.explain(p)
 		if o := single(t, got); o.Verdict != simulate.VerdictDelivered || len(o.Endpoints) != 2 {
@@ -223,7 +223,7 @@ func TestForeignDropsNameTheirTable(t *testing.T) {
 		r.expect(0, []string{"may decide otherwise", "limit", "--trace"}, "--from="+p.From.String(), to(p.To, p.Protocol))
 	}
 	r.nft(`flush chain inet firewall forward; add chain inet firewall forward { policy drop; }`)
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		p := r.packet(w, web)
 		if o := single(t, r.explain(p)); o.Verdict != simulate.VerdictDropped || o.By.Rule != 0 || o.By.Chain != "forward" {
 			t.Errorf("%s: %+v", p, o)
@@ -244,7 +244,7 @@ func TestDriftIsReported(t *testing.T) {
 			r.nft(fmt.Sprintf("delete element %s kube-vmap endpoints-1 { %s . %s . 80 }", family, web.Addr(f, model.KindClusterIP), p))
 		}
 	}
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		got := r.explain(r.packet(w, web))
 		if len(got.Outcomes) != 2 || len(got.Faults) != 1 || !strings.HasPrefix(got.Faults[0], "endpoints-1 does not have ") {
 			t.Errorf("%s: %+v, faults %q", w, got.Outcomes, got.Faults)
@@ -253,7 +253,7 @@ func TestDriftIsReported(t *testing.T) {
 		r.expect(1, []string{"not as kube-vmap writes them", "endpoints-1 does not have", "no kube-vmap answers here"}, "--from="+p.From.String(), to(p.To, p.Protocol))
 	}
 	r.nft("flush chain ip kube-vmap nat-prerouting; flush chain ip6 kube-vmap nat-prerouting")
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		p := r.packet(w, web)
 		got := r.explain(p)
 		if o := single(t, got); o.Verdict != simulate.VerdictRefused || len(got.Faults) != 1 || got.Service == "" {
@@ -272,7 +272,7 @@ func TestLargeServicesAreSummarized(t *testing.T) {
 	large := daemon.Service{Name: "large", Number: 1, Endpoints: r.servers, Times: 400}
 	r.folder.Put("services", large)
 	daemon.Start(t, r.Node, r.folder)
-	for _, w := range daemon.Transports() {
+	for _, w := range transports() {
 		p := r.packet(w, large)
 		got := r.explain(p)
 		o := single(t, got)
