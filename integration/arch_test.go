@@ -126,8 +126,8 @@ func TestForbiddenImports(t *testing.T) {
 // of kubectl, which a release builds for each of them (deploy/image).
 var portable = []string{
 	"cmd/inspect/exit", "cmd/inspect/explain/answer", "cmd/inspect/findings",
-	"cmd/inspect/get", "cmd/inspect/output", "cmd/inspect/page", "cmd/inspect/schema", "cmd/inspect/status", "cmd/inspect/top",
-	"cmd/inspect/web", "model", "sync/cluster/selectors",
+	"cmd/inspect/get", "cmd/inspect/output", "cmd/inspect/page", "cmd/inspect/page/live", "cmd/inspect/schema", "cmd/inspect/status", "cmd/inspect/top",
+	"model", "sync/cluster/selectors",
 }
 
 func TestPluginOfKubectlImportsPortablePackagesOnly(t *testing.T) {

@@ -9,8 +9,7 @@ import "strconv"
 // and name here (that of IPVS if it is one of IPVS, otherwise a new word): its annotation
 // value in sync/convert/scheduler.go, its flag value in
 // cmd/kube-vmap/config/flag_table.go, a method in nft/chains.go with its choice in
-// nft/compile.go and its expression in nft/pick.go, its probe in nft/sample.go, and its
-// picture in cmd/inspect/page/static/walk.js.
+// nft/compile.go and its expression in nft/pick.go, and its probe in nft/sample.go.
 type Scheduler uint8
 
 // The schedulers.

@@ -54,8 +54,7 @@ const (
 // often as its weight needs, and the number of slots that can exist. A Service that needs
 // more has all its endpoints in one map: the kernel finds maps by walking a list, so there
 // must not be thousands. Kubernetes itself supports 250. A smaller number also needs a
-// smaller [model.MaglevTableSize], and a way to adopt tables with the old slots; the status
-// page repeats both (cmd/inspect/page/static).
+// smaller [model.MaglevTableSize], and a way to adopt tables with the old slots.
 const MaxSlots = model.MaxSlots
 
 // The table of Maglev must fit into the slots.
@@ -63,7 +62,7 @@ const _ = uint(MaxSlots - maglevSize)
 
 // A method is how a chain picks an endpoint. A scheduler of package model needs a method
 // here, its choice in methodOf (compile.go) and its expression in [pick]; the tests of
-// pick.go go through all schedulers. cmd/inspect/page/static/walk.js draws the choice.
+// pick.go go through all schedulers.
 type method uint8
 
 const (

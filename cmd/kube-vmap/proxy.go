@@ -114,7 +114,7 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	}
 	loop := sync.NewLoop(p.loop, p.source, p.takeover.LoopKernel(ctx, k), p.log)
 	m.AddTakeover(takeover.States, p.takeover.State)
-	servers, err := p.servers(h, m, loop)
+	servers, err := p.servers(ctx, h, m, loop)
 	if err != nil {
 		return err
 	}

@@ -12,11 +12,11 @@ import (
 )
 
 // servers returns the servers of health, metrics and status.
-func (p *proxy) servers(h *health.Health, m *metrics.Metrics, loop *sync.Loop) ([]*serve.Server, error) {
+func (p *proxy) servers(ctx context.Context, h *health.Health, m *metrics.Metrics, loop *sync.Loop) ([]*serve.Server, error) {
 	answer := p.statusAnswer(loop, h)
 	handler, err := serve.Metrics(serve.MetricsConfig{
 		Log: p.log, Version: version, Kubernetes: metrics.Kubernetes(), Started: p.started,
-		Metrics: m.Gatherer(), SLIs: m.SLIs(), Pinged: m.Pinged, Status: p.statusPage(answer),
+		Metrics: m.Gatherer(), SLIs: m.SLIs(), Pinged: m.Pinged, Status: p.statusPage(ctx, answer),
 		Object: &p.config.Proxy, Flags: p.flags,
 		Flagz: p.config.Feature("ComponentFlagz"), Statusz: p.config.Feature("ComponentStatusz"),
 		Profiling: p.config.Proxy.EnableProfiling, SetVerbosity: p.setVerbosity,

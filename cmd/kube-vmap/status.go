@@ -3,13 +3,10 @@ package main
 import (
 	"context"
 	"io"
-	"net/http"
-	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"kube-vmap/cmd/inspect/diff"
-	"kube-vmap/cmd/inspect/page"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/status/build"
 	"kube-vmap/cmd/inspect/status/client"
@@ -64,16 +61,4 @@ func (p *proxy) statusServer(loop *sync.Loop, answer status.Source, metrics prom
 			},
 		},
 	})
-}
-
-// statusPage returns the handler of the status page; nil without --status-page.
-func (p *proxy) statusPage(answer status.Source) http.Handler {
-	if !p.config.StatusPage {
-		return nil
-	}
-	hosts := []string{p.loop.NodeName}
-	if name, err := os.Hostname(); err == nil {
-		hosts = append(hosts, name)
-	}
-	return page.Handler(page.Config{Document: answer, Version: version, Hosts: hosts, Log: p.log})
 }

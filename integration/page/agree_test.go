@@ -15,12 +15,12 @@ import (
 )
 
 // everyState is a node with a Service in each state of the daemon.
-func everyState(t *testing.T) *node {
-	t.Helper()
-	n := shop(t, 0)
+func everyState() *fleet {
+	f := shop(0)
+	n := f.at["node-1"]
 	for i, reason := range []string{"RefusedByKernel", "Unusable", "OpenToAnyone", "OtherReason"} {
 		name := strings.ToLower(reason)
-		n.document.Services = append(n.document.Services, status.Service{
+		n.Services = append(n.Services, status.Service{
 			Namespace: "states", Name: name, Ports: []status.Port{port("", "TCP", "IPv4", 80, 20+i, 2)},
 			Problems: []status.Problem{{Object: "Service states/" + name, Reason: reason, Text: "it is so"}, {Object: "Service states/" + name, Reason: reason, Text: "and so"}},
 		})
@@ -28,8 +28,8 @@ func everyState(t *testing.T) *node {
 	none := status.Service{Namespace: "states", Name: "none", Ports: []status.Port{port("", "UDP", "IPv6", 53, 30, 0), port("", "TCP", "IPv6", 53, 30, 0)}}
 	missing := status.Service{Namespace: "states", Name: "missing", Ports: []status.Port{port("http", "SCTP", "IPv4", 80, 31, 0)}}
 	missing.Ports[0].Frontends = nil
-	n.document.Services = append(n.document.Services, none, missing)
-	return n
+	n.Services = append(n.Services, none, missing)
+	return f
 }
 
 // view is the state and the number of endpoints of each Service, and the number of Services of
@@ -42,14 +42,14 @@ type view struct {
 func newView() view { return view{states: map[string]string{}, endpoints: map[string]string{}} }
 
 // ofGet returns the view of kube-vmap get.
-func ofGet(t *testing.T, n *node) view {
+func ofGet(t *testing.T, f *fleet) view {
 	t.Helper()
 	v := newView()
 	run := func(selector string) (names []string) {
 		var out bytes.Buffer
 		o := getter.Options{Args: []string{"svc"}, AllNamespaces: true, NoHeaders: true, FieldSelector: selector}
 		source := func(ctx context.Context, q status.Query) (*status.Document, string, error) {
-			d, err := n.read(ctx, q)
+			d, err := f.Document(ctx, f.nodes[0], q)
 			return d, "", err
 		}
 		if err := getter.Run(t.Context(), o, source, &out, &out); err != nil {
@@ -68,10 +68,12 @@ func ofGet(t *testing.T, n *node) view {
 }
 
 // ofTop returns the view of kube-vmap top, and its summary line.
-func ofTop(t *testing.T, n *node) (v view, head string) {
+func ofTop(t *testing.T, f *fleet) (v view, head string) {
 	t.Helper()
 	var out bytes.Buffer
-	c := top.Config{Source: top.OneNode(n.read), Interval: top.MinInterval, Sort: "service", Out: &out, Err: &out, Count: 1}
+	c := top.Config{Source: top.OneNode(func(ctx context.Context, q status.Query) (*status.Document, error) {
+		return f.Document(ctx, f.nodes[0], q)
+	}), Interval: top.MinInterval, Sort: "service", Out: &out, Err: &out, Count: 1}
 	if err := top.Run(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -112,10 +114,10 @@ func ofPage(w *window) view {
 
 // TestGetTopAndPageAgree compares the views of one state.
 func TestGetTopAndPageAgree(t *testing.T) {
-	n := everyState(t)
-	want := ofGet(t, n)
-	inTop, head := ofTop(t, n)
-	w := rows(t, n)
+	f := everyState()
+	want := ofGet(t, f)
+	inTop, head := ofTop(t, f)
+	w := rows(t, f)
 	onPage := ofPage(w)
 	for who, got := range map[string]view{"top": inTop, "the page": onPage} {
 		if !maps.Equal(got.states, want.states) {
@@ -132,15 +134,14 @@ func TestGetTopAndPageAgree(t *testing.T) {
 		t.Errorf("the page has notices for %v and none for %v, get for %v and %v", onPage.notices, onPage.healthy, want.notices, want.healthy)
 	}
 	const others = 2
-	sum := n.document.Summary()
+	sum := f.at["node-1"].Summary()
 	if sum != (status.Summary{Services: len(want.states), Problems: len(want.problems), Notices: len(want.notices), Others: others}) {
 		t.Errorf("the document has %+v", sum)
 	}
 	if text := fmt.Sprintf("; %d with problems, %d with notices, %d problems of other objects", len(want.problems), len(want.notices), others); !strings.HasSuffix(head, text) {
 		t.Errorf("top says %q, want %q", head, text)
 	}
-	w.says("#problems-title", fmt.Sprintf("%d problems", len(want.problems)+others))
-	w.says(".card-problems dd", fmt.Sprintf("%d + %d others", len(want.problems), others))
+	w.says(".card-problems dd", fmt.Sprintf("%d + %d notice", len(want.problems)+others, len(want.notices)))
 	for _, s := range []string{status.StateRefused, status.StateUnusable, status.StateNotProgrammed, status.StateNoPort, status.StateNoEndpoints} {
 		if !slices.Contains(slices.Collect(maps.Values(want.states)), s) {
 			t.Errorf("no Service is %s", s)

@@ -75,12 +75,6 @@ func serve(t *testing.T, h http.Handler) string {
 	return s.URL
 }
 
-// open opens a window of a size at a path of a node's page.
-func open(t *testing.T, server, hash string, width, height int64) *window {
-	t.Helper()
-	return openAt(t, server, "/status/", hash, width, height)
-}
-
 // openAt opens a window of a size at a path of the page with a prefix.
 func openAt(t *testing.T, server, prefix, hash string, width, height int64) *window {
 	t.Helper()

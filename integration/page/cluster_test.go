@@ -10,8 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"kube-vmap/cmd/inspect/page/live"
 	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
 
 // clusterMap opens the map of a cluster, and waits until rates are known.
@@ -26,7 +26,7 @@ func TestMapShowsFewNodes(t *testing.T) {
 	f := newFleet(3, shopkeeping)
 	w := clusterMap(t, f, 1360, 1000)
 	w.await(`document.querySelector(".card-rate dd").textContent !== "–"`)
-	w.await(`document.querySelectorAll(".rows .c-strip .num").length > 3 && [...document.querySelectorAll(".rows .c-strip .num")].every(n => n.textContent !== "–")`)
+	w.await(`document.querySelectorAll(".rows .c-nodes .num").length > 3 && [...document.querySelectorAll(".rows .c-nodes .num")].every(n => n.textContent !== "–")`)
 	w.picture("cluster-few-light")
 	w.prefer("prefers-color-scheme", "dark")
 	w.picture("cluster-few-dark")
@@ -87,7 +87,7 @@ func all(n int) *fleet {
 	f := newFleet(n, shopkeeping)
 	f.way = journey()
 	f.silent["node-3"] = "node-3: no answer in 10s"
-	f.nodes = append(f.nodes, nodes.Node{Name: "node-x", Missing: true, Why: "no pod of kube-vmap runs there"})
+	f.nodes = append(f.nodes, live.Node{Name: "node-x", Missing: true, Why: "no pod of kube-vmap runs there"})
 	return f
 }
 
@@ -132,7 +132,7 @@ func TestMapIsReachableByKeyboard(t *testing.T) {
 	if got := get[string](w, `document.activeElement.dataset.name`); got != "node-3" {
 		t.Errorf("two to the right of node-1 is %q", got)
 	}
-	w.await(`!document.getElementById("tip").hidden && document.getElementById("tip").textContent.startsWith("node-3: ")`)
+	w.await(`document.querySelector(".nodes .count").textContent.startsWith("node-3: ")`)
 	w.press(kb.End)
 	if got := get[string](w, `document.activeElement.ariaLabel`); !strings.HasPrefix(got, "node-40: ") {
 		t.Errorf("screen readers get %q", got)
@@ -158,7 +158,7 @@ func TestSilentNodesAreShownAsSuch(t *testing.T) {
 	w.says(`.node-card[data-name="node-x"] .node-note`, "No kube-vmap: no pod of kube-vmap runs there")
 	w.says(".problems li .reason", "problem: NoAnswer")
 	w.await(`document.querySelector(".card-rate dd").textContent !== "–"`)
-	w.await(`[...document.querySelectorAll(".rows .c-strip .num:nth-child(3)")].every(n => n.textContent === "–")`)
+	w.await(`[...document.querySelectorAll(".rows .c-nodes .num:nth-child(3)")].every(n => n.textContent === "–")`)
 	w.picture("cluster-silent-light")
 }
 
@@ -182,10 +182,10 @@ func TestMapOfAThousandNodesIsSmooth(t *testing.T) {
 			s := &other.Services[k]
 			f.rates[name][s.Namespace+"/"+s.Name] = uint64(random.ExpFloat64() * 100)
 		}
-		f.nodes = append(f.nodes, nodes.Node{Name: name, Pod: name})
+		f.nodes = append(f.nodes, live.Node{Name: name, Pod: name})
 	}
 	w := clusterMap(t, f, 1545, 1020)
-	w.await(`document.querySelectorAll(".tile").length === 1000 && ![...document.querySelectorAll(".tile")].some(t => t.classList.contains("is-waiting") || t.classList.contains("heat-none"))`)
+	w.await(`document.querySelectorAll(".tile").length === 1000 && ![...document.querySelectorAll(".tile")].some(t => t.classList.contains("is-waiting") || t.classList.contains("rate-none"))`)
 	w.await(`document.querySelector(".rows canvas")?.row`)
 	w.says(".card-services dd", "10,000")
 	tasks := `(async () => {

@@ -1,81 +1,12 @@
 package page
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
-	"net/http"
 	"strconv"
-	"sync"
-	"testing"
-	"time"
 
-	"kube-vmap/cmd/inspect/page"
 	"kube-vmap/cmd/inspect/status"
 )
-
-// node is a node whose document a test sets. Each read is 2 s after the one before, with new
-// connections.
-type node struct {
-	mu       sync.Mutex
-	document *status.Document
-	err      error
-	rates    map[string]uint64 // new connections in 2 s, by namespace/name
-	asked    int
-}
-
-// handler serves the page about the node.
-func (n *node) handler() http.Handler {
-	return page.Handler(page.Config{Document: n.read, Version: "v1.0.0", Hosts: []string{"node-1"}, Log: slog.New(slog.DiscardHandler)})
-}
-
-// read returns the document.
-func (n *node) read(_ context.Context, q status.Query) (*status.Document, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.asked++
-	if n.err != nil {
-		return nil, n.err
-	}
-	n.document.Time = n.document.Time.Add(2 * time.Second)
-	out := *n.document
-	out.Services = nil
-	for i := range n.document.Services {
-		s := &n.document.Services[i]
-		n.connect(s)
-		if (q.Namespace == "" || s.Namespace == q.Namespace) && (q.Name == "" || s.Name == q.Name) {
-			out.Services = append(out.Services, copied(s, q.Brief))
-		}
-	}
-	return &out, nil
-}
-
-// connect adds the connections of 2 s: to the ClusterIPs, spread over the endpoints.
-func (n *node) connect(s *status.Service) {
-	more := n.rates[s.Namespace+"/"+s.Name]
-	for i := range s.Ports {
-		p := &s.Ports[i]
-		var serving []*status.Endpoint
-		for j := range p.Endpoints {
-			if p.Endpoints[j].Reason == "" {
-				serving = append(serving, &p.Endpoints[j])
-			}
-		}
-		if len(serving) == 0 {
-			continue
-		}
-		p.Connections += more
-		p.Frontends[0].Connections += more
-		for j, e := range serving {
-			share := more / uint64(len(serving))
-			if j == 0 {
-				share += more % uint64(len(serving))
-			}
-			e.Connections += share
-		}
-	}
-}
 
 func copied(s *status.Service, brief bool) status.Service {
 	out := *s
@@ -92,13 +23,6 @@ func copied(s *status.Service, brief bool) status.Service {
 		}
 	}
 	return out
-}
-
-func newNode(services ...status.Service) *node {
-	return &node{rates: map[string]uint64{}, document: &status.Document{
-		Source: status.FromDaemon, Time: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), Node: "node-1", Version: "v1.0.0",
-		Ready: true, Counted: true, NodeAddresses: []string{"192.0.2.1", "2001:db8::1"}, Services: services,
-	}}
 }
 
 // families and their prefixes in addresses.
@@ -215,27 +139,23 @@ func crowd(n int) []status.Service {
 	return out
 }
 
-// busy adds connections to Services.
-func (n *node) busy() *node {
-	random := rand.New(rand.NewPCG(1, 2))
-	for i := range n.document.Services {
-		s := &n.document.Services[i]
-		n.rates[s.Namespace+"/"+s.Name] = uint64(random.ExpFloat64() * 30)
-	}
-	n.rates["shop/web"], n.rates["kube-system/kube-dns"] = 246, 1873
-	return n
-}
-
-// shop returns a node with all of them and some problems.
-func shop(t *testing.T, more int) *node {
-	t.Helper()
-	n := newNode(append(shopkeeping(), crowd(more)...)...).busy()
-	n.document.Problems = []status.Problem{
+// shop returns a single node with typical Services and more, connections to them and some
+// problems.
+func shop(more int) *fleet {
+	f := newFleet(1, func() []status.Service { return append(shopkeeping(), crowd(more)...) })
+	f.rates["node-1"]["shop/web"], f.rates["node-1"]["kube-system/kube-dns"] = 615, 4680
+	d := f.at["node-1"]
+	d.NodeAddresses = []string{"192.0.2.1", "2001:db8::1"}
+	d.Problems = []status.Problem{
 		{Object: "EndpointSlice shop/search-x2x7p", Reason: "Unusable", Text: "address 127.0.0.1 cannot be an endpoint"},
 		{Object: "ServiceCIDR other", Reason: "Unusable", Text: "10.96.0.0/33 is no prefix"},
 	}
-	n.document.Services[2].Problems = []status.Problem{{
-		Object: "Service shop/cart:http", Reason: "NoPort", Text: "port http: its EndpointSlices name no port http, but one called web",
-	}}
-	return n
+	for i := range d.Services {
+		if s := &d.Services[i]; s.Namespace == "shop" && s.Name == "cart" {
+			s.Problems = []status.Problem{{
+				Object: "Service shop/cart:http", Reason: "NoPort", Text: "port http: its EndpointSlices name no port http, but one called web",
+			}}
+		}
+	}
+	return f
 }

@@ -28,7 +28,7 @@ const scrolling = `(async () => {
 })()`
 
 func TestScrollingIsSmooth(t *testing.T) {
-	w := rows(t, shop(t, 9994))
+	w := rows(t, shop(9994))
 	type result struct {
 		Took  []float64 `json:"took"`
 		Blank int       `json:"blank"`
@@ -50,7 +50,7 @@ func TestScrollingIsSmooth(t *testing.T) {
 }
 
 func TestSearchIsFastWith10000Services(t *testing.T) {
-	w := rows(t, shop(t, 9994))
+	w := rows(t, shop(9994))
 	typing := `(async () => {
 		const field = document.getElementById("search");
 		const took = [];

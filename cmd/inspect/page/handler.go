@@ -1,112 +1,224 @@
+// Package page is the status page of a cluster, or of a node: what nodes program, for people
+// with a browser.
+//
+//	browser --> Handler --> is the path, the host name, the origin ours?
+//	                          |
+//	                          +--> static/: index.html, style sheets, scripts (embedded)
+//	                          +--> api/...: live.Cluster --Source--> nodes
+//	                          `--> api/path: Config.Explain --> nodes
+//
+// "kubectl vmap page" serves it on 127.0.0.1 to the person who started it, and asks all nodes.
+// Other users of the same machine can connect to that, too, and what the page shows and asks is
+// done with the rights of the person who started it: so every path begins with a token that only
+// the printed URL has. It is not a cookie, since browsers send cookies of 127.0.0.1 to the
+// servers of all ports. kubectl proxy has no token, so anyone on the machine can use it.
+//
+// A node serves it about itself with --status-page. Like the rest of the metrics server it has
+// no authentication: every client that reaches the server may read it.
+//
+// It is read-only. Other web sites cannot read it through the browser: they do not know the
+// token, the Host header must be ours (see [Hosts]), and requests of other origins are refused.
+// Pages are HTML, CSS and JavaScript modules, served as they are, without a build step; they
+// load nothing from other hosts. Values are inserted as text and attributes only, which the
+// browser enforces (Trusted Types).
+//
+//	app.js       routes, polling              frame.js     keys, theme, how current it is
+//	map.js       nodes, and their Services    feed.js      polls the API
+//	nodes.js     cards or tiles of nodes      dom.js       elements, without markup in strings
+//	nodecells.js a Service on all nodes       table.js     the visible rows of a long table
+//	service.js   one Service                  colours.js   colours of rates
+//	flows.js     from which nodes to which    problems.js  a list of problems
+//	path.js      the form and its answer      drawing.js   the path of a packet, drawn
 package page
 
 import (
 	"context"
+	"crypto/subtle"
 	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"strconv"
+	"strings"
 	"time"
 
-	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/web"
+	"kube-vmap/cmd/inspect/page/live"
 )
 
 //go:embed static
 var static embed.FS
 
-// Path is the prefix of all paths.
-const Path = "/status/"
+// Question asks for the path of a packet.
+type Question struct {
+	From, To string // as explain understands them
+	Family   string // empty for all
+}
 
 // Config configures a [Handler].
 type Config struct {
-	// Document reads the state. Calls are sequential, with a pause in between.
-	Document func(ctx context.Context, q status.Query) (*status.Document, error)
-	Version  string // of kube-vmap
-	// Hosts are the names of the node under which the page is served, in addition to
-	// localhost and addresses.
-	Hosts []string
-	Log   *slog.Logger
+	Cluster *live.Cluster
+	// Explain returns the path of a packet, to be sent as JSON.
+	Explain func(ctx context.Context, q Question) (any, error)
+	Context string // of kubectl: the name of the cluster
+	// Alone reports whether the page is that of one node, which can be the client of a packet
+	// without a name.
+	Alone bool
+	Path  string // with which every path begins: "/status/"
+	Hosts Hosts
 }
 
-// Handler serves the page and its API below [Path].
+// Handler serves the page and its API below its path.
 func Handler(c Config) http.Handler {
-	a := newAnswers(c)
+	s := &server{Config: c, explaining: make(chan struct{}, 1), answers: answers{made: map[string]*jsonAnswer{}, turn: make(chan struct{}, 1)}}
 	mux := http.NewServeMux()
-	for name, f := range web.Files(static) {
-		mux.Handle("GET "+Path+name, f)
+	for name, f := range files() {
+		mux.Handle("GET /"+name, f)
 	}
-	mux.HandleFunc("GET "+Path+"api/document", func(w http.ResponseWriter, r *http.Request) {
-		q, err := parseQuery(r)
-		if err != nil {
-			web.Refuse(w, http.StatusBadRequest, err)
+	for name, get := range map[string]func(*http.Request) (any, error){
+		"overview": s.overview, "rows": s.rows, "node": s.node, "service": s.service, "path": s.path,
+	} {
+		mux.HandleFunc("GET /api/"+name, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, get) })
+	}
+	return securityHeaders(c.Hosts.only(readOnly(onlyBelow(c.Path, mux))))
+}
+
+// Errors of requests that are refused.
+var (
+	errPath   = errors.New("not found: open the page by its whole URL")
+	errOrigin = errors.New("requests of other sites are refused")
+)
+
+// onlyBelow serves requests whose path begins with a prefix, which may be secret, and no
+// requests that another site made for the API.
+func onlyBelow(prefix string, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given, rest, found := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		if !found || given == "" || subtle.ConstantTimeCompare([]byte("/"+given+"/"), []byte(prefix)) != 1 {
+			refuse(w, http.StatusNotFound, errPath)
 			return
 		}
-		a.serve(w, r, q)
-	})
-	mux.HandleFunc("GET "+Path+"api/overview", func(w http.ResponseWriter, r *http.Request) {
-		a.serve(w, r, query{Query: status.Query{Brief: true}, overview: true})
-	})
-	return web.SecurityHeaders(web.Hosts{Names: c.Hosts}.Only(web.ReadOnly(mux)))
-}
-
-// query selects an answer.
-type query struct {
-	status.Query
-	overview bool
-}
-
-// parseQuery reads a query. Unknown parameters are errors, since the answer without them
-// could be much larger.
-func parseQuery(r *http.Request) (q query, err error) {
-	for name, values := range r.URL.Query() {
-		value := values[len(values)-1]
-		switch name {
-		case "namespace":
-			q.Namespace = value
-		case "name":
-			q.Name = value
-		case "brief":
-			if q.Brief, err = strconv.ParseBool(value); err != nil {
-				return q, fmt.Errorf("brief: %q is neither true nor false", value)
-			}
-		default:
-			return q, fmt.Errorf("%q is not one of namespace, name, brief", name)
+		if strings.HasPrefix(rest, "api/") && !sameOrigin(r) {
+			refuse(w, http.StatusForbidden, errOrigin)
+			return
 		}
-	}
-	if q.Name == "" && !q.Brief {
-		return q, errTooMuch
-	}
-	return q, nil
+		r2 := r.Clone(r.Context())
+		r2.URL.Path, r2.URL.RawPath = "/"+rest, ""
+		h.ServeHTTP(w, r2)
+	})
 }
 
-// errTooMuch refuses a query for all endpoints: in a big cluster, the cached answer would
-// have hundreds of megabytes.
-var errTooMuch = errors.New("name: give a Service, or brief=true for all without endpoints; kube-vmap get has everything")
+// sameOrigin reports whether the page itself made the request, by the headers of browsers.
+// Other clients do not send these.
+func sameOrigin(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+		return false
+	}
+	origin := r.Header.Get("Origin")
+	return origin == "" || origin == "http://"+r.Host || origin == "https://"+r.Host
+}
 
-// maxStateRead is the most time that reading the loop's state takes. More is waiting for
-// the kernel, which costs nothing.
-const maxStateRead = 500 * time.Millisecond
+// server answers requests.
+type server struct {
+	Config
+	explaining chan struct{} // has an item while a packet is followed
+	answers    answers
+}
 
-// read returns the answer to a query, as JSON, and the time that it was at work.
-func (c *Config) read(ctx context.Context, q query) ([]byte, time.Duration, error) {
-	start := time.Now()
-	d, err := c.Document(ctx, q.Query)
+// askTimeout limits the wait for nodes.
+const askTimeout = 25 * time.Second
+
+// failure is an error with its HTTP status.
+type failure struct {
+	code int
+	error
+}
+
+// answer answers a request with what get returns, or its error.
+func (s *server) answer(w http.ResponseWriter, r *http.Request, get func(*http.Request) (any, error)) {
+	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+	defer cancel()
+	value, err := get(r.WithContext(ctx))
+	if ready, ok := value.(*jsonAnswer); ok && err == nil {
+		ready.ServeHTTP(w, r)
+		return
+	}
+	var body []byte
+	if err == nil {
+		body, err = json.Marshal(value)
+	}
+	var f failure
+	switch {
+	case errors.As(err, &f):
+		refuse(w, f.code, f.error)
+	case err != nil:
+		w.Header().Set("Retry-After", "2")
+		refuse(w, http.StatusServiceUnavailable, err)
+	default:
+		newAnswer(body).ServeHTTP(w, r)
+	}
+}
+
+// overview returns the state of the cluster, and keeps it up to date.
+func (s *server) overview(r *http.Request) (any, error) {
+	s.Cluster.Watch()
+	return s.answers.get(r.Context(), "", func() any {
+		return struct {
+			Context string `json:"context"`
+			Alone   bool   `json:"alone"`
+			*live.Overview
+		}{s.Context, s.Alone, s.Cluster.Overview()}
+	})
+}
+
+// rows returns some Services on each node.
+func (s *server) rows(r *http.Request) (any, error) {
+	var names [][2]string
+	for _, v := range r.URL.Query()["service"] {
+		namespace, name, _ := strings.Cut(v, "/")
+		names = append(names, [2]string{namespace, name})
+	}
+	if len(names) > live.MaxRows {
+		return nil, failure{http.StatusBadRequest, fmt.Errorf("service: %d are more than %d", len(names), live.MaxRows)}
+	}
+	return s.Cluster.Rows(names), nil
+}
+
+// node returns the state of a node.
+func (s *server) node(r *http.Request) (any, error) {
+	s.Cluster.Watch()
+	name := r.URL.Query().Get("name")
+	switch known, listed := s.Cluster.Knows(name); {
+	case known:
+		return s.answers.get(r.Context(), "node "+name, func() any { return s.Cluster.Node(name) })
+	case listed:
+		return nil, failure{http.StatusNotFound, errors.New("there is no node of this name")}
+	}
+	return s.Cluster.Node(name), nil
+}
+
+// service returns what nodes know about a Service.
+func (s *server) service(r *http.Request) (any, error) {
+	s.Cluster.Watch()
+	q := r.URL.Query()
+	return s.Cluster.Service(r.Context(), q.Get("namespace"), q.Get("name"))
+}
+
+// path returns the path of a packet.
+func (s *server) path(r *http.Request) (any, error) {
+	q := r.URL.Query()
+	question := Question{From: q.Get("from"), To: q.Get("to"), Family: q.Get("family")}
+	if question.From == "" && !s.Alone || question.To == "" {
+		return nil, failure{http.StatusBadRequest, errors.New("from and to are needed")}
+	}
+	select {
+	case s.explaining <- struct{}{}:
+		defer func() { <-s.explaining }()
+	case <-r.Context().Done():
+		return nil, errors.New("other packets are being followed; try again")
+	}
+	answer, err := s.Explain(r.Context(), question)
 	if err != nil {
-		return nil, min(time.Since(start), maxStateRead), fmt.Errorf("read the state: %w", err)
+		return nil, failure{http.StatusUnprocessableEntity, err}
 	}
-	d.Health = nil // log lines and errors are for root alone
-	var answer any = d
-	if q.overview {
-		answer = overviewOf(d, c.Version)
-	}
-	body, err := json.Marshal(answer)
-	took := time.Since(start)
-	if end := start.Add(maxStateRead); d.Time.After(end) {
-		took -= d.Time.Sub(end)
-	}
-	return body, took, err
+	return answer, nil
 }

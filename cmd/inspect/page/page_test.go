@@ -3,36 +3,31 @@ package page
 import (
 	"compress/gzip"
 	"context"
-	"encoding/json"
-	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/web"
+	"kube-vmap/cmd/inspect/page/live"
 )
 
-// sample is a handler with a document, and the queries that it got.
-func sample(read func(ctx context.Context, q status.Query) (*status.Document, error)) http.Handler {
-	return Handler(Config{Document: read, Version: "v1.2.3", Hosts: []string{"Node-1", "node-1.example.com.", ""}, Log: slog.New(slog.DiscardHandler)})
+// sample is the page of a cluster without nodes.
+func sample() http.Handler {
+	return Handler(Config{
+		Cluster: live.New(noNodes{}), Path: "/secret/", Hosts: Hosts{Loopback: true}, Context: "prod",
+		Explain: func(_ context.Context, q Question) (any, error) { return q, nil },
+	})
 }
 
-// fixed always returns the same document.
-func fixed(d *status.Document) func(context.Context, status.Query) (*status.Document, error) {
-	return func(context.Context, status.Query) (*status.Document, error) { return d, nil }
-}
+// noNodes is a source without nodes.
+type noNodes struct{ live.Source }
 
 // ask sends a request; headers are pairs of name and value.
 func ask(t *testing.T, h http.Handler, method, path string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
-	r.Host = "localhost:10249"
+	r.Host = "127.0.0.1:8001"
 	for i := 0; i < len(headers); i += 2 {
 		if headers[i] == "Host" {
 			r.Host = headers[i+1]
@@ -44,83 +39,85 @@ func ask(t *testing.T, h http.Handler, method, path string, headers ...string) *
 	return w
 }
 
-// paths are all paths that are served, with their media types.
-var paths = map[string]string{
-	"/status/": "text/html; charset=utf-8", "/status/app.js": "text/javascript; charset=utf-8",
-	"/status/walk.js": "text/javascript; charset=utf-8", "/status/style.css": "text/css; charset=utf-8",
-	"/status/favicon.svg": "image/svg+xml", "/status/api/document?name=web": "application/json", "/status/api/overview": "application/json",
+// paths are some that are served, below the token.
+var paths = []string{"", "app.js", "dom.js", "cluster.css", "api/overview", "api/rows?service=shop/web", "api/service?namespace=shop&name=web", "api/path?from=pod/a&to=svc/b"}
+
+func TestOnlyTheTokenOpensThePage(t *testing.T) {
+	h := sample()
+	for _, path := range paths {
+		if w := ask(t, h, http.MethodGet, "/secret/"+path); w.Code != http.StatusOK {
+			t.Errorf("%s answers %d %s", path, w.Code, w.Body)
+		}
+		for _, prefix := range []string{"/", "//", "/wrong/", "/secre/", "/secrets/", "/SECRET/", "/secret", "/x/secret/"} {
+			w := ask(t, h, http.MethodGet, prefix+path)
+			if w.Code != http.StatusNotFound && w.Code != http.StatusMovedPermanently || strings.Contains(w.Body.String(), "secret") {
+				t.Errorf("%s answers %d %s", prefix+path, w.Code, w.Body)
+			}
+		}
+	}
+	if w := ask(t, Handler(Config{Cluster: live.New(noNodes{}), Path: "/"}), http.MethodGet, "//"); w.Code == http.StatusOK {
+		t.Error("without a token everybody is served")
+	}
+}
+
+func TestOtherHostsAndOriginsAreRefused(t *testing.T) {
+	h := sample()
+	for _, path := range paths {
+		for _, host := range []string{"evil.example:8001", "192.0.2.1:8001", "127.0.0.1.evil.example", "node-1"} {
+			if w := ask(t, h, http.MethodGet, "/secret/"+path, "Host", host); w.Code != http.StatusMisdirectedRequest {
+				t.Errorf("asked as %s, %s answers %d", host, path, w.Code)
+			}
+		}
+		for _, header := range [][2]string{{"Origin", "http://evil.example"}, {"Origin", "null"}, {"Origin", "http://127.0.0.1:8002"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}} {
+			want := http.StatusOK
+			if strings.HasPrefix(path, "api/") {
+				want = http.StatusForbidden
+			}
+			if w := ask(t, h, http.MethodGet, "/secret/"+path, header[0], header[1]); w.Code != want {
+				t.Errorf("with %s, %s answers %d, want %d", header, path, w.Code, want)
+			}
+		}
+		for _, header := range [][2]string{{"Origin", "http://127.0.0.1:8001"}, {"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "none"}} {
+			if w := ask(t, h, http.MethodGet, "/secret/"+path, header[0], header[1]); w.Code != http.StatusOK {
+				t.Errorf("with %s, %s answers %d", header, path, w.Code)
+			}
+		}
+		if w := ask(t, h, http.MethodPost, "/secret/"+path); w.Code != http.StatusMethodNotAllowed {
+			t.Errorf("POST %s answers %d", path, w.Code)
+		}
+	}
 }
 
 func TestEveryAnswerHasSecurityHeaders(t *testing.T) {
-	want := map[string]string{
-		"Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin",
-		"Cross-Origin-Embedder-Policy": "require-corp", "Cross-Origin-Resource-Policy": "same-origin",
-	}
-	h := sample(fixed(&status.Document{}))
-	for _, path := range []string{"/status/", "/status/app.js", "/status/api/overview", "/status/nothing", "/status/api/document?x=y"} {
-		for _, host := range []string{"localhost", "elsewhere.example"} {
-			header := ask(t, h, http.MethodGet, path, "Host", host, "Origin", "http://elsewhere.example").Header()
-			for name, value := range want {
-				if got := header.Get(name); got != value {
-					t.Errorf("%s: %s is %q, want %q", path, name, got, value)
-				}
-			}
-			for _, directive := range []string{
-				"default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'",
-				"base-uri 'none'", "frame-ancestors 'none'", "form-action 'none'", "require-trusted-types-for 'script'",
-			} {
-				if !slices.Contains(strings.Split(header.Get("Content-Security-Policy"), "; "), directive) {
-					t.Errorf("%s: the policy lacks %s", path, directive)
-				}
-			}
-			if got := header.Get("Access-Control-Allow-Origin"); got != "" {
-				t.Errorf("%s: other sites may read it: %s", path, got)
+	h := sample()
+	for _, path := range []string{"/secret/", "/secret/app.js", "/secret/api/overview", "/wrong/", "/secret/api/path"} {
+		header := ask(t, h, http.MethodGet, path).Header()
+		for _, name := range []string{"Content-Security-Policy", "Cross-Origin-Resource-Policy", "Referrer-Policy", "X-Content-Type-Options"} {
+			if header.Get(name) == "" {
+				t.Errorf("%s has no %s", path, name)
 			}
 		}
+		if header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: other sites may read it", path)
+		}
+	}
+	if got := ask(t, h, http.MethodGet, "/secret/api/overview").Header().Get("Cache-Control"); got != "no-store" {
+		t.Errorf("the state may be kept: %q", got)
 	}
 }
 
-func TestOnlyReadMethodsAreServed(t *testing.T) {
-	h := sample(fixed(&status.Document{}))
-	for path, mediaType := range paths {
-		for _, method := range []string{http.MethodGet, http.MethodHead} {
-			w := ask(t, h, method, path)
-			if w.Code != http.StatusOK || w.Header().Get("Content-Type") != mediaType {
-				t.Errorf("%s %s answers %d, %s", method, path, w.Code, w.Header().Get("Content-Type"))
-			}
-		}
-		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, "BREW"} {
-			w := ask(t, h, method, path)
-			if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" {
-				t.Errorf("%s %s answers %d, Allow %q", method, path, w.Code, w.Header().Get("Allow"))
-			}
-		}
-	}
-}
-
-func TestUnknownFilesAreNotFound(t *testing.T) {
-	h := sample(fixed(&status.Document{}))
-	for _, path := range []string{
-		"/", "/status/index.html", "/status/static/app.js", "/status/..%2fpage.go", "/status/api/", "/status/api/document/", "/status/app.js/", "/status/doc.go",
-	} {
-		if w := ask(t, h, http.MethodGet, path); w.Code != http.StatusNotFound {
-			t.Errorf("%s answers %d", path, w.Code)
-		}
-	}
-}
-
-// TestOnlyHostNamesOfTheNodeAreServed is about DNS rebinding.
-func TestOnlyHostNamesOfTheNodeAreServed(t *testing.T) {
-	h := sample(fixed(&status.Document{}))
+// TestNodeServesItsNamesOnly is about DNS rebinding.
+func TestNodeServesItsNamesOnly(t *testing.T) {
+	h := Handler(Config{Cluster: live.New(noNodes{}), Alone: true, Path: "/status/", Hosts: Hosts{Names: []string{"Node-1", "node-1.example.com.", ""}}})
 	for host, want := range map[string]int{
 		"localhost": 200, "localhost:10249": 200, "LOCALHOST.:80": 200, "status.localhost:10249": 200,
-		"127.0.0.1": 200, "127.0.0.1:10249": 200, "192.0.2.1:80": 200, "[::1]:10249": 200, "[2001:db8::1]": 200, "[fe80::1%25eth0]:80": 200,
+		"127.0.0.1": 200, "192.0.2.1:80": 200, "[::1]:10249": 200, "[2001:db8::1]": 200, "[fe80::1%25eth0]:80": 200,
 		"node-1:10249": 200, "NODE-1": 200, "node-1.example.com:10249": 200, "node-1.example.com.": 200,
-		"": 421, "evil.example": 421, "evil.example:10249": 421, "node-1.evil.example": 421, "localhost.evil.example": 421,
+		"": 421, "evil.example": 421, "node-1.evil.example": 421, "localhost.evil.example": 421,
 		"127.0.0.1.evil.example": 421, "evillocalhost": 421, ".": 421, "2130706433.evil.example": 421, "node-2": 421, ":10249": 421,
 	} {
-		for path := range paths {
-			if w := ask(t, h, http.MethodGet, path, "Host", host); w.Code != want {
+		for _, path := range []string{"", "app.js", "api/overview"} {
+			if w := ask(t, h, http.MethodGet, "/status/"+path, "Host", host); w.Code != want {
 				t.Errorf("asked as %q, %s answers %d, want %d", host, path, w.Code, want)
 			}
 		}
@@ -128,177 +125,48 @@ func TestOnlyHostNamesOfTheNodeAreServed(t *testing.T) {
 }
 
 func TestFilesAreKeptUntilTheyChange(t *testing.T) {
-	h := sample(fixed(&status.Document{}))
-	first := ask(t, h, http.MethodGet, "/status/app.js")
+	h := sample()
+	first := ask(t, h, http.MethodGet, "/secret/app.js")
 	tag := first.Header().Get("ETag")
 	if tag == "" || first.Header().Get("Cache-Control") != "no-cache" || first.Body.Len() == 0 {
 		t.Fatalf("ETag %q, Cache-Control %q, %d bytes", tag, first.Header().Get("Cache-Control"), first.Body.Len())
 	}
-	if w := ask(t, h, http.MethodGet, "/status/app.js", "If-None-Match", tag); w.Code != http.StatusNotModified || w.Body.Len() > 0 {
+	if w := ask(t, h, http.MethodGet, "/secret/app.js", "If-None-Match", tag); w.Code != http.StatusNotModified || w.Body.Len() > 0 {
 		t.Errorf("the same again answers %d and %d bytes", w.Code, w.Body.Len())
 	}
-	if w := ask(t, h, http.MethodGet, "/status/style.css", "If-None-Match", tag); w.Code != http.StatusOK {
-		t.Errorf("another file with the same tag answers %d", w.Code)
+	if w := ask(t, h, http.MethodGet, "/secret/style.css", "If-None-Match", tag); w.Code != http.StatusOK {
+		t.Errorf("another file answers %d", w.Code)
 	}
-	if w := ask(t, h, http.MethodGet, "/status/api/overview"); w.Header().Get("Cache-Control") != "" || w.Header().Get("ETag") != "" {
-		t.Errorf("the state may be kept: %v", w.Header())
+}
+
+func TestAnswersAreCompressedOnRequest(t *testing.T) {
+	h := sample()
+	plain := ask(t, h, http.MethodGet, "/secret/api/overview").Body.String()
+	for accept, want := range map[string]bool{"gzip": true, "br, gzip;q=0.5": true, "*": true, "gzip;q=0": false, "br": false, "": false} {
+		w := ask(t, h, http.MethodGet, "/secret/api/overview", "Accept-Encoding", accept)
+		var body io.Reader = w.Body
+		if got := w.Header().Get("Content-Encoding") == "gzip"; got != want {
+			t.Errorf("with %q, it is compressed: %v", accept, got)
+		} else if got {
+			body, _ = gzip.NewReader(w.Body)
+		}
+		if text, err := io.ReadAll(body); err != nil || string(text) != plain {
+			t.Errorf("with %q: %v %s", accept, err, text)
+		}
 	}
 }
 
 // TestPageLoadsNothingFromOtherHosts searches for what the policy would block.
 func TestPageLoadsNothingFromOtherHosts(t *testing.T) {
-	for name, text := range web.Texts(static) {
+	for name, text := range texts() {
 		bare := strings.ReplaceAll(string(text), "http://www.w3.org/2000/svg", "")
-		for _, word := range []string{
-			"http://", "https://", "//cdn", "@import", "url(//", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function",
-			"style=", "onclick=", "onload=", "javascript:", "<style",
-		} {
+		for _, word := range []string{"http://", "https://", "@import", "url(//", "innerHTML", "outerHTML", "insertAdjacentHTML", "eval(", "style=", "onclick=", "<style"} {
 			if strings.Contains(bare, word) {
 				t.Errorf("%s has %q", name, word)
 			}
 		}
 		if lines := strings.Count(string(text), "\n"); lines > 400 {
 			t.Errorf("%s has %d lines", name, lines)
-		}
-	}
-}
-
-func TestDocumentMatchesTheQuery(t *testing.T) {
-	var asked status.Query
-	want := &status.Document{Source: status.FromDaemon, Node: "node-1", Services: []status.Service{{Namespace: "shop", Name: `<b onload="x">`}}}
-	h := sample(func(_ context.Context, q status.Query) (*status.Document, error) { asked = q; return want, nil })
-	for path, query := range map[string]status.Query{
-		"/status/api/document?name=web":                           {Name: "web"},
-		"/status/api/document?namespace=shop&name=web":            {Namespace: "shop", Name: "web"},
-		"/status/api/document?brief=true":                         {Brief: true},
-		"/status/api/document?brief=false&name=%22%2F%3C&brief=1": {Name: `"/<`, Brief: true},
-	} {
-		w := ask(t, h, http.MethodGet, path)
-		var got status.Document
-		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || got.Node != "node-1" || got.Services[0].Name != want.Services[0].Name {
-			t.Errorf("%s answers %d %s", path, w.Code, w.Body)
-		}
-		if asked != query {
-			t.Errorf("%s asks for %+v, want %+v", path, asked, query)
-		}
-		if strings.Contains(w.Body.String(), "<b") {
-			t.Errorf("%s has markup in it: %s", path, w.Body)
-		}
-	}
-	// All Services with endpoints could be hundreds of megabytes.
-	for _, path := range []string{
-		"/status/api/document?brief=perhaps", "/status/api/document?names=web",
-		"/status/api/document", "/status/api/document?namespace=shop", "/status/api/document?name=", "/status/api/document?brief=false",
-	} {
-		if w := ask(t, h, http.MethodGet, path); w.Code != http.StatusBadRequest {
-			t.Errorf("%s answers %d", path, w.Code)
-		}
-	}
-}
-
-func TestOverviewSumsUpEachService(t *testing.T) {
-	three := status.Traffic{Connections: 3, Active: 2}
-	doc := &status.Document{
-		CountedAt: time.Unix(1, 0).UTC(),
-		Problems:  []status.Problem{{Object: "ServiceCIDR x", Reason: "Unusable", Text: "no prefix"}},
-		Services: []status.Service{{
-			Namespace: "shop", Name: "web", Problems: []status.Problem{{Object: "Service shop/web", Reason: "AddressConflict", Text: "taken"}},
-			Ports: []status.Port{
-				{
-					Protocol: "TCP", Family: "IPv4", Traffic: three,
-					Frontends: []status.Frontend{{Address: "10.96.0.10", Port: 80, Verdict: "Balance"}, {Port: 30080, Verdict: "Drop"}},
-					Endpoints: []status.Endpoint{{Address: "10.244.1.1", Slot: new(int)}, {Address: "10.244.1.2", Reason: "NotReady"}},
-				},
-				{Protocol: "UDP", Family: "IPv6", Traffic: three, Frontends: []status.Frontend{{Address: "fd00::a", Port: 53, Verdict: "Reject"}}},
-				{Protocol: "SCTP", Family: "IPv4", Frontends: []status.Frontend{{Address: "10.96.0.10", Port: 3868, Verdict: "Balance"}}, Endpoints: []status.Endpoint{{Address: "10.244.1.1", Slot: new(int)}}},
-			},
-		}, {
-			Namespace: "shop", Name: "none", Ports: []status.Port{{Frontends: []status.Frontend{{Port: 80, Verdict: "Reject"}}}},
-		}},
-	}
-	w := ask(t, sample(fixed(doc)), http.MethodGet, "/status/api/overview")
-	want := `{"source":"","time":"0001-01-01T00:00:00Z","node":"","version":"v1.2.3","ready":false,"counted":false,` +
-		`"countedAt":"1970-01-01T00:00:01Z","summary":{"services":2,"problems":2,"notices":0,"others":1},"services":[` +
-		`{"namespace":"shop","name":"web","addresses":["10.96.0.10:80/tcp","*:30080/tcp","[fd00::a]:53/udp","10.96.0.10:3868/sctp"],` +
-		`"endpoints":{"used":1,"all":2},"state":"AddressConflict","severity":"Problem","connections":6,"active":4},` +
-		`{"namespace":"shop","name":"none","addresses":["*:80/"],"endpoints":{"used":0,"all":0},"state":"NoEndpoints","severity":"Problem",` +
-		`"connections":0,"active":0}],"problems":[` +
-		`{"object":"ServiceCIDR x","reason":"Unusable","text":"no prefix"},` +
-		`{"object":"Service shop/web","reason":"AddressConflict","text":"taken","namespace":"shop","name":"web"},` +
-		`{"object":"Service shop/none","reason":"NoEndpoints","text":"a port has no endpoints: its connections are rejected","namespace":"shop","name":"none"}]}`
-	if got := w.Body.String(); got != want {
-		t.Errorf("the overview is\n%s\nwant\n%s", got, want)
-	}
-	empty := ask(t, sample(fixed(&status.Document{})), http.MethodGet, "/status/api/overview").Body.String()
-	if !strings.Contains(empty, `"services":[],"problems":[]`) {
-		t.Errorf("the overview of nothing is %s", empty)
-	}
-}
-
-func TestAnswersAreCompressedOnRequest(t *testing.T) {
-	h := sample(fixed(&status.Document{Node: strings.Repeat("node", 1000)}))
-	plain := ask(t, h, http.MethodGet, "/status/api/document?name=web").Body.String()
-	for accept, want := range map[string]string{
-		"gzip": "gzip", "br, GZIP;q=0.5": "gzip", "*": "gzip", "gzip;q=1.0": "gzip",
-		"": "", "br": "", "gzip;q=0": "", "gzip; q=0.0, br": "", "xgzip": "", "gzip;q=much": "",
-	} {
-		w := ask(t, h, http.MethodGet, "/status/api/document?name=web", "Accept-Encoding", accept)
-		if got := w.Header().Get("Content-Encoding"); got != want || w.Header().Get("Vary") != "Accept-Encoding" {
-			t.Errorf("who takes %q gets %q", accept, got)
-		}
-		body := io.Reader(w.Body)
-		if want != "" {
-			unpacked, err := gzip.NewReader(w.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			body = unpacked
-		}
-		if got, err := io.ReadAll(body); err != nil || string(got) != plain {
-			t.Errorf("who takes %q gets something else (%v)", accept, err)
-		}
-	}
-}
-
-func TestErrorsAreReturnedAndNotCached(t *testing.T) {
-	err := errors.New("the loop does not answer")
-	h := sample(func(context.Context, status.Query) (*status.Document, error) { return &status.Document{}, err })
-	w := ask(t, h, http.MethodGet, "/status/api/overview")
-	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "the loop does not answer") || w.Header().Get("Retry-After") == "" {
-		t.Errorf("it answers %d %s", w.Code, w.Body)
-	}
-	if w.Header().Get("Content-Type") != "application/json" {
-		t.Errorf("with %v", w.Header())
-	}
-	err = nil
-	if w := ask(t, h, http.MethodGet, "/status/api/overview"); w.Code != http.StatusOK {
-		t.Errorf("after the error it answers %d", w.Code)
-	}
-}
-
-func TestErrorIsLoggedOnChange(t *testing.T) {
-	var log strings.Builder
-	err := errors.New("one")
-	h := Handler(Config{
-		Document: func(context.Context, status.Query) (*status.Document, error) { return nil, err },
-		Log:      slog.New(slog.NewTextHandler(&log, nil)),
-	})
-	for range 3 {
-		ask(t, h, http.MethodGet, "/status/api/overview")
-	}
-	err = errors.New("another")
-	ask(t, h, http.MethodGet, "/status/api/overview")
-	if n := strings.Count(log.String(), "\n"); n != 2 {
-		t.Errorf("%d lines are logged:\n%s", n, &log)
-	}
-}
-
-// Whoever reaches the page can read it: log lines and errors are for root.
-func TestHealthIsNotServed(t *testing.T) {
-	for path := range paths {
-		d := &status.Document{Health: &status.Health{Warnings: status.Count{Count: 1, Text: "a secret"}, Source: "a secret"}}
-		if w := ask(t, sample(fixed(d)), http.MethodGet, path); strings.Contains(w.Body.String(), "a secret") {
-			t.Errorf("%s has the health of the process: %s", path, w.Body)
 		}
 	}
 }

@@ -1,14 +1,28 @@
+// Package page is "kubectl vmap page": the status page of the whole cluster, which asks the
+// nodes by exec. See [kube-vmap/cmd/inspect/page].
 package page
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/page"
+	"kube-vmap/cmd/inspect/page/live"
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kubectl-vmap/explain"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
-	"kube-vmap/cmd/kubectl-vmap/page/live"
 	"kube-vmap/model"
 )
 
@@ -19,7 +33,7 @@ func NewCommand(f *nodes.Flags) *cobra.Command {
 		Use:   "page [--port PORT]",
 		Short: "Serve a page with all nodes and Services on this machine",
 		Long: `Serve a page for a browser on this machine: all nodes and Services with live rates of
-connections, problems of all nodes, and the way of a packet across nodes. It prints the
+connections, problems of all nodes, and the path of a packet across nodes. It prints the
 URL, and ends with Ctrl-C.
 
 Nodes are asked only while a browser shows the page, each at most every 5 seconds, and
@@ -35,7 +49,8 @@ can connect to that address, too: whoever has the URL sees what you see.`,
 			if err != nil {
 				return err
 			}
-			return Serve(cmd.Context(), Config{Cluster: live.New(c), Context: contextName(f), Explain: explainer(f, cmd)}, port, cmd.OutOrStdout())
+			config := page.Config{Cluster: live.New(execSource{c}), Context: contextName(f), Explain: explainer(f, cmd)}
+			return serve(cmd.Context(), config, port, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().IntVar(&port, "port", 0, "listen on this `port` of 127.0.0.1 instead of a free one")
@@ -56,8 +71,8 @@ func contextName(f *nodes.Flags) string {
 
 // explainer returns the function that follows packets. Each question begins with what the
 // API server has now.
-func explainer(f *nodes.Flags, cmd *cobra.Command) func(context.Context, Question) (any, error) {
-	return func(ctx context.Context, q Question) (any, error) {
+func explainer(f *nodes.Flags, cmd *cobra.Command) func(context.Context, page.Question) (any, error) {
+	return func(ctx context.Context, q page.Question) (any, error) {
 		e, err := explain.New(f, cmd)
 		if err != nil {
 			return nil, err
@@ -69,4 +84,70 @@ func explainer(f *nodes.Flags, cmd *cobra.Command) func(context.Context, Questio
 		}
 		return e.Explain(ctx, q.From, q.To)
 	}
+}
+
+// execSource asks nodes by exec in their pods.
+type execSource struct{ cluster *nodes.Cluster }
+
+// Nodes implements [live.Source].
+func (s execSource) Nodes(ctx context.Context) ([]live.Node, error) {
+	all, err := s.cluster.Nodes(ctx)
+	out := make([]live.Node, len(all))
+	for i, n := range all {
+		out[i] = live.Node{Name: n.Name, Pod: n.Pod, Namespace: n.Namespace, Missing: n.Missing, Why: n.Why}
+	}
+	return out, err
+}
+
+// podOf returns the node as package nodes has it.
+func podOf(n live.Node) nodes.Node {
+	return nodes.Node{Name: n.Name, Pod: n.Pod, Namespace: n.Namespace, Missing: n.Missing, Why: n.Why}
+}
+
+// Tally implements [live.Source].
+func (s execSource) Tally(ctx context.Context, n live.Node) (*status.Tally, error) {
+	var t status.Tally
+	return &t, s.cluster.JSON(ctx, podOf(n), status.TallySchema, &t, "status", "-o", "json", "--tally")
+}
+
+// Findings implements [live.Source].
+func (s execSource) Findings(ctx context.Context, n live.Node) ([]findings.Finding, error) {
+	var l findings.List
+	err := s.cluster.JSON(ctx, podOf(n), findings.Schema, &l, "problems", "-o", "json")
+	return l.Findings, err
+}
+
+// Document implements [live.Source].
+func (s execSource) Document(ctx context.Context, n live.Node, q status.Query) (*status.Document, error) {
+	return s.cluster.Document(ctx, podOf(n), q)
+}
+
+// serve serves the page on 127.0.0.1 until the context ends, and prints its URL. Port 0 is
+// any free one.
+func serve(ctx context.Context, c page.Config, port int, out io.Writer) error {
+	c.Path, c.Hosts = "/"+rand.Text()+"/", page.Hosts{Loopback: true}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return fmt.Errorf("serve the page: %w", err)
+	}
+	server := &http.Server{
+		Handler: page.Handler(c), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	running.Go(func() { c.Cluster.Run(ctx) })
+	running.Go(func() {
+		<-ctx.Done()
+		_ = server.Close()
+	})
+	if _, err := fmt.Fprintf(out, "http://%s%s\n", listener.Addr(), c.Path); err != nil {
+		return err
+	}
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve the page: %w", err)
+	}
+	return nil
 }

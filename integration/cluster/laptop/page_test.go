@@ -170,11 +170,11 @@ func testPage(t *testing.T, c *laptop.Cluster) {
 	}
 
 	var way report
-	clustertest.Must(t, p.get("api/way?from=pod/"+ns.Name+"/client&to=svc/"+ns.Name+"/page&family=IPv6", &way))
+	clustertest.Must(t, p.get("api/path?from=pod/"+ns.Name+"/client&to=svc/"+ns.Name+"/page&family=IPv6", &way))
 	if way.Arrives != "always" || len(way.Ways) == 0 || len(way.Ways[0].Endpoints) != 3 {
 		t.Errorf("the way of a packet is %+v", way)
 	}
-	if err := p.get("api/way?from=pod/"+ns.Name+"/missing&to=svc/"+ns.Name+"/page", &way); err == nil || !strings.Contains(err.Error(), "missing") {
+	if err := p.get("api/path?from=pod/"+ns.Name+"/missing&to=svc/"+ns.Name+"/page", &way); err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("the way of a packet of no pod: %v", err)
 	}
 }

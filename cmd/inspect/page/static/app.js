@@ -1,40 +1,57 @@
 // What is shown, and when: routes and polling.
 
-import { h } from "./dom.js";
+import { h, plural } from "./dom.js";
 import { Feed } from "./feed.js";
 import { byId, frame, showFreshness } from "./frame.js";
-import { Overview } from "./overview.js";
-import { Service } from "./service.js";
+import { ClusterMap } from "./map.js";
+import { NodeView } from "./node.js";
+import { ServiceView } from "./service.js";
+import { PathView } from "./path.js";
 
 const content = byId("content");
 
-// route is what the address asks for: #/ is the service map, #/shop/web one Service,
-// and what follows a choice within it.
+// route is what the address asks for: #/ is the map, #/service/shop/web a Service,
+// #/node/node-1 a node, #/path?from=...&to=... the path of a packet.
 export function route(hash) {
-  const parts = hash.replace(/^#\/?/, "").split("/");
+  const [path, query] = hash.replace(/^#\/?/, "").split("?");
   try {
-    const [namespace, name, port, frontend] = parts.map(decodeURIComponent);
-    return namespace && name ? { namespace, name, port, frontend } : {};
+    const [kind, ...names] = path.split("/").map(decodeURIComponent);
+    if (kind === "service" && names.length === 2) return { kind, namespace: names[0], name: names[1] };
+    if (kind === "node" && names[0]) return { kind, name: names[0] };
+    if (kind === "path") return { kind, ...Object.fromEntries(new URLSearchParams(query)) };
   } catch {
-    return {}; // not an address that this page made
+    // Not an address that this page made.
   }
+  return { kind: "map" };
 }
 
-const overview = new Overview();
+const map = new ClusterMap();
+const path = new PathView();
 let view = null;
+let cluster = null; // the last answer about it
 const feed = new Feed(show);
+
+const viewOf = (to) => {
+  if (to.kind === "service") return view?.is?.(to) ? view : new ServiceView(to);
+  if (to.kind === "node") return view?.is?.(to) ? view : new NodeView(to);
+  return to.kind === "path" ? path : map;
+};
 
 // turn shows what the address asks for.
 function turn() {
   const to = route(location.hash);
-  const same = to.name !== undefined && view instanceof Service && view.is(to);
-  if (!same) {
+  const next = viewOf(to);
+  if (next !== view) {
     view?.leave();
-    view = to.name === undefined ? overview : new Service(to);
+    view = next;
     content.replaceChildren(view.node);
     view.enter();
   }
-  if (to.name !== undefined) view.choose(to);
+  view.choose?.(to);
+  for (const a of document.querySelectorAll(".nav a")) {
+    if (a.dataset.view === (to.kind === "path" ? "path" : "map")) a.setAttribute("aria-current", "page");
+    else a.removeAttribute("aria-current");
+  }
   document.title = view.title + " · kube-vmap";
   feed.ask(view.path);
   show();
@@ -46,37 +63,42 @@ function show() {
   if (feed.data && feed.data !== view.shown) {
     view.shown = feed.data;
     view.show(feed.data);
-    where(feed.data);
+    if (feed.path === "api/overview") where((cluster = feed.data));
   }
   freshness();
 }
 
 function where(data) {
-  byId("where").replaceChildren(...[data.node, data.version].filter(Boolean).map((t) => h("span", {}, t)));
+  const [first] = data.nodes;
+  const words = data.alone ? [first?.name, first?.version] : [data.context, first && plural(data.nodes.length, "node")];
+  byId("where").replaceChildren(...words.filter(Boolean).map((t) => h("span", {}, t)));
 }
 
-// freshness shows how current the shown state is.
 function freshness() {
-  const early = feed.data && !feed.data.ready ? "The first state is not programmed yet: some of it may be incomplete." : null;
-  const kernel = feed.data?.source === "kernel" ? "kube-vmap does not run: these are the tables in the kernel." : null;
-  showFreshness(feed, kernel ?? early);
+  const waiting = cluster?.nodes.filter((n) => n.state === "waiting").length;
+  const unlisted = cluster?.error ? `The nodes cannot be listed: ${cluster.error}` : null;
+  const early = waiting ? `${plural(waiting, "node")} of ${cluster.nodes.length} not asked yet.` : null;
+  showFreshness(feed, view === map ? unlisted ?? early : unlisted);
 }
 
-// back goes to the service map, or clears what keeps Services out of it.
+// back goes to the map, or clears what keeps Services out of it.
 function back() {
-  if (view === overview) {
-    overview.clear();
+  if (view === map) {
+    map.clear();
     return;
   }
-  overview.select(view.namespace, view.name);
+  map.select(view);
   location.hash = "#/";
 }
 
 frame({
   feed,
   back,
-  commands: { "/": () => (view === overview ? overview.search.focus() : ((overview.seeking = true), back())) },
-  press: (key) => view.press(key),
+  commands: {
+    "/": () => (view === map ? map.search.focus() : ((map.seeking = true), (location.hash = "#/"))),
+    f: () => (location.hash = view.packet ?? "#/path"),
+  },
+  press: (key) => view.press?.(key) ?? false,
 });
 addEventListener("hashchange", turn);
 setInterval(freshness, 1000);

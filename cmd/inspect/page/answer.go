@@ -1,0 +1,110 @@
+package page
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// jsonAnswer is an answer in JSON for any number of requests, compressed at most once.
+type jsonAnswer struct {
+	body       []byte
+	compressed func() []byte
+	until      time.Time // when it is old
+}
+
+// newAnswer returns the answer with a body in JSON.
+func newAnswer(body []byte) *jsonAnswer {
+	return &jsonAnswer{body: body, compressed: sync.OnceValue(func() []byte { return compress(body) })}
+}
+
+// ServeHTTP sends the answer, compressed if the client accepts that.
+func (a *jsonAnswer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body := a.body
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Vary", "Accept-Encoding")
+	if acceptsGzip(r.Header.Get("Accept-Encoding")) {
+		body = a.compressed()
+		w.Header().Set("Content-Encoding", "gzip")
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body) // fails only if the client is gone
+}
+
+// refuse sends an error, as JSON.
+func refuse(w http.ResponseWriter, code int, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // fails only if the client is gone
+}
+
+// acceptsGzip reports whether an Accept-Encoding header allows gzip.
+func acceptsGzip(accept string) bool {
+	for part := range strings.SplitSeq(accept, ",") {
+		coding, weight, _ := strings.Cut(part, ";")
+		if c := strings.ToLower(strings.TrimSpace(coding)); c != "gzip" && c != "*" {
+			continue
+		}
+		q, isWeight := strings.CutPrefix(strings.ReplaceAll(weight, " ", ""), "q=")
+		n, err := strconv.ParseFloat(q, 64)
+		return !isWeight || err == nil && n > 0
+	}
+	return false
+}
+
+// compress compresses with little effort.
+func compress(body []byte) []byte {
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
+	if err == nil {
+		_, err = w.Write(body)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		panic("page: " + err.Error()) // a buffer takes everything
+	}
+	return out.Bytes()
+}
+
+// answers are the last answers about what this process knows, for all windows.
+type answers struct {
+	turn chan struct{} // has an item while one is made
+	made map[string]*jsonAnswer
+}
+
+const (
+	// answerPeriod is how long an answer is used at least.
+	answerPeriod = time.Second
+	// answerFactor times how long it took to make is the same.
+	answerFactor = 10
+)
+
+// get returns the last answer of this name, or makes one. The names are few.
+func (a *answers) get(ctx context.Context, name string, value func() any) (*jsonAnswer, error) {
+	select {
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	start := time.Now()
+	if last := a.made[name]; last != nil && start.Before(last.until) {
+		return last, nil
+	}
+	body, err := json.Marshal(value())
+	if err != nil {
+		return nil, err
+	}
+	made := newAnswer(body)
+	made.until = time.Now().Add(max(answerPeriod, answerFactor*time.Since(start)))
+	a.made[name] = made
+	return made, nil
+}

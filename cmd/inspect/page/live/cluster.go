@@ -1,0 +1,231 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/status"
+)
+
+// Cluster has what the nodes of a cluster answered last.
+type Cluster struct {
+	source Source
+	mu     sync.Mutex // guards the following
+	looked time.Time  // the last Watch
+	nodes  []*node    // in the order of numbers in their names
+	// generation changes with the list of nodes.
+	generation int
+	inFlight   int
+	listed     time.Time // when the list of nodes was last asked for
+	listing    bool
+	listError  error
+	services   map[key]*service
+	catalogue  catalogue
+	details    map[key]*Details // the last answers
+	asking     chan struct{}    // has an item while nodes are asked about a Service
+}
+
+// key identifies a Service.
+type key struct{ namespace, name string }
+
+func (k key) compare(o key) int {
+	return cmp.Or(cmp.Compare(k.namespace, o.namespace), cmp.Compare(k.name, o.name))
+}
+
+// New returns the state of a cluster, of which nothing is known yet. See [Cluster.Run].
+func New(s Source) *Cluster {
+	return &Cluster{
+		source: s, services: map[key]*service{}, details: map[key]*Details{}, asking: make(chan struct{}, 1),
+	}
+}
+
+// Watch makes [Cluster.Run] ask the nodes for some time.
+func (c *Cluster) Watch() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.looked = time.Now()
+}
+
+// Run asks the nodes until the context ends.
+func (c *Cluster) Run(ctx context.Context) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	for {
+		for _, work := range c.due(time.Now()) {
+			asking.Go(func() { work(ctx) })
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// due returns what to ask now.
+func (c *Cluster) due(now time.Time) (work []func(context.Context)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Sub(c.looked) > attention {
+		return nil
+	}
+	if !c.listing && (c.listed.IsZero() || now.Sub(c.listed) >= c.listPeriod()) {
+		c.listing, c.listed = true, now
+		work = append(work, c.list)
+	}
+	waiting := slices.SortedFunc(slices.Values(c.nodes), func(a, b *node) int { return a.next.Compare(b.next) })
+	for _, n := range waiting {
+		if c.inFlight >= maxInFlight || n.next.After(now) {
+			break
+		}
+		if n.asking || n.Missing {
+			continue
+		}
+		n.asking = true
+		c.inFlight++
+		work = append(work, func(ctx context.Context) { c.ask(ctx, n) })
+	}
+	if n := c.catalogue.due(now, c.nodes); n != nil {
+		work = append(work, func(ctx context.Context) { c.readCatalogue(ctx, n) })
+	}
+	return work
+}
+
+// listPeriod is short after an error.
+func (c *Cluster) listPeriod() time.Duration {
+	if c.listError != nil {
+		return minPeriod
+	}
+	return listPeriod
+}
+
+// list reads the list of nodes.
+func (c *Cluster) list(ctx context.Context) {
+	all, err := c.source.Nodes(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listing, c.listError = false, err
+	if err != nil {
+		return
+	}
+	known := map[string]*node{}
+	for _, n := range c.nodes {
+		known[n.Name] = n
+	}
+	next := make([]*node, len(all))
+	for i, of := range all {
+		n := known[of.Name]
+		if n == nil {
+			n = &node{}
+		}
+		if n.Pod != of.Pod { // another process, of which nothing is known
+			n.failures, n.next = 0, time.Time{}
+		}
+		n.Node = of
+		next[i] = n
+	}
+	slices.SortFunc(next, func(a, b *node) int { return findings.CompareNames(a.Name, b.Name) })
+	if !slices.Equal(next, c.nodes) {
+		c.nodes = next
+		c.generation++
+	}
+	c.forget()
+}
+
+// forget removes Services that no node reports any more. Nodes choose the names, and could
+// report others each time.
+func (c *Cluster) forget() {
+	for _, s := range c.services {
+		s.reported = false
+	}
+	for _, s := range c.catalogue.services {
+		s.reported = true
+	}
+	for _, n := range c.nodes {
+		for i := range n.lines {
+			n.lines[i].of.reported = true
+		}
+		for k := range n.states {
+			if s := c.services[k]; s != nil {
+				s.reported = true
+			}
+		}
+	}
+	maps.DeleteFunc(c.services, func(_ key, s *service) bool { return !s.reported })
+}
+
+// serviceOf returns the Service of a name.
+func (c *Cluster) serviceOf(k key) *service {
+	s := c.services[k]
+	if s == nil {
+		s = &service{key: k}
+		c.services[k] = s
+	}
+	return s
+}
+
+// catalogue is the list of all Services, which one node has sent.
+type catalogue struct {
+	reading  bool
+	read     time.Time
+	services []*service // sorted
+	from     string     // the node
+}
+
+// due returns the node to ask for the list: one that answers.
+func (k *catalogue) due(now time.Time, all []*node) *node {
+	age := now.Sub(k.read)
+	if k.reading || age < changedPeriod {
+		return nil
+	}
+	changed := func(n *node) bool { return n.Name == k.from && n.summary.Services != len(k.services) }
+	if age < listPeriod && !slices.ContainsFunc(all, changed) {
+		return nil
+	}
+	for _, n := range all {
+		if n.answered() && n.summary.Services > 0 {
+			k.reading = true
+			return n
+		}
+	}
+	return nil
+}
+
+// readCatalogue reads the list of all Services from a node.
+func (c *Cluster) readCatalogue(ctx context.Context, n *node) {
+	doc, err := c.source.Document(ctx, n.Node, status.Query{Brief: true})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := &c.catalogue
+	k.reading, k.read = false, time.Now()
+	if err != nil {
+		k.read, k.from = k.read.Add(minPeriod-listPeriod), "" // again soon, perhaps another node
+		return
+	}
+	k.from, k.services = n.Name, make([]*service, len(doc.Services))
+	for i := range doc.Services {
+		d := &doc.Services[i]
+		s := c.serviceOf(key{d.Namespace, d.Name})
+		s.endpoints, s.addresses = d.EndpointCount(), addressesOf(d)
+		k.services[i] = s
+	}
+}
+
+// addressesOf returns the addresses of a Service's frontends, the ClusterIP first.
+func addressesOf(s *status.Service) []string {
+	out := []string{}
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		for j := range p.Frontends {
+			out = append(out, p.Frontends[j].At(p.Protocol))
+		}
+	}
+	return out
+}

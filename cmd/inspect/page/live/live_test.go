@@ -1,0 +1,405 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/status"
+)
+
+// fakeNodes are nodes that answer after a time.
+type fakeNodes struct {
+	mu     sync.Mutex
+	list   []Node
+	tally  func(name string, asked int) (*status.Tally, error)
+	took   time.Duration
+	asked  map[string]int // tallies, by node
+	others int            // other questions
+	now    int            // questions that wait for an answer
+	most   int
+}
+
+func newFake(n int) *fakeNodes {
+	f := &fakeNodes{asked: map[string]int{}, took: 100 * time.Millisecond}
+	for i := n; i > 0; i-- {
+		f.list = append(f.list, Node{Name: fmt.Sprint("node-", i), Pod: fmt.Sprint("pod-", i)})
+	}
+	f.tally = func(_ string, asked int) (*status.Tally, error) { return tallyOf(uint64(asked), asked), nil }
+	return f
+}
+
+// tallyOf returns the tally of a node with one Service.
+func tallyOf(connections uint64, seconds int) *status.Tally {
+	return &status.Tally{
+		Schema: status.TallySchema, Ready: true, Counted: true, CountedAt: time.Unix(int64(seconds), 0),
+		Summary:  status.Summary{Services: 2},
+		Services: []status.TallyLine{{Namespace: "shop", Name: "web", Traffic: status.Traffic{Connections: connections, Active: 3}}},
+	}
+}
+
+func (f *fakeNodes) Nodes(context.Context) ([]Node, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.list), nil
+}
+
+func (f *fakeNodes) Document(context.Context, Node, status.Query) (*status.Document, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.others++
+	return &status.Document{Services: []status.Service{{Namespace: "shop", Name: "cart"}, {Namespace: "shop", Name: "web"}}}, nil
+}
+
+func (f *fakeNodes) Findings(context.Context, Node) ([]findings.Finding, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.others++
+	return nil, errors.New("no such command")
+}
+
+func (f *fakeNodes) Tally(ctx context.Context, n Node) (*status.Tally, error) {
+	f.mu.Lock()
+	f.asked[n.Name]++
+	asked := f.asked[n.Name]
+	f.now++
+	f.most = max(f.most, f.now)
+	f.mu.Unlock()
+	select {
+	case <-ctx.Done():
+	case <-time.After(f.took):
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now--
+	return f.tally(n.Name, asked)
+}
+
+// watch runs a cluster for some time, with a look at it every second for a part of that.
+func watch(t *testing.T, f Source, looking, all time.Duration, then func(c *Cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := New(f)
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		go c.Run(ctx)
+		for start := time.Now(); time.Since(start) < all; <-time.After(time.Second) {
+			if time.Since(start) < looking {
+				c.Watch()
+			}
+		}
+		then(c)
+		end()
+		synctest.Wait()
+	})
+}
+
+func TestRatesOfNodesAreAddedUp(t *testing.T) {
+	f := newFake(3)
+	f.tally = func(name string, asked int) (*status.Tally, error) {
+		per := map[string]uint64{"node-1": 10, "node-2": 20, "node-3": 0}[name]
+		return tallyOf(1000+per*uint64(asked), asked), nil
+	}
+	watch(t, f, time.Minute, 20*time.Second, func(c *Cluster) {
+		o := c.Overview()
+		var names []string
+		for _, s := range o.Services {
+			names = append(names, s.Name)
+		}
+		if !slices.Equal(names, []string{"cart", "web"}) {
+			t.Fatalf("the Services are %q", names)
+		}
+		cart, web := o.Services[0], o.Services[1]
+		if web.Rate == nil || *web.Rate != 30 || web.Active != 9 || web.Nodes != 3 || web.State != status.StateOK {
+			t.Errorf("shop/web is %+v, rate %v", web, web.Rate)
+		}
+		if cart.Rate == nil || *cart.Rate != 0 || cart.Nodes != 0 {
+			t.Errorf("shop/cart is %+v", cart)
+		}
+		rows := c.Rows([][2]string{{"shop", "web"}, {"shop", "cart"}})
+		if got := *rows.Rows[0].Rates[0] + 2**rows.Rows[0].Rates[1]; got != 50 || *rows.Rows[1].Rates[2] != 0 {
+			t.Errorf("the rows are %+v", rows)
+		}
+		if n := c.Node("node-2"); *n.Node.Rate != 20 || len(n.Services) != 1 {
+			t.Errorf("node-2 is %+v", n)
+		}
+	})
+}
+
+func TestSilentNodeCostsNoOtherAnything(t *testing.T) {
+	f := newFake(3)
+	f.tally = func(name string, asked int) (*status.Tally, error) {
+		if name == "node-2" && asked > 2 {
+			return nil, errors.New("node-2: no answer in 10s")
+		}
+		return tallyOf(uint64(10*asked), asked), nil
+	}
+	f.list = append(f.list, Node{Name: "node-4", Missing: true, Why: "no pod of kube-vmap"})
+	watch(t, f, time.Hour, 5*time.Minute, func(c *Cluster) {
+		o := c.Overview()
+		var states []string
+		for _, n := range o.Nodes {
+			states = append(states, n.Name+" "+n.State)
+		}
+		if want := []string{"node-1 ok", "node-2 silent", "node-3 ok", "node-4 missing"}; !slices.Equal(states, want) {
+			t.Errorf("the nodes are %q, want %q", states, want)
+		}
+		if web := o.Services[1]; *web.Rate != 20 || web.Nodes != 2 {
+			t.Errorf("shop/web is %+v, rate %v", web, *web.Rate)
+		}
+		if r := c.Rows([][2]string{{"shop", "web"}}).Rows[0]; r.Rates[0] == nil || r.Rates[1] != nil || r.Rates[3] != nil {
+			t.Errorf("unknown rates are shown: %+v", r)
+		}
+		if len(o.Problems) != 2 || o.Problems[0].Object != "Node node-2" || o.Problems[1].Object != "Node node-4" {
+			t.Errorf("the problems are %+v", o.Problems)
+		}
+		// 5 minutes are 60 questions to a node that answers.
+		if n := f.asked["node-2"]; n > 10 {
+			t.Errorf("the node that does not answer is asked %d times", n)
+		}
+		if n := f.asked["node-1"]; n < 55 || n > 61 {
+			t.Errorf("another node is asked %d times", n)
+		}
+		if f.asked["node-4"] > 0 {
+			t.Error("a node without kube-vmap is asked")
+		}
+	})
+}
+
+func TestNodesAreNotAskedWithoutViewers(t *testing.T) {
+	f := newFake(3)
+	watch(t, f, 10*time.Second, 10*time.Minute, func(*Cluster) {
+		if n := f.asked["node-1"]; n < 6 || n > 9 {
+			t.Errorf("in the 40 s after the first look, node-1 is asked %d times", n)
+		}
+	})
+}
+
+// TestQuestionsToManyNodesAreBounded has a thousand nodes, of which a tenth does not answer
+// for 10 s.
+func TestQuestionsToManyNodesAreBounded(t *testing.T) {
+	f := newFake(1000)
+	slow := func(name string) bool { return name[len(name)-1] == '7' }
+	f.tally = func(name string, asked int) (*status.Tally, error) {
+		if slow(name) {
+			return nil, errors.New("no answer in 10s")
+		}
+		return tallyOf(uint64(5*asked), asked), nil
+	}
+	watch(t, &slowNodes{f, slow}, time.Hour, 5*time.Minute, func(c *Cluster) {
+		o := c.Overview()
+		answers := 0
+		for _, n := range o.Nodes {
+			if n.State == NodeOK {
+				answers++
+			}
+		}
+		if answers != 900 || *o.Services[1].Rate != 4500 {
+			t.Errorf("%d nodes answer, with %v new connections per second", answers, *o.Services[1].Rate)
+		}
+		if o.Every != 50 {
+			t.Errorf("a round takes %v s", o.Every)
+		}
+		if f.most > maxInFlight {
+			t.Errorf("%d nodes are asked at a time", f.most)
+		}
+		for name, n := range f.asked {
+			if n > 9 {
+				t.Fatalf("in 5 minutes, %s is asked %d times", name, n)
+			}
+		}
+		if len(o.Problems) != 1 || o.Problems[0].Count != 100 || o.Problems[0].Object != "100 nodes" || len(o.Problems[0].Nodes) != maxNames {
+			t.Errorf("the problems are %+v", o.Problems)
+		}
+	})
+}
+
+// slowNodes answer some questions only after 10 s.
+type slowNodes struct {
+	*fakeNodes
+	slow func(name string) bool
+}
+
+func (s *slowNodes) Tally(ctx context.Context, n Node) (*status.Tally, error) {
+	if s.slow(n.Name) {
+		<-time.After(10 * time.Second)
+	}
+	return s.fakeNodes.Tally(ctx, n)
+}
+
+func TestSlowAndLargeAnswersAreRare(t *testing.T) {
+	f := newFake(2)
+	f.took = time.Second
+	watch(t, f, time.Hour, 10*time.Minute, func(*Cluster) {
+		if n := f.asked["node-1"]; n != 12 && n != 13 {
+			t.Errorf("answers of 1 s are asked for %d times in 10 minutes, want one per %s", n, tookFactor*time.Second)
+		}
+	})
+	f = newFake(20)
+	f.tally = func(_ string, asked int) (*status.Tally, error) {
+		out := tallyOf(1, asked)
+		for i := range 9_999 {
+			out.Services = append(out.Services, status.TallyLine{Namespace: "x", Name: fmt.Sprintf("%05d", i), Traffic: status.Traffic{Connections: 1}})
+		}
+		return out, nil
+	}
+	watch(t, f, time.Hour, 30*time.Second, func(c *Cluster) {
+		if o := c.Overview(); o.Every != 8 || len(o.Services) != 10_001 {
+			t.Errorf("a round of 20 times 10,000 Services takes %v s, with %d Services", o.Every, len(o.Services))
+		}
+	})
+}
+
+func TestProblemsOfNodesAreMerged(t *testing.T) {
+	f := newFake(5)
+	f.tally = func(name string, asked int) (*status.Tally, error) {
+		out := tallyOf(1, asked)
+		out.Services = append(out.Services, status.TallyLine{Namespace: "shop", Name: "cart", State: status.StateNoEndpoints})
+		if name == "node-3" {
+			out.Services[0].State, out.Services[0].Problem = status.StateRefused, "refused by the kernel"
+		}
+		return out, nil
+	}
+	watch(t, f, time.Minute, 10*time.Second, func(c *Cluster) {
+		o := c.Overview()
+		if len(o.Problems) != 2 || o.Problems[0].Count != 5 || o.Problems[0].Name != "cart" || o.Problems[0].Text == "" {
+			t.Fatalf("the problems are %+v", o.Problems)
+		}
+		if p := o.Problems[1]; p.Reason != status.StateRefused || !slices.Equal(p.Nodes, []string{"node-3"}) || p.Text != "refused by the kernel" {
+			t.Errorf("the other one is %+v", p)
+		}
+		for _, n := range o.Nodes {
+			if want := n.Name == "node-3"; want != (n.State == NodeProblem) {
+				t.Errorf("%s is %s: what all nodes have is no problem of a node", n.Name, n.State)
+			}
+		}
+		if r := c.Rows([][2]string{{"shop", "web"}}).Rows[0]; !slices.Equal(r.Bad, []int{2}) {
+			t.Errorf("shop/web is bad on %v", r.Bad)
+		}
+		if s := o.Services[1]; s.Severity != status.SeverityProblem || s.Bad != 1 {
+			t.Errorf("shop/web is %+v", s)
+		}
+	})
+}
+
+func TestNodeIsWaitedForUntilNodesAreListed(t *testing.T) {
+	c := New(newFake(1))
+	if known, listed := c.Knows("node-9"); known || listed || c.Node("node-9").Node.State != NodeWaiting {
+		t.Errorf("before the list, node-9 is %+v", c.Node("node-9"))
+	}
+	watch(t, newFake(1), time.Minute, 2*time.Second, func(c *Cluster) {
+		if known, listed := c.Knows("node-9"); known || !listed {
+			t.Error("there is a node-9")
+		}
+	})
+}
+
+func TestProblemsAreOrderedAndListedOnce(t *testing.T) {
+	answered := func(name string, tally []status.Problem, list ...findings.Finding) *node {
+		n := &node{Node: Node{Name: name}, at: time.Now(), findings: list}
+		n.tally.Ready, n.tally.Problems = true, tally
+		return n
+	}
+	unready := findings.Finding{Severity: status.SeverityProblem, Object: "Service shop/web", Namespace: "shop", Name: "web", Reason: findings.NotReady}
+	taken := findings.Finding{Severity: status.SeverityProblem, Object: "Service a/a:http", Reason: "AddressConflict", Field: "spec.externalIPs", Text: "taken"}
+	notice, problem := taken, taken
+	notice.Severity, notice.Reason = status.SeverityNotice, findings.Silent
+	problem.Reason = findings.Silent
+	all := merge(
+		answered("node-1", []status.Problem{{Object: taken.Object, Reason: taken.Reason, Text: taken.Text}}, unready, taken, notice),
+		answered("node-2", nil, problem), &node{Node: Node{Name: "node-3", Missing: true, Why: "no pod is on node-3"}},
+		&node{Node: Node{Name: "node-4", Missing: true, Why: "no pod is on node-4"}})
+	var got []string
+	for _, p := range all {
+		got = append(got, fmt.Sprint(p.Object, " ", p.Namespace, " ", p.Severity, " ", p.Reason, " ", p.Count))
+	}
+	want := []string{
+		"2 nodes  Problem NoKubeVmap 2", "Service a/a:http a Problem AddressConflict 1", "Service a/a:http a Problem Silent 2",
+		"Service shop/web shop Problem NotReady 1",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the problems are %q, not %q", got, want)
+	}
+}
+
+// TestServicesThatNoNodeReportsAreForgotten has nodes that report a Service with another name
+// each time: with connections, or with a problem.
+func TestServicesThatNoNodeReportsAreForgotten(t *testing.T) {
+	f := newFake(2)
+	f.tally = func(name string, asked int) (*status.Tally, error) {
+		out := tallyOf(uint64(asked), asked)
+		out.Services = append(out.Services, status.TallyLine{Namespace: "shop", Name: fmt.Sprint(name, "-", asked), State: status.StateNoEndpoints})
+		return out, nil
+	}
+	watch(t, f, time.Hour, time.Hour, func(c *Cluster) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if n := len(c.services); n < 4 || n > 40 || c.services[key{"shop", "web"}] == nil || c.services[key{"shop", "cart"}] == nil || f.asked["node-1"] < 100 {
+			t.Errorf("%d Services are known after %d tallies", n, f.asked["node-1"])
+		}
+	})
+}
+
+// TestReadsOfOneNodeTakeATenthOfTheTime has many viewers, each of another Service.
+func TestReadsOfOneNodeTakeATenthOfTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reads, now, most := 0, 0, 0
+		n := NewOneNode("node-1", func(context.Context, status.Query) (*status.Document, error) {
+			reads, now = reads+1, now+1
+			most = max(most, now)
+			<-time.After(100 * time.Millisecond)
+			now--
+			return &status.Document{Time: time.Now()}, nil
+		})
+		c := New(n)
+		ctx, end := context.WithTimeout(t.Context(), time.Minute)
+		defer end()
+		go c.Run(ctx)
+		failed := 0
+		for i := range 30 {
+			go func() {
+				for ctx.Err() == nil {
+					c.Watch()
+					if _, err := c.Service(ctx, "shop", fmt.Sprint(i)); err != nil && ctx.Err() == nil {
+						failed++
+					}
+					<-time.After(2 * time.Second)
+				}
+			}()
+		}
+		<-ctx.Done()
+		<-time.After(3 * time.Second)
+		if reads < 50 || reads > 60 || most != 1 || failed > 0 {
+			t.Errorf("in a minute there are %d reads of 100 ms, %d at a time; %d viewers get an error", reads, most, failed)
+		}
+		if o := c.Overview(); len(o.Nodes) != 1 || o.Nodes[0].State == NodeWaiting {
+			t.Errorf("the node is %+v", o.Nodes)
+		}
+	})
+}
+
+// TestWaitingForTheKernelIsNoWork has reads that wait 5 s for the counters.
+func TestWaitingForTheKernelIsNoWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := NewOneNode("node-1", func(context.Context, status.Query) (*status.Document, error) {
+			<-time.After(5 * time.Second)
+			return &status.Document{Time: time.Now()}, nil
+		})
+		start := time.Now()
+		for range 2 {
+			if _, err := n.Document(t.Context(), Node{}, status.Query{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(start); took != 5*time.Second+pauseFactor*maxStateRead+5*time.Second {
+			t.Errorf("two reads take %s", took)
+		}
+		<-time.After(time.Minute)
+	})
+}

@@ -1,0 +1,139 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sort"
+	"time"
+
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/status"
+)
+
+// node is a node and its last answers.
+type node struct {
+	Node
+	asking   bool
+	next     time.Time // when to ask again
+	took     time.Duration
+	failures int   // since the last answer
+	err      error // of the last question
+	tallies  int   // so far
+	// The last answer.
+	at       time.Time // when it arrived; zero without any
+	tally    status.Tally
+	summary  status.Summary
+	lines    []line        // sorted
+	rated    bool          // whether rates are known
+	tallied  map[key]state // of Services that are not OK, by the tally
+	findings []findings.Finding
+	states   map[key]state // the same, with those that have findings
+}
+
+// line is a Service on a node. There may be ten million of them in a cluster.
+type line struct {
+	of     *service
+	count  uint64
+	active int32
+	rate   float32 // per second, if the node's rates are known
+}
+
+// state is the state of a Service on a node.
+type state struct{ name, severity, problem string }
+
+// answered reports whether the last question was answered.
+func (n *node) answered() bool { return !n.at.IsZero() && n.err == nil && !n.Missing }
+
+// ask asks a node for its tally, and after the first one and then rarely for its findings,
+// which take longer, since the node observes endpoints for them.
+func (c *Cluster) ask(ctx context.Context, n *node) {
+	start := time.Now()
+	tally, err := c.source.Tally(ctx, n.Node)
+	more := c.answer(n, tally, err, start)
+	var list []findings.Finding
+	if more {
+		list, err = c.source.Findings(ctx, n.Node)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if more && err == nil { // after an error, the states in the tally are shown instead
+		n.findings = list
+		n.judge()
+	}
+	c.inFlight--
+	n.asking = false
+	n.next = start.Add(c.period(n))
+}
+
+// answer takes the answer of a node that was asked for its tally, and reports whether to ask
+// for its findings.
+func (c *Cluster) answer(n *node, tally *status.Tally, err error, asked time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n.err, n.took = err, time.Since(asked)
+	if err != nil {
+		n.failures++
+		return false
+	}
+	n.failures, n.at = 0, time.Now()
+	c.take(n, tally)
+	n.judge()
+	return n.tallies%findingsFactor == 1
+}
+
+// take takes a tally.
+func (c *Cluster) take(n *node, t *status.Tally) {
+	seconds := t.CountedAt.Sub(n.tally.CountedAt).Seconds()
+	again := t.Counted && n.tally.Counted && seconds == 0 // the same numbers
+	longest := 2*c.period(n).Seconds() + 10
+	rated := t.Counted && n.tally.Counted && seconds > 0 && seconds <= longest && n.tallies > 0
+	lines := make([]line, len(t.Services))
+	n.tallied = map[key]state{}
+	for i := range t.Services {
+		s := &t.Services[i]
+		l := &lines[i]
+		*l = line{of: c.serviceOf(key{s.Namespace, s.Name}), count: s.Connections, active: int32(s.Active)}
+		if s.State != "" {
+			n.tallied[l.of.key] = state{s.State, cmp.Or(s.Severity, status.SeverityOf(s.State)), s.Problem}
+		}
+		before := n.line(l.of.key)
+		switch {
+		case again && before != nil:
+			l.rate = before.rate
+		case rated && before == nil:
+			l.rate = float32(float64(l.count) / seconds) // there were none
+		case rated && l.count >= before.count:
+			l.rate = float32(float64(l.count-before.count) / seconds)
+		}
+	}
+	slices.SortFunc(lines, func(a, b line) int { return a.of.compare(b.of.key) }) // as they should be
+	n.rated = rated || again && n.rated
+	n.lines, n.tally, n.summary = lines, *t, t.Summary
+	n.tally.Services = nil // they are in lines
+	n.tallies++
+}
+
+// line returns a Service on the node; nil if it has no connections and is OK.
+func (n *node) line(k key) *line {
+	i := sort.Search(len(n.lines), func(i int) bool { return n.lines[i].of.compare(k) >= 0 })
+	if i < len(n.lines) && n.lines[i].of.key == k {
+		return &n.lines[i]
+	}
+	return nil
+}
+
+// judge sets the states of the Services, by tally and findings: the worst one counts, and of
+// two that are as bad that of the tally.
+func (n *node) judge() {
+	n.states = maps.Clone(n.tallied)
+	for i := range n.findings {
+		f := &n.findings[i]
+		k := key{f.Namespace, f.Name}
+		if has := n.states[k]; has.name == "" || f.Severity == status.SeverityProblem && has.severity != f.Severity {
+			n.states[k] = state{f.Reason, f.Severity, f.Text}
+		}
+	}
+	delete(n.states, key{})
+}

@@ -1,0 +1,52 @@
+package live
+
+import "time"
+
+const (
+	// minPeriod is the shortest time from one question to a node to the next.
+	minPeriod = 5 * time.Second
+	// nodeInterval times the number of nodes is how long a round takes at least, so that
+	// the API server, through which all questions go, gets at most 20 of them per second.
+	nodeInterval = 50 * time.Millisecond
+	// tookFactor times the duration of its last answer is how long a node is left alone:
+	// it works at most a fiftieth of the time.
+	tookFactor = 50
+	// maxLines is how many Services of nodes arrive per second, on average. Each has some
+	// 80 bytes.
+	maxLines = 25_000
+	// maxInFlight is how many nodes are asked at a time.
+	maxInFlight = 64
+	// findingsFactor is after how many tallies the findings of a node are read again.
+	findingsFactor = 6
+	// listPeriod is the time from one list of nodes, or of all Services, to the next.
+	listPeriod = time.Minute
+	// changedPeriod is the same for the list of all Services, if their number has changed.
+	changedPeriod = 10 * time.Second
+	// maxBackoff is how long a node that does not answer is left alone at most.
+	maxBackoff = 2 * time.Minute
+	// attention is how long nodes are asked after the last look.
+	attention = 30 * time.Second
+	// tick is how often to look for nodes whose turn it is.
+	tick = 100 * time.Millisecond
+)
+
+// period returns the time from one question to a node to the next.
+func (c *Cluster) period(n *node) time.Duration {
+	if n.tallies == 1 && n.failures == 0 {
+		return max(minPeriod, tookFactor*n.took) // two tallies make a rate
+	}
+	p := max(minPeriod, c.round(), tookFactor*n.took)
+	if n.failures > 0 {
+		return max(min(p<<min(n.failures, 10), maxBackoff), c.round())
+	}
+	return p
+}
+
+// round returns how long it takes at least to ask every node once.
+func (c *Cluster) round() time.Duration {
+	lines := 0
+	for _, n := range c.nodes {
+		lines += len(n.lines)
+	}
+	return max(time.Duration(len(c.nodes))*nodeInterval, time.Duration(lines)*time.Second/maxLines)
+}

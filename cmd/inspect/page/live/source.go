@@ -1,0 +1,106 @@
+// Package live adds up the connections and problems of a whole cluster, or of one node, while
+// the page is open.
+//
+//	Watch --> Cluster --Source--> every node: tally (connections of each Service, states)
+//	             |                            findings (what is not plainly balanced), rarely
+//	             |                one node:   list of all Services, once a minute
+//	             v
+//	          Overview: nodes, Services with the sums, merged problems
+//	          Rows:     a Service on each node
+//	          Service:  one Service, from which nodes its connections come and where they go
+//
+// What it costs is bounded (pace.go): a node is asked at most every 5 seconds, and less
+// often in large clusters, if its answers take long, or if they are large. No node is asked
+// any more 30 seconds after the last [Cluster.Watch]. A node that does not answer costs its
+// own time-out; it is asked less and less often, and the sums are those of the others.
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/status"
+)
+
+// Node is a node, with its pod of kube-vmap.
+type Node struct {
+	Name           string
+	Pod, Namespace string
+	// Missing reports whether no kube-vmap is there that could be asked. Why is the reason.
+	Missing bool
+	Why     string
+}
+
+// Source asks nodes.
+type Source interface {
+	Nodes(ctx context.Context) ([]Node, error)
+	Tally(ctx context.Context, n Node) (*status.Tally, error)
+	// Findings returns nil where nothing is known beyond the tally.
+	Findings(ctx context.Context, n Node) ([]findings.Finding, error)
+	Document(ctx context.Context, n Node, q status.Query) (*status.Document, error)
+}
+
+// OneNode is the source of a single node, in whose process it is.
+type OneNode struct {
+	name string
+	read status.Source
+	turn chan struct{} // has an item during a read and the pause after it
+}
+
+// NewOneNode returns the source of a node, whose status read returns.
+func NewOneNode(name string, read status.Source) *OneNode {
+	return &OneNode{name, read, make(chan struct{}, 1)}
+}
+
+const (
+	// pauseFactor times the duration of a read is how long no other one starts: all viewers
+	// together take about a tenth of a processor.
+	pauseFactor = 10
+	// maxStateRead is the most time that reading the state takes. More is waiting for the
+	// kernel, which costs nothing.
+	maxStateRead = 500 * time.Millisecond
+)
+
+// Nodes implements [Source].
+func (o *OneNode) Nodes(context.Context) ([]Node, error) { return []Node{{Name: o.name}}, nil }
+
+// Tally implements [Source].
+func (o *OneNode) Tally(ctx context.Context, n Node) (*status.Tally, error) {
+	doc, err := o.Document(ctx, n, status.Query{Brief: true})
+	if err != nil {
+		return nil, err
+	}
+	return doc.Tally(), nil
+}
+
+// Findings implements [Source]: for them, all endpoints would have to be read.
+func (o *OneNode) Findings(context.Context, Node) ([]findings.Finding, error) { return nil, nil }
+
+// Document implements [Source].
+func (o *OneNode) Document(ctx context.Context, _ Node, q status.Query) (doc *status.Document, err error) {
+	turn := o.Paced(ctx, func() (waited time.Duration) {
+		start := time.Now()
+		if doc, err = o.read(ctx, q); err != nil {
+			return max(0, time.Since(start)-maxStateRead)
+		}
+		return max(0, doc.Time.Sub(start)-maxStateRead)
+	})
+	return doc, errors.Join(turn, err)
+}
+
+// Paced runs what reads the node, one at a time, with a pause after it. read returns how much
+// of its time it only waited.
+func (o *OneNode) Paced(ctx context.Context, read func() (waited time.Duration)) error {
+	select {
+	case o.turn <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("wait for other reads of the node: %w", ctx.Err())
+	}
+	start := time.Now()
+	waited := read()
+	time.AfterFunc(pauseFactor*(time.Since(start)-waited), func() { <-o.turn })
+	return nil
+}

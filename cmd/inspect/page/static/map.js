@@ -1,0 +1,231 @@
+// The map: all nodes, and all Services on them.
+
+import { columns, complete, severities } from "./cells.js";
+import { h, icon, number, plural, rate, spark, text } from "./dom.js";
+import { Nodes, nodeLink } from "./nodes.js";
+import { Problems, serviceLink } from "./problems.js";
+import { Histories, length } from "./history.js";
+import { fewNodes, fillNodeCells, nodeAt } from "./nodecells.js";
+import { Table } from "./table.js";
+import { rateWords } from "./colours.js";
+
+const keyOf = (s) => `${s.namespace}/${s.name}`;
+
+export class ClusterMap {
+  title = "Map";
+  path = "api/overview";
+
+  constructor() {
+    this.histories = new Histories();
+    this.filter = "all";
+    this.rows = new Map(); // by Service: what is known of it on each node
+    this.nodeList = [];
+    this.table = new Table({
+      id: "services", label: "Services on nodes", columns: this.columns(), height: { wide: 44, narrow: 66 },
+      sorted: { key: "rate", direction: -1 }, key: keyOf, link: serviceLink, open: (s) => (location.hash = serviceLink(s)),
+      empty: () => (this.all?.length ? "No Service is like that." : "No node has listed Services yet."),
+    });
+    this.table.node.addEventListener("pointermove", (e) => this.point(e));
+    this.scrolled = () => this.wantRows();
+    this.search = h("input", {
+      type: "search", id: "search", placeholder: "Name, namespace, address, port", autocomplete: "off", spellcheck: "false",
+      "aria-label": "Search Services by name, namespace, address or port", "aria-controls": "services", "aria-keyshortcuts": "/",
+      input: () => this.find(), keydown: (e) => this.searching(e),
+    });
+    this.count = h("p", { class: "count", role: "status" });
+    this.chips = h("div", { class: "chips", role: "group", "aria-label": "Show only" });
+    this.totals = new Totals();
+    this.nodes = new Nodes();
+    this.problems = new Problems();
+    this.node = h(
+      "div", { class: "overview" },
+      h("h1", { class: "visually-hidden" }, "Nodes and Services"),
+      this.totals.node, this.nodes.node, this.problems.node,
+      h("div", { class: "bar" }, h("div", { class: "search" }, icon("search"), this.search, h("kbd", { "aria-hidden": "true" }, "/")), this.chips, this.count),
+      this.table.place,
+    );
+    this.makeChips();
+  }
+
+  columns() {
+    const all = columns((s) => stateWord(s, this.nodeList.length));
+    const nodes = { key: "nodes", label: "New connections on each node", cell: (cell, s) => fillNodeCells(cell, this.rows.get(keyOf(s)), this.nodeList) };
+    return [all.name, all.address, nodes, all.rate, all.active, all.endpoints, all.status];
+  }
+
+  makeChips() {
+    const chip = (key, label) => {
+      const count = h("span", { class: "n" });
+      const node = h("button", { type: "button", class: "chip", "data-key": key, click: () => this.only(key) }, key === "all" ? null : icon(key), label, count);
+      return { key, node, count };
+    };
+    this.chipList = [chip("all", "All"), ...severities.map((s) => chip(s.key, s.label))];
+    this.chips.append(...this.chipList.map((c) => c.node));
+    this.only("all");
+  }
+
+  only(filter) {
+    this.filter = filter;
+    for (const c of this.chipList) c.node.setAttribute("aria-pressed", c.key === filter);
+    if (this.all) this.find();
+  }
+
+  enter() {
+    this.table.attach();
+    addEventListener("scroll", this.scrolled, { passive: true });
+    this.timer = setInterval(() => this.wantRows(true), 2000);
+    if (this.seeking) this.search.focus();
+    else if (this.table.active !== null) {
+      this.table.node.focus({ preventScroll: true });
+      const at = this.table.at();
+      if (at >= 0) this.table.activate(at);
+    }
+    this.seeking = false;
+    this.wantRows();
+  }
+
+  leave() {
+    this.table.detach();
+    removeEventListener("scroll", this.scrolled);
+    clearInterval(this.timer);
+  }
+
+  // select makes a Service the active one.
+  select(view) {
+    if (view.namespace) this.table.active = keyOf(view);
+  }
+
+  clear() {
+    this.search.value = "";
+    this.only("all");
+    this.table.node.focus({ preventScroll: true });
+  }
+
+  press(k) {
+    if (!["j", "k", "ArrowDown", "ArrowUp"].includes(k) || document.activeElement?.closest(".tiles")) return false;
+    this.table.node.focus({ preventScroll: true });
+    return this.table.move(k);
+  }
+
+  searching(event) {
+    if (event.key !== "ArrowDown" && event.key !== "Enter") return;
+    event.preventDefault();
+    this.table.node.focus({ preventScroll: true });
+    if (this.table.rows.length) this.table.activate(0);
+    if (event.key === "Enter" && this.table.rows.length === 1) this.table.open(this.table.rows[0]);
+  }
+
+  show(data) {
+    if (data.generation !== this.generation) this.rows.clear();
+    this.generation = data.generation;
+    this.nodeList = data.nodes;
+    this.header();
+    this.all = data.services;
+    const counts = new Map(severities.map((s) => [s.key, 0]));
+    for (const s of this.all) {
+      complete(s);
+      counts.set(s.key, counts.get(s.key) + 1);
+    }
+    counts.set("all", this.all.length);
+    const fresh = this.histories.isNew(data.time);
+    this.totals.show(data, this.histories, fresh);
+    this.nodes.show(data, this.histories, fresh);
+    this.problems.show(data.problems, data.nodes.length);
+    for (const c of this.chipList) text(c.count, number(counts.get(c.key)));
+    this.find();
+  }
+
+  // header names the nodes above their numbers, if there are few.
+  header() {
+    const cell = this.table.node.querySelector(".head .c-nodes");
+    const few = this.nodeList.length <= fewNodes;
+    const shape = few ? this.nodeList.map((n) => n.name).join() : String(this.nodeList.length);
+    if (cell.shape === shape) return;
+    cell.shape = shape;
+    cell.classList.toggle("is-few", few);
+    this.table.node.classList.toggle("has-few", few);
+    const [first, last] = [this.nodeList[0]?.name, this.nodeList.at(-1)?.name];
+    cell.replaceChildren(...(few
+      ? this.nodeList.map((n) => h("span", { class: "num" }, h("a", { href: nodeLink(n.name), tabindex: "-1" }, n.name)))
+      : [h("span", { class: "ends" }, h("span", {}, `← ${first}`), h("span", {}, `new connections on ${number(this.nodeList.length)} nodes`), h("span", {}, `${last} →`))]));
+  }
+
+  // find shows the Services that are asked for: each word must be in one.
+  find() {
+    if (!this.all) return;
+    const search = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const rows = this.all.filter((s) => (this.filter === "all" || s.key === this.filter) && search.every((w) => s.words.includes(w)));
+    this.table.show(rows);
+    const part = rows.length !== this.all.length;
+    text(this.count, part ? `${number(rows.length)} of ${plural(this.all.length, "Service")}` : plural(rows.length, "Service"));
+    this.wantRows();
+  }
+
+  // wantRows asks what the nodes have of the Services in sight: of new ones soon, and of
+  // all of them now and then.
+  wantRows(again = false) {
+    if (document.hidden || !this.nodeList.length) return;
+    clearTimeout(this.soon);
+    this.soon = setTimeout(() => this.askRows(again), again ? 0 : 60);
+  }
+
+  async askRows(again) {
+    const inSight = this.table.inSight().filter((s) => again || !this.rows.has(keyOf(s))).slice(0, 150);
+    if (!inSight.length) return;
+    const query = inSight.map((s) => `service=${encodeURIComponent(keyOf(s))}`).join("&");
+    try {
+      const response = await fetch(`api/rows?${query}`, { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(10000) });
+      if (!response.ok) return;
+      const data = await response.json();
+      if (data.generation !== this.generation) return;
+      if (this.rows.size > 2000) this.rows.clear();
+      for (const row of data.rows) this.rows.set(keyOf(row), row);
+      this.table.draw(true);
+    } catch {
+      // The feed shows that the server does not answer.
+    }
+  }
+
+  // point names the node under the pointer.
+  point(event) {
+    const canvas = event.target.closest?.("canvas");
+    if (!canvas?.row) return;
+    const i = nodeAt(canvas, event.clientX);
+    const bad = canvas.row.bad?.includes(i) ? ", a problem here" : "";
+    canvas.title = `${canvas.nodes[i].name}: ${rateWords(canvas.row.rates[i])}${bad}`;
+  }
+}
+
+// stateWord returns the state of a Service, and on how many nodes if not on all.
+const stateWord = (s, total) => (s.bad && total > 1 && s.bad < total ? `${s.state} on ${number(s.bad)}` : s.state);
+
+// Totals are numbers of the whole cluster.
+class Totals {
+  constructor() {
+    this.values = {};
+    this.line = h("div", { class: "line" });
+    const card = (key, label, more) => h("div", { class: `card card-${key}` }, h("dt", {}, label), (this.values[key] = h("dd", {}, "–")), more);
+    this.node = h(
+      "dl", { class: "totals", "aria-label": "Totals" },
+      card("rate", "New connections per second", this.line), card("active", "Active connections"), card("services", "Services"),
+      card("nodes", "Nodes that answer"), card("problems", "Problems"),
+    );
+  }
+
+  show(data, histories, fresh) {
+    const known = data.nodes.filter((n) => n.rate !== null);
+    const total = known.length ? known.reduce((sum, n) => sum + n.rate, 0) : null;
+    if (fresh) histories.note("", total);
+    text(this.values.rate, rate(total));
+    const counted = data.nodes.filter((n) => n.active !== null);
+    text(this.values.active, counted.length ? number(counted.reduce((sum, n) => sum + n.active, 0)) : "–");
+    text(this.values.services, number(data.services.length));
+    const answering = data.nodes.filter((n) => n.state === "ok" || n.state === "problem").length;
+    this.values.nodes.replaceChildren(number(answering), h("span", { class: "of" }, ` / ${number(data.nodes.length)}`));
+    const bad = data.problems.filter((p) => p.severity === "Problem").length;
+    const notices = data.problems.length - bad;
+    this.values.problems.replaceChildren(number(bad), h("span", { class: "of" }, notices ? ` + ${plural(notices, "notice")}` : ""));
+    this.node.querySelector(".card-problems").classList.toggle("is-bad", bad > 0);
+    this.line.replaceChildren(spark(histories.of(""), length, 150, 28));
+  }
+}

@@ -1,0 +1,126 @@
+// The nodes: cards if there are few of them, else a tile for each.
+
+import { h, icon, number, plural, rate, spark, text } from "./dom.js";
+import { rateClass, legend, rateWords } from "./colours.js";
+import { length } from "./history.js";
+
+const fewCards = 12;
+export const nodeLink = (name) => `#/node/${encodeURIComponent(name)}`;
+
+// states of a node, with the icon and the word.
+const states = {
+  ok: { icon: "ok", word: "OK" },
+  problem: { icon: "problem", word: "Problems" },
+  silent: { icon: "reject", word: "No answer" },
+  missing: { icon: "drop", word: "No kube-vmap" },
+  waiting: { icon: "none", word: "Not asked yet" },
+};
+export const stateOf = (n) => (Object.hasOwn(states, n.state) ? states[n.state] : states.waiting);
+const isBad = (n) => n.state === "silent" || n.state === "missing";
+
+// describe returns a node in words.
+const describe = (n) => {
+  const what = isBad(n) || n.state === "waiting" ? stateOf(n).word.toLowerCase() : `${rateWords(n.rate)}, ${number(n.active)} active`;
+  return n.problems && !isBad(n) ? `${n.name}: ${what}, ${plural(n.problems, "problem")}` : `${n.name}: ${what}`;
+};
+
+export class Nodes {
+  constructor() {
+    this.title = h("h2", { id: "nodes-title" }, "Nodes");
+    this.pace = h("p", { class: "count", "aria-hidden": "true" });
+    this.place = h("div", { role: "group", "aria-labelledby": "nodes-title", keydown: (e) => this.pressed(e), pointerover: (e) => this.name(e), focusin: (e) => this.name(e) });
+    this.node = h("section", { class: "nodes", "aria-labelledby": "nodes-title" }, h("div", { class: "nodes-head" }, this.title, legend(), this.pace), this.place);
+    this.items = new Map();
+    this.active = null; // name of the node that Tab reaches
+  }
+
+  show(data, histories, fresh) {
+    const { nodes } = data;
+    this.nodes = nodes;
+    if (fresh) for (const n of nodes) histories.note(`node ${n.name}`, n.rate);
+    const few = nodes.length <= fewCards;
+    const answering = nodes.filter((n) => n.state === "ok" || n.state === "problem").length;
+    text(this.title, answering === nodes.length ? plural(nodes.length, "node") : `${number(answering)} of ${plural(nodes.length, "node")} answer`);
+    text(this.pace, `each asked every ${data.every < 60 ? `${Math.round(data.every)} s` : `${Math.round(data.every / 6) / 10} min`}`);
+    this.place.className = few ? "cards" : `tiles${nodes.length > 2500 ? " are-small" : ""}`;
+    if (!nodes.some((n) => n.name === this.active)) this.active = nodes[0]?.name ?? null;
+    const shape = `${few} ${data.generation}`;
+    if (shape !== this.shape) {
+      this.shape = shape;
+      this.items = new Map(nodes.map((n) => [n.name, few ? card(n) : tile(n)]));
+      this.place.replaceChildren(...[...this.items.values()].map((i) => i.node));
+    }
+    for (const n of nodes) {
+      const item = this.items.get(n.name);
+      item.node.tabIndex = few || n.name === this.active ? 0 : -1;
+      item.show(n, histories);
+    }
+  }
+
+  // name describes the tile under the pointer, or with the focus.
+  name(event) {
+    const n = this.nodes.find((x) => x.name === event.target.closest?.(".tile")?.dataset.name);
+    if (n) text(this.pace, describe(n));
+  }
+
+  // pressed moves among tiles: the arrows go to the neighbours in sight.
+  pressed(event) {
+    if (!this.place.classList.contains("tiles") || event.ctrlKey || event.altKey || event.metaKey) return;
+    const all = [...this.place.children];
+    const at = all.indexOf(document.activeElement);
+    if (at < 0) return;
+    const top = all[0].offsetTop;
+    const columns = Math.max(1, all.findIndex((e) => e.offsetTop > top));
+    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns, Home: -Infinity, End: Infinity }[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    const to = all[Math.min(Math.max(at + step, 0), all.length - 1)];
+    all[at].tabIndex = -1;
+    to.tabIndex = 0;
+    this.active = to.dataset.name;
+    to.focus();
+  }
+}
+
+// card is a node of few.
+function card(n) {
+  const state = h("span", { class: "node-state" });
+  const value = h("strong", {});
+  const active = h("span", {});
+  const line = h("span", { class: "node-line" });
+  const version = h("span", { class: "node-version" });
+  const note = h("span", { class: "node-note" });
+  const node = h(
+    "a", { class: "node-card", href: nodeLink(n.name), "data-name": n.name },
+    h("span", { class: "node-name" }, state, h("b", {}, n.name), version), h("span", { class: "node-numbers" }, value, " new/s", h("span", { class: "node-sep" }, " · "), active), line, note,
+  );
+  const show = (now, histories) => {
+    node.dataset.state = now.state;
+    if (state.key !== now.state) {
+      state.key = now.state;
+      state.replaceChildren(icon(stateOf(now).icon), h("span", { class: "visually-hidden" }, `${stateOf(now).word}: `));
+    }
+    text(value, rate(now.rate));
+    text(active, `${number(now.active)} active`);
+    text(version, now.version ?? "");
+    text(note, isBad(now) ? `${stateOf(now).word}: ${now.text}` : now.problems ? `${plural(now.problems, "problem")} here` : plural(now.services, "Service"));
+    line.replaceChildren(isBad(now) ? "" : spark(histories.of(`node ${now.name}`), length, 110, 24));
+  };
+  return { node, show };
+}
+
+// tile is a node of many.
+function tile(n) {
+  const node = h("a", { class: "tile", href: nodeLink(n.name), "data-name": n.name });
+  const show = (now) => {
+    const colour = isBad(now) || now.state === "waiting" ? "" : rateClass(now.rate);
+    const name = `tile ${colour} is-${now.state}`;
+    if (node.className !== name) node.className = name;
+    const words = describe(now);
+    if (node.shown !== words) {
+      node.shown = words;
+      node.setAttribute("aria-label", words);
+    }
+  };
+  return { node, show };
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"kube-vmap/cmd/inspect/explain"
+	"kube-vmap/cmd/inspect/page"
+	"kube-vmap/cmd/inspect/page/live"
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/nft"
+)
+
+// statusPage returns the handler of the status page, which shows this node until ctx ends; nil
+// without --status-page.
+func (p *proxy) statusPage(ctx context.Context, read status.Source) http.Handler {
+	if !p.config.StatusPage {
+		return nil
+	}
+	hosts := []string{p.loop.NodeName}
+	if name, err := os.Hostname(); err == nil {
+		hosts = append(hosts, name)
+	}
+	node := live.NewOneNode(p.loop.NodeName, read)
+	cluster := live.New(node)
+	go cluster.Run(ctx)
+	return page.Handler(page.Config{
+		Cluster: cluster, Alone: true, Path: "/status/", Hosts: page.Hosts{Names: hosts},
+		Explain: func(ctx context.Context, q page.Question) (way any, err error) {
+			turn := node.Paced(ctx, func() time.Duration {
+				way, err = explainPacket(ctx, p.loop.NodeName, q, read)
+				return 0
+			})
+			return way, cmp.Or(turn, err)
+		},
+	})
+}
+
+// errOfOthers hides what other programs do with a packet: anyone who reaches the metrics server
+// may ask.
+var errOfOthers = errors.New("a rule of another program decides; kube-vmap explain shows it on the node")
+
+// explainPacket returns the path of a packet of a client, or of this node, by the rules of
+// kube-vmap.
+func explainPacket(ctx context.Context, node string, q page.Question, read status.Source) (any, error) {
+	if q.From == "" {
+		doc, err := read(ctx, status.Query{Name: "-", Brief: true})
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range doc.NodeAddresses {
+			if addr, err := netip.ParseAddr(a); err == nil && addr.Is6() == (strings.Contains(q.To, "[") || q.Family == "IPv6") {
+				q.From = a
+			}
+		}
+	}
+	o := explain.Options{From: q.From, To: q.To, Namespace: "default", Output: "json"}
+	a, err := explain.Run(ctx, o, explain.Ask(read), io.Discard)
+	switch {
+	case err != nil:
+		return nil, err
+	case a.Service == "":
+		return nil, errors.New("no Service has this address and port")
+	}
+	report, whole := page.NewReport(node, a, func(table string) bool { return strings.HasSuffix(table, " "+nft.TableName) })
+	if !whole {
+		return nil, errOfOthers
+	}
+	return report, nil
+}

@@ -1,0 +1,194 @@
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/page"
+	"kube-vmap/cmd/inspect/page/live"
+	"kube-vmap/cmd/inspect/status"
+)
+
+// fleet is a cluster whose nodes a test sets. Each answer is later than the one before, with
+// new connections.
+type fleet struct {
+	mu      sync.Mutex
+	nodes   []live.Node
+	at      map[string]*status.Document
+	rates   map[string]map[string]uint64 // new connections in 5 s, by node and Service
+	silent  map[string]string            // nodes that do not answer, with the reason
+	finding map[string][]findings.Finding
+	way     any
+	asked   int
+}
+
+func (f *fleet) Nodes(context.Context) ([]live.Node, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]live.Node(nil), f.nodes...), nil
+}
+
+// read returns the document of a node after 5 more seconds.
+func (f *fleet) read(name string) (*status.Document, error) {
+	f.asked++
+	if why := f.silent[name]; why != "" {
+		return nil, errors.New(why)
+	}
+	doc := f.at[name]
+	doc.Time = time.Now()
+	doc.CountedAt = doc.CountedAt.Add(5 * time.Second)
+	for i := range doc.Services {
+		s := &doc.Services[i]
+		for j := range s.Ports {
+			addConnections(&s.Ports[j], f.rates[name][s.Namespace+"/"+s.Name])
+		}
+	}
+	return doc, nil
+}
+
+// addConnections adds new connections to a port, spread over its endpoints.
+func addConnections(p *status.Port, more uint64) {
+	var used []*status.Endpoint
+	for k := range p.Endpoints {
+		if p.Endpoints[k].Reason == "" {
+			used = append(used, &p.Endpoints[k])
+		}
+	}
+	if len(used) == 0 || more == 0 {
+		return
+	}
+	p.Connections += more
+	p.Frontends[0].Connections += more
+	for k, e := range used {
+		e.Connections += more / uint64(len(used))
+		if uint64(k) < more%uint64(len(used)) {
+			e.Connections++
+		}
+	}
+}
+
+func (f *fleet) Tally(_ context.Context, n live.Node) (*status.Tally, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	doc, err := f.read(n.Name)
+	if err != nil {
+		return nil, err
+	}
+	return doc.Tally(), nil
+}
+
+func (f *fleet) Findings(_ context.Context, n live.Node) ([]findings.Finding, error) {
+	return f.finding[n.Name], nil
+}
+
+func (f *fleet) Document(_ context.Context, n live.Node, q status.Query) (*status.Document, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	doc, err := f.read(n.Name)
+	if err != nil {
+		return nil, err
+	}
+	out := *doc
+	out.Services = nil
+	for i := range doc.Services {
+		if s := &doc.Services[i]; (q.Namespace == "" || s.Namespace == q.Namespace) && (q.Name == "" || s.Name == q.Name) {
+			out.Services = append(out.Services, copied(s, q.Brief))
+		}
+	}
+	text, err := json.Marshal(&out) // as a client gets it, which shares nothing
+	if err != nil {
+		return nil, err
+	}
+	var sent status.Document
+	return &sent, json.NewDecoder(bytes.NewReader(text)).Decode(&sent)
+}
+
+// token is that of the page under test.
+const token = "secret"
+
+// serve serves the page of the cluster, and returns its address.
+func (f *fleet) serve(t *testing.T) string {
+	t.Helper()
+	c := page.Config{Cluster: live.New(f), Context: "prod-eu", Path: "/" + token + "/", Hosts: page.Hosts{Loopback: true}}
+	return serve(t, f.handler(t, c))
+}
+
+// handler returns the handler of a page, which is kept up to date until the end of the test.
+func (f *fleet) handler(t *testing.T, c page.Config) http.Handler {
+	t.Helper()
+	ctx, end := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { c.Cluster.Run(ctx) })
+	t.Cleanup(func() { end(); running.Wait() })
+	c.Explain = func(_ context.Context, q page.Question) (any, error) {
+		if f.way == nil {
+			return nil, fmt.Errorf("pod %q is not found", q.From)
+		}
+		return f.way, nil
+	}
+	return page.Handler(c)
+}
+
+// node returns the handler of the page of the first node, by itself.
+func (f *fleet) node(t *testing.T) http.Handler {
+	t.Helper()
+	n := f.nodes[0]
+	read := func(ctx context.Context, q status.Query) (*status.Document, error) { return f.Document(ctx, n, q) }
+	return f.handler(t, page.Config{Cluster: live.New(live.NewOneNode(n.Name, read)), Alone: true, Path: "/status/"})
+}
+
+// newFleet returns a cluster of n nodes with these Services on each, of which some have
+// clients there.
+func newFleet(n int, services func() []status.Service) *fleet {
+	f := &fleet{at: map[string]*status.Document{}, rates: map[string]map[string]uint64{}, silent: map[string]string{}, finding: map[string][]findings.Finding{}}
+	random := rand.New(rand.NewPCG(3, 4))
+	start := time.Now().Add(-time.Hour)
+	for i := 1; i <= n; i++ {
+		name := fmt.Sprintf("node-%d", i)
+		f.nodes = append(f.nodes, live.Node{Name: name, Pod: "kube-vmap-" + name})
+		all := services()
+		slices.SortFunc(all, func(a, b status.Service) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		})
+		f.at[name] = &status.Document{
+			Source: status.FromDaemon, Node: name, Version: "v1.0.0", Ready: true, Counted: true, CountedAt: start, Services: all,
+		}
+		f.rates[name] = map[string]uint64{}
+		for k := range all {
+			s := &all[k]
+			idle := random.IntN(max(1, len(all)/40)) > 0 && len(all) > 40 || random.IntN(3) == 0
+			for j := range s.Ports {
+				settle(&s.Ports[j], idle)
+			}
+			if !idle {
+				f.rates[name][s.Namespace+"/"+s.Name] = uint64(random.ExpFloat64()*float64(random.IntN(200))) + 1
+			}
+		}
+	}
+	return f
+}
+
+// settle removes the connections of a Service without clients.
+func settle(p *status.Port, idle bool) {
+	if !idle {
+		return
+	}
+	p.Traffic = status.Traffic{}
+	for k := range p.Frontends {
+		p.Frontends[k].Traffic = status.Traffic{}
+	}
+	for k := range p.Endpoints {
+		p.Endpoints[k].Traffic = status.Traffic{}
+	}
+}

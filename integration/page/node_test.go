@@ -1,0 +1,193 @@
+package page
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"kube-vmap/cmd/inspect/status"
+)
+
+// shown returns the names of the visible rows.
+const shown = `[...document.querySelectorAll(".rows .row")].sort((a, b) => a.ariaRowIndex - b.ariaRowIndex).map(r => r.querySelector(".c-name .name").textContent)`
+
+// rows opens the page of a node, and waits until it is complete and rates are known.
+func rows(t *testing.T, f *fleet) *window {
+	t.Helper()
+	w := openAt(t, serve(t, f.node(t)), "/status/", "", 1360, 860)
+	w.await(`document.querySelectorAll(".rows .row").length > 3`)
+	w.await(`document.querySelector(".card-rate dd").textContent !== "–"`)
+	return w
+}
+
+// text returns the text of the first element of a selector.
+func (w *window) text(selector string) string {
+	w.Helper()
+	return get[string](w, fmt.Sprintf(`document.querySelector(%q)?.textContent ?? "(none)"`, selector))
+}
+
+// says fails unless the first element of a selector has the text.
+func (w *window) says(selector, want string) {
+	w.Helper()
+	if got := w.text(selector); got != want {
+		w.Errorf("%s says %q, want %q", selector, got, want)
+	}
+}
+
+func TestNodeShowsTotalsAndEveryService(t *testing.T) {
+	f := shop(9994)
+	sum := f.at["node-1"].Summary()
+	w := rows(t, f)
+	w.await(`document.querySelector(".card-services dd").textContent === "10,000"`)
+	w.says(".card-problems dd", fmt.Sprintf("%d + %d notice", sum.Problems+sum.Others, sum.Notices))
+	w.says(`.chip[data-key="problem"] .n`, strconv.Itoa(sum.Problems))
+	w.says(".count[role]", "10,000 Services")
+	w.says("#where", "node-1v1.0.0")
+	w.says("#nodes-title", "1 node")
+	if got := get[string](w, `document.getElementById("services").getAttribute("aria-rowcount")`); got != "10001" {
+		t.Errorf("the grid has %s rows", got)
+	}
+	if n := get[int](w, `document.querySelectorAll(".rows .row").length`); n > 60 {
+		t.Errorf("%d rows are in the document", n)
+	}
+	w.await(`document.querySelectorAll(".card .spark .values").length > 0`)
+	w.picture("node-light")
+	w.prefer("prefers-color-scheme", "dark")
+	w.picture("node-dark")
+}
+
+func TestRatesAreDifferencesOverTime(t *testing.T) {
+	w := rows(t, shop(0))
+	// The node makes 615 connections in 5 s, for each port.
+	w.search("shop/web")
+	w.await(`document.querySelector(".rows .row .c-rate").textContent === "246"`)
+	w.says(".rows .row .c-endpoints", "6 / 10")
+	w.search("diameter")
+	w.says(".rows .row .c-address", "10.96.0.13:3868/sctp")
+	w.search("kube-dns") // whose endpoints serve two ports
+	w.says(".rows .row .c-endpoints", "6 / 6")
+}
+
+func TestUncountedIsNotShownAsZero(t *testing.T) {
+	f := shop(0)
+	f.at["node-1"].Counted = false
+	w := openAt(t, serve(t, f.node(t)), "/status/", "", 1360, 860)
+	w.await(`document.querySelectorAll(".rows .row").length > 3`)
+	for _, cell := range []string{".rows .c-rate", ".card-rate dd", ".card-active dd"} {
+		w.says(cell, "–")
+	}
+}
+
+// search replaces the text of the search field.
+func (w *window) search(text string) {
+	w.Helper()
+	get[bool](w, `(document.getElementById("search").focus(), document.getElementById("search").select(), true)`)
+	if text == "" {
+		w.press(kb.Delete)
+		return
+	}
+	w.press(text)
+}
+
+func TestSearchFindsNamesNamespacesAddressesAndPorts(t *testing.T) {
+	w := rows(t, shop(9994))
+	for text, want := range map[string][]string{
+		"diameter":           {"diameter"},
+		"DIAMETER":           {"diameter"},
+		"core/":              {"diameter"},
+		"203.0.113.21":       {"uploads"},
+		"fd00:10:96::a]":     {"web"},
+		":30080":             {"web"},
+		":3868/sctp core":    {"diameter"},
+		"shop up":            {"uploads"},
+		"kube-system":        {"kube-dns"},
+		"<script>":           {},
+		"shop/sessions :443": {},
+	} {
+		w.search(text)
+		w.await(fmt.Sprintf(`document.querySelector(".count[role]").textContent.startsWith("%d ")`, len(want)))
+		if got := get[[]string](w, shown); !slices.Equal(got, want) {
+			t.Errorf("%q finds %q, want %q", text, got, want)
+		}
+	}
+	w.says(".table-place .empty", "No Service is like that.")
+	w.search("")
+	w.says(".count[role]", "10,000 Services")
+}
+
+func TestFiltersShowWhatIsWrong(t *testing.T) {
+	w := rows(t, shop(0))
+	for chip, want := range map[string][]string{
+		"problem": {"cart", "web"}, "notice": {"uploads"}, "ok": {"diameter", "kube-dns", "sessions"},
+		"all": {"cart", "diameter", "kube-dns", "sessions", "uploads", "web"},
+	} {
+		get[bool](w, fmt.Sprintf(`(document.querySelector('.chip[data-key="%s"]').click(), true)`, chip))
+		if got := get[[]string](w, shown); !slices.Equal(got, want) {
+			t.Errorf("%s shows %q, want %q", chip, got, want)
+		}
+		if got := w.text(fmt.Sprintf(`.chip[data-key="%s"] .n`, chip)); got != strconv.Itoa(len(want)) {
+			t.Errorf("%s counts %s, want %d", chip, got, len(want))
+		}
+		if pressed := get[[]string](w, `[...document.querySelectorAll('.chip[aria-pressed="true"]')].map(c => c.dataset.key)`); !slices.Equal(pressed, []string{chip}) {
+			t.Errorf("the filters that are on are %q, want %s", pressed, chip)
+		}
+	}
+	get[bool](w, `(document.querySelector('.chip[data-key="all"]').click(), true)`)
+	words := get[[]string](w, `[...document.querySelectorAll(".rows .row .c-status")].map(c => c.textContent)`)
+	slices.Sort(words)
+	if got := strings.Join(words, " "); got != "AddressConflict NoPort NoneLocal OK OK OK" {
+		t.Errorf("the states are shown as %q", got)
+	}
+}
+
+func TestColumnsSort(t *testing.T) {
+	w := rows(t, shop(200))
+	for column, in := range map[string]string{
+		"name": "(a, b) => a < b ? -1 : a > b ? 1 : 0",
+		"rate": "(a, b) => number(b) - number(a)", "active": "(a, b) => number(b) - number(a)",
+		"endpoints": "(a, b) => parseInt(b) - parseInt(a)",
+	} {
+		for _, order := range []string{"first", "again"} {
+			w.search("")
+			if column == "name" && order == "first" {
+				get[bool](w, `(document.querySelector(".head .c-rate button").click(), true)`)
+			}
+			get[bool](w, fmt.Sprintf(`(document.querySelector(".head .c-%s button").click(), true)`, column))
+			sorted := fmt.Sprintf(`(() => {
+				const number = (t) => parseFloat(t.replaceAll(",", "").replace("<0.1", "0.05"));
+				const selector = %q;
+				const cells = [...document.querySelectorAll(".rows .row")].sort((a, b) => a.ariaRowIndex - b.ariaRowIndex).map(r => r.querySelector(selector).textContent);
+				const compare = %s;
+				return cells.length > 10 && cells.every((c, i) => i === 0 || compare(cells[i - 1], c) * %d <= 0);
+			})()`, map[bool]string{true: ".c-name .name", false: ".c-" + column}[column == "name"], in, map[string]int{"first": 1, "again": -1}[order])
+			if !get[bool](w, sorted) {
+				t.Errorf("by %s, %s, it is not in order: %q", column, order, get[[]string](w, fmt.Sprintf(`[...document.querySelectorAll(".rows .c-%s")].map(c => c.textContent)`, column)))
+			}
+			direction := get[string](w, fmt.Sprintf(`document.querySelector(".head .c-%s").getAttribute("aria-sort")`, column))
+			up := column == "name"
+			if want := map[bool]string{true: "ascending", false: "descending"}[up == (order == "first")]; direction != want {
+				t.Errorf("by %s, %s, the header has %q, want %q", column, order, direction, want)
+			}
+		}
+	}
+}
+
+func TestManyProblemsAreShownOnRequest(t *testing.T) {
+	f := shop(0)
+	for i := range 300 {
+		f.at["node-1"].Problems = append(f.at["node-1"].Problems, status.Problem{Object: fmt.Sprint("ServiceCIDR ", i), Reason: "Unusable", Text: "no prefix"})
+	}
+	w := rows(t, f)
+	count := `document.querySelectorAll(".problems li").length`
+	if got := get[int](w, count); got != 5 {
+		t.Errorf("%d of 305 problems are shown at first", got)
+	}
+	get[bool](w, `(document.querySelector(".problems .plain").click(), true)`)
+	if got := get[int](w, count); got != 200 {
+		t.Errorf("%d of 305 problems are shown on request", got)
+	}
+}
