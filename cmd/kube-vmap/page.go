@@ -32,7 +32,7 @@ func (p *proxy) statusPage(ctx context.Context, read status.Source) http.Handler
 	cluster := live.New(node)
 	go cluster.Run(ctx)
 	return page.Handler(page.Config{
-		Cluster: cluster, Alone: true, Path: "/status/", Hosts: page.Hosts{Names: hosts},
+		Cluster: cluster, Context: p.loop.NodeName, Alone: true, Path: "/status/", Hosts: page.Hosts{Names: hosts},
 		Explain: func(ctx context.Context, q page.Question) (way any, err error) {
 			turn := node.Paced(ctx, func() time.Duration {
 				way, err = explainPacket(ctx, p.loop.NodeName, q, read)

@@ -141,7 +141,7 @@ func TestGetTopAndPageAgree(t *testing.T) {
 	if text := fmt.Sprintf("; %d with problems, %d with notices, %d problems of other objects", len(want.problems), len(want.notices), others); !strings.HasSuffix(head, text) {
 		t.Errorf("top says %q, want %q", head, text)
 	}
-	w.says(".card-problems dd", fmt.Sprintf("%d + %d notice", len(want.problems)+others, len(want.notices)))
+	w.says(".card-problems dd", fmt.Sprintf("%d + %d notices", len(want.problems)+others, len(want.notices)))
 	for _, s := range []string{status.StateRefused, status.StateUnusable, status.StateNotProgrammed, status.StateNoPort, status.StateNoEndpoints} {
 		if !slices.Contains(slices.Collect(maps.Values(want.states)), s) {
 			t.Errorf("no Service is %s", s)

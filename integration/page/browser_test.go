@@ -25,8 +25,8 @@ import (
 	"kube-vmap/integration/daemon"
 )
 
-// patience is longer than the page ever takes.
-const patience = 20 * time.Second
+// patience is longer than the page takes on a busy machine.
+const patience = 45 * time.Second
 
 // browser is started once; each test has its own window and profile.
 var browser context.Context

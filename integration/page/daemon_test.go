@@ -46,8 +46,8 @@ func TestConnectionsAppearAsTheyAreMade(t *testing.T) {
 		}
 	})
 	w.await(`document.querySelector(".glance strong:last-of-type") && [...document.querySelectorAll(".glance p")].some(p => p.textContent === "18 so far")`)
-	w.says("#where", l.Node.Name+"of-the-tests")
 	follow(w, l, s)
+	w.await(fmt.Sprintf(`document.getElementById("where").textContent === "%sof-the-tests"`, l.Node.Name))
 	d.Stop()
 	w.ignore("Failed to load resource")
 	w.await(`["gone", "failing"].includes(document.getElementById("live").dataset.state)`)

@@ -59,7 +59,7 @@ type Config struct {
 	Cluster *live.Cluster
 	// Explain returns the path of a packet, to be sent as JSON.
 	Explain func(ctx context.Context, q Question) (any, error)
-	Context string // of kubectl: the name of the cluster
+	Context string // that of kubectl for the cluster, or the name of the node
 	// Alone reports whether the page is that of one node, which can be the client of a packet
 	// without a name.
 	Alone bool

@@ -70,7 +70,7 @@ function show() {
 
 function where(data) {
   const [first] = data.nodes;
-  const words = data.alone ? [first?.name, first?.version] : [data.context, first && plural(data.nodes.length, "node")];
+  const words = data.alone ? [data.context, first?.version] : [data.context, first && plural(data.nodes.length, "node")];
   byId("where").replaceChildren(...words.filter(Boolean).map((t) => h("span", {}, t)));
 }
 
@@ -103,3 +103,7 @@ frame({
 addEventListener("hashchange", turn);
 setInterval(freshness, 1000);
 turn();
+if (view.path !== "api/overview") {
+  const response = await fetch("api/overview", { cache: "no-store", credentials: "omit" }).catch(() => null);
+  if (response?.ok) where((cluster ??= await response.json()));
+}
