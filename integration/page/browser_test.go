@@ -26,7 +26,7 @@ import (
 )
 
 // patience is longer than the page takes on a busy machine.
-const patience = 45 * time.Second
+const patience = 90 * time.Second
 
 // browser is started once; each test has its own window and profile.
 var browser context.Context

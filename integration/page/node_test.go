@@ -55,9 +55,6 @@ func TestNodeShowsTotalsAndEveryService(t *testing.T) {
 		t.Errorf("%d rows are in the document", n)
 	}
 	w.await(`document.querySelectorAll(".card .spark .values").length > 0`)
-	w.picture("node-light")
-	w.prefer("prefers-color-scheme", "dark")
-	w.picture("node-dark")
 }
 
 func TestRatesAreDifferencesOverTime(t *testing.T) {
@@ -70,6 +67,11 @@ func TestRatesAreDifferencesOverTime(t *testing.T) {
 	w.says(".rows .row .c-address", "10.96.0.13:3868/sctp")
 	w.search("kube-dns") // whose endpoints serve two ports
 	w.says(".rows .row .c-endpoints", "6 / 6")
+	w.search("")
+	w.await(`document.querySelectorAll(".rows .row").length > 3`)
+	w.picture("node-light")
+	w.prefer("prefers-color-scheme", "dark")
+	w.picture("node-dark")
 }
 
 func TestUncountedIsNotShownAsZero(t *testing.T) {

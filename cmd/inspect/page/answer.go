@@ -83,8 +83,10 @@ type answers struct {
 const (
 	// answerPeriod is how long an answer is used at least.
 	answerPeriod = time.Second
-	// answerFactor times how long it took to make is the same.
-	answerFactor = 10
+	// answerFactor times how long it took to make is the same, up to maxAnswerPeriod: a page
+	// calls a state stale after 12 s.
+	answerFactor    = 10
+	maxAnswerPeriod = 8 * time.Second
 )
 
 // get returns the last answer of this name, or makes one. The names are few.
@@ -104,7 +106,7 @@ func (a *answers) get(ctx context.Context, name string, value func() any) (*json
 		return nil, err
 	}
 	made := newAnswer(body)
-	made.until = time.Now().Add(max(answerPeriod, answerFactor*time.Since(start)))
+	made.until = time.Now().Add(min(max(answerPeriod, answerFactor*time.Since(start)), maxAnswerPeriod))
 	a.made[name] = made
 	return made, nil
 }
