@@ -70,10 +70,6 @@ var bans = []struct {
 	},
 	{in: "cmd", imports: []string{"os/exec"}, reason: "what has the node's privileges starts no programs"},
 	{
-		in: ".", except: "cmd/kubectl-vmap", imports: []string{"k8s.io/cli-runtime/..."},
-		reason: "only the plugin of kubectl has kubectl's flags",
-	},
-	{
 		in: "cmd/inspect",
 		imports: []string{
 			module + "cmd/kube-vmap/serve/...", module + "cmd/kube-vmap/takeover/...",

@@ -6,17 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-vmap/cmd/kubectl-vmap/bundle"
-	"kube-vmap/cmd/kubectl-vmap/completion"
-	"kube-vmap/cmd/kubectl-vmap/diff"
 	"kube-vmap/cmd/kubectl-vmap/explain"
-	"kube-vmap/cmd/kubectl-vmap/get"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 	"kube-vmap/cmd/kubectl-vmap/page"
 	"kube-vmap/cmd/kubectl-vmap/problems"
-	"kube-vmap/cmd/kubectl-vmap/status"
-	"kube-vmap/cmd/kubectl-vmap/top"
-	"kube-vmap/cmd/kubectl-vmap/versions"
 )
 
 // rootCommand returns the command with its subcommands.
@@ -48,22 +41,22 @@ To look at what is programmed: get; at connections: top; at all of it: page.`,
 	}
 	root.Flags().Bool("version", false, "print the version of this program") // without -v, which is another flag of kubectl
 	flags.AddFlags(root.PersistentFlags())
-	root.CompletionOptions.DisableDefaultCmd = true // kubectl completes, see package completion
+	root.CompletionOptions.DisableDefaultCmd = true // kubectl completes, see completion.go
 	root.SetUsageTemplate(withoutGlobalFlags(root.UsageTemplate()))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.AddCommand(
 		explain.NewCommand(flags),
-		status.NewCommand(flags),
+		statusCommand(flags),
 		problems.NewCommand(flags),
-		get.NewCommand(flags),
-		top.NewCommand(flags),
-		diff.NewCommand(flags),
-		bundle.NewCommand(flags, version),
+		getCommand(flags),
+		topCommand(flags),
+		diffCommand(flags),
+		bundleCommand(flags),
 		page.NewCommand(flags),
-		versions.NewCommand(flags, version),
+		versionCommand(flags),
 	)
-	completion.Register(root, flags)
+	completer{flags}.register(root)
 	return root
 }
 

@@ -76,7 +76,7 @@ func pluginFor(root, temp string, p platform, r release) ([]byte, error) {
 	archive := tar.NewWriter(zip)
 	err = addFile(archive, pluginBinary(p), 0o755, binary, r)
 	if p.os != "windows" {
-		script, failed := os.ReadFile(filepath.Join(root, "cmd", "kubectl-vmap", "completion", "kubectl_complete-vmap"))
+		script, failed := os.ReadFile(filepath.Join(root, "cmd", "kubectl-vmap", "kubectl_complete-vmap"))
 		err = errors.Join(err, failed, addFile(archive, "kubectl_complete-vmap", 0o755, script, r))
 	}
 	err = errors.Join(err, archive.Close(), zip.Close())

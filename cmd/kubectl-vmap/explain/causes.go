@@ -15,7 +15,7 @@ import (
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/kubectl-vmap/servicepods"
+	"kube-vmap/cmd/kubectl-vmap/resolve"
 )
 
 // addCauses adds what leads to the verdict: what only the API server knows, then what the
@@ -143,7 +143,7 @@ func (b *builder) readPods(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
-	pods, err := servicepods.List(ctx, b.Resolver.API, s)
+	pods, err := resolve.SelectedPods(ctx, b.Resolver.API, s)
 	if apierrors.IsForbidden(err) {
 		b.report.Notes = append(b.report.Notes, "pods of namespace "+s.Namespace+" are not examined: "+err.Error())
 		return nil
@@ -168,14 +168,14 @@ func (b *builder) podCauses(ctx context.Context, w *Way) []Cause {
 		return nil
 	}
 	_, name, _ := strings.Cut(w.Service, ":")
-	causes := servicepods.TargetPorts(s, b.pods, func(p *corev1.ServicePort) bool { return p.Name == name })
+	causes := resolve.TargetPorts(s, b.pods, func(p *corev1.ServicePort) bool { return p.Name == name })
 	switch {
 	case sliceHasReady(b, s):
 		return causes
 	case len(b.pods) == 0:
-		return []Cause{servicepods.Selector(ctx, b.Resolver.API, s)}
+		return []Cause{resolve.Selector(ctx, b.Resolver.API, s)}
 	}
-	return append(causes, servicepods.Readiness(b.pods)...)
+	return append(causes, resolve.Readiness(b.pods)...)
 }
 
 // sliceHasReady reports whether any endpoint of the Service is ready.

@@ -15,7 +15,7 @@ import (
 
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/kubectl-vmap/servicepods"
+	"kube-vmap/cmd/kubectl-vmap/resolve"
 )
 
 // compare adds what nodes know otherwise than the API server. Nodes that differ are asked
@@ -167,7 +167,7 @@ func tcpIfEmpty(p *corev1.Protocol) corev1.Protocol {
 	if p == nil {
 		return corev1.ProtocolTCP
 	}
-	return servicepods.Protocol(*p)
+	return resolve.Protocol(*p)
 }
 
 func documentEndpoints(d *status.Document) map[endpointKey]bool {

@@ -2,7 +2,7 @@ package explain
 
 import (
 	"kube-vmap/cmd/inspect/explain/answer"
-	"kube-vmap/cmd/kubectl-vmap/servicepods"
+	"kube-vmap/cmd/kubectl-vmap/resolve"
 )
 
 // Schema is the version of [Report]'s encoding. Programs ignore fields that they do not
@@ -66,7 +66,7 @@ type Way struct {
 }
 
 // A Cause is a field of an object that leads to the verdict, and how.
-type Cause = servicepods.Cause
+type Cause = resolve.Cause
 
 // A NodeAnswer is what one node answers about the packet.
 type NodeAnswer struct {

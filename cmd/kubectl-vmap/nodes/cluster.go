@@ -27,7 +27,7 @@ type Config struct {
 	Timeout time.Duration
 	// Concurrency is how many nodes are asked at a time.
 	Concurrency int
-	// Progress is where [Cluster.Each] shows its progress; nil for nowhere.
+	// Progress is the terminal on which [Ask] shows its progress; nil for none.
 	Progress io.Writer
 }
 

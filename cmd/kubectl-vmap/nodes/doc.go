@@ -1,8 +1,8 @@
 // Package nodes runs commands of kube-vmap on the nodes of a cluster, through the API
 // server: by "exec" in the pods of kube-vmap's DaemonSet, as kubectl exec does.
 //
-//	Flags --> Cluster --Nodes--> Node, Node, ... --Each--> Run, Document, JSON
-//	kubectl's                                    bounded    one exec each
+//	Flags --Command--> Request: Cluster, Nodes --Answers, Ask--> Run, Document, JSON
+//	kubectl's                                       bounded      one exec each
 //
 // No port of a node is needed, and nothing but /kube-vmap runs there. What it prints is the
 // answer. Errors name what is missing: a permission, kube-vmap, a pod, a command that an

@@ -3,10 +3,16 @@ package nodes
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kube-vmap/cmd/inspect/status"
 )
 
 // ExitError is the error of a command that ended with another exit code than 0.
@@ -18,15 +24,16 @@ type ExitError struct {
 // Error implements error.
 func (e *ExitError) Error() string {
 	if text := strings.TrimPrefix(strings.TrimSpace(e.Stderr), "kube-vmap: "); text != "" {
-		return cleanLine(text)
+		return cleanMessage(text)
 	}
 	return fmt.Sprintf("exit code %d", e.Code)
 }
 
 // unknown reports whether kube-vmap does not know the command or a flag of it.
 func (e *ExitError) unknown() bool {
-	return strings.Contains(e.Stderr, "unknown command") || strings.Contains(e.Stderr, "unknown flag") ||
-		strings.Contains(e.Stderr, "unknown shorthand flag")
+	return slices.ContainsFunc([]string{"unknown command", "unknown flag", "unknown shorthand flag"}, func(text string) bool {
+		return strings.Contains(e.Stderr, text)
+	})
 }
 
 // MissingError is the error of a node without a running kube-vmap.
@@ -68,16 +75,8 @@ func (e *VersionError) Error() string {
 // ErrNoPermission is wrapped by errors about a missing permission.
 var ErrNoPermission = errors.New("no permission")
 
-// errNotInstalled is wrapped by the error of a cluster without a pod of kube-vmap.
-var errNotInstalled = errors.New("no kube-vmap found")
-
-func (c *Cluster) noPods() error {
-	return fmt.Errorf("%w: namespace %s has no pods with the label %s; --proxy-namespace names another namespace",
-		errNotInstalled, c.config.Namespace, selector)
-}
-
 // apiError explains an error of the API server.
-func (c *Cluster) apiError(what string, err error) error {
+func apiError(what string, err error) error {
 	switch {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w to %s; the roles in deploy/kubectl give it: %w", ErrNoPermission, what, err)
@@ -85,4 +84,120 @@ func (c *Cluster) apiError(what string, err error) error {
 		return fmt.Errorf("%s: the API server does not accept these credentials: %w", what, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// execError explains why a command did not run, or broke off.
+func execError(n Node, err error) error {
+	const denied = "denied request" // by a ValidatingAdmissionPolicy
+	op := (*net.OpError)(nil)
+	switch {
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), denied):
+		err = fmt.Errorf("%w: %w", ErrNoPermission, err)
+	case apierrors.IsNotFound(err):
+		err = fmt.Errorf("pod %s is gone: %w", n.Pod, err)
+	case errors.As(err, &op) && op.Source != nil: // without the port of this host
+		err = apiError("run a command", fmt.Errorf("%s %s %s: %w", op.Op, op.Net, op.Addr, op.Err))
+	default:
+		err = apiError("run a command", err)
+	}
+	return nodeError{err, n.Pod}
+}
+
+// A nodeError is an error whose text a node may have written. It has nothing that differs
+// among nodes, so that [Failures] has one line for all of them.
+type nodeError struct {
+	error
+	pod string
+}
+
+// requestURL is the API server's request to a kubelet in its errors. The address follows.
+var requestURL = regexp.MustCompile(`error sending request: Post "[^"]*": `)
+
+// Error implements error.
+func (e nodeError) Error() string {
+	text := requestURL.ReplaceAllString(e.error.Error(), "")
+	return cleanMessage(strings.ReplaceAll(text, fmt.Sprintf("%q ", e.pod), ""))
+}
+
+// Unwrap returns the whole error.
+func (e nodeError) Unwrap() error { return e.error }
+
+// Failures are the nodes that did not answer, by error.
+type Failures struct {
+	asked, failed int
+	refused       int      // that answered with an error
+	errors        []string // in the order of their first nodes
+	nodes         map[string][]string
+	absent        []string
+}
+
+// Add counts a node; err is nil if it answered. It can be called in done of [Ask].
+func (f *Failures) Add(n Node, err error) {
+	if n.Absent {
+		f.absent = append(f.absent, n.Name)
+		return
+	}
+	if f.asked++; err == nil {
+		return
+	}
+	f.failed++
+	if exit := (*ExitError)(nil); errors.As(err, &exit) {
+		f.refused++
+	}
+	text := cleanLine(err.Error())
+	if f.nodes == nil {
+		f.nodes = map[string][]string{}
+	}
+	if f.nodes[text] == nil {
+		f.errors = append(f.errors, text)
+	}
+	f.nodes[text] = append(f.nodes[text], n.Name)
+}
+
+// Count returns the number of nodes that did not answer.
+func (f *Failures) Count() int { return f.failed }
+
+// Answered returns the number of nodes that answered.
+func (f *Failures) Answered() int { return f.asked - f.failed }
+
+// Err prints a line for each error with its nodes, and returns an error that counts them;
+// nil if all answered. If all answered with the same error, that is the error.
+func (f *Failures) Err(stderr io.Writer) error {
+	if text := AbsentText(f.absent); text != "" {
+		_, _ = fmt.Fprintln(stderr, text)
+	}
+	if f.refused > 0 && f.refused == f.asked && len(f.errors) == 1 {
+		return errors.New(f.errors[0])
+	}
+	for _, text := range f.errors {
+		_, _ = fmt.Fprintf(stderr, "%s: %s\n", Names(f.nodes[text]), text)
+	}
+	switch silent := f.failed - f.refused; {
+	case silent > 0 && f.refused > 0:
+		return fmt.Errorf("%d of %d nodes did not answer, and %d answered with an error", silent, f.asked, f.refused)
+	case silent > 0:
+		return fmt.Errorf("%d of %d nodes did not answer", silent, f.asked)
+	case f.refused > 0:
+		return fmt.Errorf("%d of %d nodes answered with an error", f.refused, f.asked)
+	}
+	return nil
+}
+
+// AbsentText returns a line about nodes without a pod of kube-vmap; empty if there are none.
+func AbsentText(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s without kube-vmap: %s", status.Plural(len(names), "node"), Names(names))
+}
+
+// maxNames is how many nodes are named in a line.
+const maxNames = 5
+
+// Names returns names of nodes for a line of text, of many the first ones.
+func Names(list []string) string {
+	if more := len(list) - maxNames; more > 1 {
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:maxNames], ", "), more)
+	}
+	return strings.Join(list, ", ")
 }

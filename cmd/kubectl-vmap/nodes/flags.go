@@ -1,88 +1,99 @@
 package nodes
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // Flags are kubectl's flags for a cluster, and those for kube-vmap in it.
 type Flags struct {
-	*genericclioptions.ConfigFlags
+	clientcmd.ClientConfig // by the flags and the kubeconfig
 
-	proxyNamespace string
-	timeout        time.Duration
-	concurrency    int
+	rules       *clientcmd.ClientConfigLoadingRules
+	overrides   *clientcmd.ConfigOverrides
+	namespace   string // of kube-vmap's pods
+	timeout     time.Duration
+	concurrency int
 }
 
 // NewFlags returns flags with kubectl's defaults.
-func NewFlags() *Flags { return &Flags{ConfigFlags: genericclioptions.NewConfigFlags(true)} }
+func NewFlags() *Flags {
+	rules, overrides := clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{}
+	return &Flags{
+		ClientConfig: clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides),
+		rules:        rules, overrides: overrides,
+	}
+}
 
 // AddFlags adds the flags.
 func (f *Flags) AddFlags(to *pflag.FlagSet) {
-	f.ConfigFlags.AddFlags(to)
-	to.StringVar(&f.proxyNamespace, "proxy-namespace", DefaultNamespace, "`namespace` of kube-vmap's pods")
-	to.DurationVar(&f.timeout, "node-timeout", defaultTimeout, "how long a node may be silent until it counts as not answering")
+	to.StringVar(&f.rules.ExplicitPath, "kubeconfig", "", "Path to the kubeconfig file to use for CLI requests.")
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.ClusterOverrideFlags.APIServer.ShortName = "s"
+	names.AuthOverrideFlags.Username.LongName = "" // kubectl does not have these
+	names.AuthOverrideFlags.Password.LongName = ""
+	clientcmd.BindOverrideFlags(f.overrides, to, names)
+	to.Func("as-user-extra", "User extras (`key=value`) to impersonate for the operation, can be repeated.", func(text string) error {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return fmt.Errorf("%q is not KEY=VALUE", text)
+		}
+		if f.overrides.AuthInfo.ImpersonateUserExtra == nil {
+			f.overrides.AuthInfo.ImpersonateUserExtra = map[string][]string{}
+		}
+		f.overrides.AuthInfo.ImpersonateUserExtra[key] = append(f.overrides.AuthInfo.ImpersonateUserExtra[key], value)
+		return nil
+	})
+	to.StringVar(&f.namespace, "proxy-namespace", DefaultNamespace, "`namespace` of kube-vmap's pods")
+	to.DurationVar(&f.timeout, "node-timeout", defaultTimeout,
+		"how long a node may be silent until it counts as not answering")
 	to.IntVar(&f.concurrency, "node-concurrency", defaultConcurrency, "`number` of nodes to ask at a time")
 }
 
 // Cluster returns the cluster that the flags and the kubeconfig choose. Progress is shown
 // on stderr if that is a terminal.
 func (f *Flags) Cluster(stderr io.Writer) (*Cluster, error) {
-	config, err := f.ToRESTConfig()
+	config, err := f.ClientConfig.ClientConfig()
 	if err != nil {
 		return nil, err
 	}
-	c := Config{REST: config, Namespace: f.proxyNamespace, Timeout: f.timeout, Concurrency: f.concurrency}
-	if file, ok := stderr.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+	c := Config{REST: config, Namespace: f.namespace, Timeout: f.timeout, Concurrency: f.concurrency}
+	if IsTerminal(stderr) {
 		c.Progress = stderr
 	}
 	return New(c)
 }
 
+// IsTerminal reports whether lines are read by people, and not by a program.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
 // CurrentNamespace returns the namespace of -n or of the kubeconfig's context.
 func (f *Flags) CurrentNamespace() (string, error) {
-	namespace, _, err := f.ToRawKubeConfigLoader().Namespace()
+	namespace, _, err := f.Namespace()
 	if err != nil {
 		return "", fmt.Errorf("find the namespace: %w", err)
 	}
 	return namespace, nil
 }
 
-// Selection are the flags that choose nodes.
-type Selection struct {
-	Names []string
-	All   bool
-}
+// GivenNamespace returns the namespace of -n; empty without.
+func (f *Flags) GivenNamespace() string { return f.overrides.Context.Namespace }
 
-// AddFlags adds the flags --node and --all-nodes.
-func (s *Selection) AddFlags(f *pflag.FlagSet, whenNone string) {
-	f.StringSliceVar(&s.Names, "node", nil, "`names` of nodes to ask; "+whenNone)
-	f.BoolVar(&s.All, "all-nodes", false, "ask all nodes")
-}
-
-// Select returns the selected nodes; all if neither flag was given.
-func (s *Selection) Select(ctx context.Context, c *Cluster) ([]Node, error) {
-	if s.All && len(s.Names) > 0 {
-		return nil, errors.New("--node and --all-nodes: give one of them")
+// Context returns the name of the context of the flags or the kubeconfig; empty if there is none.
+func (f *Flags) Context() string {
+	config, err := f.RawConfig()
+	if err != nil || f.overrides.CurrentContext != "" {
+		return f.overrides.CurrentContext
 	}
-	if len(s.Names) == 0 {
-		return c.Nodes(ctx)
-	}
-	out := make([]Node, len(s.Names))
-	for i, name := range s.Names {
-		n, err := c.Node(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = n
-	}
-	return out, nil
+	return config.CurrentContext
 }

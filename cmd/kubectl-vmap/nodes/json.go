@@ -3,10 +3,12 @@ package nodes
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
+	"regexp"
 	"strings"
+	"unicode"
 
 	"kube-vmap/cmd/inspect/schema"
 	"kube-vmap/cmd/inspect/status"
@@ -50,11 +52,8 @@ func (c *Cluster) JSON(ctx context.Context, n Node, known int, into any, args ..
 	if objects := bytes.Count(text.Bytes(), []byte("{")); objects > minObjects && objects > text.Len()/meanObject {
 		return fmt.Errorf("the answer is none of kube-vmap: it has %d objects in %d bytes", objects, text.Len())
 	}
-	if err := schema.Decode(text.Bytes(), known, into); err != nil {
-		return cleanError{err}
-	}
-	if mayControl(text.Bytes()) {
-		clean(reflect.ValueOf(into))
+	if err := schema.Decode(cleanJSON(text.Bytes()), known, into); err != nil {
+		return nodeError{err, n.Pod}
 	}
 	return nil
 }
@@ -82,4 +81,46 @@ func (b *Buffer) Write(p []byte) (int, error) {
 		return 0, fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
 	}
 	return b.Buffer.Write(p)
+}
+
+// CleanText returns a text for a terminal: control characters, with which a node or an
+// object could write anything there, become question marks. So do those that reverse the
+// order of others, and separators of lines and paragraphs.
+func CleanText(text string) string { return strings.Map(cleanRune, text) }
+
+func cleanRune(r rune) rune {
+	if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
+		return '?'
+	}
+	return r
+}
+
+// cleanLine returns a text without control characters, in one line: with a line break, a
+// node could add a row to a table.
+func cleanLine(text string) string {
+	return CleanText(strings.NewReplacer("\n", "; ", "\t", " ").Replace(text))
+}
+
+// maxMessage is how much of an error of a node is shown, in bytes.
+const maxMessage = 4 << 10
+
+func cleanMessage(text string) string {
+	if len(text) > maxMessage {
+		text = text[:maxMessage/2] + " ... " + text[len(text)-maxMessage/2:]
+	}
+	return cleanLine(text)
+}
+
+var jsonEscape = regexp.MustCompile(`\\(u[0-9a-fA-F]{4}|.)`)
+
+// cleanJSON returns JSON whose strings have no control characters, escaped or not.
+func cleanJSON(text []byte) []byte {
+	text = jsonEscape.ReplaceAllFunc(text, func(escape []byte) []byte {
+		var s string
+		if json.Unmarshal(append(append([]byte{'"'}, escape...), '"'), &s) != nil || s == cleanLine(s) {
+			return escape
+		}
+		return []byte(cleanLine(s))
+	})
+	return bytes.Map(cleanRune, text)
 }

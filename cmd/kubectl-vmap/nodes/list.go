@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kube-vmap/cmd/kubectl-vmap/servicepods"
+	"kube-vmap/cmd/kubectl-vmap/resolve"
 )
 
 // Names in kube-vmap's manifests.
@@ -38,14 +38,15 @@ type Node struct {
 func (c *Cluster) Nodes(ctx context.Context) ([]Node, error) {
 	list, err := c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("nodes")).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, c.apiError("list nodes", err)
+		return nil, apiError("list nodes", err)
 	}
 	pods, err := c.pods(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	if len(pods) == 0 {
-		return nil, c.noPods()
+		return nil, fmt.Errorf("no kube-vmap found: namespace %s has no pods with the label %s; --proxy-namespace names another namespace",
+			c.config.Namespace, selector)
 	}
 	out := make([]Node, len(list.Items))
 	for i := range list.Items {
@@ -64,7 +65,7 @@ func (c *Cluster) Node(ctx context.Context, name string) (Node, error) {
 	case apierrors.IsNotFound(err):
 		return Node{}, fmt.Errorf("the cluster has no node %q", name)
 	case err != nil:
-		return Node{}, c.apiError("get node "+name, err)
+		return Node{}, apiError("get node "+name, err)
 	}
 	pods, err := c.pods(ctx, "spec.nodeName="+name)
 	if err != nil {
@@ -77,7 +78,7 @@ func (c *Cluster) Node(ctx context.Context, name string) (Node, error) {
 func (c *Cluster) pods(ctx context.Context, fields string) (map[string][]corev1.Pod, error) {
 	list, err := c.core.Pods(c.config.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector, FieldSelector: fields})
 	if err != nil {
-		return nil, c.apiError("list pods in namespace "+c.config.Namespace, err)
+		return nil, apiError("list pods in namespace "+c.config.Namespace, err)
 	}
 	out := map[string][]corev1.Pod{}
 	for _, p := range list.Items {
@@ -130,7 +131,7 @@ func podState(p *corev1.Pod) (running, ready bool, why string) {
 		return false, false, "pod " + p.Name + " is waiting: " + cmp.Or(s.State.Waiting.Reason, "no reason given") + "; " +
 			ended(p, s.LastTerminationState.Terminated)
 	case s.State.Waiting != nil:
-		return false, false, "pod " + p.Name + " is waiting: " + cmp.Or(servicepods.InitFailure(p), s.State.Waiting.Reason, "no reason given")
+		return false, false, "pod " + p.Name + " is waiting: " + cmp.Or(resolve.InitFailure(p), s.State.Waiting.Reason, "no reason given")
 	case s.State.Terminated != nil:
 		return false, false, ended(p, s.State.Terminated)
 	}

@@ -1,15 +1,14 @@
 package nodes
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"math"
 	"net/http"
-	"regexp"
-	"strings"
+	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -23,9 +22,6 @@ import (
 
 // program is kube-vmap in its image.
 const program = "/kube-vmap"
-
-// maxStderr is how much of a command's error output is kept.
-const maxStderr = 64 << 10
 
 // Run runs kube-vmap with arguments on a node, and writes what it prints to stdout, also if
 // an error follows. A connection that breaks may look like the end of the answer (API
@@ -43,25 +39,86 @@ func (c *Cluster) Run(ctx context.Context, n Node, stdout io.Writer, args ...str
 	}
 	ctx, idle := newIdle(klog.NewContext(ctx, logr.Discard()), c.config.Timeout)
 	defer idle.stop()
-	var stderr bytes.Buffer
-	out, errs := idle.writer(stdout), idle.writer(&limited{&stderr, maxStderr})
-	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: out, Stderr: errs})
+	var stderr Buffer
+	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{
+		Stdout: idleWriter{idle, stdout}, Stderr: idleWriter{idle, &stderr},
+	})
 	cause := context.Cause(ctx)
 	idle.stop() // no more is written, also if goroutines of the connection are left
 	var exit exec.CodeExitError
 	switch {
 	case idle.writeErr != nil:
 		return fmt.Errorf("write the answer: %w", idle.writeErr)
+	case err == nil:
+		return nil
 	case errors.As(err, &exit):
 		return &ExitError{exit.Code, stderr.String()}
-	case err != nil && cause != nil:
+	case cause != nil:
 		return cause
-	case err != nil && (apierrors.IsForbidden(refusal) || apierrors.IsUnauthorized(refusal) || apierrors.IsNotFound(refusal)):
-		return cleanError{c.execError(n, refusal)}
-	case err != nil:
-		return cleanError{c.execError(n, err)}
+	case apierrors.IsForbidden(refusal) || apierrors.IsUnauthorized(refusal) || apierrors.IsNotFound(refusal):
+		return execError(n, refusal)
 	}
-	return nil
+	return execError(n, err)
+}
+
+// maxTimeouts times the time-out is how long an answer may take: a node could send a byte
+// from time to time for ever.
+const maxTimeouts = 30
+
+// idle cancels a context if nothing is written for too long, or if writing does not end.
+// After stop, nothing is written.
+type idle struct {
+	timeout    time.Duration
+	cancel     context.CancelCauseFunc
+	timer, end *time.Timer
+
+	mu       sync.Mutex // guards what follows, and the writers
+	stopped  bool
+	writeErr error
+}
+
+func newIdle(ctx context.Context, timeout time.Duration) (context.Context, *idle) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	longest := maxTimeouts * min(timeout, math.MaxInt64/maxTimeouts)
+	return ctx, &idle{
+		timeout: timeout, cancel: cancel,
+		timer: time.AfterFunc(timeout, func() { cancel(&TimeoutError{After: timeout}) }),
+		end:   time.AfterFunc(longest, func() { cancel(&TimeoutError{longest, true}) }),
+	}
+}
+
+// stop ends writing, and releases the context.
+func (i *idle) stop() {
+	i.timer.Stop()
+	i.end.Stop()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.stopped = true
+	i.cancel(nil)
+}
+
+// An idleWriter is a writer whose writes restart the time-out.
+type idleWriter struct {
+	*idle
+	to io.Writer
+}
+
+// Write implements [io.Writer].
+func (w idleWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return 0, io.ErrClosedPipe
+	}
+	w.timer.Stop() // how long the reader takes does not count
+	n, err := w.to.Write(p)
+	if err != nil {
+		w.writeErr = err
+		w.cancel(err)
+		return n, err
+	}
+	w.timer.Reset(w.timeout)
+	return n, nil
 }
 
 // executor returns what runs a command: by WebSocket or, if that is not possible, SPDY. It
@@ -85,52 +142,4 @@ func (c *Cluster) executor(n Node, args []string, refused func(error)) (remoteco
 		}
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	})
-}
-
-// execError explains why a command did not run, or broke off.
-func (c *Cluster) execError(n Node, err error) error {
-	const denied = "denied request" // by a ValidatingAdmissionPolicy
-	switch {
-	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), denied):
-		return &sameError{fmt.Errorf("%w: %w", ErrNoPermission, err), n.Pod}
-	case apierrors.IsNotFound(err):
-		return fmt.Errorf("pod %s is gone: %w", n.Pod, err)
-	}
-	// Without the port of this host; see sameError.
-	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Source != nil {
-		err = fmt.Errorf("%s %s %s: %w", op.Op, op.Net, op.Addr, op.Err)
-	}
-	return &sameError{c.apiError("run a command", err), n.Pod}
-}
-
-// sameError is an error without what differs among nodes, so that [Failures] has one line
-// for all of them.
-type sameError struct {
-	error
-	pod string
-}
-
-// requestURL is the API server's request to a kubelet in its errors. The address follows.
-var requestURL = regexp.MustCompile(`error sending request: Post "[^"]*": `)
-
-// Error implements error.
-func (e *sameError) Error() string {
-	return strings.ReplaceAll(requestURL.ReplaceAllString(e.error.Error(), ""), fmt.Sprintf("%q ", e.pod), "")
-}
-
-// Unwrap returns the whole error.
-func (e *sameError) Unwrap() error { return e.error }
-
-// limited is a writer that drops what is too long.
-type limited struct {
-	to   *bytes.Buffer
-	room int
-}
-
-// Write implements [io.Writer].
-func (l *limited) Write(p []byte) (int, error) {
-	kept := p[:min(len(p), l.room)]
-	l.room -= len(kept)
-	l.to.Write(kept)
-	return len(p), nil
 }

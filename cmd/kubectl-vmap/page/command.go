@@ -49,24 +49,12 @@ can connect to that address, too: whoever has the URL sees what you see.`,
 			if err != nil {
 				return err
 			}
-			config := page.Config{Cluster: live.New(execSource{c}), Context: contextName(f), Explain: explainer(f, cmd)}
+			config := page.Config{Cluster: live.New(execSource{c}), Context: f.Context(), Explain: explainer(f, cmd)}
 			return serve(cmd.Context(), config, port, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().IntVar(&port, "port", 0, "listen on this `port` of 127.0.0.1 instead of a free one")
 	return cmd
-}
-
-// contextName returns the name of kubectl's context; empty if there is none.
-func contextName(f *nodes.Flags) string {
-	if f.Context != nil && *f.Context != "" {
-		return *f.Context
-	}
-	config, err := f.ToRawKubeConfigLoader().RawConfig()
-	if err != nil {
-		return ""
-	}
-	return config.CurrentContext
 }
 
 // explainer returns the function that follows packets. Each question begins with what the

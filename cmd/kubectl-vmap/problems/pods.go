@@ -16,7 +16,6 @@ import (
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
-	"kube-vmap/cmd/kubectl-vmap/servicepods"
 )
 
 const (
@@ -77,7 +76,7 @@ func (n namer) addTo(ctx context.Context, namespace, name string, list []*findin
 	if err != nil {
 		return err
 	}
-	pods, err := servicepods.List(ctx, n.API, s)
+	pods, err := resolve.SelectedPods(ctx, n.API, s)
 	if err != nil {
 		return err
 	}
@@ -131,7 +130,7 @@ func valueOf(m *findings.Merged) valueFunc {
 
 // selectorValue adds the labels that are selected, and those that pods have.
 func selectorValue(ctx context.Context, n namer, m *findings.Merged, s *corev1.Service, pods []corev1.Pod) {
-	c := servicepods.Selector(ctx, n.API, s)
+	c := resolve.Selector(ctx, n.API, s)
 	m.Field = c.Field
 	why := c.Text
 	if len(pods) > 0 {
@@ -145,7 +144,7 @@ func selectorValue(ctx context.Context, n namer, m *findings.Merged, s *corev1.S
 // targetPortValue adds the target ports, and those that containers have.
 func targetPortValue(_ context.Context, _ namer, m *findings.Merged, s *corev1.Service, pods []corev1.Pod) {
 	of := func(p *corev1.ServicePort) bool {
-		name := strings.TrimPrefix(p.Name+"/"+string(servicepods.Protocol(p.Protocol)), "/")
+		name := strings.TrimPrefix(p.Name+"/"+string(resolve.Protocol(p.Protocol)), "/")
 		return slices.Contains(m.Ports, name) || strings.HasSuffix(m.Object, ":"+p.Name) && p.Name != ""
 	}
 	var values, texts []string
@@ -154,7 +153,7 @@ func targetPortValue(_ context.Context, _ namer, m *findings.Merged, s *corev1.S
 			values = append(values, value)
 		}
 	}
-	for _, c := range servicepods.TargetPorts(s, pods, of) {
+	for _, c := range resolve.TargetPorts(s, pods, of) {
 		if !slices.Contains(texts, c.Text) {
 			texts = append(texts, c.Text)
 		}

@@ -10,8 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-
-	"kube-vmap/cmd/kubectl-vmap/servicepods"
 )
 
 // maxSuggested is how many names an error suggests, and maxListed how many are read to
@@ -86,7 +84,7 @@ func (r *Resolver) list(ctx context.Context, kind Kind, namespace string, o meta
 // exist.
 func suggestion(name string, names []string) string {
 	similar := slices.DeleteFunc(slices.Clone(names), func(n string) bool {
-		return !strings.HasPrefix(n, name) && !strings.HasPrefix(name, n) && servicepods.Distance(name, n) > 2
+		return !strings.HasPrefix(n, name) && !strings.HasPrefix(name, n) && Distance(name, n) > 2
 	})
 	switch {
 	case len(similar) > 0:

@@ -3,8 +3,13 @@ package resolve
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kube-vmap/model"
 )
@@ -23,14 +28,28 @@ const (
 	KindAddress     Kind = "address"
 )
 
-// kinds are the names and short names that kubectl has.
-var kinds = map[string]Kind{
-	"pod": KindPod, "pods": KindPod, "po": KindPod,
-	"deployment": KindDeployment, "deployments": KindDeployment, "deploy": KindDeployment,
-	"statefulset": KindStatefulSet, "statefulsets": KindStatefulSet, "sts": KindStatefulSet,
-	"daemonset": KindDaemonSet, "daemonsets": KindDaemonSet, "ds": KindDaemonSet,
-	"service": KindService, "services": KindService, "svc": KindService,
-	"node": KindNode, "nodes": KindNode, "no": KindNode,
+// kinds are what flags can name, by the names and short names that kubectl has.
+var kinds = []struct {
+	kind     Kind
+	names    []string
+	resource schema.GroupVersionResource
+}{
+	{KindPod, []string{"pod", "pods", "po"}, corev1.SchemeGroupVersion.WithResource("pods")},
+	{KindDeployment, []string{"deploy", "deployment", "deployments"}, appsv1.SchemeGroupVersion.WithResource("deployments")},
+	{KindStatefulSet, []string{"sts", "statefulset", "statefulsets"}, appsv1.SchemeGroupVersion.WithResource("statefulsets")},
+	{KindDaemonSet, []string{"ds", "daemonset", "daemonsets"}, appsv1.SchemeGroupVersion.WithResource("daemonsets")},
+	{KindService, []string{"svc", "service", "services"}, corev1.SchemeGroupVersion.WithResource("services")},
+	{KindNode, []string{"node", "nodes", "no"}, corev1.SchemeGroupVersion.WithResource("nodes")},
+}
+
+// KindOf returns the kind of a name or short name, and its resource in the API.
+func KindOf(name string) (Kind, schema.GroupVersionResource, bool) {
+	for _, k := range kinds {
+		if slices.Contains(k.names, strings.ToLower(name)) {
+			return k.kind, k.resource, true
+		}
+	}
+	return "", schema.GroupVersionResource{}, false
 }
 
 // A reference is the text of a flag in its parts.
@@ -58,7 +77,7 @@ func parse(text, namespace string) (ref reference, err error) {
 	if !ok {
 		return ref, fmt.Errorf("%q has no kind: write pod/%[1]s, deploy/%[1]s, svc/%[1]s or node/%[1]s, or an address", text)
 	}
-	if ref.kind, ok = kinds[strings.ToLower(kind)]; !ok {
+	if ref.kind, _, ok = KindOf(kind); !ok {
 		return ref, fmt.Errorf("%q is not a kind: write pod, deploy, sts, ds, svc or node, for instance pod/%s", kind, text)
 	}
 	rest, port, hasPort := strings.Cut(rest, ":")

@@ -21,7 +21,7 @@ func testCompletion(t *testing.T, c *laptop.Cluster) {
 	}
 	_, err := ns.CreatePod(ctx, "cart-1", "cart", c.At(c.Lab.Pods[2]))
 	clustertest.Must(t, err)
-	folder, err := filepath.Abs("../../../cmd/kubectl-vmap/completion") // which has kubectl_complete-vmap
+	folder, err := filepath.Abs("../../../cmd/kubectl-vmap") // which has kubectl_complete-vmap
 	clustertest.Must(t, err)
 
 	for line, want := range map[string][]string{

@@ -1,10 +1,11 @@
-package completion
+package main
 
 import (
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
@@ -12,26 +13,29 @@ import (
 // TestNoAPIServerMeansNoNames has an API server that does not exist.
 func TestNoAPIServerMeansNoNames(t *testing.T) {
 	f := nodes.NewFlags()
-	server := "https://127.0.0.1:1"
-	f.APIServer = &server
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.AddFlags(flags)
+	if err := flags.Set("server", "https://127.0.0.1:1"); err != nil {
+		t.Fatal(err)
+	}
 	cmd := &cobra.Command{}
 	cmd.SetContext(t.Context())
 	c := completer{f}
 	start := time.Now()
-	if got, d := c.names(nodeNames)(cmd, nil, ""); len(got) > 0 || d != cobra.ShellCompDirectiveNoFileComp {
+	if got, d := c.objects("node/")(cmd, nil, ""); len(got) > 0 || d != cobra.ShellCompDirectiveNoFileComp {
 		t.Errorf("names %q, %v", got, d)
 	}
-	if took := time.Since(start); took > 2*timeout {
+	if took := time.Since(start); took > 2*completionTimeout {
 		t.Errorf("it took %s", took)
 	}
 }
 
 func TestKindsAreCompletedFirst(t *testing.T) {
-	got, d := completer{nodes.NewFlags()}.objects("pod", "deploy", "ds")(&cobra.Command{}, nil, "d")
+	got, d := completer{nodes.NewFlags()}.objects("pod/", "deploy/", "ds/")(&cobra.Command{}, nil, "d")
 	if len(got) != 2 || got[0] != "deploy/" || d&cobra.ShellCompDirectiveNoSpace == 0 {
 		t.Errorf("%q, %v", got, d)
 	}
-	if got, _ := (completer{nodes.NewFlags()}).objects("pod")(&cobra.Command{}, nil, "svc/x"); got != nil {
+	if got, _ := (completer{nodes.NewFlags()}).objects("pod/", "ds/")(&cobra.Command{}, nil, "svc/x"); got != nil {
 		t.Errorf("a kind that is not one of the flag's: %q", got)
 	}
 }

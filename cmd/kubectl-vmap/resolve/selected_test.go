@@ -1,4 +1,4 @@
-package servicepods_test
+package resolve
 
 import (
 	"fmt"
@@ -8,8 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
-
-	"kube-vmap/cmd/kubectl-vmap/servicepods"
 )
 
 // TestNearestLabelsComeFirst has a selector with a typing error, and pods of many names.
@@ -22,7 +20,7 @@ func TestNearestLabelsComeFirst(t *testing.T) {
 		}
 	}
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "ordres"}}}
-	if text := servicepods.Selector(t.Context(), api, s).Text; !strings.Contains(text, "; pods there have app=orders, ") {
+	if text := Selector(t.Context(), api, s).Text; !strings.Contains(text, "; pods there have app=orders, ") {
 		t.Error(text)
 	}
 }
@@ -36,7 +34,7 @@ func TestInitContainerThatFailsIsTheReason(t *testing.T) {
 		InitContainerStatuses: []corev1.ContainerStatus{{Name: "first", State: ended(0)}, {Name: "second", State: ended(7)}},
 		Conditions:            []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "ContainersNotReady"}},
 	}}
-	if text := fmt.Sprint(servicepods.Readiness([]corev1.Pod{p})); !strings.Contains(text, "is not ready: its init container second has ended with exit code 7") {
+	if text := fmt.Sprint(Readiness([]corev1.Pod{p})); !strings.Contains(text, "is not ready: its init container second has ended with exit code 7") {
 		t.Error(text)
 	}
 }

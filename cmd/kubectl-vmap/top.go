@@ -1,21 +1,62 @@
-package top
+package main
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/top"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
 
-// A source asks the chosen nodes, which are listed again each time, since nodes come and go.
+// topInterval is the default interval: each query runs a command on every node.
+const topInterval = 2 * time.Second
+
+func topCommand(f *nodes.Flags) *cobra.Command {
+	var flags top.Flags
+	var chosen nodes.Selection
+	cmd := &cobra.Command{
+		Use:   "top [-n NAMESPACE] [--node NODE] [--sort COLUMN] [-w]",
+		Short: "Print connection counts of Services, added up over all nodes",
+		Long: `Print new connections per second and active connections of each Service, added up over
+all nodes or those of --node: once, over one interval, or with -w again after each. Frontends
+and endpoints of one Service are shown by kubectl vmap get.
+
+A connection is counted on the node that translates it: that of the client, or the one
+that a client outside connects to. Each query runs a command on every node, so the pause
+before the next one is at least as long as it took. Nodes that do not answer are named on
+stderr, and their connections are missing; with -w they are asked again after 4 s to 2 min.
+
+Problems and notices are numbers of Services; kubectl vmap problems lists them.`,
+		Example: `  kubectl vmap top | head
+  kubectl vmap top -n shop --sort active -w
+  kubectl vmap top --node node-1 -o json | jq '.items[] | select(.rate > 100) | .name'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := f.Cluster(io.Discard) // it would report progress for each table
+			if err != nil {
+				return err
+			}
+			s := topSource{c, chosen, flags.Interval(), map[string]failure{}}
+			return top.Run(cmd.Context(), flags.Config(s.query, f.GivenNamespace()))
+		},
+	}
+	cmd.DisableFlagsInUseLine = true
+	flags.AddTo(cmd, topInterval)
+	chosen.AddFlags(cmd.Flags(), "the default is all")
+	return cmd
+}
+
+// A topSource asks the chosen nodes, which are listed again each time, since nodes come and go.
 // Those that do not answer are asked less and less, so that others seldom wait for them.
-type source struct {
+type topSource struct {
 	cluster  *nodes.Cluster
 	chosen   nodes.Selection
 	interval time.Duration
@@ -32,7 +73,7 @@ type failure struct {
 }
 
 // query is a [top.Source]. It is an error if no node answers.
-func (s *source) query(ctx context.Context, q status.Query) (out top.Answer, err error) {
+func (s *topSource) query(ctx context.Context, q status.Query) (out top.Answer, err error) {
 	list, err := s.chosen.Select(ctx, s.cluster)
 	if err != nil {
 		return out, err
@@ -71,7 +112,7 @@ func (s *source) query(ctx context.Context, q status.Query) (out top.Answer, err
 }
 
 // fail notes that a node did not answer. One without kube-vmap costs nothing to ask.
-func (s *source) fail(n nodes.Node, err error) failure {
+func (s *topSource) fail(n nodes.Node, err error) failure {
 	now := time.Now()
 	f := s.failing[n.Name]
 	if f.count == 0 || f.pod != n.Pod {

@@ -1,10 +1,8 @@
-// Package versions is kubectl vmap version: the versions of the plugin and of the nodes.
-package versions
+package main
 
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
@@ -14,8 +12,7 @@ import (
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
 
-// NewCommand returns kubectl vmap version.
-func NewCommand(f *nodes.Flags, version string) *cobra.Command {
+func versionCommand(f *nodes.Flags) *cobra.Command {
 	var client bool
 	cmd := &cobra.Command{
 		Use:   "version",
@@ -26,44 +23,36 @@ nodes that run it if there are several. Nodes that do not answer are named.
 The exit code is 1 if a node did not answer.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := fmt.Fprintln(cmd.OutOrStdout(), "kubectl-vmap", version); err != nil || client {
+			r := nodes.Request{Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr()}
+			if _, err := fmt.Fprintln(r.Stdout, "kubectl-vmap", version); err != nil || client {
 				return err
 			}
-			c, err := f.Cluster(cmd.ErrOrStderr())
-			if err != nil {
+			if err := r.Find(cmd.Context(), f); err != nil {
 				return err
 			}
-			return run(cmd.Context(), c, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return printVersions(cmd.Context(), &r)
 		},
 	}
 	cmd.Flags().BoolVar(&client, "client", false, "print the version of this program only")
 	return cmd
 }
 
-// run prints the versions of the nodes.
-func run(ctx context.Context, c *nodes.Cluster, stdout, stderr io.Writer) error {
-	list, err := c.Nodes(ctx)
-	if err != nil {
-		return err
-	}
+// printVersions prints the versions of the nodes.
+func printVersions(ctx context.Context, r *nodes.Request) error {
 	found := map[string][]string{} // nodes by version
-	var failures nodes.Failures
-	nodes.Ask(ctx, c, list, c.Version, func(n nodes.Node, version string, err error) {
-		failures.Add(n, err)
-		if err == nil {
-			found[version] = append(found[version], n.Name)
-		}
+	failures, _ := nodes.Answers(ctx, r, r.Version, func(n nodes.Node, version string) error {
+		found[version] = append(found[version], n.Name)
+		return nil
 	})
 	for _, version := range slices.Sorted(maps.Keys(found)) {
-		names := found[version]
-		slices.Sort(names)
+		names := slices.Sorted(slices.Values(found[version]))
 		line := fmt.Sprintf("kube-vmap %s on %s", version, status.Plural(len(names), "node"))
 		if len(found) > 1 {
 			line += ": " + nodes.Names(names)
 		}
-		if _, err := fmt.Fprintln(stdout, line); err != nil {
+		if _, err := fmt.Fprintln(r.Stdout, line); err != nil {
 			return err
 		}
 	}
-	return failures.Err(stderr)
+	return failures.Err(r.Stderr)
 }

@@ -1,4 +1,4 @@
-package status
+package main
 
 import (
 	"cmp"
@@ -20,8 +20,8 @@ const severityUnknown = "Unknown"
 // severityAbsent is that of a node without a pod of kube-vmap.
 const severityAbsent = "Absent"
 
-// A Row is the state of one node.
-type Row struct {
+// A nodeRow is the state of one node.
+type nodeRow struct {
 	Node     string `json:"node"`
 	Version  string `json:"version,omitempty"`
 	Severity string `json:"severity"`
@@ -29,7 +29,7 @@ type Row struct {
 	// is not known.
 	Ready *bool `json:"ready,omitempty"`
 	// Lag is nil if it is not known, or the node does not follow the API server.
-	Lag *Lag `json:"lag,omitempty"`
+	Lag *nodeLag `json:"lag,omitempty"`
 	// Problems are the problems and then the notices, the worst first.
 	Problems []findings.Finding `json:"problems,omitempty"`
 	Health   *status.Health     `json:"health,omitempty"` // nil if it is not known
@@ -39,8 +39,8 @@ type Row struct {
 
 // newRow returns the row of a node that has answered, or of the error. The lag is added
 // if objects are known.
-func newRow(n nodes.Node, d *status.Document, err error, api objects) Row {
-	row := Row{Node: n.Name}
+func newRow(n nodes.Node, d *status.Document, err error, api objectVersions) nodeRow {
+	row := nodeRow{Node: n.Name}
 	if err == nil && d.Health == nil {
 		err = fmt.Errorf("runs kube-vmap %s, which does not report its health", cmp.Or(d.Version, "of an older version"))
 	}
@@ -57,7 +57,7 @@ func newRow(n nodes.Node, d *status.Document, err error, api objects) Row {
 	ready := d.Ready && n.Why == ""
 	row.Ready, row.Health, row.Problems, row.now = &ready, d.Health, findings.WithTexts(findings.OfNode(d)), d.Time
 	if n.Why != "" && d.Ready { // otherwise the problems of the node have it
-		row.add(status.SeverityProblem, n.Why)
+		row.add(n.Why)
 	}
 	if api != nil {
 		row.addLag(api)
@@ -70,7 +70,7 @@ func newRow(n nodes.Node, d *status.Document, err error, api objects) Row {
 }
 
 // failed returns the row of a node that could not be asked.
-func (r Row) failed(err error) Row {
+func (r nodeRow) failed(err error) nodeRow {
 	var missing *nodes.MissingError
 	var old *nodes.VersionError
 	r.Severity = severityUnknown
@@ -80,37 +80,31 @@ func (r Row) failed(err error) Row {
 	case errors.As(err, &old):
 		r.Version = old.Version
 	}
-	r.Problems = []findings.Finding{{Severity: status.SeverityProblem, Text: strings.ReplaceAll(err.Error(), "\n", "; ")}}
+	r.add(strings.ReplaceAll(err.Error(), "\n", "; "))
 	return r
 }
 
-// add adds a problem or notice before those of the same severity.
-func (r *Row) add(severity, text string) {
-	at := 0
-	if severity == status.SeverityNotice {
-		at = slices.IndexFunc(r.Problems, func(p findings.Finding) bool { return p.Severity == severity })
-		at = max(at, 0)
-	}
-	r.Problems = slices.Insert(r.Problems, at, findings.Finding{Severity: severity, Text: text})
+// add adds a problem before all others.
+func (r *nodeRow) add(text string) {
+	r.Problems = slices.Insert(r.Problems, 0, findings.Finding{Severity: status.SeverityProblem, Text: text})
 }
 
 // addLag adds how far the node is behind.
-func (r *Row) addLag(api objects) {
+func (r *nodeRow) addLag(api objectVersions) {
 	lag, err := api.lag(r.Health)
 	switch {
 	case errors.Is(err, errNoPositions):
 	case err != nil:
-		r.add(status.SeverityProblem, "the lag is not known: "+err.Error())
-	default:
-		if r.Lag = lag; lag.Sum() > 0 {
-			r.add(status.SeverityProblem, fmt.Sprintf("behind the API server: %s and %s are newer than what it has seen",
-				status.Plural(lag.Services, "Service"), status.Plural(lag.EndpointSlices, "EndpointSlice")))
-		}
+		r.add("the lag is not known: " + err.Error())
+	case lag.sum() > 0:
+		r.add(fmt.Sprintf("behind the API server: %s and %s are newer than what it has seen",
+			status.Plural(lag.Services, "Service"), status.Plural(lag.EndpointSlices, "EndpointSlice")))
 	}
+	r.Lag = lag
 }
 
 // text returns the worst problem in words.
-func (r *Row) text() string {
+func (r *nodeRow) text() string {
 	if len(r.Problems) == 0 {
 		return "OK"
 	}
@@ -125,8 +119,8 @@ func (r *Row) text() string {
 var ranks = []string{severityUnknown, status.SeverityProblem, status.SeverityNotice, status.SeverityOK, severityAbsent}
 
 // sortRows sorts rows: problems first, and then by name.
-func sortRows(rows []Row) {
-	slices.SortFunc(rows, func(a, b Row) int {
+func sortRows(rows []nodeRow) {
+	slices.SortFunc(rows, func(a, b nodeRow) int {
 		return cmp.Or(cmp.Compare(slices.Index(ranks, a.Severity), slices.Index(ranks, b.Severity)), strings.Compare(a.Node, b.Node))
 	})
 }

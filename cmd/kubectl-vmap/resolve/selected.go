@@ -1,7 +1,4 @@
-// Package servicepods finds in a Service and the pods that it selects why none of them serves
-// it: labels that no pod has, target ports that no container declares, pods that are not
-// ready. Nodes do not know pods.
-package servicepods
+package resolve
 
 import (
 	"cmp"
@@ -40,8 +37,8 @@ func (c Cause) String() string {
 // maxNamed is how many things of a kind are named in one sentence.
 const maxNamed = 3
 
-// List returns the pods that a Service selects; none without a selector.
-func List(ctx context.Context, api kubernetes.Interface, s *corev1.Service) ([]corev1.Pod, error) {
+// SelectedPods returns the pods that a Service selects; none without a selector.
+func SelectedPods(ctx context.Context, api kubernetes.Interface, s *corev1.Service) ([]corev1.Pod, error) {
 	if len(s.Spec.Selector) == 0 {
 		return nil, nil
 	}

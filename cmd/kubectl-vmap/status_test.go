@@ -1,4 +1,4 @@
-package status
+package main
 
 import (
 	"bytes"
@@ -48,21 +48,21 @@ func at(services, slices string) func(*status.Document, *status.Health) {
 }
 
 func TestLagComparesNumbers(t *testing.T) {
-	api := objects{
+	api := objectVersions{
 		"Service":       {"9", "99", "100", "1001", "123456789012345678901234567890"},
 		"EndpointSlice": {"7", "8"},
 	}
 	for _, test := range []struct {
 		services, slices string
-		want             Lag
+		want             nodeLag
 	}{
-		{"123456789012345678901234567890", "8", Lag{}},
-		{"123456789012345678901234567889", "8", Lag{1, 0}},
-		{"1000", "7", Lag{2, 1}},
-		{"100", "6", Lag{2, 2}},
-		{"99", "1000", Lag{3, 0}},
-		{"10", "1000", Lag{4, 0}},
-		{"", "", Lag{5, 2}},
+		{"123456789012345678901234567890", "8", nodeLag{}},
+		{"123456789012345678901234567889", "8", nodeLag{1, 0}},
+		{"1000", "7", nodeLag{2, 1}},
+		{"100", "6", nodeLag{2, 2}},
+		{"99", "1000", nodeLag{3, 0}},
+		{"10", "1000", nodeLag{4, 0}},
+		{"", "", nodeLag{5, 2}},
 	} {
 		got, err := api.lag(document(at(test.services, test.slices)).Health)
 		if err != nil || *got != test.want {
@@ -79,12 +79,12 @@ func TestLagComparesNumbers(t *testing.T) {
 
 // serveObjects adds a server's Services and EndpointSlices, in pages of one.
 func serveObjects(t *testing.T, s *nodestest.Server, versions ...int) *nodestest.Server {
-	return s.Handle("GET /api/v1/services", page(t, "Service", versions)).
-		Handle("GET /apis/discovery.k8s.io/v1/endpointslices", page(t, "EndpointSlice", versions))
+	return s.Handle("GET /api/v1/services", servePage(t, "Service", versions)).
+		Handle("GET /apis/discovery.k8s.io/v1/endpointslices", servePage(t, "EndpointSlice", versions))
 }
 
-// page returns a handler of a list without the content of objects.
-func page(t *testing.T, kind string, versions []int) http.HandlerFunc {
+// servePage returns a handler of a list without the content of objects.
+func servePage(t *testing.T, kind string, versions []int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		if !strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList") || q.Get("limit") == "" {
@@ -126,7 +126,7 @@ func TestNodeThatCatchesUpIsNotBehind(t *testing.T) {
 		"stays":      answer(document(at("1000", "1001"))),
 		"well":       answer(document(at("1003", "1003"))),
 	}), 1003, 7, 1002)
-	out, errs, code := s.Command(t, NewCommand)
+	out, errs, code := s.Command(t, statusCommand)
 	for _, want := range []string{"stays        v1.2.3    True    4 ", "catches-up   v1.2.3    True    0 ", "well         v1.2.3    True    0 "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q", want)
@@ -163,7 +163,7 @@ func TestExitCodes(t *testing.T) {
 			if test.forbid != "" {
 				s.Forbid(test.forbid)
 			}
-			out, errs, code := s.Command(t, NewCommand, test.args...)
+			out, errs, code := s.Command(t, statusCommand, test.args...)
 			if code != test.code || !strings.Contains(out+errs, test.contains) {
 				t.Errorf("exit code %d, want %d\n%s%s", code, test.code, out, errs)
 			}
@@ -178,7 +178,7 @@ func TestLagNeedsPermission(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "", nil).Status())
 	}
 	s := nodestest.New(t, map[string]nodestest.Program{"a": answer(document())}).Handle("GET /api/v1/services", forbidden)
-	out, errs, code := s.Command(t, NewCommand)
+	out, errs, code := s.Command(t, statusCommand)
 	if code != exit.Trouble || !strings.Contains(errs, "LAG is not known: no permission to list services, which the ClusterRole in deploy/kubectl gives") ||
 		!strings.Contains(out, "a      v1.2.3    True    -     0") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
@@ -186,11 +186,11 @@ func TestLagNeedsPermission(t *testing.T) {
 }
 
 // rows are the rows of a cluster with one node of each kind.
-func rows() []Row {
-	api := objects{"Service": {"7", "1001"}, "EndpointSlice": {"8", "1002", "1003"}}
+func rows() []nodeRow {
+	api := objectVersions{"Service": {"7", "1001"}, "EndpointSlice": {"8", "1002", "1003"}}
 	well := at("1003", "1003")
 	node := func(name string) nodes.Node { return nodes.Node{Name: name} }
-	out := []Row{
+	out := []nodeRow{
 		newRow(node("well"), document(well), nil, api),
 		newRow(node("repaired"), document(well, func(_ *status.Document, h *status.Health) {
 			h.Repairs = status.Count{Count: 3, Last: now.Add(-time.Minute)}
@@ -218,7 +218,7 @@ func rows() []Row {
 
 func TestTable(t *testing.T) {
 	var out bytes.Buffer
-	if err := write(&out, "", rows()); err != nil {
+	if err := writeStatus(&out, "", rows()); err != nil {
 		t.Fatal(err)
 	}
 	want := `NODE        VERSION   READY   LAG   REFUSED   REPAIRS   OWNED       WARNINGS   STATUS
@@ -242,7 +242,7 @@ well        v1.2.3    True    0     0         0         IPv4,IPv6   0          O
 
 func TestWideTable(t *testing.T) {
 	var out bytes.Buffer
-	if err := write(&out, "wide", rows()); err != nil {
+	if err := writeStatus(&out, "wide", rows()); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -258,7 +258,7 @@ func TestWideTable(t *testing.T) {
 func TestJSONHasEveryNode(t *testing.T) {
 	for _, output := range []string{"json", "yaml"} {
 		var out bytes.Buffer
-		if err := write(&out, output, rows()); err != nil {
+		if err := writeStatus(&out, output, rows()); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []string{"v1.2.3", "unknown", "endpointSlices", "SERVICE"} {
@@ -270,13 +270,13 @@ func TestJSONHasEveryNode(t *testing.T) {
 			continue
 		}
 		var read struct {
-			Items   []Row
-			Summary Summary
+			Items   []nodeRow
+			Summary nodeSummary
 		}
 		if err := json.Unmarshal(out.Bytes(), &read); err != nil {
 			t.Fatal(err)
 		}
-		if len(read.Items) != 12 || fmt.Sprint(read.Summary) != fmt.Sprint(summarize(rows())) || *read.Items[4].Lag != (Lag{1, 2}) {
+		if len(read.Items) != 12 || fmt.Sprint(read.Summary) != fmt.Sprint(summarize(rows())) || *read.Items[4].Lag != (nodeLag{1, 2}) {
 			t.Errorf("read %+v", read)
 		}
 	}

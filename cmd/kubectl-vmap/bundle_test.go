@@ -1,4 +1,4 @@
-package bundle
+package main
 
 import (
 	"archive/tar"
@@ -34,8 +34,7 @@ func TestArchiveOfNodeIsLimited(t *testing.T) {
 	if err := packed.Close(); err != nil {
 		t.Fatal(err)
 	}
-	files := tar.NewWriter(io.Discard)
-	writeErr, readErr := new(writer).copy(files, "node-1", &archive)
+	writeErr, readErr := (&bundle{files: tar.NewWriter(io.Discard)}).copy("node-1", &archive)
 	if writeErr != nil || readErr == nil || !strings.Contains(readErr.Error(), "unpacks to more than 512 MiB") {
 		t.Errorf("%v, %v", writeErr, readErr)
 	}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"kube-vmap/cmd/inspect/get"
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/kubectl-vmap/nodes"
+)
+
+func getCommand(f *nodes.Flags) *cobra.Command {
+	var o get.Options
+	cmd := &cobra.Command{
+		Use:   "get services|endpoints|frontends [NAME...]",
+		Short: "Show what nodes program for Services, like kubectl get",
+		Long: `Show what nodes program for Services, endpoints or frontends (the addresses and ports
+that clients connect to), as kube-vmap reports it there.
+
+All nodes program the same Services, so by default one of them is asked, and named on
+stderr. Numbers of connections are those of the node, and so is what depends on where
+it is: NotLocal, hints, slots. --node NAME asks another one; with several names or
+--all-nodes, the rows have a column NODE and come as the nodes answer. If objects are
+named, rows that several nodes have are printed once, at the end. Nodes that do not
+answer are named at the end, and make the exit code 1.
+
+` + get.Help(),
+		Example: `  kubectl vmap get svc -A
+  kubectl vmap get endpoints -n shop web --node node-1 -o wide
+  kubectl vmap get svc -n shop web --all-nodes
+  kubectl vmap get svc -A --all-nodes --field-selector severity=Problem`,
+		ValidArgsFunction: get.Complete,
+	}
+	o.AddFlags(cmd)
+	return f.Command(cmd, "by default one that answers", func(ctx context.Context, r *nodes.Request) (err error) {
+		o.Args = r.Args
+		if o.Namespace, err = f.CurrentNamespace(); err != nil {
+			return err
+		}
+		switch {
+		case len(r.Names) == 1:
+			return get.Run(ctx, o, documentOf(r, r.List[0], ""), r.Stdout, r.Stderr)
+		case r.All || len(r.Names) > 1:
+			return getAll(ctx, r, o)
+		}
+		return get.Run(ctx, o, documentOfFirst(r), r.Stdout, r.Stderr)
+	})
+}
+
+// documentOf returns the source of one node.
+func documentOf(r *nodes.Request, n nodes.Node, note string) get.Source {
+	return func(ctx context.Context, q status.Query) (*status.Document, string, error) {
+		d, err := r.Document(ctx, n, q)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", n.Name, err)
+		}
+		return d, note, err
+	}
+}
+
+// attempts is how many nodes are asked until one answers.
+const attempts = 3
+
+// documentOfFirst returns the source of a node that answers.
+func documentOfFirst(r *nodes.Request) get.Source {
+	return func(ctx context.Context, q status.Query) (*status.Document, string, error) {
+		candidates := slices.DeleteFunc(slices.Clone(r.List), func(n nodes.Node) bool { return n.Missing })
+		slices.SortStableFunc(candidates, func(a, b nodes.Node) int { return len(a.Why) - len(b.Why) }) // ready ones first
+		failed := fmt.Errorf("no node of %d runs kube-vmap, for instance %s: %s", len(r.List), r.List[0].Name, r.List[0].Why)
+		before := ""
+		for _, n := range candidates[:min(attempts, len(candidates))] {
+			note := before
+			if len(r.List) > 1 {
+				note += fmt.Sprintf("Of node %s; --all-nodes shows all %d, --node another one.", n.Name, len(r.List))
+			}
+			d, note, err := documentOf(r, n, note)(ctx, q)
+			if err == nil {
+				return d, note, nil
+			}
+			failed, before = err, err.Error()+"\n"
+			if ctx.Err() != nil || errors.Is(err, nodes.ErrNoPermission) {
+				break
+			}
+		}
+		return nil, "", failed
+	}
+}
+
+// getAll prints the rows of nodes as they answer.
+func getAll(ctx context.Context, r *nodes.Request, o get.Options) error {
+	p, err := get.NewNodesPrinter(o, r.Stdout, r.Stderr)
+	if err != nil {
+		return err
+	}
+	failures, err := nodes.Answers(ctx, r, func(ctx context.Context, n nodes.Node) (*status.Document, error) {
+		return r.Document(ctx, n, p.Query())
+	}, func(n nodes.Node, d *status.Document) error { return p.Print(n.Name, d) })
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.Close(), failures.Err(r.Stderr))
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/pager"
+
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/sync/cluster/selectors"
+)
+
+// A node lags if the API server had objects, before the node was asked, that are newer than
+// what the node has seen. Resource versions of a resource are comparable (KEP-5504).
+
+// followed are the kinds of objects that change the rules of every node, as kube-vmap lists
+// them.
+var followed = []struct {
+	kind     string
+	resource schema.GroupVersionResource
+	options  metav1.ListOptions
+}{
+	{
+		"Service", corev1.SchemeGroupVersion.WithResource("services"),
+		metav1.ListOptions{LabelSelector: selectors.ServiceLabels, FieldSelector: selectors.ServiceFields},
+	},
+	{
+		"EndpointSlice", discoveryv1.SchemeGroupVersion.WithResource("endpointslices"),
+		metav1.ListOptions{LabelSelector: selectors.SliceLabels},
+	},
+}
+
+// nodeLag counts the objects of each followed kind that are newer than what a node has seen.
+type nodeLag struct {
+	Services       int `json:"services"`
+	EndpointSlices int `json:"endpointSlices"`
+}
+
+func (l *nodeLag) sum() int { return l.Services + l.EndpointSlices }
+
+// objectVersions are the resource versions of the API server's objects at one moment, by
+// kind, sorted.
+type objectVersions map[string][]string
+
+// readVersions lists all followed objects, without their content.
+func readVersions(ctx context.Context, config *rest.Config) (objectVersions, error) {
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("configure the client: %w", err)
+	}
+	out := objectVersions{}
+	for _, f := range followed {
+		list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return client.Resource(f.resource).List(ctx, o)
+		})
+		err := list.EachListItem(ctx, f.options, func(o runtime.Object) error {
+			m, err := meta.Accessor(o)
+			if err == nil {
+				_, err = compare(m.GetResourceVersion(), m.GetResourceVersion())
+			}
+			if err == nil {
+				out[f.kind] = append(out[f.kind], m.GetResourceVersion())
+			}
+			return err
+		})
+		if apierrors.IsForbidden(err) {
+			return nil, fmt.Errorf("no permission to list %s, which the ClusterRole in deploy/kubectl gives: %w",
+				f.resource.Resource, err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", f.resource.Resource, err)
+		}
+		slices.SortFunc(out[f.kind], mustCompare)
+	}
+	return out, nil
+}
+
+// compare compares resource versions of the same resource.
+func compare(a, b string) (int, error) { return resourceversion.CompareResourceVersion(a, b) }
+
+// mustCompare compares resource versions that are comparable.
+func mustCompare(a, b string) int { n, _ := compare(a, b); return n }
+
+// errNoPositions is returned for a node that does not follow the API server.
+var errNoPositions = errors.New("the node reads its objects elsewhere")
+
+// lag returns how far a node is behind the objects. An object that the node has not listed
+// yet is newer than anything.
+func (o objectVersions) lag(h *status.Health) (*nodeLag, error) {
+	newer := map[string]int{}
+	for _, f := range followed {
+		i := slices.IndexFunc(h.Positions, func(p status.Position) bool { return p.Kind == f.kind })
+		if i < 0 {
+			return nil, errNoPositions
+		}
+		seen := h.Positions[i].ResourceVersion
+		if newer[f.kind] = len(o[f.kind]); seen == "" {
+			continue
+		}
+		if _, err := compare(seen, seen); err != nil {
+			return nil, err
+		}
+		older, found := slices.BinarySearchFunc(o[f.kind], seen, mustCompare)
+		if found {
+			older++
+		}
+		newer[f.kind] -= older
+	}
+	return &nodeLag{Services: newer["Service"], EndpointSlices: newer["EndpointSlice"]}, nil
+}
+
+// positionOf returns the resource version up to which a node has seen objects of a kind.
+func positionOf(h *status.Health, kind string) string {
+	for _, p := range h.Positions {
+		if p.Kind == kind {
+			return p.ResourceVersion
+		}
+	}
+	return ""
+}
