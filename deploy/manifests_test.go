@@ -192,7 +192,7 @@ func TestReadinessHasAnAccountOfItsOwn(t *testing.T) {
 
 // TestViewersOnlyRead checks the roles for kubectl vmap: they read, and give exec only with
 // the verb by which the policy recognizes them. That it restricts them is tested in
-// integration/cluster/laptop.
+// integration/cluster/plugin.
 func TestViewersOnlyRead(t *testing.T) {
 	var reader rbacv1.ClusterRole
 	var role rbacv1.Role

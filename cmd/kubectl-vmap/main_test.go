@@ -223,7 +223,7 @@ func TestNodeCannotFakeRows(t *testing.T) {
 }
 
 // TestHelpLeadsFromASymptomToACommand has help texts that refer to none of kube-vmap on a node,
-// which laptops do not have.
+// which the machine of a user does not have.
 func TestHelpLeadsFromASymptomToACommand(t *testing.T) {
 	for command, words := range map[string][]string{
 		"--help":          {"refuses, or only some", ": problems.", ": explain.", ": status, and diff", ": top;"},

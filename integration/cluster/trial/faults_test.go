@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/laptop"
+	"kube-vmap/integration/cluster/plugin"
 	"kube-vmap/integration/eventually"
 )
 
@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { clustertest.Main(m) }
 // TestOneCommandFindsEachFault sets up all faults in one cluster, in a namespace each,
 // checks with packets that they are there, and runs the command of each.
 func TestOneCommandFindsEachFault(t *testing.T) {
-	c := laptop.New(t, podsPerNode)
+	c := plugin.New(t, podsPerNode)
 	clustertest.Must(t, serve(c))
 	scenes := make([]*scene, len(faults))
 	last := len(faults) - 1

@@ -20,7 +20,7 @@ import (
 	"strings"
 	"syscall"
 
-	"kube-vmap/integration/cluster/laptop"
+	"kube-vmap/integration/cluster/plugin"
 	"kube-vmap/integration/daemon/built"
 	"kube-vmap/integration/eventually"
 )
@@ -57,7 +57,7 @@ func shuffled() []fault {
 
 // try prepares a cluster with the fault and waits.
 func try(ctx context.Context, t *program, f fault) error {
-	c := laptop.New(t, podsPerNode)
+	c := plugin.New(t, podsPerNode)
 	if err := serve(c); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func try(ctx context.Context, t *program, f fault) error {
 	if err := os.WriteFile(filepath.Join(dir, "kubectl"), []byte(c.Script(t)), 0o755); err != nil {
 		return errors.Join(errors.New("write a script"), err)
 	}
-	fmt.Printf("A user reports: %s.\n\nexport PATH=%s:$PATH   # kubectl at the laptop\nUntil ^C.\n", s.expand(f.symptom), dir)
+	fmt.Printf("A user reports: %s.\n\nexport PATH=%s:$PATH   # kubectl at the machine of a user\nUntil ^C.\n", s.expand(f.symptom), dir)
 	<-ctx.Done()
 	return nil
 }
@@ -85,7 +85,7 @@ func (s *scene) expand(text string) string {
 }
 
 // serve starts the servers of the pods.
-func serve(c *laptop.Cluster) error {
+func serve(c *plugin.Cluster) error {
 	for _, p := range slices.Concat(c.Lab.Pods, c.Lab.RemotePods, c.Lab.ThirdPods) {
 		if err := p.ServeAll(targetPort); err != nil {
 			return err

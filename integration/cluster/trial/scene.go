@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/laptop"
 	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/cluster/plugin"
 	"kube-vmap/integration/cluster/traffic"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
@@ -31,14 +31,14 @@ const podsPerNode = 3
 // scene is a namespace of the cluster for one fault.
 type scene struct {
 	testing.TB
-	cluster *laptop.Cluster
+	cluster *plugin.Cluster
 	ns      *objects.Namespace
 	number  int
 }
 
 // newScene makes a namespace with a client on each node, and with Pods of the app web
 // unless a fault creates its own.
-func newScene(t testing.TB, c *laptop.Cluster, number int) *scene {
+func newScene(t testing.TB, c *plugin.Cluster, number int) *scene {
 	t.Helper()
 	s := &scene{TB: t, cluster: c, ns: c.Namespace(t), number: number}
 	for i, n := range c.Nodes {

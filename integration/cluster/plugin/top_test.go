@@ -1,4 +1,4 @@
-package laptop_test
+package plugin_test
 
 import (
 	"net/netip"
@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/laptop"
 	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/cluster/plugin"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -19,7 +19,7 @@ import (
 const patience = 20 * time.Second
 
 // testTop has connections of a client on each of two nodes to a Service, which are added up.
-func testTop(t *testing.T, c *laptop.Cluster) {
+func testTop(t *testing.T, c *plugin.Cluster) {
 	ns := c.Namespace(t)
 	ctx := clustertest.Context(t)
 	server := c.Lab.ThirdPods[0]

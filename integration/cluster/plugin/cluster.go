@@ -1,4 +1,4 @@
-package laptop
+package plugin
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package laptop_test
+package plugin_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package laptop_test
+package plugin_test
 
 import (
 	"bufio"
@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/laptop"
 	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/cluster/plugin"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
@@ -28,8 +28,8 @@ type clusterPage struct {
 	client http.Client
 }
 
-// openPage starts kubectl vmap page at the laptop, until the test ends.
-func openPage(t testing.TB, c *laptop.Cluster) *clusterPage {
+// openPage starts kubectl vmap page at the machine of a user, until the test ends.
+func openPage(t testing.TB, c *plugin.Cluster) *clusterPage {
 	t.Helper()
 	ctx := context.WithoutCancel(clustertest.Context(t)) // it ends by a signal
 	cmd := c.Command(ctx, t, c.AdminKubeconfig(), "vmap", "page")
@@ -65,7 +65,7 @@ func (p *clusterPage) get(path string, into any) error {
 
 // testPage has connections of clients on two nodes to a Service with an endpoint on each, and
 // one Service without endpoints.
-func testPage(t *testing.T, c *laptop.Cluster) {
+func testPage(t *testing.T, c *plugin.Cluster) {
 	ns, ctx := c.Namespace(t), clustertest.Context(t)
 	servers := []*lab.Pod{c.Lab.Pods[0], c.Lab.RemotePods[0], c.Lab.ThirdPods[0]}
 	for i, s := range servers {

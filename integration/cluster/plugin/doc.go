@@ -1,4 +1,4 @@
-// Package laptop is a cluster as the person who debugs it sees it: three nodes with a
+// Package plugin is a cluster as the person who debugs it sees it: three nodes with a
 // real kube-vmap each, and kubectl, real too, with the plugin kubectl-vmap.
 //
 //	kubectl vmap ... --> kube-apiserver --> node-1 (zone-a): kube-vmap, pods pod-1, ...
@@ -10,7 +10,7 @@
 //
 //	func TestMain(m *testing.M) { clustertest.Main(m) }
 //
-//	func testX(t *testing.T, c *laptop.Cluster) {
+//	func testX(t *testing.T, c *plugin.Cluster) {
 //		ns := c.Namespace(t)
 //		web := c.Lab.Pods[0] // on node-1; RemotePods: node-2; ThirdPods: node-3
 //		... web.ServeAll(8080) ...
@@ -28,4 +28,4 @@
 //
 // [Cluster.Nodes] have each node's kube-vmap, its pod, and its kubelet, which can hang,
 // refuse and cut connections. KillAPIServer kills the API server.
-package laptop
+package plugin

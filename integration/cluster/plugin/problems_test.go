@@ -1,4 +1,4 @@
-package laptop_test
+package plugin_test
 
 import (
 	"encoding/json"
@@ -9,13 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/laptop"
 	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/cluster/plugin"
 )
 
 // testProblems has a Service that only the node of its endpoint serves, one without
 // endpoints, and one that is balanced.
-func testProblems(t *testing.T, c *laptop.Cluster) {
+func testProblems(t *testing.T, c *plugin.Cluster) {
 	ns, ctx := c.Namespace(t), clustertest.Context(t)
 	create := func(name string, change func(*corev1.Service)) {
 		t.Helper()

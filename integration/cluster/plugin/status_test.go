@@ -1,4 +1,4 @@
-package laptop_test
+package plugin_test
 
 import (
 	"encoding/json"
@@ -9,14 +9,14 @@ import (
 	"testing"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/laptop"
 	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/cluster/plugin"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/model"
 )
 
 // testStatus asks nodes that do their work.
-func testStatus(t *testing.T, c *laptop.Cluster) {
+func testStatus(t *testing.T, c *plugin.Cluster) {
 	for _, kubeconfig := range []string{c.AdminKubeconfig(), user(t, c, "viewer", "kube-vmap-viewers")} {
 		for _, output := range []string{"", "wide"} {
 			out := c.KubectlAs(t, kubeconfig, "vmap", "status", "-o", output)
@@ -57,7 +57,7 @@ func (r *row) has(severity, text string) error {
 const anyCode = -1
 
 // statusOf asks all nodes, and checks the exit code and that the worst node comes first.
-func statusOf(t *testing.T, c *laptop.Cluster, code int, args ...string) map[string]*row {
+func statusOf(t *testing.T, c *plugin.Cluster, code int, args ...string) map[string]*row {
 	t.Helper()
 	out := c.Kubectl(t, append([]string{"vmap", "status", "-o", "json"}, args...)...)
 	var list struct{ Items []*row }
@@ -83,7 +83,7 @@ func statusOf(t *testing.T, c *laptop.Cluster, code int, args ...string) map[str
 // that other programs can change them.
 func TestStatusShowsEveryFault(t *testing.T) {
 	t.Parallel()
-	c := laptop.New(t, 1, "--protect-tables=false")
+	c := plugin.New(t, 1, "--protect-tables=false")
 	ns := c.Namespace(t)
 	create := func(name string) {
 		t.Helper()

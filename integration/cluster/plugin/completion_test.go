@@ -1,4 +1,4 @@
-package laptop_test
+package plugin_test
 
 import (
 	"path/filepath"
@@ -7,12 +7,12 @@ import (
 	"testing"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/laptop"
 	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/cluster/plugin"
 )
 
 // testCompletion completes command lines as shells do, by kubectl.
-func testCompletion(t *testing.T, c *laptop.Cluster) {
+func testCompletion(t *testing.T, c *plugin.Cluster) {
 	ns := c.Namespace(t)
 	ctx := clustertest.Context(t)
 	for _, name := range []string{"web", "webmail", "shop"} {

@@ -1,4 +1,4 @@
-package laptop_test
+package plugin_test
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/laptop"
+	"kube-vmap/integration/cluster/plugin"
 	"kube-vmap/integration/eventually"
 )
 
@@ -29,75 +29,75 @@ var readOnly = []string{
 
 // refused are commands that a viewer may not run.
 var refused = [][]string{
-	{laptop.Binary, "cleanup"},
-	{laptop.Binary, "--cleanup"},
-	{laptop.Binary, "get", "--cleanup"},
-	{laptop.Binary},
+	{plugin.Binary, "cleanup"},
+	{plugin.Binary, "--cleanup"},
+	{plugin.Binary, "get", "--cleanup"},
+	{plugin.Binary},
 	{"sh"},
 	{"/bin/sh", "-c", "/kube-vmap get"},
 	{"kube-vmap", "get", "svc"},
-	{laptop.Binary, "getsvc"},
-	{laptop.Binary, "preflight"},
-	{laptop.Binary, "shadow"},
-	{laptop.Binary, "explain", "--from", "10.0.0.1", "--to", "10.0.0.2:80", "--trace"},
-	{laptop.Binary, "explain", "--trace=true"},
-	{laptop.Binary, "explain", "--from", "10.0.0.1", "--to", "10.0.0.2:80", "--probe"},
-	{laptop.Binary, "bundle"},
-	{laptop.Binary, "bundle", "-o", "file"},
-	{laptop.Binary, "bundle", "-o", "-", "file"},
-	{laptop.Binary, "bundle", "-ofile"},
-	{laptop.Binary, "bundle", "--output=/dev/shm/file"},
-	{laptop.Binary, "bundle", "-o", "-", "-o", "file"},
-	{laptop.Binary, "get", "svc", "--status-socket", "/run/containerd/containerd.sock"},
-	{laptop.Binary, "render", "--manifests", "/var/run/secrets"},
-	{laptop.Binary, "render", "--write-config-to=file"},
-	{laptop.Binary, "render", "--config=/var/run/secrets/kubernetes.io/serviceaccount/token"},
-	{laptop.Binary, "diff", "--kubeconfig", "file"},
+	{plugin.Binary, "getsvc"},
+	{plugin.Binary, "preflight"},
+	{plugin.Binary, "shadow"},
+	{plugin.Binary, "explain", "--from", "10.0.0.1", "--to", "10.0.0.2:80", "--trace"},
+	{plugin.Binary, "explain", "--trace=true"},
+	{plugin.Binary, "explain", "--from", "10.0.0.1", "--to", "10.0.0.2:80", "--probe"},
+	{plugin.Binary, "bundle"},
+	{plugin.Binary, "bundle", "-o", "file"},
+	{plugin.Binary, "bundle", "-o", "-", "file"},
+	{plugin.Binary, "bundle", "-ofile"},
+	{plugin.Binary, "bundle", "--output=/dev/shm/file"},
+	{plugin.Binary, "bundle", "-o", "-", "-o", "file"},
+	{plugin.Binary, "get", "svc", "--status-socket", "/run/containerd/containerd.sock"},
+	{plugin.Binary, "render", "--manifests", "/var/run/secrets"},
+	{plugin.Binary, "render", "--write-config-to=file"},
+	{plugin.Binary, "render", "--config=/var/run/secrets/kubernetes.io/serviceaccount/token"},
+	{plugin.Binary, "diff", "--kubeconfig", "file"},
 	// Arguments with blanks, which read like others if they are joined.
-	{laptop.Binary, "bundle -o -"},
-	{laptop.Binary, "bundle", "-o -", "file"},
-	{laptop.Binary + " get", "--cleanup"},
-	{laptop.Binary, "get", "", "svc"},
-	{laptop.Binary, "bundle", "-o", "json\nfile"},
+	{plugin.Binary, "bundle -o -"},
+	{plugin.Binary, "bundle", "-o -", "file"},
+	{plugin.Binary + " get", "--cleanup"},
+	{plugin.Binary, "get", "", "svc"},
+	{plugin.Binary, "bundle", "-o", "json\nfile"},
 }
 
 // refusal is in the message of the policy.
 const refusal = "the role kube-vmap-viewer permits"
 
 // testPermissions is what members of the group of deploy/kubectl may run, and others.
-func testPermissions(t *testing.T, c *laptop.Cluster) {
+func testPermissions(t *testing.T, c *plugin.Cluster) {
 	n := c.Nodes[0]
 	viewer, stranger := user(t, c, "viewer", "kube-vmap-viewers"), user(t, c, "stranger", "others")
 	as := client(t, c, viewer)
 	eventually.Succeeds(t, "the policy is in force", func() error {
-		if err := admitted(t, as, n.Pod, laptop.Container, laptop.Binary, "no-such-command"); err == nil || !strings.Contains(err.Error(), refusal) {
+		if err := admitted(t, as, n.Pod, plugin.Container, plugin.Binary, "no-such-command"); err == nil || !strings.Contains(err.Error(), refusal) {
 			return fmt.Errorf("it permits everything: %w", err)
 		}
 		return nil
 	})
 	for _, command := range readOnly {
-		if err := admitted(t, as, n.Pod, laptop.Container, append([]string{laptop.Binary}, strings.Fields(command)...)...); err != nil {
+		if err := admitted(t, as, n.Pod, plugin.Container, append([]string{plugin.Binary}, strings.Fields(command)...)...); err != nil {
 			t.Errorf("a viewer may not run %s: %v", command, err)
 		}
 	}
 	for _, command := range refused {
-		checkRefused(t, admitted(t, as, n.Pod, laptop.Container, command...), command)
+		checkRefused(t, admitted(t, as, n.Pod, plugin.Container, command...), command)
 	}
 	for _, pod := range []string{"etcd-node1", "kube-vmap-node1-x", "kube-vmap-shadow-node1"} {
 		clustertest.Must(t, c.CreateProxyPod(clustertest.Context(t), n.Name, pod))
-		checkRefused(t, admitted(t, as, pod, laptop.Container, laptop.Binary, "version"), pod)
+		checkRefused(t, admitted(t, as, pod, plugin.Container, plugin.Binary, "version"), pod)
 		clustertest.Must(t, c.DeleteProxyPod(clustertest.Context(t), pod))
 	}
-	checkRefused(t, admitted(t, as, n.Pod, "node-setup", laptop.Binary, "version"), "another container")
+	checkRefused(t, admitted(t, as, n.Pod, "node-setup", plugin.Binary, "version"), "another container")
 	// Whoever may change the DaemonSet has the verb debug, too: by a wildcard.
-	if err := admitted(t, client(t, c, c.AdminKubeconfig()), n.Pod, laptop.Container, laptop.Binary, "no-such-command"); err != nil {
+	if err := admitted(t, client(t, c, c.AdminKubeconfig()), n.Pod, plugin.Container, plugin.Binary, "no-such-command"); err != nil {
 		t.Errorf("an administrator: %v", err)
 	}
 	t.Run("kubectl", func(t *testing.T) { testViewer(t, c, viewer, stranger) })
 }
 
 // testViewer uses kubectl with the permissions of viewers, and without any.
-func testViewer(t *testing.T, c *laptop.Cluster, viewer, stranger string) {
+func testViewer(t *testing.T, c *plugin.Cluster, viewer, stranger string) {
 	n := c.Nodes[0]
 	for command, want := range map[string]string{
 		"explain --from node/" + n.Name + " --to svc/default/kubernetes:https": "ClusterIP of default/kubernetes:https",
@@ -115,7 +115,7 @@ func testViewer(t *testing.T, c *laptop.Cluster, viewer, stranger string) {
 			t.Errorf("a viewer cannot use kubectl vmap: %s", out)
 		}
 	}
-	exec := []string{"exec", "-n", laptop.Namespace, n.Pod, "-c", laptop.Container, "--", laptop.Binary}
+	exec := []string{"exec", "-n", plugin.Namespace, n.Pod, "-c", plugin.Container, "--", plugin.Binary}
 	if out := c.KubectlAs(t, viewer, append(exec, "cleanup")...); out.Code == 0 || !strings.Contains(out.Stderr, refusal) {
 		t.Errorf("a viewer may clean up: %s", out)
 	}
@@ -136,7 +136,7 @@ func testViewer(t *testing.T, c *laptop.Cluster, viewer, stranger string) {
 // would be executed. It is not: that takes a connection of another protocol.
 func admitted(t *testing.T, as kubernetes.Interface, pod, container string, command ...string) error {
 	t.Helper()
-	request := as.CoreV1().RESTClient().Post().Resource("pods").Namespace(laptop.Namespace).Name(pod).SubResource("exec")
+	request := as.CoreV1().RESTClient().Post().Resource("pods").Namespace(plugin.Namespace).Name(pod).SubResource("exec")
 	request.VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec)
 	err := request.Do(clustertest.Context(t)).Error()
 	if apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "Upgrade request required") {
@@ -153,7 +153,7 @@ func checkRefused(t *testing.T, err error, what any) {
 }
 
 // client returns a client with a kubeconfig.
-func client(t *testing.T, c *laptop.Cluster, kubeconfig string) kubernetes.Interface {
+func client(t *testing.T, c *plugin.Cluster, kubeconfig string) kubernetes.Interface {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	clustertest.Must(t, err)
@@ -164,7 +164,7 @@ func client(t *testing.T, c *laptop.Cluster, kubeconfig string) kubernetes.Inter
 }
 
 // user returns the kubeconfig of a user in a group.
-func user(t *testing.T, c *laptop.Cluster, name, group string) string {
+func user(t *testing.T, c *plugin.Cluster, name, group string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	clustertest.Must(t, c.UserKubeconfig(name, group, c.Server, path))

@@ -1,4 +1,4 @@
-package laptop_test
+package plugin_test
 
 import (
 	"encoding/json"
@@ -17,8 +17,8 @@ import (
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/laptop"
 	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/cluster/plugin"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
@@ -49,7 +49,7 @@ type report struct {
 
 // testExplain compares what kubectl vmap explain answers for the way of a packet, there and
 // back over several nodes, with packets.
-func testExplain(t *testing.T, c *laptop.Cluster) {
+func testExplain(t *testing.T, c *plugin.Cluster) {
 	e := newExplainRig(t, c)
 	remote := e.servers[1]
 	drop := func(direction string) string {
@@ -117,13 +117,13 @@ func testExplain(t *testing.T, c *laptop.Cluster) {
 
 // explainRig has a Service of three pods, one on each node, and a client on the first node.
 type explainRig struct {
-	*laptop.Cluster
+	*plugin.Cluster
 	ns      *objects.Namespace
 	client  *lab.Pod
 	servers []*lab.Pod
 }
 
-func newExplainRig(t *testing.T, c *laptop.Cluster) *explainRig {
+func newExplainRig(t *testing.T, c *plugin.Cluster) *explainRig {
 	e := &explainRig{Cluster: c, ns: c.Namespace(t), client: c.Lab.Pods[1], servers: []*lab.Pod{c.Lab.Pods[2], c.Lab.RemotePods[2], c.Lab.ThirdPods[2]}}
 	ctx := clustertest.Context(t)
 	for i, p := range e.servers {
@@ -142,7 +142,7 @@ func newExplainRig(t *testing.T, c *laptop.Cluster) *explainRig {
 	return e
 }
 
-func nft(t *testing.T, n *laptop.Node, commands string) {
+func nft(t *testing.T, n *plugin.Node, commands string) {
 	t.Helper()
 	if out, err := n.Command(t.Context(), "nft", commands).CombinedOutput(); err != nil {
 		t.Fatalf("nft %s: %v\n%s", commands, err, out)
@@ -150,7 +150,7 @@ func nft(t *testing.T, n *laptop.Node, commands string) {
 }
 
 // run runs the plugin.
-func (e *explainRig) run(t *testing.T, from, to string, args ...string) laptop.Output {
+func (e *explainRig) run(t *testing.T, from, to string, args ...string) plugin.Output {
 	t.Helper()
 	return e.Kubectl(t, append([]string{"vmap", "explain", "-n", e.ns.Name, "--from", from, "--to", to}, args...)...)
 }

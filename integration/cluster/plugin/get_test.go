@@ -1,4 +1,4 @@
-package laptop_test
+package plugin_test
 
 import (
 	"archive/tar"
@@ -12,19 +12,19 @@ import (
 	"testing"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/laptop"
 	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/cluster/plugin"
 )
 
 // testGet has get, diff and bundle of nodes, also while the connection to one breaks.
-func testGet(t *testing.T, c *laptop.Cluster) {
+func testGet(t *testing.T, c *plugin.Cluster) {
 	ns := c.Namespace(t)
 	_, err := ns.CreateService(clustertest.Context(t), objects.Service("web", objects.Ports(80, 8080)...))
 	clustertest.Must(t, err)
 	c.AwaitRules(t)
 	first, last := c.Nodes[0], c.Nodes[2]
 
-	get := func(args ...string) laptop.Output {
+	get := func(args ...string) plugin.Output {
 		return c.Kubectl(t, append([]string{"vmap", "get", "-n", ns.Name, "--no-headers"}, args...)...)
 	}
 	out := get("services")
@@ -43,7 +43,7 @@ func testGet(t *testing.T, c *laptop.Cluster) {
 		last.Kubelet.CutAfter(10)
 		defer last.Kubelet.CutAfter(-1)
 		// The API server of 1.36 reports that as success: an empty answer would be no difference.
-		for _, out := range []laptop.Output{
+		for _, out := range []plugin.Output{
 			c.Kubectl(t, "vmap", "diff"), get("services", "--all-nodes"), c.Kubectl(t, "vmap", "version"),
 		} {
 			if out.Code == 0 || !strings.Contains(out.Stderr, last.Name+": ") || !strings.Contains(out.Stderr, "1 of 3 nodes did not answer") {

@@ -1,4 +1,4 @@
-package laptop
+package plugin
 
 import (
 	"bytes"
@@ -39,7 +39,7 @@ func pluginFolder(t testing.TB) string {
 	return filepath.Dir(plugin)
 }
 
-// Kubectl runs kubectl as an administrator at the laptop, which is the host outside.
+// Kubectl runs kubectl as an administrator at the machine of a user, which is the host outside.
 func (c *Cluster) Kubectl(t testing.TB, args ...string) Output {
 	t.Helper()
 	return c.KubectlAs(t, c.AdminKubeconfig(), args...)
@@ -65,7 +65,7 @@ func (c *Cluster) KubectlAs(t testing.TB, kubeconfig string, args ...string) Out
 	return out
 }
 
-// Command returns kubectl at the laptop with its plugins, not started yet, for tests that
+// Command returns kubectl at the machine of a user with its plugins, not started yet, for tests that
 // read its output meanwhile.
 func (c *Cluster) Command(ctx context.Context, t testing.TB, kubeconfig string, args ...string) *lab.Cmd {
 	t.Helper()
@@ -77,7 +77,7 @@ func (c *Cluster) Command(ctx context.Context, t testing.TB, kubeconfig string, 
 	return cmd
 }
 
-// Script returns a shell script that is kubectl at the laptop, for people.
+// Script returns a shell script that is kubectl at the machine of a user, for people.
 func (c *Cluster) Script(t testing.TB) string {
 	t.Helper()
 	kubectl, err := plane.Program("kubectl")

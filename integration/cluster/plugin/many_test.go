@@ -1,4 +1,4 @@
-package laptop_test
+package plugin_test
 
 import (
 	"bufio"
@@ -15,7 +15,7 @@ import (
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/kubelet"
-	"kube-vmap/integration/cluster/laptop"
+	"kube-vmap/integration/cluster/plugin"
 )
 
 // Nodes of [TestThousandNodes] that are not like the others.
@@ -36,7 +36,7 @@ const (
 func TestThousandNodes(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
-	c := laptop.NewMany(t, thousand, func(i int) kubelet.Run {
+	c := plugin.NewMany(t, thousand, func(i int) kubelet.Run {
 		switch i {
 		case old:
 			return simulated("0.1.0", nil)
@@ -52,9 +52,9 @@ func TestThousandNodes(t *testing.T) {
 	})
 	t.Logf("%d nodes after %s", thousand, time.Since(start))
 	ctx := clustertest.Context(t)
-	clustertest.Must(t, c.SetAddress(ctx, laptop.ManyName(dead), "192.0.2.77"))
-	clustertest.Must(t, c.SetProxyPodReady(ctx, laptop.ManyPod(notReady), false))
-	clustertest.Must(t, c.DeleteProxyPod(ctx, laptop.ManyPod(noPod)))
+	clustertest.Must(t, c.SetAddress(ctx, plugin.ManyName(dead), "192.0.2.77"))
+	clustertest.Must(t, c.SetProxyPodReady(ctx, plugin.ManyPod(notReady), false))
+	clustertest.Must(t, c.DeleteProxyPod(ctx, plugin.ManyPod(noPod)))
 
 	t.Run("answers of all nodes stream", func(t *testing.T) { testStream(t, c) })
 	t.Run("status of all nodes", func(t *testing.T) { testManyStatus(t, c) })
@@ -83,7 +83,7 @@ const services = 20
 
 func document(node, schema int, version string) []byte {
 	d := status.Document{
-		Schema: schema, Source: status.FromDaemon, Time: time.Now(), Node: laptop.ManyName(node), Version: version, Ready: true, Counted: true,
+		Schema: schema, Source: status.FromDaemon, Time: time.Now(), Node: plugin.ManyName(node), Version: version, Ready: true, Counted: true,
 	}
 	seen := "999999999"
 	if node == behind {
@@ -109,7 +109,7 @@ func document(node, schema int, version string) []byte {
 const timeout = 5 * time.Second
 
 // testStream reads the rows of all nodes as they come.
-func testStream(t *testing.T, c *laptop.Many) {
+func testStream(t *testing.T, c *plugin.Many) {
 	cmd := c.Command(clustertest.Context(t), t, c.AdminKubeconfig(), "vmap", "get", "services", "-A", "--all-nodes", "--node-timeout="+timeout.String())
 	stdout, err := cmd.StdoutPipe()
 	clustertest.Must(t, err)
@@ -142,25 +142,25 @@ func testStream(t *testing.T, c *laptop.Many) {
 	for node, want := range map[int]string{
 		dead: "no route to host", old: "kube-vmap 0.1.0, which has no", newer: "kube-vmap 9.0.0", noPod: "1 node without kube-vmap", hanging: "no answer within 5s",
 	} {
-		checkLine(t, stderr.String(), laptop.ManyName(node), want)
+		checkLine(t, stderr.String(), plugin.ManyName(node), want)
 	}
 }
 
 // testManyStatus has the nodes that are not like the others first.
-func testManyStatus(t *testing.T, c *laptop.Many) {
+func testManyStatus(t *testing.T, c *plugin.Many) {
 	out := c.Kubectl(t, "vmap", "status", "--node-timeout="+timeout.String())
 	t.Logf("%d nodes after %s", thousand, out.Took)
 	lines := strings.Split(out.Stdout, "\n")
 	if out.Code != 2 || len(lines) != thousand+3 || !strings.HasPrefix(lines[thousand+1], "1000 nodes: 4 not known, 2 with problems, 0 with notices") || out.Took > time.Minute {
 		t.Fatalf("%d lines, exit code %d after %s: %s\n%s", len(lines), out.Code, out.Took, out.Stderr, strings.Join(lines[max(0, len(lines)-4):], "\n"))
 	}
-	checkLine(t, lines[thousand], laptop.ManyName(noPod), "1 node without kube-vmap")
+	checkLine(t, lines[thousand], plugin.ManyName(noPod), "1 node without kube-vmap")
 	first := strings.Join(lines[1:7], "\n")
 	for node, want := range map[int]string{
 		dead: "no route to host", old: "kube-vmap 0.1.0, which has no", newer: "kube-vmap 9.0.0", hanging: "no answer within 5s",
 		notReady: "is not ready", behind: "behind the API server: ",
 	} {
-		checkLine(t, first, laptop.ManyName(node), want)
+		checkLine(t, first, plugin.ManyName(node), want)
 	}
 }
 
@@ -176,7 +176,7 @@ func checkLine(t *testing.T, text, about, want string) {
 }
 
 // testErrors has one cause at a time: each is named, with what is missing.
-func testErrors(t *testing.T, c *laptop.Many) {
+func testErrors(t *testing.T, c *plugin.Many) {
 	const node = "node-0001"
 	view := filepath.Join(t.TempDir(), "view")
 	clustertest.Must(t, c.UserKubeconfig("viewer", "view-only", c.Server, view))
@@ -197,11 +197,11 @@ func testErrors(t *testing.T, c *laptop.Many) {
 		{"no kube-vmap", c.AdminKubeconfig(), []string{"--proxy-namespace=default"}, []string{"no kube-vmap found", "namespace default", "--proxy-namespace"}},
 		{"no node of that name", c.AdminKubeconfig(), []string{"--node=node-x"}, []string{`"node-x"`}},
 		{"no API server", gone, nil, []string{"connection refused"}},
-		{"no pod on the node", c.AdminKubeconfig(), []string{"--node=" + laptop.ManyName(noPod)}, []string{laptop.ManyName(noPod), "no pod of kube-vmap is on this node"}},
-		{"older version", c.AdminKubeconfig(), []string{"--node=" + laptop.ManyName(old)}, []string{laptop.ManyName(old), "runs kube-vmap 0.1.0", "status"}},
-		{"newer schema", c.AdminKubeconfig(), []string{"--node=" + laptop.ManyName(newer)}, []string{laptop.ManyName(newer), "kube-vmap 9.0.0", "use a newer one"}},
-		{"dead node", c.AdminKubeconfig(), []string{"--node=" + laptop.ManyName(dead)}, []string{laptop.ManyName(dead) + ": run a command: Internal error occurred: dial tcp 192.0.2.77:10250: connect: no route to host"}},
-		{"hanging node", c.AdminKubeconfig(), []string{"--node=" + laptop.ManyName(hanging), "--node-timeout=500ms"}, []string{laptop.ManyName(hanging), "no answer within 500ms"}},
+		{"no pod on the node", c.AdminKubeconfig(), []string{"--node=" + plugin.ManyName(noPod)}, []string{plugin.ManyName(noPod), "no pod of kube-vmap is on this node"}},
+		{"older version", c.AdminKubeconfig(), []string{"--node=" + plugin.ManyName(old)}, []string{plugin.ManyName(old), "runs kube-vmap 0.1.0", "status"}},
+		{"newer schema", c.AdminKubeconfig(), []string{"--node=" + plugin.ManyName(newer)}, []string{plugin.ManyName(newer), "kube-vmap 9.0.0", "use a newer one"}},
+		{"dead node", c.AdminKubeconfig(), []string{"--node=" + plugin.ManyName(dead)}, []string{plugin.ManyName(dead) + ": run a command: Internal error occurred: dial tcp 192.0.2.77:10250: connect: no route to host"}},
+		{"hanging node", c.AdminKubeconfig(), []string{"--node=" + plugin.ManyName(hanging), "--node-timeout=500ms"}, []string{plugin.ManyName(hanging), "no answer within 500ms"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			checkError(t, c.KubectlAs(t, tc.kubeconfig, append([]string{"vmap", "get", "services", "-A"}, tc.args...)...), tc.want)
@@ -231,7 +231,7 @@ func testErrors(t *testing.T, c *laptop.Many) {
 }
 
 // checkError checks that a command fails soon, with one line or few.
-func checkError(t *testing.T, out laptop.Output, want []string) {
+func checkError(t *testing.T, out plugin.Output, want []string) {
 	t.Helper()
 	if out.Code == 0 || out.Took > 2*timeout || strings.Count(out.Stderr, "\n") > 3 {
 		t.Error(out)
@@ -244,7 +244,7 @@ func checkError(t *testing.T, out laptop.Output, want []string) {
 }
 
 // testAPIServerGone kills the API server while nodes answer.
-func testAPIServerGone(t *testing.T, c *laptop.Many) {
+func testAPIServerGone(t *testing.T, c *plugin.Many) {
 	cmd := c.Command(clustertest.Context(t), t, c.AdminKubeconfig(), "vmap", "get", "services", "-A", "--all-nodes", "--node-timeout="+timeout.String())
 	stdout, err := cmd.StdoutPipe()
 	clustertest.Must(t, err)

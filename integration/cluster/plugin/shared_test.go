@@ -1,18 +1,18 @@
-package laptop_test
+package plugin_test
 
 import (
 	"path/filepath"
 	"testing"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/laptop"
+	"kube-vmap/integration/cluster/plugin"
 )
 
 // sharing are the tests that break no part of the cluster, so that they can share one. Each
 // has a namespace of its own.
 var sharing = []struct {
 	name string
-	test func(*testing.T, *laptop.Cluster)
+	test func(*testing.T, *plugin.Cluster)
 }{
 	{"completion", testCompletion},
 	{"exec", testExec},
@@ -28,7 +28,7 @@ var sharing = []struct {
 
 func TestSharedCluster(t *testing.T) {
 	t.Parallel()
-	c := laptop.New(t, 3)
+	c := plugin.New(t, 3)
 	// Several of the tests are viewers, too.
 	_, err := c.Plane.Kubectl(clustertest.Context(t), "apply", "--server-side", "-k", filepath.Join(clustertest.Root(t), "deploy", "kubectl"))
 	clustertest.Must(t, err)
