@@ -3,7 +3,6 @@ package explain
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -16,55 +15,75 @@ type block struct {
 	text string // of the first one
 }
 
-// blocks returns ways in blocks, in the order of their first ones. Those for which text returns
-// nothing are in none.
-func blocks(ways []*Way, text func(*Way) string) (out []block) {
-	of := map[string]int{} // index of the block
-	for _, w := range ways {
-		t := text(w)
-		key := w.target(false) + "\n" + withoutAddresses(t)
-		i, found := of[key]
+// blocks returns the ways with a text in blocks of the same shape, in the order of their
+// first ones.
+func (r *Report) blocks(text func(*Way) string, shape func(*Way) string) (out []*block) {
+	of := map[string]*block{}
+	for i := range r.Ways {
+		w := &r.Ways[i]
+		t, key := text(w), shape(w)
 		switch {
 		case t == "":
 			continue
-		case !found:
-			i = len(out)
-			of[key] = i
-			out = append(out, block{text: t})
+		case of[key] == nil:
+			of[key] = &block{text: t}
+			out = append(out, of[key])
 		}
-		out[i].ways = append(out[i].ways, w)
+		of[key].ways = append(of[key].ways, w)
 	}
 	return out
 }
 
-// address matches what may be an address or prefix, with a port and a protocol.
-var address = regexp.MustCompile(`\[?[0-9A-Fa-f]*[.:][0-9A-Fa-f.:]*\]?(:\d+)?(/\d+)?(/(tcp|udp|sctp))?`)
+// shape returns what is the same for ways that differ in addresses, ports and times only.
+func (w *Way) shape() string {
+	s := fmt.Sprint(w.target(false), w.Arrives, w.Answers, w.conflict != nil)
+	for _, c := range w.Causes {
+		object, _, _ := strings.Cut(c.Object, ":") // without the port
+		field, _, _ := strings.Cut(c.Field, ": ")
+		s += fmt.Sprint("|", object, field)
+	}
+	return s + w.wayShape()
+}
 
-// duration matches a time in seconds, which passes between answers.
-var duration = regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+s\b`)
+// wayShape returns that of the way from node to node.
+func (w *Way) wayShape() string {
+	s := w.target(false) + shapeOf(w.Client.Answer)
+	for i := range w.Endpoints {
+		e := &w.Endpoints[i]
+		s += fmt.Sprint("|", e.Pod, e.Node, e.Arrives, e.Response, e.Client, e.Like != "")
+		if e.There != nil {
+			s += shapeOf(e.There.Answer)
+		}
+	}
+	return s
+}
 
-// withoutAddresses replaces addresses and times in a text, and what is named after a family and
-// protocol.
-func withoutAddresses(text string) string {
-	text = address.ReplaceAllStringFunc(text, func(found string) string {
-		core := strings.TrimRight(found, ".:")
-		end := found[len(core):]
-		for _, p := range []string{"/tcp", "/udp", "/sctp"} {
-			core = strings.TrimSuffix(core, p)
+// shapeOf returns that of the answer of one node. A refusal names TCP or ICMP.
+func shapeOf(a *answer.Answer) string {
+	if a == nil {
+		return ""
+	}
+	s := a.Arrives
+	for i := range a.Outcomes {
+		o := &a.Outcomes[i]
+		s += fmt.Sprintf(";%s %.4g %t %d %t %s", o.Verdict, o.Probability, o.Masquerade, len(o.Endpoints),
+			o.Verdict == answer.VerdictRefused && a.Protocol == "tcp", o.Field)
+		s += ruleShape(o.By)
+		for k := range o.Endpoints {
+			if r := o.Endpoints[k].Reply; r != nil {
+				s += fmt.Sprint(r.Verdict, r.Bypasses) + ruleShape(r.By)
+			}
 		}
-		if _, err := netip.ParseAddrPort(core); err == nil {
-			return "ADDRESS" + end
-		}
-		if _, err := netip.ParsePrefix(core); err == nil {
-			return "RANGE" + end
-		}
-		if _, err := netip.ParseAddr(strings.Trim(core, "[]")); err == nil {
-			return "ADDRESS" + end
-		}
-		return found
-	})
-	text = duration.ReplaceAllString(text, "TIME")
-	return strings.NewReplacer("IPv4", "IP", "IPv6", "IP", "ICMPv6", "ICMP").Replace(text)
+	}
+	return s
+}
+
+// ruleShape returns the rule that decided; of a table for one family, without that.
+func ruleShape(by *answer.RuleRef) string {
+	if by == nil {
+		return ""
+	}
+	return fmt.Sprint(strings.TrimPrefix(strings.TrimPrefix(by.Table, "ip6 "), "ip "), by.Chain, by.Rule)
 }
 
 // title returns "10.244.1.7 -> 10.96.0.10:80/tcp, ClusterIP of shop/web:http" for one way,

@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -28,8 +29,11 @@ func (b *builder) addCauses(ctx context.Context, w *Way) {
 			}
 		}
 	}
-	if w.conflict != nil {
-		w.addCause(w.conflict.cause(b.destination.Service))
+	if c := w.conflict; c != nil {
+		w.addCause(Cause{
+			Object: b.object(), Field: c.field + ": " + c.value,
+			Text: c.to + " is held by Service " + c.holder + ", which clients reach there instead",
+		})
 		return // the rest is about the other Service
 	}
 	w.Causes = append(w.Causes, b.podCauses(ctx, w)...)
@@ -160,7 +164,7 @@ func (b *builder) podCauses(ctx context.Context, w *Way) []Cause {
 	}
 	if proxy := s.Labels[labelProxyName]; proxy != "" {
 		return []Cause{{
-			Object: "Service " + s.Namespace + "/" + s.Name, Field: "metadata.labels[" + labelProxyName + "]: " + proxy,
+			Object: b.object(), Field: "metadata.labels[" + labelProxyName + "]: " + proxy,
 			Text: "another proxy is responsible for the Service",
 		}}
 	}
@@ -170,7 +174,7 @@ func (b *builder) podCauses(ctx context.Context, w *Way) []Cause {
 	_, name, _ := strings.Cut(w.Service, ":")
 	causes := resolve.TargetPorts(s, b.pods, func(p *corev1.ServicePort) bool { return p.Name == name })
 	switch {
-	case sliceHasReady(b, s):
+	case slices.Contains(slices.Collect(maps.Values(sliceEndpoints(b.slices, s))), true): // one is ready
 		return causes
 	case len(b.pods) == 0:
 		return []Cause{resolve.Selector(ctx, b.Resolver.API, s)}
@@ -178,12 +182,7 @@ func (b *builder) podCauses(ctx context.Context, w *Way) []Cause {
 	return append(causes, resolve.Readiness(b.pods)...)
 }
 
-// sliceHasReady reports whether any endpoint of the Service is ready.
-func sliceHasReady(b *builder, s *corev1.Service) bool {
-	for _, ready := range sliceEndpoints(b.slices, s) {
-		if ready {
-			return true
-		}
-	}
-	return false
+// object returns "Service shop/web", the one that packets are for.
+func (b *builder) object() string {
+	return "Service " + b.destination.Service.Namespace + "/" + b.destination.Service.Name
 }

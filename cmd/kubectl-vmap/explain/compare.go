@@ -6,12 +6,13 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/ptr"
 
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/status"
@@ -58,11 +59,11 @@ func (b *builder) differences(node string) (out []Difference) {
 	if d.Source != status.FromDaemon || b.destination.Service.Labels[labelProxyName] != "" {
 		return nil
 	}
-	var texts []string
+	texts := b.endpointDifferences(d)
 	if lacking := b.frontends(d); len(lacking) > 0 {
-		texts = append(texts, "does not have "+some(lacking))
+		texts = append([]string{"does not have " + some(lacking)}, texts...)
 	}
-	for _, text := range append(texts, b.endpointDifferences(d)...) {
+	for _, text := range texts {
 		out = append(out, Difference{Node: node, Text: text, Lag: b.lag(d)})
 	}
 	return out
@@ -87,37 +88,28 @@ func (k endpointKey) compare(o endpointKey) int {
 // endpointDifferences compares the endpoints of a document with the EndpointSlices.
 func (b *builder) endpointDifferences(d *status.Document) (texts []string) {
 	want, got := sliceEndpoints(b.slices, b.destination.Service), documentEndpoints(d)
-	keys := slices.AppendSeq(slices.Collect(maps.Keys(want)), maps.Keys(got))
-	slices.SortFunc(keys, endpointKey.compare)
-	var missing, gone, ready, unready []string
-	for _, k := range slices.Compact(keys) {
-		title := b.title(k.at.String())
+	all := maps.Clone(want)
+	maps.Copy(all, got)
+	formats := [...]string{
+		"does not have %s, which EndpointSlices have", "has %s, which no EndpointSlice has",
+		"has %s as ready, and EndpointSlices as not ready", "has %s as not ready, and EndpointSlices as ready",
+	}
+	titles := [len(formats)][]string{}
+	for _, k := range slices.SortedFunc(maps.Keys(all), endpointKey.compare) {
 		isReady, exists := want[k]
 		known, has := got[k]
-		switch {
-		case !has:
-			missing = append(missing, title)
-		case !exists:
-			gone = append(gone, title)
-		case known && !isReady:
-			ready = append(ready, title)
-		case !known && isReady:
-			unready = append(unready, title)
+		for i, differs := range [...]bool{!has, !exists, exists && known && !isReady, has && !known && isReady} {
+			if differs {
+				titles[i] = append(titles[i], b.title(k.at.String()))
+				break
+			}
 		}
 	}
-	for _, t := range []struct {
-		format string
-		titles []string
-	}{
-		{"does not have %s, which EndpointSlices have", missing},
-		{"has %s, which no EndpointSlice has", gone},
-		{"has %s as ready, and EndpointSlices as not ready", ready},
-		{"has %s as not ready, and EndpointSlices as ready", unready},
-	} {
-		if titles := slices.Compact(t.titles); len(titles) == 1 { // one for all ports with the same number
-			texts = append(texts, fmt.Sprintf(t.format, "endpoint "+titles[0]))
-		} else if len(titles) > 0 {
-			texts = append(texts, fmt.Sprintf(t.format, "endpoints "+some(titles)))
+	for i, list := range titles {
+		if list = slices.Compact(list); len(list) == 1 { // one for all ports with the same number
+			texts = append(texts, fmt.Sprintf(formats[i], "endpoint "+list[0]))
+		} else if len(list) > 0 {
+			texts = append(texts, fmt.Sprintf(formats[i], "endpoints "+some(list)))
 		}
 	}
 	return texts
@@ -142,8 +134,8 @@ func sliceEndpoints(list []discoveryv1.EndpointSlice, s *corev1.Service) map[end
 					continue
 				}
 				at := netip.AddrPortFrom(addr(e.Addresses[0]), uint16(*p.Port)) //nolint:gosec // validated by the API server
-				k := endpointKey{text(p.Name), string(tcpIfEmpty(p.Protocol)), at}
-				out[k] = out[k] || e.Conditions.Ready == nil || *e.Conditions.Ready
+				k := endpointKey{ptr.Deref(p.Name, ""), string(protocolOf(p)), at}
+				out[k] = out[k] || ptr.Deref(e.Conditions.Ready, true)
 			}
 		}
 	}
@@ -152,22 +144,12 @@ func sliceEndpoints(list []discoveryv1.EndpointSlice, s *corev1.Service) map[end
 
 func hasPort(s *corev1.Service, p discoveryv1.EndpointPort) bool {
 	return slices.ContainsFunc(s.Spec.Ports, func(sp corev1.ServicePort) bool {
-		return sp.Name == text(p.Name) && tcpIfEmpty(&sp.Protocol) == tcpIfEmpty(p.Protocol)
+		return sp.Name == ptr.Deref(p.Name, "") && resolve.Protocol(sp.Protocol) == protocolOf(p)
 	})
 }
 
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
-func tcpIfEmpty(p *corev1.Protocol) corev1.Protocol {
-	if p == nil {
-		return corev1.ProtocolTCP
-	}
-	return resolve.Protocol(*p)
+func protocolOf(p discoveryv1.EndpointPort) corev1.Protocol {
+	return resolve.Protocol(ptr.Deref(p.Protocol, ""))
 }
 
 func documentEndpoints(d *status.Document) map[endpointKey]bool {
@@ -200,7 +182,7 @@ func (b *builder) frontends(d *status.Document) (lacking []string) {
 	for _, ip := range b.destination.Service.Spec.ClusterIPs {
 		for _, p := range b.destination.Service.Spec.Ports {
 			f := status.Frontend{Address: ip, Port: uint16(p.Port)} //nolint:gosec // validated by the API server
-			if at := f.At(string(tcpIfEmpty(&p.Protocol))); addr(ip).IsValid() && !has[at] {
+			if at := f.At(string(resolve.Protocol(p.Protocol))); addr(ip).IsValid() && !has[at] {
 				lacking = append(lacking, at)
 			}
 		}
@@ -216,22 +198,21 @@ func (b *builder) lag(d *status.Document) string {
 			out = append(out, p.Text)
 		}
 	}
-	if d.Health == nil {
-		return strings.Join(out, "; ")
+	newest := ""
+	newer := func(a, b string) bool {
+		n, err := resourceversion.CompareResourceVersion(a, b)
+		return err == nil && n > 0
 	}
-	newest := uint64(0)
 	for i := range b.slices {
-		newest = max(newest, number(b.slices[i].ResourceVersion))
+		if v := b.slices[i].ResourceVersion; newest == "" || newer(v, newest) {
+			newest = v
+		}
 	}
-	for _, p := range d.Health.Positions {
-		if p.Kind == "EndpointSlice" && number(p.ResourceVersion) < newest {
-			out = append(out, fmt.Sprintf("the newest EndpointSlice that it knows has resource version %s, and one of the Service has %d", p.ResourceVersion, newest))
+	for _, p := range ptr.Deref(d.Health, status.Health{}).Positions {
+		if p.Kind == "EndpointSlice" && newer(newest, p.ResourceVersion) {
+			out = append(out, fmt.Sprintf("the newest EndpointSlice that it knows has resource version %s, "+
+				"and one of the Service has %s", p.ResourceVersion, newest))
 		}
 	}
 	return strings.Join(out, "; ")
-}
-
-func number(resourceVersion string) uint64 {
-	n, _ := strconv.ParseUint(resourceVersion, 10, 64)
-	return n
 }

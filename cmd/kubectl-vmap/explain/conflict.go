@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/cmd/kubectl-vmap/resolve"
@@ -23,70 +22,57 @@ type conflict struct {
 	value  string
 }
 
+// claims are how Services have addresses and ports, in the order in which they win.
+var claims = []struct {
+	kind       model.Kind
+	why, field string
+}{
+	{model.KindClusterIP, "its ClusterIP", "spec.clusterIPs"},
+	{model.KindNodePort, "its node port", "spec.ports[].nodePort"},
+	{model.KindLoadBalancerIP, "its load balancer IP", "status.loadBalancer.ingress[].ip"},
+	{model.KindExternalIP, "", "spec.externalIPs"},
+}
+
+// claimOf returns the place of a kind among the claims.
+func claimOf(kind string) int {
+	for i, c := range claims {
+		if c.kind.String() == kind {
+			return i
+		}
+	}
+	return len(claims)
+}
+
 // addConflicts notes the ways that lead to another Service than the one that was asked about.
 func (b *builder) addConflicts(ctx context.Context) {
 	s := b.destination.Service
 	if s == nil {
 		return
 	}
-	holders := map[string]*corev1.Service{}
 	for i := range b.report.Ways {
 		w := &b.report.Ways[i]
 		holder, _, _ := strings.Cut(w.Service, ":")
 		if holder == "" || holder == s.Namespace+"/"+s.Name {
 			continue
 		}
-		if _, known := holders[holder]; !known {
-			namespace, name, _ := strings.Cut(holder, "/")
-			o, err := b.Resolver.API.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				o = nil // it only adds why
-			}
-			holders[holder] = o
-		}
 		to, _ := netip.ParseAddrPort(w.To)
-		w.conflict = &conflict{to: w.To, holder: holder}
-		w.conflict.field, w.conflict.value = claimOf(s, to)
-		w.conflict.why = wins(holders[holder], w.Kind, s, w.conflict.field)
+		value := to.Addr().String()
+		kind := resolve.AddressKind(s, to.Addr())
+		if kind == "" {
+			kind, value = model.KindNodePort.String(), fmt.Sprint(to.Port())
+		}
+		mine, theirs := claimOf(kind), claimOf(w.Kind)
+		w.conflict = &conflict{to: w.To, holder: holder, field: claims[mine].field, value: value}
+		if theirs < mine {
+			w.conflict.why = claims[theirs].why
+			continue
+		}
+		namespace, name, _ := strings.Cut(holder, "/")
+		o, err := b.Resolver.API.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err == nil && o.CreationTimestamp.Before(&s.CreationTimestamp) {
+			w.conflict.why = "older"
+		}
 	}
-}
-
-// The fields by which Services claim addresses and ports.
-const (
-	fieldClusterIPs  = "spec.clusterIPs"
-	fieldIngress     = "status.loadBalancer.ingress[].ip"
-	fieldExternalIPs = "spec.externalIPs"
-	fieldNodePort    = "spec.ports[].nodePort"
-)
-
-// claimOf returns the field by which a Service claims an address and port, with its value.
-func claimOf(s *corev1.Service, to netip.AddrPort) (field, value string) {
-	has := func(text string) bool { return addr(text) == to.Addr() }
-	switch {
-	case slices.ContainsFunc(s.Spec.ClusterIPs, has):
-		return fieldClusterIPs, to.Addr().String()
-	case slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool { return has(i.IP) }):
-		return fieldIngress, to.Addr().String()
-	case slices.ContainsFunc(s.Spec.ExternalIPs, has):
-		return fieldExternalIPs, to.Addr().String()
-	}
-	return fieldNodePort, fmt.Sprint(to.Port())
-}
-
-// wins returns why the holder, which has the address by a kind, wins over another Service,
-// which claims it by a field; empty if that is not known.
-func wins(holder *corev1.Service, kind string, over *corev1.Service, field string) string {
-	switch {
-	case kind == model.KindClusterIP.String() && field != fieldClusterIPs:
-		return "its ClusterIP"
-	case kind == model.KindNodePort.String() && field != fieldNodePort:
-		return "its node port"
-	case kind == model.KindLoadBalancerIP.String() && field == fieldExternalIPs:
-		return "its load balancer IP"
-	case holder != nil && holder.CreationTimestamp.Before(&over.CreationTimestamp):
-		return "older"
-	}
-	return ""
 }
 
 // String returns "203.0.113.1:80 belongs to service shop/older (older)".
@@ -96,14 +82,6 @@ func (c *conflict) String() string {
 		text += " (" + c.why + ")"
 	}
 	return text
-}
-
-// cause returns the field that claims an address of another Service.
-func (c *conflict) cause(s *corev1.Service) Cause {
-	return Cause{
-		Object: "Service " + s.Namespace + "/" + s.Name, Field: c.field + ": " + c.value,
-		Text: c.to + " is held by Service " + c.holder + ", which clients reach there instead",
-	}
 }
 
 // addContested adds, for packets to an address, the Services that claim it in vain: the

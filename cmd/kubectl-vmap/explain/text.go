@@ -26,10 +26,19 @@ func (r *Report) Print(w io.Writer, format string, steps bool) error {
 func (r *Report) Text(steps bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s -> %s: %s\n", r.From, r.To, r.headline())
-	r.heads(&b)
-	r.differences(&b)
-	r.silences(&b)
-	for _, block := range blocks(r.ways(), (*Way).text) {
+	for _, block := range r.blocks((*Way).head, (*Way).shape) {
+		fmt.Fprintf(&b, "\n%s\n%s", block.title(), block.text)
+	}
+	var differences, silences []string
+	for _, d := range r.Differences {
+		differences = append(differences, d.String())
+	}
+	for _, s := range r.Silent {
+		silences = append(silences, s.Node+": "+s.Why)
+	}
+	list(&b, "Nodes know something else about the Service than the API server:", differences)
+	list(&b, "No answer, or not to everything:", silences)
+	for _, block := range r.blocks((*Way).text, (*Way).wayShape) {
 		first := block.ways[0]
 		fmt.Fprintf(&b, "\nThe way of %s -> %s/%s%s:\n%s", first.From, first.To, first.Protocol, block.others(), block.text)
 	}
@@ -61,28 +70,12 @@ func (r *Report) headline() string {
 	return text
 }
 
-func (r *Report) differences(b *strings.Builder) {
-	var lines []string
-	for _, d := range r.Differences {
-		lines = append(lines, d.String())
-	}
-	list(b, "Nodes know something else about the Service than the API server:", lines)
-}
-
 // String returns "node-2 does not have endpoint 10.244.3.7:8080".
 func (d Difference) String() string {
 	if d.Lag == "" {
 		return d.Node + " " + d.Text
 	}
 	return d.Node + " " + d.Text + " (" + d.Lag + ")"
-}
-
-func (r *Report) silences(b *strings.Builder) {
-	var lines []string
-	for _, s := range r.Silent {
-		lines = append(lines, s.Node+": "+s.Why)
-	}
-	list(b, "No answer, or not to everything:", lines)
 }
 
 func list(b *strings.Builder, title string, lines []string) {
@@ -113,20 +106,6 @@ func (p Party) String() string {
 		text += " outside the cluster"
 	}
 	return text
-}
-
-// heads prints the verdicts with their causes, once for all ways that have the same.
-func (r *Report) heads(b *strings.Builder) {
-	for _, block := range blocks(r.ways(), (*Way).head) {
-		fmt.Fprintf(b, "\n%s\n%s", block.title(), block.text)
-	}
-}
-
-func (r *Report) ways() (out []*Way) {
-	for i := range r.Ways {
-		out = append(out, &r.Ways[i])
-	}
-	return out
 }
 
 // head returns the verdict with its causes.

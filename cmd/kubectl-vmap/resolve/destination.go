@@ -53,7 +53,7 @@ func (r *Resolver) serviceAt(ctx context.Context, a netip.Addr) (string, error) 
 			return "", permissionError(err)
 		}
 		for i := range list.Items {
-			if kind := kindOf(&list.Items[i], a); kind != "" {
+			if kind := AddressKind(&list.Items[i], a); kind != "" {
 				return kind + " of " + list.Items[i].Namespace + "/" + list.Items[i].Name, nil
 			}
 		}
@@ -63,8 +63,8 @@ func (r *Resolver) serviceAt(ctx context.Context, a netip.Addr) (string, error) 
 	}
 }
 
-// kindOf returns what an address is to a Service; empty if it does not have it.
-func kindOf(s *corev1.Service, a netip.Addr) string {
+// AddressKind returns what an address is to a Service, as "ClusterIP"; empty if it does not have it.
+func AddressKind(s *corev1.Service, a netip.Addr) string {
 	is := func(text string) bool { b, err := netip.ParseAddr(text); return err == nil && b.Unmap() == a }
 	switch {
 	case is(s.Spec.ClusterIP), slices.ContainsFunc(s.Spec.ClusterIPs, is):
