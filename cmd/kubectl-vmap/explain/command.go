@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
-	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
@@ -26,16 +25,11 @@ const settle = 2 * time.Second
 // defaultObserve is how long to observe whether endpoints respond.
 const defaultObserve = 2 * time.Second
 
-// options are the flags of the command.
-type options struct {
-	from, to, family, node, output string
-	steps, probe                   bool
-	observe                        time.Duration
-}
-
 // NewCommand returns kubectl vmap explain.
 func NewCommand(f *nodes.Flags) *cobra.Command {
-	var o options
+	var from, to, family, output string
+	var steps bool
+	e := &Explainer{Settle: settle}
 	cmd := &cobra.Command{
 		Use:   "explain --from CLIENT --to DESTINATION",
 		Short: "Explain what would happen to a packet on its whole way, there and back",
@@ -69,44 +63,40 @@ whether endpoints answer, or a node does not answer.`,
   kubectl vmap explain --from 203.0.113.9 --to svc/shop/web --node node-2 -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := o.run(cmd.Context(), f, cmd)
-			return exitError(r, err)
+			families, err := parseFamilies(family)
+			switch {
+			case err != nil:
+				return err
+			case from == "" || to == "":
+				return errors.New("--from and --to: both must be given, for instance --from pod/cart-7f9 --to svc/web")
+			case !slices.Contains(answer.Outputs, output):
+				return fmt.Errorf("--output: %q is not text, json or yaml", output)
+			}
+			if err := e.connect(f, cmd); err != nil {
+				return err
+			}
+			e.Families = families
+			r, err := e.Explain(cmd.Context(), from, to)
+			if err == nil {
+				err = r.Print(cmd.OutOrStdout(), output, steps)
+			}
+			if err != nil {
+				return err
+			}
+			return answer.ExitError(r.Arrives, r.Answers)
 		},
 	}
-	exit.TroubleOnUsage(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&o.from, "from", "", "`client`: pod/NAME, deploy/NAME, node/NAME, ADDRESS[:PORT]")
-	flags.StringVar(&o.to, "to", "", "`destination`: svc/NAME[:PORT], pod/NAME:PORT, ADDRESS:PORT[/PROTOCOL]")
-	flags.StringVar(&o.family, "family", "", "IP `family`: ipv4 or ipv6; by default all that both have")
-	flags.StringVar(&o.node, "node", "", "`node` at which packets of a client outside the cluster arrive; by default all are asked")
-	flags.StringVarP(&o.output, "output", "o", "text", "output `format`: text, json or yaml")
-	flags.DurationVar(&o.observe, "observe", defaultObserve,
+	flags.StringVar(&from, "from", "", "`client`: pod/NAME, deploy/NAME, node/NAME, ADDRESS[:PORT]")
+	flags.StringVar(&to, "to", "", "`destination`: svc/NAME[:PORT], pod/NAME:PORT, ADDRESS:PORT[/PROTOCOL]")
+	flags.StringVar(&family, "family", "", "IP `family`: ipv4 or ipv6; by default all that both have")
+	flags.StringVar(&e.Node, "node", "", "`node` at which packets of a client outside the cluster arrive; by default all are asked")
+	flags.StringVarP(&output, "output", "o", "text", "output `format`: text, json or yaml")
+	flags.DurationVar(&e.Observe, "observe", defaultObserve,
 		"how long to observe whether endpoints respond to connections, at most 10s; 0 means not at all")
-	flags.BoolVar(&o.probe, "probe", false, "let the nodes of endpoints connect to them (TCP), to see whether they answer")
-	flags.BoolVar(&o.steps, "steps", false, "print the rules that the packet meets on each node, too")
-	return cmd
-}
-
-func (o options) run(ctx context.Context, f *nodes.Flags, cmd *cobra.Command) (*Report, error) {
-	families, err := parseFamilies(o.family)
-	switch {
-	case err != nil:
-		return nil, err
-	case o.from == "" || o.to == "":
-		return nil, errors.New("--from and --to: both must be given, for instance --from pod/cart-7f9 --to svc/web")
-	case !slices.Contains(answer.Outputs, o.output):
-		return nil, fmt.Errorf("--output: %q is not text, json or yaml", o.output)
-	}
-	e, err := New(f, cmd)
-	if err != nil {
-		return nil, err
-	}
-	e.Families, e.Node, e.Observe, e.Probe = families, o.node, o.observe, o.probe
-	r, err := e.Explain(ctx, o.from, o.to)
-	if err != nil {
-		return nil, err
-	}
-	return r, r.Print(cmd.OutOrStdout(), o.output, o.steps)
+	flags.BoolVar(&e.Probe, "probe", false, "let the nodes of endpoints connect to them (TCP), to see whether they answer")
+	flags.BoolVar(&steps, "steps", false, "print the rules that the packet meets on each node, too")
+	return nodes.Trouble(cmd)
 }
 
 func parseFamilies(text string) ([]model.Family, error) {
@@ -121,33 +111,29 @@ func parseFamilies(text string) ([]model.Family, error) {
 	return nil, fmt.Errorf("--family: %q is not ipv4 or ipv6", text)
 }
 
-// exitError returns the error for the exit code of a report.
-func exitError(r *Report, err error) error {
-	if err != nil {
-		return &exit.Error{Code: exit.Trouble, Err: err}
-	}
-	return answer.ExitError(r.Arrives, r.Answers)
-}
-
 // New returns an explainer for the cluster of the flags, for both families.
 func New(f *nodes.Flags, cmd *cobra.Command) (*Explainer, error) {
+	e := &Explainer{Families: model.Families[:], Settle: settle}
+	return e, e.connect(f, cmd)
+}
+
+// connect sets the cluster of the flags.
+func (e *Explainer) connect(f *nodes.Flags, cmd *cobra.Command) error {
 	cluster, err := f.Cluster(cmd.ErrOrStderr())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	namespace, err := f.CurrentNamespace()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	api, err := kubernetes.NewForConfig(cluster.REST())
 	if err != nil {
-		return nil, fmt.Errorf("configure the client: %w", err)
+		return fmt.Errorf("configure the client: %w", err)
 	}
-	return &Explainer{
-		Resolver: &resolve.Resolver{API: api, Namespace: namespace},
-		Nodes:    &clusterNodes{Cluster: cluster, found: map[string]func() (nodes.Node, error){}},
-		Families: model.Families[:], Settle: settle,
-	}, nil
+	e.Resolver = &resolve.Resolver{API: api, Namespace: namespace}
+	e.Nodes = &clusterNodes{Cluster: cluster, found: map[string]func() (nodes.Node, error){}}
+	return nil
 }
 
 // clusterNodes implements [Nodes].

@@ -36,7 +36,7 @@ func TestRulesDoNotShowThatEndpointsAnswer(t *testing.T) {
 			r.answers["node-2"].Outcomes[0].Endpoints[0].Response = tc.there
 			report := r.explain("pod/cart", "svc/web")
 			r.expect(report, answer.Always, tc.want)
-			if code := exit.Code(exitError(report, nil)); report.Answers != tc.answers || code != tc.code {
+			if code := exit.Code(answer.ExitError(report.Arrives, report.Answers)); report.Answers != tc.answers || code != tc.code {
 				t.Errorf("answers %s, exit code %d", report.Answers, code)
 			}
 		})
@@ -71,7 +71,7 @@ func TestPacketsFromOutsideAreAsWellOffAsAtTheWorstNode(t *testing.T) {
 	r.answers["node-2"], r.answers["node-3"] = drops, drops
 	report := r.explain("198.51.100.7", "203.0.113.1:80")
 	r.expect(report, answer.Never, "does not arrive by node-2, node-3; arrives by node-1\n", "Does not arrive: on node node-2: dropped: its policy is Local")
-	if len(report.Entries) != 3 || report.Entries[0].Node != "node-2" || exit.Code(exitError(report, nil)) != 1 {
+	if len(report.Entries) != 3 || report.Entries[0].Node != "node-2" || exit.Code(answer.ExitError(report.Arrives, report.Answers)) != 1 {
 		t.Errorf("%+v", report.Entries)
 	}
 	r.answers["node-2"], r.answers["node-3"] = r.answers["node-1"], nil

@@ -97,48 +97,43 @@ func (c *Cluster) node(name string, labels map[string]string, pods []corev1.Pod)
 		}
 		return out
 	}
-	rank := func(p *corev1.Pod) int {
-		switch running, ready, _ := podState(p); {
-		case running && ready && p.DeletionTimestamp == nil:
-			return 0
-		case running && ready:
-			return 1
-		case running:
-			return 2
-		}
-		return 3
-	}
 	best := slices.MinFunc(pods, func(a, b corev1.Pod) int {
-		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time))
+		x, _ := podState(&a)
+		y, _ := podState(&b)
+		return cmp.Or(cmp.Compare(x, y), b.CreationTimestamp.Compare(a.CreationTimestamp.Time))
 	})
-	running, _, why := podState(&best)
-	out.Pod, out.Missing, out.Why = best.Name, !running, cleanLine(why)
+	rank, why := podState(&best)
+	out.Pod, out.Missing, out.Why = best.Name, rank == notRunning, cleanLine(why)
 	return out
 }
 
-// podState reports whether kube-vmap's container runs and is ready, and why not.
-func podState(p *corev1.Pod) (running, ready bool, why string) {
+// notRunning is the worst state of a pod.
+const notRunning = 3
+
+// podState returns how well kube-vmap's container runs, zero if it is ready, and why not better.
+func podState(p *corev1.Pod) (rank int, why string) {
+	name := "pod " + p.Name
+	ended := func(t *corev1.ContainerStateTerminated) string {
+		return fmt.Sprintf("the container in %s has ended with exit code %d", name, t.ExitCode)
+	}
 	i := slices.IndexFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container })
 	if i < 0 {
-		return false, false, "pod " + p.Name + " is " + string(cmp.Or(p.Status.Phase, corev1.PodPending))
+		return notRunning, name + " is " + string(cmp.Or(p.Status.Phase, corev1.PodPending))
 	}
-	switch s := p.Status.ContainerStatuses[i]; {
+	s := p.Status.ContainerStatuses[i]
+	switch last := s.LastTerminationState.Terminated; {
+	case s.State.Running != nil && s.Ready && p.DeletionTimestamp == nil:
+		return 0, ""
 	case s.State.Running != nil && s.Ready:
-		return true, true, ""
+		return 1, ""
 	case s.State.Running != nil:
-		return true, false, "pod " + p.Name + " is not ready"
-	case s.State.Waiting != nil && s.LastTerminationState.Terminated != nil:
-		return false, false, "pod " + p.Name + " is waiting: " + cmp.Or(s.State.Waiting.Reason, "no reason given") + "; " +
-			ended(p, s.LastTerminationState.Terminated)
+		return 2, name + " is not ready"
+	case s.State.Waiting != nil && last != nil:
+		return notRunning, name + " is waiting: " + cmp.Or(s.State.Waiting.Reason, "no reason given") + "; " + ended(last)
 	case s.State.Waiting != nil:
-		return false, false, "pod " + p.Name + " is waiting: " + cmp.Or(resolve.InitFailure(p), s.State.Waiting.Reason, "no reason given")
+		return notRunning, name + " is waiting: " + cmp.Or(resolve.InitFailure(p), s.State.Waiting.Reason, "no reason given")
 	case s.State.Terminated != nil:
-		return false, false, ended(p, s.State.Terminated)
+		return notRunning, ended(s.State.Terminated)
 	}
-	return false, false, "pod " + p.Name + " has not started"
-}
-
-// ended returns how the container in a pod has ended.
-func ended(p *corev1.Pod, t *corev1.ContainerStateTerminated) string {
-	return fmt.Sprintf("the container in pod %s has ended with exit code %d", p.Name, t.ExitCode)
+	return notRunning, name + " has not started"
 }
