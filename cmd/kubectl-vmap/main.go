@@ -1,5 +1,10 @@
 // Command kubectl-vmap is a plugin of kubectl, "kubectl vmap": it asks the nodes of a cluster
 // what kube-vmap programs there, from the machine of a user. It needs the API server only.
+//
+//	flags --> resolve: names to objects, addresses, causes in pods
+//	      --> nodes: finds kube-vmap's pods, asks them --> explain, problems, page: their answers joined
+//
+// The other commands are files of this package: each describes what to ask and how to print it.
 package main
 
 import (
@@ -8,9 +13,16 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/kubectl-vmap/explain"
+	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/page"
+	"kube-vmap/cmd/kubectl-vmap/problems"
 )
 
 // version is set by the linker.
@@ -30,4 +42,60 @@ func run(args []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintln(stderr, "error:", err)
 	}
 	return exit.Code(err)
+}
+
+// rootCommand returns the command with its subcommands.
+func rootCommand(stdout, stderr io.Writer) *cobra.Command {
+	flags := nodes.NewFlags()
+	root := &cobra.Command{
+		Use:   "vmap",
+		Short: "Ask the nodes of a cluster what kube-vmap programs there",
+		Long: `Ask the nodes of a cluster what kube-vmap, their Service proxy, programs there. The
+answers come from the pods of kube-vmap, in which "/kube-vmap" runs as by kubectl exec, and
+from the API server. Nothing is changed.
+
+A Service does not answer, refuses, or only some of its pods get connections: problems.
+One client or one node has trouble, others do not, or problems lists nothing: explain.
+Nodes differ, or a change has no effect: status, and diff if the rules may be wrong.
+To look at what is programmed: get; at connections: top; at all of it: page.`,
+		Example: `  kubectl vmap status                          does kube-vmap work on all nodes?
+  kubectl vmap problems -n shop                which Services have problems, and why?
+  kubectl vmap explain --from pod/shop/cart-7f9 --to svc/shop/web
+                                               why does a packet not arrive?
+  kubectl vmap get endpoints -n shop web       which endpoints get connections?
+  kubectl vmap top                             who has the connections now?`,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl vmap"},
+		Args:          cobra.NoArgs,
+		Version:       version,
+		SilenceErrors: true, // run prints them, in one line
+		SilenceUsage:  true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.Flags().Bool("version", false, "print the version of this program") // without -v, which is another flag of kubectl
+	flags.AddFlags(root.PersistentFlags())
+	root.CompletionOptions.DisableDefaultCmd = true // kubectl completes, see completion.go
+	root.SetUsageTemplate(withoutGlobalFlags(root.UsageTemplate()))
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.AddCommand(
+		explain.NewCommand(flags),
+		statusCommand(flags),
+		problems.NewCommand(flags),
+		getCommand(flags),
+		topCommand(flags),
+		diffCommand(flags),
+		bundleCommand(flags),
+		page.NewCommand(flags),
+		versionCommand(flags),
+	)
+	completer{flags}.register(root)
+	return root
+}
+
+// withoutGlobalFlags returns a usage template that refers to the help of kubectl vmap for
+// its flags, most of which are kubectl's, instead of repeating them for each command.
+func withoutGlobalFlags(template string) string {
+	before, rest, _ := strings.Cut(template, "\n\nGlobal Flags:\n{{.InheritedFlags")
+	_, after, _ := strings.Cut(rest, "}}")
+	return before + "\n\nUse \"kubectl vmap --help\" for the flags of the connection, which are kubectl's." + after
 }

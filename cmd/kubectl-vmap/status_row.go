@@ -60,7 +60,15 @@ func newRow(n nodes.Node, d *status.Document, err error, api objectVersions) nod
 		row.add(n.Why)
 	}
 	if api != nil {
-		row.addLag(api)
+		lag, err := api.lag(row.Health)
+		switch row.Lag = lag; {
+		case errors.Is(err, errNoPositions):
+		case err != nil:
+			row.add("the lag is not known: " + err.Error())
+		case lag.sum() > 0:
+			row.add(fmt.Sprintf("behind the API server: %s and %s are newer than what it has seen",
+				status.Plural(lag.Services, "Service"), status.Plural(lag.EndpointSlices, "EndpointSlice")))
+		}
 	}
 	row.Severity = status.SeverityOK
 	if len(row.Problems) > 0 {
@@ -87,20 +95,6 @@ func (r nodeRow) failed(err error) nodeRow {
 // add adds a problem before all others.
 func (r *nodeRow) add(text string) {
 	r.Problems = slices.Insert(r.Problems, 0, findings.Finding{Severity: status.SeverityProblem, Text: text})
-}
-
-// addLag adds how far the node is behind.
-func (r *nodeRow) addLag(api objectVersions) {
-	lag, err := api.lag(r.Health)
-	switch {
-	case errors.Is(err, errNoPositions):
-	case err != nil:
-		r.add("the lag is not known: " + err.Error())
-	case lag.sum() > 0:
-		r.add(fmt.Sprintf("behind the API server: %s and %s are newer than what it has seen",
-			status.Plural(lag.Services, "Service"), status.Plural(lag.EndpointSlices, "EndpointSlice")))
-	}
-	r.Lag = lag
 }
 
 // text returns the worst problem in words.

@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -53,28 +54,25 @@ type Explainer struct {
 func (e *Explainer) Explain(ctx context.Context, from, to string) (*Report, error) {
 	client, err := e.Resolver.Client(ctx, from)
 	if err != nil {
-		return nil, flagError("--from", err)
+		return nil, fmt.Errorf("--from: %w", err)
 	}
 	destination, err := e.Resolver.Destination(ctx, to)
 	if err != nil {
-		return nil, flagError("--to", err)
+		return nil, fmt.Errorf("--to: %w", err)
 	}
 	entries := []resolve.Object{client.Object}
 	if client.Outside() {
 		if entries, err = e.Resolver.Entries(ctx, destination, e.Node); err != nil {
-			return nil, flagError("--node", err)
+			return nil, fmt.Errorf("--node: %w", err)
 		}
 	}
-	b := &builder{Explainer: e, client: client, destination: destination, names: map[string]place{}}
+	b := &builder{Explainer: e, client: client, destination: destination, names: map[netip.Addr]resolve.Object{}}
 	b.report = &Report{Schema: Schema, From: party(client.Object), To: party(destination.Object), Notes: slices.Concat(client.Notes, destination.Notes)}
 	if err := b.enter(ctx, entries); err != nil {
 		return nil, err
 	}
 	return b.explain(ctx)
 }
-
-// flagError adds the flag that an error is about.
-func flagError(flag string, err error) error { return fmt.Errorf("%s: %w", flag, err) }
 
 func party(o resolve.Object) Party {
 	p := Party{Kind: string(o.Kind), Namespace: o.Namespace, Name: o.Name, Node: o.Node, Of: o.Of}
@@ -91,7 +89,7 @@ type builder struct {
 	destination resolve.Destination
 	first       string // the client's node, or where its packets enter
 	packets     []resolve.Packet
-	names       map[string]place // by address
+	names       map[netip.Addr]resolve.Object
 	slices      []discoveryv1.EndpointSlice
 	pods        []corev1.Pod                // that the Service selects
 	documents   map[string]*status.Document // by node
@@ -100,9 +98,6 @@ type builder struct {
 	mu     sync.Mutex
 	report *Report
 }
-
-// A place is what has an address.
-type place struct{ pod, node string }
 
 func (b *builder) explain(ctx context.Context) (*Report, error) {
 	b.report.Ways = make([]Way, len(b.packets))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -19,7 +20,7 @@ import (
 func (b *builder) readService(ctx context.Context) error {
 	for _, o := range []resolve.Object{b.client.Object, b.destination.Object} {
 		for _, a := range o.Addresses {
-			b.names[a.String()] = placeOf(o)
+			b.names[a] = o
 		}
 	}
 	namespace, name := b.service()
@@ -41,23 +42,13 @@ func (b *builder) readService(ctx context.Context) error {
 	return b.readSlices(ctx)
 }
 
-func placeOf(o resolve.Object) place {
-	p := place{node: o.Node}
-	if o.Kind == resolve.KindPod {
-		p.pod = o.Namespace + "/" + o.Name
-	}
-	return p
-}
-
 // readSlices reads the EndpointSlices of the Service.
 func (b *builder) readSlices(ctx context.Context) (err error) {
 	namespace, name := b.service()
 	if b.slices, err = b.Resolver.Slices(ctx, namespace, name); err != nil {
 		return err
 	}
-	for a, o := range resolve.EndpointObjects(b.slices) {
-		b.names[a.String()] = placeOf(o)
-	}
+	maps.Copy(b.names, resolve.EndpointObjects(b.slices))
 	return nil
 }
 
@@ -108,16 +99,14 @@ func (w *Way) addEndpoint(e Endpoint) {
 // are searched, if search is set.
 func (b *builder) locate(ctx context.Context, e *Endpoint, search bool) error {
 	at, _ := netip.ParseAddrPort(e.Address)
-	p := b.names[at.Addr().String()]
-	if p.node == "" && search {
+	if b.names[at.Addr()].Node == "" && search {
 		o, err := b.Resolver.At(ctx, at.Addr())
 		if err != nil {
 			return err
 		}
-		p = placeOf(o)
-		b.names[at.Addr().String()] = p
+		b.names[at.Addr()] = o
 	}
-	e.Pod, e.Node = p.pod, p.node
+	e.Pod, e.Node = b.pod(at.Addr()), b.names[at.Addr()].Node
 	switch sees := addr(e.Sees); {
 	case !slices.Contains(b.client.Addresses, sees):
 		e.Client = "node " + b.first // masquerade
@@ -199,9 +188,17 @@ func (b *builder) readDocument(ctx context.Context, node string, observe time.Du
 
 // title returns an address with the pod that has it.
 func (b *builder) title(address string) string {
-	host := address
+	host := addr(address)
 	if at, err := netip.ParseAddrPort(address); err == nil {
-		host = at.Addr().String()
+		host = at.Addr()
 	}
-	return (&Endpoint{Address: address, Pod: b.names[host].pod}).title()
+	return (&Endpoint{Address: address, Pod: b.pod(host)}).title()
+}
+
+// pod returns the pod that has an address, "shop/web-1"; empty if none has.
+func (b *builder) pod(a netip.Addr) string {
+	if o := b.names[a]; o.Kind == resolve.KindPod {
+		return o.Namespace + "/" + o.Name
+	}
+	return ""
 }

@@ -250,3 +250,29 @@ func (w *Way) why() string {
 
 // maxNamed is how many things of a kind are named in one sentence.
 const maxNamed = 3
+
+// ranks order whether packets arrive, the worst last.
+var ranks = map[string]int{answer.Always: 0, answer.Sometimes: 1, answer.Unknown: 2, answer.Never: 3}
+
+// inTurn returns whether a packet arrives that must pass several places one after another.
+func inTurn(values ...string) string {
+	return slices.MaxFunc(append(values, answer.Always), func(a, b string) int { return ranks[a] - ranks[b] })
+}
+
+// either returns whether a packet arrives that takes one of several ways. If it arrives on
+// some and not on others, the unknown ones do not matter.
+func either(values ...string) string {
+	has := map[string]bool{}
+	for _, v := range values {
+		has[v] = true
+	}
+	switch {
+	case has[answer.Sometimes], has[answer.Always] && has[answer.Never]:
+		return answer.Sometimes
+	case has[answer.Unknown]:
+		return answer.Unknown
+	case has[answer.Always]:
+		return answer.Always
+	}
+	return answer.Never
+}
