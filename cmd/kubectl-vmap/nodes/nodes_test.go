@@ -7,13 +7,17 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 
 	"kube-vmap/cmd/inspect/schema"
 	"kube-vmap/cmd/inspect/status"
@@ -259,8 +263,7 @@ func TestDocumentsOfOtherVersions(t *testing.T) {
 		program nodestest.Program
 		want    string
 	}{
-		"without a number": {nodestest.Prints(`{"source":"daemon","node":"node-1","unknown":1}`), ""},
-		"of this version":  {nodestest.Prints(fmt.Sprintf(`{"schema":%d,"node":"node-1"}`, status.Schema)), ""},
+		"with more fields": {nodestest.Prints(`{"source":"daemon","node":"node-1","unknown":1}`), ""},
 		"of a newer version": {
 			nodestest.Prints(`{"schema":99,"version":"v9.0.0","services":"changed"}`),
 			"the answer of kube-vmap v9.0.0 has schema 99, and this program knows 1 at most: use a newer one",
@@ -350,5 +353,67 @@ func TestFailuresAreGroupedByError(t *testing.T) {
 	want := "node-0, node-1, node-2, node-3, node-5 and 3 more: no; answer\nother: broken\n"
 	if fmt.Sprint(err) != "9 of 10 nodes did not answer" || out.String() != want {
 		t.Errorf("%v, %q", err, out.String())
+	}
+}
+
+// recorded returns what kube-vmap with a schema printed, for the manifests in
+// sync/manifests/testdata/cluster: schema 0 that of v0.1.0.
+func recorded(t *testing.T, schema int, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", fmt.Sprintf("schema-%d", schema), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestRecordedDocumentsAreRead reads a document of each schema that is supported.
+func TestRecordedDocumentsAreRead(t *testing.T) {
+	for schema := range status.Schema + 1 {
+		text := recorded(t, schema, "status.json")
+		if has := strings.Contains(text, fmt.Sprintf(`"schema":%d,`, schema)); has != (schema > 0) {
+			t.Errorf("schema %d: the record has another one", schema)
+		}
+		c := nodestest.New(t, map[string]nodestest.Program{"worker-1": nodestest.Prints(text)}).Cluster(t, nodes.Config{})
+		d, err := c.Document(t.Context(), node(t, c, "worker-1"), status.Query{})
+		if err != nil {
+			t.Errorf("schema %d: %v", schema, err)
+			continue
+		}
+		if d.Schema != schema || d.Node != "worker-1" || !d.Ready || len(d.Services) != 4 {
+			t.Errorf("schema %d: %+v", schema, d)
+		}
+		web, gateway := &d.Services[1], &d.Services[3]
+		if web.State() != status.StateOK || d.EndpointText(web) != "1/1" || web.Ports[0].Endpoints[0].At() != "10.244.0.80:8080" {
+			t.Errorf("schema %d: %+v is %s", schema, web, web.State())
+		}
+		if gateway.State() != status.StateNoEndpoints || gateway.Ports[0].Frontends[1].At(gateway.Ports[0].Protocol) != "*:30977/sctp" {
+			t.Errorf("schema %d: %+v is %s", schema, gateway, gateway.State())
+		}
+	}
+}
+
+// TestFlagsAreThoseOfKubectl has one of each kind, and those that this program adds itself.
+func TestFlagsAreThoseOfKubectl(t *testing.T) {
+	f := nodes.NewFlags()
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.AddFlags(set)
+	line := "-s https://192.0.2.1 -n ns/shop --as jane --as-group a --as-group b --as-user-extra team=x --as-user-extra team=y " +
+		"--token t --insecure-skip-tls-verify --request-timeout 3s"
+	if err := set.Parse(strings.Fields(line)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", "/dev/null")
+	c, err := f.ClientConfig.ClientConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := rest.ImpersonationConfig{UserName: "jane", Groups: []string{"a", "b"}, Extra: map[string][]string{"team": {"x", "y"}}}
+	if namespace, _ := f.CurrentNamespace(); c.Host != "https://192.0.2.1" || namespace != "shop" || !reflect.DeepEqual(c.Impersonate, as) ||
+		c.BearerToken != "t" || !c.Insecure || c.Timeout != 3*time.Second {
+		t.Errorf("%q, %+v", namespace, c)
+	}
+	if err := set.Parse([]string{"--as-user-extra=team"}); err == nil {
+		t.Error("a user extra without a value")
 	}
 }

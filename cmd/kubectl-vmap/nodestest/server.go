@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,15 +37,13 @@ func Prints(text string) Program {
 // Server is an API server with nodes.
 type Server struct {
 	URL string
-	mux *http.ServeMux
 
-	mu       sync.Mutex // guards what follows
+	mux      *http.ServeMux
 	programs map[string]Program
 	noSocket bool
 	forbid   map[string]bool
 	change   func(*corev1.Pod)
 	broken   string
-	requests []string
 }
 
 // New starts an API server with nodes and their programs; a node without a program has no
@@ -60,12 +57,7 @@ func New(t testing.TB, programs map[string]Program) *Server {
 	mux.HandleFunc("GET /api/v1/nodes/{name}", s.getNode)
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods", s.listPods)
 	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/exec", s.exec)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		s.requests = append(s.requests, r.Method+" "+r.URL.Path)
-		s.mu.Unlock()
-		mux.ServeHTTP(w, r)
-	}))
+	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	s.URL = server.URL
 	return s
@@ -99,13 +91,6 @@ func (s *Server) ChangePods(change func(*corev1.Pod)) *Server {
 func (s *Server) Handle(pattern string, handler http.HandlerFunc) *Server {
 	s.mux.HandleFunc(pattern, handler)
 	return s
-}
-
-// Requests returns the methods and paths of all requests.
-func (s *Server) Requests() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]string(nil), s.requests...)
 }
 
 // Cluster returns the cluster behind the server.
