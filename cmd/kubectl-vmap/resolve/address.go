@@ -8,6 +8,7 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // At finds what has an address: a node, a pod, an endpoint, or nothing in the cluster.
@@ -69,37 +70,18 @@ func (r *Resolver) podAt(ctx context.Context, selector string, a netip.Addr) (*O
 	return nil, nil
 }
 
-// maxSlicesListed is how many EndpointSlices are read in one request.
-const maxSlicesListed = 500
-
 // endpointAt adds the node of an address that an EndpointSlice has.
-func (r *Resolver) endpointAt(ctx context.Context, o Object) (Object, error) {
-	options := metav1.ListOptions{Limit: maxSlicesListed}
-	for {
-		list, err := r.API.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List(ctx, options)
-		if err != nil {
-			return o, permissionError(err)
+func (r *Resolver) endpointAt(ctx context.Context, found Object) (Object, error) {
+	err := find(ctx, func(o metav1.ListOptions) (runtime.Object, error) {
+		return r.API.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List(ctx, o)
+	}, func(o runtime.Object) bool {
+		at := EndpointObjects([]discoveryv1.EndpointSlice{*o.(*discoveryv1.EndpointSlice)})[found.Addresses[0]]
+		if at.Node != "" {
+			found = at
 		}
-		for i := range list.Items {
-			if e := endpointWith(&list.Items[i], o.Addresses[0]); e != nil && e.NodeName != nil {
-				return endpointObject(e, o.Addresses[0]), nil
-			}
-		}
-		if options.Continue = list.Continue; options.Continue == "" {
-			return o, nil
-		}
-	}
-}
-
-func endpointWith(s *discoveryv1.EndpointSlice, a netip.Addr) *discoveryv1.Endpoint {
-	for i := range s.Endpoints {
-		for _, text := range s.Endpoints[i].Addresses {
-			if b, err := netip.ParseAddr(text); err == nil && b.Unmap() == a {
-				return &s.Endpoints[i]
-			}
-		}
-	}
-	return nil
+		return at.Node != ""
+	})
+	return found, err
 }
 
 // endpointObject returns what has an address of an endpoint: a pod, if the endpoint names it.

@@ -2,12 +2,15 @@ package resolve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
 
 	"kube-vmap/model"
 )
@@ -41,26 +44,34 @@ func (r *Resolver) Destination(ctx context.Context, text string) (d Destination,
 	return d, err
 }
 
-// maxServicesListed is how many Services are read in one request.
-const maxServicesListed = 500
-
 // serviceAt returns the Service that has an address, and as what; empty if none has.
-func (r *Resolver) serviceAt(ctx context.Context, a netip.Addr) (string, error) {
-	options := metav1.ListOptions{Limit: maxServicesListed}
-	for {
-		list, err := r.API.CoreV1().Services(metav1.NamespaceAll).List(ctx, options)
-		if err != nil {
-			return "", permissionError(err)
+func (r *Resolver) serviceAt(ctx context.Context, a netip.Addr) (of string, err error) {
+	err = find(ctx, func(o metav1.ListOptions) (runtime.Object, error) {
+		return r.API.CoreV1().Services(metav1.NamespaceAll).List(ctx, o)
+	}, func(o runtime.Object) bool {
+		s := o.(*corev1.Service)
+		if kind := AddressKind(s, a); kind != "" {
+			of = kind + " of " + s.Namespace + "/" + s.Name
 		}
-		for i := range list.Items {
-			if kind := AddressKind(&list.Items[i], a); kind != "" {
-				return kind + " of " + list.Items[i].Namespace + "/" + list.Items[i].Name, nil
-			}
+		return of != ""
+	})
+	return of, err
+}
+
+var errFound = errors.New("found")
+
+// find calls is for listed objects, page by page, until it returns true.
+func find(ctx context.Context, list func(metav1.ListOptions) (runtime.Object, error), is func(runtime.Object) bool) error {
+	err := pager.New(pager.SimplePageFunc(list)).EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
+		if is(o) {
+			return errFound
 		}
-		if options.Continue = list.Continue; options.Continue == "" {
-			return "", nil
-		}
+		return nil
+	})
+	if errors.Is(err, errFound) {
+		return nil
 	}
+	return permissionError(err)
 }
 
 // AddressKind returns what an address is to a Service, as "ClusterIP"; empty if it does not have it.
