@@ -160,20 +160,18 @@ func TestModeIsTheFirstThatHasASign(t *testing.T) {
 func TestEverySignIsValidAndFindsItsComponent(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range All() {
-		if seen[c.ID] || c.ID == "" || c.Name == "" || c.Verdict == "" {
+		if seen[c.ID] || c.ID == "" || c.Name == "" || !slices.Contains([]Verdict{Fine, Needs, Conflict}, c.Verdict) {
 			t.Errorf("%+v is incomplete or there twice", c)
 		}
 		seen[c.ID] = true
 	}
-	for _, e := range known {
-		for _, m := range append([]entry{e}, e.modes...) {
-			if len(m.signs) == 0 {
-				t.Errorf("%s has no sign", m.ID)
-			}
-			for _, s := range m.signs {
-				if found := Find(s.example()); !slices.ContainsFunc(found, func(f Finding) bool { return f.ID == m.ID }) {
-					t.Errorf("%s is not found by %s: %+v", m.ID, s.name, found)
-				}
+	for _, c := range All() {
+		if len(c.Signs) == 0 {
+			t.Errorf("%s has no sign", c.ID)
+		}
+		for _, s := range c.Signs {
+			if found := Find(s.example()); !slices.ContainsFunc(found, func(f Finding) bool { return f.ID == c.ID }) {
+				t.Errorf("%s is not found by %s: %+v", c.ID, s, found)
 			}
 		}
 	}
@@ -181,30 +179,31 @@ func TestEverySignIsValidAndFindsItsComponent(t *testing.T) {
 
 // example returns a node that has only this sign.
 func (s sign) example() *Node {
-	name := strings.ReplaceAll(s.name, "*", "1")
+	kind, name := s.split()
+	name = strings.ReplaceAll(name, "*", "1")
 	n := &Node{}
-	switch s.kind {
-	case tableSign:
+	switch kind {
+	case "table":
 		family, rest, ok := strings.Cut(name, " ")
 		if !ok {
 			family, rest = "inet", name
 		}
 		n.Tables = []dump.Table{{Family: family, Name: rest}}
-	case chainSign, nftSign, legacySign:
+	case "chain", "nft-chain", "legacy-chain":
 		in, chain, ok := strings.Cut(name, "/")
 		if !ok {
 			in, chain = "nat", name
 		}
-		n.Tables = []dump.Table{{Family: "ip6", Name: in, Legacy: s.kind == legacySign, Chains: []dump.Chain{{Name: chain}}}}
-	case linkSign:
+		n.Tables = []dump.Table{{Family: "ip6", Name: in, Legacy: kind == "legacy-chain", Chains: []dump.Chain{{Name: chain}}}}
+	case "interface":
 		n.Interfaces = []string{name}
-	case processSign, podProcessSign:
-		n.Processes = []Process{{PID: 1, Name: name, Elsewhere: s.kind == podProcessSign}}
-	case portSign:
-		n.Ports = ports()
-	case pluginSign:
+	case "process", "pod-process":
+		n.Processes = []Process{{PID: 1, Name: name, Elsewhere: kind == "pod-process"}}
+	case "port":
+		n.Ports = []uint16{10249, 10256}
+	case "plugin":
 		n.Plugins = []Plugin{{name, "10.conflist"}}
-	case fileSign:
+	case "file":
 		n.Files = []string{name}
 	}
 	return n

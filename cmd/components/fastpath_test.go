@@ -2,7 +2,6 @@ package components
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
@@ -41,14 +40,6 @@ func TestFastPathObstacle(t *testing.T) {
 	} {
 		if got := FastPathObstacle(&test.node); !strings.Contains(got, test.want) || test.want == "" && got != "" {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
-		}
-	}
-}
-
-func TestPassiveComponentsExist(t *testing.T) {
-	for _, id := range passive {
-		if !slices.ContainsFunc(All(), func(c Component) bool { return c.ID == id }) {
-			t.Errorf("no component has the ID %s", id)
 		}
 	}
 }

@@ -85,8 +85,13 @@ func Read(c Config) *Node {
 	n.readTables()
 	n.see("interfaces", n.readInterfaces())
 	n.see(Processes, n.readProcesses(c.Proc))
-	inUse, err := listeners.Foreign(ports()...)
-	n.Ports = inUse
+	var ports []uint16
+	for _, text := range names("port") {
+		number, _ := strconv.ParseUint(text, 10, 16) // the table has numbers only
+		ports = append(ports, uint16(number))
+	}
+	var err error
+	n.Ports, err = listeners.Foreign(ports...)
 	n.see("listening ports", err)
 	n.see("CNI configuration", n.readPlugins(c.CNIConfig))
 	n.findFiles()
@@ -95,7 +100,7 @@ func Read(c Config) *Node {
 
 // findFiles looks for the files that signs name.
 func (n *Node) findFiles() {
-	for _, path := range names(fileSign) {
+	for _, path := range names("file") {
 		_, err := os.Stat(path)
 		if err == nil {
 			n.Files = append(n.Files, path)
@@ -110,6 +115,16 @@ func (n *Node) see(what string, err error) {
 	if err != nil {
 		n.Unseen = append(n.Unseen, Unseen{what, err})
 	}
+}
+
+// Blind returns why tables could not be read; nil if they were.
+func (n *Node) Blind() error {
+	for _, u := range n.Unseen {
+		if u.What == NFTables || u.What == LegacyTables {
+			return u.Err
+		}
+	}
+	return nil
 }
 
 func (n *Node) readTables() {
@@ -210,7 +225,9 @@ func (n *Node) readPlugins(dir string) error {
 // maxConfig is the size of the largest CNI configuration that is read.
 const maxConfig = 1 << 20
 
-func readPluginTypes(path string) ([]string, error) {
+// readPluginTypes returns the types of plugins in a configuration: of the list, or of the
+// only one (https://www.cni.dev/docs/spec/#configuration-format).
+func readPluginTypes(path string) (types []string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -222,24 +239,15 @@ func readPluginTypes(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pluginTypes(text)
-}
-
-// pluginTypes returns the types of plugins in a configuration: of the list, or of the
-// only one (https://www.cni.dev/docs/spec/#configuration-format).
-func pluginTypes(text []byte) ([]string, error) {
+	type plugin struct{ Type string }
 	var config struct {
 		Type    string
-		Plugins []struct{ Type string }
+		Plugins []plugin
 	}
 	if err := json.Unmarshal(text, &config); err != nil {
 		return nil, err
 	}
-	var types []string
-	if config.Type != "" {
-		types = append(types, config.Type)
-	}
-	for _, p := range config.Plugins {
+	for _, p := range append([]plugin{{config.Type}}, config.Plugins...) {
 		if p.Type != "" {
 			types = append(types, p.Type)
 		}

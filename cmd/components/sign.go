@@ -5,101 +5,104 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"kube-vmap/nft/kernel/dump"
 )
 
-// A sign is something that a component leaves on a node.
-type sign struct {
-	kind signKind
-	// name is a whole name, or the start of one if it ends with an asterisk. That of a chain
-	// may begin with the name of its table and a slash.
-	name string
+// A sign is something that a component leaves on a node: a kind, and a name or the start of
+// one, such as "chain nat/CNI-*".
+//
+//	table                   of nf_tables, in any family unless the name begins with one
+//	chain                   of nf_tables or iptables-legacy
+//	nft-chain               of nf_tables, where iptables-nft writes, too
+//	legacy-chain            of iptables-legacy
+//	interface               of the network
+//	process, pod-process    by the first 15 bytes of its command's name; the latter in any pod
+//	port                    of TCP, on which another process listens
+//	plugin                  a type in the CNI configuration
+//	file                    or directory
+type sign string
+
+func (s sign) split() (kind, name string) {
+	kind, name, _ = strings.Cut(string(s), " ")
+	return kind, name
 }
 
-type signKind int
-
-const (
-	tableSign      signKind = iota // of nf_tables, in any family unless the name begins with one
-	chainSign                      // of nf_tables or iptables-legacy
-	nftSign                        // a chain of nf_tables, also where iptables-nft writes
-	legacySign                     // a chain of iptables-legacy
-	linkSign                       // a network interface
-	processSign                    // a process, by the first 15 bytes of its command's name
-	podProcessSign                 // one in the network namespace of a pod
-	portSign                       // a TCP port on which another process listens
-	pluginSign                     // a type in the CNI configuration
-	fileSign                       // a file or directory
-)
-
-func table(name string) sign        { return sign{tableSign, name} }
-func chain(name string) sign        { return sign{chainSign, name} }
-func nftChain(name string) sign     { return sign{nftSign, name} }
-func legacy(name string) sign       { return sign{legacySign, name} }
-func link(name string) sign         { return sign{linkSign, name} }
-func process(name string) sign      { return sign{processSign, name} }
-func podProcess(name string) sign   { return sign{podProcessSign, name} }
-func port(number uint16) sign       { return sign{portSign, strconv.Itoa(int(number))} }
-func plugin(pluginType string) sign { return sign{pluginSign, pluginType} }
-func file(path string) sign         { return sign{fileSign, path} }
+// names returns the names in all signs of a kind.
+func names(of string) (found []string) {
+	for _, c := range All() {
+		for _, s := range c.Signs {
+			if kind, name := s.split(); kind == of {
+				found = append(found, name)
+			}
+		}
+	}
+	return found
+}
 
 // evidence returns what was found of the sign; empty if nothing was.
 func (s sign) evidence(n *Node) string {
-	switch s.kind {
-	case tableSign:
-		return s.tables(n)
-	case chainSign, nftSign, legacySign:
-		return s.chains(n)
-	case linkSign:
-		return count("interface", s.name, matching(s.name, slices.Values(n.Interfaces)))
-	case processSign, podProcessSign:
-		return s.processes(n)
-	case portSign:
-		if slices.ContainsFunc(n.Ports, func(p uint16) bool { return strconv.Itoa(int(p)) == s.name }) {
-			return "TCP port " + s.name + " in use"
+	kind, name := s.split()
+	var found []string
+	switch kind {
+	case "table":
+		for i := range n.Tables {
+			if t := &n.Tables[i]; !t.Legacy && (matches(name, t.Name) || matches(name, t.String())) {
+				found = append(found, t.String())
+			}
 		}
-	case pluginSign:
+		if len(found) > 0 {
+			return "table " + strings.Join(found, ", ")
+		}
+	case "chain", "nft-chain", "legacy-chain":
+		return chains(n, name, kind != "nft-chain", kind != "legacy-chain")
+	case "interface":
+		return count(kind, name, n.Interfaces)
+	case "process", "pod-process":
+		for _, p := range n.Processes {
+			if p.Name == name && (!p.Elsewhere || kind == "pod-process") {
+				found = append(found, strconv.Itoa(p.PID))
+			}
+		}
+		if len(found) > 1 {
+			return fmt.Sprintf("processes %s (%d)", name, len(found))
+		} else if len(found) == 1 {
+			return fmt.Sprintf("process %s (%s)", name, found[0])
+		}
+	case "port":
+		if slices.ContainsFunc(n.Ports, func(p uint16) bool { return strconv.Itoa(int(p)) == name }) {
+			return "TCP port " + name + " in use"
+		}
+	case "plugin":
 		for _, p := range n.Plugins {
-			if matches(s.name, p.Type) {
+			if matches(name, p.Type) {
 				return fmt.Sprintf("CNI plugin %s in %s", p.Type, p.File)
 			}
 		}
-	case fileSign:
-		if slices.Contains(n.Files, s.name) {
-			return s.name + " exists"
+	case "file":
+		if slices.Contains(n.Files, name) {
+			return name + " exists"
 		}
 	}
 	return ""
 }
 
-func (s sign) tables(n *Node) string {
-	var names []string
-	for i := range n.Tables {
-		t := &n.Tables[i]
-		if !t.Legacy && (matches(s.name, t.Name) || matches(s.name, t.String())) {
-			names = append(names, t.String())
-		}
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return "table " + strings.Join(names, ", ")
-}
-
-func (s sign) chains(n *Node) string {
-	in, name, inTable := strings.Cut(s.name, "/")
+// chains returns which chains have a name, in which tables.
+func chains(n *Node, name string, legacy, nft bool) string {
+	table, chain, inTable := strings.Cut(name, "/")
 	if !inTable {
-		name = in
+		chain = name
 	}
-	var found []string
-	var tables []string
+	var found, tables []string
 	for i := range n.Tables {
 		t := &n.Tables[i]
-		if s.kind == legacySign && !t.Legacy || s.kind == nftSign && t.Legacy || inTable && t.Name != in {
+		if t.Legacy && !legacy || !t.Legacy && !nft || inTable && t.Name != table {
 			continue
 		}
 		before := len(found)
-		found = append(found, matching(name, chainNames(t))...)
+		for _, c := range t.Chains {
+			if matches(chain, c.Name) {
+				found = append(found, c.Name)
+			}
+		}
 		if len(found) > before {
 			tables = append(tables, t.String())
 		}
@@ -107,62 +110,25 @@ func (s sign) chains(n *Node) string {
 	if len(found) == 0 {
 		return ""
 	}
-	return count("chain", name, found) + " in " + strings.Join(tables, ", ")
-}
-
-func chainNames(t *dump.Table) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for i := range t.Chains {
-			if !yield(t.Chains[i].Name) {
-				return
-			}
-		}
-	}
-}
-
-func (s sign) processes(n *Node) string {
-	var pids []string
-	for _, p := range n.Processes {
-		if matches(s.name, p.Name) && (!p.Elsewhere || s.kind == podProcessSign) {
-			pids = append(pids, strconv.Itoa(p.PID))
-		}
-	}
-	switch len(pids) {
-	case 0:
-		return ""
-	case 1:
-		return fmt.Sprintf("process %s (%s)", s.name, pids[0])
-	}
-	return fmt.Sprintf("processes %s (%d)", s.name, len(pids))
+	return count("chain", chain, found) + " in " + strings.Join(tables, ", ")
 }
 
 // matches reports whether a name is the pattern, or starts with it if that ends with an
 // asterisk.
 func matches(pattern, name string) bool {
-	if start, ok := strings.CutSuffix(pattern, "*"); ok {
-		return strings.HasPrefix(name, start)
-	}
-	return name == pattern
+	start, isStart := strings.CutSuffix(pattern, "*")
+	return name == pattern || isStart && strings.HasPrefix(name, start)
 }
 
-func matching(pattern string, names func(yield func(string) bool)) (found []string) {
-	for name := range names {
-		if matches(pattern, name) {
-			found = append(found, name)
-		}
-	}
-	return found
-}
-
-// count names what was found: the name if it is one, else the pattern and how many.
-func count(what, pattern string, found []string) string {
-	switch len(found) {
-	case 0:
+// count names what matches a pattern: the name if it is one, else the pattern and how many.
+func count(what, pattern string, names []string) string {
+	found := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !matches(pattern, name) })
+	switch {
+	case len(found) == 0:
 		return ""
-	case 1:
+	case len(found) == 1:
 		return what + " " + found[0]
-	}
-	if !strings.HasSuffix(pattern, "*") {
+	case !strings.HasSuffix(pattern, "*"):
 		return what + " " + pattern
 	}
 	return fmt.Sprintf("%ss %s (%d)", what, pattern, len(found))

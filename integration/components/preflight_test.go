@@ -37,11 +37,8 @@ func check(t *testing.T, h *lab.Host, processes ...string) (r *preflight.Report)
 	}
 	// The node's own settings are not those of the machine.
 	for name, text := range map[string]string{
-		"meminfo":                              "MemTotal: 1 kB\nMemAvailable:   2000000 kB\n",
-		"sys/net/ipv4/ip_forward":              "1\n",
-		"sys/net/ipv6/conf/all/forwarding":     "1\n",
-		"sys/net/netfilter/nf_conntrack_max":   "1000\n",
-		"sys/net/netfilter/nf_conntrack_count": "7\n",
+		"sys/net/ipv4/ip_forward":          "1\n",
+		"sys/net/ipv6/conf/all/forwarding": "1\n",
 	} {
 		path := filepath.Join(proc, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -115,7 +112,7 @@ func TestPreflightReportsWhatTakingOverMeans(t *testing.T) {
 			suspend(t, h)
 		}},
 		{"iptables-nft, left over", "kube-proxy (iptables-nft)", "left over: ", components.Fine, nil, nftRules},
-		{"iptables-legacy, left over", "kube-proxy (iptables-legacy)", components.LegacyAdvice, components.Conflict, nil, legacyRules},
+		{"iptables-legacy, left over", "kube-proxy (iptables-legacy)", components.Get(components.KubeProxyLegacy).Advice, components.Conflict, nil, legacyRules},
 		{"iptables-nft, suspended", "kube-proxy (iptables-nft)", "suspended: ", components.Fine, nil, func(t *testing.T, h *lab.Host) {
 			nftRules(t, h)
 			suspend(t, h)

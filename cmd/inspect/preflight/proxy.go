@@ -7,20 +7,16 @@ import (
 	"strings"
 
 	"kube-vmap/cmd/components"
-	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/kernel/kubeproxy"
 )
-
-// masqueradeBit is the default; preflight knows no configuration.
-const masqueradeBit = nft.DefaultMasqueradeMark
 
 // proxies completes the item of kube-proxy with what its rules show: whether they are in effect
 // or suspended, and what kube-vmap did before. It adds an item if there is none.
 func (n *node) proxies(items []Item) []Item {
 	i := slices.IndexFunc(items, func(i Item) bool { return strings.HasPrefix(i.Component, components.KubeProxy) })
 	if i < 0 {
-		items = slices.Insert(items, 0, Item{Name: "kube-proxy", Verdict: components.Fine, Evidence: []string{"none"}})
+		items = slices.Insert(items, 0, fine("kube-proxy", "none"))
 		i = 0
 	}
 	item := &items[i]
@@ -33,7 +29,11 @@ func (n *node) proxies(items []Item) []Item {
 		item.Evidence = append(item.Evidence, "kube-vmap: "+state)
 	}
 	if parts := found.Suspended(); len(parts) > 0 {
-		item.Evidence = append(item.Evidence, fmt.Sprintf("suspended by kube-vmap: %s", join(parts)))
+		var names []string
+		for _, p := range parts {
+			names = append(names, p.String())
+		}
+		item.Evidence = append(item.Evidence, "suspended by kube-vmap: "+strings.Join(names, ", "))
 	}
 	if len(found.Markers) > 0 {
 		item.Evidence = append(item.Evidence, "kube-vmap's marker")
@@ -43,7 +43,7 @@ func (n *node) proxies(items []Item) []Item {
 	case strings.HasPrefix(state, kubeproxy.StateReturned):
 		item.Verdict, item.Detail = components.Needs, "kube-vmap went back to kube-proxy: see the reason, and clear it with kube-vmap cleanup"
 	case slices.ContainsFunc(n.Tables, func(t dump.Table) bool { return kubeproxy.IsLegacy(&t) }):
-		item.Verdict, item.Detail = components.Conflict, components.LegacyAdvice
+		item.Verdict, item.Detail = components.Conflict, components.Get(components.KubeProxyLegacy).Advice
 	default:
 		item.Verdict = components.Fine
 	}
@@ -52,7 +52,7 @@ func (n *node) proxies(items []Item) []Item {
 
 // takenOver reads what kube-proxy has in the kernel, and what kube-vmap did with it.
 func (n *node) takenOver() (found *kubeproxy.Found, state string, err error) {
-	if err := n.blind(); err != nil {
+	if err := n.Blind(); err != nil {
 		return nil, "", err
 	}
 	if found, err = kubeproxy.Find(0); err != nil {
@@ -118,14 +118,5 @@ func (n *node) legacyTables() []Item {
 		return nil
 	}
 	const detail = "in use next to nf_tables, which does not list them"
-	return []Item{{Name: "iptables-legacy", Verdict: components.Fine, Detail: detail, Evidence: tables}}
-}
-
-// join names parts, of which there are few.
-func join(parts []kubeproxy.Part) string {
-	var names []string
-	for _, p := range parts {
-		names = append(names, p.String())
-	}
-	return strings.Join(names, ", ")
+	return []Item{noted("iptables-legacy", detail, tables...)}
 }

@@ -1,12 +1,32 @@
+// Package preflight is kube-vmap preflight: it finds out on a node, before kube-vmap is
+// installed there, whether something prevents that. It changes nothing.
+//
+//	checks.go     kernel, sysctls, fast path, API server
+//	rules.go      chains that drop forwarded or incoming packets, rules that change the mark's bit
+//	proxy.go      which proxy runs in which mode, and whether taking over can be undone
+//	known ones    package components; each has a row in docs/compatibility.md
+//	      |
+//	      v
+//	[Report]: an [Item] for each, with a verdict
+//
+// A check that lacks a privilege gives an item with the verdict unknown, so that an
+// incomplete report never looks complete.
 package preflight
 
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"slices"
+	"strings"
+	"text/tabwriter"
 
 	"kube-vmap/cmd/components"
+	"kube-vmap/cmd/inspect/output"
 )
 
 // Unknown is the verdict on what could not be checked; the others are those of package
@@ -38,6 +58,28 @@ type Item struct {
 	See string `json:"see,omitempty"`
 }
 
+// fine returns an item for a check that found nothing.
+func fine(name string, evidence ...string) Item { return noted(name, "", evidence...) }
+
+// noted returns an item for what may be worth reading.
+func noted(name, detail string, evidence ...string) Item {
+	return Item{Name: name, Verdict: components.Fine, Detail: detail, Evidence: evidence}
+}
+
+// needs returns an item for something that has to be done.
+func needs(name, detail string, evidence ...string) Item {
+	return Item{Name: name, Verdict: components.Needs, Detail: detail, Evidence: evidence}
+}
+
+// unknown returns an item for something that could not be checked.
+func unknown(name string, err error) Item {
+	detail := err.Error()
+	if errors.Is(err, fs.ErrPermission) {
+		detail = "not permitted; run it as root, or with CAP_NET_ADMIN"
+	}
+	return Item{Name: name, Verdict: Unknown, Detail: detail}
+}
+
 // Config configures [Run].
 type Config struct {
 	// Kubeconfig is the file with the address of the API server, which is not checked if it is
@@ -54,9 +96,7 @@ func Run(ctx context.Context, c Config) *Report {
 	if n.isRunning() {
 		n.Ports = nil // those of a proxy's servers are our own
 	}
-	items := n.kernel()
-	items = append(items, n.memory(), n.conntrack())
-	items = append(items, n.sysctls()...)
+	items := append(n.kernel(), n.sysctls()...)
 	items = append(items, n.policies()...)
 	items = append(items, n.mark())
 	items = append(items, n.legacyTables()...)
@@ -65,17 +105,13 @@ func Run(ctx context.Context, c Config) *Report {
 	}
 	items = append(items, n.components()...)
 	if tables := components.Unrecognized(n.Node); len(tables) > 0 {
-		items = append(items, Item{
-			Name: "other tables", Verdict: components.Fine, Evidence: tables,
-			Detail: "not recognized: packets pass them, too; kube-vmap explain shows what they do with one",
-		})
+		items = append(items, noted("other tables",
+			"not recognized: packets pass them, too; kube-vmap explain shows what they do with one", tables...))
 	}
 	items = append(items, n.fastPath())
 	if n.Nested {
-		items = append(items, Item{
-			Name: "processes", Verdict: components.Fine, Evidence: []string{"those of this node"},
-			Detail: "the node is a container itself: programs of the machine around it are not visible",
-		})
+		items = append(items, noted("processes",
+			"the node is a container itself: programs of the machine around it are not visible", "those of this node"))
 	}
 	for _, u := range n.Unseen {
 		items = append(items, unknown("access to "+u.What, u.Err))
@@ -98,24 +134,34 @@ type node struct {
 	noLabels bool
 }
 
-// blind returns why tables could not be read; nil if they were.
-func (n *node) blind() error {
-	for _, u := range n.Unseen {
-		if u.What == components.NFTables || u.What == components.LegacyTables {
-			return u.Err
-		}
-	}
-	return nil
-}
-
 // components returns an item for each component on the node.
 func (n *node) components() (items []Item) {
 	for _, f := range components.Find(n.Node) {
-		i := Item{
-			Name: f.Name, Component: f.ID, Verdict: f.Verdict, Detail: f.Advice, Evidence: f.Evidence,
-			See: "docs/compatibility.md#" + f.ID,
-		}
-		items = append(items, i)
+		items = append(items, Item{f.Name, f.ID, f.Verdict, f.Advice, f.Evidence, "docs/compatibility.md#" + f.ID})
 	}
 	return n.proxies(items)
+}
+
+var formats = output.Formats{"wide", "json"}
+
+// Print writes the report as a table, or as JSON.
+func (r *Report) Print(w io.Writer, format string) error {
+	if format == "json" {
+		return output.Write(w, format, r)
+	}
+	t := tabwriter.NewWriter(w, 6, 4, 3, ' ', 0)
+	_, _ = fmt.Fprintln(t, "NAME\tVERDICT\tEVIDENCE\tDETAIL\tSEE") // Flush returns the error
+	for _, i := range r.Items {
+		evidence := strings.Join(i.Evidence, "; ")
+		if more := len(i.Evidence) - 1; more > 0 && format != "wide" {
+			evidence = fmt.Sprintf("%s + %d more", i.Evidence[0], more)
+		}
+		_, _ = fmt.Fprintln(t, strings.Join([]string{i.Name, string(i.Verdict), cell(evidence), cell(i.Detail), cell(i.See)}, "\t"))
+	}
+	return t.Flush()
+}
+
+// cell returns a text on one line, as kubectl prints it.
+func cell(text string) string {
+	return strings.NewReplacer("\n", "; ", "\t", " ").Replace(cmp.Or(text, "-"))
 }

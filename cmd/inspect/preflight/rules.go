@@ -2,19 +2,36 @@ package preflight
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
+	"kube-vmap/cmd/components"
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/dump"
+	"kube-vmap/nft/kernel/kubeproxy"
 )
 
 // acceptors are the beginnings of the names of chains in which CNI plugins accept the traffic of
 // pods. Package components has their origins.
 var acceptors = []string{"cali-", "CILIUM_", "FLANNEL-FWD", "KUBE-ROUTER-", "CNI-FORWARD", "ANTREA-", "OVN-KUBE-"}
 
+// chains returns the chains of tables that are in effect.
+func (n *node) chains() iter.Seq2[*dump.Table, dump.Chain] {
+	return func(yield func(*dump.Table, dump.Chain) bool) {
+		for i := range n.Tables {
+			for _, c := range n.Tables[i].Chains {
+				if !n.Tables[i].Dormant && !yield(&n.Tables[i], c) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // rules calls check with a reader of rules, unless tables cannot be read.
 func (n *node) rules(name string, check func(*dump.Reader) (Item, error)) Item {
-	err := n.blind()
+	err := n.Blind()
 	if err != nil {
 		return unknown(name, err)
 	}
@@ -45,9 +62,12 @@ func (n *node) policy(hook, need string) Item {
 	name := hook + " policy"
 	return n.rules(name, func(r *dump.Reader) (Item, error) {
 		var dropping, accepted []string
-		for _, c := range n.dropping(hook) {
-			dropping = append(dropping, fmt.Sprintf("policy drop in chain %s of table %s", c.name, c.table))
-			by, err := acceptedBy(r, c)
+		for t, c := range n.chains() {
+			if c.Hook != hook || !c.Drop {
+				continue
+			}
+			dropping = append(dropping, fmt.Sprintf("policy drop in chain %s of table %s", c.Name, t))
+			by, err := acceptedBy(r, t, c.Name)
 			if err != nil {
 				return Item{}, err
 			}
@@ -68,29 +88,10 @@ func (n *node) policy(hook, need string) Item {
 	})
 }
 
-// A chain is a chain of a table.
-type chain struct {
-	table *dump.Table
-	name  string
-}
-
-// dropping returns the chains at a hook whose policy is drop.
-func (n *node) dropping(hook string) (chains []chain) {
-	for i := range n.Tables {
-		t := &n.Tables[i]
-		for _, c := range t.Chains {
-			if c.Hook == hook && c.Drop && !t.Dormant {
-				chains = append(chains, chain{t, c.Name})
-			}
-		}
-	}
-	return chains
-}
-
 // acceptedBy returns what in a chain may accept the traffic of pods: a rule that accepts, or
 // a CNI plugin's chain.
-func acceptedBy(r *dump.Reader, c chain) (string, error) {
-	rules, err := r.Rules(c.table.Chain(c.name))
+func acceptedBy(r *dump.Reader, t *dump.Table, chain string) (string, error) {
+	rules, err := r.Rules(t.Chain(chain))
 	if err != nil {
 		return "", err
 	}
@@ -103,4 +104,34 @@ func acceptedBy(r *dump.Reader, c chain) (string, error) {
 		return "rules in it accept some packets", nil
 	}
 	return "", nil
+}
+
+// mark finds rules of other programs that change the bit of the packet mark by which masquerade
+// is requested, the default one: preflight knows no configuration. That matters only on kernels
+// without labels of connections.
+func (n *node) mark() Item {
+	const name, bit = "packet mark", nft.DefaultMasqueradeMark
+	return n.rules(name, func(r *dump.Reader) (Item, error) {
+		var changed []string
+		for t, c := range n.chains() {
+			if t.Legacy || t.IsOurs() || t.Name == components.KubeProxy || kubeproxy.IsChain(t.Name, c.Name) {
+				continue
+			}
+			rules, err := r.Rules(t.Chain(c.Name))
+			if err != nil {
+				return Item{}, err
+			}
+			if slices.ContainsFunc(rules, func(rule dump.Rule) bool { return rule.MarkBits()&bit != 0 }) {
+				changed = append(changed, fmt.Sprintf("chain %s of table %s", c.Name, t))
+			}
+		}
+		text := fmt.Sprintf("%#x", bit)
+		switch {
+		case len(changed) == 0:
+			return fine(name, "no rule of others changes "+text), nil
+		case n.noLabels:
+			return needs(name, "without connection labels, choose another bit (nftables.masqueradeBit) than "+text, changed...), nil
+		}
+		return noted(name, "rules change "+text+"; connection labels make masquerade independent of it", changed...), nil
+	})
 }
