@@ -119,7 +119,6 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return p.config.Watch(ctx, p.log) })
 	yielded := make(chan struct{})
 	for _, s := range servers {
 		group.Go(func() error { return p.serve(ctx, s, yielded) })

@@ -45,9 +45,8 @@ type Config struct {
 	Warnings []string
 
 	flags          *Flags
-	text           string // of File
-	nodePortsUnset bool   // nodePortAddresses is only a default
-	modeUnset      bool   // the same of mode
+	nodePortsUnset bool // nodePortAddresses is only a default
+	modeUnset      bool // the same of mode
 }
 
 // Source returns where Services are read from, for the log.

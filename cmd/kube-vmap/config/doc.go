@@ -3,9 +3,7 @@
 //
 //	flags ----------> Flags ---+
 //	                           +--> defaults --> flags that win --> validate --> Config --> Loop
-//	--config file --> decode --+                                                   |
-//	                    ^                                                          | Watch
-//	                    +--------------- read again at each change ----------------+--> ErrChanged
+//	--config file --> decode --+
 //
 // The file is a KubeProxyConfiguration of kubeproxy.config.k8s.io/v1alpha1, the type that
 // kube-proxy 1.37 reads. Unknown and duplicate fields are a warning, as there. With a file,

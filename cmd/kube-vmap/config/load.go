@@ -62,7 +62,7 @@ func (f *Flags) parse(text []byte) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.text, c.modeUnset = string(text), modeUnset
+	c.modeUnset = modeUnset
 	return c, nil
 }
 
