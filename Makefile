@@ -100,12 +100,11 @@ ifeq ($(ARCH),amd64)
 	@.ci/nft-versions
 else
 	@.ci/setup qemu-system-aarch64 depmod xz
-	go -C deploy/image build -o ../../bin/make-image .
-	bin/make-image -release -os '' -arch '$(ARCH)' -version '$(VERSION)' -out bin/image-$(ARCH) >/dev/null
+	GOOS=linux GOARCH=$(ARCH) go build -ldflags '-X main.version=$(VERSION)' -o bin/kube-vmap-linux-$(ARCH) ./cmd/kube-vmap
 endif
 	@ARCH='$(ARCH)' .ci/kernels $(KERNELS)
 	go build -o bin/test-kernels ./integration/kernels
-	RUN=bin/test-kernels .ci/gotest -arch '$(ARCH)' $(if $(filter amd64,$(ARCH)),,-program bin/image-$(ARCH)/kube-vmap-linux-$(ARCH)) \
+	RUN=bin/test-kernels .ci/gotest -arch '$(ARCH)' $(if $(filter amd64,$(ARCH)),,-program bin/kube-vmap-linux-$(ARCH)) \
 		-suites '$(SUITES)' -run '$(TESTS)' $(KERNELS)
 
 test-nft: ## listings are read and reload with nft 0.9.8 (no crash), 1.0.6 and 1.1.3 (root)
@@ -129,8 +128,7 @@ trial: ## a cluster of three nodes with fault number N, for practice with kubect
 	cd integration/cluster && go run ./trial $(N)
 
 image: ## build the container image for amd64 and arm64 (or ARCH), and its SBOM, in bin/image
-	go -C deploy/image build -o ../../bin/make-image .
-	bin/make-image -version '$(VERSION)' $(if $(filter-out file,$(origin ARCH)),-arch '$(ARCH)')
+	.ci/image '$(VERSION)'
 
 release: ## make the release VERSION of this commit in bin/release, and check that it is reproducible
 	.ci/release '$(VERSION)' '$(URL)'

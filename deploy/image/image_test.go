@@ -1,11 +1,12 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
 	"debug/elf"
+	"errors"
 	"flag"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,220 +16,239 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
 const (
 	version  = "v1.2.3-of-a-test"
 	revision = "0123456789abcdef0123456789abcdef01234567"
-	created  = "1795000000" // 2026-11-18T11:06:40Z
+	created  = 1795000000 // 2026-11-18T11:06:40Z
 )
 
-var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+// arch and system limit what TestImage builds, because all of them take some minutes.
+var (
+	arch   = flag.String("arch", "amd64 arm64", "build for these architectures")
+	system = flag.String("os", "linux darwin windows", "build kubectl-vmap for these systems")
+)
 
 func TestManifestsUseTheBuiltImage(t *testing.T) {
 	image := regexp.MustCompile(`image: (\S*kube-vmap\S*)`)
-	for _, file := range []string{"../base/daemonset.yaml", "../base/cleanup.yaml"} {
-		asked := image.FindAllSubmatch(read(t, file), -1)
+	for _, file := range []string{"base/daemonset.yaml", "base/cleanup.yaml"} {
+		asked := image.FindAllStringSubmatch(read(t, "..", file), -1)
 		if len(asked) == 0 {
 			t.Errorf("%s does not use our image", file)
 		}
 		for _, a := range asked {
-			if got := string(a[1]); !slices.Contains((release{name: defaultName, version: version}).tags(), got) {
-				t.Errorf("%s uses %s", file, got)
+			if a[1] != "localhost/kube-vmap:latest" {
+				t.Errorf("%s uses %s", file, a[1])
 			}
 		}
 	}
-	site := regexp.MustCompile(`- name: (\S*kube-vmap)\s+newName: (\S+)\s+newTag: (\S+)`).FindSubmatch(read(t, "../site/kustomization.yaml"))
-	if site == nil || string(site[1]) != defaultName || !slices.Contains((release{name: defaultName}).tags(), string(site[2])+":"+string(site[3])) {
-		t.Errorf("site has %q for %s", site, defaultName)
+	const site = "- name: localhost/kube-vmap\n  newName: localhost/kube-vmap\n  newTag: latest\n"
+	if got := read(t, "..", "site", "kustomization.yaml"); !strings.Contains(got, site) {
+		t.Errorf("site lacks\n%s", site)
 	}
 }
 
-func TestGoEnvFileIsIgnored(t *testing.T) {
-	stored := filepath.Join(t.TempDir(), "env")
+// TestImage makes a release, with settings of Go stored that would make other files. Whether two
+// trees give the same bytes is checked by .ci/release.
+func TestImage(t *testing.T) {
+	out, stored := t.TempDir(), filepath.Join(t.TempDir(), "env")
 	const text = "GOOS=plan9\nGOARCH=386\nGOAMD64=v3\nGOARM64=v9.0\nCGO_ENABLED=1\n" +
 		"GOFLAGS=-race\nGOEXPERIMENT=none\nGOFIPS140=latest\nGOWORK=/nowhere\n"
 	if err := os.WriteFile(stored, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// target has what Go builds for; its tags include the experiments.
-	target := func(env []string, file string) string {
-		t.Helper()
-		cmd := exec.Command("go", "list", "-f", "{{context.GOOS}} {{context.GOARCH}} {{context.CgoEnabled}} {{context.ToolTags}}", "unsafe")
-		cmd.Env = append(env, "GOENV="+file)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("go list with GOENV=%s: %v\n%s", file, err, out)
-		}
-		return string(out)
+	make := exec.Command("../../.ci/image", version, out)
+	make.Env = append(os.Environ(), "RELEASE=1", "ARCH="+*arch, "SYSTEMS="+*system, "REVISION="+revision,
+		"SOURCE_DATE_EPOCH=1795000000", "GOENV="+stored)
+	if text, err := make.CombinedOutput(); err != nil || !bytes.Contains(text, []byte("images import "+out)) {
+		t.Fatalf("%v:\n%s", err, text)
 	}
-	for _, p := range []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "arm64"}} {
-		plain := append(os.Environ(),
-			"GOOS="+p.os, "GOARCH="+p.arch, "GOAMD64=v1", "GOARM64=v8.0", "CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off")
-		want := target(plain, "off")
-		for _, file := range []string{"off", stored} {
-			if got := target(environment(p), file); got != want {
-				t.Errorf("%v, GOENV=%s: builds for %s, want %s", p, file, got, want)
-			}
-		}
+	want := []string{
+		"SHA256SUMS", "kube-vmap-" + version[1:] + ".tgz", "kube-vmap-man.tar.gz", "kube-vmap-manifests.tar.gz",
+		"kube-vmap.tar", "vmap.yaml",
 	}
-}
-
-// arch limits what TestImage builds, because all architectures take some minutes.
-var arch = flag.String("arch", "amd64,arm64", "build for these architectures")
-
-func tested() []string { return strings.Split(*arch, ",") }
-
-// system limits for what kubectl-vmap is built.
-var system = flag.String("os", "linux,darwin,windows", "build kubectl-vmap for these systems")
-
-func testedSystems() []string { return strings.Split(*system, ",") }
-
-// TestImage builds twice, in two folders. Its subtests share the result.
-func TestImage(t *testing.T) {
-	one, other := t.TempDir(), filepath.Join(t.TempDir(), "deeper", "down")
-	copyTree(t, filepath.Join("..", ".."), one)
-	copyTree(t, one, other)
-	out, again := makeImage(t, one), makeImage(t, other)
-
-	t.Run("TwoCheckoutsGiveTheSameBytes", func(t *testing.T) {
-		files := filesIn(t, out)
-		want := []string{"SHA256SUMS", "kube-vmap-" + version[1:] + ".tgz", "kube-vmap-man.tar.gz", "kube-vmap-manifests.tar.gz", "kube-vmap.tar", krewManifest}
-		for _, arch := range tested() {
-			for _, system := range testedSystems() {
-				want = append(want, pluginArchive(platform{system, arch}))
-			}
-			want = append(want, "kube-vmap-"+arch+".cdx.json", "kube-vmap-"+arch+".tar", "kube-vmap-linux-"+arch)
+	for _, arch := range strings.Fields(*arch) {
+		for _, system := range strings.Fields(*system) {
+			want = append(want, "kubectl-vmap-"+system+"-"+arch+".tar.gz")
 		}
-		if slices.Sort(want); !slices.Equal(files, want) {
-			t.Fatalf("files %v, want %v", files, want)
-		}
-		for _, file := range files {
-			if !bytes.Equal(read(t, filepath.Join(out, file)), read(t, filepath.Join(again, file))) {
-				t.Errorf("%s differs", file)
-			}
-		}
-	})
+		want = append(want, "kube-vmap-"+arch+".cdx.json", "kube-vmap-"+arch+".tar", "kube-vmap-linux-"+arch)
+	}
+	if files := filesIn(t, out); !slices.Equal(files, slices.Sorted(slices.Values(want))) {
+		t.Fatalf("files %v, want %v", files, want)
+	}
 	t.Run("Assets", func(t *testing.T) { checkAssets(t, out) })
 	t.Run("KrewInstallsThePlugin", func(t *testing.T) { checkKrew(t, out) })
-	t.Run("ArchiveOfAllHasOneImageForEachArchitecture", func(t *testing.T) {
-		index := openLayout(t, archivePath(out, ""))
-		checkNames(t, index, types.OCIImageIndex)
-		all, err := index.ImageIndex(indexManifest(t, index).Manifests[0].Digest)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, d := range indexManifest(t, all).Manifests {
-			got = append(got, d.Platform.Architecture)
-			image, err := all.Image(d.Digest)
-			if err != nil {
-				t.Fatal(err)
-			}
-			checkConfig(t, image, d.Platform.Architecture)
-		}
-		if !slices.Equal(got, tested()) {
-			t.Errorf("holds %v, want %v", got, tested())
-		}
-	})
-	for _, arch := range tested() {
-		t.Run("ArchiveLoadsIntoContainerdAndDocker/"+arch, func(t *testing.T) {
-			path := archivePath(out, arch)
-			index := openLayout(t, path)
-			checkNames(t, index, types.OCIManifestSchema1)
-			for _, full := range []string{"localhost/kube-vmap:" + version, "localhost/kube-vmap:latest"} {
-				checkDockerImage(t, path, full, arch)
-			}
-			image, err := index.Image(indexManifest(t, index).Manifests[0].Digest)
-			if err != nil {
-				t.Fatal(err)
-			}
-			checkConfig(t, image, arch)
-		})
-		t.Run("StaticBinaryIsTheOnlyFile/"+arch, func(t *testing.T) {
-			index := openLayout(t, archivePath(out, arch))
-			image, err := index.Image(indexManifest(t, index).Manifests[0].Digest)
-			if err != nil {
-				t.Fatal(err)
-			}
-			binary := onlyFile(t, image)
+	t.Run("ArchiveOfAllHasOneImageForEachArchitecture", func(t *testing.T) { checkLayout(t, filepath.Join(out, "kube-vmap.tar")) })
+	for _, arch := range strings.Fields(*arch) {
+		t.Run(arch, func(t *testing.T) {
+			binary := read(t, out, "kube-vmap-linux-"+arch)
 			checkBinary(t, binary, arch)
-			if !bytes.Equal(binary, read(t, filepath.Join(out, binaryName(arch)))) {
-				t.Errorf("%s is not the binary of the image", binaryName(arch))
+			for _, tag := range []string{version, "latest"} { // as docker load reads it
+				full, err := name.NewTag("localhost/kube-vmap:" + tag)
+				if err != nil {
+					t.Fatal(err)
+				}
+				image, err := tarball.ImageFromPath(filepath.Join(out, "kube-vmap-"+arch+".tar"), &full)
+				if err != nil {
+					t.Fatalf("%s: %v", full, err)
+				}
+				checkImage(t, image, arch, binary)
 			}
-		})
-		t.Run("SBOMListsWhatWasLinked/"+arch, func(t *testing.T) {
-			checkSBOM(t, sbomPath(out, arch), arch)
+			checkSBOM(t, read(t, out, "kube-vmap-"+arch+".cdx.json"), arch)
 		})
 	}
 }
 
 func TestInvalidImageNamesAreRefused(t *testing.T) {
 	for _, version := range []string{"a tag", "v1+dirty", strings.Repeat("v", 129)} {
-		var stderr strings.Builder
-		code := run([]string{"-version", version, "-revision", revision, "-created", created, "-out", t.TempDir()}, io.Discard, &stderr)
-		if code != 1 || !strings.Contains(stderr.String(), "-version") {
-			t.Errorf("version %q: exit code %d, %q", version, code, stderr.String())
+		r := release{name: "localhost/kube-vmap", version: version}
+		if err := r.write(t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "version") {
+			t.Errorf("version %q: %v", version, err)
 		}
 	}
 }
 
-func TestTimeIsSourceDateEpoch(t *testing.T) {
-	t.Setenv("SOURCE_DATE_EPOCH", created)
-	r, err := release{name: "localhost/kube-vmap", version: version, revision: revision}.complete(".")
+// checkLayout unpacks an OCI layout, and checks all digests, sizes and media types in it.
+func checkLayout(t *testing.T, path string) {
+	folder := t.TempDir()
+	if text, err := exec.Command("tar", "-xf", path, "-C", folder).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	top, err := layout.ImageIndexFromPath(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := time.Unix(1795000000, 0); !r.created.Equal(want) {
-		t.Errorf("created %v, want %v", r.created, want)
+	if err := validate.Index(top); err != nil {
+		t.Error(err)
 	}
-	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
-	if _, err := (release{}).complete("."); err == nil || !strings.Contains(err.Error(), "SOURCE_DATE_EPOCH") {
-		t.Errorf("SOURCE_DATE_EPOCH=yesterday: %v", err)
+	names := indexManifest(t, top)
+	if len(names) != 2 || names[0].Digest != names[1].Digest {
+		t.Fatalf("index.json lists %+v, want one digest under two names", names)
 	}
-}
-
-// copyTree copies the source tree of kube-vmap.
-func copyTree(t *testing.T, from, to string) {
-	t.Helper()
-	err := fs.WalkDir(os.DirFS(from), ".", func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case path == ".":
-			return nil
-		case entry.IsDir() && (path[0] == '.' || path == "bin" || path == "integration" || path == "deploy/image" || entry.Name() == "testdata"):
-			return fs.SkipDir
-		case entry.IsDir() || !entry.Type().IsRegular():
-			return nil
+	for i, tag := range []string{version, "latest"} {
+		a := names[i].Annotations
+		if a["org.opencontainers.image.ref.name"] != tag || a["io.containerd.image.name"] != "localhost/kube-vmap:"+tag {
+			t.Errorf("names %v, want that of tag %s", a, tag)
 		}
-		target := filepath.Join(to, path)
-		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-			return err
-		}
-		return os.WriteFile(target, read(t, filepath.Join(from, path)), 0o644)
-	})
+	}
+	all, err := top.ImageIndex(names[0].Digest)
 	if err != nil {
 		t.Fatal(err)
 	}
+	var got []string
+	for _, d := range indexManifest(t, all) {
+		got = append(got, d.Platform.Architecture)
+		image, err := all.Image(d.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.ArtifactType != "" {
+			t.Errorf("artifact type %q", d.ArtifactType)
+		}
+		checkImage(t, image, d.Platform.Architecture, read(t, filepath.Dir(path), "kube-vmap-linux-"+d.Platform.Architecture))
+	}
+	if want := strings.Fields(*arch); !slices.Equal(got, want) {
+		t.Errorf("holds %v, want %v", got, want)
+	}
 }
 
-// makeImage runs the command and returns the output folder.
-func makeImage(t *testing.T, root string) string {
+// checkImage checks the configuration, and that the binary is the only file.
+func checkImage(t *testing.T, image v1.Image, arch, binary string) {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), "image")
-	var stdout, stderr strings.Builder
-	args := []string{"-release", "-arch", *arch, "-os", *system, "-root", root, "-out", out, "-version", version, "-revision", revision, "-created", created}
-	if code := run(args, &stdout, &stderr); code != 0 {
-		t.Fatalf("exit code %d: %s", code, stderr.String())
+	if err := validate.Image(image); err != nil {
+		t.Error(err)
 	}
-	for _, want := range []string{"localhost/kube-vmap:" + version, "linux/" + tested()[0], "sha256:", "images import " + archivePath(out, "")} {
-		if !strings.Contains(stdout.String(), want) {
-			t.Errorf("%q is not in the report:\n%s", want, stdout.String())
+	c, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.OS != "linux" || c.Architecture != arch {
+		t.Errorf("the image is for %s/%s, want linux/%s", c.OS, c.Architecture, arch)
+	}
+	if !slices.Equal(c.Config.Entrypoint, []string{"/kube-vmap"}) || c.Config.Cmd != nil {
+		t.Errorf("runs %q %q, want /kube-vmap alone", c.Config.Entrypoint, c.Config.Cmd)
+	}
+	if c.Config.User != "0:0" || len(c.Config.Env) != 0 {
+		t.Errorf("user %q, environment %q; want 0:0 and none", c.Config.User, c.Config.Env)
+	}
+	for key, want := range map[string]string{
+		"title": "kube-vmap", "version": version, "revision": revision, "created": "2026-11-18T11:06:40Z",
+	} {
+		if got := c.Config.Labels["org.opencontainers.image."+key]; got != want {
+			t.Errorf("label %s is %q, want %q", key, got, want)
 		}
 	}
-	return out
+	if at := time.Unix(created, 0); !c.Created.Equal(at) || len(c.History) != 1 || !c.History[0].Created.Equal(at) {
+		t.Errorf("created %v, history %+v; want one step at %v", c.Created, c.History, at)
+	}
+	layers, err := image.Layers()
+	if err != nil || len(layers) != 1 {
+		t.Fatalf("%d layers, %v; want 1", len(layers), err)
+	}
+	files, err := layers[0].Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := tar.NewReader(files)
+	header, err := archive.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if header.Name != "kube-vmap" || header.Mode != 0o555 || header.Uid != 0 || header.Gid != 0 || !header.ModTime.Equal(time.Unix(created, 0)) {
+		t.Errorf("the file is %+v", header)
+	}
+	if content, err := io.ReadAll(archive); err != nil || string(content) != binary {
+		t.Errorf("it is not the binary: %v", err)
+	}
+	if next, err := archive.Next(); !errors.Is(err, io.EOF) {
+		t.Errorf("more than one file: %+v, %v", next, err)
+	}
+}
+
+func checkBinary(t *testing.T, binary, arch string) {
+	t.Helper()
+	f, err := elf.NewFile(strings.NewReader(binary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[arch]; f.Machine != want {
+		t.Errorf("built for %s, want %s", f.Machine, want)
+	}
+	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC }) {
+		t.Error("is linked dynamically")
+	}
+	if !strings.Contains(binary, version) {
+		t.Error("does not know its version")
+	}
+}
+
+// checkSBOM checks that an SBOM lists what was linked, and nothing of what packs the image.
+func checkSBOM(t *testing.T, bom, arch string) {
+	t.Helper()
+	for _, module := range []string{"github.com/google/nftables", "k8s.io/api"} {
+		required := regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(module) + ` (\S+)`).FindStringSubmatch(read(t, "../../go.mod"))
+		if required == nil || !strings.Contains(bom, `"pkg:golang/`+module+"@"+required[1]) {
+			t.Errorf("does not list %s, go.mod has %q", module, required)
+		}
+	}
+	if !strings.Contains(bom, `"pkg:golang/std@`) || !strings.Contains(bom, `"pkg:golang/kube-vmap@`+version+`?goarch=`+arch+`\u0026goos=linux`) || strings.Contains(bom, "go-containerregistry") {
+		t.Errorf("is\n%s\nwant Go itself and the version, and nothing of what packs the image", bom)
+	}
+}
+
+func indexManifest(t *testing.T, index v1.ImageIndex) []v1.Descriptor {
+	t.Helper()
+	m, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Manifests
 }
 
 func filesIn(t *testing.T, folder string) []string {
@@ -244,11 +264,11 @@ func filesIn(t *testing.T, folder string) []string {
 	return names
 }
 
-func read(t *testing.T, path string) []byte {
+func read(t *testing.T, path ...string) string {
 	t.Helper()
-	content, err := os.ReadFile(path)
+	content, err := os.ReadFile(filepath.Join(path...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return content
+	return string(content)
 }

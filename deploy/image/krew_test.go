@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,8 +29,8 @@ func checkKrew(t *testing.T, out string) {
 		}
 		return string(text)
 	}
-	run(krew, "install", "--manifest="+filepath.Join(out, krewManifest),
-		"--archive="+filepath.Join(out, pluginArchive(platform{runtime.GOOS, runtime.GOARCH})))
+	run(krew, "install", "--manifest="+filepath.Join(out, "vmap.yaml"),
+		"--archive="+filepath.Join(out, "kubectl-vmap-"+runtime.GOOS+"-"+runtime.GOARCH+".tar.gz"))
 	if got := run(filepath.Join(home, "bin", "kubectl-vmap"), "version", "--client"); !strings.Contains(got, version) {
 		t.Errorf("kubectl-vmap version --client prints %q, want %s in it", got, version)
 	}
@@ -40,16 +39,16 @@ func checkKrew(t *testing.T, out string) {
 		t.Errorf("the program for completion: %v, %v", info, err)
 	}
 
-	manifest := read(t, filepath.Join(out, krewManifest))
+	manifest := read(t, out, "vmap.yaml")
 	uri := regexp.MustCompile(`uri: https://localhost/kube-vmap/releases/` + regexp.QuoteMeta(version) + `/(\S+)\n    sha256: (\S+)`)
-	found := uri.FindAllSubmatch(manifest, -1)
-	if len(found) != len(testedSystems())*len(tested()) {
+	found := uri.FindAllStringSubmatch(manifest, -1)
+	if len(found) != len(strings.Fields(*system))*len(strings.Fields(*arch)) {
 		t.Errorf("the manifest has %d platforms:\n%s", len(found), manifest)
 	}
-	sums := read(t, filepath.Join(out, checksumsName))
+	sums := read(t, out, "SHA256SUMS")
 	for _, f := range found {
-		if line := string(f[2]) + "  " + string(f[1]) + "\n"; !bytes.Contains(sums, []byte(line)) {
-			t.Errorf("%s does not have %q", checksumsName, line)
+		if line := f[2] + "  " + f[1] + "\n"; !strings.Contains(sums, line) {
+			t.Errorf("SHA256SUMS does not have %q", line)
 		}
 	}
 }

@@ -1,137 +1,145 @@
-// Command image builds the container image of kube-vmap for each architecture, from
-// scratch, with the static binary as its only file. It needs neither a container engine
-// nor a registry.
+// Command image packs layers with the static binary of kube-vmap as container images, from
+// scratch and without a container engine or a registry; .ci/image builds them and runs it.
 //
-//	root/  --go build-->  kube-vmap  --+-- one layer, config --> image --+-- kube-vmap-ARCH.tar
-//	                     (each arch)   |                                 |   (OCI layout, docker load)
-//	                                   |                                 +-- kube-vmap.tar
-//	                                   +-- its build info -------------+     (OCI layout, all of them)
-//	                                                                   +---- kube-vmap-ARCH.cdx.json
-//
-// With -release it also writes what people download: the binaries, kubectl-vmap for each
-// platform with a manifest for krew, the manual pages and the manifests with the version in
-// them, and the checksums of all files.
-//
-// Builds are reproducible: the same commit and version of Go give the same bytes. Paths
-// are trimmed, the environment is fixed, and all times are that of the commit (or
-// SOURCE_DATE_EPOCH, https://reproducible-builds.org/specs).
+//	ARCH.tar (a layer) --> image --+--> OUT/kube-vmap-ARCH.tar, for docker load
+//	                               +--> OUT/layout, the OCI layout of all of them
 //
 // It is a module of its own, so that kube-vmap's does not have its dependencies.
 package main
 
 import (
+	"compress/gzip"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
-)
+	"time"
 
-// architectures are the architectures to build for without -arch, and systems those for
-// kubectl-vmap without -os.
-var (
-	architectures = []string{"amd64", "arm64"}
-	systems       = []string{"linux", "darwin", "windows"}
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
-
-// defaultName is the image's name in the manifests in deploy/. No registry can have it.
-const defaultName = "localhost/kube-vmap"
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	var r release
+	flag.StringVar(&r.name, "name", "", "name of the image, without tag")
+	flag.StringVar(&r.version, "version", "", "version, and tag of the image")
+	flag.StringVar(&r.revision, "revision", "", "commit")
+	seconds := flag.Int64("created", 0, "seconds since 1970 that all times are set to")
+	out := flag.String("out", ".", "folder to write to")
+	flag.Parse()
+	r.created = time.Unix(*seconds, 0).UTC()
+	if err := r.write(*out, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "image:", err)
+		os.Exit(1)
+	}
 }
 
-// run returns the exit code: 0, 2 for bad flags, or 1 with an error on stderr.
-func run(args []string, stdout, stderr io.Writer) int {
-	var root, out string
-	r := release{architectures: architectures, systems: systems}
-	flags := flag.NewFlagSet("image", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.StringVar(&root, "root", ".", "top of the source tree")
-	flags.StringVar(&out, "out", "bin/image", "folder to write to")
-	flags.Func("arch", "comma-separated architectures (default amd64,arm64)", func(list string) error {
-		r.architectures = strings.Split(list, ",")
-		return nil
-	})
-	flags.Func("os", "comma-separated systems to build kubectl-vmap for (default linux,darwin,windows)", func(list string) error {
-		r.systems = strings.FieldsFunc(list, func(c rune) bool { return c == ',' })
-		return nil
-	})
-	flags.BoolVar(&r.assets, "release", false, "also write binaries, kubectl-vmap, manual pages, manifests and checksums")
-	flags.StringVar(&r.url, "url", "https://localhost/kube-vmap/releases", "where versions will be published, for krew: a folder for each")
-	flags.StringVar(&r.name, "name", defaultName, "name of the image, without tag")
-	flags.StringVar(&r.version, "version", "", "version, and tag of the image (default: that of git describe)")
-	flags.StringVar(&r.revision, "revision", "", "commit (default HEAD)")
-	flags.Var(epoch{&r.created}, "created", "seconds since 1970 that all times are set to (default SOURCE_DATE_EPOCH, or the commit's)")
-	if err := flags.Parse(args); err != nil {
-		return 2
-	}
-	if err := makeAll(root, out, r, stdout); err != nil {
-		_, _ = fmt.Fprintln(stderr, "image:", err) // there is nowhere else to report it
-		return 1
-	}
-	return 0
+// A release has the metadata of an image.
+type release struct {
+	name, version, revision string
+	created                 time.Time
 }
 
-// makeAll builds and writes everything, and prints a report.
-func makeAll(root, out string, r release, stdout io.Writer) error {
-	r, err := r.complete(root)
-	if err != nil {
-		return err
+// write writes images with the given layers, whose names are those of their architectures.
+func (r release) write(out string, layers []string) error {
+	tags := make([]name.Tag, 2) // the second one is the default of the manifests
+	for i, tag := range []string{r.version, "latest"} {
+		var err error
+		if tags[i], err = name.NewTag(r.name+":"+tag, name.StrictValidation); err != nil {
+			return fmt.Errorf("name and version of the image: %w", err)
+		}
 	}
-	temp, err := os.MkdirTemp("", "kube-vmap-image")
-	if err != nil {
-		return fmt.Errorf("create a build folder: %w", err)
-	}
-	defer os.RemoveAll(temp) //nolint:errcheck // the folder is temporary
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return fmt.Errorf("create the output folder: %w", err)
-	}
-	var all []platformImage
-	for _, arch := range r.architectures {
-		p, err := makeOne(root, temp, out, arch, r)
+	all := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, path := range layers {
+		platform := &v1.Platform{OS: "linux", Architecture: strings.TrimSuffix(filepath.Base(path), ".tar")}
+		image, err := r.newImage(path, platform)
 		if err != nil {
-			return fmt.Errorf("%s: %w", arch, err)
+			return fmt.Errorf("%s: %w", platform, err)
 		}
-		all = append(all, p)
-	}
-	index := newIndex(all, r)
-	if err := writeLayout(archivePath(out, ""), tagged(index, nil, r), nil, r); err != nil {
-		return err
-	}
-	if r.assets {
-		if err := writePlugins(root, temp, out, r); err != nil {
-			return fmt.Errorf("kubectl-vmap: %w", err)
+		archive := filepath.Join(out, "kube-vmap-"+platform.Architecture+".tar")
+		if err := tarball.MultiWriteToFile(archive, map[name.Tag]v1.Image{tags[0]: image, tags[1]: image}); err != nil {
+			return fmt.Errorf("write the image for docker load: %w", err)
 		}
-		if err := writeAssets(root, out, r); err != nil {
+		all = mutate.AppendManifests(all, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
+		if err := report(platform.String(), image); err != nil {
 			return err
 		}
 	}
-	return report(stdout, out, index, all, r)
+	all = mutate.Annotations(all, r.labels()).(v1.ImageIndex) // it returns the type of its argument
+	top := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, tag := range tags { // containerd reads the full name, others the tag only
+		top = mutate.AppendManifests(top, mutate.IndexAddendum{Add: all, Descriptor: v1.Descriptor{Annotations: map[string]string{
+			"io.containerd.image.name":          tag.String(),
+			"org.opencontainers.image.ref.name": tag.TagStr(),
+		}}})
+	}
+	if _, err := layout.Write(filepath.Join(out, "layout"), top); err != nil {
+		return fmt.Errorf("write the layout: %w", err)
+	}
+	return report(tags[0].String(), all)
 }
 
-// makeOne builds and writes the files for one architecture.
-func makeOne(root, temp, out, arch string, r release) (platformImage, error) {
-	path, err := build(root, temp, "cmd/kube-vmap", platform{"linux", arch}, r)
+// newImage returns an image with a layer that holds the binary alone.
+func (r release) newImage(path string, platform *v1.Platform) (v1.Image, error) {
+	layer, err := tarball.LayerFromFile(path, tarball.WithMediaType(types.OCILayer),
+		tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithCompressedCaching)
 	if err != nil {
-		return platformImage{}, err
+		return nil, fmt.Errorf("compress the layer: %w", err)
 	}
-	binary, err := os.ReadFile(path)
+	created := v1.Time{Time: r.created}
+	bare, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{
+		OS: platform.OS, Architecture: platform.Architecture, Created: created,
+		Config: v1.Config{
+			Entrypoint: []string{"/kube-vmap"},
+			WorkingDir: "/",
+			User:       "0:0", // see "Privileges" in deploy/README.md
+			Labels:     r.labels(),
+		},
+		RootFS: v1.RootFS{Type: "layers"},
+	})
 	if err != nil {
-		return platformImage{}, fmt.Errorf("read the binary: %w", err)
+		return nil, fmt.Errorf("configure the image: %w", err)
 	}
-	if r.assets {
-		if err := os.WriteFile(filepath.Join(out, binaryName(arch)), binary, 0o755); err != nil {
-			return platformImage{}, fmt.Errorf("write the binary: %w", err)
-		}
-	}
-	if err := writeSBOM(sbomPath(out, arch), binary, arch, r); err != nil {
-		return platformImage{}, err
-	}
-	p, err := newImage(binary, arch, r)
+	image, err := mutate.Append(bare, mutate.Addendum{
+		Layer: layer, MediaType: types.OCILayer,
+		History: v1.History{Created: created, CreatedBy: "deploy/image", Comment: "kube-vmap " + r.version},
+	})
 	if err != nil {
-		return p, err
+		return nil, fmt.Errorf("add the layer: %w", err)
 	}
-	return p, writeImage(archivePath(out, arch), p, r)
+	image = mutate.ConfigMediaType(mutate.MediaType(image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	return untyped{mutate.Annotations(image, r.labels()).(v1.Image)}, nil // it returns the type of its argument
+}
+
+// An untyped image has no artifact type, which is right for images. Without this type,
+// go-containerregistry lists the media type of the configuration.
+type untyped struct{ v1.Image }
+
+// ArtifactType returns an empty type.
+func (untyped) ArtifactType() (string, error) { return "", nil }
+
+// labels are in the image's configuration and its manifests.
+// https://github.com/opencontainers/image-spec/blob/main/annotations.md
+func (r release) labels() map[string]string {
+	return map[string]string{
+		"org.opencontainers.image.title":       "kube-vmap",
+		"org.opencontainers.image.description": "A Kubernetes Service proxy for nodes with nftables",
+		"org.opencontainers.image.version":     r.version,
+		"org.opencontainers.image.revision":    r.revision,
+		"org.opencontainers.image.created":     r.created.Format(time.RFC3339),
+	}
+}
+
+func report(what string, image interface{ Digest() (v1.Hash, error) }) error {
+	digest, err := image.Digest()
+	if err == nil {
+		_, err = fmt.Println(what, digest)
+	}
+	return err
 }
