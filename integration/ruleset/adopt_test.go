@@ -11,7 +11,7 @@ import (
 // number for the type of an integer.
 func TestAdoptRulesLoadedByNft(t *testing.T) {
 	for _, name := range []string{
-		"walk", "service-cidrs", "service-cidrs-all", "hairpin", "long-comment", "schedulers",
+		"walk", "service-cidrs", "service-cidrs-all", "masquerade-mixed", "long-comment", "schedulers",
 		"affinity", "many-endpoints", "node-port", "external-local", "source-ranges", "source-ranges-none", "internal-local",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,8 +16,11 @@
 //	-- changed.nft --
 //
 // A section changed.nft has the chains, maps and sets that the golden "empty" does not have
-// in the same words, and a comment for each of its that is gone. Empty and walk have a whole
-// listing, in a section ruleset.nft.
+// in the same words, and a comment for each of its that is gone. It only names those that
+// often.nft has, and repeats no type that often.nft or "empty" has. Elements that differ only
+// in the protocol are one, and of many the first and last are shown. Of IPv6, batches and
+// listings have only what differs by more than words and addresses of the family. Empty and
+// walk have the whole listing of IPv4, in a section ruleset.nft.
 //
 // The line pods detects pods by their addresses, pods-from by their interface (cbr0,
 // veth*); without either pods are not detected. The lines drop-invalid and

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite batches and listings of testdata")
 
-// A golden's listing is whole in a section ruleset.nft. In a section changed.nft, it has only
-// what the rule set of [emptyWorld] does not have in the same words.
+// A golden's listing is as nft prints it in a section ruleset.nft, of IPv6 only the difference.
+// In a section changed.nft, it has only what the rule set of [emptyWorld] does not have.
 const (
 	emptyWorld   = "testdata/empty.txtar"
 	wholeSection = "ruleset.nft"
@@ -29,18 +28,42 @@ func TestGolden(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no goldens: %v", err)
 	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			if file != emptyWorld { // the others are compared with it, also with -update
+	all := make([]*golden, len(files))
+	t.Run("all", func(t *testing.T) {
+		for i, file := range files {
+			all[i] = readGolden(t, file)
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 				t.Parallel()
-			}
-			g := readGolden(t, file)
-			p := g.run(t)
-			if *update {
-				g.write(t)
-			}
-			checkListings(t, p)
-		})
+				p := all[i].run(t)
+				checkListings(t, p)
+				if !*update {
+					all[i].compareListing(t, readBase(t))
+				}
+			})
+		}
+	})
+	if *update && !t.Failed() {
+		writeAll(t, all)
+	}
+}
+
+// writeAll rewrites the goldens, those first with which others are compared.
+func writeAll(t *testing.T, all []*golden) {
+	t.Helper()
+	var listings []string
+	for _, g := range all {
+		listings = append(listings, g.listing)
+		if g.path == emptyWorld {
+			g.compareListing(t, base{})
+			g.write(t)
+		}
+	}
+	if err := os.WriteFile(oftenFile, []byte(oftenOf(listings, readBase(t).empty)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range all {
+		g.compareListing(t, readBase(t))
+		g.write(t)
 	}
 }
 
@@ -48,6 +71,7 @@ func TestGolden(t *testing.T) {
 type golden struct {
 	path string
 	*txtar.Archive
+	listing string // of the rule set, once it was run
 }
 
 func readGolden(t *testing.T, path string) *golden {
@@ -56,7 +80,7 @@ func readGolden(t *testing.T, path string) *golden {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &golden{path, a}
+	return &golden{path: path, Archive: a}
 }
 
 // run executes the golden and compares the result. The returned proxy has the state of the
@@ -66,30 +90,29 @@ func (g *golden) run(t *testing.T) *proxy {
 	m := newMachine(t)
 	if g.section("frontends") != nil {
 		p, _ := start(m, g.world(t, "frontends"))
-		g.compareListing(t, installed(t).list(m))
+		g.listing = installed(t).list(m)
 		return p
 	}
 	before, after := g.world(t, "before"), g.world(t, "after")
 	p, _ := start(m, before)
 	rendered := render(t, p.rules)
 	p, batch := p.goTo(after)
-	g.compare(t, "batch.nft", batch.String())
-	listing := installed(t).list(m)
-	g.compareListing(t, listing)
+	g.compare(t, "batch.nft", foldFamilies(batch.String()))
+	g.listing = installed(t).list(m)
 	if loader := loaderOf(t, before, after); loader.path != "" {
 		byText := newMachine(t)
 		loader.load(byText, rendered)
 		loader.load(byText, batch.String())
 		// A version of nft need not be able to list what another one loaded.
-		if got := loader.list(byText); got != listing {
-			t.Errorf("the batch, loaded as text and listed:%s", firstDifference(got, listing))
+		if got := loader.list(byText); got != g.listing {
+			t.Errorf("the batch, loaded as text and listed:%s", firstDifference(got, g.listing))
 		}
 	}
 	if g.section("back.nft") == nil {
 		return p
 	}
 	p, batch = p.goTo(before)
-	g.compare(t, "back.nft", batch.String())
+	g.compare(t, "back.nft", foldFamilies(batch.String()))
 	p, _ = p.goTo(after)
 	return p
 }
@@ -147,65 +170,15 @@ func (g *golden) section(name string) *string {
 	return nil
 }
 
-// compareListing compares the listing of a rule set.
-func (g *golden) compareListing(t *testing.T, listing string) {
+// compareListing compares the listing of the rule set.
+func (g *golden) compareListing(t *testing.T, b base) {
 	t.Helper()
 	if g.section(wholeSection) != nil {
-		g.compare(t, wholeSection, listing)
+		ip, ip6, _ := strings.Cut(g.listing, secondTable)
+		g.compare(t, wholeSection, ip+b.condenseIPv6(blocksOf(ip), ip6))
 		return
 	}
-	empty := readGolden(t, emptyWorld).section(wholeSection)
-	g.compare(t, otherSection, changed(listing, *empty))
-}
-
-// changed returns the blocks of a listing, chains, maps and sets, that another one does not
-// have, and a comment for each that is not there any more.
-func changed(listing, from string) string {
-	var out strings.Builder
-	now, before := tables(listing), tables(from)
-	for i := range now {
-		out.WriteString(now[i].head)
-		for _, b := range before[i].blocks {
-			if name := firstLine(b); !slices.ContainsFunc(now[i].blocks, func(c string) bool { return firstLine(c) == name }) {
-				out.WriteString("\t# no " + strings.TrimSuffix(strings.TrimSpace(name), " {") + "\n")
-			}
-		}
-		for _, b := range now[i].blocks {
-			if !slices.Contains(before[i].blocks, b) {
-				out.WriteString(b)
-			}
-		}
-		out.WriteString("}\n")
-	}
-	return out.String()
-}
-
-// A table is one of a listing: its first line, and its blocks, each with all its lines.
-type table struct {
-	head   string
-	blocks []string
-}
-
-func tables(listing string) (all []table) {
-	for line := range strings.Lines(listing) {
-		switch {
-		case strings.HasPrefix(line, "table "):
-			all = append(all, table{head: line})
-		case line == "}\n", line == "\n":
-		default:
-			t := &all[len(all)-1]
-			if strings.HasSuffix(line, "{\n") && strings.Count(line, "\t") == 1 {
-				t.blocks = append(t.blocks, "")
-			}
-			t.blocks[len(t.blocks)-1] += line
-		}
-	}
-	return all
-}
-
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	return line
+	g.compare(t, otherSection, b.condense(g.listing))
 }
 
 // compare compares a section, or replaces it with -update.
