@@ -48,6 +48,13 @@ var (
 	}
 )
 
+// compareKeys lets cmp compare types with unexported fields.
+var compareKeys = cmp.Options{
+	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+	cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }),
+	cmp.Comparer(func(a, b unique.Handle[netip.Prefix]) bool { return a == b }),
+}
+
 // Shorthands for IPv4.
 func chain(kind nft.ChainKind, n uint32) nft.ChainID { return nft.ChainID{Kind: kind, N: n} }
 func set(kind nft.SetKind, slot uint16) nft.SetID    { return nft.SetID{Kind: kind, Slot: slot} }

@@ -24,9 +24,6 @@ type HistoryOptions struct {
 	// the kernel also refuses some Services for a while, and other programs change our
 	// tables.
 	Faults kerneltest.FaultRates
-	// BeforeEnd, if not nil, is called when no more faults happen. Then the loop is
-	// restarted, because the kernel's content may not be its own.
-	BeforeEnd func()
 }
 
 // History gives a loop a random history of events. It checks that in the end the kernel
@@ -35,7 +32,7 @@ func History(t *testing.T, k sync.Kernel, o HistoryOptions) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		faulty := o.Faults.Refused > 0
-		h := &history{newRig(k, o.Faults, o.Seed), &random{rand.New(rand.NewPCG(o.Seed, 1))}, faulty, !faulty && o.BeforeEnd == nil}
+		h := &history{newRig(k, o.Faults, o.Seed), &random{rand.New(rand.NewPCG(o.Seed, 1))}, faulty}
 		h.start()
 		defer func() {
 			_ = h.stop()
@@ -47,10 +44,6 @@ func History(t *testing.T, k sync.Kernel, o HistoryOptions) {
 			h.step(t)
 		}
 		h.faulty.ClearFaults()
-		if o.BeforeEnd != nil {
-			o.BeforeEnd()
-			h.restart(t)
-		}
 		h.settle(t)
 		h.meter.take(&h.meter.batches)
 		h.restart(t)
@@ -66,7 +59,6 @@ type history struct {
 	*rig
 	*random
 	hostile bool // the kernel refuses some Services, and other programs change our tables
-	alone   bool // only the loop changes the kernel
 }
 
 // step changes an object, and at random sends the changes, lets time pass, or restarts
@@ -84,7 +76,7 @@ func (h *history) step(t *testing.T) {
 		if err := h.sendBurst(); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.checkSnapshot(); err != nil && h.alone {
+		if err := h.checkSnapshot(); err != nil && !h.hostile {
 			t.Fatal(err)
 		}
 	}
