@@ -14,9 +14,8 @@
 // traffic (what clients do), daemon (a proxy's process), truth (what a rule set
 // should be), and clustertest, which puts them together for a test.
 //
-// What Kubernetes' own end-to-end tests ask of a Service proxy is among the tests, or in
-// those without an API where packets are all that matters:
-// TestKubernetesE2EScenariosAreCovered lists which is which.
+// What a field of a Service or EndpointSlice means for packets is tested in integration/matrix,
+// without an API.
 //
 // TestAbuse is what one tenant can do to others: a table of attacks, which are made,
 // changed and deleted beside an honest tenant and another program that writes

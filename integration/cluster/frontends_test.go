@@ -60,11 +60,6 @@ func numbered(ports []corev1.ServicePort) []corev1.ServicePort {
 
 func nodePorts(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }
 
-func internalLocal(s *corev1.Service) {
-	policy := corev1.ServiceInternalTrafficPolicyLocal
-	s.Spec.InternalTrafficPolicy = &policy
-}
-
 func externalLocal(s *corev1.Service) {
 	s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 }
@@ -109,10 +104,4 @@ func (c *scene) balancer(t *testing.T, name string) traffic.Target {
 // both returns the node ports on both nodes.
 func (c *twoNodes) both(s *corev1.Service) [2]traffic.Target {
 	return [...]traffic.Target{traffic.NodePort(s, c.Lab.Node), traffic.NodePort(s, c.Lab.Remote)}
-}
-
-// bothOf returns both as a slice.
-func (c *twoNodes) bothOf(s *corev1.Service) []traffic.Target {
-	all := c.both(s)
-	return all[:]
 }

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/traffic"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
@@ -140,111 +139,4 @@ func TestHealthCheckNodePortsFollowExternalTrafficPolicy(t *testing.T) {
 	checkAnswered(t, outside, far, "remote-1")
 	clustertest.Must(t, c.ns.DeleteService(clustertest.Context(t), "policies"))
 	c.closed(t, s.Spec.HealthCheckNodePort, c.Lab.Node)
-}
-
-// TestSingleFamilyHealthChecksAnswerInBothFamilies asks single-stack Services
-// at every address of the nodes, as upstream's e2e test does.
-func TestSingleFamilyHealthChecksAnswerInBothFamilies(t *testing.T) {
-	t.Parallel()
-	c := newTwoNodes(t, 1)
-	for _, f := range model.Families {
-		name := fmt.Sprintf("health-%d", f)
-		s := c.create(t, name, balanced, externalLocal, ofFamilies(f))
-		_, err := c.ns.CreatePod(clustertest.Context(t), name, name, c.At(c.Lab.Pods[0]))
-		clustertest.Must(t, err)
-		clustertest.Must(t, c.ns.AwaitEndpoints(clustertest.Context(t), name, 1, f))
-		c.awaitRules(t)
-		c.healthy(t, s, c.Lab.Node, 1)
-		c.healthy(t, s, c.Lab.Remote, 0)
-	}
-}
-
-// TestTerminatingPodsServeWithoutReadyOnes has all ready Pods of an app gone
-// but for those that another policy hides.
-func TestTerminatingPodsServeWithoutReadyOnes(t *testing.T) {
-	t.Parallel()
-	c := newTwoNodes(t, 2)
-	for _, s := range []struct {
-		name   string
-		change []func(*corev1.Service)
-		// Who serves whom: at the ClusterIP, and from outside at node ports.
-		near, far         []string
-		outside, farther  []string
-		terminating, live []*lab.Pod
-	}{
-		{
-			name: "internal-cluster", terminating: []*lab.Pod{c.Lab.Pods[0], c.Lab.RemotePods[0]},
-			near: []string{"pod-1", "remote-1"}, far: []string{"pod-1", "remote-1"},
-			outside: []string{"pod-1", "remote-1"}, farther: []string{"pod-1", "remote-1"},
-		},
-		{
-			name: "internal-local", change: []func(*corev1.Service){internalLocal},
-			terminating: []*lab.Pod{c.Lab.Pods[0]}, live: []*lab.Pod{c.Lab.RemotePods[0]},
-			near: []string{"pod-1"}, far: []string{"remote-1"}, outside: []string{"remote-1"}, farther: []string{"remote-1"},
-		},
-		{
-			name: "external-cluster", terminating: []*lab.Pod{c.Lab.Pods[1]},
-			near: []string{"pod-2"}, far: []string{"pod-2"}, outside: []string{"pod-2"}, farther: []string{"pod-2"},
-		},
-		{
-			name: "external-local", change: []func(*corev1.Service){externalLocal},
-			terminating: []*lab.Pod{c.Lab.Pods[0]}, live: []*lab.Pod{c.Lab.RemotePods[1]},
-			near: []string{"remote-2"}, far: []string{"remote-2"}, outside: []string{"pod-1"}, farther: []string{"remote-2"},
-		},
-	} {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			object := c.create(t, s.name, append(s.change, nodePorts)...)
-			var places []objects.Place
-			for _, p := range append(append([]*lab.Pod(nil), s.terminating...), s.live...) {
-				places = append(places, c.At(p))
-			}
-			c.scaled(t, s.name, places...)
-			c.terminate(t, s.name, len(s.terminating), len(s.live))
-			to, both := traffic.Service(object, port), c.both(object)
-			checkAnswered(t, []*traffic.Client{c.near}, to, s.near...)
-			checkAnswered(t, []*traffic.Client{c.far}, to, s.far...)
-			checkAnswered(t, c.clients[4:], both[0], s.outside...)
-			checkAnswered(t, c.clients[4:], both[1], s.farther...)
-		})
-	}
-	t.Run("of which load balancers do not learn", func(t *testing.T) {
-		t.Parallel()
-		s := c.create(t, "health", balanced, externalLocal)
-		c.scaled(t, "health", c.At(c.Lab.Pods[0]))
-		c.healthy(t, s, c.Lab.Node, 1)
-		c.terminate(t, "health", 1, 0)
-		c.healthy(t, s, c.Lab.Node, 0)
-		checkAnswered(t, c.clients[4:], c.both(s)[0], "pod-1")
-	})
-}
-
-// terminate has the first Pods of an app terminate, and waits until as many are
-// left as there should be.
-func (c *twoNodes) terminate(t *testing.T, app string, pods, left int) {
-	t.Helper()
-	ctx := clustertest.Context(t)
-	for n := range pods {
-		clustertest.Must(t, c.ns.TerminatePod(ctx, fmt.Sprintf("%s-%d", app, n+1)))
-	}
-	clustertest.Must(t, c.ns.AwaitEndpoints(ctx, app, left))
-	c.awaitRules(t)
-}
-
-// ofFamilies makes a Service one of these families, the first of which it began
-// with.
-func ofFamilies(families ...model.Family) func(*corev1.Service) {
-	return func(s *corev1.Service) {
-		policy := corev1.IPFamilyPolicySingleStack
-		if len(families) > 1 {
-			policy = corev1.IPFamilyPolicyRequireDualStack
-		}
-		s.Spec.IPFamilyPolicy, s.Spec.IPFamilies = &policy, nil
-		for _, f := range families {
-			s.Spec.IPFamilies = append(s.Spec.IPFamilies, corev1.IPFamily(f.String()))
-		}
-		if len(s.Spec.ClusterIPs) > len(families) {
-			s.Spec.ClusterIPs = s.Spec.ClusterIPs[:len(families)]
-		}
-	}
 }

@@ -4,12 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,92 +15,9 @@ import (
 
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/objects"
-	"kube-vmap/integration/cluster/plane"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
-	"kube-vmap/model"
 )
-
-func TestPlaneStarts(t *testing.T) {
-	l := labtest.New(t, lab.Options{})
-	start := time.Now()
-	c := clustertest.AloneIn(t, l, plane.Options{Host: l.Outside})
-	t.Logf("the control plane started within %s", time.Since(start).Round(time.Millisecond))
-	version, err := c.Client.Discovery().ServerVersion()
-	clustertest.Must(t, err)
-	if !strings.HasPrefix(version.GitVersion, "v1.36.") {
-		t.Errorf("version %s of the API server", version.GitVersion)
-	}
-	out, err := c.Kubectl(clustertest.Context(t), "get", "servicecidrs", "kubernetes", "-o", "jsonpath={.spec.cidrs[*]}")
-	clustertest.Must(t, err)
-	if want := fmt.Sprintf("%s %s", lab.ServiceRanges[model.IPv4], lab.ServiceRanges[model.IPv6]); out != want {
-		t.Errorf("ServiceCIDR %q, want %q", out, want)
-	}
-}
-
-// TestCtrlCDoesNotReachThePlane checks the process groups: a terminal sends the signal to that of
-// the program in the foreground, which still needs the API server to clean up.
-func TestCtrlCDoesNotReachThePlane(t *testing.T) {
-	clustertest.Alone(t, lab.Options{})
-	children, err := filepath.Glob("/proc/self/task/*/children")
-	clustertest.Must(t, err)
-	found := 0
-	for _, file := range children {
-		list, _ := os.ReadFile(file) // of a thread that may have ended
-		for _, id := range strings.Fields(string(list)) {
-			pid, err := strconv.Atoi(id)
-			clustertest.Must(t, err)
-			name, err := os.ReadFile(filepath.Join("/proc", id, "comm"))
-			if err != nil || !slices.Contains([]string{"etcd", "kube-apiserver", "kube-controller"}, strings.TrimSpace(string(name))) {
-				continue
-			}
-			found++
-			if group, err := syscall.Getpgid(pid); err != nil || group == syscall.Getpgrp() {
-				t.Errorf("%s is in the process group of the test: %v", name, err)
-			}
-		}
-	}
-	if found < 3 {
-		t.Errorf("found %d programs of the plane", found)
-	}
-}
-
-func TestFailedStartReportsTheAPIServersLog(t *testing.T) {
-	l := labtest.New(t, lab.Options{})
-	if _, err := plane.Program("etcd"); err != nil {
-		labtest.Lacking(t, err)
-	}
-	_, err := plane.Start(t.Context(), plane.Options{Host: l.Outside, APIServerFlags: []string{"--authorization-mode=Invalid"}})
-	if err == nil || !strings.Contains(err.Error(), "Invalid") {
-		t.Errorf("the error does not have the API server's log: %v", err)
-	}
-}
-
-func TestObjectsSurviveAnAPIServerRestart(t *testing.T) {
-	c := clustertest.Alone(t, lab.Options{Pods: 2})
-	ctx := clustertest.Context(t)
-	ns := c.Namespace(t)
-	before, err := ns.CreateService(ctx, objects.Service("web", objects.Ports(80, 8080)...))
-	clustertest.Must(t, err)
-	w := ns.NewWorkload("web", c.Places()...)
-	clustertest.Must(t, w.Scale(ctx, 1))
-	clustertest.Must(t, ns.AwaitEndpoints(ctx, "web", 1))
-
-	c.KillAPIServer()
-	if _, err := c.Client.CoreV1().Services(ns.Name).Get(ctx, "web", metav1.GetOptions{}); err == nil {
-		t.Error("a killed API server answered")
-	}
-	start := time.Now()
-	clustertest.Must(t, c.RestartAPIServer(ctx))
-	t.Logf("the API server started again within %s", time.Since(start).Round(time.Millisecond))
-	after, err := c.Client.CoreV1().Services(ns.Name).Get(ctx, "web", metav1.GetOptions{})
-	clustertest.Must(t, err)
-	if after.UID != before.UID || after.ResourceVersion != before.ResourceVersion {
-		t.Errorf("the Service is not what it was: %v, was %v", after.ObjectMeta, before.ObjectMeta)
-	}
-	clustertest.Must(t, w.Scale(ctx, 2))
-	clustertest.Must(t, ns.AwaitEndpoints(ctx, "web", 2)) // the controllers have recovered, too
-}
 
 func TestWatchFromBeforeCompactionExpires(t *testing.T) {
 	c := clustertest.Alone(t, lab.Options{})

@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -215,15 +216,6 @@ func checkOutcomeOver(t *testing.T, ways []daemon.Transport, clients []*traffic.
 	clustertest.Must(t, group.Wait())
 }
 
-// checkNodePortRefuses checks that a port of a node is not served: it refuses, like any
-// host without a server. Over SCTP the protocol may be unreachable, or, from the node
-// itself, which is a client that uses SCTP, there may be no answer at all.
-func checkNodePortRefuses(t *testing.T, clients []*traffic.Client, to traffic.Target) {
-	t.Helper()
-	checkOutcomeOver(t, traffic.Over(model.TCP, model.UDP), clients, to, lab.Refused)
-	checkOutcomeOver(t, traffic.Over(model.SCTP), clients, to, lab.Refused, lab.Unreachable, lab.TimedOut)
-}
-
 // awaitEqual waits until the rule sets of both nodes are those of the API's objects, and
 // returns when each was.
 func (c *twoNodes) awaitEqual(t *testing.T, within time.Duration) (at [2]time.Time) {
@@ -243,4 +235,20 @@ func (c *twoNodes) awaitEqual(t *testing.T, within time.Duration) (at [2]time.Ti
 	t.Logf("rule sets are equal to the API's objects after %s and %s",
 		at[0].Sub(start).Round(time.Millisecond), at[1].Sub(start).Round(time.Millisecond))
 	return at
+}
+
+// seenAs checks that servers see the client's own address.
+func seenAs(h *lab.Host) func(lab.Answer, time.Time) error {
+	return func(a lab.Answer, _ time.Time) error {
+		if want := h.Addr(model.FamilyOf(a.Seen.Addr())); a.Seen.Addr() != want {
+			return fmt.Errorf("%s saw %s, want %s", a.By, a.Seen, want)
+		}
+		return nil
+	}
+}
+
+// onPort returns the same target at another port.
+func onPort(t traffic.Target, port uint16) traffic.Target {
+	t.Port = port
+	return t
 }

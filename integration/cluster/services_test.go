@@ -136,32 +136,6 @@ func meaning(t *testing.T, n *lab.Node) string {
 	}
 }
 
-// TestHeadlessServicesAreIgnored adds the label to slices, and removes it. No controller
-// does that.
-func TestHeadlessServicesAreIgnored(t *testing.T) {
-	t.Parallel()
-	c := newTwoNodes(t, 1)
-	to := c.manualService(t, "toggled", c.Lab.RemotePods[0])
-	c.awaitRules(t)
-	checkAnswered(t, c.clients, to, "remote-1")
-	for range 2 {
-		for _, headless := range []bool{true, false} {
-			for _, s := range slicesOf("toggled", c.Lab.RemotePods[:1]) {
-				if headless {
-					s.Labels[corev1.IsHeadlessService] = ""
-				}
-				c.update(t, s)
-			}
-			c.awaitRules(t)
-			if headless {
-				checkOutcome(t, c.clients, to, lab.Refused)
-			} else {
-				checkAnswered(t, c.clients, to, "remote-1")
-			}
-		}
-	}
-}
-
 func (c *scene) update(t *testing.T, s *discoveryv1.EndpointSlice) {
 	t.Helper()
 	_, err := c.ns.UpdateSlice(clustertest.Context(t), s)
