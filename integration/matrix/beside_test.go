@@ -87,7 +87,9 @@ func beside(t *testing.T, p program) {
 		return // the others probably fail, too
 	}
 	p.load(s)
-	check("reloaded")
+	if p.sameStart || !testing.Short() { // the order is that of a later start
+		check("reloaded")
+	}
 	if !p.announces {
 		t.Run("explain", func(t *testing.T) { s.explainsRandomPackets(t, cells) })
 	}

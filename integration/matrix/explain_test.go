@@ -23,7 +23,7 @@ func TestExplainAgreesWithMatrix(t *testing.T) {
 	sets := readEndpoints()
 	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
 	s.put(matrixServices(sets)...)
-	for _, c := range configurations {
+	for n, c := range configurations {
 		t.Run(c.name, func(t *testing.T) {
 			s.t = t
 			table := readFlows(t, c.section)
@@ -32,7 +32,7 @@ func TestExplainAgreesWithMatrix(t *testing.T) {
 			s.must(err)
 			defer func() { _ = w.Close() }()
 			asked, wrong := 0, 0
-			for i, set := range sets {
+			for i, set := range setsFor(n, sets) {
 				for _, c := range s.cells(table, set, i) {
 					asked++
 					if err := s.explains(w, c); err != nil {
