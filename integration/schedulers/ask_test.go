@@ -85,10 +85,14 @@ func forget(t *testing.T, l *lab.Lab) {
 	}
 }
 
-// eachInTurn runs a test for every transport, one after the other.
+// eachInTurn runs a test for every transport, one after the other; in the gate for every protocol
+// and for both families.
 func eachInTurn(t *testing.T, test func(*testing.T, daemon.Transport)) {
 	t.Helper()
 	for _, w := range daemon.Transports() {
+		if testing.Short() && int(w.Family) != int(w.Protocol)%2 {
+			continue
+		}
 		t.Run(w.String(), func(t *testing.T) { test(t, w) })
 	}
 }
