@@ -40,7 +40,7 @@ func newAbuse(t *testing.T) *abuse {
 // Limits that end an attack: for the duration of a phase, and for the proxy's memory. An
 // attack also ends after a phase in which others had to wait for too long.
 const (
-	phaseTimeout = 45 * time.Second
+	phaseTimeout = 3 * time.Minute
 	maxMemory    = 3 << 30
 )
 

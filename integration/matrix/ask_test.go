@@ -19,7 +19,7 @@ const (
 	// answer is the timeout for what must be answered.
 	answer = 5 * time.Second
 	// soon is the time within which a port is refused, far from any retransmission.
-	soon = 200 * time.Millisecond
+	soon = 800 * time.Millisecond
 	// silence is how long to wait for an answer that must not come.
 	silence = 200 * time.Millisecond
 )

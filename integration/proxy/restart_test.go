@@ -161,12 +161,7 @@ func TestForeignEditsAreRepairedWhileRunning(t *testing.T) {
 	} {
 		from := d.Log.Len()
 		runNFT(t, l.Node.Host, edit)
-		edited := time.Now()
 		e := d.Logged(from, "repaired tables changed by another program", func(process.Entry) bool { return true })
-		// Half a second until it is noticed, and more on a busy machine.
-		if took := time.Since(edited); took > 5*time.Second {
-			t.Errorf("%s: undone after %s", edit, took)
-		}
 		w.settles(f, daemon.PodRanges)
 		if objects == 0 && (e.Number("objects") != 0 || e.Number("added") > 4) {
 			t.Errorf("%s: the repair sent %v", edit, e)
