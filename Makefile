@@ -112,9 +112,8 @@ test-nft: ## listings are read and reload with nft 0.9.8 (no crash), 1.0.6 and 1
 	@KUBE_VMAP_REQUIRE_NFT_VERSIONS=1 .ci/nft-versions
 	CI=true .ci/gotest -count=1 -run 'Golden|NftListsAndLoads|LoadedByNft' ./integration/ruleset
 
-bench: ## benchmarks, and a report of their ratios (root)
+bench: ## a report of costs as ratios, and whether they keep their marks (root)
 	@.ci/setup nft
-	go test -run '^$$' -bench . -benchtime 0.2s ./model ./nft ./sync
 	go run ./integration/bench
 
 bench-cluster: build ## from API write to kernel, compared with informers alone, on a real API server (root)

@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net/netip"
 	"reflect"
 	"runtime"
@@ -221,4 +222,37 @@ func TestRebuildPaysForManyDifferencesOrUnusedMemory(t *testing.T) {
 			t.Errorf("%+v: got %t", test, got)
 		}
 	}
+}
+
+// slicesOf100 returns slices of 100 ready endpoints, every tenth on this node.
+func slicesOf100(endpoints int) []EndpointSlice {
+	shuffled := rand.New(rand.NewPCG(1, 2)).Perm(endpoints)
+	var out []EndpointSlice
+	for len(shuffled) > 0 {
+		s := webSlice(IPv4, TCP)
+		s.Name.Name += fmt.Sprint("-", len(out))
+		n := min(100, len(shuffled))
+		for _, k := range shuffled[:n] {
+			e := ready(k).on(there).Endpoint
+			e.Addr = podIP(IPv4, k)
+			if k%10 == 0 {
+				e.Node = here
+			}
+			s.Endpoints = append(s.Endpoints, e)
+		}
+		out, shuffled = append(out, s), shuffled[n:]
+	}
+	return out
+}
+
+// bigMap returns a map with one Service, and its slices. Changes has been called.
+func bigMap(endpoints int) (*ServiceMap, []EndpointSlice) {
+	m := NewServiceMap(Options{DetectsPods: [len(Families)]bool{true, true}}, thisNode)
+	m.SetService(webService(TCP, IPv4))
+	from := slicesOf100(endpoints)
+	for _, s := range from {
+		m.SetSlice(s)
+	}
+	m.Changes()
+	return m, from
 }

@@ -3,14 +3,11 @@ package sync_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
@@ -58,44 +55,4 @@ func TestSnapshotWaitsForTheKernelUntilItsDeadline(t *testing.T) {
 			t.Error("a loop that has ended returned a snapshot")
 		}
 	})
-}
-
-// BenchmarkSnapshot measures what a snapshot costs the loop's goroutine, with 45,000
-// Services of three endpoints each.
-func BenchmarkSnapshot(b *testing.B) {
-	const many = 45_000
-	events := make([]sync.Event, 0, 2*many)
-	for i := range many {
-		name := fmt.Sprint("web-", i)
-		s := model.Service{
-			Name: model.ServiceName{Namespace: "shop", Name: name}, ClusterIPs: []netip.Addr{addressOf(96, i)},
-			Ports: []model.ServicePort{{Protocol: model.TCP, Port: 80}},
-		}
-		slice := model.EndpointSlice{
-			Name: model.EndpointSliceName{Namespace: "shop", Name: name}, Service: s.Name,
-			Ports: []model.EndpointPort{{Protocol: model.TCP, Port: 8080}},
-		}
-		for k := range 3 {
-			slice.Endpoints = append(slice.Endpoints, model.Endpoint{Addr: addressOf(244+k, i), Ready: true, Serving: true})
-		}
-		events = append(events, sync.SetService{Service: s}, sync.SetSlice{Slice: slice})
-	}
-	l := newLoop(func(ctx context.Context, out chan<- []sync.Event) error {
-		out <- events
-		<-ctx.Done()
-		return ctx.Err()
-	})
-	go func() { _ = l.Run(b.Context()) }()
-	<-l.Ready()
-	b.ReportAllocs()
-	for b.Loop() {
-		if v, err := l.Snapshot(b.Context()); err != nil || len(v.Installed) != many || len(v.Services) != many {
-			b.Fatal(err)
-		}
-	}
-}
-
-// addressOf returns address n of 10.net.0.0/16.
-func addressOf(net, n int) netip.Addr {
-	return netip.AddrFrom4([4]byte{10, byte(net), byte(n >> 8), byte(n)})
 }

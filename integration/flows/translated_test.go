@@ -55,28 +55,3 @@ func TestEachTranslatedHasTranslatedEntriesOnly(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkEachTranslated reads 200,000 entries, of which all or a quarter are translated.
-func BenchmarkEachTranslated(b *testing.B) {
-	for name, every := range map[string]int{"all": 1, "a quarter": 4} {
-		x := newTable(b)
-		var part []flow
-		for i := range 200_000 {
-			e := flow{protocol: model.TCP, client: client(model.IPv4, i), to: at(model.IPv4, "vip", 80), by: at(model.IPv4, "vip", 80)}
-			if i%every == 0 {
-				e.by, e.translated = at(model.IPv4, "ep1", 8080), true
-			}
-			if part = append(part, e); len(part) == 1000 {
-				x.add(part...)
-				part = nil
-			}
-		}
-		b.Run(name, func(b *testing.B) {
-			c := x.open()
-			b.ReportAllocs()
-			for b.Loop() {
-				translated(b, c)
-			}
-		})
-	}
-}

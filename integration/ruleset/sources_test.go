@@ -106,69 +106,8 @@ func (p *proxy) allows(f model.Family, a netip.Addr, ranges []netip.Prefix) bool
 	return false
 }
 
-// manyRanges are services(n) with k ranges each.
-func manyRanges(n, k int) *world {
-	w := services(n)
-	for i := range n {
-		for _, f := range model.Families {
-			outside := w.frontends[web(f, i)]
-			outside.Kind, outside.Restricted, outside.Masquerade = model.KindLoadBalancerIP, true, model.MasqueradeAlways
-			outside.Match.Addr = address(externalRanges[1][f], i)
-			for j := range k {
-				outside.Sources = append(outside.Sources, sourceRange(f, i+j))
-			}
-			w.put(outside)
-		}
-	}
-	return w
-}
-
 // sourceRange is range number i, of four addresses.
 func sourceRange(f model.Family, i int) netip.Prefix {
 	a := address(sourceRanges[f], 8*i)
 	return netip.PrefixFrom(a, a.BitLen()-2)
-}
-
-// resourced is a world in which Service number i has one range more, or one less
-// again.
-func resourced(w *world, f model.Family, i int, more bool) *world {
-	next := w.clone()
-	m := web(f, i)
-	m.Addr = address(externalRanges[1][f], i)
-	outside := next.frontends[m]
-	if more {
-		outside.Sources = append(slices.Clone(outside.Sources), sourceRange(f, 4000))
-	} else {
-		outside.Sources = outside.Sources[:len(outside.Sources)-1]
-	}
-	next.frontends[m] = outside
-	return next
-}
-
-// BenchmarkChangeSourceRange measures one range that comes and goes, the two
-// transactions taken together, beside hundreds of ranges on hundreds of Services.
-func BenchmarkChangeSourceRange(b *testing.B) {
-	for _, size := range []struct{ services, ranges int }{{1, 1}, {10, 100}, {100, 100}, {200, 200}} {
-		for _, f := range model.Families {
-			b.Run(fmt.Sprintf("%s/%d ranges on each of %d Services", nft.FamilyName(f), size.ranges, size.services), func(b *testing.B) {
-				w := manyRanges(size.services, size.ranges)
-				m := newMachine(b)
-				p, _ := start(m, w)
-				more := resourced(w, f, size.services/2, true)
-				less := resourced(more, f, size.services/2, false)
-				there, back := w.to(more), more.to(less)
-				b.ReportAllocs()
-				for b.Loop() {
-					for _, change := range []nft.Change{there, back} {
-						plan := p.rules.Plan(change)
-						if c := plan.Batch.Counts(); c.Added+c.Deleted != 1 {
-							b.Fatalf("the change takes %+v", c)
-						}
-						m.apply(plan.Batch)
-						p.rules.Commit(plan)
-					}
-				}
-			})
-		}
-	}
 }

@@ -297,21 +297,3 @@ func FuzzPlainName(f *testing.F) {
 		}
 	})
 }
-
-// BenchmarkSlice converts a slice of 100 endpoints.
-func BenchmarkSlice(b *testing.B) {
-	s := slice(func(s *discoveryv1.EndpointSlice) {
-		e := discoveryv1.Endpoint{
-			Addresses: []string{"10.244.0.5"}, NodeName: ptr.To("worker-1.example.com"),
-			Hints: &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "zone-a"}}},
-		}
-		s.Endpoints = nil
-		for range 100 {
-			s.Endpoints = append(s.Endpoints, e)
-		}
-	})
-	b.ReportAllocs()
-	for b.Loop() {
-		Slice(s)
-	}
-}
