@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"golang.org/x/tools/txtar"
@@ -29,6 +30,9 @@ const (
 	closing = " -->\n"
 	end     = "<!-- end -->"
 )
+
+// emptyObject matches a counter, and a set or map without elements.
+var emptyObject = regexp.MustCompile(`(?m)^    (?:map|set|counter) [a-z-]+ \{\n(?:[^}=]*\n)?    \}\n\n?`)
 
 func main() {
 	if err := update("."); err != nil {
@@ -80,7 +84,8 @@ func fill(root, text string) (string, error) {
 	}
 }
 
-// read returns the table of family ip of a golden, as a code block of Markdown.
+// read returns the table of family ip of a golden, without counters and empty sets and
+// maps, as a code block of Markdown.
 func read(root, name string) (string, error) {
 	a, err := txtar.ParseFile(filepath.Join(root, goldens, name+".txtar"))
 	if err != nil {
@@ -92,6 +97,8 @@ func read(root, name string) (string, error) {
 		}
 		table, _, _ := strings.Cut(string(f.Data), "table ip6 ")
 		table = strings.ReplaceAll(strings.TrimSpace(table), "\t", "    ")
+		table = emptyObject.ReplaceAllString(table, "")
+		table = strings.ReplaceAll(table, "\n\n}", "\n}")
 		block := "    " + strings.ReplaceAll(table, "\n", "\n    ") + "\n"
 		return strings.ReplaceAll(block, "    \n", "\n"), nil
 	}
