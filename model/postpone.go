@@ -76,7 +76,8 @@ func (e *serviceEntry) givesUpAddress() bool {
 		}
 		return all
 	}
-	return before.UID != after.UID || before.Created != after.Created || before.HealthCheckNodePort != after.HealthCheckNodePort ||
+	return before.UID != after.UID || before.Created != after.Created ||
+		before.HealthCheckNodePort != after.HealthCheckNodePort ||
 		lacks(portsOf(after), portsOf(before)) || lacks(after.ClusterIPs, before.ClusterIPs) ||
 		lacks(after.ExternalIPs, before.ExternalIPs) || lacks(after.LoadBalancerIPs, before.LoadBalancerIPs)
 }

@@ -87,7 +87,8 @@ func countedText(f model.Family, list []ConnectionCount, whole bool) string {
 	parts := make([]string, len(list))
 	for i, c := range list {
 		to := c.KeyEndpoint()
-		parts[i] = fmt.Sprintf("%s . %s . %d . %s . %d", c.Destination.Addr, c.Destination.Protocol, c.Destination.Port, to.Addr(), to.Port())
+		parts[i] = fmt.Sprintf("%s . %s . %d . %s . %d", c.Destination.Addr, c.Destination.Protocol, c.Destination.Port,
+			to.Addr(), to.Port())
 		if whole {
 			parts[i] += fmt.Sprintf(" counter packets %d bytes 0", c.Connections)
 		}

@@ -60,7 +60,8 @@ func (c *referenceCache) of(id ChainID) []reference {
 		list = references(c.config.rules(id, func(SetID) bool { return false }))
 		// An external-local chain has its external chain in every configuration, even where
 		// no rule leads there because all sources are pods.
-		if external := (reference{chain: id.as(ChainExternal)}); id.Kind == ChainExternalLocal && !slices.Contains(list, external) {
+		if external := (reference{chain: id.as(ChainExternal)}); id.Kind == ChainExternalLocal &&
+			!slices.Contains(list, external) {
 			list = append(list, external)
 		}
 		c.known[id] = list

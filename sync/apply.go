@@ -71,7 +71,8 @@ func (l *Loop) quarantineService(c nft.Change, err error) error {
 	name := c.Set[0].Service.ServiceName
 	l.quarantine.holdService(name)
 	l.log.Error("kernel out of memory, Service change postponed", "service", name.String(), "err", err)
-	l.report.recorder.Warn(l.report.service(name), model.ProblemRefused, "no memory for its change, which is tried again: "+err.Error())
+	l.report.recorder.Warn(l.report.service(name), model.ProblemRefused,
+		"no memory for its change, which is tried again: "+err.Error())
 	return nil
 }
 

@@ -121,7 +121,8 @@ func (s *desiredState) take(waits func(namespace string) bool) (nft.Change, mode
 	s.postponed = slices.Clone(changes.Postponed)
 	c := nft.Change{Set: changes.Set, Gone: changes.Gone}
 	for _, e := range changes.OverBudget {
-		s.excesses.set(SetProblem{Object: Object{Kind: "Service", Namespace: e.Service.Namespace, Name: e.Service.Name}, Err: overBudget(e)})
+		s.excesses.set(SetProblem{Object: Object{Kind: "Service", Namespace: e.Service.Namespace, Name: e.Service.Name},
+			Err: overBudget(e)})
 	}
 	if s.nodeAddrsChanged {
 		c.NodeAddrs, s.nodeAddrsChanged = &s.nodeAddrs, false
@@ -153,7 +154,8 @@ func overBudget(e model.OverBudget) error {
 	if e.Weight == 0 {
 		return nil
 	}
-	return fmt.Errorf("it needs %d elements of the rule set, counted for each port; it and the older Services of its namespace may have %d",
+	return fmt.Errorf("it needs %d elements of the rule set, counted for each port; it and the older Services of its "+
+		"namespace may have %d",
 		e.Weight, e.Limit)
 }
 
@@ -176,7 +178,8 @@ func openFamily(s *model.Service) error {
 	for _, ip := range s.LoadBalancerIPs {
 		if f := model.FamilyOf(ip); len(s.SourceRanges) > 0 && !limited[f] {
 			return fmt.Errorf(
-				"spec.loadBalancerSourceRanges has no range of family %s: anyone may use %s (no one with --strict-source-ranges)", f, ip)
+				"spec.loadBalancerSourceRanges has no range of family %s: anyone may use %s (no one with --strict-source-ranges)",
+				f, ip)
 		}
 	}
 	return nil

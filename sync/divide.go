@@ -11,7 +11,8 @@ import (
 // to no Service, come first. It reports whether there was anything to divide. The
 // function at returns the Service that has a match now.
 func halves(c nft.Change, at func(model.Match) model.ServiceName) (first, second nft.Change, divided bool) {
-	if alone := (nft.Change{Set: c.Set}); len(c.Set) > 0 && (len(c.Gone) > 0 || c.ServiceCIDRs != nil || c.NodeAddrs != nil) {
+	if alone := (nft.Change{Set: c.Set}); len(c.Set) > 0 &&
+		(len(c.Gone) > 0 || c.ServiceCIDRs != nil || c.NodeAddrs != nil) {
 		c.Set = nil
 		return c, alone, true
 	}

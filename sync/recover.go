@@ -73,7 +73,8 @@ func (l *Loop) handleFailure(err error) {
 	case refused && l.rebuildFullSet(refusal):
 		l.retryAfter(0)
 	// That an object is missing, or exists already, may be due to changes since the read.
-	case refused && !(refusal.Cause() == wire.CauseState && l.drift.disturbed()) && l.holdOffenders(refusal, l.quarantine.isNotHeld),
+	case refused && !(refusal.Cause() == wire.CauseState && l.drift.disturbed()) &&
+		l.holdOffenders(refusal, l.quarantine.isNotHeld),
 		refused && l.holdExhausting(refusal):
 		l.retryAfter(0)
 	default:
@@ -85,7 +86,8 @@ func (l *Loop) handleFailure(err error) {
 // holdExhausting puts the Service port into quarantine for which there was no memory
 // twice in a row when everything was compared.
 func (l *Loop) holdExhausting(refusal *wire.Error) bool {
-	if refusal.Cause() != wire.CauseMemory || !refusal.NamesService() || !l.quarantine.recordMemoryExhausted(refusal.Service) {
+	if refusal.Cause() != wire.CauseMemory || !refusal.NamesService() ||
+		!l.quarantine.recordMemoryExhausted(refusal.Service) {
 		return false
 	}
 	l.holdPort(refusal)
@@ -113,7 +115,8 @@ func (l *Loop) holdPort(offender *wire.Error) {
 		level = slog.LevelError
 		l.report.recorder.Warn(l.report.service(offender.Service.ServiceName), model.ProblemRefused, offender.Error())
 	}
-	l.log.Log(context.Background(), level, "quarantined Service port", "service", offender.Service.String(), "err", offender)
+	l.log.Log(context.Background(), level, "quarantined Service port", "service", offender.Service.String(), "err",
+		offender)
 }
 
 // The first wait before something that failed is retried, and the longest before what is in

@@ -57,7 +57,8 @@ func (r *reporter) unusable(o Object, text string) {
 // openToAll reports a Service that is open to more clients than its author may expect.
 func (r *reporter) openToAll(o Object, text string) {
 	o = r.service(model.ServiceName{Namespace: o.Namespace, Name: o.Name})
-	r.notify(o, model.ProblemOpen, text).Warn("Service open to all clients", "service", o.Namespace+"/"+o.Name, "reason", text)
+	r.notify(o, model.ProblemOpen, text).Warn("Service open to all clients", "service", o.Namespace+"/"+o.Name, "reason",
+		text)
 }
 
 // conflicts reports lost claims: one of each Service, and how many more it lost.
@@ -79,7 +80,8 @@ func (r *reporter) conflicts(conflicts []model.Conflict) {
 			note += fmt.Sprintf("; so are %d more of its addresses and ports", n-1)
 			args = append(args, "more", n-1)
 		}
-		r.notify(r.service(c.Loser.ServiceName), model.ProblemConflict, note).Warn("another Service holds the address and port", args...)
+		r.notify(r.service(c.Loser.ServiceName), model.ProblemConflict,
+			note).Warn("another Service holds the address and port", args...)
 	}
 }
 
@@ -93,9 +95,11 @@ func (r *reporter) nodePortAddrs(s *desiredState) {
 		switch {
 		case s.services.NodePortCount(f) == 0 || !slices.ContainsFunc(s.interfaces, ofFamily):
 		case s.config.NodePorts.Primary && !s.node.Addrs[f].IsValid() && s.config.NodePorts.All(f, s.node.Addrs):
-			problems = append(problems, "the node's primary address of family "+f.String()+" is not known: node ports answer on all of them.")
+			problems = append(problems, "the node's primary address of family "+f.String()+" is not known: node ports answer "+
+				"on all of them.")
 		case !slices.ContainsFunc(s.nodeAddrs, ofFamily):
-			problems = append(problems, "no address of family "+f.String()+" on the node is one of those that should serve node ports.")
+			problems = append(problems, "no address of family "+f.String()+" on the node is one of those that should serve "+
+				"node ports.")
 		}
 	}
 	text := strings.Join(problems, " ")

@@ -50,7 +50,8 @@ type trackedFlows struct {
 func (t trackedFlows) Delete(entries []conntrack.Entry) (int, error) {
 	n, err := t.Kernel.Delete(entries)
 	if errors.Is(err, unix.EBUSY) && t.fastPath != nil {
-		t.fastPath.Disable("the kernel does not delete connections on the fast path, which Linux 6.4 and later stable releases of older ones do")
+		t.fastPath.Disable("the kernel does not delete connections on the fast path, which Linux 6.4 and later stable " +
+			"releases of older ones do")
 	}
 	return n, err
 }

@@ -80,7 +80,8 @@ func readKernel(ctx context.Context, q status.Query) (d *status.Document, note s
 		}
 		build.AddResponses(d, min(q.Observe, observe.Max), list)
 	}
-	return d, "read from the kernel's tables, which have no EndpointSlices, and only the programmed parts of Services" + ownership(tables), nil
+	return d, "read from the kernel's tables, which have no EndpointSlices, and only the programmed parts of Services" +
+		ownership(tables), nil
 }
 
 // ownership returns which process owns the tables.

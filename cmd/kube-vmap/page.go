@@ -69,7 +69,10 @@ func explainPacket(ctx context.Context, node string, q page.Question, read statu
 	case a.Service == "":
 		return nil, errors.New("no Service has this address and port")
 	}
-	report, whole := page.NewReport(node, a, func(table string) bool { return strings.HasSuffix(table, " "+nft.TableName) })
+	report, whole := page.NewReport(node, a, func(table string) bool {
+		return strings.HasSuffix(table,
+			" "+nft.TableName)
+	})
 	if !whole {
 		return nil, errOfOthers
 	}

@@ -15,7 +15,8 @@ func (p *proxy) prepare(k *kernel.Kernel) error {
 		return err
 	}
 	if release, old := node.TooOld(); old {
-		p.log.Warn("kernel is older than supported; source ranges may let other clients in", "release", release, "oldest", node.Oldest)
+		p.log.Warn("kernel is older than supported; source ranges may let other clients in", "release", release, "oldest",
+			node.Oldest)
 	}
 	p.log.Info("starting", "version", version, "node", p.loop.NodeName, "source", p.config.Source(),
 		"protected", p.loop.Rules.Protect, "labels", !p.loop.Rules.NoLabels)

@@ -51,7 +51,8 @@ it is started again, and reports that until "kube-vmap cleanup" allows another a
 	root.SetErr(stderr)
 	root.Flags().Bool("version", false, "print the version and exit")
 	root.AddCommand(
-		get.NewCommand(addSource), health.NewCommand(takeover.Returned), problems.NewCommand(), explain.NewCommand(), topCommand(),
+		get.NewCommand(addSource), health.NewCommand(takeover.Returned), problems.NewCommand(), explain.NewCommand(),
+		topCommand(),
 		diff.NewRenderCommand(), diff.NewCommand(), bundle.NewCommand(), shadow.NewCommand(runShadow),
 		preflight.NewCommand(),
 		cleanupCommand(), versionCommand(),

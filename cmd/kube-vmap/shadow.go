@@ -38,7 +38,8 @@ func runShadow(ctx context.Context, flags *config.Flags, o shadow.Options, stdou
 		return err
 	}
 	s := shadow.New(shadow.Config{
-		Loop: p.loop, Source: p.source, NodePortsDefault: c.NodePorts().Primary, Period: o.Period, Timeout: o.Timeout, Log: log,
+		Loop: p.loop, Source: p.source, NodePortsDefault: c.NodePorts().Primary, Period: o.Period, Timeout: o.Timeout,
+		Log: log,
 	})
 	if o.Once {
 		r, err := s.Once(ctx, o.All)

@@ -34,7 +34,8 @@ func (p *proxy) end(ctx context.Context, k *kernel.Kernel, err error, h *health.
 	if !failure.Returned {
 		done, e := takeover.Return(k, failure.Reason)
 		if e != nil {
-			p.log.Error("take-over failed, and the node cannot be returned to kube-proxy; the rules stay", "reason", failure.Reason, "err", e)
+			p.log.Error("take-over failed, and the node cannot be returned to kube-proxy; the rules stay", "reason",
+				failure.Reason, "err", e)
 			return err
 		}
 		failure.Now = p.takeover.AskAgain(ctx, failure)

@@ -33,7 +33,8 @@ if there are some, or if the archive cannot be written.`,
   kubectl vmap bundle --node node-1 -o - | tar tz`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "`file` to write, - for stdout (default kube-vmap-bundle-TIME.tar.gz)")
+	cmd.Flags().StringVarP(&output, "output", "o", "",
+		"`file` to write, - for stdout (default kube-vmap-bundle-TIME.tar.gz)")
 	return f.Command(cmd, "all by default", func(ctx context.Context, r *nodes.Request) error {
 		b := bundle{Request: r, at: time.Now()}
 		if output == "-" {

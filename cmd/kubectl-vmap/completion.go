@@ -33,7 +33,8 @@ func (c completer) register(cmd *cobra.Command) {
 	services := c.objects("svc/")
 	for name, complete := range map[string]cobra.CompletionFunc{
 		"namespace": c.namespaces, "proxy-namespace": c.namespaces, "node": c.objects("node/"), "context": c.contexts,
-		"from": c.objects("pod/", "deploy/", "sts/", "ds/", "node/"), "to": c.objects("svc/", "pod/", "deploy/", "sts/", "ds/"),
+		"from": c.objects("pod/", "deploy/", "sts/", "ds/", "node/"),
+		"to":   c.objects("svc/", "pod/", "deploy/", "sts/", "ds/"),
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(name, complete) // fails if the command has no such flag
 	}

@@ -71,7 +71,8 @@ To look at what is programmed: get; at connections: top; at all of it: page.`,
 		SilenceUsage:  true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.Flags().Bool("version", false, "print the version of this program") // without -v, which is another flag of kubectl
+	// without -v, which is another flag of kubectl
+	root.Flags().Bool("version", false, "print the version of this program")
 	flags.AddFlags(root.PersistentFlags())
 	root.CompletionOptions.DisableDefaultCmd = true // kubectl completes, see completion.go
 	root.SetUsageTemplate(withoutGlobalFlags(root.UsageTemplate()))

@@ -115,6 +115,7 @@ var ranks = []string{severityUnknown, status.SeverityProblem, status.SeverityNot
 // sortRows sorts rows: problems first, and then by name.
 func sortRows(rows []nodeRow) {
 	slices.SortFunc(rows, func(a, b nodeRow) int {
-		return cmp.Or(cmp.Compare(slices.Index(ranks, a.Severity), slices.Index(ranks, b.Severity)), strings.Compare(a.Node, b.Node))
+		return cmp.Or(cmp.Compare(slices.Index(ranks, a.Severity), slices.Index(ranks, b.Severity)),
+			strings.Compare(a.Node, b.Node))
 	})
 }

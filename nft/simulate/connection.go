@@ -159,7 +159,8 @@ func (f Flow) left(fresh []Outcome) bool {
 	reason := fresh[0].Because.Reason
 	serves := reason == ReasonNoEndpoint || reason == ReasonNoLocalEndpoint
 	for _, o := range fresh {
-		if slices.Contains(o.Stopped, f.Endpoint) || slices.ContainsFunc(o.Endpoints, func(e Endpoint) bool { return e.Address == f.Endpoint }) {
+		if slices.Contains(o.Stopped, f.Endpoint) || slices.ContainsFunc(o.Endpoints,
+			func(e Endpoint) bool { return e.Address == f.Endpoint }) {
 			return false
 		}
 		serves = serves || o.Verdict.Arrives() || o.Verdict == VerdictUnknown

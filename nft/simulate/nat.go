@@ -16,7 +16,8 @@ var verdictAccept = verdict{kind: expr.VerdictAccept}
 // nat translates the connection to what registers hold.
 func (w *walk) nat(e *expr.NAT) (verdict, error) {
 	n := xt.NAT{
-		Source: e.Type == expr.NATTypeSourceNAT, RandomPort: e.Random || e.FullyRandom, Persistent: e.Persistent, Netmap: e.Prefix,
+		Source: e.Type == expr.NATTypeSourceNAT, RandomPort: e.Random || e.FullyRandom, Persistent: e.Persistent,
+		Netmap: e.Prefix,
 	}
 	var err error
 	if e.RegAddrMin != 0 {

@@ -63,7 +63,8 @@ func (w *walk) matchSet(e xt.InSet) (bool, error) {
 	}
 	q := IPSetQuery{
 		SetRef: e.SetRef, ReturnNoMatch: e.ReturnNoMatch, Family: w.frame.family, Protocol: w.frame.protocol,
-		Source: w.frame.source(), Destination: w.frame.destination(), In: w.frame.in.Name, Out: w.frame.out.Name, Mark: w.frame.mark,
+		Source: w.frame.source(), Destination: w.frame.destination(), In: w.frame.in.Name, Out: w.frame.out.Name,
+		Mark: w.frame.mark,
 	}
 	found, err := cached(w.ipsets, q, func() (bool, error) { return w.IPSets.Contains(q) })
 	return found != e.Invert, err

@@ -39,7 +39,8 @@ func orderBaseChains(list []BaseChain) map[Hook][]BaseChain {
 	late := slices.Clone(list)
 	slices.Reverse(late)
 	slices.SortStableFunc(late, func(a, b BaseChain) int {
-		return cmp.Or(cmp.Compare(a.hookPriority(), b.hookPriority()), cmp.Compare(a.natRank(), b.natRank()), cmp.Compare(a.Priority, b.Priority))
+		return cmp.Or(cmp.Compare(a.hookPriority(), b.hookPriority()), cmp.Compare(a.natRank(), b.natRank()),
+			cmp.Compare(a.Priority, b.Priority))
 	})
 	out := map[Hook][]BaseChain{}
 	for _, b := range late {

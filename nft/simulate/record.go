@@ -50,7 +50,8 @@ func (w *walk) note(kind, text string) {
 
 // noteNode adds a step of the node that is not in a table.
 func (w *walk) noteNode(kind, text string) {
-	w.record.steps = append(w.record.steps, Step{Hook: w.record.hook.String(), Back: w.record.back, Kind: kind, Text: text})
+	w.record.steps = append(w.record.steps, Step{Hook: w.record.hook.String(), Back: w.record.back, Kind: kind,
+		Text: text})
 }
 
 // noteOurs adds a step if it is in a table of ours.
@@ -70,7 +71,8 @@ func (w *walk) addFault(text string) {
 
 // doubt returns the doubt about the rule.
 func (w *walk) doubt(c undecidedError) Doubt {
-	return Doubt{w.position.base.Chain, RuleRef{w.position.chain.Table.String(), w.position.chain.Name, w.position.handle}, string(c)}
+	return Doubt{w.position.base.Chain, RuleRef{w.position.chain.Table.String(), w.position.chain.Name,
+		w.position.handle}, string(c)}
 }
 
 // addDoubt notes that the effect of a rule is not known, once for each base chain.
@@ -162,7 +164,8 @@ func (w *walk) noteMiss(set *Set, key string, id nft.SetID, known bool) {
 	w.reason = reason{text: text}
 	switch {
 	case !known:
-	case id.Kind == nft.SetServices || id.Kind == nft.SetNodePorts || id.Kind == nft.SetLocalServices || id.Kind == nft.SetLocalNodePorts:
+	case id.Kind == nft.SetServices || id.Kind == nft.SetNodePorts || id.Kind == nft.SetLocalServices ||
+		id.Kind == nft.SetLocalNodePorts:
 		w.note(StepMiss, text)
 	case id.Kind == nft.SetStickyEndpoints && !w.record.picked: // of an endpoint that is gone
 	case id.Kind == nft.SetStickyNumbers: // of a slot that is free: another one is picked
@@ -244,7 +247,8 @@ func (w *walk) noteAffinity(set *Set, key []byte, e Element, found bool, timeout
 		return nil
 	}
 	if !found {
-		w.note(StepRemember, fmt.Sprintf("%s does not know the client: it is remembered from now on, for %s", set.Name, timeout))
+		w.note(StepRemember, fmt.Sprintf("%s does not know the client: it is remembered from now on, for %s", set.Name,
+			timeout))
 		return nil
 	}
 	id.Kind = nft.SetStickyEndpoints
@@ -263,7 +267,8 @@ func (w *walk) noteAffinity(set *Set, key []byte, e Element, found bool, timeout
 	}
 	at := decodeAddrPort(w.frame.family, endpoint.Data)
 	w.record.affinity = &Affinity{Endpoint: at, Expires: e.Expires}
-	w.note(StepRemember, fmt.Sprintf("%s remembers that the client has %s, for %s", set.Name, at, e.Expires.Round(time.Second)))
+	w.note(StepRemember, fmt.Sprintf("%s remembers that the client has %s, for %s", set.Name, at,
+		e.Expires.Round(time.Second)))
 	return nil
 }
 
@@ -327,5 +332,6 @@ func (w *walk) noteDropped() {
 func (w *walk) noteUnreachable(err error) {
 	w.position = position{}
 	w.record.verdict, w.record.how = VerdictUnreachable, err.Error()
-	w.record.steps = append(w.record.steps, Step{Hook: "routing", Back: w.record.back, Kind: StepUnreachable, Text: err.Error()})
+	w.record.steps = append(w.record.steps, Step{Hook: "routing", Back: w.record.back, Kind: StepUnreachable,
+		Text: err.Error()})
 }

@@ -37,7 +37,8 @@ func RequiredSource(r Rule, f model.Family) netip.Prefix {
 	at := addressFields[f]
 	for i, e := range r.Expressions {
 		p, ok := e.(*expr.Payload)
-		if !ok || p.OperationType != expr.PayloadLoad || p.Base != expr.PayloadBaseNetworkHeader || int(p.Offset) != at.source || int(p.Len) > at.length {
+		if !ok || p.OperationType != expr.PayloadLoad || p.Base != expr.PayloadBaseNetworkHeader ||
+			int(p.Offset) != at.source || int(p.Len) > at.length {
 			continue
 		}
 		bits := int(p.Len) * 8 // iptables-nft loads only the bytes of the prefix

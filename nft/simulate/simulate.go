@@ -101,7 +101,10 @@ func removeOwnFlow(p Packet, flows *[]Flow) *Flow {
 	if p.FromPort == 0 {
 		return nil
 	}
-	i := slices.IndexFunc(*flows, func(f Flow) bool { return f.Client == netip.AddrPortFrom(p.From, p.FromPort) && !f.Reopens })
+	i := slices.IndexFunc(*flows, func(f Flow) bool {
+		return f.Client == netip.AddrPortFrom(p.From, p.FromPort) &&
+			!f.Reopens
+	})
 	if i < 0 {
 		return nil
 	}

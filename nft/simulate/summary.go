@@ -88,7 +88,8 @@ func (s *summary) addToOutcome(l leaf) {
 	i := slices.IndexFunc(s.Outcomes, l.matchesOutcome)
 	if i < 0 {
 		i = len(s.Outcomes)
-		s.Outcomes = append(s.Outcomes, Outcome{Verdict: l.verdict, Masquerade: l.masquerade, Why: l.why, How: l.how, By: l.by, Because: l.because})
+		s.Outcomes = append(s.Outcomes, Outcome{Verdict: l.verdict, Masquerade: l.masquerade, Why: l.why, How: l.how,
+			By: l.by, Because: l.because})
 	}
 	o := &s.Outcomes[i]
 	o.Probability += l.probability
@@ -111,7 +112,8 @@ func (s *summary) addToOutcome(l leaf) {
 // matchesOutcome reports whether a leaf belongs to an outcome.
 func (l leaf) matchesOutcome(o Outcome) bool {
 	sameBy := l.by == nil && o.By == nil || l.by != nil && o.By != nil && *l.by == *o.By
-	return l.verdict == o.Verdict && l.masquerade == o.Masquerade && l.why == o.Why && l.how == o.How && l.because == o.Because && sameBy
+	return l.verdict == o.Verdict && l.masquerade == o.Masquerade && l.why == o.Why && l.how == o.How &&
+		l.because == o.Because && sameBy
 }
 
 // union appends the values of more that all does not have.

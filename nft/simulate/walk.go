@@ -87,7 +87,8 @@ func (w *walk) passFlowtable() error {
 	}
 	w.frame.setSource(source)
 	w.frame.setDestination(destination)
-	w.noteNode(StepFlowtable, "flowtable: the connection is on the fast path, to "+destination.String()+", past all other rules")
+	w.noteNode(StepFlowtable,
+		"flowtable: the connection is on the fast path, to "+destination.String()+", past all other rules")
 	r, err := w.findRoute()
 	w.frame.out = r.Out
 	return err
@@ -130,7 +131,8 @@ func (w *walk) leave() error {
 
 // findRoute looks up the packet's current route.
 func (w *walk) findRoute() (Route, error) {
-	query := RouteQuery{To: w.frame.destination().Addr(), From: w.frame.source().Addr(), In: w.frame.in, Mark: w.frame.mark}
+	query := RouteQuery{To: w.frame.destination().Addr(), From: w.frame.source().Addr(), In: w.frame.in,
+		Mark: w.frame.mark}
 	r, err := w.route(query)
 	if errors.Is(err, ErrNoRoute) {
 		w.noteUnreachable(err)

@@ -80,7 +80,8 @@ func (w *walk) matchPorts(e xt.Ports) (bool, error) {
 		ports  xt.PortRange
 		invert bool
 		port   uint16
-	}{{e.Source, e.InvertSource, w.frame.source().Port()}, {e.Destination, e.InvertDestination, w.frame.destination().Port()}} {
+	}{{e.Source, e.InvertSource, w.frame.source().Port()},
+		{e.Destination, e.InvertDestination, w.frame.destination().Port()}} {
 		switch {
 		case side.port == 0 && side.ports != xt.AnyPort:
 			unknown = true
@@ -127,7 +128,8 @@ func (w *walk) matchMultiPort(e xt.MultiPort) (bool, error) {
 	}
 	source, destination := w.frame.source().Port(), w.frame.destination().Port()
 	switch {
-	case e.Side != xt.Source && destination != 0 && has(destination), e.Side != xt.Destination && source != 0 && has(source):
+	case e.Side != xt.Source && destination != 0 && has(destination), e.Side != xt.Destination && source != 0 &&
+		has(source):
 		return !e.Invert, nil
 	case e.Side != xt.Source && destination == 0, e.Side != xt.Destination && source == 0:
 		return false, errUnknownPort
@@ -140,7 +142,8 @@ func (w *walk) matchAddrType(e xt.AddrType) (bool, error) {
 		types  uint16
 		invert bool
 		addr   netip.Addr
-	}{{e.Source, e.InvertSource, w.frame.source().Addr()}, {e.Destination, e.InvertDestination, w.frame.destination().Addr()}} {
+	}{{e.Source, e.InvertSource, w.frame.source().Addr()},
+		{e.Destination, e.InvertDestination, w.frame.destination().Addr()}} {
 		if side.types == 0 {
 			continue
 		}

@@ -71,7 +71,8 @@ func (c *outageLog) failed(kind string, err error) {
 	if c.shouldWarn(l, reason) {
 		level, c.lastWarning, l.warned[reason] = slog.LevelWarn, time.Now(), true
 	}
-	c.log.Log(context.Background(), level, "API server unavailable, keeping the last known objects", "kind", kind, "err", l.err)
+	c.log.Log(context.Background(), level, "API server unavailable, keeping the last known objects", "kind", kind, "err",
+		l.err)
 }
 
 // recordLoss returns the loss that the failure starts or continues.
@@ -132,7 +133,8 @@ func (c *outageLog) logPartialRecovery(o *outage) {
 		}
 	}
 	slices.Sort(rest)
-	c.log.Info("API server available again", "failing", rest, "duration", o.lastSuccess.Sub(o.since).Round(time.Millisecond).String())
+	c.log.Info("API server available again", "failing", rest, "duration",
+		o.lastSuccess.Sub(o.since).Round(time.Millisecond).String())
 }
 
 // failure returns since when a kind cannot be read, and the last error; zero and nil if it
@@ -173,5 +175,6 @@ func (c *outageLog) succeeded(kind string) {
 	if l.partlyRecovered {
 		level = slog.LevelInfo
 	}
-	c.log.Log(context.Background(), level, "API server available again", "duration", time.Since(l.since).Round(time.Millisecond).String())
+	c.log.Log(context.Background(), level, "API server available again", "duration",
+		time.Since(l.since).Round(time.Millisecond).String())
 }

@@ -58,7 +58,8 @@ func (w *watcher) stores() []*store {
 
 func (w *watcher) newReflectors(ctx context.Context) (out []*cache.Reflector, err error) {
 	own := fields.OneTermEqualSelector("metadata.name", w.source.config.NodeName).String()
-	services, endpoints := newCodec(corev1.SchemeGroupVersion, w.services), newCodec(discoveryv1.SchemeGroupVersion, w.slices)
+	services, endpoints := newCodec(corev1.SchemeGroupVersion, w.services),
+		newCodec(discoveryv1.SchemeGroupVersion, w.slices)
 	standard := scheme.Codecs.WithoutConversion()
 	for _, r := range []struct {
 		to    *store
@@ -69,7 +70,8 @@ func (w *watcher) newReflectors(ctx context.Context) (out []*cache.Reflector, er
 		{w.services, corev1.SchemeGroupVersion, services, &resourceClient{
 			resource: "services", labels: selectors.ServiceLabels, fields: selectors.ServiceFields,
 		}},
-		{w.slices, discoveryv1.SchemeGroupVersion, endpoints, &resourceClient{resource: "endpointslices", labels: selectors.SliceLabels}},
+		{w.slices, discoveryv1.SchemeGroupVersion, endpoints,
+			&resourceClient{resource: "endpointslices", labels: selectors.SliceLabels}},
 		{w.cidrs, networkingv1.SchemeGroupVersion, standard, &resourceClient{
 			resource: "servicecidrs", optional: newOptionalResource("ServiceCIDR", w.source.log, w.cidrs.markListed),
 		}},

@@ -141,7 +141,8 @@ func (c *Connections) cut(f model.Family, n *namespaceCounts, share int, gone se
 		"family", f.String(), "namespace", n.name, "frontends", frontends, "counters", before, "share", share,
 		"duration", nft.UncountedTime.String())
 	sync.WarnServices(c.Recorder, services, ReasonNotCounted, fmt.Sprintf(
-		"%s connections to some of its addresses and ports are not counted for %s: its namespace has more than its share of the counters",
+		"%s connections to some of its addresses and ports are not counted for %s: its namespace has more than its share "+
+			"of the counters",
 		f, nft.UncountedTime))
 	return nil
 }

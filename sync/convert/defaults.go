@@ -22,7 +22,8 @@ func NewScheme() *runtime.Scheme {
 	scheme.AddKnownTypes(discoveryv1.SchemeGroupVersion, &discoveryv1.EndpointSlice{})
 	scheme.AddKnownTypes(networkingv1.SchemeGroupVersion, &networkingv1.ServiceCIDR{})
 	scheme.AddTypeDefaultingFunc(&corev1.Service{}, func(o any) { defaultService(o.(*corev1.Service)) })
-	scheme.AddTypeDefaultingFunc(&discoveryv1.EndpointSlice{}, func(o any) { defaultSlice(o.(*discoveryv1.EndpointSlice)) })
+	scheme.AddTypeDefaultingFunc(&discoveryv1.EndpointSlice{},
+		func(o any) { defaultSlice(o.(*discoveryv1.EndpointSlice)) })
 	return scheme
 }
 

@@ -37,8 +37,9 @@ func hintsField(s *corev1.Service) string {
 
 // topologyFields are the annotations that ask for hints by zone, as fields.
 var topologyFields = map[string]string{
-	corev1.AnnotationTopologyMode:                 "metadata.annotations[" + corev1.AnnotationTopologyMode + "]: Auto",
-	corev1.DeprecatedAnnotationTopologyAwareHints: "metadata.annotations[" + corev1.DeprecatedAnnotationTopologyAwareHints + "]: Auto",
+	corev1.AnnotationTopologyMode: "metadata.annotations[" + corev1.AnnotationTopologyMode + "]: Auto",
+	corev1.DeprecatedAnnotationTopologyAwareHints: "metadata.annotations[" +
+		corev1.DeprecatedAnnotationTopologyAwareHints + "]: Auto",
 }
 
 // hints returns the zones and nodes that should prefer endpoint i. Invalid names are

@@ -14,8 +14,9 @@ const annotationScheduler = "kube-vmap.io/scheduler"
 // Why a scheduler is not supported.
 var (
 	errNoCounts  = errors.New("random is used instead: of the schedulers that count connections, lc is supported")
-	errOneForAll = errors.New("random is used instead: this scheduler would send every client of a Service to the same endpoint")
-	errUnknown   = errors.New("no such scheduler, the default is used instead; supported are random, rr, sh, mh and lc")
+	errOneForAll = errors.New("random is used instead: this scheduler would send every client of a Service to the same " +
+		"endpoint")
+	errUnknown = errors.New("no such scheduler, the default is used instead; supported are random, rr, sh, mh and lc")
 )
 
 // ParseScheduler returns the scheduler of that name: random, or a scheduler of IPVS

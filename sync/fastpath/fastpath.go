@@ -255,7 +255,8 @@ func (f *FastPath) obstacle() string {
 // explain adds to the error of a kernel without flowtables what it lacks.
 func explain(err error) error {
 	if flowtable.IsUnsupported(err) {
-		return fmt.Errorf("the kernel refuses a flowtable, which needs the modules nf_flow_table, nf_flow_table_inet and nft_flow_offload: %w", err)
+		return fmt.Errorf("the kernel refuses a flowtable, which needs the modules nf_flow_table, nf_flow_table_inet and "+
+			"nft_flow_offload: %w", err)
 	}
 	return err
 }

@@ -67,7 +67,8 @@ func newConnectionCollector(from Connections, endpoints bool, maxPorts, maxEndpo
 		counters: desc("connection_counters",
 			"Connection counters in the kernel, one for each pair of destination and endpoint; at most 131072.", "ip_family"),
 		uncounted: desc("connections_uncounted_frontends",
-			"Addresses and ports whose connections are not counted now, because their namespace has more than its share of the counters.", "ip_family"),
+			"Addresses and ports whose connections are not counted now, because their namespace has more than its share of "+
+				"the counters.", "ip_family"),
 		notCounted: desc("connections_not_counted_total",
 			"Connections that were not counted because there were too many counters.", "ip_family"),
 		skipped: desc("connection_series_left_out",

@@ -7,7 +7,8 @@ import "github.com/prometheus/client_golang/prometheus"
 func (m *Metrics) AddFastPath(state func() (on bool, interfaces int)) {
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "kubevmap_fast_path", Help: "1 if packets of established connections may bypass the rules, 0 if something is against it.",
+			Name: "kubevmap_fast_path", Help: "1 if packets of established connections may bypass the rules, 0 if something " +
+				"is against it.",
 		}, func() float64 {
 			if on, _ := state(); on {
 				return 1

@@ -49,7 +49,8 @@ could be collected.`,
 			return run(cmd.Context(), output, parts, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "`file` to write, - for stdout (default kube-vmap-bundle-HOST-TIME.tar.gz)")
+	cmd.Flags().StringVarP(&output, "output", "o", "",
+		"`file` to write, - for stdout (default kube-vmap-bundle-HOST-TIME.tar.gz)")
 	client.AddSocketFlag(cmd.Flags(), &socket)
 	return cmd
 }

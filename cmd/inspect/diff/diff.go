@@ -87,7 +87,8 @@ func run(ctx context.Context, flags *config.Flags, format string, stdout, stderr
 // write prints a difference as text or JSON.
 func write(w io.Writer, text, format string) error {
 	if format == "json" {
-		all, err := json.Marshal(schema.Difference{Schema: schema.OfDifference, Lines: strings.Split(text, "\n")[:strings.Count(text, "\n")]})
+		all, err := json.Marshal(schema.Difference{Schema: schema.OfDifference,
+			Lines: strings.Split(text, "\n")[:strings.Count(text, "\n")]})
 		if err != nil {
 			return fmt.Errorf("write the difference: %w", err)
 		}
@@ -105,7 +106,8 @@ func printOtherSettings(ctx context.Context, c *config.Config, stderr io.Writer)
 		return // none runs, or it does not answer
 	}
 	if others, err := c.Compare(running.Bytes()); err == nil && len(others) > 0 {
-		_, _ = fmt.Fprintf(stderr, "kube-vmap: the running kube-vmap has other settings than this command, which may explain the difference: %s\n",
+		_, _ = fmt.Fprintf(stderr, "kube-vmap: the running kube-vmap has other settings than this command, which may "+
+			"explain the difference: %s\n",
 			strings.Join(others, "; "))
 	}
 }

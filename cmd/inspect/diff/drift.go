@@ -13,7 +13,8 @@ import (
 )
 
 // errNoRules is returned before the first commit.
-var errNoRules = errors.New("no rule set is programmed yet; see the last lines of the log, which kube-vmap bundle collects")
+var errNoRules = errors.New("no rule set is programmed yet; see the last lines of the log, which kube-vmap bundle " +
+	"collects")
 
 // installed returns the rule set of a loop and its version.
 func installed(ctx context.Context, loop *sync.Loop) (*nft.Ruleset, int, error) {

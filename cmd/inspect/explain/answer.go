@@ -16,14 +16,16 @@ func newAnswer(w simulate.Result) *answer.Answer {
 	a := &answer.Answer{
 		Schema: answer.Schema,
 		From:   p.From.String(), To: p.To.String(), Protocol: p.Protocol.String(), Interface: w.In,
-		Service: w.Service, Kind: w.Kind, Steps: steps(w.Steps), Unseen: unseen(w.Unexplored), Faults: w.Faults, NotFollowed: w.NotFollowed,
-		Outcomes: outcomes(w.Outcomes, w), Otherwise: outcomes(w.IfNew, w), OtherwiseUnseen: unseen(w.IfNewUnexplored),
+		Service: w.Service, Kind: w.Kind, Steps: steps(w.Steps), Unseen: unseen(w.Unexplored), Faults: w.Faults,
+		NotFollowed: w.NotFollowed,
+		Outcomes:    outcomes(w.Outcomes, w), Otherwise: outcomes(w.IfNew, w), OtherwiseUnseen: unseen(w.IfNewUnexplored),
 	}
 	if p.FromPort != 0 {
 		a.From = netip.AddrPortFrom(p.From, p.FromPort).String()
 	}
 	if w.Affinity != nil {
-		a.Affinity = &answer.Affinity{Endpoint: w.Affinity.Endpoint.String(), ExpiresSeconds: int(w.Affinity.Expires / time.Second)}
+		a.Affinity = &answer.Affinity{Endpoint: w.Affinity.Endpoint.String(),
+			ExpiresSeconds: int(w.Affinity.Expires / time.Second)}
 	}
 	if w.Flow != nil {
 		c := connection(*w.Flow)
@@ -58,7 +60,8 @@ func outcomes(list []simulate.Outcome, w simulate.Result) (out []answer.Outcome)
 		n := answer.Outcome{
 			Verdict: o.Verdict.String(), Probability: o.Probability, Masquerade: o.Masquerade, Why: o.Why,
 			How: o.How, By: ruleRef(o.By, o.Because), Reason: string(o.Because.Reason),
-			Because: answer.BecauseText(string(o.Because.Reason), o.Because.Fault), Field: becauseField(o.Because.Reason, w.Kind),
+			Because: answer.BecauseText(string(o.Because.Reason), o.Because.Fault),
+			Field:   becauseField(o.Because.Reason, w.Kind),
 		}
 		for _, e := range o.Endpoints {
 			n.Endpoints = append(n.Endpoints, answer.Endpoint{

@@ -103,9 +103,11 @@ func NewCommand() *cobra.Command {
 	f.StringVar(&o.From, "from", "", "`address` of the client, optionally with its port")
 	f.StringVar(&o.To, "to", "", "destination `address`, port and protocol, or svc/NAME[:PORT]")
 	f.StringVarP(&o.Namespace, "namespace", "n", "default", "`namespace` of the Service in --to")
-	f.DurationVar(&o.Observe, "observe", time.Second, "how long to observe whether endpoints respond, at most 10s; 0 means not at all")
+	f.DurationVar(&o.Observe, "observe", time.Second,
+		"how long to observe whether endpoints respond, at most 10s; 0 means not at all")
 	f.BoolVar(&o.Probe, "probe", false, "connect to the endpoints from this node (TCP), to see whether they answer")
-	f.StringVar(&o.Interface, "in-interface", "", "`interface` on which the packet arrives; by default the one towards the client")
+	f.StringVar(&o.Interface, "in-interface", "",
+		"`interface` on which the packet arrives; by default the one towards the client")
 	f.StringVarP(&o.Output, "output", "o", "text", "output `format`: text, json or yaml")
 	client.AddSocketFlag(f, &socket)
 	f.BoolVar(&follow, "trace", false, "follow live packets instead")

@@ -23,7 +23,8 @@ type Ask func(ctx context.Context, q status.Query) (*status.Document, error)
 
 // addHints adds what the running process knows about the packet, and returns its
 // document; nil if it does not answer.
-func addHints(ctx context.Context, a *answer.Answer, ask Ask, p simulate.Packet, observe time.Duration) *status.Document {
+func addHints(ctx context.Context, a *answer.Answer, ask Ask, p simulate.Packet,
+	observe time.Duration) *status.Document {
 	d, err := ask(ctx, query(a, observe))
 	if err != nil {
 		a.Process = err.Error()
@@ -216,9 +217,11 @@ func (h *hinter) ofPort(s *status.Service, port *status.Port, f status.Frontend)
 	h.shares(port)
 	h.findings(s, port, f)
 	if used+unused == 0 && !s.WithoutSelector {
-		h.add("no EndpointSlice names an endpoint for this port: does the selector of the Service match pods? (%s)", findings.FieldSelector)
+		h.add("no EndpointSlice names an endpoint for this port: does the selector of the Service match pods? (%s)",
+			findings.FieldSelector)
 	} else if used+unused == 0 {
-		h.add("no EndpointSlice names an endpoint for this port: the Service has no selector, so that an author must write one")
+		h.add("no EndpointSlice names an endpoint for this port: the Service has no selector, so that an author must " +
+			"write one")
 	}
 	h.problems(s.Problems)
 	h.problems(s.Contested)
@@ -226,7 +229,8 @@ func (h *hinter) ofPort(s *status.Service, port *status.Port, f status.Frontend)
 
 // hintedReasons are the reasons of findings that nothing else here explains.
 var hintedReasons = []string{
-	findings.Refuses, findings.Silent, findings.Fallback, findings.PublishedEarly, findings.LocalPolicy, findings.NoneLocal,
+	findings.Refuses, findings.Silent, findings.Fallback, findings.PublishedEarly, findings.LocalPolicy,
+	findings.NoneLocal,
 	findings.Affinity, findings.Scheduler, findings.Weights, findings.Stale,
 }
 

@@ -46,9 +46,11 @@ func explainStale(c *answer.Connection, e *status.Endpoint, s *status.Service) {
 // neither packets from nor to programs of the node, nor SCTP.
 func (h *hinter) fastPath() {
 	forwards := func(o answer.Outcome) bool {
-		return o.Verdict == answer.VerdictDelivered && slices.ContainsFunc(o.Endpoints, func(e answer.Endpoint) bool { return !e.Node })
+		return o.Verdict == answer.VerdictDelivered && slices.ContainsFunc(o.Endpoints,
+			func(e answer.Endpoint) bool { return !e.Node })
 	}
-	if h.document.IsFastPathOn() && h.Interface != "" && h.packet.Protocol != model.SCTP && slices.ContainsFunc(h.Outcomes, forwards) {
+	if h.document.IsFastPathOn() && h.Interface != "" && h.packet.Protocol != model.SCTP &&
+		slices.ContainsFunc(h.Outcomes, forwards) {
 		h.add("the fast path is on: after %d packets of a connection, the next ones pass no rules of this node, "+
 			"except fragments, those that end it, and those between pods of one bridge",
 			h.document.Health.FastPath.AfterPackets)

@@ -49,7 +49,8 @@ func (o *Options) resolve(ctx context.Context, ask Ask) error {
 	for flag, text := range map[string]string{"--from": o.From, "--to": o.To} {
 		kind, _, named := strings.Cut(text, "/")
 		if named && slices.Contains(otherNames, kind) || flag == "--from" && slices.Contains(servicePrefixes, kind) {
-			return fmt.Errorf("%s: %q: a node knows the names of Services only, as the destination; kubectl vmap explain knows those of pods and nodes, too", flag, text)
+			return fmt.Errorf("%s: %q: a node knows the names of Services only, as the destination; kubectl vmap explain "+
+				"knows those of pods and nodes, too", flag, text)
 		}
 	}
 	r, is := parseServiceRef(o.To, o.Namespace)
@@ -80,7 +81,8 @@ func (o *Options) resolve(ctx context.Context, ask Ask) error {
 // find returns the address, port and protocol of the Service port, as --to takes them.
 func (r serviceRef) find(d *status.Document, f model.Family) (string, error) {
 	if len(d.Services) == 0 {
-		return "", fmt.Errorf("kube-vmap serves no Service %s/%s: it may not exist, be headless, or be left to another proxy", r.namespace, r.name)
+		return "", fmt.Errorf("kube-vmap serves no Service %s/%s: it may not exist, be headless, or be left to another "+
+			"proxy", r.namespace, r.name)
 	}
 	var found, matching, others, families []string
 	for i := range d.Services[0].Ports {
@@ -103,16 +105,20 @@ func (r serviceRef) find(d *status.Document, f model.Family) (string, error) {
 	case !slices.Contains(families, f.String()):
 		return "", fmt.Errorf("no %s address, as the client has, of Service %s/%s", f, r.namespace, r.name)
 	case len(others) == 0:
-		return "", fmt.Errorf("no port of Service %s/%s is programmed; kube-vmap problems -n %s %s shows why", r.namespace, r.name, r.namespace, r.name)
+		return "", fmt.Errorf("no port of Service %s/%s is programmed; kube-vmap problems -n %s %s shows why", r.namespace,
+			r.name, r.namespace, r.name)
 	case len(found) == 0:
-		return "", fmt.Errorf("no port %q of Service %s/%s; it has %s", r.port, r.namespace, r.name, strings.Join(others, ", "))
+		return "", fmt.Errorf("no port %q of Service %s/%s; it has %s", r.port, r.namespace, r.name,
+			strings.Join(others, ", "))
 	}
-	return "", fmt.Errorf("several such ports of Service %s/%s: choose one of %s", r.namespace, r.name, strings.Join(matching, ", "))
+	return "", fmt.Errorf("several such ports of Service %s/%s: choose one of %s", r.namespace, r.name,
+		strings.Join(matching, ", "))
 }
 
 // matches reports whether a port of the Service is meant.
 func (r serviceRef) matches(p *status.Port, f *status.Frontend) bool {
-	return (r.port == "" || r.port == p.Name || r.port == strconv.Itoa(int(f.Port))) && (r.protocol == "" || strings.EqualFold(r.protocol, p.Protocol))
+	return (r.port == "" || r.port == p.Name || r.port == strconv.Itoa(int(f.Port))) &&
+		(r.protocol == "" || strings.EqualFold(r.protocol, p.Protocol))
 }
 
 // portText returns a port as --to takes it, with its name: ":80/tcp (http)".

@@ -85,7 +85,8 @@ const (
 // probe asks endpoints whether they answer, from this node, each by one connect of TCP.
 func probe(ctx context.Context, a *answer.Answer, p simulate.Packet) {
 	if p.Protocol != model.TCP {
-		a.Hints = append(a.Hints, "--probe asked no endpoint: only over TCP is it certain what an answer or its absence means")
+		a.Hints = append(a.Hints, "--probe asked no endpoint: only over TCP is it certain what an answer or its absence "+
+			"means")
 		return
 	}
 	var g errgroup.Group

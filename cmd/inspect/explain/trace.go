@@ -84,7 +84,8 @@ func Follow(ctx context.Context, p simulate.Packet, o TraceOptions, out io.Write
 }
 
 // show writes packets as they come, and returns their number and arrival.
-func show(ctx context.Context, tracer *trace.Tracer, count int, out io.Writer) (shown int, arrival trace.Arrival, err error) {
+func show(ctx context.Context, tracer *trace.Tracer, count int, out io.Writer) (shown int, arrival trace.Arrival,
+	err error) {
 	for count == 0 || shown < count {
 		w, err := tracer.NextPath(ctx)
 		switch {
@@ -122,7 +123,8 @@ func waiting(p simulate.Packet, o TraceOptions) string {
 // onFastPath returns how many open connections with such packets take a flowtable, zero if that
 // cannot be read.
 func onFastPath(p simulate.Packet, o TraceOptions) (n int) {
-	flows, err := conntrack.New(conntrack.Config{NetNS: o.NetNS}).Flows(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
+	flows, err := conntrack.New(conntrack.Config{NetNS: o.NetNS}).Flows(p.Protocol,
+		netip.AddrPortFrom(p.From, p.FromPort), p.To)
 	if err != nil {
 		return 0
 	}
@@ -141,7 +143,8 @@ func whyNone(matched uint64, fast int, o TraceOptions) string {
 	case matched > 0:
 		return fmt.Sprintf(": %d matched, but nf_tables did not report them", matched)
 	case o.Every && fast > 0:
-		return fmt.Sprintf(": packets on the fast path cannot be followed, since they pass no rules (%d of the client's connections)", fast)
+		return fmt.Sprintf(": packets on the fast path cannot be followed, since they pass no rules (%d of the client's "+
+			"connections)", fast)
 	case o.Every:
 		return ": neither by an interface of this node nor from the node itself; is the client on another node?"
 	}

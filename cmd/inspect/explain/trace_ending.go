@@ -72,7 +72,8 @@ var stopTexts = map[nft.Meaning]string{
 // lostIn lists what a hook has besides nf_tables.
 func lostIn(p *trace.Visit) string {
 	return fmt.Sprintf("  LOST in hook %s: it reached %s but not the end of the hook, and no rule of nf_tables took it\n"+
-		"    what else is in the hook: iptables-legacy (iptables-legacy-save -c), connection tracking (conntrack -S), IPVS, BPF\n",
+		"    what else is in the hook: iptables-legacy (iptables-legacy-save -c), connection tracking (conntrack -S), "+
+		"IPVS, BPF\n",
 		p.Chain.Hook, after(p))
 }
 
@@ -91,16 +92,19 @@ func notSeenAgain(p *trace.Visit, refusal string) string {
 	if refusal != "" {
 		routing = "routing would reject it (" + refusal + "), unless the bridge forwards it"
 	}
-	return fmt.Sprintf("  NOT SEEN AGAIN after hook prerouting: nf_tables accepted it as %[1]s, and saw it in no other hook;\n"+
+	return fmt.Sprintf("  NOT SEEN AGAIN after hook prerouting: nf_tables accepted it as %[1]s, and saw it in no other "+
+		"hook;\n"+
 		"    whether it arrived is not certain: %[3]s\n"+
-		"    the bridge %[2]s may have dropped it: ip neigh show dev %[2]s; bridge -d link (hairpin, isolated, state); bridge vlan\n"+
+		"    the bridge %[2]s may have dropped it: ip neigh show dev %[2]s; bridge -d link (hairpin, isolated, state); "+
+		"bridge vlan\n"+
 		"    a program may have taken it there: tc filter show dev %[2]s ingress\n", p.Packet, p.In, routing)
 }
 
 // lostAfter lists what is between hooks. refusal is why routing rejects the packet, if
 // known.
 func lostAfter(p *trace.Visit, refusal string) string {
-	s := fmt.Sprintf("  LOST after hook %s: nf_tables accepted it as %s, and saw it in no other hook\n", p.Chain.Hook, p.Packet)
+	s := fmt.Sprintf("  LOST after hook %s: nf_tables accepted it as %s, and saw it in no other hook\n", p.Chain.Hook,
+		p.Packet)
 	from, to := p.Packet.From.Addr(), p.Packet.To.Addr()
 	switch p.Chain.Hook {
 	case "prerouting":

@@ -93,7 +93,8 @@ var reasons = []struct{ name, text, severity string }{
 
 // ReasonsHelp returns the reasons for a help text, a line for each.
 func ReasonsHelp() string {
-	titles := map[string]string{status.SeverityProblem: "Problem", "": "Problem or Notice", status.SeverityNotice: "Notice (it may be intended)"}
+	titles := map[string]string{status.SeverityProblem: "Problem", "": "Problem or Notice",
+		status.SeverityNotice: "Notice (it may be intended)"}
 	var b strings.Builder
 	for i, r := range reasons {
 		if i == 0 || r.severity != reasons[i-1].severity {

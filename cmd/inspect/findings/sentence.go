@@ -52,10 +52,12 @@ var sentences = map[string]func(*sentence) string{
 		return s.noEndpoint() + "the selector " + cmp.Or(s.Message, "matches no pod with an "+s.family()+"address")
 	},
 	kindNoSelector: func(s *sentence) string {
-		return s.noEndpoint() + "the Service has no selector, and no EndpointSlice with its name has " + s.family() + "endpoints"
+		return s.noEndpoint() + "the Service has no selector, and no EndpointSlice with its name has " + s.family() +
+			"endpoints"
 	},
 	KindBehind: func(*sentence) string {
-		return "no endpoint is known there, although other nodes know some: they may be behind the API server, see kubectl vmap status"
+		return "no endpoint is known there, although other nodes know some: they may be behind the API server, see " +
+			"kubectl vmap status"
 	},
 	NotProgrammed: func(s *sentence) string {
 		if s.All == 0 {
@@ -73,10 +75,12 @@ var sentences = map[string]func(*sentence) string{
 		if s.IsProblem() {
 			return "no endpoint that may be used is ready, so that terminating ones serve" + s.named()
 		}
-		return "no endpoint of " + s.node() + " is ready, so that terminating ones serve where the policy is Local" + s.named()
+		return "no endpoint of " + s.node() + " is ready, so that terminating ones serve where the policy is Local" +
+			s.named()
 	},
 	PublishedEarly: func(s *sentence) string {
-		return s.of() + s.verb(" gets", " get") + " connections although " + s.verb("its pod is", "their pods are") + " not ready" + s.named()
+		return s.of() + s.verb(" gets", " get") + " connections although " + s.verb("its pod is", "their pods are") +
+			" not ready" + s.named()
 	},
 	kindSome: func(s *sentence) string { return s.of() + s.verb(" does", " do") + " not have the port" + s.named() },
 	NoPort: func(s *sentence) string {
@@ -110,35 +114,46 @@ var sentences = map[string]func(*sentence) string{
 		return who + " connect to " + some(s.Frontends) + ", others are dropped"
 	},
 	Affinity: func(s *sentence) string {
-		return fmt.Sprintf("each client keeps its endpoint for %s after its last new connection", time.Duration(s.Seconds)*time.Second)
+		return fmt.Sprintf("each client keeps its endpoint for %s after its last new connection",
+			time.Duration(s.Seconds)*time.Second)
 	},
-	model.SchedulerSourceHash.String():       byAddress,
-	model.SchedulerMaglev.String():           byAddress,
-	model.SchedulerLeastConnections.String(): func(s *sentence) string { return "endpoints with fewer connections get more new ones" + s.ports() },
-	Weights:                                  func(s *sentence) string { return fmt.Sprintf("the %d endpoints have different weights", s.Hit) },
+	model.SchedulerSourceHash.String(): byAddress,
+	model.SchedulerMaglev.String():     byAddress,
+	model.SchedulerLeastConnections.String(): func(s *sentence) string {
+		return "endpoints with fewer connections get " +
+			"more new ones" + s.ports()
+	},
+	Weights: func(s *sentence) string {
+		return fmt.Sprintf("the %d endpoints have "+
+			"different weights", s.Hit)
+	},
 	Busy: func(s *sentence) string {
 		return s.of() + s.verb(" gets", " get") + " no new connections for now, because others have fewer" + s.named()
 	},
 	Refuses: func(s *sentence) string {
 		return fmt.Sprintf("%s %s with a reset%s: no program listens on port %d there, or a network policy rejects%s",
-			s.of(), s.verb("answers", "answer"), s.count(", once within the observation", ", %d times within the observation"), s.Number, s.named())
+			s.of(), s.verb("answers", "answer"), s.count(", once within the observation", ", %d times within the observation"),
+			s.Number, s.named())
 	},
 	Silent: func(s *sentence) string {
 		return fmt.Sprintf("%s %s not answer%s: the pod or its node is gone, or a network policy or firewall drops%s",
 			s.of(), s.verb("does", "do"), s.count(", 1 connection waiting", ", %d connections waiting"), s.named())
 	},
 	kindUDP: func(s *sentence) string {
-		return fmt.Sprintf("%s %s not answer%s: no program listens on port %d there, something drops, or the protocol has no answers%s",
+		return fmt.Sprintf("%s %s not answer%s: no program listens on port %d there, something drops, or the protocol has "+
+			"no answers%s",
 			s.of(), s.verb("does", "do"), s.count(", 1 connection", ", %d connections"), s.Number, s.named())
 	},
 	Stale: func(s *sentence) string {
 		return "open connections" + s.count(", 1,", ", %d,") + " to endpoints that get no new ones any more" + s.named()
 	},
 	kindShare: func(*sentence) string {
-		return "its namespace has more than its share of the connection counters: connections are not counted for ten minutes, nor resets observed"
+		return "its namespace has more than its share of the connection counters: connections are not counted for ten " +
+			"minutes, nor resets observed"
 	},
 	status.ReasonNotCounted: func(s *sentence) string {
-		return "the counters of " + s.Family + " connections are full: those of further pairs of address and endpoint are not counted, nor resets observed"
+		return "the counters of " + s.Family +
+			" connections are full: those of further pairs of address and endpoint are not counted, nor resets observed"
 	},
 	model.ProblemConflict: func(s *sentence) string {
 		verb := " is"
@@ -172,11 +187,13 @@ var sentences = map[string]func(*sentence) string{
 		}[s.Message]
 	},
 	NotFollowing: func(s *sentence) string {
-		return fmt.Sprintf("the API server cannot be followed for %s (%s): %s", s.ago(), strings.Join(s.Names, ", "), s.Message)
+		return fmt.Sprintf("the API server cannot be followed for %s (%s): %s", s.ago(), strings.Join(s.Names, ", "),
+			s.Message)
 	},
 	FastPathOff: func(s *sentence) string { return "the fast path is off: " + s.Message },
 	Repaired: func(s *sentence) string {
-		return fmt.Sprintf("tables that another program changed were repaired, last %s ago; %s since the start", s.ago(), status.Plural(s.Number, "time"))
+		return fmt.Sprintf("tables that another program changed were repaired, last %s ago; %s since the start", s.ago(),
+			status.Plural(s.Number, "time"))
 	},
 	Unusable: func(s *sentence) string {
 		return status.Plural(s.Number, "object") + " cannot be used, wholly or in part"
@@ -243,11 +260,13 @@ func (s *sentence) family() string { return strings.TrimPrefix(s.Family+" ", " "
 func (s *sentence) ago() string { return status.Duration(time.Duration(s.Seconds) * time.Second) }
 
 func (s *sentence) noEndpoint() string {
-	return fmt.Sprintf("no %sendpoint in any EndpointSlice, so that every %sconnection is refused: ", s.family(), s.family())
+	return fmt.Sprintf("no %sendpoint in any EndpointSlice, so that every %sconnection is refused: ", s.family(),
+		s.family())
 }
 
 func (s *sentence) hints(kind string) string {
-	return s.of() + s.verb(" gets", " get") + " no connections from " + s.node() + ", because hints assign " + s.verb("it", "them") +
+	return s.of() + s.verb(" gets", " get") + " no connections from " + s.node() + ", because hints assign " +
+		s.verb("it", "them") +
 		" to other " + kind + s.named()
 }
 
@@ -296,7 +315,8 @@ func (l *List) summary() string {
 		}
 	}
 	notices, of := len(l.Findings)-problems, status.Plural(l.Services, "Service")
-	text := fmt.Sprintf("%s: %s, %s about %s", l.Node, status.Plural(problems, "problem"), status.Plural(notices, "notice"), of)
+	text := fmt.Sprintf("%s: %s, %s about %s", l.Node, status.Plural(problems, "problem"),
+		status.Plural(notices, "notice"), of)
 	if len(l.Findings) == 0 {
 		text = fmt.Sprintf("%s: nothing to report about %s: each is balanced over all its ready endpoints", l.Node, of)
 	}
@@ -313,7 +333,8 @@ func Text(reason string, a status.Args) string {
 
 // Write writes the list as text, a line for each finding.
 func (l *List) Write(w io.Writer) error {
-	if _, err := fmt.Fprintf(w, "%s\n%s\n", l.summary(), NotObservedText(l.NotObserved)); err != nil || len(l.Findings) == 0 {
+	if _, err := fmt.Fprintf(w, "%s\n%s\n", l.summary(), NotObservedText(l.NotObserved)); err != nil ||
+		len(l.Findings) == 0 {
 		return err
 	}
 	rows := [][]string{{"SEVERITY", "OBJECT", "REASON", "FIELD", "TEXT"}}

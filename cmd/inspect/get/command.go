@@ -66,8 +66,9 @@ func Help() string {
                    VERDICT: Balance, or Reject or Drop if there is no endpoint.
 
 CONNECTIONS are the total so far, ACTIVE those that are open now (UDP: flows with
-recent packets), FAST-PATH those of them whose packets pass no rules (--fast-path). Services without an address of their own (headless, ExternalName) need
-no proxy, and are not shown.
+recent packets), FAST-PATH those of them whose packets pass no rules (--fast-path).
+Services without an address of their own (headless, ExternalName) need no proxy, and
+are not shown.
 
 Endpoints and frontends are named by their Service or by their address, with or
 without port and protocol: 10.96.0.10, 10.96.0.10:53, [fd00::a]:53/udp, *:30080. The

@@ -17,7 +17,8 @@ func endpoints() resource {
 	return resource{
 		singular: "endpoint", plural: "endpoints", short: "ep",
 		columns: []string{"ADDRESS", "SERVICE", "SLOT", "NODE", "READY", "REASON", "CONNECTIONS", "ACTIVE"},
-		wide:    []string{"FAST-PATH", "WEIGHT", "SHARE", "LOCAL-SLOT", "SERVING", "TERMINATING", "ZONE-HINTS", "NODE-HINTS", "REFUSED", "UNANSWERED", "FIELD"},
+		wide: []string{"FAST-PATH", "WEIGHT", "SHARE", "LOCAL-SLOT", "SERVING", "TERMINATING", "ZONE-HINTS",
+			"NODE-HINTS", "REFUSED", "UNANSWERED", "FIELD"},
 		fields: originFields(
 			address("spec.address"), port("spec.port"), anything("spec.node"), yesOrNo("status.ready"), yesOrNo("status.used"),
 			one("status.reason", append(status.Reasons(), "")...),
@@ -49,13 +50,15 @@ func endpointRow(d *status.Document, s *status.Service, p *status.Port, e *statu
 			connections(d, &e.Traffic), strconv.Itoa(e.Active),
 		},
 		wide: []string{
-			fastPath(d, &e.Traffic), weight(d, e), share, number(e.LocalSlot), condition(d, e.KnownConditions().Serving), condition(d, e.KnownConditions().Terminating),
+			fastPath(d, &e.Traffic), weight(d, e), share, number(e.LocalSlot), condition(d, e.KnownConditions().Serving),
+			condition(d, e.KnownConditions().Terminating),
 			cmp.Or(strings.Join(e.ZoneHints, ","), none), cmp.Or(strings.Join(e.NodeHints, ","), none),
 			observed(d, e.Refused), observed(d, e.Unanswered), cmp.Or(fieldOf(s, e), none),
 		},
 		fields: o.fields(fields.Set{
 			"spec.address": e.Address, "spec.port": strconv.Itoa(int(e.Port)), "spec.node": e.Node,
-			"status.ready": strconv.FormatBool(e.KnownConditions().Ready), "status.used": strconv.FormatBool(e.Used()), "status.reason": e.Reason,
+			"status.ready": strconv.FormatBool(e.KnownConditions().Ready), "status.used": strconv.FormatBool(e.Used()),
+			"status.reason": e.Reason,
 		}),
 		object: struct {
 			origin          `json:",inline"`

@@ -39,7 +39,8 @@ func (r *resource) selector(text string) (fields.Selector, error) {
 	return s.Transform(func(name, value string) (string, string, error) {
 		i := slices.IndexFunc(r.fields, func(f field) bool { return f.name == name })
 		if i < 0 {
-			return "", "", fmt.Errorf("--field-selector: %s have no field %s; they have %s", r.plural, name, strings.Join(r.fieldNames(), ", "))
+			return "", "", fmt.Errorf("--field-selector: %s have no field %s; they have %s", r.plural, name,
+				strings.Join(r.fieldNames(), ", "))
 		}
 		if r.fields[i].read == nil {
 			return name, value, nil

@@ -16,7 +16,8 @@ func frontends() resource {
 		columns: []string{"ADDRESS", "KIND", "SERVICE", "POLICY", "MASQUERADE", "VERDICT", "CONNECTIONS", "ACTIVE"},
 		wide:    []string{"FAST-PATH", "FAMILY", "SCHEDULER", "AFFINITY", "ENDPOINTS", "SOURCES"},
 		fields: originFields(
-			address("spec.address"), port("spec.port"), one("spec.kind", status.Kinds()...), one("spec.policy", append(status.Policies(), "")...),
+			address("spec.address"), port("spec.port"), one("spec.kind", status.Kinds()...),
+			one("spec.policy", append(status.Policies(), "")...),
 			one("spec.masquerade", append(status.Masquerades(), "")...), one("spec.verdict", status.Verdicts()...),
 		),
 		rows: frontendRows,
@@ -40,7 +41,8 @@ func frontendRow(d *status.Document, s *status.Service, p *status.Port, f *statu
 			at, f.Kind, of(s, p), cmp.Or(f.Policy, unknown), cmp.Or(f.Masquerade, unknown), f.Verdict,
 			connections(d, &f.Traffic), strconv.Itoa(f.Active),
 		},
-		wide: []string{fastPath(d, &f.Traffic), p.Family, cmp.Or(p.Scheduler, none), seconds(p.AffinitySeconds), behind(p, f), sources(f)},
+		wide: []string{fastPath(d, &f.Traffic), p.Family, cmp.Or(p.Scheduler, none), seconds(p.AffinitySeconds),
+			behind(p, f), sources(f)},
 		fields: o.fields(fields.Set{
 			"spec.address": f.Address, "spec.port": strconv.Itoa(int(f.Port)), "spec.kind": f.Kind,
 			"spec.policy": f.Policy, "spec.masquerade": f.Masquerade, "spec.verdict": f.Verdict,

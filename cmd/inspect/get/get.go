@@ -96,7 +96,8 @@ func (o *Options) printer(stdout, stderr io.Writer) (*printer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &printer{Options: *o, resource: r, selector: selector, stdout: stdout, stderr: stderr, columns: output.Columns{W: stdout}}, nil
+	return &printer{Options: *o, resource: r, selector: selector, stdout: stdout, stderr: stderr,
+		columns: output.Columns{W: stdout}}, nil
 }
 
 // isTable reports whether rows are printed as a table.
@@ -110,7 +111,8 @@ func (o *Options) isText() bool { return o.isTable() || o.Output == "name" }
 // have. It notes the problems of the document.
 func (p *printer) rows(doc *status.Document, note func(string)) (rows []row, missing []string) {
 	for _, problem := range doc.Problems {
-		if p.Output == "wide" || problem.Reason == status.ReasonUnread || problem.Reason == status.ReasonUncertain || problem.Reason == status.ReasonNotCounted {
+		if p.Output == "wide" || problem.Reason == status.ReasonUnread || problem.Reason == status.ReasonUncertain ||
+			problem.Reason == status.ReasonNotCounted {
 			note(problem.Object + ": " + strings.ReplaceAll(problem.Text, "\n", "; "))
 		}
 	}
@@ -172,7 +174,8 @@ func (o *Options) parseArgs() (resource, error) {
 // check checks the flags, and parses the selector.
 func (o *Options) check(r *resource) (fields.Selector, error) {
 	if o.Labels != "" {
-		return nil, errors.New("-l: the proxy does not keep labels; select with kubectl (kubectl get services -l " + o.Labels +
+		return nil, errors.New("-l: the proxy does not keep labels; select with kubectl (kubectl get services -l " +
+			o.Labels +
 			" -o name) and name the Services here, or use --field-selector")
 	}
 	if err := formats.Check(o.Output); err != nil {

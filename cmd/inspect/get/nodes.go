@@ -117,7 +117,8 @@ func (p *NodesPrinter) printRows(node string, d *status.Document, rows []row) er
 		return p.printTable(node, rows)
 	}
 	for i := range rows {
-		p.lines.add(node, strings.Join(append([]string{rows[i].namespace}, append(rows[i].cells, rows[i].wide...)...), "\x00")).row = rows[i]
+		p.lines.add(node, strings.Join(append([]string{rows[i].namespace}, append(rows[i].cells, rows[i].wide...)...),
+			"\x00")).row = rows[i]
 	}
 	return nil
 }
@@ -149,7 +150,8 @@ func (p *NodesPrinter) Close() error {
 		printLine(p.stderr, p.where(g, ", ")+": "+g.text)
 	}
 	if on := p.fastPath; on.nodes > 0 && p.isTable() {
-		printLine(p.stderr, fmt.Sprintf("Fast path on %d of %s: %s", on.nodes, status.Plural(len(p.nodes), "node"), status.Plural(on.connections, "connection")))
+		printLine(p.stderr, fmt.Sprintf("Fast path on %d of %s: %s", on.nodes, status.Plural(len(p.nodes), "node"),
+			status.Plural(on.connections, "connection")))
 	}
 	var missing []string
 	for _, name := range p.Names {

@@ -18,7 +18,8 @@ func services() resource {
 		columns: []string{"NAME", "KINDS", "CLUSTER-IP", "PORT(S)", "ENDPOINTS", "CONNECTIONS", "ACTIVE", "STATUS"},
 		wide:    []string{"FAST-PATH", "EXTERNAL", "POLICY", "SCHEDULER", "AFFINITY", "PROBLEM"},
 		fields: []field{
-			anything("metadata.name"), anything("metadata.namespace"), address("spec.clusterIP"), one("status", status.States()...),
+			anything("metadata.name"), anything("metadata.namespace"), address("spec.clusterIP"),
+			one("status", status.States()...),
 			one("severity", status.Severities()...),
 		},
 		rows: serviceRows,
@@ -44,7 +45,8 @@ func serviceRow(d *status.Document, s *status.Service) row {
 			connections(d, &sum.Traffic), strconv.Itoa(sum.Active), state,
 		},
 		wide: []string{
-			fastPath(d, &sum.Traffic), orNone(sum.external), orNone(sum.policies), orNone(sum.schedulers), affinity(s), cmp.Or(s.FirstProblem(), none),
+			fastPath(d, &sum.Traffic), orNone(sum.external), orNone(sum.policies), orNone(sum.schedulers), affinity(s),
+			cmp.Or(s.FirstProblem(), none),
 		},
 		fields: fields.Set{
 			"metadata.name": s.Name, "metadata.namespace": s.Namespace,

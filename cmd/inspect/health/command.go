@@ -66,7 +66,8 @@ known. With -o json it is 0 if there is an answer.`,
 	f.StringVarP(&o.Query.Namespace, "namespace", "n", "", "with -o json, only the Services of that `namespace`")
 	f.StringVar(&o.Query.Name, "name", "", "with -o json, only the Services of that `name`")
 	f.BoolVar(&o.Query.Brief, "brief", false, "with -o json, count endpoints instead of listing them")
-	f.BoolVar(&o.Tally, "tally", false, "with -o json, print only connections and states, of Services that have any or are not OK")
+	f.BoolVar(&o.Tally, "tally", false,
+		"with -o json, print only connections and states, of Services that have any or are not OK")
 	client.AddSocketFlag(f, &o.Socket)
 	return cmd
 }
@@ -91,7 +92,8 @@ func (o Options) Run(ctx context.Context, w io.Writer) error {
 		return d.Write(w)
 	}
 	if d.Health == nil {
-		return &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("the running kube-vmap %s does not report its health", d.Version)}
+		return &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("the running kube-vmap %s does not report its health",
+			d.Version)}
 	}
 	if err := Write(w, d); err != nil {
 		return err

@@ -49,7 +49,8 @@ func rows(d *status.Document) [][]string {
 		{"  running", "since " + at(d, h.Started)},
 		{"  objects", objects(h)},
 		{"  last sync", cmp.Or(at(d, h.Sync.Last), "none")},
-		{"  refused", fmt.Sprintf("%d Service ports by the kernel, %d objects unusable, %d addresses and ports held by other Services",
+		{"  refused", fmt.Sprintf("%d Service ports by the kernel, %d objects unusable, %d addresses and ports held by "+
+			"other Services",
 			h.Refused.Ports, h.Refused.Objects, h.Refused.Conflicts)},
 		{"  repairs", count(d, h.Repairs)},
 		{"  tables", tables(h)},

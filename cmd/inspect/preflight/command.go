@@ -45,7 +45,8 @@ something could not be checked. deploy/preflight runs this on every node.`,
 	exit.TroubleOnUsage(cmd)
 	f := cmd.Flags()
 	formats.AddFlag(cmd, &format)
-	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "`file` with the address of the API server, to check that this node reaches it")
+	f.StringVar(&c.Kubeconfig, "kubeconfig", "",
+		"`file` with the address of the API server, to check that this node reaches it")
 	f.StringVar(&c.Node.CNIConfig, "cni-config", "/etc/cni/net.d", "`directory` with the configuration of CNI plugins")
 	return cmd
 }

@@ -41,7 +41,8 @@ func (n *node) proxies(items []Item) []Item {
 	item.Detail = n.takeover(found, state)
 	switch {
 	case strings.HasPrefix(state, kubeproxy.StateReturned):
-		item.Verdict, item.Detail = components.Needs, "kube-vmap went back to kube-proxy: see the reason, and clear it with kube-vmap cleanup"
+		item.Verdict, item.Detail = components.Needs,
+			"kube-vmap went back to kube-proxy: see the reason, and clear it with kube-vmap cleanup"
 	case slices.ContainsFunc(n.Tables, func(t dump.Table) bool { return kubeproxy.IsLegacy(&t) }):
 		item.Verdict, item.Detail = components.Conflict, components.Get(components.KubeProxyLegacy).Advice
 	default:
@@ -85,7 +86,10 @@ func (n *node) takeover(found *kubeproxy.Found, state string) string {
 func (n *node) isRunning() bool {
 	hidden := slices.ContainsFunc(n.Unseen, func(u components.Unseen) bool { return u.What == components.Processes })
 	return hidden && n.hasOurTables() ||
-		slices.ContainsFunc(n.Processes, func(p components.Process) bool { return p.Name == "kube-vmap" && !p.Elsewhere && p.PID != os.Getpid() })
+		slices.ContainsFunc(n.Processes, func(p components.Process) bool {
+			return p.Name == "kube-vmap" && !p.Elsewhere &&
+				p.PID != os.Getpid()
+		})
 }
 
 func (n *node) hasOurTables() bool {

@@ -78,7 +78,10 @@ func (n *node) policy(hook, need string) Item {
 			}
 			accepted = append(accepted, by)
 		}
-		if i := slices.IndexFunc(n.Tables, func(t dump.Table) bool { return t.Legacy && t.Name == "filter" && !t.Inert }); i >= 0 {
+		if i := slices.IndexFunc(n.Tables, func(t dump.Table) bool {
+			return t.Legacy && t.Name == "filter" &&
+				!t.Inert
+		}); i >= 0 {
 			return unknown(name, fmt.Errorf("rules of %s are not read: iptables-legacy-save shows them", &n.Tables[i])), nil
 		}
 		if len(dropping) == 0 {
@@ -130,7 +133,8 @@ func (n *node) mark() Item {
 		case len(changed) == 0:
 			return fine(name, "no rule of others changes "+text), nil
 		case n.noLabels:
-			return needs(name, "without connection labels, choose another bit (nftables.masqueradeBit) than "+text, changed...), nil
+			return needs(name, "without connection labels, choose another bit (nftables.masqueradeBit) than "+text,
+				changed...), nil
 		}
 		return noted(name, "rules change "+text+"; connection labels make masquerade independent of it", changed...), nil
 	})

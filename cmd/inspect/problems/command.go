@@ -65,7 +65,8 @@ are not counted (NotCounted).`,
 	f := cmd.Flags()
 	f.StringVarP(&o.Namespace, "namespace", "n", "", "only the Services of that `namespace`")
 	output.JSON.AddFlag(cmd, &o.Output)
-	f.DurationVar(&o.Observe, "observe", defaultObserve, "how long to observe whether endpoints respond, at most 10s; 0 means not at all")
+	f.DurationVar(&o.Observe, "observe", defaultObserve,
+		"how long to observe whether endpoints respond, at most 10s; 0 means not at all")
 	client.AddSocketFlag(f, &socket)
 	return cmd
 }
@@ -94,7 +95,8 @@ func (o Options) Run(ctx context.Context, ask status.Source, w io.Writer) error 
 	case !d.Ready && !slices.ContainsFunc(d.Problems, isReturned):
 		return &exit.Error{Code: exit.Trouble, Err: errors.New("kube-vmap has not programmed everything yet")}
 	case l.NotCounted():
-		return &exit.Error{Code: exit.Trouble, Err: errors.New("connections are not counted, so there may be problems that are not listed")}
+		return &exit.Error{Code: exit.Trouble,
+			Err: errors.New("connections are not counted, so there may be problems that are not listed")}
 	case l.Problems():
 		return &exit.Error{Code: 1}
 	}
@@ -116,7 +118,8 @@ func (o Options) list(d *status.Document) (findings.List, error) {
 	}
 	for _, name := range o.Names {
 		if !slices.ContainsFunc(d.Services, func(s status.Service) bool { return s.Name == name }) {
-			return findings.List{}, &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("kube-vmap serves no Service %s%s", name, o.where())}
+			return findings.List{}, &exit.Error{Code: exit.Trouble,
+				Err: fmt.Errorf("kube-vmap serves no Service %s%s", name, o.where())}
 		}
 	}
 	d.Services = slices.DeleteFunc(d.Services, func(s status.Service) bool { return !slices.Contains(o.Names, s.Name) })

@@ -23,7 +23,8 @@ func (e *NewerError) Error() string {
 	if e.Version != "" {
 		version = " of kube-vmap " + e.Version
 	}
-	return fmt.Sprintf("the answer%s has schema %d, and this program knows %d at most: use a newer one", version, e.Schema, e.Known)
+	return fmt.Sprintf("the answer%s has schema %d, and this program knows %d at most: use a newer one", version,
+		e.Schema, e.Known)
 }
 
 // ErrIncomplete is the error of JSON without its end: the connection was cut.

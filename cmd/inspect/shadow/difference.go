@@ -40,7 +40,8 @@ const (
 )
 
 // Kinds are all kinds of differences.
-var Kinds = [...]string{KindVerdict, KindSourceRanges, KindEndpoints, KindShares, KindMasquerade, KindAffinity, KindUnknown}
+var Kinds = [...]string{KindVerdict, KindSourceRanges, KindEndpoints, KindShares, KindMasquerade, KindAffinity,
+	KindUnknown}
 
 // key identifies a difference across rounds. Numbers in its texts may change.
 func (d *Difference) key() string {
@@ -94,7 +95,8 @@ func endpointDifferences(ours, theirs *outcome) []Difference {
 		first(KindShares, func(a, b target) bool { return !same(a.probability, b.probability) }, target.shareText)
 	}
 	first(KindMasquerade, func(a, b target) bool { return a.masquerade != b.masquerade }, target.sourceText)
-	first(KindAffinity, func(a, b target) bool { return a.remembered != b.remembered || a.sticks != b.sticks }, target.affinityText)
+	first(KindAffinity, func(a, b target) bool { return a.remembered != b.remembered || a.sticks != b.sticks },
+		target.affinityText)
 	return out
 }
 

@@ -31,7 +31,8 @@ func (c *comparer) intended(d *Difference, f *frontend, ours, theirs *outcome) (
 	switch {
 	case d.Kind == KindUnknown:
 	case claimed:
-		return intendedConflict, intendedConflict + ": " + winner + " holds the address, and with kube-proxy the winner is random"
+		return intendedConflict, intendedConflict + ": " + winner +
+			" holds the address, and with kube-proxy the winner is random"
 	case f.ours == nil:
 		reason = c.intendedForNode(f, ours, theirs)
 	default:

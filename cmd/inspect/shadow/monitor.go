@@ -35,7 +35,8 @@ func NewMonitor(log *slog.Logger) *Monitor {
 		return f.NewGauge(prometheus.GaugeOpts{Name: "kubevmap_shadow_" + name, Help: help})
 	}
 	m.differences = f.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "kubevmap_shadow_differences", Help: "Differences from the rules of kube-proxy that are not intended, by what differs.",
+		Name: "kubevmap_shadow_differences",
+		Help: "Differences from the rules of kube-proxy that are not intended, by what differs.",
 	}, []string{"kind"})
 	m.intended = f.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "kubevmap_shadow_intended_differences", Help: "Intended differences from the rules of kube-proxy, by reason.",
@@ -107,7 +108,8 @@ func (m *Monitor) logChanges(now map[string]Difference, r *Report) {
 			"client", strings.Join(d.Clients, ","), "ours", d.Ours, "theirs", d.Theirs)
 	}
 	for _, d := range gone[:min(len(gone), maxLines)] {
-		m.log.Info("no longer differs from kube-proxy", "service", d.Service, "address", d.Frontend, "family", d.Family, "kind", d.Kind)
+		m.log.Info("no longer differs from kube-proxy", "service", d.Service, "address", d.Frontend, "family", d.Family,
+			"kind", d.Kind)
 	}
 	if len(begun)+len(gone) > 0 || r.More > 0 {
 		m.log.Warn("compared with kube-proxy", "services", r.Services, "differences", len(now)+r.More,

@@ -38,7 +38,10 @@ type Report struct {
 func (r *Report) add(found []Difference) {
 	var all []Difference
 	for _, d := range found {
-		i := slices.IndexFunc(all, func(o Difference) bool { return o.key() == d.key() && o.Ours == d.Ours && o.Theirs == d.Theirs })
+		i := slices.IndexFunc(all, func(o Difference) bool {
+			return o.key() == d.key() && o.Ours == d.Ours &&
+				o.Theirs == d.Theirs
+		})
 		if i < 0 {
 			all = append(all, d)
 		} else if !slices.Contains(all[i].Clients, d.Clients[0]) {
@@ -146,7 +149,8 @@ func (r *Report) writeSummary(w *bufio.Writer) {
 		fmt.Fprintf(w, "not confirmed, because they change: %d\n", r.Pending)
 	}
 	for _, f := range r.Dormant {
-		fmt.Fprintf(w, "kube-proxy's rules for %s are dormant or suspended; they were compared as if they were in effect\n", f)
+		fmt.Fprintf(w, "kube-proxy's rules for %s are dormant or suspended; they were compared as if they were in effect\n",
+			f)
 	}
 	for _, reason := range slices.Sorted(maps.Keys(r.Intended)) {
 		fmt.Fprintf(w, "intended: %d x %s\n", r.Intended[reason], reason)

@@ -225,14 +225,18 @@ func (c *comparer) frontend(f *frontend) (out []Difference, err error) {
 			return nil, err
 		}
 		// Which endpoint it is does not matter here, and was compared already.
-		out = append(out, slices.DeleteFunc(d, func(d Difference) bool { return d.Kind != KindSourceRanges && d.Kind != KindUnknown })...)
+		out = append(out, slices.DeleteFunc(d, func(d Difference) bool {
+			return d.Kind != KindSourceRanges &&
+				d.Kind != KindUnknown
+		})...)
 	}
 	return out, nil
 }
 
 // destination returns an address and port that the match is about.
 func (c *comparer) destination(m model.Match) netip.AddrPort {
-	for _, a := range append([]netip.Addr{m.Addr}, append(slices.Clone(c.in.State.NodeAddrs), c.network.primary[m.Family])...) {
+	for _, a := range append([]netip.Addr{m.Addr}, append(slices.Clone(c.in.State.NodeAddrs),
+		c.network.primary[m.Family])...) {
 		if a.IsValid() && model.FamilyOf(a) == m.Family {
 			return netip.AddrPortFrom(a, m.Port)
 		}
@@ -318,7 +322,8 @@ func (c *comparer) probes(f model.Family) (out []frontend) {
 	if nodePort != nil {
 		compared := c.destination(nodePort.Match).Addr()
 		for _, a := range c.in.Addresses {
-			if m := nodePort.Match; model.FamilyOf(a) == f && a != compared && !a.IsLoopback() && !a.IsLinkLocalUnicast() && !taken[a] {
+			if m := nodePort.Match; model.FamilyOf(a) == f && a != compared && !a.IsLoopback() && !a.IsLinkLocalUnicast() &&
+				!taken[a] {
 				m.Addr = a
 				add(probeNodePort, m)
 			}

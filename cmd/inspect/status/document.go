@@ -106,8 +106,9 @@ type Port struct {
 type Frontend struct {
 	Address string `json:"address,omitempty"` // empty for a node port
 	Port    uint16 `json:"port"`
-	Kind    string `json:"kind"`   // ClusterIP, NodePort, ExternalIP, LoadBalancerIP; External where only the kernel is known
-	Policy  string `json:"policy"` // Cluster, Local
+	// ClusterIP, NodePort, ExternalIP, LoadBalancerIP; External where only the kernel is known
+	Kind   string `json:"kind"`
+	Policy string `json:"policy"` // Cluster, Local
 	// Verdict is Balance if the policy leaves endpoints, else Reject or Drop.
 	Verdict string `json:"verdict"`
 	// Masquerade is for which clients the source becomes the node's address: never,

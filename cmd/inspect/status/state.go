@@ -103,7 +103,10 @@ func (s *Service) State() string {
 			return reason
 		}
 	}
-	if slices.ContainsFunc(s.Problems, func(p Problem) bool { return p.Reason != ReasonNoPort && p.Reason != model.ProblemOpen }) {
+	if slices.ContainsFunc(s.Problems, func(p Problem) bool {
+		return p.Reason != ReasonNoPort &&
+			p.Reason != model.ProblemOpen
+	}) {
 		return StateUnusable
 	}
 	verdicts, rejected := map[string]bool{}, ""

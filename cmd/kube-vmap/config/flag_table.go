@@ -15,8 +15,10 @@ func (f *Flags) addGeneral(s flagSection) {
 	s.text(&f.options.WriteConfigTo, "write-config-to", "",
 		"write the configuration with all defaults to this `file` and exit")
 	s.boolean(&f.options.InitOnly, "init-only", "",
-		"do only what needs full root privileges, such as setting sysctls, and exit; the proxy then needs CAP_NET_ADMIN alone")
-	s.boolean(&f.options.Cleanup, "cleanup", "", "remove all rules of kube-vmap, resume those of kube-proxy that are suspended, and exit")
+		"do only what needs full root privileges, such as setting sysctls, and exit; the proxy then needs CAP_NET_ADMIN "+
+			"alone")
+	s.boolean(&f.options.Cleanup, "cleanup", "",
+		"remove all rules of kube-vmap, resume those of kube-proxy that are suspended, and exit")
 }
 
 func (f *Flags) addKubernetes(s flagSection) {
@@ -38,7 +40,8 @@ func (f *Flags) addTraffic(s flagSection) {
 	s.text((*string)(&p.Mode), "proxy-mode", "mode",
 		"`mode`: nftables; or iptables or ipvs, which run as nftables too, with a warning")
 	s.completes("proxy-mode", string(ModeNFTables), string(ModeIPTables), string(ModeIPVS))
-	s.boolean(&p.NFTables.MasqueradeAll, "masquerade-all", "", "masquerade all traffic to ClusterIPs, including traffic from pods")
+	s.boolean(&p.NFTables.MasqueradeAll, "masquerade-all", "",
+		"masquerade all traffic to ClusterIPs, including traffic from pods")
 	s.sets("masquerade-all", "nftables.masqueradeAll", "iptables.masqueradeAll")
 	s.list(&p.NodePortAddresses, "nodeport-addresses", "nodePortAddresses",
 		"`ranges` of the node's addresses on which NodePorts answer. May contain the word primary, "+
@@ -54,7 +57,8 @@ func (f *Flags) addTraffic(s flagSection) {
 			"random, rr, sh, mh or lc (default random); other IPVS names are accepted and mapped to one of these")
 	s.completes("ipvs-scheduler", "random", "rr", "sh", "mh", "lc")
 	s.boolean(&f.options.StrictSourceRanges, "strict-source-ranges", extension,
-		"close the load balancer addresses of an IP family to everyone if a Service has source ranges of the other family only; "+
+		"close the load balancer addresses of an IP family to everyone if a Service has source ranges of the other family "+
+			"only; "+
 			"otherwise they are open to everyone, as with kube-proxy")
 	s.boolean(&f.options.EndTCPFlows, "end-tcp-flows", extension,
 		"end TCP connections as soon as their endpoint is removed, not when it stops responding")
@@ -62,13 +66,16 @@ func (f *Flags) addTraffic(s flagSection) {
 		"drop TCP packets from endpoints that connection tracking calls invalid, which could make clients reset "+
 			"the connection. Always on before Linux 6.1, unless --conntrack-tcp-be-liberal is set")
 	s.boolean(&f.options.ProtectTables, "protect-tables", extension,
-		"make the tables belong to this process if the kernel supports it (Linux 6.9), so that no other program can change them, "+
+		"make the tables belong to this process if the kernel supports it (Linux 6.9), so that no other program can "+
+			"change them, "+
 			"not even nft flush ruleset; otherwise, changes by other programs are detected and reverted")
 	s.boolean(&f.options.CountConnections, "count-connections", extension,
 		"count the connections of each Service address and endpoint in the kernel")
 	s.boolean(&f.options.FastPath, "fast-path", extension,
-		"let packets of established TCP and UDP connections to Services bypass routing, connection tracking and all rules of the node "+
-			"by a flowtable of nf_tables. It stays off beside programs whose rules may have to see every packet, and where the kernel has none")
+		"let packets of established TCP and UDP connections to Services bypass routing, connection tracking and all rules "+
+			"of the node "+
+			"by a flowtable of nf_tables. It stays off beside programs whose rules may have to see every packet, and where "+
+			"the kernel has none")
 	s.number(&f.options.FastPathAfter, "fast-path-after", extension,
 		"`packets` of a connection, in both directions together, after which it takes the --fast-path")
 	s.duration(&p.NFTables.SyncPeriod, "iptables-sync-period", "",
@@ -101,11 +108,13 @@ func (f *Flags) addPods(s flagSection) {
 func (f *Flags) addTakeover(s flagSection) {
 	s.DurationVar(&f.options.Probation, "probation", f.options.Probation,
 		"`time` (10m) for which kube-proxy's rules stay in the kernel, suspended, after kube-vmap has taken over. "+
-			"If kube-vmap turns out not to work on this node before that, it resumes them in one transaction, removes its own rules "+
+			"If kube-vmap turns out not to work on this node before that, it resumes them in one transaction, removes its "+
+			"own rules "+
 			"and exits with code 3. With 0s they are removed immediately")
 	s.sets("probation", extension)
 	s.text(&f.options.KubeProxyMarker, "kube-proxy-marker", extension,
-		"`when` tables named kube-proxy, with one chain that sees no packet, stay after that for programs that look for them: "+
+		"`when` tables named kube-proxy, with one chain that sees no packet, stay after that for programs that look for "+
+			"them: "+
 			"always, never, or auto, which is where Calico runs and kube-proxy's mode is nftables")
 	s.completes("kube-proxy-marker", MarkerAuto, MarkerAlways, MarkerNever)
 }
@@ -126,7 +135,8 @@ func (f *Flags) addServers(s flagSection) {
 	s.text(&f.options.StatusSocket, "status-socket", extension,
 		"Unix `socket` on which this process answers kube-vmap get, explain, top, diff and bundle, for root only: a path, "+
 			"or @ and a name in this network namespace; an empty value disables it")
-	s.boolean(&f.options.StatusPage, "status-page", extension, "serve a page with the state of all Services at /status/ on the metrics server")
+	s.boolean(&f.options.StatusPage, "status-page", extension,
+		"serve a page with the state of all Services at /status/ on the metrics server")
 	s.boolean(&f.options.EndpointMetrics, "endpoint-metrics", extension,
 		"have a connection metric for each endpoint, in addition to the one for each Service port")
 	s.value(cliflag.NewMapStringBool(&p.FeatureGates), "feature-gates", "featureGates",
@@ -143,8 +153,10 @@ func (f *Flags) addNode(s flagSection) {
 	s.number(f.proxy.OOMScoreAdj, "oom-score-adj", "oomScoreAdj",
 		"`score` from -1000 to 1000 for this process when the kernel is out of memory; the lowest is killed last")
 	s.number(c.MaxPerCore, "conntrack-max-per-core", "conntrack.maxPerCore",
-		"maximum tracked `connections` per CPU core; a larger limit stays; 0 does not change the limit, whatever --conntrack-min is")
-	s.number(c.Min, "conntrack-min", "conntrack.min", "minimum limit of tracked `connections`, regardless of --conntrack-max-per-core")
+		"maximum tracked `connections` per CPU core; a larger limit stays; 0 does not change the limit, whatever "+
+			"--conntrack-min is")
+	s.number(c.Min, "conntrack-min", "conntrack.min",
+		"minimum limit of tracked `connections`, regardless of --conntrack-max-per-core")
 	s.duration(c.TCPEstablishedTimeout, "conntrack-tcp-timeout-established", "conntrack.tcpEstablishedTimeout",
 		"idle `time` after which an established TCP connection is forgotten; 0s does not change it")
 	s.duration(c.TCPCloseWaitTimeout, "conntrack-tcp-timeout-close-wait", "conntrack.tcpCloseWaitTimeout",
@@ -201,7 +213,8 @@ func (f *Flags) addUnused(s flagSection) {
 // addUnusedLogging adds the logging flags without effect.
 func addUnusedLogging(s flagSection, c *logsapi.LoggingConfiguration) {
 	const streams = "no effect: the log is one stream, on stderr"
-	s.value(logsapi.VModuleConfigurationPflag(&c.VModule), "vmodule", "logging.vmodule", "no effect: -v applies to all files")
+	s.value(logsapi.VModuleConfigurationPflag(&c.VModule), "vmodule", "logging.vmodule",
+		"no effect: -v applies to all files")
 	s.duration(&c.FlushFrequency.Duration, "log-flush-frequency", "logging.flushFrequency",
 		"no effect: the log is not buffered")
 	s.boolean(&c.Options.Text.SplitStream, "log-text-split-stream", "logging.options.text.splitStream", streams)

@@ -139,7 +139,8 @@ func (f *Flags) override(p *v1alpha1.KubeProxyConfiguration) field.ErrorList {
 	}
 	name := nodeName(f.hostnameOverride)
 	if name == "" {
-		return field.ErrorList{field.Invalid(field.NewPath("hostnameOverride"), f.hostnameOverride, "must not be only white space")}
+		return field.ErrorList{field.Invalid(field.NewPath("hostnameOverride"), f.hostnameOverride,
+			"must not be only white space")}
 	}
 	p.HostnameOverride = name
 	return nil

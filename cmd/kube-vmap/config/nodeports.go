@@ -98,7 +98,8 @@ func (c *Config) nodePortWarnings() []string {
 	for _, f := range model.Families {
 		limited := func(r netip.Prefix) bool { return model.FamilyOf(r.Addr()) == f }
 		if pods[f].IsValid() && !n.Primary && !slices.ContainsFunc(n.Prefixes, limited) {
-			out = append(out, fmt.Sprintf("%s: has no range of family %s, so NodePorts answer on all such addresses of the node", name, f))
+			out = append(out, fmt.Sprintf("%s: has no range of family %s, so NodePorts answer on all such addresses of the "+
+				"node", name, f))
 		}
 	}
 	return out
@@ -121,5 +122,6 @@ func (c *Config) iptablesLocalhost() []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s: NodePorts do not answer on %s; in that mode of kube-proxy they do, "+
-		"as those of TCP do here with the word localhost in %s", c.name("mode"), loopback[model.IPv4], c.name("nodePortAddresses"))}
+		"as those of TCP do here with the word localhost in %s", c.name("mode"), loopback[model.IPv4],
+		c.name("nodePortAddresses"))}
 }

@@ -36,7 +36,8 @@ func NewStatus(c StatusConfig) *Server {
 	for path, text := range c.Texts {
 		mux.HandleFunc("GET "+path, text.serve(turn))
 	}
-	mux.Handle("GET "+client.PathMetrics, promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
+	mux.Handle("GET "+client.PathMetrics, promhttp.HandlerFor(c.Metrics,
+		promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 	return New(Config{
 		Name: "status", Address: c.Socket, Network: "unix", Minor: true, MaxConnections: maxStatus,
 		Handler: noStore(rootOnly(client.AckRequests(mux))), Log: c.Log,

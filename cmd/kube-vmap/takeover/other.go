@@ -111,7 +111,8 @@ func (n *node) otherProcess(proc string) string {
 			return fmt.Sprintf("process %d is a kube-proxy", p.PID)
 		case n.unknown != p.PID:
 			n.unknown = p.PID
-			n.Log.Info("a kube-proxy runs whose network namespace cannot be read; it is not counted as this node's", "process", p.PID)
+			n.Log.Info("a kube-proxy runs whose network namespace cannot be read; it is not counted as this node's", "process",
+				p.PID)
 		}
 	}
 	return ""

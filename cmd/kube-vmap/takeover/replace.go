@@ -19,7 +19,8 @@ import (
 type RefusedError struct{ Reason string }
 
 func (e *RefusedError) Error() string {
-	return e.Reason + ": without kube-vmap's rules, Services would not work on this node; start kube-proxy here, wait until it has " +
+	return e.Reason + ": without kube-vmap's rules, Services would not work on this node; start kube-proxy here, wait " +
+		"until it has " +
 		"written its rules and try again, or remove kube-vmap's rules nevertheless with \"kube-vmap cleanup --force\""
 }
 
@@ -53,7 +54,10 @@ func checkReplacement(ctx context.Context, k Kernel, ours nft.Tables) error {
 	if err != nil {
 		return err
 	}
-	if err := changeTrial(k, func(f *kubeproxy.Found, ours []kubeproxy.Part) nft.Batch { return f.Trial(ours, port) }); err != nil {
+	if err := changeTrial(k, func(f *kubeproxy.Found,
+		ours []kubeproxy.Part) nft.Batch {
+		return f.Trial(ours, port)
+	}); err != nil {
 		return err
 	}
 	failed := t.missing(ctx, sample, port)
@@ -62,7 +66,8 @@ func checkReplacement(ctx context.Context, k Kernel, ours nft.Tables) error {
 	}
 	err = changeTrial(k, (*kubeproxy.Found).EndTrial)
 	first := failed[0]
-	return errors.Join(&RefusedError{fmt.Sprintf("%d of %d addresses do not answer through kube-proxy's rules, such as %s at %s (%v)",
+	return errors.Join(&RefusedError{fmt.Sprintf("%d of %d addresses do not answer through kube-proxy's rules, such as "+
+		"%s at %s (%v)",
 		len(failed), len(sample), first.service, first.at, first.err)}, err)
 }
 
@@ -113,10 +118,11 @@ func (t *Takeover) missing(ctx context.Context, sample []target, port uint16) []
 // connectFrom connects from a source port, and closes the connection so that the port can be
 // used again immediately.
 func connectFrom(ctx context.Context, port uint16, to netip.AddrPort) error {
-	d := net.Dialer{Timeout: connectTimeout, LocalAddr: &net.TCPAddr{Port: int(port)}, Control: func(_, _ string, c syscall.RawConn) (err error) {
-		e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
-		return errors.Join(e, err)
-	}}
+	d := net.Dialer{Timeout: connectTimeout, LocalAddr: &net.TCPAddr{Port: int(port)},
+		Control: func(_, _ string, c syscall.RawConn) (err error) {
+			e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
+			return errors.Join(e, err)
+		}}
 	c, err := d.DialContext(ctx, "tcp", to.String())
 	if err != nil {
 		return err

@@ -29,7 +29,8 @@ func (t *Takeover) AskAgain(ctx context.Context, f *FailedError) string {
 		return "through kube-proxy's rules they answer now"
 	}
 	first := still[0]
-	text := first.service.String() + " at " + first.at.String() + " does not answer through kube-proxy's rules either (" + first.err.Error() + ")"
+	text := first.service.String() + " at " + first.at.String() +
+		" does not answer through kube-proxy's rules either (" + first.err.Error() + ")"
 	if why := t.blame(ctx, first.at); why != "" {
 		text += ": " + why
 	}

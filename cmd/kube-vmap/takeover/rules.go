@@ -62,9 +62,10 @@ func (r rules) isEmpty() bool { return len(r.awake())+len(r.suspended()) == 0 }
 // serve reports whether there are rules of Services, of which a kubelet before 1.28 has none:
 // it only writes KUBE-POSTROUTING.
 func (r rules) serve() bool {
-	return len(r.legacy) > 0 || hasTables(r.nft) || slices.ContainsFunc(append(r.awake(), r.suspended()...), func(name string) bool {
-		return strings.Contains(name, "KUBE-SERVICES")
-	})
+	return len(r.legacy) > 0 || hasTables(r.nft) || slices.ContainsFunc(append(r.awake(), r.suspended()...),
+		func(name string) bool {
+			return strings.Contains(name, "KUBE-SERVICES")
+		})
 }
 
 // families returns the families in which there are rules.

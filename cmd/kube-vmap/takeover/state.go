@@ -61,7 +61,8 @@ func storeProbation(until time.Time, starts int) nft.Batch {
 
 // storeReturned returns the changes that store that the node was returned.
 func storeReturned(at time.Time, reason string) nft.Batch {
-	return kubeproxy.WriteTakeoverState(fmt.Sprintf("%s%s reason=%s", returnedPrefix, at.UTC().Format(time.RFC3339), reason))
+	return kubeproxy.WriteTakeoverState(fmt.Sprintf("%s%s reason=%s", returnedPrefix, at.UTC().Format(time.RFC3339),
+		reason))
 }
 
 // storeRemoval returns the changes that store that the removal has begun.

@@ -47,7 +47,8 @@ func (b *builder) addCauses(ctx context.Context, w *Way) {
 	if found {
 		b.addContested(w)
 		for _, f := range findings.Of(b.observed) {
-			if w.concerns(&f) && !(known && slices.Contains(podReasons, f.Reason)) && !(sticky && f.Reason == findings.Affinity) {
+			if w.concerns(&f) && !(known && slices.Contains(podReasons, f.Reason)) &&
+				!(sticky && f.Reason == findings.Affinity) {
 				w.addCause(Cause{Object: f.Object, Field: f.Field, Text: named(b.titles(&f), b.first)})
 			}
 		}
@@ -112,8 +113,9 @@ func (w *Way) concerns(f *findings.Finding) bool {
 func connectionCauses(n NodeAnswer) (out []Cause) {
 	a := n.Answer
 	if a.Affinity != nil {
-		out = append(out, Cause{Field: findings.FieldAffinity, Text: fmt.Sprintf("the client keeps %s for %s more", a.Affinity.Endpoint,
-			time.Duration(a.Affinity.ExpiresSeconds)*time.Second)})
+		out = append(out, Cause{Field: findings.FieldAffinity,
+			Text: fmt.Sprintf("the client keeps %s for %s more", a.Affinity.Endpoint,
+				time.Duration(a.Affinity.ExpiresSeconds)*time.Second)})
 	}
 	stale := 0
 	for _, c := range a.Connections {
@@ -122,7 +124,8 @@ func connectionCauses(n NodeAnswer) (out []Cause) {
 		}
 	}
 	if stale > 0 {
-		out = append(out, Cause{Text: fmt.Sprintf("on node %s, %s of the client to endpoints that get no new ones; --steps lists them", n.Node,
+		out = append(out, Cause{Text: fmt.Sprintf("on node %s, %s of the client to endpoints that get no new ones; "+
+			"--steps lists them", n.Node,
 			status.Plural(stale, "open connection"))})
 	}
 	return out

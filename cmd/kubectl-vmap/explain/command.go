@@ -90,7 +90,8 @@ whether endpoints answer, or a node does not answer.`,
 	flags.StringVar(&from, "from", "", "`client`: pod/NAME, deploy/NAME, node/NAME, ADDRESS[:PORT]")
 	flags.StringVar(&to, "to", "", "`destination`: svc/NAME[:PORT], pod/NAME:PORT, ADDRESS:PORT[/PROTOCOL]")
 	flags.StringVar(&family, "family", "", "IP `family`: ipv4 or ipv6; by default all that both have")
-	flags.StringVar(&e.Node, "node", "", "`node` at which packets of a client outside the cluster arrive; by default all are asked")
+	flags.StringVar(&e.Node, "node", "",
+		"`node` at which packets of a client outside the cluster arrive; by default all are asked")
 	flags.StringVarP(&output, "output", "o", "text", "output `format`: text, json or yaml")
 	flags.DurationVar(&e.Observe, "observe", defaultObserve,
 		"how long to observe whether endpoints respond to connections, at most 10s; 0 means not at all")

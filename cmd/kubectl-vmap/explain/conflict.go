@@ -94,7 +94,8 @@ func (b *builder) addContested(w *Way) {
 	for i := range b.observed.Services {
 		for _, p := range b.observed.Services[i].Contested {
 			words := strings.FieldsFunc(p.Text, func(r rune) bool { return r == ' ' || r == ',' })
-			if slices.Contains(words, w.To+"/"+w.Protocol) || slices.Contains(words, fmt.Sprintf("*:%d/%s", to.Port(), w.Protocol)) {
+			if slices.Contains(words, w.To+"/"+w.Protocol) ||
+				slices.Contains(words, fmt.Sprintf("*:%d/%s", to.Port(), w.Protocol)) {
 				w.addCause(Cause{Object: p.Object, Field: p.Field, Text: p.Text})
 			}
 		}

@@ -36,7 +36,8 @@ func (b *builder) readService(ctx context.Context) error {
 			b.destination.Service = s
 		} else {
 			b.report.Differences = append(b.report.Differences,
-				Difference{Node: b.first, Text: fmt.Sprintf("has Service %s/%s, which the API server does not have", namespace, name)})
+				Difference{Node: b.first, Text: fmt.Sprintf("has Service %s/%s, which the API server does not have", namespace,
+					name)})
 		}
 	}
 	return b.readSlices(ctx)
@@ -64,7 +65,8 @@ func (b *builder) addEndpoints(ctx context.Context, w *Way, p resolve.Packet) er
 		}
 		for _, e := range o.Endpoints {
 			at := netip.AddrPortFrom(addr(e.Address), e.Port)
-			w.addEndpoint(Endpoint{Address: at.String(), Probability: e.Probability, Sees: e.Sees, Reply: e.Reply, Response: e.Response})
+			w.addEndpoint(Endpoint{Address: at.String(), Probability: e.Probability, Sees: e.Sees, Reply: e.Reply,
+				Response: e.Response})
 		}
 		if len(o.Endpoints) == 0 {
 			w.addEndpoint(Endpoint{Address: p.To.String(), Probability: o.Probability, Sees: p.From.String()})
@@ -87,7 +89,10 @@ func addr(text string) netip.Addr {
 // addEndpoint adds an endpoint. One that several outcomes lead to has the probability of
 // all, unless its replies end differently.
 func (w *Way) addEndpoint(e Endpoint) {
-	i := slices.IndexFunc(w.Endpoints, func(o Endpoint) bool { return o.Address == e.Address && o.Sees == e.Sees && o.back() == e.back() })
+	i := slices.IndexFunc(w.Endpoints, func(o Endpoint) bool {
+		return o.Address == e.Address && o.Sees == e.Sees &&
+			o.back() == e.back()
+	})
 	if i < 0 {
 		w.Endpoints = append(w.Endpoints, e)
 		return
@@ -143,7 +148,8 @@ func (b *builder) follow(ctx context.Context) error {
 		}
 	}
 	if len(left) > 0 {
-		b.report.Notes = append(b.report.Notes, fmt.Sprintf("%d nodes of endpoints were not asked, and are assumed to treat packets as the others do", len(left)))
+		b.report.Notes = append(b.report.Notes,
+			fmt.Sprintf("%d nodes of endpoints were not asked, and are assumed to treat packets as the others do", len(left)))
 	}
 	slices.Sort(nodes)
 	b.documents = map[string]*status.Document{}

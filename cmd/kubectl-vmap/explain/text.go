@@ -146,7 +146,8 @@ func (w *Way) text() string {
 // steps prints the rules that the packet meets on each node.
 func (w *Way) steps(b *strings.Builder) {
 	for _, n := range w.answers() {
-		fmt.Fprintf(b, "\nRules on %s for %s -> %s/%s:\n  %s\n", n.Node, w.From, w.To, w.Protocol, strings.TrimSpace(indent(n.Answer.Text())))
+		fmt.Fprintf(b, "\nRules on %s for %s -> %s/%s:\n  %s\n", n.Node, w.From, w.To, w.Protocol,
+			strings.TrimSpace(indent(n.Answer.Text())))
 	}
 }
 
@@ -204,7 +205,10 @@ func (w *Way) endpointsText(b *strings.Builder) {
 
 // isLike reports whether an endpoint that was not followed fails as the followed one of its node.
 func (w *Way) isLike(e *Endpoint) bool {
-	return slices.ContainsFunc(w.Endpoints, func(o Endpoint) bool { return o.There != nil && o.Address == e.Like && o.Why == e.Why })
+	return slices.ContainsFunc(w.Endpoints, func(o Endpoint) bool {
+		return o.There != nil && o.Address == e.Like &&
+			o.Why == e.Why
+	})
 }
 
 func (e *Endpoint) sees() string {
@@ -247,7 +251,8 @@ func (w *Way) backText(b *strings.Builder) {
 	var texts []string
 	for i := range w.Endpoints {
 		arrives, _ := w.Endpoints[i].there()
-		if t := w.replyText(&w.Endpoints[i]); t != "" && arrives == answer.Always && !slices.Contains(texts, t) && len(texts) < maxPrinted {
+		if t := w.replyText(&w.Endpoints[i]); t != "" && arrives == answer.Always && !slices.Contains(texts, t) &&
+			len(texts) < maxPrinted {
 			texts = append(texts, t)
 			fmt.Fprintf(b, "  back, %s: %s\n", w.Client.Node, firstLine(named(t, w.Client.Node)))
 		}

@@ -18,7 +18,8 @@ func (b *builder) setVerdict(w *Way) {
 		return
 	case b.isUntranslated(w):
 		w.Arrives, w.Endpoints = answer.Never, nil
-		w.Verdict = fmt.Sprintf("does not arrive: node %s does not have %s/%s of %s, and leaves the packet as it is", w.Client.Node, w.To, w.Protocol, b.destination)
+		w.Verdict = fmt.Sprintf("does not arrive: node %s does not have %s/%s of %s, and leaves the packet as it is",
+			w.Client.Node, w.To, w.Protocol, b.destination)
 		return
 	}
 	b.setArrivals(w)
@@ -47,7 +48,8 @@ func (b *builder) setVerdict(w *Way) {
 // port of the Service.
 func (b *builder) isUntranslated(w *Way) bool {
 	a := w.Client.Answer
-	if b.destination.Service == nil || len(a.Outcomes) != 1 || a.Outcomes[0].Verdict != answer.VerdictNotService || a.Outcomes[0].How != "" {
+	if b.destination.Service == nil || len(a.Outcomes) != 1 || a.Outcomes[0].Verdict != answer.VerdictNotService ||
+		a.Outcomes[0].How != "" {
 		return false
 	}
 	return !slices.ContainsFunc(a.Outcomes[0].Endpoints, func(e answer.Endpoint) bool {
@@ -93,7 +95,8 @@ func (b *builder) setArrivals(w *Way) {
 func (w *Way) sentBy(address string) string {
 	for _, s := range w.Client.Answer.Steps {
 		if strings.HasSuffix(s.Text, "goes to "+address) {
-			return fmt.Sprintf("; table %s, chain %s, rule handle %d of node %s sends packets there", s.Table, s.Chain, s.Rule, w.Client.Node)
+			return fmt.Sprintf("; table %s, chain %s, rule handle %d of node %s sends packets there", s.Table, s.Chain, s.Rule,
+				w.Client.Node)
 		}
 	}
 	return ""
@@ -199,7 +202,8 @@ func (w *Way) verdict() string {
 
 // arrivalTexts are the values of Arrives in words.
 var arrivalTexts = map[string]string{
-	answer.Always: "arrives", answer.Never: "does not arrive", answer.Sometimes: "does not always arrive", answer.Unknown: "not certain",
+	answer.Always: "arrives", answer.Never: "does not arrive", answer.Sometimes: "does not always arrive",
+	answer.Unknown: "not certain",
 }
 
 // replied adds that replies arrive, too, unless older nodes do not simulate them.
@@ -207,7 +211,8 @@ func (w *Way) replied() string {
 	var old []string
 	for _, n := range w.answers() {
 		for _, o := range n.Answer.Outcomes {
-			if !slices.Contains(old, n.Node) && slices.ContainsFunc(o.Endpoints, func(e answer.Endpoint) bool { return e.Reply == nil }) {
+			if !slices.Contains(old, n.Node) && slices.ContainsFunc(o.Endpoints,
+				func(e answer.Endpoint) bool { return e.Reply == nil }) {
 				old = append(old, n.Node)
 			}
 		}
@@ -242,7 +247,8 @@ func (w *Way) why() string {
 		if e.Why != "" && len(failed) == len(w.Endpoints) {
 			return e.Why
 		} else if e.Why != "" {
-			return fmt.Sprintf("%.4g%% goes to %s: %s", probability*100, strings.Join(failed[:min(len(failed), maxNamed)], ", "), e.Why)
+			return fmt.Sprintf("%.4g%% goes to %s: %s", probability*100,
+				strings.Join(failed[:min(len(failed), maxNamed)], ", "), e.Why)
 		}
 	}
 	return "this is not certain"

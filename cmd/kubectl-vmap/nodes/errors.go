@@ -31,9 +31,10 @@ func (e *ExitError) Error() string {
 
 // unknown reports whether kube-vmap does not know the command or a flag of it.
 func (e *ExitError) unknown() bool {
-	return slices.ContainsFunc([]string{"unknown command", "unknown flag", "unknown shorthand flag"}, func(text string) bool {
-		return strings.Contains(e.Stderr, text)
-	})
+	return slices.ContainsFunc([]string{"unknown command", "unknown flag", "unknown shorthand flag"},
+		func(text string) bool {
+			return strings.Contains(e.Stderr, text)
+		})
 }
 
 // MissingError is the error of a node without a running kube-vmap.

@@ -40,17 +40,18 @@ func (f *Flags) AddFlags(to *pflag.FlagSet) {
 	names.AuthOverrideFlags.Username.LongName = "" // kubectl does not have these
 	names.AuthOverrideFlags.Password.LongName = ""
 	clientcmd.BindOverrideFlags(f.overrides, to, names)
-	to.Func("as-user-extra", "User extras (`key=value`) to impersonate for the operation, can be repeated.", func(text string) error {
-		key, value, ok := strings.Cut(text, "=")
-		if !ok {
-			return fmt.Errorf("%q is not KEY=VALUE", text)
-		}
-		if f.overrides.AuthInfo.ImpersonateUserExtra == nil {
-			f.overrides.AuthInfo.ImpersonateUserExtra = map[string][]string{}
-		}
-		f.overrides.AuthInfo.ImpersonateUserExtra[key] = append(f.overrides.AuthInfo.ImpersonateUserExtra[key], value)
-		return nil
-	})
+	to.Func("as-user-extra", "User extras (`key=value`) to impersonate for the operation, can be repeated.",
+		func(text string) error {
+			key, value, ok := strings.Cut(text, "=")
+			if !ok {
+				return fmt.Errorf("%q is not KEY=VALUE", text)
+			}
+			if f.overrides.AuthInfo.ImpersonateUserExtra == nil {
+				f.overrides.AuthInfo.ImpersonateUserExtra = map[string][]string{}
+			}
+			f.overrides.AuthInfo.ImpersonateUserExtra[key] = append(f.overrides.AuthInfo.ImpersonateUserExtra[key], value)
+			return nil
+		})
 	to.StringVar(&f.namespace, "proxy-namespace", DefaultNamespace, "`namespace` of kube-vmap's pods")
 	to.DurationVar(&f.timeout, "node-timeout", defaultTimeout,
 		"how long a node may be silent until it counts as not answering")

@@ -45,7 +45,8 @@ func (c *Cluster) Nodes(ctx context.Context) ([]Node, error) {
 		return nil, err
 	}
 	if len(pods) == 0 {
-		return nil, fmt.Errorf("no kube-vmap found: namespace %s has no pods with the label %s; --proxy-namespace names another namespace",
+		return nil, fmt.Errorf("no kube-vmap found: namespace %s has no pods with the label %s; --proxy-namespace names "+
+			"another namespace",
 			c.config.Namespace, selector)
 	}
 	out := make([]Node, len(list.Items))
@@ -76,7 +77,8 @@ func (c *Cluster) Node(ctx context.Context, name string) (Node, error) {
 
 // pods returns kube-vmap's pods that a field selector selects, by node.
 func (c *Cluster) pods(ctx context.Context, fields string) (map[string][]corev1.Pod, error) {
-	list, err := c.core.Pods(c.config.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector, FieldSelector: fields})
+	list, err := c.core.Pods(c.config.Namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: selector, FieldSelector: fields})
 	if err != nil {
 		return nil, apiError("list pods in namespace "+c.config.Namespace, err)
 	}

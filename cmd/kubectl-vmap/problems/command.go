@@ -73,7 +73,8 @@ problems, 1 if there are some, and 2 if not all nodes could be asked.`,
 	r.selection.AddFlags(flags, "all if there is none")
 	flags.BoolVarP(&all, "all-namespaces", "A", false, "list all namespaces")
 	output.Table.AddFlag(cmd, &r.format)
-	flags.DurationVar(&r.observe, "observe", 3*time.Second, "how long to observe whether endpoints respond, at most 10s; 0 means not at all")
+	flags.DurationVar(&r.observe, "observe", 3*time.Second,
+		"how long to observe whether endpoints respond, at most 10s; 0 means not at all")
 	return cmd
 }
 
@@ -125,7 +126,8 @@ func (r *request) run(ctx context.Context) error {
 		_, _ = fmt.Fprintln(r.stderr, err)
 	}
 	sum := summarize(found)
-	sum.Nodes, sum.Silent, sum.Services, sum.NotObserved = failures.Answered()+failures.Count(), failures.Count(), services, unobserved
+	sum.Nodes, sum.Silent, sum.Services, sum.NotObserved = failures.Answered()+failures.Count(), failures.Count(),
+		services, unobserved
 	err = write(r.stdout, r.format, found, sum, answered)
 	switch {
 	case err != nil:

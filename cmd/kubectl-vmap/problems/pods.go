@@ -36,7 +36,8 @@ func (n namer) add(ctx context.Context, list []findings.Merged) error {
 	for i := range list {
 		m := &list[i]
 		k := [2]string{m.Namespace, m.Name}
-		if m.Name != "" && (len(m.Endpoints) > 0 || valueOf(m) != nil) && (services[k] != nil || len(services) < maxServices) {
+		if m.Name != "" && (len(m.Endpoints) > 0 || valueOf(m) != nil) &&
+			(services[k] != nil || len(services) < maxServices) {
 			services[k] = append(services[k], m)
 		}
 	}
@@ -122,7 +123,8 @@ func valueOf(m *findings.Merged) valueFunc {
 	switch {
 	case m.Reason == findings.NoEndpoints && m.Field == findings.FieldSelector:
 		return selectorValue
-	case slices.Contains([]string{findings.NoPort, status.ReasonNoPort, findings.Refuses, findings.Silent}, m.Reason) && m.Field == findings.FieldTargetPort:
+	case slices.Contains([]string{findings.NoPort, status.ReasonNoPort, findings.Refuses, findings.Silent}, m.Reason) &&
+		m.Field == findings.FieldTargetPort:
 		return targetPortValue
 	}
 	return nil

@@ -46,7 +46,8 @@ func (r *Resolver) At(ctx context.Context, a netip.Addr) (Object, error) {
 	}
 	if ranges != "" {
 		found.Node = ranges
-		found.Notes = append(found.Notes, fmt.Sprintf("%s is in a pod range of node %s (spec.podCIDRs), and no pod has it", a, ranges))
+		found.Notes = append(found.Notes, fmt.Sprintf("%s is in a pod range of node %s (spec.podCIDRs), and no pod has it",
+			a, ranges))
 		return found, nil
 	}
 	return r.endpointAt(ctx, found)
@@ -116,7 +117,8 @@ func EndpointObjects(list []discoveryv1.EndpointSlice) map[netip.Addr]Object {
 
 // Slices returns the EndpointSlices of a Service.
 func (r *Resolver) Slices(ctx context.Context, namespace, name string) ([]discoveryv1.EndpointSlice, error) {
-	list, err := r.API.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + name})
+	list, err := r.API.DiscoveryV1().EndpointSlices(namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + name})
 	if err != nil {
 		return nil, permissionError(err)
 	}

@@ -61,7 +61,8 @@ func (r *Resolver) serviceAt(ctx context.Context, a netip.Addr) (of string, err 
 var errFound = errors.New("found")
 
 // find calls is for listed objects, page by page, until it returns true.
-func find(ctx context.Context, list func(metav1.ListOptions) (runtime.Object, error), is func(runtime.Object) bool) error {
+func find(ctx context.Context, list func(metav1.ListOptions) (runtime.Object, error),
+	is func(runtime.Object) bool) error {
 	err := pager.New(pager.SimplePageFunc(list)).EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
 		if is(o) {
 			return errFound
@@ -96,7 +97,8 @@ func (r *Resolver) service(ctx context.Context, ref reference) (d Destination, e
 	d = Destination{Object: Object{Kind: KindService, Namespace: s.Namespace, Name: s.Name}, Service: s}
 	switch {
 	case s.Spec.Type == corev1.ServiceTypeExternalName:
-		return d, fmt.Errorf("%s has no address (spec.type: ExternalName): DNS answers with %s, and no proxy is involved", d, s.Spec.ExternalName)
+		return d, fmt.Errorf("%s has no address (spec.type: ExternalName): DNS answers with %s, and no proxy is involved",
+			d, s.Spec.ExternalName)
 	case s.Spec.ClusterIP == corev1.ClusterIPNone:
 		return d, r.headless(ctx, d)
 	case s.Spec.ClusterIP == "":
@@ -122,7 +124,8 @@ func (r *Resolver) headless(ctx context.Context, d Destination) error {
 	}
 	slices.Sort(pods)
 	pods = slices.Compact(pods)
-	text := fmt.Sprintf("%s is headless (spec.clusterIP: None): DNS answers with the addresses of its pods, and no proxy is involved", d)
+	text := fmt.Sprintf("%s is headless (spec.clusterIP: None): DNS answers with the addresses of its pods, and no "+
+		"proxy is involved", d)
 	if len(pods) == 0 {
 		return fmt.Errorf("%s; no EndpointSlice names a pod", text)
 	}

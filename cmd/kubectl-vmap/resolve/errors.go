@@ -63,7 +63,8 @@ func (r *Resolver) names(ctx context.Context, kind Kind, namespace string, o met
 	return names
 }
 
-func (r *Resolver) list(ctx context.Context, kind Kind, namespace string, o metav1.ListOptions) (runtime.Object, error) {
+func (r *Resolver) list(ctx context.Context, kind Kind, namespace string, o metav1.ListOptions) (runtime.Object,
+	error) {
 	switch kind {
 	case KindPod:
 		return r.API.CoreV1().Pods(namespace).List(ctx, o)

@@ -60,7 +60,8 @@ func podObject(p *corev1.Pod) (Object, error) {
 	o := Object{Kind: KindPod, Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Addresses: podAddresses(p)}
 	switch {
 	case isCompleted(p):
-		return o, fmt.Errorf("%s has ended (status.phase: %s), so its address may belong to another pod now", o, p.Status.Phase)
+		return o, fmt.Errorf("%s has ended (status.phase: %s), so its address may belong to another pod now", o,
+			p.Status.Phase)
 	case p.Spec.NodeName == "":
 		return o, fmt.Errorf("%s is on no node yet%s", o, conditionText(p, corev1.PodScheduled))
 	case len(o.Addresses) == 0:
@@ -68,7 +69,8 @@ func podObject(p *corev1.Pod) (Object, error) {
 			conditionText(p, corev1.PodReadyToStartContainers))
 	}
 	if p.Spec.HostNetwork {
-		o.Notes = append(o.Notes, fmt.Sprintf("%s uses the network of its node (spec.hostNetwork: true), so its packets are those of node %s", o, o.Node))
+		o.Notes = append(o.Notes, fmt.Sprintf("%s uses the network of its node (spec.hostNetwork: true), so its packets "+
+			"are those of node %s", o, o.Node))
 	}
 	return o, nil
 }
@@ -139,7 +141,8 @@ func (r *Resolver) podOf(ctx context.Context, ref reference) (*corev1.Pod, strin
 	all := len(list.Items)
 	pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return isCompleted(&p) || len(podAddresses(&p)) == 0 })
 	if len(pods) == 0 {
-		return nil, "", fmt.Errorf("%s %s/%s has no pod with an address: %d pods match its selector %s", ref.kind, ref.namespace, ref.name, all, text)
+		return nil, "", fmt.Errorf("%s %s/%s has no pod with an address: %d pods match its selector %s", ref.kind,
+			ref.namespace, ref.name, all, text)
 	}
 	best := slices.MinFunc(pods, func(a, b corev1.Pod) int {
 		switch ready := isReady(&a); {
@@ -154,7 +157,8 @@ func (r *Resolver) podOf(ctx context.Context, ref reference) (*corev1.Pod, strin
 	if !isReady(&best) {
 		ready = ", none of which is ready"
 	}
-	return &best, fmt.Sprintf("pod %s is one of %d of %s %s/%s%s", best.Name, len(pods), ref.kind, ref.namespace, ref.name, ready), nil
+	return &best, fmt.Sprintf("pod %s is one of %d of %s %s/%s%s", best.Name, len(pods), ref.kind, ref.namespace,
+		ref.name, ready), nil
 }
 
 func (r *Resolver) selector(ctx context.Context, ref reference) (*metav1.LabelSelector, error) {

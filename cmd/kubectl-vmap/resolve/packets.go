@@ -77,12 +77,15 @@ func unreachable(c Client, d Destination, entry Object, families []model.Family)
 	}
 	switch {
 	case len(offers) == 0 && d.Service != nil && c.Outside():
-		return fmt.Errorf("%s has no address for clients outside the cluster (spec.type: %s): no load balancer IP, no external IP and no node port",
+		return fmt.Errorf("%s has no address for clients outside the cluster (spec.type: %s): no load balancer IP, no "+
+			"external IP and no node port",
 			d, d.Service.Spec.Type)
 	case len(families) < len(model.Families):
-		return fmt.Errorf("no %s between %s, which has %s, and %s, which has %s", families[0], c, orNone(has), d, orNone(offers))
+		return fmt.Errorf("no %s between %s, which has %s, and %s, which has %s", families[0], c, orNone(has), d,
+			orNone(offers))
 	}
-	return fmt.Errorf("%s has %s, but %s has %s: they share no IP family%s", c, orNone(has), d, orNone(offers), familiesField(d))
+	return fmt.Errorf("%s has %s, but %s has %s: they share no IP family%s", c, orNone(has), d, orNone(offers),
+		familiesField(d))
 }
 
 func orNone(families []string) string {

@@ -42,7 +42,8 @@ func SelectedPods(ctx context.Context, api kubernetes.Interface, s *corev1.Servi
 	if len(s.Spec.Selector) == 0 {
 		return nil, nil
 	}
-	list, err := api.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(s.Spec.Selector).String()})
+	list, err := api.CoreV1().Pods(s.Namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: labels.SelectorFromSet(s.Spec.Selector).String()})
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +103,8 @@ func TargetPorts(s *corev1.Service, pods []corev1.Pod, of func(*corev1.ServicePo
 		}
 		text := "no container of its pods declares a port of that name; they have " + portNames(declared)
 		if !named {
-			text = "no container of its pods declares that port, though a program may listen there; they have " + portNames(declared)
+			text = "no container of its pods declares that port, though a program may listen there; they have " +
+				portNames(declared)
 		}
 		out = append(out, Cause{object(s), "spec.ports[].targetPort: " + p.TargetPort.String(), text})
 	}
@@ -154,7 +156,8 @@ func Readiness(pods []corev1.Pod) (out []Cause) {
 			}
 		}
 		why := cmp.Or(InitFailure(p), strings.Trim(c.Reason+": "+c.Message, ": "), "status.phase: "+string(p.Status.Phase))
-		out = append(out, Cause{"Pod " + p.Namespace + "/" + p.Name, "status.conditions Ready", "is not ready: " + why + probe})
+		out = append(out, Cause{"Pod " + p.Namespace + "/" + p.Name, "status.conditions Ready", "is not ready: " + why +
+			probe})
 	}
 	return out
 }

@@ -90,7 +90,8 @@ func encodeList(q Query, port uint16, filtered bool) netlink.Message {
 
 // encodeDelete requests to delete exactly this entry.
 func encodeDelete(entry Entry) netlink.Message {
-	return request(msgDelete, 0, families[entry.Family()], func(e *attr.Encoder) { e.Bytes = append(e.Bytes, entry.key...) })
+	return request(msgDelete, 0, families[entry.Family()],
+		func(e *attr.Encoder) { e.Bytes = append(e.Bytes, entry.key...) })
 }
 
 // encodeTuple appends one direction of an entry.

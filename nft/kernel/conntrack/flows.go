@@ -125,7 +125,8 @@ func decodeFlow(m netlink.Message) (f Flow, ok bool) {
 // Names of states (net/netfilter/nf_conntrack_proto_{tcp,sctp}.c).
 var (
 	tcpStates = []string{
-		"NONE", "SYN_SENT", "SYN_RECV", "ESTABLISHED", "FIN_WAIT", "CLOSE_WAIT", "LAST_ACK", "TIME_WAIT", "CLOSE", "SYN_SENT2",
+		"NONE", "SYN_SENT", "SYN_RECV", "ESTABLISHED", "FIN_WAIT", "CLOSE_WAIT", "LAST_ACK", "TIME_WAIT", "CLOSE",
+		"SYN_SENT2",
 	}
 	sctpStates = []string{
 		"NONE", "CLOSED", "COOKIE_WAIT", "COOKIE_ECHOED", "ESTABLISHED",

@@ -88,7 +88,8 @@ var offsetPort = [...]uint32{model.IPv4: 60, model.IPv6: 84}
 // requests, so that it costs nothing on a node with many connections.
 func attachFilter(conn *netlink.Conn, f model.Family, port uint16) error {
 	report := binary.NativeEndian.AppendUint16(nil, unix.NFNL_SUBSYS_CTNETLINK<<8|msgNew)
-	const loadUint16, equal, ret = unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
+	const loadUint16, equal, ret = unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K,
+		unix.BPF_RET | unix.BPF_K
 	program := []unix.SockFilter{
 		{Code: loadUint16, K: offsetType},
 		{Code: equal, K: uint32(binary.BigEndian.Uint16(report)), Jf: 2},

@@ -141,12 +141,13 @@ func bits(from, to int) (out uint32) {
 // attributes are those of include/uapi/linux/netfilter/nf_tables.h, with the padding at the
 // end.
 var expressionFormats = map[string]expressionFormat{
-	"payload":      {make: func() expr.Any { return &expr.Payload{} }, attributes: bits(1, 8)},
-	"meta":         {make: func() expr.Any { return &expr.Meta{} }, attributes: bits(1, 3)},
-	"ct":           {make: func() expr.Any { return &expr.Ct{} }, attributes: bits(1, 4)},
-	"cmp":          {make: func() expr.Any { return &expr.Cmp{} }, attributes: bits(1, 3)},
-	"range":        {make: func() expr.Any { return &expr.Range{} }, attributes: bits(1, 4)},
-	"bitwise":      {make: func() expr.Any { return &expr.Bitwise{} }, attributes: bits(1, 5), zero: bits(6, 6), needed: bits(4, 5)},
+	"payload": {make: func() expr.Any { return &expr.Payload{} }, attributes: bits(1, 8)},
+	"meta":    {make: func() expr.Any { return &expr.Meta{} }, attributes: bits(1, 3)},
+	"ct":      {make: func() expr.Any { return &expr.Ct{} }, attributes: bits(1, 4)},
+	"cmp":     {make: func() expr.Any { return &expr.Cmp{} }, attributes: bits(1, 3)},
+	"range":   {make: func() expr.Any { return &expr.Range{} }, attributes: bits(1, 4)},
+	"bitwise": {make: func() expr.Any { return &expr.Bitwise{} }, attributes: bits(1, 5), zero: bits(6, 6),
+		needed: bits(4, 5)},
 	"lookup":       {make: func() expr.Any { return &expr.Lookup{} }, attributes: bits(1, 5)},
 	"immediate":    {make: func() expr.Any { return &expr.Immediate{} }, attributes: bits(1, 2)},
 	"fib":          {make: func() expr.Any { return &expr.Fib{} }, attributes: bits(1, 3)},

@@ -18,15 +18,17 @@ type intervals []element
 // readIntervals reads a set of intervals.
 func (r *Rules) readIntervals(s *set) (*intervals, error) {
 	var list []element
-	err := r.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, FamilyNumber(s.table.Family), s.encodeName, func(d *attr.Decoder, m message) {
-		eachElement(d, m, func(e element) { list = append(list, e) })
-	})
+	err := r.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, FamilyNumber(s.table.Family), s.encodeName,
+		func(d *attr.Decoder, m message) {
+			eachElement(d, m, func(e element) { list = append(list, e) })
+		})
 	return newIntervals(list), err
 }
 
 // newIntervals returns the intervals of a set by its elements.
 func newIntervals(list []element) *intervals {
-	out := intervals(slices.DeleteFunc(list, func(e element) bool { return e.key == nil })) // without the catch-all element
+	// without the catch-all element
+	out := intervals(slices.DeleteFunc(list, func(e element) bool { return e.key == nil }))
 	slices.SortFunc(out, func(a, b element) int {
 		return cmp.Or(bytes.Compare(a.key, b.key), -cmp.Compare(endRank(a), endRank(b)))
 	})

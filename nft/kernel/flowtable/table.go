@@ -149,7 +149,8 @@ func (t *Table) try(b *socket.Batch, devices []string) (Refused, error) {
 // IsUnsupported reports whether an error of [Add] means that the kernel has no flowtables
 // (CONFIG_NF_FLOW_TABLE, CONFIG_NFT_FLOW_OFFLOAD).
 func IsUnsupported(err error) bool {
-	return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, fs.ErrInvalid)
+	return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EAFNOSUPPORT) ||
+		errors.Is(err, fs.ErrInvalid)
 }
 
 // hook adds a message about a device of the flowtable, or one that adds the flowtable without

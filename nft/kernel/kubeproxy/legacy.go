@@ -27,5 +27,6 @@ func FindLegacy(netNS int) (families []model.Family, err error) {
 
 // IsLegacy reports whether a table is one of iptables-legacy with kube-proxy's rules of Services.
 func IsLegacy(t *dump.Table) bool {
-	return t.Legacy && t.Name == legacyTable && slices.ContainsFunc(t.Chains, func(c dump.Chain) bool { return c.Name == legacyChain })
+	return t.Legacy && t.Name == legacyTable && slices.ContainsFunc(t.Chains,
+		func(c dump.Chain) bool { return c.Name == legacyChain })
 }

@@ -24,7 +24,8 @@ func AddMarker(f model.Family) nft.Batch {
 	name := nft.FamilyName(f) + " " + tableName
 	return nft.Batch{
 		change("add table "+name, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, nft.FamilyNumber(f), markerTable),
-		change("add chain "+name+" "+markerChain, unix.NFT_MSG_NEWCHAIN, unix.NLM_F_CREATE, nft.FamilyNumber(f), markerChainOf),
+		change("add chain "+name+" "+markerChain, unix.NFT_MSG_NEWCHAIN, unix.NLM_F_CREATE, nft.FamilyNumber(f),
+			markerChainOf),
 	}
 }
 

@@ -31,7 +31,8 @@ func open(netNS int) (*netlink.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(conn.SetWriteBuffer(writeBuffer), conn.SetReadDeadline(time.Now().Add(readTimeout))); err != nil {
+	if err := errors.Join(conn.SetWriteBuffer(writeBuffer),
+		conn.SetReadDeadline(time.Now().Add(readTimeout))); err != nil {
 		return nil, errors.Join(fmt.Errorf("set up a netfilter socket: %w", err), conn.Close())
 	}
 	return conn, nil

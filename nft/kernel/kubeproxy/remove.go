@@ -37,7 +37,8 @@ const (
 	maxWrites = 100
 )
 
-// Remove removes what kube-proxy left, except for rules of iptables-legacy. The result names what was removed, for a log. Nothing to remove is no error, and
+// Remove removes what kube-proxy left, except for rules of iptables-legacy. The result names what
+// was removed, for a log. Nothing to remove is no error, and
 // a part that cannot be removed does not stop the others.
 //
 // Call it after the first commit of our own rules, so that packets always meet rules.
@@ -90,7 +91,8 @@ func isRetryable(err error) bool {
 
 // tryRemove reads and writes once, and reports whether the read was consistent. It uses a
 // new socket, because answers of a failed read may still wait at the last one.
-func tryRemove(dial func() (*netlink.Conn, error), f model.Family, marker bool) (removed []string, consistent bool, err error) {
+func tryRemove(dial func() (*netlink.Conn, error), f model.Family, marker bool) (removed []string, consistent bool,
+	err error) {
 	conn, err := dial()
 	if err != nil {
 		return nil, false, err

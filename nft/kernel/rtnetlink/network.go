@@ -110,7 +110,8 @@ func routeError(err error, w simulate.RouteQuery) error {
 			simulate.ErrNoRoute, w.From, w.In.Name)
 	case errors.Is(err, unix.EHOSTUNREACH) && w.In.Index != 0:
 		return fmt.Errorf("%w, or the node does not forward (net.ipv4.ip_forward)", simulate.ErrNoRoute)
-	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.EACCES), errors.Is(err, unix.EINVAL):
+	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.EACCES),
+		errors.Is(err, unix.EINVAL):
 		return fmt.Errorf("%w on this node", simulate.ErrNoRoute)
 	}
 	return err

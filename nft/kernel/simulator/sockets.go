@@ -61,7 +61,8 @@ func (s *State) diag(p model.Protocol, f model.Family) (*netlink.Conn, error) {
 		return s.conn, nil
 	}
 	none := [...]netip.AddrPort{
-		model.IPv4: netip.AddrPortFrom(netip.IPv4Unspecified(), 0), model.IPv6: netip.AddrPortFrom(netip.IPv6Unspecified(), 0),
+		model.IPv4: netip.AddrPortFrom(netip.IPv4Unspecified(), 0),
+		model.IPv6: netip.AddrPortFrom(netip.IPv6Unspecified(), 0),
 	}[f]
 	err := socket.Ask(s.conn, diagRequest(p, none, none, netlink.Dump, 0), func(netlink.Message) error { return nil })
 	if errors.Is(err, fs.ErrNotExist) {

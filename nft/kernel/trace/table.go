@@ -148,7 +148,8 @@ func matchPacket(p simulate.Packet) []expr.Any {
 	}
 	const network, transport = expr.PayloadBaseNetworkHeader, expr.PayloadBaseTransportHeader
 	match := equal(field(network, destination, length), p.To.Addr().AsSlice())
-	match = append(match, equal(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: unix.NFT_REG_1}, []byte{byte(p.Protocol)})...)
+	match = append(match, equal(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: unix.NFT_REG_1},
+		[]byte{byte(p.Protocol)})...)
 	match = append(match, equal(field(transport, 2, 2), port(p.To.Port()))...)
 	if p.From.IsValid() {
 		match = append(match, equal(field(network, source, length), p.From.AsSlice())...)

@@ -68,7 +68,8 @@ func decodeConnMark2(b info, _ bool) any {
 
 func connMark(b info, mode int, left, right uint8) any {
 	c := ConnMark{
-		Mode: ConnMarkMode(b.u8(mode)), Value: b.u32(0), Mask: b.u32(4), PacketMask: b.u32(8), ShiftLeft: left, ShiftRight: right,
+		Mode: ConnMarkMode(b.u8(mode)), Value: b.u32(0), Mask: b.u32(4), PacketMask: b.u32(8), ShiftLeft: left,
+		ShiftRight: right,
 	}
 	if c.Mode > ConnMarkRestore {
 		return nil

@@ -159,7 +159,9 @@ func (e *Endpoint) notAcceptedText(a *Answer) string {
 	case r.From == a.To:
 		return ", but the reply goes to " + r.To + ", and not to the client"
 	case r.Bypasses:
-		return ", but only this node could translate the reply back: the client gets it from " + from + ", which it did not ask, and does not accept it"
+		return ", but only this node could translate the reply back: the client gets it from " + from +
+			", which it did not ask, and does not accept it"
 	}
-	return ", but the reply is not translated back: the client gets it from " + from + ", which it did not ask, and does not accept it"
+	return ", but the reply is not translated back: the client gets it from " + from +
+		", which it did not ask, and does not accept it"
 }

@@ -27,7 +27,8 @@ func (a *Answer) Text() string {
 	if len(a.Doubts) > 0 {
 		b.WriteString("  kube-vmap explain --trace shows the path of a live packet\n")
 	}
-	list(&b, "Not certain, because rules of iptables-legacy were not followed (iptables-legacy-save, ip6tables-legacy-save):", a.NotFollowed)
+	list(&b, "Not certain, because rules of iptables-legacy were not followed (iptables-legacy-save, "+
+		"ip6tables-legacy-save):", a.NotFollowed)
 	list(&b, "From the running kube-vmap:", a.Hints)
 	if a.Elsewhere != nil && !a.Elsewhere.decides() {
 		a.Elsewhere.text(&b, a.From)
@@ -261,7 +262,8 @@ func listCommand(by *RuleRef) string {
 // connections prints open connections, and session affinity.
 func (a *Answer) connections(b *strings.Builder) {
 	if a.Affinity != nil {
-		fmt.Fprintf(b, "\nSession affinity (spec.sessionAffinity: ClientIP): the client keeps %s for %s more, or longer if it connects again.\n",
+		fmt.Fprintf(b, "\nSession affinity (spec.sessionAffinity: ClientIP): the client keeps %s for %s more, or longer "+
+			"if it connects again.\n",
 			a.Affinity.Endpoint, seconds(a.Affinity.ExpiresSeconds))
 	}
 	if c := a.Connection; c != nil {
@@ -333,7 +335,8 @@ func (e *Elsewhere) decides() bool { return e != nil && e.Pod }
 func (e *Elsewhere) text(b *strings.Builder, from string) {
 	if !e.decides() {
 		fmt.Fprintf(b, "\nNote: %s is not on this node%s. If it is a pod or a node of the cluster, the rules of\n"+
-			"its own node apply first: run this there. If it is outside the cluster, run this on the node that it connects to.\n"+
+			"its own node apply first: run this there. If it is outside the cluster, run this on the node that it connects "+
+			"to.\n"+
 			"On your own machine, kubectl vmap explain finds the node.\n", from, e.by())
 		return
 	}
@@ -342,7 +345,8 @@ func (e *Elsewhere) text(b *strings.Builder, from string) {
 		where = "node " + e.Node
 	}
 	fmt.Fprintf(b, "\n%s is a pod of %s%s, whose rules apply first. Their effect on\n"+
-		"the packet is not known here; this is about a packet that arrives here unchanged. On your own machine, kubectl vmap asks\n"+
+		"the packet is not known here; this is about a packet that arrives here unchanged. On your own machine, kubectl "+
+		"vmap asks\n"+
 		"that node; otherwise run kube-vmap there:\n", from, where, e.by())
 	for _, command := range e.Ask {
 		fmt.Fprintf(b, "  %s\n", command)

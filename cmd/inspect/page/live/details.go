@@ -175,7 +175,10 @@ func (n *node) weight(k key) (w float64) {
 func (d *NodeDetails) fill(k key, doc *status.Document) {
 	d.Counted, d.countedAt = doc.Counted, doc.CountedAt
 	d.Flows, d.Ports = []Flow{}, []status.Port{}
-	i := slices.IndexFunc(doc.Services, func(s status.Service) bool { return s.Namespace == k.namespace && s.Name == k.name })
+	i := slices.IndexFunc(doc.Services, func(s status.Service) bool {
+		return s.Namespace == k.namespace &&
+			s.Name == k.name
+	})
 	if i < 0 {
 		return
 	}

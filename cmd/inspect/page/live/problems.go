@@ -59,7 +59,8 @@ func merge(all ...*node) []Problem {
 func newProblem(m *findings.Merged) Problem {
 	service := serviceOf(m.Object)
 	p := Problem{
-		Object: m.Object, Namespace: service.namespace, Name: service.name, Severity: m.Severity, Reason: m.Reason, Field: m.Field, Text: m.Sentence(),
+		Object: m.Object, Namespace: service.namespace, Name: service.name, Severity: m.Severity, Reason: m.Reason,
+		Field: m.Field, Text: m.Sentence(),
 		Nodes: m.Nodes[:min(len(m.Nodes), maxNames)], Count: len(m.Nodes), on: m.Nodes, ofNode: m.Object == "",
 	}
 	if p.ofNode {
@@ -87,7 +88,8 @@ func serviceOf(object string) key {
 func own(problems []Problem, answering int) map[string]int {
 	out := map[string]int{}
 	for i := range problems {
-		if p := &problems[i]; p.Severity == status.SeverityProblem && (2*p.Count < answering || p.Name == "" || answering == 1) {
+		if p := &problems[i]; p.Severity == status.SeverityProblem &&
+			(2*p.Count < answering || p.Name == "" || answering == 1) {
 			for _, n := range p.on {
 				out[n]++
 			}
@@ -110,7 +112,8 @@ func rank(p Problem) int {
 // problem returns a problem of the node itself, without an object. The field, which is not
 // shown, is the text without the node's name, so that nodes with the same problem are merged.
 func (n *node) problem(reason, text string) findings.Finding {
-	return findings.Finding{Severity: status.SeverityProblem, Reason: reason, Field: strings.ReplaceAll(text, n.Name, ""), Text: text}
+	return findings.Finding{Severity: status.SeverityProblem, Reason: reason,
+		Field: strings.ReplaceAll(text, n.Name, ""), Text: text}
 }
 
 // problems returns what is found on the node.
@@ -139,7 +142,8 @@ func (n *node) problems() (out []findings.Finding) {
 	for k, s := range n.tallied {
 		if !known[[2]string{k.namespace, k.name}] {
 			out = append(out, findings.Finding{
-				Severity: s.severity, Object: "Service " + k.namespace + "/" + k.name, Reason: s.name, Text: cmp.Or(s.problem, status.StateTexts[s.name]),
+				Severity: s.severity, Object: "Service " + k.namespace + "/" + k.name, Reason: s.name,
+				Text: cmp.Or(s.problem, status.StateTexts[s.name]),
 			})
 		}
 	}

@@ -39,7 +39,8 @@ func New(c Config) status.Source {
 	return func(ctx context.Context, q status.Query) (*status.Document, error) {
 		if q.Health { // without the loop, which may wait for the kernel
 			return c.withHealth(&status.Document{
-				Schema: status.Schema, Source: status.FromDaemon, Time: time.Now(), Node: c.NodeName, Version: c.Version, Services: []status.Service{},
+				Schema: status.Schema, Source: status.FromDaemon, Time: time.Now(), Node: c.NodeName, Version: c.Version,
+				Services: []status.Service{},
 			}), nil
 		}
 		responses, observeErr := c.observe(ctx, q, observations)

@@ -26,7 +26,8 @@ func Count(d *status.Document, total, active Sample) {
 	}
 	for f, full := range total.Full {
 		if full {
-			d.Problems = append(d.Problems, problem("Node "+d.Node, status.ReasonNotCounted, "", status.Args{Family: model.Family(f).String()}))
+			d.Problems = append(d.Problems, problem("Node "+d.Node, status.ReasonNotCounted, "",
+				status.Args{Family: model.Family(f).String()}))
 		}
 	}
 	for i := range active.Connections {
@@ -111,7 +112,8 @@ func newConnectionIndex(d *status.Document) *connectionIndex {
 		for k := range d.Services[i].Ports {
 			p := &d.Services[i].Ports[k]
 			for n := range p.Frontends {
-				c.frontends[match(p, &p.Frontends[n])] = frontendRef{port: p, frontend: &p.Frontends[n], brief: d.Services[i].Addresses != nil}
+				c.frontends[match(p, &p.Frontends[n])] = frontendRef{port: p, frontend: &p.Frontends[n],
+					brief: d.Services[i].Addresses != nil}
 			}
 		}
 	}

@@ -49,7 +49,8 @@ func (b *portBuilder) port() status.Port {
 
 // rejected returns why connections are refused; empty if they are not, or that is not known.
 func (b *portBuilder) rejected(considered []model.EndpointExplanation) string {
-	if b.known == nil || !slices.ContainsFunc(b.installed, func(s nft.InstalledFrontend) bool { return s.Verdict == model.VerdictReject }) {
+	if b.known == nil || !slices.ContainsFunc(b.installed,
+		func(s nft.InstalledFrontend) bool { return s.Verdict == model.VerdictReject }) {
 		return ""
 	}
 	has := func(r model.Reason) bool {
@@ -167,7 +168,8 @@ func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []status
 	var cluster, local slotsOf
 	if len(b.installed) > 0 && b.installed[0].IsClusterIP() {
 		p := &b.installed[0]
-		cluster, local = newSlots(p.Cluster, p.Pool.Cluster, p.Pool.ClusterShares), newSlots(p.Local, p.Pool.Local, p.Pool.LocalShares)
+		cluster, local = newSlots(p.Cluster, p.Pool.Cluster, p.Pool.ClusterShares),
+			newSlots(p.Local, p.Pool.Local, p.Pool.LocalShares)
 	}
 	out := make([]status.Endpoint, 0, len(considered))
 	seen := make(map[netip.AddrPort]bool, len(cluster)+len(local))

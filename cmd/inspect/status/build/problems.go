@@ -24,7 +24,8 @@ func (b *builder) problems() {
 	}
 	b.conflicts()
 	if !b.snapshot.KernelKnown && b.snapshot.Ready {
-		b.doc.Problems = append(b.doc.Problems, problem("Node "+b.snapshot.Node.Name, status.ReasonUncertain, "", status.Args{}))
+		b.doc.Problems = append(b.doc.Problems, problem("Node "+b.snapshot.Node.Name, status.ReasonUncertain, "",
+			status.Args{}))
 	}
 	compare := func(a, b status.Problem) int {
 		return strings.Compare(a.Object+" "+a.Text, b.Object+" "+b.Text)
@@ -125,11 +126,13 @@ func (b *builder) addOf(p sync.Problem) {
 	name := model.ServiceName{Namespace: p.Namespace, Name: p.Name}
 	if p.Kind == "Service" {
 		name.Name, _, _ = strings.Cut(p.Name, ":") // may be "name:port"
-		b.addProblem(name, status.Problem{Object: "Service " + p.Namespace + "/" + p.Name, Reason: p.Reason, Field: p.Field, Text: p.Text})
+		b.addProblem(name, status.Problem{Object: "Service " + p.Namespace + "/" + p.Name, Reason: p.Reason, Field: p.Field,
+			Text: p.Text})
 		return
 	}
 	if p.Namespace == "" || b.query.Namespace == "" || b.query.Namespace == p.Namespace {
-		b.doc.Problems = append(b.doc.Problems, status.Problem{Object: p.Object.String(), Reason: p.Reason, Field: p.Field, Text: p.Text})
+		b.doc.Problems = append(b.doc.Problems, status.Problem{Object: p.Object.String(), Reason: p.Reason, Field: p.Field,
+			Text: p.Text})
 	}
 }
 
@@ -143,7 +146,8 @@ func (b *builder) addProblem(name model.ServiceName, p status.Problem) {
 
 // addNoPortProblem adds the problem that there are endpoints, but none with the port.
 func (b *portBuilder) addNoPortProblem(all []model.EndpointExplanation) {
-	if len(all) == 0 || slices.ContainsFunc(all, func(c model.EndpointExplanation) bool { return c.Cluster != model.ReasonNoPort }) {
+	if len(all) == 0 || slices.ContainsFunc(all,
+		func(c model.EndpointExplanation) bool { return c.Cluster != model.ReasonNoPort }) {
 		return
 	}
 	var offered []string
@@ -160,9 +164,10 @@ func (b *portBuilder) addNoPortProblem(all []model.EndpointExplanation) {
 		offered = append(offered[:maxProblems], fmt.Sprintf("%d more", more))
 	}
 	name := model.ServicePortName{ServiceName: b.known.Name, Port: b.key.name, Protocol: b.key.protocol}
-	b.serviceBuilder.problems = append(b.serviceBuilder.problems, problem("Service "+name.String(), status.ReasonNoPort, b.portField(), status.Args{
-		Hit: len(all), Family: b.key.family.String(), Message: portText(b.key.name, b.key.protocol), Names: offered,
-	}))
+	b.serviceBuilder.problems = append(b.serviceBuilder.problems,
+		problem("Service "+name.String(), status.ReasonNoPort, b.portField(), status.Args{
+			Hit: len(all), Family: b.key.family.String(), Message: portText(b.key.name, b.key.protocol), Names: offered,
+		}))
 }
 
 // portField returns the field by which slices lack a port: the controller skips a port whose

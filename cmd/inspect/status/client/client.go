@@ -102,7 +102,8 @@ func (c Client) Ask(ctx context.Context, path string) (io.ReadCloser, error) {
 }
 
 // ErrNoSocket is returned without a socket.
-var ErrNoSocket = errors.New("--status-socket is empty, which disables the socket; give the name or path that the running kube-vmap has")
+var ErrNoSocket = errors.New("--status-socket is empty, which disables the socket; give the name or path that the " +
+	"running kube-vmap has")
 
 // client returns an HTTP client for one request.
 func (c Client) client() *http.Client {
@@ -177,12 +178,14 @@ func (c Client) explain(err error) error {
 		if strings.HasPrefix(c.Socket, "@") {
 			place = "in this network namespace"
 		}
-		return fmt.Errorf("%w on %s %s: does kube-vmap run? Run this in its pod (kubectl exec), or on the node (nsenter --net=/proc/1/ns/net)",
+		return fmt.Errorf("%w on %s %s: does kube-vmap run? Run this in its pod (kubectl exec), or on the node (nsenter "+
+			"--net=/proc/1/ns/net)",
 			ErrNotRunning, c.Socket, place)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("ask on %s: only root may: %w", c.Socket, fs.ErrPermission)
 	case errors.Is(err, ErrUnresponsive), errors.Is(err, syscall.EAGAIN): // the backlog is full
-		return fmt.Errorf("%w on %s within %s: the process that holds it is stopped or gets no processor time (ps shows its state)",
+		return fmt.Errorf("%w on %s within %s: the process that holds it is stopped or gets no processor time (ps shows "+
+			"its state)",
 			ErrUnresponsive, c.Socket, c.ackTimeout())
 	}
 	return fmt.Errorf("ask on %s: %w", c.Socket, err)

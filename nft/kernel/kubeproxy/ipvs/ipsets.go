@@ -80,7 +80,8 @@ func RemoveIPSets(netNS int) (removed []string, err error) {
 		}
 	}
 	if len(busy) > 0 {
-		err = errors.Join(err, fmt.Errorf("remove ipsets %s, which rules of other programs use: %w", strings.Join(busy, ", "), unix.EBUSY))
+		err = errors.Join(err, fmt.Errorf("remove ipsets %s, which rules of other programs use: %w",
+			strings.Join(busy, ", "), unix.EBUSY))
 	}
 	return removed, err
 }
