@@ -122,7 +122,7 @@ func TestForbiddenImports(t *testing.T) {
 // of kubectl, which a release builds for each of them (deploy/image).
 var portable = []string{
 	"cmd/inspect/exit", "cmd/inspect/explain/answer", "cmd/inspect/findings",
-	"cmd/inspect/get", "cmd/inspect/output", "cmd/inspect/page", "cmd/inspect/page/live", "cmd/inspect/schema", "cmd/inspect/status", "cmd/inspect/top",
+	"cmd/inspect/get", "cmd/inspect/output", "cmd/inspect/page", "cmd/inspect/page/live", "cmd/inspect/schema", "cmd/inspect/nodestatus", "cmd/inspect/top",
 	"model", "sync/cluster/selectors",
 }
 

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/cmd/components"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync/fastpath"
 	"kube-vmap/sync/flows"
@@ -30,12 +30,13 @@ func (p *proxy) prepareFastPath(m *metrics.Metrics) {
 }
 
 // fastPathStatus returns the state of the fast path; nil if it is not asked for.
-func (p *proxy) fastPathStatus() *status.FastPath {
+func (p *proxy) fastPathStatus() *nodestatus.FastPath {
 	if p.fastPath == nil {
 		return nil
 	}
 	s := p.fastPath.State()
-	return &status.FastPath{On: s.On, Reason: s.Reason, Interfaces: s.Devices, AfterPackets: int(p.config.FastPathAfter)}
+	return &nodestatus.FastPath{On: s.On, Reason: s.Reason, Interfaces: s.Devices,
+		AfterPackets: int(p.config.FastPathAfter)}
 }
 
 // trackedFlows disables the fast path where the kernel does not delete connections that are on

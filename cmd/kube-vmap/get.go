@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"kube-vmap/cmd/inspect/get"
-	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/status/build"
-	"kube-vmap/cmd/inspect/status/client"
-	"kube-vmap/cmd/inspect/status/observe"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/build"
+	"kube-vmap/cmd/inspect/nodestatus/client"
+	"kube-vmap/cmd/inspect/nodestatus/observe"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
@@ -27,7 +27,7 @@ func addSource(f *pflag.FlagSet) get.Source {
 	var fromKernel bool
 	f.BoolVar(&fromKernel, "kernel", false, "read the kernel's tables, even if kube-vmap runs")
 	client.AddSocketFlag(f, &socket)
-	return func(ctx context.Context, q status.Query) (*status.Document, string, error) {
+	return func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, string, error) {
 		if fromKernel {
 			return readKernel(ctx, q)
 		}
@@ -36,7 +36,7 @@ func addSource(f *pflag.FlagSet) get.Source {
 }
 
 // askProxy asks the running process or, if none answers, reads the kernel.
-func askProxy(ctx context.Context, socket string, q status.Query) (*status.Document, string, error) {
+func askProxy(ctx context.Context, socket string, q nodestatus.Query) (*nodestatus.Document, string, error) {
 	d, err := client.Get(ctx, socket, q)
 	switch {
 	case errors.Is(err, client.ErrUnresponsive):
@@ -54,7 +54,7 @@ func askProxy(ctx context.Context, socket string, q status.Query) (*status.Docum
 }
 
 // readKernel reads the kernel's tables.
-func readKernel(ctx context.Context, q status.Query) (d *status.Document, note string, err error) {
+func readKernel(ctx context.Context, q nodestatus.Query) (d *nodestatus.Document, note string, err error) {
 	k, err := kernel.Open(kernel.Config{})
 	if err != nil {
 		return nil, "", err

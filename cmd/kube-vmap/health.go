@@ -4,7 +4,7 @@ import (
 	"fmt"
 	stdsync "sync"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kube-vmap/takeover"
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -14,22 +14,22 @@ import (
 
 // healthReport returns a function that collects the health of this process from its parts.
 // It does not wait for the loop, which may wait for the kernel.
-func (p *proxy) healthReport(h *health.Health) func() (*status.Health, error) {
+func (p *proxy) healthReport(h *health.Health) func() (*nodestatus.Health, error) {
 	var mu stdsync.Mutex // guards the kernel
-	return func() (*status.Health, error) {
+	return func() (*nodestatus.Health, error) {
 		loop := h.Loop()
-		out := &status.Health{
+		out := &nodestatus.Health{
 			Started: p.started, Source: p.config.Source(),
-			Sync: status.Sync{
+			Sync: nodestatus.Sync{
 				Last: loop.Synced, FailingSince: loop.FailingSince, Error: errorText(loop.Err),
 				PendingSince: loop.PendingSince, Overdue: loop.Overdue,
 			},
-			Refused: status.Refused{Ports: loop.QuarantinedPorts, Objects: loop.InvalidObjects, Conflicts: loop.Conflicts},
-			Repairs: status.Count{Count: loop.Repairs, Last: loop.Repaired},
+			Refused: nodestatus.Refused{Ports: loop.QuarantinedPorts, Objects: loop.InvalidObjects, Conflicts: loop.Conflicts},
+			Repairs: nodestatus.Count{Count: loop.Repairs, Last: loop.Repaired},
 			Protect: p.loop.Rules.Protect, FastPath: p.fastPathStatus(),
 		}
 		logged := p.ring.Summary()
-		out.Warnings = status.Count{Count: logged.Count, Last: logged.Last, Text: logged.Text}
+		out.Warnings = nodestatus.Count{Count: logged.Count, Last: logged.Last, Text: logged.Text}
 		if out.Takeover.State = p.takeover.State(); out.Takeover.State != takeover.StateReturned {
 			out.Positions = positions(p.source)
 		}
@@ -48,13 +48,13 @@ func (p *proxy) healthReport(h *health.Health) func() (*status.Health, error) {
 }
 
 // positions returns how far a source has followed the API server; nil for manifests.
-func positions(source any) (out []status.Position) {
+func positions(source any) (out []nodestatus.Position) {
 	s, ok := source.(*cluster.Source)
 	if !ok {
 		return nil
 	}
 	for _, p := range s.Positions() {
-		out = append(out, status.Position{
+		out = append(out, nodestatus.Position{
 			Kind: p.Kind, ResourceVersion: p.ResourceVersion, FailingSince: p.FailingSince, Error: errorText(p.Err),
 		})
 	}
@@ -62,20 +62,20 @@ func positions(source any) (out []status.Position) {
 }
 
 // tableStates returns the state of our table in each family.
-func tableStates(t nft.Tables) (out []status.Table) {
+func tableStates(t nft.Tables) (out []nodestatus.Table) {
 	for _, f := range model.Families {
-		state := status.TableOpen
+		state := nodestatus.TableOpen
 		switch {
 		case t[f] == nil:
-			state = status.TableMissing
+			state = nodestatus.TableMissing
 		case t[f].Foreign:
-			state = status.TableForeign
+			state = nodestatus.TableForeign
 		case t[f].Dormant:
-			state = status.TableDormant
+			state = nodestatus.TableDormant
 		case t[f].Owner != 0:
-			state = status.TableOwned
+			state = nodestatus.TableOwned
 		}
-		out = append(out, status.Table{Family: f.String(), State: state})
+		out = append(out, nodestatus.Table{Family: f.String(), State: state})
 	}
 	return out
 }

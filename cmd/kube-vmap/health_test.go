@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kube-vmap/takeover"
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -17,14 +17,14 @@ func TestStatesOfTables(t *testing.T) {
 		return out
 	}
 	for want, have := range map[string]*nft.Table{
-		status.TableMissing: nil,
-		status.TableOpen:    table(func(t *nft.Table) { t.Protected = true }),
-		status.TableOwned:   table(func(t *nft.Table) { t.Protected, t.Owner = true, 7 }),
-		status.TableForeign: table(func(t *nft.Table) { t.Owner, t.Foreign = 8, true }),
-		status.TableDormant: table(func(t *nft.Table) { t.Dormant = true }),
+		nodestatus.TableMissing: nil,
+		nodestatus.TableOpen:    table(func(t *nft.Table) { t.Protected = true }),
+		nodestatus.TableOwned:   table(func(t *nft.Table) { t.Protected, t.Owner = true, 7 }),
+		nodestatus.TableForeign: table(func(t *nft.Table) { t.Owner, t.Foreign = 8, true }),
+		nodestatus.TableDormant: table(func(t *nft.Table) { t.Dormant = true }),
 	} {
 		got := tableStates(nft.Tables{model.IPv6: have})[model.IPv6]
-		if got != (status.Table{Family: "IPv6", State: want}) {
+		if got != (nodestatus.Table{Family: "IPv6", State: want}) {
 			t.Errorf("%s: %+v", want, got)
 		}
 	}
@@ -32,7 +32,7 @@ func TestStatesOfTables(t *testing.T) {
 
 // Documents name the states of package takeover, which programs elsewhere cannot include.
 func TestStatesOfTakeover(t *testing.T) {
-	want := []string{status.TakeoverStarting, status.TakeoverOtherProxy, status.TakeoverProbation, status.TakeoverDone, status.TakeoverReturned}
+	want := []string{nodestatus.TakeoverStarting, nodestatus.TakeoverOtherProxy, nodestatus.TakeoverProbation, nodestatus.TakeoverDone, nodestatus.TakeoverReturned}
 	if !slices.Equal(takeover.States, want) {
 		t.Errorf("%q, want %q", takeover.States, want)
 	}

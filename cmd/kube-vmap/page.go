@@ -12,15 +12,15 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/explain"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/page"
 	"kube-vmap/cmd/inspect/page/live"
-	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/nft"
 )
 
 // statusPage returns the handler of the status page, which shows this node until ctx ends; nil
 // without --status-page.
-func (p *proxy) statusPage(ctx context.Context, read status.Source) http.Handler {
+func (p *proxy) statusPage(ctx context.Context, read nodestatus.Source) http.Handler {
 	if !p.config.StatusPage {
 		return nil
 	}
@@ -49,9 +49,9 @@ var errOfOthers = errors.New("a rule of another program decides; kube-vmap expla
 
 // explainPacket returns the path of a packet of a client, or of this node, by the rules of
 // kube-vmap.
-func explainPacket(ctx context.Context, node string, q page.Question, read status.Source) (any, error) {
+func explainPacket(ctx context.Context, node string, q page.Question, read nodestatus.Source) (any, error) {
 	if q.From == "" {
-		doc, err := read(ctx, status.Query{Name: "-", Brief: true})
+		doc, err := read(ctx, nodestatus.Query{Name: "-", Brief: true})
 		if err != nil {
 			return nil, err
 		}

@@ -10,10 +10,10 @@ import (
 	"kube-vmap/cmd/inspect/diff"
 	"kube-vmap/cmd/inspect/explain"
 	"kube-vmap/cmd/inspect/get"
-	"kube-vmap/cmd/inspect/health"
 	"kube-vmap/cmd/inspect/preflight"
 	"kube-vmap/cmd/inspect/problems"
 	"kube-vmap/cmd/inspect/shadow"
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/logring"
 	"kube-vmap/cmd/kube-vmap/takeover"
@@ -51,7 +51,7 @@ it is started again, and reports that until "kube-vmap cleanup" allows another a
 	root.SetErr(stderr)
 	root.Flags().Bool("version", false, "print the version and exit")
 	root.AddCommand(
-		get.NewCommand(addSource), health.NewCommand(takeover.Returned), problems.NewCommand(), explain.NewCommand(),
+		get.NewCommand(addSource), status.NewCommand(takeover.Returned), problems.NewCommand(), explain.NewCommand(),
 		topCommand(),
 		diff.NewRenderCommand(), diff.NewCommand(), bundle.NewCommand(), shadow.NewCommand(runShadow),
 		preflight.NewCommand(),

@@ -7,10 +7,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"kube-vmap/cmd/inspect/diff"
-	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/status/build"
-	"kube-vmap/cmd/inspect/status/client"
-	"kube-vmap/cmd/inspect/status/observe"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/build"
+	"kube-vmap/cmd/inspect/nodestatus/client"
+	"kube-vmap/cmd/inspect/nodestatus/observe"
 	"kube-vmap/cmd/kube-vmap/serve"
 	"kube-vmap/cmd/kube-vmap/takeover"
 	"kube-vmap/nft/kernel/conntrack"
@@ -20,7 +20,7 @@ import (
 
 // statusAnswer returns the source of status documents, one for the socket and the page,
 // since it caches what it reads from the kernel.
-func (p *proxy) statusAnswer(loop *sync.Loop, h *health.Health) status.Source {
+func (p *proxy) statusAnswer(loop *sync.Loop, h *health.Health) nodestatus.Source {
 	counts := build.Counts{Active: build.ActiveCounts(conntrack.New(conntrack.Config{}))}
 	if p.config.CountConnections {
 		counts.Total = build.TotalCounts(p.kernels.status)
@@ -43,7 +43,7 @@ func (p *proxy) statusAnswer(loop *sync.Loop, h *health.Health) status.Source {
 }
 
 // statusServer returns the server of the status socket.
-func (p *proxy) statusServer(loop *sync.Loop, answer status.Source, metrics prometheus.Gatherer) *serve.Server {
+func (p *proxy) statusServer(loop *sync.Loop, answer nodestatus.Source, metrics prometheus.Gatherer) *serve.Server {
 	return serve.NewStatus(serve.StatusConfig{
 		Socket: p.config.StatusSocket, Answer: answer, Metrics: metrics, Log: p.log,
 		Texts: map[string]serve.Text{

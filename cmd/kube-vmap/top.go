@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/status/client"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/cmd/inspect/top"
 )
 
@@ -29,7 +29,7 @@ Problems of other objects are counted separately.`,
   kube-vmap top --count 60 > file    record a minute`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			get := func(ctx context.Context, q status.Query) (*status.Document, error) {
+			get := func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
 				return client.Get(ctx, socket, q)
 			}
 			return top.Run(cmd.Context(), f.Config(top.OneNode(get), namespace))

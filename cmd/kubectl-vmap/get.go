@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-vmap/cmd/inspect/get"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
 
@@ -53,7 +53,7 @@ answer are named at the end, and make the exit code 1.
 
 // documentOf returns the source of one node.
 func documentOf(r *nodes.Request, n nodes.Node, note string) get.Source {
-	return func(ctx context.Context, q status.Query) (*status.Document, string, error) {
+	return func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, string, error) {
 		d, err := r.Document(ctx, n, q)
 		if err != nil {
 			err = fmt.Errorf("%s: %w", n.Name, err)
@@ -67,7 +67,7 @@ const attempts = 3
 
 // documentOfFirst returns the source of a node that answers.
 func documentOfFirst(r *nodes.Request) get.Source {
-	return func(ctx context.Context, q status.Query) (*status.Document, string, error) {
+	return func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, string, error) {
 		candidates := slices.DeleteFunc(slices.Clone(r.List), func(n nodes.Node) bool { return n.Missing })
 		slices.SortStableFunc(candidates, func(a, b nodes.Node) int { return len(a.Why) - len(b.Why) }) // ready ones first
 		failed := fmt.Errorf("no node of %d runs kube-vmap, for instance %s: %s", len(r.List), r.List[0].Name, r.List[0].Why)
@@ -96,9 +96,9 @@ func getAll(ctx context.Context, r *nodes.Request, o get.Options) error {
 	if err != nil {
 		return err
 	}
-	failures, err := nodes.Answers(ctx, r, func(ctx context.Context, n nodes.Node) (*status.Document, error) {
+	failures, err := nodes.Answers(ctx, r, func(ctx context.Context, n nodes.Node) (*nodestatus.Document, error) {
 		return r.Document(ctx, n, p.Query())
-	}, func(n nodes.Node, d *status.Document) error { return p.Print(n.Name, d) })
+	}, func(n nodes.Node, d *nodestatus.Document) error { return p.Print(n.Name, d) })
 	if err != nil {
 		return err
 	}

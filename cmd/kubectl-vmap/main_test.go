@@ -19,7 +19,7 @@ import (
 
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/nodestest"
 )
 
@@ -30,12 +30,12 @@ func proxy(node string, services ...string) nodestest.Program {
 		case "version":
 			_, _ = io.WriteString(stdout, "kube-vmap v0.2.0\n")
 		case "status":
-			d := &status.Document{Schema: status.Schema, Source: status.FromDaemon, Node: node, Version: "v0.2.0", Ready: true}
+			d := &nodestatus.Document{Schema: nodestatus.Schema, Source: nodestatus.FromDaemon, Node: node, Version: "v0.2.0", Ready: true}
 			for _, name := range services {
 				if asks(args, "shop", name) {
-					d.Services = append(d.Services, status.Service{Namespace: "shop", Name: name, Ports: []status.Port{{
+					d.Services = append(d.Services, nodestatus.Service{Namespace: "shop", Name: name, Ports: []nodestatus.Port{{
 						Protocol: "TCP", Family: "IPv4", Scheduler: "random",
-						Frontends: []status.Frontend{{Address: "10.96.0.1", Port: 80, Kind: "ClusterIP", Policy: "Cluster", Verdict: "Balance"}},
+						Frontends: []nodestatus.Frontend{{Address: "10.96.0.1", Port: 80, Kind: "ClusterIP", Policy: "Cluster", Verdict: "Balance"}},
 					}}})
 				}
 			}
@@ -141,7 +141,7 @@ func TestGetOfAllNodesPrintsOtherFormats(t *testing.T) {
 		Kind  string
 		Items []struct {
 			Node  string
-			Items []status.Service
+			Items []nodestatus.Service
 		}
 	}
 	if err := json.Unmarshal([]byte(stdout), &list); err != nil || code != 0 || len(list.Items) != 2 {
@@ -199,7 +199,7 @@ func TestDiffNamesTheNodesThatDiffer(t *testing.T) {
 func TestNodeCannotFakeRows(t *testing.T) {
 	const fake = "x\nnode-2 y\r\x1b[2Kz\u2028"
 	finding, _ := json.Marshal(findings.List{Schema: findings.Schema, Services: 1, Findings: []findings.Finding{{
-		Severity: status.SeverityProblem, Object: "Service shop/" + fake, Reason: fake, Field: fake, Text: fake, Ports: []string{fake},
+		Severity: nodestatus.SeverityProblem, Object: "Service shop/" + fake, Reason: fake, Field: fake, Text: fake, Ports: []string{fake},
 	}}})
 	lines, _ := json.Marshal([]string{"+ element " + fake, "node-2:", "- element"})
 	shop := proxy("node-1", fake)

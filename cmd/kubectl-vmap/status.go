@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
-	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
 
@@ -75,9 +75,9 @@ const settle = 2 * time.Second
 func askStatus(ctx context.Context, r *nodes.Request, api objectVersions) []nodeRow {
 	rows := make(map[string]nodeRow, len(r.List))
 	ask := func(list []nodes.Node) {
-		nodes.Ask(ctx, r.Cluster, list, func(ctx context.Context, n nodes.Node) (*status.Document, error) {
-			return r.Document(ctx, n, status.Query{Health: true})
-		}, func(n nodes.Node, d *status.Document, err error) { rows[n.Name] = newRow(n, d, err, api) })
+		nodes.Ask(ctx, r.Cluster, list, func(ctx context.Context, n nodes.Node) (*nodestatus.Document, error) {
+			return r.Document(ctx, n, nodestatus.Query{Health: true})
+		}, func(n nodes.Node, d *nodestatus.Document, err error) { rows[n.Name] = newRow(n, d, err, api) })
 	}
 	start := time.Now()
 	ask(r.List)
@@ -119,14 +119,14 @@ func summarize(rows []nodeRow) nodeSummary {
 		}
 	}
 	s.Absent, s.Unknown = by[severityAbsent], by[severityUnknown]
-	s.Problems, s.Notices = by[status.SeverityProblem], by[status.SeverityNotice]
+	s.Problems, s.Notices = by[nodestatus.SeverityProblem], by[nodestatus.SeverityNotice]
 	return s
 }
 
 // String returns the summary in one line.
 func (s nodeSummary) String() string {
 	text := fmt.Sprintf("%s: %d not known, %d with problems, %d with notices",
-		status.Plural(s.Nodes, "node"), s.Unknown, s.Problems, s.Notices)
+		nodestatus.Plural(s.Nodes, "node"), s.Unknown, s.Problems, s.Notices)
 	if len(s.Versions) > 1 {
 		text += fmt.Sprintf("; %d versions of kube-vmap", len(s.Versions))
 	}
@@ -201,9 +201,9 @@ func (r *nodeRow) cells() (out [len(columns)]string) {
 	if h := r.Health; h != nil {
 		out[4], out[5] = strconv.Itoa(h.Refusals()), strconv.Itoa(h.Repairs.Count)
 		out[6], out[7] = strings.Join(h.Owned(), ","), strconv.Itoa(h.Warnings.Count)
-		out[8] = status.Duration(r.now.Sub(h.Started))
+		out[8] = nodestatus.Duration(r.now.Sub(h.Started))
 		if !h.Sync.Last.IsZero() {
-			out[9] = status.Duration(r.now.Sub(h.Sync.Last))
+			out[9] = nodestatus.Duration(r.now.Sub(h.Sync.Last))
 		}
 		out[10], out[11] = positionOf(h, "Service"), positionOf(h, "EndpointSlice")
 		out[12] = h.Takeover.State

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/sync/cluster/selectors"
 )
 
@@ -98,10 +98,10 @@ var errNoPositions = errors.New("the node reads its objects elsewhere")
 
 // lag returns how far a node is behind the objects. An object that the node has not listed
 // yet is newer than anything.
-func (o objectVersions) lag(h *status.Health) (*nodeLag, error) {
+func (o objectVersions) lag(h *nodestatus.Health) (*nodeLag, error) {
 	newer := map[string]int{}
 	for _, f := range followed {
-		i := slices.IndexFunc(h.Positions, func(p status.Position) bool { return p.Kind == f.kind })
+		i := slices.IndexFunc(h.Positions, func(p nodestatus.Position) bool { return p.Kind == f.kind })
 		if i < 0 {
 			return nil, errNoPositions
 		}
@@ -122,7 +122,7 @@ func (o objectVersions) lag(h *status.Health) (*nodeLag, error) {
 }
 
 // positionOf returns the resource version up to which a node has seen objects of a kind.
-func positionOf(h *status.Health, kind string) string {
+func positionOf(h *nodestatus.Health, kind string) string {
 	for _, p := range h.Positions {
 		if p.Kind == kind {
 			return p.ResourceVersion

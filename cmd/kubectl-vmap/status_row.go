@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
 
@@ -32,14 +32,14 @@ type nodeRow struct {
 	Lag *nodeLag `json:"lag,omitempty"`
 	// Problems are the problems and then the notices, the worst first.
 	Problems []findings.Finding `json:"problems,omitempty"`
-	Health   *status.Health     `json:"health,omitempty"` // nil if it is not known
+	Health   *nodestatus.Health `json:"health,omitempty"` // nil if it is not known
 
 	now time.Time // by the clock of the node
 }
 
 // newRow returns the row of a node that has answered, or of the error. The lag is added
 // if objects are known.
-func newRow(n nodes.Node, d *status.Document, err error, api objectVersions) nodeRow {
+func newRow(n nodes.Node, d *nodestatus.Document, err error, api objectVersions) nodeRow {
 	row := nodeRow{Node: n.Name}
 	if err == nil && d.Health == nil {
 		err = fmt.Errorf("runs kube-vmap %s, which does not report its health", cmp.Or(d.Version, "of an older version"))
@@ -67,10 +67,10 @@ func newRow(n nodes.Node, d *status.Document, err error, api objectVersions) nod
 			row.add("the lag is not known: " + err.Error())
 		case lag.sum() > 0:
 			row.add(fmt.Sprintf("behind the API server: %s and %s are newer than what it has seen",
-				status.Plural(lag.Services, "Service"), status.Plural(lag.EndpointSlices, "EndpointSlice")))
+				nodestatus.Plural(lag.Services, "Service"), nodestatus.Plural(lag.EndpointSlices, "EndpointSlice")))
 		}
 	}
-	row.Severity = status.SeverityOK
+	row.Severity = nodestatus.SeverityOK
 	if len(row.Problems) > 0 {
 		row.Severity = row.Problems[0].Severity
 	}
@@ -84,7 +84,7 @@ func (r nodeRow) failed(err error) nodeRow {
 	r.Severity = severityUnknown
 	switch {
 	case errors.As(err, &missing): // which is known from the API
-		r.Severity, r.Ready = status.SeverityProblem, new(bool)
+		r.Severity, r.Ready = nodestatus.SeverityProblem, new(bool)
 	case errors.As(err, &old):
 		r.Version = old.Version
 	}
@@ -94,7 +94,7 @@ func (r nodeRow) failed(err error) nodeRow {
 
 // add adds a problem before all others.
 func (r *nodeRow) add(text string) {
-	r.Problems = slices.Insert(r.Problems, 0, findings.Finding{Severity: status.SeverityProblem, Text: text})
+	r.Problems = slices.Insert(r.Problems, 0, findings.Finding{Severity: nodestatus.SeverityProblem, Text: text})
 }
 
 // text returns the worst problem in words.
@@ -110,7 +110,8 @@ func (r *nodeRow) text() string {
 }
 
 // ranks are the severities in the order of rows.
-var ranks = []string{severityUnknown, status.SeverityProblem, status.SeverityNotice, status.SeverityOK, severityAbsent}
+var ranks = []string{severityUnknown, nodestatus.SeverityProblem, nodestatus.SeverityNotice, nodestatus.SeverityOK,
+	severityAbsent}
 
 // sortRows sorts rows: problems first, and then by name.
 func sortRows(rows []nodeRow) {

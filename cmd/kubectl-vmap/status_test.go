@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kube-vmap/cmd/inspect/exit"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 	"kube-vmap/cmd/kubectl-vmap/nodestest"
 )
@@ -26,13 +26,13 @@ import (
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // document is that of a node without problems, which has seen everything up to 1000.
-func document(change ...func(d *status.Document, h *status.Health)) *status.Document {
-	d := &status.Document{Node: "node-1", Version: "v1.2.3", Ready: true, Time: now, Health: &status.Health{
+func document(change ...func(d *nodestatus.Document, h *nodestatus.Health)) *nodestatus.Document {
+	d := &nodestatus.Document{Node: "node-1", Version: "v1.2.3", Ready: true, Time: now, Health: &nodestatus.Health{
 		Started:   now.Add(-26 * time.Hour),
-		Positions: []status.Position{{Kind: "Service", ResourceVersion: "1000"}, {Kind: "EndpointSlice", ResourceVersion: "1000"}},
-		Sync:      status.Sync{Last: now.Add(-time.Minute)},
-		Tables:    []status.Table{{Family: "IPv4", State: status.TableOwned}, {Family: "IPv6", State: status.TableOwned}},
-		Takeover:  status.Takeover{State: status.TakeoverDone},
+		Positions: []nodestatus.Position{{Kind: "Service", ResourceVersion: "1000"}, {Kind: "EndpointSlice", ResourceVersion: "1000"}},
+		Sync:      nodestatus.Sync{Last: now.Add(-time.Minute)},
+		Tables:    []nodestatus.Table{{Family: "IPv4", State: nodestatus.TableOwned}, {Family: "IPv6", State: nodestatus.TableOwned}},
+		Takeover:  nodestatus.Takeover{State: nodestatus.TakeoverDone},
 	}}
 	for _, f := range change {
 		f(d, d.Health)
@@ -41,9 +41,9 @@ func document(change ...func(d *status.Document, h *status.Health)) *status.Docu
 }
 
 // at sets what the node has seen.
-func at(services, slices string) func(*status.Document, *status.Health) {
-	return func(_ *status.Document, h *status.Health) {
-		h.Positions = []status.Position{{Kind: "Service", ResourceVersion: services}, {Kind: "EndpointSlice", ResourceVersion: slices}}
+func at(services, slices string) func(*nodestatus.Document, *nodestatus.Health) {
+	return func(_ *nodestatus.Document, h *nodestatus.Health) {
+		h.Positions = []nodestatus.Position{{Kind: "Service", ResourceVersion: services}, {Kind: "EndpointSlice", ResourceVersion: slices}}
 	}
 }
 
@@ -72,7 +72,7 @@ func TestLagComparesNumbers(t *testing.T) {
 	if _, err := api.lag(document(at("1000", "abc")).Health); err == nil || errors.Is(err, errNoPositions) {
 		t.Errorf("resource versions that are no numbers: %v", err)
 	}
-	if _, err := api.lag(&status.Health{}); !errors.Is(err, errNoPositions) {
+	if _, err := api.lag(&nodestatus.Health{}); !errors.Is(err, errNoPositions) {
 		t.Errorf("without positions: %v", err)
 	}
 }
@@ -108,7 +108,7 @@ func servePage(t *testing.T, kind string, versions []int) http.HandlerFunc {
 }
 
 // answer returns a program that prints a document.
-func answer(documents ...*status.Document) nodestest.Program {
+func answer(documents ...*nodestatus.Document) nodestest.Program {
 	asked := 0
 	return func(_ *http.Request, args []string, stdout, _ io.Writer) int {
 		d := documents[min(asked, len(documents)-1)]
@@ -139,7 +139,7 @@ func TestNodeThatCatchesUpIsNotBehind(t *testing.T) {
 
 func TestExitCodes(t *testing.T) {
 	well := func() nodestest.Program { return answer(document(at("9", "9"))) }
-	bad := answer(document(at("9", "9"), func(_ *status.Document, h *status.Health) { h.Refused.Ports = 1 }))
+	bad := answer(document(at("9", "9"), func(_ *nodestatus.Document, h *nodestatus.Health) { h.Refused.Ports = 1 }))
 	for name, test := range map[string]struct {
 		programs map[string]nodestest.Program
 		forbid   string
@@ -192,24 +192,24 @@ func rows() []nodeRow {
 	node := func(name string) nodes.Node { return nodes.Node{Name: name} }
 	out := []nodeRow{
 		newRow(node("well"), document(well), nil, api),
-		newRow(node("repaired"), document(well, func(_ *status.Document, h *status.Health) {
-			h.Repairs = status.Count{Count: 3, Last: now.Add(-time.Minute)}
-			h.Refused = status.Refused{Objects: 1, Conflicts: 1}
+		newRow(node("repaired"), document(well, func(_ *nodestatus.Document, h *nodestatus.Health) {
+			h.Repairs = nodestatus.Count{Count: 3, Last: now.Add(-time.Minute)}
+			h.Refused = nodestatus.Refused{Objects: 1, Conflicts: 1}
 		}), nil, api),
-		newRow(node("behind"), document(func(_ *status.Document, h *status.Health) {
+		newRow(node("behind"), document(func(_ *nodestatus.Document, h *nodestatus.Health) {
 			h.Positions[0].FailingSince, h.Positions[0].Error = now.Add(-time.Minute), "connection refused"
 		}), nil, api),
-		newRow(node("manifests"), document(func(_ *status.Document, h *status.Health) { h.Positions = nil }), nil, api),
+		newRow(node("manifests"), document(func(_ *nodestatus.Document, h *nodestatus.Health) { h.Positions = nil }), nil, api),
 		newRow(nodes.Node{Name: "unready", Why: "pod p is not ready"}, document(well), nil, api),
 		newRow(nodes.Node{Name: "absent", Missing: true}, nil, &nodes.MissingError{Why: "no pod of kube-vmap is on this node"}, api),
 		newRow(nodes.Node{Name: "later-1", Missing: true, Absent: true}, nil, &nodes.MissingError{Why: "no pod of kube-vmap is on this node"}, api),
 		newRow(nodes.Node{Name: "later-2", Missing: true, Absent: true}, nil, &nodes.MissingError{Why: "no pod of kube-vmap is on this node"}, api),
 		newRow(node("dead"), nil, &nodes.TimeoutError{After: 10 * time.Second}, api),
 		newRow(node("old"), nil, &nodes.VersionError{Version: "v0.1.0", Command: "status"}, api),
-		newRow(node("older"), &status.Document{Version: "v0.1.1"}, nil, api),
-		newRow(node("evil"), document(well, func(d *status.Document, h *status.Health) {
+		newRow(node("older"), &nodestatus.Document{Version: "v0.1.1"}, nil, api),
+		newRow(node("evil"), document(well, func(d *nodestatus.Document, h *nodestatus.Health) {
 			d.Version = "v1\x1b[2J"
-			h.Warnings = status.Count{Count: 1, Last: now, Text: "\x1b]0;" + strings.Repeat("x", 200)}
+			h.Warnings = nodestatus.Count{Count: 1, Last: now, Text: "\x1b]0;" + strings.Repeat("x", 200)}
 		}), nil, api),
 	}
 	sortRows(out)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/top"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
@@ -73,7 +73,7 @@ type failure struct {
 }
 
 // query is a [top.Source]. It is an error if no node answers.
-func (s *topSource) query(ctx context.Context, q status.Query) (out top.Answer, err error) {
+func (s *topSource) query(ctx context.Context, q nodestatus.Query) (out top.Answer, err error) {
 	list, err := s.chosen.Select(ctx, s.cluster)
 	if err != nil {
 		return out, err
@@ -87,9 +87,9 @@ func (s *topSource) query(ctx context.Context, q status.Query) (out top.Answer, 
 		}
 		return rests
 	})
-	nodes.Ask(ctx, s.cluster, list, func(ctx context.Context, n nodes.Node) (*status.Document, error) {
+	nodes.Ask(ctx, s.cluster, list, func(ctx context.Context, n nodes.Node) (*nodestatus.Document, error) {
 		return s.cluster.Document(ctx, n, q)
-	}, func(n nodes.Node, d *status.Document, err error) {
+	}, func(n nodes.Node, d *nodestatus.Document, err error) {
 		if err != nil {
 			failed = append(failed, s.fail(n, err).describe(n))
 			return
@@ -104,7 +104,7 @@ func (s *topSource) query(ctx context.Context, q status.Query) (out top.Answer, 
 	} else if len(out.Documents) == 0 {
 		return out, errors.New("the cluster has no nodes")
 	}
-	slices.SortFunc(out.Documents, func(x, y *status.Document) int { return cmp.Compare(x.Node, y.Node) })
+	slices.SortFunc(out.Documents, func(x, y *nodestatus.Document) int { return cmp.Compare(x.Node, y.Node) })
 	for _, err := range failed {
 		out.Failed = append(out.Failed, err.Error())
 	}

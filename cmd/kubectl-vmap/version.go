@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
 
@@ -46,7 +46,7 @@ func printVersions(ctx context.Context, r *nodes.Request) error {
 	})
 	for _, version := range slices.Sorted(maps.Keys(found)) {
 		names := slices.Sorted(slices.Values(found[version]))
-		line := fmt.Sprintf("kube-vmap %s on %s", version, status.Plural(len(names), "node"))
+		line := fmt.Sprintf("kube-vmap %s on %s", version, nodestatus.Plural(len(names), "node"))
 		if len(found) > 1 {
 			line += ": " + nodes.Names(names)
 		}

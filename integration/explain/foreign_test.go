@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	command "kube-vmap/cmd/inspect/explain"
-	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/status/client"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/nft"
@@ -130,7 +130,9 @@ func TestExplainEndsWhenCanceled(t *testing.T) {
 			t.Errorf("%s: %v, want %v", p, err, context.Canceled)
 		}
 		o := command.Options{From: p.From.String(), To: fmt.Sprintf("%s/%s", p.To, p.Protocol)}
-		ask := func(context.Context, status.Query) (*status.Document, error) { return nil, client.ErrNotRunning }
+		ask := func(context.Context, nodestatus.Query) (*nodestatus.Document, error) {
+			return nil, client.ErrNotRunning
+		}
 		run := func() error { _, err := command.Run(ctx, o, ask, io.Discard); return err }
 		if err := r.Node.Do(run); !errors.Is(err, context.Canceled) {
 			t.Errorf("the command, %s: %v, want %v", p, err, context.Canceled)

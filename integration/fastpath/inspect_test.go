@@ -9,7 +9,7 @@ import (
 	"time"
 
 	explained "kube-vmap/cmd/inspect/explain/answer"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
@@ -42,7 +42,7 @@ func TestCommandsCountConnectionsOnTheFastPath(t *testing.T) {
 		t.Errorf("%d connections are on the fast path, want %d: %+v", d.FastPath, onFastPath, d.Health.FastPath)
 	}
 	for _, p := range d.Services[0].Ports {
-		want := status.Traffic{Connections: 1, Active: 1}
+		want := nodestatus.Traffic{Connections: 1, Active: 1}
 		if p.Protocol != "SCTP" {
 			want.FastPath = 1
 		}
@@ -88,7 +88,7 @@ func (m *machine) expectMetric(lines ...string) {
 }
 
 // document returns the status document.
-func (m *machine) document() (d status.Document) {
+func (m *machine) document() (d nodestatus.Document) {
 	m.t.Helper()
 	out := daemon.Run(m.t, m.Node.Host, "status", "-o", "json")
 	if err := json.Unmarshal([]byte(out.Stdout), &d); err != nil || len(d.Services) != 1 {

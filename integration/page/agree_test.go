@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	getter "kube-vmap/cmd/inspect/get"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/top"
 )
 
@@ -20,13 +20,13 @@ func everyState() *fleet {
 	n := f.at["node-1"]
 	for i, reason := range []string{"RefusedByKernel", "Unusable", "OpenToAnyone", "OtherReason"} {
 		name := strings.ToLower(reason)
-		n.Services = append(n.Services, status.Service{
-			Namespace: "states", Name: name, Ports: []status.Port{port("", "TCP", "IPv4", 80, 20+i, 2)},
-			Problems: []status.Problem{{Object: "Service states/" + name, Reason: reason, Text: "it is so"}, {Object: "Service states/" + name, Reason: reason, Text: "and so"}},
+		n.Services = append(n.Services, nodestatus.Service{
+			Namespace: "states", Name: name, Ports: []nodestatus.Port{port("", "TCP", "IPv4", 80, 20+i, 2)},
+			Problems: []nodestatus.Problem{{Object: "Service states/" + name, Reason: reason, Text: "it is so"}, {Object: "Service states/" + name, Reason: reason, Text: "and so"}},
 		})
 	}
-	none := status.Service{Namespace: "states", Name: "none", Ports: []status.Port{port("", "UDP", "IPv6", 53, 30, 0), port("", "TCP", "IPv6", 53, 30, 0)}}
-	missing := status.Service{Namespace: "states", Name: "missing", Ports: []status.Port{port("http", "SCTP", "IPv4", 80, 31, 0)}}
+	none := nodestatus.Service{Namespace: "states", Name: "none", Ports: []nodestatus.Port{port("", "UDP", "IPv6", 53, 30, 0), port("", "TCP", "IPv6", 53, 30, 0)}}
+	missing := nodestatus.Service{Namespace: "states", Name: "missing", Ports: []nodestatus.Port{port("http", "SCTP", "IPv4", 80, 31, 0)}}
 	missing.Ports[0].Frontends = nil
 	n.Services = append(n.Services, none, missing)
 	return f
@@ -48,7 +48,7 @@ func ofGet(t *testing.T, f *fleet) view {
 	run := func(selector string) (names []string) {
 		var out bytes.Buffer
 		o := getter.Options{Args: []string{"svc"}, AllNamespaces: true, NoHeaders: true, FieldSelector: selector}
-		source := func(ctx context.Context, q status.Query) (*status.Document, string, error) {
+		source := func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, string, error) {
 			d, err := f.Document(ctx, f.nodes[0], q)
 			return d, "", err
 		}
@@ -71,7 +71,7 @@ func ofGet(t *testing.T, f *fleet) view {
 func ofTop(t *testing.T, f *fleet) (v view, head string) {
 	t.Helper()
 	var out bytes.Buffer
-	c := top.Config{Source: top.OneNode(func(ctx context.Context, q status.Query) (*status.Document, error) {
+	c := top.Config{Source: top.OneNode(func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
 		return f.Document(ctx, f.nodes[0], q)
 	}), Interval: top.MinInterval, Sort: "service", Out: &out, Err: &out, Count: 1}
 	if err := top.Run(t.Context(), c); err != nil {
@@ -84,7 +84,7 @@ func ofTop(t *testing.T, f *fleet) (v view, head string) {
 		cells := strings.Fields(line)
 		name, state := cells[1], strings.TrimSuffix(cells[6], ":")
 		v.endpoints[name], v.states[name] = cells[5], state
-		if status.SeverityOf(state) == status.SeverityProblem {
+		if nodestatus.SeverityOf(state) == nodestatus.SeverityProblem {
 			v.problems = append(v.problems, name)
 		}
 	}
@@ -135,14 +135,14 @@ func TestGetTopAndPageAgree(t *testing.T) {
 	}
 	const others = 2
 	sum := f.at["node-1"].Summary()
-	if sum != (status.Summary{Services: len(want.states), Problems: len(want.problems), Notices: len(want.notices), Others: others}) {
+	if sum != (nodestatus.Summary{Services: len(want.states), Problems: len(want.problems), Notices: len(want.notices), Others: others}) {
 		t.Errorf("the document has %+v", sum)
 	}
 	if text := fmt.Sprintf("; %d with problems, %d with notices, %d problems of other objects", len(want.problems), len(want.notices), others); !strings.HasSuffix(head, text) {
 		t.Errorf("top says %q, want %q", head, text)
 	}
 	w.says(".card-problems dd", fmt.Sprintf("%d + %d notices", len(want.problems)+others, len(want.notices)))
-	for _, s := range []string{status.StateRefused, status.StateUnusable, status.StateNotProgrammed, status.StateNoPort, status.StateNoEndpoints} {
+	for _, s := range []string{nodestatus.StateRefused, nodestatus.StateUnusable, nodestatus.StateNotProgrammed, nodestatus.StateNoPort, nodestatus.StateNoEndpoints} {
 		if !slices.Contains(slices.Collect(maps.Values(want.states)), s) {
 			t.Errorf("no Service is %s", s)
 		}

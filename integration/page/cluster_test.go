@@ -10,8 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/page/live"
-	"kube-vmap/cmd/inspect/status"
 )
 
 // clusterMap opens the map of a cluster, and waits until rates are known.
@@ -33,7 +33,7 @@ func TestMapShowsFewNodes(t *testing.T) {
 }
 
 func TestMapShowsManyNodes(t *testing.T) {
-	f := newFleet(200, func() []status.Service { return append(shopkeeping(), crowd(300)...) })
+	f := newFleet(200, func() []nodestatus.Service { return append(shopkeeping(), crowd(300)...) })
 	f.silent["node-17"] = "node-17: no answer in 10s"
 	w := clusterMap(t, f, 1360, 1000)
 	w.await(`document.querySelector(".card-rate dd").textContent !== "–"`)
@@ -52,7 +52,7 @@ func TestServiceShowsWhereConnectionsGo(t *testing.T) {
 	web := &f.at["node-2"].Services[len(f.at["node-2"].Services)-1]
 	for i := range web.Ports {
 		web.Ports[i].Endpoints = web.Ports[i].Endpoints[1:]
-		web.Ports[i].Frontends[1].Verdict = status.VerdictDrop
+		web.Ports[i].Frontends[1].Verdict = nodestatus.VerdictDrop
 	}
 	w := clusterMap(t, f, 1360, 1300)
 	w.press("/")
@@ -165,7 +165,7 @@ func TestSilentNodesAreShownAsSuch(t *testing.T) {
 // TestMapOfAThousandNodesIsSmooth has 1,000 nodes with 10,000 Services each.
 func TestMapOfAThousandNodesIsSmooth(t *testing.T) {
 	shared := append(shopkeeping(), crowd(9994)...)
-	f := newFleet(1, func() []status.Service { return shared })
+	f := newFleet(1, func() []nodestatus.Service { return shared })
 	random := rand.New(rand.NewPCG(5, 6))
 	doc := f.at["node-1"]
 	for i := 2; i <= 1000; i++ { // the others have connections to a hundred of them

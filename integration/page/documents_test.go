@@ -5,19 +5,19 @@ import (
 	"math/rand/v2"
 	"strconv"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
-func copied(s *status.Service, brief bool) status.Service {
+func copied(s *nodestatus.Service, brief bool) nodestatus.Service {
 	out := *s
 	if brief {
 		n := s.EndpointCount()
 		out.Addresses = &n
 	}
-	out.Ports = append([]status.Port(nil), s.Ports...)
+	out.Ports = append([]nodestatus.Port(nil), s.Ports...)
 	for i := range out.Ports {
-		out.Ports[i].Frontends = append([]status.Frontend(nil), s.Ports[i].Frontends...)
-		out.Ports[i].Endpoints = append([]status.Endpoint(nil), s.Ports[i].Endpoints...)
+		out.Ports[i].Frontends = append([]nodestatus.Frontend(nil), s.Ports[i].Frontends...)
+		out.Ports[i].Endpoints = append([]nodestatus.Endpoint(nil), s.Ports[i].Endpoints...)
 		if brief {
 			out.Ports[i].Endpoints = nil
 		}
@@ -37,10 +37,10 @@ func address(family string, subnet string, n int) string {
 }
 
 // port returns a port with n endpoints, all in use, and a ClusterIP.
-func port(name, protocol, family string, number uint16, service, n int) status.Port {
-	p := status.Port{
+func port(name, protocol, family string, number uint16, service, n int) nodestatus.Port {
+	p := nodestatus.Port{
 		Name: name, Protocol: protocol, Family: family, Scheduler: "random",
-		Frontends: []status.Frontend{{
+		Frontends: []nodestatus.Frontend{{
 			Address: address(family, "96", service), Port: number, Kind: "ClusterIP", Policy: "Cluster", Verdict: "Balance", Masquerade: "off-pod",
 		}},
 	}
@@ -50,9 +50,9 @@ func port(name, protocol, family string, number uint16, service, n int) status.P
 		if k%4 == 0 {
 			local = ptr(k / 4)
 		}
-		p.Endpoints = append(p.Endpoints, status.Endpoint{
-			Address: address(family, "244", service*8+k), Port: 8080, Slot: ptr(k), LocalSlot: local, Node: where, Conditions: &status.Conditions{Ready: true, Serving: true},
-			Traffic: status.Traffic{Active: (service*7 + k*3) % 40, Connections: uint64(service * 31)},
+		p.Endpoints = append(p.Endpoints, nodestatus.Endpoint{
+			Address: address(family, "244", service*8+k), Port: 8080, Slot: ptr(k), LocalSlot: local, Node: where, Conditions: &nodestatus.Conditions{Ready: true, Serving: true},
+			Traffic: nodestatus.Traffic{Active: (service*7 + k*3) % 40, Connections: uint64(service * 31)},
 		})
 		p.Active += (service*7 + k*3) % 40
 		p.Connections += uint64(service * 31)
@@ -68,8 +68,8 @@ func ptr[V any](v V) *V { return &v }
 
 // web returns a Service with everything: all kinds of frontends, both families, unused
 // endpoints, Local policy, source ranges.
-func web() status.Service {
-	s := status.Service{Namespace: "shop", Name: "web"}
+func web() nodestatus.Service {
+	s := nodestatus.Service{Namespace: "shop", Name: "web"}
 	for _, f := range families {
 		p := port("http", "TCP", f, 80, 10, 3)
 		external, balancer := "198.51.100.7", "203.0.113.20"
@@ -78,20 +78,20 @@ func web() status.Service {
 			external, balancer, sources = "2001:db8:51::7", "2001:db8:113::20", []string{"2001:db8:51::/48"}
 		}
 		p.Frontends = append(p.Frontends,
-			status.Frontend{Port: 30080, Kind: "NodePort", Policy: "Local", Verdict: "Balance", Masquerade: "never"},
-			status.Frontend{Address: external, Port: 80, Kind: "ExternalIP", Policy: "Cluster", Verdict: "Balance", Masquerade: "always"},
-			status.Frontend{
+			nodestatus.Frontend{Port: 30080, Kind: "NodePort", Policy: "Local", Verdict: "Balance", Masquerade: "never"},
+			nodestatus.Frontend{Address: external, Port: 80, Kind: "ExternalIP", Policy: "Cluster", Verdict: "Balance", Masquerade: "always"},
+			nodestatus.Frontend{
 				Address: balancer, Port: 80, Kind: "LoadBalancerIP", Policy: "Local", Verdict: "Balance", Masquerade: "never",
 				Restricted: true, Sources: sources,
 			},
 		)
 		p.Endpoints = append(p.Endpoints,
-			status.Endpoint{Address: address(f, "244", 88), Port: 8080, Node: "node-2", Conditions: &status.Conditions{Serving: true}, Reason: "it is not ready"},
-			status.Endpoint{Address: address(f, "244", 89), Port: 8080, Node: "node-3", Conditions: &status.Conditions{Ready: true, Serving: true}, Reason: "its hints name zone-b, and this node is in zone-a", ZoneHints: []string{"zone-b"}},
+			nodestatus.Endpoint{Address: address(f, "244", 88), Port: 8080, Node: "node-2", Conditions: &nodestatus.Conditions{Serving: true}, Reason: "it is not ready"},
+			nodestatus.Endpoint{Address: address(f, "244", 89), Port: 8080, Node: "node-3", Conditions: &nodestatus.Conditions{Ready: true, Serving: true}, Reason: "its hints name zone-b, and this node is in zone-a", ZoneHints: []string{"zone-b"}},
 		)
 		s.Ports = append(s.Ports, p)
 	}
-	s.Problems = []status.Problem{{
+	s.Problems = []nodestatus.Problem{{
 		Object: "Service shop/web", Reason: "AddressConflict",
 		Text: "198.51.100.7:80/tcp belongs to Service shop/old, which claimed it first",
 	}}
@@ -99,32 +99,32 @@ func web() status.Service {
 }
 
 // shopkeeping returns typical Services.
-func shopkeeping() []status.Service {
-	dns := status.Service{Namespace: "kube-system", Name: "kube-dns"}
+func shopkeeping() []nodestatus.Service {
+	dns := nodestatus.Service{Namespace: "kube-system", Name: "kube-dns"}
 	for _, f := range families {
 		dns.Ports = append(dns.Ports, port("dns", "UDP", f, 53, 9, 3), port("dns-tcp", "TCP", f, 53, 9, 3))
 	}
-	diameter := status.Service{Namespace: "core", Name: "diameter", Ports: []status.Port{port("", "SCTP", "IPv4", 3868, 12, 1)}}
-	cart := status.Service{Namespace: "shop", Name: "cart", Ports: []status.Port{port("http", "TCP", "IPv4", 80, 13, 0)}}
-	local := status.Service{Namespace: "shop", Name: "uploads", Ports: []status.Port{port("https", "TCP", "IPv4", 443, 14, 2)}}
+	diameter := nodestatus.Service{Namespace: "core", Name: "diameter", Ports: []nodestatus.Port{port("", "SCTP", "IPv4", 3868, 12, 1)}}
+	cart := nodestatus.Service{Namespace: "shop", Name: "cart", Ports: []nodestatus.Port{port("http", "TCP", "IPv4", 80, 13, 0)}}
+	local := nodestatus.Service{Namespace: "shop", Name: "uploads", Ports: []nodestatus.Port{port("https", "TCP", "IPv4", 443, 14, 2)}}
 	for k := range local.Ports[0].Endpoints {
 		local.Ports[0].Endpoints[k].LocalSlot, local.Ports[0].Endpoints[k].Node = nil, "node-3"
 	}
-	local.Ports[0].Frontends = append(local.Ports[0].Frontends, status.Frontend{
+	local.Ports[0].Frontends = append(local.Ports[0].Frontends, nodestatus.Frontend{
 		Address: "203.0.113.21", Port: 443, Kind: "LoadBalancerIP", Policy: "Local", Verdict: "Drop", Masquerade: "never",
 	})
-	session := status.Service{Namespace: "shop", Name: "sessions", Ports: []status.Port{port("http", "TCP", "IPv4", 80, 15, 12)}}
+	session := nodestatus.Service{Namespace: "shop", Name: "sessions", Ports: []nodestatus.Port{port("http", "TCP", "IPv4", 80, 15, 12)}}
 	session.Ports[0].AffinitySeconds = 10800
-	return []status.Service{dns, diameter, cart, local, session, web()}
+	return []nodestatus.Service{dns, diameter, cart, local, session, web()}
 }
 
 // crowd returns n Services of many namespaces.
-func crowd(n int) []status.Service {
+func crowd(n int) []nodestatus.Service {
 	random := rand.New(rand.NewPCG(6, 6))
 	words := []string{"api", "auth", "billing", "cache", "catalogue", "checkout", "feed", "ledger", "mail", "orders", "payments", "queue", "search", "stock"}
-	out := make([]status.Service, 0, n)
+	out := make([]nodestatus.Service, 0, n)
 	for i := range n {
-		s := status.Service{
+		s := nodestatus.Service{
 			Namespace: fmt.Sprintf("team-%02d", random.IntN(60)),
 			Name:      fmt.Sprintf("%s-%s-%d", words[random.IntN(len(words))], words[random.IntN(len(words))], i),
 		}
@@ -133,7 +133,7 @@ func crowd(n int) []status.Service {
 		if random.IntN(200) == 0 {
 			endpoints = 0
 		}
-		s.Ports = []status.Port{port("", protocol, families[i%2], uint16(80+random.IntN(4)*1000), 100+i, endpoints)}
+		s.Ports = []nodestatus.Port{port("", protocol, families[i%2], uint16(80+random.IntN(4)*1000), 100+i, endpoints)}
 		out = append(out, s)
 	}
 	return out
@@ -142,17 +142,17 @@ func crowd(n int) []status.Service {
 // shop returns a single node with typical Services and more, connections to them and some
 // problems.
 func shop(more int) *fleet {
-	f := newFleet(1, func() []status.Service { return append(shopkeeping(), crowd(more)...) })
+	f := newFleet(1, func() []nodestatus.Service { return append(shopkeeping(), crowd(more)...) })
 	f.rates["node-1"]["shop/web"], f.rates["node-1"]["kube-system/kube-dns"] = 615, 4680
 	d := f.at["node-1"]
 	d.NodeAddresses = []string{"192.0.2.1", "2001:db8::1"}
-	d.Problems = []status.Problem{
+	d.Problems = []nodestatus.Problem{
 		{Object: "EndpointSlice shop/search-x2x7p", Reason: "Unusable", Text: "address 127.0.0.1 cannot be an endpoint"},
 		{Object: "ServiceCIDR other", Reason: "Unusable", Text: "10.96.0.0/33 is no prefix"},
 	}
 	for i := range d.Services {
 		if s := &d.Services[i]; s.Namespace == "shop" && s.Name == "cart" {
-			s.Problems = []status.Problem{{
+			s.Problems = []nodestatus.Problem{{
 				Object: "Service shop/cart:http", Reason: "NoPort", Text: "port http: its EndpointSlices name no port http, but one called web",
 			}}
 		}

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/page"
 	"kube-vmap/cmd/inspect/page/live"
-	"kube-vmap/cmd/inspect/status"
 )
 
 // fleet is a cluster whose nodes a test sets. Each answer is later than the one before, with
@@ -23,7 +23,7 @@ import (
 type fleet struct {
 	mu      sync.Mutex
 	nodes   []live.Node
-	at      map[string]*status.Document
+	at      map[string]*nodestatus.Document
 	rates   map[string]map[string]uint64 // new connections in 5 s, by node and Service
 	silent  map[string]string            // nodes that do not answer, with the reason
 	finding map[string][]findings.Finding
@@ -38,7 +38,7 @@ func (f *fleet) Nodes(context.Context) ([]live.Node, error) {
 }
 
 // read returns the document of a node after 5 more seconds.
-func (f *fleet) read(name string) (*status.Document, error) {
+func (f *fleet) read(name string) (*nodestatus.Document, error) {
 	f.asked++
 	if why := f.silent[name]; why != "" {
 		return nil, errors.New(why)
@@ -56,8 +56,8 @@ func (f *fleet) read(name string) (*status.Document, error) {
 }
 
 // addConnections adds new connections to a port, spread over its endpoints.
-func addConnections(p *status.Port, more uint64) {
-	var used []*status.Endpoint
+func addConnections(p *nodestatus.Port, more uint64) {
+	var used []*nodestatus.Endpoint
 	for k := range p.Endpoints {
 		if p.Endpoints[k].Reason == "" {
 			used = append(used, &p.Endpoints[k])
@@ -76,7 +76,7 @@ func addConnections(p *status.Port, more uint64) {
 	}
 }
 
-func (f *fleet) Tally(_ context.Context, n live.Node) (*status.Tally, error) {
+func (f *fleet) Tally(_ context.Context, n live.Node) (*nodestatus.Tally, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	doc, err := f.read(n.Name)
@@ -90,7 +90,7 @@ func (f *fleet) Findings(_ context.Context, n live.Node) ([]findings.Finding, er
 	return f.finding[n.Name], nil
 }
 
-func (f *fleet) Document(_ context.Context, n live.Node, q status.Query) (*status.Document, error) {
+func (f *fleet) Document(_ context.Context, n live.Node, q nodestatus.Query) (*nodestatus.Document, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	doc, err := f.read(n.Name)
@@ -137,25 +137,27 @@ func (f *fleet) handler(t *testing.T, c page.Config) http.Handler {
 func (f *fleet) node(t *testing.T) http.Handler {
 	t.Helper()
 	n := f.nodes[0]
-	read := func(ctx context.Context, q status.Query) (*status.Document, error) { return f.Document(ctx, n, q) }
+	read := func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
+		return f.Document(ctx, n, q)
+	}
 	return f.handler(t, page.Config{Cluster: live.New(live.NewOneNode(n.Name, read)), Context: n.Name, Alone: true, Path: "/status/"})
 }
 
 // newFleet returns a cluster of n nodes with these Services on each, of which some have
 // clients there.
-func newFleet(n int, services func() []status.Service) *fleet {
-	f := &fleet{at: map[string]*status.Document{}, rates: map[string]map[string]uint64{}, silent: map[string]string{}, finding: map[string][]findings.Finding{}}
+func newFleet(n int, services func() []nodestatus.Service) *fleet {
+	f := &fleet{at: map[string]*nodestatus.Document{}, rates: map[string]map[string]uint64{}, silent: map[string]string{}, finding: map[string][]findings.Finding{}}
 	random := rand.New(rand.NewPCG(3, 4))
 	start := time.Now().Add(-time.Hour)
 	for i := 1; i <= n; i++ {
 		name := fmt.Sprintf("node-%d", i)
 		f.nodes = append(f.nodes, live.Node{Name: name, Pod: "kube-vmap-" + name})
 		all := services()
-		slices.SortFunc(all, func(a, b status.Service) int {
+		slices.SortFunc(all, func(a, b nodestatus.Service) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 		})
-		f.at[name] = &status.Document{
-			Source: status.FromDaemon, Node: name, Version: "v1.0.0", Ready: true, Counted: true, CountedAt: start, Services: all,
+		f.at[name] = &nodestatus.Document{
+			Source: nodestatus.FromDaemon, Node: name, Version: "v1.0.0", Ready: true, Counted: true, CountedAt: start, Services: all,
 		}
 		f.rates[name] = map[string]uint64{}
 		for k := range all {
@@ -173,15 +175,15 @@ func newFleet(n int, services func() []status.Service) *fleet {
 }
 
 // settle removes the connections of a Service without clients.
-func settle(p *status.Port, idle bool) {
+func settle(p *nodestatus.Port, idle bool) {
 	if !idle {
 		return
 	}
-	p.Traffic = status.Traffic{}
+	p.Traffic = nodestatus.Traffic{}
 	for k := range p.Frontends {
-		p.Frontends[k].Traffic = status.Traffic{}
+		p.Frontends[k].Traffic = nodestatus.Traffic{}
 	}
 	for k := range p.Endpoints {
-		p.Endpoints[k].Traffic = status.Traffic{}
+		p.Endpoints[k].Traffic = nodestatus.Traffic{}
 	}
 }

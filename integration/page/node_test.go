@@ -9,7 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // shown returns the names of the visible rows.
@@ -183,7 +183,7 @@ func TestColumnsSort(t *testing.T) {
 func TestManyProblemsAreShownOnRequest(t *testing.T) {
 	f := shop(0)
 	for i := range 300 {
-		f.at["node-1"].Problems = append(f.at["node-1"].Problems, status.Problem{Object: fmt.Sprint("ServiceCIDR ", i), Reason: "Unusable", Text: "no prefix"})
+		f.at["node-1"].Problems = append(f.at["node-1"].Problems, nodestatus.Problem{Object: fmt.Sprint("ServiceCIDR ", i), Reason: "Unusable", Text: "no prefix"})
 	}
 	w := rows(t, f)
 	count := `document.querySelectorAll(".problems li").length`

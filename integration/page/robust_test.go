@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/explain"
 )
 
@@ -18,21 +18,21 @@ func TestNamesCannotBecomeMarkup(t *testing.T) {
 		`<img src=x onerror="document.title='taken'">`, `"><script>document.title='taken'</script>`, `javascript:alert(1)`, `</title><svg onload=alert(1)>`,
 		"../../metrics", "%2e%2e", "a b?c#d&e=f", "\u202e\u0000\ufeffx", "__proto__", "constructor", strings.Repeat("w", 4000), "' onfocus=alert(1) autofocus='",
 	}
-	var services []status.Service
+	var services []nodestatus.Service
 	for i, name := range hostile {
 		p := port(name, "TCP", "IPv4", 80, i, 2)
 		p.Endpoints[0].Node, p.Endpoints[1].Reason = name, name
 		p.Scheduler = name
 		p.Frontends[0].Policy, p.Frontends[0].Masquerade = name, "never"
 		p.Frontends[0].Restricted, p.Frontends[0].Sources = true, []string{name}
-		services = append(services, status.Service{
-			Namespace: name, Name: name, Ports: []status.Port{p}, Problems: []status.Problem{{Object: name, Reason: name, Text: name}},
+		services = append(services, nodestatus.Service{
+			Namespace: name, Name: name, Ports: []nodestatus.Port{p}, Problems: []nodestatus.Problem{{Object: name, Reason: name, Text: name}},
 		})
 	}
-	f := newFleet(1, func() []status.Service { return services })
+	f := newFleet(1, func() []nodestatus.Service { return services })
 	d := f.at["node-1"]
 	d.Node, d.Version = hostile[0], hostile[1]
-	d.Problems = []status.Problem{{Object: hostile[0], Reason: hostile[1], Text: hostile[2]}}
+	d.Problems = []nodestatus.Problem{{Object: hostile[0], Reason: hostile[1], Text: hostile[2]}}
 	f.nodes[0].Name = hostile[0]
 	f.at[hostile[0]], f.rates[hostile[0]] = d, map[string]uint64{}
 	f.way = hostileReport(hostile)
@@ -133,7 +133,7 @@ func TestMissingServiceIsReported(t *testing.T) {
 	w.await(`document.querySelector(".service .empty") && !document.querySelector(".service .empty").hidden`)
 	f.mu.Lock()
 	d := f.at["node-1"]
-	d.Services = append(d.Services, status.Service{Namespace: "big", Name: "one", Ports: []status.Port{port("", "TCP", "IPv6", 80, 1, 20000)}})
+	d.Services = append(d.Services, nodestatus.Service{Namespace: "big", Name: "one", Ports: []nodestatus.Port{port("", "TCP", "IPv6", 80, 1, 20000)}})
 	f.mu.Unlock()
 	w.await(`document.querySelector(".flows")`)
 	w.says(".port h2:last-of-type", "Endpoints: 256 of 256 in use; 19,744 more are not listed")

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/status/statustest"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/statustest"
 	"kube-vmap/integration/daemon"
 )
 
@@ -33,7 +33,7 @@ func TestKernelTablesAgreeWithDaemon(t *testing.T) {
 			d.After(func() { f.Put("features", features(l)...) })
 
 			fromDaemon := document(t, l.Node.Host)
-			if fromDaemon.Source != status.FromDaemon || len(fromDaemon.Services) != len(features(l)) || fromDaemon.Counted != (flags == nil) {
+			if fromDaemon.Source != nodestatus.FromDaemon || len(fromDaemon.Services) != len(features(l)) || fromDaemon.Counted != (flags == nil) {
 				t.Fatalf("the daemon has %d Services, counted: %v", len(fromDaemon.Services), fromDaemon.Counted)
 			}
 			agree(t, fromDaemon, document(t, l.Node.Host, "--kernel"))
@@ -46,9 +46,9 @@ func TestKernelTablesAgreeWithDaemon(t *testing.T) {
 }
 
 // agree compares the daemon's document with the kernel's.
-func agree(t *testing.T, daemon, kernel *status.Document) {
+func agree(t *testing.T, daemon, kernel *nodestatus.Document) {
 	t.Helper()
-	if kernel.Source != status.FromKernel || kernel.Counted != daemon.Counted {
+	if kernel.Source != nodestatus.FromKernel || kernel.Counted != daemon.Counted {
 		t.Errorf("it is from the %s, counted: %v", kernel.Source, kernel.Counted)
 	}
 	if diff := cmp.Diff(statustest.AsKernel(daemon), statustest.AsKernel(kernel)); diff != "" {

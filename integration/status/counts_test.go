@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 )
@@ -32,7 +32,7 @@ func TestConnectionsAreThoseThatWereMade(t *testing.T) {
 			}
 		}
 	}
-	check := func(d *status.Document) {
+	check := func(d *nodestatus.Document) {
 		t.Helper()
 		for _, service := range d.Services {
 			for _, p := range service.Ports {
@@ -56,7 +56,7 @@ func connect(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort
 
 // checkPort checks all connections of a port. The kernel may forget closed ones, but not that
 // soon.
-func checkPort(t *testing.T, d *status.Document, p status.Port, asked bool) {
+func checkPort(t *testing.T, d *nodestatus.Document, p nodestatus.Port, asked bool) {
 	t.Helper()
 	n := 0
 	if asked {
@@ -67,7 +67,7 @@ func checkPort(t *testing.T, d *status.Document, p status.Port, asked bool) {
 			t.Errorf("by the %s, %s %s %s %s has %+v, want %d", d.Source, p.Family, p.Protocol, f.Kind, f.Address, f.Traffic, n)
 		}
 	}
-	var sum status.Traffic
+	var sum nodestatus.Traffic
 	for _, e := range p.Endpoints {
 		sum.Connections += e.Connections
 		sum.Active += e.Active

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/status/observe"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/observe"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
@@ -182,7 +182,7 @@ func TestConnectionsToEndpointsThatAreGoneAreFound(t *testing.T) {
 	}
 	want := fmt.Sprintf("open connections, 4, to endpoints that get no new ones any more: %s, %s",
 		l.Pods[0].AddrPort(model.IPv4, daemon.TargetPort), l.Pods[0].AddrPort(model.IPv6, daemon.TargetPort))
-	if found := list.Findings[0]; found.Reason != findings.Stale || found.Text != want || found.Severity != status.SeverityNotice {
+	if found := list.Findings[0]; found.Reason != findings.Stale || found.Text != want || found.Severity != nodestatus.SeverityNotice {
 		t.Errorf("got %+v, want %s", found, want)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
@@ -61,18 +61,18 @@ func get(t *testing.T, h *lab.Host, args ...string) outcome {
 }
 
 // document returns the status document of all Services.
-func document(t *testing.T, h *lab.Host, args ...string) *status.Document {
+func document(t *testing.T, h *lab.Host, args ...string) *nodestatus.Document {
 	t.Helper()
 	out := get(t, h, append([]string{"services", "-A", "-o", "json"}, args...)...)
 	var list struct {
 		Source  string
 		Counted bool
-		Items   []status.Service
+		Items   []nodestatus.Service
 	}
 	if err := json.Unmarshal([]byte(out.stdout), &list); err != nil {
 		t.Fatalf("%v in %s", err, out.stdout)
 	}
-	return &status.Document{Source: list.Source, Counted: list.Counted, Services: list.Items}
+	return &nodestatus.Document{Source: list.Source, Counted: list.Counted, Services: list.Items}
 }
 
 // features returns Services of all kinds.

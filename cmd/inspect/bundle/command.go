@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-vmap/cmd/inspect/status/client"
+	"kube-vmap/cmd/inspect/nodestatus/client"
 )
 
 // podExample is the command for a kube-vmap in a pod. It has no -t: a terminal would

@@ -12,8 +12,8 @@ import (
 
 	"kube-vmap/cmd/inspect/diff"
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/status/client"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
@@ -53,7 +53,7 @@ func parts(socket, version string) []Part {
 			if silent != nil {
 				return silent
 			}
-			d, err := client.Get(ctx, socket, status.Query{})
+			d, err := client.Get(ctx, socket, nodestatus.Query{})
 			if err != nil {
 				return err
 			}

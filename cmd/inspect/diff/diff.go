@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/inspect/schema"
-	"kube-vmap/cmd/inspect/status/client"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/nft/kernel"

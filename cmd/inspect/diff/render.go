@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-vmap/cmd/inspect/status/client"
+	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/nft"
 	"kube-vmap/sync"

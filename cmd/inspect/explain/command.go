@@ -10,7 +10,7 @@ import (
 
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/explain/answer"
-	"kube-vmap/cmd/inspect/status/client"
+	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/nft/kernel/trace"
 )
 

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 
 	"kube-vmap/cmd/inspect/explain/answer"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
 	"kube-vmap/nft/simulate"
 )
@@ -16,7 +16,7 @@ import (
 //
 // The kernel's routes show that: to a pod of this node they lead over a link, without a
 // next hop. An address on a link outside the ranges of pods is another host.
-func locate(a *answer.Answer, w simulate.Result, d *status.Document) {
+func locate(a *answer.Answer, w simulate.Result, d *nodestatus.Document) {
 	if w.In == "" || w.ToNode && (a.Service == "" || a.Kind == model.KindNodePort.String()) {
 		return // this node sends the packet, or no other node translates it
 	}
@@ -70,7 +70,7 @@ func bypassReplies(a *answer.Answer, from netip.Addr, thisNode string, nodes map
 }
 
 // isPod reports whether an address is in a range of pods, and whether ranges are known.
-func isPod(d *status.Document, a netip.Addr) (is, known bool) {
+func isPod(d *nodestatus.Document, a netip.Addr) (is, known bool) {
 	if d == nil {
 		return false, false
 	}
@@ -83,7 +83,7 @@ func isPod(d *status.Document, a netip.Addr) (is, known bool) {
 }
 
 // endpointNodes returns the nodes of endpoints by their addresses.
-func endpointNodes(d *status.Document) map[string]string {
+func endpointNodes(d *nodestatus.Document) map[string]string {
 	nodes := map[string]string{}
 	if d == nil {
 		return nodes

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"kube-vmap/cmd/inspect/explain/answer"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
 	"kube-vmap/nft/simulate"
 )
@@ -67,7 +67,7 @@ func TestEndpointNodeIsThatOfALivePort(t *testing.T) {
 		live := (*list)[0]
 		gone := live
 		gone.Node = ""
-		for _, all := range [][]status.Endpoint{{gone, live}, {live, gone}} {
+		for _, all := range [][]nodestatus.Endpoint{{gone, live}, {live, gone}} {
 			*list = all
 			if n := endpointNodes(d)[live.Address]; n != live.Node || n == "" {
 				t.Errorf("%s is on %q, want %q", live.Address, n, live.Node)

@@ -12,19 +12,19 @@ import (
 
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/status/client"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/model"
 	"kube-vmap/nft/simulate"
 )
 
 // Ask requests a document from the running process.
-type Ask func(ctx context.Context, q status.Query) (*status.Document, error)
+type Ask func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, error)
 
 // addHints adds what the running process knows about the packet, and returns its
 // document; nil if it does not answer.
 func addHints(ctx context.Context, a *answer.Answer, ask Ask, p simulate.Packet,
-	observe time.Duration) *status.Document {
+	observe time.Duration) *nodestatus.Document {
 	d, err := ask(ctx, query(a, observe))
 	if err != nil {
 		a.Process = err.Error()
@@ -68,23 +68,23 @@ func addHints(ctx context.Context, a *answer.Answer, ask Ask, p simulate.Packet,
 
 // query asks for the Service with its endpoints or, if there is none, for a brief document.
 // Whether endpoints respond matters if the packet goes to one.
-func query(a *answer.Answer, observe time.Duration) status.Query {
+func query(a *answer.Answer, observe time.Duration) nodestatus.Query {
 	namespace, rest, ok := strings.Cut(a.Service, "/")
 	if !ok {
-		return status.Query{Brief: true}
+		return nodestatus.Query{Brief: true}
 	}
 	name, _, _ := strings.Cut(rest, ":")
 	if !slices.ContainsFunc(a.Outcomes, func(o answer.Outcome) bool { return o.Verdict == answer.VerdictDelivered }) {
 		observe = 0
 	}
-	return status.Query{Namespace: namespace, Name: name, Observe: observe}
+	return nodestatus.Query{Namespace: namespace, Name: name, Observe: observe}
 }
 
 type hinter struct {
 	*answer.Answer
 
 	packet   simulate.Packet
-	document *status.Document
+	document *nodestatus.Document
 }
 
 func (h *hinter) add(format string, args ...any) {
@@ -94,17 +94,17 @@ func (h *hinter) add(format string, args ...any) {
 }
 
 // requested reports whether the packet is for the frontend.
-func (h *hinter) requested(port *status.Port, f status.Frontend) bool {
+func (h *hinter) requested(port *nodestatus.Port, f nodestatus.Frontend) bool {
 	return f.Port == h.packet.To.Port() && h.hasProtocol(port) && h.at(f)
 }
 
-func (h *hinter) hasProtocol(port *status.Port) bool {
+func (h *hinter) hasProtocol(port *nodestatus.Port) bool {
 	return strings.EqualFold(port.Protocol, h.packet.Protocol.String()) && port.Family == h.packet.Family().String()
 }
 
 // at reports whether the packet is for the frontend's address; for node ports, an address
 // of the node.
-func (h *hinter) at(f status.Frontend) bool {
+func (h *hinter) at(f nodestatus.Frontend) bool {
 	to := h.packet.To.Addr().String()
 	if f.Address == "" {
 		return slices.Contains(h.document.NodeAddresses, to)
@@ -114,7 +114,7 @@ func (h *hinter) at(f status.Frontend) bool {
 
 // service finds the Service port and frontend that the packet is for; nil if there is
 // none.
-func (h *hinter) service() (*status.Service, *status.Port, status.Frontend) {
+func (h *hinter) service() (*nodestatus.Service, *nodestatus.Port, nodestatus.Frontend) {
 	for i := range h.document.Services {
 		s := &h.document.Services[i]
 		for j := range s.Ports {
@@ -126,7 +126,7 @@ func (h *hinter) service() (*status.Service, *status.Port, status.Frontend) {
 			}
 		}
 	}
-	return nil, nil, status.Frontend{}
+	return nil, nil, nodestatus.Frontend{}
 }
 
 // setKind sets the kind of the frontend, which the tables do not have for all of them, and
@@ -140,7 +140,7 @@ func (h *hinter) setKind(kind string) {
 }
 
 // restricted adds who may connect, if source ranges dropped the packet.
-func (h *hinter) restricted(f status.Frontend) bool {
+func (h *hinter) restricted(f nodestatus.Frontend) bool {
 	o := h.Likeliest()
 	if !f.Restricted || o.Reason != string(simulate.ReasonSourceRanges) {
 		return false
@@ -171,7 +171,7 @@ var reasons = map[string]string{
 }
 
 // shares names the active connections that decide the shares of endpoints.
-func (h *hinter) shares(port *status.Port) {
+func (h *hinter) shares(port *nodestatus.Port) {
 	if port.Scheduler != model.SchedulerLeastConnections.String() || port.Shares(false)+port.Shares(true) == 0 {
 		return
 	}
@@ -192,13 +192,13 @@ func (h *hinter) noneLocal() bool {
 }
 
 // ofPort adds what is known about the Service port, for a packet to one of its frontends.
-func (h *hinter) ofPort(s *status.Service, port *status.Port, f status.Frontend) {
+func (h *hinter) ofPort(s *nodestatus.Service, port *nodestatus.Port, f nodestatus.Frontend) {
 	unused, used := 0, 0
 	noneLocal := h.noneLocal()
 	for _, e := range port.Endpoints {
 		field := findings.FieldOf(s, &e)
 		switch {
-		case e.Reason == status.ReasonGone:
+		case e.Reason == nodestatus.ReasonGone:
 			continue
 		case e.Reason == "" && !(noneLocal && e.LocalSlot == nil):
 			used++
@@ -235,10 +235,11 @@ var hintedReasons = []string{
 }
 
 // findings adds the findings about the frontend, or about all of the port.
-func (h *hinter) findings(s *status.Service, port *status.Port, f status.Frontend) {
+func (h *hinter) findings(s *nodestatus.Service, port *nodestatus.Port, f nodestatus.Frontend) {
 	one := *s
-	one.Ports, one.Problems = []status.Port{*port}, nil
-	for _, found := range findings.Of(&status.Document{Source: h.document.Source, Services: []status.Service{one}}) {
+	one.Ports, one.Problems = []nodestatus.Port{*port}, nil
+	for _, found := range findings.Of(&nodestatus.Document{Source: h.document.Source,
+		Services: []nodestatus.Service{one}}) {
 		about := found.Frontends == nil || slices.Contains(found.Frontends, f.At(port.Protocol))
 		if found.Name != "" && about && slices.Contains(hintedReasons, found.Reason) {
 			h.add("%s%s", found.Sentence(), answer.InParentheses(found.Field))
@@ -258,7 +259,7 @@ func localField(kind string) string {
 	return findings.FieldExternalLocal
 }
 
-func endpointText(e status.Endpoint) string {
+func endpointText(e nodestatus.Endpoint) string {
 	a, err := netip.ParseAddr(e.Address)
 	if err != nil {
 		return e.Address
@@ -273,7 +274,7 @@ func endpointText(e status.Endpoint) string {
 	return text
 }
 
-func reasonText(e status.Endpoint) string {
+func reasonText(e nodestatus.Endpoint) string {
 	text, ok := reasons[e.Reason]
 	if !ok {
 		return e.Reason
@@ -284,7 +285,7 @@ func reasonText(e status.Endpoint) string {
 	return text
 }
 
-func (h *hinter) problems(list []status.Problem) {
+func (h *hinter) problems(list []nodestatus.Problem) {
 	for _, p := range list {
 		h.add("%s: %s: %s%s", p.Object, p.Reason, p.Text, answer.InParentheses(p.Field))
 	}
@@ -301,7 +302,7 @@ func (h *hinter) ofAddress() {
 		h.nodePortOf(s)
 		for _, p := range s.Problems {
 			if mentions(p.Text, to) || h.Service == s.Namespace+"/"+s.Name {
-				h.problems([]status.Problem{p})
+				h.problems([]nodestatus.Problem{p})
 			}
 		}
 	}
@@ -325,7 +326,7 @@ func mentions(text string, a netip.Addr) bool {
 }
 
 // portsAt returns the ports that a Service has at the address.
-func (h *hinter) portsAt(s *status.Service) (ports []string) {
+func (h *hinter) portsAt(s *nodestatus.Service) (ports []string) {
 	for _, port := range s.Ports {
 		for _, f := range port.Frontends {
 			if f.Address != "" && h.at(f) {

@@ -6,16 +6,16 @@ import (
 
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
 )
 
 // connections adds to open connections why no new one would go to their endpoint.
-func (h *hinter) connections(s *status.Service, port *status.Port) {
-	known := map[string]*status.Endpoint{}
+func (h *hinter) connections(s *nodestatus.Service, port *nodestatus.Port) {
+	known := map[string]*nodestatus.Endpoint{}
 	for i := range port.Endpoints {
 		e := &port.Endpoints[i]
-		if a, err := netip.ParseAddr(e.Address); err == nil && e.Reason != status.ReasonGone {
+		if a, err := netip.ParseAddr(e.Address); err == nil && e.Reason != nodestatus.ReasonGone {
 			known[netip.AddrPortFrom(a, e.Port).String()] = e
 		}
 	}
@@ -32,11 +32,11 @@ func (h *hinter) connections(s *status.Service, port *status.Port) {
 }
 
 // explainStale adds why no new connection goes to an endpoint; nil if no EndpointSlice names it.
-func explainStale(c *answer.Connection, e *status.Endpoint, s *status.Service) {
+func explainStale(c *answer.Connection, e *nodestatus.Endpoint, s *nodestatus.Service) {
 	switch {
 	case !c.Stale:
 	case e == nil:
-		c.Reason, c.Because = status.ReasonGone, "no EndpointSlice names the endpoint any more"
+		c.Reason, c.Because = nodestatus.ReasonGone, "no EndpointSlice names the endpoint any more"
 	case e.Reason != "":
 		c.Reason, c.Because, c.Field = e.Reason, reasonText(*e), findings.FieldOf(s, e)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/explain/answer"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
 	"kube-vmap/nft/simulate"
 )
@@ -26,7 +26,7 @@ func TestConnectionsNameWhyTheirEndpointLeft(t *testing.T) {
 			}
 			for address, why := range left {
 				if !strings.HasPrefix(why, "no ") {
-					port.Endpoints = append(port.Endpoints, status.Endpoint{Address: address, Port: 8080, Reason: "NotReady"})
+					port.Endpoints = append(port.Endpoints, nodestatus.Endpoint{Address: address, Port: 8080, Reason: "NotReady"})
 				}
 				w := asked(f, p, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")
 				w.Flows = []simulate.Established{{
@@ -35,7 +35,7 @@ func TestConnectionsNameWhyTheirEndpointLeft(t *testing.T) {
 				}}
 				w.Flow, w.IfNew = &w.Flows[0], w.Outcomes
 				got := newAnswer(w)
-				addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet, time.Second)
+				addHints(t.Context(), got, func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return d, nil }, w.Packet, time.Second)
 				if text := got.Text(); !strings.Contains(text, "no new connection would go there: "+why) {
 					t.Errorf("%s %s, %s: want %q\n%s", f, p, address, why, text)
 				}
@@ -51,30 +51,30 @@ func TestConnectionsNameWhyTheirEndpointLeft(t *testing.T) {
 // that is on the fast path already.
 func TestFastPathIsExplained(t *testing.T) {
 	const says = "the fast path is on: after 20 packets of a connection, the next ones pass no rules of this node"
-	on := &status.FastPath{On: true, AfterPackets: 20}
+	on := &nodestatus.FastPath{On: true, AfterPackets: 20}
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {
 			for name, tc := range map[string]struct {
-				path  *status.FastPath
+				path  *nodestatus.FastPath
 				in    string
 				local bool
 				want  bool
 			}{
 				"on":                     {on, "eth0", false, p != model.SCTP},
-				"off":                    {&status.FastPath{Reason: "another program has a flowtable"}, "eth0", false, false},
+				"off":                    {&nodestatus.FastPath{Reason: "another program has a flowtable"}, "eth0", false, false},
 				"without the flag":       {nil, "eth0", false, false},
 				"from this node":         {on, "", false, false},
 				"to a program of a node": {on, "eth0", true, false},
 			} {
 				d := document(f, p)
-				d.Health = &status.Health{FastPath: tc.path}
+				d.Health = &nodestatus.Health{FastPath: tc.path}
 				w := asked(f, p, 80, simulate.Outcome{
 					Verdict: simulate.VerdictDelivered, Probability: 1, Endpoints: []simulate.Endpoint{{Local: tc.local}},
 				}, "shop/web:http")
 				w.In = tc.in
 				w.Flow = &simulate.Established{Flow: simulate.Flow{Status: 1 << 14, Endpoint: netip.AddrPortFrom(w.Packet.To.Addr(), 8080)}}
 				got := newAnswer(w)
-				addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet, 0)
+				addHints(t.Context(), got, func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return d, nil }, w.Packet, 0)
 				if has := strings.Contains(strings.Join(got.Hints, "\n"), says); has != tc.want {
 					t.Errorf("%s %s, %s: hints %q", f, p, name, got.Hints)
 				}

@@ -6,16 +6,16 @@ import (
 	"slices"
 	"strings"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
 )
 
 // nodePortOf adds where a node port is served, or over what, if not as requested.
-func (h *hinter) nodePortOf(s *status.Service) {
+func (h *hinter) nodePortOf(s *nodestatus.Service) {
 	found, exact := map[string]bool{}, false // by protocol
 	for i := range s.Ports {
 		port := &s.Ports[i]
-		has := func(f status.Frontend) bool { return f.Address == "" && f.Port == h.packet.To.Port() }
+		has := func(f nodestatus.Frontend) bool { return f.Address == "" && f.Port == h.packet.To.Port() }
 		if port.Family == h.packet.Family().String() && slices.ContainsFunc(port.Frontends, has) {
 			found[strings.ToLower(port.Protocol)] = true
 			exact = exact || h.hasProtocol(port)

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/explain/answer"
-	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/status/client"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/simulate"
@@ -24,24 +24,24 @@ var families = [...]struct{ client, service, endpoint, other, node string }{
 }
 
 // document has one Service with endpoints, some of which get no connections.
-func document(f model.Family, p model.Protocol) *status.Document {
+func document(f model.Family, p model.Protocol) *nodestatus.Document {
 	a, slot := families[f], 0
-	return &status.Document{
-		Source: status.FromDaemon, Ready: true, NodeAddresses: []string{a.node},
-		Services: []status.Service{{
+	return &nodestatus.Document{
+		Source: nodestatus.FromDaemon, Ready: true, NodeAddresses: []string{a.node},
+		Services: []nodestatus.Service{{
 			Namespace: "shop", Name: "web",
-			Ports: []status.Port{{
+			Ports: []nodestatus.Port{{
 				Name: "http", Protocol: strings.ToUpper(p.String()), Family: f.String(),
-				Frontends: []status.Frontend{
+				Frontends: []nodestatus.Frontend{
 					{Address: a.service, Port: 80, Kind: "LoadBalancerIP", Policy: "Cluster", Restricted: true, Sources: []string{"192.0.2.0/28"}},
 					{Port: 30080, Kind: "NodePort", Policy: "Cluster"},
 				},
-				Endpoints: []status.Endpoint{
+				Endpoints: []nodestatus.Endpoint{
 					{Address: a.endpoint, Port: 8080, Slot: &slot, LocalSlot: &slot, Node: "node-1"},
 					{Address: a.other, Port: 8080, Node: "node-2", Reason: "OtherZones", ZoneHints: []string{"zone-b"}},
 				},
 			}},
-			Problems: []status.Problem{{Object: "Service shop/web", Reason: "AddressConflict", Text: a.service + " belongs to shop/older"}},
+			Problems: []nodestatus.Problem{{Object: "Service shop/web", Reason: "AddressConflict", Text: a.service + " belongs to shop/older"}},
 		}},
 	}
 }
@@ -84,7 +84,7 @@ func TestHintsComeFromTheProcess(t *testing.T) {
 				{"the kernel lacks it", asked(f, p, 80, refused, ""), []string{"shop/web has this address and port, but the kernel's tables do not"}},
 			} {
 				got := newAnswer(tc.walk)
-				addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return document(f, p), nil }, tc.walk.Packet, 0)
+				addHints(t.Context(), got, func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return document(f, p), nil }, tc.walk.Packet, 0)
 				all := strings.Join(got.Hints, "\n")
 				for _, want := range tc.want {
 					if !strings.Contains(all, want) {
@@ -113,11 +113,14 @@ func TestHintsNameFieldsAndResponses(t *testing.T) {
 			port.AffinitySeconds = 60
 			slot := 1
 			port.Endpoints = append(port.Endpoints,
-				status.Endpoint{Address: "10.244.1.9", Port: 8081, Slot: &slot, Refused: 2},
-				status.Endpoint{Address: "10.244.1.8", Port: 8080, Reason: status.ReasonGone, Traffic: status.Traffic{Active: 4}},
+				nodestatus.Endpoint{Address: "10.244.1.9", Port: 8081, Slot: &slot, Refused: 2},
+				nodestatus.Endpoint{Address: "10.244.1.8", Port: 8080, Reason: nodestatus.ReasonGone, Traffic: nodestatus.Traffic{Active: 4}},
 			)
 			var observed time.Duration
-			ask := func(_ context.Context, q status.Query) (*status.Document, error) { observed = q.Observe; return d, nil }
+			ask := func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
+				observed = q.Observe
+				return d, nil
+			}
 			w := asked(f, p, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")
 			got := newAnswer(w)
 			addHints(t.Context(), got, ask, w.Packet, time.Second)
@@ -161,10 +164,10 @@ func TestHintNamesActiveConnectionsUnderLeastConnections(t *testing.T) {
 		port := &d.Services[0].Ports[0]
 		port.Scheduler = "lc"
 		port.Endpoints[0].Share, port.Endpoints[0].Active = 8, 3
-		port.Endpoints[1].Reason, port.Endpoints[1].Active = status.ReasonBusy, 9
+		port.Endpoints[1].Reason, port.Endpoints[1].Active = nodestatus.ReasonBusy, 9
 		w := asked(f, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")
 		got := newAnswer(w)
-		addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet, 0)
+		addHints(t.Context(), got, func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return d, nil }, w.Packet, 0)
 		all := strings.Join(got.Hints, "\n")
 		for _, want := range []string{
 			"gets no connections: it has more active connections than others, for now",
@@ -188,7 +191,7 @@ func TestNoProcessIsReported(t *testing.T) {
 	} {
 		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered}, "shop/web:http")
 		got := newAnswer(w)
-		addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return nil, err }, w.Packet, 0)
+		addHints(t.Context(), got, func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return nil, err }, w.Packet, 0)
 		if text := got.Text(); !strings.Contains(text, want) || !strings.Contains(text, "shop/web:http (External)") {
 			t.Errorf("%v: %s", err, text)
 		}
@@ -234,7 +237,7 @@ func TestPolicyHintIsOnlyForThePolicy(t *testing.T) {
 				d.Services[0].Ports[0].Endpoints[0].LocalSlot = nil
 				d.Services[0].Ports[0].Frontends[0].Restricted = false
 				got := newAnswer(w)
-				addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet, 0)
+				addHints(t.Context(), got, func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return d, nil }, w.Packet, 0)
 				if hinted := strings.Contains(strings.Join(got.Hints, " "), "the policy is Local"); hinted != tc.want {
 					t.Errorf("%s, %s, dropped because %q: hints are %q", p, f, tc.because, got.Hints)
 				}
@@ -275,7 +278,7 @@ func TestProblemsOfOtherAddressesAreNoHints(t *testing.T) {
 		d := document(f, model.TCP)
 		d.Services[0].Problems[0].Text = families[f].service + "0 belongs to shop/older"
 		got := newAnswer(w)
-		addHints(t.Context(), got, func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet, 0)
+		addHints(t.Context(), got, func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return d, nil }, w.Packet, 0)
 		if all := strings.Join(got.Hints, " "); strings.Contains(all, "shop/older") {
 			t.Errorf("%s: hints are %q", f, got.Hints)
 		}

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/status/client"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/model"
 )
 
@@ -64,7 +64,7 @@ func (o *Options) resolve(ctx context.Context, ask Ask) error {
 	if err != nil {
 		return fmt.Errorf("--from: %w", err)
 	}
-	d, err := ask(ctx, status.Query{Namespace: r.namespace, Name: r.name, Brief: true})
+	d, err := ask(ctx, nodestatus.Query{Namespace: r.namespace, Name: r.name, Brief: true})
 	switch {
 	case errors.Is(err, client.ErrNotRunning):
 		return fmt.Errorf("--to: %w; without it, only addresses are known: write 10.96.0.10:53/udp", err)
@@ -79,7 +79,7 @@ func (o *Options) resolve(ctx context.Context, ask Ask) error {
 }
 
 // find returns the address, port and protocol of the Service port, as --to takes them.
-func (r serviceRef) find(d *status.Document, f model.Family) (string, error) {
+func (r serviceRef) find(d *nodestatus.Document, f model.Family) (string, error) {
 	if len(d.Services) == 0 {
 		return "", fmt.Errorf("kube-vmap serves no Service %s/%s: it may not exist, be headless, or be left to another "+
 			"proxy", r.namespace, r.name)
@@ -116,13 +116,13 @@ func (r serviceRef) find(d *status.Document, f model.Family) (string, error) {
 }
 
 // matches reports whether a port of the Service is meant.
-func (r serviceRef) matches(p *status.Port, f *status.Frontend) bool {
+func (r serviceRef) matches(p *nodestatus.Port, f *nodestatus.Frontend) bool {
 	return (r.port == "" || r.port == p.Name || r.port == strconv.Itoa(int(f.Port))) &&
 		(r.protocol == "" || strings.EqualFold(r.protocol, p.Protocol))
 }
 
 // portText returns a port as --to takes it, with its name: ":80/tcp (http)".
-func portText(p *status.Port, f *status.Frontend) string {
+func portText(p *nodestatus.Port, f *nodestatus.Frontend) string {
 	text := ":" + strconv.Itoa(int(f.Port)) + "/" + strings.ToLower(p.Protocol)
 	if p.Name != "" {
 		text += " (" + p.Name + ")"

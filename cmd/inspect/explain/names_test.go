@@ -6,19 +6,19 @@ import (
 	"strings"
 	"testing"
 
-	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/status/client"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/model"
 )
 
 // named has a Service with a port of each protocol at 53, one more at 80 of TCP, and nothing
 // at 99 of it.
-func named(families ...model.Family) *status.Document {
-	s := status.Service{Namespace: "shop", Name: "web"}
+func named(families ...model.Family) *nodestatus.Document {
+	s := nodestatus.Service{Namespace: "shop", Name: "web"}
 	add := func(f model.Family, name, protocol string, port uint16, programmed bool) {
-		p := status.Port{Name: name, Protocol: protocol, Family: f.String()}
+		p := nodestatus.Port{Name: name, Protocol: protocol, Family: f.String()}
 		if programmed {
-			p.Frontends = []status.Frontend{
+			p.Frontends = []nodestatus.Frontend{
 				{Address: map[model.Family]string{model.IPv4: "10.96.0.10", model.IPv6: "fd00::a"}[f], Port: port, Kind: "ClusterIP"},
 				{Port: 30000 + port, Kind: "NodePort"},
 			}
@@ -32,7 +32,7 @@ func named(families ...model.Family) *status.Document {
 		add(f, "http", "TCP", 80, true)
 		add(f, "missing", "TCP", 99, false)
 	}
-	return &status.Document{Services: []status.Service{s}}
+	return &nodestatus.Document{Services: []nodestatus.Service{s}}
 }
 
 func TestServiceNamesBecomeAddresses(t *testing.T) {
@@ -40,7 +40,7 @@ func TestServiceNamesBecomeAddresses(t *testing.T) {
 	dual := named(model.IPv4, model.IPv6)
 	for _, test := range []struct {
 		from, to string
-		d        *status.Document
+		d        *nodestatus.Document
 		want     string // of --to, or in the error
 	}{
 		{v4, "svc/web:http", dual, "10.96.0.10:80/tcp"},
@@ -54,9 +54,9 @@ func TestServiceNamesBecomeAddresses(t *testing.T) {
 		{v4, "svc/web", dual, "several such ports"},
 		{v4, "svc/web:81", dual, `no port "81" of Service shop/web; it has `},
 		{v4, "svc/web:missing", dual, `no port "missing"`},
-		{v4, "svc/web/udp", &status.Document{Services: []status.Service{{Ports: dual.Services[0].Ports[:1]}}}, `no port ""`},
+		{v4, "svc/web/udp", &nodestatus.Document{Services: []nodestatus.Service{{Ports: dual.Services[0].Ports[:1]}}}, `no port ""`},
 		{v6, "svc/web:http", named(model.IPv4), "no IPv6 address, as the client has, of Service shop/web"},
-		{v4, "svc/web:http", &status.Document{}, "kube-vmap serves no Service shop/web"},
+		{v4, "svc/web:http", &nodestatus.Document{}, "kube-vmap serves no Service shop/web"},
 		{v4, "svc/", dual, "write svc/NAME:PORT"},
 		{v4, "svc/a/b/c", dual, "write svc/NAME:PORT"},
 		{v4, "pod/web-0:80", dual, "kubectl vmap explain"},
@@ -67,8 +67,8 @@ func TestServiceNamesBecomeAddresses(t *testing.T) {
 		{v4, "web:80", nil, "web:80"}, // an error of Packet
 	} {
 		o := Options{From: test.from, To: test.to, Namespace: "shop"}
-		err := o.resolve(t.Context(), func(_ context.Context, q status.Query) (*status.Document, error) {
-			if test.d == nil || q != (status.Query{Namespace: "shop", Name: "web", Brief: true}) {
+		err := o.resolve(t.Context(), func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
+			if test.d == nil || q != (nodestatus.Query{Namespace: "shop", Name: "web", Brief: true}) {
 				return nil, fmt.Errorf("asked for %+v", q)
 			}
 			return test.d, nil
@@ -82,7 +82,9 @@ func TestServiceNamesBecomeAddresses(t *testing.T) {
 		}
 	}
 	o := Options{From: v4, To: "svc/web:80"}
-	err := o.resolve(t.Context(), func(context.Context, status.Query) (*status.Document, error) { return nil, client.ErrNotRunning })
+	err := o.resolve(t.Context(), func(context.Context, nodestatus.Query) (*nodestatus.Document, error) {
+		return nil, client.ErrNotRunning
+	})
 	if err == nil || !strings.Contains(err.Error(), "only addresses are known") {
 		t.Errorf("without a process: %v", err)
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"kube-vmap/cmd/inspect/explain/answer"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/nft/simulate"
@@ -35,7 +35,7 @@ func eachDestination(a *answer.Answer, fn func(e *answer.Endpoint, at netip.Addr
 
 // observe sets how endpoints respond, by what the kernel tracks now and by what the running
 // process observed: d, which may be nil. What it observed is newer.
-func observe(a *answer.Answer, p model.Protocol, d *status.Document) error {
+func observe(a *answer.Answer, p model.Protocol, d *nodestatus.Document) error {
 	answered, err := conntrack.New(conntrack.Config{}).Answering(p)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func observe(a *answer.Answer, p model.Protocol, d *status.Document) error {
 
 // addResponses adds the endpoints of a Service that refused connections or did not answer. Over
 // UDP, silence may be right.
-func addResponses(observed map[netip.AddrPort]string, s *status.Service, p model.Protocol) {
+func addResponses(observed map[netip.AddrPort]string, s *nodestatus.Service, p model.Protocol) {
 	for i := range s.Ports {
 		if !strings.EqualFold(s.Ports[i].Protocol, p.String()) {
 			continue

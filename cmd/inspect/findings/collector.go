@@ -3,13 +3,13 @@ package findings
 import (
 	"slices"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // A collector collects the findings of one Service. What has the same cause at several
 // ports and in both families is one finding.
 type collector struct {
-	service *status.Service
+	service *nodestatus.Service
 	other   *nodeScheduler
 	drafts  []*draft
 }
@@ -27,7 +27,7 @@ type draft struct {
 }
 
 // draft returns the draft of a reason and field, which is a problem if it is one anywhere.
-func (c *collector) draft(severity, reason, field string, p *status.Port) *draft {
+func (c *collector) draft(severity, reason, field string, p *nodestatus.Port) *draft {
 	i := slices.IndexFunc(c.drafts, func(d *draft) bool { return d.Reason == reason && d.Field == field })
 	if i < 0 {
 		i = len(c.drafts)
@@ -40,8 +40,8 @@ func (c *collector) draft(severity, reason, field string, p *status.Port) *draft
 		})
 	}
 	d := c.drafts[i]
-	if severity == status.SeverityProblem && d.Severity != severity {
-		d.Severity, d.Endpoints, d.Args = severity, nil, status.Args{Count: d.Count}
+	if severity == nodestatus.SeverityProblem && d.Severity != severity {
+		d.Severity, d.Endpoints, d.Args = severity, nil, nodestatus.Args{Count: d.Count}
 		clear(d.addresses)
 	}
 	d.minor = severity != d.Severity
@@ -55,7 +55,7 @@ func (c *collector) draft(severity, reason, field string, p *status.Port) *draft
 // add adds the endpoints concerned of one port, and how many could serve it. Of a problem it
 // keeps those of ports that have it. It names those of one port and family, since a pod has an
 // address of each.
-func (d *draft) add(hit []*status.Endpoint, all int) *draft {
+func (d *draft) add(hit []*nodestatus.Endpoint, all int) *draft {
 	if d.minor {
 		return d
 	}
@@ -79,7 +79,7 @@ func (d *draft) add(hit []*status.Endpoint, all int) *draft {
 }
 
 // frontend adds an address and port.
-func (d *draft) frontend(p *status.Port, f *status.Frontend) {
+func (d *draft) frontend(p *nodestatus.Port, f *nodestatus.Frontend) {
 	if len(d.Frontends) < maxListed {
 		d.Frontends = append(d.Frontends, f.At(p.Protocol))
 	}
@@ -93,7 +93,7 @@ func once(list []string, value string) []string {
 }
 
 // portName returns "http/TCP", or "TCP" of a port without a name.
-func portName(p *status.Port) string {
+func portName(p *nodestatus.Port) string {
 	if p.Name == "" {
 		return p.Protocol
 	}
@@ -107,7 +107,7 @@ func (c *collector) collect() (out []Finding) {
 		p := &c.service.Problems[i]
 		f := ofProblem(p)
 		f.Namespace, f.Name = c.service.Namespace, c.service.Name
-		explained = explained || f.IsProblem() && p.Reason != status.ReasonNoPort
+		explained = explained || f.IsProblem() && p.Reason != nodestatus.ReasonNoPort
 		k := slices.IndexFunc(out, func(o Finding) bool { return o.Family != f.Family && o.equalsButFamily(f) })
 		if k < 0 {
 			out = append(out, f)
@@ -136,10 +136,10 @@ func (f *Finding) equalsButFamily(o Finding) bool {
 
 // port collects the findings of a port. If a problem of the Service may be why it is not
 // programmed, that is enough.
-func (c *collector) port(p *status.Port, explained bool) {
+func (c *collector) port(p *nodestatus.Port, explained bool) {
 	if len(p.Frontends) == 0 {
 		if !explained {
-			c.draft(status.SeverityProblem, NotProgrammed, "", p)
+			c.draft(nodestatus.SeverityProblem, NotProgrammed, "", p)
 		}
 		return
 	}
@@ -153,11 +153,11 @@ func (c *collector) port(p *status.Port, explained bool) {
 }
 
 // notCounted adds that connections to a port are not counted.
-func (c *collector) notCounted(p *status.Port) {
+func (c *collector) notCounted(p *nodestatus.Port) {
 	if !p.Uncounted {
 		return
 	}
-	d := c.draft(status.SeverityNotice, status.ReasonNotCounted, "", p)
+	d := c.draft(nodestatus.SeverityNotice, nodestatus.ReasonNotCounted, "", p)
 	d.Kind = kindShare
 	for i := range p.Frontends {
 		if p.Frontends[i].Uncounted {
@@ -170,11 +170,11 @@ func (c *collector) notCounted(p *status.Port) {
 // their Service. One finding is enough for all of them.
 type nodeScheduler map[string]int
 
-func (n nodeScheduler) findings(d *status.Document) (out []Finding) {
+func (n nodeScheduler) findings(d *nodestatus.Document) (out []Finding) {
 	for name, ports := range n {
 		out = append(out, Finding{
-			Severity: status.SeverityNotice, Object: "Node " + d.Node, Reason: Scheduler, Kind: name,
-			Field: fieldScheduler + ": " + name, Args: status.Args{Number: ports},
+			Severity: nodestatus.SeverityNotice, Object: "Node " + d.Node, Reason: Scheduler, Kind: name,
+			Field: fieldScheduler + ": " + name, Args: nodestatus.Args{Number: ports},
 		})
 	}
 	return out

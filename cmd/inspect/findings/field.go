@@ -1,7 +1,7 @@
 package findings
 
 import (
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
 )
 
@@ -32,7 +32,7 @@ const (
 
 // FieldOf returns the field because of which an endpoint gets no connections; empty if it
 // gets some, or if no field is the cause.
-func FieldOf(s *status.Service, e *status.Endpoint) string {
+func FieldOf(s *nodestatus.Service, e *nodestatus.Endpoint) string {
 	switch e.Reason {
 	case model.ReasonNoPort.String():
 		return portField(e)
@@ -46,20 +46,20 @@ func FieldOf(s *status.Service, e *status.Endpoint) string {
 		return fieldDeletion
 	case model.ReasonOtherNodes.String(), model.ReasonOtherZones.String():
 		return hintsField(s, e)
-	case status.ReasonBusy:
+	case nodestatus.ReasonBusy:
 		return schedulerField(s)
 	}
 	return ""
 }
 
-func portField(e *status.Endpoint) string {
+func portField(e *nodestatus.Endpoint) string {
 	if e.Manual {
 		return fieldPortName
 	}
 	return FieldTargetPort // the controller omits a port that the pod has not named
 }
 
-func readyField(e *status.Endpoint) string {
+func readyField(e *nodestatus.Endpoint) string {
 	switch {
 	case e.Manual:
 		return fieldSliceReady
@@ -69,14 +69,14 @@ func readyField(e *status.Endpoint) string {
 	return fieldReady
 }
 
-func hintsField(s *status.Service, e *status.Endpoint) string {
+func hintsField(s *nodestatus.Service, e *nodestatus.Endpoint) string {
 	if s.HintsField == "" || e.Manual {
 		return fieldHints
 	}
 	return s.HintsField
 }
 
-func schedulerField(s *status.Service) string {
+func schedulerField(s *nodestatus.Service) string {
 	if s.SchedulerField == "" {
 		return fieldScheduler
 	}

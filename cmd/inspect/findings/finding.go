@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
 )
 
@@ -14,7 +14,7 @@ import (
 // endpoints, or fail; or a problem of another object. It is compared and merged by its values;
 // [Finding.Sentence] puts it in words.
 type Finding struct {
-	Severity string `json:"severity"` // [status.SeverityProblem] or [status.SeverityNotice]
+	Severity string `json:"severity"` // [nodestatus.SeverityProblem] or [nodestatus.SeverityNotice]
 	// Object is "Service shop/web", "EndpointSlice shop/web-x7b2f" or "Node worker-1".
 	// Namespace and Name are those of a Service.
 	Object    string `json:"object"`
@@ -29,18 +29,18 @@ type Finding struct {
 	Field string `json:"field,omitempty"`
 	// Ports are the Service's ports concerned, as "http/TCP", or "TCP" without a name,
 	// Frontends their addresses and ports, Endpoints those of endpoints; at most 20 each.
-	Ports       []string `json:"ports,omitempty"`
-	Families    []string `json:"families,omitempty"`
-	Frontends   []string `json:"frontends,omitempty"`
-	Endpoints   []string `json:"endpoints,omitempty"`
-	status.Args `json:"args,omitzero"`
+	Ports           []string `json:"ports,omitempty"`
+	Families        []string `json:"families,omitempty"`
+	Frontends       []string `json:"frontends,omitempty"`
+	Endpoints       []string `json:"endpoints,omitempty"`
+	nodestatus.Args `json:"args,omitzero"`
 	// Text is the sentence in JSON, see [WithTexts]; or the words of an error or of an older
 	// program, which has no arguments.
 	Text string `json:"text"`
 }
 
 // IsProblem reports whether it is more than a notice.
-func (f *Finding) IsProblem() bool { return f.Severity == status.SeverityProblem }
+func (f *Finding) IsProblem() bool { return f.Severity == nodestatus.SeverityProblem }
 
 // Schema is the version of [List] in JSON. Readers understand it and the one before.
 const Schema = 1
@@ -62,7 +62,7 @@ type List struct {
 }
 
 // ListOf returns the list of a document, which must not be brief.
-func ListOf(d *status.Document) List {
+func ListOf(d *nodestatus.Document) List {
 	return List{
 		Schema: Schema, Node: d.Node, Version: d.Version, Time: d.Time, ObservedSeconds: d.ObservedSeconds,
 		Counted: d.Counted, Services: len(d.Services), Findings: Of(d), NotObserved: notObserved(d),
@@ -77,16 +77,16 @@ func (l *List) Problems() bool {
 // NotCounted reports whether something was not counted, so that there may be problems that
 // the list does not have.
 func (l *List) NotCounted() bool {
-	return slices.ContainsFunc(l.Findings, func(f Finding) bool { return f.Reason == status.ReasonNotCounted })
+	return slices.ContainsFunc(l.Findings, func(f Finding) bool { return f.Reason == nodestatus.ReasonNotCounted })
 }
 
 // Of returns the findings of a document of a running process, which must not be brief:
 // problems before notices, then by object, reason and field. It takes time in proportion to
 // the document.
-func Of(d *status.Document) []Finding {
+func Of(d *nodestatus.Document) []Finding {
 	all := []Finding{}
 	for _, f := range OfNode(d) {
-		listed := slices.ContainsFunc(d.Problems, func(p status.Problem) bool { return p.Reason == f.Reason })
+		listed := slices.ContainsFunc(d.Problems, func(p nodestatus.Problem) bool { return p.Reason == f.Reason })
 		if f.IsProblem() && !listed {
 			f.Reason, f.Kind = reasonNode, f.Reason
 			all = append(all, f)
@@ -104,7 +104,7 @@ func Of(d *status.Document) []Finding {
 }
 
 // ofProblem returns the finding of a problem.
-func ofProblem(p *status.Problem) Finding {
+func ofProblem(p *nodestatus.Problem) Finding {
 	field := p.Field
 	switch p.Reason {
 	case model.ProblemNodePorts:

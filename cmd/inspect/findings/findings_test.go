@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/status/build"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/build"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
@@ -34,7 +34,7 @@ type world struct {
 	more      []sync.Event
 	config    sync.Config
 	refuse    bool // the kernel refuses the Service
-	change    func(*status.Document)
+	change    func(*nodestatus.Document)
 	ports     []model.Protocol // all if nil
 }
 
@@ -106,7 +106,7 @@ func (e eventSource) Run(ctx context.Context, out chan<- []sync.Event) error {
 }
 
 // document returns the document of a loop that has programmed the objects.
-func (w *world) document(t *testing.T) *status.Document {
+func (w *world) document(t *testing.T) *nodestatus.Document {
 	t.Helper()
 	k := kerneltest.NewFaulty(kerneltest.New(), kerneltest.FaultRates{}, 1)
 	if w.refuse {
@@ -124,7 +124,7 @@ func (w *world) document(t *testing.T) *status.Document {
 	if err := errors.Join(err, <-done); err != nil {
 		t.Fatal(err)
 	}
-	d := build.FromSnapshot(&v, status.Query{}, then)
+	d := build.FromSnapshot(&v, nodestatus.Query{}, then)
 	if w.change != nil {
 		w.change(d)
 	}
@@ -132,8 +132,8 @@ func (w *world) document(t *testing.T) *status.Document {
 }
 
 // each calls fn for each endpoint of a number.
-func each(n int, fn func(*status.Endpoint)) func(*status.Document) {
-	return func(d *status.Document) {
+func each(n int, fn func(*nodestatus.Endpoint)) func(*nodestatus.Document) {
+	return func(d *nodestatus.Document) {
 		for i := range d.Services[0].Ports {
 			fn(&d.Services[0].Ports[i].Endpoints[n])
 		}
@@ -147,7 +147,7 @@ var allPorts = []string{"sctp/SCTP", "tcp/TCP", "udp/UDP"}
 // than plainly balanced. The wanted lines are severity, reason and field, and a part of the
 // text.
 func TestFindings(t *testing.T) {
-	const problem, notice = status.SeverityProblem, status.SeverityNotice
+	const problem, notice = nodestatus.SeverityProblem, nodestatus.SeverityNotice
 	type want struct{ severity, reason, field, text string }
 	ready := func(w *world, n int, ready, serving, terminating bool) {
 		e := &w.endpoints[n]
@@ -292,7 +292,7 @@ func TestFindings(t *testing.T) {
 		},
 		"busy": {func(w *world) {
 			w.service.Scheduler = model.SchedulerLeastConnections
-			w.change = each(0, func(e *status.Endpoint) { e.Slot, e.Reason = nil, status.ReasonBusy })
+			w.change = each(0, func(e *nodestatus.Endpoint) { e.Slot, e.Reason = nil, nodestatus.ReasonBusy })
 		}, []want{{notice, "Scheduler", "metadata.annotations[kube-vmap.io/scheduler]: lc", ""}, {notice, "Busy", "metadata.annotations[kube-vmap.io/scheduler]: lc", "others have fewer: 10.244.0.1"}}},
 		"another port name": {func(w *world) {
 			w.slice.Ports = []model.EndpointPort{{Name: "admin", Protocol: model.TCP, Port: 9}}
@@ -323,38 +323,38 @@ func TestFindings(t *testing.T) {
 			w.more = []sync.Event{sync.SetProblem{Object: sync.Object{Kind: "EndpointSlice", Namespace: "shop", Name: "bad"}, Err: errors.New("[endpoints[0].addresses[0]: Invalid value, x]"), Field: "endpoints[0].addresses[0]"}}
 		}, []want{{problem, "Unusable", "endpoints[0].addresses[0]", ""}}},
 		"node ports nowhere": {func(w *world) {
-			w.change = func(d *status.Document) {
-				d.Problems = append(d.Problems, status.Problem{Object: "Node worker-1", Reason: model.ProblemNodePorts, Text: "no address"})
+			w.change = func(d *nodestatus.Document) {
+				d.Problems = append(d.Problems, nodestatus.Problem{Object: "Node worker-1", Reason: model.ProblemNodePorts, Text: "no address"})
 			}
 		}, []want{{problem, "NodePorts", "nodePortAddresses of the configuration", "no address"}}},
 		"a sick process": {func(w *world) {
-			w.change = func(d *status.Document) {
-				d.Health = &status.Health{Sync: status.Sync{FailingSince: then, Error: "no memory"}}
+			w.change = func(d *nodestatus.Document) {
+				d.Health = &nodestatus.Health{Sync: nodestatus.Sync{FailingSince: then, Error: "no memory"}}
 			}
 		}, []want{{problem, "Node", "", "no memory"}}},
 		"a port that is missing": {
-			func(w *world) { w.change = func(d *status.Document) { d.Services[0].Ports[0].Frontends = nil } },
+			func(w *world) { w.change = func(d *nodestatus.Document) { d.Services[0].Ports[0].Frontends = nil } },
 			[]want{{problem, "NotProgrammed", "", "tables do not have the port"}},
 		},
 		"an endpoint that is missing": {func(w *world) {
-			w.change = each(2, func(e *status.Endpoint) { e.Slot, e.Reason = nil, status.ReasonNotProgrammed })
+			w.change = each(2, func(e *nodestatus.Endpoint) { e.Slot, e.Reason = nil, nodestatus.ReasonNotProgrammed })
 		}, []want{{problem, "NotProgrammed", "", "tables do not have 1 of 3 endpoints: 10.244.0.3"}}},
 		"refusals": {
-			func(w *world) { w.change = each(0, func(e *status.Endpoint) { e.Refused = 2 }) },
+			func(w *world) { w.change = each(0, func(e *nodestatus.Endpoint) { e.Refused = 2 }) },
 			[]want{{problem, "Refuses", "spec.ports[].targetPort", "1 of 3 endpoints answers with a reset, 12 times within the observation: no program listens on port 8080 there"}},
 		},
-		"silence": {func(w *world) { w.change = each(0, func(e *status.Endpoint) { e.Unanswered = 1 }) }, []want{
+		"silence": {func(w *world) { w.change = each(0, func(e *nodestatus.Endpoint) { e.Unanswered = 1 }) }, []want{
 			{problem, "Silent", "", "1 of 3 endpoints does not answer, 4 connections waiting"}, {notice, "Silent", "spec.ports[].targetPort", "or the protocol has no answers"},
 		}},
 		"connections to one that is not ready": {func(w *world) {
 			ready(w, 0, false, true, true)
-			w.change = each(0, func(e *status.Endpoint) { e.Active = 2 })
+			w.change = each(0, func(e *nodestatus.Endpoint) { e.Active = 2 })
 		}, []want{{notice, "Stale", "metadata.deletionTimestamp of the pod", "open connections, 12, to endpoints"}}},
 		"connections to one that is gone": {func(w *world) {
-			w.change = func(d *status.Document) {
+			w.change = func(d *nodestatus.Document) {
 				for i := range d.Services[0].Ports {
 					p := &d.Services[0].Ports[i]
-					p.Endpoints = append(p.Endpoints, status.Endpoint{Address: "10.244.0.9", Port: 8080, Reason: status.ReasonGone, Traffic: status.Traffic{Active: 1}})
+					p.Endpoints = append(p.Endpoints, nodestatus.Endpoint{Address: "10.244.0.9", Port: 8080, Reason: nodestatus.ReasonGone, Traffic: nodestatus.Traffic{Active: 1}})
 				}
 			}
 		}, []want{{notice, "Stale", "", "open connections, 6, to endpoints that get no new ones any more: 10.244.0.9:8080"}}},
@@ -411,7 +411,7 @@ func TestPlainlyBalancedServicesAreNotListed(t *testing.T) {
 				}})
 			}
 		},
-		"connections, and answers": func(w *world) { w.change = each(0, func(e *status.Endpoint) { e.Active, e.Connections = 5, 9 }) },
+		"connections, and answers": func(w *world) { w.change = each(0, func(e *nodestatus.Endpoint) { e.Active, e.Connections = 5, 9 }) },
 		"one side of a conflict":   func(w *world) { w.service.Created = -1; w.more = holder()[:0] },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -437,10 +437,10 @@ func TestFindingsOfSeveralPortsAndFamiliesAreOne(t *testing.T) {
 // TestProblemOfOnePortNamesItsOwnEndpoints has a port whose only endpoint is not ready, and another
 // one of which two of three are not.
 func TestProblemOfOnePortNamesItsOwnEndpoints(t *testing.T) {
-	port := func(name, verdict string, ready ...bool) status.Port {
-		p := status.Port{Name: name, Protocol: "TCP", Family: "IPv4", Frontends: []status.Frontend{{Address: "10.96.0.1", Port: 80, Verdict: verdict}}}
+	port := func(name, verdict string, ready ...bool) nodestatus.Port {
+		p := nodestatus.Port{Name: name, Protocol: "TCP", Family: "IPv4", Frontends: []nodestatus.Frontend{{Address: "10.96.0.1", Port: 80, Verdict: verdict}}}
 		for n, r := range ready {
-			e := status.Endpoint{Address: fmt.Sprintf("10.244.0.%d", n+1), Port: 8080, Conditions: &status.Conditions{Ready: r, Serving: r}}
+			e := nodestatus.Endpoint{Address: fmt.Sprintf("10.244.0.%d", n+1), Port: 8080, Conditions: &nodestatus.Conditions{Ready: r, Serving: r}}
 			if e.Slot = new(int); !r {
 				e.Slot, e.Reason = nil, model.ReasonNotReady.String()
 			}
@@ -448,10 +448,10 @@ func TestProblemOfOnePortNamesItsOwnEndpoints(t *testing.T) {
 		}
 		return p
 	}
-	ports := []status.Port{port("one", status.VerdictReject, false), port("three", status.VerdictBalance, true, false, false)}
+	ports := []nodestatus.Port{port("one", nodestatus.VerdictReject, false), port("three", nodestatus.VerdictBalance, true, false, false)}
 	for range 2 {
 		slices.Reverse(ports)
-		got := findings.Of(&status.Document{Source: status.FromDaemon, Services: []status.Service{{Namespace: "shop", Name: "web", Ports: ports}}})
+		got := findings.Of(&nodestatus.Document{Source: nodestatus.FromDaemon, Services: []nodestatus.Service{{Namespace: "shop", Name: "web", Ports: ports}}})
 		if len(got) != 1 || got[0].Sentence() != "the only endpoint is not ready, so that every connection is refused: 10.244.0.1:8080" {
 			t.Errorf("%+v", got)
 		}
@@ -460,9 +460,9 @@ func TestProblemOfOnePortNamesItsOwnEndpoints(t *testing.T) {
 
 // TestEveryReasonOfEndpointsHasAField fails if a reason is added without its field.
 func TestEveryReasonOfEndpointsHasAField(t *testing.T) {
-	none := []string{model.ReasonDuplicate.String(), status.ReasonNotProgrammed, status.ReasonGone}
-	for _, reason := range status.Reasons() {
-		field := findings.FieldOf(&status.Service{}, &status.Endpoint{Reason: reason})
+	none := []string{model.ReasonDuplicate.String(), nodestatus.ReasonNotProgrammed, nodestatus.ReasonGone}
+	for _, reason := range nodestatus.Reasons() {
+		field := findings.FieldOf(&nodestatus.Service{}, &nodestatus.Endpoint{Reason: reason})
 		if (field == "") != slices.Contains(none, reason) {
 			t.Errorf("%s: field %q", reason, field)
 		}
@@ -527,8 +527,8 @@ func holder() []sync.Event {
 
 // TestStatesAreReasons has the words of get, top and the pages, which problems has, too.
 func TestStatesAreReasons(t *testing.T) {
-	for _, state := range status.States() {
-		if state == status.StateOK || state == status.StateProgrammed {
+	for _, state := range nodestatus.States() {
+		if state == nodestatus.StateOK || state == nodestatus.StateProgrammed {
 			continue
 		}
 		if !strings.Contains(findings.ReasonsHelp(), "  "+state+" ") {

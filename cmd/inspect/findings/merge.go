@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // A Merged finding is what several nodes have found about an object, with the same reason
@@ -92,7 +92,7 @@ func (m *Merger) Sorted() []Merged {
 	for _, p := range m.byKey {
 		p.setVariants(all)
 		if strings.HasPrefix(p.Object, objectNode+" ") && len(p.Nodes) > 1 {
-			p.Object = status.Plural(len(p.Nodes), objectNode)
+			p.Object = nodestatus.Plural(len(p.Nodes), objectNode)
 		}
 		out = append(out, *p)
 	}
@@ -151,7 +151,7 @@ func (m *Merged) String() string {
 		parts = append(parts, text)
 	}
 	if left > 0 {
-		parts = append(parts, status.Plural(left, "more node")+" with other numbers or endpoints")
+		parts = append(parts, nodestatus.Plural(left, "more node")+" with other numbers or endpoints")
 	}
 	return strings.Join(append(parts, m.Details...), "; ")
 }

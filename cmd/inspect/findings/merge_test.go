@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // TestVariantsAreKept has nodes that count other endpoints, and some that only count other
 // connections.
 func TestVariantsAreKept(t *testing.T) {
 	refuses := func(endpoints, times int) []findings.Finding {
-		return []findings.Finding{{Object: "Service shop/web", Reason: findings.Refuses, Args: status.Args{
+		return []findings.Finding{{Object: "Service shop/web", Reason: findings.Refuses, Args: nodestatus.Args{
 			Hit: endpoints, All: 3, Count: times, Number: 80, Named: []string{"x"}, NamedOf: 1,
 		}}}
 	}
@@ -35,14 +35,14 @@ func TestVariantsAreKept(t *testing.T) {
 func TestTakeoversOfNodesAreOneFindingEach(t *testing.T) {
 	var m findings.Merger
 	for i := range 501 {
-		node, reason, state := fmt.Sprint("node-", i), status.ReasonOtherProxy, status.TakeoverOtherProxy
+		node, reason, state := fmt.Sprint("node-", i), nodestatus.ReasonOtherProxy, nodestatus.TakeoverOtherProxy
 		if i == 500 {
-			reason, state = status.ReasonProbation, status.TakeoverProbation
+			reason, state = nodestatus.ReasonProbation, nodestatus.TakeoverProbation
 		}
 		text := reason + " of this node"
-		m.Add(node, findings.Of(&status.Document{
-			Node: node, Ready: true, Health: &status.Health{Takeover: status.Takeover{State: state, Text: text}},
-			Problems: []status.Problem{{Object: "Node " + node, Reason: reason, Text: text}},
+		m.Add(node, findings.Of(&nodestatus.Document{
+			Node: node, Ready: true, Health: &nodestatus.Health{Takeover: nodestatus.Takeover{State: state, Text: text}},
+			Problems: []nodestatus.Problem{{Object: "Node " + node, Reason: reason, Text: text}},
 		}))
 	}
 	got := m.Sorted()

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // recently is how long after an event it is a notice.
@@ -14,12 +14,12 @@ const recently = time.Hour
 // OfNode returns what is wrong with the work of the process that made the document, or may
 // surprise about it: problems before notices, each the worst first; none if the document has
 // no health. What is wrong with single Services is not among them.
-func OfNode(d *status.Document) []Finding {
+func OfNode(d *nodestatus.Document) []Finding {
 	if d.Health == nil {
 		return nil
 	}
 	n := &nodeFindings{Health: d.Health, document: d}
-	if n.Takeover.State == status.TakeoverReturned { // it does nothing else
+	if n.Takeover.State == nodestatus.TakeoverReturned { // it does nothing else
 		n.takeover()
 		return n.list
 	}
@@ -28,12 +28,12 @@ func OfNode(d *status.Document) []Finding {
 	n.positions()
 	n.takeover()
 	if why := d.FastPathReason(); why != "" {
-		n.add(status.SeverityNotice, FastPathOff, status.Args{Message: why})
+		n.add(nodestatus.SeverityNotice, FastPathOff, nodestatus.Args{Message: why})
 	}
 	n.events()
 	for _, p := range d.Problems {
-		if p.Reason == status.ReasonUnread {
-			n.add(status.SeverityProblem, status.ReasonUnread, status.Args{Message: cmp.Or(p.Message, p.Text)})
+		if p.Reason == nodestatus.ReasonUnread {
+			n.add(nodestatus.SeverityProblem, nodestatus.ReasonUnread, nodestatus.Args{Message: cmp.Or(p.Message, p.Text)})
 		}
 	}
 	slices.SortStableFunc(n.list, func(a, b Finding) int { return cmp.Compare(b.Severity, a.Severity) }) // Problem, Notice
@@ -42,12 +42,12 @@ func OfNode(d *status.Document) []Finding {
 
 // nodeFindings collects findings. All times are by the clock of the node.
 type nodeFindings struct {
-	*status.Health
-	document *status.Document
+	*nodestatus.Health
+	document *nodestatus.Document
 	list     []Finding
 }
 
-func (n *nodeFindings) add(severity, reason string, a status.Args) {
+func (n *nodeFindings) add(severity, reason string, a nodestatus.Args) {
 	n.list = append(n.list, Finding{Severity: severity, Object: "Node " + n.document.Node, Reason: reason, Args: a})
 }
 
@@ -60,9 +60,9 @@ func (n *nodeFindings) sync() {
 	s := &n.Sync
 	switch {
 	case !s.FailingSince.IsZero():
-		n.add(status.SeverityProblem, SyncFails, status.Args{Seconds: n.since(s.FailingSince), Message: s.Error})
+		n.add(nodestatus.SeverityProblem, SyncFails, nodestatus.Args{Seconds: n.since(s.FailingSince), Message: s.Error})
 	case s.Overdue:
-		n.add(status.SeverityProblem, Overdue, status.Args{Seconds: n.since(s.PendingSince)})
+		n.add(nodestatus.SeverityProblem, Overdue, nodestatus.Args{Seconds: n.since(s.PendingSince)})
 	}
 	if !n.document.Ready && s.Error == "" {
 		var unread []string
@@ -71,10 +71,10 @@ func (n *nodeFindings) sync() {
 				unread = append(unread, p.Kind)
 			}
 		}
-		n.add(status.SeverityProblem, NothingYet, status.Args{Seconds: n.since(n.Started), Names: unread})
+		n.add(nodestatus.SeverityProblem, NothingYet, nodestatus.Args{Seconds: n.since(n.Started), Names: unread})
 	}
 	if p := n.Refused.Ports; p > 0 {
-		n.add(status.SeverityProblem, PortsRefused, status.Args{Number: p})
+		n.add(nodestatus.SeverityProblem, PortsRefused, nodestatus.Args{Number: p})
 	}
 }
 
@@ -83,14 +83,14 @@ func (n *nodeFindings) tables() {
 		return
 	}
 	for _, t := range n.Tables {
-		severity := status.SeverityProblem
+		severity := nodestatus.SeverityProblem
 		switch {
-		case t.State == status.TableOpen && n.Protect:
-			severity = status.SeverityNotice
-		case t.State == status.TableOpen, t.State == status.TableOwned:
+		case t.State == nodestatus.TableOpen && n.Protect:
+			severity = nodestatus.SeverityNotice
+		case t.State == nodestatus.TableOpen, t.State == nodestatus.TableOwned:
 			continue
 		}
-		n.add(severity, TableState, status.Args{Family: t.Family, Message: t.State})
+		n.add(severity, TableState, nodestatus.Args{Family: t.Family, Message: t.State})
 	}
 }
 
@@ -104,7 +104,7 @@ func (n *nodeFindings) positions() {
 		i := slices.IndexFunc(n.list[first:], func(f Finding) bool { return f.Message == p.Error })
 		if i < 0 {
 			i = len(n.list) - first
-			n.add(status.SeverityProblem, NotFollowing, status.Args{Message: p.Error})
+			n.add(nodestatus.SeverityProblem, NotFollowing, nodestatus.Args{Message: p.Error})
 		}
 		f := &n.list[first+i]
 		f.Names, f.Seconds = append(f.Names, p.Kind), max(f.Seconds, n.since(p.FailingSince))
@@ -112,14 +112,14 @@ func (n *nodeFindings) positions() {
 }
 
 func (n *nodeFindings) takeover() {
-	text := status.Args{Message: n.Takeover.Text}
+	text := nodestatus.Args{Message: n.Takeover.Text}
 	switch n.Takeover.State {
-	case status.TakeoverOtherProxy:
-		n.add(status.SeverityProblem, status.ReasonOtherProxy, text)
-	case status.TakeoverReturned:
-		n.add(status.SeverityProblem, status.ReasonReturned, text)
-	case status.TakeoverProbation:
-		n.add(status.SeverityNotice, status.ReasonProbation, text)
+	case nodestatus.TakeoverOtherProxy:
+		n.add(nodestatus.SeverityProblem, nodestatus.ReasonOtherProxy, text)
+	case nodestatus.TakeoverReturned:
+		n.add(nodestatus.SeverityProblem, nodestatus.ReasonReturned, text)
+	case nodestatus.TakeoverProbation:
+		n.add(nodestatus.SeverityNotice, nodestatus.ReasonProbation, text)
 	}
 }
 
@@ -127,15 +127,15 @@ func (n *nodeFindings) takeover() {
 // the process: their authors must correct them, and they are the same on each node.
 func (n *nodeFindings) events() {
 	if r := n.Repairs; r.Count > 0 && n.document.Time.Sub(r.Last) < recently {
-		n.add(status.SeverityNotice, Repaired, status.Args{Seconds: n.since(r.Last), Number: r.Count})
+		n.add(nodestatus.SeverityNotice, Repaired, nodestatus.Args{Seconds: n.since(r.Last), Number: r.Count})
 	}
 	if r := n.Refused; r.Objects > 0 {
-		n.add(status.SeverityNotice, Unusable, status.Args{Number: r.Objects})
+		n.add(nodestatus.SeverityNotice, Unusable, nodestatus.Args{Number: r.Objects})
 	}
 	if r := n.Refused; r.Conflicts > 0 {
-		n.add(status.SeverityNotice, Conflicts, status.Args{Number: r.Conflicts})
+		n.add(nodestatus.SeverityNotice, Conflicts, nodestatus.Args{Number: r.Conflicts})
 	}
 	if w := n.Warnings; w.Count > 0 && n.document.Time.Sub(w.Last) < recently {
-		n.add(status.SeverityNotice, Logged, status.Args{Seconds: n.since(w.Last), Message: w.Text})
+		n.add(nodestatus.SeverityNotice, Logged, nodestatus.Args{Seconds: n.since(w.Last), Message: w.Text})
 	}
 }

@@ -6,21 +6,21 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // healthy returns the document of a node without problems.
-func healthy() *status.Document {
+func healthy() *nodestatus.Document {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	return &status.Document{Node: "node-1", Ready: true, Time: now, Health: &status.Health{
+	return &nodestatus.Document{Node: "node-1", Ready: true, Time: now, Health: &nodestatus.Health{
 		Started: now.Add(-26 * time.Hour), Source: "API server",
-		Positions: []status.Position{{Kind: "Service", ResourceVersion: "100"}, {Kind: "EndpointSlice", ResourceVersion: "101"}},
-		Sync:      status.Sync{Last: now.Add(-time.Minute)},
+		Positions: []nodestatus.Position{{Kind: "Service", ResourceVersion: "100"}, {Kind: "EndpointSlice", ResourceVersion: "101"}},
+		Sync:      nodestatus.Sync{Last: now.Add(-time.Minute)},
 		Protect:   true,
-		Tables:    []status.Table{{Family: "IPv4", State: status.TableOwned}, {Family: "IPv6", State: status.TableOwned}},
-		Repairs:   status.Count{Count: 7, Last: now.Add(-2 * time.Hour)},
-		Warnings:  status.Count{Count: 9, Last: now.Add(-2 * time.Hour), Text: "old"},
-		Takeover:  status.Takeover{State: status.TakeoverDone},
+		Tables:    []nodestatus.Table{{Family: "IPv4", State: nodestatus.TableOwned}, {Family: "IPv6", State: nodestatus.TableOwned}},
+		Repairs:   nodestatus.Count{Count: 7, Last: now.Add(-2 * time.Hour)},
+		Warnings:  nodestatus.Count{Count: 9, Last: now.Add(-2 * time.Hour), Text: "old"},
+		Takeover:  nodestatus.Takeover{State: nodestatus.TakeoverDone},
 	}}
 }
 
@@ -28,52 +28,52 @@ func TestFindingsOfANode(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return healthy().Time.Add(-d) }
 	tests := []struct {
 		name   string
-		change func(d *status.Document, h *status.Health)
+		change func(d *nodestatus.Document, h *nodestatus.Health)
 		want   string
 	}{
-		{"none", func(*status.Document, *status.Health) {}, ""},
-		{"not known", func(d *status.Document, _ *status.Health) { d.Health, d.Ready = nil, false }, ""},
-		{"not ready", func(d *status.Document, h *status.Health) {
+		{"none", func(*nodestatus.Document, *nodestatus.Health) {}, ""},
+		{"not known", func(d *nodestatus.Document, _ *nodestatus.Health) { d.Health, d.Ready = nil, false }, ""},
+		{"not ready", func(d *nodestatus.Document, h *nodestatus.Health) {
 			d.Ready, h.Started, h.Tables, h.Positions[1].ResourceVersion = false, ago(90*time.Second), nil, ""
 		}, "Problem: nothing is programmed yet, 1m30s after the start: no list yet of EndpointSlice"},
-		{"sync fails", func(_ *status.Document, h *status.Health) {
-			h.Sync = status.Sync{FailingSince: ago(3 * time.Hour), Error: "apply batch: no buffer space available", Overdue: true}
+		{"sync fails", func(_ *nodestatus.Document, h *nodestatus.Health) {
+			h.Sync = nodestatus.Sync{FailingSince: ago(3 * time.Hour), Error: "apply batch: no buffer space available", Overdue: true}
 		}, "Problem: changes have not reached the kernel for 3h0m: apply batch: no buffer space available"},
-		{"overdue", func(_ *status.Document, h *status.Health) {
+		{"overdue", func(_ *nodestatus.Document, h *nodestatus.Health) {
 			h.Sync.PendingSince, h.Sync.Overdue = ago(time.Minute), true
 		}, "Problem: changes have been waiting for the kernel for 1m0s"},
-		{"pending is no problem", func(_ *status.Document, h *status.Health) { h.Sync.PendingSince = ago(time.Second) }, ""},
-		{"refused", func(_ *status.Document, h *status.Health) {
-			h.Refused = status.Refused{Ports: 1, Objects: 2, Conflicts: 3}
+		{"pending is no problem", func(_ *nodestatus.Document, h *nodestatus.Health) { h.Sync.PendingSince = ago(time.Second) }, ""},
+		{"refused", func(_ *nodestatus.Document, h *nodestatus.Health) {
+			h.Refused = nodestatus.Refused{Ports: 1, Objects: 2, Conflicts: 3}
 		}, `Problem: the kernel refuses 1 Service port
 Notice: 2 objects cannot be used, wholly or in part
 Notice: other Services hold 3 of the addresses and ports of Services`},
-		{"tables", func(_ *status.Document, h *status.Health) {
-			h.Tables[0].State, h.Tables[1].State = status.TableOpen, status.TableDormant
+		{"tables", func(_ *nodestatus.Document, h *nodestatus.Health) {
+			h.Tables[0].State, h.Tables[1].State = nodestatus.TableOpen, nodestatus.TableDormant
 		}, `Problem: the table of IPv6 is disabled by another program, so that no packet reaches it
 Notice: the table of IPv4 has no owner, so that other programs can change it`},
-		{"tables without protection", func(_ *status.Document, h *status.Health) {
-			h.Protect, h.Tables[0].State, h.Tables[1].State = false, status.TableOpen, status.TableMissing
+		{"tables without protection", func(_ *nodestatus.Document, h *nodestatus.Health) {
+			h.Protect, h.Tables[0].State, h.Tables[1].State = false, nodestatus.TableOpen, nodestatus.TableMissing
 		}, `Problem: the table of IPv6 is missing`},
-		{"fast path", func(_ *status.Document, h *status.Health) {
-			h.FastPath = &status.FastPath{Reason: "rules of Calico may have to see every packet"}
+		{"fast path", func(_ *nodestatus.Document, h *nodestatus.Health) {
+			h.FastPath = &nodestatus.FastPath{Reason: "rules of Calico may have to see every packet"}
 		}, "Notice: the fast path is off: rules of Calico may have to see every packet"},
-		{"fast path on", func(_ *status.Document, h *status.Health) { h.FastPath = &status.FastPath{On: true} }, ""},
-		{"fast path not known yet", func(_ *status.Document, h *status.Health) { h.FastPath = &status.FastPath{} }, ""},
-		{"API server", func(_ *status.Document, h *status.Health) {
+		{"fast path on", func(_ *nodestatus.Document, h *nodestatus.Health) { h.FastPath = &nodestatus.FastPath{On: true} }, ""},
+		{"fast path not known yet", func(_ *nodestatus.Document, h *nodestatus.Health) { h.FastPath = &nodestatus.FastPath{} }, ""},
+		{"API server", func(_ *nodestatus.Document, h *nodestatus.Health) {
 			h.Positions[0].FailingSince, h.Positions[0].Error = ago(time.Minute), "connection refused"
 			h.Positions[1].FailingSince, h.Positions[1].Error = ago(50*time.Hour), "connection refused"
-			h.Positions = append(h.Positions, status.Position{Kind: "Node", FailingSince: ago(time.Second), Error: "forbidden"})
+			h.Positions = append(h.Positions, nodestatus.Position{Kind: "Node", FailingSince: ago(time.Second), Error: "forbidden"})
 		}, `Problem: the API server cannot be followed for 2d2h (Service, EndpointSlice): connection refused
 Problem: the API server cannot be followed for 1s (Node): forbidden`},
-		{"kernel", func(d *status.Document, _ *status.Health) {
-			d.Problems = []status.Problem{{Reason: status.ReasonUnread, Text: "read the tables: EPERM"}, {Reason: status.ReasonUncertain, Text: "other"}}
+		{"kernel", func(d *nodestatus.Document, _ *nodestatus.Health) {
+			d.Problems = []nodestatus.Problem{{Reason: nodestatus.ReasonUnread, Text: "read the tables: EPERM"}, {Reason: nodestatus.ReasonUncertain, Text: "other"}}
 		}, "Problem: the kernel cannot be read: read the tables: EPERM"},
-		{"take-over", func(_ *status.Document, h *status.Health) {
-			h.Takeover = status.Takeover{State: status.TakeoverProbation, Text: "suspended until then"}
+		{"take-over", func(_ *nodestatus.Document, h *nodestatus.Health) {
+			h.Takeover = nodestatus.Takeover{State: nodestatus.TakeoverProbation, Text: "suspended until then"}
 		}, "Notice: suspended until then"},
-		{"other proxy", func(_ *status.Document, h *status.Health) {
-			h.Takeover = status.Takeover{State: status.TakeoverOtherProxy, Text: "kube-proxy runs"}
+		{"other proxy", func(_ *nodestatus.Document, h *nodestatus.Health) {
+			h.Takeover = nodestatus.Takeover{State: nodestatus.TakeoverOtherProxy, Text: "kube-proxy runs"}
 			h.Repairs.Last, h.Warnings.Last = ago(time.Minute), ago(2*time.Minute)
 		}, `Problem: kube-proxy runs
 Notice: tables that another program changed were repaired, last 1m0s ago; 7 times since the start

@@ -3,25 +3,25 @@ package findings
 import (
 	"slices"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
 )
 
 // A portView groups the endpoints of a port.
 type portView struct {
-	all      int                           // that could serve: those in EndpointSlices
-	used     []*status.Endpoint            // get connections
-	byReason map[string][]*status.Endpoint // those that do not, by the reason
-	local    int                           // used by frontends with a Local policy
-	usable   int                           // used, or not for a policy alone
-	ready    bool                          // one of these is
+	all      int                               // that could serve: those in EndpointSlices
+	used     []*nodestatus.Endpoint            // get connections
+	byReason map[string][]*nodestatus.Endpoint // those that do not, by the reason
+	local    int                               // used by frontends with a Local policy
+	usable   int                               // used, or not for a policy alone
+	ready    bool                              // one of these is
 }
 
-func newPortView(p *status.Port) *portView {
-	v := &portView{byReason: map[string][]*status.Endpoint{}}
+func newPortView(p *nodestatus.Port) *portView {
+	v := &portView{byReason: map[string][]*nodestatus.Endpoint{}}
 	for i := range p.Endpoints {
 		e := &p.Endpoints[i]
-		if e.Reason != status.ReasonGone && e.Reason != model.ReasonDuplicate.String() {
+		if e.Reason != nodestatus.ReasonGone && e.Reason != model.ReasonDuplicate.String() {
 			v.all++
 		}
 		if e.LocalSlot != nil {
@@ -40,18 +40,18 @@ func newPortView(p *status.Port) *portView {
 }
 
 // frontend collects why an address and port is not served, or not to all clients alike.
-func (c *collector) frontend(p *status.Port, f *status.Frontend, v *portView) {
-	if f.Verdict == status.VerdictReject && v.all == 0 {
+func (c *collector) frontend(p *nodestatus.Port, f *nodestatus.Frontend, v *portView) {
+	if f.Verdict == nodestatus.VerdictReject && v.all == 0 {
 		field, kind := FieldSelector, ""
 		if c.service.WithoutSelector {
 			field, kind = fieldServiceName, kindNoSelector
 		}
-		d := c.draft(status.SeverityProblem, NoEndpoints, field, p)
+		d := c.draft(nodestatus.SeverityProblem, NoEndpoints, field, p)
 		d.Kind = kind
 		d.frontend(p, f)
 	}
 	if f.Restricted {
-		d := c.draft(status.SeverityNotice, SourceRanges, FieldSourceRanges, p)
+		d := c.draft(nodestatus.SeverityNotice, SourceRanges, FieldSourceRanges, p)
 		d.frontend(p, f)
 		for _, r := range f.Sources[:min(len(f.Sources), maxListed)] {
 			d.Names = once(d.Names, r)
@@ -61,18 +61,18 @@ func (c *collector) frontend(p *status.Port, f *status.Frontend, v *portView) {
 		return
 	}
 	internal := f.Kind == model.KindClusterIP.String()
-	field, severity := FieldExternalLocal, status.SeverityNotice
+	field, severity := FieldExternalLocal, nodestatus.SeverityNotice
 	if internal {
 		field = FieldInternalLocal
 	}
-	if f.Verdict != status.VerdictDrop {
+	if f.Verdict != nodestatus.VerdictDrop {
 		d := c.draft(severity, LocalPolicy, field, p)
 		d.frontend(p, f)
 		d.Hit, d.All = max(d.Hit, v.local), max(d.All, v.usable)
 		return
 	}
 	if internal {
-		severity = status.SeverityProblem // load balancers avoid this node, pods on it do not
+		severity = nodestatus.SeverityProblem // load balancers avoid this node, pods on it do not
 	}
 	d := c.draft(severity, NoneLocal, field, p)
 	d.frontend(p, f)
@@ -89,19 +89,19 @@ func (c *collector) families() int {
 }
 
 // choice collects why not each endpoint has the same chance.
-func (c *collector) choice(p *status.Port, v *portView) {
+func (c *collector) choice(p *nodestatus.Port, v *portView) {
 	if len(v.used) < 2 {
 		return
 	}
 	if p.AffinitySeconds > 0 {
-		c.draft(status.SeverityNotice, Affinity, FieldAffinity, p).Seconds = p.AffinitySeconds
+		c.draft(nodestatus.SeverityNotice, Affinity, FieldAffinity, p).Seconds = p.AffinitySeconds
 	}
 	switch p.Scheduler {
 	case model.SchedulerSourceHash.String(), model.SchedulerMaglev.String(), model.SchedulerLeastConnections.String():
 		if c.service.SchedulerField == "" {
 			(*c.other)[p.Scheduler]++
 		} else {
-			c.draft(status.SeverityNotice, Scheduler, c.service.SchedulerField, p).Kind = p.Scheduler
+			c.draft(nodestatus.SeverityNotice, Scheduler, c.service.SchedulerField, p).Kind = p.Scheduler
 		}
 	}
 	weights := map[int]bool{}
@@ -109,15 +109,16 @@ func (c *collector) choice(p *status.Port, v *portView) {
 		weights[max(e.Weight, 1)] = true
 	}
 	if len(weights) > 1 {
-		c.draft(status.SeverityNotice, Weights, fieldWeight, p).add(v.used, v.all)
+		c.draft(nodestatus.SeverityNotice, Weights, fieldWeight, p).add(v.used, v.all)
 	}
 }
 
 // unused collects why endpoints get no connections.
-func (c *collector) unused(p *status.Port, v *portView) {
-	severity := status.SeverityNotice
-	if slices.ContainsFunc(p.Frontends, func(f status.Frontend) bool { return f.Verdict == status.VerdictReject }) {
-		severity = status.SeverityProblem
+func (c *collector) unused(p *nodestatus.Port, v *portView) {
+	severity := nodestatus.SeverityNotice
+	if slices.ContainsFunc(p.Frontends,
+		func(f nodestatus.Frontend) bool { return f.Verdict == nodestatus.VerdictReject }) {
+		severity = nodestatus.SeverityProblem
 	}
 	for _, r := range [...]struct {
 		reason            model.Reason
@@ -125,22 +126,22 @@ func (c *collector) unused(p *status.Port, v *portView) {
 	}{
 		{model.ReasonNotReady, NotReady, severity},
 		{model.ReasonDrained, Drained, severity},
-		{model.ReasonOtherZones, Hints, status.SeverityNotice},
-		{model.ReasonOtherNodes, Hints, status.SeverityNotice},
+		{model.ReasonOtherZones, Hints, nodestatus.SeverityNotice},
+		{model.ReasonOtherNodes, Hints, nodestatus.SeverityNotice},
 	} {
 		c.byField(p, r.severity, r.finding, r.reason.String(), v.expected(r.reason.String()), v.all)
 	}
-	c.byField(p, status.SeverityProblem, NotProgrammed, "", v.expected(status.ReasonNotProgrammed), v.all)
-	c.byField(p, status.SeverityNotice, Busy, "", v.expected(status.ReasonBusy), v.all)
+	c.byField(p, nodestatus.SeverityProblem, NotProgrammed, "", v.expected(nodestatus.ReasonNotProgrammed), v.all)
+	c.byField(p, nodestatus.SeverityNotice, Busy, "", v.expected(nodestatus.ReasonBusy), v.all)
 	if missing := v.byReason[model.ReasonNoPort.String()]; len(missing) < v.all { // else it is a problem of the Service
-		c.byField(p, status.SeverityNotice, NoPort, kindSome, missing, v.all)
+		c.byField(p, nodestatus.SeverityNotice, NoPort, kindSome, missing, v.all)
 	}
 	c.stale(p)
 }
 
 // expected returns the endpoints with a reason. A pod that terminates while others serve is
 // expected to be not ready.
-func (v *portView) expected(reason string) (out []*status.Endpoint) {
+func (v *portView) expected(reason string) (out []*nodestatus.Endpoint) {
 	for _, e := range v.byReason[reason] {
 		if len(v.used) == 0 || !e.KnownConditions().Terminating {
 			out = append(out, e)
@@ -150,8 +151,8 @@ func (v *portView) expected(reason string) (out []*status.Endpoint) {
 }
 
 // byField adds endpoints to the drafts of their fields.
-func (c *collector) byField(p *status.Port, severity, reason, kind string, list []*status.Endpoint, all int) {
-	fields := map[string][]*status.Endpoint{}
+func (c *collector) byField(p *nodestatus.Port, severity, reason, kind string, list []*nodestatus.Endpoint, all int) {
+	fields := map[string][]*nodestatus.Endpoint{}
 	var order []string
 	for _, e := range list {
 		field := FieldOf(c.service, e)
@@ -169,8 +170,8 @@ func (c *collector) byField(p *status.Port, severity, reason, kind string, list 
 }
 
 // stale collects connections to endpoints that do not serve any more.
-func (c *collector) stale(p *status.Port) {
-	var hit []*status.Endpoint
+func (c *collector) stale(p *nodestatus.Port) {
+	var hit []*nodestatus.Endpoint
 	n := 0
 	for i := range p.Endpoints {
 		if e := &p.Endpoints[i]; !e.Used() && e.Active > 0 {
@@ -187,7 +188,7 @@ func (c *collector) stale(p *status.Port) {
 			field = ""
 		}
 	}
-	d := c.draft(status.SeverityNotice, Stale, field, p)
+	d := c.draft(nodestatus.SeverityNotice, Stale, field, p)
 	before := d.Count // of responses, which add counts
 	d.add(hit, len(p.Endpoints))
 	d.Count = before + n
@@ -195,8 +196,8 @@ func (c *collector) stale(p *status.Port) {
 }
 
 // used collects what is wrong with endpoints that get connections.
-func (c *collector) used(p *status.Port, v *portView) {
-	var fallback, local, early, refuses, silent []*status.Endpoint
+func (c *collector) used(p *nodestatus.Port, v *portView) {
+	var fallback, local, early, refuses, silent []*nodestatus.Endpoint
 	for _, e := range v.used {
 		k := e.KnownConditions()
 		switch {
@@ -220,28 +221,28 @@ func (c *collector) used(p *status.Port, v *portView) {
 		if others := v.byReason[model.ReasonNotReady.String()]; len(others) > 0 {
 			field = readyField(others[0])
 		}
-		c.draft(status.SeverityProblem, Fallback, field, p).add(fallback, v.all)
+		c.draft(nodestatus.SeverityProblem, Fallback, field, p).add(fallback, v.all)
 	}
 	if len(local) > 0 {
-		c.draft(status.SeverityNotice, Fallback, fieldDeletion, p).add(local, v.all)
+		c.draft(nodestatus.SeverityNotice, Fallback, fieldDeletion, p).add(local, v.all)
 	}
 	if len(early) > 0 {
 		field := fieldPublish
 		if early[0].Manual {
 			field = fieldSliceReady
 		}
-		c.draft(status.SeverityNotice, PublishedEarly, field, p).add(early, v.all)
+		c.draft(nodestatus.SeverityNotice, PublishedEarly, field, p).add(early, v.all)
 	}
 	if len(refuses) > 0 {
-		c.draft(status.SeverityProblem, Refuses, FieldTargetPort, p).add(refuses, v.all).Number = int(refuses[0].Port)
+		c.draft(nodestatus.SeverityProblem, Refuses, FieldTargetPort, p).add(refuses, v.all).Number = int(refuses[0].Port)
 	}
 	if len(silent) == 0 {
 		return
 	}
 	if p.Protocol == "UDP" { // which may not need answers
-		d := c.draft(status.SeverityNotice, Silent, FieldTargetPort, p).add(silent, v.all)
+		d := c.draft(nodestatus.SeverityNotice, Silent, FieldTargetPort, p).add(silent, v.all)
 		d.Kind, d.Number = kindUDP, int(silent[0].Port)
 		return
 	}
-	c.draft(status.SeverityProblem, Silent, "", p).add(silent, v.all)
+	c.draft(nodestatus.SeverityProblem, Silent, "", p).add(silent, v.all)
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
-	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/model"
 )
 
@@ -151,7 +151,7 @@ var sentences = map[string]func(*sentence) string{
 		return "its namespace has more than its share of the connection counters: connections are not counted for ten " +
 			"minutes, nor resets observed"
 	},
-	status.ReasonNotCounted: func(s *sentence) string {
+	nodestatus.ReasonNotCounted: func(s *sentence) string {
 		return "the counters of " + s.Family +
 			" connections are full: those of further pairs of address and endpoint are not counted, nor resets observed"
 	},
@@ -160,12 +160,12 @@ var sentences = map[string]func(*sentence) string{
 		if s.Number > 1 {
 			verb = " are"
 		}
-		return status.JoinFirst(s.Names, s.Number, len(s.Names)) + verb + " held by Service " + s.Message
+		return nodestatus.JoinFirst(s.Names, s.Number, len(s.Names)) + verb + " held by Service " + s.Message
 	},
-	status.ReasonUncertain: func(*sentence) string {
+	nodestatus.ReasonUncertain: func(*sentence) string {
 		return "a change failed; this is the state before it, until the kernel has been read again"
 	},
-	status.ReasonUnread: func(s *sentence) string { return "the kernel cannot be read: " + s.Message },
+	nodestatus.ReasonUnread: func(s *sentence) string { return "the kernel cannot be read: " + s.Message },
 	SyncFails: func(s *sentence) string {
 		return fmt.Sprintf("changes have not reached the kernel for %s: %s", s.ago(), s.Message)
 	},
@@ -177,13 +177,13 @@ var sentences = map[string]func(*sentence) string{
 		}
 		return text
 	},
-	PortsRefused: func(s *sentence) string { return "the kernel refuses " + status.Plural(s.Number, "Service port") },
+	PortsRefused: func(s *sentence) string { return "the kernel refuses " + nodestatus.Plural(s.Number, "Service port") },
 	TableState: func(s *sentence) string {
 		return "the table of " + s.Family + " " + map[string]string{
-			status.TableForeign: "belongs to another program, so that nothing can be changed",
-			status.TableDormant: "is disabled by another program, so that no packet reaches it",
-			status.TableMissing: "is missing",
-			status.TableOpen:    "has no owner, so that other programs can change it",
+			nodestatus.TableForeign: "belongs to another program, so that nothing can be changed",
+			nodestatus.TableDormant: "is disabled by another program, so that no packet reaches it",
+			nodestatus.TableMissing: "is missing",
+			nodestatus.TableOpen:    "has no owner, so that other programs can change it",
 		}[s.Message]
 	},
 	NotFollowing: func(s *sentence) string {
@@ -193,10 +193,10 @@ var sentences = map[string]func(*sentence) string{
 	FastPathOff: func(s *sentence) string { return "the fast path is off: " + s.Message },
 	Repaired: func(s *sentence) string {
 		return fmt.Sprintf("tables that another program changed were repaired, last %s ago; %s since the start", s.ago(),
-			status.Plural(s.Number, "time"))
+			nodestatus.Plural(s.Number, "time"))
 	},
 	Unusable: func(s *sentence) string {
-		return status.Plural(s.Number, "object") + " cannot be used, wholly or in part"
+		return nodestatus.Plural(s.Number, "object") + " cannot be used, wholly or in part"
 	},
 	Conflicts: func(s *sentence) string {
 		return fmt.Sprintf("other Services hold %d of the addresses and ports of Services", s.Number)
@@ -224,10 +224,10 @@ func (s *sentence) verb(one, many string) string {
 }
 
 // named returns the endpoints concerned, after a colon.
-func (s *sentence) named() string { return ": " + status.JoinFirst(s.Named, s.NamedOf, maxNamed) }
+func (s *sentence) named() string { return ": " + nodestatus.JoinFirst(s.Named, s.NamedOf, maxNamed) }
 
 // some returns the first of a list, and how many more there are.
-func some(list []string) string { return status.JoinFirst(list, len(list), maxNamed) }
+func some(list []string) string { return nodestatus.JoinFirst(list, len(list), maxNamed) }
 
 // node returns the nodes concerned.
 func (s *sentence) node() string {
@@ -257,7 +257,7 @@ func (s *sentence) refusal() string {
 // family returns the family and a space, if only one is concerned.
 func (s *sentence) family() string { return strings.TrimPrefix(s.Family+" ", " ") }
 
-func (s *sentence) ago() string { return status.Duration(time.Duration(s.Seconds) * time.Second) }
+func (s *sentence) ago() string { return nodestatus.Duration(time.Duration(s.Seconds) * time.Second) }
 
 func (s *sentence) noEndpoint() string {
 	return fmt.Sprintf("no %sendpoint in any EndpointSlice, so that every %sconnection is refused: ", s.family(),
@@ -279,11 +279,11 @@ func (s *sentence) ports() string {
 	if s.Number == 0 {
 		return ""
 	}
-	return ", at the " + status.Plural(s.Number, "port") + " of Services that do not name a scheduler"
+	return ", at the " + nodestatus.Plural(s.Number, "port") + " of Services that do not name a scheduler"
 }
 
 // notObserved returns what the findings of a document do not cover.
-func notObserved(d *status.Document) []string {
+func notObserved(d *nodestatus.Document) []string {
 	const notTried = "endpoints that no client tried meanwhile (explain --probe asks)"
 	list := []string{"what firewalls and other programs drop (explain shows it)"}
 	switch {
@@ -314,9 +314,9 @@ func (l *List) summary() string {
 			problems++
 		}
 	}
-	notices, of := len(l.Findings)-problems, status.Plural(l.Services, "Service")
-	text := fmt.Sprintf("%s: %s, %s about %s", l.Node, status.Plural(problems, "problem"),
-		status.Plural(notices, "notice"), of)
+	notices, of := len(l.Findings)-problems, nodestatus.Plural(l.Services, "Service")
+	text := fmt.Sprintf("%s: %s, %s about %s", l.Node, nodestatus.Plural(problems, "problem"),
+		nodestatus.Plural(notices, "notice"), of)
 	if len(l.Findings) == 0 {
 		text = fmt.Sprintf("%s: nothing to report about %s: each is balanced over all its ready endpoints", l.Node, of)
 	}
@@ -327,7 +327,7 @@ func (l *List) summary() string {
 }
 
 // Text returns the words for the problem of a document.
-func Text(reason string, a status.Args) string {
+func Text(reason string, a nodestatus.Args) string {
 	return (&Finding{Reason: reason, Args: a}).Sentence()
 }
 

@@ -6,14 +6,14 @@ import (
 	"reflect"
 	"testing"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // document has a finding of most kinds on a node, with numbers of its own.
-func document(node string, connections int) *status.Document {
+func document(node string, connections int) *nodestatus.Document {
 	slot := 0
-	endpoint := func(n int, reason string) status.Endpoint {
-		e := status.Endpoint{Address: fmt.Sprintf("10.0.0.%d", n), Port: 80, Reason: reason, Conditions: &status.Conditions{Ready: true, Serving: true}}
+	endpoint := func(n int, reason string) nodestatus.Endpoint {
+		e := nodestatus.Endpoint{Address: fmt.Sprintf("10.0.0.%d", n), Port: 80, Reason: reason, Conditions: &nodestatus.Conditions{Ready: true, Serving: true}}
 		if reason == "" {
 			e.Slot = &slot
 		}
@@ -21,18 +21,18 @@ func document(node string, connections int) *status.Document {
 	}
 	refusing := endpoint(1, "")
 	refusing.Refused = connections
-	problem := func(family string) status.Problem {
-		return status.Problem{Object: "Service shop/web:x", Reason: status.ReasonNoPort, Args: status.Args{Hit: 3, Family: family, Message: "x/TCP"}}
+	problem := func(family string) nodestatus.Problem {
+		return nodestatus.Problem{Object: "Service shop/web:x", Reason: nodestatus.ReasonNoPort, Args: nodestatus.Args{Hit: 3, Family: family, Message: "x/TCP"}}
 	}
-	return &status.Document{
-		Node: node, Source: status.FromDaemon, Ready: true,
-		Health: &status.Health{FastPath: &status.FastPath{Reason: "rules"}, Refused: status.Refused{Ports: 2}},
-		Services: []status.Service{{Namespace: "shop", Name: "web", Problems: []status.Problem{problem("IPv4"), problem("IPv6")}, Ports: []status.Port{{
+	return &nodestatus.Document{
+		Node: node, Source: nodestatus.FromDaemon, Ready: true,
+		Health: &nodestatus.Health{FastPath: &nodestatus.FastPath{Reason: "rules"}, Refused: nodestatus.Refused{Ports: 2}},
+		Services: []nodestatus.Service{{Namespace: "shop", Name: "web", Problems: []nodestatus.Problem{problem("IPv4"), problem("IPv6")}, Ports: []nodestatus.Port{{
 			Protocol: "TCP", Family: "IPv4", AffinitySeconds: 60, Scheduler: "sh",
-			Frontends: []status.Frontend{{Address: "10.96.0.1", Port: 80, Kind: "ClusterIP", Verdict: status.VerdictBalance, Restricted: true}},
-			Endpoints: []status.Endpoint{refusing, endpoint(2, ""), endpoint(3, "NotReady"), endpoint(4, "Drained"), endpoint(5, "OtherZones")},
+			Frontends: []nodestatus.Frontend{{Address: "10.96.0.1", Port: 80, Kind: "ClusterIP", Verdict: nodestatus.VerdictBalance, Restricted: true}},
+			Endpoints: []nodestatus.Endpoint{refusing, endpoint(2, ""), endpoint(3, "NotReady"), endpoint(4, "Drained"), endpoint(5, "OtherZones")},
 		}}}},
-		Problems: []status.Problem{{Object: "EndpointSlice shop/x", Reason: "Unusable", Field: "endpoints[0]", Text: "endpoints[0]: Required value"}},
+		Problems: []nodestatus.Problem{{Object: "EndpointSlice shop/x", Reason: "Unusable", Field: "endpoints[0]", Text: "endpoints[0]: Required value"}},
 	}
 }
 

@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 func TestTextsNameTheNodes(t *testing.T) {
-	local := findings.Finding{Object: "Service shop/web", Reason: findings.NoneLocal, Field: findings.FieldInternalLocal, Args: status.Args{All: 1}}
+	local := findings.Finding{Object: "Service shop/web", Reason: findings.NoneLocal, Field: findings.FieldInternalLocal, Args: nodestatus.Args{All: 1}}
 	for _, tc := range []struct {
 		all, with int
 		want      string

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
 )
 
@@ -21,14 +21,14 @@ func endpoints() resource {
 			"NODE-HINTS", "REFUSED", "UNANSWERED", "FIELD"},
 		fields: originFields(
 			address("spec.address"), port("spec.port"), anything("spec.node"), yesOrNo("status.ready"), yesOrNo("status.used"),
-			one("status.reason", append(status.Reasons(), "")...),
+			one("status.reason", append(nodestatus.Reasons(), "")...),
 		),
 		rows: endpointRows,
 	}
 }
 
-func endpointRows(d *status.Document) (out []row) {
-	each(d, func(s *status.Service, p *status.Port) {
+func endpointRows(d *nodestatus.Document) (out []row) {
+	each(d, func(s *nodestatus.Service, p *nodestatus.Port) {
 		percent := p.SharePercents()
 		for i := range p.Endpoints {
 			e := &p.Endpoints[i]
@@ -38,7 +38,8 @@ func endpointRows(d *status.Document) (out []row) {
 	return out
 }
 
-func endpointRow(d *status.Document, s *status.Service, p *status.Port, e *status.Endpoint, share string) row {
+func endpointRow(d *nodestatus.Document, s *nodestatus.Service, p *nodestatus.Port, e *nodestatus.Endpoint,
+	share string) row {
 	o, at := originOf(s, p), e.Address
 	if e.Port != 0 {
 		at = join(e.Address, e.Port, p.Protocol)
@@ -61,15 +62,15 @@ func endpointRow(d *status.Document, s *status.Service, p *status.Port, e *statu
 			"status.reason": e.Reason,
 		}),
 		object: struct {
-			origin          `json:",inline"`
-			status.Endpoint `json:",inline"`
-			Field           string `json:"field,omitempty"`
+			origin              `json:",inline"`
+			nodestatus.Endpoint `json:",inline"`
+			Field               string `json:"field,omitempty"`
 		}{o, *e, fieldOf(s, e)},
 	}
 }
 
 // slot returns the endpoint's slot in the cluster, or else on this node.
-func slot(e *status.Endpoint) string {
+func slot(e *nodestatus.Endpoint) string {
 	if e.Slot == nil && e.LocalSlot != nil {
 		return "local-" + number(e.LocalSlot)
 	}
@@ -85,9 +86,9 @@ func share(percent float64, uneven bool) string {
 }
 
 // weight returns the weight of the endpoint's slice, which the kernel does not know.
-func weight(d *status.Document, e *status.Endpoint) string {
+func weight(d *nodestatus.Document, e *nodestatus.Endpoint) string {
 	switch {
-	case d.Source == status.FromKernel || e.Conditions == nil:
+	case d.Source == nodestatus.FromKernel || e.Conditions == nil:
 		return unknown
 	case e.Reason == model.ReasonDrained.String():
 		return "0"
@@ -96,7 +97,7 @@ func weight(d *status.Document, e *status.Endpoint) string {
 }
 
 // why returns why it gets no connections, or what is wrong although it does.
-func why(e *status.Endpoint) string {
+func why(e *nodestatus.Endpoint) string {
 	switch {
 	case !e.Used():
 	case e.Refused > 0:
@@ -110,7 +111,7 @@ func why(e *status.Endpoint) string {
 }
 
 // fieldOf returns the field that leads to what why returns.
-func fieldOf(s *status.Service, e *status.Endpoint) string {
+func fieldOf(s *nodestatus.Service, e *nodestatus.Endpoint) string {
 	if e.Used() && e.Refused > 0 {
 		return findings.FieldTargetPort
 	}
@@ -118,7 +119,7 @@ func fieldOf(s *status.Service, e *status.Endpoint) string {
 }
 
 // observed returns a number that is known only if responses were observed.
-func observed(d *status.Document, n int) string {
+func observed(d *nodestatus.Document, n int) string {
 	if d.ObservedSeconds == 0 {
 		return unknown
 	}
@@ -133,7 +134,7 @@ func number(n *int) string {
 }
 
 // ready returns the Ready condition, or Terminating.
-func ready(d *status.Document, e *status.Endpoint) string {
+func ready(d *nodestatus.Document, e *nodestatus.Endpoint) string {
 	if c := e.KnownConditions(); c.Terminating && !c.Ready {
 		return "Terminating"
 	}
@@ -141,9 +142,9 @@ func ready(d *status.Document, e *status.Endpoint) string {
 }
 
 // condition returns a condition, which the kernel does not know.
-func condition(d *status.Document, yes bool) string {
+func condition(d *nodestatus.Document, yes bool) string {
 	switch {
-	case d.Source == status.FromKernel:
+	case d.Source == nodestatus.FromKernel:
 		return unknown
 	case yes:
 		return "True"

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 func frontends() resource {
@@ -16,16 +16,16 @@ func frontends() resource {
 		columns: []string{"ADDRESS", "KIND", "SERVICE", "POLICY", "MASQUERADE", "VERDICT", "CONNECTIONS", "ACTIVE"},
 		wide:    []string{"FAST-PATH", "FAMILY", "SCHEDULER", "AFFINITY", "ENDPOINTS", "SOURCES"},
 		fields: originFields(
-			address("spec.address"), port("spec.port"), one("spec.kind", status.Kinds()...),
-			one("spec.policy", append(status.Policies(), "")...),
-			one("spec.masquerade", append(status.Masquerades(), "")...), one("spec.verdict", status.Verdicts()...),
+			address("spec.address"), port("spec.port"), one("spec.kind", nodestatus.Kinds()...),
+			one("spec.policy", append(nodestatus.Policies(), "")...),
+			one("spec.masquerade", append(nodestatus.Masquerades(), "")...), one("spec.verdict", nodestatus.Verdicts()...),
 		),
 		rows: frontendRows,
 	}
 }
 
-func frontendRows(d *status.Document) (out []row) {
-	each(d, func(s *status.Service, p *status.Port) {
+func frontendRows(d *nodestatus.Document) (out []row) {
+	each(d, func(s *nodestatus.Service, p *nodestatus.Port) {
 		for i := range p.Frontends {
 			out = append(out, frontendRow(d, s, p, &p.Frontends[i]))
 		}
@@ -33,7 +33,7 @@ func frontendRows(d *status.Document) (out []row) {
 	return out
 }
 
-func frontendRow(d *status.Document, s *status.Service, p *status.Port, f *status.Frontend) row {
+func frontendRow(d *nodestatus.Document, s *nodestatus.Service, p *nodestatus.Port, f *nodestatus.Frontend) row {
 	at, o := f.At(p.Protocol), originOf(s, p)
 	return row{
 		namespace: s.Namespace, name: at, service: s.Name,
@@ -48,8 +48,8 @@ func frontendRow(d *status.Document, s *status.Service, p *status.Port, f *statu
 			"spec.policy": f.Policy, "spec.masquerade": f.Masquerade, "spec.verdict": f.Verdict,
 		}),
 		object: struct {
-			origin          `json:",inline"`
-			status.Frontend `json:",inline"`
+			origin              `json:",inline"`
+			nodestatus.Frontend `json:",inline"`
 		}{o, *f},
 	}
 }
@@ -65,7 +65,7 @@ func seconds(n int) string {
 }
 
 // behind returns the number of endpoints that the policy leaves.
-func behind(p *status.Port, f *status.Frontend) string {
+func behind(p *nodestatus.Port, f *nodestatus.Frontend) string {
 	n := 0
 	for i := range p.Endpoints {
 		e := &p.Endpoints[i]
@@ -77,7 +77,7 @@ func behind(p *status.Port, f *status.Frontend) string {
 }
 
 // sources returns the source ranges.
-func sources(f *status.Frontend) string {
+func sources(f *nodestatus.Frontend) string {
 	switch {
 	case !f.Restricted:
 		return "<any>"

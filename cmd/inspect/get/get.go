@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
-	"kube-vmap/cmd/inspect/status"
 )
 
 // Options are the arguments and flags of the command.
@@ -36,7 +36,7 @@ type Options struct {
 }
 
 // Source returns a document, and a line about it for the user, which may be empty.
-type Source func(context.Context, status.Query) (d *status.Document, note string, err error)
+type Source func(context.Context, nodestatus.Query) (d *nodestatus.Document, note string, err error)
 
 // formats are the values of Output.
 var formats = output.Formats{"wide", "json", "yaml", "name"}
@@ -55,7 +55,7 @@ func Run(ctx context.Context, o Options, from Source, stdout, stderr io.Writer) 
 	printLine(stderr, note)
 	rows, missing := p.rows(doc, func(text string) { printLine(stderr, text) })
 	if p.fastPath.nodes > 0 && p.isTable() {
-		printLine(stderr, "Fast path on: "+status.Plural(p.fastPath.connections, "connection"))
+		printLine(stderr, "Fast path on: "+nodestatus.Plural(p.fastPath.connections, "connection"))
 	}
 	if p.isText() && len(rows)+len(missing) == 0 {
 		if p.empty == 0 {
@@ -109,10 +109,10 @@ func (o *Options) isText() bool { return o.isTable() || o.Output == "name" }
 
 // rows returns the requested rows of a document, and the requested names that it does not
 // have. It notes the problems of the document.
-func (p *printer) rows(doc *status.Document, note func(string)) (rows []row, missing []string) {
+func (p *printer) rows(doc *nodestatus.Document, note func(string)) (rows []row, missing []string) {
 	for _, problem := range doc.Problems {
-		if p.Output == "wide" || problem.Reason == status.ReasonUnread || problem.Reason == status.ReasonUncertain ||
-			problem.Reason == status.ReasonNotCounted {
+		if p.Output == "wide" || problem.Reason == nodestatus.ReasonUnread || problem.Reason == nodestatus.ReasonUncertain ||
+			problem.Reason == nodestatus.ReasonNotCounted {
 			note(problem.Object + ": " + strings.ReplaceAll(problem.Text, "\n", "; "))
 		}
 	}
@@ -185,8 +185,8 @@ func (o *Options) check(r *resource) (fields.Selector, error) {
 }
 
 // Query returns the query for the rows.
-func (p *printer) Query() status.Query {
-	q := status.Query{Namespace: p.Namespace, Observe: p.Observe}
+func (p *printer) Query() nodestatus.Query {
+	q := nodestatus.Query{Namespace: p.Namespace, Observe: p.Observe}
 	if p.AllNamespaces {
 		q.Namespace = ""
 	}
@@ -224,7 +224,7 @@ func (o *Options) named(rows []row) (found []row, missing []string) {
 
 // withoutRows returns the Services with these names, which have no rows, as
 // "namespace/name", and the names that no Service has.
-func withoutRows(d *status.Document, names []string) (empty, missing []string) {
+func withoutRows(d *nodestatus.Document, names []string) (empty, missing []string) {
 	for _, name := range names {
 		before := len(empty)
 		for i := range d.Services {

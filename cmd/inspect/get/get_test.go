@@ -16,19 +16,19 @@ import (
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 var update = flag.Bool("update", false, "rewrite what commands print")
 
 // document returns a document of the daemon.
-func document(t *testing.T) *status.Document {
+func document(t *testing.T) *nodestatus.Document {
 	t.Helper()
 	text, err := os.ReadFile("testdata/document.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &status.Document{}
+	d := &nodestatus.Document{}
 	if err := yaml.UnmarshalStrict(text, d); err != nil {
 		t.Fatal(err)
 	}
@@ -36,10 +36,10 @@ func document(t *testing.T) *status.Document {
 }
 
 // source returns a source of a document.
-func source(d *status.Document, note string) Source {
-	return func(_ context.Context, q status.Query) (*status.Document, string, error) {
+func source(d *nodestatus.Document, note string) Source {
+	return func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, string, error) {
 		out := *d
-		out.Services = slices.DeleteFunc(slices.Clone(d.Services), func(s status.Service) bool {
+		out.Services = slices.DeleteFunc(slices.Clone(d.Services), func(s nodestatus.Service) bool {
 			return q.Namespace != "" && q.Namespace != s.Namespace || q.Name != "" && q.Name != s.Name
 		})
 		return &out, note, nil
@@ -135,7 +135,7 @@ func TestJSONAndYAMLAreEqual(t *testing.T) {
 
 // TestEveryRowHasEveryColumnAndField also checks a document from the kernel.
 func TestEveryRowHasEveryColumnAndField(t *testing.T) {
-	for _, from := range []string{status.FromDaemon, status.FromKernel} {
+	for _, from := range []string{nodestatus.FromDaemon, nodestatus.FromKernel} {
 		d := document(t)
 		d.Source = from
 		for _, r := range resources() {
@@ -182,10 +182,10 @@ func TestPrintedNamesAreAccepted(t *testing.T) {
 
 // TestKernelDocumentHasUnknowns has a Service without problems.
 func TestKernelDocumentHasUnknowns(t *testing.T) {
-	for from, want := range map[string]string{status.FromDaemon: status.StateOK, status.FromKernel: status.StateProgrammed} {
+	for from, want := range map[string]string{nodestatus.FromDaemon: nodestatus.StateOK, nodestatus.FromKernel: nodestatus.StateProgrammed} {
 		d := document(t)
 		d.Source = from
-		d.Services = []status.Service{{Namespace: "default", Name: "fine"}}
+		d.Services = []nodestatus.Service{{Namespace: "default", Name: "fine"}}
 		var stdout bytes.Buffer
 		if err := Run(t.Context(), options("svc --no-headers --field-selector status="+want), source(d, ""), &stdout, &bytes.Buffer{}); err != nil {
 			t.Fatal(err)
@@ -202,18 +202,18 @@ func TestFastPathIsPrintedOnceAskedFor(t *testing.T) {
 	d.FastPath = 7
 	d.Services[1].Ports[0].FastPath = 3
 	for _, tc := range []struct {
-		state  *status.FastPath
+		state  *nodestatus.FastPath
 		output string
 		want   []string // of one node, and of two
 	}{
 		{nil, "wide", []string{"", ""}},
-		{&status.FastPath{}, "", []string{"", ""}},
-		{&status.FastPath{On: true}, "", []string{"Fast path on: 7 connections\n", "Fast path on 2 of 2 nodes: 14 connections\n"}},
-		{&status.FastPath{On: true}, "json", []string{"", ""}},
-		{&status.FastPath{Reason: "so it is"}, "", []string{"Fast path off: so it is\n", "all 2 nodes: Fast path off: so it is\n"}},
-		{&status.FastPath{Reason: "so it is"}, "name", []string{"", ""}},
+		{&nodestatus.FastPath{}, "", []string{"", ""}},
+		{&nodestatus.FastPath{On: true}, "", []string{"Fast path on: 7 connections\n", "Fast path on 2 of 2 nodes: 14 connections\n"}},
+		{&nodestatus.FastPath{On: true}, "json", []string{"", ""}},
+		{&nodestatus.FastPath{Reason: "so it is"}, "", []string{"Fast path off: so it is\n", "all 2 nodes: Fast path off: so it is\n"}},
+		{&nodestatus.FastPath{Reason: "so it is"}, "name", []string{"", ""}},
 	} {
-		d.Health, d.Problems = &status.Health{FastPath: tc.state}, nil
+		d.Health, d.Problems = &nodestatus.Health{FastPath: tc.state}, nil
 		o := Options{Args: []string{"svc"}, AllNamespaces: true, Output: tc.output}
 		var stdout, stderr, both bytes.Buffer
 		if err := Run(t.Context(), o, source(d, ""), &stdout, &stderr); err != nil {
@@ -227,7 +227,7 @@ func TestFastPathIsPrintedOnceAskedFor(t *testing.T) {
 			t.Errorf("%+v, -o %s: %q and %q, %v", tc.state, tc.output, &stderr, &both, err)
 		}
 	}
-	if fastPath(d, &status.Traffic{FastPath: 3}) != "3" {
+	if fastPath(d, &nodestatus.Traffic{FastPath: 3}) != "3" {
 		t.Error("off, connections that still take it are not counted")
 	}
 }
@@ -257,8 +257,8 @@ func TestEqualRowsOfNodesArePrintedOnce(t *testing.T) {
 func TestSourceIsPrintedOnStderr(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	d := document(t)
-	d.Problems = []status.Problem{
-		{Object: "Node worker-1", Reason: status.ReasonUnread, Text: "tracked connections: no\nway"},
+	d.Problems = []nodestatus.Problem{
+		{Object: "Node worker-1", Reason: nodestatus.ReasonUnread, Text: "tracked connections: no\nway"},
 		{Object: "EndpointSlice shop/x", Reason: "Unusable", Text: "bad"},
 	}
 	if err := Run(t.Context(), options("svc -A"), source(d, "read from the kernel"), &stdout, &stderr); err != nil {
@@ -268,7 +268,7 @@ func TestSourceIsPrintedOnStderr(t *testing.T) {
 		t.Errorf("got %q, want %q", stderr.String(), want)
 	}
 	failure := errors.New("no source")
-	err := Run(t.Context(), options("svc -A"), func(context.Context, status.Query) (*status.Document, string, error) {
+	err := Run(t.Context(), options("svc -A"), func(context.Context, nodestatus.Query) (*nodestatus.Document, string, error) {
 		return nil, "", failure
 	}, &stdout, &stderr)
 	if !errors.Is(err, failure) {
@@ -278,7 +278,7 @@ func TestSourceIsPrintedOnStderr(t *testing.T) {
 
 // TestOnlyNeededDataIsQueried checks that a name is part of the query.
 func TestOnlyNeededDataIsQueried(t *testing.T) {
-	for line, want := range map[string]status.Query{
+	for line, want := range map[string]nodestatus.Query{
 		"svc":                {Namespace: "default"},
 		"svc -A":             {},
 		"svc web -n shop":    {Namespace: "shop", Name: "web"},
@@ -291,12 +291,12 @@ func TestOnlyNeededDataIsQueried(t *testing.T) {
 		"frontends fe -n x":  {Namespace: "x"},
 		"endpoints -n other": {Namespace: "other"},
 	} {
-		var got []status.Query
-		_ = Run(t.Context(), options(line), func(_ context.Context, q status.Query) (*status.Document, string, error) {
+		var got []nodestatus.Query
+		_ = Run(t.Context(), options(line), func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, string, error) {
 			got = append(got, q)
-			return &status.Document{}, "", nil
+			return &nodestatus.Document{}, "", nil
 		}, &bytes.Buffer{}, &bytes.Buffer{})
-		if fmt.Sprint(got) != fmt.Sprint([]status.Query{want}) {
+		if fmt.Sprint(got) != fmt.Sprint([]nodestatus.Query{want}) {
 			t.Errorf("%s: asked %+v, want %+v", line, got, want)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
-	"kube-vmap/cmd/inspect/status"
 )
 
 // NodesPrinter prints the requested rows of several nodes, as their documents come: in a
@@ -68,7 +68,7 @@ func NewNodesPrinter(o Options, stdout, stderr io.Writer) (*NodesPrinter, error)
 }
 
 // Print prints the rows of a node.
-func (p *NodesPrinter) Print(node string, d *status.Document) error {
+func (p *NodesPrinter) Print(node string, d *nodestatus.Document) error {
 	p.nodes = append(p.nodes, node)
 	rows, missing := p.rows(d, func(text string) { p.notes.add(node, text) })
 	for _, name := range missing {
@@ -81,7 +81,7 @@ func (p *NodesPrinter) Print(node string, d *status.Document) error {
 	return nil
 }
 
-func (p *NodesPrinter) printRows(node string, d *status.Document, rows []row) error {
+func (p *NodesPrinter) printRows(node string, d *nodestatus.Document, rows []row) error {
 	switch p.Output {
 	case "json":
 		before := ",\n"
@@ -150,8 +150,8 @@ func (p *NodesPrinter) Close() error {
 		printLine(p.stderr, p.where(g, ", ")+": "+g.text)
 	}
 	if on := p.fastPath; on.nodes > 0 && p.isTable() {
-		printLine(p.stderr, fmt.Sprintf("Fast path on %d of %s: %s", on.nodes, status.Plural(len(p.nodes), "node"),
-			status.Plural(on.connections, "connection")))
+		printLine(p.stderr, fmt.Sprintf("Fast path on %d of %s: %s", on.nodes, nodestatus.Plural(len(p.nodes), "node"),
+			nodestatus.Plural(on.connections, "connection")))
 	}
 	var missing []string
 	for _, name := range p.Names {

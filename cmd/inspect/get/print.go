@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"time"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
-	"kube-vmap/cmd/inspect/status"
 )
 
 // print writes the rows of a document in the output format.
-func (p *printer) print(d *status.Document, rows []row) error {
+func (p *printer) print(d *nodestatus.Document, rows []row) error {
 	switch p.Output {
 	case "json", "yaml":
 		var out any = p.list(d, rows)
@@ -68,17 +68,17 @@ func (p *printer) printTable(node string, rows []row) error {
 
 // list is several objects in JSON or YAML.
 type list struct {
-	Kind     string           `json:"kind"`
-	Source   string           `json:"source"`
-	Time     time.Time        `json:"time"`
-	Node     string           `json:"node,omitempty"`
-	Counted  bool             `json:"counted"`
-	Items    []any            `json:"items"`
-	Problems []status.Problem `json:"problems,omitempty"`
+	Kind     string               `json:"kind"`
+	Source   string               `json:"source"`
+	Time     time.Time            `json:"time"`
+	Node     string               `json:"node,omitempty"`
+	Counted  bool                 `json:"counted"`
+	Items    []any                `json:"items"`
+	Problems []nodestatus.Problem `json:"problems,omitempty"`
 }
 
 // list returns rows as a list of objects.
-func (p *printer) list(d *status.Document, rows []row) list {
+func (p *printer) list(d *nodestatus.Document, rows []row) list {
 	all := list{"List", d.Source, d.Time, d.Node, d.Counted, make([]any, len(rows)), d.Problems}
 	for i := range rows {
 		all.Items[i] = rows[i].object

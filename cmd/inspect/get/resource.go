@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // resource is a type of rows.
@@ -16,7 +16,7 @@ type resource struct {
 
 	columns, wide []string // headers; wide ones with -o wide only
 	fields        []field  // for --field-selector
-	rows          func(*status.Document) []row
+	rows          func(*nodestatus.Document) []row
 }
 
 // row is one object.
@@ -50,7 +50,7 @@ func (r *resource) called(name string) bool {
 }
 
 // of returns the name of a Service port: "web:http".
-func of(s *status.Service, p *status.Port) string {
+func of(s *nodestatus.Service, p *nodestatus.Port) string {
 	if p.Name == "" {
 		return s.Name
 	}
@@ -66,7 +66,7 @@ type origin struct {
 	Family    string `json:"family"`
 }
 
-func originOf(s *status.Service, p *status.Port) origin {
+func originOf(s *nodestatus.Service, p *nodestatus.Port) origin {
 	return origin{s.Namespace, s.Name, p.Name, p.Protocol, p.Family}
 }
 
@@ -89,7 +89,7 @@ func originFields(more ...field) []field {
 }
 
 // each calls fn for each port in a document.
-func each(d *status.Document, fn func(*status.Service, *status.Port)) {
+func each(d *nodestatus.Document, fn func(*nodestatus.Service, *nodestatus.Port)) {
 	for i := range d.Services {
 		for k := range d.Services[i].Ports {
 			fn(&d.Services[i], &d.Services[i].Ports[k])

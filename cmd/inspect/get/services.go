@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 func services() resource {
@@ -19,14 +19,14 @@ func services() resource {
 		wide:    []string{"FAST-PATH", "EXTERNAL", "POLICY", "SCHEDULER", "AFFINITY", "PROBLEM"},
 		fields: []field{
 			anything("metadata.name"), anything("metadata.namespace"), address("spec.clusterIP"),
-			one("status", status.States()...),
-			one("severity", status.Severities()...),
+			one("status", nodestatus.States()...),
+			one("severity", nodestatus.Severities()...),
 		},
 		rows: serviceRows,
 	}
 }
 
-func serviceRows(d *status.Document) []row {
+func serviceRows(d *nodestatus.Document) []row {
 	out := make([]row, len(d.Services))
 	for i := range d.Services {
 		out[i] = serviceRow(d, &d.Services[i])
@@ -35,7 +35,7 @@ func serviceRows(d *status.Document) []row {
 }
 
 // serviceRow returns the row of a Service, for all ports and families.
-func serviceRow(d *status.Document, s *status.Service) row {
+func serviceRow(d *nodestatus.Document, s *nodestatus.Service) row {
 	sum := summarize(s)
 	state, severity := d.StateOf(s), s.Severity()
 	return row{
@@ -53,21 +53,21 @@ func serviceRow(d *status.Document, s *status.Service) row {
 			"spec.clusterIP": first(sum.clusterIPs), "status": state, "severity": severity,
 		},
 		object: struct {
-			status.Service `json:",inline"`
-			Status         string `json:"status"`
-			Severity       string `json:"severity"`
+			nodestatus.Service `json:",inline"`
+			Status             string `json:"status"`
+			Severity           string `json:"severity"`
 		}{*s, state, severity},
 	}
 }
 
 // summary has the distinct values of a Service's ports.
 type summary struct {
-	status.Traffic
+	nodestatus.Traffic
 
 	kinds, clusterIPs, external, policies, schedulers []string
 }
 
-func summarize(s *status.Service) summary {
+func summarize(s *nodestatus.Service) summary {
 	var sum summary
 	for i := range s.Ports {
 		p := &s.Ports[i]
@@ -83,7 +83,7 @@ func summarize(s *status.Service) summary {
 	return sum
 }
 
-func (s *summary) frontend(f *status.Frontend) {
+func (s *summary) frontend(f *nodestatus.Frontend) {
 	s.kinds = once(s.kinds, f.Kind)
 	s.policies = once(s.policies, f.Policy)
 	switch {
@@ -95,7 +95,7 @@ func (s *summary) frontend(f *status.Frontend) {
 }
 
 // portsOf returns the ports as kubectl prints them, each once for both families.
-func portsOf(s *status.Service) (out []string) {
+func portsOf(s *nodestatus.Service) (out []string) {
 	for i := range s.Ports {
 		p := &s.Ports[i]
 		var at, node uint16
@@ -120,7 +120,7 @@ func portsOf(s *status.Service) (out []string) {
 }
 
 // affinity returns the timeout of session affinity.
-func affinity(s *status.Service) string {
+func affinity(s *nodestatus.Service) string {
 	for i := range s.Ports {
 		if n := s.Ports[i].AffinitySeconds; n > 0 {
 			return strconv.Itoa(n) + "s"
@@ -156,7 +156,7 @@ func first(list []string) string {
 }
 
 // connections returns the total, if it is counted.
-func connections(d *status.Document, t *status.Traffic) string {
+func connections(d *nodestatus.Document, t *nodestatus.Traffic) string {
 	switch {
 	case !d.Counted:
 		return "-"
@@ -167,7 +167,7 @@ func connections(d *status.Document, t *status.Traffic) string {
 }
 
 // fastPath returns how many connections are on the fast path, if it was asked for.
-func fastPath(d *status.Document, t *status.Traffic) string {
+func fastPath(d *nodestatus.Document, t *nodestatus.Traffic) string {
 	if d.Health == nil || d.Health.FastPath == nil {
 		return none
 	}

@@ -14,9 +14,9 @@ import (
 
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/cmd/inspect/output"
-	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/status/client"
 )
 
 // Options are what problems is asked for.
@@ -57,7 +57,10 @@ are not counted (NotCounted).`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Names = args
-			ask := func(ctx context.Context, q status.Query) (*status.Document, error) { return client.Get(ctx, socket, q) }
+			ask := func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document,
+				error) {
+				return client.Get(ctx, socket, q)
+			}
 			return o.Run(cmd.Context(), ask, cmd.OutOrStdout())
 		},
 	}
@@ -73,10 +76,10 @@ are not counted (NotCounted).`,
 
 // isReturned reports whether the problem is that kube-proxy serves the node, so that kube-vmap
 // will program nothing.
-func isReturned(p status.Problem) bool { return p.Reason == status.ReasonReturned }
+func isReturned(p nodestatus.Problem) bool { return p.Reason == nodestatus.ReasonReturned }
 
 // Run prints the findings. The error has the exit code of the command.
-func (o Options) Run(ctx context.Context, ask status.Source, w io.Writer) error {
+func (o Options) Run(ctx context.Context, ask nodestatus.Source, w io.Writer) error {
 	if err := output.JSON.Check(o.Output); err != nil {
 		return &exit.Error{Code: exit.Trouble, Err: err}
 	}
@@ -103,8 +106,8 @@ func (o Options) Run(ctx context.Context, ask status.Source, w io.Writer) error 
 	return nil
 }
 
-func (o Options) query() status.Query {
-	q := status.Query{Namespace: o.Namespace, Observe: o.Observe}
+func (o Options) query() nodestatus.Query {
+	q := nodestatus.Query{Namespace: o.Namespace, Observe: o.Observe}
 	if len(o.Names) == 1 {
 		q.Name = o.Names[0]
 	}
@@ -112,17 +115,20 @@ func (o Options) query() status.Query {
 }
 
 // list returns the findings about the requested Services, and about no object of theirs.
-func (o Options) list(d *status.Document) (findings.List, error) {
+func (o Options) list(d *nodestatus.Document) (findings.List, error) {
 	if len(o.Names) == 0 {
 		return findings.ListOf(d), nil
 	}
 	for _, name := range o.Names {
-		if !slices.ContainsFunc(d.Services, func(s status.Service) bool { return s.Name == name }) {
+		if !slices.ContainsFunc(d.Services, func(s nodestatus.Service) bool { return s.Name == name }) {
 			return findings.List{}, &exit.Error{Code: exit.Trouble,
 				Err: fmt.Errorf("kube-vmap serves no Service %s%s", name, o.where())}
 		}
 	}
-	d.Services = slices.DeleteFunc(d.Services, func(s status.Service) bool { return !slices.Contains(o.Names, s.Name) })
+	d.Services = slices.DeleteFunc(d.Services, func(s nodestatus.Service) bool {
+		return !slices.Contains(o.Names,
+			s.Name)
+	})
 	l := findings.ListOf(d)
 	l.Findings = slices.DeleteFunc(l.Findings, func(f findings.Finding) bool {
 		return f.Name == "" && !strings.HasPrefix(f.Object, "Node ")

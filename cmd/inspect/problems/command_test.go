@@ -11,38 +11,38 @@ import (
 
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/problems"
-	"kube-vmap/cmd/inspect/status"
 )
 
 // document has a Service with a notice, one with a problem, one without either, and an
 // EndpointSlice that is unusable.
-func document() *status.Document {
+func document() *nodestatus.Document {
 	slots := []int{0, 1}
-	service := func(name string, change func(*status.Port)) status.Service {
-		p := status.Port{
+	service := func(name string, change func(*nodestatus.Port)) nodestatus.Service {
+		p := nodestatus.Port{
 			Name: "http", Protocol: "TCP", Family: "IPv4", Scheduler: "random",
-			Frontends: []status.Frontend{{Address: "10.96.0.1", Port: 80, Kind: "ClusterIP", Policy: "Cluster", Verdict: status.VerdictBalance}},
-			Endpoints: []status.Endpoint{{Address: "10.244.0.1", Port: 8080, Slot: &slots[0]}, {Address: "10.244.0.2", Port: 8080, Slot: &slots[1]}},
+			Frontends: []nodestatus.Frontend{{Address: "10.96.0.1", Port: 80, Kind: "ClusterIP", Policy: "Cluster", Verdict: nodestatus.VerdictBalance}},
+			Endpoints: []nodestatus.Endpoint{{Address: "10.244.0.1", Port: 8080, Slot: &slots[0]}, {Address: "10.244.0.2", Port: 8080, Slot: &slots[1]}},
 		}
 		change(&p)
-		return status.Service{Namespace: "shop", Name: name, Ports: []status.Port{p}}
+		return nodestatus.Service{Namespace: "shop", Name: name, Ports: []nodestatus.Port{p}}
 	}
-	return &status.Document{
-		Source: status.FromDaemon, Node: "node-1", Version: "v1.2.3", Ready: true, Counted: true,
-		Services: []status.Service{
-			service("plain", func(*status.Port) {}),
-			service("refusing", func(p *status.Port) { p.Endpoints[1].Refused = 2 }),
-			service("sticky", func(p *status.Port) { p.AffinitySeconds = 60 }),
+	return &nodestatus.Document{
+		Source: nodestatus.FromDaemon, Node: "node-1", Version: "v1.2.3", Ready: true, Counted: true,
+		Services: []nodestatus.Service{
+			service("plain", func(*nodestatus.Port) {}),
+			service("refusing", func(p *nodestatus.Port) { p.Endpoints[1].Refused = 2 }),
+			service("sticky", func(p *nodestatus.Port) { p.AffinitySeconds = 60 }),
 		},
-		Problems: []status.Problem{{Object: "EndpointSlice shop/x", Reason: "Unusable", Field: "endpoints", Text: "endpoints: Required value"}},
+		Problems: []nodestatus.Problem{{Object: "EndpointSlice shop/x", Reason: "Unusable", Field: "endpoints", Text: "endpoints: Required value"}},
 	}
 }
 
 func TestProblems(t *testing.T) {
 	for name, test := range map[string]struct {
 		options   problems.Options
-		change    func(*status.Document)
+		change    func(*nodestatus.Document)
 		code      int
 		want, not []string
 	}{
@@ -57,8 +57,8 @@ func TestProblems(t *testing.T) {
 			"node-1: nothing to report about 1 Service: each is balanced", "\nNot looked at: what firewalls and other programs drop (explain shows it); ",
 		}, []string{"SEVERITY"}},
 		"of an unknown one": {problems.Options{Names: []string{"plain", "nope"}, Namespace: "shop"}, nil, 2, []string{"kube-vmap serves no Service nope in namespace shop"}, nil},
-		"without counts":    {problems.Options{Observe: time.Second}, func(d *status.Document) { d.Counted = false }, 1, []string{"observed for 1 s\n", "resets, since connections are not counted; endpoints that no client tried"}, nil},
-		"not ready":         {problems.Options{}, func(d *status.Document) { d.Ready = false }, 2, []string{"not programmed everything yet"}, nil},
+		"without counts":    {problems.Options{Observe: time.Second}, func(d *nodestatus.Document) { d.Counted = false }, 1, []string{"observed for 1 s\n", "resets, since connections are not counted; endpoints that no client tried"}, nil},
+		"not ready":         {problems.Options{}, func(d *nodestatus.Document) { d.Ready = false }, 2, []string{"not programmed everything yet"}, nil},
 		"a bad format":      {problems.Options{Output: "yaml"}, nil, 2, []string{"use json"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestProblems(t *testing.T) {
 				test.change(d)
 			}
 			var out bytes.Buffer
-			err := test.options.Run(t.Context(), func(_ context.Context, q status.Query) (*status.Document, error) {
+			err := test.options.Run(t.Context(), func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
 				if q.Brief || q.Observe != test.options.Observe {
 					t.Errorf("asked for %+v", q)
 				}
@@ -97,7 +97,7 @@ func TestProblems(t *testing.T) {
 
 func TestProblemsInJSON(t *testing.T) {
 	var out bytes.Buffer
-	ask := func(context.Context, status.Query) (*status.Document, error) { return document(), nil }
+	ask := func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return document(), nil }
 	if err := (problems.Options{Output: "json"}).Run(t.Context(), ask, &out); exit.Code(err) != 1 {
 		t.Errorf("exit code of %v", err)
 	}
@@ -109,8 +109,8 @@ func TestProblemsInJSON(t *testing.T) {
 		t.Errorf("got %+v", l)
 	}
 	out.Reset()
-	ask = func(context.Context, status.Query) (*status.Document, error) {
-		return &status.Document{Ready: true}, nil
+	ask = func(context.Context, nodestatus.Query) (*nodestatus.Document, error) {
+		return &nodestatus.Document{Ready: true}, nil
 	}
 	if err := (problems.Options{Output: "json"}).Run(t.Context(), ask, &out); err != nil || !strings.Contains(out.String(), `"findings": []`) {
 		t.Errorf("of an empty document: %v, %s", err, out.String())
@@ -119,7 +119,7 @@ func TestProblemsInJSON(t *testing.T) {
 
 func TestProblemsWithoutAnAnswer(t *testing.T) {
 	failure := errors.New("no kube-vmap answers")
-	err := problems.Options{}.Run(t.Context(), func(context.Context, status.Query) (*status.Document, error) { return nil, failure }, &bytes.Buffer{})
+	err := problems.Options{}.Run(t.Context(), func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return nil, failure }, &bytes.Buffer{})
 	if exit.Code(err) != exit.Trouble || !errors.Is(err, failure) {
 		t.Errorf("got %v", err)
 	}

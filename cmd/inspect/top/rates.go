@@ -3,7 +3,7 @@ package top
 import (
 	"time"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // readings are the last readings of nodes, by name. A node that misses a query keeps its own.
@@ -27,7 +27,7 @@ type counter struct {
 
 // rates returns the rates of the Services in a document, and keeps its counters. If they are
 // those of the last document, so are the rates.
-func (r readings) rates(d *status.Document) map[serviceName]float64 {
+func (r readings) rates(d *nodestatus.Document) map[serviceName]float64 {
 	before := r[d.Node]
 	switch {
 	case !d.Counted:
@@ -46,7 +46,7 @@ func (r readings) rates(d *status.Document) map[serviceName]float64 {
 
 // add adds the counters and the rate of a Service. A port that was not counted before has no
 // rate, since its connections may be old.
-func (r *reading) add(s *status.Service, before *reading) {
+func (r *reading) add(s *nodestatus.Service, before *reading) {
 	service := serviceName{s.Namespace, s.Name}
 	for i := range s.Ports {
 		p := &s.Ports[i]

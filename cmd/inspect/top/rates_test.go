@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/top/toptest"
 )
 
@@ -16,7 +16,7 @@ func webRate(rates map[serviceName]float64) float64 {
 	return -1
 }
 
-func web(n uint64) status.Service { return toptest.Service("default", "web", n, 0) }
+func web(n uint64) nodestatus.Service { return toptest.Service("default", "web", n, 0) }
 
 func TestRateIsPerSecondOfDocumentTime(t *testing.T) {
 	other, reset, uncounted := web(0), web(104), toptest.Document(1, web(5))
@@ -24,7 +24,7 @@ func TestRateIsPerSecondOfDocumentTime(t *testing.T) {
 	reset.Ports[2].Connections = 3
 	uncounted.Counted = false
 	for name, c := range map[string]struct {
-		before, after *status.Document
+		before, after *nodestatus.Document
 		want          float64
 	}{
 		"after a second":                     {toptest.Document(0, web(10)), toptest.Document(1, web(15)), 5 * toptest.PortsEach},
@@ -67,11 +67,11 @@ func TestRateStaysUntilTheNextRead(t *testing.T) {
 // TestNodesAreAddedUp has two nodes that read their counters at different times, and one of
 // them misses a query.
 func TestNodesAreAddedUp(t *testing.T) {
-	documents := func(after float64) []*status.Document {
+	documents := func(after float64) []*nodestatus.Document {
 		one, two := toptest.Three(after), toptest.Three(2*after+0.5)
 		two.Node = "node-2"
-		two.Services[0].Problems = []status.Problem{toptest.Problem("a", "slow", "so it is")}
-		return []*status.Document{one, two}
+		two.Services[0].Problems = []nodestatus.Problem{toptest.Problem("a", "slow", "so it is")}
+		return []*nodestatus.Document{one, two}
 	}
 	r := readings{}
 	for i, step := range []struct {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
-	"kube-vmap/cmd/inspect/status"
 )
 
 // Row is a Service, over all nodes.
@@ -16,9 +16,9 @@ type Row struct {
 	Name      string `json:"name"`
 	// Rate is of new connections per second; nil if it is not known.
 	Rate *float64 `json:"rate"`
-	status.Traffic
+	nodestatus.Traffic
 
-	Endpoints status.Addresses `json:"endpoints"`
+	Endpoints nodestatus.Addresses `json:"endpoints"`
 	// State is that of the node with the worst one, and Problem the first one there.
 	State    string `json:"state"`
 	Severity string `json:"severity"`
@@ -40,10 +40,10 @@ type Summary struct {
 	Time   time.Time `json:"time"` // the latest of a node
 	Nodes  int       `json:"nodes"`
 	Failed []string  `json:"failed"` // nodes that did not answer, with the reason
-	status.Summary
+	nodestatus.Summary
 
 	Rate *float64 `json:"rate"`
-	status.Traffic
+	nodestatus.Traffic
 }
 
 // newTable adds up the documents of an answer, whose counters are kept for the next one.
@@ -58,13 +58,13 @@ func newTable(a Answer, before readings) *Table {
 }
 
 // add adds a document and its rates.
-func (t *Table) add(d *status.Document, rates map[serviceName]float64) {
+func (t *Table) add(d *nodestatus.Document, rates map[serviceName]float64) {
 	if d.Time.After(t.summary.Time) {
 		t.summary.Time = d.Time
 	}
 	t.counted = t.counted || d.Counted
 	t.fastPath = t.fastPath || d.IsFastPathOn()
-	if !d.Ready && d.Source == status.FromDaemon {
+	if !d.Ready && d.Source == nodestatus.FromDaemon {
 		t.note(d, "is not ready: its first state is not programmed yet")
 	}
 	if !d.Counted {
@@ -87,7 +87,7 @@ func (t *Table) add(d *status.Document, rates map[serviceName]float64) {
 const maxNotes = 3
 
 // note adds a line about a node to what the numbers lack.
-func (t *Table) note(d *status.Document, text string) {
+func (t *Table) note(d *nodestatus.Document, text string) {
 	t.notes = append(t.notes, strings.TrimSpace(d.Node+" "+text))
 }
 
@@ -103,7 +103,7 @@ func (t *Table) row(name serviceName) *Row {
 }
 
 // add adds a Service of a node. The worst state is shown.
-func (r *Row) add(d *status.Document, s *status.Service) {
+func (r *Row) add(d *nodestatus.Document, s *nodestatus.Service) {
 	for i := range s.Ports {
 		addTraffic(&r.Traffic, &s.Ports[i].Traffic)
 	}
@@ -116,9 +116,9 @@ func (r *Row) add(d *status.Document, s *status.Service) {
 }
 
 // rank returns the order of a severity, the worst is the greatest.
-func rank(severity string) int { return slices.Index(status.Severities(), severity) }
+func rank(severity string) int { return slices.Index(nodestatus.Severities(), severity) }
 
-func addTraffic(sum, t *status.Traffic) {
+func addTraffic(sum, t *nodestatus.Traffic) {
 	sum.Connections += t.Connections
 	sum.Active += t.Active
 	sum.FastPath += t.FastPath
@@ -134,7 +134,7 @@ func addRate(sum **float64, rate float64) {
 
 // summarize sums the rows up. Of problems of other objects, it counts those of the node with the
 // most: all nodes read the same objects.
-func (t *Table) summarize(documents []*status.Document) {
+func (t *Table) summarize(documents []*nodestatus.Document) {
 	s := &t.summary
 	for _, d := range documents {
 		s.Others = max(s.Others, d.Summary().Others)
@@ -146,9 +146,9 @@ func (t *Table) summarize(documents []*status.Document) {
 			addRate(&s.Rate, *r.Rate)
 		}
 		switch r.Severity {
-		case status.SeverityProblem:
+		case nodestatus.SeverityProblem:
 			s.Problems++
-		case status.SeverityNotice:
+		case nodestatus.SeverityNotice:
 			s.Notices++
 		}
 	}
@@ -158,7 +158,7 @@ func (t *Table) summarize(documents []*status.Document) {
 func (t *Table) text() string {
 	s := &t.summary
 	out := fmt.Sprintf("%s  %s, %s", s.Time.Local().Format(time.TimeOnly),
-		status.Plural(s.Nodes, "node"), status.Plural(s.Services, "Service"))
+		nodestatus.Plural(s.Nodes, "node"), nodestatus.Plural(s.Services, "Service"))
 	if t.counted {
 		out += fmt.Sprintf(": %s connections/s, %d active, %d so far", rateText(&Row{Rate: s.Rate}), s.Active, s.Connections)
 	} else {
@@ -168,7 +168,7 @@ func (t *Table) text() string {
 		out += fmt.Sprintf(", %d on the fast path", s.FastPath)
 	}
 	return out + fmt.Sprintf("; %d with problems, %d with notices, %s of other objects",
-		s.Problems, s.Notices, status.Plural(s.Others, "problem"))
+		s.Problems, s.Notices, nodestatus.Plural(s.Others, "problem"))
 }
 
 // warnings returns lines about what the numbers lack, of which there may be one for each node.
@@ -178,7 +178,7 @@ func (t *Table) warnings() (out []string) {
 			out = append(out, output.Clean(text))
 		}
 		if more := len(all) - maxNotes; more > 0 {
-			out = append(out, fmt.Sprintf("and %s", status.Plural(more, "more node")))
+			out = append(out, fmt.Sprintf("and %s", nodestatus.Plural(more, "more node")))
 		}
 	}
 	return out

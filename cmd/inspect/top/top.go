@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
-	"kube-vmap/cmd/inspect/status"
 )
 
 const (
@@ -25,22 +25,22 @@ const (
 
 // An Answer is the state of nodes at one moment.
 type Answer struct {
-	Documents []*status.Document
+	Documents []*nodestatus.Document
 	// Failed has a line for each node that did not answer.
 	Failed []string
 }
 
 // Source returns the answer to a query. Its documents must not change later.
-type Source func(ctx context.Context, q status.Query) (Answer, error)
+type Source func(ctx context.Context, q nodestatus.Query) (Answer, error)
 
 // OneNode returns a source of one node's documents.
-func OneNode(get status.Source) Source {
-	return func(ctx context.Context, q status.Query) (Answer, error) {
+func OneNode(get nodestatus.Source) Source {
+	return func(ctx context.Context, q nodestatus.Query) (Answer, error) {
 		d, err := get(ctx, q)
 		if err != nil {
 			return Answer{}, err
 		}
-		return Answer{Documents: []*status.Document{d}}, nil
+		return Answer{Documents: []*nodestatus.Document{d}}, nil
 	}
 }
 
@@ -111,7 +111,7 @@ func Run(ctx context.Context, c Config) error {
 func (c *Config) ask(ctx context.Context) (Answer, error) {
 	ctx, stop := context.WithTimeout(ctx, max(queryTimeout, c.Interval))
 	defer stop()
-	return c.Source(ctx, status.Query{Namespace: c.Namespace, Brief: true})
+	return c.Source(ctx, nodestatus.Query{Namespace: c.Namespace, Brief: true})
 }
 
 // pause waits, and reports false if the context ended first.

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/top/toptest"
 )
 
@@ -66,9 +66,9 @@ func TestTablesAreRepeatedUntilTheCountOrTheEnd(t *testing.T) {
 
 func TestSourcePausesAsLongAsItTook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := func(context.Context, status.Query) (Answer, error) {
+		slow := func(context.Context, nodestatus.Query) (Answer, error) {
 			<-time.After(3 * time.Second)
-			return Answer{Documents: []*status.Document{toptest.Three(0)}}, nil
+			return Answer{Documents: []*nodestatus.Document{toptest.Three(0)}}, nil
 		}
 		start := time.Now()
 		err := Run(t.Context(), Config{Source: slow, Interval: time.Second, Sort: "rate", Count: 2, Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
@@ -109,7 +109,7 @@ func TestErrors(t *testing.T) {
 
 func TestHangingSourceTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hangs := func(ctx context.Context, _ status.Query) (Answer, error) {
+		hangs := func(ctx context.Context, _ nodestatus.Query) (Answer, error) {
 			<-ctx.Done()
 			return Answer{}, ctx.Err()
 		}
@@ -149,9 +149,9 @@ func TestJSONHasRowsAndSummary(t *testing.T) {
 }
 
 // tableOf returns the table of one node's document as text.
-func tableOf(d *status.Document, sort string) string {
+func tableOf(d *nodestatus.Document, sort string) string {
 	var out bytes.Buffer
-	t := newTable(Answer{Documents: []*status.Document{d}}, readings{})
+	t := newTable(Answer{Documents: []*nodestatus.Document{d}}, readings{})
 	t.sort(sort)
 	_ = t.write(&out, false) // a buffer has no errors
 	return out.String() + strings.Join(t.warnings(), "\n")
@@ -179,11 +179,11 @@ func TestFastPathIsShownIfOn(t *testing.T) {
 	if text := tableOf(d, "rate"); strings.Contains(strings.ToLower(text), "fast") {
 		t.Errorf("without the flag:\n%s", text)
 	}
-	d.Health = &status.Health{FastPath: &status.FastPath{On: true}}
+	d.Health = &nodestatus.Health{FastPath: &nodestatus.FastPath{On: true}}
 	if text := tableOf(d, "fast-path"); !strings.Contains(text, ", 12 on the fast path;") || !strings.Contains(text, "ACTIVE   FAST-PATH") {
 		t.Errorf("on:\n%s", text)
 	}
-	d.Health.FastPath = &status.FastPath{Reason: "another program has a flowtable\x1b"}
+	d.Health.FastPath = &nodestatus.FastPath{Reason: "another program has a flowtable\x1b"}
 	if text := tableOf(d, "rate"); !strings.HasSuffix(text, "node-1 has the fast path off: another program has a flowtable?") || strings.Contains(text, "FAST-PATH") {
 		t.Errorf("off:\n%s", text)
 	}
@@ -191,7 +191,7 @@ func TestFastPathIsShownIfOn(t *testing.T) {
 
 func TestRowsAreSortedByEachColumn(t *testing.T) {
 	broken, idle := toptest.Service("c", "broken", 50, 1), toptest.Service("b", "idle", 7, 0)
-	broken.Problems = []status.Problem{{Object: "Service c/broken", Reason: "AddressConflict", Text: "held by\na/web"}}
+	broken.Problems = []nodestatus.Problem{{Object: "Service c/broken", Reason: "AddressConflict", Text: "held by\na/web"}}
 	for i := range idle.Ports {
 		idle.Ports[i].Endpoints = nil
 	}

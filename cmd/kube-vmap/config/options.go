@@ -3,7 +3,7 @@ package config
 import (
 	"time"
 
-	"kube-vmap/cmd/inspect/status/client"
+	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/sync/fastpath"
 )
 

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/status/client"
-	"kube-vmap/cmd/inspect/status/statustest"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/client"
+	"kube-vmap/cmd/inspect/nodestatus/statustest"
 )
 
 // dialAs connects to a socket as another user.
@@ -31,13 +31,15 @@ func dialAs(t *testing.T, uid int, socket string) net.Conn {
 func TestOtherUsersDoNotUseRootsConnections(t *testing.T) {
 	needRoot(t)
 	socket := fmt.Sprintf("@kube-vmap-places-%d", os.Getpid())
-	serveStatus(t, socket, func(context.Context, status.Query) (*status.Document, error) { return &status.Document{}, nil })
+	serveStatus(t, socket, func(context.Context, nodestatus.Query) (*nodestatus.Document, error) {
+		return &nodestatus.Document{}, nil
+	})
 	root := dialAs(t, 0, socket)
 	others := make([]net.Conn, maxStatus+maxOthers)
 	for i := range others {
 		others[i] = dialAs(t, 65534, socket)
 	}
-	if _, err := client.Get(t.Context(), socket, status.Query{}); err != nil { // after all of them
+	if _, err := client.Get(t.Context(), socket, nodestatus.Query{}); err != nil { // after all of them
 		t.Errorf("beside them, root is answered: %v", err)
 	}
 	_ = root.SetDeadline(time.Now().Add(100 * time.Millisecond))

@@ -8,15 +8,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/status/client"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/client"
 )
 
 // StatusConfig is what the status server serves.
 type StatusConfig struct {
 	// Socket is the Unix socket, as package net names it; empty serves nothing.
 	Socket string
-	Answer status.Source
+	Answer nodestatus.Source
 	// Texts are served at their paths, one at a time.
 	Texts   map[string]Text
 	Metrics prometheus.Gatherer
@@ -49,9 +49,9 @@ func NewStatus(c StatusConfig) *Server {
 const writeTimeout = 30 * time.Second
 
 // StatusJSON serves status documents.
-func StatusJSON(answer status.Source) http.Handler {
+func StatusJSON(answer nodestatus.Source) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		doc, err := answer(r.Context(), status.ParseQuery(r.URL.Query()))
+		doc, err := answer(r.Context(), nodestatus.ParseQuery(r.URL.Query()))
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // fails only without a connection
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)

@@ -8,16 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/status/client"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/client"
 )
 
 // TestSlowAnswerIsSent has a server with a shorter timeout than the answer takes.
 func TestSlowAnswerIsSent(t *testing.T) {
 	const limit = 50 * time.Millisecond
-	s := httptest.NewUnstartedServer(client.AckRequests(StatusJSON(func(context.Context, status.Query) (*status.Document, error) {
+	s := httptest.NewUnstartedServer(client.AckRequests(StatusJSON(func(context.Context, nodestatus.Query) (*nodestatus.Document, error) {
 		<-time.After(2 * limit)
-		return &status.Document{Node: "busy"}, nil
+		return &nodestatus.Document{Node: "busy"}, nil
 	})))
 	s.Config.WriteTimeout = limit
 	s.Start()

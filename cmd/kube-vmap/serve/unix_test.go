@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/status/client"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/client"
 )
 
 // open listens on a path until the test's end.
@@ -105,7 +105,7 @@ func TestOtherFilesAreNotReplaced(t *testing.T) {
 }
 
 // serveStatus runs a status server until the test's end.
-func serveStatus(t *testing.T, socket string, answer status.Source) *journal {
+func serveStatus(t *testing.T, socket string, answer nodestatus.Source) *journal {
 	t.Helper()
 	log, text := logged()
 	more := func(_ context.Context, w io.Writer) error { _, err := io.WriteString(w, "more"); return err }
@@ -125,21 +125,21 @@ func needRoot(t *testing.T) {
 func TestSocketNamesAndPathsAreServed(t *testing.T) {
 	needRoot(t)
 	failure := errors.New("not now")
-	answer := func(_ context.Context, q status.Query) (*status.Document, error) {
+	answer := func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
 		if q.Name == "bad" {
 			return nil, failure
 		}
-		return &status.Document{Source: status.FromDaemon, Node: fmt.Sprint(q)}, nil
+		return &nodestatus.Document{Source: nodestatus.FromDaemon, Node: fmt.Sprint(q)}, nil
 	}
 	for _, socket := range []string{fmt.Sprintf("@kube-vmap-test-%d", os.Getpid()), filepath.Join(t.TempDir(), "s")} {
 		serveStatus(t, socket, answer)
-		for _, q := range []status.Query{{}, {Namespace: "a b&c", Name: "web"}, {Brief: true}} {
+		for _, q := range []nodestatus.Query{{}, {Namespace: "a b&c", Name: "web"}, {Brief: true}} {
 			d, err := client.Get(t.Context(), socket, q)
 			if err != nil || d.Node != fmt.Sprint(q) {
 				t.Errorf("%s %+v: got %+v, %v", socket, q, d, err)
 			}
 		}
-		if _, err := client.Get(t.Context(), socket, status.Query{Name: "bad"}); err == nil || !strings.Contains(err.Error(), "not now") {
+		if _, err := client.Get(t.Context(), socket, nodestatus.Query{Name: "bad"}); err == nil || !strings.Contains(err.Error(), "not now") {
 			t.Errorf("an answer that fails: %v", err)
 		}
 		more, err := client.Ask(t.Context(), socket, "/more")

@@ -15,7 +15,7 @@ import (
 
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 )
 
@@ -64,7 +64,7 @@ func (b *builder) addCauses(ctx context.Context, w *Way) {
 }
 
 // podReasons are the reasons of findings that the pods explain better.
-var podReasons = []string{findings.NoEndpoints, findings.NotReady, findings.NoPort, status.ReasonNoPort}
+var podReasons = []string{findings.NoEndpoints, findings.NotReady, findings.NoPort, nodestatus.ReasonNoPort}
 
 // titles returns the text of a finding, which names pods beside addresses.
 func (b *builder) titles(f *findings.Finding) string {
@@ -90,7 +90,7 @@ var otherAddress = regexp.MustCompile(`^(spec\.externalIPs|status\.loadBalancer|
 // concerns reports whether a finding is about the way: about its port, family, and address.
 // Open connections of others are not.
 func (w *Way) concerns(f *findings.Finding) bool {
-	if f.Reason == findings.Stale || f.Severity == status.SeverityNotice && f.Name == "" {
+	if f.Reason == findings.Stale || f.Severity == nodestatus.SeverityNotice && f.Name == "" {
 		return false
 	}
 	_, port, _ := strings.Cut(w.Service, ":")
@@ -126,7 +126,7 @@ func connectionCauses(n NodeAnswer) (out []Cause) {
 	if stale > 0 {
 		out = append(out, Cause{Text: fmt.Sprintf("on node %s, %s of the client to endpoints that get no new ones; "+
 			"--steps lists them", n.Node,
-			status.Plural(stale, "open connection"))})
+			nodestatus.Plural(stale, "open connection"))})
 	}
 	return out
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"kube-vmap/cmd/inspect/explain/answer"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 	"kube-vmap/model"
@@ -171,7 +171,7 @@ func (c *clusterNodes) Explain(ctx context.Context, node string, args []string) 
 }
 
 // Document implements [Nodes].
-func (c *clusterNodes) Document(ctx context.Context, node string, q status.Query) (*status.Document, error) {
+func (c *clusterNodes) Document(ctx context.Context, node string, q nodestatus.Query) (*nodestatus.Document, error) {
 	n, err := c.node(ctx, node)
 	if err != nil {
 		return nil, err

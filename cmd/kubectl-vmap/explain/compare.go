@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 )
 
@@ -56,7 +56,7 @@ func (b *builder) differing() (nodes []string) {
 // differences returns what a node knows otherwise.
 func (b *builder) differences(node string) (out []Difference) {
 	d := b.documents[node]
-	if d.Source != status.FromDaemon || b.destination.Service.Labels[labelProxyName] != "" {
+	if d.Source != nodestatus.FromDaemon || b.destination.Service.Labels[labelProxyName] != "" {
 		return nil
 	}
 	texts := b.endpointDifferences(d)
@@ -86,7 +86,7 @@ func (k endpointKey) compare(o endpointKey) int {
 }
 
 // endpointDifferences compares the endpoints of a document with the EndpointSlices.
-func (b *builder) endpointDifferences(d *status.Document) (texts []string) {
+func (b *builder) endpointDifferences(d *nodestatus.Document) (texts []string) {
 	want, got := sliceEndpoints(b.slices, b.destination.Service), documentEndpoints(d)
 	all := maps.Clone(want)
 	maps.Copy(all, got)
@@ -116,7 +116,7 @@ func (b *builder) endpointDifferences(d *status.Document) (texts []string) {
 }
 
 // some returns the first of a list, and how many more there are.
-func some(list []string) string { return status.JoinFirst(list, len(list), maxNamed) }
+func some(list []string) string { return nodestatus.JoinFirst(list, len(list), maxNamed) }
 
 // sliceEndpoints returns whether the endpoints of the Service's ports are ready.
 func sliceEndpoints(list []discoveryv1.EndpointSlice, s *corev1.Service) map[endpointKey]bool {
@@ -152,13 +152,13 @@ func protocolOf(p discoveryv1.EndpointPort) corev1.Protocol {
 	return resolve.Protocol(ptr.Deref(p.Protocol, ""))
 }
 
-func documentEndpoints(d *status.Document) map[endpointKey]bool {
+func documentEndpoints(d *nodestatus.Document) map[endpointKey]bool {
 	out := map[endpointKey]bool{}
 	for _, s := range d.Services {
 		for _, p := range s.Ports {
 			for i := range p.Endpoints {
 				e := &p.Endpoints[i]
-				if e.Port == 0 || e.Reason == status.ReasonGone {
+				if e.Port == 0 || e.Reason == nodestatus.ReasonGone {
 					continue // the EndpointSlice does not have the port, or there is none any more
 				}
 				k := endpointKey{p.Name, p.Protocol, netip.AddrPortFrom(addr(e.Address), e.Port)}
@@ -170,7 +170,7 @@ func documentEndpoints(d *status.Document) map[endpointKey]bool {
 }
 
 // frontends returns the cluster IPs and ports that a document lacks.
-func (b *builder) frontends(d *status.Document) (lacking []string) {
+func (b *builder) frontends(d *nodestatus.Document) (lacking []string) {
 	has := map[string]bool{}
 	for _, s := range d.Services {
 		for _, p := range s.Ports {
@@ -181,7 +181,7 @@ func (b *builder) frontends(d *status.Document) (lacking []string) {
 	}
 	for _, ip := range b.destination.Service.Spec.ClusterIPs {
 		for _, p := range b.destination.Service.Spec.Ports {
-			f := status.Frontend{Address: ip, Port: uint16(p.Port)} //nolint:gosec // validated by the API server
+			f := nodestatus.Frontend{Address: ip, Port: uint16(p.Port)} //nolint:gosec // validated by the API server
 			if at := f.At(string(resolve.Protocol(p.Protocol))); addr(ip).IsValid() && !has[at] {
 				lacking = append(lacking, at)
 			}
@@ -191,10 +191,10 @@ func (b *builder) frontends(d *status.Document) (lacking []string) {
 }
 
 // lag returns why a node may be behind the API server.
-func (b *builder) lag(d *status.Document) string {
+func (b *builder) lag(d *nodestatus.Document) string {
 	var out []string
 	for _, p := range findings.WithTexts(findings.OfNode(d)) {
-		if p.Severity == status.SeverityProblem {
+		if p.Severity == nodestatus.SeverityProblem {
 			out = append(out, p.Text)
 		}
 	}
@@ -208,7 +208,7 @@ func (b *builder) lag(d *status.Document) string {
 			newest = v
 		}
 	}
-	for _, p := range ptr.Deref(d.Health, status.Health{}).Positions {
+	for _, p := range ptr.Deref(d.Health, nodestatus.Health{}).Positions {
 		if p.Kind == "EndpointSlice" && newer(newest, p.ResourceVersion) {
 			out = append(out, fmt.Sprintf("the newest EndpointSlice that it knows has resource version %s, "+
 				"and one of the Service has %s", p.ResourceVersion, newest))

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/cmd/inspect/explain/answer"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // TestAddressOfAnotherServiceIsInTheHeadline has addresses and node ports that another Service
@@ -68,7 +68,7 @@ func TestServicesThatClaimAnAddressInVainAreCauses(t *testing.T) {
 	r := newRig(t)
 	s := &r.documents["node-1"].Services[0]
 	for _, at := range []string{"10.96.55.163:80/sctp, 10.96.55.163:80/tcp are", "10.96.55.163:80/udp is", "10.96.55.163:8/tcp is"} {
-		s.Contested = append(s.Contested, status.Problem{Object: "Service shop/young", Field: "spec.externalIPs: 10.96.55.163", Text: at + " held by Service shop/web"})
+		s.Contested = append(s.Contested, nodestatus.Problem{Object: "Service shop/young", Field: "spec.externalIPs: 10.96.55.163", Text: at + " held by Service shop/web"})
 	}
 	const cause = "Service shop/young, spec.externalIPs: 10.96.55.163: 10.96.55.163:80/sctp, 10.96.55.163:80/tcp are held by Service shop/web"
 	report := r.explain("pod/cart", "10.96.55.163:80")

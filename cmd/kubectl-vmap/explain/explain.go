@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"kube-vmap/cmd/inspect/explain/answer"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 	"kube-vmap/model"
 )
@@ -23,7 +23,7 @@ import (
 // Nodes asks kube-vmap on nodes.
 type Nodes interface {
 	Explain(ctx context.Context, node string, args []string) (*answer.Answer, error)
-	Document(ctx context.Context, node string, q status.Query) (*status.Document, error)
+	Document(ctx context.Context, node string, q nodestatus.Query) (*nodestatus.Document, error)
 }
 
 const (
@@ -92,9 +92,9 @@ type builder struct {
 	packets     []resolve.Packet
 	names       map[netip.Addr]resolve.Object
 	slices      []discoveryv1.EndpointSlice
-	pods        []corev1.Pod                // that the Service selects
-	documents   map[string]*status.Document // by node
-	observed    *status.Document            // of the client's node
+	pods        []corev1.Pod                    // that the Service selects
+	documents   map[string]*nodestatus.Document // by node
+	observed    *nodestatus.Document            // of the client's node
 
 	mu     sync.Mutex
 	report *Report

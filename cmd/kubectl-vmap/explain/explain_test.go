@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"kube-vmap/cmd/inspect/explain/answer"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // TestPacketIsFollowedToEachNode has answers as recorded before answers had a schema.
@@ -162,7 +162,7 @@ func TestOnlySomeNodesOfManyEndpointsAreAsked(t *testing.T) {
 func TestNodeBehindTheAPIServerIsTheCause(t *testing.T) {
 	r := newRig(t)
 	r.documents["node-1"] = newDocument()
-	r.documents["node-1"].Services[0].Ports[0].Frontends[0].Verdict = status.VerdictReject
+	r.documents["node-1"].Services[0].Ports[0].Frontends[0].Verdict = nodestatus.VerdictReject
 	r.answers["node-1"].Arrives = answer.Never
 	r.answers["node-1"].Outcomes = []answer.Outcome{{Verdict: answer.VerdictRefused, Probability: 1, How: "a TCP reset"}}
 	report := r.explain("pod/cart", "svc/web")
@@ -207,24 +207,24 @@ func TestSilentNodesAreNamedAndTheRestIsReported(t *testing.T) {
 func TestNodesThatDifferFromTheAPIServerAreNamed(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
-		change  func(r *rig, d *status.Document)
+		change  func(r *rig, d *nodestatus.Document)
 		arrives string
 		want    []string
 	}{
-		{"endpoint is missing", func(r *rig, _ *status.Document) {
+		{"endpoint is missing", func(r *rig, _ *nodestatus.Document) {
 			r.documents["node-2"] = newDocument("1", "2")
-			r.documents["node-2"].Health = &status.Health{Positions: []status.Position{{Kind: "EndpointSlice", ResourceVersion: "100"}}}
+			r.documents["node-2"].Health = &nodestatus.Health{Positions: []nodestatus.Position{{Kind: "EndpointSlice", ResourceVersion: "100"}}}
 		}, answer.Always, []string{"node-2 does not have endpoint 10.244.3.2:8080 (pod shop/web-3), which EndpointSlices have (the newest EndpointSlice that it knows has resource version 100, and one of the Service has 120)"}},
 		{
-			"endpoint is gone", func(r *rig, _ *status.Document) { r.objects["slice"] = newSlice("1", "2") }, answer.Unknown,
+			"endpoint is gone", func(r *rig, _ *nodestatus.Document) { r.objects["slice"] = newSlice("1", "2") }, answer.Unknown,
 			[]string{"node-1 has endpoint 10.244.3.2:8080 (pod shop/web-3), which no EndpointSlice has", "node-2 has", "node-3 has"},
 		},
 		{
-			"endpoint is not ready", func(_ *rig, d *status.Document) { d.Services[0].Ports[0].Endpoints[1].Ready = false }, answer.Always,
+			"endpoint is not ready", func(_ *rig, d *nodestatus.Document) { d.Services[0].Ports[0].Endpoints[1].Ready = false }, answer.Always,
 			[]string{"node-2 has endpoint 10.244.2.2:8080 (pod shop/web-2) as not ready, and EndpointSlices as ready"},
 		},
 		{
-			"frontend is missing", func(_ *rig, d *status.Document) { d.Services[0].Ports[0].Frontends = nil }, answer.Always,
+			"frontend is missing", func(_ *rig, d *nodestatus.Document) { d.Services[0].Ports[0].Frontends = nil }, answer.Always,
 			[]string{"node-2 does not have 10.96.55.163:80/tcp"},
 		},
 	} {
@@ -286,13 +286,13 @@ func TestFindingsOfTheWayAreCauses(t *testing.T) {
 	const affinity = "Service shop/web, spec.sessionAffinity: ClientIP: each client keeps its endpoint"
 	for _, tc := range []struct {
 		name   string
-		change func(*status.Port)
+		change func(*nodestatus.Port)
 		want   bool
 	}{
-		{"affinity", func(*status.Port) {}, true},
-		{"other family", func(p *status.Port) { p.Family = "IPv6" }, false},
-		{"other protocol", func(p *status.Port) { p.Protocol = "SCTP" }, false},
-		{"other port", func(p *status.Port) { p.Name = "metrics" }, false},
+		{"affinity", func(*nodestatus.Port) {}, true},
+		{"other family", func(p *nodestatus.Port) { p.Family = "IPv6" }, false},
+		{"other protocol", func(p *nodestatus.Port) { p.Protocol = "SCTP" }, false},
+		{"other port", func(p *nodestatus.Port) { p.Name = "metrics" }, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t)
@@ -309,7 +309,7 @@ func TestFindingsOfTheWayAreCauses(t *testing.T) {
 	}
 	r := newRig(t)
 	p := &r.documents["node-1"].Services[0].Ports[0]
-	p.Frontends = append(p.Frontends, status.Frontend{Address: "203.0.113.1", Port: 80, Kind: "LoadBalancerIP", Restricted: true})
+	p.Frontends = append(p.Frontends, nodestatus.Frontend{Address: "203.0.113.1", Port: 80, Kind: "LoadBalancerIP", Restricted: true})
 	if text := r.explain("pod/cart", "svc/web").Text(false); strings.Contains(text, "loadBalancerSourceRanges") {
 		t.Errorf("source ranges of another address:\n%s", text)
 	}
@@ -331,7 +331,7 @@ func TestRefusingEndpointsAreInTheVerdict(t *testing.T) {
 	for i := range d.Services[0].Ports[0].Endpoints {
 		d.Services[0].Ports[0].Endpoints[i].Slot, d.Services[0].Ports[0].Endpoints[i].Refused = &i, 7
 	}
-	d.Services[0].Problems = []status.Problem{
+	d.Services[0].Problems = []nodestatus.Problem{
 		{Object: "Service shop/web:tcp-80", Reason: "AddressConflict", Field: "spec.externalIPs: 203.0.113.1", Text: "203.0.113.1:80/tcp is held by Service shop/older"},
 		{Object: "Service shop/web:metrics", Reason: "Quarantined", Text: "the kernel refuses it"},
 	}

@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 )
 
@@ -152,7 +152,7 @@ func (b *builder) follow(ctx context.Context) error {
 			fmt.Sprintf("%d nodes of endpoints were not asked, and are assumed to treat packets as the others do", len(left)))
 	}
 	slices.Sort(nodes)
-	b.documents = map[string]*status.Document{}
+	b.documents = map[string]*nodestatus.Document{}
 	for _, node := range slices.Compact(nodes) {
 		observe := time.Duration(0)
 		if node == b.first {
@@ -182,7 +182,7 @@ func (b *builder) readDocument(ctx context.Context, node string, observe time.Du
 	if name == "" {
 		return
 	}
-	d, err := b.Nodes.Document(ctx, node, status.Query{Namespace: namespace, Name: name, Observe: observe})
+	d, err := b.Nodes.Document(ctx, node, nodestatus.Query{Namespace: namespace, Name: name, Observe: observe})
 	if err != nil {
 		b.silent(node, err.Error())
 		return

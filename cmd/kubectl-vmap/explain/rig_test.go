@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"kube-vmap/cmd/inspect/explain/answer"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 	"kube-vmap/model"
 )
@@ -30,7 +30,7 @@ type rig struct {
 	t         *testing.T
 	objects   map[string]runtime.Object // by name
 	answers   map[string]*answer.Answer // by node, or by node and destination
-	documents map[string]*status.Document
+	documents map[string]*nodestatus.Document
 	errors    map[string]error // by node
 	probe     bool
 
@@ -41,7 +41,7 @@ type rig struct {
 var errSilent = errors.New("no pod of kube-vmap")
 
 func newRig(t *testing.T) *rig {
-	r := &rig{t: t, objects: map[string]runtime.Object{}, answers: map[string]*answer.Answer{}, documents: map[string]*status.Document{}, errors: map[string]error{}}
+	r := &rig{t: t, objects: map[string]runtime.Object{}, answers: map[string]*answer.Answer{}, documents: map[string]*nodestatus.Document{}, errors: map[string]error{}}
 	for _, n := range []string{"1", "2", "3"} {
 		r.objects["node-"+n] = &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: "node-" + n},
@@ -111,7 +111,7 @@ func (r *rig) Explain(_ context.Context, node string, args []string) (*answer.An
 }
 
 // Document implements [Nodes].
-func (r *rig) Document(_ context.Context, node string, _ status.Query) (*status.Document, error) {
+func (r *rig) Document(_ context.Context, node string, _ nodestatus.Query) (*nodestatus.Document, error) {
 	return r.documents[node], r.errors[node]
 }
 
@@ -165,16 +165,16 @@ func newSlice(nodes ...string) *discoveryv1.EndpointSlice {
 	return s
 }
 
-func newDocument(nodes ...string) *status.Document {
-	p := status.Port{
+func newDocument(nodes ...string) *nodestatus.Document {
+	p := nodestatus.Port{
 		Name: "tcp-80", Protocol: "TCP", Family: "IPv4",
-		Frontends: []status.Frontend{{Address: "10.96.55.163", Port: 80, Kind: "ClusterIP"}},
+		Frontends: []nodestatus.Frontend{{Address: "10.96.55.163", Port: 80, Kind: "ClusterIP"}},
 	}
 	for _, n := range nodes {
-		p.Endpoints = append(p.Endpoints, status.Endpoint{Address: "10.244." + n + ".2", Port: 8080, Conditions: &status.Conditions{Ready: true, Serving: true}})
+		p.Endpoints = append(p.Endpoints, nodestatus.Endpoint{Address: "10.244." + n + ".2", Port: 8080, Conditions: &nodestatus.Conditions{Ready: true, Serving: true}})
 	}
-	return &status.Document{
-		Source: status.FromDaemon, Ready: true,
-		Services: []status.Service{{Namespace: "shop", Name: "web", Ports: []status.Port{p}}},
+	return &nodestatus.Document{
+		Source: nodestatus.FromDaemon, Ready: true,
+		Services: []nodestatus.Service{{Namespace: "shop", Name: "web", Ports: []nodestatus.Port{p}}},
 	}
 }

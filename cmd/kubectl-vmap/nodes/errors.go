@@ -12,7 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // ExitError is the error of a command that ended with another exit code than 0.
@@ -189,7 +189,7 @@ func AbsentText(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s without kube-vmap: %s", status.Plural(len(names), "node"), Names(names))
+	return fmt.Sprintf("%s without kube-vmap: %s", nodestatus.Plural(len(names), "node"), Names(names))
 }
 
 // maxNames is how many nodes are named in a line.

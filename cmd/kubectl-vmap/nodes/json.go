@@ -10,8 +10,8 @@ import (
 	"strings"
 	"unicode"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/schema"
-	"kube-vmap/cmd/inspect/status"
 )
 
 // maxAnswer is the length of an answer that is held in memory, in bytes.
@@ -26,10 +26,10 @@ const (
 
 // Document returns the status of a node. The node may be silent for as long as it observes
 // in addition.
-func (c *Cluster) Document(ctx context.Context, n Node, q status.Query) (*status.Document, error) {
+func (c *Cluster) Document(ctx context.Context, n Node, q nodestatus.Query) (*nodestatus.Document, error) {
 	args := append([]string{"status", "-o", "json"}, q.Args()...)
-	d := &status.Document{}
-	if err := c.Patient(q.Observe).JSON(ctx, n, status.Schema, d, args...); err != nil {
+	d := &nodestatus.Document{}
+	if err := c.Patient(q.Observe).JSON(ctx, n, nodestatus.Schema, d, args...); err != nil {
 		return nil, err
 	}
 	return d, nil

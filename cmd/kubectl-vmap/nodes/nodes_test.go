@@ -19,8 +19,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/schema"
-	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 	"kube-vmap/cmd/kubectl-vmap/nodestest"
 )
@@ -238,7 +238,7 @@ func TestEndlessAnswerEnds(t *testing.T) {
 func TestAnswersThatOnlyTakeMemoryAreRefused(t *testing.T) {
 	program := prints(`{"schema":1,"services":[`+strings.Repeat("{},", 1<<20)+`{}]}`, 0)
 	c := nodestest.New(t, map[string]nodestest.Program{"node-1": program}).Cluster(t, nodes.Config{})
-	if _, err := c.Document(t.Context(), node(t, c, "node-1"), status.Query{}); err == nil || !strings.Contains(err.Error(), "is none of kube-vmap") {
+	if _, err := c.Document(t.Context(), node(t, c, "node-1"), nodestatus.Query{}); err == nil || !strings.Contains(err.Error(), "is none of kube-vmap") {
 		t.Errorf("%v", err)
 	}
 }
@@ -252,7 +252,7 @@ func TestObservingExtendsTheTimeOut(t *testing.T) {
 	}
 	c := nodestest.New(t, map[string]nodestest.Program{"node-1": slow}).Cluster(t, nodes.Config{Timeout: timeout})
 	for observe, want := range map[time.Duration]bool{0: false, 10 * timeout: true} {
-		if _, err := c.Document(t.Context(), node(t, c, "node-1"), status.Query{Observe: observe}); (err == nil) != want {
+		if _, err := c.Document(t.Context(), node(t, c, "node-1"), nodestatus.Query{Observe: observe}); (err == nil) != want {
 			t.Errorf("observing for %s: %v", observe, err)
 		}
 	}
@@ -282,7 +282,7 @@ func TestDocumentsOfOtherVersions(t *testing.T) {
 		"broken off": {nodestest.Prints(`{"schema":1,`), "the answer broke off after 12 bytes"},
 	} {
 		c := nodestest.New(t, map[string]nodestest.Program{"node-1": tc.program}).Cluster(t, nodes.Config{})
-		d, err := c.Document(t.Context(), node(t, c, "node-1"), status.Query{})
+		d, err := c.Document(t.Context(), node(t, c, "node-1"), nodestatus.Query{})
 		if tc.want == "" && (err != nil || d.Node != "node-1") || tc.want != "" && (err == nil || err.Error() != tc.want) {
 			t.Errorf("%s: %+v, %v, want %q", what, d, err, tc.want)
 		}
@@ -296,7 +296,7 @@ func TestDocumentsOfOtherVersions(t *testing.T) {
 func TestControlCharactersOfNodesAreReplaced(t *testing.T) {
 	program := prints(`{"schema":1,"node":"a\u001b[2Jb\u009bc","services":[{"name":"`+"x\x7f\u0085y"+`","ports":[{"name":"é\n"}]}]}`, 0)
 	c := nodestest.New(t, map[string]nodestest.Program{"node-1": program}).Cluster(t, nodes.Config{})
-	d, err := c.Document(t.Context(), node(t, c, "node-1"), status.Query{})
+	d, err := c.Document(t.Context(), node(t, c, "node-1"), nodestatus.Query{})
 	if err != nil || d.Node != "a?[2Jb?c" || d.Services[0].Name != "x??y" || d.Services[0].Ports[0].Name != "é; " {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -309,7 +309,7 @@ func TestControlCharactersOfNodesAreReplaced(t *testing.T) {
 	}
 	program = prints(`{"schema":1,"node":"a\rb\bc\fd\u202ee"}`, 0)
 	c = nodestest.New(t, map[string]nodestest.Program{"node-1": program}).Cluster(t, nodes.Config{})
-	if d, err := c.Document(t.Context(), node(t, c, "node-1"), status.Query{}); err != nil || d.Node != "a?b?c?d?e" {
+	if d, err := c.Document(t.Context(), node(t, c, "node-1"), nodestatus.Query{}); err != nil || d.Node != "a?b?c?d?e" {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
@@ -332,7 +332,7 @@ func TestErrorsHaveNoControlCharactersOfNodes(t *testing.T) {
 		"the state of a pod":      pod,
 	} {
 		c := s.Cluster(t, nodes.Config{})
-		_, err := c.Document(t.Context(), node(t, c, "node-1"), status.Query{})
+		_, err := c.Document(t.Context(), node(t, c, "node-1"), nodestatus.Query{})
 		if what == "a version" {
 			_, err = c.Version(t.Context(), node(t, c, "node-1"))
 		}
@@ -369,13 +369,13 @@ func recorded(t *testing.T, schema int, name string) string {
 
 // TestRecordedDocumentsAreRead reads a document of each schema that is supported.
 func TestRecordedDocumentsAreRead(t *testing.T) {
-	for schema := range status.Schema + 1 {
+	for schema := range nodestatus.Schema + 1 {
 		text := recorded(t, schema, "status.json")
 		if has := strings.Contains(text, fmt.Sprintf(`"schema":%d,`, schema)); has != (schema > 0) {
 			t.Errorf("schema %d: the record has another one", schema)
 		}
 		c := nodestest.New(t, map[string]nodestest.Program{"worker-1": nodestest.Prints(text)}).Cluster(t, nodes.Config{})
-		d, err := c.Document(t.Context(), node(t, c, "worker-1"), status.Query{})
+		d, err := c.Document(t.Context(), node(t, c, "worker-1"), nodestatus.Query{})
 		if err != nil {
 			t.Errorf("schema %d: %v", schema, err)
 			continue
@@ -384,10 +384,10 @@ func TestRecordedDocumentsAreRead(t *testing.T) {
 			t.Errorf("schema %d: %+v", schema, d)
 		}
 		web, gateway := &d.Services[1], &d.Services[3]
-		if web.State() != status.StateOK || d.EndpointText(web) != "1/1" || web.Ports[0].Endpoints[0].At() != "10.244.0.80:8080" {
+		if web.State() != nodestatus.StateOK || d.EndpointText(web) != "1/1" || web.Ports[0].Endpoints[0].At() != "10.244.0.80:8080" {
 			t.Errorf("schema %d: %+v is %s", schema, web, web.State())
 		}
-		if gateway.State() != status.StateNoEndpoints || gateway.Ports[0].Frontends[1].At(gateway.Ports[0].Protocol) != "*:30977/sctp" {
+		if gateway.State() != nodestatus.StateNoEndpoints || gateway.Ports[0].Frontends[1].At(gateway.Ports[0].Protocol) != "*:30977/sctp" {
 			t.Errorf("schema %d: %+v is %s", schema, gateway, gateway.State())
 		}
 	}

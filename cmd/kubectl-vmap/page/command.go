@@ -18,9 +18,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/page"
 	"kube-vmap/cmd/inspect/page/live"
-	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kubectl-vmap/explain"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 	"kube-vmap/model"
@@ -93,9 +93,9 @@ func podOf(n live.Node) nodes.Node {
 }
 
 // Tally implements [live.Source].
-func (s execSource) Tally(ctx context.Context, n live.Node) (*status.Tally, error) {
-	var t status.Tally
-	return &t, s.cluster.JSON(ctx, podOf(n), status.TallySchema, &t, "status", "-o", "json", "--tally")
+func (s execSource) Tally(ctx context.Context, n live.Node) (*nodestatus.Tally, error) {
+	var t nodestatus.Tally
+	return &t, s.cluster.JSON(ctx, podOf(n), nodestatus.TallySchema, &t, "status", "-o", "json", "--tally")
 }
 
 // Findings implements [live.Source].
@@ -106,7 +106,7 @@ func (s execSource) Findings(ctx context.Context, n live.Node) ([]findings.Findi
 }
 
 // Document implements [live.Source].
-func (s execSource) Document(ctx context.Context, n live.Node, q status.Query) (*status.Document, error) {
+func (s execSource) Document(ctx context.Context, n live.Node, q nodestatus.Query) (*nodestatus.Document, error) {
 	return s.cluster.Document(ctx, podOf(n), q)
 }
 

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 )
 
@@ -123,7 +123,8 @@ func valueOf(m *findings.Merged) valueFunc {
 	switch {
 	case m.Reason == findings.NoEndpoints && m.Field == findings.FieldSelector:
 		return selectorValue
-	case slices.Contains([]string{findings.NoPort, status.ReasonNoPort, findings.Refuses, findings.Silent}, m.Reason) &&
+	case slices.Contains([]string{findings.NoPort, nodestatus.ReasonNoPort, findings.Refuses, findings.Silent},
+		m.Reason) &&
 		m.Field == findings.FieldTargetPort:
 		return targetPortValue
 	}
@@ -136,7 +137,7 @@ func selectorValue(ctx context.Context, n namer, m *findings.Merged, s *corev1.S
 	m.Field = c.Field
 	why := c.Text
 	if len(pods) > 0 {
-		why = "matches " + status.Plural(len(pods), "pod") + ", none of which has an address"
+		why = "matches " + nodestatus.Plural(len(pods), "pod") + ", none of which has an address"
 	}
 	if len(m.Families) == len(s.Spec.IPFamilies) {
 		m.Each(func(f *findings.Finding) { f.Message = why })

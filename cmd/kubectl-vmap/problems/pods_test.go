@@ -15,7 +15,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 )
 
@@ -52,13 +52,13 @@ func newAPI(target intstr.IntOrString) *fake.Clientset {
 
 func TestFindingsNamePodsAndValues(t *testing.T) {
 	both := []string{"10.244.1.2:8080", "10.244.2.2:8080", "[fd00::1:2]:8080", "[fd00::2:2]:8080"}
-	of := func(hit, all int, named ...string) status.Args {
-		return status.Args{Hit: hit, All: all, Named: named, NamedOf: hit, Number: 8081}
+	of := func(hit, all int, named ...string) nodestatus.Args {
+		return nodestatus.Args{Hit: hit, All: all, Named: named, NamedOf: hit, Number: 8081}
 	}
 	more := append([]string{"10.244.1.2:8080", "10.244.2.2:8080", "10.9.0.1:80", "10.9.0.2:80", "10.9.0.3:80", "10.9.0.4:80"}, both[2:]...)
 	for _, tc := range []struct {
 		name, service, reason, field string
-		args                         status.Args
+		args                         nodestatus.Args
 		endpoints, ports             []string
 		target                       intstr.IntOrString
 		wantField, wantText          string
@@ -72,15 +72,15 @@ func TestFindingsNamePodsAndValues(t *testing.T) {
 			"x", "have weight 0: web-1 on node-1 (10.244.1.2:8080), web-2 on node-2 (10.244.2.2:8080), 10.9.0.1:80, 10.9.0.2:80 and 2 more",
 		},
 		{
-			"selector", "lost", findings.NoEndpoints, findings.FieldSelector, status.Args{}, nil, nil, intstr.FromInt32(1),
+			"selector", "lost", findings.NoEndpoints, findings.FieldSelector, nodestatus.Args{}, nil, nil, intstr.FromInt32(1),
 			"spec.selector: app=wbe", "refused: the selector matches no pod in namespace shop; pods there have app=web",
 		},
 		{
-			"selector, and pods without an address", "web", findings.NoEndpoints, findings.FieldSelector, status.Args{}, nil, nil,
+			"selector, and pods without an address", "web", findings.NoEndpoints, findings.FieldSelector, nodestatus.Args{}, nil, nil,
 			intstr.FromInt32(1), "spec.selector: app=web", "refused: the selector matches 1 pod, none of which has an address",
 		},
 		{
-			"target port that no pod has", "web", status.ReasonNoPort, findings.FieldTargetPort, status.Args{Hit: 3, Message: "http/TCP"}, nil,
+			"target port that no pod has", "web", nodestatus.ReasonNoPort, findings.FieldTargetPort, nodestatus.Args{Hit: 3, Message: "http/TCP"}, nil,
 			[]string{"http/TCP"}, intstr.FromString("htpt"), "spec.ports[].targetPort: htpt",
 			"has the port http/TCP; their EndpointSlices have none at all; no container of its pods declares a port of that name; they have web 8080",
 		},
@@ -90,7 +90,7 @@ func TestFindingsNamePodsAndValues(t *testing.T) {
 			"web-2 on node-2 (10.244.2.2:8080); no container of its pods declares that port, though a program may listen there; they have web 8080",
 		},
 		{
-			"Service that is gone", "gone", findings.NoEndpoints, findings.FieldSelector, status.Args{}, nil, nil, intstr.FromInt32(1),
+			"Service that is gone", "gone", findings.NoEndpoints, findings.FieldSelector, nodestatus.Args{}, nil, nil, intstr.FromInt32(1),
 			findings.FieldSelector, "the selector matches no pod with an address",
 		},
 	} {

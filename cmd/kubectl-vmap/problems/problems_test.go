@@ -13,7 +13,7 @@ import (
 
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/nodestest"
 )
 
@@ -57,8 +57,8 @@ func command(t *testing.T, programs map[string]nodestest.Program, args ...string
 }
 
 const (
-	problem = status.SeverityProblem
-	notice  = status.SeverityNotice
+	problem = nodestatus.SeverityProblem
+	notice  = nodestatus.SeverityNotice
 )
 
 func TestFindingsOfNodesAreMerged(t *testing.T) {

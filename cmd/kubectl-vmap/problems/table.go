@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
-	"kube-vmap/cmd/inspect/status"
 )
 
 // Summary is what was asked, and how much was found.
@@ -67,10 +67,11 @@ func write(w io.Writer, format string, list []findings.Merged, s Summary, answer
 
 // String returns the summary in one line.
 func (s Summary) String() string {
-	text := fmt.Sprintf("%s, %s: %s, %s", status.Plural(s.Nodes-s.Silent, "node"), status.Plural(s.Services, "Service"),
-		status.Plural(s.Problems, "problem"), status.Plural(s.Notices, "notice"))
+	text := fmt.Sprintf("%s, %s: %s, %s", nodestatus.Plural(s.Nodes-s.Silent, "node"),
+		nodestatus.Plural(s.Services, "Service"),
+		nodestatus.Plural(s.Problems, "problem"), nodestatus.Plural(s.Notices, "notice"))
 	if s.Silent > 0 {
-		text += fmt.Sprintf("; no answer from %s", status.Plural(s.Silent, "more node"))
+		text += fmt.Sprintf("; no answer from %s", nodestatus.Plural(s.Silent, "more node"))
 	}
 	return text
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/kubelet"
 	"kube-vmap/integration/cluster/plugin"
@@ -41,14 +41,14 @@ func TestThousandNodes(t *testing.T) {
 		case old:
 			return simulated("0.1.0", nil)
 		case newer:
-			return simulated("9.0.0", document(i, status.Schema+1, "9.0.0"))
+			return simulated("9.0.0", document(i, nodestatus.Schema+1, "9.0.0"))
 		case hanging:
 			return func(ctx context.Context, _ []string, _, _ io.Writer) error {
 				<-ctx.Done()
 				return ctx.Err()
 			}
 		}
-		return simulated("of-the-tests", document(i, status.Schema, "of-the-tests"))
+		return simulated("of-the-tests", document(i, nodestatus.Schema, "of-the-tests"))
 	})
 	t.Logf("%d nodes after %s", thousand, time.Since(start))
 	ctx := clustertest.Context(t)
@@ -82,20 +82,20 @@ func simulated(version string, document []byte) kubelet.Run {
 const services = 20
 
 func document(node, schema int, version string) []byte {
-	d := status.Document{
-		Schema: schema, Source: status.FromDaemon, Time: time.Now(), Node: plugin.ManyName(node), Version: version, Ready: true, Counted: true,
+	d := nodestatus.Document{
+		Schema: schema, Source: nodestatus.FromDaemon, Time: time.Now(), Node: plugin.ManyName(node), Version: version, Ready: true, Counted: true,
 	}
 	seen := "999999999"
 	if node == behind {
 		seen = "1"
 	}
-	d.Health = &status.Health{Positions: []status.Position{{Kind: "Service", ResourceVersion: seen}, {Kind: "EndpointSlice", ResourceVersion: seen}}}
+	d.Health = &nodestatus.Health{Positions: []nodestatus.Position{{Kind: "Service", ResourceVersion: seen}, {Kind: "EndpointSlice", ResourceVersion: seen}}}
 	for i := range services {
 		slot := 0
-		d.Services = append(d.Services, status.Service{Namespace: "shop", Name: fmt.Sprintf("web-%02d", i), Ports: []status.Port{{
+		d.Services = append(d.Services, nodestatus.Service{Namespace: "shop", Name: fmt.Sprintf("web-%02d", i), Ports: []nodestatus.Port{{
 			Protocol: "TCP", Family: "IPv4", Scheduler: "random",
-			Frontends: []status.Frontend{{Address: fmt.Sprintf("10.96.0.%d", i+1), Port: 80, Kind: "ClusterIP", Policy: "Cluster", Verdict: "Balance", Masquerade: "never"}},
-			Endpoints: []status.Endpoint{{Address: fmt.Sprintf("10.244.0.%d", i+1), Port: 8080, Slot: &slot, LocalSlot: &slot}},
+			Frontends: []nodestatus.Frontend{{Address: fmt.Sprintf("10.96.0.%d", i+1), Port: 80, Kind: "ClusterIP", Policy: "Cluster", Verdict: "Balance", Masquerade: "never"}},
+			Endpoints: []nodestatus.Endpoint{{Address: fmt.Sprintf("10.244.0.%d", i+1), Port: 8080, Slot: &slot, LocalSlot: &slot}},
 		}}})
 	}
 	text, err := json.Marshal(d)

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"kube-vmap/cmd/inspect/exit"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // Responses of endpoints, as observed or after a probe.
@@ -60,7 +60,7 @@ func (r Responses) Text() string {
 	if r.untranslated {
 		noun = "destination"
 	}
-	return "the rules lead to " + status.Plural(r.All, noun) + r.Observed()
+	return "the rules lead to " + nodestatus.Plural(r.All, noun) + r.Observed()
 }
 
 // Observed returns what follows there: "; whether they answer was not observed".

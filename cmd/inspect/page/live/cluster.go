@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // Cluster has what the nodes of a cluster answered last.
@@ -205,7 +205,7 @@ func (k *catalogue) due(now time.Time, all []*node) *node {
 
 // readCatalogue reads the list of all Services from a node.
 func (c *Cluster) readCatalogue(ctx context.Context, n *node) {
-	doc, err := c.source.Document(ctx, n.Node, status.Query{Brief: true})
+	doc, err := c.source.Document(ctx, n.Node, nodestatus.Query{Brief: true})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := &c.catalogue
@@ -224,7 +224,7 @@ func (c *Cluster) readCatalogue(ctx context.Context, n *node) {
 }
 
 // addressesOf returns the addresses of a Service's frontends, the ClusterIP first.
-func addressesOf(s *status.Service) []string {
+func addressesOf(s *nodestatus.Service) []string {
 	out := []string{}
 	for i := range s.Ports {
 		p := &s.Ports[i]

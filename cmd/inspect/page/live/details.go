@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 const (
@@ -47,7 +47,7 @@ type NodeDetails struct {
 	// Known reports whether the node knows the Service.
 	Known bool `json:"known"`
 	// Ports have the frontends as this node sees them, and no endpoints.
-	Ports []status.Port `json:"ports"`
+	Ports []nodestatus.Port `json:"ports"`
 	// Flows are the connections from here to each endpoint, over all ports; at most
 	// maxFlows, and More is how many others there are.
 	Flows []Flow `json:"flows"`
@@ -104,7 +104,7 @@ func (c *Cluster) askAbout(ctx context.Context, k key, before *Details) *Details
 		asking.Go(func() {
 			d := &out.Nodes[i]
 			d.Name = n.Name
-			doc, err := c.source.Document(ctx, n, status.Query{Namespace: k.namespace, Name: k.name})
+			doc, err := c.source.Document(ctx, n, nodestatus.Query{Namespace: k.namespace, Name: k.name})
 			if err != nil {
 				d.Error = err.Error()
 				return
@@ -172,10 +172,10 @@ func (n *node) weight(k key) (w float64) {
 }
 
 // fill fills in what a document has about a Service.
-func (d *NodeDetails) fill(k key, doc *status.Document) {
+func (d *NodeDetails) fill(k key, doc *nodestatus.Document) {
 	d.Counted, d.countedAt = doc.Counted, doc.CountedAt
-	d.Flows, d.Ports = []Flow{}, []status.Port{}
-	i := slices.IndexFunc(doc.Services, func(s status.Service) bool {
+	d.Flows, d.Ports = []Flow{}, []nodestatus.Port{}
+	i := slices.IndexFunc(doc.Services, func(s nodestatus.Service) bool {
 		return s.Namespace == k.namespace &&
 			s.Name == k.name
 	})
@@ -216,7 +216,7 @@ func (d *NodeDetails) rate(before *Details) {
 }
 
 // flowsOf returns the connections to each endpoint, over all ports; sorted by address.
-func flowsOf(s *status.Service) []Flow {
+func flowsOf(s *nodestatus.Service) []Flow {
 	byAddress := map[string]*Flow{}
 	for i := range s.Ports {
 		for j := range s.Ports[i].Endpoints {

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // Difference is what a node knows otherwise than the others.
@@ -64,5 +64,5 @@ func listed(what string, addresses []string) []string {
 		return nil
 	}
 	slices.SortFunc(addresses, findings.CompareNames)
-	return []string{what + status.JoinFirst(addresses, len(addresses), maxNames)}
+	return []string{what + nodestatus.JoinFirst(addresses, len(addresses), maxNames)}
 }

@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // fakeNodes are nodes that answer after a time.
 type fakeNodes struct {
 	mu     sync.Mutex
 	list   []Node
-	tally  func(name string, asked int) (*status.Tally, error)
+	tally  func(name string, asked int) (*nodestatus.Tally, error)
 	took   time.Duration
 	asked  map[string]int // tallies, by node
 	others int            // other questions
@@ -31,16 +31,16 @@ func newFake(n int) *fakeNodes {
 	for i := n; i > 0; i-- {
 		f.list = append(f.list, Node{Name: fmt.Sprint("node-", i), Pod: fmt.Sprint("pod-", i)})
 	}
-	f.tally = func(_ string, asked int) (*status.Tally, error) { return tallyOf(uint64(asked), asked), nil }
+	f.tally = func(_ string, asked int) (*nodestatus.Tally, error) { return tallyOf(uint64(asked), asked), nil }
 	return f
 }
 
 // tallyOf returns the tally of a node with one Service.
-func tallyOf(connections uint64, seconds int) *status.Tally {
-	return &status.Tally{
-		Schema: status.TallySchema, Ready: true, Counted: true, CountedAt: time.Unix(int64(seconds), 0),
-		Summary:  status.Summary{Services: 2},
-		Services: []status.TallyLine{{Namespace: "shop", Name: "web", Traffic: status.Traffic{Connections: connections, Active: 3}}},
+func tallyOf(connections uint64, seconds int) *nodestatus.Tally {
+	return &nodestatus.Tally{
+		Schema: nodestatus.TallySchema, Ready: true, Counted: true, CountedAt: time.Unix(int64(seconds), 0),
+		Summary:  nodestatus.Summary{Services: 2},
+		Services: []nodestatus.TallyLine{{Namespace: "shop", Name: "web", Traffic: nodestatus.Traffic{Connections: connections, Active: 3}}},
 	}
 }
 
@@ -50,11 +50,11 @@ func (f *fakeNodes) Nodes(context.Context) ([]Node, error) {
 	return slices.Clone(f.list), nil
 }
 
-func (f *fakeNodes) Document(context.Context, Node, status.Query) (*status.Document, error) {
+func (f *fakeNodes) Document(context.Context, Node, nodestatus.Query) (*nodestatus.Document, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.others++
-	return &status.Document{Services: []status.Service{{Namespace: "shop", Name: "cart"}, {Namespace: "shop", Name: "web"}}}, nil
+	return &nodestatus.Document{Services: []nodestatus.Service{{Namespace: "shop", Name: "cart"}, {Namespace: "shop", Name: "web"}}}, nil
 }
 
 func (f *fakeNodes) Findings(context.Context, Node) ([]findings.Finding, error) {
@@ -64,7 +64,7 @@ func (f *fakeNodes) Findings(context.Context, Node) ([]findings.Finding, error) 
 	return nil, errors.New("no such command")
 }
 
-func (f *fakeNodes) Tally(ctx context.Context, n Node) (*status.Tally, error) {
+func (f *fakeNodes) Tally(ctx context.Context, n Node) (*nodestatus.Tally, error) {
 	f.mu.Lock()
 	f.asked[n.Name]++
 	asked := f.asked[n.Name]
@@ -102,7 +102,7 @@ func watch(t *testing.T, f Source, looking, all time.Duration, then func(c *Clus
 
 func TestRatesOfNodesAreAddedUp(t *testing.T) {
 	f := newFake(3)
-	f.tally = func(name string, asked int) (*status.Tally, error) {
+	f.tally = func(name string, asked int) (*nodestatus.Tally, error) {
 		per := map[string]uint64{"node-1": 10, "node-2": 20, "node-3": 0}[name]
 		return tallyOf(1000+per*uint64(asked), asked), nil
 	}
@@ -116,7 +116,7 @@ func TestRatesOfNodesAreAddedUp(t *testing.T) {
 			t.Fatalf("the Services are %q", names)
 		}
 		cart, web := o.Services[0], o.Services[1]
-		if web.Rate == nil || *web.Rate != 30 || web.Active != 9 || web.Nodes != 3 || web.State != status.StateOK {
+		if web.Rate == nil || *web.Rate != 30 || web.Active != 9 || web.Nodes != 3 || web.State != nodestatus.StateOK {
 			t.Errorf("shop/web is %+v, rate %v", web, web.Rate)
 		}
 		if cart.Rate == nil || *cart.Rate != 0 || cart.Nodes != 0 {
@@ -134,7 +134,7 @@ func TestRatesOfNodesAreAddedUp(t *testing.T) {
 
 func TestSilentNodeCostsNoOtherAnything(t *testing.T) {
 	f := newFake(3)
-	f.tally = func(name string, asked int) (*status.Tally, error) {
+	f.tally = func(name string, asked int) (*nodestatus.Tally, error) {
 		if name == "node-2" && asked > 2 {
 			return nil, errors.New("node-2: no answer in 10s")
 		}
@@ -186,7 +186,7 @@ func TestNodesAreNotAskedWithoutViewers(t *testing.T) {
 func TestQuestionsToManyNodesAreBounded(t *testing.T) {
 	f := newFake(1000)
 	slow := func(name string) bool { return name[len(name)-1] == '7' }
-	f.tally = func(name string, asked int) (*status.Tally, error) {
+	f.tally = func(name string, asked int) (*nodestatus.Tally, error) {
 		if slow(name) {
 			return nil, errors.New("no answer in 10s")
 		}
@@ -226,7 +226,7 @@ type slowNodes struct {
 	slow func(name string) bool
 }
 
-func (s *slowNodes) Tally(ctx context.Context, n Node) (*status.Tally, error) {
+func (s *slowNodes) Tally(ctx context.Context, n Node) (*nodestatus.Tally, error) {
 	if s.slow(n.Name) {
 		<-time.After(10 * time.Second)
 	}
@@ -242,10 +242,10 @@ func TestSlowAndLargeAnswersAreRare(t *testing.T) {
 		}
 	})
 	f = newFake(20)
-	f.tally = func(_ string, asked int) (*status.Tally, error) {
+	f.tally = func(_ string, asked int) (*nodestatus.Tally, error) {
 		out := tallyOf(1, asked)
 		for i := range 9_999 {
-			out.Services = append(out.Services, status.TallyLine{Namespace: "x", Name: fmt.Sprintf("%05d", i), Traffic: status.Traffic{Connections: 1}})
+			out.Services = append(out.Services, nodestatus.TallyLine{Namespace: "x", Name: fmt.Sprintf("%05d", i), Traffic: nodestatus.Traffic{Connections: 1}})
 		}
 		return out, nil
 	}
@@ -258,11 +258,11 @@ func TestSlowAndLargeAnswersAreRare(t *testing.T) {
 
 func TestProblemsOfNodesAreMerged(t *testing.T) {
 	f := newFake(5)
-	f.tally = func(name string, asked int) (*status.Tally, error) {
+	f.tally = func(name string, asked int) (*nodestatus.Tally, error) {
 		out := tallyOf(1, asked)
-		out.Services = append(out.Services, status.TallyLine{Namespace: "shop", Name: "cart", State: status.StateNoEndpoints})
+		out.Services = append(out.Services, nodestatus.TallyLine{Namespace: "shop", Name: "cart", State: nodestatus.StateNoEndpoints})
 		if name == "node-3" {
-			out.Services[0].State, out.Services[0].Problem = status.StateRefused, "refused by the kernel"
+			out.Services[0].State, out.Services[0].Problem = nodestatus.StateRefused, "refused by the kernel"
 		}
 		return out, nil
 	}
@@ -271,7 +271,7 @@ func TestProblemsOfNodesAreMerged(t *testing.T) {
 		if len(o.Problems) != 2 || o.Problems[0].Count != 5 || o.Problems[0].Name != "cart" || o.Problems[0].Text == "" {
 			t.Fatalf("the problems are %+v", o.Problems)
 		}
-		if p := o.Problems[1]; p.Reason != status.StateRefused || !slices.Equal(p.Nodes, []string{"node-3"}) || p.Text != "refused by the kernel" {
+		if p := o.Problems[1]; p.Reason != nodestatus.StateRefused || !slices.Equal(p.Nodes, []string{"node-3"}) || p.Text != "refused by the kernel" {
 			t.Errorf("the other one is %+v", p)
 		}
 		for _, n := range o.Nodes {
@@ -282,7 +282,7 @@ func TestProblemsOfNodesAreMerged(t *testing.T) {
 		if r := c.Rows([][2]string{{"shop", "web"}}).Rows[0]; !slices.Equal(r.Bad, []int{2}) {
 			t.Errorf("shop/web is bad on %v", r.Bad)
 		}
-		if s := o.Services[1]; s.Severity != status.SeverityProblem || s.Bad != 1 {
+		if s := o.Services[1]; s.Severity != nodestatus.SeverityProblem || s.Bad != 1 {
 			t.Errorf("shop/web is %+v", s)
 		}
 	})
@@ -301,18 +301,18 @@ func TestNodeIsWaitedForUntilNodesAreListed(t *testing.T) {
 }
 
 func TestProblemsAreOrderedAndListedOnce(t *testing.T) {
-	answered := func(name string, tally []status.Problem, list ...findings.Finding) *node {
+	answered := func(name string, tally []nodestatus.Problem, list ...findings.Finding) *node {
 		n := &node{Node: Node{Name: name}, at: time.Now(), findings: list}
 		n.tally.Ready, n.tally.Problems = true, tally
 		return n
 	}
-	unready := findings.Finding{Severity: status.SeverityProblem, Object: "Service shop/web", Namespace: "shop", Name: "web", Reason: findings.NotReady}
-	taken := findings.Finding{Severity: status.SeverityProblem, Object: "Service a/a:http", Reason: "AddressConflict", Field: "spec.externalIPs", Text: "taken"}
+	unready := findings.Finding{Severity: nodestatus.SeverityProblem, Object: "Service shop/web", Namespace: "shop", Name: "web", Reason: findings.NotReady}
+	taken := findings.Finding{Severity: nodestatus.SeverityProblem, Object: "Service a/a:http", Reason: "AddressConflict", Field: "spec.externalIPs", Text: "taken"}
 	notice, problem := taken, taken
-	notice.Severity, notice.Reason = status.SeverityNotice, findings.Silent
+	notice.Severity, notice.Reason = nodestatus.SeverityNotice, findings.Silent
 	problem.Reason = findings.Silent
 	all := merge(
-		answered("node-1", []status.Problem{{Object: taken.Object, Reason: taken.Reason, Text: taken.Text}}, unready, taken, notice),
+		answered("node-1", []nodestatus.Problem{{Object: taken.Object, Reason: taken.Reason, Text: taken.Text}}, unready, taken, notice),
 		answered("node-2", nil, problem), &node{Node: Node{Name: "node-3", Missing: true, Why: "no pod is on node-3"}},
 		&node{Node: Node{Name: "node-4", Missing: true, Why: "no pod is on node-4"}})
 	var got []string
@@ -332,9 +332,9 @@ func TestProblemsAreOrderedAndListedOnce(t *testing.T) {
 // each time: with connections, or with a problem.
 func TestServicesThatNoNodeReportsAreForgotten(t *testing.T) {
 	f := newFake(2)
-	f.tally = func(name string, asked int) (*status.Tally, error) {
+	f.tally = func(name string, asked int) (*nodestatus.Tally, error) {
 		out := tallyOf(uint64(asked), asked)
-		out.Services = append(out.Services, status.TallyLine{Namespace: "shop", Name: fmt.Sprint(name, "-", asked), State: status.StateNoEndpoints})
+		out.Services = append(out.Services, nodestatus.TallyLine{Namespace: "shop", Name: fmt.Sprint(name, "-", asked), State: nodestatus.StateNoEndpoints})
 		return out, nil
 	}
 	watch(t, f, time.Hour, time.Hour, func(c *Cluster) {
@@ -350,12 +350,12 @@ func TestServicesThatNoNodeReportsAreForgotten(t *testing.T) {
 func TestReadsOfOneNodeTakeATenthOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads, now, most := 0, 0, 0
-		n := NewOneNode("node-1", func(context.Context, status.Query) (*status.Document, error) {
+		n := NewOneNode("node-1", func(context.Context, nodestatus.Query) (*nodestatus.Document, error) {
 			reads, now = reads+1, now+1
 			most = max(most, now)
 			<-time.After(100 * time.Millisecond)
 			now--
-			return &status.Document{Time: time.Now()}, nil
+			return &nodestatus.Document{Time: time.Now()}, nil
 		})
 		c := New(n)
 		ctx, end := context.WithTimeout(t.Context(), time.Minute)
@@ -387,13 +387,13 @@ func TestReadsOfOneNodeTakeATenthOfTheTime(t *testing.T) {
 // TestWaitingForTheKernelIsNoWork has reads that wait 5 s for the counters.
 func TestWaitingForTheKernelIsNoWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := NewOneNode("node-1", func(context.Context, status.Query) (*status.Document, error) {
+		n := NewOneNode("node-1", func(context.Context, nodestatus.Query) (*nodestatus.Document, error) {
 			<-time.After(5 * time.Second)
-			return &status.Document{Time: time.Now()}, nil
+			return &nodestatus.Document{Time: time.Now()}, nil
 		})
 		start := time.Now()
 		for range 2 {
-			if _, err := n.Document(t.Context(), Node{}, status.Query{}); err != nil {
+			if _, err := n.Document(t.Context(), Node{}, nodestatus.Query{}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // node is a node and its last answers.
@@ -23,8 +23,8 @@ type node struct {
 	tallies  int   // so far
 	// The last answer.
 	at       time.Time // when it arrived; zero without any
-	tally    status.Tally
-	summary  status.Summary
+	tally    nodestatus.Tally
+	summary  nodestatus.Summary
 	lines    []line        // sorted
 	rated    bool          // whether rates are known
 	tallied  map[key]state // of Services that are not OK, by the tally
@@ -69,7 +69,7 @@ func (c *Cluster) ask(ctx context.Context, n *node) {
 
 // answer takes the answer of a node that was asked for its tally, and reports whether to ask
 // for its findings.
-func (c *Cluster) answer(n *node, tally *status.Tally, err error, asked time.Time) bool {
+func (c *Cluster) answer(n *node, tally *nodestatus.Tally, err error, asked time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n.err, n.took = err, time.Since(asked)
@@ -84,7 +84,7 @@ func (c *Cluster) answer(n *node, tally *status.Tally, err error, asked time.Tim
 }
 
 // take takes a tally.
-func (c *Cluster) take(n *node, t *status.Tally) {
+func (c *Cluster) take(n *node, t *nodestatus.Tally) {
 	seconds := t.CountedAt.Sub(n.tally.CountedAt).Seconds()
 	again := t.Counted && n.tally.Counted && seconds == 0 // the same numbers
 	longest := 2*c.period(n).Seconds() + 10
@@ -96,7 +96,7 @@ func (c *Cluster) take(n *node, t *status.Tally) {
 		l := &lines[i]
 		*l = line{of: c.serviceOf(key{s.Namespace, s.Name}), count: s.Connections, active: int32(s.Active)}
 		if s.State != "" {
-			n.tallied[l.of.key] = state{s.State, cmp.Or(s.Severity, status.SeverityOf(s.State)), s.Problem}
+			n.tallied[l.of.key] = state{s.State, cmp.Or(s.Severity, nodestatus.SeverityOf(s.State)), s.Problem}
 		}
 		before := n.line(l.of.key)
 		switch {
@@ -131,7 +131,7 @@ func (n *node) judge() {
 	for i := range n.findings {
 		f := &n.findings[i]
 		k := key{f.Namespace, f.Name}
-		if has := n.states[k]; has.name == "" || f.Severity == status.SeverityProblem && has.severity != f.Severity {
+		if has := n.states[k]; has.name == "" || f.Severity == nodestatus.SeverityProblem && has.severity != f.Severity {
 			n.states[k] = state{f.Reason, f.Severity, f.Text}
 		}
 	}

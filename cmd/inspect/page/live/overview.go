@@ -5,14 +5,14 @@ import (
 	"slices"
 	"time"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // service is a Service of the cluster.
 type service struct {
 	key
 	addresses []string
-	endpoints status.Addresses
+	endpoints nodestatus.Addresses
 	sum       sum
 	reported  bool // for [Cluster.forget]
 }
@@ -69,15 +69,15 @@ type Status struct {
 
 // Line is a Service in the overview.
 type Line struct {
-	Namespace   string           `json:"namespace"`
-	Name        string           `json:"name"`
-	Addresses   []string         `json:"addresses"`
-	Endpoints   status.Addresses `json:"endpoints"`
-	Rate        *float64         `json:"rate"`
-	Active      int              `json:"active"`
-	Connections uint64           `json:"connections"`
-	State       string           `json:"state"`
-	Severity    string           `json:"severity"`
+	Namespace   string               `json:"namespace"`
+	Name        string               `json:"name"`
+	Addresses   []string             `json:"addresses"`
+	Endpoints   nodestatus.Addresses `json:"endpoints"`
+	Rate        *float64             `json:"rate"`
+	Active      int                  `json:"active"`
+	Connections uint64               `json:"connections"`
+	State       string               `json:"state"`
+	Severity    string               `json:"severity"`
 	// Nodes is on how many nodes it has connections, Bad where it is not OK.
 	Nodes int `json:"nodes"`
 	Bad   int `json:"bad,omitempty"`
@@ -166,12 +166,12 @@ func (s *sum) add(l *line, rated bool) {
 // found adds a node on which the Service is not OK. A problem outranks a notice, whatever
 // the number of nodes; of several states, the first by name is shown.
 func (s *sum) found(f state) {
-	if f.severity == status.SeverityProblem {
+	if f.severity == nodestatus.SeverityProblem {
 		s.bad++
 	} else {
 		s.noticed++
 	}
-	worse := f.severity == status.SeverityProblem && s.severity != status.SeverityProblem
+	worse := f.severity == nodestatus.SeverityProblem && s.severity != nodestatus.SeverityProblem
 	if s.state == "" || worse || f.severity == s.severity && f.name < s.state {
 		s.state, s.severity = f.name, f.severity
 	}
@@ -181,7 +181,7 @@ func (s *service) line() Line {
 	out := Line{
 		Namespace: s.namespace, Name: s.name, Addresses: s.addresses, Endpoints: s.endpoints,
 		Active: s.sum.active, Connections: s.sum.count, Nodes: s.sum.nodes, Bad: cmp.Or(s.sum.bad, s.sum.noticed),
-		State: cmp.Or(s.sum.state, status.StateOK), Severity: cmp.Or(s.sum.severity, status.SeverityOK),
+		State: cmp.Or(s.sum.state, nodestatus.StateOK), Severity: cmp.Or(s.sum.severity, nodestatus.SeverityOK),
 	}
 	if out.Addresses == nil {
 		out.Addresses = []string{}

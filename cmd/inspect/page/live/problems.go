@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // Problem is what is found on one node or several.
@@ -88,7 +88,7 @@ func serviceOf(object string) key {
 func own(problems []Problem, answering int) map[string]int {
 	out := map[string]int{}
 	for i := range problems {
-		if p := &problems[i]; p.Severity == status.SeverityProblem &&
+		if p := &problems[i]; p.Severity == nodestatus.SeverityProblem &&
 			(2*p.Count < answering || p.Name == "" || answering == 1) {
 			for _, n := range p.on {
 				out[n]++
@@ -103,7 +103,7 @@ func rank(p Problem) int {
 	switch {
 	case p.ofNode:
 		return 0
-	case p.Severity == status.SeverityProblem:
+	case p.Severity == nodestatus.SeverityProblem:
 		return 1
 	}
 	return 2
@@ -112,7 +112,7 @@ func rank(p Problem) int {
 // problem returns a problem of the node itself, without an object. The field, which is not
 // shown, is the text without the node's name, so that nodes with the same problem are merged.
 func (n *node) problem(reason, text string) findings.Finding {
-	return findings.Finding{Severity: status.SeverityProblem, Reason: reason,
+	return findings.Finding{Severity: nodestatus.SeverityProblem, Reason: reason,
 		Field: strings.ReplaceAll(text, n.Name, ""), Text: text}
 }
 
@@ -143,7 +143,7 @@ func (n *node) problems() (out []findings.Finding) {
 		if !known[[2]string{k.namespace, k.name}] {
 			out = append(out, findings.Finding{
 				Severity: s.severity, Object: "Service " + k.namespace + "/" + k.name, Reason: s.name,
-				Text: cmp.Or(s.problem, status.StateTexts[s.name]),
+				Text: cmp.Or(s.problem, nodestatus.StateTexts[s.name]),
 			})
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // Rows are Services on each node.
@@ -55,7 +55,7 @@ func (c *Cluster) row(k key) Row {
 		}
 		switch n.states[k].severity {
 		case "":
-		case status.SeverityProblem:
+		case nodestatus.SeverityProblem:
 			out.Bad = append(out.Bad, i)
 		default:
 			out.Noticed = append(out.Noticed, i)

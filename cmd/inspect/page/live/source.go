@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // Node is a node, with its pod of kube-vmap.
@@ -37,21 +37,21 @@ type Node struct {
 // Source asks nodes.
 type Source interface {
 	Nodes(ctx context.Context) ([]Node, error)
-	Tally(ctx context.Context, n Node) (*status.Tally, error)
+	Tally(ctx context.Context, n Node) (*nodestatus.Tally, error)
 	// Findings returns nil where nothing is known beyond the tally.
 	Findings(ctx context.Context, n Node) ([]findings.Finding, error)
-	Document(ctx context.Context, n Node, q status.Query) (*status.Document, error)
+	Document(ctx context.Context, n Node, q nodestatus.Query) (*nodestatus.Document, error)
 }
 
 // OneNode is the source of a single node, in whose process it is.
 type OneNode struct {
 	name string
-	read status.Source
+	read nodestatus.Source
 	turn chan struct{} // has an item during a read and the pause after it
 }
 
 // NewOneNode returns the source of a node, whose status read returns.
-func NewOneNode(name string, read status.Source) *OneNode {
+func NewOneNode(name string, read nodestatus.Source) *OneNode {
 	return &OneNode{name, read, make(chan struct{}, 1)}
 }
 
@@ -68,8 +68,8 @@ const (
 func (o *OneNode) Nodes(context.Context) ([]Node, error) { return []Node{{Name: o.name}}, nil }
 
 // Tally implements [Source].
-func (o *OneNode) Tally(ctx context.Context, n Node) (*status.Tally, error) {
-	doc, err := o.Document(ctx, n, status.Query{Brief: true})
+func (o *OneNode) Tally(ctx context.Context, n Node) (*nodestatus.Tally, error) {
+	doc, err := o.Document(ctx, n, nodestatus.Query{Brief: true})
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (o *OneNode) Tally(ctx context.Context, n Node) (*status.Tally, error) {
 func (o *OneNode) Findings(context.Context, Node) ([]findings.Finding, error) { return nil, nil }
 
 // Document implements [Source].
-func (o *OneNode) Document(ctx context.Context, _ Node, q status.Query) (doc *status.Document, err error) {
+func (o *OneNode) Document(ctx context.Context, _ Node, q nodestatus.Query) (doc *nodestatus.Document, err error) {
 	turn := o.Paced(ctx, func() (waited time.Duration) {
 		start := time.Now()
 		if doc, err = o.read(ctx, q); err != nil {

@@ -6,24 +6,24 @@ import (
 	"net/netip"
 	"time"
 
-	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // Noon is the time of the first document.
 var Noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.Local)
 
 // Document returns a document of the daemon, n seconds after noon.
-func Document(after float64, services ...status.Service) *status.Document {
+func Document(after float64, services ...nodestatus.Service) *nodestatus.Document {
 	at := Noon.Add(time.Duration(after * float64(time.Second)))
-	return &status.Document{
-		Source: status.FromDaemon, Time: at, CountedAt: at,
+	return &nodestatus.Document{
+		Source: nodestatus.FromDaemon, Time: at, CountedAt: at,
 		Node: "node-1", Version: "1.0", Ready: true, Counted: true, Services: services,
 	}
 }
 
 // Service has all protocols in both families, with n connections each.
-func Service(namespace, name string, connections uint64, active int) status.Service {
-	s := status.Service{Namespace: namespace, Name: name}
+func Service(namespace, name string, connections uint64, active int) nodestatus.Service {
+	s := nodestatus.Service{Namespace: namespace, Name: name}
 	for _, family := range []string{"IPv4", "IPv6"} {
 		for _, protocol := range []string{"SCTP", "TCP", "UDP"} {
 			s.Ports = append(s.Ports, Port(family, protocol, connections, active))
@@ -36,21 +36,21 @@ func Service(namespace, name string, connections uint64, active int) status.Serv
 const PortsEach = 6
 
 // Port returns a port with connections, and a second endpoint that is not ready.
-func Port(family, protocol string, connections uint64, active int) status.Port {
+func Port(family, protocol string, connections uint64, active int) nodestatus.Port {
 	vip, pod := netip.MustParseAddr("10.96.0.1"), netip.MustParseAddr("10.244.1.1")
 	if family == "IPv6" {
 		vip, pod = netip.MustParseAddr("fd00:10:96::1"), netip.MustParseAddr("fd00:10:244:1::1")
 	}
-	t := status.Traffic{Connections: connections, Active: active}
+	t := nodestatus.Traffic{Connections: connections, Active: active}
 	slot := 0
-	return status.Port{
+	return nodestatus.Port{
 		Name: "p", Protocol: protocol, Family: family, Scheduler: "random", Traffic: t,
-		Frontends: []status.Frontend{
-			{Address: vip.String(), Port: 80, Kind: "ClusterIP", Policy: "Cluster", Verdict: status.VerdictBalance, Traffic: t},
-			{Port: 30080, Kind: "NodePort", Policy: "Local", Verdict: status.VerdictBalance},
+		Frontends: []nodestatus.Frontend{
+			{Address: vip.String(), Port: 80, Kind: "ClusterIP", Policy: "Cluster", Verdict: nodestatus.VerdictBalance, Traffic: t},
+			{Port: 30080, Kind: "NodePort", Policy: "Local", Verdict: nodestatus.VerdictBalance},
 		},
-		Endpoints: []status.Endpoint{
-			{Address: pod.String(), Port: 8080, Slot: &slot, Node: "node-1", Conditions: &status.Conditions{Ready: true, Serving: true}, Traffic: t},
+		Endpoints: []nodestatus.Endpoint{
+			{Address: pod.String(), Port: 8080, Slot: &slot, Node: "node-1", Conditions: &nodestatus.Conditions{Ready: true, Serving: true}, Traffic: t},
 			{Address: pod.Next().String(), Port: 8080, Reason: "NotReady", Node: "node-2"},
 		},
 	}
@@ -58,22 +58,22 @@ func Port(family, protocol string, connections uint64, active int) status.Port {
 
 // Script is a source with a list of answers; it repeats the last one.
 type Script struct {
-	Answers []any // *status.Document or error
-	Asked   []status.Query
+	Answers []any // *nodestatus.Document or error
+	Asked   []nodestatus.Query
 }
 
 // Get implements the argument of [top.OneNode].
-func (s *Script) Get(_ context.Context, q status.Query) (*status.Document, error) {
+func (s *Script) Get(_ context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
 	s.Asked = append(s.Asked, q)
 	next := s.Answers[min(len(s.Asked), len(s.Answers))-1]
 	if err, failed := next.(error); failed {
 		return nil, err
 	}
-	return Only(next.(*status.Document), q), nil
+	return Only(next.(*nodestatus.Document), q), nil
 }
 
 // Only returns the queried part of a document.
-func Only(d *status.Document, q status.Query) *status.Document {
+func Only(d *nodestatus.Document, q nodestatus.Query) *nodestatus.Document {
 	out := *d
 	out.Services = nil
 	for _, s := range d.Services {
@@ -85,12 +85,12 @@ func Only(d *status.Document, q status.Query) *status.Document {
 }
 
 // Three returns three Services of different rates, some seconds after [Noon].
-func Three(after float64) *status.Document {
+func Three(after float64) *nodestatus.Document {
 	n := uint64(after)
 	return Document(after, Service("a", "slow", n, 3), Service("b", "quick", 9*n, 1), Service("c", "middle", 5*n, 2))
 }
 
 // Problem returns a problem of a Service.
-func Problem(namespace, name, text string) status.Problem {
-	return status.Problem{Object: "Service " + namespace + "/" + name, Reason: "Unusable", Text: text}
+func Problem(namespace, name, text string) nodestatus.Problem {
+	return nodestatus.Problem{Object: "Service " + namespace + "/" + name, Reason: "Unusable", Text: text}
 }

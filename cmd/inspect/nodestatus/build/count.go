@@ -1,0 +1,183 @@
+package build
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/observe"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// Count adds total and active connections to a document.
+func Count(d *nodestatus.Document, total, active Sample) {
+	c := newConnectionIndex(d)
+	for i := range total.Connections {
+		c.add(&total.Connections[i], func(t *nodestatus.Traffic, n uint64) { t.Connections += n })
+	}
+	for _, m := range total.Uncounted {
+		if at, found := c.find(m); found {
+			at.port.Uncounted, at.frontend.Uncounted = true, true
+		}
+	}
+	for f, full := range total.Full {
+		if full {
+			d.Problems = append(d.Problems, problem("Node "+d.Node, nodestatus.ReasonNotCounted, "",
+				nodestatus.Args{Family: model.Family(f).String()}))
+		}
+	}
+	for i := range active.Connections {
+		at := c.add(&active.Connections[i], func(t *nodestatus.Traffic, n uint64) { t.Active += int(n) })
+		if at.gone && d.Source == nodestatus.FromDaemon {
+			c.gone[at.port] = append(c.gone[at.port], active.Connections[i])
+		}
+	}
+	for p, list := range c.gone {
+		addGone(p, list)
+		delete(c.endpoints, p) // it has more now
+	}
+	for i := range active.FastPath {
+		d.FastPath += int(active.FastPath[i].Connections)
+		c.add(&active.FastPath[i], func(t *nodestatus.Traffic, n uint64) { t.FastPath += int(n) })
+	}
+}
+
+// maxGone is how many endpoints of a port that no EndpointSlice has are listed. Clients
+// decide how long they keep connections to them.
+const maxGone = 100
+
+// addGone adds endpoints that only connections have.
+func addGone(p *nodestatus.Port, list []nft.ConnectionCount) {
+	all := map[netip.AddrPort]int{}
+	for i := range list {
+		all[list[i].Endpoint] += int(list[i].Connections)
+	}
+	at := slices.SortedFunc(maps.Keys(all), netip.AddrPort.Compare)
+	for _, e := range at[:min(len(at), maxGone)] {
+		p.Endpoints = append(p.Endpoints, nodestatus.Endpoint{
+			Address: e.Addr().String(), Port: e.Port(), Reason: nodestatus.ReasonGone,
+			Traffic: nodestatus.Traffic{Active: all[e]},
+		})
+	}
+	slices.SortStableFunc(p.Endpoints, func(a, b nodestatus.Endpoint) int { return a.AddrPort().Compare(b.AddrPort()) })
+}
+
+// AddResponses adds how endpoints responded while they were observed.
+func AddResponses(d *nodestatus.Document, observed time.Duration, list []observe.Response) {
+	d.ObservedSeconds = observed.Seconds()
+	c := newConnectionIndex(d)
+	for _, r := range list {
+		at, found := c.find(r.Destination)
+		if !found {
+			continue
+		}
+		if e := c.endpoint(at.port, r.Endpoint); e != nil {
+			e.Refused += r.Refused
+			e.Unanswered += r.Unanswered
+		}
+	}
+}
+
+// connectionIndex finds the frontend and endpoint of a connection.
+type connectionIndex struct {
+	frontends map[model.Match]frontendRef
+	nodeAddrs map[netip.Addr]struct{}
+	endpoints map[*nodestatus.Port]map[netip.AddrPort]*nodestatus.Endpoint // built on first use
+	gone      map[*nodestatus.Port][]nft.ConnectionCount                   // to endpoints that are not listed
+}
+
+// frontendRef is a frontend and its port.
+type frontendRef struct {
+	port     *nodestatus.Port
+	frontend *nodestatus.Frontend
+	brief    bool // endpoints are not listed
+	gone     bool // the endpoint is not listed
+}
+
+func newConnectionIndex(d *nodestatus.Document) *connectionIndex {
+	c := &connectionIndex{
+		frontends: map[model.Match]frontendRef{}, nodeAddrs: make(map[netip.Addr]struct{}, len(d.NodeAddresses)),
+		endpoints: map[*nodestatus.Port]map[netip.AddrPort]*nodestatus.Endpoint{},
+		gone:      map[*nodestatus.Port][]nft.ConnectionCount{},
+	}
+	for _, text := range d.NodeAddresses {
+		if addr, err := netip.ParseAddr(text); err == nil {
+			c.nodeAddrs[addr] = struct{}{}
+		}
+	}
+	for i := range d.Services {
+		for k := range d.Services[i].Ports {
+			p := &d.Services[i].Ports[k]
+			for n := range p.Frontends {
+				c.frontends[match(p, &p.Frontends[n])] = frontendRef{port: p, frontend: &p.Frontends[n],
+					brief: d.Services[i].Addresses != nil}
+			}
+		}
+	}
+	return c
+}
+
+// match returns what a packet to a frontend of the port carries.
+func match(p *nodestatus.Port, f *nodestatus.Frontend) model.Match {
+	m := model.Match{Port: f.Port}
+	for _, family := range model.Families {
+		if family.String() == p.Family {
+			m.Family = family
+		}
+	}
+	for _, protocol := range model.Protocols {
+		if strings.EqualFold(protocol.String(), p.Protocol) {
+			m.Protocol = protocol
+		}
+	}
+	m.Addr, _ = netip.ParseAddr(f.Address) // invalid for a node port
+	return m
+}
+
+// find returns the frontend of a destination or, at an address of the node, the node port.
+// A document may contain only some Services, so other addresses with that port belong to
+// other Services, or to other programs.
+func (c *connectionIndex) find(to model.Match) (at frontendRef, found bool) {
+	at, found = c.frontends[to]
+	if _, ours := c.nodeAddrs[to.Addr]; !found && ours {
+		to.Addr = netip.Addr{}
+		at, found = c.frontends[to]
+	}
+	return at, found
+}
+
+// add counts a connection for its frontend and endpoint.
+func (c *connectionIndex) add(n *nft.ConnectionCount, to func(*nodestatus.Traffic, uint64)) (at frontendRef) {
+	at, found := c.find(n.Destination)
+	if !found {
+		return at
+	}
+	to(&at.port.Traffic, n.Connections)
+	to(&at.frontend.Traffic, n.Connections)
+	if e := c.endpoint(at.port, n.Endpoint); e != nil {
+		to(&e.Traffic, n.Connections)
+	} else {
+		at.gone = !at.brief
+	}
+	return at
+}
+
+// endpoint returns the endpoint of a port at an address, or nil.
+func (c *connectionIndex) endpoint(p *nodestatus.Port, at netip.AddrPort) *nodestatus.Endpoint {
+	all := c.endpoints[p]
+	if all == nil {
+		all = make(map[netip.AddrPort]*nodestatus.Endpoint, len(p.Endpoints))
+		for i := range p.Endpoints {
+			e := &p.Endpoints[i]
+			if known := all[e.AddrPort()]; known == nil || !known.Used() {
+				all[e.AddrPort()] = e
+			}
+		}
+		c.endpoints[p] = all
+	}
+	return all[at]
+}

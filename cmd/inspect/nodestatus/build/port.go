@@ -1,0 +1,258 @@
+package build
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// portBuilder builds the part of one port of a Service.
+type portBuilder struct {
+	*builder
+	*serviceBuilder
+	key       portKey
+	installed []nft.InstalledFrontend // of the port only
+}
+
+// port builds the part of the port.
+func (b *portBuilder) port() nodestatus.Port {
+	slices.SortFunc(b.installed, compareFrontends)
+	out := nodestatus.Port{
+		Name: b.key.name, Protocol: strings.ToUpper(b.key.protocol.String()), Family: b.key.family.String(),
+		Frontends: make([]nodestatus.Frontend, len(b.installed)),
+		Endpoints: []nodestatus.Endpoint{},
+	}
+	for i := range b.installed {
+		out.Frontends[i] = b.frontend(&b.installed[i])
+	}
+	out.Scheduler, out.AffinitySeconds = b.balancing()
+	served := slices.ContainsFunc(b.installed, func(s nft.InstalledFrontend) bool { return s.Served() })
+	if b.query.Brief && served {
+		return out // to explain all endpoints is expensive
+	}
+	considered := b.considered()
+	if !served {
+		b.addNoPortProblem(considered)
+		out.Rejected = b.rejected(considered)
+	}
+	if !b.query.Brief {
+		out.Endpoints = b.endpoints(considered)
+	}
+	return out
+}
+
+// rejected returns why connections are refused; empty if they are not, or that is not known.
+func (b *portBuilder) rejected(considered []model.EndpointExplanation) string {
+	if b.known == nil || !slices.ContainsFunc(b.installed,
+		func(s nft.InstalledFrontend) bool { return s.Verdict == model.VerdictReject }) {
+		return ""
+	}
+	has := func(r model.Reason) bool {
+		return slices.ContainsFunc(considered, func(c model.EndpointExplanation) bool { return c.Cluster == r })
+	}
+	switch {
+	case has(model.ReasonNotReady):
+		return nodestatus.StateNotReady
+	case has(model.ReasonDrained):
+		return nodestatus.StateDrained
+	}
+	return nodestatus.StateNoEndpoints
+}
+
+// compareFrontends orders frontends of one port: ClusterIPs first.
+func compareFrontends(a, b nft.InstalledFrontend) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), a.Match.Compare(b.Match))
+}
+
+// balancing returns the scheduler and the seconds of session affinity, as programmed or,
+// if nothing is programmed, as wanted.
+func (b *portBuilder) balancing() (scheduler string, affinitySeconds int) {
+	var s model.Scheduler
+	var affinity time.Duration
+	if len(b.installed) > 0 {
+		pool := b.installed[0].Pool
+		s, affinity = pool.Scheduler, pool.Affinity
+	} else if b.known != nil {
+		s, affinity = cmp.Or(b.known.Scheduler, b.snapshot.Scheduler, model.SchedulerRandom), b.known.Affinity
+	}
+	if s == model.SchedulerDefault {
+		return "", 0 // there are no endpoints
+	}
+	return s.String(), int(affinity / time.Second)
+}
+
+// frontend builds the part of an address and port.
+func (b *portBuilder) frontend(s *nft.InstalledFrontend) nodestatus.Frontend {
+	out := nodestatus.Frontend{
+		Port: s.Match.Port, Kind: s.Kind.String(),
+		Policy: policies[s.Policy], Verdict: verdicts[s.Verdict], Masquerade: masquerades[s.Masquerade],
+		Restricted: s.Restricted,
+	}
+	if s.Match.Addr.IsValid() {
+		out.Address = s.Match.Addr.String()
+	}
+	for _, p := range s.Sources {
+		out.Sources = append(out.Sources, p.String())
+	}
+	slices.Sort(out.Sources)
+	if b.snapshot != nil {
+		return out
+	}
+	if s.Kind == model.KindExternalIP {
+		out.Kind = nodestatus.External
+	}
+	if s.Verdict == model.VerdictReject {
+		out.Policy = ""
+	}
+	if !s.Served() {
+		out.Masquerade = ""
+	}
+	return out
+}
+
+// The words for the values of frontends.
+var (
+	policies    = nodestatus.Policies()
+	verdicts    = nodestatus.Verdicts()
+	masquerades = nodestatus.Masquerades()
+)
+
+// slotsOf has the slots of endpoints.
+type slotsOf map[netip.AddrPort]slots
+
+// slots are those of one endpoint.
+type slots struct{ first, share int }
+
+// newSlots returns the slots that a list of endpoints has, with shares unless each has one.
+func newSlots(list, endpoints []netip.AddrPort, shares []uint16) slotsOf {
+	several := shares != nil || len(list) != len(endpoints)
+	out := make(slotsOf, len(list))
+	for k, e := range list {
+		s, twice := out[e]
+		if !twice {
+			s.first = k
+		}
+		if several {
+			s.share++
+		}
+		out[e] = s
+	}
+	return out
+}
+
+// of returns the first slot of an endpoint, nil if it has none, and its share.
+func (s slotsOf) of(e netip.AddrPort) (first *int, share int) {
+	if k, found := s[e]; found {
+		return &k.first, k.share
+	}
+	return nil, 0
+}
+
+// considered explains the endpoints that the slices name.
+func (b *portBuilder) considered() []model.EndpointExplanation {
+	if b.known == nil {
+		return nil
+	}
+	port := model.ServicePortName{ServiceName: b.known.Name, Port: b.key.name, Protocol: b.key.protocol}
+	return model.ExplainSelection(port, b.key.family, b.known.Slices, b.snapshot.Node)
+}
+
+// endpoints builds the endpoints that the slices name, and those that the kernel has.
+func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []nodestatus.Endpoint {
+	var cluster, local slotsOf
+	if len(b.installed) > 0 && b.installed[0].IsClusterIP() {
+		p := &b.installed[0]
+		cluster, local = newSlots(p.Cluster, p.Pool.Cluster, p.Pool.ClusterShares),
+			newSlots(p.Local, p.Pool.Local, p.Pool.LocalShares)
+	}
+	out := make([]nodestatus.Endpoint, 0, len(considered))
+	seen := make(map[netip.AddrPort]bool, len(cluster)+len(local))
+	byLocal := b.onlyLocal()
+	for i := range considered {
+		c := &considered[i]
+		e := endpoint(c)
+		if c.Cluster != model.ReasonDuplicate {
+			e.Slot, e.Share = cluster.of(c.AddrPort)
+			e.LocalSlot, e.LocalShare = local.of(c.AddrPort)
+			seen[c.AddrPort] = true
+		}
+		if e.Slot == nil && e.LocalSlot == nil {
+			e.Reason = b.reason(c, byLocal)
+		}
+		out = append(out, e)
+	}
+	for _, list := range [...]slotsOf{cluster, local} {
+		for at := range list {
+			if !seen[at] {
+				seen[at] = true
+				e := nodestatus.Endpoint{Address: at.Addr().String(), Port: at.Port()}
+				e.Slot, e.Share = cluster.of(at)
+				e.LocalSlot, e.LocalShare = local.of(at)
+				out = append(out, e)
+			}
+		}
+	}
+	if len(out) > len(considered) { // which are sorted
+		slices.SortStableFunc(out, func(a, b nodestatus.Endpoint) int { return a.AddrPort().Compare(b.AddrPort()) })
+	}
+	return out
+}
+
+// onlyLocal reports whether no frontend uses the endpoints of the whole cluster.
+func (b *portBuilder) onlyLocal() bool {
+	if len(b.installed) == 0 {
+		return b.known.InternalPolicy == model.PolicyLocal
+	}
+	return len(b.installed) == 1 && b.installed[0].IsClusterIP() && b.installed[0].Policy == model.PolicyLocal
+}
+
+// reason returns why an endpoint without a slot has none.
+func (b *portBuilder) reason(c *model.EndpointExplanation, byLocal bool) string {
+	r := c.Cluster
+	if byLocal {
+		r = c.Local
+	}
+	switch {
+	case r != model.ReasonNone:
+		return r.String()
+	case b.hasNoShare(c.AddrPort):
+		return nodestatus.ReasonBusy
+	}
+	return nodestatus.ReasonNotProgrammed
+}
+
+// hasNoShare reports whether the installed pool has the endpoint, although without a slot.
+func (b *portBuilder) hasNoShare(e netip.AddrPort) bool {
+	if len(b.installed) == 0 {
+		return false
+	}
+	p := b.installed[0].Pool
+	return slices.Contains(p.Cluster, e) || slices.Contains(p.Local, e)
+}
+
+// endpoint returns what slices state about an endpoint.
+func endpoint(c *model.EndpointExplanation) nodestatus.Endpoint {
+	weight := int(c.Weight)
+	if weight == 1 {
+		weight = 0
+	}
+	return nodestatus.Endpoint{
+		Address: c.AddrPort.Addr().String(), Port: c.AddrPort.Port(), Node: c.Node, Weight: weight,
+		Conditions: &nodestatus.Conditions{Ready: c.Ready, Serving: c.Serving, Terminating: c.Terminating},
+		ZoneHints:  names(c.ZoneHints), NodeHints: names(c.NodeHints), Manual: !c.Managed,
+	}
+}
+
+// names returns the names in a set.
+func names(s model.NameSet) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(string(s), ",")
+}

@@ -1,0 +1,190 @@
+package build
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/model"
+	"kube-vmap/sync"
+)
+
+// maxProblems is how many problems of one Service are reported, since the authors of
+// Services could make documents of any size.
+const maxProblems = 20
+
+// problems assigns problems to Services.
+func (b *builder) problems() {
+	for _, p := range b.snapshot.Problems {
+		b.addOf(p)
+	}
+	b.conflicts()
+	if !b.snapshot.KernelKnown && b.snapshot.Ready {
+		b.doc.Problems = append(b.doc.Problems, problem("Node "+b.snapshot.Node.Name, nodestatus.ReasonUncertain, "",
+			nodestatus.Args{}))
+	}
+	compare := func(a, b nodestatus.Problem) int {
+		return strings.Compare(a.Object+" "+a.Text, b.Object+" "+b.Text)
+	}
+	slices.SortFunc(b.doc.Problems, compare)
+	for _, f := range b.services {
+		slices.SortFunc(f.problems, compare)
+		slices.SortFunc(f.contested, compare)
+		f.problems, f.contested = truncate(f.problems), truncate(f.contested)
+	}
+}
+
+// A claimKey is an address that one Service holds and another one claims; for node ports the
+// port.
+type claimKey struct {
+	loser, winner model.ServiceName
+	addr          netip.Addr
+	nodePort      uint16
+}
+
+// conflicts assigns what Services claim in vain, once for all ports of an address.
+func (b *builder) conflicts() {
+	matches := map[claimKey][]string{}
+	fields := map[claimKey]string{}
+	for _, c := range b.snapshot.Conflicts {
+		k := claimKey{loser: c.Loser.ServiceName, winner: c.Winner.ServiceName, addr: c.Match.Addr}
+		if !c.Match.Addr.IsValid() {
+			k.nodePort = c.Match.Port
+		}
+		if !b.query.Matches(k.loser) && !b.query.Matches(k.winner) {
+			continue
+		}
+		if matches[k] == nil {
+			fields[k] = b.fieldOf(c)
+		}
+		matches[k] = append(matches[k], c.Match.String())
+	}
+	for k, list := range matches {
+		slices.Sort(list)
+		list = slices.Compact(list)
+		p := problem("Service "+k.loser.String(), model.ProblemConflict, fields[k], nodestatus.Args{
+			Names: list[:min(len(list), maxMatches)], Number: len(list), Message: k.winner.String(),
+		})
+		b.addProblem(k.loser, p)
+		if b.query.Matches(k.winner) {
+			f := b.service(k.winner)
+			f.contested = append(f.contested, p)
+		}
+	}
+}
+
+// problem returns a problem with its words.
+func problem(object, reason, field string, a nodestatus.Args) nodestatus.Problem {
+	return nodestatus.Problem{Object: object, Reason: reason, Text: findings.Text(reason, a), Field: field, Args: a}
+}
+
+// maxMatches is how many addresses and ports one problem names.
+const maxMatches = 6
+
+// fieldOf returns the field by which the loser of a conflict claims the address or node port.
+func (b *builder) fieldOf(c model.Conflict) string {
+	if !c.Match.Addr.IsValid() {
+		return "spec.ports[].nodePort: " + strconv.Itoa(int(c.Match.Port))
+	}
+	f := b.services[c.Loser.ServiceName]
+	if f == nil || f.known == nil {
+		return ""
+	}
+	for _, list := range []struct {
+		field string
+		addrs []netip.Addr
+	}{
+		{"spec.clusterIPs", f.known.ClusterIPs},
+		{"status.loadBalancer.ingress[].ip", f.known.LoadBalancerIPs},
+		{"spec.externalIPs", f.known.ExternalIPs},
+	} {
+		if slices.Contains(list.addrs, c.Match.Addr) {
+			return list.field + ": " + c.Match.Addr.String()
+		}
+	}
+	return ""
+}
+
+// truncate returns the first problems of a list.
+func truncate(list []nodestatus.Problem) []nodestatus.Problem {
+	more := len(list) - maxProblems
+	if more <= 0 {
+		return list
+	}
+	list = slices.Clone(list[:maxProblems])
+	last := &list[maxProblems-1]
+	last.Text, last.Args = last.Text+fmt.Sprintf(" (and %d more)", more), nodestatus.Args{}
+	return list
+}
+
+// addOf adds a problem of an object.
+func (b *builder) addOf(p sync.Problem) {
+	name := model.ServiceName{Namespace: p.Namespace, Name: p.Name}
+	if p.Kind == "Service" {
+		name.Name, _, _ = strings.Cut(p.Name, ":") // may be "name:port"
+		b.addProblem(name, nodestatus.Problem{Object: "Service " + p.Namespace + "/" + p.Name, Reason: p.Reason,
+			Field: p.Field,
+			Text:  p.Text})
+		return
+	}
+	if p.Namespace == "" || b.query.Namespace == "" || b.query.Namespace == p.Namespace {
+		b.doc.Problems = append(b.doc.Problems, nodestatus.Problem{Object: p.Object.String(), Reason: p.Reason,
+			Field: p.Field,
+			Text:  p.Text})
+	}
+}
+
+// addProblem adds a problem of a Service, if the query asks for the Service.
+func (b *builder) addProblem(name model.ServiceName, p nodestatus.Problem) {
+	if b.query.Matches(name) {
+		f := b.service(name)
+		f.problems = append(f.problems, p)
+	}
+}
+
+// addNoPortProblem adds the problem that there are endpoints, but none with the port.
+func (b *portBuilder) addNoPortProblem(all []model.EndpointExplanation) {
+	if len(all) == 0 || slices.ContainsFunc(all,
+		func(c model.EndpointExplanation) bool { return c.Cluster != model.ReasonNoPort }) {
+		return
+	}
+	var offered []string
+	for i := range b.known.Slices {
+		if s := &b.known.Slices[i]; s.Family == b.key.family && len(s.Endpoints) > 0 {
+			for _, p := range s.Ports {
+				offered = append(offered, portText(p.Name, p.Protocol))
+			}
+		}
+	}
+	slices.Sort(offered)
+	offered = slices.Compact(offered)
+	if more := len(offered) - maxProblems; more > 0 {
+		offered = append(offered[:maxProblems], fmt.Sprintf("%d more", more))
+	}
+	name := model.ServicePortName{ServiceName: b.known.Name, Port: b.key.name, Protocol: b.key.protocol}
+	b.serviceBuilder.problems = append(b.serviceBuilder.problems,
+		problem("Service "+name.String(), nodestatus.ReasonNoPort, b.portField(), nodestatus.Args{
+			Hit: len(all), Family: b.key.family.String(), Message: portText(b.key.name, b.key.protocol), Names: offered,
+		}))
+}
+
+// portField returns the field by which slices lack a port: the controller skips a port whose
+// target has no name in the pod.
+func (b *portBuilder) portField() string {
+	if b.known.Selects {
+		return "spec.ports[].targetPort"
+	}
+	return "ports[].name of the EndpointSlice"
+}
+
+// portText returns a port's name and protocol.
+func portText(name string, p model.Protocol) string {
+	if name == "" {
+		return strings.ToUpper(p.String()) + " without a name"
+	}
+	return name + "/" + strings.ToUpper(p.String())
+}

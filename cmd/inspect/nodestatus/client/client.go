@@ -1,0 +1,192 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/cmd/inspect/nodestatus"
+)
+
+// ErrNotRunning is returned if no process that can be trusted serves the socket.
+var ErrNotRunning = errors.New("no kube-vmap answers")
+
+// Limits of an answer, and of a [nodestatus.Document], which is held in memory, in bytes.
+const (
+	maxAnswer   = 1 << 30
+	maxDocument = 256 << 20
+)
+
+// Client asks the process that answers on a socket.
+type Client struct {
+	// Socket is "@name" or a path.
+	Socket string
+	// AckTimeout is how long the process may take to acknowledge a request; zero means
+	// five seconds.
+	AckTimeout time.Duration
+}
+
+// Get is [Client.Get] with the default timeout.
+func Get(ctx context.Context, socket string, q nodestatus.Query) (*nodestatus.Document, error) {
+	return Client{Socket: socket}.Get(ctx, q)
+}
+
+// Ask is [Client.Ask] with the default timeout.
+func Ask(ctx context.Context, socket, path string) (io.ReadCloser, error) {
+	return Client{Socket: socket}.Ask(ctx, path)
+}
+
+// Get requests a document. The error is [ErrNotRunning] if there is no process, or one of
+// neither root nor this user, [fs.ErrPermission] if it does not answer this user, and
+// [ErrUnresponsive] if it does not respond.
+func (c Client) Get(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
+	path := Path
+	if v := q.Values(); len(v) > 0 {
+		path += "?" + v.Encode()
+	}
+	body, err := c.Ask(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	d := &nodestatus.Document{}
+	if err := json.NewDecoder(&limited{body, maxDocument}).Decode(d); err != nil {
+		return nil, fmt.Errorf("read the answer from %s: %w", c.Socket, err)
+	}
+	return d, nil
+}
+
+// Ask requests a path, with the errors of [Client.Get]. The caller closes the answer.
+func (c Client) Ask(ctx context.Context, path string) (io.ReadCloser, error) {
+	if c.Socket == "" {
+		return nil, fmt.Errorf("%w: %w", ErrNotRunning, ErrNoSocket)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://kube-vmap"+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", c.Socket, err)
+	}
+	var begun func()
+	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { begun = i.Conn.(*timedConn).answerBegun }}
+	answer, err := c.client().Do(r.WithContext(httptrace.WithClientTrace(ctx, trace)))
+	if err != nil {
+		return nil, c.explain(err)
+	}
+	begun()
+	if answer.StatusCode == http.StatusOK {
+		return &limited{answer.Body, maxAnswer}, nil
+	}
+	defer answer.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10)) // only for the error
+	text := strings.TrimSpace(string(body))
+	switch answer.StatusCode {
+	case http.StatusForbidden:
+		return nil, fmt.Errorf("ask on %s: %s: %w", c.Socket, text, fs.ErrPermission)
+	case http.StatusNotFound:
+		return nil, fmt.Errorf("ask on %s for %s: not served; is the running kube-vmap of another version?", c.Socket, path)
+	}
+	return nil, fmt.Errorf("ask on %s: %s: %s", c.Socket, answer.Status, text)
+}
+
+// ErrNoSocket is returned without a socket.
+var ErrNoSocket = errors.New("--status-socket is empty, which disables the socket; give the name or path that the " +
+	"running kube-vmap has")
+
+// client returns an HTTP client for one request.
+func (c Client) client() *http.Client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", c.Socket)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkPeer(conn, c.Socket); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		timed, err := newTimedConn(conn, c.ackTimeout())
+		if err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		return timed, nil
+	}
+	return &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
+}
+
+func (c Client) ackTimeout() time.Duration { return cmp.Or(c.AckTimeout, defaultAckTimeout) }
+
+// checkPeer returns an error unless root or this user listens on the socket (SO_PEERCRED,
+// unix(7)): any user can take an abstract name.
+func checkPeer(conn net.Conn, socket string) error {
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	var of *unix.Ucred
+	var failed error
+	err = raw.Control(func(fd uintptr) { of, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err := errors.Join(err, failed); err != nil {
+		return fmt.Errorf("find the owner of the socket: %w", err)
+	}
+	if of.Uid == 0 || int64(of.Uid) == int64(os.Geteuid()) {
+		return nil
+	}
+	return fmt.Errorf("%w on %s: a program of uid %d holds the socket, and is not trusted", ErrNotRunning, socket, of.Uid)
+}
+
+// errTooLong ends an answer that is too long.
+var errTooLong = errors.New("the answer is too long")
+
+// limited is an answer with a limited length.
+type limited struct {
+	io.ReadCloser
+	left int64
+}
+
+// Read implements [io.Reader].
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := l.ReadCloser.Read(p[:min(int64(len(p)), l.left)])
+	l.left -= int64(n)
+	return n, err
+}
+
+// explain adds what to do about an error.
+func (c Client) explain(err error) error {
+	var inner *url.Error
+	if errors.As(err, &inner) {
+		err = inner.Err
+	}
+	switch {
+	case errors.Is(err, ErrNotRunning):
+		return err
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
+		place := "here"
+		if strings.HasPrefix(c.Socket, "@") {
+			place = "in this network namespace"
+		}
+		return fmt.Errorf("%w on %s %s: does kube-vmap run? Run this in its pod (kubectl exec), or on the node (nsenter "+
+			"--net=/proc/1/ns/net)",
+			ErrNotRunning, c.Socket, place)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("ask on %s: only root may: %w", c.Socket, fs.ErrPermission)
+	case errors.Is(err, ErrUnresponsive), errors.Is(err, syscall.EAGAIN): // the backlog is full
+		return fmt.Errorf("%w on %s within %s: the process that holds it is stopped or gets no processor time (ps shows "+
+			"its state)",
+			ErrUnresponsive, c.Socket, c.ackTimeout())
+	}
+	return fmt.Errorf("ask on %s: %w", c.Socket, err)
+}

@@ -1,0 +1,198 @@
+package nodestatus
+
+import (
+	"cmp"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kube-vmap/model"
+)
+
+// External is the kind of a frontend in a document from the kernel, which does not
+// distinguish external IPs from addresses of a load balancer.
+const External = "External"
+
+// Verdicts of frontends.
+const (
+	VerdictBalance = "Balance"
+	VerdictReject  = "Reject"
+	VerdictDrop    = "Drop"
+)
+
+// ReasonNotProgrammed is the reason of an endpoint that should get connections, but is
+// not in the kernel; the problems of the Service may explain it. The other reasons are
+// those of [model.Reason].
+const ReasonNotProgrammed = "NotProgrammed"
+
+// ReasonBusy is the reason of an endpoint that gets no new connections for the moment,
+// because others have fewer active ones: the scheduler is lc.
+const ReasonBusy = "Busy"
+
+// ReasonGone is the reason of an endpoint that no EndpointSlice has, but that has open
+// connections. It is not counted among the endpoints of a Service.
+const ReasonGone = "Gone"
+
+// Reasons of problems, in addition to those of events.
+const (
+	// ReasonNoPort: there are endpoints, but their EndpointSlices do not have the port of
+	// the Service by its name and protocol.
+	ReasonNoPort = "NoPort"
+	// ReasonUncertain: the current content of the kernel is not known.
+	ReasonUncertain = "Uncertain"
+	// ReasonUnread: something could not be read from the kernel.
+	ReasonUnread = "Unread"
+	// ReasonOtherProxy, ReasonProbation and ReasonReturned are those of package takeover.
+	ReasonOtherProxy = "OtherProxy"
+	ReasonProbation  = "Probation"
+	ReasonReturned   = "Returned"
+)
+
+// Severity returns the severity of a problem: some may be intended, or pass by themselves.
+func (p *Problem) Severity() string {
+	if p.Reason == model.ProblemOpen || p.Reason == ReasonProbation {
+		return SeverityNotice
+	}
+	return SeverityProblem
+}
+
+// States of a Service, the worst first. A state has the name of the reason that problems and
+// events have: one word for one thing, in all commands and on all pages.
+const (
+	StateRefused       = model.ProblemRefused  // the kernel rejected a part of it
+	StateConflict      = model.ProblemConflict // another Service holds an address of it
+	StateUnusable      = model.ProblemUnusable // a part of the object cannot be used
+	StateNotProgrammed = ReasonNotProgrammed   // a port of it is not programmed
+	StateNoPort        = ReasonNoPort          // endpoints, but none has the port
+	StateNoEndpoints   = "NoEndpoints"         // a port has no endpoint in any EndpointSlice
+	StateNotReady      = "NotReady"            // a port has none that is ready
+	StateDrained       = "Drained"             // a port has none with a weight
+	StateNoneLocal     = "NoneLocal"           // a policy is Local, and all endpoints are on other nodes
+	StateOpen          = model.ProblemOpen     // open to more clients than it may seem
+	StateOK            = "OK"
+	// StateProgrammed replaces StateOK in documents from the kernel, which does not know
+	// objects, conflicts and what is missing.
+	StateProgrammed = "Programmed"
+)
+
+// StateTexts describe states that may have no problem.
+var StateTexts = map[string]string{
+	StateNotProgrammed: "a port is not programmed",
+	StateNoEndpoints:   "a port has no endpoints: its connections are rejected",
+	StateNotReady:      "a port has no endpoint that is ready: its connections are rejected",
+	StateDrained:       "a port has only endpoints with weight 0: its connections are rejected",
+	StateNoneLocal:     "a policy is Local, and all endpoints are on other nodes",
+}
+
+// StateOf returns the state of a Service of the document, as far as its source knows it.
+func (d *Document) StateOf(s *Service) string {
+	state := s.State()
+	if d.Source == FromKernel && state == StateOK {
+		return StateProgrammed
+	}
+	return state
+}
+
+// State returns the worst state of the Service. A problem whose reason has no state of
+// its own makes it Unusable.
+func (s *Service) State() string {
+	for _, reason := range []string{StateRefused, StateConflict} {
+		if s.has(reason) {
+			return reason
+		}
+	}
+	if slices.ContainsFunc(s.Problems, func(p Problem) bool {
+		return p.Reason != ReasonNoPort &&
+			p.Reason != model.ProblemOpen
+	}) {
+		return StateUnusable
+	}
+	verdicts, rejected := map[string]bool{}, ""
+	for i := range s.Ports {
+		if len(s.Ports[i].Frontends) == 0 {
+			return StateNotProgrammed
+		}
+		rejected = cmp.Or(rejected, s.Ports[i].Rejected)
+		for k := range s.Ports[i].Frontends {
+			verdicts[s.Ports[i].Frontends[k].Verdict] = true
+		}
+	}
+	switch {
+	case s.has(ReasonNoPort):
+		return StateNoPort
+	case verdicts[VerdictReject]:
+		return cmp.Or(rejected, StateNoEndpoints)
+	case verdicts[VerdictDrop]:
+		return StateNoneLocal
+	case s.has(model.ProblemOpen):
+		return StateOpen
+	}
+	return StateOK
+}
+
+// has reports whether a problem of the Service has the reason.
+func (s *Service) has(reason string) bool {
+	return slices.ContainsFunc(s.Problems, func(p Problem) bool { return p.Reason == reason })
+}
+
+// At returns the frontend's address, port and protocol: "10.96.0.10:53/udp", or
+// "*:30053/udp" for a node port.
+func (f *Frontend) At(protocol string) string {
+	host := "*:" + strconv.Itoa(int(f.Port))
+	if f.Address != "" {
+		host = net.JoinHostPort(f.Address, strconv.Itoa(int(f.Port)))
+	}
+	return host + "/" + strings.ToLower(protocol)
+}
+
+// At returns the endpoint's address and port, or the address if it has no port.
+func (e *Endpoint) At() string {
+	if e.Port == 0 {
+		return e.Address
+	}
+	return net.JoinHostPort(e.Address, strconv.Itoa(int(e.Port)))
+}
+
+// Used reports whether the endpoint gets connections, although perhaps not now.
+func (e *Endpoint) Used() bool { return e.Slot != nil || e.LocalSlot != nil || e.Reason == ReasonBusy }
+
+// Shares returns the number of slots that lead to the port's endpoints in the cluster, or
+// of this node; zero if each endpoint has one.
+func (p *Port) Shares(local bool) (n int) {
+	for i := range p.Endpoints {
+		n += p.Endpoints[i].share(local)
+	}
+	return n
+}
+
+// SharePercents returns a function that returns an endpoint's part of the new connections,
+// in percent of those to the whole cluster, or else to this node; false if each endpoint has
+// the same, or it has none.
+func (p *Port) SharePercents() func(e *Endpoint) (percent float64, uneven bool) {
+	all := [...]int{p.Shares(false), p.Shares(true)}
+	return func(e *Endpoint) (percent float64, uneven bool) {
+		local, total := e.Slot == nil && e.LocalSlot != nil, all[0]
+		if local {
+			total = all[1]
+		}
+		if total == 0 || !e.Used() {
+			return 0, false
+		}
+		return 100 * float64(e.share(local)) / float64(total), true
+	}
+}
+
+func (e *Endpoint) share(local bool) int {
+	if local {
+		return e.LocalShare
+	}
+	return e.Share
+}
+
+// AddrPort returns the endpoint's address and port.
+func (e *Endpoint) AddrPort() netip.AddrPort {
+	a, _ := netip.ParseAddr(e.Address) // the text of a netip.Addr
+	return netip.AddrPortFrom(a, e.Port)
+}

@@ -1,0 +1,129 @@
+package nodestatus
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kube-vmap/model"
+)
+
+// Severities of a Service, by its state.
+const (
+	SeverityOK = "OK"
+	// SeverityNotice is for states that may be intended: on a node without endpoints of a
+	// Service, its Local policy drops external traffic.
+	SeverityNotice = "Notice"
+	// SeverityProblem is for Services of which a part is not served.
+	SeverityProblem = "Problem"
+)
+
+// Severities returns all severities.
+func Severities() []string { return []string{SeverityOK, SeverityNotice, SeverityProblem} }
+
+// Severity returns the severity of the Service's state. Load balancers avoid a node without
+// endpoints; pods on it cannot.
+func (s *Service) Severity() string {
+	state := s.State()
+	if state == StateNoneLocal && s.dropsInternal() {
+		return SeverityProblem
+	}
+	return SeverityOf(state)
+}
+
+// dropsInternal reports whether connections of the node's own clients to a ClusterIP are dropped.
+func (s *Service) dropsInternal() bool {
+	return slices.ContainsFunc(s.Ports, func(p Port) bool {
+		return slices.ContainsFunc(p.Frontends, func(f Frontend) bool {
+			return f.Verdict == VerdictDrop && f.Kind == model.KindClusterIP.String()
+		})
+	})
+}
+
+// SeverityOf returns the severity of a state.
+func SeverityOf(state string) string {
+	switch state {
+	case StateOK, StateProgrammed:
+		return SeverityOK
+	case StateNoneLocal, StateOpen:
+		return SeverityNotice
+	}
+	return SeverityProblem
+}
+
+// Summary counts the Services and problems of a document. A Service counts once, however
+// many ports or problems it has. Problems of other objects are counted separately, since
+// no row of a list of Services shows them.
+type Summary struct {
+	Services int `json:"services"`
+	Problems int `json:"problems"` // Services of severity Problem
+	Notices  int `json:"notices"`  // Services of severity Notice
+	Others   int `json:"others"`   // problems of other objects
+}
+
+// Summary returns the summary of the document.
+func (d *Document) Summary() Summary {
+	out := Summary{Services: len(d.Services)}
+	for i := range d.Problems {
+		if d.Problems[i].Severity() == SeverityProblem {
+			out.Others++
+		}
+	}
+	for i := range d.Services {
+		switch d.Services[i].Severity() {
+		case SeverityProblem:
+			out.Problems++
+		case SeverityNotice:
+			out.Notices++
+		}
+	}
+	return out
+}
+
+// FirstProblem returns the first problem of the Service in one line, with the number of
+// further ones; empty if it has none.
+func (s *Service) FirstProblem() string {
+	if len(s.Problems) == 0 {
+		return ""
+	}
+	text := strings.ReplaceAll(s.Problems[0].Text, "\n", "; ")
+	if more := len(s.Problems) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return text
+}
+
+// EndpointCount counts the endpoints of the Service, over all ports and both families.
+func (s *Service) EndpointCount() Addresses {
+	if s.Addresses != nil {
+		return *s.Addresses
+	}
+	used := map[string]bool{}
+	for i := range s.Ports {
+		for k := range s.Ports[i].Endpoints {
+			e := &s.Ports[i].Endpoints[k]
+			if e.Reason == ReasonGone {
+				continue
+			}
+			used[e.Address] = used[e.Address] || e.Used()
+		}
+	}
+	out := Addresses{All: len(used)}
+	for _, yes := range used {
+		if yes {
+			out.Used++
+		}
+	}
+	return out
+}
+
+// EndpointText returns the number of endpoints that get connections and of those in
+// EndpointSlices: "2/3". The kernel knows only the first number.
+func (d *Document) EndpointText(s *Service) string {
+	n := s.EndpointCount()
+	if d.Source == FromKernel {
+		return strconv.Itoa(n.Used)
+	}
+	return fmt.Sprintf("%d/%d", n.Used, n.All)
+}

@@ -1,0 +1,50 @@
+package nodestatus
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestTallyHasOnlyWhatIsAddedUp(t *testing.T) {
+	port := func(verdict string, connections uint64) Port {
+		p := Port{Frontends: []Frontend{{Address: "10.96.0.1", Port: 80, Verdict: verdict}}}
+		p.Connections, p.Active = connections, int(connections)/2
+		return p
+	}
+	d := &Document{
+		Ready: true, Counted: true, Problems: []Problem{{Object: "ServiceCIDR x", Reason: "Unusable", Text: "no prefix"}},
+		Services: []Service{
+			{Namespace: "shop", Name: "busy", Ports: []Port{port(VerdictBalance, 4), port(VerdictBalance, 2)}},
+			{Namespace: "shop", Name: "idle", Ports: []Port{port(VerdictBalance, 0)}},
+			{Namespace: "shop", Name: "local", Ports: []Port{port(VerdictDrop, 0)}},
+			{Namespace: "shop", Name: "mine", Ports: []Port{{Frontends: []Frontend{{Kind: "ClusterIP", Verdict: VerdictDrop}}}}},
+			{Namespace: "shop", Name: "none", Ports: []Port{port(VerdictReject, 0)}, Problems: []Problem{{Reason: ReasonNoPort, Text: "no port http"}}},
+		},
+	}
+	text, err := json.Marshal(d.Tally())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"schema":1`, `"summary":{"services":5,"problems":2,"notices":1,"others":1}`, `ServiceCIDR x`,
+		`"services":[{"namespace":"shop","name":"busy","connections":6,"active":3},` +
+			`{"namespace":"shop","name":"local","state":"NoneLocal","connections":0,"active":0},` +
+			`{"namespace":"shop","name":"mine","state":"NoneLocal","severity":"Problem","connections":0,"active":0},` +
+			`{"namespace":"shop","name":"none","state":"NoPort","problem":"no port http","connections":0,"active":0}]`,
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the tally is %s, want %s in it", text, want)
+		}
+	}
+	if text, _ := json.Marshal((&Document{}).Tally()); !strings.Contains(string(text), `"services":[]`) {
+		t.Errorf("the tally of nothing is %s", text)
+	}
+}
+
+func TestOwnedFamilies(t *testing.T) {
+	h := Health{Tables: []Table{{Family: "IPv4", State: TableForeign}, {Family: "IPv6", State: TableOwned}}}
+	if got := h.Owned(); len(got) != 1 || got[0] != "IPv6" {
+		t.Errorf("owned are %q", got)
+	}
+}

@@ -1,0 +1,117 @@
+// Package status prints how the running proxy does its work (kube-vmap status). Its exit
+// code is for scripts: 0 without problems, 1 with some, and 2 if that is not known.
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/client"
+	"kube-vmap/cmd/inspect/output"
+)
+
+// Options are what status is asked for.
+type Options struct {
+	Query  nodestatus.Query
+	Output string // empty for text, or json
+	// Tally prints a tally instead of a document.
+	Tally  bool
+	Socket string
+	// Returned returns when and why the node was returned to kube-proxy; empty if it was
+	// not.
+	Returned func() (string, error)
+}
+
+// NewCommand returns kube-vmap status. For returned see [Options].
+func NewCommand(returned func() (string, error)) *cobra.Command {
+	o := Options{Returned: returned}
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show how the running kube-vmap does its work on this node",
+		Long: `Show how the running kube-vmap does its work on this node: what is wrong with it,
+how far it has followed the API server, when changes last reached the kernel, what is
+refused, repairs of tables that another program changed, who owns the tables, warnings
+in the log, and how far it has taken the place of kube-proxy.
+
+Problems are what keeps changes from reaching the kernel, or packets from the rules;
+notices are worth a look. What is wrong with single Services is no problem of the node:
+kube-vmap problems lists it.
+
+With -o json, print the status document: the Services, and all of this in its field
+health.
+
+The exit code is 0 if there are no problems, 1 if there are some, and 2 if that is not
+known. With -o json it is 0 if there is an answer.`,
+		Example: `  kube-vmap status
+  kube-vmap status -o json --health | jq .health.positions
+  kube-vmap status -o json -n shop --name web`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.Run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	exit.TroubleOnUsage(cmd)
+	f := cmd.Flags()
+	output.JSON.AddFlag(cmd, &o.Output)
+	f.BoolVar(&o.Query.Health, "health", false, "with -o json, print no Services")
+	f.DurationVar(&o.Query.Observe, "observe", 0, "with -o json, how long to observe how endpoints respond")
+	f.StringVarP(&o.Query.Namespace, "namespace", "n", "", "with -o json, only the Services of that `namespace`")
+	f.StringVar(&o.Query.Name, "name", "", "with -o json, only the Services of that `name`")
+	f.BoolVar(&o.Query.Brief, "brief", false, "with -o json, count endpoints instead of listing them")
+	f.BoolVar(&o.Tally, "tally", false,
+		"with -o json, print only connections and states, of Services that have any or are not OK")
+	client.AddSocketFlag(f, &o.Socket)
+	return cmd
+}
+
+// Run prints the status.
+func (o Options) Run(ctx context.Context, w io.Writer) error {
+	if err := output.JSON.Check(o.Output); err != nil {
+		return &exit.Error{Code: exit.Trouble, Err: err}
+	}
+	if o.Output == "" {
+		o.Query = nodestatus.Query{Health: true}
+	}
+	o.Query.Brief = o.Query.Brief || o.Tally
+	d, err := client.Get(ctx, o.Socket, o.Query)
+	if err != nil {
+		return &exit.Error{Code: exit.Trouble, Err: o.explain(err)}
+	}
+	switch {
+	case o.Output == "json" && o.Tally:
+		return json.NewEncoder(w).Encode(d.Tally())
+	case o.Output == "json":
+		return d.Write(w)
+	}
+	if d.Health == nil {
+		return &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("the running kube-vmap %s does not report its health",
+			d.Version)}
+	}
+	if err := Write(w, d); err != nil {
+		return err
+	}
+	if hasProblems(d) {
+		return &exit.Error{Code: 1}
+	}
+	return nil
+}
+
+// explain adds to the error that no process answers why there may be none.
+func (o Options) explain(err error) error {
+	if o.Returned == nil || !errors.Is(err, client.ErrNotRunning) {
+		return err
+	}
+	text, e := o.Returned()
+	if e != nil || text == "" {
+		return err // which is worth more than that the state cannot be read
+	}
+	return fmt.Errorf("%w; this node was returned to kube-proxy at %s", err, text)
+}

@@ -1,0 +1,146 @@
+package status_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/client"
+	"kube-vmap/cmd/inspect/status"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// document is that of a node with notices, but without problems.
+func document() *nodestatus.Document {
+	return &nodestatus.Document{
+		Source: nodestatus.FromDaemon, Node: "node-1", Version: "v1.2.3", Ready: true, Time: now, Services: []nodestatus.Service{},
+		Health: &nodestatus.Health{
+			Started: now.Add(-26 * time.Hour), Source: "API server",
+			Positions: []nodestatus.Position{{Kind: "Service", ResourceVersion: "100"}, {Kind: "ServiceCIDR"}},
+			Sync:      nodestatus.Sync{Last: now.Add(-time.Minute)},
+			Tables:    []nodestatus.Table{{Family: "IPv4", State: nodestatus.TableOwned}, {Family: "IPv6", State: nodestatus.TableOpen}},
+			Repairs:   nodestatus.Count{Count: 7, Last: now.Add(-time.Minute)},
+			Takeover:  nodestatus.Takeover{State: nodestatus.TakeoverDone},
+		},
+	}
+}
+
+// serve serves a document on a socket, and returns its name and the last query.
+func serve(t *testing.T, d *nodestatus.Document) (socket string, asked *nodestatus.Query) {
+	t.Helper()
+	socket, asked = "@kube-vmap-test-"+t.Name(), &nodestatus.Query{}
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{ReadHeaderTimeout: time.Second, Handler: client.AckRequests(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*asked = nodestatus.ParseQuery(r.URL.Query())
+		_ = d.Write(w)
+	}))}
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { _ = s.Close() })
+	return socket, asked
+}
+
+// run runs the command, and returns what it prints and its exit code.
+func run(t *testing.T, returned string, args ...string) (string, int) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := status.NewCommand(func() (string, error) { return returned, nil })
+	cmd.SetArgs(args)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetOut(&out)
+	err := cmd.ExecuteContext(context.WithoutCancel(t.Context()))
+	text := out.String()
+	if err != nil {
+		text += err.Error()
+	}
+	return text, exit.Code(err)
+}
+
+func TestStatusText(t *testing.T) {
+	socket, asked := serve(t, document())
+	got, code := run(t, "", "--status-socket", socket)
+	want := `node-1: kube-vmap v1.2.3, healthy, with notices
+  NOTICE      tables that another program changed were repaired, last 1m0s ago; 7 times since the start
+  running     since 2026-01-01T01:04:05Z (1d2h ago)
+  objects     API server; newest resource versions: Service 100, ServiceCIDR none
+  last sync   2026-01-02T03:03:05Z (1m0s ago)
+  refused     0 Service ports by the kernel, 0 objects unusable, 0 addresses and ports held by other Services
+  repairs     7 since the start, last 2026-01-02T03:03:05Z (1m0s ago)
+  tables      IPv4 owned, IPv6 open
+  warnings    none since the start
+  take-over   done
+`
+	if got != want || code != 0 {
+		t.Errorf("exit code %d, got\n%s\nwant\n%s", code, got, want)
+	}
+	if !asked.Health {
+		t.Error("all Services were asked for")
+	}
+}
+
+func TestExitCodeShowsProblems(t *testing.T) {
+	healthy, unhealthy, silent := document(), document(), document()
+	unhealthy.Health.Sync.Error, unhealthy.Health.Sync.FailingSince = "no buffer space available", now.Add(-time.Minute)
+	silent.Health = nil
+	for name, test := range map[string]struct {
+		document *nodestatus.Document
+		code     int
+		contains string
+	}{
+		"healthy":   {healthy, 0, "healthy"},
+		"unhealthy": {unhealthy, 1, "PROBLEM     changes have not reached the kernel for 1m0s: no buffer space available"},
+		"silent":    {silent, exit.Trouble, "v1.2.3 does not report its health"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			socket, _ := serve(t, test.document)
+			if out, code := run(t, "", "--status-socket", socket); code != test.code || !strings.Contains(out, test.contains) {
+				t.Errorf("exit code %d, want %d: %s", code, test.code, out)
+			}
+		})
+	}
+}
+
+func TestJSONIsTheDocument(t *testing.T) {
+	d := document()
+	d.Health.Sync.Error, d.Health.Sync.FailingSince = "a problem", now
+	socket, asked := serve(t, d)
+	want := nodestatus.Query{Namespace: "shop", Name: "web", Brief: true}
+	out, code := run(t, "", append([]string{"--status-socket", socket, "-o", "json"}, want.Args()...)...)
+	if code != 0 || !strings.Contains(out, `"failingSince":"2026-01-02T03:04:05Z"`) {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if *asked != want {
+		t.Errorf("asked was for %+v, want %+v", *asked, want)
+	}
+	if _, _ = run(t, "", "--status-socket", socket, "-o", "json"); *asked != (nodestatus.Query{}) {
+		t.Errorf("for all Services, asked was for %+v", *asked)
+	}
+	if _, _ = run(t, "", "--status-socket", socket, "-o", "json", nodestatus.Query{Health: true}.Args()[0]); *asked != (nodestatus.Query{Health: true}) {
+		t.Errorf("for health, asked was for %+v", *asked)
+	}
+}
+
+func TestSilenceIsTrouble(t *testing.T) {
+	out, code := run(t, "", "--status-socket", "@kube-vmap-test-none")
+	if code != exit.Trouble || !strings.Contains(out, client.ErrNotRunning.Error()) || strings.Contains(out, "returned") {
+		t.Errorf("without a process, exit code %d: %s", code, out)
+	}
+	out, code = run(t, "2026-01-02T03:04:05Z reason=x", "--status-socket", "@kube-vmap-test-none")
+	if code != exit.Trouble || !strings.HasSuffix(out, "this node was returned to kube-proxy at 2026-01-02T03:04:05Z reason=x") {
+		t.Errorf("on a returned node, exit code %d: %s", code, out)
+	}
+	for _, args := range [][]string{{"-o", "yaml"}, {"--no-such-flag"}, {"argument"}} {
+		if out, code := run(t, "", args...); code != exit.Trouble {
+			t.Errorf("%q: exit code %d: %s", args, code, out)
+		}
+	}
+}
