@@ -3,28 +3,27 @@
 // a package below it, with a NewCommand for the program that includes it.
 //
 //	package    command                      reads                               library half
-//	status     (the document, its client)   the loop's snapshot, conntrack      status/build, status/client
-//	health     kube-vmap status             status socket                       status
-//	get        kube-vmap get                status socket; --kernel: kernel     status
+//	status     kube-vmap status             status socket                       findings
+//	get        kube-vmap get                status socket; --kernel: kernel     nodestatus
+//	problems   kube-vmap problems           status socket                       findings
+//	top        kube-vmap top                status socket                       nodestatus
 //	explain    kube-vmap explain            kernel; hints from status socket    nft/simulate, nft/kernel/simulator
 //	           kube-vmap explain --trace    packets, as nf_tables reports them  nft/kernel/trace
-//	top        kube-vmap top                status socket                       status
 //	diff       kube-vmap diff, render       status socket; kernel, manifests    sync, nft, nft/kernel
-//	bundle     kube-vmap bundle             all of these, into an archive       status, diff
+//	bundle     kube-vmap bundle             all of these, into an archive       nodestatus, diff
 //	preflight  kube-vmap preflight          the node: kernel, processes, files  cmd/components
 //	shadow     kube-vmap shadow             API or manifests, kernel            sync, nft/simulate, nft/kernel/dump
-//	page       http://NODE:10249/status/    the loop's snapshot, conntrack      status
-//	web        (what pages share)           files, headers                      -
-//	problems   kube-vmap problems           status socket                       findings
-//	findings   (what is not balanced)       a Document                          status
+//	page       http://NODE:10249/status/    the loop's snapshot, conntrack      page/live
+//	nodestatus (the document of a node)     the loop's snapshot, conntrack      nodestatus/build, nodestatus/client
+//	findings   (what is wrong, as values)   a Document                          nodestatus
 //
 // The status socket is a Unix socket on which the running proxy answers root; package
-// status/client has its paths, and cmd/kube-vmap/serve the server. Packages exit and output
+// nodestatus/client has its paths, and cmd/kube-vmap/serve the server. Packages exit and output
 // have the exit codes and output formats of commands.
 //
-// Packages status, findings, get, page, exit, output, schema and explain/answer import nothing of
-// the node, and build for other platforms, too: programs that ask nodes from elsewhere share
-// them. What reads the node is below them: status/build, status/client.
+// Packages nodestatus, findings, get, page, exit, output, schema and explain/answer import nothing
+// of the node, and build for other platforms, too: programs that ask nodes from elsewhere share
+// them. What reads the node is below them: nodestatus/build, nodestatus/client.
 //
 // No instrument changes what a node programs; explain --trace adds a table of its own while it runs.
 package inspect

@@ -14,7 +14,7 @@ import (
 )
 
 // severityUnknown is that of a node which could not be asked; the others are those of
-// package status.
+// package nodestatus.
 const severityUnknown = "Unknown"
 
 // severityAbsent is that of a node without a pod of kube-vmap.

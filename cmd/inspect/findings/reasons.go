@@ -42,7 +42,7 @@ const (
 	kindShare      = "CounterShare"
 )
 
-// Reasons of findings about a node's own work, with those of package status.
+// Reasons of findings about a node's own work, with those of package nodestatus.
 const (
 	SyncFails    = "SyncFails"
 	Overdue      = "Overdue"

@@ -5,7 +5,7 @@
 //	scrapers --> Server 127.0.0.1:10249 --> Metrics ------> /metrics, /metrics/slis
 //	people -------------------------------'    `----> /healthz, /proxyMode, /configz, /flagz, /statusz,
 //	                                                        with profiling /debug/pprof/, /debug/flags
-//	root ----> Server @kube-vmap -----------> NewStatus ----> /status and the texts of package status
+//	root ----> Server @kube-vmap -----------> NewStatus ----> /status and the texts of package nodestatus
 //
 // As in kube-proxy, there is neither TLS nor authentication: every client that reaches a
 // server may read everything it serves, except that the Unix socket answers root alone. So
