@@ -99,8 +99,10 @@ func ExplainSelection(port ServicePortName, f Family, from []EndpointSlice, n No
 			cluster, local = ReasonDrained, ReasonDrained
 		}
 		fallback := !e.Ready && (cluster == ReasonNone || local == ReasonNone)
-		out = append(out, EndpointExplanation{all.addrPort(candidate), e, all[candidate.slice].weight(),
-			all[candidate.slice].Managed, cluster, local, fallback})
+		out = append(out, EndpointExplanation{
+			all.addrPort(candidate), e, all[candidate.slice].weight(),
+			all[candidate.slice].Managed, cluster, local, fallback,
+		})
 	}
 	out = append(out, all.withoutPort(key, out)...)
 	slices.SortStableFunc(out, func(a, b EndpointExplanation) int {
@@ -142,8 +144,10 @@ func (s endpointSlices) withoutPort(key portKey, with []EndpointExplanation) []E
 		for k := range s[i].Endpoints {
 			if e := &s[i].Endpoints[k]; !listed[e.Addr] {
 				listed[e.Addr] = true
-				out = append(out, EndpointExplanation{netip.AddrPortFrom(e.Addr, 0), e, s[i].weight(), s[i].Managed, ReasonNoPort,
-					ReasonNoPort, false})
+				out = append(out, EndpointExplanation{
+					netip.AddrPortFrom(e.Addr, 0), e, s[i].weight(), s[i].Managed, ReasonNoPort,
+					ReasonNoPort, false,
+				})
 			}
 		}
 	}

@@ -108,26 +108,46 @@ var chainSchema = [chainKinds]struct {
 	hook  *hook
 	means Meaning
 }{
-	ChainFilterPrerouting: {"filter-prerouting", &hook{"filter", unix.NF_INET_PRE_ROUTING, "prerouting", -110,
-		"dstnat - 10"}, MeansDropsInvalid},
-	ChainFilterOutputEarly: {"filter-output-early", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", -110, "-110"},
-		MeansChecksSource},
-	ChainNATPrerouting: {"nat-prerouting", &hook{"nat", unix.NF_INET_PRE_ROUTING, "prerouting", -101, "dstnat - 1"},
-		MeansFindsService},
-	ChainNATOutput: {"nat-output", &hook{"nat", unix.NF_INET_LOCAL_OUT, "output", -101, "-101"},
-		MeansFindsService},
-	ChainRestorePrerouting: {"restore-prerouting", &hook{"filter", unix.NF_INET_PRE_ROUTING, "prerouting", -99,
-		"dstnat + 1"}, MeansRestores},
-	ChainRestoreOutput: {"restore-output", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", -99, "-99"},
-		MeansRestores},
-	ChainFilterInput: {"filter-input", &hook{"filter", unix.NF_INET_LOCAL_IN, "input", 0, "filter"},
-		MeansChecksService},
-	ChainFilterForward: {"filter-forward", &hook{"filter", unix.NF_INET_FORWARD, "forward", 0, "filter"},
-		MeansChecksService},
-	ChainFilterOutput: {"filter-output", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", 0, "filter"},
-		MeansChecksService},
-	ChainNATPostrouting: {"nat-postrouting", &hook{"nat", unix.NF_INET_POST_ROUTING, "postrouting", 100, "srcnat"},
-		MeansMasquerades},
+	ChainFilterPrerouting: {"filter-prerouting", &hook{
+		"filter", unix.NF_INET_PRE_ROUTING, "prerouting", -110,
+		"dstnat - 10",
+	}, MeansDropsInvalid},
+	ChainFilterOutputEarly: {
+		"filter-output-early", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", -110, "-110"},
+		MeansChecksSource,
+	},
+	ChainNATPrerouting: {
+		"nat-prerouting", &hook{"nat", unix.NF_INET_PRE_ROUTING, "prerouting", -101, "dstnat - 1"},
+		MeansFindsService,
+	},
+	ChainNATOutput: {
+		"nat-output", &hook{"nat", unix.NF_INET_LOCAL_OUT, "output", -101, "-101"},
+		MeansFindsService,
+	},
+	ChainRestorePrerouting: {"restore-prerouting", &hook{
+		"filter", unix.NF_INET_PRE_ROUTING, "prerouting", -99,
+		"dstnat + 1",
+	}, MeansRestores},
+	ChainRestoreOutput: {
+		"restore-output", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", -99, "-99"},
+		MeansRestores,
+	},
+	ChainFilterInput: {
+		"filter-input", &hook{"filter", unix.NF_INET_LOCAL_IN, "input", 0, "filter"},
+		MeansChecksService,
+	},
+	ChainFilterForward: {
+		"filter-forward", &hook{"filter", unix.NF_INET_FORWARD, "forward", 0, "filter"},
+		MeansChecksService,
+	},
+	ChainFilterOutput: {
+		"filter-output", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", 0, "filter"},
+		MeansChecksService,
+	},
+	ChainNATPostrouting: {
+		"nat-postrouting", &hook{"nat", unix.NF_INET_POST_ROUTING, "postrouting", 100, "srcnat"},
+		MeansMasquerades,
+	},
 	ChainSourceCheck:    {"source-check", nil, MeansChecksSource},
 	ChainDispatch:       {"dispatch", nil, MeansFindsService},
 	ChainRestoreCheck:   {"restore-check", nil, MeansRestores},

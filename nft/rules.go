@@ -41,8 +41,10 @@ func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 	case ChainStickyPick:
 		return id.stickyPickRules(pickRandom, returnToCaller())
 	case ChainStickyFull:
-		return id.stickyPickRules(pickSourceHash, goTo(ChainID{Family: id.Family, Kind: ChainStickyEndpoint,
-			Local: id.Local}))
+		return id.stickyPickRules(pickSourceHash, goTo(ChainID{
+			Family: id.Family, Kind: ChainStickyEndpoint,
+			Local: id.Local,
+		}))
 	case ChainNATInput:
 		return []Rule{countRule(id.Family)}
 	case ChainCount:

@@ -95,8 +95,10 @@ func setNumber(id SetID, d pick) Statement {
 		Text: fmt.Sprintf("meta priority set %s map @%s", lookup(id, d), id.Name()),
 		sets: []SetID{id},
 		Expressions: append(load,
-			&expr.Lookup{SourceRegister: regKey, DestRegister: regValue, IsDestRegSet: true, SetName: id.Name(),
-				SetID: byNameOnly},
+			&expr.Lookup{
+				SourceRegister: regKey, DestRegister: regValue, IsDestRegSet: true, SetName: id.Name(),
+				SetID: byNameOnly,
+			},
 			writePriority()),
 	}
 }

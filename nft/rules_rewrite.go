@@ -41,8 +41,10 @@ func setDestination(id SetID) Statement {
 		Text: fmt.Sprintf("%s daddr set %s map @%s", fam.name, lookup(id, pick{}), id.Name()),
 		sets: []SetID{id},
 		Expressions: append(load,
-			&expr.Lookup{SourceRegister: regKey, DestRegister: regValue, IsDestRegSet: true, SetName: id.Name(),
-				SetID: byNameOnly},
+			&expr.Lookup{
+				SourceRegister: regKey, DestRegister: regValue, IsDestRegSet: true, SetName: id.Name(),
+				SetID: byNameOnly,
+			},
 			fam.writeDestination()),
 	}
 }
@@ -64,8 +66,10 @@ func setPort(id SetID, p model.Protocol) Statement {
 		Text: fmt.Sprintf("%[1]s dport set meta l4proto . %[1]s dport map @%[2]s", p, id.Name()),
 		sets: []SetID{id},
 		Expressions: append(append(onlyThis.Expressions, load...),
-			&expr.Lookup{SourceRegister: regKey, DestRegister: regValue, IsDestRegSet: true, SetName: id.Name(),
-				SetID: byNameOnly},
+			&expr.Lookup{
+				SourceRegister: regKey, DestRegister: regValue, IsDestRegSet: true, SetName: id.Name(),
+				SetID: byNameOnly,
+			},
 			writePort(p)),
 	}
 }

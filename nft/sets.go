@@ -88,8 +88,10 @@ var setSchema = [setKinds]struct {
 	SetEndpointsMany:        {"endpoints-many", Layout{Key: pickKey, Content: ContentEndpoint, Typeof: true}},
 	SetStickyNumbers:        {"sticky-numbers", Layout{Key: pickKey, Content: ContentNumber, Typeof: true}},
 	SetStickyEndpoints:      {"sticky-endpoints", Layout{Key: numberKey, Content: ContentEndpoint}},
-	SetAffinity: {"affinity", Layout{Key: clientAndFrontend, Content: ContentNumber, limit: MaxClients,
-		timeout: true}},
+	SetAffinity: {"affinity", Layout{
+		Key: clientAndFrontend, Content: ContentNumber, limit: MaxClients,
+		timeout: true,
+	}},
 	SetConnections: {"connections", Layout{Key: countKey, limit: MaxConnectionCounts}},
 	SetUncounted: {"uncounted", Layout{
 		Key: originalKey, limit: MaxConnectionCounts, timeout: true, expires: UncountedTime,

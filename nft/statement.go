@@ -256,8 +256,10 @@ func dispatch(id SetID, d pick) Statement {
 		Text: lookup(id, d) + " vmap @" + id.Name(),
 		sets: []SetID{id},
 		Expressions: append(load,
-			&expr.Lookup{SourceRegister: regKey, DestRegister: regVerdict, IsDestRegSet: true, SetName: id.Name(),
-				SetID: byNameOnly}),
+			&expr.Lookup{
+				SourceRegister: regKey, DestRegister: regVerdict, IsDestRegSet: true, SetName: id.Name(),
+				SetID: byNameOnly,
+			}),
 	}
 }
 
@@ -279,8 +281,10 @@ func translate(id SetID, d pick) Statement {
 		Text: fmt.Sprintf("dnat %s to %s map @%s", fam.name, lookup(id, d), id.Name()),
 		sets: []SetID{id},
 		Expressions: append(load,
-			&expr.Lookup{SourceRegister: regKey, DestRegister: regKey, IsDestRegSet: true, SetName: id.Name(),
-				SetID: byNameOnly},
+			&expr.Lookup{
+				SourceRegister: regKey, DestRegister: regKey, IsDestRegSet: true, SetName: id.Name(),
+				SetID: byNameOnly,
+			},
 			&expr.NAT{
 				Type: expr.NATTypeDestNAT, Family: uint32(fam.number),
 				RegAddrMin: regKey, RegProtoMin: regKey + fam.addrLen/4, Specified: true,

@@ -56,8 +56,10 @@ func label(bit uint) []byte {
 func labelled(bit uint) Statement {
 	return Statement{Text: fmt.Sprintf("ct label %d", bit), Expressions: []any{
 		&expr.Ct{Key: expr.CtKeyLABELS, Register: regValue},
-		&expr.Bitwise{SourceRegister: regValue, DestRegister: regValue, Len: labelBytes, Mask: label(bit),
-			Xor: make([]byte, labelBytes)},
+		&expr.Bitwise{
+			SourceRegister: regValue, DestRegister: regValue, Len: labelBytes, Mask: label(bit),
+			Xor: make([]byte, labelBytes),
+		},
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: regValue, Data: make([]byte, labelBytes)},
 	}}
 }

@@ -121,8 +121,10 @@ func (s *desiredState) take(waits func(namespace string) bool) (nft.Change, mode
 	s.postponed = slices.Clone(changes.Postponed)
 	c := nft.Change{Set: changes.Set, Gone: changes.Gone}
 	for _, e := range changes.OverBudget {
-		s.excesses.set(SetProblem{Object: Object{Kind: "Service", Namespace: e.Service.Namespace, Name: e.Service.Name},
-			Err: overBudget(e)})
+		s.excesses.set(SetProblem{
+			Object: Object{Kind: "Service", Namespace: e.Service.Namespace, Name: e.Service.Name},
+			Err:    overBudget(e),
+		})
 	}
 	if s.nodeAddrsChanged {
 		c.NodeAddrs, s.nodeAddrsChanged = &s.nodeAddrs, false

@@ -33,16 +33,14 @@ const (
 type signal uint8
 
 const (
-	signalNone  signal = iota
-	signalBurst        // the source delivered events
-	// the node's addresses or shares of endpoints changed, quarantined Service ports are retried, or a
-	// namespace need not wait any more
-	signalChange
-	signalSynced      // a sync succeeded
-	signalPause       // Config.MinSyncPeriod begins
-	signalPauseOver   //
-	signalBackoff     // a sync or a repair failed, or the kernel must be read again
-	signalBackoffOver //
+	signalNone        signal = iota
+	signalBurst              // the source delivered events
+	signalChange             // addresses of the node or shares changed, or what waited is retried
+	signalSynced             // a sync succeeded
+	signalPause              // Config.MinSyncPeriod begins
+	signalPauseOver          //
+	signalBackoff            // a sync or a repair failed, or the kernel must be read again
+	signalBackoffOver        //
 )
 
 var transitions = map[phase]map[signal]phase{

@@ -169,8 +169,11 @@ func (q *quarantine) problems(service func(model.ServiceName) Object) []Problem 
 	var out []Problem
 	for port, p := range q.ports {
 		name := strings.TrimPrefix(port.String(), port.Namespace+"/")
-		out = append(out, Problem{Object{Kind: "Service", Namespace: port.Namespace, Name: name}, model.ProblemRefused, "",
-			p.text})
+		out = append(out, Problem{
+			Object{Kind: "Service", Namespace: port.Namespace, Name: name},
+			model.ProblemRefused, "",
+			p.text,
+		})
 	}
 	for name := range q.services {
 		out = append(out, Problem{service(name), model.ProblemRefused, "", "no memory for its change, which is tried again"})

@@ -35,8 +35,10 @@ func (p *proxy) fastPathStatus() *nodestatus.FastPath {
 		return nil
 	}
 	s := p.fastPath.State()
-	return &nodestatus.FastPath{On: s.On, Reason: s.Reason, Interfaces: s.Devices,
-		AfterPackets: int(p.config.FastPathAfter)}
+	return &nodestatus.FastPath{
+		On: s.On, Reason: s.Reason, Interfaces: s.Devices,
+		AfterPackets: int(p.config.FastPathAfter),
+	}
 }
 
 // trackedFlows disables the fast path where the kernel does not delete connections that are on

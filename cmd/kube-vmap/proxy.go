@@ -84,8 +84,10 @@ func (p *proxy) connect() error {
 // stay.
 func (p *proxy) run(ctx context.Context, k *kernel.Kernel) (err error) {
 	ks := &p.kernels
-	for _, to := range []**kernel.Kernel{&ks.affinity, &ks.drift, &ks.counts, &ks.status, &ks.health, &ks.takeover,
-		&ks.fastPath} {
+	for _, to := range []**kernel.Kernel{
+		&ks.affinity, &ks.drift, &ks.counts, &ks.status, &ks.health, &ks.takeover,
+		&ks.fastPath,
+	} {
 		other, e := k.Share()
 		if e != nil {
 			return e
@@ -141,7 +143,8 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 
 // follow runs the tasks that change the node.
 func (p *proxy) follow(ctx context.Context, h *health.Health, loop *sync.Loop, followers []follower,
-	endStart func()) error {
+	endStart func(),
+) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if p.events != nil {
 		p.events.Starting()

@@ -13,7 +13,8 @@ import (
 
 // servers returns the servers of health, metrics and status.
 func (p *proxy) servers(ctx context.Context, h *health.Health, m *metrics.Metrics, loop *sync.Loop) ([]*serve.Server,
-	error) {
+	error,
+) {
 	answer := p.statusAnswer(loop, h)
 	handler, err := serve.Metrics(serve.MetricsConfig{
 		Log: p.log, Version: version, Kubernetes: metrics.Kubernetes(), Started: p.started,

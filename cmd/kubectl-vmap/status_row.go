@@ -110,8 +110,10 @@ func (r *nodeRow) text() string {
 }
 
 // ranks are the severities in the order of rows.
-var ranks = []string{severityUnknown, nodestatus.SeverityProblem, nodestatus.SeverityNotice, nodestatus.SeverityOK,
-	severityAbsent}
+var ranks = []string{
+	severityUnknown, nodestatus.SeverityProblem, nodestatus.SeverityNotice, nodestatus.SeverityOK,
+	severityAbsent,
+}
 
 // sortRows sorts rows: problems first, and then by name.
 func sortRows(rows []nodeRow) {

@@ -74,11 +74,13 @@ func (r release) write(out string, layers []string) error {
 	all = mutate.Annotations(all, r.labels()).(v1.ImageIndex) // it returns the type of its argument
 	top := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, tag := range tags { // containerd reads the full name, others the tag only
-		top = mutate.AppendManifests(top, mutate.IndexAddendum{Add: all,
+		top = mutate.AppendManifests(top, mutate.IndexAddendum{
+			Add: all,
 			Descriptor: v1.Descriptor{Annotations: map[string]string{
 				"io.containerd.image.name":          tag.String(),
 				"org.opencontainers.image.ref.name": tag.TagStr(),
-			}}})
+			}},
+		})
 	}
 	if _, err := layout.Write(filepath.Join(out, "layout"), top); err != nil {
 		return fmt.Errorf("write the layout: %w", err)

@@ -105,9 +105,3 @@ func (p *proxy) allows(f model.Family, a netip.Addr, ranges []netip.Prefix) bool
 	}
 	return false
 }
-
-// sourceRange is range number i, of four addresses.
-func sourceRange(f model.Family, i int) netip.Prefix {
-	a := address(sourceRanges[f], 8*i)
-	return netip.PrefixFrom(a, a.BitLen()-2)
-}

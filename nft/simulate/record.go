@@ -50,8 +50,10 @@ func (w *walk) note(kind, text string) {
 
 // noteNode adds a step of the node that is not in a table.
 func (w *walk) noteNode(kind, text string) {
-	w.record.steps = append(w.record.steps, Step{Hook: w.record.hook.String(), Back: w.record.back, Kind: kind,
-		Text: text})
+	w.record.steps = append(w.record.steps, Step{
+		Hook: w.record.hook.String(), Back: w.record.back, Kind: kind,
+		Text: text,
+	})
 }
 
 // noteOurs adds a step if it is in a table of ours.
@@ -71,8 +73,10 @@ func (w *walk) addFault(text string) {
 
 // doubt returns the doubt about the rule.
 func (w *walk) doubt(c undecidedError) Doubt {
-	return Doubt{w.position.base.Chain, RuleRef{w.position.chain.Table.String(), w.position.chain.Name,
-		w.position.handle}, string(c)}
+	return Doubt{w.position.base.Chain, RuleRef{
+		w.position.chain.Table.String(), w.position.chain.Name,
+		w.position.handle,
+	}, string(c)}
 }
 
 // addDoubt notes that the effect of a rule is not known, once for each base chain.
@@ -332,6 +336,8 @@ func (w *walk) noteDropped() {
 func (w *walk) noteUnreachable(err error) {
 	w.position = position{}
 	w.record.verdict, w.record.how = VerdictUnreachable, err.Error()
-	w.record.steps = append(w.record.steps, Step{Hook: "routing", Back: w.record.back, Kind: StepUnreachable,
-		Text: err.Error()})
+	w.record.steps = append(w.record.steps, Step{
+		Hook: "routing", Back: w.record.back, Kind: StepUnreachable,
+		Text: err.Error(),
+	})
 }

@@ -88,8 +88,10 @@ func (s *summary) addToOutcome(l leaf) {
 	i := slices.IndexFunc(s.Outcomes, l.matchesOutcome)
 	if i < 0 {
 		i = len(s.Outcomes)
-		s.Outcomes = append(s.Outcomes, Outcome{Verdict: l.verdict, Masquerade: l.masquerade, Why: l.why, How: l.how,
-			By: l.by, Because: l.because})
+		s.Outcomes = append(s.Outcomes, Outcome{
+			Verdict: l.verdict, Masquerade: l.masquerade, Why: l.why, How: l.how,
+			By: l.by, Because: l.because,
+		})
 	}
 	o := &s.Outcomes[i]
 	o.Probability += l.probability

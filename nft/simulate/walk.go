@@ -131,8 +131,10 @@ func (w *walk) leave() error {
 
 // findRoute looks up the packet's current route.
 func (w *walk) findRoute() (Route, error) {
-	query := RouteQuery{To: w.frame.destination().Addr(), From: w.frame.source().Addr(), In: w.frame.in,
-		Mark: w.frame.mark}
+	query := RouteQuery{
+		To: w.frame.destination().Addr(), From: w.frame.source().Addr(), In: w.frame.in,
+		Mark: w.frame.mark,
+	}
 	r, err := w.route(query)
 	if errors.Is(err, ErrNoRoute) {
 		w.noteUnreachable(err)

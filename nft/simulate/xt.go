@@ -80,8 +80,10 @@ func (w *walk) matchPorts(e xt.Ports) (bool, error) {
 		ports  xt.PortRange
 		invert bool
 		port   uint16
-	}{{e.Source, e.InvertSource, w.frame.source().Port()},
-		{e.Destination, e.InvertDestination, w.frame.destination().Port()}} {
+	}{
+		{e.Source, e.InvertSource, w.frame.source().Port()},
+		{e.Destination, e.InvertDestination, w.frame.destination().Port()},
+	} {
 		switch {
 		case side.port == 0 && side.ports != xt.AnyPort:
 			unknown = true
@@ -142,8 +144,10 @@ func (w *walk) matchAddrType(e xt.AddrType) (bool, error) {
 		types  uint16
 		invert bool
 		addr   netip.Addr
-	}{{e.Source, e.InvertSource, w.frame.source().Addr()},
-		{e.Destination, e.InvertDestination, w.frame.destination().Addr()}} {
+	}{
+		{e.Source, e.InvertSource, w.frame.source().Addr()},
+		{e.Destination, e.InvertDestination, w.frame.destination().Addr()},
+	} {
 		if side.types == 0 {
 			continue
 		}

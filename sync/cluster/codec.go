@@ -58,7 +58,8 @@ type objectSerializer struct {
 
 // Decode implements [runtime.Decoder].
 func (s objectSerializer) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object,
-	*schema.GroupVersionKind, error) {
+	*schema.GroupVersionKind, error,
+) {
 	version, kind, message, ok := protobuf.Unwrap(data)
 	if ok && into == nil && version == s.kind.GroupVersion().String() {
 		switch kind {
@@ -105,7 +106,8 @@ type eventSerializer struct{ runtime.Serializer }
 
 // Decode implements [runtime.Decoder].
 func (s eventSerializer) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object,
-	*schema.GroupVersionKind, error) {
+	*schema.GroupVersionKind, error,
+) {
 	event, ok := into.(*metav1.WatchEvent)
 	if !ok {
 		return s.Serializer.Decode(data, defaults, into)

@@ -33,8 +33,10 @@ type queuedEvent struct {
 }
 
 func newPacedQueue(interval time.Duration, burst int) pacedQueue {
-	return pacedQueue{events: make(chan queuedEvent, queueLength), quota: newNamespaceQuota(), interval: interval,
-		burst: burst}
+	return pacedQueue{
+		events: make(chan queuedEvent, queueLength), quota: newNamespaceQuota(), interval: interval,
+		burst: burst,
+	}
 }
 
 // put queues an event, and reports false if too many wait.

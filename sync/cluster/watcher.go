@@ -70,8 +70,10 @@ func (w *watcher) newReflectors(ctx context.Context) (out []*cache.Reflector, er
 		{w.services, corev1.SchemeGroupVersion, services, &resourceClient{
 			resource: "services", labels: selectors.ServiceLabels, fields: selectors.ServiceFields,
 		}},
-		{w.slices, discoveryv1.SchemeGroupVersion, endpoints,
-			&resourceClient{resource: "endpointslices", labels: selectors.SliceLabels}},
+		{
+			w.slices, discoveryv1.SchemeGroupVersion, endpoints,
+			&resourceClient{resource: "endpointslices", labels: selectors.SliceLabels},
+		},
 		{w.cidrs, networkingv1.SchemeGroupVersion, standard, &resourceClient{
 			resource: "servicecidrs", optional: newOptionalResource("ServiceCIDR", w.source.log, w.cidrs.markListed),
 		}},

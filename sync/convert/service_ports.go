@@ -32,7 +32,8 @@ func (f *findings) servicePorts(spec *corev1.ServiceSpec) []model.ServicePort {
 
 // servicePort converts one port, and reports whether it is valid.
 func (f *findings) servicePort(path *field.Path, p *corev1.ServicePort, spec *corev1.ServiceSpec) (model.ServicePort,
-	bool) {
+	bool,
+) {
 	var nameErr, protocolErr, nodePortErr *field.Error
 	switch {
 	case p.Name != "":

@@ -45,7 +45,8 @@ func (s *Servers) server(socket listen.Socket) *http.Server {
 	family := model.FamilyOf(socket.Addr.Addr())
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter,
-			_ *http.Request) {
+			_ *http.Request,
+		) {
 			s.respond(w, socket.Service, family)
 		}),
 		ReadTimeout:    5 * time.Second,

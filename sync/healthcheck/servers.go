@@ -48,8 +48,10 @@ const maxConnections = 1024
 func New(c Config) *Servers {
 	return &Servers{
 		Config: c, checks: map[model.ServiceName]model.HealthCheck{}, limit: listen.NewConnLimit(maxConnections),
-		sockets: listen.New(listen.Config{Name: "health check server", Reason: sync.ReasonHealthCheck, Recorder: c.Recorder,
-			Log: c.Log}),
+		sockets: listen.New(listen.Config{
+			Name: "health check server", Reason: sync.ReasonHealthCheck, Recorder: c.Recorder,
+			Log: c.Log,
+		}),
 	}
 }
 
@@ -94,8 +96,10 @@ func (s *Servers) apply(t sync.Committed) {
 // listenAddrs returns the addresses to listen on if the node has these.
 func (s *Servers) listenAddrs(addrs []netip.Addr) []netip.Addr {
 	var hosts []netip.Addr
-	unspecified := [len(model.Families)]netip.Addr{model.IPv4: netip.IPv4Unspecified(),
-		model.IPv6: netip.IPv6Unspecified()}
+	unspecified := [len(model.Families)]netip.Addr{
+		model.IPv4: netip.IPv4Unspecified(),
+		model.IPv6: netip.IPv6Unspecified(),
+	}
 	for _, f := range model.Families {
 		if s.AllAddresses[f] {
 			hosts = append(hosts, unspecified[f])

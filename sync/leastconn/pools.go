@@ -118,7 +118,8 @@ func (c *change) appendIfDue(all []change) []change {
 // steer returns the shares that the endpoints should have, and adds how many of their
 // connections are above the level.
 func (l *list) steer(p model.Protocol, counts map[endpoint]count, since, period time.Duration,
-	misplaced *float64) []uint16 {
+	misplaced *float64,
+) []uint16 {
 	if len(l.endpoints) < 2 {
 		return nil
 	}

@@ -57,8 +57,10 @@ type Metrics struct {
 func New(c Config) *Metrics {
 	r := prometheus.NewRegistry()
 	registerBuild(r, c)
-	return &Metrics{registry: r, proxy: newKubeProxy(r, c.NativeHistograms),
-		kubeVMap: newKubeVMap(r, c.NativeHistograms), slis: newSLIMetrics()}
+	return &Metrics{
+		registry: r, proxy: newKubeProxy(r, c.NativeHistograms),
+		kubeVMap: newKubeVMap(r, c.NativeHistograms), slis: newSLIMetrics(),
+	}
 }
 
 // Gatherer returns a gatherer of these metrics and those in component-base's registry for

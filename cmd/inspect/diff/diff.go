@@ -87,8 +87,10 @@ func run(ctx context.Context, flags *config.Flags, format string, stdout, stderr
 // write prints a difference as text or JSON.
 func write(w io.Writer, text, format string) error {
 	if format == "json" {
-		all, err := json.Marshal(schema.Difference{Schema: schema.OfDifference,
-			Lines: strings.Split(text, "\n")[:strings.Count(text, "\n")]})
+		all, err := json.Marshal(schema.Difference{
+			Schema: schema.OfDifference,
+			Lines:  strings.Split(text, "\n")[:strings.Count(text, "\n")],
+		})
 		if err != nil {
 			return fmt.Errorf("write the difference: %w", err)
 		}

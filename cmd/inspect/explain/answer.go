@@ -24,8 +24,10 @@ func newAnswer(w simulate.Result) *answer.Answer {
 		a.From = netip.AddrPortFrom(p.From, p.FromPort).String()
 	}
 	if w.Affinity != nil {
-		a.Affinity = &answer.Affinity{Endpoint: w.Affinity.Endpoint.String(),
-			ExpiresSeconds: int(w.Affinity.Expires / time.Second)}
+		a.Affinity = &answer.Affinity{
+			Endpoint:       w.Affinity.Endpoint.String(),
+			ExpiresSeconds: int(w.Affinity.Expires / time.Second),
+		}
 	}
 	if w.Flow != nil {
 		c := connection(*w.Flow)

@@ -24,7 +24,8 @@ type Ask func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, er
 // addHints adds what the running process knows about the packet, and returns its
 // document; nil if it does not answer.
 func addHints(ctx context.Context, a *answer.Answer, ask Ask, p simulate.Packet,
-	observe time.Duration) *nodestatus.Document {
+	observe time.Duration,
+) *nodestatus.Document {
 	d, err := ask(ctx, query(a, observe))
 	if err != nil {
 		a.Process = err.Error()
@@ -238,8 +239,10 @@ var hintedReasons = []string{
 func (h *hinter) findings(s *nodestatus.Service, port *nodestatus.Port, f nodestatus.Frontend) {
 	one := *s
 	one.Ports, one.Problems = []nodestatus.Port{*port}, nil
-	for _, found := range findings.Of(&nodestatus.Document{Source: h.document.Source,
-		Services: []nodestatus.Service{one}}) {
+	for _, found := range findings.Of(&nodestatus.Document{
+		Source:   h.document.Source,
+		Services: []nodestatus.Service{one},
+	}) {
 		about := found.Frontends == nil || slices.Contains(found.Frontends, f.At(port.Protocol))
 		if found.Name != "" && about && slices.Contains(hintedReasons, found.Reason) {
 			h.add("%s%s", found.Sentence(), answer.InParentheses(found.Field))

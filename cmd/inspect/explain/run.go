@@ -50,8 +50,10 @@ func simulatePacket(ctx context.Context, p simulate.Packet, in string) (result s
 	if err != nil {
 		return result, err
 	}
-	w, err := simulator.Open(simulator.Config{Interrupted: ctx.Err,
-		WithoutOurs: strings.HasPrefix(state, kubeproxy.StateReturned)})
+	w, err := simulator.Open(simulator.Config{
+		Interrupted: ctx.Err,
+		WithoutOurs: strings.HasPrefix(state, kubeproxy.StateReturned),
+	})
 	if err != nil {
 		return result, err
 	}

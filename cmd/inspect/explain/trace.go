@@ -85,7 +85,8 @@ func Follow(ctx context.Context, p simulate.Packet, o TraceOptions, out io.Write
 
 // show writes packets as they come, and returns their number and arrival.
 func show(ctx context.Context, tracer *trace.Tracer, count int, out io.Writer) (shown int, arrival trace.Arrival,
-	err error) {
+	err error,
+) {
 	for count == 0 || shown < count {
 		w, err := tracer.NextPath(ctx)
 		switch {

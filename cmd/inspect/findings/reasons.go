@@ -67,8 +67,10 @@ var reasons = []struct{ name, text, severity string }{
 	{model.ProblemUnusable, "a part of an object cannot be used", nodestatus.SeverityProblem},
 	{model.ProblemNodePorts, "node ports do not answer where they should", nodestatus.SeverityProblem},
 	{nodestatus.ReasonOtherProxy, "another proxy seems to run on the node", nodestatus.SeverityProblem},
-	{nodestatus.ReasonReturned, "the take-over failed, and kube-proxy's rules serve the node again",
-		nodestatus.SeverityProblem},
+	{
+		nodestatus.ReasonReturned, "the take-over failed, and kube-proxy's rules serve the node again",
+		nodestatus.SeverityProblem,
+	},
 	{nodestatus.ReasonUncertain, "what the kernel holds is not known, after a failed change", nodestatus.SeverityProblem},
 	{nodestatus.ReasonUnread, "something could not be read from the kernel", nodestatus.SeverityProblem},
 	{reasonNode, "kube-vmap does not work as it should on a node; see its status", nodestatus.SeverityProblem},
@@ -94,8 +96,10 @@ var reasons = []struct{ name, text, severity string }{
 
 // ReasonsHelp returns the reasons for a help text, a line for each.
 func ReasonsHelp() string {
-	titles := map[string]string{nodestatus.SeverityProblem: "Problem", "": "Problem or Notice",
-		nodestatus.SeverityNotice: "Notice (it may be intended)"}
+	titles := map[string]string{
+		nodestatus.SeverityProblem: "Problem", "": "Problem or Notice",
+		nodestatus.SeverityNotice: "Notice (it may be intended)",
+	}
 	var b strings.Builder
 	for i, r := range reasons {
 		if i == 0 || r.severity != reasons[i-1].severity {

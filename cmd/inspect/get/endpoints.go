@@ -17,8 +17,10 @@ func endpoints() resource {
 	return resource{
 		singular: "endpoint", plural: "endpoints", short: "ep",
 		columns: []string{"ADDRESS", "SERVICE", "SLOT", "NODE", "READY", "REASON", "CONNECTIONS", "ACTIVE"},
-		wide: []string{"FAST-PATH", "WEIGHT", "SHARE", "LOCAL-SLOT", "SERVING", "TERMINATING", "ZONE-HINTS",
-			"NODE-HINTS", "REFUSED", "UNANSWERED", "FIELD"},
+		wide: []string{
+			"FAST-PATH", "WEIGHT", "SHARE", "LOCAL-SLOT", "SERVING", "TERMINATING", "ZONE-HINTS",
+			"NODE-HINTS", "REFUSED", "UNANSWERED", "FIELD",
+		},
 		fields: originFields(
 			address("spec.address"), port("spec.port"), anything("spec.node"), yesOrNo("status.ready"), yesOrNo("status.used"),
 			one("status.reason", append(nodestatus.Reasons(), "")...),
@@ -39,7 +41,8 @@ func endpointRows(d *nodestatus.Document) (out []row) {
 }
 
 func endpointRow(d *nodestatus.Document, s *nodestatus.Service, p *nodestatus.Port, e *nodestatus.Endpoint,
-	share string) row {
+	share string,
+) row {
 	o, at := originOf(s, p), e.Address
 	if e.Port != 0 {
 		at = join(e.Address, e.Port, p.Protocol)

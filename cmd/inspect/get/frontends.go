@@ -41,8 +41,10 @@ func frontendRow(d *nodestatus.Document, s *nodestatus.Service, p *nodestatus.Po
 			at, f.Kind, of(s, p), cmp.Or(f.Policy, unknown), cmp.Or(f.Masquerade, unknown), f.Verdict,
 			connections(d, &f.Traffic), strconv.Itoa(f.Active),
 		},
-		wide: []string{fastPath(d, &f.Traffic), p.Family, cmp.Or(p.Scheduler, none), seconds(p.AffinitySeconds),
-			behind(p, f), sources(f)},
+		wide: []string{
+			fastPath(d, &f.Traffic), p.Family, cmp.Or(p.Scheduler, none), seconds(p.AffinitySeconds),
+			behind(p, f), sources(f),
+		},
 		fields: o.fields(fields.Set{
 			"spec.address": f.Address, "spec.port": strconv.Itoa(int(f.Port)), "spec.kind": f.Kind,
 			"spec.policy": f.Policy, "spec.masquerade": f.Masquerade, "spec.verdict": f.Verdict,

@@ -96,8 +96,10 @@ func (o *Options) printer(stdout, stderr io.Writer) (*printer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &printer{Options: *o, resource: r, selector: selector, stdout: stdout, stderr: stderr,
-		columns: output.Columns{W: stdout}}, nil
+	return &printer{
+		Options: *o, resource: r, selector: selector, stdout: stdout, stderr: stderr,
+		columns: output.Columns{W: stdout},
+	}, nil
 }
 
 // isTable reports whether rows are printed as a table.

@@ -39,8 +39,10 @@ func Policies() []string {
 
 // Verdicts returns all verdicts of frontends, by [model.Verdict].
 func Verdicts() []string {
-	return []string{model.VerdictBalance: VerdictBalance, model.VerdictReject: VerdictReject,
-		model.VerdictDrop: VerdictDrop}
+	return []string{
+		model.VerdictBalance: VerdictBalance, model.VerdictReject: VerdictReject,
+		model.VerdictDrop: VerdictDrop,
+	}
 }
 
 // Masquerades returns all values of [Frontend.Masquerade], by [model.Masquerade].

@@ -69,8 +69,10 @@ type Config struct {
 
 // Handler serves the page and its API below its path.
 func Handler(c Config) http.Handler {
-	s := &server{Config: c, explaining: make(chan struct{}, 1),
-		answers: answers{made: map[string]*jsonAnswer{}, turn: make(chan struct{}, 1)}}
+	s := &server{
+		Config: c, explaining: make(chan struct{}, 1),
+		answers: answers{made: map[string]*jsonAnswer{}, turn: make(chan struct{}, 1)},
+	}
 	mux := http.NewServeMux()
 	for name, f := range files() {
 		mux.Handle("GET /"+name, f)

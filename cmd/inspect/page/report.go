@@ -55,8 +55,10 @@ func NewReport(node string, a *answer.Answer, shown func(table string) bool) (*R
 	if host, _, err := net.SplitHostPort(a.To); err == nil && net.ParseIP(host).To4() == nil {
 		family = "IPv6"
 	}
-	w := Way{Family: family, Protocol: a.Protocol, From: a.From, To: a.To, Service: a.Service, Kind: a.Kind,
-		Arrives: a.Arrives}
+	w := Way{
+		Family: family, Protocol: a.Protocol, From: a.From, To: a.To, Service: a.Service, Kind: a.Kind,
+		Arrives: a.Arrives,
+	}
 	w.Client.Node, w.Client.Answer.Outcomes = node, a.Outcomes
 	w.Client.Answer.Steps = slices.DeleteFunc(slices.Clone(a.Steps), func(s answer.Step) bool { return !shown(s.Table) })
 	for i := range a.Outcomes {

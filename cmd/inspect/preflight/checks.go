@@ -70,8 +70,10 @@ func (n *node) sysctls() (items []Item) {
 	}
 	if components.Has(components.Find(n.Node), components.Bridge) {
 		for _, name := range []string{"net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"} {
-			all = append(all, struct{ name, off, none string }{name, "set it to 1: " + bypass,
-				"load the module br_netfilter: " + bypass})
+			all = append(all, struct{ name, off, none string }{
+				name, "set it to 1: " + bypass,
+				"load the module br_netfilter: " + bypass,
+			})
 		}
 	}
 	for _, s := range all {

@@ -156,8 +156,10 @@ func (r *Report) Print(w io.Writer, format string) error {
 		if more := len(i.Evidence) - 1; more > 0 && format != "wide" {
 			evidence = fmt.Sprintf("%s + %d more", i.Evidence[0], more)
 		}
-		_, _ = fmt.Fprintln(t, strings.Join([]string{i.Name, string(i.Verdict), cell(evidence), cell(i.Detail),
-			cell(i.See)}, "\t"))
+		_, _ = fmt.Fprintln(t, strings.Join([]string{
+			i.Name, string(i.Verdict), cell(evidence), cell(i.Detail),
+			cell(i.See),
+		}, "\t"))
 	}
 	return t.Flush()
 }

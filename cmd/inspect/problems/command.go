@@ -58,7 +58,8 @@ are not counted (NotCounted).`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Names = args
 			ask := func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document,
-				error) {
+				error,
+			) {
 				return client.Get(ctx, socket, q)
 			}
 			return o.Run(cmd.Context(), ask, cmd.OutOrStdout())
@@ -98,8 +99,10 @@ func (o Options) Run(ctx context.Context, ask nodestatus.Source, w io.Writer) er
 	case !d.Ready && !slices.ContainsFunc(d.Problems, isReturned):
 		return &exit.Error{Code: exit.Trouble, Err: errors.New("kube-vmap has not programmed everything yet")}
 	case l.NotCounted():
-		return &exit.Error{Code: exit.Trouble,
-			Err: errors.New("connections are not counted, so there may be problems that are not listed")}
+		return &exit.Error{
+			Code: exit.Trouble,
+			Err:  errors.New("connections are not counted, so there may be problems that are not listed"),
+		}
 	case l.Problems():
 		return &exit.Error{Code: 1}
 	}
@@ -121,8 +124,10 @@ func (o Options) list(d *nodestatus.Document) (findings.List, error) {
 	}
 	for _, name := range o.Names {
 		if !slices.ContainsFunc(d.Services, func(s nodestatus.Service) bool { return s.Name == name }) {
-			return findings.List{}, &exit.Error{Code: exit.Trouble,
-				Err: fmt.Errorf("kube-vmap serves no Service %s%s", name, o.where())}
+			return findings.List{}, &exit.Error{
+				Code: exit.Trouble,
+				Err:  fmt.Errorf("kube-vmap serves no Service %s%s", name, o.where()),
+			}
 		}
 	}
 	d.Services = slices.DeleteFunc(d.Services, func(s nodestatus.Service) bool {

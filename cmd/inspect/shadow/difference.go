@@ -40,8 +40,10 @@ const (
 )
 
 // Kinds are all kinds of differences.
-var Kinds = [...]string{KindVerdict, KindSourceRanges, KindEndpoints, KindShares, KindMasquerade, KindAffinity,
-	KindUnknown}
+var Kinds = [...]string{
+	KindVerdict, KindSourceRanges, KindEndpoints, KindShares, KindMasquerade, KindAffinity,
+	KindUnknown,
+}
 
 // key identifies a difference across rounds. Numbers in its texts may change.
 func (d *Difference) key() string {

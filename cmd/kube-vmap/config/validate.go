@@ -188,8 +188,10 @@ func (v *validator) detectLocal(p *v1alpha1.KubeProxyConfiguration) {
 		v.interfaceName("detectLocal.interfaceNamePrefix", p.DetectLocal.InterfaceNamePrefix, p.DetectLocalMode)
 	default:
 		v.errs = append(v.errs, field.NotSupported(field.NewPath("detectLocalMode"), p.DetectLocalMode,
-			[]v1alpha1.LocalMode{LocalModeClusterCIDR, LocalModeNodeCIDR, LocalModeBridgeInterface,
-				LocalModeInterfaceNamePrefix}))
+			[]v1alpha1.LocalMode{
+				LocalModeClusterCIDR, LocalModeNodeCIDR, LocalModeBridgeInterface,
+				LocalModeInterfaceNamePrefix,
+			}))
 	}
 }
 

@@ -28,8 +28,10 @@ func (c *Config) Write(w io.Writer) error {
 }
 
 // rulesetFields are the fields that shape the rule set, as prefixes of their paths.
-var rulesetFields = []string{"clusterCIDR", "detectLocal", "hostnameOverride", "iptables.masquerade", "mode",
-	"nftables.masquerade", "nodePortAddresses"}
+var rulesetFields = []string{
+	"clusterCIDR", "detectLocal", "hostnameOverride", "iptables.masquerade", "mode",
+	"nftables.masquerade", "nodePortAddresses",
+}
 
 // Compare returns the fields that shape the rule set and have another value in a
 // configuration that [Config.Write] wrote, each as "path: value there".

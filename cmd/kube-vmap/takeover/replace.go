@@ -55,7 +55,8 @@ func checkReplacement(ctx context.Context, k Kernel, ours nft.Tables) error {
 		return err
 	}
 	if err := changeTrial(k, func(f *kubeproxy.Found,
-		ours []kubeproxy.Part) nft.Batch {
+		ours []kubeproxy.Part,
+	) nft.Batch {
 		return f.Trial(ours, port)
 	}); err != nil {
 		return err
@@ -118,11 +119,13 @@ func (t *Takeover) missing(ctx context.Context, sample []target, port uint16) []
 // connectFrom connects from a source port, and closes the connection so that the port can be
 // used again immediately.
 func connectFrom(ctx context.Context, port uint16, to netip.AddrPort) error {
-	d := net.Dialer{Timeout: connectTimeout, LocalAddr: &net.TCPAddr{Port: int(port)},
+	d := net.Dialer{
+		Timeout: connectTimeout, LocalAddr: &net.TCPAddr{Port: int(port)},
 		Control: func(_, _ string, c syscall.RawConn) (err error) {
 			e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
 			return errors.Join(e, err)
-		}}
+		},
+	}
 	c, err := d.DialContext(ctx, "tcp", to.String())
 	if err != nil {
 		return err

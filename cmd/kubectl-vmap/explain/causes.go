@@ -113,9 +113,11 @@ func (w *Way) concerns(f *findings.Finding) bool {
 func connectionCauses(n NodeAnswer) (out []Cause) {
 	a := n.Answer
 	if a.Affinity != nil {
-		out = append(out, Cause{Field: findings.FieldAffinity,
+		out = append(out, Cause{
+			Field: findings.FieldAffinity,
 			Text: fmt.Sprintf("the client keeps %s for %s more", a.Affinity.Endpoint,
-				time.Duration(a.Affinity.ExpiresSeconds)*time.Second)})
+				time.Duration(a.Affinity.ExpiresSeconds)*time.Second),
+		})
 	}
 	stale := 0
 	for _, c := range a.Connections {

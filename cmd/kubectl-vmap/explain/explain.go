@@ -67,8 +67,10 @@ func (e *Explainer) Explain(ctx context.Context, from, to string) (*Report, erro
 		}
 	}
 	b := &builder{Explainer: e, client: client, destination: destination, names: map[netip.Addr]resolve.Object{}}
-	b.report = &Report{Schema: Schema, From: party(client.Object), To: party(destination.Object),
-		Notes: slices.Concat(client.Notes, destination.Notes)}
+	b.report = &Report{
+		Schema: Schema, From: party(client.Object), To: party(destination.Object),
+		Notes: slices.Concat(client.Notes, destination.Notes),
+	}
 	if err := b.enter(ctx, entries); err != nil {
 		return nil, err
 	}
@@ -149,8 +151,10 @@ func each(n int, do func(i int)) {
 
 // askClient asks the client's node about a packet.
 func (b *builder) askClient(ctx context.Context, p resolve.Packet) Way {
-	w := Way{Family: p.Family().String(), Protocol: p.Protocol.String(), From: p.Source(), To: p.To.String(),
-		Client: b.ask(ctx, b.first, p)}
+	w := Way{
+		Family: p.Family().String(), Protocol: p.Protocol.String(), From: p.Source(), To: p.To.String(),
+		Client: b.ask(ctx, b.first, p),
+	}
 	if a := w.Client.Answer; a != nil {
 		w.Service, w.Kind = a.Service, a.Kind
 	}

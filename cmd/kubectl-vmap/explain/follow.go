@@ -65,8 +65,10 @@ func (b *builder) addEndpoints(ctx context.Context, w *Way, p resolve.Packet) er
 		}
 		for _, e := range o.Endpoints {
 			at := netip.AddrPortFrom(addr(e.Address), e.Port)
-			w.addEndpoint(Endpoint{Address: at.String(), Probability: e.Probability, Sees: e.Sees, Reply: e.Reply,
-				Response: e.Response})
+			w.addEndpoint(Endpoint{
+				Address: at.String(), Probability: e.Probability, Sees: e.Sees, Reply: e.Reply,
+				Response: e.Response,
+			})
 		}
 		if len(o.Endpoints) == 0 {
 			w.addEndpoint(Endpoint{Address: p.To.String(), Probability: o.Probability, Sees: p.From.String()})

@@ -48,8 +48,10 @@ func write(w io.Writer, format string, list []findings.Merged, s Summary, answer
 	}
 	for i := range list {
 		p := &list[i]
-		cells := []string{p.Severity, p.Where(), p.Reason, p.Field, nodesText(p.Nodes, answered, format == "wide"),
-			p.String()}
+		cells := []string{
+			p.Severity, p.Where(), p.Reason, p.Field, nodesText(p.Nodes, answered, format == "wide"),
+			p.String(),
+		}
 		for k := range cells {
 			cells[k] = cmp.Or(output.Clean(cells[k]), "<none>")
 		}

@@ -62,7 +62,8 @@ var errFound = errors.New("found")
 
 // find calls is for listed objects, page by page, until it returns true.
 func find(ctx context.Context, list func(metav1.ListOptions) (runtime.Object, error),
-	is func(runtime.Object) bool) error {
+	is func(runtime.Object) bool,
+) error {
 	err := pager.New(pager.SimplePageFunc(list)).EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
 		if is(o) {
 			return errFound

@@ -64,7 +64,8 @@ func (r *Resolver) names(ctx context.Context, kind Kind, namespace string, o met
 }
 
 func (r *Resolver) list(ctx context.Context, kind Kind, namespace string, o metav1.ListOptions) (runtime.Object,
-	error) {
+	error,
+) {
 	switch kind {
 	case KindPod:
 		return r.API.CoreV1().Pods(namespace).List(ctx, o)

@@ -35,10 +35,16 @@ var kinds = []struct {
 	resource schema.GroupVersionResource
 }{
 	{KindPod, []string{"pod", "pods", "po"}, corev1.SchemeGroupVersion.WithResource("pods")},
-	{KindDeployment, []string{"deploy", "deployment", "deployments"},
-		appsv1.SchemeGroupVersion.WithResource("deployments")},
-	{KindStatefulSet, []string{"sts", "statefulset", "statefulsets"},
-		appsv1.SchemeGroupVersion.WithResource("statefulsets")},
+	{
+		KindDeployment,
+		[]string{"deploy", "deployment", "deployments"},
+		appsv1.SchemeGroupVersion.WithResource("deployments"),
+	},
+	{
+		KindStatefulSet,
+		[]string{"sts", "statefulset", "statefulsets"},
+		appsv1.SchemeGroupVersion.WithResource("statefulsets"),
+	},
 	{KindDaemonSet, []string{"ds", "daemonset", "daemonsets"}, appsv1.SchemeGroupVersion.WithResource("daemonsets")},
 	{KindService, []string{"svc", "service", "services"}, corev1.SchemeGroupVersion.WithResource("services")},
 	{KindNode, []string{"node", "nodes", "no"}, corev1.SchemeGroupVersion.WithResource("nodes")},

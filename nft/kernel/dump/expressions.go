@@ -146,8 +146,10 @@ var expressionFormats = map[string]expressionFormat{
 	"ct":      {make: func() expr.Any { return &expr.Ct{} }, attributes: bits(1, 4)},
 	"cmp":     {make: func() expr.Any { return &expr.Cmp{} }, attributes: bits(1, 3)},
 	"range":   {make: func() expr.Any { return &expr.Range{} }, attributes: bits(1, 4)},
-	"bitwise": {make: func() expr.Any { return &expr.Bitwise{} }, attributes: bits(1, 5), zero: bits(6, 6),
-		needed: bits(4, 5)},
+	"bitwise": {
+		make: func() expr.Any { return &expr.Bitwise{} }, attributes: bits(1, 5), zero: bits(6, 6),
+		needed: bits(4, 5),
+	},
 	"lookup":       {make: func() expr.Any { return &expr.Lookup{} }, attributes: bits(1, 5)},
 	"immediate":    {make: func() expr.Any { return &expr.Immediate{} }, attributes: bits(1, 2)},
 	"fib":          {make: func() expr.Any { return &expr.Fib{} }, attributes: bits(1, 3)},

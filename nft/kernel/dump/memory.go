@@ -88,8 +88,10 @@ func (m *Memory) decode(b nft.Batch) error {
 }
 
 func (m *Memory) addSet(d *attr.Decoder, msg message) {
-	s := &set{table: simulate.Table{Family: families[msg.family], Name: nft.TableName},
-		elements: map[string]lookupResult{}}
+	s := &set{
+		table:    simulate.Table{Family: families[msg.family], Name: nft.TableName},
+		elements: map[string]lookupResult{},
+	}
 	s.decode(d, msg)
 	s.Name = attr.String(d.Find(msg.attributes, unix.NFTA_SET_NAME))
 	id := d.Uint32(d.Find(msg.attributes, unix.NFTA_SET_ID))

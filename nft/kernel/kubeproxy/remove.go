@@ -92,7 +92,8 @@ func isRetryable(err error) bool {
 // tryRemove reads and writes once, and reports whether the read was consistent. It uses a
 // new socket, because answers of a failed read may still wait at the last one.
 func tryRemove(dial func() (*netlink.Conn, error), f model.Family, marker bool) (removed []string, consistent bool,
-	err error) {
+	err error,
+) {
 	conn, err := dial()
 	if err != nil {
 		return nil, false, err

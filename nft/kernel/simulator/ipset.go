@@ -158,7 +158,8 @@ func (h *setHeader) decode(d *attr.Decoder, body []byte) {
 
 // ask sends a command and calls fn with each answer.
 func (s *ipsets) ask(command uint16, flags netlink.HeaderFlags, attributes func(*attr.Encoder),
-	fn func(*attr.Decoder, []byte)) error {
+	fn func(*attr.Decoder, []byte),
+) error {
 	request := socket.Request(unix.NFNL_SUBSYS_IPSET, command, flags, unix.NFPROTO_IPV4, func(e *attr.Encoder) {
 		e.Uint8(attrProtocol, ipsetProtocol)
 		attributes(e)

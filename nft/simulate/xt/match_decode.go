@@ -83,8 +83,10 @@ func decodeTCP(b info, _ bool) any {
 // decodeUDP decodes struct xt_udp.
 func decodeUDP(b info, _ bool) any {
 	invert := b.u8(8)
-	return Ports{Source: b.ports(0), Destination: b.ports(4), InvertSource: invert&1 != 0,
-		InvertDestination: invert&2 != 0}
+	return Ports{
+		Source: b.ports(0), Destination: b.ports(4), InvertSource: invert&1 != 0,
+		InvertDestination: invert&2 != 0,
+	}
 }
 
 // decodeSCTP decodes struct xt_sctp_info.
@@ -163,8 +165,10 @@ func decodeIPRange(b info, v6 bool) any {
 func decodeState(b info, _ bool) any {
 	const untracked = 1 << 6
 	mask := b.u32(0)
-	c := Conntrack{Flags: ConntrackState,
-		State: uint16(mask) & (StateInvalid | StateEstablished | StateRelated | StateNew)}
+	c := Conntrack{
+		Flags: ConntrackState,
+		State: uint16(mask) & (StateInvalid | StateEstablished | StateRelated | StateNew),
+	}
 	if mask&untracked != 0 {
 		c.State |= StateUntracked
 	}

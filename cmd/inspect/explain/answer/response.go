@@ -85,8 +85,12 @@ func (r Responses) Observed() string {
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{r.Answer, "answering"}, {r.Refuse, "refusing connections"}, {r.Silent, "not answering"},
-		{r.Unknown(), "not observed"}} {
+	}{
+		{r.Answer, "answering"},
+		{r.Refuse, "refusing connections"},
+		{r.Silent, "not answering"},
+		{r.Unknown(), "not observed"},
+	} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}

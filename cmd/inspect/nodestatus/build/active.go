@@ -126,13 +126,19 @@ func countActive(t Tracking) (Sample, error) {
 	}
 	out := Sample{Connections: make([]nft.ConnectionCount, 0, len(flows))}
 	for f, n := range flows {
-		requested := model.Match{Family: model.FamilyOf(f.requested.Addr()), Addr: f.requested.Addr(), Protocol: f.protocol,
-			Port: f.requested.Port()}
-		out.Connections = append(out.Connections, nft.ConnectionCount{Destination: requested, Endpoint: f.endpoint,
-			Connections: n.active})
+		requested := model.Match{
+			Family: model.FamilyOf(f.requested.Addr()), Addr: f.requested.Addr(), Protocol: f.protocol,
+			Port: f.requested.Port(),
+		}
+		out.Connections = append(out.Connections, nft.ConnectionCount{
+			Destination: requested, Endpoint: f.endpoint,
+			Connections: n.active,
+		})
 		if n.fastPath > 0 {
-			out.FastPath = append(out.FastPath, nft.ConnectionCount{Destination: requested, Endpoint: f.endpoint,
-				Connections: n.fastPath})
+			out.FastPath = append(out.FastPath, nft.ConnectionCount{
+				Destination: requested, Endpoint: f.endpoint,
+				Connections: n.fastPath,
+			})
 		}
 	}
 	return out, nil

@@ -113,8 +113,10 @@ func newConnectionIndex(d *nodestatus.Document) *connectionIndex {
 		for k := range d.Services[i].Ports {
 			p := &d.Services[i].Ports[k]
 			for n := range p.Frontends {
-				c.frontends[match(p, &p.Frontends[n])] = frontendRef{port: p, frontend: &p.Frontends[n],
-					brief: d.Services[i].Addresses != nil}
+				c.frontends[match(p, &p.Frontends[n])] = frontendRef{
+					port: p, frontend: &p.Frontends[n],
+					brief: d.Services[i].Addresses != nil,
+				}
 			}
 		}
 	}

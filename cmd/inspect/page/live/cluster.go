@@ -15,10 +15,10 @@ import (
 // Cluster has what the nodes of a cluster answered last.
 type Cluster struct {
 	source Source
-	factor time.Duration // tookFactor, unless the source has its own pauses
-	mu     sync.Mutex    // guards the following
-	looked time.Time     // the last Watch
-	nodes  []*node       // in the order of numbers in their names
+	factor int64      // tookFactor, unless the source has its own pauses
+	mu     sync.Mutex // guards the following
+	looked time.Time  // the last Watch
+	nodes  []*node    // in the order of numbers in their names
 	// generation changes with the list of nodes.
 	generation int
 	inFlight   int
@@ -40,7 +40,7 @@ func (k key) compare(o key) int {
 
 // New returns the state of a cluster, of which nothing is known yet. See [Cluster.Run].
 func New(s Source) *Cluster {
-	factor := time.Duration(tookFactor)
+	factor := int64(tookFactor)
 	if _, paced := s.(*OneNode); paced {
 		factor = 0
 	}

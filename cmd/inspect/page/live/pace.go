@@ -33,9 +33,9 @@ const (
 // period returns the time from one question to a node to the next.
 func (c *Cluster) period(n *node) time.Duration {
 	if n.tallies == 1 && n.failures == 0 {
-		return max(minPeriod, c.factor*n.took) // two tallies make a rate
+		return max(minPeriod, time.Duration(c.factor)*n.took) // two tallies make a rate
 	}
-	p := max(minPeriod, c.round(), c.factor*n.took)
+	p := max(minPeriod, c.round(), time.Duration(c.factor)*n.took)
 	if n.failures > 0 {
 		return max(min(p<<min(n.failures, 10), maxBackoff), c.round())
 	}

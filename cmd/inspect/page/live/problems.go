@@ -112,8 +112,10 @@ func rank(p Problem) int {
 // problem returns a problem of the node itself, without an object. The field, which is not
 // shown, is the text without the node's name, so that nodes with the same problem are merged.
 func (n *node) problem(reason, text string) findings.Finding {
-	return findings.Finding{Severity: nodestatus.SeverityProblem, Reason: reason,
-		Field: strings.ReplaceAll(text, n.Name, ""), Text: text}
+	return findings.Finding{
+		Severity: nodestatus.SeverityProblem, Reason: reason,
+		Field: strings.ReplaceAll(text, n.Name, ""), Text: text,
+	}
 }
 
 // problems returns what is found on the node.

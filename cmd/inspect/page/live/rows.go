@@ -83,8 +83,10 @@ func (c *Cluster) Knows(name string) (known, listed bool) {
 func (c *Cluster) Node(name string) *NodeView {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := &NodeView{Time: time.Now(), Node: Status{Name: name, State: NodeWaiting}, Services: []Line{},
-		Problems: []Problem{}}
+	out := &NodeView{
+		Time: time.Now(), Node: Status{Name: name, State: NodeWaiting}, Services: []Line{},
+		Problems: []Problem{},
+	}
 	i := slices.IndexFunc(c.nodes, func(n *node) bool { return n.Name == name })
 	if i < 0 {
 		return out

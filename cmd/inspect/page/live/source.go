@@ -37,6 +37,11 @@ type Node struct {
 // Source asks nodes.
 type Source interface {
 	Nodes(ctx context.Context) ([]Node, error)
+	Reader
+}
+
+// Reader reads what a node says of itself.
+type Reader interface {
 	Tally(ctx context.Context, n Node) (*nodestatus.Tally, error)
 	// Findings returns nil where nothing is known beyond the tally.
 	Findings(ctx context.Context, n Node) ([]findings.Finding, error)

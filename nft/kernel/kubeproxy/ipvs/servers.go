@@ -96,8 +96,10 @@ func request(id uint16, command uint8, flags netlink.HeaderFlags, attributes fun
 	if attributes != nil {
 		attributes(&e)
 	}
-	return netlink.Message{Header: netlink.Header{Type: netlink.HeaderType(id), Flags: netlink.Request | flags},
-		Data: e.Bytes}
+	return netlink.Message{
+		Header: netlink.Header{Type: netlink.HeaderType(id), Flags: netlink.Request | flags},
+		Data:   e.Bytes,
+	}
 }
 
 func list(conn *netlink.Conn, id uint16) (servers []server, err error) {
