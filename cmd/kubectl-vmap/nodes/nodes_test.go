@@ -212,17 +212,17 @@ func TestWritingRestartsTheTimeOut(t *testing.T) {
 
 // TestEndlessAnswerEnds has nodes that always send a little more.
 func TestEndlessAnswerEnds(t *testing.T) {
-	const timeout = 100 * time.Millisecond
+	const timeout = 500 * time.Millisecond // in which a busy machine starts a program
 	endless := func(r *http.Request, _ []string, stdout, stderr io.Writer) int {
 		for r.Context().Err() == nil {
-			<-time.After(timeout / 20)
+			<-time.After(timeout / 100)
 			_, _ = io.WriteString(stdout, "x")
 			_, _ = io.WriteString(stderr, "x")
 		}
 		return 0
 	}
 	c := nodestest.New(t, map[string]nodestest.Program{"node-1": endless}).Cluster(t, nodes.Config{Timeout: timeout})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	err := c.Run(ctx, node(t, c, "node-1"), io.Discard)
 	var late *nodes.TimeoutError

@@ -33,7 +33,7 @@ const (
 // period returns the time from one question to a node to the next.
 func (c *Cluster) period(n *node) time.Duration {
 	if n.tallies == 1 && n.failures == 0 {
-		return max(minPeriod, time.Duration(c.factor)*n.took) // two tallies make a rate
+		return max(minPeriod, n.took) // two tallies make a rate, for which a viewer waits
 	}
 	p := max(minPeriod, c.round(), time.Duration(c.factor)*n.took)
 	if n.failures > 0 {
