@@ -63,10 +63,10 @@ func TestImage(t *testing.T) {
 	if err := os.WriteFile(stored, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	make := exec.Command("../../.ci/image", version, out)
-	make.Env = append(os.Environ(), "RELEASE=1", "ARCH="+*arch, "SYSTEMS="+*system, "REVISION="+revision,
+	build := exec.Command("../../.ci/image", version, out)
+	build.Env = append(os.Environ(), "RELEASE=1", "ARCH="+*arch, "SYSTEMS="+*system, "REVISION="+revision,
 		"SOURCE_DATE_EPOCH=1795000000", "GOENV="+stored)
-	if text, err := make.CombinedOutput(); err != nil || !bytes.Contains(text, []byte("images import "+out)) {
+	if text, err := build.CombinedOutput(); err != nil || !bytes.Contains(text, []byte("images import "+out)) {
 		t.Fatalf("%v:\n%s", err, text)
 	}
 	want := []string{

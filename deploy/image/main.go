@@ -142,7 +142,7 @@ func (r release) labels() map[string]string {
 func report(what string, image interface{ Digest() (v1.Hash, error) }) error {
 	digest, err := image.Digest()
 	if err == nil {
-		_, err = fmt.Println(what, digest)
+		_, err = fmt.Fprintln(os.Stdout, what, digest)
 	}
 	return err
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/integration/cluster/clustertest"
@@ -134,10 +133,4 @@ func meaning(t *testing.T, n *lab.Node) string {
 			t.Fatal(err)
 		}
 	}
-}
-
-func (c *scene) update(t *testing.T, s *discoveryv1.EndpointSlice) {
-	t.Helper()
-	_, err := c.ns.UpdateSlice(clustertest.Context(t), s)
-	clustertest.Must(t, err)
 }

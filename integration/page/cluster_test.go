@@ -145,7 +145,7 @@ func TestMapIsReachableByKeyboard(t *testing.T) {
 	w.await(`document.querySelector("article.service .flows") && document.activeElement.tagName === "H1"`)
 	w.press("f")
 	w.await(`document.querySelector("article.path") && document.getElementById("to").value.startsWith("svc/")`)
-	w.ignore("Failed to load resource") // no pod of that name
+	w.ignoreFailedLoads() // no pod of that name
 	w.press("pod/x/y\r")
 	w.await(`document.querySelector(".is-error")?.textContent === 'pod "pod/x/y" is not found'`)
 }

@@ -49,7 +49,7 @@ func TestConnectionsAppearAsTheyAreMade(t *testing.T) {
 	follow(w, l, s)
 	w.await(fmt.Sprintf(`document.getElementById("where").textContent === "%sof-the-tests"`, l.Node.Name))
 	d.Stop()
-	w.ignore("Failed to load resource")
+	w.ignoreFailedLoads()
 	w.await(`["gone", "failing"].includes(document.getElementById("live").dataset.state)`)
 	w.close()
 }
@@ -77,7 +77,7 @@ func follow(w *window, l *lab.Lab, s daemon.Service) {
 	if err != nil {
 		w.Fatalf("nft: %v\n%s", err, out)
 	}
-	w.ignore("Failed to load resource")
+	w.ignoreFailedLoads()
 	get[bool](w, `(document.querySelector(".submit").click(), true)`)
 	w.await(`document.querySelector(".is-error")?.textContent.startsWith("a rule of another program decides")`)
 }

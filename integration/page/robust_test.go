@@ -107,7 +107,7 @@ func TestMissingAnswerIsReported(t *testing.T) {
 	f := shop(0)
 	away := make(chan struct{})
 	w := openAt(t, serve(t, switchable(f.node(t), away)), "/status/", "", 1360, 860)
-	w.ignore("Failed to load resource")
+	w.ignoreFailedLoads()
 	w.await(`document.querySelectorAll(".rows .row").length > 3`)
 	f.mu.Lock()
 	f.silent["node-1"] = "context deadline exceeded"

@@ -32,14 +32,6 @@ func echo(_ *http.Request, args []string, stdout, stderr io.Writer) int {
 	return 3
 }
 
-// prints is a program that prints a text, and has an exit code.
-func prints(text string, code int) nodestest.Program {
-	return func(_ *http.Request, _ []string, stdout, _ io.Writer) int {
-		_, _ = io.WriteString(stdout, text)
-		return code
-	}
-}
-
 // node returns a node of a cluster.
 func node(t *testing.T, c *nodes.Cluster, name string) nodes.Node {
 	t.Helper()
@@ -236,7 +228,7 @@ func TestEndlessAnswerEnds(t *testing.T) {
 }
 
 func TestAnswersThatOnlyTakeMemoryAreRefused(t *testing.T) {
-	program := prints(`{"schema":1,"services":[`+strings.Repeat("{},", 1<<20)+`{}]}`, 0)
+	program := nodestest.Prints(`{"schema":1,"services":[` + strings.Repeat("{},", 1<<20) + `{}]}`)
 	c := nodestest.New(t, map[string]nodestest.Program{"node-1": program}).Cluster(t, nodes.Config{})
 	if _, err := c.Document(t.Context(), node(t, c, "node-1"), nodestatus.Query{}); err == nil || !strings.Contains(err.Error(), "is none of kube-vmap") {
 		t.Errorf("%v", err)
@@ -294,7 +286,7 @@ func TestDocumentsOfOtherVersions(t *testing.T) {
 }
 
 func TestControlCharactersOfNodesAreReplaced(t *testing.T) {
-	program := prints(`{"schema":1,"node":"a\u001b[2Jb\u009bc","services":[{"name":"`+"x\x7f\u0085y"+`","ports":[{"name":"é\n"}]}]}`, 0)
+	program := nodestest.Prints(`{"schema":1,"node":"a\u001b[2Jb\u009bc","services":[{"name":"` + "x\x7f\u0085y" + `","ports":[{"name":"é\n"}]}]}`)
 	c := nodestest.New(t, map[string]nodestest.Program{"node-1": program}).Cluster(t, nodes.Config{})
 	d, err := c.Document(t.Context(), node(t, c, "node-1"), nodestatus.Query{})
 	if err != nil || d.Node != "a?[2Jb?c" || d.Services[0].Name != "x??y" || d.Services[0].Ports[0].Name != "é; " {
@@ -307,7 +299,7 @@ func TestControlCharactersOfNodesAreReplaced(t *testing.T) {
 	if err := c.Run(t.Context(), node(t, c, "node-1"), io.Discard); fmt.Sprint(err) != "?]0;title?; node-2: ready?!" {
 		t.Errorf("%q", err)
 	}
-	program = prints(`{"schema":1,"node":"a\rb\bc\fd\u202ee"}`, 0)
+	program = nodestest.Prints(`{"schema":1,"node":"a\rb\bc\fd\u202ee"}`)
 	c = nodestest.New(t, map[string]nodestest.Program{"node-1": program}).Cluster(t, nodes.Config{})
 	if d, err := c.Document(t.Context(), node(t, c, "node-1"), nodestatus.Query{}); err != nil || d.Node != "a?b?c?d?e" {
 		t.Errorf("%+v, %v", d, err)
@@ -317,12 +309,12 @@ func TestControlCharactersOfNodesAreReplaced(t *testing.T) {
 // TestErrorsHaveNoControlCharactersOfNodes has errors with texts that a node has written.
 func TestErrorsHaveNoControlCharactersOfNodes(t *testing.T) {
 	const evil = "\x1b]0;title\a\u202e"
-	kubelet := nodestest.New(t, map[string]nodestest.Program{"node-1": prints("", 0)}).BreakExec(evil + strings.Repeat("x", 1<<20))
-	pod := nodestest.New(t, map[string]nodestest.Program{"node-1": prints("", 0)}).ChangePods(func(p *corev1.Pod) {
+	kubelet := nodestest.New(t, map[string]nodestest.Program{"node-1": nodestest.Prints("")}).BreakExec(evil + strings.Repeat("x", 1<<20))
+	pod := nodestest.New(t, map[string]nodestest.Program{"node-1": nodestest.Prints("")}).ChangePods(func(p *corev1.Pod) {
 		p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: evil + "\n"}}
 	})
 	one := func(text string) *nodestest.Server {
-		return nodestest.New(t, map[string]nodestest.Program{"node-1": prints(text, 0)})
+		return nodestest.New(t, map[string]nodestest.Program{"node-1": nodestest.Prints(text)})
 	}
 	for what, s := range map[string]*nodestest.Server{
 		"a schema":                one(`{"schema":99,"version":"\u001b]0;title\u0007"}`),
