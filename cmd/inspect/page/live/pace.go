@@ -8,8 +8,8 @@ const (
 	// nodeInterval times the number of nodes is how long a round takes at least, so that
 	// the API server, through which all questions go, gets at most 20 of them per second.
 	nodeInterval = 50 * time.Millisecond
-	// tookFactor times the duration of its last answer is how long a node is left alone:
-	// it works at most a fiftieth of the time.
+	// tookFactor times the duration of its last answer is how long a node is not asked, after
+	// the second answer: it works at most a fiftieth of the time.
 	tookFactor = 50
 	// maxLines is how many Services of nodes arrive per second, on average. Each has some
 	// 80 bytes.

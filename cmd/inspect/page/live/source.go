@@ -40,7 +40,7 @@ type Source interface {
 	Reader
 }
 
-// Reader reads what a node says of itself.
+// A Reader reads what a node says of itself.
 type Reader interface {
 	Tally(ctx context.Context, n Node) (*nodestatus.Tally, error)
 	// Findings returns nil where nothing is known beyond the tally.
@@ -72,7 +72,7 @@ const (
 // Nodes implements [Source].
 func (o *OneNode) Nodes(context.Context) ([]Node, error) { return []Node{{Name: o.name}}, nil }
 
-// Tally implements [Source].
+// Tally implements [Reader].
 func (o *OneNode) Tally(ctx context.Context, n Node) (*nodestatus.Tally, error) {
 	doc, err := o.Document(ctx, n, nodestatus.Query{Brief: true})
 	if err != nil {
@@ -81,10 +81,10 @@ func (o *OneNode) Tally(ctx context.Context, n Node) (*nodestatus.Tally, error) 
 	return doc.Tally(), nil
 }
 
-// Findings implements [Source]: for them, all endpoints would have to be read.
+// Findings implements [Reader]: for them, all endpoints would have to be read.
 func (o *OneNode) Findings(context.Context, Node) ([]findings.Finding, error) { return nil, nil }
 
-// Document implements [Source].
+// Document implements [Reader].
 func (o *OneNode) Document(ctx context.Context, _ Node, q nodestatus.Query) (doc *nodestatus.Document, err error) {
 	turn := o.Paced(ctx, func() (waited time.Duration) {
 		start := time.Now()
