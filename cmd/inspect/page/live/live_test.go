@@ -256,6 +256,16 @@ func TestSlowAndLargeAnswersAreRare(t *testing.T) {
 	})
 }
 
+// TestRatesOfASlowNodeDoNotWait: a rate needs two answers, so the second question comes early.
+func TestRatesOfASlowNodeDoNotWait(t *testing.T) {
+	c := &Cluster{factor: tookFactor}
+	for tallies, want := range []time.Duration{1: minPeriod, 2: tookFactor * time.Second} {
+		if got := c.period(&node{tallies: tallies, took: time.Second}); tallies > 0 && got != want {
+			t.Errorf("after %d answers of a second, a node is asked after %s, want %s", tallies, got, want)
+		}
+	}
+}
+
 func TestProblemsOfNodesAreMerged(t *testing.T) {
 	f := newFake(5)
 	f.tally = func(name string, asked int) (*nodestatus.Tally, error) {
