@@ -143,10 +143,14 @@ const StepElements = 50_000
 //
 // A batch that replaces a table is one step. An existing table gets its owner in a step of
 // its own if the batch adds a base chain, too, which the kernel refuses in the same
-// transaction (nf_tables_addchain, __NFT_TABLE_F_UPDATE).
+// transaction (nf_tables_addchain, __NFT_TABLE_F_UPDATE). New chains, however few the elements,
+// have a step before those that lead there, see [Batch.unreached].
 func (b Batch) Steps(limit int) []Batch {
 	if take, rest := b.reclaiming(); take != nil {
 		return append([]Batch{take}, rest.Steps(limit)...)
+	}
+	if chains, rest := b.unreached(); chains != nil {
+		return append([]Batch{chains}, rest.Steps(limit)...)
 	}
 	if c := b.Counts(); c.Added+c.Deleted <= limit || b.replacesTable() {
 		return []Batch{b}
@@ -179,4 +183,50 @@ func (b Batch) reclaiming() (take, rest Batch) {
 		return nil, b
 	}
 	return take, rest
+}
+
+// unreached splits off new chains with their rules and sets: no packet gets there before the
+// rest is committed. A packet sees the rules of the moment when it entered its base chain
+// (nft_do_chain), but each look-up sees the elements of its own moment. In one transaction with
+// the chain, an element could lead it to a chain that is still empty, and out of the Service.
+//
+// New tables have no such packets. If the batch replaces a chain or set, everything stays
+// together: the new one can only exist when the old one is gone.
+func (b Batch) unreached() (chains, rest Batch) {
+	fresh, dropped := map[ChainID]bool{}, map[Op]bool{}
+	for _, op := range b {
+		switch op := op.(type) {
+		case AddTable:
+			return nil, b
+		case DeleteChain, DeleteSet:
+			dropped[op] = true
+		case AddSet:
+			if dropped[DeleteSet{op.Set.Family, op.Set.Name()}] {
+				return nil, b
+			}
+		case AddChain:
+			if dropped[DeleteChain{op.Chain.Family, op.Chain.Name()}] {
+				return nil, b
+			}
+			fresh[op.Chain] = true
+		}
+	}
+	if len(fresh) == 0 {
+		return nil, b
+	}
+	for _, op := range b {
+		first := false
+		switch op := op.(type) {
+		case AddSet, AddCounter, AddChain:
+			first = true
+		case AddRule:
+			first = fresh[op.Chain]
+		}
+		if first {
+			chains = append(chains, op)
+		} else {
+			rest = append(rest, op)
+		}
+	}
+	return chains, rest
 }

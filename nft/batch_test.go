@@ -100,7 +100,7 @@ func TestBatchesThatCannotBeDividedAreOneStep(t *testing.T) {
 		limit int
 	}{
 		"one that is small enough":         {first, first.Counts().Added},
-		"one of dispatching elements":      {rules.Plan(grown).Batch, 1},
+		"one of dispatching elements":      {withoutChains(rules.Plan(grown).Batch), 1},
 		"one that replaces dormant tables": {awake, 1},
 		"one with nothing":                 {nil, 0},
 	} {
@@ -110,6 +110,45 @@ func TestBatchesThatCannotBeDividedAreOneStep(t *testing.T) {
 				t.Errorf("%d elements take %d steps, want the batch as it is", tt.batch.Counts().Added, len(steps))
 			}
 		})
+	}
+}
+
+// withoutChains returns the rest of a batch that adds chains.
+func withoutChains(b Batch) Batch { return b.Steps(StepElements)[1] }
+
+// TestNewChainsAreCommittedBeforeWhatLeadsThere has a Service with as many endpoints as no other.
+func TestNewChainsAreCommittedBeforeWhatLeadsThere(t *testing.T) {
+	rules, _ := load(100)
+	change := sample(1)
+	for i := range change.Set {
+		p := change.Set[i].Pool
+		for k := len(p.Cluster); k < 40; k++ {
+			p.Cluster = append(p.Cluster, netip.AddrPortFrom(p.Cluster[0].Addr(), uint16(9000+k)))
+		}
+	}
+	batch := rules.Plan(change).Batch
+	steps := batch.Steps(StepElements)
+	if len(steps) != 2 || len(flat(steps[0]))+len(flat(steps[1])) != len(flat(batch)) {
+		t.Fatalf("%d steps of\n%s", len(steps), batch)
+	}
+	if c := steps[0].Counts(); c.Added+c.Deleted > 0 {
+		t.Errorf("elements before the chains are there:\n%s", steps[0])
+	}
+	fresh := map[ChainID]bool{}
+	for _, op := range steps[0] {
+		switch op := op.(type) {
+		case AddChain:
+			fresh[op.Chain] = true
+		case AddRule:
+			if !fresh[op.Chain] {
+				t.Errorf("a rule of %s, which exists, changes before", op.Chain.Name())
+			}
+		}
+	}
+	for _, op := range steps[1] {
+		if op, late := op.(AddChain); late {
+			t.Errorf("chain %s is as late as what leads there", op.Chain.Name())
+		}
 	}
 }
 

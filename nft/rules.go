@@ -31,7 +31,7 @@ func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 	case ChainBalance:
 		return id.balanceRules(fam)
 	case ChainEndpoint:
-		return []Rule{{notICMP(fam), translate(id.set(SetEndpoints), pick{})}}
+		return id.endpointRules(fam)
 	case ChainStickyEndpoint:
 		return id.stickyEndpointRules()
 	case ChainStickyClient:
@@ -230,14 +230,33 @@ func (id ChainID) balanceRules(fam *family) []Rule {
 	case id.Method == pickSticky:
 		return id.stickyRules()
 	case id.N > MaxSlots:
-		return []Rule{{notICMP(fam), translate(id.set(SetEndpointsMany), d)}}
+		return []Rule{
+			{notICMP(fam), translate(id.set(SetEndpointsMany), d)},
+			{notICMP(fam), translate(id.set(SetEndpointsMany), pick{count: 1})}, // see endpointRules
+		}
+	}
+	first := ChainID{Family: id.Family, Kind: ChainEndpoint, Local: id.Local}
+	if id.N == 1 {
+		return []Rule{{goTo(first)}}
 	}
 	choices := make([]ChainID, id.N)
 	for k := range choices {
-		choices[k] = ChainID{Family: id.Family, Kind: ChainEndpoint, Local: id.Local, N: uint32(k)}
+		choices[k] = first
+		choices[k].N = uint32(k)
 	}
-	if len(choices) == 1 {
-		return []Rule{{goTo(choices[0])}}
+	return []Rule{{pickOne(fam, d, choices)}, {goTo(first)}}
+}
+
+// endpointRules translate to the endpoint of a slot. A packet can meet a commit between two
+// look-ups, which each see the elements of their own moment (nft_genmask_cur), while the rules
+// are those of its beginning (nft_do_chain). It picks one of three slots when there are only
+// two, or the map to pick from went with the last Service of three. So what finds nothing goes
+// to the first slot, which exists as long as the Service has an endpoint.
+func (id ChainID) endpointRules(fam *family) []Rule {
+	rules := []Rule{{notICMP(fam), translate(id.set(SetEndpoints), pick{})}}
+	if id.N > 0 {
+		id.N = 0
+		rules = append(rules, Rule{goTo(id)})
 	}
-	return []Rule{{pickOne(fam, d, choices)}}
+	return rules
 }

@@ -39,13 +39,16 @@ func (id ChainID) stickyRules() []Rule {
 	to := func(kind ChainKind, n uint32) ChainID {
 		return ChainID{Family: id.Family, Kind: kind, Local: id.Local, N: n}
 	}
-	return []Rule{
+	rules := []Rule{
 		{jump(to(ChainStickyClient, 0))},
 		{hasNumber(), remember(clients, timeout), jump(to(ChainStickyEndpoint, 0))},
-		{jump(to(ChainStickyPick, id.N))},
-		{remember(clients, timeout), goTo(to(ChainStickyNew, 0))},
-		{countIn(CounterAffinityFull), goTo(to(ChainStickyFull, id.N))},
 	}
+	for range 2 { // again if the endpoint went between pick and translation, see endpointRules
+		rules = append(rules,
+			Rule{jump(to(ChainStickyPick, id.N))},
+			Rule{remember(clients, timeout), jump(to(ChainStickyNew, 0))})
+	}
+	return append(rules, Rule{countIn(CounterAffinityFull), goTo(to(ChainStickyFull, id.N))})
 }
 
 // slotClass is the number of slots for which a chain picks one of n: the next power of two.
@@ -69,14 +72,18 @@ func (id ChainID) stickyPickRules(m method, last Statement) []Rule {
 	try := func(n, number uint32) Rule {
 		return Rule{setNumber(id.set(SetStickyNumbers), pick{n, m, number}), last}
 	}
-	if id.N <= 2 { // all exist
-		return []Rule{try(id.N, 0)}
+	tries := uint32(pickTries)
+	if id.N <= 2 {
+		tries = 1 // all exist
 	}
-	rules := make([]Rule, pickTries, pickTries+1)
-	for i := range rules {
-		rules[i] = try(id.N, uint32(i))
+	var rules []Rule
+	for i := range tries {
+		rules = append(rules, try(id.N, i))
 	}
-	return append(rules, try(id.N/2, pickTries))
+	for n := id.N / 2; n > 0; n /= 2 { // all of a half exist, unless slots went meanwhile
+		rules = append(rules, try(n, pickTries))
+	}
+	return rules
 }
 
 // stickyEndpointRules translate to the endpoint that has the packet's number. If there is
