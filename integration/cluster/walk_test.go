@@ -100,7 +100,8 @@ func (w *proxyWalk) step(t *testing.T) {
 		possible bool
 		do       func(*testing.T)
 	}
-	follows := w.ours || !w.tables && w.other != nil
+	// At a move kube-proxy deletes UDP flows, also those whose answer is on its way.
+	follows := w.ours && w.other == nil
 	ways := []way{
 		{"move", follows, w.move},
 		{"move", follows, w.move},
@@ -167,11 +168,16 @@ func (w *proxyWalk) endTheirs(t *testing.T) {
 	w.other = nil
 }
 
-// startOurs waits until its rules are in the kernel. Beside kube-proxy it is not ready.
+// startOurs waits until it can be stopped, and its rules are in the kernel, which may have those
+// of an earlier run. Beside kube-proxy it is not ready.
 func (w *proxyWalk) startOurs(t *testing.T) {
 	t.Helper()
 	w.runProxy(t, w.kubeconfig, "--probation="+[]string{"1s", "1h"}[w.random.IntN(2)])
 	w.ours, w.tables = true, true
+	clustertest.Must(t, w.proxy.Await(clustertest.Context(t), "an answer", func() error {
+		_, _, err := w.proxy.Get(daemon.HealthURL)
+		return err
+	}))
 	w.proxy.AwaitTruth(t)
 }
 
