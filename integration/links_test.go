@@ -47,6 +47,25 @@ func TestLinksInDocumentsResolve(t *testing.T) {
 	}
 }
 
+// TestAnchorsInSourcesResolve checks the parts of documents that commands print.
+func TestAnchorsInSourcesResolve(t *testing.T) {
+	printed := regexp.MustCompile(`"((?:docs|deploy)/[^"]+\.md#[^"]+)"`)
+	found := 0
+	for _, f := range sources(t) {
+		text, err := os.ReadFile(filepath.Join(top, f.path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range printed.FindAllStringSubmatch(string(text), -1) {
+			found++
+			checkLink(t, filepath.Join(top, "README.md"), m[1])
+		}
+	}
+	if found == 0 {
+		t.Error("no source names a part of a document")
+	}
+}
+
 func checkLink(t *testing.T, page, link string) {
 	t.Helper()
 	path, anchor, hasAnchor := strings.Cut(link, "#")

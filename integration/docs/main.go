@@ -2,21 +2,19 @@
 // file, which is nft's own listing of what the kernel holds, so that the page cannot
 // differ from the rule set.
 //
-// The place of a listing is a comment that names a golden of integration/ruleset, and
-// a comment that ends it:
+// The place of a listing is a comment that names a golden of integration/ruleset and the
+// objects to list, in the order of the page, and a comment that ends it:
 //
-//	<!-- listing: walk -->
+//	<!-- listing: walk dispatch services -->
 //	...
 //	<!-- end -->
 package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"golang.org/x/tools/txtar"
@@ -30,9 +28,6 @@ const (
 	closing = " -->\n"
 	end     = "<!-- end -->"
 )
-
-// emptyObject matches a counter, and a set or map without elements.
-var emptyObject = regexp.MustCompile(`(?m)^    (?:map|set|counter) [a-z-]+ \{\n(?:[^}=]*\n)?    \}\n\n?`)
 
 func main() {
 	if err := update("."); err != nil {
@@ -70,37 +65,44 @@ func fill(root, text string) (string, error) {
 		if !found {
 			return out.String(), nil
 		}
-		name, rest, _ := strings.Cut(rest, closing)
+		listed, rest, _ := strings.Cut(rest, closing)
 		_, after, closed := strings.Cut(rest, end)
 		if !closed {
-			return "", fmt.Errorf("listing %s: no %s after it", name, end)
+			return "", fmt.Errorf("listing %s: no %s after it", listed, end)
 		}
-		listing, err := read(root, name)
+		names := strings.Fields(listed)
+		listing, err := read(root, names[0], names[1:])
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("listing %s: %w", listed, err)
 		}
-		out.WriteString(begin + name + closing + "\n" + listing + "\n" + end)
+		out.WriteString(begin + listed + closing + "\n" + listing + "\n" + end)
 		text = after
 	}
 }
 
-// read returns the table of family ip of a golden, without counters and empty sets and
-// maps, as a code block of Markdown.
-func read(root, name string) (string, error) {
-	a, err := txtar.ParseFile(filepath.Join(root, goldens, name+".txtar"))
+// read returns objects of the table of family ip of a golden as a code block of Markdown.
+func read(root, golden string, names []string) (string, error) {
+	a, err := txtar.ParseFile(filepath.Join(root, goldens, golden+".txtar"))
 	if err != nil {
-		return "", fmt.Errorf("listing %s: %w", name, err)
+		return "", err
 	}
+	objects := map[string]string{} // by name
 	for _, f := range a.Files {
 		if f.Name != section {
 			continue
 		}
 		table, _, _ := strings.Cut(string(f.Data), "table ip6 ")
-		table = strings.ReplaceAll(strings.TrimSpace(table), "\t", "    ")
-		table = emptyObject.ReplaceAllString(table, "")
-		table = strings.ReplaceAll(table, "\n\n}", "\n}")
-		block := "    " + strings.ReplaceAll(table, "\n", "\n    ") + "\n"
-		return strings.ReplaceAll(block, "    \n", "\n"), nil
+		_, table, _ = strings.Cut(strings.TrimSuffix(strings.TrimSpace(table), "\n}"), "{\n")
+		for object := range strings.SplitSeq(strings.ReplaceAll(table, "\t", "    "), "\n\n") {
+			objects[strings.Fields(object)[1]] = strings.TrimSuffix(object, "\n")
+		}
 	}
-	return "", fmt.Errorf("listing %s: %w", name, errors.New("the golden has no "+section))
+	var listing []string
+	for _, name := range names {
+		if objects[name] == "" {
+			return "", fmt.Errorf("the golden %s has no %s", golden, name)
+		}
+		listing = append(listing, objects[name])
+	}
+	return strings.Join(listing, "\n\n") + "\n", nil
 }

@@ -25,3 +25,9 @@ func TestListingWithoutEndIsAnError(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+func TestUnknownObjectIsAnError(t *testing.T) {
+	if _, err := fill("../..", begin+"walk no-such-chain"+closing+end); err == nil {
+		t.Error("no error")
+	}
+}

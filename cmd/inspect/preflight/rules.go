@@ -52,13 +52,15 @@ func (n *node) rules(name string, check func(*dump.Reader) (Item, error)) Item {
 // nftables mode.
 func (n *node) policies() []Item {
 	return []Item{
-		n.policy("forward", "a rule must accept the traffic of pods: kube-vmap, like kube-proxy in nftables mode, has none"),
-		n.policy("input", "a rule must accept packets to health check node ports, if load balancers check this node"),
+		n.policy("forward", "a rule must accept the traffic of pods: kube-vmap, like kube-proxy in nftables mode, has none",
+			"docs/compatibility.md#a-policy-of-drop-for-forwarded-packets"),
+		n.policy("input", "a rule must accept packets to health check node ports, if load balancers check this node",
+			"docs/runbook.md#before-a-node-moves"),
 	}
 }
 
 // policy checks the chains at a hook of nf_tables. Policies of iptables-legacy are not known.
-func (n *node) policy(hook, need string) Item {
+func (n *node) policy(hook, need, see string) Item {
 	name := hook + " policy"
 	return n.rules(name, func(r *dump.Reader) (Item, error) {
 		var dropping, accepted []string
@@ -73,7 +75,7 @@ func (n *node) policy(hook, need string) Item {
 			}
 			if by == "" {
 				item := needs(name, need, dropping...)
-				item.See = "deploy/README.md#from-kube-proxy-to-kube-vmap-node-by-node"
+				item.See = see
 				return item, nil
 			}
 			accepted = append(accepted, by)
