@@ -19,6 +19,7 @@ func TestDocumentedTestsExist(t *testing.T) {
 		byPackage[strings.TrimSuffix(f.syntax.Name.Name, "_test")+"."+name] = true
 	})
 	named := checkNames(t, security, folderTest, byFolder)
+	checkNames(t, "docs/evidence.md", folderTest, byFolder)
 	checkNames(t, "integration/matrix/doc.go", `([a-z]+\.Test[A-Za-z_]+)`, byPackage)
 	for name := range byFolder {
 		if strings.HasPrefix(name, "integration/security.") && !named[name] {
