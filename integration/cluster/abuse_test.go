@@ -16,7 +16,7 @@ type attack struct {
 
 // TestAbuse runs every attack while an honest tenant's Services are asked and changed all
 // the time, and while another program writes to nf_tables. It prints the cost of each
-// phase. docs/security.md has the worst figures.
+// phase. docs/costs.md has the worst figures.
 func TestAbuse(t *testing.T) {
 	a := newAbuse(t)
 	for _, k := range attacks() {

@@ -102,8 +102,7 @@ func TestDeployReadmeCommandsWork(t *testing.T) {
 	}
 }
 
-// refusedByPodSecurity asks what the level baseline forbids of the Pods, as the README
-// lists it.
+// refusedByPodSecurity asks what the level baseline forbids of the Pods.
 func (o *operator) refusedByPodSecurity(t *testing.T) {
 	t.Helper()
 	o.run(t, "kubectl label --overwrite node NODE kube-vmap=cleanup")
