@@ -7,13 +7,16 @@ import (
 )
 
 const (
-	// Delays between attempts that fail, doubling from the first to the longest.
-	minBackoff = 100 * time.Millisecond
+	// maxBackoff is the longest delay between attempts that fail; the first is answerTime.
 	maxBackoff = 30 * time.Second
 	// restFactor is how many times longer the pause is than the work before it, so that
 	// reading the kernel's table takes at most a fifth of one processor, however many
 	// changes come.
 	restFactor = 4
+	// answerTime is the shortest pause. A flow is deleted that long after its endpoint went,
+	// at least: answers to what was sent before then arrive, which without the flow would seem
+	// to come from a stranger.
+	answerTime = 500 * time.Millisecond
 )
 
 // A pause separates two reads of the kernel's table.
@@ -36,9 +39,9 @@ func (p *pause) over() <-chan time.Time { return p.timer.C }
 // begin starts the pause after an attempt that took so long.
 func (p *pause) begin(failed bool, took time.Duration) {
 	if failed && !p.failing {
-		p.backoff = wait.Backoff{Duration: minBackoff, Factor: 2, Jitter: 0.1, Steps: 1 << 10, Cap: maxBackoff}
+		p.backoff = wait.Backoff{Duration: answerTime, Factor: 2, Jitter: 0.1, Steps: 1 << 10, Cap: maxBackoff}
 	}
-	length := restFactor * took
+	length := max(answerTime, restFactor*took)
 	if failed {
 		length = max(length, p.backoff.Step())
 	}

@@ -145,8 +145,10 @@ func (r *rig) full(lines ...string) {
 	r.follow(sync.Committed{Full: true, Set: r.frontends(lines...), NodeAddrs: r.nodeAddrs("node")})
 }
 
-func (r *rig) change(lines ...string) {
-	r.follow(sync.Committed{Set: r.frontends(lines...), NodeAddrs: r.nodeAddrs("node")})
+func (r *rig) change(lines ...string) { r.follow(r.changed(lines...)) }
+
+func (r *rig) changed(lines ...string) sync.Committed {
+	return sync.Committed{Set: r.frontends(lines...), NodeAddrs: r.nodeAddrs("node")}
 }
 
 func (r *rig) gone(matches ...string) {
@@ -160,10 +162,10 @@ func (r *rig) matches(all ...string) (matches []model.Match) {
 	return matches
 }
 
-// follow commits and waits until all goroutines are idle.
+// follow commits and waits until flows are deleted.
 func (r *rig) follow(t sync.Committed) {
 	r.Follow(t)
-	synctest.Wait()
+	pass(settled)
 }
 
 // expect compares the kernel's entries.

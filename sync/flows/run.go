@@ -21,10 +21,15 @@ func (f *Flows) Run(ctx context.Context) error {
 		case <-f.commits.Ready():
 		case <-f.pause.over():
 			f.pause.running = false
+			if f.tracker.hasPending() {
+				f.reconcile()
+			}
 		}
-		f.applyCommits()
-		if !f.pause.running && f.tracker.hasPending() {
-			f.reconcile()
+		if f.pause.running {
+			continue // commits wait in their queue
+		}
+		if f.applyCommits(); f.tracker.hasPending() {
+			f.pause.begin(false, 0)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func TestFollowDoesNotBlockAndChangesAreBatched(t *testing.T) {
 		r.kernel.listing = func(conntrack.Query) error { <-hold; return nil }
 		r.change("vip:53/udp ep2:53")
 		for i := range 100 {
-			r.change("vip:53/udp ep3:53", fmt.Sprintf("other:%d/udp ep1:53", 1000+i%5))
+			r.Follow(r.changed("vip:53/udp ep3:53", fmt.Sprintf("other:%d/udp ep1:53", 1000+i%5)))
 		}
 		r.queried("while the kernel works", "udp 53")
 		close(hold)
@@ -83,13 +83,31 @@ func TestFlowsThatBecameValidStay(t *testing.T) {
 	})
 }
 
+func TestAnswersOnTheirWayArrive(t *testing.T) {
+	run(t, flows.Config{}, func(r *rig) {
+		r.full("vip:53/udp ep1:53", "other:53/udp ep1:53")
+		r.kernel.entries = r.entries("vip:53/udp ep1:53", "other:53/udp ep1:53")
+		r.Follow(r.changed("vip:53/udp ep2:53"))
+		pass(490 * time.Millisecond)
+		r.expect("before the time for answers is over", "vip:53/udp ep1:53", "other:53/udp ep1:53")
+		pass(20 * time.Millisecond)
+		r.expect("after it", "other:53/udp ep1:53")
+		pass(400 * time.Millisecond)
+		r.Follow(r.changed("other:53/udp ep2:53"))
+		pass(490 * time.Millisecond)
+		r.expect("before the time of the next change is over", "other:53/udp ep1:53")
+		pass(settled)
+		r.expect("in the end")
+	})
+}
+
 func TestPauseIsFourTimesTheWork(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		r.full("vip:53/udp ep1:53")
 		r.kernel.takeQueries()
 		r.kernel.listing = func(conntrack.Query) error { <-time.After(time.Second); return nil }
 		for i := range 19 { // a change every half a second
-			r.change(fmt.Sprintf("vip:53/udp ep%d:53", 2+i%2))
+			r.Follow(r.changed(fmt.Sprintf("vip:53/udp ep%d:53", 2+i%2)))
 			pass(time.Second / 2)
 		}
 		r.queried("in nine and a half seconds", "udp 53", "udp 53")
@@ -102,12 +120,13 @@ func TestFailuresAreRetriedAndLoggedOnce(t *testing.T) {
 		r.kernel.entries = r.entries("vip:53/udp ep1:53", "other:53/udp ep1:53", "lb:53/udp ep1:53")
 		r.queried("at the start", "udp")
 		r.kernel.fail(errors.New("no buffer space available"), nil)
-		r.change("vip:53/udp ep2:53")
-		r.gone("other:53/udp") // waits for the next attempt
-		r.queried("immediately", "udp 53")
-		pass(90 * time.Millisecond)
+		r.Follow(r.changed("vip:53/udp ep2:53"))
+		pass(510 * time.Millisecond)
+		r.queried("after the time for answers", "udp 53")
+		r.Follow(sync.Committed{Gone: r.matches("other:53/udp")}) // waits for the next attempt
+		pass(480 * time.Millisecond)
 		r.queried("before the first delay is over")
-		pass(20 * time.Millisecond)
+		pass(80 * time.Millisecond)
 		r.queried("after the first delay", "udp 53")
 		pass(10 * time.Minute)
 		if n := len(r.kernel.takeQueries()); n < 20 || n > 40 {
@@ -118,14 +137,13 @@ func TestFailuresAreRetriedAndLoggedOnce(t *testing.T) {
 		}
 		r.kernel.fail(nil, nil)
 		pass(time.Minute)
-		r.queried("when it works", "udp 53")
+		r.queried("when it works", "udp 53", "udp 53") // also for the Service that is gone
 		r.expect("when it works", "lb:53/udp ep1:53")
 		if !strings.Contains(r.log.String(), "deleted again") {
 			r.t.Errorf("recovery not logged:\n%s", r.log.String())
 		}
 		r.kernel.fail(nil, errors.New("operation not permitted"))
 		r.change("lb:53/udp ep2:53")
-		pass(300 * time.Millisecond)
 		if n := len(r.kernel.takeQueries()); n < 2 || !strings.Contains(r.log.String(), "operation not permitted") {
 			r.t.Errorf("%d queries after another failure, want the first delay again:\n%s", n, r.log.String())
 		}
@@ -157,7 +175,7 @@ func TestFamiliesFailIndependently(t *testing.T) {
 		}
 		r.kernel.fail(nil, nil)
 		r.kernel.takeQueries()
-		pass(time.Second)
+		pass(time.Minute)
 		r.expect("in the end")
 		r.queried("of the other family only", "udp 53")
 	})
@@ -187,11 +205,14 @@ func TestReconciledIsOptional(t *testing.T) {
 			r.kernel.entries = r.entries("vip:53/udp vip:53")
 			r.full("vip:53/udp ep1:53") // before it runs
 			go func() { _ = r.Run(t.Context()) }()
-			synctest.Wait()
+			pass(settled)
 			r.expect("at the start")
 		})
 	}
 }
+
+// settled is longer than the time for answers before and after an attempt.
+const settled = 1100 * time.Millisecond
 
 // pass lets time pass in the bubble.
 func pass(d time.Duration) {
