@@ -3,9 +3,7 @@ package explain
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,10 +15,12 @@ import (
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
+	"kube-vmap/model"
 )
 
 // addCauses adds what leads to the verdict: what only the API server knows, then what the
-// client's node found about the Service, and the hints of the nodes.
+// client's node found about the Service, and the hints of the nodes. If another Service has the
+// address, the rest is about that one.
 func (b *builder) addCauses(ctx context.Context, w *Way) {
 	if w.Arrives != answer.Always {
 		for _, d := range b.report.Differences {
@@ -29,29 +29,30 @@ func (b *builder) addCauses(ctx context.Context, w *Way) {
 			}
 		}
 	}
-	if c := w.conflict; c != nil {
-		w.addCause(Cause{
-			Object: b.object(), Field: c.field + ": " + c.value,
-			Text: c.to + " is held by Service " + c.holder + ", which clients reach there instead",
-		})
-		return // the rest is about the other Service
+	if w.holder == "" {
+		w.Causes = append(w.Causes, b.podCauses(ctx, w)...)
 	}
-	w.Causes = append(w.Causes, b.podCauses(ctx, w)...)
 	known := len(w.Causes) > 0 // better than the client's node
 	sticky := false
 	for _, n := range w.answers() {
-		sticky = sticky || n.Answer.Affinity != nil
-		w.Causes = append(w.Causes, connectionCauses(n)...)
+		if w.holder == "" {
+			sticky = sticky || n.Answer.Affinity != nil
+			w.Causes = append(w.Causes, connectionCauses(n)...)
+		}
 	}
-	found := b.observed != nil && w.Service != ""
+	d := b.documents[b.first]
+	found := d != nil && w.Service != ""
 	if found {
-		b.addContested(w)
-		for _, f := range findings.Of(b.observed) {
-			if w.concerns(&f) && !(known && slices.Contains(podReasons, f.Reason)) &&
-				!(sticky && f.Reason == findings.Affinity) {
-				w.addCause(Cause{Object: f.Object, Field: f.Field, Text: named(b.titles(&f), b.first)})
+		b.addContested(w, d)
+		for _, f := range findings.Of(d) {
+			if w.concerns(&f) && (w.holder == "" || f.Message == w.holder) &&
+				!(known && slices.Contains(podReasons, f.Reason)) && !(sticky && f.Reason == findings.Affinity) {
+				w.addCause(Cause{Object: f.Object, Field: f.Field, Text: b.sentence(&f)})
 			}
 		}
+	}
+	if w.holder != "" {
+		return
 	}
 	for i, n := range w.answers() {
 		if found && i == 0 && !b.isUntranslated(w) {
@@ -66,8 +67,8 @@ func (b *builder) addCauses(ctx context.Context, w *Way) {
 // podReasons are the reasons of findings that the pods explain better.
 var podReasons = []string{findings.NoEndpoints, findings.NotReady, findings.NoPort, nodestatus.ReasonNoPort}
 
-// titles returns the text of a finding, which names pods beside addresses.
-func (b *builder) titles(f *findings.Finding) string {
+// sentence returns the words about a finding, which name pods beside addresses.
+func (b *builder) sentence(f *findings.Finding) string {
 	named := slices.Clone(f.Named) // of one family
 	f.NameEndpoints(func(endpoint string) string {
 		if slices.Contains(named, endpoint) {
@@ -84,29 +85,46 @@ func (w *Way) addCause(c Cause) {
 	}
 }
 
-// otherAddress matches fields with addresses that the text of a finding names.
-var otherAddress = regexp.MustCompile(`^(spec\.externalIPs|status\.loadBalancer|spec\.ports\[\]\.nodePort)`)
+// isIn reports whether a list has the address and port, as findings name them; an empty list
+// means all.
+func (w *Way) isIn(list []string) bool {
+	return len(list) == 0 || slices.Contains(list, w.To+"/"+w.Protocol) ||
+		slices.Contains(list, fmt.Sprintf("*:%d/%s", addrPort(w.To).Port(), w.Protocol))
+}
 
 // concerns reports whether a finding is about the way: about its port, family, and address.
 // Open connections of others are not.
 func (w *Way) concerns(f *findings.Finding) bool {
-	if f.Reason == findings.Stale || f.Severity == nodestatus.SeverityNotice && f.Name == "" {
-		return false
-	}
 	_, port, _ := strings.Cut(w.Service, ":")
-	if _, other, ok := strings.Cut(f.Object, ":"); ok && f.Name != "" && other != port {
-		return false // of a port
-	}
-	if otherAddress.MatchString(f.Field) && !strings.Contains(f.Text, w.To) {
+	_, of, isOfPort := strings.Cut(f.Object, ":")
+	_, value, _ := strings.Cut(f.Field, ": ")
+	other, err := netip.ParseAddr(value)
+	switch {
+	case f.Reason == findings.Stale, f.Severity == nodestatus.SeverityNotice && f.Name == "":
+		return false
+	case isOfPort && f.Name != "" && of != port, err == nil && other != addrPort(w.To).Addr():
+		return false
+	case f.Reason == model.ProblemConflict && !w.isIn(f.Names):
 		return false
 	}
 	port = strings.TrimPrefix(port+"/"+strings.ToUpper(w.Protocol), "/")
-	to, _ := netip.ParseAddrPort(w.To)
-	at := []string{w.To + "/" + w.Protocol, fmt.Sprintf("*:%d/%s", to.Port(), w.Protocol)}
-	has := func(list []string, values ...string) bool {
-		return len(list) == 0 || slices.ContainsFunc(values, func(v string) bool { return slices.Contains(list, v) })
+	has := func(list []string, value string) bool { return len(list) == 0 || slices.Contains(list, value) }
+	return has(f.Families, w.Family) && w.isIn(f.Frontends) && (w.holder != "" || has(f.Ports, port))
+}
+
+// addContested adds, for packets to an address, the Services that claim it in vain: the
+// question may be why one of them does not answer there.
+func (b *builder) addContested(w *Way, d *nodestatus.Document) {
+	if b.destination.Kind == resolve.KindService {
+		return
 	}
-	return has(f.Ports, port) && has(f.Families, w.Family) && has(f.Frontends, at...)
+	for i := range d.Services {
+		for _, p := range d.Services[i].Contested {
+			if w.isIn(p.Names) {
+				w.addCause(Cause{Object: p.Object, Field: p.Field, Text: p.Text})
+			}
+		}
+	}
 }
 
 // connectionCauses names what connections of the client decide.
@@ -127,37 +145,21 @@ func connectionCauses(n NodeAnswer) (out []Cause) {
 	}
 	if stale > 0 {
 		out = append(out, Cause{Text: fmt.Sprintf("on node %s, %s of the client to endpoints that get no new ones; "+
-			"--steps lists them", n.Node,
-			nodestatus.Plural(stale, "open connection"))})
-	}
-	return out
-}
-
-// answers returns the answers of all nodes.
-func (w *Way) answers() (out []NodeAnswer) {
-	if w.Client.Answer != nil {
-		out = append(out, w.Client)
-	}
-	for _, e := range w.Endpoints {
-		if e.There != nil && e.There.Answer != nil {
-			out = append(out, *e.There)
-		}
+			"--steps lists them", n.Node, nodestatus.Plural(stale, "open connection"))})
 	}
 	return out
 }
 
 // readPods reads the pods that the Service selects.
-func (b *builder) readPods(ctx context.Context) error {
+func (b *builder) readPods(ctx context.Context) (err error) {
 	s := b.destination.Service
 	if s == nil {
 		return nil
 	}
-	pods, err := resolve.SelectedPods(ctx, b.Resolver.API, s)
-	if apierrors.IsForbidden(err) {
+	if b.pods, err = resolve.SelectedPods(ctx, b.Resolver.API, s); apierrors.IsForbidden(err) {
 		b.report.Notes = append(b.report.Notes, "pods of namespace "+s.Namespace+" are not examined: "+err.Error())
 		return nil
 	}
-	b.pods = pods
 	return err
 }
 
@@ -169,7 +171,7 @@ func (b *builder) podCauses(ctx context.Context, w *Way) []Cause {
 	}
 	if proxy := s.Labels[labelProxyName]; proxy != "" {
 		return []Cause{{
-			Object: b.object(), Field: "metadata.labels[" + labelProxyName + "]: " + proxy,
+			Object: "Service " + s.Namespace + "/" + s.Name, Field: "metadata.labels[" + labelProxyName + "]: " + proxy,
 			Text: "another proxy is responsible for the Service",
 		}}
 	}
@@ -178,16 +180,13 @@ func (b *builder) podCauses(ctx context.Context, w *Way) []Cause {
 	}
 	_, name, _ := strings.Cut(w.Service, ":")
 	causes := resolve.TargetPorts(s, b.pods, func(p *corev1.ServicePort) bool { return p.Name == name })
-	switch {
-	case slices.Contains(slices.Collect(maps.Values(sliceEndpoints(b.slices, s))), true): // one is ready
-		return causes
-	case len(b.pods) == 0:
+	for _, ready := range sliceEndpoints(b.slices, s) {
+		if ready {
+			return causes
+		}
+	}
+	if len(b.pods) == 0 {
 		return []Cause{resolve.Selector(ctx, b.Resolver.API, s)}
 	}
 	return append(causes, resolve.Readiness(b.pods)...)
-}
-
-// object returns "Service shop/web", the one that packets are for.
-func (b *builder) object() string {
-	return "Service " + b.destination.Service.Namespace + "/" + b.destination.Service.Name
 }

@@ -133,28 +133,19 @@ func (e *Explainer) connect(f *nodes.Flags, cmd *cobra.Command) error {
 		return fmt.Errorf("configure the client: %w", err)
 	}
 	e.Resolver = &resolve.Resolver{API: api, Namespace: namespace}
-	e.Nodes = &clusterNodes{Cluster: cluster, found: map[string]func() (nodes.Node, error){}}
+	e.Nodes = &clusterNodes{Cluster: cluster}
 	return nil
 }
 
 // clusterNodes implements [Nodes].
 type clusterNodes struct {
 	*nodes.Cluster
-
-	mu    sync.Mutex
-	found map[string]func() (nodes.Node, error)
+	found sync.Map // a function that finds a node, once, by name
 }
 
-// node finds a node, once.
 func (c *clusterNodes) node(ctx context.Context, name string) (nodes.Node, error) {
-	c.mu.Lock()
-	find, ok := c.found[name]
-	if !ok {
-		find = sync.OnceValues(func() (nodes.Node, error) { return c.Node(ctx, name) })
-		c.found[name] = find
-	}
-	c.mu.Unlock()
-	return find()
+	find, _ := c.found.LoadOrStore(name, sync.OnceValues(func() (nodes.Node, error) { return c.Node(ctx, name) }))
+	return find.(func() (nodes.Node, error))()
 }
 
 // Explain implements [Nodes].

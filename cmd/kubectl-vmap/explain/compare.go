@@ -22,10 +22,16 @@ import (
 // compare adds what nodes know otherwise than the API server. Nodes that differ are asked
 // again after a moment, since objects change all the time and reach each node on its own.
 func (b *builder) compare(ctx context.Context) error {
-	if b.destination.Service == nil {
+	s := b.destination.Service
+	if s == nil || s.Labels[labelProxyName] != "" {
 		return nil
 	}
-	differing := b.differing()
+	var differing []string
+	for node, d := range b.documents {
+		if len(b.differences(node, d)) > 0 {
+			differing = append(differing, node)
+		}
+	}
 	if len(differing) == 0 {
 		return nil
 	}
@@ -37,35 +43,25 @@ func (b *builder) compare(ctx context.Context) error {
 	if err := b.readSlices(ctx); err != nil {
 		return err
 	}
+	observed := b.documents[b.first]
 	each(len(differing), func(i int) { b.readDocument(ctx, differing[i], 0) })
-	for _, node := range b.differing() {
-		b.report.Differences = append(b.report.Differences, b.differences(node)...)
+	for _, node := range slices.Sorted(maps.Keys(b.documents)) {
+		b.report.Differences = append(b.report.Differences, b.differences(node, b.documents[node])...)
 	}
+	b.documents[b.first] = observed
 	return nil
 }
 
-func (b *builder) differing() (nodes []string) {
-	for _, node := range slices.Sorted(maps.Keys(b.documents)) {
-		if len(b.differences(node)) > 0 {
-			nodes = append(nodes, node)
-		}
-	}
-	return nodes
-}
-
 // differences returns what a node knows otherwise.
-func (b *builder) differences(node string) (out []Difference) {
-	d := b.documents[node]
-	if d.Source != nodestatus.FromDaemon || b.destination.Service.Labels[labelProxyName] != "" {
+func (b *builder) differences(node string, d *nodestatus.Document) (out []Difference) {
+	if d.Source != nodestatus.FromDaemon {
 		return nil
 	}
-	texts := b.endpointDifferences(d)
+	add := func(text string) { out = append(out, Difference{Node: node, Text: text, Lag: b.lag(d)}) }
 	if lacking := b.frontends(d); len(lacking) > 0 {
-		texts = append([]string{"does not have " + some(lacking)}, texts...)
+		add("does not have " + some(lacking))
 	}
-	for _, text := range texts {
-		out = append(out, Difference{Node: node, Text: text, Lag: b.lag(d)})
-	}
+	b.endpointDifferences(d, add)
 	return out
 }
 
@@ -85,8 +81,8 @@ func (k endpointKey) compare(o endpointKey) int {
 	return strings.Compare(k.port+"/"+k.protocol, o.port+"/"+o.protocol)
 }
 
-// endpointDifferences compares the endpoints of a document with the EndpointSlices.
-func (b *builder) endpointDifferences(d *nodestatus.Document) (texts []string) {
+// endpointDifferences adds how the endpoints of a document differ from the EndpointSlices.
+func (b *builder) endpointDifferences(d *nodestatus.Document, add func(text string)) {
 	want, got := sliceEndpoints(b.slices, b.destination.Service), documentEndpoints(d)
 	all := maps.Clone(want)
 	maps.Copy(all, got)
@@ -98,25 +94,21 @@ func (b *builder) endpointDifferences(d *nodestatus.Document) (texts []string) {
 	for _, k := range slices.SortedFunc(maps.Keys(all), endpointKey.compare) {
 		isReady, exists := want[k]
 		known, has := got[k]
-		for i, differs := range [...]bool{!has, !exists, exists && known && !isReady, has && !known && isReady} {
-			if differs {
-				titles[i] = append(titles[i], b.title(k.at.String()))
-				break
-			}
+		i := slices.Index([]bool{!has, !exists, known && !isReady, !known && isReady}, true)
+		if title := b.title(k.at.String()); i >= 0 && !slices.Contains(titles[i], title) { // one for all ports
+			titles[i] = append(titles[i], title)
 		}
 	}
 	for i, list := range titles {
-		if list = slices.Compact(list); len(list) == 1 { // one for all ports with the same number
-			texts = append(texts, fmt.Sprintf(formats[i], "endpoint "+list[0]))
-		} else if len(list) > 0 {
-			texts = append(texts, fmt.Sprintf(formats[i], "endpoints "+some(list)))
+		switch len(list) {
+		case 0:
+		case 1:
+			add(fmt.Sprintf(formats[i], "endpoint "+list[0]))
+		default:
+			add(fmt.Sprintf(formats[i], "endpoints "+some(list)))
 		}
 	}
-	return texts
 }
-
-// some returns the first of a list, and how many more there are.
-func some(list []string) string { return nodestatus.JoinFirst(list, len(list), maxNamed) }
 
 // sliceEndpoints returns whether the endpoints of the Service's ports are ready.
 func sliceEndpoints(list []discoveryv1.EndpointSlice, s *corev1.Service) map[endpointKey]bool {
@@ -152,18 +144,28 @@ func protocolOf(p discoveryv1.EndpointPort) corev1.Protocol {
 	return resolve.Protocol(ptr.Deref(p.Protocol, ""))
 }
 
+// ports are the ports of the Services of a document, which may be nil.
+func ports(d *nodestatus.Document) (out []*nodestatus.Port) {
+	if d != nil {
+		for i := range d.Services {
+			for k := range d.Services[i].Ports {
+				out = append(out, &d.Services[i].Ports[k])
+			}
+		}
+	}
+	return out
+}
+
 func documentEndpoints(d *nodestatus.Document) map[endpointKey]bool {
 	out := map[endpointKey]bool{}
-	for _, s := range d.Services {
-		for _, p := range s.Ports {
-			for i := range p.Endpoints {
-				e := &p.Endpoints[i]
-				if e.Port == 0 || e.Reason == nodestatus.ReasonGone {
-					continue // the EndpointSlice does not have the port, or there is none any more
-				}
-				k := endpointKey{p.Name, p.Protocol, netip.AddrPortFrom(addr(e.Address), e.Port)}
-				out[k] = out[k] || e.KnownConditions().Ready
+	for _, p := range ports(d) {
+		for i := range p.Endpoints {
+			e := &p.Endpoints[i]
+			if e.Port == 0 || e.Reason == nodestatus.ReasonGone {
+				continue // the EndpointSlice does not have the port, or there is none any more
 			}
+			k := endpointKey{p.Name, p.Protocol, e.AddrPort()}
+			out[k] = out[k] || e.KnownConditions().Ready
 		}
 	}
 	return out
@@ -172,11 +174,9 @@ func documentEndpoints(d *nodestatus.Document) map[endpointKey]bool {
 // frontends returns the cluster IPs and ports that a document lacks.
 func (b *builder) frontends(d *nodestatus.Document) (lacking []string) {
 	has := map[string]bool{}
-	for _, s := range d.Services {
-		for _, p := range s.Ports {
-			for _, f := range p.Frontends {
-				has[f.At(p.Protocol)] = true
-			}
+	for _, p := range ports(d) {
+		for _, f := range p.Frontends {
+			has[f.At(p.Protocol)] = true
 		}
 	}
 	for _, ip := range b.destination.Service.Spec.ClusterIPs {
@@ -198,11 +198,11 @@ func (b *builder) lag(d *nodestatus.Document) string {
 			out = append(out, p.Text)
 		}
 	}
-	newest := ""
 	newer := func(a, b string) bool {
 		n, err := resourceversion.CompareResourceVersion(a, b)
 		return err == nil && n > 0
 	}
+	newest := ""
 	for i := range b.slices {
 		if v := b.slices[i].ResourceVersion; newest == "" || newer(v, newest) {
 			newest = v
@@ -210,8 +210,8 @@ func (b *builder) lag(d *nodestatus.Document) string {
 	}
 	for _, p := range ptr.Deref(d.Health, nodestatus.Health{}).Positions {
 		if p.Kind == "EndpointSlice" && newer(newest, p.ResourceVersion) {
-			out = append(out, fmt.Sprintf("the newest EndpointSlice that it knows has resource version %s, "+
-				"and one of the Service has %s", p.ResourceVersion, newest))
+			out = append(out, fmt.Sprintf("the newest EndpointSlice that it knows has resource version %s, and one of the "+
+				"Service has %s", p.ResourceVersion, newest))
 		}
 	}
 	return strings.Join(out, "; ")

@@ -8,7 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/model"
 )
 
 // TestAddressOfAnotherServiceIsInTheHeadline has addresses and node ports that another Service
@@ -19,22 +21,22 @@ func TestAddressOfAnotherServiceIsInTheHeadline(t *testing.T) {
 		change                          func(*corev1.Service)
 	}{
 		{
-			"external IP", "203.0.113.1:80", "ExternalIP", "203.0.113.1:80 belongs to service shop/older (older); spec.externalIPs\n", "spec.externalIPs: 203.0.113.1",
+			"external IP", "203.0.113.1:80", "ExternalIP", "203.0.113.1:80 belongs to service shop/older (its KIND)\n", "spec.externalIPs: 203.0.113.1",
 			func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"203.0.113.1"} },
 		},
 		{
-			"load balancer IP", "203.0.113.1:80", "LoadBalancerIP", "203.0.113.1:80 belongs to service shop/older (older); status.loadBalancer.ingress[].ip\n",
+			"load balancer IP", "203.0.113.1:80", "LoadBalancerIP", "203.0.113.1:80 belongs to service shop/older (its KIND)\n",
 			"status.loadBalancer.ingress[].ip: 203.0.113.1",
 			func(s *corev1.Service) {
 				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}
 			},
 		},
 		{
-			"node port", "192.0.2.1:30080", "NodePort", "192.0.2.1:30080 belongs to service shop/older (older); spec.ports[].nodePort\n", "spec.ports[].nodePort: 30080",
+			"node port", "192.0.2.1:30080", "NodePort", "192.0.2.1:30080 belongs to service shop/older (its KIND)\n", "spec.ports[].nodePort: 30080",
 			func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30080 },
 		},
 		{
-			"ClusterIP of the other one", "10.96.0.9:80", "ClusterIP", "10.96.0.9:80 belongs to service shop/older (its ClusterIP); spec.externalIPs\n", "spec.externalIPs: 10.96.0.9",
+			"ClusterIP of the other one", "10.96.0.9:80", "ClusterIP", "10.96.0.9:80 belongs to service shop/older (its KIND)\n", "spec.externalIPs: 10.96.0.9",
 			func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"10.96.0.9"} },
 		},
 	} {
@@ -53,11 +55,15 @@ func TestAddressOfAnotherServiceIsInTheHeadline(t *testing.T) {
 					{Address: "10.244.1.9", Port: 8080, Probability: 1, Sees: "198.51.100.7"},
 				}}},
 			}
+			r.documents["node-1"].Services[0].Problems = []nodestatus.Problem{conflictOf("shop/web", tc.field, tc.to+"/tcp"), conflictOf("shop/web", "spec.externalIPs: 203.0.113.9", "203.0.113.9:80/tcp")}
+			if tc.kind == "NodePort" {
+				r.documents["node-1"].Services[0].Problems[0].Names = []string{"*:30080/tcp"}
+			}
 			report := r.explain("198.51.100.7", "svc/web")
-			r.expect(report, answer.Never, "198.51.100.7 outside the cluster -> service shop/web: does not arrive: "+tc.headline,
-				"Does not arrive at service shop/web: "+tc.to+" belongs to service shop/older", "  - Service shop/web, "+tc.field+": "+tc.to+" is held by Service shop/older",
+			r.expect(report, answer.Never, "198.51.100.7 outside the cluster -> service shop/web: does not arrive: "+strings.Replace(tc.headline, "KIND", tc.kind, 1),
+				"Does not arrive at service shop/web: "+tc.to+" belongs to service shop/older", "  - Service shop/web, "+tc.field+": ", " is held by Service shop/older",
 				"node-1: 100% 10.244.1.9:8080 (pod shop/older-1)")
-			if text := report.Text(false); strings.Contains(text, "not certain") || strings.Contains(text, "no EndpointSlice") {
+			if text := report.Text(false); strings.Contains(text, "not certain") || strings.Contains(text, "203.0.113.9") || strings.Contains(text, "no EndpointSlice") {
 				t.Error(text)
 			}
 		})
@@ -67,13 +73,23 @@ func TestAddressOfAnotherServiceIsInTheHeadline(t *testing.T) {
 func TestServicesThatClaimAnAddressInVainAreCauses(t *testing.T) {
 	r := newRig(t)
 	s := &r.documents["node-1"].Services[0]
-	for _, at := range []string{"10.96.55.163:80/sctp, 10.96.55.163:80/tcp are", "10.96.55.163:80/udp is", "10.96.55.163:8/tcp is"} {
-		s.Contested = append(s.Contested, nodestatus.Problem{Object: "Service shop/young", Field: "spec.externalIPs: 10.96.55.163", Text: at + " held by Service shop/web"})
+	for _, at := range [][]string{{"10.96.55.163:80/sctp", "10.96.55.163:80/tcp"}, {"10.96.55.163:80/udp"}, {"10.96.55.163:8/tcp"}} {
+		p := conflictOf("shop/young", "spec.externalIPs: 10.96.55.163", at...)
+		p.Text = findings.Text(p.Reason, p.Args)
+		s.Contested = append(s.Contested, p)
 	}
-	const cause = "Service shop/young, spec.externalIPs: 10.96.55.163: 10.96.55.163:80/sctp, 10.96.55.163:80/tcp are held by Service shop/web"
+	const cause = "Service shop/young, spec.externalIPs: 10.96.55.163: 10.96.55.163:80/sctp, 10.96.55.163:80/tcp are held by Service shop/older"
 	report := r.explain("pod/cart", "10.96.55.163:80")
 	r.expect(report, answer.Always, cause)
 	if strings.Count(report.Text(false), "shop/young") != 1 || strings.Contains(r.explain("pod/cart", "svc/web").Text(false), "shop/young") {
 		t.Error(report.Text(false))
+	}
+}
+
+// conflictOf is why a Service does not have addresses and ports.
+func conflictOf(name, field string, at ...string) nodestatus.Problem {
+	return nodestatus.Problem{
+		Object: "Service " + name, Reason: model.ProblemConflict, Field: field,
+		Args: nodestatus.Args{Names: at, Number: len(at), Message: "shop/older"},
 	}
 }

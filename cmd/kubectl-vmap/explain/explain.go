@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -66,23 +67,17 @@ func (e *Explainer) Explain(ctx context.Context, from, to string) (*Report, erro
 			return nil, fmt.Errorf("--node: %w", err)
 		}
 	}
-	b := &builder{Explainer: e, client: client, destination: destination, names: map[netip.Addr]resolve.Object{}}
-	b.report = &Report{
-		Schema: Schema, From: party(client.Object), To: party(destination.Object),
-		Notes: slices.Concat(client.Notes, destination.Notes),
+	b := &builder{
+		Explainer: e, client: client, destination: destination, names: map[netip.Addr]resolve.Object{},
+		report: &Report{
+			Schema: Schema, From: client.Object, To: destination.Object,
+			Notes: slices.Concat(client.Notes, destination.Notes),
+		},
 	}
 	if err := b.enter(ctx, entries); err != nil {
 		return nil, err
 	}
 	return b.explain(ctx)
-}
-
-func party(o resolve.Object) Party {
-	p := Party{Kind: string(o.Kind), Namespace: o.Namespace, Name: o.Name, Node: o.Node, Of: o.Of}
-	if o.Kind == resolve.KindAddress {
-		p.Name = o.String()
-	}
-	return p
 }
 
 // A builder collects the report of one question.
@@ -96,25 +91,25 @@ type builder struct {
 	slices      []discoveryv1.EndpointSlice
 	pods        []corev1.Pod                    // that the Service selects
 	documents   map[string]*nodestatus.Document // by node
-	observed    *nodestatus.Document            // of the client's node
 
 	mu     sync.Mutex
 	report *Report
 }
 
 func (b *builder) explain(ctx context.Context) (*Report, error) {
-	b.report.Ways = make([]Way, len(b.packets))
-	each(len(b.packets), func(i int) { b.report.Ways[i] = b.askClient(ctx, b.packets[i]) })
+	ways := make([]Way, len(b.packets))
+	each(len(ways), func(i int) { ways[i] = b.askClient(ctx, b.packets[i]) })
+	b.report.Ways = ways
 	if err := b.readService(ctx); err != nil {
 		return nil, err
 	}
-	b.addConflicts(ctx)
-	for i := range b.report.Ways {
-		if err := b.addEndpoints(ctx, &b.report.Ways[i], b.packets[i]); err != nil {
+	for i := range ways {
+		if err := b.addEndpoints(ctx, &ways[i], b.packets[i]); err != nil {
 			return nil, err
 		}
 	}
-	if err := b.follow(ctx); err != nil {
+	b.follow(ctx)
+	if err := b.compare(ctx); err != nil {
 		return nil, err
 	}
 	if b.Probe {
@@ -124,12 +119,11 @@ func (b *builder) explain(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	var arrives []string
-	for i := range b.report.Ways {
-		w := &b.report.Ways[i]
-		b.setResponses(w)
-		b.setVerdict(w)
-		b.addCauses(ctx, w)
-		arrives = append(arrives, w.Arrives)
+	for i := range ways {
+		b.setResponses(&ways[i])
+		b.setVerdict(&ways[i])
+		b.addCauses(ctx, &ways[i])
+		arrives = append(arrives, ways[i].Arrives)
 	}
 	b.report.Arrives = either(arrives...)
 	for _, e := range b.report.Entries {
@@ -149,6 +143,57 @@ func each(n int, do func(i int)) {
 	_ = g.Wait()
 }
 
+// enter sets the node where packets enter the cluster, and the packets: of several nodes, the
+// one where they fare worst by its rules, since any may get them.
+func (b *builder) enter(ctx context.Context, nodes []resolve.Object) (err error) {
+	packets := map[string][]resolve.Packet{}
+	nodes = slices.DeleteFunc(nodes, func(n resolve.Object) bool {
+		list, e := resolve.Packets(b.client, b.destination, n, b.Families)
+		packets[n.Node], err = list, cmp.Or(err, e)
+		return e != nil
+	})
+	if len(nodes) == 0 {
+		return err
+	}
+	b.first = nodes[0].Node
+	if len(nodes) > 1 {
+		entries := make([]Entry, len(nodes))
+		each(len(nodes), func(i int) { entries[i] = b.askEntry(ctx, nodes[i].Node, packets[nodes[i].Node]) })
+		slices.SortStableFunc(entries, func(x, y Entry) int { return y.rank() - x.rank() })
+		b.report.Entries, b.first = entries, entries[0].Node
+	}
+	b.packets = packets[b.first]
+	return nil
+}
+
+// rank orders entries, the worst last; first those that did not answer, which show no way.
+func (e *Entry) rank() int {
+	if e.silent {
+		return -1
+	}
+	return slices.Index(arrivals, e.Arrives)
+}
+
+// askEntry asks a node whether packets arrive that enter there, by its rules.
+func (b *builder) askEntry(ctx context.Context, node string, packets []resolve.Packet) Entry {
+	var values []string
+	silent := false
+	for _, p := range packets {
+		w := Way{To: p.To.String(), Client: b.ask(ctx, node, p, "--observe=0s")}
+		value := answer.Unknown
+		switch a := w.Client.Answer; {
+		case a == nil:
+			silent = true
+		case b.isUntranslated(&w):
+			value = answer.Never
+		default:
+			value = a.Arrives
+		}
+		values = append(values, value)
+	}
+	return Entry{node, either(values...), silent}
+}
+
 // askClient asks the client's node about a packet.
 func (b *builder) askClient(ctx context.Context, p resolve.Packet) Way {
 	w := Way{
@@ -157,6 +202,9 @@ func (b *builder) askClient(ctx context.Context, p resolve.Packet) Way {
 	}
 	if a := w.Client.Answer; a != nil {
 		w.Service, w.Kind = a.Service, a.Kind
+	}
+	if s, holder := b.destination.Service, w.serviceName(); s != nil && holder != s.Namespace+"/"+s.Name {
+		w.holder = holder
 	}
 	return w
 }
@@ -181,14 +229,19 @@ func (b *builder) silent(node, why string) {
 	}
 }
 
+// serviceName returns the Service that has the address, "shop/web"; empty if none has.
+func (w *Way) serviceName() string {
+	name, _, _ := strings.Cut(w.Service, ":")
+	return name
+}
+
 // service returns the name of the Service that packets are for; empty if none.
 func (b *builder) service() (namespace, name string) {
 	if s := b.destination.Service; s != nil {
 		return s.Namespace, s.Name
 	}
-	for _, w := range b.report.Ways {
-		if namespace, name, ok := strings.Cut(w.Service, "/"); ok {
-			name, _, _ = strings.Cut(name, ":")
+	for i := range b.report.Ways {
+		if namespace, name, ok := strings.Cut(b.report.Ways[i].serviceName(), "/"); ok {
 			return namespace, name
 		}
 	}

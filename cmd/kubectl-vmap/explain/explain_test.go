@@ -20,7 +20,7 @@ func TestPacketIsFollowedToEachNode(t *testing.T) {
 	r := newRig(t)
 	report := r.explain("pod/cart", "svc/web")
 	r.expect(report, answer.Always, "pod shop/cart on node-1 -> service shop/web: arrives\n",
-		"10.244.1.3 -> 10.96.55.163:80/tcp, ClusterIP of shop/web:tcp-80", "Arrives at any of 3 endpoints; the reply is not known on node-1, node-2, node-3",
+		"10.244.1.3 -> 10.96.55.163:80/tcp, ClusterIP of shop/web:tcp-80", "Arrives at any of 3 endpoints; the reply is not known",
 		"node-1: goes to one of 3 endpoints; the client keeps its address",
 		"node-1: 33.33% 10.244.1.2:8080 (pod shop/web-1), sees 10.244.1.3",
 		"node-2: 33.33% 10.244.2.2:8080 (pod shop/web-2)", "node-3: 33.33% 10.244.3.2:8080 (pod shop/web-3)")
@@ -49,7 +49,7 @@ func TestRepliesAreFollowedBack(t *testing.T) {
 	}
 	r := newer(t, "endpoint-ipv4")
 	r.expect(r.explain("pod/cart", "svc/web"), answer.Always, "Arrives at any of 3 endpoints, and the reply reaches the client",
-		"back, node-2: passes the reply of 10.244.2.2:8080 on to 10.244.1.3", "back, node-1: the endpoint answers 10.244.1.3 by way of node-1; the client gets the reply from 10.96.55.163:80")
+		"back, node-2: passes the reply of 10.244.2.2:8080 on to 10.244.1.3", "back, node-1: the endpoint answers 10.244.1.3 by way of this node; the client gets the reply from 10.96.55.163:80")
 
 	r = newer(t, "endpoint-ipv4-lost-reply")
 	const dropped = "but the reply is dropped by table inet filter, chain forward"
@@ -336,7 +336,7 @@ func TestRefusingEndpointsAreInTheVerdict(t *testing.T) {
 		{Object: "Service shop/web:metrics", Reason: "Quarantined", Text: "the kernel refuses it"},
 	}
 	report := r.explain("pod/cart", "svc/web")
-	r.expect(report, answer.Always, "service shop/web: reaches only endpoints that refuse connections\n", "Reaches any of 3 endpoints, all of which refuse connections\n"+
+	r.expect(report, answer.Always, "service shop/web: the rules lead to 3 endpoints; all refuse connections\n", "The rules lead to 3 endpoints; all refuse connections\n"+
 		"  - Service shop/web, spec.ports[].targetPort: 3 of 3 endpoints answer with a reset", ": 10.244.1.2:8080 (pod shop/web-1), 10.244.2.2:8080 (pod shop/web-2)")
 	if strings.Contains(strings.ToLower(report.Text(false)), "arrives") {
 		t.Error(report.Text(false))

@@ -7,13 +7,16 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
+	"kube-vmap/model"
 )
 
 // readService reads the Service of the packets and the names of its endpoints.
@@ -29,15 +32,15 @@ func (b *builder) readService(ctx context.Context) error {
 	}
 	if b.destination.Service == nil {
 		s, err := b.Resolver.API.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return err
-		}
-		if err == nil {
+		switch {
+		case err == nil:
 			b.destination.Service = s
-		} else {
-			b.report.Differences = append(b.report.Differences,
-				Difference{Node: b.first, Text: fmt.Sprintf("has Service %s/%s, which the API server does not have", namespace,
-					name)})
+		case apierrors.IsNotFound(err):
+			b.report.Differences = append(b.report.Differences, Difference{
+				Node: b.first, Text: fmt.Sprintf("has Service %s/%s, which the API server does not have", namespace, name),
+			})
+		default:
+			return err
 		}
 	}
 	return b.readSlices(ctx)
@@ -46,29 +49,31 @@ func (b *builder) readService(ctx context.Context) error {
 // readSlices reads the EndpointSlices of the Service.
 func (b *builder) readSlices(ctx context.Context) (err error) {
 	namespace, name := b.service()
-	if b.slices, err = b.Resolver.Slices(ctx, namespace, name); err != nil {
-		return err
-	}
+	b.slices, err = b.Resolver.Slices(ctx, namespace, name)
 	maps.Copy(b.names, resolve.EndpointObjects(b.slices))
-	return nil
+	return err
 }
 
 // addEndpoints adds the endpoints to which the client's node sends a packet.
 func (b *builder) addEndpoints(ctx context.Context, w *Way, p resolve.Packet) error {
-	if w.Client.Answer == nil {
+	a := w.Client.Answer
+	if a == nil {
 		return nil
 	}
-	for i := range w.Client.Answer.Outcomes {
-		o := &w.Client.Answer.Outcomes[i]
+	for i := range a.Outcomes {
+		o := &a.Outcomes[i]
 		if !o.Arrives() {
 			continue
 		}
-		for _, e := range o.Endpoints {
-			at := netip.AddrPortFrom(addr(e.Address), e.Port)
-			w.addEndpoint(Endpoint{
-				Address: at.String(), Probability: e.Probability, Sees: e.Sees, Reply: e.Reply,
-				Response: e.Response,
-			})
+		for k := range o.Endpoints {
+			e := &o.Endpoints[k]
+			to := Endpoint{
+				Address: e.At(), Probability: e.Probability, Sees: e.Sees, Reply: e.Reply, Response: e.Response,
+			}
+			if e.Reply != nil {
+				to.back = e.ReplyText(a, o.Masquerade)
+			}
+			w.addEndpoint(to)
 		}
 		if len(o.Endpoints) == 0 {
 			w.addEndpoint(Endpoint{Address: p.To.String(), Probability: o.Probability, Sees: p.From.String()})
@@ -88,12 +93,16 @@ func addr(text string) netip.Addr {
 	return a
 }
 
+func addrPort(text string) netip.AddrPort {
+	a, _ := netip.ParseAddrPort(text)
+	return a
+}
+
 // addEndpoint adds an endpoint. One that several outcomes lead to has the probability of
 // all, unless its replies end differently.
 func (w *Way) addEndpoint(e Endpoint) {
 	i := slices.IndexFunc(w.Endpoints, func(o Endpoint) bool {
-		return o.Address == e.Address && o.Sees == e.Sees &&
-			o.back() == e.back()
+		return o.Address == e.Address && o.Sees == e.Sees && o.replyArrives() == e.replyArrives()
 	})
 	if i < 0 {
 		w.Endpoints = append(w.Endpoints, e)
@@ -105,17 +114,17 @@ func (w *Way) addEndpoint(e Endpoint) {
 // locate sets the pod and node of an endpoint. Those that no EndpointSlice places on a node
 // are searched, if search is set.
 func (b *builder) locate(ctx context.Context, e *Endpoint, search bool) error {
-	at, _ := netip.ParseAddrPort(e.Address)
-	if b.names[at.Addr()].Node == "" && search {
-		o, err := b.Resolver.At(ctx, at.Addr())
+	at := addrPort(e.Address).Addr()
+	if b.names[at].Node == "" && search {
+		o, err := b.Resolver.At(ctx, at)
 		if err != nil {
 			return err
 		}
-		b.names[at.Addr()] = o
+		b.names[at] = o
 	}
-	e.Pod, e.Node = b.pod(at.Addr()), b.names[at.Addr()].Node
-	switch sees := addr(e.Sees); {
-	case !slices.Contains(b.client.Addresses, sees):
+	e.Pod, e.Node = b.pod(at), b.names[at].Node
+	switch {
+	case !slices.Contains(b.client.Addresses, addr(e.Sees)):
 		e.Client = "node " + b.first // masquerade
 	case b.client.Kind != resolve.KindAddress:
 		e.Client = b.client.String()
@@ -123,59 +132,48 @@ func (b *builder) locate(ctx context.Context, e *Endpoint, search bool) error {
 	return nil
 }
 
-// follow asks the nodes of endpoints about packets as they arrive there, and all asked nodes
-// what they know about the Service.
-func (b *builder) follow(ctx context.Context) error {
-	nodes := []string{b.first}
-	var tasks []func()
-	left := map[string]bool{}
-	for i := range b.report.Ways {
-		w := &b.report.Ways[i]
-		followed := map[string]*Endpoint{b.first: nil, "": nil}
-		for k := range w.Endpoints {
-			e := &w.Endpoints[k]
-			if first, done := followed[e.Node]; done {
-				if first != nil {
-					e.Like = first.Address
-				}
-				continue
-			}
-			if len(followed) == maxFollowed+2 {
-				left[e.Node] = true
-				continue
-			}
-			followed[e.Node] = e
-			nodes = append(nodes, e.Node)
-			tasks = append(tasks, func() { b.askEndpoint(ctx, e, b.packets[i]) })
-		}
-	}
-	if len(left) > 0 {
-		b.report.Notes = append(b.report.Notes,
-			fmt.Sprintf("%d nodes of endpoints were not asked, and are assumed to treat packets as the others do", len(left)))
-	}
-	slices.Sort(nodes)
+// follow asks the nodes of endpoints about packets as they arrive there, once each, and all
+// asked nodes what they know about the Service.
+func (b *builder) follow(ctx context.Context) {
 	b.documents = map[string]*nodestatus.Document{}
-	for _, node := range slices.Compact(nodes) {
-		observe := time.Duration(0)
-		if node == b.first {
-			observe = b.Observe
+	tasks := []func(){func() { b.readDocument(ctx, b.first, b.Observe) }}
+	nodes, skipped := map[string]bool{b.first: true}, map[string]bool{}
+	for i := range b.report.Ways {
+		followed := map[string]*Endpoint{}
+		for k := range b.report.Ways[i].Endpoints {
+			e := &b.report.Ways[i].Endpoints[k]
+			first := followed[e.Node]
+			switch {
+			case e.Node == b.first, e.Node == "":
+			case first != nil:
+				e.Like, e.node = first.Address, first.node
+			case len(followed) == maxFollowed:
+				skipped[e.Node] = true
+			default:
+				followed[e.Node], e.There = e, &NodeAnswer{}
+				e.node = e.There
+				tasks = append(tasks, func() { *e.There = b.askEndpoint(ctx, e, b.packets[i]) })
+				if !nodes[e.Node] {
+					nodes[e.Node] = true
+					tasks = append(tasks, func() { b.readDocument(ctx, e.Node, 0) })
+				}
+			}
 		}
-		tasks = append(tasks, func() { b.readDocument(ctx, node, observe) })
+	}
+	if len(skipped) > 0 {
+		b.report.Notes = append(b.report.Notes, fmt.Sprintf(
+			"%d nodes of endpoints were not asked, and are assumed to treat packets as the others do", len(skipped)))
 	}
 	each(len(tasks), func(i int) { tasks[i]() })
-	b.observed = b.documents[b.first]
-	return b.compare(ctx)
 }
 
 // askEndpoint asks the node of an endpoint about the packet as it arrives there.
-func (b *builder) askEndpoint(ctx context.Context, e *Endpoint, p resolve.Packet) {
-	at, _ := netip.ParseAddrPort(e.Address)
-	p.To = at
+func (b *builder) askEndpoint(ctx context.Context, e *Endpoint, p resolve.Packet) NodeAnswer {
+	p.To = addrPort(e.Address)
 	if seen := addr(e.Sees); seen != p.From {
 		p.From, p.FromPort = seen, 0 // masquerade may change the port
 	}
-	a := b.ask(ctx, e.Node, p)
-	e.There = &a
+	return b.ask(ctx, e.Node, p)
 }
 
 // readDocument reads what a node knows about the Service.
@@ -194,13 +192,103 @@ func (b *builder) readDocument(ctx context.Context, node string, observe time.Du
 	b.documents[node] = d
 }
 
-// title returns an address with the pod that has it.
-func (b *builder) title(address string) string {
-	host := addr(address)
-	if at, err := netip.ParseAddrPort(address); err == nil {
-		host = at.Addr()
+// maxProbed is how many endpoints of a way are asked, each by its node.
+const maxProbed = 32
+
+// probe lets the nodes of endpoints connect to them. Those outside the cluster are asked by the
+// client's node.
+func (b *builder) probe(ctx context.Context) {
+	var tasks []func()
+	others := false
+	for i := range b.report.Ways {
+		w := &b.report.Ways[i]
+		if b.packets[i].Protocol != model.TCP {
+			others = true
+			continue
+		}
+		for k := range w.Endpoints[:min(len(w.Endpoints), maxProbed)] {
+			e := &w.Endpoints[k]
+			p := resolve.Packet{From: addr(e.Sees), To: addrPort(e.Address), Protocol: model.TCP}
+			tasks = append(tasks, func() {
+				asked := b.ask(ctx, cmp.Or(e.Node, b.first), p, "--observe=0s", "--probe")
+				e.Response = cmp.Or(asked.response(e.Address), e.Response)
+			})
+		}
 	}
-	return (&Endpoint{Address: address, Pod: b.pod(host)}).title()
+	each(len(tasks), func(i int) { tasks[i]() })
+	if others {
+		b.report.Notes = append(b.report.Notes, "--probe asks over TCP only: over UDP and SCTP, endpoints were not asked")
+	}
+}
+
+// response returns how an endpoint responds, as a node observed; empty if it did not.
+func (n *NodeAnswer) response(address string) string {
+	if n != nil && n.Answer != nil {
+		for i := range n.Answer.Outcomes {
+			for _, e := range n.Answer.Outcomes[i].Endpoints {
+				if e.At() == address && e.Response != "" {
+					return e.Response
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// setResponses sets how endpoints respond: what their nodes and the client's have seen. An
+// endpoint that refuses connections is known to do so by one of them.
+func (b *builder) setResponses(w *Way) {
+	observed := b.observed(w.Protocol)
+	for i := range w.Endpoints {
+		e := &w.Endpoints[i]
+		there := e.There.response(e.Address)
+		switch {
+		case b.Probe && w.Protocol == model.TCP.String() && e.Response != "":
+		case observed[e.Address] == answer.Refuses, there == answer.Refuses:
+			e.Response = answer.Refuses
+		default:
+			e.Response = cmp.Or(e.Response, there, observed[e.Address])
+		}
+		w.responses.Add(e.Response)
+	}
+	w.responses.All += w.unseen()
+	w.Answers = w.responses.Answers()
+}
+
+// observed returns the endpoints that the client's node saw refuse connections, or not answer,
+// while it observed. Over UDP, silence may be right.
+func (b *builder) observed(protocol string) map[string]string {
+	out := map[string]string{}
+	for _, p := range ports(b.documents[b.first]) {
+		for i := range p.Endpoints {
+			switch e := &p.Endpoints[i]; {
+			case !strings.EqualFold(p.Protocol, protocol):
+			case e.Refused > 0:
+				out[e.At()] = answer.Refuses
+			case e.Unanswered > 0 && protocol != model.UDP.String():
+				out[e.At()] = cmp.Or(out[e.At()], answer.Silent)
+			}
+		}
+	}
+	return out
+}
+
+// responses returns how the endpoints of all ways respond that packets arrive at.
+func (r *Report) responses() (sum answer.Responses) {
+	for i := range r.Ways {
+		if w := &r.Ways[i]; w.Arrives == answer.Always {
+			sum.All += w.responses.All
+			sum.Answer += w.responses.Answer
+			sum.Refuse += w.responses.Refuse
+			sum.Silent += w.responses.Silent
+		}
+	}
+	return sum
+}
+
+// title returns an address and port with the pod that has it.
+func (b *builder) title(address string) string {
+	return (&Endpoint{Address: address, Pod: b.pod(addrPort(address).Addr())}).title()
 }
 
 // pod returns the pod that has an address, "shop/web-1"; empty if none has.

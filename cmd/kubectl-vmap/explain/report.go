@@ -32,14 +32,12 @@ type Report struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// A Party is the client or the destination.
-type Party struct {
-	Kind      string `json:"kind"` // pod, node, service, address
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name,omitempty"`
-	Node      string `json:"node,omitempty"` // empty for a Service, and outside the cluster
-	Of        string `json:"of,omitempty"`   // the Service of an address: "ClusterIP of shop/web"
-}
+type (
+	// A Party is the client or the destination.
+	Party = resolve.Object
+	// A Cause is a field of an object that leads to the verdict, and how.
+	Cause = resolve.Cause
+)
 
 // A Way is the way of one packet and of its reply.
 type Way struct {
@@ -62,11 +60,8 @@ type Way struct {
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
 
 	responses answer.Responses
-	conflict  *conflict // nil if the Service that was asked about has the address
+	holder    string // the Service that has the address, if not the one that was asked about
 }
-
-// A Cause is a field of an object that leads to the verdict, and how.
-type Cause = resolve.Cause
 
 // A NodeAnswer is what one node answers about the packet.
 type NodeAnswer struct {
@@ -95,6 +90,9 @@ type Endpoint struct {
 	There *NodeAnswer `json:"there,omitempty"`
 	// Like is the followed endpoint of the same node, if this one was not.
 	Like string `json:"like,omitempty"`
+
+	back string      // Reply in words
+	node *NodeAnswer // There, also of the one that it is like
 }
 
 // An Entry is a node where packets may enter the cluster, and whether they arrive by it, as far

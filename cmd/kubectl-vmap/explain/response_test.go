@@ -95,7 +95,7 @@ func TestTableThatSendsToAnUnknownEndpointIsNamed(t *testing.T) {
 	a := r.answers["node-1"]
 	a.Outcomes[0].Endpoints = a.Outcomes[0].Endpoints[:1]
 	a.Outcomes[0].Endpoints[0].Address, a.Outcomes[0].Endpoints[0].Probability = "10.244.2.99", 1
-	a.Steps = []answer.Step{{Hook: "prerouting", Table: "ip nat", Chain: "KUBE-SEP-A", Rule: 9, Text: "goes to 10.244.2.99:8080"}}
+	a.Steps = []answer.Step{{Hook: "prerouting", Table: "ip nat", Chain: "KUBE-SEP-A", Rule: 9, Kind: "destination", To: "10.244.2.99:8080"}}
 	r.expect(r.explain("pod/cart", "svc/web"), answer.Unknown,
 		"no EndpointSlice has this endpoint, so its pod may be gone; table ip nat, chain KUBE-SEP-A, rule handle 9 of node node-1 sends packets there")
 }

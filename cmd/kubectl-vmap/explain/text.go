@@ -1,12 +1,15 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 
 	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
@@ -25,8 +28,8 @@ func (r *Report) Print(w io.Writer, format string, steps bool) error {
 // know otherwise, and then the ways from node to node.
 func (r *Report) Text(steps bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s -> %s: %s\n", r.From, r.To, r.headline())
-	for _, block := range r.blocks((*Way).head, (*Way).shape) {
+	fmt.Fprintf(&b, "%s -> %s: %s\n", r.From.Place(), r.To.Place(), r.headline())
+	for _, block := range r.blocks((*Way).head) {
 		fmt.Fprintf(&b, "\n%s\n%s", block.title(), block.text)
 	}
 	var differences, silences []string
@@ -38,9 +41,12 @@ func (r *Report) Text(steps bool) string {
 	}
 	list(&b, "Nodes know something else about the Service than the API server:", differences)
 	list(&b, "No answer, or not to everything:", silences)
-	for _, block := range r.blocks((*Way).text, (*Way).wayShape) {
-		first := block.ways[0]
-		fmt.Fprintf(&b, "\nThe way of %s -> %s/%s%s:\n%s", first.From, first.To, first.Protocol, block.others(), block.text)
+	for _, block := range r.blocks((*Way).text) {
+		first, others := block.ways[0], ""
+		if len(block.ways) > 1 {
+			others = " (" + block.kinds() + " alike)"
+		}
+		fmt.Fprintf(&b, "\nThe way of %s -> %s/%s%s:\n%s", first.From, first.To, first.Protocol, others, block.text)
 	}
 	for i := range r.Ways {
 		if steps {
@@ -51,23 +57,44 @@ func (r *Report) Text(steps bool) string {
 	return nodes.CleanText(b.String())
 }
 
-// headline returns whether packets arrive, and whether another Service or programs that do not
-// listen are why not.
+// headline returns whether packets arrive, by which nodes if that differs, and whether other
+// Services or programs that do not listen are why not.
 func (r *Report) headline() string {
-	if refusal := r.refusal(); refusal != "" {
-		return refusal
-	}
 	if r.Arrives == answer.Always && r.Answers != answer.Always && r.Answers != "" {
 		return r.responses().Text()
 	}
-	text := arrivalTexts[r.Arrives]
-	if entries := r.entriesText(); entries != "" {
-		text = entries
+	text := cmp.Or(r.entriesText(), arrivalTexts[r.Arrives])
+	var conflicts []string
+	for i := range r.Ways {
+		if w := &r.Ways[i]; w.holder != "" {
+			conflicts = add(conflicts, w.conflict())
+		}
 	}
-	if conflicts := r.conflicts(); conflicts != "" {
-		text += ": " + conflicts
+	if len(conflicts) > 0 {
+		text += ": " + some(conflicts)
 	}
 	return text
+}
+
+// entriesText returns at which nodes packets fare how, if that differs.
+func (r *Report) entriesText() string {
+	var all []string
+	by := map[string][]string{}
+	for _, e := range r.Entries {
+		all, by[e.Arrives] = append(all, e.Node), append(by[e.Arrives], e.Node)
+	}
+	if len(by) < 2 {
+		return ""
+	}
+	slices.SortFunc(all, findings.CompareNames)
+	var parts []string
+	for _, value := range []string{answer.Never, answer.Unknown, answer.Sometimes, answer.Always} {
+		if nodes := by[value]; len(nodes) > 0 {
+			slices.SortFunc(nodes, findings.CompareNames)
+			parts = append(parts, arrivalTexts[value]+" by "+findings.Where(nodes, all, ", "))
+		}
+	}
+	return strings.Join(parts, "; ")
 }
 
 // String returns "node-2 does not have endpoint 10.244.3.7:8080".
@@ -91,35 +118,109 @@ func list(b *strings.Builder, title string, lines []string) {
 // indent indents the further lines of a text.
 func indent(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") }
 
-// String returns "pod shop/cart-7f9 on node-1".
-func (p Party) String() string {
-	text := strings.TrimPrefix(p.Namespace+"/"+p.Name, "/")
-	if p.Kind != "address" {
-		text = p.Kind + " " + text
+// some returns the first of a list, and how many more there are.
+func some(list []string) string { return nodestatus.JoinFirst(list, len(list), maxNamed) }
+
+// add adds a value to a list that does not have it.
+func add(list []string, value string) []string {
+	if slices.Contains(list, value) {
+		return list
+	}
+	return append(list, value)
+}
+
+// A block is what is printed once for several ways that are equal up to addresses.
+type block struct {
+	ways []*Way
+	text string // of the first one
+}
+
+// blocks returns the ways with a text in blocks of the same text, in the order of their first
+// ones.
+func (r *Report) blocks(text func(*Way) string) (out []*block) {
+	of := map[string]*block{}
+	for i := range r.Ways {
+		w := &r.Ways[i]
+		t := text(w)
+		if t == "" {
+			continue
+		}
+		key := w.target(false) + "\n" + w.withoutAddresses(t)
+		if of[key] == nil {
+			of[key] = &block{text: t}
+			out = append(out, of[key])
+		}
+		of[key].ways = append(of[key].ways, w)
+	}
+	return out
+}
+
+// withoutAddresses returns a text with other words for what differs between two families and
+// protocols in any case: the addresses, and their own names.
+func (w *Way) withoutAddresses(text string) string {
+	words := []string{w.To, w.From, w.Family, w.Protocol, strings.ToUpper(w.Protocol)}
+	for _, e := range w.Endpoints {
+		words = append(words, e.Address, e.Sees)
+	}
+	pairs := []string{"table ip6 ", "table ip ", "chain ip6 ", "chain ip "}
+	for i, word := range words {
+		pairs = append(pairs, word, fmt.Sprint("\x00", i))
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// title returns "10.244.1.7 -> 10.96.0.10:80/tcp, ClusterIP of shop/web:http" for one way,
+// and for several "TCP, UDP; IPv4 and IPv6: 10.244.1.7 -> 10.96.0.10:80, ...".
+func (b *block) title() string {
+	first := b.ways[0]
+	if len(b.ways) == 1 {
+		return fmt.Sprintf("%s -> %s/%s%s", first.From, first.To, first.Protocol, first.target(true))
+	}
+	var pairs []string
+	samePort := true
+	for _, w := range b.ways {
+		pairs = add(pairs, w.From+" -> "+w.To)
+		samePort = samePort && w.Service == first.Service
+	}
+	return b.kinds() + ": " + some(pairs) + first.target(samePort)
+}
+
+// kinds returns the protocols and families: "TCP, UDP; IPv4 and IPv6", or each pair if not all
+// protocols have all families.
+func (b *block) kinds() string {
+	var protocols, families, pairs []string
+	for _, w := range b.ways {
+		p := strings.ToUpper(w.Protocol)
+		protocols, families, pairs = add(protocols, p), add(families, w.Family), add(pairs, p+" over "+w.Family)
+	}
+	if len(pairs) < len(protocols)*len(families) {
+		return strings.Join(pairs, ", ")
+	}
+	return strings.Join(protocols, ", ") + "; " + strings.Join(families, " and ")
+}
+
+// target returns the Service that has the address, with the port's name if that is wanted.
+func (w *Way) target(port bool) string {
+	service := w.Service
+	if !port {
+		service = w.serviceName()
 	}
 	switch {
-	case p.Of != "":
-		text += ", " + p.Of
-	case p.Node != "" && p.Kind != "node":
-		text += " on " + p.Node
-	case p.Node == "" && p.Kind == "address":
-		text += " outside the cluster"
+	case service != "" && w.Kind != "":
+		return ", " + w.Kind + " of " + service
+	case service != "":
+		return ", " + service
 	}
-	return text
+	return ""
 }
 
 // head returns the verdict with its causes.
 func (w *Way) head() string {
-	text := "  " + indent(upperFirst(w.Verdict)) + "\n"
+	text := "  " + indent(strings.ToUpper(w.Verdict[:1])+w.Verdict[1:]) + "\n"
 	for _, c := range w.Causes {
 		text += "  - " + indent(c.String()) + "\n"
 	}
 	return text
-}
-
-// String returns "10.244.1.7 -> 10.96.0.10:80/tcp, ClusterIP of shop/web:http".
-func (w *Way) String() string {
-	return fmt.Sprintf("%s -> %s/%s%s", w.From, w.To, w.Protocol, w.target(true))
 }
 
 // text returns the way from node to node; nothing if it ends on the first one, since the verdict
@@ -136,7 +237,7 @@ func (w *Way) text() string {
 		if len(a.Outcomes) > 1 {
 			share = fmt.Sprintf("%.4g%% ", o.Probability*100)
 		}
-		fmt.Fprintf(b, "  %s: %s%s\n", w.Client.Node, share, indent(named(a.Sentence(o), w.Client.Node)))
+		fmt.Fprintf(b, "  %s: %s%s\n", w.Client.Node, share, indent(a.Sentence(o)))
 	}
 	w.endpointsText(b)
 	w.backText(b)
@@ -151,77 +252,46 @@ func (w *Way) steps(b *strings.Builder) {
 	}
 }
 
-// target returns the Service that has the address, with the port's name if that is wanted.
-func (w *Way) target(port bool) string {
-	service := w.Service
-	if !port {
-		service, _, _ = strings.Cut(service, ":")
+// answers returns the answers of all nodes.
+func (w *Way) answers() (out []NodeAnswer) {
+	if w.Client.Answer != nil {
+		out = append(out, w.Client)
 	}
-	switch {
-	case service != "" && w.Kind != "":
-		return ", " + w.Kind + " of " + service
-	case service != "":
-		return ", " + service
+	for _, e := range w.Endpoints {
+		if e.There != nil && e.There.Answer != nil {
+			out = append(out, *e.There)
+		}
 	}
-	return ""
+	return out
 }
-
-func upperFirst(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
-}
-
-// named replaces "this node", as an answer of a node calls it, by the node's name.
-func named(sentence, node string) string { return strings.ReplaceAll(sentence, "this node", node) }
 
 // maxPrinted is how many endpoints are printed one by one.
 const maxPrinted = 10
 
 func (w *Way) endpointsText(b *strings.Builder) {
+	printed := map[string]string{} // the first endpoint with a reason
 	for i, e := range w.Endpoints {
 		if i == maxPrinted {
 			fmt.Fprintf(b, "  and %d more endpoints\n", len(w.Endpoints)-maxPrinted+w.unseen())
 			return
 		}
-		where := e.Node
-		if where == "" {
-			where = "outside the cluster"
+		fmt.Fprintf(b, "  %s: %.4g%% %s, sees %s", cmp.Or(e.Node, "outside the cluster"), e.Probability*100, e.title(), e.Sees)
+		if e.Client != "" {
+			b.WriteString(" (" + e.Client + ")")
 		}
-		fmt.Fprintf(b, "  %s: %.4g%% %s, sees %s", where, e.Probability*100, e.title(), e.sees())
 		if e.Response != "" && e.Response != answer.Responds {
 			b.WriteString(", " + e.Response)
 		}
-		switch {
-		case e.Arrives != answer.Always && !w.isLike(&e):
-			fmt.Fprintf(b, ": %s: %s", arrivalTexts[e.Arrives], firstLine(e.Why))
-		case e.Arrives != answer.Always:
-			fmt.Fprintf(b, ": like %s", e.Like)
+		switch like := printed[e.Why]; {
+		case e.Arrives == answer.Always:
+		case like != "":
+			b.WriteString(": like " + like)
+		default:
+			b.WriteString(": " + arrivalTexts[e.Arrives] + ": " + indent(e.Why))
+			printed[e.Why] = e.Address
 		}
 		b.WriteString("\n")
 	}
-}
-
-// isLike reports whether an endpoint that was not followed fails as the followed one of its node.
-func (w *Way) isLike(e *Endpoint) bool {
-	return slices.ContainsFunc(w.Endpoints, func(o Endpoint) bool {
-		return o.There != nil && o.Address == e.Like &&
-			o.Why == e.Why
-	})
-}
-
-func (e *Endpoint) sees() string {
-	if e.Client == "" {
-		return e.Sees
-	}
-	return e.Sees + " (" + e.Client + ")"
-}
-
-// firstLine returns a reason without the command that shows more, which the verdict has.
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	return line
 }
 
 func (e *Endpoint) title() string {
@@ -234,27 +304,24 @@ func (e *Endpoint) title() string {
 // backText prints the way of the replies: where they pass the nodes of endpoints, and then the
 // client's node, once for those that it treats alike.
 func (w *Way) backText(b *strings.Builder) {
+	var here []string
 	for i := range w.Endpoints {
 		e := &w.Endpoints[i]
+		if arrives, _ := e.arrivesThere(); arrives == answer.Always && e.back != "" && len(here) < maxPrinted {
+			here = add(here, e.back)
+		}
 		if e.There == nil || e.There.Answer == nil {
 			continue
 		}
 		text := lostReply(e.There.Answer)
-		switch {
-		case text == "" && e.Arrives == answer.Always && e.Reply != nil:
+		if text == "" && e.Arrives == answer.Always && e.Reply != nil {
 			text = fmt.Sprintf("passes the reply of %s on to %s", e.Address, e.Sees)
-		case text == "":
-			continue
 		}
-		fmt.Fprintf(b, "  back, %s: %s\n", e.Node, firstLine(named(text, e.Node)))
+		if text != "" {
+			fmt.Fprintf(b, "  back, %s: %s\n", e.Node, indent(text))
+		}
 	}
-	var texts []string
-	for i := range w.Endpoints {
-		arrives, _ := w.Endpoints[i].there()
-		if t := w.replyText(&w.Endpoints[i]); t != "" && arrives == answer.Always && !slices.Contains(texts, t) &&
-			len(texts) < maxPrinted {
-			texts = append(texts, t)
-			fmt.Fprintf(b, "  back, %s: %s\n", w.Client.Node, firstLine(named(t, w.Client.Node)))
-		}
+	for _, text := range here {
+		fmt.Fprintf(b, "  back, %s: %s\n", w.Client.Node, indent(text))
 	}
 }

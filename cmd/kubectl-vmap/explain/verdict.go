@@ -1,8 +1,8 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -39,34 +39,29 @@ func (b *builder) setVerdict(w *Way) {
 	if a.Arrives == answer.Never || a.Arrives == answer.Unknown {
 		w.Arrives = a.Arrives
 	}
-	if w.Verdict = w.verdict(); w.conflict != nil {
-		w.Arrives, w.Verdict = answer.Never, fmt.Sprintf("does not arrive at %s: %s", b.destination, w.conflict)
+	if w.Verdict = w.verdict(); w.holder != "" {
+		w.Arrives, w.Verdict = answer.Never, fmt.Sprintf("does not arrive at %s: %s", b.destination, w.conflict())
 	}
+}
+
+// conflict returns "203.0.113.1:80 belongs to service shop/older (its ExternalIP)".
+func (w *Way) conflict() string {
+	return fmt.Sprintf("%s belongs to service %s (its %s)", w.To, w.holder, w.Kind)
 }
 
 // isUntranslated reports whether the client's node does not translate a packet to an address and
 // port of the Service.
 func (b *builder) isUntranslated(w *Way) bool {
-	a := w.Client.Answer
-	if b.destination.Service == nil || len(a.Outcomes) != 1 || a.Outcomes[0].Verdict != answer.VerdictNotService ||
-		a.Outcomes[0].How != "" {
-		return false
-	}
-	return !slices.ContainsFunc(a.Outcomes[0].Endpoints, func(e answer.Endpoint) bool {
-		return netip.AddrPortFrom(addr(e.Address), e.Port).String() != w.To
-	})
+	list := w.Client.Answer.Outcomes
+	return b.destination.Service != nil && len(list) == 1 && list[0].Verdict == answer.VerdictNotService &&
+		list[0].How == "" &&
+		!slices.ContainsFunc(list[0].Endpoints, func(e answer.Endpoint) bool { return e.At() != w.To })
 }
 
 // setArrivals sets whether the packet arrives at each endpoint and the reply at the
 // client, by the answers of the client's node and of the endpoint's, and why not.
 func (b *builder) setArrivals(w *Way) {
-	followed := map[string]*Endpoint{}
-	for i := range w.Endpoints {
-		if e := &w.Endpoints[i]; e.There != nil {
-			followed[e.Address] = e
-		}
-	}
-	isOfService := b.destination.Service != nil && w.conflict == nil
+	isOfService := b.destination.Service != nil && w.holder == ""
 	known := map[string]bool{} // the Service's endpoints in EndpointSlices
 	if isOfService {
 		for k := range sliceEndpoints(b.slices, b.destination.Service) {
@@ -75,16 +70,14 @@ func (b *builder) setArrivals(w *Way) {
 	}
 	for i := range w.Endpoints {
 		e := &w.Endpoints[i]
-		e.Arrives, e.Why = e.there()
-		if like := followed[e.Like]; like != nil {
-			e.Arrives, e.Why = like.there()
-		}
-		if e.Arrives == answer.Always && isOfService && !known[e.Address] {
+		e.Arrives, e.Why = e.arrivesThere()
+		back := e.replyArrives()
+		switch {
+		case e.Arrives != answer.Always:
+		case back != answer.Always:
+			e.Why = "on node " + w.Client.Node + ": " + e.back
+		case isOfService && !known[e.Address]:
 			e.Arrives, e.Why = answer.Unknown, "no EndpointSlice has this endpoint, so its pod may be gone"+w.sentBy(e.Address)
-		}
-		back := e.back()
-		if e.Arrives == answer.Always && back != answer.Always {
-			e.Why = "on node " + w.Client.Node + ": " + named(w.replyText(e), w.Client.Node)
 		}
 		e.Arrives = inTurn(e.Arrives, back)
 	}
@@ -94,7 +87,7 @@ func (b *builder) setArrivals(w *Way) {
 // why an endpoint is not the Service's.
 func (w *Way) sentBy(address string) string {
 	for _, s := range w.Client.Answer.Steps {
-		if strings.HasSuffix(s.Text, "goes to "+address) {
+		if s.To == address {
 			return fmt.Sprintf("; table %s, chain %s, rule handle %d of node %s sends packets there", s.Table, s.Chain, s.Rule,
 				w.Client.Node)
 		}
@@ -102,22 +95,22 @@ func (w *Way) sentBy(address string) string {
 	return ""
 }
 
-// there returns whether the packet arrives on the node of the endpoint, and the reply leaves
-// it.
-func (e *Endpoint) there() (arrives, why string) {
+// arrivesThere returns whether the packet arrives on the node of the endpoint, and the reply
+// leaves it, and why not.
+func (e *Endpoint) arrivesThere() (arrives, why string) {
 	switch {
-	case e.There == nil:
+	case e.node == nil:
 		return answer.Always, ""
-	case e.There.Answer == nil:
+	case e.node.Answer == nil:
 		return answer.Unknown, "node " + e.Node + " does not answer"
-	case e.There.Answer.Arrives == answer.Always:
+	case e.node.Answer.Arrives == answer.Always:
 		return answer.Always, ""
 	}
-	return e.There.Answer.Arrives, "on node " + e.Node + ": " + named(failure(e.There.Answer), e.Node)
+	return e.node.Answer.Arrives, "on node " + e.Node + ": " + failure(e.node.Answer)
 }
 
-// back returns whether the client gets the reply, as far as the client's node decides.
-func (e *Endpoint) back() string {
+// replyArrives returns whether the client gets the reply, as far as the client's node decides.
+func (e *Endpoint) replyArrives() string {
 	switch {
 	case e.Reply == nil, e.Reply.Verdict == answer.ReplyDelivered:
 		return answer.Always
@@ -125,20 +118,6 @@ func (e *Endpoint) back() string {
 		return answer.Unknown
 	}
 	return answer.Never
-}
-
-// replyText returns what the client's node reports about the reply of an endpoint; empty if
-// nothing.
-func (w *Way) replyText(e *Endpoint) string {
-	for i := range w.Client.Answer.Outcomes {
-		o := &w.Client.Answer.Outcomes[i]
-		for k := range o.Endpoints {
-			if o.Endpoints[k].Reply == e.Reply && e.Reply != nil {
-				return o.Endpoints[k].ReplyText(w.Client.Answer, o.Masquerade)
-			}
-		}
-	}
-	return ""
 }
 
 // failure returns why a packet does not always arrive, by the answer of one node.
@@ -164,8 +143,10 @@ func failure(a *answer.Answer) string {
 	case len(a.NotFollowed) > 0:
 		return "rules of iptables-legacy were not followed: " + strings.Join(a.NotFollowed, ", ")
 	}
-	return "this is not certain"
+	return uncertain
 }
+
+const uncertain = "this is not certain"
 
 // lostReply returns why a reply does not reach the client, by the answer of one node; empty
 // if all do.
@@ -181,51 +162,33 @@ func lostReply(a *answer.Answer) string {
 	return ""
 }
 
-// verdict returns the verdict in words.
+// verdict returns the verdict in words. A reply is not known that an older node did not simulate.
 func (w *Way) verdict() string {
-	where := "the destination"
-	switch n := len(w.Endpoints); {
-	case n == 1:
-		where = w.Endpoints[0].title()
-	case n > 1:
+	if w.Arrives != answer.Always {
+		return arrivalTexts[w.Arrives] + ": " + w.why()
+	}
+	where, reply := "the destination", ", and the reply reaches the client"
+	if n := len(w.Endpoints); n > 1 {
 		where = fmt.Sprintf("any of %d endpoints", n+w.unseen())
+	} else if n == 1 {
+		where = w.Endpoints[0].title()
 	}
+	if slices.ContainsFunc(w.Endpoints, func(e Endpoint) bool { return e.Reply == nil }) {
+		reply = "; the reply is not known"
+	}
+	r := &w.responses
 	switch {
-	case w.Arrives != answer.Always:
 	case w.Answers == answer.Always, w.Answers == "":
-		return "arrives at " + where + w.replied()
-	default:
-		return w.responseText(where)
+		return "arrives at " + where + reply
+	case r.All == 1:
+		return "the rules lead to " + where + r.Observed() + answer.ProbeHint(*r, w.Protocol)
 	}
-	return arrivalTexts[w.Arrives] + ": " + w.why()
-}
-
-// arrivalTexts are the values of Arrives in words.
-var arrivalTexts = map[string]string{
-	answer.Always: "arrives", answer.Never: "does not arrive", answer.Sometimes: "does not always arrive",
-	answer.Unknown: "not certain",
-}
-
-// replied adds that replies arrive, too, unless older nodes do not simulate them.
-func (w *Way) replied() string {
-	var old []string
-	for _, n := range w.answers() {
-		for _, o := range n.Answer.Outcomes {
-			if !slices.Contains(old, n.Node) && slices.ContainsFunc(o.Endpoints,
-				func(e answer.Endpoint) bool { return e.Reply == nil }) {
-				old = append(old, n.Node)
-			}
-		}
-	}
-	if len(old) == 0 {
-		return ", and the reply reaches the client"
-	}
-	return "; the reply is not known on " + strings.Join(old, ", ")
+	return r.Text() + answer.ProbeHint(*r, w.Protocol)
 }
 
 func (w *Way) unseen() int {
-	if u := w.Client.Answer.Unseen; u != nil {
-		return u.Endpoints
+	if a := w.Client.Answer; a != nil && a.Unseen != nil {
+		return a.Unseen.Endpoints
 	}
 	return 0
 }
@@ -234,50 +197,54 @@ func (w *Way) unseen() int {
 func (w *Way) why() string {
 	a := w.Client.Answer
 	var failed []string
-	probability := 0.0
+	why, probability := "", 0.0
 	for _, e := range w.Endpoints {
 		if e.Arrives != answer.Always {
 			failed, probability = append(failed, e.title()), probability+e.Probability
+			why = cmp.Or(why, e.Why)
 		}
 	}
-	if len(failed) == 0 || a.Arrives != answer.Always && len(w.Endpoints) == 0 {
-		return "on node " + w.Client.Node + ": " + named(failure(a), w.Client.Node)
+	switch {
+	case len(failed) == 0:
+		return "on node " + w.Client.Node + ": " + failure(a)
+	case why == "":
+		return uncertain
+	case len(failed) == len(w.Endpoints):
+		return why
 	}
-	for _, e := range w.Endpoints {
-		if e.Why != "" && len(failed) == len(w.Endpoints) {
-			return e.Why
-		} else if e.Why != "" {
-			return fmt.Sprintf("%.4g%% goes to %s: %s", probability*100,
-				strings.Join(failed[:min(len(failed), maxNamed)], ", "), e.Why)
-		}
-	}
-	return "this is not certain"
+	return fmt.Sprintf("%.4g%% goes to %s: %s", probability*100, strings.Join(failed[:min(len(failed), maxNamed)], ", "), why)
 }
 
 // maxNamed is how many things of a kind are named in one sentence.
 const maxNamed = 3
 
-// ranks order whether packets arrive, the worst last.
-var ranks = map[string]int{answer.Always: 0, answer.Sometimes: 1, answer.Unknown: 2, answer.Never: 3}
+// arrivals are the values of Arrives, the worst last.
+var arrivals = []string{answer.Always, answer.Sometimes, answer.Unknown, answer.Never}
+
+var arrivalTexts = map[string]string{
+	answer.Always: "arrives", answer.Never: "does not arrive", answer.Sometimes: "does not always arrive",
+	answer.Unknown: "not certain",
+}
 
 // inTurn returns whether a packet arrives that must pass several places one after another.
 func inTurn(values ...string) string {
-	return slices.MaxFunc(append(values, answer.Always), func(a, b string) int { return ranks[a] - ranks[b] })
+	worst := 0
+	for _, v := range values {
+		worst = max(worst, slices.Index(arrivals, v))
+	}
+	return arrivals[worst]
 }
 
 // either returns whether a packet arrives that takes one of several ways. If it arrives on
 // some and not on others, the unknown ones do not matter.
 func either(values ...string) string {
-	has := map[string]bool{}
-	for _, v := range values {
-		has[v] = true
-	}
+	has := func(value string) bool { return slices.Contains(values, value) }
 	switch {
-	case has[answer.Sometimes], has[answer.Always] && has[answer.Never]:
+	case has(answer.Sometimes), has(answer.Always) && has(answer.Never):
 		return answer.Sometimes
-	case has[answer.Unknown]:
+	case has(answer.Unknown):
 		return answer.Unknown
-	case has[answer.Always]:
+	case has(answer.Always):
 		return answer.Always
 	}
 	return answer.Never

@@ -17,7 +17,7 @@ import (
 // among those of the node whose range has the address, too. EndpointSlices are read page by
 // page, as the last possibility.
 func (r *Resolver) At(ctx context.Context, a netip.Addr) (Object, error) {
-	found := Object{Kind: KindAddress, Addresses: []netip.Addr{a}}
+	found := Object{Kind: KindAddress, Name: a.String(), Addresses: []netip.Addr{a}}
 	nodes, err := r.API.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return found, permissionError(err)
@@ -87,7 +87,7 @@ func (r *Resolver) endpointAt(ctx context.Context, found Object) (Object, error)
 
 // endpointObject returns what has an address of an endpoint: a pod, if the endpoint names it.
 func endpointObject(e *discoveryv1.Endpoint, a netip.Addr) Object {
-	o := Object{Kind: KindAddress, Addresses: []netip.Addr{a}}
+	o := Object{Kind: KindAddress, Name: a.String(), Addresses: []netip.Addr{a}}
 	if e.NodeName != nil {
 		o.Node = *e.NodeName
 	}

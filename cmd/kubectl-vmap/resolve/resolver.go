@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+	"strings"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -20,29 +21,42 @@ type Resolver struct {
 
 // An Object is what a flag names.
 type Object struct {
-	Kind            Kind
-	Namespace, Name string
+	Kind      Kind   `json:"kind"` // pod, node, service, address
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"` // or the address
 	// Node is the node that it is on; empty for Services and for addresses outside the
 	// cluster.
-	Node string
+	Node string `json:"node,omitempty"`
 	// Of is the Service that has the address of a destination: "ClusterIP of shop/web".
-	Of string
+	Of string `json:"of,omitempty"`
 	// Addresses are those of a pod, a node or the address itself, at most one of each
 	// family.
-	Addresses []netip.Addr
+	Addresses []netip.Addr `json:"-"`
 	// Notes state which object of several was taken, and what is particular about it.
-	Notes []string
+	Notes []string `json:"-"`
 }
 
 // String returns "pod shop/cart-7f9", "node node-1" or "192.0.2.9".
 func (o Object) String() string {
-	switch {
-	case o.Kind == KindAddress:
-		return o.Addresses[0].String()
-	case o.Namespace == "":
-		return string(o.Kind) + " " + o.Name
+	name := strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
+	if o.Kind == KindAddress {
+		return name
 	}
-	return fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name)
+	return string(o.Kind) + " " + name
+}
+
+// Place returns "pod shop/cart-7f9 on node-1".
+func (o Object) Place() string {
+	switch text := o.String(); {
+	case o.Of != "":
+		return text + ", " + o.Of
+	case o.Node != "" && o.Kind != KindNode:
+		return text + " on " + o.Node
+	case o.Node == "" && o.Kind == KindAddress:
+		return text + " outside the cluster"
+	default:
+		return text
+	}
 }
 
 // Addr returns the address of a family.

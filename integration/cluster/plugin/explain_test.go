@@ -317,7 +317,7 @@ func (e *explainRig) conflict(t *testing.T) {
 		}
 		out := e.run(t, from, "svc/younger", "--node", e.Nodes[1].Name)
 		headline, _, _ := strings.Cut(out.Stdout, "\n")
-		want := fmt.Sprintf("service %[1]s/younger: does not arrive: %[2]s belongs to service %[1]s/older (older); spec.externalIPs",
+		want := fmt.Sprintf("service %[1]s/younger: does not arrive: %[2]s belongs to service %[1]s/older (its ExternalIP)",
 			e.ns.Name, netip.AddrPortFrom([...]netip.Addr{model.IPv4: netip.MustParseAddr("203.0.113.80"), model.IPv6: netip.MustParseAddr("2001:db8:f::80")}[f], 80))
 		if out.Code != 1 || !strings.HasSuffix(headline, want) {
 			t.Errorf("no %q in %s", want, out)

@@ -39,14 +39,14 @@ func (r *Reply) isLost() bool {
 // BypassThisNode makes the reply one that goes to the client by another way than this node,
 // which cannot translate it back to the address that the client asked.
 func (e *Endpoint) BypassThisNode(asked string) {
-	e.Reply = &Reply{Verdict: ReplyDelivered, From: e.at(), To: e.Sees, Bypasses: true}
-	if e.at() != asked {
+	e.Reply = &Reply{Verdict: ReplyDelivered, From: e.At(), To: e.Sees, Bypasses: true}
+	if e.At() != asked {
 		e.Reply.Verdict = ReplyNotAccepted
 	}
 }
 
-// at returns the address and port of an endpoint.
-func (e *Endpoint) at() string {
+// At returns the address and port of an endpoint.
+func (e *Endpoint) At() string {
 	a, err := netip.ParseAddr(e.Address)
 	if err != nil {
 		return e.Address
@@ -86,7 +86,7 @@ func replies(b *strings.Builder, a *Answer, list []Outcome) {
 		case len(groups) == 1:
 			fmt.Fprintf(b, "Back: %s\n", g.text)
 		default:
-			fmt.Fprintf(b, "Back from %s%s: %s\n", g.first.at(), othersText(g.more), g.text)
+			fmt.Fprintf(b, "Back from %s%s: %s\n", g.first.At(), othersText(g.more), g.text)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func (a *Answer) client() string {
 func (e *Endpoint) notAcceptedText(a *Answer) string {
 	r := e.Reply
 	from := r.From
-	if from == e.at() {
+	if from == e.At() {
 		from = "the endpoint's own address"
 	}
 	switch {
