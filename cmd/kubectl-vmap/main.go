@@ -2,7 +2,7 @@
 // what kube-vmap programs there, from the machine of a user. It needs the API server only.
 //
 //	flags --> resolve: names to objects, addresses, causes in pods
-//	      --> nodes: finds kube-vmap's pods, asks them --> explain, problems, page: their answers joined
+//	      --> nodes: finds kube-vmap's pods, asks them --> explain: their answers joined
 //
 // The other commands are files of this package: each describes what to ask and how to print it.
 package main
@@ -21,8 +21,6 @@ import (
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/kubectl-vmap/explain"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
-	"kube-vmap/cmd/kubectl-vmap/page"
-	"kube-vmap/cmd/kubectl-vmap/problems"
 )
 
 // version is set by the linker.
@@ -81,12 +79,12 @@ To look at what is programmed: get; at connections: top; at all of it: page.`,
 	root.AddCommand(
 		explain.NewCommand(flags),
 		statusCommand(flags),
-		problems.NewCommand(flags),
+		problemsCommand(flags),
 		getCommand(flags),
 		topCommand(flags),
 		diffCommand(flags),
 		bundleCommand(flags),
-		page.NewCommand(flags),
+		pageCommand(flags),
 		versionCommand(flags),
 	)
 	completer{flags}.register(root)

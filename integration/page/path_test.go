@@ -60,8 +60,8 @@ func TestPathOfAPacketIsFollowed(t *testing.T) {
 	if bad := get[[]string](w, `[...document.querySelectorAll(".stop-endpoint.is-bad b")].map(e => e.textContent)`); len(bad) != 1 || bad[0] != "pod/shop/web-3" {
 		t.Errorf("it does not arrive at %q", bad)
 	}
-	if n := get[int](w, `document.querySelectorAll("path.go-back").length`); n != 4 {
-		t.Errorf("%d lines lead back", n)
+	if n := get[int](w, `document.querySelectorAll("[data-back]").length`); n != 4 {
+		t.Errorf("%d arrows lead back", n)
 	}
 	w.picture("cluster-path-light")
 	w.prefer("prefers-color-scheme", "dark")

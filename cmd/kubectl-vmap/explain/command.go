@@ -27,9 +27,9 @@ const defaultObserve = 2 * time.Second
 
 // NewCommand returns kubectl vmap explain.
 func NewCommand(f *nodes.Flags) *cobra.Command {
-	var from, to, family, output string
-	var steps bool
-	e := &Explainer{Settle: settle}
+	var from, to, family, node, output string
+	var steps, probe bool
+	var observe time.Duration
 	cmd := &cobra.Command{
 		Use:   "explain --from CLIENT --to DESTINATION",
 		Short: "Explain what would happen to a packet on its whole way, there and back",
@@ -63,19 +63,17 @@ whether endpoints answer, or a node does not answer.`,
   kubectl vmap explain --from 203.0.113.9 --to svc/shop/web --node node-2 -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			families, err := parseFamilies(family)
 			switch {
-			case err != nil:
-				return err
 			case from == "" || to == "":
 				return errors.New("--from and --to: both must be given, for instance --from pod/cart-7f9 --to svc/web")
 			case !slices.Contains(answer.Outputs, output):
 				return fmt.Errorf("--output: %q is not text, json or yaml", output)
 			}
-			if err := e.connect(f, cmd); err != nil {
+			e, err := New(f, cmd, family)
+			if err != nil {
 				return err
 			}
-			e.Families = families
+			e.Node, e.Observe, e.Probe = node, observe, probe
 			r, err := e.Explain(cmd.Context(), from, to)
 			if err == nil {
 				err = r.Print(cmd.OutOrStdout(), output, steps)
@@ -90,12 +88,12 @@ whether endpoints answer, or a node does not answer.`,
 	flags.StringVar(&from, "from", "", "`client`: pod/NAME, deploy/NAME, node/NAME, ADDRESS[:PORT]")
 	flags.StringVar(&to, "to", "", "`destination`: svc/NAME[:PORT], pod/NAME:PORT, ADDRESS:PORT[/PROTOCOL]")
 	flags.StringVar(&family, "family", "", "IP `family`: ipv4 or ipv6; by default all that both have")
-	flags.StringVar(&e.Node, "node", "",
+	flags.StringVar(&node, "node", "",
 		"`node` at which packets of a client outside the cluster arrive; by default all are asked")
 	flags.StringVarP(&output, "output", "o", "text", "output `format`: text, json or yaml")
-	flags.DurationVar(&e.Observe, "observe", defaultObserve,
+	flags.DurationVar(&observe, "observe", defaultObserve,
 		"how long to observe whether endpoints respond to connections, at most 10s; 0 means not at all")
-	flags.BoolVar(&e.Probe, "probe", false, "let the nodes of endpoints connect to them (TCP), to see whether they answer")
+	flags.BoolVar(&probe, "probe", false, "let the nodes of endpoints connect to them (TCP), to see whether they answer")
 	flags.BoolVar(&steps, "steps", false, "print the rules that the packet meets on each node, too")
 	return nodes.Trouble(cmd)
 }
@@ -112,29 +110,29 @@ func parseFamilies(text string) ([]model.Family, error) {
 	return nil, fmt.Errorf("--family: %q is not ipv4 or ipv6", text)
 }
 
-// New returns an explainer for the cluster of the flags, for both families.
-func New(f *nodes.Flags, cmd *cobra.Command) (*Explainer, error) {
-	e := &Explainer{Families: model.Families[:], Settle: settle}
-	return e, e.connect(f, cmd)
-}
-
-// connect sets the cluster of the flags.
-func (e *Explainer) connect(f *nodes.Flags, cmd *cobra.Command) error {
+// New returns an explainer for the cluster of the flags, and for an IP family, or both if that is
+// empty.
+func New(f *nodes.Flags, cmd *cobra.Command, family string) (*Explainer, error) {
+	families, err := parseFamilies(family)
+	if err != nil {
+		return nil, err
+	}
 	cluster, err := f.Cluster(cmd.ErrOrStderr())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	namespace, err := f.CurrentNamespace()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	api, err := kubernetes.NewForConfig(cluster.REST())
 	if err != nil {
-		return fmt.Errorf("configure the client: %w", err)
+		return nil, fmt.Errorf("configure the client: %w", err)
 	}
-	e.Resolver = &resolve.Resolver{API: api, Namespace: namespace}
-	e.Nodes = &clusterNodes{Cluster: cluster}
-	return nil
+	return &Explainer{
+		Resolver: &resolve.Resolver{API: api, Namespace: namespace}, Nodes: &clusterNodes{Cluster: cluster},
+		Families: families, Settle: settle,
+	}, nil
 }
 
 // clusterNodes implements [Nodes].

@@ -1,7 +1,7 @@
 // What is shown, and when: routes and polling.
 
 import { h, plural } from "./dom.js";
-import { Feed } from "./feed.js";
+import { Feed, request } from "./feed.js";
 import { byId, frame, showFreshness } from "./frame.js";
 import { ClusterMap } from "./map.js";
 import { NodeView } from "./node.js";
@@ -42,7 +42,7 @@ function turn() {
   const to = route(location.hash);
   const next = viewOf(to);
   if (next !== view) {
-    view?.leave();
+    view?.leave?.();
     view = next;
     content.replaceChildren(view.node);
     view.enter();
@@ -103,7 +103,4 @@ frame({
 addEventListener("hashchange", turn);
 setInterval(freshness, 1000);
 turn();
-if (view.path !== "api/overview") {
-  const response = await fetch("api/overview", { cache: "no-store", credentials: "omit" }).catch(() => null);
-  if (response?.ok) where((cluster ??= await response.json()));
-}
+if (view.path !== "api/overview") request("api/overview").then((data) => where((cluster ??= data)), () => {}); // the feed shows errors

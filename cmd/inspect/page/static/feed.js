@@ -4,6 +4,14 @@ const period = 2000; // ms from one answer to the next question
 const limit = 25000; // ms until a question is given up; the server gives up before
 const late = 12000; // ms without a new state after which what is shown counts as old
 
+// request returns an answer of the API. An error that the server has answered says so.
+export async function request(path, signal) {
+  const response = await fetch(path, { signal: AbortSignal.any([signal, AbortSignal.timeout(limit)].filter(Boolean)), cache: "no-store", credentials: "omit" });
+  if (response.ok) return response.json();
+  const body = await response.json().catch(() => ({}));
+  throw new Error(body.error ?? `${response.status} ${response.statusText}`, { cause: "answered" });
+}
+
 export class Feed {
   // changed is called when there is something new to show: data, or an error.
   constructor(changed) {
@@ -45,7 +53,7 @@ export class Feed {
   async once() {
     const running = (this.running = new AbortController());
     try {
-      const data = await this.fetch(running.signal);
+      const data = await request(this.path, running.signal);
       if (running !== this.running) return;
       if (data.time !== this.data?.time) this.newest = performance.now();
       Object.assign(this, { data, error: null, at: new Date() });
@@ -55,17 +63,6 @@ export class Feed {
     }
     this.timer = setTimeout(() => this.once(), period);
     this.changed();
-  }
-
-  async fetch(signal) {
-    const response = await fetch(this.path, {
-      signal: AbortSignal.any([signal, AbortSignal.timeout(limit)]),
-      cache: "no-store",
-      credentials: "omit",
-    });
-    if (response.ok) return response.json();
-    const body = await response.json().catch(() => ({}));
-    throw new Error(body.error ?? `${response.status} ${response.statusText}`, { cause: "answered" });
   }
 
   // state is what there is to say about what is shown: live, loading, paused, gone

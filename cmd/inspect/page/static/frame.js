@@ -44,7 +44,7 @@ export function frame({ feed, commands, back, press }) {
     if (command) {
       event.preventDefault();
       command();
-    } else if (!event.target.closest?.("[role='grid'], [role='tablist']") && press(event.key)) {
+    } else if (press(event.key)) {
       event.preventDefault();
     }
   });

@@ -5,9 +5,9 @@ import { h, icon, number, plural, rate, spark, text } from "./dom.js";
 import { Nodes, nodeLink } from "./nodes.js";
 import { Problems, serviceLink } from "./problems.js";
 import { Histories, length } from "./history.js";
-import { fewNodes, fillNodeCells, nodeAt } from "./nodecells.js";
+import { fewNodes, fillNodeCells, pointed } from "./nodecells.js";
 import { Table } from "./table.js";
-import { rateWords } from "./colours.js";
+import { request } from "./feed.js";
 
 const keyOf = (s) => `${s.namespace}/${s.name}`;
 
@@ -21,12 +21,11 @@ export class ClusterMap {
     this.rows = new Map(); // by Service: what is known of it on each node
     this.nodeList = [];
     this.table = new Table({
-      id: "services", label: "Services on nodes", columns: this.columns(), height: { wide: 44, narrow: 66 },
-      sorted: { key: "rate", direction: -1 }, key: keyOf, link: serviceLink, open: (s) => (location.hash = serviceLink(s)),
+      id: "services", label: "Services on nodes", columns: this.columns(),
+      sorted: { key: "rate", direction: -1 }, key: keyOf, link: serviceLink,
       empty: () => (this.all?.length ? "No Service is like that." : "No node has listed Services yet."),
     });
-    this.table.node.addEventListener("pointermove", (e) => this.point(e));
-    this.scrolled = () => this.wantRows();
+    this.table.node.addEventListener("pointermove", (e) => pointed(e, this.nodeList));
     this.search = h("input", {
       type: "search", id: "search", placeholder: "Name, namespace, address, port", autocomplete: "off", spellcheck: "false",
       "aria-label": "Search Services by name, namespace, address or port", "aria-controls": "services", "aria-keyshortcuts": "/",
@@ -70,49 +69,37 @@ export class ClusterMap {
     if (this.all) this.find();
   }
 
+  // enter goes back to the Service that was looked at.
   enter() {
-    this.table.attach();
-    addEventListener("scroll", this.scrolled, { passive: true });
-    this.timer = setInterval(() => this.wantRows(true), 2000);
+    this.timer = setInterval(() => this.askRows(), 2000);
     if (this.seeking) this.search.focus();
-    else if (this.table.active !== null) {
-      this.table.node.focus({ preventScroll: true });
-      const at = this.table.at();
-      if (at >= 0) this.table.activate(at);
-    }
+    else this.table.nodes.get(this.chosen)?.focus();
     this.seeking = false;
-    this.wantRows();
   }
 
   leave() {
-    this.table.detach();
-    removeEventListener("scroll", this.scrolled);
     clearInterval(this.timer);
   }
 
-  // select makes a Service the active one.
+  // select makes a Service the one to go back to.
   select(view) {
-    if (view.namespace) this.table.active = keyOf(view);
+    if (view.namespace) this.chosen = keyOf(view);
   }
 
   clear() {
     this.search.value = "";
     this.only("all");
-    this.table.node.focus({ preventScroll: true });
+    this.search.blur();
   }
 
-  press(k) {
-    if (!["j", "k", "ArrowDown", "ArrowUp"].includes(k) || document.activeElement?.closest(".tiles")) return false;
-    this.table.node.focus({ preventScroll: true });
-    return this.table.move(k);
-  }
+  press = (key) => !document.activeElement?.closest(".tiles") && this.table.move(key);
 
   searching(event) {
     if (event.key !== "ArrowDown" && event.key !== "Enter") return;
     event.preventDefault();
-    this.table.node.focus({ preventScroll: true });
-    if (this.table.rows.length) this.table.activate(0);
-    if (event.key === "Enter" && this.table.rows.length === 1) this.table.open(this.table.rows[0]);
+    const first = this.table.body.firstChild;
+    if (event.key === "Enter" && this.table.rows.length === 1) first.click();
+    else first?.focus();
   }
 
   show(data) {
@@ -158,41 +145,21 @@ export class ClusterMap {
     this.table.show(rows);
     const part = rows.length !== this.all.length;
     text(this.count, part ? `${number(rows.length)} of ${plural(this.all.length, "Service")}` : plural(rows.length, "Service"));
-    this.wantRows();
+    if (!this.rows.size) this.askRows();
   }
 
-  // wantRows asks what the nodes have of the Services in sight: of new ones soon, and of
-  // all of them now and then.
-  wantRows(again = false) {
-    if (document.hidden || !this.nodeList.length) return;
-    clearTimeout(this.soon);
-    this.soon = setTimeout(() => this.askRows(again), again ? 0 : 60);
-  }
-
-  async askRows(again) {
-    const inSight = this.table.inSight().filter((s) => again || !this.rows.has(keyOf(s))).slice(0, 150);
-    if (!inSight.length) return;
-    const query = inSight.map((s) => `service=${encodeURIComponent(keyOf(s))}`).join("&");
+  // askRows asks what the nodes have of the Services in sight.
+  async askRows() {
+    const services = this.table.inSight().slice(0, 150);
+    if (document.hidden || !this.nodeList.length || !services.length) return;
     try {
-      const response = await fetch(`api/rows?${query}`, { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(10000) });
-      if (!response.ok) return;
-      const data = await response.json();
+      const data = await request(`api/rows?${services.map((s) => `service=${encodeURIComponent(keyOf(s))}`).join("&")}`);
       if (data.generation !== this.generation) return;
-      if (this.rows.size > 2000) this.rows.clear();
       for (const row of data.rows) this.rows.set(keyOf(row), row);
-      this.table.draw(true);
+      this.table.draw();
     } catch {
       // The feed shows that the server does not answer.
     }
-  }
-
-  // point names the node under the pointer.
-  point(event) {
-    const canvas = event.target.closest?.("canvas");
-    if (!canvas?.row) return;
-    const i = nodeAt(canvas, event.clientX);
-    const bad = canvas.row.bad?.includes(i) ? ", a problem here" : "";
-    canvas.title = `${canvas.nodes[i].name}: ${rateWords(canvas.row.rates[i])}${bad}`;
   }
 }
 

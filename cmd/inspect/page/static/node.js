@@ -17,8 +17,8 @@ export class NodeView {
     this.problems = new Problems();
     const all = columns((s) => s.state);
     this.table = new Table({
-      id: "node-services", label: "Services of this node's clients", height: { wide: 44, narrow: 66 }, sorted: { key: "rate", direction: -1 },
-      key: (s) => `${s.namespace}/${s.name}`, link: serviceLink, open: (s) => (location.hash = serviceLink(s)), empty: () => "No Service has connections here.",
+      id: "node-services", label: "Services of this node's clients", sorted: { key: "rate", direction: -1 },
+      key: (s) => `${s.namespace}/${s.name}`, link: serviceLink, empty: () => "No Service has connections here.",
       columns: [all.name, all.rate, all.active, all.connections, all.status],
     });
     this.node = h(
@@ -34,19 +34,10 @@ export class NodeView {
 
   enter() {
     scrollTo(0, 0);
-    this.table.attach();
     this.heading.focus({ preventScroll: true });
   }
 
-  leave() {
-    this.table.detach();
-  }
-
-  press(k) {
-    if (!["j", "k", "ArrowDown", "ArrowUp"].includes(k)) return false;
-    this.table.node.focus({ preventScroll: true });
-    return this.table.move(k);
-  }
+  press = (key) => this.table.move(key);
 
   show(data) {
     const n = data.node;

@@ -1,104 +1,64 @@
-// A Service on all nodes: with few nodes a number for each, with many a picture with one
-// column for each, or for as many as share a pixel.
+// A Service on all nodes: with few nodes a number for each, with many a strip with one column
+// for each, or for several if they are more than it can show.
 
 import { h, rate, text } from "./dom.js";
-import { colours, rateClass, level, rateWords } from "./colours.js";
+import { rateClass, level, rateWords } from "./colours.js";
 
 export const fewNodes = 8; // have numbers
-const height = 24;
+const mostColumns = 250;
 
 // fillNodeCells fills a cell of the table. row is what is known of the Service on each node, or
 // undefined; nodes are all of them.
 export function fillNodeCells(cell, row, nodes) {
   const few = nodes.length <= fewNodes;
-  if (cell.few !== few) {
-    cell.few = few;
-    cell.replaceChildren();
-    cell.shownRow = undefined;
-  }
-  if (few) fillNumbers(cell, row, nodes);
-  else fillCanvas(cell, row, nodes);
+  const kinds = few ? nodes.length : 1;
+  if (cell.children.length !== kinds) cell.replaceChildren(...Array.from({ length: kinds }, () => h("span", few ? {} : { class: "strip", role: "img" })));
+  if (!few) fillStrip(cell.firstChild, row, nodes);
+  else nodes.forEach((n, i) => fillNumber(cell.children[i], row, n, i));
 }
 
-function fillNumbers(cell, row, nodes) {
-  while (cell.children.length > nodes.length) cell.lastChild.remove();
-  while (cell.children.length < nodes.length) cell.append(h("span", {}));
-  nodes.forEach((n, i) => {
-    const node = cell.children[i];
-    const value = row?.rates[i] ?? null;
-    const bad = row?.bad?.includes(i) ? " is-bad" : row?.noticed?.includes(i) ? " is-noticed" : "";
-    const name = `num ${rateClass(value)}${bad}`;
-    if (node.className !== name) node.className = name;
-    text(node, rate(value));
-    node.title = `${n.name}: ${rateWords(value)}${bad === " is-bad" ? ", a problem here" : ""}`;
-  });
+function fillNumber(node, row, n, i) {
+  const value = row?.rates[i] ?? null;
+  const bad = row?.bad?.includes(i) ? " is-bad" : row?.noticed?.includes(i) ? " is-noticed" : "";
+  node.className = `num ${rateClass(value)}${bad}`;
+  text(node, rate(value));
+  node.title = words(row, n, i);
 }
 
-function fillCanvas(cell, row, nodes) {
-  if (!cell.canvas) cell.replaceChildren((cell.canvas = h("canvas", { role: "img" })));
-  const canvas = cell.canvas;
-  const width = cell.clientWidth;
-  const theme = `${width} ${document.documentElement.dataset.theme} ${matchMedia("(prefers-color-scheme: dark)").matches}`;
-  if (canvas.row === row && canvas.theme === theme) return;
-  Object.assign(canvas, { row, theme, nodes });
-  if (!width) return;
-  draw(canvas, row, nodes.length, width);
-  canvas.setAttribute("aria-label", describe(row, nodes));
+// words describe what a node has of a Service.
+const words = (row, n, i) => `${n.name}: ${rateWords(row?.rates[i])}${row?.bad?.includes(i) ? ", a problem here" : ""}`;
+
+// fillStrip draws the colours of the rates, above those of problems and notices: each column has
+// the highest rate and the worst state of its nodes.
+function fillStrip(strip, row, nodes) {
+  if (strip.row === row && strip.of === nodes.length) return;
+  const count = nodes.length;
+  Object.assign(strip, { row, of: count });
+  const columns = Math.min(count, mostColumns);
+  const column = (i) => Math.floor((i * columns) / count);
+  const rates = Array(columns).fill(-1);
+  const marks = Array(columns).fill("transparent");
+  row?.rates.forEach((value, i) => (rates[column(i)] = Math.max(rates[column(i)], level(value) ?? -1)));
+  for (const i of row?.noticed ?? []) marks[column(i)] = "var(--soft)";
+  for (const i of row?.bad ?? []) marks[column(i)] = "var(--bad-mark)";
+  strip.style.backgroundImage = [marks, rates.map((l) => (l < 0 ? "transparent" : `var(--rate-${l})`)), ["var(--line-strong)"]].map(gradient).join();
+  const busy = row?.rates.filter((r) => r > 0).length ?? 0;
+  const where = row ? `new connections on ${busy} of ${count} nodes` : "not known yet";
+  strip.setAttribute("aria-label", row?.bad?.length ? `${where}; a problem on ${row.bad.length}` : where);
 }
 
-function draw(canvas, row, count, width) {
-  const scale = devicePixelRatio || 1;
-  canvas.width = Math.round(width * scale);
-  canvas.height = height * scale;
-  const pen = canvas.getContext("2d");
-  pen.scale(scale, scale);
-  const c = colours();
-  const columns = Math.min(count, Math.floor(width));
-  const step = width / columns;
-  const gap = step >= 4 ? 1 : 0;
-  const bad = new Set(row?.bad);
-  const noticed = new Set(row?.noticed);
-  for (let i = 0; i < columns; i++) {
-    const [first, end] = [Math.floor((i * count) / columns), Math.floor(((i + 1) * count) / columns)];
-    let most = null;
-    let mark = null;
-    for (let n = first; n < end; n++) {
-      const l = level(row?.rates[n]);
-      if (l !== null && (most === null || l > most)) most = l;
-      mark = bad.has(n) ? c.bad : mark ?? (noticed.has(n) ? c.noticed : null);
-    }
-    const [x, w] = gap ? [i * step, step - gap] : [i * step, step + 0.5];
-    if (most === null) {
-      pen.fillStyle = c.none;
-      pen.fillRect(x, height / 2 - 0.5, w, 1);
-    } else {
-      pen.fillStyle = c.rates[most];
-      pen.fillRect(x, 2, w, height - 7);
-    }
-    if (mark) {
-      pen.fillStyle = mark;
-      pen.fillRect(x, height - 4, Math.max(w, 1.5), 3);
-    }
-  }
+// gradient is a picture of columns side by side.
+function gradient(columns) {
+  const at = (i) => `${((100 * i) / columns.length).toFixed(2)}%`;
+  const ends = columns.flatMap((c, i) => (c === columns[i + 1] ? [] : [i + 1]));
+  return `linear-gradient(to right, ${ends.map((end, k) => `${columns[end - 1]} ${at(ends[k - 1] ?? 0)} ${at(end)}`)})`;
 }
 
-// describe returns what a picture shows.
-function describe(row, nodes) {
-  if (!row) return "not known yet";
-  let most = -1;
-  let some = 0;
-  row.rates.forEach((r, i) => {
-    if (r > 0) some++;
-    if (r !== null && (most < 0 || r > row.rates[most])) most = i;
-  });
-  const where = some ? `new connections on ${some} of ${nodes.length} nodes, most on ${nodes[most].name}: ${rate(row.rates[most])} per second` : "no new connections on any node";
-  return row.bad?.length ? `${where}; a problem on ${row.bad.length}` : where;
-}
-
-// nodeAt is the index of the node at a place of a picture.
-export function nodeAt(canvas, x) {
-  const box = canvas.getBoundingClientRect();
-  const columns = Math.min(canvas.nodes.length, Math.floor(box.width));
-  const column = Math.min(columns - 1, Math.max(0, Math.floor(((x - box.left) / box.width) * columns)));
-  return Math.floor((column * canvas.nodes.length) / columns);
+// pointed names the node under the pointer.
+export function pointed(event, nodes) {
+  const strip = event.target.closest?.(".strip");
+  if (!strip?.row) return;
+  const box = strip.getBoundingClientRect();
+  const i = Math.min(nodes.length - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * nodes.length)));
+  strip.title = words(strip.row, nodes[i], i);
 }

@@ -1,7 +1,9 @@
 // The path of a packet across nodes, and back: a form, and the answer.
 
 import { h, icon, text } from "./dom.js";
+import { request } from "./feed.js";
 import { drawPath } from "./drawing.js";
+import { disagreement } from "./problems.js";
 
 const arrives = {
   always: { icon: "ok", word: "It arrives, and so does the reply" },
@@ -9,7 +11,6 @@ const arrives = {
   never: { icon: "reject", word: "It does not arrive" },
   unknown: { icon: "notice", word: "Not certain" },
 };
-const arrival = (value) => (Object.hasOwn(arrives, value) ? arrives[value] : arrives.unknown);
 
 export class PathView {
   title = "Path of a packet";
@@ -41,16 +42,13 @@ export class PathView {
       h("p", { class: "about" }, "Each node on the way is asked what its rules do with the packet and with the reply. No packet is sent."),
       this.form, this.status, this.answer,
     );
-    this.resized = () => this.redraw();
   }
 
   enter() {
-    addEventListener("resize", this.resized, { passive: true });
     (this.from.value ? this.to : this.from).focus({ preventScroll: true });
   }
 
   leave() {
-    removeEventListener("resize", this.resized);
     this.running?.abort();
   }
 
@@ -96,16 +94,12 @@ export class PathView {
     text(this.status, "Asking the nodes…");
     this.status.classList.remove("is-error");
     try {
-      const response = await fetch(`api/path?${this.query}`, { cache: "no-store", credentials: "omit", signal: AbortSignal.any([running.signal, AbortSignal.timeout(30000)]) });
-      const body = await response.json();
+      const report = await request(`api/path?${this.query}`, running.signal);
       if (running !== this.running) return;
-      if (!response.ok) throw new Error(body.error ?? response.statusText);
       text(this.status, "");
-      this.report = body;
-      this.render();
+      this.answer.replaceChildren(...answer(report));
     } catch (error) {
       if (running !== this.running) return;
-      this.report = null;
       this.answer.replaceChildren();
       text(this.status, error.message);
       this.status.classList.add("is-error");
@@ -114,48 +108,27 @@ export class PathView {
     }
   }
 
-  render() {
-    const r = this.report;
-    this.drawn = (r.ways ?? []).map((w) => new Way(w, r));
-    const notes = [...(r.notes ?? [])];
-    const silent = (r.silent ?? []).map((s) => `${s.node} did not answer: ${s.why}`);
-    const differences = r.differences ?? [];
-    this.answer.replaceChildren(
-      ...[
-        ...this.drawn.map((w) => w.node),
-        differences.length && h(
-          "section", { class: "problems differs", "aria-label": "Nodes that know it otherwise" },
-          h("div", { class: "problems-head" }, icon("problem"), h("h2", {}, "Nodes do not agree")),
-          h("ul", {}, differences.map((d) => h("li", {}, h("span", { class: "object" }, d.node), h("span", { class: "words is-wide" }, d.lag ? `${d.text} (${d.lag})` : d.text)))),
-        ),
-        (silent.length || notes.length) && h("ul", { class: "notes" }, [...silent, ...notes].map((n) => h("li", {}, n))),
-      ].filter(Boolean),
-    );
-    this.redraw();
-  }
-
-  redraw() {
-    for (const w of this.drawn ?? []) w.connect();
-  }
-
   get packet() {
     return "#/path";
   }
 }
 
-// Way is that of one packet.
-class Way {
-  constructor(way, report) {
-    const result = arrival(way.arrives);
-    const causes = (way.causes ?? []).map((c) => h("li", {}, c.object && h("span", { class: "object" }, c.object), c.field && h("code", { class: "field" }, c.field), h("span", {}, c.text)));
-    const { node, connect } = drawPath(way, report);
-    this.connect = connect;
-    this.node = h(
-      "section", { class: "way", "aria-label": `${way.from} to ${way.to}, ${way.family}` },
-      h("div", { class: `way-head is-${result.icon}` }, icon(result.icon), h("h2", {}, capital(way.verdict || result.word)), h("p", { class: "way-what" }, `${way.from} → ${way.to}/${way.protocol.toLowerCase()}`, way.service && ` · ${way.service}`, way.kind && ` (${way.kind})`, ` · ${way.family}`)),
-      causes.length > 0 && h("ul", { class: "causes" }, causes), node,
-    );
-  }
+// answer is what a report shows.
+function answer(r) {
+  const notes = [...(r.silent ?? []).map((s) => `${s.node} did not answer: ${s.why}`), ...(r.notes ?? [])];
+  const differences = (r.differences ?? []).map((d) => ({ ...d, text: d.lag ? `${d.text} (${d.lag})` : d.text }));
+  return [...(r.ways ?? []).map((w) => wayOf(w, r)), disagreement(differences), notes.length ? h("ul", { class: "notes" }, notes.map((n) => h("li", {}, n))) : ""];
+}
+
+// wayOf is the path of one packet.
+function wayOf(way, report) {
+  const result = Object.hasOwn(arrives, way.arrives) ? arrives[way.arrives] : arrives.unknown;
+  const causes = (way.causes ?? []).map((c) => h("li", {}, c.object && h("span", { class: "object" }, c.object), c.field && h("code", { class: "field" }, c.field), h("span", {}, c.text)));
+  return h(
+    "section", { class: "way", "aria-label": `${way.from} to ${way.to}, ${way.family}` },
+    h("div", { class: `way-head is-${result.icon}` }, icon(result.icon), h("h2", {}, capital(way.verdict || result.word)), h("p", { class: "way-what" }, `${way.from} → ${way.to}/${way.protocol.toLowerCase()}`, way.service && ` · ${way.service}`, way.kind && ` (${way.kind})`, ` · ${way.family}`)),
+    causes.length > 0 && h("ul", { class: "causes" }, causes), drawPath(way, report),
+  );
 }
 
 const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);

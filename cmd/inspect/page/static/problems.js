@@ -64,3 +64,10 @@ function onNodes(p, total) {
   const names = p.nodes.slice(0, 3).join(", ");
   return p.count > 3 ? `on ${number(p.count)} nodes: ${names}, …` : `on ${names}`;
 }
+
+// disagreement lists what some nodes know otherwise.
+export const disagreement = (differences) => h(
+  "section", { class: "problems differs", "aria-label": "Nodes that know it otherwise", hidden: !differences.length },
+  h("div", { class: "problems-head" }, icon("problem"), h("h2", {}, "Nodes do not agree")),
+  h("ul", {}, differences.map((d) => h("li", {}, h("span", { class: "object" }, h("a", { href: nodeLink(d.node) }, d.node)), h("span", { class: "words is-wide" }, d.text)))),
+);

@@ -1,6 +1,4 @@
-// Package page is "kubectl vmap page": the status page of the whole cluster, which asks the
-// nodes by exec. See [kube-vmap/cmd/inspect/page].
-package page
+package main
 
 import (
 	"context"
@@ -11,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,11 +20,9 @@ import (
 	"kube-vmap/cmd/inspect/page/live"
 	"kube-vmap/cmd/kubectl-vmap/explain"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
-	"kube-vmap/model"
 )
 
-// NewCommand returns kubectl vmap page.
-func NewCommand(f *nodes.Flags) *cobra.Command {
+func pageCommand(f *nodes.Flags) *cobra.Command {
 	var port int
 	cmd := &cobra.Command{
 		Use:   "page [--port PORT]",
@@ -61,14 +56,9 @@ can connect to that address, too: whoever has the URL sees what you see.`,
 // API server has now.
 func explainer(f *nodes.Flags, cmd *cobra.Command) func(context.Context, page.Question) (any, error) {
 	return func(ctx context.Context, q page.Question) (any, error) {
-		e, err := explain.New(f, cmd)
+		e, err := explain.New(f, cmd, q.Family)
 		if err != nil {
 			return nil, err
-		}
-		for _, family := range model.Families {
-			if strings.EqualFold(family.String(), q.Family) {
-				e.Families = []model.Family{family}
-			}
 		}
 		return e.Explain(ctx, q.From, q.To)
 	}

@@ -1,4 +1,4 @@
-package problems
+package main
 
 import (
 	"encoding/json"
@@ -53,7 +53,7 @@ func (n *node) run(_ *http.Request, args []string, stdout, _ io.Writer) int {
 // command runs kubectl vmap problems.
 func command(t *testing.T, programs map[string]nodestest.Program, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	return nodestest.New(t, programs).Command(t, NewCommand, args...)
+	return nodestest.New(t, programs).Command(t, problemsCommand, args...)
 }
 
 const (
@@ -108,7 +108,7 @@ func TestObjectsHaveAllNodes(t *testing.T) {
 		out, _, code := command(t, programs, "-o", output)
 		var list struct {
 			Items   []findings.Merged
-			Summary Summary
+			Summary problemSummary
 		}
 		if output == "yaml" {
 			if !strings.Contains(out, "reason: Refuses\n") || code != 1 {
@@ -121,7 +121,7 @@ func TestObjectsHaveAllNodes(t *testing.T) {
 		}
 		p := list.Items[0]
 		if !slices.Equal(p.Nodes, []string{"a", "b"}) || len(p.Ports) != 2 || p.Severity != problem ||
-			!reflect.DeepEqual(list.Summary, Summary{Nodes: 2, Services: 7, Problems: 1, NotObserved: []string{"resets"}}) {
+			!reflect.DeepEqual(list.Summary, problemSummary{Nodes: 2, Services: 7, Problems: 1, NotObserved: []string{"resets"}}) {
 			t.Errorf("read %+v", list)
 		}
 	}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+
+	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/output"
+	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/resolve"
+)
+
+func problemsCommand(f *nodes.Flags) *cobra.Command {
+	var all bool
+	var format string
+	var observe time.Duration
+	cmd := &cobra.Command{
+		Use:   "problems [SERVICE...]",
+		Short: "List everything that is not plainly balanced on the nodes, problems first",
+		Long: `List the Services whose connections are not balanced over all ready endpoints, or fail,
+on any node: one line for each Service, reason and field that causes it, with the nodes
+where it is so. Problems come before notices, which may be intended. A Service that is
+not listed sends each new connection to any of its ready endpoints, whoever the client
+is. Problems of other objects and of nodes are listed, too. The reasons:
+
+` + findings.ReasonsHelp() + `
+All namespaces are listed, or that of -n. A SERVICE is one of the namespace of -n or of
+the kubeconfig, unless -A is given. Whether endpoints respond is observed for a moment
+(--observe), without sending anything: let clients try meanwhile.
+
+Nodes that do not answer are named on stderr. The exit code is 0 if there are no
+problems, 1 if there are some, and 2 if not all nodes could be asked.`,
+		Example: `  kubectl vmap problems
+  kubectl vmap problems -n shop web -o wide
+  kubectl vmap problems --node node-1 --observe 8s`,
+		Args: cobra.ArbitraryArgs,
+		PreRunE: func(*cobra.Command, []string) error {
+			if observe < 0 {
+				return fmt.Errorf("--observe: %s is less than 0", observe)
+			}
+			return output.Table.Check(format)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&all, "all-namespaces", "A", false, "list all namespaces")
+	output.Table.AddFlag(cmd, &format)
+	flags.DurationVar(&observe, "observe", 3*time.Second,
+		"how long to observe whether endpoints respond, at most 10s; 0 means not at all")
+	return nodes.Trouble(f.Command(cmd, "all if there is none", func(ctx context.Context, r *nodes.Request) error {
+		args := []string{"problems", "-o", "json", "--observe", observe.String()}
+		if !all && (len(r.Args) > 0 || f.GivenNamespace() != "") {
+			namespace, err := f.CurrentNamespace()
+			if err != nil {
+				return err
+			}
+			args = append(args, "--namespace", namespace)
+		}
+		r.Cluster = r.Patient(observe)
+		return listProblems(ctx, r, append(args, r.Args...), format)
+	}))
+}
+
+// listProblems asks the nodes and prints what they have found.
+func listProblems(ctx context.Context, r *nodes.Request, args []string, format string) error {
+	var all findings.Merger
+	var sum problemSummary
+	failures, _ := nodes.Answers(ctx, r, func(ctx context.Context, n nodes.Node) (l findings.List, err error) {
+		return l, r.JSON(ctx, n, findings.Schema, &l, args...)
+	}, func(n nodes.Node, l findings.List) error {
+		all.Add(n.Name, l.Findings)
+		sum.Services = max(sum.Services, l.Services)
+		for _, what := range l.NotObserved {
+			if !slices.Contains(sum.NotObserved, what) {
+				sum.NotObserved = append(sum.NotObserved, what)
+			}
+		}
+		return nil
+	})
+	failed := failures.Err(r.Stderr)
+	if failures.Answered() == 0 {
+		return failed
+	}
+	found, answered := all.Sorted(), all.Nodes()
+	for i := range found {
+		compareNodes(&found[i], len(answered))
+	}
+	api, err := kubernetes.NewForConfig(r.REST())
+	if err == nil {
+		err = namer{&resolve.Resolver{API: api}}.add(ctx, found)
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(r.Stderr, err)
+	}
+	for i := range found {
+		if found[i].IsProblem() {
+			sum.Problems++
+		} else {
+			sum.Notices++
+		}
+	}
+	sum.Nodes, sum.Silent = failures.Answered()+failures.Count(), failures.Count()
+	err = writeProblems(r.Stdout, format, found, sum, answered)
+	if err == nil && failed == nil && sum.Problems > 0 {
+		return &exit.Error{Code: 1}
+	}
+	return errors.Join(err, failed)
+}
+
+// compareNodes corrects a finding about the selector of a Service if only some of the nodes that
+// answered have it: other nodes know endpoints, so the selector is not the cause.
+func compareNodes(m *findings.Merged, answered int) {
+	if m.Reason == findings.NoEndpoints && m.Field == findings.FieldSelector && len(m.Nodes) < answered {
+		m.Field, m.Kind, m.Text, m.Variants = "", findings.KindBehind, "", nil
+	}
+}
+
+// problemSummary is what was asked, and how much was found.
+type problemSummary struct {
+	Nodes    int `json:"nodes"`
+	Silent   int `json:"silent"` // nodes of them that did not answer
+	Services int `json:"services"`
+	Problems int `json:"problems"`
+	Notices  int `json:"notices"`
+	// NotObserved is what no finding is about; see [findings.List].
+	NotObserved []string `json:"notObserved"`
+}
+
+// writeProblems writes problems in an output format. answered are the nodes that answered.
+func writeProblems(w io.Writer, format string, list []findings.Merged, s problemSummary, answered []string) error {
+	if output.IsObject(format) {
+		for i := range list {
+			list[i].SetTexts()
+		}
+		return output.WriteList(w, format, list, s)
+	}
+	var rows [][]string
+	if len(list) > 0 {
+		rows = append(rows, []string{"SEVERITY", "OBJECT", "REASON", "FIELD", "NODES", "TEXT"})
+	}
+	for i := range list {
+		p := &list[i]
+		where := findings.Where(p.Nodes, answered, ",")
+		switch {
+		case len(p.Nodes) == len(answered) && len(answered) > 1:
+			where = "all"
+		case format == "wide":
+			where = strings.Join(p.Nodes, ",")
+		}
+		cells := []string{p.Severity, p.Where(), p.Reason, p.Field, where, p.String()}
+		for k := range cells {
+			cells[k] = cmp.Or(output.Clean(cells[k]), "<none>")
+		}
+		rows = append(rows, cells)
+	}
+	if err := output.Print(w, rows); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%s, %s: %s, %s", nodestatus.Plural(s.Nodes-s.Silent, "node"),
+		nodestatus.Plural(s.Services, "Service"), nodestatus.Plural(s.Problems, "problem"),
+		nodestatus.Plural(s.Notices, "notice"))
+	if s.Silent > 0 {
+		text += fmt.Sprintf("; no answer from %s", nodestatus.Plural(s.Silent, "more node"))
+	}
+	if len(s.NotObserved) > 0 {
+		text += "\n" + findings.NotObservedText(s.NotObserved)
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}
