@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -148,15 +147,13 @@ func writeStatus(w io.Writer, format string, rows []nodeRow) error {
 		return output.WriteList(w, format, rows, summarize(rows))
 	}
 	wide := format == "wide"
-	t := tabwriter.NewWriter(w, 6, 4, 3, ' ', 0)
-	line := func(cells [len(columns)]string, last string) {
-		shown := cells[:]
-		if !wide {
-			shown = cells[:narrow:narrow]
+	line := func(cells [len(columns)]string, last string) []string {
+		if wide {
+			return append(cells[:], last)
 		}
-		_, _ = fmt.Fprintln(t, strings.Join(append(shown, last), "\t")) // Flush returns the error
+		return append(cells[:narrow:narrow], last)
 	}
-	line(columns, "STATUS")
+	table := [][]string{line(columns, "STATUS")}
 	var absent []string
 	for i := range rows {
 		if rows[i].Severity == severityAbsent {
@@ -167,9 +164,9 @@ func writeStatus(w io.Writer, format string, rows []nodeRow) error {
 		if !wide && nodes.IsTerminal(w) {
 			text = shorten(text)
 		}
-		line(rows[i].cells(), text)
+		table = append(table, line(rows[i].cells(), text))
 	}
-	if err := t.Flush(); err != nil {
+	if err := output.Print(w, table); err != nil {
 		return err
 	}
 	if text := nodes.AbsentText(absent); text != "" {

