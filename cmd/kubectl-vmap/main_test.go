@@ -134,38 +134,6 @@ func TestGetOfAllNodesHasAColumnForThem(t *testing.T) {
 	}
 }
 
-func TestGetOfAllNodesPrintsOtherFormats(t *testing.T) {
-	s := nodestest.New(t, map[string]nodestest.Program{"node-1": proxy("node-1", "web"), "node-2": proxy("node-2", "web")})
-	stdout, _, code := vmap(t, s, "get", "svc", "--all-nodes", "-o", "json")
-	var list struct {
-		Kind  string
-		Items []struct {
-			Node  string
-			Items []nodestatus.Service
-		}
-	}
-	if err := json.Unmarshal([]byte(stdout), &list); err != nil || code != 0 || len(list.Items) != 2 {
-		t.Fatalf("%d, %v\n%s", code, err, stdout)
-	}
-	seen := map[string]int{}
-	for _, n := range list.Items {
-		seen[n.Node] = len(n.Items)
-	}
-	if !maps.Equal(seen, map[string]int{"node-1": 1, "node-2": 1}) {
-		t.Errorf("items of nodes: %v", seen)
-	}
-	if stdout, _, code := vmap(t, s, "get", "svc", "--all-nodes", "-o", "yaml"); code != 0 || strings.Count("\n"+stdout, "\n---\n") != 2 {
-		t.Errorf("%d, %s", code, stdout)
-	}
-	if stdout, _, code := vmap(t, s, "get", "svc", "--all-nodes", "-o", "name"); code != 0 || stdout != "service/web\n" {
-		t.Errorf("%d, %s", code, stdout)
-	}
-	empty := nodestest.New(t, map[string]nodestest.Program{"node-1": old})
-	if stdout, _, code := vmap(t, empty, "get", "svc", "--all-nodes", "-o", "json"); code != 1 || !json.Valid([]byte(stdout)) {
-		t.Errorf("%d, %s", code, stdout)
-	}
-}
-
 func TestDiffNamesTheNodesThatDiffer(t *testing.T) {
 	same, other := prints(`{"schema":1,"lines":[]}`, "", 0), prints(`{"schema":1,"lines":["+ element a"]}`, "", 1)
 	broken := prints("", "kube-vmap: no kube-vmap answers\n", exit.Trouble)
@@ -218,23 +186,6 @@ func TestNodeCannotFakeRows(t *testing.T) {
 		stdout, stderr, _ := vmap(t, s, strings.Fields(command)...)
 		if strings.Count(stdout, "\n") != rows || strings.Contains(stdout, "\nnode-2") || strings.ContainsAny(stdout, "\r\x1b\u2028") || !strings.Contains(stdout, "x; node-2 y") {
 			t.Errorf("%s: %q, %q", command, stdout, stderr)
-		}
-	}
-}
-
-// TestHelpLeadsFromASymptomToACommand has help texts that refer to none of kube-vmap on a node,
-// which the machine of a user does not have.
-func TestHelpLeadsFromASymptomToACommand(t *testing.T) {
-	for command, words := range map[string][]string{
-		"--help":          {"refuses, or only some", ": problems.", ": explain.", ": status, and diff", ": top;"},
-		"problems --help": {"\n  NoEndpoints ", "\n  AddressConflict ", "\n  Stale ", "nothing listens on the target port"},
-	} {
-		var out bytes.Buffer
-		code := run(strings.Fields(command), &out, io.Discard)
-		for _, want := range words {
-			if code != 0 || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "kube-vmap problems --help") {
-				t.Errorf("%s: no %q in\n%s", command, want, out.String())
-			}
 		}
 	}
 }

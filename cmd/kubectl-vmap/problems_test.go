@@ -88,20 +88,6 @@ Not looked at: resets
 	}
 }
 
-func TestManyNodesAreCounted(t *testing.T) {
-	programs := map[string]nodestest.Program{"other": finds().run, "other-2": finds().run, "other-3": finds().run}
-	for i := range 5 {
-		programs[fmt.Sprintf("node-%d", i)] = finds(finding(notice, findings.Hints, "x")).run
-	}
-	out, _, code := command(t, programs)
-	if !strings.Contains(out, "   node-0,node-1,node-2 and 2 more nodes   x\n") || code != 0 {
-		t.Errorf("exit code %d: %s", code, out)
-	}
-	if out, _, _ = command(t, programs, "-o", "wide"); !strings.Contains(out, "node-0,node-1,node-2,node-3,node-4   x\n") {
-		t.Error(out)
-	}
-}
-
 func TestObjectsHaveAllNodes(t *testing.T) {
 	programs := map[string]nodestest.Program{"a": finds(finding(problem, findings.Refuses, "x", "http/TCP")).run, "b": finds(finding(notice, findings.Refuses, "x", "dns/UDP")).run}
 	for _, output := range []string{"json", "yaml"} {

@@ -1,13 +1,9 @@
 package page
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"kube-vmap/cmd/inspect/nodestatus"
@@ -20,16 +16,6 @@ func clusterMap(t *testing.T, f *fleet, width, height int64) *window {
 	w := openAt(t, f.serve(t), "/"+token+"/", "", width, height)
 	w.await(`document.querySelectorAll(".rows .row").length > 3`)
 	return w
-}
-
-func TestMapShowsFewNodes(t *testing.T) {
-	f := newFleet(3, shopkeeping)
-	w := clusterMap(t, f, 1360, 1000)
-	w.await(`document.querySelector(".card-rate dd").textContent !== "–"`)
-	w.await(`document.querySelectorAll(".rows .c-nodes .num").length > 3 && [...document.querySelectorAll(".rows .c-nodes .num")].every(n => n.textContent !== "–")`)
-	w.picture("cluster-few-light")
-	w.prefer("prefers-color-scheme", "dark")
-	w.picture("cluster-few-dark")
 }
 
 func TestMapShowsManyNodes(t *testing.T) {
@@ -156,49 +142,4 @@ func TestSilentNodesAreShownAsSuch(t *testing.T) {
 	w.await(`document.querySelector(".card-rate dd").textContent !== "–"`)
 	w.await(`[...document.querySelectorAll(".rows .c-nodes .num:nth-child(3)")].every(n => n.textContent === "–")`)
 	w.picture("cluster-silent-light")
-}
-
-// TestMapOfAThousandNodesIsSmooth has 1,000 nodes with 10,000 Services each.
-func TestMapOfAThousandNodesIsSmooth(t *testing.T) {
-	shared := append(shopkeeping(), crowd(9994)...)
-	f := newFleet(1, func() []nodestatus.Service { return shared })
-	random := rand.New(rand.NewPCG(5, 6))
-	doc := f.at["node-1"]
-	for i := 2; i <= 1000; i++ { // the others have connections to a hundred of them
-		name := fmt.Sprintf("node-%d", i)
-		other := *doc
-		other.Node, other.Services = name, nil
-		for k := range doc.Services {
-			if random.IntN(100) == 0 || k == 0 {
-				other.Services = append(other.Services, copied(&doc.Services[k], false))
-			}
-		}
-		f.at[name], f.rates[name] = &other, map[string]uint64{}
-		for k := range other.Services {
-			s := &other.Services[k]
-			f.rates[name][s.Namespace+"/"+s.Name] = uint64(random.ExpFloat64() * 100)
-		}
-		f.nodes = append(f.nodes, live.Node{Name: name, Pod: name})
-	}
-	w := clusterMap(t, f, 1545, 1020)
-	w.await(`document.querySelectorAll(".tile").length === 1000 && ![...document.querySelectorAll(".tile")].some(t => t.classList.contains("is-waiting") || t.classList.contains("rate-none"))`)
-	w.await(`document.querySelector(".rows .strip")?.row`)
-	w.says(".card-services dd", "10,000")
-	tasks := `(async () => {
-		const long = [];
-		new PerformanceObserver((l) => long.push(...l.getEntries().map((e) => e.duration))).observe({ type: "longtask" });
-		await new Promise((done) => setTimeout(done, 6000));
-		return long;
-	})()`
-	long, err := chromedp.Run(w.ctx, chromedp.Evaluate[[]float64](tasks, chromedp.EvalAwaitPromise))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("in 6 s the page is busy for %.0f ms at a time", long)
-	if len(long) > 0 && slices.Max(long) > 700 {
-		t.Errorf("a new state keeps the page busy for %.0f ms", slices.Max(long))
-	}
-	w.picture("cluster-thousand-light")
-	w.prefer("prefers-color-scheme", "dark")
-	w.picture("cluster-thousand-dark")
 }

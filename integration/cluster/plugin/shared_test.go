@@ -17,13 +17,9 @@ var sharing = []struct {
 	{"completion", testCompletion},
 	{"exec", testExec},
 	{"explain", testExplain},
-	{"get", testGet},
 	{"page", testPage},
 	{"permissions", testPermissions},
-	{"problems", testProblems},
 	{"status", testStatus},
-	{"top", testTop},
-	{"version", testVersion},
 }
 
 func TestSharedCluster(t *testing.T) {
