@@ -1,13 +1,9 @@
 package page
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"io/fs"
+	"mime"
 	"net/http"
-	"path"
-	"time"
 )
 
 // mediaTypes are fixed, since package mime depends on the machine's files.
@@ -18,44 +14,17 @@ var mediaTypes = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// texts returns the files of the page by name.
-func texts() map[string][]byte {
-	entries, err := fs.ReadDir(static, "static")
-	out := map[string][]byte{}
-	for _, e := range entries {
-		if out[e.Name()], err = fs.ReadFile(static, "static/"+e.Name()); err != nil {
-			break
+// files serves the page's files. Browsers do not keep them, so that after an update no old part is
+// combined with a new one.
+func files() http.Handler {
+	texts, err := fs.Sub(static, "static")
+	for extension, mediaType := range mediaTypes {
+		if err == nil {
+			err = mime.AddExtensionType(extension, mediaType)
 		}
 	}
 	if err != nil {
-		panic("page: " + err.Error()) // embedded at build time
+		panic("page: " + err.Error()) // known at build time
 	}
-	return out
-}
-
-// files returns handlers of the page's files by the pattern of their path; the page itself is
-// index.html.
-func files() map[string]http.Handler {
-	out := map[string]http.Handler{}
-	for name, text := range texts() {
-		pattern := name
-		if name == "index.html" {
-			pattern = "{$}"
-		}
-		out[pattern] = file(mediaTypes[path.Ext(name)], text)
-	}
-	return out
-}
-
-// file serves a file. Browsers may cache it but must revalidate it, so that after an
-// update no old part is combined with a new one.
-func file(mediaType string, text []byte) http.Handler {
-	sum := sha256.Sum256(text)
-	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", mediaType)
-		w.Header().Set("Cache-Control", "no-cache")
-		w.Header().Set("ETag", tag)
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
-	})
+	return http.FileServerFS(texts)
 }

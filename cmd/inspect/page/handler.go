@@ -74,9 +74,7 @@ func Handler(c Config) http.Handler {
 		answers: answers{made: map[string]*jsonAnswer{}, turn: make(chan struct{}, 1)},
 	}
 	mux := http.NewServeMux()
-	for name, f := range files() {
-		mux.Handle("GET /"+name, f)
-	}
+	mux.Handle("GET /", files())
 	for name, get := range map[string]func(*http.Request) (any, error){
 		"overview": s.overview, "rows": s.rows, "node": s.node, "service": s.service, "path": s.path,
 	} {

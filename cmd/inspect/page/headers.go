@@ -14,8 +14,7 @@ var policy = strings.Join([]string{
 	"require-trusted-types-for 'script'", "trusted-types 'none'",
 }, "; ")
 
-// securityHeaders keeps other sites from using what is served, and answers out of caches; files
-// have headers of their own.
+// securityHeaders keeps other sites from using what is served, and answers out of caches.
 func securityHeaders(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{
