@@ -7,19 +7,12 @@ export class Histories {
 
   // isNew reports whether a state is of another time than the one before.
   isNew(time) {
-    const fresh = time !== this.time;
-    this.time = time;
-    return fresh;
+    return time !== this.time && Boolean((this.time = time));
   }
 
   note(key, value) {
-    const history = this.of(key);
-    history.push(value);
-    if (history.length > length) history.shift();
+    this.values.set(key, [...this.of(key), value].slice(-length));
   }
 
-  of(key) {
-    if (!this.values.has(key)) this.values.set(key, []);
-    return this.values.get(key);
-  }
+  of = (key) => this.values.get(key) ?? [];
 }

@@ -168,31 +168,21 @@ const stateWord = (s, total) => (s.bad && total > 1 && s.bad < total ? `${s.stat
 
 // Totals are numbers of the whole cluster.
 class Totals {
-  constructor() {
-    this.values = {};
-    this.line = h("div", { class: "line" });
-    const card = (key, label, more) => h("div", { class: `card card-${key}` }, h("dt", {}, label), (this.values[key] = h("dd", {}, "–")), more);
-    this.node = h(
-      "dl", { class: "totals", "aria-label": "Totals" },
-      card("rate", "New connections per second", this.line), card("active", "Active connections"), card("services", "Services"),
-      card("nodes", "Nodes that answer"), card("problems", "Problems"),
-    );
-  }
+  node = h("dl", { class: "totals", "aria-label": "Totals" });
 
   show(data, histories, fresh) {
-    const known = data.nodes.filter((n) => n.rate !== null);
-    const total = known.length ? known.reduce((sum, n) => sum + n.rate, 0) : null;
-    if (fresh) histories.note("", total);
-    text(this.values.rate, rate(total));
-    const counted = data.nodes.filter((n) => n.active !== null);
-    text(this.values.active, counted.length ? number(counted.reduce((sum, n) => sum + n.active, 0)) : "–");
-    text(this.values.services, number(data.services.length));
+    const sum = (key) => ((known) => (known.length ? known.reduce((n, v) => n + v, 0) : null))(data.nodes.map((n) => n[key]).filter((v) => v !== null));
+    if (fresh) histories.note("", sum("rate"));
     const answering = data.nodes.filter((n) => n.state === "ok" || n.state === "problem").length;
-    this.values.nodes.replaceChildren(number(answering), h("span", { class: "of" }, ` / ${number(data.nodes.length)}`));
     const bad = data.problems.filter((p) => p.severity === "Problem").length;
     const notices = data.problems.length - bad;
-    this.values.problems.replaceChildren(number(bad), h("span", { class: "of" }, notices ? ` + ${plural(notices, "notice")}` : ""));
-    this.node.querySelector(".card-problems").classList.toggle("is-bad", bad > 0);
-    this.line.replaceChildren(spark(histories.of(""), length, 150, 28));
+    const of = (words) => h("span", { class: "of" }, words);
+    const card = (key, label, value, more) => h("div", { class: `card card-${key}` }, h("dt", {}, label), h("dd", {}, value), more);
+    this.node.replaceChildren(
+      card("rate", "New connections per second", rate(sum("rate")), h("div", { class: "line" }, spark(histories.of(""), length, 150, 28))),
+      card("active", "Active connections", number(sum("active"))), card("services", "Services", number(data.services.length)),
+      card("nodes", "Nodes that answer", [number(answering), of(` / ${number(data.nodes.length)}`)]),
+      card(`problems${bad ? " is-bad" : ""}`, "Problems", [number(bad), of(notices ? ` + ${plural(notices, "notice")}` : "")]),
+    );
   }
 }

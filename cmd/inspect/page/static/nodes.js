@@ -30,7 +30,6 @@ export class Nodes {
     this.pace = h("p", { class: "count", "aria-hidden": "true" });
     this.place = h("div", { role: "group", "aria-labelledby": "nodes-title", keydown: (e) => this.pressed(e), pointerover: (e) => this.name(e), focusin: (e) => this.name(e) });
     this.node = h("section", { class: "nodes", "aria-labelledby": "nodes-title" }, h("div", { class: "nodes-head" }, this.title, legend(), this.pace), this.place);
-    this.items = new Map();
     this.active = null; // name of the node that Tab reaches
   }
 
@@ -47,14 +46,14 @@ export class Nodes {
     const shape = `${few} ${data.generation}`;
     if (shape !== this.shape) {
       this.shape = shape;
-      this.items = new Map(nodes.map((n) => [n.name, few ? card(n) : tile(n)]));
-      this.place.replaceChildren(...[...this.items.values()].map((i) => i.node));
+      this.place.replaceChildren(...nodes.map((n) => h("a", { href: nodeLink(n.name), "data-name": n.name })));
     }
-    for (const n of nodes) {
-      const item = this.items.get(n.name);
-      item.node.tabIndex = few || n.name === this.active ? 0 : -1;
-      item.show(n, histories);
-    }
+    nodes.forEach((n, i) => {
+      const node = this.place.children[i];
+      node.tabIndex = few || n.name === this.active ? 0 : -1;
+      if (few) fillCard(node, n, histories.of(`node ${n.name}`));
+      else fillTile(node, n);
+    });
   }
 
   // name describes the tile under the pointer, or with the focus.
@@ -82,45 +81,22 @@ export class Nodes {
   }
 }
 
-// card is a node of few.
-function card(n) {
-  const state = h("span", { class: "node-state" });
-  const value = h("strong", {});
-  const active = h("span", {});
-  const line = h("span", { class: "node-line" });
-  const version = h("span", { class: "node-version" });
-  const note = h("span", { class: "node-note" });
-  const node = h(
-    "a", { class: "node-card", href: nodeLink(n.name), "data-name": n.name },
-    h("span", { class: "node-name" }, state, h("b", {}, n.name), version), h("span", { class: "node-numbers" }, value, " new/s", h("span", { class: "node-sep" }, " · "), active), line, note,
+// fillCard shows a node of few.
+function fillCard(node, n, history) {
+  const { icon: kind, word } = stateOf(n);
+  const note = isBad(n) ? `${word}: ${n.text}` : n.problems ? `${plural(n.problems, "problem")} here` : plural(n.services, "Service");
+  node.className = "node-card";
+  node.dataset.state = n.state;
+  node.replaceChildren(
+    h("span", { class: "node-name" }, h("span", { class: "node-state" }, icon(kind), h("span", { class: "visually-hidden" }, `${word}: `)), h("b", {}, n.name), h("span", { class: "node-version" }, n.version)),
+    h("span", { class: "node-numbers" }, h("strong", {}, rate(n.rate)), " new/s", h("span", { class: "node-sep" }, " · "), h("span", {}, `${number(n.active)} active`)),
+    h("span", { class: "node-line" }, !isBad(n) && spark(history, length, 110, 24)), h("span", { class: "node-note" }, note),
   );
-  const show = (now, histories) => {
-    node.dataset.state = now.state;
-    if (state.key !== now.state) {
-      state.key = now.state;
-      state.replaceChildren(icon(stateOf(now).icon), h("span", { class: "visually-hidden" }, `${stateOf(now).word}: `));
-    }
-    text(value, rate(now.rate));
-    text(active, `${number(now.active)} active`);
-    text(version, now.version ?? "");
-    text(note, isBad(now) ? `${stateOf(now).word}: ${now.text}` : now.problems ? `${plural(now.problems, "problem")} here` : plural(now.services, "Service"));
-    line.replaceChildren(isBad(now) ? "" : spark(histories.of(`node ${now.name}`), length, 110, 24));
-  };
-  return { node, show };
 }
 
-// tile is a node of many.
-function tile(n) {
-  const node = h("a", { class: "tile", href: nodeLink(n.name), "data-name": n.name });
-  const show = (now) => {
-    const colour = isBad(now) || now.state === "waiting" ? "" : rateClass(now.rate);
-    const name = `tile ${colour} is-${now.state}`;
-    if (node.className !== name) node.className = name;
-    const words = describe(now);
-    if (node.shown !== words) {
-      node.shown = words;
-      node.setAttribute("aria-label", words);
-    }
-  };
-  return { node, show };
+// fillTile shows a node of many.
+function fillTile(node, n) {
+  const name = `tile ${isBad(n) || n.state === "waiting" ? "" : rateClass(n.rate)} is-${n.state}`;
+  if (node.className !== name) node.className = name;
+  node.setAttribute("aria-label", describe(n));
 }
