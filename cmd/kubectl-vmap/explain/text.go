@@ -275,7 +275,8 @@ func (w *Way) endpointsText(b *strings.Builder) {
 			fmt.Fprintf(b, "  and %d more endpoints\n", len(w.Endpoints)-maxPrinted+w.unseen())
 			return
 		}
-		fmt.Fprintf(b, "  %s: %.4g%% %s, sees %s", cmp.Or(e.Node, "outside the cluster"), e.Probability*100, e.title(), e.Sees)
+		where := cmp.Or(e.Node, "outside the cluster")
+		fmt.Fprintf(b, "  %s: %.4g%% %s, sees %s", where, e.Probability*100, e.title(), e.Sees)
 		if e.Client != "" {
 			b.WriteString(" (" + e.Client + ")")
 		}

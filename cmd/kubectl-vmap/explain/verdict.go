@@ -212,7 +212,8 @@ func (w *Way) why() string {
 	case len(failed) == len(w.Endpoints):
 		return why
 	}
-	return fmt.Sprintf("%.4g%% goes to %s: %s", probability*100, strings.Join(failed[:min(len(failed), maxNamed)], ", "), why)
+	named := strings.Join(failed[:min(len(failed), maxNamed)], ", ")
+	return fmt.Sprintf("%.4g%% goes to %s: %s", probability*100, named, why)
 }
 
 // maxNamed is how many things of a kind are named in one sentence.
