@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"net/http"
 
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -30,12 +31,11 @@ type ClientConfig struct {
 	UserAgent string
 }
 
-// A Client is a client of the API server. Its [kubernetes.Interface] is for all but the
-// objects that a [Source] reads.
+// A Client is a client of the API server.
 type Client struct {
-	kubernetes.Interface
 	config *rest.Config
 	http   *http.Client
+	events rest.Interface
 }
 
 // NewClient returns a client. It does not connect yet.
@@ -67,7 +67,7 @@ func ClientFor(config *rest.Config) (*Client, error) {
 	if c.http, err = rest.HTTPClientFor(c.config); err != nil {
 		return nil, err
 	}
-	c.Interface, err = kubernetes.NewForConfigAndClient(c.config, c.http)
+	c.events, err = c.resource(eventsv1.SchemeGroupVersion, scheme.Codecs.WithoutConversion())
 	return c, err
 }
 

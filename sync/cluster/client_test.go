@@ -48,7 +48,7 @@ func TestClientUsesKubeconfigAndMaster(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _ = client.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes").DoRaw(t.Context())
+			_ = cluster.NewRecorder(client, "node-1", slog.New(slog.DiscardHandler)).FailedToStart(t.Context(), "Reason", "note")
 			r := <-asked
 			if got := r.Header.Get("User-Agent"); got != c.UserAgent {
 				t.Errorf("the user agent is %q", got)

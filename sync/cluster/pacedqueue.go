@@ -7,7 +7,6 @@ import (
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/flowcontrol"
 )
 
@@ -21,9 +20,6 @@ type pacedQueue struct {
 	interval time.Duration // between events, after the first burst
 	burst    int
 	maxDelay time.Duration // each event waits for a random time of up to this
-	// gap is the least time between two events, even in a burst: client-go makes a
-	// series of equal events only if the API server has the first when the second comes.
-	gap time.Duration
 }
 
 // A queuedEvent is an event and the earliest time to send it.
@@ -58,7 +54,7 @@ func (q *pacedQueue) put(e *eventsv1.Event) bool {
 }
 
 // run sends events until ctx ends.
-func (q *pacedQueue) run(ctx context.Context, to events.EventRecorder) {
+func (q *pacedQueue) run(ctx context.Context, send func(context.Context, *eventsv1.Event)) {
 	limiter := flowcontrol.NewTokenBucketRateLimiter(float32(1/q.interval.Seconds()), q.burst)
 	for {
 		select {
@@ -68,10 +64,7 @@ func (q *pacedQueue) run(ctx context.Context, to events.EventRecorder) {
 			q.quota.release(e.Regarding.Namespace)
 			waitFor(ctx, nil, time.After(time.Until(e.notBefore)))
 			if limiter.Wait(ctx) == nil {
-				to.Eventf(&e.Regarding, nil, e.Type, e.Reason, e.Action, "%s", e.Note)
-			}
-			if q.gap > 0 {
-				waitFor(ctx, nil, time.After(q.gap))
+				send(ctx, e.Event)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -14,12 +15,8 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	typedeventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/tools/record/util"
+	"k8s.io/client-go/rest"
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
@@ -57,8 +54,9 @@ const maxNote = 1024
 // wait for a random time of up to half a minute; after the first three, one is sent
 // every ten seconds. They do not delay the events of the node itself.
 type Recorder struct {
-	client             typedeventsv1.EventsV1Interface
+	client             rest.Interface
 	node               sync.Object
+	host               string
 	log                *slog.Logger
 	local, clusterWide pacedQueue
 }
@@ -71,13 +69,14 @@ func isClusterWide(reason string) bool {
 var _ sync.Recorder = (*Recorder)(nil)
 
 // NewRecorder returns a recorder for the proxy on the named node. Events wait until Run.
-func NewRecorder(client kubernetes.Interface, nodeName string, log *slog.Logger) *Recorder {
+func NewRecorder(client *Client, nodeName string, log *slog.Logger) *Recorder {
 	r := &Recorder{
-		client: client.EventsV1(), node: sync.Object{Kind: "Node", Name: nodeName}, log: log,
+		client: client.events, node: sync.Object{Kind: "Node", Name: nodeName}, log: log,
 		local:       newPacedQueue(time.Second, 10),
 		clusterWide: newPacedQueue(10*time.Second, 3),
 	}
-	r.clusterWide.maxDelay, r.clusterWide.gap = 30*time.Second, time.Second
+	r.host, _ = os.Hostname() // the reporter only lacks it
+	r.clusterWide.maxDelay = 30 * time.Second
 	return r
 }
 
@@ -87,30 +86,19 @@ func (r *Recorder) Warn(o sync.Object, reason, note string) {
 	if reason == sync.ReasonHealthCheck || reason == sync.ReasonLocalhost {
 		action = actionListen
 	}
-	r.enqueue(newEvent(o, corev1.EventTypeWarning, reason, action, note))
+	r.enqueue(r.newEvent(o, corev1.EventTypeWarning, reason, action, note))
 }
 
 // Starting records that the node's proxy starts.
 func (r *Recorder) Starting() {
-	r.enqueue(newEvent(r.node, corev1.EventTypeNormal, ReasonStarting, actionStart, ""))
+	r.enqueue(r.newEvent(r.node, corev1.EventTypeNormal, ReasonStarting, actionStart, ""))
 }
 
 // FailedToStart records that the node's proxy, or a part of it, cannot start. Because
 // the process usually ends next, it waits until the API server has the event or ctx
 // ends.
 func (r *Recorder) FailedToStart(ctx context.Context, reason, note string) error {
-	e := newEvent(r.node, corev1.EventTypeWarning, reason, actionStart, note)
-	host, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("name the reporter: %w", err)
-	}
-	now := time.Now()
-	e.ObjectMeta = metav1.ObjectMeta{
-		Name: util.GenerateEventName(e.Regarding.Name, now.UnixNano()), Namespace: metav1.NamespaceDefault,
-	}
-	e.EventTime = metav1.NewMicroTime(now)
-	e.ReportingController, e.ReportingInstance = reporter, reporter+"-"+host
-	if _, err := r.client.Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{}); err != nil {
+	if err := r.create(ctx, r.newEvent(r.node, corev1.EventTypeWarning, reason, actionStart, note)); err != nil {
 		return fmt.Errorf("create event %s: %w", reason, err)
 	}
 	return nil
@@ -128,26 +116,23 @@ func (r *Recorder) enqueue(e *eventsv1.Event) {
 
 // Run sends events until ctx ends, which is not an error. Events that wait are lost then.
 func (r *Recorder) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: r.client})
-	defer broadcaster.Shutdown()
-	defer cancel()
-	ctx = withDebugLog(ctx, r.log)
-	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
-		return fmt.Errorf("record events: %w", err)
-	}
-	recorder := broadcaster.NewRecorder(runtime.NewScheme(), reporter)
 	var queues stdsync.WaitGroup
 	for _, q := range []*pacedQueue{&r.local, &r.clusterWide} {
-		queues.Go(func() { q.run(ctx, recorder) })
+		s := series{Recorder: r, sent: map[seriesKey]*sentEvent{}}
+		queues.Go(func() { q.run(ctx, s.send) })
 	}
 	queues.Wait()
 	return nil
 }
 
-// newEvent returns an event without its time and reporter.
-func newEvent(o sync.Object, kind, reason, action, note string) *eventsv1.Event {
+// newEvent returns an event of now.
+func (r *Recorder) newEvent(o sync.Object, kind, reason, action, note string) *eventsv1.Event {
+	now := time.Now()
 	return &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: eventName(o.Name, now), Namespace: cmp.Or(o.Namespace, metav1.NamespaceDefault),
+		},
+		EventTime: metav1.NewMicroTime(now), ReportingController: reporter, ReportingInstance: reporter + "-" + r.host,
 		Regarding: reference(o), Type: kind, Reason: reason, Action: action, Note: truncate(note),
 	}
 }

@@ -22,7 +22,7 @@ import (
 // recording runs a recorder during do and for a while after, and returns the events.
 func recording(t *testing.T, s *apitest.Server, after time.Duration, do func(*cluster.Recorder)) []eventsv1.Event {
 	t.Helper()
-	r := cluster.NewRecorder(s.Client(), "node-1", slog.New(slog.DiscardHandler))
+	r := cluster.NewRecorder(clientOf(s), "node-1", slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- r.Run(ctx) }()
@@ -207,7 +207,7 @@ func TestClusterWideEventsAreSpread(t *testing.T) {
 		done := make(chan error)
 		const nodes = 200
 		for i := range nodes {
-			r := cluster.NewRecorder(s.Client(), fmt.Sprint("node-", i), slog.New(slog.DiscardHandler))
+			r := cluster.NewRecorder(clientOf(s), fmt.Sprint("node-", i), slog.New(slog.DiscardHandler))
 			r.Warn(sync.Object{Kind: "Service", Namespace: "shop", Name: "web"}, "Unusable", "bad")
 			go func() { done <- r.Run(ctx) }()
 		}

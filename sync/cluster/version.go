@@ -17,7 +17,7 @@ func ServerVersion(ctx context.Context, c ClientConfig) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := client.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	text, err := client.events.Get().AbsPath("/version").Do(ctx).Raw()
 	if err != nil {
 		return "", fmt.Errorf("get the version of the API server: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	stdsync "sync"
 
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
@@ -16,9 +15,6 @@ func (s *Server) Config() *rest.Config {
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	return config
 }
-
-// Client returns a client of the server without a network.
-func (s *Server) Client() kubernetes.Interface { return kubernetes.NewForConfigOrDie(s.Config()) }
 
 // RoundTrip implements [http.RoundTripper].
 func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
