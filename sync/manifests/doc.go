@@ -3,7 +3,7 @@
 //
 //	folder --> files --> YAML documents --> objects --> package convert --> model values
 //	   |      listing       documents       parser                              |
-//	   +-- watcher: changes, or every 30 s                        changes: []sync.Event
+//	   +-- every 250 ms: changed?                                 changes: []sync.Event
 //
 // It reads Services, EndpointSlices, ServiceCIDRs and the proxy's own Node, alone or
 // in lists, and skips other kinds. In a folder it reads the files *.yaml, *.yml and

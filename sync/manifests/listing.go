@@ -1,83 +1,68 @@
 package manifests
 
 import (
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+	"time"
 )
 
-// listing is what there is to read and to watch.
-type listing struct {
-	folder string   // the folder of the files
-	files  []string // paths, sorted
-	// linked are the folders of the targets of files that are symbolic links, without links
-	// in their paths.
-	linked []string
-}
+// A listing has the files to read, by path, with what stat says of them: nil for a broken link.
+type listing map[string]fs.FileInfo
 
 // list returns the manifests at path: the file itself, or those of the folder.
 func list(path string) (listing, error) {
-	folder, err := folderOf(path)
+	info, err := os.Stat(path)
 	if err != nil {
-		return listing{}, err
+		return nil, err
 	}
-	out := listing{folder: folder}
-	if path = filepath.Clean(path); path != folder {
-		out.files = []string{path}
-		out.resolveLinks()
-		return out, nil
+	path = filepath.Clean(path)
+	if !info.IsDir() {
+		return listing{path: info}, nil
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return listing{}, err
+		return nil, err
 	}
+	out := listing{}
 	for _, entry := range entries {
-		if name := filepath.Join(path, entry.Name()); isManifest(name) {
-			out.files = append(out.files, name)
+		name := filepath.Join(path, entry.Name())
+		switch filepath.Ext(name) {
+		case ".yaml", ".yml", ".json":
+		default:
+			continue
+		}
+		// Not folders, and not pipes, which might never end. A broken link is read, so that it is
+		// reported.
+		info, err := os.Stat(name)
+		if !strings.HasPrefix(entry.Name(), ".") && (err != nil || info.Mode().IsRegular()) {
+			out[name] = info
 		}
 	}
-	out.resolveLinks()
 	return out, nil
 }
 
-// resolveLinks finds the folders of linked files. The folder itself must not be among
-// them under another name: the kernel has one watch for both, and would end it for both.
-func (l *listing) resolveLinks() {
-	home, err := filepath.EvalSymlinks(l.folder)
-	if err != nil {
-		return // gone again, as the next scan finds
-	}
-	for _, file := range l.files {
-		target, err := filepath.EvalSymlinks(file)
-		if dir := filepath.Dir(target); err == nil && dir != home && !slices.Contains(l.linked, dir) {
-			l.linked = append(l.linked, dir)
+// equal reports whether no file was added, removed, replaced or written.
+func (l listing) equal(o listing) bool {
+	return maps.EqualFunc(l, o, func(a, b fs.FileInfo) bool {
+		if a == nil || b == nil {
+			return a == nil && b == nil
+		}
+		return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+	})
+}
+
+// youngerThan reports whether a file was written within the last time.
+func (l listing) youngerThan(age time.Duration) bool {
+	for _, info := range l {
+		if info == nil {
+			continue
+		}
+		if is := time.Since(info.ModTime()); is >= 0 && is < age {
+			return true
 		}
 	}
-}
-
-// isManifest reports whether a file of a folder is read, by its name and type: not
-// folders, and not pipes, which might never end. A broken link is read, so that it is
-// reported.
-func isManifest(path string) bool {
-	name := filepath.Base(path)
-	switch filepath.Ext(name) {
-	case ".yaml", ".yml", ".json":
-	default:
-		return false
-	}
-	info, err := os.Stat(path)
-	return !strings.HasPrefix(name, ".") && (err != nil || info.Mode().IsRegular())
-}
-
-// folderOf returns the folder to watch: path itself, or the folder of a file.
-func folderOf(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	if info.IsDir() {
-		return filepath.Clean(path), nil
-	}
-	return filepath.Dir(path), nil
+	return false
 }

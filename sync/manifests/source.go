@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"kube-vmap/sync"
 )
@@ -38,7 +37,7 @@ func Load(path, node string) ([]sync.Event, []error) {
 	if err != nil {
 		return nil, []error{fmt.Errorf("read manifests: %w", err)}
 	}
-	events, report := newFolder(node).read(found.files)
+	events, report := newFolder(node).read(slices.Sorted(maps.Keys(found)))
 	var errs []error
 	for _, p := range report.problems {
 		errs = append(errs, p)
@@ -46,42 +45,85 @@ func Load(path, node string) ([]sync.Event, []error) {
 	return events, errs
 }
 
-// Run implements [sync.Source]. It returns an error if path cannot be read or watched
-// at first. Later it waits for path to return.
+const (
+	// pollPeriod is how often to look for changes. Notifications of the kernel would be sooner, but
+	// network file systems send none, and links and mounts in the path need watches of their own.
+	pollPeriod = 250 * time.Millisecond
+	// pollRest is how many times longer the pause is than the look before it.
+	pollRest = 50
+	// debounce is how long files must not change before they are read: editors, and copies of
+	// several files, make many changes that belong together. maxDebounce is the longest wait if they
+	// change all the time.
+	debounce, maxDebounce = 50 * time.Millisecond, time.Second
+	// unsure is how old a change must be for the next one to have another time, whatever the
+	// resolution of the file system's clock.
+	unsure = 3 * time.Second
+	// firstScanGrace is how long the first burst waits for a file that cannot be parsed. It may be
+	// half-written, and without its objects the first burst would remove what an earlier process
+	// installed.
+	firstScanGrace = time.Second
+)
+
+// Run implements [sync.Source]. It returns an error if path cannot be read at first. Later it
+// waits for path to return.
 func (m *Source) Run(ctx context.Context, out chan<- []sync.Event) error {
-	w, err := newWatcher(m.log)
-	if err != nil {
-		return fmt.Errorf("watch manifests: %w", err)
-	}
-	defer w.close()
 	f := newFolder(m.node)
-	events, err := m.firstScan(ctx, f, w)
+	found, err := list(m.path)
 	if err != nil {
 		return fmt.Errorf("read manifests: %w", err)
 	}
+	events, unparsed := m.read(f, found)
+	if unparsed && sleep(ctx, firstScanGrace) {
+		if again, err := list(m.path); err == nil {
+			more, _ := m.read(f, again)
+			events = append(events, more...)
+		}
+	}
 	send(ctx, out, events)
-	s := &rescan{path: m.path, log: m.log, backoff: missingBackoff()}
-	for s.next(nil); w.wait(ctx, s.delay); s.next(err) {
-		if events, _, err = m.scan(f, w); len(events) > 0 {
+	missing, again := false, true
+	for rest := pollPeriod; sleep(ctx, rest); {
+		start := time.Now()
+		now, err := list(m.path)
+		rest = max(pollPeriod, pollRest*time.Since(start))
+		switch {
+		case err != nil && !missing:
+			m.log.Error("manifests missing, keeping their objects", "path", m.path, "err", err)
+		case err == nil && missing:
+			m.log.Info("manifests available again", "path", m.path)
+		}
+		missing = err != nil
+		if missing || now.equal(found) && !(again && !now.youngerThan(unsure)) {
+			continue
+		}
+		found = m.settle(ctx, now)
+		again = found.youngerThan(unsure)
+		if events, _ := m.read(f, found); len(events) > 0 {
 			send(ctx, out, events)
 		}
 	}
 	return nil
 }
 
-// firstScanGrace is how long the first burst waits for a file that cannot be parsed. It
-// may be half-written, and without its objects the first burst would remove what an
-// earlier process installed.
-const firstScanGrace = time.Second
-
-// firstScan reads everything, and once more if a file may be half-written.
-func (m *Source) firstScan(ctx context.Context, f *folder, w *watcher) ([]sync.Event, error) {
-	events, unparsed, err := m.scan(f, w)
-	if !unparsed || err != nil || !w.wait(ctx, firstScanGrace) {
-		return events, err
+// settle returns the listing when none of the files has just been written.
+func (m *Source) settle(ctx context.Context, now listing) listing {
+	for start := time.Now(); now.youngerThan(debounce) && time.Since(start) < maxDebounce && sleep(ctx, debounce); {
+		next, err := list(m.path)
+		if err != nil {
+			break // the next look finds that
+		}
+		now = next
 	}
-	more, _, err := m.scan(f, w)
-	return append(events, more...), err
+	return now
+}
+
+// sleep waits, and reports false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
 }
 
 // send delivers a burst unless ctx ends first.
@@ -92,26 +134,12 @@ func send(ctx context.Context, out chan<- []sync.Event, events []sync.Event) {
 	}
 }
 
-// scan reads what has changed, and logs problems. It reports whether some text could not
-// be parsed. It watches before it reads, so that no change is missed in between.
-func (m *Source) scan(f *folder, w *watcher) (events []sync.Event, unparsed bool, err error) {
-	dir, err := folderOf(m.path)
-	if err != nil {
-		return nil, false, err
-	}
-	if err := w.add(dir); err != nil {
-		return nil, false, err
-	}
-	found, err := list(m.path)
-	if err != nil {
-		return nil, false, err
-	}
-	w.watchOnly(append(found.linked, found.folder))
-	events, report := f.read(found.files)
-	m.log.Debug("manifests read", "path", m.path, "files", len(found.files), "events", len(events))
+// read reads files, and logs problems. It reports whether some text could not be parsed.
+func (m *Source) read(f *folder, found listing) (events []sync.Event, unparsed bool) {
+	events, report := f.read(slices.Sorted(maps.Keys(found)))
+	m.log.Debug("manifests read", "path", m.path, "files", len(found), "events", len(events))
 	m.logReport(report)
-	unparsed = slices.ContainsFunc(report.problems, func(p *Error) bool { return p.Object == "" && !p.Warning })
-	return events, unparsed, nil
+	return events, slices.ContainsFunc(report.problems, func(p *Error) bool { return p.Object == "" && !p.Warning })
 }
 
 func (m *Source) logReport(r report) {
@@ -129,41 +157,5 @@ func (m *Source) logReport(r report) {
 	}
 	for _, s := range r.skipped {
 		m.log.Info("unsupported kinds skipped", "file", s.file, "kinds", strings.Join(s.kinds, ", "))
-	}
-}
-
-// rescanInterval is how often the manifests are read without a notification of a
-// change: network file systems send none, and a symbolic link in the path may be
-// replaced.
-const rescanInterval = 30 * time.Second
-
-// rescan decides how long to wait for a notification before the next scan.
-type rescan struct {
-	path    string
-	log     *slog.Logger
-	delay   time.Duration
-	backoff wait.Backoff
-	missing bool
-}
-
-// missingBackoff returns the waits between scans while the manifests are missing.
-func missingBackoff() wait.Backoff {
-	return wait.Backoff{Duration: debounce, Factor: 2, Steps: 10, Cap: 5 * time.Second}
-}
-
-// next sets the delay after a scan that ended with err, and logs when the manifests
-// disappear and return.
-func (s *rescan) next(err error) {
-	switch {
-	case err != nil && !s.missing:
-		s.log.Error("manifests missing, keeping their objects", "path", s.path, "err", err)
-		s.missing = true
-	case err == nil && s.missing:
-		s.log.Info("manifests available again", "path", s.path)
-		s.missing, s.backoff = false, missingBackoff()
-	}
-	s.delay = rescanInterval
-	if s.missing {
-		s.delay = s.backoff.Step()
 	}
 }

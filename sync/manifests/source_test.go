@@ -9,10 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/fsnotify/fsnotify"
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
@@ -321,47 +318,18 @@ func TestNode(t *testing.T) {
 	}
 }
 
-func TestChangesAreDebounced(t *testing.T) {
-	tests := map[string]struct {
-		pause, want time.Duration
-		changes     int
-	}{
-		"when quiet again":          {pause: debounce - time.Millisecond, changes: 3, want: 2*(debounce-time.Millisecond) + debounce},
-		"at the latest in a second": {pause: debounce - time.Millisecond, changes: 1000, want: maxDebounce},
-		"after a change all alone":  {changes: 1, want: debounce},
-		"or when nothing happens":   {want: rescanInterval},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := &watcher{notify: &fsnotify.Watcher{Events: make(chan fsnotify.Event), Errors: make(chan error)}}
-				ctx, cancel := context.WithCancel(t.Context())
-				go func() {
-					for range test.changes {
-						select {
-						case w.notify.Events <- fsnotify.Event{Name: "a", Op: fsnotify.Write}:
-						case <-ctx.Done():
-						}
-						select {
-						case <-time.After(test.pause):
-						case <-ctx.Done():
-						}
-					}
-				}()
-				start := time.Now()
-				if !w.wait(ctx, rescanInterval) {
-					t.Error("not woken")
-				}
-				if got := time.Since(start); got != test.want {
-					t.Errorf("after %v, want %v", got, test.want)
-				}
-				cancel()
-				if w.wait(ctx, rescanInterval) {
-					t.Error("woken after the end")
-				}
-			})
-		})
-	}
+// TestChangeOfSameSizeAndTimeIsRead changes a file without its size and, as on file systems with a coarse
+// clock, its time of change.
+func TestChangeOfSameSizeAndTimeIsRead(t *testing.T) {
+	f := follow(t, t.TempDir())
+	f.write("web.yaml", serviceText("web", "10.96.0.10"))
+	f.until("web 10.96.0.10")
+	path := filepath.Join(f.dir, "web.yaml")
+	before, err := os.Stat(path)
+	must(t, err)
+	f.write("web.yaml", serviceText("web", "10.96.0.11"))
+	must(t, os.Chtimes(path, before.ModTime(), before.ModTime()))
+	f.until("web 10.96.0.11")
 }
 
 // logLines collects what is logged.
