@@ -22,8 +22,8 @@
 //
 // # When the API server is unavailable
 //
-// All requests end in resourceclient.go; outages.go logs failures, shortwatch.go watches
-// that end too soon, optional.go handles resources that may be missing.
+// All requests end in resourceclient.go; outages.go logs failures, optional.go handles resources
+// that may be missing.
 //
 // The last known objects stay. A watch that ended without an error is resumed
 // immediately. After an error, each kind is requested again after a random 0.8 to 20

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/url"
 	"slices"
 	stdsync "sync"
@@ -11,50 +12,52 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
-// An outageLog logs when the API server stops responding and when it responds again,
-// but not each failed attempt in between. Kinds that fail together are one outage.
-// A kind that fails permanently does not hide a later outage of the others.
+// An outageLog logs when objects cannot be read, and when they can again, but not each failed
+// attempt in between. Kinds that fail for the same reason are one outage. One that fails
+// permanently does not hide an outage of the others for another reason.
 type outageLog struct {
-	log          *slog.Logger
-	shortWatches *shortWatchDetector
+	log *slog.Logger
 
-	mu          stdsync.Mutex
-	lost        map[string]lostKind // by kind
-	last        *outage
+	mu   stdsync.Mutex
+	lost map[string]lostKind // by kind
+	// short counts short watches in a row, by kind.
+	short map[string]int
+	// warned are the reasons that were logged as a warning and continue, with their beginning.
+	warned      map[metav1.StatusReason]time.Time
 	lastWarning time.Time
+	recovered   time.Time // when a kind of the outage could be read again; zero if none could
 }
 
-// A lostKind is a kind of object that cannot be read, and the outage it belongs to.
+// A lostKind is a kind of object that cannot be read.
 type lostKind struct {
-	*outage
-	lostSince time.Time
-	err       error // of the last request
-}
-
-// An outage is shared by all kinds that failed together.
-type outage struct {
-	since     time.Time
-	kinds     int                               // how many still fail
-	firstSeen map[metav1.StatusReason]time.Time // by reason of failure
-	warned    map[metav1.StatusReason]bool      // reasons that were logged as a warning
-	// lastSuccess is when any kind, of this outage or not, was last read.
-	lastSuccess time.Time
-	// partlyRecovered is set when a kind of this outage recovered and that is not logged yet.
-	partlyRecovered bool
+	since       time.Time
+	reason      metav1.StatusReason // of the last failure
+	reasonSince time.Time
+	err         error
 }
 
 const (
-	// outageWindow is how close together failures must be to count as one outage, and
-	// how long a failure must last to be logged in spite of a recent warning.
+	// outageWindow is how long a failure must last to be logged in spite of another warning, and
+	// after how long those of the other kinds show that a recovery is one of some kinds only.
 	outageWindow = time.Minute
 	// quietPeriod is how long after a warning short failures are not logged.
 	quietPeriod = 5 * time.Minute
+
+	shortWatch      = 5 * time.Second // a watch that ends sooner is short
+	maxShortWatches = 5               // so many in a row are a failure
+	longWatch       = time.Minute     // one that lasts this long ends it
 )
 
+// errShortWatches is the failure of a server that responds, but cuts watches.
+var errShortWatches = errors.New("watches end right after they begin, changes may arrive late")
+
 func newOutageLog(log *slog.Logger) *outageLog {
-	return &outageLog{log: log, shortWatches: newShortWatchDetector(log), lost: map[string]lostKind{}}
+	return &outageLog{
+		log: log, lost: map[string]lostKind{}, short: map[string]int{}, warned: map[metav1.StatusReason]time.Time{},
+	}
 }
 
 // failed records a failed request for objects of a kind.
@@ -64,77 +67,76 @@ func (c *outageLog) failed(kind string, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	reason := apierrors.ReasonForError(err)
-	l := c.recordLoss(kind, reason, err)
-	c.logPartialRecovery(l.outage)
+	reason, now := apierrors.ReasonForError(err), time.Now()
+	if errors.Is(err, errShortWatches) {
+		reason = "ShortWatches"
+	}
+	l, known := c.lost[kind]
+	if !known {
+		l.since, c.recovered = now, time.Time{}
+	}
+	if !known || l.reason != reason {
+		l.reason, l.reasonSince = reason, now
+	}
+	l.err = withoutURL(err)
+	c.lost[kind] = l
+	if !c.recovered.IsZero() && now.Sub(c.recovered) >= outageWindow {
+		c.logRecovery(c.recovered)
+	}
 	level := slog.LevelDebug
-	if c.shouldWarn(l, reason) {
-		level, c.lastWarning, l.warned[reason] = slog.LevelWarn, time.Now(), true
+	if c.shouldWarn(l) {
+		level, c.lastWarning, c.warned[reason] = slog.LevelWarn, now, l.since
 	}
 	c.log.Log(context.Background(), level, "API server unavailable, keeping the last known objects", "kind", kind, "err",
 		l.err)
 }
 
-// recordLoss returns the loss that the failure starts or continues.
-func (c *outageLog) recordLoss(kind string, reason metav1.StatusReason, err error) lostKind {
-	l, lost := c.lost[kind]
-	if !lost {
-		if c.last == nil || !c.last.includes(reason) {
-			c.last = &outage{
-				since: time.Now(), firstSeen: map[metav1.StatusReason]time.Time{}, warned: map[metav1.StatusReason]bool{},
-			}
-		}
-		l = lostKind{outage: c.last, lostSince: time.Now()}
-		l.kinds++
-	}
-	l.err = withoutURL(err)
-	c.lost[kind] = l
-	if _, seen := l.firstSeen[reason]; !seen {
-		l.firstSeen[reason] = time.Now()
-	}
-	return l
-}
-
-// includes reports whether a kind that fails now, for that reason, is part of the outage.
-func (o *outage) includes(reason metav1.StatusReason) bool {
-	_, seen := o.firstSeen[reason]
-	sameCause := seen && (o.lastSuccess.IsZero() || time.Since(o.lastSuccess) < outageWindow)
-	return o.kinds > 0 && (sameCause || time.Since(o.since) < outageWindow)
-}
-
-// shouldWarn reports whether to log a failure as a warning: the first of an outage
-// unless there was a recent warning, otherwise one that lasts, of an outage or for a
-// reason that was not logged yet.
-func (c *outageLog) shouldWarn(l lostKind, reason metav1.StatusReason) bool {
+// shouldWarn reports whether to log a failure as a warning: the first one unless there was a
+// recent warning, otherwise one that lasts, for a reason that was not logged yet.
+func (c *outageLog) shouldWarn(l lostKind) bool {
 	recent := !c.lastWarning.IsZero() && time.Since(c.lastWarning) < quietPeriod
-	lasts := min(time.Since(l.lostSince), time.Since(l.firstSeen[reason])) >= outageWindow
-	if len(l.warned) == 0 {
-		return lasts || !recent && !c.shortWatches.isActive()
+	lasts := time.Since(l.reasonSince) >= outageWindow
+	if _, warned := c.warned[l.reason]; warned {
+		return false
 	}
-	for _, each := range c.lost {
-		if each.warned[reason] {
-			return false
-		}
-	}
-	return !recent && lasts
+	return lasts && !recent || len(c.warned) == 0 && (lasts || !recent)
 }
 
-// logPartialRecovery logs that some kinds of an outage recovered, once enough time has
-// passed to show that the others did not.
-func (c *outageLog) logPartialRecovery(o *outage) {
-	if !o.partlyRecovered || time.Since(o.lastSuccess) < outageWindow {
+// succeeded records a successful request for objects of a kind.
+func (c *outageLog) succeeded(kind string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, lost := c.lost[kind]; !lost || c.short[kind] >= maxShortWatches {
 		return
 	}
-	o.partlyRecovered = false
-	var rest []string
-	for kind, l := range c.lost {
-		if l.outage == o {
-			rest = append(rest, kind)
-		}
+	delete(c.lost, kind)
+	if c.recovered = time.Now(); len(c.lost) == 0 {
+		c.logRecovery(c.recovered)
 	}
-	slices.Sort(rest)
-	c.log.Info("API server available again", "failing", rest, "duration",
-		o.lastSuccess.Sub(o.since).Round(time.Millisecond).String())
+}
+
+// logRecovery logs the end of the outages for reasons for which no kind fails any more.
+func (c *outageLog) logRecovery(at time.Time) {
+	began := at
+	maps.DeleteFunc(c.warned, func(reason metav1.StatusReason, since time.Time) bool {
+		for _, l := range c.lost {
+			if l.reason == reason {
+				return false
+			}
+		}
+		if since.Before(began) {
+			began = since
+		}
+		return true
+	})
+	if began.Equal(at) {
+		return
+	}
+	log := c.log
+	if len(c.lost) > 0 {
+		log = log.With("failing", slices.Sorted(maps.Keys(c.lost)))
+	}
+	log.Info("API server available again", "duration", at.Sub(began).Round(time.Millisecond).String())
 }
 
 // failure returns since when a kind cannot be read, and the last error; zero and nil if it
@@ -143,7 +145,7 @@ func (c *outageLog) failure(kind string) (since time.Time, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.lost[kind]
-	return l.lostSince, l.err
+	return l.since, l.err
 }
 
 // withoutURL returns the error without the request's URL, which fills a line.
@@ -154,27 +156,42 @@ func withoutURL(err error) error {
 	return err
 }
 
-// succeeded records a successful request for objects of a kind.
-func (c *outageLog) succeeded(kind string) {
+// observe returns a watch, and counts it if it is short, unless ctx ends first.
+func (c *outageLog) observe(ctx context.Context, kind string, w watch.Interface) watch.Interface {
+	start := time.Now()
+	long := time.AfterFunc(longWatch, func() {
+		c.setShort(kind, func(int) int { return 0 })
+		c.succeeded(kind)
+	})
+	return &observedWatch{Interface: w, onStop: stdsync.OnceFunc(func() {
+		long.Stop()
+		switch took := time.Since(start); {
+		case ctx.Err() != nil:
+		case took >= shortWatch:
+			c.setShort(kind, func(int) int { return 0 })
+		case c.setShort(kind, func(n int) int { return n + 1 }) >= maxShortWatches:
+			c.failed(kind, errShortWatches)
+		}
+	})}
+}
+
+// setShort changes the number of short watches in a row.
+func (c *outageLog) setShort(kind string, next func(int) int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l, lost := c.lost[kind]
-	delete(c.lost, kind)
-	for _, other := range c.lost {
-		other.lastSuccess = time.Now()
-	}
-	if !lost {
-		return
-	}
-	l.kinds--
-	l.partlyRecovered = len(l.warned) > 0
-	if l.kinds > 0 {
-		return
-	}
-	level := slog.LevelDebug
-	if l.partlyRecovered {
-		level = slog.LevelInfo
-	}
-	c.log.Log(context.Background(), level, "API server available again", "duration",
-		time.Since(l.since).Round(time.Millisecond).String())
+	c.short[kind] = next(c.short[kind])
+	return c.short[kind]
+}
+
+// An observedWatch calls onStop when its reader stops it, which the reader also does
+// when the watch has ended by itself.
+type observedWatch struct {
+	watch.Interface
+	onStop func()
+}
+
+// Stop implements [watch.Interface].
+func (m *observedWatch) Stop() {
+	m.onStop()
+	m.Interface.Stop()
 }

@@ -66,7 +66,7 @@ func (r *resourceClient) watch(ctx context.Context, options metav1.ListOptions) 
 		r.recordResult(errNoResponse)
 		return w, nil
 	case err == nil:
-		w = r.outages.shortWatches.observe(ctx, r.kind, w)
+		w = r.outages.observe(ctx, r.kind, w)
 	case options.SendInitialEvents != nil && apierrors.IsInvalid(err):
 		return nil, err // an older server, which cannot stream lists
 	}
