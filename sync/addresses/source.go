@@ -23,7 +23,7 @@ func backoff() wait.Backoff {
 // A Source sends the addresses of the interfaces of one network namespace.
 type Source struct {
 	log  *slog.Logger
-	open func() (feed, error)
+	open func() (Feed[netip.Addr], error)
 }
 
 // Config configures a [Source].
@@ -36,17 +36,7 @@ type Config struct {
 
 // New returns a Source. It opens nothing yet.
 func New(c Config) *Source {
-	return &Source{log: c.Log, open: func() (feed, error) { return rtnetlink.FollowAddresses(c.NetNS) }}
-}
-
-// A feed lists addresses, and notices all changes since it was opened.
-type feed interface {
-	// List returns all usable addresses in any order.
-	List() ([]netip.Addr, error)
-	// Wait returns after a change, once there were no more for a moment, or with an
-	// error if ctx ends first.
-	Wait(ctx context.Context) error
-	Close()
+	return &Source{log: c.Log, open: func() (Feed[netip.Addr], error) { return rtnetlink.FollowAddresses(c.NetNS) }}
 }
 
 // Run sends all addresses, sorted and without duplicates, and again whenever they
@@ -54,42 +44,54 @@ type feed interface {
 // the addresses sent last stay valid.
 func (s *Source) Run(ctx context.Context, out chan<- []netip.Addr) error {
 	t := &sender{out: out}
-	for delay := backoff(); ctx.Err() == nil; {
-		start := time.Now()
-		err := s.follow(ctx, t)
-		if time.Since(start) > maxBackoff { // it worked
-			delay = backoff()
-		}
-		s.pause(ctx, err, delay.Step())
-	}
+	Follow(ctx, s.log.With("of", "addresses"), s.open, func(addrs []netip.Addr) { t.sendIfChanged(ctx, addrs) })
 	return nil
 }
 
-// pause logs a failure and waits, unless ctx has ended.
-func (s *Source) pause(ctx context.Context, err error, length time.Duration) {
-	if ctx.Err() != nil {
-		return
-	}
-	s.log.Warn("node addresses not readable, retrying", "err", err, "retry_in", length)
-	select {
-	case <-ctx.Done():
-	case <-time.After(length):
+// A Feed lists what the kernel has of a kind, and notices all changes since it was opened.
+type Feed[T any] interface {
+	// List returns all, in any order.
+	List() ([]T, error)
+	// Wait returns after a change, once there were no more for a moment, or with an
+	// error if ctx ends first.
+	Wait(ctx context.Context) error
+	Close()
+}
+
+// Follow calls send with what a feed lists, and again after changes, until ctx ends. It logs
+// failures, and opens another feed after a while.
+func Follow[T any](ctx context.Context, log *slog.Logger, open func() (Feed[T], error), send func([]T)) {
+	for delay := backoff(); ctx.Err() == nil; {
+		start := time.Now()
+		err := follow(ctx, open, send)
+		if time.Since(start) > maxBackoff { // it worked
+			delay = backoff()
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		length := delay.Step()
+		log.Warn("network of the node not readable, retrying", "err", err, "retry_in", length)
+		select {
+		case <-ctx.Done():
+		case <-time.After(length):
+		}
 	}
 }
 
-// follow sends the addresses until a feed fails or ctx ends.
-func (s *Source) follow(ctx context.Context, t *sender) error {
-	f, err := s.open()
+// follow sends until a feed fails or ctx ends.
+func follow[T any](ctx context.Context, open func() (Feed[T], error), send func([]T)) error {
+	f, err := open()
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	for {
-		addrs, err := f.List()
+		list, err := f.List()
 		if err != nil {
 			return err
 		}
-		t.sendIfChanged(ctx, addrs)
+		send(list)
 		if err := f.Wait(ctx); err != nil {
 			return err
 		}

@@ -57,7 +57,7 @@ func play(t *testing.T, feeds []*script, length time.Duration) (sent []string, o
 	out := make(chan []netip.Addr)
 	start := time.Now()
 	next := 0
-	s.open = func() (feed, error) {
+	s.open = func() (Feed[netip.Addr], error) {
 		opened = append(opened, time.Since(start))
 		if next >= len(feeds) {
 			return nil, errBroken
@@ -162,7 +162,7 @@ func TestRunEndsWhileReceiverIsBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config{Log: slog.New(slog.DiscardHandler)})
 		sockets := &script{lists: [][]netip.Addr{list("192.0.2.1")}}
-		s.open = func() (feed, error) { return sockets, nil }
+		s.open = func() (Feed[netip.Addr], error) { return sockets, nil }
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Minute, cancel)
 		if err := s.Run(ctx, make(chan []netip.Addr)); err != nil {

@@ -37,7 +37,7 @@ type Config struct {
 // remembered. All but Follow is done by one goroutine, Run.
 type Reader struct {
 	Config
-	commits   *sync.CommitQueue
+	*sync.CommitQueue
 	services  map[model.Match]sync.Object // those with affinity, by the keys of their pools
 	peak      int                         // of services
 	reported  [len(model.Families)]uint64 // last reported totals
@@ -50,7 +50,7 @@ func New(c Config) *Reader {
 		c.CPUTime = sync.ThreadCPUTime
 	}
 	return &Reader{
-		Config: c, commits: sync.NewCommitQueue(), services: map[model.Match]sync.Object{},
+		Config: c, CommitQueue: sync.NewCommitQueue(), services: map[model.Match]sync.Object{},
 		// The first totals may be from before this process.
 		restUntil: time.Now().Add(period * 3 / 2),
 	}
@@ -67,7 +67,7 @@ func (r *Reader) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-r.commits.Ready():
+		case <-r.Ready():
 			r.applyCommits()
 		case <-ticker.C:
 			r.read()

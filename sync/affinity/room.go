@@ -30,12 +30,9 @@ const (
 // ReasonForgotten is the reason of the event that clients of a Service were forgotten.
 const ReasonForgotten = "ClientsForgotten"
 
-// Follow implements [sync.Follower].
-func (r *Reader) Follow(t sync.Committed) { r.commits.Follow(t) }
-
 // applyCommits brings the Services up to date.
 func (r *Reader) applyCommits() {
-	for _, t := range r.commits.Take() {
+	for _, t := range r.Take() {
 		if t.Full {
 			clear(r.services)
 		}

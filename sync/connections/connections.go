@@ -54,7 +54,7 @@ const (
 // Totals is done by one goroutine, Run.
 type Connections struct {
 	Config
-	commits  *sync.CommitQueue
+	*sync.CommitQueue
 	requests chan chan struct{} // of Totals; closed when new totals are published
 
 	tracker tracker
@@ -72,7 +72,7 @@ type Connections struct {
 func New(c Config) *Connections {
 	c.Period = cmp.Or(c.Period, cleanUpPeriod)
 	out := &Connections{
-		Config: c, commits: sync.NewCommitQueue(), requests: make(chan chan struct{}), tracker: newTracker(),
+		Config: c, CommitQueue: sync.NewCommitQueue(), requests: make(chan chan struct{}), tracker: newTracker(),
 	}
 	for _, f := range model.Families {
 		out.stale[f] = newStaleSet()
@@ -80,12 +80,9 @@ func New(c Config) *Connections {
 	return out
 }
 
-// Follow implements [sync.Follower].
-func (c *Connections) Follow(t sync.Committed) { c.commits.Follow(t) }
-
 // applyCommits brings the tracker up to date.
 func (c *Connections) applyCommits() {
-	for _, t := range c.commits.Take() {
+	for _, t := range c.Take() {
 		c.tracker.apply(t, c.stale[:])
 	}
 }
@@ -100,7 +97,7 @@ func (c *Connections) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-c.commits.Ready():
+		case <-c.Ready():
 			again = c.handleCommits()
 		case <-again:
 			again = c.handleCommits()

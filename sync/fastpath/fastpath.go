@@ -13,6 +13,7 @@ import (
 
 	"kube-vmap/nft/kernel/flowtable"
 	"kube-vmap/nft/kernel/rtnetlink"
+	"kube-vmap/sync/addresses"
 )
 
 // DefaultAfter is the number of packets after which a connection takes the fast path.
@@ -24,8 +25,6 @@ const (
 	// searchPeriod is the time between two searches for obstacles if neither interfaces nor
 	// nf_tables changed: only they find new processes, files and tables of iptables-legacy.
 	searchPeriod = time.Minute
-	// retryPeriod is the time after which interfaces are followed again after an error.
-	retryPeriod = time.Second
 )
 
 // Config configures a [FastPath].
@@ -76,8 +75,9 @@ type FastPath struct {
 
 // New returns a FastPath; it does nothing before Run.
 func New(c Config) *FastPath {
-	if c.CheckPeriod == 0 {
-		c.CheckPeriod = defaultCheckPeriod
+	c.CheckPeriod = cmp.Or(c.CheckPeriod, defaultCheckPeriod)
+	if c.Obstacle == nil {
+		c.Obstacle = func() string { return "" }
 	}
 	f := &FastPath{config: c, never: make(chan string, 1)}
 	f.state.Store(&State{})
@@ -100,7 +100,16 @@ func (f *FastPath) Run(ctx context.Context) error {
 	lists := make(chan []string)
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
-	go func() { defer close(done); f.follow(ctx, lists) }()
+	go func() {
+		defer close(done)
+		open := func() (addresses.Feed[string], error) { return rtnetlink.FollowInterfaces(f.config.NetNS) }
+		addresses.Follow(ctx, f.config.Log.With("of", "interfaces"), open, func(list []string) {
+			select {
+			case lists <- list:
+			case <-ctx.Done():
+			}
+		})
+	}()
 	defer func() { stop(); <-done }()
 	check := time.NewTicker(f.config.CheckPeriod)
 	defer check.Stop()
@@ -160,7 +169,7 @@ func (f *FastPath) reconcile(search bool) {
 	if search {
 		f.foreign, _ = f.config.ForeignChanges() // an error causes the next search
 		f.searched, f.devicesChanged = time.Now(), false
-		f.found = f.obstacle()
+		f.found = f.config.Obstacle()
 	}
 	s, err := f.apply()
 	if err != nil {
@@ -199,8 +208,12 @@ func (f *FastPath) apply() (State, error) {
 
 func (f *FastPath) add() error {
 	t, refused, err := flowtable.Add(f.config.NetNS, f.devices, f.config.After)
-	if err != nil {
-		return explain(err)
+	switch {
+	case flowtable.IsUnsupported(err):
+		return fmt.Errorf("the kernel refuses a flowtable, which needs the modules nf_flow_table, nf_flow_table_inet and "+
+			"nft_flow_offload: %w", err)
+	case err != nil:
+		return err
 	}
 	f.table = t
 	f.config.CountCommit()
@@ -242,58 +255,4 @@ func (f *FastPath) refuse(refused flowtable.Refused) {
 		}
 	}
 	f.refused = refused
-}
-
-// obstacle returns why the fast path must be off, or an empty text.
-func (f *FastPath) obstacle() string {
-	if f.config.Obstacle == nil {
-		return ""
-	}
-	return f.config.Obstacle()
-}
-
-// explain adds to the error of a kernel without flowtables what it lacks.
-func explain(err error) error {
-	if flowtable.IsUnsupported(err) {
-		return fmt.Errorf("the kernel refuses a flowtable, which needs the modules nf_flow_table, nf_flow_table_inet and "+
-			"nft_flow_offload: %w", err)
-	}
-	return err
-}
-
-// follow sends the node's interfaces, and again after changes, until ctx ends.
-func (f *FastPath) follow(ctx context.Context, lists chan<- []string) {
-	for ctx.Err() == nil {
-		err := f.followOnce(ctx, lists)
-		if ctx.Err() != nil {
-			return
-		}
-		f.config.Log.Warn("interfaces cannot be followed, retrying", "err", err, "retry_in", retryPeriod)
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryPeriod):
-		}
-	}
-}
-
-func (f *FastPath) followOnce(ctx context.Context, lists chan<- []string) error {
-	devices, err := rtnetlink.FollowInterfaces(f.config.NetNS)
-	if err != nil {
-		return err
-	}
-	defer devices.Close()
-	for {
-		list, err := devices.List()
-		if err != nil {
-			return err
-		}
-		select {
-		case lists <- list:
-		case <-ctx.Done():
-			return nil
-		}
-		if err := devices.Wait(ctx); err != nil {
-			return err
-		}
-	}
 }

@@ -30,7 +30,7 @@ type Config struct {
 
 // Flows is a [sync.Follower] that deletes stale flows.
 type Flows struct {
-	commits    *sync.CommitQueue
+	*sync.CommitQueue
 	kernel     Kernel
 	reconciled func(model.Family, int, time.Duration)
 	log        *slog.Logger
@@ -48,8 +48,8 @@ func New(c Config, kernel Kernel, log *slog.Logger) *Flows {
 		protocols = append(protocols, model.TCP)
 	}
 	f := &Flows{
-		commits: sync.NewCommitQueue(),
-		kernel:  kernel, reconciled: c.Reconciled, log: log, tracker: newTracker(protocols), pause: newPause(),
+		CommitQueue: sync.NewCommitQueue(),
+		kernel:      kernel, reconciled: c.Reconciled, log: log, tracker: newTracker(protocols), pause: newPause(),
 	}
 	if f.reconciled == nil {
 		f.reconciled = func(model.Family, int, time.Duration) {}
@@ -57,12 +57,9 @@ func New(c Config, kernel Kernel, log *slog.Logger) *Flows {
 	return f
 }
 
-// Follow implements [sync.Follower].
-func (f *Flows) Follow(t sync.Committed) { f.commits.Follow(t) }
-
 // applyCommits brings the tracker up to date.
 func (f *Flows) applyCommits() {
-	for _, t := range f.commits.Take() {
+	for _, t := range f.Take() {
 		f.tracker.apply(t)
 	}
 }

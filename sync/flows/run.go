@@ -18,7 +18,7 @@ func (f *Flows) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-f.commits.Ready():
+		case <-f.Ready():
 		case <-f.pause.over():
 			f.pause.running = false
 			if f.tracker.hasPending() {

@@ -33,7 +33,7 @@ type Config struct {
 // the fewest.
 type LeastConnections struct {
 	Config
-	commits *sync.CommitQueue
+	*sync.CommitQueue
 
 	// The following belongs to Run's goroutine.
 	pools    pools
@@ -51,13 +51,10 @@ func New(c Config) *LeastConnections {
 		c.CPUTime = sync.ThreadCPUTime
 	}
 	return &LeastConnections{
-		Config: c, commits: sync.NewCommitQueue(),
+		Config: c, CommitQueue: sync.NewCommitQueue(),
 		pools: pools{}, observer: observer{tracking: c.Tracking}, period: minPeriod,
 	}
 }
-
-// Follow implements [sync.Follower].
-func (l *LeastConnections) Follow(c sync.Committed) { l.commits.Follow(c) }
 
 // Run observes and steers until ctx ends, which is not an error. While no pool has this
 // scheduler it only waits.
@@ -67,7 +64,7 @@ func (l *LeastConnections) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-l.commits.Ready():
+		case <-l.Ready():
 			l.applyCommits()
 		case <-next:
 			next = nil
@@ -86,7 +83,7 @@ func (l *LeastConnections) Run(ctx context.Context) error {
 
 // applyCommits brings the pools up to date.
 func (l *LeastConnections) applyCommits() {
-	for _, c := range l.commits.Take() {
+	for _, c := range l.Take() {
 		l.pools.apply(c)
 	}
 }

@@ -7,7 +7,11 @@ import (
 	"net"
 	"net/netip"
 	stdsync "sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
@@ -36,8 +40,10 @@ type Proxy struct {
 	Config
 	sockets      *listen.Sockets
 	dial         func(ctx context.Context, network, address string) (net.Conn, error)
-	limit        connLimit
-	drainTimeout time.Duration // see copyOneWay
+	open         *semaphore.Weighted // connections
+	warnings     rate.Sometimes      // about the limit
+	rejected     atomic.Int64        // connections above the limit, since the last warning
+	drainTimeout time.Duration       // see copyOneWay
 
 	mu        stdsync.Mutex // guards the following
 	routes    map[model.Match]route
@@ -53,8 +59,9 @@ func New(c Config) *Proxy {
 	c.Grace = cmp.Or(c.Grace, 5*time.Second)
 	return &Proxy{
 		Config: c, routes: map[model.Match]route{},
-		dial:  (&net.Dialer{}).DialContext,
-		limit: connLimit{max: c.MaxConnections, log: c.Log}, drainTimeout: 5 * time.Second,
+		dial: (&net.Dialer{}).DialContext,
+		open: semaphore.NewWeighted(int64(c.MaxConnections)), warnings: rate.Sometimes{Interval: time.Minute},
+		drainTimeout: 5 * time.Second,
 		sockets: listen.New(listen.Config{
 			Name: "node port on localhost", Reason: sync.ReasonLocalhost, Recorder: c.Recorder, Log: c.Log,
 		}),
@@ -95,8 +102,13 @@ func (p *Proxy) accept(s listen.Socket, l net.Listener, serve func(*net.TCPConn)
 			return err
 		}
 		client := c.(*net.TCPConn) // of a TCP listener
-		if !p.limit.acquire(s) {
+		if !p.open.TryAcquire(1) {
 			reset(client)
+			p.rejected.Add(1)
+			p.warnings.Do(func() {
+				p.Log.Warn("too many connections to node ports on localhost, resetting new ones", "limit", p.MaxConnections,
+					"rejected", p.rejected.Swap(0), "service", s.Service.String())
+			})
 			continue
 		}
 		serve(client)
@@ -105,7 +117,7 @@ func (p *Proxy) accept(s listen.Socket, l net.Listener, serve func(*net.TCPConn)
 
 // serve serves one connection until both ends have closed it or ctx ends.
 func (p *Proxy) serve(ctx context.Context, s listen.Socket, client *net.TCPConn) {
-	defer p.limit.release()
+	defer p.open.Release(1)
 	server, err := p.connect(ctx, s)
 	if err != nil {
 		p.Log.Debug("cannot connect", "service", s.Service.String(), "address", s.Addr.String(), "err", err)

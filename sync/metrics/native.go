@@ -3,6 +3,10 @@ package metrics
 import (
 	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/metrics/features"
+	// Registers client-go's metrics of API requests (rest_client_*), as in kube-proxy, in
+	// component-base's registry for the whole process; there is no other way without copying the
+	// package.
+	_ "k8s.io/component-base/metrics/prometheus/restclient"
 )
 
 // SetNativeHistograms sets whether the histograms of client-go, in component-base's
