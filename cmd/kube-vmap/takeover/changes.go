@@ -41,23 +41,14 @@ func (c *changes) add(b nft.Batch) {
 		return
 	}
 	for _, op := range b {
-		switch op := op.(type) {
-		case nft.AddElements:
-			c.addElements(op.Elements)
-		case nft.DeleteElements:
-			c.addElements(op.Elements)
-		case nft.AddFrontends:
-			for i := range op.Len() {
-				c.addElements([]nft.Element{op.At(i)})
-			}
+		_, list, _ := nft.AddedElements(op)
+		if gone, deletes := op.(nft.DeleteElements); deletes {
+			list = gone.Elements
 		}
-	}
-}
-
-func (c *changes) addElements(list []nft.Element) {
-	for i := range list {
-		if n, watched := c.counts[list[i].Key.Addr]; watched {
-			c.counts[list[i].Key.Addr] = n + 1
+		for i := range list {
+			if n, watched := c.counts[list[i].Key.Addr]; watched {
+				c.counts[list[i].Key.Addr] = n + 1
+			}
 		}
 	}
 }

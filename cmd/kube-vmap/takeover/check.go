@@ -50,12 +50,12 @@ func (t *Takeover) read(ctx context.Context, p Proxy) (v view, err error) {
 // check checks until the end of the probation and a check that is good. first are
 // kube-proxy's rules at its beginning. A view is used for some checks if it took long to
 // read, but not for the last one, and not after one that failed.
-func (t *Takeover) check(ctx context.Context, p Proxy, first rules) (outcome, error) {
+func (t *Takeover) check(ctx context.Context, p Proxy, first rules) (passed bool, failed error) {
 	var v view
 	var nextRead time.Time
 	for failures := 0; sleep(ctx, pollPeriod); {
 		if t.findOther() {
-			return outcomeOther, nil
+			return false, nil
 		}
 		now := time.Now()
 		last := !now.Before(t.until)
@@ -69,7 +69,7 @@ func (t *Takeover) check(ctx context.Context, p Proxy, first rules) (outcome, er
 			nextRead = time.Now().Add(min(readShare*time.Since(now), maxReadPeriod))
 			if r := v.rules; !r.isEmpty() && (len(r.awake()) > 0 || r.nft.Content != first.nft.Content) {
 				t.leave()
-				return outcomeOther, nil
+				return false, nil
 			}
 		}
 		why := t.whyFailing(ctx, p, v)
@@ -79,15 +79,15 @@ func (t *Takeover) check(ctx context.Context, p Proxy, first rules) (outcome, er
 			t.Log.Warn("check of the probation failed", "reason", why, "failures", failures)
 		case last:
 			t.Log.Info("probation ended, kube-vmap stays")
-			return outcomePassed, nil
+			return true, nil
 		default:
 			failures = 0
 		}
 		if failures == maxFailures {
-			return outcomePassed, t.failure(v.rules, first, why)
+			return true, t.failure(v.rules, first, why)
 		}
 	}
-	return outcomePassed, nil
+	return true, nil
 }
 
 // failure returns why the node must be returned; nil if there is nothing to return it to.

@@ -32,7 +32,7 @@
 // cause never fails a check (see verdict.go).
 //
 // A process that ends again and again before its first sync checks nothing, so starts are
-// counted (see starts.go).
+// counted (see state.go).
 //
 // # Returned
 //

@@ -64,7 +64,7 @@ func (k *firstCommit) Apply(b nft.Batch) (nft.Applied, error) {
 		return a, err
 	}
 	a, err := k.Kernel.Apply(slices.Concat(b, steps))
-	if isForeign(err) {
+	if _, theirs := refusedOp(err).(nft.ForeignChange); theirs {
 		t.Log.Warn("cannot suspend kube-proxy's rules together with the first commit, trying afterwards", "err", err)
 		k.done = true
 		again, err := k.Kernel.Apply(b)

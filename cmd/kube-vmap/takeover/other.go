@@ -66,10 +66,10 @@ func (t *Takeover) findOther() bool {
 	case why == "" && was:
 		t.publish(StateStarting, "", "")
 		t.Log.Info("the wait for another proxy has ended")
-	case why != "" && t.publish(StateOtherProxy, what, why):
+	case why != "" && t.publish(StateOtherProxy, what, what+": "+why):
 		t.Log.Warn(what, "reason", why) //nolint:sloglint // one of two constants
 		if t.Recorder != nil {
-			t.Recorder.Warn(t.node(), reasonOther, what+": "+why)
+			t.Recorder.Warn(t.node(), reasons[StateOtherProxy], what+": "+why)
 		}
 	}
 	return why != ""

@@ -36,14 +36,6 @@ func (f *FailedError) Error() string {
 	return text
 }
 
-// An outcome is how a probation ended that did not fail.
-type outcome int
-
-const (
-	outcomePassed outcome = iota // also if there is nothing to try
-	outcomeOther                 // another proxy runs, or something must be tried again
-)
-
 // awaitReady waits for the first sync. It may fail only if an earlier process has begun the
 // probation; otherwise nothing has been suspended yet.
 func (t *Takeover) awaitReady(ctx context.Context, p Proxy) error {
@@ -67,8 +59,10 @@ func (t *Takeover) awaitReady(ctx context.Context, p Proxy) error {
 	}
 }
 
-// probation suspends kube-proxy's rules, if that is not done yet, and checks until its end.
-func (t *Takeover) probation(ctx context.Context, p Proxy) (outcome, error) {
+// probation suspends kube-proxy's rules, if that is not done yet, and checks until its end. It
+// reports whether it was passed, also if there was nothing to try; otherwise another proxy runs, or
+// something must be tried again.
+func (t *Takeover) probation(ctx context.Context, p Proxy) (passed bool, failed error) {
 	r, err := t.system.find()
 	if err == nil && len(r.awake()) > 0 {
 		t.removing = false // a kube-proxy has run since
@@ -81,12 +75,12 @@ func (t *Takeover) probation(ctx context.Context, p Proxy) (outcome, error) {
 	case err != nil:
 		t.Log.Error("cannot suspend kube-proxy's rules, retrying", "retry_in", pollPeriod.String(), "err", err)
 		sleep(ctx, pollPeriod)
-		return outcomeOther, nil
+		return false, nil
 	case !needed:
-		return outcomePassed, nil
+		return true, nil
 	}
-	t.publish(StateProbation, "kube-proxy's rules are suspended until "+t.until.UTC().Format(time.RFC3339)+
-		"; if kube-vmap does not work here before that, they are resumed", "")
+	t.publish(StateProbation, "", "kube-proxy's rules are suspended until "+t.until.UTC().Format(time.RFC3339)+
+		"; if kube-vmap does not work here before that, they are resumed")
 	return t.check(ctx, p, r)
 }
 

@@ -282,7 +282,7 @@ func TestProxyThatWritesIsLeftAlone(t *testing.T) {
 				to := f.takeover(time.Minute)
 				f.after(12*time.Second, func() { do(f) })
 				f.after(16*time.Second, func() {
-					if p := to.Problems(); to.State() != StateOtherProxy || len(p) != 1 || p[0].Reason != reasonOther {
+					if p := to.Problems(); to.State() != StateOtherProxy || len(p) != 1 || p[0].Reason != reasons[StateOtherProxy] {
 						t.Errorf("state %s, problems %v", to.State(), p)
 					}
 				})

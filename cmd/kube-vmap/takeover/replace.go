@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -54,14 +55,11 @@ func checkReplacement(ctx context.Context, k Kernel, ours nft.Tables) error {
 	if err != nil {
 		return err
 	}
-	if err := changeTrial(k, func(f *kubeproxy.Found,
-		ours []kubeproxy.Part,
-	) nft.Batch {
-		return f.Trial(ours, port)
-	}); err != nil {
+	trial := func(f *kubeproxy.Found, ours []kubeproxy.Part) nft.Batch { return f.Trial(ours, port) }
+	if err := changeTrial(k, trial); err != nil {
 		return err
 	}
-	failed := t.missing(ctx, sample, port)
+	failed := missing(ctx, sample, port)
 	if len(failed) == 0 {
 		return nil
 	}
@@ -93,23 +91,11 @@ func changeTrial(k Kernel, change func(f *kubeproxy.Found, ours []kubeproxy.Part
 // missing returns the targets of a sample that do not answer connections from a source port, if
 // they are more than half or one is the API server's: some may have had other endpoints when
 // kube-proxy's rules were written.
-func (t *Takeover) missing(ctx context.Context, sample []target, port uint16) []failure {
-	errs := t.dialAll(ctx, sample, func(s target) (err error) {
-		for range attempts {
-			if err = connectFrom(ctx, port, s.at); err == nil {
-				return nil
-			}
-		}
-		return err
+func missing(ctx context.Context, sample []target, port uint16) []failure {
+	failed := failures(ctx, sample, func(s target) error {
+		return repeated(func() error { return connectFrom(ctx, port, s.at) })
 	})
-	var failed []failure
-	important := false
-	for i, s := range sample {
-		if errs[i] != nil {
-			failed = append(failed, failure{s, errs[i]})
-			important = important || s.service.ServiceName == kubernetes
-		}
-	}
+	important := slices.ContainsFunc(failed, func(f failure) bool { return f.service.ServiceName == kubernetes })
 	if important || 2*len(failed) > len(sample) {
 		return failed
 	}

@@ -16,12 +16,13 @@ func (t *Takeover) AskAgain(ctx context.Context, f *FailedError) string {
 	if len(f.failed) == 0 {
 		return ""
 	}
-	var still []failure
-	for i, err := range t.dialAll(ctx, targets(f.failed), func(s target) error { return t.dialRepeatedly(ctx, s) }) {
-		if err != nil {
-			still = append(still, failure{f.failed[i].target, err})
-		}
+	var all []target
+	for _, f := range f.failed {
+		all = append(all, f.target)
 	}
+	still := failures(ctx, all, func(s target) error {
+		return repeated(func() error { return t.dial(ctx, s.at) })
+	})
 	switch {
 	case ctx.Err() != nil:
 		return ""
@@ -35,23 +36,6 @@ func (t *Takeover) AskAgain(ctx context.Context, f *FailedError) string {
 		text += ": " + why
 	}
 	return text
-}
-
-func targets(failed []failure) (out []target) {
-	for _, f := range failed {
-		out = append(out, f.target)
-	}
-	return out
-}
-
-// dialRepeatedly returns an error if no attempt succeeds.
-func (t *Takeover) dialRepeatedly(ctx context.Context, s target) (err error) {
-	for range attempts {
-		if err = t.dial(ctx, s.at); err == nil {
-			return nil
-		}
-	}
-	return err
 }
 
 // Stay reports that the node was returned, and what kube-proxy does, until ctx ends. It calls yield

@@ -10,34 +10,19 @@ import (
 	"kube-vmap/nft/kernel/kubeproxy"
 )
 
-// A system is the node that is taken over.
+// A system is the node that is taken over, with the state that is stored in its kernel.
 type system interface {
-	reader
-	changer
-	store
-}
-
-type reader interface {
 	// other returns why another proxy seems to run; empty if none does.
 	other(ports []uint16) string
 	// legacy returns where kube-proxy's rules of iptables-legacy are; empty if there are none.
 	legacy() string
 	// find returns kube-proxy's rules.
 	find() (rules, error)
-}
-
-// A changer changes kube-proxy's rules.
-type changer interface {
-	// suspend suspends rules, and stores the end of the probation.
+	// suspend suspends rules, and stores the end of the probation; resume undoes that.
 	suspend(rules, time.Time) error
-	// resume undoes that.
 	resume() error
 	// remove removes kube-proxy's rules and the stored state, and returns what it removed.
 	remove(marker bool) ([]string, error)
-}
-
-// A store is the state in the kernel.
-type store interface {
 	readState() (storedState, error)
 	// storeStarts stores the end of a probation and a number of starts, if a state is stored.
 	storeStarts(until time.Time, starts int) error
@@ -73,8 +58,8 @@ func (r rules) families() (out [len(model.Families)]bool) {
 	for _, p := range r.nft.Parts {
 		out[p.Family] = true
 	}
-	for _, f := range model.Families {
-		out[f] = out[f] || slices.Contains(r.legacy, f)
+	for _, f := range r.legacy {
+		out[f] = true
 	}
 	return out
 }
@@ -141,11 +126,4 @@ func (n *node) replaceState(b nft.Batch) error {
 	}
 	_, err = n.Kernel.Apply(b)
 	return err
-}
-
-// isForeign reports whether the kernel refused a change of another program's object.
-func isForeign(err error) bool {
-	refused := refusedOp(err)
-	_, foreign := refused.(nft.ForeignChange)
-	return foreign
 }

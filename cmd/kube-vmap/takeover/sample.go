@@ -118,13 +118,10 @@ func choose(all []target) []target {
 // working returns those of a sample to which the node can connect.
 func (t *Takeover) working(ctx context.Context, all []target) (out []target) {
 	sample := choose(all)
-	errs := t.dialAll(ctx, sample, func(s target) error { return t.dial(ctx, s.at) })
-	for i, s := range sample {
-		if errs[i] == nil {
-			out = append(out, s)
-		}
-	}
-	return out
+	failed := failures(ctx, sample, func(s target) error { return t.dial(ctx, s.at) })
+	return slices.DeleteFunc(sample, func(s target) bool {
+		return slices.ContainsFunc(failed, func(f failure) bool { return f.target == s })
+	})
 }
 
 // setSample sets the sample and begins to count its changes.
@@ -154,14 +151,8 @@ func (t *Takeover) sampleEndpoints(installed []nft.InstalledFrontend) map[netip.
 
 // failing returns the targets of the sample that do not answer because of rules. One that has
 // no endpoints any more, or one that cannot be reached itself, is no failure.
-func (t *Takeover) failing(ctx context.Context, endpoints map[netip.AddrPort][]netip.AddrPort) (out []failure) {
-	errs := t.dialAll(ctx, t.sample, func(s target) error { return t.tryAgain(ctx, s, endpoints[s.at]) })
-	for i, s := range t.sample {
-		if errs[i] != nil {
-			out = append(out, failure{s, errs[i]})
-		}
-	}
-	return out
+func (t *Takeover) failing(ctx context.Context, endpoints map[netip.AddrPort][]netip.AddrPort) []failure {
+	return failures(ctx, t.sample, func(s target) error { return t.tryAgain(ctx, s, endpoints[s.at]) })
 }
 
 // tryAgain returns an error if a target does not answer and the rules can be the reason. The
@@ -171,10 +162,8 @@ func (t *Takeover) tryAgain(ctx context.Context, s target, endpoints []netip.Add
 	if len(endpoints) == 0 || len(endpoints) > maxEndpoints {
 		return nil
 	}
-	for range attempts {
-		if t.dial(ctx, s.at) == nil {
-			return nil
-		}
+	if repeated(func() error { return t.dial(ctx, s.at) }) == nil {
+		return nil
 	}
 	answer := make(chan bool, 1)
 	go func() { answer <- t.allAnswer(ctx, endpoints) }()
@@ -203,16 +192,29 @@ func (t *Takeover) allAnswer(ctx context.Context, endpoints []netip.AddrPort) bo
 	return all
 }
 
-// dialAll tries all targets at the same time.
-func (t *Takeover) dialAll(ctx context.Context, all []target, try func(target) error) []error {
+// failures tries all targets at the same time, and returns those that fail; none if ctx has ended,
+// because they may have had no time.
+func failures(ctx context.Context, all []target, try func(target) error) (out []failure) {
 	errs := make([]error, len(all))
 	var group stdsync.WaitGroup
 	for i, s := range all {
 		group.Go(func() { errs[i] = try(s) })
 	}
 	group.Wait()
-	if ctx.Err() != nil { // what failed may have had no time
-		clear(errs)
+	for i, s := range all {
+		if errs[i] != nil && ctx.Err() == nil {
+			out = append(out, failure{s, errs[i]})
+		}
 	}
-	return errs
+	return out
+}
+
+// repeated returns an error if no attempt succeeds.
+func repeated(try func() error) (err error) {
+	for range attempts {
+		if err = try(); err == nil {
+			return nil
+		}
+	}
+	return err
 }

@@ -92,9 +92,9 @@ type Takeover struct {
 
 // publicState is the state for people and metrics.
 type publicState struct {
-	name string
-	what string // the problem is; empty if there is none
-	why  string
+	name     string
+	notReady string // why kube-vmap is not the node's only proxy; empty if it is
+	problem  string // empty if there is none
 }
 
 // The states, as the metric names them.
@@ -130,11 +130,11 @@ func (t *Takeover) Run(ctx context.Context, p Proxy) error {
 		t.storeStarts(0)
 	}
 	for ctx.Err() == nil && t.awaitAlone(ctx) {
-		outcome, failure := t.probation(ctx, p)
+		passed, failure := t.probation(ctx, p)
 		switch {
 		case failure != nil:
 			return failure
-		case outcome == outcomeOther || ctx.Err() != nil || t.findOther(): // it may have started meanwhile
+		case !passed || ctx.Err() != nil || t.findOther(): // it may have started meanwhile
 			continue
 		}
 		if t.finish() {
@@ -171,39 +171,24 @@ func (t *Takeover) finish() bool {
 // Problems returns the problem that another proxy seems to run, that the probation has not ended,
 // or that the node was returned.
 func (t *Takeover) Problems() []sync.Problem {
-	s := t.state.Load()
-	switch s.name {
-	case StateOtherProxy:
-		return []sync.Problem{{Object: t.node(), Reason: reasonOther, Text: s.what + ": " + s.why}}
-	case StateProbation:
-		return []sync.Problem{{Object: t.node(), Reason: reasonProbation, Text: s.what}}
-	case StateReturned:
-		return []sync.Problem{{Object: t.node(), Reason: reasonReturned, Text: s.why}}
+	if s := t.state.Load(); s.problem != "" {
+		return []sync.Problem{{Object: t.node(), Reason: reasons[s.name], Text: s.problem}}
 	}
 	return nil
 }
 
-// Reasons of events and problems.
-const (
-	reasonOther     = "OtherProxy"
-	reasonProbation = "Probation"
-	reasonReturned  = "Returned"
-)
+// reasons are those of problems and events, by state.
+var reasons = map[string]string{StateOtherProxy: "OtherProxy", StateProbation: "Probation", StateReturned: "Returned"}
 
 // NotReady returns why kube-vmap is not the node's only proxy, for probes; empty if it is.
-func (t *Takeover) NotReady() string {
-	if s := t.state.Load(); s.name == StateOtherProxy || s.name == StateReturned {
-		return s.what
-	}
-	return ""
-}
+func (t *Takeover) NotReady() string { return t.state.Load().notReady }
 
 // State returns one of [States].
 func (t *Takeover) State() string { return t.state.Load().name }
 
 // publish sets the state and reports whether it is new.
-func (t *Takeover) publish(name, what, why string) bool {
-	now := publicState{name, what, why}
+func (t *Takeover) publish(name, notReady, problem string) bool {
+	now := publicState{name, notReady, problem}
 	before := t.state.Swap(&now)
 	return before == nil || *before != now
 }
