@@ -73,7 +73,6 @@ var bans = []struct {
 		in: "cmd/inspect",
 		imports: []string{
 			module + "cmd/kube-vmap/serve/...", module + "cmd/kube-vmap/takeover/...",
-			module + "cmd/kube-vmap/listeners/...", module + "cmd/kube-vmap/logring/...",
 		},
 		reason: "the instruments do not need the daemon's parts, so another program can include them",
 	},

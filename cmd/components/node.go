@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"kube-vmap/cmd/kube-vmap/listeners"
 	"kube-vmap/nft/kernel/dump"
 )
 
@@ -91,7 +90,7 @@ func Read(c Config) *Node {
 		ports = append(ports, uint16(number))
 	}
 	var err error
-	n.Ports, err = listeners.Foreign(ports...)
+	n.Ports, err = ForeignPorts(ports...)
 	n.see("listening ports", err)
 	n.see("CNI configuration", n.readPlugins(c.CNIConfig))
 	n.findFiles()

@@ -28,8 +28,7 @@ func (p *proxy) healthReport(h *health.Health) func() (*nodestatus.Health, error
 			Repairs: nodestatus.Count{Count: loop.Repairs, Last: loop.Repaired},
 			Protect: p.loop.Rules.Protect, FastPath: p.fastPathStatus(),
 		}
-		logged := p.ring.Summary()
-		out.Warnings = nodestatus.Count{Count: logged.Count, Last: logged.Last, Text: logged.Text}
+		out.Warnings = p.ring.warnings.summary()
 		if out.Takeover.State = p.takeover.State(); out.Takeover.State != takeover.StateReturned {
 			out.Positions = positions(p.source)
 		}

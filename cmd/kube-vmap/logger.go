@@ -5,12 +5,11 @@ import (
 	"log/slog"
 
 	"kube-vmap/cmd/kube-vmap/config"
-	"kube-vmap/cmd/kube-vmap/logring"
 )
 
 // newLogger returns the configured logger, which also keeps warnings and errors in ring,
 // and its level, which may be changed.
-func newLogger(c *config.Config, w io.Writer, ring *logring.Log) (*slog.Logger, *slog.LevelVar) {
+func newLogger(c *config.Config, w io.Writer, ring *logRing) (*slog.Logger, *slog.LevelVar) {
 	level := &slog.LevelVar{}
 	level.Set(logLevel(c.Verbosity()))
 	h := &slog.HandlerOptions{Level: level, ReplaceAttr: roundLevel}
@@ -18,7 +17,7 @@ func newLogger(c *config.Config, w io.Writer, ring *logring.Log) (*slog.Logger, 
 	if c.LogFormat() == "json" {
 		handler = slog.NewJSONHandler(w, h)
 	}
-	return slog.New(ring.Handler(handler)), level
+	return slog.New(ring.handler(handler)), level
 }
 
 // logWarnings logs the warnings about the configuration.

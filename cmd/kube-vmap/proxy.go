@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"kube-vmap/cmd/kube-vmap/config"
-	"kube-vmap/cmd/kube-vmap/logring"
 	"kube-vmap/cmd/kube-vmap/takeover"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
@@ -35,7 +34,7 @@ type proxy struct {
 	flags   *pflag.FlagSet
 	log     *slog.Logger
 	level   *slog.LevelVar
-	ring    *logring.Log // the last warnings and errors
+	ring    *logRing // the last warnings and errors
 	started time.Time
 
 	kernels  kernels

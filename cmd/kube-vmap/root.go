@@ -15,7 +15,6 @@ import (
 	"kube-vmap/cmd/inspect/shadow"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kube-vmap/config"
-	"kube-vmap/cmd/kube-vmap/logring"
 	"kube-vmap/cmd/kube-vmap/takeover"
 )
 
@@ -74,7 +73,7 @@ changes and the exit code is 4. The same applies if most of a sample of ClusterI
 API server's, do not answer through kube-proxy's rules. --force removes the rules anyway.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, _ := newLogger(&config.Config{}, cmd.ErrOrStderr(), &logring.Log{})
+			log, _ := newLogger(&config.Config{}, cmd.ErrOrStderr(), &logRing{})
 			return cleanup(cmd.Context(), log, force)
 		},
 	}

@@ -12,7 +12,6 @@ import (
 
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/kube-vmap/config"
-	"kube-vmap/cmd/kube-vmap/logring"
 	"kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync/cluster"
@@ -26,7 +25,7 @@ func runProxy(ctx context.Context, cmd *cobra.Command, flags *config.Flags) erro
 	if err != nil {
 		return err
 	}
-	ring := &logring.Log{}
+	ring := &logRing{}
 	log, level := newLogger(c, cmd.ErrOrStderr(), ring)
 	if c.Cleanup {
 		return cleanup(ctx, log, false)

@@ -11,7 +11,6 @@ import (
 	"kube-vmap/cmd/inspect/diff"
 	"kube-vmap/cmd/inspect/shadow"
 	"kube-vmap/cmd/kube-vmap/config"
-	"kube-vmap/cmd/kube-vmap/logring"
 	"kube-vmap/cmd/kube-vmap/serve"
 	"kube-vmap/sync/cluster"
 )
@@ -25,7 +24,7 @@ func runShadow(ctx context.Context, flags *config.Flags, o shadow.Options, stdou
 	if err != nil {
 		return err
 	}
-	log, level := newLogger(c, stderr, &logring.Log{})
+	log, level := newLogger(c, stderr, &logRing{})
 	if o.Once && c.Verbosity() == 0 {
 		level.Set(slog.LevelWarn)
 	}

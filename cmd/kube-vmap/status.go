@@ -52,11 +52,11 @@ func (p *proxy) statusServer(loop *sync.Loop, answer nodestatus.Source, metrics 
 			client.PathDrift:  func(ctx context.Context, w io.Writer) error { return diff.WriteDrift(ctx, loop, w) },
 			client.PathConfig: func(_ context.Context, w io.Writer) error { return p.config.Write(w) },
 			client.PathRecent: func(_ context.Context, w io.Writer) error {
-				_, err := io.WriteString(w, p.ring.Text())
+				_, err := io.WriteString(w, p.ring.warnings.text())
 				return err
 			},
 			client.PathInfo: func(_ context.Context, w io.Writer) error {
-				_, err := io.WriteString(w, p.ring.InfoText())
+				_, err := io.WriteString(w, p.ring.all.text())
 				return err
 			},
 		},

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"kube-vmap/cmd/components"
-	"kube-vmap/cmd/kube-vmap/listeners"
 	"kube-vmap/nft/kernel/kubeproxy"
 )
 
@@ -77,7 +76,7 @@ func (t *Takeover) findOther() bool {
 
 // other returns why another proxy seems to run; empty if none does.
 func (n *node) other(ports []uint16) string {
-	used, err := listeners.Foreign(ports...)
+	used, err := components.ForeignPorts(ports...)
 	switch {
 	case err != nil:
 		return err.Error()

@@ -1,4 +1,4 @@
-package listeners
+package components
 
 import (
 	"bufio"
@@ -16,9 +16,10 @@ import (
 // listening is TCP_LISTEN (include/net/tcp_states.h), as the tables print it.
 const listening = "0A"
 
-// Foreign returns the ports on which another process listens, at any address, in the given
-// order.
-func Foreign(ports ...uint16) ([]uint16, error) {
+// ForeignPorts returns the TCP ports on which another process of the calling thread's network
+// namespace listens, at any address, in the given order. It needs no permission to see those
+// processes: a container without the host's process IDs sees nothing else of them.
+func ForeignPorts(ports ...uint16) ([]uint16, error) {
 	// A socket of ours may be opened or closed while the tables are read.
 	own := map[string]bool{}
 	if err := addOwnSockets(own); err != nil {
@@ -26,7 +27,7 @@ func Foreign(ports ...uint16) ([]uint16, error) {
 	}
 	inodes := map[uint16][]string{}
 	for _, table := range []string{"tcp", "tcp6"} {
-		if err := read(filepath.Join("/proc/thread-self/net", table), inodes); err != nil {
+		if err := readListeners(filepath.Join("/proc/thread-self/net", table), inodes); err != nil {
 			return nil, fmt.Errorf("list listening sockets: %w", err)
 		}
 	}
@@ -42,9 +43,9 @@ func Foreign(ports ...uint16) ([]uint16, error) {
 	return out, nil
 }
 
-// read adds the inodes of a table's listening sockets by port. A kernel without the
+// readListeners adds the inodes of a table's listening sockets by port. A kernel without the
 // family has no table.
-func read(path string, inodes map[uint16][]string) error {
+func readListeners(path string, inodes map[uint16][]string) error {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -53,13 +54,13 @@ func read(path string, inodes map[uint16][]string) error {
 		return err
 	}
 	defer func() { _ = file.Close() }() // nothing was written to it
-	return parse(file, inodes)
+	return parseListeners(file, inodes)
 }
 
-// parse parses a table: "0: 00000000:2810 00000000:0000 0A 00000000:00000000 ...". Its
+// parseListeners parses a table: "0: 00000000:2810 00000000:0000 0A 00000000:00000000 ...". Its
 // listening sockets come first (tcp_get_idx in net/ipv4/tcp_ipv4.c), so the rest, which may
 // be long, is not read.
-func parse(table io.Reader, inodes map[uint16][]string) error {
+func parseListeners(table io.Reader, inodes map[uint16][]string) error {
 	lines := bufio.NewScanner(table)
 	lines.Scan() // names of the columns
 	for lines.Scan() {

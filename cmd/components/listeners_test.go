@@ -1,4 +1,4 @@
-package listeners
+package components
 
 import (
 	"io"
@@ -25,7 +25,7 @@ func listen(t *testing.T, address string) (*net.TCPListener, uint16) {
 // check fails unless these ports of all are foreign.
 func check(t *testing.T, all []uint16, want ...uint16) {
 	t.Helper()
-	got, err := Foreign(all...)
+	got, err := ForeignPorts(all...)
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("of %v, %v are foreign, %v; want %v", all, got, err, want)
 	}

@@ -1,6 +1,4 @@
-// Package logring keeps the last lines of a log in memory, for the status socket and
-// kube-vmap bundle. Warnings and errors are kept apart, so that no other lines displace them.
-package logring
+package main
 
 import (
 	"log/slog"
@@ -8,14 +6,17 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // maxLines is how many lines of each kind are kept.
 const maxLines = 200
 
-// Log has the last lines of a log: those at level Warn or above, and those at Info or above. It
-// is safe for concurrent use.
-type Log struct{ warnings, all ring }
+// A logRing keeps the last lines of a log in memory, for the status socket and kube-vmap bundle.
+// Warnings and errors are kept apart, so that no other lines displace them. It is safe for
+// concurrent use.
+type logRing struct{ warnings, all ring }
 
 // A ring has the last lines of a kind.
 type ring struct {
@@ -25,21 +26,11 @@ type ring struct {
 	count int // of all lines so far
 }
 
-// A Summary is how much was logged, and the last line.
-type Summary struct {
-	Count int // since the process started
-	// Last is the time of the last line, and Text the rest of it.
-	Last time.Time
-	Text string
-}
-
-// Summary returns the summary of the warnings and errors.
-func (l *Log) Summary() Summary { return l.warnings.summary() }
-
-func (l *ring) summary() Summary {
+// summary returns how many lines were logged, and of the last one the time and the rest.
+func (l *ring) summary() nodestatus.Count {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := Summary{Count: l.count}
+	s := nodestatus.Count{Count: l.count}
 	if len(l.lines) == 0 {
 		return s
 	}
@@ -50,20 +41,15 @@ func (l *ring) summary() Summary {
 	return s
 }
 
-// Text returns the warnings and errors, oldest first.
-func (l *Log) Text() string { return l.warnings.text() }
-
-// InfoText returns the lines at Info and above, oldest first.
-func (l *Log) InfoText() string { return l.all.text() }
-
+// text returns the lines, oldest first.
 func (l *ring) text() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Join(slices.Concat(l.lines[l.next:], l.lines[:l.next]), "")
 }
 
-// Handler returns a handler that passes records on, and keeps them.
-func (l *Log) Handler(next slog.Handler) slog.Handler {
+// handler returns a handler that passes records on, and keeps them.
+func (l *logRing) handler(next slog.Handler) slog.Handler {
 	return slog.NewMultiHandler(next,
 		slog.NewTextHandler(&l.warnings, &slog.HandlerOptions{Level: slog.LevelWarn}),
 		slog.NewTextHandler(&l.all, &slog.HandlerOptions{Level: slog.LevelInfo}))

@@ -1,4 +1,4 @@
-package logring_test
+package main
 
 import (
 	"fmt"
@@ -7,31 +7,31 @@ import (
 	"testing"
 	"time"
 
-	"kube-vmap/cmd/kube-vmap/logring"
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 func TestRingKeepsWarningsWithTheirAttributes(t *testing.T) {
-	var kept logring.Log
-	log := slog.New(kept.Handler(slog.DiscardHandler))
+	var kept logRing
+	log := slog.New(kept.handler(slog.DiscardHandler))
 	log.Info("no warning")
 	log.With("task", "loop").WithGroup("kernel").Warn("refused", "errno", 22)
 	log.Error("ends")
-	lines := strings.Split(strings.TrimSpace(kept.Text()), "\n")
+	lines := strings.Split(strings.TrimSpace(kept.warnings.text()), "\n")
 	if len(lines) != 2 || !strings.Contains(lines[0], `msg=refused task=loop kernel.errno=22`) || !strings.Contains(lines[1], "msg=ends") {
 		t.Errorf("kept are %q", lines)
 	}
-	if text := kept.InfoText(); !strings.Contains(text, `msg="no warning"`) || !strings.Contains(text, "msg=ends") {
+	if text := kept.all.text(); !strings.Contains(text, `msg="no warning"`) || !strings.Contains(text, "msg=ends") {
 		t.Errorf("all are %q", text)
 	}
 }
 
 func TestOldestLinesAreDropped(t *testing.T) {
-	var kept logring.Log
-	log := slog.New(kept.Handler(slog.DiscardHandler))
+	var kept logRing
+	log := slog.New(kept.handler(slog.DiscardHandler))
 	for i := range 1000 {
 		log.Warn("no", "n", i)
 	}
-	lines := strings.Split(strings.TrimSpace(kept.Text()), "\n")
+	lines := strings.Split(strings.TrimSpace(kept.warnings.text()), "\n")
 	if len(lines) != 200 {
 		t.Fatalf("%d lines are kept", len(lines))
 	}
@@ -43,15 +43,15 @@ func TestOldestLinesAreDropped(t *testing.T) {
 }
 
 func TestSummaryCountsEveryLine(t *testing.T) {
-	var kept logring.Log
-	if s := kept.Summary(); s != (logring.Summary{}) {
+	var kept logRing
+	if s := kept.warnings.summary(); s != (nodestatus.Count{}) {
 		t.Errorf("of no lines it is %+v", s)
 	}
-	log := slog.New(kept.Handler(slog.DiscardHandler))
+	log := slog.New(kept.handler(slog.DiscardHandler))
 	start := time.Now().Truncate(time.Millisecond) // slog.TextHandler has milliseconds
 	for i := range 201 {
 		log.Warn("cannot serve", "n", i)
-		s := kept.Summary()
+		s := kept.warnings.summary()
 		if s.Count != i+1 || s.Text != fmt.Sprintf("level=WARN msg=\"cannot serve\" n=%d", i) || s.Last.Before(start) || time.Since(s.Last) < 0 {
 			t.Fatalf("after %d lines it is %+v", i+1, s)
 		}
