@@ -92,15 +92,19 @@ func TestVersionIsPrinted(t *testing.T) {
 func TestRenderNamesSkippedObjects(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
-	all := invalidFiles(f, "pod-1")
+	all := []daemon.Service{
+		{Name: "good-0", Number: 1, EndpointSpec: "pod-1"}, {Name: "good-1", Number: 2, EndpointSpec: "pod-1"},
+	}
+	for i, bad := range []string{"}{ %%% no: \tyaml [", "apiVersion: v1\nkind: Service\nspec: {clusterIP: 10.96.9.1}"} {
+		f.Write(fmt.Sprint(i), fmt.Appendf(f.Text(all[i]), "---\n%s\n", bad)) // after a Service and its slices
+	}
 	out := daemon.Run(t, l.Node.Host, "render", "--manifests", f.Dir(), "--hostname-override", "node-1")
 	if out.ExitCode != 1 {
 		t.Errorf("exit code %d, want 1", out.ExitCode)
 	}
-	for i, b := range invalid {
-		place := fmt.Sprintf("%s/%d.yaml: document %d: ", f.Dir(), i, invalidDocument)
-		if !strings.Contains(out.Stderr, place) {
-			t.Errorf("%s: %q is not named in\n%s", b.name, place, out.Stderr)
+	for i := range all {
+		if place := fmt.Sprintf("%s/%d.yaml: document 4: ", f.Dir(), i); !strings.Contains(out.Stderr, place) {
+			t.Errorf("%q is not named in\n%s", place, out.Stderr)
 		}
 	}
 	for _, s := range all {

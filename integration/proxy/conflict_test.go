@@ -68,25 +68,3 @@ func TestOlderServiceGetsTheAddress(t *testing.T) {
 	w.settles(f, daemon.PodRanges)
 	only(t, l, older, "pod-1")
 }
-
-// TestServiceKeepsUncontestedPorts has two Services with the same address, which collide in
-// only one of their ports.
-func TestServiceKeepsUncontestedPorts(t *testing.T) {
-	l := newLab(t)
-	f := daemon.EmptyFolder(t, l)
-	one := daemon.Service{Name: "one", Number: 1, EndpointSpec: "pod-1"}
-	two := daemon.Service{Name: "two", Number: 1, EndpointSpec: "pod-2", ServicePorts: daemon.EveryProtocol("", daemon.Port, daemon.TargetPort, 0)}
-	for i := range two.ServicePorts {
-		mine := two.ServicePorts[i]
-		mine.Name, mine.Port = "own-"+mine.Name, daemon.Port+1
-		two.ServicePorts = append(two.ServicePorts, mine)
-	}
-	f.Put("services", two, one)
-	startAndSettle(t, watch(t, l.Node.Host), l, f, daemon.PodRanges)
-	only(t, l, one, "pod-1") // without creation times, the name decides
-	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
-		for _, from := range everyone(l) {
-			answers(t, from, w, at(w.Family, 1, daemon.Port+1), []string{"pod-2"}, nil)
-		}
-	})
-}

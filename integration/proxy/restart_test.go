@@ -179,29 +179,6 @@ func TestForeignEditsAreRepairedWhileRunning(t *testing.T) {
 	}
 }
 
-// TestFlushedRulesAreRestoredWithTheNextChange shows that the proxy
-// does not rely on rules that do not exist any more.
-func TestFlushedRulesAreRestoredWithTheNextChange(t *testing.T) {
-	l, f, w := newScene(t)
-	web := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"}
-	other := daemon.Service{Name: "other", Number: 2, EndpointSpec: "pod-1"}
-	f.Put("web", web)
-	f.Put("other", other)
-	d := startAndSettle(t, w, l, f, daemon.PodRanges, unprotected)
-	for _, endpoints := range []string{"pod-2", "pod-1 pod-2", "pod-1"} {
-		before := d.Log.Len()
-		runNFT(t, l.Node.Host, "flush ruleset")
-		other.EndpointSpec = endpoints
-		f.Put("other", other)
-		w.settles(f, daemon.PodRanges)
-		only(t, l, web, "pod-1")
-		only(t, l, other, endpoints)
-		if blamed := d.Log.Find(before, "quarantined Service port"); len(blamed) > 0 {
-			t.Errorf("a Service was quarantined: %v", blamed)
-		}
-	}
-}
-
 // TestUDPFlowsReturnToTheirServiceAfterRepair lets another program change the
 // endpoint of a Service: connection tracking of UDP flows must not keep that endpoint.
 func TestUDPFlowsReturnToTheirServiceAfterRepair(t *testing.T) {

@@ -85,26 +85,6 @@ func TestMaglevMovesAsFewFlowsAsItsTable(t *testing.T) {
 	})
 }
 
-// TestMaglevMovesAsFewFlowsAsItsTableForAWeight changes the weight of one of six endpoints.
-func TestMaglevMovesAsFewFlowsAsItsTableForAWeight(t *testing.T) {
-	before, after := [6]uint16{3, 1, 2, 1, 1, 2}, [6]uint16{3, 1, 2, 4, 1, 2}
-	s := newScene(t, "mh", 6)
-	put := func(weights [6]uint16) {
-		s.service.Endpoints, s.service.EndpointSpec = nil, specOf(s.servers, weights)
-		s.folder.Put("web", s.service)
-	}
-	s.proxy.After(func() { put(before) })
-	had := map[daemon.Transport][]string{}
-	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
-		had[w] = askBy(t, s.lab, w, s.at(w, model.KindClusterIP), many)
-	})
-	s.proxy.After(func() { put(after) })
-	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
-		have := askBy(t, s.lab, w, s.at(w, model.KindClusterIP), many)
-		movedLikeTable(t, weightedTableOf(s.servers, before[:], w.Family), weightedTableOf(s.servers, after[:], w.Family), had[w], have)
-	})
-}
-
 // tableOf returns Maglev's table with the names of the endpoints.
 func tableOf(hosts []*lab.Host, f model.Family) []string {
 	return weightedTableOf(hosts, slices.Repeat([]uint16{1}, len(hosts)), f)

@@ -6,15 +6,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
 
 	"kube-vmap/cmd/kube-vmap/node"
-	"kube-vmap/integration/lab/labtest"
 )
 
 // sysctlNames are the sysctls of connection tracking, without their common prefix.
@@ -108,89 +105,5 @@ func TestConntrackLimitOfTheHostIsAWarning(t *testing.T) {
 	}
 	if line := log.String(); strings.Count(line, "\n") != 1 || !strings.Contains(line, "level=WARN") || !strings.Contains(line, "nf_conntrack_max") {
 		t.Errorf("log: %s", line)
-	}
-}
-
-func TestReadOnlySysctlsAreAnErrorIfTheyDiffer(t *testing.T) {
-	m := tracked(t)
-	var log bytes.Buffer
-	set := func(c node.Conntrack) error {
-		return m.host.Do(func() error {
-			return readOnlySysctls(func() error { return node.SetConntrack(c, slog.New(slog.NewTextHandler(&log, nil))) })
-		})
-	}
-	err := set(settings)
-	if err == nil {
-		t.Fatal("no error where nothing could be written")
-	}
-	for _, word := range []string{"tcp_timeout_established", "7777", "read-only file system", "--init-only", "--conntrack-udp-timeout=0s"} {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("the error does not have %q: %v", word, err)
-		}
-	}
-	if err := m.host.Do(func() error { return node.SetConntrack(settings, slog.New(slog.DiscardHandler)) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := set(settings); err != nil {
-		t.Errorf("with the right values: %v", err)
-	}
-	if log.Len() > 0 {
-		t.Errorf("log: %s", &log)
-	}
-}
-
-// readOnlySysctls runs fn with a read-only /proc/sys, as in a container that is not
-// privileged, in the network namespace of the calling thread. The mounts are those of a
-// separate thread, which ends afterwards.
-func readOnlySysctls(fn func() error) error {
-	done := make(chan error)
-	namespace, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(namespace)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		done <- func() error {
-			if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
-				return err
-			}
-			if err := unix.Setns(namespace, unix.CLONE_NEWNET); err != nil {
-				return err
-			}
-			for _, m := range []struct {
-				source, target string
-				flags          uintptr
-			}{
-				{"", "/", unix.MS_REC | unix.MS_PRIVATE},
-				{"/proc/sys", "/proc/sys", unix.MS_BIND},
-				{"", "/proc/sys", unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY},
-			} {
-				if err := unix.Mount(m.source, m.target, "", m.flags, ""); err != nil {
-					return err
-				}
-			}
-			return fn()
-		}()
-	}()
-	return <-done
-}
-
-func TestOOMScoreIsSetOfThisProcess(t *testing.T) {
-	labtest.Require(t)
-	before, err := os.ReadFile("/proc/self/oom_score_adj")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := os.WriteFile("/proc/self/oom_score_adj", before, 0); err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := node.SetOOMScoreAdj(123); err != nil {
-		t.Error(err)
-	}
-	if now, err := os.ReadFile("/proc/self/oom_score_adj"); err != nil || string(now) != "123\n" {
-		t.Errorf("oom_score_adj is %q, %v", now, err)
 	}
 }

@@ -286,33 +286,6 @@ func TestConnectionsEndWithTheService(t *testing.T) {
 	}
 }
 
-func TestPortInUseIsReportedAndAffectsNoOther(t *testing.T) {
-	for _, f := range model.Families {
-		t.Run(f.String(), func(t *testing.T) {
-			foreign, err := listentest.Listen(t, netip.AddrPortFrom(loopback[f], 0))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer foreign.Close()
-			r := newRig(listedAddresses)
-			r.run(t)
-			taken, free := foreign.Addr().(*net.TCPAddr).AddrPort(), netip.AddrPortFrom(loopback[f], listentest.FreePort(t))
-			r.Follow(sync.Committed{NodeAddrs: loopback[f : f+1], HealthChecks: []model.HealthCheck{
-				check("taken", taken.Port(), 1, 1), check("free", free.Port(), 1, 1),
-			}})
-			answers(t, free, 200, "free")
-			listentest.Eventually(t, "an event", func() bool { return len(r.recorder.Warnings()) > 0 })
-			w := r.recorder.Warnings()
-			want := sync.Object{Kind: "Service", Namespace: "shop", Name: "taken"}
-			if len(w) != 1 || w[0].Object != want || w[0].Reason != "FailedToStartServiceHealthcheck" {
-				t.Errorf("events: %v", w)
-			}
-			foreign.Close()
-			answers(t, taken, 200, "taken")
-		})
-	}
-}
-
 // pipes is a listener for connections within a bubble of synctest.
 type pipes struct {
 	net.Listener
@@ -354,34 +327,5 @@ func TestSlowClientIsDisconnected(t *testing.T) {
 				t.Error("serve returned no error")
 			}
 		})
-	}
-}
-
-func TestConnectionFloodKeepsOutNoClient(t *testing.T) {
-	r, ports := newRig(listedAddresses), listentest.FreePorts(t, 2)
-	r.run(t)
-	r.Follow(sync.Committed{NodeAddrs: loopback, HealthChecks: []model.HealthCheck{
-		check("api", ports[0], 1, 1), check("web", ports[1], 1, 1),
-	}})
-	for _, f := range model.Families {
-		flooded := netip.AddrPortFrom(loopback[f], ports[0])
-		answers(t, flooded, 200, "api")
-		var first net.Conn
-		for i := range maxConnections + 1 {
-			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", flooded.String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			if i == 0 {
-				first = c
-			}
-		}
-		for _, port := range ports {
-			answers(t, netip.AddrPortFrom(loopback[f], port), 200, "local")
-		}
-		if _, err := io.Copy(io.Discard, first); err != nil {
-			t.Errorf("%v: first of %d clients still connected, or: %v", f, maxConnections+1, err)
-		}
 	}
 }

@@ -194,37 +194,6 @@ func TestConnectionsOutliveTheirService(t *testing.T) {
 	})
 }
 
-func TestNodePortInUseIsReportedAndAffectsNoOther(t *testing.T) {
-	inBoth(t, func(t *testing.T, f model.Family) {
-		foreign, err := listentest.Listen(t, netip.AddrPortFrom(loopback[f], 0))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer foreign.Close()
-		r, b, free := served(t, Config{}, f)
-		taken := foreign.Addr().(*net.TCPAddr).AddrPort().Port()
-		r.Follow(sync.Committed{Set: []model.Frontend{b.nodePort("taken", taken)}})
-		listentest.Eventually(t, "an event", func() bool { return len(r.recorder.Warnings()) > 0 })
-		want := sync.Object{Kind: "Service", Namespace: "default", Name: "taken"}
-		if w := r.recorder.Warnings(); len(w) != 1 || w[0].Object != want || w[0].Reason != sync.ReasonLocalhost {
-			t.Errorf("events: %v", w)
-		}
-		b.connect(t, free).talk(t)
-		if got := r.Listeners()[f]; got.Open != 1 || got.Failures < 1 {
-			t.Errorf("counts %+v with a port in use", got)
-		}
-		foreign.Close()
-		b.connect(t, taken).talk(t)
-		if got := r.Listeners()[f]; got.Open != 2 || got.Failures < 1 {
-			t.Errorf("counts %+v", got)
-		}
-		r.stop()
-		if got := r.Listeners()[f]; got.Open != 0 {
-			t.Errorf("counts %+v at the end", got)
-		}
-	})
-}
-
 func TestUnservedConnectionsAreReset(t *testing.T) {
 	refused := func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }
 	silent := func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }

@@ -1,7 +1,6 @@
 package metrics_test
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"os"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	clientgo "k8s.io/client-go/tools/metrics"
 	k8smetrics "k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/prometheus/feature"
@@ -151,37 +149,6 @@ kubevmap_transactions_total counter
 func TestMetricNamesLabelsAndBuckets(t *testing.T) {
 	if diff := cmp.Diff(strings.Split(strings.TrimSpace(wantShapes), "\n"), shapes(t, full())); diff != "" {
 		t.Errorf("metrics differ, -want +got\n%s", diff)
-	}
-}
-
-func TestInitialMetrics(t *testing.T) {
-	for name := range served(t, metrics.New(metrics.Config{}).Gatherer()) {
-		for _, unknown := range []string{"kubeproxy_sync_proxy_rules_last_timestamp", "kubernetes_build_info"} {
-			if strings.HasPrefix(name, unknown) {
-				t.Errorf("%s is served at the start", name)
-			}
-		}
-	}
-}
-
-func TestMetricNamesPassLint(t *testing.T) {
-	families, err := full().Gatherer().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	problems, err := promlint.NewWithMetricFamilies(slices.DeleteFunc(families, isNotOurs)).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const kubeProxys = "kubeproxy_sync_proxy_rules_no_local_endpoints_total" // a gauge
-	found := false
-	for _, p := range problems {
-		if found = found || p.Metric == kubeProxys; p.Metric != kubeProxys {
-			t.Errorf("%s: %s", p.Metric, p.Text)
-		}
-	}
-	if !found {
-		t.Errorf("%s needs no exception any more", kubeProxys)
 	}
 }
 
@@ -347,24 +314,4 @@ func TestUpdateCostIsConstant(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { m.Queued(sync.QueuedChanges{Services: 1}); m.Synced(r) }); n > 0 {
 		t.Errorf("an update costs %v allocations", n)
 	}
-}
-
-func TestMetricsAreSafeForConcurrentUse(t *testing.T) {
-	m := full()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			m.Queued(sync.QueuedChanges{Slices: 1})
-			m.Synced(sync.Result{})
-			m.Probed("livez", 200)
-		}
-	}()
-	for range 3 {
-		served(t, m.Gatherer())
-		served(t, m.SLIs())
-	}
-	cancel()
-	<-done
 }
