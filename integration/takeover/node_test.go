@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-
 	"kube-vmap/cmd/kube-vmap/node"
 )
 

@@ -1,14 +1,29 @@
+// Package listen keeps TCP sockets open for Services, on addresses and ports of their
+// own, for as long as they are wanted.
+//
+//	Change --> wanted ----> bind, listen ----> serve(socket, listener), each in a goroutine
+//	              ^              | failed          | ended although not closed
+//	              '---- 1 s to 1 min later --------'
+//
+// A port that another program uses cannot be known before and is not an error of the
+// proxy: it is logged, recorded as an event of the Service and retried with backoff,
+// without affecting other sockets. One goroutine opens and closes; none of its calls
+// blocks.
 package listen
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
 	stdsync "sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
@@ -228,3 +243,28 @@ type nopRecorder struct{}
 
 // Warn implements [Recorder].
 func (nopRecorder) Warn(sync.Object, string, string) {}
+
+// networks are Go's names for TCP of one family only (IPV6_V6ONLY).
+var networks = [len(model.Families)]string{model.IPv4: "tcp4", model.IPv6: "tcp6"}
+
+// open listens on a socket.
+func open(ctx context.Context, socket Socket) (net.Listener, error) {
+	c := net.ListenConfig{Control: freebind}
+	// Multipath TCP, Go's default, has no advantage for connections within a node or
+	// with a single request.
+	c.SetMultipathTCP(false)
+	return c.Listen(ctx, networks[model.FamilyOf(socket.Addr.Addr())], socket.Addr.String())
+}
+
+// freebind allows addresses that do not exist yet (ip(7), ipv6(7)): the kernel refuses
+// to bind to a new IPv6 address for a second or two, until duplicate address detection
+// has finished (RFC 4862, 5.4). Sockets of removed addresses are closed soon.
+func freebind(network, _ string, c syscall.RawConn) error {
+	level, option := unix.IPPROTO_IP, unix.IP_FREEBIND
+	if network == networks[model.IPv6] {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_FREEBIND
+	}
+	var set error
+	err := c.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), level, option, 1) })
+	return errors.Join(err, set)
+}

@@ -24,10 +24,19 @@
 package metrics
 
 import (
+	"context"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	componentmetrics "k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/metrics/prometheus/slis"
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
@@ -98,3 +107,77 @@ func (m *Metrics) AffinityFull(f model.Family, total uint64) { m.kubeVMap.affini
 
 // Node implements [sync.Observer].
 func (m *Metrics) Node(sync.SetNode) {}
+
+// Probed counts a response to a probe ("healthz", "livez" or "readyz") with its HTTP
+// status. Responses to "readyz" count only in the SLI metrics.
+func (m *Metrics) Probed(probe string, code int) {
+	if responses := m.proxy.probes[probe]; responses != nil {
+		responses.WithLabelValues(strconv.Itoa(code)).Inc()
+	}
+	m.slis.observe("proxy", probe, code == http.StatusOK)
+}
+
+// Pinged counts a response of the metrics server's own /healthz, which only shows that
+// the process runs.
+func (m *Metrics) Pinged() { m.slis.observe("ping", "healthz", true) }
+
+// sliMetrics has kubernetes_healthcheck and kubernetes_healthchecks_total.
+type sliMetrics struct{ registry componentmetrics.KubeRegistry }
+
+func newSLIMetrics() *sliMetrics {
+	i := &sliMetrics{componentmetrics.NewKubeRegistry()}
+	slis.Register(i.registry)
+	return i
+}
+
+// observe records the result of a named check by a probe of that type.
+func (*sliMetrics) observe(name, probe string, ok bool) {
+	status := slis.Error
+	if ok {
+		status = slis.Success
+	}
+	_ = slis.ObserveHealthcheck(context.Background(), name, probe, status) // returns nil
+}
+
+// registerBuild registers metrics with the versions. People use kubernetes_build_info to
+// find components of different versions; its labels for the commit and date of
+// Kubernetes' build are empty.
+func registerBuild(r prometheus.Registerer, c Config) {
+	constant := func(name, help string, labels prometheus.Labels) {
+		promauto.With(r).NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}).Set(1)
+	}
+	constant("kubevmap_build_info", "Always 1, with the version of kube-vmap.",
+		prometheus.Labels{"version": c.Version, "go_version": runtime.Version()})
+	if c.Kubernetes == "" {
+		return
+	}
+	major, rest, _ := strings.Cut(strings.TrimPrefix(c.Kubernetes, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	constant("kubernetes_build_info", "Always 1, with the version of the Kubernetes libraries in use.",
+		prometheus.Labels{
+			"major": major, "minor": minor, "git_version": c.Kubernetes, "git_commit": "", "git_tree_state": "",
+			"build_date": "", "go_version": runtime.Version(), "compiler": runtime.Compiler,
+			"platform": runtime.GOOS + "/" + runtime.GOARCH,
+		})
+}
+
+// Kubernetes returns the release of the Kubernetes libraries in this program, such as
+// v1.37.2, or an empty string if the build info lacks it.
+func Kubernetes() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	return kubernetesOf(info.Deps)
+}
+
+// kubernetesOf returns the Kubernetes release of a module list: libraries v0.x.y belong
+// to Kubernetes v1.x.y.
+func kubernetesOf(modules []*debug.Module) string {
+	for _, m := range modules {
+		if version, released := strings.CutPrefix(m.Version, "v0."); m.Path == "k8s.io/client-go" && released {
+			return "v1." + version
+		}
+	}
+	return ""
+}

@@ -4,7 +4,12 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
 	"time"
+
+	"k8s.io/utils/cpuset"
 )
 
 // Conntrack has the limits and timeouts of connection tracking, as in
@@ -110,4 +115,16 @@ func number(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// cpus returns the number of online CPUs of the machine, which all handle connections.
+// runtime.NumCPU, the fallback, returns only those that this process may use, which kubelet
+// may limit.
+func (h *host) cpus() int {
+	text, err := os.ReadFile(filepath.Join(h.root, "sys/devices/system/cpu/online"))
+	online, parseErr := cpuset.Parse(strings.TrimSpace(string(text)))
+	if err != nil || parseErr != nil || online.IsEmpty() {
+		return runtime.NumCPU()
+	}
+	return online.Size()
 }
