@@ -1,10 +1,11 @@
 package flows
 
 import (
-	"iter"
 	"maps"
 	"net/netip"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
@@ -22,13 +23,13 @@ type tracker struct {
 // pendingChecks are the frontends of one family whose flows must be checked.
 type pendingChecks struct {
 	all       bool // all known frontends, and those listed
-	frontends map[model.Match]struct{}
+	frontends sets.Set[model.Match]
 }
 
 func newTracker(protocols []model.Protocol) tracker {
 	s := tracker{protocols: protocols, endpoints: map[model.Match][]netip.AddrPort{}}
 	for f := range s.pending {
-		s.pending[f] = pendingChecks{frontends: map[model.Match]struct{}{}}
+		s.pending[f] = pendingChecks{frontends: sets.New[model.Match]()}
 	}
 	return s
 }
@@ -107,7 +108,7 @@ func (s *tracker) applyNodeAddrs(all []netip.Addr) {
 func (s *tracker) tracks(m model.Match) bool { return slices.Contains(s.protocols, m.Protocol) }
 
 // markForCheck records that the flows of a frontend must be checked.
-func (s *tracker) markForCheck(m model.Match) { s.pending[m.Family].frontends[m] = struct{}{} }
+func (s *tracker) markForCheck(m model.Match) { s.pending[m.Family].frontends.Insert(m) }
 
 // hasPending reports whether any flows must be checked.
 func (s *tracker) hasPending() bool {
@@ -116,16 +117,10 @@ func (s *tracker) hasPending() bool {
 
 func (t pendingChecks) empty() bool { return !t.all && len(t.frontends) == 0 }
 
-// has reports whether the frontend is listed.
-func (t pendingChecks) has(m model.Match) bool {
-	_, ok := t.frontends[m]
-	return ok
-}
-
 // takePending returns and clears the pending checks of a family.
 func (s *tracker) takePending(f model.Family) pendingChecks {
 	job := s.pending[f]
-	s.pending[f] = pendingChecks{frontends: map[model.Match]struct{}{}}
+	s.pending[f] = pendingChecks{frontends: sets.New[model.Match]()}
 	return job
 }
 
@@ -138,12 +133,20 @@ func (s *tracker) putBack(f model.Family, job pendingChecks) {
 // queries returns the kernel queries for the checks: all flows of a protocol if all
 // frontends are checked, otherwise those of the frontends' ports.
 func (s *tracker) queries(f model.Family, job pendingChecks) []conntrack.Query {
-	ports := map[model.Protocol]map[uint16]struct{}{}
-	for m := range s.matchesOf(f, job) {
+	ports := map[model.Protocol]sets.Set[uint16]{}
+	add := func(m model.Match) {
 		if ports[m.Protocol] == nil {
-			ports[m.Protocol] = map[uint16]struct{}{}
+			ports[m.Protocol] = sets.New[uint16]()
 		}
-		ports[m.Protocol][m.Port] = struct{}{}
+		ports[m.Protocol].Insert(m.Port)
+	}
+	for m := range job.frontends {
+		add(m)
+	}
+	for m := range s.endpoints {
+		if job.all && m.Family == f {
+			add(m)
+		}
 	}
 	var queries []conntrack.Query
 	for _, p := range s.protocols {
@@ -158,22 +161,6 @@ func (s *tracker) queries(f model.Family, job pendingChecks) []conntrack.Query {
 	return queries
 }
 
-// matchesOf returns the frontends of the family to check.
-func (s *tracker) matchesOf(f model.Family, job pendingChecks) iter.Seq[model.Match] {
-	return func(yield func(model.Match) bool) {
-		for m := range job.frontends {
-			if !yield(m) {
-				return
-			}
-		}
-		for m := range s.endpoints {
-			if job.all && m.Family == f && !yield(m) {
-				return
-			}
-		}
-	}
-}
-
 // isStale reports whether a flow of the frontends to check is stale.
 func (s *tracker) isStale(e conntrack.Entry, job pendingChecks) bool {
 	to := e.Original
@@ -181,7 +168,7 @@ func (s *tracker) isStale(e conntrack.Entry, job pendingChecks) bool {
 	node := own
 	node.Addr = netip.Addr{}
 	atNode := has(s.nodeAddrs, to.Addr())
-	named := job.has(own) || atNode && job.has(node)
+	named := job.frontends.Has(own) || atNode && job.frontends.Has(node)
 	if !named && !job.all {
 		return false
 	}

@@ -34,11 +34,11 @@ func (l limitedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.limit.admit(conn), nil
+	return l.limit.Admit(conn), nil
 }
 
-// admit adds a connection, and closes the oldest one at the limit.
-func (b *ConnLimit) admit(conn net.Conn) net.Conn {
+// Admit adds a connection, and closes the oldest one at the limit.
+func (b *ConnLimit) Admit(conn net.Conn) net.Conn {
 	here := &limitedConn{Conn: conn, limit: b}
 	b.mu.Lock()
 	var oldest *limitedConn
@@ -63,7 +63,7 @@ type limitedConn struct {
 // Close implements [net.Conn].
 func (c *limitedConn) Close() error {
 	c.limit.mu.Lock()
-	c.limit.open.Remove(c.element) // does nothing if admit has removed it
+	c.limit.open.Remove(c.element) // does nothing if Admit has removed it
 	c.limit.mu.Unlock()
 	return c.Conn.Close()
 }

@@ -46,20 +46,26 @@ func (v *validator) invalid(path string, value any, detail string, args ...any) 
 }
 
 func (v *validator) within(path string, value *int32, least, most int32) {
-	if *value < least || *value > most {
+	switch {
+	case *value >= least && *value <= most:
+	case least == 0 && most == math.MaxInt32:
+		v.invalid(path, *value, "must not be negative")
+	default:
 		v.invalid(path, *value, "must be from %d to %d", least, most)
 	}
 }
 
-func (v *validator) notNegative(path string, n int32) {
-	if n < 0 {
-		v.invalid(path, n, "must not be negative")
-	}
+// A period is a duration and its path.
+type period struct {
+	path string
+	time.Duration
 }
 
-func (v *validator) notNegativeTime(path string, d time.Duration) {
-	if d < 0 {
-		v.invalid(path, metav1.Duration{Duration: d}, "must not be negative")
+func (v *validator) notNegative(all ...period) {
+	for _, d := range all {
+		if d.Duration < 0 {
+			v.invalid(d.path, metav1.Duration{Duration: d.Duration}, "must not be negative")
+		}
 	}
 }
 
@@ -74,9 +80,8 @@ func (v *validator) mode(p *v1alpha1.KubeProxyConfiguration) {
 		v.errs = append(v.errs, field.NotSupported(field.NewPath("mode"), p.Mode, modes))
 	}
 	if p.Mode == ModeIPVS {
-		v.notNegativeTime("ipvs.tcpTimeout", p.IPVS.TCPTimeout.Duration)
-		v.notNegativeTime("ipvs.tcpFinTimeout", p.IPVS.TCPFinTimeout.Duration)
-		v.notNegativeTime("ipvs.udpTimeout", p.IPVS.UDPTimeout.Duration)
+		v.notNegative(period{"ipvs.tcpTimeout", p.IPVS.TCPTimeout.Duration},
+			period{"ipvs.tcpFinTimeout", p.IPVS.TCPFinTimeout.Duration}, period{"ipvs.udpTimeout", p.IPVS.UDPTimeout.Duration})
 	}
 	v.ranges("ipvs.excludeCIDRs", p.IPVS.ExcludeCIDRs) // for the cleanup after kube-proxy, in any mode
 	if p.Mode == ModeNFTables {                        // kube-proxy checks this one in all modes
@@ -87,7 +92,7 @@ func (v *validator) mode(p *v1alpha1.KubeProxyConfiguration) {
 func (v *validator) section(s section) {
 	v.within(s.marks+".masqueradeBit", s.masqueradeBit, 0, 31)
 	v.positive(s.periods+".syncPeriod", s.syncPeriod)
-	v.notNegativeTime(s.periods+".minSyncPeriod", s.minSyncPeriod)
+	v.notNegative(period{s.periods + ".minSyncPeriod", s.minSyncPeriod})
 	if s.syncPeriod > 0 && s.minSyncPeriod > s.syncPeriod {
 		v.invalid(s.periods+".minSyncPeriod", metav1.Duration{Duration: s.minSyncPeriod},
 			"must not be more than syncPeriod, which is %s", s.syncPeriod)
@@ -97,7 +102,7 @@ func (v *validator) section(s section) {
 func (v *validator) node(p *v1alpha1.KubeProxyConfiguration) {
 	v.within("oomScoreAdj", p.OOMScoreAdj, -1000, 1000)
 	v.positive("configSyncPeriod", p.ConfigSyncPeriod.Duration)
-	v.notNegative("clientConnection.burst", p.ClientConnection.Burst)
+	v.within("clientConnection.burst", &p.ClientConnection.Burst, 0, math.MaxInt32)
 	if qps := float64(p.ClientConnection.QPS); math.IsNaN(qps) || math.IsInf(qps, 0) {
 		v.invalid("clientConnection.qps", fmt.Sprint(qps), "must be a number")
 	}
@@ -109,12 +114,11 @@ func (v *validator) node(p *v1alpha1.KubeProxyConfiguration) {
 }
 
 func (v *validator) conntrack(c *v1alpha1.KubeProxyConntrackConfiguration) {
-	v.notNegative("conntrack.maxPerCore", *c.MaxPerCore)
-	v.notNegative("conntrack.min", *c.Min)
-	v.notNegativeTime("conntrack.tcpEstablishedTimeout", c.TCPEstablishedTimeout.Duration)
-	v.notNegativeTime("conntrack.tcpCloseWaitTimeout", c.TCPCloseWaitTimeout.Duration)
-	v.notNegativeTime("conntrack.udpTimeout", c.UDPTimeout.Duration)
-	v.notNegativeTime("conntrack.udpStreamTimeout", c.UDPStreamTimeout.Duration)
+	v.within("conntrack.maxPerCore", c.MaxPerCore, 0, math.MaxInt32)
+	v.within("conntrack.min", c.Min, 0, math.MaxInt32)
+	v.notNegative(period{"conntrack.tcpEstablishedTimeout", c.TCPEstablishedTimeout.Duration},
+		period{"conntrack.tcpCloseWaitTimeout", c.TCPCloseWaitTimeout.Duration},
+		period{"conntrack.udpTimeout", c.UDPTimeout.Duration}, period{"conntrack.udpStreamTimeout", c.UDPStreamTimeout.Duration})
 }
 
 func (v *validator) addresses(p *v1alpha1.KubeProxyConfiguration) {
@@ -170,7 +174,7 @@ func (v *validator) ranges(path string, ranges []string) {
 
 // options checks options that have no field in the file, so that their flags name them.
 func (v *validator) options(o *Options) {
-	v.notNegativeTime("--probation", o.Probation)
+	v.notNegative(period{"--probation", o.Probation})
 	v.within("--fast-path-after", &o.FastPathAfter, 1, math.MaxInt32)
 	if words := []string{MarkerAuto, MarkerAlways, MarkerNever}; !slices.Contains(words, o.KubeProxyMarker) {
 		v.errs = append(v.errs, field.NotSupported(field.NewPath("--kube-proxy-marker"), o.KubeProxyMarker, words))

@@ -72,21 +72,11 @@ func (l byUser) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	bound := l.others
 	if conn.RemoteAddr().String() == rootPeer {
-		bound = l.root
+		return l.root.Admit(conn), nil
 	}
-	return bound.Listener(accepted{l.Listener, conn}).Accept()
+	return l.others.Admit(conn), nil
 }
-
-// accepted is a listener with a connection that is accepted already.
-type accepted struct {
-	net.Listener
-	conn net.Conn
-}
-
-// Accept implements [net.Listener].
-func (a accepted) Accept() (net.Conn, error) { return a.conn, nil }
 
 // peerOf returns the peer of a connection.
 func peerOf(conn net.Conn) (p peer) {
