@@ -62,7 +62,7 @@ func New(c Config) *Source {
 // the addresses sent last stay valid.
 func (s *Source) Run(ctx context.Context, out chan<- []netip.Addr) error {
 	t := &sender{out: out}
-	Follow(ctx, s.log.With("of", "addresses"), s.open, func(addrs []netip.Addr) { t.sendIfChanged(ctx, addrs) })
+	Follow(ctx, s.log.With("kind", "addresses"), s.open, func(addrs []netip.Addr) { t.sendIfChanged(ctx, addrs) })
 	return nil
 }
 

@@ -117,7 +117,7 @@ func (f *FastPath) Run(ctx context.Context) error {
 	go func() {
 		defer close(done)
 		open := func() (addresses.Feed[string], error) { return rtnetlink.FollowInterfaces(f.config.NetNS) }
-		addresses.Follow(ctx, f.config.Log.With("of", "interfaces"), open, func(list []string) {
+		addresses.Follow(ctx, f.config.Log.With("kind", "interfaces"), open, func(list []string) {
 			select {
 			case lists <- list:
 			case <-ctx.Done():
