@@ -30,7 +30,8 @@ func ifTrue(is bool) float64 {
 // AddFastPath adds the metrics of --fast-path: whether it is on, and the number of interfaces.
 func (m *Metrics) AddFastPath(state func() (on bool, interfaces int)) {
 	m.add("kubevmap_fast_path",
-		"1 if packets of established connections may bypass the rules, 0 if something is against it.", nil, func() float64 { on, _ := state(); return ifTrue(on) })
+		"1 if packets of established connections may bypass the rules, 0 if something is against it.",
+		nil, func() float64 { on, _ := state(); return ifTrue(on) })
 	m.add("kubevmap_fast_path_interfaces", "Interfaces of the fast path; 0 while it is off.",
 		nil, func() float64 { _, n := state(); return float64(n) })
 }

@@ -118,7 +118,8 @@ func (v *validator) conntrack(c *v1alpha1.KubeProxyConntrackConfiguration) {
 	v.within("conntrack.min", c.Min, 0, math.MaxInt32)
 	v.notNegative(period{"conntrack.tcpEstablishedTimeout", c.TCPEstablishedTimeout.Duration},
 		period{"conntrack.tcpCloseWaitTimeout", c.TCPCloseWaitTimeout.Duration},
-		period{"conntrack.udpTimeout", c.UDPTimeout.Duration}, period{"conntrack.udpStreamTimeout", c.UDPStreamTimeout.Duration})
+		period{"conntrack.udpTimeout", c.UDPTimeout.Duration},
+		period{"conntrack.udpStreamTimeout", c.UDPStreamTimeout.Duration})
 }
 
 func (v *validator) addresses(p *v1alpha1.KubeProxyConfiguration) {
