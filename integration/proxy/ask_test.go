@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"kube-vmap/integration/daemon"
-	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 )
 
@@ -87,16 +86,4 @@ func silent(t *testing.T, all []*lab.Host, w daemon.Transport, to netip.AddrPort
 	if err := group.Wait(); err != nil {
 		t.Error(err)
 	}
-}
-
-// becomes waits until the host answers.
-func becomes(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort, by string) {
-	t.Helper()
-	eventually.Succeeds(t, fmt.Sprintf("%s is answered by %s", to, by), func() error {
-		a, err := from.AskFresh(w.Protocol, netip.Addr{}, to, silence)
-		if err == nil && (a.Outcome != lab.Answered || a.By != by) {
-			err = fmt.Errorf("%s asks: %s", from, a)
-		}
-		return err
-	})
 }

@@ -78,7 +78,7 @@ func clusterIP(f model.Family, n int) netip.Addr {
 	return daemon.Service{Number: n}.Addr(f, model.KindClusterIP)
 }
 
-// at returns a port of the n-th Service's ClusterIP.
-func at(f model.Family, n int, port int) netip.AddrPort {
-	return netip.AddrPortFrom(clusterIP(f, n), uint16(port))
+// at returns the port of the n-th Service's ClusterIP.
+func at(f model.Family, n int) netip.AddrPort {
+	return netip.AddrPortFrom(clusterIP(f, n), daemon.Port)
 }

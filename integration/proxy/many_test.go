@@ -42,7 +42,7 @@ func TestMoreEndpointsThanSlotsAreAllUsed(t *testing.T) {
 		}
 		w.settles(f, daemon.PodRanges)
 		daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
-			to := at(w.Family, 1, daemon.Port)
+			to := at(w.Family, 1)
 			if w.Protocol == model.UDP {
 				reachesAll(t, l.Pods[2].Host, to, addressesOf(l, w.Family, ports))
 				return

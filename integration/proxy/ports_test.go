@@ -52,11 +52,11 @@ func TestUnassignedAddressesDropNewConnections(t *testing.T) {
 		if err := l.Outside.AddAddress(clusterIP(family, 5)); err != nil {
 			t.Fatal(err)
 		}
-		if err := serveAddr(t, l.Outside, at(family, 5, daemon.Port)); err != nil {
+		if err := serveAddr(t, l.Outside, at(family, 5)); err != nil {
 			t.Fatal(err)
 		}
 		for _, from := range []*lab.Host{l.Pods[0].Host, l.Node.Host} {
-			c := talk(t, from, at(family, 5, daemon.Port))
+			c := talk(t, from, at(family, 5))
 			if err := exchange(c, answer); err != nil {
 				t.Fatalf("%s, without the proxy: %v", from, err)
 			}
@@ -71,7 +71,7 @@ func TestUnassignedAddressesDropNewConnections(t *testing.T) {
 	}
 	for _, family := range model.Families {
 		for _, from := range []*lab.Host{l.Pods[0].Host, l.Node.Host} {
-			err := exchange(talk(t, from, at(family, 5, daemon.Port)), silence)
+			err := exchange(talk(t, from, at(family, 5)), silence)
 			if !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, syscall.EPERM) {
 				t.Errorf("new talk from %s to %s: %v, want silence", from, clusterIP(family, 5), err)
 			}
