@@ -9,12 +9,9 @@ import (
 	"kube-vmap/model"
 )
 
-// A Byteorder changes the order of the bytes of each number of Size bytes.
-type Byteorder struct{ Source, Dest, Len, Size uint32 }
-
 // An Arithmetic shifts a register, or combines two of them (NFT_BITWISE_*).
 type Arithmetic struct {
-	Op           ArithmeticOp
+	Op           uint32
 	Source, Dest uint32
 	Other        uint32 // a register; zero for Data
 	Len          uint32
@@ -22,25 +19,22 @@ type Arithmetic struct {
 	Shift        uint32
 }
 
-// An ArithmeticOp is what an [Arithmetic] does.
-type ArithmeticOp uint32
-
-// The operations, by their numbers in the kernel.
+// Operations of an [Arithmetic].
 const (
-	ShiftLeft  ArithmeticOp = 1
-	ShiftRight ArithmeticOp = 2
-	And        ArithmeticOp = 3
-	Or         ArithmeticOp = 4
-	Xor        ArithmeticOp = 5
+	opShiftLeft = 1 + iota
+	opShiftRight
+	opAnd
+	opOr
+	opXor
 )
 
 // byteorder does not change bytes behind the last whole number (nft_byteorder_eval).
-func (w *walk) byteorder(e Byteorder) (verdict, error) {
+func (w *walk) byteorder(e *expr.Byteorder) (verdict, error) {
 	if e.Size == 0 || e.Len < e.Size {
 		return verdictContinue, nil
 	}
 	size, n := int(e.Size), int(e.Len-e.Len%e.Size)
-	from, err := w.regs.read(e.Source, n)
+	from, err := w.regs.read(e.SourceRegister, n)
 	if err != nil {
 		return verdictBreak, err
 	}
@@ -51,12 +45,12 @@ func (w *walk) byteorder(e Byteorder) (verdict, error) {
 			slices.Reverse(to.unknown[i : i+size])
 		}
 	}
-	return verdictContinue, w.regs.load(e.Dest, to)
+	return verdictContinue, w.regs.load(e.DestRegister, to)
 }
 
 // arithmetic computes with words of 4 bytes, of which the first is the highest for shifts
 // (nft_bitwise_eval_lshift).
-func (w *walk) arithmetic(e Arithmetic) (verdict, error) {
+func (w *walk) arithmetic(e *Arithmetic) (verdict, error) {
 	from, err := w.regs.read(e.Source, int(e.Len))
 	if err != nil {
 		return verdictBreak, err
@@ -70,7 +64,7 @@ func (w *walk) arithmetic(e Arithmetic) (verdict, error) {
 	switch {
 	case !from.isKnown() || !other.isKnown():
 		return verdictContinue, w.regs.load(e.Dest, unknownValue(int(e.Len)))
-	case e.Op == ShiftLeft || e.Op == ShiftRight:
+	case e.Op == opShiftLeft || e.Op == opShiftRight:
 		return verdictContinue, w.regs.load(e.Dest, known(shifted(from.bytes, e.Op, e.Shift)))
 	case len(other.bytes) != len(from.bytes):
 		return verdictBreak, undecidedError("bitwise of another kind")
@@ -78,20 +72,19 @@ func (w *walk) arithmetic(e Arithmetic) (verdict, error) {
 	out := slices.Clone(from.bytes)
 	for i, b := range other.bytes {
 		switch e.Op {
-		case And:
+		case opAnd:
 			out[i] &= b
-		case Or:
+		case opOr:
 			out[i] |= b
-		case Xor:
+		case opXor:
 			out[i] ^= b
-		case ShiftLeft, ShiftRight:
 		}
 	}
 	return verdictContinue, w.regs.load(e.Dest, known(out))
 }
 
 // shifted shifts words, each of which is in the byte order of the machine.
-func shifted(b []byte, op ArithmeticOp, n uint32) []byte {
+func shifted(b []byte, op uint32, n uint32) []byte {
 	words := (len(b) + 3) / 4
 	in, out := make([]byte, 4*words), make([]byte, 4*words)
 	copy(in, b)
@@ -99,11 +92,11 @@ func shifted(b []byte, op ArithmeticOp, n uint32) []byte {
 	for i := range words {
 		v := word(i)
 		switch {
-		case op == ShiftLeft:
+		case op == opShiftLeft:
 			if v <<= n; i+1 < words {
 				v |= word(i+1) >> (32 - n)
 			}
-		case op == ShiftRight:
+		case op == opShiftRight:
 			if v >>= n; i > 0 {
 				v |= word(i-1) << (32 - n)
 			}

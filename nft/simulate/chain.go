@@ -9,7 +9,6 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/simulate/xt"
 )
 
 // A position is where a packet is on its path.
@@ -165,10 +164,11 @@ func (w *walk) handleError(r Rule, e any, err error, assumed bool) (bool, error)
 // assumeMatch reports whether to assume on this walk that an undecided expression matches.
 // Each rule has one such assumption, however many of its expressions are undecided.
 func (w *walk) assumeMatch(r Rule, e any, why undecidedError, already bool) bool {
+	computes, _ := effects(e)
 	switch {
 	case !hasEffect(r):
 		return false
-	case !isMatch(e):
+	case !computes:
 		w.addDoubt(why)
 		return false
 	case !already && !w.assume(w.doubt(why)):
@@ -182,47 +182,13 @@ func (w *walk) assumeMatch(r Rule, e any, why undecidedError, already bool) bool
 	return true
 }
 
-// isMatch reports whether an expression only computes or compares something, so that its
-// effect depends on the rest of its rule.
-func isMatch(e any) bool {
-	switch e := e.(type) {
-	case *expr.Payload:
-		return e.OperationType == expr.PayloadLoad
-	case *expr.Meta:
-		return !e.SourceRegister
-	case *expr.Ct:
-		return !e.SourceRegister
-	case *expr.Lookup:
-		return !e.IsDestRegSet || e.DestRegister != 0
-	case UnknownExpression:
-		return e.isMatchOnly()
-	case *expr.Objref:
-		return true // limit, connlimit, quota
-	case *expr.Cmp, *expr.Range, *expr.Bitwise, *expr.Hash, *expr.Numgen, *expr.Fib, *expr.Dynset, *expr.Exthdr,
-		*expr.Socket, Byteorder, Arithmetic:
-		return true
-	}
-	return isXTMatch(e)
-}
-
-// mayLoad reports whether a match may write to registers.
-func mayLoad(e any) bool {
-	switch e := e.(type) {
-	case *expr.Cmp, *expr.Range:
-		return false
-	case UnknownExpression:
-		return e.mayLoad()
-	}
-	return !isXTMatch(e)
-}
-
 // runExpression runs the first of the remaining expressions of a rule. If another program's
 // rule has an unknown expression behind a pick, the pick is not made: whatever its result,
 // it is not decided whether the rule matches.
 func (w *walk) runExpression(list []any) (verdict, error) {
 	if !w.position.isOurs() && isPick(list[0]) {
 		if i := slices.IndexFunc(list, func(e any) bool { _, unknown := e.(UnknownExpression); return unknown }); i > 0 {
-			return w.statement(list[i])
+			return w.evaluate(list[i])
 		}
 		if e, ok := list[0].(*expr.Numgen); ok {
 			if s, ok := matchingShare(e, list[1:]); ok {
@@ -235,53 +201,3 @@ func (w *walk) runExpression(list []any) (verdict, error) {
 
 // withPosition adds to an error where it occurred.
 func (w *walk) withPosition(err error) error { return fmt.Errorf("%s: %w", w.position, err) }
-
-// hasEffect reports whether a rule can have an effect, now or on a later rule that finds
-// what this one adds to a set. Counting and logging are no effects.
-func hasEffect(r Rule) bool {
-	return mayDecide(r) || slices.ContainsFunc(r.Expressions, func(e any) bool {
-		switch e := e.(type) {
-		case *expr.Dynset:
-			return true
-		case xt.Recent:
-			return e.Set || e.Remove
-		case xt.ConnLabel:
-			return e.Set
-		}
-		return false
-	})
-}
-
-// mayDecide reports whether a rule may give a final verdict, or change something that other
-// rules match.
-func mayDecide(r Rule) bool {
-	for _, e := range r.Expressions {
-		switch e := e.(type) {
-		case *expr.Verdict, *expr.NAT, *expr.Masq, *expr.Redir, *expr.Reject, *expr.Notrack,
-			xt.NAT, xt.Redirect, xt.SetMark, xt.ConnMark, xt.TProxy, xt.Zone, xt.Netmap, xt.Queue,
-			xt.ChangeSet, *expr.Queue, TransparentProxy:
-			return true
-		case UnknownExpression:
-			if !e.isMatchOnly() {
-				return true
-			}
-		case *expr.Lookup:
-			if e.IsDestRegSet && e.DestRegister == 0 {
-				return true
-			}
-		case *expr.Meta:
-			if e.SourceRegister && e.Key == expr.MetaKeyMARK {
-				return true
-			}
-		case *expr.Ct:
-			if e.SourceRegister && slices.Contains([]expr.CtKey{expr.CtKeyZONE, expr.CtKeyMARK, expr.CtKeyLABELS}, e.Key) {
-				return true
-			}
-		case *expr.Payload:
-			if e.OperationType == expr.PayloadWrite {
-				return true
-			}
-		}
-	}
-	return false
-}

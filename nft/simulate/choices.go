@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft"
-	"kube-vmap/nft/simulate/xt"
 )
 
 // numgen returns a number; each possible one has a walk of its own.
@@ -84,15 +83,6 @@ func (w *walk) slotsInUse(n, register uint32) (uint32, error) {
 		return !found
 	})
 	return uint32(max(used, 1)), err
-}
-
-// isPick reports whether an expression picks a number.
-func isPick(e any) bool {
-	switch e.(type) {
-	case *expr.Numgen, *expr.Hash, xt.Statistic:
-		return true
-	}
-	return false
 }
 
 // choices are the results of the picks on a walk, and of what cannot be decided.

@@ -42,7 +42,7 @@ func whole(w Result) float64 {
 func TestPicksWithoutEffectAreNotExplored(t *testing.T) {
 	f := node()
 	f.chain(otherTable, "forward", "filter", HookForward, 0,
-		[]any{draws(100)[0], UnknownExpression{"tunnel"}, draws(100)[2], UnknownExpression{"limit"}, UnknownExpression{"xt match comment"}, &expr.Log{}},
+		[]any{draws(100)[0], UnknownExpression{Name: "tunnel"}, draws(100)[2], UnknownExpression{Name: "limit"}, UnknownExpression{Name: "xt match comment"}, &expr.Log{}},
 		draws(100, &expr.Log{}), draws(100, &expr.Counter{}, &expr.Log{}), draws(1000, &expr.Meta{Key: expr.MetaKeyNFTRACE, SourceRegister: true, Register: unix.NFT_REG_1}))
 	w := run(t, f)
 	if f.walks != 1 || w.Unexplored != (Unexplored{}) || len(w.Outcomes) != 1 || w.Outcomes[0].Probability != 1 || len(w.Doubts) > 0 {
@@ -52,7 +52,7 @@ func TestPicksWithoutEffectAreNotExplored(t *testing.T) {
 
 func TestPicksBeforeUnknownExpressionsAreNotExplored(t *testing.T) {
 	f := node()
-	drops := []any{draws(100)[0], UnknownExpression{"tunnel"}, draws(100)[2], verdictOf(expr.VerdictDrop, "")}
+	drops := []any{draws(100)[0], UnknownExpression{Name: "tunnel"}, draws(100)[2], verdictOf(expr.VerdictDrop, "")}
 	f.chain(otherTable, "forward", "filter", HookForward, 0, drops, drops, drops)
 	w := run(t, f)
 	// One walk if no rule matches, and one for each rule that might.
@@ -132,7 +132,7 @@ func TestComparedNumberIsOnePick(t *testing.T) {
 		f := node()
 		f.chain(otherTable, "forward", "filter", HookForward, 0, []any{
 			&expr.Numgen{Register: unix.NFT_REG_1, Modulus: 100, Type: unix.NFT_NG_RANDOM},
-			Byteorder{Source: unix.NFT_REG_1, Dest: unix.NFT_REG_1, Len: 4, Size: 4},
+			&expr.Byteorder{SourceRegister: unix.NFT_REG_1, DestRegister: unix.NFT_REG_1, Len: 4, Size: 4},
 			&expr.Cmp{Op: expr.CmpOpLt, Register: unix.NFT_REG_1, Data: []byte{0, 0, 0, below}}, verdictOf(expr.VerdictDrop, ""),
 		})
 		w, dropped := run(t, f), 0.0

@@ -27,6 +27,6 @@
 // a rule that does not match, and the doubt is noted only if the other way ends elsewhere, or
 // with other probabilities.
 //
-// Rules of iptables-nft have matches and targets of package xt. iptables-legacy, IPVS and BPF
-// are not simulated.
+// An expression of nf_tables is a [kind], with how it is decoded, run and printed; a match or target
+// of iptables-nft is an [Extension]. iptables-legacy, IPVS and BPF are not simulated.
 package simulate

@@ -2,11 +2,10 @@ package simulate
 
 import (
 	"bytes"
+	"reflect"
 	"slices"
 
 	"github.com/google/nftables/expr"
-
-	"kube-vmap/nft/simulate/xt"
 )
 
 // A verdict is the result of an expression or a chain.
@@ -31,88 +30,42 @@ func matchVerdict(ok bool) verdict {
 // evaluate runs one expression.
 func (w *walk) evaluate(e any) (verdict, error) {
 	switch e := e.(type) {
-	case *expr.Payload:
-		return w.payload(e)
-	case *expr.Meta:
-		return w.meta(e)
-	case *expr.Ct:
-		return w.ct(e)
-	case *expr.Cmp:
-		return w.compare(e)
-	case *expr.Range:
-		return w.inRange(e)
-	case *expr.Bitwise:
-		return w.bitwise(e)
-	case *expr.Immediate:
-		return verdictContinue, w.regs.load(e.Register, known(e.Data))
-	case *expr.Verdict:
-		return verdict{e.Kind, e.Chain}, nil
-	case *expr.Lookup:
-		return w.lookup(e)
-	case *expr.Dynset:
-		return w.dynset(e)
-	case *expr.Numgen:
-		return w.numgen(e)
-	case *expr.Hash:
-		return w.hash(e)
-	case *expr.Fib:
-		return w.fib(e)
-	case *expr.Socket:
-		return w.socket(e)
-	case *expr.Exthdr:
-		return w.exthdr(e)
-	case Byteorder:
-		return w.byteorder(e)
-	case Arithmetic:
-		return w.arithmetic(e)
-	}
-	if isXTMatch(e) {
-		return w.xtMatch(e)
-	}
-	return w.statement(e)
-}
-
-// statement runs an expression that has an effect.
-func (w *walk) statement(e any) (verdict, error) {
-	switch e := e.(type) {
-	case *expr.NAT:
-		return w.nat(e)
-	case *expr.Masq:
-		return w.masquerade()
-	case *expr.Redir:
-		return w.redirect(e)
-	case *expr.Reject:
-		return w.reject(e), nil
-	case *expr.Counter, *expr.Log, *expr.FlowOffload:
-		return verdictContinue, nil
-	case *expr.Notrack:
-		if !w.conn.known {
-			w.conn.untracked = true
-		}
-		return verdictContinue, nil
-	case xt.NoEffect, xt.Comment:
-		return verdictContinue, nil
-	case *expr.Objref:
-		if objectHasNoEffect(e.Type) {
-			return verdictContinue, nil
-		}
-		return verdictBreak, undecidedError("objref")
-	case *expr.Queue:
-		return w.queue(xt.Queue{From: e.Num, To: e.Num + max(e.Total, 1) - 1, Bypass: e.Flag&expr.QueueFlagBypass != 0})
-	case TransparentProxy:
-		return w.nativeProxy(e)
+	case Extension:
+		return e.run(w)
 	case UnknownExpression:
 		return verdictBreak, undecidedError(e.Name)
 	}
-	return w.xtTarget(e)
+	if k := kindsByType[reflect.TypeOf(e)]; k != nil && k.run != nil {
+		return k.run(w, e)
+	}
+	return verdictContinue, nil
 }
 
-// objectHasNoEffect reports whether objects of a type only count, or only say what connection
-// tracking notes: counters, helpers, timeouts, expectations. Others may give a verdict
-// (NFT_OBJECT_*).
-func objectHasNoEffect(kind int) bool {
+func (w *walk) immediate(e *expr.Immediate) (verdict, error) {
+	return verdictContinue, w.regs.load(e.Register, known(e.Data))
+}
+
+func (w *walk) verdict(e *expr.Verdict) (verdict, error) { return verdict{e.Kind, e.Chain}, nil }
+
+func (w *walk) notrack() (verdict, error) {
+	if !w.conn.known {
+		w.conn.untracked = true
+	}
+	return verdictContinue, nil
+}
+
+func (w *walk) nativeQueue(e *expr.Queue) (verdict, error) {
+	return w.queue(e.Num, e.Num+max(e.Total, 1)-1, e.Flag&expr.QueueFlagBypass != 0)
+}
+
+// objref refers to an object (NFT_OBJECT_*). Some only count, or only say what connection tracking
+// notes: counters, helpers, timeouts, expectations. Others may give a verdict.
+func (w *walk) objref(e *expr.Objref) (verdict, error) {
 	const counter, helper, timeout, secmark, expectation = 1, 3, 7, 8, 9
-	return slices.Contains([]int{counter, helper, timeout, secmark, expectation}, kind)
+	if slices.Contains([]int{counter, helper, timeout, secmark, expectation}, e.Type) {
+		return verdictContinue, nil
+	}
+	return verdictBreak, undecidedError("objref")
 }
 
 func (w *walk) compare(e *expr.Cmp) (verdict, error) {

@@ -8,7 +8,6 @@ import (
 	"github.com/google/nftables/expr"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/simulate/xt"
 )
 
 // Indexes are indexes of the long chains of other programs, by destination: kube-proxy's
@@ -126,16 +125,25 @@ func RequiredDestination(r Rule, f model.Family) (d Destination) {
 			if e.Key == expr.MetaKeyL4PROTO && !e.SourceRegister && len(compared) == 1 {
 				d.Protocol = model.Protocol(compared[0])
 			}
-		case xt.Ports:
-			if e.Destination.From == e.Destination.To && !e.InvertDestination {
-				d.Port = e.Destination.From
-			}
-		case *expr.Cmp, *expr.Bitwise, *expr.Counter, xt.NoEffect, xt.Comment, xt.Mark, xt.AddrType, xt.Conntrack, xt.IPRange:
-		default:
-			return d // it may have an effect, or picks
+		case Extension:
+			d.addPorts(e)
+		}
+		if _, acts := effects(e); acts || isPick(e) {
+			return d
 		}
 	}
 	return d
+}
+
+// addPorts adds the port that a match of tcp or udp requires.
+func (d *Destination) addPorts(x Extension) {
+	invert, known := map[string]int{"tcp": 11, "udp": 8}[x.Name]
+	if !known {
+		return
+	}
+	if r := x.info.ports(4); r.from == r.to && x.info.u8(invert)&2 == 0 {
+		d.Port = r.from
+	}
 }
 
 func (d *Destination) addPayload(e *expr.Payload, compared []byte, f model.Family) {

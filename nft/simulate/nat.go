@@ -8,31 +8,46 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/simulate/xt"
 )
 
 var verdictAccept = verdict{kind: expr.VerdictAccept}
 
+// A translation is one of the source or the destination.
+type translation struct {
+	source bool
+	addrs  addrRange // zero to keep the address
+	ports  portRange // zero to keep the port
+	// randomPort is true if the port is not the original one, even if the range has it.
+	randomPort bool
+	// persistent is true if the address depends only on the client's.
+	persistent bool
+	// netmap is true if only the bits are replaced in which the addresses of the range are
+	// equal.
+	netmap bool
+	// shifted is true if the port is as far behind the beginning of the range as the original
+	// one is behind base.
+	shifted bool
+	base    uint16
+}
+
 // nat translates the connection to what registers hold.
-func (w *walk) nat(e *expr.NAT) (verdict, error) {
-	n := xt.NAT{
-		Source: e.Type == expr.NATTypeSourceNAT, RandomPort: e.Random || e.FullyRandom, Persistent: e.Persistent,
-		Netmap: e.Prefix,
+func (w *walk) nat(e *expr.NAT) (_ verdict, err error) {
+	n := translation{
+		source: e.Type == expr.NATTypeSourceNAT, randomPort: e.Random || e.FullyRandom, persistent: e.Persistent,
+		netmap: e.Prefix,
 	}
-	var err error
 	if e.RegAddrMin != 0 {
-		n.Addrs.From, err = w.addrIn(e.RegAddrMin, netip.Addr{})
-		if err != nil {
+		if n.addrs.from, err = w.addrIn(e.RegAddrMin, netip.Addr{}); err != nil {
 			return verdictBreak, err
 		}
-		if n.Addrs.To, err = w.addrIn(e.RegAddrMax, n.Addrs.From); err != nil {
+		if n.addrs.to, err = w.addrIn(e.RegAddrMax, n.addrs.from); err != nil {
 			return verdictBreak, err
 		}
 	}
-	if n.Ports, err = w.portsIn(e.RegProtoMin, e.RegProtoMax); err != nil {
+	if n.ports, err = w.portsIn(e.RegProtoMin, e.RegProtoMax); err != nil {
 		return verdictBreak, err
 	}
-	return w.xtNAT(n)
+	return w.translateTo(n)
 }
 
 // addrIn returns the address in a register; another one without a register.
@@ -64,26 +79,26 @@ func (w *walk) portIn(register uint32, otherwise uint16) (uint16, error) {
 }
 
 // portsIn returns the range of ports in two registers.
-func (w *walk) portsIn(from, to uint32) (r xt.PortRange, err error) {
-	if r.From, err = w.portIn(from, 0); err == nil {
-		r.To, err = w.portIn(to, r.From)
+func (w *walk) portsIn(from, to uint32) (r portRange, err error) {
+	if r.from, err = w.portIn(from, 0); err == nil {
+		r.to, err = w.portIn(to, r.from)
 	}
 	return r, err
 }
 
-// xtNAT translates the connection (nf_nat_setup_info).
-func (w *walk) xtNAT(e xt.NAT) (v verdict, err error) {
+// translateTo translates the connection (nf_nat_setup_info).
+func (w *walk) translateTo(e translation) (v verdict, err error) {
 	from, to := w.conn.seenSource, w.conn.endpoint
 	current := to
-	if e.Source {
+	if e.source {
 		current = from
 	}
-	if !e.Source && e.RandomPort && e.Ports.From != e.Ports.To {
+	if !e.source && e.randomPort && e.ports.from != e.ports.to {
 		return verdictBreak, undecidedError("a translation to a random port")
 	}
 	a := newAddr(e, from.Addr(), to.Addr(), current.Addr())
-	w.translate(e.Source, netip.AddrPortFrom(a, newPort(e, current.Port())))
-	if e.Source && a != w.conn.client.Addr() && !w.position.isOurs() {
+	w.translate(e.source, netip.AddrPortFrom(a, newPort(e, current.Port())))
+	if e.source && a != w.conn.client.Addr() && !w.position.isOurs() {
 		w.record.why = w.position.String()
 		if w.record.masquerade, err = w.isLocal(a); err != nil {
 			return verdictBreak, err
@@ -93,44 +108,44 @@ func (w *walk) xtNAT(e xt.NAT) (v verdict, err error) {
 }
 
 // newAddr returns the address of a translation.
-func newAddr(e xt.NAT, from, to, current netip.Addr) netip.Addr {
-	switch r := e.Addrs; {
-	case !r.From.IsValid():
+func newAddr(e translation, from, to, current netip.Addr) netip.Addr {
+	switch r := e.addrs; {
+	case !r.from.IsValid():
 		return current
-	case r.From == r.To:
-		return r.From
-	case e.Netmap:
+	case r.from == r.to:
+		return r.from
+	case e.netmap:
 		return replaceEqualBits(r, current)
-	case e.Source && r.Contains(current) && !e.RandomPort:
+	case e.source && r.contains(current) && !e.randomPort:
 		return current
 	default:
-		return hashedAddr(r, from, to, e.Persistent)
+		return hashedAddr(r, from, to, e.persistent)
 	}
 }
 
 // newPort returns the port of a translation (nf_nat_l4proto_unique_tuple), zero if it is
 // unknown. That it is in use is not considered.
-func newPort(e xt.NAT, current uint16) uint16 {
-	switch r := e.Ports; {
-	case r == (xt.PortRange{}):
+func newPort(e translation, current uint16) uint16 {
+	switch r := e.ports; {
+	case r == (portRange{}):
 		return current
-	case e.Shifted:
-		return r.From + (current-e.Base)%(r.To-r.From+1)
-	case r.From == r.To:
-		return r.From
-	case !e.RandomPort && r.Contains(current):
+	case e.shifted:
+		return r.from + (current-e.base)%(r.to-r.from+1)
+	case r.from == r.to:
+		return r.from
+	case !e.randomPort && r.contains(current):
 		return current
-	case e.Source:
+	case e.source:
 		return 0
 	default:
-		return r.From
+		return r.from
 	}
 }
 
 // replaceEqualBits returns an address with those bits of a range in which its two addresses
 // are equal.
-func replaceEqualBits(r xt.AddrRange, a netip.Addr) netip.Addr {
-	out, first, last := a.AsSlice(), r.From.AsSlice(), r.To.AsSlice()
+func replaceEqualBits(r addrRange, a netip.Addr) netip.Addr {
+	out, first, last := a.AsSlice(), r.from.AsSlice(), r.to.AsSlice()
 	for i := range out {
 		mask := ^(first[i] ^ last[i])
 		out[i] = out[i]&^mask | first[i]&mask
@@ -141,10 +156,10 @@ func replaceEqualBits(r xt.AddrRange, a netip.Addr) netip.Addr {
 
 // hashedAddr returns the address of a range that the kernel selects for a source and a
 // destination (find_best_ips_proto of net/netfilter/nf_nat_core.c).
-func hashedAddr(r xt.AddrRange, from, to netip.Addr, persistent bool) netip.Addr {
+func hashedAddr(r addrRange, from, to netip.Addr, persistent bool) netip.Addr {
 	var source [16]byte
 	copy(source[:], from.AsSlice())
-	destination, first, last := to.AsSlice(), r.From.AsSlice(), r.To.AsSlice()
+	destination, first, last := to.AsSlice(), r.from.AsSlice(), r.to.AsSlice()
 	seed := binary.NativeEndian.Uint32(destination[len(destination)-4:])
 	if persistent {
 		seed = 0
@@ -193,10 +208,14 @@ func (w *walk) redirect(e *expr.Redir) (verdict, error) {
 	return w.redirectTo(ports, e.Flags&(random|randomFully) != 0)
 }
 
+// loopbackAddrs are where the node's own packets are redirected to.
+var loopbackAddrs = [...]netip.Addr{
+	model.IPv4: netip.AddrFrom4([4]byte{127, 0, 0, 1}), model.IPv6: netip.IPv6Loopback(),
+}
+
 // redirectTo translates the destination to ports of the node itself; zero keeps the port.
-func (w *walk) redirectTo(ports xt.PortRange, random bool) (verdict, error) {
-	loopback := [...]netip.Addr{model.IPv4: netip.AddrFrom4([4]byte{127, 0, 0, 1}), model.IPv6: netip.IPv6Loopback()}
-	a, err := loopback[w.frame.family], error(nil)
+func (w *walk) redirectTo(ports portRange, random bool) (verdict, error) {
+	a, err := loopbackAddrs[w.frame.family], error(nil)
 	if w.frame.in != (Link{}) {
 		nowhere := [...]netip.Addr{model.IPv4: netip.IPv4Unspecified(), model.IPv6: netip.IPv6Unspecified()}
 		a, err = w.source(w.frame.in, nowhere[w.frame.family])
@@ -204,7 +223,7 @@ func (w *walk) redirectTo(ports xt.PortRange, random bool) (verdict, error) {
 	if err != nil {
 		return verdictBreak, err
 	}
-	return w.xtNAT(xt.NAT{Addrs: xt.AddrRange{From: a, To: a}, Ports: ports, RandomPort: random})
+	return w.translateTo(translation{addrs: addrRange{a, a}, ports: ports, randomPort: random})
 }
 
 // HowReset and HowUnreachable are answers of a rejection by which a client knows that it was not
@@ -216,7 +235,7 @@ const (
 )
 
 // reject answers the packet and drops it.
-func (w *walk) reject(e *expr.Reject) verdict {
+func (w *walk) reject(e *expr.Reject) (verdict, error) {
 	how := HowError
 	switch {
 	case e.Type == unix.NFT_REJECT_TCP_RST:
@@ -226,6 +245,10 @@ func (w *walk) reject(e *expr.Reject) verdict {
 		e.Type == unix.NFT_REJECT_ICMP_UNREACH && e.Code == [...]uint8{model.IPv4: 3, model.IPv6: 4}[w.frame.family]:
 		how = HowUnreachable
 	}
+	return w.refuse(how), nil
+}
+
+func (w *walk) refuse(how string) verdict {
 	w.noteRefused(how)
 	return verdict{kind: expr.VerdictDrop}
 }

@@ -3,12 +3,12 @@ package simulate
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/google/nftables/expr"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/simulate/xt"
 )
 
 // IPSets reads the sets of ipset.
@@ -20,7 +20,11 @@ type IPSets interface {
 
 // An IPSetQuery is a set and a packet.
 type IPSetQuery struct {
-	xt.SetRef
+	Index      uint16 // of the set
+	Dimensions uint8
+	// FromSource has bit n if the n-th part of the key, counted from one, is of the source and
+	// not of the destination.
+	FromSource uint8
 	// ReturnNoMatch asks for the exceptions of the set.
 	ReturnNoMatch       bool
 	Family              model.Family
@@ -51,25 +55,6 @@ type Socket struct {
 // Undecided returns an error for what is not known.
 func Undecided(why string) error { return undecidedError(why) }
 
-// matchSet is set_match_v4 of net/netfilter/xt_set.c.
-func (w *walk) matchSet(e xt.InSet) (bool, error) {
-	switch {
-	case e.Counters:
-		return false, undecidedError("a match of counters in a set of ipset")
-	case w.changedIPSets:
-		return false, undecidedError("a match of a set of ipset, behind a rule that changes one")
-	case w.IPSets == nil:
-		return false, undecidedError("a match of a set of ipset, which is not read")
-	}
-	q := IPSetQuery{
-		SetRef: e.SetRef, ReturnNoMatch: e.ReturnNoMatch, Family: w.frame.family, Protocol: w.frame.protocol,
-		Source: w.frame.source(), Destination: w.frame.destination(), In: w.frame.in.Name, Out: w.frame.out.Name,
-		Mark: w.frame.mark,
-	}
-	found, err := cached(w.ipsets, q, func() (bool, error) { return w.IPSets.Contains(q) })
-	return found != e.Invert, err
-}
-
 // findSocket returns the socket that receives the packet at an address. A packet of a
 // connection may have another one, and a sender has its own.
 func (w *walk) findSocket(to netip.AddrPort) (Socket, error) {
@@ -80,12 +65,6 @@ func (w *walk) findSocket(to netip.AddrPort) (Socket, error) {
 		return Socket{}, nil
 	}
 	return w.Node.Socket(w.frame.protocol, w.frame.source(), to)
-}
-
-// matchSocket is socket_match of net/netfilter/xt_socket.c.
-func (w *walk) matchSocket(e xt.Socket) (bool, error) {
-	s, err := w.findSocket(w.frame.destination())
-	return s.Found && (!s.Wildcard || e.NoWildcard) && (s.Transparent || !e.Transparent), err
 }
 
 // socket loads a property of the packet's socket. Without a socket the rule does not match.
@@ -117,7 +96,7 @@ func byteOf(b bool) byte {
 type TransparentProxy struct{ Addr, Port uint32 }
 
 // nativeProxy runs a [TransparentProxy]. Without a socket the rule does not match.
-func (w *walk) nativeProxy(e TransparentProxy) (verdict, error) {
+func (w *walk) nativeProxy(e *TransparentProxy) (verdict, error) {
 	to := w.frame.destination()
 	a, err := w.addrIn(e.Addr, to.Addr())
 	if err != nil {
@@ -142,33 +121,25 @@ func (w *walk) transparentProxy(to netip.AddrPort, without verdict) (verdict, er
 	return without, nil
 }
 
-// queue gives the packet to a program, which may drop it.
-func (w *walk) queue(e xt.Queue) (verdict, error) {
-	listening, err := w.hasListener(e)
+// queue gives the packet to a program that listens at one of the queues, and may drop it. If none
+// does, the packet is dropped, or accepted with a bypass.
+func (w *walk) queue(from, to uint16, bypass bool) (verdict, error) {
+	listening := true
+	if w.Node != nil {
+		list, err := w.Node.Queues()
+		if err != nil {
+			return verdictBreak, err
+		}
+		// Which of several queues gets the packet is not predicted.
+		listening = slices.ContainsFunc(list, func(n uint16) bool { return from <= n && n <= to })
+	}
 	switch {
-	case err != nil:
-		return verdictBreak, err
 	case listening:
-		if w.assume(w.doubt(undecidedError(fmt.Sprintf("queue %d, at which a program decides", e.From)))) {
+		if w.assume(w.doubt(undecidedError(fmt.Sprintf("queue %d, at which a program decides", from)))) {
 			return verdict{kind: expr.VerdictDrop}, nil
 		}
-	case !e.Bypass:
+	case !bypass:
 		return verdict{kind: expr.VerdictDrop}, nil
 	}
 	return verdictAccept, nil
-}
-
-// hasListener reports whether a program listens at a queue. Of several queues it is not
-// predicted which one gets the packet.
-func (w *walk) hasListener(e xt.Queue) (bool, error) {
-	if w.Node == nil {
-		return true, nil
-	}
-	list, err := w.Node.Queues()
-	for _, n := range list {
-		if e.From <= n && n <= e.To {
-			return true, err
-		}
-	}
-	return false, err
 }

@@ -85,7 +85,7 @@ func TestReplyEndsWhereARuleEndsIt(t *testing.T) {
 		doubted bool
 	}{
 		"dropped":                       {isReply(drop), []Verdict{VerdictDropped}, false},
-		"a limit":                       {isReply(UnknownExpression{"limit"}, drop), []Verdict{VerdictDelivered}, true},
+		"a limit":                       {isReply(UnknownExpression{Name: "limit"}, drop), []Verdict{VerdictDelivered}, true},
 		"one of two":                    {isReply(half...), []Verdict{VerdictDropped, VerdictDelivered}, false},
 		"the mark is not the packet's":  {[]any{&expr.Meta{Key: expr.MetaKeyMARK, Register: unix.NFT_REG_2}, &expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_2, Data: nativeBytes(7)}, drop}, []Verdict{VerdictDelivered}, false},
 		"the connection's mark remains": {isReply(&expr.Ct{Key: expr.CtKeyMARK, Register: unix.NFT_REG_2}, &expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_2, Data: nativeBytes(9)}, drop), []Verdict{VerdictDropped}, false},
@@ -139,7 +139,7 @@ func TestUnknownPortOfAReplyIsNoDoubt(t *testing.T) {
 // TestReplyInFaultyTableIsUnknown has an expression in a table of ours that is not understood.
 func TestReplyInFaultyTableIsUnknown(t *testing.T) {
 	f := pair()
-	f.chain(oursTable, "filter-forward", "filter", HookForward, 0, isReply(UnknownExpression{"limit"}))
+	f.chain(oursTable, "filter-forward", "filter", HookForward, 0, isReply(UnknownExpression{Name: "limit"}))
 	o, _ := only(t, f, sample)
 	if r := o.Endpoints[0].Reply; r.Verdict != VerdictUnknown || !strings.Contains(r.How, "limit") || r.ReachesClient(sample) {
 		t.Errorf("%+v", r)

@@ -1,12 +1,13 @@
 package simulate
 
 import (
+	"encoding/binary"
 	"net/netip"
+	"slices"
 
 	"github.com/google/nftables/expr"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/simulate/xt"
 )
 
 // Jump returns the chain that a rule jumps or goes to; empty if it does not.
@@ -24,11 +25,54 @@ func (r Rule) Jump() string {
 // Comment returns the comment of a rule of iptables.
 func (r Rule) Comment() string {
 	for _, e := range r.Expressions {
-		if c, ok := e.(xt.Comment); ok {
-			return c.Text
+		if x, ok := e.(Extension); ok && x.Name == "comment" {
+			return x.info.text(0, len(x.info.data))
 		}
 	}
 	return ""
+}
+
+// Accepts reports whether the rule has the verdict accept.
+func (r Rule) Accepts() bool {
+	return slices.ContainsFunc(r.Expressions, func(e any) bool {
+		v, is := e.(*expr.Verdict)
+		return is && v.Kind == expr.VerdictAccept
+	})
+}
+
+// MarkBits returns the bits of the packet mark that the rule may change. What the rule matches
+// does not matter, and neither do expressions that are not understood.
+func (r Rule) MarkBits() (changed uint32) {
+	// keeps are the bits of the mark that are in the register which is written back: all
+	// that a mask keeps, after the mark was loaded.
+	var keeps uint32
+	for _, e := range r.Expressions {
+		switch e := e.(type) {
+		case *expr.Meta:
+			switch {
+			case e.Key != expr.MetaKeyMARK:
+				keeps = 0
+			case e.SourceRegister:
+				changed |= ^keeps
+			default:
+				keeps = ^uint32(0)
+			}
+		case *expr.Bitwise:
+			if len(e.Mask) != 4 || len(e.Xor) != 4 {
+				keeps = 0
+				continue
+			}
+			keeps &= binary.NativeEndian.Uint32(e.Mask) &^ binary.NativeEndian.Uint32(e.Xor)
+		case Extension:
+			if e.marks != nil {
+				changed |= e.marks(e.info)
+			}
+		case *expr.Cmp, *expr.Range, *expr.Counter, *expr.Verdict: // load nothing
+		default:
+			keeps = 0 // the register may be loaded
+		}
+	}
+	return changed
 }
 
 // RequiredSource returns the range of sources without which a rule does not match; invalid if

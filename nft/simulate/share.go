@@ -41,7 +41,8 @@ func matchingShare(e *expr.Numgen, next []any) (share, bool) {
 func comparison(register uint32, next []any) (matches func(n uint32) bool, ok bool) {
 	var order binary.AppendByteOrder = binary.NativeEndian
 	if len(next) > 1 {
-		if b, swapped := next[0].(Byteorder); swapped && b == (Byteorder{Source: register, Dest: register, Len: 4, Size: 4}) {
+		b, swapped := next[0].(*expr.Byteorder)
+		if swapped && b.SourceRegister == register && b.DestRegister == register && b.Len == 4 && b.Size == 4 {
 			order, next = binary.BigEndian, next[1:]
 		}
 	}

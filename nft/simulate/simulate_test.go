@@ -156,13 +156,13 @@ func TestFirstPicksAreExploredIfThereAreTooMany(t *testing.T) {
 
 func TestUnknownExpressionsAreReported(t *testing.T) {
 	f := node()
-	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, []any{UnknownExpression{"osf"}, verdictOf(expr.VerdictAccept, "")})
+	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, []any{UnknownExpression{Name: "osf"}, verdictOf(expr.VerdictAccept, "")})
 	if o, _ := only(t, f, sample); o.Verdict != VerdictUnknown || !strings.Contains(o.How, "chain nat-prerouting, rule handle 1: cannot predict: osf") {
 		t.Errorf("in our table: %s, %s", o.Verdict, o.How)
 	}
 	f = node()
 	f.chain(otherTable, "forward", "filter", HookForward, 0,
-		[]any{UnknownExpression{"limit"}, verdictOf(expr.VerdictDrop, "")}, []any{UnknownExpression{"limit"}, verdictOf(expr.VerdictDrop, "")})
+		[]any{UnknownExpression{Name: "limit"}, verdictOf(expr.VerdictDrop, "")}, []any{UnknownExpression{Name: "limit"}, verdictOf(expr.VerdictDrop, "")})
 	f.chain(otherTable, "output", "filter", HookPostrouting, 0, []any{
 		&expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 4, Len: 4, DestRegister: 1}, // a sequence number
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: nativeBytes(7)}, &expr.Counter{},

@@ -101,41 +101,8 @@ func (h Hook) String() string {
 // A Rule is a rule as the kernel holds it.
 type Rule struct {
 	Handle uint64
-	// Expressions are of package expr or package xt, or [UnknownExpression].
+	// Expressions are what [DecodeExpression] returns.
 	Expressions []any
-	// Names has, or is empty, how [Rule.Text] prints the expressions that are not understood or
-	// of iptables: "-m tcp".
-	Names []string
-}
-
-// An UnknownExpression is an expression that is not understood, by the kernel's name for it
-// and the part that is not.
-type UnknownExpression struct{ Name string }
-
-// PartlyUnderstood is behind the name of an expression that has more than is understood.
-const PartlyUnderstood = " of a kind that is not understood"
-
-// isMatchOnly reports whether the expression only computes or compares something, so that
-// its effect depends on the rest of its rule.
-func (u UnknownExpression) isMatchOnly() bool {
-	name, _, _ := strings.Cut(u.Name, PartlyUnderstood)
-	switch name {
-	case "bitwise", "connlimit", "hash", "inner", "limit", "lookup", "objref", "osf", "quota", "rt", "tunnel", "xfrm":
-		return true
-	}
-	return strings.HasPrefix(u.Name, matchPrefix)
-}
-
-// matchPrefix begins the names of the matches of iptables.
-const matchPrefix = "xt match "
-
-// mayLoad reports whether the expression may write to registers.
-func (u UnknownExpression) mayLoad() bool {
-	switch u.Name {
-	case "connlimit", "limit", "quota":
-		return false
-	}
-	return !strings.HasPrefix(u.Name, matchPrefix)
 }
 
 // A Set is a set or map, and the function to look up a key.

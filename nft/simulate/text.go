@@ -1,12 +1,12 @@
 package simulate
 
 import (
+	"cmp"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/google/nftables/expr"
-
-	"kube-vmap/nft/simulate/xt"
 )
 
 // Text returns the rule in the syntax of nft, given the family of its table. A rule is a list of
@@ -23,20 +23,25 @@ import (
 // nft cannot print either.
 func (r Rule) Text(family string) string {
 	w := &ruleWriter{family: family, registers: map[int]operand{}}
-	for i, e := range r.Expressions {
-		if i < len(r.Names) && r.Names[i] != "" {
-			w.write(r.Names[i])
-		} else {
-			w.expression(e)
-		}
+	for _, e := range r.Expressions {
+		w.expression(e)
 	}
 	return Printable(strings.Join(w.words, " "))
 }
 
 // Rejects reports whether the rule answers the sender of a packet that it drops.
 func (r Rule) Rejects() bool {
-	return slices.Contains(r.Names, "-j REJECT") ||
-		slices.ContainsFunc(r.Expressions, func(e any) bool { _, is := e.(*expr.Reject); return is })
+	return slices.ContainsFunc(r.Expressions, func(e any) bool {
+		switch e := e.(type) {
+		case *expr.Reject:
+			return true
+		case Extension:
+			return e.Name == "REJECT"
+		case UnknownExpression:
+			return e.Text == "-j REJECT"
+		}
+		return false
+	})
 }
 
 // Printable returns a string that another program chose, with question marks for characters
@@ -78,41 +83,23 @@ func (w *ruleWriter) write(words ...string) { w.words = append(w.words, words...
 // expression writes what an expression does.
 func (w *ruleWriter) expression(e any) {
 	switch e := e.(type) {
-	case *expr.Meta:
-		w.meta(e)
-	case *expr.Ct:
-		w.ct(e)
-	case *expr.Payload:
-		w.payload(e)
-	case *expr.Fib:
-		w.fib(e)
-	case *expr.Numgen:
-		w.numgen(e)
-	case *expr.Hash:
-		w.hash(e)
-	case *expr.Cmp:
-		w.cmp(e)
-	case *expr.Range:
-		v := w.take(e.Register)
-		w.write(v.String(), operator(e.Op)+v.form.text(e.FromData)+"-"+v.form.text(e.ToData))
-	case *expr.Bitwise:
-		v := w.take(e.SourceRegister)
-		v.mask, v.xor = e.Mask, e.Xor
-		w.set(e.DestRegister, v)
-	case Arithmetic:
-		v := w.take(e.Source)
-		v.text += " (shifted)"
-		w.set(e.Dest, v)
-	case Byteorder: // does not change the meaning of a value
-		w.set(e.Dest, w.take(e.Source))
-	case *expr.Lookup:
-		w.lookup(e)
-	case *expr.Dynset:
-		w.dynset(e)
-	case *expr.Immediate:
-		w.set(e.Register, operand{form: guessForm(e.Data), data: e.Data, length: uint32(len(e.Data))})
+	case Extension:
+		w.write(e.optionText()...)
+		return
+	case UnknownExpression:
+		w.write(cmp.Or(e.Text, "("+e.Name+")"))
+		return
+	case NoEffect:
+		w.write("(" + e.Name + ")")
+		return
+	}
+	switch k := kindsByType[reflect.TypeOf(e)]; {
+	case k == nil:
+		w.write("(unknown)")
+	case k.text == nil:
+		w.write("(" + k.name + ")")
 	default:
-		w.statement(e)
+		k.text(w, e)
 	}
 }
 
@@ -190,31 +177,4 @@ func (w *ruleWriter) transport() string {
 		w.protocolAt = 0
 	}
 	return w.protocol
-}
-
-// statement writes what has an effect.
-func (w *ruleWriter) statement(e any) {
-	switch e := e.(type) {
-	case *expr.Verdict:
-		w.write(VerdictText(int32(e.Kind), e.Chain))
-	case *expr.NAT:
-		w.nat(e)
-	case *expr.Masq:
-		w.write("masquerade")
-		w.natFlags(e.Random, e.FullyRandom, e.Persistent)
-	case *expr.Redir:
-		w.write("redirect")
-		if e.RegisterProtoMin != 0 {
-			w.write("to :" + w.take(e.RegisterProtoMin).String())
-		}
-	case *expr.Reject:
-		w.reject(e)
-	case *expr.Queue, *expr.Counter, *expr.Notrack, *expr.Log, *expr.Objref:
-		w.simple(e)
-	case UnknownExpression:
-		w.write("(" + e.Name + ")")
-	case xt.Comment, nil:
-	default:
-		w.write("(unknown)")
-	}
 }

@@ -84,11 +84,14 @@ func (w *ruleWriter) dynset(e *expr.Dynset) {
 	if e.Timeout > 0 {
 		element += " timeout " + duration(e.Timeout)
 	}
-	inner := &ruleWriter{family: w.family, registers: w.registers, words: []string{element}}
 	for _, x := range e.Exprs {
-		inner.expression(x)
+		if _, counts := x.(*expr.Counter); counts {
+			element += " counter"
+		} else {
+			element += " (limit)"
+		}
 	}
-	w.write(verb, "@"+e.SetName, "{ "+strings.Join(inner.words, " ")+data+" }")
+	w.write(verb, "@"+e.SetName, "{ "+element+data+" }")
 }
 
 // duration returns a time as nft prints it: "3h", "1m30s", "1d".
@@ -193,22 +196,54 @@ var icmpCodes = map[uint32]string{
 
 var icmp6Codes = map[uint32]string{0: "no-route", 1: "admin-prohibited", 3: "addr-unreachable", 4: "port-unreachable"}
 
-// simple writes statements without operands in registers.
-func (w *ruleWriter) simple(e any) {
-	switch e := e.(type) {
-	case *expr.Queue:
-		w.write("queue to", strconv.Itoa(int(e.Num)))
-	case *expr.Counter:
-		w.write("counter")
-	case *expr.Notrack:
-		w.write("notrack")
-	case *expr.Log:
-		w.write("log")
-		if len(e.Data) > 0 {
-			w.write("prefix", strconv.Quote(string(e.Data)))
-		}
-	case *expr.Objref:
-		kinds := map[uint32]string{1: "counter", 2: "quota", 4: "limit"}
-		w.write(nameOf(kinds, uint32(e.Type)), "name", strconv.Quote(e.Name))
+func (w *ruleWriter) queue(e *expr.Queue) { w.write("queue to", strconv.Itoa(int(e.Num))) }
+
+func (w *ruleWriter) log(e *expr.Log) {
+	w.write("log")
+	if len(e.Data) > 0 {
+		w.write("prefix", strconv.Quote(string(e.Data)))
+	}
+}
+
+func (w *ruleWriter) objref(e *expr.Objref) {
+	kinds := map[uint32]string{1: "counter", 2: "quota", 4: "limit"}
+	w.write(nameOf(kinds, uint32(e.Type)), "name", strconv.Quote(e.Name))
+}
+
+func (w *ruleWriter) inRange(e *expr.Range) {
+	v := w.take(e.Register)
+	w.write(v.String(), operator(e.Op)+v.form.text(e.FromData)+"-"+v.form.text(e.ToData))
+}
+
+func (w *ruleWriter) bitwise(e *expr.Bitwise) {
+	v := w.take(e.SourceRegister)
+	v.mask, v.xor = e.Mask, e.Xor
+	w.set(e.DestRegister, v)
+}
+
+func (w *ruleWriter) arithmetic(e *Arithmetic) {
+	v := w.take(e.Source)
+	v.text += " (shifted)"
+	w.set(e.Dest, v)
+}
+
+// byteorder does not change the meaning of a value.
+func (w *ruleWriter) byteorder(e *expr.Byteorder) { w.set(e.DestRegister, w.take(e.SourceRegister)) }
+
+func (w *ruleWriter) immediate(e *expr.Immediate) {
+	w.set(e.Register, operand{form: guessForm(e.Data), data: e.Data, length: uint32(len(e.Data))})
+}
+
+func (w *ruleWriter) verdict(e *expr.Verdict) { w.write(VerdictText(int32(e.Kind), e.Chain)) }
+
+func (w *ruleWriter) masquerade(e *expr.Masq) {
+	w.write("masquerade")
+	w.natFlags(e.Random, e.FullyRandom, e.Persistent)
+}
+
+func (w *ruleWriter) redirect(e *expr.Redir) {
+	w.write("redirect")
+	if e.RegisterProtoMin != 0 {
+		w.write("to :" + w.take(e.RegisterProtoMin).String())
 	}
 }

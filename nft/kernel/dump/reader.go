@@ -160,3 +160,24 @@ func decodeRuleMessage(m netlink.Message) (rule Rule, err error) {
 	err = decode(m.Data, func(d *attr.Decoder, m message) { rule = decodeRule(d, m) })
 	return rule, err
 }
+
+func decodeRule(d *attr.Decoder, m message) (rule Rule) {
+	rule.Chain.Table.Family = families[m.family]
+	for kind, value := range d.Attributes(m.attributes) {
+		switch kind {
+		case unix.NFTA_RULE_TABLE:
+			rule.Chain.Table.Name = attr.String(value)
+		case unix.NFTA_RULE_CHAIN:
+			rule.Chain.Name = attr.String(value)
+		case unix.NFTA_RULE_HANDLE:
+			rule.Handle = d.Uint64(value)
+		case unix.NFTA_RULE_USERDATA:
+			rule.Remark = attr.String(attr.Userdata(value, attr.CommentTag))
+		case unix.NFTA_RULE_EXPRESSIONS:
+			for _, b := range d.Attributes(value) {
+				rule.Expressions = append(rule.Expressions, simulate.DecodeExpression(d, m.family, b))
+			}
+		}
+	}
+	return rule
+}

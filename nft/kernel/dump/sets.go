@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft/attr"
@@ -194,7 +193,7 @@ func decodeElement(d *attr.Decoder, b []byte) (e element) {
 		case unix.NFTA_SET_ELEM_DATA:
 			e.Data = d.Find(value, unix.NFTA_DATA_VALUE)
 			if verdict := d.Find(value, unix.NFTA_DATA_VERDICT); verdict != nil {
-				e.Verdict = decodeVerdict(d, verdict)
+				e.Verdict = simulate.DecodeVerdict(d, verdict)
 			}
 		case unix.NFTA_SET_ELEM_FLAGS:
 			e.end = d.Uint32(value)&elementIntervalEnd != 0
@@ -220,17 +219,4 @@ const elementExpressions = 11
 func mayDecide(d *attr.Decoder, expression []byte) bool {
 	name := attr.String(d.Find(expression, unix.NFTA_EXPR_NAME))
 	return name != "counter" && name != "last"
-}
-
-func decodeVerdict(d *attr.Decoder, b []byte) *expr.Verdict {
-	v := &expr.Verdict{}
-	for kind, value := range d.Attributes(b) {
-		switch kind {
-		case unix.NFTA_VERDICT_CODE:
-			v.Kind = expr.VerdictKind(int32(d.Uint32(value)))
-		case unix.NFTA_VERDICT_CHAIN:
-			v.Chain = attr.String(value)
-		}
-	}
-	return v
 }

@@ -1,0 +1,179 @@
+package simulate
+
+import (
+	"net/netip"
+
+	"github.com/google/nftables/expr"
+)
+
+func (w *walk) targetMark(b info) (verdict, error) {
+	w.setMark(w.frame.mark&^b.u32(4) ^ b.u32(0))
+	return verdictContinue, nil
+}
+
+// Modes of CONNMARK: it sets the mark of the connection, saves that of the packet there, or
+// restores it (XT_CONNMARK_*).
+const connMarkSet, connMarkSave, connMarkRestore = 0, 1, 2
+
+// connMarkMode returns the mode. Revision 2 has a shift before it.
+func (b info) connMarkMode() uint8 { return b.u8(map[uint32]int{1: 12, 2: 14}[b.revision]) }
+
+// restoredBits returns the bits of the packet's mark that CONNMARK changes.
+func restoredBits(b info) uint32 {
+	if b.connMarkMode() != connMarkRestore {
+		return 0
+	}
+	return b.u32(8)
+}
+
+// targetConnMark is connmark_tg_shift of net/netfilter/xt_connmark.c.
+func (w *walk) targetConnMark(b info) (verdict, error) {
+	const right = 1 // D_SHIFT_RIGHT
+	value, mask, packetMask := b.u32(0), b.u32(4), b.u32(8)
+	shift := func(mark uint32) uint32 {
+		switch {
+		case b.revision < 2:
+			return mark
+		case b.u8(12) == right:
+			return mark >> b.u8(13)
+		}
+		return mark << b.u8(13)
+	}
+	mode, packet, connection := b.connMarkMode(), w.frame.mark, &w.conn.mark
+	switch {
+	case mode > connMarkRestore:
+		return verdictBreak, undecidedError("xt target CONNMARK")
+	case !w.conn.known:
+	case mode == connMarkSet:
+		*connection = shift(*connection&^mask ^ value)
+	case mode == connMarkSave:
+		*connection = *connection&^mask ^ shift(packet&packetMask)
+	default:
+		w.setMark(packet&^packetMask ^ shift(*connection&mask))
+	}
+	return verdictContinue, nil
+}
+
+// targetCT runs struct xt_ct_target_info. Helpers, events and timeouts make no difference.
+func (w *walk) targetCT(b info) (verdict, error) {
+	const notrack = 1 // XT_CT_NOTRACK
+	switch flags, zone := b.u16(0), b.u16(2); {
+	case flags&notrack != 0:
+		return w.notrack()
+	case zone != 0 || flags != 0:
+		return verdictBreak, undecidedError("a zone of connection tracking is set")
+	}
+	return verdictContinue, nil
+}
+
+// targetReject rejects with enum ipt_reject_with or ip6t_reject_with. An answer to a ping is not
+// in use.
+func (w *walk) targetReject(b info) (verdict, error) {
+	port, ping, reset := uint32(3), uint32(4), uint32(7)
+	if b.v6 {
+		port, ping, reset = 4, 5, 6
+	}
+	const most = 8
+	switch n := b.u32(0); {
+	case n == ping || n > most:
+		return verdictBreak, undecidedError("xt target REJECT")
+	case n == reset:
+		return w.refuse(HowReset), nil
+	case n == port:
+		return w.refuse(HowUnreachable), nil
+	}
+	return w.refuse(HowError), nil
+}
+
+// targetTProxy gives the packet to a socket of the node, with a mark that changes its route; if
+// there is no such socket the packet is dropped.
+func (w *walk) targetTProxy(b info) (verdict, error) {
+	port := 24
+	if b.revision == 0 {
+		b.v6, port = false, 12
+	}
+	return w.transparentProxy(netip.AddrPortFrom(b.addr(8), b.be16(port)), verdict{kind: expr.VerdictDrop})
+}
+
+// targetQueue runs struct xt_NFQ_info and its later revisions.
+func (w *walk) targetQueue(b info) (verdict, error) {
+	const bypass = 1 // NFQ_FLAG_BYPASS
+	from, to := b.u16(0), b.u16(0)
+	if b.revision > 0 {
+		to += max(b.u16(2), 1) - 1
+	}
+	return w.queue(from, to, b.revision > 1 && b.u16(4)&bypass != 0)
+}
+
+// targetSet adds the packet to sets of ipset, or deletes it. It may set the mark to that of an
+// element.
+func (w *walk) targetSet(b info) (verdict, error) {
+	const noSet, mapMark = 65535, 1 << 8 // IPSET_INVALID_ID, IPSET_FLAG_MAP_SKBMARK
+	if b.revision >= 3 && b.u16(8) != noSet && b.u32(12)&mapMark != 0 {
+		return verdictBreak, undecidedError("xt target SET")
+	}
+	w.changedIPSets = true
+	return verdictContinue, nil
+}
+
+func (w *walk) targetSNAT(b info) (verdict, error) { return w.targetNAT(b, true) }
+func (w *walk) targetDNAT(b info) (verdict, error) { return w.targetNAT(b, false) }
+
+func (w *walk) targetNAT(b info, source bool) (verdict, error) {
+	n, err := b.translation()
+	if err != nil {
+		return verdictBreak, err
+	}
+	n.source = source
+	return w.translateTo(n)
+}
+
+// REDIRECT and NETMAP have the structure of another revision in each family.
+func (b info) ofFamily() info {
+	b.revision = uint32(byteOf(b.v6))
+	return b
+}
+
+func (w *walk) targetRedirect(b info) (verdict, error) {
+	n, err := b.ofFamily().translation()
+	if err != nil {
+		return verdictBreak, err
+	}
+	return w.redirectTo(n.ports, n.randomPort)
+}
+
+func (w *walk) targetNetmap(b info) (verdict, error) {
+	n, err := b.ofFamily().translation()
+	if err != nil {
+		return verdictBreak, err
+	}
+	return w.translateTo(translation{source: w.record.hook.isSourceNAT(), addrs: n.addrs, netmap: true})
+}
+
+// translation decodes struct nf_nat_ipv4_multi_range_compat (revision 0, IPv4 only), or
+// nf_nat_range and nf_nat_range2, which begin alike.
+func (b info) translation() (n translation, err error) {
+	const mapAddrs, mapPorts, random, persistent, randomFully, offset = 1, 2, 4, 8, 16, 32 // NF_NAT_RANGE_*
+	flags, first, last, ports := 0, 4, 20, 36
+	if b.revision == 0 {
+		flags, first, last, ports = 4, 8, 12, 16
+	}
+	if b.revision == 0 && b.v6 || len(b.data) < ports+4 {
+		return n, undecidedError("a translation of an unknown kind")
+	}
+	has := func(flag uint32) bool { return b.u32(flags)&flag != 0 }
+	if has(mapAddrs) {
+		n.addrs = addrRange{b.addr(first), b.addr(last)}
+	}
+	if has(mapPorts) {
+		n.ports = portRange{b.be16(ports), b.be16(ports + 2)}
+	}
+	n.randomPort, n.persistent, n.shifted = has(random|randomFully), has(persistent), has(offset)
+	if n.shifted && len(b.data) < ports+6 {
+		return n, undecidedError("a translation of an unknown kind")
+	}
+	if n.shifted {
+		n.base = b.be16(ports + 4)
+	}
+	return n, nil
+}
