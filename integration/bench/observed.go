@@ -85,7 +85,7 @@ type measuredTracking struct {
 }
 
 // EachTranslated implements [leastconn.Tracking].
-func (k *measuredTracking) EachTranslated(begin func(), fn func(conntrack.Translated)) error {
+func (k *measuredTracking) EachTranslated(begin func(), fn func(conntrack.Entry)) error {
 	if k.began.IsZero() {
 		k.began, k.before = time.Now(), cpuOfProcess()
 	} else if k.left--; k.left == 0 {

@@ -71,7 +71,7 @@ func TestHashesEqualTheKernels(t *testing.T) {
 					t.Fatalf("%s: flows %v, %v", p, flows, err)
 				}
 				o := single(t, result)
-				if len(o.Endpoints) != 1 || o.Endpoints[0].Address != flows[0].Endpoint {
+				if len(o.Endpoints) != 1 || o.Endpoints[0].Address != flows[0].Reply {
 					t.Fatalf("%s goes to %s, predicted %+v", p, flows[0].Endpoint, o.Endpoints)
 				}
 			}

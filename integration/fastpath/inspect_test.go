@@ -102,7 +102,7 @@ func TestTrackedConnectionsOnTheFastPathAreOpen(t *testing.T) {
 	m := newMachine(t, lab.Options{Pods: 3}, "pod-1")
 	m.flowsOfAll()
 	offloaded := 0
-	err := conntrack.New(conntrack.Config{NetNS: m.Node.FD()}).EachTranslated(func() { offloaded = 0 }, func(e conntrack.Translated) {
+	err := conntrack.New(conntrack.Config{NetNS: m.Node.FD()}).EachTranslated(func() { offloaded = 0 }, func(e conntrack.Entry) {
 		if !e.Open || !e.Replied {
 			t.Errorf("%+v is not open", e)
 		}

@@ -61,7 +61,7 @@ func (m *machine) echo(c net.Conn, data []byte) {
 func (m *machine) openConnections(f model.Family) (n int) {
 	m.t.Helper()
 	to := m.service.AddrPort(nil, f, model.KindClusterIP, 1)
-	err := conntrack.New(conntrack.Config{NetNS: m.Node.FD()}).EachTranslated(func() { n = 0 }, func(e conntrack.Translated) {
+	err := conntrack.New(conntrack.Config{NetNS: m.Node.FD()}).EachTranslated(func() { n = 0 }, func(e conntrack.Entry) {
 		if e.Protocol == model.TCP && e.Original == to && e.Open {
 			n++
 		}

@@ -11,7 +11,7 @@ import (
 // translated returns what EachTranslated reports, as flows without their clients.
 func translated(t testing.TB, c *conntrack.Conntrack) (flows []flow, ids map[uint32]bool) {
 	t.Helper()
-	err := c.EachTranslated(func() { flows, ids = nil, map[uint32]bool{} }, func(e conntrack.Translated) {
+	err := c.EachTranslated(func() { flows, ids = nil, map[uint32]bool{} }, func(e conntrack.Entry) {
 		if !e.Open {
 			t.Errorf("%v is not open", e)
 		}

@@ -12,7 +12,7 @@ import (
 type Tracking interface {
 	// EachTranslated calls begin, which discards earlier entries, and then fn for every
 	// entry whose destination was translated.
-	EachTranslated(begin func(), fn func(conntrack.Translated)) error
+	EachTranslated(begin func(), fn func(conntrack.Entry)) error
 }
 
 // An endpoint is one of any Service.
@@ -48,7 +48,7 @@ func (o *observer) observe() (counts map[endpoint]count, arrivalsKnown bool, err
 	var seen map[uint32]struct{}
 	err = o.tracking.EachTranslated(func() {
 		counts, seen = map[endpoint]count{}, map[uint32]struct{}{}
-	}, func(e conntrack.Translated) {
+	}, func(e conntrack.Entry) {
 		k := endpoint{e.Protocol, e.Reply}
 		c := counts[k]
 		if e.Open {

@@ -11,11 +11,11 @@ import (
 
 // entries is connection tracking with a number of entries of each endpoint.
 type entries struct {
-	list []conntrack.Translated
+	list []conntrack.Entry
 	err  error
 }
 
-func (e *entries) EachTranslated(begin func(), fn func(conntrack.Translated)) error {
+func (e *entries) EachTranslated(begin func(), fn func(conntrack.Entry)) error {
 	begin()
 	for _, each := range e.list {
 		fn(each)
@@ -27,7 +27,7 @@ func (e *entries) EachTranslated(begin func(), fn func(conntrack.Translated)) er
 func (e *entries) add(to endpoint, n int, open bool) {
 	for range n {
 		id := uint32(len(e.list)+1) * 0x9e3779b1 // spread evenly, as the kernel's are
-		e.list = append(e.list, conntrack.Translated{Entry: conntrack.Entry{Protocol: to.protocol, Reply: to.addr}, ID: id, Open: open})
+		e.list = append(e.list, conntrack.Entry{Protocol: to.protocol, Reply: to.addr, ID: id, Open: open})
 	}
 }
 

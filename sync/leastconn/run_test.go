@@ -22,7 +22,7 @@ import (
 // tracking is a fake of the kernel's connection tracking.
 type tracking struct {
 	mu      stdsync.Mutex
-	entries []conntrack.Translated
+	entries []conntrack.Entry
 	took    time.Duration // of a dump
 	work    time.Duration // the part of it that is processor time
 	cpuTime time.Duration
@@ -30,7 +30,7 @@ type tracking struct {
 	dumps   int
 }
 
-func (k *tracking) EachTranslated(begin func(), fn func(conntrack.Translated)) error {
+func (k *tracking) EachTranslated(begin func(), fn func(conntrack.Entry)) error {
 	k.mu.Lock()
 	took := k.took
 	k.mu.Unlock()
@@ -54,7 +54,7 @@ func (k *tracking) open(p model.Protocol, to netip.AddrPort, n int) {
 	defer k.mu.Unlock()
 	for range n {
 		id := uint32(len(k.entries)+1) * 0x9e3779b1
-		k.entries = append(k.entries, conntrack.Translated{Entry: conntrack.Entry{Protocol: p, Reply: to}, ID: id, Open: true})
+		k.entries = append(k.entries, conntrack.Entry{Protocol: p, Reply: to, ID: id, Open: true})
 	}
 }
 

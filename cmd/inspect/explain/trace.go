@@ -130,7 +130,7 @@ func onFastPath(p simulate.Packet, o TraceOptions) (n int) {
 		return 0
 	}
 	for i := range flows {
-		if flows[i].IsOffloaded() {
+		if flows[i].Offloaded {
 			n++
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -51,21 +52,41 @@ func New(c Config) *Conntrack {
 // An Entry is a flow that the kernel tracks.
 type Entry struct {
 	Protocol model.Protocol
-	// Original is the destination of the flow's first packet, before any translation.
-	Original netip.AddrPort
-	// Reply is the source of replies: the endpoint that was chosen for the flow, or
-	// Original if its destination was not translated.
-	Reply netip.AddrPort
+	// Client and Original are the source and the destination of the flow's first packet, before
+	// any translation.
+	Client, Original netip.AddrPort
+	// Reply is the source of replies: the endpoint that was chosen for the flow, or Original if
+	// its destination was not translated. SeenSource is the source that the endpoint sees.
+	Reply, SeenSource netip.AddrPort
+	// ID is the kernel's number of the entry. It stays while the entry exists, and hardly
+	// ever occurs twice.
+	ID     uint32
+	Status uint32 // IPS_*
+	Mark   uint32
+	Labels [16]byte
 	// Offloaded reports whether packets of the flow take a flowtable, and pass neither rules
-	// nor connection tracking.
+	// nor connection tracking. The kernel sends neither state nor time-out of such an entry.
 	Offloaded bool
+	// Open reports whether the connection is being opened or is open, Closed whether both sides
+	// have ended it. For UDP, whose entries do not outlive their packets for long, it is open.
+	Open, Closed bool
+	// Replied reports whether the endpoint has sent anything back. A refusal over UDP, which
+	// is an ICMP error, does not count.
+	Replied bool
+	// Aborted reports whether the endpoint refused an association of SCTP. Refused
+	// connections of TCP have no entry: the kernel deletes it with the reset.
+	Aborted bool
+	State   string        // of TCP or SCTP, as conntrack -L prints it
+	Expires time.Duration // if no packet comes
+	Started time.Time     // if the kernel knows (net.netfilter.nf_conntrack_timestamp)
+	Reopens bool          // whether a first packet begins a new connection
 	// key are the attributes by which the kernel finds the entry again; empty if the
-	// entry was not read from the kernel.
+	// entry was not listed to be deleted.
 	key string
 }
 
 // Family returns the family of the entry.
-func (e Entry) Family() model.Family { return model.FamilyOf(e.Original.Addr()) }
+func (e *Entry) Family() model.Family { return model.FamilyOf(e.Original.Addr()) }
 
 // A Query selects entries.
 type Query struct {
@@ -116,20 +137,71 @@ func (c *Conntrack) List(q Query, want func(Entry) bool) ([]Entry, error) {
 // maxListTries is how often a list is started because it was interrupted.
 const maxListTries = 5
 
-// list reads the entries of one port, until it was not interrupted. If the kernel does not
-// support the filter, it reads all entries.
+// list reads the entries of one port, as far as the kernel's filter lets them through. If the kernel
+// does not support the filter, it reads all entries.
 func (c *Conntrack) list(q Query, port uint16, want func(Entry) bool) (entries []Entry, err error) {
+	seen := 0
+	read := func() error {
+		return c.walk(encodeList(q, port, !c.unfiltered), func() { entries, seen = nil, 0 }, func(e Entry, raw rawEntry) {
+			if e.Family() != q.Family || e.Protocol != q.Protocol {
+				c.unfiltered = true // a kernel that knows no filter sends everything
+				return
+			}
+			if port != anyPort && e.Original.Port() != port {
+				c.unfiltered = true
+			}
+			if seen++; want(e) {
+				e.key = raw.key()
+				entries = append(entries, e)
+			}
+		})
+	}
+	if err = read(); isUnsupported(err) && !c.unfiltered {
+		c.unfiltered, port = true, anyPort
+		err = read()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if port == anyPort || c.unfiltered {
+		c.entryCount[countKey{q.Family, q.Protocol}] = seen
+	}
+	return entries, nil
+}
+
+// walk sends a request for a dump and calls fn for each entry, until it was not interrupted. Begin is
+// called first, and again if the kernel's table was rebuilt meanwhile and the walk starts over.
+func (c *Conntrack) walk(request netlink.Message, begin func(), fn func(Entry, rawEntry)) (err error) {
 	for range maxListTries {
-		entries, err = c.dump(q, port, want)
-		if !c.unfiltered && isUnsupported(err) {
-			c.unfiltered = true
-			entries, err = c.dump(q, anyPort, want)
-		}
-		if !errors.Is(err, unix.EINTR) {
+		begin()
+		if err = c.walkOnce(request, fn); !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}
-	return entries, err
+	return err
+}
+
+func (c *Conntrack) walkOnce(request netlink.Message, fn func(Entry, rawEntry)) (err error) {
+	conn, err := c.dial()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if _, err := conn.Send(request); err != nil {
+		return err
+	}
+	for m, err := range conn.ReceiveIter() {
+		switch {
+		case err != nil:
+			return err
+		case m.Header.Flags&netlink.DumpInterrupted != 0:
+			return unix.EINTR
+		}
+		if e, raw, known := decode(m.Data); known {
+			fn(e, raw)
+		}
+	}
+	return nil
 }
 
 // deleteBatch is how many entries are deleted by one message. If none of them exists any
@@ -149,4 +221,38 @@ func (c *Conntrack) Delete(entries []Entry) (int, error) {
 		}
 	}
 	return deleted, nil
+}
+
+// deleteSome deletes the entries in one call and returns how many of them still existed. The
+// kernel answers with an error for each one that did not, and for the last one in any case.
+func (c *Conntrack) deleteSome(entries []Entry) (deleted int, err error) {
+	conn, err := c.dial()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	messages := make([]netlink.Message, len(entries))
+	for i, e := range entries {
+		messages[i] = encodeDelete(e)
+	}
+	messages[len(messages)-1].Header.Flags |= netlink.Acknowledge
+	sent, err := conn.SendMessages(messages)
+	if err != nil {
+		return 0, err
+	}
+	last, gone := sent[len(sent)-1].Header.Sequence, 0
+	for {
+		_, err := conn.Receive()
+		var answer *netlink.OpError
+		switch {
+		case err == nil:
+			return len(entries) - gone, nil
+		case !errors.Is(err, unix.ENOENT) || !errors.As(err, &answer):
+			return 0, err
+		}
+		gone++
+		if answer.Sequence == last {
+			return len(entries) - gone, nil
+		}
+	}
 }

@@ -109,17 +109,23 @@ func sample() (all []Entry) {
 
 func anyEntry(Entry) bool { return true }
 
+// brief returns entries without what sample does not have.
+func brief(list []Entry) (out []Entry) {
+	for _, e := range list {
+		out = append(out, Entry{Protocol: e.Protocol, Original: e.Original, Reply: e.Reply})
+	}
+	return out
+}
+
 // expect compares entries, without their keys.
 func expect(t *testing.T, have, want []Entry) {
 	t.Helper()
-	have = slices.Clone(have)
 	for i := range have {
 		if have[i].key == "" {
 			t.Errorf("%v has no key", have[i])
 		}
-		have[i].key = ""
 	}
-	if !slices.Equal(have, want) {
+	if have = brief(have); !slices.Equal(have, want) {
 		t.Errorf("listed %v, want %v", have, want)
 	}
 }

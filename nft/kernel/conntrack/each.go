@@ -3,6 +3,7 @@ package conntrack
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 
 	"github.com/mdlayher/netlink"
@@ -17,9 +18,9 @@ import (
 // recognize late packets, are skipped; UDP has none. An entry that begins or ends meanwhile
 // may be missing. Begin is called first, and again if the kernel's table was rebuilt
 // meanwhile and the walk starts over.
-func (c *Conntrack) Each(begin func(), fn func(Entry)) (err error) {
-	return c.eachWith(0, begin, func(e Entry, _ rawEntry, data []byte) {
-		if !isClosed(e.Protocol, data) {
+func (c *Conntrack) Each(begin func(), fn func(Entry)) error {
+	return c.each(0, begin, func(e Entry) {
+		if !e.Closed {
 			fn(e)
 		}
 	})
@@ -28,10 +29,10 @@ func (c *Conntrack) Each(begin func(), fn func(Entry)) (err error) {
 // EachTranslated is [Conntrack.Each] for entries whose destination was translated,
 // closed ones included. A kernel that filters by status, as 6.18 does, sends only those;
 // others send everything, and the rest is skipped here.
-func (c *Conntrack) EachTranslated(begin func(), fn func(Translated)) error {
-	return c.eachWith(statusDstNAT, begin, func(e Entry, raw rawEntry, data []byte) {
+func (c *Conntrack) EachTranslated(begin func(), fn func(Entry)) error {
+	return c.each(statusDstNAT, begin, func(e Entry) {
 		if e.Reply != e.Original {
-			fn(translated(e, raw, data))
+			fn(e)
 		}
 	})
 }
@@ -39,54 +40,80 @@ func (c *Conntrack) EachTranslated(begin func(), fn func(Translated)) error {
 // Answering returns the destinations of a protocol's entries, translated or not, that have sent
 // an answer other than a refusal. Closed connections count for as long as the kernel keeps them.
 func (c *Conntrack) Answering(p model.Protocol) (at map[netip.AddrPort]bool, err error) {
-	err = c.eachWith(statusSeenReply, func() { at = map[netip.AddrPort]bool{} }, func(e Entry, raw rawEntry, data []byte) {
-		if t := translated(e, raw, data); t.Protocol == p && t.Replied && !t.Aborted {
-			at[t.Reply] = true
+	err = c.each(statusSeenReply, func() { at = map[netip.AddrPort]bool{} }, func(e Entry) {
+		if e.Protocol == p && e.Replied && !e.Aborted {
+			at[e.Reply] = true
 		}
 	})
 	return at, err
 }
 
-// eachWith calls fn for entries with a bit in their status, or all without one. A kernel that does
-// not filter sends others, too.
-func (c *Conntrack) eachWith(status uint32, begin func(), fn func(e Entry, raw rawEntry, data []byte)) (err error) {
+// each calls fn for entries with a bit in their status, or all without one. A kernel that does not
+// filter sends others, too.
+func (c *Conntrack) each(status uint32, begin func(), fn func(Entry)) error {
 	all := request(msgGet, netlink.Dump, unix.AF_UNSPEC, func(e *attr.Encoder) {
 		if status != 0 {
 			e.Uint32(ctaStatus, status)
 		}
 	})
-	for range maxListTries {
-		begin()
-		err = c.each(all, func(data []byte) {
-			if e, raw, known := decode(data); known {
-				fn(e, raw, data)
-			}
-		})
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	if err != nil {
+	if err := c.walk(all, begin, func(e Entry, _ rawEntry) { fn(e) }); err != nil {
 		return fmt.Errorf("list flows: %w", explainError(err))
 	}
 	return nil
 }
 
-// The last states of connections, by number; see [tcpStates] and [sctpStates].
-const (
-	tcpTimeWait, tcpClose           = 7, 8
-	sctpClosed, sctpShutdownAckSent = 1, 7
-)
-
-// isClosed reports whether both sides have ended the connection of an entry.
-func isClosed(p model.Protocol, entry []byte) bool {
-	var d attr.Decoder
-	state := decodeState(d.Find(d.Body(entry), ctaProtoInfo))
-	switch p {
-	case model.TCP:
-		return state == tcpTimeWait || state == tcpClose
-	case model.SCTP:
-		return state == sctpClosed || state == sctpShutdownAckSent
+// Flows returns the flows of a client to the address and port that it sends to. The flow of a
+// given source port is found by its key; without one the kernel walks its table.
+func (c *Conntrack) Flows(p model.Protocol, client, to netip.AddrPort) (flows []Entry, err error) {
+	conn, err := c.dial()
+	if err != nil {
+		return nil, err
 	}
-	return false
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if _, err := conn.SendMessages(encodeFlows(p, client, to, !c.unfiltered)); err != nil {
+		return nil, flowsError(p, client, err)
+	}
+	for m, err := range conn.ReceiveIter() {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, nil
+		case isUnsupported(err) && !c.unfiltered && client.Port() == 0:
+			c.unfiltered = true
+			return c.Flows(p, client, to)
+		case err != nil:
+			return nil, flowsError(p, client, err)
+		}
+		if m.Header.Type&0xff != msgNew {
+			continue
+		}
+		if f, _, ok := decode(m.Data); ok && f.isFrom(p, client, to) {
+			flows = append(flows, f)
+		}
+	}
+	return flows, nil
+}
+
+func flowsError(p model.Protocol, client netip.AddrPort, err error) error {
+	return fmt.Errorf("list %s flows from %s: %w", p, client.Addr(), explainError(err))
+}
+
+// encodeFlows requests one flow, or all flows to the destination port.
+//
+// The kernel marks the answer that is one flow as part of a dump, which never ends. So a
+// short dump is requested after it, which does.
+func encodeFlows(p model.Protocol, client, to netip.AddrPort, filtered bool) []netlink.Message {
+	family := model.FamilyOf(to.Addr())
+	if client.Port() == 0 {
+		return []netlink.Message{encodeList(Query{Family: family, Protocol: p}, to.Port(), filtered)}
+	}
+	return []netlink.Message{
+		request(msgGet, 0, families[family], func(e *attr.Encoder) { encodeTuple(e, ctaTupleOrig, p, client, to) }),
+		request(msgStatistics, netlink.Dump, families[family], nil),
+	}
+}
+
+// isFrom reports whether the flow is one of a client to an address and port.
+func (e *Entry) isFrom(p model.Protocol, client, to netip.AddrPort) bool {
+	return e.Protocol == p && e.Client.Addr() == client.Addr() && e.Original == to &&
+		(client.Port() == 0 || client.Port() == e.Client.Port())
 }

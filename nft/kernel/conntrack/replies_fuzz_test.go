@@ -40,6 +40,7 @@ func FuzzDecode(f *testing.F) {
 	for _, b := range seeds() {
 		f.Add(b)
 	}
+	f.Add(flowMessage(model.TCP, 3, statusSeenReply))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, r, ok := decode(b)
 		if !ok {

@@ -89,7 +89,7 @@ func (s *Simulator) Flows(p simulate.Packet) (flows []simulate.Flow, err error) 
 	list, err := s.connections.Flows(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
 	for _, f := range list {
 		flows = append(flows, simulate.Flow{
-			Client: f.Client, Requested: f.Requested, Endpoint: f.Endpoint, SeenSource: f.SeenSource,
+			Client: f.Client, Requested: f.Original, Endpoint: f.Reply, SeenSource: f.SeenSource,
 			Status: f.Status, Mark: f.Mark, Labels: f.Labels,
 			State: f.State, Expires: f.Expires, Started: f.Started, Reopens: f.Reopens,
 		})

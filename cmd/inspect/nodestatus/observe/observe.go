@@ -21,7 +21,7 @@ const window = 3 * time.Second
 
 // A Tracking lists the connections that the kernel tracks.
 type Tracking interface {
-	EachTranslated(begin func(), fn func(conntrack.Translated)) error
+	EachTranslated(begin func(), fn func(conntrack.Entry)) error
 }
 
 // A Counter reads the connections that rules have counted.
@@ -114,7 +114,7 @@ func (o *observer) track() error {
 	before := o.ids
 	return o.tracking.EachTranslated(func() {
 		o.ids, o.states = make(map[uint32]struct{}, len(before)), map[pair]state{}
-	}, func(t conntrack.Translated) {
+	}, func(t conntrack.Entry) {
 		o.ids[t.ID] = struct{}{}
 		_, old := before[t.ID]
 		if old && t.Replied && !t.Aborted {

@@ -16,14 +16,14 @@ import (
 
 // fakeKernel answers the n-th read with the n-th list, and later ones with the last.
 type fakeKernel struct {
-	tracked [][]conntrack.Translated
+	tracked [][]conntrack.Entry
 	counted [][]nft.ConnectionCount
 	err     error
 }
 
-func (k *fakeKernel) EachTranslated(begin func(), fn func(conntrack.Translated)) error {
+func (k *fakeKernel) EachTranslated(begin func(), fn func(conntrack.Entry)) error {
 	begin()
-	fn(conntrack.Translated{ID: 99}) // of a dump that was interrupted
+	fn(conntrack.Entry{ID: 99}) // of a dump that was interrupted
 	begin()
 	for _, e := range next(&k.tracked) {
 		fn(e)
@@ -52,9 +52,9 @@ var (
 )
 
 // tracked returns an entry.
-func tracked(id uint32, p model.Protocol, replied, aborted bool) conntrack.Translated {
-	return conntrack.Translated{
-		Entry: conntrack.Entry{Protocol: p, Original: frontend, Reply: endpoint}, ID: id, Replied: replied, Aborted: aborted,
+func tracked(id uint32, p model.Protocol, replied, aborted bool) conntrack.Entry {
+	return conntrack.Entry{
+		Protocol: p, Original: frontend, Reply: endpoint, ID: id, Replied: replied, Aborted: aborted,
 	}
 }
 
@@ -65,7 +65,7 @@ func counted(n uint64, p model.Protocol) []nft.ConnectionCount {
 }
 
 func TestResponses(t *testing.T) {
-	type list = []conntrack.Translated
+	type list = []conntrack.Entry
 	for name, test := range map[string]struct {
 		protocol            model.Protocol
 		before, after       list
@@ -109,7 +109,7 @@ func TestResponses(t *testing.T) {
 
 func TestResponsesAddUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &fakeKernel{tracked: [][]conntrack.Translated{nil}}
+		k := &fakeKernel{tracked: [][]conntrack.Entry{nil}}
 		for _, n := range []uint64{1, 3, 3, 4} { // two reads for each window
 			k.counted = append(k.counted, counted(n, model.TCP))
 		}
@@ -128,7 +128,7 @@ func TestResponsesEndWithTheContextAndErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		k := &fakeKernel{tracked: [][]conntrack.Translated{nil}, counted: [][]nft.ConnectionCount{nil}}
+		k := &fakeKernel{tracked: [][]conntrack.Entry{nil}, counted: [][]nft.ConnectionCount{nil}}
 		if _, err := Responses(ctx, k, k, time.Second); !errors.Is(err, context.Canceled) {
 			t.Errorf("canceled: %v", err)
 		}
