@@ -72,7 +72,7 @@ func TestHashesEqualTheKernels(t *testing.T) {
 				}
 				o := single(t, result)
 				if len(o.Endpoints) != 1 || o.Endpoints[0].Address != flows[0].Reply {
-					t.Fatalf("%s goes to %s, predicted %+v", p, flows[0].Endpoint, o.Endpoints)
+					t.Fatalf("%s goes to %s, predicted %+v", p, flows[0].Reply, o.Endpoints)
 				}
 			}
 		})

@@ -52,7 +52,7 @@ func TestRulesInMemoryAreThoseOfTheKernel(t *testing.T) {
 	defer func() { r.must(k.Close()) }()
 	_, err = k.Apply(rules.Repair(nft.Tables{}))
 	r.must(err)
-	held, err := dump.OpenRules(r.Node.FD())
+	held, err := dump.Open(r.Node.FD())
 	r.must(err)
 	defer func() { r.must(held.Close()) }()
 	network, err := rtnetlink.OpenNetwork(r.Node.FD())
@@ -123,7 +123,7 @@ func TestTableOfAnotherProgramIsReadAsItIsNow(t *testing.T) {
 	constants := dump.NewConstants()
 	read := func() (verdicts []string, dormant bool) {
 		t.Helper()
-		k, err := dump.OpenRules(r.Node.FD())
+		k, err := dump.Open(r.Node.FD())
 		r.must(err)
 		defer func() { r.must(k.Close()) }()
 		k.KeepConstants(constants)

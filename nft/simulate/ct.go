@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/google/nftables/expr"
+
+	"kube-vmap/nft"
 )
 
 // ct loads a property of the packet's connection, or sets it.
@@ -80,7 +82,7 @@ func (w *walk) ctValue(e *expr.Ct) value {
 		}
 		return known([]byte{expr.CtDirOriginal})
 	case expr.CtKeyL3PROTOCOL:
-		return known([]byte{netfilterFamilies[w.frame.family]})
+		return known([]byte{nft.FamilyNumber(w.frame.family)})
 	case expr.CtKeyPROTOCOL:
 		return known([]byte{byte(w.frame.protocol)})
 	case expr.CtKeySRC, expr.CtKeySRCIP, expr.CtKeySRCIP6:

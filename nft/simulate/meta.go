@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 )
 
 // meta loads a property of the packet, or sets it.
@@ -50,9 +51,6 @@ func (w *walk) setMeta(e *expr.Meta) (verdict, error) {
 // etherTypes are the numbers of the families in Ethernet.
 var etherTypes = [...]uint16{model.IPv4: 0x0800, model.IPv6: 0x86dd}
 
-// netfilterFamilies are the numbers of the families in netfilter.
-var netfilterFamilies = [...]byte{model.IPv4: unix.NFPROTO_IPV4, model.IPv6: unix.NFPROTO_IPV6}
-
 // metaValue returns a property of the packet; false if the packet does not have it, so that
 // the rule does not match.
 func (w *walk) metaValue(key expr.MetaKey) (v value, has bool, err error) {
@@ -61,7 +59,7 @@ func (w *walk) metaValue(key expr.MetaKey) (v value, has bool, err error) {
 	case expr.MetaKeyL4PROTO:
 		return known([]byte{byte(f.protocol)}), true, nil
 	case expr.MetaKeyNFPROTO:
-		return known([]byte{netfilterFamilies[f.family]}), true, nil
+		return known([]byte{nft.FamilyNumber(f.family)}), true, nil
 	case expr.MetaKeyPROTOCOL:
 		return known(binary.BigEndian.AppendUint16(nil, etherTypes[f.family])), true, nil
 	case expr.MetaKeyMARK:

@@ -10,6 +10,7 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/nft/simulate"
 )
 
 // acceptors are the beginnings of the names of chains in which CNI plugins accept the traffic of
@@ -105,7 +106,7 @@ func acceptedBy(r *dump.Reader, t *dump.Table, chain string) (string, error) {
 			return "chain " + rule.Jump() + " accepts", nil
 		}
 	}
-	if slices.ContainsFunc(rules, func(rule dump.Rule) bool { return rule.Accepts() }) {
+	if slices.ContainsFunc(rules, simulate.Rule.Accepts) {
 		return "rules in it accept some packets", nil
 	}
 	return "", nil
@@ -126,7 +127,7 @@ func (n *node) mark() Item {
 			if err != nil {
 				return Item{}, err
 			}
-			if slices.ContainsFunc(rules, func(rule dump.Rule) bool { return rule.MarkBits()&bit != 0 }) {
+			if slices.ContainsFunc(rules, func(r simulate.Rule) bool { return r.MarkBits()&bit != 0 }) {
 				changed = append(changed, fmt.Sprintf("chain %s of table %s", c.Name, t))
 			}
 		}

@@ -47,7 +47,7 @@ var ErrLegacy = errors.New("kube-proxy's rules are in iptables-legacy, and canno
 type theirRules [len(model.Families)]*kubeProxyRules
 
 // compareOnce runs one round with the rules of the first mode that has some.
-func compareOnce(ctx context.Context, in wanted, k *dump.Rules) (*Report, error) {
+func compareOnce(ctx context.Context, in wanted, k *dump.Reader) (*Report, error) {
 	start := time.Now()
 	m, theirs, err := findTheirs(k)
 	if err != nil {
@@ -81,7 +81,7 @@ func compareOnce(ctx context.Context, in wanted, k *dump.Rules) (*Report, error)
 }
 
 // findTheirs opens the rules of the first mode that has some, in one family at least.
-func findTheirs(k *dump.Rules) (m *mode, all theirRules, err error) {
+func findTheirs(k *dump.Reader) (m *mode, all theirRules, err error) {
 	for i := range modes {
 		found := false
 		for _, f := range model.Families {

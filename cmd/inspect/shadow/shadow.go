@@ -181,7 +181,7 @@ func (s *Shadow) round(ctx context.Context, only map[string]bool) (r *Report, pe
 		return nil, nil, err
 	}
 	in.Only = only
-	rules, err := dump.OpenRules(0)
+	rules, err := dump.Open(0)
 	if err != nil {
 		return nil, nil, err
 	}

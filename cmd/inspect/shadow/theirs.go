@@ -55,7 +55,7 @@ type kubeProxyTable struct {
 
 // openTheirs reads what a round needs of the rules of a family. The error is [fs.ErrNotExist] if
 // there are none.
-func openTheirs(k *dump.Rules, m *mode, f model.Family) (*kubeProxyRules, error) {
+func openTheirs(k *dump.Reader, m *mode, f model.Family) (*kubeProxyRules, error) {
 	r := &kubeProxyRules{mode: m, family: f, own: map[simulate.Chain][]simulate.Rule{}}
 	for _, name := range m.tables {
 		t := kubeProxyTable{name: simulate.Table{Family: nft.FamilyName(f), Name: name}}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
 )
 
@@ -80,7 +81,7 @@ func (k *fakeKernel) serve(requests []netlink.Message) ([]netlink.Message, error
 // entry returns an entry as the kernel sends it.
 func entry(e Entry, id uint32) []byte {
 	client := netip.AddrPortFrom(e.Original.Addr().Next(), 4000)
-	return request(msgGet, 0, families[e.Family()], func(enc *attr.Encoder) {
+	return request(msgGet, 0, nft.FamilyNumber(e.Family()), func(enc *attr.Encoder) {
 		encodeTuple(enc, ctaTupleOrig, e.Protocol, client, e.Original)
 		encodeTuple(enc, ctaTupleReply, e.Protocol, e.Reply, client)
 		enc.Uint32(ctaID, id)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
 )
 
@@ -107,8 +108,8 @@ func encodeFlows(p model.Protocol, client, to netip.AddrPort, filtered bool) []n
 		return []netlink.Message{encodeList(Query{Family: family, Protocol: p}, to.Port(), filtered)}
 	}
 	return []netlink.Message{
-		request(msgGet, 0, families[family], func(e *attr.Encoder) { encodeTuple(e, ctaTupleOrig, p, client, to) }),
-		request(msgStatistics, netlink.Dump, families[family], nil),
+		request(msgGet, 0, nft.FamilyNumber(family), func(e *attr.Encoder) { encodeTuple(e, ctaTupleOrig, p, client, to) }),
+		request(msgStatistics, netlink.Dump, nft.FamilyNumber(family), nil),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
 	"kube-vmap/nft/kernel/socket"
 )
@@ -61,9 +62,6 @@ const (
 	filterDstPort  = 1 << 5 // CTA_FILTER_F_CTA_PROTO_DST_PORT
 )
 
-// families are the numbers of the families in netfilter.
-var families = [...]uint8{model.IPv4: unix.NFPROTO_IPV4, model.IPv6: unix.NFPROTO_IPV6}
-
 // request returns a message to ctnetlink.
 func request(kind uint16, flags netlink.HeaderFlags, family uint8, attributes func(*attr.Encoder)) netlink.Message {
 	return socket.Request(unix.NFNL_SUBSYS_CTNETLINK, kind, flags, family, attributes)
@@ -73,9 +71,9 @@ func request(kind uint16, flags netlink.HeaderFlags, family uint8, attributes fu
 // is anyPort.
 func encodeList(q Query, port uint16, filtered bool) netlink.Message {
 	if !filtered {
-		return request(msgGet, netlink.Dump, families[q.Family], nil)
+		return request(msgGet, netlink.Dump, nft.FamilyNumber(q.Family), nil)
 	}
-	return request(msgGet, netlink.Dump, families[q.Family], func(e *attr.Encoder) {
+	return request(msgGet, netlink.Dump, nft.FamilyNumber(q.Family), func(e *attr.Encoder) {
 		flags := uint32(filterProtocol)
 		e.Nested(ctaTupleOrig, func() {
 			e.Nested(ctaTupleProto, func() {
@@ -92,7 +90,7 @@ func encodeList(q Query, port uint16, filtered bool) netlink.Message {
 
 // encodeDelete requests to delete exactly this entry.
 func encodeDelete(entry Entry) netlink.Message {
-	return request(msgDelete, 0, families[entry.Family()],
+	return request(msgDelete, 0, nft.FamilyNumber(entry.Family()),
 		func(e *attr.Encoder) { e.Bytes = append(e.Bytes, entry.key...) })
 }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/socket"
 )
 
@@ -59,7 +60,7 @@ func (w *Watch) Find(protocol model.Protocol, to netip.AddrPort) (found Entry, o
 	if err = w.conn.SetReadDeadline(time.Now().Add(watchTimeout)); err != nil {
 		return found, false, err
 	}
-	if _, err = w.conn.Send(request(msgStatistics, netlink.Dump, families[model.FamilyOf(to.Addr())], nil)); err != nil {
+	if _, err = w.conn.Send(request(msgStatistics, netlink.Dump, nft.FamilyNumber(model.FamilyOf(to.Addr())), nil)); err != nil {
 		return found, false, fmt.Errorf("read new connections: %w", explainError(err))
 	}
 	for {

@@ -3,7 +3,7 @@ package dump
 import "slices"
 
 // Constants keeps the elements of sets that belong to a rule and never change, from one
-// [Rules] to the next. To read a set again costs the kernel a search through all sets of the
+// [Reader] to the next. To read a set again costs the kernel a search through all sets of the
 // table, and kube-proxy has one for each Service. The elements are kept as the kernel sent them,
 // which takes a third of the memory of decoded ones.
 type Constants struct{ sets map[constant][]byte }
@@ -27,15 +27,15 @@ func (s *set) isConstant() bool {
 // elements returns the list of the elements of a set, as the kernel sends it.
 func (t *TableRules) elements(s *set) ([]byte, error) {
 	id := constant{t.handle, s.handle}
-	keep := t.rules.constants != nil && s.isConstant() && t.handle != 0
+	keep := t.reader.constants != nil && s.isConstant() && t.handle != 0
 	if keep {
-		if list, known := t.rules.constants.sets[id]; known {
+		if list, known := t.reader.constants.sets[id]; known {
 			return list, nil
 		}
 	}
 	list, err := t.readElements(s)
 	if err == nil && keep {
-		t.rules.constants.sets[id] = slices.Clip(list)
+		t.reader.constants.sets[id] = slices.Clip(list)
 	}
 	return list, err
 }

@@ -100,7 +100,7 @@ func TestIntervalsFindTheIntervalOfAKey(t *testing.T) {
 	}
 	list := intervals{mark(2, false, "two"), mark(4, true, ""), mark(4, false, "four"), mark(6, true, ""), mark(9, false, "nine")}
 	for n, want := range map[byte]string{1: "", 2: "two", 3: "two", 4: "four", 5: "four", 6: "", 8: "", 9: "nine", 200: "nine"} {
-		if got := list.find([]byte{10, n}); got.Comment != want || got.found != (want != "") {
+		if got := list.find([]byte{10, n}); (got != nil) != (want != "") || got != nil && got.Comment != want {
 			t.Errorf("%d: %+v, want %q", n, got, want)
 		}
 	}

@@ -5,17 +5,16 @@
 //
 //	Tables, Legacy          names, hooks, policies             to recognize programs
 //	Reader                  chains, rules                      kube-proxy's remains, traces
-//	Rules                   what one packet meets              explain
+//	                        what one packet meets              explain
 //	TableRules              one table, as if it were alone     shadow
 //	Memory                  a rule set of ours in memory       shadow
 //
 // The last three implement [simulate.Rules]. A rule is a [simulate.Rule], also for its text.
 //
-// [Rules] asks the kernel for the base chains (dump), the rules of a chain (dump of that chain),
+// [Reader] asks the kernel for the base chains (dump), the rules of a chain (dump of that chain),
 // and the element of a key (NFT_MSG_GETSETELEM; a set of intervals that are not part of a longer
 // key is read whole). So, except for the list of chains, the cost does not depend on the size of
-// the rule set. What it has read is cached until nf_tables changes, which its generation shows,
-// except for sets that packets change. A [Reader] has no snapshot: others may write meanwhile.
+// the rule set. It has no snapshot: others may write meanwhile, unless [Reader.Snapshot] reads again.
 //
 // Expressions are decoded by google/nftables, but only those of which it decodes every
 // attribute. Its own listing of rules is not used: it skips expressions that it does not know

@@ -5,34 +5,24 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/mdlayher/netlink"
-	"golang.org/x/sys/unix"
-
-	"kube-vmap/nft/attr"
+	"kube-vmap/nft/simulate"
 )
 
 // intervals are the bounds of intervals, sorted; where one ends and another begins, the end
 // is first.
 type intervals []element
 
-// readIntervals reads a set of intervals.
-func (r *Rules) readIntervals(s *set) (*intervals, error) {
-	var list []element
-	err := r.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, FamilyNumber(s.table.Family), s.encodeName,
-		func(d *attr.Decoder, m message) {
-			eachElement(d, m, func(e element) { list = append(list, e) })
-		})
-	return newIntervals(list), err
-}
-
-// newIntervals returns the intervals of a set by its elements.
-func newIntervals(list []element) *intervals {
-	// without the catch-all element
-	out := intervals(slices.DeleteFunc(list, func(e element) bool { return e.key == nil }))
-	slices.SortFunc(out, func(a, b element) int {
+// addIntervals keeps the elements of a set of intervals.
+func (c *contents) addIntervals(list []element) {
+	c.intervals = slices.DeleteFunc(list, func(e element) bool {
+		if e.key == nil {
+			c.catchAll = &e.Element
+		}
+		return e.key == nil
+	})
+	slices.SortFunc(c.intervals, func(a, b element) int {
 		return cmp.Or(bytes.Compare(a.key, b.key), -cmp.Compare(endRank(a), endRank(b)))
 	})
-	return &out
 }
 
 // endRank returns 1 for the end of an interval.
@@ -45,7 +35,7 @@ func endRank(e element) int {
 
 // find returns the interval that a key is in: the last bound at the key or before it must be
 // a beginning.
-func (list intervals) find(key []byte) lookupResult {
+func (list intervals) find(key []byte) *simulate.Element {
 	i, _ := slices.BinarySearchFunc(list, key, func(e element, key []byte) int {
 		if bytes.Compare(e.key, key) <= 0 {
 			return -1
@@ -53,7 +43,7 @@ func (list intervals) find(key []byte) lookupResult {
 		return 1
 	})
 	if i == 0 || list[i-1].end {
-		return lookupResult{}
+		return nil
 	}
-	return lookupResult{list[i-1].Element, true}
+	return &list[i-1].Element
 }

@@ -90,7 +90,7 @@ func (m *Memory) decode(b nft.Batch) error {
 func (m *Memory) addSet(d *attr.Decoder, msg message) {
 	s := &set{
 		table:    simulate.Table{Family: families[msg.family], Name: nft.TableName},
-		elements: map[string]lookupResult{},
+		contents: contents{elements: map[string]simulate.Element{}},
 	}
 	s.decode(d, msg)
 	s.Name = attr.String(d.Find(msg.attributes, unix.NFTA_SET_NAME))
@@ -98,17 +98,14 @@ func (m *Memory) addSet(d *attr.Decoder, msg message) {
 	if s.Anonymous { // all have the same name until the kernel numbers them
 		s.Name = fmt.Sprintf("%s %d", s.Name, id)
 	}
-	s.Find = func(key []byte) (simulate.Element, bool, error) {
-		a := s.elements[string(key)]
-		return a.Element, a.found, nil
-	}
+	s.Find = s.findRead
 	m.byID[id], m.sets[setName{s.table, s.Name}] = s, s
 }
 
 // addElements adds elements to an anonymous set.
 func (m *Memory) addElements(d *attr.Decoder, msg message) {
 	s := m.byID[d.Uint32(d.Find(msg.attributes, unix.NFTA_SET_ELEM_LIST_SET_ID))]
-	eachElement(d, msg, func(e element) { s.elements[string(e.key)] = lookupResult{e.Element, true} })
+	eachElement(d, msg, func(e element) { s.elements[string(e.key)] = e.Element })
 }
 
 // addRule appends a rule to its chain.

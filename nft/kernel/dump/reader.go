@@ -14,7 +14,11 @@ import (
 )
 
 // A Reader reads nf_tables of one network namespace. It is not safe for concurrent use.
-type Reader struct{ conn *netlink.Conn }
+// It implements [simulate.Rules].
+type Reader struct {
+	conn      *netlink.Conn
+	constants *Constants // nil keeps none
+}
 
 // Open opens a socket to read from. The network namespace is given by its file descriptor;
 // zero means that of the calling thread.
@@ -27,7 +31,10 @@ func Open(netNS int) (*Reader, error) {
 }
 
 // NewReader returns a reader that shares a socket.
-func NewReader(conn *netlink.Conn) *Reader { return &Reader{conn} }
+func NewReader(conn *netlink.Conn) *Reader { return &Reader{conn: conn} }
+
+// KeepConstants makes tables of [Reader.Table] use and fill a store.
+func (r *Reader) KeepConstants(c *Constants) { r.constants = c }
 
 // Close closes the socket.
 func (r *Reader) Close() error { return r.conn.Close() }
@@ -101,15 +108,6 @@ func (r *Rule) Comment() string {
 		return r.Remark
 	}
 	return r.Rule.Comment()
-}
-
-// Rules returns the rules of a chain; none if the chain is gone.
-func (r *Reader) Rules(c simulate.Chain) (rules []Rule, err error) {
-	err = r.EachRule(c, func(rule Rule) bool {
-		rules = append(rules, rule)
-		return true
-	})
-	return rules, err
 }
 
 // EachRule calls fn with the rules of a chain, or of all chains or tables without a name, until

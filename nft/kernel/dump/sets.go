@@ -1,11 +1,12 @@
 package dump
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"time"
 
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft/attr"
@@ -20,18 +21,29 @@ type setName struct {
 // A set is a set and what was read of it.
 type set struct {
 	simulate.Set
-	table     simulate.Table
-	flags     uint32
-	handle    uint64
-	elements  map[string]lookupResult // of one that only transactions change
-	intervals *intervals
-	catchAll  *lookupResult // nil until it was read
+	table  simulate.Table
+	flags  uint32
+	handle uint64
+	contents
 }
 
-// A lookupResult is what was found for a key.
-type lookupResult struct {
-	simulate.Element
-	found bool
+// contents are the elements of a set.
+type contents struct {
+	elements  map[string]simulate.Element
+	intervals intervals
+	catchAll  *simulate.Element // for all keys that have none, or nil
+	read      bool              // intervals or catchAll
+}
+
+// find returns the element that a key matches, nil if there is none.
+func (c *contents) find(key []byte) *simulate.Element {
+	if e, found := c.elements[string(key)]; found {
+		return &e
+	}
+	if e := c.intervals.find(key); e != nil {
+		return e
+	}
+	return c.catchAll
 }
 
 // setConcat is NFT_SET_CONCAT.
@@ -46,29 +58,8 @@ func (s *set) hasIntervals() bool {
 	return s.flags&unix.NFT_SET_INTERVAL != 0 && s.flags&setConcat == 0
 }
 
-// Set implements [simulate.Rules].
-func (r *Rules) Set(t simulate.Table, name string) (*simulate.Set, error) {
-	by := setName{t, name}
-	if s := r.sets[by]; s != nil {
-		return &s.Set, nil
-	}
-	s, err := r.readSet(t, name)
-	if err != nil {
-		return nil, fmt.Errorf("read set %s of table %s: %w", name, t, err)
-	}
-	s.Find = func(key []byte) (simulate.Element, bool, error) {
-		a, err := r.find(s, key)
-		if err != nil {
-			return simulate.Element{}, false, fmt.Errorf("look up a key in set %s of table %s: %w", name, t, err)
-		}
-		return a.Element, a.found, nil
-	}
-	r.sets[by] = s
-	return &s.Set, nil
-}
-
-func (r *Rules) readSet(t simulate.Table, name string) (*set, error) {
-	s := &set{table: t, elements: map[string]lookupResult{}}
+func (r *Reader) readSet(t simulate.Table, name string) (*set, error) {
+	s := &set{table: t}
 	s.Name = name
 	err := r.get(unix.NFT_MSG_GETSET, 0, FamilyNumber(t.Family), func(e *attr.Encoder) {
 		e.String(unix.NFTA_SET_TABLE, t.Name)
@@ -97,51 +88,39 @@ func (s *set) decode(d *attr.Decoder, m message) {
 	s.Anonymous, s.IsMap = s.flags&unix.NFT_SET_ANONYMOUS != 0, s.flags&unix.NFT_SET_MAP != 0
 }
 
-// find returns the element of a key.
-func (r *Rules) find(s *set, key []byte) (lookupResult, error) {
-	if a, ok := s.elements[string(key)]; ok {
-		return a, nil
-	}
-	a, err := r.lookup(s, key)
-	if err == nil && !a.found {
-		a, err = r.findCatchAll(s)
-	}
-	if err == nil && !s.isDynamic() {
-		s.elements[string(key)] = a
-	}
-	return a, err
-}
-
-func (r *Rules) lookup(s *set, key []byte) (lookupResult, error) {
-	if !s.hasIntervals() {
-		return r.element(s, func(e *attr.Encoder) {
-			e.Nested(unix.NFTA_SET_ELEM_KEY, func() { e.Data(unix.NFTA_DATA_VALUE, key) })
-		})
-	}
-	if s.intervals == nil || s.isDynamic() {
-		list, err := r.readIntervals(s)
-		if err != nil {
-			return lookupResult{}, err
+// lookup returns the element of a key, nil if there is none.
+func (r *Reader) lookup(s *set, key []byte) (found *simulate.Element, err error) {
+	if s.hasIntervals() {
+		if !s.read {
+			err = r.readIntervals(s)
 		}
-		s.intervals = list
+		return s.find(key), err
 	}
-	return s.intervals.find(key), nil
+	found, err = r.element(s, func(e *attr.Encoder) {
+		e.Nested(unix.NFTA_SET_ELEM_KEY, func() { e.Data(unix.NFTA_DATA_VALUE, key) })
+	})
+	if err != nil || found != nil || s.read {
+		return cmp.Or(found, s.catchAll), err
+	}
+	// A set may have an element for all keys that have none since Linux 5.13.
+	s.catchAll, err = r.element(s, func(e *attr.Encoder) { e.Uint32(unix.NFTA_SET_ELEM_FLAGS, elementCatchAll) })
+	if errors.Is(err, unix.EINVAL) {
+		err = nil // an older kernel
+	}
+	s.read = err == nil
+	return s.catchAll, err
 }
 
-// findCatchAll returns the element for all keys that have none, which a set may have since
-// Linux 5.13.
-func (r *Rules) findCatchAll(s *set) (lookupResult, error) {
-	if s.catchAll != nil && !s.isDynamic() {
-		return *s.catchAll, nil
-	}
-	a, err := r.element(s, func(e *attr.Encoder) { e.Uint32(unix.NFTA_SET_ELEM_FLAGS, elementCatchAll) })
-	if errors.Is(err, unix.EINVAL) {
-		a, err = lookupResult{}, nil // an older kernel
-	}
-	if err == nil {
-		s.catchAll = &a
-	}
-	return a, err
+// readIntervals reads a set of intervals.
+func (r *Reader) readIntervals(s *set) error {
+	var list []element
+	err := r.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, FamilyNumber(s.table.Family), s.encodeName,
+		func(d *attr.Decoder, m message) {
+			eachElement(d, m, func(e element) { list = append(list, e) })
+		})
+	s.addIntervals(list)
+	s.read = err == nil
+	return err
 }
 
 // Flags of elements.
@@ -150,20 +129,21 @@ const (
 	elementCatchAll    = 2 // NFT_SET_ELEM_CATCHALL
 )
 
-// element asks the kernel for an element, by the attributes that which appends.
-func (r *Rules) element(s *set, which func(*attr.Encoder)) (a lookupResult, err error) {
+// element asks the kernel for an element, by the attributes that which appends; nil if there is
+// none.
+func (r *Reader) element(s *set, which func(*attr.Encoder)) (found *simulate.Element, err error) {
 	err = r.get(unix.NFT_MSG_GETSETELEM, 0, FamilyNumber(s.table.Family), func(e *attr.Encoder) {
 		s.encodeName(e)
 		e.Nested(unix.NFTA_SET_ELEM_LIST_ELEMENTS, func() {
 			e.Nested(unix.NFTA_LIST_ELEM, func() { which(e) })
 		})
 	}, func(d *attr.Decoder, m message) {
-		eachElement(d, m, func(e element) { a = lookupResult{e.Element, true} })
+		eachElement(d, m, func(e element) { found = &e.Element })
 	})
 	if errors.Is(err, fs.ErrNotExist) {
-		return lookupResult{}, nil
+		err = nil
 	}
-	return a, err
+	return found, err
 }
 
 func (s *set) encodeName(e *attr.Encoder) {

@@ -3,6 +3,7 @@ package dump
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 // in them. Chains and anonymous sets are read when a packet meets them, and kept until
 // [TableRules.Forget]; so the memory does not grow with the number of Services.
 type TableRules struct {
-	rules   *Rules
+	reader  *Reader
 	table   simulate.Table
 	handle  uint64
 	Dormant bool
@@ -34,7 +35,7 @@ type TableRules struct {
 // Table returns a table. Rules of chains for which keep returns true are kept while the table
 // is in use. Rules in them with the comment skip are skipped, as if they were deleted; then
 // the table counts as dormant. The error is [fs.ErrNotExist] if there is no such table.
-func (r *Rules) Table(name simulate.Table, keep func(chain string) bool, skip string) (*TableRules, error) {
+func (r *Reader) Table(name simulate.Table, keep func(chain string) bool, skip string) (*TableRules, error) {
 	tables, err := r.Tables(name.Family)
 	if err != nil {
 		return nil, err
@@ -44,7 +45,7 @@ func (r *Rules) Table(name simulate.Table, keep func(chain string) bool, skip st
 		return nil, fmt.Errorf("table %s: %w", name, fs.ErrNotExist)
 	}
 	t := &TableRules{
-		rules: r, table: name, handle: tables[i].handle, Dormant: tables[i].Dormant,
+		reader: r, table: name, handle: tables[i].handle, Dormant: tables[i].Dormant,
 		kept: map[simulate.Chain][]simulate.Rule{}, named: map[string]*set{},
 	}
 	t.Forget()
@@ -81,7 +82,7 @@ func (r *Rules) Table(name simulate.Table, keep func(chain string) bool, skip st
 func (t *TableRules) readShapes() error {
 	t.shapes = map[string]*set{}
 	handles := map[uint64]bool{}
-	err := t.rules.get(unix.NFT_MSG_GETSET, netlink.Dump, FamilyNumber(t.table.Family), func(e *attr.Encoder) {
+	err := t.reader.get(unix.NFT_MSG_GETSET, netlink.Dump, FamilyNumber(t.table.Family), func(e *attr.Encoder) {
 		e.String(unix.NFTA_SET_TABLE, t.table.Name)
 	}, func(d *attr.Decoder, m message) {
 		s := &set{table: t.table}
@@ -92,8 +93,8 @@ func (t *TableRules) readShapes() error {
 	if err != nil {
 		return fmt.Errorf("list the sets of table %s: %w", t.table, err)
 	}
-	if t.rules.constants != nil {
-		t.rules.constants.prune(t.handle, handles)
+	if t.reader.constants != nil {
+		t.reader.constants.prune(t.handle, handles)
 	}
 	return nil
 }
@@ -116,7 +117,7 @@ func (t *TableRules) Rules(c simulate.Chain) ([]simulate.Rule, error) {
 	if list, ok := t.chains[c]; ok {
 		return list, nil
 	}
-	list, err := t.rules.readRules(c)
+	list, err := t.reader.Rules(c)
 	if err == nil {
 		t.chains[c] = list
 	}
@@ -150,17 +151,8 @@ func (t *TableRules) readSet(name string) (*set, error) {
 	}
 	fresh := *shape
 	s := &fresh
-	s.elements = map[string]lookupResult{}
-	s.Find = func(key []byte) (simulate.Element, bool, error) {
-		a, found := s.elements[string(key)]
-		if s.intervals != nil && !found {
-			a = s.intervals.find(key)
-		}
-		if !a.found && s.catchAll != nil {
-			a = *s.catchAll
-		}
-		return a.Element, a.found, nil
-	}
+	s.contents = contents{elements: map[string]simulate.Element{}}
+	s.Find = s.findRead
 	if s.isDynamic() {
 		return s, nil
 	}
@@ -175,20 +167,20 @@ func (t *TableRules) readSet(name string) (*set, error) {
 		case s.hasIntervals():
 			all = append(all, e)
 		case e.key == nil:
-			s.catchAll = &lookupResult{e.Element, true}
+			s.catchAll = &e.Element
 		default:
-			s.elements[string(e.key)] = lookupResult{e.Element, true}
+			s.elements[string(e.key)] = e.Element
 		}
 	}
 	if s.hasIntervals() {
-		s.intervals = newIntervals(all)
+		s.addIntervals(all)
 	}
 	return s, d.Err()
 }
 
 // readElements reads the list of the elements of a set.
 func (t *TableRules) readElements(s *set) (list []byte, err error) {
-	err = t.rules.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, FamilyNumber(t.table.Family), s.encodeName,
+	err = t.reader.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, FamilyNumber(t.table.Family), s.encodeName,
 		func(d *attr.Decoder, m message) {
 			list = append(list, d.Find(m.attributes, unix.NFTA_SET_ELEM_LIST_ELEMENTS)...)
 			for len(list)%4 != 0 {
@@ -208,15 +200,18 @@ func (t *TableRules) Keys(name string, fn func(key []byte, e simulate.Element)) 
 	if s == nil {
 		return nil
 	}
-	keys := make([]string, 0, len(s.elements))
-	for k := range s.elements {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	for _, k := range keys {
-		fn([]byte(k), s.elements[k].Element)
+	for _, k := range slices.Sorted(maps.Keys(s.elements)) {
+		fn([]byte(k), s.elements[k])
 	}
 	return nil
+}
+
+// findRead is [simulate.Set.Find] of a set that was read whole.
+func (s *set) findRead(key []byte) (e simulate.Element, found bool, _ error) {
+	if at := s.find(key); at != nil {
+		return *at, true, nil
+	}
+	return e, false, nil
 }
 
 // timeoutUnit is the unit of NFTA_SET_TIMEOUT.
@@ -226,10 +221,7 @@ const timeoutUnit = time.Millisecond
 // read since Forget. The end of an interval is the first address after it.
 func (t *TableRules) Bounds(fn func(bound []byte)) {
 	for _, s := range t.unnamed {
-		if s.intervals == nil {
-			continue
-		}
-		for _, e := range *s.intervals {
+		for _, e := range s.intervals {
 			fn(e.key)
 		}
 	}

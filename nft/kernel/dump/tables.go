@@ -78,7 +78,12 @@ func Tables(netNS int) (tables []Table, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if tables, err = r.Tables(""); err != nil {
+	return r.tablesWithChains()
+}
+
+func (r *Reader) tablesWithChains() ([]Table, error) {
+	tables, err := r.Tables("")
+	if err != nil {
 		return nil, err
 	}
 	chains, err := r.Chains(simulate.Table{})

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/socket"
 	"kube-vmap/nft/simulate"
 )
@@ -77,7 +78,7 @@ func (n *Network) Route(w simulate.RouteQuery) (simulate.Route, error) {
 // NeighbourUnreachable reports whether the kernel has looked for a neighbour on a link and
 // has had no answer.
 func (n *Network) NeighbourUnreachable(neighbour netip.Addr, out simulate.Link) (bool, error) {
-	list, err := n.handle.NeighList(out.Index, families[model.FamilyOf(neighbour)])
+	list, err := n.handle.NeighList(out.Index, int(nft.FamilyNumber(model.FamilyOf(neighbour))))
 	if err != nil {
 		return false, fmt.Errorf("list neighbours on %s: %w", out.Name, err)
 	}
@@ -191,6 +192,3 @@ func (n *Network) AddressType(a netip.Addr) (uint32, error) {
 	}
 	return unix.RTN_UNICAST, nil
 }
-
-// families are the numbers of the families in rtnetlink.
-var families = [...]int{model.IPv4: unix.AF_INET, model.IPv6: unix.AF_INET6}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/simulate"
 )
 
@@ -21,11 +22,7 @@ func (n *Network) Source(out simulate.Link, via netip.Addr) (netip.Addr, error) 
 			return a, nil
 		}
 	}
-	f := model.IPv4
-	if via.Is6() {
-		f = model.IPv6
-	}
-	list, err := n.handle.AddrList(nil, families[f])
+	list, err := n.handle.AddrList(nil, int(nft.FamilyNumber(model.FamilyOf(via))))
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("list the addresses of %s: %w", out.Name, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
 	"kube-vmap/nft/kernel/socket"
 	"kube-vmap/nft/simulate"
@@ -93,9 +94,6 @@ func (s *ipsets) Contains(q simulate.IPSetQuery) (bool, error) {
 	return found, nil
 }
 
-// families are the numbers of the families in netfilter.
-var families = [...]uint8{model.IPv4: unix.NFPROTO_IPV4, model.IPv6: unix.NFPROTO_IPV6}
-
 // contains looks up a packet in a set (ip_set_test of net/netfilter/ipset/ip_set_core.c).
 func (s *ipsets) contains(name string, q simulate.IPSetQuery) (bool, error) {
 	var h setHeader
@@ -105,7 +103,7 @@ func (s *ipsets) contains(name string, q simulate.IPSetQuery) (bool, error) {
 	_, fields, _ := strings.Cut(h.kind, ":")
 	key := setKey{query: q, fields: strings.Split(fields, ","), ports: h.kind == "bitmap:port"}
 	switch {
-	case int(q.Dimensions) < len(key.fields), h.family != unix.NFPROTO_UNSPEC && h.family != families[q.Family]:
+	case int(q.Dimensions) < len(key.fields), h.family != unix.NFPROTO_UNSPEC && h.family != nft.FamilyNumber(q.Family):
 		return false, nil
 	case key.ports && q.Protocol == model.SCTP: // bitmap_port.c knows TCP and UDP
 		return false, nil

@@ -23,7 +23,7 @@ import (
 // A Simulator simulates packets. It is not safe for concurrent use.
 type Simulator struct {
 	Config
-	rules       *dump.Rules
+	rules       *dump.Reader
 	network     *rtnetlink.Network
 	connections *conntrack.Conntrack
 	ipsets      *ipsets
@@ -53,7 +53,7 @@ func Open(c Config) (*Simulator, error) {
 		return nil, errors.Join(err, conn.Close())
 	}
 	connections := conntrack.New(conntrack.Config{NetNS: c.NetNS})
-	return &Simulator{c, dump.NewRules(conn), network, connections, &ipsets{conn}, NewState(c.NetNS)}, nil
+	return &Simulator{c, dump.NewReader(conn), network, connections, &ipsets{conn}, NewState(c.NetNS)}, nil
 }
 
 // Close closes the sockets.

@@ -8,9 +8,9 @@ import (
 	"net/netip"
 
 	"github.com/mdlayher/netlink"
-	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
 	"kube-vmap/nft/kernel/socket"
 	"kube-vmap/nft/simulate"
@@ -23,9 +23,6 @@ const (
 	diagSocketOption = 22   // INET_DIAG_SOCKOPT, since Linux 5.16
 	transparentBit   = 0x20 // of struct inet_diag_sockopt
 )
-
-// domains are the numbers of the families of sockets.
-var domains = [...]byte{model.IPv4: unix.AF_INET, model.IPv6: unix.AF_INET6}
 
 // Socket implements [simulate.NodeState]: the kernel looks the socket up as it does for a
 // packet.
@@ -76,7 +73,7 @@ func (s *State) diag(p model.Protocol, f model.Family) (*netlink.Conn, error) {
 // packet's source as the remote end, which for UDP is the first of the two.
 func diagRequest(p model.Protocol, from, to netip.AddrPort, flags netlink.HeaderFlags, states uint32) netlink.Message {
 	b := make([]byte, diagRequestSize)
-	b[0], b[1] = domains[model.FamilyOf(to.Addr())], byte(p)
+	b[0], b[1] = nft.FamilyNumber(model.FamilyOf(to.Addr())), byte(p)
 	binary.NativeEndian.PutUint32(b[4:], states)
 	first, second := to, from
 	if p == model.UDP {

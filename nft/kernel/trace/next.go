@@ -119,27 +119,14 @@ func (t *Tracer) resolve(e Event) (resolvedEvent, error) {
 // Matched returns how many packets matched so far, without replies: those that were traced,
 // and those that exceeded the rate.
 func (t *Tracer) Matched() (total uint64, err error) {
-	for _, c := range t.config.chains() {
-		if c.Priority == priorityBegin {
-			n, err := t.matchedIn(c.name)
-			if err != nil {
-				return total, err
-			}
-			total += n
-		}
-	}
-	return total, nil
-}
-
-func (t *Tracer) matchedIn(chain string) (n uint64, err error) {
 	table := simulate.Table{Family: dump.FamilyName(t.config.family()), Name: t.table}
-	rules, err := t.reader.Rules(simulate.Chain{Table: table, Name: chain})
-	for _, r := range rules {
+	err = t.reader.EachRule(simulate.Chain{Table: table}, func(r dump.Rule) bool {
 		for _, e := range r.Expressions {
-			if c, is := e.(*expr.Counter); is {
-				n += c.Packets
+			if c, counts := e.(*expr.Counter); counts && r.Remark == commentBegin {
+				total += c.Packets
 			}
 		}
-	}
-	return n, err
+		return true
+	})
+	return total, err
 }
