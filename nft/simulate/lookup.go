@@ -136,7 +136,7 @@ func (w *walk) hasLimit(e *expr.Dynset) bool {
 func dataLength(set *Set) int {
 	n := 0
 	for _, k := range dataTypes(set.DataType) {
-		n += k.length()
+		n += int(k.length)
 	}
 	return n
 }

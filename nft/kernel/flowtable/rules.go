@@ -31,14 +31,7 @@ const (
 func established(after uint64) []expr.Any {
 	const r = unix.NFT_REG_1
 	bit := func(key expr.CtKey, mask uint32) []expr.Any {
-		return []expr.Any{
-			&expr.Ct{Key: key, Register: r},
-			&expr.Bitwise{
-				SourceRegister: r, DestRegister: r, Len: 4,
-				Mask: binary.NativeEndian.AppendUint32(nil, mask), Xor: make([]byte, 4),
-			},
-			&expr.Cmp{Op: expr.CmpOpNeq, Register: r, Data: make([]byte, 4)},
-		}
+		return socket.Compare(&expr.Ct{Key: key, Register: r}, binary.NativeEndian.AppendUint32(nil, mask), expr.CmpOpNeq, make([]byte, 4))
 	}
 	out := append(bit(expr.CtKeySTATE, stateEstablished), bit(expr.CtKeySTATUS, statusDNAT)...)
 	return append(out,
@@ -57,11 +50,10 @@ const (
 
 // betweenBridges returns if the packet comes from a bridge and goes to one.
 func betweenBridges() []expr.Any {
-	const r = unix.NFT_REG_1
 	kind := append([]byte("bridge"), make([]byte, unix.IFNAMSIZ-len("bridge"))...)
 	var out []expr.Any
 	for _, key := range [...]expr.MetaKey{metaInputKind, metaOutputKind} {
-		out = append(out, &expr.Meta{Key: key, Register: r}, &expr.Cmp{Op: expr.CmpOpEq, Register: r, Data: kind})
+		out = append(out, socket.Compare(&expr.Meta{Key: key, Register: unix.NFT_REG_1}, nil, expr.CmpOpEq, kind)...)
 	}
 	return append(out, &expr.Verdict{Kind: expr.VerdictReturn})
 }

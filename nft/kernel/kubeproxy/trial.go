@@ -69,15 +69,10 @@ func FindOurs(netNS int) (ours []Part, err error) {
 
 // ofTCP compares the protocol with TCP, fromPort the source port.
 func ofTCP(op expr.CmpOp) []expr.Any {
-	return []expr.Any{
-		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: unix.NFT_REG_1},
-		&expr.Cmp{Op: op, Register: unix.NFT_REG_1, Data: []byte{unix.IPPROTO_TCP}},
-	}
+	return socket.Compare(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: unix.NFT_REG_1}, nil, op, []byte{unix.IPPROTO_TCP})
 }
 
 func fromPort(op expr.CmpOp, port uint16) []expr.Any {
-	return []expr.Any{
-		&expr.Payload{Base: expr.PayloadBaseTransportHeader, Len: 2, DestRegister: unix.NFT_REG_1},
-		&expr.Cmp{Op: op, Register: unix.NFT_REG_1, Data: binary.BigEndian.AppendUint16(nil, port)},
-	}
+	return socket.Compare(&expr.Payload{Base: expr.PayloadBaseTransportHeader, Len: 2, DestRegister: unix.NFT_REG_1},
+		nil, op, binary.BigEndian.AppendUint16(nil, port))
 }

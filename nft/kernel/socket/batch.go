@@ -129,3 +129,16 @@ func EncodeRule(e *attr.Encoder, family uint8, table, chain, comment string, lis
 		e.Comment(unix.NFTA_RULE_USERDATA, comment)
 	}
 }
+
+// Compare returns expressions that load something into register 1, and compare what a mask keeps of
+// it, or all if the mask is nil.
+func Compare(load expr.Any, mask []byte, op expr.CmpOp, data []byte) []expr.Any {
+	const r = unix.NFT_REG_1
+	out := []expr.Any{load}
+	if mask != nil {
+		out = append(out, &expr.Bitwise{
+			SourceRegister: r, DestRegister: r, Len: uint32(len(mask)), Mask: mask, Xor: make([]byte, len(mask)),
+		})
+	}
+	return append(out, &expr.Cmp{Op: op, Register: r, Data: data})
+}

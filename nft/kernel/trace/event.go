@@ -94,14 +94,8 @@ func (e *Event) decode(d *attr.Decoder, kind uint16, value []byte) {
 	case unix.NFTA_TRACE_ID:
 		e.ID = d.Uint32(value)
 	case unix.NFTA_TRACE_VERDICT:
-		for kind, value := range d.Attributes(value) {
-			switch kind {
-			case unix.NFTA_VERDICT_CODE:
-				e.Verdict.Code = int32(d.Uint32(value))
-			case unix.NFTA_VERDICT_CHAIN:
-				e.Verdict.Chain = printableString(value)
-			}
-		}
+		v := simulate.DecodeVerdict(d, value)
+		e.Verdict = Verdict{int32(v.Kind), simulate.Printable(v.Chain)}
 	case unix.NFTA_TRACE_POLICY:
 		e.Verdict.Code = int32(d.Uint32(value))
 	case unix.NFTA_TRACE_MARK:

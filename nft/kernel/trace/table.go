@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"net/netip"
+	"slices"
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -81,8 +82,7 @@ const endPrefix = "end-"
 func (c *Config) begin(hook uint32) rule {
 	match := matchPacket(c.Packet)
 	if hook == unix.NF_INET_PRE_ROUTING {
-		match = append(match, &expr.Meta{Key: expr.MetaKeyIIF, Register: unix.NFT_REG_1},
-			&expr.Cmp{Op: expr.CmpOpNeq, Register: unix.NFT_REG_1, Data: native(loopbackIndex)})
+		match = append(match, socket.Compare(meta(expr.MetaKeyIIF), nil, expr.CmpOpNeq, native(loopbackIndex))...)
 	}
 	if !c.Every {
 		match = append(match, matchBegin(c.Packet.Protocol)...)
@@ -108,14 +108,9 @@ func (c *Config) states() []rule {
 		name string
 		bit  uint32
 	}{{"new", 8}, {"established", 2}, {"related", 4}, {"invalid", 1}, {"untracked", 64}} {
+		state := &expr.Ct{Key: expr.CtKeySTATE, Register: unix.NFT_REG_1}
 		out = append(out, rule{commentState + s.name, append(matchPacket(c.Packet),
-			&expr.Ct{Key: expr.CtKeySTATE, Register: unix.NFT_REG_1},
-			&expr.Bitwise{
-				SourceRegister: unix.NFT_REG_1, DestRegister: unix.NFT_REG_1, Len: 4,
-				Mask: native(s.bit), Xor: native(0),
-			},
-			&expr.Cmp{Op: expr.CmpOpNeq, Register: unix.NFT_REG_1, Data: native(0)},
-		)})
+			socket.Compare(state, native(s.bit), expr.CmpOpNeq, native(0))...)})
 	}
 	if c.Replies {
 		out = append(out, rule{commentReply, append(matchReply(c.Packet), c.mark()...)})
@@ -128,48 +123,50 @@ func native(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
 
 // equal compares what is loaded.
 func equal(load expr.Any, want []byte) []expr.Any {
-	return []expr.Any{load, &expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: want}}
+	return socket.Compare(load, nil, expr.CmpOpEq, want)
 }
+
+func meta(key expr.MetaKey) expr.Any { return &expr.Meta{Key: key, Register: unix.NFT_REG_1} }
 
 // field loads a field of the packet's headers.
 func field(base expr.PayloadBase, offset, length uint32) expr.Any {
 	return &expr.Payload{DestRegister: unix.NFT_REG_1, Base: base, Offset: offset, Len: length}
 }
 
-// port returns a port in network byte order.
-func port(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
+const network, transport = expr.PayloadBaseNetworkHeader, expr.PayloadBaseTransportHeader
 
-// matchPacket matches the packet's addresses and ports. The match that fails most often is
+// ends load the addresses and ports of a packet.
+type ends struct{ source, sourcePort, destination, destinationPort expr.Any }
+
+// match compares addresses and ports with those of a packet. The match that fails most often is
 // first.
-func matchPacket(p simulate.Packet) []expr.Any {
-	source, destination, length := uint32(12), uint32(16), uint32(4)
-	if p.To.Addr().Is6() {
-		source, destination, length = 8, 24, 16
-	}
-	const network, transport = expr.PayloadBaseNetworkHeader, expr.PayloadBaseTransportHeader
-	match := equal(field(network, destination, length), p.To.Addr().AsSlice())
-	match = append(match, equal(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: unix.NFT_REG_1},
-		[]byte{byte(p.Protocol)})...)
-	match = append(match, equal(field(transport, 2, 2), port(p.To.Port()))...)
+func (e ends) match(p simulate.Packet) []expr.Any {
+	port := func(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
+	out := slices.Concat(equal(e.destination, p.To.Addr().AsSlice()),
+		equal(meta(expr.MetaKeyL4PROTO), []byte{byte(p.Protocol)}), equal(e.destinationPort, port(p.To.Port())))
 	if p.From.IsValid() {
-		match = append(match, equal(field(network, source, length), p.From.AsSlice())...)
+		out = append(out, equal(e.source, p.From.AsSlice())...)
 	}
 	if p.FromPort != 0 {
-		match = append(match, equal(field(transport, 0, 2), port(p.FromPort))...)
+		out = append(out, equal(e.sourcePort, port(p.FromPort))...)
 	}
-	return match
+	return out
+}
+
+// matchPacket matches the packet's addresses and ports.
+func matchPacket(p simulate.Packet) []expr.Any {
+	e := ends{field(network, 12, 4), field(transport, 0, 2), field(network, 16, 4), field(transport, 2, 2)}
+	if p.To.Addr().Is6() {
+		e.source, e.destination = field(network, 8, 16), field(network, 24, 16)
+	}
+	return e.match(p)
 }
 
 // matchBegin matches packets that open a connection; with UDP, any datagram.
 func matchBegin(p model.Protocol) []expr.Any {
-	const transport = expr.PayloadBaseTransportHeader
 	switch p {
 	case model.TCP:
-		flags := []expr.Any{field(transport, tcpFlagsAt, 1), &expr.Bitwise{
-			SourceRegister: unix.NFT_REG_1, DestRegister: unix.NFT_REG_1, Len: 1,
-			Mask: []byte{tcpSYN | tcpACK}, Xor: []byte{0},
-		}}
-		return append(flags, &expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: []byte{tcpSYN}})
+		return socket.Compare(field(transport, tcpFlagsAt, 1), []byte{tcpSYN | tcpACK}, expr.CmpOpEq, []byte{tcpSYN})
 	case model.SCTP:
 		return equal(field(transport, sctpChunkAt, 1), []byte{sctpINIT})
 	case model.UDP:
@@ -180,24 +177,15 @@ func matchBegin(p model.Protocol) []expr.Any {
 // matchReply matches replies. Translations change their addresses, so it matches by the
 // original direction in conntrack.
 func matchReply(p simulate.Packet) []expr.Any {
-	source, destination := expr.CtKeySRCIP, expr.CtKeyDSTIP
+	original := func(key expr.CtKey) expr.Any {
+		return &expr.Ct{Key: key, Register: unix.NFT_REG_1, OptDirection: true}
+	}
+	e := ends{original(expr.CtKeySRCIP), original(expr.CtKeyPROTOSRC), original(expr.CtKeyDSTIP), original(expr.CtKeyPROTODST)}
 	if p.To.Addr().Is6() {
-		source, destination = expr.CtKeySRCIP6, expr.CtKeyDSTIP6
+		e.source, e.destination = original(expr.CtKeySRCIP6), original(expr.CtKeyDSTIP6)
 	}
-	original := func(key expr.CtKey, want []byte) []expr.Any {
-		return equal(&expr.Ct{Key: key, Register: unix.NFT_REG_1, OptDirection: true}, want)
-	}
-	match := equal(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: unix.NFT_REG_1}, []byte{byte(p.Protocol)})
-	match = append(match, equal(&expr.Ct{Key: expr.CtKeyDIRECTION, Register: unix.NFT_REG_1}, []byte{expr.CtDirReply})...)
-	match = append(match, original(destination, p.To.Addr().AsSlice())...)
-	match = append(match, original(expr.CtKeyPROTODST, port(p.To.Port()))...)
-	if p.From.IsValid() {
-		match = append(match, original(source, p.From.AsSlice())...)
-	}
-	if p.FromPort != 0 {
-		match = append(match, original(expr.CtKeyPROTOSRC, port(p.FromPort))...)
-	}
-	return match
+	direction := &expr.Ct{Key: expr.CtKeyDIRECTION, Register: unix.NFT_REG_1}
+	return append(equal(direction, []byte{expr.CtDirReply}), e.match(p)...)
 }
 
 // loopbackIndex is the index of the loopback in every network namespace
