@@ -20,8 +20,7 @@ import (
 // compares the result with the prediction.
 func TestBroadcastAndMulticastReachListenersOnly(t *testing.T) {
 	r := newRig(t)
-	r.folder.Put("services", daemon.Service{Name: "web", Number: 1, Endpoints: r.servers})
-	daemon.Start(t, r.Node, r.folder)
+	r.serve(daemon.Service{Name: "web", Number: 1, Endpoints: r.servers})
 	const port = 7777
 	listeners := [2]net.PacketConn{}
 	for f, network := range map[model.Family]string{model.IPv4: "udp4", model.IPv6: "udp6"} {
@@ -115,24 +114,5 @@ func TestAddressWithoutNodePortsIsReported(t *testing.T) {
 			asked := netip.AddrPortFrom(netip.MustParseAddr(other), at.Port())
 			r.expect(0, []string{"From the running kube-vmap:\n  " + want}, "--from="+r.Pods[3].Addr(f).String(), to(asked, p))
 		}
-	}
-}
-
-// TestForeignSetsAreNamed has a client in a set of another program.
-func TestForeignSetsAreNamed(t *testing.T) {
-	r := newRig(t)
-	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers}
-	r.folder.Put("services", web)
-	daemon.Start(t, r.Node, r.folder)
-	r.nft(fmt.Sprintf(`table inet guard {
-		set blocked4 { type ipv4_addr; elements = { %s }; }
-		set blocked6 { type ipv6_addr; elements = { %s }; }
-		chain forward { type filter hook forward priority 10; ip saddr @blocked4 drop; ip6 saddr @blocked6 drop; }
-	}`, r.Pods[3].Addr(model.IPv4), r.Pods[3].Addr(model.IPv6)))
-	for _, w := range transports() {
-		client := r.Pods[3].Addr(w.Family).String()
-		set := map[model.Family]string{model.IPv4: "blocked4", model.IPv6: "blocked6"}[w.Family]
-		r.expect(1, []string{fmt.Sprintf("set %s has %s: dropped", set, client), "to list it: nft -a list chain inet guard forward\n"},
-			"--from="+client, to(web.AddrPort(r.Node, w.Family, model.KindClusterIP, 0), w.Protocol))
 	}
 }

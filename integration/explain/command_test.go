@@ -60,8 +60,7 @@ func TestCommandOutcomes(t *testing.T) {
 	far := daemon.Service{Name: "far", Number: 3, Kinds: daemon.Kinds[1:], Endpoints: r.servers[3:], LocalOutside: true}
 	few := daemon.Service{Name: "few", Number: 4, Kinds: daemon.Kinds[1:], Endpoints: r.servers, Sources: []string{"198.18.0.0/26", "2001:db8:c::/122"}}
 	sticky := daemon.Service{Name: "sticky", Number: 5, Endpoints: r.servers, Affinity: time.Hour}
-	r.folder.Put("services", web, none, far, few, sticky)
-	daemon.Start(t, r.Node, r.folder)
+	r.serve(web, none, far, few, sticky)
 	for _, w := range transports() {
 		f, p := w.Family, w.Protocol
 		t.Run(w.String(), func(t *testing.T) {
@@ -87,10 +86,7 @@ func TestCommandOutcomes(t *testing.T) {
 }
 
 func TestCommandJSONAndYAML(t *testing.T) {
-	r := newRig(t)
-	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
-	r.folder.Put("services", web)
-	daemon.Start(t, r.Node, r.folder)
+	r, web := newServing(t, 1)
 	for _, f := range model.Families {
 		args := []string{"--from=" + r.Pods[3].Addr(f).String(), to(web.AddrPort(r.Node, f, model.KindClusterIP, 0), model.TCP)}
 		stdout, _, code := r.command(append(args, "-o", "json")...)

@@ -15,8 +15,7 @@ func TestAnswerNamesTheNodeOfTheClient(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Kinds: daemon.Kinds[1:], Endpoints: r.servers}
 	near := daemon.Service{Name: "near", Number: 2, Kinds: daemon.Kinds[1:], Endpoints: r.servers[:1]}
-	r.folder.Put("services", web, near)
-	d := daemon.Start(t, r.Node, r.folder)
+	d := r.serve(web, near)
 	const exec = "kubectl -n kube-system exec POD -- /kube-vmap explain --from "
 	for _, w := range transports() {
 		f, p := w.Family, w.Protocol

@@ -63,8 +63,7 @@ func undecidedExpressions(f model.Family) []string {
 
 // TestExplainAgreesWithExpressionsOfNft refuses what each expression matches.
 func TestExplainAgreesWithExpressionsOfNft(t *testing.T) {
-	r := newRig(t)
-	r.addEmptyTables()
+	r := newBareRig(t)
 	random := rand.New(rand.NewPCG(16, 7))
 	verdicts := map[simulate.Verdict]int{}
 	for _, f := range model.Families {
@@ -98,8 +97,7 @@ func TestExplainAgreesWithExpressionsOfNft(t *testing.T) {
 // TestExplainAgreesWithTranslationsToRanges has translations of nft and of iptables to ranges of
 // addresses and ports, of which the kernel selects one by a hash or the range's first.
 func TestExplainAgreesWithTranslationsToRanges(t *testing.T) {
-	r := newRig(t)
-	r.addEmptyTables()
+	r := newBareRig(t)
 	random := rand.New(rand.NewPCG(16, 8))
 	verdicts := map[simulate.Verdict]int{}
 	port := daemon.TargetPort
@@ -137,8 +135,7 @@ func (r *rig) remoteRange(f model.Family) netip.Prefix {
 
 // TestExplainAgreesWithRecentLists has lists with addresses that were seen once and twice.
 func TestExplainAgreesWithRecentLists(t *testing.T) {
-	r := newRig(t)
-	r.addEmptyTables()
+	r := newBareRig(t)
 	random := rand.New(rand.NewPCG(16, 9))
 	verdicts := map[simulate.Verdict]int{}
 	for _, f := range model.Families {
@@ -192,8 +189,7 @@ func (r *rig) freshAge(list string, a netip.Addr) {
 // TestExplainAgreesWithSockets has servers at one address of the node, and at all.
 func TestExplainAgreesWithSockets(t *testing.T) {
 	const atAddress, atAll, atNone = 7001, 7002, 7003
-	r := newRig(t)
-	r.addEmptyTables()
+	r := newBareRig(t)
 	r.must(r.Node.ServeAll(atAll))
 	verdicts := map[simulate.Verdict]int{}
 	for _, f := range model.Families {
@@ -232,8 +228,7 @@ func TestExplainAgreesWithSockets(t *testing.T) {
 // TestExplainAgreesWithFibOfLoopback has the check of sources of firewalld. It does not look up
 // what comes in by the loopback.
 func TestExplainAgreesWithFibOfLoopback(t *testing.T) {
-	r := newRig(t)
-	r.addEmptyTables()
+	r := newBareRig(t)
 	r.must(r.Node.ServeAll(daemon.TargetPort))
 	r.nft("table inet other { chain p { type filter hook prerouting priority -300; fib saddr . iif oif missing drop; }; }")
 	var batch []predict.Prediction

@@ -22,10 +22,7 @@ import (
 // TestIngressChainsOfOtherInterfacesAreSkipped drops everything that comes in by an interface: that of
 // the packet, or that of another pod.
 func TestIngressChainsOfOtherInterfacesAreSkipped(t *testing.T) {
-	r := newRig(t)
-	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
-	r.folder.Put("services", web)
-	daemon.Start(t, r.Node, r.folder)
+	r, web := newServing(t, 1)
 	p := r.packet(daemon.Transports()[0], web)
 	in := r.explain(p).In
 	other := r.explain(simulate.Packet{From: r.Pods[2].Addr(p.Family()), To: p.To, Protocol: p.Protocol}).In
@@ -82,10 +79,7 @@ func picking(what string) string {
 
 // TestForeignPicksAreBounded has more picks than could all be explored.
 func TestForeignPicksAreBounded(t *testing.T) {
-	r := newRig(t)
-	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers}
-	r.folder.Put("services", web)
-	daemon.Start(t, r.Node, r.folder)
+	r, web := newServing(t, 5)
 	for _, tc := range []struct {
 		what   string
 		others bool
@@ -115,10 +109,7 @@ func TestForeignPicksAreBounded(t *testing.T) {
 }
 
 func TestExplainEndsWhenCanceled(t *testing.T) {
-	r := newRig(t)
-	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers}
-	r.folder.Put("services", web)
-	daemon.Start(t, r.Node, r.folder)
+	r, web := newServing(t, 5)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	sim, err := simulator.Open(simulator.Config{NetNS: r.Node.FD(), Interrupted: ctx.Err})
@@ -143,10 +134,7 @@ func TestExplainEndsWhenCanceled(t *testing.T) {
 // TestSourcesTranslatedByOtherPrograms has another program's rule that changes the client's
 // address to one of the node, or to one that no host has.
 func TestSourcesTranslatedByOtherPrograms(t *testing.T) {
-	r := newRig(t)
-	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
-	r.folder.Put("services", web)
-	daemon.Start(t, r.Node, r.folder)
+	r, web := newServing(t, 1)
 	for _, virtual := range []bool{false, true} {
 		for _, w := range transports() {
 			source := r.Node.Addr(w.Family)

@@ -63,8 +63,7 @@ func TestExplainAgreesWithIPSets(t *testing.T) {
 		labtest.Lacking(t, err)
 	}
 	t.Parallel()
-	r := newRig(t)
-	r.addEmptyTables()
+	r := newBareRig(t)
 	random := rand.New(rand.NewPCG(16, 5))
 	verdicts := map[simulate.Verdict]int{}
 	for _, f := range model.Families {

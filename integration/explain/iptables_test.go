@@ -30,19 +30,10 @@ func (r *rig) load(f model.Family, rules string) {
 	}
 }
 
-// addEmptyTables adds tables by our name, without which explain explains nothing. They do
-// nothing.
-func (r *rig) addEmptyTables() {
-	for _, f := range []string{"ip", "ip6"} {
-		r.nft("table " + f + " kube-vmap { chain nothing { type filter hook input priority 0; counter; }; }")
-	}
-}
-
 // TestExplainAgreesWithRulesOfKubeProxy sends packets to the Services in the rules that
 // kube-proxy wrote in iptables mode. The recorded endpoints are the pods of the lab.
 func TestExplainAgreesWithRulesOfKubeProxy(t *testing.T) {
-	r := newRig(t)
-	r.addEmptyTables()
+	r := newBareRig(t)
 	for _, port := range []uint16{53, 3868, 8443} {
 		for _, pod := range r.Pods[:3] {
 			r.must(pod.ServeAll(port))
@@ -108,8 +99,7 @@ func (r *rig) randomSender(random *rand.Rand, a *predict.Prediction, frontends [
 // TestExplainAgreesWithRandomRulesOfIPTables loads random rules with each match and target,
 // and sends packets through them.
 func TestExplainAgreesWithRandomRulesOfIPTables(t *testing.T) {
-	r := newRig(t)
-	r.addEmptyTables()
+	r := newBareRig(t)
 	random := rand.New(rand.NewPCG(3, 15))
 	verdicts, certain, all := map[simulate.Verdict]int{}, 0, 0
 	for range shortened(20) {
@@ -134,8 +124,7 @@ func TestExplainAgreesWithRandomRulesOfIPTables(t *testing.T) {
 
 // TestExplainAgreesWithEachMatchOfIPTables refuses what each match matches.
 func TestExplainAgreesWithEachMatchOfIPTables(t *testing.T) {
-	r := newRig(t)
-	r.addEmptyTables()
+	r := newBareRig(t)
 	random := rand.New(rand.NewPCG(5, 15))
 	verdicts, uncertain := map[simulate.Verdict]int{}, map[string]bool{}
 	for _, f := range model.Families {

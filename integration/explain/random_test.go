@@ -33,8 +33,7 @@ func TestExplainAgreesWithRandomPackets(t *testing.T) {
 	for n := range services {
 		all = append(all, r.randomService(random, n+1))
 	}
-	r.folder.Put("services", all...)
-	daemon.Start(t, r.Node, r.folder)
+	r.serve(all...)
 	r.nft(r.replyFilters())
 	lost := 0
 	var verdicts [simulate.VerdictUnknown + 1]int

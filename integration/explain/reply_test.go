@@ -61,8 +61,7 @@ func TestRepliesDroppedByOtherPrograms(t *testing.T) {
 	r.must(r.Node.ServeAll(daemon.TargetPort))
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
 	host := daemon.Service{Name: "host", Number: 2, Endpoints: []*lab.Host{r.Node.Host}}
-	r.folder.Put("services", web, host)
-	daemon.Start(t, r.Node, r.folder)
+	r.serve(web, host)
 	pod, node := r.Pods[3].Host, r.Node.Host
 	for _, tc := range []struct {
 		name, chain, rule string
@@ -119,23 +118,6 @@ func TestRepliesDroppedByOtherPrograms(t *testing.T) {
 	}
 }
 
-// TestRepliesDroppedByIPTables matches the direction of replies.
-func TestRepliesDroppedByIPTables(t *testing.T) {
-	r := newRig(t)
-	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
-	r.folder.Put("services", web)
-	daemon.Start(t, r.Node, r.folder)
-	for _, program := range []string{"iptables-nft", "ip6tables-nft"} {
-		r.runs(program, "-A", "FORWARD", "-m", "conntrack", "--ctdir", "REPLY", "-j", "DROP")
-	}
-	for _, w := range transports() {
-		r.goes(w, trip{
-			from: r.Pods[3].Host, to: web.ClusterAddrPort(w.Family), verdict: simulate.VerdictDropped,
-			words: []string{"but the reply is dropped by table"},
-		})
-	}
-}
-
 // runs runs a program on the node.
 func (r *rig) runs(name string, args ...string) {
 	r.t.Helper()
@@ -150,8 +132,7 @@ func TestRepliesFromAnotherNode(t *testing.T) {
 	r := newRig(t)
 	far := daemon.Service{Name: "far", Number: 1, Kinds: daemon.Kinds[1:], Endpoints: r.servers[3:4]}
 	near := daemon.Service{Name: "near", Number: 2, Kinds: daemon.Kinds[1:], Endpoints: r.servers[:1]}
-	r.folder.Put("services", far, near)
-	d := daemon.Start(t, r.Node, r.folder)
+	d := r.serve(far, near)
 	for _, w := range transports() {
 		f := w.Family
 		for _, c := range []trip{
@@ -184,20 +165,6 @@ func TestRepliesFromAnotherNode(t *testing.T) {
 	}
 }
 
-// TestReplyOfAPodToItself is masqueraded, so that it passes the node.
-func TestReplyOfAPodToItself(t *testing.T) {
-	r := newRig(t)
-	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
-	r.folder.Put("services", web)
-	daemon.Start(t, r.Node, r.folder)
-	for _, w := range transports() {
-		r.goes(w, trip{
-			from: r.Pods[0].Host, to: web.ClusterAddrPort(w.Family), verdict: simulate.VerdictDelivered, accepted: true,
-			words: []string{"a pod reaches itself", "which answers " + r.Pods[0].Addr(w.Family).String() + "; the client gets the reply"},
-		})
-	}
-}
-
 // TestRepliesBetweenPodsOfABridge bypass the node, unless br_netfilter shows them to it.
 func TestRepliesBetweenPodsOfABridge(t *testing.T) {
 	if err := lab.MissingBridge(); err != nil {
@@ -205,8 +172,7 @@ func TestRepliesBetweenPodsOfABridge(t *testing.T) {
 	}
 	r := newRigWith(t, lab.Options{Pods: 4, RemotePods: 2, Bridge: true})
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
-	r.folder.Put("services", web)
-	daemon.Start(t, r.Node, r.folder)
+	r.serve(web)
 	for _, hooked := range []bool{true, false} {
 		for _, name := range []string{"iptables", "ip6tables"} {
 			r.runs("sysctl", "-q", "-w", fmt.Sprintf("net.bridge.bridge-nf-call-%s=%d", name, map[bool]int{true: 1}[hooked]))
@@ -228,8 +194,7 @@ func TestRepliesBetweenPodsOfABridge(t *testing.T) {
 func TestOpenConnectionsMeetWhatChanged(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Kinds: daemon.Kinds[1:], Endpoints: r.servers[:1]}
-	r.folder.Put("services", web)
-	d := daemon.Start(t, r.Node, r.folder)
+	d := r.serve(web)
 	for _, tc := range []struct {
 		name    string
 		change  func()
@@ -305,41 +270,6 @@ func TestOpenConnectionsMeetWhatChanged(t *testing.T) {
 				r.must(o.flow.Close())
 			}
 		})
-	}
-}
-
-// TestConnectionsKeepTheirSource has another program that masquerades new connections.
-func TestConnectionsKeepTheirSource(t *testing.T) {
-	r := newRig(t)
-	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
-	r.folder.Put("services", web)
-	daemon.Start(t, r.Node, r.folder)
-	flows := map[simulate.Packet]*lab.Flow{}
-	for _, w := range transports() {
-		p := r.packet(w, web)
-		flow, err := r.Pods[3].Flow(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
-		r.must(err)
-		if got, err := flow.Ask(answer); err != nil || got.Seen.Addr() != p.From {
-			t.Fatalf("%s: %s, %v", p, got, err)
-		}
-		flows[p] = flow
-	}
-	r.nft("table inet later { chain post { type nat hook postrouting priority 90; masquerade; }; }")
-	for p, flow := range flows {
-		fresh := r.explain(p).IfNew
-		if len(fresh) != 1 || len(fresh[0].Endpoints) != 1 || fresh[0].Endpoints[0].Source == p.From {
-			t.Fatalf("%s: %+v", p, fresh)
-		}
-		if got, err := flow.Ask(answer); err != nil || got.Seen.Addr() != p.From {
-			t.Errorf("%s: %s, %v, want it seen from %s", p, got, err, p.From)
-		}
-		got, err := r.Pods[3].AskFrom(p.Protocol, netip.AddrPortFrom(p.From, r.port()), p.To, answer)
-		if err != nil || got.Seen.Addr() != fresh[0].Endpoints[0].Source {
-			t.Errorf("%s, a new one: %s, %v, want it seen from %s", p, got, err, fresh[0].Endpoints[0].Source)
-		}
-		r.expect(0, []string{"A new connection:", "sees " + fresh[0].Endpoints[0].Source.String()},
-			"--from="+netip.AddrPortFrom(p.From, p.FromPort).String(), to(p.To, p.Protocol))
-		r.must(flow.Close())
 	}
 }
 

@@ -16,8 +16,7 @@ func TestAnswersAreObservedAndNotConcluded(t *testing.T) {
 	serves := daemon.Service{Name: "serves", Number: 1, Endpoints: r.servers[:1]}
 	wrong := daemon.Service{Name: "wrong", Number: 2, Endpoints: []*lab.Host{r.Pods[3].Host}}
 	far := daemon.Service{Name: "far", Number: 3, Endpoints: r.servers[3:4]}
-	r.folder.Put("services", serves, wrong, far)
-	daemon.Start(t, r.Node, r.folder)
+	r.serve(serves, wrong, far)
 	client := r.Pods[1]
 	for _, w := range transports() {
 		f, p := w.Family, w.Protocol

@@ -77,6 +77,33 @@ func newRigWith(t *testing.T, o lab.Options) *rig {
 	return r
 }
 
+// newBareRig returns a rig whose tables by our name, without which explain explains nothing, do
+// nothing.
+func newBareRig(t *testing.T) *rig {
+	t.Helper()
+	r := newRig(t)
+	for _, f := range []string{"ip", "ip6"} {
+		r.nft("table " + f + " kube-vmap { chain nothing { type filter hook input priority 0; counter; }; }")
+	}
+	return r
+}
+
+// newServing returns a rig with a Service that has a number of endpoints.
+func newServing(t *testing.T, endpoints int) (*rig, daemon.Service) {
+	t.Helper()
+	r := newRig(t)
+	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:endpoints]}
+	r.serve(web)
+	return r, web
+}
+
+// serve starts kube-vmap with Services.
+func (r *rig) serve(list ...daemon.Service) *daemon.Daemon {
+	r.t.Helper()
+	r.folder.Put("services", list...)
+	return daemon.Start(r.t, r.Node, r.folder)
+}
+
 // open opens the simulator.
 func (r *rig) open() {
 	r.t.Helper()

@@ -36,8 +36,7 @@ func (r *rig) sendOne(p simulate.Packet) string {
 func TestOpenConnectionsKeepTheirEndpoint(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
-	r.folder.Put("services", web)
-	d := daemon.Start(t, r.Node, r.folder)
+	d := r.serve(web)
 	type connection struct {
 		simulate.Packet
 		flow *lab.Flow
@@ -86,38 +85,6 @@ func TestOpenConnectionsKeepTheirEndpoint(t *testing.T) {
 	}
 }
 
-// TestConnectionToADrainedEndpointArrives drains the endpoint of a connection.
-func TestConnectionToADrainedEndpointArrives(t *testing.T) {
-	r := newRig(t)
-	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
-	r.folder.Put("services", web)
-	d := daemon.Start(t, r.Node, r.folder)
-	flows := map[simulate.Packet]*lab.Flow{}
-	for _, w := range transports() {
-		if w.Protocol == model.UDP {
-			continue // kube-vmap ends flows of UDP itself
-		}
-		p := r.packet(w, web)
-		flow, err := r.Pods[3].Flow(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
-		r.must(err)
-		got, err := flow.Ask(answer)
-		if r.must(err); got.Outcome != lab.Answered {
-			t.Fatalf("%s: %s", p, got)
-		}
-		flows[p] = flow
-	}
-	web.Endpoints, web.Weights = r.servers[:2], []int{0, 1}
-	d.After(func() { r.folder.Put("services", web) })
-	for p, flow := range flows {
-		r.expect(0, []string{"no new connection would go there: its EndpointSlice has weight 0 (metadata.annotations[kube-vmap.io/weight] of the EndpointSlice)"},
-			"--from="+netip.AddrPortFrom(p.From, p.FromPort).String(), to(p.To, p.Protocol))
-		if got, err := flow.Ask(answer); err != nil || got.By != "pod-1" {
-			t.Errorf("%s: %s, %v", p, got, err)
-		}
-		r.must(flow.Close())
-	}
-}
-
 // replaceEndpoint changes the only endpoint in the tables as the proxy would.
 func (r *rig) replaceEndpoint(s daemon.Service) {
 	r.t.Helper()
@@ -136,8 +103,7 @@ func (r *rig) replaceEndpoint(s daemon.Service) {
 func TestAffinityKeepsTheEndpoint(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers, Affinity: time.Hour}
-	r.folder.Put("services", web)
-	d := daemon.Start(t, r.Node, r.folder)
+	d := r.serve(web)
 	for _, w := range transports() {
 		p := r.packet(w, web)
 		if got := r.explain(p); got.Affinity != nil || len(single(t, got).Endpoints) != len(r.servers) {
@@ -183,10 +149,7 @@ func (r *rig) expectOnly(steps []simulate.Step, endpoint netip.Addr) {
 
 // TestForeignDropsNameTheirTable has a firewall before one endpoint.
 func TestForeignDropsNameTheirTable(t *testing.T) {
-	r := newRig(t)
-	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:2]}
-	r.folder.Put("services", web)
-	daemon.Start(t, r.Node, r.folder)
+	r, web := newServing(t, 2)
 	r.nft(fmt.Sprintf(`table inet firewall {
 		set bad { type ipv4_addr; flags interval; elements = { 10.9.0.0/16, %s/32 }; }
 		chain unused { limit rate 1/hour counter; }
@@ -236,8 +199,7 @@ func TestForeignDropsNameTheirTable(t *testing.T) {
 func TestDriftIsReported(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:2]}
-	r.folder.Put("services", web)
-	daemon.Start(t, r.Node, r.folder).Stop()
+	r.serve(web).Stop()
 	for _, f := range model.Families {
 		family := nft.FamilyName(f)
 		for _, p := range model.Protocols {
@@ -270,8 +232,7 @@ func TestDriftIsReported(t *testing.T) {
 func TestLargeServicesAreSummarized(t *testing.T) {
 	r := newRig(t)
 	large := daemon.Service{Name: "large", Number: 1, Endpoints: r.servers, Times: 400}
-	r.folder.Put("services", large)
-	daemon.Start(t, r.Node, r.folder)
+	r.serve(large)
 	for _, w := range transports() {
 		p := r.packet(w, large)
 		got := r.explain(p)

@@ -113,15 +113,3 @@ func TestDropInBridgeTableIsNamed(t *testing.T) {
 		}
 	}
 }
-
-func TestCommandShowsPathFromBridge(t *testing.T) {
-	s := newSceneIn(t, bridge)
-	for _, w := range daemon.Transports() {
-		text := s.follow(w, remotePort, lab.Answered)
-		for _, want := range []string{", in by " + lab.BridgeName + ", opens", "\n  forward, to eth0\n", "SENT by eth0 as "} {
-			if !strings.Contains(text, want) {
-				t.Errorf("%s: %q is missing in\n%s", w, want, text)
-			}
-		}
-	}
-}

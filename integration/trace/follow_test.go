@@ -75,16 +75,6 @@ func TestCommandNamesTheDrop(t *testing.T) {
 	}
 }
 
-func TestCommandNamesServiceWithoutEndpoints(t *testing.T) {
-	s := newScene(t)
-	for _, w := range daemon.Transports() {
-		text := s.follow(w, emptyPort, lab.Refused)
-		if !strings.Contains(text, "REJECTED") || !strings.Contains(text, "no endpoints that are ready") {
-			t.Errorf("%s:\n%s", w, text)
-		}
-	}
-}
-
 func TestCommandWithoutPacketsIsAnError(t *testing.T) {
 	s := newScene(t)
 	for _, f := range model.Families {

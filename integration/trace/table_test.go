@@ -16,7 +16,6 @@ import (
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
-	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/trace"
 	"kube-vmap/nft/simulate"
 )
@@ -54,21 +53,6 @@ func (s *scene) tables() (list []string) {
 		}
 	}
 	return list
-}
-
-func TestCloseRemovesTheTable(t *testing.T) {
-	s := newScene(t)
-	for _, w := range daemon.Transports() {
-		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
-		want := "table " + nft.FamilyName(w.Family) + " " + tracer.Table()
-		if got := s.tables(); len(got) != 1 || got[0] != want {
-			t.Errorf("tables %q, want %q", got, want)
-		}
-		s.must(tracer.Close())
-		if got := s.tables(); len(got) != 0 {
-			t.Errorf("after Close there are tables %q", got)
-		}
-	}
 }
 
 // The table of a killed tracer is deleted with its socket, or, on kernels without table
@@ -117,27 +101,6 @@ func TestTablesWithoutOwnerAreRemoved(t *testing.T) {
 		s.must(tracer.Close())
 		if got := s.tables(); len(got) != 1 || got[0] != "table inet kube-vmap-tracer" {
 			t.Errorf("tables %q", got)
-		}
-	}
-}
-
-func TestSeveralTracersRunAtOnce(t *testing.T) {
-	s := newSceneIn(t, bridge)
-	if s.onlyOneTracer() {
-		t.Skip("this kernel has no table owners, so that only one tracer can run")
-	}
-	var tracers []*trace.Tracer
-	for _, w := range daemon.Transports() {
-		tracers = append(tracers, s.open(trace.Config{Packet: s.packet(w, remotePort)}))
-	}
-	for _, w := range daemon.Transports() {
-		s.ask(s.client, w, remotePort)
-	}
-	for i, w := range daemon.Transports() {
-		path := s.path(tracers[i])
-		ended(t, path, trace.EndingSent)
-		if p := path.Visits[0].Packet; p.Protocol != uint8(w.Protocol) || model.FamilyOf(p.To.Addr()) != w.Family {
-			t.Errorf("%s: followed %s", w, p)
 		}
 	}
 }
