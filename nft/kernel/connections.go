@@ -20,34 +20,27 @@ func (k *Kernel) Connections(f model.Family) (list []nft.ConnectionCount, err er
 		list, err = wire.DecodeConnections(f, list, m.Data)
 		return err
 	})
-	switch {
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EAFNOSUPPORT):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read counted connections of %s: %w", nft.FamilyName(f), err)
-	}
-	return nft.SortConnections(list), nil
+	return nft.SortConnections(list), unlessMissing(err, "read counted connections of "+nft.FamilyName(f))
 }
 
 // Clients calls each with the clients that an affinity map remembers; with none if there is no
 // such map. While the map changes, some may be missing, or come twice.
 func (k *Kernel) Clients(id nft.SetID, each func(nft.Client)) error {
 	err := k.dumpSet(id, func(m netlink.Message) error { return wire.DecodeClients(id, m.Data, each) })
+	return unlessMissing(err, "read clients of "+nft.FamilyName(id.Family))
+}
+
+// unlessMissing says what an error is about, unless it is that a table or set does not exist.
+func unlessMissing(err error, action string) error {
 	if err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EAFNOSUPPORT) {
 		return nil
 	}
-	return fmt.Errorf("read clients of %s: %w", nft.FamilyName(id.Family), err)
+	return fmt.Errorf("%s: %w", action, err)
 }
 
 // Uncounted returns the original destinations of a family that are not counted now; none if
 // connections are not counted or there is no table.
 func (k *Kernel) Uncounted(f model.Family) ([]model.Match, error) {
 	elements, err := k.Elements(nft.SetID{Family: f, Kind: nft.SetUncounted})
-	switch {
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EAFNOSUPPORT):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read uncounted frontends of %s: %w", nft.FamilyName(f), err)
-	}
-	return nft.UncountedMatches(f, elements), nil
+	return nft.UncountedMatches(f, elements), unlessMissing(err, "read uncounted frontends of "+nft.FamilyName(f))
 }

@@ -12,13 +12,13 @@ type sourceCache struct {
 	family     model.Family
 	brief      bool                 // for a [Session]
 	baseChains map[Hook][]BaseChain // in the order in which packets pass them
-	rules      map[Chain]*ruleList
-	sets       map[setName]*Set
-	elements   map[elementKey]foundElement
-	routes     map[RouteQuery]foundRoute
-	types      map[netip.Addr]uint32
-	sources    map[egress]netip.Addr
-	ipsets     map[IPSetQuery]bool
+	rules      memo[Chain, *ruleList]
+	sets       memo[setName, *Set]
+	elements   memo[elementKey, foundElement]
+	routes     memo[RouteQuery, Route]
+	types      memo[netip.Addr, uint32]
+	sources    memo[egress, netip.Addr]
+	ipsets     memo[IPSetQuery, bool]
 }
 
 type setName struct {
@@ -31,11 +31,6 @@ type foundElement struct {
 	found bool
 }
 
-type foundRoute struct {
-	Route
-	err error
-}
-
 // egress is an interface and the next hop.
 type egress struct {
 	out Link
@@ -46,28 +41,32 @@ func newSourceCache(s Sources, f model.Family) *sourceCache {
 	if s.Indexes == nil {
 		s.Indexes = &Indexes{}
 	}
-	return &sourceCache{
-		Sources: s, family: f,
-		rules: map[Chain]*ruleList{}, sets: map[setName]*Set{}, elements: map[elementKey]foundElement{},
-		routes: map[RouteQuery]foundRoute{}, types: map[netip.Addr]uint32{}, sources: map[egress]netip.Addr{},
-		ipsets: map[IPSetQuery]bool{},
-	}
+	return &sourceCache{Sources: s, family: f}
 }
 
-// cached returns the value of a key, which it reads unless the cache has it.
-func cached[K comparable, V any](cache map[K]V, key K, read func() (V, error)) (V, error) {
-	if v, ok := cache[key]; ok {
-		return v, nil
+// A memo has the answers to questions, errors included. The zero value is ready.
+type memo[K comparable, V any] struct{ known map[K]answer[V] }
+
+type answer[V any] struct {
+	value V
+	err   error
+}
+
+// get returns the answer to a question, which it asks once.
+func (m *memo[K, V]) get(key K, ask func() (V, error)) (V, error) {
+	a, known := m.known[key]
+	if !known {
+		if m.known == nil {
+			m.known = map[K]answer[V]{}
+		}
+		a.value, a.err = ask()
+		m.known[key] = a
 	}
-	v, err := read()
-	if err == nil {
-		cache[key] = v
-	}
-	return v, err
+	return a.value, a.err
 }
 
 func (m *sourceCache) rulesOf(c Chain) (*ruleList, error) {
-	return cached(m.rules, c, func() (*ruleList, error) {
+	return m.rules.get(c, func() (*ruleList, error) {
 		list, err := m.Rules.Rules(c)
 		if err != nil || isOurs(c) {
 			return &ruleList{rules: list}, err
@@ -77,11 +76,11 @@ func (m *sourceCache) rulesOf(c Chain) (*ruleList, error) {
 }
 
 func (m *sourceCache) set(t Table, name string) (*Set, error) {
-	return cached(m.sets, setName{t, name}, func() (*Set, error) { return m.Rules.Set(t, name) })
+	return m.sets.get(setName{t, name}, func() (*Set, error) { return m.Rules.Set(t, name) })
 }
 
 func (m *sourceCache) element(t Table, s *Set, key []byte) (Element, bool, error) {
-	e, err := cached(m.elements, elementKey{t, s.Name, string(key)}, func() (e foundElement, err error) {
+	e, err := m.elements.get(elementKey{t, s.Name, string(key)}, func() (e foundElement, err error) {
 		e.Element, e.found, err = s.Find(key)
 		return e, err
 	})
@@ -89,17 +88,13 @@ func (m *sourceCache) element(t Table, s *Set, key []byte) (Element, bool, error
 }
 
 func (m *sourceCache) route(q RouteQuery) (Route, error) {
-	r, _ := cached(m.routes, q, func() (r foundRoute, _ error) {
-		r.Route, r.err = m.Network.Route(q)
-		return r, nil
-	})
-	return r.Route, r.err
+	return m.routes.get(q, func() (Route, error) { return m.Network.Route(q) })
 }
 
 func (m *sourceCache) addressType(a netip.Addr) (uint32, error) {
-	return cached(m.types, a, func() (uint32, error) { return m.Network.AddressType(a) })
+	return m.types.get(a, func() (uint32, error) { return m.Network.AddressType(a) })
 }
 
 func (m *sourceCache) source(out Link, via netip.Addr) (netip.Addr, error) {
-	return cached(m.sources, egress{out, via}, func() (netip.Addr, error) { return m.Network.Source(out, via) })
+	return m.sources.get(egress{out, via}, func() (netip.Addr, error) { return m.Network.Source(out, via) })
 }

@@ -36,7 +36,7 @@ func (w *walk) matchSet(b info) (bool, error) {
 	case w.IPSets == nil:
 		return false, undecidedError("a match of a set of ipset, which is not read")
 	}
-	found, err := cached(w.ipsets, q, func() (bool, error) { return w.IPSets.Contains(q) })
+	found, err := w.ipsets.get(q, func() (bool, error) { return w.IPSets.Contains(q) })
 	return found != (flags&invert != 0), err
 }
 

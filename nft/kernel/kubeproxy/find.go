@@ -120,21 +120,17 @@ func find(netNS int) (f *Found, err error) {
 
 // read adds what is in the tables of a family.
 func (f *Found) read(conn *netlink.Conn, netNS int, family model.Family) error {
-	r := dump.NewReader(conn)
-	tables, err := tableNames(r, family)
+	tables, err := tablesOf(dump.NewReader(conn), family)
 	if err != nil {
 		return err
 	}
 	for _, table := range append([]string{tableName}, IPTablesNames...) {
-		if !tables[table] {
+		all, exists := tables[table]
+		if !exists {
 			continue
 		}
 		names := chains[table].hooked
 		if table == tableName {
-			all, err := chainsOf(r, family, tableName)
-			if err != nil {
-				return err
-			}
 			if isMarker(all) {
 				f.Markers = append(f.Markers, family)
 			}

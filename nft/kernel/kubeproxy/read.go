@@ -60,26 +60,19 @@ func read(conn *netlink.Conn, f model.Family) (*state, error) {
 		return nil, err
 	}
 	r := dump.NewReader(conn)
-	names, err := tableNames(r, f)
+	tables, err := tablesOf(r, f)
 	if err != nil {
 		return nil, err
 	}
-	if names[tableName] {
-		own, err := chainsOf(r, f, tableName)
-		if err != nil {
-			return nil, err
-		}
+	if own, exists := tables[tableName]; exists {
 		s.hasMarker = isMarker(own)
 		s.hasTable = !s.hasMarker
 	}
 	for _, name := range IPTablesNames {
-		if !names[name] {
+		if tables[name] == nil {
 			continue
 		}
-		t := &Table{Name: name}
-		if t.Chains, err = chainsOf(r, f, name); err != nil {
-			return nil, err
-		}
+		t := &Table{Name: name, Chains: tables[name]}
 		if err := t.readRules(r, f, ""); err != nil {
 			return nil, err
 		}
@@ -107,22 +100,22 @@ func (s *state) refresh(conn *netlink.Conn, f model.Family) (err error) {
 	return nil
 }
 
-// tableNames returns the names of a family's tables. A kernel without the family has none.
-func tableNames(r *dump.Reader, f model.Family) (map[string]bool, error) {
-	names := map[string]bool{}
+// tablesOf returns the chains of a family's tables by their names, and whether each is at a hook.
+// A kernel without the family has none.
+func tablesOf(r *dump.Reader, f model.Family) (map[string]map[string]bool, error) {
+	all := map[string]map[string]bool{}
 	tables, err := r.Tables(nft.FamilyName(f))
-	for _, t := range tables {
-		names[t.Name] = true
+	if err != nil || len(tables) == 0 {
+		return all, err
 	}
-	return names, err
-}
-
-// chainsOf returns the chains of a table, and whether each is at a hook.
-func chainsOf(r *dump.Reader, f model.Family, table string) (map[string]bool, error) {
-	all := map[string]bool{}
-	chains, err := r.Chains(simulate.Table{Family: nft.FamilyName(f), Name: table})
+	for _, t := range tables {
+		all[t.Name] = map[string]bool{}
+	}
+	chains, err := r.Chains(simulate.Table{Family: nft.FamilyName(f)})
 	for _, c := range chains {
-		all[c.Name] = c.Hook != ""
+		if known := all[c.Table.Name]; known != nil { // it may be added between the two requests
+			known[c.Name] = c.Hook != ""
+		}
 	}
 	return all, err
 }

@@ -54,11 +54,11 @@ func FindOurs(netNS int) (ours []Part, err error) {
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	f := &Found{}
 	for _, family := range model.Families {
-		all, err := chainsOf(dump.NewReader(conn), family, nft.TableName)
+		tables, err := tablesOf(dump.NewReader(conn), family)
 		if err != nil {
 			return nil, fmt.Errorf("list our chains: %w", socket.ExplainPermission(err, "read nftables"))
 		}
-		for _, chain := range baseChains(all) {
+		for _, chain := range baseChains(tables[nft.TableName]) {
 			if err := f.readChain(netNS, Part{Family: family, Table: nft.TableName, Chain: chain}); err != nil {
 				return nil, err
 			}

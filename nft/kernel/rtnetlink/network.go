@@ -22,14 +22,7 @@ import (
 type Network struct {
 	handle *netlink.Handle
 	netNS  int
-	links  map[int]link
 	hooked map[model.Family]bool // whether packets between ports of a bridge pass the hooks
-}
-
-// A link is a link, and whether it is a bridge.
-type link struct {
-	simulate.Link
-	isBridge bool
 }
 
 // OpenNetwork opens a socket. The network namespace is given by its file descriptor; zero means that
@@ -39,7 +32,7 @@ func OpenNetwork(netNS int) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Network{handle: handle, netNS: netNS, links: map[int]link{}, hooked: map[model.Family]bool{}}, nil
+	return &Network{handle: handle, netNS: netNS, hooked: map[model.Family]bool{}}, nil
 }
 
 // Close closes the socket.
@@ -70,8 +63,10 @@ func (n *Network) Route(w simulate.RouteQuery) (simulate.Route, error) {
 	if list[0].LinkIndex == 0 {
 		return r, nil
 	}
-	out, err := n.link(list[0].LinkIndex)
-	r.Out, r.Bridged = out.Link, out.isBridge && n.bridgedPacketsPassHooks(model.FamilyOf(w.To))
+	r.Out.Index = list[0].LinkIndex
+	bridge := false
+	r.Out.Name, bridge, err = n.Interface(r.Out.Index)
+	r.Bridged = bridge && n.bridgedPacketsPassHooks(model.FamilyOf(w.To))
 	return r, err
 }
 
@@ -118,20 +113,6 @@ func routeError(err error, w simulate.RouteQuery) error {
 	return err
 }
 
-// Interface returns the name of an interface by its index, and whether it is a bridge. The
-// name is empty if there is no such interface.
-func (n *Network) Interface(index int) (name string, bridge bool, err error) {
-	l, err := n.handle.LinkByIndex(index)
-	var missing netlink.LinkNotFoundError
-	switch {
-	case errors.As(err, &missing):
-		return "", false, nil
-	case err != nil:
-		return "", false, fmt.Errorf("find interface %d: %w", index, err)
-	}
-	return l.Attrs().Name, l.Type() == "bridge", nil
-}
-
 // bridgedPacketsPassHooks reports whether packets between the ports of a bridge pass the hooks
 // of a family, which the module br_netfilter does.
 func (n *Network) bridgedPacketsPassHooks(f model.Family) bool {
@@ -149,17 +130,18 @@ func (n *Network) bridgedPacketsPassHooks(f model.Family) bool {
 	return pass
 }
 
-// link returns a link by its index.
-func (n *Network) link(index int) (link, error) {
-	if l, ok := n.links[index]; ok {
-		return l, nil
-	}
+// Interface returns the name of an interface by its index, and whether it is a bridge. The
+// name is empty if there is no such interface.
+func (n *Network) Interface(index int) (name string, bridge bool, err error) {
 	l, err := n.handle.LinkByIndex(index)
-	if err != nil {
-		return link{}, fmt.Errorf("find interface %d: %w", index, err)
+	var missing netlink.LinkNotFoundError
+	switch {
+	case errors.As(err, &missing):
+		return "", false, nil
+	case err != nil:
+		return "", false, fmt.Errorf("find interface %d: %w", index, err)
 	}
-	n.links[index] = link{simulate.Link{Index: index, Name: l.Attrs().Name}, l.Type() == "bridge"}
-	return n.links[index], nil
+	return l.Attrs().Name, l.Type() == "bridge", nil
 }
 
 // Link returns a link by its name.
