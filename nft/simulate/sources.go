@@ -93,10 +93,11 @@ const (
 	HookIngress Hook = 5
 )
 
+// HookNames are the names of the hooks in nft.
+var HookNames = [...]string{"prerouting", "input", "forward", "output", "postrouting", "ingress"}
+
 // String returns the name of the hook in nft.
-func (h Hook) String() string {
-	return [...]string{"prerouting", "input", "forward", "output", "postrouting", "ingress"}[h]
-}
+func (h Hook) String() string { return HookNames[h] }
 
 // A Rule is a rule as the kernel holds it.
 type Rule struct {

@@ -49,7 +49,7 @@ func (r *Reader) BaseChains(f model.Family) (list []simulate.BaseChain, err erro
 
 // base returns the chain as one at a hook that IP packets pass; false if it is none.
 func (c *Chain) base() (simulate.BaseChain, bool) {
-	number := slices.Index(hooks[:], c.Hook)
+	number := slices.Index(simulate.HookNames[:], c.Hook)
 	seesIP := slices.Contains([]string{"ip", "ip6", "inet", "netdev"}, c.Table.Family)
 	return simulate.BaseChain{
 		Chain: simulate.Chain{Table: c.Table, Name: c.Name}, Type: c.Type, Hook: simulate.Hook(max(number, 0)),

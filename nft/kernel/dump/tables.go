@@ -194,7 +194,7 @@ func (c *Chain) decodeHook(d *attr.Decoder, hook []byte) {
 			}
 		}
 	}
-	names := hooks[:]
+	names := simulate.HookNames[:]
 	switch c.Table.Family {
 	case "netdev":
 		names = []string{"ingress", "egress"}
@@ -206,9 +206,6 @@ func (c *Chain) decodeHook(d *attr.Decoder, hook []byte) {
 		c.Hook = names[number]
 	}
 }
-
-// hooks are the names of nft by the kernel's number (NF_INET_*).
-var hooks = [...]string{"prerouting", "input", "forward", "output", "postrouting", "ingress"}
 
 const (
 	policyDrop = 0 // NF_DROP

@@ -28,18 +28,17 @@
 // commits slower.
 //
 // A message names its packet by an ID that the kernel makes from the packet's buffer and its
-// input interface. So the ID changes with the interface: on the loopback, and on a bridge
-// that calls the hooks of IP (br_netfilter), where prerouting belongs to the port and the
-// rest to the bridge. Copies that a bridge makes have IDs of their own. In these cases a path
-// is continued by the packet with the same addresses and ports that enters the next hook.
+// input interface. So the ID changes on the loopback, and on a bridge that calls the hooks of IP
+// (br_netfilter), where prerouting belongs to the port and the rest to the bridge; copies have
+// IDs of their own. Then a path is continued by the packet with the same addresses and ports
+// that enters the next hook:
 //
 //	port --> prerouting --+--> routing by the bridge --> input, or forward, postrouting
 //	         (of IP)      |
 //	                      +--> another port ----------> forward, postrouting
 //
-// Between the two, a bridge can drop packets or keep them until a neighbour is known, and a
-// program of tc can take them. If a packet was not seen again there, the tracer asks routing;
-// unless that refuses the packet, the path is not reported as lost ([EndingNotSeenAgain]).
+// Between the two, a bridge or a program of tc can take packets. If a packet was not seen again
+// there and routing does not refuse it, it is not reported as lost ([EndingNotSeenAgain]).
 //
 // Limits. The mark belongs to a packet, not to a connection: each packet is selected by its
 // own headers, and those of replies differ. Chains of type nat see the first packet of a
@@ -47,7 +46,4 @@
 // before defragmentation) is not seen. Of what is not nf_tables (iptables-legacy, IPVS, BPF,
 // routing) it is only seen that it took the packet, and between which two points. Rules of
 // iptables-nft are seen as all others.
-//
-// The table is written by [kube-vmap/nft/kernel/socket.Batch]; see there why not by
-// google/nftables.
 package trace

@@ -24,7 +24,7 @@ func (c Chain) IsTracer() bool { return c.Own || strings.HasPrefix(c.Table.Name,
 
 // isIPHook reports whether the chain is at a hook of IP.
 func (c Chain) isIPHook() bool {
-	return c.Table.Family != "bridge" && c.Table.Family != "arp" && slices.Contains(hookNames[:], c.Hook)
+	return c.Table.Family != "bridge" && c.Table.Family != "arp" && slices.Contains(hookNames, c.Hook)
 }
 
 // A Rule is a rule of any table, as far as it could be read.

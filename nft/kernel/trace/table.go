@@ -48,13 +48,7 @@ type rule struct {
 }
 
 // hookNames are the names of the hooks of IP in nft, by number.
-var hookNames = [...]string{
-	unix.NF_INET_PRE_ROUTING:  "prerouting",
-	unix.NF_INET_LOCAL_IN:     "input",
-	unix.NF_INET_FORWARD:      "forward",
-	unix.NF_INET_LOCAL_OUT:    "output",
-	unix.NF_INET_POST_ROUTING: "postrouting",
-}
+var hookNames = simulate.HookNames[:unix.NF_INET_POST_ROUTING+1]
 
 // chains returns the chains of the table.
 func (c *Config) chains() []chain {
