@@ -29,7 +29,8 @@ type kind struct {
 func of[T any](
 	name string, last int, run func(*walk, *T) (verdict, error), text func(*ruleWriter, *T),
 ) *kind {
-	k := &kind{name: name, value: reflect.TypeFor[*T](), make: func() any { return new(T) }, attributes: attributes(1, last)}
+	k := &kind{name: name, value: reflect.TypeFor[*T](), attributes: attributes(1, last)}
+	k.make = func() any { return new(T) }
 	if run != nil {
 		k.run = func(w *walk, e any) (verdict, error) { return run(w, e.(*T)) }
 	}

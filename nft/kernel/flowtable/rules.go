@@ -31,7 +31,8 @@ const (
 func established(after uint64) []expr.Any {
 	const r = unix.NFT_REG_1
 	bit := func(key expr.CtKey, mask uint32) []expr.Any {
-		return socket.Compare(&expr.Ct{Key: key, Register: r}, binary.NativeEndian.AppendUint32(nil, mask), expr.CmpOpNeq, make([]byte, 4))
+		bits := binary.NativeEndian.AppendUint32(nil, mask)
+		return socket.Compare(&expr.Ct{Key: key, Register: r}, bits, expr.CmpOpNeq, make([]byte, 4))
 	}
 	out := append(bit(expr.CtKeySTATE, stateEstablished), bit(expr.CtKeySTATUS, statusDNAT)...)
 	return append(out,

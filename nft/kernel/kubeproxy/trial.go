@@ -69,7 +69,8 @@ func FindOurs(netNS int) (ours []Part, err error) {
 
 // ofTCP compares the protocol with TCP, fromPort the source port.
 func ofTCP(op expr.CmpOp) []expr.Any {
-	return socket.Compare(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: unix.NFT_REG_1}, nil, op, []byte{unix.IPPROTO_TCP})
+	protocol := &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: unix.NFT_REG_1}
+	return socket.Compare(protocol, nil, op, []byte{unix.IPPROTO_TCP})
 }
 
 func fromPort(op expr.CmpOp, port uint16) []expr.Any {

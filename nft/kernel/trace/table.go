@@ -174,7 +174,9 @@ func matchReply(p simulate.Packet) []expr.Any {
 	original := func(key expr.CtKey) expr.Any {
 		return &expr.Ct{Key: key, Register: unix.NFT_REG_1, OptDirection: true}
 	}
-	e := ends{original(expr.CtKeySRCIP), original(expr.CtKeyPROTOSRC), original(expr.CtKeyDSTIP), original(expr.CtKeyPROTODST)}
+	e := ends{
+		original(expr.CtKeySRCIP), original(expr.CtKeyPROTOSRC), original(expr.CtKeyDSTIP), original(expr.CtKeyPROTODST),
+	}
 	if p.To.Addr().Is6() {
 		e.source, e.destination = original(expr.CtKeySRCIP6), original(expr.CtKeyDSTIP6)
 	}
