@@ -64,7 +64,7 @@ func (n *Network) Route(w simulate.RouteQuery) (simulate.Route, error) {
 		return r, nil
 	}
 	r.Out.Index = list[0].LinkIndex
-	bridge := false
+	var bridge bool
 	r.Out.Name, bridge, err = n.Interface(r.Out.Index)
 	r.Bridged = bridge && n.bridgedPacketsPassHooks(model.FamilyOf(w.To))
 	return r, err
