@@ -44,7 +44,7 @@ The exit code is 0 if there is no difference, 1 if there is one, and 2 on error.
 			different, err := run(cmd.Context(), flags, format, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			switch {
 			case err != nil:
-				return &exit.Error{Code: exit.Trouble, Err: err}
+				return exit.TroubleError(err)
 			case different:
 				return &exit.Error{Code: 1}
 			}

@@ -33,6 +33,9 @@ func (e *Error) Error() string {
 // Unwrap returns the error that is printed.
 func (e *Error) Unwrap() error { return e.Err }
 
+// TroubleError returns the error of a command that could not find its answer, for a reason.
+func TroubleError(err error) *Error { return &Error{Trouble, err} }
+
 // Code returns the exit code for what a command returned.
 func Code(err error) int {
 	var exit *Error

@@ -90,7 +90,7 @@ func NewCommand() *cobra.Command {
 			ask := client.Client{Socket: socket, AckTimeout: hintTimeout}.Get
 			if follow {
 				if err := o.resolve(cmd.Context(), ask); err != nil {
-					return &exit.Error{Code: exit.Trouble, Err: err}
+					return exit.TroubleError(err)
 				}
 				return followPackets(cmd.Context(), o, live, cmd.OutOrStdout())
 			}
@@ -120,15 +120,15 @@ func followPackets(ctx context.Context, o Options, live TraceOptions, stdout io.
 	p, err := o.Packet()
 	switch {
 	case err != nil:
-		return &exit.Error{Code: exit.Trouble, Err: err}
+		return exit.TroubleError(err)
 	case o.Output != "text":
-		return &exit.Error{Code: exit.Trouble, Err: errors.New("--trace: packets are printed as text only; omit --output")}
+		return exit.TroubleError(errors.New("--trace: packets are printed as text only; omit --output"))
 	}
 	switch arrival, err := Follow(ctx, p, live, stdout); {
 	case errors.Is(err, ErrNone):
 		return &exit.Error{Code: 1, Err: err}
 	case err != nil:
-		return &exit.Error{Code: exit.Trouble, Err: err}
+		return exit.TroubleError(err)
 	case arrival == trace.ArrivalNo:
 		return &exit.Error{Code: 1}
 	case arrival != trace.ArrivalYes:
@@ -140,7 +140,7 @@ func followPackets(ctx context.Context, o Options, live TraceOptions, stdout io.
 // exitError returns the error for the exit code of an answer.
 func exitError(a *answer.Answer, err error) error {
 	if err != nil {
-		return &exit.Error{Code: exit.Trouble, Err: err}
+		return exit.TroubleError(err)
 	}
 	return answer.ExitError(a.Arrives, a.Answers)
 }

@@ -94,7 +94,7 @@ func (o *Options) AddFlags(cmd *cobra.Command) {
 func fieldsHelp() string {
 	const columns, indent = 80, 13
 	var b strings.Builder
-	for _, r := range resources() {
+	for _, r := range resources {
 		line := fmt.Sprintf("  %-*s", indent-2, r.plural)
 		for i, name := range r.fieldNames() {
 			if i > 0 {
@@ -114,7 +114,7 @@ func fieldsHelp() string {
 // Complete completes the resource.
 func Complete(_ *cobra.Command, args []string, _ string) (out []string, d cobra.ShellCompDirective) {
 	if len(args) == 0 {
-		for _, r := range resources() {
+		for _, r := range resources {
 			out = append(out, r.plural)
 		}
 	}

@@ -15,7 +15,8 @@ import (
 // field is a field for --field-selector.
 type field struct {
 	name string
-	// read normalises a value; the error lists the valid ones. If nil, any text is valid.
+	of   func(*item) string
+	// read normalizes a value; the error lists the valid ones. If nil, any text is valid.
 	read func(string) (string, error)
 }
 
@@ -25,6 +26,15 @@ func (r *resource) fieldNames() (names []string) {
 		names = append(names, f.name)
 	}
 	return names
+}
+
+// fieldsOf returns the fields of an item.
+func (r *resource) fieldsOf(i *item) fields.Set {
+	out := make(fields.Set, len(r.fields))
+	for _, f := range r.fields {
+		out[f.name] = f.of(i)
+	}
+	return out
 }
 
 // selector parses a field selector.
@@ -53,12 +63,9 @@ func (r *resource) selector(text string) (fields.Selector, error) {
 	})
 }
 
-// anything returns a field of any text.
-func anything(name string) field { return field{name: name} }
-
-// one returns a field with one of some words, which may include an empty one.
-func one(name string, words ...string) field {
-	return field{name, func(value string) (string, error) {
+// one reads one of some words, which may include an empty one.
+func one(words ...string) func(string) (string, error) {
+	return func(value string) (string, error) {
 		if slices.Contains(words, value) {
 			return value, nil
 		}
@@ -67,34 +74,28 @@ func one(name string, words ...string) field {
 			shown[i] = "nothing"
 		}
 		return "", fmt.Errorf("%q is not one of %s", value, strings.Join(shown, ", "))
-	}}
+	}
 }
 
-func yesOrNo(name string) field { return one(name, "true", "false") }
-
-// address returns a field of an address in any spelling, or empty.
-func address(name string) field {
-	return field{name, func(value string) (string, error) {
-		if value == "" {
-			return value, nil
-		}
-		a, err := netip.ParseAddr(strings.Trim(value, "[]"))
-		if err != nil {
-			return "", fmt.Errorf("%q is not an address", value)
-		}
-		return a.Unmap().String(), nil
-	}}
+// address reads an address in any spelling, or an empty text.
+func address(value string) (string, error) {
+	if value == "" {
+		return value, nil
+	}
+	a, err := netip.ParseAddr(strings.Trim(value, "[]"))
+	if err != nil {
+		return "", fmt.Errorf("%q is not an address", value)
+	}
+	return a.Unmap().String(), nil
 }
 
-// port returns a field of a port number.
-func port(name string) field {
-	return field{name, func(value string) (string, error) {
-		n, err := strconv.ParseUint(value, 10, 16)
-		if err != nil {
-			return "", fmt.Errorf("%q is not a port number", value)
-		}
-		return strconv.FormatUint(n, 10), nil
-	}}
+// portNumber reads the number of a port.
+func portNumber(value string) (string, error) {
+	n, err := strconv.ParseUint(value, 10, 16)
+	if err != nil {
+		return "", fmt.Errorf("%q is not a port number", value)
+	}
+	return strconv.FormatUint(n, 10), nil
 }
 
 func protocols() (out []string) {

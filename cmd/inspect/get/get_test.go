@@ -107,7 +107,7 @@ func TestCommandsPrint(t *testing.T) {
 }
 
 func TestJSONAndYAMLAreEqual(t *testing.T) {
-	for _, r := range resources() {
+	for _, r := range resources {
 		var all [2]any
 		for i, form := range []string{"json", "yaml"} {
 			var stdout bytes.Buffer
@@ -127,40 +127,15 @@ func TestJSONAndYAMLAreEqual(t *testing.T) {
 		if diff := cmp.Diff(all[0], all[1]); diff != "" {
 			t.Errorf("%s: -json +yaml\n%s", r.plural, diff)
 		}
-		if n := len(all[0].(map[string]any)["items"].([]any)); n != len(r.rows(document(t))) {
+		if n := len(all[0].(map[string]any)["items"].([]any)); n != len(r.items(document(t))) {
 			t.Errorf("%s: %d items", r.plural, n)
-		}
-	}
-}
-
-// TestEveryRowHasEveryColumnAndField also checks a document from the kernel.
-func TestEveryRowHasEveryColumnAndField(t *testing.T) {
-	for _, from := range []string{nodestatus.FromDaemon, nodestatus.FromKernel} {
-		d := document(t)
-		d.Source = from
-		for _, r := range resources() {
-			for _, x := range r.rows(d) {
-				if len(x.cells) != len(r.columns) || len(x.wide) != len(r.wide) || len(x.fields) != len(r.fields) {
-					t.Errorf("%s %s has %d and %d cells and the fields %v", r.singular, x.name, len(x.cells), len(x.wide), x.fields)
-				}
-				for _, cell := range append(x.cells, x.wide...) {
-					if cell == "" || strings.ContainsAny(cell, "\t\n") {
-						t.Errorf("%s %s has a cell %q", r.singular, x.name, cell)
-					}
-				}
-				for _, name := range r.fieldNames() {
-					if !x.fields.Has(name) {
-						t.Errorf("%s %s has no field %s", r.singular, x.name, name)
-					}
-				}
-			}
 		}
 	}
 }
 
 // TestPrintedNamesAreAccepted uses all names as arguments.
 func TestPrintedNamesAreAccepted(t *testing.T) {
-	for _, r := range resources() {
+	for _, r := range resources {
 		var names, again bytes.Buffer
 		if err := Run(t.Context(), options(r.short+" -A -o name"), source(document(t), ""), &names, &bytes.Buffer{}); err != nil {
 			t.Fatal(err)
@@ -227,7 +202,7 @@ func TestFastPathIsPrintedOnceAskedFor(t *testing.T) {
 			t.Errorf("%+v, -o %s: %q and %q, %v", tc.state, tc.output, &stderr, &both, err)
 		}
 	}
-	if fastPath(d, &nodestatus.Traffic{FastPath: 3}) != "3" {
+	if fastPath(&item{document: d, traffic: nodestatus.Traffic{FastPath: 3}}) != "3" {
 		t.Error("off, connections that still take it are not counted")
 	}
 }

@@ -49,20 +49,16 @@ func parseTarget(text string) (s target, ok bool) {
 	return s, err == nil
 }
 
-// matches reports whether a row's address is the wanted one.
-func (s target) matches(row target) bool {
-	return s.any == row.any && s.address == row.address && (s.port == 0 || s.port == row.port) &&
-		(s.protocol == "" || s.protocol == row.protocol)
-}
-
-// is reports whether a wanted name is the row's own, that of its Service, or its address.
-func (r *row) is(name wanted) bool {
-	if name.text == r.name || name.text == r.service {
+// is reports whether it is the name of a row, that of its Service, or its address.
+func (w wanted) is(name, service string) bool {
+	if w.text == name || w.text == service {
 		return true
 	}
-	if !name.isAddress || r.name == r.service {
+	if !w.isAddress || name == service {
 		return false
 	}
-	t, ok := parseTarget(r.name)
-	return ok && name.target.matches(t)
+	s := w.target
+	row, ok := parseTarget(name)
+	return ok && s.any == row.any && s.address == row.address && (s.port == 0 || s.port == row.port) &&
+		(s.protocol == "" || s.protocol == row.protocol)
 }

@@ -1,67 +1,281 @@
 package get
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/fields"
+
+	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
 )
 
-// print writes the rows of a document in the output format.
-func (p *printer) print(d *nodestatus.Document, rows []row) error {
+// NodesPrinter prints the requested rows of nodes as their documents come. Those of several nodes
+// have a column for the node, are a JSON list with a list per node, or a YAML document per node.
+// In a table of objects that were named, a row that several nodes have is printed once, at the
+// end; of all objects there may be too many to keep.
+type NodesPrinter struct {
+	Options
+
+	resource       *resource
+	wanted         []string // names
+	selector       fields.Selector
+	stdout, stderr io.Writer
+
+	columns  output.Columns
+	nodes    []string            // whose documents came; one without a name is the only one
+	printed  int                 // nodes, in JSON and YAML; rows otherwise
+	empty    int                 // requested Services without rows
+	names    map[string]bool     // printed ones, with -o name
+	lacking  map[string][]string // nodes by the requested names that they do not have
+	notes    groups
+	lines    groups
+	fastPath struct{ nodes, connections int }
+}
+
+// groups are texts, or rows, with the nodes that have them, in the order of the first ones.
+type groups struct {
+	list []*group
+	by   map[string]*group
+}
+
+type group struct {
+	text  string
+	cells []string // of a row
+	nodes []string
+}
+
+// add adds a text of a node.
+func (g *groups) add(node, text string, cells []string) {
+	found := g.by[text]
+	if found == nil {
+		if g.by == nil {
+			g.by = map[string]*group{}
+		}
+		found = &group{text: text, cells: cells}
+		g.by[text], g.list = found, append(g.list, found)
+	}
+	found.nodes = append(found.nodes, node)
+}
+
+// where names the nodes of a group.
+func (p *NodesPrinter) where(g *group, separator string) string {
+	slices.SortFunc(g.nodes, findings.CompareNames)
+	return findings.Where(g.nodes, p.nodes, separator)
+}
+
+// NewNodesPrinter returns a printer for the options, or an error about them.
+func NewNodesPrinter(o Options, stdout, stderr io.Writer) (*NodesPrinter, error) {
+	r, names, err := o.parseArgs()
+	if err != nil {
+		return nil, err
+	}
+	if o.Labels != "" {
+		return nil, errors.New("-l: the proxy does not keep labels; select with kubectl (kubectl get services -l " +
+			o.Labels + " -o name) and name the Services here, or use --field-selector")
+	}
+	if err := formats.Check(o.Output); err != nil {
+		return nil, err
+	}
+	selector, err := r.selector(o.FieldSelector)
+	if err != nil {
+		return nil, err
+	}
+	return &NodesPrinter{
+		Options: o, resource: r, wanted: names, selector: selector, stdout: stdout, stderr: stderr,
+		columns: output.Columns{W: stdout}, names: map[string]bool{}, lacking: map[string][]string{},
+	}, nil
+}
+
+// Query returns the query for the rows.
+func (p *NodesPrinter) Query() nodestatus.Query {
+	q := nodestatus.Query{Namespace: p.Namespace, Observe: p.Observe}
+	if p.AllNamespaces {
+		q.Namespace = ""
+	}
+	if p.resource.singular == "service" && len(p.wanted) == 1 {
+		q.Name = p.wanted[0]
+	}
+	return q
+}
+
+// isTable reports whether rows are printed as a table.
+func (p *NodesPrinter) isTable() bool { return p.Output == "" || p.Output == "wide" }
+
+// isText reports whether lines are printed, for which there is nothing to print without rows.
+func (p *NodesPrinter) isText() bool { return p.isTable() || p.Output == "name" }
+
+// say prints a line to stderr unless it is empty.
+func (p *NodesPrinter) say(line string) {
+	if line != "" {
+		_, _ = fmt.Fprintln(p.stderr, line)
+	}
+}
+
+// Print prints the rows of a node; an empty name means the only one.
+func (p *NodesPrinter) Print(node string, d *nodestatus.Document) error {
+	p.nodes = append(p.nodes, node)
+	note := func(text string) { p.notes.add(node, text, nil) }
+	for _, problem := range d.Problems {
+		if p.Output == "wide" || slices.Contains(
+			[]string{nodestatus.ReasonUnread, nodestatus.ReasonUncertain, nodestatus.ReasonNotCounted}, problem.Reason) {
+			note(problem.Object + ": " + strings.ReplaceAll(problem.Text, "\n", "; "))
+		}
+	}
+	switch {
+	case d.IsFastPathOn():
+		p.fastPath.nodes++
+		p.fastPath.connections += d.FastPath
+	case p.isTable() && d.FastPathReason() != "":
+		note("Fast path off: " + d.FastPathReason())
+	}
+	rows, missing := p.named(p.resource.items(d))
+	for _, name := range missing {
+		empty := false
+		for i := range d.Services {
+			if s := &d.Services[i]; s.Name == name {
+				empty = true
+				if p.empty++; p.isText() {
+					note("Service " + s.Namespace + "/" + s.Name + " has no " + p.resource.plural + ".")
+				}
+			}
+		}
+		if !empty {
+			p.lacking[name] = append(p.lacking[name], node)
+		}
+	}
+	rows = slices.DeleteFunc(rows, func(i item) bool { return !p.selector.Matches(p.resource.fieldsOf(&i)) })
+	if node == "" && len(rows) == 0 && len(p.lacking) > 0 {
+		return nil // only an error
+	}
+	return p.errorf(p.printRows(node, d, rows))
+}
+
+// errorf returns the error with what could not be printed.
+func (p *NodesPrinter) errorf(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("print %s: %w", p.resource.plural, err)
+}
+
+// named returns the rows with the wanted names, each once and in the order of the names,
+// and the names that no row has.
+func (p *NodesPrinter) named(rows []item) (found []item, missing []string) {
+	if len(p.wanted) == 0 {
+		return rows, nil
+	}
+	taken := make([]bool, len(rows))
+	for _, name := range p.wanted {
+		want, exists := newWanted(name), false
+		for i := range rows {
+			if !want.is(p.resource.name(&rows[i]), rows[i].service.Name) {
+				continue
+			}
+			if exists = true; !taken[i] {
+				taken[i] = true
+				found = append(found, rows[i])
+			}
+		}
+		if !exists {
+			missing = append(missing, name)
+		}
+	}
+	return found, missing
+}
+
+func (p *NodesPrinter) printRows(node string, d *nodestatus.Document, rows []item) error {
 	switch p.Output {
 	case "json", "yaml":
+		var before string
+		switch {
+		case node == "":
+		case p.Output == "yaml":
+			before = "---\n"
+		case p.printed == 0:
+			before = listBegin + "\n"
+		default:
+			before = ",\n"
+		}
+		p.printed++
 		var out any = p.list(d, rows)
-		if len(p.Names) == 1 && len(rows) == 1 {
-			out = rows[0].object
+		if node == "" && len(p.wanted) == 1 && len(rows) == 1 {
+			out = p.resource.object(&rows[0])
+		}
+		if _, err := io.WriteString(p.stdout, before); err != nil {
+			return err
 		}
 		return output.Write(p.stdout, p.Output, out)
 	case "name":
 		for i := range rows {
-			if err := p.printName(&rows[i]); err != nil {
+			name := p.resource.name(&rows[i])
+			if node != "" && p.names[name] {
+				continue
+			}
+			p.names[name] = true
+			p.printed++
+			if _, err := fmt.Fprintf(p.stdout, "%s/%s\n", p.resource.singular, name); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	return p.printTable("", rows)
-}
-
-func (p *printer) printName(r *row) error {
-	_, err := fmt.Fprintf(p.stdout, "%s/%s\n", p.resource.singular, r.name)
-	return err
-}
-
-// printTable writes rows of a table, with the name of their node unless it is empty.
-func (p *printer) printTable(node string, rows []row) error {
-	line := func(node, namespace string, cells, wide []string) (out []string) {
-		if node != "" {
-			out = append(out, node)
+	p.printed += len(rows)
+	var lines [][]string
+	for i := range rows {
+		cells := p.cells(rows[i].service.Namespace, func(c *column) string {
+			if text := c.text(&rows[i]); text != "" {
+				return text
+			}
+			return none
+		})
+		if node == "" || len(p.wanted) == 0 {
+			lines = append(lines, cells)
+		} else {
+			p.lines.add(node, strings.Join(cells, "\x00"), cells)
 		}
-		if p.AllNamespaces {
-			out = append(out, namespace)
-		}
-		out = append(out, cells...)
-		if p.Output == "wide" {
-			out = append(out, wide...)
-		}
-		return out
 	}
-	if len(rows) == 0 {
+	return p.printTable(func(int) string { return node }, lines)
+}
+
+// listBegin begins the list of the nodes' lists.
+const listBegin = `{"kind":"List","items":[`
+
+// cells returns the cells of a row, or the titles.
+func (p *NodesPrinter) cells(namespace string, text func(*column) string) (out []string) {
+	if p.AllNamespaces {
+		out = append(out, namespace)
+	}
+	for i := range p.resource.columns {
+		if c := &p.resource.columns[i]; !c.wide || p.Output == "wide" {
+			out = append(out, text(c))
+		}
+	}
+	return out
+}
+
+// printTable writes rows of a table, with the name of the node of each unless it is empty.
+func (p *NodesPrinter) printTable(node func(row int) string, lines [][]string) error {
+	if len(lines) == 0 {
 		return nil
 	}
-	var lines [][]string
-	if !p.NoHeaders && !p.columns.Begun() {
-		title := ""
-		if node != "" {
-			title = "NODE"
+	several := p.nodes[0] != ""
+	if several {
+		for i := range lines {
+			lines[i] = append([]string{node(i)}, lines[i]...)
 		}
-		lines = append(lines, line(title, "NAMESPACE", p.resource.columns, p.resource.wide))
 	}
-	for i := range rows {
-		lines = append(lines, line(cmp.Or(rows[i].node, node), rows[i].namespace, rows[i].cells, rows[i].wide))
+	if !p.NoHeaders && !p.columns.Begun() {
+		titles := p.cells("NAMESPACE", func(c *column) string { return c.title })
+		if several {
+			titles = append([]string{"NODE"}, titles...)
+		}
+		lines = append([][]string{titles}, lines...)
 	}
 	return p.columns.Print(lines)
 }
@@ -78,10 +292,70 @@ type list struct {
 }
 
 // list returns rows as a list of objects.
-func (p *printer) list(d *nodestatus.Document, rows []row) list {
+func (p *NodesPrinter) list(d *nodestatus.Document, rows []item) list {
 	all := list{"List", d.Source, d.Time, d.Node, d.Counted, make([]any, len(rows)), d.Problems}
 	for i := range rows {
-		all.Items[i] = rows[i].object
+		all.Items[i] = p.resource.object(&rows[i])
 	}
 	return all
+}
+
+// Close prints the end. Names that no node has are an error; of others it prints the nodes that
+// do not have them.
+func (p *NodesPrinter) Close() error {
+	several := len(p.nodes) == 0 || p.nodes[0] != ""
+	if p.Output == "json" && several {
+		end := "]}\n"
+		if p.printed == 0 {
+			end = listBegin + end
+		}
+		if _, err := io.WriteString(p.stdout, end); err != nil {
+			return p.errorf(err)
+		}
+	}
+	slices.SortFunc(p.nodes, findings.CompareNames)
+	var rows [][]string
+	for _, g := range p.lines.list {
+		rows = append(rows, g.cells)
+	}
+	err := p.printTable(func(i int) string { return p.where(p.lines.list[i], ",") }, rows)
+	if err != nil {
+		return p.errorf(err)
+	}
+	for _, g := range p.notes.list {
+		p.say(strings.TrimPrefix(p.where(g, ", ")+": ", ": ") + g.text)
+	}
+	if on := p.fastPath; on.nodes > 0 && p.isTable() {
+		where := ""
+		if several {
+			where = fmt.Sprintf(" %d of %s", on.nodes, nodestatus.Plural(len(p.nodes), "node"))
+		}
+		p.say("Fast path on" + where + ": " + nodestatus.Plural(on.connections, "connection"))
+	}
+	var missing []string
+	for _, name := range p.wanted {
+		switch nodes := p.lacking[name]; {
+		case len(nodes) == 0:
+		case len(nodes) == len(p.nodes):
+			missing = append(missing, name)
+		default:
+			slices.Sort(nodes)
+			p.say(fmt.Sprintf("%s %s: not on %s", p.resource.singular, name, strings.Join(nodes, ", ")))
+		}
+	}
+	if p.isText() && len(p.nodes) > 0 && p.printed+len(missing)+p.empty == 0 {
+		nothing := "No resources found" // kubectl's line
+		if !p.AllNamespaces {
+			nothing += " in " + p.Namespace + " namespace."
+		}
+		p.say(nothing)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	where := fmt.Sprintf(" in namespace %q (-n names another one, -A means all)", p.Namespace)
+	if p.AllNamespaces {
+		where = ""
+	}
+	return fmt.Errorf("%s not found%s: %s", p.resource.plural, where, strings.Join(missing, ", "))
 }

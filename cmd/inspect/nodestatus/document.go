@@ -178,6 +178,14 @@ type Traffic struct {
 	Uncounted bool `json:"uncounted,omitempty"`
 }
 
+// Add adds other counts.
+func (t *Traffic) Add(more *Traffic) {
+	t.Connections += more.Connections
+	t.Active += more.Active
+	t.FastPath += more.FastPath
+	t.Uncounted = t.Uncounted || more.Uncounted
+}
+
 // ReasonNotCounted is the reason of problems with the counters of connections.
 const ReasonNotCounted = "NotCounted"
 

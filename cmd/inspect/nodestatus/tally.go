@@ -58,9 +58,7 @@ func (d *Document) Tally() *Tally {
 // Traffic counts the connections of all ports.
 func (s *Service) Traffic() (sum Traffic) {
 	for i := range s.Ports {
-		sum.Connections += s.Ports[i].Connections
-		sum.Active += s.Ports[i].Active
-		sum.FastPath += s.Ports[i].FastPath
+		sum.Add(&s.Ports[i].Traffic)
 	}
 	return sum
 }

@@ -82,27 +82,24 @@ func isReturned(p nodestatus.Problem) bool { return p.Reason == nodestatus.Reaso
 // Run prints the findings. The error has the exit code of the command.
 func (o Options) Run(ctx context.Context, ask nodestatus.Source, w io.Writer) error {
 	if err := output.JSON.Check(o.Output); err != nil {
-		return &exit.Error{Code: exit.Trouble, Err: err}
+		return exit.TroubleError(err)
 	}
 	d, err := ask(ctx, o.query())
 	if err != nil {
-		return &exit.Error{Code: exit.Trouble, Err: err}
+		return exit.TroubleError(err)
 	}
 	l, err := o.list(d)
 	if err != nil {
 		return err
 	}
 	if err := o.print(w, &l); err != nil {
-		return &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("print the problems: %w", err)}
+		return exit.TroubleError(fmt.Errorf("print the problems: %w", err))
 	}
 	switch {
 	case !d.Ready && !slices.ContainsFunc(d.Problems, isReturned):
-		return &exit.Error{Code: exit.Trouble, Err: errors.New("kube-vmap has not programmed everything yet")}
+		return exit.TroubleError(errors.New("kube-vmap has not programmed everything yet"))
 	case l.NotCounted():
-		return &exit.Error{
-			Code: exit.Trouble,
-			Err:  errors.New("connections are not counted, so there may be problems that are not listed"),
-		}
+		return exit.TroubleError(errors.New("connections are not counted, so there may be problems that are not listed"))
 	case l.Problems():
 		return &exit.Error{Code: 1}
 	}
@@ -124,10 +121,7 @@ func (o Options) list(d *nodestatus.Document) (findings.List, error) {
 	}
 	for _, name := range o.Names {
 		if !slices.ContainsFunc(d.Services, func(s nodestatus.Service) bool { return s.Name == name }) {
-			return findings.List{}, &exit.Error{
-				Code: exit.Trouble,
-				Err:  fmt.Errorf("kube-vmap serves no Service %s%s", name, o.where()),
-			}
+			return findings.List{}, exit.TroubleError(fmt.Errorf("kube-vmap serves no Service %s%s", name, o.where()))
 		}
 	}
 	d.Services = slices.DeleteFunc(d.Services, func(s nodestatus.Service) bool {

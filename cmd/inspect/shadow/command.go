@@ -58,7 +58,7 @@ of a processor.`,
 			if err == nil || errors.As(err, &coded) {
 				return err
 			}
-			return &exit.Error{Code: exit.Trouble, Err: err}
+			return exit.TroubleError(err)
 		},
 	}
 	exit.TroubleOnUsage(cmd)

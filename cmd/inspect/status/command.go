@@ -75,7 +75,7 @@ known. With -o json it is 0 if there is an answer.`,
 // Run prints the status.
 func (o Options) Run(ctx context.Context, w io.Writer) error {
 	if err := output.JSON.Check(o.Output); err != nil {
-		return &exit.Error{Code: exit.Trouble, Err: err}
+		return exit.TroubleError(err)
 	}
 	if o.Output == "" {
 		o.Query = nodestatus.Query{Health: true}
@@ -83,7 +83,7 @@ func (o Options) Run(ctx context.Context, w io.Writer) error {
 	o.Query.Brief = o.Query.Brief || o.Tally
 	d, err := client.Get(ctx, o.Socket, o.Query)
 	if err != nil {
-		return &exit.Error{Code: exit.Trouble, Err: o.explain(err)}
+		return exit.TroubleError(o.explain(err))
 	}
 	switch {
 	case o.Output == "json" && o.Tally:
@@ -92,8 +92,8 @@ func (o Options) Run(ctx context.Context, w io.Writer) error {
 		return d.Write(w)
 	}
 	if d.Health == nil {
-		return &exit.Error{Code: exit.Trouble, Err: fmt.Errorf("the running kube-vmap %s does not report its health",
-			d.Version)}
+		return exit.TroubleError(fmt.Errorf("the running kube-vmap %s does not report its health",
+			d.Version))
 	}
 	if err := Write(w, d); err != nil {
 		return err

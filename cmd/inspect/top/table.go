@@ -104,9 +104,8 @@ func (t *Table) row(name serviceName) *Row {
 
 // add adds a Service of a node. The worst state is shown.
 func (r *Row) add(d *nodestatus.Document, s *nodestatus.Service) {
-	for i := range s.Ports {
-		addTraffic(&r.Traffic, &s.Ports[i].Traffic)
-	}
+	traffic := s.Traffic()
+	r.Traffic.Add(&traffic)
 	if n := s.EndpointCount(); n.All >= r.Endpoints.All {
 		r.Endpoints = n
 	}
@@ -117,13 +116,6 @@ func (r *Row) add(d *nodestatus.Document, s *nodestatus.Service) {
 
 // rank returns the order of a severity, the worst is the greatest.
 func rank(severity string) int { return slices.Index(nodestatus.Severities(), severity) }
-
-func addTraffic(sum, t *nodestatus.Traffic) {
-	sum.Connections += t.Connections
-	sum.Active += t.Active
-	sum.FastPath += t.FastPath
-	sum.Uncounted = sum.Uncounted || t.Uncounted
-}
 
 func addRate(sum **float64, rate float64) {
 	if *sum != nil {
@@ -141,7 +133,7 @@ func (t *Table) summarize(documents []*nodestatus.Document) {
 	}
 	s.Services = len(t.rows)
 	for _, r := range t.rows {
-		addTraffic(&s.Traffic, &r.Traffic)
+		s.Traffic.Add(&r.Traffic)
 		if r.Rate != nil {
 			addRate(&s.Rate, *r.Rate)
 		}
