@@ -2,6 +2,7 @@ package findings
 
 import (
 	"slices"
+	"strings"
 
 	"kube-vmap/cmd/inspect/nodestatus"
 )
@@ -40,14 +41,14 @@ func (c *collector) draft(severity, reason, field string, p *nodestatus.Port) *d
 		})
 	}
 	d := c.drafts[i]
-	if severity == nodestatus.SeverityProblem && d.Severity != severity {
+	if severity == problem && d.Severity != severity {
 		d.Severity, d.Endpoints, d.Args = severity, nil, nodestatus.Args{Count: d.Count}
 		clear(d.addresses)
 	}
 	d.minor = severity != d.Severity
 	d.Families = once(d.Families, p.Family)
 	if len(d.Ports) < maxListed {
-		d.Ports = once(d.Ports, portName(p))
+		d.Ports = once(d.Ports, strings.TrimPrefix(p.Name+"/"+p.Protocol, "/"))
 	}
 	return d
 }
@@ -79,10 +80,11 @@ func (d *draft) add(hit []*nodestatus.Endpoint, all int) *draft {
 }
 
 // frontend adds an address and port.
-func (d *draft) frontend(p *nodestatus.Port, f *nodestatus.Frontend) {
+func (d *draft) frontend(p *nodestatus.Port, f *nodestatus.Frontend) *draft {
 	if len(d.Frontends) < maxListed {
 		d.Frontends = append(d.Frontends, f.At(p.Protocol))
 	}
+	return d
 }
 
 func once(list []string, value string) []string {
@@ -90,14 +92,6 @@ func once(list []string, value string) []string {
 		return list
 	}
 	return append(list, value)
-}
-
-// portName returns "http/TCP", or "TCP" of a port without a name.
-func portName(p *nodestatus.Port) string {
-	if p.Name == "" {
-		return p.Protocol
-	}
-	return p.Name + "/" + p.Protocol
 }
 
 // collect returns the findings of the Service.
@@ -139,7 +133,7 @@ func (f *Finding) equalsButFamily(o Finding) bool {
 func (c *collector) port(p *nodestatus.Port, explained bool) {
 	if len(p.Frontends) == 0 {
 		if !explained {
-			c.draft(nodestatus.SeverityProblem, NotProgrammed, "", p)
+			c.draft(problem, NotProgrammed, "", p)
 		}
 		return
 	}
@@ -157,7 +151,7 @@ func (c *collector) notCounted(p *nodestatus.Port) {
 	if !p.Uncounted {
 		return
 	}
-	d := c.draft(nodestatus.SeverityNotice, nodestatus.ReasonNotCounted, "", p)
+	d := c.draft(notice, nodestatus.ReasonNotCounted, "", p)
 	d.Kind = kindShare
 	for i := range p.Frontends {
 		if p.Frontends[i].Uncounted {
@@ -173,7 +167,7 @@ type nodeScheduler map[string]int
 func (n nodeScheduler) findings(d *nodestatus.Document) (out []Finding) {
 	for name, ports := range n {
 		out = append(out, Finding{
-			Severity: nodestatus.SeverityNotice, Object: "Node " + d.Node, Reason: Scheduler, Kind: name,
+			Severity: notice, Object: "Node " + d.Node, Reason: Scheduler, Kind: name,
 			Field: fieldScheduler + ": " + name, Args: nodestatus.Args{Number: ports},
 		})
 	}

@@ -40,7 +40,7 @@ type Finding struct {
 }
 
 // IsProblem reports whether it is more than a notice.
-func (f *Finding) IsProblem() bool { return f.Severity == nodestatus.SeverityProblem }
+func (f *Finding) IsProblem() bool { return f.Severity == problem }
 
 // Schema is the version of [List] in JSON. Readers understand it and the one before.
 const Schema = 1

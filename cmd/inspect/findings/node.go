@@ -27,13 +27,10 @@ func OfNode(d *nodestatus.Document) []Finding {
 	n.tables()
 	n.positions()
 	n.takeover()
-	if why := d.FastPathReason(); why != "" {
-		n.add(nodestatus.SeverityNotice, FastPathOff, nodestatus.Args{Message: why})
-	}
 	n.events()
 	for _, p := range d.Problems {
 		if p.Reason == nodestatus.ReasonUnread {
-			n.add(nodestatus.SeverityProblem, nodestatus.ReasonUnread, nodestatus.Args{Message: cmp.Or(p.Message, p.Text)})
+			n.add(problem, nodestatus.ReasonUnread, nodestatus.Args{Message: cmp.Or(p.Message, p.Text)})
 		}
 	}
 	slices.SortStableFunc(n.list, func(a, b Finding) int { return cmp.Compare(b.Severity, a.Severity) }) // Problem, Notice
@@ -60,9 +57,9 @@ func (n *nodeFindings) sync() {
 	s := &n.Sync
 	switch {
 	case !s.FailingSince.IsZero():
-		n.add(nodestatus.SeverityProblem, SyncFails, nodestatus.Args{Seconds: n.since(s.FailingSince), Message: s.Error})
+		n.add(problem, SyncFails, nodestatus.Args{Seconds: n.since(s.FailingSince), Message: s.Error})
 	case s.Overdue:
-		n.add(nodestatus.SeverityProblem, Overdue, nodestatus.Args{Seconds: n.since(s.PendingSince)})
+		n.add(problem, Overdue, nodestatus.Args{Seconds: n.since(s.PendingSince)})
 	}
 	if !n.document.Ready && s.Error == "" {
 		var unread []string
@@ -71,10 +68,10 @@ func (n *nodeFindings) sync() {
 				unread = append(unread, p.Kind)
 			}
 		}
-		n.add(nodestatus.SeverityProblem, NothingYet, nodestatus.Args{Seconds: n.since(n.Started), Names: unread})
+		n.add(problem, NothingYet, nodestatus.Args{Seconds: n.since(n.Started), Names: unread})
 	}
 	if p := n.Refused.Ports; p > 0 {
-		n.add(nodestatus.SeverityProblem, PortsRefused, nodestatus.Args{Number: p})
+		n.add(problem, PortsRefused, nodestatus.Args{Number: p})
 	}
 }
 
@@ -83,10 +80,10 @@ func (n *nodeFindings) tables() {
 		return
 	}
 	for _, t := range n.Tables {
-		severity := nodestatus.SeverityProblem
+		severity := problem
 		switch {
 		case t.State == nodestatus.TableOpen && n.Protect:
-			severity = nodestatus.SeverityNotice
+			severity = notice
 		case t.State == nodestatus.TableOpen, t.State == nodestatus.TableOwned:
 			continue
 		}
@@ -104,7 +101,7 @@ func (n *nodeFindings) positions() {
 		i := slices.IndexFunc(n.list[first:], func(f Finding) bool { return f.Message == p.Error })
 		if i < 0 {
 			i = len(n.list) - first
-			n.add(nodestatus.SeverityProblem, NotFollowing, nodestatus.Args{Message: p.Error})
+			n.add(problem, NotFollowing, nodestatus.Args{Message: p.Error})
 		}
 		f := &n.list[first+i]
 		f.Names, f.Seconds = append(f.Names, p.Kind), max(f.Seconds, n.since(p.FailingSince))
@@ -112,30 +109,41 @@ func (n *nodeFindings) positions() {
 }
 
 func (n *nodeFindings) takeover() {
-	text := nodestatus.Args{Message: n.Takeover.Text}
-	switch n.Takeover.State {
-	case nodestatus.TakeoverOtherProxy:
-		n.add(nodestatus.SeverityProblem, nodestatus.ReasonOtherProxy, text)
-	case nodestatus.TakeoverReturned:
-		n.add(nodestatus.SeverityProblem, nodestatus.ReasonReturned, text)
-	case nodestatus.TakeoverProbation:
-		n.add(nodestatus.SeverityNotice, nodestatus.ReasonProbation, text)
+	for _, t := range [...]struct{ state, severity, reason string }{
+		{nodestatus.TakeoverOtherProxy, problem, nodestatus.ReasonOtherProxy},
+		{nodestatus.TakeoverReturned, problem, nodestatus.ReasonReturned},
+		{nodestatus.TakeoverProbation, notice, nodestatus.ReasonProbation},
+	} {
+		if t.state == n.Takeover.State {
+			n.add(t.severity, t.reason, nodestatus.Args{Message: n.Takeover.Text})
+		}
 	}
 }
 
 // events adds what happened. Objects that cannot be used and conflicts are no problems of
 // the process: their authors must correct them, and they are the same on each node.
 func (n *nodeFindings) events() {
-	if r := n.Repairs; r.Count > 0 && n.document.Time.Sub(r.Last) < recently {
-		n.add(nodestatus.SeverityNotice, Repaired, nodestatus.Args{Seconds: n.since(r.Last), Number: r.Count})
-	}
-	if r := n.Refused; r.Objects > 0 {
-		n.add(nodestatus.SeverityNotice, Unusable, nodestatus.Args{Number: r.Objects})
-	}
-	if r := n.Refused; r.Conflicts > 0 {
-		n.add(nodestatus.SeverityNotice, Conflicts, nodestatus.Args{Number: r.Conflicts})
-	}
-	if w := n.Warnings; w.Count > 0 && n.document.Time.Sub(w.Last) < recently {
-		n.add(nodestatus.SeverityNotice, Logged, nodestatus.Args{Seconds: n.since(w.Last), Message: w.Text})
+	repairs, warnings, now := n.Repairs, n.Warnings, n.document.Time
+	off := n.document.FastPathReason()
+	for _, e := range [...]struct {
+		is     bool
+		reason string
+		args   nodestatus.Args
+	}{
+		{off != "", FastPathOff, nodestatus.Args{Message: off}},
+		{
+			repairs.Count > 0 && now.Sub(repairs.Last) < recently, Repaired,
+			nodestatus.Args{Seconds: n.since(repairs.Last), Number: repairs.Count},
+		},
+		{n.Refused.Objects > 0, Unusable, nodestatus.Args{Number: n.Refused.Objects}},
+		{n.Refused.Conflicts > 0, Conflicts, nodestatus.Args{Number: n.Refused.Conflicts}},
+		{
+			warnings.Count > 0 && now.Sub(warnings.Last) < recently, Logged,
+			nodestatus.Args{Seconds: n.since(warnings.Last), Message: warnings.Text},
+		},
+	} {
+		if e.is {
+			n.add(notice, e.reason, e.args)
+		}
 	}
 }

@@ -46,13 +46,10 @@ func (c *collector) frontend(p *nodestatus.Port, f *nodestatus.Frontend, v *port
 		if c.service.WithoutSelector {
 			field, kind = fieldServiceName, kindNoSelector
 		}
-		d := c.draft(nodestatus.SeverityProblem, NoEndpoints, field, p)
-		d.Kind = kind
-		d.frontend(p, f)
+		c.draft(problem, NoEndpoints, field, p).frontend(p, f).Kind = kind
 	}
 	if f.Restricted {
-		d := c.draft(nodestatus.SeverityNotice, SourceRanges, FieldSourceRanges, p)
-		d.frontend(p, f)
+		d := c.draft(notice, SourceRanges, FieldSourceRanges, p).frontend(p, f)
 		for _, r := range f.Sources[:min(len(f.Sources), maxListed)] {
 			d.Names = once(d.Names, r)
 		}
@@ -60,23 +57,15 @@ func (c *collector) frontend(p *nodestatus.Port, f *nodestatus.Frontend, v *port
 	if f.Policy != "Local" || v.usable == v.local {
 		return
 	}
-	internal := f.Kind == model.KindClusterIP.String()
-	field, severity := FieldExternalLocal, nodestatus.SeverityNotice
-	if internal {
-		field = FieldInternalLocal
+	reason, severity, field := NoneLocal, notice, FieldExternalLocal
+	if f.Kind == model.KindClusterIP.String() {
+		field, severity = FieldInternalLocal, problem // load balancers avoid this node, pods on it do not
 	}
 	if f.Verdict != nodestatus.VerdictDrop {
-		d := c.draft(severity, LocalPolicy, field, p)
-		d.frontend(p, f)
-		d.Hit, d.All = max(d.Hit, v.local), max(d.All, v.usable)
-		return
+		reason, severity = LocalPolicy, notice
 	}
-	if internal {
-		severity = nodestatus.SeverityProblem // load balancers avoid this node, pods on it do not
-	}
-	d := c.draft(severity, NoneLocal, field, p)
-	d.frontend(p, f)
-	d.All = max(d.All, v.usable)
+	d := c.draft(severity, reason, field, p).frontend(p, f)
+	d.Hit, d.All = max(d.Hit, v.local), max(d.All, v.usable)
 }
 
 // families returns how many families the Service has.
@@ -94,14 +83,14 @@ func (c *collector) choice(p *nodestatus.Port, v *portView) {
 		return
 	}
 	if p.AffinitySeconds > 0 {
-		c.draft(nodestatus.SeverityNotice, Affinity, FieldAffinity, p).Seconds = p.AffinitySeconds
+		c.draft(notice, Affinity, FieldAffinity, p).Seconds = p.AffinitySeconds
 	}
 	switch p.Scheduler {
 	case model.SchedulerSourceHash.String(), model.SchedulerMaglev.String(), model.SchedulerLeastConnections.String():
 		if c.service.SchedulerField == "" {
 			(*c.other)[p.Scheduler]++
 		} else {
-			c.draft(nodestatus.SeverityNotice, Scheduler, c.service.SchedulerField, p).Kind = p.Scheduler
+			c.draft(notice, Scheduler, c.service.SchedulerField, p).Kind = p.Scheduler
 		}
 	}
 	weights := map[int]bool{}
@@ -109,32 +98,44 @@ func (c *collector) choice(p *nodestatus.Port, v *portView) {
 		weights[max(e.Weight, 1)] = true
 	}
 	if len(weights) > 1 {
-		c.draft(nodestatus.SeverityNotice, Weights, fieldWeight, p).add(v.used, v.all)
+		c.draft(notice, Weights, fieldWeight, p).add(v.used, v.all)
 	}
 }
 
-// unused collects why endpoints get no connections.
+// unused collects why endpoints get no connections, by the field that leads to that.
 func (c *collector) unused(p *nodestatus.Port, v *portView) {
-	severity := nodestatus.SeverityNotice
+	severity := notice
 	if slices.ContainsFunc(p.Frontends,
 		func(f nodestatus.Frontend) bool { return f.Verdict == nodestatus.VerdictReject }) {
-		severity = nodestatus.SeverityProblem
+		severity = problem
 	}
-	for _, r := range [...]struct {
-		reason            model.Reason
-		finding, severity string
-	}{
-		{model.ReasonNotReady, NotReady, severity},
-		{model.ReasonDrained, Drained, severity},
-		{model.ReasonOtherZones, Hints, nodestatus.SeverityNotice},
-		{model.ReasonOtherNodes, Hints, nodestatus.SeverityNotice},
+	for _, r := range [...]struct{ of, reason, kind, severity string }{
+		{model.ReasonNotReady.String(), NotReady, "", severity},
+		{model.ReasonDrained.String(), Drained, "", severity},
+		{model.ReasonOtherZones.String(), Hints, model.ReasonOtherZones.String(), notice},
+		{model.ReasonOtherNodes.String(), Hints, model.ReasonOtherNodes.String(), notice},
+		{nodestatus.ReasonNotProgrammed, NotProgrammed, "", problem},
+		{nodestatus.ReasonBusy, Busy, "", notice},
+		{model.ReasonNoPort.String(), NoPort, kindSome, notice},
 	} {
-		c.byField(p, r.severity, r.finding, r.reason.String(), v.expected(r.reason.String()), v.all)
-	}
-	c.byField(p, nodestatus.SeverityProblem, NotProgrammed, "", v.expected(nodestatus.ReasonNotProgrammed), v.all)
-	c.byField(p, nodestatus.SeverityNotice, Busy, "", v.expected(nodestatus.ReasonBusy), v.all)
-	if missing := v.byReason[model.ReasonNoPort.String()]; len(missing) < v.all { // else it is a problem of the Service
-		c.byField(p, nodestatus.SeverityNotice, NoPort, kindSome, missing, v.all)
+		list := v.expected(r.of)
+		if r.reason == NoPort {
+			if list = v.byReason[r.of]; len(list) == v.all {
+				continue // it is a problem of the Service
+			}
+		}
+		fields := map[string][]*nodestatus.Endpoint{}
+		var order []string
+		for _, e := range list {
+			field := FieldOf(c.service, e)
+			if fields[field] == nil {
+				order = append(order, field)
+			}
+			fields[field] = append(fields[field], e)
+		}
+		for _, field := range order {
+			c.draft(r.severity, r.reason, field, p).add(fields[field], v.all).Kind = r.kind
+		}
 	}
 	c.stale(p)
 }
@@ -148,25 +149,6 @@ func (v *portView) expected(reason string) (out []*nodestatus.Endpoint) {
 		}
 	}
 	return out
-}
-
-// byField adds endpoints to the drafts of their fields.
-func (c *collector) byField(p *nodestatus.Port, severity, reason, kind string, list []*nodestatus.Endpoint, all int) {
-	fields := map[string][]*nodestatus.Endpoint{}
-	var order []string
-	for _, e := range list {
-		field := FieldOf(c.service, e)
-		if fields[field] == nil {
-			order = append(order, field)
-		}
-		fields[field] = append(fields[field], e)
-	}
-	for _, field := range order {
-		d := c.draft(severity, reason, field, p).add(fields[field], all)
-		if kind != reason {
-			d.Kind = kind
-		}
-	}
 }
 
 // stale collects connections to endpoints that do not serve any more.
@@ -188,7 +170,7 @@ func (c *collector) stale(p *nodestatus.Port) {
 			field = ""
 		}
 	}
-	d := c.draft(nodestatus.SeverityNotice, Stale, field, p)
+	d := c.draft(notice, Stale, field, p)
 	before := d.Count // of responses, which add counts
 	d.add(hit, len(p.Endpoints))
 	d.Count = before + n
@@ -216,33 +198,29 @@ func (c *collector) used(p *nodestatus.Port, v *portView) {
 			silent = append(silent, e)
 		}
 	}
-	if len(fallback) > 0 {
-		field := readyField(fallback[0])
-		if others := v.byReason[model.ReasonNotReady.String()]; len(others) > 0 {
-			field = readyField(others[0])
+	add := func(severity, reason, kind, field string, hit []*nodestatus.Endpoint) {
+		if len(hit) == 0 {
+			return
 		}
-		c.draft(nodestatus.SeverityProblem, Fallback, field, p).add(fallback, v.all)
-	}
-	if len(local) > 0 {
-		c.draft(nodestatus.SeverityNotice, Fallback, fieldDeletion, p).add(local, v.all)
-	}
-	if len(early) > 0 {
-		field := fieldPublish
-		if early[0].Manual {
-			field = fieldSliceReady
+		d := c.draft(severity, reason, field, p).add(hit, v.all)
+		if d.Kind = kind; field == FieldTargetPort {
+			d.Number = int(hit[0].Port)
 		}
-		c.draft(nodestatus.SeverityNotice, PublishedEarly, field, p).add(early, v.all)
 	}
-	if len(refuses) > 0 {
-		c.draft(nodestatus.SeverityProblem, Refuses, FieldTargetPort, p).add(refuses, v.all).Number = int(refuses[0].Port)
+	field := fieldPublish
+	if len(early) > 0 && early[0].Manual {
+		field = fieldSliceReady
 	}
-	if len(silent) == 0 {
-		return
+	for _, e := range append(slices.Clip(v.byReason[model.ReasonNotReady.String()]), fallback...) {
+		add(problem, Fallback, "", readyField(e), fallback)
+		break // the first decides
 	}
+	add(notice, Fallback, "", fieldDeletion, local)
+	add(notice, PublishedEarly, "", field, early)
+	add(problem, Refuses, "", FieldTargetPort, refuses)
 	if p.Protocol == "UDP" { // which may not need answers
-		d := c.draft(nodestatus.SeverityNotice, Silent, FieldTargetPort, p).add(silent, v.all)
-		d.Kind, d.Number = kindUDP, int(silent[0].Port)
-		return
+		add(notice, Silent, kindUDP, FieldTargetPort, silent)
+	} else {
+		add(problem, Silent, "", "", silent)
 	}
-	c.draft(nodestatus.SeverityProblem, Silent, "", p).add(silent, v.all)
 }

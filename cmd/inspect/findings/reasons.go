@@ -40,6 +40,8 @@ const (
 	kindSome       = "SomeLackPort"
 	kindUDP        = "SilentUDP"
 	kindShare      = "CounterShare"
+	// Of endpoints on this node, while others are ready.
+	kindFallbackLocal = "FallbackLocal"
 )
 
 // Reasons of findings about a node's own work, with those of package nodestatus.
@@ -48,7 +50,7 @@ const (
 	Overdue      = "Overdue"
 	NothingYet   = "NothingYet"
 	PortsRefused = "PortsRefused"
-	TableState   = "TableState" // the kind is the state
+	TableState   = "TableState"
 	NotFollowing = "NotFollowing"
 	FastPathOff  = "FastPathOff"
 	Repaired     = "Repaired"
@@ -57,23 +59,25 @@ const (
 	Logged       = "Logged"
 )
 
+const (
+	problem = nodestatus.SeverityProblem
+	notice  = nodestatus.SeverityNotice
+)
+
 // reasons are those of all findings, with the severity; both are possible if that is empty.
 var reasons = []struct{ name, text, severity string }{
-	{NoEndpoints, "no pod has the labels of the selector, or no EndpointSlice has endpoints", nodestatus.SeverityProblem},
-	{Refuses, "an endpoint answers with a reset: nothing listens on the target port", nodestatus.SeverityProblem},
-	{NotProgrammed, "the kernel's tables do not have a port or endpoint", nodestatus.SeverityProblem},
-	{model.ProblemRefused, "the kernel refuses a part of the Service", nodestatus.SeverityProblem},
-	{model.ProblemConflict, "another Service holds the address and port", nodestatus.SeverityProblem},
-	{model.ProblemUnusable, "a part of an object cannot be used", nodestatus.SeverityProblem},
-	{model.ProblemNodePorts, "node ports do not answer where they should", nodestatus.SeverityProblem},
-	{nodestatus.ReasonOtherProxy, "another proxy seems to run on the node", nodestatus.SeverityProblem},
-	{
-		nodestatus.ReasonReturned, "the take-over failed, and kube-proxy's rules serve the node again",
-		nodestatus.SeverityProblem,
-	},
-	{nodestatus.ReasonUncertain, "what the kernel holds is not known, after a failed change", nodestatus.SeverityProblem},
-	{nodestatus.ReasonUnread, "something could not be read from the kernel", nodestatus.SeverityProblem},
-	{reasonNode, "kube-vmap does not work as it should on a node; see its status", nodestatus.SeverityProblem},
+	{NoEndpoints, "no pod has the labels of the selector, or no EndpointSlice has endpoints", problem},
+	{Refuses, "an endpoint answers with a reset: nothing listens on the target port", problem},
+	{NotProgrammed, "the kernel's tables do not have a port or endpoint", problem},
+	{model.ProblemRefused, "the kernel refuses a part of the Service", problem},
+	{model.ProblemConflict, "another Service holds the address and port", problem},
+	{model.ProblemUnusable, "a part of an object cannot be used", problem},
+	{model.ProblemNodePorts, "node ports do not answer where they should", problem},
+	{nodestatus.ReasonOtherProxy, "another proxy seems to run on the node", problem},
+	{nodestatus.ReasonReturned, "the take-over failed, and kube-proxy's rules serve the node again", problem},
+	{nodestatus.ReasonUncertain, "what the kernel holds is not known, after a failed change", problem},
+	{nodestatus.ReasonUnread, "something could not be read from the kernel", problem},
+	{reasonNode, "kube-vmap does not work as it should on a node; see its status", problem},
 	{nodestatus.ReasonNotCounted, "connections are not counted, so that resets are not known; the exit code is 2", ""},
 	{NotReady, "endpoints are not ready; a problem if that is all of them", ""},
 	{Fallback, "no endpoint is ready, so that terminating ones serve; a notice if on one node", ""},
@@ -81,24 +85,102 @@ var reasons = []struct{ name, text, severity string }{
 	{NoPort, "endpoints lack the port (the name of targetPort); a problem if all do", ""},
 	{NoneLocal, "a policy is Local, and no endpoint is on the node; a problem if internal", ""},
 	{Silent, "an endpoint does not answer; a notice over UDP, where that may be right", ""},
-	{LocalPolicy, "a policy is Local, so that endpoints on other nodes are not used", nodestatus.SeverityNotice},
-	{Hints, "endpoints are for other zones or nodes (trafficDistribution)", nodestatus.SeverityNotice},
-	{SourceRanges, "only some clients may connect", nodestatus.SeverityNotice},
-	{model.ProblemOpen, "source ranges are of one family, and the other one is open", nodestatus.SeverityNotice},
-	{Affinity, "each client keeps its endpoint", nodestatus.SeverityNotice},
-	{Scheduler, "endpoints are not chosen at random", nodestatus.SeverityNotice},
-	{Weights, "endpoints have different weights", nodestatus.SeverityNotice},
-	{Busy, "endpoints get no connections for now, since others have fewer", nodestatus.SeverityNotice},
-	{PublishedEarly, "endpoints get connections although they are not ready", nodestatus.SeverityNotice},
-	{nodestatus.ReasonProbation, "kube-vmap has taken over from kube-proxy, and can go back", nodestatus.SeverityNotice},
-	{Stale, "endpoints have connections, but serve no more", nodestatus.SeverityNotice},
+	{LocalPolicy, "a policy is Local, so that endpoints on other nodes are not used", notice},
+	{Hints, "endpoints are for other zones or nodes (trafficDistribution)", notice},
+	{SourceRanges, "only some clients may connect", notice},
+	{model.ProblemOpen, "source ranges are of one family, and the other one is open", notice},
+	{Affinity, "each client keeps its endpoint", notice},
+	{Scheduler, "endpoints are not chosen at random", notice},
+	{Weights, "endpoints have different weights", notice},
+	{Busy, "endpoints get no connections for now, since others have fewer", notice},
+	{PublishedEarly, "endpoints get connections although they are not ready", notice},
+	{nodestatus.ReasonProbation, "kube-vmap has taken over from kube-proxy, and can go back", notice},
+	{Stale, "endpoints have connections, but serve no more", notice},
+}
+
+// sentences are the words about findings by their kind, or by a reason that has one kind. Findings
+// with others are in the words of an error, or of another program. $of, $named and so on are what
+// [sentence.word] returns: ${is|are} is chosen by the number of endpoints, ${#one|many} by that of
+// connections, ${!problem|notice} by the severity, and ${*noun} is Number of these.
+var sentences = map[string]string{
+	NoEndpoints: noEndpoint + "the selector $selector",
+	kindNoSelector: noEndpoint + "the Service has no selector, and no EndpointSlice with its name has ${family}" +
+		"endpoints",
+	KindBehind: "no endpoint is known there, although other nodes know some: they may be behind the API server, " +
+		"see kubectl vmap status",
+	NotProgrammed: "the kernel's tables do not have $missing",
+	NotReady:      "$of ${is|are} not ready" + refusal + "$named",
+	Drained:       "$of ${has|have} weight 0" + refusal + "$named",
+	Fallback:      "no endpoint that may be used is ready, so that terminating ones serve$named",
+	kindFallbackLocal: "no endpoint of $node is ready, so that terminating ones serve where the policy is " +
+		"Local$named",
+	PublishedEarly:           "$of ${gets|get} connections although ${its pod is|their pods are} not ready$named",
+	kindSome:                 "$of ${does|do} not have the port$named",
+	NoPort:                   "none of its $hit ${family}endpoints has the port $message; their EndpointSlices have $offered",
+	LocalPolicy:              "clients outside the cluster get only the endpoints of the node that they connect to: $hit of $all",
+	LocalPolicy + "Internal": "clients on $node get only the endpoints of their node: $hit of $all",
+	NoneLocal:                "connections from outside the cluster to $node are dropped: " + elsewhere,
+	NoneLocal + "Internal":   "connections of clients on $node are dropped: " + elsewhere,
+
+	model.ReasonOtherZones.String():          hints + "zones$named",
+	model.ReasonOtherNodes.String():          hints + "nodes$named",
+	SourceRanges:                             "$clients may connect to $frontends, others are dropped",
+	Affinity:                                 "each client keeps its endpoint for $seconds after its last new connection",
+	model.SchedulerSourceHash.String():       byAddress,
+	model.SchedulerMaglev.String():           byAddress,
+	model.SchedulerLeastConnections.String(): "endpoints with fewer connections get more new ones$ports",
+	Weights:                                  "the $hit endpoints have different weights",
+	Busy:                                     "$of ${gets|get} no new connections for now, because others have fewer$named",
+
+	Refuses: "$of ${answers|answer} with a reset${#, once within the observation|, %d times within the observation}: " +
+		"no program listens on port $number there, or a network policy rejects$named",
+	Silent: "$of ${does|do} not answer${#, 1 connection waiting|, %d connections waiting}: " +
+		"the pod or its node is gone, or a network policy or firewall drops$named",
+	kindUDP: "$of ${does|do} not answer${#, 1 connection|, %d connections}: " +
+		"no program listens on port $number there, something drops, or the protocol has no answers$named",
+	Stale: "open connections${#, 1,|, %d,} to endpoints that get no new ones any more$named",
+	kindShare: "its namespace has more than its share of the connection counters: connections are not counted for " +
+		"ten minutes, nor resets observed",
+	nodestatus.ReasonNotCounted: "the counters of ${family}connections are full: those of further pairs of address " +
+		"and endpoint are not counted, nor resets observed",
+	model.ProblemConflict: "$held held by Service $message",
+
+	nodestatus.ReasonUncertain: "a change failed; this is the state before it, until the kernel has been read again",
+	nodestatus.ReasonUnread:    "the kernel cannot be read: $message",
+	SyncFails:                  "changes have not reached the kernel for $ago: $message",
+	Overdue:                    "changes have been waiting for the kernel for $ago",
+	NothingYet:                 "nothing is programmed yet, $ago after the start$unlisted",
+	PortsRefused:               "the kernel refuses ${*Service port}",
+	TableState:                 "the table of ${family}$state",
+	NotFollowing:               "the API server cannot be followed for $ago ($names): $message",
+	FastPathOff:                "the fast path is off: $message",
+	Repaired:                   "tables that another program changed were repaired, last $ago ago; ${*time} since the start",
+	Unusable:                   "${*object} cannot be used, wholly or in part",
+	Conflicts:                  "other Services hold $number of the addresses and ports of Services",
+	Logged:                     "logged $ago ago: $message",
+}
+
+// Parts of several sentences.
+const (
+	noEndpoint = "no ${family}endpoint in any EndpointSlice, so that every ${family}connection is refused: "
+	refusal    = "${!, so that every connection is refused|}"
+	elsewhere  = "${the only endpoint that serves is on another node|all %d endpoints that serve are on other nodes}"
+	hints      = "$of ${gets|get} no connections from $node, because hints assign ${it|them} to other "
+	byAddress  = "each client gets the endpoint that its address leads to$ports"
+)
+
+// tableStates are the words about states of tables.
+var tableStates = map[string]string{
+	nodestatus.TableForeign: "belongs to another program, so that nothing can be changed",
+	nodestatus.TableDormant: "is disabled by another program, so that no packet reaches it",
+	nodestatus.TableMissing: "is missing",
+	nodestatus.TableOpen:    "has no owner, so that other programs can change it",
 }
 
 // ReasonsHelp returns the reasons for a help text, a line for each.
 func ReasonsHelp() string {
 	titles := map[string]string{
-		nodestatus.SeverityProblem: "Problem", "": "Problem or Notice",
-		nodestatus.SeverityNotice: "Notice (it may be intended)",
+		problem: "Problem", "": "Problem or Notice", notice: "Notice (it may be intended)",
 	}
 	var b strings.Builder
 	for i, r := range reasons {
