@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -58,7 +59,12 @@ func addHints(ctx context.Context, a *answer.Answer, ask Ask, p simulate.Packet,
 	switch {
 	case port == nil:
 		h.ofAddress()
-	case h.restricted(frontend):
+	case frontend.Restricted && h.Likeliest().Reason == string(simulate.ReasonSourceRanges):
+		who := "no address of this family"
+		if len(frontend.Sources) > 0 {
+			who = "only " + strings.Join(frontend.Sources, ", ")
+		}
+		h.add("%s may connect (%s)", who, findings.FieldSourceRanges)
 		h.problems(service.Problems)
 	default:
 		h.ofPort(service, port, frontend)
@@ -94,18 +100,14 @@ func (h *hinter) add(format string, args ...any) {
 	}
 }
 
-// requested reports whether the packet is for the frontend.
-func (h *hinter) requested(port *nodestatus.Port, f nodestatus.Frontend) bool {
-	return f.Port == h.packet.To.Port() && h.hasProtocol(port) && h.at(f)
-}
-
+// hasProtocol reports whether a port has the packet's protocol and family.
 func (h *hinter) hasProtocol(port *nodestatus.Port) bool {
 	return strings.EqualFold(port.Protocol, h.packet.Protocol.String()) && port.Family == h.packet.Family().String()
 }
 
 // at reports whether the packet is for the frontend's address; for node ports, an address
 // of the node.
-func (h *hinter) at(f nodestatus.Frontend) bool {
+func (h *hinter) at(f *nodestatus.Frontend) bool {
 	to := h.packet.To.Addr().String()
 	if f.Address == "" {
 		return slices.Contains(h.document.NodeAddresses, to)
@@ -114,44 +116,27 @@ func (h *hinter) at(f nodestatus.Frontend) bool {
 }
 
 // service finds the Service port and frontend that the packet is for; nil if there is
-// none.
-func (h *hinter) service() (*nodestatus.Service, *nodestatus.Port, nodestatus.Frontend) {
+// none. The tables do not have the kind of all frontends, nor the fields that follow from it.
+func (h *hinter) service() (*nodestatus.Service, *nodestatus.Port, *nodestatus.Frontend) {
 	for i := range h.document.Services {
 		s := &h.document.Services[i]
 		for j := range s.Ports {
-			for _, f := range s.Ports[j].Frontends {
-				if h.requested(&s.Ports[j], f) {
-					h.setKind(f.Kind)
-					return s, &s.Ports[j], f
+			p := &s.Ports[j]
+			for k := range p.Frontends {
+				f := &p.Frontends[k]
+				if f.Port != h.packet.To.Port() || !h.hasProtocol(p) || !h.at(f) {
+					continue
 				}
+				h.Kind = f.Kind
+				for n := range h.Outcomes {
+					o := &h.Outcomes[n]
+					o.Field = cmp.Or(becauseField(simulate.Reason(o.Reason), f.Kind), o.Field)
+				}
+				return s, p, f
 			}
 		}
 	}
-	return nil, nil, nodestatus.Frontend{}
-}
-
-// setKind sets the kind of the frontend, which the tables do not have for all of them, and
-// the fields that follow from it.
-func (h *hinter) setKind(kind string) {
-	h.Kind = kind
-	for i := range h.Outcomes {
-		o := &h.Outcomes[i]
-		o.Field = cmp.Or(becauseField(simulate.Reason(o.Reason), kind), o.Field)
-	}
-}
-
-// restricted adds who may connect, if source ranges dropped the packet.
-func (h *hinter) restricted(f nodestatus.Frontend) bool {
-	o := h.Likeliest()
-	if !f.Restricted || o.Reason != string(simulate.ReasonSourceRanges) {
-		return false
-	}
-	if len(f.Sources) == 0 {
-		h.add("no address of this family may connect (%s)", findings.FieldSourceRanges)
-	} else {
-		h.add("only %s may connect (%s)", strings.Join(f.Sources, ", "), findings.FieldSourceRanges)
-	}
-	return true
+	return nil, nil, nil
 }
 
 // maxHinted is how many endpoints without connections are named.
@@ -178,24 +163,19 @@ func (h *hinter) shares(port *nodestatus.Port) {
 	}
 	var active []string
 	percent := port.SharePercents()
-	for _, e := range port.Endpoints {
-		if _, uneven := percent(&e); uneven && len(active) < maxHinted {
+	for i := range port.Endpoints {
+		e := &port.Endpoints[i]
+		if _, uneven := percent(e); uneven && len(active) < maxHinted {
 			active = append(active, fmt.Sprintf("%s has %d", endpointText(e), e.Active))
 		}
 	}
 	h.add("the scheduler lc gives endpoints with fewer active connections a larger share: %s", strings.Join(active, ", "))
 }
 
-// noneLocal reports whether kube-vmap dropped the packet because the policy leaves no
-// endpoint on this node.
-func (h *hinter) noneLocal() bool {
-	return h.Likeliest().Reason == string(simulate.ReasonNoLocalEndpoint)
-}
-
 // ofPort adds what is known about the Service port, for a packet to one of its frontends.
-func (h *hinter) ofPort(s *nodestatus.Service, port *nodestatus.Port, f nodestatus.Frontend) {
+func (h *hinter) ofPort(s *nodestatus.Service, port *nodestatus.Port, f *nodestatus.Frontend) {
 	unused, used := 0, 0
-	noneLocal := h.noneLocal()
+	noneLocal := h.Likeliest().Reason == string(simulate.ReasonNoLocalEndpoint)
 	for _, e := range port.Endpoints {
 		field := findings.FieldOf(s, &e)
 		switch {
@@ -205,10 +185,10 @@ func (h *hinter) ofPort(s *nodestatus.Service, port *nodestatus.Port, f nodestat
 			used++
 			continue
 		case e.Reason == "":
-			e.Reason, field = "NotLocal", localField(f.Kind)
+			e.Reason, field = model.ReasonNotLocal.String(), localField(f.Kind)
 		}
 		if unused++; unused <= maxHinted {
-			h.add("%s gets no connections: %s%s", endpointText(e), reasonText(e), answer.InParentheses(field))
+			h.add("%s gets no connections: %s%s", endpointText(&e), reasonText(&e), answer.InParentheses(field))
 		}
 	}
 	if unused > maxHinted {
@@ -217,15 +197,56 @@ func (h *hinter) ofPort(s *nodestatus.Service, port *nodestatus.Port, f nodestat
 	h.connections(s, port)
 	h.shares(port)
 	h.findings(s, port, f)
-	if used+unused == 0 && !s.WithoutSelector {
-		h.add("no EndpointSlice names an endpoint for this port: does the selector of the Service match pods? (%s)",
-			findings.FieldSelector)
-	} else if used+unused == 0 {
-		h.add("no EndpointSlice names an endpoint for this port: the Service has no selector, so that an author must " +
-			"write one")
+	if used+unused == 0 {
+		why := "does the selector of the Service match pods? (" + findings.FieldSelector + ")"
+		if s.WithoutSelector {
+			why = "the Service has no selector, so that an author must write one"
+		}
+		h.add("no EndpointSlice names an endpoint for this port: %s", why)
 	}
 	h.problems(s.Problems)
 	h.problems(s.Contested)
+}
+
+// connections adds to open connections why no new one would go to their endpoint.
+func (h *hinter) connections(s *nodestatus.Service, port *nodestatus.Port) {
+	explain := func(c *answer.Connection) (listed bool) {
+		i := slices.IndexFunc(port.Endpoints, func(e nodestatus.Endpoint) bool {
+			return e.At() == c.Endpoint && e.Reason != nodestatus.ReasonGone
+		})
+		switch {
+		case !c.Stale:
+		case i < 0:
+			c.Reason, c.Because = nodestatus.ReasonGone, "no EndpointSlice names the endpoint any more"
+		case port.Endpoints[i].Reason != "":
+			e := &port.Endpoints[i]
+			c.Reason, c.Because, c.Field = e.Reason, reasonText(e), findings.FieldOf(s, e)
+		}
+		return i >= 0
+	}
+	if h.Connection != nil {
+		if h.Connection.Listed = explain(h.Connection); h.Connection.Listed {
+			h.Arrives = h.Arrival()
+		}
+	}
+	for i := range h.Connections {
+		explain(&h.Connections[i])
+	}
+}
+
+// fastPath adds that later packets pass no rules, if this node forwards them: flowtables take
+// neither packets from nor to programs of the node, nor SCTP.
+func (h *hinter) fastPath() {
+	forwards := func(o answer.Outcome) bool {
+		return o.Verdict == answer.VerdictDelivered && slices.ContainsFunc(o.Endpoints,
+			func(e answer.Endpoint) bool { return !e.Node })
+	}
+	if h.document.IsFastPathOn() && h.Interface != "" && h.packet.Protocol != model.SCTP &&
+		slices.ContainsFunc(h.Outcomes, forwards) {
+		h.add("the fast path is on: after %d packets of a connection, the next ones pass no rules of this node, "+
+			"except fragments, those that end it, and those between pods of one bridge",
+			h.document.Health.FastPath.AfterPackets)
+	}
 }
 
 // hintedReasons are the reasons of findings that nothing else here explains.
@@ -236,7 +257,7 @@ var hintedReasons = []string{
 }
 
 // findings adds the findings about the frontend, or about all of the port.
-func (h *hinter) findings(s *nodestatus.Service, port *nodestatus.Port, f nodestatus.Frontend) {
+func (h *hinter) findings(s *nodestatus.Service, port *nodestatus.Port, f *nodestatus.Frontend) {
 	one := *s
 	one.Ports, one.Problems = []nodestatus.Port{*port}, nil
 	for _, found := range findings.Of(&nodestatus.Document{
@@ -262,27 +283,13 @@ func localField(kind string) string {
 	return findings.FieldExternalLocal
 }
 
-func endpointText(e nodestatus.Endpoint) string {
-	a, err := netip.ParseAddr(e.Address)
-	if err != nil {
-		return e.Address
-	}
-	text := netip.AddrPortFrom(a, e.Port).String()
-	if e.Port == 0 {
-		text = a.String()
-	}
-	if e.Node != "" {
-		text += " on " + e.Node
-	}
-	return text
+func endpointText(e *nodestatus.Endpoint) string {
+	return strings.TrimSuffix(e.At()+" on "+e.Node, " on ")
 }
 
-func reasonText(e nodestatus.Endpoint) string {
-	text, ok := reasons[e.Reason]
-	if !ok {
-		return e.Reason
-	}
-	if len(e.ZoneHints) > 0 && e.Reason == "OtherZones" {
+func reasonText(e *nodestatus.Endpoint) string {
+	text := cmp.Or(reasons[e.Reason], e.Reason)
+	if len(e.ZoneHints) > 0 && e.Reason == model.ReasonOtherZones.String() {
 		text += " (" + strings.Join(e.ZoneHints, ", ") + ")"
 	}
 	return text
@@ -299,43 +306,58 @@ func (h *hinter) ofAddress() {
 	to := h.packet.To.Addr()
 	for i := range h.document.Services {
 		s := &h.document.Services[i]
-		if ports := h.portsAt(s); len(ports) > 0 {
+		var ports []string
+		for j := range s.Ports {
+			for k := range s.Ports[j].Frontends {
+				if f := &s.Ports[j].Frontends[k]; f.Address != "" && h.at(f) {
+					ports = append(ports, fmt.Sprintf("%d/%s", f.Port, strings.ToLower(s.Ports[j].Protocol)))
+				}
+			}
+		}
+		if len(ports) > 0 {
 			h.add("%s is an address of %s/%s, which has %s there", to, s.Namespace, s.Name, strings.Join(ports, ", "))
 		}
 		h.nodePortOf(s)
 		for _, p := range s.Problems {
-			if mentions(p.Text, to) || h.Service == s.Namespace+"/"+s.Name {
+			if concerns(&p, to) || h.Service == s.Namespace+"/"+s.Name {
 				h.problems([]nodestatus.Problem{p})
 			}
 		}
 	}
 }
 
-// mentions reports whether a text contains an address as a whole, with or without a port.
-func mentions(text string, a netip.Addr) bool {
-	words := strings.FieldsFunc(text, func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF.:[]", r) })
-	return slices.ContainsFunc(words, func(word string) bool {
-		if at, err := netip.ParseAddrPort(strings.TrimRight(word, ".:")); err == nil {
-			return at.Addr() == a
-		}
-		word = strings.Trim(word, "[]")
-		for _, w := range []string{word, strings.TrimRight(word, ".:")} {
-			if named, err := netip.ParseAddr(w); err == nil && named == a {
-				return true
-			}
-		}
-		return false
+// concerns reports whether a problem is about an address: addresses and ports that another Service
+// holds are the problem's names.
+func concerns(p *nodestatus.Problem, a netip.Addr) bool {
+	return p.Reason == model.ProblemConflict && slices.ContainsFunc(p.Names, func(name string) bool {
+		at, _, _ := strings.Cut(name, "/")
+		held, err := netip.ParseAddrPort(at)
+		return err == nil && held.Addr() == a
 	})
 }
 
-// portsAt returns the ports that a Service has at the address.
-func (h *hinter) portsAt(s *nodestatus.Service) (ports []string) {
-	for _, port := range s.Ports {
-		for _, f := range port.Frontends {
-			if f.Address != "" && h.at(f) {
-				ports = append(ports, fmt.Sprintf("%d/%s", f.Port, strings.ToLower(port.Protocol)))
-			}
+// nodePortOf adds where a node port is served, or over what, if not as requested.
+func (h *hinter) nodePortOf(s *nodestatus.Service) {
+	found, exact := map[string]bool{}, false // by protocol
+	for i := range s.Ports {
+		port := &s.Ports[i]
+		has := func(f nodestatus.Frontend) bool { return f.Address == "" && f.Port == h.packet.To.Port() }
+		if port.Family == h.packet.Family().String() && slices.ContainsFunc(port.Frontends, has) {
+			found[strings.ToLower(port.Protocol)] = true
+			exact = exact || h.hasProtocol(port)
 		}
 	}
-	return ports
+	at := slices.DeleteFunc(slices.Clone(h.document.NodeAddresses), func(text string) bool {
+		a, err := netip.ParseAddr(text)
+		return err != nil || model.FamilyOf(a) != h.packet.Family()
+	})
+	where := cmp.Or(strings.Join(at, ", "), "no address of this family")
+	if to := h.packet.To.Addr().String(); !slices.Contains(at, to) {
+		where += "; " + to + " serves no node ports"
+	}
+	for _, p := range slices.Sorted(maps.Keys(found)) {
+		if !exact || p == h.packet.Protocol.String() { // else it is served at other addresses
+			h.add("%d/%s is the node port of %s/%s, and is served at %s", h.packet.To.Port(), p, s.Namespace, s.Name, where)
+		}
+	}
 }
