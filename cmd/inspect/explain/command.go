@@ -36,13 +36,11 @@ to. If the client is not on this node, the answer states that, and where to run 
 about a packet that arrives here unchanged, and is "unknown" for a pod of another node.
 
 --from is the client: a pod, an external client, or this node. Without a port, any port
-is meant, and all its connections to the same address are listed, with what would now
-be different for them: a filter that stops them, source ranges that no longer allow them,
-an endpoint that left, or another source address. --to is the
-destination; the protocol is tcp (default), udp or sctp. A destination svc/NAME:PORT is
-the ClusterIP of that Service, as the running kube-vmap knows it; the port may be its
-name, and is needed only if there are several. kubectl vmap explain knows the names of
-pods and nodes, too.
+is meant, and its open connections to the same address are listed, with the reason if no
+new one would go to their endpoint. --to is the destination; the protocol is tcp (default),
+udp or sctp. A destination svc/NAME:PORT is the ClusterIP of that Service, as the running
+kube-vmap knows it; the port may be its name, and is needed only if there are several.
+kubectl vmap explain knows the names of pods and nodes, too.
 
 Rules do not show whether an endpoint answers. It does if the kernel tracks a connection
 to it with a reply, of any client. The running kube-vmap observes for a moment
@@ -73,8 +71,8 @@ the packet arrives by some of the examined paths and not by others.`
 // NewCommand returns kube-vmap explain.
 func NewCommand() *cobra.Command {
 	var o Options
-	var live TraceOptions
-	var follow bool
+	var live traceOptions
+	var isTrace bool
 	var socket string
 	cmd := &cobra.Command{
 		Use:   "explain --from ADDRESS[:PORT] --to ADDRESS:PORT[/PROTOCOL]|svc/NAME[:PORT]",
@@ -88,14 +86,17 @@ func NewCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ask := client.Client{Socket: socket, AckTimeout: hintTimeout}.Get
-			if follow {
+			if isTrace {
 				if err := o.resolve(cmd.Context(), ask); err != nil {
 					return exit.TroubleError(err)
 				}
 				return followPackets(cmd.Context(), o, live, cmd.OutOrStdout())
 			}
-			found, err := Run(cmd.Context(), o, ask, cmd.OutOrStdout())
-			return exitError(found, err)
+			a, err := Run(cmd.Context(), o, ask, cmd.OutOrStdout())
+			if err != nil {
+				return exit.TroubleError(err)
+			}
+			return answer.ExitError(a.Arrives, a.Answers)
 		},
 	}
 	exit.TroubleOnUsage(cmd)
@@ -110,13 +111,13 @@ func NewCommand() *cobra.Command {
 		"`interface` on which the packet arrives; by default the one towards the client")
 	f.StringVarP(&o.Output, "output", "o", "text", "output `format`: text, json or yaml")
 	client.AddSocketFlag(f, &socket)
-	f.BoolVar(&follow, "trace", false, "follow live packets instead")
+	f.BoolVar(&isTrace, "trace", false, "follow live packets instead")
 	live.addTo(f)
 	return cmd
 }
 
 // followPackets runs explain --trace.
-func followPackets(ctx context.Context, o Options, live TraceOptions, stdout io.Writer) error {
+func followPackets(ctx context.Context, o Options, live traceOptions, stdout io.Writer) error {
 	p, err := o.Packet()
 	switch {
 	case err != nil:
@@ -124,8 +125,8 @@ func followPackets(ctx context.Context, o Options, live TraceOptions, stdout io.
 	case o.Output != "text":
 		return exit.TroubleError(errors.New("--trace: packets are printed as text only; omit --output"))
 	}
-	switch arrival, err := Follow(ctx, p, live, stdout); {
-	case errors.Is(err, ErrNone):
+	switch arrival, err := follow(ctx, p, live, stdout); {
+	case errors.Is(err, errNone):
 		return &exit.Error{Code: 1, Err: err}
 	case err != nil:
 		return exit.TroubleError(err)
@@ -135,12 +136,4 @@ func followPackets(ctx context.Context, o Options, live TraceOptions, stdout io.
 		return &exit.Error{Code: exit.Trouble}
 	}
 	return nil
-}
-
-// exitError returns the error for the exit code of an answer.
-func exitError(a *answer.Answer, err error) error {
-	if err != nil {
-		return exit.TroubleError(err)
-	}
-	return answer.ExitError(a.Arrives, a.Answers)
 }

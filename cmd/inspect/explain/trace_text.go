@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strings"
 
+	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/trace"
 )
 
@@ -21,7 +23,8 @@ func traceText(number int, w *trace.Path) string {
 		}
 		if p.Chain.Hook != hook {
 			hook = p.Chain.Hook
-			fmt.Fprintf(&s, "  %s%s\n", cmp.Or(hook, "(hook not known)"), way(p)) // the chain may have been deleted
+			way := strings.TrimSuffix(", to "+p.Out, ", to ") // the chain may have been deleted
+			fmt.Fprintf(&s, "  %s%s\n", cmp.Or(hook, "(hook not known)"), way)
 		}
 		writeVisit(&s, p)
 		if i+1 < len(w.Visits) {
@@ -64,38 +67,25 @@ func heading(number int, w *trace.Path) string {
 	return s + "\n"
 }
 
-// way returns the outgoing interface, if the hook has one.
-func way(p *trace.Visit) string {
-	if p.Out == "" {
-		return ""
-	}
-	return ", to " + p.Out
-}
-
 // writeVisit writes a base chain and its steps.
 func writeVisit(s *strings.Builder, p *trace.Visit) {
 	fmt.Fprintf(s, "  %6d  %s %s", p.Chain.Priority, p.Chain.Table, p.Chain.Name)
-	width := 0
-	rules := 0
+	width, matched := 0, false
 	for _, step := range p.Steps {
-		width = max(width, len(step.Chain))
-		if step.Kind != trace.KindPolicy {
-			rules++
-		}
+		width, matched = max(width, len(step.Chain)), matched || step.Kind != trace.KindPolicy
 	}
-	if rules == 0 {
+	if !matched {
 		s.WriteString(": no rule matched")
 	}
 	for _, step := range p.Steps {
-		if step.Kind == trace.KindPolicy {
-			if rules == 0 {
-				fmt.Fprintf(s, ", policy %s", step.Verdict)
-			} else {
-				fmt.Fprintf(s, "\n            policy %s", step.Verdict)
-			}
-			continue
+		switch {
+		case step.Kind != trace.KindPolicy:
+			fmt.Fprintf(s, "\n            %-*s  %s", width, step.Chain, stepText(&step))
+		case matched:
+			fmt.Fprintf(s, "\n            policy %s", step.Verdict)
+		default:
+			fmt.Fprintf(s, ", policy %s", step.Verdict)
 		}
-		fmt.Fprintf(s, "\n            %-*s  %s", width, step.Chain, stepText(&step))
 	}
 	s.WriteString("\n")
 }
@@ -106,10 +96,8 @@ func stepText(step *trace.Step) string {
 	verdict := step.Verdict.String()
 	switch {
 	case verdict == "continue", strings.HasSuffix(step.Rule.Text, verdict), step.Rule.Rejects:
-	case text == "":
-		text = verdict
 	default:
-		text += "  -> " + verdict
+		text = strings.TrimPrefix(text+"  -> "+verdict, "  -> ")
 	}
 	if step.Rule.Comment != "" {
 		text += fmt.Sprintf("  comment %q", step.Rule.Comment)
@@ -136,4 +124,115 @@ func writeTranslation(s *strings.Builder, before, after trace.Packet) {
 	if before.From != after.From {
 		fmt.Fprintf(s, "          source %s becomes %s\n", before.From, after.From)
 	}
+}
+
+// ending returns what happened to the packet, and the next step of a diagnosis.
+func ending(w *trace.Path) string {
+	how, p, step := w.End()
+	switch how {
+	case trace.EndingDropped:
+		return by("DROPPED", p, step)
+	case trace.EndingRejected:
+		return by("REJECTED, with a reply to its sender,", p, step)
+	case trace.EndingPolicyDrop:
+		return fmt.Sprintf("  DROPPED by the policy of table %s, chain %s (%s): no rule there accepts it\n%s",
+			p.Chain.Table, p.Chain.Name, p.Chain.Hook, see(p, p.Chain.Name))
+	case trace.EndingQueued:
+		return by("HANDED to a program that has not given it back (NFQUEUE)", p, step)
+	case trace.EndingStolen:
+		return by("TAKEN out of the normal path", p, step)
+	case trace.EndingSent:
+		return fmt.Sprintf("  SENT by %s as %s\n", p.Out, p.Packet)
+	case trace.EndingDelivered:
+		return fmt.Sprintf("  DELIVERED to the node itself as %s\n"+
+			"    without an answer, no program listens there: ss -ltunSp\n", p.Packet)
+	case trace.EndingLostInHook:
+		return lostIn(p)
+	case trace.EndingLostAfterHook:
+		return lostAfter(p, w.Refusal)
+	case trace.EndingNotSeenAgain:
+		return notSeenAgain(p, w.Refusal)
+	}
+	return "  Its fate is not known: messages of the kernel were lost.\n"
+}
+
+// by returns the rule that decided.
+func by(what string, p *trace.Visit, step *trace.Step) string {
+	s := fmt.Sprintf("  %s by table %s, chain %s", what, p.Chain.Table, step.Chain)
+	if step.Chain != p.Chain.Name {
+		s += " (from " + p.Chain.Name + ")"
+	}
+	s += fmt.Sprintf(", rule %d", step.Rule.Handle)
+	if step.Rule.Comment != "" {
+		s += fmt.Sprintf(", comment %q", step.Rule.Comment)
+	}
+	s += "\n    the rule: " + ruleText(step.Rule) + "\n"
+	if p.Chain.Table.Name == nft.TableName {
+		s += stopTexts[nft.ChainNamed(model.IPv4, step.Chain).Means()]
+	}
+	return s + see(p, step.Chain)
+}
+
+// see returns the command that lists a chain.
+func see(p *trace.Visit, chain string) string {
+	return fmt.Sprintf("    to list it: nft -a list chain %s %s\n", p.Chain.Table, chain)
+}
+
+// stopTexts are the reasons of chains of ours that drop or reject.
+var stopTexts = map[nft.Meaning]string{
+	nft.MeansChecksSource: "    the Service has loadBalancerSourceRanges, and the client is not in them\n",
+	nft.MeansRejects:      "    the Service has no endpoints that are ready, or no such port\n",
+	nft.MeansChecksService: "    the Service has endpoints, but none that this node may use (traffic policy Local), " +
+		"or no Service has the address\n",
+	nft.MeansDropsInvalid: "    connection tracking calls the packet invalid, so it would not be translated\n",
+}
+
+// lostIn lists what a hook has besides nf_tables.
+func lostIn(p *trace.Visit) string {
+	last := "its start"
+	if !p.Chain.IsTracer() {
+		last = fmt.Sprintf("chain %s of table %s, priority %d,", p.Chain.Name, p.Chain.Table, p.Chain.Priority)
+	}
+	return fmt.Sprintf("  LOST in hook %s: it reached %s but not the end of the hook, and no rule of nf_tables took it\n"+
+		"    what else is in the hook: iptables-legacy (iptables-legacy-save -c), connection tracking (conntrack -S), "+
+		"IPVS, BPF\n",
+		p.Chain.Hook, last)
+}
+
+// notSeenAgain lists what may have happened to a packet between a bridge and the node. It
+// may have arrived.
+func notSeenAgain(p *trace.Visit, refusal string) string {
+	routing := "routing does not reject it"
+	if refusal != "" {
+		routing = "routing would reject it (" + refusal + "), unless the bridge forwards it"
+	}
+	return fmt.Sprintf("  NOT SEEN AGAIN after hook prerouting: nf_tables accepted it as %[1]s, and saw it in no other "+
+		"hook;\n"+
+		"    whether it arrived is not certain: %[3]s\n"+
+		"    the bridge %[2]s may have dropped it: ip neigh show dev %[2]s; bridge -d link (hairpin, isolated, state); "+
+		"bridge vlan\n"+
+		"    a program may have taken it there: tc filter show dev %[2]s ingress\n", p.Packet, p.In, routing)
+}
+
+// lostAfter lists what is between hooks. refusal is why routing rejects the packet, if
+// known.
+func lostAfter(p *trace.Visit, refusal string) string {
+	s := fmt.Sprintf("  LOST after hook %s: nf_tables accepted it as %s, and saw it in no other hook\n", p.Chain.Hook,
+		p.Packet)
+	from, to := p.Packet.From.Addr(), p.Packet.To.Addr()
+	switch p.Chain.Hook {
+	case "prerouting":
+		why := "routing has rejected it: no route, rp_filter, or forwarding is off"
+		if refusal != "" {
+			why = "it was rejected: " + refusal
+		}
+		return s + fmt.Sprintf("    %s\n"+
+			"    to check: ip route get %s from %s iif %s; sysctl net.ipv4.ip_forward net.ipv6.conf.all.forwarding\n",
+			why, to, from, p.In)
+	case "output":
+		return s + fmt.Sprintf("    no route to its translated destination; to check: ip route get %s\n", to)
+	case "forward":
+		return s + "    no link to the next hop, or the packet is longer than its MTU: ip neigh, ip link\n"
+	}
+	return s
 }
