@@ -82,7 +82,7 @@ func (c *comparer) intendedForService(d *Difference, f *frontend, ours, theirs *
 		return intendedScheduler + p.Scheduler.String()
 	case d.Kind == KindEndpoints && len(ours.missing(theirs)) == 0 && drained():
 		return intendedDrained
-	case verdicts && c.in.StrictSourceRanges && f.ours.Restricted && len(f.ours.Sources) == 0:
+	case verdicts && c.in.Loop.StrictSourceRanges && f.ours.Restricted && len(f.ours.Sources) == 0:
 		return intendedStrict
 	case verdicts && !ours.serves() && theirs.serves() && drained():
 		return intendedDrained

@@ -9,10 +9,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/output"
 )
 
 // A Report is the result of comparing everything once.
@@ -39,8 +39,7 @@ func (r *Report) add(found []Difference) {
 	var all []Difference
 	for _, d := range found {
 		i := slices.IndexFunc(all, func(o Difference) bool {
-			return o.key() == d.key() && o.Ours == d.Ours &&
-				o.Theirs == d.Theirs
+			return o.key() == d.key() && o.Ours == d.Ours && o.Theirs == d.Theirs
 		})
 		if i < 0 {
 			all = append(all, d)
@@ -67,23 +66,27 @@ func (r *Report) countIntended(all bool) {
 	r.Differences = append([]Difference{}, r.Differences...) // [] in JSON
 }
 
+// counting returns how many differences are not on purpose, and of how many that is not known.
+func (r *Report) counting() (n, unknown int) {
+	n = r.More
+	for _, d := range r.Differences {
+		if d.Intended != "" {
+			continue
+		}
+		if n++; d.Kind == KindUnknown {
+			unknown++
+		}
+	}
+	return n, unknown
+}
+
 // exitCode returns the exit code of kube-vmap shadow --once: 0 if there are only intended
 // differences, 1 if there are others, 2 if that is not certain.
 func (r *Report) exitCode() int {
-	uncertain := r.Pending > 0
-	for _, d := range r.Differences {
-		switch {
-		case d.Intended != "":
-		case d.Kind == KindUnknown:
-			uncertain = true
-		default:
-			return 1
-		}
-	}
-	switch {
-	case r.More > 0:
+	switch n, unknown := r.counting(); {
+	case n > unknown:
 		return 1
-	case uncertain:
+	case unknown+r.Pending > 0:
 		return exit.Trouble
 	}
 	return 0
@@ -91,68 +94,53 @@ func (r *Report) exitCode() int {
 
 // Print prints the report as a table or as JSON, and returns the error with its exit code.
 func (r *Report) Print(w io.Writer, format string) error {
+	var err error
 	if format == "json" {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
-		if err := e.Encode(r); err != nil {
-			return err
-		}
-	} else if err := r.writeText(w); err != nil {
-		return err
+		err = e.Encode(r)
+	} else {
+		err = r.writeText(w)
 	}
-	if code := r.exitCode(); code != 0 {
-		return &exit.Error{Code: code}
+	if code := r.exitCode(); err == nil && code != 0 {
+		err = &exit.Error{Code: code}
 	}
-	return nil
+	return err
 }
 
 // writeText writes the report as a table and a summary.
 func (r *Report) writeText(w io.Writer) error {
 	out := bufio.NewWriter(w)
-	if len(r.Differences) > 0 {
-		t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-		_, _ = fmt.Fprintln(t, "SERVICE\tFRONTEND\tDIFFERENCE\tCLIENTS\tKUBE-VMAP\tKUBE-PROXY\tINTENDED")
-		for _, d := range r.Differences {
-			_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(d.Service, "<none>"), d.frontendText(), d.Kind,
-				strings.Join(d.Clients, ","), d.Ours, d.Theirs, cmp.Or(d.Intended, "<no>"))
+	rows := [][]string{{"SERVICE", "FRONTEND", "DIFFERENCE", "CLIENTS", "KUBE-VMAP", "KUBE-PROXY", "INTENDED"}}
+	for _, d := range r.Differences {
+		frontend := d.Frontend
+		if strings.HasPrefix(frontend, "*") { // a node port
+			frontend += " (" + d.Family + ")"
 		}
-		if err := t.Flush(); err != nil {
-			return err
-		}
+		rows = append(rows, []string{
+			cmp.Or(d.Service, "<none>"), frontend, d.Kind, strings.Join(d.Clients, ","), d.Ours, d.Theirs,
+			cmp.Or(d.Intended, "<no>"),
+		})
+	}
+	if len(rows) > 1 {
+		_ = output.Print(out, rows) // out keeps the error
 		fmt.Fprintln(out)
 	}
-	r.writeSummary(out)
-	return out.Flush()
-}
-
-// frontendText returns the frontend, with the family of node ports.
-func (d *Difference) frontendText() string {
-	if strings.HasPrefix(d.Frontend, "*") {
-		return d.Frontend + " (" + d.Family + ")"
-	}
-	return d.Frontend
-}
-
-func (r *Report) writeSummary(w *bufio.Writer) {
-	counted := 0
-	for _, d := range r.Differences {
-		if d.Intended == "" {
-			counted++
-		}
-	}
-	fmt.Fprintf(w, "compared with kube-proxy (%s): %d Service ports, %d addresses, %d packets; %d differences\n",
-		r.Mode, r.Services, r.Frontends, r.Packets, counted+r.More)
+	counted, _ := r.counting()
+	fmt.Fprintf(out, "compared with kube-proxy (%s): %d Service ports, %d addresses, %d packets; %d differences\n",
+		r.Mode, r.Services, r.Frontends, r.Packets, counted)
 	if r.More > 0 {
-		fmt.Fprintf(w, "not listed: %d more\n", r.More)
+		fmt.Fprintf(out, "not listed: %d more\n", r.More)
 	}
 	if r.Pending > 0 {
-		fmt.Fprintf(w, "not confirmed, because they change: %d\n", r.Pending)
+		fmt.Fprintf(out, "not confirmed, because they change: %d\n", r.Pending)
 	}
 	for _, f := range r.Dormant {
-		fmt.Fprintf(w, "kube-proxy's rules for %s are dormant or suspended; they were compared as if they were in effect\n",
+		fmt.Fprintf(out, "kube-proxy's rules for %s are dormant or suspended; they were compared as if they were in effect\n",
 			f)
 	}
 	for _, reason := range slices.Sorted(maps.Keys(r.Intended)) {
-		fmt.Fprintf(w, "intended: %d x %s\n", r.Intended[reason], reason)
+		fmt.Fprintf(out, "intended: %d x %s\n", r.Intended[reason], reason)
 	}
+	return out.Flush()
 }

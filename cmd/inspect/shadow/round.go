@@ -21,16 +21,11 @@ import (
 
 // wanted is what kube-vmap would do now, as the loop knows it.
 type wanted struct {
-	Ruleset *nft.Ruleset
-	State   sync.Snapshot
-	// Addresses are all addresses of the node.
-	Addresses []netip.Addr
-	// StrictSourceRanges is the setting of that name.
-	StrictSourceRanges bool
-	// NodePortsDefault means that no addresses for node ports are configured.
-	NodePortsDefault bool
-	// Only are the Services to compare, by name; nil means all.
-	Only map[string]bool
+	*Config
+	Ruleset   *nft.Ruleset
+	State     sync.Snapshot
+	Addresses []netip.Addr    // of the node, all of them
+	Only      map[string]bool // the Services to compare, by name; nil means all
 }
 
 // maxDifferences limits the differences of a round: if the other proxy does nothing, every
@@ -42,9 +37,6 @@ var ErrNoRules = errors.New("the kernel has no rules of kube-proxy")
 
 // ErrLegacy is the error if its rules are in iptables-legacy only.
 var ErrLegacy = errors.New("kube-proxy's rules are in iptables-legacy, and cannot be compared")
-
-// theirRules are the rules of kube-proxy by family.
-type theirRules [len(model.Families)]*kubeProxyRules
 
 // compareOnce runs one round with the rules of the first mode that has some.
 func compareOnce(ctx context.Context, in wanted, k *dump.Reader) (*Report, error) {
@@ -81,7 +73,7 @@ func compareOnce(ctx context.Context, in wanted, k *dump.Reader) (*Report, error
 }
 
 // findTheirs opens the rules of the first mode that has some, in one family at least.
-func findTheirs(k *dump.Reader) (m *mode, all theirRules, err error) {
+func findTheirs(k *dump.Reader) (m *mode, all [len(model.Families)]*kubeProxyRules, err error) {
 	for i := range modes {
 		found := false
 		for _, f := range model.Families {
@@ -226,8 +218,7 @@ func (c *comparer) frontend(f *frontend) (out []Difference, err error) {
 		}
 		// Which endpoint it is does not matter here, and was compared already.
 		out = append(out, slices.DeleteFunc(d, func(d Difference) bool {
-			return d.Kind != KindSourceRanges &&
-				d.Kind != KindUnknown
+			return d.Kind != KindSourceRanges && d.Kind != KindUnknown
 		})...)
 	}
 	return out, nil

@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,10 +152,7 @@ func (s *Shadow) withLoop(ctx context.Context, timeout time.Duration, do func(co
 			return fmt.Errorf("the API objects were not loaded within %s", timeout)
 		case <-s.loop.Ready():
 		}
-		if err := do(ctx); err != nil {
-			return err
-		}
-		return errStopped
+		return cmp.Or(do(ctx), errStopped)
 	})
 	if err := group.Wait(); !errors.Is(err, errStopped) {
 		return err
@@ -176,11 +174,19 @@ func wait(ctx context.Context, d time.Duration) bool {
 // that are not confirmed.
 func (s *Shadow) round(ctx context.Context, only map[string]bool) (r *Report, pending map[string]bool, err error) {
 	unsettled, all := s.tracker.unsettled()
-	in, err := s.input(ctx)
-	if err != nil {
+	in := wanted{Config: &s.Config, Only: only}
+	if in.Ruleset, _, err = s.loop.Ruleset(ctx); err != nil {
 		return nil, nil, err
 	}
-	in.Only = only
+	if in.Ruleset == nil {
+		return nil, nil, errors.New("no rule set is compiled yet")
+	}
+	if in.State, err = s.loop.Snapshot(ctx); err != nil {
+		return nil, nil, err
+	}
+	if in.Addresses, err = nodeAddresses(); err != nil {
+		return nil, nil, err
+	}
 	rules, err := dump.Open(0)
 	if err != nil {
 		return nil, nil, err
@@ -191,24 +197,6 @@ func (s *Shadow) round(ctx context.Context, only map[string]bool) (r *Report, pe
 		return nil, nil, err
 	}
 	return r, s.tracker.confirm(r, unsettled, all), nil
-}
-
-// input returns what kube-vmap would do now.
-func (s *Shadow) input(ctx context.Context) (in wanted, err error) {
-	if in.Ruleset, _, err = s.loop.Ruleset(ctx); err != nil {
-		return in, err
-	}
-	if in.Ruleset == nil {
-		return in, errors.New("no rule set is compiled yet")
-	}
-	if in.State, err = s.loop.Snapshot(ctx); err != nil {
-		return in, err
-	}
-	if in.Addresses, err = nodeAddresses(); err != nil {
-		return in, err
-	}
-	in.StrictSourceRanges, in.NodePortsDefault = s.Loop.StrictSourceRanges, s.NodePortsDefault
-	return in, nil
 }
 
 // nodeAddresses returns all addresses of the node's interfaces.
