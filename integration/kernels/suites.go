@@ -54,15 +54,13 @@ var suites = []suite{
 	{name: "integration/affinity", sample: "^TestAffinityIsPerClient"},
 	{name: "integration/schedulers"},
 	{name: "integration/proxy"},
-	{name: "integration/counters"},
 	{name: "integration/drift"},
 	{name: "integration/clock"},
 	{name: "integration/faults"},
 	{name: "integration/explain"},
 	{name: "integration/trace"},
-	{name: "integration/status", skip: "^TestTenThousandServices"},
-	// These machines lack programs to run commands as another user.
-	{name: "integration/inspect", skip: "^TestBundle(HasNoCredentials|OnFullFileSystem)"},
+	// These machines lack programs to run commands in another way.
+	{name: "integration/diagnosis", skip: "^Test(TenThousandServices|Bundle(HasNoCredentials|OnBadFileSystems))"},
 	{name: "integration/takeover", sample: "^Test(OnlyKubeProxyIsRemoved|ResumeUndoesSuspend|IPVSLeftovers)"},
 	{name: "integration/upgrade"}, // without the way back, for which git builds a version
 	// These machines have no setpriv.

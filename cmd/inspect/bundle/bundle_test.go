@@ -74,12 +74,3 @@ func TestEndlessPartIsTruncated(t *testing.T) {
 		t.Errorf("missing %q, error %v", missing, err)
 	}
 }
-
-func TestArchiveWriteErrorIsReturned(t *testing.T) {
-	_, w := io.Pipe()
-	_ = w.Close()
-	part := bundle.Part{Name: "a", Write: func(_ context.Context, w io.Writer) error { return nil }}
-	if _, err := bundle.Write(t.Context(), w, []bundle.Part{part}, time.Unix(1, 0)); err == nil {
-		t.Error("no error")
-	}
-}

@@ -46,10 +46,3 @@ func TestCostIsLinear(t *testing.T) {
 		t.Errorf("%g allocations for %d Services, %g for %d", a, services/10, b, services)
 	}
 }
-
-func BenchmarkFindings(b *testing.B) {
-	d := big(10_000)
-	for b.Loop() {
-		findings.Of(d)
-	}
-}

@@ -3,7 +3,6 @@ package get
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -102,33 +101,6 @@ func TestCommandsPrint(t *testing.T) {
 	if *update {
 		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
 			t.Fatal(err)
-		}
-	}
-}
-
-func TestJSONAndYAMLAreEqual(t *testing.T) {
-	for _, r := range resources {
-		var all [2]any
-		for i, form := range []string{"json", "yaml"} {
-			var stdout bytes.Buffer
-			err := Run(t.Context(), options(r.short+" -A -o "+form), source(document(t), ""), &stdout, &bytes.Buffer{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if form == "json" {
-				err = json.Unmarshal(stdout.Bytes(), &all[i])
-			} else {
-				err = yaml.Unmarshal(stdout.Bytes(), &all[i])
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		if diff := cmp.Diff(all[0], all[1]); diff != "" {
-			t.Errorf("%s: -json +yaml\n%s", r.plural, diff)
-		}
-		if n := len(all[0].(map[string]any)["items"].([]any)); n != len(r.items(document(t))) {
-			t.Errorf("%s: %d items", r.plural, n)
 		}
 	}
 }

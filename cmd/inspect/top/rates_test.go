@@ -70,7 +70,7 @@ func TestNodesAreAddedUp(t *testing.T) {
 	documents := func(after float64) []*nodestatus.Document {
 		one, two := toptest.Three(after), toptest.Three(2*after+0.5)
 		two.Node = "node-2"
-		two.Services[0].Problems = []nodestatus.Problem{toptest.Problem("a", "slow", "so it is")}
+		two.Services[0].Problems = []nodestatus.Problem{{Object: "Service a/slow", Reason: "Unusable", Text: "so it is"}}
 		return []*nodestatus.Document{one, two}
 	}
 	r := readings{}

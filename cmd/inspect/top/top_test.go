@@ -134,15 +134,15 @@ func TestInvalidOptionsNameTheirFlag(t *testing.T) {
 
 func TestJSONHasRowsAndSummary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := run(t.Context(), Config{Count: 1, Output: "json", Namespace: "b"}, toptest.Three(0), toptest.Three(1))
+		r := run(t.Context(), Config{Count: 1, Output: "json"}, toptest.Three(0), toptest.Three(1))
 		var got struct {
 			Items   []Row
 			Summary Summary
 		}
-		if err := json.Unmarshal([]byte(r.out), &got); r.err != nil || err != nil || len(got.Items) != 1 {
+		if err := json.Unmarshal([]byte(r.out), &got); r.err != nil || err != nil || len(got.Items) != 3 {
 			t.Fatalf("%v, %v\n%s", r.err, err, r.out)
 		}
-		if row, sum := got.Items[0], got.Summary; row.Name != "quick" || *row.Rate != 54 || row.Active != 6 || sum.Connections != 54 || sum.Services != 1 {
+		if row, sum := got.Items[0], got.Summary; row.Name != "quick" || *row.Rate != 54 || row.Active != 6 || sum.Connections != 90 || sum.Services != 3 {
 			t.Errorf("%+v, %+v", row, sum)
 		}
 	})

@@ -50,7 +50,7 @@ func counted(f model.Family, p model.Protocol, at netip.Addr, port uint16, endpo
 }
 
 // TestConnectionsCountForFrontendAndEndpoint counts in both families and all protocols, for
-// ClusterIPs and node ports, including deleted endpoints and addresses of no Service.
+// ClusterIPs and node ports, including deleted endpoints and addresses of no Service, or of others.
 func TestConnectionsCountForFrontendAndEndpoint(t *testing.T) {
 	v := loop(t, config, newKernel(), web())
 	d := build.FromSnapshot(&v, nodestatus.Query{}, then)
@@ -63,6 +63,9 @@ func TestConnectionsCountForFrontendAndEndpoint(t *testing.T) {
 				counted(f, p, cluster, 80, 0, 1), counted(f, p, cluster, 80, 1, 2), counted(f, p, cluster, 80, -1, 4),
 				counted(f, p, node, port, 1, 8), counted(f, p, node, port, 7, 16),
 				counted(f, p, cluster, 81, 0, 1000), counted(f, p, address(f, 96, 2), 80, 0, 1000),
+				// The number of the node port at another Service, endpoint and node.
+				counted(f, p, address(f, 96, 2), port, 0, 1000), counted(f, p, address(f, 244, 9), port, 1, 1000),
+				counted(f, p, address(f, 1, 2), port, 0, 1000),
 			)
 			active = append(active, counted(f, p, cluster, 80, 1, 3), counted(f, p, node, port, 0, 5))
 			fastPath = append(fastPath, counted(f, p, node, port, 0, 4), counted(f, p, address(f, 96, 2), 80, 0, 1))
@@ -123,41 +126,13 @@ func nodeAddresses() (out []string) {
 	return out
 }
 
-// TestNodePortNumberAtOtherAddressesIsNotCounted counts connections to the port number of a
-// node port at addresses of others.
-func TestNodePortNumberAtOtherAddressesIsNotCounted(t *testing.T) {
-	v := loop(t, config, newKernel(), web())
-	d := build.FromSnapshot(&v, nodestatus.Query{Name: "web"}, then)
-	d.NodeAddresses = nodeAddresses()
-	var all []nft.ConnectionCount
-	for _, f := range model.Families {
-		for k, p := range model.Protocols {
-			port := uint16(30000 + k)
-			all = append(all,
-				counted(f, p, address(f, 96, 2), port, 0, 1000), // another Service's ClusterIP
-				counted(f, p, address(f, 244, 9), port, 1, 1000),
-				counted(f, p, address(f, 1, 2), port, 0, 1000), // another node
-				counted(f, p, address(f, 1, 1), port, 0, 1))
-		}
-	}
-	build.Count(d, build.Sample{Connections: all}, build.Sample{Connections: all})
-	for _, p := range d.Services[0].Ports {
-		got := fmt.Sprint(p.Traffic, p.Frontends[0].Traffic, p.Frontends[1].Traffic, p.Endpoints[0].Traffic, p.Endpoints[1].Traffic)
-		if want := "{1 1 0 false} {0 0 0 false} {1 1 0 false} {1 1 0 false} {0 0 0 false}"; got != want {
-			t.Errorf("%s %s: port, ClusterIP, node port and endpoints have %s, want %s", p.Family, p.Protocol, got, want)
-		}
-	}
-}
-
 // tracking is a fake of connection tracking.
 type tracking struct {
 	entries []conntrack.Entry
 	err     error
-	walks   int
 }
 
 func (k *tracking) Each(begin func(), fn func(conntrack.Entry)) error {
-	k.walks++
 	for range 2 { // as if the first walk was interrupted
 		begin()
 		for _, e := range k.entries {
@@ -167,32 +142,20 @@ func (k *tracking) Each(begin func(), fn func(conntrack.Entry)) error {
 	return k.err
 }
 
-func TestTrackedConnectionsAreReadOncePerSecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		to, from := netip.MustParseAddrPort("10.96.0.1:80"), netip.MustParseAddrPort("10.244.0.1:8080")
-		k := &tracking{entries: []conntrack.Entry{
-			{Protocol: model.TCP, Original: to, Reply: from},
-			{Protocol: model.TCP, Original: to, Reply: from, Offloaded: true},
-			{Protocol: model.UDP, Original: to, Reply: to}, // not translated
-		}}
-		ask := build.ActiveCounts(k)
-		for range 3 {
-			for range 4 {
-				got, err := ask()
-				want := nft.ConnectionCount{Destination: model.Match{Addr: to.Addr(), Protocol: model.TCP, Port: 80}, Endpoint: from, Connections: 2}
-				fast := want
-				fast.Connections = 1
-				if err != nil || len(got.Connections) != 1 || got.Connections[0] != want || len(got.FastPath) != 1 || got.FastPath[0] != fast {
-					t.Errorf("got %v, %v", got, err)
-				}
-				<-time.After(200 * time.Millisecond) // no real time: see package synctest
-			}
-			<-time.After(200 * time.Millisecond)
-		}
-		if k.walks != 3 {
-			t.Errorf("in 3 s it was walked %d times", k.walks)
-		}
-	})
+func TestTrackedConnectionsAreCounted(t *testing.T) {
+	to, from := netip.MustParseAddrPort("10.96.0.1:80"), netip.MustParseAddrPort("10.244.0.1:8080")
+	k := &tracking{entries: []conntrack.Entry{
+		{Protocol: model.TCP, Original: to, Reply: from},
+		{Protocol: model.TCP, Original: to, Reply: from, Offloaded: true},
+		{Protocol: model.UDP, Original: to, Reply: to}, // not translated
+	}}
+	got, err := build.ActiveCounts(k)()
+	want := nft.ConnectionCount{Destination: model.Match{Addr: to.Addr(), Protocol: model.TCP, Port: 80}, Endpoint: from, Connections: 2}
+	fast := want
+	fast.Connections = 1
+	if err != nil || len(got.Connections) != 1 || got.Connections[0] != want || len(got.FastPath) != 1 || got.FastPath[0] != fast {
+		t.Errorf("got %v, %v", got, err)
+	}
 }
 
 func TestReadErrorIsAProblem(t *testing.T) {

@@ -1,7 +1,6 @@
 package build_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/build"
@@ -58,26 +56,6 @@ func TestDocumentGolden(t *testing.T) {
 	daemon, kernel := both(t, events)
 	golden(t, "daemon.json", daemon)
 	golden(t, "kernel.json", kernel)
-}
-
-func TestWriteEqualsMarshal(t *testing.T) {
-	v := loop(t, config, newKernel(), randomEvents(rand.New(rand.NewPCG(1, 1))))
-	d := build.FromSnapshot(&v, nodestatus.Query{}, then)
-	for _, d := range []*nodestatus.Document{
-		d, {Services: []nodestatus.Service{}}, {Services: d.Services[:1], Node: `"services":[]`, Problems: []nodestatus.Problem{{Text: `"services":[]`}}},
-	} {
-		var text bytes.Buffer
-		if err := d.Write(&text); err != nil {
-			t.Fatal(err)
-		}
-		got := &nodestatus.Document{}
-		if err := json.Unmarshal(text.Bytes(), got); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(d, got, cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("-document +read\n%s", diff)
-		}
-	}
 }
 
 // TestKernelDocumentAgreesWithDaemon compares what both have, for random Services.

@@ -69,28 +69,11 @@ func (s *Script) Get(_ context.Context, q nodestatus.Query) (*nodestatus.Documen
 	if err, failed := next.(error); failed {
 		return nil, err
 	}
-	return Only(next.(*nodestatus.Document), q), nil
-}
-
-// Only returns the queried part of a document.
-func Only(d *nodestatus.Document, q nodestatus.Query) *nodestatus.Document {
-	out := *d
-	out.Services = nil
-	for _, s := range d.Services {
-		if (q.Namespace == "" || q.Namespace == s.Namespace) && (q.Name == "" || q.Name == s.Name) {
-			out.Services = append(out.Services, s)
-		}
-	}
-	return &out
+	return next.(*nodestatus.Document), nil
 }
 
 // Three returns three Services of different rates, some seconds after [Noon].
 func Three(after float64) *nodestatus.Document {
 	n := uint64(after)
 	return Document(after, Service("a", "slow", n, 3), Service("b", "quick", 9*n, 1), Service("c", "middle", 5*n, 2))
-}
-
-// Problem returns a problem of a Service.
-func Problem(namespace, name, text string) nodestatus.Problem {
-	return nodestatus.Problem{Object: "Service " + namespace + "/" + name, Reason: "Unusable", Text: text}
 }

@@ -1,14 +1,12 @@
-package counters
+package diagnosis
 
 import (
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	stdsync "sync"
 	"testing"
-	"time"
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
@@ -18,13 +16,8 @@ import (
 	"kube-vmap/nft/kernel"
 )
 
-func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
-
-// answer is how long a response may take on a busy machine.
-const answer = 5 * time.Second
-
-// A line is a destination and an endpoint.
-type line struct {
+// A pair is a destination and an endpoint.
+type pair struct {
 	asked    model.Match
 	endpoint netip.AddrPort // invalid for former endpoints
 }
@@ -34,17 +27,17 @@ type ledger struct {
 	hosts []*lab.Host // that serve
 
 	mu    stdsync.Mutex
-	lines map[line]uint64
+	lines map[pair]uint64
 }
 
-func newLedger(hosts ...*lab.Host) *ledger { return &ledger{hosts: hosts, lines: map[line]uint64{}} }
+func newLedger(hosts ...*lab.Host) *ledger { return &ledger{hosts: hosts, lines: map[pair]uint64{}} }
 
 // note records a response.
 func (b *ledger) note(w daemon.Transport, to netip.AddrPort, by string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := slices.IndexFunc(b.hosts, func(h *lab.Host) bool { return h.Name == by })
-	b.lines[line{match(w, to), b.hosts[i].AddrPort(w.Family, daemon.TargetPort)}]++
+	b.lines[pair{match(w, to), b.hosts[i].AddrPort(w.Family, daemon.TargetPort)}]++
 }
 
 // fold adds the counts of removed endpoints to those of former endpoints.
@@ -52,7 +45,7 @@ func (b *ledger) fold(gone ...*lab.Host) {
 	for at, n := range b.lines {
 		if slices.ContainsFunc(gone, func(h *lab.Host) bool { return h.Addr(at.asked.Family) == at.endpoint.Addr() }) {
 			delete(b.lines, at)
-			b.lines[line{asked: at.asked}] += n
+			b.lines[pair{asked: at.asked}] += n
 		}
 	}
 }
@@ -71,7 +64,7 @@ func match(w daemon.Transport, to netip.AddrPort) model.Match {
 }
 
 // text returns lines as sorted text.
-func text(lines map[line]uint64) string {
+func text(lines map[pair]uint64) string {
 	var out []string
 	for at, n := range lines {
 		out = append(out, fmt.Sprintf("%s -> %s: %d\n", at.asked, at.endpoint, n))
@@ -81,16 +74,16 @@ func text(lines map[line]uint64) string {
 }
 
 // counted returns the kernel's counters.
-func counted(t testing.TB, k *kernel.Kernel) map[line]uint64 {
+func counted(t testing.TB, k *kernel.Kernel) map[pair]uint64 {
 	t.Helper()
-	out := map[line]uint64{}
+	out := map[pair]uint64{}
 	for _, f := range model.Families {
 		list, err := k.Connections(f)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range list {
-			out[line{c.Destination, c.Endpoint}] = c.Connections
+			out[pair{c.Destination, c.Endpoint}] = c.Connections
 		}
 	}
 	return out

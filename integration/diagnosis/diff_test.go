@@ -1,54 +1,28 @@
-package inspect
+package diagnosis
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"kube-vmap/integration/daemon"
-	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
 
-func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
-
-// A scene is a node with a folder of Services of every kind.
-type scene struct {
-	t      *testing.T
-	lab    *lab.Lab
-	folder *daemon.Folder
-}
-
-func newScene(t *testing.T) *scene {
+// withServices returns a node with a folder of Services of every kind.
+func withServices(t *testing.T) *scene {
 	t.Helper()
-	if err := lab.Missing(); err != nil {
-		t.Skip(err)
-	}
-	l, err := lab.New(lab.Options{Pods: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	var pods []*lab.Host
-	for _, p := range l.Pods {
-		pods = append(pods, p.Host)
-	}
-	s := &scene{t, l, daemon.NewFolder(t, l)}
+	s := newScene(t, 3, 0)
 	s.folder.Put("web",
 		daemon.Service{
-			Name: "web", Number: 1, Endpoints: pods, Ports: 2,
+			Name: "web", Number: 1, Endpoints: s.servers, Ports: 2,
 			Kinds: []model.Kind{model.KindNodePort, model.KindLoadBalancerIP, model.KindExternalIP}, LocalOutside: true,
 			Sources: []string{"198.51.100.0/24", "2001:db8:51::/48"},
 		},
-		daemon.Service{Name: "sticky", Number: 2, Endpoints: pods, Affinity: time.Hour},
-		daemon.Service{Name: "turns", Number: 3, Endpoints: pods, Scheduler: "rr"},
+		daemon.Service{Name: "sticky", Number: 2, Endpoints: s.servers, Affinity: time.Hour},
+		daemon.Service{Name: "turns", Number: 3, Endpoints: s.servers, Scheduler: "rr"},
 		daemon.Service{Name: "empty", Number: 4},
 	)
 	return s
@@ -57,15 +31,9 @@ func newScene(t *testing.T) *scene {
 // unprotected lets other programs change the tables.
 const unprotected = "--protect-tables=false"
 
-// run runs a command on the node.
-func (s *scene) run(args ...string) daemon.Output {
-	s.t.Helper()
-	return daemon.Run(s.t, s.lab.Node.Host, args...)
-}
-
 // manifests returns the flags with the proxy's configuration for a command.
 func (s *scene) manifests(more ...string) []string {
-	return append([]string{"--manifests", s.folder.Dir(), "--hostname-override", s.lab.Node.Name, daemon.PodRanges}, more...)
+	return append([]string{"--manifests", s.folder.Dir(), "--hostname-override", s.Node.Name, daemon.PodRanges}, more...)
 }
 
 // tamper changes the tables as another program.
@@ -74,7 +42,7 @@ func (s *scene) tamper(f model.Family) {
 	commands := strings.ReplaceAll(
 		"flush chain FAMILY kube-vmap service-check; add chain FAMILY kube-vmap intruder; flush map FAMILY kube-vmap endpoints-0",
 		"FAMILY", nft.FamilyName(f))
-	if output, err := s.lab.Node.Command(s.t.Context(), "nft", commands).CombinedOutput(); err != nil {
+	if output, err := s.Node.Command(s.t.Context(), "nft", commands).CombinedOutput(); err != nil {
 		s.t.Fatalf("nft: %v: %s", err, output)
 	}
 }
@@ -89,31 +57,48 @@ func tamperedLines(f model.Family) []string {
 	}
 }
 
+// TestDiffOfUnchangedTablesIsEmpty also compares with the manifests without the ranges of pods, whose
+// packets are then masqueraded, too.
 func TestDiffOfUnchangedTablesIsEmpty(t *testing.T) {
-	s := newScene(t)
-	daemon.Start(t, s.lab.Node, s.folder)
+	s := withServices(t)
+	daemon.Start(t, s.Node, s.folder)
 	for _, args := range [][]string{{"diff"}, append([]string{"diff"}, s.manifests()...)} {
 		if output := s.run(args...); output.ExitCode != 0 || output.Stdout != "" {
 			t.Errorf("%q: %+v", args, output)
 		}
 	}
-}
-
-// Without the ranges of pods, their packets are masqueraded, too.
-func TestDiffPrintsDifferentSettings(t *testing.T) {
-	s := newScene(t)
-	daemon.Start(t, s.lab.Node, s.folder)
-	output := s.run("diff", "--manifests", s.folder.Dir(), "--hostname-override", s.lab.Node.Name)
+	output := s.run("diff", "--manifests", s.folder.Dir(), "--hostname-override", s.Node.Name)
 	if output.ExitCode != 1 || !strings.Contains(output.Stdout, "lb-") || !strings.Contains(output.Stderr, "difference: clusterCIDR: "+strings.TrimPrefix(daemon.PodRanges, "--cluster-cidr=")+"\n") {
 		t.Errorf("%+v", output)
 	}
+	if output := s.run("diff", "--nonsense"); output.ExitCode != 2 || !strings.Contains(output.Stderr, "--nonsense") {
+		t.Errorf("a wrong flag: %+v", output)
+	}
 }
 
+// TestDiffOfChangedTables changes them beside the proxy, which reverts that within a second, so that
+// it may take several tries to see it, and after its end.
 func TestDiffOfChangedTables(t *testing.T) {
 	for _, f := range model.Families {
 		t.Run(f.String(), func(t *testing.T) {
-			s := newScene(t)
-			daemon.Start(t, s.lab.Node, s.folder, unprotected).Kill()
+			s := withServices(t)
+			d := daemon.Start(t, s.Node, s.folder, unprotected)
+			d.Ignore("repaired tables changed by another program")
+			seen := false
+			for n := 0; n < 20 && !seen; n++ {
+				s.tamper(f)
+				output := s.run("diff")
+				if seen = output.ExitCode == 1; seen {
+					s.has(output.Stdout, tamperedLines(f)...)
+				} else if output.ExitCode != 0 {
+					t.Fatalf("%+v", output)
+				}
+				s.settled()
+			}
+			if !seen {
+				t.Error("never seen")
+			}
+			d.Kill()
 			s.tamper(f)
 			output := s.run(append([]string{"diff"}, s.manifests(unprotected)...)...)
 			if output.ExitCode != 1 || output.Stderr != "" {
@@ -123,28 +108,6 @@ func TestDiffOfChangedTables(t *testing.T) {
 			if other := nft.FamilyName(1 - f); strings.Contains(output.Stdout, other+" kube-vmap") {
 				t.Errorf("of %s, which was not changed:\n%s", other, output.Stdout)
 			}
-		})
-	}
-}
-
-// The proxy reverts foreign changes within a second, so it may take several tries to see one.
-func TestDiffOfRunningProxyShowsForeignChanges(t *testing.T) {
-	for _, f := range model.Families {
-		t.Run(f.String(), func(t *testing.T) {
-			s := newScene(t)
-			d := daemon.Start(t, s.lab.Node, s.folder, unprotected)
-			d.Ignore("repaired tables changed by another program")
-			for range 20 {
-				s.tamper(f)
-				if output := s.run("diff"); output.ExitCode == 1 {
-					s.has(output.Stdout, tamperedLines(f)...)
-					return
-				} else if output.ExitCode != 0 {
-					t.Fatalf("%+v", output)
-				}
-				s.settled()
-			}
-			t.Error("never seen")
 		})
 	}
 }
@@ -173,26 +136,10 @@ func (s *scene) has(text string, want ...string) {
 	}
 }
 
-func TestDiffNeedsProxyOrManifests(t *testing.T) {
-	s := newScene(t)
-	for _, command := range []string{"diff", "render"} {
-		output := s.run(command)
-		if want := map[string]int{"diff": 2, "render": 1}[command]; output.ExitCode != want || output.Stdout != "" {
-			t.Errorf("%s: %+v", command, output)
-		}
-		if !strings.Contains(output.Stderr, "no kube-vmap answers on @kube-vmap in this network namespace") || strings.Count(output.Stderr, "\n") != 1 {
-			t.Errorf("%s: %q", command, output.Stderr)
-		}
-	}
-	if output := s.run("diff", "--nonsense"); output.ExitCode != 2 || !strings.Contains(output.Stderr, "--nonsense") {
-		t.Errorf("a wrong flag: %+v", output)
-	}
-}
-
 // The rule sets of the running proxy, the kernel and the manifests are equal.
 func TestRenderedRuleSetsAreEqual(t *testing.T) {
-	s := newScene(t)
-	d := daemon.Start(t, s.lab.Node, s.folder)
+	s := withServices(t)
+	d := daemon.Start(t, s.Node, s.folder)
 	wanted := lines(s.run("render").Stdout)
 	if len(wanted) < 100 {
 		t.Fatalf("the rule set has %d lines", len(wanted))
@@ -202,10 +149,23 @@ func TestRenderedRuleSetsAreEqual(t *testing.T) {
 	s.same("the manifests'", lines(s.run(append([]string{"render"}, s.manifests()...)...).Stdout), wanted)
 
 	d.Kill()
-	output := s.run(append([]string{"render", "--kernel"}, s.manifests()[2:]...)...)
-	s.same("the kernel's without the proxy", lines(output.Stdout), wanted)
+	kernel := append([]string{"render", "--kernel"}, s.manifests()[2:]...)
+	before := s.run(kernel...).Stdout
+	s.same("the kernel's without the proxy", lines(before), wanted)
 	if output := s.run("render", "--kernel", "--masquerade-all"); !strings.Contains(output.Stdout, "does not make here with these flags") {
 		t.Error("rules of other flags are not reported")
+	}
+	// The commands have the proxy's flags, some of which change things.
+	for command, code := range map[string]int{"diff": 2, "render": 1} {
+		for _, flag := range []string{"--cleanup", "--init-only", "--write-config-to=/nowhere"} {
+			output := s.run(append([]string{command, flag}, s.manifests()...)...)
+			if output.ExitCode != code || output.Stdout != "" || !strings.Contains(output.Stderr, "this command changes nothing") {
+				t.Errorf("%s %s: %+v", command, flag, output)
+			}
+		}
+	}
+	if s.run(kernel...).Stdout != before {
+		t.Error("the tables have changed")
 	}
 }
 
@@ -236,23 +196,5 @@ func (s *scene) same(what string, got, want []string) {
 		if !slices.Contains(got, l) {
 			s.t.Errorf("%s lacks %q", what, l)
 		}
-	}
-}
-
-// The commands have the proxy's flags, some of which change things.
-func TestDiffAndRenderChangeNothing(t *testing.T) {
-	s := newScene(t)
-	daemon.Start(t, s.lab.Node, s.folder).Kill()
-	before := s.run("render", "--kernel").Stdout
-	for command, code := range map[string]int{"diff": 2, "render": 1} {
-		for _, flag := range []string{"--cleanup", "--init-only", "--write-config-to=/nowhere"} {
-			output := s.run(append([]string{command, flag}, s.manifests()...)...)
-			if output.ExitCode != code || output.Stdout != "" || !strings.Contains(output.Stderr, "this command changes nothing") {
-				t.Errorf("%s %s: %+v", command, flag, output)
-			}
-		}
-	}
-	if s.run("render", "--kernel").Stdout != before || before == "" {
-		t.Error("the tables have changed")
 	}
 }

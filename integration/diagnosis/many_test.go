@@ -1,16 +1,14 @@
-package status
+package diagnosis
 
 import (
 	"bufio"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"kube-vmap/integration/daemon"
-	"kube-vmap/integration/lab"
 )
 
 // TestTenThousandServicesTakeLittleMemory bounds what get makes the daemon allocate.
@@ -19,31 +17,24 @@ func TestTenThousandServicesTakeLittleMemory(t *testing.T) {
 		t.Skip("of the long suite")
 	}
 	const many = 10_000
-	l := newLab(t)
-	f := daemon.NewFolder(t, l)
+	s := newScene(t, 2, 0)
 	services := make([]daemon.Service, many)
 	for i := range services {
-		services[i] = daemon.Service{Name: fmt.Sprint("web-", i), Number: i + 1, Endpoints: []*lab.Host{l.Pods[0].Host, l.Pods[1].Host}}
+		services[i] = daemon.Service{Name: fmt.Sprint("web-", i), Number: i + 1, Endpoints: s.servers}
 	}
-	f.Put("many", services...)
-	pid := filepath.Join(t.TempDir(), "pid")
-	d := daemon.Launch{Node: l.Node, Folder: f, By: []string{"sh", "-c", `echo $$ > ` + pid + `; exec "$@"`, "sh"}}.Start(t)
-	d.AwaitMessage("ready")
-	number, err := os.ReadFile(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	process := "/proc/" + strings.TrimSpace(string(number))
+	s.folder.Put("many", services...)
+	_, pid := s.startWithPID()
+	process := fmt.Sprint("/proc/", pid)
 	measure := func(what string, args ...string) {
 		t.Helper()
 		if err := os.WriteFile(process+"/clear_refs", []byte("5"), 0o200); err != nil { // resets the peak
 			t.Fatal(err)
 		}
 		before := memory(t, process, "VmRSS")
-		out := get(t, l.Node.Host, args...)
+		out := s.prints(append([]string{"get"}, args...)...)
 		grown := memory(t, process, "VmHWM") - before
 		t.Logf("%s: %d KiB printed, the daemon has %d MiB and took %d MiB more", what,
-			len(out.stdout)>>10, before>>10, grown>>10)
+			len(out)>>10, before>>10, grown>>10)
 		if grown > 400<<10 {
 			t.Errorf("%s takes %d MiB", what, grown>>10)
 		}
@@ -53,7 +44,7 @@ func TestTenThousandServicesTakeLittleMemory(t *testing.T) {
 	measure("all Services again", "svc", "-A")
 	measure("all endpoints as JSON", "ep", "-A", "-o", "json")
 	measure("one Service after them", "svc", "web-7")
-	get(t, l.Node.Host, "svc", "-A", "--kernel")
+	s.prints("get", "svc", "-A", "--kernel")
 }
 
 // memory returns a number of a process's memory, in KiB.

@@ -1,4 +1,4 @@
-package counters
+package diagnosis
 
 import (
 	"errors"
@@ -40,7 +40,7 @@ func TestNamespaceThatFillsTheCountersMakesRoom(t *testing.T) {
 	d := daemon.Start(t, s.Node, s.folder, "--protect-tables=false")
 	d.Ignore("connections of frontends not counted: too many pairs of destination and endpoint")
 	d.Ignore("connection counters full, new pairs of destination and endpoint are not counted")
-	if out := daemon.Run(t, s.Node.Host, "problems", "-n", "crowd", "--observe", "0"); out.ExitCode == 2 {
+	if out := s.run("problems", "-n", "crowd", "--observe", "0"); out.ExitCode == 2 {
 		t.Errorf("problems before: %v", out)
 	}
 	for _, f := range model.Families {
@@ -108,13 +108,13 @@ func fillCounters(t *testing.T, k *kernel.Kernel, of daemon.Service, f model.Fam
 // expectNotCounted checks that commands and metrics report what is not counted.
 func (s *scene) expectNotCounted(t *testing.T) {
 	t.Helper()
-	if out := daemon.Run(t, s.Node.Host, "problems", "-n", "crowd", "--observe", "0"); out.ExitCode != 2 || !strings.Contains(out.Stdout, "NotCounted") {
+	if out := s.run("problems", "-n", "crowd", "--observe", "0"); out.ExitCode != 2 || !strings.Contains(out.Stdout, "NotCounted") {
 		t.Errorf("problems: %v", out)
 	}
-	if out := daemon.Run(t, s.Node.Host, "get", "svc", "-n", "crowd"); out.ExitCode != 2 || !strings.Contains(out.Stdout, "?") {
+	if out := s.run("get", "svc", "-n", "crowd"); out.ExitCode != 2 || !strings.Contains(out.Stdout, "?") {
 		t.Errorf("get: %v", out)
 	}
-	if out := daemon.Run(t, s.Node.Host, "get", "svc", "web"); out.ExitCode != 0 || strings.Contains(out.Stdout, "?") {
+	if out := s.run("get", "svc", "web"); out.ExitCode != 0 || strings.Contains(out.Stdout, "?") {
 		t.Errorf("get of another namespace: %v", out)
 	}
 	metric := regexp.MustCompile(`(?m)^kubevmap_connections_(not_counted_total|uncounted_frontends)\{ip_family="IPv[46]"\} [1-9]`)

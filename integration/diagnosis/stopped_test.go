@@ -1,9 +1,7 @@
-package status
+package diagnosis
 
 import (
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,21 +14,10 @@ import (
 // TestStoppedProcessIsNotWaitedFor stops a daemon with SIGSTOP, like a cgroup freezer or a
 // debugger.
 func TestStoppedProcessIsNotWaitedFor(t *testing.T) {
-	l := newLab(t)
-	f := daemon.NewFolder(t, l)
+	r := newScene(t, 1, 0)
 	web := daemon.Service{Name: "web", Number: 1}
-	f.Put("web", web)
-	file := filepath.Join(t.TempDir(), "pid")
-	d := daemon.Launch{Node: l.Node, Folder: f, By: []string{"sh", "-c", `echo $$ > ` + file + `; exec "$@"`, "sh"}}.Start(t)
-	d.AwaitMessage("ready")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.folder.Put("web", web)
+	_, pid := r.startWithPID()
 	signal := func(s syscall.Signal) {
 		if err := syscall.Kill(pid, s); err != nil {
 			t.Fatal(err)
@@ -50,15 +37,27 @@ func TestStoppedProcessIsNotWaitedFor(t *testing.T) {
 		{[]string{"top"}, 1, "no response on @kube-vmap within 5s"},
 		{[]string{"render", "--kernel"}, 0, "table ip kube-vmap"},
 		{
-			[]string{"explain", "--from", l.Pods[0].Addr(model.IPv4).String(), "--to", web.AddrPort(l.Node, model.IPv4, model.KindClusterIP, 0).String()},
+			[]string{"explain", "--from", r.Pods[0].Addr(model.IPv4).String(), "--to", r.clusterIP(web, model.IPv4).String()},
 			1, "no response on @kube-vmap within 3s",
 		},
 		{[]string{"bundle", "-o", filepath.Join(t.TempDir(), "archive")}, 0, "status.json"}, // named as skipped
 	} {
 		start := time.Now()
-		out := run(t, l.Node.Host, 0, tc.args...)
-		if took := time.Since(start); out.code != tc.code || !strings.Contains(out.stdout+out.stderr, tc.says) || took > most {
-			t.Errorf("%q in %s: exit code %d, want %d with %q: %s%s", tc.args, took, out.code, tc.code, tc.says, out.stdout, out.stderr)
+		out := r.run(tc.args...)
+		if took := time.Since(start); out.ExitCode != tc.code || !strings.Contains(out.Stdout+out.Stderr, tc.says) || took > most {
+			t.Errorf("%q in %s: exit code %d, want %d with %q: %s%s", tc.args, took, out.ExitCode, tc.code, tc.says, out.Stdout, out.Stderr)
+		}
+	}
+}
+
+// TestCommandsWithoutAProxyGiveTheNextStep has no tables either.
+func TestCommandsWithoutAProxyGiveTheNextStep(t *testing.T) {
+	s := newScene(t, 1, 0)
+	for command, code := range map[string]int{"get svc": 1, "top": 1, "render": 1, "diff": 2, "problems": 2, "status": 2} {
+		out := s.run(strings.Fields(command)...)
+		if out.ExitCode != code || out.Stdout != "" || strings.Count(out.Stderr, "\n") != 1 ||
+			!strings.Contains(out.Stderr, "no kube-vmap answers on @kube-vmap in this network namespace: does kube-vmap run?") {
+			t.Errorf("%s: %v", command, out)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package counters
+package diagnosis
 
 import (
 	"fmt"
@@ -11,34 +11,8 @@ import (
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
-	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 )
-
-// A scene is a lab with servers on all hosts.
-type scene struct {
-	*lab.Lab
-	servers []*lab.Host // pods of the node, then remote ones
-	folder  *daemon.Folder
-	ledger  *ledger
-}
-
-func newScene(t *testing.T, pods, remote int) *scene {
-	t.Helper()
-	s := &scene{Lab: labtest.New(t, lab.Options{Pods: pods, RemotePods: remote})}
-	daemon.RouteServices(t, s.Lab, s.Node)
-	for _, pod := range append(s.Pods[:pods:pods], s.RemotePods...) {
-		s.servers = append(s.servers, pod.Host)
-	}
-	for _, h := range append(s.servers[:len(s.servers):len(s.servers)], s.Node.Host) {
-		if err := h.ServeAll(daemon.TargetPort); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.folder = daemon.NewFolder(t, s.Lab)
-	s.ledger = newLedger(append(s.servers[:len(s.servers):len(s.servers)], s.Node.Host)...)
-	return s
-}
 
 // each connects to every kind of address of a Service, from a pod, the node and outside.
 func (s *scene) each(t *testing.T, of daemon.Service, times int) {
@@ -90,7 +64,24 @@ func TestConnectionsAreCountedOnAllFrontends(t *testing.T) {
 			t.Errorf("a pod asks %s: %s, %v", pod, got, err)
 		}
 	})
-	s.ledger.check(t, "with refused connections and some directly to a pod", k)
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) { // many requests are one connection
+		to := s.clusterIP(plain, w.Family)
+		flow, err := s.Outside.Flow(w.Protocol, netip.AddrPort{}, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer flow.Close()
+		for i := range 20 {
+			got, err := flow.Ask(answer)
+			if err != nil || got.By == "" {
+				t.Fatalf("request %d: %s, %v", i, got, err)
+			}
+			if i == 0 {
+				s.ledger.note(w, to, got.By)
+			}
+		}
+	})
+	s.ledger.check(t, "with refused connections, some directly to a pod, and long ones", k)
 	s.checkMetrics(t)
 }
 
@@ -158,9 +149,9 @@ func TestCountsSurviveScalingAndRestarts(t *testing.T) {
 	if got := sets(t, k); got != [2]bool{} {
 		t.Errorf("without counting, the tables have sets of connections: %v", got)
 	}
-	s.ledger.lines = map[line]uint64{}
+	s.ledger.lines = map[pair]uint64{}
 	s.each(t, web, 1)
-	s.ledger.lines = map[line]uint64{}
+	s.ledger.lines = map[pair]uint64{}
 	s.ledger.check(t, "without counting", k)
 	d.Stop()
 	daemon.Start(t, s.Node, s.folder)

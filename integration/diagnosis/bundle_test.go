@@ -1,4 +1,4 @@
-package inspect
+package diagnosis
 
 import (
 	"archive/tar"
@@ -54,9 +54,9 @@ var expected = map[string]string{
 }
 
 func TestBundleOfRunningProxy(t *testing.T) {
-	s := newScene(t)
+	s := withServices(t)
 	s.addFirewall()
-	daemon.Start(t, s.lab.Node, s.folder, "--proxy-mode=iptables").Ignore("configuration")
+	daemon.Start(t, s.Node, s.folder, "--proxy-mode=iptables").Ignore("configuration")
 	file := filepath.Join(t.TempDir(), "bundle.tar.gz")
 	if output := s.run("bundle", "-o", file); output.ExitCode != 0 || output.Stderr != "" || output.Stdout != file+"\n" {
 		t.Fatalf("%+v", output)
@@ -84,9 +84,9 @@ func TestBundleOfRunningProxy(t *testing.T) {
 }
 
 func TestBundleWithoutProxy(t *testing.T) {
-	s := newScene(t)
+	s := withServices(t)
 	s.addFirewall()
-	daemon.Start(t, s.lab.Node, s.folder).Kill()
+	daemon.Start(t, s.Node, s.folder).Kill()
 	output := s.run("bundle", "-o", "-")
 	if output.ExitCode != 0 || !strings.Contains(output.Stderr, "skipped, see") {
 		t.Errorf("exit code %d: %s", output.ExitCode, output.Stderr)
@@ -108,11 +108,16 @@ func TestBundleWithoutProxy(t *testing.T) {
 
 // A bundle has the path of a kubeconfig, and nothing of its content.
 func TestBundleHasNoCredentials(t *testing.T) {
-	s := newScene(t)
+	s := withServices(t)
 	const secret = "c2VjcmV0LXRva2Vu"
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := "apiVersion: v1\nkind: Config\nusers: [{name: me, user: {token: " + secret + "}}]\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	d := daemon.Launch{
-		Node: s.lab.Node, Folder: s.folder,
-		Flags: []string{"--kubeconfig", s.kubeconfig(secret)}, By: []string{"env", "KUBE_TOKEN=" + secret},
+		Node: s.Node, Folder: s.folder,
+		Flags: []string{"--kubeconfig", file}, By: []string{"env", "KUBE_TOKEN=" + secret},
 	}.Start(t)
 	d.AwaitMessage("ready")
 	for name, text := range unpack(t, strings.NewReader(s.run("bundle", "-o", "-").Stdout)) {
@@ -122,41 +127,30 @@ func TestBundleHasNoCredentials(t *testing.T) {
 	}
 }
 
-// kubeconfig writes a kubeconfig with a token and returns its path.
-func (s *scene) kubeconfig(token string) string {
-	s.t.Helper()
-	file := filepath.Join(s.t.TempDir(), "kubeconfig")
-	text := "apiVersion: v1\nkind: Config\nusers: [{name: me, user: {token: " + token + "}}]\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		s.t.Fatal(err)
+// TestBundleOnBadFileSystems runs as in the pod of the DaemonSet, which names the remedy, and on a
+// full file system, where nothing remains.
+func TestBundleOnBadFileSystems(t *testing.T) {
+	s := withServices(t)
+	daemon.Start(t, s.Node, s.folder)
+	in := func(mount string, args ...string) daemon.Output {
+		script := `mount -t tmpfs -o ` + mount + ` none /mnt && cd /mnt && { "$@"; code=$?; ls /mnt >&2; exit $code; }`
+		return daemon.RunBy(t, s.Node.Host, []string{"unshare", "--mount", "sh", "-c", script, "sh"}, append([]string{"bundle"}, args...)...)
 	}
-	return file
-}
-
-func TestBundleOnFullFileSystemIsRemoved(t *testing.T) {
-	s := newScene(t)
-	daemon.Start(t, s.lab.Node, s.folder)
-	const small = `mount -t tmpfs -o size=8k none /mnt && { "$@"; code=$?; echo "there is: $(ls /mnt)" >&2; exit $code; }`
-	output := daemon.RunBy(t, s.lab.Node.Host, []string{"unshare", "--mount", "sh", "-c", small, "sh"}, "bundle", "-o", "/mnt/bundle.tar.gz")
-	if output.ExitCode != 1 || !strings.Contains(output.Stderr, "no space left") || !strings.HasSuffix(output.Stderr, "there is: \n") {
-		t.Errorf("exit code %d: %s", output.ExitCode, output.Stderr)
-	}
-}
-
-// TestBundleOnReadOnlyFileSystemNamesTheRemedy runs as in the pod of the DaemonSet.
-func TestBundleOnReadOnlyFileSystemNamesTheRemedy(t *testing.T) {
-	s := newScene(t)
-	daemon.Start(t, s.lab.Node, s.folder)
-	const readOnly = `mount -t tmpfs -o ro none /mnt && cd /mnt && exec "$@"`
-	by := []string{"unshare", "--mount", "sh", "-c", readOnly, "sh"}
-	for _, args := range [][]string{{"bundle"}, {"bundle", "-o", "/mnt/bundle.tar.gz"}} {
-		output := daemon.RunBy(t, s.lab.Node.Host, by, args...)
-		if output.ExitCode != 1 || output.Stdout != "" || strings.Count(output.Stderr, "\n") != 1 || !strings.Contains(output.Stderr, "read-only file system") ||
-			!strings.Contains(output.Stderr, "exec POD -- /kube-vmap bundle -o - > bundle.tar.gz") {
-			t.Errorf("%v: %+v", args, output)
+	for _, tc := range []struct {
+		mount string
+		args  []string
+		says  string
+	}{
+		{"size=8k", []string{"-o", "/mnt/bundle.tar.gz"}, "no space left"},
+		{"ro", nil, "exec POD -- /kube-vmap bundle -o - > bundle.tar.gz"},
+		{"ro", []string{"-o", "/mnt/bundle.tar.gz"}, "read-only file system"},
+	} {
+		out := in(tc.mount, tc.args...)
+		if out.ExitCode != 1 || out.Stdout != "" || strings.Count(out.Stderr, "\n") != 1 || !strings.Contains(out.Stderr, tc.says) {
+			t.Errorf("%+v: %v", tc, out)
 		}
 	}
-	output := daemon.RunBy(t, s.lab.Node.Host, by, "bundle", "-o", "-")
+	output := in("ro", "-o", "-")
 	if got := unpack(t, strings.NewReader(output.Stdout)); output.ExitCode != 0 || len(got) != len(expected) {
 		t.Errorf("-o -: exit code %d, %d files: %s", output.ExitCode, len(got), output.Stderr)
 	}
@@ -166,7 +160,7 @@ func TestBundleOnReadOnlyFileSystemNamesTheRemedy(t *testing.T) {
 func (s *scene) addFirewall() {
 	s.t.Helper()
 	const rules = "table inet firewall { chain in { type filter hook input priority 0; policy drop; ip saddr 192.0.2.7 tcp dport 443 drop; accept; }; }"
-	if out, err := s.lab.Node.Command(s.t.Context(), "nft", rules).CombinedOutput(); err != nil {
+	if out, err := s.Node.Command(s.t.Context(), "nft", rules).CombinedOutput(); err != nil {
 		s.t.Fatalf("nft: %v\n%s", err, out)
 	}
 }

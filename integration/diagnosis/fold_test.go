@@ -1,4 +1,4 @@
-package counters
+package diagnosis
 
 import (
 	"context"
@@ -147,7 +147,7 @@ func TestStaleCountsAreFolded(t *testing.T) {
 
 // foldOf folds the connections to hosts as endpoints of a Service.
 func (b *ledger) foldOf(of daemon.Service, gone []*lab.Host) {
-	others := map[line]uint64{}
+	others := map[pair]uint64{}
 	for at, n := range b.lines {
 		for _, k := range daemon.Kinds {
 			if of.Addr(at.asked.Family, k) == at.asked.Addr {

@@ -1,4 +1,4 @@
-package status
+package diagnosis
 
 import (
 	"encoding/json"
@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/observe"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
@@ -25,13 +24,12 @@ import (
 // TestRefusalsAreThoseOfEndpoints sends packets that an endpoint answers with a reset, an
 // abort or "port unreachable", or not at all, next to ones that are served, and observes.
 func TestRefusalsAreThoseOfEndpoints(t *testing.T) {
-	l := newLab(t)
-	f := daemon.NewFolder(t, l)
+	l := newScene(t, 2, 1)
 	served := daemon.Service{Name: "served", Number: 1, Endpoints: []*lab.Host{l.Pods[0].Host}}
 	wrong := daemon.Service{Name: "wrong", Number: 2, ServicePorts: daemon.EveryProtocol("p-", daemon.Port, daemon.TargetPort+9, 0), EndpointSpec: "pod-1"}
 	silent := daemon.Service{Name: "silent", Number: 3, Endpoints: []*lab.Host{l.RemotePods[0].Host}}
-	f.Put("services", served, wrong, silent)
-	daemon.Start(t, l.Node, f)
+	l.folder.Put("services", served, wrong, silent)
+	daemon.Start(t, l.Node, l.folder)
 	silence(t, l.RemotePods[0].Host)
 	stop, done, rounds := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
@@ -39,7 +37,7 @@ func TestRefusalsAreThoseOfEndpoints(t *testing.T) {
 		for {
 			for _, w := range daemon.Transports() {
 				for _, s := range []daemon.Service{served, wrong, silent} {
-					_, _ = l.Pods[1].AskFresh(w.Protocol, netip.Addr{}, s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0), 50*time.Millisecond)
+					_, _ = l.Pods[1].AskFresh(w.Protocol, netip.Addr{}, l.clusterIP(s, w.Family), 50*time.Millisecond)
 				}
 			}
 			select {
@@ -52,7 +50,7 @@ func TestRefusalsAreThoseOfEndpoints(t *testing.T) {
 	}()
 	<-rounds // what is not answered counts if it was there before
 	responses := observed(t, l.Node.Host, 3*time.Second)
-	expectCommands(t, l, wrong)
+	l.expectCommands(t, wrong)
 	close(stop)
 	<-done
 	type counts struct{ refused, unanswered bool }
@@ -84,16 +82,15 @@ func TestRefusalsAreThoseOfEndpoints(t *testing.T) {
 // TestBusyEndpointsDoNotSeemToRefuse opens and closes connections as fast as possible while
 // it observes: none is counted without its entry.
 func TestBusyEndpointsDoNotSeemToRefuse(t *testing.T) {
-	l := newLab(t)
-	f := daemon.NewFolder(t, l)
+	l := newScene(t, 2, 1)
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: []*lab.Host{l.Pods[0].Host, l.RemotePods[0].Host}}
-	f.Put("services", web)
-	daemon.Start(t, l.Node, f)
+	l.folder.Put("services", web)
+	daemon.Start(t, l.Node, l.folder)
 	var bursts errgroup.Group
 	for _, family := range model.Families {
 		for _, p := range []model.Protocol{model.TCP, model.UDP} {
 			bursts.Go(func() error {
-				to := web.AddrPort(l.Node, family, model.KindClusterIP, 0)
+				to := l.clusterIP(web, family)
 				got, err := l.Pods[1].Burst(lab.Burst{Protocol: p, To: to, Count: 5000, Workers: 4, Timeout: 10 * time.Second})
 				t.Logf("%s over %s: %s", p, family, got)
 				return err
@@ -111,12 +108,12 @@ func TestBusyEndpointsDoNotSeemToRefuse(t *testing.T) {
 }
 
 // expectCommands checks what commands say about these Services.
-func expectCommands(t *testing.T, l *lab.Lab, wrong daemon.Service) {
+func (l *scene) expectCommands(t *testing.T, wrong daemon.Service) {
 	t.Helper()
-	out := run(t, l.Node.Host, 0, "problems", "-o", "json")
+	out := l.run("problems", "-o", "json")
 	var list findings.List
-	if err := json.Unmarshal([]byte(out.stdout), &list); err != nil || out.code != 1 {
-		t.Fatalf("exit code %d, %v: %s", out.code, err, out.stderr)
+	if err := json.Unmarshal([]byte(out.Stdout), &list); err != nil || out.ExitCode != 1 {
+		t.Fatalf("exit code %d, %v: %s", out.ExitCode, err, out.Stderr)
 	}
 	got := map[string]string{}
 	for _, f := range list.Findings {
@@ -133,57 +130,22 @@ func expectCommands(t *testing.T, l *lab.Lab, wrong daemon.Service) {
 		"silent[udp-0/UDP] [IPv4 IPv6]":             "Notice Silent (spec.ports[].targetPort)",
 	}
 	if !maps.Equal(got, want) {
-		t.Errorf("problems has %q, want %q\n%s", got, want, out.stdout)
+		t.Errorf("problems has %q, want %q\n%s", got, want, out.Stdout)
 	}
 	for _, w := range daemon.Transports() {
-		to := fmt.Sprintf("%s/%s", wrong.AddrPort(l.Node, w.Family, model.KindClusterIP, 0), w.Protocol)
-		out := run(t, l.Node.Host, 0, "explain", "--from", l.Pods[1].Addr(w.Family).String(), "--to", to)
+		to := fmt.Sprintf("%s/%s", l.clusterIP(wrong, w.Family), w.Protocol)
+		out := l.run("explain", "--from", l.Pods[1].Addr(w.Family).String(), "--to", to)
 		want, code := "the only endpoint answers with a reset", 1
 		if w.Protocol == model.UDP { // where silence may be right
 			want, code = "the only endpoint does not answer", 2
 		}
-		if out.code != code || !strings.Contains(out.stdout, want) || !strings.Contains(out.stdout, "(spec.ports[].targetPort)") {
-			t.Errorf("explain over %s: %s%s", w, out.stdout, out.stderr)
+		if out.ExitCode != code || !strings.Contains(out.Stdout, want) || !strings.Contains(out.Stdout, "(spec.ports[].targetPort)") {
+			t.Errorf("explain over %s: %s%s", w, out.Stdout, out.Stderr)
 		}
 	}
-	table := get(t, l.Node.Host, "endpoints", "wrong", "--observe", "2s").stdout
+	table := l.prints("get", "endpoints", "wrong", "--observe", "2s")
 	if strings.Count(table, "(refuses)") != 4 || strings.Count(table, "(silent)") != 2 {
 		t.Errorf("get endpoints: %s", table)
-	}
-}
-
-// TestConnectionsToEndpointsThatAreGoneAreFound keeps connections open while their endpoint
-// leaves its EndpointSlice.
-func TestConnectionsToEndpointsThatAreGoneAreFound(t *testing.T) {
-	l := newLab(t)
-	f := daemon.NewFolder(t, l)
-	web := daemon.Service{Name: "web", Number: 1, Endpoints: []*lab.Host{l.Pods[0].Host}}
-	f.Put("services", web)
-	d := daemon.Start(t, l.Node, f)
-	for _, w := range daemon.Transports() {
-		if w.Protocol == model.UDP {
-			continue // kube-vmap ends flows of UDP itself
-		}
-		flow, err := l.Pods[1].Flow(w.Protocol, netip.AddrPort{}, web.AddrPort(l.Node, w.Family, model.KindClusterIP, 0))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer flow.Close()
-		if got, err := flow.Ask(10 * time.Second); err != nil || got.Outcome != lab.Answered {
-			t.Fatalf("%s: %s, %v", w, got, err)
-		}
-	}
-	web.Endpoints = []*lab.Host{l.RemotePods[0].Host}
-	d.After(func() { f.Put("services", web) })
-	var list findings.List
-	out := run(t, l.Node.Host, 0, "problems", "web", "--observe", "0", "-o", "json")
-	if err := json.Unmarshal([]byte(out.stdout), &list); err != nil || out.code != 0 || len(list.Findings) != 1 {
-		t.Fatalf("exit code %d, %v: %s%s", out.code, err, out.stdout, out.stderr)
-	}
-	want := fmt.Sprintf("open connections, 4, to endpoints that get no new ones any more: %s, %s",
-		l.Pods[0].AddrPort(model.IPv4, daemon.TargetPort), l.Pods[0].AddrPort(model.IPv6, daemon.TargetPort))
-	if found := list.Findings[0]; found.Reason != findings.Stale || found.Text != want || found.Severity != nodestatus.SeverityNotice {
-		t.Errorf("got %+v, want %s", found, want)
 	}
 }
 

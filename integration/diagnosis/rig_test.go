@@ -1,0 +1,84 @@
+package diagnosis
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
+	"kube-vmap/model"
+)
+
+func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
+
+// answer is how long a response may take on a busy machine.
+const answer = 5 * time.Second
+
+// A scene is a lab with servers on all hosts.
+type scene struct {
+	*lab.Lab
+	t       *testing.T
+	servers []*lab.Host // pods of the node, then remote ones
+	folder  *daemon.Folder
+	ledger  *ledger
+}
+
+func newScene(t *testing.T, pods, remote int) *scene {
+	t.Helper()
+	s := &scene{Lab: labtest.New(t, lab.Options{Pods: pods, RemotePods: remote}), t: t}
+	daemon.RouteServices(t, s.Lab, s.Node)
+	for _, pod := range append(s.Pods[:pods:pods], s.RemotePods...) {
+		s.servers = append(s.servers, pod.Host)
+	}
+	s.ledger = newLedger(append(s.servers[:len(s.servers):len(s.servers)], s.Node.Host)...)
+	for _, h := range s.ledger.hosts {
+		if err := h.ServeAll(daemon.TargetPort); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.folder = daemon.NewFolder(t, s.Lab)
+	return s
+}
+
+// run runs a command on the node.
+func (s *scene) run(args ...string) daemon.Output {
+	s.t.Helper()
+	return daemon.Run(s.t, s.Node.Host, args...)
+}
+
+// prints runs a command, which must work, and returns what it prints.
+func (s *scene) prints(args ...string) string {
+	s.t.Helper()
+	out := s.run(args...)
+	if out.ExitCode != 0 {
+		s.t.Fatalf("%q: %v", args, out)
+	}
+	return out.Stdout + out.Stderr
+}
+
+// clusterIP returns the first port of a Service's ClusterIP.
+func (s *scene) clusterIP(of daemon.Service, f model.Family) netip.AddrPort {
+	return of.AddrPort(s.Node, f, model.KindClusterIP, 0)
+}
+
+// startWithPID starts the proxy, and returns also its process.
+func (s *scene) startWithPID() (d *daemon.Daemon, pid int) {
+	s.t.Helper()
+	file := filepath.Join(s.t.TempDir(), "pid")
+	d = daemon.Launch{Node: s.Node, Folder: s.folder, By: []string{"sh", "-c", `echo $$ > ` + file + `; exec "$@"`, "sh"}}.Start(s.t)
+	d.AwaitMessage("ready")
+	text, err := os.ReadFile(file)
+	if err == nil {
+		pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return d, pid
+}
