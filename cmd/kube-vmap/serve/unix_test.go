@@ -142,12 +142,12 @@ func TestSocketNamesAndPathsAreServed(t *testing.T) {
 		if _, err := client.Get(t.Context(), socket, nodestatus.Query{Name: "bad"}); err == nil || !strings.Contains(err.Error(), "not now") {
 			t.Errorf("an answer that fails: %v", err)
 		}
-		more, err := client.Ask(t.Context(), socket, "/more")
+		more, err := client.Client{Socket: socket}.Ask(t.Context(), "/more")
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = more.Close()
-		if _, err := client.Ask(t.Context(), socket, "/other"); err == nil || !strings.Contains(err.Error(), "not served") {
+		if _, err := (client.Client{Socket: socket}).Ask(t.Context(), "/other"); err == nil || !strings.Contains(err.Error(), "not served") {
 			t.Errorf("what there is not: %v", err)
 		}
 	}

@@ -1,3 +1,6 @@
+// Package client asks a running kube-vmap on its status socket, for its [nodestatus.Document]
+// and for texts; see [PathRules] and the other paths. Its errors distinguish a process
+// that does not run, one that cannot be trusted, and one that does not respond.
 package client
 
 import (
@@ -17,10 +20,32 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/cmd/inspect/nodestatus"
 )
+
+// Paths on the status socket. [Path] serves the [nodestatus.Document]; the others are text.
+const (
+	Path        = "/status"
+	PathRules   = "/rules"   // the rule set that the process wants, as nft text
+	PathKernel  = "/kernel"  // what the kernel holds, in the same form
+	PathDrift   = "/drift"   // how the kernel differs from the wanted rule set; empty if it does not
+	PathConfig  = "/config"  // the configuration in use, as a file
+	PathRecent  = "/recent"  // the last warnings and errors of the log
+	PathInfo    = "/info"    // the last lines of the log from level Info on
+	PathMetrics = "/metrics" // as on the metrics server
+)
+
+// DefaultSocket is where a process serves its status unless --status-socket says
+// otherwise: an abstract name, which belongs to a network namespace, as the rules do.
+const DefaultSocket = "@kube-vmap"
+
+// AddSocketFlag adds the flag of commands that ask the running process.
+func AddSocketFlag(f *pflag.FlagSet, socket *string) {
+	f.StringVar(socket, "status-socket", DefaultSocket, "Unix `socket` of the running kube-vmap")
+}
 
 // ErrNotRunning is returned if no process that can be trusted serves the socket.
 var ErrNotRunning = errors.New("no kube-vmap answers")
@@ -45,9 +70,17 @@ func Get(ctx context.Context, socket string, q nodestatus.Query) (*nodestatus.Do
 	return Client{Socket: socket}.Get(ctx, q)
 }
 
-// Ask is [Client.Ask] with the default timeout.
-func Ask(ctx context.Context, socket, path string) (io.ReadCloser, error) {
-	return Client{Socket: socket}.Ask(ctx, path)
+// Copy writes what the process serves at a path to w, with the errors of [Client.Get].
+func Copy(ctx context.Context, socket, path string, w io.Writer) error {
+	answer, err := Client{Socket: socket}.Ask(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer answer.Close()
+	if _, err := io.Copy(w, answer); err != nil {
+		return fmt.Errorf("copy the answer from %s: %w", socket, err)
+	}
+	return nil
 }
 
 // Get requests a document. The error is [ErrNotRunning] if there is no process, or one of
@@ -64,7 +97,7 @@ func (c Client) Get(ctx context.Context, q nodestatus.Query) (*nodestatus.Docume
 	}
 	defer body.Close()
 	d := &nodestatus.Document{}
-	if err := json.NewDecoder(&limited{body, maxDocument}).Decode(d); err != nil {
+	if err := json.NewDecoder(http.MaxBytesReader(nil, body, maxDocument)).Decode(d); err != nil {
 		return nil, fmt.Errorf("read the answer from %s: %w", c.Socket, err)
 	}
 	return d, nil
@@ -87,7 +120,7 @@ func (c Client) Ask(ctx context.Context, path string) (io.ReadCloser, error) {
 	}
 	begun()
 	if answer.StatusCode == http.StatusOK {
-		return &limited{answer.Body, maxAnswer}, nil
+		return http.MaxBytesReader(nil, answer.Body, maxAnswer), nil
 	}
 	defer answer.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10)) // only for the error
@@ -115,11 +148,7 @@ func (c Client) client() *http.Client {
 		if err := checkPeer(conn, c.Socket); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
-		timed, err := newTimedConn(conn, c.ackTimeout())
-		if err != nil {
-			return nil, errors.Join(err, conn.Close())
-		}
-		return timed, nil
+		return newTimedConn(conn, c.ackTimeout())
 	}
 	return &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
 }
@@ -143,25 +172,6 @@ func checkPeer(conn net.Conn, socket string) error {
 		return nil
 	}
 	return fmt.Errorf("%w on %s: a program of uid %d holds the socket, and is not trusted", ErrNotRunning, socket, of.Uid)
-}
-
-// errTooLong ends an answer that is too long.
-var errTooLong = errors.New("the answer is too long")
-
-// limited is an answer with a limited length.
-type limited struct {
-	io.ReadCloser
-	left int64
-}
-
-// Read implements [io.Reader].
-func (l *limited) Read(p []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, errTooLong
-	}
-	n, err := l.ReadCloser.Read(p[:min(int64(len(p)), l.left)])
-	l.left -= int64(n)
-	return n, err
 }
 
 // explain adds what to do about an error.

@@ -45,13 +45,3 @@ func TestSocketOfAnotherUserIsNotTrusted(t *testing.T) {
 		}
 	}
 }
-
-func TestAnswerLengthIsLimited(t *testing.T) {
-	for length, want := range map[int]error{0: nil, 9: nil, 10: errTooLong, 11: errTooLong, 1000: errTooLong} {
-		body := io.NopCloser(strings.NewReader(strings.Repeat("x", length)))
-		text, err := io.ReadAll(&limited{body, 10})
-		if !errors.Is(err, want) || err == nil && len(text) != length || len(text) > 10 {
-			t.Errorf("of %d bytes %d are read: %v", length, len(text), err)
-		}
-	}
-}

@@ -33,10 +33,14 @@ type timedConn struct {
 	timeout      atomic.Int64 // of each following read
 }
 
-func newTimedConn(c net.Conn, ackTimeout time.Duration) (*timedConn, error) {
+// newTimedConn returns the connection c with timeouts; it closes c on error.
+func newTimedConn(c net.Conn, ackTimeout time.Duration) (net.Conn, error) {
 	p := &timedConn{Conn: c}
 	p.timeout.Store(int64(answerTimeout))
-	return p, c.SetDeadline(time.Now().Add(ackTimeout))
+	if err := c.SetDeadline(time.Now().Add(ackTimeout)); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return p, nil
 }
 
 // Read implements [io.Reader]. The timeout of the first byte began with the connection.

@@ -40,7 +40,7 @@ func TestEachPartOfAnAnswerHasItsOwnTimeout(t *testing.T) {
 					t.Fatalf("byte %d: %v", i, err)
 				}
 				if i == 1 {
-					p.answerBegun()
+					p.(*timedConn).answerBegun()
 				}
 			}
 			before := time.Since(start)
