@@ -13,7 +13,6 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/build"
 	"kube-vmap/cmd/inspect/nodestatus/client"
-	"kube-vmap/cmd/inspect/nodestatus/observe"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
@@ -74,11 +73,11 @@ func readKernel(ctx context.Context, q nodestatus.Query) (d *nodestatus.Document
 	}
 	counts.AddTo(d)
 	if q.Observe > 0 {
-		list, err := observe.Node(ctx, q.Observe)
+		list, err := build.ObserveNode(ctx, q.Observe)
 		if err != nil {
 			return nil, "", err
 		}
-		build.AddResponses(d, min(q.Observe, observe.Max), list)
+		build.AddResponses(d, min(q.Observe, build.MaxObserved), list)
 	}
 	return d, "read from the kernel's tables, which have no EndpointSlices, and only the programmed parts of Services" +
 		ownership(tables), nil

@@ -10,7 +10,6 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/build"
 	"kube-vmap/cmd/inspect/nodestatus/client"
-	"kube-vmap/cmd/inspect/nodestatus/observe"
 	"kube-vmap/cmd/kube-vmap/serve"
 	"kube-vmap/cmd/kube-vmap/takeover"
 	"kube-vmap/nft/kernel/conntrack"
@@ -38,7 +37,7 @@ func (p *proxy) statusAnswer(loop *sync.Loop, h *health.Health) nodestatus.Sourc
 	}
 	return build.New(build.Config{
 		Snapshot: look, Version: version, Counts: counts, NodeName: p.loop.NodeName, Health: p.healthReport(h),
-		Observe: observe.Node,
+		Observe: build.ObserveNode,
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/cmd/inspect/nodestatus/observe"
+	"kube-vmap/cmd/inspect/nodestatus/build"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
@@ -160,14 +160,14 @@ func silence(t *testing.T, h *lab.Host) {
 }
 
 // observed observes a host's network namespace.
-func observed(t *testing.T, h *lab.Host, d time.Duration) []observe.Response {
+func observed(t *testing.T, h *lab.Host, d time.Duration) []build.Response {
 	t.Helper()
 	k, err := kernel.Open(kernel.Config{NetNS: h.FD()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer k.Close()
-	list, err := observe.Responses(t.Context(), conntrack.New(conntrack.Config{NetNS: h.FD()}), k, d)
+	list, err := build.Observe(t.Context(), conntrack.New(conntrack.Config{NetNS: h.FD()}), k, d)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,26 +97,21 @@ func cached(read func() (Sample, error)) func() (Sample, error) {
 	}
 }
 
-// flow identifies connections that count together.
-type flow struct {
-	protocol            model.Protocol
-	requested, endpoint netip.AddrPort
-}
-
-// flowCount counts connections.
-type flowCount struct{ active, fastPath uint64 }
-
 // countActive counts all tracked connections.
-func countActive(t Tracking) (Sample, error) {
-	flows := map[flow]flowCount{}
-	err := t.Each(func() { clear(flows) }, func(e conntrack.Entry) {
+func countActive(t Tracking) (out Sample, err error) {
+	type flow struct {
+		protocol            model.Protocol
+		requested, endpoint netip.AddrPort
+	}
+	type count struct{ active, fastPath uint64 }
+	flows := map[flow]count{}
+	err = t.Each(func() { clear(flows) }, func(e conntrack.Entry) {
 		if e.Reply == e.Original {
 			return
 		}
 		key := flow{e.Protocol, e.Original, e.Reply}
 		n := flows[key]
-		n.active++
-		if e.Offloaded {
+		if n.active++; e.Offloaded {
 			n.fastPath++
 		}
 		flows[key] = n
@@ -124,21 +119,14 @@ func countActive(t Tracking) (Sample, error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	out := Sample{Connections: make([]nft.ConnectionCount, 0, len(flows))}
+	out.Connections = make([]nft.ConnectionCount, 0, len(flows))
 	for f, n := range flows {
-		requested := model.Match{
-			Family: model.FamilyOf(f.requested.Addr()), Addr: f.requested.Addr(), Protocol: f.protocol,
-			Port: f.requested.Port(),
-		}
-		out.Connections = append(out.Connections, nft.ConnectionCount{
-			Destination: requested, Endpoint: f.endpoint,
-			Connections: n.active,
-		})
-		if n.fastPath > 0 {
-			out.FastPath = append(out.FastPath, nft.ConnectionCount{
-				Destination: requested, Endpoint: f.endpoint,
-				Connections: n.fastPath,
-			})
+		c := nft.ConnectionCount{Endpoint: f.endpoint, Connections: n.active, Destination: model.Match{
+			Family: model.FamilyOf(f.requested.Addr()), Addr: f.requested.Addr(), Protocol: f.protocol, Port: f.requested.Port(),
+		}}
+		out.Connections = append(out.Connections, c)
+		if c.Connections = n.fastPath; n.fastPath > 0 {
+			out.FastPath = append(out.FastPath, c)
 		}
 	}
 	return out, nil

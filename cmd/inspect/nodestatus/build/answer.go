@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/nodestatus"
-	"kube-vmap/cmd/inspect/nodestatus/observe"
 	"kube-vmap/sync"
 )
 
@@ -18,8 +17,8 @@ type Config struct {
 	NodeName string
 	// Health returns that of the process; nil if it is not known.
 	Health func() (*nodestatus.Health, error)
-	// Observe observes how endpoints respond; see [observe.Node].
-	Observe func(context.Context, time.Duration) ([]observe.Response, error)
+	// Observe observes how endpoints respond; see [ObserveNode].
+	Observe func(context.Context, time.Duration) ([]Response, error)
 }
 
 // Counts are the sources of numbers of connections. Either may be nil.
@@ -55,8 +54,11 @@ func New(c Config) nodestatus.Source {
 		doc := FromSnapshot(&snapshot, q, time.Now())
 		doc.Version = c.Version
 		c.Counts.AddTo(doc)
-		if c.Observe != nil {
-			addResponses(doc, q.Observe, responses, observeErr)
+		switch {
+		case observeErr != nil:
+			doc.Problems = append(doc.Problems, unread(doc, "responses of endpoints: "+observeErr.Error()))
+		case c.Observe != nil && q.Observe > 0:
+			AddResponses(doc, min(q.Observe, MaxObserved), responses)
 		}
 		return c.withHealth(doc), nil
 	}
@@ -74,7 +76,7 @@ func acquire(ctx context.Context, slots chan struct{}) error {
 
 // observe observes for as long as the query asks. It takes no slot of the answers, which
 // need memory.
-func (c Config) observe(ctx context.Context, q nodestatus.Query, slots chan struct{}) ([]observe.Response, error) {
+func (c Config) observe(ctx context.Context, q nodestatus.Query, slots chan struct{}) ([]Response, error) {
 	if q.Observe <= 0 || c.Observe == nil {
 		return nil, nil
 	}
@@ -83,16 +85,6 @@ func (c Config) observe(ctx context.Context, q nodestatus.Query, slots chan stru
 	}
 	defer func() { <-slots }()
 	return c.Observe(ctx, q.Observe)
-}
-
-// addResponses adds what was observed. An error becomes a problem of the document.
-func addResponses(doc *nodestatus.Document, d time.Duration, list []observe.Response, err error) {
-	switch {
-	case err != nil:
-		doc.Problems = append(doc.Problems, unread(doc, "responses of endpoints: "+err.Error()))
-	case d > 0:
-		AddResponses(doc, min(d, observe.Max), list)
-	}
 }
 
 // withHealth adds the health of the process to a document.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/nodestatus"
-	"kube-vmap/cmd/inspect/nodestatus/observe"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
@@ -67,7 +66,7 @@ func addGone(p *nodestatus.Port, list []nft.ConnectionCount) {
 }
 
 // AddResponses adds how endpoints responded while they were observed.
-func AddResponses(d *nodestatus.Document, observed time.Duration, list []observe.Response) {
+func AddResponses(d *nodestatus.Document, observed time.Duration, list []Response) {
 	d.ObservedSeconds = observed.Seconds()
 	c := newConnectionIndex(d)
 	for _, r := range list {

@@ -173,14 +173,17 @@ func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []nodest
 	}
 	out := make([]nodestatus.Endpoint, 0, len(considered))
 	seen := make(map[netip.AddrPort]bool, len(cluster)+len(local))
+	addSlots := func(e *nodestatus.Endpoint, at netip.AddrPort) {
+		e.Slot, e.Share = cluster.of(at)
+		e.LocalSlot, e.LocalShare = local.of(at)
+		seen[at] = true
+	}
 	byLocal := b.onlyLocal()
 	for i := range considered {
 		c := &considered[i]
 		e := endpoint(c)
 		if c.Cluster != model.ReasonDuplicate {
-			e.Slot, e.Share = cluster.of(c.AddrPort)
-			e.LocalSlot, e.LocalShare = local.of(c.AddrPort)
-			seen[c.AddrPort] = true
+			addSlots(&e, c.AddrPort)
 		}
 		if e.Slot == nil && e.LocalSlot == nil {
 			e.Reason = b.reason(c, byLocal)
@@ -190,10 +193,8 @@ func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []nodest
 	for _, list := range [...]slotsOf{cluster, local} {
 		for at := range list {
 			if !seen[at] {
-				seen[at] = true
 				e := nodestatus.Endpoint{Address: at.Addr().String(), Port: at.Port()}
-				e.Slot, e.Share = cluster.of(at)
-				e.LocalSlot, e.LocalShare = local.of(at)
+				addSlots(&e, at)
 				out = append(out, e)
 			}
 		}
@@ -212,28 +213,21 @@ func (b *portBuilder) onlyLocal() bool {
 	return len(b.installed) == 1 && b.installed[0].IsClusterIP() && b.installed[0].Policy == model.PolicyLocal
 }
 
-// reason returns why an endpoint without a slot has none.
+// reason returns why an endpoint without a slot has none: the installed pool may have it.
 func (b *portBuilder) reason(c *model.EndpointExplanation, byLocal bool) string {
 	r := c.Cluster
 	if byLocal {
 		r = c.Local
 	}
-	switch {
-	case r != model.ReasonNone:
+	if r != model.ReasonNone {
 		return r.String()
-	case b.hasNoShare(c.AddrPort):
-		return nodestatus.ReasonBusy
+	}
+	if len(b.installed) > 0 {
+		if p := b.installed[0].Pool; slices.Contains(p.Cluster, c.AddrPort) || slices.Contains(p.Local, c.AddrPort) {
+			return nodestatus.ReasonBusy
+		}
 	}
 	return nodestatus.ReasonNotProgrammed
-}
-
-// hasNoShare reports whether the installed pool has the endpoint, although without a slot.
-func (b *portBuilder) hasNoShare(e netip.AddrPort) bool {
-	if len(b.installed) == 0 {
-		return false
-	}
-	p := b.installed[0].Pool
-	return slices.Contains(p.Cluster, e) || slices.Contains(p.Local, e)
 }
 
 // endpoint returns what slices state about an endpoint.

@@ -124,21 +124,13 @@ func truncate(list []nodestatus.Problem) []nodestatus.Problem {
 // addOf adds a problem of an object.
 func (b *builder) addOf(p sync.Problem) {
 	name := model.ServiceName{Namespace: p.Namespace, Name: p.Name}
+	out := nodestatus.Problem{Object: p.Object.String(), Reason: p.Reason, Field: p.Field, Text: p.Text}
 	if p.Kind == "Service" {
 		name.Name, _, _ = strings.Cut(p.Name, ":") // may be "name:port"
-		b.addProblem(name, nodestatus.Problem{
-			Object: "Service " + p.Namespace + "/" + p.Name, Reason: p.Reason,
-			Field: p.Field,
-			Text:  p.Text,
-		})
-		return
-	}
-	if p.Namespace == "" || b.query.Namespace == "" || b.query.Namespace == p.Namespace {
-		b.doc.Problems = append(b.doc.Problems, nodestatus.Problem{
-			Object: p.Object.String(), Reason: p.Reason,
-			Field: p.Field,
-			Text:  p.Text,
-		})
+		out.Object = "Service " + p.Namespace + "/" + p.Name
+		b.addProblem(name, out)
+	} else if p.Namespace == "" || b.query.Namespace == "" || b.query.Namespace == p.Namespace {
+		b.doc.Problems = append(b.doc.Problems, out)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/build"
-	"kube-vmap/cmd/inspect/nodestatus/observe"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/sync"
@@ -56,14 +55,14 @@ func TestResponsesAreThoseOfEndpoints(t *testing.T) {
 			v.NodeAddrs = []netip.Addr{address(model.IPv4, 1, 1), address(model.IPv6, 1, 1)}
 			return v, nil
 		},
-		Observe: func(_ context.Context, d time.Duration) (list []observe.Response, err error) {
+		Observe: func(_ context.Context, d time.Duration) (list []build.Response, err error) {
 			for _, f := range model.Families {
 				for k, p := range model.Protocols {
 					at := netip.AddrPortFrom(address(f, 244, 1), 8080)
 					list = append(list,
-						observe.Response{Destination: model.Match{Family: f, Addr: address(f, 96, 1), Protocol: p, Port: 80}, Endpoint: at, Refused: 3, Unanswered: 1},
-						observe.Response{Destination: model.Match{Family: f, Addr: address(f, 1, 1), Protocol: p, Port: uint16(30000 + k)}, Endpoint: at, Refused: 2},
-						observe.Response{Destination: model.Match{Family: f, Addr: address(f, 96, 9), Protocol: p, Port: 80}, Endpoint: at, Refused: 100},
+						build.Response{Destination: model.Match{Family: f, Addr: address(f, 96, 1), Protocol: p, Port: 80}, Endpoint: at, Refused: 3, Unanswered: 1},
+						build.Response{Destination: model.Match{Family: f, Addr: address(f, 1, 1), Protocol: p, Port: uint16(30000 + k)}, Endpoint: at, Refused: 2},
+						build.Response{Destination: model.Match{Family: f, Addr: address(f, 96, 9), Protocol: p, Port: 80}, Endpoint: at, Refused: 100},
 					)
 				}
 			}
@@ -71,7 +70,7 @@ func TestResponsesAreThoseOfEndpoints(t *testing.T) {
 		},
 	})
 	d, err := answer(t.Context(), nodestatus.Query{Observe: time.Hour})
-	if err != nil || d.ObservedSeconds != observe.Max.Seconds() {
+	if err != nil || d.ObservedSeconds != build.MaxObserved.Seconds() {
 		t.Fatalf("observed for %g s, %v", d.ObservedSeconds, err)
 	}
 	for _, p := range d.Services[0].Ports {

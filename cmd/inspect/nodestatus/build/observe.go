@@ -1,4 +1,4 @@
-package observe
+package build
 
 import (
 	"context"
@@ -7,26 +7,39 @@ import (
 	"time"
 
 	"kube-vmap/model"
-	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/conntrack"
 )
 
-// Max is the longest observation.
-const Max = 10 * time.Second
+// How endpoints that refuse connections or do not answer are found, from what the kernel keeps
+// anyway. Packets pay nothing for it, and nothing is kept between two requests.
+//
+//	tracked connections, counted connections
+//	        | wait
+//	counted connections, tracked connections --> []Response
+//
+// The kernel keeps no trace of a TCP connection that was answered with a reset: its entry
+// is deleted with that packet (nf_conntrack_tcp_packet, "if only reply is a RST"). But the
+// rules have counted it. So connections that were counted meanwhile, while no entry of the
+// same frontend and endpoint is new, were refused. That needs counted connections, and finds
+// what happens while it observes. The order of the reads makes sure that each counted
+// connection has an entry, unless it is over.
+//
+// An aborted association of SCTP keeps its entry for ten seconds, in state CLOSED. Over UDP,
+// a refusal is an ICMP error, which the entry does not show: refusal and silence are both
+// an entry without a reply, for 30 seconds. Connections of TCP without any answer stay in
+// SYN_SENT for two minutes. What has no reply counts if its entry existed before.
+const (
+	// MaxObserved is the longest observation.
+	MaxObserved = 10 * time.Second
+	// window is how long to wait between two reads. Until then no entry of a connection that
+	// was closed has ended: that takes at least ten seconds (nf_conntrack_tcp_timeout_close).
+	window = 3 * time.Second
+)
 
-// window is how long to wait between two reads. Until then no entry of a connection that
-// was closed has ended: that takes at least ten seconds (nf_conntrack_tcp_timeout_close).
-const window = 3 * time.Second
-
-// A Tracking lists the connections that the kernel tracks.
-type Tracking interface {
-	EachTranslated(begin func(), fn func(conntrack.Entry)) error
-}
-
-// A Counter reads the connections that rules have counted.
-type Counter interface {
-	Connections(model.Family) ([]nft.ConnectionCount, error)
+// ResponseTracking lists the connections that the kernel tracks, with their replies.
+type ResponseTracking interface {
+	EachTranslated(begin func(), fn func(conntrack.Translated)) error
 }
 
 // A Response is how an endpoint answered the connections to a frontend.
@@ -38,30 +51,32 @@ type Response struct {
 	Unanswered  int // without any answer yet
 }
 
-// Node observes the network namespace of the process; see [Responses].
-func Node(ctx context.Context, d time.Duration) (list []Response, err error) {
+// ObserveNode observes the network namespace of the process; see [Observe].
+func ObserveNode(ctx context.Context, d time.Duration) (list []Response, err error) {
 	k, err := kernel.Open(kernel.Config{})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, k.Close()) }()
-	return Responses(ctx, conntrack.New(conntrack.Config{}), k, d)
+	return Observe(ctx, conntrack.New(conntrack.Config{}), k, d)
 }
 
-// Responses observes for a time, at most [Max], and returns the endpoints that refused
+// Observe observes for a time, at most [MaxObserved], and returns the endpoints that refused
 // connections or did not answer.
-func Responses(ctx context.Context, t Tracking, c Counter, d time.Duration) ([]Response, error) {
+func Observe(ctx context.Context, t ResponseTracking, c Counter, d time.Duration) ([]Response, error) {
 	o := observer{tracking: t, counter: c, refused: map[pair]int{}}
 	if err := o.track(); err != nil {
 		return nil, err
 	}
-	for end := time.Now().Add(min(d, Max)); ; {
+	for end := time.Now().Add(min(d, MaxObserved)); ; {
 		before, err := o.count()
 		if err != nil {
 			return nil, err
 		}
-		if err := wait(ctx, min(window, time.Until(end))); err != nil {
-			return nil, err
+		select {
+		case <-time.After(min(window, time.Until(end))):
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 		now, err := o.count()
 		if err != nil {
@@ -73,15 +88,6 @@ func Responses(ctx context.Context, t Tracking, c Counter, d time.Duration) ([]R
 		if o.compare(before, now); !time.Now().Before(end) {
 			return o.responses(), nil
 		}
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
@@ -101,7 +107,7 @@ type state struct {
 
 // observer adds up what several reads show.
 type observer struct {
-	tracking Tracking
+	tracking ResponseTracking
 	counter  Counter
 	ids      map[uint32]struct{} // numbers of the entries at the last read
 	states   map[pair]state      // at the last read, compared with the one before
@@ -170,14 +176,14 @@ func (o *observer) compare(before, now map[pair]uint64) {
 
 // responses returns what was found, in no order.
 func (o *observer) responses() (out []Response) {
+	for p := range o.refused {
+		if _, found := o.states[p]; !found {
+			o.states[p] = state{}
+		}
+	}
 	for p, s := range o.states {
 		if n := o.refused[p] + s.aborted; n+s.unanswered > 0 {
 			out = append(out, Response{p.destination, p.endpoint, n, s.unanswered})
-		}
-	}
-	for p, n := range o.refused {
-		if _, found := o.states[p]; !found {
-			out = append(out, Response{p.destination, p.endpoint, n, 0})
 		}
 	}
 	return out

@@ -1,4 +1,4 @@
-package observe
+package build
 
 import (
 	"context"
@@ -38,6 +38,8 @@ func (k *fakeKernel) Connections(f model.Family) ([]nft.ConnectionCount, error) 
 	return next(&k.counted), k.err
 }
 
+func (*fakeKernel) Uncounted(model.Family) ([]model.Match, error) { return nil, nil }
+
 func next[T any](lists *[]T) (first T) {
 	first = (*lists)[0]
 	if len(*lists) > 1 {
@@ -48,19 +50,19 @@ func next[T any](lists *[]T) (first T) {
 
 var (
 	frontend = netip.MustParseAddrPort("10.96.0.10:80")
-	endpoint = netip.MustParseAddrPort("10.244.1.2:8080")
+	podAddr  = netip.MustParseAddrPort("10.244.1.2:8080")
 )
 
 // tracked returns an entry.
-func tracked(id uint32, p model.Protocol, replied, aborted bool) conntrack.Entry {
-	return conntrack.Entry{
-		Protocol: p, Original: frontend, Reply: endpoint, ID: id, Replied: replied, Aborted: aborted,
+func tracked(id uint32, p model.Protocol, replied, aborted bool) conntrack.Translated {
+	return conntrack.Translated{
+		Entry: conntrack.Entry{Protocol: p, Original: frontend, Reply: podAddr}, ID: id, Replied: replied, Aborted: aborted,
 	}
 }
 
 func counted(n uint64, p model.Protocol) []nft.ConnectionCount {
 	return []nft.ConnectionCount{{
-		Destination: model.Match{Addr: frontend.Addr(), Protocol: p, Port: frontend.Port()}, Endpoint: endpoint, Connections: n,
+		Destination: model.Match{Addr: frontend.Addr(), Protocol: p, Port: frontend.Port()}, Endpoint: podAddr, Connections: n,
 	}}
 }
 
@@ -94,10 +96,10 @@ func TestResponses(t *testing.T) {
 				if test.counted == 0 {
 					k.counted[0] = nil
 				}
-				got, err := Responses(t.Context(), k, k, time.Second)
+				got, err := Observe(t.Context(), k, k, time.Second)
 				var want []Response
 				if test.refused+test.unanswered > 0 {
-					want = []Response{{counted(0, test.protocol)[0].Destination, endpoint, test.refused, test.unanswered}}
+					want = []Response{{counted(0, test.protocol)[0].Destination, podAddr, test.refused, test.unanswered}}
 				}
 				if err != nil || !slices.Equal(got, want) {
 					t.Errorf("got %+v, %v, want %+v", got, err, want)
@@ -114,11 +116,11 @@ func TestResponsesAddUp(t *testing.T) {
 			k.counted = append(k.counted, counted(n, model.TCP))
 		}
 		began := time.Now()
-		got, err := Responses(t.Context(), k, k, 2*window)
+		got, err := Observe(t.Context(), k, k, 2*window)
 		if err != nil || len(got) != 1 || got[0].Refused != 3 || time.Since(began) != 2*window {
 			t.Errorf("got %+v, %v after %s", got, err, time.Since(began))
 		}
-		if _, err := Responses(t.Context(), k, k, time.Hour); err != nil || time.Since(began) != 2*window+Max {
+		if _, err := Observe(t.Context(), k, k, time.Hour); err != nil || time.Since(began) != 2*window+MaxObserved {
 			t.Errorf("an hour took until %s, %v", time.Since(began), err)
 		}
 	})
@@ -128,12 +130,12 @@ func TestResponsesEndWithTheContextAndErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		k := &fakeKernel{tracked: [][]conntrack.Entry{nil}, counted: [][]nft.ConnectionCount{nil}}
-		if _, err := Responses(ctx, k, k, time.Second); !errors.Is(err, context.Canceled) {
+		k := &fakeKernel{tracked: [][]conntrack.Translated{nil}, counted: [][]nft.ConnectionCount{nil}}
+		if _, err := Observe(ctx, k, k, time.Second); !errors.Is(err, context.Canceled) {
 			t.Errorf("canceled: %v", err)
 		}
 		k.err = errors.New("no permission")
-		if _, err := Responses(t.Context(), k, k, time.Second); !errors.Is(err, k.err) {
+		if _, err := Observe(t.Context(), k, k, time.Second); !errors.Is(err, k.err) {
 			t.Errorf("refused: %v", err)
 		}
 	})
