@@ -15,7 +15,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
 	"time"
+
+	"github.com/spf13/cobra"
+
+	"kube-vmap/cmd/inspect/nodestatus/client"
 )
 
 // folder is where all files of an archive are.
@@ -85,5 +94,82 @@ func add(files *tar.Writer, name string, content []byte, at time.Time) error {
 		return err
 	}
 	_, err = files.Write(content)
+	return err
+}
+
+// podExample is the command for a kube-vmap in a pod. It has no -t: a terminal would
+// corrupt binary output.
+const podExample = "kubectl -n kube-system exec POD -- /kube-vmap bundle -o - > bundle.tar.gz"
+
+// NewCommand returns kube-vmap bundle.
+func NewCommand() *cobra.Command {
+	var socket, output string
+	cmd := &cobra.Command{
+		Use:   "bundle [--output FILE]",
+		Short: "Collect diagnostics of this node into an archive",
+		Long: `Collect diagnostics of this node into one .tar.gz: versions, the configuration in use,
+what the running kube-vmap programs and what the kernel holds, the difference, the tables
+of other programs, problems, metrics, the last lines of the log (warnings and errors apart),
+and the settings of connection tracking. Parts
+that cannot be collected, for instance because kube-vmap does not run, are skipped and
+named.
+
+It contains names and addresses of Services and endpoints, and the rules of other programs,
+but no credentials, no environment and no objects of other kinds.
+
+In a pod of kube-vmap the file system is read-only: write to stdout (-o -) there, and let
+kubectl create the file.
+
+The exit code is 1 if the archive cannot be written, or if nothing of kube-vmap
+could be collected.`,
+		Example: "  kube-vmap bundle\n  " + podExample,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			parts := parts(socket, cmd.Root().Version)
+			return run(cmd.Context(), output, parts, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "",
+		"`file` to write, - for stdout (default kube-vmap-bundle-HOST-TIME.tar.gz)")
+	client.AddSocketFlag(cmd.Flags(), &socket)
+	return cmd
+}
+
+// run writes the archive and prints its name.
+func run(ctx context.Context, output string, parts []Part, stdout, stderr io.Writer) (err error) {
+	at := time.Now()
+	if output == "" {
+		host, _ := os.Hostname() // without it, the time distinguishes archives
+		output = fmt.Sprintf("kube-vmap-bundle-%s-%s.tar.gz", host, at.UTC().Format("20060102T150405Z"))
+	}
+	out := stdout
+	if output != "-" {
+		f, e := os.OpenFile(output, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // not for other users of the node
+		switch {
+		case errors.Is(e, syscall.EROFS) || errors.Is(e, fs.ErrPermission):
+			return fmt.Errorf("--output: %w; -o - writes to stdout, as from a pod: %s", e, podExample)
+		case e != nil:
+			return fmt.Errorf("--output: %w", e)
+		}
+		defer func() {
+			if err = errors.Join(err, f.Close()); err != nil {
+				err = errors.Join(err, os.Remove(output)) // an incomplete archive is useless
+			}
+		}()
+		out = f
+	}
+	missing, err := Write(ctx, out, parts, at)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(missing, kernelPart) && slices.Contains(missing, statusPart) {
+		return errors.New("cannot read the kernel or reach a running kube-vmap; run this as root")
+	}
+	if len(missing) > 0 {
+		_, _ = fmt.Fprintf(stderr, "kube-vmap: skipped, see the files *.error: %s\n", strings.Join(missing, ", "))
+	}
+	if output != "-" {
+		_, err = fmt.Fprintln(stdout, output)
+	}
 	return err
 }

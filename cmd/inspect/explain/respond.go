@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"strings"
@@ -111,4 +112,107 @@ func connect(ctx context.Context, at netip.AddrPort) string {
 		return answer.Refuses
 	}
 	return answer.Silent
+}
+
+// locate sets Elsewhere if the client is on another node. d is from the running process,
+// nil if it does not answer. Each node translates the connections of its own pods and
+// programs, so the rules of this one are not the first for such a packet.
+//
+// The kernel's routes show that: to a pod of this node they lead over a link, without a
+// next hop. An address on a link outside the ranges of pods is another host.
+func locate(a *answer.Answer, w simulate.Result, d *nodestatus.Document) {
+	if w.In == "" || w.ToNode && (a.Service == "" || a.Kind == model.KindNodePort.String()) {
+		return // this node sends the packet, or no other node translates it
+	}
+	from := w.Packet.From
+	inRange, known := isPod(d, from)
+	nodes := endpointNodes(d)
+	e := &answer.Elsewhere{Node: nodes[from.String()], Pod: inRange && w.ClientVia.IsValid()}
+	switch {
+	case e.Node != "" && e.Node == d.Node:
+		return
+	case e.Node != "":
+		e.Pod = true
+	case !w.ClientVia.IsValid() && (inRange || !known):
+		return
+	}
+	if w.ClientVia.IsValid() {
+		e.Via = w.ClientVia.String()
+	}
+	e.Ask = commandsThere(a, from, e.Node)
+	a.Elsewhere = e
+	if d != nil {
+		bypassReplies(a, from, d.Node, nodes)
+	}
+	if e.Pod && a.Service != "" && a.Connection == nil && len(a.Connections) == 0 {
+		a.Arrives = answer.Unknown
+	}
+}
+
+// bypassReplies corrects replies from endpoints on other nodes to a client that is not on this
+// node either, and keeps its address. Neither has a reason to send to the other by way of this
+// node, also where its routes do not show it: to pods of other nodes by a tunnel, to the client
+// by its own link.
+func bypassReplies(a *answer.Answer, from netip.Addr, thisNode string, nodes map[string]string) {
+	changed := false
+	for i := range a.Outcomes {
+		o := &a.Outcomes[i]
+		for j := range o.Endpoints {
+			e := &o.Endpoints[j]
+			if e.Sees != from.String() || e.Node || e.Reply == nil || e.Reply.Bypasses {
+				continue
+			}
+			if node := nodes[e.Address]; node != "" && node != thisNode {
+				e.BypassThisNode(a.To)
+				changed = true
+			}
+		}
+	}
+	if changed {
+		a.Arrives = a.Arrival()
+	}
+}
+
+// isPod reports whether an address is in a range of pods, and whether ranges are known.
+func isPod(d *nodestatus.Document, a netip.Addr) (is, known bool) {
+	if d == nil {
+		return false, false
+	}
+	for _, text := range d.PodRanges {
+		if r, err := netip.ParsePrefix(text); err == nil && model.FamilyOf(r.Addr()) == model.FamilyOf(a) {
+			is, known = is || r.Contains(a), true
+		}
+	}
+	return is, known
+}
+
+// endpointNodes returns the nodes of endpoints by their addresses.
+func endpointNodes(d *nodestatus.Document) map[string]string {
+	nodes := map[string]string{}
+	if d == nil {
+		return nodes
+	}
+	for i := range d.Services {
+		for k := range d.Services[i].Ports {
+			for _, e := range d.Services[i].Ports[k].Endpoints {
+				if nodes[e.Address] == "" { // a port that is gone has no node
+					nodes[e.Address] = e.Node
+				}
+			}
+		}
+	}
+	return nodes
+}
+
+// commandsThere returns the commands for the client's node, which may not be known.
+func commandsThere(a *answer.Answer, from netip.Addr, node string) []string {
+	question := fmt.Sprintf("explain --from '%s' --to '%s/%s'", a.From, a.To, a.Protocol)
+	commands := []string{"kubectl vmap " + question}
+	if node == "" {
+		node = "NODE"
+		commands = append(commands, "kubectl get pods -A -o wide --field-selector status.podIP="+from.String())
+	}
+	return append(commands,
+		"kubectl -n kube-system get pods -l app.kubernetes.io/name=kube-vmap --field-selector spec.nodeName="+node,
+		"kubectl -n kube-system exec POD -- /kube-vmap "+question)
 }

@@ -1,3 +1,12 @@
+// Package explain is the command that explains what would happen to a packet.
+//
+//	--from, --to --> Packet --> simulation of the kernel's rules --+
+//	                                                               +--> Answer --> text, JSON, YAML
+//	status socket --> what only the running process knows ---------+
+//
+// The kernel alone decides the answer. The process, if it answers, adds hints that the
+// kernel does not have: why endpoints are not used, problems of objects, and which ports
+// an address has.
 package explain
 
 import (
@@ -5,10 +14,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/kernel/kubeproxy"
 	"kube-vmap/nft/kernel/simulator"
 	"kube-vmap/nft/simulate"
@@ -67,4 +80,123 @@ func simulatePacket(ctx context.Context, p simulate.Packet, in string) (result s
 		return result, fmt.Errorf("%w; give the interface on which the packet arrives with --in-interface", err)
 	}
 	return result, err
+}
+
+// newAnswer returns the answer for a simulation.
+func newAnswer(w simulate.Result) *answer.Answer {
+	p := w.Packet
+	a := &answer.Answer{
+		Schema: answer.Schema,
+		From:   p.From.String(), To: p.To.String(), Protocol: p.Protocol.String(), Interface: w.In,
+		Service: w.Service, Kind: w.Kind, Steps: steps(w.Steps), Unseen: unseen(w.Unexplored), Faults: w.Faults,
+		NotFollowed: w.NotFollowed,
+		Outcomes:    outcomes(w.Outcomes, w), Otherwise: outcomes(w.IfNew, w), OtherwiseUnseen: unseen(w.IfNewUnexplored),
+	}
+	if p.FromPort != 0 {
+		a.From = netip.AddrPortFrom(p.From, p.FromPort).String()
+	}
+	if w.Affinity != nil {
+		a.Affinity = &answer.Affinity{
+			Endpoint:       w.Affinity.Endpoint.String(),
+			ExpiresSeconds: int(w.Affinity.Expires / time.Second),
+		}
+	}
+	if w.Flow != nil {
+		c := connection(*w.Flow)
+		a.Connection = &c
+	}
+	for _, d := range w.Doubts {
+		a.Doubts = append(a.Doubts, d.String())
+	}
+	for _, f := range w.Flows {
+		a.Connections = append(a.Connections, connection(f))
+	}
+	a.Arrives = a.Arrival()
+	return a
+}
+
+func steps(list []simulate.Step) (out []answer.Step) {
+	for _, s := range list {
+		out = append(out, answer.Step(s))
+	}
+	return out
+}
+
+func unseen(u simulate.Unexplored) *answer.Unseen {
+	if u == (simulate.Unexplored{}) {
+		return nil
+	}
+	return &answer.Unseen{Endpoints: u.Endpoints, Probability: u.Probability, OthersPick: u.OtherPrograms}
+}
+
+func outcomes(list []simulate.Outcome, w simulate.Result) (out []answer.Outcome) {
+	for _, o := range list {
+		n := answer.Outcome{
+			Verdict: o.Verdict.String(), Probability: o.Probability, Masquerade: o.Masquerade, Why: o.Why,
+			How: o.How, By: ruleRef(o.By, o.Because), Reason: string(o.Because.Reason),
+			Because: answer.BecauseText(string(o.Because.Reason), o.Because.Fault),
+			Field:   becauseField(o.Because.Reason, w.Kind),
+		}
+		for _, e := range o.Endpoints {
+			n.Endpoints = append(n.Endpoints, answer.Endpoint{
+				Address: e.Address.Addr().String(), Port: e.Address.Port(), Probability: e.Probability,
+				Sees: e.Source.String(), Node: e.Local, Reply: reply(e.Reply, w.Packet),
+			})
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// ruleRef returns the rule that decided; one of another program, whose reason is not known, with
+// its text. Without permission to read it, its handle remains.
+func ruleRef(by *simulate.RuleRef, because simulate.Because) *answer.RuleRef {
+	if by == nil {
+		return nil
+	}
+	out := &answer.RuleRef{Table: by.Table, Chain: by.Chain, Rule: by.Rule}
+	if because.Reason == "" && by.Rule != 0 {
+		out.Text, _ = dump.RuleText(by.Table, by.Chain, by.Rule)
+	}
+	return out
+}
+
+// becauseField returns the field of the Service that leads to the reason of a verdict.
+func becauseField(r simulate.Reason, kind string) string {
+	switch r {
+	case simulate.ReasonNoLocalEndpoint:
+		return localField(kind)
+	case simulate.ReasonSourceRanges:
+		return findings.FieldSourceRanges
+	}
+	return ""
+}
+
+// reply returns what happens to the reply; nil if none was simulated.
+func reply(r simulate.Reply, p simulate.Packet) *answer.Reply {
+	if r == (simulate.Reply{}) {
+		return nil
+	}
+	out := &answer.Reply{
+		Verdict: r.Verdict.String(), From: r.From.String(), To: r.To.String(), Bypasses: r.Bypasses, How: r.How,
+		Reason: string(r.Because.Reason), Because: answer.BecauseText(string(r.Because.Reason), r.Because.Fault),
+	}
+	if r.Verdict.Arrives() && !r.ReachesClient(p) {
+		out.Verdict = answer.ReplyNotAccepted
+	}
+	if r.By != (simulate.RuleRef{}) {
+		out.By = ruleRef(&r.By, r.Because)
+	}
+	return out
+}
+
+func connection(f simulate.Established) answer.Connection {
+	c := answer.Connection{
+		FromPort: f.Client.Port(), Endpoint: f.Endpoint.String(), Sees: f.SeenSource.String(), State: f.State,
+		ExpiresSeconds: int(f.Expires / time.Second), FastPath: f.IsOffloaded(), Stale: f.Left,
+	}
+	if !f.Started.IsZero() {
+		c.Since = &f.Started
+	}
+	return c
 }

@@ -67,7 +67,8 @@ func (o *Options) parseArgs() (r *resource, names []string, err error) {
 	}
 	name, first, joined := strings.Cut(o.Args[0], "/")
 	if r = find(name); r == nil {
-		return nil, nil, fmt.Errorf("there is no resource type %q: get services (svc), endpoints (ep) or frontends (fe)", name)
+		return nil, nil, fmt.Errorf("there is no resource type %q: get services (svc), endpoints (ep) or "+
+			"frontends (fe)", name)
 	}
 	if joined {
 		names = append(names, first)

@@ -174,7 +174,7 @@ func TestFastPathIsPrintedOnceAskedFor(t *testing.T) {
 			t.Errorf("%+v, -o %s: %q and %q, %v", tc.state, tc.output, &stderr, &both, err)
 		}
 	}
-	if fastPath(&item{document: d, traffic: nodestatus.Traffic{FastPath: 3}}) != "3" {
+	if fastPath(&item{d: d, traffic: nodestatus.Traffic{FastPath: 3}}) != "3" {
 		t.Error("off, connections that still take it are not counted")
 	}
 }

@@ -174,7 +174,7 @@ func (p *NodesPrinter) named(rows []item) (found []item, missing []string) {
 	for _, name := range p.wanted {
 		want, exists := newWanted(name), false
 		for i := range rows {
-			if !want.is(p.resource.name(&rows[i]), rows[i].service.Name) {
+			if !want.is(p.resource.name(&rows[i]), rows[i].s.Name) {
 				continue
 			}
 			if exists = true; !taken[i] {
@@ -228,7 +228,7 @@ func (p *NodesPrinter) printRows(node string, d *nodestatus.Document, rows []ite
 	p.printed += len(rows)
 	var lines [][]string
 	for i := range rows {
-		cells := p.cells(rows[i].service.Namespace, func(c *column) string {
+		cells := p.cells(rows[i].s.Namespace, func(c *column) string {
 			if text := c.text(&rows[i]); text != "" {
 				return text
 			}
@@ -252,8 +252,11 @@ func (p *NodesPrinter) cells(namespace string, text func(*column) string) (out [
 		out = append(out, namespace)
 	}
 	for i := range p.resource.columns {
-		if c := &p.resource.columns[i]; !c.wide || p.Output == "wide" {
-			out = append(out, text(c))
+		out = append(out, text(&p.resource.columns[i]))
+	}
+	for i := range p.resource.wide {
+		if p.Output == "wide" {
+			out = append(out, text(&p.resource.wide[i]))
 		}
 	}
 	return out

@@ -2,8 +2,10 @@ package nodestatus
 
 import (
 	"encoding/json"
+	"net/url"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestTallyHasOnlyWhatIsAddedUp(t *testing.T) {
@@ -46,5 +48,14 @@ func TestOwnedFamilies(t *testing.T) {
 	h := Health{Tables: []Table{{Family: "IPv4", State: TableForeign}, {Family: "IPv6", State: TableOwned}}}
 	if got := h.Owned(); len(got) != 1 || got[0] != "IPv6" {
 		t.Errorf("owned are %q", got)
+	}
+}
+
+func TestQueryRoundTripsThroughURL(t *testing.T) {
+	for _, q := range []Query{{}, {Namespace: "shop"}, {Name: "web", Brief: true}, {Observe: 1500 * time.Millisecond}, {Namespace: "a&b=c", Name: "ü ?"}} {
+		u, err := url.ParseQuery(q.Values().Encode())
+		if err != nil || ParseQuery(u) != q {
+			t.Errorf("%+v becomes %+v, %v", q, ParseQuery(u), err)
+		}
 	}
 }

@@ -1,9 +1,14 @@
+// Package statustest says what documents of two sources must have in common, and runs
+// functions of tests as other users.
 package statustest
 
 import (
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
+	"testing"
 
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
@@ -118,4 +123,28 @@ func compare(a, b nodestatus.Frontend) int {
 		return strings.Compare(a.Address, b.Address)
 	}
 	return netip.MustParseAddr(a.Address).Compare(netip.MustParseAddr(b.Address))
+}
+
+// AsUser runs a function as the user with this uid, and returns its result: a thread of its
+// own becomes that user and ends with the function, while the process stays root's. It needs
+// root; an error ends the test.
+func AsUser[T any](t *testing.T, uid int, it func() (T, error)) T {
+	t.Helper()
+	var result T
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
+		_, _, failed := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0))
+		if failed != 0 {
+			done <- failed
+			return
+		}
+		var err error
+		result, err = it()
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	return result
 }
