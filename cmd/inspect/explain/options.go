@@ -48,25 +48,24 @@ func (o Options) Packet() (p simulate.Packet, err error) {
 
 // parseFrom reads "10.244.1.7", "10.244.1.7:40000", "fd00::7", "[fd00::7]:40000".
 func parseFrom(text string) (netip.Addr, uint16, error) {
-	if a, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil {
-		return plain(a)(0)
-	}
 	a, err := netip.ParseAddrPort(text)
+	if alone, e := netip.ParseAddr(strings.Trim(text, "[]")); e == nil {
+		a, err = netip.AddrPortFrom(alone, 0), nil
+	}
 	if err != nil {
 		return netip.Addr{}, 0, fmt.Errorf("%q is not an address: write 10.244.1.7, 10.244.1.7:40000 or [fd00::7]:40000; "+
 			"kubectl get pod -o wide shows that of a pod", text)
 	}
-	return plain(a.Addr())(a.Port())
+	from, err := plain(a.Addr())
+	return from, a.Port(), err
 }
 
-// plain refuses addresses with a zone.
-func plain(a netip.Addr) func(port uint16) (netip.Addr, uint16, error) {
-	return func(port uint16) (netip.Addr, uint16, error) {
-		if a.Zone() != "" {
-			return a, port, fmt.Errorf("%s is a link-local address, which no Service has", a)
-		}
-		return a.Unmap(), port, nil
+// plain rejects addresses with a zone.
+func plain(a netip.Addr) (netip.Addr, error) {
+	if a.Zone() != "" {
+		return a, fmt.Errorf("%s is a link-local address, which no Service has", a)
 	}
+	return a.Unmap(), nil
 }
 
 // parseTo reads "10.96.0.10:53/udp" and "[fd00::a]:53/udp"; without a protocol it is
@@ -79,7 +78,7 @@ func parseTo(text string) (to netip.AddrPort, p model.Protocol, err error) {
 		}
 	}
 	if to, err = netip.ParseAddrPort(where); err == nil && to.Port() != 0 {
-		a, _, err := plain(to.Addr())(0)
+		a, err := plain(to.Addr())
 		return netip.AddrPortFrom(a, to.Port()), p, err
 	}
 	rest := ""

@@ -59,12 +59,7 @@ are not counted (NotCounted).`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Names = args
-			ask := func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document,
-				error,
-			) {
-				return client.Get(ctx, socket, q)
-			}
-			return o.Run(cmd.Context(), ask, cmd.OutOrStdout())
+			return o.Run(cmd.Context(), client.Client{Socket: socket}.Get, cmd.OutOrStdout())
 		},
 	}
 	exit.TroubleOnUsage(cmd)
@@ -76,10 +71,6 @@ are not counted (NotCounted).`,
 	client.AddSocketFlag(f, &socket)
 	return cmd
 }
-
-// isReturned reports whether the problem is that kube-proxy serves the node, so that kube-vmap
-// will program nothing.
-func isReturned(p nodestatus.Problem) bool { return p.Reason == nodestatus.ReasonReturned }
 
 // Run prints the findings. The error has the exit code of the command.
 func (o Options) Run(ctx context.Context, ask nodestatus.Source, w io.Writer) error {
@@ -97,8 +88,12 @@ func (o Options) Run(ctx context.Context, ask nodestatus.Source, w io.Writer) er
 	if err := o.print(w, &l); err != nil {
 		return exit.TroubleError(fmt.Errorf("print the problems: %w", err))
 	}
+	// If kube-proxy serves the node, kube-vmap will program nothing.
+	returned := slices.ContainsFunc(d.Problems, func(p nodestatus.Problem) bool {
+		return p.Reason == nodestatus.ReasonReturned
+	})
 	switch {
-	case !d.Ready && !slices.ContainsFunc(d.Problems, isReturned):
+	case !d.Ready && !returned:
 		return exit.TroubleError(errors.New("kube-vmap has not programmed everything yet"))
 	case l.NotCounted():
 		return exit.TroubleError(errors.New("connections are not counted, so there may be problems that are not listed"))
@@ -121,27 +116,20 @@ func (o Options) list(d *nodestatus.Document) (findings.List, error) {
 	if len(o.Names) == 0 {
 		return findings.ListOf(d), nil
 	}
+	where := strings.TrimSuffix(" in namespace "+o.Namespace, " in namespace ")
 	for _, name := range o.Names {
 		if !slices.ContainsFunc(d.Services, func(s nodestatus.Service) bool { return s.Name == name }) {
-			return findings.List{}, exit.TroubleError(fmt.Errorf("kube-vmap serves no Service %s%s", name, o.where()))
+			return findings.List{}, exit.TroubleError(fmt.Errorf("kube-vmap serves no Service %s%s", name, where))
 		}
 	}
 	d.Services = slices.DeleteFunc(d.Services, func(s nodestatus.Service) bool {
-		return !slices.Contains(o.Names,
-			s.Name)
+		return !slices.Contains(o.Names, s.Name)
 	})
 	l := findings.ListOf(d)
 	l.Findings = slices.DeleteFunc(l.Findings, func(f findings.Finding) bool {
 		return f.Name == "" && !strings.HasPrefix(f.Object, "Node ")
 	})
 	return l, nil
-}
-
-func (o Options) where() string {
-	if o.Namespace == "" {
-		return ""
-	}
-	return " in namespace " + o.Namespace
 }
 
 func (o Options) print(w io.Writer, l *findings.List) error {

@@ -100,10 +100,12 @@ func (o Options) Run(ctx context.Context, w io.Writer) error {
 		return exit.TroubleError(fmt.Errorf("the running kube-vmap %s does not report its health",
 			d.Version))
 	}
-	if err := Write(w, d); err != nil {
+	all := findings.OfNode(d)
+	problems := slices.ContainsFunc(all, func(f findings.Finding) bool { return f.IsProblem() })
+	if err := write(w, d, all, problems); err != nil {
 		return err
 	}
-	if hasProblems(d) {
+	if problems {
 		return &exit.Error{Code: 1}
 	}
 	return nil
@@ -121,33 +123,23 @@ func (o Options) explain(err error) error {
 	return fmt.Errorf("%w; this node was returned to kube-proxy at %s", err, text)
 }
 
-// Write writes the health of a document as text.
-func Write(w io.Writer, d *nodestatus.Document) error {
-	problems := findings.OfNode(d)
-	if _, err := fmt.Fprintf(w, "%s: kube-vmap %s, %s\n", d.Node, d.Version, verdict(d, problems)); err != nil {
+// write writes the health of a document as text, with what was found.
+func write(w io.Writer, d *nodestatus.Document, all []findings.Finding, problems bool) error {
+	verdict := "healthy"
+	switch {
+	case problems:
+		verdict = "with problems"
+	case len(all) > 0:
+		verdict = "healthy, with notices"
+	}
+	if _, err := fmt.Fprintf(w, "%s: kube-vmap %s, %s\n", d.Node, d.Version, verdict); err != nil {
 		return err
 	}
-	var all [][]string
-	for i := range problems {
-		all = append(all, []string{"  " + strings.ToUpper(problems[i].Severity), problems[i].Sentence()})
+	var lines [][]string
+	for i := range all {
+		lines = append(lines, []string{"  " + strings.ToUpper(all[i].Severity), all[i].Sentence()})
 	}
-	return output.Print(w, append(all, rows(d)...))
-}
-
-// verdict returns in words whether the process does its work.
-func verdict(d *nodestatus.Document, all []findings.Finding) string {
-	if hasProblems(d) {
-		return "with problems"
-	}
-	if len(all) > 0 {
-		return "healthy, with notices"
-	}
-	return "healthy"
-}
-
-// hasProblems reports whether there is more than notices.
-func hasProblems(d *nodestatus.Document) bool {
-	return slices.ContainsFunc(findings.OfNode(d), func(f findings.Finding) bool { return f.IsProblem() })
+	return output.Print(w, append(lines, rows(d)...))
 }
 
 // rows returns the facts, whether or not they are problems.

@@ -86,19 +86,9 @@ func replies(b *strings.Builder, a *Answer, list []Outcome) {
 		case len(groups) == 1:
 			fmt.Fprintf(b, "Back: %s\n", g.text)
 		default:
-			fmt.Fprintf(b, "Back from %s%s: %s\n", g.first.At(), othersText(g.more), g.text)
+			fmt.Fprintf(b, "Back from %s%s: %s\n", g.first.at(), others(" and ", g.more), g.text)
 		}
 	}
-}
-
-func othersText(n int) string {
-	switch n {
-	case 0:
-		return ""
-	case 1:
-		return " and 1 other"
-	}
-	return fmt.Sprintf(" and %d others", n)
 }
 
 // ReplyText describes the reply of an endpoint of the answer: who answers whom.

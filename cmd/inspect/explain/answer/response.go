@@ -65,34 +65,23 @@ func (r Responses) Text() string {
 
 // Observed returns what follows there: "; whether they answer was not observed".
 func (r Responses) Observed() string {
-	form := func(one, many string) string {
-		if r.All == 1 {
-			return "; " + one
-		}
-		return "; " + many
-	}
-	switch r.All {
-	case r.Answer:
-		return form("it answers", "all answer")
-	case r.Refuse:
-		return form("it refuses connections", "all refuse connections")
-	case r.Silent:
-		return form("it does not answer", "none answers")
-	case r.Unknown():
-		return form("whether it answers was not observed", "whether they answer was not observed")
-	}
 	var parts []string
 	for _, p := range []struct {
-		n    int
-		what string
+		n               int
+		one, all, other string
 	}{
-		{r.Answer, "answering"},
-		{r.Refuse, "refusing connections"},
-		{r.Silent, "not answering"},
-		{r.Unknown(), "not observed"},
+		{r.Answer, "it answers", "all answer", "answering"},
+		{r.Refuse, "it refuses connections", "all refuse connections", "refusing connections"},
+		{r.Silent, "it does not answer", "none answers", "not answering"},
+		{r.Unknown(), "whether it answers was not observed", "whether they answer was not observed", "not observed"},
 	} {
-		if p.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		switch {
+		case p.n == r.All && p.n == 1:
+			return "; " + p.one
+		case p.n == r.All:
+			return "; " + p.all
+		case p.n > 0:
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.other))
 		}
 	}
 	return ": " + strings.Join(parts, ", ")

@@ -1,10 +1,12 @@
 package answer
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
+
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // Text returns the answer for people.
@@ -41,19 +43,15 @@ func (a *Answer) Text() string {
 
 func (a *Answer) head(b *strings.Builder) {
 	fmt.Fprintf(b, "%s -> %s/%s ", a.From, a.To, a.Protocol)
-	switch {
-	case a.Service != "" && a.Kind != "":
-		fmt.Fprintf(b, "asks for %s (%s)", a.Service, a.Kind)
-	case a.Service != "":
-		fmt.Fprintf(b, "asks for %s", a.Service)
-	default:
-		b.WriteString("asks for no address and port of a Service")
+	how := "sent by this node"
+	if a.Interface != "" {
+		how = "in by " + a.Interface
 	}
-	if a.Interface == "" {
-		b.WriteString(", sent by this node\n\n")
-		return
+	what := cmp.Or(a.Service, "no address and port of a Service")
+	if a.Service != "" {
+		what += InParentheses(a.Kind)
 	}
-	fmt.Fprintf(b, ", in by %s\n\n", a.Interface)
+	fmt.Fprintf(b, "asks for %s, %s\n\n", what, how)
 }
 
 // steps prints hook, chain and match of each step, without repetitions.
@@ -66,7 +64,7 @@ func (a *Answer) steps(b *strings.Builder) {
 	for _, s := range a.Steps {
 		if s.Endpoint != who {
 			who, hook, chain, back = s.Endpoint, "", "", false
-			fmt.Fprintf(b, "  to %s%s:\n", who, alikeText(s.Similar))
+			fmt.Fprintf(b, "  to %s%s:\n", who, others(", and much the same to ", s.Similar))
 		}
 		if s.Back && !back {
 			back, hook, chain = true, "", ""
@@ -95,14 +93,12 @@ func chainText(s Step) string {
 	return s.Table + " " + s.Chain
 }
 
-func alikeText(n int) string {
-	switch n {
-	case 0:
+// others returns how many others there are, after a text; nothing for none.
+func others(before string, n int) string {
+	if n == 0 {
 		return ""
-	case 1:
-		return ", and much the same to 1 other"
 	}
-	return fmt.Sprintf(", and much the same to %d others", n)
+	return before + nodestatus.Plural(n, "other")
 }
 
 // maxPrinted is how many endpoints are printed one by one.
@@ -123,11 +119,8 @@ func (a *Answer) results(b *strings.Builder, list []Outcome, left *Unseen) {
 			fmt.Fprintf(b, "  %.4g%%:", o.Probability*100)
 		}
 		b.WriteString(" " + a.sentence(&o, more) + "\n")
-		for i, e := range o.Endpoints {
-			if i == maxPrinted {
-				break
-			}
-			fmt.Fprintf(b, "    %s\n", endpointLine(e))
+		for _, e := range o.Endpoints[:min(len(o.Endpoints), maxPrinted)] {
+			fmt.Fprintf(b, "    %s\n", endpointLine(&e))
 		}
 		if rest := len(o.Endpoints) - maxPrinted + more; rest > 0 && len(o.Endpoints) >= maxPrinted {
 			fmt.Fprintf(b, "    and %d more\n", rest)
@@ -152,12 +145,8 @@ func (u *Unseen) text(b *strings.Builder) {
 	b.WriteString(", assumed to be like the others\n")
 }
 
-func endpointLine(e Endpoint) string {
-	where := fmt.Sprintf("%s:%d", e.Address, e.Port)
-	if strings.Contains(e.Address, ":") {
-		where = fmt.Sprintf("[%s]:%d", e.Address, e.Port)
-	}
-	line := fmt.Sprintf("%-24s %5.4g%%, sees %s", where, e.Probability*100, e.Sees)
+func endpointLine(e *Endpoint) string {
+	line := fmt.Sprintf("%-24s %5.4g%%, sees %s", e.at(), e.Probability*100, e.Sees)
 	if e.Node {
 		line += ", on this node itself"
 	}
@@ -229,21 +218,21 @@ var reasonTexts = map[string]string{
 // BecauseText returns a reason in words, with the fault that it may be about.
 func BecauseText(reason, fault string) string { return reasonTexts[reason] + fault }
 
-// byText returns the rule that decided, or the reason if it is one of ours.
+// byText returns the rule that decided, or the reason if it is one of ours, and the command that lists
+// a chain of another program.
 func byText(by *RuleRef, because string) string {
 	switch {
 	case by == nil:
 		return ""
 	case because != "":
 		return ": " + because
-	case by.Rule == 0:
-		return fmt.Sprintf(" by table %s, chain %s, whose policy it is%s", by.Table, by.Chain, listCommand(by))
 	}
-	text := ""
-	if by.Text != "" {
-		text = ": " + by.Text
+	rule := ", whose policy it is"
+	if by.Rule != 0 {
+		rule = strings.TrimSuffix(fmt.Sprintf(", rule handle %d: %s", by.Rule, by.Text), ": ")
 	}
-	return fmt.Sprintf(" by table %s, chain %s, rule handle %d%s%s", by.Table, by.Chain, by.Rule, text, listCommand(by))
+	return fmt.Sprintf(" by table %[1]s, chain %[2]s%[3]s\n    to list it: nft -a list chain %[1]s %[2]s", by.Table,
+		by.Chain, rule)
 }
 
 // InParentheses returns a field in parentheses, after a space; nothing if it is empty.
@@ -252,11 +241,6 @@ func InParentheses(field string) string {
 		return ""
 	}
 	return " (" + field + ")"
-}
-
-// listCommand returns the command that lists a chain of another program.
-func listCommand(by *RuleRef) string {
-	return fmt.Sprintf("\n    to list it: nft -a list chain %s %s", by.Table, by.Chain)
 }
 
 // connections prints open connections, and session affinity.
@@ -281,22 +265,19 @@ func (a *Answer) otherConnections(b *strings.Builder) {
 		return
 	}
 	b.WriteString("\nOpen connections of this client stay where they are:\n")
-	all := slices.Clone(a.Connections)
-	slices.SortStableFunc(all, func(x, y Connection) int {
-		switch {
-		case x.Stale == y.Stale:
-			return 0
-		case x.Stale:
-			return -1
+	printed := 0
+	for _, stale := range []bool{true, false} {
+		for _, c := range a.Connections {
+			if c.Stale != stale {
+				continue
+			}
+			if printed++; printed <= maxPrinted {
+				c.text(b)
+			}
 		}
-		return 1
-	})
-	for i, c := range all {
-		if i == maxPrinted {
-			fmt.Fprintf(b, "  and %d more\n", len(a.Connections)-maxPrinted)
-			break
-		}
-		c.text(b)
+	}
+	if printed > maxPrinted {
+		fmt.Fprintf(b, "  and %d more\n", printed-maxPrinted)
 	}
 }
 
