@@ -122,7 +122,7 @@ func (m *Merged) setVariants(all []string) {
 // Sentence returns what most of the nodes have found in words.
 func (m *Merged) Sentence() string {
 	if len(m.Variants) > 0 {
-		return m.Variants[0].Sentence()
+		m = &m.Variants[0]
 	}
 	return (&sentence{Finding: &m.Finding, where: m.where}).String()
 }
@@ -215,11 +215,11 @@ func CompareNames(a, b string) int {
 	for a != "" && b != "" {
 		x, restA := firstPart(a)
 		y, restB := firstPart(b)
-		order := cmp.Compare(x, y)
+		longer := 0
 		if isDigit(x[0]) && isDigit(y[0]) {
-			order = cmp.Or(cmp.Compare(len(x), len(y)), order)
+			longer = cmp.Compare(len(x), len(y))
 		}
-		if order != 0 {
+		if order := cmp.Or(longer, cmp.Compare(x, y)); order != 0 {
 			return order
 		}
 		a, b = restA, restB

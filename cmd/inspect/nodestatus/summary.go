@@ -63,21 +63,26 @@ type Summary struct {
 	Others   int `json:"others"`   // problems of other objects
 }
 
+// Count counts a Service by its severity.
+func (s *Summary) Count(severity string) {
+	s.Services++
+	switch severity {
+	case SeverityProblem:
+		s.Problems++
+	case SeverityNotice:
+		s.Notices++
+	}
+}
+
 // Summary returns the summary of the document.
-func (d *Document) Summary() Summary {
-	out := Summary{Services: len(d.Services)}
+func (d *Document) Summary() (out Summary) {
 	for i := range d.Problems {
 		if d.Problems[i].Severity() == SeverityProblem {
 			out.Others++
 		}
 	}
 	for i := range d.Services {
-		switch d.Services[i].Severity() {
-		case SeverityProblem:
-			out.Problems++
-		case SeverityNotice:
-			out.Notices++
-		}
+		out.Count(d.Services[i].Severity())
 	}
 	return out
 }

@@ -134,18 +134,12 @@ func (t *Table) summarize(documents []*nodestatus.Document) {
 	for _, d := range documents {
 		s.Others = max(s.Others, d.Summary().Others)
 	}
-	s.Services = len(t.rows)
 	for _, r := range t.rows {
 		s.Traffic.Add(&r.Traffic)
 		if r.Rate != nil {
 			addRate(&s.Rate, *r.Rate)
 		}
-		switch r.Severity {
-		case nodestatus.SeverityProblem:
-			s.Problems++
-		case nodestatus.SeverityNotice:
-			s.Notices++
-		}
+		s.Count(r.Severity)
 	}
 }
 
@@ -189,25 +183,24 @@ type column struct {
 	shown func(*Table) bool
 }
 
-func columns() []column {
-	counted := func(t *Table) bool { return t.counted }
-	fastPath := func(t *Table) bool { return t.fastPath }
-	return []column{
-		name("NAMESPACE", "namespace", func(r *Row) string { return r.Namespace }),
-		name("SERVICE", "service", func(r *Row) string { return r.Name }),
-		greatest("CONN/S", "rate", valueOf, rateText, counted),
-		greatest("ACTIVE", "active", func(r *Row) int { return r.Active }, nil, nil),
-		greatest("FAST-PATH", "fast-path", func(r *Row) int { return r.FastPath }, nil, fastPath),
-		greatest("CONNECTIONS", "connections", func(r *Row) uint64 { return r.Connections }, nil, counted),
-		greatest("ENDPOINTS", "endpoints", func(r *Row) int { return r.Endpoints.Used }, endpointText, nil),
-		greatest("STATUS", "status", func(r *Row) int { return rank(r.Severity) }, statusText, nil),
-	}
+var columns = []column{
+	name("NAMESPACE", func(r *Row) string { return r.Namespace }),
+	name("SERVICE", func(r *Row) string { return r.Name }),
+	greatest("CONN/S", "rate", valueOf, rateText, isCounted),
+	greatest("ACTIVE", "active", func(r *Row) int { return r.Active }, nil, nil),
+	greatest("FAST-PATH", "fast-path", func(r *Row) int { return r.FastPath }, nil, hasFastPath),
+	greatest("CONNECTIONS", "connections", func(r *Row) uint64 { return r.Connections }, nil, isCounted),
+	greatest("ENDPOINTS", "endpoints", func(r *Row) int { return r.Endpoints.Used }, endpointText, nil),
+	greatest("STATUS", "status", func(r *Row) int { return rank(r.Severity) }, statusText, nil),
 }
 
+func isCounted(t *Table) bool   { return t.counted }
+func hasFastPath(t *Table) bool { return t.fastPath }
+
 // name returns a column of names, in their order.
-func name(title, word string, text func(*Row) string) column {
+func name(title string, text func(*Row) string) column {
 	compare := func(a, b *Row) int { return cmp.Compare(text(a), text(b)) }
-	return column{title: title, word: word, text: text, compare: compare}
+	return column{title: title, word: strings.ToLower(title), text: text, compare: compare}
 }
 
 // greatest returns a column whose greatest value comes first. If text is nil, it is the value.
@@ -241,16 +234,11 @@ func rateText(r *Row) string {
 func endpointText(r *Row) string { return fmt.Sprintf("%d/%d", r.Endpoints.Used, r.Endpoints.All) }
 
 // statusText returns the state and the problem of a Service.
-func statusText(r *Row) string {
-	if r.Problem == "" {
-		return r.State
-	}
-	return r.State + ": " + r.Problem
-}
+func statusText(r *Row) string { return strings.TrimSuffix(r.State+": "+r.Problem, ": ") }
 
 // sorts returns the values of Config.Sort.
 func sorts() (out []string) {
-	for _, c := range columns() {
+	for _, c := range columns {
 		out = append(out, c.word)
 	}
 	return out
@@ -258,13 +246,10 @@ func sorts() (out []string) {
 
 // sort sorts by a column, or by active connections if there is nothing in it.
 func (t *Table) sort(word string) {
-	named := func(word string) column {
-		all := columns()
-		return all[slices.IndexFunc(all, func(c column) bool { return c.word == word })]
-	}
-	by := named(word)
+	by := columns[slices.IndexFunc(columns, func(c column) bool { return c.word == word })]
 	if by.shown != nil && !by.shown(t) {
-		by = named("active")
+		t.sort("active")
+		return
 	}
 	slices.SortStableFunc(t.rows, by.compare)
 }
@@ -285,7 +270,7 @@ func (c *Config) print(t *Table, more bool) (err error) {
 
 // write writes the rows and the summary, after an empty line if there was a table before.
 func (t *Table) write(w io.Writer, more bool) error {
-	shown := slices.DeleteFunc(columns(), func(c column) bool { return c.shown != nil && !c.shown(t) })
+	shown := slices.DeleteFunc(slices.Clone(columns), func(c column) bool { return c.shown != nil && !c.shown(t) })
 	row := func(text func(*column) string) (cells []string) {
 		for i := range shown {
 			cells = append(cells, output.Clean(text(&shown[i])))
@@ -299,12 +284,10 @@ func (t *Table) write(w io.Writer, more bool) error {
 	for _, r := range t.rows {
 		rows = append(rows, row(func(c *column) string { return c.text(r) }))
 	}
-	var begin string
 	if more {
-		begin = "\n"
-	}
-	if _, err := io.WriteString(w, begin); err != nil {
-		return err
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
 	}
 	if err := output.Print(w, rows); err != nil {
 		return err

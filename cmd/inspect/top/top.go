@@ -129,10 +129,8 @@ func (c *Config) ask(ctx context.Context) (Answer, error) {
 
 // pause waits, and reports false if the context ended first.
 func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false
