@@ -49,15 +49,3 @@ func TestStoppedProcessIsNotWaitedFor(t *testing.T) {
 		}
 	}
 }
-
-// TestCommandsWithoutAProxyGiveTheNextStep has no tables either.
-func TestCommandsWithoutAProxyGiveTheNextStep(t *testing.T) {
-	s := newScene(t, 1, 0)
-	for command, code := range map[string]int{"get svc": 1, "top": 1, "render": 1, "diff": 2, "problems": 2, "status": 2} {
-		out := s.run(strings.Fields(command)...)
-		if out.ExitCode != code || out.Stdout != "" || strings.Count(out.Stderr, "\n") != 1 ||
-			!strings.Contains(out.Stderr, "no kube-vmap answers on @kube-vmap in this network namespace: does kube-vmap run?") {
-			t.Errorf("%s: %v", command, out)
-		}
-	}
-}

@@ -13,7 +13,6 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/model"
-	"kube-vmap/nft"
 	"kube-vmap/nft/simulate"
 )
 
@@ -57,6 +56,14 @@ func asked(f model.Family, p model.Protocol, port uint16, o simulate.Outcome, se
 	}
 }
 
+// hinted returns the answer for a simulation, with hints from a document.
+func hinted(t *testing.T, w simulate.Result, d *nodestatus.Document) *answer.Answer {
+	t.Helper()
+	a := newAnswer(w)
+	addHints(t.Context(), a, func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return d, nil }, w.Packet, 0)
+	return a
+}
+
 func TestHintsComeFromTheProcess(t *testing.T) {
 	delivered := simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}
 	barred := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.Because{Reason: simulate.ReasonSourceRanges}, By: &simulate.RuleRef{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
@@ -83,8 +90,7 @@ func TestHintsComeFromTheProcess(t *testing.T) {
 				}},
 				{"the kernel lacks it", asked(f, p, 80, refused, ""), []string{"shop/web has this address and port, but the kernel's tables do not"}},
 			} {
-				got := newAnswer(tc.walk)
-				addHints(t.Context(), got, func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return document(f, p), nil }, tc.walk.Packet, 0)
+				got := hinted(t, tc.walk, document(f, p))
 				all := strings.Join(got.Hints, "\n")
 				for _, want := range tc.want {
 					if !strings.Contains(all, want) {
@@ -166,8 +172,7 @@ func TestHintNamesActiveConnectionsUnderLeastConnections(t *testing.T) {
 		port.Endpoints[0].Share, port.Endpoints[0].Active = 8, 3
 		port.Endpoints[1].Reason, port.Endpoints[1].Active = nodestatus.ReasonBusy, 9
 		w := asked(f, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")
-		got := newAnswer(w)
-		addHints(t.Context(), got, func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return d, nil }, w.Packet, 0)
+		got := hinted(t, w, d)
 		all := strings.Join(got.Hints, "\n")
 		for _, want := range []string{
 			"gets no connections: it has more active connections than others, for now",
@@ -212,36 +217,6 @@ func TestArrivesSumsUp(t *testing.T) {
 		}
 		if got := newAnswer(w).Arrives; got != want {
 			t.Errorf("%v: %s, want %s", verdicts, got, want)
-		}
-	}
-}
-
-// TestPolicyHintIsOnlyForThePolicy has packets that our tables drop for several reasons,
-// while the only endpoint is on another node.
-func TestPolicyHintIsOnlyForThePolicy(t *testing.T) {
-	for _, p := range model.Protocols {
-		for _, f := range model.Families {
-			for _, tc := range []struct {
-				because simulate.Reason
-				want    bool
-			}{
-				{simulate.ReasonNoLocalEndpoint, true},
-				{simulate.ReasonNoService, false},
-				{simulate.ReasonFault, false},
-				{simulate.ReasonSourceRanges, false},
-				{"", false},
-			} {
-				by := simulate.RuleRef{Table: nft.FamilyName(f) + " " + nft.TableName, Chain: "service-check"}
-				w := asked(f, p, 80, simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, By: &by, Because: simulate.Because{Reason: tc.because}}, "shop/web:http")
-				d := document(f, p)
-				d.Services[0].Ports[0].Endpoints[0].LocalSlot = nil
-				d.Services[0].Ports[0].Frontends[0].Restricted = false
-				got := newAnswer(w)
-				addHints(t.Context(), got, func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return d, nil }, w.Packet, 0)
-				if hinted := strings.Contains(strings.Join(got.Hints, " "), "the policy is Local"); hinted != tc.want {
-					t.Errorf("%s, %s, dropped because %q: hints are %q", p, f, tc.because, got.Hints)
-				}
-			}
 		}
 	}
 }
@@ -355,8 +330,7 @@ func TestConnectionsNameWhyTheirEndpointLeft(t *testing.T) {
 					Left: true,
 				}}
 				w.Flow, w.IfNew = &w.Flows[0], w.Outcomes
-				got := newAnswer(w)
-				addHints(t.Context(), got, func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return d, nil }, w.Packet, time.Second)
+				got := hinted(t, w, d)
 				if text := got.Text(); !strings.Contains(text, "no new connection would go there: "+why) {
 					t.Errorf("%s %s, %s: want %q\n%s", f, p, address, why, text)
 				}
@@ -394,8 +368,7 @@ func TestFastPathIsExplained(t *testing.T) {
 				}, "shop/web:http")
 				w.In = tc.in
 				w.Flow = &simulate.Established{Flow: simulate.Flow{Status: 1 << 14, Endpoint: netip.AddrPortFrom(w.Packet.To.Addr(), 8080)}}
-				got := newAnswer(w)
-				addHints(t.Context(), got, func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return d, nil }, w.Packet, 0)
+				got := hinted(t, w, d)
 				if has := strings.Contains(strings.Join(got.Hints, "\n"), says); has != tc.want {
 					t.Errorf("%s %s, %s: hints %q", f, p, name, got.Hints)
 				}
