@@ -1,10 +1,8 @@
 package findings_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
@@ -16,6 +14,7 @@ import (
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/build"
+	"kube-vmap/cmd/inspect/nodestatus/statustest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
@@ -97,14 +96,6 @@ func (w *world) events() (out []sync.Event) {
 	return append(out, w.more...)
 }
 
-type eventSource []sync.Event
-
-func (e eventSource) Run(ctx context.Context, out chan<- []sync.Event) error {
-	out <- e
-	<-ctx.Done()
-	return ctx.Err()
-}
-
 // document returns the document of a loop that has programmed the objects.
 func (w *world) document(t *testing.T) *nodestatus.Document {
 	t.Helper()
@@ -114,16 +105,7 @@ func (w *world) document(t *testing.T) *nodestatus.Document {
 			k.Refuse("shop/web:"+p.String(), unix.ERANGE, 0)
 		}
 	}
-	l := sync.NewLoop(w.config, eventSource(w.events()), k, slog.New(slog.DiscardHandler))
-	ctx, end := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- l.Run(ctx) }()
-	<-l.Ready()
-	v, err := l.Snapshot(t.Context())
-	end()
-	if err := errors.Join(err, <-done); err != nil {
-		t.Fatal(err)
-	}
+	v := statustest.Snapshot(t, w.config, k, w.events(), nil)
 	d := build.FromSnapshot(&v, nodestatus.Query{}, then)
 	if w.change != nil {
 		w.change(d)

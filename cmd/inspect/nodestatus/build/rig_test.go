@@ -1,14 +1,13 @@
 package build_test
 
 import (
-	"context"
-	"log/slog"
 	"net/netip"
 	"testing"
 	"time"
 
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/build"
+	"kube-vmap/cmd/inspect/nodestatus/statustest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
@@ -29,33 +28,10 @@ var config = sync.Config{
 	},
 }
 
-// eventSource is a source that sends all its events at the start.
-type eventSource []sync.Event
-
-func (e eventSource) Run(ctx context.Context, out chan<- []sync.Event) error {
-	out <- e
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-// loop runs a loop on a kernel with these events, and returns its snapshot when it is
-// ready.
+// loop returns the snapshot of a loop on a kernel with these events.
 func loop(t *testing.T, c sync.Config, k sync.Kernel, events []sync.Event) sync.Snapshot {
 	t.Helper()
-	l := sync.NewLoop(c, eventSource(events), k, slog.New(slog.DiscardHandler))
-	ctx, end := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- l.Run(ctx) }()
-	<-l.Ready()
-	v, err := l.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	end()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	return v
+	return statustest.Snapshot(t, c, k, events, nil)
 }
 
 // both returns the documents of a loop and of its kernel.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/build"
+	"kube-vmap/cmd/inspect/nodestatus/statustest"
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
@@ -41,20 +41,11 @@ func TestSharesAndBusyEndpointsAreShown(t *testing.T) {
 			}
 			set.Cluster.Shares = []uint16{0, 3, 9}
 			kernel := kerneltest.New()
-			l := sync.NewLoop(c, eventSource{sync.SetService{Service: web}, sync.SetSlice{Slice: slice}}, kernel, slog.New(slog.DiscardHandler))
-			ctx, end := context.WithCancel(t.Context())
-			done := make(chan error, 1)
-			go func() { done <- l.Run(ctx) }()
-			<-l.Ready()
-			shares <- []model.PoolShares{set}
-			v, err := l.Snapshot(t.Context())
-			end()
-			if err := <-done; err != nil {
+			v := statustest.Snapshot(t, c, kernel, []sync.Event{sync.SetService{Service: web}, sync.SetSlice{Slice: slice}},
+				func() { shares <- []model.PoolShares{set} })
+			tables, err := kernel.Read()
+			if err != nil {
 				t.Fatal(err)
-			}
-			tables, readErr := kernel.Read()
-			if err != nil || readErr != nil {
-				t.Fatal(err, readErr)
 			}
 			check := func(d *nodestatus.Document, want ...string) {
 				t.Helper()

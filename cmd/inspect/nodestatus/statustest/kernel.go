@@ -1,4 +1,4 @@
-// Package statustest says what documents of two sources must have in common, and runs
+// Package statustest runs loops for documents, says what documents of two sources must have in common, and runs
 // functions of tests as other users.
 package statustest
 
