@@ -71,7 +71,7 @@ the packet arrives by some of the examined paths and not by others.`
 // NewCommand returns kube-vmap explain.
 func NewCommand() *cobra.Command {
 	var o Options
-	var live traceOptions
+	var live TraceOptions
 	var isTrace bool
 	var socket string
 	cmd := &cobra.Command{
@@ -117,7 +117,7 @@ func NewCommand() *cobra.Command {
 }
 
 // followPackets runs explain --trace.
-func followPackets(ctx context.Context, o Options, live traceOptions, stdout io.Writer) error {
+func followPackets(ctx context.Context, o Options, live TraceOptions, stdout io.Writer) error {
 	p, err := o.Packet()
 	switch {
 	case err != nil:
@@ -125,8 +125,8 @@ func followPackets(ctx context.Context, o Options, live traceOptions, stdout io.
 	case o.Output != "text":
 		return exit.TroubleError(errors.New("--trace: packets are printed as text only; omit --output"))
 	}
-	switch arrival, err := follow(ctx, p, live, stdout); {
-	case errors.Is(err, errNone):
+	switch arrival, err := Follow(ctx, p, live, stdout); {
+	case errors.Is(err, ErrNone):
 		return &exit.Error{Code: 1, Err: err}
 	case err != nil:
 		return exit.TroubleError(err)

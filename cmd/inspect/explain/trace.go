@@ -17,35 +17,36 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// traceOptions select packets to follow, and for how long.
-type traceOptions struct {
-	count          int           // of packets to follow; zero means no limit
-	timeout        time.Duration // zero means no limit
-	every, replies bool          // also packets of open connections; also replies
-	rate           uint32        // packets per second
+// TraceOptions select packets to follow, and for how long.
+type TraceOptions struct {
+	NetNS          int           // a file descriptor; zero means the network namespace of the thread
+	Count          int           // of packets to follow; zero means no limit
+	Timeout        time.Duration // zero means no limit
+	Every, Replies bool          // also packets of open connections; also replies
+	Rate           uint32        // packets per second; zero means 10
 }
 
 // addTo adds the flags of the options.
-func (o *traceOptions) addTo(f *pflag.FlagSet) {
-	f.IntVar(&o.count, "count", 0, "with --trace: end after this number of `packets`; 0 means no limit")
-	f.DurationVar(&o.timeout, "timeout", 0, "with --trace: end after this `time`; 0 means no limit")
-	f.BoolVar(&o.every, "every", false, "with --trace: follow every packet, not only those that open a connection")
-	f.BoolVar(&o.replies, "replies", false, "with --trace: follow replies, too")
-	f.Uint32Var(&o.rate, "rate", 10, "with --trace: follow at most this number of `packets` per second")
+func (o *TraceOptions) addTo(f *pflag.FlagSet) {
+	f.IntVar(&o.Count, "count", 0, "with --trace: end after this number of `packets`; 0 means no limit")
+	f.DurationVar(&o.Timeout, "timeout", 0, "with --trace: end after this `time`; 0 means no limit")
+	f.BoolVar(&o.Every, "every", false, "with --trace: follow every packet, not only those that open a connection")
+	f.BoolVar(&o.Replies, "replies", false, "with --trace: follow replies, too")
+	f.Uint32Var(&o.Rate, "rate", 10, "with --trace: follow at most this number of `packets` per second")
 }
 
-// errNone is returned if no packet came in time.
-var errNone = errors.New("no such packet came")
+// ErrNone is returned if no packet came in time.
+var ErrNone = errors.New("no such packet came")
 
-// follow writes the path of each packet like p as it comes, until ctx ends, which is no
+// Follow writes the path of each packet like p as it comes, until ctx ends, which is no
 // error, or a limit of the options is reached. It needs CAP_NET_ADMIN. The arrival is that
 // of all packets together; unknown if there was none.
-func follow(ctx context.Context, p simulate.Packet, o traceOptions, out io.Writer) (arrival trace.Arrival, err error) {
+func Follow(ctx context.Context, p simulate.Packet, o TraceOptions, out io.Writer) (arrival trace.Arrival, err error) {
 	const unknown = trace.ArrivalUnknown
-	if o.count < 0 || o.timeout < 0 {
+	if o.Count < 0 || o.Timeout < 0 {
 		return unknown, errors.New("--count and --timeout: must not be negative")
 	}
-	tracer, err := trace.Open(trace.Config{Packet: p, Every: o.every, Replies: o.replies, Rate: o.rate})
+	tracer, err := trace.Open(trace.Config{NetNS: o.NetNS, Packet: p, Every: o.Every, Replies: o.Replies, Rate: o.Rate})
 	if err != nil {
 		return unknown, err
 	}
@@ -54,13 +55,13 @@ func follow(ctx context.Context, p simulate.Packet, o traceOptions, out io.Write
 		return unknown, fmt.Errorf("show packets: %w", err)
 	}
 	limited := ctx
-	if o.timeout > 0 {
+	if o.Timeout > 0 {
 		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, o.timeout)
+		limited, cancel = context.WithTimeout(ctx, o.Timeout)
 		defer cancel()
 	}
 	shown := 0
-	for ; o.count == 0 || shown < o.count; shown++ {
+	for ; o.Count == 0 || shown < o.Count; shown++ {
 		w, err := tracer.NextPath(limited)
 		if err != nil && limited.Err() != nil && errors.Is(err, limited.Err()) {
 			break
@@ -79,13 +80,13 @@ func follow(ctx context.Context, p simulate.Packet, o traceOptions, out io.Write
 		return unknown, fmt.Errorf("count the packets: %w", err)
 	}
 	if shown == 0 && ctx.Err() == nil {
-		return unknown, fmt.Errorf("%w within %s: %s", errNone, o.timeout, whyNone(matched, p, o))
+		return unknown, fmt.Errorf("%w within %s: %s", ErrNone, o.Timeout, whyNone(matched, p, o))
 	}
 	if shown == 0 {
 		arrival = unknown
 	}
 	text := nodestatus.Plural(shown, "packet") + " shown"
-	if o.count == 0 && !o.replies && matched > uint64(shown) {
+	if o.Count == 0 && !o.Replies && matched > uint64(shown) {
 		text += fmt.Sprintf("; %d more came, more than --rate allows to follow", matched-uint64(shown))
 	}
 	_, err = fmt.Fprintln(out, text)
@@ -93,28 +94,28 @@ func follow(ctx context.Context, p simulate.Packet, o traceOptions, out io.Write
 }
 
 // waiting returns the first line of the output.
-func waiting(p simulate.Packet, o traceOptions) string {
+func waiting(p simulate.Packet, o TraceOptions) string {
 	from := p.From.String()
 	if p.FromPort != 0 {
 		from += fmt.Sprintf(" port %d", p.FromPort)
 	}
 	what := "packets that open a connection"
-	if o.every || p.Protocol == model.UDP {
+	if o.Every || p.Protocol == model.UDP {
 		what = "packets"
 	}
 	return fmt.Sprintf("waiting for %s from %s to %s/%s; now send one", what, from, p.To, p.Protocol)
 }
 
 // whyNone returns possible reasons why nothing came.
-func whyNone(matched uint64, p simulate.Packet, o traceOptions) string {
+func whyNone(matched uint64, p simulate.Packet, o TraceOptions) string {
 	if matched > 0 {
 		return fmt.Sprintf("%d matched, but nf_tables did not report them", matched)
 	}
 	const nowhere = "neither by an interface of this node nor from the node itself; is the client on another node"
-	if !o.every {
+	if !o.Every {
 		return nowhere + ", or its connection open already (--every)?"
 	}
-	flows, err := conntrack.New(conntrack.Config{}).Flows(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
+	flows, err := conntrack.New(conntrack.Config{NetNS: o.NetNS}).Flows(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
 	fast := 0
 	for i := range flows {
 		if err == nil && flows[i].Offloaded {
