@@ -52,24 +52,25 @@ func Write(ctx context.Context, w io.Writer, parts []Part, at time.Time) (missin
 	files := tar.NewWriter(packed)
 	for _, p := range parts {
 		var text bytes.Buffer
-		name := p.Name
-		if err := p.collect(ctx, &text); err != nil {
+		name := folder + p.Name
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		if err := p.Write(ctx, limitedWriter{&text}); err != nil {
 			missing = append(missing, p.Name)
 			name += ".error"
 			fmt.Fprintf(&text, "%v\n", err)
 		}
-		if err := add(files, name, text.Bytes(), at); err != nil {
+		cancel()
+		err := files.WriteHeader(&tar.Header{
+			Name: name, Mode: 0o644, Size: int64(text.Len()), ModTime: at, Typeflag: tar.TypeReg,
+		})
+		if err == nil {
+			_, err = files.Write(text.Bytes())
+		}
+		if err != nil {
 			return missing, fmt.Errorf("write %s: %w", name, err)
 		}
 	}
 	return missing, errors.Join(files.Close(), packed.Close())
-}
-
-// collect writes a part within its limits.
-func (p *Part) collect(ctx context.Context, text *bytes.Buffer) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	return p.Write(ctx, limitedWriter{text})
 }
 
 // limitedWriter writes up to maxBytes.
@@ -83,18 +84,6 @@ func (w limitedWriter) Write(p []byte) (int, error) {
 	}
 	n, err := w.to.Write(p[:room])
 	return n, errors.Join(err, errTruncated)
-}
-
-// add adds a file.
-func add(files *tar.Writer, name string, content []byte, at time.Time) error {
-	err := files.WriteHeader(&tar.Header{
-		Name: folder + name, Mode: 0o644, Size: int64(len(content)), ModTime: at, Typeflag: tar.TypeReg,
-	})
-	if err != nil {
-		return err
-	}
-	_, err = files.Write(content)
-	return err
 }
 
 // podExample is the command for a kube-vmap in a pod. It has no -t: a terminal would

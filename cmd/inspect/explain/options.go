@@ -91,7 +91,8 @@ func parseTo(text string) (to netip.AddrPort, p model.Protocol, err error) {
 	if a, err := netip.ParseAddr(strings.Trim(where, "[]")); err == nil {
 		return to, p, fmt.Errorf("%q has no port: write %s%s", text, netip.AddrPortFrom(a, 80), rest)
 	}
-	if host, _, ok := strings.Cut(where, ":"); ok && host != "" && !strings.ContainsAny(host, ".[") && !isNumber(host) {
+	host, _, ok := strings.Cut(where, ":")
+	if _, err := strconv.ParseUint(host, 16, 64); ok && host != "" && !strings.ContainsAny(host, ".[") && err != nil {
 		return to, p, fmt.Errorf("%q is a name: write svc/%s, or the address, which kubectl get service shows", host, where)
 	}
 	return to, p, fmt.Errorf("%q is not an address with a port: write 10.96.0.10:53/udp or [fd00::a]:53/udp", text)
@@ -108,8 +109,6 @@ func bracketed(text string) (at netip.AddrPort, is bool) {
 	port, bad := strconv.ParseUint(text[i+1:], 10, 16)
 	return netip.AddrPortFrom(a, uint16(port)), err == nil && bad == nil && a.Is6() && port != 0
 }
-
-func isNumber(s string) bool { _, err := strconv.ParseUint(s, 16, 64); return err == nil }
 
 func parseProtocol(text string) (model.Protocol, error) {
 	for _, p := range model.Protocols {

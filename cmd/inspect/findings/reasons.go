@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -222,7 +223,10 @@ const (
 func FieldOf(s *nodestatus.Service, e *nodestatus.Endpoint) string {
 	switch e.Reason {
 	case model.ReasonNoPort.String():
-		return portField(e)
+		if e.Manual {
+			return fieldPortName
+		}
+		return FieldTargetPort // the controller omits a port that the pod has not named
 	case model.ReasonNotReady.String():
 		return readyField(e)
 	case model.ReasonDrained.String():
@@ -232,18 +236,14 @@ func FieldOf(s *nodestatus.Service, e *nodestatus.Endpoint) string {
 	case model.ReasonServingTerminating.String():
 		return fieldDeletion
 	case model.ReasonOtherNodes.String(), model.ReasonOtherZones.String():
-		return hintsField(s, e)
+		if e.Manual {
+			return fieldHints
+		}
+		return cmp.Or(s.HintsField, fieldHints)
 	case nodestatus.ReasonBusy:
-		return schedulerField(s)
+		return cmp.Or(s.SchedulerField, fieldScheduler)
 	}
 	return ""
-}
-
-func portField(e *nodestatus.Endpoint) string {
-	if e.Manual {
-		return fieldPortName
-	}
-	return FieldTargetPort // the controller omits a port that the pod has not named
 }
 
 func readyField(e *nodestatus.Endpoint) string {
@@ -254,18 +254,4 @@ func readyField(e *nodestatus.Endpoint) string {
 		return fieldDeletion
 	}
 	return fieldReady
-}
-
-func hintsField(s *nodestatus.Service, e *nodestatus.Endpoint) string {
-	if s.HintsField == "" || e.Manual {
-		return fieldHints
-	}
-	return s.HintsField
-}
-
-func schedulerField(s *nodestatus.Service) string {
-	if s.SchedulerField == "" {
-		return fieldScheduler
-	}
-	return s.SchedulerField
 }

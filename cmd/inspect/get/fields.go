@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/fields"
-
-	"kube-vmap/model"
 )
 
 // field is a field for --field-selector.
@@ -98,20 +96,6 @@ func portNumber(value string) (string, error) {
 	return strconv.FormatUint(n, 10), nil
 }
 
-func protocols() (out []string) {
-	for _, p := range model.Protocols {
-		out = append(out, strings.ToUpper(p.String()))
-	}
-	return out
-}
-
-func families() (out []string) {
-	for _, f := range model.Families {
-		out = append(out, f.String())
-	}
-	return out
-}
-
 // wanted is a name on the command line. Addresses are compared as values, since there are
 // many ways to write one.
 type wanted struct {
@@ -127,12 +111,6 @@ type target struct {
 	any      bool       // it is any address of the node
 	port     uint16
 	protocol string
-}
-
-// newWanted parses a name.
-func newWanted(text string) wanted {
-	t, ok := parseTarget(text)
-	return wanted{text, t, ok}
 }
 
 // parseTarget parses an address with an optional port and protocol.

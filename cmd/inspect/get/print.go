@@ -172,7 +172,8 @@ func (p *NodesPrinter) named(rows []item) (found []item, missing []string) {
 	}
 	taken := make([]bool, len(rows))
 	for _, name := range p.wanted {
-		want, exists := newWanted(name), false
+		target, isAddress := parseTarget(name)
+		want, exists := wanted{name, target, isAddress}, false
 		for i := range rows {
 			if !want.is(p.resource.name(&rows[i]), rows[i].s.Name) {
 				continue

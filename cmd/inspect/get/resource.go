@@ -219,7 +219,7 @@ func portFields(more ...field) []field {
 		{"metadata.name", func(i *item) string { return i.s.Name }, nil},
 		{"metadata.namespace", func(i *item) string { return i.s.Namespace }, nil},
 		{"spec.portName", func(i *item) string { return i.p.Name }, nil},
-		{"spec.protocol", func(i *item) string { return i.p.Protocol }, one(protocols()...)},
-		{"spec.family", func(i *item) string { return i.p.Family }, one(families()...)},
+		{"spec.protocol", func(i *item) string { return i.p.Protocol }, one("TCP", "UDP", "SCTP")},
+		{"spec.family", func(i *item) string { return i.p.Family }, one("IPv4", "IPv6")},
 	}, more...)
 }

@@ -77,7 +77,11 @@ func (o Options) Run(ctx context.Context, ask nodestatus.Source, w io.Writer) er
 	if err := output.JSON.Check(o.Output); err != nil {
 		return exit.TroubleError(err)
 	}
-	d, err := ask(ctx, o.query())
+	q := nodestatus.Query{Namespace: o.Namespace, Observe: o.Observe}
+	if len(o.Names) == 1 {
+		q.Name = o.Names[0]
+	}
+	d, err := ask(ctx, q)
 	if err != nil {
 		return exit.TroubleError(err)
 	}
@@ -101,14 +105,6 @@ func (o Options) Run(ctx context.Context, ask nodestatus.Source, w io.Writer) er
 		return &exit.Error{Code: 1}
 	}
 	return nil
-}
-
-func (o Options) query() nodestatus.Query {
-	q := nodestatus.Query{Namespace: o.Namespace, Observe: o.Observe}
-	if len(o.Names) == 1 {
-		q.Name = o.Names[0]
-	}
-	return q
 }
 
 // list returns the findings about the requested Services, and about no object of theirs.

@@ -54,7 +54,14 @@ func New(c Config) nodestatus.Source {
 				Services: []nodestatus.Service{},
 			}), nil
 		}
-		responses, observeErr := c.observe(ctx, q, observations)
+		var responses []Response
+		var observeErr error
+		if c.Observe != nil && q.Observe > 0 { // which takes no slot of the answers, that need memory
+			if observeErr = acquire(ctx, observations); observeErr == nil {
+				responses, observeErr = c.Observe(ctx, q.Observe)
+				<-observations
+			}
+		}
 		if err := acquire(ctx, slots); err != nil {
 			return nil, err
 		}
@@ -84,19 +91,6 @@ func acquire(ctx context.Context, slots chan struct{}) error {
 	case <-ctx.Done():
 		return fmt.Errorf("wait for other requests: %w", ctx.Err())
 	}
-}
-
-// observe observes for as long as the query asks. It takes no slot of the answers, which
-// need memory.
-func (c Config) observe(ctx context.Context, q nodestatus.Query, slots chan struct{}) ([]Response, error) {
-	if q.Observe <= 0 || c.Observe == nil {
-		return nil, nil
-	}
-	if err := acquire(ctx, slots); err != nil {
-		return nil, err
-	}
-	defer func() { <-slots }()
-	return c.Observe(ctx, q.Observe)
 }
 
 // withHealth adds the health of the process to a document.

@@ -22,7 +22,9 @@ type portBuilder struct {
 
 // port builds the part of the port.
 func (b *portBuilder) port() nodestatus.Port {
-	slices.SortFunc(b.installed, compareFrontends)
+	slices.SortFunc(b.installed, func(a, b nft.InstalledFrontend) int { // ClusterIPs first
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), a.Match.Compare(b.Match))
+	})
 	out := nodestatus.Port{
 		Name: b.key.name, Protocol: strings.ToUpper(b.key.protocol.String()), Family: b.key.family.String(),
 		Frontends: make([]nodestatus.Frontend, len(b.installed)),
@@ -63,11 +65,6 @@ func (b *portBuilder) rejected(considered []model.EndpointExplanation) string {
 		return nodestatus.StateDrained
 	}
 	return nodestatus.StateNoEndpoints
-}
-
-// compareFrontends orders frontends of one port: ClusterIPs first.
-func compareFrontends(a, b nft.InstalledFrontend) int {
-	return cmp.Or(cmp.Compare(a.Kind, b.Kind), a.Match.Compare(b.Match))
 }
 
 // balancing returns the scheduler and the seconds of session affinity, as programmed or,

@@ -161,20 +161,13 @@ func (b *portBuilder) addNoPortProblem(all []model.EndpointExplanation) {
 	if more := len(offered) - maxProblems; more > 0 {
 		offered = append(offered[:maxProblems], fmt.Sprintf("%d more", more))
 	}
+	// The controller skips a port whose target has no name in the pod.
+	field := findings.FieldOf(nil, &nodestatus.Endpoint{Reason: nodestatus.ReasonNoPort, Manual: !b.known.Selects})
 	name := model.ServicePortName{ServiceName: b.known.Name, Port: b.key.name, Protocol: b.key.protocol}
 	b.serviceBuilder.problems = append(b.serviceBuilder.problems,
-		problem("Service "+name.String(), nodestatus.ReasonNoPort, b.portField(), nodestatus.Args{
+		problem("Service "+name.String(), nodestatus.ReasonNoPort, field, nodestatus.Args{
 			Hit: len(all), Family: b.key.family.String(), Message: portText(b.key.name, b.key.protocol), Names: offered,
 		}))
-}
-
-// portField returns the field by which slices lack a port: the controller skips a port whose
-// target has no name in the pod.
-func (b *portBuilder) portField() string {
-	if b.known.Selects {
-		return "spec.ports[].targetPort"
-	}
-	return "ports[].name of the EndpointSlice"
 }
 
 // portText returns a port's name and protocol.
