@@ -96,11 +96,11 @@ func podAddress(rules nft.Config, f model.Family) netip.Addr {
 // podLink returns the interface that pods' packets come in by.
 func podLink(rules nft.Config) simulate.Link {
 	i := rules.PodInterface
-	switch {
-	case i.Name == "":
+	if i.Name == "" {
 		return uplink
-	case i.Prefix:
-		return simulate.Link{Index: 3, Name: i.Name + "0"}
+	}
+	if i.Prefix {
+		i.Name += "0"
 	}
 	return simulate.Link{Index: 3, Name: i.Name}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/nft/simulate"
 )
 
@@ -39,7 +40,13 @@ func newOutcome(r simulate.Result) outcome {
 		case simulate.VerdictUnknown:
 			o.unknown = found.How
 		case simulate.VerdictDelivered:
-			o.addEndpoints(r.Packet.From, found.Endpoints)
+			for _, e := range found.Endpoints {
+				t := o.endpoints[e.Address]
+				t.probability += e.Probability
+				t.masquerade = t.masquerade || e.Source != r.Packet.From
+				t.remembered, t.sticks = max(t.remembered, e.Remembered), e.Sticks
+				o.endpoints[e.Address] = t
+			}
 		}
 	}
 	switch {
@@ -49,16 +56,6 @@ func newOutcome(r simulate.Result) outcome {
 		o.unknown = "there are more endpoints than are compared"
 	}
 	return o
-}
-
-func (o *outcome) addEndpoints(from netip.Addr, list []simulate.Endpoint) {
-	for _, e := range list {
-		t := o.endpoints[e.Address]
-		t.probability += e.Probability
-		t.masquerade = t.masquerade || e.Source != from
-		t.remembered, t.sticks = max(t.remembered, e.Remembered), e.Sticks
-		o.endpoints[e.Address] = t
-	}
 }
 
 // verdict returns the most probable verdict.
@@ -97,21 +94,17 @@ const tolerance = 1e-3
 func same(a, b float64) bool { return math.Abs(a-b) <= tolerance*max(a, b) }
 
 // missing returns the endpoints that o has and the other one does not, sorted.
-func (o *outcome) missing(other *outcome) []netip.AddrPort {
-	var out []netip.AddrPort
-	for e := range o.endpoints {
-		if _, has := other.endpoints[e]; !has {
-			out = append(out, e)
-		}
-	}
-	slices.SortFunc(out, netip.AddrPort.Compare)
-	return out
-}
+func (o *outcome) missing(other *outcome) []netip.AddrPort { return o.filter(other, false) }
 
 // common returns the endpoints that both have, sorted.
-func (o *outcome) common(other *outcome) []netip.AddrPort {
+func (o *outcome) common(other *outcome) []netip.AddrPort { return o.filter(other, true) }
+
+func (o *outcome) filter(other *outcome, has bool) []netip.AddrPort {
 	keys := slices.SortedFunc(maps.Keys(o.endpoints), netip.AddrPort.Compare)
-	return slices.DeleteFunc(keys, func(e netip.AddrPort) bool { _, has := other.endpoints[e]; return !has })
+	return slices.DeleteFunc(keys, func(e netip.AddrPort) bool {
+		_, found := other.endpoints[e]
+		return found != has
+	})
 }
 
 // A Difference is a case that kube-vmap would handle differently from the rules in the
@@ -192,28 +185,43 @@ func endpointDifferences(ours, theirs *outcome) []Difference {
 		})
 	}
 	both := ours.common(theirs)
-	first := func(kind string, differ func(a, b target) bool, text func(target, netip.AddrPort) string) {
-		for _, e := range both {
-			if a, b := ours.endpoints[e], theirs.endpoints[e]; differ(a, b) {
-				out = append(out, Difference{Kind: kind, Ours: text(a, e), Theirs: text(b, e)})
-				return
-			}
+	for _, k := range []struct {
+		kind   string
+		differ func(a, b target) bool
+		text   func(target, netip.AddrPort) string
+	}{
+		{KindShares, func(a, b target) bool {
+			return len(more)+len(fewer) == 0 && !same(a.probability, b.probability)
+		}, target.shareText},
+		{KindMasquerade, func(a, b target) bool { return a.masquerade != b.masquerade }, target.sourceText},
+		{KindAffinity, func(a, b target) bool {
+			return a.remembered != b.remembered || a.sticks != b.sticks
+		}, target.affinityText},
+	} {
+		i := slices.IndexFunc(both, func(e netip.AddrPort) bool { return k.differ(ours.endpoints[e], theirs.endpoints[e]) })
+		if i >= 0 {
+			e := both[i]
+			out = append(out, Difference{
+				Kind: k.kind, Ours: k.text(ours.endpoints[e], e), Theirs: k.text(theirs.endpoints[e], e),
+			})
 		}
 	}
-	if len(more)+len(fewer) == 0 {
-		first(KindShares, func(a, b target) bool { return !same(a.probability, b.probability) }, target.shareText)
-	}
-	first(KindMasquerade, func(a, b target) bool { return a.masquerade != b.masquerade }, target.sourceText)
-	first(KindAffinity, func(a, b target) bool { return a.remembered != b.remembered || a.sticks != b.sticks },
-		target.affinityText)
 	return out
 }
 
+// maxListed is how many endpoints a difference lists.
+const maxListed = 3
+
+// withOnly returns an outcome, with the first endpoints that only it has.
 func withOnly(o *outcome, only []netip.AddrPort) string {
 	if len(only) == 0 {
 		return o.String()
 	}
-	return fmt.Sprintf("%s, only here %s", o, listText(only))
+	var names []string
+	for _, e := range only {
+		names = append(names, e.String())
+	}
+	return o.String() + ", only here " + nodestatus.JoinFirst(names, len(names), maxListed)
 }
 
 func (t target) shareText(e netip.AddrPort) string {
@@ -235,19 +243,4 @@ func (t target) affinityText(e netip.AddrPort) string {
 		return fmt.Sprintf("%s is remembered for %s, but not used", e, t.remembered)
 	}
 	return fmt.Sprintf("a client keeps its endpoint for %s", t.remembered)
-}
-
-// maxListed is how many endpoints a difference lists.
-const maxListed = 3
-
-// listText lists addresses, and how many more there are.
-func listText(list []netip.AddrPort) string {
-	var parts []string
-	for _, e := range list[:min(len(list), maxListed)] {
-		parts = append(parts, e.String())
-	}
-	if more := len(list) - len(parts); more > 0 {
-		parts = append(parts, fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(parts, ", ")
 }
