@@ -124,7 +124,6 @@ could be collected.`,
 	return cmd
 }
 
-// run writes the archive and prints its name.
 func run(ctx context.Context, output string, parts []Part, stdout, stderr io.Writer) (err error) {
 	at := time.Now()
 	if output == "" {

@@ -74,7 +74,6 @@ func parts(socket, version string) []Part {
 	}
 }
 
-// writeVersions writes the versions of kube-vmap and the kernel.
 func writeVersions(w io.Writer, version string) error {
 	if _, err := fmt.Fprintf(w, "kube-vmap %s (%s, %s)\n", version, runtime.Version(), runtime.GOARCH); err != nil {
 		return err

@@ -97,7 +97,6 @@ func run(ctx context.Context, flags *config.Flags, format string, stdout, stderr
 	return text.Len() > 0, nil
 }
 
-// write prints a difference as text or JSON.
 func write(w io.Writer, text, format string) error {
 	if format == "json" {
 		all, err := json.Marshal(schema.Difference{
@@ -144,7 +143,6 @@ func ReadOnlyConfig(flags *config.Flags) (*config.Config, error) {
 	return c, nil
 }
 
-// diffManifests compares the kernel with what manifests lead to.
 func diffManifests(ctx context.Context, c *config.Config, w, stderr io.Writer) error {
 	loop, events, problems, err := loadManifests(c)
 	if err != nil {

@@ -55,7 +55,6 @@ those of the running kube-vmap or, without one, with those that the flags lead t
 	return cmd
 }
 
-// renderManifests prints what the manifests lead to.
 func renderManifests(c *config.Config, stdout, stderr io.Writer) error {
 	loop, events, problems, err := loadManifests(c)
 	if err != nil {

@@ -116,7 +116,6 @@ func NewCommand() *cobra.Command {
 	return cmd
 }
 
-// followPackets runs explain --trace.
 func followPackets(ctx context.Context, o Options, live TraceOptions, stdout io.Writer) error {
 	p, err := o.Packet()
 	switch {

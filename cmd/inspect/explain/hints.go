@@ -100,7 +100,6 @@ func (h *hinter) add(format string, args ...any) {
 	}
 }
 
-// hasProtocol reports whether a port has the packet's protocol and family.
 func (h *hinter) hasProtocol(port *nodestatus.Port) bool {
 	return strings.EqualFold(port.Protocol, h.packet.Protocol.String()) && port.Family == h.packet.Family().String()
 }

@@ -101,7 +101,6 @@ func probe(ctx context.Context, a *answer.Answer, p simulate.Packet) {
 	_ = g.Wait() // the functions return no errors
 }
 
-// connect returns how an address responds.
 func connect(ctx context.Context, at netip.AddrPort) string {
 	c, err := (&net.Dialer{Timeout: probeTimeout}).DialContext(ctx, "tcp", at.String())
 	switch {
@@ -186,7 +185,6 @@ func isPod(d *nodestatus.Document, a netip.Addr) (is, known bool) {
 	return is, known
 }
 
-// endpointNodes returns the nodes of endpoints by their addresses.
 func endpointNodes(d *nodestatus.Document) map[string]string {
 	nodes := map[string]string{}
 	if d == nil {

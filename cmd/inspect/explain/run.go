@@ -82,7 +82,6 @@ func simulatePacket(ctx context.Context, p simulate.Packet, in string) (result s
 	return result, err
 }
 
-// newAnswer returns the answer for a simulation.
 func newAnswer(w simulate.Result) *answer.Answer {
 	p := w.Packet
 	a := &answer.Answer{

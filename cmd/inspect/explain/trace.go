@@ -26,7 +26,6 @@ type TraceOptions struct {
 	Rate           uint32        // packets per second; zero means 10
 }
 
-// addTo adds the flags of the options.
 func (o *TraceOptions) addTo(f *pflag.FlagSet) {
 	f.IntVar(&o.Count, "count", 0, "with --trace: end after this number of `packets`; 0 means no limit")
 	f.DurationVar(&o.Timeout, "timeout", 0, "with --trace: end after this `time`; 0 means no limit")
@@ -93,7 +92,6 @@ func Follow(ctx context.Context, p simulate.Packet, o TraceOptions, out io.Write
 	return arrival, err
 }
 
-// waiting returns the first line of the output.
 func waiting(p simulate.Packet, o TraceOptions) string {
 	from := p.From.String()
 	if p.FromPort != 0 {

@@ -67,7 +67,6 @@ func heading(number int, w *trace.Path) string {
 	return s + "\n"
 }
 
-// writeVisit writes a base chain and its steps.
 func writeVisit(s *strings.Builder, p *trace.Visit) {
 	fmt.Fprintf(s, "  %6d  %s %s", p.Chain.Priority, p.Chain.Table, p.Chain.Name)
 	width, matched := 0, false
@@ -156,7 +155,6 @@ func ending(w *trace.Path) string {
 	return "  Its fate is not known: messages of the kernel were lost.\n"
 }
 
-// by returns the rule that decided.
 func by(what string, p *trace.Visit, step *trace.Step) string {
 	s := fmt.Sprintf("  %s by table %s, chain %s", what, p.Chain.Table, step.Chain)
 	if step.Chain != p.Chain.Name {
@@ -173,7 +171,6 @@ func by(what string, p *trace.Visit, step *trace.Step) string {
 	return s + see(p, step.Chain)
 }
 
-// see returns the command that lists a chain.
 func see(p *trace.Visit, chain string) string {
 	return fmt.Sprintf("    to list it: nft -a list chain %s %s\n", p.Chain.Table, chain)
 }

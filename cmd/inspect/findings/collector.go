@@ -79,7 +79,6 @@ func (d *draft) add(hit []*nodestatus.Endpoint, all int) *draft {
 	return d
 }
 
-// frontend adds an address and port.
 func (d *draft) frontend(p *nodestatus.Port, f *nodestatus.Frontend) *draft {
 	if len(d.Frontends) < maxListed {
 		d.Frontends = append(d.Frontends, f.At(p.Protocol))
@@ -94,7 +93,6 @@ func once(list []string, value string) []string {
 	return append(list, value)
 }
 
-// collect returns the findings of the Service.
 func (c *collector) collect() (out []Finding) {
 	explained := false
 	for i := range c.service.Problems {

@@ -111,7 +111,6 @@ func Of(d *nodestatus.Document) []Finding {
 	return sorted(append(all, others.findings(d)...))
 }
 
-// ofProblem returns the finding of a problem.
 func ofProblem(p *nodestatus.Problem) Finding {
 	field := p.Field
 	switch p.Reason {

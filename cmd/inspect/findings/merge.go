@@ -100,7 +100,6 @@ func (m *Merger) Sorted() []Merged {
 	return out
 }
 
-// setVariants sets the nodes, and what they have found.
 func (m *Merged) setVariants(all []string) {
 	for _, v := range m.byID {
 		slices.SortFunc(v.Nodes, CompareNames)

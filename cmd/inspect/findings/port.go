@@ -68,7 +68,6 @@ func (c *collector) frontend(p *nodestatus.Port, f *nodestatus.Frontend, v *port
 	d.Hit, d.All = max(d.Hit, v.local), max(d.All, v.usable)
 }
 
-// families returns how many families the Service has.
 func (c *collector) families() int {
 	var list []string
 	for i := range c.service.Ports {

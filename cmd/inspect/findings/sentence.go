@@ -46,7 +46,6 @@ func (s *sentence) String() string {
 	return strings.Join(append([]string{words}, s.Details...), "; ")
 }
 
-// key returns the key of the sentence.
 func (s *sentence) key() string {
 	switch {
 	case s.Field == FieldInternalLocal && (s.Reason == LocalPolicy || s.Reason == NoneLocal):

@@ -19,7 +19,6 @@ func services(d *nodestatus.Document) []item {
 	return out
 }
 
-// ofEachPort returns the items of all ports of a document.
 func ofEachPort(d *nodestatus.Document, list func(item) []item) (out []item) {
 	for i := range d.Services {
 		s := &d.Services[i]
@@ -85,7 +84,6 @@ func portText(p *nodestatus.Port) string {
 	return text + "/" + p.Protocol
 }
 
-// affinity returns the timeout of session affinity.
 func affinity(p *nodestatus.Port) string {
 	if p.AffinitySeconds == 0 {
 		return ""

@@ -90,7 +90,6 @@ func (o *Options) AddFlags(cmd *cobra.Command) {
 	f.StringVarP(&o.Labels, "selector", "l", "", "not supported: the proxy does not keep `labels`")
 }
 
-// fieldsHelp lists the fields of each resource.
 func fieldsHelp() string {
 	const columns, indent = 80, 13
 	var b strings.Builder

@@ -18,7 +18,6 @@ type field struct {
 	read func(string) (string, error)
 }
 
-// fieldNames returns the names of the fields.
 func (r *resource) fieldNames() (names []string) {
 	for _, f := range r.fields {
 		names = append(names, f.name)
@@ -26,7 +25,6 @@ func (r *resource) fieldNames() (names []string) {
 	return names
 }
 
-// fieldsOf returns the fields of an item.
 func (r *resource) fieldsOf(i *item) fields.Set {
 	out := make(fields.Set, len(r.fields))
 	for _, f := range r.fields {
@@ -35,7 +33,6 @@ func (r *resource) fieldsOf(i *item) fields.Set {
 	return out
 }
 
-// selector parses a field selector.
 func (r *resource) selector(text string) (fields.Selector, error) {
 	s, err := fields.ParseSelector(text)
 	if err != nil {
@@ -87,7 +84,6 @@ func address(value string) (string, error) {
 	return a.Unmap().String(), nil
 }
 
-// portNumber reads the number of a port.
 func portNumber(value string) (string, error) {
 	n, err := strconv.ParseUint(value, 10, 16)
 	if err != nil {

@@ -60,7 +60,6 @@ func Run(ctx context.Context, o Options, from Source, stdout, stderr io.Writer) 
 	return exit.TroubleError(errors.New("connections of some addresses are not counted now (?)"))
 }
 
-// parseArgs finds the resource and names in the arguments.
 func (o *Options) parseArgs() (r *resource, names []string, err error) {
 	if len(o.Args) == 0 {
 		return nil, nil, errors.New("resource type missing: services, endpoints or frontends")

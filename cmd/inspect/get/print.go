@@ -50,7 +50,6 @@ type group struct {
 	nodes []string
 }
 
-// add adds a text of a node.
 func (g *groups) add(node, text string, cells []string) {
 	found := g.by[text]
 	if found == nil {
@@ -63,7 +62,6 @@ func (g *groups) add(node, text string, cells []string) {
 	found.nodes = append(found.nodes, node)
 }
 
-// where names the nodes of a group.
 func (p *NodesPrinter) where(g *group, separator string) string {
 	slices.SortFunc(g.nodes, findings.CompareNames)
 	return findings.Where(g.nodes, p.nodes, separator)
@@ -110,7 +108,6 @@ func (p *NodesPrinter) isTable() bool { return p.Output == "" || p.Output == "wi
 // isText reports whether lines are printed, for which there is nothing to print without rows.
 func (p *NodesPrinter) isText() bool { return p.isTable() || p.Output == "name" }
 
-// say prints a line to stderr unless it is empty.
 func (p *NodesPrinter) say(line string) {
 	if line != "" {
 		_, _ = fmt.Fprintln(p.stderr, line)
@@ -295,7 +292,6 @@ type list struct {
 	Problems []nodestatus.Problem `json:"problems,omitempty"`
 }
 
-// list returns rows as a list of objects.
 func (p *NodesPrinter) list(d *nodestatus.Document, rows []item) list {
 	all := list{"List", d.Source, d.Time, d.Node, d.Counted, make([]any, len(rows)), d.Problems}
 	for i := range rows {

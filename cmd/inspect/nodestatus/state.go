@@ -134,7 +134,6 @@ func (s *Service) State() string {
 	return StateOK
 }
 
-// has reports whether a problem of the Service has the reason.
 func (s *Service) has(reason string) bool {
 	return slices.ContainsFunc(s.Problems, func(p Problem) bool { return p.Reason == reason })
 }

@@ -58,7 +58,6 @@ func newOutcome(r simulate.Result) outcome {
 	return o
 }
 
-// verdict returns the most probable verdict.
 func (o *outcome) verdict() simulate.Verdict {
 	best := simulate.Verdict(0)
 	for v, p := range o.verdicts {
@@ -69,7 +68,6 @@ func (o *outcome) verdict() simulate.Verdict {
 	return best
 }
 
-// serves reports whether the packet goes to an endpoint.
 func (o *outcome) serves() bool { return len(o.endpoints) > 0 }
 
 // String returns the outcome in a few words.
@@ -175,7 +173,6 @@ func differences(ours, theirs *outcome, ranges bool) []Difference {
 	return append(out, endpointDifferences(ours, theirs)...)
 }
 
-// endpointDifferences compares the endpoints of outcomes that serve.
 func endpointDifferences(ours, theirs *outcome) []Difference {
 	var out []Difference
 	more, fewer := ours.missing(theirs), theirs.missing(ours)

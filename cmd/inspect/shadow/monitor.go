@@ -88,7 +88,6 @@ func (m *Monitor) OnRound(r *Report, err error) {
 	m.known = now
 }
 
-// resetDifferences sets the number of differences of every kind to zero.
 func (m *Monitor) resetDifferences() {
 	m.differences.Reset()
 	m.intended.Reset()
@@ -100,7 +99,6 @@ func (m *Monitor) resetDifferences() {
 // maxLines is how many differences of a round are logged one by one.
 const maxLines = 20
 
-// logChanges logs which differences are new, and which are gone.
 func (m *Monitor) logChanges(now map[string]Difference, r *Report) {
 	begun, gone := minus(now, m.known), minus(m.known, now)
 	for _, d := range begun[:min(len(begun), maxLines)] {

@@ -108,7 +108,6 @@ func (r *Report) Print(w io.Writer, format string) error {
 	return err
 }
 
-// writeText writes the report as a table and a summary.
 func (r *Report) writeText(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	rows := [][]string{{"SERVICE", "FRONTEND", "DIFFERENCE", "CLIENTS", "KUBE-VMAP", "KUBE-PROXY", "INTENDED"}}

@@ -178,7 +178,6 @@ func (s *Shadow) withLoop(ctx context.Context, timeout time.Duration, do func(co
 	return nil
 }
 
-// wait waits; it returns false if ctx ends before.
 func wait(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -217,7 +216,6 @@ func (s *Shadow) round(ctx context.Context, only map[string]bool) (r *Report, pe
 	return r, s.tracker.confirm(r, unsettled, all), nil
 }
 
-// nodeAddresses returns all addresses of the node's interfaces.
 func nodeAddresses() (out []netip.Addr, _ error) {
 	list, err := net.InterfaceAddrs()
 	if err != nil {

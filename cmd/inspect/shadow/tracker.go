@@ -26,7 +26,6 @@ type tracker struct {
 	last map[string]bool // differences that the last round has found, by key
 }
 
-// newTracker returns a tracker; now is [time.Now].
 func newTracker(now func() time.Time) *tracker {
 	return &tracker{now: now, changed: map[model.Match]time.Time{}, all: now()}
 }

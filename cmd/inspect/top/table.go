@@ -49,7 +49,6 @@ type Summary struct {
 	nodestatus.Traffic
 }
 
-// newTable adds up the documents of an answer, whose counters are kept for the next one.
 func newTable(a Answer, before readings) *Table {
 	t := &Table{byName: map[serviceName]*Row{}}
 	t.summary.Nodes, t.summary.Failed = len(a.Documents), append([]string{}, a.Failed...)
@@ -94,7 +93,6 @@ func (t *Table) note(d *nodestatus.Document, text string) {
 	t.notes = append(t.notes, strings.TrimSpace(d.Node+" "+text))
 }
 
-// row returns the row of a Service.
 func (t *Table) row(name serviceName) *Row {
 	r := t.byName[name]
 	if r == nil {
@@ -143,7 +141,6 @@ func (t *Table) summarize(documents []*nodestatus.Document) {
 	}
 }
 
-// text returns the summary in one line.
 func (t *Table) text() string {
 	s := &t.summary
 	out := fmt.Sprintf("%s  %s, %s", s.Time.Local().Format(time.TimeOnly),
@@ -233,10 +230,8 @@ func rateText(r *Row) string {
 
 func endpointText(r *Row) string { return fmt.Sprintf("%d/%d", r.Endpoints.Used, r.Endpoints.All) }
 
-// statusText returns the state and the problem of a Service.
 func statusText(r *Row) string { return strings.TrimSuffix(r.State+": "+r.Problem, ": ") }
 
-// sorts returns the values of Config.Sort.
 func sorts() (out []string) {
 	for _, c := range columns {
 		out = append(out, c.word)

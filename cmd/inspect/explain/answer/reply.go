@@ -45,8 +45,7 @@ func (e *Endpoint) BypassThisNode(asked string) {
 	}
 }
 
-// At returns the address and port of an endpoint.
-func (e *Endpoint) At() string {
+func (e *Endpoint) at() string {
 	a, err := netip.ParseAddr(e.Address)
 	if err != nil {
 		return e.Address

@@ -83,7 +83,6 @@ func New(c Config) nodestatus.Source {
 	}
 }
 
-// acquire waits for a slot.
 func acquire(ctx context.Context, slots chan struct{}) error {
 	select {
 	case slots <- struct{}{}:
@@ -93,7 +92,6 @@ func acquire(ctx context.Context, slots chan struct{}) error {
 	}
 }
 
-// withHealth adds the health of the process to a document.
 func (c *Config) withHealth(doc *nodestatus.Document) *nodestatus.Document {
 	if c.Health == nil {
 		return doc
@@ -122,7 +120,6 @@ func (c Counts) AddTo(doc *nodestatus.Document) {
 	Count(doc, total, active)
 }
 
-// read returns a sample, or an empty one.
 func read(doc *nodestatus.Document, what string, from func() (Sample, error)) Sample {
 	if from == nil {
 		return Sample{}
@@ -222,7 +219,6 @@ func cached(read func() (Sample, error)) func() (Sample, error) {
 	}
 }
 
-// countActive counts all tracked connections.
 func countActive(t Tracking) (out Sample, err error) {
 	type flow struct {
 		protocol            model.Protocol

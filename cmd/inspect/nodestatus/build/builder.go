@@ -72,7 +72,6 @@ func (b *builder) nodeAddrs(addrs []netip.Addr) {
 	}
 }
 
-// service returns the builder of a Service.
 func (b *builder) service(name model.ServiceName) *serviceBuilder {
 	f := b.services[name]
 	if f == nil {
@@ -82,7 +81,6 @@ func (b *builder) service(name model.ServiceName) *serviceBuilder {
 	return f
 }
 
-// addFrontends assigns frontends to their Services.
 func (b *builder) addFrontends(all []nft.InstalledFrontend) {
 	for _, s := range all {
 		if name := s.Service.ServiceName; b.query.Matches(name) {
@@ -92,7 +90,6 @@ func (b *builder) addFrontends(all []nft.InstalledFrontend) {
 	}
 }
 
-// document builds the document.
 func (b *builder) document() *nodestatus.Document {
 	names := slices.SortedFunc(maps.Keys(b.services), model.ServiceName.Compare)
 	b.doc.Services = make([]nodestatus.Service, len(names))
@@ -113,7 +110,6 @@ func (k portKey) compare(o portKey) int {
 	return cmp.Or(cmp.Compare(k.family, o.family), cmp.Compare(k.name, o.name), cmp.Compare(k.protocol, o.protocol))
 }
 
-// build builds the part of a Service.
 func (b *builder) build(name model.ServiceName, f *serviceBuilder) nodestatus.Service {
 	at := map[portKey][]nft.InstalledFrontend{}
 	if f.known != nil {

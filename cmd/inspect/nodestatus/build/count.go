@@ -122,7 +122,6 @@ func newConnectionIndex(d *nodestatus.Document) *connectionIndex {
 	return c
 }
 
-// match returns what a packet to a frontend of the port carries.
 func match(p *nodestatus.Port, f *nodestatus.Frontend) model.Match {
 	m := model.Match{Port: f.Port}
 	for _, family := range model.Families {

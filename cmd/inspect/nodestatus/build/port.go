@@ -20,7 +20,6 @@ type portBuilder struct {
 	installed []nft.InstalledFrontend // of the port only
 }
 
-// port builds the part of the port.
 func (b *portBuilder) port() nodestatus.Port {
 	slices.SortFunc(b.installed, func(a, b nft.InstalledFrontend) int { // ClusterIPs first
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), a.Match.Compare(b.Match))
@@ -84,7 +83,6 @@ func (b *portBuilder) balancing() (scheduler string, affinitySeconds int) {
 	return s.String(), int(affinity / time.Second)
 }
 
-// frontend builds the part of an address and port.
 func (b *portBuilder) frontend(s *nft.InstalledFrontend) nodestatus.Frontend {
 	out := nodestatus.Frontend{
 		Port: s.Match.Port, Kind: s.Kind.String(),
@@ -227,7 +225,6 @@ func (b *portBuilder) reason(c *model.EndpointExplanation, byLocal bool) string 
 	return nodestatus.ReasonNotProgrammed
 }
 
-// endpoint returns what slices state about an endpoint.
 func endpoint(c *model.EndpointExplanation) nodestatus.Endpoint {
 	weight := int(c.Weight)
 	if weight == 1 {
@@ -240,7 +237,6 @@ func endpoint(c *model.EndpointExplanation) nodestatus.Endpoint {
 	}
 }
 
-// names returns the names in a set.
 func names(s model.NameSet) []string {
 	if s == "" {
 		return nil

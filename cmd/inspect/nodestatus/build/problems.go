@@ -17,7 +17,6 @@ import (
 // Services could make documents of any size.
 const maxProblems = 20
 
-// problems assigns problems to Services.
 func (b *builder) problems() {
 	for _, p := range b.snapshot.Problems {
 		b.addOf(p)
@@ -77,7 +76,6 @@ func (b *builder) conflicts() {
 	}
 }
 
-// problem returns a problem with its words.
 func problem(object, reason, field string, a nodestatus.Args) nodestatus.Problem {
 	return nodestatus.Problem{Object: object, Reason: reason, Text: findings.Text(reason, a), Field: field, Args: a}
 }
@@ -109,7 +107,6 @@ func (b *builder) fieldOf(c model.Conflict) string {
 	return ""
 }
 
-// truncate returns the first problems of a list.
 func truncate(list []nodestatus.Problem) []nodestatus.Problem {
 	more := len(list) - maxProblems
 	if more <= 0 {
@@ -121,7 +118,6 @@ func truncate(list []nodestatus.Problem) []nodestatus.Problem {
 	return list
 }
 
-// addOf adds a problem of an object.
 func (b *builder) addOf(p sync.Problem) {
 	name := model.ServiceName{Namespace: p.Namespace, Name: p.Name}
 	out := nodestatus.Problem{Object: p.Object.String(), Reason: p.Reason, Field: p.Field, Text: p.Text}
@@ -170,7 +166,6 @@ func (b *portBuilder) addNoPortProblem(all []model.EndpointExplanation) {
 		}))
 }
 
-// portText returns a port's name and protocol.
 func portText(name string, p model.Protocol) string {
 	if name == "" {
 		return strings.ToUpper(p.String()) + " without a name"

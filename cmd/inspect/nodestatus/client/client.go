@@ -138,7 +138,6 @@ func (c Client) Ask(ctx context.Context, path string) (io.ReadCloser, error) {
 var ErrNoSocket = errors.New("--status-socket is empty, which disables the socket; give the name or path that the " +
 	"running kube-vmap has")
 
-// client returns an HTTP client for one request.
 func (c Client) client() *http.Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", c.Socket)
