@@ -106,8 +106,7 @@ func (s *Service) State() string {
 		}
 	}
 	if slices.ContainsFunc(s.Problems, func(p Problem) bool {
-		return p.Reason != ReasonNoPort &&
-			p.Reason != model.ProblemOpen
+		return p.Reason != ReasonNoPort && p.Reason != model.ProblemOpen
 	}) {
 		return StateUnusable
 	}
