@@ -22,7 +22,7 @@ func TestTenThousandServicesTakeLittleMemory(t *testing.T) {
 		services[i] = daemon.Service{Name: fmt.Sprint("web-", i), Number: i + 1, Endpoints: s.servers}
 	}
 	s.folder.Put("many", services...)
-	_, pid := s.startWithPID()
+	pid := s.startWithPID()
 	process := fmt.Sprint("/proc/", pid)
 	measure := func(what string, args ...string) {
 		t.Helper()

@@ -112,9 +112,9 @@ func TestBusyEndpointsDoNotSeemToRefuse(t *testing.T) {
 }
 
 // expectCommands checks what commands say about these Services.
-func (l *scene) expectCommands(t *testing.T, wrong daemon.Service) {
+func (s *scene) expectCommands(t *testing.T, wrong daemon.Service) {
 	t.Helper()
-	out := l.run("problems", "-o", "json")
+	out := s.run("problems", "-o", "json")
 	var list findings.List
 	if err := json.Unmarshal([]byte(out.Stdout), &list); err != nil || out.ExitCode != 1 {
 		t.Fatalf("exit code %d, %v: %s", out.ExitCode, err, out.Stderr)
@@ -137,8 +137,8 @@ func (l *scene) expectCommands(t *testing.T, wrong daemon.Service) {
 		t.Errorf("problems has %q, want %q\n%s", got, want, out.Stdout)
 	}
 	for _, w := range daemon.Transports() {
-		to := fmt.Sprintf("%s/%s", l.clusterIP(wrong, w.Family), w.Protocol)
-		out := l.run("explain", "--from", l.Pods[1].Addr(w.Family).String(), "--to", to)
+		to := fmt.Sprintf("%s/%s", s.clusterIP(wrong, w.Family), w.Protocol)
+		out := s.run("explain", "--from", s.Pods[1].Addr(w.Family).String(), "--to", to)
 		want, code := "the only endpoint answers with a reset", 1
 		if w.Protocol == model.UDP { // where silence may be right
 			want, code = "the only endpoint does not answer", 2
@@ -147,7 +147,7 @@ func (l *scene) expectCommands(t *testing.T, wrong daemon.Service) {
 			t.Errorf("explain over %s: %s%s", w, out.Stdout, out.Stderr)
 		}
 	}
-	table := l.prints("get", "endpoints", "wrong", "--observe", "2s")
+	table := s.prints("get", "endpoints", "wrong", "--observe", "2s")
 	if strings.Count(table, "(refuses)") != 4 || strings.Count(table, "(silent)") != 2 {
 		t.Errorf("get endpoints: %s", table)
 	}

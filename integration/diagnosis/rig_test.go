@@ -67,11 +67,11 @@ func (s *scene) clusterIP(of daemon.Service, f model.Family) netip.AddrPort {
 	return of.AddrPort(s.Node, f, model.KindClusterIP, 0)
 }
 
-// startWithPID starts the proxy, and returns also its process.
-func (s *scene) startWithPID() (d *daemon.Daemon, pid int) {
+// startWithPID starts the proxy, and returns its process.
+func (s *scene) startWithPID() (pid int) {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "pid")
-	d = daemon.Launch{Node: s.Node, Folder: s.folder, By: []string{"sh", "-c", `echo $$ > ` + file + `; exec "$@"`, "sh"}}.Start(s.t)
+	d := daemon.Launch{Node: s.Node, Folder: s.folder, By: []string{"sh", "-c", `echo $$ > ` + file + `; exec "$@"`, "sh"}}.Start(s.t)
 	d.AwaitMessage("ready")
 	text, err := os.ReadFile(file)
 	if err == nil {
@@ -80,5 +80,5 @@ func (s *scene) startWithPID() (d *daemon.Daemon, pid int) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return d, pid
+	return pid
 }

@@ -17,7 +17,7 @@ func TestStoppedProcessIsNotWaitedFor(t *testing.T) {
 	r := newScene(t, 1, 0)
 	web := daemon.Service{Name: "web", Number: 1}
 	r.folder.Put("web", web)
-	_, pid := r.startWithPID()
+	pid := r.startWithPID()
 	signal := func(s syscall.Signal) {
 		if err := syscall.Kill(pid, s); err != nil {
 			t.Fatal(err)

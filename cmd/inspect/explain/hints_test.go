@@ -40,7 +40,10 @@ func document(f model.Family, p model.Protocol) *nodestatus.Document {
 					{Address: a.other, Port: 8080, Node: "node-2", Reason: "OtherZones", ZoneHints: []string{"zone-b"}},
 				},
 			}},
-			Problems: []nodestatus.Problem{{Object: "Service shop/web", Reason: "AddressConflict", Text: a.service + " belongs to shop/older", Args: nodestatus.Args{Names: []string{netip.AddrPortFrom(netip.MustParseAddr(a.service), 80).String() + "/tcp"}}}},
+			Problems: []nodestatus.Problem{{
+				Object: "Service shop/web", Reason: "AddressConflict", Text: a.service + " belongs to shop/older",
+				Args: nodestatus.Args{Names: []string{netip.AddrPortFrom(netip.MustParseAddr(a.service), 80).String() + "/tcp"}},
+			}},
 		}},
 	}
 }

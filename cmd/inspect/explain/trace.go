@@ -113,7 +113,8 @@ func whyNone(matched uint64, p simulate.Packet, o TraceOptions) string {
 	if !o.Every {
 		return nowhere + ", or its connection open already (--every)?"
 	}
-	flows, err := conntrack.New(conntrack.Config{NetNS: o.NetNS}).Flows(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
+	flows, err := conntrack.New(conntrack.Config{NetNS: o.NetNS}).Flows(p.Protocol,
+		netip.AddrPortFrom(p.From, p.FromPort), p.To)
 	fast := 0
 	for i := range flows {
 		if err == nil && flows[i].Offloaded {

@@ -115,10 +115,12 @@ var sentences = map[string]string{
 	Fallback:      "no endpoint that may be used is ready, so that terminating ones serve$named",
 	kindFallbackLocal: "no endpoint of $node is ready, so that terminating ones serve where the policy is " +
 		"Local$named",
-	PublishedEarly:           "$of ${gets|get} connections although ${its pod is|their pods are} not ready$named",
-	kindSome:                 "$of ${does|do} not have the port$named",
-	NoPort:                   "none of its $hit ${family}endpoints has the port $message; their EndpointSlices have $offered",
-	LocalPolicy:              "clients outside the cluster get only the endpoints of the node that they connect to: $hit of $all",
+	PublishedEarly: "$of ${gets|get} connections although ${its pod is|their pods are} not ready$named",
+	kindSome:       "$of ${does|do} not have the port$named",
+	NoPort: "none of its $hit ${family}endpoints has the port $message; " +
+		"their EndpointSlices have $offered",
+	LocalPolicy: "clients outside the cluster get only the endpoints of the node " +
+		"that they connect to: $hit of $all",
 	LocalPolicy + "Internal": "clients on $node get only the endpoints of their node: $hit of $all",
 	NoneLocal:                "connections from outside the cluster to $node are dropped: " + elsewhere,
 	NoneLocal + "Internal":   "connections of clients on $node are dropped: " + elsewhere,
@@ -131,7 +133,8 @@ var sentences = map[string]string{
 	model.SchedulerMaglev.String():           byAddress,
 	model.SchedulerLeastConnections.String(): "endpoints with fewer connections get more new ones$ports",
 	Weights:                                  "the $hit endpoints have different weights",
-	Busy:                                     "$of ${gets|get} no new connections for now, because others have fewer$named",
+	Busy: "$of ${gets|get} no new connections for now, " +
+		"because others have fewer$named",
 
 	Refuses: "$of ${answers|answer} with a reset${#, once within the observation|, %d times within the observation}: " +
 		"no program listens on port $number there, or a network policy rejects$named",
@@ -155,10 +158,11 @@ var sentences = map[string]string{
 	TableState:                 "the table of ${family}$state",
 	NotFollowing:               "the API server cannot be followed for $ago ($names): $message",
 	FastPathOff:                "the fast path is off: $message",
-	Repaired:                   "tables that another program changed were repaired, last $ago ago; ${*time} since the start",
-	Unusable:                   "${*object} cannot be used, wholly or in part",
-	Conflicts:                  "other Services hold $number of the addresses and ports of Services",
-	Logged:                     "logged $ago ago: $message",
+	Repaired: "tables that another program changed were repaired, " +
+		"last $ago ago; ${*time} since the start",
+	Unusable:  "${*object} cannot be used, wholly or in part",
+	Conflicts: "other Services hold $number of the addresses and ports of Services",
+	Logged:    "logged $ago ago: $message",
 }
 
 // Parts of several sentences.

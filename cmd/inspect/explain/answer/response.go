@@ -76,9 +76,10 @@ func (r Responses) Observed() string {
 		{r.Unknown(), "whether it answers was not observed", "whether they answer was not observed", "not observed"},
 	} {
 		switch {
-		case p.n == r.All && p.n == 1:
-			return "; " + p.one
 		case p.n == r.All:
+			if r.All == 1 {
+				return "; " + p.one
+			}
 			return "; " + p.all
 		case p.n > 0:
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.other))
