@@ -45,7 +45,8 @@ func (e *Endpoint) BypassThisNode(asked string) {
 	}
 }
 
-func (e *Endpoint) at() string {
+// At returns the address and port of an endpoint.
+func (e *Endpoint) At() string {
 	a, err := netip.ParseAddr(e.Address)
 	if err != nil {
 		return e.Address
@@ -85,7 +86,7 @@ func replies(b *strings.Builder, a *Answer, list []Outcome) {
 		case len(groups) == 1:
 			fmt.Fprintf(b, "Back: %s\n", g.text)
 		default:
-			fmt.Fprintf(b, "Back from %s%s: %s\n", g.first.at(), others(" and ", g.more), g.text)
+			fmt.Fprintf(b, "Back from %s%s: %s\n", g.first.At(), others(" and ", g.more), g.text)
 		}
 	}
 }

@@ -146,7 +146,7 @@ func (u *Unseen) text(b *strings.Builder) {
 }
 
 func endpointLine(e *Endpoint) string {
-	line := fmt.Sprintf("%-24s %5.4g%%, sees %s", e.at(), e.Probability*100, e.Sees)
+	line := fmt.Sprintf("%-24s %5.4g%%, sees %s", e.At(), e.Probability*100, e.Sees)
 	if e.Node {
 		line += ", on this node itself"
 	}

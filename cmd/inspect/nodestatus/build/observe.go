@@ -39,7 +39,7 @@ const (
 
 // ResponseTracking lists the connections that the kernel tracks, with their replies.
 type ResponseTracking interface {
-	EachTranslated(begin func(), fn func(conntrack.Translated)) error
+	EachTranslated(begin func(), fn func(conntrack.Entry)) error
 }
 
 // A Response is how an endpoint answered the connections to a frontend.

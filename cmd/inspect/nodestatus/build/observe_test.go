@@ -54,9 +54,9 @@ var (
 )
 
 // tracked returns an entry.
-func tracked(id uint32, p model.Protocol, replied, aborted bool) conntrack.Translated {
-	return conntrack.Translated{
-		Entry: conntrack.Entry{Protocol: p, Original: frontend, Reply: podAddr}, ID: id, Replied: replied, Aborted: aborted,
+func tracked(id uint32, p model.Protocol, replied, aborted bool) conntrack.Entry {
+	return conntrack.Entry{
+		Protocol: p, Original: frontend, Reply: podAddr, ID: id, Replied: replied, Aborted: aborted,
 	}
 }
 
@@ -130,7 +130,7 @@ func TestResponsesEndWithTheContextAndErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		k := &fakeKernel{tracked: [][]conntrack.Translated{nil}, counted: [][]nft.ConnectionCount{nil}}
+		k := &fakeKernel{tracked: [][]conntrack.Entry{nil}, counted: [][]nft.ConnectionCount{nil}}
 		if _, err := Observe(ctx, k, k, time.Second); !errors.Is(err, context.Canceled) {
 			t.Errorf("canceled: %v", err)
 		}
