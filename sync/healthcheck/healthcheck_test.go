@@ -329,3 +329,32 @@ func TestSlowClientIsDisconnected(t *testing.T) {
 		})
 	}
 }
+
+func TestConnectionFloodKeepsOutNoClient(t *testing.T) {
+	r, ports := newRig(listedAddresses), listentest.FreePorts(t, 2)
+	r.run(t)
+	r.Follow(sync.Committed{NodeAddrs: loopback, HealthChecks: []model.HealthCheck{
+		check("api", ports[0], 1, 1), check("web", ports[1], 1, 1),
+	}})
+	for _, f := range model.Families {
+		flooded := netip.AddrPortFrom(loopback[f], ports[0])
+		answers(t, flooded, 200, "api")
+		var first net.Conn
+		for i := range maxConnections + 1 {
+			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", flooded.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if i == 0 {
+				first = c
+			}
+		}
+		for _, port := range ports {
+			answers(t, netip.AddrPortFrom(loopback[f], port), 200, "local")
+		}
+		if _, err := io.Copy(io.Discard, first); err != nil {
+			t.Errorf("%v: first of %d clients still connected, or: %v", f, maxConnections+1, err)
+		}
+	}
+}
