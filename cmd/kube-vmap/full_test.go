@@ -35,10 +35,10 @@ func TestFullDiskIsReportedInOneLine(t *testing.T) {
 		args []string
 		code int
 	}{
-		"kube-vmap: print the answer: write /dev/full: no space left on device\n": {[]string{"render"}, 1},
-		"kube-vmap: write /dev/full: no space left on device\n":                   {[]string{"diff"}, exit.Trouble},
-		"kube-vmap: print services: write /dev/full: no space left on device\n":   {[]string{"get", "svc"}, 1},
-		"kube-vmap: print: write /dev/full: no space left on device\n":            {[]string{"top"}, 1},
+		"kube-vmap: copy the answer from " + socket + ": write /dev/full: no space left on device\n": {[]string{"render"}, 1},
+		"kube-vmap: write /dev/full: no space left on device\n":                                      {[]string{"diff"}, exit.Trouble},
+		"kube-vmap: print services: write /dev/full: no space left on device\n":                      {[]string{"get", "svc"}, 1},
+		"kube-vmap: print: write /dev/full: no space left on device\n":                               {[]string{"top"}, 1},
 	} {
 		var stderr bytes.Buffer
 		if code := run(append(tc.args, "--status-socket", socket), full, &stderr); code != tc.code || !strings.HasSuffix(stderr.String(), want) {
