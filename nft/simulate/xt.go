@@ -191,7 +191,7 @@ var extensions = map[string]*extension{
 var never = &extension{sizes: revisions{0: 0}, match: func(*walk, info) (bool, error) { return false, nil }}
 
 // harmlessTargets do not change where a packet goes, in all revisions: they log, or change fields
-// of headers that no rule of a Service proxy matches.
+// of headers that no match here reads, or whose value is unknown anyway.
 var harmlessTargets = map[string]bool{
 	"AUDIT": true, "CHECKSUM": true, "CLASSIFY": true, "CONNSECMARK": true, "DSCP": true, "ECN": true,
 	"HL": true, "IDLETIMER": true, "LED": true, "LOG": true, "NFLOG": true, "RATEEST": true, "SECMARK": true,

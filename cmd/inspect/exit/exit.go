@@ -1,6 +1,6 @@
 // Package exit gives commands an exit code of their own. 0 is success and 1 an error,
-// but diff and explain use 1 as an answer (there is a difference; the packet does not
-// arrive), as diff(1) and kubectl diff do: their errors are [Trouble]. A cleanup
+// but diff, explain and problems use 1 as an answer (there is a difference; the packet does
+// not arrive), as diff(1) and kubectl diff do: their errors are [Trouble]. A cleanup
 // that would leave a node without rules ends with [Refused].
 package exit
 

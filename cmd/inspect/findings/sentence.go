@@ -13,8 +13,8 @@ import (
 	"kube-vmap/cmd/inspect/output"
 )
 
-// Sentence returns the finding in words. They are made here only, from the reason and the
-// arguments, and nothing else reads them.
+// Sentence returns the finding in words. They are made here only, from the text of the
+// reason (reasons.go) and the arguments, and nothing else reads them.
 func (f *Finding) Sentence() string {
 	return (&sentence{Finding: f, where: "this node"}).String()
 }

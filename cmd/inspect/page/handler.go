@@ -25,7 +25,7 @@
 //	app.js       routes, polling              frame.js     keys, theme, how current it is
 //	map.js       nodes, and their Services    feed.js      polls the API
 //	nodes.js     cards or tiles of nodes      dom.js       elements, without markup in strings
-//	nodecells.js a Service on all nodes       table.js     the visible rows of a long table
+//	servicecells.js  one on all nodes         table.js     the first rows of a long table
 //	service.js   one Service                  colours.js   colours of rates
 //	flows.js     from which nodes to which    problems.js  a list of problems
 //	path.js      the form and its answer      drawing.js   the path of a packet, drawn

@@ -1,4 +1,4 @@
-// Package build builds the [status.Document] of a node.
+// Package build builds the [nodestatus.Document] of a node.
 //
 //	loop snapshot --FromSnapshot--+
 //	kernel tables --FromTables----+--> Document

@@ -14,7 +14,7 @@ import (
 )
 
 // FromSnapshot returns the document of what the loop knows, without connections; see
-// [nodestatus.Document.Count].
+// [Count].
 func FromSnapshot(v *sync.Snapshot, q nodestatus.Query, now time.Time) *nodestatus.Document {
 	b := newBuilder(q, nodestatus.FromDaemon, now)
 	b.snapshot = v

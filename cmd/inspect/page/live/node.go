@@ -137,3 +137,55 @@ func (n *node) judge() {
 	}
 	delete(n.states, key{})
 }
+
+// Status is the state of a node.
+type Status struct {
+	Name    string `json:"name"`
+	State   string `json:"state"`
+	Text    string `json:"text,omitempty"` // why
+	Version string `json:"version,omitempty"`
+	// Rate is nil if it is not known.
+	Rate     *float64 `json:"rate"`
+	Active   *int     `json:"active"`
+	Services int      `json:"services"`
+	// Problems are those that are only there, or on few nodes.
+	Problems int        `json:"problems"`
+	At       *time.Time `json:"at,omitempty"` // of the last answer
+}
+
+// status returns the state of the node; own is how many problems are only there, or on few
+// nodes.
+func (n *node) status(own int) Status {
+	out := Status{Name: n.Name, Version: n.tally.Version, Services: n.summary.Services, Problems: own}
+	if at := n.at; !at.IsZero() {
+		out.At = &at
+	}
+	switch {
+	case n.Missing:
+		out.State, out.Text = NodeMissing, n.Why
+		return out
+	case n.err != nil:
+		out.State, out.Text = NodeSilent, n.err.Error()
+		return out
+	case n.at.IsZero():
+		out.State = NodeWaiting
+		return out
+	case own > 0:
+		out.State = NodeProblem
+	default:
+		out.State = NodeOK
+	}
+	var rate float64
+	var active int
+	for i := range n.lines {
+		rate += float64(n.lines[i].rate)
+		active += int(n.lines[i].active)
+	}
+	if n.rated {
+		out.Rate = &rate
+	}
+	if n.tally.Counted {
+		out.Active = &active
+	}
+	return out
+}

@@ -5,7 +5,7 @@ import { h, icon, number, plural, rate, spark, text } from "./dom.js";
 import { Nodes, nodeLink } from "./nodes.js";
 import { Problems, serviceLink } from "./problems.js";
 import { Histories, length } from "./history.js";
-import { fewNodes, fillNodeCells, pointed } from "./nodecells.js";
+import { fewNodes, fillNodeCells, pointed } from "./servicecells.js";
 import { Table } from "./table.js";
 import { request } from "./feed.js";
 
