@@ -16,7 +16,7 @@
 // there were rules. If a frontend is gone or has no endpoint, all its entries are stale;
 // the sender's next packet is then rejected. No other entries are touched: not those of
 // the same port at an address that is not ours, nor flows from a service address, nor
-// those of frontends that only gained endpoints. It is deleted half a second after the change,
+// those of frontends that only gained endpoints. It is deleted a second after the change,
 // so that answers to what was sent before arrive.
 //
 // Stale entries are checked again, with the latest commits, before they are deleted: an

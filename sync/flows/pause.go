@@ -16,7 +16,7 @@ const (
 	// answerTime is the shortest pause. A flow is deleted that long after its endpoint went,
 	// at least: answers to what was sent before then arrive, which without the flow would seem
 	// to come from a stranger.
-	answerTime = 500 * time.Millisecond
+	answerTime = time.Second
 )
 
 // A pause separates two reads of the kernel's table.

@@ -34,12 +34,28 @@ func (f *Flows) Run(ctx context.Context) error {
 	}
 }
 
-// reconcile does the pending checks of each family independently.
+// staleFlows are those of a family that were stale before the latest commits.
+type staleFlows struct {
+	checks  pendingChecks
+	queried bool
+	entries []conntrack.Entry
+	took    time.Duration
+	err     error
+}
+
+// reconcile does the pending checks of each family independently. Both are read before any
+// commit of meanwhile counts, and none is deleted because of one: it has its own time for
+// answers. But what is valid again stays.
 func (f *Flows) reconcile() {
 	start := time.Now()
+	var found [len(model.Families)]staleFlows
+	for _, family := range model.Families {
+		found[family] = f.find(family)
+	}
+	f.applyCommits()
 	var errs []error
 	for _, family := range model.Families {
-		if err := f.reconcileFamily(family); err != nil {
+		if err := f.deleteStale(family, &found[family]); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -53,36 +69,44 @@ func (f *Flows) reconcile() {
 	f.pause.begin(failed, time.Since(start))
 }
 
-func (f *Flows) reconcileFamily(family model.Family) error {
-	start, job := time.Now(), f.tracker.takePending(family)
-	queries := f.tracker.queries(family, job)
-	if len(queries) == 0 {
+// find reads the stale flows of a family.
+func (f *Flows) find(family model.Family) (s staleFlows) {
+	start := time.Now()
+	s.checks = f.tracker.takePending(family)
+	for _, q := range f.tracker.queries(family, s.checks) {
+		s.queried = true
+		entries, err := f.kernel.List(q, func(e conntrack.Entry) bool { return f.tracker.isStale(e, s.checks) })
+		if err != nil {
+			s.err = err
+			break
+		}
+		s.entries = append(s.entries, entries...)
+	}
+	s.took = time.Since(start)
+	return s
+}
+
+// deleteStale deletes those that are stale still.
+func (f *Flows) deleteStale(family model.Family, s *staleFlows) error {
+	if !s.queried {
 		return nil
 	}
-	for _, q := range queries {
-		n, err := f.deleteStale(q, job)
-		f.deleted[family] += n
-		if err != nil {
-			f.tracker.putBack(family, job)
-			return fmt.Errorf("delete stale flows: %w", err)
-		}
+	start := time.Now()
+	s.entries = slices.DeleteFunc(s.entries, func(e conntrack.Entry) bool { return !f.tracker.isStale(e, s.checks) })
+	n, err := 0, s.err
+	if len(s.entries) > 0 {
+		var failed error
+		n, failed = f.kernel.Delete(s.entries)
+		err = errors.Join(err, failed)
 	}
-	took := time.Since(start)
+	f.deleted[family] += n
+	if err != nil {
+		f.tracker.putBack(family, s.checks)
+		return fmt.Errorf("delete stale flows: %w", err)
+	}
+	took := s.took + time.Since(start)
 	f.log.Debug("stale flows deleted", "family", family, "flows", f.deleted[family], "took", took)
 	f.reconciled(family, f.deleted[family], took)
 	f.deleted[family] = 0
 	return nil
-}
-
-// deleteStale deletes the stale entries among those that the query matches.
-func (f *Flows) deleteStale(q conntrack.Query, job pendingChecks) (int, error) {
-	stale := func(e conntrack.Entry) bool { return f.tracker.isStale(e, job) }
-	entries, err := f.kernel.List(q, stale)
-	if err != nil || len(entries) == 0 {
-		return 0, err
-	}
-	// The loop may have committed more meanwhile: stale entries may be valid now.
-	f.applyCommits()
-	entries = slices.DeleteFunc(entries, func(e conntrack.Entry) bool { return !stale(e) })
-	return f.kernel.Delete(entries)
 }
