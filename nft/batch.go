@@ -196,7 +196,7 @@ func (b Batch) unreached() (chains, rest Batch) {
 	fresh, dropped := map[ChainID]bool{}, map[Op]bool{}
 	for _, op := range b {
 		switch op := op.(type) {
-		case AddTable:
+		case AddTable, DeleteTable:
 			return nil, b
 		case DeleteChain, DeleteSet:
 			dropped[op] = true

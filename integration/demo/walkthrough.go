@@ -190,10 +190,11 @@ func (s *walkthrough) ask(ctx context.Context, service string, targets []target,
 	return nil
 }
 
-// oneBatch returns an error unless the update was one batch.
+// oneBatch returns an error unless the update was one batch, or has one before it: chains that are
+// new lead nowhere until the other is committed.
 func (u update) oneBatch() error {
-	if n := u.Entry["batches"]; n != "1" {
-		return fmt.Errorf("expected one batch: %s", u.line)
+	if n := u.Entry["batches"]; n != "1" && n != "2" {
+		return fmt.Errorf("expected one batch, or two with new chains: %s", u.line)
 	}
 	return nil
 }
