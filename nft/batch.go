@@ -190,7 +190,7 @@ func (b Batch) reclaiming() (take, rest Batch) {
 // (nft_do_chain), but each look-up sees the elements of its own moment. In one transaction with
 // the chain, an element could lead it to a chain that is still empty, and out of the Service.
 //
-// New tables have no such packets. If the batch replaces a chain or set, everything stays
+// New tables, with their base chains, have no such packets. If the batch replaces a chain or set, everything stays
 // together: the new one can only exist when the old one is gone.
 func (b Batch) unreached() (chains, rest Batch) {
 	fresh, dropped := map[ChainID]bool{}, map[Op]bool{}
@@ -205,7 +205,7 @@ func (b Batch) unreached() (chains, rest Batch) {
 				return nil, b
 			}
 		case AddChain:
-			if dropped[DeleteChain{op.Chain.Family, op.Chain.Name()}] {
+			if chainSchema[op.Chain.Kind].hook != nil || dropped[DeleteChain{op.Chain.Family, op.Chain.Name()}] {
 				return nil, b
 			}
 			fresh[op.Chain] = true
