@@ -188,14 +188,15 @@ func TestSilentNodeCostsItsTimeOutOnly(t *testing.T) {
 }
 
 func TestWritingRestartsTheTimeOut(t *testing.T) {
+	const timeout = 3 * time.Second // much longer than a pause, also on a busy machine
 	slow := func(_ *http.Request, _ []string, stdout, _ io.Writer) int {
 		for range 5 {
-			<-time.After(100 * time.Millisecond)
+			<-time.After(timeout / 4)
 			_, _ = io.WriteString(stdout, "x")
 		}
 		return 0
 	}
-	c := nodestest.New(t, map[string]nodestest.Program{"node-1": slow}).Cluster(t, nodes.Config{Timeout: 300 * time.Millisecond})
+	c := nodestest.New(t, map[string]nodestest.Program{"node-1": slow}).Cluster(t, nodes.Config{Timeout: timeout})
 	var out strings.Builder
 	if err := c.Run(t.Context(), node(t, c, "node-1"), &out); err != nil || out.String() != "xxxxx" {
 		t.Errorf("%q, %v", out.String(), err)
