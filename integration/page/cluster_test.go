@@ -11,9 +11,9 @@ import (
 )
 
 // clusterMap opens the map of a cluster, and waits until rates are known.
-func clusterMap(t *testing.T, f *fleet, width, height int64) *window {
+func clusterMap(t *testing.T, f *fleet, height int64) *window {
 	t.Helper()
-	w := openAt(t, f.serve(t), "/"+token+"/", "", width, height)
+	w := openAt(t, f.serve(t), "/"+token+"/", "", 1360, height)
 	w.await(`document.querySelectorAll(".rows .row").length > 3`)
 	return w
 }
@@ -21,7 +21,7 @@ func clusterMap(t *testing.T, f *fleet, width, height int64) *window {
 func TestMapShowsManyNodes(t *testing.T) {
 	f := newFleet(200, func() []nodestatus.Service { return append(shopkeeping(), crowd(300)...) })
 	f.silent["node-17"] = "node-17: no answer in 10s"
-	w := clusterMap(t, f, 1360, 1000)
+	w := clusterMap(t, f, 1000)
 	w.await(`document.querySelector(".card-rate dd").textContent !== "–"`)
 	w.await(`document.querySelector(".rows .strip")?.row`)
 	w.picture("cluster-many-light")
@@ -39,7 +39,7 @@ func TestServiceShowsWhereConnectionsGo(t *testing.T) {
 		web.Ports[i].Endpoints = web.Ports[i].Endpoints[1:]
 		web.Ports[i].Frontends[1].Verdict = nodestatus.VerdictDrop
 	}
-	w := clusterMap(t, f, 1360, 1300)
+	w := clusterMap(t, f, 1300)
 	w.press("/")
 	w.press("shop/web\r")
 	w.await(`document.querySelector(".flows")`)
@@ -51,7 +51,7 @@ func TestServiceShowsWhereConnectionsGo(t *testing.T) {
 }
 
 func TestNodeShowsItsServices(t *testing.T) {
-	w := clusterMap(t, newFleet(3, shopkeeping), 1360, 860)
+	w := clusterMap(t, newFleet(3, shopkeeping), 860)
 	get[bool](w, `(document.querySelector('.node-card[data-name="node-2"]').click(), true)`)
 	w.await(`document.querySelector("h1").textContent === "Node node-2" && document.querySelectorAll(".rows .row").length > 2`)
 	w.await(`document.querySelector(".glance strong").textContent !== "–"`)
@@ -107,7 +107,7 @@ func TestClusterPageFitsNarrowScreens(t *testing.T) {
 }
 
 func TestMapIsReachableByKeyboard(t *testing.T) {
-	w := clusterMap(t, newFleet(40, shopkeeping), 1360, 1000)
+	w := clusterMap(t, newFleet(40, shopkeeping), 1000)
 	w.await(`document.querySelectorAll(".tile").length === 40`)
 	get[bool](w, `(document.querySelector(".tile").focus(), true)`)
 	w.press(kb.ArrowRight, kb.ArrowRight)
@@ -133,7 +133,7 @@ func TestMapIsReachableByKeyboard(t *testing.T) {
 }
 
 func TestSilentNodesAreShownAsSuch(t *testing.T) {
-	w := clusterMap(t, all(4), 1360, 1000)
+	w := clusterMap(t, all(4), 1000)
 	w.await(`document.querySelector('.node-card[data-state="silent"]')`)
 	w.says("#nodes-title", "3 of 5 nodes answer")
 	w.says(`.node-card[data-name="node-3"] .node-note`, "No answer: node-3: no answer in 10s")
