@@ -190,13 +190,14 @@ func (b Batch) reclaiming() (take, rest Batch) {
 // (nft_do_chain), but each look-up sees the elements of its own moment. In one transaction with
 // the chain, an element could lead it to a chain that is still empty, and out of the Service.
 //
-// New tables, with their base chains, have no such packets. If the batch replaces a chain or set, everything stays
-// together: the new one can only exist when the old one is gone.
+// New tables, with their base chains, have no such packets. Everything stays together also if the
+// batch changes objects of another program, which may depend on the generation, or replaces a
+// chain or set: the new one can only exist when the old one is gone.
 func (b Batch) unreached() (chains, rest Batch) {
 	fresh, dropped := map[ChainID]bool{}, map[Op]bool{}
 	for _, op := range b {
 		switch op := op.(type) {
-		case AddTable, DeleteTable:
+		case AddTable, DeleteTable, ForeignChange:
 			return nil, b
 		case DeleteChain, DeleteSet:
 			dropped[op] = true

@@ -102,6 +102,7 @@ func TestBatchesThatCannotBeDividedAreOneStep(t *testing.T) {
 		"one that is small enough":         {first, first.Counts().Added},
 		"one of dispatching elements":      {withoutChains(rules.Plan(grown).Batch), 1},
 		"one that replaces dormant tables": {awake, 1},
+		"one of another program, too":      {append(rules.Plan(grown).Batch, ForeignChange{Text: "x"}), StepElements},
 		"one with nothing":                 {nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
