@@ -112,12 +112,12 @@ func TestCommitDuringAReadHasItsOwnTime(t *testing.T) {
 		r.follow(both("ep1:53", true))
 		lines := []string{"vip:53/udp ep1:53", "vip:53/udp ep2:53"}
 		r.kernel.entries = append(r.entries(lines...), other.entries(lines...)...)
-		r.Follow(both("ep2:53", false))
 		r.kernel.listing = func(conntrack.Query) error {
 			r.kernel.listing = nil
 			r.Follow(both("ep3:53", false))
 			return nil
 		}
+		r.Follow(both("ep2:53", false))
 		pass(1010 * time.Millisecond)
 		if n := len(r.kernel.entries); n != 2 {
 			r.t.Errorf("%d flows remain of two, whose endpoint just went", n)
