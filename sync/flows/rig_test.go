@@ -171,7 +171,7 @@ func (r *rig) follow(t sync.Committed) {
 // expect compares the kernel's entries.
 func (r *rig) expect(when string, lines ...string) {
 	r.t.Helper()
-	have, want := describe(r.kernel.entries), describe(r.entries(lines...))
+	have, want := describe(r.kernel.held()), describe(r.entries(lines...))
 	if !slices.Equal(have, want) {
 		r.t.Errorf("%s: entries\n\t%s\nwant\n\t%s", when, strings.Join(have, "\n\t"), strings.Join(want, "\n\t"))
 	}
@@ -218,6 +218,13 @@ func (k *fake) List(q conntrack.Query, want func(conntrack.Entry) bool) ([]connt
 		return found, listing(q)
 	}
 	return found, nil
+}
+
+// held returns what is left. Timers of the bubble do not order it before later writes.
+func (k *fake) held() []conntrack.Entry {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.entries)
 }
 
 func (k *fake) Delete(entries []conntrack.Entry) (int, error) {

@@ -119,7 +119,7 @@ func TestCommitDuringAReadHasItsOwnTime(t *testing.T) {
 		}
 		r.Follow(both("ep2:53", false))
 		pass(1010 * time.Millisecond)
-		if n := len(r.kernel.entries); n != 2 {
+		if n := len(r.kernel.held()); n != 2 {
 			r.t.Errorf("%d flows remain of two, whose endpoint just went", n)
 		}
 		pass(settled)
@@ -196,7 +196,7 @@ func TestFamiliesFailIndependently(t *testing.T) {
 			return nil
 		}
 		r.follow(both("vip:53/udp ep2:53"))
-		if have, want := describe(r.kernel.entries), describe(other.entries("vip:53/udp ep1:53")); !slices.Equal(have, want) {
+		if have, want := describe(r.kernel.held()), describe(other.entries("vip:53/udp ep1:53")); !slices.Equal(have, want) {
 			r.t.Errorf("left %q, want %q", have, want)
 		}
 		r.kernel.fail(nil, nil)
