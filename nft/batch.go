@@ -144,7 +144,7 @@ const StepElements = 50_000
 // A batch that replaces a table is one step. An existing table gets its owner in a step of
 // its own if the batch adds a base chain, too, which the kernel refuses in the same
 // transaction (nf_tables_addchain, __NFT_TABLE_F_UPDATE). New chains, however few the elements,
-// have a step before those that lead there, see [Batch.unreached].
+// have a step before those that lead there, see unreached.
 func (b Batch) Steps(limit int) []Batch {
 	if take, rest := b.reclaiming(); take != nil {
 		return append([]Batch{take}, rest.Steps(limit)...)
@@ -230,4 +230,42 @@ func (b Batch) unreached() (chains, rest Batch) {
 		}
 	}
 	return chains, rest
+}
+
+// CommitSteps commits the steps one after the other. If one is refused, the new chains of the
+// first, which nothing leads to, are removed again, so that all of a batch without other steps is
+// committed or nothing. It returns the number of steps that the kernel has.
+func (b Batch) CommitSteps(limit int, commit func(Batch) error) (done int, err error) {
+	steps := b.Steps(limit)
+	for done, step := range steps {
+		if err := commit(step); err != nil {
+			if undo := steps[0].undo(); done > 0 && undo != nil && commit(undo) == nil {
+				done--
+			}
+			return done, err
+		}
+	}
+	return len(steps), nil
+}
+
+// undo returns the batch that removes the chains and sets that a batch of unreached chains adds,
+// nil for others.
+func (b Batch) undo() Batch {
+	var flush, chains, sets Batch
+	for _, op := range b {
+		switch op := op.(type) {
+		case AddChain:
+			flush = append(flush, FlushChain{op.Chain.Family, op.Chain.Name()})
+			chains = append(chains, DeleteChain{op.Chain.Family, op.Chain.Name()})
+		case AddSet:
+			sets = append(sets, DeleteSet{op.Set.Family, op.Set.Name()})
+		case AddCounter, AddRule:
+		default:
+			return nil
+		}
+	}
+	if len(chains) == 0 {
+		return nil
+	}
+	return slices.Concat(flush, chains, sets)
 }

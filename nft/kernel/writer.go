@@ -64,7 +64,7 @@ func (w *writer) Apply(b nft.Batch) (nft.Applied, error) {
 	defer w.mu.Unlock()
 	start, taken := time.Now(), 0
 	for limit := nft.StepElements; ; limit /= 4 {
-		a, err := w.applySteps(b.Steps(limit))
+		a, err := w.applySteps(b, limit)
 		a.Took = time.Since(start)
 		a.Steps += taken
 		taken = a.Steps
@@ -77,25 +77,25 @@ func (w *writer) Apply(b nft.Batch) (nft.Applied, error) {
 // minStepElements is the number of elements below which a step is not made smaller.
 const minStepElements = 4_000
 
-func (w *writer) applySteps(steps []nft.Batch) (a nft.Applied, err error) {
+func (w *writer) applySteps(b nft.Batch, limit int) (a nft.Applied, err error) {
 	var sentBefore []byte
-	for _, step := range steps {
+	a.Steps, err = b.CommitSteps(limit, func(step nft.Batch) error {
 		e, err := wire.EncodeInto(sentBefore, step)
 		if err != nil {
-			return a, err
+			return err
 		}
 		sent := time.Now()
 		if err := w.transact(e); err != nil {
-			return a, err
+			return err
 		}
 		w.commits++
 		a.Kernel += time.Since(sent)
 		sentBefore = e.Bytes
-		a.Steps++
 		a.Messages += e.Messages
 		a.Bytes += len(e.Bytes)
-	}
-	return a, nil
+		return nil
+	})
+	return a, err
 }
 
 // check has the kernel validate the batch in a table of another name, without committing

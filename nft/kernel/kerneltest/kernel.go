@@ -113,25 +113,24 @@ func (s *set) sorted() []nft.Key {
 }
 
 // Apply commits the batch, all of it or nothing.
-func (k *Kernel) Apply(b nft.Batch) (nft.Applied, error) {
-	var a nft.Applied
-	for _, step := range b.Steps(nft.StepElements) {
+func (k *Kernel) Apply(b nft.Batch) (a nft.Applied, err error) {
+	a.Steps, err = b.CommitSteps(nft.StepElements, func(step nft.Batch) error {
 		e, err := wire.Encode(step)
 		if err != nil {
-			return a, err
+			return err
 		}
 		t := begin(k.tables)
 		for _, m := range messages(e.Bytes) {
 			if r := t.apply(m); r != nil {
-				return a, e.Explain(m.sequence, uint32(r.offset), r.errno, "")
+				return e.Explain(m.sequence, uint32(r.offset), r.errno, "")
 			}
 		}
 		k.tables = t.commit()
-		a.Steps++
 		a.Messages += e.Messages
 		a.Bytes += len(e.Bytes)
-	}
-	return a, nil
+		return nil
+	})
+	return a, err
 }
 
 // ForeignChanges returns a constant: no other program can change this kernel.
