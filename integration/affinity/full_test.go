@@ -70,7 +70,8 @@ func awaitRoom(t *testing.T, l *lab.Lab, w daemon.Transport, s daemon.Service) {
 	t.Helper()
 	c, set := affinityMap(t, l, w.Family)
 	to := s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0)
-	deadline := time.Now().Add(3 * time.Minute)
+	// Room of the other family comes first, and then a pause of 70 times its processor time.
+	deadline := time.Now().Add(10 * time.Minute)
 	for n := 2000; ; n++ {
 		from := daemon.ClientAddr(w.Family, n)
 		if _, err := ask(l.Outside, from, w, to); err != nil {

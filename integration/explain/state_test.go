@@ -195,7 +195,6 @@ func TestForeignDropsNameTheirTable(t *testing.T) {
 	}
 }
 
-// TestDriftIsReported removes rules and elements.
 // TestDriftIsReported has half of the connections go to another endpoint, and then all go nowhere.
 func TestDriftIsReported(t *testing.T) {
 	r := newRig(t)

@@ -20,7 +20,10 @@ func (k *Kernel) Connections(f model.Family) (list []nft.ConnectionCount, err er
 		list, err = wire.DecodeConnections(f, list, m.Data)
 		return err
 	})
-	return nft.SortConnections(list), unlessMissing(err, "read counted connections of "+nft.FamilyName(f))
+	if err != nil {
+		return nil, unlessMissing(err, "read counted connections of "+nft.FamilyName(f))
+	}
+	return nft.SortConnections(list), nil
 }
 
 // Clients calls each with the clients that an affinity map remembers; with none if there is no
@@ -30,7 +33,7 @@ func (k *Kernel) Clients(id nft.SetID, each func(nft.Client)) error {
 	return unlessMissing(err, "read clients of "+nft.FamilyName(id.Family))
 }
 
-// unlessMissing says what an error is about, unless it is that a table or set does not exist.
+// unlessMissing adds the action to an error; nil if the table or set does not exist.
 func unlessMissing(err error, action string) error {
 	if err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EAFNOSUPPORT) {
 		return nil
@@ -42,5 +45,8 @@ func unlessMissing(err error, action string) error {
 // connections are not counted or there is no table.
 func (k *Kernel) Uncounted(f model.Family) ([]model.Match, error) {
 	elements, err := k.Elements(nft.SetID{Family: f, Kind: nft.SetUncounted})
-	return nft.UncountedMatches(f, elements), unlessMissing(err, "read uncounted frontends of "+nft.FamilyName(f))
+	if err != nil {
+		return nil, unlessMissing(err, "read uncounted frontends of "+nft.FamilyName(f))
+	}
+	return nft.UncountedMatches(f, elements), nil
 }

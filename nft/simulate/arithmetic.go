@@ -84,7 +84,7 @@ func (w *walk) arithmetic(e *Arithmetic) (verdict, error) {
 }
 
 // shifted shifts words, each of which is in the byte order of the machine.
-func shifted(b []byte, op uint32, n uint32) []byte {
+func shifted(b []byte, op, n uint32) []byte {
 	words := (len(b) + 3) / 4
 	in, out := make([]byte, 4*words), make([]byte, 4*words)
 	copy(in, b)

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"bytes"
+	"fmt"
 	"reflect"
 	"slices"
 
@@ -34,11 +35,17 @@ func (w *walk) evaluate(e any) (verdict, error) {
 		return e.run(w)
 	case UnknownExpression:
 		return verdictBreak, undecidedError(e.Name)
+	case NoEffect:
+		return verdictContinue, nil
 	}
-	if k := kindsByType[reflect.TypeOf(e)]; k != nil && k.run != nil {
+	switch k := kindsByType[reflect.TypeOf(e)]; {
+	case k == nil:
+		return verdictBreak, undecidedError(fmt.Sprintf("%T", e))
+	case k.run == nil:
+		return verdictContinue, nil
+	default:
 		return k.run(w, e)
 	}
-	return verdictContinue, nil
 }
 
 func (w *walk) immediate(e *expr.Immediate) (verdict, error) {
@@ -58,8 +65,8 @@ func (w *walk) nativeQueue(e *expr.Queue) (verdict, error) {
 	return w.queue(e.Num, e.Num+max(e.Total, 1)-1, e.Flag&expr.QueueFlagBypass != 0)
 }
 
-// objref refers to an object (NFT_OBJECT_*). Some only count, or only say what connection tracking
-// notes: counters, helpers, timeouts, expectations. Others may give a verdict.
+// objref refers to an object (NFT_OBJECT_*). Some only count, or only configure connection
+// tracking: counters, helpers, timeouts, expectations. Others may give a verdict.
 func (w *walk) objref(e *expr.Objref) (verdict, error) {
 	const counter, helper, timeout, secmark, expectation = 1, 3, 7, 8, 9
 	if slices.Contains([]int{counter, helper, timeout, secmark, expectation}, e.Type) {

@@ -14,7 +14,6 @@ import (
 type kind struct {
 	name  string // the kernel's
 	value reflect.Type
-	make  func() any
 	// attributes has a bit for each attribute that google/nftables decodes. zero are those that
 	// it does not decode, but which mean nothing if they are zero; needed are those without
 	// which the expression means something else.
@@ -30,7 +29,6 @@ func of[T any](
 	name string, last int, run func(*walk, *T) (verdict, error), text func(*ruleWriter, *T),
 ) *kind {
 	k := &kind{name: name, value: reflect.TypeFor[*T](), attributes: attributes(1, last)}
-	k.make = func() any { return new(T) }
 	if run != nil {
 		k.run = func(w *walk, e any) (verdict, error) { return run(w, e.(*T)) }
 	}
@@ -98,9 +96,11 @@ var bitwise = func() *kind {
 var kindsByName, kindsByType = func() (map[string]*kind, map[reflect.Type]*kind) {
 	byName, byType := map[string]*kind{}, map[reflect.Type]*kind{}
 	for _, k := range kinds {
-		byName[k.name], byType[k.value] = k, k
+		byType[k.value] = k
+		if k.name != "" {
+			byName[k.name] = k
+		}
 	}
-	delete(byName, "")
 	return byName, byType
 }()
 
@@ -127,7 +127,7 @@ func DecodeExpression(d *attr.Decoder, family uint8, b []byte) any {
 			return e
 		}
 	}
-	value := k.make()
+	value := reflect.New(k.value.Elem()).Interface()
 	if k.hasMore(d, data) || expr.Unmarshal(family, data, value.(expr.Any)) != nil {
 		return UnknownExpression{name + partlyUnderstood, "(" + name + ")"}
 	}

@@ -36,6 +36,9 @@ const (
 
 // decodeArithmetic decodes a bitwise of another operation than that with a mask.
 func decodeArithmetic(d *attr.Decoder, data []byte) any {
+	if op := d.Find(data, bitwiseOp); op == nil || isZero(op) {
+		return nil
+	}
 	e := &Arithmetic{Data: d.Find(d.Find(data, bitwiseData), unix.NFTA_DATA_VALUE)}
 	numbers(d, data, map[uint16]*uint32{
 		unix.NFTA_BITWISE_SREG: &e.Source, unix.NFTA_BITWISE_DREG: &e.Dest, unix.NFTA_BITWISE_LEN: &e.Len,

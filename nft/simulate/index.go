@@ -135,13 +135,12 @@ func RequiredDestination(r Rule, f model.Family) (d Destination) {
 	return d
 }
 
-// addPorts adds the port that a match of tcp or udp requires.
+// addPorts adds the port that a match of a protocol requires.
 func (d *Destination) addPorts(x Extension) {
-	invert, known := map[string]int{"tcp": 11, "udp": 8}[x.Name]
-	if !known {
+	if x.requires == nil {
 		return
 	}
-	if r := x.info.ports(4); r.from == r.to && x.info.u8(invert)&2 == 0 {
+	if r := x.requires(x.info); r.from == r.to {
 		d.Port = r.from
 	}
 }

@@ -85,10 +85,13 @@ func (w *ruleWriter) dynset(e *expr.Dynset) {
 		element += " timeout " + duration(e.Timeout)
 	}
 	for _, x := range e.Exprs {
-		if _, counts := x.(*expr.Counter); counts {
+		switch x.(type) {
+		case *expr.Counter:
 			element += " counter"
-		} else {
+		case *expr.Limit:
 			element += " (limit)"
+		default:
+			element += " (unknown)"
 		}
 	}
 	w.write(verb, "@"+e.SetName, "{ "+element+data+" }")

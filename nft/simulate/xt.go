@@ -36,6 +36,8 @@ type extension struct {
 	// the packet goes. Without it targets have, and matches have none.
 	changes func(info) bool
 	marks   func(info) uint32 // the bits of the packet's mark that may change
+	// requires returns the ports of which the destination must be one.
+	requires func(info) portRange
 }
 
 // revisions are the least lengths of structures by their revision.
@@ -43,10 +45,10 @@ type revisions map[uint32]int
 
 // extensionOf returns a match or target; false if it is unknown, or its structure too short.
 func extensionOf(name string, b info) (Extension, bool) {
-	x := extensions[name]
 	if harmlessTargets[name] {
 		return Extension{name, b, &extension{}}, true
 	}
+	x := extensions[name]
 	if x == nil {
 		return Extension{}, false
 	}
@@ -135,9 +137,9 @@ var extensions = map[string]*extension{
 	"nfacct":    {sizes: revisions{0: 0}},
 	"mark":      {sizes: revisions{1: 9}, match: (*walk).matchMark},
 	"connmark":  {sizes: revisions{1: 9}, match: (*walk).matchConnMark},
-	"tcp":       {sizes: revisions{0: 12}, match: (*walk).matchTCP},
-	"udp":       {sizes: revisions{0: 9}, match: (*walk).matchUDP},
-	"sctp":      {sizes: revisions{0: 292}, match: (*walk).matchSCTP},
+	"tcp":       {sizes: revisions{0: 12}, match: (*walk).matchTCP, requires: tcpDestination},
+	"udp":       {sizes: revisions{0: 9}, match: (*walk).matchUDP, requires: udpDestination},
+	"sctp":      {sizes: revisions{0: 292}, match: (*walk).matchSCTP, requires: sctpDestination},
 	"multiport": {sizes: revisions{1: 48}, match: (*walk).matchMultiPort},
 	"addrtype":  {sizes: revisions{0: 12, 1: 8}, match: (*walk).matchAddrType},
 	"iprange":   {sizes: revisions{1: 4*addrLen + 1}, match: (*walk).matchIPRange},

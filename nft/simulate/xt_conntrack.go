@@ -63,6 +63,9 @@ func (w *walk) matchConntrack(b info) (bool, error) {
 		return false, nil
 	}
 	for i, a := range [...]netip.AddrPort{c.client, c.requested, c.endpoint, c.seenSource} {
+		if flags&(byAddr<<i|byPort<<i) == 0 {
+			continue
+		}
 		want, mask := b.addr(2*i*addrLen), b.addr((2*i+1)*addrLen)
 		if fails(byAddr<<i, masked(a.Addr(), mask) == want) {
 			return false, nil

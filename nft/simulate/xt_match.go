@@ -57,15 +57,36 @@ func (w *walk) matchTCP(b info) (bool, error) {
 
 func (w *walk) matchUDP(b info) (bool, error) { return w.matchPorts(b.ports(0), b.ports(4), b.u8(8)) }
 
+// Bits of a match of a protocol: what it compares, and what is inverted.
+const sourcePorts, destinationPorts = 1, 2
+
+func tcpDestination(b info) portRange { return b.destinationUnless(b.u8(11)) }
+func udpDestination(b info) portRange { return b.destinationUnless(b.u8(8)) }
+
+// destinationUnless returns the destination ports of tcp and udp, unless they are inverted.
+func (b info) destinationUnless(invert uint8) portRange {
+	if invert&destinationPorts != 0 {
+		return anyPort
+	}
+	return b.ports(4)
+}
+
+func sctpDestination(b info) portRange {
+	if b.u32(284)&destinationPorts == 0 || b.u32(288)&destinationPorts != 0 {
+		return anyPort
+	}
+	return b.ports(0)
+}
+
 // matchSCTP matches struct xt_sctp_info. Packets that begin a connection have one chunk.
 func (w *walk) matchSCTP(b info) (bool, error) {
-	const source, destination, chunks, all = 1, 2, 4, 2
+	const chunks, all = 4, 2
 	flags, invert := b.u32(284), b.u32(288)
 	from, to := anyPort, anyPort
-	if flags&source != 0 {
+	if flags&sourcePorts != 0 {
 		from = b.ports(4)
 	}
-	if flags&destination != 0 {
+	if flags&destinationPorts != 0 {
 		to = b.ports(0)
 	}
 	ok, err := w.matchPorts(from, to, uint8(flags&invert))

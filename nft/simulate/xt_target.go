@@ -16,7 +16,12 @@ func (w *walk) targetMark(b info) (verdict, error) {
 const connMarkSet, connMarkSave, connMarkRestore = 0, 1, 2
 
 // connMarkMode returns the mode. Revision 2 has a shift before it.
-func (b info) connMarkMode() uint8 { return b.u8(map[uint32]int{1: 12, 2: 14}[b.revision]) }
+func (b info) connMarkMode() uint8 {
+	if b.revision == 2 {
+		return b.u8(14)
+	}
+	return b.u8(12)
+}
 
 // restoredBits returns the bits of the packet's mark that CONNMARK changes.
 func restoredBits(b info) uint32 {
@@ -128,7 +133,7 @@ func (w *walk) targetNAT(b info, source bool) (verdict, error) {
 	return w.translateTo(n)
 }
 
-// REDIRECT and NETMAP have the structure of another revision in each family.
+// ofFamily returns the structure of REDIRECT or NETMAP, whose families have those of two revisions.
 func (b info) ofFamily() info {
 	b.revision = uint32(byteOf(b.v6))
 	return b

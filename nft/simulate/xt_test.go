@@ -59,10 +59,15 @@ func dnat(to netip.AddrPort) any {
 	})
 }
 
+// sample6 is a packet of IPv6.
+var sample6 = Packet{
+	From: netip.MustParseAddr("2001:db8::9"), FromPort: 4000,
+	To: netip.MustParseAddrPort("[fd00:10:96::10]:80"), Protocol: model.TCP,
+}
+
 // TestMatchesOfIPTables has matches by their structures.
 func TestMatchesOfIPTables(t *testing.T) {
-	from6, to6 := netip.MustParseAddr("2001:db8::9"), netip.MustParseAddrPort("[fd00:10:96::10]:80")
-	sample6 := Packet{From: from6, FromPort: 4000, To: to6, Protocol: model.TCP}
+	from6, to6 := sample6.From, sample6.To
 	anyPort, udp := sample, sample
 	anyPort.FromPort, udp.Protocol = 0, model.UDP
 	toNode := Packet{From: client, FromPort: 4000, To: netip.AddrPortFrom(nodeIP, 80), Protocol: model.SCTP}
@@ -274,8 +279,33 @@ func FuzzExtensions(f *testing.F) {
 		}
 		n := node()
 		n.chain(otherTable, "forward", "filter", HookForward, 0, []any{x, verdictOf(expr.VerdictDrop, "")})
-		if _, err := Run(n.sources(), sample, Link{}); err != nil {
-			t.Error(err)
+		for _, p := range []Packet{sample, sample6} {
+			if _, err := Run(n.sources(), p, Link{}); err != nil {
+				t.Error(err)
+			}
 		}
 	})
+}
+
+func TestRequiredDestinationOfProtocols(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		size   int
+		fields fields
+		want   uint16
+	}{
+		{"tcp", 12, fields{4: uint16(80), 6: uint16(80)}, 80},
+		{"tcp", 12, fields{4: uint16(80), 6: uint16(80), 11: 2}, 0},
+		{"tcp", 12, fields{4: uint16(80), 6: uint16(81)}, 0},
+		{"udp", 9, fields{4: uint16(53), 6: uint16(53)}, 53},
+		{"udp", 9, fields{4: uint16(53), 6: uint16(53), 8: 2}, 0},
+		{"sctp", 292, fields{0: uint16(80), 2: uint16(80), 284: uint32(2)}, 80},
+		{"sctp", 292, fields{0: uint16(80), 2: uint16(80), 284: uint32(2), 288: uint32(2)}, 0},
+		{"sctp", 292, fields{4: uint16(80), 6: uint16(80), 284: uint32(1)}, 0},
+	} {
+		x, ok := extensionOf(tc.name, info{data: tc.fields.build(tc.size)})
+		if d := RequiredDestination(Rule{Expressions: []any{x}}, model.IPv4); !ok || d.Port != tc.want {
+			t.Errorf("%s %v: port %d, want %d", tc.name, tc.fields, d.Port, tc.want)
+		}
+	}
 }

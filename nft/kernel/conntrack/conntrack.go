@@ -68,7 +68,8 @@ type Entry struct {
 	// nor connection tracking. The kernel sends neither state nor time-out of such an entry.
 	Offloaded bool
 	// Open reports whether the connection is being opened or is open, Closed whether both sides
-	// have ended it. For UDP, whose entries do not outlive their packets for long, it is open.
+	// have ended it. Entries of other protocols than TCP, which do not outlive their packets for
+	// long, are always open.
 	Open, Closed bool
 	// Replied reports whether the endpoint has sent anything back. A refusal over UDP, which
 	// is an ICMP error, does not count.

@@ -66,6 +66,9 @@ func (n *Network) Route(w simulate.RouteQuery) (simulate.Route, error) {
 	r.Out.Index = list[0].LinkIndex
 	var bridge bool
 	r.Out.Name, bridge, err = n.Interface(r.Out.Index)
+	if err == nil && r.Out.Name == "" {
+		err = fmt.Errorf("interface %d, to which %s is routed, has just gone", r.Out.Index, w.To)
+	}
 	r.Bridged = bridge && n.bridgedPacketsPassHooks(model.FamilyOf(w.To))
 	return r, err
 }
