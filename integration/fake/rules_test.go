@@ -208,7 +208,8 @@ var cases = []struct {
 		remove(services, toWeb), deleteChain(cluster2), flush(balance2), nft.AddSet{Set: slot9, Size: 2}, deleteSet(services),
 	}, unix.EBUSY, false},
 	{"new chains of a refused batch are removed again", nft.Batch{
-		nft.AddSet{Set: slot9, Size: 2}, nft.AddChain{Chain: chain(nft.ChainEndpoint, 9)},
+		nft.AddSet{Set: slot9, Size: 2},
+		nft.AddChain{Chain: chain(nft.ChainEndpoint, 9)},
 		nft.AddRule{Chain: chain(nft.ChainEndpoint, 9), Rule: rule(chain(nft.ChainEndpoint, 1)).(nft.AddRule).Rule},
 		remove(services, toWeb), remove(services, toWeb),
 	}, unix.ENOENT, true},
