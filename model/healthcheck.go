@@ -1,5 +1,7 @@
 package model
 
+import "net/netip"
+
 // HealthCheck is the answer to load balancers about a Service whose external policy is
 // Local: how many endpoints this node has for it.
 type HealthCheck struct {
@@ -8,22 +10,30 @@ type HealthCheck struct {
 	// Port is the health check node port; zero if there is none any more.
 	Port uint16
 	// Local counts the addresses of ready endpoints on this node. Drained endpoints do not
-	// count, nor do terminating ones even if they still serve, so that new connections go
-	// to other nodes.
+	// count, nor do terminating ones even if they still serve, nor with [PassiveChecksAvoid]
+	// those that do not answer, so that new connections go to other nodes.
 	// A family that the Service does not have repeats the count of the other one,
 	// because load balancers may ask at any address of the node.
 	Local [len(Families)]int
 }
 
-// healthCheck returns the health check of a Service. Without a health check node port,
-// its port is zero and nothing is counted.
-func healthCheck(s *Service, v *endpointView) HealthCheck {
+// healthCheck returns the health check of a Service some of whose endpoints may not answer. Without
+// a health check node port, its port is zero and nothing is counted.
+func healthCheck(s *Service, v *endpointView, unresponsive []UnresponsiveEndpoints) HealthCheck {
 	h := HealthCheck{Service: s.Name, UID: s.UID, Port: s.HealthCheckNodePort}
 	if h.Port == 0 {
 		return h
 	}
+	missing := map[netip.Addr]bool{}
+	for _, u := range unresponsive {
+		for _, a := range u.Endpoints {
+			missing[a.Addr()] = true
+		}
+	}
 	for a := range v.localAddrs() {
-		h.Local[FamilyOf(a)]++
+		if !missing[a] {
+			h.Local[FamilyOf(a)]++
+		}
 	}
 	var has [len(Families)]bool
 	for _, a := range s.ClusterIPs {

@@ -9,6 +9,10 @@ type Options struct {
 	DetectsPods [len(Families)]bool
 	// Scheduler is for Services that do not name one; zero means [SchedulerRandom].
 	Scheduler Scheduler
+	// PassiveChecks is for Services that do not say; zero means [PassiveChecksOff].
+	PassiveChecks PassiveChecks
+	// MaxAvoidedPercent is the part of a list of endpoints that may be avoided, rounded down.
+	MaxAvoidedPercent int
 	// StrictSourceRanges closes the load balancer addresses of a family for which a
 	// Service has no source ranges while it has some for the other. kube-proxy leaves
 	// them open.

@@ -26,6 +26,10 @@ type Pool struct {
 	// which a connection gets one; nil if one each. They follow from the weights, unless
 	// the scheduler is one that decides them by other means.
 	ClusterShares, LocalShares []uint16
+	// PassiveChecks is what is done about endpoints that do not answer; never the default.
+	PassiveChecks PassiveChecks
+	// Avoided are endpoints that would be in the lists, but do not answer.
+	Avoided []netip.AddrPort
 	// Hairpin lists the endpoint addresses on this node. A connection from one of them
 	// to itself must be masqueraded, or else its replies would stay within the pod and
 	// their addresses would not be translated back.
@@ -66,7 +70,7 @@ func (p *Pool) equal(o *Pool) bool {
 		equalLists(p.Cluster, o.Cluster) && equalLists(p.Local, o.Local) &&
 		equalLists(p.ClusterWeights, o.ClusterWeights) && equalLists(p.LocalWeights, o.LocalWeights) &&
 		equalLists(p.ClusterShares, o.ClusterShares) && equalLists(p.LocalShares, o.LocalShares) &&
-		equalLists(p.Hairpin, o.Hairpin)
+		equalLists(p.Hairpin, o.Hairpin) && p.PassiveChecks == o.PassiveChecks && equalLists(p.Avoided, o.Avoided)
 }
 
 // equalForSharers reports whether both pools are alike for a frontend that uses the

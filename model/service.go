@@ -79,6 +79,8 @@ type Service struct {
 	Affinity time.Duration
 	// Scheduler chooses among the endpoints.
 	Scheduler Scheduler
+	// PassiveChecks is what is done about endpoints that do not answer.
+	PassiveChecks PassiveChecks
 	// HealthCheckNodePort is the port that load balancers ask whether this node has
 	// local endpoints; zero means none.
 	HealthCheckNodePort uint16

@@ -13,6 +13,8 @@ type serviceEntry struct {
 	slices  []EndpointSlice // sorted by name
 	shares  []PoolShares    // that were set and still fit
 	dirty   bool            // in ServiceMap.dirty
+	// unresponsive are endpoints that do not answer and that the pools still have.
+	unresponsive []UnresponsiveEndpoints
 
 	// What the last Changes computed:
 
@@ -96,6 +98,7 @@ func (m *ServiceMap) update(e *serviceEntry) {
 	if e.service != nil && e.overBudget.Weight == 0 && !e.withdrawn {
 		e.frontends = m.options.frontends(e.service, view)
 	}
+	e.avoidUnresponsive(m.options.MaxAvoidedPercent)
 	e.useShares()
 	e.cache.dropUnused()
 	m.countNoLocal(e, +1)
@@ -109,7 +112,7 @@ func (m *ServiceMap) update(e *serviceEntry) {
 func (m *ServiceMap) updateHealth(e *serviceEntry, v *endpointView) {
 	next := HealthCheck{Service: e.name}
 	if e.service != nil {
-		next = healthCheck(e.service, v)
+		next = healthCheck(e.service, v, e.unresponsive)
 	}
 	if before := e.health; next.Port != before.Port || next.Port != 0 && next != before {
 		e.health = next

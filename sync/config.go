@@ -26,6 +26,10 @@ type Config struct {
 	NodeIPs [len(model.Families)]netip.Addr
 	// Scheduler is for Services that name none; zero means random.
 	Scheduler model.Scheduler
+	// PassiveChecks is for Services that do not say; zero means off. MaxAvoidedPercent is the
+	// part of a Service port's endpoints that may be avoided because they do not answer.
+	PassiveChecks     model.PassiveChecks
+	MaxAvoidedPercent int
 	// StrictSourceRanges closes the load balancer addresses of a family without source
 	// ranges if the Service has some of the other family.
 	StrictSourceRanges bool
@@ -39,6 +43,8 @@ type Config struct {
 	// Shares delivers the shares of endpoints under least connections, from a follower that
 	// knows what was committed. Without it, they are those of the weights.
 	Shares <-chan []model.PoolShares
+	// Unresponsive delivers the endpoints that do not answer, from a follower.
+	Unresponsive <-chan []model.UnresponsiveEndpoints
 
 	// CPUTime returns the processor time of the calling thread. With it, changes of a namespace
 	// that take more than a tenth of one processor wait.
@@ -71,6 +77,7 @@ func (c *Config) options() model.Options {
 		Budget:        Budget,
 		MasqueradeAll: c.MasqueradeAll, Scheduler: c.Scheduler, StrictSourceRanges: c.StrictSourceRanges,
 		IgnoreExternalIPs: c.IgnoreExternalIPs, TCPFlowEndpoints: c.TCPFlowEndpoints,
+		PassiveChecks: c.PassiveChecks, MaxAvoidedPercent: c.MaxAvoidedPercent,
 	}
 	for _, f := range model.Families {
 		o.DetectsPods[f] = c.Rules.DetectsPods(f)

@@ -33,6 +33,8 @@ type Loop struct {
 	kernel    Kernel
 	addresses AddressSource
 	shares    <-chan []model.PoolShares
+	// unresponsive delivers the endpoints that do not answer.
+	unresponsive <-chan []model.UnresponsiveEndpoints
 	observer  Observer
 	followers []Follower
 	report    *reporter
@@ -72,6 +74,7 @@ func NewLoop(c Config, source Source, kernel Kernel, log *slog.Logger) *Loop {
 		kernel:        kernel,
 		addresses:     c.Addresses,
 		shares:        c.Shares,
+		unresponsive:  c.Unresponsive,
 		observer:      c.Observer,
 		followers:     c.Followers,
 		report:        newReporter(c.Recorder, desired.services, log),
@@ -141,6 +144,9 @@ func (l *Loop) run(ctx context.Context, events <-chan []Event, addresses <-chan 
 			l.signal(signalChange)
 		case list := <-l.shares:
 			l.desired.services.SetShares(list)
+			l.signal(signalChange)
+		case list := <-l.unresponsive:
+			l.desired.services.SetUnresponsive(list)
 			l.signal(signalChange)
 		case <-l.quarantine.timer.C:
 			l.quarantine.retryAll()

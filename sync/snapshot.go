@@ -68,6 +68,12 @@ func (l *Loop) Ruleset(ctx context.Context) (rules *nft.Ruleset, version int, er
 	return rules, version, err
 }
 
+// EndpointsByNode returns the endpoints of the nodes that run some of these addresses; see
+// [model.ServiceMap.EndpointsByNode]. It waits while the kernel applies a batch.
+func (l *Loop) EndpointsByNode(ctx context.Context, addrs []netip.Addr) (map[string][]netip.Addr, error) {
+	return onLoop(ctx, l, func() map[string][]netip.Addr { return l.desired.services.EndpointsByNode(addrs) })
+}
+
 // onLoop calls f on the loop's goroutine.
 func onLoop[T any](ctx context.Context, l *Loop, f func() T) (result T, err error) {
 	answer := make(chan T, 1)

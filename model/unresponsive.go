@@ -1,0 +1,177 @@
+package model
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+)
+
+// PassiveChecks is what is done about the endpoints of a Service that do not answer this node's
+// connections (passive health checks).
+type PassiveChecks uint8
+
+// What is done about endpoints that do not answer.
+const (
+	// PassiveChecksDefault is what [Options] name.
+	PassiveChecksDefault PassiveChecks = iota
+	// PassiveChecksOff does not look for them.
+	PassiveChecksOff
+	// PassiveChecksReport reports them.
+	PassiveChecksReport
+	// PassiveChecksAvoid reports them, and gives them no new connections as far as there are
+	// others; see [ServiceMap.SetUnresponsive].
+	PassiveChecksAvoid
+)
+
+// String returns the value that flags and annotations have, or "default".
+func (c PassiveChecks) String() string {
+	switch c {
+	case PassiveChecksDefault:
+		return "default"
+	case PassiveChecksOff:
+		return "off"
+	case PassiveChecksReport:
+		return "report"
+	case PassiveChecksAvoid:
+		return "avoid"
+	}
+	return "PassiveChecks(" + strconv.Itoa(int(c)) + ")"
+}
+
+// UnresponsiveEndpoints are the endpoints of one pool that do not answer.
+type UnresponsiveEndpoints struct {
+	Key       Match // of the pool
+	Endpoints []netip.AddrPort
+}
+
+// SetUnresponsive replaces the unresponsive endpoints of these pools; without endpoints, all of a
+// pool answer again. Pools with [PassiveChecksAvoid] have them in [Pool].Avoided and not in their
+// lists, as if their weight was zero, but never more than [Options].MaxAvoidedPercent of a list, and
+// never its last endpoint. An endpoint that the pool no longer has is forgotten.
+func (m *ServiceMap) SetUnresponsive(all []UnresponsiveEndpoints) {
+	for _, u := range all {
+		owner := m.claims.winners[u.Key]
+		if owner == nil {
+			continue
+		}
+		if e := m.services[owner.Service.ServiceName]; e != nil {
+			e.setUnresponsive(u)
+			m.mark(e)
+		}
+	}
+}
+
+// setUnresponsive replaces the unresponsive endpoints of one pool.
+func (e *serviceEntry) setUnresponsive(u UnresponsiveEndpoints) {
+	e.unresponsive = slices.DeleteFunc(e.unresponsive, func(o UnresponsiveEndpoints) bool { return o.Key == u.Key })
+	if len(u.Endpoints) > 0 {
+		e.unresponsive = append(e.unresponsive, u)
+	}
+}
+
+// avoidUnresponsive takes the unresponsive endpoints out of the lists of the entry's pools, and
+// forgets those that are in none.
+func (e *serviceEntry) avoidUnresponsive(maxPercent int) {
+	if len(e.unresponsive) == 0 {
+		return
+	}
+	var used []UnresponsiveEndpoints
+	for i := range e.frontends {
+		p := e.frontends[i].Pool
+		if !e.frontends[i].IsClusterIP() || p.PassiveChecks != PassiveChecksAvoid {
+			continue
+		}
+		for _, u := range e.unresponsive {
+			if u.Key != p.Key {
+				continue
+			}
+			u.Endpoints = slices.DeleteFunc(slices.Clone(u.Endpoints), func(a netip.AddrPort) bool {
+				return !containsSorted(p.Cluster, a) && !containsSorted(p.Local, a)
+			})
+			if len(u.Endpoints) > 0 {
+				p.avoid(u.Endpoints, maxPercent)
+				used = append(used, u)
+			}
+		}
+	}
+	e.unresponsive = used
+}
+
+// containsSorted reports whether the sorted list has the address.
+func containsSorted(list []netip.AddrPort, a netip.AddrPort) bool {
+	_, found := slices.BinarySearchFunc(list, a, netip.AddrPort.Compare)
+	return found
+}
+
+// avoid moves endpoints from the pool's lists to Avoided.
+func (p *Pool) avoid(unresponsive []netip.AddrPort, maxPercent int) {
+	var avoided []netip.AddrPort
+	p.Cluster, p.ClusterWeights, avoided = without(p.Cluster, p.ClusterWeights, unresponsive, maxPercent)
+	p.Avoided = avoided
+	p.Local, p.LocalWeights, avoided = without(p.Local, p.LocalWeights, unresponsive, maxPercent)
+	p.Avoided = append(p.Avoided, avoided...)
+	slices.SortFunc(p.Avoided, netip.AddrPort.Compare)
+	p.Avoided = slices.Compact(p.Avoided)
+	p.ClusterShares, p.LocalShares = p.SharesOfWeights(false), p.SharesOfWeights(true)
+}
+
+// without returns copies of a list and its weights without the unresponsive endpoints, and these:
+// as many as may be avoided.
+func without(list []netip.AddrPort, weights []uint16, unresponsive []netip.AddrPort, maxPercent int) (
+	rest []netip.AddrPort, restWeights []uint16, avoided []netip.AddrPort,
+) {
+	most := min(len(list)*maxPercent/100, len(list)-1)
+	for i, a := range list {
+		if len(avoided) < most && containsSorted(unresponsive, a) {
+			avoided = append(avoided, a)
+			continue
+		}
+		rest = append(rest, a)
+		if weights != nil {
+			restWeights = append(restWeights, weights[i])
+		}
+	}
+	switch {
+	case len(avoided) == 0:
+		return list, weights, nil
+	case !slices.ContainsFunc(restWeights, func(w uint16) bool { return w != restWeights[0] }):
+		restWeights = nil // all are equal
+	}
+	return rest, restWeights, avoided
+}
+
+// EndpointsByNode returns for each node that runs some of these addresses all addresses of
+// endpoints on it, sorted and without duplicates. It looks at all endpoints.
+func (m *ServiceMap) EndpointsByNode(addrs []netip.Addr) map[string][]netip.Addr {
+	wanted := map[netip.Addr]bool{}
+	for _, a := range addrs {
+		wanted[a] = true
+	}
+	out := map[string][]netip.Addr{}
+	m.eachEndpoint(func(e *Endpoint) {
+		if e.Node != "" && wanted[e.Addr] {
+			out[e.Node] = nil
+		}
+	})
+	m.eachEndpoint(func(e *Endpoint) {
+		if _, has := out[e.Node]; has {
+			out[e.Node] = append(out[e.Node], e.Addr)
+		}
+	})
+	for node, all := range out {
+		slices.SortFunc(all, netip.Addr.Compare)
+		out[node] = slices.Compact(all)
+	}
+	return out
+}
+
+// eachEndpoint calls fn for the endpoints of all slices.
+func (m *ServiceMap) eachEndpoint(fn func(*Endpoint)) {
+	for _, e := range m.services {
+		for i := range e.slices {
+			for k := range e.slices[i].Endpoints {
+				fn(&e.slices[i].Endpoints[k])
+			}
+		}
+	}
+}
