@@ -35,10 +35,10 @@ type Loop struct {
 	shares    <-chan []model.PoolShares
 	// unresponsive delivers the endpoints that do not answer.
 	unresponsive <-chan []model.UnresponsiveEndpoints
-	observer  Observer
-	followers []Follower
-	report    *reporter
-	log       *slog.Logger
+	observer     Observer
+	followers    []Follower
+	report       *reporter
+	log          *slog.Logger
 
 	desired *desiredState
 	phase   phase

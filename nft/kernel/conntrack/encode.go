@@ -20,6 +20,7 @@ const (
 	msgGet        = 1 // IPCTNL_MSG_CT_GET
 	msgDelete     = 2 // IPCTNL_MSG_CT_DELETE
 	msgStatistics = 4 // IPCTNL_MSG_CT_GET_STATS_CPU
+	msgUsage      = 5 // IPCTNL_MSG_CT_GET_STATS
 )
 
 // Attributes of ctnetlink, from the same header.
@@ -54,6 +55,9 @@ const (
 
 	ctaTimestampStart  = 1
 	ctaFilterOrigFlags = 1
+
+	ctaStatsEntries    = 1 // CTA_STATS_GLOBAL_ENTRIES
+	ctaStatsMaxEntries = 2 // CTA_STATS_GLOBAL_MAX_ENTRIES
 )
 
 // Flags of a filter: the fields of a tuple that it compares (net/netfilter/nf_internals.h).

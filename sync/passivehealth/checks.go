@@ -1,0 +1,336 @@
+package passivehealth
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/sync"
+)
+
+const (
+	// answerTime is how long a question waits for an answer, and how long a connection must
+	// have waited for one.
+	answerTime = time.Second
+	// secondQuestion is when an endpoint is asked again.
+	secondQuestion = answerTime / 2
+	// maxSample is how many unanswered connections of an endpoint are remembered.
+	maxSample = 16
+
+	// An endpoint that answers although connections wait is asked again after minPause, which
+	// doubles up to maxPause as long as this is so.
+	minPause, maxPause = time.Second, 8 * time.Second
+	// An unresponsive endpoint is asked every askPeriod, after longTime every longAskPeriod.
+	askPeriod, longAskPeriod, longTime = time.Second, 5 * time.Second, time.Minute
+	// An endpoint that has never answered a question is used again after minRetry, which
+	// doubles up to maxRetry; after a sixth of that if its connections were answered while
+	// questions were not.
+	minRetry, maxRetry, blindFactor = time.Minute, 16 * time.Minute, 6
+	// An endpoint that is used again stays so for minCalm, which doubles up to maxCalm if it
+	// was used again in the last calmTime, too.
+	minCalm, maxCalm, calmTime = 5 * time.Second, 5 * time.Minute, 10 * time.Minute
+)
+
+// A phase is a state of a check.
+type phase uint8
+
+const (
+	phaseAsking       phase = iota // connections wait, and the endpoint is asked
+	phaseAnswering                 // connections wait, but the endpoint answers
+	phaseUnresponsive              // the endpoint answers neither connections nor questions
+	phaseCalm                      // nothing waits; only the past of the endpoint is remembered
+)
+
+// A check is what is known of an endpoint that had connections without an answer.
+type check struct {
+	endpoint
+	pools []*pool // that have the endpoint; at least one
+	phase phase
+	// began is when the phase began, and next when something is due in it.
+	began, next time.Time
+	pause       time.Duration // until next, the last time
+
+	waiting     []uint32 // a sample of the connections that were unanswered when asking began
+	connections int      // without an answer, when connection tracking was last read
+	stillWaits  bool     // one of waiting was there a second later
+	questions   int      // sent in this phase
+	silent      int      // of them, those without an answer
+	askable     bool     // it has answered a question once
+	blind       bool     // connections were answered while questions were not
+
+	// answered are the connections that had an answer before the second question; nil if
+	// that was not read.
+	answered map[uint32]struct{}
+
+	located bool   // node is what the loop knows
+	node    string // where the endpoint runs; empty if unknown
+
+	released time.Time     // when it was used again; zero if never
+	calm     time.Duration // after that it stays in use
+	retry    time.Duration // how long it was avoided the last time, if it is not askable
+}
+
+// A question is what to ask.
+type question struct {
+	endpoint
+	number int // in its phase
+}
+
+// checks hold all checks. Its methods are pure: they are given the time, and do no I/O.
+type checks struct {
+	all map[endpoint]*check
+	// cutOff reports that this node itself has no network, so that nothing is certain.
+	cutOff bool
+}
+
+// observe handles a reading of connection tracking: the numbers of unanswered connections by
+// endpoint, and the pools of these endpoints. began is when the reading began.
+func (s *checks) observe(began time.Time, unanswered map[endpoint][]uint32, pools map[endpoint][]*pool) {
+	for e, owners := range pools {
+		c := s.all[e]
+		if c == nil {
+			c = &check{endpoint: e, phase: phaseCalm}
+			s.all[e] = c
+		}
+		c.pools = owners
+		c.observe(began, unanswered[e])
+	}
+	for e, c := range s.all {
+		if _, waits := pools[e]; !waits && c.phase != phaseUnresponsive {
+			c.calmDown(began)
+			if began.Sub(c.released) > calmTime && !c.askable {
+				delete(s.all, e)
+			}
+		}
+	}
+}
+
+// observe handles the unanswered connections of one endpoint.
+func (c *check) observe(now time.Time, ids []uint32) {
+	c.connections = len(ids)
+	switch {
+	case c.phase == phaseAsking:
+		if now.Sub(c.began) < answerTime {
+			return
+		}
+		c.stillWaits = slices.ContainsFunc(c.waiting, func(id uint32) bool { return slices.Contains(ids, id) })
+		if !c.stillWaits {
+			c.answers(now)
+		}
+	case c.phase == phaseUnresponsive:
+	case now.Before(c.next), now.Before(c.released.Add(c.calm)):
+	default:
+		c.ask(now, ids)
+	}
+}
+
+// ask begins to ask the endpoint.
+func (c *check) ask(now time.Time, ids []uint32) {
+	c.begin(phaseAsking, now)
+	c.waiting = slices.Clone(ids[:min(len(ids), maxSample)])
+	c.stillWaits, c.answered, c.next, c.located = false, nil, now, false
+}
+
+func (c *check) begin(p phase, now time.Time) {
+	c.phase, c.began, c.questions, c.silent = p, now, 0, 0
+}
+
+// calmDown ends a phase because no connection waits any more.
+func (c *check) calmDown(now time.Time) {
+	if c.phase != phaseCalm {
+		c.begin(phaseCalm, now)
+		c.pause, c.next, c.connections = 0, time.Time{}, 0
+	}
+}
+
+// due returns the questions that are due, those that were due first before others.
+func (s *checks) due(now time.Time) (out []*check) {
+	for _, c := range s.all {
+		if c.isDue(now) {
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(a, b *check) int {
+		return cmp.Or(a.next.Compare(b.next), cmp.Compare(b.connections, a.connections), a.addr.Compare(b.addr))
+	})
+	return out
+}
+
+// isDue reports whether the endpoint should be asked now.
+func (c *check) isDue(now time.Time) bool {
+	switch c.phase {
+	case phaseAsking:
+		return c.questions < 2 && !now.Before(c.next)
+	case phaseUnresponsive:
+		return !now.Before(c.next)
+	}
+	return false
+}
+
+// sent records that a question was sent.
+func (c *check) sent(now time.Time) question {
+	c.questions++
+	c.pause = secondQuestion
+	if c.phase == phaseUnresponsive {
+		c.pause = askPeriod
+		if now.Sub(c.began) >= longTime {
+			c.pause = longAskPeriod
+		}
+	}
+	c.next = now.Add(c.pause)
+	return question{c.endpoint, c.questions}
+}
+
+// An outcome is what came of a question.
+type outcome uint8
+
+const (
+	outcomeSilence outcome = iota
+	outcomeAnswer
+	outcomeUnknown // the question could not be asked
+)
+
+// answer handles the outcome of a question. It reports whether the endpoint is used again.
+func (s *checks) answer(now time.Time, q question, o outcome) (released *check) {
+	c := s.all[q.endpoint]
+	switch {
+	case c == nil || c.phase != phaseAsking && c.phase != phaseUnresponsive:
+	case o == outcomeSilence:
+		c.silent++
+	case o == outcomeAnswer:
+		c.askable, c.retry = true, 0
+		if c.phase == phaseUnresponsive {
+			c.release(now)
+			return c
+		}
+		c.answers(now)
+	case c.phase == phaseAsking:
+		c.answers(now) // nothing is certain
+	}
+	return nil
+}
+
+// answers begins a pause in which the endpoint is not asked.
+func (c *check) answers(now time.Time) {
+	pause := minPause
+	if c.phase != phaseCalm && c.pause >= minPause {
+		pause = min(2*c.pause, maxPause)
+	}
+	c.begin(phaseAnswering, now)
+	c.pause, c.next = pause, now.Add(pause)
+}
+
+// release makes the endpoint one that is used again.
+func (c *check) release(now time.Time) {
+	c.calm = min(2*c.calm, maxCalm)
+	if c.calm == 0 || now.Sub(c.released) > calmTime {
+		c.calm = minCalm
+	}
+	c.begin(phaseCalm, now)
+	c.released, c.next, c.pause = now, time.Time{}, 0
+}
+
+// silentChecks returns the checks whose first question was not answered until the second was
+// due. The connections that they have answered so far are to be read, and their nodes asked.
+func (s *checks) silentChecks(now time.Time) (out []*check) {
+	for _, c := range s.all {
+		if c.phase == phaseAsking && c.questions > 0 && now.Sub(c.began) >= secondQuestion {
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(a, b *check) int { return a.addr.Compare(b.addr) })
+	return out
+}
+
+// decisions returns the checks for which a decision is due: no question was answered, and a
+// connection still waits. What they have answered meanwhile is to be read before [checks.decide].
+func (s *checks) decisions(now time.Time) (out []*check) {
+	for _, c := range s.all {
+		if c.phase != phaseAsking || now.Sub(c.began) < answerTime || c.questions < 2 || c.silent < 2 {
+			continue
+		}
+		if c.stillWaits {
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(a, b *check) int { return a.addr.Compare(b.addr) })
+	return out
+}
+
+// decide makes the endpoint unresponsive, unless its connections are answered. answered are the
+// connections that have an answer by now. It reports whether it did.
+func (s *checks) decide(now time.Time, c *check, answered map[uint32]struct{}) bool {
+	for id := range answered {
+		if _, before := c.answered[id]; !before {
+			c.blind = true
+			c.answers(now)
+			return false
+		}
+	}
+	oneWay := c.protocol != model.TCP && len(answered)+len(c.answered) == 0
+	if oneWay || c.answered == nil || s.cutOff {
+		c.answers(now)
+		return false
+	}
+	c.unresponsive(now)
+	return true
+}
+
+// unresponsive makes the endpoint one that does not answer.
+func (c *check) unresponsive(now time.Time) {
+	questions := c.questions
+	c.begin(phaseUnresponsive, now)
+	c.questions, c.silent, c.next = questions, questions, now.Add(askPeriod)
+	if !c.askable {
+		c.retry = min(max(2*c.retry, minRetry), maxRetry)
+	}
+}
+
+// retries releases the endpoints that have never answered a question and have been avoided for
+// long enough, and returns them. Connections decide again.
+func (s *checks) retries(now time.Time) (out []*check) {
+	for _, c := range s.all {
+		retry := c.retry
+		if c.blind {
+			retry /= blindFactor
+		}
+		if c.phase == phaseUnresponsive && !c.askable && now.Sub(c.began) >= retry {
+			c.release(now)
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// forget drops the checks whose endpoints are in no pool any more.
+func (s *checks) forget(p pools) {
+	for e, c := range s.all {
+		c.pools = slices.DeleteFunc(c.pools, func(each *pool) bool { return !(p[each.key] != nil && p[each.key].has(e)) })
+		for i, each := range c.pools {
+			c.pools[i] = p[each.key]
+		}
+		if len(c.pools) == 0 {
+			delete(s.all, e)
+		}
+	}
+}
+
+// services returns the Services of the endpoint.
+func (c *check) services() (out []sync.Object) {
+	for _, p := range c.pools {
+		if !slices.Contains(out, p.service) {
+			out = append(out, p.service)
+		}
+	}
+	return out
+}
+
+// addrs returns the addresses of checks.
+func addrs(list []*check) (out []netip.Addr) {
+	for _, c := range list {
+		out = append(out, c.addr.Addr())
+	}
+	return out
+}

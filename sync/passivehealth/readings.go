@@ -1,0 +1,72 @@
+package passivehealth
+
+import (
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/conntrack"
+)
+
+// readCounters learns whether first packets were retransmitted.
+func (t *Tracker) readCounters() {
+	total := uint64(0)
+	for _, f := range model.Families {
+		c, err := t.Counters.Counters(f)
+		if err != nil {
+			return // the table comes with the first sync, and drift is the loop's concern
+		}
+		total += c[nft.CounterUnanswered]
+	}
+	t.moved = t.moved || total != t.counter
+	t.counter = total
+}
+
+// readUnanswered reads the connections without an answer, if that is due.
+func (t *Tracker) readUnanswered(now time.Time) {
+	factor := idleFactor
+	if t.moved || t.checks.any(phaseAsking) {
+		factor = restFactor
+	}
+	if now.Sub(t.lastRead) < max(answerTime, time.Duration(factor)*t.readCost) {
+		return
+	}
+	t.moved, t.lastRead = false, now
+	unanswered, before := map[endpoint][]uint32{}, t.CPUTime()
+	err := t.Tracking.EachUnanswered(func() { clear(unanswered) }, func(e conntrack.Entry) {
+		k := endpoint{e.Protocol, e.Reply}
+		unanswered[k] = append(unanswered[k], e.ID)
+	})
+	t.logOutcome(err)
+	if err == nil && (len(unanswered) > 0 || len(t.checks.all) > 0) {
+		t.checks.observe(now, unanswered, having(t.pools, unanswered))
+	}
+	t.readCost = t.CPUTime() - before
+}
+
+// logOutcome logs when reads start to fail or to succeed again.
+func (t *Tracker) logOutcome(err error) {
+	switch {
+	case err != nil && !t.failing:
+		t.Log.Warn("connections without an answer not read, passive health checks wait", "err", err)
+	case err == nil && t.failing:
+		t.Log.Info("connections without an answer read again")
+	}
+	t.failing = err != nil
+}
+
+// readAnswered returns the numbers of the endpoint's connections that have an answer; nil if
+// they cannot be read.
+func (t *Tracker) readAnswered(of endpoint) map[uint32]struct{} {
+	ids := map[uint32]struct{}{}
+	err := t.Tracking.EachAnsweredBy(of.addr.Addr(), func() { clear(ids) }, func(e conntrack.Entry) {
+		if (endpoint{e.Protocol, e.Reply}) == of {
+			ids[e.ID] = struct{}{}
+		}
+	})
+	if err != nil {
+		t.logOutcome(err)
+		return nil
+	}
+	return ids
+}

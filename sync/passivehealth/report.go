@@ -1,0 +1,134 @@
+package passivehealth
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"kube-vmap/model"
+	"kube-vmap/sync"
+)
+
+// Reasons of events about Services and, if all endpoints of a node do not answer, about the node.
+const (
+	ReasonNotAnswering = "EndpointNotAnswering"
+	ReasonAnswers      = "EndpointAnswersAgain"
+	ReasonNodeSilent   = "NodeNotAnswering"
+	ReasonNodeAnswers  = "NodeAnswersAgain"
+)
+
+// A Report is what a [Tracker] knows at one moment.
+type Report struct {
+	Endpoints []Unresponsive // in the order of their addresses
+	Nodes     []SilentNode   // in the order of their names
+	// CutOff reports that most of the other nodes that were asked do not answer this one.
+	CutOff bool
+}
+
+// Unresponsive is an endpoint that does not answer, by itself and not because its node does not.
+type Unresponsive struct {
+	Protocol model.Protocol
+	Endpoint netip.AddrPort
+	Node     string // where it runs; empty if unknown
+	// Services are those that have the endpoint.
+	Services []sync.Object
+	Since    time.Time
+	// Connections wait for an answer, and Questions were not answered.
+	Connections, Questions int
+	// Avoided reports whether some of the Services avoid it.
+	Avoided bool
+}
+
+// A SilentNode is a node that does not answer, so that its endpoints are unresponsive together.
+type SilentNode struct {
+	Name      string
+	Since     time.Time
+	Endpoints []netip.Addr // sorted
+}
+
+// Report returns what is known now.
+func (t *Tracker) Report(ctx context.Context) (Report, error) {
+	answer := make(chan Report, 1)
+	select {
+	case t.requests <- func() { answer <- t.currentReport() }:
+		return <-answer, nil
+	case <-t.ended:
+		return Report{}, context.Canceled
+	case <-ctx.Done():
+		return Report{}, ctx.Err()
+	}
+}
+
+func (t *Tracker) currentReport() (r Report) {
+	r.CutOff = t.checks.cutOff
+	for _, c := range t.checks.all {
+		if c.phase == phaseUnresponsive {
+			r.Endpoints = append(r.Endpoints, Unresponsive{
+				Protocol: c.protocol, Endpoint: c.addr, Node: c.node, Services: c.services(),
+				Since: c.began, Connections: c.connections, Questions: c.silent, Avoided: c.avoided(),
+			})
+		}
+	}
+	slices.SortFunc(r.Endpoints, func(a, b Unresponsive) int { return a.Endpoint.Compare(b.Endpoint) })
+	for _, n := range t.nodes {
+		if n.silent {
+			all := slices.SortedFunc(slices.Values(n.addrs.UnsortedList()), netip.Addr.Compare)
+			r.Nodes = append(r.Nodes, SilentNode{n.name, n.began, all})
+		}
+	}
+	slices.SortFunc(r.Nodes, func(a, b SilentNode) int { return strings.Compare(a.Name, b.Name) })
+	return r
+}
+
+// avoided reports whether a Service avoids the endpoint.
+func (c *check) avoided() bool {
+	return slices.ContainsFunc(c.pools, func(p *pool) bool { return p.mode == model.PassiveChecksAvoid })
+}
+
+// Totals returns how many endpoints of Service ports do not answer now, how many questions were
+// asked, and how often an endpoint or a node stopped to answer or answered again. It may be called at
+// any time.
+func (t *Tracker) Totals() (notAnswering, questions, changes int64) {
+	return t.notAnswering.Load(), t.questions.Load(), t.changes.Load()
+}
+
+// reportChange reports that an endpoint does not answer, or answers again.
+func (t *Tracker) reportChange(c *check) {
+	t.changes.Add(1)
+	reason := ReasonAnswers
+	note := fmt.Sprintf("endpoint %s/%s is used again by node %s", c.addr, c.protocol, t.NodeName)
+	if c.phase == phaseUnresponsive {
+		reason = ReasonNotAnswering
+		note = fmt.Sprintf("endpoint %s/%s does not answer node %s: no answer to %d connections and %d questions",
+			c.addr, c.protocol, t.NodeName, c.connections, c.silent)
+		if c.avoided() {
+			note += "; new connections avoid it as far as the Service has others"
+		}
+		t.Log.Warn("endpoint does not answer", "endpoint", c.addr.String(), "protocol", c.protocol.String(),
+			"service", c.services()[0].String(), "node", c.node, "connections", c.connections, "questions", c.silent)
+	} else {
+		t.Log.Info("endpoint used again", "endpoint", c.addr.String(), "protocol", c.protocol.String())
+	}
+	sync.WarnServices(t.Recorder, sets.New(c.services()...), reason, note)
+}
+
+// reportNode reports that a node does not answer, or answers again.
+func (t *Tracker) reportNode(n *node) {
+	t.changes.Add(1)
+	reason, note := ReasonNodeAnswers, "node "+n.name+" answers node "+t.NodeName+" again"
+	if n.silent && n.unanswered {
+		reason = ReasonNodeSilent
+		note = fmt.Sprintf("node %s and its endpoints do not answer node %s", n.name, t.NodeName)
+		t.Log.Warn("node and its endpoints do not answer", "node", n.name, "endpoints", n.addrs.Len())
+	} else {
+		t.Log.Info("node answers again", "node", n.name)
+	}
+	if t.Recorder != nil {
+		t.Recorder.Warn(sync.Object{Kind: "Node", Name: n.name}, reason, note)
+	}
+}

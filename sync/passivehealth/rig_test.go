@@ -1,0 +1,238 @@
+package passivehealth
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"slices"
+	stdsync "sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/conntrack"
+	"kube-vmap/sync"
+)
+
+// A world is a network with its connection tracking, in the time of a test.
+type world struct {
+	t       *testing.T
+	mu      stdsync.Mutex // protects all that goroutines of the tracker use
+	tracker *Tracker
+	entries []conntrack.Entry
+	counter uint64
+	reads   int // of connection tracking
+	full    bool
+
+	dead     map[netip.Addr]bool              // these answer nothing
+	refuses  map[endpoint]bool                // these answer neither connections nor questions at this port
+	mute     map[netip.Addr]bool              // a policy drops questions to these
+	slow     time.Duration                    // answers take so long
+	nodeOf   map[netip.Addr]string            // of endpoints
+	nodes    map[string]netip.AddrPort        // the kubelets
+	asked    map[netip.AddrPort]int           // questions
+	events   []string                         // reasons
+	received map[model.Match][]netip.AddrPort // what the tracker sent last
+	changes  int                              // received
+}
+
+// here is the node of the tracker.
+const here = "here"
+
+// run runs a test in a bubble, in which nothing takes time but waiting.
+func run(t *testing.T, test func(*world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{
+			t: t, dead: map[netip.Addr]bool{}, refuses: map[endpoint]bool{}, mute: map[netip.Addr]bool{},
+			nodeOf: map[netip.Addr]string{}, nodes: map[string]netip.AddrPort{}, asked: map[netip.AddrPort]int{},
+			received: map[model.Match][]netip.AddrPort{},
+		}
+		unresponsive := make(chan []model.UnresponsiveEndpoints)
+		w.tracker = New(Config{
+			NodeName: here, Tracking: w, Counters: w, Ask: w.ask, EndpointsByNode: w.endpointsByNode, Kubelet: w.kubelet,
+			Unresponsive: unresponsive, Recorder: w, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+			CPUTime: func() time.Duration { return 0 },
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- w.tracker.Run(ctx) }()
+		go func() {
+			for {
+				select {
+				case all := <-unresponsive:
+					for _, u := range all {
+						w.received[u.Key] = u.Endpoints
+						w.changes++
+					}
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+		test(w)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (w *world) EachUnanswered(begin func(), fn func(conntrack.Entry)) error {
+	w.reads++
+	begin()
+	for _, e := range w.entries {
+		if !e.Replied {
+			fn(e)
+		}
+	}
+	return nil
+}
+
+func (w *world) EachAnsweredBy(a netip.Addr, begin func(), fn func(conntrack.Entry)) error {
+	w.reads++
+	begin()
+	for _, e := range w.entries {
+		if e.Replied && e.Reply.Addr() == a {
+			fn(e)
+		}
+	}
+	return nil
+}
+
+func (w *world) IsFull() (bool, error) { return w.full, nil }
+
+func (w *world) Counters(f model.Family) (out [nft.Counters]uint64, err error) {
+	if f == model.IPv4 {
+		out[nft.CounterUnanswered] = w.counter
+	}
+	return out, nil
+}
+
+func (w *world) Warn(_ sync.Object, reason, _ string) { w.events = append(w.events, reason) }
+
+// ask answers a question as the network does.
+func (w *world) ask(ctx context.Context, to netip.AddrPort, wait time.Duration) error {
+	w.mu.Lock()
+	w.asked[to]++
+	w.mu.Unlock()
+	answer := time.Millisecond + w.slow
+	if w.dead[to.Addr()] || w.mute[to.Addr()] || w.refuses[endpoint{model.TCP, to}] {
+		answer = time.Hour
+	}
+	select {
+	case <-time.After(min(wait, answer)):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if answer > wait {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+func (w *world) endpointsByNode(_ context.Context, list []netip.Addr) (map[string][]netip.Addr, error) {
+	out := map[string][]netip.Addr{}
+	for _, a := range list {
+		if name, known := w.nodeOf[a]; known {
+			out[name] = nil
+		}
+	}
+	for a, name := range w.nodeOf {
+		if _, wanted := out[name]; wanted {
+			out[name] = append(out[name], a)
+		}
+	}
+	for _, all := range out {
+		slices.SortFunc(all, netip.Addr.Compare)
+	}
+	return out, nil
+}
+
+func (w *world) kubelet(_ context.Context, name string) ([]netip.AddrPort, error) {
+	to, known := w.nodes[name]
+	if !known {
+		return nil, errors.New("unknown node")
+	}
+	return []netip.AddrPort{to}, nil
+}
+
+// connect opens a connection to an endpoint. If it is not answered within a second, its first
+// packet is retransmitted, over other protocols than UDP.
+func (w *world) connect(e endpoint) {
+	i := len(w.entries)
+	w.entries = append(w.entries, conntrack.Entry{
+		Protocol: e.protocol, Reply: e.addr, ID: uint32(i + 1),
+	})
+	if w.dead[e.addr.Addr()] || w.refuses[e] {
+		if e.protocol != model.UDP {
+			time.AfterFunc(time.Second, func() { w.counter++ })
+		}
+		return
+	}
+	time.AfterFunc(time.Millisecond+w.slow, func() { w.entries[i].Replied = true })
+}
+
+// forge adds connections to an endpoint that it never sees, as from an address that gets no
+// answers.
+func (w *world) forge(e endpoint) {
+	w.entries = append(w.entries, conntrack.Entry{
+		Protocol: e.protocol, Reply: e.addr, ID: uint32(len(w.entries) + 1),
+	})
+	w.counter++
+}
+
+// A service is one of a test.
+type service struct {
+	key       model.Match
+	name      model.ServicePortName
+	endpoints []endpoint
+	mode      model.PassiveChecks
+}
+
+// serve commits a Service with three endpoints, on nodes n0, n1 and n2.
+func (w *world) serve(f model.Family, p model.Protocol, namespace string, number int) *service {
+	prefix := [...]string{model.IPv4: "10.%d.%d.%d", model.IPv6: "fd00::%d:%d:%d"}[f]
+	s := &service{
+		key:  model.Match{Family: f, Protocol: p, Port: 80, Addr: address(prefix, 96, number, 1)},
+		mode: model.PassiveChecksAvoid,
+		name: model.ServicePortName{ServiceName: model.ServiceName{Namespace: namespace, Name: "web" + string(rune('a'+number%26))}},
+	}
+	for i := range 3 {
+		a := address(prefix, 1+i, number, 1)
+		s.endpoints = append(s.endpoints, endpoint{p, netip.AddrPortFrom(a, 8080)})
+		w.nodeOf[a] = "n" + string(rune('0'+i))
+		w.nodes[w.nodeOf[a]] = netip.AddrPortFrom(address(prefix, 200, i, 1), 10250)
+	}
+	w.commit(s)
+	return s
+}
+
+// commit lets the tracker know the Service as the loop commits it.
+func (w *world) commit(s *service) {
+	pool := &model.Pool{Key: s.key, PassiveChecks: s.mode}
+	for _, e := range s.endpoints {
+		pool.Cluster = append(pool.Cluster, e.addr)
+	}
+	slices.SortFunc(pool.Cluster, netip.AddrPort.Compare)
+	w.tracker.Follow(sync.Committed{Set: []model.Frontend{{Match: s.key, Service: s.name, Pool: pool}}})
+	synctest.Wait()
+}
+
+// wait lets time pass.
+func (w *world) wait(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// every calls fn after each period of a time until it returns false, and returns how long
+// that took.
+func (w *world) every(period, most time.Duration, fn func() bool) time.Duration {
+	start := time.Now()
+	for fn() && time.Since(start) < most {
+		w.wait(period)
+	}
+	return time.Since(start)
+}

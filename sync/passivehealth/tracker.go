@@ -1,0 +1,264 @@
+package passivehealth
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/conntrack"
+	"kube-vmap/sync"
+)
+
+const (
+	// tick is how often the kernel's counter is read, and how exact all other times are.
+	tick = 250 * time.Millisecond
+	// Reading connection tracking takes one part of restFactor of a processor's time while the
+	// counter moves, and otherwise of idleFactor.
+	restFactor, idleFactor = 100, 1000
+	// questionsPerSecond limits the questions about endpoints.
+	questionsPerSecond = 50
+	// readsPerTick limits the reads of what one endpoint has answered: each goes through the
+	// whole table of connection tracking.
+	readsPerTick = 8
+)
+
+// Tracking is the kernel's connection tracking; [conntrack.Conntrack] implements it.
+type Tracking interface {
+	EachUnanswered(begin func(), fn func(conntrack.Entry)) error
+	EachAnsweredBy(addr netip.Addr, begin func(), fn func(conntrack.Entry)) error
+	// IsFull reports whether the table has hardly any room for the connections of questions.
+	IsFull() (bool, error)
+}
+
+// Counters reads the named counters of a family.
+type Counters interface {
+	Counters(model.Family) ([nft.Counters]uint64, error)
+}
+
+// Config configures a [Tracker].
+type Config struct {
+	NodeName string
+	Tracking Tracking
+	Counters Counters
+	// Ask asks a TCP port; see [Connect].
+	Ask func(ctx context.Context, to netip.AddrPort, wait time.Duration) error
+	// EndpointsByNode returns the endpoints of the nodes that run some of these; that of
+	// [sync.Loop].
+	EndpointsByNode func(context.Context, []netip.Addr) (map[string][]netip.Addr, error)
+	// Kubelet returns where the kubelet of a node listens; nil without an API server.
+	Kubelet func(ctx context.Context, name string) ([]netip.AddrPort, error)
+	// Unresponsive receives the changes, for [sync.Config].
+	Unresponsive chan<- []model.UnresponsiveEndpoints
+	Recorder     sync.Recorder // nil means no events
+	Log          *slog.Logger
+	// CPUTime returns the processor time of the calling thread; nil means the kernel's clock.
+	CPUTime func() time.Duration
+}
+
+// A Tracker is a [sync.Follower] that finds endpoints that do not answer. All but Follow and the
+// methods that report state is done by one goroutine, Run.
+type Tracker struct {
+	Config
+	*sync.CommitQueue
+
+	pools    pools
+	checks   checks
+	nodes    map[string]*node
+	kubelets kubelets
+	// addrsOf are the endpoints of nodes that checks run on.
+	addrsOf map[string][]netip.Addr
+
+	counter  uint64    // of the kernel, when it was last read
+	moved    bool      // since connection tracking was last read
+	lastRead time.Time // of connection tracking
+	readCost time.Duration
+	failing  bool // the last read failed
+	budget   *rate.Limiter
+
+	sampling    bool      // other nodes are being asked
+	sampleBegan time.Time // when they were last asked
+	sampled     time.Time // when the last sample began that has ended
+
+	group       errgroup.Group // of questions
+	answers     chan questionAnswer
+	nodeAnswers chan nodeAnswer
+	samples     chan nodesAnswer
+
+	requests chan func() // functions for Run's goroutine to call
+	ended    chan struct{}
+
+	questions, changes, notAnswering atomic.Int64 // for metrics
+}
+
+// A questionAnswer is the outcome of a question.
+type questionAnswer struct {
+	question
+	outcome outcome
+}
+
+// New returns a Tracker; it does nothing before Run.
+func New(c Config) *Tracker {
+	if c.CPUTime == nil {
+		c.CPUTime = sync.ThreadCPUTime
+	}
+	return &Tracker{
+		Config: c, CommitQueue: sync.NewCommitQueue(),
+		pools: pools{}, checks: checks{all: map[endpoint]*check{}}, nodes: map[string]*node{},
+		kubelets: kubelets{ask: c.Kubelet, known: map[string]kubelet{}},
+		addrsOf:  map[string][]netip.Addr{}, budget: rate.NewLimiter(questionsPerSecond, questionsPerSecond),
+		answers: make(chan questionAnswer), nodeAnswers: make(chan nodeAnswer), samples: make(chan nodesAnswer),
+		requests: make(chan func()), ended: make(chan struct{}),
+	}
+}
+
+// Run works until ctx ends, which is not an error. While no Service has passive health checks it
+// only waits.
+func (t *Tracker) Run(ctx context.Context) error {
+	defer close(t.ended)
+	defer func() { _ = t.group.Wait() }() // questions return no errors
+	var next <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.Ready():
+			t.applyCommits(ctx)
+		case a := <-t.answers:
+			t.handleAnswer(ctx, a)
+		case a := <-t.nodeAnswers:
+			now := time.Now()
+			if t.nodeAnswered(now, a) || t.decideNodes(ctx, now) {
+				t.publishAll(ctx)
+			}
+		case a := <-t.samples:
+			t.handleSample(a)
+			if t.decideNodes(ctx, time.Now()) {
+				t.publishAll(ctx)
+			}
+		case request := <-t.requests:
+			request()
+		case <-next:
+			next = nil
+			t.tick(ctx, time.Now())
+		}
+		switch {
+		case len(t.pools) == 0:
+			next = nil
+		case next == nil:
+			next = time.After(tick)
+		}
+	}
+}
+
+// applyCommits brings the pools up to date, and forgets the endpoints that are gone.
+func (t *Tracker) applyCommits(ctx context.Context) {
+	changed := map[model.Match]*pool{}
+	for _, c := range t.Take() {
+		for _, p := range t.pools.apply(c) {
+			changed[p.key] = p
+		}
+	}
+	if len(t.checks.all) == 0 && len(t.nodes) == 0 {
+		return
+	}
+	t.checks.forget(t.pools)
+	maps.DeleteFunc(changed, func(m model.Match, p *pool) bool { return t.pools[m] != p })
+	t.publish(ctx, slices.Collect(maps.Values(changed)))
+}
+
+// tick does what is due.
+func (t *Tracker) tick(ctx context.Context, now time.Time) {
+	runtime.LockOSThread() // for its processor time
+	defer runtime.UnlockOSThread()
+	t.readCounters()
+	t.readUnanswered(now)
+	silent := t.checks.silentChecks(now)
+	t.locate(ctx, silent)
+	t.askNodes(ctx, now, silent)
+	t.sampleNodes(ctx, now, silent)
+	reads := 0
+	for _, c := range silent {
+		if c.answered == nil && reads < readsPerTick {
+			c.answered = t.readAnswered(c.endpoint)
+			reads++
+		}
+	}
+	changed := t.checks.retries(now)
+	changed = append(changed, t.decide(now)...)
+	t.ask(ctx, now)
+	t.publish(ctx, poolsOf(changed))
+}
+
+// decide makes endpoints unresponsive, and returns them.
+func (t *Tracker) decide(now time.Time) (changed []*check) {
+	due := t.checks.decisions(now)
+	if len(due) == 0 {
+		return nil
+	}
+	if full, err := t.Tracking.IsFull(); full || err != nil {
+		return nil
+	}
+	for _, c := range due[:min(len(due), readsPerTick)] {
+		if t.sampled.Before(c.began) {
+			continue // it is not known yet whether this node has a network
+		}
+		if answered := t.readAnswered(c.endpoint); answered != nil && t.checks.decide(now, c, answered) {
+			changed = append(changed, c)
+			t.reportChange(c)
+		}
+	}
+	return changed
+}
+
+// ask sends the questions that are due, as far as the budget allows, to one endpoint of each
+// namespace after the other. Endpoints on nodes that do not answer are not asked.
+func (t *Tracker) ask(ctx context.Context, now time.Time) {
+	queues := map[string][]*check{}
+	for _, c := range t.checks.due(now) {
+		if n := t.nodes[c.node]; n == nil || !n.silent {
+			ns := c.pools[0].service.Namespace
+			queues[ns] = append(queues[ns], c)
+		}
+	}
+	names := slices.Collect(maps.Keys(queues)) // in random order
+	for len(names) > 0 {
+		for _, name := range names {
+			if !t.budget.AllowN(now, 1) {
+				return
+			}
+			q := queues[name][0].sent(now)
+			t.questions.Add(1)
+			queues[name] = queues[name][1:]
+			t.group.Go(func() error { t.askOne(ctx, q); return nil })
+		}
+		names = slices.DeleteFunc(names, func(name string) bool { return len(queues[name]) == 0 })
+	}
+}
+
+// askOne asks one question and hands over the answer.
+func (t *Tracker) askOne(ctx context.Context, q question) {
+	a := questionAnswer{q, outcomeOf(t.Ask(ctx, q.target(), answerTime))}
+	select {
+	case t.answers <- a:
+	case <-ctx.Done():
+	}
+}
+
+// handleAnswer handles the outcome of a question.
+func (t *Tracker) handleAnswer(ctx context.Context, a questionAnswer) {
+	now := time.Now()
+	if c := t.checks.answer(now, a.question, a.outcome); c != nil {
+		t.reportChange(c)
+		t.publish(ctx, c.pools)
+	}
+}

@@ -1,0 +1,248 @@
+package passivehealth
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"kube-vmap/model"
+)
+
+func address(format string, parts ...any) netip.Addr {
+	return netip.MustParseAddr(fmt.Sprintf(format, parts...))
+}
+
+// traffic returns a function that opens a connection to each endpoint and reports whether to go
+// on, which is as long as done is false.
+func (w *world) traffic(done func() bool, services ...*service) func() bool {
+	return func() bool {
+		for _, s := range services {
+			for _, e := range s.endpoints {
+				if !slices.Contains(w.received[s.key], e.addr) {
+					w.connect(e)
+				}
+			}
+		}
+		return !done()
+	}
+}
+
+// TestDeadEndpointIsFoundWithinThreeSeconds has one of three endpoints stop to answer, and answer
+// again.
+func TestDeadEndpointIsFoundWithinThreeSeconds(t *testing.T) {
+	for _, f := range model.Families {
+		for _, p := range model.Protocols {
+			run(t, func(w *world) {
+				s := w.serve(f, p, "default", 0)
+				w.every(100*time.Millisecond, 3*time.Second, w.traffic(func() bool { return false }, s))
+				if len(w.received) > 0 || len(w.events) > 0 {
+					t.Errorf("%s, %s: %v, %v while all answer", f, p, w.received, w.events)
+				}
+				gone := s.endpoints[1]
+				w.dead[gone.addr.Addr()] = true
+				found := func() bool { return slices.Equal(w.received[s.key], []netip.AddrPort{gone.addr}) }
+				if took := w.every(100*time.Millisecond, time.Minute, w.traffic(found, s)); took > 3*time.Second {
+					t.Errorf("%s, %s: found after %s, sent %v", f, p, took, w.received)
+				}
+				w.every(100*time.Millisecond, 20*time.Second, w.traffic(func() bool { return false }, s))
+				if !found() || w.changes != 1 {
+					t.Errorf("%s, %s: %d changes, %v while it is dead", f, p, w.changes, w.received)
+				}
+				delete(w.dead, gone.addr.Addr())
+				used := func() bool { return len(w.received[s.key]) == 0 }
+				if took := w.every(100*time.Millisecond, time.Minute, w.traffic(used, s)); took > 2*time.Second {
+					t.Errorf("%s, %s: used again after %s", f, p, took)
+				}
+				if want := []string{ReasonNotAnswering, ReasonAnswers}; !slices.Equal(w.events, want) {
+					t.Errorf("%s, %s: events %v, want %v", f, p, w.events, want)
+				}
+			})
+		}
+	}
+}
+
+// TestNothingElseIsUnresponsive has connections that get no answer for other reasons than an endpoint
+// that does not answer.
+func TestNothingElseIsUnresponsive(t *testing.T) {
+	never := func() bool { return false }
+	for name, test := range map[string]func(*world, *service) func() bool{
+		"a policy drops one client": func(w *world, s *service) func() bool {
+			others := w.traffic(never, s)
+			return func() bool { w.forge(s.endpoints[0]); return others() }
+		},
+		"forged packets": func(w *world, s *service) func() bool {
+			return func() bool { w.forge(s.endpoints[0]); w.forge(s.endpoints[1]); return true }
+		},
+		"endpoints that take 900 ms": func(w *world, s *service) func() bool {
+			w.slow = 900 * time.Millisecond
+			return w.traffic(never, s)
+		},
+		"a policy drops questions and one client": func(w *world, s *service) func() bool {
+			others := w.traffic(never, s)
+			w.mute[s.endpoints[0].addr.Addr()] = true
+			return func() bool { w.forge(s.endpoints[0]); return others() }
+		},
+		"a full table": func(w *world, s *service) func() bool {
+			w.full, w.dead[s.endpoints[0].addr.Addr()] = true, true
+			return w.traffic(never, s)
+		},
+		"this node is cut off": func(w *world, s *service) func() bool {
+			for _, e := range s.endpoints {
+				w.dead[e.addr.Addr()] = true
+			}
+			for _, kubelet := range w.nodes {
+				w.dead[kubelet.Addr()] = true
+			}
+			return w.traffic(never, s)
+		},
+	} {
+		for _, f := range model.Families {
+			for _, p := range model.Protocols {
+				t.Run(fmt.Sprintf("%s, %s, %s", name, f, p), func(t *testing.T) {
+					run(t, func(w *world) {
+						s := w.serve(f, p, "default", 0)
+						w.every(100*time.Millisecond, 3*time.Second, w.traffic(never, s))
+						w.every(100*time.Millisecond, time.Minute, test(w, s))
+						if len(w.received) > 0 {
+							t.Errorf("unresponsive: %v", w.received)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestOneWayTrafficIsNotJudged has endpoints of UDP that have never sent anything.
+func TestOneWayTrafficIsNotJudged(t *testing.T) {
+	for _, f := range model.Families {
+		run(t, func(w *world) {
+			s := w.serve(f, model.UDP, "default", 0)
+			w.mute[s.endpoints[0].addr.Addr()] = true
+			w.every(100*time.Millisecond, time.Minute, func() bool { w.forge(s.endpoints[0]); return true })
+			if len(w.received) > 0 {
+				t.Errorf("%s: unresponsive: %v", f, w.received)
+			}
+		})
+	}
+}
+
+// TestDeadNodeLosesAllEndpointsTogether has connections to two of ten Services with an endpoint
+// on a node that dies.
+func TestDeadNodeLosesAllEndpointsTogether(t *testing.T) {
+	for _, f := range model.Families {
+		run(t, func(w *world) {
+			var all []*service
+			for i := range 10 {
+				all = append(all, w.serve(f, model.Protocols[i%3], "default", i))
+			}
+			busy := []*service{all[0], all[3]} // of TCP
+			w.every(100*time.Millisecond, 3*time.Second, w.traffic(func() bool { return false }, busy...))
+			w.dead[w.nodes["n2"].Addr()] = true
+			for a, name := range w.nodeOf {
+				w.dead[a] = w.dead[a] || name == "n2"
+			}
+			found := func() bool {
+				return !slices.ContainsFunc(all, func(s *service) bool { return len(w.received[s.key]) != 1 })
+			}
+			took := w.every(100*time.Millisecond, time.Minute, w.traffic(found, busy...))
+			if took > 3*time.Second {
+				t.Errorf("%s: found after %s: %v", f, took, w.received)
+			}
+			r, err := w.tracker.Report(w.t.Context())
+			if err != nil || len(r.Nodes) != 1 || r.Nodes[0].Name != "n2" || len(r.Nodes[0].Endpoints) != 10 {
+				t.Errorf("%s: report %+v, %v", f, r, err)
+			}
+			clear(w.dead)
+			used := func() bool {
+				return !slices.ContainsFunc(all, func(s *service) bool { return len(w.received[s.key]) > 0 })
+			}
+			if took := w.every(100*time.Millisecond, time.Minute, w.traffic(used, busy...)); took > 2*time.Second {
+				t.Errorf("%s: used again after %s: %v", f, took, w.received)
+			}
+		})
+	}
+}
+
+// TestFlappingEndpointChangesLessAndLess has an endpoint that is dead every other two seconds.
+func TestFlappingEndpointChangesLessAndLess(t *testing.T) {
+	run(t, func(w *world) {
+		s := w.serve(model.IPv4, model.TCP, "default", 0)
+		flapping := s.endpoints[0].addr.Addr()
+		start, more := time.Now(), w.traffic(func() bool { return false }, s)
+		w.every(100*time.Millisecond, 10*time.Minute, func() bool {
+			w.dead[flapping] = int(time.Since(start)/(4*time.Second))%2 == 1
+			return more()
+		})
+		if w.changes < 4 || w.changes > 20 {
+			t.Errorf("%d changes in ten minutes", w.changes)
+		}
+	})
+}
+
+// TestNamespaceCannotUseUpQuestions has a namespace with connections to 300 endpoints that do not
+// answer, and another with one.
+func TestNamespaceCannotUseUpQuestions(t *testing.T) {
+	run(t, func(w *world) {
+		for i := range 100 {
+			s := w.serve(model.IPv4, model.TCP, "loud", 1+i)
+			for _, e := range s.endpoints {
+				w.refuses[e] = true
+				w.forge(e)
+			}
+		}
+		w.every(time.Second, 10*time.Second, func() bool { return true })
+		s := w.serve(model.IPv4, model.TCP, "quiet", 0)
+		w.refuses[s.endpoints[0]] = true
+		start := len(w.asked)
+		found := func() bool { return len(w.received[s.key]) == 1 }
+		if took := w.every(100*time.Millisecond, time.Minute, w.traffic(found, s)); took > 3*time.Second {
+			t.Errorf("found after %s, of %d asked", took, start)
+		}
+		questions := 0
+		for _, n := range w.asked {
+			questions += n
+		}
+		if most := 16 * (questionsPerSecond + 2*nodeSample); questions > most {
+			t.Errorf("%d questions in 14 s, want at most %d", questions, most)
+		}
+	})
+}
+
+// TestEndpointThatIsGoneIsForgotten replaces an endpoint that does not answer.
+func TestEndpointThatIsGoneIsForgotten(t *testing.T) {
+	run(t, func(w *world) {
+		s := w.serve(model.IPv4, model.TCP, "default", 0)
+		w.dead[s.endpoints[0].addr.Addr()] = true
+		w.every(100*time.Millisecond, 5*time.Second, w.traffic(func() bool { return len(w.received[s.key]) == 1 }, s))
+		s.endpoints = s.endpoints[1:]
+		w.commit(s)
+		if n := len(w.received[s.key]); n != 0 {
+			t.Errorf("%d are unresponsive", n)
+		}
+		if r, err := w.tracker.Report(w.t.Context()); err != nil || len(r.Endpoints) > 0 {
+			t.Errorf("report %+v, %v", r, err)
+		}
+	})
+}
+
+// TestNothingIsReadWhileNothingWaits counts how often connection tracking is read.
+func TestNothingIsReadWhileNothingWaits(t *testing.T) {
+	run(t, func(w *world) {
+		s := w.serve(model.IPv4, model.TCP, "default", 0)
+		w.tracker.CPUTime = func() time.Duration { return time.Duration(w.reads) * 10 * time.Millisecond }
+		w.every(100*time.Millisecond, 100*time.Second, w.traffic(func() bool { return false }, s))
+		if w.reads > 11 {
+			t.Errorf("%d reads of 10 ms in 100 s", w.reads)
+		}
+		s.mode = model.PassiveChecksOff
+		w.commit(s)
+		before := w.reads
+		w.wait(time.Minute)
+		if w.reads != before {
+			t.Errorf("%d reads although no Service has passive health checks", w.reads-before)
+		}
+	})
+}
