@@ -145,7 +145,7 @@ func (o Options) pool(p *familyPort, lists endpointLists, external bool) *Pool {
 	pool := &Pool{
 		Key: p.key, UID: p.UID, Hairpin: lists.hairpin, FlowEndpoints: lists.flows,
 		Affinity: AffinityTimeout(p.Affinity), Scheduler: cmp.Or(p.Scheduler, o.Scheduler, SchedulerRandom),
-		PassiveChecks: cmp.Or(p.PassiveChecks, o.PassiveChecks, PassiveChecksOff),
+		PassiveChecks: cmp.Or(p.PassiveChecks, o.PassiveChecks).ifOn(),
 	}
 	if external || p.InternalPolicy == PolicyCluster {
 		pool.Cluster, pool.ClusterWeights = lists.cluster, lists.clusterWeights

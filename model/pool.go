@@ -26,7 +26,7 @@ type Pool struct {
 	// which a connection gets one; nil if one each. They follow from the weights, unless
 	// the scheduler is one that decides them by other means.
 	ClusterShares, LocalShares []uint16
-	// PassiveChecks is what is done about endpoints that do not answer; never the default.
+	// PassiveChecks is what is done about endpoints that do not answer; zero for nothing.
 	PassiveChecks PassiveChecks
 	// Avoided are endpoints that would be in the lists, but do not answer.
 	Avoided []netip.AddrPort

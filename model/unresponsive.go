@@ -38,6 +38,14 @@ func (c PassiveChecks) String() string {
 	return "PassiveChecks(" + strconv.Itoa(int(c)) + ")"
 }
 
+// ifOn returns zero for [PassiveChecksOff], or else c.
+func (c PassiveChecks) ifOn() PassiveChecks {
+	if c == PassiveChecksOff {
+		return 0
+	}
+	return c
+}
+
 // UnresponsiveEndpoints are the endpoints of one pool that do not answer.
 type UnresponsiveEndpoints struct {
 	Key       Match // of the pool

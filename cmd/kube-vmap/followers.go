@@ -17,6 +17,7 @@ import (
 	"kube-vmap/sync/leastconn"
 	"kube-vmap/sync/localhost"
 	"kube-vmap/sync/metrics"
+	"kube-vmap/sync/passivehealth"
 )
 
 // follower is a task that acts on what the loop has committed.
@@ -43,6 +44,7 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 			Kernel: p.kernels.affinity, Log: p.log, Recorder: recorder, Full: m.AffinityFull,
 		}),
 	}
+	out = append(out, p.passiveHealth(m))
 	if p.config.CountConnections {
 		c := connections.New(connections.Config{Kernel: p.kernels.counts, Log: p.log, Recorder: recorder})
 		m.AddConnections(c, p.config.EndpointMetrics)
@@ -54,6 +56,26 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 		out = append(out, l)
 	}
 	return out
+}
+
+// passiveHealth returns the follower that finds endpoints which do not answer.
+func (p *proxy) passiveHealth(m *metrics.Metrics) follower {
+	unresponsive := make(chan []model.UnresponsiveEndpoints)
+	p.loop.Unresponsive = unresponsive
+	c := passivehealth.Config{
+		NodeName: p.loop.NodeName, Tracking: conntrack.New(conntrack.Config{}), Counters: p.kernels.passiveHealth,
+		Ask: passivehealth.Connect, Unresponsive: unresponsive, Recorder: p.loop.Recorder, Log: p.log,
+		EndpointsByNode: func(ctx context.Context, addrs []netip.Addr) (map[string][]netip.Addr, error) {
+			return p.endpointsByNode(ctx, addrs)
+		},
+	}
+	if p.client != nil {
+		c.Kubelet = p.client.Kubelet
+	}
+	t := passivehealth.New(c)
+	m.AddPassiveHealth(t)
+	p.unresponsive = t.Report
+	return t
 }
 
 // allAddresses reports for each family whether node ports answer on every address of

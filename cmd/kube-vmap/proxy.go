@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	stdsync "sync"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"kube-vmap/sync/health"
 	"kube-vmap/sync/manifests"
 	"kube-vmap/sync/metrics"
+	"kube-vmap/sync/passivehealth"
 )
 
 // proxy holds the parts of the Service proxy. Most are tasks: each does one thing until
@@ -30,7 +32,8 @@ type proxy struct {
 	config  *config.Config
 	loop    sync.Config
 	source  sync.Source
-	events  *cluster.Recorder // nil without an API server
+	client  *cluster.Client // nil without an API server, as is events
+	events  *cluster.Recorder
 	flags   *pflag.FlagSet
 	log     *slog.Logger
 	level   *slog.LevelVar
@@ -40,10 +43,15 @@ type proxy struct {
 	kernels  kernels
 	takeover *takeover.Takeover
 	fastPath *fastpath.FastPath // nil without --fast-path
+	// endpointsByNode is that of the loop. unresponsive returns what passive health checks found.
+	endpointsByNode func(context.Context, []netip.Addr) (map[string][]netip.Addr, error)
+	unresponsive    func(context.Context) (passivehealth.Report, error)
 }
 
 // kernels are handles of the kernel, one for each goroutine that uses one.
-type kernels struct{ affinity, drift, counts, status, health, takeover, fastPath *kernel.Kernel }
+type kernels struct {
+	affinity, drift, counts, status, health, takeover, fastPath, passiveHealth *kernel.Kernel
+}
 
 // connect creates the source of Services and the recorder of events. Neither is asked
 // for anything yet.
@@ -71,6 +79,7 @@ func (p *proxy) connect() error {
 	case err != nil:
 		return err
 	}
+	p.client = client
 	p.source = cluster.NewSource(cluster.Config{
 		Client: client, NodeName: p.loop.NodeName, NeedPodRanges: p.loop.PodsFromNode,
 	}, p.log)
@@ -85,7 +94,7 @@ func (p *proxy) run(ctx context.Context, k *kernel.Kernel) (err error) {
 	ks := &p.kernels
 	for _, to := range []**kernel.Kernel{
 		&ks.affinity, &ks.drift, &ks.counts, &ks.status, &ks.health, &ks.takeover,
-		&ks.fastPath,
+		&ks.fastPath, &ks.passiveHealth,
 	} {
 		other, e := k.Share()
 		if e != nil {
@@ -115,6 +124,7 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 		p.loop.Followers = append(p.loop.Followers, f)
 	}
 	loop := sync.NewLoop(p.loop, p.source, p.takeover.LoopKernel(ctx, k), p.log)
+	p.endpointsByNode = loop.EndpointsByNode
 	m.AddTakeover(takeover.States, p.takeover.State)
 	servers, err := p.servers(ctx, h, m, loop)
 	if err != nil {

@@ -52,6 +52,7 @@ func (h *contentHasher) service(s *model.Service) {
 	maphash.WriteComparable(&h.Hash, s.ExternalPolicy)
 	maphash.WriteComparable(&h.Hash, s.Affinity)
 	maphash.WriteComparable(&h.Hash, s.Scheduler)
+	maphash.WriteComparable(&h.Hash, s.PassiveChecks)
 	maphash.WriteComparable(&h.Hash, s.HealthCheckNodePort)
 	h.text(s.HintsField)
 	h.flag(s.Selects)

@@ -48,6 +48,7 @@ func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 		ExternalPolicy: f.externalPolicy(&s.Spec),
 		Affinity:       f.affinity(&s.Spec),
 		Scheduler:      f.scheduler(s.Annotations),
+		PassiveChecks:  f.passiveChecks(s.Annotations),
 
 		HealthCheckNodePort: f.healthCheckNodePort(&s.Spec),
 

@@ -44,6 +44,22 @@ func (m *Metrics) AddTakeover(states []string, current func() string) {
 	}
 }
 
+// PassiveHealth is what passive health checks found; see [kube-vmap/sync/passivehealth.Tracker].
+type PassiveHealth interface {
+	Totals() (notAnswering, questions, changes int64)
+}
+
+// AddPassiveHealth adds the metrics of passive health checks.
+func (m *Metrics) AddPassiveHealth(from PassiveHealth) {
+	m.add("kubevmap_endpoints_not_answering", "Endpoints of Service ports that do not answer this node.",
+		nil, func() float64 { n, _, _ := from.Totals(); return float64(n) })
+	m.add("kubevmap_passive_health_questions_total", "Questions whether an endpoint answers.",
+		nil, func() float64 { _, n, _ := from.Totals(); return float64(n) })
+	m.add("kubevmap_passive_health_changes_total",
+		"Times that an endpoint or a node stopped to answer, or answered again.",
+		nil, func() float64 { _, _, n := from.Totals(); return float64(n) })
+}
+
 // Listeners are the open node ports on localhost; see [kube-vmap/sync/localhost.Proxy].
 type Listeners interface {
 	Listeners() [len(model.Families)]listen.Counts

@@ -35,10 +35,16 @@ func full() *metrics.Metrics {
 	m.Synced(r)
 	m.AddConnections(counts{}, true)
 	m.AddLocalhost(listeners{})
+	m.AddPassiveHealth(passiveHealth{})
 	m.AddTakeover([]string{"probation", "done"}, func() string { return "done" })
 	m.AddFastPath(func() (bool, int) { return true, 3 })
 	return m
 }
+
+// passiveHealth has some endpoints that do not answer.
+type passiveHealth struct{}
+
+func (passiveHealth) Totals() (notAnswering, questions, changes int64) { return 2, 30, 4 }
 
 // listeners has some node ports on localhost.
 type listeners struct{}

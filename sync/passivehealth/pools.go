@@ -40,7 +40,7 @@ func (p pools) apply(c sync.Committed) (changed []*pool) {
 		f := &c.Set[i]
 		switch {
 		case !f.IsClusterIP():
-		case f.Pool.PassiveChecks == model.PassiveChecksOff:
+		case f.Pool.PassiveChecks == 0:
 			delete(p, f.Match)
 		default:
 			next := newPool(f)

@@ -237,7 +237,7 @@ func TestNothingIsReadWhileNothingWaits(t *testing.T) {
 		if w.reads > 11 {
 			t.Errorf("%d reads of 10 ms in 100 s", w.reads)
 		}
-		s.mode = model.PassiveChecksOff
+		s.mode = 0 // off
 		w.commit(s)
 		before := w.reads
 		w.wait(time.Minute)

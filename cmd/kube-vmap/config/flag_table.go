@@ -78,6 +78,13 @@ func (f *Flags) addTraffic(s flagSection) {
 			"the kernel has none")
 	s.number(&f.options.FastPathAfter, "fast-path-after", extension,
 		"`packets` of a connection, in both directions together, after which it takes the --fast-path")
+	s.text(&f.options.PassiveHealthChecks, "passive-health-checks", extension,
+		"`what` to do about endpoints that do not answer connections of this node, nor a question of its own: off; report, "+
+			"by events, metrics and kube-vmap problems; or avoid, which also gives them no new connections. "+
+			"The annotation kube-vmap.io/passive-health-checks of a Service overrides it")
+	s.completes("passive-health-checks", "off", "report", "avoid")
+	s.number(&f.options.PassiveHealthChecksMaxPercent, "passive-health-checks-max-percent", extension,
+		"`percent` of the endpoints of a Service port, rounded down, that may be avoided because they do not answer")
 	s.duration(&p.NFTables.SyncPeriod, "iptables-sync-period", "",
 		"`time` (30s, 1m): /healthz fails if a change takes more than twice as long to reach the kernel. "+
 			"Applies to nftables too, as in kube-proxy")

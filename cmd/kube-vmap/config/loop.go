@@ -17,6 +17,7 @@ const externalIPs = "AllowServiceExternalIPs"
 // Loop returns what the configuration means for the loop and its rules.
 func (c *Config) Loop() (sync.Config, error) {
 	name, err := c.NodeName()
+	checks, _ := convert.ParsePassiveChecks(c.PassiveHealthChecks)
 	out := sync.Config{
 		NodeName:      name,
 		MasqueradeAll: c.MasqueradeAll(),
@@ -36,6 +37,8 @@ func (c *Config) Loop() (sync.Config, error) {
 		StrictSourceRanges: c.StrictSourceRanges,
 		IgnoreExternalIPs:  !c.Feature(externalIPs),
 		TCPFlowEndpoints:   c.EndTCPFlows,
+		PassiveChecks:      checks,
+		MaxAvoidedPercent:  int(c.PassiveHealthChecksMaxPercent),
 	}
 	switch c.Proxy.DetectLocalMode {
 	case LocalModeNodeCIDR:

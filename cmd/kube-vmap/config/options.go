@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/nodestatus/client"
+	"kube-vmap/model"
 	"kube-vmap/sync/fastpath"
 )
 
@@ -39,6 +40,10 @@ type Options struct {
 	// FastPathAfter packets.
 	FastPath      bool
 	FastPathAfter int32
+	// PassiveHealthChecks is what to do about endpoints that do not answer, in the words of
+	// [convert.ParsePassiveChecks]; at most so many percent of a Service port's are avoided.
+	PassiveHealthChecks           string
+	PassiveHealthChecksMaxPercent int32
 	// StatusSocket is the Unix socket of the status server, as package net names it;
 	// empty for none. StatusPage serves the status page with the metrics.
 	StatusSocket string
@@ -62,5 +67,6 @@ func defaultOptions() Options {
 	return Options{
 		ProtectTables: true, CountConnections: true, FastPathAfter: fastpath.DefaultAfter, StatusSocket: client.DefaultSocket,
 		Probation: 10 * time.Minute, KubeProxyMarker: MarkerAuto,
+		PassiveHealthChecks: model.PassiveChecksOff.String(), PassiveHealthChecksMaxPercent: 50,
 	}
 }

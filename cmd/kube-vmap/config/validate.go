@@ -17,6 +17,7 @@ import (
 	"k8s.io/kube-proxy/config/v1alpha1"
 
 	"kube-vmap/model"
+	"kube-vmap/sync/convert"
 )
 
 // maxInterfaceName is IFNAMSIZ (include/uapi/linux/if.h) without the final NUL.
@@ -177,6 +178,11 @@ func (v *validator) ranges(path string, ranges []string) {
 func (v *validator) options(o *Options) {
 	v.notNegative(period{"--probation", o.Probation})
 	v.within("--fast-path-after", &o.FastPathAfter, 1, math.MaxInt32)
+	v.within("--passive-health-checks-max-percent", &o.PassiveHealthChecksMaxPercent, 1, 100)
+	if _, err := convert.ParsePassiveChecks(o.PassiveHealthChecks); err != nil || o.PassiveHealthChecks == "" {
+		v.errs = append(v.errs, field.NotSupported(field.NewPath("--passive-health-checks"), o.PassiveHealthChecks,
+			[]string{"off", "report", "avoid"}))
+	}
 	if words := []string{MarkerAuto, MarkerAlways, MarkerNever}; !slices.Contains(words, o.KubeProxyMarker) {
 		v.errs = append(v.errs, field.NotSupported(field.NewPath("--kube-proxy-marker"), o.KubeProxyMarker, words))
 	}
