@@ -106,6 +106,8 @@ func TestEveryFieldOfFrontendMatters(t *testing.T) {
 		"the sum of ClusterShares": {func(f *Frontend) { f.Pool.ClusterShares = []uint16{1, 2} }, true},
 		"the sum of LocalShares":   {func(f *Frontend) { f.Pool.LocalShares = []uint16{2} }, true},
 		"Pool.Affinity":            {func(f *Frontend) { f.Pool.Affinity = time.Hour }, true},
+		"Pool.PassiveChecks":       {func(f *Frontend) { f.Pool.PassiveChecks = PassiveChecksAvoid }, false},
+		"Pool.Avoided":             {func(f *Frontend) { f.Pool.Avoided = podPorts(IPv4, 3) }, false},
 		"Pool.Hairpin":             {func(f *Frontend) { f.Pool.Hairpin = podIPs(IPv4, 1) }, false},
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Frontend]()) {

@@ -30,6 +30,9 @@ type Config struct {
 	// CountConnections counts translated connections by original destination and endpoint
 	// (rules_count.go).
 	CountConnections bool
+	// CountUnanswered counts first packets that are sent again because nothing answered
+	// (unanswered in rules_count.go).
+	CountUnanswered bool
 	// Protect makes the socket through which the tables are written their owner, on
 	// kernels that can do that ([kernel.Kernel.SupportsOwner]). It does not change rules.
 	Protect bool

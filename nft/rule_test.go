@@ -32,7 +32,8 @@ func allRules() map[string]Rule {
 	everybody := sampleConfig
 	everybody.Pods[model.IPv4] = prefixesOf("0.0.0.0/0")[0]
 	keeping := sampleConfig
-	keeping.DropInvalid, keeping.CountConnections, keeping.NoLabels = false, false, true
+	keeping.DropInvalid, keeping.NoLabels = false, true
+	keeping.CountConnections, keeping.CountUnanswered = false, false
 	bridge, veths := sampleConfig, sampleConfig
 	bridge.PodInterface = Interface{Name: "cbr0"}
 	veths.PodInterface = Interface{Name: "veth", Prefix: true}

@@ -94,11 +94,15 @@ func (c *Config) baseRules(id ChainID, fam *family) []Rule {
 	case ChainNATPostrouting:
 		return c.postroutingRules(id.Family, set(SetHairpin))
 	case ChainServiceCheck:
-		return []Rule{
+		rules := []Rule{
 			{notTranslated(), by(SetNoEndpointServices)},
 			{in(set(SetClusterIPs)), goTo(id.as(ChainReject))},
 			{in(set(SetServiceCIDRs)), drop()},
 		}
+		if c.CountUnanswered {
+			rules = append(rules, unansweredRule())
+		}
+		return rules
 	case ChainSourcePort:
 		return sourcePortRules()
 	case ChainReject:

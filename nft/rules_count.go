@@ -58,6 +58,13 @@ func countRules(f model.Family) []Rule {
 	}
 }
 
+// unansweredRule counts what clients of TCP and SCTP do if nothing answers their first packet: they
+// send it again, after a second or more. The connection has been confirmed then, which happens to
+// it when its first packet has left. Over UDP any number of packets may come before an answer.
+func unansweredRule() Rule {
+	return Rule{protocolIsNot(model.UDP), confirmed(), translated(), countIn(CounterUnanswered)}
+}
+
 // withPorts matches protocols that have ports.
 func withPorts() Statement {
 	names := make([]string, len(model.Protocols))
@@ -96,12 +103,13 @@ type Counter uint8
 const (
 	CounterAffinityFull    Counter = iota // connections whose client could not be remembered
 	CounterConnectionsFull                // connections that could not be counted
+	CounterUnanswered                     // first packets of connections that were sent again
 	Counters
 )
 
 // String returns the counter's name in the table.
 func (c Counter) String() string {
-	return [Counters]string{"affinity-full", "connections-full"}[c]
+	return [Counters]string{"affinity-full", "connections-full", "unanswered"}[c]
 }
 
 // countIn counts a connection in a named counter.

@@ -7,7 +7,7 @@ import (
 )
 
 func TestSampleHasEveryChainAndSet(t *testing.T) {
-	config := Config{MasqueradeMark: DefaultMasqueradeMark, DropInvalid: true, CountConnections: true}
+	config := sampleConfig
 	kinds := map[ChainID]bool{}
 	sets := map[SetID]bool{}
 	for _, op := range Sample(config) {

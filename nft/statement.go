@@ -167,12 +167,7 @@ func prefixMask(fam *family, bits int) []byte {
 // notICMP matches every transport protocol but ICMP. It is always true where it is used;
 // without a match on the protocol, nft 1.0.6 complains when it lists a translation that
 // reads ports.
-func notICMP(fam *family) Statement {
-	return Statement{Text: "meta l4proto != " + fam.icmpName, Expressions: []any{
-		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: regValue},
-		&expr.Cmp{Op: expr.CmpOpNeq, Register: regValue, Data: []byte{fam.icmp}},
-	}}
-}
+func notICMP(fam *family) Statement { return compareProtocol(false, fam.icmpName, fam.icmp) }
 
 // byNameOnly is not the number of any set of a batch. If there is no set of the name, the
 // kernel looks for one of the number (nft_set_lookup_global), and zero is that of every set
@@ -350,10 +345,18 @@ func drop() Statement {
 }
 
 // protocolIs matches one protocol.
-func protocolIs(p model.Protocol) Statement {
-	return Statement{Text: "meta l4proto " + p.String(), Expressions: []any{
+func protocolIs(p model.Protocol) Statement { return compareProtocol(true, p.String(), byte(p)) }
+
+// protocolIsNot matches all protocols but one.
+func protocolIsNot(p model.Protocol) Statement {
+	return compareProtocol(false, p.String(), byte(p))
+}
+
+func compareProtocol(want bool, name string, number byte) Statement {
+	word, op := equality(want)
+	return Statement{Text: "meta l4proto " + word + name, Expressions: []any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: regValue},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: []byte{byte(p)}},
+		&expr.Cmp{Op: op, Register: regValue, Data: []byte{number}},
 	}}
 }
 

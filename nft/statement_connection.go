@@ -11,9 +11,10 @@ import (
 // Bits of conntrack's state and status as the kernel numbers them
 // (include/uapi/linux/netfilter/nf_conntrack_common.h).
 const (
-	ctStateInvalid = 1 << 0 // NF_CT_STATE_INVALID_BIT
-	ctStateNew     = 1 << 3 // NF_CT_STATE_BIT(IP_CT_NEW)
-	ctStatusDstNAT = 1 << 5 // IPS_DST_NAT
+	ctStateInvalid    = 1 << 0 // NF_CT_STATE_INVALID_BIT
+	ctStateNew        = 1 << 3 // NF_CT_STATE_BIT(IP_CT_NEW)
+	ctStatusConfirmed = 1 << 3 // IPS_CONFIRMED
+	ctStatusDstNAT    = 1 << 5 // IPS_DST_NAT
 )
 
 // newConnection matches packets that open a connection.
@@ -28,9 +29,14 @@ func ctState(name string, bit uint32) Statement {
 }
 
 // translated matches connections whose destination was translated.
-func translated() Statement {
+func translated() Statement { return ctStatus("dnat", ctStatusDstNAT) }
+
+// confirmed matches connections that a packet has opened before this one.
+func confirmed() Statement { return ctStatus("confirmed", ctStatusConfirmed) }
+
+func ctStatus(name string, bit uint32) Statement {
 	load := &expr.Ct{Key: expr.CtKey(unix.NFT_CT_STATUS), Register: regValue}
-	return Statement{Text: "ct status dnat", Expressions: append([]any{load}, anyBit(ctStatusDstNAT)...)}
+	return Statement{Text: "ct status " + name, Expressions: append([]any{load}, anyBit(bit)...)}
 }
 
 // notTranslated matches connections whose destination was not translated.

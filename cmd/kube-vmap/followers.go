@@ -63,7 +63,7 @@ func (p *proxy) passiveHealth(m *metrics.Metrics) follower {
 	unresponsive := make(chan []model.UnresponsiveEndpoints)
 	p.loop.Unresponsive = unresponsive
 	c := passivehealth.Config{
-		NodeName: p.loop.NodeName, Tracking: conntrack.New(conntrack.Config{}), Counters: p.kernels.passiveHealth,
+		NodeName: p.loop.NodeName, Tracking: conntrack.New(conntrack.Config{}), Counter: p.kernels.passiveHealth,
 		Ask: passivehealth.Connect, Unresponsive: unresponsive, Recorder: p.loop.Recorder, Log: p.log,
 		EndpointsByNode: func(ctx context.Context, addrs []netip.Addr) (map[string][]netip.Addr, error) {
 			return p.endpointsByNode(ctx, addrs)

@@ -34,7 +34,10 @@ func Rules(t testing.TB, dir string, flags ...string) (nft.Config, nft.Change) {
 }
 
 func configOf(flags []string) nft.Config {
-	config := nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, DropInvalid: settings.DistrustsOldData(), CountConnections: true}
+	config := nft.Config{
+		MasqueradeMark: nft.DefaultMasqueradeMark, DropInvalid: settings.DistrustsOldData(),
+		CountConnections: true, CountUnanswered: true,
+	}
 	for _, flag := range flags {
 		switch name, value, _ := strings.Cut(flag, "="); name {
 		case "--cluster-cidr":

@@ -49,6 +49,7 @@ type flow struct {
 	// translated makes the kernel translate the destination, so that the entry is marked
 	// as one whose destination was; otherwise by only becomes the source of replies.
 	translated bool
+	replied    bool // by has answered
 }
 
 func (f flow) String() string {
@@ -135,6 +136,9 @@ func (f flow) request() []byte {
 	if f.zone != 0 {
 		r.AddData(nl.NewRtAttr(nl.CTA_ZONE, nl.BEUint16Attr(f.zone)))
 	}
+	if f.replied {
+		r.AddData(nl.NewRtAttr(nl.CTA_STATUS, nl.BEUint32Attr(ipsSeenReply|ipsConfirmed)))
+	}
 	if f.protocol == model.TCP {
 		info := nl.NewRtAttr(unix.NLA_F_NESTED|nl.CTA_PROTOINFO, nil)
 		info.AddRtAttr(unix.NLA_F_NESTED|nl.CTA_PROTOINFO_TCP, nil).AddRtAttr(nl.CTA_PROTOINFO_TCP_STATE, []byte{3}) // established
@@ -142,6 +146,9 @@ func (f flow) request() []byte {
 	}
 	return r.Serialize()
 }
+
+// Bits of the status (enum ip_conntrack_status). The kernel confirms each entry that is written.
+const ipsSeenReply, ipsConfirmed = 1 << 1, 1 << 3
 
 // Attributes of a translation (enum ctattr_nat), which the library does not have.
 const (

@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -8,10 +9,13 @@ import (
 	"kube-vmap/nft/kernel/conntrack"
 )
 
-// translated returns what EachTranslated reports, as flows without their clients.
-func translated(t testing.TB, c *conntrack.Conntrack) (flows []flow, ids map[uint32]bool) {
+// A walk is a method of [conntrack.Conntrack].
+type walk = func(begin func(), fn func(conntrack.Entry)) error
+
+// walked returns what a walk reports, as flows without their clients.
+func walked(t testing.TB, each walk) (flows []flow, ids map[uint32]bool) {
 	t.Helper()
-	err := c.EachTranslated(func() { flows, ids = nil, map[uint32]bool{} }, func(e conntrack.Entry) {
+	err := each(func() { flows, ids = nil, map[uint32]bool{} }, func(e conntrack.Entry) {
 		if !e.Open {
 			t.Errorf("%v is not open", e)
 		}
@@ -44,14 +48,57 @@ func TestEachTranslatedHasTranslatedEntriesOnly(t *testing.T) {
 	}
 	slices.SortFunc(want, compareFlows)
 	c := x.open()
-	got, ids := translated(t, c)
+	got, ids := walked(t, c.EachTranslated)
 	if !slices.Equal(got, want) || len(ids) != len(want) {
 		t.Errorf("%d entries with %d numbers, want %d: %v", len(got), len(ids), len(want), got)
 	}
-	_, again := translated(t, c)
+	_, again := walked(t, c.EachTranslated)
 	for id := range ids {
 		if !again[id] {
 			t.Errorf("number %d changed", id)
+		}
+	}
+}
+
+// TestWalksTellAnsweredEntries has entries of every protocol and family with and without a
+// reply, of two endpoints, and others whose destination was not translated. With and without the
+// kernel's filters the same are found.
+func TestWalksTellAnsweredEntries(t *testing.T) {
+	t.Parallel()
+	x := newTable(t)
+	var unanswered []flow
+	answered := map[netip.Addr][]flow{}
+	for _, f := range model.Families {
+		for _, p := range model.Protocols {
+			for i, replied := range []bool{false, true} {
+				for j, by := range []string{"ep1", "ep2"} {
+					port := uint16(4000 + 10*i + j)
+					e := flow{protocol: p, client: at(f, "client", port), to: at(f, "vip", 80), by: at(f, by, 8080)}
+					e.translated, e.replied = true, replied
+					direct := flow{protocol: p, client: at(f, "remote", port), to: e.by, by: e.by, replied: replied}
+					x.add(e, direct)
+					if want := (flow{protocol: p, to: e.to, by: e.by}); replied {
+						answered[e.by.Addr()] = append(answered[e.by.Addr()], want)
+					} else {
+						unanswered = append(unanswered, want)
+					}
+				}
+			}
+		}
+	}
+	slices.SortFunc(unanswered, compareFlows)
+	for _, unfiltered := range []bool{false, true} {
+		c := conntrack.New(conntrack.Config{NetNS: x.host.FD(), Unfiltered: unfiltered})
+		if got, _ := walked(t, c.EachUnanswered); !slices.Equal(got, unanswered) {
+			t.Errorf("unanswered: %v, want %v", got, unanswered)
+		}
+		for addr, want := range answered {
+			got, _ := walked(t, func(begin func(), fn func(conntrack.Entry)) error {
+				return c.EachAnsweredBy(addr, begin, fn)
+			})
+			if !slices.Equal(got, want) {
+				t.Errorf("answered by %s: %v, want %v", addr, got, want)
+			}
 		}
 	}
 }

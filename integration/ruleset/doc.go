@@ -23,8 +23,8 @@
 // walk have the whole listing of IPv4, in a section ruleset.nft.
 //
 // The line pods detects pods by their addresses, pods-from by their interface (cbr0,
-// veth*); without either pods are not detected. The lines drop-invalid and
-// count-connections set the flags of these names. A frontend has a kind, an address unless
+// veth*); without either pods are not detected. The lines drop-invalid, count-connections and
+// count-unanswered set the fields of these names. A frontend has a kind, an address unless
 // it is a node port, a port with protocols, and the Service port. The line of a ClusterIP
 // has the pool of all frontends of the Service port: either reject or drop, or which
 // connections are masqueraded (never, offpod, always) and the endpoints. Options before the

@@ -27,7 +27,7 @@ func TestHistoryEqualsFreshStart(t *testing.T) {
 			w.config.Pods = podPrefixes
 		}
 		w.config.DropInvalid = c.in(2)
-		w.config.CountConnections = c.in(2)
+		w.config.CountConnections, w.config.CountUnanswered = c.in(2), c.in(2)
 		p, batch := start(m, w)
 		fake := &shadow{kerneltest.New()}
 		fake.follow(p, batch)

@@ -54,6 +54,8 @@ func (r *reader) line(words []string) error {
 		r.config.DropInvalid = true
 	case words[0] == "count-connections":
 		r.config.CountConnections = true
+	case words[0] == "count-unanswered":
+		r.config.CountUnanswered = true
 	case words[0] == "service-cidrs":
 		for _, p := range words[1:] {
 			r.cidrs = append(r.cidrs, netip.MustParsePrefix(p))

@@ -177,6 +177,19 @@ func (k *Kernel) Counters(f model.Family) (totals [nft.Counters]uint64, err erro
 	return totals, err
 }
 
+// Unanswered returns how many first packets of connections to Services were sent again, in both
+// families, since the tables were created; zero if there are none.
+func (k *Kernel) Unanswered() (packets uint64, err error) {
+	for _, f := range model.Families {
+		totals, err := k.Counters(f)
+		if err != nil {
+			return 0, fmt.Errorf("read unanswered connections of %s: %w", nft.FamilyName(f), err)
+		}
+		packets += totals[nft.CounterUnanswered]
+	}
+	return packets, nil
+}
+
 // decode sends a request about our table, named by the attribute of the given kind, and adds
 // every answer to the tables.
 func (k *Kernel) decode(t *nft.Tables, f model.Family, kind uint16, flags netlink.HeaderFlags, table uint16) error {

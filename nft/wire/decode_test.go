@@ -119,7 +119,7 @@ func TestDecodeReturnsTheEncodedState(t *testing.T) {
 		got := decodeAll(t, encoded(t, batch).Bytes)
 		want := rules.Tables()
 		for _, f := range model.Families {
-			if got[f].Counters != [nft.Counters]bool{true, true} {
+			if got[f].Counters != [nft.Counters]bool{true, true, true} {
 				t.Errorf("%d Services, %s: there is no counter", n, nft.FamilyName(f))
 			}
 			if !reflect.DeepEqual(got[f].Chains, want[f].Chains) {

@@ -34,9 +34,8 @@ func expressionsOf(t *testing.T, e *Encoded) map[string][2]uint32 {
 }
 
 func TestSampleHasEveryExpression(t *testing.T) {
-	config := nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, DropInvalid: true, CountConnections: true}
 	_, all := nft.Adopt(sampleConfig, nft.Tables{}, sample(50))
-	tried, used := encoded(t, nft.Sample(config)), encoded(t, all)
+	tried, used := encoded(t, nft.Sample(sampleConfig)), encoded(t, all)
 	have := expressionsOf(t, tried)
 	for name := range expressionsOf(t, used) {
 		if _, tried := have[name]; !tried || name == "" {

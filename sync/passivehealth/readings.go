@@ -3,32 +3,31 @@ package passivehealth
 import (
 	"time"
 
-	"kube-vmap/model"
-	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/conntrack"
 )
 
-// readCounters learns whether first packets were retransmitted.
-func (t *Tracker) readCounters() {
-	total := uint64(0)
-	for _, f := range model.Families {
-		c, err := t.Counters.Counters(f)
-		if err != nil {
-			return // the table comes with the first sync, and drift is the loop's concern
-		}
-		total += c[nft.CounterUnanswered]
+// readCounter learns whether first packets were sent again.
+func (t *Tracker) readCounter() {
+	total, err := t.Counter.Unanswered()
+	if err != nil {
+		return // connection tracking is read rarely, and the loop cares for the table
 	}
 	t.moved = t.moved || total != t.counter
 	t.counter = total
 }
 
+// readIsDue reports whether to read the connections without an answer.
+func (t *Tracker) readIsDue(now time.Time) bool {
+	since := now.Sub(t.lastRead)
+	if t.moved || t.checks.any(phaseAsking) {
+		return since >= answerTime && t.readBudget.TokensAt(now) >= 1
+	}
+	return since >= max(answerTime, idleFactor*t.readCost)
+}
+
 // readUnanswered reads the connections without an answer, if that is due.
 func (t *Tracker) readUnanswered(now time.Time) {
-	factor := idleFactor
-	if t.moved || t.checks.any(phaseAsking) {
-		factor = restFactor
-	}
-	if now.Sub(t.lastRead) < max(answerTime, time.Duration(factor)*t.readCost) {
+	if !t.readIsDue(now) {
 		return
 	}
 	t.moved, t.lastRead = false, now
@@ -42,6 +41,7 @@ func (t *Tracker) readUnanswered(now time.Time) {
 		t.checks.observe(now, unanswered, having(t.pools, unanswered))
 	}
 	t.readCost = t.CPUTime() - before
+	t.readBudget.ReserveN(now, min(int(t.readCost.Microseconds()), t.readBudget.Burst()))
 }
 
 // logOutcome logs when reads start to fail or to succeed again.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"kube-vmap/model"
-	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
 )
@@ -52,7 +51,7 @@ func run(t *testing.T, test func(*world)) {
 		}
 		unresponsive := make(chan []model.UnresponsiveEndpoints)
 		w.tracker = New(Config{
-			NodeName: here, Tracking: w, Counters: w, Ask: w.ask, EndpointsByNode: w.endpointsByNode, Kubelet: w.kubelet,
+			NodeName: here, Tracking: w, Counter: w, Ask: w.ask, EndpointsByNode: w.endpointsByNode, Kubelet: w.kubelet,
 			Unresponsive: unresponsive, Recorder: w, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 			CPUTime: func() time.Duration { return 0 },
 		})
@@ -104,12 +103,7 @@ func (w *world) EachAnsweredBy(a netip.Addr, begin func(), fn func(conntrack.Ent
 
 func (w *world) IsFull() (bool, error) { return w.full, nil }
 
-func (w *world) Counters(f model.Family) (out [nft.Counters]uint64, err error) {
-	if f == model.IPv4 {
-		out[nft.CounterUnanswered] = w.counter
-	}
-	return out, nil
-}
+func (w *world) Unanswered() (uint64, error) { return w.counter, nil }
 
 func (w *world) Warn(_ sync.Object, reason, _ string) { w.events = append(w.events, reason) }
 

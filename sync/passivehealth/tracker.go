@@ -14,7 +14,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"kube-vmap/model"
-	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
 )
@@ -22,9 +21,10 @@ import (
 const (
 	// tick is how often the kernel's counter is read, and how exact all other times are.
 	tick = 250 * time.Millisecond
-	// Reading connection tracking takes one part of restFactor of a processor's time while the
-	// counter moves, and otherwise of idleFactor.
-	restFactor, idleFactor = 100, 1000
+	// Reading connection tracking takes a hundredth of a processor's time while the counter
+	// moves, with bursts, and otherwise one part of idleFactor.
+	readsPerSecond, readBurst = 10_000, 200_000 // microseconds
+	idleFactor                = 1000
 	// questionsPerSecond limits the questions about endpoints.
 	questionsPerSecond = 50
 	// readsPerTick limits the reads of what one endpoint has answered: each goes through the
@@ -40,16 +40,15 @@ type Tracking interface {
 	IsFull() (bool, error)
 }
 
-// Counters reads the named counters of a family.
-type Counters interface {
-	Counters(model.Family) ([nft.Counters]uint64, error)
-}
+// Counter is the kernel's counter of first packets that clients sent again;
+// [kernel.Kernel] implements it.
+type Counter interface{ Unanswered() (uint64, error) }
 
 // Config configures a [Tracker].
 type Config struct {
 	NodeName string
 	Tracking Tracking
-	Counters Counters
+	Counter  Counter
 	// Ask asks a TCP port; see [Connect].
 	Ask func(ctx context.Context, to netip.AddrPort, wait time.Duration) error
 	// EndpointsByNode returns the endpoints of the nodes that run some of these; that of
@@ -78,12 +77,13 @@ type Tracker struct {
 	// addrsOf are the endpoints of nodes that checks run on.
 	addrsOf map[string][]netip.Addr
 
-	counter  uint64    // of the kernel, when it was last read
-	moved    bool      // since connection tracking was last read
-	lastRead time.Time // of connection tracking
-	readCost time.Duration
-	failing  bool // the last read failed
-	budget   *rate.Limiter
+	counter    uint64    // of the kernel, when it was last read
+	moved      bool      // since connection tracking was last read
+	lastRead   time.Time // of connection tracking
+	readCost   time.Duration
+	failing    bool          // the last read failed
+	readBudget *rate.Limiter // in microseconds of processor time
+	budget     *rate.Limiter // of questions
 
 	sampling    bool      // other nodes are being asked
 	sampleBegan time.Time // when they were last asked
@@ -116,7 +116,8 @@ func New(c Config) *Tracker {
 		pools: pools{}, checks: checks{all: map[endpoint]*check{}}, nodes: map[string]*node{},
 		kubelets: kubelets{ask: c.Kubelet, known: map[string]kubelet{}},
 		addrsOf:  map[string][]netip.Addr{}, budget: rate.NewLimiter(questionsPerSecond, questionsPerSecond),
-		answers: make(chan questionAnswer), nodeAnswers: make(chan nodeAnswer), samples: make(chan nodesAnswer),
+		readBudget: rate.NewLimiter(readsPerSecond, readBurst),
+		answers:    make(chan questionAnswer), nodeAnswers: make(chan nodeAnswer), samples: make(chan nodesAnswer),
 		requests: make(chan func()), ended: make(chan struct{}),
 	}
 }
@@ -180,7 +181,7 @@ func (t *Tracker) applyCommits(ctx context.Context) {
 func (t *Tracker) tick(ctx context.Context, now time.Time) {
 	runtime.LockOSThread() // for its processor time
 	defer runtime.UnlockOSThread()
-	t.readCounters()
+	t.readCounter()
 	t.readUnanswered(now)
 	silent := t.checks.silentChecks(now)
 	t.locate(ctx, silent)

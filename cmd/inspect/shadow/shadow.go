@@ -63,7 +63,8 @@ type Shadow struct {
 func New(c Config) *Shadow {
 	s := &Shadow{Config: c, tracker: newTracker(time.Now), constants: dump.NewConstants()}
 	l := c.Loop
-	l.Rules.CountConnections, l.Rules.Protect = false, false // no difference for packets
+	l.Rules.CountConnections, l.Rules.CountUnanswered = false, false // no difference for packets
+	l.Rules.Protect = false
 	l.Observer, l.Recorder, l.DriftReader, l.Shares = nil, nil, nil, nil
 	l.Addresses = addresses.New(addresses.Config{Log: c.Log})
 	l.Followers = []sync.Follower{s.tracker}

@@ -22,6 +22,9 @@ type Conntrack struct {
 	// unfiltered is true if the kernel does not filter, and sends all entries whatever it
 	// is asked for.
 	unfiltered bool
+	// repliesProbed is true once repliesFiltered is known: whether the kernel filters by the
+	// source of replies.
+	repliesProbed, repliesFiltered bool
 	// entryCount is the number of entries when all of a kind were last read.
 	entryCount map[countKey]int
 }

@@ -84,6 +84,7 @@ func entry(e Entry, id uint32) []byte {
 	return request(msgGet, 0, nft.FamilyNumber(e.Family()), func(enc *attr.Encoder) {
 		encodeTuple(enc, ctaTupleOrig, e.Protocol, client, e.Original)
 		encodeTuple(enc, ctaTupleReply, e.Protocol, e.Reply, client)
+		enc.Uint32(ctaStatus, e.Status)
 		enc.Uint32(ctaID, id)
 	}).Data
 }

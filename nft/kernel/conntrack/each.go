@@ -20,7 +20,7 @@ import (
 // may be missing. Begin is called first, and again if the kernel's table was rebuilt
 // meanwhile and the walk starts over.
 func (c *Conntrack) Each(begin func(), fn func(Entry)) error {
-	return c.each(0, begin, func(e Entry) {
+	return c.each(filter{}, begin, func(e Entry) {
 		if !e.Closed {
 			fn(e)
 		}
@@ -28,20 +28,60 @@ func (c *Conntrack) Each(begin func(), fn func(Entry)) error {
 }
 
 // EachTranslated is [Conntrack.Each] for entries whose destination was translated,
-// closed ones included. A kernel that filters by status, as 6.18 does, sends only those;
-// others send everything, and the rest is skipped here.
+// closed ones included. A kernel that filters by status, as those since 5.19 do, sends only
+// those; others send everything, and the rest is skipped here.
 func (c *Conntrack) EachTranslated(begin func(), fn func(Entry)) error {
-	return c.each(statusDstNAT, begin, func(e Entry) {
+	return c.each(filter{status: statusDstNAT, mask: statusDstNAT}, begin, func(e Entry) {
 		if e.Reply != e.Original {
 			fn(e)
 		}
 	})
 }
 
+// EachUnanswered is [Conntrack.EachTranslated] for entries to which no reply was seen.
+func (c *Conntrack) EachUnanswered(begin func(), fn func(Entry)) error {
+	unanswered := filter{status: statusDstNAT, mask: statusDstNAT | statusSeenReply}
+	return c.each(unanswered, begin, func(e Entry) {
+		if e.Reply != e.Original && !e.Replied {
+			fn(e)
+		}
+	})
+}
+
+// EachAnsweredBy is [Conntrack.EachTranslated] for entries to which an endpoint's address has
+// replied, refusals included where they have entries. The kernel filters by the address if it can.
+func (c *Conntrack) EachAnsweredBy(addr netip.Addr, begin func(), fn func(Entry)) error {
+	const answered = statusDstNAT | statusSeenReply
+	by := filter{status: answered, mask: answered, family: nft.FamilyNumber(model.FamilyOf(addr))}
+	if addr.Is4() && c.filtersReplies() {
+		by.replySource = addr
+	}
+	return c.each(by, begin, func(e Entry) {
+		if e.Reply.Addr() == addr && e.Reply != e.Original && e.Replied {
+			fn(e)
+		}
+	})
+}
+
+// filtersReplies reports whether the kernel filters by the source of replies. Before 5.15.6 it
+// takes the flags of the other direction and finds nothing (ad81d4daf6a3). One that refuses a
+// mask without a status, as those that filter by status do, is later.
+func (c *Conntrack) filtersReplies() bool {
+	if !c.unfiltered && !c.repliesProbed {
+		probe := request(msgGet, netlink.Dump, unix.AF_INET, func(e *attr.Encoder) {
+			e.Uint32(ctaStatusMask, statusDstNAT)
+		})
+		err := c.walk(probe, func() {}, func(Entry, rawEntry) {})
+		c.repliesProbed, c.repliesFiltered = true, errors.Is(err, unix.EINVAL)
+	}
+	return c.repliesFiltered
+}
+
 // Answering returns the destinations of a protocol's entries, translated or not, that have sent
 // an answer other than a refusal. Closed connections count for as long as the kernel keeps them.
 func (c *Conntrack) Answering(p model.Protocol) (at map[netip.AddrPort]bool, err error) {
-	err = c.each(statusSeenReply, func() { at = map[netip.AddrPort]bool{} }, func(e Entry) {
+	seen := filter{status: statusSeenReply, mask: statusSeenReply}
+	err = c.each(seen, func() { at = map[netip.AddrPort]bool{} }, func(e Entry) {
 		if e.Protocol == p && e.Replied && !e.Aborted {
 			at[e.Reply] = true
 		}
@@ -49,15 +89,12 @@ func (c *Conntrack) Answering(p model.Protocol) (at map[netip.AddrPort]bool, err
 	return at, err
 }
 
-// each calls fn for entries with a bit in their status, or all without one. A kernel that does not
-// filter sends others, too.
-func (c *Conntrack) each(status uint32, begin func(), fn func(Entry)) error {
-	all := request(msgGet, netlink.Dump, unix.AF_UNSPEC, func(e *attr.Encoder) {
-		if status != 0 {
-			e.Uint32(ctaStatus, status)
-		}
-	})
-	if err := c.walk(all, begin, func(e Entry, _ rawEntry) { fn(e) }); err != nil {
+// each calls fn for entries that pass a filter, and for others if the kernel does not filter.
+func (c *Conntrack) each(by filter, begin func(), fn func(Entry)) error {
+	if c.unfiltered {
+		by = filter{}
+	}
+	if err := c.walk(encodeEach(by), begin, func(e Entry, _ rawEntry) { fn(e) }); err != nil {
 		return fmt.Errorf("list flows: %w", explainError(err))
 	}
 	return nil

@@ -36,6 +36,7 @@ const (
 	ctaTimestamp  = 20
 	ctaLabels     = 22
 	ctaFilter     = 25
+	ctaStatusMask = 26
 
 	ctaTupleIP    = 1
 	ctaTupleProto = 2
@@ -53,8 +54,9 @@ const (
 	ctaProtoInfoSCTP = 3
 	ctaInfoState     = 1 // of TCP and of SCTP
 
-	ctaTimestampStart  = 1
-	ctaFilterOrigFlags = 1
+	ctaTimestampStart   = 1
+	ctaFilterOrigFlags  = 1
+	ctaFilterReplyFlags = 2
 
 	ctaStatsEntries    = 1 // CTA_STATS_GLOBAL_ENTRIES
 	ctaStatsMaxEntries = 2 // CTA_STATS_GLOBAL_MAX_ENTRIES
@@ -62,6 +64,7 @@ const (
 
 // Flags of a filter: the fields of a tuple that it compares (net/netfilter/nf_internals.h).
 const (
+	filterSrcAddr  = 1 << 0 // CTA_FILTER_F_CTA_IP_SRC
 	filterProtocol = 1 << 3 // CTA_FILTER_F_CTA_PROTO_NUM
 	filterDstPort  = 1 << 5 // CTA_FILTER_F_CTA_PROTO_DST_PORT
 )
@@ -89,6 +92,29 @@ func encodeList(q Query, port uint16, filtered bool) netlink.Message {
 			})
 		})
 		e.Nested(ctaFilter, func() { e.NativeUint32(ctaFilterOrigFlags, flags) })
+	})
+}
+
+// A filter selects entries of a walk; the zero value selects all.
+type filter struct {
+	status, mask uint32     // IPS_*: the status has these bits, of those in the mask
+	family       uint8      // zero means both
+	replySource  netip.Addr // invalid means any; IPv4 only (see the package comment)
+}
+
+// encodeEach requests the entries that pass a filter.
+func encodeEach(f filter) netlink.Message {
+	return request(msgGet, netlink.Dump, f.family, func(e *attr.Encoder) {
+		if f.mask != 0 {
+			e.Uint32(ctaStatus, f.status)
+			e.Uint32(ctaStatusMask, f.mask)
+		}
+		if f.replySource.IsValid() {
+			e.Nested(ctaTupleReply, func() {
+				e.Nested(ctaTupleIP, func() { e.Data(ctaIPv4Src, f.replySource.AsSlice()) })
+			})
+			e.Nested(ctaFilter, func() { e.NativeUint32(ctaFilterReplyFlags, filterSrcAddr) })
+		}
 	})
 }
 
