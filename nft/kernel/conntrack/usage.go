@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft/attr"
@@ -17,7 +18,13 @@ func (c *Conntrack) IsFull() (full bool, err error) {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	if _, err := conn.Send(request(msgUsage, 0, unix.AF_UNSPEC, nil)); err != nil {
+	// The kernel marks the answer as part of a dump, which never ends. So a short dump is
+	// requested after it, which does.
+	requests := []netlink.Message{
+		request(msgUsage, 0, unix.AF_UNSPEC, nil),
+		request(msgStatistics, netlink.Dump, unix.AF_UNSPEC, nil),
+	}
+	if _, err := conn.SendMessages(requests); err != nil {
 		return false, usageError(err)
 	}
 	entries, most := uint32(0), uint32(0)
@@ -25,8 +32,9 @@ func (c *Conntrack) IsFull() (full bool, err error) {
 		if err != nil {
 			return false, usageError(err)
 		}
-		entries, most = decodeUsage(m.Data)
-		break // the kernel marks the answer as part of a dump, which never ends
+		if m.Header.Type&0xff == msgUsage {
+			entries, most = decodeUsage(m.Data)
+		}
 	}
 	return most > 0 && uint64(entries)*20 >= uint64(most)*19, nil
 }
