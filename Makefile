@@ -33,7 +33,7 @@ MUTANTS_EFFICACY ?= 99
 # minutes to build and which only `make beside` needs.
 MODULES := cmd/kubectl-vmap deploy/helm deploy/image deploy/monitoring integration/cluster integration/otherprograms integration/page
 
-.PHONY: help demo build modules tools test unit integration cluster page soak beside test-kernels test-nft bench bench-cluster trial image release fuzz mutants golden lint lines docs man monitoring clean
+.PHONY: help demo build modules tools test unit integration cluster page soak beside test-kernels test-nft bench bench-cluster dead-node trial image release fuzz mutants golden lint lines docs man monitoring clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -120,6 +120,11 @@ bench-cluster: build ## from API write to kernel, compared with informers alone,
 	@.ci/setup nft ip
 	@.ci/cluster
 	cd integration/cluster && go run ./bench
+
+dead-node: ## how many connections fail when a node dies, with kube-proxy and with kube-vmap; ARGS are flags (root)
+	@.ci/setup nft ip
+	@.ci/cluster
+	cd integration/cluster && go run ./deadnode $(ARGS)
 
 trial: ## a cluster of three nodes with fault number N, for practice with kubectl vmap (root)
 	@.ci/setup nft ip

@@ -40,7 +40,7 @@ func CreateNode(ctx context.Context, client kubernetes.Interface, n *corev1.Node
 	if err != nil {
 		return nil, fmt.Errorf("make Node %s: %w", n.Name, err)
 	}
-	made.Status = n.Status
+	made.Status, made.ResourceVersion = n.Status, "" // whatever the node controller changed meanwhile
 	if made, err = client.CoreV1().Nodes().UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
 		return nil, fmt.Errorf("set the status of Node %s: %w", n.Name, err)
 	}

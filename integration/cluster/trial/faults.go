@@ -226,7 +226,26 @@ var faults = []fault{
 		},
 		fails: func(s *scene) error { return s.client(0).AnsweredBy(s.target(), "pod-1") },
 	},
-	{ // the last one: its node does not follow what later ones would change
+	{
+		name: "Pod that hangs", symptom: "a third of the connections to Service NS/web time out, all its Pods are ready",
+		command: problems, want: []string{"does not answer", "web-3"},
+		set: func(s *scene) {
+			for i := range s.cluster.Nodes[:2] {
+				_, err := s.pods(i)[0].Serve(model.TCP, hangPort)
+				s.must(err)
+			}
+			backlog, err := s.pods(2)[0].Backlog(hangPort)
+			s.must(err)
+			s.must(backlog.Shrink())
+			s.web(0, 1, 2)
+			s.service("web", 3, func(o *corev1.Service) {
+				o.Spec.Ports = []corev1.ServicePort{objects.Port(model.TCP, port, hangPort)}
+			})
+			s.ask(s.client(0), s.target())
+		},
+		fails: timesOut,
+	},
+	{ // after all but the next: its node does not follow what later ones would change
 		name: "node without connection to the API server", symptom: "clients on NODE-3 get no answer from Service NS/web, others do",
 		command: "status", want: []string{"NODE-3", "behind"},
 		set: func(s *scene) {
@@ -247,6 +266,23 @@ var faults = []fault{
 		},
 		fails: func(s *scene) error { return s.client(2).Comes(s.target(), lab.Refused, traffic.Timeout) },
 	},
+	{ // the last one
+		name: "node that is gone", symptom: "since a minute ago, a third of the connections to Service NS/web time out",
+		command: problems, want: []string{"does not answer", "web-3", "NODE-3"},
+		set: func(s *scene) {
+			s.web(0, 1, 2)
+			s.service("web", 3)
+			s.must(s.client(0).AwaitAnswers(s.context(), s.target(), "pod-1", "remote-1", "third-1"))
+			s.run(2, "", "ip", "link", "set", "eth0", "down")
+			s.ask(s.client(0), s.target())
+		},
+		fails: timesOut,
+	},
+}
+
+// timesOut checks that an endpoint does not answer TCP.
+func timesOut(s *scene) error {
+	return s.client(0).ComesOver(traffic.Over(model.TCP), s.target(), silence, timedOut)
 }
 
 var family = [...]string{model.IPv4: "ipv4", model.IPv6: "ipv6"}

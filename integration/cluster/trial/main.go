@@ -19,7 +19,9 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 
+	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/plugin"
 	"kube-vmap/integration/daemon/built"
 	"kube-vmap/integration/eventually"
@@ -44,7 +46,7 @@ func run(ctx context.Context, args []string) error {
 	if number < 1 || number > len(faults) {
 		return fmt.Errorf("want the number of a trial, 1 to %d", len(faults))
 	}
-	return asTest(ctx, func(t *program) error { return try(ctx, t, shuffled()[number-1]) })
+	return clustertest.AsTest(ctx, "trial", func(t testing.TB) error { return try(ctx, t, shuffled()[number-1]) })
 }
 
 // shuffled returns the faults in an order that the table does not show.
@@ -56,7 +58,8 @@ func shuffled() []fault {
 }
 
 // try prepares a cluster with the fault and waits.
-func try(ctx context.Context, t *program, f fault) error {
+func try(ctx context.Context, t testing.TB, f fault) error {
+	t.Helper()
 	c := plugin.New(t, podsPerNode)
 	if err := serve(c); err != nil {
 		return err

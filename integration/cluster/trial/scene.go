@@ -18,10 +18,11 @@ import (
 	"kube-vmap/model"
 )
 
-// The port of Services, and that of their Pods.
+// The port of Services, and that of their Pods; hangPort is for a Pod that serves only the other.
 const (
 	port       = 80
 	targetPort = 8080
+	hangPort   = 8090
 )
 
 // podsPerNode are, on each node: one that serves, one behind which another program drops
@@ -122,9 +123,15 @@ func (s *scene) external() (addrs [2]netip.Addr) {
 // rules loads a file of nft on a node, as another program would.
 func (s *scene) rules(node int, text string) {
 	s.Helper()
-	cmd := s.cluster.Nodes[node].Command(s.context(), "nft", "-f", "-")
-	cmd.Stdin = strings.NewReader(text)
+	s.run(node, text, "nft", "-f", "-")
+}
+
+// run runs a program on a node.
+func (s *scene) run(node int, stdin, program string, args ...string) {
+	s.Helper()
+	cmd := s.cluster.Nodes[node].Command(s.context(), program, args...)
+	cmd.Stdin = strings.NewReader(stdin)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		s.Fatalf("nft: %v: %s", err, out)
+		s.Fatalf("%s: %v: %s", program, err, out)
 	}
 }
