@@ -34,7 +34,7 @@
 // The decisions: select.go (which endpoints serve a port), reasons.go (why an
 // endpoint does not), frontends.go (the frontends of one Service), healthcheck.go,
 // claims.go (which Service owns an address and port), budget.go (which Services
-// are too expensive), maglev.go.
+// are too expensive), unresponsive.go (endpoints that do not answer), maglev.go.
 //
 // The state: servicemap.go, resolver.go (turns changed Services into changed
 // frontends), postpone.go (which changes wait), snapshot.go.

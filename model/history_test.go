@@ -102,7 +102,7 @@ func (h *history) yes() bool { return h.choose(2) == 1 }
 
 // event decodes the next event and applies it.
 func (h *history) event() {
-	switch h.choose(11) {
+	switch h.choose(12) {
 	case 0, 1:
 		h.setService(h.service())
 	case 2:
@@ -133,7 +133,48 @@ func (h *history) event() {
 		h.m.SetNodeAddrs(addrs)
 	case 10:
 		h.postpone([]string{"a", "b", "ab"}[h.choose(3)])
+	case 11:
+		h.checkUnresponsive()
 	}
+}
+
+// checkUnresponsive checks the result while some pods do not answer.
+func (h *history) checkUnresponsive() {
+	h.check()
+	all := h.unresponsive()
+	h.now.unresponsive = map[Match][]netip.AddrPort{}
+	for _, u := range all {
+		h.now.unresponsive[u.Key] = u.Endpoints
+	}
+	h.m.SetUnresponsive(all)
+	h.check()
+	for i := range all {
+		all[i].Endpoints = nil
+	}
+	h.now.unresponsive = nil
+	h.m.SetUnresponsive(all)
+}
+
+// unresponsive returns for all pools that may exist the pods that do not answer.
+func (h *history) unresponsive() (all []UnresponsiveEndpoints) {
+	pods := h.choose(1 << 6)
+	for _, f := range Families {
+		var endpoints []netip.AddrPort
+		for k := range 6 {
+			if pods&(1<<k) == 0 {
+				continue
+			}
+			for _, port := range []uint16{53, 8080, 8081} {
+				endpoints = append(endpoints, netip.AddrPortFrom(podIP(f, k), port))
+			}
+		}
+		for k := range 2 {
+			for _, p := range []ServicePort{{Protocol: TCP, Port: 80}, {Protocol: UDP, Port: 53}, {Protocol: SCTP, Port: 80}} {
+				all = append(all, UnresponsiveEndpoints{Match{clusterIP(f, k), p.Port, f, p.Protocol}, endpoints})
+			}
+		}
+	}
+	return all
 }
 
 func (h *history) setService(s Service) {
@@ -168,8 +209,9 @@ func (h *history) setOptions(o Options) {
 
 func (h *history) options() Options {
 	o := Options{MasqueradeAll: h.yes(), DetectsPods: [...]bool{h.yes(), h.yes()}, Scheduler: h.scheduler()}
-	bits := h.choose(8)
+	bits := h.choose(1 << 7)
 	o.StrictSourceRanges, o.IgnoreExternalIPs, o.TCPFlowEndpoints = bits&1 > 0, bits&2 > 0, bits&4 > 0
+	o.PassiveChecks, o.MaxAvoidedPercent = PassiveChecks(bits>>3&3), [...]int{0, 34, 50, 100}[bits>>5]
 	return o
 }
 
@@ -202,7 +244,9 @@ func (h *history) service() Service {
 		s.Ports = append(s.Ports, ports[i])
 		ports = slices.Delete(ports, i, i+1) // a name occurs once
 	}
-	if h.yes() {
+	bits := h.choose(1 << 3)
+	s.PassiveChecks = PassiveChecks(bits >> 1)
+	if bits&1 > 0 {
 		h.addExternal(&s)
 	}
 	return s

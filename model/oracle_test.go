@@ -20,6 +20,8 @@ type cluster struct {
 	slices   map[EndpointSliceName]EndpointSlice
 	// nodeAddrs serve node ports.
 	nodeAddrs []netip.Addr
+	// unresponsive are endpoints that do not answer, by pool.
+	unresponsive map[Match][]netip.AddrPort
 }
 
 // expectation is the expected state of a cluster.
@@ -36,9 +38,6 @@ func (c *cluster) oracle() expectation {
 	b := expectation{map[Match]Frontend{}, map[Conflict]struct{}{}, map[ServiceName]HealthCheck{}, NoLocalEndpoints{}}
 	var external []Frontend
 	for _, s := range slices.SortedFunc(maps.Values(c.services), oracleOlder) {
-		if s.HealthCheckNodePort != 0 {
-			b.health[s.Name] = c.oracleHealth(s)
-		}
 		for _, f := range Families {
 			for _, port := range s.Ports {
 				all := c.oracleFrontends(s, port, f)
@@ -57,6 +56,12 @@ func (c *cluster) oracle() expectation {
 	})
 	for _, fe := range external {
 		b.claim(fe, c.nodeAddrs)
+	}
+	missing := c.oracleAvoid(b.winners)
+	for _, s := range c.services {
+		if s.HealthCheckNodePort != 0 {
+			b.health[s.Name] = c.oracleHealth(s, missing[s.Name])
+		}
 	}
 	return b
 }
@@ -152,7 +157,7 @@ func oracleEqual(reported, is Frontend) bool {
 			p := *f.Pool
 			p.Cluster, p.Local = make([]netip.AddrPort, p.Slots(false)), make([]netip.AddrPort, p.Slots(true))
 			p.ClusterWeights, p.LocalWeights, p.ClusterShares, p.LocalShares = nil, nil, nil, nil
-			p.Hairpin = nil
+			p.Hairpin, p.PassiveChecks, p.Avoided = nil, 0, nil
 			f.Pool = &p
 		}
 	}
@@ -164,7 +169,13 @@ func (c *cluster) oracleSetPools(s Service, f Family, of []Frontend) {
 	got := oracleSelect(of[0].Service, f, c.slicesOf(s.Name), c.node)
 	pool := &Pool{
 		Key: of[0].Match, Hairpin: got.hairpin,
-		Affinity: s.Affinity, Scheduler: s.Scheduler,
+		Affinity: s.Affinity, Scheduler: s.Scheduler, PassiveChecks: s.PassiveChecks,
+	}
+	if pool.PassiveChecks == PassiveChecksDefault {
+		pool.PassiveChecks = c.options.PassiveChecks
+	}
+	if pool.PassiveChecks == PassiveChecksOff {
+		pool.PassiveChecks = 0
 	}
 	if protocol := of[0].Match.Protocol; protocol == UDP || protocol == TCP && c.options.TCPFlowEndpoints {
 		pool.FlowEndpoints = got.flows
@@ -242,13 +253,13 @@ func (c *cluster) oracleSources(s Service, f Family) (sources []netip.Prefix, re
 	return sources, true
 }
 
-// oracleHealth returns the health check of the Service.
-func (c *cluster) oracleHealth(s Service) HealthCheck {
+// oracleHealth returns the health check of the Service, of whose endpoints some are missing.
+func (c *cluster) oracleHealth(s Service, missing map[netip.Addr]bool) HealthCheck {
 	h := HealthCheck{Service: s.Name, Port: s.HealthCheckNodePort}
 	counted := map[netip.Addr]bool{}
 	for _, slice := range c.slicesOf(s.Name) {
 		for _, e := range slice.Endpoints {
-			if e.Ready && !slice.Drained && e.Node != "" && e.Node == c.node.Name && !counted[e.Addr] {
+			if e.Ready && !slice.Drained && e.Node != "" && e.Node == c.node.Name && !counted[e.Addr] && !missing[e.Addr] {
 				counted[e.Addr] = true
 				h.Local[slice.Family]++
 			}

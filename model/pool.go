@@ -20,7 +20,7 @@ type Pool struct {
 	// empty if no frontend needs it.
 	Cluster, Local []netip.AddrPort
 	// ClusterWeights and LocalWeights are the weights of these endpoints; nil if all are
-	// equal. Endpoints of weight zero are in no list.
+	// equal. Endpoints of weight zero are in no list, nor are those that are avoided.
 	ClusterWeights, LocalWeights []uint16
 	// ClusterShares and LocalShares are how many slots each of these endpoints takes, of
 	// which a connection gets one; nil if one each. They follow from the weights, unless
@@ -28,7 +28,8 @@ type Pool struct {
 	ClusterShares, LocalShares []uint16
 	// PassiveChecks is what is done about endpoints that do not answer; zero for nothing.
 	PassiveChecks PassiveChecks
-	// Avoided are endpoints that would be in the lists, but do not answer.
+	// Avoided are endpoints that would be in Cluster or Local, but are missing in one of
+	// them because they do not answer.
 	Avoided []netip.AddrPort
 	// Hairpin lists the endpoint addresses on this node. A connection from one of them
 	// to itself must be masqueraded, or else its replies would stay within the pod and

@@ -55,7 +55,8 @@ type UnresponsiveEndpoints struct {
 // SetUnresponsive replaces the unresponsive endpoints of these pools; without endpoints, all of a
 // pool answer again. Pools with [PassiveChecksAvoid] have them in [Pool].Avoided and not in their
 // lists, as if their weight was zero, but never more than [Options].MaxAvoidedPercent of a list, and
-// never its last endpoint. An endpoint that the pool no longer has is forgotten.
+// never its last endpoint. An endpoint that the pool no longer has is forgotten, and so are all of
+// a pool that no longer has PassiveChecksAvoid.
 func (m *ServiceMap) SetUnresponsive(all []UnresponsiveEndpoints) {
 	for _, u := range all {
 		owner := m.claims.winners[u.Key]
@@ -80,29 +81,32 @@ func (e *serviceEntry) setUnresponsive(u UnresponsiveEndpoints) {
 // avoidUnresponsive takes the unresponsive endpoints out of the lists of the entry's pools, and
 // forgets those that are in none.
 func (e *serviceEntry) avoidUnresponsive(maxPercent int) {
-	if len(e.unresponsive) == 0 {
-		return
-	}
 	var used []UnresponsiveEndpoints
-	for i := range e.frontends {
-		p := e.frontends[i].Pool
-		if !e.frontends[i].IsClusterIP() || p.PassiveChecks != PassiveChecksAvoid {
+	for _, u := range e.unresponsive {
+		p := e.pool(u.Key)
+		if p == nil || p.PassiveChecks != PassiveChecksAvoid {
 			continue
 		}
-		for _, u := range e.unresponsive {
-			if u.Key != p.Key {
-				continue
-			}
-			u.Endpoints = slices.DeleteFunc(slices.Clone(u.Endpoints), func(a netip.AddrPort) bool {
-				return !containsSorted(p.Cluster, a) && !containsSorted(p.Local, a)
-			})
-			if len(u.Endpoints) > 0 {
-				p.avoid(u.Endpoints, maxPercent)
-				used = append(used, u)
-			}
+		u.Endpoints = slices.DeleteFunc(slices.Clone(u.Endpoints), func(a netip.AddrPort) bool {
+			return !containsSorted(p.Cluster, a) && !containsSorted(p.Local, a)
+		})
+		if len(u.Endpoints) > 0 {
+			p.avoid(u.Endpoints, maxPercent)
+			used = append(used, u)
 		}
 	}
 	e.unresponsive = used
+}
+
+// pool returns the pool of that key, or nil. Of ports with one number, the first one gets the
+// ClusterIP, and its pool is the one that is programmed.
+func (e *serviceEntry) pool(key Match) *Pool {
+	for i := range e.frontends {
+		if f := &e.frontends[i]; f.IsClusterIP() && f.Match == key {
+			return f.Pool
+		}
+	}
+	return nil
 }
 
 // containsSorted reports whether the sorted list has the address.

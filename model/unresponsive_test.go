@@ -91,6 +91,40 @@ func TestReportAndOffAvoidNothing(t *testing.T) {
 			if len(pool.Cluster) != 2 || changed > 0 || pool.PassiveChecks != c.ifOn() {
 				t.Errorf("%s: %v, %d frontends changed, pool %s", c, pool.Cluster, changed, pool.PassiveChecks)
 			}
+			m.SetService(webAllKinds(p, f))
+			m.Changes()
+			if pool = poolOfWeb(m, f, p); len(pool.Avoided) > 0 {
+				t.Errorf("%v avoided since it is no longer %s", pool.Avoided, c)
+			}
+		}
+	})
+}
+
+// TestEachListKeepsAnEndpoint has two endpoints on this node, and one on another.
+func TestEachListKeepsAnEndpoint(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m := avoiding(f, p, 100, ready(1).on(here), ready(2).on(here), ready(3).on(there))
+		m.SetService(changed(webAllKinds(p, f), externalLocal))
+		pool, _ := setUnresponsive(m, f, p, 1, 2)
+		if !slices.Equal(pool.Cluster, podPorts(f, 3)) || !slices.Equal(pool.Local, podPorts(f, 2)) ||
+			!slices.Equal(pool.Avoided, podPorts(f, 1, 2)) || !slices.Equal(pool.Hairpin, podIPs(f, 1, 2)) {
+			t.Errorf("cluster %v, local %v, avoided %v, hairpin %v", pool.Cluster, pool.Local, pool.Avoided, pool.Hairpin)
+		}
+	})
+}
+
+// TestSharesOfAvoidedEndpointAreDropped has shares by connections, which are for all endpoints.
+func TestSharesOfAvoidedEndpointAreDropped(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m := avoiding(f, p, 50, ready(1), ready(2), ready(3))
+		m.SetService(changed(webAllKinds(p, f), leastConnections))
+		m.Changes()
+		shares := ListShares{Endpoints: podPorts(f, 1, 2, 3), Shares: []uint16{1, 5, 6}}
+		m.SetShares([]PoolShares{{Key: webMatch(KindClusterIP, f, p), Cluster: shares}})
+		for _, numbers := range [][]int{{2}, nil} {
+			if pool, _ := setUnresponsive(m, f, p, numbers...); pool.ClusterShares != nil {
+				t.Errorf("%v have shares %v", pool.Cluster, pool.ClusterShares)
+			}
 		}
 	})
 }
