@@ -12,6 +12,7 @@
 //	memory     of the kernel for each endpoint
 //	connect    a connection through a ClusterIP, and a counted one, beside one without
 //	observed   the cost of least connections beside many connections
+//	passive    the cost of passive health checks beside many connections
 //
 // Times depend on the machine and on its load. So each is compared with a floor that is
 // measured in the same run, alternating with it: the time that the kernel takes for the
@@ -53,6 +54,7 @@ var parts = []struct {
 	{"memory", (*bench).memory},
 	{"connect", (*bench).connect},
 	{"observed", (*bench).observed},
+	{"passive", (*bench).passive},
 }
 
 func run() int {

@@ -44,7 +44,7 @@ func (b *bench) observed() error {
 
 // observedPart measures three observations, with the pause after each.
 func (b *bench) observedPart(s *report.Section, box *sandbox, part int) error {
-	if err := track(box.raw, trackedEntries, part); err != nil {
+	if err := track(box.raw, trackedEntries, part, true); err != nil {
 		return err
 	}
 	const observations = 3
@@ -103,29 +103,41 @@ func (k *measuredTracking) EachTranslated(begin func(), fn func(conntrack.Entry)
 // trackedService is the address that connections are made to.
 var trackedService = netip.MustParseAddrPort("10.96.0.10:80")
 
-// trackedEndpoint is one of ten.
+// trackedEndpoints is the number of endpoints.
+const trackedEndpoints = 10
+
+// trackedEndpoint is one of them.
 func trackedEndpoint(n int) netip.AddrPort {
-	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 244, 1, byte(n % 10)}), 8080)
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 244, 1, byte(n % trackedEndpoints)}), 8080)
 }
 
 // Messages and attributes of ctnetlink (include/uapi/linux/netfilter/nfnetlink_conntrack.h).
 const (
 	ctNew = 0 // IPCTNL_MSG_CT_NEW
 
-	ctaTupleOrig, ctaTupleReply, ctaProtoInfo, ctaTimeout, ctaNATDst = 1, 2, 4, 7, 13
-	ctaFirst, ctaSecond, ctaThird                                    = 1, 2, 3 // within these
-	tcpEstablished                                                   = 3
+	ctaTupleOrig, ctaTupleReply, ctaStatus, ctaProtoInfo, ctaTimeout, ctaNATDst = 1, 2, 3, 4, 7, 13
+	ctaFirst, ctaSecond, ctaThird                                               = 1, 2, 3 // within these
+
+	tcpSynSent, tcpEstablished = 1, 3
+	// statusAnswered are IPS_SEEN_REPLY and IPS_CONFIRMED (nf_conntrack_common.h): the kernel
+	// confirms each entry that is written.
+	statusAnswered = 1<<1 | 1<<3
 )
 
-// track creates entries of TCP connections, a part of which is translated.
-func track(raw *rawSocket, entries, part int) error {
+// track creates entries of TCP connections, a part of which is translated, with or without an
+// answer.
+func track(raw *rawSocket, entries, part int, answered bool) error {
 	const batch = 500
 	var parts [][]byte
 	for first := 0; first < entries; first += batch {
 		var e attr.Encoder
 		for i := first; i < first+batch; i++ {
-			client := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 100 + byte(i>>16), byte(i >> 8), byte(i)}), 40_000)
-			addTracked(&e, client, trackedEndpoint(i/part), i%part == 0)
+			client := netip.AddrFrom4([4]byte{10, 100 + byte(i>>16), byte(i >> 8), byte(i)})
+			port := uint16(40_000)
+			if !answered {
+				port++
+			}
+			addTracked(&e, netip.AddrPortFrom(client, port), trackedEndpoint(i/part), i%part == 0, answered)
 		}
 		parts = append(parts, e.Bytes)
 	}
@@ -134,7 +146,7 @@ func track(raw *rawSocket, entries, part int) error {
 }
 
 // addTracked adds the message that creates an entry.
-func addTracked(e *attr.Encoder, client, endpoint netip.AddrPort, translated bool) {
+func addTracked(e *attr.Encoder, client, endpoint netip.AddrPort, translated, answered bool) {
 	tuple := func(kind uint16, src, dst netip.AddrPort) {
 		e.Nested(kind, func() {
 			e.Nested(ctaFirst, func() {
@@ -153,6 +165,11 @@ func addTracked(e *attr.Encoder, client, endpoint netip.AddrPort, translated boo
 	tuple(ctaTupleOrig, client, trackedService)
 	tuple(ctaTupleReply, trackedService, client)
 	e.Uint32(ctaTimeout, 3600)
+	state := uint8(tcpSynSent)
+	if answered {
+		e.Uint32(ctaStatus, statusAnswered)
+		state = tcpEstablished
+	}
 	if translated {
 		e.Nested(ctaNATDst, func() {
 			e.Data(ctaFirst, endpoint.Addr().AsSlice())
@@ -163,6 +180,6 @@ func addTracked(e *attr.Encoder, client, endpoint netip.AddrPort, translated boo
 			})
 		})
 	}
-	e.Nested(ctaProtoInfo, func() { e.Nested(ctaFirst, func() { e.Uint8(ctaFirst, tcpEstablished) }) })
+	e.Nested(ctaProtoInfo, func() { e.Nested(ctaFirst, func() { e.Uint8(ctaFirst, state) }) })
 	e.CloseMessage()
 }

@@ -180,12 +180,17 @@ func (k *Kernel) Counters(f model.Family) (totals [nft.Counters]uint64, err erro
 // Unanswered returns how many first packets of connections to Services were sent again, in both
 // families, since the tables were created; zero if there are none.
 func (k *Kernel) Unanswered() (packets uint64, err error) {
-	for _, f := range model.Families {
-		totals, err := k.Counters(f)
-		if err != nil {
-			return 0, fmt.Errorf("read unanswered connections of %s: %w", nft.FamilyName(f), err)
+	ofTable := func(e *attr.Encoder) { e.String(unix.NFTA_OBJ_TABLE, nft.TableName) }
+	all := socket.Nftables(unix.NFT_MSG_GETOBJ, netlink.Dump, unix.NFPROTO_UNSPEC, ofTable) // both families in one dump
+	err = permission(socket.Ask(k.read, all, func(m netlink.Message) error {
+		c, n, ours, err := wire.DecodeCounter(m.Data)
+		if ours && c == nft.CounterUnanswered {
+			packets += n
 		}
-		packets += totals[nft.CounterUnanswered]
+		return err
+	}))
+	if err != nil {
+		return 0, fmt.Errorf("read unanswered connections: %w", err)
 	}
 	return packets, nil
 }

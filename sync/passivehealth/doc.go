@@ -43,7 +43,7 @@
 //
 // # Cost
 //
-// While the counter does not move, connection tracking is read for a thousandth of one
+// While the counter does not move, connection tracking is read for less than a thousandth of one
 // processor's time, otherwise for a hundredth. Questions are at most 50 a second, which
 // namespaces share.
 package passivehealth

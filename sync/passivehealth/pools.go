@@ -44,7 +44,7 @@ func (p pools) apply(c sync.Committed) (changed []*pool) {
 			delete(p, f.Match)
 		default:
 			next := newPool(f)
-			if old := before[f.Match]; old != nil && old.service == next.service {
+			if old := before[f.Match]; old != nil && old.service == next.service && old.mode == next.mode {
 				next.sent = old.sent
 			}
 			p[f.Match] = next
@@ -65,7 +65,7 @@ func newPool(f *model.Frontend) *pool {
 			Kind: "Service", Namespace: f.Service.Namespace, Name: f.Service.Name, UID: m.UID,
 		},
 		port: f.Service.Port, mode: m.PassiveChecks,
-		lists: [3][]netip.AddrPort{m.Cluster, m.Local, m.Avoided},
+		lists: [3][]netip.AddrPort{m.Cluster, m.Local, m.Avoided}, sent: m.Avoided,
 	}
 }
 

@@ -1,6 +1,7 @@
 package passivehealth
 
 import (
+	"runtime"
 	"time"
 
 	"kube-vmap/nft/kernel/conntrack"
@@ -31,6 +32,8 @@ func (t *Tracker) readUnanswered(now time.Time) {
 		return
 	}
 	t.moved, t.lastRead = false, now
+	runtime.LockOSThread() // for its processor time
+	defer runtime.UnlockOSThread()
 	unanswered, before := map[endpoint][]uint32{}, t.CPUTime()
 	err := t.Tracking.EachUnanswered(func() { clear(unanswered) }, func(e conntrack.Entry) {
 		k := endpoint{e.Protocol, e.Reply}

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -19,8 +18,9 @@ import (
 )
 
 const (
-	// tick is how often the kernel's counter is read, and how exact all other times are.
-	tick = 250 * time.Millisecond
+	// idleTick is how often the kernel's counter is read, and tick how exact all other times are
+	// while there are checks.
+	idleTick, tick = 500 * time.Millisecond, 250 * time.Millisecond
 	// Reading connection tracking takes a hundredth of a processor's time while the counter
 	// moves, with bursts, and otherwise one part of idleFactor.
 	readsPerSecond, readBurst = 10_000, 200_000 // microseconds
@@ -156,9 +156,17 @@ func (t *Tracker) Run(ctx context.Context) error {
 		case len(t.pools) == 0:
 			next = nil
 		case next == nil:
-			next = time.After(tick)
+			next = time.After(t.untilNextTick())
 		}
 	}
+}
+
+// untilNextTick returns the time until the next tick.
+func (t *Tracker) untilNextTick() time.Duration {
+	if len(t.checks.all) == 0 && len(t.nodes) == 0 {
+		return idleTick
+	}
+	return tick
 }
 
 // applyCommits brings the pools up to date, and forgets the endpoints that are gone.
@@ -179,8 +187,6 @@ func (t *Tracker) applyCommits(ctx context.Context) {
 
 // tick does what is due.
 func (t *Tracker) tick(ctx context.Context, now time.Time) {
-	runtime.LockOSThread() // for its processor time
-	defer runtime.UnlockOSThread()
 	t.readCounter()
 	t.readUnanswered(now)
 	silent := t.checks.silentChecks(now)
