@@ -9,5 +9,6 @@ import (
 // others.
 var Keys = append([]string{
 	LabelServiceProxyName, LabelHeadless, discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy,
-	annotationScheduler, annotationPassiveChecks, corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints,
+	annotationScheduler, annotationPassiveChecks,
+	corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints,
 }, weightAnnotations[:]...)

@@ -84,7 +84,7 @@ func (f *Flags) addTraffic(s flagSection) {
 			"The annotation kube-vmap.io/passive-health-checks of a Service overrides it")
 	s.completes("passive-health-checks", "off", "report", "avoid")
 	s.number(&f.options.PassiveHealthChecksMaxPercent, "passive-health-checks-max-percent", extension,
-		"`percent` of the endpoints of a Service port, rounded down, that may be avoided because they do not answer")
+		"at most `N` percent of the endpoints of a Service port, rounded down, and never the last one, are avoided")
 	s.duration(&p.NFTables.SyncPeriod, "iptables-sync-period", "",
 		"`time` (30s, 1m): /healthz fails if a change takes more than twice as long to reach the kernel. "+
 			"Applies to nftables too, as in kube-proxy")

@@ -107,6 +107,10 @@ func TestErrorsNameTheFlag(t *testing.T) {
 		{"--log-flush-frequency=0", "--log-flush-frequency: "},
 		{"--probation=-1s", "--probation: "},
 		{"--kube-proxy-marker=sometimes", `--kube-proxy-marker: Unsupported value: "sometimes"`},
+		{"--passive-health-checks=default", `--passive-health-checks: Unsupported value: "default"`},
+		{"--passive-health-checks=", `--passive-health-checks: Unsupported value: ""`},
+		{"--passive-health-checks-max-percent=0", "--passive-health-checks-max-percent: "},
+		{"--passive-health-checks-max-percent=101", "--passive-health-checks-max-percent: "},
 	} {
 		if got := loadError(t, strings.Fields(test.args)...); !strings.HasPrefix(got, test.want) || strings.Contains(got, "\n") {
 			t.Errorf("%s: got %q, want %q", test.args, got, test.want)
