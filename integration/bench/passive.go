@@ -26,7 +26,7 @@ func (b *bench) passive() error {
 	for _, tt := range []struct {
 		waiting int
 		most    float64
-	}{{0, 0.001}, {waitingEntries, 0.01}} {
+	}{{0, 0.004}, {waitingEntries, 0.015}} {
 		if err := inSandbox(func(box *sandbox) error { return b.passivePart(s, box, tt.waiting, tt.most) }); err != nil {
 			return err
 		}

@@ -44,6 +44,6 @@
 // # Cost
 //
 // While the counter does not move, connection tracking is read for less than a thousandth of one
-// processor's time, otherwise for a hundredth. Questions are at most 50 a second, which
+// processor's time, otherwise for half a hundredth, with bursts. Questions are at most 50 a second, which
 // namespaces share.
 package passivehealth

@@ -19,11 +19,11 @@ import (
 
 const (
 	// idleTick is how often the kernel's counter is read, and tick how exact all other times are
-	// while there are checks.
+	// while endpoints are asked.
 	idleTick, tick = 500 * time.Millisecond, 250 * time.Millisecond
-	// Reading connection tracking takes a hundredth of a processor's time while the counter
+	// Reading connection tracking takes half a hundredth of a processor's time while the counter
 	// moves, with bursts, and otherwise one part of idleFactor.
-	readsPerSecond, readBurst = 10_000, 200_000 // microseconds
+	readsPerSecond, readBurst = 5_000, 200_000 // microseconds
 	idleFactor                = 1000
 	// questionsPerSecond limits the questions about endpoints.
 	questionsPerSecond = 50
@@ -163,7 +163,7 @@ func (t *Tracker) Run(ctx context.Context) error {
 
 // untilNextTick returns the time until the next tick.
 func (t *Tracker) untilNextTick() time.Duration {
-	if len(t.checks.all) == 0 && len(t.nodes) == 0 {
+	if !t.checks.any(phaseAsking) && len(t.nodes) == 0 {
 		return idleTick
 	}
 	return tick

@@ -1,7 +1,7 @@
 // Command deadnode measures how many connections fail when a node dies: with kube-proxy,
 // and with kube-vmap, one after the other, each in a new cluster.
 //
-//	cd integration/cluster && go run ./deadnode -kube-vmap-args=--flag=value
+//	cd integration/cluster && go run ./deadnode
 //
 //	client on node-1 --> proxy --> 20 Services, each with a pod --> node-1, node-2
 //	client on node-2 --> proxy -/  on every node                \-> node-3: the fault
@@ -66,7 +66,7 @@ func readFlags() *options {
 	names := strings.Join(slices.Sorted(maps.Keys(faults)), ", ")
 	flag.StringVar(&o.fault, "fault", "link", "what happens to node-3: `one` of "+names)
 	flag.DurationVar(&o.duration, "duration", time.Minute, "how `long` to measure after the fault")
-	ours := flag.String("kube-vmap-args", "", "more `arguments` of kube-vmap, separated by spaces")
+	ours := flag.String("kube-vmap-args", "--passive-health-checks=avoid", "more `arguments` of kube-vmap, separated by spaces")
 	flag.Parse()
 	o.ours = strings.Fields(*ours)
 	return o
