@@ -18,13 +18,14 @@ import (
 
 // A world is a network with its connection tracking, in the time of a test.
 type world struct {
-	t       *testing.T
-	mu      stdsync.Mutex // protects all that goroutines of the tracker use
-	tracker *Tracker
-	entries []conntrack.Entry
-	counter uint64
-	reads   int // of connection tracking
-	full    bool
+	t        *testing.T
+	mu       stdsync.Mutex // protects the rest; a test holds it unless it waits
+	tracker  *Tracker
+	entries  []conntrack.Entry
+	counter  uint64
+	reads    int // of connection tracking, each of which takes readCost
+	readCost time.Duration
+	full     bool
 
 	dead     map[netip.Addr]bool              // these answer nothing
 	refuses  map[endpoint]bool                // these answer neither connections nor questions at this port
@@ -53,7 +54,7 @@ func run(t *testing.T, test func(*world)) {
 		w.tracker = New(Config{
 			NodeName: here, Tracking: w, Counter: w, Ask: w.ask, EndpointsByNode: w.endpointsByNode, Kubelet: w.kubelet,
 			Unresponsive: unresponsive, Recorder: w, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-			CPUTime: func() time.Duration { return 0 },
+			CPUTime: func() time.Duration { defer w.lock()(); return time.Duration(w.reads) * w.readCost },
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -62,16 +63,15 @@ func run(t *testing.T, test func(*world)) {
 			for {
 				select {
 				case all := <-unresponsive:
-					for _, u := range all {
-						w.received[u.Key] = u.Endpoints
-						w.changes++
-					}
+					w.receive(all)
 				case <-ctx.Done():
 					return
 				}
 			}
 		}()
+		w.mu.Lock()
 		test(w)
+		w.mu.Unlock()
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -79,43 +79,51 @@ func run(t *testing.T, test func(*world)) {
 	})
 }
 
-func (w *world) EachUnanswered(begin func(), fn func(conntrack.Entry)) error {
+// lock locks until the returned function is called.
+func (w *world) lock() (unlock func()) { w.mu.Lock(); return w.mu.Unlock }
+
+func (w *world) receive(all []model.UnresponsiveEndpoints) {
+	defer w.lock()()
+	for _, u := range all {
+		w.received[u.Key] = u.Endpoints
+		w.changes++
+	}
+}
+
+// each calls fn for the entries that match.
+func (w *world) each(fn func(conntrack.Entry), match func(conntrack.Entry) bool) error {
+	defer w.lock()()
 	w.reads++
-	begin()
 	for _, e := range w.entries {
-		if !e.Replied {
+		if match(e) {
 			fn(e)
 		}
 	}
 	return nil
+}
+
+func (w *world) EachUnanswered(begin func(), fn func(conntrack.Entry)) error {
+	begin()
+	return w.each(fn, func(e conntrack.Entry) bool { return !e.Replied })
 }
 
 func (w *world) EachAnsweredBy(a netip.Addr, begin func(), fn func(conntrack.Entry)) error {
-	w.reads++
 	begin()
-	for _, e := range w.entries {
-		if e.Replied && e.Reply.Addr() == a {
-			fn(e)
-		}
-	}
-	return nil
+	return w.each(fn, func(e conntrack.Entry) bool { return e.Replied && e.Reply.Addr() == a })
 }
 
-func (w *world) IsFull() (bool, error) { return w.full, nil }
+func (w *world) IsFull() (bool, error) { defer w.lock()(); return w.full, nil }
 
-func (w *world) Unanswered() (uint64, error) { return w.counter, nil }
+func (w *world) Unanswered() (uint64, error) { defer w.lock()(); return w.counter, nil }
 
-func (w *world) Warn(_ sync.Object, reason, _ string) { w.events = append(w.events, reason) }
+func (w *world) Warn(_ sync.Object, reason, _ string) {
+	defer w.lock()()
+	w.events = append(w.events, reason)
+}
 
 // ask answers a question as the network does.
 func (w *world) ask(ctx context.Context, to netip.AddrPort, wait time.Duration) error {
-	w.mu.Lock()
-	w.asked[to]++
-	w.mu.Unlock()
-	answer := time.Millisecond + w.slow
-	if w.dead[to.Addr()] || w.mute[to.Addr()] || w.refuses[endpoint{model.TCP, to}] {
-		answer = time.Hour
-	}
+	answer := w.answerTime(to)
 	select {
 	case <-time.After(min(wait, answer)):
 	case <-ctx.Done():
@@ -127,7 +135,18 @@ func (w *world) ask(ctx context.Context, to netip.AddrPort, wait time.Duration) 
 	return nil
 }
 
+// answerTime returns how long an answer to a question takes, and counts the question.
+func (w *world) answerTime(to netip.AddrPort) time.Duration {
+	defer w.lock()()
+	w.asked[to]++
+	if w.dead[to.Addr()] || w.mute[to.Addr()] || w.refuses[endpoint{model.TCP, to}] {
+		return time.Hour
+	}
+	return time.Millisecond + w.slow
+}
+
 func (w *world) endpointsByNode(_ context.Context, list []netip.Addr) (map[string][]netip.Addr, error) {
+	defer w.lock()()
 	out := map[string][]netip.Addr{}
 	for _, a := range list {
 		if name, known := w.nodeOf[a]; known {
@@ -146,6 +165,7 @@ func (w *world) endpointsByNode(_ context.Context, list []netip.Addr) (map[strin
 }
 
 func (w *world) kubelet(_ context.Context, name string) ([]netip.AddrPort, error) {
+	defer w.lock()()
 	to, known := w.nodes[name]
 	if !known {
 		return nil, errors.New("unknown node")
@@ -162,11 +182,11 @@ func (w *world) connect(e endpoint) {
 	})
 	if w.dead[e.addr.Addr()] || w.refuses[e] {
 		if e.protocol != model.UDP {
-			time.AfterFunc(time.Second, func() { w.counter++ })
+			time.AfterFunc(time.Second, func() { defer w.lock()(); w.counter++ })
 		}
 		return
 	}
-	time.AfterFunc(time.Millisecond+w.slow, func() { w.entries[i].Replied = true })
+	time.AfterFunc(time.Millisecond+w.slow, func() { defer w.lock()(); w.entries[i].Replied = true })
 }
 
 // forge adds connections to an endpoint that it never sees, as from an address that gets no
@@ -212,13 +232,27 @@ func (w *world) commit(s *service) {
 	}
 	slices.SortFunc(pool.Cluster, netip.AddrPort.Compare)
 	w.tracker.Follow(sync.Committed{Set: []model.Frontend{{Match: s.key, Service: s.name, Pool: pool}}})
-	synctest.Wait()
+	w.wait(0)
 }
 
 // wait lets time pass.
 func (w *world) wait(d time.Duration) {
+	w.mu.Unlock()
 	<-time.After(d)
 	synctest.Wait()
+	w.mu.Lock()
+}
+
+// report returns the tracker's report.
+func (w *world) report() Report {
+	w.t.Helper()
+	w.mu.Unlock()
+	defer w.mu.Lock()
+	r, err := w.tracker.Report(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
 }
 
 // every calls fn after each period of a time until it returns false, and returns how long

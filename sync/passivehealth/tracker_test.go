@@ -151,9 +151,8 @@ func TestDeadNodeLosesAllEndpointsTogether(t *testing.T) {
 			if took > 3*time.Second {
 				t.Errorf("%s: found after %s: %v", f, took, w.received)
 			}
-			r, err := w.tracker.Report(w.t.Context())
-			if err != nil || len(r.Nodes) != 1 || r.Nodes[0].Name != "n2" || len(r.Nodes[0].Endpoints) != 10 {
-				t.Errorf("%s: report %+v, %v", f, r, err)
+			if r := w.report(); len(r.Nodes) != 1 || r.Nodes[0].Name != "n2" || len(r.Nodes[0].Endpoints) != 10 {
+				t.Errorf("%s: report %+v", f, r)
 			}
 			clear(w.dead)
 			used := func() bool {
@@ -222,8 +221,8 @@ func TestEndpointThatIsGoneIsForgotten(t *testing.T) {
 		if n := len(w.received[s.key]); n != 0 {
 			t.Errorf("%d are unresponsive", n)
 		}
-		if r, err := w.tracker.Report(w.t.Context()); err != nil || len(r.Endpoints) > 0 {
-			t.Errorf("report %+v, %v", r, err)
+		if r := w.report(); len(r.Endpoints) > 0 {
+			t.Errorf("report %+v", r)
 		}
 	})
 }
@@ -232,7 +231,7 @@ func TestEndpointThatIsGoneIsForgotten(t *testing.T) {
 func TestNothingIsReadWhileNothingWaits(t *testing.T) {
 	run(t, func(w *world) {
 		s := w.serve(model.IPv4, model.TCP, "default", 0)
-		w.tracker.CPUTime = func() time.Duration { return time.Duration(w.reads) * 10 * time.Millisecond }
+		w.readCost = 10 * time.Millisecond
 		w.every(100*time.Millisecond, 100*time.Second, w.traffic(func() bool { return false }, s))
 		if w.reads > 11 {
 			t.Errorf("%d reads of 10 ms in 100 s", w.reads)
