@@ -140,10 +140,13 @@ kubevmap_element_changes_total counter operation
 kubevmap_encode_duration_seconds histogram 11:1.6e-05..16.777
 kubevmap_endpoint_connections_total counter endpoint ip_family namespace port protocol service
 kubevmap_endpoints gauge
+kubevmap_endpoints_not_answering gauge
 kubevmap_fast_path gauge
 kubevmap_fast_path_interfaces gauge
 kubevmap_kernel_duration_seconds histogram 11:1.6e-05..16.777
 kubevmap_object_changes_total counter
+kubevmap_passive_health_changes_total counter
+kubevmap_passive_health_questions_total counter
 kubevmap_refused_objects gauge
 kubevmap_refused_service_ports gauge
 kubevmap_service_connections_total counter ip_family namespace port protocol service

@@ -110,7 +110,8 @@ func (t *Tracker) reportChange(c *check) {
 			note += "; new connections avoid it as far as the Service has others"
 		}
 		t.Log.Warn("endpoint does not answer", "endpoint", c.addr.String(), "protocol", c.protocol.String(),
-			"service", c.services()[0].Namespace+"/"+c.services()[0].Name, "node", c.node, "connections", c.connections, "questions", c.silent)
+			"service", c.services()[0].Namespace+"/"+c.services()[0].Name, "node", c.node,
+			"connections", c.connections, "questions", c.silent)
 	} else {
 		t.Log.Info("endpoint used again", "endpoint", c.addr.String(), "protocol", c.protocol.String())
 	}
