@@ -66,9 +66,11 @@ func TestPassiveHealthChecksReachTheLoop(t *testing.T) {
 	for value, want := range map[string]model.PassiveChecks{
 		"off": model.PassiveChecksOff, "report": model.PassiveChecksReport, "avoid": model.PassiveChecksAvoid,
 	} {
-		loop, err := load(t, "--passive-health-checks="+value, "--passive-health-checks-max-percent=7").Loop()
-		if err != nil || loop.PassiveChecks != want || loop.MaxAvoidedPercent != 7 {
-			t.Errorf("%s: got %s, at most %d %%, %v", value, loop.PassiveChecks, loop.MaxAvoidedPercent, err)
+		for percent, arg := range map[int]string{1: "=1", 100: "=100"} {
+			loop, err := load(t, "--passive-health-checks="+value, "--passive-health-checks-max-percent"+arg).Loop()
+			if err != nil || loop.PassiveChecks != want || loop.MaxAvoidedPercent != percent {
+				t.Errorf("%s: got %s, at most %d %%, %v", value, loop.PassiveChecks, loop.MaxAvoidedPercent, err)
+			}
 		}
 	}
 }
