@@ -245,3 +245,23 @@ func TestNothingIsReadWhileNothingWaits(t *testing.T) {
 		}
 	})
 }
+
+// TestModeOfServiceChanges has an endpoint that does not answer when its Service changes from
+// report to avoid.
+func TestModeOfServiceChanges(t *testing.T) {
+	run(t, func(w *world) {
+		s := w.serve(model.IPv4, model.TCP, "default", 0)
+		s.mode = model.PassiveChecksReport
+		w.commit(s)
+		w.dead[s.endpoints[0].addr.Addr()] = true
+		w.every(100*time.Millisecond, 5*time.Second, w.traffic(func() bool { return len(w.events) > 0 }, s))
+		if len(w.events) != 1 || w.changes > 0 {
+			t.Errorf("events %v, %d changes with report", w.events, w.changes)
+		}
+		s.mode = model.PassiveChecksAvoid
+		w.commit(s)
+		if want := []netip.AddrPort{s.endpoints[0].addr}; !slices.Equal(w.received[s.key], want) {
+			t.Errorf("received %v, want %v", w.received[s.key], want)
+		}
+	})
+}
