@@ -177,11 +177,9 @@ func (t *Tracker) applyCommits(ctx context.Context) {
 			changed[p.key] = p
 		}
 	}
-	if len(t.checks.all) == 0 && len(t.nodes) == 0 {
-		return
-	}
+	idle := len(t.checks.all) == 0 && len(t.nodes) == 0
+	maps.DeleteFunc(changed, func(m model.Match, p *pool) bool { return t.pools[m] != p || idle && len(p.sent) == 0 })
 	t.checks.forget(t.pools)
-	maps.DeleteFunc(changed, func(m model.Match, p *pool) bool { return t.pools[m] != p })
 	t.publish(ctx, slices.Collect(maps.Values(changed)))
 }
 
@@ -201,6 +199,9 @@ func (t *Tracker) tick(ctx context.Context, now time.Time) {
 		}
 	}
 	changed := t.checks.retries(now)
+	for _, c := range changed {
+		t.reportChange(c)
+	}
 	changed = append(changed, t.decide(now)...)
 	t.ask(ctx, now)
 	t.publish(ctx, poolsOf(changed))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kube-vmap/model"
+	"kube-vmap/sync"
 )
 
 func address(format string, parts ...any) netip.Addr {
@@ -262,6 +263,23 @@ func TestModeOfServiceChanges(t *testing.T) {
 		w.commit(s)
 		if want := []netip.AddrPort{s.endpoints[0].addr}; !slices.Equal(w.received[s.key], want) {
 			t.Errorf("received %v, want %v", w.received[s.key], want)
+		}
+	})
+}
+
+// TestPoolThatComesBackAvoidsNothing has a Service lose its ClusterIP and get it again, while the
+// loop remembers that an endpoint did not answer.
+func TestPoolThatComesBackAvoidsNothing(t *testing.T) {
+	run(t, func(w *world) {
+		s := w.serve(model.IPv4, model.TCP, "default", 0)
+		gone := s.endpoints[0].addr
+		pool := &model.Pool{Key: s.key, PassiveChecks: s.mode, Avoided: []netip.AddrPort{gone}}
+		w.received[s.key] = pool.Avoided
+		w.tracker.Follow(sync.Committed{Gone: []model.Match{s.key}})
+		w.tracker.Follow(sync.Committed{Set: []model.Frontend{{Match: s.key, Service: s.name, Pool: pool}}})
+		w.wait(0)
+		if len(w.received[s.key]) > 0 || w.changes != 1 {
+			t.Errorf("%d changes, unresponsive %v", w.changes, w.received[s.key])
 		}
 	})
 }
