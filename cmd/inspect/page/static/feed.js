@@ -1,7 +1,7 @@
 // The feed asks the server again and again, and knows how old its answer is.
 
 const period = 2000; // ms from one answer to the next question
-const limit = 25000; // ms until a question is given up; the server gives up before
+const limit = 30000; // ms until a question is given up; the server gives up after 25 s
 const late = 12000; // ms without a new state after which what is shown counts as old
 
 // request returns an answer of the API. An error that the server has answered says so.

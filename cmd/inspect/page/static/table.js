@@ -10,12 +10,12 @@ export class Table {
   // and first, which is -1 if the highest comes first. key(row) identifies a row, link(row) is
   // where it leads, and empty() why there are none.
   constructor({ id, label, columns, key, link, empty, sorted }) {
-    Object.assign(this, { columns, key, link, empty, sorted, limit: step, nodes: new Map() });
+    Object.assign(this, { columns, key, link, empty, sorted, limit: step, nodes: new Map(), rows: [], given: [] });
     const sorting = columns.filter((c) => c.compare);
     this.head = h("div", { class: "row", role: "row" }, columns.map((c) => this.header(c)));
     this.body = h("div", { class: "rows", role: "rowgroup" });
     this.none = h("p", { class: "empty", hidden: true });
-    this.more = h("button", { type: "button", class: "plain more-rows", click: () => this.show(this.given, this.limit + step) });
+    this.more = h("button", { type: "button", class: "plain more-rows", hidden: true, click: () => this.show(this.given, this.limit + step) });
     this.choice = h("select", { change: (e) => this.sortBy(e.target.value, true) }, sorting.map((c) => h("option", { value: c.key }, c.label)));
     this.node = h("div", { class: `table table-${id}`, id, role: "grid", "aria-label": label, "aria-readonly": "true" }, h("div", { class: "head", role: "rowgroup" }, this.head), this.body);
     // The choice is for narrow screens, where there is no place for headers.
@@ -50,6 +50,7 @@ export class Table {
       this.body.replaceChildren(...nodes);
       if (this.body.contains(focused)) focused.focus({ preventScroll: true });
     }
+    if (!nodes.some((n) => n.tabIndex === 0) && nodes.length) nodes[0].tabIndex = 0; // Tab reaches one row
     this.draw();
     this.mark();
     this.none.hidden = rows.length > 0;
@@ -96,7 +97,9 @@ export class Table {
     const at = rows.indexOf(document.activeElement);
     const to = { j: at + 1, ArrowDown: at + 1, k: at - 1, ArrowUp: at - 1, ...(at < 0 ? {} : { Home: 0, End: rows.length - 1 }) }[key];
     if (to === undefined) return false;
-    rows[Math.min(Math.max(to, 0), rows.length - 1)]?.focus();
+    const next = rows[Math.min(Math.max(to, 0), rows.length - 1)];
+    for (const r of rows) r.tabIndex = r === next ? 0 : -1;
+    next?.focus();
     return true;
   }
 }
