@@ -104,7 +104,7 @@ func (w *Way) concerns(f *findings.Finding) bool {
 		return false
 	case isOfPort && f.Name != "" && of != port, err == nil && other != addrPort(w.To).Addr():
 		return false
-	case f.Reason == model.ProblemConflict && !w.isIn(f.Names):
+	case f.Reason == model.ProblemConflict && (len(f.Names) == 0 || !w.isIn(f.Names)):
 		return false
 	}
 	port = strings.TrimPrefix(port+"/"+strings.ToUpper(w.Protocol), "/")
@@ -120,7 +120,7 @@ func (b *builder) addContested(w *Way, d *nodestatus.Document) {
 	}
 	for i := range d.Services {
 		for _, p := range d.Services[i].Contested {
-			if w.isIn(p.Names) {
+			if len(p.Names) > 0 && w.isIn(p.Names) {
 				w.addCause(Cause{Object: p.Object, Field: p.Field, Text: p.Text})
 			}
 		}

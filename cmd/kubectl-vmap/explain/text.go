@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -162,9 +163,18 @@ func (w *Way) withoutAddresses(text string) string {
 	for _, e := range w.Endpoints {
 		words = append(words, e.Address, e.Sees)
 	}
-	pairs := []string{"table ip6 ", "table ip ", "chain ip6 ", "chain ip "}
+	names := map[string]string{}
 	for i, word := range words {
-		pairs = append(pairs, word, fmt.Sprint("\x00", i))
+		if _, twice := names[word]; !twice && word != "" {
+			names[word] = fmt.Sprint("\x00", i)
+		}
+	}
+	pairs := []string{"table ip6 ", "table ip ", "chain ip6 ", "chain ip "}
+	// Of words that begin alike the longest counts.
+	for _, word := range slices.SortedFunc(maps.Keys(names), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+	}) {
+		pairs = append(pairs, word, names[word])
 	}
 	return strings.NewReplacer(pairs...).Replace(text)
 }
