@@ -16,9 +16,9 @@ import (
 
 // Reasons of events about Services and, if all endpoints of a node do not answer, about the node.
 const (
-	ReasonNotAnswering = "EndpointNotAnswering"
+	ReasonNotAnswering = model.ProblemEndpointNotAnswering
 	ReasonAnswers      = "EndpointAnswersAgain"
-	ReasonNodeSilent   = "NodeNotAnswering"
+	ReasonNodeSilent   = model.ProblemNodeNotAnswering
 	ReasonNodeAnswers  = "NodeAnswersAgain"
 )
 
