@@ -97,6 +97,10 @@ func (t *Tracker) Totals() (notAnswering, questions, changes int64) {
 	return t.notAnswering.Load(), t.questions.Load(), t.changes.Load()
 }
 
+// CutOff reports whether most other nodes that were asked do not answer this one. It may be called
+// at any time.
+func (t *Tracker) CutOff() bool { return t.cutOff.Load() }
+
 // reportChange reports that an endpoint does not answer, or answers again.
 func (t *Tracker) reportChange(c *check) {
 	t.changes.Add(1)
