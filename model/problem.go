@@ -12,4 +12,7 @@ const (
 	ProblemConflict = "AddressConflict"
 	// ProblemNodePorts: node ports may not answer where configured. It has no event.
 	ProblemNodePorts = "NodePorts"
+	// ProblemEndpointNotAnswering and ProblemNodeNotAnswering: passive health checks found that.
+	ProblemEndpointNotAnswering = "EndpointNotAnswering"
+	ProblemNodeNotAnswering     = "NodeNotAnswering"
 )

@@ -74,7 +74,7 @@ func (p *proxy) passiveHealth(m *metrics.Metrics) follower {
 	}
 	t := passivehealth.New(c)
 	m.AddPassiveHealth(t)
-	p.unresponsive = t.Report
+	p.unresponsive, p.cutOff = t.Report, t.CutOff
 	return t
 }
 

@@ -43,9 +43,11 @@ type proxy struct {
 	kernels  kernels
 	takeover *takeover.Takeover
 	fastPath *fastpath.FastPath // nil without --fast-path
-	// endpointsByNode is that of the loop. unresponsive returns what passive health checks found.
+	// endpointsByNode is that of the loop. unresponsive and cutOff return what passive health checks
+	// found.
 	endpointsByNode func(context.Context, []netip.Addr) (map[string][]netip.Addr, error)
 	unresponsive    func(context.Context) (passivehealth.Report, error)
+	cutOff          func() bool
 }
 
 // kernels are handles of the kernel, one for each goroutine that uses one.
@@ -113,7 +115,11 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	m := metrics.New(metrics.Config{
 		Version: version, Kubernetes: metrics.Kubernetes(), NativeHistograms: p.config.Feature(config.NativeHistograms),
 	})
-	h := health.New(health.Config{SyncPeriod: p.config.SyncPeriod(), Probed: m.Probed, NotReady: p.takeover.NotReady})
+	c := health.Config{SyncPeriod: p.config.SyncPeriod(), Probed: m.Probed, NotReady: p.takeover.NotReady}
+	if p.config.Networkz {
+		c.CutOff = func() bool { return p.cutOff() }
+	}
+	h := health.New(c)
 	p.loop.Observer = sync.MultiObserver{h, m}
 	p.loop.Addresses = addresses.New(addresses.Config{Log: p.log})
 	p.loop.DriftReader = p.kernels.drift

@@ -37,7 +37,7 @@ func (p *proxy) statusAnswer(loop *sync.Loop, h *health.Health) nodestatus.Sourc
 	}
 	return build.New(build.Config{
 		Snapshot: look, Version: version, Counts: counts, NodeName: p.loop.NodeName, Health: p.healthReport(h),
-		Observe: build.ObserveNode,
+		Observe: build.ObserveNode, Unresponsive: p.unresponsive,
 	})
 }
 

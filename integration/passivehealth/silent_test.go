@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +120,7 @@ func TestSilentEndpointGetsNoConnectionsUntilItAnswers(t *testing.T) {
 	s.silence(silent)
 	s.awaitAll(messageSilent, silent)
 	stop()
+	s.checkShown(silent)
 	var group errgroup.Group
 	for i, w := range daemon.Transports() {
 		group.Go(func() error {
@@ -140,6 +142,25 @@ func TestSilentEndpointGetsNoConnectionsUntilItAnswers(t *testing.T) {
 	s.command(silent, "nft", "delete table inet silent")
 	s.awaitAll(messageUsed, silent)
 	s.awaitEach(silent)
+}
+
+// checkShown checks that commands name the avoided endpoint on a host.
+func (s *scene) checkShown(h *lab.Host) {
+	s.t.Helper()
+	problems := daemon.Run(s.t, s.lab.Node.Host, "problems", "--observe", "0").Stdout
+	endpoints := daemon.Run(s.t, s.lab.Node.Host, "get", "endpoints", "-A").Stdout
+	for _, w := range daemon.Transports() {
+		at := netip.AddrPortFrom(h.Addr(w.Family), daemon.TargetPort).String() + "/" + w.Protocol.String()
+		for text, want := range map[string][]string{
+			problems: {"EndpointNotAnswering", at, "questions since ", "; new connections avoid it"}, endpoints: {at, "Avoided"},
+		} {
+			if !slices.ContainsFunc(strings.Split(text, "\n"), func(line string) bool {
+				return !slices.ContainsFunc(want, func(part string) bool { return !strings.Contains(line, part) })
+			}) {
+				s.t.Errorf("no line with %q:\n%s", want, text)
+			}
+		}
+	}
 }
 
 // awaitEach asks over each transport until this endpoint answers.

@@ -5,13 +5,14 @@
 //	sync.Loop ----------------------> Health <---------- /healthz  load balancer: may this node get connections?
 //	                                         <---------- /livez    kubelet: must the proxy be restarted?
 //	                                         <---------- /readyz   kubelet: does the proxy do its work?
+//	                                         <---------- /networkz do other nodes answer this one?
 //
 // The proxy is unhealthy if a change has been pending for too long, not if nothing was
 // committed recently: while the API server is unavailable there are no changes, and
 // restarting the proxy or moving its connections elsewhere would not help. Both IP
 // families are committed in one transaction, so they have the same health.
 //
-// Paths, status codes and bodies are kube-proxy's, apart from /readyz and the fields
+// Paths, status codes and bodies are kube-proxy's, apart from /readyz, /networkz and the fields
 // ready and reason.
 package health
 
@@ -34,6 +35,9 @@ type Config struct {
 	// NotReady, unless it is nil, returns why the proxy is not ready for another reason than
 	// the loop's; empty if there is none. It must be safe for concurrent use.
 	NotReady func() string
+	// CutOff, unless it is nil, reports whether the node has lost its network, and adds
+	// /networkz. It must be safe for concurrent use.
+	CutOff func() bool
 }
 
 // Health is a [sync.Observer] that serves probes. It is safe for concurrent use.
@@ -41,6 +45,7 @@ type Health struct {
 	timeout  time.Duration
 	probed   func(probe string, code int)
 	notReady func() string
+	cutOff   func() bool
 
 	mu    stdsync.Mutex // guards state
 	state state
@@ -59,7 +64,10 @@ type state struct {
 // New returns a Health without pending changes. The start of the process counts as the
 // last update, as in kube-proxy.
 func New(c Config) *Health {
-	h := &Health{timeout: 2 * c.SyncPeriod, probed: c.Probed, notReady: c.NotReady, state: state{updated: time.Now()}}
+	h := &Health{
+		timeout: 2 * c.SyncPeriod, probed: c.Probed, notReady: c.NotReady, cutOff: c.CutOff,
+		state: state{updated: time.Now()},
+	}
 	if h.probed == nil {
 		h.probed = func(string, int) {}
 	}

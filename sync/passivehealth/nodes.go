@@ -265,6 +265,7 @@ func (t *Tracker) handleSample(a nodesAnswer) {
 	cutOff := a.silent >= 2 && a.silent > a.answered
 	if cutOff != t.checks.cutOff {
 		t.checks.cutOff = cutOff
+		t.cutOff.Store(cutOff)
 		t.Log.Warn("reachability of other nodes changed", "cut_off", cutOff, "answered", a.answered, "silent", a.silent)
 	}
 }

@@ -16,9 +16,9 @@ import (
 
 // Reasons of events about Services and, if all endpoints of a node do not answer, about the node.
 const (
-	ReasonNotAnswering = "EndpointNotAnswering"
+	ReasonNotAnswering = model.ProblemEndpointNotAnswering
 	ReasonAnswers      = "EndpointAnswersAgain"
-	ReasonNodeSilent   = "NodeNotAnswering"
+	ReasonNodeSilent   = model.ProblemNodeNotAnswering
 	ReasonNodeAnswers  = "NodeAnswersAgain"
 )
 
@@ -96,6 +96,10 @@ func (c *check) avoided() bool {
 func (t *Tracker) Totals() (notAnswering, questions, changes int64) {
 	return t.notAnswering.Load(), t.questions.Load(), t.changes.Load()
 }
+
+// CutOff reports whether most other nodes that were asked do not answer this one. It may be called
+// at any time.
+func (t *Tracker) CutOff() bool { return t.cutOff.Load() }
 
 // reportChange reports that an endpoint does not answer, or answers again.
 func (t *Tracker) reportChange(c *check) {

@@ -98,6 +98,7 @@ type Tracker struct {
 	ended    chan struct{}
 
 	questions, changes, notAnswering atomic.Int64 // for metrics
+	cutOff                           atomic.Bool  // that of checks
 }
 
 // A questionAnswer is the outcome of a question.

@@ -153,6 +153,7 @@ var reasons = map[string]string{
 	"Duplicate":     "another entry for the same address is used",
 	"NotProgrammed": "it is not programmed",
 	"Busy":          "it has more active connections than others, for now",
+	"Avoided":       "it does not answer this node",
 }
 
 // shares names the active connections that decide the shares of endpoints.
@@ -179,6 +180,9 @@ func (h *hinter) ofPort(s *nodestatus.Service, port *nodestatus.Port, f *nodesta
 		field := findings.FieldOf(s, &e)
 		switch {
 		case e.Reason == nodestatus.ReasonGone:
+			continue
+		case e.Reason == nodestatus.ReasonAvoided && e.Unresponsive != nil && e.Unresponsive.Questions > 0:
+			unused++ // the finding says more
 			continue
 		case e.Reason == "" && !(noneLocal && e.LocalSlot == nil):
 			used++
@@ -250,9 +254,8 @@ func (h *hinter) fastPath() {
 
 // hintedReasons are the reasons of findings that nothing else here explains.
 var hintedReasons = []string{
-	findings.Refuses, findings.Silent, findings.Fallback, findings.PublishedEarly, findings.LocalPolicy,
-	findings.NoneLocal,
-	findings.Affinity, findings.Scheduler, findings.Weights, findings.Stale,
+	findings.EndpointNotAnswering, findings.Refuses, findings.Silent, findings.Fallback,
+	findings.PublishedEarly, findings.LocalPolicy, findings.NoneLocal, findings.Affinity, findings.Scheduler, findings.Weights, findings.Stale,
 }
 
 // findings adds the findings about the frontend, or about all of the port.

@@ -188,6 +188,26 @@ func TestHintNamesActiveConnectionsUnderLeastConnections(t *testing.T) {
 	}
 }
 
+func TestHintNamesTheAvoidedEndpointOnce(t *testing.T) {
+	for _, f := range model.Families {
+		for _, p := range model.Protocols {
+			d := document(f, p)
+			e := &d.Services[0].Ports[0].Endpoints[1]
+			e.Reason, e.Unresponsive = nodestatus.ReasonAvoided, &nodestatus.Unresponsive{Connections: 4, Questions: 2}
+			w := asked(f, p, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")
+			all := strings.Join(hinted(t, w, d).Hints, "\n")
+			want := fmt.Sprintf("endpoint %s/%s on node node-2 does not answer: 4 connections and 2 questions since", addrPort(families[f].other), p)
+			if !strings.Contains(all, want) || !strings.Contains(all, "new connections avoid it") || strings.Contains(all, "gets no connections") {
+				t.Errorf("%s, %s: hints are %s, want %q", f, p, all, want)
+			}
+			e.Unresponsive = &nodestatus.Unresponsive{} // its node
+			if all = strings.Join(hinted(t, w, d).Hints, "\n"); !strings.Contains(all, "gets no connections: it does not answer this node") {
+				t.Errorf("%s, %s: hints are %s", f, p, all)
+			}
+		}
+	}
+}
+
 func addrPort(a string) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr(a), 8080) }
 
 func TestNoProcessIsReported(t *testing.T) {

@@ -142,6 +142,7 @@ func (c *collector) port(p *nodestatus.Port, explained bool) {
 	c.choice(p, v)
 	c.unused(p, v)
 	c.used(p, v)
+	c.unresponsive(p)
 }
 
 // notCounted adds that connections to a port are not counted.

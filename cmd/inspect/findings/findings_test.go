@@ -328,6 +328,26 @@ func TestFindings(t *testing.T) {
 		"silence": {func(w *world) { w.change = each(0, func(e *nodestatus.Endpoint) { e.Unanswered = 1 }) }, []want{
 			{problem, "Silent", "", "1 of 3 endpoints does not answer, 4 connections waiting"}, {notice, "Silent", "spec.ports[].targetPort", "or the protocol has no answers"},
 		}},
+		"no answer to passive health checks": {func(w *world) {
+			w.change = func(d *nodestatus.Document) {
+				each(1, func(e *nodestatus.Endpoint) {
+					e.Active, e.Unanswered = 2, 1
+					e.Unresponsive = &nodestatus.Unresponsive{Since: then, Connections: 4, Questions: 2}
+					if strings.Contains(e.Address, ":") {
+						e.Slot, e.Reason = nil, nodestatus.ReasonAvoided
+					}
+				})(d)
+				each(2, func(e *nodestatus.Endpoint) { e.Unresponsive = &nodestatus.Unresponsive{Since: then} })(d)
+				d.Health = &nodestatus.Health{PassiveHealth: &nodestatus.PassiveHealth{
+					Endpoints: 4, Nodes: []nodestatus.SilentNode{{Name: "worker-3", Since: then, Endpoints: 2}},
+				}}
+			}
+		}, []want{
+			{problem, "EndpointNotAnswering", "endpoints[].addresses of the EndpointSlice: 10.244.0.2", "endpoint 10.244.0.2:8080/sctp, 10.244.0.2:8080/tcp, " +
+				"10.244.0.2:8080/udp on node worker-2 does not answer: 12 connections and 6 questions since 2026-03-01T12:00:00Z"},
+			{problem, "EndpointNotAnswering", "endpoints[].addresses of the EndpointSlice: fd00:244::2", "since 2026-03-01T12:00:00Z; new connections avoid it"},
+			{problem, "NodeNotAnswering", "", "the node and its endpoints do not answer since 2026-03-01T12:00:00Z"},
+		}},
 		"connections to one that is not ready": {func(w *world) {
 			ready(w, 0, false, true, true)
 			w.change = each(0, func(e *nodestatus.Endpoint) { e.Active = 2 })
@@ -442,7 +462,7 @@ func TestProblemOfOnePortNamesItsOwnEndpoints(t *testing.T) {
 
 // TestEveryReasonOfEndpointsHasAField fails if a reason is added without its field.
 func TestEveryReasonOfEndpointsHasAField(t *testing.T) {
-	none := []string{model.ReasonDuplicate.String(), nodestatus.ReasonNotProgrammed, nodestatus.ReasonGone}
+	none := []string{model.ReasonDuplicate.String(), nodestatus.ReasonNotProgrammed, nodestatus.ReasonAvoided, nodestatus.ReasonGone}
 	for _, reason := range nodestatus.Reasons() {
 		field := findings.FieldOf(&nodestatus.Service{}, &nodestatus.Endpoint{Reason: reason})
 		if (field == "") != slices.Contains(none, reason) {

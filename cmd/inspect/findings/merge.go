@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"kube-vmap/cmd/inspect/nodestatus"
 )
@@ -68,18 +69,31 @@ func (m *Merger) Add(node string, list []Finding) {
 		if v.Count != f.Count {
 			v.Count = 0
 		}
+		if !f.Since.IsZero() {
+			v.Since = earlier(v.Since, f.Since)
+		}
 		v.Nodes, v.Endpoints = append(v.Nodes, node), union(v.Endpoints, f.Endpoints)
 	}
 }
 
-// id identifies what nodes have found, but for numbers of connections, which differ on all
-// nodes with clients.
+// id identifies what nodes have found, but for numbers of connections and times, which differ on
+// all nodes with clients.
 func (f *Finding) id() string {
 	a, text := f.Args, ""
 	if a.Count = 0; a.IsZero() {
 		text = f.Text
 	}
+	if !a.Since.IsZero() {
+		a.Since, a.Number = time.Time{}, 0 // of questions
+	}
 	return fmt.Sprintf("%s %s %+v %s", f.Severity, f.Kind, a, text)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // Nodes returns the nodes that were added, in the order of [CompareNames].
@@ -89,9 +103,9 @@ func (m *Merger) Nodes() []string { return slices.SortedFunc(slices.Values(m.nod
 func (m *Merger) Sorted() []Merged {
 	all := m.Nodes()
 	out := make([]Merged, 0, len(m.byKey))
-	for _, p := range m.byKey {
+	for k, p := range m.byKey {
 		p.setVariants(all)
-		if strings.HasPrefix(p.Object, objectNode+" ") && len(p.Nodes) > 1 {
+		if k.object == objectNode && len(p.Nodes) > 1 {
 			p.Object = nodestatus.Plural(len(p.Nodes), objectNode)
 		}
 		out = append(out, *p)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
@@ -27,6 +28,35 @@ func TestVariantsAreKept(t *testing.T) {
 		"1 of 3 endpoints answers with a reset, once within the observation: no program listens on port 80 there, or a network policy rejects: x (on a)"
 	if len(got) != 1 || got[0].String() != want || !slices.Equal(got[0].Nodes, []string{"a", "b", "c"}) || len(got[0].Variants) != 2 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestUnresponsiveEndpointsAreMergedEach has nodes that found the same at other times.
+func TestUnresponsiveEndpointsAreMergedEach(t *testing.T) {
+	silent := func(address string, seconds, connections int) findings.Finding {
+		return findings.Finding{
+			Object: "Service shop/web", Reason: findings.EndpointNotAnswering, Field: address,
+			Args: nodestatus.Args{
+				Names: []string{address}, Message: "n3", Count: connections, Number: 2 * connections,
+				Since: then.Add(time.Duration(seconds) * time.Second),
+			},
+		}
+	}
+	var m findings.Merger
+	m.Add("a", []findings.Finding{silent("x", 2, 1), silent("y", 2, 1)})
+	m.Add("b", []findings.Finding{silent("x", 1, 7), {Object: "Node c", Reason: findings.NodeNotAnswering}})
+	m.Add("d", []findings.Finding{{Object: "Node c", Reason: findings.NodeNotAnswering}})
+	var got []string
+	for _, f := range m.Sorted() {
+		got = append(got, f.Object+": "+f.String())
+	}
+	want := []string{
+		"Node c: the node and its endpoints do not answer since 0001-01-01T00:00:00Z",
+		"Service shop/web: endpoint x on node n3 does not answer since 2026-03-01T12:00:01Z",
+		"Service shop/web: endpoint y on node n3 does not answer: 1 connection and 2 questions since 2026-03-01T12:00:02Z",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

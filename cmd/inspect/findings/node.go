@@ -27,6 +27,7 @@ func OfNode(d *nodestatus.Document) []Finding {
 	n.tables()
 	n.positions()
 	n.takeover()
+	n.unresponsive()
 	n.events()
 	for _, p := range d.Problems {
 		if p.Reason == nodestatus.ReasonUnread {
@@ -117,6 +118,23 @@ func (n *nodeFindings) takeover() {
 		if t.state == n.Takeover.State {
 			n.add(t.severity, t.reason, nodestatus.Args{Message: n.Takeover.Text})
 		}
+	}
+}
+
+func (n *nodeFindings) unresponsive() {
+	p := n.PassiveHealth
+	if p == nil {
+		return
+	}
+	if p.CutOff {
+		n.add(problem, CutOff, nodestatus.Args{})
+	}
+	if p.Endpoints > 0 {
+		a := nodestatus.Args{Number: p.Endpoints}
+		for _, s := range p.Nodes {
+			a.Names = append(a.Names, s.Name)
+		}
+		n.add(notice, NotAnswering, a)
 	}
 }
 

@@ -70,6 +70,10 @@ Problem: the API server cannot be followed for 1s (Node): forbidden`},
 		{"kernel", func(d *nodestatus.Document, _ *nodestatus.Health) {
 			d.Problems = []nodestatus.Problem{{Reason: nodestatus.ReasonUnread, Text: "read the tables: EPERM"}, {Reason: nodestatus.ReasonUncertain, Text: "other"}}
 		}, "Problem: the kernel cannot be read: read the tables: EPERM"},
+		{"cut off", func(_ *nodestatus.Document, h *nodestatus.Health) {
+			h.PassiveHealth = &nodestatus.PassiveHealth{Endpoints: 3, Nodes: []nodestatus.SilentNode{{Name: "node-2"}}, CutOff: true}
+		}, `Problem: most other nodes that were asked do not answer: this node may be without a network, so that no further endpoint is avoided
+Notice: no answer from 3 endpoints and node node-2; kube-vmap problems lists them`},
 		{"take-over", func(_ *nodestatus.Document, h *nodestatus.Health) {
 			h.Takeover = nodestatus.Takeover{State: nodestatus.TakeoverProbation, Text: "suspended until then"}
 		}, "Notice: suspended until then"},

@@ -155,7 +155,7 @@ func (c *collector) stale(p *nodestatus.Port) {
 	var hit []*nodestatus.Endpoint
 	n := 0
 	for i := range p.Endpoints {
-		if e := &p.Endpoints[i]; !e.Used() && e.Active > 0 {
+		if e := &p.Endpoints[i]; !e.Used() && e.Active > 0 && e.Reason != nodestatus.ReasonAvoided {
 			hit = append(hit, e)
 			n += e.Active
 		}
@@ -193,7 +193,7 @@ func (c *collector) used(p *nodestatus.Port, v *portView) {
 		switch {
 		case e.Refused > 0:
 			refuses = append(refuses, e)
-		case e.Unanswered > 0:
+		case e.Unanswered > 0 && e.Unresponsive == nil:
 			silent = append(silent, e)
 		}
 	}

@@ -30,6 +30,9 @@ const (
 	Silent         = "Silent"
 	Stale          = "Stale"
 
+	EndpointNotAnswering = model.ProblemEndpointNotAnswering
+	NodeNotAnswering     = model.ProblemNodeNotAnswering
+
 	reasonNode = "Node" // a problem of the node itself
 )
 
@@ -40,6 +43,7 @@ const (
 	kindNoSelector = "NoSelector" // NoEndpoints, and the Service has no selector
 	kindSome       = "SomeLackPort"
 	kindUDP        = "SilentUDP"
+	KindAvoided    = "Avoided" // EndpointNotAnswering, and it gets no new connections
 	kindShare      = "CounterShare"
 	// Of endpoints on this node, while others are ready.
 	kindFallbackLocal = "FallbackLocal"
@@ -58,6 +62,8 @@ const (
 	Unusable     = "UnusableObjects"
 	Conflicts    = "Conflicts"
 	Logged       = "Logged"
+	CutOff       = "CutOff"
+	NotAnswering = "NotAnswering"
 )
 
 const (
@@ -69,6 +75,8 @@ const (
 var reasons = []struct{ name, text, severity string }{
 	{NoEndpoints, "no pod has the labels of the selector, or no EndpointSlice has endpoints", problem},
 	{Refuses, "an endpoint answers with a reset: nothing listens on the target port", problem},
+	{EndpointNotAnswering, "an endpoint answers neither connections nor passive health checks", problem},
+	{NodeNotAnswering, "a node does not answer, nor do its endpoints", problem},
 	{NotProgrammed, "the kernel's tables do not have a port or endpoint", problem},
 	{model.ProblemRefused, "the kernel refuses a part of the Service", problem},
 	{model.ProblemConflict, "another Service holds the address and port", problem},
@@ -142,7 +150,13 @@ var sentences = map[string]string{
 		"the pod or its node is gone, or a network policy or firewall drops$named",
 	kindUDP: "$of ${does|do} not answer${#, 1 connection|, %d connections}: " +
 		"no program listens on port $number there, something drops, or the protocol has no answers$named",
-	Stale: "open connections${#, 1,|, %d,} to endpoints that get no new ones any more$named",
+	EndpointNotAnswering: silent,
+	KindAvoided:          silent + "; new connections avoid it",
+	NodeNotAnswering:     "the node and its endpoints do not answer since $since",
+	CutOff: "most other nodes that were asked do not answer: this node may be without a network, " +
+		"so that no further endpoint is avoided",
+	NotAnswering: "no answer from ${*endpoint}$nodes; kube-vmap problems lists them",
+	Stale:        "open connections${#, 1,|, %d,} to endpoints that get no new ones any more$named",
 	kindShare: "its namespace has more than its share of the connection counters: connections are not counted for " +
 		"ten minutes, nor resets observed",
 	nodestatus.ReasonNotCounted: "the counters of ${family}connections are full: those of further pairs of address " +
@@ -167,6 +181,7 @@ var sentences = map[string]string{
 
 // Parts of several sentences.
 const (
+	silent     = "endpoint $names$on does not answer$unanswered since $since"
 	noEndpoint = "no ${family}endpoint in any EndpointSlice, so that every ${family}connection is refused: "
 	refusal    = "${!, so that every connection is refused|}"
 	elsewhere  = "${the only endpoint that serves is on another node|all %d endpoints that serve are on other nodes}"
@@ -192,7 +207,7 @@ func ReasonsHelp() string {
 		if i == 0 || r.severity != reasons[i-1].severity {
 			fmt.Fprintln(&b, titles[r.severity])
 		}
-		fmt.Fprintf(&b, "  %-17s%s\n", r.name, r.text)
+		fmt.Fprintf(&b, "  %-22s%s\n", r.name, r.text)
 	}
 	return b.String()
 }
@@ -219,6 +234,7 @@ const (
 	fieldDeletion    = "metadata.deletionTimestamp of the pod"
 	fieldWeight      = "metadata.annotations[kube-vmap.io/weight] of the EndpointSlice"
 	fieldHints       = "endpoints[].hints of the EndpointSlice"
+	fieldAddress     = "endpoints[].addresses of the EndpointSlice: "
 	fieldPortName    = "ports[].name of the EndpointSlice"
 )
 

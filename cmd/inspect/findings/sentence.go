@@ -116,6 +116,14 @@ func (s *sentence) word(name string) string {
 			return ""
 		}
 		return ": no list yet of " + strings.Join(s.Names, ", ")
+	case "on": // which node
+		return strings.TrimSuffix(" on node "+s.Message, " on node ")
+	case "nodes":
+		return strings.TrimSuffix(" and node "+strings.Join(s.Names, ", "), " and node ")
+	case "unanswered":
+		return s.unanswered()
+	case "since":
+		return s.Since.UTC().Format(time.RFC3339)
 	case "names":
 		return strings.Join(s.Names, ", ")
 	case "state":
@@ -132,6 +140,14 @@ func (s *sentence) word(name string) string {
 		return nodestatus.Duration(time.Duration(s.Seconds) * time.Second)
 	}
 	return s.Message
+}
+
+// unanswered returns how many connections and questions have no answer, unless nodes differ.
+func (s *sentence) unanswered() string {
+	if s.Count == 0 || s.Number == 0 {
+		return ""
+	}
+	return ": " + nodestatus.Plural(s.Count, "connection") + " and " + nodestatus.Plural(s.Number, "question")
 }
 
 // choose returns the first of two forms, or the second one with a number.

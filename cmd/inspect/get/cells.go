@@ -167,6 +167,8 @@ func why(i *item) string {
 	case !e.Used():
 	case e.Refused > 0:
 		return "(refuses)"
+	case e.Unresponsive != nil:
+		return "(not answering)"
 	case e.Unanswered > 0:
 		return "(silent)"
 	case e.KnownConditions().Terminating && !e.KnownConditions().Ready:

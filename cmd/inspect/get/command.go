@@ -56,11 +56,13 @@ func Help() string {
                    Drained (weight 0), NotLocal, OtherZones and OtherNodes (hints),
                    NoPort, Duplicate, NotProgrammed, Busy (lc: others have fewer
                    active connections), Gone (in no EndpointSlice any more, but with
-                   open connections); (fallback) serves although it is terminating,
-                   since none is ready. With --observe, (refuses) answers with a
-                   reset, and (silent) does not answer. With -o wide, FIELD is the
-                   field of an object that leads to the REASON, and SHARE the part of
-                   new connections, unless it is the same for all.
+                   open connections), Avoided (it does not answer this node);
+                   (not answering) does not either, but is used; (fallback) serves
+                   although it is terminating, since none is ready. With --observe,
+                   (refuses) answers with a reset, and (silent) does not answer. With
+                   -o wide, FIELD is the field of an object that leads to the REASON,
+                   and SHARE the part of new connections, unless it is the same for
+                   all.
   frontends  fe    KIND: ClusterIP, NodePort, ExternalIP, LoadBalancerIP; from the
                    kernel, which does not distinguish the last two, External.
                    VERDICT: Balance, or Reject or Drop if there is no endpoint.

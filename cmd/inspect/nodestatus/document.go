@@ -162,6 +162,8 @@ type Endpoint struct {
 	// those without any answer then.
 	Refused    int `json:"refused,omitempty"`
 	Unanswered int `json:"unanswered,omitempty"`
+	// Unresponsive is set if the endpoint does not answer this node; daemon only.
+	Unresponsive *Unresponsive `json:"unresponsive,omitempty"`
 	Traffic
 }
 
@@ -233,15 +235,16 @@ type Args struct {
 	Hit int `json:"hit,omitempty"` // endpoints concerned, of one port and family
 	All int `json:"all,omitempty"` // endpoints that could serve that
 	// Named are the first of the endpoints concerned, of NamedOf.
-	Named   []string `json:"named,omitempty"`
-	NamedOf int      `json:"namedOf,omitempty"`
-	Count   int      `json:"count,omitempty"`  // connections
-	Number  int      `json:"number,omitempty"` // a port, or how many
-	Seconds int      `json:"seconds,omitempty"`
-	Names   []string `json:"names,omitempty"` // such as source ranges, or kinds of objects
-	Family  string   `json:"family,omitempty"`
-	Message string   `json:"message,omitempty"` // of an error or another program, or a name
-	Details []string `json:"details,omitempty"` // to add to the words
+	Named   []string  `json:"named,omitempty"`
+	NamedOf int       `json:"namedOf,omitempty"`
+	Count   int       `json:"count,omitempty"`  // connections
+	Number  int       `json:"number,omitempty"` // a port, or how many
+	Seconds int       `json:"seconds,omitempty"`
+	Names   []string  `json:"names,omitempty"` // such as source ranges, or kinds of objects
+	Since   time.Time `json:"since,omitzero"`
+	Family  string    `json:"family,omitempty"`
+	Message string    `json:"message,omitempty"` // of an error or another program, or a name
+	Details []string  `json:"details,omitempty"` // to add to the words
 }
 
 // IsZero reports whether there are none.

@@ -22,6 +22,32 @@ type Health struct {
 	Takeover Takeover `json:"takeover"`
 	// FastPath is that of established connections; nil if it is not asked for.
 	FastPath *FastPath `json:"fastPath,omitempty"`
+	// PassiveHealth is nil if it is not known.
+	PassiveHealth *PassiveHealth `json:"passiveHealth,omitempty"`
+}
+
+// PassiveHealth is what passive health checks found.
+type PassiveHealth struct {
+	// Endpoints counts those that do not answer this node, with those of Nodes.
+	Endpoints int          `json:"endpoints"`
+	Nodes     []SilentNode `json:"nodes,omitempty"`
+	// CutOff means that most other nodes that were asked do not answer either.
+	CutOff bool `json:"cutOff,omitempty"`
+}
+
+// A SilentNode is a node that does not answer.
+type SilentNode struct {
+	Name      string    `json:"name"`
+	Since     time.Time `json:"since"`
+	Endpoints int       `json:"endpoints"` // that it runs
+}
+
+// Unresponsive is since when an endpoint does not answer. Connections have no answer, and
+// Questions had none; there are none if all of its node does not answer.
+type Unresponsive struct {
+	Since       time.Time `json:"since"`
+	Connections int       `json:"connections,omitempty"`
+	Questions   int       `json:"questions,omitempty"`
 }
 
 // FastPath says whether packets of established connections to Services bypass the rules.

@@ -33,6 +33,10 @@ const ReasonNotProgrammed = "NotProgrammed"
 // because others have fewer active ones: the scheduler is lc.
 const ReasonBusy = "Busy"
 
+// ReasonAvoided is the reason of an endpoint that gets no new connections because it does not
+// answer this node.
+const ReasonAvoided = "Avoided"
+
 // ReasonGone is the reason of an endpoint that no EndpointSlice has, but that has open
 // connections. It is not counted among the endpoints of a Service.
 const ReasonGone = "Gone"
@@ -210,7 +214,7 @@ func Reasons() (out []string) {
 	for r := model.ReasonNoPort; r <= model.ReasonOtherZones; r++ {
 		out = append(out, r.String())
 	}
-	return append(out, ReasonNotProgrammed, ReasonBusy, ReasonGone)
+	return append(out, ReasonNotProgrammed, ReasonBusy, ReasonAvoided, ReasonGone)
 }
 
 // Kinds returns all kinds of frontends.

@@ -31,7 +31,7 @@
 // file, too: --manifests, --strict-source-ranges, --end-tcp-flows, --drop-invalid,
 // --protect-tables, --count-connections, --endpoint-metrics, --status-socket, --status-page,
 // --probation, --kube-proxy-marker, --fast-path, --fast-path-after, --passive-health-checks,
-// --passive-health-checks-max-percent.
+// --passive-health-checks-max-percent, --networkz.
 //
 // What --write-config-to writes and /configz shows has a syncPeriod of 30s in unused
 // sections, too. kube-proxy writes 0s there without a file, and reads that as 30s.

@@ -85,6 +85,8 @@ func (f *Flags) addTraffic(s flagSection) {
 	s.completes("passive-health-checks", "off", "report", "avoid")
 	s.number(&f.options.PassiveHealthChecksMaxPercent, "passive-health-checks-max-percent", extension,
 		"at most `N` percent of the endpoints of a Service port, rounded down, and never the last one, are avoided")
+	s.boolean(&f.options.Networkz, "networkz", extension,
+		"serve /networkz with the probes: 503 while passive health checks find that most other nodes do not answer this one")
 	s.duration(&p.NFTables.SyncPeriod, "iptables-sync-period", "",
 		"`time` (30s, 1m): /healthz fails if a change takes more than twice as long to reach the kernel. "+
 			"Applies to nftables too, as in kube-proxy")

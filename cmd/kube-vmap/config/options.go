@@ -48,6 +48,8 @@ type Options struct {
 	// empty for none. StatusPage serves the status page with the metrics.
 	StatusSocket string
 	StatusPage   bool
+	// Networkz serves /networkz with the probes.
+	Networkz bool
 	// Probation is how long kube-proxy's rules stay in the kernel, suspended, after the
 	// take-over; zero removes them immediately. KubeProxyMarker is one of the Marker words.
 	Probation       time.Duration

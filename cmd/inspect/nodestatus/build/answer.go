@@ -19,6 +19,7 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
+	"kube-vmap/sync/passivehealth"
 )
 
 // Config has the sources of answers.
@@ -29,6 +30,8 @@ type Config struct {
 	NodeName string
 	// Health returns that of the process; nil if it is not known.
 	Health func() (*nodestatus.Health, error)
+	// Unresponsive returns what passive health checks found; nil if there are none.
+	Unresponsive func(context.Context) (passivehealth.Report, error)
 	// Observe observes how endpoints respond; see [ObserveNode].
 	Observe func(context.Context, time.Duration) ([]Response, error)
 }
@@ -49,7 +52,7 @@ func New(c Config) nodestatus.Source {
 	observations := make(chan struct{}, maxConcurrent)
 	return func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
 		if q.Health { // without the loop, which may wait for the kernel
-			return c.withHealth(&nodestatus.Document{
+			return c.withHealth(ctx, &nodestatus.Document{
 				Schema: nodestatus.Schema, Source: nodestatus.FromDaemon, Time: time.Now(), Node: c.NodeName, Version: c.Version,
 				Services: []nodestatus.Service{},
 			}), nil
@@ -79,9 +82,12 @@ func New(c Config) nodestatus.Source {
 		case c.Observe != nil && q.Observe > 0:
 			AddResponses(doc, min(q.Observe, MaxObserved), responses)
 		}
-		return c.withHealth(doc), nil
+		return c.withHealth(ctx, doc), nil
 	}
 }
+
+// maxWait is how long to wait for passive health checks, which may wait for the kernel.
+const maxWait = time.Second / 2
 
 func acquire(ctx context.Context, slots chan struct{}) error {
 	select {
@@ -92,7 +98,7 @@ func acquire(ctx context.Context, slots chan struct{}) error {
 	}
 }
 
-func (c *Config) withHealth(doc *nodestatus.Document) *nodestatus.Document {
+func (c *Config) withHealth(ctx context.Context, doc *nodestatus.Document) *nodestatus.Document {
 	if c.Health == nil {
 		return doc
 	}
@@ -101,6 +107,13 @@ func (c *Config) withHealth(doc *nodestatus.Document) *nodestatus.Document {
 		doc.Problems = append(doc.Problems, unread(doc, err.Error()))
 	}
 	doc.Health, doc.Ready = h, !h.Sync.Last.IsZero()
+	if c.Unresponsive != nil {
+		ctx, cancel := context.WithTimeout(ctx, maxWait)
+		defer cancel()
+		if r, err := c.Unresponsive(ctx); err == nil {
+			AddUnresponsive(doc, &r)
+		}
+	}
 	return doc
 }
 

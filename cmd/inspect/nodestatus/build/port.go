@@ -218,7 +218,11 @@ func (b *portBuilder) reason(c *model.EndpointExplanation, byLocal bool) string 
 		return r.String()
 	}
 	if len(b.installed) > 0 {
-		if p := b.installed[0].Pool; slices.Contains(p.Cluster, c.AddrPort) || slices.Contains(p.Local, c.AddrPort) {
+		p := b.installed[0].Pool
+		switch {
+		case slices.Contains(p.Avoided, c.AddrPort):
+			return nodestatus.ReasonAvoided
+		case slices.Contains(p.Cluster, c.AddrPort) || slices.Contains(p.Local, c.AddrPort):
 			return nodestatus.ReasonBusy
 		}
 	}

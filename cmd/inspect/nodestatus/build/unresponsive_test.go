@@ -1,0 +1,73 @@
+package build_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/build"
+	"kube-vmap/cmd/inspect/nodestatus/statustest"
+	"kube-vmap/model"
+	"kube-vmap/nft/kernel/kerneltest"
+	"kube-vmap/sync"
+	"kube-vmap/sync/passivehealth"
+)
+
+// TestUnresponsiveEndpointsAreShown has four endpoints: of two that do not answer by themselves one is
+// avoided, and of another one the node does not answer.
+func TestUnresponsiveEndpointsAreShown(t *testing.T) {
+	for _, f := range model.Families {
+		for _, p := range model.Protocols {
+			unresponsive := make(chan []model.UnresponsiveEndpoints)
+			c := config
+			c.Unresponsive, c.PassiveChecks, c.MaxAvoidedPercent = unresponsive, model.PassiveChecksAvoid, 25
+			name := model.ServiceName{Namespace: "shop", Name: "web"}
+			web := model.Service{
+				Name: name, ClusterIPs: []netip.Addr{address(f, 96, 1)}, Ports: []model.ServicePort{{Protocol: p, Port: 80}},
+			}
+			slice := model.EndpointSlice{
+				Name: model.EndpointSliceName{Namespace: "shop", Name: "web-1"}, Service: name, Family: f,
+				Ports: []model.EndpointPort{{Protocol: p, Port: 8080}},
+			}
+			r := passivehealth.Report{CutOff: true}
+			var at []netip.AddrPort
+			for n := range 4 {
+				slice.Endpoints = append(slice.Endpoints, model.Endpoint{Addr: address(f, 100, n), Ready: true, Serving: true})
+				at = append(at, netip.AddrPortFrom(address(f, 100, n), 8080))
+				r.Endpoints = append(r.Endpoints, passivehealth.Unresponsive{
+					Protocol: p, Endpoint: at[n], Since: then, Connections: n, Questions: 2,
+					Services: []sync.Object{{Kind: "Service", Namespace: "shop", Name: "web", UID: "1"}},
+				})
+			}
+			r.Endpoints = r.Endpoints[1:]
+			r.Nodes = []passivehealth.SilentNode{{Name: "worker-3", Since: then, Endpoints: []netip.Addr{at[3].Addr()}}}
+			set := model.UnresponsiveEndpoints{Key: model.Match{Family: f, Addr: address(f, 96, 1), Protocol: p, Port: 80}, Endpoints: at[1:]}
+			v := statustest.Snapshot(t, c, kerneltest.New(), []sync.Event{sync.SetService{Service: web}, sync.SetSlice{Slice: slice}},
+				func() { unresponsive <- []model.UnresponsiveEndpoints{set} })
+			d, err := build.New(build.Config{
+				Snapshot:     func(context.Context) (sync.Snapshot, error) { return v, nil },
+				Health:       func() (*nodestatus.Health, error) { return &nodestatus.Health{}, nil },
+				Unresponsive: func(context.Context) (passivehealth.Report, error) { return r, nil },
+			})(t.Context(), nodestatus.Query{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, e := range d.Services[0].Ports[0].Endpoints {
+				text := e.Reason
+				if u := e.Unresponsive; u != nil {
+					text += fmt.Sprint(" ", u.Connections, " ", u.Questions, " ", u.Since.Equal(then))
+				}
+				got = append(got, text)
+			}
+			h := d.Health.PassiveHealth
+			if !slices.Equal(got, []string{"", "Avoided 1 2 true", " 2 2 true", " 0 0 true"}) ||
+				h.Endpoints != 3 || len(h.Nodes) != 1 || h.Nodes[0].Endpoints != 1 || !h.CutOff {
+				t.Errorf("%s, %s: %q, health %+v", f, p, got, h)
+			}
+		}
+	}
+}
