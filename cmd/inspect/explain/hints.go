@@ -255,7 +255,8 @@ func (h *hinter) fastPath() {
 // hintedReasons are the reasons of findings that nothing else here explains.
 var hintedReasons = []string{
 	findings.EndpointNotAnswering, findings.Refuses, findings.Silent, findings.Fallback,
-	findings.PublishedEarly, findings.LocalPolicy, findings.NoneLocal, findings.Affinity, findings.Scheduler, findings.Weights, findings.Stale,
+	findings.PublishedEarly, findings.LocalPolicy, findings.NoneLocal, findings.Affinity, findings.Scheduler,
+	findings.Weights, findings.Stale,
 }
 
 // findings adds the findings about the frontend, or about all of the port.
