@@ -24,10 +24,10 @@ func (e endpoint) target() netip.AddrPort {
 	return netip.AddrPortFrom(e.addr.Addr(), discardPort)
 }
 
-// Connect asks a TCP port whether it answers: with a connection, or with a reset. It waits until
-// the time is up, for which an error stands that is [context.DeadlineExceeded], as it does for
-// "no route to host". Any other error means that the question could not be asked, as when a
-// policy of this node drops it.
+// Connect asks a TCP port whether it answers, with a connection or a reset. If there is no answer
+// in time, or the network says that the host is unreachable, the error is
+// [context.DeadlineExceeded]. Any other error means that the question could not be asked, for
+// example because a policy of this node drops it.
 func Connect(ctx context.Context, to netip.AddrPort, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
