@@ -264,10 +264,14 @@ func (t *Tracker) handleSample(a nodesAnswer) {
 	t.sampling, t.sampled = false, t.sampleBegan
 	cutOff := a.silent >= 2 && a.silent > a.answered
 	if cutOff != t.checks.cutOff {
-		t.checks.cutOff = cutOff
-		t.cutOff.Store(cutOff)
+		t.setCutOff(cutOff)
 		t.Log.Warn("reachability of other nodes changed", "cut_off", cutOff, "answered", a.answered, "silent", a.silent)
 	}
+}
+
+func (t *Tracker) setCutOff(is bool) {
+	t.checks.cutOff = is
+	t.cutOff.Store(is)
 }
 
 // sample returns up to n endpoints of random pools, by their addresses.

@@ -156,6 +156,7 @@ func (t *Tracker) Run(ctx context.Context) error {
 		switch {
 		case len(t.pools) == 0:
 			next = nil
+			t.setCutOff(false) // no other node is asked any more
 		case next == nil:
 			next = time.After(t.untilNextTick())
 		}
