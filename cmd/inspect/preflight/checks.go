@@ -46,6 +46,7 @@ func (n *node) kernel() []Item {
 		optional("table owner", owner, "before Linux 6.9 other programs can change the tables")
 		return k.Probe(nft.Config{
 			MasqueradeMark: nft.DefaultMasqueradeMark, NoLabels: n.noLabels, DropInvalid: true, CountConnections: true,
+			CountUnanswered: true,
 		})
 	})
 	if errors.Is(err, fs.ErrPermission) {
