@@ -19,9 +19,9 @@ const (
 	// maxSample is how many unanswered connections of an endpoint are remembered.
 	maxSample = 16
 
-	// An endpoint that answers although connections wait is asked again after minPause, which
-	// doubles up to maxPause as long as this is so.
-	minPause, maxPause = time.Second, 8 * time.Second
+	// answeringPause is after how long an endpoint is asked again that answers although
+	// connections wait.
+	answeringPause = time.Second
 	// An unresponsive endpoint is asked every askPeriod, after longTime every longAskPeriod.
 	askPeriod, longAskPeriod, longTime = time.Second, 5 * time.Second, time.Minute
 	// An endpoint that has never answered a question is used again after minRetry, which
@@ -50,7 +50,6 @@ type check struct {
 	phase phase
 	// began is when the phase began, and next when something is due in it.
 	began, next time.Time
-	pause       time.Duration // until next, the last time
 
 	waiting     []uint32 // a sample of the connections that were unanswered when asking began
 	connections int      // without an answer, when connection tracking was last read
@@ -72,18 +71,8 @@ type check struct {
 	retry    time.Duration // how long it was avoided the last time, if it is not askable
 }
 
-// A question is what to ask.
-type question struct {
-	endpoint
-	number int // in its phase
-}
-
 // checks hold all checks. Its methods are pure: they are given the time, and do no I/O.
-type checks struct {
-	all map[endpoint]*check
-	// cutOff reports that this node itself has no network, so that nothing is certain.
-	cutOff bool
-}
+type checks struct{ all map[endpoint]*check }
 
 // observe handles a reading of connection tracking: the numbers of unanswered connections by
 // endpoint, and the pools of these endpoints. began is when the reading began.
@@ -141,7 +130,7 @@ func (c *check) begin(p phase, now time.Time) {
 func (c *check) calmDown(now time.Time) {
 	if c.phase != phaseCalm {
 		c.begin(phaseCalm, now)
-		c.pause, c.next, c.connections = 0, time.Time{}, 0
+		c.next, c.connections = time.Time{}, 0
 	}
 }
 
@@ -170,17 +159,22 @@ func (c *check) isDue(now time.Time) bool {
 }
 
 // sent records that a question was sent.
-func (c *check) sent(now time.Time) question {
+func (c *check) sent(now time.Time) {
 	c.questions++
-	c.pause = secondQuestion
+	pause := secondQuestion
 	if c.phase == phaseUnresponsive {
-		c.pause = askPeriod
-		if now.Sub(c.began) >= longTime {
-			c.pause = longAskPeriod
-		}
+		pause = askPeriodAfter(now.Sub(c.began))
 	}
-	c.next = now.Add(c.pause)
-	return question{c.endpoint, c.questions}
+	c.next = now.Add(pause)
+}
+
+// askPeriodAfter returns how long after a question the next one follows to what has not answered
+// for a time.
+func askPeriodAfter(silent time.Duration) time.Duration {
+	if silent >= longTime {
+		return longAskPeriod
+	}
+	return askPeriod
 }
 
 // An outcome is what came of a question.
@@ -193,8 +187,8 @@ const (
 )
 
 // answer handles the outcome of a question. It reports whether the endpoint is used again.
-func (s *checks) answer(now time.Time, q question, o outcome) (released *check) {
-	c := s.all[q.endpoint]
+func (s *checks) answer(now time.Time, e endpoint, o outcome) (released *check) {
+	c := s.all[e]
 	switch {
 	case c == nil || c.phase != phaseAsking && c.phase != phaseUnresponsive:
 	case o == outcomeSilence:
@@ -214,12 +208,8 @@ func (s *checks) answer(now time.Time, q question, o outcome) (released *check) 
 
 // answers begins a pause in which the endpoint is not asked.
 func (c *check) answers(now time.Time) {
-	pause := minPause
-	if c.phase != phaseCalm && c.pause >= minPause {
-		pause = min(2*c.pause, maxPause)
-	}
 	c.begin(phaseAnswering, now)
-	c.pause, c.next = pause, now.Add(pause)
+	c.next = now.Add(answeringPause)
 }
 
 // release makes the endpoint one that is used again.
@@ -229,7 +219,7 @@ func (c *check) release(now time.Time) {
 		c.calm = minCalm
 	}
 	c.begin(phaseCalm, now)
-	c.released, c.next, c.pause = now, time.Time{}, 0
+	c.released, c.next = now, time.Time{}
 }
 
 // silentChecks returns the checks whose first question was not answered until the second was
@@ -245,7 +235,7 @@ func (s *checks) silentChecks(now time.Time) (out []*check) {
 }
 
 // decisions returns the checks for which a decision is due: no question was answered, and a
-// connection still waits. What they have answered meanwhile is to be read before [checks.decide].
+// connection still waits. What they have answered meanwhile is to be read before [check.decide].
 func (s *checks) decisions(now time.Time) (out []*check) {
 	for _, c := range s.all {
 		if c.phase != phaseAsking || now.Sub(c.began) < answerTime || c.questions < 2 || c.silent < 2 {
@@ -259,9 +249,10 @@ func (s *checks) decisions(now time.Time) (out []*check) {
 	return out
 }
 
-// decide makes the endpoint unresponsive, unless its connections are answered. answered are the
-// connections that have an answer by now. It reports whether it did.
-func (s *checks) decide(now time.Time, c *check, answered map[uint32]struct{}) bool {
+// decide makes the endpoint unresponsive, unless its connections are answered, or cutOff: this node
+// itself has no network, so that nothing is certain. answered are the connections that have an
+// answer by now. It reports whether it did.
+func (c *check) decide(now time.Time, answered map[uint32]struct{}, cutOff bool) bool {
 	for id := range answered {
 		if _, before := c.answered[id]; !before {
 			c.blind = true
@@ -270,7 +261,7 @@ func (s *checks) decide(now time.Time, c *check, answered map[uint32]struct{}) b
 		}
 	}
 	oneWay := c.protocol != model.TCP && len(answered)+len(c.answered) == 0
-	if oneWay || c.answered == nil || s.cutOff {
+	if oneWay || c.answered == nil || cutOff {
 		c.answers(now)
 		return false
 	}

@@ -20,8 +20,8 @@
 //
 //   - A connection to it has had no answer for a second.
 //   - It answered none of two questions within a second. A question is a TCP connect from the
-//     node; any answer counts, a reset included. So an endpoint that rejects one client, or to
-//     which somebody sends forged packets, is not affected.
+//     node; any answer counts, a reset included. So neither an endpoint that rejects one client
+//     nor one to which forged packets are sent is affected.
 //   - No other connection to it was answered meanwhile. That happens where a policy drops the
 //     node's questions.
 //   - Over UDP and SCTP, it has answered before. One-way protocols never do.
@@ -38,12 +38,12 @@
 // Package model decides what is avoided: never more than a part of a Service's endpoints, and
 // never the last one. An endpoint is asked every second, after a minute every five, and used
 // again with the first answer. One that has never answered a question is used again after a
-// minute, and then judged by connections once more. Changes of one endpoint take at least five
-// seconds, doubling while it flaps.
+// minute, and then connections decide again. An endpoint that is used again stays so for at
+// least five seconds, doubling while it flaps.
 //
 // # Cost
 //
-// While the counter does not move, connection tracking is read for less than a thousandth of one
+// While the counter does not move, connection tracking is read for a thousandth of one
 // processor's time, otherwise for half a hundredth, with bursts. Questions are at most 50 a second, which
 // namespaces share.
 package passivehealth

@@ -78,10 +78,7 @@ func (t *Tracker) askNodes(ctx context.Context, now time.Time, silent []*check) 
 		case !n.silent && services[name].Len() < 2:
 			delete(t.nodes, name)
 		default:
-			n.asking, n.unanswered, n.next = true, false, now.Add(askPeriod)
-			if now.Sub(n.began) >= longTime {
-				n.next = now.Add(longAskPeriod)
-			}
+			n.asking, n.unanswered, n.next = true, false, now.Add(askPeriodAfter(now.Sub(n.began)))
 			t.group.Go(func() error { t.askNode(ctx, name); return nil })
 		}
 	}
@@ -144,7 +141,7 @@ func (t *Tracker) nodeAnswered(now time.Time, a nodeAnswer) bool {
 // node that has no network. It reports whether there are some.
 func (t *Tracker) decideNodes(ctx context.Context, now time.Time) (found bool) {
 	for name, n := range t.nodes {
-		if n.silent || !n.unanswered || t.checks.cutOff || t.sampled.Before(n.began) {
+		if n.silent || !n.unanswered || t.cutOff.Load() || t.sampled.Before(n.began) {
 			continue
 		}
 		// Their endpoints may have changed since a check was located.
@@ -208,7 +205,7 @@ type nodesAnswer struct{ answered, silent int }
 // It is due if one of the silent checks began after the last time.
 func (t *Tracker) sampleNodes(ctx context.Context, now time.Time, silent []*check) {
 	covered := !slices.ContainsFunc(silent, func(c *check) bool { return t.sampleBegan.Before(c.began) })
-	if t.sampling || covered && (!t.checks.cutOff || now.Sub(t.sampleBegan) < answerTime) {
+	if t.sampling || covered && (!t.cutOff.Load() || now.Sub(t.sampleBegan) < answerTime) {
 		return
 	}
 	sample := t.pools.sample(4 * nodeSample)
@@ -263,15 +260,9 @@ func (t *Tracker) askSample(ctx context.Context, others map[string]netip.AddrPor
 func (t *Tracker) handleSample(a nodesAnswer) {
 	t.sampling, t.sampled = false, t.sampleBegan
 	cutOff := a.silent >= 2 && a.silent > a.answered
-	if cutOff != t.checks.cutOff {
-		t.setCutOff(cutOff)
+	if cutOff != t.cutOff.Swap(cutOff) {
 		t.Log.Warn("reachability of other nodes changed", "cut_off", cutOff, "answered", a.answered, "silent", a.silent)
 	}
-}
-
-func (t *Tracker) setCutOff(is bool) {
-	t.checks.cutOff = is
-	t.cutOff.Store(is)
 }
 
 // sample returns up to n endpoints of random pools, by their addresses.

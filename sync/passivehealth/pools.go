@@ -29,32 +29,39 @@ type pool struct {
 	sent []netip.AddrPort
 }
 
-// apply follows a commit and returns the pools that are new or changed.
-func (p pools) apply(c sync.Committed) (changed []*pool) {
+// apply follows a commit and returns the pools that are new or changed, and whether the number of
+// unresponsive endpoints may have changed.
+func (p pools) apply(c sync.Committed) (changed []*pool, recount bool) {
 	before := p
 	if c.Full {
-		before = maps.Clone(p)
+		before, recount = maps.Clone(p), true
 		clear(p)
+	}
+	remove := func(m model.Match) {
+		recount = recount || p[m] != nil && len(p[m].sent) > 0
+		delete(p, m)
 	}
 	for i := range c.Set {
 		f := &c.Set[i]
 		switch {
 		case !f.IsClusterIP():
 		case f.Pool.PassiveChecks == 0:
-			delete(p, f.Match)
+			remove(f.Match)
 		default:
-			next := newPool(f)
-			if old := before[f.Match]; old != nil && old.service == next.service && old.mode == next.mode {
+			next, old := newPool(f), before[f.Match]
+			if old != nil && old.service == next.service && old.mode == next.mode {
 				next.sent = old.sent
+			} else {
+				remove(f.Match)
 			}
 			p[f.Match] = next
 			changed = append(changed, next)
 		}
 	}
 	for _, m := range c.Gone {
-		delete(p, m)
+		remove(m)
 	}
-	return changed
+	return changed, recount
 }
 
 func newPool(f *model.Frontend) *pool {

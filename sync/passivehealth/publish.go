@@ -29,18 +29,21 @@ func (t *Tracker) publishAll(ctx context.Context) {
 // batch.
 func (t *Tracker) publish(ctx context.Context, all []*pool) {
 	var out []model.UnresponsiveEndpoints
+	changed := false
 	slices.SortFunc(all, func(a, b *pool) int { return a.key.Compare(b.key) })
 	for _, p := range slices.Compact(all) {
 		next := t.unresponsive(p)
 		if slices.Equal(next, p.sent) {
 			continue
 		}
-		p.sent = next
+		p.sent, changed = next, true
 		if p.mode == model.PassiveChecksAvoid {
 			out = append(out, model.UnresponsiveEndpoints{Key: p.key, Endpoints: next})
 		}
 	}
-	t.count()
+	if changed {
+		t.count()
+	}
 	for some := range slices.Chunk(out, poolsAtOnce) {
 		select {
 		case t.Unresponsive <- some:

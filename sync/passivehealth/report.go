@@ -40,8 +40,6 @@ type Unresponsive struct {
 	Since    time.Time
 	// Connections wait for an answer, and Questions were not answered.
 	Connections, Questions int
-	// Avoided reports whether some of the Services avoid it.
-	Avoided bool
 }
 
 // A SilentNode is a node that does not answer, so that its endpoints are unresponsive together.
@@ -65,12 +63,12 @@ func (t *Tracker) Report(ctx context.Context) (Report, error) {
 }
 
 func (t *Tracker) currentReport() (r Report) {
-	r.CutOff = t.checks.cutOff
+	r.CutOff = t.CutOff()
 	for _, c := range t.checks.all {
 		if c.phase == phaseUnresponsive {
 			r.Endpoints = append(r.Endpoints, Unresponsive{
 				Protocol: c.protocol, Endpoint: c.addr, Node: c.node, Services: c.services(),
-				Since: c.began, Connections: c.connections, Questions: c.silent, Avoided: c.avoided(),
+				Since: c.began, Connections: c.connections, Questions: c.silent,
 			})
 		}
 	}

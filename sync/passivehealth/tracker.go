@@ -98,12 +98,12 @@ type Tracker struct {
 	ended    chan struct{}
 
 	questions, changes, notAnswering atomic.Int64 // for metrics
-	cutOff                           atomic.Bool  // that of checks
+	cutOff                           atomic.Bool  // this node itself has no network
 }
 
 // A questionAnswer is the outcome of a question.
 type questionAnswer struct {
-	question
+	endpoint
 	outcome outcome
 }
 
@@ -156,7 +156,7 @@ func (t *Tracker) Run(ctx context.Context) error {
 		switch {
 		case len(t.pools) == 0:
 			next = nil
-			t.setCutOff(false) // no other node is asked any more
+			t.cutOff.Store(false) // no other node is asked any more
 		case next == nil:
 			next = time.After(t.untilNextTick())
 		}
@@ -173,11 +173,16 @@ func (t *Tracker) untilNextTick() time.Duration {
 
 // applyCommits brings the pools up to date, and forgets the endpoints that are gone.
 func (t *Tracker) applyCommits(ctx context.Context) {
-	changed := map[model.Match]*pool{}
+	changed, recount := map[model.Match]*pool{}, false
 	for _, c := range t.Take() {
-		for _, p := range t.pools.apply(c) {
+		list, mayDiffer := t.pools.apply(c)
+		for _, p := range list {
 			changed[p.key] = p
 		}
+		recount = recount || mayDiffer
+	}
+	if recount {
+		t.count()
 	}
 	idle := len(t.checks.all) == 0 && len(t.nodes) == 0
 	maps.DeleteFunc(changed, func(m model.Match, p *pool) bool { return t.pools[m] != p || idle && len(p.sent) == 0 })
@@ -222,7 +227,7 @@ func (t *Tracker) decide(now time.Time) (changed []*check) {
 		if t.sampled.Before(c.began) {
 			continue // it is not known yet whether this node has a network
 		}
-		if answered := t.readAnswered(c.endpoint); answered != nil && t.checks.decide(now, c, answered) {
+		if answered := t.readAnswered(c.endpoint); answered != nil && c.decide(now, answered, t.cutOff.Load()) {
 			changed = append(changed, c)
 			t.reportChange(c)
 		}
@@ -246,18 +251,19 @@ func (t *Tracker) ask(ctx context.Context, now time.Time) {
 			if !t.budget.AllowN(now, 1) {
 				return
 			}
-			q := queues[name][0].sent(now)
+			c := queues[name][0]
+			c.sent(now)
 			t.questions.Add(1)
 			queues[name] = queues[name][1:]
-			t.group.Go(func() error { t.askOne(ctx, q); return nil })
+			t.group.Go(func() error { t.askOne(ctx, c.endpoint); return nil })
 		}
 		names = slices.DeleteFunc(names, func(name string) bool { return len(queues[name]) == 0 })
 	}
 }
 
-// askOne asks one question and hands over the answer.
-func (t *Tracker) askOne(ctx context.Context, q question) {
-	a := questionAnswer{q, outcomeOf(t.Ask(ctx, q.target(), answerTime))}
+// askOne asks an endpoint and hands over the answer.
+func (t *Tracker) askOne(ctx context.Context, e endpoint) {
+	a := questionAnswer{e, outcomeOf(t.Ask(ctx, e.target(), answerTime))}
 	select {
 	case t.answers <- a:
 	case <-ctx.Done():
@@ -267,7 +273,7 @@ func (t *Tracker) askOne(ctx context.Context, q question) {
 // handleAnswer handles the outcome of a question.
 func (t *Tracker) handleAnswer(ctx context.Context, a questionAnswer) {
 	now := time.Now()
-	if c := t.checks.answer(now, a.question, a.outcome); c != nil {
+	if c := t.checks.answer(now, a.endpoint, a.outcome); c != nil {
 		t.reportChange(c)
 		t.publish(ctx, c.pools)
 	}

@@ -116,8 +116,8 @@ func TestNothingElseIsUnresponsive(t *testing.T) {
 	}
 }
 
-// TestOneWayTrafficIsNotJudged has endpoints of UDP that have never sent anything.
-func TestOneWayTrafficIsNotJudged(t *testing.T) {
+// TestOneWayTrafficIsNeverUnresponsive has endpoints of UDP that have never sent anything.
+func TestOneWayTrafficIsNeverUnresponsive(t *testing.T) {
 	for _, f := range model.Families {
 		run(t, func(w *world) {
 			s := w.serve(f, model.UDP, "default", 0)
