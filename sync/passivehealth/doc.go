@@ -4,7 +4,7 @@
 //
 // A node that loses power keeps its pods ready in the API for 40 seconds or more, and a pod that
 // hangs without a readiness probe stays ready. Until then one connection of n would wait for a
-// time-out. Nothing here costs a packet anything:
+// time-out. First packets of connections pass two matches for this, others nothing:
 //
 //	nft counter "unanswered" --moved--> connection tracking --> checks ------> model.UnresponsiveEndpoints
 //	 (retransmitted first                (entries without a      (checks.go)          |

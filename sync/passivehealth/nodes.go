@@ -19,13 +19,12 @@ const nodeSample = 8
 
 // A node is one whose endpoints do not answer.
 type node struct {
-	name  string
-	addrs sets.Set[netip.Addr] // of its endpoints
-	// targets are what to ask: the addresses of the Node object with the port of its kubelet.
-	began, next time.Time // of asking, or of silent; and when to ask again
-	asking      bool      // it is being asked
-	unanswered  bool      // it did not answer the last time
-	silent      bool      // it does not answer; all its endpoints are unresponsive
+	name        string
+	addrs       sets.Set[netip.Addr] // of its endpoints
+	began, next time.Time            // of asking, or of silent; and when to ask again
+	asking      bool                 // it is being asked
+	unanswered  bool                 // it did not answer the last time
+	silent      bool                 // it does not answer; all its endpoints are unresponsive
 }
 
 // A nodeAnswer is what asking a node found.

@@ -137,8 +137,7 @@ func flowsError(p model.Protocol, client netip.AddrPort, err error) error {
 
 // encodeFlows requests one flow, or all flows to the destination port.
 //
-// The kernel marks the answer that is one flow as part of a dump, which never ends. So a
-// short dump is requested after it, which does.
+// After the answer that is one flow a [shortDump] is requested.
 func encodeFlows(p model.Protocol, client, to netip.AddrPort, filtered bool) []netlink.Message {
 	family := model.FamilyOf(to.Addr())
 	if client.Port() == 0 {
@@ -146,7 +145,7 @@ func encodeFlows(p model.Protocol, client, to netip.AddrPort, filtered bool) []n
 	}
 	return []netlink.Message{
 		request(msgGet, 0, nft.FamilyNumber(family), func(e *attr.Encoder) { encodeTuple(e, ctaTupleOrig, p, client, to) }),
-		request(msgStatistics, netlink.Dump, nft.FamilyNumber(family), nil),
+		shortDump(nft.FamilyNumber(family)),
 	}
 }
 

@@ -143,6 +143,12 @@ func encodeTuple(e *attr.Encoder, kind uint16, p model.Protocol, src, dst netip.
 	})
 }
 
+// shortDump requests a dump of one line for each processor. The kernel marks some single answers as
+// part of a dump, which never ends; this one does, after them.
+func shortDump(family uint8) netlink.Message {
+	return request(msgStatistics, netlink.Dump, family, nil)
+}
+
 // isUnsupported reports whether the kernel may not support the filter of a list. It answers
 // the same if it lacks ctnetlink, which shows when it is asked without a filter.
 func isUnsupported(err error) bool {

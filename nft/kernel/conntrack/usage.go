@@ -18,12 +18,7 @@ func (c *Conntrack) IsFull() (full bool, err error) {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	// The kernel marks the answer as part of a dump, which never ends. So a short dump is
-	// requested after it, which does.
-	requests := []netlink.Message{
-		request(msgUsage, 0, unix.AF_UNSPEC, nil),
-		request(msgStatistics, netlink.Dump, unix.AF_UNSPEC, nil),
-	}
+	requests := []netlink.Message{request(msgUsage, 0, unix.AF_UNSPEC, nil), shortDump(unix.AF_UNSPEC)}
 	if _, err := conn.SendMessages(requests); err != nil {
 		return false, usageError(err)
 	}

@@ -60,7 +60,7 @@ func (w *Watch) Find(protocol model.Protocol, to netip.AddrPort) (found Entry, o
 	if err = w.conn.SetReadDeadline(time.Now().Add(watchTimeout)); err != nil {
 		return found, false, err
 	}
-	last := request(msgStatistics, netlink.Dump, nft.FamilyNumber(model.FamilyOf(to.Addr())), nil)
+	last := shortDump(nft.FamilyNumber(model.FamilyOf(to.Addr())))
 	if _, err = w.conn.Send(last); err != nil {
 		return found, false, fmt.Errorf("read new connections: %w", explainError(err))
 	}
