@@ -186,14 +186,17 @@ const (
 	outcomeUnknown // the question could not be asked
 )
 
-// answer handles the outcome of a question. It reports whether the endpoint is used again.
-func (s *checks) answer(now time.Time, e endpoint, o outcome) (released *check) {
-	c := s.all[e]
+// answer handles the outcome of a question, and returns the check if its endpoint is used again.
+// Silence says nothing about a phase that began after the question.
+func (s *checks) answer(now time.Time, a questionAnswer) (released *check) {
+	c := s.all[a.endpoint]
 	switch {
 	case c == nil || c.phase != phaseAsking && c.phase != phaseUnresponsive:
-	case o == outcomeSilence:
-		c.silent++
-	case o == outcomeAnswer:
+	case a.outcome == outcomeSilence:
+		if a.began.Equal(c.began) {
+			c.silent++
+		}
+	case a.outcome == outcomeAnswer:
 		c.askable, c.retry = true, 0
 		if c.phase == phaseUnresponsive {
 			c.release(now)
@@ -295,16 +298,25 @@ func (s *checks) retries(now time.Time) (out []*check) {
 	return out
 }
 
-// forget drops the checks whose endpoints are in no pool any more.
-func (s *checks) forget(p pools) {
-	for e, c := range s.all {
-		c.pools = slices.DeleteFunc(c.pools, func(each *pool) bool { return !(p[each.key] != nil && p[each.key].has(e)) })
-		for i, each := range c.pools {
-			c.pools[i] = p[each.key]
-		}
-		if len(c.pools) == 0 {
-			delete(s.all, e)
-		}
+// forget replaces pools that are gone or changed, and drops the checks of endpoints that are in no
+// pool any more.
+func (s *checks) forget(replaced []*pool, p pools) {
+	for _, old := range replaced {
+		next := p[old.key]
+		old.each(func(e endpoint) {
+			c := s.all[e]
+			if c == nil {
+				return
+			}
+			if i := slices.Index(c.pools, old); i >= 0 && next != nil && next.has(e) {
+				c.pools[i] = next
+			} else if i >= 0 {
+				c.pools = slices.Delete(c.pools, i, i+1)
+			}
+			if len(c.pools) == 0 {
+				delete(s.all, e)
+			}
+		})
 	}
 }
 

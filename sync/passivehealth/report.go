@@ -51,15 +51,7 @@ type SilentNode struct {
 
 // Report returns what is known now.
 func (t *Tracker) Report(ctx context.Context) (Report, error) {
-	answer := make(chan Report, 1)
-	select {
-	case t.requests <- func() { answer <- t.currentReport() }:
-		return <-answer, nil
-	case <-t.ended:
-		return Report{}, context.Canceled
-	case <-ctx.Done():
-		return Report{}, ctx.Err()
-	}
+	return sync.CallOn(ctx, t.requests, t.ended, t.currentReport)
 }
 
 func (t *Tracker) currentReport() (r Report) {

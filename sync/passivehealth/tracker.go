@@ -21,10 +21,10 @@ const (
 	// idleTick is how often the kernel's counter is read, and tick how exact all other times are
 	// while endpoints are asked.
 	idleTick, tick = 500 * time.Millisecond, 250 * time.Millisecond
-	// Reading connection tracking takes half a hundredth of a processor's time while the counter
-	// moves, with bursts, and otherwise one part of idleFactor.
-	readsPerSecond, readBurst = 5_000, 200_000 // microseconds
-	idleFactor                = 1000
+	// Reading connection tracking takes 0.4 % of a processor's time while the counter moves, with
+	// bursts, and otherwise one part of idleFactor.
+	readsPerSecond, readBurst = 4_000, 200_000 // microseconds
+	idleFactor                = 2500
 	// questionsPerSecond limits the questions about endpoints.
 	questionsPerSecond = 50
 	// readsPerTick limits the reads of what one endpoint has answered: each goes through the
@@ -104,6 +104,7 @@ type Tracker struct {
 // A questionAnswer is the outcome of a question.
 type questionAnswer struct {
 	endpoint
+	began   time.Time // of the check's phase when it was asked
 	outcome outcome
 }
 
@@ -173,20 +174,21 @@ func (t *Tracker) untilNextTick() time.Duration {
 
 // applyCommits brings the pools up to date, and forgets the endpoints that are gone.
 func (t *Tracker) applyCommits(ctx context.Context) {
-	changed, recount := map[model.Match]*pool{}, false
+	changed := map[model.Match]*pool{}
+	var replaced []*pool
 	for _, c := range t.Take() {
-		list, mayDiffer := t.pools.apply(c)
-		for _, p := range list {
+		set, old := t.pools.apply(c)
+		for _, p := range set {
 			changed[p.key] = p
 		}
-		recount = recount || mayDiffer
+		replaced = append(replaced, old...)
 	}
-	if recount {
+	if slices.ContainsFunc(replaced, func(p *pool) bool { return len(p.sent) > 0 }) {
 		t.count()
 	}
 	idle := len(t.checks.all) == 0 && len(t.nodes) == 0
 	maps.DeleteFunc(changed, func(m model.Match, p *pool) bool { return t.pools[m] != p || idle && len(p.sent) == 0 })
-	t.checks.forget(t.pools)
+	t.checks.forget(replaced, t.pools)
 	t.publish(ctx, slices.Collect(maps.Values(changed)))
 }
 
@@ -255,15 +257,16 @@ func (t *Tracker) ask(ctx context.Context, now time.Time) {
 			c.sent(now)
 			t.questions.Add(1)
 			queues[name] = queues[name][1:]
-			t.group.Go(func() error { t.askOne(ctx, c.endpoint); return nil })
+			a := questionAnswer{endpoint: c.endpoint, began: c.began}
+			t.group.Go(func() error { t.askOne(ctx, a); return nil })
 		}
 		names = slices.DeleteFunc(names, func(name string) bool { return len(queues[name]) == 0 })
 	}
 }
 
 // askOne asks an endpoint and hands over the answer.
-func (t *Tracker) askOne(ctx context.Context, e endpoint) {
-	a := questionAnswer{e, outcomeOf(t.Ask(ctx, e.target(), answerTime))}
+func (t *Tracker) askOne(ctx context.Context, a questionAnswer) {
+	a.outcome = outcomeOf(t.Ask(ctx, a.target(), answerTime))
 	select {
 	case t.answers <- a:
 	case <-ctx.Done():
@@ -273,7 +276,7 @@ func (t *Tracker) askOne(ctx context.Context, e endpoint) {
 // handleAnswer handles the outcome of a question.
 func (t *Tracker) handleAnswer(ctx context.Context, a questionAnswer) {
 	now := time.Now()
-	if c := t.checks.answer(now, a.endpoint, a.outcome); c != nil {
+	if c := t.checks.answer(now, a); c != nil {
 		t.reportChange(c)
 		t.publish(ctx, c.pools)
 	}
