@@ -241,10 +241,8 @@ func (s *checks) silentChecks(now time.Time) (out []*check) {
 // connection still waits. What they have answered meanwhile is to be read before [check.decide].
 func (s *checks) decisions(now time.Time) (out []*check) {
 	for _, c := range s.all {
-		if c.phase != phaseAsking || now.Sub(c.began) < answerTime || c.questions < 2 || c.silent < 2 {
-			continue
-		}
-		if c.stillWaits {
+		late := c.phase == phaseAsking && now.Sub(c.began) >= answerTime
+		if late && c.questions >= 2 && c.silent >= 2 && c.stillWaits && c.answered != nil {
 			out = append(out, c)
 		}
 	}
@@ -264,7 +262,7 @@ func (c *check) decide(now time.Time, answered map[uint32]struct{}, cutOff bool)
 		}
 	}
 	oneWay := c.protocol != model.TCP && len(answered)+len(c.answered) == 0
-	if oneWay || c.answered == nil || cutOff {
+	if oneWay || cutOff {
 		c.answers(now)
 		return false
 	}

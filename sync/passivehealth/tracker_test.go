@@ -183,9 +183,10 @@ func TestFlappingEndpointChangesLessAndLess(t *testing.T) {
 }
 
 // TestNamespaceCannotUseUpQuestions has a namespace with connections to 300 endpoints that do not
-// answer, and another with one.
+// answer, and another with one, beside a large table of connection tracking.
 func TestNamespaceCannotUseUpQuestions(t *testing.T) {
 	run(t, func(w *world) {
+		w.readCost = 20 * time.Millisecond
 		for i := range 100 {
 			s := w.serve(model.IPv4, model.TCP, "loud", 1+i)
 			for _, e := range s.endpoints {
@@ -207,6 +208,10 @@ func TestNamespaceCannotUseUpQuestions(t *testing.T) {
 		}
 		if most := 16 * (questionsPerSecond + 2*nodeSample); questions > most {
 			t.Errorf("%d questions in 14 s, want at most %d", questions, most)
+		}
+		w.every(time.Second, time.Hour, func() bool { return true })
+		if most := (3600*readsPerSecond*11/10 + readBurst) / 20_000; w.reads > most {
+			t.Errorf("%d reads of 20 ms in an hour, want at most %d", w.reads, most)
 		}
 	})
 }

@@ -69,6 +69,6 @@ func defaultOptions() Options {
 	return Options{
 		ProtectTables: true, CountConnections: true, FastPathAfter: fastpath.DefaultAfter, StatusSocket: client.DefaultSocket,
 		Probation: 10 * time.Minute, KubeProxyMarker: MarkerAuto,
-		PassiveHealthChecks: model.PassiveChecksOff.String(), PassiveHealthChecksMaxPercent: 50,
+		PassiveHealthChecks: model.PassiveChecksReport.String(), PassiveHealthChecksMaxPercent: 50,
 	}
 }

@@ -48,16 +48,20 @@ func (c *Conntrack) EachUnanswered(begin func(), fn func(Entry)) error {
 	})
 }
 
-// EachAnsweredBy is [Conntrack.EachTranslated] for entries to which an endpoint's address has
-// replied, refusals included where they have entries. The kernel filters by the address if it can.
-func (c *Conntrack) EachAnsweredBy(addr netip.Addr, begin func(), fn func(Entry)) error {
+// EachAnswered is [Conntrack.EachTranslated] for entries to which an endpoint has replied, refusals
+// included where they have entries: the endpoints of one address, by which the kernel filters if it
+// can, or all if by is the zero Addr.
+func (c *Conntrack) EachAnswered(by netip.Addr, begin func(), fn func(Entry)) error {
 	const answered = statusDstNAT | statusSeenReply
-	by := filter{status: answered, mask: answered, family: nft.FamilyNumber(model.FamilyOf(addr))}
-	if addr.Is4() && c.filtersReplies() {
-		by.replySource = addr
+	only := filter{status: answered, mask: answered}
+	if by.IsValid() {
+		only.family = nft.FamilyNumber(model.FamilyOf(by))
 	}
-	return c.each(by, begin, func(e Entry) {
-		if e.Reply.Addr() == addr && e.Reply != e.Original && e.Replied {
+	if by.Is4() && c.filtersReplies() {
+		only.replySource = by
+	}
+	return c.each(only, begin, func(e Entry) {
+		if (!by.IsValid() || e.Reply.Addr() == by) && e.Reply != e.Original && e.Replied {
 			fn(e)
 		}
 	})
