@@ -35,6 +35,7 @@ type scene struct {
 	lab     *lab.Lab
 	servers []*lab.Host
 	service daemon.Service
+	folder  *daemon.Folder
 	proxy   *daemon.Daemon
 }
 
@@ -44,7 +45,7 @@ func newScene(t *testing.T, flags ...string) *scene {
 	f := daemon.NewFolder(t, l)
 	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers, Kinds: daemon.Kinds}
 	f.Put("web", s)
-	sc := &scene{t, l, servers, s, daemon.Start(t, l.Node, f, flags...)}
+	sc := &scene{t, l, servers, s, f, daemon.Start(t, l.Node, f, flags...)}
 	sc.proxy.Ignore(messageSilent)
 	return sc
 }
@@ -149,6 +150,10 @@ func (s *scene) checkShown(h *lab.Host) {
 	s.t.Helper()
 	problems := daemon.Run(s.t, s.lab.Node.Host, "problems", "--observe", "0").Stdout
 	endpoints := daemon.Run(s.t, s.lab.Node.Host, "get", "endpoints", "-A").Stdout
+	diff := daemon.Run(s.t, s.lab.Node.Host, "diff", "--manifests", s.folder.Dir(), "--hostname-override", s.lab.Node.Name)
+	if diff.ExitCode != 1 || !strings.Contains(diff.Stderr, "do not answer the running kube-vmap") {
+		s.t.Errorf("diff ends with %d and prints %s", diff.ExitCode, diff.Stderr)
+	}
 	for _, w := range daemon.Transports() {
 		at := netip.AddrPortFrom(h.Addr(w.Family), daemon.TargetPort).String() + "/" + w.Protocol.String()
 		for text, want := range map[string][]string{

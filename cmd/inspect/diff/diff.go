@@ -26,6 +26,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/inspect/schema"
@@ -93,6 +94,7 @@ func run(ctx context.Context, flags *config.Flags, format string, stdout, stderr
 	}
 	if text.Len() > 0 && c.Manifests != "" {
 		printOtherSettings(ctx, c, stderr)
+		printUnresponsive(ctx, c, stderr)
 	}
 	return text.Len() > 0, nil
 }
@@ -123,6 +125,15 @@ func printOtherSettings(ctx context.Context, c *config.Config, stderr io.Writer)
 		_, _ = fmt.Fprintf(stderr, "kube-vmap: the running kube-vmap has other settings than this command, which may "+
 			"explain the difference: %s\n",
 			strings.Join(others, "; "))
+	}
+}
+
+// printUnresponsive says if the running kube-vmap may avoid endpoints that no manifest excludes.
+func printUnresponsive(ctx context.Context, c *config.Config, stderr io.Writer) {
+	d, err := client.Get(ctx, c.StatusSocket, nodestatus.Query{Health: true})
+	if err == nil && d.Health.PassiveHealth != nil && d.Health.PassiveHealth.Endpoints > 0 {
+		_, _ = fmt.Fprintf(stderr, "kube-vmap: %d endpoints do not answer the running kube-vmap, which may explain the "+
+			"difference: kube-vmap problems lists them\n", d.Health.PassiveHealth.Endpoints)
 	}
 }
 

@@ -67,7 +67,7 @@ func TestEveryOptionHasAFlag(t *testing.T) {
 			if len(flag.Annotations[fieldKey]) > 0 || name == "config" || strings.HasSuffix(name, "-id-file") {
 				continue
 			}
-			value := map[string]string{"false": "true", "true": "false", "10m0s": "0s", MarkerAuto: MarkerNever, "20": "7", "50": "7", "off": "avoid"}[flag.DefValue]
+			value := map[string]string{"false": "true", "true": "false", "10m0s": "0s", MarkerAuto: MarkerNever, "20": "7", "50": "7", "report": "avoid"}[flag.DefValue]
 			c := load(t, "--config="+file, "--"+name+"="+cmp.Or(value, "other"))
 			changed := changedOptions(c.Options)
 			if len(changed) != 1 || len(warned(c, "--"+name)) > 0 {
