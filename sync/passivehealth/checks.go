@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// answerTime is how long a question waits for an answer, and how long a connection must
-	// have waited for one.
+	// answerTime is how long an endpoint has to answer one of two questions, and how long a
+	// connection must have waited for an answer.
 	answerTime = time.Second
 	// secondQuestion is when an endpoint is asked again.
 	secondQuestion = answerTime / 2
@@ -158,14 +158,19 @@ func (c *check) isDue(now time.Time) bool {
 	return false
 }
 
-// sent records that a question was sent.
-func (c *check) sent(now time.Time) {
+// sent records that a question was sent, and returns how long to wait for its answer. Silence is
+// certain answerTime after the first question, within which both are asked.
+func (c *check) sent(now time.Time) (wait time.Duration) {
 	c.questions++
-	pause := secondQuestion
 	if c.phase == phaseUnresponsive {
-		pause = askPeriodAfter(now.Sub(c.began))
+		c.next = now.Add(askPeriodAfter(now.Sub(c.began)))
+		return answerTime
 	}
-	c.next = now.Add(pause)
+	c.next = now.Add(secondQuestion)
+	if c.questions == 2 {
+		return answerTime - secondQuestion
+	}
+	return answerTime
 }
 
 // askPeriodAfter returns how long after a question the next one follows to what has not answered

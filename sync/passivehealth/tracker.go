@@ -247,19 +247,19 @@ func (t *Tracker) ask(ctx context.Context, now time.Time) {
 				return
 			}
 			c := queues[name][0]
-			c.sent(now)
+			wait := c.sent(now)
 			t.questions.Add(1)
 			queues[name] = queues[name][1:]
 			a := questionAnswer{endpoint: c.endpoint, began: c.began}
-			t.group.Go(func() error { t.askOne(ctx, a); return nil })
+			t.group.Go(func() error { t.askOne(ctx, a, wait); return nil })
 		}
 		names = slices.DeleteFunc(names, func(name string) bool { return len(queues[name]) == 0 })
 	}
 }
 
 // askOne asks an endpoint and hands over the answer.
-func (t *Tracker) askOne(ctx context.Context, a questionAnswer) {
-	a.outcome = outcomeOf(t.Ask(ctx, a.target(), answerTime))
+func (t *Tracker) askOne(ctx context.Context, a questionAnswer, wait time.Duration) {
+	a.outcome = outcomeOf(t.Ask(ctx, a.target(), wait))
 	select {
 	case t.answers <- a:
 	case <-ctx.Done():
