@@ -69,6 +69,7 @@ type Tracker struct {
 
 	pools    pools
 	checks   checks
+	notices  *sync.Notices
 	nodes    map[string]*node
 	kubelets kubelets
 	// addrsOf are the endpoints of nodes that checks run on.
@@ -112,7 +113,7 @@ func New(c Config) *Tracker {
 		c.CPUTime = sync.ThreadCPUTime
 	}
 	return &Tracker{
-		Config: c, CommitQueue: sync.NewCommitQueue(),
+		Config: c, CommitQueue: sync.NewCommitQueue(), notices: sync.NewNotices(c.Recorder, c.Log),
 		pools: pools{}, checks: checks{all: map[endpoint]*check{}}, nodes: map[string]*node{},
 		kubelets: kubelets{ask: c.Kubelet, known: map[string]kubelet{}},
 		addrsOf:  map[string][]netip.Addr{}, budget: rate.NewLimiter(questionsPerSecond, questionsPerSecond),

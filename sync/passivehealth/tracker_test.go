@@ -209,6 +209,9 @@ func TestNamespaceCannotUseUpQuestions(t *testing.T) {
 		if most := 16 * (questionsPerSecond + 2*nodeSample); questions > most {
 			t.Errorf("%d questions in 14 s, want at most %d", questions, most)
 		}
+		if n := len(w.events); n > 25 {
+			t.Errorf("%d events in 14 s", n)
+		}
 		w.every(time.Second, time.Hour, func() bool { return true })
 		if most := (3600*readsPerSecond*11/10 + readBurst) / 20_000; w.reads > most {
 			t.Errorf("%d reads of 20 ms in an hour, want at most %d", w.reads, most)
