@@ -71,7 +71,7 @@ func (c *Conntrack) EachAnswered(by netip.Addr, begin func(), fn func(Entry)) er
 // takes the flags of the other direction and finds nothing (ad81d4daf6a3). One that refuses a
 // mask without a status, as those that filter by status do, is later.
 func (c *Conntrack) filtersReplies() bool {
-	if !c.unfiltered && !c.repliesProbed {
+	if !c.repliesProbed {
 		probe := request(msgGet, netlink.Dump, unix.AF_INET, func(e *attr.Encoder) {
 			e.Uint32(ctaStatusMask, statusDstNAT)
 		})
@@ -95,9 +95,6 @@ func (c *Conntrack) Answering(p model.Protocol) (at map[netip.AddrPort]bool, err
 
 // each calls fn for entries that pass a filter, and for others if the kernel does not filter.
 func (c *Conntrack) each(by filter, begin func(), fn func(Entry)) error {
-	if c.unfiltered {
-		by = filter{}
-	}
 	if err := c.walk(encodeEach(by), begin, func(e Entry, _ rawEntry) { fn(e) }); err != nil {
 		return fmt.Errorf("list flows: %w", explainError(err))
 	}
@@ -112,16 +109,13 @@ func (c *Conntrack) Flows(p model.Protocol, client, to netip.AddrPort) (flows []
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	if _, err := conn.SendMessages(encodeFlows(p, client, to, !c.unfiltered)); err != nil {
+	if _, err := conn.SendMessages(encodeFlows(p, client, to)); err != nil {
 		return nil, flowsError(p, client, err)
 	}
 	for m, err := range conn.ReceiveIter() {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, nil
-		case isUnsupported(err) && !c.unfiltered && client.Port() == 0:
-			c.unfiltered = true
-			return c.Flows(p, client, to)
 		case err != nil:
 			return nil, flowsError(p, client, err)
 		}
@@ -139,13 +133,12 @@ func flowsError(p model.Protocol, client netip.AddrPort, err error) error {
 	return fmt.Errorf("list %s flows from %s: %w", p, client.Addr(), explainError(err))
 }
 
-// encodeFlows requests one flow, or all flows to the destination port.
-//
-// After the answer that is one flow a [shortDump] is requested.
-func encodeFlows(p model.Protocol, client, to netip.AddrPort, filtered bool) []netlink.Message {
+// encodeFlows requests one flow and, to end the answer, a [shortDump]; or all flows to the
+// destination port.
+func encodeFlows(p model.Protocol, client, to netip.AddrPort) []netlink.Message {
 	family := model.FamilyOf(to.Addr())
 	if client.Port() == 0 {
-		return []netlink.Message{encodeList(Query{Family: family, Protocol: p}, to.Port(), filtered)}
+		return []netlink.Message{encodeList(Query{family, p, to.Port()})}
 	}
 	return []netlink.Message{
 		request(msgGet, 0, nft.FamilyNumber(family), func(e *attr.Encoder) { encodeTuple(e, ctaTupleOrig, p, client, to) }),

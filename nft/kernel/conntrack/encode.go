@@ -74,19 +74,15 @@ func request(kind uint16, flags netlink.HeaderFlags, family uint8, attributes fu
 	return socket.Request(unix.NFNL_SUBSYS_CTNETLINK, kind, flags, family, attributes)
 }
 
-// encodeList requests all entries of a family, filtered by protocol, and by port unless it
-// is anyPort.
-func encodeList(q Query, port uint16, filtered bool) netlink.Message {
-	if !filtered {
-		return request(msgGet, netlink.Dump, nft.FamilyNumber(q.Family), nil)
-	}
+// encodeList requests the entries of a query.
+func encodeList(q Query) netlink.Message {
 	return request(msgGet, netlink.Dump, nft.FamilyNumber(q.Family), func(e *attr.Encoder) {
 		flags := uint32(filterProtocol)
 		e.Nested(ctaTupleOrig, func() {
 			e.Nested(ctaTupleProto, func() {
 				e.Uint8(ctaProtoNum, uint8(q.Protocol))
-				if port != anyPort {
-					e.Uint16(ctaProtoDstPort, port)
+				if q.Port != 0 {
+					e.Uint16(ctaProtoDstPort, q.Port)
 					flags |= filterDstPort
 				}
 			})
@@ -149,16 +145,10 @@ func shortDump(family uint8) netlink.Message {
 	return request(msgStatistics, netlink.Dump, family, nil)
 }
 
-// isUnsupported reports whether the kernel may not support the filter of a list. It answers
-// the same if it lacks ctnetlink, which shows when it is asked without a filter.
-func isUnsupported(err error) bool {
-	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP)
-}
-
 // explainError adds to an error of the kernel what it means here.
 func explainError(err error) error {
 	switch {
-	case isUnsupported(err):
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP):
 		return fmt.Errorf("the kernel lacks connection tracking's netlink (CONFIG_NF_CT_NETLINK): %w", err)
 	case errors.Is(err, unix.EINTR):
 		return fmt.Errorf("interrupted each time by changes of the table: %w", err)
