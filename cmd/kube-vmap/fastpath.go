@@ -20,8 +20,8 @@ func (p *proxy) prepareFastPath(m *metrics.Metrics) {
 	}
 	p.fastPath = fastpath.New(fastpath.Config{
 		After: uint64(p.config.FastPathAfter), Log: p.log,
-		Obstacle:       func() string { return components.FastPathObstacle(components.Read(components.Config{})) },
-		ForeignChanges: p.kernels.fastPath.ForeignChanges, CountCommit: p.kernels.fastPath.CountCommit,
+		Obstacle:    func() string { return components.FastPathObstacle(components.Read(components.Config{})) },
+		CountCommit: p.kernels.takeover.CountCommit,
 	})
 	m.AddFastPath(func() (on bool, interfaces int) {
 		s := p.fastPath.State()

@@ -52,7 +52,7 @@ type proxy struct {
 
 // kernels are handles of the kernel, one for each goroutine that uses one.
 type kernels struct {
-	affinity, drift, counts, status, health, takeover, fastPath, passiveHealth *kernel.Kernel
+	affinity, drift, counts, status, health, takeover, passiveHealth *kernel.Kernel
 }
 
 // connect creates the source of Services and the recorder of events. Neither is asked
@@ -95,8 +95,7 @@ func (p *proxy) connect() error {
 func (p *proxy) run(ctx context.Context, k *kernel.Kernel) (err error) {
 	ks := &p.kernels
 	for _, to := range []**kernel.Kernel{
-		&ks.affinity, &ks.drift, &ks.counts, &ks.status, &ks.health, &ks.takeover,
-		&ks.fastPath, &ks.passiveHealth,
+		&ks.affinity, &ks.drift, &ks.counts, &ks.status, &ks.health, &ks.takeover, &ks.passiveHealth,
 	} {
 		other, e := k.Share()
 		if e != nil {
