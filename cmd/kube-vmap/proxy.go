@@ -114,7 +114,7 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	m := metrics.New(metrics.Config{
 		Version: version, Kubernetes: metrics.Kubernetes(), NativeHistograms: p.config.Feature(config.NativeHistograms),
 	})
-	c := health.Config{SyncPeriod: p.config.SyncPeriod(), Probed: m.Probed, NotReady: p.takeover.NotReady}
+	c := health.Config{SyncPeriod: p.loop.SyncPeriod, Probed: m.Probed, NotReady: p.takeover.NotReady}
 	if p.config.Networkz {
 		c.CutOff = func() bool { return p.cutOff() }
 	}

@@ -137,14 +137,10 @@ func (c *Config) Verbosity() int { return int(c.Proxy.Logging.Verbosity) }
 // LogFormat returns "text" or "json".
 func (c *Config) LogFormat() string { return c.Proxy.Logging.Format }
 
-// Feature reports whether a feature gate is enabled. Those of features are by default,
-// others never.
+// Feature reports whether a feature gate is enabled. Those of features are by default, others never.
 func (c *Config) Feature(gate string) bool {
-	open, known := features()[gate]
-	if set, ok := c.Proxy.FeatureGates[gate]; ok && known {
-		return set
-	}
-	return open
+	set, ok := c.Proxy.FeatureGates[gate]
+	return slices.Contains(features, gate) && (set || !ok)
 }
 
 // localhostGate is the gate of NodePorts on localhost (KEP-6032). In kube-proxy it is
@@ -154,17 +150,8 @@ const localhostGate = "KubeProxyNFTablesLocalhostNodePorts"
 // NativeHistograms is the gate of Prometheus' native histograms (KEP-5808).
 const NativeHistograms = "NativeHistograms"
 
-// features returns the supported feature gates, with their defaults.
-func features() map[string]bool {
-	return map[string]bool{
-		"ComponentFlagz": true, "ComponentStatusz": true, externalIPs: true, localhostGate: true, NativeHistograms: true,
-	}
-}
-
-func isFeature(gate string) bool {
-	_, ok := features()[gate]
-	return ok
-}
+// features are the supported feature gates.
+var features = []string{"ComponentFlagz", "ComponentStatusz", externalIPs, localhostGate, NativeHistograms}
 
 // name returns the user's name of a field: the flag that sets it, if it is used, or its
 // path in the file.

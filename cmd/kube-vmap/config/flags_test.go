@@ -169,7 +169,7 @@ func TestVerbosityHasAShorthand(t *testing.T) {
 
 func TestUnderscoresInNamesOfFlagsAreDashes(t *testing.T) {
 	c := load(t, "--proxy_mode=nftables", "--iptables_min_sync-period=7s")
-	if got := c.MinSyncPeriod().String(); got != "7s" {
+	if got := c.section().minSyncPeriod.String(); got != "7s" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -294,9 +294,9 @@ func TestFlagsForSeveralModesSetTheSelectedOne(t *testing.T) {
 		{"ipvs", "22s", "2s", 1 << 7},
 	} {
 		c := load(t, append(args, "--proxy-mode="+test.mode)...)
-		if c.SyncPeriod().String() != test.period || c.MinSyncPeriod().String() != test.leastBreak ||
-			c.MasqueradeMark() != test.mark || !c.MasqueradeAll() {
-			t.Errorf("mode %q: %s, %s, %#x, %v", test.mode, c.SyncPeriod(), c.MinSyncPeriod(), c.MasqueradeMark(), c.MasqueradeAll())
+		if c.section().syncPeriod.String() != test.period || c.section().minSyncPeriod.String() != test.leastBreak ||
+			c.MasqueradeMark() != test.mark || !c.section().masqueradeAll {
+			t.Errorf("mode %q: %s, %s, %#x, %v", test.mode, c.section().syncPeriod, c.section().minSyncPeriod, c.MasqueradeMark(), c.section().masqueradeAll)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (c *Config) warnings() ([]string, error) {
 		add("%s: %s: %s", c.name("ipvs.scheduler"), c.Proxy.IPVS.Scheduler, err)
 	}
 	none := [len(model.Families)]netip.Prefix{}
-	if c.Proxy.DetectLocalMode == LocalModeClusterCIDR && c.ClusterCIDRs() == none && !c.MasqueradeAll() {
+	if c.Proxy.DetectLocalMode == LocalModeClusterCIDR && c.ClusterCIDRs() == none && !c.section().masqueradeAll {
 		add("%s: not set, so connections to ClusterIPs that do not come from pods keep their source address, "+
 			"and pods count as external clients for externalTrafficPolicy Local", c.name("clusterCIDR"))
 	}
@@ -99,7 +99,7 @@ func (c *Config) hasEffect(path string) bool {
 	case "logging":
 		return name == "format" || name == "verbosity"
 	case "featureGates":
-		return isFeature(name)
+		return slices.Contains(features, name)
 	case "configSyncPeriod", "portRange", "showHiddenMetricsForVersion", "windowsRunAsService", "winkernel":
 		return false
 	}

@@ -32,7 +32,7 @@ import (
 // packets invalid. Linux does not since 6.1 (commit 6e250dcbff1d).
 func DistrustsOldData() bool {
 	release, err := Release()
-	return err == nil && before61(release)
+	return err == nil && before(release, 6, 1)
 }
 
 // Release returns the kernel release, such as "5.15.0-91-generic".
@@ -54,9 +54,6 @@ func TooOld() (release string, old bool) {
 	release, err := Release()
 	return release, err == nil && before(release, 5, 13)
 }
-
-// before61 reports whether a release is older than Linux 6.1.
-func before61(release string) bool { return before(release, 6, 1) }
 
 // before reports whether a release such as "5.15.0-91-generic" is older.
 func before(release string, major, minor int) bool {

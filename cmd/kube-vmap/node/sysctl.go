@@ -17,7 +17,7 @@ import (
 type host struct {
 	root            string // the directory with proc and sys in it
 	write           func(name string, data []byte, mode fs.FileMode) error
-	continueOnError bool // see [Conntrack]
+	continueOnError bool // see [SetConntrack]
 	log             *slog.Logger
 }
 
