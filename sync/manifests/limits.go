@@ -22,9 +22,6 @@ const (
 	// maxParseErrors is how many documents, or items of lists, of a file may fail to parse
 	// before the rest is skipped.
 	maxParseErrors = 1000
-	// maxReread is how many documents of a file are parsed once more, after as many empty
-	// lines as precede them, so that an error names the line of the file.
-	maxReread = 20
 )
 
 var (

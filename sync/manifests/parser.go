@@ -84,23 +84,15 @@ type fileParser struct {
 	parsed
 	file     string
 	document int
-	// parseErrors counts what could not be parsed, reread the documents that were parsed a
-	// second time.
-	parseErrors, reread int
+	parseErrors int // what could not be parsed
 }
 
 // tooManyErrors reports whether to skip the rest of the file.
 func (r *fileParser) tooManyErrors() bool { return r.parseErrors > maxParseErrors }
 
-// mayReread reports whether one more document may be parsed a second time.
-func (r *fileParser) mayReread() bool {
-	r.reread++
-	return r.reread <= maxReread
-}
-
 func (r *fileParser) readDocument(d document) {
 	r.document = d.number
-	data, warning, err := d.toJSON(r.mayReread)
+	data, warning, err := d.toJSON()
 	if err != nil {
 		r.parseError(err)
 		return
