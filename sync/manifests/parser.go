@@ -82,8 +82,8 @@ func (p *parser) parse(file string, text []byte) parsed {
 type fileParser struct {
 	*parser
 	parsed
-	file     string
-	document int
+	file        string
+	document    int
 	parseErrors int // what could not be parsed
 }
 

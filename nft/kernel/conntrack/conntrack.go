@@ -67,7 +67,6 @@ type Entry struct {
 	State   string        // of TCP or SCTP, as conntrack -L prints it
 	Expires time.Duration // if no packet comes
 	Started time.Time     // if the kernel knows (net.netfilter.nf_conntrack_timestamp)
-	Reopens bool          // whether a first packet begins a new connection
 	// key are the attributes by which the kernel finds the entry again; empty if the
 	// entry was not listed to be deleted.
 	key string

@@ -94,8 +94,7 @@ const (
 	sctpClosed, sctpShutdownAckSent                   = 1, 7
 )
 
-// setState sets what follows from the status, and from the state of TCP or SCTP. A first packet, a
-// SYN, begins a new connection where TCP is closed.
+// setState sets what follows from the status, and from the state of TCP or SCTP.
 func (e *Entry) setState(state byte) {
 	e.Offloaded, e.Replied = e.Status&statusOffloaded != 0, e.Status&statusSeenReply != 0
 	var names []string
@@ -109,7 +108,6 @@ func (e *Entry) setState(state byte) {
 		e.Aborted = e.Closed && e.Replied && e.Status&statusAssured == 0
 	case model.UDP:
 	}
-	e.Reopens = e.Protocol == model.TCP && e.Closed
 	switch {
 	case e.Offloaded || names == nil:
 	case int(state) < len(names):

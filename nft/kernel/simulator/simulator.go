@@ -91,7 +91,8 @@ func (s *Simulator) Flows(p simulate.Packet) (flows []simulate.Flow, err error) 
 		flows = append(flows, simulate.Flow{
 			Client: f.Client, Requested: f.Original, Endpoint: f.Reply, SeenSource: f.SeenSource,
 			Status: f.Status, Mark: f.Mark, Labels: f.Labels,
-			State: f.State, Expires: f.Expires, Started: f.Started, Reopens: f.Reopens,
+			State: f.State, Expires: f.Expires, Started: f.Started,
+			Reopens: f.Protocol == model.TCP && f.Closed, // with a SYN
 		})
 	}
 	return flows, err
