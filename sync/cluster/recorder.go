@@ -58,7 +58,7 @@ type Recorder struct {
 	node               sync.Object
 	host               string
 	log                *slog.Logger
-	local, clusterWide pacedQueue
+	local, clusterWide *pacedQueue
 }
 
 // isClusterWide reports whether all nodes send events for that reason.
@@ -72,11 +72,10 @@ var _ sync.Recorder = (*Recorder)(nil)
 func NewRecorder(client *Client, nodeName string, log *slog.Logger) *Recorder {
 	r := &Recorder{
 		client: client.events, node: sync.Object{Kind: "Node", Name: nodeName}, log: log,
-		local:       newPacedQueue(time.Second, 10),
-		clusterWide: newPacedQueue(10*time.Second, 3),
+		local:       newPacedQueue(time.Second, 10, 0),
+		clusterWide: newPacedQueue(10*time.Second, 3, 30*time.Second),
 	}
 	r.host, _ = os.Hostname() // the reporter only lacks it
-	r.clusterWide.maxDelay = 30 * time.Second
 	return r
 }
 
@@ -105,9 +104,9 @@ func (r *Recorder) FailedToStart(ctx context.Context, reason, note string) error
 }
 
 func (r *Recorder) enqueue(e *eventsv1.Event) {
-	q := &r.local
+	q := r.local
 	if isClusterWide(e.Reason) {
-		q = &r.clusterWide
+		q = r.clusterWide
 	}
 	if !q.put(e) {
 		r.log.Debug("too many events, dropping one", "object", e.Regarding.Kind+" "+e.Regarding.Name, "reason", e.Reason)
@@ -117,7 +116,7 @@ func (r *Recorder) enqueue(e *eventsv1.Event) {
 // Run sends events until ctx ends, which is not an error. Events that wait are lost then.
 func (r *Recorder) Run(ctx context.Context) error {
 	var queues stdsync.WaitGroup
-	for _, q := range []*pacedQueue{&r.local, &r.clusterWide} {
+	for _, q := range []*pacedQueue{r.local, r.clusterWide} {
 		s := series{Recorder: r, sent: map[seriesKey]*sentEvent{}}
 		queues.Go(func() { q.run(ctx, s.send) })
 	}

@@ -30,10 +30,10 @@ type Config struct {
 
 // Flows is a [sync.Follower] that deletes stale flows.
 type Flows struct {
+	Config
 	*sync.CommitQueue
-	kernel     Kernel
-	reconciled func(model.Family, int, time.Duration)
-	log        *slog.Logger
+	kernel Kernel
+	log    *slog.Logger
 
 	// The following belongs to Run's goroutine.
 	tracker tracker
@@ -47,14 +47,13 @@ func New(c Config, kernel Kernel, log *slog.Logger) *Flows {
 	if c.EndTCP {
 		protocols = append(protocols, model.TCP)
 	}
-	f := &Flows{
-		CommitQueue: sync.NewCommitQueue(),
-		kernel:      kernel, reconciled: c.Reconciled, log: log, tracker: newTracker(protocols), pause: newPause(),
+	if c.Reconciled == nil {
+		c.Reconciled = func(model.Family, int, time.Duration) {}
 	}
-	if f.reconciled == nil {
-		f.reconciled = func(model.Family, int, time.Duration) {}
+	return &Flows{
+		Config: c, CommitQueue: sync.NewCommitQueue(),
+		kernel: kernel, log: log, tracker: newTracker(protocols), pause: newPause(),
 	}
-	return f
 }
 
 // applyCommits brings the tracker up to date.

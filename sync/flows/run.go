@@ -106,7 +106,7 @@ func (f *Flows) deleteStale(family model.Family, s *staleFlows) error {
 	}
 	took := s.took + time.Since(start)
 	f.log.Debug("stale flows deleted", "family", family, "flows", f.deleted[family], "took", took)
-	f.reconciled(family, f.deleted[family], took)
+	f.Reconciled(family, f.deleted[family], took)
 	f.deleted[family] = 0
 	return nil
 }

@@ -42,11 +42,7 @@ type Config struct {
 
 // Health is a [sync.Observer] that serves probes. It is safe for concurrent use.
 type Health struct {
-	timeout  time.Duration
-	probed   func(probe string, code int)
-	notReady func() string
-	cutOff   func() bool
-
+	Config
 	mu    stdsync.Mutex // guards state
 	state state
 }
@@ -64,17 +60,13 @@ type state struct {
 // New returns a Health without pending changes. The start of the process counts as the
 // last update, as in kube-proxy.
 func New(c Config) *Health {
-	h := &Health{
-		timeout: 2 * c.SyncPeriod, probed: c.Probed, notReady: c.NotReady, cutOff: c.CutOff,
-		state: state{updated: time.Now()},
+	if c.Probed == nil {
+		c.Probed = func(string, int) {}
 	}
-	if h.probed == nil {
-		h.probed = func(string, int) {}
+	if c.NotReady == nil {
+		c.NotReady = func() string { return "" }
 	}
-	if h.notReady == nil {
-		h.notReady = func() string { return "" }
-	}
-	return h
+	return &Health{Config: c, state: state{updated: time.Now()}}
 }
 
 // Queued implements [sync.Observer].
@@ -126,7 +118,7 @@ func (h *Health) Healthy() bool {
 // overdue returns how long a change has been pending, and whether that is too long.
 func (h *Health) overdue(s state, now time.Time) (time.Duration, bool) {
 	waited := now.Sub(s.pendingSince)
-	return waited, !s.pendingSince.IsZero() && waited >= h.timeout
+	return waited, !s.pendingSince.IsZero() && waited >= 2*h.SyncPeriod
 }
 
 // snapshot returns the current state.
