@@ -41,6 +41,11 @@ func (p *proxy) fastPathStatus() *nodestatus.FastPath {
 	}
 }
 
+// trackedFlows returns the kernel whose flows end.
+func (p *proxy) trackedFlows() flows.Kernel {
+	return trackedFlows{conntrack.New(conntrack.Config{}), p.fastPath}
+}
+
 // trackedFlows disables the fast path where the kernel does not delete connections that are on
 // it: they would keep a removed endpoint. They leave the fast path with its table, so that the
 // next try succeeds.

@@ -27,11 +27,8 @@
 // word or a loopback range only; kube-proxy wants the feature gate, too, which here only
 // disables them.
 //
-// Some flags are extensions of kube-proxy's, have no field in the file, and apply with a
-// file, too: --manifests, --strict-source-ranges, --end-tcp-flows, --drop-invalid,
-// --protect-tables, --count-connections, --endpoint-metrics, --status-socket, --status-page,
-// --probation, --kube-proxy-marker, --fast-path, --fast-path-after, --passive-health-checks,
-// --passive-health-checks-max-percent, --networkz.
+// Some flags are extensions of kube-proxy's (see flag_table.go), have no field in the file, and
+// apply with a file, too.
 //
 // What --write-config-to writes and /configz shows has a syncPeriod of 30s in unused
 // sections, too. kube-proxy writes 0s there without a file, and reads that as 30s.

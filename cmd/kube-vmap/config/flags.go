@@ -13,9 +13,8 @@ import (
 // Flags are the flags of kube-proxy 1.37 and 1.36, except --help and --version, and our own.
 //
 // To add a flag: give [Options] a field (and a default in defaultOptions), unless
-// v1alpha1.KubeProxyConfiguration has one; add a line to flag_table.go; check its
-// values in validate.go, unless all are valid; name it in the package comment, if
-// kube-proxy does not have it; run make man. flags_test.go fails if one is forgotten.
+// v1alpha1.KubeProxyConfiguration has one; add a line to flag_table.go; check its values in
+// validate.go, unless all are valid; run make man. flags_test.go fails if one is forgotten.
 type Flags struct {
 	// proxy holds the defaults until the flags that set its fields are parsed.
 	proxy   v1alpha1.KubeProxyConfiguration

@@ -93,18 +93,6 @@ func changedOptions(o Options) (names []string) {
 	return names
 }
 
-func TestPackageCommentNamesEveryExtension(t *testing.T) {
-	text, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, flag := range ourFlags() {
-		if _, is := flag.Annotations[extension]; is && !strings.Contains(string(text), "--"+name) {
-			t.Errorf("doc.go does not name --%s", name)
-		}
-	}
-}
-
 // TestUnusedFlagsAreThoseWithoutEffect compares the last section of help with the
 // fields that have an effect in the default mode.
 func TestUnusedFlagsAreThoseWithoutEffect(t *testing.T) {

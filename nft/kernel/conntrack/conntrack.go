@@ -51,8 +51,8 @@ type Entry struct {
 	Status uint32 // IPS_*
 	Mark   uint32
 	Labels [16]byte
-	// Offloaded reports whether packets of the flow take a flowtable, and pass neither rules
-	// nor connection tracking. The kernel sends neither state nor time-out of such an entry.
+	// Offloaded reports whether packets of the flow pass neither rules nor connection tracking
+	// (IPS_OFFLOAD). The kernel sends neither state nor time-out of such an entry.
 	Offloaded bool
 	// Open reports whether the connection is being opened or is open, Closed whether both sides
 	// have ended it. Entries of other protocols than TCP, which do not outlive their packets for

@@ -71,8 +71,8 @@ const (
 	statusSeenReply = 1 << 1 // IPS_SEEN_REPLY
 	statusAssured   = 1 << 2 // IPS_ASSURED: both sides have sent what opens a connection
 	statusDstNAT    = 1 << 5 // IPS_DST_NAT: the destination was translated
-	// IPS_OFFLOAD: the flow is in a flowtable. If a device has taken it, IPS_HW_OFFLOAD is set
-	// in addition (ctnetlink_dump_info).
+	// IPS_OFFLOAD. If a device has taken the flow, IPS_HW_OFFLOAD is set in addition
+	// (ctnetlink_dump_info).
 	statusOffloaded = 1 << 14
 )
 

@@ -8,9 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FollowInterfaces follows the names of all interfaces but loopbacks, sorted. Flowtables need
-// them before Linux 6.17, which has prefixes of names there (NFTA_DEVICE_PREFIX), and other
-// programs are recognized by them. For netNS see [Open].
+// FollowInterfaces follows the names of all interfaces but loopbacks, sorted. For netNS see [Open].
 func FollowInterfaces(netNS int) (*Follower[string], error) {
 	return follow(netNS, kind[string]{
 		name: "interfaces", groups: []uint{unix.RTNLGRP_LINK},
