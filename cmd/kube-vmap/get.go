@@ -52,7 +52,6 @@ func askProxy(ctx context.Context, socket string, q nodestatus.Query) (*nodestat
 	return d, why + "; " + note, nil
 }
 
-// readKernel reads the kernel's tables.
 func readKernel(ctx context.Context, q nodestatus.Query) (d *nodestatus.Document, note string, err error) {
 	k, err := kernel.Open(kernel.Config{})
 	if err != nil {
@@ -83,7 +82,6 @@ func readKernel(ctx context.Context, q nodestatus.Query) (d *nodestatus.Document
 		ownership(tables), nil
 }
 
-// ownership returns which process owns the tables.
 func ownership(t nft.Tables) string {
 	protected := false
 	for _, f := range model.Families {

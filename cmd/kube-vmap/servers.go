@@ -11,7 +11,6 @@ import (
 	"kube-vmap/sync/metrics"
 )
 
-// servers returns the servers of health, metrics and status.
 func (p *proxy) servers(ctx context.Context, h *health.Health, m *metrics.Metrics, loop *sync.Loop) ([]*serve.Server,
 	error,
 ) {

@@ -99,7 +99,6 @@ func (c ClientConfig) restConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// origin returns where the configuration is read from, for errors.
 func (c ClientConfig) origin() string {
 	switch {
 	case c.Kubeconfig == "" && c.Master == "":

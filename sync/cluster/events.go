@@ -36,7 +36,6 @@ func newServiceCIDRs() *serviceCIDRs {
 	return &serviceCIDRs{byName: map[objectName][]netip.Prefix{}}
 }
 
-// event is the eventFunc of ServiceCIDRs.
 func (c *serviceCIDRs) event(n objectName, value any) sync.Event {
 	if value == nil {
 		delete(c.byName, n)
@@ -117,7 +116,6 @@ func (o *ownNode) closeWaiters() {
 	}
 }
 
-// orPrevious returns now, or previous if now is zero.
 func orPrevious[T comparable](now, previous T) T {
 	if now == *new(T) {
 		return previous
@@ -125,7 +123,6 @@ func orPrevious[T comparable](now, previous T) T {
 	return now
 }
 
-// isClosed reports whether a channel that carries no values is closed.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:

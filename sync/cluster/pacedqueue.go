@@ -55,7 +55,6 @@ func (q *pacedQueue) put(e *eventsv1.Event) bool {
 	}
 }
 
-// run sends events until ctx ends.
 func (q *pacedQueue) run(ctx context.Context, send func(context.Context, *eventsv1.Event)) {
 	limiter := flowcontrol.NewTokenBucketRateLimiter(float32(1/q.interval.Seconds()), q.burst)
 	for {
@@ -88,7 +87,6 @@ func (q *pacedQueue) reserve(namespace string) bool {
 	return true
 }
 
-// release counts one event less.
 func (q *pacedQueue) release(namespace string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	stdsync "sync"
 	"time"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -124,7 +124,6 @@ func (r *Recorder) Run(ctx context.Context) error {
 	return nil
 }
 
-// newEvent returns an event of now.
 func (r *Recorder) newEvent(o sync.Object, kind, reason, action, note string) *eventsv1.Event {
 	now := time.Now()
 	return &eventsv1.Event{
@@ -136,7 +135,6 @@ func (r *Recorder) newEvent(o sync.Object, kind, reason, action, note string) *e
 	}
 }
 
-// reference returns the reference to an object that events have.
 func reference(o sync.Object) corev1.ObjectReference {
 	r := corev1.ObjectReference{
 		Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: types.UID(o.UID),
@@ -163,9 +161,5 @@ func truncate(note string) string {
 	if len(note) <= maxNote {
 		return note
 	}
-	end := maxNote - len(dots)
-	for !utf8.RuneStart(note[end]) {
-		end--
-	}
-	return note[:end] + dots
+	return strings.ToValidUTF8(note[:maxNote-len(dots)], "") + dots
 }

@@ -52,7 +52,6 @@ func (r *resourceClient) list(ctx context.Context, options metav1.ListOptions) (
 // errNoResponse is the error of a watch without a response.
 var errNoResponse = errors.New("connection closed before the response")
 
-// watch starts a watch.
 func (r *resourceClient) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	if err := r.optional.wait(ctx); err != nil {
 		return nil, err
@@ -81,7 +80,6 @@ func (r *resourceClient) get(options *metav1.ListOptions) *rest.Request {
 	return r.client.Get().MaxRetries(0).Resource(r.resource).VersionedParams(options, metav1.ParameterCodec)
 }
 
-// recordResult records the outcome of a request.
 func (r *resourceClient) recordResult(err error) {
 	switch {
 	case err == nil:
@@ -94,7 +92,6 @@ func (r *resourceClient) recordResult(err error) {
 	}
 }
 
-// convertList returns a list of converted objects.
 func (r *resourceClient) convertList(list runtime.Object) (runtime.Object, error) {
 	m, err := meta.ListAccessor(list)
 	if err != nil {

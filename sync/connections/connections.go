@@ -179,7 +179,6 @@ func (c *Connections) Totals() Totals {
 	return c.published
 }
 
-// readAll reads both families.
 func (c *Connections) readAll() {
 	start := time.Now()
 	var failed error

@@ -33,7 +33,6 @@ func (s *staleSet) addFrontend(m model.Match) {
 	}
 }
 
-// removeServing removes the endpoints that serve a Service port now.
 func (s *staleSet) removeServing(counts *portCounts) {
 	for e := range s.endpoints[counts] {
 		if counts.serves(e) {

@@ -105,7 +105,6 @@ func defaultSlice(s *discoveryv1.EndpointSlice) {
 	}
 }
 
-// setDefault sets a field that is zero.
 func setDefault[T comparable](field *T, value T) {
 	if *field == *new(T) {
 		*field = value

@@ -30,7 +30,6 @@ func ParsePassiveChecks(value string) (model.PassiveChecks, error) {
 	return model.PassiveChecksDefault, errPassiveChecks
 }
 
-// passiveChecks returns what the Service's annotation asks for.
 func (f *findings) passiveChecks(annotations map[string]string) model.PassiveChecks {
 	value := annotations[annotationPassiveChecks]
 	c, err := ParsePassiveChecks(value)

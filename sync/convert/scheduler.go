@@ -46,7 +46,6 @@ func ParseScheduler(name string) (model.Scheduler, error) {
 	return model.SchedulerDefault, errUnknown
 }
 
-// scheduler returns the scheduler that the Service's annotation names.
 func (f *findings) scheduler(annotations map[string]string) model.Scheduler {
 	name := annotations[annotationScheduler]
 	s, err := ParseScheduler(name)

@@ -186,7 +186,6 @@ func (f *findings) healthCheckNodePort(spec *corev1.ServiceSpec) uint16 {
 	return port
 }
 
-// hasFamilyOf reports whether one of the ClusterIPs has addr's family.
 func hasFamilyOf(clusterIPs []netip.Addr, addr netip.Addr) bool {
 	return slices.ContainsFunc(clusterIPs, func(ip netip.Addr) bool {
 		return model.FamilyOf(ip) == model.FamilyOf(addr)

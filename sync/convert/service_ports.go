@@ -59,7 +59,6 @@ func (f *findings) servicePort(path *field.Path, p *corev1.ServicePort, spec *co
 	return model.ServicePort{Name: p.Name, Protocol: protocol, Port: number, NodePort: nodePort}, !bad
 }
 
-// hasNodePorts reports whether Services of this type have node ports.
 func hasNodePorts(spec *corev1.ServiceSpec) bool {
 	return spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer
 }
@@ -69,7 +68,6 @@ func hasNodePorts(spec *corev1.ServiceSpec) bool {
 // is nil if there is one port only.
 type usedPorts map[model.ServicePort]struct{}
 
-// add adds the port, or returns which part of it is a duplicate.
 func (u usedPorts) add(path *field.Path, p model.ServicePort) *field.Error {
 	if u == nil {
 		return nil

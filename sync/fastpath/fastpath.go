@@ -138,13 +138,11 @@ func (f *FastPath) setDevices(list []string) {
 	f.reconcile(first)
 }
 
-// end removes the table.
 func (f *FastPath) end() error {
 	f.state.Store(&State{Reason: "the process ends"})
 	return f.remove()
 }
 
-// remove removes the table if there is one.
 func (f *FastPath) remove() error {
 	if f.table == nil {
 		return nil
@@ -174,7 +172,6 @@ func (f *FastPath) reconcile(search bool) {
 	}
 }
 
-// apply returns the new state.
 func (f *FastPath) apply() (State, error) {
 	all, err := flowtable.List(f.config.NetNS)
 	if err != nil {

@@ -56,7 +56,6 @@ func New(c Config, kernel Kernel, log *slog.Logger) *Flows {
 	}
 }
 
-// applyCommits brings the tracker up to date.
 func (f *Flows) applyCommits() {
 	for _, t := range f.Take() {
 		f.tracker.apply(t)

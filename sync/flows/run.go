@@ -69,7 +69,6 @@ func (f *Flows) reconcile() {
 	f.pause.begin(failed, time.Since(start))
 }
 
-// find reads the stale flows of a family.
 func (f *Flows) find(family model.Family) (s staleFlows) {
 	start := time.Now()
 	s.checks = f.tracker.takePending(family)

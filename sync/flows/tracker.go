@@ -34,7 +34,6 @@ func newTracker(protocols []model.Protocol) tracker {
 	return s
 }
 
-// apply follows a commit.
 func (s *tracker) apply(t sync.Committed) {
 	if t.Full {
 		s.applySnapshot(t.Set)
@@ -44,7 +43,6 @@ func (s *tracker) apply(t sync.Committed) {
 	s.applyNodeAddrs(t.NodeAddrs)
 }
 
-// applySnapshot replaces all frontends.
 func (s *tracker) applySnapshot(all []model.Frontend) {
 	known := s.endpoints
 	s.endpoints = make(map[model.Match][]netip.AddrPort, len(known))
@@ -107,24 +105,20 @@ func (s *tracker) applyNodeAddrs(all []netip.Addr) {
 
 func (s *tracker) tracks(m model.Match) bool { return slices.Contains(s.protocols, m.Protocol) }
 
-// markForCheck records that the flows of a frontend must be checked.
 func (s *tracker) markForCheck(m model.Match) { s.pending[m.Family].frontends.Insert(m) }
 
-// hasPending reports whether any flows must be checked.
 func (s *tracker) hasPending() bool {
 	return slices.ContainsFunc(s.pending[:], func(t pendingChecks) bool { return !t.empty() })
 }
 
 func (t pendingChecks) empty() bool { return !t.all && len(t.frontends) == 0 }
 
-// takePending returns and clears the pending checks of a family.
 func (s *tracker) takePending(f model.Family) pendingChecks {
 	job := s.pending[f]
 	s.pending[f] = pendingChecks{frontends: sets.New[model.Match]()}
 	return job
 }
 
-// putBack makes failed checks pending again.
 func (s *tracker) putBack(f model.Family, job pendingChecks) {
 	s.pending[f].all = s.pending[f].all || job.all
 	maps.Copy(s.pending[f].frontends, job.frontends)
@@ -153,7 +147,6 @@ func (s *tracker) queries(f model.Family, job pendingChecks) (queries []conntrac
 	return queries
 }
 
-// hasAny reports whether there are frontends of a family and protocol.
 func (s *tracker) hasAny(f model.Family, p model.Protocol) bool {
 	for m := range s.endpoints {
 		if m.Family == f && m.Protocol == p {
@@ -163,7 +156,6 @@ func (s *tracker) hasAny(f model.Family, p model.Protocol) bool {
 	return false
 }
 
-// isStale reports whether a flow of the frontends to check is stale.
 func (s *tracker) isStale(e conntrack.Entry, job pendingChecks) bool {
 	to := e.Original
 	own := model.Match{Family: e.Family(), Addr: to.Addr(), Protocol: e.Protocol, Port: to.Port()}
@@ -201,7 +193,6 @@ func containsAll(all, some []netip.AddrPort) bool {
 	return true
 }
 
-// has reports whether sorted contains a.
 func has(sorted []netip.Addr, a netip.Addr) bool {
 	_, found := slices.BinarySearchFunc(sorted, a, netip.Addr.Compare)
 	return found

@@ -121,7 +121,6 @@ func (h *Health) overdue(s state, now time.Time) (time.Duration, bool) {
 	return waited, !s.pendingSince.IsZero() && waited >= 2*h.SyncPeriod
 }
 
-// snapshot returns the current state.
 func (h *Health) snapshot() state {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,7 +156,6 @@ func (h *Health) Loop() Loop {
 	return s.loop
 }
 
-// synced records a sync.
 func (l *Loop) synced(r sync.Result) {
 	now := time.Now()
 	if l.Err = r.Err; r.Err != nil {

@@ -104,7 +104,6 @@ func (h *Health) checkReady(a *response, s state) string {
 	return reason
 }
 
-// write writes the response and returns its status.
 func (a *response) write(w http.ResponseWriter) int {
 	code := http.StatusServiceUnavailable
 	if a.Reason == "" {

@@ -98,7 +98,6 @@ func (s *Servers) Follow(t sync.Committed) {
 	s.sockets.Change(before, s.socketsOf(changed))
 }
 
-// apply records the health checks of a commit.
 func (s *Servers) apply(t sync.Committed) {
 	if t.Full {
 		clear(s.checks)
@@ -135,7 +134,6 @@ func (s *Servers) listenAddrs(addrs []netip.Addr) []netip.Addr {
 	return hosts
 }
 
-// socketsOf returns the current sockets of Services.
 func (s *Servers) socketsOf(services []model.ServiceName) []listen.Socket {
 	var all []listen.Socket
 	for _, name := range services {

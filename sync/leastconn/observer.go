@@ -82,5 +82,4 @@ func (o *observer) limit(seen map[uint32]struct{}) {
 	}
 }
 
-// forget makes the next observation the first one.
 func (o *observer) forget() { o.seen, o.mask = nil, 0 }

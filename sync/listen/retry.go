@@ -40,7 +40,6 @@ func (s *Sockets) scheduleRetry(socket Socket, err error) {
 	}
 }
 
-// report logs an error and records it as an event of the Service.
 func (s *Sockets) report(socket Socket, err error) {
 	if errors.Is(err, syscall.EAFNOSUPPORT) {
 		// The machine lacks this family. The Service is not wrong.

@@ -129,7 +129,6 @@ func (p *Proxy) serve(ctx context.Context, s listen.Socket, client *net.TCPConn)
 	copyBoth(client, server, p.drainTimeout)
 }
 
-// connect connects to a socket's Service.
 func (p *Proxy) connect(ctx context.Context, s listen.Socket) (*net.TCPConn, error) {
 	to, err := p.target(s)
 	if err != nil {

@@ -32,7 +32,6 @@ var (
 	errTooManyErrors = errors.New("too many errors, the rest of the file is skipped")
 )
 
-// readManifest reads a regular file of at most maxManifest bytes.
 func readManifest(path string) (text []byte, err error) {
 	// Other files may never end, or block the reader.
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)

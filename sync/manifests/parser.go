@@ -63,7 +63,6 @@ func newParser(node string) *parser {
 	}
 }
 
-// parse reads a whole file.
 func (p *parser) parse(file string, text []byte) parsed {
 	r := fileParser{parser: p, file: file}
 	for _, d := range splitDocuments(text) {
@@ -87,7 +86,6 @@ type fileParser struct {
 	parseErrors int // what could not be parsed
 }
 
-// tooManyErrors reports whether to skip the rest of the file.
 func (r *fileParser) tooManyErrors() bool { return r.parseErrors > maxParseErrors }
 
 func (r *fileParser) readDocument(d document) {

@@ -123,7 +123,6 @@ func (m *kubeProxy) Reconciled(f model.Family, deleted int, took time.Duration) 
 	m.flowsDeleted[f].Add(float64(deleted))
 }
 
-// failed counts a failed sync. Changes stay pending.
 func (m *kubeProxy) failed(r sync.Result) {
 	for _, f := range model.Families {
 		m.duration[f].Observe(r.Took.Seconds())
@@ -131,7 +130,6 @@ func (m *kubeProxy) failed(r sync.Result) {
 	}
 }
 
-// synced measures a successful sync.
 func (m *kubeProxy) synced(r sync.Result) {
 	kind := &m.partialDuration
 	if r.Full {

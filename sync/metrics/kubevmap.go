@@ -63,7 +63,6 @@ func (m *kubeVMap) AffinityFull(f model.Family, total uint64) {
 	m.lastAffinityFull[f] = total
 }
 
-// synced measures a successful sync.
 func (m *kubeVMap) synced(r sync.Result) {
 	if a := r.Applied; a.Steps > 0 {
 		m.transactions.Add(float64(a.Steps))

@@ -109,7 +109,6 @@ func (c *Config) ClusterCIDRs() [len(model.Families)]netip.Prefix {
 	return ranges
 }
 
-// splitRanges splits a clusterCIDR.
 func splitRanges(list string) []string {
 	if list == "" {
 		return nil

@@ -94,7 +94,6 @@ func readFields(document []byte) (map[string]any, error) {
 	return fields, nil
 }
 
-// textOf returns a value of the file, or (none).
 func textOf(value any) string {
 	if value == nil {
 		return "(none)"
@@ -115,7 +114,6 @@ func decodeObject(document []byte) (*v1alpha1.KubeProxyConfiguration, error) {
 	return &p, err
 }
 
-// listErrors joins strict errors in one line.
 func listErrors(errs []error) string {
 	var texts []string
 	for _, err := range errs {

@@ -70,7 +70,6 @@ func (s flagSection) sets(name string, fields ...string) {
 // completes annotates a flag with the values that shells complete.
 func (s flagSection) completes(name string, words ...string) { s.annotate(name, wordsKey, words...) }
 
-// annotate annotates a flag of the section.
 func (s flagSection) annotate(name, key string, values ...string) {
 	if err := s.SetAnnotation(name, key, values); err != nil {
 		panic("config: " + err.Error())

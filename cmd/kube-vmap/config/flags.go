@@ -94,14 +94,12 @@ func (f *Flags) flagOf(path string) *pflag.Flag {
 	return found
 }
 
-// visit calls do for each flag, in the order of help.
 func (f *Flags) visit(do func(*pflag.Flag)) {
 	for _, s := range f.sections {
 		s.VisitAll(do)
 	}
 }
 
-// changed reports whether a flag was given.
 func (f *Flags) changed(name string) bool {
 	given := false
 	f.visit(func(flag *pflag.Flag) { given = given || flag.Name == name && flag.Changed })
@@ -132,7 +130,6 @@ func (f *Flags) AddToCommand(cmd *cobra.Command) {
 	})
 }
 
-// usage returns the help of a command with these flags.
 func (f *Flags) usage(c *cobra.Command) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "Usage:\n  %s\n", c.UseLine())

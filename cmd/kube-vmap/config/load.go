@@ -131,7 +131,6 @@ func wins(path string) bool {
 	return path == "hostnameOverride" || strings.HasPrefix(path, "logging.")
 }
 
-// override applies the flags that override the file.
 func (f *Flags) override(p *v1alpha1.KubeProxyConfiguration) field.ErrorList {
 	f.overrideLogging(&p.Logging)
 	if f.hostnameOverride == "" {
@@ -177,7 +176,6 @@ func (f *Flags) ignored() []string {
 	return []string{"ignored because of --config: " + strings.Join(names, ", ")}
 }
 
-// defaults returns the default configuration.
 func defaults() *v1alpha1.KubeProxyConfiguration {
 	var p v1alpha1.KubeProxyConfiguration
 	setDefaults(&p)

@@ -22,7 +22,6 @@ const (
 	localhost = "localhost"
 )
 
-// isWord reports whether an item of nodePortAddresses is a word.
 func isWord(item string) bool { return item == all || item == primary || item == localhost }
 
 // loopback are the addresses that the word localhost makes NodePorts of TCP answer on.

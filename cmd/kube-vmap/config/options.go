@@ -64,7 +64,6 @@ const (
 	MarkerNever  = "never"
 )
 
-// defaultOptions returns the options without any flag.
 func defaultOptions() Options {
 	return Options{
 		ProtectTables: true, CountConnections: true, FastPathAfter: fastpath.DefaultAfter, StatusSocket: client.DefaultSocket,

@@ -39,7 +39,6 @@ func limitSeconds(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// putVerbosity sets -v from the body.
 func (c *MetricsConfig) putVerbosity(w http.ResponseWriter, r *http.Request) {
 	const maxBody = 16
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))

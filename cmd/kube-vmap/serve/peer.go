@@ -58,7 +58,6 @@ func (l byUser) Accept() (net.Conn, error) {
 	return limit.Admit(peerConn{conn, p}), nil
 }
 
-// peerOf returns the peer of a connection.
 func peerOf(conn net.Conn) peer {
 	p := unknownPeer
 	raw, err := conn.(*net.UnixConn).SyscallConn()

@@ -119,7 +119,6 @@ func connectFrom(ctx context.Context, port uint16, to netip.AddrPort) error {
 	return errors.Join(c.(*net.TCPConn).SetLinger(0), c.Close())
 }
 
-// freePort returns a port that no socket has.
 func freePort() (uint16, error) {
 	l, err := net.ListenTCP("tcp", nil)
 	if err != nil {

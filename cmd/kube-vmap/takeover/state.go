@@ -59,13 +59,11 @@ func storeProbation(until time.Time, starts int) nft.Batch {
 	return kubeproxy.WriteTakeoverState(text)
 }
 
-// storeReturned returns the changes that store that the node was returned.
 func storeReturned(at time.Time, reason string) nft.Batch {
 	return kubeproxy.WriteTakeoverState(fmt.Sprintf("%s%s reason=%s", returnedPrefix, at.UTC().Format(time.RFC3339),
 		reason))
 }
 
-// storeRemoval returns the changes that store that the removal has begun.
 func storeRemoval() nft.Batch { return kubeproxy.WriteTakeoverState(removalText) }
 
 // minRemaining is how long a probation lasts at least after a restart, so that a process which

@@ -193,7 +193,6 @@ func (t *Takeover) publish(name, notReady, problem string) bool {
 	return before == nil || *before != now
 }
 
-// node is the Node that the proxy runs on.
 func (t *Takeover) node() sync.Object { return sync.Object{Kind: "Node", Name: t.NodeName} }
 
 // sleep waits, and reports false if ctx ended first.

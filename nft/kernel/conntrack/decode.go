@@ -166,7 +166,6 @@ func (t *tuple) decodeProtocol(b []byte) {
 	}
 }
 
-// decodeState returns the state of a connection of TCP or SCTP.
 func decodeState(b []byte) (state byte) {
 	var d attr.Decoder
 	for _, kind := range [...]uint16{ctaProtoInfoTCP, ctaProtoInfoSCTP} {

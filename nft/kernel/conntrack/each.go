@@ -146,7 +146,6 @@ func encodeFlows(p model.Protocol, client, to netip.AddrPort) []netlink.Message 
 	}
 }
 
-// isFrom reports whether the flow is one of a client to an address and port.
 func (e *Entry) isFrom(p model.Protocol, client, to netip.AddrPort) bool {
 	return e.Protocol == p && e.Client.Addr() == client.Addr() && e.Original == to &&
 		(client.Port() == 0 || client.Port() == e.Client.Port())

@@ -69,12 +69,10 @@ const (
 	filterDstPort  = 1 << 5 // CTA_FILTER_F_CTA_PROTO_DST_PORT
 )
 
-// request returns a message to ctnetlink.
 func request(kind uint16, flags netlink.HeaderFlags, family uint8, attributes func(*attr.Encoder)) netlink.Message {
 	return socket.Request(unix.NFNL_SUBSYS_CTNETLINK, kind, flags, family, attributes)
 }
 
-// encodeList requests the entries of a query.
 func encodeList(q Query) netlink.Message {
 	return request(msgGet, netlink.Dump, nft.FamilyNumber(q.Family), func(e *attr.Encoder) {
 		flags := uint32(filterProtocol)
@@ -98,7 +96,6 @@ type filter struct {
 	replySource  netip.Addr // invalid means any; IPv4 only (see the package comment)
 }
 
-// encodeEach requests the entries that pass a filter.
 func encodeEach(f filter) netlink.Message {
 	return request(msgGet, netlink.Dump, f.family, func(e *attr.Encoder) {
 		if f.mask != 0 {
@@ -120,7 +117,6 @@ func encodeDelete(entry Entry) netlink.Message {
 		func(e *attr.Encoder) { e.Bytes = append(e.Bytes, entry.key...) })
 }
 
-// encodeTuple appends one direction of an entry.
 func encodeTuple(e *attr.Encoder, kind uint16, p model.Protocol, src, dst netip.AddrPort) {
 	srcKind, dstKind := uint16(ctaIPv4Src), uint16(ctaIPv4Dst)
 	if src.Addr().Is6() {

@@ -109,7 +109,6 @@ func Foreign(list []Flowtable) string {
 	return fmt.Sprintf("another program has a flowtable: %s in table %s", list[i].Name, list[i].Table)
 }
 
-// decodeFlowtable decodes the attributes of a flowtable.
 func decodeFlowtable(d *attr.Decoder, b []byte) Flowtable {
 	f := Flowtable{Table: attr.String(d.Find(b, attrTable)), Name: attr.String(d.Find(b, attrName))}
 	for kind, value := range d.Attributes(d.Find(d.Find(b, attrHook), attrHookDevices)) {

@@ -16,7 +16,6 @@ const (
 	metaAnnotations = 12<<3 | bytes
 )
 
-// metadata decodes the metadata of an object.
 func metadata(message []byte, m *metav1.ObjectMeta) error {
 	return fields(message, func(t tag, v value) (err error) {
 		switch t {

@@ -94,7 +94,6 @@ func conditions(message []byte, c *discoveryv1.EndpointConditions) error {
 	})
 }
 
-// node returns a pointer to the name of a node.
 func (d *Decoder) node(name []byte) *string {
 	if known, ok := d.nodes[string(name)]; ok {
 		return known
