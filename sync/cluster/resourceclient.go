@@ -10,6 +10,7 @@ import (
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -17,11 +18,13 @@ import (
 
 // A resourceClient lists and watches the objects of one kind for a reflector.
 type resourceClient struct {
-	kind, resource string
+	to             *store
+	resource       string
+	group          schema.GroupVersion
+	codec          runtime.NegotiatedSerializer
 	client         rest.Interface
 	labels, fields string // selectors
 
-	convert  convertFunc
 	outages  *outageLog
 	lists    *activeLists
 	optional *optionalResource // nil for resources that every server has
@@ -65,7 +68,7 @@ func (r *resourceClient) watch(ctx context.Context, options metav1.ListOptions) 
 		r.recordResult(errNoResponse)
 		return w, nil
 	case err == nil:
-		w = r.outages.observe(ctx, r.kind, w)
+		w = r.outages.observe(ctx, r.to.kind, w)
 	case options.SendInitialEvents != nil && apierrors.IsInvalid(err):
 		return nil, err // an older server, which cannot stream lists
 	}
@@ -84,11 +87,11 @@ func (r *resourceClient) recordResult(err error) {
 	switch {
 	case err == nil:
 		r.optional.available()
-		r.outages.succeeded(r.kind)
+		r.outages.succeeded(r.to.kind)
 	case !r.optional.refused(err):
-		r.outages.failed(r.kind, err)
+		r.outages.failed(r.to.kind, err)
 	case r.optional.isUnavailable(err):
-		r.outages.succeeded(r.kind)
+		r.outages.succeeded(r.to.kind)
 	}
 }
 
@@ -101,7 +104,7 @@ func (r *resourceClient) convertList(list runtime.Object) (runtime.Object, error
 	out.ResourceVersion, out.Continue = m.GetResourceVersion(), m.GetContinue()
 	out.RemainingItemCount = m.GetRemainingItemCount()
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
-		converted, err := r.convert(obj)
+		converted, err := r.to.convert(obj)
 		out.Items = append(out.Items, converted)
 		return err
 	})

@@ -96,24 +96,17 @@ func invalidName(path *field.Path, name string, problems func(string) []string) 
 	return nil
 }
 
-// protocolOf returns the model's value of p, and whether Services can have it. The
-// API documents that none means TCP.
-func protocolOf(p corev1.Protocol) (model.Protocol, bool) {
+// protocolOf returns the model's value of a protocol. The API documents that none means TCP.
+func protocolOf(path *field.Path, p corev1.Protocol) (model.Protocol, *field.Error) {
 	switch p {
 	case corev1.ProtocolTCP, "":
-		return model.TCP, true
+		return model.TCP, nil
 	case corev1.ProtocolUDP:
-		return model.UDP, true
+		return model.UDP, nil
 	case corev1.ProtocolSCTP:
-		return model.SCTP, true
+		return model.SCTP, nil
 	}
-	return 0, false
-}
-
-// unsupportedProtocol returns the error for a protocol that [protocolOf] does not
-// know.
-func unsupportedProtocol(path *field.Path, p corev1.Protocol) *field.Error {
-	return field.NotSupported(path, p,
+	return 0, field.NotSupported(path.Child("protocol"), p,
 		[]corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP})
 }
 
@@ -132,4 +125,13 @@ func created(t metav1.Time) int64 {
 		return 0
 	}
 	return t.UnixNano()
+}
+
+// annotation returns what an annotation asks for, and records an error if it cannot be parsed.
+func annotation[T any](f *findings, all map[string]string, name string, parse func(string) (T, error)) T {
+	value, err := parse(all[name])
+	if err != nil {
+		f.skip(field.Invalid(field.NewPath("metadata", "annotations").Key(name), all[name], err.Error()))
+	}
+	return value
 }

@@ -47,8 +47,8 @@ func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 		InternalPolicy: f.internalPolicy(&s.Spec),
 		ExternalPolicy: f.externalPolicy(&s.Spec),
 		Affinity:       f.affinity(&s.Spec),
-		Scheduler:      f.scheduler(s.Annotations),
-		PassiveChecks:  f.passiveChecks(s.Annotations),
+		Scheduler:      annotation(&f, s.Annotations, annotationScheduler, ParseScheduler),
+		PassiveChecks:  annotation(&f, s.Annotations, annotationPassiveChecks, ParsePassiveChecks),
 
 		HealthCheckNodePort: f.healthCheckNodePort(&s.Spec),
 

@@ -98,15 +98,12 @@ func (f *findings) slicePorts(ports []discoveryv1.EndpointPort) []model.Endpoint
 
 // slicePort converts one port, and reports whether it is valid.
 func (f *findings) slicePort(path *field.Path, p *discoveryv1.EndpointPort) (model.EndpointPort, bool) {
-	var nameErr, protocolErr, numberErr *field.Error
+	var nameErr, numberErr *field.Error
 	name := ptr.Deref(p.Name, "")
 	if name != "" {
 		nameErr = invalidName(path.Child("name"), name, validation.IsDNS1123Label)
 	}
-	protocol, ok := protocolOf(ptr.Deref(p.Protocol, ""))
-	if !ok {
-		protocolErr = unsupportedProtocol(path.Child("protocol"), *p.Protocol)
-	}
+	protocol, protocolErr := protocolOf(path, ptr.Deref(p.Protocol, ""))
 	var number uint16
 	if p.Port == nil {
 		// In the API this means all ports, which no proxy can serve.
