@@ -136,7 +136,7 @@ func (c *Config) Verbosity() int { return int(c.Proxy.Logging.Verbosity) }
 // LogFormat returns "text" or "json".
 func (c *Config) LogFormat() string { return c.Proxy.Logging.Format }
 
-// Feature reports whether a feature gate is enabled. Those of features are by default, others never.
+// Feature reports whether a feature gate is enabled. Supported ones are by default, others never.
 func (c *Config) Feature(gate string) bool {
 	set, ok := c.Proxy.FeatureGates[gate]
 	return slices.Contains(features, gate) && (set || !ok)
@@ -150,7 +150,9 @@ const localhostGate = "KubeProxyNFTablesLocalhostNodePorts"
 const NativeHistograms = "NativeHistograms"
 
 // features are the supported feature gates.
-var features = []string{"ComponentFlagz", "ComponentStatusz", externalIPs, localhostGate, NativeHistograms}
+var features = []string{
+	"ComponentFlagz", "ComponentStatusz", externalIPs, localhostGate, NativeHistograms,
+}
 
 // name returns the user's name of a field: the flag that sets it, if it is used, or its
 // path in the file.

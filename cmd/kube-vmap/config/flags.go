@@ -25,11 +25,15 @@ type Flags struct {
 	healthzPort, metricsPort int32 // deprecated
 
 	sections []flagSection
+	all      *pflag.FlagSet // of all sections, in the order of help
 }
 
 // NewFlags returns flags with their defaults.
 func NewFlags() *Flags {
-	f := &Flags{healthzPort: healthzPort, metricsPort: metricsPort, options: defaultOptions()}
+	f := &Flags{
+		healthzPort: healthzPort, metricsPort: metricsPort, options: defaultOptions(),
+		all: newFlagSection("").FlagSet,
+	}
 	setDefaults(&f.proxy)
 	f.addGeneral(f.section("General"))
 	f.addKubernetes(f.section("Kubernetes API"))
@@ -43,6 +47,10 @@ func NewFlags() *Flags {
 	f.addOtherModes(unused)
 	f.addUnused(unused)
 	addUnusedLogging(unused, &f.proxy.Logging)
+	for _, s := range f.sections {
+		s.VisitAll(func(flag *pflag.Flag) { s.annotate(flag.Name, sectionKey, s.title) })
+		f.all.AddFlagSet(s.FlagSet)
+	}
 	return f
 }
 
@@ -52,10 +60,7 @@ const unusedTitle = "Without effect here, accepted because kube-proxy has them"
 // AddTo adds all flags to a set, which from then on accepts `_` for `-` in names.
 func (f *Flags) AddTo(fs *pflag.FlagSet) {
 	fs.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
-	for _, s := range f.sections {
-		s.VisitAll(func(flag *pflag.Flag) { s.annotate(flag.Name, sectionKey, s.title) })
-		fs.AddFlagSet(s.FlagSet)
-	}
+	fs.AddFlagSet(f.all)
 }
 
 // sectionKey annotates a flag with the title of its section.
@@ -84,7 +89,7 @@ func (f *Flags) section(title string) flagSection {
 func (f *Flags) flagOf(path string) *pflag.Flag {
 	path, _, _ = strings.Cut(path, "[")
 	var found *pflag.Flag
-	f.visit(func(flag *pflag.Flag) {
+	f.all.VisitAll(func(flag *pflag.Flag) {
 		for _, field := range flag.Annotations[fieldKey] {
 			if field == path && found == nil {
 				found = flag
@@ -94,18 +99,6 @@ func (f *Flags) flagOf(path string) *pflag.Flag {
 	return found
 }
 
-func (f *Flags) visit(do func(*pflag.Flag)) {
-	for _, s := range f.sections {
-		s.VisitAll(do)
-	}
-}
-
-func (f *Flags) changed(name string) bool {
-	given := false
-	f.visit(func(flag *pflag.Flag) { given = given || flag.Name == name && flag.Changed })
-	return given
-}
-
 // helpColumns is the width of help.
 const helpColumns = 110
 
@@ -113,7 +106,7 @@ const helpColumns = 110
 // whose completion knows their values.
 func (f *Flags) AddToCommand(cmd *cobra.Command) {
 	f.AddTo(cmd.Flags())
-	f.visit(func(flag *pflag.Flag) {
+	f.all.VisitAll(func(flag *pflag.Flag) {
 		if words := flag.Annotations[wordsKey]; len(words) > 0 {
 			// The only error is that the flag is missing or has a function already.
 			_ = cmd.RegisterFlagCompletionFunc(flag.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))

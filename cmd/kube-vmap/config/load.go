@@ -16,10 +16,10 @@ import (
 // error has all that is invalid, each with its flag or field.
 func (f *Flags) Config() (*Config, error) {
 	if f.file == "" {
-		unset := !f.changed("nodeport-addresses") || len(f.proxy.NodePortAddresses) == 0
+		unset := !f.all.Changed("nodeport-addresses") || len(f.proxy.NodePortAddresses) == 0
 		c, err := f.config(f.fromFlags(), unset, nil)
 		if err == nil {
-			c.modeUnset = !f.changed("proxy-mode")
+			c.modeUnset = !f.all.Changed("proxy-mode")
 		}
 		return c, err
 	}
@@ -112,10 +112,10 @@ func (f *Flags) setAddresses(p *v1alpha1.KubeProxyConfiguration) {
 	healthz, metrics := p.HealthzBindAddress, p.MetricsBindAddress
 	p.HealthzBindAddress, p.MetricsBindAddress = "", ""
 	setAddressDefaults(p) // by the family of bindAddress
-	if f.changed("healthz-bind-address") {
+	if f.all.Changed("healthz-bind-address") {
 		p.HealthzBindAddress = withPort(healthz, f.healthzPort)
 	}
-	if f.changed("metrics-bind-address") {
+	if f.all.Changed("metrics-bind-address") {
 		p.MetricsBindAddress = withPort(metrics, f.metricsPort)
 	}
 	if f.healthzPort == 0 {
@@ -153,7 +153,7 @@ func (f *Flags) overrideLogging(c *logsapi.LoggingConfiguration) {
 	again := newFlagSection("")
 	addLogging(again, c)
 	addUnusedLogging(again, c)
-	f.visit(func(flag *pflag.Flag) {
+	f.all.VisitAll(func(flag *pflag.Flag) {
 		if flag.Changed && again.Lookup(flag.Name) != nil {
 			_ = again.Set(flag.Name, flag.Value.String()) // as before
 		}
@@ -163,7 +163,7 @@ func (f *Flags) overrideLogging(c *logsapi.LoggingConfiguration) {
 // ignored returns a warning that names the flags which the file overrides.
 func (f *Flags) ignored() []string {
 	var names []string
-	f.visit(func(flag *pflag.Flag) {
+	f.all.VisitAll(func(flag *pflag.Flag) {
 		fields := flag.Annotations[fieldKey]
 		if flag.Changed && len(fields) > 0 && !wins(fields[0]) {
 			names = append(names, "--"+flag.Name)

@@ -74,10 +74,16 @@ func (c *Config) section() section {
 	p := &c.Proxy
 	if p.Mode != ModeIPTables && p.Mode != ModeIPVS {
 		n := &p.NFTables
-		return section{"nftables", "nftables", n.MasqueradeBit, n.MasqueradeAll, n.SyncPeriod.Duration, n.MinSyncPeriod.Duration}
+		return section{
+			"nftables", "nftables", n.MasqueradeBit, n.MasqueradeAll,
+			n.SyncPeriod.Duration, n.MinSyncPeriod.Duration,
+		}
 	}
 	i := &p.IPTables
-	s := section{"iptables", "iptables", i.MasqueradeBit, i.MasqueradeAll, i.SyncPeriod.Duration, i.MinSyncPeriod.Duration}
+	s := section{
+		"iptables", "iptables", i.MasqueradeBit, i.MasqueradeAll,
+		i.SyncPeriod.Duration, i.MinSyncPeriod.Duration,
+	}
 	if p.Mode == ModeIPVS {
 		s.periods, s.syncPeriod, s.minSyncPeriod = "ipvs", p.IPVS.SyncPeriod.Duration, p.IPVS.MinSyncPeriod.Duration
 	}

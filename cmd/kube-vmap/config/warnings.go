@@ -36,7 +36,7 @@ func (c *Config) warnings() ([]string, error) {
 	if len(unused) > 0 {
 		add("set, but without effect here: %s", strings.Join(unused, ", "))
 	}
-	if c.File == "" && (c.flags.changed("healthz-port") || c.flags.changed("metrics-port")) {
+	if c.File == "" && (c.flags.all.Changed("healthz-port") || c.flags.all.Changed("metrics-port")) {
 		add("--healthz-port and --metrics-port are deprecated: use --healthz-bind-address and --metrics-bind-address")
 	}
 	if c.WriteConfigTo != "" && (c.Proxy.HealthzBindAddress == "" || c.Proxy.MetricsBindAddress == "") {
@@ -72,7 +72,7 @@ func (c *Config) unused() ([]string, error) {
 		}
 	}
 	for _, flag := range []string{"boot-id-file", "machine-id-file"} {
-		if c.flags.changed(flag) {
+		if c.flags.all.Changed(flag) {
 			names = append(names, "--"+flag)
 		}
 	}

@@ -28,7 +28,9 @@ const connectionsPerBucket = 4
 // than no proxy.
 //
 // The sysctls exist once the kernel has connection tracking, which any rule that needs it loads.
-func SetConntrack(c *v1alpha1.KubeProxyConntrackConfiguration, continueOnError bool, log *slog.Logger) error {
+func SetConntrack(
+	c *v1alpha1.KubeProxyConntrackConfiguration, continueOnError bool, log *slog.Logger,
+) error {
 	h := host{root: "/", write: os.WriteFile, continueOnError: continueOnError, log: log}
 	return h.setConntrack(c)
 }
