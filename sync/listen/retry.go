@@ -48,9 +48,12 @@ func (s *Sockets) report(socket Socket, err error) {
 	}
 	s.Log.Warn("cannot listen, retrying", "server", s.Name, "service", socket.Service.String(),
 		"address", socket.Addr.String(), "err", err)
+	if s.Recorder == nil {
+		return
+	}
 	o := sync.Object{Kind: "Service", Namespace: socket.Service.Namespace, Name: socket.Service.Name, UID: socket.UID}
-	s.Recorder.Warn(o, s.Reason, fmt.Sprintf("The %s is not available on %s: %v. It will be retried.", s.Name,
-		socket.Addr, err))
+	s.Recorder.Warn(o, s.Reason,
+		fmt.Sprintf("The %s is not available on %s: %v. It will be retried.", s.Name, socket.Addr, err))
 }
 
 // markListening records that a socket is open. It logs at a higher level if that failed

@@ -84,9 +84,6 @@ type servedSocket struct {
 
 // New returns Sockets; none is opened before Run.
 func New(c Config) *Sockets {
-	if c.Recorder == nil {
-		c.Recorder = nopRecorder{}
-	}
 	return &Sockets{
 		Config: c, listen: open,
 		wanted: map[Socket]bool{}, wake: make(chan struct{}, 1),
@@ -232,12 +229,6 @@ func (s *Sockets) closeAll() {
 		s.close(socket)
 	}
 }
-
-// A nopRecorder records nothing.
-type nopRecorder struct{}
-
-// Warn implements [Recorder].
-func (nopRecorder) Warn(sync.Object, string, string) {}
 
 // networks are Go's names for TCP of one family only (IPV6_V6ONLY).
 var networks = [len(model.Families)]string{model.IPv4: "tcp4", model.IPv6: "tcp6"}

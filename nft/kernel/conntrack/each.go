@@ -104,46 +104,43 @@ func (c *Conntrack) each(by filter, begin func(), fn func(Entry)) error {
 // Flows returns the flows of a client to the address and port that it sends to. The flow of a
 // given source port is found by its key; without one the kernel walks its table.
 func (c *Conntrack) Flows(p model.Protocol, client, to netip.AddrPort) (flows []Entry, err error) {
-	conn, err := c.dial()
-	if err != nil {
-		return nil, err
+	f := model.FamilyOf(to.Addr())
+	isFrom := func(e Entry) bool { return e.isFrom(p, client, to) }
+	if client.Port() == 0 {
+		return c.List(Query{f, p, to.Port()}, isFrom)
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	if _, err := conn.SendMessages(encodeFlows(p, client, to)); err != nil {
-		return nil, flowsError(p, client, err)
-	}
-	for m, err := range conn.ReceiveIter() {
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil, nil
-		case err != nil:
-			return nil, flowsError(p, client, err)
+	get := request(msgGet, 0, nft.FamilyNumber(f), func(e *attr.Encoder) { encodeTuple(e, ctaTupleOrig, p, client, to) })
+	err = c.ask(get, msgNew, func(data []byte) {
+		if e, _, ok := decode(data); ok && isFrom(e) {
+			flows = append(flows, e)
 		}
-		if m.Header.Type&0xff != msgNew {
-			continue
-		}
-		if f, _, ok := decode(m.Data); ok && f.isFrom(p, client, to) {
-			flows = append(flows, f)
-		}
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("get a %s flow from %s: %w", p, client, explainError(err))
 	}
 	return flows, nil
 }
 
-func flowsError(p model.Protocol, client netip.AddrPort, err error) error {
-	return fmt.Errorf("list %s flows from %s: %w", p, client.Addr(), explainError(err))
-}
-
-// encodeFlows requests one flow and, to end the answer, a [shortDump]; or all flows to the
-// destination port.
-func encodeFlows(p model.Protocol, client, to netip.AddrPort) []netlink.Message {
-	family := model.FamilyOf(to.Addr())
-	if client.Port() == 0 {
-		return []netlink.Message{encodeList(Query{family, p, to.Port()})}
+// ask sends a request that is no dump, and calls fn with the answers of a kind. The kernel marks
+// some of them as part of a dump, which never ends, so that a short one is requested after it.
+func (c *Conntrack) ask(m netlink.Message, kind netlink.HeaderType, fn func(data []byte)) (err error) {
+	conn, err := c.dial()
+	if err != nil {
+		return err
 	}
-	return []netlink.Message{
-		request(msgGet, 0, nft.FamilyNumber(family), func(e *attr.Encoder) { encodeTuple(e, ctaTupleOrig, p, client, to) }),
-		shortDump(nft.FamilyNumber(family)),
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if _, err := conn.SendMessages([]netlink.Message{m, shortDump(m.Data[0])}); err != nil {
+		return err
 	}
+	for m, err := range conn.ReceiveIter() {
+		if err != nil {
+			return err
+		}
+		if m.Header.Type&0xff == kind {
+			fn(m.Data)
+		}
+	}
+	return nil
 }
 
 func (e *Entry) isFrom(p model.Protocol, client, to netip.AddrPort) bool {

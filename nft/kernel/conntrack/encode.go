@@ -135,8 +135,7 @@ func encodeTuple(e *attr.Encoder, kind uint16, p model.Protocol, src, dst netip.
 	})
 }
 
-// shortDump requests a dump of one line for each processor. The kernel marks some single answers as
-// part of a dump, which never ends; this one does, after them.
+// shortDump requests a dump of one line for each processor.
 func shortDump(family uint8) netlink.Message {
 	return request(msgStatistics, netlink.Dump, family, nil)
 }
