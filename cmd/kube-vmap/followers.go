@@ -78,8 +78,7 @@ func (p *proxy) passiveHealth(m *metrics.Metrics) follower {
 	return t
 }
 
-// allAddresses reports for each family whether node ports answer on every address of
-// the node.
+// allAddresses reports for each family whether node ports answer on every address of the node.
 func allAddresses(c *config.Config) (all [len(model.Families)]bool) {
 	ports := c.NodePorts()
 	for _, f := range model.Families {

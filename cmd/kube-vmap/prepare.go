@@ -7,9 +7,8 @@ import (
 	"kube-vmap/nft/kernel"
 )
 
-// prepare does what a node needs once: it checks that the kernel supports the rules,
-// which also loads its modules, and applies the settings of connection tracking and of
-// this process.
+// prepare does what a node needs once: it checks that the kernel supports the rules, which also
+// loads its modules, and applies the settings of connection tracking and of this process.
 func (p *proxy) prepare(k *kernel.Kernel) error {
 	if err := p.probe(k); err != nil {
 		return err

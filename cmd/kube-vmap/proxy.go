@@ -90,8 +90,7 @@ func (p *proxy) connect() error {
 	return nil
 }
 
-// run opens the kernels and runs all tasks until ctx ends, which is no error. The rules
-// stay.
+// run opens the kernels and runs all tasks until ctx ends, which is no error. The rules stay.
 func (p *proxy) run(ctx context.Context, k *kernel.Kernel) (err error) {
 	ks := &p.kernels
 	for _, to := range []**kernel.Kernel{

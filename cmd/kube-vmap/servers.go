@@ -43,8 +43,7 @@ func (p *proxy) setVerbosity(v int) {
 	cluster.SetKlogVerbosity(v)
 }
 
-// failureEventTimeout is how long the event about the error that ends the process may
-// take.
+// failureEventTimeout is how long the event about the error that ends the process may take.
 const failureEventTimeout = 2 * time.Second
 
 // yieldPause is how long a port is left to kube-proxy, which tries every 5 seconds.

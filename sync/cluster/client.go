@@ -18,9 +18,8 @@ import (
 // ClientConfig configures a client of the API server; the fields are those of
 // kube-proxy's clientConnection and flags.
 type ClientConfig struct {
-	// Kubeconfig is the path of a kubeconfig file. Master is the API server's address
-	// and overrides the file's. Without either, the in-cluster configuration of a Pod
-	// is used.
+	// Kubeconfig is the path of a kubeconfig file. Master is the API server's address and overrides
+	// the file's. Without either, the in-cluster configuration of a Pod is used.
 	Kubeconfig, Master string
 	// QPS and Burst limit requests other than watches; zero means client-go's defaults
 	// (5 and 10), and a negative QPS no limit.

@@ -65,8 +65,7 @@ type ownNode struct {
 	last     sync.SetNode
 	exists   bool // a Node object was seen
 	keepZone bool // the Node was deleted, and has had no zone since
-	// found is closed when the queue has the Node, hasPodRanges when it has the Node's
-	// pod CIDRs.
+	// found is closed when the queue has the Node, hasPodRanges when it has the Node's pod CIDRs.
 	found, hasPodRanges chan struct{}
 }
 

@@ -137,8 +137,7 @@ func (c *outageLog) logRecovery(at time.Time) {
 	log.Info("API server available again", "duration", at.Sub(began).Round(time.Millisecond).String())
 }
 
-// failure returns since when a kind cannot be read, and the last error; zero and nil if it
-// can.
+// failure returns since when a kind cannot be read, and the last error; zero and nil if it can.
 func (c *outageLog) failure(kind string) (since time.Time, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

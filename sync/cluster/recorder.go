@@ -93,9 +93,8 @@ func (r *Recorder) Starting() {
 	r.enqueue(r.newEvent(r.node, corev1.EventTypeNormal, ReasonStarting, actionStart, ""))
 }
 
-// FailedToStart records that the node's proxy, or a part of it, cannot start. Because
-// the process usually ends next, it waits until the API server has the event or ctx
-// ends.
+// FailedToStart records that the node's proxy, or a part of it, cannot start. Because the process
+// usually ends next, it waits until the API server has the event or ctx ends.
 func (r *Recorder) FailedToStart(ctx context.Context, reason, note string) error {
 	if err := r.create(ctx, r.newEvent(r.node, corev1.EventTypeWarning, reason, actionStart, note)); err != nil {
 		return fmt.Errorf("create event %s: %w", reason, err)

@@ -111,8 +111,7 @@ func (r *resourceClient) convertList(list runtime.Object) (runtime.Object, error
 	return out, err
 }
 
-// activeLists are the list requests in progress, which reflectors do not wait for when
-// they end.
+// activeLists are the list requests in progress, which reflectors do not wait for when they end.
 type activeLists struct {
 	mu     stdsync.RWMutex
 	closed bool

@@ -13,9 +13,8 @@ import (
 	"kube-vmap/sync"
 )
 
-// A store receives the objects of one kind from a reflector and queues events for what
-// changed. It keeps only what it needs to see changes. It belongs to the reflector's
-// goroutine.
+// A store receives the objects of one kind from a reflector and queues events for what changed. It
+// keeps only what it needs to see changes. It belongs to the reflector's goroutine.
 type store struct {
 	kind     string
 	convert  convertFunc

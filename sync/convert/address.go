@@ -67,8 +67,7 @@ func parseHostIP(path *field.Path, value string) (netip.Addr, *field.Error) {
 // DHCP requests of every host.
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
-// unusableAddr returns why no Service and no endpoint can have the address; empty if
-// one can.
+// unusableAddr returns why no Service and no endpoint can have the address; empty if one can.
 func unusableAddr(addr netip.Addr) string {
 	switch {
 	case addr.IsUnspecified():

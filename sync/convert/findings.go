@@ -73,9 +73,8 @@ func (f *findings) invalidate(errs ...*field.Error) {
 	}
 }
 
-// checkNames makes an object invalid whose namespace or name the API would refuse. Names
-// appear in the comments of nft listings and in log lines; a valid one can end
-// neither a quote nor a line.
+// checkNames makes an object invalid whose namespace or name the API would refuse. Names appear in
+// the comments of nft listings and in log lines; a valid one can end neither a quote nor a line.
 func (f *findings) checkNames(meta *metav1.ObjectMeta, nameProblems func(string) []string) {
 	f.invalidate(
 		invalidName(pathNamespace, meta.Namespace, validation.IsDNS1123Label),
@@ -83,9 +82,8 @@ func (f *findings) checkNames(meta *metav1.ObjectMeta, nameProblems func(string)
 	)
 }
 
-// invalidName returns an error if problems finds any in the name. Problems must accept
-// all DNS labels: most names are labels, for which there is no need of its regular
-// expression.
+// invalidName returns an error if problems finds any in the name. Problems must accept all DNS
+// labels: most names are labels, for which there is no need of its regular expression.
 func invalidName(path *field.Path, name string, problems func(string) []string) *field.Error {
 	if isPlainName(name) && len(name) <= validation.DNS1123LabelMaxLength && !strings.Contains(name, ".") {
 		return nil

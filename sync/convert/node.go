@@ -89,14 +89,12 @@ func (f *findings) podCIDRs(spec *corev1.NodeSpec) (out [len(model.Families)]net
 	return out
 }
 
-// minServiceCIDRBits is the minimum prefix length of a ServiceCIDR. New connections
-// to unallocated addresses of a ServiceCIDR are dropped, so that one for all addresses
-// would drop everything.
+// minServiceCIDRBits is the minimum prefix length of a ServiceCIDR. New connections to unallocated
+// addresses of a ServiceCIDR are dropped, so that one for all addresses would drop everything.
 const minServiceCIDRBits = 8
 
-// ServiceCIDR reduces a ServiceCIDR to its prefixes, from which ClusterIPs are
-// allocated; nil with errors if none can be used. It ignores whether the ServiceCIDR
-// is ready.
+// ServiceCIDR reduces a ServiceCIDR to its prefixes, from which ClusterIPs are allocated; nil with
+// errors if none can be used. It ignores whether the ServiceCIDR is ready.
 func ServiceCIDR(c *networkingv1.ServiceCIDR) ([]netip.Prefix, field.ErrorList) {
 	var f findings
 	path := field.NewPath("spec", "cidrs")

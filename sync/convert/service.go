@@ -19,11 +19,10 @@ const LabelServiceProxyName = "service.kubernetes.io/service-proxy-name"
 // maxAffinitySeconds is the longest session affinity the API allows: a day.
 const maxAffinitySeconds = 86400
 
-// Service reduces a Service to the fields that the proxy reads. It returns nil
-// without errors for a Service that this proxy does not serve: a headless Service, one
-// without a ClusterIP or of type ExternalName, and one left to another proxy. It
-// returns nil with errors if the Service is invalid. A Service with errors lacks the
-// parts that they name.
+// Service reduces a Service to the fields that the proxy reads. It returns nil without errors for a
+// Service that this proxy does not serve: a headless Service, one without a ClusterIP or of type
+// ExternalName, and one left to another proxy. It returns nil with errors if the Service is
+// invalid. A Service with errors lacks the parts that they name.
 func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 	if !isProxied(s) {
 		return nil, nil

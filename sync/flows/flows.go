@@ -22,9 +22,8 @@ type Config struct {
 	// EndTCP also deletes TCP flows to endpoints that are not in their pool's
 	// FlowEndpoints, which must be filled for TCP. Without it they may drain.
 	EndTCP bool
-	// Reconciled is called, unless it is nil, each time all stale flows of a family are
-	// deleted: how many since the last time, and how long it took. It is called on
-	// Run's goroutine.
+	// Reconciled is called, unless it is nil, each time all stale flows of a family are deleted:
+	// how many since the last time, and how long it took. It is called on Run's goroutine.
 	Reconciled func(f model.Family, deleted int, took time.Duration)
 }
 

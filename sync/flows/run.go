@@ -11,8 +11,7 @@ import (
 	"kube-vmap/nft/kernel/conntrack"
 )
 
-// Run deletes stale flows until ctx ends, which is not an error. It retries failures with
-// backoff.
+// Run deletes stale flows until ctx ends, which is not an error. It retries failures with backoff.
 func (f *Flows) Run(ctx context.Context) error {
 	for {
 		select {

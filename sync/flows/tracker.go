@@ -81,9 +81,8 @@ func (s *tracker) applyChange(t sync.Committed) {
 	}
 }
 
-// applyNodeAddrs sets the addresses that serve node ports. New ones may have flows from
-// before. Flows to a removed address stay: it may be added again soon, and otherwise
-// they do no harm.
+// applyNodeAddrs sets the addresses that serve node ports. New ones may have flows from before.
+// Flows to a removed address stay: it may be added again soon, and otherwise they do no harm.
 func (s *tracker) applyNodeAddrs(all []netip.Addr) {
 	known := s.nodeAddrs
 	s.nodeAddrs = all

@@ -28,9 +28,8 @@ type Config struct {
 	// SyncPeriod is the longest delay between attempts to commit a change. A change that
 	// is pending for twice as long is overdue.
 	SyncPeriod time.Duration
-	// Probed, unless it is nil, is called with each probe ("healthz", "livez" or
-	// "readyz") and its HTTP status. It must not block, and must be safe for concurrent
-	// use.
+	// Probed, unless it is nil, is called with each probe ("healthz", "livez" or "readyz") and its
+	// HTTP status. It must not block, and must be safe for concurrent use.
 	Probed func(probe string, code int)
 	// NotReady, unless it is nil, returns why the proxy is not ready for another reason than
 	// the loop's; empty if there is none. It must be safe for concurrent use.

@@ -14,8 +14,7 @@ const (
 	// An endpoint may differ from the level of its pool by this part of it, and this many
 	// connections, before shares become unequal; half of that makes them equal again.
 	tolerance, toleratedConnections = 0.05, 2
-	// minMove is the part of the slots that must move for a change to be worth a
-	// transaction.
+	// minMove is the part of the slots that must move for a change to be worth a transaction.
 	minMove = 0.05
 )
 

@@ -44,8 +44,7 @@ func (p pools) apply(c sync.Committed) {
 	}
 }
 
-// set adds or replaces the pool of a frontend, which has been tracked before, unless before
-// is nil.
+// set adds or replaces the pool of a frontend, which has been tracked before, unless before is nil.
 func (p pools) set(f *model.Frontend, before *pool) {
 	m := f.Pool
 	if m.Scheduler != model.SchedulerLeastConnections {

@@ -56,8 +56,7 @@ func (s *Sockets) report(socket Socket, err error) {
 		fmt.Sprintf("The %s is not available on %s: %v. It will be retried.", s.Name, socket.Addr, err))
 }
 
-// markListening records that a socket is open. It logs at a higher level if that failed
-// before.
+// markListening records that a socket is open. It logs at a higher level if that failed before.
 func (s *Sockets) markListening(socket Socket) {
 	log := s.Log.Debug
 	if s.failed[socket] != nil {
@@ -67,8 +66,7 @@ func (s *Sockets) markListening(socket Socket) {
 	delete(s.failed, socket)
 }
 
-// nextRetry returns a channel that delivers when the next retry is due, nil if there is
-// none.
+// nextRetry returns a channel that delivers when the next retry is due, nil if there is none.
 func (s *Sockets) nextRetry() <-chan time.Time {
 	var first time.Time
 	for _, r := range s.failed {

@@ -68,13 +68,11 @@ func New(c Config) *Proxy {
 // String returns the task's name.
 func (p *Proxy) String() string { return "node ports on localhost" }
 
-// Listeners returns how many node ports are open in each family, and the failures to open
-// one.
+// Listeners returns how many node ports are open in each family, and the failures to open one.
 func (p *Proxy) Listeners() [len(model.Families)]listen.Counts { return p.sockets.Counts() }
 
-// Run serves until ctx ends, which is not an error. Then it accepts no more connections
-// and gives open ones the grace period. When it returns, all connections are closed. It
-// is called once.
+// Run serves until ctx ends, which is not an error. Then it accepts no more connections and gives
+// open ones the grace period. When it returns, all connections are closed. It is called once.
 func (p *Proxy) Run(ctx context.Context) error {
 	connCtx, closeConns := context.WithCancel(context.WithoutCancel(ctx))
 	defer closeConns()
@@ -90,8 +88,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	return err
 }
 
-// accept accepts connections until the listener is closed, and resets those above the
-// limit.
+// accept accepts connections until the listener is closed, and resets those above the limit.
 func (p *Proxy) accept(s listen.Socket, l net.Listener, serve func(*net.TCPConn)) error {
 	for {
 		c, err := l.Accept()

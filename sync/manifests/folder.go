@@ -147,8 +147,7 @@ func (o object) outdated() object {
 	return o
 }
 
-// merge returns the objects of all files. If two describe the same object, the first
-// counts.
+// merge returns the objects of all files. If two describe the same object, the first counts.
 func (f *folder) merge(paths []string) (objects, []*Error) {
 	all := objects{}
 	var duplicates []*Error

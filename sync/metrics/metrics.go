@@ -51,8 +51,7 @@ type Config struct {
 	NativeHistograms bool
 }
 
-// Metrics is a [sync.Observer] that counts and measures syncs. It is safe for concurrent
-// use.
+// Metrics is a [sync.Observer] that counts and measures syncs. It is safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 	slis     componentmetrics.KubeRegistry

@@ -16,16 +16,14 @@
 //   - minSyncPeriod is 0, in every section, where kube-proxy waits a second: a sync there
 //     costs what all Services cost, and here what has changed. A value that is set is used.
 //
-// Three things follow from running as nftables in any mode: nodePortAddresses is
-// ["primary"] if not set; ipvs.scheduler selects the scheduler, by the names of IPVS, and
-// is random if not set; and kube-proxy's --iptables-sync-period and
-// --iptables-min-sync-period set the periods of nftables, as they do in kube-proxy in that
-// mode.
+// Three things follow from running as nftables in any mode: nodePortAddresses is ["primary"] if not
+// set; ipvs.scheduler selects the scheduler, by the names of IPVS, and is random if not set; and
+// kube-proxy's --iptables-sync-period and --iptables-min-sync-period set the periods of nftables,
+// as they do in kube-proxy in that mode.
 //
-// nodePortAddresses may mix the words all, primary and localhost with ranges, as in
-// kube-proxy 1.37, which refused this before. NodePorts on localhost (KEP-6032) need the
-// word or a loopback range only; kube-proxy wants the feature gate, too, which here only
-// disables them.
+// nodePortAddresses may mix the words all, primary and localhost with ranges, as in kube-proxy
+// 1.37, which refused this before. NodePorts on localhost (KEP-6032) need the word or a loopback
+// range only; kube-proxy wants the feature gate, too, which here only disables them.
 //
 // Some flags are extensions of kube-proxy's (see flag_table.go), have no field in the file, and
 // apply with a file, too.

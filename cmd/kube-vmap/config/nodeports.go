@@ -57,10 +57,9 @@ func (c *Config) NodePorts() sync.NodePortAddresses {
 	return out
 }
 
-// LocalhostNodePorts reports for each family whether NodePorts of TCP answer on
-// 127.0.0.1 or ::1: if a loopback range, or the word localhost, includes it, and the
-// feature gate is not disabled. As in kube-proxy, ranges that include every address do
-// not count.
+// LocalhostNodePorts reports for each family whether NodePorts of TCP answer on 127.0.0.1 or ::1:
+// if a loopback range, or the word localhost, includes it, and the feature gate is not disabled. As
+// in kube-proxy, ranges that include every address do not count.
 func (c *Config) LocalhostNodePorts() (served [len(model.Families)]bool) {
 	if !c.Feature(localhostGate) {
 		return served

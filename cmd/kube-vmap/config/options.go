@@ -21,9 +21,8 @@ type Options struct {
 
 	// kube-proxy does not have the rest.
 
-	// StrictSourceRanges closes the load balancer addresses of an IP family to everyone
-	// if all source ranges of the Service are of the other family; kube-proxy leaves
-	// them open.
+	// StrictSourceRanges closes the load balancer addresses of an IP family to everyone if all
+	// source ranges of the Service are of the other family; kube-proxy leaves them open.
 	StrictSourceRanges bool
 	// EndTCPFlows ends TCP connections whose endpoint is gone. With kube-proxy they
 	// last as long as the endpoint answers.

@@ -223,8 +223,7 @@ func (v *validator) clusterCIDR(list string) {
 	}
 }
 
-// interfaceName makes the checks of dev_valid_name (net/core/dev.c), for names and
-// prefixes.
+// interfaceName makes the checks of dev_valid_name (net/core/dev.c), for names and prefixes.
 func (v *validator) interfaceName(path, name string, mode v1alpha1.LocalMode) {
 	switch {
 	case name == "":

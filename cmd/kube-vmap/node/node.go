@@ -74,9 +74,8 @@ func WithKernel(do func(*kernel.Kernel) error) (err error) {
 	return do(k)
 }
 
-// DropUnsupported removes from a rule set's configuration what the kernel cannot do:
-// tables that belong to a process exist since Linux 6.9, and labels of connections are an
-// option of the kernel.
+// DropUnsupported removes from a rule set's configuration what the kernel cannot do: tables that
+// belong to a process exist since Linux 6.9, and labels of connections are an option of the kernel.
 func DropUnsupported(k *kernel.Kernel, rules *nft.Config) error {
 	labels, err := k.SupportsLabels()
 	if err != nil {

@@ -215,9 +215,8 @@ func repeated(try func() error) (err error) {
 	return err
 }
 
-// changes counts changes of the addresses of a sample by the loop. An author who adds and
-// removes endpoints all the time must not make a check compare what was read with what has
-// changed since.
+// changes counts changes of the addresses of a sample by the loop. An author who adds and removes
+// endpoints all the time must not make a check compare what was read with what has changed since.
 type changes struct {
 	mu     stdsync.Mutex
 	counts map[netip.Addr]int

@@ -26,8 +26,7 @@ type Conntrack struct {
 
 // Config is the configuration of a [Conntrack].
 type Config struct {
-	// NetNS is a file descriptor of a network namespace; zero means that of the
-	// calling thread.
+	// NetNS is a file descriptor of a network namespace; zero means that of the calling thread.
 	NetNS int
 }
 

@@ -14,11 +14,10 @@ import (
 	"kube-vmap/nft/attr"
 )
 
-// Each calls fn for every entry with addresses and ports, of both families, in one walk of
-// the kernel's table. Closed connections, which the kernel keeps for some minutes to
-// recognize late packets, are skipped; UDP has none. An entry that begins or ends meanwhile
-// may be missing. Begin is called first, and again if the kernel's table was rebuilt
-// meanwhile and the walk starts over.
+// Each calls fn for every entry with addresses and ports, of both families, in one walk of the
+// kernel's table. Closed connections, which the kernel keeps for some minutes to recognize late
+// packets, are skipped; UDP has none. An entry that begins or ends meanwhile may be missing. Begin
+// is called first, and again if the kernel's table was rebuilt meanwhile and the walk starts over.
 func (c *Conntrack) Each(begin func(), fn func(Entry)) error {
 	return c.each(filter{}, begin, func(e Entry) {
 		if !e.Closed {

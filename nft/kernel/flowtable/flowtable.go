@@ -1,7 +1,6 @@
 // Package flowtable programs the fast path of established connections: a table of its own, of
-// family inet, with a flowtable of nf_tables. Packets of a connection that is in it are
-// translated and sent on where they enter the node, without routing, connection tracking and
-// rules.
+// family inet, with a flowtable of nf_tables. Packets of a connection that is in it are translated
+// and sent on where they enter the node, without routing, connection tracking and rules.
 //
 //	table inet kube-vmap-fast-path {
 //		flags owner
@@ -20,10 +19,9 @@
 //		}
 //	}
 //
-// The table is not part of the rule set (package nft), because flows are lost with the table
-// that has them, because it follows the interfaces of the node instead of Services, and
-// because it must not outlive the process: it belongs to a socket, with which the kernel
-// removes it.
+// The table is not part of the rule set (package nft), because flows are lost with the table that
+// has them, because it follows the interfaces of the node instead of Services, and because it must
+// not outlive the process: it belongs to a socket, with which the kernel removes it.
 //
 // Only translated connections enter, and only after a number of packets in both directions, so
 // that short ones do not pay for a flow. The expression that reads this number makes the
