@@ -58,7 +58,7 @@ func (f *findings) nodeAddrs(addresses []corev1.NodeAddress) (out [len(model.Fam
 			if addresses[i].Type != kind {
 				continue
 			}
-			addr, err := parseAddr(path.Index(i).Child("address"), addresses[i].Address)
+			addr, err := ParseAddr(path.Index(i).Child("address"), addresses[i].Address)
 			if f.skip(err) {
 				continue
 			}
@@ -78,7 +78,7 @@ func (f *findings) podCIDRs(spec *corev1.NodeSpec) (out [len(model.Families)]net
 		values = []string{spec.PodCIDR}
 	}
 	for i, value := range values {
-		prefix, err := parsePrefix(path.Index(i), value)
+		prefix, err := ParsePrefix(path.Index(i), value)
 		if f.skip(err) {
 			continue
 		}
@@ -100,7 +100,7 @@ func ServiceCIDR(c *networkingv1.ServiceCIDR) ([]netip.Prefix, field.ErrorList) 
 	path := field.NewPath("spec", "cidrs")
 	var out []netip.Prefix
 	for i, value := range c.Spec.CIDRs {
-		prefix, err := parsePrefix(path.Index(i), value)
+		prefix, err := ParsePrefix(path.Index(i), value)
 		if err == nil && prefix.Bits() < minServiceCIDRBits {
 			err = field.Invalid(path.Index(i), value, "connections to all these addresses would be dropped")
 		}

@@ -79,7 +79,7 @@ func (f *findings) loadBalancer(s *corev1.Service, clusterIPs []netip.Addr) ([]n
 	}
 	var ranges []netip.Prefix
 	for i, value := range s.Spec.LoadBalancerSourceRanges {
-		prefix, err := parsePrefix(path.Index(i), value)
+		prefix, err := ParsePrefix(path.Index(i), value)
 		if f.skip(err) {
 			return nil, nil
 		}

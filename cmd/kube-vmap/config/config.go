@@ -12,6 +12,7 @@ import (
 	"k8s.io/kube-proxy/config/v1alpha1"
 
 	"kube-vmap/model"
+	"kube-vmap/sync/convert"
 )
 
 // The values of mode that are accepted. All of them run as nftables.
@@ -102,7 +103,7 @@ func (c *Config) ClusterCIDRs() [len(model.Families)]netip.Prefix {
 		return ranges
 	}
 	for _, s := range splitRanges(c.Proxy.ClusterCIDR) {
-		if r, err := parseRange(s); err == nil {
+		if r, err := convert.ParsePrefix(nil, s); err == nil {
 			ranges[model.FamilyOf(r.Addr())] = r
 		}
 	}
@@ -120,7 +121,7 @@ func splitRanges(list string) []string {
 // kept in the cleanup after kube-proxy.
 func (c *Config) ExcludeCIDRs() (ranges []netip.Prefix) {
 	for _, s := range c.Proxy.IPVS.ExcludeCIDRs {
-		if r, err := parseRange(s); err == nil {
+		if r, err := convert.ParsePrefix(nil, s); err == nil {
 			ranges = append(ranges, r)
 		}
 	}
