@@ -76,7 +76,7 @@ func (f *folder) readFile(path string, r *report) {
 		known = &file{}
 		f.files[path] = known
 	}
-	text, err := readManifest(path)
+	text, err := ReadFile(path, maxManifest)
 	if err != nil {
 		if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
 			err = pathErr.Err

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -10,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/kube-proxy/config/v1alpha1"
+
+	"kube-vmap/sync/manifests"
 )
 
 // Config returns the configuration of the file that --config names, or of the flags. The
@@ -23,7 +24,7 @@ func (f *Flags) Config() (*Config, error) {
 		}
 		return c, err
 	}
-	text, err := read(f.file)
+	text, err := manifests.ReadFile(f.file, maxSize)
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
@@ -32,20 +33,6 @@ func (f *Flags) Config() (*Config, error) {
 
 // maxSize is the maximum size of a configuration file, that of a ConfigMap.
 const maxSize = 1 << 20
-
-// read reads a configuration file. Only regular files are sure to end and not to block.
-func read(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", name)
-	case info.Size() > maxSize:
-		return nil, fmt.Errorf("%s is longer than %d bytes", name, maxSize)
-	}
-	return os.ReadFile(name)
-}
 
 // parse returns the configuration of a file's text.
 func (f *Flags) parse(text []byte) (*Config, error) {

@@ -264,9 +264,9 @@ func TestOnlySmallRegularFilesAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
-		pipe: "is not a regular file", "/dev/zero": "is not a regular file", dir: "is not a regular file", long: "is longer than",
+		pipe: "not a regular file", "/dev/zero": "not a regular file", dir: "not a regular file", long: "longer than",
 	} {
-		if got := loadError(t, "--config="+file); !strings.HasPrefix(got, "--config: "+file) || !strings.Contains(got, want) {
+		if got := loadError(t, "--config="+file); !strings.HasPrefix(got, "--config: read "+file) || !strings.Contains(got, want) {
 			t.Errorf("%s: %s", file, got)
 		}
 	}
