@@ -69,10 +69,8 @@ func explainPacket(ctx context.Context, node string, q page.Question, read nodes
 	case a.Service == "":
 		return nil, errors.New("no Service has this address and port")
 	}
-	report, whole := page.NewReport(node, a, func(table string) bool {
-		return strings.HasSuffix(table,
-			" "+nft.TableName)
-	})
+	isOurs := func(table string) bool { return strings.HasSuffix(table, " "+nft.TableName) }
+	report, whole := page.NewReport(node, a, isOurs)
 	if !whole {
 		return nil, errOfOthers
 	}

@@ -57,8 +57,7 @@ func (f *Flags) addTraffic(s flagSection) {
 	s.completes("ipvs-scheduler", "random", "rr", "sh", "mh", "lc")
 	s.add(&f.options.StrictSourceRanges, "strict-source-ranges", extension,
 		"close the load balancer addresses of an IP family to everyone if a Service has source ranges of the other family "+
-			"only; "+
-			"otherwise they are open to everyone, as with kube-proxy")
+			"only; otherwise they are open to everyone, as with kube-proxy")
 	s.add(&f.options.EndTCPFlows, "end-tcp-flows", extension,
 		"end TCP connections as soon as their endpoint is removed, not when it stops responding")
 	s.add(&f.options.DropInvalid, "drop-invalid", extension,
@@ -66,15 +65,13 @@ func (f *Flags) addTraffic(s flagSection) {
 			"the connection. Always on before Linux 6.1, unless --conntrack-tcp-be-liberal is set")
 	s.add(&f.options.ProtectTables, "protect-tables", extension,
 		"make the tables belong to this process if the kernel supports it (Linux 6.9), so that no other program can "+
-			"change them, "+
-			"not even nft flush ruleset; otherwise, changes by other programs are detected and reverted")
+			"change them, not even nft flush ruleset; otherwise, changes by other programs are detected and reverted")
 	s.add(&f.options.CountConnections, "count-connections", extension,
 		"count the connections of each Service address and endpoint in the kernel")
 	s.add(&f.options.FastPath, "fast-path", extension,
 		"let packets of established TCP and UDP connections to Services bypass routing, connection tracking and all rules "+
-			"of the node "+
-			"by a flowtable of nf_tables. It stays off beside programs whose rules may have to see every packet, and where "+
-			"the kernel has none")
+			"of the node by a flowtable of nf_tables. It stays off beside programs whose rules may "+
+			"have to see every packet, and where the kernel has none")
 	s.add(&f.options.FastPathAfter, "fast-path-after", extension,
 		"`packets` of a connection, in both directions together, after which it takes the --fast-path")
 	s.add(&f.options.PassiveHealthChecks, "passive-health-checks", extension,
@@ -117,12 +114,10 @@ func (f *Flags) addTakeover(s flagSection) {
 	s.add(&f.options.Probation, "probation", extension,
 		"`time` (10m) for which kube-proxy's rules stay in the kernel, suspended, after kube-vmap has taken over. "+
 			"If kube-vmap turns out not to work on this node before that, it resumes them in one transaction, removes its "+
-			"own rules "+
-			"and exits with code 3. With 0s they are removed immediately")
+			"own rules and exits with code 3. With 0s they are removed immediately")
 	s.add(&f.options.KubeProxyMarker, "kube-proxy-marker", extension,
 		"`when` tables named kube-proxy, with one chain that sees no packet, stay after that for programs that look for "+
-			"them: "+
-			"always, never, or auto, which is where Calico runs and kube-proxy's mode is nftables")
+			"them: always, never, or auto, which is where Calico runs and kube-proxy's mode is nftables")
 	s.completes("kube-proxy-marker", MarkerAuto, MarkerAlways, MarkerNever)
 }
 

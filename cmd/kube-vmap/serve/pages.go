@@ -28,8 +28,8 @@ func (c *MetricsConfig) flagz() func() string {
 
 func (c *MetricsConfig) statusz() string {
 	up := max(0, time.Since(c.Started))
-	page := header("statusz") + fmt.Sprintf("\nStarted: %s\nUp: %d hr %02d min %02d sec\nGo version: %s\nBinary "+
-		"version: %s\n",
+	page := header("statusz") + fmt.Sprintf(
+		"\nStarted: %s\nUp: %d hr %02d min %02d sec\nGo version: %s\nBinary version: %s\n",
 		c.Started.UTC().Format(time.UnixDate), int(up.Hours()), int(up.Minutes())%60, int(up.Seconds())%60,
 		runtime.Version(), c.Version)
 	if emulated := strings.Split(strings.TrimPrefix(c.Kubernetes, "v"), "."); len(emulated) > 1 {

@@ -129,41 +129,23 @@ func (t tuple) destination() netip.AddrPort { return netip.AddrPortFrom(t.dst, t
 
 func decodeTuple(b []byte) (t tuple) {
 	var d attr.Decoder
-	for kind, value := range d.Attributes(b) {
-		switch kind {
-		case ctaTupleIP:
-			t.decodeAddresses(value)
-		case ctaTupleProto:
-			t.decodeProtocol(value)
+	for part, nested := range d.Attributes(b) {
+		for kind, value := range d.Attributes(nested) {
+			switch [2]uint16{part, kind} {
+			case [2]uint16{ctaTupleIP, ctaIPv4Src}, [2]uint16{ctaTupleIP, ctaIPv6Src}:
+				t.src, _ = netip.AddrFromSlice(value)
+			case [2]uint16{ctaTupleIP, ctaIPv4Dst}, [2]uint16{ctaTupleIP, ctaIPv6Dst}:
+				t.dst, _ = netip.AddrFromSlice(value)
+			case [2]uint16{ctaTupleProto, ctaProtoNum}:
+				t.protocol = model.Protocol(d.Uint8(value))
+			case [2]uint16{ctaTupleProto, ctaProtoSrcPort}:
+				t.srcPort = d.Uint16(value)
+			case [2]uint16{ctaTupleProto, ctaProtoDstPort}:
+				t.dstPort = d.Uint16(value)
+			}
 		}
 	}
 	return t
-}
-
-func (t *tuple) decodeAddresses(b []byte) {
-	var d attr.Decoder
-	for kind, value := range d.Attributes(b) {
-		switch kind {
-		case ctaIPv4Src, ctaIPv6Src:
-			t.src, _ = netip.AddrFromSlice(value)
-		case ctaIPv4Dst, ctaIPv6Dst:
-			t.dst, _ = netip.AddrFromSlice(value)
-		}
-	}
-}
-
-func (t *tuple) decodeProtocol(b []byte) {
-	var d attr.Decoder
-	for kind, value := range d.Attributes(b) {
-		switch kind {
-		case ctaProtoNum:
-			t.protocol = model.Protocol(d.Uint8(value))
-		case ctaProtoSrcPort:
-			t.srcPort = d.Uint16(value)
-		case ctaProtoDstPort:
-			t.dstPort = d.Uint16(value)
-		}
-	}
 }
 
 func decodeState(b []byte) (state byte) {
