@@ -17,7 +17,6 @@ import (
 	"kube-vmap/sync/convert"
 )
 
-// An objectName names an object among those of its kind.
 type objectName struct{ namespace, name string }
 
 // A convertedObject is what the proxy uses of an API object. It shares no memory with

@@ -26,7 +26,6 @@ func sliceEvent(n objectName, value any) sync.Event {
 	return value.(sync.SetSlice)
 }
 
-// serviceCIDRs are the ranges of all ServiceCIDRs.
 type serviceCIDRs struct {
 	byName map[objectName][]netip.Prefix
 	sent   []netip.Prefix

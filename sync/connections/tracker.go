@@ -40,7 +40,6 @@ type pair struct {
 	endpoint    netip.AddrPort
 }
 
-// portCounts are the connections to a Service port.
 type portCounts struct {
 	port      Port
 	number    uint16

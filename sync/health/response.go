@@ -26,7 +26,6 @@ type response struct {
 	Status map[string]familyStatus `json:"status"` // by family
 }
 
-// A familyStatus is the status of one family.
 type familyStatus struct {
 	LastUpdated time.Time `json:"lastUpdated"`
 	Healthy     bool      `json:"healthy"`

@@ -14,7 +14,6 @@ import (
 	"kube-vmap/sync"
 )
 
-// objects are the objects of manifests.
 type objects map[sync.Object]object
 
 // folder is the content of all files so far.

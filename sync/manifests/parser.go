@@ -33,7 +33,6 @@ type object struct {
 	invalid bool
 }
 
-// serviceCIDR is a ServiceCIDR.
 type serviceCIDR struct{ ranges []netip.Prefix }
 
 // parsed is the content of one file.
@@ -77,7 +76,6 @@ func (p *parser) parse(file string, text []byte) parsed {
 	return r.parsed
 }
 
-// fileParser parses one file.
 type fileParser struct {
 	*parser
 	parsed

@@ -54,7 +54,6 @@ func NewFlags() *Flags {
 	return f
 }
 
-// unusedTitle is the title of the last section.
 const unusedTitle = "Without effect here, accepted because kube-proxy has them"
 
 // AddTo adds all flags to a set, which from then on accepts `_` for `-` in names.
@@ -63,7 +62,6 @@ func (f *Flags) AddTo(fs *pflag.FlagSet) {
 	fs.AddFlagSet(f.all)
 }
 
-// sectionKey annotates a flag with the title of its section.
 const sectionKey = "section"
 
 // Usages returns the help for all flags in titled sections, wrapped at cols columns (0
@@ -99,7 +97,6 @@ func (f *Flags) flagOf(path string) *pflag.Flag {
 	return found
 }
 
-// helpColumns is the width of help.
 const helpColumns = 110
 
 // AddToCommand adds all flags to a command, whose help then shows them in sections and

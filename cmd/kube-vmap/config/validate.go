@@ -39,7 +39,6 @@ func (c *Config) validate() field.ErrorList {
 	return v.errs
 }
 
-// validator collects errors.
 type validator struct{ errs field.ErrorList }
 
 func (v *validator) invalid(path string, value any, detail string, args ...any) {

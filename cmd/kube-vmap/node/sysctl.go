@@ -21,7 +21,6 @@ type host struct {
 	log             *slog.Logger
 }
 
-// sysctl is a setting that is a number.
 type sysctl struct {
 	name string // "net.netfilter.nf_conntrack_max"
 	want int

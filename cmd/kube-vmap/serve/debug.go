@@ -23,7 +23,6 @@ func (c *MetricsConfig) debug(mux *http.ServeMux) {
 	mux.HandleFunc("PUT /debug/flags/v", c.putVerbosity)
 }
 
-// maxProfile is the longest profile or trace.
 const maxProfile = 5 * time.Minute
 
 // limitSeconds refuses longer durations, since net/http/pprof has no limit and extends the

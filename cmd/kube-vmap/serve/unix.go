@@ -38,7 +38,6 @@ func listenUnix(ctx context.Context, network, address string) (net.Listener, err
 	return c.Listen(ctx, network, address)
 }
 
-// ownerOnly is the mode of a socket's file.
 const ownerOnly = 0o600
 
 // lock locks a folder until the returned function is called. Otherwise two processes that

@@ -10,7 +10,6 @@ import (
 	"kube-vmap/nft/kernel/kubeproxy"
 )
 
-// storedState is the state in the kernel.
 type storedState struct {
 	until    time.Time // of the probation; zero if there is none
 	starts   int       // in a row in the probation that have not reached the first sync
