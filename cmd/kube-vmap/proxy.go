@@ -70,10 +70,7 @@ func (p *proxy) connect() error {
 	}
 	c := &p.config.Proxy.ClientConnection
 	client, err := cluster.NewClient(cluster.ClientConfig{
-		Kubeconfig: c.Kubeconfig, Master: p.config.Master,
-		QPS: c.QPS, Burst: int(c.Burst),
-		ContentType: c.ContentType, AcceptContentTypes: c.AcceptContentTypes,
-		UserAgent: "kube-vmap/" + version,
+		ClientConnectionConfiguration: *c, Master: p.config.Master, UserAgent: "kube-vmap/" + version,
 	})
 	switch {
 	case err != nil && c.Kubeconfig == "" && p.config.Master == "":

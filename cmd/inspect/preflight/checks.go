@@ -126,7 +126,7 @@ func apiServer(ctx context.Context, kubeconfig string) Item {
 	const name = "API server"
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	version, err := cluster.ServerVersion(ctx, cluster.ClientConfig{Kubeconfig: kubeconfig})
+	version, err := cluster.ServerVersion(ctx, kubeconfig)
 	if err != nil {
 		i := needs(name, "must be reachable from the node, without a Service: "+err.Error())
 		i.See = "deploy/README.md#settings"
