@@ -123,6 +123,7 @@ func (m *kubeProxy) Reconciled(f model.Family, deleted int, took time.Duration) 
 	m.flowsDeleted[f].Add(float64(deleted))
 }
 
+// failed counts a failed sync. Changes stay pending.
 func (m *kubeProxy) failed(r sync.Result) {
 	for _, f := range model.Families {
 		m.duration[f].Observe(r.Took.Seconds())
