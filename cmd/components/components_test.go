@@ -39,7 +39,7 @@ func TestProcessesAreFoundByName(t *testing.T) {
 	for _, f := range Find(n) {
 		got += f.ID + ": " + strings.Join(f.Evidence, "; ") + "\n"
 	}
-	const want = "kube-proxy: process kube-proxy (17)\ncilium: processes cilium-agent (2)\n"
+	const want = "kube-proxy: process kube-proxy (17)\ncilium: process cilium-agent (18), cilium-agent (19)\n"
 	if got != want {
 		t.Errorf("found\n%swant\n%s", got, want)
 	}
@@ -70,7 +70,7 @@ func TestProcessesOfOtherNetworksDoNotCount(t *testing.T) {
 	if here := slices.DeleteFunc(slices.Clone(n.Processes), func(p Process) bool { return !p.Here }); len(here) != 1 || here[0].PID != 18 {
 		t.Errorf("known to be here: %+v", here)
 	}
-	if len(found) != 2 || found[0].Evidence[0] != "processes kube-proxy (2)" || found[1].ID != "istio-ambient" {
+	if len(found) != 2 || found[0].Evidence[0] != "process kube-proxy (18), kube-proxy (20)" || found[1].ID != "istio-ambient" {
 		t.Errorf("found %+v of %+v", found, n.Processes)
 	}
 }
@@ -184,7 +184,7 @@ func (s sign) example() *Node {
 	n := &Node{}
 	switch kind {
 	case "table":
-		family, rest, ok := strings.Cut(name, " ")
+		family, rest, ok := strings.Cut(name, "/")
 		if !ok {
 			family, rest = "inet", name
 		}

@@ -33,11 +33,11 @@ something could not be checked. deploy/preflight runs this on every node.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := formats.Check(format); err != nil {
-				return &exit.Error{Code: exit.Trouble, Err: err}
+				return exit.TroubleError(err)
 			}
 			r := Run(cmd.Context(), c)
 			if err := r.Print(cmd.OutOrStdout(), format); err != nil {
-				return &exit.Error{Code: exit.Trouble, Err: err}
+				return exit.TroubleError(err)
 			}
 			return r.exit()
 		},
