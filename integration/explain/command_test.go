@@ -119,7 +119,7 @@ func TestCommandErrorsNameTheRemedy(t *testing.T) {
 		args []string
 	}{
 		{"both must be given", nil},
-		{"write 10.96.0.10:80", []string{from, "--to=10.96.0.10"}},
+		{"write 10.96.0.10:53/udp", []string{from, "--to=10.96.0.10"}},
 		{"write tcp, udp or sctp", []string{from, "--to=10.96.0.10:53/icmp"}},
 		{"kubectl get service", []string{from, "--to=kube-dns:53"}},
 		{"kubectl vmap explain", []string{from, "--to=pod/web-0:80"}},

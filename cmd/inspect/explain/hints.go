@@ -117,22 +117,18 @@ func (h *hinter) at(f *nodestatus.Frontend) bool {
 // service finds the Service port and frontend that the packet is for; nil if there is
 // none. The tables do not have the kind of all frontends, nor the fields that follow from it.
 func (h *hinter) service() (*nodestatus.Service, *nodestatus.Port, *nodestatus.Frontend) {
-	for i := range h.document.Services {
-		s := &h.document.Services[i]
-		for j := range s.Ports {
-			p := &s.Ports[j]
-			for k := range p.Frontends {
-				f := &p.Frontends[k]
-				if f.Port != h.packet.To.Port() || !h.hasProtocol(p) || !h.at(f) {
-					continue
-				}
-				h.Kind = f.Kind
-				for n := range h.Outcomes {
-					o := &h.Outcomes[n]
-					o.Field = cmp.Or(becauseField(simulate.Reason(o.Reason), f.Kind), o.Field)
-				}
-				return s, p, f
+	for s, p := range h.document.EachPort() {
+		for k := range p.Frontends {
+			f := &p.Frontends[k]
+			if f.Port != h.packet.To.Port() || !h.hasProtocol(p) || !h.at(f) {
+				continue
 			}
+			h.Kind = f.Kind
+			for n := range h.Outcomes {
+				o := &h.Outcomes[n]
+				o.Field = cmp.Or(becauseField(simulate.Reason(o.Reason), f.Kind), o.Field)
+			}
+			return s, p, f
 		}
 	}
 	return nil, nil, nil

@@ -20,11 +20,8 @@ func services(d *nodestatus.Document) []item {
 }
 
 func ofEachPort(d *nodestatus.Document, list func(item) []item) (out []item) {
-	for i := range d.Services {
-		s := &d.Services[i]
-		for k := range s.Ports {
-			out = append(out, list(item{d: d, s: s, p: &s.Ports[k]})...)
-		}
+	for s, p := range d.EachPort() {
+		out = append(out, list(item{d: d, s: s, p: p})...)
 	}
 	return out
 }

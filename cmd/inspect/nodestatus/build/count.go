@@ -108,15 +108,10 @@ func newConnectionIndex(d *nodestatus.Document) *connectionIndex {
 			c.nodeAddrs[addr] = struct{}{}
 		}
 	}
-	for i := range d.Services {
-		for k := range d.Services[i].Ports {
-			p := &d.Services[i].Ports[k]
-			for n := range p.Frontends {
-				c.frontends[match(p, &p.Frontends[n])] = frontendRef{
-					port: p, frontend: &p.Frontends[n],
-					brief: d.Services[i].Addresses != nil,
-				}
-			}
+	for s, p := range d.EachPort() {
+		for n := range p.Frontends {
+			f := &p.Frontends[n]
+			c.frontends[match(p, f)] = frontendRef{port: p, frontend: f, brief: s.Addresses != nil}
 		}
 	}
 	return c

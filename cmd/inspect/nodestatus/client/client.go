@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"os"
 	"strings"
@@ -112,13 +111,10 @@ func (c Client) Ask(ctx context.Context, path string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", c.Socket, err)
 	}
-	var begun func()
-	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { begun = i.Conn.(*timedConn).answerBegun }}
-	answer, err := c.client().Do(r.WithContext(httptrace.WithClientTrace(ctx, trace)))
+	answer, err := c.client().Do(r)
 	if err != nil {
 		return nil, c.explain(err)
 	}
-	begun()
 	if answer.StatusCode == http.StatusOK {
 		return http.MaxBytesReader(nil, answer.Body, maxAnswer), nil
 	}
