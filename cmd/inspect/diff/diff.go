@@ -71,7 +71,6 @@ The exit code is 0 if there is no difference, 1 if there is one, and 2 on error.
 	return cmd
 }
 
-// run prints the difference, and reports whether there is one.
 func run(ctx context.Context, flags *config.Flags, format string, stdout, stderr io.Writer) (bool, error) {
 	if err := output.JSON.Check(format); err != nil {
 		return false, err

@@ -18,7 +18,6 @@ import (
 // adds hints to the answer.
 const hintTimeout = 3 * time.Second
 
-// help is the description of the command.
 const help = `Explain what would happen on this node to the first packet of a connection: which
 elements and chains it matches, which endpoints it may go to and with what probability,
 which source address they see, or what rejects or drops it and why. Then the way back:

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -134,10 +133,8 @@ func (h *hinter) service() (*nodestatus.Service, *nodestatus.Port, *nodestatus.F
 	return nil, nil, nil
 }
 
-// maxHinted is how many endpoints without connections are named.
 const maxHinted = 10
 
-// reasons explain why endpoints get no connections.
 var reasons = map[string]string{
 	"NotReady":      "it is not ready",
 	"Terminating":   "it is terminating, while others are ready",
@@ -168,7 +165,6 @@ func (h *hinter) shares(port *nodestatus.Port) {
 	h.add("the scheduler lc gives endpoints with fewer active connections a larger share: %s", strings.Join(active, ", "))
 }
 
-// ofPort adds what is known about the Service port, for a packet to one of its frontends.
 func (h *hinter) ofPort(s *nodestatus.Service, port *nodestatus.Port, f *nodestatus.Frontend) {
 	unused, used := 0, 0
 	noneLocal := h.Likeliest().Reason == string(simulate.ReasonNoLocalEndpoint)
@@ -255,7 +251,6 @@ var hintedReasons = []string{
 	findings.Weights, findings.Stale,
 }
 
-// findings adds the findings about the frontend, or about all of the port.
 func (h *hinter) findings(s *nodestatus.Service, port *nodestatus.Port, f *nodestatus.Frontend) {
 	one := *s
 	one.Ports, one.Problems = []nodestatus.Port{*port}, nil
@@ -337,15 +332,6 @@ func concerns(p *nodestatus.Problem, a netip.Addr) bool {
 
 // nodePortOf adds where a node port is served, or over what, if not as requested.
 func (h *hinter) nodePortOf(s *nodestatus.Service) {
-	found, exact := map[string]bool{}, false // by protocol
-	for i := range s.Ports {
-		port := &s.Ports[i]
-		has := func(f nodestatus.Frontend) bool { return f.Address == "" && f.Port == h.packet.To.Port() }
-		if port.Family == h.packet.Family().String() && slices.ContainsFunc(port.Frontends, has) {
-			found[strings.ToLower(port.Protocol)] = true
-			exact = exact || h.hasProtocol(port)
-		}
-	}
 	at := slices.DeleteFunc(slices.Clone(h.document.NodeAddresses), func(text string) bool {
 		a, err := netip.ParseAddr(text)
 		return err != nil || model.FamilyOf(a) != h.packet.Family()
@@ -354,9 +340,12 @@ func (h *hinter) nodePortOf(s *nodestatus.Service) {
 	if to := h.packet.To.Addr().String(); !slices.Contains(at, to) {
 		where += "; " + to + " serves no node ports"
 	}
-	for _, p := range slices.Sorted(maps.Keys(found)) {
-		if !exact || p == h.packet.Protocol.String() { // else it is served at other addresses
-			h.add("%d/%s is the node port of %s/%s, and is served at %s", h.packet.To.Port(), p, s.Namespace, s.Name, where)
+	for i := range s.Ports {
+		port := &s.Ports[i]
+		has := func(f nodestatus.Frontend) bool { return f.Address == "" && f.Port == h.packet.To.Port() }
+		if port.Family == h.packet.Family().String() && slices.ContainsFunc(port.Frontends, has) {
+			h.add("%d/%s is the node port of %s/%s, and is served at %s", h.packet.To.Port(), strings.ToLower(port.Protocol),
+				s.Namespace, s.Name, where)
 		}
 	}
 }

@@ -60,7 +60,6 @@ func parseFrom(text string) (netip.Addr, uint16, error) {
 	return from, a.Port(), err
 }
 
-// plain rejects addresses with a zone.
 func plain(a netip.Addr) (netip.Addr, error) {
 	if a.Zone() != "" {
 		return a, fmt.Errorf("%s is a link-local address, which no Service has", a)
@@ -100,10 +99,8 @@ type serviceRef struct {
 	protocol        string // empty for the only one
 }
 
-// servicePrefixes are the types that kubectl accepts for Services.
 var servicePrefixes = []string{"svc", "service", "services"}
 
-// parseServiceRef reads a reference to a Service port.
 func parseServiceRef(text, namespace string) (serviceRef, error) {
 	r := serviceRef{namespace: namespace}
 	parts := strings.Split(text, "/")[1:]
@@ -158,7 +155,6 @@ func (o *Options) resolve(ctx context.Context, ask Ask) error {
 	return nil
 }
 
-// find returns the address, port and protocol of the Service port, as --to takes them.
 func (r serviceRef) find(d *nodestatus.Document, f model.Family) (string, error) {
 	if len(d.Services) == 0 {
 		return "", fmt.Errorf("kube-vmap serves no Service %s/%s: it may not exist, be headless, or be left to another "+
@@ -191,7 +187,6 @@ func (r serviceRef) find(d *nodestatus.Document, f model.Family) (string, error)
 		strings.Join(matching, ", "))
 }
 
-// matches reports whether a port of the Service is meant.
 func (r serviceRef) matches(p *nodestatus.Port, f *nodestatus.Frontend) bool {
 	return (r.port == "" || r.port == p.Name || r.port == strconv.Itoa(int(f.Port))) &&
 		(r.protocol == "" || strings.EqualFold(r.protocol, p.Protocol))

@@ -160,7 +160,6 @@ func bypassReplies(a *answer.Answer, from netip.Addr, thisNode string, nodes map
 	}
 }
 
-// isPod reports whether an address is in a range of pods, and whether ranges are known.
 func isPod(d *nodestatus.Document, a netip.Addr) (is, known bool) {
 	if d == nil {
 		return false, false

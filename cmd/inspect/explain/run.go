@@ -160,7 +160,6 @@ func ruleRef(by *simulate.RuleRef, because simulate.Because) *answer.RuleRef {
 	return out
 }
 
-// becauseField returns the field of the Service that leads to the reason of a verdict.
 func becauseField(r simulate.Reason, kind string) string {
 	switch r {
 	case simulate.ReasonNoLocalEndpoint:
@@ -171,7 +170,6 @@ func becauseField(r simulate.Reason, kind string) string {
 	return ""
 }
 
-// reply returns what happens to the reply; nil if none was simulated.
 func reply(r simulate.Reply, p simulate.Packet) *answer.Reply {
 	if r == (simulate.Reply{}) {
 		return nil

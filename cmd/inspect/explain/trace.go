@@ -104,7 +104,6 @@ func waiting(p simulate.Packet, o TraceOptions) string {
 	return fmt.Sprintf("waiting for %s from %s to %s/%s; now send one", what, from, p.To, p.Protocol)
 }
 
-// whyNone returns possible reasons why nothing came.
 func whyNone(matched uint64, p simulate.Packet, o TraceOptions) string {
 	if matched > 0 {
 		return fmt.Sprintf("%d matched, but nf_tables did not report them", matched)

@@ -11,7 +11,6 @@ import (
 	"kube-vmap/nft/kernel/trace"
 )
 
-// traceText describes the path of a packet, in some lines.
 func traceText(number int, w *trace.Path) string {
 	var s strings.Builder
 	s.WriteString(heading(number, w))
@@ -35,7 +34,6 @@ func traceText(number int, w *trace.Path) string {
 	return s.String()
 }
 
-// heading describes the packet as it arrived.
 func heading(number int, w *trace.Path) string {
 	if len(w.Visits) == 0 {
 		return fmt.Sprintf("packet %d\n", number)
@@ -111,7 +109,6 @@ func ruleText(r trace.Rule) string {
 	return r.Text
 }
 
-// writeTranslation writes which addresses changed between two chains.
 func writeTranslation(s *strings.Builder, before, after trace.Packet) {
 	unknown := netip.AddrPort{}
 	if before.To == unknown || after.To == unknown {
@@ -175,7 +172,6 @@ func see(p *trace.Visit, chain string) string {
 	return fmt.Sprintf("    to list it: nft -a list chain %s %s\n", p.Chain.Table, chain)
 }
 
-// stopTexts are the reasons of chains of ours that drop or reject.
 var stopTexts = map[nft.Meaning]string{
 	nft.MeansChecksSource: "    the Service has loadBalancerSourceRanges, and the client is not in them\n",
 	nft.MeansRejects:      "    the Service has no endpoints that are ready, or no such port\n",

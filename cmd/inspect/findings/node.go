@@ -49,7 +49,6 @@ func (n *nodeFindings) add(severity, reason string, a nodestatus.Args) {
 	n.list = append(n.list, Finding{Severity: severity, Object: "Node " + n.document.Node, Reason: reason, Args: a})
 }
 
-// since returns for how many seconds something is so.
 func (n *nodeFindings) since(t time.Time) int {
 	return max(int(n.document.Time.Sub(t).Round(time.Second).Seconds()), 0)
 }

@@ -10,12 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// field is a field for --field-selector.
 type field struct {
 	name string
 	of   func(*item) string
-	// read normalizes a value; the error lists the valid ones. If nil, any text is valid.
-	read func(string) (string, error)
+	// values are all that it may have; none if any text is valid.
+	values []string
 }
 
 func (r *resource) fieldNames() (names []string) {
@@ -47,49 +46,14 @@ func (r *resource) selector(text string) (fields.Selector, error) {
 			return "", "", fmt.Errorf("--field-selector: %s have no field %s; they have %s", r.plural, name,
 				strings.Join(r.fieldNames(), ", "))
 		}
-		if r.fields[i].read == nil {
-			return name, value, nil
+		if all := r.fields[i].values; all != nil && value != "" && !slices.Contains(all, value) {
+			return "", "", fmt.Errorf("--field-selector: %s: %q is not one of %s", name, value, strings.Join(all, ", "))
 		}
-		value, err := r.fields[i].read(value)
-		if err != nil {
-			return "", "", fmt.Errorf("--field-selector: %s: %w", name, err)
+		if a, err := netip.ParseAddr(strings.Trim(value, "[]")); err == nil { // in any spelling
+			value = a.Unmap().String()
 		}
 		return name, value, nil
 	})
-}
-
-// one reads one of some words, which may include an empty one.
-func one(words ...string) func(string) (string, error) {
-	return func(value string) (string, error) {
-		if slices.Contains(words, value) {
-			return value, nil
-		}
-		shown := slices.Clone(words)
-		if i := slices.Index(shown, ""); i >= 0 {
-			shown[i] = "nothing"
-		}
-		return "", fmt.Errorf("%q is not one of %s", value, strings.Join(shown, ", "))
-	}
-}
-
-// address reads an address in any spelling, or an empty text.
-func address(value string) (string, error) {
-	if value == "" {
-		return value, nil
-	}
-	a, err := netip.ParseAddr(strings.Trim(value, "[]"))
-	if err != nil {
-		return "", fmt.Errorf("%q is not an address", value)
-	}
-	return a.Unmap().String(), nil
-}
-
-func portNumber(value string) (string, error) {
-	n, err := strconv.ParseUint(value, 10, 16)
-	if err != nil {
-		return "", fmt.Errorf("%q is not a port number", value)
-	}
-	return strconv.FormatUint(n, 10), nil
 }
 
 // wanted is a name on the command line. Addresses are compared as values, since there are
@@ -109,7 +73,6 @@ type target struct {
 	protocol string
 }
 
-// parseTarget parses an address with an optional port and protocol.
 func parseTarget(text string) (s target, ok bool) {
 	where, protocol, named := strings.Cut(text, "/")
 	if named {

@@ -102,7 +102,6 @@ func (p *NodesPrinter) Query() nodestatus.Query {
 	return q
 }
 
-// isTable reports whether rows are printed as a table.
 func (p *NodesPrinter) isTable() bool { return p.Output == "" || p.Output == "wide" }
 
 // isText reports whether lines are printed, for which there is nothing to print without rows.
@@ -153,7 +152,6 @@ func (p *NodesPrinter) Print(node string, d *nodestatus.Document) error {
 	return p.errorf(p.printRows(node, d, rows))
 }
 
-// errorf returns the error with what could not be printed.
 func (p *NodesPrinter) errorf(err error) error {
 	if err == nil {
 		return nil
@@ -241,10 +239,8 @@ func (p *NodesPrinter) printRows(node string, d *nodestatus.Document, rows []ite
 	return p.printTable(func(int) string { return node }, lines)
 }
 
-// listBegin begins the list of the nodes' lists.
 const listBegin = `{"kind":"List","items":[`
 
-// cells returns the cells of a row, or the titles.
 func (p *NodesPrinter) cells(namespace string, text func(*column) string) (out []string) {
 	if p.AllNamespaces {
 		out = append(out, namespace)
@@ -281,7 +277,6 @@ func (p *NodesPrinter) printTable(node func(row int) string, lines [][]string) e
 	return p.columns.Print(lines)
 }
 
-// list is several objects in JSON or YAML.
 type list struct {
 	Kind     string               `json:"kind"`
 	Source   string               `json:"source"`

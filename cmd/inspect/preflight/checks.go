@@ -110,7 +110,6 @@ func (n *node) fastPath() {
 	n.add(i, err)
 }
 
-// apiTimeout is how long the API server may take to answer.
 const apiTimeout = 5 * time.Second
 
 // apiServer asks the API server for its version, at the address in the kubeconfig.

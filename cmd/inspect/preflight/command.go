@@ -51,7 +51,6 @@ something could not be checked. deploy/preflight runs this on every node.`,
 	return cmd
 }
 
-// exit returns the error with the exit code; nil if everything is fine.
 func (r *Report) exit() error {
 	switch r.Verdict {
 	case components.Fine:

@@ -62,13 +62,11 @@ func item(name, detail string, evidence ...string) Item {
 	return Item{Name: name, Verdict: components.Fine, Detail: detail, Evidence: evidence}
 }
 
-// needs returns the item for something that has to be done.
 func (i Item) needs(detail string) Item {
 	i.Verdict, i.Detail = components.Needs, detail
 	return i
 }
 
-// unknown returns the item for something that could not be checked.
 func (i Item) unknown(err error) Item {
 	i.Verdict, i.Detail = Unknown, err.Error()
 	if errors.Is(err, fs.ErrPermission) {
@@ -114,7 +112,6 @@ func Run(ctx context.Context, c Config) *Report {
 	return r
 }
 
-// node is the node that is checked.
 type node struct {
 	*components.Node
 	proc     string
@@ -122,7 +119,6 @@ type node struct {
 	items    []Item
 }
 
-// add adds an item, which is unknown if there is an error.
 func (n *node) add(i Item, err error) {
 	if err != nil {
 		i = i.unknown(err)

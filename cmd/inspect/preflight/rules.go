@@ -17,7 +17,6 @@ import (
 // pods. Package components has their origins.
 var acceptors = []string{"cali-", "CILIUM_", "FLANNEL-FWD", "KUBE-ROUTER-", "CNI-FORWARD", "ANTREA-", "OVN-KUBE-"}
 
-// chains returns the chains of tables that are in effect.
 func (n *node) chains() iter.Seq2[*dump.Table, dump.Chain] {
 	return func(yield func(*dump.Table, dump.Chain) bool) {
 		for i := range n.Tables {

@@ -107,7 +107,6 @@ func (o Options) Run(ctx context.Context, ask nodestatus.Source, w io.Writer) er
 	return nil
 }
 
-// list returns the findings about the requested Services, and about no object of theirs.
 func (o Options) list(d *nodestatus.Document) (findings.List, error) {
 	if len(o.Names) == 0 {
 		return findings.ListOf(d), nil

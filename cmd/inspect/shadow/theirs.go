@@ -166,7 +166,6 @@ func (r *kubeProxyRules) BaseChains(f model.Family) (out []simulate.BaseChain, _
 	return out, nil
 }
 
-// table returns one of the tables; nil if it is not read.
 func (r *kubeProxyRules) table(name simulate.Table) *kubeProxyTable {
 	for i := range r.tables {
 		if r.tables[i].name == name {
@@ -245,7 +244,6 @@ func matchOf(f model.Family, key []byte) (m model.Match, ok bool) {
 // protocol and port, cut if it is too long.
 var chainName = regexp.MustCompile(`^[a-z-]+-[A-Z2-7]{8}-([^/]+)/([^/]+)/(?:tcp|udp|sctp)/(.*)$`)
 
-// serviceOf returns the name of an element's Service port.
 func serviceOf(e simulate.Element) string {
 	if e.Verdict != nil {
 		if part := chainName.FindStringSubmatch(e.Verdict.Chain); part != nil {

@@ -127,7 +127,6 @@ func (c *Config) ask(ctx context.Context) (Answer, error) {
 	return c.Source(ctx, nodestatus.Query{Namespace: c.Namespace, Brief: true})
 }
 
-// pause waits, and reports false if the context ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):

@@ -113,7 +113,6 @@ func (e *Endpoint) ReplyText(a *Answer, masquerade bool) string {
 	return text + ", but the reply is dropped" + byText(r.By, r.Because)
 }
 
-// answersText returns which address the endpoint answers, and by which way.
 func (e *Endpoint) answersText(a *Answer, masquerade bool) string {
 	who := "the endpoint"
 	if a.Service == "" {
@@ -130,7 +129,6 @@ func (e *Endpoint) answersText(a *Answer, masquerade bool) string {
 	return who + " answers " + e.Sees + " by way of this node"
 }
 
-// client returns the client's address without its port.
 func (a *Answer) client() string {
 	if from, err := netip.ParseAddrPort(a.From); err == nil {
 		return from.Addr().String()
@@ -138,7 +136,6 @@ func (a *Answer) client() string {
 	return a.From
 }
 
-// notAcceptedText returns why the client does not accept the reply.
 func (e *Endpoint) notAcceptedText(a *Answer) string {
 	r := e.Reply
 	from := r.From

@@ -101,7 +101,6 @@ func others(before string, n int) string {
 	return before + nodestatus.Plural(n, "other")
 }
 
-// maxPrinted is how many endpoints are printed one by one.
 const maxPrinted = 10
 
 // results prints outcomes, each with its probability if there are several, and what was
@@ -159,7 +158,6 @@ func endpointLine(e *Endpoint) string {
 // Sentence returns an outcome of the answer in words.
 func (a *Answer) Sentence(o *Outcome) string { return a.sentence(o, 0) }
 
-// sentence returns an outcome as a sentence; more are further endpoints.
 func (a *Answer) sentence(o *Outcome, more int) string {
 	switch o.Verdict {
 	case VerdictDelivered:
@@ -182,7 +180,6 @@ func (a *Answer) sentence(o *Outcome, more int) string {
 	return o.How
 }
 
-// sourceText returns which address the endpoints see as the client, and why.
 func (a *Answer) sourceText(o *Outcome) string {
 	text := "the client keeps its address"
 	switch {
@@ -204,7 +201,6 @@ func count(n int) string {
 	return fmt.Sprintf("one of %d endpoints", n)
 }
 
-// reasonTexts are the reasons of rules of kube-vmap in words.
 var reasonTexts = map[string]string{
 	"NoLocalEndpoint": "the Service has endpoints, but its policy is Local and none of them is on this node",
 	"NoEndpoint":      "the Service has no endpoint that is ready and not drained",
@@ -243,7 +239,6 @@ func InParentheses(field string) string {
 	return " (" + field + ")"
 }
 
-// connections prints open connections, and session affinity.
 func (a *Answer) connections(b *strings.Builder) {
 	if a.Affinity != nil {
 		fmt.Fprintf(b, "\nSession affinity (spec.sessionAffinity: ClientIP): the client keeps %s for %s more, or longer "+
@@ -341,7 +336,6 @@ func (e *Elsewhere) by() string {
 	return ", by way of " + e.Via
 }
 
-// text prints the connection, and why no new one would go to its endpoint.
 func (c *Connection) text(b *strings.Builder) {
 	fmt.Fprintf(b, "  %s\n", c.line())
 	if !c.Stale {

@@ -49,7 +49,6 @@ func Count(d *nodestatus.Document, total, active Sample) {
 // decide how long they keep connections to them.
 const maxGone = 100
 
-// addGone adds endpoints that only connections have.
 func addGone(p *nodestatus.Port, list []nft.ConnectionCount) {
 	all := map[netip.AddrPort]int{}
 	for i := range list {
@@ -89,7 +88,6 @@ type connectionIndex struct {
 	gone      map[*nodestatus.Port][]nft.ConnectionCount                   // to endpoints that are not listed
 }
 
-// frontendRef is a frontend and its port.
 type frontendRef struct {
 	port     *nodestatus.Port
 	frontend *nodestatus.Frontend
@@ -145,7 +143,6 @@ func (c *connectionIndex) find(to model.Match) (at frontendRef, found bool) {
 	return at, found
 }
 
-// add counts a connection for its frontend and endpoint.
 func (c *connectionIndex) add(n *nft.ConnectionCount, to func(*nodestatus.Traffic, uint64)) (at frontendRef) {
 	at, found := c.find(n.Destination)
 	if !found {
@@ -161,7 +158,6 @@ func (c *connectionIndex) add(n *nft.ConnectionCount, to func(*nodestatus.Traffi
 	return at
 }
 
-// endpoint returns the endpoint of a port at an address, or nil.
 func (c *connectionIndex) endpoint(p *nodestatus.Port, at netip.AddrPort) *nodestatus.Endpoint {
 	all := c.endpoints[p]
 	if all == nil {

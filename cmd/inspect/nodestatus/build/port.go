@@ -118,10 +118,8 @@ var (
 	masquerades = nodestatus.Masquerades()
 )
 
-// slotsOf has the slots of endpoints.
 type slotsOf map[netip.AddrPort]slots
 
-// slots are those of one endpoint.
 type slots struct{ first, share int }
 
 // newSlots returns the slots that a list of endpoints has, with shares unless each has one.
@@ -149,7 +147,6 @@ func (s slotsOf) of(e netip.AddrPort) (first *int, share int) {
 	return nil, 0
 }
 
-// considered explains the endpoints that the slices name.
 func (b *portBuilder) considered() []model.EndpointExplanation {
 	if b.known == nil {
 		return nil
@@ -158,7 +155,6 @@ func (b *portBuilder) considered() []model.EndpointExplanation {
 	return model.ExplainSelection(port, b.key.family, b.known.Slices, b.snapshot.Node)
 }
 
-// endpoints builds the endpoints that the slices name, and those that the kernel has.
 func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []nodestatus.Endpoint {
 	var cluster, local slotsOf
 	if len(b.installed) > 0 && b.installed[0].IsClusterIP() {

@@ -80,7 +80,6 @@ func problem(object, reason, field string, a nodestatus.Args) nodestatus.Problem
 	return nodestatus.Problem{Object: object, Reason: reason, Text: findings.Text(reason, a), Field: field, Args: a}
 }
 
-// maxMatches is how many addresses and ports one problem names.
 const maxMatches = 6
 
 // fieldOf returns the field by which the loser of a conflict claims the address or node port.

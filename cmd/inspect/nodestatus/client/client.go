@@ -169,7 +169,6 @@ func checkPeer(conn net.Conn, socket string) error {
 	return fmt.Errorf("%w on %s: a program of uid %d holds the socket, and is not trusted", ErrNotRunning, socket, of.Uid)
 }
 
-// explain adds what to do about an error.
 func (c Client) explain(err error) error {
 	var inner *url.Error
 	if errors.As(err, &inner) {
