@@ -224,7 +224,7 @@ func TestDriftIsReported(t *testing.T) {
 		if by := r.sendOne(p); by != "" {
 			t.Errorf("%s: answered by %s", p, by)
 		}
-		r.expect(1, []string{"default/web:" + p.Protocol.String() + "-0", "chain nat-prerouting has no rules", "refused"}, "--from="+p.From.String(), to(p.To, p.Protocol))
+		r.expect(1, []string{"default/web:" + p.Protocol.String() + "-0", "chain nat-prerouting has no rules", "rejected"}, "--from="+p.From.String(), to(p.To, p.Protocol))
 	}
 }
 

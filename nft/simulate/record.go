@@ -313,7 +313,7 @@ func (w *walk) applyMasquerade(as netip.Addr) {
 // noteRefused notes that the packet is refused with an answer.
 func (w *walk) noteRefused(how string) {
 	w.record.how, w.record.verdict = how, VerdictRefused
-	w.note(StepReject, w.reason.prefix("refused with "+how))
+	w.note(StepReject, w.reason.prefix("rejected with "+how))
 }
 
 // noteDropped notes what dropped the packet.

@@ -16,11 +16,8 @@ package diff
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
-	"net/netip"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -83,7 +80,7 @@ func run(ctx context.Context, flags *config.Flags, format string, stdout, stderr
 	if c.Manifests == "" {
 		err = client.Copy(ctx, c.StatusSocket, client.PathDrift, &text)
 	} else {
-		err = diffManifests(ctx, c, &text, stderr)
+		err = diffManifests(c, &text, stderr)
 	}
 	if err != nil {
 		return false, err
@@ -100,14 +97,8 @@ func run(ctx context.Context, flags *config.Flags, format string, stdout, stderr
 
 func write(w io.Writer, text, format string) error {
 	if format == "json" {
-		all, err := json.Marshal(schema.Difference{
-			Schema: schema.OfDifference,
-			Lines:  strings.Split(text, "\n")[:strings.Count(text, "\n")],
-		})
-		if err != nil {
-			return fmt.Errorf("write the difference: %w", err)
-		}
-		text = string(all) + "\n"
+		lines := strings.Split(text, "\n")[:strings.Count(text, "\n")]
+		return output.Write(w, format, schema.Difference{Schema: schema.OfDifference, Lines: lines})
 	}
 	_, err := io.WriteString(w, text)
 	return err
@@ -153,7 +144,7 @@ func ReadOnlyConfig(flags *config.Flags) (*config.Config, error) {
 	return c, nil
 }
 
-func diffManifests(ctx context.Context, c *config.Config, w, stderr io.Writer) error {
+func diffManifests(c *config.Config, w, stderr io.Writer) error {
 	loop, events, problems, err := loadManifests(c)
 	if err != nil {
 		return err
@@ -161,9 +152,9 @@ func diffManifests(ctx context.Context, c *config.Config, w, stderr io.Writer) e
 	if err := printProblems(problems, stderr); err != nil {
 		_, _ = fmt.Fprintln(stderr, "kube-vmap:", err)
 	}
-	interfaces, err := nodeAddresses(ctx)
+	interfaces, err := addresses.Read()
 	if err != nil {
-		return err
+		return fmt.Errorf("read the addresses of the node: %w", err)
 	}
 	return node.WithKernel(func(k *kernel.Kernel) error {
 		if err := node.DropUnsupported(k, &loop.Rules); err != nil {
@@ -175,19 +166,4 @@ func diffManifests(ctx context.Context, c *config.Config, w, stderr io.Writer) e
 		}
 		return sync.Compare(loop, events, interfaces, tables).Differences(w)
 	})
-}
-
-// nodeAddresses returns the addresses of the machine, as the proxy follows them.
-func nodeAddresses(ctx context.Context) ([]netip.Addr, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	list, failed := make(chan []netip.Addr), make(chan error, 1)
-	source := addresses.New(addresses.Config{Log: slog.New(slog.DiscardHandler)})
-	go func() { failed <- source.Run(ctx, list) }()
-	select {
-	case found := <-list:
-		return found, nil
-	case err := <-failed:
-		return nil, fmt.Errorf("read the addresses of the node: %w", err)
-	}
 }

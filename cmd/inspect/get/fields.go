@@ -56,14 +56,6 @@ func (r *resource) selector(text string) (fields.Selector, error) {
 	})
 }
 
-// wanted is a name on the command line. Addresses are compared as values, since there are
-// many ways to write one.
-type wanted struct {
-	text      string
-	target    target
-	isAddress bool
-}
-
 // target is an address with an optional port and protocol: "10.96.0.10",
 // "10.96.0.10:53", "[fd00::a]:53/udp", "*:30053/tcp".
 type target struct {
@@ -92,16 +84,14 @@ func parseTarget(text string) (s target, ok bool) {
 	return s, err == nil
 }
 
-// is reports whether it is the name of a row, that of its Service, or its address.
-func (w wanted) is(name, service string) bool {
-	if w.text == name || w.text == service {
+// isNamed reports whether a name on the command line is that of a row, that of its Service, or its
+// address, of which there are many ways to write one.
+func isNamed(i *item, row, name string) bool {
+	if name == row || name == i.s.Name {
 		return true
 	}
-	if !w.isAddress || name == service {
-		return false
-	}
-	s := w.target
-	row, ok := parseTarget(name)
-	return ok && s.any == row.any && s.address == row.address && (s.port == 0 || s.port == row.port) &&
-		(s.protocol == "" || s.protocol == row.protocol)
+	want, ok := parseTarget(name)
+	have, isAddress := parseTarget(row)
+	return ok && isAddress && want.any == have.any && want.address == have.address &&
+		(want.port == 0 || want.port == have.port) && (want.protocol == "" || want.protocol == have.protocol)
 }

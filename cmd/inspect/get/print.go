@@ -27,15 +27,14 @@ type NodesPrinter struct {
 	selector       fields.Selector
 	stdout, stderr io.Writer
 
-	columns  output.Columns
-	nodes    []string            // whose documents came; one without a name is the only one
-	printed  int                 // nodes, in JSON and YAML; rows otherwise
-	empty    int                 // requested Services without rows
-	names    map[string]bool     // printed ones, with -o name
-	lacking  map[string][]string // nodes by the requested names that they do not have
-	notes    groups
-	lines    groups
-	fastPath struct{ nodes, connections int }
+	columns output.Columns
+	nodes   []string            // whose documents came; one without a name is the only one
+	printed int                 // nodes, in JSON and YAML; rows otherwise
+	empty   int                 // requested Services without rows
+	names   map[string]bool     // printed ones, with -o name
+	lacking map[string][]string // nodes by the requested names that they do not have
+	notes   groups
+	lines   groups
 }
 
 // groups are texts, or rows, with the nodes that have them, in the order of the first ones.
@@ -53,9 +52,6 @@ type group struct {
 func (g *groups) add(node, text string, cells []string) {
 	found := g.by[text]
 	if found == nil {
-		if g.by == nil {
-			g.by = map[string]*group{}
-		}
 		found = &group{text: text, cells: cells}
 		g.by[text], g.list = found, append(g.list, found)
 	}
@@ -87,6 +83,7 @@ func NewNodesPrinter(o Options, stdout, stderr io.Writer) (*NodesPrinter, error)
 	return &NodesPrinter{
 		Options: o, resource: r, wanted: names, selector: selector, stdout: stdout, stderr: stderr,
 		columns: output.Columns{W: stdout}, names: map[string]bool{}, lacking: map[string][]string{},
+		notes: groups{by: map[string]*group{}}, lines: groups{by: map[string]*group{}},
 	}, nil
 }
 
@@ -123,12 +120,8 @@ func (p *NodesPrinter) Print(node string, d *nodestatus.Document) error {
 			note(problem.Object + ": " + strings.ReplaceAll(problem.Text, "\n", "; "))
 		}
 	}
-	switch {
-	case d.IsFastPathOn():
-		p.fastPath.nodes++
-		p.fastPath.connections += d.FastPath
-	case p.isTable() && d.FastPathReason() != "":
-		note("Fast path off: " + d.FastPathReason())
+	if why := d.FastPathReason(); why != "" && p.isTable() {
+		note("Fast path off: " + why)
 	}
 	rows, missing := p.named(p.resource.items(d))
 	for _, name := range missing {
@@ -167,10 +160,9 @@ func (p *NodesPrinter) named(rows []item) (found []item, missing []string) {
 	}
 	taken := make([]bool, len(rows))
 	for _, name := range p.wanted {
-		target, isAddress := parseTarget(name)
-		want, exists := wanted{name, target, isAddress}, false
+		exists := false
 		for i := range rows {
-			if !want.is(p.resource.name(&rows[i]), rows[i].s.Name) {
+			if !isNamed(&rows[i], p.resource.name(&rows[i]), name) {
 				continue
 			}
 			if exists = true; !taken[i] {
@@ -319,13 +311,6 @@ func (p *NodesPrinter) Close() error {
 	}
 	for _, g := range p.notes.list {
 		p.say(strings.TrimPrefix(p.where(g, ", ")+": ", ": ") + g.text)
-	}
-	if on := p.fastPath; on.nodes > 0 && p.isTable() {
-		where := ""
-		if several {
-			where = fmt.Sprintf(" %d of %s", on.nodes, nodestatus.Plural(len(p.nodes), "node"))
-		}
-		p.say("Fast path on" + where + ": " + nodestatus.Plural(on.connections, "connection"))
 	}
 	var missing []string
 	for _, name := range p.wanted {

@@ -4,7 +4,6 @@ package problems
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -131,8 +130,6 @@ func (o Options) print(w io.Writer, l *findings.List) error {
 	if o.Output == "" {
 		return l.Write(w)
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
 	l.Findings = findings.WithTexts(l.Findings)
-	return e.Encode(l)
+	return output.Write(w, o.Output, l)
 }

@@ -76,7 +76,7 @@ func (o *outcome) String() string {
 	case simulate.VerdictDelivered:
 		return fmt.Sprintf("to %d endpoints", len(o.endpoints))
 	case simulate.VerdictRefused:
-		return "refused with " + o.how
+		return "rejected with " + o.how
 	case simulate.VerdictNotService:
 		return "not translated"
 	default:

@@ -24,8 +24,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/netip"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -190,8 +188,8 @@ func (s *Shadow) round(ctx context.Context) (r *Report, err error) {
 	if in.State, err = s.loop.Snapshot(ctx); err != nil {
 		return nil, err
 	}
-	if in.Addresses, err = nodeAddresses(); err != nil {
-		return nil, err
+	if in.Addresses, err = addresses.Read(); err != nil {
+		return nil, fmt.Errorf("read the addresses of the node: %w", err)
 	}
 	rules, err := dump.Open(0)
 	if err != nil {
@@ -204,19 +202,4 @@ func (s *Shadow) round(ctx context.Context) (r *Report, err error) {
 	}
 	s.tracker.confirm(r, unsettled, all)
 	return r, nil
-}
-
-func nodeAddresses() (out []netip.Addr, _ error) {
-	list, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil, fmt.Errorf("list the addresses of the node: %w", err)
-	}
-	for _, a := range list {
-		if n, ok := a.(*net.IPNet); ok {
-			if addr, ok := netip.AddrFromSlice(n.IP); ok {
-				out = append(out, addr.Unmap())
-			}
-		}
-	}
-	return out, nil
 }

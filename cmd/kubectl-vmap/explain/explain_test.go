@@ -166,7 +166,7 @@ func TestNodeBehindTheAPIServerIsTheCause(t *testing.T) {
 	r.answers["node-1"].Arrives = answer.Never
 	r.answers["node-1"].Outcomes = []answer.Outcome{{Verdict: answer.VerdictRefused, Probability: 1, How: "a TCP reset"}}
 	report := r.explain("pod/cart", "svc/web")
-	r.expect(report, answer.Never, "Does not arrive: on node node-1: refused with a TCP reset\n  - node-1 does not have endpoints 10.244.1.2:8080 (pod shop/web-1), 10.244.2.2:8080")
+	r.expect(report, answer.Never, "Does not arrive: on node node-1: rejected with a TCP reset\n  - node-1 does not have endpoints 10.244.1.2:8080 (pod shop/web-1), 10.244.2.2:8080")
 	if text := report.Text(false); strings.Contains(text, "spec.selector") {
 		t.Errorf("the selector is no cause:\n%s", text)
 	}
@@ -275,7 +275,7 @@ func TestCauseIsFoundAmongPods(t *testing.T) {
 			}
 			r.answers["node-1"].Arrives = answer.Never
 			r.answers["node-1"].Outcomes = []answer.Outcome{{Verdict: answer.VerdictRefused, Probability: 1, How: "a TCP reset"}}
-			r.expect(r.explain("pod/cart", "svc/web"), answer.Never, "Does not arrive: on node node-1: refused with a TCP reset\n  - "+tc.want)
+			r.expect(r.explain("pod/cart", "svc/web"), answer.Never, "Does not arrive: on node node-1: rejected with a TCP reset\n  - "+tc.want)
 		})
 	}
 }

@@ -171,7 +171,7 @@ func (a *Answer) sentence(o *Outcome, more int) string {
 		}
 		return "is not translated, and goes on to its destination"
 	case VerdictRefused:
-		return "refused with " + o.How + byText(o.By, o.Because) + InParentheses(o.Field)
+		return "rejected with " + o.How + byText(o.By, o.Because) + InParentheses(o.Field)
 	case VerdictDropped:
 		return "dropped" + byText(o.By, o.Because) + InParentheses(o.Field)
 	case VerdictUnreachable:

@@ -29,13 +29,14 @@ func Count(d *nodestatus.Document, total, active Sample) {
 				nodestatus.Args{Family: model.Family(f).String()}))
 		}
 	}
+	gone := map[*nodestatus.Port][]nft.ConnectionCount{} // to endpoints that are not listed
 	for i := range active.Connections {
-		at := c.add(&active.Connections[i], func(t *nodestatus.Traffic, n uint64) { t.Active += int(n) })
-		if at.gone && d.Source == nodestatus.FromDaemon {
-			c.gone[at.port] = append(c.gone[at.port], active.Connections[i])
+		p, listed := c.add(&active.Connections[i], func(t *nodestatus.Traffic, n uint64) { t.Active += int(n) })
+		if p != nil && !listed && d.Source == nodestatus.FromDaemon {
+			gone[p] = append(gone[p], active.Connections[i])
 		}
 	}
-	for p, list := range c.gone {
+	for p, list := range gone {
 		addGone(p, list)
 		delete(c.endpoints, p) // it has more now
 	}
@@ -85,21 +86,18 @@ type connectionIndex struct {
 	frontends map[model.Match]frontendRef
 	nodeAddrs map[netip.Addr]struct{}
 	endpoints map[*nodestatus.Port]map[netip.AddrPort]*nodestatus.Endpoint // built on first use
-	gone      map[*nodestatus.Port][]nft.ConnectionCount                   // to endpoints that are not listed
 }
 
 type frontendRef struct {
 	port     *nodestatus.Port
 	frontend *nodestatus.Frontend
 	brief    bool // endpoints are not listed
-	gone     bool // the endpoint is not listed
 }
 
 func newConnectionIndex(d *nodestatus.Document) *connectionIndex {
 	c := &connectionIndex{
 		frontends: map[model.Match]frontendRef{}, nodeAddrs: make(map[netip.Addr]struct{}, len(d.NodeAddresses)),
 		endpoints: map[*nodestatus.Port]map[netip.AddrPort]*nodestatus.Endpoint{},
-		gone:      map[*nodestatus.Port][]nft.ConnectionCount{},
 	}
 	for _, text := range d.NodeAddresses {
 		if addr, err := netip.ParseAddr(text); err == nil {
@@ -143,19 +141,22 @@ func (c *connectionIndex) find(to model.Match) (at frontendRef, found bool) {
 	return at, found
 }
 
-func (c *connectionIndex) add(n *nft.ConnectionCount, to func(*nodestatus.Traffic, uint64)) (at frontendRef) {
+// add counts a connection. It returns the port, nil if there is none, and whether the document
+// lists the endpoint, as far as it lists any.
+func (c *connectionIndex) add(
+	n *nft.ConnectionCount, to func(*nodestatus.Traffic, uint64),
+) (p *nodestatus.Port, listed bool) {
 	at, found := c.find(n.Destination)
 	if !found {
-		return at
+		return nil, false
 	}
 	to(&at.port.Traffic, n.Connections)
 	to(&at.frontend.Traffic, n.Connections)
-	if e := c.endpoint(at.port, n.Endpoint); e != nil {
+	e := c.endpoint(at.port, n.Endpoint)
+	if e != nil {
 		to(&e.Traffic, n.Connections)
-	} else {
-		at.gone = !at.brief
 	}
-	return at
+	return at.port, e != nil || at.brief
 }
 
 func (c *connectionIndex) endpoint(p *nodestatus.Port, at netip.AddrPort) *nodestatus.Endpoint {
