@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -114,15 +115,9 @@ func whyNone(matched uint64, p simulate.Packet, o TraceOptions) string {
 	}
 	flows, err := conntrack.New(conntrack.Config{NetNS: o.NetNS}).Flows(p.Protocol,
 		netip.AddrPortFrom(p.From, p.FromPort), p.To)
-	fast := 0
-	for i := range flows {
-		if err == nil && flows[i].Offloaded {
-			fast++
-		}
-	}
-	if fast > 0 {
-		return fmt.Sprintf("packets on the fast path cannot be followed, since they pass no rules (%d of the client's "+
-			"connections)", fast)
+	isFast := func(f conntrack.Entry) bool { return f.Offloaded }
+	if err == nil && slices.ContainsFunc(flows, isFast) {
+		return "packets on the fast path cannot be followed, since they pass no rules; a connection of the client is there"
 	}
 	return nowhere + "?"
 }

@@ -189,9 +189,9 @@ var resources = []resource{
 			field{"spec.address", func(i *item) string { return i.f.Address }, nil},
 			field{"spec.port", func(i *item) string { return strconv.Itoa(int(i.f.Port)) }, nil},
 			field{"spec.kind", func(i *item) string { return i.f.Kind }, nodestatus.Kinds()},
-			field{"spec.policy", func(i *item) string { return i.f.Policy }, nodestatus.Policies()},
-			field{"spec.masquerade", func(i *item) string { return i.f.Masquerade }, nodestatus.Masquerades()},
-			field{"spec.verdict", func(i *item) string { return i.f.Verdict }, nodestatus.Verdicts()},
+			field{"spec.policy", func(i *item) string { return i.f.Policy }, nodestatus.Policies[:]},
+			field{"spec.masquerade", func(i *item) string { return i.f.Masquerade }, nodestatus.Masquerades[:]},
+			field{"spec.verdict", func(i *item) string { return i.f.Verdict }, nodestatus.Verdicts[:]},
 		),
 		object: func(i *item) any {
 			return struct {

@@ -225,23 +225,16 @@ func Kinds() (out []string) {
 	return append(out, External)
 }
 
-// Policies returns all traffic policies, by [model.TrafficPolicy].
-func Policies() []string {
-	return []string{model.PolicyCluster: "Cluster", model.PolicyLocal: "Local"}
-}
-
-// Verdicts returns all verdicts of frontends, by [model.Verdict].
-func Verdicts() []string {
-	return []string{
-		model.VerdictBalance: VerdictBalance, model.VerdictReject: VerdictReject,
-		model.VerdictDrop: VerdictDrop,
+// Words for the values of frontends, by those of package model.
+var (
+	Policies = [...]string{model.PolicyCluster: "Cluster", model.PolicyLocal: "Local"}
+	Verdicts = [...]string{
+		model.VerdictBalance: VerdictBalance, model.VerdictReject: VerdictReject, model.VerdictDrop: VerdictDrop,
 	}
-}
-
-// Masquerades returns all values of [Frontend.Masquerade], by [model.Masquerade].
-func Masquerades() []string {
-	return []string{model.MasqueradeNever: "never", model.MasqueradeOffPod: "off-pod", model.MasqueradeAlways: "always"}
-}
+	Masquerades = [...]string{
+		model.MasqueradeNever: "never", model.MasqueradeOffPod: "off-pod", model.MasqueradeAlways: "always",
+	}
+)
 
 // Plural returns a number and a noun: "1 node", "2 nodes".
 func Plural(n int, noun string) string {

@@ -13,6 +13,7 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kubeproxy"
 )
 
@@ -199,7 +200,7 @@ func TestSuspendedRulesOfIPTablesAreCompared(t *testing.T) {
 		for _, table := range []string{"nat", "filter"} {
 			for _, chain := range regexp.MustCompile(`(?m)^:(KUBE-\S+)`).FindAllStringSubmatch(r.save(model.Family(f), table), -1) {
 				if kubeproxy.IsHooked(table, chain[1]) {
-					r.restore(model.Family(f), table, fmt.Sprintf("-I %s 1 -m comment --comment %q -j RETURN", chain[1], kubeproxy.SuspendComment))
+					r.nft(fmt.Sprintf("insert rule %s %s %s return comment %q", nft.FamilyName(model.Family(f)), table, chain[1], kubeproxy.SuspendComment))
 				}
 			}
 		}

@@ -86,8 +86,8 @@ func (b *portBuilder) balancing() (scheduler string, affinitySeconds int) {
 func (b *portBuilder) frontend(s *nft.InstalledFrontend) nodestatus.Frontend {
 	out := nodestatus.Frontend{
 		Port: s.Match.Port, Kind: s.Kind.String(),
-		Policy: policies[s.Policy], Verdict: verdicts[s.Verdict], Masquerade: masquerades[s.Masquerade],
-		Restricted: s.Restricted,
+		Policy: nodestatus.Policies[s.Policy], Verdict: nodestatus.Verdicts[s.Verdict],
+		Masquerade: nodestatus.Masquerades[s.Masquerade], Restricted: s.Restricted,
 	}
 	if s.Match.Addr.IsValid() {
 		out.Address = s.Match.Addr.String()
@@ -110,13 +110,6 @@ func (b *portBuilder) frontend(s *nft.InstalledFrontend) nodestatus.Frontend {
 	}
 	return out
 }
-
-// The words for the values of frontends.
-var (
-	policies    = nodestatus.Policies()
-	verdicts    = nodestatus.Verdicts()
-	masquerades = nodestatus.Masquerades()
-)
 
 type slotsOf map[netip.AddrPort]slots
 
