@@ -340,12 +340,19 @@ func (h *hinter) nodePortOf(s *nodestatus.Service) {
 	if to := h.packet.To.Addr().String(); !slices.Contains(at, to) {
 		where += "; " + to + " serves no node ports"
 	}
+	var ports []*nodestatus.Port
 	for i := range s.Ports {
 		port := &s.Ports[i]
 		has := func(f nodestatus.Frontend) bool { return f.Address == "" && f.Port == h.packet.To.Port() }
 		if port.Family == h.packet.Family().String() && slices.ContainsFunc(port.Frontends, has) {
-			h.add("%d/%s is the node port of %s/%s, and is served at %s", h.packet.To.Port(), strings.ToLower(port.Protocol),
-				s.Namespace, s.Name, where)
+			ports = append(ports, port)
 		}
+	}
+	if i := slices.IndexFunc(ports, h.hasProtocol); i >= 0 {
+		ports = ports[i : i+1] // the others do not matter
+	}
+	for _, p := range ports {
+		h.add("%d/%s is the node port of %s/%s, and is served at %s", h.packet.To.Port(), strings.ToLower(p.Protocol),
+			s.Namespace, s.Name, where)
 	}
 }

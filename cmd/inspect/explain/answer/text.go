@@ -309,31 +309,23 @@ func (e *Elsewhere) decides() bool { return e != nil && e.Pod }
 
 // text prints what the answer does not cover, and where to run the command instead.
 func (e *Elsewhere) text(b *strings.Builder, from string) {
-	if !e.decides() {
+	via := ""
+	if e.Via != "" {
+		via = ", by way of " + e.Via
+	}
+	if e.decides() {
+		where := strings.TrimSuffix("node "+e.Node, "node ")
+		fmt.Fprintf(b, "\n%s is a pod of %s%s, whose rules apply first. This is about a packet\n"+
+			"that arrives here unchanged. Ask that node, by kubectl on your own machine or there:\n",
+			from, cmp.Or(where, "another node"), via)
+	} else {
 		fmt.Fprintf(b, "\nNote: %s is not on this node%s. If it is a pod or a node of the cluster, the rules of\n"+
-			"its own node apply first: run this there. If it is outside the cluster, run this on the node that it connects "+
-			"to.\n"+
-			"On your own machine, kubectl vmap explain finds the node.\n", from, e.by())
-		return
+			"its own node apply first: ask that node. If it is outside the cluster, ask the node that it connects to:\n",
+			from, via)
 	}
-	where := "another node"
-	if e.Node != "" {
-		where = "node " + e.Node
-	}
-	fmt.Fprintf(b, "\n%s is a pod of %s%s, whose rules apply first. Their effect on\n"+
-		"the packet is not known here; this is about a packet that arrives here unchanged. On your own machine, kubectl "+
-		"vmap asks\n"+
-		"that node; otherwise run kube-vmap there:\n", from, where, e.by())
 	for _, command := range e.Ask {
 		fmt.Fprintf(b, "  %s\n", command)
 	}
-}
-
-func (e *Elsewhere) by() string {
-	if e.Via == "" {
-		return ""
-	}
-	return ", by way of " + e.Via
 }
 
 func (c *Connection) text(b *strings.Builder) {
