@@ -36,7 +36,7 @@ func addSource(f *pflag.FlagSet) get.Source {
 
 // askProxy asks the running process or, if none answers, reads the kernel.
 func askProxy(ctx context.Context, socket string, q nodestatus.Query) (*nodestatus.Document, string, error) {
-	d, err := client.Get(ctx, socket, q)
+	d, err := client.Client{Socket: socket}.Get(ctx, q)
 	switch {
 	case errors.Is(err, client.ErrUnresponsive):
 		return nil, "", fmt.Errorf("%w; --kernel reads the kernel's tables without it", err)

@@ -212,7 +212,7 @@ func TestDriftIsReported(t *testing.T) {
 			t.Errorf("%s: %+v, faults %q", w, got.Outcomes, got.Faults)
 		}
 		p := r.packet(w, web)
-		r.expect(2, []string{"not as kube-vmap writes them", "endpoints-1 does not have", "no kube-vmap answers here"}, "--from="+p.From.String(), to(p.To, p.Protocol))
+		r.expect(2, []string{"not as kube-vmap writes them", "endpoints-1 does not have", "no kube-vmap answers on"}, "--from="+p.From.String(), to(p.To, p.Protocol))
 	}
 	r.nft("flush chain ip kube-vmap nat-prerouting; flush chain ip6 kube-vmap nat-prerouting")
 	for _, w := range transports() {

@@ -53,7 +53,7 @@ func parts(socket, version string) []Part {
 			if silent != nil {
 				return silent
 			}
-			d, err := client.Get(ctx, socket, nodestatus.Query{})
+			d, err := client.Client{Socket: socket}.Get(ctx, nodestatus.Query{})
 			if err != nil {
 				return err
 			}

@@ -3,7 +3,6 @@ package explain
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
-	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/model"
 	"kube-vmap/nft/simulate"
 )
@@ -28,16 +26,7 @@ func addHints(ctx context.Context, a *answer.Answer, ask Ask, p simulate.Packet,
 ) *nodestatus.Document {
 	d, err := ask(ctx, query(a, observe))
 	if err != nil {
-		a.Process = err.Error()
-		const only = ", so this is what the kernel's tables hold, and nothing of the objects behind them"
-		switch {
-		case errors.Is(err, client.ErrNoSocket):
-			a.Process = "no kube-vmap was asked, since --status-socket is empty" + only
-		case errors.Is(err, client.ErrNotRunning):
-			a.Process = "no kube-vmap answers here" + only + "; kube-vmap diff --manifests compares them with the objects"
-		case errors.Is(err, client.ErrUnresponsive):
-			a.Process += only
-		}
+		a.Process = err.Error() + ". So this is what the kernel's tables hold, and nothing of the objects behind them"
 		return nil
 	}
 	a.Process = "answers"

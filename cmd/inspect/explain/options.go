@@ -71,7 +71,7 @@ func plain(a netip.Addr) (netip.Addr, error) {
 func parseTo(text string) (to netip.AddrPort, p model.Protocol, err error) {
 	where, protocol, named := strings.Cut(text, "/")
 	if p = model.TCP; named {
-		if p, err = parseProtocol(protocol); err != nil {
+		if p, err = model.ParseProtocol(protocol); err != nil {
 			return to, p, err
 		}
 	}
@@ -81,15 +81,6 @@ func parseTo(text string) (to netip.AddrPort, p model.Protocol, err error) {
 	}
 	a, err := plain(to.Addr())
 	return netip.AddrPortFrom(a, to.Port()), p, err
-}
-
-func parseProtocol(text string) (model.Protocol, error) {
-	for _, p := range model.Protocols {
-		if strings.EqualFold(p.String(), text) {
-			return p, nil
-		}
-	}
-	return 0, fmt.Errorf("%q is not a protocol of Services: write tcp, udp or sctp", text)
 }
 
 // A serviceRef is a Service port as --to names it: svc/[NAMESPACE/]NAME[:PORT][/PROTOCOL].
@@ -105,7 +96,7 @@ func parseServiceRef(text, namespace string) (serviceRef, error) {
 	r := serviceRef{namespace: namespace}
 	parts := strings.Split(text, "/")[1:]
 	if last := len(parts) - 1; last > 0 {
-		if _, err := parseProtocol(parts[last]); err == nil {
+		if _, err := model.ParseProtocol(parts[last]); err == nil {
 			r.protocol, parts = parts[last], parts[:last]
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -36,8 +35,8 @@ func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*answer.Ans
 	if err != nil {
 		return nil, err
 	}
-	if o.Output != "" && !slices.Contains(answer.Outputs, o.Output) {
-		return nil, fmt.Errorf("--output: %q is not text, json or yaml", o.Output)
+	if err := answer.Outputs.Check(o.Output); err != nil {
+		return nil, err
 	}
 	result, err := simulatePacket(ctx, p, o.Interface)
 	if err != nil {

@@ -221,10 +221,3 @@ func behind(i *item) string {
 	}
 	return strconv.Itoa(n)
 }
-
-func orUnknown(text string) string {
-	if text == "" {
-		return unknown
-	}
-	return text
-}

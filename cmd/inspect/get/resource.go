@@ -1,6 +1,7 @@
 package get
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -166,8 +167,8 @@ var resources = []resource{
 			{"ADDRESS", frontendName},
 			{"KIND", func(i *item) string { return i.f.Kind }},
 			{"SERVICE", servicePort},
-			{"POLICY", func(i *item) string { return orUnknown(i.f.Policy) }},
-			{"MASQUERADE", func(i *item) string { return orUnknown(i.f.Masquerade) }},
+			{"POLICY", func(i *item) string { return cmp.Or(i.f.Policy, unknown) }},
+			{"MASQUERADE", func(i *item) string { return cmp.Or(i.f.Masquerade, unknown) }},
 			{"VERDICT", func(i *item) string { return i.f.Verdict }},
 			{"CONNECTIONS", connections},
 			{"ACTIVE", active},

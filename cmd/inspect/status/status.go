@@ -86,7 +86,7 @@ func (o Options) Run(ctx context.Context, w io.Writer) error {
 		o.Query = nodestatus.Query{Health: true}
 	}
 	o.Query.Brief = o.Query.Brief || o.Tally
-	d, err := client.Get(ctx, o.Socket, o.Query)
+	d, err := client.Client{Socket: o.Socket}.Get(ctx, o.Query)
 	if err != nil {
 		return exit.TroubleError(o.explain(err))
 	}

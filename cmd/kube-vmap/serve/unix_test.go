@@ -134,12 +134,12 @@ func TestSocketNamesAndPathsAreServed(t *testing.T) {
 	for _, socket := range []string{fmt.Sprintf("@kube-vmap-test-%d", os.Getpid()), filepath.Join(t.TempDir(), "s")} {
 		serveStatus(t, socket, answer)
 		for _, q := range []nodestatus.Query{{}, {Namespace: "a b&c", Name: "web"}, {Brief: true}} {
-			d, err := client.Get(t.Context(), socket, q)
+			d, err := (client.Client{Socket: socket}).Get(t.Context(), q)
 			if err != nil || d.Node != fmt.Sprint(q) {
 				t.Errorf("%s %+v: got %+v, %v", socket, q, d, err)
 			}
 		}
-		if _, err := client.Get(t.Context(), socket, nodestatus.Query{Name: "bad"}); err == nil || !strings.Contains(err.Error(), "not now") {
+		if _, err := (client.Client{Socket: socket}).Get(t.Context(), nodestatus.Query{Name: "bad"}); err == nil || !strings.Contains(err.Error(), "not now") {
 			t.Errorf("an answer that fails: %v", err)
 		}
 		more, err := client.Client{Socket: socket}.Ask(t.Context(), "/more")

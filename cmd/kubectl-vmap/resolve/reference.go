@@ -110,17 +110,13 @@ func (ref *reference) setPort(text, port string, has bool) error {
 	if has && port == "" {
 		return fmt.Errorf("%q has no port after the colon", text)
 	}
-	ref.port = port
+	ref.port, ref.hasProtocol = port, named
 	if !named {
 		return nil
 	}
-	for _, p := range model.Protocols {
-		if strings.EqualFold(p.String(), protocol) {
-			ref.protocol, ref.hasProtocol = p, true
-			return nil
-		}
-	}
-	return fmt.Errorf("%q is not a protocol of Services: write tcp, udp or sctp", protocol)
+	var err error
+	ref.protocol, err = model.ParseProtocol(protocol)
+	return err
 }
 
 // isAddress reports whether a text is meant as an address; names have neither colons before

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"kube-vmap/cmd/inspect/nodestatus"
@@ -115,16 +114,10 @@ func newConnectionIndex(d *nodestatus.Document) *connectionIndex {
 
 func match(p *nodestatus.Port, f *nodestatus.Frontend) model.Match {
 	m := model.Match{Port: f.Port}
-	for _, family := range model.Families {
-		if family.String() == p.Family {
-			m.Family = family
-		}
+	if p.Family == model.IPv6.String() {
+		m.Family = model.IPv6
 	}
-	for _, protocol := range model.Protocols {
-		if strings.EqualFold(protocol.String(), p.Protocol) {
-			m.Protocol = protocol
-		}
-	}
+	m.Protocol, _ = model.ParseProtocol(p.Protocol)
 	m.Addr, _ = netip.ParseAddr(f.Address) // invalid for a node port
 	return m
 }

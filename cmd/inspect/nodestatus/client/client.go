@@ -64,11 +64,6 @@ type Client struct {
 	AckTimeout time.Duration
 }
 
-// Get is [Client.Get] with the default timeout.
-func Get(ctx context.Context, socket string, q nodestatus.Query) (*nodestatus.Document, error) {
-	return Client{Socket: socket}.Get(ctx, q)
-}
-
 // Copy writes what the process serves at a path to w, with the errors of [Client.Get].
 func Copy(ctx context.Context, socket, path string, w io.Writer) error {
 	answer, err := Client{Socket: socket}.Ask(ctx, path)

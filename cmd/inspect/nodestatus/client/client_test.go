@@ -39,7 +39,7 @@ func TestSocketOfAnotherUserIsNotTrusted(t *testing.T) {
 		})}
 		go func() { _ = server.Serve(l) }()
 		t.Cleanup(func() { _ = server.Close() })
-		d, err := Get(t.Context(), name, nodestatus.Query{})
+		d, err := Client{Socket: name}.Get(t.Context(), nodestatus.Query{})
 		switch {
 		case trusted && (err != nil || d.Node != "a fake"):
 			t.Errorf("of uid %d: %+v, %v", uid, d, err)
@@ -121,7 +121,7 @@ func TestErrorsGiveTheNextStep(t *testing.T) {
 		filepath.Join(t.TempDir(), "none"):   "here: does kube-vmap run?",
 		"":                                   "no kube-vmap answers: --status-socket is empty, which disables the socket; give the name or path",
 	} {
-		_, err := Get(t.Context(), socket, nodestatus.Query{})
+		_, err := Client{Socket: socket}.Get(t.Context(), nodestatus.Query{})
 		if !errors.Is(err, ErrNotRunning) || !strings.Contains(fmt.Sprint(err), want) || strings.Contains(fmt.Sprint(err), "\n") {
 			t.Errorf("%q: %v, want one line with %q", socket, err, want)
 		}
