@@ -76,8 +76,8 @@ func parseTo(text string) (to netip.AddrPort, p model.Protocol, err error) {
 		}
 	}
 	if to, err = netip.ParseAddrPort(where); err != nil || to.Port() == 0 {
-		return to, p, fmt.Errorf("%q is not an address with a port: write 10.96.0.10:53/udp, [fd00::a]:53/udp or "+
-			"svc/NAME:PORT; kubectl get service shows both", text)
+		return to, p, fmt.Errorf("%q is not an address with a port: write 10.96.0.10:53/udp, "+
+			"[fd00::a]:53/udp or svc/NAME:PORT; kubectl get service shows both", text)
 	}
 	a, err := plain(to.Addr())
 	return netip.AddrPortFrom(a, to.Port()), p, err
@@ -168,8 +168,8 @@ func (r serviceRef) find(d *nodestatus.Document, f model.Family) (string, error)
 	case len(found) == 1:
 		return found[0], nil
 	case len(others) == 0:
-		return "", fmt.Errorf("no %s port of Service %s/%s, as the client's, is programmed; kube-vmap problems -n %[2]s %[3]s "+
-			"shows why", f, r.namespace, r.name)
+		return "", fmt.Errorf("no %s port of Service %s/%s, as the client's, is programmed; "+
+			"kube-vmap problems -n %[2]s %[3]s shows why", f, r.namespace, r.name)
 	case len(found) == 0:
 		return "", fmt.Errorf("no port %q of Service %s/%s; it has %s", r.port, r.namespace, r.name,
 			strings.Join(others, ", "))

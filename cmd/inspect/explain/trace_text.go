@@ -200,8 +200,8 @@ func notSeenAgain(p *trace.Visit, refusal string) string {
 	if refusal != "" {
 		routing = "routing would reject it (" + refusal + "), unless the bridge forwards it"
 	}
-	return fmt.Sprintf(`  NOT SEEN AGAIN after hook prerouting: nf_tables accepted it as %[1]s, and saw it in no other hook;
-    whether it arrived is not certain: %[3]s
+	return fmt.Sprintf(`  NOT SEEN AGAIN after hook prerouting: nf_tables accepted it as %[1]s,
+    and saw it in no other hook; whether it arrived is not certain: %[3]s
     the bridge %[2]s may have dropped it: ip neigh show dev %[2]s; bridge -d link; bridge vlan
     a program may have taken it there: tc filter show dev %[2]s ingress
 `, p.Packet, p.In, routing)

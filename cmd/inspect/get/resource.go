@@ -44,6 +44,12 @@ const (
 	unknown = "<unknown>" // replaces what a document from the kernel does not have
 )
 
+var (
+	isReady = func(i *item) string { return strconv.FormatBool(i.e.KnownConditions().Ready) }
+	isUsed  = func(i *item) string { return strconv.FormatBool(i.e.Used()) }
+	truth   = []string{"true", "false"}
+)
+
 var resources = []resource{
 	{
 		singular: "service", plural: "services", short: "svc",
@@ -138,8 +144,8 @@ var resources = []resource{
 			field{"spec.address", func(i *item) string { return i.e.Address }, nil},
 			field{"spec.port", func(i *item) string { return strconv.Itoa(int(i.e.Port)) }, nil},
 			field{"spec.node", func(i *item) string { return i.e.Node }, nil},
-			field{"status.ready", func(i *item) string { return strconv.FormatBool(i.e.KnownConditions().Ready) }, []string{"true", "false"}},
-			field{"status.used", func(i *item) string { return strconv.FormatBool(i.e.Used()) }, []string{"true", "false"}},
+			field{"status.ready", isReady, truth},
+			field{"status.used", isUsed, truth},
 			field{"status.reason", func(i *item) string { return i.e.Reason }, nodestatus.Reasons()},
 		),
 		object: func(i *item) any {

@@ -100,27 +100,27 @@ func (n *node) sysctl(name, off, none string) {
 
 // fastPath says whether --fast-path would have an effect beside what is on the node. Whether
 // the kernel has flowtables shows only when one is added.
-func (n *node) fastPath() {
+func (n *node) fastPath() (Item, error) {
 	i := item("fast path", "", "nothing is known against --fast-path")
 	i.See = "docs/usage.md#fast-path"
 	list, err := flowtable.List(0)
 	if reason := cmp.Or(flowtable.Foreign(list), components.FastPathObstacle(n.Node)); reason != "" {
 		i.Detail, i.Evidence = "--fast-path would stay off: "+reason, nil
 	}
-	n.add(i, err)
+	return i, err
 }
 
 const apiTimeout = 5 * time.Second
 
 // apiServer asks the API server for its version, at the address in the kubeconfig.
-func (n *node) apiServer(ctx context.Context, kubeconfig string) {
+func apiServer(ctx context.Context, kubeconfig string) Item {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	version, err := cluster.ServerVersion(ctx, kubeconfig)
-	i := item("API server", "", version)
 	if err != nil {
-		i = item("API server", "").needs("must be reachable from the node, without a Service: " + err.Error())
+		i := item("API server", "").needs("must be reachable from the node, without a Service: " + err.Error())
 		i.See = "deploy/README.md#settings"
+		return i
 	}
-	n.add(i, nil)
+	return item("API server", "", version)
 }

@@ -26,6 +26,7 @@ import (
 
 	"kube-vmap/cmd/components"
 	"kube-vmap/cmd/inspect/output"
+	"kube-vmap/nft/kernel/dump"
 )
 
 // Unknown is the verdict on what could not be checked; the others are those of package
@@ -95,10 +96,10 @@ func Run(ctx context.Context, c Config) *Report {
 	n.sysctls()
 	n.rules()
 	if c.Kubeconfig != "" {
-		n.apiServer(ctx, c.Kubeconfig)
+		n.add(apiServer(ctx, c.Kubeconfig), nil)
 	}
 	n.components()
-	n.fastPath()
+	n.add(n.fastPath())
 	for _, u := range n.Unseen {
 		n.add(item("access to "+u.What, ""), u.Err)
 	}
@@ -116,6 +117,8 @@ type node struct {
 	*components.Node
 	proc     string
 	noLabels bool // the kernel has no labels of connections
+	reader   *dump.Reader
+	unread   error // why rules cannot be read
 	items    []Item
 }
 
