@@ -138,22 +138,6 @@ var reasons = map[string]string{
 	"Avoided":       "it does not answer this node",
 }
 
-// shares names the active connections that decide the shares of endpoints.
-func (h *hinter) shares(port *nodestatus.Port) {
-	if port.Scheduler != model.SchedulerLeastConnections.String() || port.Shares(false)+port.Shares(true) == 0 {
-		return
-	}
-	var active []string
-	percent := port.SharePercents()
-	for i := range port.Endpoints {
-		e := &port.Endpoints[i]
-		if _, uneven := percent(e); uneven && len(active) < maxHinted {
-			active = append(active, fmt.Sprintf("%s has %d", endpointText(e), e.Active))
-		}
-	}
-	h.add("the scheduler lc gives endpoints with fewer active connections a larger share: %s", strings.Join(active, ", "))
-}
-
 func (h *hinter) ofPort(s *nodestatus.Service, port *nodestatus.Port, f *nodestatus.Frontend) {
 	unused, used := 0, 0
 	noneLocal := h.Likeliest().Reason == string(simulate.ReasonNoLocalEndpoint)
@@ -179,7 +163,10 @@ func (h *hinter) ofPort(s *nodestatus.Service, port *nodestatus.Port, f *nodesta
 		h.add("and %d more endpoints get no connections", unused-maxHinted)
 	}
 	h.connections(s, port)
-	h.shares(port)
+	if port.Scheduler == model.SchedulerLeastConnections.String() && port.Shares(false)+port.Shares(true) > 0 {
+		h.add("the scheduler lc gives endpoints with fewer active connections a larger share; " +
+			"kube-vmap get endpoints -o wide shows both")
+	}
 	h.findings(s, port, f)
 	if used+unused == 0 {
 		why := "does the selector of the Service match pods? (" + findings.FieldSelector + ")"

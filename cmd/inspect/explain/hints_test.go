@@ -166,7 +166,7 @@ func TestHintsNameFieldsAndResponses(t *testing.T) {
 	}
 }
 
-func TestHintNamesActiveConnectionsUnderLeastConnections(t *testing.T) {
+func TestHintExplainsSharesUnderLeastConnections(t *testing.T) {
 	for _, f := range model.Families {
 		d := document(f, model.TCP)
 		port := &d.Services[0].Ports[0]
@@ -178,7 +178,7 @@ func TestHintNamesActiveConnectionsUnderLeastConnections(t *testing.T) {
 		all := strings.Join(got.Hints, "\n")
 		for _, want := range []string{
 			"gets no connections: it has more active connections than others, for now",
-			fmt.Sprintf("a larger share: %s on node-1 has 3, %s on node-2 has 9", addrPort(families[f].endpoint), addrPort(families[f].other)),
+			"fewer active connections a larger share",
 		} {
 			if !strings.Contains(all, want) {
 				t.Errorf("%s: hints are %q, want %q", f, got.Hints, want)
