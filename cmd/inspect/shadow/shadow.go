@@ -51,14 +51,13 @@ type Config struct {
 // A Shadow follows the API as the proxy does, and compares.
 type Shadow struct {
 	Config
-	tracker   *tracker
-	loop      *sync.Loop
-	constants *dump.Constants
+	tracker *tracker
+	loop    *sync.Loop
 }
 
 // New returns a shadow that does nothing before Run or Once.
 func New(c Config) *Shadow {
-	s := &Shadow{Config: c, tracker: newTracker(time.Now), constants: dump.NewConstants()}
+	s := &Shadow{Config: c, tracker: newTracker(time.Now)}
 	l := c.Loop
 	l.Rules.CountConnections, l.Rules.CountUnanswered = false, false // no difference for packets
 	l.Rules.Protect = false
@@ -196,7 +195,6 @@ func (s *Shadow) round(ctx context.Context) (r *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rules.Close()) }()
-	rules.KeepConstants(s.constants)
 	if r, err = compareOnce(ctx, in, rules); err != nil {
 		return nil, err
 	}

@@ -21,9 +21,8 @@ type setName struct {
 // A set is a set and what was read of it.
 type set struct {
 	simulate.Set
-	table  simulate.Table
-	flags  uint32
-	handle uint64
+	table simulate.Table
+	flags uint32
 	contents
 }
 
@@ -79,8 +78,6 @@ func (s *set) decode(d *attr.Decoder, m message) {
 			s.KeyLen = d.Uint32(value)
 		case unix.NFTA_SET_DATA_TYPE:
 			s.DataType = d.Uint32(value)
-		case setHandle:
-			s.handle = d.Uint64(value)
 		case unix.NFTA_SET_TIMEOUT:
 			s.Timeout = time.Duration(d.Uint64(value)) * timeoutUnit
 		}

@@ -22,7 +22,6 @@ import (
 type TableRules struct {
 	reader  *Reader
 	table   simulate.Table
-	handle  uint64
 	Dormant bool
 	base    []simulate.BaseChain
 	kept    map[simulate.Chain][]simulate.Rule
@@ -45,7 +44,7 @@ func (r *Reader) Table(name simulate.Table, keep func(chain string) bool, skip s
 		return nil, fmt.Errorf("table %s: %w", name, fs.ErrNotExist)
 	}
 	t := &TableRules{
-		reader: r, table: name, handle: tables[i].handle, Dormant: tables[i].Dormant,
+		reader: r, table: name, Dormant: tables[i].Dormant,
 		kept: map[simulate.Chain][]simulate.Rule{}, named: map[string]*set{},
 	}
 	t.Forget()
@@ -81,20 +80,16 @@ func (r *Reader) Table(name simulate.Table, keep func(chain string) bool, skip s
 // of all sets, so that one request for each of thousands would take minutes.
 func (t *TableRules) readShapes() error {
 	t.shapes = map[string]*set{}
-	handles := map[uint64]bool{}
 	err := t.reader.get(unix.NFT_MSG_GETSET, netlink.Dump, FamilyNumber(t.table.Family), func(e *attr.Encoder) {
 		e.String(unix.NFTA_SET_TABLE, t.table.Name)
 	}, func(d *attr.Decoder, m message) {
 		s := &set{table: t.table}
 		s.decode(d, m)
 		s.Name = attr.String(d.Find(m.attributes, unix.NFTA_SET_NAME))
-		t.shapes[s.Name], handles[s.handle] = s, true
+		t.shapes[s.Name] = s
 	})
 	if err != nil {
 		return fmt.Errorf("list the sets of table %s: %w", t.table, err)
-	}
-	if t.reader.constants != nil {
-		t.reader.constants.prune(t.handle, handles)
 	}
 	return nil
 }
@@ -156,7 +151,7 @@ func (t *TableRules) readSet(name string) (*set, error) {
 	if s.isDynamic() {
 		return s, nil
 	}
-	list, err := t.elements(s)
+	list, err := t.readElements(s)
 	if err != nil {
 		return nil, err
 	}

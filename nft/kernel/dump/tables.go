@@ -30,8 +30,6 @@ type Table struct {
 	Comment string
 	// Chains are in the kernel's order.
 	Chains []Chain
-
-	handle uint64
 }
 
 // A Chain is a chain of a table.
@@ -110,8 +108,6 @@ func (r *Reader) Tables(family string) (tables []Table, err error) {
 				t.Name = attr.String(value)
 			case unix.NFTA_TABLE_FLAGS:
 				t.Dormant = d.Uint32(value)&unix.NFT_TABLE_F_DORMANT != 0
-			case tableHandle:
-				t.handle = d.Uint64(value)
 			case tableUserdata:
 				t.Comment = attr.String(attr.Userdata(value, attr.CommentTag))
 			case tableOwner:
@@ -214,8 +210,6 @@ const (
 	deviceName   = 1 // NFTA_DEVICE_NAME
 	devicePrefix = 2 // NFTA_DEVICE_PREFIX, Linux 6.17
 
-	tableHandle   = 4  // NFTA_TABLE_HANDLE
-	tableUserdata = 6  // NFTA_TABLE_USERDATA, since Linux 5.10
-	tableOwner    = 7  // NFTA_TABLE_OWNER
-	setHandle     = 16 // NFTA_SET_HANDLE
+	tableUserdata = 6 // NFTA_TABLE_USERDATA, since Linux 5.10
+	tableOwner    = 7 // NFTA_TABLE_OWNER
 )

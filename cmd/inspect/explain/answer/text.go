@@ -14,12 +14,12 @@ func (a *Answer) Text() string {
 	var b strings.Builder
 	a.head(&b)
 	a.steps(&b)
-	if a.Elsewhere.decides() {
+	result := "\nResult:"
+	if a.Elsewhere != nil {
 		a.Elsewhere.text(&b, a.From)
-		b.WriteString("\nResult, if it arrives here unchanged:")
-	} else {
-		b.WriteString("\nResult:")
+		result = "\nResult, if it arrives here unchanged:"
 	}
+	b.WriteString(result)
 	a.results(&b, a.Outcomes, a.Unseen)
 	replies(&b, a, a.Outcomes)
 	a.responses(&b)
@@ -32,9 +32,6 @@ func (a *Answer) Text() string {
 	list(&b, "Not certain, because rules of iptables-legacy were not followed (iptables-legacy-save, "+
 		"ip6tables-legacy-save):", a.NotFollowed)
 	list(&b, "From the running kube-vmap:", a.Hints)
-	if a.Elsewhere != nil && !a.Elsewhere.decides() {
-		a.Elsewhere.text(&b, a.From)
-	}
 	if a.Process != "answers" {
 		fmt.Fprintf(&b, "\nNote: %s\n", a.Process)
 	}
@@ -304,19 +301,16 @@ func list(b *strings.Builder, title string, lines []string) {
 	}
 }
 
-// decides reports whether the rules of another node are known to apply first.
-func (e *Elsewhere) decides() bool { return e != nil && e.Pod }
-
 // text prints what the answer does not cover, and where to run the command instead.
 func (e *Elsewhere) text(b *strings.Builder, from string) {
 	via := ""
 	if e.Via != "" {
 		via = ", by way of " + e.Via
 	}
-	if e.decides() {
+	if e.Pod {
 		where := strings.TrimSuffix("node "+e.Node, "node ")
-		fmt.Fprintf(b, "\n%s is a pod of %s%s, whose rules apply first. This is about a packet\n"+
-			"that arrives here unchanged. Ask that node, by kubectl on your own machine or there:\n",
+		fmt.Fprintf(b, "\n%s is a pod of %s%s, whose rules apply first. Ask\n"+
+			"that node, by kubectl on your own machine or there:\n",
 			from, cmp.Or(where, "another node"), via)
 	} else {
 		fmt.Fprintf(b, "\nNote: %s is not on this node%s. If it is a pod or a node of the cluster, the rules of\n"+
