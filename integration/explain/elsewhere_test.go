@@ -33,7 +33,7 @@ func TestAnswerNamesTheNodeOfTheClient(t *testing.T) {
 				}, "--from="+remote, at(near, k))
 			}
 			for from, how := range map[string]string{outside: ", by way of " + neighbour, neighbour: ""} {
-				r.expect(0, []string{from + " is not on this node" + how + ".", "If it is a pod or a node", "kubectl vmap explain", "\nResult, if it arrives here unchanged:", "outside the cluster"},
+				r.expect(0, []string{from + " is not on this node" + how + ".", "If it is a pod or a node", "kubectl vmap explain", "\nResult:", "outside the cluster"},
 					"--from="+from, at(web, model.KindLoadBalancerIP))
 			}
 			// No other node translates packets to addresses of this one.

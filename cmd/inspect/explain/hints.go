@@ -26,7 +26,8 @@ func addHints(ctx context.Context, a *answer.Answer, ask Ask, p simulate.Packet,
 ) *nodestatus.Document {
 	d, err := ask(ctx, query(a, observe))
 	if err != nil {
-		a.Process = err.Error() + ". So this is what the kernel's tables hold, and nothing of the objects behind them"
+		a.Process = err.Error() + ". So this is what the kernel's tables hold, and nothing of the " +
+			"objects behind them; kube-vmap diff --manifests compares both"
 		return nil
 	}
 	a.Process = "answers"

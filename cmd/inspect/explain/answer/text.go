@@ -15,9 +15,11 @@ func (a *Answer) Text() string {
 	a.head(&b)
 	a.steps(&b)
 	result := "\nResult:"
-	if a.Elsewhere != nil {
-		a.Elsewhere.text(&b, a.From)
-		result = "\nResult, if it arrives here unchanged:"
+	if e := a.Elsewhere; e != nil {
+		e.text(&b, a.From)
+		if e.Pod {
+			result = "\nResult, if it arrives here unchanged:"
+		}
 	}
 	b.WriteString(result)
 	a.results(&b, a.Outcomes, a.Unseen)
