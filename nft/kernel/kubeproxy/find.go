@@ -11,7 +11,6 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/dump"
-	"kube-vmap/nft/kernel/kubeproxy/ipvs"
 	"kube-vmap/nft/kernel/socket"
 )
 
@@ -94,7 +93,7 @@ func Find(netNS int) (*Found, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for kube-proxy's rules: %w", socket.ExplainPermission(err, "read nftables"))
 	}
-	if f.IPVS, err = ipvs.Exists(netNS); err != nil {
+	if f.IPVS, err = hasIPVSDevice(netNS); err != nil {
 		return nil, err
 	}
 	return f, nil

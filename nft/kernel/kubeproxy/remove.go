@@ -11,7 +11,6 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/kubeproxy/ipvs"
 	"kube-vmap/nft/kernel/socket"
 )
 
@@ -51,7 +50,7 @@ func Remove(c Config) (removed []string, err error) {
 			err = errors.Join(err, fmt.Errorf("remove kube-proxy's tables and chains of family %s: %w", nft.FamilyName(f), e))
 		}
 	}
-	names, e := ipvs.Remove(ipvs.Config{NetNS: c.NetNS, ExcludeCIDRs: c.ExcludeCIDRs})
+	names, e := removeIPVS(c.NetNS, c.ExcludeCIDRs)
 	return append(removed, names...), errors.Join(err, e)
 }
 
