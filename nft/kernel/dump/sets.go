@@ -99,11 +99,8 @@ func (r *Reader) lookup(s *set, key []byte) (found *simulate.Element, err error)
 	if err != nil || found != nil || s.read {
 		return cmp.Or(found, s.catchAll), err
 	}
-	// A set may have an element for all keys that have none since Linux 5.13.
+	// A set may have an element for all keys that have none.
 	s.catchAll, err = r.element(s, func(e *attr.Encoder) { e.Uint32(unix.NFTA_SET_ELEM_FLAGS, elementCatchAll) })
-	if errors.Is(err, unix.EINVAL) {
-		err = nil // an older kernel
-	}
 	s.read = err == nil
 	return s.catchAll, err
 }

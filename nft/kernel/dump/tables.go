@@ -24,8 +24,6 @@ type Table struct {
 	Legacy, Inert bool
 	// Dormant tables see no packets.
 	Dormant bool
-	// Owned is true if the table ends with the socket of a program.
-	Owned bool
 	// Comment is what nft lists as the table's comment.
 	Comment string
 	// Chains are in the kernel's order.
@@ -110,8 +108,6 @@ func (r *Reader) Tables(family string) (tables []Table, err error) {
 				t.Dormant = d.Uint32(value)&unix.NFT_TABLE_F_DORMANT != 0
 			case tableUserdata:
 				t.Comment = attr.String(attr.Userdata(value, attr.CommentTag))
-			case tableOwner:
-				t.Owned = true
 			}
 		}
 		tables = append(tables, t)
@@ -211,5 +207,4 @@ const (
 	devicePrefix = 2 // NFTA_DEVICE_PREFIX, Linux 6.17
 
 	tableUserdata = 6 // NFTA_TABLE_USERDATA, since Linux 5.10
-	tableOwner    = 7 // NFTA_TABLE_OWNER
 )

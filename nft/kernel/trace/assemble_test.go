@@ -64,7 +64,7 @@ func TestRecordedEventsMakeOnePathEach(t *testing.T) {
 		}
 		ending, p, _ := over[0].End()
 		if ending != want || p.Chain.Table.Name != "firewall" || over[0].State != "new" || !slices.Equal(hooks, []string{"prerouting", "forward"}) {
-			t.Errorf("%s: %s in %+v; state %q, hooks %q", name, ending, p, over[0].State, hooks)
+			t.Errorf("%s: %d in %+v; state %q, hooks %q", name, ending, p, over[0].State, hooks)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func TestEndingFollowsFromTheLastHook(t *testing.T) {
 		}
 		ending, p, _ := over[0].End()
 		if ending != tc.want || p.Chain.Hook != tc.hook {
-			t.Errorf("%s: %s in %s, want %s in %s", tc.name, ending, p.Chain.Hook, tc.want, tc.hook)
+			t.Errorf("%s: %d in %s, want %d in %s", tc.name, ending, p.Chain.Hook, tc.want, tc.hook)
 		}
 	}
 }
@@ -235,7 +235,7 @@ func TestLostMessagesMakeTheEndingUnknown(t *testing.T) {
 		t.Fatalf("paths %+v", over)
 	}
 	if ending, _, _ := over[0].End(); ending != EndingUnknown {
-		t.Errorf("ended as %s", ending)
+		t.Errorf("ended as %d", ending)
 	}
 }
 

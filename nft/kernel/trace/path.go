@@ -176,12 +176,3 @@ func (path *Path) passedHook(hook string) bool {
 
 // loopback is the name of the loopback interface.
 const loopback = "lo"
-
-// String returns the ending in a few words.
-func (e Ending) String() string {
-	return [...]string{
-		EndingUnknown: "unknown", EndingDropped: "dropped", EndingRejected: "rejected", EndingPolicyDrop: "dropped by policy",
-		EndingQueued: "queued", EndingStolen: "taken", EndingSent: "sent", EndingDelivered: "delivered",
-		EndingLostInHook: "lost in a hook", EndingLostAfterHook: "lost behind a hook", EndingNotSeenAgain: "not seen again",
-	}[e]
-}

@@ -3,7 +3,6 @@ package trace
 import (
 	"encoding/binary"
 	"math"
-	"net/netip"
 	"slices"
 
 	"github.com/google/nftables/expr"
@@ -15,7 +14,7 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// TableName is the name of a tracer's table, or the beginning of it.
+// TableName begins the name of a tracer's table.
 const TableName = "kube-vmap-trace"
 
 // Priorities of the table's chains. Conntrack reassembles fragments at -400, finds the
@@ -88,7 +87,7 @@ func (c *Config) begin(hook uint32) rule {
 func (c *Config) mark() []expr.Any {
 	return []expr.Any{
 		&expr.Counter{},
-		&expr.Limit{Type: expr.LimitTypePkts, Rate: uint64(c.rate()), Unit: expr.LimitTimeSecond, Burst: c.rate()},
+		&expr.Limit{Type: expr.LimitTypePkts, Rate: uint64(c.Rate), Unit: expr.LimitTimeSecond, Burst: c.Rate},
 		&expr.Immediate{Register: unix.NFT_REG_1, Data: []byte{1}},
 		&expr.Meta{Key: expr.MetaKeyNFTRACE, SourceRegister: true, Register: unix.NFT_REG_1},
 	}
@@ -137,10 +136,8 @@ type ends struct{ source, sourcePort, destination, destinationPort expr.Any }
 func (e ends) match(p simulate.Packet) []expr.Any {
 	port := func(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
 	out := slices.Concat(equal(e.destination, p.To.Addr().AsSlice()),
-		equal(meta(expr.MetaKeyL4PROTO), []byte{byte(p.Protocol)}), equal(e.destinationPort, port(p.To.Port())))
-	if p.From.IsValid() {
-		out = append(out, equal(e.source, p.From.AsSlice())...)
-	}
+		equal(meta(expr.MetaKeyL4PROTO), []byte{byte(p.Protocol)}), equal(e.destinationPort, port(p.To.Port())),
+		equal(e.source, p.From.AsSlice()))
 	if p.FromPort != 0 {
 		out = append(out, equal(e.sourcePort, port(p.FromPort))...)
 	}
@@ -188,11 +185,14 @@ func matchReply(p simulate.Packet) []expr.Any {
 // (LOOPBACK_IFINDEX, include/net/flow.h).
 const loopbackIndex = 1
 
+// Headers of packets that open a connection (RFC 9293, 3.1; RFC 9260, 3.2).
+const (
+	tcpFlagsAt  = 13
+	tcpSYN      = 0x02
+	tcpACK      = 0x10
+	sctpChunkAt = 12 // the type of the first chunk
+	sctpINIT    = 1
+)
+
 // family returns the family of the table.
 func (c *Config) family() uint8 { return nft.FamilyNumber(model.FamilyOf(c.Packet.To.Addr())) }
-
-// unmapPacket returns the packet with unmapped addresses.
-func unmapPacket(p simulate.Packet) simulate.Packet {
-	p.From, p.To = p.From.Unmap(), netip.AddrPortFrom(p.To.Addr().Unmap(), p.To.Port())
-	return p
-}
