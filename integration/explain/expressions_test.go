@@ -37,7 +37,6 @@ func expressions(f model.Family) map[string]string {
 		"fib saddr oif missing":                         "",
 		"meta mark 8000-9000":                           mark,
 		"meta mark " + fmt.Sprint(port<<4):              mark + "; meta mark set meta mark << 4",
-		"meta mark " + fmt.Sprint(port>>1):              mark + "; meta mark set meta mark >> 1",
 		"th dport . meta l4proto vmap { " + fmt.Sprintf("%d-%d . tcp : continue, %d . udp : continue", port, port+1, port) + " }": "",
 		"numgen random mod 1 0":                                 "",
 		"numgen random mod 4 < 3":                               "",
@@ -57,7 +56,7 @@ func expressions(f model.Family) map[string]string {
 func undecidedExpressions(f model.Family) []string {
 	return []string{
 		"add @metered { " + nft.FamilyName(f) + " saddr limit rate 5/second }", "ct count over 3", "limit rate 5/second", "meta length > 20",
-		"quota over 1 mbytes", "tcp option maxseg exists",
+		"meta mark " + fmt.Sprint(daemon.TargetPort<<4), "quota over 1 mbytes", "tcp option maxseg exists",
 	}
 }
 

@@ -190,11 +190,6 @@ func (w *walk) runExpression(list []any) (verdict, error) {
 		if i := slices.IndexFunc(list, func(e any) bool { _, unknown := e.(UnknownExpression); return unknown }); i > 0 {
 			return w.evaluate(list[i])
 		}
-		if e, ok := list[0].(*expr.Numgen); ok {
-			if s, ok := matchingShare(e, list[1:]); ok {
-				return verdictContinue, w.pickShare(e, s)
-			}
-		}
 	}
 	return w.evaluate(list[0])
 }

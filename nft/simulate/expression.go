@@ -2,11 +2,14 @@ package simulate
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"reflect"
 	"slices"
 
 	"github.com/google/nftables/expr"
+
+	"kube-vmap/model"
 )
 
 // A verdict is the result of an expression or a chain.
@@ -145,3 +148,44 @@ func (w *walk) bitwise(e *expr.Bitwise) (verdict, error) {
 	w.reason.mask = e.Mask
 	return verdictContinue, w.regs.load(e.DestRegister, to)
 }
+
+// byteorder does not change bytes behind the last whole number (nft_byteorder_eval).
+func (w *walk) byteorder(e *expr.Byteorder) (verdict, error) {
+	if e.Size == 0 || e.Len < e.Size {
+		return verdictContinue, nil
+	}
+	size, n := int(e.Size), int(e.Len-e.Len%e.Size)
+	from, err := w.regs.read(e.SourceRegister, n)
+	if err != nil {
+		return verdictBreak, err
+	}
+	to := value{slices.Clone(from.bytes), slices.Clone(from.unknown)}
+	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
+		for i := 0; i < n; i += size {
+			slices.Reverse(to.bytes[i : i+size])
+			slices.Reverse(to.unknown[i : i+size])
+		}
+	}
+	return verdictContinue, w.regs.load(e.DestRegister, to)
+}
+
+// exthdr loads from an extension header of IPv6, or an option of IPv4, which packets do not
+// have, or from an option of TCP or a chunk of SCTP, which is not known.
+func (w *walk) exthdr(e *expr.Exthdr) (verdict, error) {
+	if e.DestRegister == 0 {
+		return verdictContinue, nil // it changes an option, which no rule here matches
+	}
+	const present = 1 // NFT_EXTHDR_F_PRESENT
+	owner := map[expr.ExthdrOp]model.Protocol{expr.ExthdrOpTcpopt: model.TCP, exthdrSCTP: model.SCTP}
+	protocol, ofTransport := owner[e.Op]
+	switch {
+	case ofTransport && protocol == w.frame.protocol:
+		return verdictContinue, w.regs.load(e.DestRegister, unknownValue(max(4, int(e.Len))))
+	case e.Flags&present != 0:
+		return verdictContinue, w.regs.load(e.DestRegister, known(nativeBytes(0)))
+	}
+	return verdictBreak, nil
+}
+
+// exthdrSCTP is NFT_EXTHDR_OP_SCTP.
+const exthdrSCTP expr.ExthdrOp = 3

@@ -61,7 +61,6 @@ var kinds = []*kind{
 	of("cmp", 3, (*walk).compare, (*ruleWriter).cmp),
 	of("range", 4, (*walk).inRange, (*ruleWriter).inRange),
 	bitwise,
-	of("", 0, (*walk).arithmetic, (*ruleWriter).arithmetic),
 	of("byteorder", 0, (*walk).byteorder, (*ruleWriter).byteorder).decodedBy(decodeByteorder),
 	of("immediate", 2, (*walk).immediate, (*ruleWriter).immediate).decodedBy(decodeImmediate),
 	of("", 0, (*walk).verdict, (*ruleWriter).verdict),
@@ -86,10 +85,11 @@ var kinds = []*kind{
 	of[expr.FlowOffload]("flow_offload", 1, nil, nil),
 }
 
-// bitwise is decoded by the library only as one with a mask, which the operation zero means.
+// bitwise is understood only with a mask, which the operation zero means.
 var bitwise = func() *kind {
-	k := of("bitwise", 5, (*walk).bitwise, (*ruleWriter).bitwise).decodedBy(decodeArithmetic)
-	k.zero, k.needed = attributes(bitwiseOp, bitwiseOp), attributes(unix.NFTA_BITWISE_MASK, unix.NFTA_BITWISE_XOR)
+	const operation = 6 // NFTA_BITWISE_OP, which golang.org/x/sys lacks
+	k := of("bitwise", 5, (*walk).bitwise, (*ruleWriter).bitwise)
+	k.zero, k.needed = attributes(operation, operation), attributes(unix.NFTA_BITWISE_MASK, unix.NFTA_BITWISE_XOR)
 	return k
 }()
 

@@ -27,35 +27,6 @@ func decodeByteorder(d *attr.Decoder, data []byte) any {
 	return e
 }
 
-// Attributes of bitwise that golang.org/x/sys lacks.
-const (
-	bitwiseOp    = 6 // NFTA_BITWISE_OP
-	bitwiseData  = 7 // NFTA_BITWISE_DATA
-	bitwiseOther = 8 // NFTA_BITWISE_SREG2
-)
-
-// decodeArithmetic decodes a bitwise of another operation than that with a mask.
-func decodeArithmetic(d *attr.Decoder, data []byte) any {
-	if op := d.Find(data, bitwiseOp); op == nil || isZero(op) {
-		return nil
-	}
-	e := &Arithmetic{Data: d.Find(d.Find(data, bitwiseData), unix.NFTA_DATA_VALUE)}
-	numbers(d, data, map[uint16]*uint32{
-		unix.NFTA_BITWISE_SREG: &e.Source, unix.NFTA_BITWISE_DREG: &e.Dest, unix.NFTA_BITWISE_LEN: &e.Len,
-		bitwiseOp: &e.Op, bitwiseOther: &e.Other,
-	})
-	switch {
-	case e.Op == opShiftLeft || e.Op == opShiftRight:
-		if len(e.Data) != 4 {
-			return nil
-		}
-		e.Shift = d.NativeUint32(e.Data)
-	case e.Op < opAnd || e.Op > opXor:
-		return nil
-	}
-	return e
-}
-
 func decodeTProxy(d *attr.Decoder, data []byte) any {
 	const addr, port = 2, 3 // NFTA_TPROXY_REG_*
 	e := &TransparentProxy{}

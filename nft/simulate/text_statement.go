@@ -224,12 +224,6 @@ func (w *ruleWriter) bitwise(e *expr.Bitwise) {
 	w.set(e.DestRegister, v)
 }
 
-func (w *ruleWriter) arithmetic(e *Arithmetic) {
-	v := w.take(e.Source)
-	v.text += " (shifted)"
-	w.set(e.Dest, v)
-}
-
 // byteorder does not change the meaning of a value.
 func (w *ruleWriter) byteorder(e *expr.Byteorder) { w.set(e.DestRegister, w.take(e.SourceRegister)) }
 
