@@ -164,7 +164,7 @@ func TestForeignDropsNameTheirTable(t *testing.T) {
 			t.Fatalf("%s: %+v, doubts %v", p, got.Outcomes, got.Doubts)
 		}
 		drop, pass := got.Outcomes[i], got.Outcomes[1-i]
-		if drop.By == nil || drop.By.Table != "inet firewall" || drop.By.Chain != "checks" || drop.By.Rule == 0 || drop.Probability != 0.5 {
+		if drop.By.Table != "inet firewall" || drop.By.Chain != "checks" || drop.By.Rule == 0 || drop.Probability != 0.5 {
 			t.Errorf("%s: dropped by %+v, probability %v", p, drop.By, drop.Probability)
 		}
 		if len(pass.Endpoints) != 1 || r.server(pass.Endpoints[0].Address.Addr()) != "pod-2" {

@@ -13,10 +13,10 @@ import (
 
 // A position is where a packet is on its path.
 type position struct {
-	base   BaseChain
-	chain  Chain
-	id     nft.ChainID // the same if it is one of ours
-	handle uint64
+	base  BaseChain
+	chain Chain
+	id    nft.ChainID // the same if it is one of ours
+	rule  Rule
 }
 
 // isOurs reports whether the position is in a table of kube-vmap.
@@ -35,10 +35,15 @@ func isOurs(c Chain) bool { return c.Table.Name == tableName && c.Table.Family !
 // String returns the position as in "table ip kube-vmap, chain lb-3".
 func (p position) String() string {
 	s := fmt.Sprintf("table %s, chain %s", p.chain.Table, p.chain.Name)
-	if p.handle != 0 {
-		s += fmt.Sprintf(", rule handle %d", p.handle)
+	if p.rule.Handle != 0 {
+		s += fmt.Sprintf(", rule handle %d", p.rule.Handle)
 	}
 	return s
+}
+
+// ref refers to the rule, or to the policy of the chain.
+func (p position) ref() RuleRef {
+	return RuleRef{Table: p.chain.Table.String(), Chain: p.chain.Name, Rule: p.rule.Handle}
 }
 
 // maxJumps is how deep chains may jump (NFT_JUMP_STACK_SIZE).
@@ -118,7 +123,7 @@ func (w *walk) applyPolicy(b BaseChain) bool {
 
 // checkChain adds a fault if a chain of ours that the packet enters is empty.
 func (w *walk) checkChain(here returnPoint, rules []Rule) {
-	w.position.handle = 0
+	w.position.rule = Rule{}
 	if w.position.chain != here.chain {
 		w.position.chain, w.position.id = here.chain, chainID(here.chain, w.frame.family)
 	}
@@ -131,7 +136,7 @@ func (w *walk) checkChain(here returnPoint, rules []Rule) {
 // program matches, both cases are tried. An unknown effect is a doubt, and the rule counts as
 // one that does not match.
 func (w *walk) runRule(r Rule) (verdict, error) {
-	w.position.handle = r.Handle
+	w.position.rule = r
 	w.regs, w.reason = registers{}, reason{}
 	assumed := false
 	for i, e := range r.Expressions {

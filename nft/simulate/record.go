@@ -25,7 +25,7 @@ type record struct {
 	picked        bool // an endpoint, at random or by a hash
 	verdict       Verdict
 	how           string   // how it was refused
-	by            *RuleRef // the rule or policy that refused or dropped it
+	by            RuleRef // the rule or policy that refused or dropped it
 	lastSet       nft.SetKind
 	because       Because
 	why           string // why it was marked for masquerade, or not
@@ -44,7 +44,7 @@ func (w *walk) note(kind, text string) {
 	}
 	w.record.steps = append(w.record.steps, Step{
 		Hook: w.record.hook.String(), Table: w.position.chain.Table.String(), Chain: w.position.chain.Name,
-		Rule: w.position.handle, Back: w.record.back, Kind: kind, Means: string(w.position.id.Means()), Text: text,
+		Rule: w.position.rule.Handle, Back: w.record.back, Kind: kind, Means: string(w.position.id.Means()), Text: text,
 	})
 }
 
@@ -73,10 +73,7 @@ func (w *walk) addFault(text string) {
 
 // doubt returns the doubt about the rule.
 func (w *walk) doubt(c undecidedError) Doubt {
-	return Doubt{w.position.base.Chain, RuleRef{
-		w.position.chain.Table.String(), w.position.chain.Name,
-		w.position.handle,
-	}, string(c)}
+	return Doubt{w.position.base.Chain, w.position.ref(), string(c)}
 }
 
 // addDoubt notes that the effect of a rule is not known, once for each base chain.
@@ -322,9 +319,12 @@ func (w *walk) noteDropped() {
 		w.record.verdict = VerdictDropped
 		w.note(StepDrop, w.reason.prefix("dropped"))
 	}
-	w.record.by = &RuleRef{Table: w.position.chain.Table.String(), Chain: w.position.chain.Name, Rule: w.position.handle}
+	w.record.by = w.position.ref()
 	switch {
 	case !w.position.isOurs():
+		if !w.brief {
+			w.record.by.Text = w.position.rule.Text(w.position.chain.Table.Family)
+		}
 	case len(w.record.faults) > 0:
 		w.record.because = Because{ReasonFault, w.record.faults[0]}
 	default:

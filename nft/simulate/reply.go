@@ -74,11 +74,9 @@ func (l *leaf) addReply(w *walk) {
 	if to.Port() == assumedPort {
 		to = netip.AddrPortFrom(to.Addr(), 0)
 	}
-	reply := Reply{Verdict: r.verdict, From: w.frame.source(), To: to, How: r.how, Because: r.because}
-	if r.by != nil {
-		reply.By = *r.by
+	l.endpoint.Reply = Reply{
+		Verdict: r.verdict, From: w.frame.source(), To: to, How: r.how, By: r.by, Because: r.because,
 	}
-	l.endpoint.Reply = reply
 	l.probability = w.choices.probability()
 	l.endpoint.Probability = l.probability
 }

@@ -139,7 +139,7 @@ type Outcome struct {
 	How string
 	// By is the rule or policy that refused or dropped the packet. Because is the reason,
 	// if the rule is ours.
-	By      *RuleRef
+	By      RuleRef
 	Because Because
 }
 
@@ -162,6 +162,7 @@ type RuleRef struct {
 	Table string `json:"table"`
 	Chain string `json:"chain"`
 	Rule  uint64 `json:"rule,omitempty"`
+	Text  string `json:"text,omitempty"` // of the rule of another program, as nft prints it
 }
 
 // Affinity is the endpoint that the tables remember for a client.

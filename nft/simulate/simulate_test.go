@@ -107,7 +107,7 @@ func TestJumpGotoAndReturn(t *testing.T) {
 	f.add(Chain{otherTable, "end"}, []any{&expr.Counter{}})
 	o, _ := only(t, f, sample)
 	// At the end of a chain reached by goto, the packet returns to where "away" was jumped to.
-	if o.Verdict != VerdictDropped || *o.By != (RuleRef{"inet firewall", "forward", 3}) {
+	if o.Verdict != VerdictDropped || o.By.Chain != "forward" || o.By.Rule != 3 || o.By.Text != "drop" {
 		t.Errorf("%+v, by %+v", o, o.By)
 	}
 }

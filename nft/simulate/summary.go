@@ -113,9 +113,8 @@ func (s *summary) addToOutcome(l leaf) {
 
 // matchesOutcome reports whether a leaf belongs to an outcome.
 func (l leaf) matchesOutcome(o Outcome) bool {
-	sameBy := l.by == nil && o.By == nil || l.by != nil && o.By != nil && *l.by == *o.By
 	return l.verdict == o.Verdict && l.masquerade == o.Masquerade && l.why == o.Why && l.how == o.How &&
-		l.because == o.Because && sameBy
+		l.because == o.Because && l.by == o.By
 }
 
 // union appends the values of more that all does not have.

@@ -68,7 +68,7 @@ func hinted(t *testing.T, w simulate.Result, d *nodestatus.Document) *answer.Ans
 
 func TestHintsComeFromTheProcess(t *testing.T) {
 	delivered := simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}
-	barred := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.Because{Reason: simulate.ReasonSourceRanges}, By: &simulate.RuleRef{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
+	barred := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.Because{Reason: simulate.ReasonSourceRanges}, By: simulate.RuleRef{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
 	refused := simulate.Outcome{Verdict: simulate.VerdictRefused, Probability: 1, How: "a TCP reset"}
 	for _, p := range model.Protocols {
 		for _, f := range model.Families {
@@ -111,7 +111,7 @@ func TestHintsComeFromTheProcess(t *testing.T) {
 // responses are only observed if the packet goes to one.
 func TestHintsNameFieldsAndResponses(t *testing.T) {
 	noneHere := simulate.Outcome{
-		Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.Because{Reason: simulate.ReasonNoLocalEndpoint}, By: &simulate.RuleRef{Table: "ip kube-vmap", Chain: "x", Rule: 3},
+		Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.Because{Reason: simulate.ReasonNoLocalEndpoint}, By: simulate.RuleRef{Table: "ip kube-vmap", Chain: "x", Rule: 3},
 	}
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {

@@ -20,7 +20,6 @@ import (
 
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/kernel/kubeproxy"
 	"kube-vmap/nft/kernel/simulator"
 	"kube-vmap/nft/simulate"
@@ -131,7 +130,7 @@ func outcomes(list []simulate.Outcome, w simulate.Result) (out []answer.Outcome)
 	for _, o := range list {
 		n := answer.Outcome{
 			Verdict: o.Verdict.String(), Probability: o.Probability, Masquerade: o.Masquerade, Why: o.Why,
-			How: o.How, By: ruleRef(o.By, o.Because), Reason: string(o.Because.Reason),
+			How: o.How, By: ruleRef(o.By), Reason: string(o.Because.Reason),
 			Because: answer.BecauseText(string(o.Because.Reason), o.Because.Fault),
 			Field:   becauseField(o.Because.Reason, w.Kind),
 		}
@@ -146,17 +145,12 @@ func outcomes(list []simulate.Outcome, w simulate.Result) (out []answer.Outcome)
 	return out
 }
 
-// ruleRef returns the rule that decided; one of another program, whose reason is not known, with
-// its text. Without permission to read it, its handle remains.
-func ruleRef(by *simulate.RuleRef, because simulate.Because) *answer.RuleRef {
-	if by == nil {
+// ruleRef returns the rule that decided; nil if none did.
+func ruleRef(by simulate.RuleRef) *answer.RuleRef {
+	if by == (simulate.RuleRef{}) {
 		return nil
 	}
-	out := &answer.RuleRef{Table: by.Table, Chain: by.Chain, Rule: by.Rule}
-	if because.Reason == "" && by.Rule != 0 {
-		out.Text, _ = dump.RuleText(by.Table, by.Chain, by.Rule)
-	}
-	return out
+	return (*answer.RuleRef)(&by)
 }
 
 func becauseField(r simulate.Reason, kind string) string {
@@ -175,13 +169,10 @@ func reply(r simulate.Reply, p simulate.Packet) *answer.Reply {
 	}
 	out := &answer.Reply{
 		Verdict: r.Verdict.String(), From: r.From.String(), To: r.To.String(), Bypasses: r.Bypasses, How: r.How,
-		Reason: string(r.Because.Reason), Because: answer.BecauseText(string(r.Because.Reason), r.Because.Fault),
+		By: ruleRef(r.By), Reason: string(r.Because.Reason), Because: answer.BecauseText(string(r.Because.Reason), r.Because.Fault),
 	}
 	if r.Verdict.Arrives() && !r.ReachesClient(p) {
 		out.Verdict = answer.ReplyNotAccepted
-	}
-	if r.By != (simulate.RuleRef{}) {
-		out.By = ruleRef(&r.By, r.Because)
 	}
 	return out
 }

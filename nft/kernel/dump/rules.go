@@ -3,9 +3,7 @@ package dump
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
-	"strings"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -75,22 +73,6 @@ func (r *Reader) Rules(c simulate.Chain) (list []simulate.Rule, err error) {
 		return true
 	})
 	return list, err
-}
-
-// RuleText returns a rule in the syntax of nft, by its table ("inet filter"), chain and handle;
-// empty if there is none. The network namespace is that of the calling thread.
-func RuleText(table, chain string, handle uint64) (text string, err error) {
-	family, name, _ := strings.Cut(table, " ")
-	r, err := Open(0)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	rule, err := r.Rule(simulate.Chain{Table: simulate.Table{Family: family, Name: name}, Name: chain}, handle)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return rule.Text(), err
 }
 
 // Set implements [simulate.Rules]. Elements are looked up by the kernel, except for those of a set
