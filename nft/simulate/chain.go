@@ -19,7 +19,6 @@ type position struct {
 	rule  Rule
 }
 
-// isOurs reports whether the position is in a table of kube-vmap.
 func (p position) isOurs() bool { return isOurs(p.chain) }
 
 // chainID returns what a chain is; of kind [nft.ChainUnknown] if it is not ours.
@@ -41,7 +40,6 @@ func (p position) String() string {
 	return s
 }
 
-// ref refers to the rule, or to the policy of the chain.
 func (p position) ref() RuleRef {
 	return RuleRef{Table: p.chain.Table.String(), Chain: p.chain.Name, Rule: p.rule.Handle}
 }
@@ -55,7 +53,6 @@ type returnPoint struct {
 	next  int
 }
 
-// runBaseChain runs a base chain (nft_do_chain) and reports whether the packet continues.
 func (w *walk) runBaseChain(b BaseChain) (accepted bool, err error) {
 	w.position = position{base: b, chain: b.Chain, id: chainID(b.Chain, w.frame.family)}
 	var stack []returnPoint
@@ -99,7 +96,6 @@ func (w *walk) runBaseChain(b BaseChain) (accepted bool, err error) {
 	}
 }
 
-// finish handles a final verdict of a base chain.
 func (w *walk) finish(v verdict) (bool, error) {
 	switch v.kind {
 	case expr.VerdictAccept:
@@ -138,14 +134,16 @@ func (w *walk) checkChain(here returnPoint, rules []Rule) {
 func (w *walk) runRule(r Rule) (verdict, error) {
 	w.position.rule = r
 	w.regs, w.reason = registers{}, reason{}
-	assumed := false
+	assumed, undecided := false, undecidedError("")
 	for i, e := range r.Expressions {
 		v, err := w.runExpression(r.Expressions[i:])
 		switch {
-		case err != nil:
-			if assumed, err = w.handleError(r, e, err, assumed); !assumed {
-				return verdictBreak, err
+		case errors.As(err, &undecided) && !w.position.isOurs():
+			if assumed = w.assumeMatch(r, e, undecided, assumed); !assumed {
+				return verdictBreak, nil
 			}
+		case err != nil:
+			return verdictBreak, fmt.Errorf("%s: %w", w.position, err)
 		case v.kind == expr.VerdictBreak:
 			w.noteNoMatch()
 			return v, nil
@@ -155,15 +153,6 @@ func (w *walk) runRule(r Rule) (verdict, error) {
 		}
 	}
 	return verdictContinue, nil
-}
-
-// handleError handles the error of an expression. It reports whether to go on with the rule.
-func (w *walk) handleError(r Rule, e any, err error, assumed bool) (bool, error) {
-	var undecided undecidedError
-	if errors.As(err, &undecided) && !w.position.isOurs() {
-		return w.assumeMatch(r, e, undecided, assumed), nil
-	}
-	return false, w.withPosition(err)
 }
 
 // assumeMatch reports whether to assume on this walk that an undecided expression matches.
@@ -198,6 +187,3 @@ func (w *walk) runExpression(list []any) (verdict, error) {
 	}
 	return w.evaluate(list[0])
 }
-
-// withPosition adds to an error where it occurred.
-func (w *walk) withPosition(err error) error { return fmt.Errorf("%s: %w", w.position, err) }

@@ -167,7 +167,6 @@ func (c *choices) chooseFirst(probability float64) bool {
 	return c.take(func() choice { return choice{total: 2, explored: 2, first: probability} }) == 0
 }
 
-// assume reports whether to assume that an undecided match matches.
 func (c *choices) assume(doubt Doubt) bool {
 	return c.take(func() choice {
 		return choice{total: 1, explored: 2, undecided: &undecided{doubt: doubt, results: [2]distribution{{}, {}}}}
@@ -264,12 +263,10 @@ func (c *choices) mayAdvance(last *choice) bool {
 	return false
 }
 
-// beginsFirst reports whether the walk has the first result of every pick.
 func (c *choices) beginsFirst() bool {
 	return !slices.ContainsFunc(c.made, func(made choice) bool { return made.index > 0 })
 }
 
-// probability returns the probability of the choices made.
 func (c *choices) probability() float64 {
 	p := 1.0
 	for _, made := range c.made {

@@ -23,7 +23,6 @@ var dataForms = map[dataType]field{
 	typeMark: {"", formNative, 4}, 23: {"", formPriority, 4},
 }
 
-// dataTypes returns the types of a concatenation.
 func dataTypes(number uint32) (all []field) {
 	const bits = 6 // of each type
 	for ; number > 0; number >>= bits {
@@ -61,7 +60,6 @@ func valueText(number uint32, b []byte) string {
 	return strings.Join(parts, " . ")
 }
 
-// decodeAddrPort decodes data that is an address and a port.
 func decodeAddrPort(f model.Family, data []byte) netip.AddrPort {
 	n := addressFields[f].length
 	if len(data) < n+2 {

@@ -23,7 +23,6 @@ var (
 	verdictBreak    = verdict{kind: expr.VerdictBreak} // the rule does not match
 )
 
-// matchVerdict continues if the packet matches.
 func matchVerdict(ok bool) verdict {
 	if ok {
 		return verdictContinue
@@ -31,7 +30,6 @@ func matchVerdict(ok bool) verdict {
 	return verdictBreak
 }
 
-// evaluate runs one expression.
 func (w *walk) evaluate(e any) (verdict, error) {
 	switch e := e.(type) {
 	case Extension:
@@ -78,58 +76,29 @@ func (w *walk) objref(e *expr.Objref) (verdict, error) {
 	return verdictBreak, undecidedError("objref")
 }
 
+const unknownContent = "the content of the packet is unknown"
+
 func (w *walk) compare(e *expr.Cmp) (verdict, error) {
-	v, err := w.regs.read(e.Register, len(e.Data))
+	content, err := w.regs.readKnown(e.Register, len(e.Data), unknownContent)
 	if err != nil {
 		return verdictBreak, err
 	}
-	if !v.isKnown() {
-		return verdictBreak, undecidedError("the content of the packet is unknown")
-	}
-	ok, found := holds(e, v.bytes)
-	if !found {
+	c := bytes.Compare(content, e.Data)
+	if int(e.Op) >= len(operators) {
 		return verdictBreak, undecidedError("an unknown comparison")
 	}
+	ok := [...]bool{c == 0, c != 0, c < 0, c <= 0, c > 0, c >= 0}[e.Op] // enum nft_cmp_ops
 	w.noteComparison(e, ok)
 	return matchVerdict(ok), nil
 }
 
-// holds reports whether the comparison of a register's content is true, and whether its
-// operator is known.
-func holds(e *expr.Cmp, content []byte) (ok, found bool) {
-	c := bytes.Compare(content, e.Data)
-	switch e.Op {
-	case expr.CmpOpEq:
-		return c == 0, true
-	case expr.CmpOpNeq:
-		return c != 0, true
-	case expr.CmpOpLt:
-		return c < 0, true
-	case expr.CmpOpLte:
-		return c <= 0, true
-	case expr.CmpOpGt:
-		return c > 0, true
-	case expr.CmpOpGte:
-		return c >= 0, true
-	}
-	return false, false
-}
-
 func (w *walk) inRange(e *expr.Range) (verdict, error) {
-	v, err := w.regs.read(e.Register, len(e.FromData))
+	content, err := w.regs.readKnown(e.Register, len(e.FromData), unknownContent)
 	if err != nil {
 		return verdictBreak, err
 	}
-	if !v.isKnown() || len(e.FromData) != len(e.ToData) {
-		return verdictBreak, undecidedError("the content of the packet is unknown")
-	}
-	return matchVerdict(inside(e, v.bytes)), nil
-}
-
-// inside reports whether a register's content matches the range.
-func inside(e *expr.Range, content []byte) bool {
 	in := bytes.Compare(content, e.FromData) >= 0 && bytes.Compare(content, e.ToData) <= 0
-	return in == (e.Op == expr.CmpOpEq)
+	return matchVerdict(in == (e.Op == expr.CmpOpEq)), nil
 }
 
 func (w *walk) bitwise(e *expr.Bitwise) (verdict, error) {
@@ -187,5 +156,4 @@ func (w *walk) exthdr(e *expr.Exthdr) (verdict, error) {
 	return verdictBreak, nil
 }
 
-// exthdrSCTP is NFT_EXTHDR_OP_SCTP.
 const exthdrSCTP expr.ExthdrOp = 3

@@ -38,13 +38,11 @@ func of[T any](
 	return k
 }
 
-// decodedBy sets the function that decodes what the library does not.
 func (k *kind) decodedBy(decode func(d *attr.Decoder, data []byte) any) *kind {
 	k.decode = decode
 	return k
 }
 
-// attributes returns a mask with the bits of a range of attributes.
 func attributes(from, to int) (out uint32) {
 	for i := from; i <= to; i++ {
 		out |= 1 << i
@@ -180,7 +178,6 @@ func (u UnknownExpression) isMatchOnly() bool {
 	return strings.HasPrefix(u.Name, matchPrefix)
 }
 
-// matchPrefix begins the names of the matches of iptables.
 const matchPrefix = "xt match "
 
 // mayLoad reports whether a match may write to registers.
@@ -234,7 +231,6 @@ func hasEffect(r Rule) bool {
 	return false
 }
 
-// isPick reports whether an expression picks a number.
 func isPick(e any) bool {
 	switch e := e.(type) {
 	case *expr.Numgen, *expr.Hash:

@@ -34,7 +34,6 @@ func decodeTProxy(d *attr.Decoder, data []byte) any {
 	return e
 }
 
-// decodeImmediate decodes a verdict.
 func decodeImmediate(d *attr.Decoder, data []byte) any {
 	if v := d.Find(d.Find(data, unix.NFTA_IMMEDIATE_DATA), unix.NFTA_DATA_VERDICT); v != nil {
 		return DecodeVerdict(d, v)

@@ -10,7 +10,6 @@ import (
 
 const errInterfaceType = undecidedError("a match of the type of an address of one interface")
 
-// fib looks up one of the packet's addresses in the node's routing.
 func (w *walk) fib(e *expr.Fib) (verdict, error) {
 	a := w.frame.destination().Addr()
 	if e.FlagSADDR {

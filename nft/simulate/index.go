@@ -35,7 +35,6 @@ type destinationIndex struct {
 	others []int
 }
 
-// of returns the list of a chain of another program.
 func (x *Indexes) of(rules []Rule, f model.Family) *ruleList {
 	if len(rules) < minIndexed {
 		return &ruleList{rules: withEffect(rules)}
@@ -135,7 +134,6 @@ func RequiredDestination(r Rule, f model.Family) (d Destination) {
 	return d
 }
 
-// addPorts adds the port that a match of a protocol requires.
 func (d *Destination) addPorts(x Extension) {
 	if x.requires == nil {
 		return

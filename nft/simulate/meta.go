@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -10,7 +11,6 @@ import (
 	"kube-vmap/nft"
 )
 
-// meta loads a property of the packet, or sets it.
 func (w *walk) meta(e *expr.Meta) (verdict, error) {
 	if e.SourceRegister {
 		return w.setMeta(e)
@@ -33,22 +33,18 @@ func (w *walk) setMeta(e *expr.Meta) (verdict, error) {
 	if e.Key != expr.MetaKeyMARK && e.Key != expr.MetaKeyPRIORITY {
 		return verdictContinue, nil // tracing and the like have no effect here
 	}
-	v, err := w.regs.read(e.Register, 4)
-	if err != nil {
-		return verdictBreak, err
-	}
+	b, err := w.regs.readKnown(e.Register, 4, "an unknown mark or priority")
 	switch {
-	case !v.isKnown():
-		return verdictBreak, undecidedError("an unknown mark or priority")
+	case err != nil:
+		return verdictBreak, err
 	case e.Key == expr.MetaKeyPRIORITY:
-		w.frame.priority = append([]byte(nil), v.bytes...)
+		w.frame.priority = slices.Clone(b)
 	default:
-		w.setMark(binary.NativeEndian.Uint32(v.bytes))
+		w.setMark(binary.NativeEndian.Uint32(b))
 	}
 	return verdictContinue, nil
 }
 
-// etherTypes are the numbers of the families in Ethernet.
 var etherTypes = [...]uint16{model.IPv4: 0x0800, model.IPv6: 0x86dd}
 
 // metaValue returns a property of the packet; false if the packet does not have it, so that
@@ -88,7 +84,6 @@ func (w *walk) metaValue(key expr.MetaKey) (v value, has bool, err error) {
 	return unknownValue(16), true, nil
 }
 
-// interfaceName returns a name as rules compare it.
 func interfaceName(name string) []byte {
 	b := make([]byte, unix.IFNAMSIZ)
 	copy(b, name)

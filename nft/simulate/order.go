@@ -12,7 +12,6 @@ const (
 	sourceNATPriority      = 100
 )
 
-// hookPriority returns the priority at which a packet passes the chain.
 func (b BaseChain) hookPriority() int32 {
 	if b.Type != natType {
 		return b.Priority
@@ -22,10 +21,8 @@ func (b BaseChain) hookPriority() int32 {
 
 const natType = "nat"
 
-// translates reports whether a hook translates addresses.
 func (h Hook) translates() bool { return h != HookIngress && h != HookForward }
 
-// natPriority returns the priority of translation at the hook.
 func (h Hook) natPriority() int32 {
 	if h.isSourceNAT() {
 		return sourceNATPriority
@@ -49,7 +46,6 @@ func orderBaseChains(list []BaseChain) map[Hook][]BaseChain {
 	return out
 }
 
-// natRank is 1 for nat chains, which run together.
 func (b BaseChain) natRank() int {
 	if b.Type == natType {
 		return 1

@@ -21,7 +21,6 @@ type reason struct {
 	fib     netip.Addr
 }
 
-// A subject is what a comparison is about.
 type subject uint8
 
 const (
@@ -31,7 +30,6 @@ const (
 	subjectInterface
 )
 
-// aboutPayload notes that an address was loaded.
 func (r *reason) aboutPayload(w *walk, e *expr.Payload) {
 	r.subject, r.mask = subjectNone, nil
 	a := addressFields[w.frame.family]
@@ -46,7 +44,6 @@ func (r *reason) aboutPayload(w *walk, e *expr.Payload) {
 	}
 }
 
-// aboutMeta notes whether the name of the input interface was loaded.
 func (r *reason) aboutMeta(key expr.MetaKey) {
 	r.subject, r.mask = subjectNone, nil
 	if key == expr.MetaKeyIIFNAME {
@@ -54,7 +51,6 @@ func (r *reason) aboutMeta(key expr.MetaKey) {
 	}
 }
 
-// noteComparison describes a comparison.
 func (w *walk) noteComparison(e *expr.Cmp, ok bool) {
 	if w.brief {
 		return

@@ -24,7 +24,7 @@ type record struct {
 	metService    bool // an element that leads to endpoints
 	picked        bool // an endpoint, at random or by a hash
 	verdict       Verdict
-	how           string   // how it was refused
+	how           string  // how it was refused
 	by            RuleRef // the rule or policy that refused or dropped it
 	lastSet       nft.SetKind
 	because       Because
@@ -37,7 +37,6 @@ type record struct {
 	doubts        []Doubt
 }
 
-// note adds a step.
 func (w *walk) note(kind, text string) {
 	if w.brief {
 		return
@@ -56,14 +55,12 @@ func (w *walk) noteNode(kind, text string) {
 	})
 }
 
-// noteOurs adds a step if it is in a table of ours.
 func (w *walk) noteOurs(kind, text string) {
 	if w.position.isOurs() {
 		w.note(kind, text)
 	}
 }
 
-// addFault notes that a table of ours is not as it was written.
 func (w *walk) addFault(text string) {
 	if !slices.Contains(w.record.faults, text) {
 		w.record.faults = append(w.record.faults, text)
@@ -71,7 +68,6 @@ func (w *walk) addFault(text string) {
 	}
 }
 
-// doubt returns the doubt about the rule.
 func (w *walk) doubt(c undecidedError) Doubt {
 	return Doubt{w.position.base.Chain, w.position.ref(), string(c)}
 }
@@ -84,7 +80,6 @@ func (w *walk) inChain(kinds ...nft.ChainKind) bool {
 	return w.position.isOurs() && slices.Contains(kinds, w.position.id.Kind)
 }
 
-// noteLookup notes the result of a lookup.
 func (w *walk) noteLookup(set *Set, key []byte, e Element, found bool) {
 	ours := w.position.isOurs()
 	if w.brief && (!ours || !found || e.Verdict == nil) {
@@ -204,7 +199,6 @@ func (w *walk) noteJump(e any, v verdict) {
 	w.note(StepJump, w.reason.prefix("goto "+v.chain))
 }
 
-// setMark changes the packet's mark.
 func (w *walk) setMark(mark uint32) {
 	fresh := mark&^w.frame.mark != 0
 	w.frame.mark = mark
@@ -222,7 +216,6 @@ func (w *walk) setMark(mark uint32) {
 	w.note(StepMark, w.reason.prefix("marked for masquerade"))
 }
 
-// noteNewDestination notes that a rule wrote another destination.
 func (w *walk) noteNewDestination(before netip.AddrPort) {
 	after := w.frame.destination()
 	switch {
@@ -234,7 +227,6 @@ func (w *walk) noteNewDestination(before netip.AddrPort) {
 	}
 }
 
-// notePick notes that one of several is picked.
 func (w *walk) notePick(n uint32, how string) {
 	w.record.picked = w.record.picked || w.position.isOurs()
 	w.noteOurs(StepPick, fmt.Sprintf("picks one of %d %s", n, how))
@@ -273,7 +265,6 @@ func (w *walk) noteAffinity(set *Set, key []byte, e Element, found bool, timeout
 	return nil
 }
 
-// translate translates the connection and notes it.
 func (w *walk) translate(source bool, to netip.AddrPort) {
 	kind, side := StepDestination, "goes to "
 	if source {
@@ -283,14 +274,12 @@ func (w *walk) translate(source bool, to netip.AddrPort) {
 	w.setTranslation(source, to)
 }
 
-// noteAddress notes a translation to an address.
 func (w *walk) noteAddress(kind, side, to string) {
 	if w.note(kind, w.reason.prefix(side+to)); !w.brief {
 		w.record.steps[len(w.record.steps)-1].To = to
 	}
 }
 
-// applyMasquerade translates the source to an address of the node and notes it.
 func (w *walk) applyMasquerade(as netip.Addr) {
 	why := cmp.Or(w.reason.text, w.record.requested)
 	switch {
@@ -307,13 +296,11 @@ func (w *walk) applyMasquerade(as netip.Addr) {
 	w.setTranslation(true, netip.AddrPortFrom(as, 0))
 }
 
-// noteRefused notes that the packet is refused with an answer.
 func (w *walk) noteRefused(how string) {
 	w.record.how, w.record.verdict = how, VerdictRefused
 	w.note(StepReject, w.reason.prefix("rejected with "+how))
 }
 
-// noteDropped notes what dropped the packet.
 func (w *walk) noteDropped() {
 	if w.record.verdict != VerdictRefused {
 		w.record.verdict = VerdictDropped
@@ -332,7 +319,6 @@ func (w *walk) noteDropped() {
 	}
 }
 
-// noteUnreachable notes that there is no route.
 func (w *walk) noteUnreachable(err error) {
 	w.position = position{}
 	w.record.verdict, w.record.how = VerdictUnreachable, err.Error()

@@ -66,7 +66,6 @@ func (w *walk) addReply(l *leaf) error {
 	return nil
 }
 
-// addReply adds what the walk of the reply has noted.
 func (l *leaf) addReply(w *walk) {
 	r := w.record
 	l.steps, l.doubts, l.faults = r.steps, r.doubts, r.faults
@@ -154,7 +153,6 @@ func (w *walk) translateBack(side string, before, after netip.AddrPort, set func
 	w.assumePort()
 }
 
-// endText returns an address, with its port if that is known.
 func endText(a netip.AddrPort) string {
 	if a.Port() == 0 {
 		return a.Addr().String()

@@ -104,7 +104,6 @@ func RequiredSource(r Rule, f model.Family) netip.Prefix {
 	return netip.Prefix{}
 }
 
-// ones returns the number of bits in a mask.
 func ones(mask []byte) (n int) {
 	for _, m := range mask {
 		for ; m != 0; m <<= 1 {

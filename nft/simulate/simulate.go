@@ -75,7 +75,7 @@ func (m *sourceCache) ingressLink(p Packet, in Link) (Link, error) {
 	if in != (Link{}) {
 		return in, nil
 	}
-	if local, err := (&walk{sourceCache: m}).isLocal(p.From); local || err != nil {
+	if local, err := m.isLocal(p.From); local || err != nil {
 		return Link{}, err
 	}
 	back, err := m.route(RouteQuery{To: p.From})
@@ -85,7 +85,7 @@ func (m *sourceCache) ingressLink(p Packet, in Link) (Link, error) {
 // locateClient finds the next hop to the client, and whether the destination is the node
 // itself.
 func (m *sourceCache) locateClient(r *Result, from Link) (err error) {
-	if r.ToNode, err = (&walk{sourceCache: m}).isLocal(r.Packet.To.Addr()); err != nil || from == (Link{}) {
+	if r.ToNode, err = m.isLocal(r.Packet.To.Addr()); err != nil || from == (Link{}) {
 		return err
 	}
 	back, err := m.route(RouteQuery{To: r.Packet.From})
@@ -113,7 +113,6 @@ func removeOwnFlow(p Packet, flows *[]Flow) *Flow {
 	return &own
 }
 
-// exploreAndIdentify explores, and finds the Service of the packet.
 func exploreAndIdentify(m *sourceCache, in Link, r *Result) error {
 	if err := explore(m, in, r, &choices{}); err != nil {
 		return err
@@ -125,27 +124,30 @@ func exploreAndIdentify(m *sourceCache, in Link, r *Result) error {
 func explore(m *sourceCache, in Link, r *Result, c *choices) error {
 	s := &summary{Result: r, brief: m.brief}
 	for more := true; more; more = c.advance() {
-		if err := m.interrupted(); err != nil {
-			return err
+		if m.Interrupted != nil {
+			if err := m.Interrupted(); err != nil {
+				return fmt.Errorf("simulate the packet: %w", err)
+			}
 		}
-		w := &walk{sourceCache: m, choices: c, packet: r.Packet, in: in, flow: r.flow()}
+		w := &walk{sourceCache: m, choices: c, packet: r.Packet, in: in}
+		if r.Flow != nil {
+			w.flow = &r.Flow.Flow
+		}
 		err := w.run()
 		var undecided undecidedError
 		if errors.As(err, &undecided) {
-			w.record.verdict, w.record.how = VerdictUnknown, err.Error()
-		} else if err != nil {
-			return err
+			w.record.verdict, w.record.how, err = VerdictUnknown, err.Error(), nil
 		}
 		l := w.leaf()
-		if !m.brief {
-			if err := w.addReply(&l); err != nil {
-				return err
-			}
+		switch {
+		case err != nil:
+		case !m.brief:
+			err = w.addReply(&l)
+		case l.endpoint.Remembered > 0 && l.verdict.Arrives():
+			l.endpoint.Sticks, err = w.asksAgain()
 		}
-		if m.brief && l.endpoint.Remembered > 0 && l.verdict.Arrives() {
-			if l.endpoint.Sticks, err = w.asksAgain(); err != nil {
-				return err
-			}
+		if err != nil {
+			return err
 		}
 		s.add(l, c)
 	}
@@ -153,26 +155,6 @@ func explore(m *sourceCache, in Link, r *Result, c *choices) error {
 	return nil
 }
 
-// flow returns the flow that the packet belongs to; nil if it begins one.
-func (r *Result) flow() *Flow {
-	if r.Flow == nil {
-		return nil
-	}
-	return &r.Flow.Flow
-}
-
-// interrupted returns an error if the caller no longer waits for a result.
-func (m *sourceCache) interrupted() error {
-	if m.Interrupted == nil {
-		return nil
-	}
-	if err := m.Interrupted(); err != nil {
-		return fmt.Errorf("simulate the packet: %w", err)
-	}
-	return nil
-}
-
-// A leaf is the end of one walk.
 type leaf struct {
 	record
 	probability float64

@@ -22,7 +22,6 @@ type stepGroup struct {
 	similar map[netip.AddrPort]bool
 }
 
-// add adds a walk.
 func (s *stepGroups) add(l leaf) {
 	name := groupKey(l)
 	if known := s.byKey[name]; known != nil {
@@ -43,7 +42,6 @@ func (s *stepGroups) add(l leaf) {
 	s.common = s.common[:n]
 }
 
-// merge returns the steps of all groups.
 func (s *stepGroups) merge() []Step {
 	out := append([]Step(nil), s.common...)
 	for _, one := range s.groups {

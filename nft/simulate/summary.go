@@ -33,7 +33,6 @@ func (s *summary) add(l leaf, c *choices) {
 	s.seen += l.probability
 }
 
-// countUnexplored counts the results of picks on a walk that are not tried.
 func (s *summary) countUnexplored(c *choices) {
 	for _, made := range c.made {
 		if made.total <= made.explored {
@@ -48,7 +47,6 @@ func (s *summary) countUnexplored(c *choices) {
 	}
 }
 
-// finish completes the result after the last leaf.
 func (s *summary) finish(c *choices) {
 	s.Steps = s.stepGroups.merge()
 	for _, d := range c.doubts {
@@ -83,7 +81,6 @@ func (l leaf) key() outcomeKey {
 	return k
 }
 
-// addToOutcome adds a leaf to its outcome.
 func (s *summary) addToOutcome(l leaf) {
 	i := slices.IndexFunc(s.Outcomes, l.matchesOutcome)
 	if i < 0 {
@@ -111,13 +108,11 @@ func (s *summary) addToOutcome(l leaf) {
 	o.Endpoints = append(o.Endpoints, l.endpoint)
 }
 
-// matchesOutcome reports whether a leaf belongs to an outcome.
 func (l leaf) matchesOutcome(o Outcome) bool {
 	return l.verdict == o.Verdict && l.masquerade == o.Masquerade && l.why == o.Why && l.how == o.How &&
 		l.because == o.Because && l.by == o.By
 }
 
-// union appends the values of more that all does not have.
 func union[T comparable](all, more []T) []T {
 	for _, s := range more {
 		if !slices.Contains(all, s) {

@@ -33,7 +33,6 @@ const (
 	formRoute // type of an address
 )
 
-// text returns a constant as text.
 func (k form) text(b []byte) string {
 	n, isNative := native(b)
 	switch {
@@ -113,7 +112,6 @@ func prefixOf(address, mask []byte) (string, bool) {
 	return netip.PrefixFrom(a, ones).String(), true
 }
 
-// number returns a number in network byte order, of up to eight bytes.
 func number(b []byte) (n uint64) {
 	for _, c := range b {
 		n = n<<8 | uint64(c)
@@ -121,7 +119,6 @@ func number(b []byte) (n uint64) {
 	return n
 }
 
-// native returns a number in the byte order of the machine.
 func native(b []byte) (uint32, bool) {
 	if len(b) != 4 {
 		return 0, false
@@ -147,7 +144,6 @@ func nameOf(names map[uint32]string, n uint32) string {
 	return strconv.FormatUint(uint64(n), 10)
 }
 
-// flags returns the names of the bits of n.
 func flags(names map[uint32]string, n uint32) string {
 	var list []string
 	for bit := uint32(1); bit != 0; bit <<= 1 {

@@ -35,7 +35,6 @@ type walk struct {
 // errStopped is the error when the packet goes no further; the record has the reason.
 var errStopped = errors.New("stopped")
 
-// run runs the walk.
 func (w *walk) run() error {
 	if w.addedElements == nil {
 		w.addedElements = map[elementKey]*Element{}
@@ -51,7 +50,6 @@ func (w *walk) run() error {
 	return w.runToEnd(walk)
 }
 
-// receive is the path of a packet from elsewhere.
 func (w *walk) receive() error {
 	if err := w.passHooks(HookIngress); err != nil {
 		return err
@@ -129,7 +127,6 @@ func (w *walk) leave() error {
 	return w.passHooks(HookIngress, HookPrerouting, HookInput)
 }
 
-// findRoute looks up the packet's current route.
 func (w *walk) findRoute() (Route, error) {
 	query := RouteQuery{
 		To: w.frame.destination().Addr(), From: w.frame.source().Addr(), In: w.frame.in,
@@ -147,7 +144,6 @@ func (w *walk) findRoute() (Route, error) {
 	return r, nil
 }
 
-// via returns the next hop towards an address.
 func (w *walk) via(a netip.Addr) netip.Addr {
 	if w.nextHop.IsValid() {
 		return w.nextHop
@@ -155,7 +151,6 @@ func (w *walk) via(a netip.Addr) netip.Addr {
 	return a
 }
 
-// passHooks passes hooks in order.
 func (w *walk) passHooks(hooks ...Hook) error {
 	for _, h := range hooks {
 		if err := w.passHook(h); err != nil {
@@ -165,7 +160,6 @@ func (w *walk) passHooks(hooks ...Hook) error {
 	return nil
 }
 
-// passHook passes the base chains of one hook.
 func (w *walk) passHook(h Hook) error {
 	w.record.hook = h
 	natted := !h.translates()

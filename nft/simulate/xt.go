@@ -56,7 +56,6 @@ func extensionOf(name string, b info) (Extension, bool) {
 	return Extension{name, b, x}, known && len(b.data) >= size
 }
 
-// run runs the match or target.
 func (x *Extension) run(w *walk) (verdict, error) {
 	b := x.info
 	b.v6 = w.frame.family == model.IPv6
@@ -107,7 +106,6 @@ func (b info) text(at, n int) string {
 // addrLen is the length of union nf_inet_addr.
 const addrLen = 16
 
-// addr returns a union nf_inet_addr.
 func (b info) addr(at int) netip.Addr {
 	if b.v6 {
 		return netip.AddrFrom16([16]byte(b.data[at:]))
@@ -115,15 +113,12 @@ func (b info) addr(at int) netip.Addr {
 	return netip.AddrFrom4([4]byte(b.data[at:]))
 }
 
-// ports returns two ports in the byte order of the machine.
 func (b info) ports(at int) portRange { return portRange{b.u16(at), b.u16(at + 2)} }
 
-// A portRange is a range of ports; both ends belong to it.
 type portRange struct{ from, to uint16 }
 
 func (r portRange) contains(port uint16) bool { return r.from <= port && port <= r.to }
 
-// anyPort has all ports.
 var anyPort = portRange{0, 65535}
 
 // An addrRange is a range of addresses; both ends belong to it.
@@ -131,7 +126,6 @@ type addrRange struct{ from, to netip.Addr }
 
 func (r addrRange) contains(a netip.Addr) bool { return !a.Less(r.from) && !r.to.Less(a) }
 
-// extensions are the known matches and targets.
 var extensions = map[string]*extension{
 	"comment":   {sizes: revisions{0: 1}},
 	"nfacct":    {sizes: revisions{0: 0}},

@@ -20,7 +20,6 @@ func (w *walk) matchConnMark(b info) (bool, error) {
 
 const errUnknownPort = undecidedError("a match of the client's port, which is not named")
 
-// ends returns the packet's source and destination.
 func (w *walk) ends() [2]netip.AddrPort {
 	return [...]netip.AddrPort{w.frame.source(), w.frame.destination()}
 }
@@ -39,7 +38,6 @@ func (w *walk) matchPorts(source, destination portRange, invert uint8) (ok bool,
 	return undecided == nil, undecided
 }
 
-// matchTCP matches struct xt_tcp.
 func (w *walk) matchTCP(b info) (bool, error) {
 	const invertFlags, invertOption = 4, 8
 	option, mask, flags, invert := b.u8(8), b.u8(9), b.u8(10), b.u8(11)
@@ -110,7 +108,6 @@ func (w *walk) matchSCTP(b info) (bool, error) {
 	return ok, err
 }
 
-// matchMultiPort matches struct xt_multiport_v1.
 func (w *walk) matchMultiPort(b info) (bool, error) {
 	const either, most = 2, 15 // XT_MULTI_PORTS
 	side, n, invert := int(b.u8(0)), int(b.u8(1)), b.u8(47) != 0
@@ -133,7 +130,6 @@ func (w *walk) matchMultiPort(b info) (bool, error) {
 	return invert, nil
 }
 
-// hasPort reports whether one of n ports is the port, or begins a range that has it.
 func (b info) hasPort(port uint16, n int) bool {
 	for i := 0; i < n; i++ {
 		r := portRange{b.u16(2 + 2*i), b.u16(2 + 2*i)}
@@ -192,7 +188,6 @@ func hasType(types uint16, kind uint32, a netip.Addr) bool {
 	return true
 }
 
-// matchIPRange matches struct xt_iprange_mtinfo.
 func (w *walk) matchIPRange(b info) (bool, error) {
 	flags := b.u8(4 * addrLen)
 	for i, a := range w.ends() {

@@ -12,7 +12,6 @@ import (
 // is first.
 type intervals []element
 
-// addIntervals keeps the elements of a set of intervals.
 func (c *contents) addIntervals(list []element) {
 	c.intervals = slices.DeleteFunc(list, func(e element) bool {
 		if e.key == nil {
@@ -25,7 +24,6 @@ func (c *contents) addIntervals(list []element) {
 	})
 }
 
-// endRank returns 1 for the end of an interval.
 func endRank(e element) int {
 	if e.end {
 		return 1

@@ -102,13 +102,11 @@ func (m *Memory) addSet(d *attr.Decoder, msg message) {
 	m.byID[id], m.sets[setName{s.table, s.Name}] = s, s
 }
 
-// addElements adds elements to an anonymous set.
 func (m *Memory) addElements(d *attr.Decoder, msg message) {
 	s := m.byID[d.Uint32(d.Find(msg.attributes, unix.NFTA_SET_ELEM_LIST_SET_ID))]
 	eachElement(d, msg, func(e element) { s.elements[string(e.key)] = e.Element })
 }
 
-// addRule appends a rule to its chain.
 func (m *Memory) addRule(d *attr.Decoder, msg message) {
 	r := decodeRule(d, msg)
 	for _, e := range r.Expressions {
@@ -144,7 +142,6 @@ type elementList struct {
 	at  func(int) nft.Element
 }
 
-// find returns the element that a key matches.
 func (l elementList) find(key []byte) (simulate.Element, bool, error) {
 	k, ok := wire.DecodeKey(l.id, key)
 	if !ok {

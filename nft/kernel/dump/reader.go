@@ -58,10 +58,8 @@ func decode(data []byte, fn func(*attr.Decoder, message)) error {
 	return d.Err()
 }
 
-// permission adds to an error that is [fs.ErrPermission] how to get permission.
 func permission(err error) error { return socket.ExplainPermission(err, "read nftables") }
 
-// families are the names of nft by the kernel's number.
 var families = map[uint8]string{
 	unix.NFPROTO_INET: "inet", unix.NFPROTO_IPV4: "ip", unix.NFPROTO_ARP: "arp",
 	unix.NFPROTO_NETDEV: "netdev", unix.NFPROTO_BRIDGE: "bridge", unix.NFPROTO_IPV6: "ip6",

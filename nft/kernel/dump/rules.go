@@ -55,7 +55,6 @@ func (c *Chain) base() (simulate.BaseChain, bool) {
 	}, seesIP && number >= 0
 }
 
-// chainsOf returns the chains that see packets of a family.
 func chainsOf(f model.Family, all []simulate.BaseChain) (out []simulate.BaseChain) {
 	for _, b := range all {
 		switch b.Chain.Table.Family {

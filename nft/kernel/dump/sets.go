@@ -26,7 +26,6 @@ type set struct {
 	contents
 }
 
-// contents are the elements of a set.
 type contents struct {
 	elements  map[string]simulate.Element
 	intervals intervals
@@ -45,7 +44,6 @@ func (c *contents) find(key []byte) *simulate.Element {
 	return c.catchAll
 }
 
-// setConcat is NFT_SET_CONCAT.
 const setConcat = 0x80
 
 // isDynamic reports whether packets or time change the set.
@@ -105,7 +103,6 @@ func (r *Reader) lookup(s *set, key []byte) (found *simulate.Element, err error)
 	return s.catchAll, err
 }
 
-// readIntervals reads a set of intervals.
 func (r *Reader) readIntervals(s *set) error {
 	var list []element
 	err := r.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, FamilyNumber(s.table.Family), s.encodeName,
@@ -145,14 +142,12 @@ func (s *set) encodeName(e *attr.Encoder) {
 	e.String(unix.NFTA_SET_ELEM_LIST_SET, s.Name)
 }
 
-// An element is an element with its key.
 type element struct {
 	simulate.Element
 	key []byte
 	end bool // of an interval
 }
 
-// eachElement calls fn for each element of a message.
 func eachElement(d *attr.Decoder, m message, fn func(element)) {
 	for _, e := range d.Attributes(d.Find(m.attributes, unix.NFTA_SET_ELEM_LIST_ELEMENTS)) {
 		fn(decodeElement(d, e))
@@ -186,7 +181,6 @@ func decodeElement(d *attr.Decoder, b []byte) (e element) {
 	return e
 }
 
-// elementExpressions is NFTA_SET_ELEM_EXPRESSIONS.
 const elementExpressions = 11
 
 // mayDecide reports whether an expression of an element does more than count.

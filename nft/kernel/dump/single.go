@@ -173,7 +173,6 @@ func (t *TableRules) readSet(name string) (*set, error) {
 	return s, d.Err()
 }
 
-// readElements reads the list of the elements of a set.
 func (t *TableRules) readElements(s *set) (list []byte, err error) {
 	err = t.reader.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, FamilyNumber(t.table.Family), s.encodeName,
 		func(d *attr.Decoder, m message) {
@@ -209,7 +208,6 @@ func (s *set) findRead(key []byte) (e simulate.Element, found bool, _ error) {
 	return e, false, nil
 }
 
-// timeoutUnit is the unit of NFTA_SET_TIMEOUT.
 const timeoutUnit = time.Millisecond
 
 // Bounds calls fn with the bounds of all intervals of addresses in anonymous sets that were

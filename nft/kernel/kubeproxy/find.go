@@ -117,7 +117,6 @@ func find(netNS int) (f *Found, err error) {
 	return f, nil
 }
 
-// read adds what is in the tables of a family.
 func (f *Found) read(conn *netlink.Conn, netNS int, family model.Family) error {
 	tables, err := tablesOf(dump.NewReader(conn), family)
 	if err != nil {
@@ -145,7 +144,6 @@ func (f *Found) read(conn *netlink.Conn, netNS int, family model.Family) error {
 	return nil
 }
 
-// hashNames returns a number that depends on the names of chains, in any order.
 func hashNames(f model.Family, all map[string]bool) (sum uint64) {
 	for name := range all {
 		h := fnv.New64a()
@@ -155,7 +153,6 @@ func hashNames(f model.Family, all map[string]bool) (sum uint64) {
 	return sum
 }
 
-// baseChains returns the names of the chains at hooks, sorted.
 func baseChains(all map[string]bool) (names []string) {
 	for name, base := range all {
 		if base {

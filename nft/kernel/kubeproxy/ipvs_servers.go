@@ -31,7 +31,6 @@ const (
 	attrMark     = 5 // IPVS_SVC_ATTR_FWMARK
 )
 
-// A server is a virtual server of IPVS.
 type server struct {
 	key           []byte // the attributes that name it, as the kernel wrote them
 	family        uint16

@@ -89,7 +89,6 @@ func (p Plan) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// emptiedOnly returns the chains that are emptied and not deleted.
 func (p Plan) emptiedOnly() []string {
 	gone := map[string]bool{}
 	for _, name := range p.Delete {

@@ -147,14 +147,12 @@ func (s *state) plan(busy map[string][]string) (plans []Plan, empty bool) {
 	return plans, empty
 }
 
-// check finds out whether nf_tables changed during the read.
 func (s *state) check(conn *netlink.Conn) error {
 	now, err := socket.Generation(conn)
 	s.consistent = s.consistent && now == s.generation
 	return err
 }
 
-// describe returns what the plans removed.
 func (s *state) describe(f model.Family, plans []Plan) (names []string) {
 	if s.hasTable {
 		names = append(names, "table "+nft.FamilyName(f)+" "+tableName)

@@ -48,7 +48,6 @@ func (f *Found) Resume() nft.Batch {
 	return f.atGeneration(b)
 }
 
-// atGeneration makes the changes depend on what was read.
 func (f *Found) atGeneration(b nft.Batch) nft.Batch {
 	for i, op := range b {
 		change := op.(nft.ForeignChange)

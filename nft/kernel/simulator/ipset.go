@@ -75,7 +75,6 @@ const (
 	errTypeSpecific = unix.Errno(4352)
 )
 
-// A setHeader describes a set.
 type setHeader struct {
 	name, kind string
 	family     uint8
@@ -154,7 +153,6 @@ func (h *setHeader) decode(d *attr.Decoder, body []byte) {
 	}
 }
 
-// ask sends a command and calls fn with each answer.
 func (s *ipsets) ask(command uint16, flags netlink.HeaderFlags, attributes func(*attr.Encoder),
 	fn func(*attr.Decoder, []byte),
 ) error {

@@ -21,7 +21,6 @@ type setKey struct {
 // ofSource reports whether a field, counted from zero, is of the packet's source.
 func (k setKey) ofSource(field int) bool { return k.query.FromSource&(1<<(field+1)) != 0 }
 
-// end returns the packet's source or destination for a field.
 func (k setKey) end(field int) netip.AddrPort {
 	if k.ofSource(field) {
 		return k.query.Source
@@ -29,7 +28,6 @@ func (k setKey) end(field int) netip.AddrPort {
 	return k.query.Destination
 }
 
-// link returns the name of the interface for a field.
 func (k setKey) link(field int) string {
 	if k.ofSource(field) {
 		return k.query.In
@@ -52,7 +50,6 @@ func (k setKey) check() error {
 	return nil
 }
 
-// encode appends the key as the attributes of an element.
 func (k setKey) encode(e *attr.Encoder) {
 	addr := uint16(elementAddr)
 	for i, f := range k.fields {

@@ -80,7 +80,6 @@ func (s *State) Queues() (list []uint16, err error) {
 	return list, err
 }
 
-// addrOf returns an address as text; the zero value if it is none.
 func addrOf(text string) netip.Addr {
 	a, _ := netip.ParseAddr(text)
 	return a

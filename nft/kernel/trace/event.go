@@ -110,7 +110,6 @@ func (e *Event) decode(d *attr.Decoder, kind uint16, value []byte) {
 // printableString decodes a string that another program chose.
 func printableString(b []byte) string { return simulate.Printable(attr.String(b)) }
 
-// drops reports whether the verdict drops the packet.
 func (v Verdict) drops() bool { return v.Code >= 0 && v.Code&verdictMask == nfDrop }
 
 // String returns the verdict in the syntax of nft.

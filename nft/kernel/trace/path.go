@@ -174,5 +174,4 @@ func (path *Path) passedHook(hook string) bool {
 	return false
 }
 
-// loopback is the name of the loopback interface.
 const loopback = "lo"

@@ -33,14 +33,12 @@ const (
 	commentState = "connection is "
 )
 
-// A chain is a base chain of the table.
 type chain struct {
 	name string
 	socket.Hook
 	rules []rule
 }
 
-// A rule is a rule of the table.
 type rule struct {
 	comment     string
 	expressions []expr.Any
@@ -49,7 +47,6 @@ type rule struct {
 // hookNames are the names of the hooks of IP in nft, by number.
 var hookNames = simulate.HookNames[:unix.NF_INET_POST_ROUTING+1]
 
-// chains returns the chains of the table.
 func (c *Config) chains() []chain {
 	var out []chain
 	for _, hook := range [...]uint32{unix.NF_INET_PRE_ROUTING, unix.NF_INET_LOCAL_OUT} {
@@ -111,24 +108,20 @@ func (c *Config) states() []rule {
 	return out
 }
 
-// native returns a number as the kernel keeps it in a register.
 func native(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
 
-// equal compares what is loaded.
 func equal(load expr.Any, want []byte) []expr.Any {
 	return socket.Compare(load, nil, expr.CmpOpEq, want)
 }
 
 func meta(key expr.MetaKey) expr.Any { return &expr.Meta{Key: key, Register: unix.NFT_REG_1} }
 
-// field loads a field of the packet's headers.
 func field(base expr.PayloadBase, offset, length uint32) expr.Any {
 	return &expr.Payload{DestRegister: unix.NFT_REG_1, Base: base, Offset: offset, Len: length}
 }
 
 const network, transport = expr.PayloadBaseNetworkHeader, expr.PayloadBaseTransportHeader
 
-// ends load the addresses and ports of a packet.
 type ends struct{ source, sourcePort, destination, destinationPort expr.Any }
 
 // match compares addresses and ports with those of a packet. The match that fails most often is
@@ -144,7 +137,6 @@ func (e ends) match(p simulate.Packet) []expr.Any {
 	return out
 }
 
-// matchPacket matches the packet's addresses and ports.
 func matchPacket(p simulate.Packet) []expr.Any {
 	e := ends{field(network, 12, 4), field(transport, 0, 2), field(network, 16, 4), field(transport, 2, 2)}
 	if p.To.Addr().Is6() {
@@ -194,5 +186,4 @@ const (
 	sctpINIT    = 1
 )
 
-// family returns the family of the table.
 func (c *Config) family() uint8 { return nft.FamilyNumber(model.FamilyOf(c.Packet.To.Addr())) }
