@@ -1,7 +1,9 @@
 package simulate
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -187,3 +189,76 @@ type Flow struct {
 
 // Labels are bits that programs set for a connection (NF_CT_LABELS_MAX_SIZE bytes).
 type Labels [16]byte
+
+// Priorities of the hooks that run all nat chains, whatever their own priorities, which
+// only order them among each other (net/netfilter/nf_nat_proto.c).
+const (
+	destinationNATPriority = -100
+	sourceNATPriority      = 100
+)
+
+func (b BaseChain) hookPriority() int32 {
+	if b.Type != natType {
+		return b.Priority
+	}
+	return b.Hook.natPriority()
+}
+
+const natType = "nat"
+
+func (h Hook) translates() bool { return h != HookIngress && h != HookForward }
+
+func (h Hook) natPriority() int32 {
+	if h.isSourceNAT() {
+		return sourceNATPriority
+	}
+	return destinationNATPriority
+}
+
+// orderBaseChains returns base chains by hook, in the order in which packets pass them. Of
+// two with the same priority, the one added later is first (nf_hook_entries_grow).
+func orderBaseChains(list []BaseChain) map[Hook][]BaseChain {
+	late := slices.Clone(list)
+	slices.Reverse(late)
+	slices.SortStableFunc(late, func(a, b BaseChain) int {
+		return cmp.Or(cmp.Compare(a.hookPriority(), b.hookPriority()), cmp.Compare(a.natRank(), b.natRank()),
+			cmp.Compare(a.Priority, b.Priority))
+	})
+	out := map[Hook][]BaseChain{}
+	for _, b := range late {
+		out[b.Hook] = append(out[b.Hook], b)
+	}
+	return out
+}
+
+func (b BaseChain) natRank() int {
+	if b.Type == natType {
+		return 1
+	}
+	return 0
+}
+
+// A Packet is the first packet of a connection.
+type Packet struct {
+	From     netip.Addr
+	FromPort uint16 // zero means any
+	To       netip.AddrPort
+	Protocol model.Protocol
+}
+
+// Family returns the family of the packet's addresses.
+func (p Packet) Family() model.Family { return model.FamilyOf(p.To.Addr()) }
+
+// Match returns the part of the packet that matches a frontend.
+func (p Packet) Match() model.Match {
+	return model.Match{Family: p.Family(), Addr: p.To.Addr(), Protocol: p.Protocol, Port: p.To.Port()}
+}
+
+// String returns the packet as in "10.244.1.7 -> 10.96.0.10:53/udp".
+func (p Packet) String() string {
+	from := p.From.String()
+	if p.FromPort != 0 {
+		from = netip.AddrPortFrom(p.From, p.FromPort).String()
+	}
+	return fmt.Sprintf("%s -> %s/%s", from, p.To, p.Protocol)
+}
