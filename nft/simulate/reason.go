@@ -78,15 +78,17 @@ func (w *walk) noteComparison(e *expr.Cmp, ok bool) {
 
 // prefixText returns "in 10.244.0.0/16", or an address that is compared whole.
 func prefixText(b, mask []byte) string {
-	a, ok := netip.AddrFromSlice(b)
-	if !ok {
+	if mask == nil {
+		mask = slices.Repeat([]byte{0xff}, len(b))
+	}
+	p, ok := prefixOf(b, mask)
+	switch {
+	case !ok:
 		return "the value in the rule"
+	case p.IsSingleIP():
+		return p.Addr().String()
 	}
-	bits := ones(mask)
-	if mask == nil || bits == a.BitLen() {
-		return a.String()
-	}
-	return "in " + netip.PrefixFrom(a, bits).String()
+	return "in " + p.String()
 }
 
 // nameText returns an interface's name, with an asterisk if only a prefix is compared.

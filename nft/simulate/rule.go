@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"encoding/binary"
+	"net"
 	"net/netip"
 	"slices"
 
@@ -89,7 +90,8 @@ func RequiredSource(r Rule, f model.Family) netip.Prefix {
 		rest := r.Expressions[i+1:]
 		if len(rest) > 1 {
 			if mask, ok := rest[0].(*expr.Bitwise); ok {
-				bits, rest = ones(mask.Mask), rest[1:]
+				bits, _ = net.IPMask(mask.Mask).Size()
+				rest = rest[1:]
 			}
 		}
 		if len(rest) > 0 {
@@ -102,13 +104,4 @@ func RequiredSource(r Rule, f model.Family) netip.Prefix {
 		}
 	}
 	return netip.Prefix{}
-}
-
-func ones(mask []byte) (n int) {
-	for _, m := range mask {
-		for ; m != 0; m <<= 1 {
-			n++
-		}
-	}
-	return n
 }

@@ -40,7 +40,7 @@ func (w *ruleWriter) cmp(e *expr.Cmp) {
 		return
 	}
 	if p, ok := prefixOf(e.Data, v.mask); ok && v.form == formAddress {
-		w.write(v.text, op+p)
+		w.write(v.text, op+p.String())
 		return
 	}
 	if equal {

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"math/bits"
+	"net"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -97,20 +97,10 @@ func labelText(b []byte) string {
 }
 
 // prefixOf returns an address and a mask as a prefix; false if the mask is not that of a prefix.
-func prefixOf(address, mask []byte) (string, bool) {
+func prefixOf(address, mask []byte) (netip.Prefix, bool) {
 	a, ok := netip.AddrFromSlice(address)
-	if !ok || len(mask) != len(address) {
-		return "", false
-	}
-	ones, ended := 0, false
-	for _, m := range mask {
-		n := bits.LeadingZeros8(^m)
-		if m<<n != 0 || ended && m != 0 {
-			return "", false
-		}
-		ones, ended = ones+n, ended || n < 8
-	}
-	return netip.PrefixFrom(a, ones).String(), true
+	ones, bits := net.IPMask(mask).Size()
+	return netip.PrefixFrom(a, ones), ok && bits == a.BitLen()
 }
 
 func number(b []byte) (n uint64) {

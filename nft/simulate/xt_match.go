@@ -272,22 +272,6 @@ func (w *walk) matchHelper(b info) (bool, error) {
 // statusExpected is the status of a connection that another one announced (IPS_EXPECTED).
 const statusExpected = 1 << 0
 
-// Options of a match of labels: it sets the label, and matches if that succeeds.
-const labelInvert, labelSet = 1, 2
-
-// matchLabel is connlabel_mt of net/netfilter/xt_connlabel.c.
-func (w *walk) matchLabel(b info) (bool, error) {
-	at, bit := int(b.u16(0)/8), byte(1)<<(b.u16(0)%8)
-	invert := b.u16(2)&labelInvert != 0
-	if !w.conn.known || at >= len(w.conn.labels) {
-		return invert, nil
-	}
-	if b.u16(2)&labelSet != 0 {
-		w.conn.labels[at] |= bit
-	}
-	return (w.conn.labels[at]&bit != 0) != invert, nil
-}
-
 func (w *walk) matchPacketType(b info) (bool, error) {
 	kind, err := w.packetType()
 	return uint32(kind) == b.u32(0) != (b.u32(4) != 0), err
@@ -314,13 +298,6 @@ func (w *walk) matchLength(b info) (bool, error) {
 		return b.u8(4) == 0, nil
 	}
 	return false, undecidedError("a match of the length of the packet")
-}
-
-func (w *walk) matchCGroup(info) (bool, error) {
-	if !w.frame.fromNode {
-		return false, nil
-	}
-	return false, undecidedError("a match of the group of the program that sends the packet")
 }
 
 // matchOwner is owner_mt of net/netfilter/xt_owner.c. A packet that the node sends is taken to

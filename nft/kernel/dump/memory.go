@@ -90,7 +90,7 @@ func (m *Memory) decode(b nft.Batch) error {
 func (m *Memory) addSet(d *attr.Decoder, msg message) {
 	s := &set{
 		table:    simulate.Table{Family: families[msg.family], Name: nft.TableName},
-		contents: contents{elements: map[string]simulate.Element{}},
+		elements: map[string]simulate.Element{},
 	}
 	s.decode(d, msg)
 	s.Name = attr.String(d.Find(msg.attributes, unix.NFTA_SET_NAME))

@@ -23,27 +23,20 @@ type setName struct {
 // A set is a set and what was read of it.
 type set struct {
 	simulate.Set
-	table simulate.Table
-	flags uint32
-	contents
-}
-
-type contents struct {
+	table     simulate.Table
+	flags     uint32
 	elements  map[string]simulate.Element
 	intervals intervals
 	catchAll  *simulate.Element // for all keys that have none, or nil
-	read      bool              // intervals or catchAll
+	read      bool              // all of them, or catchAll
 }
 
 // find returns the element that a key matches, nil if there is none.
-func (c *contents) find(key []byte) *simulate.Element {
-	if e, found := c.elements[string(key)]; found {
+func (s *set) find(key []byte) *simulate.Element {
+	if e, found := s.elements[string(key)]; found {
 		return &e
 	}
-	if e := c.intervals.find(key); e != nil {
-		return e
-	}
-	return c.catchAll
+	return cmp.Or(s.intervals.find(key), s.catchAll)
 }
 
 const setConcat = 0x80
@@ -89,7 +82,7 @@ func (s *set) decode(d *attr.Decoder, m message) {
 func (r *Reader) lookup(s *set, key []byte) (found *simulate.Element, err error) {
 	if s.hasIntervals() {
 		if !s.read {
-			err = r.readIntervals(s)
+			err = r.readElements(s)
 		}
 		return s.find(key), err
 	}
@@ -105,13 +98,31 @@ func (r *Reader) lookup(s *set, key []byte) (found *simulate.Element, err error)
 	return s.catchAll, err
 }
 
-func (r *Reader) readIntervals(s *set) error {
-	var list []element
+// readElements reads all elements of a set.
+func (r *Reader) readElements(s *set) error {
+	s.elements = map[string]simulate.Element{}
 	err := r.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, FamilyNumber(s.table.Family), s.encodeName,
 		func(d *attr.Decoder, m message) {
-			eachElement(d, m, func(e element) { list = append(list, e) })
+			eachElement(d, m, func(e element) {
+				switch {
+				case e.key == nil:
+					s.catchAll = &e.Element
+				case s.hasIntervals():
+					s.intervals = append(s.intervals, e)
+				default:
+					s.elements[string(e.key)] = e.Element
+				}
+			})
 		})
-	s.addIntervals(list)
+	slices.SortFunc(s.intervals, func(a, b element) int {
+		if c := bytes.Compare(a.key, b.key); c != 0 || a.end == b.end {
+			return c
+		}
+		if a.end {
+			return -1
+		}
+		return 1
+	})
 	s.read = err == nil
 	return err
 }
@@ -194,25 +205,6 @@ func mayDecide(d *attr.Decoder, expression []byte) bool {
 // intervals are the bounds of intervals, sorted; where one ends and another begins, the end
 // is first.
 type intervals []element
-
-func (c *contents) addIntervals(list []element) {
-	c.intervals = slices.DeleteFunc(list, func(e element) bool {
-		if e.key == nil {
-			c.catchAll = &e.Element
-		}
-		return e.key == nil
-	})
-	slices.SortFunc(c.intervals, func(a, b element) int {
-		return cmp.Or(bytes.Compare(a.key, b.key), -cmp.Compare(endRank(a), endRank(b)))
-	})
-}
-
-func endRank(e element) int {
-	if e.end {
-		return 1
-	}
-	return 0
-}
 
 // find returns the interval that a key is in: the last bound at the key or before it must be
 // a beginning.

@@ -146,42 +146,11 @@ func (t *TableRules) readSet(name string) (*set, error) {
 	}
 	fresh := *shape
 	s := &fresh
-	s.contents = contents{elements: map[string]simulate.Element{}}
 	s.Find = s.findRead
 	if s.isDynamic() {
 		return s, nil
 	}
-	list, err := t.readElements(s)
-	if err != nil {
-		return nil, err
-	}
-	var d attr.Decoder
-	var all []element
-	for _, e := range d.Attributes(list) {
-		switch e := decodeElement(&d, e); {
-		case s.hasIntervals():
-			all = append(all, e)
-		case e.key == nil:
-			s.catchAll = &e.Element
-		default:
-			s.elements[string(e.key)] = e.Element
-		}
-	}
-	if s.hasIntervals() {
-		s.addIntervals(all)
-	}
-	return s, d.Err()
-}
-
-func (t *TableRules) readElements(s *set) (list []byte, err error) {
-	err = t.reader.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, FamilyNumber(t.table.Family), s.encodeName,
-		func(d *attr.Decoder, m message) {
-			list = append(list, d.Find(m.attributes, unix.NFTA_SET_ELEM_LIST_ELEMENTS)...)
-			for len(list)%4 != 0 {
-				list = append(list, 0) // attributes are aligned
-			}
-		})
-	return list, err
+	return s, t.reader.readElements(s)
 }
 
 // Keys returns the keys of a named set with their elements, sorted; none if there is no such

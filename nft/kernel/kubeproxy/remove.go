@@ -107,40 +107,35 @@ func tryRemove(dial func() (*netlink.Conn, error), f model.Family, marker bool) 
 	return removed, s.consistent, err
 }
 
-// remove commits until the kernel accepts the batch: other programs may write in between,
-// and a chain may be in use in a way that does not show in the rules.
+// remove commits until the kernel accepts the batch: other programs may write in between.
 func (s *state) remove(conn *netlink.Conn, f model.Family) (removed []string, err error) {
-	busy := map[string][]string{}
 	for range maxWrites {
-		plans, empty := s.plan(busy)
+		plans, empty := s.plan()
 		if empty {
 			return nil, s.check(conn)
 		}
-		more, err := newBatch(f, s, plans).commit(conn)
-		if err == nil && len(more) == 0 {
-			return s.describe(f, plans), nil
-		}
+		b := newBatch(f, s, plans)
+		err := b.Commit(conn, nil)
 		switch {
-		case errors.Is(err, unix.ERESTART):
-			err = s.refresh(conn, f)
+		case err == nil:
+			return s.describe(f, plans), nil
 		case s.addMarker && isUnsupported(err):
 			return nil, nil // a kernel without the family has nothing else of it
+		case !errors.Is(err, unix.ERESTART):
+			return nil, fmt.Errorf("commit the removal: %w", err)
 		}
-		if err != nil {
+		if err := s.refresh(conn, f); err != nil {
 			return nil, err
-		}
-		for _, c := range more {
-			busy[c.table] = append(busy[c.table], c.name)
 		}
 	}
 	return nil, unix.ERESTART
 }
 
 // plan returns the plans of all tables, and whether there is nothing to remove.
-func (s *state) plan(busy map[string][]string) (plans []Plan, empty bool) {
+func (s *state) plan() (plans []Plan, empty bool) {
 	empty = !s.hasTable && !s.addMarker
 	for _, t := range s.tables {
-		p := t.Plan(busy[t.Name]...)
+		p := t.Plan()
 		empty = empty && p.IsEmpty()
 		plans = append(plans, p)
 	}

@@ -43,10 +43,17 @@ func (f *Found) Suspend() nft.Batch {
 // refuses the batch with ERESTART, and [Find] has to be called again. Without a suspended part
 // the batch is empty.
 func (f *Found) Resume() nft.Batch {
-	var b nft.Batch
-	for _, p := range f.Suspended() {
+	return f.deleteReturns(f.Suspended())
+}
+
+// deleteReturns deletes the rules of ours in parts.
+func (f *Found) deleteReturns(parts []Part) (b nft.Batch) {
+	for _, p := range parts {
 		for _, handle := range p.handles {
-			b = append(b, p.deleteRule(handle))
+			text := fmt.Sprintf("delete rule %s handle %d", p, handle)
+			b = append(b, change(text, unix.NFT_MSG_DELRULE, 0, nft.FamilyNumber(p.Family), func(e *attr.Encoder) {
+				encodeRuleRef(e, p.Table, p.Chain, handle)
+			}))
 		}
 	}
 	return f.atGeneration(b)
@@ -69,15 +76,6 @@ func (p Part) insertReturn(match string, conditions ...expr.Any) nft.Op {
 	return change(text, unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE, family, func(e *attr.Encoder) {
 		list := append(slices.Clip(conditions), &expr.Verdict{Kind: expr.VerdictReturn})
 		socket.EncodeRule(e, family, p.Table, p.Chain, SuspendComment, list...)
-	})
-}
-
-func (p Part) deleteRule(handle uint64) nft.Op {
-	text := fmt.Sprintf("delete rule %s handle %d", p, handle)
-	return change(text, unix.NFT_MSG_DELRULE, 0, nft.FamilyNumber(p.Family), func(e *attr.Encoder) {
-		e.String(unix.NFTA_RULE_TABLE, p.Table)
-		e.String(unix.NFTA_RULE_CHAIN, p.Chain)
-		e.Uint64(unix.NFTA_RULE_HANDLE, handle)
 	})
 }
 
@@ -115,12 +113,7 @@ func (f *Found) EndTrial(ours []Part) nft.Batch {
 	for _, p := range f.Suspended() {
 		b = append(b, p.insertReturn(""))
 	}
-	for _, p := range ours {
-		for _, handle := range p.handles {
-			b = append(b, p.deleteRule(handle))
-		}
-	}
-	return f.atGeneration(b)
+	return f.atGeneration(append(b, f.deleteReturns(ours)...))
 }
 
 // FindOurs returns our own base chains; see [Find].
