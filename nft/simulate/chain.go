@@ -168,10 +168,8 @@ func (w *walk) assumeMatch(r Rule, e any, why undecidedError, already bool) bool
 	case !already && !w.assume(w.doubt(why)):
 		return false
 	}
-	if mayLoad(e) {
-		for i := range w.regs.unknown {
-			w.regs.unknown[i] = true
-		}
+	for i := range w.regs.unknown {
+		w.regs.unknown[i] = true // e may have loaded some
 	}
 	return true
 }

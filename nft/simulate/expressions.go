@@ -180,17 +180,6 @@ func (u UnknownExpression) isMatchOnly() bool {
 
 const matchPrefix = "xt match "
 
-// mayLoad reports whether a match may write to registers.
-func mayLoad(e any) bool {
-	switch e := e.(type) {
-	case *expr.Cmp, *expr.Range, Extension:
-		return false
-	case UnknownExpression:
-		return e.Name != "connlimit" && e.Name != "limit" && e.Name != "quota" && !strings.HasPrefix(e.Name, matchPrefix)
-	}
-	return true
-}
-
 // effects reports whether an expression only computes or compares something, so that its effect
 // depends on the rest of its rule, and whether it may give a final verdict or change something that
 // other rules match. Counting and logging are neither.

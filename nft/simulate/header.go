@@ -174,7 +174,7 @@ func (w *walk) payload(e *expr.Payload) (verdict, error) {
 		return verdictBreak, nil
 	}
 	if e.OperationType == expr.PayloadLoad {
-		w.reason.aboutPayload(w, e)
+		w.aboutPayload(e)
 		return verdictContinue, w.regs.load(e.DestRegister, v)
 	}
 	from, err := w.regs.read(e.SourceRegister, int(e.Len))

@@ -27,7 +27,7 @@ func (w *walk) meta(e *expr.Meta) (verdict, error) {
 	if !there {
 		return verdictBreak, nil
 	}
-	w.reason.aboutMeta(e.Key)
+	w.aboutMeta(e.Key)
 	return verdictContinue, w.regs.load(e.Register, v)
 }
 
@@ -107,7 +107,7 @@ func (w *walk) fib(e *expr.Fib) (verdict, error) {
 		if (e.FlagIIF || e.FlagOIF) && kind == unix.RTN_LOCAL {
 			return verdictBreak, errInterfaceType
 		}
-		w.reason.fib = a
+		w.about(a.String(), func([]byte, []byte) string { return "an address of this node" })
 		return verdictContinue, errors.Join(err, w.regs.load(e.Register, known(nativeBytes(kind))))
 	case e.ResultOIF, e.ResultOIFNAME:
 		out, err := w.routeOf(a, e)
