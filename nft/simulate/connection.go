@@ -117,13 +117,6 @@ func (w *walk) applyTranslation(h Hook) {
 	}
 }
 
-// An Established is an established connection.
-type Established struct {
-	Flow
-	// Left reports whether no new connection would go to its endpoint.
-	Left bool
-}
-
 func (r *Result) setLeft() {
 	fresh, unexplored := r.Outcomes, r.Unexplored
 	if r.Flow != nil {

@@ -117,7 +117,7 @@ func DecodeExpression(d *attr.Decoder, family uint8, b []byte) any {
 	case name == "last" || name == "dup":
 		return NoEffect{name}
 	case name == "limit":
-		return UnknownExpression{name, limitText(d, data)}
+		return UnknownExpression{name, limitText(family, data)}
 	case k == nil:
 		return UnknownExpression{Name: name}
 	case k.decode != nil:

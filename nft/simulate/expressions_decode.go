@@ -52,27 +52,21 @@ func DecodeVerdict(d *attr.Decoder, b []byte) *expr.Verdict {
 }
 
 // limitText returns a limit, whose effect is not known in advance, as nft prints it.
-func limitText(d *attr.Decoder, data []byte) string {
-	var burst, kind, options uint32
-	numbers(d, data, map[uint16]*uint32{
-		unix.NFTA_LIMIT_BURST: &burst, unix.NFTA_LIMIT_TYPE: &kind, unix.NFTA_LIMIT_FLAGS: &options,
-	})
-	var rate, per uint64
-	for kind, n := range map[uint16]*uint64{unix.NFTA_LIMIT_RATE: &rate, unix.NFTA_LIMIT_UNIT: &per} {
-		if b := d.Find(data, kind); b != nil {
-			*n = d.Uint64(b)
-		}
+func limitText(family uint8, data []byte) string {
+	var l expr.Limit
+	if expr.Unmarshal(family, data, &l) != nil {
+		return "(limit)"
 	}
 	over, unit := "", "packets"
-	if kind == unix.NFT_LIMIT_PKT_BYTES {
+	if l.Type == expr.LimitTypePktBytes {
 		unit = "bytes"
 	}
-	if options&unix.NFT_LIMIT_F_INV != 0 {
+	if l.Over {
 		over = "over "
 	}
-	word, known := map[uint64]string{1: "second", 60: "minute", 3600: "hour", 86400: "day", 604800: "week"}[per]
-	if !known {
-		word = fmt.Sprint(per)
-	}
-	return fmt.Sprintf("limit rate %s%d/%s burst %d %s", over, rate, word, burst, unit)
+	per := map[expr.LimitTime]string{
+		expr.LimitTimeSecond: "second", expr.LimitTimeMinute: "minute", expr.LimitTimeHour: "hour",
+		expr.LimitTimeDay: "day", expr.LimitTimeWeek: "week",
+	}[l.Unit]
+	return fmt.Sprintf("limit rate %s%d/%s burst %d %s", over, l.Rate, per, l.Burst, unit)
 }

@@ -31,8 +31,8 @@ type Result struct {
 	Affinity *Affinity
 	// Flow is the connection that the packet belongs to; nil if it begins one. Flows are
 	// other connections of the client to the same address and port.
-	Flow  *Established
-	Flows []Established
+	Flow  *Flow
+	Flows []Flow
 	// IfNew is set with Flow: the outcomes of a packet that begins a new connection.
 	IfNew           []Outcome
 	IfNewUnexplored Unexplored

@@ -29,10 +29,8 @@ func Run(s Sources, p Packet, in Link) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("find connections of %s: %w", p.From, err)
 	}
-	own := removeOwnFlow(p, &flows)
-	for _, f := range flows {
-		r.Flows = append(r.Flows, Established{Flow: f})
-	}
+	r.Flows = slices.Clone(flows)
+	own := removeOwnFlow(p, &r.Flows)
 	if err := exploreAndIdentify(m, from, &r); err != nil {
 		return r, err
 	}
@@ -49,7 +47,7 @@ func Run(s Sources, p Packet, in Link) (Result, error) {
 func (m *sourceCache) runEstablished(from Link, fresh Result, own *Flow) (Result, error) {
 	r := Result{
 		Packet: fresh.Packet, In: fresh.In, ClientVia: fresh.ClientVia, ToNode: fresh.ToNode,
-		Flow: &Established{Flow: *own}, Flows: fresh.Flows, IfNew: fresh.Outcomes, IfNewUnexplored: fresh.Unexplored,
+		Flow: own, Flows: fresh.Flows, IfNew: fresh.Outcomes, IfNewUnexplored: fresh.Unexplored,
 	}
 	err := exploreAndIdentify(m, from, &r)
 	r.Kind = cmp.Or(r.Kind, fresh.Kind)
@@ -109,7 +107,7 @@ func removeOwnFlow(p Packet, flows *[]Flow) *Flow {
 		return nil
 	}
 	own := (*flows)[i]
-	*flows = slices.Delete(slices.Clone(*flows), i, i+1)
+	*flows = slices.Delete(*flows, i, i+1)
 	return &own
 }
 
@@ -129,10 +127,7 @@ func explore(m *sourceCache, in Link, r *Result, c *choices) error {
 				return fmt.Errorf("simulate the packet: %w", err)
 			}
 		}
-		w := &walk{sourceCache: m, choices: c, packet: r.Packet, in: in}
-		if r.Flow != nil {
-			w.flow = &r.Flow.Flow
-		}
+		w := &walk{sourceCache: m, choices: c, packet: r.Packet, in: in, flow: r.Flow}
 		err := w.run()
 		var undecided undecidedError
 		if errors.As(err, &undecided) {

@@ -185,6 +185,8 @@ type Flow struct {
 	Expires    time.Duration // if no packet comes; zero if offloaded
 	Started    time.Time     // if the kernel knows (net.netfilter.nf_conntrack_timestamp)
 	Reopens    bool          // whether a first packet begins a new connection
+	// Left reports whether no new connection would go to the endpoint; set by [Run].
+	Left bool
 }
 
 // Labels are bits that programs set for a connection (NF_CT_LABELS_MAX_SIZE bytes).

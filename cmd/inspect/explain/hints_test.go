@@ -308,7 +308,7 @@ func TestConnectionToAnEndpointThatLeftDoesNotArrive(t *testing.T) {
 	for left, arrives := range map[bool]string{false: answer.Always, true: answer.Never} {
 		delivered := simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}
 		w := asked(model.IPv4, model.TCP, 80, delivered, "shop/web:http")
-		w.Flow = &simulate.Established{Left: left}
+		w.Flow = &simulate.Flow{Left: left}
 		w.IfNew = []simulate.Outcome{delivered}
 		got := newAnswer(w)
 		if got.Arrives != arrives || got.Connection.Stale != left || strings.Contains(got.Text(), "no new connection would go there") != left {
@@ -345,10 +345,7 @@ func TestConnectionsNameWhyTheirEndpointLeft(t *testing.T) {
 					port.Endpoints = append(port.Endpoints, nodestatus.Endpoint{Address: address, Port: 8080, Reason: "NotReady"})
 				}
 				w := asked(f, p, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")
-				w.Flows = []simulate.Established{{
-					Flow: simulate.Flow{Endpoint: netip.AddrPortFrom(netip.MustParseAddr(address), 8080)},
-					Left: true,
-				}}
+				w.Flows = []simulate.Flow{{Endpoint: netip.AddrPortFrom(netip.MustParseAddr(address), 8080), Left: true}}
 				w.Flow, w.IfNew = &w.Flows[0], w.Outcomes
 				got := hinted(t, w, d)
 				if text := got.Text(); !strings.Contains(text, "no new connection would go there: "+why) {
@@ -387,7 +384,7 @@ func TestFastPathIsExplained(t *testing.T) {
 					Verdict: simulate.VerdictDelivered, Probability: 1, Endpoints: []simulate.Endpoint{{Local: tc.local}},
 				}, "shop/web:http")
 				w.In = tc.in
-				w.Flow = &simulate.Established{Flow: simulate.Flow{Status: 1 << 14, Endpoint: netip.AddrPortFrom(w.Packet.To.Addr(), 8080)}}
+				w.Flow = &simulate.Flow{Status: 1 << 14, Endpoint: netip.AddrPortFrom(w.Packet.To.Addr(), 8080)}
 				got := hinted(t, w, d)
 				if has := strings.Contains(strings.Join(got.Hints, "\n"), says); has != tc.want {
 					t.Errorf("%s %s, %s: hints %q", f, p, name, got.Hints)

@@ -177,7 +177,7 @@ func reply(r simulate.Reply, p simulate.Packet) *answer.Reply {
 	return out
 }
 
-func connection(f simulate.Established) answer.Connection {
+func connection(f simulate.Flow) answer.Connection {
 	c := answer.Connection{
 		FromPort: f.Client.Port(), Endpoint: f.Endpoint.String(), Sees: f.SeenSource.String(), State: f.State,
 		ExpiresSeconds: int(f.Expires / time.Second), FastPath: f.IsOffloaded(), Stale: f.Left,

@@ -4,7 +4,7 @@
 //	network        routes and addresses (package rtnetlink)
 //	connections    connection tracking (package conntrack)
 //	ipsets         sets of ipset; the kernel looks up a packet, without a program of ipset
-//	State          sockets by sock_diag, and files of /proc/net, when a packet meets a match of them
+//	state          sockets by sock_diag, and files of /proc/net, when a packet meets a match of them
 package simulator
 
 import (
@@ -27,7 +27,7 @@ type Simulator struct {
 	network     *rtnetlink.Network
 	connections *conntrack.Conntrack
 	ipsets      *ipsets
-	state       *State
+	state       *state
 }
 
 // Config is the configuration of a [Simulator].
@@ -53,7 +53,7 @@ func Open(c Config) (*Simulator, error) {
 		return nil, errors.Join(err, conn.Close())
 	}
 	connections := conntrack.New(conntrack.Config{NetNS: c.NetNS})
-	return &Simulator{c, dump.NewReader(conn), network, connections, &ipsets{conn}, NewState(c.NetNS)}, nil
+	return &Simulator{c, dump.NewReader(conn), network, connections, &ipsets{conn}, &state{netNS: c.NetNS}}, nil
 }
 
 // Close closes the sockets.

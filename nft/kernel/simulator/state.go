@@ -19,21 +19,17 @@ import (
 	"kube-vmap/nft/kernel/socket"
 )
 
-// State is what rules match on the node besides nf_tables, ipset and connection tracking: the
+// state is what rules match on the node besides nf_tables, ipset and connection tracking: the
 // socket of a packet, the lists of the match recent, and the queues at which programs listen. It
 // is read when a packet meets such a rule. It implements [simulate.NodeState].
-type State struct {
+type state struct {
 	netNS     int
 	conn      *netlink.Conn // nil until a socket is asked for
 	diagnosed map[byte]bool // protocols for which the kernel looks up sockets
 }
 
-// NewState returns the state of a network namespace, given by its file descriptor; zero means that
-// of the calling thread.
-func NewState(netNS int) *State { return &State{netNS: netNS} }
-
 // Close closes the netlink socket.
-func (s *State) Close() error {
+func (s *state) Close() error {
 	if s.conn == nil {
 		return nil
 	}
@@ -42,7 +38,7 @@ func (s *State) Close() error {
 
 // eachLine calls fn with the fields of each line of a file below /proc/net until it returns
 // false. A file that does not exist has no lines.
-func (s *State) eachLine(name string, fn func(fields []string) bool) error {
+func (s *state) eachLine(name string, fn func(fields []string) bool) error {
 	err := socket.In(s.netNS, func() error {
 		f, err := os.Open(filepath.Join("/proc/thread-self/net", name))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -72,7 +68,7 @@ func eachLine(r io.Reader, fn func(fields []string) bool) error {
 }
 
 // Queues implements [simulate.NodeState].
-func (s *State) Queues() (list []uint16, err error) {
+func (s *state) Queues() (list []uint16, err error) {
 	err = s.eachLine("netfilter/nfnetlink_queue", func(fields []string) bool {
 		if n, err := strconv.ParseUint(fields[0], 10, 16); err == nil {
 			list = append(list, uint16(n))
@@ -88,7 +84,7 @@ func addrOf(text string) netip.Addr {
 }
 
 // RecentAges implements [simulate.NodeState].
-func (s *State) RecentAges(list string, a netip.Addr) (ages []time.Duration, err error) {
+func (s *state) RecentAges(list string, a netip.Addr) (ages []time.Duration, err error) {
 	if list != filepath.Base(list) {
 		return nil, nil // no file can have the name
 	}
