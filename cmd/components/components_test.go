@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kube-vmap/nft/kernel/dump"
+	"kube-vmap/nft/simulate"
 )
 
 // write writes a file below a temporary directory.
@@ -136,7 +137,7 @@ func TestPluginsAreReadFromTheCNIConfiguration(t *testing.T) {
 
 // TestModeIsTheFirstThatHasASign has the tables and interfaces of each mode of Calico.
 func TestModeIsTheFirstThatHasASign(t *testing.T) {
-	chains := dump.Table{Family: "ip", Name: "filter", Chains: []dump.Chain{{Name: "cali-INPUT"}}}
+	chains := dump.Table{Family: "ip", Name: "filter", Chains: []dump.Chain{{Chain: simulate.Chain{Name: "cali-INPUT"}}}}
 	own := dump.Table{Family: "ip", Name: "calico"}
 	for _, tc := range []struct {
 		want string
@@ -194,7 +195,7 @@ func (s sign) example() *Node {
 		if !ok {
 			in, chain = "nat", name
 		}
-		n.Tables = []dump.Table{{Family: "ip6", Name: in, Legacy: kind == "legacy-chain", Chains: []dump.Chain{{Name: chain}}}}
+		n.Tables = []dump.Table{{Family: "ip6", Name: in, Legacy: kind == "legacy-chain", Chains: []dump.Chain{{Chain: simulate.Chain{Name: chain}}}}}
 	case "interface":
 		n.Interfaces = []string{name}
 	case "process", "pod-process":

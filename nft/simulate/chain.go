@@ -110,11 +110,11 @@ func (w *walk) finish(v verdict) (bool, error) {
 // applyPolicy handles a packet that no rule of a base chain decided.
 func (w *walk) applyPolicy(b BaseChain) bool {
 	w.position = position{base: b, chain: b.Chain, id: chainID(b.Chain, w.frame.family)}
-	if b.PolicyDrop {
+	if b.Drop {
 		w.reason = reason{text: "no rule decides, and the policy is drop"}
 		w.noteDropped()
 	}
-	return !b.PolicyDrop
+	return !b.Drop
 }
 
 // checkChain adds a fault if a chain of ours that the packet enters is empty.

@@ -42,7 +42,7 @@ func (w *walk) note(kind, text string) {
 		return
 	}
 	w.record.steps = append(w.record.steps, Step{
-		Hook: w.record.hook.String(), Table: w.position.chain.Table.String(), Chain: w.position.chain.Name,
+		Hook: string(w.record.hook), Table: w.position.chain.Table.String(), Chain: w.position.chain.Name,
 		Rule: w.position.rule.Handle, Back: w.record.back, Kind: kind, Means: string(w.position.id.Means()), Text: text,
 	})
 }
@@ -50,7 +50,7 @@ func (w *walk) note(kind, text string) {
 // noteNode adds a step of the node that is not in a table.
 func (w *walk) noteNode(kind, text string) {
 	w.record.steps = append(w.record.steps, Step{
-		Hook: w.record.hook.String(), Back: w.record.back, Kind: kind,
+		Hook: string(w.record.hook), Back: w.record.back, Kind: kind,
 		Text: text,
 	})
 }

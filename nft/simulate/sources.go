@@ -62,11 +62,11 @@ type Chain struct {
 
 // A BaseChain is a chain at a hook.
 type BaseChain struct {
-	Chain      Chain
-	Type       string // filter, nat, route
-	Hook       Hook
-	Priority   int32
-	PolicyDrop bool // packets that no rule decides are dropped
+	Chain
+	Type     string // filter, nat, route
+	Hook     Hook
+	Priority int32
+	Drop     bool // the policy: packets that no rule decides are dropped
 	// Devices are, at HookIngress, the names of the interfaces whose packets the chain
 	// sees; one that ends in an asterisk is a prefix.
 	Devices []string
@@ -80,26 +80,21 @@ func (b BaseChain) appliesTo(in Link) bool {
 	})
 }
 
-// A Hook is a hook of netfilter, by its number (NF_INET_*).
-type Hook uint32
+// A Hook is a hook of netfilter, by its name in nft.
+type Hook string
 
-// The hooks of the IP families.
+// The hooks of the IP families, and that of an interface.
 const (
-	HookPrerouting  Hook = 0
-	HookInput       Hook = 1
-	HookForward     Hook = 2
-	HookOutput      Hook = 3
-	HookPostrouting Hook = 4
-	// HookIngress is the hook of an interface. The number is our own, because families
-	// number it differently.
-	HookIngress Hook = 5
+	HookPrerouting  Hook = "prerouting"
+	HookInput       Hook = "input"
+	HookForward     Hook = "forward"
+	HookOutput      Hook = "output"
+	HookPostrouting Hook = "postrouting"
+	HookIngress     Hook = "ingress"
 )
 
-// HookNames are the names of the hooks in nft.
-var HookNames = [...]string{"prerouting", "input", "forward", "output", "postrouting", "ingress"}
-
-// String returns the name of the hook in nft.
-func (h Hook) String() string { return HookNames[h] }
+// Hooks are the hooks by their number in the family inet (NF_INET_*).
+var Hooks = [...]Hook{HookPrerouting, HookInput, HookForward, HookOutput, HookPostrouting, HookIngress}
 
 // A Rule is a rule as the kernel holds it.
 type Rule struct {

@@ -9,12 +9,13 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/trace"
+	"kube-vmap/nft/simulate"
 )
 
 func traceText(number int, w *trace.Path) string {
 	var s strings.Builder
 	s.WriteString(heading(number, w))
-	hook := ""
+	hook := simulate.Hook("")
 	for i := range w.Visits {
 		p := &w.Visits[i]
 		if p.Chain.IsTracer() {

@@ -56,7 +56,7 @@ func (n *node) policy(hook, need, see string) (Item, error) {
 	}
 	var accepted []string
 	for t, c := range n.chains() {
-		if c.Hook != hook || !c.Drop {
+		if string(c.Hook) != hook || !c.Drop {
 			continue
 		}
 		i.Evidence = append(i.Evidence, fmt.Sprintf("policy drop in chain %s of table %s", c.Name, t))

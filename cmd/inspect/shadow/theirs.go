@@ -160,7 +160,7 @@ func (r *kubeProxyRules) BaseChains(f model.Family) (out []simulate.BaseChain, _
 			return nil, err
 		}
 		for _, b := range list {
-			b.PolicyDrop = b.PolicyDrop && r.mode.name != modeIPTables
+			b.Drop = b.Drop && r.mode.name != modeIPTables
 			out = append(out, b)
 		}
 	}

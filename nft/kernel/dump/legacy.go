@@ -144,7 +144,7 @@ func (t *Table) decodeLegacy(entries []byte, targetOffset int) error {
 		target := entries[at:next]
 		name, data := cString(target[targetName:targetData]), target[targetData:]
 		if name == "ERROR" {
-			t.Chains = append(t.Chains, Chain{Name: cString(data)})
+			t.Chains = append(t.Chains, Chain{Chain: t.Chain(cString(data))})
 		} else {
 			inert = inert && name == "" && endsChain(int32(binary.NativeEndian.Uint32(data)))
 		}

@@ -72,9 +72,8 @@ func (m *Memory) decode(b nft.Batch) error {
 		msg := message{data[0], d.Body(data)}
 		switch h.Type & 0xff {
 		case unix.NFT_MSG_NEWCHAIN:
-			c := decodeChain(&d, msg)
-			if b, hooked := c.base(); hooked {
-				m.base = append(m.base, b)
+			if c := decodeChain(&d, msg); seesIP(c) {
+				m.base = append(m.base, c)
 			}
 		case unix.NFT_MSG_NEWSET:
 			m.addSet(&d, msg)

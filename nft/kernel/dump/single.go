@@ -52,12 +52,12 @@ func (r *Reader) Table(name simulate.Table, keep func(chain string) bool, skip s
 	if err != nil {
 		return nil, err
 	}
-	for i := range chains {
-		b, hooked := chains[i].base()
+	for _, b := range chains {
+		hooked := seesIP(b)
 		if hooked {
 			t.base = append(t.base, b)
 		}
-		if !hooked && !keep(b.Chain.Name) {
+		if !hooked && !keep(b.Name) {
 			continue
 		}
 		t.kept[b.Chain] = nil

@@ -23,7 +23,7 @@ type Chain struct {
 func (c Chain) IsTracer() bool { return c.Own || strings.HasPrefix(c.Table.Name, TableName) }
 
 func (c Chain) isIPHook() bool {
-	return c.Table.Family != "bridge" && c.Table.Family != "arp" && slices.Contains(hookNames, c.Hook)
+	return c.Table.Family != "bridge" && c.Table.Family != "arp" && slices.Contains(hooks, c.Hook)
 }
 
 // A Rule is a rule of any table, as far as it could be read.

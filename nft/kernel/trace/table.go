@@ -47,22 +47,22 @@ type rule struct {
 	expressions []expr.Any
 }
 
-// hookNames are the names of the hooks of IP in nft, by number.
-var hookNames = simulate.HookNames[:unix.NF_INET_POST_ROUTING+1]
+// hooks are the names of the hooks of IP in nft, by number.
+var hooks = simulate.Hooks[:unix.NF_INET_POST_ROUTING+1]
 
 func (c *Config) chains() []chain {
 	var out []chain
 	for _, hook := range [...]uint32{unix.NF_INET_PRE_ROUTING, unix.NF_INET_LOCAL_OUT} {
 		out = append(out,
-			chain{"begin-" + hookNames[hook], socket.Hook{Number: hook, Priority: priorityBegin}, []rule{c.begin(hook)}},
-			chain{"state-" + hookNames[hook], socket.Hook{Number: hook, Priority: priorityState}, c.states()},
+			chain{string("begin-" + hooks[hook]), socket.Hook{Number: hook, Priority: priorityBegin}, []rule{c.begin(hook)}},
+			chain{string("state-" + hooks[hook]), socket.Hook{Number: hook, Priority: priorityState}, c.states()},
 		)
 	}
 	for _, hook := range [...]uint32{unix.NF_INET_LOCAL_IN, unix.NF_INET_FORWARD, unix.NF_INET_POST_ROUTING} {
-		out = append(out, chain{"begin-" + hookNames[hook], socket.Hook{Number: hook, Priority: priorityFirst}, nil})
+		out = append(out, chain{string("begin-" + hooks[hook]), socket.Hook{Number: hook, Priority: priorityFirst}, nil})
 	}
-	for hook, name := range hookNames {
-		out = append(out, chain{endPrefix + name, socket.Hook{Number: uint32(hook), Priority: priorityLast}, nil})
+	for hook, name := range hooks {
+		out = append(out, chain{endPrefix + string(name), socket.Hook{Number: uint32(hook), Priority: priorityLast}, nil})
 	}
 	return out
 }
