@@ -87,7 +87,7 @@ func TestWalksOfOneRunAreBounded(t *testing.T) {
 
 // TestWalksOfNestedPicksAreBounded has picks that differ from walk to walk.
 func TestWalksOfNestedPicksAreBounded(t *testing.T) {
-	c, walks, all := &choices{}, 0, 0.0
+	c, walks, all := &choices{perPick: maxChoicesPerPick, walks: maxWalks}, 0, 0.0
 	for more := true; more; more = c.advance() {
 		for n := c.choose(300, true); n > 0 && len(c.made) < 9; n /= 2 {
 			c.choose(n+1, false)

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"encoding/binary"
-	"net"
 	"net/netip"
 	"slices"
 
@@ -90,7 +89,7 @@ func RequiredSource(r Rule, f model.Family) netip.Prefix {
 		rest := r.Expressions[i+1:]
 		if len(rest) > 1 {
 			if mask, ok := rest[0].(*expr.Bitwise); ok {
-				bits, _ = net.IPMask(mask.Mask).Size()
+				bits, _ = maskBits(mask.Mask)
 				rest = rest[1:]
 			}
 		}

@@ -112,7 +112,7 @@ func removeOwnFlow(p Packet, flows *[]Flow) *Flow {
 }
 
 func exploreAndIdentify(m *sourceCache, in Link, r *Result) error {
-	if err := explore(m, in, r, &choices{}); err != nil {
+	if err := explore(m, in, r, &choices{perPick: maxChoicesPerPick, walks: maxWalks}); err != nil {
 		return err
 	}
 	return m.identify(r)

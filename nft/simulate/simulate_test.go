@@ -139,7 +139,7 @@ func TestEveryPickIsExploredWithItsProbability(t *testing.T) {
 }
 
 func TestFirstPicksAreExploredIfThereAreTooMany(t *testing.T) {
-	c := &choices{}
+	c := &choices{perPick: maxChoicesPerPick, walks: maxWalks}
 	var picks []uint32
 	for more := true; more; more = c.advance() {
 		picks = append(picks, c.choose(2000, true)*2+c.choose(2, true))

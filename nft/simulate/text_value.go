@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"net"
+	"math/bits"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -99,8 +99,20 @@ func labelText(b []byte) string {
 // prefixOf returns an address and a mask as a prefix; false if the mask is not that of a prefix.
 func prefixOf(address, mask []byte) (netip.Prefix, bool) {
 	a, ok := netip.AddrFromSlice(address)
-	ones, bits := net.IPMask(mask).Size()
-	return netip.PrefixFrom(a, ones), ok && bits == a.BitLen()
+	ones, isPrefix := maskBits(mask)
+	return netip.PrefixFrom(a, ones), ok && isPrefix && len(mask) == len(address)
+}
+
+// maskBits returns the number of ones that a mask begins with, and whether it has no others.
+func maskBits(mask []byte) (ones int, isPrefix bool) {
+	for ones < 8*len(mask) && mask[ones/8]<<(ones%8)&0x80 != 0 {
+		ones++
+	}
+	all := 0
+	for _, m := range mask {
+		all += bits.OnesCount8(m)
+	}
+	return ones, all == ones
 }
 
 func number(b []byte) (n uint64) {

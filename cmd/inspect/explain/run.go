@@ -169,7 +169,8 @@ func reply(r simulate.Reply, p simulate.Packet) *answer.Reply {
 	}
 	out := &answer.Reply{
 		Verdict: r.Verdict.String(), From: r.From.String(), To: r.To.String(), Bypasses: r.Bypasses, How: r.How,
-		By: ruleRef(r.By), Reason: string(r.Because.Reason), Because: answer.BecauseText(string(r.Because.Reason), r.Because.Fault),
+		By: ruleRef(r.By), Reason: string(r.Because.Reason),
+		Because: answer.BecauseText(string(r.Because.Reason), r.Because.Fault),
 	}
 	if r.Verdict.Arrives() && !r.ReachesClient(p) {
 		out.Verdict = answer.ReplyNotAccepted
