@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -62,21 +63,20 @@ func (b *builder) isUntranslated(w *Way) bool {
 // client, by the answers of the client's node and of the endpoint's, and why not.
 func (b *builder) setArrivals(w *Way) {
 	isOfService := b.destination.Service != nil && w.holder == ""
-	known := map[string]bool{} // the Service's endpoints in EndpointSlices
+	var known map[netip.AddrPort]bool
 	if isOfService {
-		for k := range sliceEndpoints(b.slices, b.destination.Service) {
-			known[k.at.String()] = true
-		}
+		known = sliceEndpoints(b.slices, b.destination.Service)
 	}
 	for i := range w.Endpoints {
 		e := &w.Endpoints[i]
 		e.Arrives, e.Why = e.arrivesThere()
 		back := e.replyArrives()
+		_, isKnown := known[addrPort(e.Address)]
 		switch {
 		case e.Arrives != answer.Always:
 		case back != answer.Always:
 			e.Why = "on node " + w.Client.Node + ": " + e.back
-		case isOfService && !known[e.Address]:
+		case isOfService && !isKnown:
 			e.Arrives, e.Why = answer.Unknown, "no EndpointSlice has this endpoint, so its pod may be gone"+w.sentBy(e.Address)
 		}
 		e.Arrives = inTurn(e.Arrives, back)
