@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -41,22 +40,17 @@ func (n namer) add(ctx context.Context, list []findings.Merged) error {
 			services[k] = append(services[k], m)
 		}
 	}
-	var mu sync.Mutex
-	var failed error
 	var g errgroup.Group
 	g.SetLimit(maxReads)
 	for k, of := range services {
 		g.Go(func() error {
 			if err := n.addTo(ctx, k[0], k[1], of); err != nil && !apierrors.IsNotFound(err) {
-				mu.Lock()
-				failed = fmt.Errorf("pods of Service %s/%s and others are not named: %w", k[0], k[1], err)
-				mu.Unlock()
+				return fmt.Errorf("pods of Service %s/%s and others are not named: %w", k[0], k[1], err)
 			}
 			return nil
 		})
 	}
-	_ = g.Wait() // the functions return no errors
-	return failed
+	return g.Wait()
 }
 
 // addTo adds to the findings about one Service.

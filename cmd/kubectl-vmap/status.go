@@ -202,7 +202,8 @@ func (r *nodeRow) cells() (out [len(columns)]string) {
 		if !h.Sync.Last.IsZero() {
 			out[9] = nodestatus.Duration(r.now.Sub(h.Sync.Last))
 		}
-		out[10], out[11] = positionOf(h, "Service"), positionOf(h, "EndpointSlice")
+		out[10], _ = positionOf(h, "Service")
+		out[11], _ = positionOf(h, "EndpointSlice")
 		out[12] = h.Takeover.State
 	}
 	for i := range out {

@@ -101,11 +101,10 @@ var errNoPositions = errors.New("the node reads its objects elsewhere")
 func (o objectVersions) lag(h *nodestatus.Health) (*nodeLag, error) {
 	newer := map[string]int{}
 	for _, f := range followed {
-		i := slices.IndexFunc(h.Positions, func(p nodestatus.Position) bool { return p.Kind == f.kind })
-		if i < 0 {
+		seen, follows := positionOf(h, f.kind)
+		if !follows {
 			return nil, errNoPositions
 		}
-		seen := h.Positions[i].ResourceVersion
 		if newer[f.kind] = len(o[f.kind]); seen == "" {
 			continue
 		}
@@ -121,12 +120,12 @@ func (o objectVersions) lag(h *nodestatus.Health) (*nodeLag, error) {
 	return &nodeLag{Services: newer["Service"], EndpointSlices: newer["EndpointSlice"]}, nil
 }
 
-// positionOf returns the resource version up to which a node has seen objects of a kind.
-func positionOf(h *nodestatus.Health, kind string) string {
-	for _, p := range h.Positions {
-		if p.Kind == kind {
-			return p.ResourceVersion
-		}
+// positionOf returns the resource version up to which a node has seen objects of a kind, and
+// whether it follows them.
+func positionOf(h *nodestatus.Health, kind string) (version string, follows bool) {
+	i := slices.IndexFunc(h.Positions, func(p nodestatus.Position) bool { return p.Kind == kind })
+	if i < 0 {
+		return "", false
 	}
-	return ""
+	return h.Positions[i].ResourceVersion, true
 }

@@ -172,6 +172,3 @@ func (f *Flags) Config(s Source, namespace string) Config {
 	}
 	return c
 }
-
-// Interval returns the interval of the flags.
-func (f *Flags) Interval() time.Duration { return f.config.Interval }
