@@ -16,12 +16,12 @@ import (
 type jsonAnswer struct {
 	body       []byte
 	compressed func() []byte
-	until      time.Time // when it is old
+	made       time.Time
 }
 
 // newAnswer returns the answer with a body in JSON.
 func newAnswer(body []byte) *jsonAnswer {
-	return &jsonAnswer{body: body, compressed: sync.OnceValue(func() []byte { return compress(body) })}
+	return &jsonAnswer{body, sync.OnceValue(func() []byte { return compress(body) }), time.Now()}
 }
 
 // ServeHTTP sends the answer, compressed if the client accepts that.
@@ -63,17 +63,11 @@ func compress(body []byte) []byte {
 // answers are the last answers about what this process knows, for all windows.
 type answers struct {
 	turn chan struct{} // has an item while one is made
-	made map[string]*jsonAnswer
+	last map[string]*jsonAnswer
 }
 
-const (
-	// answerPeriod is how long an answer is used at least.
-	answerPeriod = time.Second
-	// answerFactor times how long it took to make is the same, up to maxAnswerPeriod: a page
-	// calls a state stale after 12 s.
-	answerFactor    = 10
-	maxAnswerPeriod = 8 * time.Second
-)
+// answerPeriod is how long an answer is used.
+const answerPeriod = 2 * time.Second
 
 // get returns the last answer of this name, or makes one. The names are few.
 func (a *answers) get(ctx context.Context, name string, value func() any) (*jsonAnswer, error) {
@@ -83,16 +77,13 @@ func (a *answers) get(ctx context.Context, name string, value func() any) (*json
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	start := time.Now()
-	if last := a.made[name]; last != nil && start.Before(last.until) {
+	if last := a.last[name]; last != nil && time.Since(last.made) < answerPeriod {
 		return last, nil
 	}
 	body, err := json.Marshal(value())
 	if err != nil {
 		return nil, err
 	}
-	made := newAnswer(body)
-	made.until = time.Now().Add(min(max(answerPeriod, answerFactor*time.Since(start)), maxAnswerPeriod))
-	a.made[name] = made
-	return made, nil
+	a.last[name] = newAnswer(body)
+	return a.last[name], nil
 }

@@ -29,6 +29,7 @@
 //	service.js   one Service                  colours.js   colours of rates
 //	flows.js     from which nodes to which    problems.js  a list of problems
 //	path.js      the form and its answer      drawing.js   the path of a packet, drawn
+//	node.js      one node                     history.js   the last values of a number, drawn
 package page
 
 import (
@@ -71,7 +72,7 @@ type Config struct {
 func Handler(c Config) http.Handler {
 	s := &server{
 		Config: c, explaining: make(chan struct{}, 1),
-		answers: answers{made: map[string]*jsonAnswer{}, turn: make(chan struct{}, 1)},
+		answers: answers{last: map[string]*jsonAnswer{}, turn: make(chan struct{}, 1)},
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /", files())

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -86,13 +85,10 @@ func (c *Cluster) Service(ctx context.Context, namespace, name string) (*Details
 	if ctx.Err() != nil {
 		return nil, errors.New("the question was given up")
 	}
-	c.details[k] = out
-	for len(c.details) > maxDetails {
-		oldest := slices.MinFunc(slices.Collect(maps.Keys(c.details)), func(a, b key) int {
-			return c.details[a].Time.Compare(c.details[b].Time)
-		})
-		delete(c.details, oldest)
+	if len(c.details) >= maxDetails {
+		clear(c.details)
 	}
+	c.details[k] = out
 	return out, nil
 }
 
@@ -125,8 +121,7 @@ func (c *Cluster) choose(k key) (*Details, []Node) {
 	c.addUp()
 	out := &Details{Problems: []Problem{}}
 	if s := c.services[k]; s != nil {
-		line := s.line()
-		out.Service = &line
+		out.Service = new(s.line())
 	}
 	for _, p := range c.problems() {
 		if p.Namespace == k.namespace && p.Name == k.name {
@@ -139,9 +134,7 @@ func (c *Cluster) choose(k key) (*Details, []Node) {
 			all = append(all, n)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *node) int {
-		return -cmp.Compare(a.weight(k), b.weight(k))
-	})
+	slices.SortStableFunc(all, func(a, b *node) int { return cmp.Compare(b.weight(k), a.weight(k)) })
 	rest := all[min(len(all), maxAsked):]
 	out.Others = len(rest)
 	var rate float64
@@ -176,8 +169,7 @@ func (d *NodeDetails) fill(k key, doc *nodestatus.Document) {
 	d.Counted, d.countedAt = doc.Counted, doc.CountedAt
 	d.Flows, d.Ports = []Flow{}, []nodestatus.Port{}
 	i := slices.IndexFunc(doc.Services, func(s nodestatus.Service) bool {
-		return s.Namespace == k.namespace &&
-			s.Name == k.name
+		return key{s.Namespace, s.Name} == k
 	})
 	if i < 0 {
 		return
@@ -209,8 +201,7 @@ func (d *NodeDetails) rate(before *Details) {
 	for i := range d.Flows {
 		f := &d.Flows[i]
 		if n, ok := last[f.Address]; ok && seconds > 0 && f.Total >= n {
-			rate := float64(f.Total-n) / seconds
-			f.Rate = &rate
+			f.Rate = new(float64(f.Total-n) / seconds)
 		}
 	}
 }
