@@ -107,10 +107,6 @@ export class PathView {
       if (running === this.running) this.button.disabled = false;
     }
   }
-
-  get packet() {
-    return "#/path";
-  }
 }
 
 // answer is what a report shows.
