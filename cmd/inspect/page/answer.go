@@ -3,7 +3,6 @@ package page
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -62,7 +61,7 @@ func compress(body []byte) []byte {
 
 // answers are the last answers about what this process knows, for all windows.
 type answers struct {
-	turn chan struct{} // has an item while one is made
+	mu   sync.Mutex // held while one is made
 	last map[string]*jsonAnswer
 }
 
@@ -70,13 +69,9 @@ type answers struct {
 const answerPeriod = 2 * time.Second
 
 // get returns the last answer of this name, or makes one. The names are few.
-func (a *answers) get(ctx context.Context, name string, value func() any) (*jsonAnswer, error) {
-	select {
-	case a.turn <- struct{}{}:
-		defer func() { <-a.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+func (a *answers) get(name string, value func() any) (*jsonAnswer, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if last := a.last[name]; last != nil && time.Since(last.made) < answerPeriod {
 		return last, nil
 	}

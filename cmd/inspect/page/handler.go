@@ -72,7 +72,7 @@ type Config struct {
 func Handler(c Config) http.Handler {
 	s := &server{
 		Config: c, explaining: make(chan struct{}, 1),
-		answers: answers{last: map[string]*jsonAnswer{}, turn: make(chan struct{}, 1)},
+		answers: answers{last: map[string]*jsonAnswer{}},
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /", files())
@@ -161,9 +161,9 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, get func(*http.R
 }
 
 // overview returns the state of the cluster, and keeps it up to date.
-func (s *server) overview(r *http.Request) (any, error) {
+func (s *server) overview(*http.Request) (any, error) {
 	s.Cluster.Watch()
-	return s.answers.get(r.Context(), "", func() any {
+	return s.answers.get("", func() any {
 		return struct {
 			Context string `json:"context"`
 			Alone   bool   `json:"alone"`
@@ -191,7 +191,7 @@ func (s *server) node(r *http.Request) (any, error) {
 	name := r.URL.Query().Get("name")
 	switch known, listed := s.Cluster.Knows(name); {
 	case known:
-		return s.answers.get(r.Context(), "node "+name, func() any { return s.Cluster.Node(name) })
+		return s.answers.get("node "+name, func() any { return s.Cluster.Node(name) })
 	case listed:
 		return nil, failure{http.StatusNotFound, errors.New("there is no node of this name")}
 	}

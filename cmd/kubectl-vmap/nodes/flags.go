@@ -66,16 +66,10 @@ func (f *Flags) Cluster(stderr io.Writer) (*Cluster, error) {
 		return nil, err
 	}
 	c := Config{REST: config, Namespace: f.namespace, Timeout: f.timeout, Concurrency: f.concurrency}
-	if IsTerminal(stderr) {
+	if file, ok := stderr.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		c.Progress = stderr
 	}
 	return New(c)
-}
-
-// IsTerminal reports whether lines are read by people, and not by a program.
-func IsTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // CurrentNamespace returns the namespace of -n or of the kubeconfig's context.

@@ -42,16 +42,15 @@ func differences(all []NodeDetails) []Difference {
 			out = append(out, Difference{n.Name, "it does not know the Service"})
 			continue
 		}
-		lacks := slices.DeleteFunc(slices.Clone(usual), func(a string) bool {
-			_, has := slices.BinarySearchFunc(n.Flows, a, func(f Flow, a string) int { return findings.CompareNames(f.Address, a) })
-			return has
-		})
+		has := map[string]bool{}
 		var more []string
 		for _, f := range n.Flows {
+			has[f.Address] = true
 			if 2*known[f.Address] < answers {
 				more = append(more, f.Address)
 			}
 		}
+		lacks := slices.DeleteFunc(slices.Clone(usual), func(a string) bool { return has[a] })
 		if len(lacks) > 0 {
 			out = append(out, Difference{n.Name, "it does not know " + nodestatus.JoinFirst(lacks, len(lacks), maxNames)})
 		}
