@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -93,17 +92,14 @@ func compare(a, b string) (int, error) { return resourceversion.CompareResourceV
 // mustCompare compares resource versions that are comparable.
 func mustCompare(a, b string) int { n, _ := compare(a, b); return n }
 
-// errNoPositions is returned for a node that does not follow the API server.
-var errNoPositions = errors.New("the node reads its objects elsewhere")
-
-// lag returns how far a node is behind the objects. An object that the node has not listed
-// yet is newer than anything.
+// lag returns how far a node is behind the objects; nil if it does not follow the API server. An
+// object that the node has not listed yet is newer than anything.
 func (o objectVersions) lag(h *nodestatus.Health) (*nodeLag, error) {
 	newer := map[string]int{}
 	for _, f := range followed {
 		seen, follows := positionOf(h, f.kind)
 		if !follows {
-			return nil, errNoPositions
+			return nil, nil
 		}
 		if newer[f.kind] = len(o[f.kind]); seen == "" {
 			continue

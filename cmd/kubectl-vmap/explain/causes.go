@@ -59,7 +59,7 @@ func (b *builder) addCauses(ctx context.Context, w *Way) {
 			continue // its hints are about what was found
 		}
 		for _, hint := range n.Answer.Hints {
-			w.addCause(Cause{Text: "node " + n.Node + ": " + hint})
+			w.addCause(Cause{Text: "node " + n.Node + ": " + n.named(hint)})
 		}
 	}
 }

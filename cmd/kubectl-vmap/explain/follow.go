@@ -70,7 +70,7 @@ func (b *builder) addEndpoints(ctx context.Context, w *Way, p resolve.Packet) er
 				Address: e.At(), Probability: e.Probability, Sees: e.Sees, Reply: e.Reply, Response: e.Response,
 			}
 			if e.Reply != nil {
-				to.back = e.ReplyText(a, o.Masquerade)
+				to.back = w.Client.named(e.ReplyText(a, o.Masquerade))
 			}
 			w.addEndpoint(to)
 		}
@@ -236,6 +236,9 @@ func (n *NodeAnswer) response(address string) string {
 	}
 	return ""
 }
+
+// named returns a text of a node for readers elsewhere.
+func (n *NodeAnswer) named(text string) string { return strings.ReplaceAll(text, "this node", n.Node) }
 
 // setResponses sets how endpoints respond: what their nodes and the client's have seen. An
 // endpoint that refuses connections is known to do so by one of them, unless it was asked.

@@ -207,10 +207,9 @@ func (w *Way) text() string {
 		if len(a.Outcomes) > 1 {
 			share = fmt.Sprintf("%.4g%% ", o.Probability*100)
 		}
-		fmt.Fprintf(b, "  %s: %s%s\n", w.Client.Node, share, indent(a.Sentence(o)))
+		fmt.Fprintf(b, "  %s: %s%s\n", w.Client.Node, share, indent(w.Client.named(a.Sentence(o))))
 	}
 	w.endpointsText(b)
-	w.backText(b)
 	return b.String()
 }
 
@@ -270,29 +269,4 @@ func (e *Endpoint) title() string {
 		return e.Address
 	}
 	return e.Address + " (pod " + e.Pod + ")"
-}
-
-// backText prints the way of the replies: where they pass the nodes of endpoints, and then the
-// client's node, once for those that it treats alike.
-func (w *Way) backText(b *strings.Builder) {
-	var here []string
-	for i := range w.Endpoints {
-		e := &w.Endpoints[i]
-		if arrives, _ := e.arrivesThere(); arrives == answer.Always && e.back != "" && len(here) < maxPrinted {
-			here = add(here, e.back)
-		}
-		if e.There == nil || e.There.Answer == nil {
-			continue
-		}
-		text := lostReply(e.There.Answer)
-		if text == "" && e.Arrives == answer.Always && e.Reply != nil {
-			text = fmt.Sprintf("passes the reply of %s on to %s", e.Address, e.Sees)
-		}
-		if text != "" {
-			fmt.Fprintf(b, "  back, %s: %s\n", e.Node, indent(text))
-		}
-	}
-	for _, text := range here {
-		fmt.Fprintf(b, "  back, %s: %s\n", w.Client.Node, indent(text))
-	}
 }

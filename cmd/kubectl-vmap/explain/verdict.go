@@ -106,7 +106,7 @@ func (e *Endpoint) arrivesThere() (arrives, why string) {
 	case e.node.Answer.Arrives == answer.Always:
 		return answer.Always, ""
 	}
-	return e.node.Answer.Arrives, "on node " + e.Node + ": " + failure(e.node.Answer)
+	return e.node.Answer.Arrives, "on node " + e.Node + ": " + e.node.failure()
 }
 
 // replyArrives returns whether the client gets the reply, as far as the client's node decides.
@@ -121,6 +121,8 @@ func (e *Endpoint) replyArrives() string {
 }
 
 // failure returns why a packet does not always arrive, by the answer of one node.
+func (n *NodeAnswer) failure() string { return n.named(failure(n.Answer)) }
+
 func failure(a *answer.Answer) string {
 	var worst *answer.Outcome
 	for i := range a.Outcomes {
@@ -195,7 +197,6 @@ func (w *Way) unseen() int {
 
 // why returns where and why the packet does not always arrive.
 func (w *Way) why() string {
-	a := w.Client.Answer
 	var failed []string
 	why, probability := "", 0.0
 	for _, e := range w.Endpoints {
@@ -206,7 +207,7 @@ func (w *Way) why() string {
 	}
 	switch {
 	case len(failed) == 0:
-		return "on node " + w.Client.Node + ": " + failure(a)
+		return "on node " + w.Client.Node + ": " + w.Client.failure()
 	case why == "":
 		return uncertain
 	case len(failed) == len(w.Endpoints):

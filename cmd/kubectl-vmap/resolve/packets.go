@@ -15,8 +15,6 @@ type Packet struct {
 	FromPort uint16 // zero for any
 	To       netip.AddrPort
 	Protocol model.Protocol
-	// Port is the name of the port of the Service.
-	Port string
 }
 
 // Family returns the IP family of the packet.
@@ -46,7 +44,7 @@ func Packets(c Client, d Destination, entry Object, families []model.Family) (ou
 			continue
 		}
 		for _, p := range d.Ports {
-			packet := Packet{From: from, FromPort: c.Port, Protocol: p.Protocol, Port: p.Name}
+			packet := Packet{From: from, FromPort: c.Port, Protocol: p.Protocol}
 			i := slices.IndexFunc(addresses, func(a address) bool { return !a.node || p.nodePort != 0 })
 			if i < 0 {
 				continue
