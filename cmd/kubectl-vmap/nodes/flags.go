@@ -53,9 +53,9 @@ func (f *Flags) AddFlags(to *pflag.FlagSet) {
 			return nil
 		})
 	to.StringVar(&f.namespace, "proxy-namespace", DefaultNamespace, "`namespace` of kube-vmap's pods")
-	to.DurationVar(&f.timeout, "node-timeout", defaultTimeout,
+	to.DurationVar(&f.timeout, "node-timeout", 10*time.Second,
 		"how long a node may be silent until it counts as not answering")
-	to.IntVar(&f.concurrency, "node-concurrency", defaultConcurrency, "`number` of nodes to ask at a time")
+	to.IntVar(&f.concurrency, "node-concurrency", 64, "`number` of nodes to ask at a time")
 }
 
 // Cluster returns the cluster that the flags and the kubeconfig choose. Progress is shown
