@@ -18,9 +18,10 @@ type jsonAnswer struct {
 	made       time.Time
 }
 
-// newAnswer returns the answer with a body in JSON.
-func newAnswer(body []byte) *jsonAnswer {
-	return &jsonAnswer{body, sync.OnceValue(func() []byte { return compress(body) }), time.Now()}
+// newAnswer returns the answer with a value in JSON.
+func newAnswer(value any) (*jsonAnswer, error) {
+	body, err := json.Marshal(value)
+	return &jsonAnswer{body, sync.OnceValue(func() []byte { return compress(body) }), time.Now()}, err
 }
 
 // ServeHTTP sends the answer, compressed if the client accepts that.
@@ -75,10 +76,9 @@ func (a *answers) get(name string, value func() any) (*jsonAnswer, error) {
 	if last := a.last[name]; last != nil && time.Since(last.made) < answerPeriod {
 		return last, nil
 	}
-	body, err := json.Marshal(value())
-	if err != nil {
-		return nil, err
+	made, err := newAnswer(value())
+	if err == nil {
+		a.last[name] = made
 	}
-	a.last[name] = newAnswer(body)
-	return a.last[name], nil
+	return made, err
 }

@@ -36,7 +36,6 @@ import (
 	"context"
 	"crypto/subtle"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -140,13 +139,9 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, get func(*http.R
 	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
 	defer cancel()
 	value, err := get(r.WithContext(ctx))
-	if ready, ok := value.(*jsonAnswer); ok && err == nil {
-		ready.ServeHTTP(w, r)
-		return
-	}
-	var body []byte
-	if err == nil {
-		body, err = json.Marshal(value)
+	ready, ok := value.(*jsonAnswer)
+	if err == nil && !ok {
+		ready, err = newAnswer(value)
 	}
 	var f failure
 	switch {
@@ -156,7 +151,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, get func(*http.R
 		w.Header().Set("Retry-After", "2")
 		refuse(w, http.StatusServiceUnavailable, err)
 	default:
-		newAnswer(body).ServeHTTP(w, r)
+		ready.ServeHTTP(w, r)
 	}
 }
 

@@ -65,7 +65,7 @@ func (b *builder) addCauses(ctx context.Context, w *Way) {
 }
 
 // podReasons are the reasons of findings that the pods explain better.
-var podReasons = []string{findings.NoEndpoints, findings.NotReady, findings.NoPort, nodestatus.ReasonNoPort}
+var podReasons = []string{findings.NoEndpoints, findings.NotReady, findings.NoPort}
 
 // sentence returns the words about a finding, which name pods beside addresses.
 func (b *builder) sentence(f *findings.Finding) string {

@@ -63,8 +63,8 @@ func (r *Report) headline() string {
 	text := cmp.Or(r.entriesText(), arrivalTexts[r.Arrives])
 	var conflicts []string
 	for i := range r.Ways {
-		if w := &r.Ways[i]; w.holder != "" {
-			conflicts = add(conflicts, w.conflict())
+		if w := &r.Ways[i]; w.holder != "" && !slices.Contains(conflicts, w.conflict()) {
+			conflicts = append(conflicts, w.conflict())
 		}
 	}
 	if len(conflicts) > 0 {
@@ -117,14 +117,6 @@ func indent(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") 
 
 // some returns the first of a list, and how many more there are.
 func some(list []string) string { return nodestatus.JoinFirst(list, len(list), maxNamed) }
-
-// add adds a value to a list that does not have it.
-func add(list []string, value string) []string {
-	if slices.Contains(list, value) {
-		return list
-	}
-	return append(list, value)
-}
 
 // A block is what is printed once for several ways that are equal up to addresses.
 type block struct {
