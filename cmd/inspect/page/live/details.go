@@ -119,34 +119,23 @@ func (c *Cluster) choose(k key) (*Details, []Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.addUp()
-	out := &Details{Problems: []Problem{}}
+	isOther := func(p Problem) bool { return key{p.Namespace, p.Name} != k }
+	out := &Details{Problems: slices.DeleteFunc(c.problems(), isOther), OthersRate: new(float64)}
 	if s := c.services[k]; s != nil {
 		out.Service = new(s.line())
 	}
-	for _, p := range c.problems() {
-		if p.Namespace == k.namespace && p.Name == k.name {
-			out.Problems = append(out.Problems, p)
-		}
-	}
-	var all []*node
-	for _, n := range c.nodes {
-		if n.answered() {
-			all = append(all, n)
-		}
-	}
+	all := slices.DeleteFunc(slices.Clone(c.nodes), func(n *node) bool { return !n.answered() })
 	slices.SortStableFunc(all, func(a, b *node) int { return cmp.Compare(b.weight(k), a.weight(k)) })
-	rest := all[min(len(all), maxAsked):]
-	out.Others = len(rest)
-	var rate float64
-	for _, n := range rest {
-		if l := n.line(k); l != nil {
-			rate += float64(l.rate)
-		}
-	}
-	out.OthersRate = &rate
 	var chosen []Node
-	for _, n := range all[:len(all)-len(rest)] {
-		chosen = append(chosen, n.Node)
+	for i, n := range all {
+		if i < maxAsked {
+			chosen = append(chosen, n.Node)
+			continue
+		}
+		out.Others++
+		if l := n.line(k); l != nil {
+			*out.OthersRate += float64(l.rate)
+		}
 	}
 	slices.SortFunc(chosen, func(a, b Node) int { return findings.CompareNames(a.Name, b.Name) })
 	out.Nodes = make([]NodeDetails, len(chosen))

@@ -51,12 +51,14 @@ func differences(all []NodeDetails) []Difference {
 			}
 		}
 		lacks := slices.DeleteFunc(slices.Clone(usual), func(a string) bool { return has[a] })
-		if len(lacks) > 0 {
-			out = append(out, Difference{n.Name, "it does not know " + nodestatus.JoinFirst(lacks, len(lacks), maxNames)})
+		add := func(text string, list []string) {
+			if len(list) > 0 {
+				text += nodestatus.JoinFirst(list, len(list), maxNames)
+				out = append(out, Difference{n.Name, text})
+			}
 		}
-		if len(more) > 0 {
-			out = append(out, Difference{n.Name, "only it knows " + nodestatus.JoinFirst(more, len(more), maxNames)})
-		}
+		add("it does not know ", lacks)
+		add("only it knows ", more)
 	}
 	return out
 }
