@@ -10,8 +10,10 @@
 // question over each. After five seconds comes the fault, and -duration is measured. A connection
 // has failed if it has no answer within two seconds of its beginning. The table has how many,
 // and how long after the fault the last of them began; then the same for those without a
-// handshake, which is all that a proxy sees; and by how much a connection was late, at most: with
-// more than some tenths of a second the machine was too busy to trust the figures.
+// handshake, which is all that a proxy sees, and how long after the first of a node's clients at
+// one endpoint the last one began: where the other node lives, a proxy cannot notice before that;
+// and by how much a connection was late, at most: with more than some tenths of a second the
+// machine was too busy to trust the figures.
 //
 // The control plane is the real one, with the default times of the node controller: it gives
 // up a node whose kubelet has not renewed its lease for 50 s. Only then are endpoints
