@@ -32,6 +32,7 @@ func allClients(l *lab.Lab, f model.Family) []client {
 
 // TestAffinityIsPerClientAndServicePort connects to all addresses in random order.
 func TestAffinityIsPerClientAndServicePort(t *testing.T) {
+	t.Parallel()
 	const ports = 2
 	l, servers := daemon.NewLab(t, 4, 2)
 	for _, h := range servers {
@@ -92,6 +93,7 @@ func onlyEndpoint(t *testing.T, l *lab.Lab, c client, w daemon.Transport, s daem
 // TestTrafficPolicyOverridesAffinity connects clients to an address with all endpoints, and
 // then to another whose traffic policy is Local.
 func TestTrafficPolicyOverridesAffinity(t *testing.T) {
+	t.Parallel()
 	l, servers := daemon.NewLab(t, 3, 4)
 	local := names(servers[:3])
 	f := daemon.NewFolder(t, l)

@@ -25,6 +25,7 @@ func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
 const limit = 10 * time.Minute
 
 func TestDemoRunsToItsEnd(t *testing.T) {
+	t.Parallel()
 	labtest.Require(t)
 	d := build(t)
 	r := d.run(d.proxy, "", 0)
@@ -62,6 +63,7 @@ func TestDemoRunsToItsEnd(t *testing.T) {
 }
 
 func TestInterruptedDemoLeavesNothing(t *testing.T) {
+	t.Parallel()
 	labtest.Require(t)
 	d := build(t)
 	for _, c := range []struct {
@@ -85,6 +87,7 @@ func TestInterruptedDemoLeavesNothing(t *testing.T) {
 }
 
 func TestFailureIsOneLineOnStderr(t *testing.T) {
+	t.Parallel()
 	labtest.Require(t)
 	d := build(t)
 	for program, want := range map[string]string{

@@ -62,6 +62,7 @@ func newRig(t *testing.T) *rig {
 
 func newRigWith(t *testing.T, o lab.Options) *rig {
 	t.Helper()
+	t.Parallel() // tests wait most of the time
 	l := labtest.New(t, o)
 	r := &rig{Lab: l, t: t, folder: daemon.NewFolder(t, l)}
 	daemon.AddClients(t, l)

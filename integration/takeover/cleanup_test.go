@@ -41,7 +41,6 @@ func TestCleanupNeedsRulesThatServeInstead(t *testing.T) {
 		},
 	} {
 		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
 			p := newProbationer(t)
 			tc.load(p)
 			p.awaitAnswers()

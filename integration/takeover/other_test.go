@@ -43,7 +43,6 @@ func TestRunningProxyIsNotTouched(t *testing.T) {
 		},
 	} {
 		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
 			n := newOtherProxy(t, tc.backend, tc.load)
 			var servers []*lab.Server
 			for _, a := range tc.at {
@@ -72,7 +71,6 @@ const legacyLeft = "kube-proxy left rules in iptables-legacy, which kube-vmap ca
 // TestLegacyRulesAreWaitedFor has what a kube-proxy left in iptables-legacy, until something else
 // removes it. A kubelet's chains are no reason to wait.
 func TestLegacyRulesAreWaitedFor(t *testing.T) {
-	t.Parallel()
 	var without [len(model.Families)]string
 	n := newOtherProxy(t, legacyBackend, func(m *machine) {
 		for _, f := range model.Families {
@@ -103,6 +101,7 @@ type otherProxy struct {
 
 func newOtherProxy(t *testing.T, b backend, load func(*machine)) *otherProxy {
 	t.Helper()
+	t.Parallel()
 	l := labtest.New(t, lab.Options{})
 	n := &otherProxy{machine: &machine{t, l.Node.Host}, lab: l, folder: daemon.NewFolder(t, l), backend: b}
 	n.loadForeign(b)

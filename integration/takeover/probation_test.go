@@ -41,6 +41,7 @@ const kubernetesPort = daemon.TargetPort + 1
 
 func newProbationer(t *testing.T) *probationer {
 	t.Helper()
+	t.Parallel()
 	l := labtest.New(t, lab.Options{Pods: 3})
 	daemon.AddClients(t, l)
 	daemon.RouteServices(t, l, l.Node)
@@ -198,7 +199,6 @@ func TestTakeoverCanBeUndoneAndRepeated(t *testing.T) {
 		"iptables": {func(p *probationer) { p.loadIPTables(nftBackend) }, nftBackend},
 	} {
 		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
 			p := newProbationer(t)
 			tc.load(p)
 			theirs := counts.ReplaceAllString(p.listing(tc.backend), "")
@@ -301,7 +301,6 @@ func TestMarkerIsLeftWhereCalicoLooksForIt(t *testing.T) {
 		want         bool
 	}{{"nftables", "calico", true}, {"nftables", "other", false}, {"iptables", "calico", false}} {
 		t.Run(tc.mode+" beside "+tc.calico, func(t *testing.T) {
-			t.Parallel()
 			p := newProbationer(t)
 			if tc.mode == "nftables" {
 				p.loadNFTables()

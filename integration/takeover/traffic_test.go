@@ -46,6 +46,7 @@ type scene struct {
 
 func newScene(t *testing.T, load func(*machine)) *scene {
 	t.Helper()
+	t.Parallel()
 	l := labtest.New(t, lab.Options{Pods: 4})
 	s := &scene{machine: &machine{t, l.Node.Host}}
 	for _, p := range l.Pods {

@@ -43,7 +43,6 @@ func eachTenant(base string, tenants []daemon.Service, rule func(f model.Family,
 // refuse or drop what comes through the Services of two namespaces. By the node's marks
 // they distinguish the two without fail.
 func TestEndpointsOfOneAuthorDoNotReturnTheNode(t *testing.T) {
-	t.Parallel()
 	p, tenants := newTenants(t)
 	d := p.start()
 	d.AwaitMessage(suspendedMessage)
@@ -93,7 +92,6 @@ func TestFaultyRulesOfTwoNamespacesReturnTheNode(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			p, tenants := newTenants(t)
 			d := p.start()
 			d.AwaitMessage(suspendedMessage)
