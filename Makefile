@@ -58,14 +58,8 @@ test: unit integration cluster page ## all tests, set-up included (root)
 unit: ## unit, property and golden tests, with the race detector where there are goroutines (root)
 	@.ci/setup nft ip cc
 	@.ci/nft-versions
-	.ci/unit
-	MODULE=cmd/kubectl-vmap CGO_ENABLED=1 .ci/gotest -race ./...
-	@# Go's test cache does not know that this builds another module.
-	@# Other architectures would compile everything once more; make release tests them.
-	MODULE=deploy/image .ci/gotest -count=1 ./... -args -arch "$$(go env GOARCH)" -os linux
 	@.ci/promtool
-	MODULE=deploy/monitoring .ci/gotest -count=1 ./...
-	MODULE=deploy/helm .ci/gotest -count=1 ./...
+	.ci/unit
 
 integration: ## tests with real packets between network namespaces (root)
 	@.ci/setup nft ip iptables ipset

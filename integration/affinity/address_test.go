@@ -32,7 +32,6 @@ func allClients(l *lab.Lab, f model.Family) []client {
 
 // TestAffinityIsPerClientAndServicePort connects to all addresses in random order.
 func TestAffinityIsPerClientAndServicePort(t *testing.T) {
-	t.Parallel()
 	const ports = 2
 	l, servers := daemon.NewLab(t, 4, 2)
 	for _, h := range servers {

@@ -19,7 +19,6 @@ var (
 // TestThousandClientsKeepTheirEndpoints restarts the proxy and scales a Service, from 20
 // endpoints on.
 func TestThousandClientsKeepTheirEndpoints(t *testing.T) {
-	t.Parallel()
 	l, servers := daemon.NewLab(t, 18, 7)
 	f := daemon.NewFolder(t, l)
 	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers[:20], Affinity: long}
@@ -102,7 +101,6 @@ func onlyTheLostMove(t *testing.T, before, after []string, current map[string]bo
 // TestReplacedEndpointGetsItsClients replaces endpoints one by one; each gets the slot of
 // the other.
 func TestReplacedEndpointGetsItsClients(t *testing.T) {
-	t.Parallel()
 	l, servers := daemon.NewLab(t, 5, 3)
 	f := daemon.NewFolder(t, l)
 	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers[:5], Affinity: long}

@@ -47,10 +47,10 @@ func transports() []daemon.Transport {
 	})
 }
 
-// shortened returns a number of repetitions, or a sixth of it in the short form.
+// shortened returns a number of repetitions, or a tenth of it in the short form.
 func shortened(n int) int {
 	if testing.Short() {
-		return n / 6
+		return n / 10
 	}
 	return n
 }

@@ -21,6 +21,7 @@ const otherRuns = "another proxy seems to run; its tables are left untouched unt
 // TestRunningProxyIsNotTouched has this process listen on ports of a proxy, with rules of
 // kube-proxy in each mode.
 func TestRunningProxyIsNotTouched(t *testing.T) {
+	t.Parallel()
 	for mode, tc := range map[string]struct {
 		backend backend
 		load    func(*machine)

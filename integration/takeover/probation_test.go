@@ -191,6 +191,7 @@ func (p *probationer) explainFault() {
 // both families, from kube-proxy's rules to the end of the second probation. The tests with the
 // real kube-proxy in integration/cluster do the same in iptables mode.
 func TestTakeoverCanBeUndoneAndRepeated(t *testing.T) {
+	t.Parallel()
 	for mode, tc := range map[string]struct {
 		load    func(*probationer)
 		backend backend
@@ -296,6 +297,7 @@ func TestNodeIsReturnedAfterStartsWithoutSync(t *testing.T) {
 
 // TestMarkerIsLeftWhereCalicoLooksForIt has kube-proxy in nftables mode and in another one.
 func TestMarkerIsLeftWhereCalicoLooksForIt(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		mode, calico string
 		want         bool

@@ -137,6 +137,7 @@ var traffics = []struct {
 }
 
 func TestSuspendedRulesTranslateNothing(t *testing.T) {
+	t.Parallel()
 	for _, mode := range traffics {
 		t.Run(mode.name, func(t *testing.T) {
 			s := newScene(t, mode.load)
@@ -157,6 +158,7 @@ func TestSuspendedRulesTranslateNothing(t *testing.T) {
 // rules are suspended in favour of ours, and resumed. Connections that exist keep their
 // endpoints.
 func TestSwitchLosesNoConnection(t *testing.T) {
+	t.Parallel()
 	for _, mode := range traffics {
 		t.Run(mode.name, func(t *testing.T) {
 			s := newScene(t, mode.load)

@@ -76,6 +76,7 @@ func TestEndpointsOfOneAuthorDoNotReturnTheNode(t *testing.T) {
 // TestFaultyRulesOfTwoNamespacesReturnTheNode has rules that drop connections, or that send them
 // to another address than the endpoint's, where they are refused or not answered.
 func TestFaultyRulesOfTwoNamespacesReturnTheNode(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		base string
 		rule func(p *probationer, f model.Family, number int, clusterIP string) string
