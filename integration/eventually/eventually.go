@@ -13,7 +13,7 @@ import (
 const (
 	// Timeout is far more than anything that tests wait for ever takes, also on a
 	// busy machine.
-	Timeout = 20 * time.Second
+	Timeout = 2 * time.Minute
 	// interval is the pause between two attempts.
 	interval = 3 * time.Millisecond
 )
