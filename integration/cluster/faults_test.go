@@ -185,6 +185,8 @@ func (c *faults) frozen(t *testing.T) {
 	before := c.rules(t)
 	clustertest.Must(t, c.FreezeAPIServer(clustertest.Context(t)))
 	c.checkRulesStay(t, before, outage())
+	_, err := c.proxies[1].AwaitLog(clustertest.Context(t), 0, "that "+logUnavailable, process.Message(logUnavailable))
+	clustertest.Must(t, err)
 	clustertest.Must(t, c.ThawAPIServer())
 	comes := c.manualService(t, "comes-last", c.Lab.RemotePods[0])
 	c.awaitEqual(t, recoveryTimeout)

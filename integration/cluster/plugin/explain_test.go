@@ -47,9 +47,11 @@ type report struct {
 	}
 }
 
-// testExplain compares what kubectl vmap explain answers for the way of a packet, there and
+// TestExplain compares what kubectl vmap explain answers for the way of a packet, there and
 // back over several nodes, with packets.
-func testExplain(t *testing.T, c *plugin.Cluster) {
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	c := plugin.New(t, 3)
 	e := newExplainRig(t, c)
 	remote := e.servers[1]
 	drop := func(direction string) string {
