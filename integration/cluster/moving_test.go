@@ -19,6 +19,7 @@ import (
 // documentation, with everything that may go wrong once. Clients ask all the time, and
 // the failures of each step count.
 func TestMoveInAndOutLosesNoPacket(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"nftables", "iptables"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

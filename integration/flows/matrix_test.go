@@ -83,6 +83,7 @@ func matrixFrontends(endpoints ...string) (all []model.Frontend) {
 }
 
 func TestOnlyStaleUDPFlowsAreDeleted(t *testing.T) {
+	t.Parallel()
 	for _, unfiltered := range []bool{false, true} {
 		kernel := func(x *table) *conntrack.Conntrack {
 			return conntrack.New(conntrack.Config{NetNS: x.host.FD(), Unfiltered: unfiltered})
