@@ -1,6 +1,9 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Protocol is a transport protocol. Its value is the IANA number, which packets
 // carry.
@@ -27,4 +30,14 @@ func (p Protocol) String() string {
 		return "sctp"
 	}
 	return fmt.Sprintf("%d", uint8(p))
+}
+
+// ParseProtocol returns the protocol with a name, in any case.
+func ParseProtocol(name string) (Protocol, error) {
+	for _, p := range Protocols {
+		if strings.EqualFold(p.String(), name) {
+			return p, nil
+		}
+	}
+	return 0, fmt.Errorf("%q is not a protocol of Services: write tcp, udp or sctp", name)
 }

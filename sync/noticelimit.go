@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"log/slog"
 	"maps"
 	"time"
 
@@ -17,6 +18,36 @@ const (
 	// that have not reported anything for long.
 	maxNamespaces = 1024
 )
+
+// Notices are events and log lines about objects, limited by namespace. Only one goroutine may use
+// them.
+type Notices struct {
+	log      *slog.Logger
+	recorder Recorder
+	limits   noticeLimits
+}
+
+// NewNotices returns notices that go to a recorder, nil for none, and to a log.
+func NewNotices(r Recorder, log *slog.Logger) *Notices {
+	if r == nil {
+		r = nopRecorder{}
+	}
+	return &Notices{log: log, recorder: r, limits: noticeLimits{}}
+}
+
+// Notify reports something about an object as an event, and returns the log for a line about it.
+// Beyond the limits of the object's namespace there is no event, and the log discards the line.
+func (n *Notices) Notify(o Object, reason, note string) *slog.Logger {
+	skipped, ok := n.limits.take(o.Namespace)
+	if !ok {
+		return slog.New(slog.DiscardHandler)
+	}
+	n.recorder.Warn(o, reason, note)
+	if skipped > 0 {
+		return n.log.With("skipped", skipped)
+	}
+	return n.log
+}
 
 // noticeLimits limits what is reported about objects by namespace, so that no author
 // can fill the log of every node, or displace what others must know.

@@ -13,9 +13,7 @@ import (
 
 // A reporter reports what is wrong with objects, in log lines and as events.
 type reporter struct {
-	log      *slog.Logger
-	recorder Recorder
-	limits   noticeLimits
+	*Notices
 	services *model.ServiceMap
 	// nodePorts is the problem with node port addresses that was reported last; empty if
 	// there is none.
@@ -25,25 +23,7 @@ type reporter struct {
 }
 
 func newReporter(r Recorder, services *model.ServiceMap, log *slog.Logger) *reporter {
-	if r == nil {
-		r = nopRecorder{}
-	}
-	return &reporter{log: log, recorder: r, limits: noticeLimits{}, services: services}
-}
-
-// notify reports what is wrong with an object as an event, and returns the log for a line
-// about it. Beyond the limits of the object's namespace there is no event, and the log
-// discards the line.
-func (r *reporter) notify(o Object, reason, note string) *slog.Logger {
-	skipped, ok := r.limits.take(o.Namespace)
-	if !ok {
-		return slog.New(slog.DiscardHandler)
-	}
-	r.recorder.Warn(o, reason, note)
-	if skipped > 0 {
-		return r.log.With("skipped", skipped)
-	}
-	return r.log
+	return &reporter{Notices: NewNotices(r, log), services: services}
 }
 
 // unusable reports an object that is not served, wholly or in part.
@@ -51,13 +31,13 @@ func (r *reporter) unusable(o Object, text string) {
 	if len(text) > maxNotice {
 		text = strings.ToValidUTF8(text[:maxNotice], "") + "..."
 	}
-	r.notify(o, model.ProblemUnusable, text).Warn("object unusable, wholly or in part", "object", o.String(), "err", text)
+	r.Notify(o, model.ProblemUnusable, text).Warn("object unusable, wholly or in part", "object", o.String(), "err", text)
 }
 
 // openToAll reports a Service that is open to more clients than its author may expect.
 func (r *reporter) openToAll(o Object, text string) {
 	o = r.service(model.ServiceName{Namespace: o.Namespace, Name: o.Name})
-	r.notify(o, model.ProblemOpen, text).Warn("Service open to all clients", "service", o.Namespace+"/"+o.Name, "reason",
+	r.Notify(o, model.ProblemOpen, text).Warn("Service open to all clients", "service", o.Namespace+"/"+o.Name, "reason",
 		text)
 }
 
@@ -80,7 +60,7 @@ func (r *reporter) conflicts(conflicts []model.Conflict) {
 			note += fmt.Sprintf("; so are %d more of its addresses and ports", n-1)
 			args = append(args, "more", n-1)
 		}
-		r.notify(r.service(c.Loser.ServiceName), model.ProblemConflict,
+		r.Notify(r.service(c.Loser.ServiceName), model.ProblemConflict,
 			note).Warn("another Service holds the address and port", args...)
 	}
 }

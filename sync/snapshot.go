@@ -47,18 +47,18 @@ type Problem struct {
 	Text   string
 }
 
-var errLoopEnded = errors.New("take a snapshot: the loop has ended")
+var errEnded = errors.New("what knows this has ended")
 
 // Snapshot returns what the loop knows. It waits while the kernel applies a batch. The
 // loop spends nothing on snapshots that are not asked for.
 func (l *Loop) Snapshot(ctx context.Context) (Snapshot, error) {
-	return onLoop(ctx, l, l.snapshot)
+	return CallOn(ctx, l.requests, l.ended, l.snapshot)
 }
 
 // Ruleset returns a copy of the installed rule set, and its version, which changes with
 // it. It returns nil if it is unknown what is installed.
 func (l *Loop) Ruleset(ctx context.Context) (rules *nft.Ruleset, version int, err error) {
-	rules, err = onLoop(ctx, l, func() *nft.Ruleset {
+	rules, err = CallOn(ctx, l.requests, l.ended, func() *nft.Ruleset {
 		if l.rules == nil {
 			return nil
 		}
@@ -71,17 +71,19 @@ func (l *Loop) Ruleset(ctx context.Context) (rules *nft.Ruleset, version int, er
 // EndpointsByNode returns the endpoints of the nodes that run some of these addresses; see
 // [model.ServiceMap.EndpointsByNode]. It waits while the kernel applies a batch.
 func (l *Loop) EndpointsByNode(ctx context.Context, addrs []netip.Addr) (map[string][]netip.Addr, error) {
-	return onLoop(ctx, l, func() map[string][]netip.Addr { return l.desired.services.EndpointsByNode(addrs) })
+	return CallOn(ctx, l.requests, l.ended, func() map[string][]netip.Addr { return l.desired.services.EndpointsByNode(addrs) })
 }
 
-// onLoop calls f on the loop's goroutine.
-func onLoop[T any](ctx context.Context, l *Loop, f func() T) (result T, err error) {
+// CallOn calls f on the goroutine that calls the functions of a channel until it has ended.
+func CallOn[T any](
+	ctx context.Context, requests chan<- func(), ended <-chan struct{}, f func() T,
+) (result T, err error) {
 	answer := make(chan T, 1)
 	select {
-	case l.requests <- func() { answer <- f() }:
+	case requests <- func() { answer <- f() }:
 		return <-answer, nil
-	case <-l.ended:
-		return result, errLoopEnded
+	case <-ended:
+		return result, errEnded
 	case <-ctx.Done():
 		return result, ctx.Err()
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kube-vmap/nft/kernel/dump"
+	"kube-vmap/nft/simulate"
 )
 
 // write writes a file below a temporary directory.
@@ -39,7 +40,7 @@ func TestProcessesAreFoundByName(t *testing.T) {
 	for _, f := range Find(n) {
 		got += f.ID + ": " + strings.Join(f.Evidence, "; ") + "\n"
 	}
-	const want = "kube-proxy: process kube-proxy (17)\ncilium: processes cilium-agent (2)\n"
+	const want = "kube-proxy: process kube-proxy (17)\ncilium: process cilium-agent (18), cilium-agent (19)\n"
 	if got != want {
 		t.Errorf("found\n%swant\n%s", got, want)
 	}
@@ -70,7 +71,7 @@ func TestProcessesOfOtherNetworksDoNotCount(t *testing.T) {
 	if here := slices.DeleteFunc(slices.Clone(n.Processes), func(p Process) bool { return !p.Here }); len(here) != 1 || here[0].PID != 18 {
 		t.Errorf("known to be here: %+v", here)
 	}
-	if len(found) != 2 || found[0].Evidence[0] != "processes kube-proxy (2)" || found[1].ID != "istio-ambient" {
+	if len(found) != 2 || found[0].Evidence[0] != "process kube-proxy (18), kube-proxy (20)" || found[1].ID != "istio-ambient" {
 		t.Errorf("found %+v of %+v", found, n.Processes)
 	}
 }
@@ -136,7 +137,7 @@ func TestPluginsAreReadFromTheCNIConfiguration(t *testing.T) {
 
 // TestModeIsTheFirstThatHasASign has the tables and interfaces of each mode of Calico.
 func TestModeIsTheFirstThatHasASign(t *testing.T) {
-	chains := dump.Table{Family: "ip", Name: "filter", Chains: []dump.Chain{{Name: "cali-INPUT"}}}
+	chains := dump.Table{Family: "ip", Name: "filter", Chains: []dump.Chain{{Chain: simulate.Chain{Name: "cali-INPUT"}}}}
 	own := dump.Table{Family: "ip", Name: "calico"}
 	for _, tc := range []struct {
 		want string
@@ -184,7 +185,7 @@ func (s sign) example() *Node {
 	n := &Node{}
 	switch kind {
 	case "table":
-		family, rest, ok := strings.Cut(name, " ")
+		family, rest, ok := strings.Cut(name, "/")
 		if !ok {
 			family, rest = "inet", name
 		}
@@ -194,7 +195,7 @@ func (s sign) example() *Node {
 		if !ok {
 			in, chain = "nat", name
 		}
-		n.Tables = []dump.Table{{Family: "ip6", Name: in, Legacy: kind == "legacy-chain", Chains: []dump.Chain{{Name: chain}}}}
+		n.Tables = []dump.Table{{Family: "ip6", Name: in, Legacy: kind == "legacy-chain", Chains: []dump.Chain{{Chain: simulate.Chain{Name: chain}}}}}
 	case "interface":
 		n.Interfaces = []string{name}
 	case "process", "pod-process":

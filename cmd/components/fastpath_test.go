@@ -10,7 +10,7 @@ import (
 
 func TestFastPathObstacle(t *testing.T) {
 	table := func(family, name string) Node {
-		return Node{Tables: []dump.Table{{Family: family, Name: name, Chains: []dump.Chain{{Name: "c", Hook: "forward"}}}}}
+		return Node{Tables: []dump.Table{{Family: family, Name: name, Chains: []dump.Chain{{Hook: "forward"}}}}}
 	}
 	pod := func(process string) Node { return Node{Processes: []Process{{PID: 7, Name: process, Elsewhere: true}}} }
 	for name, test := range map[string]struct {

@@ -140,8 +140,8 @@ func Unrecognized(n *Node) (tables []string) {
 		hooked := slices.ContainsFunc(t.Chains, func(c dump.Chain) bool { return c.Hook != "" })
 		ofIPTables := slices.Contains([]string{"ip", "ip6", "arp", "bridge"}, t.Family) &&
 			slices.Contains([]string{"filter", "nat", "mangle", "raw", "security"}, t.Name)
-		isKnown := func(name string) bool { return matches(name, t.Name) || matches(name, t.String()) }
-		if hooked && !t.Legacy && !t.IsOurs() && !ofIPTables && !slices.ContainsFunc(names("table"), isKnown) {
+		left := trace{name: t.Name, group: t.Family}
+		if hooked && !t.Legacy && !t.IsOurs() && !ofIPTables && !slices.ContainsFunc(signs("table"), left.matches) {
 			tables = append(tables, t.String())
 		}
 	}

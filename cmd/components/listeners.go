@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -43,24 +42,18 @@ func ForeignPorts(ports ...uint16) ([]uint16, error) {
 	return out, nil
 }
 
-// readListeners adds the inodes of a table's listening sockets by port. A kernel without the
-// family has no table.
+// readListeners adds the inodes of a table's listening sockets by port: "0: 00000000:2810
+// 00000000:0000 0A 00000000:00000000 ...". These come first (tcp_get_idx in net/ipv4/tcp_ipv4.c),
+// so the rest, which may be long, is not read. A kernel without the family has no table.
 func readListeners(path string, inodes map[uint16][]string) error {
-	file, err := os.Open(path)
+	table, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // nothing was written to it
-	return parseListeners(file, inodes)
-}
-
-// parseListeners parses a table: "0: 00000000:2810 00000000:0000 0A 00000000:00000000 ...". Its
-// listening sockets come first (tcp_get_idx in net/ipv4/tcp_ipv4.c), so the rest, which may
-// be long, is not read.
-func parseListeners(table io.Reader, inodes map[uint16][]string) error {
+	defer func() { _ = table.Close() }() // nothing was written to it
 	lines := bufio.NewScanner(table)
 	lines.Scan() // names of the columns
 	for lines.Scan() {

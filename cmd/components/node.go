@@ -1,6 +1,7 @@
 package components
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,39 +75,34 @@ type Plugin struct{ Type, File string }
 
 // Read reads a node. It always returns what it saw.
 func Read(c Config) *Node {
-	if c.Proc == "" {
-		c.Proc = "/proc"
-	}
-	if c.CNIConfig == "" {
-		c.CNIConfig = "/etc/cni/net.d"
-	}
 	n := &Node{}
-	n.readTables()
-	n.see("interfaces", n.readInterfaces())
-	n.see(Processes, n.readProcesses(c.Proc))
+	tables, err := dump.Tables(0)
+	n.see(NFTables, err)
+	legacy, err := dump.Legacy(0)
+	n.see(LegacyTables, err)
+	n.Tables = append(tables, legacy...)
+	interfaces, err := net.Interfaces()
+	n.see("interfaces", err)
+	for _, i := range interfaces {
+		n.Interfaces = append(n.Interfaces, i.Name)
+	}
+	n.see(Processes, n.readProcesses(cmp.Or(c.Proc, "/proc")))
 	var ports []uint16
-	for _, text := range names("port") {
+	for _, text := range signs("port") {
 		number, _ := strconv.ParseUint(text, 10, 16) // the table has numbers only
 		ports = append(ports, uint16(number))
 	}
-	var err error
 	n.Ports, err = ForeignPorts(ports...)
 	n.see("listening ports", err)
-	n.see("CNI configuration", n.readPlugins(c.CNIConfig))
-	n.findFiles()
-	return n
-}
-
-// findFiles looks for the files that signs name.
-func (n *Node) findFiles() {
-	for _, path := range names("file") {
-		_, err := os.Stat(path)
-		if err == nil {
+	n.see("CNI configuration", n.readPlugins(cmp.Or(c.CNIConfig, "/etc/cni/net.d")))
+	for _, path := range signs("file") {
+		if _, err := os.Stat(path); err == nil {
 			n.Files = append(n.Files, path)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			n.see("files", err)
 		}
 	}
+	return n
 }
 
 // see notes an error of reading something.
@@ -124,22 +120,6 @@ func (n *Node) Blind() error {
 		}
 	}
 	return nil
-}
-
-func (n *Node) readTables() {
-	tables, err := dump.Tables(0)
-	n.see(NFTables, err)
-	legacy, err := dump.Legacy(0)
-	n.see(LegacyTables, err)
-	n.Tables = append(tables, legacy...)
-}
-
-func (n *Node) readInterfaces() error {
-	all, err := net.Interfaces()
-	for _, i := range all {
-		n.Interfaces = append(n.Interfaces, i.Name)
-	}
-	return err
 }
 
 // errOwnProcesses means that the processes may be those of a container only.
@@ -197,59 +177,36 @@ func ReadProcesses(proc string) (all []Process, err error) {
 	return all, err
 }
 
-// readPlugins reads the types of all CNI plugins that are configured. A directory that does
-// not exist has none. A file that is not valid costs only itself.
-func (n *Node) readPlugins(dir string) error {
-	var broken error
+// readPlugins reads the types of all CNI plugins that are configured
+// (https://www.cni.dev/docs/spec/#configuration-format). A directory that does not exist has
+// none. A file that is not valid costs only itself.
+func (n *Node) readPlugins(dir string) (broken error) {
 	files, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name())
-		if !slices.Contains([]string{".conf", ".conflist", ".json"}, filepath.Ext(path)) {
+		if f.IsDir() || !slices.Contains([]string{".conf", ".conflist", ".json"}, filepath.Ext(path)) {
 			continue
 		}
-		types, err := readPluginTypes(path)
+		type plugin struct{ Type string }
+		var config struct { // a plugin, or a list of them
+			plugin
+			Plugins []plugin
+		}
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = json.Unmarshal(text, &config)
+		}
 		if err != nil {
 			broken = errors.Join(broken, fmt.Errorf("%s: %w", path, err))
 		}
-		for _, t := range types {
-			n.Plugins = append(n.Plugins, Plugin{t, path})
+		for _, p := range append([]plugin{config.plugin}, config.Plugins...) {
+			if p.Type != "" {
+				n.Plugins = append(n.Plugins, Plugin{p.Type, path})
+			}
 		}
 	}
 	return broken
-}
-
-// maxConfig is the size of the largest CNI configuration that is read.
-const maxConfig = 1 << 20
-
-// readPluginTypes returns the types of plugins in a configuration: of the list, or of the
-// only one (https://www.cni.dev/docs/spec/#configuration-format).
-func readPluginTypes(path string) (types []string, err error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxConfig {
-		return nil, errors.New("not a configuration file")
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	type plugin struct{ Type string }
-	var config struct {
-		Type    string
-		Plugins []plugin
-	}
-	if err := json.Unmarshal(text, &config); err != nil {
-		return nil, err
-	}
-	for _, p := range append([]plugin{{config.Type}}, config.Plugins...) {
-		if p.Type != "" {
-			types = append(types, p.Type)
-		}
-	}
-	return types, nil
 }

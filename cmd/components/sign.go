@@ -2,7 +2,6 @@ package components
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -10,8 +9,8 @@ import (
 // A sign is something that a component leaves on a node: a kind, and a name or the start of
 // one, such as "chain nat/CNI-*".
 //
-//	table                   of nf_tables, in any family unless the name begins with one
-//	chain                   of nf_tables or iptables-legacy
+//	table                   of nf_tables; its name may begin with its family and a slash
+//	chain                   of nf_tables or iptables-legacy; with its table and a slash
 //	nft-chain               of nf_tables, where iptables-nft writes, too
 //	legacy-chain            of iptables-legacy
 //	interface               of the network
@@ -21,115 +20,97 @@ import (
 //	file                    or directory
 type sign string
 
+// split returns the kind and the name of a sign.
 func (s sign) split() (kind, name string) {
 	kind, name, _ = strings.Cut(string(s), " ")
 	return kind, name
 }
 
-// names returns the names in all signs of a kind.
-func names(of string) (found []string) {
+// signs returns the names in all signs of a kind.
+func signs(of string) (names []string) {
 	for _, c := range All() {
 		for _, s := range c.Signs {
 			if kind, name := s.split(); kind == of {
-				found = append(found, name)
+				names = append(names, name)
 			}
 		}
 	}
-	return found
+	return names
 }
+
+// A trace is something on a node that a sign may match.
+type trace struct{ name, group, text string }
+
+// matches reports whether a name in a sign is that of the trace, or the start of it if it ends
+// with an asterisk; with a group, it must be that of the trace.
+func (t *trace) matches(name string) bool {
+	if group, rest, ok := strings.Cut(name, "/"); ok && t.group != "" {
+		if name = rest; group != t.group {
+			return false
+		}
+	}
+	start, isStart := strings.CutSuffix(name, "*")
+	return t.name == name || isStart && strings.HasPrefix(t.name, start)
+}
+
+// maxNamed is how many traces of a sign are named.
+const maxNamed = 2
 
 // evidence returns what was found of the sign; empty if nothing was.
 func (s sign) evidence(n *Node) string {
 	kind, name := s.split()
-	var found []string
-	switch kind {
-	case "table":
-		for i := range n.Tables {
-			if t := &n.Tables[i]; !t.Legacy && (matches(name, t.Name) || matches(name, t.String())) {
-				found = append(found, t.String())
-			}
+	text, found := "", 0
+	n.traces(kind, func(t trace) {
+		if !t.matches(name) {
+			return
 		}
-		if len(found) > 0 {
-			return "table " + strings.Join(found, ", ")
+		if found++; found <= maxNamed {
+			text += ", " + t.name + t.text
 		}
-	case "chain", "nft-chain", "legacy-chain":
-		return chains(n, name, kind != "nft-chain", kind != "legacy-chain")
-	case "interface":
-		return count(kind, name, n.Interfaces)
-	case "process", "pod-process":
-		for _, p := range n.Processes {
-			if p.Name == name && (!p.Elsewhere || kind == "pod-process") {
-				found = append(found, strconv.Itoa(p.PID))
-			}
-		}
-		if len(found) > 1 {
-			return fmt.Sprintf("processes %s (%d)", name, len(found))
-		} else if len(found) == 1 {
-			return fmt.Sprintf("process %s (%s)", name, found[0])
-		}
-	case "port":
-		if slices.ContainsFunc(n.Ports, func(p uint16) bool { return strconv.Itoa(int(p)) == name }) {
-			return "TCP port " + name + " in use"
-		}
-	case "plugin":
-		for _, p := range n.Plugins {
-			if matches(name, p.Type) {
-				return fmt.Sprintf("CNI plugin %s in %s", p.Type, p.File)
-			}
-		}
-	case "file":
-		if slices.Contains(n.Files, name) {
-			return name + " exists"
-		}
+	})
+	if more := found - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	return ""
+	if found == 0 {
+		return ""
+	}
+	return kind[strings.LastIndex(kind, "-")+1:] + strings.Replace(text, ",", "", 1)
 }
 
-// chains returns which chains have a name, in which tables.
-func chains(n *Node, name string, legacy, nft bool) string {
-	table, chain, inTable := strings.Cut(name, "/")
-	if !inTable {
-		chain = name
-	}
-	var found, tables []string
+// traces calls see for everything of a kind.
+func (n *Node) traces(kind string, see func(trace)) {
 	for i := range n.Tables {
 		t := &n.Tables[i]
-		if t.Legacy && !legacy || !t.Legacy && !nft || inTable && t.Name != table {
-			continue
-		}
-		before := len(found)
+		where := " in " + t.String()
 		for _, c := range t.Chains {
-			if matches(chain, c.Name) {
-				found = append(found, c.Name)
+			if kind == "chain" || kind == "nft-chain" && !t.Legacy || kind == "legacy-chain" && t.Legacy {
+				see(trace{c.Name, t.Name, where})
 			}
 		}
-		if len(found) > before {
-			tables = append(tables, t.String())
+		if kind == "table" && !t.Legacy {
+			see(trace{t.Name, t.Family, " (" + t.Family + ")"})
 		}
 	}
-	if len(found) == 0 {
-		return ""
+	for _, p := range n.Processes {
+		if kind == "pod-process" || kind == "process" && !p.Elsewhere {
+			see(trace{name: p.Name, text: fmt.Sprintf(" (%d)", p.PID)})
+		}
 	}
-	return count("chain", chain, found) + " in " + strings.Join(tables, ", ")
-}
-
-// matches reports whether a name is the pattern, or starts with it if that ends with an
-// asterisk.
-func matches(pattern, name string) bool {
-	start, isStart := strings.CutSuffix(pattern, "*")
-	return name == pattern || isStart && strings.HasPrefix(name, start)
-}
-
-// count names what matches a pattern: the name if it is one, else the pattern and how many.
-func count(what, pattern string, names []string) string {
-	found := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !matches(pattern, name) })
-	switch {
-	case len(found) == 0:
-		return ""
-	case len(found) == 1:
-		return what + " " + found[0]
-	case !strings.HasSuffix(pattern, "*"):
-		return what + " " + pattern
+	for _, p := range n.Plugins {
+		if kind == "plugin" {
+			see(trace{name: p.Type, text: " in " + p.File})
+		}
 	}
-	return fmt.Sprintf("%ss %s (%d)", what, pattern, len(found))
+	for of, names := range map[string][]string{"interface": n.Interfaces, "file": n.Files} {
+		for _, name := range names {
+			if kind == of {
+				see(trace{name: name})
+			}
+		}
+	}
+	for _, p := range n.Ports {
+		if kind == "port" {
+			see(trace{name: strconv.Itoa(int(p)), text: " in use"})
+		}
+	}
 }

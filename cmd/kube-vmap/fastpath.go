@@ -20,8 +20,8 @@ func (p *proxy) prepareFastPath(m *metrics.Metrics) {
 	}
 	p.fastPath = fastpath.New(fastpath.Config{
 		After: uint64(p.config.FastPathAfter), Log: p.log,
-		Obstacle:       func() string { return components.FastPathObstacle(components.Read(components.Config{})) },
-		ForeignChanges: p.kernels.fastPath.ForeignChanges, CountCommit: p.kernels.fastPath.CountCommit,
+		Obstacle:    func() string { return components.FastPathObstacle(components.Read(components.Config{})) },
+		CountCommit: p.kernels.takeover.CountCommit,
 	})
 	m.AddFastPath(func() (on bool, interfaces int) {
 		s := p.fastPath.State()
@@ -39,6 +39,11 @@ func (p *proxy) fastPathStatus() *nodestatus.FastPath {
 		On: s.On, Reason: s.Reason, Interfaces: s.Devices,
 		AfterPackets: int(p.config.FastPathAfter),
 	}
+}
+
+// trackedFlows returns the kernel whose flows end.
+func (p *proxy) trackedFlows() flows.Kernel {
+	return trackedFlows{conntrack.New(conntrack.Config{}), p.fastPath}
 }
 
 // trackedFlows disables the fast path where the kernel does not delete connections that are on

@@ -25,9 +25,8 @@ func TestFastPathIsDisabledIfConnectionsCannotBeDeleted(t *testing.T) {
 		t.Skip(err)
 	}
 	f := fastpath.New(fastpath.Config{
-		Obstacle:       func() string { return "another reason" },
-		ForeignChanges: func() (uint32, error) { return 0, nil },
-		Log:            slog.New(slog.DiscardHandler),
+		Obstacle: func() string { return "another reason" },
+		Log:      slog.New(slog.DiscardHandler),
 	})
 	go func() { _ = f.Run(t.Context()) }()
 	listentest.Eventually(t, "there is a reason", func() bool { return f.State().Reason == "another reason" })

@@ -33,7 +33,7 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 	p.loop.Shares = shares
 	out := []follower{
 		flows.New(flows.Config{EndTCP: p.config.EndTCPFlows, Reconciled: m.Reconciled},
-			trackedFlows{conntrack.New(conntrack.Config{}), p.fastPath}, p.log),
+			p.trackedFlows(), p.log),
 		healthcheck.New(healthcheck.Config{
 			AllAddresses: allAddresses(p.config), Healthy: h.Healthy, Recorder: recorder, Log: p.log,
 		}),
@@ -78,8 +78,7 @@ func (p *proxy) passiveHealth(m *metrics.Metrics) follower {
 	return t
 }
 
-// allAddresses reports for each family whether node ports answer on every address of
-// the node.
+// allAddresses reports for each family whether node ports answer on every address of the node.
 func allAddresses(c *config.Config) (all [len(model.Families)]bool) {
 	ports := c.NodePorts()
 	for _, f := range model.Families {

@@ -36,7 +36,7 @@ func addSource(f *pflag.FlagSet) get.Source {
 
 // askProxy asks the running process or, if none answers, reads the kernel.
 func askProxy(ctx context.Context, socket string, q nodestatus.Query) (*nodestatus.Document, string, error) {
-	d, err := client.Get(ctx, socket, q)
+	d, err := client.Client{Socket: socket}.Get(ctx, q)
 	switch {
 	case errors.Is(err, client.ErrUnresponsive):
 		return nil, "", fmt.Errorf("%w; --kernel reads the kernel's tables without it", err)
@@ -52,7 +52,6 @@ func askProxy(ctx context.Context, socket string, q nodestatus.Query) (*nodestat
 	return d, why + "; " + note, nil
 }
 
-// readKernel reads the kernel's tables.
 func readKernel(ctx context.Context, q nodestatus.Query) (d *nodestatus.Document, note string, err error) {
 	k, err := kernel.Open(kernel.Config{})
 	if err != nil {
@@ -83,7 +82,6 @@ func readKernel(ctx context.Context, q nodestatus.Query) (d *nodestatus.Document
 		ownership(tables), nil
 }
 
-// ownership returns which process owns the tables.
 func ownership(t nft.Tables) string {
 	protected := false
 	for _, f := range model.Families {

@@ -60,7 +60,6 @@ func positions(source any) (out []nodestatus.Position) {
 	return out
 }
 
-// tableStates returns the state of our table in each family.
 func tableStates(t nft.Tables) (out []nodestatus.Table) {
 	for _, f := range model.Families {
 		state := nodestatus.TableOpen

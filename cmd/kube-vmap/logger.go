@@ -20,7 +20,6 @@ func newLogger(c *config.Config, w io.Writer, ring *logRing) (*slog.Logger, *slo
 	return slog.New(ring.handler(handler)), level
 }
 
-// logWarnings logs the warnings about the configuration.
 func logWarnings(c *config.Config, log *slog.Logger) {
 	for _, w := range c.Warnings {
 		log.Warn("configuration", "warning", w)

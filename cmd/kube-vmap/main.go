@@ -34,8 +34,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run returns the exit code: 0, or another one after a line on stderr that gives the
-// reason.
+// run returns the exit code: 0, or another one after a line on stderr that gives the reason.
 func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

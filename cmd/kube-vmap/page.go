@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"kube-vmap/cmd/inspect/explain"
+	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/page"
 	"kube-vmap/cmd/inspect/page/live"
@@ -69,12 +71,34 @@ func explainPacket(ctx context.Context, node string, q page.Question, read nodes
 	case a.Service == "":
 		return nil, errors.New("no Service has this address and port")
 	}
-	report, whole := page.NewReport(node, a, func(table string) bool {
-		return strings.HasSuffix(table,
-			" "+nft.TableName)
-	})
-	if !whole {
+	report, ok := reportOf(node, a)
+	if !ok {
 		return nil, errOfOthers
 	}
 	return report, nil
+}
+
+// report is what the node answers about a packet, as the page draws it.
+type report struct {
+	Node string `json:"node"`
+	answer.Answer
+}
+
+// reportOf returns what becomes of a packet, with the steps in tables of kube-vmap; false if
+// something in another table decides.
+func reportOf(node string, a *answer.Answer) (*report, bool) {
+	isOurs := func(table string) bool { return strings.HasSuffix(table, " "+nft.TableName) }
+	isOthers := func(by *answer.RuleRef) bool { return by != nil && !isOurs(by.Table) }
+	for i := range a.Outcomes {
+		if isOthers(a.Outcomes[i].By) || slices.ContainsFunc(a.Outcomes[i].Endpoints, func(e answer.Endpoint) bool {
+			return e.Reply != nil && isOthers(e.Reply.By)
+		}) {
+			return nil, false
+		}
+	}
+	return &report{node, answer.Answer{
+		From: a.From, To: a.To, Protocol: a.Protocol, Service: a.Service, Kind: a.Kind,
+		Arrives: a.Arrives, Outcomes: a.Outcomes,
+		Steps: slices.DeleteFunc(slices.Clone(a.Steps), func(s answer.Step) bool { return !isOurs(s.Table) }),
+	}}, true
 }

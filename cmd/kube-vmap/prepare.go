@@ -7,9 +7,8 @@ import (
 	"kube-vmap/nft/kernel"
 )
 
-// prepare does what a node needs once: it checks that the kernel supports the rules,
-// which also loads its modules, and applies the settings of connection tracking and of
-// this process.
+// prepare does what a node needs once: it checks that the kernel supports the rules, which also
+// loads its modules, and applies the settings of connection tracking and of this process.
 func (p *proxy) prepare(k *kernel.Kernel) error {
 	if err := p.probe(k); err != nil {
 		return err
@@ -20,14 +19,7 @@ func (p *proxy) prepare(k *kernel.Kernel) error {
 	}
 	p.log.Info("starting", "version", version, "node", p.loop.NodeName, "source", p.config.Source(),
 		"protected", p.loop.Rules.Protect, "labels", !p.loop.Rules.NoLabels)
-	ct := &p.config.Proxy.Conntrack
-	err := node.SetConntrack(node.Conntrack{
-		MaxPerCore: *ct.MaxPerCore, Min: *ct.Min,
-		TCPEstablishedTimeout: ct.TCPEstablishedTimeout.Duration, TCPCloseWaitTimeout: ct.TCPCloseWaitTimeout.Duration,
-		UDPTimeout: ct.UDPTimeout.Duration, UDPStreamTimeout: ct.UDPStreamTimeout.Duration,
-		TCPBeLiberal:    ct.TCPBeLiberal,
-		ContinueOnError: !p.config.InitOnly,
-	}, p.log)
+	err := node.SetConntrack(&p.config.Proxy.Conntrack, !p.config.InitOnly, p.log)
 	if err != nil {
 		return fmt.Errorf("set up connection tracking: %w", err)
 	}

@@ -52,7 +52,7 @@ type proxy struct {
 
 // kernels are handles of the kernel, one for each goroutine that uses one.
 type kernels struct {
-	affinity, drift, counts, status, health, takeover, fastPath, passiveHealth *kernel.Kernel
+	affinity, drift, counts, status, health, takeover, passiveHealth *kernel.Kernel
 }
 
 // connect creates the source of Services and the recorder of events. Neither is asked
@@ -70,10 +70,7 @@ func (p *proxy) connect() error {
 	}
 	c := &p.config.Proxy.ClientConnection
 	client, err := cluster.NewClient(cluster.ClientConfig{
-		Kubeconfig: c.Kubeconfig, Master: p.config.Master,
-		QPS: c.QPS, Burst: int(c.Burst),
-		ContentType: c.ContentType, AcceptContentTypes: c.AcceptContentTypes,
-		UserAgent: "kube-vmap/" + version,
+		ClientConnectionConfiguration: *c, Master: p.config.Master, UserAgent: "kube-vmap/" + version,
 	})
 	switch {
 	case err != nil && c.Kubeconfig == "" && p.config.Master == "":
@@ -90,13 +87,11 @@ func (p *proxy) connect() error {
 	return nil
 }
 
-// run opens the kernels and runs all tasks until ctx ends, which is no error. The rules
-// stay.
+// run opens the kernels and runs all tasks until ctx ends, which is no error. The rules stay.
 func (p *proxy) run(ctx context.Context, k *kernel.Kernel) (err error) {
 	ks := &p.kernels
 	for _, to := range []**kernel.Kernel{
-		&ks.affinity, &ks.drift, &ks.counts, &ks.status, &ks.health, &ks.takeover,
-		&ks.fastPath, &ks.passiveHealth,
+		&ks.affinity, &ks.drift, &ks.counts, &ks.status, &ks.health, &ks.takeover, &ks.passiveHealth,
 	} {
 		other, e := k.Share()
 		if e != nil {
@@ -115,7 +110,7 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	m := metrics.New(metrics.Config{
 		Version: version, Kubernetes: metrics.Kubernetes(), NativeHistograms: p.config.Feature(config.NativeHistograms),
 	})
-	c := health.Config{SyncPeriod: p.config.SyncPeriod(), Probed: m.Probed, NotReady: p.takeover.NotReady}
+	c := health.Config{SyncPeriod: p.loop.SyncPeriod, Probed: m.Probed, NotReady: p.takeover.NotReady}
 	if p.config.Networkz {
 		c.CutOff = func() bool { return p.cutOff() }
 	}

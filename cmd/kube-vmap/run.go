@@ -67,7 +67,6 @@ func (p *proxy) start(ctx context.Context) error {
 	})
 }
 
-// writeConfig does what --write-config-to asks for.
 func writeConfig(c *config.Config, log *slog.Logger) (err error) {
 	f, err := os.Create(c.WriteConfigTo)
 	if err != nil {

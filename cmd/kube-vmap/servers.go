@@ -11,7 +11,6 @@ import (
 	"kube-vmap/sync/metrics"
 )
 
-// servers returns the servers of health, metrics and status.
 func (p *proxy) servers(ctx context.Context, h *health.Health, m *metrics.Metrics, loop *sync.Loop) ([]*serve.Server,
 	error,
 ) {
@@ -44,8 +43,7 @@ func (p *proxy) setVerbosity(v int) {
 	cluster.SetKlogVerbosity(v)
 }
 
-// failureEventTimeout is how long the event about the error that ends the process may
-// take.
+// failureEventTimeout is how long the event about the error that ends the process may take.
 const failureEventTimeout = 2 * time.Second
 
 // yieldPause is how long a port is left to kube-proxy, which tries every 5 seconds.

@@ -41,7 +41,6 @@ func (p *proxy) statusAnswer(loop *sync.Loop, h *health.Health) nodestatus.Sourc
 	})
 }
 
-// statusServer returns the server of the status socket.
 func (p *proxy) statusServer(loop *sync.Loop, answer nodestatus.Source, metrics prometheus.Gatherer) *serve.Server {
 	return serve.NewStatus(serve.StatusConfig{
 		Socket: p.config.StatusSocket, Answer: answer, Metrics: metrics, Log: p.log,

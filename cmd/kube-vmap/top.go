@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/cmd/inspect/top"
 )
@@ -29,10 +27,7 @@ Problems of other objects are counted separately.`,
   kube-vmap top --count 60 > file    record a minute`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			get := func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
-				return client.Get(ctx, socket, q)
-			}
-			return top.Run(cmd.Context(), f.Config(top.OneNode(get), namespace))
+			return top.Run(cmd.Context(), f.Config(top.OneNode(client.Client{Socket: socket}.Get), namespace))
 		},
 	}
 	cmd.DisableFlagsInUseLine = true

@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"cmp"
 	"compress/gzip"
 	"context"
@@ -78,13 +79,12 @@ func (b *bundle) write(ctx context.Context, w io.Writer) error {
 	writeErr := b.add("version.txt", []byte("kubectl-vmap "+version+"\n"))
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	nodes.Ask(ctx, b.Cluster, b.List, func(ctx context.Context, n nodes.Node) (text nodes.Buffer, err error) {
-		err = b.Run(ctx, n, &text, "bundle", "-o", "-")
-		return text, err
-	}, func(n nodes.Node, text nodes.Buffer, err error) {
-		if writeErr == nil && text.Len() > 0 { // also what came before an error
+	nodes.Ask(ctx, b.Cluster, b.List, func(ctx context.Context, n nodes.Node) ([]byte, error) {
+		return b.Run(ctx, n, "bundle", "-o", "-")
+	}, func(n nodes.Node, text []byte, err error) {
+		if writeErr == nil && len(text) > 0 { // also what came before an error
 			var readErr error
-			writeErr, readErr = b.copy(n.Name, &text)
+			writeErr, readErr = b.copy(n.Name, bytes.NewReader(text))
 			err = cmp.Or(err, readErr)
 		}
 		if writeErr != nil {

@@ -39,7 +39,7 @@ func diff(ctx context.Context, r *nodes.Request) error {
 			return nil
 		}
 		different++
-		_, err := fmt.Fprintf(r.Stdout, "%s:\n%s", n.Name, diffText(d.Lines))
+		_, err := fmt.Fprintf(r.Stdout, "%s:\n  %s\n", n.Name, strings.Join(d.Lines, "\n  "))
 		return err
 	})
 	if err != nil {
@@ -51,16 +51,4 @@ func diff(ctx context.Context, r *nodes.Request) error {
 		return &exit.Error{Code: 1, Err: failed}
 	}
 	return failed
-}
-
-// diffText returns the lines of a node. None can be taken for the name of another node.
-func diffText(list []string) string {
-	var b strings.Builder
-	for _, l := range list {
-		if !strings.HasPrefix(l, "+") && !strings.HasPrefix(l, "-") {
-			l = "  " + l
-		}
-		b.WriteString(l + "\n")
-	}
-	return b.String()
 }

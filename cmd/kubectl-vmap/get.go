@@ -41,25 +41,11 @@ answer are named at the end, and make the exit code 1.
 		if o.Namespace, err = f.CurrentNamespace(); err != nil {
 			return err
 		}
-		switch {
-		case len(r.Names) == 1:
-			return get.Run(ctx, o, documentOf(r, r.List[0], ""), r.Stdout, r.Stderr)
-		case r.All || len(r.Names) > 1:
+		if r.All || len(r.Names) > 1 {
 			return getAll(ctx, r, o)
 		}
 		return get.Run(ctx, o, documentOfFirst(r), r.Stdout, r.Stderr)
 	})
-}
-
-// documentOf returns the source of one node.
-func documentOf(r *nodes.Request, n nodes.Node, note string) get.Source {
-	return func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, string, error) {
-		d, err := r.Document(ctx, n, q)
-		if err != nil {
-			err = fmt.Errorf("%s: %w", n.Name, err)
-		}
-		return d, note, err
-	}
 }
 
 // attempts is how many nodes are asked until one answers.
@@ -70,18 +56,19 @@ func documentOfFirst(r *nodes.Request) get.Source {
 	return func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, string, error) {
 		candidates := slices.DeleteFunc(slices.Clone(r.List), func(n nodes.Node) bool { return n.Missing })
 		slices.SortStableFunc(candidates, func(a, b nodes.Node) int { return len(a.Why) - len(b.Why) }) // ready ones first
-		failed := fmt.Errorf("no node of %d runs kube-vmap, for instance %s: %s", len(r.List), r.List[0].Name, r.List[0].Why)
+		failed := fmt.Errorf("%s: %s", r.List[0].Name, r.List[0].Why)
 		before := ""
 		for _, n := range candidates[:min(attempts, len(candidates))] {
 			note := before
 			if len(r.List) > 1 {
 				note += fmt.Sprintf("Of node %s; --all-nodes shows all %d, --node another one.", n.Name, len(r.List))
 			}
-			d, note, err := documentOf(r, n, note)(ctx, q)
+			d, err := r.Document(ctx, n, q)
 			if err == nil {
 				return d, note, nil
 			}
-			failed, before = err, err.Error()+"\n"
+			failed = fmt.Errorf("%s: %w", n.Name, err)
+			before = failed.Error() + "\n"
 			if ctx.Err() != nil || errors.Is(err, nodes.ErrNoPermission) {
 				break
 			}

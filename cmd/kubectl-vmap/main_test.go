@@ -143,14 +143,14 @@ func TestDiffNamesTheNodesThatDiffer(t *testing.T) {
 		stdout, stderr string
 	}{
 		{map[string]nodestest.Program{"node-1": same, "node-2": same}, 0, "", "0 of 2 nodes differ.\n"},
-		{map[string]nodestest.Program{"node-1": same, "node-2": other}, 1, "node-2:\n+ element a\n", "1 of 2 nodes differ.\n"},
+		{map[string]nodestest.Program{"node-1": same, "node-2": other}, 1, "node-2:\n  + element a\n", "1 of 2 nodes differ.\n"},
 		{
 			map[string]nodestest.Program{"node-1": same, "node-2": broken},
 			exit.Trouble, "", "node-2: no kube-vmap answers\n0 of 1 nodes differ.\nerror: 1 of 2 nodes answered with an error\n",
 		},
 		{
 			map[string]nodestest.Program{"node-1": other, "node-2": broken},
-			1, "node-1:\n+ element a\n", "node-2: no kube-vmap answers\n1 of 1 nodes differ.\nerror: 1 of 2 nodes answered with an error\n",
+			1, "node-1:\n  + element a\n", "node-2: no kube-vmap answers\n1 of 1 nodes differ.\nerror: 1 of 2 nodes answered with an error\n",
 		},
 	} {
 		stdout, stderr, code := vmap(t, nodestest.New(t, tc.nodes), "diff")

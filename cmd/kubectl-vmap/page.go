@@ -65,39 +65,19 @@ func explainer(f *nodes.Flags, cmd *cobra.Command) func(context.Context, page.Qu
 }
 
 // execSource asks nodes by exec in their pods.
-type execSource struct{ cluster *nodes.Cluster }
-
-// Nodes implements [live.Source].
-func (s execSource) Nodes(ctx context.Context) ([]live.Node, error) {
-	all, err := s.cluster.Nodes(ctx)
-	out := make([]live.Node, len(all))
-	for i, n := range all {
-		out[i] = live.Node{Name: n.Name, Pod: n.Pod, Namespace: n.Namespace, Missing: n.Missing, Why: n.Why}
-	}
-	return out, err
-}
-
-// podOf returns the node as package nodes has it.
-func podOf(n live.Node) nodes.Node {
-	return nodes.Node{Name: n.Name, Pod: n.Pod, Namespace: n.Namespace, Missing: n.Missing, Why: n.Why}
-}
+type execSource struct{ *nodes.Cluster }
 
 // Tally implements [live.Source].
-func (s execSource) Tally(ctx context.Context, n live.Node) (*nodestatus.Tally, error) {
+func (s execSource) Tally(ctx context.Context, n nodes.Node) (*nodestatus.Tally, error) {
 	var t nodestatus.Tally
-	return &t, s.cluster.JSON(ctx, podOf(n), nodestatus.TallySchema, &t, "status", "-o", "json", "--tally")
+	return &t, s.JSON(ctx, n, nodestatus.TallySchema, &t, "status", "-o", "json", "--tally")
 }
 
 // Findings implements [live.Source].
-func (s execSource) Findings(ctx context.Context, n live.Node) ([]findings.Finding, error) {
+func (s execSource) Findings(ctx context.Context, n nodes.Node) ([]findings.Finding, error) {
 	var l findings.List
-	err := s.cluster.JSON(ctx, podOf(n), findings.Schema, &l, "problems", "-o", "json")
+	err := s.JSON(ctx, n, findings.Schema, &l, "problems", "-o", "json")
 	return l.Findings, err
-}
-
-// Document implements [live.Source].
-func (s execSource) Document(ctx context.Context, n live.Node, q nodestatus.Query) (*nodestatus.Document, error) {
-	return s.cluster.Document(ctx, podOf(n), q)
 }
 
 // serve serves the page on 127.0.0.1 until the context ends, and prints its URL. Port 0 is

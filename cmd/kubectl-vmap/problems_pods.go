@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -36,27 +35,22 @@ func (n namer) add(ctx context.Context, list []findings.Merged) error {
 	for i := range list {
 		m := &list[i]
 		k := [2]string{m.Namespace, m.Name}
-		if m.Name != "" && (len(m.Endpoints) > 0 || valueOf(m) != nil) &&
+		if m.Name != "" && (len(m.Endpoints) > 0 || hasValue(m)) &&
 			(services[k] != nil || len(services) < maxServices) {
 			services[k] = append(services[k], m)
 		}
 	}
-	var mu sync.Mutex
-	var failed error
 	var g errgroup.Group
 	g.SetLimit(maxReads)
 	for k, of := range services {
 		g.Go(func() error {
 			if err := n.addTo(ctx, k[0], k[1], of); err != nil && !apierrors.IsNotFound(err) {
-				mu.Lock()
-				failed = fmt.Errorf("pods of Service %s/%s and others are not named: %w", k[0], k[1], err)
-				mu.Unlock()
+				return fmt.Errorf("pods of Service %s/%s and others are not named: %w", k[0], k[1], err)
 			}
 			return nil
 		})
 	}
-	_ = g.Wait() // the functions return no errors
-	return failed
+	return g.Wait()
 }
 
 // addTo adds to the findings about one Service.
@@ -70,7 +64,7 @@ func (n namer) addTo(ctx context.Context, namespace, name string, list []*findin
 			m.Each(func(f *findings.Finding) { f.NameEndpoints(names) })
 		}
 	}
-	if !slices.ContainsFunc(list, func(m *findings.Merged) bool { return valueOf(m) != nil }) {
+	if !slices.ContainsFunc(list, hasValue) {
 		return nil
 	}
 	s, err := n.API.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -82,8 +76,12 @@ func (n namer) addTo(ctx context.Context, namespace, name string, list []*findin
 		return err
 	}
 	for _, m := range list {
-		if value := valueOf(m); value != nil && len(s.Spec.Selector) > 0 {
-			value(ctx, n, m, s, pods)
+		switch {
+		case !hasValue(m) || len(s.Spec.Selector) == 0:
+		case m.Field == findings.FieldSelector:
+			n.addSelector(ctx, m, s, pods)
+		default:
+			addTargetPorts(m, s, pods)
 		}
 	}
 	return nil
@@ -115,24 +113,20 @@ func (n namer) endpoints(ctx context.Context, namespace, name string) (func(stri
 	}, nil
 }
 
-// A valueFunc adds the value of the field that causes a finding.
-type valueFunc func(context.Context, namer, *findings.Merged, *corev1.Service, []corev1.Pod)
-
-// valueOf returns how the value of a finding's field is found; nil if nodes know it.
-func valueOf(m *findings.Merged) valueFunc {
-	switch {
-	case m.Reason == findings.NoEndpoints && m.Field == findings.FieldSelector:
-		return selectorValue
-	case slices.Contains([]string{findings.NoPort, nodestatus.ReasonNoPort, findings.Refuses, findings.Silent},
-		m.Reason) &&
-		m.Field == findings.FieldTargetPort:
-		return targetPortValue
+// hasValue reports whether a field of the API's object, with a value that nodes do not know, causes
+// a finding.
+func hasValue(m *findings.Merged) bool {
+	switch m.Reason {
+	case findings.NoEndpoints:
+		return m.Field == findings.FieldSelector
+	case findings.NoPort, findings.Refuses, findings.Silent:
+		return m.Field == findings.FieldTargetPort
 	}
-	return nil
+	return false
 }
 
-// selectorValue adds the labels that are selected, and those that pods have.
-func selectorValue(ctx context.Context, n namer, m *findings.Merged, s *corev1.Service, pods []corev1.Pod) {
+// addSelector adds the labels that are selected, and those that pods have.
+func (n namer) addSelector(ctx context.Context, m *findings.Merged, s *corev1.Service, pods []corev1.Pod) {
 	c := resolve.Selector(ctx, n.API, s)
 	m.Field = c.Field
 	why := c.Text
@@ -144,8 +138,8 @@ func selectorValue(ctx context.Context, n namer, m *findings.Merged, s *corev1.S
 	}
 }
 
-// targetPortValue adds the target ports, and those that containers have.
-func targetPortValue(_ context.Context, _ namer, m *findings.Merged, s *corev1.Service, pods []corev1.Pod) {
+// addTargetPorts adds the target ports, and those that containers have.
+func addTargetPorts(m *findings.Merged, s *corev1.Service, pods []corev1.Pod) {
 	of := func(p *corev1.ServicePort) bool {
 		name := strings.TrimPrefix(p.Name+"/"+string(resolve.Protocol(p.Protocol)), "/")
 		return slices.Contains(m.Ports, name) || strings.HasSuffix(m.Object, ":"+p.Name) && p.Name != ""

@@ -160,11 +160,7 @@ func writeStatus(w io.Writer, format string, rows []nodeRow) error {
 			absent = append(absent, rows[i].Node)
 			continue
 		}
-		text := output.Clean(rows[i].text())
-		if !wide && nodes.IsTerminal(w) {
-			text = shorten(text)
-		}
-		table = append(table, line(rows[i].cells(), text))
+		table = append(table, line(rows[i].cells(), output.Clean(rows[i].text())))
 	}
 	if err := output.Print(w, table); err != nil {
 		return err
@@ -174,16 +170,6 @@ func writeStatus(w io.Writer, format string, rows []nodeRow) error {
 	}
 	_, err := fmt.Fprintln(w, summarize(rows))
 	return err
-}
-
-// shorten returns the beginning and the end of a long text: an error ends with its cause.
-func shorten(text string) string {
-	const longest, gap = 120, " ... "
-	runes := []rune(text)
-	if len(runes) <= longest {
-		return text
-	}
-	return string(runes[:longest/2-len(gap)]) + gap + string(runes[len(runes)-longest/2:])
 }
 
 // cells returns the columns, with a dash for what is not known.
@@ -202,7 +188,8 @@ func (r *nodeRow) cells() (out [len(columns)]string) {
 		if !h.Sync.Last.IsZero() {
 			out[9] = nodestatus.Duration(r.now.Sub(h.Sync.Last))
 		}
-		out[10], out[11] = positionOf(h, "Service"), positionOf(h, "EndpointSlice")
+		out[10], _ = positionOf(h, "Service")
+		out[11], _ = positionOf(h, "EndpointSlice")
 		out[12] = h.Takeover.State
 	}
 	for i := range out {

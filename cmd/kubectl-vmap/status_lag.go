@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -93,19 +92,15 @@ func compare(a, b string) (int, error) { return resourceversion.CompareResourceV
 // mustCompare compares resource versions that are comparable.
 func mustCompare(a, b string) int { n, _ := compare(a, b); return n }
 
-// errNoPositions is returned for a node that does not follow the API server.
-var errNoPositions = errors.New("the node reads its objects elsewhere")
-
-// lag returns how far a node is behind the objects. An object that the node has not listed
-// yet is newer than anything.
+// lag returns how far a node is behind the objects; nil if it does not follow the API server. An
+// object that the node has not listed yet is newer than anything.
 func (o objectVersions) lag(h *nodestatus.Health) (*nodeLag, error) {
 	newer := map[string]int{}
 	for _, f := range followed {
-		i := slices.IndexFunc(h.Positions, func(p nodestatus.Position) bool { return p.Kind == f.kind })
-		if i < 0 {
-			return nil, errNoPositions
+		seen, follows := positionOf(h, f.kind)
+		if !follows {
+			return nil, nil
 		}
-		seen := h.Positions[i].ResourceVersion
 		if newer[f.kind] = len(o[f.kind]); seen == "" {
 			continue
 		}
@@ -121,12 +116,12 @@ func (o objectVersions) lag(h *nodestatus.Health) (*nodeLag, error) {
 	return &nodeLag{Services: newer["Service"], EndpointSlices: newer["EndpointSlice"]}, nil
 }
 
-// positionOf returns the resource version up to which a node has seen objects of a kind.
-func positionOf(h *nodestatus.Health, kind string) string {
-	for _, p := range h.Positions {
-		if p.Kind == kind {
-			return p.ResourceVersion
-		}
+// positionOf returns the resource version up to which a node has seen objects of a kind, and
+// whether it follows them.
+func positionOf(h *nodestatus.Health, kind string) (version string, follows bool) {
+	i := slices.IndexFunc(h.Positions, func(p nodestatus.Position) bool { return p.Kind == kind })
+	if i < 0 {
+		return "", false
 	}
-	return ""
+	return h.Positions[i].ResourceVersion, true
 }

@@ -62,10 +62,9 @@ func newRow(n nodes.Node, d *nodestatus.Document, err error, api objectVersions)
 	if api != nil {
 		lag, err := api.lag(row.Health)
 		switch row.Lag = lag; {
-		case errors.Is(err, errNoPositions):
 		case err != nil:
 			row.add("the lag is not known: " + err.Error())
-		case lag.sum() > 0:
+		case lag != nil && lag.sum() > 0:
 			row.add(fmt.Sprintf("behind the API server: %s and %s are newer than what it has seen",
 				nodestatus.Plural(lag.Services, "Service"), nodestatus.Plural(lag.EndpointSlices, "EndpointSlice")))
 		}

@@ -32,7 +32,7 @@ and endpoints of one Service are shown by kubectl vmap get.
 A connection is counted on the node that translates it: that of the client, or the one
 that a client outside connects to. Each query runs a command on every node, so the pause
 before the next one is at least as long as it took. Nodes that do not answer are named on
-stderr, and their connections are missing; with -w they are asked again after 4 s to 2 min.
+stderr, and their connections are missing; with -w they are asked again after 30 s.
 
 Problems and notices are numbers of Services; kubectl vmap problems lists them.`,
 		Example: `  kubectl vmap top | head
@@ -44,7 +44,7 @@ Problems and notices are numbers of Services; kubectl vmap problems lists them.`
 			if err != nil {
 				return err
 			}
-			s := topSource{c, chosen, flags.Interval(), map[string]failure{}}
+			s := topSource{c, chosen, map[string]failure{}}
 			return top.Run(cmd.Context(), flags.Config(s.query, f.GivenNamespace()))
 		},
 	}
@@ -54,22 +54,20 @@ Problems and notices are numbers of Services; kubectl vmap problems lists them.`
 	return cmd
 }
 
+// retryPeriod is how long a node that did not answer is left alone, since others wait for it.
+const retryPeriod = 30 * time.Second
+
 // A topSource asks the chosen nodes, which are listed again each time, since nodes come and go.
-// Those that do not answer are asked less and less, so that others seldom wait for them.
 type topSource struct {
-	cluster  *nodes.Cluster
-	chosen   nodes.Selection
-	interval time.Duration
-	failing  map[string]failure // by node
+	cluster *nodes.Cluster
+	chosen  nodes.Selection
+	failing map[string]failure // by node
 }
 
-// A failure is that of a node that does not answer.
+// A failure is why a node did not answer, and when.
 type failure struct {
-	pod   string // another pod is another process, of which nothing is known
-	err   error
-	since time.Time
-	count int
-	next  time.Time // when it is asked again
+	error
+	at time.Time
 }
 
 // query is a [top.Source]. It is an error if no node answers.
@@ -81,20 +79,24 @@ func (s *topSource) query(ctx context.Context, q nodestatus.Query) (out top.Answ
 	var failed []error
 	list = slices.DeleteFunc(list, func(n nodes.Node) bool {
 		f, failing := s.failing[n.Name]
-		rests := failing && f.pod == n.Pod && time.Now().Before(f.next)
+		rests := failing && time.Since(f.at) < retryPeriod
 		if rests {
-			failed = append(failed, f.describe(n))
+			failed = append(failed, f)
 		}
 		return rests
 	})
 	nodes.Ask(ctx, s.cluster, list, func(ctx context.Context, n nodes.Node) (*nodestatus.Document, error) {
 		return s.cluster.Document(ctx, n, q)
 	}, func(n nodes.Node, d *nodestatus.Document, err error) {
+		delete(s.failing, n.Name)
 		if err != nil {
-			failed = append(failed, s.fail(n, err).describe(n))
+			f := failure{fmt.Errorf("%s: %w", n.Name, err), time.Now()}
+			failed = append(failed, f)
+			if !n.Missing { // which costs nothing to ask
+				s.failing[n.Name] = f
+			}
 			return
 		}
-		delete(s.failing, n.Name)
 		d.Node = n.Name
 		out.Documents = append(out.Documents, d)
 	})
@@ -109,28 +111,4 @@ func (s *topSource) query(ctx context.Context, q nodestatus.Query) (out top.Answ
 		out.Failed = append(out.Failed, err.Error())
 	}
 	return out, nil
-}
-
-// fail notes that a node did not answer. One without kube-vmap costs nothing to ask.
-func (s *topSource) fail(n nodes.Node, err error) failure {
-	now := time.Now()
-	f := s.failing[n.Name]
-	if f.count == 0 || f.pod != n.Pod {
-		f = failure{pod: n.Pod, since: now}
-	}
-	f.count++
-	f.err, f.next = err, now
-	if !n.Missing {
-		f.next = now.Add(nodes.Backoff(s.interval, f.count))
-	}
-	s.failing[n.Name] = f
-	return f
-}
-
-// describe returns why a node does not answer, and since when.
-func (f failure) describe(n nodes.Node) error {
-	if age := time.Since(f.since).Round(time.Second); age > 0 {
-		return fmt.Errorf("%s: not answering for %s: %w", n.Name, age, f.err)
-	}
-	return fmt.Errorf("%s: %w", n.Name, f.err)
 }

@@ -7,9 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/top/toptest"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 	"kube-vmap/cmd/kubectl-vmap/nodestest"
@@ -66,23 +65,23 @@ func TestTopFailsIfNoNodeAnswers(t *testing.T) {
 	}
 }
 
-func TestFailingNodesAreAskedLessAndLess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := topSource{interval: 2 * time.Second, failing: map[string]failure{}}
-		n := nodes.Node{Name: "dead", Pod: "one"}
-		for _, want := range []int{4, 8, 16, 32, 64, 120, 120} {
-			f := s.fail(n, io.EOF)
-			if got := time.Until(f.next); got != time.Duration(want)*time.Second {
-				t.Errorf("asked again after %s, want %d s", got, want)
-			}
-			<-time.After(time.Until(f.next))
+// TestFailingNodesAreLeftAlone has a node that costs its time-out, for which others would wait.
+func TestFailingNodesAreLeftAlone(t *testing.T) {
+	asked := 0
+	server := nodestest.New(t, map[string]nodestest.Program{"node-1": busy(), "node-2": func(r *http.Request, args []string, out, errs io.Writer) int {
+		asked++
+		return refuses(r, args, out, errs)
+	}})
+	s := topSource{cluster: server.Cluster(t, nodes.Config{}), failing: map[string]failure{}}
+	for range 3 {
+		if a, err := s.query(t.Context(), nodestatus.Query{}); err != nil || len(a.Documents) != 1 || len(a.Failed) != 1 || !strings.HasPrefix(a.Failed[0], "node-2: ") {
+			t.Errorf("%+v, %v", a, err)
 		}
-		if got := s.fail(n, io.EOF).describe(n).Error(); got != "dead: not answering for 6m4s: EOF" {
-			t.Error(got)
-		}
-		n.Pod = "another"
-		if f := s.fail(n, io.EOF); f.count != 1 || f.describe(n).Error() != "dead: EOF" {
-			t.Errorf("the new pod has the failures of the old one: %+v", f)
-		}
-	})
+	}
+	f := s.failing["node-2"]
+	f.at = f.at.Add(-retryPeriod)
+	s.failing["node-2"] = f
+	if _, err := s.query(t.Context(), nodestatus.Query{}); err != nil || asked != 2 {
+		t.Errorf("it is asked %d times, %v", asked, err)
+	}
 }

@@ -13,6 +13,7 @@
 //	connect    a connection through a ClusterIP, and a counted one, beside one without
 //	observed   the cost of least connections beside many connections
 //	passive    the cost of passive health checks beside many connections
+//	deadnode   the endpoints of a node that does not answer leave, and return
 //
 // Times depend on the machine and on its load. So each is compared with a floor that is
 // measured in the same run, alternating with it: the time that the kernel takes for the
@@ -55,6 +56,7 @@ var parts = []struct {
 	{"connect", (*bench).connect},
 	{"observed", (*bench).observed},
 	{"passive", (*bench).passive},
+	{"deadnode", (*bench).deadNode},
 }
 
 func run() int {

@@ -26,7 +26,7 @@ func (b *bench) passive() error {
 	for _, tt := range []struct {
 		waiting int
 		most    float64
-	}{{0, 0.004}, {waitingEntries, 0.015}} {
+	}{{0, 0.001}, {waitingEntries, 0.01}} {
 		if err := inSandbox(func(box *sandbox) error { return b.passivePart(s, box, tt.waiting, tt.most) }); err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func (b *bench) passive() error {
 
 // passivePart measures the checks for a time, after that of their first readings.
 func (b *bench) passivePart(s *report.Section, box *sandbox, waiting int, most float64) error {
-	entries, warmUp, measured := trackedEntries, 5*time.Second, 40*time.Second
+	entries, warmUp, measured := trackedEntries, 5*time.Second, 100*time.Second
 	if b.quick {
 		entries, measured = trackedEntries/10, 20*time.Second
 	}

@@ -21,6 +21,8 @@ type runningLoop struct {
 	stop   context.CancelFunc
 	closes []func() error
 	first  commit // what it began with
+	// unresponsive receives endpoints that do not answer.
+	unresponsive chan []model.UnresponsiveEndpoints
 }
 
 // eventSource is a source whose events others send.
@@ -46,6 +48,7 @@ func startLoop(c *cluster, rules nft.Config) (*runningLoop, error) {
 		return nil, err
 	}
 	r := &runningLoop{observedKernel: observe(box.kernel), box: box, ended: make(chan error, 1), closes: []func() error{box.close}}
+	r.unresponsive = make(chan []model.UnresponsiveEndpoints)
 	if err := r.start(c, rules); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
@@ -61,8 +64,10 @@ func (r *runningLoop) start(c *cluster, rules nft.Config) error {
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	v := make(eventSource, 1)
-	loop := sync.NewLoop(sync.Config{NodeName: thisNode, Rules: rules, DriftReader: beside, Observer: r.observedKernel},
-		v, r.observedKernel, slog.New(slog.DiscardHandler))
+	loop := sync.NewLoop(sync.Config{
+		NodeName: thisNode, Rules: rules, DriftReader: beside, Observer: r.observedKernel,
+		Unresponsive: r.unresponsive, PassiveChecks: model.PassiveChecksAvoid, MaxAvoidedPercent: 50,
+	}, v, r.observedKernel, slog.New(slog.DiscardHandler))
 	go func() { r.ended <- loop.Run(ctx) }()
 	r.bursts = <-v
 	all := []sync.Event{sync.SetServiceCIDRs{CIDRs: serviceCIDRs}}

@@ -85,26 +85,26 @@ func TestComponentsAreFoundByWhatTheyLeft(t *testing.T) {
 	}{
 		{"empty node", "", "", func(*testing.T, *lab.Host) {}},
 		{
-			"kube-proxy's nftables mode", "kube-proxy-nftables", "table ip kube-proxy, ip6 kube-proxy",
+			"kube-proxy's nftables mode", "kube-proxy-nftables", "table kube-proxy (ip), kube-proxy (ip6)",
 			func(t *testing.T, h *lab.Host) { run(t, h, readFile(t, fixtures+"nftables.nft"), "nft", "-f", "-") },
 		},
 		{
-			"kube-proxy's iptables mode, nft backend", "kube-proxy-iptables", "chain KUBE-SERVICES in ip nat, ip6 nat",
+			"kube-proxy's iptables mode, nft backend", "kube-proxy-iptables", "chain KUBE-SERVICES in ip nat, KUBE-SERVICES in ip6 nat",
 			func(t *testing.T, h *lab.Host) { iptables(t, h, "nft") },
 		},
 		{
-			"kube-proxy's iptables mode, legacy backend", "kube-proxy-iptables-legacy", "chain KUBE-SERVICES in ip nat (legacy), ip6 nat (legacy)",
+			"kube-proxy's iptables mode, legacy backend", "kube-proxy-iptables-legacy", "chain KUBE-SERVICES in ip nat (legacy), KUBE-SERVICES in ip6 nat (legacy)",
 			func(t *testing.T, h *lab.Host) { iptables(t, h, "legacy") },
 		},
 		{
-			"Calico's chains", "calico-iptables", "chains cali-* (2) in ip filter, ip filter (legacy)",
+			"Calico's chains", "calico-iptables", "chain cali-FORWARD in ip filter, cali-INPUT in ip filter (legacy)",
 			func(t *testing.T, h *lab.Host) {
 				run(t, h, "", "iptables-nft", "-N", "cali-FORWARD")
 				run(t, h, "", "iptables-legacy", "-N", "cali-INPUT")
 			},
 		},
 		{
-			"Calico's table", "calico-nftables", "table ip calico, ip6 calico",
+			"Calico's table", "calico-nftables", "table calico (ip), calico (ip6)",
 			func(t *testing.T, h *lab.Host) {
 				run(t, h, "add table ip calico\nadd table ip6 calico\n", "nft", "-f", "-")
 				run(t, h, "", "iptables-nft", "-N", "cali-FORWARD") // left from another mode

@@ -70,13 +70,13 @@ func TestCommandOutcomes(t *testing.T) {
 			r.expect(0, []string{"default/web:" + p.String() + "-0 (ClusterIP)", "one of 5 endpoints", "keeps its address", "picks one of 5 at random"}, pod, at(web, model.KindClusterIP))
 			r.expect(0, []string{"(LoadBalancerIP)", "this node is seen as the client", "marked for masquerade"}, outside, at(web, model.KindLoadBalancerIP))
 			r.expect(0, []string{"(NodePort)", "sent by this node"}, "--from="+r.Node.Addr(f).String(), at(web, model.KindNodePort))
-			r.expect(1, []string{"refused with", "no endpoint that is ready and not drained", "does the selector", "(spec.selector)"}, pod, at(none, model.KindClusterIP))
+			r.expect(1, []string{"rejected with", "no endpoint that is ready and not drained", "does the selector", "(spec.selector)"}, pod, at(none, model.KindClusterIP))
 			r.expect(1, []string{"dropped: the Service has endpoints, but its policy is Local", "is on this node (spec.externalTrafficPolicy: Local)", "on node-2"}, outside, at(far, model.KindExternalIP))
 			r.expect(1, []string{"dropped: the client is in none of the source ranges of the Service (spec.loadBalancerSourceRanges)", "only "}, outside, at(few, model.KindLoadBalancerIP))
 			r.expect(0, []string{"affinity does not know the client", "(spec.sessionAffinity: ClientIP)"}, pod, at(sticky, model.KindClusterIP))
 			r.expect(0, []string{"default/web:" + p.String() + "-0 (ClusterIP)", "one of 5 endpoints"}, pod, "--to=svc/web:"+p.String()+"-0")
 			wrong := web.AddrPort(r.Node, f, model.KindClusterIP, 77)
-			r.expect(1, []string{"refused with", "which has no such port", "default/web, which has 80/"}, pod, to(wrong, p))
+			r.expect(1, []string{"rejected with", "which has no such port", "default/web, which has 80/"}, pod, to(wrong, p))
 			web2 := web
 			web2.Number = 99
 			r.expect(1, []string{"dropped: no Service has this address"}, pod, at(web2, model.KindClusterIP))
@@ -119,7 +119,7 @@ func TestCommandErrorsNameTheRemedy(t *testing.T) {
 		args []string
 	}{
 		{"both must be given", nil},
-		{"write 10.96.0.10:80", []string{from, "--to=10.96.0.10"}},
+		{"write 10.96.0.10:53/udp", []string{from, "--to=10.96.0.10"}},
 		{"write tcp, udp or sctp", []string{from, "--to=10.96.0.10:53/icmp"}},
 		{"kubectl get service", []string{from, "--to=kube-dns:53"}},
 		{"kubectl vmap explain", []string{from, "--to=pod/web-0:80"}},

@@ -79,7 +79,7 @@ func TestRepliesDroppedByOtherPrograms(t *testing.T) {
 		{"to the node itself", "type filter hook input priority filter", "ct direction reply ct state established ct status dnat drop", node, web, simulate.VerdictDropped, "dropped"},
 		{"of the node itself", "type filter hook output priority filter", "ct direction reply th sport 8080 drop", pod, host, simulate.VerdictDropped, "dropped"},
 		{"of the node to itself", "type filter hook input priority 110", "ct direction reply th sport 80 drop", node, host, simulate.VerdictDropped, "dropped"},
-		{"refused", "type filter hook forward priority filter", "ct direction reply reject with icmpx type admin-prohibited", pod, web, simulate.VerdictRefused, "refused with an ICMP error"},
+		{"refused", "type filter hook forward priority filter", "ct direction reply reject with icmpx type admin-prohibited", pod, web, simulate.VerdictRefused, "rejected with an ICMP error"},
 		{"not tracked", "type filter hook prerouting priority raw", "th sport 8080 notrack", pod, web, simulate.VerdictDelivered, "but the reply is not translated back"},
 	} {
 		t.Run(strings.ReplaceAll(tc.name, " ", "-"), func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestOpenConnectionsMeetWhatChanged(t *testing.T) {
 				r.nft("table inet later { chain forward { type filter hook forward priority 10; ct state new reject with icmpx type admin-prohibited; }; }")
 			}, func() { r.nft("delete table inet later") },
 			true,
-			[]string{"A new connection: refused with an ICMP error by table inet later, chain forward"},
+			[]string{"A new connection: rejected with an ICMP error by table inet later, chain forward"},
 		}, {
 			"a filter for all", func() {
 				r.nft("table inet later { chain forward { type filter hook forward priority 10; ct direction original ct status dnat drop; }; }")

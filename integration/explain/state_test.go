@@ -164,7 +164,7 @@ func TestForeignDropsNameTheirTable(t *testing.T) {
 			t.Fatalf("%s: %+v, doubts %v", p, got.Outcomes, got.Doubts)
 		}
 		drop, pass := got.Outcomes[i], got.Outcomes[1-i]
-		if drop.By == nil || drop.By.Table != "inet firewall" || drop.By.Chain != "checks" || drop.By.Rule == 0 || drop.Probability != 0.5 {
+		if drop.By.Table != "inet firewall" || drop.By.Chain != "checks" || drop.By.Rule == 0 || drop.Probability != 0.5 {
 			t.Errorf("%s: dropped by %+v, probability %v", p, drop.By, drop.Probability)
 		}
 		if len(pass.Endpoints) != 1 || r.server(pass.Endpoints[0].Address.Addr()) != "pod-2" {
@@ -212,7 +212,7 @@ func TestDriftIsReported(t *testing.T) {
 			t.Errorf("%s: %+v, faults %q", w, got.Outcomes, got.Faults)
 		}
 		p := r.packet(w, web)
-		r.expect(2, []string{"not as kube-vmap writes them", "endpoints-1 does not have", "no kube-vmap answers here"}, "--from="+p.From.String(), to(p.To, p.Protocol))
+		r.expect(2, []string{"not as kube-vmap writes them", "endpoints-1 does not have", "no kube-vmap answers on"}, "--from="+p.From.String(), to(p.To, p.Protocol))
 	}
 	r.nft("flush chain ip kube-vmap nat-prerouting; flush chain ip6 kube-vmap nat-prerouting")
 	for _, w := range transports() {
@@ -224,7 +224,7 @@ func TestDriftIsReported(t *testing.T) {
 		if by := r.sendOne(p); by != "" {
 			t.Errorf("%s: answered by %s", p, by)
 		}
-		r.expect(1, []string{"default/web:" + p.Protocol.String() + "-0", "chain nat-prerouting has no rules", "refused"}, "--from="+p.From.String(), to(p.To, p.Protocol))
+		r.expect(1, []string{"default/web:" + p.Protocol.String() + "-0", "chain nat-prerouting has no rules", "rejected"}, "--from="+p.From.String(), to(p.To, p.Protocol))
 	}
 }
 

@@ -51,7 +51,6 @@ func TestCommandsCountConnectionsOnTheFastPath(t *testing.T) {
 		}
 	}
 	for _, tc := range []struct{ command, want string }{
-		{"get svc -A -o wide", "Fast path on: 4 connections"},
 		{"top", fmt.Sprintf("%d on the fast path", onFastPath)},
 		{"status", "on for TCP and UDP"},
 	} {

@@ -6,15 +6,11 @@ import (
 	"io/fs"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
-	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/integration/process"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/flowtable"
@@ -154,7 +150,7 @@ func TestTransactionsOfTheFastPathAreNotForeign(t *testing.T) {
 	before := foreign()
 	f := fastpath.New(fastpath.Config{
 		NetNS: m.Node.FD(), After: 1, Log: slog.New(slog.DiscardHandler),
-		ForeignChanges: beside.ForeignChanges, CountCommit: beside.CountCommit,
+		CountCommit: beside.CountCommit,
 	})
 	go func() { _ = f.Run(t.Context()) }()
 	eventually.Holds(t, "it is on", func() bool { return f.State().On })
@@ -165,34 +161,6 @@ func TestTransactionsOfTheFastPathAreNotForeign(t *testing.T) {
 	if now := foreign(); now != before {
 		t.Errorf("the fast path counts as foreign: %d, then %d", before, now)
 	}
-}
-
-// TestNewsOfInterfacesCausesNoSearch changes interfaces, but not their names. New names cause a
-// search for obstacles with the next check. It needs no flowtables.
-func TestNewsOfInterfacesCausesNoSearch(t *testing.T) {
-	l := labtest.New(t, lab.Options{Pods: 1})
-	var searches atomic.Int32
-	f := fastpath.New(fastpath.Config{
-		NetNS: l.Node.FD(), Log: slog.New(slog.DiscardHandler), CheckPeriod: 100 * time.Millisecond,
-		ForeignChanges: func() (uint32, error) { return 0, nil },
-		Obstacle:       func() string { searches.Add(1); return "an obstacle" },
-	})
-	go func() { _ = f.Run(t.Context()) }()
-	eventually.Holds(t, "the first search", func() bool { return searches.Load() > 0 })
-	ip := func(args ...string) {
-		t.Helper()
-		if out, err := l.Node.Command(t.Context(), "ip", args...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-	}
-	for i, start := 0, time.Now(); time.Since(start) < 2*time.Second; i++ { // longer than changes are collected
-		ip("link", "set", "eth0", "mtu", strconv.Itoa(1400+i%2))
-	}
-	if n := searches.Load(); n != 1 {
-		t.Errorf("%d searches without a new name, want only the first", n)
-	}
-	ip("link", "add", "d0", "type", "veth", "peer", "name", "d1")
-	eventually.Holds(t, "a search for the new name", func() bool { return searches.Load() > 1 })
 }
 
 // TestAllKindsOfInterfacesTakePart adds, renames and removes interfaces of kinds that nodes

@@ -25,7 +25,7 @@ func TestWrongPort(t *testing.T) {
 	s.put(web)
 	s.each(t, s.client(), s.at(web, model.KindClusterIP, 1), func(s *scene, q question) {
 		s.expectOutcome(q, lab.Refused)
-		s.explains(q, "Result: refused", "the address is a Service's, which has no such port", "is an address of default/web, which has 80/")
+		s.explains(q, "Result: rejected", "the address is a Service's, which has no such port", "is an address of default/web, which has 80/")
 	})
 }
 
@@ -36,7 +36,7 @@ func TestNoEndpoints(t *testing.T) {
 	s.expectOutput([]string{"get", "services"}, "NoEndpoints")
 	s.each(t, s.client(), s.at(web, model.KindClusterIP, 0), func(s *scene, q question) {
 		s.expectOutcome(q, lab.Refused)
-		s.explains(q, "Result: refused", "the Service has no endpoint that is ready and not drained", "no EndpointSlice names an endpoint for this port")
+		s.explains(q, "Result: rejected", "the Service has no endpoint that is ready and not drained", "no EndpointSlice names an endpoint for this port")
 	})
 }
 
@@ -54,7 +54,7 @@ func TestDrainedEndpoints(t *testing.T) {
 	})
 	s.each(t, s.client(), s.at(all, model.KindClusterIP, 0), func(s *scene, q question) {
 		s.expectOutcome(q, lab.Refused)
-		s.explains(q, "Result: refused", "the Service has no endpoint that is ready and not drained", "its EndpointSlice has weight 0")
+		s.explains(q, "Result: rejected", "the Service has no endpoint that is ready and not drained", "its EndpointSlice has weight 0")
 	})
 }
 

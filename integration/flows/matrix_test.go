@@ -1,13 +1,11 @@
 package flows
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
 )
 
@@ -84,57 +82,49 @@ func matrixFrontends(endpoints ...string) (all []model.Frontend) {
 
 func TestOnlyStaleUDPFlowsAreDeleted(t *testing.T) {
 	t.Parallel()
-	for _, unfiltered := range []bool{false, true} {
-		kernel := func(x *table) *conntrack.Conntrack {
-			return conntrack.New(conntrack.Config{NetNS: x.host.FD(), Unfiltered: unfiltered})
-		}
-		t.Run(fmt.Sprintf("without filters %t", unfiltered), func(t *testing.T) {
-			t.Parallel()
-			t.Run("at the start", func(t *testing.T) {
-				t.Parallel()
-				keep, stale := matrix()
-				x := newTable(t)
-				x.add(slices.Concat(keep, stale)...)
-				x.check(x.follow(kernel(x)).commit(sync.Committed{Full: true, Set: matrixFrontends("ep1", "ep2")}, 2), keep, stale)
-			})
-			t.Run("after a change", func(t *testing.T) {
-				t.Parallel()
-				keep, stale := matrix()
-				x := newTable(t)
-				f := x.follow(kernel(x))
-				f.commit(sync.Committed{Full: true, Set: matrixFrontends("ep1", "ep3")}, 2)
-				x.add(slices.Concat(keep, stale)...)
-				x.check(f.commit(sync.Committed{Set: matrixFrontends("ep1", "ep2")}, 2), keep, stale)
-			})
-			t.Run("with a new Service", func(t *testing.T) {
-				t.Parallel()
-				keep, stale := matrix()
-				x := newTable(t)
-				f := x.follow(kernel(x))
-				x.add(slices.Concat(keep, stale)...)
-				x.check(f.commit(sync.Committed{Set: matrixFrontends("ep1", "ep2")}, 2), keep, stale)
-			})
-			t.Run("without endpoints, and deleted", func(t *testing.T) {
-				t.Parallel()
-				keep, stale := matrix()
-				keep, more := split(keep)
-				for _, gone := range []bool{false, true} {
-					x := newTable(t)
-					f := x.follow(kernel(x))
-					f.commit(sync.Committed{Full: true, Set: matrixFrontends("ep1", "ep2")}, 2)
-					x.add(slices.Concat(keep, stale, more)...)
-					committed := sync.Committed{Set: matrixFrontends()}
-					if gone {
-						committed = sync.Committed{}
-						for _, old := range matrixFrontends() {
-							committed.Gone = append(committed.Gone, old.Match)
-						}
-					}
-					x.check(f.commit(committed, 2), keep, slices.Concat(stale, more))
+	t.Run("at the start", func(t *testing.T) {
+		t.Parallel()
+		keep, stale := matrix()
+		x := newTable(t)
+		x.add(slices.Concat(keep, stale)...)
+		x.check(x.follow(x.open()).commit(sync.Committed{Full: true, Set: matrixFrontends("ep1", "ep2")}, 2), keep, stale)
+	})
+	t.Run("after a change", func(t *testing.T) {
+		t.Parallel()
+		keep, stale := matrix()
+		x := newTable(t)
+		f := x.follow(x.open())
+		f.commit(sync.Committed{Full: true, Set: matrixFrontends("ep1", "ep3")}, 2)
+		x.add(slices.Concat(keep, stale)...)
+		x.check(f.commit(sync.Committed{Set: matrixFrontends("ep1", "ep2")}, 2), keep, stale)
+	})
+	t.Run("with a new Service", func(t *testing.T) {
+		t.Parallel()
+		keep, stale := matrix()
+		x := newTable(t)
+		f := x.follow(x.open())
+		x.add(slices.Concat(keep, stale)...)
+		x.check(f.commit(sync.Committed{Set: matrixFrontends("ep1", "ep2")}, 2), keep, stale)
+	})
+	t.Run("without endpoints, and deleted", func(t *testing.T) {
+		t.Parallel()
+		keep, stale := matrix()
+		keep, more := split(keep)
+		for _, gone := range []bool{false, true} {
+			x := newTable(t)
+			f := x.follow(x.open())
+			f.commit(sync.Committed{Full: true, Set: matrixFrontends("ep1", "ep2")}, 2)
+			x.add(slices.Concat(keep, stale, more)...)
+			committed := sync.Committed{Set: matrixFrontends()}
+			if gone {
+				committed = sync.Committed{}
+				for _, old := range matrixFrontends() {
+					committed.Gone = append(committed.Gone, old.Match)
 				}
-			})
-		})
-	}
+			}
+			x.check(f.commit(committed, 2), keep, slices.Concat(stale, more))
+		}
+	})
 }
 
 // split separates the UDP flows to the Service.

@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -61,8 +62,7 @@ func TestEachTranslatedHasTranslatedEntriesOnly(t *testing.T) {
 }
 
 // TestWalksTellAnsweredEntries has entries of every protocol and family with and without a
-// reply, of two endpoints, and others whose destination was not translated. With and without the
-// kernel's filters the same are found.
+// reply, of two endpoints, and others whose destination was not translated.
 func TestWalksTellAnsweredEntries(t *testing.T) {
 	t.Parallel()
 	x := newTable(t)
@@ -87,18 +87,19 @@ func TestWalksTellAnsweredEntries(t *testing.T) {
 		}
 	}
 	slices.SortFunc(unanswered, compareFlows)
-	for _, unfiltered := range []bool{false, true} {
-		c := conntrack.New(conntrack.Config{NetNS: x.host.FD(), Unfiltered: unfiltered})
-		if got, _ := walked(t, c.EachUnanswered); !slices.Equal(got, unanswered) {
-			t.Errorf("unanswered: %v, want %v", got, unanswered)
-		}
-		for addr, want := range answered {
-			got, _ := walked(t, func(begin func(), fn func(conntrack.Entry)) error {
-				return c.EachAnsweredBy(addr, begin, fn)
-			})
-			if !slices.Equal(got, want) {
-				t.Errorf("answered by %s: %v, want %v", addr, got, want)
-			}
+	all := slices.Concat(slices.Collect(maps.Values(answered))...)
+	slices.SortFunc(all, compareFlows)
+	answered[netip.Addr{}] = all
+	c := x.open()
+	if got, _ := walked(t, c.EachUnanswered); !slices.Equal(got, unanswered) {
+		t.Errorf("unanswered: %v, want %v", got, unanswered)
+	}
+	for addr, want := range answered {
+		got, _ := walked(t, func(begin func(), fn func(conntrack.Entry)) error {
+			return c.EachAnswered(addr, begin, fn)
+		})
+		if !slices.Equal(got, want) {
+			t.Errorf("answered by %s: %v, want %v", addr, got, want)
 		}
 	}
 }

@@ -54,6 +54,7 @@ var suites = []suite{
 	{name: "integration/affinity", sample: "^TestAffinityIsPerClient"},
 	{name: "integration/schedulers"},
 	{name: "integration/proxy"},
+	{name: "integration/passivehealth"},
 	{name: "integration/drift"},
 	{name: "integration/clock"},
 	{name: "integration/faults"},

@@ -2,6 +2,7 @@ package passivehealth
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"os"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/process"
 	"kube-vmap/model"
@@ -35,6 +37,7 @@ type scene struct {
 	lab     *lab.Lab
 	servers []*lab.Host
 	service daemon.Service
+	folder  *daemon.Folder
 	proxy   *daemon.Daemon
 }
 
@@ -45,7 +48,7 @@ func newScene(t *testing.T, flags ...string) *scene {
 	f := daemon.NewFolder(t, l)
 	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers, Kinds: daemon.Kinds}
 	f.Put("web", s)
-	sc := &scene{t, l, servers, s, daemon.Start(t, l.Node, f, flags...)}
+	sc := &scene{t, l, servers, s, f, daemon.Start(t, l.Node, f, flags...)}
 	sc.proxy.Ignore(messageSilent)
 	return sc
 }
@@ -65,11 +68,16 @@ func (s *scene) silence(h *lab.Host) {
 		"policy drop; }; add rule inet silent input icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept")
 }
 
-// ask asks the Service once, and returns which endpoint answered; none if the question was not
-// answered.
+// ask asks the Service once from a client outside; see askFrom.
 func (s *scene) ask(w daemon.Transport, client int) (by string, err error) {
+	return s.askFrom(s.lab.Outside, daemon.ClientAddr(w.Family, client), w)
+}
+
+// askFrom asks the Service once, and returns which endpoint answered; none if the question was not
+// answered.
+func (s *scene) askFrom(h *lab.Host, from netip.Addr, w daemon.Transport) (by string, err error) {
 	to := s.service.AddrPort(s.lab.Node, w.Family, model.KindClusterIP, 0)
-	a, err := s.lab.Outside.AskFresh(w.Protocol, daemon.ClientAddr(w.Family, client), to, answer)
+	a, err := h.AskFresh(w.Protocol, from, to, answer)
 	if err != nil || a.Outcome != lab.Answered {
 		return "", err
 	}
@@ -79,13 +87,19 @@ func (s *scene) ask(w daemon.Transport, client int) (by string, err error) {
 // traffic asks over all transports until stop is called.
 func (s *scene) traffic() (stop func()) {
 	s.t.Helper()
+	return s.repeat(s.ask)
+}
+
+// repeat calls ask for all transports until stop is called.
+func (s *scene) repeat(ask func(w daemon.Transport, client int) (string, error)) (stop func()) {
+	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var group errgroup.Group
 	for i, w := range daemon.Transports() {
 		for k := range 2 { // so that one that waits does not stop all
 			group.Go(func() error {
 				for ctx.Err() == nil {
-					if _, err := s.ask(w, 2*i+k); err != nil {
+					if _, err := ask(w, 2*i+k); err != nil {
 						return err
 					}
 				}
@@ -150,6 +164,10 @@ func (s *scene) checkShown(h *lab.Host) {
 	s.t.Helper()
 	problems := daemon.Run(s.t, s.lab.Node.Host, "problems", "--observe", "0").Stdout
 	endpoints := daemon.Run(s.t, s.lab.Node.Host, "get", "endpoints", "-A").Stdout
+	diff := daemon.Run(s.t, s.lab.Node.Host, "diff", "--manifests", s.folder.Dir(), "--hostname-override", s.lab.Node.Name)
+	if diff.ExitCode != 1 || !strings.Contains(diff.Stderr, "do not answer the running kube-vmap") {
+		s.t.Errorf("diff ends with %d and prints %s", diff.ExitCode, diff.Stderr)
+	}
 	for _, w := range daemon.Transports() {
 		at := netip.AddrPortFrom(h.Addr(w.Family), daemon.TargetPort).String() + "/" + w.Protocol.String()
 		for text, want := range map[string][]string{
@@ -191,4 +209,40 @@ func TestReportOnlyReports(t *testing.T) {
 	if n := s.proxy.CountMessages("applied"); n != before {
 		t.Errorf("%d changes were applied", n-before)
 	}
+}
+
+// TestPolicyAgainstOneClientIsNoSilence has an endpoint drop all packets of one pod, while others
+// get their answers.
+func TestPolicyAgainstOneClientIsNoSilence(t *testing.T) {
+	s := newScene(t, "--passive-health-checks=avoid")
+	client, server := s.servers[0], s.servers[2]
+	s.command(server, "nft", fmt.Sprintf("add table inet refusal; "+
+		"add chain inet refusal input { type filter hook input priority 0; }; "+
+		"add rule inet refusal input ip saddr %s drop; add rule inet refusal input ip6 saddr %s drop",
+		client.Addr(model.IPv4), client.Addr(model.IPv6)))
+	others := s.traffic()
+	refused := s.repeat(func(w daemon.Transport, _ int) (string, error) { return s.askFrom(client, client.Addr(w.Family), w) })
+	s.awaitQuestions(2 * len(daemon.Transports()))
+	refused()
+	others()
+	if n := s.proxy.CountMessages(messageSilent); n > 0 {
+		t.Errorf("%d times an endpoint counted as one that does not answer", n)
+	}
+}
+
+// awaitQuestions waits until the node has asked so many questions.
+func (s *scene) awaitQuestions(n int) {
+	s.t.Helper()
+	eventually.Succeeds(s.t, "questions", func() error {
+		page, err := s.lab.Node.Get("http://127.0.0.1:10249/metrics", answer)
+		if err != nil {
+			return err
+		}
+		asked := 0
+		_, after, _ := strings.Cut(page, "\nkubevmap_passive_health_questions_total ")
+		if _, err := fmt.Sscan(after, &asked); err != nil || asked < n {
+			return fmt.Errorf("%d questions asked: %w", asked, err)
+		}
+		return nil
+	})
 }

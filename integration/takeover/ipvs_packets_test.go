@@ -22,7 +22,6 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/kubeproxy"
-	"kube-vmap/nft/kernel/kubeproxy/ipvs"
 )
 
 // TestTakeoverFromIPVS has clients open connections all the time through virtual servers of the
@@ -142,7 +141,7 @@ func TestTakeoverFromIPVSCanBeUndone(t *testing.T) {
 func (s *scene) expectRemoval() {
 	s.t.Helper()
 	removed := strings.Join(s.remove(), "\n")
-	for _, what := range []string{"virtual servers of IPVS (6)", "ipsets ", "KUBE-6-CLUSTER-IP", "device " + ipvs.Device, "ip nat: jumps (3)", "ip6 nat: jumps (3)"} {
+	for _, what := range []string{"virtual servers of IPVS (6)", "ipsets ", "KUBE-6-CLUSTER-IP", "device " + kubeproxy.IPVSDevice, "ip nat: jumps (3)", "ip6 nat: jumps (3)"} {
 		if !strings.Contains(removed, what) {
 			s.t.Errorf("removed\n%s\nwithout %q", removed, what)
 		}
@@ -177,8 +176,8 @@ type virtualServer struct {
 func (m *machine) addIPVS(servers ...virtualServer) {
 	m.t.Helper()
 	h := m.addIPSets()
-	m.run("", "ip", "link", "add", ipvs.Device, "type", "dummy")
-	m.run("", "ip", "link", "set", ipvs.Device, "up")
+	m.run("", "ip", "link", "add", kubeproxy.IPVSDevice, "type", "dummy")
+	m.run("", "ip", "link", "set", kubeproxy.IPVSDevice, "up")
 	m.run("", "ipvsadm", "-C") // loads the module
 	m.onHost(func() error {
 		return errors.Join(
@@ -193,7 +192,7 @@ func (m *machine) addIPVS(servers ...virtualServer) {
 		ip := net.IP(s.at.Addr().AsSlice())
 		if !added[s.at.Addr()] {
 			added[s.at.Addr()] = true
-			m.run("", "ip", "address", "add", s.at.Addr().String(), "dev", ipvs.Device)
+			m.run("", "ip", "address", "add", s.at.Addr().String(), "dev", kubeproxy.IPVSDevice)
 			m.addToSet(h, [...]string{"KUBE-IPVS-IPS", "KUBE-6-IPVS-IPS"}[family], &netlink.IPSetEntry{IP: ip})
 		}
 		protocol, port := protocols[s.protocol], s.at.Port()

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/integration/lab/labtest"
-	"kube-vmap/nft/kernel/kubeproxy/ipvs"
+	"kube-vmap/nft/kernel/kubeproxy"
 )
 
 // sets returns a handle on the machine's ipsets.
@@ -33,7 +33,7 @@ func (m *machine) sets() *netlink.Handle {
 func (m *machine) addIPSets() *netlink.Handle {
 	m.t.Helper()
 	h := m.sets()
-	for _, name := range append(ipvs.IPSetNames(), foreignIPSets...) {
+	for _, name := range append(kubeproxy.IPSetNames(), foreignIPSets...) {
 		options, kind := netlink.IpsetCreateOptions{Family: unix.AF_INET}, "hash:ip,port"
 		if strings.HasPrefix(name, "KUBE-6-") {
 			options.Family = unix.AF_INET6
@@ -74,17 +74,17 @@ func TestIPSetsAreRemovedAfterTheirRules(t *testing.T) {
 	h := m.addIPSets()
 	m.loadKubeProxy(nftBackend, "ipvs")
 	m.remove() // not the ipsets, because there is no kube-ipvs0
-	if names := ipsetNames(t, h); len(names) != len(ipvs.IPSetNames())+len(foreignIPSets) {
-		t.Errorf("without %s, left are only the sets %v", ipvs.Device, names)
+	if names := ipsetNames(t, h); len(names) != len(kubeproxy.IPSetNames())+len(foreignIPSets) {
+		t.Errorf("without %s, left are only the sets %v", kubeproxy.IPVSDevice, names)
 	}
-	removed, err := ipvs.RemoveIPSets(m.host.FD())
-	if err != nil || !slices.Equal(slices.Sorted(slices.Values(removed)), slices.Sorted(slices.Values(ipvs.IPSetNames()))) {
+	removed, err := kubeproxy.RemoveIPSets(m.host.FD())
+	if err != nil || !slices.Equal(slices.Sorted(slices.Values(removed)), slices.Sorted(slices.Values(kubeproxy.IPSetNames()))) {
 		t.Errorf("removed sets %v, error %v", removed, err)
 	}
 	if got, want := ipsetNames(t, h), slices.Sorted(slices.Values(foreignIPSets)); !slices.Equal(got, want) {
 		t.Errorf("left are the sets %v, want %v", got, want)
 	}
-	if removed, err := ipvs.RemoveIPSets(m.host.FD()); len(removed) > 0 || err != nil {
+	if removed, err := kubeproxy.RemoveIPSets(m.host.FD()); len(removed) > 0 || err != nil {
 		t.Errorf("the second time, removed sets %v, error %v", removed, err)
 	}
 }
@@ -93,11 +93,11 @@ func TestIPSetInUseStaysAndIsNamed(t *testing.T) {
 	m := newMachine(t)
 	h := m.addIPSets()
 	m.run("", "iptables-nft", "-A", "FORWARD", "-m", "set", "--match-set", "KUBE-CLUSTER-IP", "dst,dst", "-j", "ACCEPT")
-	removed, err := ipvs.RemoveIPSets(m.host.FD())
+	removed, err := kubeproxy.RemoveIPSets(m.host.FD())
 	if err == nil || !strings.Contains(err.Error(), "KUBE-CLUSTER-IP") {
 		t.Errorf("error %v", err)
 	}
-	if len(removed) != len(ipvs.IPSetNames())-1 || slices.Contains(removed, "KUBE-CLUSTER-IP") {
+	if len(removed) != len(kubeproxy.IPSetNames())-1 || slices.Contains(removed, "KUBE-CLUSTER-IP") {
 		t.Errorf("removed %v", removed)
 	}
 	if !slices.Contains(ipsetNames(t, h), "KUBE-CLUSTER-IP") {
@@ -108,12 +108,12 @@ func TestIPSetInUseStaysAndIsNamed(t *testing.T) {
 func TestDeviceThatIsNoDummyIsForeign(t *testing.T) {
 	m := newMachine(t)
 	h := m.addIPSets()
-	m.run("", "ip", "link", "add", ipvs.Device, "type", "veth", "peer", "name", "other")
+	m.run("", "ip", "link", "add", kubeproxy.IPVSDevice, "type", "veth", "peer", "name", "other")
 	if removed := m.remove(); len(removed) > 0 {
 		t.Errorf("removed %q", removed)
 	}
-	m.run("", "ip", "link", "show", ipvs.Device)
-	if names := ipsetNames(t, h); len(names) != len(ipvs.IPSetNames())+len(foreignIPSets) {
+	m.run("", "ip", "link", "show", kubeproxy.IPVSDevice)
+	if names := ipsetNames(t, h); len(names) != len(kubeproxy.IPSetNames())+len(foreignIPSets) {
 		t.Errorf("left are only the sets %v", names)
 	}
 }
@@ -125,19 +125,19 @@ func TestIPVSLeftoversAreRemovedWithTheDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer routes.Close()
-	if err := routes.LinkAdd(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: ipvs.Device}}); err != nil {
+	if err := routes.LinkAdd(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: kubeproxy.IPVSDevice}}); err != nil {
 		t.Skipf("a dummy device cannot be had here: %v", err)
 	}
 	h := m.addIPSets()
 	m.loadKubeProxy(nftBackend, "ipvs")
 	removed := strings.Join(m.remove(), "\n")
-	for _, what := range []string{"device " + ipvs.Device, "KUBE-6-CLUSTER-IP", "ip6 nat: jumps (3), "} {
+	for _, what := range []string{"device " + kubeproxy.IPVSDevice, "KUBE-6-CLUSTER-IP", "ip6 nat: jumps (3), "} {
 		if !strings.Contains(removed, what) {
 			t.Errorf("removed\n%s\nwithout %q", removed, what)
 		}
 	}
-	if _, err := routes.LinkByName(ipvs.Device); err == nil {
-		t.Errorf("%s still exists", ipvs.Device)
+	if _, err := routes.LinkByName(kubeproxy.IPVSDevice); err == nil {
+		t.Errorf("%s still exists", kubeproxy.IPVSDevice)
 	}
 	if names := ipsetNames(t, h); len(names) != len(foreignIPSets) {
 		t.Errorf("left are the sets %v", names)

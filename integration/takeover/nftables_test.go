@@ -107,34 +107,3 @@ func TestChainsInUseAreEmptied(t *testing.T) {
 	m.checkUsers(nftBackend)
 	m.expectNothingToRemove()
 }
-
-// A foreign map may lead to a chain, which does not show in the rules.
-func TestChainInForeignMapIsEmptied(t *testing.T) {
-	for _, f := range model.Families {
-		t.Run(f.String(), func(t *testing.T) {
-			m := newMachine(t)
-			m.loadKubeProxy(nftBackend, "iptables")
-			m.run(strings.NewReplacer("FAMILY", nft.FamilyName(f)).Replace(`
-				add map FAMILY nat mine { type inet_service : verdict; }
-				add element FAMILY nat mine { 80 : jump KUBE-SERVICES, 81 : jump KUBE-MARK-MASQ, 82 : goto KUBE-NODEPORTS }
-				add map FAMILY filter mine { type inet_service : verdict; }
-				add element FAMILY filter mine { 80 : jump KUBE-FORWARD }
-			`), "nft", "-f", "-")
-			m.remove()
-			var left []string
-			for line := range strings.Lines(m.save(nftBackend, f)) {
-				if strings.Contains(line, "KUBE-") {
-					left = append(left, strings.TrimSpace(line))
-				}
-			}
-			slices.Sort(left)
-			want := []string{
-				"-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000",
-				":KUBE-FORWARD - [0:0]", ":KUBE-MARK-MASQ - [0:0]", ":KUBE-NODEPORTS - [0:0]", ":KUBE-SERVICES - [0:0]",
-			}
-			if !slices.Equal(left, want) {
-				t.Errorf("left is\n%s\nwant\n%s", strings.Join(left, "\n"), strings.Join(want, "\n"))
-			}
-		})
-	}
-}

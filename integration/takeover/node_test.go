@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kube-proxy/config/v1alpha1"
+
 	"kube-vmap/cmd/kube-vmap/node"
 )
 
@@ -41,9 +44,9 @@ func tracked(t *testing.T) *machine {
 }
 
 // settings differ from the kernel's defaults.
-var settings = node.Conntrack{
-	TCPEstablishedTimeout: 7777 * time.Second, TCPCloseWaitTimeout: 3601 * time.Second,
-	UDPTimeout: 31 * time.Second, UDPStreamTimeout: 121 * time.Second, TCPBeLiberal: true,
+var settings = &v1alpha1.KubeProxyConntrackConfiguration{
+	TCPEstablishedTimeout: &metav1.Duration{Duration: 7777 * time.Second}, TCPCloseWaitTimeout: &metav1.Duration{Duration: 3601 * time.Second},
+	UDPTimeout: metav1.Duration{Duration: 31 * time.Second}, UDPStreamTimeout: metav1.Duration{Duration: 121 * time.Second}, TCPBeLiberal: true,
 }
 
 func TestConntrackSettingsAreSetInOurNamespace(t *testing.T) {
@@ -53,7 +56,7 @@ func TestConntrackSettingsAreSetInOurNamespace(t *testing.T) {
 	read := func(into *map[string]string) func() error {
 		return func() (err error) { *into, err = sysctls(); return err }
 	}
-	set := func() error { return node.SetConntrack(settings, slog.New(slog.NewTextHandler(&log, nil))) }
+	set := func() error { return node.SetConntrack(settings, false, slog.New(slog.NewTextHandler(&log, nil))) }
 	for _, step := range []struct {
 		on *machine
 		do func() error
@@ -92,7 +95,7 @@ func TestConntrackLimitOfTheHostIsAWarning(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		err = node.SetConntrack(node.Conntrack{MaxPerCore: 1, Min: 1 << 30}, slog.New(slog.NewTextHandler(&log, nil)))
+		err = node.SetConntrack(&v1alpha1.KubeProxyConntrackConfiguration{MaxPerCore: new(int32(1)), Min: new(int32(1 << 30))}, false, slog.New(slog.NewTextHandler(&log, nil)))
 		after, readErr := sysctls()
 		if readErr == nil && !maps.Equal(before, after) {
 			t.Errorf("sysctls were %v and are %v", before, after)

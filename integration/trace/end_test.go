@@ -105,13 +105,11 @@ func TestPacketWithoutRouteIsLostAfterPrerouting(t *testing.T) {
 	})
 }
 
-// pathsOf follows one packet of each transport to a port, with this outcome. They are sent at
-// the same time if several tracers can run.
+// pathsOf follows one packet of each transport to a port, with this outcome, all at the same time.
 func (s *scene) pathsOf(port uint16, want lab.Outcome) map[daemon.Transport]*trace.Path {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), timeout)
 	defer cancel()
-	alone := s.onlyOneTracer()
 	paths := make([]*trace.Path, len(daemon.Transports()))
 	var group errgroup.Group
 	for i, w := range daemon.Transports() {
@@ -127,10 +125,6 @@ func (s *scene) pathsOf(port uint16, want lab.Outcome) map[daemon.Transport]*tra
 			}
 			return err
 		})
-		if alone {
-			s.must(group.Wait())
-			s.must(tracer.Close())
-		}
 	}
 	s.must(group.Wait())
 	all := map[daemon.Transport]*trace.Path{}

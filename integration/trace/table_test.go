@@ -16,6 +16,7 @@ import (
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/trace"
 	"kube-vmap/nft/simulate"
 )
@@ -34,13 +35,11 @@ func TestMain(m *testing.M) {
 
 // child traces until it is killed.
 func child(to string) {
-	tracer, err := trace.Open(trace.Config{Packet: simulate.Packet{To: netip.MustParseAddrPort(to), Protocol: model.TCP}})
-	if err != nil {
-		fmt.Println(err)
-		return
+	at := netip.MustParseAddrPort(to)
+	_, err := trace.Open(trace.Config{Packet: simulate.Packet{From: at.Addr(), To: at, Protocol: model.TCP}})
+	if fmt.Println(err); err == nil {
+		<-time.After(time.Hour) // select {} would end as a deadlock in a program without cgo
 	}
-	fmt.Println(tracer.Table())
-	<-time.After(time.Hour) // select {} would end as a deadlock in a program without cgo
 }
 
 // tables returns the tables of tracers.
@@ -55,8 +54,6 @@ func (s *scene) tables() (list []string) {
 	return list
 }
 
-// The table of a killed tracer is deleted with its socket, or, on kernels without table
-// owners, by the next tracer.
 func TestTableOfKilledTracerIsRemoved(t *testing.T) {
 	s := newScene(t)
 	for _, f := range model.Families {
@@ -65,19 +62,15 @@ func TestTableOfKilledTracerIsRemoved(t *testing.T) {
 		out, err := cmd.StdoutPipe()
 		s.must(err)
 		s.must(cmd.Start())
-		name, err := bufio.NewReader(out).ReadString('\n')
+		_, err = bufio.NewReader(out).ReadString('\n')
 		s.must(err)
-		if got := s.tables(); len(got) != 1 || !strings.HasSuffix(got[0], strings.TrimSpace(name)) {
-			t.Fatalf("tables %q while %q runs", got, name)
+		if got := s.tables(); len(got) != 1 || !strings.HasPrefix(got[0], "table "+nft.FamilyName(f)+" ") {
+			t.Fatalf("tables %q", got)
 		}
 		s.must(cmd.Process.Kill())
 		if err := cmd.Wait(); err == nil {
 			t.Error("the tracer was not killed")
 		}
-		if strings.TrimSpace(name) != trace.TableName { // the socket owned it
-			s.waitNoTables()
-		}
-		s.must(s.open(trace.Config{Packet: s.packet(daemon.Transport{Protocol: model.TCP, Family: f}, servicePort)}).Close())
 		s.waitNoTables()
 	}
 }
@@ -86,32 +79,6 @@ func TestTableOfKilledTracerIsRemoved(t *testing.T) {
 func (s *scene) waitNoTables() {
 	s.t.Helper()
 	eventually.Holds(s.t, "no tables of tracers", func() bool { return len(s.tables()) == 0 })
-}
-
-func TestTablesWithoutOwnerAreRemoved(t *testing.T) {
-	s := newScene(t)
-	s.nft("table ip kube-vmap-trace { chain c { type filter hook input priority 0; jump d; }; chain d { meta nftrace set 1; }; }")
-	s.nft("table ip6 kube-vmap-trace-12345 { }")
-	s.nft("table inet kube-vmap-tracer { }") // of another program
-	for _, w := range daemon.Transports() {
-		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
-		if got := s.tables(); len(got) != 2 {
-			t.Errorf("tables %q", got)
-		}
-		s.must(tracer.Close())
-		if got := s.tables(); len(got) != 1 || got[0] != "table inet kube-vmap-tracer" {
-			t.Errorf("tables %q", got)
-		}
-	}
-}
-
-// onlyOneTracer reports whether only one tracer can run, because the kernel has no table
-// owners.
-func (s *scene) onlyOneTracer() bool {
-	s.t.Helper()
-	tracer := s.open(trace.Config{Packet: s.packet(daemon.Transports()[0], servicePort)})
-	defer func() { s.must(tracer.Close()) }()
-	return tracer.Table() == trace.TableName
 }
 
 // The proxy's socket owns our tables here, if the kernel supports that.
@@ -151,7 +118,9 @@ func TestOpenWithoutPermissionNamesTheRemedy(t *testing.T) {
 		if err := dropPrivileges(); err != nil {
 			return err
 		}
-		_, err := trace.Open(trace.Config{Packet: simulate.Packet{To: netip.MustParseAddrPort("10.0.0.1:1"), Protocol: model.UDP}})
+		_, err := trace.Open(trace.Config{Packet: simulate.Packet{
+			From: netip.MustParseAddr("10.0.0.2"), To: netip.MustParseAddrPort("10.0.0.1:1"), Protocol: model.UDP,
+		}})
 		return err
 	})
 	if err == nil || !strings.Contains(err.Error(), "run as root or with CAP_NET_ADMIN") {
@@ -168,9 +137,6 @@ func dropPrivileges() error {
 
 func TestSeveralTracersRunAtOnce(t *testing.T) {
 	s := newSceneIn(t, bridge)
-	if s.onlyOneTracer() {
-		t.Skip("this kernel has no table owners, so that only one tracer can run")
-	}
 	var tracers []*trace.Tracer
 	for _, w := range daemon.Transports() {
 		tracers = append(tracers, s.open(trace.Config{Packet: s.packet(w, remotePort)}))
@@ -181,7 +147,7 @@ func TestSeveralTracersRunAtOnce(t *testing.T) {
 	for i, w := range daemon.Transports() {
 		path := s.path(tracers[i])
 		ended(t, path, trace.EndingSent)
-		if p := path.Visits[0].Packet; p.Protocol != uint8(w.Protocol) || model.FamilyOf(p.To.Addr()) != w.Family {
+		if p := path.Visits[0].Packet; p.Protocol != w.Protocol || model.FamilyOf(p.To.Addr()) != w.Family {
 			t.Errorf("%s: followed %s", w, p)
 		}
 	}

@@ -27,7 +27,7 @@ func visited(w *trace.Path) (list []string) {
 }
 
 // at returns the first visit of a hook, in a table.
-func at(w *trace.Path, hook, table string) *trace.Visit {
+func at(w *trace.Path, hook simulate.Hook, table string) *trace.Visit {
 	for i := range w.Visits {
 		if p := &w.Visits[i]; p.Chain.Hook == hook && strings.HasPrefix(p.Chain.Table.Name, table) {
 			return p
@@ -41,7 +41,7 @@ func ended(t *testing.T, w *trace.Path, want trace.Ending) (*trace.Visit, *trace
 	t.Helper()
 	ending, p, step := w.End()
 	if ending != want {
-		t.Fatalf("ended as %s in %+v, want %s", ending, p, want)
+		t.Fatalf("ended as %d in %+v, want %d", ending, p, want)
 	}
 	return p, step
 }
@@ -106,7 +106,7 @@ func TestLocalPacketsAreDelivered(t *testing.T) {
 	for _, w := range daemon.Transports() {
 		for _, client := range []*lab.Host{s.client, s.Node.Host} {
 			p := s.packet(w, nodePort)
-			p.From = netip.Addr{}
+			p.From = client.Addr(w.Family)
 			tracer := s.open(trace.Config{Packet: p})
 			if a := s.expect(client, w, nodePort, lab.Answered); a.By != s.Node.Name {
 				t.Fatalf("%s from %s: %s", w, client, a)

@@ -3,6 +3,8 @@ package simulate
 import (
 	"net/netip"
 
+	"golang.org/x/sys/unix"
+
 	"kube-vmap/model"
 )
 
@@ -31,7 +33,6 @@ type foundElement struct {
 	found bool
 }
 
-// egress is an interface and the next hop.
 type egress struct {
 	out Link
 	via netip.Addr
@@ -52,7 +53,6 @@ type answer[V any] struct {
 	err   error
 }
 
-// get returns the answer to a question, which it asks once.
 func (m *memo[K, V]) get(key K, ask func() (V, error)) (V, error) {
 	a, known := m.known[key]
 	if !known {
@@ -93,6 +93,12 @@ func (m *sourceCache) route(q RouteQuery) (Route, error) {
 
 func (m *sourceCache) addressType(a netip.Addr) (uint32, error) {
 	return m.types.get(a, func() (uint32, error) { return m.Network.AddressType(a) })
+}
+
+// isLocal reports whether an address belongs to the node.
+func (m *sourceCache) isLocal(a netip.Addr) (bool, error) {
+	kind, err := m.addressType(a)
+	return kind == unix.RTN_LOCAL, err
 }
 
 func (m *sourceCache) source(out Link, via netip.Addr) (netip.Addr, error) {

@@ -13,13 +13,12 @@ import (
 
 // A position is where a packet is on its path.
 type position struct {
-	base   BaseChain
-	chain  Chain
-	id     nft.ChainID // the same if it is one of ours
-	handle uint64
+	base  BaseChain
+	chain Chain
+	id    nft.ChainID // the same if it is one of ours
+	rule  Rule
 }
 
-// isOurs reports whether the position is in a table of kube-vmap.
 func (p position) isOurs() bool { return isOurs(p.chain) }
 
 // chainID returns what a chain is; of kind [nft.ChainUnknown] if it is not ours.
@@ -35,10 +34,14 @@ func isOurs(c Chain) bool { return c.Table.Name == tableName && c.Table.Family !
 // String returns the position as in "table ip kube-vmap, chain lb-3".
 func (p position) String() string {
 	s := fmt.Sprintf("table %s, chain %s", p.chain.Table, p.chain.Name)
-	if p.handle != 0 {
-		s += fmt.Sprintf(", rule handle %d", p.handle)
+	if p.rule.Handle != 0 {
+		s += fmt.Sprintf(", rule handle %d", p.rule.Handle)
 	}
 	return s
+}
+
+func (p position) ref() RuleRef {
+	return RuleRef{Table: p.chain.Table.String(), Chain: p.chain.Name, Rule: p.rule.Handle}
 }
 
 // maxJumps is how deep chains may jump (NFT_JUMP_STACK_SIZE).
@@ -50,7 +53,6 @@ type returnPoint struct {
 	next  int
 }
 
-// runBaseChain runs a base chain (nft_do_chain) and reports whether the packet continues.
 func (w *walk) runBaseChain(b BaseChain) (accepted bool, err error) {
 	w.position = position{base: b, chain: b.Chain, id: chainID(b.Chain, w.frame.family)}
 	var stack []returnPoint
@@ -94,7 +96,6 @@ func (w *walk) runBaseChain(b BaseChain) (accepted bool, err error) {
 	}
 }
 
-// finish handles a final verdict of a base chain.
 func (w *walk) finish(v verdict) (bool, error) {
 	switch v.kind {
 	case expr.VerdictAccept:
@@ -109,16 +110,16 @@ func (w *walk) finish(v verdict) (bool, error) {
 // applyPolicy handles a packet that no rule of a base chain decided.
 func (w *walk) applyPolicy(b BaseChain) bool {
 	w.position = position{base: b, chain: b.Chain, id: chainID(b.Chain, w.frame.family)}
-	if b.PolicyDrop {
+	if b.Drop {
 		w.reason = reason{text: "no rule decides, and the policy is drop"}
 		w.noteDropped()
 	}
-	return !b.PolicyDrop
+	return !b.Drop
 }
 
 // checkChain adds a fault if a chain of ours that the packet enters is empty.
 func (w *walk) checkChain(here returnPoint, rules []Rule) {
-	w.position.handle = 0
+	w.position.rule = Rule{}
 	if w.position.chain != here.chain {
 		w.position.chain, w.position.id = here.chain, chainID(here.chain, w.frame.family)
 	}
@@ -131,16 +132,18 @@ func (w *walk) checkChain(here returnPoint, rules []Rule) {
 // program matches, both cases are tried. An unknown effect is a doubt, and the rule counts as
 // one that does not match.
 func (w *walk) runRule(r Rule) (verdict, error) {
-	w.position.handle = r.Handle
+	w.position.rule = r
 	w.regs, w.reason = registers{}, reason{}
-	assumed := false
+	assumed, undecided := false, undecidedError("")
 	for i, e := range r.Expressions {
 		v, err := w.runExpression(r.Expressions[i:])
 		switch {
-		case err != nil:
-			if assumed, err = w.handleError(r, e, err, assumed); !assumed {
-				return verdictBreak, err
+		case errors.As(err, &undecided) && !w.position.isOurs():
+			if assumed = w.assumeMatch(r, e, undecided, assumed); !assumed {
+				return verdictBreak, nil
 			}
+		case err != nil:
+			return verdictBreak, fmt.Errorf("%s: %w", w.position, err)
 		case v.kind == expr.VerdictBreak:
 			w.noteNoMatch()
 			return v, nil
@@ -150,15 +153,6 @@ func (w *walk) runRule(r Rule) (verdict, error) {
 		}
 	}
 	return verdictContinue, nil
-}
-
-// handleError handles the error of an expression. It reports whether to go on with the rule.
-func (w *walk) handleError(r Rule, e any, err error, assumed bool) (bool, error) {
-	var undecided undecidedError
-	if errors.As(err, &undecided) && !w.position.isOurs() {
-		return w.assumeMatch(r, e, undecided, assumed), nil
-	}
-	return false, w.withPosition(err)
 }
 
 // assumeMatch reports whether to assume on this walk that an undecided expression matches.
@@ -174,10 +168,8 @@ func (w *walk) assumeMatch(r Rule, e any, why undecidedError, already bool) bool
 	case !already && !w.assume(w.doubt(why)):
 		return false
 	}
-	if mayLoad(e) {
-		for i := range w.regs.unknown {
-			w.regs.unknown[i] = true
-		}
+	for i := range w.regs.unknown {
+		w.regs.unknown[i] = true // e may have loaded some
 	}
 	return true
 }
@@ -190,14 +182,6 @@ func (w *walk) runExpression(list []any) (verdict, error) {
 		if i := slices.IndexFunc(list, func(e any) bool { _, unknown := e.(UnknownExpression); return unknown }); i > 0 {
 			return w.evaluate(list[i])
 		}
-		if e, ok := list[0].(*expr.Numgen); ok {
-			if s, ok := matchingShare(e, list[1:]); ok {
-				return verdictContinue, w.pickShare(e, s)
-			}
-		}
 	}
 	return w.evaluate(list[0])
 }
-
-// withPosition adds to an error where it occurred.
-func (w *walk) withPosition(err error) error { return fmt.Errorf("%s: %w", w.position, err) }

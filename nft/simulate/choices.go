@@ -94,7 +94,7 @@ func (w *walk) slotsInUse(n, register uint32) (uint32, error) {
 type choices struct {
 	made []choice
 	next int
-	// perPick and walks limit how much is explored; zero means the limits of [Run].
+	// perPick and walks limit how much is explored: results of a pick, and walks.
 	perPick, walks uint32
 	last           bool // begin with the last result of each pick
 
@@ -150,7 +150,7 @@ const (
 	// maxChoicesPerPick is how many results of one pick are tried: all for Services that
 	// spread over slots, or have different weights, and the first ones for a larger Service.
 	maxChoicesPerPick = 1024
-	// maxWalks is the limit of walks of [Run]; see limit.
+	// maxWalks is the limit of walks of [Run], and of those that assume an undecided match.
 	maxWalks = 4096
 )
 
@@ -158,7 +158,7 @@ const (
 // pick is new.
 func (c *choices) choose(of uint32, ours bool) uint32 {
 	return c.take(func() choice {
-		return choice{total: of, explored: min(of, cmp.Or(c.perPick, maxChoicesPerPick), c.remaining()), ours: ours}
+		return choice{total: of, explored: min(of, c.perPick, c.remaining()), ours: ours}
 	})
 }
 
@@ -167,7 +167,6 @@ func (c *choices) chooseFirst(probability float64) bool {
 	return c.take(func() choice { return choice{total: 2, explored: 2, first: probability} }) == 0
 }
 
-// assume reports whether to assume that an undecided match matches.
 func (c *choices) assume(doubt Doubt) bool {
 	return c.take(func() choice {
 		return choice{total: 1, explored: 2, undecided: &undecided{doubt: doubt, results: [2]distribution{{}, {}}}}
@@ -187,11 +186,11 @@ func (c *choices) take(fresh func() choice) uint32 {
 }
 
 // remaining returns how many results of the next pick may be tried, so that there are at
-// most [choices.limit] walks. Earlier picks take what they need first, so all endpoints are tried
+// most [choices.walks]. Earlier picks take what they need first, so all endpoints are tried
 // before the variants of one. Picks of two and undecided matches do not count, because many
 // of them end in few walks; see advance.
 func (c *choices) remaining() uint32 {
-	room := c.limit()
+	room := c.walks
 	for _, made := range c.made {
 		if made.first == 0 && made.undecided == nil {
 			room /= made.explored
@@ -199,9 +198,6 @@ func (c *choices) remaining() uint32 {
 	}
 	return max(room, 1)
 }
-
-// limit returns the maximum number of main walks, and of the others.
-func (c *choices) limit() uint32 { return cmp.Or(c.walks, maxWalks) }
 
 // isMain reports whether the walk assumes no undecided match.
 func (c *choices) isMain() bool {
@@ -250,9 +246,9 @@ func (c *choices) advance() bool {
 func (c *choices) mayAdvance(last *choice) bool {
 	alternative := last.undecided != nil || !c.isMain()
 	switch {
-	case !alternative && c.mainWalks >= int(c.limit()):
+	case !alternative && c.mainWalks >= int(c.walks):
 		c.stopped = true
-	case alternative && c.alternatives >= int(c.limit()):
+	case alternative && c.alternatives >= int(c.walks):
 		for _, made := range c.made {
 			if made.undecided != nil && (made.index > 0 || made.undecided == last.undecided) {
 				made.undecided.cut = true
@@ -264,12 +260,10 @@ func (c *choices) mayAdvance(last *choice) bool {
 	return false
 }
 
-// beginsFirst reports whether the walk has the first result of every pick.
 func (c *choices) beginsFirst() bool {
 	return !slices.ContainsFunc(c.made, func(made choice) bool { return made.index > 0 })
 }
 
-// probability returns the probability of the choices made.
 func (c *choices) probability() float64 {
 	p := 1.0
 	for _, made := range c.made {

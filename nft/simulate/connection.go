@@ -3,8 +3,6 @@ package simulate
 import (
 	"net/netip"
 	"slices"
-
-	"golang.org/x/sys/unix"
 )
 
 // States and status bits of connection tracking, as a rule sees them
@@ -24,7 +22,6 @@ const (
 	statusOffloaded  = 1 << 14
 )
 
-// A connection is the packet's entry in connection tracking.
 type connection struct {
 	known     bool // it was looked up, at priority -200
 	untracked bool // a rule has set notrack
@@ -41,12 +38,10 @@ type connection struct {
 // conntrackPriority is the priority of connection tracking (NF_IP_PRI_CONNTRACK).
 const conntrackPriority = -200
 
-// newConnection returns the connection that a packet begins.
 func newConnection(from, to netip.AddrPort) connection {
 	return connection{known: true, state: stateNew, client: from, requested: to, endpoint: to, seenSource: from}
 }
 
-// connection returns the connection of the flow.
 func (f *Flow) connection() connection {
 	c := connection{
 		known: true, state: stateNew, status: f.Status | statusSourceDone | statusDestDone, mark: f.Mark, labels: f.Labels,
@@ -65,7 +60,6 @@ func (f *Flow) isEstablished() bool { return f != nil && f.Status&statusSeenRepl
 // nil.
 func (f *Flow) IsOffloaded() bool { return f != nil && f.Status&statusOffloaded != 0 }
 
-// track looks up the packet's connection, or creates one.
 func (w *walk) track() {
 	switch {
 	case w.conn.known || w.conn.untracked:
@@ -123,20 +117,6 @@ func (w *walk) applyTranslation(h Hook) {
 	}
 }
 
-// isLocal reports whether an address belongs to the node.
-func (w *walk) isLocal(a netip.Addr) (bool, error) {
-	kind, err := w.addressType(a)
-	return kind == unix.RTN_LOCAL, err
-}
-
-// An Established is an established connection.
-type Established struct {
-	Flow
-	// Left reports whether no new connection would go to its endpoint.
-	Left bool
-}
-
-// setLeft sets [Established.Left] of all flows.
 func (r *Result) setLeft() {
 	fresh, unexplored := r.Outcomes, r.Unexplored
 	if r.Flow != nil {

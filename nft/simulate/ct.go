@@ -10,7 +10,6 @@ import (
 	"kube-vmap/nft"
 )
 
-// ct loads a property of the packet's connection, or sets it.
 func (w *walk) ct(e *expr.Ct) (verdict, error) {
 	c := &w.conn
 	if e.SourceRegister {
@@ -41,20 +40,17 @@ func (w *walk) ct(e *expr.Ct) (verdict, error) {
 func (w *walk) setCt(e *expr.Ct) (verdict, error) {
 	switch e.Key {
 	case expr.CtKeyMARK:
-		v, err := w.regs.read(e.Register, 4)
+		b, err := w.regs.readKnown(e.Register, 4, "an unknown mark")
 		if err != nil {
 			return verdictBreak, err
 		}
-		w.conn.mark = binary.NativeEndian.Uint32(v.bytes)
+		w.conn.mark = binary.NativeEndian.Uint32(b)
 	case expr.CtKeyLABELS: // bits are added
-		v, err := w.regs.read(e.Register, len(w.conn.labels))
+		labels, err := w.regs.readKnown(e.Register, len(w.conn.labels), "an unknown label")
 		if err != nil {
 			return verdictBreak, err
 		}
-		if !v.isKnown() {
-			return verdictBreak, undecidedError("an unknown label")
-		}
-		for i, b := range v.bytes {
+		for i, b := range labels {
 			w.conn.labels[i] |= b
 		}
 	case expr.CtKeyZONE:

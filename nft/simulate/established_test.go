@@ -106,7 +106,7 @@ func TestConnectionsInAFlowtablePassNoRules(t *testing.T) {
 // TestConnectionToUnexploredEndpointHasNotLeft has a connection of a large Service.
 func TestConnectionToUnexploredEndpointHasNotLeft(t *testing.T) {
 	r := Result{
-		Flows:    []Established{{Flow: established(netip.MustParseAddrPort("10.244.9.9:8080"))}},
+		Flows:    []Flow{established(netip.MustParseAddrPort("10.244.9.9:8080"))},
 		Outcomes: []Outcome{{Verdict: VerdictDelivered, Probability: 1, Endpoints: []Endpoint{{Address: endpoint}}}},
 	}
 	for unexplored, want := range map[Unexplored]bool{{}: true, {Endpoints: 1}: false} {

@@ -2,11 +2,14 @@ package simulate
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"reflect"
 	"slices"
 
 	"github.com/google/nftables/expr"
+
+	"kube-vmap/model"
 )
 
 // A verdict is the result of an expression or a chain.
@@ -20,7 +23,6 @@ var (
 	verdictBreak    = verdict{kind: expr.VerdictBreak} // the rule does not match
 )
 
-// matchVerdict continues if the packet matches.
 func matchVerdict(ok bool) verdict {
 	if ok {
 		return verdictContinue
@@ -28,7 +30,6 @@ func matchVerdict(ok bool) verdict {
 	return verdictBreak
 }
 
-// evaluate runs one expression.
 func (w *walk) evaluate(e any) (verdict, error) {
 	switch e := e.(type) {
 	case Extension:
@@ -75,58 +76,29 @@ func (w *walk) objref(e *expr.Objref) (verdict, error) {
 	return verdictBreak, undecidedError("objref")
 }
 
+const unknownContent = "the content of the packet is unknown"
+
 func (w *walk) compare(e *expr.Cmp) (verdict, error) {
-	v, err := w.regs.read(e.Register, len(e.Data))
+	content, err := w.regs.readKnown(e.Register, len(e.Data), unknownContent)
 	if err != nil {
 		return verdictBreak, err
 	}
-	if !v.isKnown() {
-		return verdictBreak, undecidedError("the content of the packet is unknown")
-	}
-	ok, found := holds(e, v.bytes)
-	if !found {
+	c := bytes.Compare(content, e.Data)
+	if int(e.Op) >= len(operators) {
 		return verdictBreak, undecidedError("an unknown comparison")
 	}
+	ok := [...]bool{c == 0, c != 0, c < 0, c <= 0, c > 0, c >= 0}[e.Op] // enum nft_cmp_ops
 	w.noteComparison(e, ok)
 	return matchVerdict(ok), nil
 }
 
-// holds reports whether the comparison of a register's content is true, and whether its
-// operator is known.
-func holds(e *expr.Cmp, content []byte) (ok, found bool) {
-	c := bytes.Compare(content, e.Data)
-	switch e.Op {
-	case expr.CmpOpEq:
-		return c == 0, true
-	case expr.CmpOpNeq:
-		return c != 0, true
-	case expr.CmpOpLt:
-		return c < 0, true
-	case expr.CmpOpLte:
-		return c <= 0, true
-	case expr.CmpOpGt:
-		return c > 0, true
-	case expr.CmpOpGte:
-		return c >= 0, true
-	}
-	return false, false
-}
-
 func (w *walk) inRange(e *expr.Range) (verdict, error) {
-	v, err := w.regs.read(e.Register, len(e.FromData))
+	content, err := w.regs.readKnown(e.Register, len(e.FromData), unknownContent)
 	if err != nil {
 		return verdictBreak, err
 	}
-	if !v.isKnown() || len(e.FromData) != len(e.ToData) {
-		return verdictBreak, undecidedError("the content of the packet is unknown")
-	}
-	return matchVerdict(inside(e, v.bytes)), nil
-}
-
-// inside reports whether a register's content matches the range.
-func inside(e *expr.Range, content []byte) bool {
 	in := bytes.Compare(content, e.FromData) >= 0 && bytes.Compare(content, e.ToData) <= 0
-	return in == (e.Op == expr.CmpOpEq)
+	return matchVerdict(in == (e.Op == expr.CmpOpEq)), nil
 }
 
 func (w *walk) bitwise(e *expr.Bitwise) (verdict, error) {
@@ -145,3 +117,43 @@ func (w *walk) bitwise(e *expr.Bitwise) (verdict, error) {
 	w.reason.mask = e.Mask
 	return verdictContinue, w.regs.load(e.DestRegister, to)
 }
+
+// byteorder does not change bytes behind the last whole number (nft_byteorder_eval).
+func (w *walk) byteorder(e *expr.Byteorder) (verdict, error) {
+	if e.Size == 0 || e.Len < e.Size {
+		return verdictContinue, nil
+	}
+	size, n := int(e.Size), int(e.Len-e.Len%e.Size)
+	from, err := w.regs.read(e.SourceRegister, n)
+	if err != nil {
+		return verdictBreak, err
+	}
+	to := value{slices.Clone(from.bytes), slices.Clone(from.unknown)}
+	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
+		for i := 0; i < n; i += size {
+			slices.Reverse(to.bytes[i : i+size])
+			slices.Reverse(to.unknown[i : i+size])
+		}
+	}
+	return verdictContinue, w.regs.load(e.DestRegister, to)
+}
+
+// exthdr loads from an extension header of IPv6, or an option of IPv4, which packets do not
+// have, or from an option of TCP or a chunk of SCTP, which is not known.
+func (w *walk) exthdr(e *expr.Exthdr) (verdict, error) {
+	if e.DestRegister == 0 {
+		return verdictContinue, nil // it changes an option, which no rule here matches
+	}
+	const present = 1 // NFT_EXTHDR_F_PRESENT
+	owner := map[expr.ExthdrOp]model.Protocol{expr.ExthdrOpTcpopt: model.TCP, exthdrSCTP: model.SCTP}
+	protocol, ofTransport := owner[e.Op]
+	switch {
+	case ofTransport && protocol == w.frame.protocol:
+		return verdictContinue, w.regs.load(e.DestRegister, unknownValue(max(4, int(e.Len))))
+	case e.Flags&present != 0:
+		return verdictContinue, w.regs.load(e.DestRegister, known(nativeBytes(0)))
+	}
+	return verdictBreak, nil
+}
+
+const exthdrSCTP expr.ExthdrOp = 3

@@ -38,13 +38,11 @@ func of[T any](
 	return k
 }
 
-// decodedBy sets the function that decodes what the library does not.
 func (k *kind) decodedBy(decode func(d *attr.Decoder, data []byte) any) *kind {
 	k.decode = decode
 	return k
 }
 
-// attributes returns a mask with the bits of a range of attributes.
 func attributes(from, to int) (out uint32) {
 	for i := from; i <= to; i++ {
 		out |= 1 << i
@@ -61,7 +59,6 @@ var kinds = []*kind{
 	of("cmp", 3, (*walk).compare, (*ruleWriter).cmp),
 	of("range", 4, (*walk).inRange, (*ruleWriter).inRange),
 	bitwise,
-	of("", 0, (*walk).arithmetic, (*ruleWriter).arithmetic),
 	of("byteorder", 0, (*walk).byteorder, (*ruleWriter).byteorder).decodedBy(decodeByteorder),
 	of("immediate", 2, (*walk).immediate, (*ruleWriter).immediate).decodedBy(decodeImmediate),
 	of("", 0, (*walk).verdict, (*ruleWriter).verdict),
@@ -86,10 +83,11 @@ var kinds = []*kind{
 	of[expr.FlowOffload]("flow_offload", 1, nil, nil),
 }
 
-// bitwise is decoded by the library only as one with a mask, which the operation zero means.
+// bitwise is understood only with a mask, which the operation zero means.
 var bitwise = func() *kind {
-	k := of("bitwise", 5, (*walk).bitwise, (*ruleWriter).bitwise).decodedBy(decodeArithmetic)
-	k.zero, k.needed = attributes(bitwiseOp, bitwiseOp), attributes(unix.NFTA_BITWISE_MASK, unix.NFTA_BITWISE_XOR)
+	const operation = 6 // NFTA_BITWISE_OP, which golang.org/x/sys lacks
+	k := of("bitwise", 5, (*walk).bitwise, (*ruleWriter).bitwise)
+	k.zero, k.needed = attributes(operation, operation), attributes(unix.NFTA_BITWISE_MASK, unix.NFTA_BITWISE_XOR)
 	return k
 }()
 
@@ -119,7 +117,7 @@ func DecodeExpression(d *attr.Decoder, family uint8, b []byte) any {
 	case name == "last" || name == "dup":
 		return NoEffect{name}
 	case name == "limit":
-		return UnknownExpression{name, limitText(d, data)}
+		return UnknownExpression{name, limitText(family, data)}
 	case k == nil:
 		return UnknownExpression{Name: name}
 	case k.decode != nil:
@@ -180,19 +178,7 @@ func (u UnknownExpression) isMatchOnly() bool {
 	return strings.HasPrefix(u.Name, matchPrefix)
 }
 
-// matchPrefix begins the names of the matches of iptables.
 const matchPrefix = "xt match "
-
-// mayLoad reports whether a match may write to registers.
-func mayLoad(e any) bool {
-	switch e := e.(type) {
-	case *expr.Cmp, *expr.Range, Extension:
-		return false
-	case UnknownExpression:
-		return e.Name != "connlimit" && e.Name != "limit" && e.Name != "quota" && !strings.HasPrefix(e.Name, matchPrefix)
-	}
-	return true
-}
 
 // effects reports whether an expression only computes or compares something, so that its effect
 // depends on the rest of its rule, and whether it may give a final verdict or change something that
@@ -234,7 +220,6 @@ func hasEffect(r Rule) bool {
 	return false
 }
 
-// isPick reports whether an expression picks a number.
 func isPick(e any) bool {
 	switch e := e.(type) {
 	case *expr.Numgen, *expr.Hash:

@@ -27,35 +27,6 @@ func decodeByteorder(d *attr.Decoder, data []byte) any {
 	return e
 }
 
-// Attributes of bitwise that golang.org/x/sys lacks.
-const (
-	bitwiseOp    = 6 // NFTA_BITWISE_OP
-	bitwiseData  = 7 // NFTA_BITWISE_DATA
-	bitwiseOther = 8 // NFTA_BITWISE_SREG2
-)
-
-// decodeArithmetic decodes a bitwise of another operation than that with a mask.
-func decodeArithmetic(d *attr.Decoder, data []byte) any {
-	if op := d.Find(data, bitwiseOp); op == nil || isZero(op) {
-		return nil
-	}
-	e := &Arithmetic{Data: d.Find(d.Find(data, bitwiseData), unix.NFTA_DATA_VALUE)}
-	numbers(d, data, map[uint16]*uint32{
-		unix.NFTA_BITWISE_SREG: &e.Source, unix.NFTA_BITWISE_DREG: &e.Dest, unix.NFTA_BITWISE_LEN: &e.Len,
-		bitwiseOp: &e.Op, bitwiseOther: &e.Other,
-	})
-	switch {
-	case e.Op == opShiftLeft || e.Op == opShiftRight:
-		if len(e.Data) != 4 {
-			return nil
-		}
-		e.Shift = d.NativeUint32(e.Data)
-	case e.Op < opAnd || e.Op > opXor:
-		return nil
-	}
-	return e
-}
-
 func decodeTProxy(d *attr.Decoder, data []byte) any {
 	const addr, port = 2, 3 // NFTA_TPROXY_REG_*
 	e := &TransparentProxy{}
@@ -63,7 +34,6 @@ func decodeTProxy(d *attr.Decoder, data []byte) any {
 	return e
 }
 
-// decodeImmediate decodes a verdict.
 func decodeImmediate(d *attr.Decoder, data []byte) any {
 	if v := d.Find(d.Find(data, unix.NFTA_IMMEDIATE_DATA), unix.NFTA_DATA_VERDICT); v != nil {
 		return DecodeVerdict(d, v)
@@ -82,27 +52,21 @@ func DecodeVerdict(d *attr.Decoder, b []byte) *expr.Verdict {
 }
 
 // limitText returns a limit, whose effect is not known in advance, as nft prints it.
-func limitText(d *attr.Decoder, data []byte) string {
-	var burst, kind, options uint32
-	numbers(d, data, map[uint16]*uint32{
-		unix.NFTA_LIMIT_BURST: &burst, unix.NFTA_LIMIT_TYPE: &kind, unix.NFTA_LIMIT_FLAGS: &options,
-	})
-	var rate, per uint64
-	for kind, n := range map[uint16]*uint64{unix.NFTA_LIMIT_RATE: &rate, unix.NFTA_LIMIT_UNIT: &per} {
-		if b := d.Find(data, kind); b != nil {
-			*n = d.Uint64(b)
-		}
+func limitText(family uint8, data []byte) string {
+	var l expr.Limit
+	if expr.Unmarshal(family, data, &l) != nil {
+		return "(limit)"
 	}
 	over, unit := "", "packets"
-	if kind == unix.NFT_LIMIT_PKT_BYTES {
+	if l.Type == expr.LimitTypePktBytes {
 		unit = "bytes"
 	}
-	if options&unix.NFT_LIMIT_F_INV != 0 {
+	if l.Over {
 		over = "over "
 	}
-	word, known := map[uint64]string{1: "second", 60: "minute", 3600: "hour", 86400: "day", 604800: "week"}[per]
-	if !known {
-		word = fmt.Sprint(per)
-	}
-	return fmt.Sprintf("limit rate %s%d/%s burst %d %s", over, rate, word, burst, unit)
+	per := map[expr.LimitTime]string{
+		expr.LimitTimeSecond: "second", expr.LimitTimeMinute: "minute", expr.LimitTimeHour: "hour",
+		expr.LimitTimeDay: "day", expr.LimitTimeWeek: "week",
+	}[l.Unit]
+	return fmt.Sprintf("limit rate %s%d/%s burst %d %s", over, l.Rate, per, l.Burst, unit)
 }

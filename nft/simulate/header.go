@@ -9,22 +9,17 @@ import (
 	"kube-vmap/model"
 )
 
-// A header is the bytes of a header, and which of them cannot be known.
-type header struct {
-	bytes   []byte
-	unknown []bool
-}
+// A header is a header of the packet.
+type header value
 
 func newHeader(n int) header { return header{make([]byte, n), make([]bool, n)} }
 
-// markUnknown marks bytes as unknown.
 func (h header) markUnknown(from, to int) {
 	for i := from; i < to; i++ {
 		h.unknown[i] = true
 	}
 }
 
-// set sets bytes and marks them as known.
 func (h header) set(at int, b []byte) {
 	copy(h.bytes[at:], b)
 	clear(h.unknown[at : at+len(b)])
@@ -38,13 +33,11 @@ func (h header) at(offset, n uint32) (value, bool) {
 	return value{h.bytes[offset : offset+n], h.unknown[offset : offset+n]}, true
 }
 
-// addressFields are the offsets and the length of the addresses in a network header.
 var addressFields = [...]struct{ source, destination, length int }{
 	model.IPv4: {12, 16, 4},
 	model.IPv6: {8, 24, 16},
 }
 
-// newNetworkHeader returns the IP header of a packet.
 func newNetworkHeader(p Packet) (h header) {
 	if p.Family() == model.IPv4 {
 		h = newHeader(20)
@@ -128,15 +121,12 @@ type frame struct {
 	fromNode bool
 }
 
-// destination returns the current destination; its port is zero if it is unknown.
 func (f *frame) destination() netip.AddrPort {
 	return f.end(addressFields[f.family].destination, destinationPort)
 }
 
-// source returns the current source; its port is zero if it is unknown.
 func (f *frame) source() netip.AddrPort { return f.end(addressFields[f.family].source, sourcePort) }
 
-// end returns the address and port at these offsets.
 func (f *frame) end(address, port int) netip.AddrPort {
 	addr, _ := netip.AddrFromSlice(f.network.bytes[address : address+addressFields[f.family].length])
 	if f.transport.unknown[port] {
@@ -145,13 +135,11 @@ func (f *frame) end(address, port int) netip.AddrPort {
 	return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(f.transport.bytes[port:]))
 }
 
-// setDestination changes the destination; port zero means that it is unknown.
 func (f *frame) setDestination(to netip.AddrPort) {
 	f.network.set(addressFields[f.family].destination, to.Addr().AsSlice())
 	f.transport.setPort(destinationPort, to.Port())
 }
 
-// setSource changes the source; port zero means that it is unknown.
 func (f *frame) setSource(as netip.AddrPort) {
 	f.network.set(addressFields[f.family].source, as.Addr().AsSlice())
 	f.transport.setPort(sourcePort, as.Port())
@@ -176,7 +164,6 @@ func (w *walk) header(base expr.PayloadBase) (header, error) {
 	return header{}, undecidedError("a header other than network and transport")
 }
 
-// payload loads from the packet, or writes to it.
 func (w *walk) payload(e *expr.Payload) (verdict, error) {
 	h, err := w.header(e.Base)
 	if err != nil {
@@ -187,7 +174,7 @@ func (w *walk) payload(e *expr.Payload) (verdict, error) {
 		return verdictBreak, nil
 	}
 	if e.OperationType == expr.PayloadLoad {
-		w.reason.aboutPayload(w, e)
+		w.aboutPayload(e)
 		return verdictContinue, w.regs.load(e.DestRegister, v)
 	}
 	from, err := w.regs.read(e.SourceRegister, int(e.Len))

@@ -35,7 +35,6 @@ type destinationIndex struct {
 	others []int
 }
 
-// of returns the list of a chain of another program.
 func (x *Indexes) of(rules []Rule, f model.Family) *ruleList {
 	if len(rules) < minIndexed {
 		return &ruleList{rules: withEffect(rules)}
@@ -45,10 +44,6 @@ func (x *Indexes) of(rules []Rule, f model.Family) *ruleList {
 	}
 	l := &ruleList{rules: withEffect(rules)}
 	l.index = newDestinationIndex(l.rules, f)
-	if len(l.index.others) > len(l.rules)/2 {
-		l.index = nil // the endpoints of one Service
-		return l
-	}
 	if x.byFirst == nil {
 		x.byFirst = map[*Rule]*ruleList{}
 	}
@@ -135,7 +130,6 @@ func RequiredDestination(r Rule, f model.Family) (d Destination) {
 	return d
 }
 
-// addPorts adds the port that a match of a protocol requires.
 func (d *Destination) addPorts(x Extension) {
 	if x.requires == nil {
 		return

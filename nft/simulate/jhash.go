@@ -28,7 +28,6 @@ func jhash(key []byte, seed uint32) uint32 {
 	return final(a, b, c)
 }
 
-// mix is __jhash_mix.
 func mix(a, b, c uint32) (x, y, z uint32) {
 	a = (a - c) ^ bits.RotateLeft32(c, 4)
 	c += b
@@ -45,7 +44,6 @@ func mix(a, b, c uint32) (x, y, z uint32) {
 	return a, b, c
 }
 
-// final is __jhash_final.
 func final(a, b, c uint32) uint32 {
 	c = (c ^ b) - bits.RotateLeft32(b, 14)
 	a = (a ^ c) - bits.RotateLeft32(c, 11)

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/google/nftables/expr"
@@ -14,14 +15,11 @@ func (w *walk) find(name string, register uint32) (set *Set, key []byte, e Eleme
 	if err != nil {
 		return nil, nil, e, false, err
 	}
-	v, err := w.regs.read(register, int(set.KeyLen))
+	key, err = w.regs.readKnown(register, int(set.KeyLen), "the key looked up in "+set.Name+" is unknown")
 	if err != nil {
 		return set, nil, e, false, err
 	}
-	if !v.isKnown() {
-		return set, nil, e, false, undecidedError("the key looked up in " + set.Name + " is unknown")
-	}
-	key = append(key, v.bytes...)
+	key = slices.Clone(key)
 	if e, changed := w.addedElements[elementKey{w.position.chain.Table, name, string(key)}]; e != nil {
 		return set, key, *e, true, nil
 	} else if changed {
@@ -31,7 +29,6 @@ func (w *walk) find(name string, register uint32) (set *Set, key []byte, e Eleme
 	return set, key, e, found, err
 }
 
-// An elementKey identifies an element of a set.
 type elementKey struct {
 	table    Table
 	set, key string
@@ -56,7 +53,6 @@ func (w *walk) lookup(e *expr.Lookup) (verdict, error) {
 	return verdictContinue, w.regs.load(e.DestRegister, known(el.Data))
 }
 
-// dynsetDelete is NFT_DYNSET_OP_DELETE.
 const dynsetDelete = 2
 
 // dynset adds the packet's key to a set, or refreshes the timeout of its element, which
@@ -70,21 +66,27 @@ func (w *walk) dynset(e *expr.Dynset) (verdict, error) {
 	if err != nil {
 		return verdictBreak, err
 	}
-	if !set.IsMap || !v.isKnown() {
-		if e.Invert || len(e.Exprs) > 0 && w.hasLimit(e) {
-			return verdictBreak, undecidedError("dynset with a limit")
-		}
-		w.addToSet(set, e, v)
+	limited := e.Invert || slices.ContainsFunc(e.Exprs, func(x expr.Any) bool {
+		_, counts := x.(*expr.Counter)
+		return !counts
+	})
+	at := elementKey{w.position.chain.Table, e.SetName, string(v.bytes)}
+	switch {
+	case limited && (!set.IsMap || !v.isKnown()):
+		return verdictBreak, undecidedError("dynset with a limit")
+	case !v.isKnown():
+		return verdictContinue, nil
+	case e.Operation == dynsetDelete:
+		w.addedElements[at] = nil
+		return verdictContinue, nil
+	case !set.IsMap:
+		w.remember(set, e)
+		w.addedElements[at] = &Element{Expires: cmp.Or(e.Timeout, set.Timeout)}
 		return verdictContinue, nil
 	}
 	_, key, el, found, err := w.find(e.SetName, e.SrcRegKey)
 	if err != nil {
 		return verdictBreak, err
-	}
-	at := elementKey{w.position.chain.Table, e.SetName, string(key)}
-	if e.Operation == dynsetDelete {
-		w.addedElements[at] = nil
-		return verdictContinue, nil
 	}
 	if err := w.noteAffinity(set, key, el, found, e.Timeout); err != nil {
 		return verdictBreak, err
@@ -98,23 +100,9 @@ func (w *walk) dynset(e *expr.Dynset) (verdict, error) {
 	}
 	w.remember(set, e)
 	w.addedElements[at] = &Element{
-		Data: append([]byte(nil), data.bytes...), Expires: max(e.Timeout, time.Millisecond),
+		Data: slices.Clone(data.bytes), Expires: max(e.Timeout, time.Millisecond),
 	}
 	return matchVerdict(!e.Invert), nil
-}
-
-// addToSet adds the packet's key to a set without data.
-func (w *walk) addToSet(set *Set, e *expr.Dynset, key value) {
-	if set.IsMap || !key.isKnown() {
-		return
-	}
-	at := elementKey{w.position.chain.Table, e.SetName, string(key.bytes)}
-	if e.Operation == dynsetDelete {
-		w.addedElements[at] = nil
-		return
-	}
-	w.remember(set, e)
-	w.addedElements[at] = &Element{Expires: cmp.Or(e.Timeout, set.Timeout)}
 }
 
 // remember notes for how long the rules remember the packet.
@@ -122,17 +110,6 @@ func (w *walk) remember(set *Set, e *expr.Dynset) {
 	w.record.remembered = max(w.record.remembered, e.Timeout, set.Timeout)
 }
 
-// hasLimit reports whether expressions of the element may decide whether the rule matches.
-func (w *walk) hasLimit(e *expr.Dynset) bool {
-	for _, x := range e.Exprs {
-		if _, counts := x.(*expr.Counter); !counts {
-			return true
-		}
-	}
-	return false
-}
-
-// dataLength returns the length of the data of a map that packets fill.
 func dataLength(set *Set) int {
 	n := 0
 	for _, k := range dataTypes(set.DataType) {

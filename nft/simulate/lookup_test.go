@@ -22,7 +22,7 @@ func TestForeignLookupsNameSetAndKey(t *testing.T) {
 		{"not in a set", []any{source, &expr.Lookup{SourceRegister: unix.NFT_REG_1, SetName: "blocked", Invert: true}, drop}, "set blocked does not have 192.0.2.9: dropped", true},
 		{"in an anonymous set", []any{source, &expr.Lookup{SourceRegister: unix.NFT_REG_1, SetName: "__set0"}, drop}, "the rule's own set has 192.0.2.9: dropped", false},
 		{"in a map", []any{source, &expr.Lookup{SourceRegister: unix.NFT_REG_1, SetName: "fates", IsDestRegSet: true}}, "map fates has 192.0.2.9: dropped", false},
-		{"refused", []any{source, &expr.Lookup{SourceRegister: unix.NFT_REG_1, SetName: "blocked"}, &expr.Reject{Type: unix.NFT_REJECT_TCP_RST}}, "set blocked has 192.0.2.9: refused with a TCP reset", false},
+		{"refused", []any{source, &expr.Lookup{SourceRegister: unix.NFT_REG_1, SetName: "blocked"}, &expr.Reject{Type: unix.NFT_REJECT_TCP_RST}}, "set blocked has 192.0.2.9: rejected with a TCP reset", false},
 		{"without a condition", []any{drop}, "dropped", false},
 	} {
 		f := node()

@@ -2,6 +2,9 @@ package simulate
 
 import (
 	"encoding/binary"
+	"errors"
+	"net/netip"
+	"slices"
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -10,7 +13,6 @@ import (
 	"kube-vmap/nft"
 )
 
-// meta loads a property of the packet, or sets it.
 func (w *walk) meta(e *expr.Meta) (verdict, error) {
 	if e.SourceRegister {
 		return w.setMeta(e)
@@ -25,7 +27,7 @@ func (w *walk) meta(e *expr.Meta) (verdict, error) {
 	if !there {
 		return verdictBreak, nil
 	}
-	w.reason.aboutMeta(e.Key)
+	w.aboutMeta(e.Key)
 	return verdictContinue, w.regs.load(e.Register, v)
 }
 
@@ -33,22 +35,18 @@ func (w *walk) setMeta(e *expr.Meta) (verdict, error) {
 	if e.Key != expr.MetaKeyMARK && e.Key != expr.MetaKeyPRIORITY {
 		return verdictContinue, nil // tracing and the like have no effect here
 	}
-	v, err := w.regs.read(e.Register, 4)
-	if err != nil {
-		return verdictBreak, err
-	}
+	b, err := w.regs.readKnown(e.Register, 4, "an unknown mark or priority")
 	switch {
-	case !v.isKnown():
-		return verdictBreak, undecidedError("an unknown mark or priority")
+	case err != nil:
+		return verdictBreak, err
 	case e.Key == expr.MetaKeyPRIORITY:
-		w.frame.priority = append([]byte(nil), v.bytes...)
+		w.frame.priority = slices.Clone(b)
 	default:
-		w.setMark(binary.NativeEndian.Uint32(v.bytes))
+		w.setMark(binary.NativeEndian.Uint32(b))
 	}
 	return verdictContinue, nil
 }
 
-// etherTypes are the numbers of the families in Ethernet.
 var etherTypes = [...]uint16{model.IPv4: 0x0800, model.IPv6: 0x86dd}
 
 // metaValue returns a property of the packet; false if the packet does not have it, so that
@@ -88,7 +86,6 @@ func (w *walk) metaValue(key expr.MetaKey) (v value, has bool, err error) {
 	return unknownValue(16), true, nil
 }
 
-// interfaceName returns a name as rules compare it.
 func interfaceName(name string) []byte {
 	b := make([]byte, unix.IFNAMSIZ)
 	copy(b, name)
@@ -96,3 +93,75 @@ func interfaceName(name string) []byte {
 }
 
 func nativeBytes(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
+
+const errInterfaceType = undecidedError("a match of the type of an address of one interface")
+
+func (w *walk) fib(e *expr.Fib) (verdict, error) {
+	a := w.frame.destination().Addr()
+	if e.FlagSADDR {
+		a = w.frame.source().Addr()
+	}
+	switch {
+	case e.ResultADDRTYPE:
+		kind, err := w.addressType(a)
+		if (e.FlagIIF || e.FlagOIF) && kind == unix.RTN_LOCAL {
+			return verdictBreak, errInterfaceType
+		}
+		w.about(a.String(), func([]byte, []byte) string { return "an address of this node" })
+		return verdictContinue, errors.Join(err, w.regs.load(e.Register, known(nativeBytes(kind))))
+	case e.ResultOIF, e.ResultOIFNAME:
+		out, err := w.routeOf(a, e)
+		if err != nil {
+			return verdictBreak, err
+		}
+		return verdictContinue, w.regs.load(e.Register, fibResult(out, e))
+	}
+	return verdictBreak, undecidedError("fib of another kind")
+}
+
+// routeOf returns the interface towards an address; the zero value if there is none, or if
+// it is not the required one.
+func (w *walk) routeOf(a netip.Addr, e *expr.Fib) (Link, error) {
+	if w.frame.in.Name == loopback && w.record.hook.isInput() {
+		return w.frame.in, nil // nft_fib_can_skip
+	}
+	query := RouteQuery{To: a}
+	if e.FlagMARK {
+		query.Mark = w.frame.mark
+	}
+	r, err := w.route(query)
+	wanted := Link{}
+	switch {
+	case errors.Is(err, ErrNoRoute) || err == nil && r.Local:
+		return Link{}, nil
+	case err != nil:
+		return Link{}, err
+	case e.FlagIIF:
+		wanted = w.frame.in
+	case e.FlagOIF:
+		wanted = w.frame.out
+	}
+	if wanted != (Link{}) && wanted != r.Out {
+		return Link{}, nil
+	}
+	return r.Out, nil
+}
+
+// loopback is the name of the loopback interface, which cannot be changed.
+const loopback = "lo"
+
+// isInput reports whether packets at the hook have come in by an interface, and are not routed
+// on.
+func (h Hook) isInput() bool { return h == HookIngress || h == HookPrerouting || h == HookInput }
+
+func fibResult(out Link, e *expr.Fib) value {
+	switch {
+	case e.FlagPRESENT && out.Index != 0:
+		return known([]byte{1})
+	case e.FlagPRESENT:
+		return known([]byte{0})
+	case e.ResultOIFNAME:
+		return known(interfaceName(out.Name))
+	}
+	return known(nativeBytes(uint32(out.Index)))
+}

@@ -12,7 +12,6 @@ import (
 
 var verdictAccept = verdict{kind: expr.VerdictAccept}
 
-// A translation is one of the source or the destination.
 type translation struct {
 	source bool
 	addrs  addrRange // zero to keep the address
@@ -30,7 +29,6 @@ type translation struct {
 	base    uint16
 }
 
-// nat translates the connection to what registers hold.
 func (w *walk) nat(e *expr.NAT) (_ verdict, err error) {
 	n := translation{
 		source: e.Type == expr.NATTypeSourceNAT, randomPort: e.Random || e.FullyRandom, persistent: e.Persistent,
@@ -55,11 +53,8 @@ func (w *walk) addrIn(register uint32, otherwise netip.Addr) (netip.Addr, error)
 	if register == 0 {
 		return otherwise, nil
 	}
-	v, err := w.regs.read(register, addressFields[w.frame.family].length)
-	if err == nil && !v.isKnown() {
-		err = undecidedError("a translation to an unknown address")
-	}
-	a, _ := netip.AddrFromSlice(v.bytes)
+	b, err := w.regs.readKnown(register, addressFields[w.frame.family].length, "a translation to an unknown address")
+	a, _ := netip.AddrFromSlice(b)
 	return a, err
 }
 
@@ -68,17 +63,13 @@ func (w *walk) portIn(register uint32, otherwise uint16) (uint16, error) {
 	if register == 0 {
 		return otherwise, nil
 	}
-	v, err := w.regs.read(register, 2)
-	if err == nil && !v.isKnown() {
-		err = undecidedError("a translation to an unknown port")
-	}
+	b, err := w.regs.readKnown(register, 2, "a translation to an unknown port")
 	if err != nil {
 		return 0, err
 	}
-	return binary.BigEndian.Uint16(v.bytes), nil
+	return binary.BigEndian.Uint16(b), nil
 }
 
-// portsIn returns the range of ports in two registers.
 func (w *walk) portsIn(from, to uint32) (r portRange, err error) {
 	if r.from, err = w.portIn(from, 0); err == nil {
 		r.to, err = w.portIn(to, r.from)
@@ -107,7 +98,6 @@ func (w *walk) translateTo(e translation) (v verdict, err error) {
 	return verdictAccept, nil
 }
 
-// newAddr returns the address of a translation.
 func newAddr(e translation, from, to, current netip.Addr) netip.Addr {
 	switch r := e.addrs; {
 	case !r.from.IsValid():
@@ -198,7 +188,6 @@ func (w *walk) masquerade() (verdict, error) {
 	return verdictAccept, nil
 }
 
-// redirect translates the destination to the node itself.
 func (w *walk) redirect(e *expr.Redir) (verdict, error) {
 	const random, randomFully = 4, 16 // NF_NAT_RANGE_PROTO_RANDOM, _RANDOM_FULLY
 	ports, err := w.portsIn(e.RegisterProtoMin, e.RegisterProtoMax)
@@ -234,7 +223,6 @@ const (
 	HowError       = "an ICMP error"
 )
 
-// reject answers the packet and drops it.
 func (w *walk) reject(e *expr.Reject) (verdict, error) {
 	how := HowError
 	switch {

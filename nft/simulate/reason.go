@@ -3,7 +3,6 @@ package simulate
 import (
 	"bytes"
 	"fmt"
-	"net/netip"
 	"slices"
 
 	"github.com/google/nftables/expr"
@@ -15,82 +14,69 @@ import (
 type reason struct {
 	text string
 
-	// The operands of the next comparison.
-	subject subject
+	// subject is what the next comparison is about, if that is of interest, and object prints
+	// what it is compared with, under a mask.
+	subject string
+	object  func(data, mask []byte) string
 	mask    []byte
-	fib     netip.Addr
 }
 
-// A subject is what a comparison is about.
-type subject uint8
+// about notes what the next comparison is about.
+func (w *walk) about(subject string, object func(data, mask []byte) string) {
+	w.reason.subject, w.reason.object, w.reason.mask = subject, object, nil
+}
 
-const (
-	subjectNone subject = iota
-	subjectSource
-	subjectDestination
-	subjectInterface
-)
-
-// aboutPayload notes that an address was loaded.
-func (r *reason) aboutPayload(w *walk, e *expr.Payload) {
-	r.subject, r.mask = subjectNone, nil
+func (w *walk) aboutPayload(e *expr.Payload) {
+	w.about("", nil)
 	a := addressFields[w.frame.family]
-	if e.Base != expr.PayloadBaseNetworkHeader || int(e.Len) != a.length {
+	if w.brief || e.Base != expr.PayloadBaseNetworkHeader || int(e.Len) != a.length {
 		return
 	}
 	switch int(e.Offset) {
 	case a.source:
-		r.subject = subjectSource
+		w.about(w.frame.source().Addr().String(), prefixText)
 	case a.destination:
-		r.subject = subjectDestination
+		w.about(w.frame.destination().Addr().String(), prefixText)
 	}
 }
 
-// aboutMeta notes whether the name of the input interface was loaded.
-func (r *reason) aboutMeta(key expr.MetaKey) {
-	r.subject, r.mask = subjectNone, nil
-	if key == expr.MetaKeyIIFNAME {
-		r.subject = subjectInterface
+func (w *walk) aboutMeta(key expr.MetaKey) {
+	switch {
+	case key != expr.MetaKeyIIFNAME:
+		w.about("", nil)
+	case w.frame.in.Name == "":
+		w.about("it comes in by no interface, so", func(b, _ []byte) string { return "by " + nameText(b) })
+	default:
+		w.about("the interface "+w.frame.in.Name, func(b, _ []byte) string { return nameText(b) })
 	}
 }
 
-// noteComparison describes a comparison.
 func (w *walk) noteComparison(e *expr.Cmp, ok bool) {
-	if w.brief {
+	r := &w.reason
+	if w.brief || r.subject == "" {
 		return
 	}
-	r := &w.reason
-	is := "is"
+	is := " is "
 	if ok != (e.Op == expr.CmpOpEq) {
-		is = "is not"
+		is = " is not "
 	}
-	switch {
-	case r.fib.IsValid():
-		r.text = fmt.Sprintf("%s %s an address of this node", r.fib, is)
-	case r.subject == subjectSource:
-		r.text = fmt.Sprintf("%s %s %s", w.frame.source().Addr(), is, prefixText(e.Data, r.mask))
-	case r.subject == subjectDestination:
-		r.text = fmt.Sprintf("%s %s %s", w.frame.destination().Addr(), is, prefixText(e.Data, r.mask))
-	case r.subject == subjectInterface:
-		r.text = fmt.Sprintf("the interface %s %s %s", w.frame.in.Name, is, nameText(e.Data))
-		if w.frame.in.Name == "" {
-			r.text = fmt.Sprintf("it comes in by no interface, so %s by %s", is, nameText(e.Data))
-		}
-	}
-	r.fib, r.subject = netip.Addr{}, subjectNone
+	r.text = r.subject + is + r.object(e.Data, r.mask)
+	r.subject = ""
 }
 
 // prefixText returns "in 10.244.0.0/16", or an address that is compared whole.
 func prefixText(b, mask []byte) string {
-	a, ok := netip.AddrFromSlice(b)
-	if !ok {
+	if mask == nil {
+		mask = slices.Repeat([]byte{0xff}, len(b))
+	}
+	p, ok := prefixOf(b, mask)
+	switch {
+	case !ok:
 		return "the value in the rule"
+	case p.IsSingleIP():
+		return p.Addr().String()
 	}
-	bits := ones(mask)
-	if mask == nil || bits == a.BitLen() {
-		return a.String()
-	}
-	return "in " + netip.PrefixFrom(a, bits).String()
+	return "in " + p.String()
 }
 
 // nameText returns an interface's name, with an asterisk if only a prefix is compared.

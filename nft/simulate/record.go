@@ -24,8 +24,8 @@ type record struct {
 	metService    bool // an element that leads to endpoints
 	picked        bool // an endpoint, at random or by a hash
 	verdict       Verdict
-	how           string   // how it was refused
-	by            *RuleRef // the rule or policy that refused or dropped it
+	how           string  // how it was refused
+	by            RuleRef // the rule or policy that refused or dropped it
 	lastSet       nft.SetKind
 	because       Because
 	why           string // why it was marked for masquerade, or not
@@ -37,33 +37,30 @@ type record struct {
 	doubts        []Doubt
 }
 
-// note adds a step.
 func (w *walk) note(kind, text string) {
 	if w.brief {
 		return
 	}
 	w.record.steps = append(w.record.steps, Step{
-		Hook: w.record.hook.String(), Table: w.position.chain.Table.String(), Chain: w.position.chain.Name,
-		Rule: w.position.handle, Back: w.record.back, Kind: kind, Means: string(w.position.id.Means()), Text: text,
+		Hook: string(w.record.hook), Table: w.position.chain.Table.String(), Chain: w.position.chain.Name,
+		Rule: w.position.rule.Handle, Back: w.record.back, Kind: kind, Means: string(w.position.id.Means()), Text: text,
 	})
 }
 
 // noteNode adds a step of the node that is not in a table.
 func (w *walk) noteNode(kind, text string) {
 	w.record.steps = append(w.record.steps, Step{
-		Hook: w.record.hook.String(), Back: w.record.back, Kind: kind,
+		Hook: string(w.record.hook), Back: w.record.back, Kind: kind,
 		Text: text,
 	})
 }
 
-// noteOurs adds a step if it is in a table of ours.
 func (w *walk) noteOurs(kind, text string) {
 	if w.position.isOurs() {
 		w.note(kind, text)
 	}
 }
 
-// addFault notes that a table of ours is not as it was written.
 func (w *walk) addFault(text string) {
 	if !slices.Contains(w.record.faults, text) {
 		w.record.faults = append(w.record.faults, text)
@@ -71,12 +68,8 @@ func (w *walk) addFault(text string) {
 	}
 }
 
-// doubt returns the doubt about the rule.
 func (w *walk) doubt(c undecidedError) Doubt {
-	return Doubt{w.position.base.Chain, RuleRef{
-		w.position.chain.Table.String(), w.position.chain.Name,
-		w.position.handle,
-	}, string(c)}
+	return Doubt{w.position.base.Chain, w.position.ref(), string(c)}
 }
 
 // addDoubt notes that the effect of a rule is not known, once for each base chain.
@@ -87,7 +80,6 @@ func (w *walk) inChain(kinds ...nft.ChainKind) bool {
 	return w.position.isOurs() && slices.Contains(kinds, w.position.id.Kind)
 }
 
-// noteLookup notes the result of a lookup.
 func (w *walk) noteLookup(set *Set, key []byte, e Element, found bool) {
 	ours := w.position.isOurs()
 	if w.brief && (!ours || !found || e.Verdict == nil) {
@@ -207,7 +199,6 @@ func (w *walk) noteJump(e any, v verdict) {
 	w.note(StepJump, w.reason.prefix("goto "+v.chain))
 }
 
-// setMark changes the packet's mark.
 func (w *walk) setMark(mark uint32) {
 	fresh := mark&^w.frame.mark != 0
 	w.frame.mark = mark
@@ -225,7 +216,6 @@ func (w *walk) setMark(mark uint32) {
 	w.note(StepMark, w.reason.prefix("marked for masquerade"))
 }
 
-// noteNewDestination notes that a rule wrote another destination.
 func (w *walk) noteNewDestination(before netip.AddrPort) {
 	after := w.frame.destination()
 	switch {
@@ -237,7 +227,6 @@ func (w *walk) noteNewDestination(before netip.AddrPort) {
 	}
 }
 
-// notePick notes that one of several is picked.
 func (w *walk) notePick(n uint32, how string) {
 	w.record.picked = w.record.picked || w.position.isOurs()
 	w.noteOurs(StepPick, fmt.Sprintf("picks one of %d %s", n, how))
@@ -276,7 +265,6 @@ func (w *walk) noteAffinity(set *Set, key []byte, e Element, found bool, timeout
 	return nil
 }
 
-// translate translates the connection and notes it.
 func (w *walk) translate(source bool, to netip.AddrPort) {
 	kind, side := StepDestination, "goes to "
 	if source {
@@ -286,14 +274,12 @@ func (w *walk) translate(source bool, to netip.AddrPort) {
 	w.setTranslation(source, to)
 }
 
-// noteAddress notes a translation to an address.
 func (w *walk) noteAddress(kind, side, to string) {
 	if w.note(kind, w.reason.prefix(side+to)); !w.brief {
 		w.record.steps[len(w.record.steps)-1].To = to
 	}
 }
 
-// applyMasquerade translates the source to an address of the node and notes it.
 func (w *walk) applyMasquerade(as netip.Addr) {
 	why := cmp.Or(w.reason.text, w.record.requested)
 	switch {
@@ -310,21 +296,22 @@ func (w *walk) applyMasquerade(as netip.Addr) {
 	w.setTranslation(true, netip.AddrPortFrom(as, 0))
 }
 
-// noteRefused notes that the packet is refused with an answer.
 func (w *walk) noteRefused(how string) {
 	w.record.how, w.record.verdict = how, VerdictRefused
-	w.note(StepReject, w.reason.prefix("refused with "+how))
+	w.note(StepReject, w.reason.prefix("rejected with "+how))
 }
 
-// noteDropped notes what dropped the packet.
 func (w *walk) noteDropped() {
 	if w.record.verdict != VerdictRefused {
 		w.record.verdict = VerdictDropped
 		w.note(StepDrop, w.reason.prefix("dropped"))
 	}
-	w.record.by = &RuleRef{Table: w.position.chain.Table.String(), Chain: w.position.chain.Name, Rule: w.position.handle}
+	w.record.by = w.position.ref()
 	switch {
 	case !w.position.isOurs():
+		if !w.brief {
+			w.record.by.Text = w.position.rule.Text(w.position.chain.Table.Family)
+		}
 	case len(w.record.faults) > 0:
 		w.record.because = Because{ReasonFault, w.record.faults[0]}
 	default:
@@ -332,7 +319,6 @@ func (w *walk) noteDropped() {
 	}
 }
 
-// noteUnreachable notes that there is no route.
 func (w *walk) noteUnreachable(err error) {
 	w.position = position{}
 	w.record.verdict, w.record.how = VerdictUnreachable, err.Error()

@@ -1,6 +1,10 @@
 package simulate
 
-import "golang.org/x/sys/unix"
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
 
 // registers are the kernel's registers for one rule: 16 of 4 bytes, which are also
 // addressed as four of 16 bytes. Their content may be unknown, byte by byte: the port of a
@@ -10,7 +14,6 @@ type registers struct {
 	unknown [64]bool
 }
 
-// registerOffset returns the offset of a register.
 func registerOffset(register uint32) (int, error) {
 	switch {
 	case register >= unix.NFT_REG_1 && register <= unix.NFT_REG_4:
@@ -38,7 +41,6 @@ func (r *registers) load(register uint32, b value) error {
 	return nil
 }
 
-// read returns bytes of a register.
 func (r *registers) read(register uint32, n int) (value, error) {
 	i, err := registerOffset(register)
 	if err != nil {
@@ -50,6 +52,15 @@ func (r *registers) read(register uint32, n int) (value, error) {
 	return value{bytes: r.data[i : i+n], unknown: r.unknown[i : i+n]}, nil
 }
 
+// readKnown returns bytes of a register. If some are unknown, the error says what cannot be decided.
+func (r *registers) readKnown(register uint32, n int, undecided string) ([]byte, error) {
+	v, err := r.read(register, n)
+	if err == nil && !v.isKnown() {
+		err = undecidedError(undecided)
+	}
+	return v.bytes, err
+}
+
 // A value is the content of a register. unknown is as long as bytes, or nil if all are
 // known.
 type value struct {
@@ -57,26 +68,14 @@ type value struct {
 	unknown []bool
 }
 
-// known returns a value of known bytes.
 func known(b []byte) value { return value{bytes: b} }
 
-// unknownValue returns a value of which only the length is known.
 func unknownValue(n int) value {
-	v := value{bytes: make([]byte, n), unknown: make([]bool, n)}
-	for i := range v.unknown {
-		v.unknown[i] = true
-	}
-	return v
+	return value{bytes: make([]byte, n), unknown: slices.Repeat([]bool{true}, n)}
 }
 
-// isKnown reports whether all of the value is known.
 func (v value) isKnown() bool {
-	for _, u := range v.unknown {
-		if u {
-			return false
-		}
-	}
-	return true
+	return !slices.Contains(v.unknown, true)
 }
 
 // An undecidedError is why the simulation cannot decide what happens.

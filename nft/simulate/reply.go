@@ -66,7 +66,6 @@ func (w *walk) addReply(l *leaf) error {
 	return nil
 }
 
-// addReply adds what the walk of the reply has noted.
 func (l *leaf) addReply(w *walk) {
 	r := w.record
 	l.steps, l.doubts, l.faults = r.steps, r.doubts, r.faults
@@ -74,11 +73,9 @@ func (l *leaf) addReply(w *walk) {
 	if to.Port() == assumedPort {
 		to = netip.AddrPortFrom(to.Addr(), 0)
 	}
-	reply := Reply{Verdict: r.verdict, From: w.frame.source(), To: to, How: r.how, Because: r.because}
-	if r.by != nil {
-		reply.By = *r.by
+	l.endpoint.Reply = Reply{
+		Verdict: r.verdict, From: w.frame.source(), To: to, How: r.how, By: r.by, Because: r.because,
 	}
-	l.endpoint.Reply = reply
 	l.probability = w.choices.probability()
 	l.endpoint.Probability = l.probability
 }
@@ -156,7 +153,6 @@ func (w *walk) translateBack(side string, before, after netip.AddrPort, set func
 	w.assumePort()
 }
 
-// endText returns an address, with its port if that is known.
 func endText(a netip.AddrPort) string {
 	if a.Port() == 0 {
 		return a.Addr().String()

@@ -104,7 +104,7 @@ func TestReplyEndsWhereARuleEndsIt(t *testing.T) {
 		for _, e := range o.Endpoints {
 			got = append(got, e.Reply.Verdict)
 			sum += e.Probability
-			if drops := e.Reply.Verdict == VerdictDropped; drops != (e.Reply.By == RuleRef{"inet firewall", "forward", 1}) {
+			if drops := e.Reply.Verdict == VerdictDropped; drops != (e.Reply.By.Chain == "forward" && e.Reply.By.Rule == 1) {
 				t.Errorf("%s: by %+v", name, e.Reply.By)
 			}
 		}

@@ -31,8 +31,8 @@ type Result struct {
 	Affinity *Affinity
 	// Flow is the connection that the packet belongs to; nil if it begins one. Flows are
 	// other connections of the client to the same address and port.
-	Flow  *Established
-	Flows []Established
+	Flow  *Flow
+	Flows []Flow
 	// IfNew is set with Flow: the outcomes of a packet that begins a new connection.
 	IfNew           []Outcome
 	IfNewUnexplored Unexplored
@@ -139,7 +139,7 @@ type Outcome struct {
 	How string
 	// By is the rule or policy that refused or dropped the packet. Because is the reason,
 	// if the rule is ours.
-	By      *RuleRef
+	By      RuleRef
 	Because Because
 }
 
@@ -162,6 +162,7 @@ type RuleRef struct {
 	Table string `json:"table"`
 	Chain string `json:"chain"`
 	Rule  uint64 `json:"rule,omitempty"`
+	Text  string `json:"text,omitempty"` // of the rule of another program, as nft prints it
 }
 
 // Affinity is the endpoint that the tables remember for a client.

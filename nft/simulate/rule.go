@@ -89,7 +89,8 @@ func RequiredSource(r Rule, f model.Family) netip.Prefix {
 		rest := r.Expressions[i+1:]
 		if len(rest) > 1 {
 			if mask, ok := rest[0].(*expr.Bitwise); ok {
-				bits, rest = ones(mask.Mask), rest[1:]
+				bits, _ = maskBits(mask.Mask)
+				rest = rest[1:]
 			}
 		}
 		if len(rest) > 0 {
@@ -102,14 +103,4 @@ func RequiredSource(r Rule, f model.Family) netip.Prefix {
 		}
 	}
 	return netip.Prefix{}
-}
-
-// ones returns the number of bits in a mask.
-func ones(mask []byte) (n int) {
-	for _, m := range mask {
-		for ; m != 0; m <<= 1 {
-			n++
-		}
-	}
-	return n
 }

@@ -22,13 +22,8 @@ const (
 // NewSession reads the base chains of a family.
 func NewSession(s Sources, f model.Family) (*Session, error) {
 	m := newSourceCache(s, f)
-	m.brief = true
-	list, err := m.Rules.BaseChains(f)
-	if err != nil {
-		return nil, err
-	}
-	m.baseChains = orderBaseChains(list)
-	return &Session{m}, nil
+	m.brief, m.WithoutOurs = true, true
+	return &Session{m}, m.checkTable()
 }
 
 // Explore returns all that may happen to the packet, which comes in by the interface, or is

@@ -29,10 +29,8 @@ func Run(s Sources, p Packet, in Link) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("find connections of %s: %w", p.From, err)
 	}
-	own := removeOwnFlow(p, &flows)
-	for _, f := range flows {
-		r.Flows = append(r.Flows, Established{Flow: f})
-	}
+	r.Flows = slices.Clone(flows)
+	own := removeOwnFlow(p, &r.Flows)
 	if err := exploreAndIdentify(m, from, &r); err != nil {
 		return r, err
 	}
@@ -49,7 +47,7 @@ func Run(s Sources, p Packet, in Link) (Result, error) {
 func (m *sourceCache) runEstablished(from Link, fresh Result, own *Flow) (Result, error) {
 	r := Result{
 		Packet: fresh.Packet, In: fresh.In, ClientVia: fresh.ClientVia, ToNode: fresh.ToNode,
-		Flow: &Established{Flow: *own}, Flows: fresh.Flows, IfNew: fresh.Outcomes, IfNewUnexplored: fresh.Unexplored,
+		Flow: own, Flows: fresh.Flows, IfNew: fresh.Outcomes, IfNewUnexplored: fresh.Unexplored,
 	}
 	err := exploreAndIdentify(m, from, &r)
 	r.Kind = cmp.Or(r.Kind, fresh.Kind)
@@ -75,7 +73,7 @@ func (m *sourceCache) ingressLink(p Packet, in Link) (Link, error) {
 	if in != (Link{}) {
 		return in, nil
 	}
-	if local, err := (&walk{sourceCache: m}).isLocal(p.From); local || err != nil {
+	if local, err := m.isLocal(p.From); local || err != nil {
 		return Link{}, err
 	}
 	back, err := m.route(RouteQuery{To: p.From})
@@ -85,7 +83,7 @@ func (m *sourceCache) ingressLink(p Packet, in Link) (Link, error) {
 // locateClient finds the next hop to the client, and whether the destination is the node
 // itself.
 func (m *sourceCache) locateClient(r *Result, from Link) (err error) {
-	if r.ToNode, err = (&walk{sourceCache: m}).isLocal(r.Packet.To.Addr()); err != nil || from == (Link{}) {
+	if r.ToNode, err = m.isLocal(r.Packet.To.Addr()); err != nil || from == (Link{}) {
 		return err
 	}
 	back, err := m.route(RouteQuery{To: r.Packet.From})
@@ -109,13 +107,12 @@ func removeOwnFlow(p Packet, flows *[]Flow) *Flow {
 		return nil
 	}
 	own := (*flows)[i]
-	*flows = slices.Delete(slices.Clone(*flows), i, i+1)
+	*flows = slices.Delete(*flows, i, i+1)
 	return &own
 }
 
-// exploreAndIdentify explores, and finds the Service of the packet.
 func exploreAndIdentify(m *sourceCache, in Link, r *Result) error {
-	if err := explore(m, in, r, &choices{}); err != nil {
+	if err := explore(m, in, r, &choices{perPick: maxChoicesPerPick, walks: maxWalks}); err != nil {
 		return err
 	}
 	return m.identify(r)
@@ -125,27 +122,27 @@ func exploreAndIdentify(m *sourceCache, in Link, r *Result) error {
 func explore(m *sourceCache, in Link, r *Result, c *choices) error {
 	s := &summary{Result: r, brief: m.brief}
 	for more := true; more; more = c.advance() {
-		if err := m.interrupted(); err != nil {
-			return err
+		if m.Interrupted != nil {
+			if err := m.Interrupted(); err != nil {
+				return fmt.Errorf("simulate the packet: %w", err)
+			}
 		}
-		w := &walk{sourceCache: m, choices: c, packet: r.Packet, in: in, flow: r.flow()}
+		w := &walk{sourceCache: m, choices: c, packet: r.Packet, in: in, flow: r.Flow}
 		err := w.run()
 		var undecided undecidedError
 		if errors.As(err, &undecided) {
-			w.record.verdict, w.record.how = VerdictUnknown, err.Error()
-		} else if err != nil {
-			return err
+			w.record.verdict, w.record.how, err = VerdictUnknown, err.Error(), nil
 		}
 		l := w.leaf()
-		if !m.brief {
-			if err := w.addReply(&l); err != nil {
-				return err
-			}
+		switch {
+		case err != nil:
+		case !m.brief:
+			err = w.addReply(&l)
+		case l.endpoint.Remembered > 0 && l.verdict.Arrives():
+			l.endpoint.Sticks, err = w.asksAgain()
 		}
-		if m.brief && l.endpoint.Remembered > 0 && l.verdict.Arrives() {
-			if l.endpoint.Sticks, err = w.asksAgain(); err != nil {
-				return err
-			}
+		if err != nil {
+			return err
 		}
 		s.add(l, c)
 	}
@@ -153,26 +150,6 @@ func explore(m *sourceCache, in Link, r *Result, c *choices) error {
 	return nil
 }
 
-// flow returns the flow that the packet belongs to; nil if it begins one.
-func (r *Result) flow() *Flow {
-	if r.Flow == nil {
-		return nil
-	}
-	return &r.Flow.Flow
-}
-
-// interrupted returns an error if the caller no longer waits for a result.
-func (m *sourceCache) interrupted() error {
-	if m.Interrupted == nil {
-		return nil
-	}
-	if err := m.Interrupted(); err != nil {
-		return fmt.Errorf("simulate the packet: %w", err)
-	}
-	return nil
-}
-
-// A leaf is the end of one walk.
 type leaf struct {
 	record
 	probability float64

@@ -26,11 +26,11 @@ func TestRunWithoutOurTableIsAnError(t *testing.T) {
 
 func TestOrderBaseChainsIsThatOfTheKernel(t *testing.T) {
 	list := []BaseChain{
-		{Chain: Chain{Name: "filter early"}, Type: "filter", Priority: -150},
-		{Chain: Chain{Name: "nat, late"}, Type: "nat", Priority: -90}, // which nat's own hook runs at -100
-		{Chain: Chain{Name: "filter at -95"}, Type: "filter", Priority: -95},
-		{Chain: Chain{Name: "nat, early"}, Type: "nat", Priority: -300},
-		{Chain: Chain{Name: "filter at -95, later"}, Type: "filter", Priority: -95},
+		{Chain: Chain{Name: "filter early"}, Hook: HookPrerouting, Type: "filter", Priority: -150},
+		{Chain: Chain{Name: "nat, late"}, Hook: HookPrerouting, Type: "nat", Priority: -90}, // which nat's own hook runs at -100
+		{Chain: Chain{Name: "filter at -95"}, Hook: HookPrerouting, Type: "filter", Priority: -95},
+		{Chain: Chain{Name: "nat, early"}, Hook: HookPrerouting, Type: "nat", Priority: -300},
+		{Chain: Chain{Name: "filter at -95, later"}, Hook: HookPrerouting, Type: "filter", Priority: -95},
 		{Chain: Chain{Name: "nat of sources"}, Type: "nat", Hook: HookPostrouting, Priority: -5},
 		{Chain: Chain{Name: "filter at 50"}, Type: "filter", Hook: HookPostrouting, Priority: 50},
 	}
@@ -107,7 +107,7 @@ func TestJumpGotoAndReturn(t *testing.T) {
 	f.add(Chain{otherTable, "end"}, []any{&expr.Counter{}})
 	o, _ := only(t, f, sample)
 	// At the end of a chain reached by goto, the packet returns to where "away" was jumped to.
-	if o.Verdict != VerdictDropped || *o.By != (RuleRef{"inet firewall", "forward", 3}) {
+	if o.Verdict != VerdictDropped || o.By.Chain != "forward" || o.By.Rule != 3 || o.By.Text != "drop" {
 		t.Errorf("%+v, by %+v", o, o.By)
 	}
 }
@@ -139,7 +139,7 @@ func TestEveryPickIsExploredWithItsProbability(t *testing.T) {
 }
 
 func TestFirstPicksAreExploredIfThereAreTooMany(t *testing.T) {
-	c := &choices{}
+	c := &choices{perPick: maxChoicesPerPick, walks: maxWalks}
 	var picks []uint32
 	for more := true; more; more = c.advance() {
 		picks = append(picks, c.choose(2000, true)*2+c.choose(2, true))
@@ -186,7 +186,7 @@ func TestWalkPassesTheHooksOfThePacket(t *testing.T) {
 	} {
 		f := node()
 		for _, h := range []Hook{HookPrerouting, HookInput, HookForward, HookOutput, HookPostrouting} {
-			f.chain(oursTable, "restore-"+h.String(), "filter", h, 5, []any{&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: nativeBytes(7)}})
+			f.chain(oursTable, "restore-"+string(h), "filter", h, 5, []any{&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: nativeBytes(7)}})
 		}
 		w, err := Run(f.sources(), Packet{From: tc.from, To: netip.AddrPortFrom(tc.to, 80), Protocol: model.UDP}, Link{})
 		if err != nil {
@@ -201,9 +201,8 @@ func TestWalkPassesTheHooksOfThePacket(t *testing.T) {
 				passed = append(passed, h)
 			}
 		}
-		want := slices.Clone(tc.hooks)
-		slices.Sort(want)
-		if !slices.Equal(passed, want) {
+		want := slices.Sorted(slices.Values(tc.hooks))
+		if slices.Sort(passed); !slices.Equal(passed, want) {
 			t.Errorf("%s: passes %v, want %v", tc.name, passed, want)
 		}
 	}

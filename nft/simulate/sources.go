@@ -1,7 +1,9 @@
 package simulate
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -60,11 +62,11 @@ type Chain struct {
 
 // A BaseChain is a chain at a hook.
 type BaseChain struct {
-	Chain      Chain
-	Type       string // filter, nat, route
-	Hook       Hook
-	Priority   int32
-	PolicyDrop bool // packets that no rule decides are dropped
+	Chain
+	Type     string // filter, nat, route
+	Hook     Hook
+	Priority int32
+	Drop     bool // the policy: packets that no rule decides are dropped
 	// Devices are, at HookIngress, the names of the interfaces whose packets the chain
 	// sees; one that ends in an asterisk is a prefix.
 	Devices []string
@@ -78,26 +80,21 @@ func (b BaseChain) appliesTo(in Link) bool {
 	})
 }
 
-// A Hook is a hook of netfilter, by its number (NF_INET_*).
-type Hook uint32
+// A Hook is a hook of netfilter, by its name in nft.
+type Hook string
 
-// The hooks of the IP families.
+// The hooks of the IP families, and that of an interface.
 const (
-	HookPrerouting  Hook = 0
-	HookInput       Hook = 1
-	HookForward     Hook = 2
-	HookOutput      Hook = 3
-	HookPostrouting Hook = 4
-	// HookIngress is the hook of an interface. The number is our own, because families
-	// number it differently.
-	HookIngress Hook = 5
+	HookPrerouting  Hook = "prerouting"
+	HookInput       Hook = "input"
+	HookForward     Hook = "forward"
+	HookOutput      Hook = "output"
+	HookPostrouting Hook = "postrouting"
+	HookIngress     Hook = "ingress"
 )
 
-// HookNames are the names of the hooks in nft.
-var HookNames = [...]string{"prerouting", "input", "forward", "output", "postrouting", "ingress"}
-
-// String returns the name of the hook in nft.
-func (h Hook) String() string { return HookNames[h] }
+// Hooks are the hooks by their number in the family inet (NF_INET_*).
+var Hooks = [...]Hook{HookPrerouting, HookInput, HookForward, HookOutput, HookPostrouting, HookIngress}
 
 // A Rule is a rule as the kernel holds it.
 type Rule struct {
@@ -183,7 +180,82 @@ type Flow struct {
 	Expires    time.Duration // if no packet comes; zero if offloaded
 	Started    time.Time     // if the kernel knows (net.netfilter.nf_conntrack_timestamp)
 	Reopens    bool          // whether a first packet begins a new connection
+	// Left reports whether no new connection would go to the endpoint; set by [Run].
+	Left bool
 }
 
 // Labels are bits that programs set for a connection (NF_CT_LABELS_MAX_SIZE bytes).
 type Labels [16]byte
+
+// Priorities of the hooks that run all nat chains, whatever their own priorities, which
+// only order them among each other (net/netfilter/nf_nat_proto.c).
+const (
+	destinationNATPriority = -100
+	sourceNATPriority      = 100
+)
+
+func (b BaseChain) hookPriority() int32 {
+	if b.Type != natType {
+		return b.Priority
+	}
+	return b.Hook.natPriority()
+}
+
+const natType = "nat"
+
+func (h Hook) translates() bool { return h != HookIngress && h != HookForward }
+
+func (h Hook) natPriority() int32 {
+	if h.isSourceNAT() {
+		return sourceNATPriority
+	}
+	return destinationNATPriority
+}
+
+// orderBaseChains returns base chains by hook, in the order in which packets pass them. Of
+// two with the same priority, the one added later is first (nf_hook_entries_grow).
+func orderBaseChains(list []BaseChain) map[Hook][]BaseChain {
+	late := slices.Clone(list)
+	slices.Reverse(late)
+	slices.SortStableFunc(late, func(a, b BaseChain) int {
+		return cmp.Or(cmp.Compare(a.hookPriority(), b.hookPriority()), cmp.Compare(a.natRank(), b.natRank()),
+			cmp.Compare(a.Priority, b.Priority))
+	})
+	out := map[Hook][]BaseChain{}
+	for _, b := range late {
+		out[b.Hook] = append(out[b.Hook], b)
+	}
+	return out
+}
+
+func (b BaseChain) natRank() int {
+	if b.Type == natType {
+		return 1
+	}
+	return 0
+}
+
+// A Packet is the first packet of a connection.
+type Packet struct {
+	From     netip.Addr
+	FromPort uint16 // zero means any
+	To       netip.AddrPort
+	Protocol model.Protocol
+}
+
+// Family returns the family of the packet's addresses.
+func (p Packet) Family() model.Family { return model.FamilyOf(p.To.Addr()) }
+
+// Match returns the part of the packet that matches a frontend.
+func (p Packet) Match() model.Match {
+	return model.Match{Family: p.Family(), Addr: p.To.Addr(), Protocol: p.Protocol, Port: p.To.Port()}
+}
+
+// String returns the packet as in "10.244.1.7 -> 10.96.0.10:53/udp".
+func (p Packet) String() string {
+	from := p.From.String()
+	if p.FromPort != 0 {
+		from = netip.AddrPortFrom(p.From, p.FromPort).String()
+	}
+	return fmt.Sprintf("%s -> %s/%s", from, p.To, p.Protocol)
+}

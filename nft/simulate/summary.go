@@ -2,7 +2,10 @@ package simulate
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
+	"strings"
+	"unicode"
 )
 
 // A summary merges leaves into a result, and keeps of each only what the result shows.
@@ -33,7 +36,6 @@ func (s *summary) add(l leaf, c *choices) {
 	s.seen += l.probability
 }
 
-// countUnexplored counts the results of picks on a walk that are not tried.
 func (s *summary) countUnexplored(c *choices) {
 	for _, made := range c.made {
 		if made.total <= made.explored {
@@ -48,7 +50,6 @@ func (s *summary) countUnexplored(c *choices) {
 	}
 }
 
-// finish completes the result after the last leaf.
 func (s *summary) finish(c *choices) {
 	s.Steps = s.stepGroups.merge()
 	for _, d := range c.doubts {
@@ -83,7 +84,6 @@ func (l leaf) key() outcomeKey {
 	return k
 }
 
-// addToOutcome adds a leaf to its outcome.
 func (s *summary) addToOutcome(l leaf) {
 	i := slices.IndexFunc(s.Outcomes, l.matchesOutcome)
 	if i < 0 {
@@ -111,14 +111,11 @@ func (s *summary) addToOutcome(l leaf) {
 	o.Endpoints = append(o.Endpoints, l.endpoint)
 }
 
-// matchesOutcome reports whether a leaf belongs to an outcome.
 func (l leaf) matchesOutcome(o Outcome) bool {
-	sameBy := l.by == nil && o.By == nil || l.by != nil && o.By != nil && *l.by == *o.By
 	return l.verdict == o.Verdict && l.masquerade == o.Masquerade && l.why == o.Why && l.how == o.How &&
-		l.because == o.Because && sameBy
+		l.because == o.Because && l.by == o.By
 }
 
-// union appends the values of more that all does not have.
 func union[T comparable](all, more []T) []T {
 	for _, s := range more {
 		if !slices.Contains(all, s) {
@@ -126,4 +123,67 @@ func union[T comparable](all, more []T) []T {
 		}
 	}
 	return all
+}
+
+// stepGroups are walks grouped by their kind: the steps that all of them begin with, and
+// for each kind the steps of one walk.
+type stepGroups struct {
+	common []Step
+	groups []*stepGroup
+	byKey  map[string]*stepGroup
+}
+
+// A stepGroup is the first walk of its kind, and the destinations of the others: walks to
+// the same endpoint may be many, where a table has it more than once.
+type stepGroup struct {
+	steps   []Step
+	to      netip.AddrPort
+	similar map[netip.AddrPort]bool
+}
+
+func (s *stepGroups) add(l leaf) {
+	name := groupKey(l)
+	if known := s.byKey[name]; known != nil {
+		if l.endpoint.Address != known.to {
+			known.similar[l.endpoint.Address] = true
+		}
+	} else {
+		fresh := &stepGroup{steps: l.steps, to: l.endpoint.Address, similar: map[netip.AddrPort]bool{}}
+		if s.groups == nil {
+			s.common, s.byKey = l.steps, map[string]*stepGroup{}
+		}
+		s.groups, s.byKey[name] = append(s.groups, fresh), fresh
+	}
+	n := 0
+	for n < min(len(s.common), len(l.steps)) && s.common[n] == l.steps[n] {
+		n++
+	}
+	s.common = s.common[:n]
+}
+
+func (s *stepGroups) merge() []Step {
+	out := append([]Step(nil), s.common...)
+	for _, one := range s.groups {
+		for _, step := range one.steps[len(s.common):] {
+			step.Endpoint, step.Similar = one.to.String(), len(one.similar)
+			out = append(out, step)
+		}
+	}
+	return out
+}
+
+// groupKey returns what is the same for walks that differ only by the endpoint: verdict,
+// hooks and chains, without digits. Steps that all walks have in common make no difference.
+func groupKey(l leaf) string {
+	var b strings.Builder
+	b.WriteString(l.verdict.String())
+	for _, s := range l.steps {
+		b.WriteString(" " + s.Hook + "/")
+		for _, r := range s.Chain {
+			if !unicode.IsDigit(r) {
+				b.WriteRune(r)
+			}
+		}
+	}
+	return b.String()
 }

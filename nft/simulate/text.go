@@ -66,7 +66,6 @@ type ruleWriter struct {
 	protocolAt int
 }
 
-// An operand is the content of a register.
 type operand struct {
 	text     string
 	form     form
@@ -80,7 +79,6 @@ type operand struct {
 
 func (w *ruleWriter) write(words ...string) { w.words = append(w.words, words...) }
 
-// expression writes what an expression does.
 func (w *ruleWriter) expression(e any) {
 	switch e := e.(type) {
 	case Extension:

@@ -40,7 +40,7 @@ func (w *ruleWriter) cmp(e *expr.Cmp) {
 		return
 	}
 	if p, ok := prefixOf(e.Data, v.mask); ok && v.form == formAddress {
-		w.write(v.text, op+p)
+		w.write(v.text, op+p.String())
 		return
 	}
 	if equal {
@@ -222,12 +222,6 @@ func (w *ruleWriter) bitwise(e *expr.Bitwise) {
 	v := w.take(e.SourceRegister)
 	v.mask, v.xor = e.Mask, e.Xor
 	w.set(e.DestRegister, v)
-}
-
-func (w *ruleWriter) arithmetic(e *Arithmetic) {
-	v := w.take(e.Source)
-	v.text += " (shifted)"
-	w.set(e.Dest, v)
 }
 
 // byteorder does not change the meaning of a value.

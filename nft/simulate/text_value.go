@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kube-vmap/model"
 	"kube-vmap/nft"
 )
 
@@ -33,7 +34,6 @@ const (
 	formRoute // type of an address
 )
 
-// text returns a constant as text.
 func (k form) text(b []byte) string {
 	n, isNative := native(b)
 	switch {
@@ -97,23 +97,24 @@ func labelText(b []byte) string {
 }
 
 // prefixOf returns an address and a mask as a prefix; false if the mask is not that of a prefix.
-func prefixOf(address, mask []byte) (string, bool) {
+func prefixOf(address, mask []byte) (netip.Prefix, bool) {
 	a, ok := netip.AddrFromSlice(address)
-	if !ok || len(mask) != len(address) {
-		return "", false
-	}
-	ones, ended := 0, false
-	for _, m := range mask {
-		n := bits.LeadingZeros8(^m)
-		if m<<n != 0 || ended && m != 0 {
-			return "", false
-		}
-		ones, ended = ones+n, ended || n < 8
-	}
-	return netip.PrefixFrom(a, ones).String(), true
+	ones, isPrefix := maskBits(mask)
+	return netip.PrefixFrom(a, ones), ok && isPrefix && len(mask) == len(address)
 }
 
-// number returns a number in network byte order, of up to eight bytes.
+// maskBits returns the number of ones that a mask begins with, and whether it has no others.
+func maskBits(mask []byte) (ones int, isPrefix bool) {
+	for ones < 8*len(mask) && mask[ones/8]<<(ones%8)&0x80 != 0 {
+		ones++
+	}
+	all := 0
+	for _, m := range mask {
+		all += bits.OnesCount8(m)
+	}
+	return ones, all == ones
+}
+
 func number(b []byte) (n uint64) {
 	for _, c := range b {
 		n = n<<8 | uint64(c)
@@ -121,7 +122,6 @@ func number(b []byte) (n uint64) {
 	return n
 }
 
-// native returns a number in the byte order of the machine.
 func native(b []byte) (uint32, bool) {
 	if len(b) != 4 {
 		return 0, false
@@ -147,7 +147,6 @@ func nameOf(names map[uint32]string, n uint32) string {
 	return strconv.FormatUint(uint64(n), 10)
 }
 
-// flags returns the names of the bits of n.
 func flags(names map[uint32]string, n uint32) string {
 	var list []string
 	for bit := uint32(1); bit != 0; bit <<= 1 {
@@ -182,4 +181,64 @@ var routes = map[uint32]string{
 	unix.RTN_UNSPEC: "unspec", unix.RTN_UNICAST: "unicast", unix.RTN_LOCAL: "local", unix.RTN_BROADCAST: "broadcast",
 	unix.RTN_ANYCAST: "anycast", unix.RTN_MULTICAST: "multicast", unix.RTN_BLACKHOLE: "blackhole",
 	unix.RTN_UNREACHABLE: "unreachable", unix.RTN_PROHIBIT: "prohibit",
+}
+
+// A dataType is one of nft's data types (nftables include/datatype.h).
+type dataType uint32
+
+const (
+	typeIPv4 dataType = 7
+	typeMark dataType = 19
+)
+
+// dataForms are how the types are printed, and their lengths in a concatenation, with padding.
+var dataForms = map[dataType]field{
+	typeIPv4: {"", formAddress, 4}, 8: {"", formAddress, 16}, 12: {"", formProtocol, 4}, 13: {"", formNumber, 4},
+	typeMark: {"", formNative, 4}, 23: {"", formPriority, 4},
+}
+
+func dataTypes(number uint32) (all []field) {
+	const bits = 6 // of each type
+	for ; number > 0; number >>= bits {
+		all = append([]field{dataForms[dataType(number&(1<<bits-1))]}, all...)
+	}
+	return all
+}
+
+// lengths are those of values without padding.
+var lengths = map[form]int{formProtocol: 1, formNumber: 2}
+
+// valueText returns a key or data as nft prints it; as hexadecimal digits if its type is
+// unknown.
+func valueText(number uint32, b []byte) string {
+	kinds, rest := dataTypes(number), b
+	var parts []string
+	for _, k := range kinds {
+		n := int(k.length)
+		if len(kinds) == 1 {
+			n = len(b)
+		}
+		if k.length == 0 || n > len(rest) {
+			parts = nil
+			break
+		}
+		used := n
+		if l := lengths[k.form]; l != 0 {
+			used = min(l, n)
+		}
+		parts, rest = append(parts, k.form.text(rest[:used])), rest[n:]
+	}
+	if len(parts) == 0 {
+		return "0x" + hex.EncodeToString(b)
+	}
+	return strings.Join(parts, " . ")
+}
+
+func decodeAddrPort(f model.Family, data []byte) netip.AddrPort {
+	n := addressFields[f].length
+	if len(data) < n+2 {
+		return netip.AddrPort{}
+	}
+	a, _ := netip.AddrFromSlice(data[:n])
+	return netip.AddrPortFrom(a, binary.BigEndian.Uint16(data[n:]))
 }

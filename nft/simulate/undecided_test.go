@@ -108,7 +108,7 @@ func TestManyEndpointsInTurnAreExplored(t *testing.T) {
 }
 
 func TestWalksOfPicksInTurnAreBounded(t *testing.T) {
-	c, all := &choices{}, 0.0
+	c, all := &choices{perPick: maxChoicesPerPick, walks: maxWalks}, 0.0
 	for more := true; more; more = c.advance() {
 		for n := 2 * maxWalks; n > 1 && !c.chooseFirst(1/float64(n)); n-- {
 		}

@@ -2,7 +2,10 @@ package simulate
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
+
+	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -35,7 +38,6 @@ type walk struct {
 // errStopped is the error when the packet goes no further; the record has the reason.
 var errStopped = errors.New("stopped")
 
-// run runs the walk.
 func (w *walk) run() error {
 	if w.addedElements == nil {
 		w.addedElements = map[elementKey]*Element{}
@@ -51,7 +53,6 @@ func (w *walk) run() error {
 	return w.runToEnd(walk)
 }
 
-// receive is the path of a packet from elsewhere.
 func (w *walk) receive() error {
 	if err := w.passHooks(HookIngress); err != nil {
 		return err
@@ -129,7 +130,6 @@ func (w *walk) leave() error {
 	return w.passHooks(HookIngress, HookPrerouting, HookInput)
 }
 
-// findRoute looks up the packet's current route.
 func (w *walk) findRoute() (Route, error) {
 	query := RouteQuery{
 		To: w.frame.destination().Addr(), From: w.frame.source().Addr(), In: w.frame.in,
@@ -147,7 +147,6 @@ func (w *walk) findRoute() (Route, error) {
 	return r, nil
 }
 
-// via returns the next hop towards an address.
 func (w *walk) via(a netip.Addr) netip.Addr {
 	if w.nextHop.IsValid() {
 		return w.nextHop
@@ -155,7 +154,6 @@ func (w *walk) via(a netip.Addr) netip.Addr {
 	return a
 }
 
-// passHooks passes hooks in order.
 func (w *walk) passHooks(hooks ...Hook) error {
 	for _, h := range hooks {
 		if err := w.passHook(h); err != nil {
@@ -165,7 +163,6 @@ func (w *walk) passHooks(hooks ...Hook) error {
 	return nil
 }
 
-// passHook passes the base chains of one hook.
 func (w *walk) passHook(h Hook) error {
 	w.record.hook = h
 	natted := !h.translates()
@@ -205,4 +202,44 @@ func (w *walk) finishNAT(h Hook) {
 		w.conn.status |= h.natDone()
 		w.applyTranslation(h)
 	}
+}
+
+// deliverToGroup notes who receives a packet to a broadcast or multicast address. Only UDP
+// has such packets: the other protocols refuse to connect (tcp_v4_connect,
+// tcp_v4_conn_request and sctp_v4_addr_valid, and the same for IPv6).
+func (w *walk) deliverToGroup() error {
+	to := w.frame.destination().Addr()
+	kind, err := w.addressType(to)
+	if err != nil {
+		return err
+	}
+	group := map[uint32]string{unix.RTN_BROADCAST: "broadcast", unix.RTN_MULTICAST: "multicast"}[kind]
+	switch {
+	case group == "":
+		return nil
+	case w.packet.Protocol != model.UDP:
+		w.noteUnreachable(fmt.Errorf("%s is a %s address, which %s does not support", to, group, w.packet.Protocol))
+		return errStopped
+	}
+	receivers := "every listener there receives it"
+	if kind == unix.RTN_MULTICAST {
+		receivers += " that has joined the group"
+	}
+	if w.record.hook == HookInput {
+		receivers = "it stays on this node: " + receivers
+	}
+	w.record.how = fmt.Sprintf("%s is a %s address; %s", to, group, receivers)
+	return nil
+}
+
+// runToEnd runs a walk and notes at its end who receives a packet to a group.
+func (w *walk) runToEnd(walk func() error) error {
+	err := walk()
+	if err == nil {
+		err = w.deliverToGroup()
+	}
+	if errors.Is(err, errStopped) {
+		return nil
+	}
+	return err
 }

@@ -56,7 +56,6 @@ func extensionOf(name string, b info) (Extension, bool) {
 	return Extension{name, b, x}, known && len(b.data) >= size
 }
 
-// run runs the match or target.
 func (x *Extension) run(w *walk) (verdict, error) {
 	b := x.info
 	b.v6 = w.frame.family == model.IPv6
@@ -107,7 +106,6 @@ func (b info) text(at, n int) string {
 // addrLen is the length of union nf_inet_addr.
 const addrLen = 16
 
-// addr returns a union nf_inet_addr.
 func (b info) addr(at int) netip.Addr {
 	if b.v6 {
 		return netip.AddrFrom16([16]byte(b.data[at:]))
@@ -115,15 +113,12 @@ func (b info) addr(at int) netip.Addr {
 	return netip.AddrFrom4([4]byte(b.data[at:]))
 }
 
-// ports returns two ports in the byte order of the machine.
 func (b info) ports(at int) portRange { return portRange{b.u16(at), b.u16(at + 2)} }
 
-// A portRange is a range of ports; both ends belong to it.
 type portRange struct{ from, to uint16 }
 
 func (r portRange) contains(port uint16) bool { return r.from <= port && port <= r.to }
 
-// anyPort has all ports.
 var anyPort = portRange{0, 65535}
 
 // An addrRange is a range of addresses; both ends belong to it.
@@ -131,7 +126,6 @@ type addrRange struct{ from, to netip.Addr }
 
 func (r addrRange) contains(a netip.Addr) bool { return !a.Less(r.from) && !r.to.Less(a) }
 
-// extensions are the known matches and targets.
 var extensions = map[string]*extension{
 	"comment":   {sizes: revisions{0: 1}},
 	"nfacct":    {sizes: revisions{0: 0}},
@@ -150,15 +144,10 @@ var extensions = map[string]*extension{
 		sizes: revisions{0: 211, 1: 227}, match: (*walk).matchRecent,
 		changes: func(b info) bool { return b.u8(8)&(recentSet|recentRemove) != 0 },
 	},
-	"set":    {sizes: revisions{0: 30, 1: 4, 2: 4, 3: 44, 4: 44}, match: (*walk).matchSet},
-	"helper": {sizes: revisions{0: 4}, match: (*walk).matchHelper},
-	"connlabel": {
-		sizes: revisions{0: 4}, match: (*walk).matchLabel,
-		changes: func(b info) bool { return b.u16(2)&labelSet != 0 },
-	},
+	"set":      {sizes: revisions{0: 30, 1: 4, 2: 4, 3: 44, 4: 44}, match: (*walk).matchSet},
+	"helper":   {sizes: revisions{0: 4}, match: (*walk).matchHelper},
 	"pkttype":  {sizes: revisions{0: 8}, match: (*walk).matchPacketType},
 	"length":   {sizes: revisions{0: 5}, match: (*walk).matchLength},
-	"cgroup":   {sizes: revisions{0: 0, 1: 0, 2: 0}, match: (*walk).matchCGroup},
 	"socket":   {sizes: revisions{0: 0, 1: 1, 2: 1, 3: 1}, match: (*walk).matchSocket},
 	"owner":    {sizes: revisions{1: 18}, match: (*walk).matchOwner},
 	"physdev":  {sizes: revisions{0: 66}, match: (*walk).matchPhysDev},

@@ -20,7 +20,6 @@ func (w *walk) matchConnMark(b info) (bool, error) {
 
 const errUnknownPort = undecidedError("a match of the client's port, which is not named")
 
-// ends returns the packet's source and destination.
 func (w *walk) ends() [2]netip.AddrPort {
 	return [...]netip.AddrPort{w.frame.source(), w.frame.destination()}
 }
@@ -39,7 +38,6 @@ func (w *walk) matchPorts(source, destination portRange, invert uint8) (ok bool,
 	return undecided == nil, undecided
 }
 
-// matchTCP matches struct xt_tcp.
 func (w *walk) matchTCP(b info) (bool, error) {
 	const invertFlags, invertOption = 4, 8
 	option, mask, flags, invert := b.u8(8), b.u8(9), b.u8(10), b.u8(11)
@@ -110,7 +108,6 @@ func (w *walk) matchSCTP(b info) (bool, error) {
 	return ok, err
 }
 
-// matchMultiPort matches struct xt_multiport_v1.
 func (w *walk) matchMultiPort(b info) (bool, error) {
 	const either, most = 2, 15 // XT_MULTI_PORTS
 	side, n, invert := int(b.u8(0)), int(b.u8(1)), b.u8(47) != 0
@@ -133,7 +130,6 @@ func (w *walk) matchMultiPort(b info) (bool, error) {
 	return invert, nil
 }
 
-// hasPort reports whether one of n ports is the port, or begins a range that has it.
 func (b info) hasPort(port uint16, n int) bool {
 	for i := 0; i < n; i++ {
 		r := portRange{b.u16(2 + 2*i), b.u16(2 + 2*i)}
@@ -192,7 +188,6 @@ func hasType(types uint16, kind uint32, a netip.Addr) bool {
 	return true
 }
 
-// matchIPRange matches struct xt_iprange_mtinfo.
 func (w *walk) matchIPRange(b info) (bool, error) {
 	flags := b.u8(4 * addrLen)
 	for i, a := range w.ends() {
@@ -277,22 +272,6 @@ func (w *walk) matchHelper(b info) (bool, error) {
 // statusExpected is the status of a connection that another one announced (IPS_EXPECTED).
 const statusExpected = 1 << 0
 
-// Options of a match of labels: it sets the label, and matches if that succeeds.
-const labelInvert, labelSet = 1, 2
-
-// matchLabel is connlabel_mt of net/netfilter/xt_connlabel.c.
-func (w *walk) matchLabel(b info) (bool, error) {
-	at, bit := int(b.u16(0)/8), byte(1)<<(b.u16(0)%8)
-	invert := b.u16(2)&labelInvert != 0
-	if !w.conn.known || at >= len(w.conn.labels) {
-		return invert, nil
-	}
-	if b.u16(2)&labelSet != 0 {
-		w.conn.labels[at] |= bit
-	}
-	return (w.conn.labels[at]&bit != 0) != invert, nil
-}
-
 func (w *walk) matchPacketType(b info) (bool, error) {
 	kind, err := w.packetType()
 	return uint32(kind) == b.u32(0) != (b.u32(4) != 0), err
@@ -319,13 +298,6 @@ func (w *walk) matchLength(b info) (bool, error) {
 		return b.u8(4) == 0, nil
 	}
 	return false, undecidedError("a match of the length of the packet")
-}
-
-func (w *walk) matchCGroup(info) (bool, error) {
-	if !w.frame.fromNode {
-		return false, nil
-	}
-	return false, undecidedError("a match of the group of the program that sends the packet")
 }
 
 // matchOwner is owner_mt of net/netfilter/xt_owner.c. A packet that the node sends is taken to

@@ -65,14 +65,13 @@ var sample6 = Packet{
 	To: netip.MustParseAddrPort("[fd00:10:96::10]:80"), Protocol: model.TCP,
 }
 
-// TestMatchesOfIPTables has matches by their structures.
+// TestMatchesOfIPTables has matches that cannot be decided, and revisions that the tools of iptables
+// do not write. integration/explain compares the others with the kernel.
 func TestMatchesOfIPTables(t *testing.T) {
-	from6, to6 := sample6.From, sample6.To
-	anyPort, udp := sample, sample
-	anyPort.FromPort, udp.Protocol = 0, model.UDP
+	anyPort := sample
+	anyPort.FromPort = 0
 	toNode := Packet{From: client, FromPort: 4000, To: netip.AddrPortFrom(nodeIP, 80), Protocol: model.SCTP}
-	all := netip.MustParseAddr("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")
-	all4, any16 := netip.MustParseAddr("255.255.255.255"), uint16(65535)
+	const any16 = uint16(65535)
 	const yes, no, maybe = "yes", "no", "maybe"
 	for _, tc := range []struct {
 		p        Packet
@@ -82,93 +81,38 @@ func TestMatchesOfIPTables(t *testing.T) {
 		f        fields
 		want     string
 	}{
-		{sample, "icmp", 0, 4, nil, no},
-		{sample, "nfacct", 0, 40, nil, yes},
 		{sample, "comment", 0, 256, fields{0: []byte("web")}, yes},
 		{sample, "u32", 0, 2000, nil, maybe},
 		{sample, "mark", 9, 12, nil, maybe},
-		{sample, "mark", 1, 12, fields{4: uint32(1)}, yes},
-		{sample, "mark", 1, 12, fields{4: uint32(1), 8: 1}, no},
-		{sample, "connmark", 1, 12, fields{0: uint32(1), 4: uint32(1)}, no},
-		{sample, "tcp", 0, 12, fields{2: any16, 4: uint16(80), 6: uint16(80)}, yes},
-		{sample, "tcp", 0, 12, fields{2: any16, 4: uint16(80), 6: uint16(80), 11: 2}, no},
-		{sample, "tcp", 0, 12, fields{0: uint16(4000), 2: uint16(4000), 6: any16}, yes},
-		{sample, "tcp", 0, 12, fields{0: uint16(4000), 2: uint16(4000), 6: any16, 11: 1}, no},
 		{anyPort, "tcp", 0, 12, fields{0: uint16(4000), 2: uint16(4000), 6: any16}, maybe},
 		{anyPort, "tcp", 0, 12, fields{0: uint16(4000), 2: uint16(4000), 4: uint16(81), 6: uint16(81)}, no},
-		{sample, "tcp", 0, 12, fields{2: any16, 6: any16, 9: 0x17, 10: 2}, yes},
-		{sample, "tcp", 0, 12, fields{2: any16, 6: any16, 9: 0x17, 10: 2, 11: 4}, no},
 		{sample, "tcp", 0, 12, fields{2: any16, 6: any16, 8: 2}, maybe},
-		{udp, "udp", 0, 10, fields{2: any16, 4: uint16(80), 6: uint16(90)}, yes},
-		{udp, "udp", 0, 10, fields{2: any16, 4: uint16(80), 6: uint16(90), 8: 2}, no},
-		{toNode, "sctp", 0, 292, fields{0: uint16(80), 2: uint16(80), 284: uint32(2)}, yes},
-		{toNode, "sctp", 0, 292, fields{0: uint16(80), 2: uint16(80), 284: uint32(2), 288: uint32(2)}, no},
-		{toNode, "sctp", 0, 292, fields{8: uint32(1<<1 | 1<<5), 264: uint32(1), 284: uint32(4)}, yes},
-		{toNode, "sctp", 0, 292, fields{8: uint32(1<<1 | 1<<5), 264: uint32(2), 284: uint32(4)}, no},
-		{toNode, "sctp", 0, 292, fields{8: uint32(1 << 5), 264: uint32(4), 284: uint32(4)}, no},
-		{toNode, "sctp", 0, 292, fields{8: uint32(1 << 5), 264: uint32(4), 284: uint32(4), 288: uint32(4)}, yes},
-		{sample, "multiport", 1, 48, fields{0: 1, 1: 3, 2: uint16(79), 4: uint16(80), 6: uint16(90), 33: 1}, yes},
-		{sample, "multiport", 1, 48, fields{0: 1, 1: 1, 2: uint16(79), 47: 1}, yes},
-		{sample, "multiport", 1, 48, fields{1: 1, 2: uint16(80)}, no},
-		{sample, "multiport", 1, 48, fields{0: 2, 1: 1, 2: uint16(4000)}, yes},
 		{anyPort, "multiport", 1, 48, fields{0: 2, 1: 1, 2: uint16(80)}, yes},
 		{anyPort, "multiport", 1, 48, fields{0: 2, 1: 1, 2: uint16(81)}, maybe},
 		{sample, "multiport", 1, 48, fields{0: 1, 1: 16}, maybe},
 		{sample, "addrtype", 0, 12, fields{2: uint16(1 << unix.RTN_LOCAL)}, no},
 		{sample, "addrtype", 0, 12, fields{2: uint16(1 << unix.RTN_LOCAL), 8: 1}, yes},
-		{toNode, "addrtype", 1, 8, fields{2: uint16(1 << unix.RTN_LOCAL)}, yes},
 		{toNode, "addrtype", 1, 8, fields{0: uint16(1 << unix.RTN_LOCAL), 2: uint16(1 << unix.RTN_LOCAL), 4: uint32(1)}, yes},
-		{sample6, "addrtype", 1, 8, fields{2: uint16(1 << unix.RTN_LOCAL)}, no},
-		{sample6, "addrtype", 1, 8, fields{2: uint16(1 << unix.RTN_UNICAST)}, yes},
 		{sample6, "addrtype", 1, 8, fields{2: uint16(1 << unix.RTN_MULTICAST), 4: uint32(2)}, yes},
 		{sample, "addrtype", 1, 8, fields{2: uint16(1 << unix.RTN_LOCAL), 4: uint32(4)}, no},
 		{toNode, "addrtype", 1, 8, fields{2: uint16(1 << unix.RTN_LOCAL), 4: uint32(4)}, maybe},
-		{sample, "iprange", 1, 68, fields{0: client, 16: client, 64: 1}, yes},
-		{sample, "iprange", 1, 68, fields{0: client, 16: client, 64: 1 | 16}, no},
-		{sample, "iprange", 1, 68, fields{32: client, 48: client, 64: 2}, no},
-		{sample6, "iprange", 1, 68, fields{0: netip.MustParseAddr("2001:db8::"), 16: from6, 64: 1}, yes},
 		{sample, "state", 0, 4, fields{0: uint32(1<<3 | 1<<6)}, yes},
-		{sample, "state", 0, 4, fields{0: uint32(1<<1 | 1<<6)}, no},
 		{sample, "conntrack", 1, 152, fields{146: uint16(byState), 150: ctNew | ctInvalid}, yes},
-		{sample, "conntrack", 3, 168, fields{146: uint16(byState), 150: uint16(ctDestNAT)}, no},
-		{sample, "conntrack", 3, 168, fields{146: uint16(byState), 148: uint16(byState), 150: uint16(ctNew)}, no},
 		{sample, "conntrack", 2, 160, fields{146: uint16(byStatus), 152: uint16(statusSeenReply)}, no},
-		{sample, "conntrack", 3, 168, fields{32: service.Addr(), 48: all4, 146: uint16(byAddr << 1)}, yes},
-		{sample, "conntrack", 3, 168, fields{32: client, 48: all4, 146: uint16(byAddr << 1)}, no},
-		{sample6, "conntrack", 3, 168, fields{64: to6.Addr(), 80: all, 146: uint16(byAddr << 2)}, yes},
-		{sample, "conntrack", 3, 168, fields{140: uint16(80), 156: uint16(80), 146: uint16(byPort << 1)}, yes},
 		{sample, "conntrack", 1, 152, fields{140: []byte{0, 80}, 146: uint16(byPort << 1)}, yes},
 		{anyPort, "conntrack", 3, 168, fields{138: uint16(80), 154: uint16(80), 146: uint16(byPort)}, maybe},
-		{sample, "conntrack", 3, 168, fields{146: uint16(byDirection)}, yes},
-		{sample, "conntrack", 3, 168, fields{146: uint16(byDirection), 148: uint16(byDirection)}, no},
-		{sample, "conntrack", 3, 168, fields{136: uint16(17), 146: uint16(byProtocol)}, no},
 		{sample, "conntrack", 3, 168, fields{146: uint16(byExpiry)}, maybe},
 		{sample, "statistic", 0, 24, fields{4: uint32(1 << 31)}, yes},
 		{sample, "statistic", 0, 24, fields{2: uint16(1), 4: uint32(1 << 31)}, no},
 		{sample, "statistic", 0, 24, fields{0: uint16(2)}, maybe},
 		{sample, "statistic", 0, 24, fields{4: ^uint32(0)}, maybe},
-		{sample, "recent", 0, 212, fields{8: recentSet}, yes},
 		{sample, "recent", 1, 228, nil, maybe},
 		{sample, "recent", 0, 212, fields{8: recentRemove}, maybe},
 		{sample, "set", 1, 4, nil, maybe},
-		{sample, "helper", 0, 36, nil, no},
-		{sample, "helper", 0, 36, fields{0: uint32(1)}, yes},
-		{sample, "connlabel", 0, 4, fields{0: uint16(3)}, no},
-		{sample, "connlabel", 0, 4, fields{0: uint16(3), 2: uint16(labelSet)}, yes},
-		{sample, "pkttype", 0, 8, fields{0: uint32(unix.PACKET_HOST)}, yes},
-		{sample, "pkttype", 0, 8, fields{0: uint32(unix.PACKET_BROADCAST)}, no},
-		{sample, "length", 0, 6, fields{2: any16}, yes},
 		{sample, "length", 0, 6, fields{0: uint16(1000), 2: any16}, maybe},
-		{sample, "cgroup", 2, 8, nil, no},
 		{sample, "socket", 0, 0, nil, maybe},
 		{toNode, "socket", 3, 1, fields{0: 1}, maybe},
-		{sample, "owner", 1, 20, fields{16: 1}, no},
-		{sample, "owner", 1, 20, fields{16: 1, 17: 1}, yes},
-		{sample, "physdev", 0, 68, fields{65: 4}, no},
-		{sample, "physdev", 0, 68, fields{64: 4, 65: 4}, yes},
 		{sample, "physdev", 0, 68, fields{65: 8}, maybe},
-		{sample, "rpfilter", 0, 1, nil, yes},
-		{sample, "rpfilter", 0, 1, fields{0: 8}, no},
 	} {
 		f := node()
 		hook := HookForward

@@ -66,6 +66,18 @@ func (s *Source) Run(ctx context.Context, out chan<- []netip.Addr) error {
 	return nil
 }
 
+// Read returns the addresses of the thread's network namespace that a [Source] would send first.
+func Read() ([]netip.Addr, error) {
+	feed, err := rtnetlink.FollowAddresses(0)
+	if err != nil {
+		return nil, err
+	}
+	defer feed.Close()
+	list, err := feed.List()
+	slices.SortFunc(list, netip.Addr.Compare)
+	return slices.Compact(list), err
+}
+
 // A Feed lists what the kernel has of a kind, and notices all changes since it was opened.
 type Feed[T any] interface {
 	// List returns all, in any order.

@@ -54,7 +54,6 @@ func (r *Reader) applyCommits() {
 	r.services = model.Shrink(r.services, &r.peak)
 }
 
-// makeRoom makes room in the maps of families.
 func (r *Reader) makeRoom(families []model.Family) {
 	runtime.LockOSThread() // for its processor time
 	defer runtime.UnlockOSThread()

@@ -13,22 +13,16 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	configv1alpha1 "k8s.io/component-base/config/v1alpha1"
 )
 
-// ClientConfig configures a client of the API server; the fields are those of
-// kube-proxy's clientConnection and flags.
+// ClientConfig configures a client of the API server. Without a kubeconfig file and a master, the
+// in-cluster configuration of a Pod is used. Requests are encoded in protobuf if there is no content
+// type.
 type ClientConfig struct {
-	// Kubeconfig is the path of a kubeconfig file. Master is the API server's address
-	// and overrides the file's. Without either, the in-cluster configuration of a Pod
-	// is used.
-	Kubeconfig, Master string
-	// QPS and Burst limit requests other than watches; zero means client-go's defaults
-	// (5 and 10), and a negative QPS no limit.
-	QPS   float32
-	Burst int
-	// ContentType is the encoding of requests, protobuf if empty. AcceptContentTypes
-	// are those of responses, ContentType and then any if empty.
-	ContentType, AcceptContentTypes string
+	configv1alpha1.ClientConnectionConfiguration
+	// Master is the API server's address and overrides the file's.
+	Master string
 	// UserAgent identifies the process in the server's logs; empty means client-go's
 	// default, which has the program's name.
 	UserAgent string
@@ -47,7 +41,7 @@ func NewClient(c ClientConfig) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.QPS, config.Burst = c.QPS, c.Burst
+	config.QPS, config.Burst = c.QPS, int(c.Burst)
 	config.ContentType, config.AcceptContentTypes = c.ContentType, c.AcceptContentTypes
 	if config.ContentType == "" {
 		config.ContentType = runtime.ContentTypeProtobuf
@@ -99,7 +93,6 @@ func (c ClientConfig) restConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// origin returns where the configuration is read from, for errors.
 func (c ClientConfig) origin() string {
 	switch {
 	case c.Kubeconfig == "" && c.Master == "":
@@ -112,10 +105,11 @@ func (c ClientConfig) origin() string {
 	return "kubeconfig " + c.Kubeconfig + " with master " + c.Master
 }
 
-// ServerVersion returns the version of the API server, such as v1.36.0. It proves that the
-// server is reachable, and needs no permission.
-func ServerVersion(ctx context.Context, c ClientConfig) (string, error) {
-	c.ContentType = runtime.ContentTypeJSON
+// ServerVersion returns the version of the API server of a kubeconfig file, such as v1.36.0. It
+// proves that the server is reachable, and needs no permission.
+func ServerVersion(ctx context.Context, kubeconfig string) (string, error) {
+	var c ClientConfig
+	c.Kubeconfig, c.ContentType = kubeconfig, runtime.ContentTypeJSON
 	client, err := NewClient(c)
 	if err != nil {
 		return "", err

@@ -31,6 +31,11 @@ func kubeconfig(t *testing.T, server string) string {
 	return path
 }
 
+func clientConfig(kubeconfig, master string) (c cluster.ClientConfig) {
+	c.Kubeconfig, c.Master = kubeconfig, master
+	return c
+}
+
 func TestClientUsesKubeconfigAndMaster(t *testing.T) {
 	asked := make(chan *http.Request, 1)
 	ask := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r })
@@ -38,9 +43,9 @@ func TestClientUsesKubeconfigAndMaster(t *testing.T) {
 	defer plain.Close()
 	defer secure.Close()
 	for name, c := range map[string]cluster.ClientConfig{
-		"kubeconfig":            {Kubeconfig: kubeconfig(t, secure.URL)},
-		"master":                {Master: plain.URL},
-		"kubeconfig and master": {Kubeconfig: kubeconfig(t, "https://192.0.2.1"), Master: secure.URL},
+		"kubeconfig":            clientConfig(kubeconfig(t, secure.URL), ""),
+		"master":                clientConfig("", plain.URL),
+		"kubeconfig and master": clientConfig(kubeconfig(t, "https://192.0.2.1"), secure.URL),
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.UserAgent = "kube-vmap/test"
@@ -78,8 +83,8 @@ func TestClientErrorsNameTheirOrigin(t *testing.T) {
 		want   []string
 	}{
 		"neither":        {cluster.ClientConfig{}, []string{"in-cluster", "no kubeconfig file and no master"}},
-		"no file":        {cluster.ClientConfig{Kubeconfig: "/no/such/file"}, []string{"kubeconfig /no/such/file"}},
-		"a garbled file": {cluster.ClientConfig{Kubeconfig: garbled}, []string{"kubeconfig " + garbled}},
+		"no file":        {clientConfig("/no/such/file", ""), []string{"kubeconfig /no/such/file"}},
+		"a garbled file": {clientConfig(garbled, ""), []string{"kubeconfig " + garbled}},
 		"a bad master":   {cluster.ClientConfig{Master: "http://[::1"}, []string{"master http://[::1"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,38 +39,27 @@ func contentHash(value any) uint64 {
 func hashUID(uid string) uint64 { return maphash.String(hashSeed, uid) }
 
 func (h *contentHasher) service(s *model.Service) {
-	h.text(s.Name.Namespace)
-	h.text(s.Name.Name)
-	h.text(s.UID)
-	maphash.WriteComparable(&h.Hash, s.Created)
+	h.all(s.Name, s.UID, s.Created, s.InternalPolicy, s.ExternalPolicy, s.Affinity, s.Scheduler, s.PassiveChecks,
+		s.HealthCheckNodePort, s.HintsField, s.Selects)
 	writeList(h, s.ClusterIPs)
 	writeList(h, s.ExternalIPs)
 	writeList(h, s.LoadBalancerIPs)
 	writeList(h, s.SourceRanges)
 	writeList(h, s.Ports)
-	maphash.WriteComparable(&h.Hash, s.InternalPolicy)
-	maphash.WriteComparable(&h.Hash, s.ExternalPolicy)
-	maphash.WriteComparable(&h.Hash, s.Affinity)
-	maphash.WriteComparable(&h.Hash, s.Scheduler)
-	maphash.WriteComparable(&h.Hash, s.PassiveChecks)
-	maphash.WriteComparable(&h.Hash, s.HealthCheckNodePort)
-	h.text(s.HintsField)
-	h.flag(s.Selects)
 }
 
 func (h *contentHasher) slice(s *model.EndpointSlice) {
-	h.text(s.Name.Namespace)
-	h.text(s.Name.Name)
-	h.text(s.Service.Namespace)
-	h.text(s.Service.Name)
-	maphash.WriteComparable(&h.Hash, s.Family)
-	maphash.WriteComparable(&h.Hash, s.Weight)
-	h.flag(s.Drained)
-	h.flag(s.Managed)
+	h.all(s.Name, s.Service, s.Family, s.Weight, s.Drained, s.Managed, len(s.Endpoints))
 	writeList(h, s.Ports)
-	maphash.WriteComparable(&h.Hash, len(s.Endpoints))
 	for i := range s.Endpoints {
 		h.endpoint(&s.Endpoints[i])
+	}
+}
+
+// all writes comparable values.
+func (h *contentHasher) all(values ...any) {
+	for _, v := range values {
+		maphash.WriteComparable(&h.Hash, v)
 	}
 }
 

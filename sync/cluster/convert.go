@@ -17,7 +17,6 @@ import (
 	"kube-vmap/sync/convert"
 )
 
-// An objectName names an object among those of its kind.
 type objectName struct{ namespace, name string }
 
 // A convertedObject is what the proxy uses of an API object. It shares no memory with
@@ -51,17 +50,22 @@ func (i *convertedObject) DeepCopyObject() runtime.Object { return i }
 // A convertFunc converts an API object; it returns a converted object unchanged.
 type convertFunc func(obj any) (*convertedObject, error)
 
-// convertOnly returns a convertFunc for objects of type T.
-func convertOnly[T any](convert func(*T) *convertedObject) convertFunc {
+// convertOnly returns a convertFunc for objects of type T. Convert returns a nil value if nothing of
+// an object can be used.
+func convertOnly[T any, P interface {
+	*T
+	metav1.Object
+}](convert func(P) (value any, errs field.ErrorList)) convertFunc {
 	var mu stdsync.Mutex // a watch may begin while the one before decodes its last object
 	return func(obj any) (*convertedObject, error) {
 		switch o := obj.(type) {
 		case *convertedObject:
 			return o, nil
-		case *T:
+		case P:
 			mu.Lock()
 			defer mu.Unlock()
-			return convert(o), nil
+			value, errs := convert(o)
+			return newConvertedObject(o, value, errs), nil
 		}
 		return nil, fmt.Errorf("the API server sent a %T instead of a %T", obj, new(T))
 	}
@@ -70,13 +74,12 @@ func convertOnly[T any](convert func(*T) *convertedObject) convertFunc {
 // noMetadata is that of nearly all converted objects.
 var noMetadata = &metav1.ObjectMeta{}
 
-// newConvertedObject returns the object with that metadata, converted to value or, if
-// nothing of it can be used, nil.
-func newConvertedObject(o *metav1.ObjectMeta, value any, errs field.ErrorList) *convertedObject {
+func newConvertedObject(o metav1.Object, value any, errs field.ErrorList) *convertedObject {
 	converted := &convertedObject{
-		Object: noMetadata, objectName: objectName{o.Namespace, o.Name}, version: o.ResourceVersion, uid: string(o.UID),
+		Object: noMetadata, objectName: objectName{o.GetNamespace(), o.GetName()},
+		version: o.GetResourceVersion(), uid: string(o.GetUID()), triggered: triggerTime(o),
 	}
-	if end, bookmark := o.Annotations[metav1.InitialEventsAnnotationKey]; bookmark {
+	if end, bookmark := o.GetAnnotations()[metav1.InitialEventsAnnotationKey]; bookmark {
 		converted.Object = &metav1.ObjectMeta{Annotations: map[string]string{metav1.InitialEventsAnnotationKey: end}}
 	}
 	if value != nil {
@@ -88,63 +91,61 @@ func newConvertedObject(o *metav1.ObjectMeta, value any, errs field.ErrorList) *
 	return converted
 }
 
+// triggerTime returns when the change that led to a slice's last update happened, which the
+// EndpointSlice controllers annotate; zero without a valid annotation.
+func triggerTime(o metav1.Object) time.Time {
+	t, _ := time.Parse(time.RFC3339Nano, o.GetAnnotations()[corev1.EndpointsLastChangeTriggerTime])
+	return t
+}
+
 func serviceConverter() convertFunc {
 	names := interner{}
-	return convertOnly(func(s *corev1.Service) *convertedObject {
+	return convertOnly(func(s *corev1.Service) (any, field.ErrorList) {
 		s.Namespace = names.intern(s.Namespace)
 		service, errs := convert.Service(s)
 		if service == nil {
-			return newConvertedObject(&s.ObjectMeta, nil, errs)
+			return nil, errs
 		}
 		for i := range service.Ports {
 			service.Ports[i].Name = names.intern(service.Ports[i].Name)
 		}
-		return newConvertedObject(&s.ObjectMeta, sync.SetService{Service: *service}, errs)
+		return sync.SetService{Service: *service}, errs
 	})
 }
 
 func sliceConverter() convertFunc {
 	names := interner{}
-	return convertOnly(func(s *discoveryv1.EndpointSlice) *convertedObject {
+	return convertOnly(func(s *discoveryv1.EndpointSlice) (any, field.ErrorList) {
 		s.Namespace = names.intern(s.Namespace)
 		slice, errs := convert.Slice(s)
 		if slice == nil {
-			return newConvertedObject(&s.ObjectMeta, nil, errs)
+			return nil, errs
 		}
 		names.internSlice(slice)
-		out := newConvertedObject(&s.ObjectMeta, sync.SetSlice{Slice: *slice}, errs)
-		out.triggered = triggerTime(s)
-		return out
+		return sync.SetSlice{Slice: *slice}, errs
 	})
-}
-
-// triggerTime returns when the change that led to the slice's last update happened,
-// which the EndpointSlice controllers annotate; zero without a valid annotation.
-func triggerTime(s *discoveryv1.EndpointSlice) time.Time {
-	t, _ := time.Parse(time.RFC3339Nano, s.Annotations[corev1.EndpointsLastChangeTriggerTime])
-	return t
 }
 
 // nodeConverter ignores every Node but the proxy's own, although it asks for that only.
 func nodeConverter(own string) convertFunc {
-	return convertOnly(func(n *corev1.Node) *convertedObject {
+	return convertOnly(func(n *corev1.Node) (any, field.ErrorList) {
 		if n.Name != own {
-			return newConvertedObject(&n.ObjectMeta, nil, nil)
+			return nil, nil
 		}
 		node, errs := convert.Node(n)
 		if node == nil {
-			return newConvertedObject(&n.ObjectMeta, nil, errs)
+			return nil, errs
 		}
-		return newConvertedObject(&n.ObjectMeta, sync.SetNode{Node: *node, Ineligible: convert.Ineligible(n)}, errs)
+		return sync.SetNode{Node: *node, Ineligible: convert.Ineligible(n)}, errs
 	})
 }
 
 func serviceCIDRConverter() convertFunc {
-	return convertOnly(func(c *networkingv1.ServiceCIDR) *convertedObject {
+	return convertOnly(func(c *networkingv1.ServiceCIDR) (any, field.ErrorList) {
 		ranges, errs := convert.ServiceCIDR(c)
 		if ranges == nil {
-			return newConvertedObject(&c.ObjectMeta, nil, errs)
+			return nil, errs
 		}
-		return newConvertedObject(&c.ObjectMeta, ranges, errs)
+		return ranges, errs
 	})
 }

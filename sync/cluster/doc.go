@@ -8,13 +8,12 @@
 // the server supports it, else read in pages, and recovery when the server is
 // unavailable, restarts or has compacted its history.
 //
-// What differs from informers, to take less memory and CPU: Services and EndpointSlices
-// are decoded by package protobuf, which skips what the proxy does not read, and are
-// converted one by one while a list arrives, each in the memory of the one before
-// (codec.go). A store keeps only each object's name and a hash of its content, by which
-// it sees which updates change something and, after a list, which objects are gone. An
-// informer would keep every API object, and its delta queue and event handlers would
-// hold further copies.
+// What differs from informers, to take less memory and CPU: Services and EndpointSlices are decoded
+// by package protobuf, which skips what the proxy does not read, and are converted one by one while
+// a list arrives, each in the memory of the one before (codec.go). A store keeps only each object's
+// name and a hash of its content, by which it sees which updates change something and, after a
+// list, which objects are gone. An informer would keep every API object, and its delta queue and
+// event handlers would hold further copies.
 //
 // Events wait in one queue until the loop takes them, at most one for each object, so
 // the queue is bounded by the size of the cluster. A single event is not delayed. The
@@ -25,25 +24,22 @@
 // All requests end in resourceclient.go; outages.go logs failures, optional.go handles resources
 // that may be missing.
 //
-// The last known objects stay. A watch that ended without an error is resumed
-// immediately. After an error, each kind is requested again after a random 0.8 to 20
-// seconds. The delays of client-go's informers grow to 60 seconds, and double when the
-// server has lost its watch history: a node might have stale endpoints for two minutes
-// after an outage. Longer delays would hardly spare the server, since its cost is in
-// what it sends; the delays must only be spread.
+// The last known objects stay. A watch that ended without an error is resumed immediately. After an
+// error, each kind is requested again after a random 0.8 to 20 seconds. The delays of client-go's
+// informers grow to 60 seconds, and double when the server has lost its watch history: a node might
+// have stale endpoints for two minutes after an outage. Longer delays would hardly spare the
+// server, since its cost is in what it sends; the delays must only be spread.
 //
-// Client-go logs each failed request. Here its lines have the debug level, and an
-// outage and its end are logged once; so are watches that repeatedly end right after
-// they began.
+// Client-go logs each failed request. Here its lines have the debug level, and an outage and its
+// end are logged once; so are watches that repeatedly end right after they began.
 //
 // A server that has just started answers every request with 403 until it has loaded
 // its RBAC objects. So 403 for ServiceCIDRs, which the source can do without, counts
 // only when it lasts for 15 seconds.
 //
-// A dead connection is noticed by client-go's HTTP/2 health check: a ping after 30 idle
-// seconds, with 15 seconds for the answer (HTTP2_READ_IDLE_TIMEOUT_SECONDS and
-// HTTP2_PING_TIMEOUT_SECONDS change that). Without HTTP/2, TCP keep-alives every 30
-// seconds notice it in about five minutes.
+// A dead connection is noticed by client-go's HTTP/2 health check: a ping after 30 idle seconds,
+// with 15 seconds for the answer (HTTP2_READ_IDLE_TIMEOUT_SECONDS and HTTP2_PING_TIMEOUT_SECONDS
+// change that). Without HTTP/2, TCP keep-alives every 30 seconds notice it in about five minutes.
 //
 // # When the Node object is deleted
 //

@@ -26,7 +26,6 @@ func sliceEvent(n objectName, value any) sync.Event {
 	return value.(sync.SetSlice)
 }
 
-// serviceCIDRs are the ranges of all ServiceCIDRs.
 type serviceCIDRs struct {
 	byName map[objectName][]netip.Prefix
 	sent   []netip.Prefix
@@ -36,7 +35,6 @@ func newServiceCIDRs() *serviceCIDRs {
 	return &serviceCIDRs{byName: map[objectName][]netip.Prefix{}}
 }
 
-// event is the eventFunc of ServiceCIDRs.
 func (c *serviceCIDRs) event(n objectName, value any) sync.Event {
 	if value == nil {
 		delete(c.byName, n)
@@ -66,8 +64,7 @@ type ownNode struct {
 	last     sync.SetNode
 	exists   bool // a Node object was seen
 	keepZone bool // the Node was deleted, and has had no zone since
-	// found is closed when the queue has the Node, hasPodRanges when it has the Node's
-	// pod CIDRs.
+	// found is closed when the queue has the Node, hasPodRanges when it has the Node's pod CIDRs.
 	found, hasPodRanges chan struct{}
 }
 
@@ -117,7 +114,6 @@ func (o *ownNode) closeWaiters() {
 	}
 }
 
-// orPrevious returns now, or previous if now is zero.
 func orPrevious[T comparable](now, previous T) T {
 	if now == *new(T) {
 		return previous
@@ -125,7 +121,6 @@ func orPrevious[T comparable](now, previous T) T {
 	return now
 }
 
-// isClosed reports whether a channel that carries no values is closed.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:

@@ -2,10 +2,9 @@ package cluster
 
 import "kube-vmap/model"
 
-// An interner keeps one copy of each string. Every endpoint names its node, and
-// decoding copies the name each time, which would be a large part of the proxy's
-// memory. Package unique does not help: it forgets a string as soon as no Handle of it
-// is left, and the model keeps strings, not Handles.
+// An interner keeps one copy of each string. Every endpoint names its node, and decoding copies the
+// name each time, which would be a large part of the proxy's memory. Package unique does not help:
+// it forgets a string as soon as no Handle of it is left, and the model keeps strings, not Handles.
 type interner map[string]string
 
 // maxInterned is how many strings an interner holds before it forgets them all, so

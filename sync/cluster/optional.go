@@ -37,7 +37,6 @@ func newOptionalResource(kind string, log *slog.Logger, onUnavailable func()) *o
 	return o
 }
 
-// available records a request that succeeded.
 func (o *optionalResource) available() {
 	if o == nil {
 		return
@@ -81,7 +80,6 @@ func (o *optionalResource) isUnavailable(err error) bool {
 	return true
 }
 
-// wait waits until the next request is due.
 func (o *optionalResource) wait(ctx context.Context) error {
 	if o != nil && !o.nextRequest.IsZero() {
 		waitFor(ctx, nil, time.After(time.Until(o.nextRequest)))

@@ -60,7 +60,6 @@ func newOutageLog(log *slog.Logger) *outageLog {
 	}
 }
 
-// failed records a failed request for objects of a kind.
 func (c *outageLog) failed(kind string, err error) {
 	if errors.Is(err, context.Canceled) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return // shutting down, or the watch only has to start over with a list
@@ -102,7 +101,6 @@ func (c *outageLog) shouldWarn(l lostKind) bool {
 	return lasts && !recent || len(c.warned) == 0 && (lasts || !recent)
 }
 
-// succeeded records a successful request for objects of a kind.
 func (c *outageLog) succeeded(kind string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,8 +137,7 @@ func (c *outageLog) logRecovery(at time.Time) {
 	log.Info("API server available again", "duration", at.Sub(began).Round(time.Millisecond).String())
 }
 
-// failure returns since when a kind cannot be read, and the last error; zero and nil if it
-// can.
+// failure returns since when a kind cannot be read, and the last error; zero and nil if it can.
 func (c *outageLog) failure(kind string) (since time.Time, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +172,6 @@ func (c *outageLog) observe(ctx context.Context, kind string, w watch.Interface)
 	})}
 }
 
-// setShort changes the number of short watches in a row.
 func (c *outageLog) setShort(kind string, next func(int) int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,10 +16,12 @@ const queueLength = 256
 // A pacedQueue sends events at a limited rate.
 type pacedQueue struct {
 	events   chan queuedEvent
-	quota    *namespaceQuota
 	interval time.Duration // between events, after the first burst
 	burst    int
 	maxDelay time.Duration // each event waits for a random time of up to this
+
+	mu      stdsync.Mutex
+	waiting map[string]int // by namespace
 }
 
 // A queuedEvent is an event and the earliest time to send it.
@@ -28,10 +30,10 @@ type queuedEvent struct {
 	notBefore time.Time
 }
 
-func newPacedQueue(interval time.Duration, burst int) pacedQueue {
-	return pacedQueue{
-		events: make(chan queuedEvent, queueLength), quota: newNamespaceQuota(), interval: interval,
-		burst: burst,
+func newPacedQueue(interval time.Duration, burst int, maxDelay time.Duration) *pacedQueue {
+	return &pacedQueue{
+		events: make(chan queuedEvent, queueLength), waiting: map[string]int{},
+		interval: interval, burst: burst, maxDelay: maxDelay,
 	}
 }
 
@@ -41,19 +43,18 @@ func (q *pacedQueue) put(e *eventsv1.Event) bool {
 	if q.maxDelay > 0 {
 		queued.notBefore = queued.notBefore.Add(rand.N(q.maxDelay))
 	}
-	if !q.quota.acquire(e.Regarding.Namespace) {
+	if !q.reserve(e.Regarding.Namespace) {
 		return false
 	}
 	select {
 	case q.events <- queued:
 		return true
 	default:
-		q.quota.release(e.Regarding.Namespace)
+		q.release(e.Regarding.Namespace)
 		return false
 	}
 }
 
-// run sends events until ctx ends.
 func (q *pacedQueue) run(ctx context.Context, send func(context.Context, *eventsv1.Event)) {
 	limiter := flowcontrol.NewTokenBucketRateLimiter(float32(1/q.interval.Seconds()), q.burst)
 	for {
@@ -61,7 +62,7 @@ func (q *pacedQueue) run(ctx context.Context, send func(context.Context, *events
 		case <-ctx.Done():
 			return
 		case e := <-q.events:
-			q.quota.release(e.Regarding.Namespace)
+			q.release(e.Regarding.Namespace)
 			waitFor(ctx, nil, time.After(time.Until(e.notBefore)))
 			if limiter.Wait(ctx) == nil {
 				send(ctx, e.Event)
@@ -74,17 +75,9 @@ func (q *pacedQueue) run(ctx context.Context, send func(context.Context, *events
 // a queue, so that no single author can fill it.
 const maxEventsPerNamespace = 8
 
-// A namespaceQuota limits queued events by namespace. It is safe for concurrent use.
-type namespaceQuota struct {
-	mu      stdsync.Mutex
-	waiting map[string]int
-}
-
-func newNamespaceQuota() *namespaceQuota { return &namespaceQuota{waiting: map[string]int{}} }
-
-// acquire counts one more event, and reports false if the namespace has too many.
-// Cluster-scoped objects, which have no namespace, are not limited.
-func (q *namespaceQuota) acquire(namespace string) bool {
+// reserve counts one more event of a namespace, and reports false if it has too many. Cluster-scoped
+// objects, which have no namespace, are not limited.
+func (q *pacedQueue) reserve(namespace string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if namespace != "" && q.waiting[namespace] >= maxEventsPerNamespace {
@@ -94,8 +87,7 @@ func (q *namespaceQuota) acquire(namespace string) bool {
 	return true
 }
 
-// release counts one event less.
-func (q *namespaceQuota) release(namespace string) {
+func (q *pacedQueue) release(namespace string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.waiting[namespace]--; q.waiting[namespace] == 0 {

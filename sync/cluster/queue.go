@@ -87,8 +87,7 @@ func subject(e sync.Event) any {
 	return reflect.TypeOf(e) // there is one node, and one list of ServiceCIDRs
 }
 
-// merge returns the newer event, with the older one's trigger: the change that has
-// waited longest.
+// merge returns the newer event, with the older one's trigger: the change that has waited longest.
 func merge(older, newer sync.Event) sync.Event {
 	was, ok := older.(sync.SetSlice)
 	if !ok || was.Triggered.IsZero() {

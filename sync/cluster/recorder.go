@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	stdsync "sync"
 	"time"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -58,7 +58,7 @@ type Recorder struct {
 	node               sync.Object
 	host               string
 	log                *slog.Logger
-	local, clusterWide pacedQueue
+	local, clusterWide *pacedQueue
 }
 
 // isClusterWide reports whether all nodes send events for that reason.
@@ -72,11 +72,10 @@ var _ sync.Recorder = (*Recorder)(nil)
 func NewRecorder(client *Client, nodeName string, log *slog.Logger) *Recorder {
 	r := &Recorder{
 		client: client.events, node: sync.Object{Kind: "Node", Name: nodeName}, log: log,
-		local:       newPacedQueue(time.Second, 10),
-		clusterWide: newPacedQueue(10*time.Second, 3),
+		local:       newPacedQueue(time.Second, 10, 0),
+		clusterWide: newPacedQueue(10*time.Second, 3, 30*time.Second),
 	}
 	r.host, _ = os.Hostname() // the reporter only lacks it
-	r.clusterWide.maxDelay = 30 * time.Second
 	return r
 }
 
@@ -94,9 +93,8 @@ func (r *Recorder) Starting() {
 	r.enqueue(r.newEvent(r.node, corev1.EventTypeNormal, ReasonStarting, actionStart, ""))
 }
 
-// FailedToStart records that the node's proxy, or a part of it, cannot start. Because
-// the process usually ends next, it waits until the API server has the event or ctx
-// ends.
+// FailedToStart records that the node's proxy, or a part of it, cannot start. Because the process
+// usually ends next, it waits until the API server has the event or ctx ends.
 func (r *Recorder) FailedToStart(ctx context.Context, reason, note string) error {
 	if err := r.create(ctx, r.newEvent(r.node, corev1.EventTypeWarning, reason, actionStart, note)); err != nil {
 		return fmt.Errorf("create event %s: %w", reason, err)
@@ -105,9 +103,9 @@ func (r *Recorder) FailedToStart(ctx context.Context, reason, note string) error
 }
 
 func (r *Recorder) enqueue(e *eventsv1.Event) {
-	q := &r.local
+	q := r.local
 	if isClusterWide(e.Reason) {
-		q = &r.clusterWide
+		q = r.clusterWide
 	}
 	if !q.put(e) {
 		r.log.Debug("too many events, dropping one", "object", e.Regarding.Kind+" "+e.Regarding.Name, "reason", e.Reason)
@@ -117,7 +115,7 @@ func (r *Recorder) enqueue(e *eventsv1.Event) {
 // Run sends events until ctx ends, which is not an error. Events that wait are lost then.
 func (r *Recorder) Run(ctx context.Context) error {
 	var queues stdsync.WaitGroup
-	for _, q := range []*pacedQueue{&r.local, &r.clusterWide} {
+	for _, q := range []*pacedQueue{r.local, r.clusterWide} {
 		s := series{Recorder: r, sent: map[seriesKey]*sentEvent{}}
 		queues.Go(func() { q.run(ctx, s.send) })
 	}
@@ -125,7 +123,6 @@ func (r *Recorder) Run(ctx context.Context) error {
 	return nil
 }
 
-// newEvent returns an event of now.
 func (r *Recorder) newEvent(o sync.Object, kind, reason, action, note string) *eventsv1.Event {
 	now := time.Now()
 	return &eventsv1.Event{
@@ -137,7 +134,6 @@ func (r *Recorder) newEvent(o sync.Object, kind, reason, action, note string) *e
 	}
 }
 
-// reference returns the reference to an object that events have.
 func reference(o sync.Object) corev1.ObjectReference {
 	r := corev1.ObjectReference{
 		Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: types.UID(o.UID),
@@ -164,9 +160,5 @@ func truncate(note string) string {
 	if len(note) <= maxNote {
 		return note
 	}
-	end := maxNote - len(dots)
-	for !utf8.RuneStart(note[end]) {
-		end--
-	}
-	return note[:end] + dots
+	return strings.ToValidUTF8(note[:maxNote-len(dots)], "") + dots
 }

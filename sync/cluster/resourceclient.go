@@ -10,6 +10,7 @@ import (
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -17,11 +18,13 @@ import (
 
 // A resourceClient lists and watches the objects of one kind for a reflector.
 type resourceClient struct {
-	kind, resource string
+	to             *store
+	resource       string
+	group          schema.GroupVersion
+	codec          runtime.NegotiatedSerializer
 	client         rest.Interface
 	labels, fields string // selectors
 
-	convert  convertFunc
 	outages  *outageLog
 	lists    *activeLists
 	optional *optionalResource // nil for resources that every server has
@@ -52,7 +55,6 @@ func (r *resourceClient) list(ctx context.Context, options metav1.ListOptions) (
 // errNoResponse is the error of a watch without a response.
 var errNoResponse = errors.New("connection closed before the response")
 
-// watch starts a watch.
 func (r *resourceClient) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	if err := r.optional.wait(ctx); err != nil {
 		return nil, err
@@ -66,7 +68,7 @@ func (r *resourceClient) watch(ctx context.Context, options metav1.ListOptions) 
 		r.recordResult(errNoResponse)
 		return w, nil
 	case err == nil:
-		w = r.outages.observe(ctx, r.kind, w)
+		w = r.outages.observe(ctx, r.to.kind, w)
 	case options.SendInitialEvents != nil && apierrors.IsInvalid(err):
 		return nil, err // an older server, which cannot stream lists
 	}
@@ -81,20 +83,18 @@ func (r *resourceClient) get(options *metav1.ListOptions) *rest.Request {
 	return r.client.Get().MaxRetries(0).Resource(r.resource).VersionedParams(options, metav1.ParameterCodec)
 }
 
-// recordResult records the outcome of a request.
 func (r *resourceClient) recordResult(err error) {
 	switch {
 	case err == nil:
 		r.optional.available()
-		r.outages.succeeded(r.kind)
+		r.outages.succeeded(r.to.kind)
 	case !r.optional.refused(err):
-		r.outages.failed(r.kind, err)
+		r.outages.failed(r.to.kind, err)
 	case r.optional.isUnavailable(err):
-		r.outages.succeeded(r.kind)
+		r.outages.succeeded(r.to.kind)
 	}
 }
 
-// convertList returns a list of converted objects.
 func (r *resourceClient) convertList(list runtime.Object) (runtime.Object, error) {
 	m, err := meta.ListAccessor(list)
 	if err != nil {
@@ -104,15 +104,14 @@ func (r *resourceClient) convertList(list runtime.Object) (runtime.Object, error
 	out.ResourceVersion, out.Continue = m.GetResourceVersion(), m.GetContinue()
 	out.RemainingItemCount = m.GetRemainingItemCount()
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
-		converted, err := r.convert(obj)
+		converted, err := r.to.convert(obj)
 		out.Items = append(out.Items, converted)
 		return err
 	})
 	return out, err
 }
 
-// activeLists are the list requests in progress, which reflectors do not wait for when
-// they end.
+// activeLists are the list requests in progress, which reflectors do not wait for when they end.
 type activeLists struct {
 	mu     stdsync.RWMutex
 	closed bool

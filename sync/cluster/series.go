@@ -95,7 +95,6 @@ func (r *Recorder) create(ctx context.Context, e *eventsv1.Event) error {
 	return r.client.Post().Namespace(e.Namespace).Resource("events").Body(e).Do(ctx).Error()
 }
 
-// update updates the count of a series.
 func (r *Recorder) update(ctx context.Context, first *sentEvent) error {
 	patch, err := json.Marshal(map[string]any{
 		"series": eventsv1.EventSeries{Count: first.count, LastObservedTime: metav1.NewMicroTime(first.last)},

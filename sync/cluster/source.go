@@ -11,9 +11,8 @@ import (
 	"kube-vmap/sync"
 )
 
-// How long the first burst waits for what a new node may not have yet: its Node
-// object, which kubelet creates, and then its pod CIDRs, which a controller assigns.
-// kube-proxy waits as long.
+// How long the first burst waits for what a new node may not have yet: its Node object, which
+// kubelet creates, and then its pod CIDRs, which a controller assigns. kube-proxy waits as long.
 const (
 	nodeTimeout      = 30 * time.Second
 	podRangesTimeout = 5 * time.Minute

@@ -13,9 +13,8 @@ import (
 	"kube-vmap/sync"
 )
 
-// A store receives the objects of one kind from a reflector and queues events for what
-// changed. It keeps only what it needs to see changes. It belongs to the reflector's
-// goroutine.
+// A store receives the objects of one kind from a reflector and queues events for what changed. It
+// keeps only what it needs to see changes. It belongs to the reflector's goroutine.
 type store struct {
 	kind     string
 	convert  convertFunc
@@ -98,7 +97,7 @@ func (s *store) Replace(list []any, _ string) error {
 	}
 	gone, solved := s.known, maps.Clone(s.problems)
 	s.known = make(map[objectName]knownObject, len(objects))
-	events := make([]sync.Event, 0, s.eventCapacity(len(objects)))
+	events := make([]sync.Event, 0, len(objects))
 	for _, converted := range objects {
 		before := gone[converted.objectName]
 		delete(gone, converted.objectName)
@@ -141,14 +140,6 @@ func (s *store) convertAll(list []any) ([]*convertedObject, error) {
 		}
 	}
 	return out, nil
-}
-
-// eventCapacity returns how many events to expect from a list: later ones change little.
-func (s *store) eventCapacity(length int) int {
-	if isClosed(s.listed) {
-		return 0
-	}
-	return length
 }
 
 // markListed records that everything known so far is complete.
@@ -208,7 +199,6 @@ func (s *store) object(n objectName, uid string) sync.Object {
 	return sync.Object{Kind: s.kind, Namespace: n.namespace, Name: n.name, UID: uid}
 }
 
-// appendEvent appends an event unless it is nil.
 func appendEvent(events []sync.Event, e sync.Event) []sync.Event {
 	if e == nil {
 		return events

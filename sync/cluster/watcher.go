@@ -9,8 +9,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
@@ -58,43 +56,35 @@ func (w *watcher) stores() []*store {
 
 func (w *watcher) newReflectors(ctx context.Context) (out []*cache.Reflector, err error) {
 	own := fields.OneTermEqualSelector("metadata.name", w.source.config.NodeName).String()
-	services, endpoints := newCodec(corev1.SchemeGroupVersion, w.services),
-		newCodec(discoveryv1.SchemeGroupVersion, w.slices)
+	core, discovery := corev1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion
 	standard := scheme.Codecs.WithoutConversion()
-	for _, r := range []struct {
-		to    *store
-		group schema.GroupVersion
-		codec runtime.NegotiatedSerializer
-		*resourceClient
-	}{
-		{w.services, corev1.SchemeGroupVersion, services, &resourceClient{
-			resource: "services", labels: selectors.ServiceLabels, fields: selectors.ServiceFields,
-		}},
+	for _, r := range []*resourceClient{
 		{
-			w.slices, discoveryv1.SchemeGroupVersion, endpoints,
-			&resourceClient{resource: "endpointslices", labels: selectors.SliceLabels},
+			to: w.services, resource: "services", group: core, codec: newCodec(core, w.services),
+			labels: selectors.ServiceLabels, fields: selectors.ServiceFields,
 		},
-		{w.cidrs, networkingv1.SchemeGroupVersion, standard, &resourceClient{
-			resource: "servicecidrs", optional: newOptionalResource("ServiceCIDR", w.source.log, w.cidrs.markListed),
-		}},
-		{w.nodes, corev1.SchemeGroupVersion, standard, &resourceClient{resource: "nodes", fields: own}},
+		{
+			to: w.slices, resource: "endpointslices", group: discovery, codec: newCodec(discovery, w.slices),
+			labels: selectors.SliceLabels,
+		},
+		{
+			to: w.cidrs, resource: "servicecidrs", group: networkingv1.SchemeGroupVersion, codec: standard,
+			optional: newOptionalResource("ServiceCIDR", w.source.log, w.cidrs.markListed),
+		},
+		{to: w.nodes, resource: "nodes", group: core, codec: standard, fields: own},
 	} {
 		if r.client, err = w.source.config.Client.resource(r.group, r.codec); err != nil {
 			return nil, fmt.Errorf("create a client of %s: %w", r.resource, err)
 		}
-		out = append(out, w.reflector(ctx, r.to, r.resourceClient))
+		r.outages, r.lists = w.outages, w.lists
+		logger := klog.FromContext(withDebugLog(ctx, w.source.log))
+		// It expects objects of no certain type: the store's convertFunc does.
+		out = append(out, cache.NewReflectorWithOptions(r.listerWatcher(), nil, r.to, cache.ReflectorOptions{
+			Name: r.to.kind, TypeDescription: r.to.kind,
+			Logger: &logger, Clock: newContextClock(ctx), Backoff: backoff(),
+		}))
 	}
 	return out, nil
-}
-
-// reflector completes a client of a resource, and returns a reflector from it to a store.
-// It expects objects of no certain type: the store's convertFunc does.
-func (w *watcher) reflector(ctx context.Context, to *store, r *resourceClient) *cache.Reflector {
-	r.kind, r.convert, r.outages, r.lists = to.kind, to.convert, w.outages, w.lists
-	logger := klog.FromContext(withDebugLog(ctx, w.source.log))
-	return cache.NewReflectorWithOptions(r.listerWatcher(), nil, to, cache.ReflectorOptions{
-		Name: to.kind, TypeDescription: to.kind, Logger: &logger, Clock: newContextClock(ctx), Backoff: backoff(),
-	})
 }
 
 // backoff returns the delays after errors: each is of a random length between a base

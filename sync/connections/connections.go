@@ -112,9 +112,8 @@ func (c *Connections) Run(ctx context.Context) error {
 	}
 }
 
-// handleCommits applies commits. If an address and port has moved to another Service
-// port, it reads the kernel to separate their counts, now or when the returned channel
-// delivers.
+// handleCommits applies commits. If an address and port has moved to another Service port, it reads
+// the kernel to separate their counts, now or when the returned channel delivers.
 func (c *Connections) handleCommits() (again <-chan time.Time) {
 	c.applyCommits()
 	if !c.tracker.moves.anyMoved() {
@@ -151,8 +150,7 @@ func (c *Connections) handleRequest() {
 type Totals struct {
 	// Ports are sorted, without those that had no connection.
 	Ports []PortTotal
-	// Counters is the number of elements in the kernel, at most
-	// [nft.MaxConnectionCounts].
+	// Counters is the number of elements in the kernel, at most [nft.MaxConnectionCounts].
 	Counters [len(model.Families)]int
 	// NotCounted is how many connections were not counted because the set was full,
 	// Uncounted how many frontends are not counted now because of that.
@@ -179,7 +177,6 @@ func (c *Connections) Totals() Totals {
 	return c.published
 }
 
-// readAll reads both families.
 func (c *Connections) readAll() {
 	start := time.Now()
 	var failed error

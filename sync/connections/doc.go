@@ -22,13 +22,12 @@
 // elements of their largest frontends, which the kernel does not count for a while. Totals
 // wait only briefly for a read, since that of a full set takes seconds.
 //
-// An element is stale if its endpoint no longer serves the Service. It is folded: its
-// count is added to an element of the Service's former endpoints, which has zeros in
-// place of the endpoint, and it is deleted. Elements of destinations that are no
-// Service's, such as hostPorts that other programs translate, are deleted, too. Both
-// happen only to what was stale two minutes before and ever since, so that no packet on
-// its way is about to be counted there. (If an endpoint comes back between the read and
-// the transaction, a few of its connections may be lost.)
+// An element is stale if its endpoint no longer serves the Service. It is folded: its count is
+// added to an element of the Service's former endpoints, which has zeros in place of the endpoint,
+// and it is deleted. Elements of destinations that are no Service's, such as hostPorts that other
+// programs translate, are deleted, too. Both happen only to what was stale two minutes before and
+// ever since, so that no packet on its way is about to be counted there. (If an endpoint comes back
+// between the read and the transaction, a few of its connections may be lost.)
 //
 // An address and port that moves from one Service port to another keeps its elements.
 // So they are deleted immediately, and connections between the change and that are not

@@ -49,12 +49,10 @@ func (t *moveTracker) assigned(m model.Match, port Port) {
 	delete(t.former, m)
 }
 
-// anyMoved reports whether a frontend has moved since the last read.
 func (t *moveTracker) anyMoved() bool {
 	return slices.ContainsFunc(t.moved[:], func(of sets.Set[model.Match]) bool { return len(of) > 0 })
 }
 
-// age counts a clean-up.
 func (s *tracker) age(f model.Family) {
 	for m, was := range s.moves.former {
 		if m.Family != f {

@@ -53,7 +53,6 @@ func (c *Connections) poll() {
 	}
 }
 
-// readUncounted reads how many frontends are not counted now.
 func (c *Connections) readUncounted(f model.Family) {
 	list, err := c.Kernel.Uncounted(f)
 	if err != nil {

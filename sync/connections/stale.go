@@ -23,8 +23,7 @@ func newStaleSet() staleSet {
 	return staleSet{map[*portCounts]sets.Set[netip.AddrPort]{}, sets.New[model.Match](), sets.New[pair]()}
 }
 
-// addFrontend removes a new frontend from the stale destinations. A node port may be any
-// of them.
+// addFrontend removes a new frontend from the stale destinations. A node port may be any of them.
 func (s *staleSet) addFrontend(m model.Match) {
 	if m.Addr.IsValid() {
 		s.destinations.Delete(m)
@@ -33,7 +32,6 @@ func (s *staleSet) addFrontend(m model.Match) {
 	}
 }
 
-// removeServing removes the endpoints that serve a Service port now.
 func (s *staleSet) removeServing(counts *portCounts) {
 	for e := range s.endpoints[counts] {
 		if counts.serves(e) {
@@ -144,8 +142,7 @@ func (c *Connections) fold(f model.Family, first nft.ConnectionCount, stale []nf
 	}
 }
 
-// apply commits a change. If another program has flushed the set meanwhile, nothing is
-// left to do.
+// apply commits a change. If another program has flushed the set meanwhile, nothing is left to do.
 func (c *Connections) apply(f model.Family, todo *change) error {
 	if len(todo.remove) == 0 {
 		return nil

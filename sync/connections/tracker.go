@@ -40,7 +40,6 @@ type pair struct {
 	endpoint    netip.AddrPort
 }
 
-// portCounts are the connections to a Service port.
 type portCounts struct {
 	port      Port
 	number    uint16
@@ -93,7 +92,6 @@ func (s *tracker) apply(t sync.Committed, stale []staleSet) {
 	}
 }
 
-// removeOthers removes the frontends that are not in all.
 func (s *tracker) removeOthers(all []model.Frontend) {
 	keep := make(sets.Set[model.Match], len(all))
 	for i := range all {
@@ -106,7 +104,6 @@ func (s *tracker) removeOthers(all []model.Frontend) {
 	}
 }
 
-// set adds or changes a frontend.
 func (s *tracker) set(f *model.Frontend, w *staleSet) {
 	port := Port{f.Service, f.Match.Family}
 	before, counts := s.frontends[f.Match], s.ports[port]
@@ -127,7 +124,6 @@ func (s *tracker) set(f *model.Frontend, w *staleSet) {
 	}
 }
 
-// remove removes a frontend.
 func (s *tracker) remove(m model.Match) {
 	counts := s.frontends[m]
 	if counts == nil {
@@ -155,7 +151,6 @@ func (s *tracker) matchOf(m model.Match) model.Match {
 	return m
 }
 
-// serves reports whether an endpoint serves the Service port now.
 func (c *portCounts) serves(e netip.AddrPort) bool {
 	for _, list := range [...][]netip.AddrPort{c.pool.Cluster, c.pool.Local} {
 		if _, found := slices.BinarySearchFunc(list, e, netip.AddrPort.Compare); found {
@@ -199,7 +194,6 @@ func (s *tracker) add(f model.Family, list []nft.ConnectionCount) {
 	}
 }
 
-// totals returns the current totals.
 func (s *tracker) totals() []PortTotal {
 	out := make([]PortTotal, 0, len(s.ports))
 	for port, counts := range s.ports {

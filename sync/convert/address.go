@@ -9,10 +9,10 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// parseAddr parses an address as the API does for its older fields: leading zeros in
+// ParseAddr parses an address as the API does for its older fields: leading zeros in
 // IPv4 ("010.0.0.1") are decimal, and an IPv4-mapped IPv6 address is the IPv4
 // address. The result is canonical.
-func parseAddr(path *field.Path, value string) (netip.Addr, *field.Error) {
+func ParseAddr(path *field.Path, value string) (netip.Addr, *field.Error) {
 	if addr, err := netip.ParseAddr(value); err == nil && addr.Zone() == "" {
 		return addr.Unmap(), nil
 	}
@@ -23,9 +23,9 @@ func parseAddr(path *field.Path, value string) (netip.Addr, *field.Error) {
 	return addr.Unmap(), nil
 }
 
-// parsePrefix parses a CIDR as leniently as [parseAddr] an address. It removes white
+// ParsePrefix parses a CIDR as leniently as [ParseAddr] an address. It removes white
 // space around it and bits after the prefix length.
-func parsePrefix(path *field.Path, value string) (netip.Prefix, *field.Error) {
+func ParsePrefix(path *field.Path, value string) (netip.Prefix, *field.Error) {
 	value = strings.TrimSpace(value)
 	if errs := validation.IsValidCIDRForLegacyField(path, value, false, nil); len(errs) > 0 {
 		return netip.Prefix{}, errs[0]
@@ -43,7 +43,7 @@ func parsePrefix(path *field.Path, value string) (netip.Prefix, *field.Error) {
 // and belong to one destination. Link-local addresses are allowed for ClusterIPs and
 // load balancers, and clusters use them.
 func parseVirtualIP(path *field.Path, value string) (netip.Addr, *field.Error) {
-	addr, err := parseAddr(path, value)
+	addr, err := ParseAddr(path, value)
 	if err != nil {
 		return netip.Addr{}, err
 	}
@@ -67,8 +67,7 @@ func parseHostIP(path *field.Path, value string) (netip.Addr, *field.Error) {
 // DHCP requests of every host.
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
-// unusableAddr returns why no Service and no endpoint can have the address; empty if
-// one can.
+// unusableAddr returns why no Service and no endpoint can have the address; empty if one can.
 func unusableAddr(addr netip.Addr) string {
 	switch {
 	case addr.IsUnspecified():

@@ -10,12 +10,11 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// NewScheme returns a scheme of the four kinds that the proxy reads, with the defaults
-// that the API server sets in the fields that the proxy reads. Client libraries have
-// the kinds but not the defaults; objects from manifests need them. The API reference
-// documents them
-// (https://kubernetes.io/docs/reference/kubernetes-api/service-resources/), and so do
-// the comments of k8s.io/api.
+// NewScheme returns a scheme of the four kinds that the proxy reads, with the defaults that the API
+// server sets in the fields that the proxy reads. Client libraries have the kinds but not the
+// defaults; objects from manifests need them. The API reference documents them
+// (https://kubernetes.io/docs/reference/kubernetes-api/service-resources/), and so do the comments
+// of k8s.io/api.
 func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Service{}, &corev1.Node{})
@@ -105,7 +104,6 @@ func defaultSlice(s *discoveryv1.EndpointSlice) {
 	}
 }
 
-// setDefault sets a field that is zero.
 func setDefault[T comparable](field *T, value T) {
 	if *field == *new(T) {
 		*field = value

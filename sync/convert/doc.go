@@ -15,11 +15,10 @@
 //	nil, errors        invalid: nothing of the object can be used
 //	nil, no errors     an object that this proxy does not serve
 //
-// The API server validates its objects, the author of a manifest may not have, and
-// old objects passed older validation. So everything is validated again, and the
-// smallest part that makes sense is skipped: a bad entry of a list, or a list that
-// is too long. A bad choice among words is replaced by the API's default. An object
-// is invalid only if it is unclear what it claims.
+// The API server validates its objects, the author of a manifest may not have, and old objects
+// passed older validation. So everything is validated again, and the smallest part that makes sense
+// is skipped: a bad entry of a list, or a list that is too long. A bad choice among words is
+// replaced by the API's default. An object is invalid only if it is unclear what it claims.
 //
 // # Another field, annotation or label
 //
@@ -32,7 +31,6 @@
 // A label or annotation must be added to keys.go, a field of an endpoint or of metadata
 // to package sync/cluster/protobuf, which decodes no others.
 //
-// In each case contentHash in sync/cluster/contenthash.go must include it, since that
-// decides whether an object changed (a test there fails without it), and converttest.Draw
-// should draw it.
+// In each case contentHash in sync/cluster/contenthash.go must include it, since that decides
+// whether an object changed (a test there fails without it), and converttest.Draw should draw it.
 package convert

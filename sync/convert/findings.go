@@ -73,9 +73,8 @@ func (f *findings) invalidate(errs ...*field.Error) {
 	}
 }
 
-// checkNames makes an object invalid whose namespace or name the API would refuse. Names
-// appear in the comments of nft listings and in log lines; a valid one can end
-// neither a quote nor a line.
+// checkNames makes an object invalid whose namespace or name the API would refuse. Names appear in
+// the comments of nft listings and in log lines; a valid one can end neither a quote nor a line.
 func (f *findings) checkNames(meta *metav1.ObjectMeta, nameProblems func(string) []string) {
 	f.invalidate(
 		invalidName(pathNamespace, meta.Namespace, validation.IsDNS1123Label),
@@ -83,9 +82,8 @@ func (f *findings) checkNames(meta *metav1.ObjectMeta, nameProblems func(string)
 	)
 }
 
-// invalidName returns an error if problems finds any in the name. Problems must accept
-// all DNS labels: most names are labels, for which there is no need of its regular
-// expression.
+// invalidName returns an error if problems finds any in the name. Problems must accept all DNS
+// labels: most names are labels, for which there is no need of its regular expression.
 func invalidName(path *field.Path, name string, problems func(string) []string) *field.Error {
 	if isPlainName(name) && len(name) <= validation.DNS1123LabelMaxLength && !strings.Contains(name, ".") {
 		return nil
@@ -96,24 +94,17 @@ func invalidName(path *field.Path, name string, problems func(string) []string) 
 	return nil
 }
 
-// protocolOf returns the model's value of p, and whether Services can have it. The
-// API documents that none means TCP.
-func protocolOf(p corev1.Protocol) (model.Protocol, bool) {
+// protocolOf returns the model's value of a protocol. The API documents that none means TCP.
+func protocolOf(path *field.Path, p corev1.Protocol) (model.Protocol, *field.Error) {
 	switch p {
 	case corev1.ProtocolTCP, "":
-		return model.TCP, true
+		return model.TCP, nil
 	case corev1.ProtocolUDP:
-		return model.UDP, true
+		return model.UDP, nil
 	case corev1.ProtocolSCTP:
-		return model.SCTP, true
+		return model.SCTP, nil
 	}
-	return 0, false
-}
-
-// unsupportedProtocol returns the error for a protocol that [protocolOf] does not
-// know.
-func unsupportedProtocol(path *field.Path, p corev1.Protocol) *field.Error {
-	return field.NotSupported(path, p,
+	return 0, field.NotSupported(path.Child("protocol"), p,
 		[]corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP})
 }
 
@@ -132,4 +123,13 @@ func created(t metav1.Time) int64 {
 		return 0
 	}
 	return t.UnixNano()
+}
+
+// annotation returns what an annotation asks for, and records an error if it cannot be parsed.
+func annotation[T any](f *findings, all map[string]string, name string, parse func(string) (T, error)) T {
+	value, err := parse(all[name])
+	if err != nil {
+		f.skip(field.Invalid(field.NewPath("metadata", "annotations").Key(name), all[name], err.Error()))
+	}
+	return value
 }

@@ -11,10 +11,9 @@ import (
 	"kube-vmap/model"
 )
 
-// hintsField returns the field of a Service by which the EndpointSlice controller sets
-// hints, with its value; empty if there is none. The annotation comes first there
-// (topologycache in k8s.io/endpointslice). Only values that the API knows are kept, so that
-// it takes no memory.
+// hintsField returns the field of a Service by which the EndpointSlice controller sets hints, with
+// its value; empty if there is none. The annotation comes first there (topologycache in
+// k8s.io/endpointslice). Only values that the API knows are kept, so that it takes no memory.
 func hintsField(s *corev1.Service) string {
 	for _, name := range [...]string{corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints} {
 		if mode, found := s.Annotations[name]; found {
@@ -42,8 +41,7 @@ var topologyFields = map[string]string{
 		corev1.DeprecatedAnnotationTopologyAwareHints + "]: Auto",
 }
 
-// hints returns the zones and nodes that should prefer endpoint i. Invalid names are
-// skipped.
+// hints returns the zones and nodes that should prefer endpoint i. Invalid names are skipped.
 func (f *findings) hints(i int, h *discoveryv1.EndpointHints) (zones, nodes model.NameSet) {
 	if h == nil {
 		return "", ""
@@ -60,8 +58,7 @@ func (f *findings) hints(i int, h *discoveryv1.EndpointHints) (zones, nodes mode
 	return zones, f.nameSet(i, "forNodes", names, validation.IsDNS1123Subdomain)
 }
 
-// nameSet returns the set of those names of endpoint i's hints in which problems finds
-// none.
+// nameSet returns the set of those names of endpoint i's hints in which problems finds none.
 func (f *findings) nameSet(i int, list string, names []string, problems func(string) []string) model.NameSet {
 	var good []string
 	for j, name := range names {

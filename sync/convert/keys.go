@@ -5,8 +5,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// Keys are the labels and annotations that [Service] and [Slice] read. An object needs no
-// others.
+// Keys are the labels and annotations that [Service] and [Slice] read. An object needs no others.
 var Keys = append([]string{
 	LabelServiceProxyName, LabelHeadless, discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy,
 	annotationScheduler, annotationPassiveChecks,

@@ -58,7 +58,7 @@ func (f *findings) nodeAddrs(addresses []corev1.NodeAddress) (out [len(model.Fam
 			if addresses[i].Type != kind {
 				continue
 			}
-			addr, err := parseAddr(path.Index(i).Child("address"), addresses[i].Address)
+			addr, err := ParseAddr(path.Index(i).Child("address"), addresses[i].Address)
 			if f.skip(err) {
 				continue
 			}
@@ -78,7 +78,7 @@ func (f *findings) podCIDRs(spec *corev1.NodeSpec) (out [len(model.Families)]net
 		values = []string{spec.PodCIDR}
 	}
 	for i, value := range values {
-		prefix, err := parsePrefix(path.Index(i), value)
+		prefix, err := ParsePrefix(path.Index(i), value)
 		if f.skip(err) {
 			continue
 		}
@@ -89,20 +89,18 @@ func (f *findings) podCIDRs(spec *corev1.NodeSpec) (out [len(model.Families)]net
 	return out
 }
 
-// minServiceCIDRBits is the minimum prefix length of a ServiceCIDR. New connections
-// to unallocated addresses of a ServiceCIDR are dropped, so that one for all addresses
-// would drop everything.
+// minServiceCIDRBits is the minimum prefix length of a ServiceCIDR. New connections to unallocated
+// addresses of a ServiceCIDR are dropped, so that one for all addresses would drop everything.
 const minServiceCIDRBits = 8
 
-// ServiceCIDR reduces a ServiceCIDR to its prefixes, from which ClusterIPs are
-// allocated; nil with errors if none can be used. It ignores whether the ServiceCIDR
-// is ready.
+// ServiceCIDR reduces a ServiceCIDR to its prefixes, from which ClusterIPs are allocated; nil with
+// errors if none can be used. It ignores whether the ServiceCIDR is ready.
 func ServiceCIDR(c *networkingv1.ServiceCIDR) ([]netip.Prefix, field.ErrorList) {
 	var f findings
 	path := field.NewPath("spec", "cidrs")
 	var out []netip.Prefix
 	for i, value := range c.Spec.CIDRs {
-		prefix, err := parsePrefix(path.Index(i), value)
+		prefix, err := ParsePrefix(path.Index(i), value)
 		if err == nil && prefix.Bits() < minServiceCIDRBits {
 			err = field.Invalid(path.Index(i), value, "connections to all these addresses would be dropped")
 		}

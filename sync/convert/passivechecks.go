@@ -3,8 +3,6 @@ package convert
 import (
 	"errors"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"kube-vmap/model"
 )
 
@@ -28,15 +26,4 @@ func ParsePassiveChecks(value string) (model.PassiveChecks, error) {
 		}
 	}
 	return model.PassiveChecksDefault, errPassiveChecks
-}
-
-// passiveChecks returns what the Service's annotation asks for.
-func (f *findings) passiveChecks(annotations map[string]string) model.PassiveChecks {
-	value := annotations[annotationPassiveChecks]
-	c, err := ParsePassiveChecks(value)
-	if err != nil {
-		path := field.NewPath("metadata", "annotations").Key(annotationPassiveChecks)
-		f.skip(field.Invalid(path, value, err.Error()))
-	}
-	return c
 }

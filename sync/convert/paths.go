@@ -5,8 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Paths of fields that every object has, so that objects without errors do not pay for
-// them.
+// Paths of fields that every object has, so that objects without errors do not pay for them.
 var (
 	pathNamespace    = field.NewPath("metadata", "namespace")
 	pathName         = field.NewPath("metadata", "name")

@@ -46,17 +46,6 @@ func ParseScheduler(name string) (model.Scheduler, error) {
 	return model.SchedulerDefault, errUnknown
 }
 
-// scheduler returns the scheduler that the Service's annotation names.
-func (f *findings) scheduler(annotations map[string]string) model.Scheduler {
-	name := annotations[annotationScheduler]
-	s, err := ParseScheduler(name)
-	if err != nil {
-		path := field.NewPath("metadata", "annotations").Key(annotationScheduler)
-		f.skip(field.Invalid(path, name, err.Error()))
-	}
-	return s
-}
-
 // maxTables limits the lookup tables of a Service whose annotation asks for
 // [model.SchedulerMaglev]: one for each port and family, of hundreds of elements.
 const maxTables = 50

@@ -19,11 +19,10 @@ const LabelServiceProxyName = "service.kubernetes.io/service-proxy-name"
 // maxAffinitySeconds is the longest session affinity the API allows: a day.
 const maxAffinitySeconds = 86400
 
-// Service reduces a Service to the fields that the proxy reads. It returns nil
-// without errors for a Service that this proxy does not serve: a headless Service, one
-// without a ClusterIP or of type ExternalName, and one left to another proxy. It
-// returns nil with errors if the Service is invalid. A Service with errors lacks the
-// parts that they name.
+// Service reduces a Service to the fields that the proxy reads. It returns nil without errors for a
+// Service that this proxy does not serve: a headless Service, one without a ClusterIP or of type
+// ExternalName, and one left to another proxy. It returns nil with errors if the Service is
+// invalid. A Service with errors lacks the parts that they name.
 func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 	if !isProxied(s) {
 		return nil, nil
@@ -47,8 +46,8 @@ func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 		InternalPolicy: f.internalPolicy(&s.Spec),
 		ExternalPolicy: f.externalPolicy(&s.Spec),
 		Affinity:       f.affinity(&s.Spec),
-		Scheduler:      f.scheduler(s.Annotations),
-		PassiveChecks:  f.passiveChecks(s.Annotations),
+		Scheduler:      annotation(&f, s.Annotations, annotationScheduler, ParseScheduler),
+		PassiveChecks:  annotation(&f, s.Annotations, annotationPassiveChecks, ParsePassiveChecks),
 
 		HealthCheckNodePort: f.healthCheckNodePort(&s.Spec),
 
@@ -186,7 +185,6 @@ func (f *findings) healthCheckNodePort(spec *corev1.ServiceSpec) uint16 {
 	return port
 }
 
-// hasFamilyOf reports whether one of the ClusterIPs has addr's family.
 func hasFamilyOf(clusterIPs []netip.Addr, addr netip.Addr) bool {
 	return slices.ContainsFunc(clusterIPs, func(ip netip.Addr) bool {
 		return model.FamilyOf(ip) == model.FamilyOf(addr)

@@ -10,9 +10,8 @@ import (
 	"kube-vmap/model"
 )
 
-// clusterIPs returns the ClusterIPs: at most one of each family, in the order of
-// spec.ipFamilies. Because they identify the Service to its clients, a bad one invalidates
-// the Service.
+// clusterIPs returns the ClusterIPs: at most one of each family, in the order of spec.ipFamilies.
+// Because they identify the Service to its clients, a bad one invalidates the Service.
 func (f *findings) clusterIPs(spec *corev1.ServiceSpec) []netip.Addr {
 	if len(spec.ClusterIPs) == 0 {
 		addr, err := parseVirtualIP(pathClusterIP, spec.ClusterIP)
@@ -71,9 +70,8 @@ func (f *findings) externalIPs(spec *corev1.ServiceSpec, clusterIPs []netip.Addr
 	return list.addrs
 }
 
-// loadBalancer returns the source ranges and the addresses of the Service's load
-// balancer. One bad range drops all addresses: to ignore the range could open them to
-// everyone.
+// loadBalancer returns the source ranges and the addresses of the Service's load balancer. One bad
+// range drops all addresses: to ignore the range could open them to everyone.
 func (f *findings) loadBalancer(s *corev1.Service, clusterIPs []netip.Addr) ([]netip.Prefix, []netip.Addr) {
 	path := pathSourceRanges
 	if f.skip(tooMany(path, len(s.Spec.LoadBalancerSourceRanges), maxSourceRanges)) {
@@ -81,7 +79,7 @@ func (f *findings) loadBalancer(s *corev1.Service, clusterIPs []netip.Addr) ([]n
 	}
 	var ranges []netip.Prefix
 	for i, value := range s.Spec.LoadBalancerSourceRanges {
-		prefix, err := parsePrefix(path.Index(i), value)
+		prefix, err := ParsePrefix(path.Index(i), value)
 		if f.skip(err) {
 			return nil, nil
 		}
@@ -90,9 +88,8 @@ func (f *findings) loadBalancer(s *corev1.Service, clusterIPs []netip.Addr) ([]n
 	return ranges, f.loadBalancerIPs(s, clusterIPs)
 }
 
-// loadBalancerIPs returns the load balancer's addresses in the mode VIP, whose packets
-// arrive with their destination unchanged. The mode Proxy must not be short-circuited
-// (KEP-1860).
+// loadBalancerIPs returns the load balancer's addresses in the mode VIP, whose packets arrive with
+// their destination unchanged. The mode Proxy must not be short-circuited (KEP-1860).
 func (f *findings) loadBalancerIPs(s *corev1.Service, clusterIPs []netip.Addr) []netip.Addr {
 	path := pathIngress
 	if f.skip(tooMany(path, len(s.Status.LoadBalancer.Ingress), maxFrontends)) {

@@ -31,20 +31,17 @@ func (f *findings) servicePorts(spec *corev1.ServiceSpec) []model.ServicePort {
 }
 
 // servicePort converts one port, and reports whether it is valid.
-func (f *findings) servicePort(path *field.Path, p *corev1.ServicePort, spec *corev1.ServiceSpec) (model.ServicePort,
-	bool,
-) {
-	var nameErr, protocolErr, nodePortErr *field.Error
+func (f *findings) servicePort(
+	path *field.Path, p *corev1.ServicePort, spec *corev1.ServiceSpec,
+) (port model.ServicePort, ok bool) {
+	var nameErr, nodePortErr *field.Error
 	switch {
 	case p.Name != "":
 		nameErr = invalidName(path.Child("name"), p.Name, validation.IsDNS1123Label)
 	case len(spec.Ports) > 1:
 		nameErr = field.Required(path.Child("name"), "a Service of several ports must name them")
 	}
-	protocol, ok := protocolOf(p.Protocol)
-	if !ok {
-		protocolErr = unsupportedProtocol(path.Child("protocol"), p.Protocol)
-	}
+	protocol, protocolErr := protocolOf(path, p.Protocol)
 	number, numberErr := portNumber(path, "port", p.Port)
 	var nodePort uint16
 	switch {
@@ -59,7 +56,6 @@ func (f *findings) servicePort(path *field.Path, p *corev1.ServicePort, spec *co
 	return model.ServicePort{Name: p.Name, Protocol: protocol, Port: number, NodePort: nodePort}, !bad
 }
 
-// hasNodePorts reports whether Services of this type have node ports.
 func hasNodePorts(spec *corev1.ServiceSpec) bool {
 	return spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer
 }
@@ -69,7 +65,6 @@ func hasNodePorts(spec *corev1.ServiceSpec) bool {
 // is nil if there is one port only.
 type usedPorts map[model.ServicePort]struct{}
 
-// add adds the port, or returns which part of it is a duplicate.
 func (u usedPorts) add(path *field.Path, p model.ServicePort) *field.Error {
 	if u == nil {
 		return nil

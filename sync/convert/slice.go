@@ -13,13 +13,11 @@ import (
 	"kube-vmap/model"
 )
 
-// LabelHeadless is the label of EndpointSlices of headless Services, whatever its
-// value.
+// LabelHeadless is the label of EndpointSlices of headless Services, whatever its value.
 const LabelHeadless = "service.kubernetes.io/headless"
 
-// Slice reduces an EndpointSlice to the fields that the proxy reads, with the same
-// kinds of results as [Service]. It does not serve slices of headless Services, of no
-// Service, and of domain names.
+// Slice reduces an EndpointSlice to the fields that the proxy reads, with the same kinds of results
+// as [Service]. It does not serve slices of headless Services, of no Service, and of domain names.
 func Slice(s *discoveryv1.EndpointSlice) (*model.EndpointSlice, field.ErrorList) {
 	service := s.Labels[discoveryv1.LabelServiceName]
 	_, headless := s.Labels[LabelHeadless]
@@ -55,9 +53,8 @@ func Slice(s *discoveryv1.EndpointSlice) (*model.EndpointSlice, field.ErrorList)
 // server does not label the slices that it writes for its own Service.
 const controllerSuffix = "-controller.k8s.io"
 
-// maxSliceElements limits the endpoints of a slice times its ports. The API allows
-// 1,000 endpoints and 20,000 ports: 20 million elements in an object of half a
-// megabyte.
+// maxSliceElements limits the endpoints of a slice times its ports. The API allows 1,000 endpoints
+// and 20,000 ports: 20 million elements in an object of half a megabyte.
 const maxSliceElements = 100_000
 
 func (f *findings) addressFamily(t discoveryv1.AddressType) model.Family {
@@ -98,15 +95,12 @@ func (f *findings) slicePorts(ports []discoveryv1.EndpointPort) []model.Endpoint
 
 // slicePort converts one port, and reports whether it is valid.
 func (f *findings) slicePort(path *field.Path, p *discoveryv1.EndpointPort) (model.EndpointPort, bool) {
-	var nameErr, protocolErr, numberErr *field.Error
+	var nameErr, numberErr *field.Error
 	name := ptr.Deref(p.Name, "")
 	if name != "" {
 		nameErr = invalidName(path.Child("name"), name, validation.IsDNS1123Label)
 	}
-	protocol, ok := protocolOf(ptr.Deref(p.Protocol, ""))
-	if !ok {
-		protocolErr = unsupportedProtocol(path.Child("protocol"), *p.Protocol)
-	}
+	protocol, protocolErr := protocolOf(path, ptr.Deref(p.Protocol, ""))
 	var number uint16
 	if p.Port == nil {
 		// In the API this means all ports, which no proxy can serve.
@@ -159,8 +153,7 @@ func inEndpoint(i int, err *field.Error) *field.Error {
 	return err
 }
 
-// endpointAddr returns the endpoint's first address. The API gives no meaning to
-// others.
+// endpointAddr returns the endpoint's first address. The API gives no meaning to others.
 func endpointAddr(e *discoveryv1.Endpoint, family model.Family) (netip.Addr, *field.Error) {
 	if len(e.Addresses) == 0 {
 		return netip.Addr{}, field.Required(field.NewPath("addresses"), "an endpoint needs an address")
@@ -175,8 +168,7 @@ func endpointAddr(e *discoveryv1.Endpoint, family model.Family) (netip.Addr, *fi
 	return addr, err
 }
 
-// endpointNode returns the node on which the endpoint runs. An invalid name counts as
-// unknown.
+// endpointNode returns the node on which the endpoint runs. An invalid name counts as unknown.
 func endpointNode(e *discoveryv1.Endpoint) (string, *field.Error) {
 	name := ptr.Deref(e.NodeName, "")
 	if name == "" || isPlainName(name) {

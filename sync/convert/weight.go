@@ -8,9 +8,8 @@ import (
 	"kube-vmap/model"
 )
 
-// weightAnnotations give the endpoints of an EndpointSlice a weight. The first one that is
-// there counts. The second one is that of Cilium 1.20, so that a cluster that used it keeps
-// its weights.
+// weightAnnotations give the endpoints of an EndpointSlice a weight. The first one that is there
+// counts. The second one is that of Cilium 1.20, so that a cluster that used it keeps its weights.
 var weightAnnotations = [...]string{"kube-vmap.io/weight", "service.cilium.io/weight"}
 
 // weight sets the weight of a slice's endpoints. A bad value is ignored: to drain or prefer

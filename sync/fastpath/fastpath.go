@@ -2,12 +2,12 @@
 // there:
 //
 //	interfaces of the node --changes--+--> may it be on? --no--> table removed, with a reason
-//	every CheckPeriod ----------------+          |
+//	every 10 seconds -----------------+          |
 //	                                            yes --> missing table or devices added
 //
 // It may not be on beside the flowtable of another program, nor beside a program whose rules
 // have to see every packet, since packets in a flowtable pass no rules. Both may come at any
-// time, so this is checked again and again, but only if anything changed.
+// time, so this is checked again and again.
 //
 // Flows need no care: a connection in the flowtable is an entry of connection tracking as
 // before, and the kernel no longer finds it in the flowtable once the entry is deleted
@@ -33,13 +33,9 @@ import (
 // DefaultAfter is the number of packets after which a connection takes the fast path.
 const DefaultAfter = 20
 
-const (
-	// defaultCheckPeriod is the time between two checks whether anything changed.
-	defaultCheckPeriod = 10 * time.Second
-	// searchPeriod is the time between two searches for obstacles if neither interfaces nor
-	// nf_tables changed: only they find new processes, files and tables of iptables-legacy.
-	searchPeriod = time.Minute
-)
+// searchPeriod is the time between two searches for obstacles, which read the tables and processes
+// of the node.
+const searchPeriod = 10 * time.Second
 
 // Config configures a [FastPath].
 type Config struct {
@@ -50,15 +46,9 @@ type Config struct {
 	After uint64
 	// Obstacle returns why it must be off, or an empty text. It is called on Run's goroutine.
 	Obstacle func() string
-	// ForeignChanges returns a number that changes whenever another program changes
-	// nf_tables ([kernel.Kernel.ForeignChanges]).
-	ForeignChanges func() (uint32, error)
-	// CountCommit is called after each of our transactions, which are no foreign changes:
-	// not for this package, nor for others that look for them ([kernel.Kernel.CountCommit]).
+	// CountCommit is called after each of our transactions, which are no foreign changes
+	// ([kernel.Kernel.CountCommit]).
 	CountCommit func()
-	// CheckPeriod is the time between two checks whether anything changed; zero means ten
-	// seconds.
-	CheckPeriod time.Duration
 	Log         *slog.Logger
 }
 
@@ -80,16 +70,11 @@ type FastPath struct {
 	table   *flowtable.Table  // nil while it is off
 	refused flowtable.Refused // of the interfaces that exist
 	devices []string          // all interfaces
-	// These are of the last search for an obstacle.
-	foreign        uint32    // the number of foreign changes before it
-	searched       time.Time // zero after an error
-	devicesChanged bool      // since then
-	found          string    // the obstacle
+	found   string            // the obstacle that the last search found
 }
 
 // New returns a FastPath; it does nothing before Run.
 func New(c Config) *FastPath {
-	c.CheckPeriod = cmp.Or(c.CheckPeriod, defaultCheckPeriod)
 	if c.Obstacle == nil {
 		c.Obstacle = func() string { return "" }
 	}
@@ -125,8 +110,8 @@ func (f *FastPath) Run(ctx context.Context) error {
 		})
 	}()
 	defer func() { stop(); <-done }()
-	check := time.NewTicker(f.config.CheckPeriod)
-	defer check.Stop()
+	search := time.NewTicker(searchPeriod)
+	defer search.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -136,8 +121,8 @@ func (f *FastPath) Run(ctx context.Context) error {
 			f.reconcile(true)
 		case list := <-lists:
 			f.setDevices(list)
-		case <-check.C:
-			if f.devices != nil && f.mustSearch() {
+		case <-search.C:
+			if f.devices != nil {
 				f.reconcile(true)
 			}
 		}
@@ -145,22 +130,19 @@ func (f *FastPath) Run(ctx context.Context) error {
 }
 
 // setDevices adds new interfaces immediately. Names of interfaces are signs of other programs,
-// too, but pods start all the time, so obstacles are sought with the next check.
+// too, but pods start all the time, so obstacles are not sought immediately.
 func (f *FastPath) setDevices(list []string) {
 	first := f.devices == nil
-	f.devicesChanged = f.devicesChanged || !slices.Equal(list, f.devices)
 	f.devices = list
 	// Also if the names are the same: a new interface may have the name of a removed one.
 	f.reconcile(first)
 }
 
-// end removes the table.
 func (f *FastPath) end() error {
 	f.state.Store(&State{Reason: "the process ends"})
 	return f.remove()
 }
 
-// remove removes the table if there is one.
 func (f *FastPath) remove() error {
 	if f.table == nil {
 		return nil
@@ -170,25 +152,15 @@ func (f *FastPath) remove() error {
 	return t.Close()
 }
 
-// mustSearch reports whether anything may have changed since the last search for obstacles,
-// which reads all tables and processes of the node. Changes of our rule set are no reason.
-func (f *FastPath) mustSearch() bool {
-	foreign, err := f.config.ForeignChanges()
-	return err != nil || foreign != f.foreign || f.devicesChanged || time.Since(f.searched) >= searchPeriod
-}
-
 // reconcile makes the kernel's table what it has to be, after a search for obstacles if search
 // is set.
 func (f *FastPath) reconcile(search bool) {
 	if search {
-		f.foreign, _ = f.config.ForeignChanges() // an error causes the next search
-		f.searched, f.devicesChanged = time.Now(), false
 		f.found = f.config.Obstacle()
 	}
 	s, err := f.apply()
 	if err != nil {
 		s = State{Reason: err.Error()}
-		f.searched = time.Time{}
 	}
 	before := f.State()
 	f.state.Store(&s)
@@ -200,7 +172,6 @@ func (f *FastPath) reconcile(search bool) {
 	}
 }
 
-// apply returns the new state.
 func (f *FastPath) apply() (State, error) {
 	all, err := flowtable.List(f.config.NetNS)
 	if err != nil {
@@ -236,7 +207,7 @@ func (f *FastPath) add() error {
 }
 
 // addMissing adds the interfaces that the kernel's flowtable does not have. If that fails the
-// table is added again with the next check.
+// table is added again with the next search.
 func (f *FastPath) addMissing(all []flowtable.Flowtable) error {
 	if f.table.HasEveryDevice() {
 		return nil

@@ -22,18 +22,17 @@ type Config struct {
 	// EndTCP also deletes TCP flows to endpoints that are not in their pool's
 	// FlowEndpoints, which must be filled for TCP. Without it they may drain.
 	EndTCP bool
-	// Reconciled is called, unless it is nil, each time all stale flows of a family are
-	// deleted: how many since the last time, and how long it took. It is called on
-	// Run's goroutine.
+	// Reconciled is called, unless it is nil, each time all stale flows of a family are deleted:
+	// how many since the last time, and how long it took. It is called on Run's goroutine.
 	Reconciled func(f model.Family, deleted int, took time.Duration)
 }
 
 // Flows is a [sync.Follower] that deletes stale flows.
 type Flows struct {
+	Config
 	*sync.CommitQueue
-	kernel     Kernel
-	reconciled func(model.Family, int, time.Duration)
-	log        *slog.Logger
+	kernel Kernel
+	log    *slog.Logger
 
 	// The following belongs to Run's goroutine.
 	tracker tracker
@@ -47,17 +46,15 @@ func New(c Config, kernel Kernel, log *slog.Logger) *Flows {
 	if c.EndTCP {
 		protocols = append(protocols, model.TCP)
 	}
-	f := &Flows{
-		CommitQueue: sync.NewCommitQueue(),
-		kernel:      kernel, reconciled: c.Reconciled, log: log, tracker: newTracker(protocols), pause: newPause(),
+	if c.Reconciled == nil {
+		c.Reconciled = func(model.Family, int, time.Duration) {}
 	}
-	if f.reconciled == nil {
-		f.reconciled = func(model.Family, int, time.Duration) {}
+	return &Flows{
+		Config: c, CommitQueue: sync.NewCommitQueue(),
+		kernel: kernel, log: log, tracker: newTracker(protocols), pause: newPause(),
 	}
-	return f
 }
 
-// applyCommits brings the tracker up to date.
 func (f *Flows) applyCommits() {
 	for _, t := range f.Take() {
 		f.tracker.apply(t)

@@ -9,9 +9,8 @@ import (
 const (
 	// maxBackoff is the longest delay between attempts that fail; the first is answerTime.
 	maxBackoff = 30 * time.Second
-	// restFactor is how many times longer the pause is than the work before it, so that
-	// reading the kernel's table takes at most a fifth of one processor, however many
-	// changes come.
+	// restFactor is how many times longer the pause is than the work before it, so that reading the
+	// kernel's table takes at most a fifth of one processor, however many changes come.
 	restFactor = 4
 	// answerTime is the shortest pause. A flow is deleted that long after its endpoint went,
 	// at least: answers to what was sent before then arrive, which without the flow would seem

@@ -185,7 +185,7 @@ func describe(entries []conntrack.Entry) (all []string) {
 	return all
 }
 
-// queried compares the queries, as protocols with ports, since the last call.
+// queried compares the queries, as protocols with a port, since the last call.
 func (r *rig) queried(when string, want ...string) {
 	r.t.Helper()
 	if have := r.kernel.takeQueries(); !slices.Equal(have, want) {
@@ -204,10 +204,10 @@ type fake struct {
 
 func (k *fake) List(q conntrack.Query, want func(conntrack.Entry) bool) ([]conntrack.Entry, error) {
 	k.mu.Lock()
-	k.queries = append(k.queries, strings.TrimSpace(q.Protocol.String()+" "+strings.Trim(fmt.Sprint(q.Ports), "[]")))
+	k.queries = append(k.queries, strings.TrimSuffix(fmt.Sprintf("%s %d", q.Protocol, q.Port), " 0"))
 	var found []conntrack.Entry
 	for _, e := range k.entries {
-		matches := q.Ports == nil || slices.Contains(q.Ports, e.Original.Port())
+		matches := q.Port == 0 || q.Port == e.Original.Port()
 		if matches && e.Family() == q.Family && e.Protocol == q.Protocol && want(e) {
 			found = append(found, e)
 		}

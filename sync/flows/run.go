@@ -11,8 +11,7 @@ import (
 	"kube-vmap/nft/kernel/conntrack"
 )
 
-// Run deletes stale flows until ctx ends, which is not an error. It retries failures with
-// backoff.
+// Run deletes stale flows until ctx ends, which is not an error. It retries failures with backoff.
 func (f *Flows) Run(ctx context.Context) error {
 	for {
 		select {
@@ -69,7 +68,6 @@ func (f *Flows) reconcile() {
 	f.pause.begin(failed, time.Since(start))
 }
 
-// find reads the stale flows of a family.
 func (f *Flows) find(family model.Family) (s staleFlows) {
 	start := time.Now()
 	s.checks = f.tracker.takePending(family)
@@ -106,7 +104,7 @@ func (f *Flows) deleteStale(family model.Family, s *staleFlows) error {
 	}
 	took := s.took + time.Since(start)
 	f.log.Debug("stale flows deleted", "family", family, "flows", f.deleted[family], "took", took)
-	f.reconciled(family, f.deleted[family], took)
+	f.Reconciled(family, f.deleted[family], took)
 	f.deleted[family] = 0
 	return nil
 }

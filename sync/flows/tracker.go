@@ -34,7 +34,6 @@ func newTracker(protocols []model.Protocol) tracker {
 	return s
 }
 
-// apply follows a commit.
 func (s *tracker) apply(t sync.Committed) {
 	if t.Full {
 		s.applySnapshot(t.Set)
@@ -44,7 +43,6 @@ func (s *tracker) apply(t sync.Committed) {
 	s.applyNodeAddrs(t.NodeAddrs)
 }
 
-// applySnapshot replaces all frontends.
 func (s *tracker) applySnapshot(all []model.Frontend) {
 	known := s.endpoints
 	s.endpoints = make(map[model.Match][]netip.AddrPort, len(known))
@@ -83,9 +81,8 @@ func (s *tracker) applyChange(t sync.Committed) {
 	}
 }
 
-// applyNodeAddrs sets the addresses that serve node ports. New ones may have flows from
-// before. Flows to a removed address stay: it may be added again soon, and otherwise
-// they do no harm.
+// applyNodeAddrs sets the addresses that serve node ports. New ones may have flows from before.
+// Flows to a removed address stay: it may be added again soon, and otherwise they do no harm.
 func (s *tracker) applyNodeAddrs(all []netip.Addr) {
 	known := s.nodeAddrs
 	s.nodeAddrs = all
@@ -107,61 +104,57 @@ func (s *tracker) applyNodeAddrs(all []netip.Addr) {
 
 func (s *tracker) tracks(m model.Match) bool { return slices.Contains(s.protocols, m.Protocol) }
 
-// markForCheck records that the flows of a frontend must be checked.
 func (s *tracker) markForCheck(m model.Match) { s.pending[m.Family].frontends.Insert(m) }
 
-// hasPending reports whether any flows must be checked.
 func (s *tracker) hasPending() bool {
 	return slices.ContainsFunc(s.pending[:], func(t pendingChecks) bool { return !t.empty() })
 }
 
 func (t pendingChecks) empty() bool { return !t.all && len(t.frontends) == 0 }
 
-// takePending returns and clears the pending checks of a family.
 func (s *tracker) takePending(f model.Family) pendingChecks {
 	job := s.pending[f]
 	s.pending[f] = pendingChecks{frontends: sets.New[model.Match]()}
 	return job
 }
 
-// putBack makes failed checks pending again.
 func (s *tracker) putBack(f model.Family, job pendingChecks) {
 	s.pending[f].all = s.pending[f].all || job.all
 	maps.Copy(s.pending[f].frontends, job.frontends)
 }
 
-// queries returns the kernel queries for the checks: all flows of a protocol if all
-// frontends are checked, otherwise those of the frontends' ports.
-func (s *tracker) queries(f model.Family, job pendingChecks) []conntrack.Query {
-	ports := map[model.Protocol]sets.Set[uint16]{}
-	add := func(m model.Match) {
-		if ports[m.Protocol] == nil {
-			ports[m.Protocol] = sets.New[uint16]()
-		}
-		ports[m.Protocol].Insert(m.Port)
-	}
-	for m := range job.frontends {
-		add(m)
-	}
-	for m := range s.endpoints {
-		if job.all && m.Family == f {
-			add(m)
-		}
-	}
-	var queries []conntrack.Query
+// queries returns the kernel queries for the checks: all flows of a protocol, or those of the port
+// if the frontends have only one. The kernel walks its whole table for each request, and with the
+// usual 262,144 buckets that takes as long as sending 13,000 entries.
+func (s *tracker) queries(f model.Family, job pendingChecks) (queries []conntrack.Query) {
 	for _, p := range s.protocols {
-		q := conntrack.Query{Family: f, Protocol: p}
-		if !job.all {
-			q.Ports = slices.Sorted(maps.Keys(ports[p]))
+		ports := sets.New[uint16]()
+		for m := range job.frontends {
+			if m.Protocol == p {
+				ports.Insert(m.Port)
+			}
 		}
-		if len(ports[p]) > 0 {
+		all := job.all && s.hasAny(f, p)
+		switch q := (conntrack.Query{Family: f, Protocol: p}); {
+		case all || len(ports) > 1:
+			queries = append(queries, q)
+		case len(ports) == 1:
+			q.Port, _ = ports.PopAny()
 			queries = append(queries, q)
 		}
 	}
 	return queries
 }
 
-// isStale reports whether a flow of the frontends to check is stale.
+func (s *tracker) hasAny(f model.Family, p model.Protocol) bool {
+	for m := range s.endpoints {
+		if m.Family == f && m.Protocol == p {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *tracker) isStale(e conntrack.Entry, job pendingChecks) bool {
 	to := e.Original
 	own := model.Match{Family: e.Family(), Addr: to.Addr(), Protocol: e.Protocol, Port: to.Port()}
@@ -199,7 +192,6 @@ func containsAll(all, some []netip.AddrPort) bool {
 	return true
 }
 
-// has reports whether sorted contains a.
 func has(sorted []netip.Addr, a netip.Addr) bool {
 	_, found := slices.BinarySearchFunc(sorted, a, netip.Addr.Compare)
 	return found

@@ -28,9 +28,8 @@ type Config struct {
 	// SyncPeriod is the longest delay between attempts to commit a change. A change that
 	// is pending for twice as long is overdue.
 	SyncPeriod time.Duration
-	// Probed, unless it is nil, is called with each probe ("healthz", "livez" or
-	// "readyz") and its HTTP status. It must not block, and must be safe for concurrent
-	// use.
+	// Probed, unless it is nil, is called with each probe ("healthz", "livez" or "readyz") and its
+	// HTTP status. It must not block, and must be safe for concurrent use.
 	Probed func(probe string, code int)
 	// NotReady, unless it is nil, returns why the proxy is not ready for another reason than
 	// the loop's; empty if there is none. It must be safe for concurrent use.
@@ -42,11 +41,7 @@ type Config struct {
 
 // Health is a [sync.Observer] that serves probes. It is safe for concurrent use.
 type Health struct {
-	timeout  time.Duration
-	probed   func(probe string, code int)
-	notReady func() string
-	cutOff   func() bool
-
+	Config
 	mu    stdsync.Mutex // guards state
 	state state
 }
@@ -64,17 +59,13 @@ type state struct {
 // New returns a Health without pending changes. The start of the process counts as the
 // last update, as in kube-proxy.
 func New(c Config) *Health {
-	h := &Health{
-		timeout: 2 * c.SyncPeriod, probed: c.Probed, notReady: c.NotReady, cutOff: c.CutOff,
-		state: state{updated: time.Now()},
+	if c.Probed == nil {
+		c.Probed = func(string, int) {}
 	}
-	if h.probed == nil {
-		h.probed = func(string, int) {}
+	if c.NotReady == nil {
+		c.NotReady = func() string { return "" }
 	}
-	if h.notReady == nil {
-		h.notReady = func() string { return "" }
-	}
-	return h
+	return &Health{Config: c, state: state{updated: time.Now()}}
 }
 
 // Queued implements [sync.Observer].
@@ -126,10 +117,9 @@ func (h *Health) Healthy() bool {
 // overdue returns how long a change has been pending, and whether that is too long.
 func (h *Health) overdue(s state, now time.Time) (time.Duration, bool) {
 	waited := now.Sub(s.pendingSince)
-	return waited, !s.pendingSince.IsZero() && waited >= h.timeout
+	return waited, !s.pendingSince.IsZero() && waited >= 2*h.SyncPeriod
 }
 
-// snapshot returns the current state.
 func (h *Health) snapshot() state {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -165,7 +155,6 @@ func (h *Health) Loop() Loop {
 	return s.loop
 }
 
-// synced records a sync.
 func (l *Loop) synced(r sync.Result) {
 	now := time.Now()
 	if l.Err = r.Err; r.Err != nil {

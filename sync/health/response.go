@@ -26,7 +26,6 @@ type response struct {
 	Status map[string]familyStatus `json:"status"` // by family
 }
 
-// A familyStatus is the status of one family.
 type familyStatus struct {
 	LastUpdated time.Time `json:"lastUpdated"`
 	Healthy     bool      `json:"healthy"`
@@ -43,10 +42,10 @@ func (h *Health) Handler() http.Handler {
 	for probe, check := range probes {
 		mux.HandleFunc("GET /"+probe, func(w http.ResponseWriter, _ *http.Request) {
 			a := h.response(check)
-			h.probed(probe, a.write(w))
+			h.Probed(probe, a.write(w))
 		})
 	}
-	if h.cutOff != nil {
+	if h.CutOff != nil {
 		mux.HandleFunc("GET /networkz", h.serveNetwork)
 	}
 	return mux
@@ -55,7 +54,7 @@ func (h *Health) Handler() http.Handler {
 // serveNetwork answers whether other nodes answer this one. It is no probe of the proxy, which
 // cannot do anything about that.
 func (h *Health) serveNetwork(w http.ResponseWriter, _ *http.Request) {
-	if h.cutOff() {
+	if h.CutOff() {
 		http.Error(w, "most other nodes that were asked do not answer", http.StatusServiceUnavailable)
 		return
 	}
@@ -95,7 +94,7 @@ func (a *response) checkEligible(s state) string {
 
 // checkReady checks whether anything was committed, and nothing else is in the way.
 func (h *Health) checkReady(a *response, s state) string {
-	reason := h.notReady()
+	reason := h.NotReady()
 	if reason == "" && !s.committed {
 		reason = "nothing has been programmed yet"
 	}
@@ -104,7 +103,6 @@ func (h *Health) checkReady(a *response, s state) string {
 	return reason
 }
 
-// write writes the response and returns its status.
 func (a *response) write(w http.ResponseWriter) int {
 	code := http.StatusServiceUnavailable
 	if a.Reason == "" {

@@ -44,9 +44,7 @@ func (s *Servers) serve(socket listen.Socket, l net.Listener) error {
 func (s *Servers) server(socket listen.Socket) *http.Server {
 	family := model.FamilyOf(socket.Addr.Addr())
 	return &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter,
-			_ *http.Request,
-		) {
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			s.respond(w, socket.Service, family)
 		}),
 		ReadTimeout:    5 * time.Second,

@@ -1,22 +1,19 @@
-// Package healthcheck serves the health checks of load balancers: one HTTP server for
-// each Service with a healthCheckNodePort, on all addresses where this node serves node
-// ports.
+// Package healthcheck serves the health checks of load balancers: one HTTP server for each Service
+// with a healthCheckNodePort, on all addresses where this node serves node ports.
 //
 //	Committed.HealthChecks --> Servers --> listen.Sockets          GET any path
 //	Committed.NodeAddrs -------'               '--> http.Server <--------------- load balancer:
 //	/livez: is the proxy healthy? ------------------'                            does this node have endpoints?
 //
-// A Service has a healthCheckNodePort if its external traffic policy is Local: only nodes
-// with endpoints of it should get its connections. Responses are byte for byte those of
-// kube-proxy: 200 if the node has endpoints and their rules are up to date, otherwise
-// 503. Endpoints are counted by IP family: the response at an IPv6 address has the number
-// of IPv6 endpoints.
+// A Service has a healthCheckNodePort if its external traffic policy is Local: only nodes with
+// endpoints of it should get its connections. Responses are byte for byte those of kube-proxy: 200
+// if the node has endpoints and their rules are up to date, otherwise 503. Endpoints are counted by
+// IP family: the response at an IPv6 address has the number of IPv6 endpoints.
 //
-// Differences from kube-proxy: a Service of one family responds on the node's addresses
-// of the other family, too, with the count of its own, because Kubernetes' e2e tests
-// expect it; node addresses that come and go are followed, while kube-proxy reads them
-// once; and a port that could not be opened is retried soon, not only when a Service
-// changes.
+// Differences from kube-proxy: a Service of one family responds on the node's addresses of the
+// other family, too, with the count of its own, because Kubernetes' e2e tests expect it; node
+// addresses that come and go are followed, while kube-proxy reads them once; and a port that could
+// not be opened is retried soon, not only when a Service changes.
 package healthcheck
 
 import (
@@ -37,8 +34,7 @@ type Config struct {
 	// AllAddresses is set for families whose node ports are served on all of the node's
 	// addresses. For the others, [sync.Committed] has the addresses.
 	AllAddresses [len(model.Families)]bool
-	// Healthy reports what /livez does. It must not block, and must be safe for
-	// concurrent use.
+	// Healthy reports what /livez does. It must not block, and must be safe for concurrent use.
 	Healthy func() bool
 	// Recorder, unless it is nil, records ports that cannot be opened.
 	Recorder sync.Recorder
@@ -59,8 +55,7 @@ type Servers struct {
 
 var _ sync.Follower = (*Servers)(nil)
 
-// maxConnections limits open connections of all Services together. One more closes the
-// oldest.
+// maxConnections limits open connections of all Services together. One more closes the oldest.
 const maxConnections = 1024
 
 // New returns the servers; none listens before Run.
@@ -98,7 +93,6 @@ func (s *Servers) Follow(t sync.Committed) {
 	s.sockets.Change(before, s.socketsOf(changed))
 }
 
-// apply records the health checks of a commit.
 func (s *Servers) apply(t sync.Committed) {
 	if t.Full {
 		clear(s.checks)
@@ -125,8 +119,7 @@ func (s *Servers) listenAddrs(addrs []netip.Addr) []netip.Addr {
 			continue
 		}
 		for _, a := range addrs {
-			// An IPv6 link-local address needs its interface, and load balancers do
-			// not use it.
+			// An IPv6 link-local address needs its interface, and load balancers do not use it.
 			if model.FamilyOf(a) == f && !(a.Is6() && a.IsLinkLocalUnicast()) {
 				hosts = append(hosts, a)
 			}
@@ -135,7 +128,6 @@ func (s *Servers) listenAddrs(addrs []netip.Addr) []netip.Addr {
 	return hosts
 }
 
-// socketsOf returns the current sockets of Services.
 func (s *Servers) socketsOf(services []model.ServiceName) []listen.Socket {
 	var all []listen.Socket
 	for _, name := range services {

@@ -20,22 +20,20 @@
 //
 //	sum of max(0, w L - A) = R
 //
-// An endpoint's share is in proportion to max(0, w L - A), at most four times its fair
-// one. R is twice the arrivals of one period, so that one period fills half of what is
-// missing.
+// An endpoint's share is in proportion to max(0, w L - A), at most four times its fair one. R is
+// twice the arrivals of one period, so that one period fills half of what is missing.
 //
 // # Why it does not oscillate
 //
-// Let a be how far an endpoint is above the mean, q the part of its connections that
-// survives a period, and f the part of those that arrive in a period and are there at its
-// end; q <= f <= 1. While no share is zero, the endpoint gets a/R of the arrivals less than
-// its fair share. That is f a/2 connections less after a period, so that a becomes
-// (q - f/2) a: between -a/2 and a/2, whatever the lifetime of connections. If shares take
-// effect a whole period late, then z² - q z + f/2 = 0, whose solutions have the magnitude
-// sqrt(f/2), at most 0.71. A share that is cut off at zero or at its limit corrects less
-// than that. Only more than R arrivals in one period overshoot the level. So arrivals are
-// counted, closed connections included, and not derived from the active ones; and after a
-// burst more are expected for some periods.
+// Let a be how far an endpoint is above the mean, q the part of its connections that survives a
+// period, and f the part of those that arrive in a period and are there at its end; q <= f <= 1.
+// While no share is zero, the endpoint gets a/R of the arrivals less than its fair share. That is f
+// a/2 connections less after a period, so that a becomes (q - f/2) a: between -a/2 and a/2,
+// whatever the lifetime of connections. If shares take effect a whole period late, then z² - q z +
+// f/2 = 0, whose solutions have the magnitude sqrt(f/2), at most 0.71. A share that is cut off at
+// zero or at its limit corrects less than that. Only more than R arrivals in one period overshoot
+// the level. So arrivals are counted, closed connections included, and not derived from the active
+// ones; and after a burst more are expected for some periods.
 //
 // While more shares must change than a transaction takes, those of a pool stay in effect
 // from one of its turns to the next. That time is then the period of the above: arrivals are

@@ -14,8 +14,7 @@ const (
 	// An endpoint may differ from the level of its pool by this part of it, and this many
 	// connections, before shares become unequal; half of that makes them equal again.
 	tolerance, toleratedConnections = 0.05, 2
-	// minMove is the part of the slots that must move for a change to be worth a
-	// transaction.
+	// minMove is the part of the slots that must move for a change to be worth a transaction.
 	minMove = 0.05
 )
 
@@ -57,12 +56,17 @@ func isBalanced(loads []load, unequal bool) bool {
 	})
 }
 
-// meanLevel returns the connections for each unit of weight.
-func meanLevel(loads []load) float64 {
-	active, weight := 0.0, 0.0
+// totals returns the connections and the weights of all endpoints.
+func totals(loads []load) (active, weight float64) {
 	for _, l := range loads {
 		active, weight = active+l.active, weight+l.weight
 	}
+	return active, weight
+}
+
+// meanLevel returns the connections for each unit of weight.
+func meanLevel(loads []load) float64 {
+	active, weight := totals(loads)
 	return active / weight
 }
 
@@ -70,7 +74,8 @@ func meanLevel(loads []load) float64 {
 // level, like water: an endpoint above the level gets nothing. No endpoint gets more than
 // maxGain times its fair share.
 func fill(loads []load, arrivals float64) []float64 {
-	out, fair := make([]float64, len(loads)), arrivals/sum(weights(loads))
+	_, weight := totals(loads)
+	out, fair := make([]float64, len(loads)), arrivals/weight
 	low, high := 0.0, 0.0
 	for _, l := range loads {
 		high = max(high, l.active/l.weight+maxGain*fair)
@@ -96,13 +101,6 @@ func weights(loads []load) []float64 {
 		out[i] = l.weight
 	}
 	return out
-}
-
-func sum(all []float64) (total float64) {
-	for _, x := range all {
-		total += x
-	}
-	return total
 }
 
 // apportion divides slots in proportion to the parts, as [model.Apportion] does.

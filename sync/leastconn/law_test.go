@@ -68,9 +68,10 @@ func TestFillBringsEndpointsToOneLevel(t *testing.T) {
 	for _, arrivals := range []float64{1, 10, 100, 1000, 1e6} {
 		loads := active(0, 5, 90, 95, 100, 100, 100, 250)
 		got, most := fill(loads, arrivals), maxGain*arrivals/8
-		low, high := 0.0, math.Inf(1) // what the level must be between
+		low, high, total := 0.0, math.Inf(1), 0.0 // what the level must be between
 		for i, x := range got {
 			after := loads[i].active + x
+			total += x
 			if x > 0 {
 				low = max(low, after)
 			}
@@ -78,7 +79,7 @@ func TestFillBringsEndpointsToOneLevel(t *testing.T) {
 				high = min(high, after)
 			}
 		}
-		if total := sum(got); math.Abs(total-arrivals) > 1e-6*arrivals || low > high+1e-6*arrivals {
+		if math.Abs(total-arrivals) > 1e-6*arrivals || low > high+1e-6*arrivals {
 			t.Errorf("%g arrivals: distributed %g as %v, with levels from %g to %g", arrivals, total, got, high, low)
 		}
 	}

@@ -81,7 +81,6 @@ func (l *LeastConnections) Run(ctx context.Context) error {
 	}
 }
 
-// applyCommits brings the pools up to date.
 func (l *LeastConnections) applyCommits() {
 	for _, c := range l.Take() {
 		l.pools.apply(c)
@@ -111,7 +110,6 @@ func (l *LeastConnections) observe() []model.PoolShares {
 	return sent
 }
 
-// logOutcome logs when observations start to fail or to succeed again.
 func (l *LeastConnections) logOutcome(err error) {
 	switch {
 	case err != nil && !l.failing:

@@ -21,7 +21,6 @@ type endpoint struct {
 	addr     netip.AddrPort
 }
 
-// A count is what an endpoint has.
 type count struct {
 	// active are the connections that are being opened or are open.
 	active int
@@ -34,7 +33,6 @@ type count struct {
 // recognize new ones. If there are more, those of a random part are.
 const maxSample = 1 << 15
 
-// An observer counts connections by endpoint.
 type observer struct {
 	tracking Tracking
 	// seen are the numbers of the entries in the last observation that have no bit of mask;
@@ -82,5 +80,4 @@ func (o *observer) limit(seen map[uint32]struct{}) {
 	}
 }
 
-// forget makes the next observation the first one.
 func (o *observer) forget() { o.seen, o.mask = nil, 0 }

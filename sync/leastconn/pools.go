@@ -28,7 +28,6 @@ type list struct {
 	rate      rate
 }
 
-// apply follows a commit.
 func (p pools) apply(c sync.Committed) {
 	before := p
 	if c.Full {
@@ -45,8 +44,7 @@ func (p pools) apply(c sync.Committed) {
 	}
 }
 
-// set adds or replaces the pool of a frontend, which has been tracked before, unless before
-// is nil.
+// set adds or replaces the pool of a frontend, which has been tracked before, unless before is nil.
 func (p pools) set(f *model.Frontend, before *pool) {
 	m := f.Pool
 	if m.Scheduler != model.SchedulerLeastConnections {
@@ -97,7 +95,6 @@ func (p pools) steer(counts map[endpoint]count, since, period time.Duration) (al
 	return all
 }
 
-// reset returns the changes to the shares of the weights.
 func (p pools) reset() (all []change) {
 	for key, each := range p {
 		c := change{pool: each, key: key}
@@ -140,7 +137,6 @@ func (l *list) steer(p model.Protocol, counts map[endpoint]count, since, period 
 	return shares(loads, l.rate.expected(period), l.shares)
 }
 
-// cost returns how many slots may change.
 func (l *list) cost(next []uint16) int {
 	if slices.Equal(next, l.shares) {
 		return 0

@@ -41,7 +41,6 @@ func (q *quota) send(changes []change) (out []model.PoolShares) {
 	return out
 }
 
-// take returns the sorted changes that fit.
 func (q *quota) take(changes []change) (taken []change) {
 	queues, wanted := map[string][]change{}, map[string]int{}
 	for _, c := range changes {
@@ -89,5 +88,4 @@ func (q *quota) takeTurns(taken []change, queues map[string][]change, left int) 
 	return taken
 }
 
-// cost returns how many slots may change.
 func (c *change) cost() int { return c.pool.cluster.cost(c.cluster) + c.pool.local.cost(c.local) }

@@ -16,9 +16,8 @@ func (r *rate) add(arrivals float64, in time.Duration) {
 	r.mean = (r.mean + r.last) / 2
 }
 
-// expected returns the arrivals to expect within the horizon. After a burst, more are
-// expected for some periods: too high a number makes control slower, a low one makes it
-// overshoot.
+// expected returns the arrivals to expect within the horizon. After a burst, more are expected for
+// some periods: too high a number makes control slower, a low one makes it overshoot.
 func (r *rate) expected(period time.Duration) float64 {
 	return max(r.last, r.mean) * horizon * period.Seconds()
 }

@@ -40,7 +40,6 @@ func (s *Sockets) scheduleRetry(socket Socket, err error) {
 	}
 }
 
-// report logs an error and records it as an event of the Service.
 func (s *Sockets) report(socket Socket, err error) {
 	if errors.Is(err, syscall.EAFNOSUPPORT) {
 		// The machine lacks this family. The Service is not wrong.
@@ -49,13 +48,15 @@ func (s *Sockets) report(socket Socket, err error) {
 	}
 	s.Log.Warn("cannot listen, retrying", "server", s.Name, "service", socket.Service.String(),
 		"address", socket.Addr.String(), "err", err)
+	if s.Recorder == nil {
+		return
+	}
 	o := sync.Object{Kind: "Service", Namespace: socket.Service.Namespace, Name: socket.Service.Name, UID: socket.UID}
-	s.Recorder.Warn(o, s.Reason, fmt.Sprintf("The %s is not available on %s: %v. It will be retried.", s.Name,
-		socket.Addr, err))
+	s.Recorder.Warn(o, s.Reason,
+		fmt.Sprintf("The %s is not available on %s: %v. It will be retried.", s.Name, socket.Addr, err))
 }
 
-// markListening records that a socket is open. It logs at a higher level if that failed
-// before.
+// markListening records that a socket is open. It logs at a higher level if that failed before.
 func (s *Sockets) markListening(socket Socket) {
 	log := s.Log.Debug
 	if s.failed[socket] != nil {
@@ -65,8 +66,7 @@ func (s *Sockets) markListening(socket Socket) {
 	delete(s.failed, socket)
 }
 
-// nextRetry returns a channel that delivers when the next retry is due, nil if there is
-// none.
+// nextRetry returns a channel that delivers when the next retry is due, nil if there is none.
 func (s *Sockets) nextRetry() <-chan time.Time {
 	var first time.Time
 	for _, r := range s.failed {

@@ -5,10 +5,9 @@
 //	              ^              | failed          | ended although not closed
 //	              '---- 1 s to 1 min later --------'
 //
-// A port that another program uses cannot be known before and is not an error of the
-// proxy: it is logged, recorded as an event of the Service and retried with backoff,
-// without affecting other sockets. One goroutine opens and closes; none of its calls
-// blocks.
+// A port that another program uses cannot be known before and is not an error of the proxy: it is
+// logged, recorded as an event of the Service and retried with backoff, without affecting other
+// sockets. One goroutine opens and closes; none of its calls blocks.
 package listen
 
 import (
@@ -38,7 +37,6 @@ type Socket struct {
 	Addr netip.AddrPort
 }
 
-// compare compares sockets by address and port, then Service.
 func (s Socket) compare(o Socket) int {
 	return cmp.Or(s.Addr.Compare(o.Addr), s.Service.Compare(o.Service))
 }
@@ -85,9 +83,6 @@ type servedSocket struct {
 
 // New returns Sockets; none is opened before Run.
 func New(c Config) *Sockets {
-	if c.Recorder == nil {
-		c.Recorder = nopRecorder{}
-	}
 	return &Sockets{
 		Config: c, listen: open,
 		wanted: map[Socket]bool{}, wake: make(chan struct{}, 1),
@@ -122,7 +117,6 @@ func (s *Sockets) Counts() [len(model.Families)]Counts {
 	return s.counts
 }
 
-// count changes the counts of a socket's family.
 func (s *Sockets) count(socket Socket, open, failures int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +177,6 @@ func (s *Sockets) applyWanted(ctx context.Context, start func(Socket, net.Listen
 	}
 }
 
-// retry retries the sockets that are due.
 func (s *Sockets) retry(ctx context.Context, start func(Socket, net.Listener)) {
 	var due []Socket
 	for socket, d := range s.failed {
@@ -197,7 +190,6 @@ func (s *Sockets) retry(ctx context.Context, start func(Socket, net.Listener)) {
 	}
 }
 
-// tryListen opens a socket, or schedules a retry.
 func (s *Sockets) tryListen(ctx context.Context, socket Socket, start func(Socket, net.Listener)) {
 	l, err := s.listen(ctx, socket)
 	if err != nil {
@@ -212,7 +204,6 @@ func (s *Sockets) tryListen(ctx context.Context, socket Socket, start func(Socke
 	start(socket, l)
 }
 
-// handleEnd schedules a retry for a socket whose serving failed.
 func (s *Sockets) handleEnd(e servedSocket) {
 	if s.open[e.Socket] != e.listener {
 		return // it was closed by Change
@@ -238,16 +229,9 @@ func (s *Sockets) closeAll() {
 	}
 }
 
-// A nopRecorder records nothing.
-type nopRecorder struct{}
-
-// Warn implements [Recorder].
-func (nopRecorder) Warn(sync.Object, string, string) {}
-
 // networks are Go's names for TCP of one family only (IPV6_V6ONLY).
 var networks = [len(model.Families)]string{model.IPv4: "tcp4", model.IPv6: "tcp6"}
 
-// open listens on a socket.
 func open(ctx context.Context, socket Socket) (net.Listener, error) {
 	c := net.ListenConfig{Control: freebind}
 	// Multipath TCP, Go's default, has no advantage for connections within a node or

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// copyBoth copies both directions between two connections until both have ended, and
-// closes them. A direction that ends first is closed by itself, since its sender may wait
-// for a response.
+// copyBoth copies both directions between two connections until both have ended, and closes them. A
+// direction that ends first is closed by itself, since its sender may wait for a response.
 func copyBoth(a, b *net.TCPConn, drainTimeout time.Duration) {
 	var other stdsync.WaitGroup
 	other.Go(func() { copyOneWay(a, b, drainTimeout) })
@@ -24,11 +23,10 @@ func copyBoth(a, b *net.TCPConn, drainTimeout time.Duration) {
 // copyOneWay copies from one connection to the other until the end of the data. Both must
 // be plain TCP connections, so that the kernel copies (splice(2)).
 //
-// If from was reset, to is reset, because its data is incomplete. But if to accepts no
-// more data (EPIPE: it was closed regularly, or the other direction has seen the reset),
-// what to had sent must still reach from. Then the data from it is discarded for a while,
-// because the kernel resets a connection that is closed with unread data, and drops what
-// is still to be sent.
+// If from was reset, to is reset, because its data is incomplete. But if to accepts no more data
+// (EPIPE: it was closed regularly, or the other direction has seen the reset), what to had sent
+// must still reach from. Then the data from it is discarded for a while, because the kernel resets
+// a connection that is closed with unread data, and drops what is still to be sent.
 func copyOneWay(to, from *net.TCPConn, drainTimeout time.Duration) {
 	_, err := io.Copy(to, from)
 	switch {
@@ -43,8 +41,7 @@ func copyOneWay(to, from *net.TCPConn, drainTimeout time.Duration) {
 	}
 }
 
-// reset closes a connection with RST, which the other end cannot mistake for the end of
-// the data.
+// reset closes a connection with RST, which the other end cannot mistake for the end of the data.
 func reset(c *net.TCPConn) {
 	_ = c.SetLinger(0) // fails if it is closed
 	_ = c.Close()

@@ -27,7 +27,7 @@ func noise(seed byte, n int) []byte {
 
 func TestCopyBothDirectionsAtOnce(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		_, b, port := served(t, Config{}, f)
+		_, b, port := served(t, f)
 		p := b.connect(t, port)
 		const size = 8 << 20
 		var ways stdsync.WaitGroup
@@ -55,7 +55,7 @@ func TestCopyBothDirectionsAtOnce(t *testing.T) {
 
 func TestHalfClosedConnectionGetsItsResponse(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		_, b, port := served(t, Config{}, f)
+		_, b, port := served(t, f)
 		for _, clientFirst := range []bool{true, false} {
 			p := b.connect(t, port)
 			first, second := p.client, p.server
@@ -82,7 +82,7 @@ func TestHalfClosedConnectionGetsItsResponse(t *testing.T) {
 
 func TestResetIsForwarded(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		_, b, port := served(t, Config{}, f)
+		_, b, port := served(t, f)
 		for _, byClient := range []bool{true, false} {
 			for _, open := range []bool{true, false} {
 				p := b.connect(t, port)
@@ -110,7 +110,7 @@ func TestResetIsForwarded(t *testing.T) {
 
 func TestResponseIsDeliveredWhileClientSends(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		_, b, port := served(t, Config{}, f)
+		_, b, port := served(t, f)
 		p := b.connect(t, port)
 		if err := p.client.SetReadBuffer(4096); err != nil { // so that the proxy buffers most of it
 			t.Fatal(err)
@@ -135,7 +135,7 @@ func TestResponseIsDeliveredWhileClientSends(t *testing.T) {
 
 func TestEndlessSenderIsDisconnected(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		_, b, port := served(t, Config{}, f, func(r *rig) { r.drainTimeout = 100 * time.Millisecond })
+		_, b, port := served(t, f, func(r *rig) { r.drainTimeout = 100 * time.Millisecond })
 		p := b.connect(t, port)
 		p.talk(t)
 		p.server.Close()

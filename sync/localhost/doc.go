@@ -6,14 +6,13 @@
 //
 // # Why a proxy
 //
-// The kernel cannot translate a connection to 127.0.0.1 and send it to another machine:
-// packets from or to loopback addresses must not leave or enter the node. The sysctl
-// route_localnet lifts both restrictions for a whole interface: then hosts on the same
-// link can reach programs that listen on 127.0.0.1 and expect local clients only
-// (CVE-2020-8558), unless another rule prevents it. IPv6 has no such sysctl. A proxy
-// needs neither. In exchange its connections end with this process, their data passes
-// through it (by splice(2)), and only TCP is served, since the end of a UDP flow cannot
-// be known.
+// The kernel cannot translate a connection to 127.0.0.1 and send it to another machine: packets
+// from or to loopback addresses must not leave or enter the node. The sysctl route_localnet lifts
+// both restrictions for a whole interface: then hosts on the same link can reach programs that
+// listen on 127.0.0.1 and expect local clients only (CVE-2020-8558), unless another rule prevents
+// it. IPv6 has no such sysctl. A proxy needs neither. In exchange its connections end with this
+// process, their data passes through it (by splice(2)), and only TCP is served, since the end of a
+// UDP flow cannot be known.
 //
 // # Where it connects to
 //

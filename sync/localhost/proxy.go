@@ -1,7 +1,6 @@
 package localhost
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -18,17 +17,10 @@ import (
 	"kube-vmap/sync/listen"
 )
 
-// Config configures a [Proxy]. Zero values mean the defaults.
+// Config configures a [Proxy].
 type Config struct {
-	// Families are those to serve; none by default.
+	// Families are those to serve.
 	Families [len(model.Families)]bool
-	// MaxConnections limits open connections of all Services together, 1024 by default;
-	// further ones are reset. Each needs two sockets and up to four ends of pipes.
-	MaxConnections int
-	// DialTimeout is how long an endpoint may take to accept, 10 s by default.
-	DialTimeout time.Duration
-	// Grace is how long connections may last after the context of Run ended, 5 s by default.
-	Grace time.Duration
 	// Recorder, unless it is nil, records ports that cannot be opened.
 	Recorder sync.Recorder
 	Log      *slog.Logger
@@ -38,12 +30,16 @@ type Config struct {
 // that it does not accept connections before there are rules.
 type Proxy struct {
 	Config
-	sockets      *listen.Sockets
-	dial         func(ctx context.Context, network, address string) (net.Conn, error)
-	open         *semaphore.Weighted // connections
-	warnings     rate.Sometimes      // about the limit
-	rejected     atomic.Int64        // connections above the limit, since the last warning
-	drainTimeout time.Duration       // see copyOneWay
+	sockets  *listen.Sockets
+	dial     func(ctx context.Context, network, address string) (net.Conn, error)
+	open     *semaphore.Weighted // connections
+	warnings rate.Sometimes      // about the limit
+	rejected atomic.Int64        // connections above the limit, since the last warning
+
+	// These are constant, except in tests.
+	drainTimeout time.Duration // see copyOneWay
+	dialTimeout  time.Duration // for an endpoint to accept
+	grace        time.Duration // how long connections last after the context of Run ended
 
 	mu        stdsync.Mutex // guards the following
 	routes    map[model.Match]route
@@ -52,16 +48,17 @@ type Proxy struct {
 
 var _ sync.Follower = (*Proxy)(nil)
 
+// maxConnections limits open connections of all Services together; further ones are reset. Each
+// needs two sockets and up to four ends of pipes.
+const maxConnections = 1024
+
 // New returns a Proxy; it does not listen before Run.
 func New(c Config) *Proxy {
-	c.MaxConnections = cmp.Or(c.MaxConnections, 1024)
-	c.DialTimeout = cmp.Or(c.DialTimeout, 10*time.Second)
-	c.Grace = cmp.Or(c.Grace, 5*time.Second)
 	return &Proxy{
 		Config: c, routes: map[model.Match]route{},
 		dial: (&net.Dialer{}).DialContext,
-		open: semaphore.NewWeighted(int64(c.MaxConnections)), warnings: rate.Sometimes{Interval: time.Minute},
-		drainTimeout: 5 * time.Second,
+		open: semaphore.NewWeighted(maxConnections), warnings: rate.Sometimes{Interval: time.Minute},
+		drainTimeout: 5 * time.Second, dialTimeout: 10 * time.Second, grace: 5 * time.Second,
 		sockets: listen.New(listen.Config{
 			Name: "node port on localhost", Reason: sync.ReasonLocalhost, Recorder: c.Recorder, Log: c.Log,
 		}),
@@ -71,13 +68,11 @@ func New(c Config) *Proxy {
 // String returns the task's name.
 func (p *Proxy) String() string { return "node ports on localhost" }
 
-// Listeners returns how many node ports are open in each family, and the failures to open
-// one.
+// Listeners returns how many node ports are open in each family, and the failures to open one.
 func (p *Proxy) Listeners() [len(model.Families)]listen.Counts { return p.sockets.Counts() }
 
-// Run serves until ctx ends, which is not an error. Then it accepts no more connections
-// and gives open ones the grace period. When it returns, all connections are closed. It
-// is called once.
+// Run serves until ctx ends, which is not an error. Then it accepts no more connections and gives
+// open ones the grace period. When it returns, all connections are closed. It is called once.
 func (p *Proxy) Run(ctx context.Context) error {
 	connCtx, closeConns := context.WithCancel(context.WithoutCancel(ctx))
 	defer closeConns()
@@ -87,14 +82,13 @@ func (p *Proxy) Run(ctx context.Context) error {
 			conns.Go(func() { p.serve(connCtx, s, client) })
 		})
 	})
-	grace := time.AfterFunc(p.Grace, closeConns)
+	grace := time.AfterFunc(p.grace, closeConns)
 	defer grace.Stop()
 	conns.Wait()
 	return err
 }
 
-// accept accepts connections until the listener is closed, and resets those above the
-// limit.
+// accept accepts connections until the listener is closed, and resets those above the limit.
 func (p *Proxy) accept(s listen.Socket, l net.Listener, serve func(*net.TCPConn)) error {
 	for {
 		c, err := l.Accept()
@@ -106,7 +100,7 @@ func (p *Proxy) accept(s listen.Socket, l net.Listener, serve func(*net.TCPConn)
 			reset(client)
 			p.rejected.Add(1)
 			p.warnings.Do(func() {
-				p.Log.Warn("too many connections to node ports on localhost, resetting new ones", "limit", p.MaxConnections,
+				p.Log.Warn("too many connections to node ports on localhost, resetting new ones", "limit", maxConnections,
 					"rejected", p.rejected.Swap(0), "service", s.Service.String())
 			})
 			continue
@@ -132,13 +126,12 @@ func (p *Proxy) serve(ctx context.Context, s listen.Socket, client *net.TCPConn)
 	copyBoth(client, server, p.drainTimeout)
 }
 
-// connect connects to a socket's Service.
 func (p *Proxy) connect(ctx context.Context, s listen.Socket) (*net.TCPConn, error) {
 	to, err := p.target(s)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.dialTimeout)
 	defer cancel()
 	c, err := p.dial(ctx, "tcp", to.String())
 	if err != nil {

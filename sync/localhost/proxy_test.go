@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"kube-vmap/model"
 	"kube-vmap/sync"
 	"kube-vmap/sync/listen"
@@ -20,7 +22,7 @@ import (
 
 func TestNodePortListensOnLoopbackOfItsFamily(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		r, b, port := served(t, Config{}, f)
+		r, b, port := served(t, f)
 		p := b.connect(t, port)
 		p.talk(t)
 		for _, other := range []netip.Addr{loopback[1-f], netip.MustParseAddr("127.0.0.2")} {
@@ -36,7 +38,7 @@ func TestNodePortListensOnLoopbackOfItsFamily(t *testing.T) {
 
 func TestOnlyTCPNodePortsWithEndpointsAreServed(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		r, b := newRig(Config{}), newBackend(t, f)
+		r, b := newRig(), newBackend(t, f)
 		r.run(t)
 		ports := listentest.FreePorts(t, 8)
 		var set []model.Frontend
@@ -68,7 +70,7 @@ func TestOnlyTCPNodePortsWithEndpointsAreServed(t *testing.T) {
 
 func TestOnlyConfiguredFamiliesAreServed(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		r, port := newRig(Config{}), listentest.FreePort(t)
+		r, port := newRig(), listentest.FreePort(t)
 		r.Families[1-f] = false
 		r.run(t)
 		b, other := newBackend(t, f), newBackend(t, 1-f)
@@ -102,7 +104,7 @@ func TestConnectionsGoToNodeAddressOrClusterIP(t *testing.T) {
 		{"none", "", [...]string{"10.96.0.1:80", "[fd00:10::1]:80"}},
 	}
 	clusterIPs := [...]string{"10.96.0.1:80", "[fd00:10::1]:80"}
-	r := newRig(Config{})
+	r := newRig()
 	var set []model.Frontend
 	for _, f := range model.Families {
 		b := backend{addr: netip.MustParseAddrPort(clusterIPs[f])}
@@ -122,7 +124,7 @@ func TestConnectionsGoToNodeAddressOrClusterIP(t *testing.T) {
 
 func TestConnectionsNeverReachAnotherService(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		r, b := newRig(Config{}), backend{addr: netip.MustParseAddrPort([...]string{"10.96.0.1:80", "[fd00:10::1]:80"}[f])}
+		r, b := newRig(), backend{addr: netip.MustParseAddrPort([...]string{"10.96.0.1:80", "[fd00:10::1]:80"}[f])}
 		before, after := b.nodePort("before", 30080), b.nodePort("after", 30080)
 		at := func(front model.Frontend) listen.Socket {
 			return listen.Socket{Service: front.Service.ServiceName, Addr: b.local(30080)}
@@ -149,7 +151,7 @@ func TestConnectionsNeverReachAnotherService(t *testing.T) {
 func TestConnectionsFollowNodeAddresses(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		node := [...]string{"192.0.2.7", "2001:db8::7"}[f]
-		r, b, port := newRig(Config{}), newBackend(t, f), listentest.FreePort(t)
+		r, b, port := newRig(), newBackend(t, f), listentest.FreePort(t)
 		var last atomic.Value
 		through := r.dial
 		r.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -173,7 +175,7 @@ func TestConnectionsFollowNodeAddresses(t *testing.T) {
 
 func TestConnectionsOutliveTheirService(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		r, b, port := served(t, Config{}, f)
+		r, b, port := served(t, f)
 		front := b.nodePort("web", port)
 		empty := front
 		empty.Verdict, empty.Pool = model.VerdictReject, &model.Pool{Key: front.Pool.Key}
@@ -199,7 +201,7 @@ func TestUnservedConnectionsAreReset(t *testing.T) {
 	silent := func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
 	for name, dials := range map[string]dialer{"refused": refused, "silent": silent} {
 		inBoth(t, func(t *testing.T, f model.Family) {
-			_, b, port := served(t, Config{DialTimeout: 50 * time.Millisecond}, f, func(r *rig) { r.dial = dials })
+			_, b, port := served(t, f, func(r *rig) { r.dial, r.dialTimeout = dials, 50*time.Millisecond })
 			if _, err := dial(t, b.local(port)).Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("%s: the client sees %v", name, err)
 			}
@@ -209,7 +211,7 @@ func TestUnservedConnectionsAreReset(t *testing.T) {
 
 func TestConnectionsAreBounded(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		r, b, port := served(t, Config{MaxConnections: 3}, f)
+		r, b, port := served(t, f, func(r *rig) { r.open = semaphore.NewWeighted(3) })
 		var open []pair
 		for range 3 {
 			open = append(open, b.connect(t, port))
@@ -240,7 +242,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 
 func TestShutdownLetsConnectionsFinish(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		r, b, port := newRig(Config{Grace: listentest.Timeout}), newBackend(t, f), listentest.FreePort(t)
+		r, b, port := newRig(), newBackend(t, f), listentest.FreePort(t)
+		r.grace = listentest.Timeout
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		done := make(chan error, 1)
@@ -268,7 +271,7 @@ func TestShutdownLetsConnectionsFinish(t *testing.T) {
 
 func TestShutdownClosesConnectionsAfterGrace(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		r, b, port := served(t, Config{Grace: 50 * time.Millisecond}, f)
+		r, b, port := served(t, f, func(r *rig) { r.grace = 50 * time.Millisecond })
 		p := b.connect(t, port)
 		p.talk(t)
 		r.stop()
@@ -283,7 +286,8 @@ func TestShutdownClosesConnectionsAfterGrace(t *testing.T) {
 func TestShutdownCancelsDialing(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		dialing := make(chan struct{}, 1)
-		r, b, port := served(t, Config{Grace: 50 * time.Millisecond, DialTimeout: time.Hour}, f, func(r *rig) {
+		r, b, port := served(t, f, func(r *rig) {
+			r.grace, r.dialTimeout = 50*time.Millisecond, time.Hour
 			r.dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 				dialing <- struct{}{}
 				<-ctx.Done()

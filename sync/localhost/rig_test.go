@@ -22,11 +22,9 @@ type rig struct {
 	log      listentest.LogBuffer
 }
 
-func newRig(c Config) *rig {
+func newRig() *rig {
 	r := &rig{}
-	c.Families = [...]bool{true, true}
-	c.Recorder, c.Log = &r.recorder, r.log.Log()
-	r.Proxy = New(c)
+	r.Proxy = New(Config{Families: [...]bool{true, true}, Recorder: &r.recorder, Log: r.log.Log()})
 	return r
 }
 
@@ -148,9 +146,9 @@ func (p pair) talk(t *testing.T) {
 }
 
 // served starts a proxy for one Service in one family, after changes to it.
-func served(t *testing.T, c Config, f model.Family, change ...func(*rig)) (*rig, *backend, uint16) {
+func served(t *testing.T, f model.Family, change ...func(*rig)) (*rig, *backend, uint16) {
 	t.Helper()
-	r, b, port := newRig(c), newBackend(t, f), listentest.FreePort(t)
+	r, b, port := newRig(), newBackend(t, f), listentest.FreePort(t)
 	for _, f := range change {
 		f(r)
 	}

@@ -22,7 +22,6 @@ type route struct {
 	clusterIP netip.AddrPort
 }
 
-// socket returns the socket that serves a node port.
 func (p route) socket(m model.Match) listen.Socket {
 	return listen.Socket{Service: p.service, UID: p.uid, Addr: netip.AddrPortFrom(loopback[m.Family], m.Port)}
 }
@@ -84,7 +83,6 @@ func usableNodeAddrs(addrs []netip.Addr) [len(model.Families)]netip.Addr {
 // errNoService is the error of connections that came while the Service was removed.
 var errNoService = errors.New("no Service has this node port")
 
-// target returns where to connect to for a socket's connections.
 func (p *Proxy) target(s listen.Socket) (netip.AddrPort, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

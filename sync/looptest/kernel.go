@@ -7,35 +7,7 @@ import (
 	"kube-vmap/sync"
 )
 
-// Loop and test take turns under synctest. The race detector does not know that, hence
-// the locks in this file.
-
-// lockedKernel makes a kernel safe for several goroutines.
-type lockedKernel struct {
-	mu     stdsync.Mutex
-	kernel sync.Kernel
-}
-
-// Read implements [sync.Kernel].
-func (g *lockedKernel) Read() (nft.Tables, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.kernel.Read()
-}
-
-// Apply implements [sync.Kernel].
-func (g *lockedKernel) Apply(b nft.Batch) (nft.Applied, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.kernel.Apply(b)
-}
-
-// ForeignChanges implements [sync.Kernel].
-func (g *lockedKernel) ForeignChanges() (uint32, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.kernel.ForeignChanges()
-}
+// Loop and test take turns under synctest. The race detector does not know that, hence the locks.
 
 // kernelMeter counts reads, batches and foreign changes, and can make batches wait.
 type kernelMeter struct {

@@ -118,12 +118,8 @@ func parsePort(word string) (name string, number uint16, protocol model.Protocol
 	if err != nil {
 		return "", 0, 0, fmt.Errorf("invalid port %q", word)
 	}
-	for _, p := range model.Protocols {
-		if p.String() == proto {
-			return name, uint16(n), p, nil
-		}
-	}
-	return "", 0, 0, fmt.Errorf("unknown protocol %q", proto)
+	protocol, err = model.ParseProtocol(proto)
+	return name, uint16(n), protocol, err
 }
 
 // parseCIDRs parses the arguments of the command cidrs.

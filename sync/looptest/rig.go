@@ -20,7 +20,7 @@ import (
 // loops.
 type rig struct {
 	*objects
-	kernel sync.Kernel // without faults
+	kernel sync.Kernel // without faults, but with a lock
 	faulty *kerneltest.Faulty
 	meter  *kernelMeter
 	log    listentest.LogBuffer
@@ -33,7 +33,7 @@ type rig struct {
 }
 
 func newRig(k sync.Kernel, s kerneltest.FaultRates, seed uint64) *rig {
-	r := &rig{objects: newObjects(), kernel: &lockedKernel{kernel: k}}
+	r := &rig{objects: newObjects(), kernel: kerneltest.NewFaulty(k, kerneltest.FaultRates{}, 0)}
 	r.faulty = kerneltest.NewFaulty(r.kernel, s, seed)
 	r.meter = &kernelMeter{kernel: r.faulty}
 	return r

@@ -29,11 +29,11 @@ func changes(before, now objects, node string) []sync.Event {
 	return out
 }
 
-// changedKeys returns the keys of objects that changed, sorted.
 func changedKeys(before, now objects) []sync.Object {
 	var keys []sync.Object
 	for key, o := range now {
-		if !sameValue(before[key].value, o.value) {
+		// Those of a file that was not read again are the same pointers, which is cheap to see.
+		if was := before[key].value; was != o.value && !reflect.DeepEqual(was, o.value) {
 			keys = append(keys, key)
 		}
 	}
@@ -46,12 +46,6 @@ func changedKeys(before, now objects) []sync.Object {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return keys
-}
-
-// sameValue compares the values of two objects. Those of a file that was not read again
-// are the same pointers, so that most comparisons are cheap.
-func sameValue(a, b any) bool {
-	return a == b || reflect.DeepEqual(a, b)
 }
 
 // eventFor returns the event for a Service or EndpointSlice that has this value now, or
@@ -88,8 +82,6 @@ func (o objects) serviceCIDRs() []netip.Prefix {
 			out = append(out, c.ranges...)
 		}
 	}
-	slices.SortFunc(out, func(a, b netip.Prefix) int {
-		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
-	})
+	slices.SortFunc(out, netip.Prefix.Compare)
 	return slices.Compact(out)
 }

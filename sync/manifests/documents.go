@@ -5,7 +5,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"regexp"
+	"strconv"
+	"strings"
 
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
@@ -55,9 +59,8 @@ func onlyComments(text []byte) bool {
 }
 
 // toJSON converts the document to JSON, if it is not JSON already. A duplicate key is
-// only a warning, because the API server uses the last one. Lines in errors are lines of
-// the file, if reread allows to parse it once more, else of the document.
-func (d document) toJSON(reread func() bool) (data []byte, warning, err error) {
+// only a warning, because the API server uses the last one.
+func (d document) toJSON() (data []byte, warning, err error) {
 	switch {
 	case d.err != nil:
 		return nil, nil, d.err
@@ -67,14 +70,24 @@ func (d document) toJSON(reread func() bool) (data []byte, warning, err error) {
 	if err := CheckAliases(d.text); err != nil {
 		return nil, nil, err
 	}
-	if data, err = yaml.YAMLToJSONStrict(d.text); err == nil {
+	data, strict := yaml.YAMLToJSONStrict(d.text)
+	if strict == nil {
 		return data, nil, nil
 	}
-	text := d.text
-	if reread() {
-		text = append(bytes.Repeat([]byte("\n"), d.line), text...)
+	data, err = yaml.YAMLToJSON(d.text)
+	return data, d.inFile(strict), d.inFile(err)
+}
+
+// lineNumber is how the YAML library names lines, of the document.
+var lineNumber = regexp.MustCompile(`\bline \d+`)
+
+// inFile makes lines in an error those of the file.
+func (d document) inFile(err error) error {
+	if err == nil {
+		return nil
 	}
-	_, strict := yaml.YAMLToJSONStrict(text)
-	data, err = yaml.YAMLToJSON(text)
-	return data, strict, err
+	return errors.New(lineNumber.ReplaceAllStringFunc(err.Error(), func(text string) string {
+		n, _ := strconv.Atoi(strings.TrimPrefix(text, "line "))
+		return fmt.Sprintf("line %d", d.line+n)
+	}))
 }

@@ -7,16 +7,14 @@ import (
 	"unicode"
 )
 
-// An Error is a problem with a manifest and its place. The rest of the file is used
-// nevertheless.
+// An Error is a problem with a manifest and its place. The rest of the file is used nevertheless.
 type Error struct {
 	// File is the path of the file as it was read.
 	File string
 	// Document is the number of the YAML document in the file, from 1; zero if
 	// it concerns the whole file. Empty documents do not count.
 	Document int
-	// Object is the object's kind and name, "Service default/web"; empty if they are
-	// unknown.
+	// Object is the object's kind and name, "Service default/web"; empty if they are unknown.
 	Object string
 	// Warning reports that the object is valid but suspicious: it has an unknown field, of
 	// which also the API server only warns, or cannot be served.

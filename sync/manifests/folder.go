@@ -14,7 +14,6 @@ import (
 	"kube-vmap/sync"
 )
 
-// objects are the objects of manifests.
 type objects map[sync.Object]object
 
 // folder is the content of all files so far.
@@ -76,7 +75,7 @@ func (f *folder) readFile(path string, r *report) {
 		known = &file{}
 		f.files[path] = known
 	}
-	text, err := readManifest(path)
+	text, err := ReadFile(path, maxManifest)
 	if err != nil {
 		if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
 			err = pathErr.Err
@@ -147,8 +146,7 @@ func (o object) outdated() object {
 	return o
 }
 
-// merge returns the objects of all files. If two describe the same object, the first
-// counts.
+// merge returns the objects of all files. If two describe the same object, the first counts.
 func (f *folder) merge(paths []string) (objects, []*Error) {
 	all := objects{}
 	var duplicates []*Error

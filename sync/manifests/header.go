@@ -54,7 +54,6 @@ func readHeader(data []byte, kind schema.GroupVersionKind) (header, error) {
 	return header{version.WithKind(h.Kind), key}, nil
 }
 
-// isNamespaced reports whether objects of the kind have a namespace.
 func isNamespaced(kind string) bool {
 	return kind == "Service" || kind == "EndpointSlice"
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	yaml2 "go.yaml.in/yaml/v2"
@@ -22,21 +23,17 @@ const (
 	// maxParseErrors is how many documents, or items of lists, of a file may fail to parse
 	// before the rest is skipped.
 	maxParseErrors = 1000
-	// maxReread is how many documents of a file are parsed once more, after as many empty
-	// lines as precede them, so that an error names the line of the file.
-	maxReread = 20
 )
 
 var (
-	errNotRegular = errors.New("not a regular file")
-
-	errTooLong       = fmt.Errorf("longer than %d bytes", maxManifest)
+	errNotRegular    = errors.New("not a regular file")
+	errTooLong       = errors.New("longer")
 	errAliases       = errors.New("aliases expand to too much")
 	errTooManyErrors = errors.New("too many errors, the rest of the file is skipped")
 )
 
-// readManifest reads a regular file of at most maxManifest bytes.
-func readManifest(path string) (text []byte, err error) {
+// ReadFile reads a regular file of at most so many bytes.
+func ReadFile(path string, most int64) (text []byte, err error) {
 	// Other files may never end, or block the reader.
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -44,11 +41,12 @@ func readManifest(path string) (text []byte, err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, cmp.Or(err, errNotRegular)
+		return nil, cmp.Or[error](err, &fs.PathError{Op: "read", Path: path, Err: errNotRegular})
 	}
-	text, err = io.ReadAll(io.LimitReader(file, maxManifest+1))
-	if err == nil && len(text) > maxManifest {
-		return nil, errTooLong
+	text, err = io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%w than %d bytes", errTooLong, most)
+		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
 	}
 	return text, err
 }

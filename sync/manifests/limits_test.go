@@ -73,18 +73,8 @@ func TestParseErrorLimit(t *testing.T) {
 		if len(parsed.objects) != 1 {
 			t.Errorf("%s: objects %v", name, parsed.objects)
 		}
-		// To name the line of the file for each would take minutes.
 		if took := time.Since(start); took > 5*time.Second {
 			t.Errorf("%s: took %s", name, took)
-		}
-	}
-}
-
-func TestFileLinesInErrorsAreLimited(t *testing.T) {
-	parsed := newParser("worker-1").parse("f", []byte(strings.Repeat("---\na: [\n", maxReread+1)))
-	for i, p := range parsed.problems {
-		if ofDocument := strings.Contains(p.Error(), "line 1:"); ofDocument != (i == maxReread) {
-			t.Errorf("document %d: %v", p.Document, p)
 		}
 	}
 }

@@ -33,7 +33,6 @@ type object struct {
 	invalid bool
 }
 
-// serviceCIDR is a ServiceCIDR.
 type serviceCIDR struct{ ranges []netip.Prefix }
 
 // parsed is the content of one file.
@@ -63,7 +62,6 @@ func newParser(node string) *parser {
 	}
 }
 
-// parse reads a whole file.
 func (p *parser) parse(file string, text []byte) parsed {
 	r := fileParser{parser: p, file: file}
 	for _, d := range splitDocuments(text) {
@@ -78,29 +76,19 @@ func (p *parser) parse(file string, text []byte) parsed {
 	return r.parsed
 }
 
-// fileParser parses one file.
 type fileParser struct {
 	*parser
 	parsed
-	file     string
-	document int
-	// parseErrors counts what could not be parsed, reread the documents that were parsed a
-	// second time.
-	parseErrors, reread int
+	file        string
+	document    int
+	parseErrors int // what could not be parsed
 }
 
-// tooManyErrors reports whether to skip the rest of the file.
 func (r *fileParser) tooManyErrors() bool { return r.parseErrors > maxParseErrors }
-
-// mayReread reports whether one more document may be parsed a second time.
-func (r *fileParser) mayReread() bool {
-	r.reread++
-	return r.reread <= maxReread
-}
 
 func (r *fileParser) readDocument(d document) {
 	r.document = d.number
-	data, warning, err := d.toJSON(r.mayReread)
+	data, warning, err := d.toJSON()
 	if err != nil {
 		r.parseError(err)
 		return

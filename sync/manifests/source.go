@@ -143,7 +143,6 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// send delivers a burst unless ctx ends first.
 func send(ctx context.Context, out chan<- []sync.Event, events []sync.Event) {
 	select {
 	case out <- events:

@@ -3,10 +3,8 @@ package metrics
 import (
 	"strconv"
 	"strings"
-	stdsync "sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"kube-vmap/model"
 	"kube-vmap/sync/connections"
@@ -17,7 +15,7 @@ type Connections interface {
 	Totals() connections.Totals
 }
 
-// The most series of Service ports and of endpoints.
+// The most series of Service ports and of endpoints: the first ones.
 const (
 	maxPorts     = 50_000
 	maxEndpoints = 20_000
@@ -32,24 +30,11 @@ func (m *Metrics) AddConnections(from Connections, endpoints bool) {
 // A connectionCollector collects connections. These are the only metrics with labels for
 // objects: those that had connections through this node, up to a maximum.
 type connectionCollector struct {
-	from        Connections
-	byEndpoint  bool
-	perPort     *prometheus.Desc
-	perEndpoint *prometheus.Desc
-	counters    *prometheus.Desc
-	uncounted   *prometheus.Desc
-	notCounted  *prometheus.Desc
-	skipped     *prometheus.Desc
+	from                   Connections
+	byEndpoint             bool
+	maxPorts, maxEndpoints int
 
-	mu        stdsync.Mutex // guards the rest
-	ports     boundedSet[connections.Port]
-	endpoints boundedSet[endpointKey]
-}
-
-// An endpointKey is an endpoint of a Service port.
-type endpointKey struct {
-	connections.Port
-	endpoint string
+	perPort, perEndpoint, counters, uncounted, notCounted, skipped *prometheus.Desc
 }
 
 func newConnectionCollector(from Connections, endpoints bool, maxPorts, maxEndpoints int) *connectionCollector {
@@ -58,7 +43,7 @@ func newConnectionCollector(from Connections, endpoints bool, maxPorts, maxEndpo
 		return prometheus.NewDesc("kubevmap_"+name, help, labels, nil)
 	}
 	return &connectionCollector{
-		from: from, byEndpoint: endpoints,
+		from: from, byEndpoint: endpoints, maxPorts: maxPorts, maxEndpoints: maxEndpoints,
 		perPort: desc("service_connections_total",
 			"Connections from this node to endpoints of a Service port.", labels...),
 		perEndpoint: desc("endpoint_connections_total",
@@ -73,8 +58,6 @@ func newConnectionCollector(from Connections, endpoints bool, maxPorts, maxEndpo
 			"Connections that were not counted because there were too many counters.", "ip_family"),
 		skipped: desc("connection_series_left_out",
 			"Service ports and endpoints with connections that have no series because there are too many."),
-		ports:     boundedSet[connections.Port]{max: maxPorts},
-		endpoints: boundedSet[endpointKey]{max: maxEndpoints},
 	}
 }
 
@@ -87,47 +70,35 @@ func (c *connectionCollector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *connectionCollector) Collect(out chan<- prometheus.Metric) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	totals := c.from.Totals()
-	for _, f := range model.Families {
-		out <- prometheus.MustNewConstMetric(c.counters, prometheus.GaugeValue, float64(totals.Counters[f]), f.String())
-		out <- prometheus.MustNewConstMetric(c.uncounted, prometheus.GaugeValue, float64(totals.Uncounted[f]), f.String())
-		out <- prometheus.MustNewConstMetric(c.notCounted, prometheus.CounterValue, float64(totals.NotCounted[f]), f.String())
+	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 	}
-	skipped := c.choose(totals.Ports)
+	gauge := func(d *prometheus.Desc, n int, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+	}
+	for _, f := range model.Families {
+		gauge(c.counters, totals.Counters[f], f.String())
+		gauge(c.uncounted, totals.Uncounted[f], f.String())
+		counter(c.notCounted, totals.NotCounted[f], f.String())
+	}
+	endpoints := 0
 	for i := range totals.Ports {
 		t := &totals.Ports[i]
 		labels := labelsOf(t)
-		if c.ports.Has(t.Port) {
-			out <- prometheus.MustNewConstMetric(c.perPort, prometheus.CounterValue, float64(t.Connections), labels...)
+		if i < c.maxPorts {
+			counter(c.perPort, t.Connections, labels...)
+		}
+		if !c.byEndpoint {
+			continue
 		}
 		for _, e := range t.Endpoints {
-			if !c.byEndpoint {
-				break
-			}
-			if endpoint := e.Endpoint.String(); c.endpoints.Has(endpointKey{t.Port, endpoint}) {
-				out <- prometheus.MustNewConstMetric(c.perEndpoint, prometheus.CounterValue, float64(e.Connections),
-					append(labels, endpoint)...)
+			if endpoints++; endpoints <= c.maxEndpoints {
+				counter(c.perEndpoint, e.Connections, append(labels, e.Endpoint.String())...)
 			}
 		}
 	}
-	out <- prometheus.MustNewConstMetric(c.skipped, prometheus.GaugeValue, float64(skipped))
-}
-
-// choose chooses the series, and returns how many it skipped.
-func (c *connectionCollector) choose(totals []connections.PortTotal) (skipped int) {
-	var ports []connections.Port
-	var endpoints []endpointKey
-	for i := range totals {
-		ports = append(ports, totals[i].Port)
-		for _, e := range totals[i].Endpoints {
-			if c.byEndpoint {
-				endpoints = append(endpoints, endpointKey{totals[i].Port, e.Endpoint.String()})
-			}
-		}
-	}
-	return c.ports.choose(ports) + c.endpoints.choose(endpoints)
+	gauge(c.skipped, max(0, len(totals.Ports)-c.maxPorts)+max(0, endpoints-c.maxEndpoints))
 }
 
 // labelsOf returns the labels of a Service port. One without a name has its number.
@@ -137,29 +108,4 @@ func labelsOf(t *connections.PortTotal) []string {
 		port = strconv.Itoa(int(t.Number))
 	}
 	return []string{t.Namespace, t.Name, port, strings.ToUpper(t.Protocol.String()), t.Family.String()}
-}
-
-// A boundedSet is a set with a maximum size that keeps its members for as long as they
-// exist, so that no series comes and goes because of another.
-type boundedSet[K comparable] struct {
-	sets.Set[K]
-	max int
-}
-
-// choose replaces the set by members of all, and returns how many it skipped.
-func (b *boundedSet[K]) choose(all []K) (skipped int) {
-	chosen := make(sets.Set[K], min(len(all), b.max))
-	for _, k := range all {
-		if b.Has(k) {
-			chosen.Insert(k)
-		}
-	}
-	for _, k := range all {
-		if len(chosen) == b.max {
-			break
-		}
-		chosen.Insert(k)
-	}
-	b.Set = chosen
-	return len(all) - len(chosen)
 }

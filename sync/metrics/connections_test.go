@@ -83,7 +83,7 @@ func TestConnectionsByServicePortAndEndpoint(t *testing.T) {
 	}
 }
 
-func TestSeriesAreBoundedAndStable(t *testing.T) {
+func TestSeriesAreBounded(t *testing.T) {
 	services := func(names ...string) *fakeTotals {
 		from := &fakeTotals{}
 		for _, f := range model.Families {
@@ -117,9 +117,5 @@ func TestSeriesAreBoundedAndStable(t *testing.T) {
 	c := newConnectionCollector(services("5", "6"), true, 4, 4)
 	has("at first", gathered(t, c), 0, "5", "5", "6", "6")
 	c.from = services("4", "5", "6", "7")
-	has("with more before and behind", gathered(t, c), 4, "5", "5", "6", "6")
-	c.from = services("4", "6", "7")
-	has("when one goes", gathered(t, c), 2, "4", "6", "6", "7")
-	c.from = services("9")
-	has("when all of them go", gathered(t, c), 0, "9", "9")
+	has("with more", gathered(t, c), 4, "4", "5", "6", "7")
 }

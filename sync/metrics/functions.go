@@ -19,7 +19,6 @@ func (m *Metrics) add(name, help string, labels prometheus.Labels, read func() f
 	}
 }
 
-// ifTrue returns 1 for true.
 func ifTrue(is bool) float64 {
 	if is {
 		return 1

@@ -106,8 +106,8 @@ func newKubeProxy(r prometheus.Registerer, native bool) *kubeProxy {
 	return m
 }
 
-// queued counts pending changes.
-func (m *kubeProxy) queued(q sync.QueuedChanges) {
+// Queued implements [sync.Observer].
+func (m *kubeProxy) Queued(q sync.QueuedChanges) {
 	m.services.Add(float64(q.Services))
 	m.servicesPending.Add(float64(q.Services))
 	m.endpoints.Add(float64(q.Slices))
@@ -117,8 +117,8 @@ func (m *kubeProxy) queued(q sync.QueuedChanges) {
 	}
 }
 
-// reconciled counts deleted flows.
-func (m *kubeProxy) reconciled(f model.Family, deleted int, took time.Duration) {
+// Reconciled counts deleted stale flows of a family, and how long that took.
+func (m *kubeProxy) Reconciled(f model.Family, deleted int, took time.Duration) {
 	m.reconcileDuration[f].Observe(took.Seconds())
 	m.flowsDeleted[f].Add(float64(deleted))
 }
@@ -131,7 +131,6 @@ func (m *kubeProxy) failed(r sync.Result) {
 	}
 }
 
-// synced measures a successful sync.
 func (m *kubeProxy) synced(r sync.Result) {
 	kind := &m.partialDuration
 	if r.Full {

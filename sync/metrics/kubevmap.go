@@ -51,9 +51,10 @@ func newKubeVMap(r prometheus.Registerer, native bool) *kubeVMap {
 	}
 }
 
-// affinityFull sets the total of the kernel's counter, which starts from zero if the
-// table was deleted. It is called on one goroutine.
-func (m *kubeVMap) affinityFull(f model.Family, total uint64) {
+// AffinityFull sets the total number of connections of a family whose client was not remembered:
+// the kernel's counter, which starts from zero if the table was deleted. It is called on one
+// goroutine.
+func (m *kubeVMap) AffinityFull(f model.Family, total uint64) {
 	if before := m.lastAffinityFull[f]; total >= before {
 		m.affinityFullTotal[f].Add(float64(total - before))
 	} else {
@@ -62,7 +63,6 @@ func (m *kubeVMap) affinityFull(f model.Family, total uint64) {
 	m.lastAffinityFull[f] = total
 }
 
-// synced measures a successful sync.
 func (m *kubeVMap) synced(r sync.Result) {
 	if a := r.Applied; a.Steps > 0 {
 		m.transactions.Add(float64(a.Steps))

@@ -30,7 +30,6 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -38,7 +37,6 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/prometheus/slis"
 
-	"kube-vmap/model"
 	"kube-vmap/sync"
 )
 
@@ -53,23 +51,20 @@ type Config struct {
 	NativeHistograms bool
 }
 
-// Metrics is a [sync.Observer] that counts and measures syncs. It is safe for concurrent
-// use.
+// Metrics is a [sync.Observer] that counts and measures syncs. It is safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
-	proxy    *kubeProxy
-	kubeVMap *kubeVMap
-	slis     *sliMetrics
+	slis     componentmetrics.KubeRegistry
+	*kubeProxy
+	*kubeVMap
 }
 
 // New returns metrics in their own registry.
 func New(c Config) *Metrics {
-	r := prometheus.NewRegistry()
+	r, health := prometheus.NewRegistry(), componentmetrics.NewKubeRegistry()
 	registerBuild(r, c)
-	return &Metrics{
-		registry: r, proxy: newKubeProxy(r, c.NativeHistograms),
-		kubeVMap: newKubeVMap(r, c.NativeHistograms), slis: newSLIMetrics(),
-	}
+	slis.Register(health)
+	return &Metrics{r, health, newKubeProxy(r, c.NativeHistograms), newKubeVMap(r, c.NativeHistograms)}
 }
 
 // Gatherer returns a gatherer of these metrics and those in component-base's registry for
@@ -81,29 +76,17 @@ func (m *Metrics) Gatherer() prometheus.Gatherer {
 // SLIs returns a gatherer of the health metrics of [KEP-3466].
 //
 // [KEP-3466]: https://kep.k8s.io/3466
-func (m *Metrics) SLIs() prometheus.Gatherer { return m.slis.registry }
-
-// Queued implements [sync.Observer].
-func (m *Metrics) Queued(q sync.QueuedChanges) { m.proxy.queued(q) }
+func (m *Metrics) SLIs() prometheus.Gatherer { return m.slis }
 
 // Synced implements [sync.Observer].
 func (m *Metrics) Synced(r sync.Result) {
 	if r.Err != nil {
-		m.proxy.failed(r)
+		m.failed(r)
 		return
 	}
-	m.proxy.synced(r)
+	m.kubeProxy.synced(r)
 	m.kubeVMap.synced(r)
 }
-
-// Reconciled counts deleted stale flows of a family, and how long that took.
-func (m *Metrics) Reconciled(f model.Family, deleted int, took time.Duration) {
-	m.proxy.reconciled(f, deleted, took)
-}
-
-// AffinityFull sets the total number of connections of a family whose client was not
-// remembered.
-func (m *Metrics) AffinityFull(f model.Family, total uint64) { m.kubeVMap.affinityFull(f, total) }
 
 // Node implements [sync.Observer].
 func (m *Metrics) Node(sync.SetNode) {}
@@ -111,27 +94,18 @@ func (m *Metrics) Node(sync.SetNode) {}
 // Probed counts a response to a probe ("healthz", "livez" or "readyz") with its HTTP
 // status. Responses to "readyz" count only in the SLI metrics.
 func (m *Metrics) Probed(probe string, code int) {
-	if responses := m.proxy.probes[probe]; responses != nil {
+	if responses := m.probes[probe]; responses != nil {
 		responses.WithLabelValues(strconv.Itoa(code)).Inc()
 	}
-	m.slis.observe("proxy", probe, code == http.StatusOK)
+	observe("proxy", probe, code == http.StatusOK)
 }
 
 // Pinged counts a response of the metrics server's own /healthz, which only shows that
 // the process runs.
-func (m *Metrics) Pinged() { m.slis.observe("ping", "healthz", true) }
+func (m *Metrics) Pinged() { observe("ping", "healthz", true) }
 
-// sliMetrics has kubernetes_healthcheck and kubernetes_healthchecks_total.
-type sliMetrics struct{ registry componentmetrics.KubeRegistry }
-
-func newSLIMetrics() *sliMetrics {
-	i := &sliMetrics{componentmetrics.NewKubeRegistry()}
-	slis.Register(i.registry)
-	return i
-}
-
-// observe records the result of a named check by a probe of that type.
-func (*sliMetrics) observe(name, probe string, ok bool) {
+// observe records in the process's SLI metrics the result of a named check by a probe of that type.
+func observe(name, probe string, ok bool) {
 	status := slis.Error
 	if ok {
 		status = slis.Success

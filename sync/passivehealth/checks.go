@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// answerTime is how long a question waits for an answer, and how long a connection must
-	// have waited for one.
+	// answerTime is how long an endpoint has to answer one of two questions, and how long a
+	// connection must have waited for an answer.
 	answerTime = time.Second
 	// secondQuestion is when an endpoint is asked again.
 	secondQuestion = answerTime / 2
@@ -158,14 +158,19 @@ func (c *check) isDue(now time.Time) bool {
 	return false
 }
 
-// sent records that a question was sent.
-func (c *check) sent(now time.Time) {
+// sent records that a question was sent, and returns how long to wait for its answer. Silence is
+// certain answerTime after the first question, within which both are asked.
+func (c *check) sent(now time.Time) (wait time.Duration) {
 	c.questions++
-	pause := secondQuestion
 	if c.phase == phaseUnresponsive {
-		pause = askPeriodAfter(now.Sub(c.began))
+		c.next = now.Add(askPeriodAfter(now.Sub(c.began)))
+		return answerTime
 	}
-	c.next = now.Add(pause)
+	c.next = now.Add(secondQuestion)
+	if c.questions == 2 {
+		return answerTime - secondQuestion
+	}
+	return answerTime
 }
 
 // askPeriodAfter returns how long after a question the next one follows to what has not answered
@@ -186,14 +191,17 @@ const (
 	outcomeUnknown // the question could not be asked
 )
 
-// answer handles the outcome of a question. It reports whether the endpoint is used again.
-func (s *checks) answer(now time.Time, e endpoint, o outcome) (released *check) {
-	c := s.all[e]
+// answer handles the outcome of a question, and returns the check if its endpoint is used again.
+// Silence says nothing about a phase that began after the question.
+func (s *checks) answer(now time.Time, a questionAnswer) (released *check) {
+	c := s.all[a.endpoint]
 	switch {
 	case c == nil || c.phase != phaseAsking && c.phase != phaseUnresponsive:
-	case o == outcomeSilence:
-		c.silent++
-	case o == outcomeAnswer:
+	case a.outcome == outcomeSilence:
+		if a.began.Equal(c.began) {
+			c.silent++
+		}
+	case a.outcome == outcomeAnswer:
 		c.askable, c.retry = true, 0
 		if c.phase == phaseUnresponsive {
 			c.release(now)
@@ -238,10 +246,8 @@ func (s *checks) silentChecks(now time.Time) (out []*check) {
 // connection still waits. What they have answered meanwhile is to be read before [check.decide].
 func (s *checks) decisions(now time.Time) (out []*check) {
 	for _, c := range s.all {
-		if c.phase != phaseAsking || now.Sub(c.began) < answerTime || c.questions < 2 || c.silent < 2 {
-			continue
-		}
-		if c.stillWaits {
+		late := c.phase == phaseAsking && now.Sub(c.began) >= answerTime
+		if late && c.questions >= 2 && c.silent >= 2 && c.stillWaits && c.answered != nil {
 			out = append(out, c)
 		}
 	}
@@ -261,7 +267,7 @@ func (c *check) decide(now time.Time, answered map[uint32]struct{}, cutOff bool)
 		}
 	}
 	oneWay := c.protocol != model.TCP && len(answered)+len(c.answered) == 0
-	if oneWay || c.answered == nil || cutOff {
+	if oneWay || cutOff {
 		c.answers(now)
 		return false
 	}
@@ -295,16 +301,25 @@ func (s *checks) retries(now time.Time) (out []*check) {
 	return out
 }
 
-// forget drops the checks whose endpoints are in no pool any more.
-func (s *checks) forget(p pools) {
-	for e, c := range s.all {
-		c.pools = slices.DeleteFunc(c.pools, func(each *pool) bool { return !(p[each.key] != nil && p[each.key].has(e)) })
-		for i, each := range c.pools {
-			c.pools[i] = p[each.key]
-		}
-		if len(c.pools) == 0 {
-			delete(s.all, e)
-		}
+// forget replaces pools that are gone or changed, and drops the checks of endpoints that are in no
+// pool any more.
+func (s *checks) forget(replaced []*pool, p pools) {
+	for _, old := range replaced {
+		next := p[old.key]
+		old.each(func(e endpoint) {
+			c := s.all[e]
+			if c == nil {
+				return
+			}
+			if i := slices.Index(c.pools, old); i >= 0 && next != nil && next.has(e) {
+				c.pools[i] = next
+			} else if i >= 0 {
+				c.pools = slices.Delete(c.pools, i, i+1)
+			}
+			if len(c.pools) == 0 {
+				delete(s.all, e)
+			}
+		})
 	}
 }
 

@@ -29,39 +29,42 @@ type pool struct {
 	sent []netip.AddrPort
 }
 
-// apply follows a commit and returns the pools that are new or changed, and whether the number of
-// unresponsive endpoints may have changed.
-func (p pools) apply(c sync.Committed) (changed []*pool, recount bool) {
+// apply follows a commit and returns the pools that are new or changed, and those that were
+// replaced or are gone.
+func (p pools) apply(c sync.Committed) (changed, replaced []*pool) {
 	before := p
 	if c.Full {
-		before, recount = maps.Clone(p), true
+		before = maps.Clone(p)
 		clear(p)
+		replaced = slices.Collect(maps.Values(before))
 	}
 	remove := func(m model.Match) {
-		recount = recount || p[m] != nil && len(p[m].sent) > 0
-		delete(p, m)
+		if p[m] != nil {
+			replaced = append(replaced, p[m])
+			delete(p, m)
+		}
 	}
 	for i := range c.Set {
 		f := &c.Set[i]
-		switch {
-		case !f.IsClusterIP():
-		case f.Pool.PassiveChecks == 0:
-			remove(f.Match)
-		default:
-			next, old := newPool(f), before[f.Match]
-			if old != nil && old.service == next.service && old.mode == next.mode {
-				next.sent = old.sent
-			} else {
-				remove(f.Match)
-			}
-			p[f.Match] = next
-			changed = append(changed, next)
+		if !f.IsClusterIP() {
+			continue
 		}
+		old := before[f.Match]
+		remove(f.Match)
+		if f.Pool.PassiveChecks == 0 {
+			continue
+		}
+		next := newPool(f)
+		if old != nil && old.service == next.service && old.mode == next.mode {
+			next.sent = old.sent
+		}
+		p[f.Match] = next
+		changed = append(changed, next)
 	}
 	for _, m := range c.Gone {
 		remove(m)
 	}
-	return changed, recount
+	return changed, replaced
 }
 
 func newPool(f *model.Frontend) *pool {

@@ -1,6 +1,7 @@
 package passivehealth
 
 import (
+	"net/netip"
 	"runtime"
 	"time"
 
@@ -32,23 +33,28 @@ func (t *Tracker) readUnanswered(now time.Time) {
 		return
 	}
 	t.moved, t.lastRead = false, now
-	runtime.LockOSThread() // for its processor time
-	defer runtime.UnlockOSThread()
-	unanswered, before := map[endpoint][]uint32{}, t.CPUTime()
-	err := t.Tracking.EachUnanswered(func() { clear(unanswered) }, func(e conntrack.Entry) {
-		k := endpoint{e.Protocol, e.Reply}
-		unanswered[k] = append(unanswered[k], e.ID)
+	unanswered := map[endpoint][]uint32{}
+	t.readCost = t.read(now, func() error {
+		err := t.Tracking.EachUnanswered(func() { clear(unanswered) }, func(e conntrack.Entry) {
+			k := endpoint{e.Protocol, e.Reply}
+			unanswered[k] = append(unanswered[k], e.ID)
+		})
+		if err == nil && (len(unanswered) > 0 || len(t.checks.all) > 0) {
+			t.checks.observe(now, unanswered, having(t.pools, unanswered))
+		}
+		return err
 	})
-	t.logOutcome(err)
-	if err == nil && (len(unanswered) > 0 || len(t.checks.all) > 0) {
-		t.checks.observe(now, unanswered, having(t.pools, unanswered))
-	}
-	t.readCost = t.CPUTime() - before
-	t.readBudget.ReserveN(now, min(int(t.readCost.Microseconds()), t.readBudget.Burst()))
 }
 
-// logOutcome logs when reads start to fail or to succeed again.
-func (t *Tracker) logOutcome(err error) {
+// read calls what reads connection tracking, takes its processor time from the budget and returns
+// that. It logs when reads start to fail or to succeed again.
+func (t *Tracker) read(now time.Time, fn func() error) (cost time.Duration) {
+	runtime.LockOSThread() // for its processor time
+	defer runtime.UnlockOSThread()
+	before := t.CPUTime()
+	err := fn()
+	cost = t.CPUTime() - before
+	t.readBudget.ReserveN(now, min(int(cost.Microseconds()), t.readBudget.Burst()))
 	switch {
 	case err != nil && !t.failing:
 		t.Log.Warn("connections without an answer not read, passive health checks wait", "err", err)
@@ -56,20 +62,39 @@ func (t *Tracker) logOutcome(err error) {
 		t.Log.Info("connections without an answer read again")
 	}
 	t.failing = err != nil
+	return cost
 }
 
-// readAnswered returns the numbers of the endpoint's connections that have an answer; nil if
-// they cannot be read.
-func (t *Tracker) readAnswered(of endpoint) map[uint32]struct{} {
-	ids := map[uint32]struct{}{}
-	err := t.Tracking.EachAnsweredBy(of.addr.Addr(), func() { clear(ids) }, func(e conntrack.Entry) {
-		if (endpoint{e.Protocol, e.Reply}) == of {
-			ids[e.ID] = struct{}{}
-		}
-	})
-	if err != nil {
-		t.logOutcome(err)
+// readAnswered returns the numbers of the connections that these checks' endpoints have answered,
+// from one walk, which serves all that wait for one; nothing if that failed or is not due.
+func (t *Tracker) readAnswered(now time.Time, of []*check) map[endpoint]map[uint32]struct{} {
+	if len(of) == 0 || now.Sub(t.lastRound) < secondQuestion || t.readBudget.TokensAt(now) < 1 {
 		return nil
 	}
-	return ids
+	t.lastRound = now
+	by, answered := of[0].addr.Addr(), map[endpoint]map[uint32]struct{}{}
+	for _, c := range of {
+		answered[c.endpoint] = map[uint32]struct{}{}
+		if c.addr.Addr() != by {
+			by = netip.Addr{} // the kernel filters by one address
+		}
+	}
+	failed := false
+	t.read(now, func() error {
+		err := t.Tracking.EachAnswered(by, func() {
+			for _, ids := range answered {
+				clear(ids)
+			}
+		}, func(e conntrack.Entry) {
+			if ids := answered[endpoint{e.Protocol, e.Reply}]; ids != nil {
+				ids[e.ID] = struct{}{}
+			}
+		})
+		failed = err != nil
+		return err
+	})
+	if failed {
+		return nil
+	}
+	return answered
 }

@@ -3,12 +3,11 @@ package passivehealth
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
@@ -21,6 +20,9 @@ const (
 	ReasonNodeSilent   = model.ProblemNodeNotAnswering
 	ReasonNodeAnswers  = "NodeAnswersAgain"
 )
+
+// maxServices is how many Services of an endpoint get an event.
+const maxServices = 10
 
 // A Report is what a [Tracker] knows at one moment.
 type Report struct {
@@ -51,15 +53,7 @@ type SilentNode struct {
 
 // Report returns what is known now.
 func (t *Tracker) Report(ctx context.Context) (Report, error) {
-	answer := make(chan Report, 1)
-	select {
-	case t.requests <- func() { answer <- t.currentReport() }:
-		return <-answer, nil
-	case <-t.ended:
-		return Report{}, context.Canceled
-	case <-ctx.Done():
-		return Report{}, ctx.Err()
-	}
+	return sync.CallOn(ctx, t.requests, t.ended, t.currentReport)
 }
 
 func (t *Tracker) currentReport() (r Report) {
@@ -99,25 +93,30 @@ func (t *Tracker) Totals() (notAnswering, questions, changes int64) {
 // at any time.
 func (t *Tracker) CutOff() bool { return t.cutOff.Load() }
 
-// reportChange reports that an endpoint does not answer, or answers again.
+// reportChange reports that an endpoint does not answer, or answers again, within the limits of
+// the namespaces.
 func (t *Tracker) reportChange(c *check) {
 	t.changes.Add(1)
-	reason := ReasonAnswers
-	note := fmt.Sprintf("endpoint %s/%s is used again by node %s", c.addr, c.protocol, t.NodeName)
-	if c.phase == phaseUnresponsive {
-		reason = ReasonNotAnswering
-		note = fmt.Sprintf("endpoint %s/%s does not answer node %s: no answer to %d connections and %d questions",
-			c.addr, c.protocol, t.NodeName, c.connections, c.silent)
-		if c.avoided() {
-			note += "; new connections avoid it as far as the Service has others"
+	services := c.services()
+	notify := func(reason, note string) (log *slog.Logger) {
+		for _, o := range services[:min(len(services), maxServices)] {
+			log = t.notices.Notify(o, reason, note)
 		}
-		t.Log.Warn("endpoint does not answer", "endpoint", c.addr.String(), "protocol", c.protocol.String(),
-			"service", c.services()[0].Namespace+"/"+c.services()[0].Name, "node", c.node,
-			"connections", c.connections, "questions", c.silent)
-	} else {
-		t.Log.Info("endpoint used again", "endpoint", c.addr.String(), "protocol", c.protocol.String())
+		return log.With("endpoint", c.addr.String(), "protocol", c.protocol.String(),
+			"service", services[0].Namespace+"/"+services[0].Name)
 	}
-	sync.WarnServices(t.Recorder, sets.New(c.services()...), reason, note)
+	if c.phase != phaseUnresponsive {
+		note := fmt.Sprintf("endpoint %s/%s is used again by node %s", c.addr, c.protocol, t.NodeName)
+		notify(ReasonAnswers, note).Info("endpoint used again")
+		return
+	}
+	note := fmt.Sprintf("endpoint %s/%s does not answer node %s: no answer to %d connections and %d questions",
+		c.addr, c.protocol, t.NodeName, c.connections, c.silent)
+	if c.avoided() {
+		note += "; new connections avoid it as far as the Service has others"
+	}
+	notify(ReasonNotAnswering, note).Warn("endpoint does not answer",
+		"node", c.node, "connections", c.connections, "questions", c.silent)
 }
 
 // reportNode reports that a node does not answer, or answers again.

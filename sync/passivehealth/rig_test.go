@@ -107,9 +107,11 @@ func (w *world) EachUnanswered(begin func(), fn func(conntrack.Entry)) error {
 	return w.each(fn, func(e conntrack.Entry) bool { return !e.Replied })
 }
 
-func (w *world) EachAnsweredBy(a netip.Addr, begin func(), fn func(conntrack.Entry)) error {
+func (w *world) EachAnswered(by netip.Addr, begin func(), fn func(conntrack.Entry)) error {
 	begin()
-	return w.each(fn, func(e conntrack.Entry) bool { return e.Replied && e.Reply.Addr() == a })
+	return w.each(fn, func(e conntrack.Entry) bool {
+		return e.Replied && (!by.IsValid() || e.Reply.Addr() == by)
+	})
 }
 
 func (w *world) IsFull() (bool, error) { defer w.lock()(); return w.full, nil }

@@ -21,21 +21,18 @@ const (
 	// idleTick is how often the kernel's counter is read, and tick how exact all other times are
 	// while endpoints are asked.
 	idleTick, tick = 500 * time.Millisecond, 250 * time.Millisecond
-	// Reading connection tracking takes half a hundredth of a processor's time while the counter
-	// moves, with bursts, and otherwise one part of idleFactor.
-	readsPerSecond, readBurst = 5_000, 200_000 // microseconds
-	idleFactor                = 1000
+	// Reading connection tracking takes 0.6 % of a processor's time while the counter moves, with
+	// bursts, and otherwise one part of idleFactor.
+	readsPerSecond, readBurst = 6_000, 1_000_000 // microseconds
+	idleFactor                = 2500
 	// questionsPerSecond limits the questions about endpoints.
 	questionsPerSecond = 50
-	// readsPerTick limits the reads of what one endpoint has answered: each goes through the
-	// whole table of connection tracking.
-	readsPerTick = 8
 )
 
 // Tracking is the kernel's connection tracking; [conntrack.Conntrack] implements it.
 type Tracking interface {
 	EachUnanswered(begin func(), fn func(conntrack.Entry)) error
-	EachAnsweredBy(addr netip.Addr, begin func(), fn func(conntrack.Entry)) error
+	EachAnswered(by netip.Addr, begin func(), fn func(conntrack.Entry)) error
 	// IsFull reports whether the table has hardly any room for the connections of questions.
 	IsFull() (bool, error)
 }
@@ -72,6 +69,7 @@ type Tracker struct {
 
 	pools    pools
 	checks   checks
+	notices  *sync.Notices
 	nodes    map[string]*node
 	kubelets kubelets
 	// addrsOf are the endpoints of nodes that checks run on.
@@ -79,7 +77,8 @@ type Tracker struct {
 
 	counter    uint64    // of the kernel, when it was last read
 	moved      bool      // since connection tracking was last read
-	lastRead   time.Time // of connection tracking
+	lastRead   time.Time // of connections without an answer
+	lastRound  time.Time // of those with one
 	readCost   time.Duration
 	failing    bool          // the last read failed
 	readBudget *rate.Limiter // in microseconds of processor time
@@ -104,6 +103,7 @@ type Tracker struct {
 // A questionAnswer is the outcome of a question.
 type questionAnswer struct {
 	endpoint
+	began   time.Time // of the check's phase when it was asked
 	outcome outcome
 }
 
@@ -113,7 +113,7 @@ func New(c Config) *Tracker {
 		c.CPUTime = sync.ThreadCPUTime
 	}
 	return &Tracker{
-		Config: c, CommitQueue: sync.NewCommitQueue(),
+		Config: c, CommitQueue: sync.NewCommitQueue(), notices: sync.NewNotices(c.Recorder, c.Log),
 		pools: pools{}, checks: checks{all: map[endpoint]*check{}}, nodes: map[string]*node{},
 		kubelets: kubelets{ask: c.Kubelet, known: map[string]kubelet{}},
 		addrsOf:  map[string][]netip.Addr{}, budget: rate.NewLimiter(questionsPerSecond, questionsPerSecond),
@@ -173,20 +173,21 @@ func (t *Tracker) untilNextTick() time.Duration {
 
 // applyCommits brings the pools up to date, and forgets the endpoints that are gone.
 func (t *Tracker) applyCommits(ctx context.Context) {
-	changed, recount := map[model.Match]*pool{}, false
+	changed := map[model.Match]*pool{}
+	var replaced []*pool
 	for _, c := range t.Take() {
-		list, mayDiffer := t.pools.apply(c)
-		for _, p := range list {
+		set, old := t.pools.apply(c)
+		for _, p := range set {
 			changed[p.key] = p
 		}
-		recount = recount || mayDiffer
+		replaced = append(replaced, old...)
 	}
-	if recount {
+	if slices.ContainsFunc(replaced, func(p *pool) bool { return len(p.sent) > 0 }) {
 		t.count()
 	}
 	idle := len(t.checks.all) == 0 && len(t.nodes) == 0
 	maps.DeleteFunc(changed, func(m model.Match, p *pool) bool { return t.pools[m] != p || idle && len(p.sent) == 0 })
-	t.checks.forget(t.pools)
+	t.checks.forget(replaced, t.pools)
 	t.publish(ctx, slices.Collect(maps.Values(changed)))
 }
 
@@ -198,38 +199,33 @@ func (t *Tracker) tick(ctx context.Context, now time.Time) {
 	t.locate(ctx, silent)
 	t.askNodes(ctx, now, silent)
 	t.sampleNodes(ctx, now, silent)
-	reads := 0
-	for _, c := range silent {
-		if c.answered == nil && reads < readsPerTick {
-			c.answered = t.readAnswered(c.endpoint)
-			reads++
-		}
-	}
-	changed := t.checks.retries(now)
+	changed := append(t.checks.retries(now), t.decide(now, silent)...)
 	for _, c := range changed {
 		t.reportChange(c)
 	}
-	changed = append(changed, t.decide(now)...)
 	t.ask(ctx, now)
 	t.publish(ctx, poolsOf(changed))
 }
 
-// decide makes endpoints unresponsive, and returns them.
-func (t *Tracker) decide(now time.Time) (changed []*check) {
-	due := t.checks.decisions(now)
-	if len(due) == 0 {
-		return nil
-	}
-	if full, err := t.Tracking.IsFull(); full || err != nil {
-		return nil
-	}
-	for _, c := range due[:min(len(due), readsPerTick)] {
-		if t.sampled.Before(c.began) {
-			continue // it is not known yet whether this node has a network
+// decide reads what silent endpoints have answered so far, and makes those unresponsive of which
+// enough is known. It returns these.
+func (t *Tracker) decide(now time.Time, silent []*check) (changed []*check) {
+	unread := slices.DeleteFunc(silent, func(c *check) bool { return c.answered != nil })
+	due := slices.DeleteFunc(t.checks.decisions(now), func(c *check) bool {
+		return t.sampled.Before(c.began) // it is not known yet whether this node has a network
+	})
+	if len(due) > 0 {
+		if full, err := t.Tracking.IsFull(); full || err != nil {
+			due = nil
 		}
-		if answered := t.readAnswered(c.endpoint); answered != nil && c.decide(now, answered, t.cutOff.Load()) {
+	}
+	answered := t.readAnswered(now, slices.Concat(unread, due))
+	for _, c := range unread {
+		c.answered = answered[c.endpoint]
+	}
+	for _, c := range due {
+		if ids := answered[c.endpoint]; ids != nil && c.decide(now, ids, t.cutOff.Load()) {
 			changed = append(changed, c)
-			t.reportChange(c)
 		}
 	}
 	return changed
@@ -252,18 +248,19 @@ func (t *Tracker) ask(ctx context.Context, now time.Time) {
 				return
 			}
 			c := queues[name][0]
-			c.sent(now)
+			wait := c.sent(now)
 			t.questions.Add(1)
 			queues[name] = queues[name][1:]
-			t.group.Go(func() error { t.askOne(ctx, c.endpoint); return nil })
+			a := questionAnswer{endpoint: c.endpoint, began: c.began}
+			t.group.Go(func() error { t.askOne(ctx, a, wait); return nil })
 		}
 		names = slices.DeleteFunc(names, func(name string) bool { return len(queues[name]) == 0 })
 	}
 }
 
 // askOne asks an endpoint and hands over the answer.
-func (t *Tracker) askOne(ctx context.Context, e endpoint) {
-	a := questionAnswer{e, outcomeOf(t.Ask(ctx, e.target(), answerTime))}
+func (t *Tracker) askOne(ctx context.Context, a questionAnswer, wait time.Duration) {
+	a.outcome = outcomeOf(t.Ask(ctx, a.target(), wait))
 	select {
 	case t.answers <- a:
 	case <-ctx.Done():
@@ -273,7 +270,7 @@ func (t *Tracker) askOne(ctx context.Context, e endpoint) {
 // handleAnswer handles the outcome of a question.
 func (t *Tracker) handleAnswer(ctx context.Context, a questionAnswer) {
 	now := time.Now()
-	if c := t.checks.answer(now, a.endpoint, a.outcome); c != nil {
+	if c := t.checks.answer(now, a); c != nil {
 		t.reportChange(c)
 		t.publish(ctx, c.pools)
 	}

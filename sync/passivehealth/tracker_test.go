@@ -183,9 +183,10 @@ func TestFlappingEndpointChangesLessAndLess(t *testing.T) {
 }
 
 // TestNamespaceCannotUseUpQuestions has a namespace with connections to 300 endpoints that do not
-// answer, and another with one.
+// answer, and another with one, beside a large table of connection tracking.
 func TestNamespaceCannotUseUpQuestions(t *testing.T) {
 	run(t, func(w *world) {
+		w.readCost = 20 * time.Millisecond
 		for i := range 100 {
 			s := w.serve(model.IPv4, model.TCP, "loud", 1+i)
 			for _, e := range s.endpoints {
@@ -207,6 +208,13 @@ func TestNamespaceCannotUseUpQuestions(t *testing.T) {
 		}
 		if most := 16 * (questionsPerSecond + 2*nodeSample); questions > most {
 			t.Errorf("%d questions in 14 s, want at most %d", questions, most)
+		}
+		if n := len(w.events); n > 25 {
+			t.Errorf("%d events in 14 s", n)
+		}
+		w.every(time.Second, time.Hour, func() bool { return true })
+		if most := (3600*readsPerSecond*11/10 + readBurst) / 20_000; w.reads > most {
+			t.Errorf("%d reads of 20 ms in an hour, want at most %d", w.reads, most)
 		}
 	})
 }
@@ -234,7 +242,7 @@ func TestNothingIsReadWhileNothingWaits(t *testing.T) {
 		s := w.serve(model.IPv4, model.TCP, "default", 0)
 		w.readCost = 10 * time.Millisecond
 		w.every(100*time.Millisecond, 100*time.Second, w.traffic(func() bool { return false }, s))
-		if w.reads > 11 {
+		if w.reads > 5 {
 			t.Errorf("%d reads of 10 ms in 100 s", w.reads)
 		}
 		s.mode = 0 // off

@@ -27,7 +27,6 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus/client"
 )
 
-// folder is where all files of an archive are.
 const folder = "kube-vmap-bundle/"
 
 // Limits of one part, so that an archive of a large cluster comes to an end.
@@ -73,7 +72,6 @@ func Write(ctx context.Context, w io.Writer, parts []Part, at time.Time) (missin
 	return missing, errors.Join(files.Close(), packed.Close())
 }
 
-// limitedWriter writes up to maxBytes.
 type limitedWriter struct{ to *bytes.Buffer } // not embedded: it would be an io.ReaderFrom
 
 // Write implements [io.Writer].

@@ -53,7 +53,7 @@ func parts(socket, version string) []Part {
 			if silent != nil {
 				return silent
 			}
-			d, err := client.Get(ctx, socket, nodestatus.Query{})
+			d, err := client.Client{Socket: socket}.Get(ctx, nodestatus.Query{})
 			if err != nil {
 				return err
 			}
@@ -75,14 +75,8 @@ func parts(socket, version string) []Part {
 }
 
 func writeVersions(w io.Writer, version string) error {
-	if _, err := fmt.Fprintf(w, "kube-vmap %s (%s, %s)\n", version, runtime.Version(), runtime.GOARCH); err != nil {
-		return err
-	}
 	release, err := node.Release()
 	if err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintln(w, "Linux", release); err != nil {
 		return err
 	}
 	return node.WithKernel(func(k *kernel.Kernel) error {
@@ -90,7 +84,8 @@ func writeVersions(w io.Writer, version string) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(w, "tables can be protected: %t\n", able)
+		_, err = fmt.Fprintf(w, "kube-vmap %s (%s, %s)\nLinux %s\ntables can be protected: %t\n",
+			version, runtime.Version(), runtime.GOARCH, release, able)
 		return err
 	})
 }

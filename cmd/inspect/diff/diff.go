@@ -16,16 +16,14 @@ package diff
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
-	"net/netip"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/inspect/schema"
@@ -70,7 +68,6 @@ The exit code is 0 if there is no difference, 1 if there is one, and 2 on error.
 	return cmd
 }
 
-// run prints the difference, and reports whether there is one.
 func run(ctx context.Context, flags *config.Flags, format string, stdout, stderr io.Writer) (bool, error) {
 	if err := output.JSON.Check(format); err != nil {
 		return false, err
@@ -83,7 +80,7 @@ func run(ctx context.Context, flags *config.Flags, format string, stdout, stderr
 	if c.Manifests == "" {
 		err = client.Copy(ctx, c.StatusSocket, client.PathDrift, &text)
 	} else {
-		err = diffManifests(ctx, c, &text, stderr)
+		err = diffManifests(c, &text, stderr)
 	}
 	if err != nil {
 		return false, err
@@ -93,20 +90,15 @@ func run(ctx context.Context, flags *config.Flags, format string, stdout, stderr
 	}
 	if text.Len() > 0 && c.Manifests != "" {
 		printOtherSettings(ctx, c, stderr)
+		printUnresponsive(ctx, c, stderr)
 	}
 	return text.Len() > 0, nil
 }
 
 func write(w io.Writer, text, format string) error {
 	if format == "json" {
-		all, err := json.Marshal(schema.Difference{
-			Schema: schema.OfDifference,
-			Lines:  strings.Split(text, "\n")[:strings.Count(text, "\n")],
-		})
-		if err != nil {
-			return fmt.Errorf("write the difference: %w", err)
-		}
-		text = string(all) + "\n"
+		lines := strings.Split(text, "\n")[:strings.Count(text, "\n")]
+		return output.Write(w, format, schema.Difference{Schema: schema.OfDifference, Lines: lines})
 	}
 	_, err := io.WriteString(w, text)
 	return err
@@ -123,6 +115,15 @@ func printOtherSettings(ctx context.Context, c *config.Config, stderr io.Writer)
 		_, _ = fmt.Fprintf(stderr, "kube-vmap: the running kube-vmap has other settings than this command, which may "+
 			"explain the difference: %s\n",
 			strings.Join(others, "; "))
+	}
+}
+
+// printUnresponsive says if the running kube-vmap may avoid endpoints that no manifest excludes.
+func printUnresponsive(ctx context.Context, c *config.Config, stderr io.Writer) {
+	d, err := client.Client{Socket: c.StatusSocket}.Get(ctx, nodestatus.Query{Health: true})
+	if err == nil && d.Health.PassiveHealth != nil && d.Health.PassiveHealth.Endpoints > 0 {
+		_, _ = fmt.Fprintf(stderr, "kube-vmap: %d endpoints do not answer the running kube-vmap, which may explain the "+
+			"difference: kube-vmap problems lists them\n", d.Health.PassiveHealth.Endpoints)
 	}
 }
 
@@ -143,7 +144,7 @@ func ReadOnlyConfig(flags *config.Flags) (*config.Config, error) {
 	return c, nil
 }
 
-func diffManifests(ctx context.Context, c *config.Config, w, stderr io.Writer) error {
+func diffManifests(c *config.Config, w, stderr io.Writer) error {
 	loop, events, problems, err := loadManifests(c)
 	if err != nil {
 		return err
@@ -151,9 +152,9 @@ func diffManifests(ctx context.Context, c *config.Config, w, stderr io.Writer) e
 	if err := printProblems(problems, stderr); err != nil {
 		_, _ = fmt.Fprintln(stderr, "kube-vmap:", err)
 	}
-	interfaces, err := nodeAddresses(ctx)
+	interfaces, err := addresses.Read()
 	if err != nil {
-		return err
+		return fmt.Errorf("read the addresses of the node: %w", err)
 	}
 	return node.WithKernel(func(k *kernel.Kernel) error {
 		if err := node.DropUnsupported(k, &loop.Rules); err != nil {
@@ -165,19 +166,4 @@ func diffManifests(ctx context.Context, c *config.Config, w, stderr io.Writer) e
 		}
 		return sync.Compare(loop, events, interfaces, tables).Differences(w)
 	})
-}
-
-// nodeAddresses returns the addresses of the machine, as the proxy follows them.
-func nodeAddresses(ctx context.Context) ([]netip.Addr, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	list, failed := make(chan []netip.Addr), make(chan error, 1)
-	source := addresses.New(addresses.Config{Log: slog.New(slog.DiscardHandler)})
-	go func() { failed <- source.Run(ctx, list) }()
-	select {
-	case found := <-list:
-		return found, nil
-	case err := <-failed:
-		return nil, fmt.Errorf("read the addresses of the node: %w", err)
-	}
 }

@@ -113,7 +113,6 @@ func printProblems(problems []error, stderr io.Writer) error {
 var errNoRules = errors.New("no rule set is programmed yet; see the last lines of the log, which kube-vmap bundle " +
 	"collects")
 
-// installed returns the rule set of a loop and its version.
 func installed(ctx context.Context, loop *sync.Loop) (*nft.Ruleset, int, error) {
 	rules, version, err := loop.Ruleset(ctx)
 	if err == nil && rules == nil {

@@ -18,55 +18,44 @@ import (
 // adds hints to the answer.
 const hintTimeout = 3 * time.Second
 
-// help is the description of the command.
 const help = `Explain what would happen on this node to the first packet of a connection: which
 elements and chains it matches, which endpoints it may go to and with what probability,
 which source address they see, or what rejects or drops it and why. Then the way back:
-whether the client gets the reply of each endpoint, from the address that it asked, or
-what drops it on this node. A reply that does not pass this node is not translated back.
+whether the client gets the reply of each endpoint, from the address that it asked.
 
-The kernel's rules are interpreted one by one, so the answer is what a packet would
-meet, even if the tables are not as they should be, and includes tables of other
-programs as far as their rules are understood. Nothing is sent or changed. A running
-kube-vmap adds what only it knows.
+The kernel's rules are interpreted one by one, those of other programs as far as they are
+understood, so the answer is what a packet would meet. Nothing is sent or changed. A running
+kube-vmap adds what only it knows. Fields of objects that lead to what is found are in
+parentheses.
 
-Run this on the node of the client, since each node translates the connections of its
-own pods and programs; for a client outside the cluster, on the node that it connects
-to. If the client is not on this node, the answer states that, and where to run it. It is
-about a packet that arrives here unchanged, and is "unknown" for a pod of another node.
+Run this on the node of the client, whose rules apply first, or on the one that a client
+outside the cluster connects to. If the client is elsewhere, the answer is about a packet that
+arrives here unchanged, and "unknown" for a pod of another node. kubectl vmap explain finds
+the node, and knows the names of pods and nodes.
 
 --from is the client: a pod, an external client, or this node. Without a port, any port
-is meant, and its open connections to the same address are listed, with the reason if no
-new one would go to their endpoint. --to is the destination; the protocol is tcp (default),
-udp or sctp. A destination svc/NAME:PORT is the ClusterIP of that Service, as the running
-kube-vmap knows it; the port may be its name, and is needed only if there are several.
-kubectl vmap explain knows the names of pods and nodes, too.
+is meant, and its open connections to the same address are listed. --to is the destination;
+the protocol is tcp (default), udp or sctp. svc/NAME:PORT is the ClusterIP of that Service, as
+the running kube-vmap knows it; the port may be its name, and is needed only if there are
+several.
 
-Rules do not show whether an endpoint answers. It does if the kernel tracks a connection
-to it with a reply, of any client. The running kube-vmap observes for a moment
-(--observe) whether endpoints respond to what clients try meanwhile: one that answers with
-a reset is named. With --probe, this node connects to each endpoint over TCP, at most 32:
-any answer is one, and a reset means that it refuses. Otherwise it is not known.
-Fields of objects that lead to what is found are in parentheses.
+An endpoint answers if the kernel tracks a connection to it with a reply, of any client. The
+running kube-vmap observes for a moment (--observe) whether endpoints respond to what clients
+try: one that answers with a reset is named. With --probe, this node connects to each
+endpoint over TCP, at most 32. Otherwise it is not known.
 
 With --trace, wait for such packets instead, and print for each what nf_tables did with
 it, in the tables of all programs, until interrupted. This adds a table, which is
 removed at the end.
 
 The exit code is 0 if the packet arrives whichever endpoint is picked, the client gets the
-reply, and the endpoints answer; 1 if not or not always, and 2 if that is not known: the
-rules lead to endpoints, but whether they answer was not observed, or rules cannot be
-read, for instance without permission.
-In JSON and YAML, "arrives" (by the rules) and "answers" (as observed) are always,
-sometimes, never or unknown. With --trace it is 0
-if this node sent or delivered every packet shown, 1 if it dropped, rejected or lost one
-or if none came before --timeout, and 2 if that is not certain or if it was interrupted
-before one came. Other nodes may still drop what this one sent.
+reply, and the endpoints answer; 1 if not or not always, and 2 if that is not known. In JSON
+and YAML, "arrives" (by the rules) and "answers" (as observed) are always, sometimes, never or
+unknown. With --trace it is 0 if this node sent or delivered every packet shown, 1 if it
+dropped, rejected or lost one or if none came before --timeout, and 2 otherwise.
 
-At most 1,024 choices of one pick are examined, and 4,096 paths in all. Further endpoints
-of a large Service are assumed to be like those examined; "unseen" is their probability.
-If a rule of another program has more choices than that, the answer is unknown, unless
-the packet arrives by some of the examined paths and not by others.`
+At most 1,024 choices of one pick are examined, and 4,096 paths in all; further endpoints are
+assumed to be like those, and "unseen" is their probability.`
 
 // NewCommand returns kube-vmap explain.
 func NewCommand() *cobra.Command {

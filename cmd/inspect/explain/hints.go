@@ -3,9 +3,7 @@ package explain
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -14,7 +12,6 @@ import (
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
-	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/model"
 	"kube-vmap/nft/simulate"
 )
@@ -29,16 +26,8 @@ func addHints(ctx context.Context, a *answer.Answer, ask Ask, p simulate.Packet,
 ) *nodestatus.Document {
 	d, err := ask(ctx, query(a, observe))
 	if err != nil {
-		a.Process = err.Error()
-		const only = ", so this is what the kernel's tables hold, and nothing of the objects behind them"
-		switch {
-		case errors.Is(err, client.ErrNoSocket):
-			a.Process = "no kube-vmap was asked, since --status-socket is empty" + only
-		case errors.Is(err, client.ErrNotRunning):
-			a.Process = "no kube-vmap answers here" + only + "; kube-vmap diff --manifests compares them with the objects"
-		case errors.Is(err, client.ErrUnresponsive):
-			a.Process += only
-		}
+		a.Process = err.Error() + ". So this is what the kernel's tables hold, and nothing of the " +
+			"objects behind them; kube-vmap diff --manifests compares both"
 		return nil
 	}
 	a.Process = "answers"
@@ -117,31 +106,25 @@ func (h *hinter) at(f *nodestatus.Frontend) bool {
 // service finds the Service port and frontend that the packet is for; nil if there is
 // none. The tables do not have the kind of all frontends, nor the fields that follow from it.
 func (h *hinter) service() (*nodestatus.Service, *nodestatus.Port, *nodestatus.Frontend) {
-	for i := range h.document.Services {
-		s := &h.document.Services[i]
-		for j := range s.Ports {
-			p := &s.Ports[j]
-			for k := range p.Frontends {
-				f := &p.Frontends[k]
-				if f.Port != h.packet.To.Port() || !h.hasProtocol(p) || !h.at(f) {
-					continue
-				}
-				h.Kind = f.Kind
-				for n := range h.Outcomes {
-					o := &h.Outcomes[n]
-					o.Field = cmp.Or(becauseField(simulate.Reason(o.Reason), f.Kind), o.Field)
-				}
-				return s, p, f
+	for s, p := range h.document.EachPort() {
+		for k := range p.Frontends {
+			f := &p.Frontends[k]
+			if f.Port != h.packet.To.Port() || !h.hasProtocol(p) || !h.at(f) {
+				continue
 			}
+			h.Kind = f.Kind
+			for n := range h.Outcomes {
+				o := &h.Outcomes[n]
+				o.Field = cmp.Or(becauseField(simulate.Reason(o.Reason), f.Kind), o.Field)
+			}
+			return s, p, f
 		}
 	}
 	return nil, nil, nil
 }
 
-// maxHinted is how many endpoints without connections are named.
 const maxHinted = 10
 
-// reasons explain why endpoints get no connections.
 var reasons = map[string]string{
 	"NotReady":      "it is not ready",
 	"Terminating":   "it is terminating, while others are ready",
@@ -156,23 +139,6 @@ var reasons = map[string]string{
 	"Avoided":       "it does not answer this node",
 }
 
-// shares names the active connections that decide the shares of endpoints.
-func (h *hinter) shares(port *nodestatus.Port) {
-	if port.Scheduler != model.SchedulerLeastConnections.String() || port.Shares(false)+port.Shares(true) == 0 {
-		return
-	}
-	var active []string
-	percent := port.SharePercents()
-	for i := range port.Endpoints {
-		e := &port.Endpoints[i]
-		if _, uneven := percent(e); uneven && len(active) < maxHinted {
-			active = append(active, fmt.Sprintf("%s has %d", endpointText(e), e.Active))
-		}
-	}
-	h.add("the scheduler lc gives endpoints with fewer active connections a larger share: %s", strings.Join(active, ", "))
-}
-
-// ofPort adds what is known about the Service port, for a packet to one of its frontends.
 func (h *hinter) ofPort(s *nodestatus.Service, port *nodestatus.Port, f *nodestatus.Frontend) {
 	unused, used := 0, 0
 	noneLocal := h.Likeliest().Reason == string(simulate.ReasonNoLocalEndpoint)
@@ -198,7 +164,10 @@ func (h *hinter) ofPort(s *nodestatus.Service, port *nodestatus.Port, f *nodesta
 		h.add("and %d more endpoints get no connections", unused-maxHinted)
 	}
 	h.connections(s, port)
-	h.shares(port)
+	if port.Scheduler == model.SchedulerLeastConnections.String() && port.Shares(false)+port.Shares(true) > 0 {
+		h.add("the scheduler lc gives endpoints with fewer active connections a larger share; " +
+			"kube-vmap get endpoints -o wide shows both")
+	}
 	h.findings(s, port, f)
 	if used+unused == 0 {
 		why := "does the selector of the Service match pods? (" + findings.FieldSelector + ")"
@@ -259,7 +228,6 @@ var hintedReasons = []string{
 	findings.Weights, findings.Stale,
 }
 
-// findings adds the findings about the frontend, or about all of the port.
 func (h *hinter) findings(s *nodestatus.Service, port *nodestatus.Port, f *nodestatus.Frontend) {
 	one := *s
 	one.Ports, one.Problems = []nodestatus.Port{*port}, nil
@@ -341,15 +309,6 @@ func concerns(p *nodestatus.Problem, a netip.Addr) bool {
 
 // nodePortOf adds where a node port is served, or over what, if not as requested.
 func (h *hinter) nodePortOf(s *nodestatus.Service) {
-	found, exact := map[string]bool{}, false // by protocol
-	for i := range s.Ports {
-		port := &s.Ports[i]
-		has := func(f nodestatus.Frontend) bool { return f.Address == "" && f.Port == h.packet.To.Port() }
-		if port.Family == h.packet.Family().String() && slices.ContainsFunc(port.Frontends, has) {
-			found[strings.ToLower(port.Protocol)] = true
-			exact = exact || h.hasProtocol(port)
-		}
-	}
 	at := slices.DeleteFunc(slices.Clone(h.document.NodeAddresses), func(text string) bool {
 		a, err := netip.ParseAddr(text)
 		return err != nil || model.FamilyOf(a) != h.packet.Family()
@@ -358,9 +317,19 @@ func (h *hinter) nodePortOf(s *nodestatus.Service) {
 	if to := h.packet.To.Addr().String(); !slices.Contains(at, to) {
 		where += "; " + to + " serves no node ports"
 	}
-	for _, p := range slices.Sorted(maps.Keys(found)) {
-		if !exact || p == h.packet.Protocol.String() { // else it is served at other addresses
-			h.add("%d/%s is the node port of %s/%s, and is served at %s", h.packet.To.Port(), p, s.Namespace, s.Name, where)
+	var ports []*nodestatus.Port
+	for i := range s.Ports {
+		port := &s.Ports[i]
+		has := func(f nodestatus.Frontend) bool { return f.Address == "" && f.Port == h.packet.To.Port() }
+		if port.Family == h.packet.Family().String() && slices.ContainsFunc(port.Frontends, has) {
+			ports = append(ports, port)
 		}
+	}
+	if i := slices.IndexFunc(ports, h.hasProtocol); i >= 0 {
+		ports = ports[i : i+1] // the others do not matter
+	}
+	for _, p := range ports {
+		h.add("%d/%s is the node port of %s/%s, and is served at %s", h.packet.To.Port(), strings.ToLower(p.Protocol),
+			s.Namespace, s.Name, where)
 	}
 }

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -69,7 +68,7 @@ func hinted(t *testing.T, w simulate.Result, d *nodestatus.Document) *answer.Ans
 
 func TestHintsComeFromTheProcess(t *testing.T) {
 	delivered := simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}
-	barred := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.Because{Reason: simulate.ReasonSourceRanges}, By: &simulate.RuleRef{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
+	barred := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.Because{Reason: simulate.ReasonSourceRanges}, By: simulate.RuleRef{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
 	refused := simulate.Outcome{Verdict: simulate.VerdictRefused, Probability: 1, How: "a TCP reset"}
 	for _, p := range model.Protocols {
 		for _, f := range model.Families {
@@ -112,7 +111,7 @@ func TestHintsComeFromTheProcess(t *testing.T) {
 // responses are only observed if the packet goes to one.
 func TestHintsNameFieldsAndResponses(t *testing.T) {
 	noneHere := simulate.Outcome{
-		Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.Because{Reason: simulate.ReasonNoLocalEndpoint}, By: &simulate.RuleRef{Table: "ip kube-vmap", Chain: "x", Rule: 3},
+		Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.Because{Reason: simulate.ReasonNoLocalEndpoint}, By: simulate.RuleRef{Table: "ip kube-vmap", Chain: "x", Rule: 3},
 	}
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {
@@ -167,7 +166,7 @@ func TestHintsNameFieldsAndResponses(t *testing.T) {
 	}
 }
 
-func TestHintNamesActiveConnectionsUnderLeastConnections(t *testing.T) {
+func TestHintExplainsSharesUnderLeastConnections(t *testing.T) {
 	for _, f := range model.Families {
 		d := document(f, model.TCP)
 		port := &d.Services[0].Ports[0]
@@ -179,7 +178,7 @@ func TestHintNamesActiveConnectionsUnderLeastConnections(t *testing.T) {
 		all := strings.Join(got.Hints, "\n")
 		for _, want := range []string{
 			"gets no connections: it has more active connections than others, for now",
-			fmt.Sprintf("a larger share: %s on node-1 has 3, %s on node-2 has 9", addrPort(families[f].endpoint), addrPort(families[f].other)),
+			"fewer active connections a larger share",
 		} {
 			if !strings.Contains(all, want) {
 				t.Errorf("%s: hints are %q, want %q", f, got.Hints, want)
@@ -211,17 +210,15 @@ func TestHintNamesTheAvoidedEndpointOnce(t *testing.T) {
 func addrPort(a string) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr(a), 8080) }
 
 func TestNoProcessIsReported(t *testing.T) {
-	for err, want := range map[error]string{
-		client.ErrNotRunning:   "no kube-vmap answers here, so this is what the kernel's tables hold",
-		client.ErrUnresponsive: "no response, so this is what the kernel's tables hold",
-		fmt.Errorf("%w: %w", client.ErrNotRunning, client.ErrNoSocket): "no kube-vmap was asked, since --status-socket is empty, so",
-		errors.New("broken"): "broken",
-	} {
-		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered}, "shop/web:http")
-		got := newAnswer(w)
-		addHints(t.Context(), got, func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return nil, err }, w.Packet, 0)
-		if text := got.Text(); !strings.Contains(text, want) || !strings.Contains(text, "shop/web:http (External)") {
-			t.Errorf("%v: %s", err, text)
+	w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered}, "shop/web:http")
+	got := newAnswer(w)
+	addHints(t.Context(), got, func(context.Context, nodestatus.Query) (*nodestatus.Document, error) {
+		return nil, client.ErrNotRunning
+	}, w.Packet, 0)
+	text := got.Text()
+	for _, want := range []string{"no kube-vmap answers. So this is what the kernel's tables hold", "shop/web:http (External)"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %s", want, text)
 		}
 	}
 }
@@ -311,7 +308,7 @@ func TestConnectionToAnEndpointThatLeftDoesNotArrive(t *testing.T) {
 	for left, arrives := range map[bool]string{false: answer.Always, true: answer.Never} {
 		delivered := simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}
 		w := asked(model.IPv4, model.TCP, 80, delivered, "shop/web:http")
-		w.Flow = &simulate.Established{Left: left}
+		w.Flow = &simulate.Flow{Left: left}
 		w.IfNew = []simulate.Outcome{delivered}
 		got := newAnswer(w)
 		if got.Arrives != arrives || got.Connection.Stale != left || strings.Contains(got.Text(), "no new connection would go there") != left {
@@ -348,10 +345,7 @@ func TestConnectionsNameWhyTheirEndpointLeft(t *testing.T) {
 					port.Endpoints = append(port.Endpoints, nodestatus.Endpoint{Address: address, Port: 8080, Reason: "NotReady"})
 				}
 				w := asked(f, p, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")
-				w.Flows = []simulate.Established{{
-					Flow: simulate.Flow{Endpoint: netip.AddrPortFrom(netip.MustParseAddr(address), 8080)},
-					Left: true,
-				}}
+				w.Flows = []simulate.Flow{{Endpoint: netip.AddrPortFrom(netip.MustParseAddr(address), 8080), Left: true}}
 				w.Flow, w.IfNew = &w.Flows[0], w.Outcomes
 				got := hinted(t, w, d)
 				if text := got.Text(); !strings.Contains(text, "no new connection would go there: "+why) {
@@ -390,7 +384,7 @@ func TestFastPathIsExplained(t *testing.T) {
 					Verdict: simulate.VerdictDelivered, Probability: 1, Endpoints: []simulate.Endpoint{{Local: tc.local}},
 				}, "shop/web:http")
 				w.In = tc.in
-				w.Flow = &simulate.Established{Flow: simulate.Flow{Status: 1 << 14, Endpoint: netip.AddrPortFrom(w.Packet.To.Addr(), 8080)}}
+				w.Flow = &simulate.Flow{Status: 1 << 14, Endpoint: netip.AddrPortFrom(w.Packet.To.Addr(), 8080)}
 				got := hinted(t, w, d)
 				if has := strings.Contains(strings.Join(got.Hints, "\n"), says); has != tc.want {
 					t.Errorf("%s %s, %s: hints %q", f, p, name, got.Hints)

@@ -60,7 +60,6 @@ func parseFrom(text string) (netip.Addr, uint16, error) {
 	return from, a.Port(), err
 }
 
-// plain rejects addresses with a zone.
 func plain(a netip.Addr) (netip.Addr, error) {
 	if a.Zone() != "" {
 		return a, fmt.Errorf("%s is a link-local address, which no Service has", a)
@@ -68,55 +67,20 @@ func plain(a netip.Addr) (netip.Addr, error) {
 	return a.Unmap(), nil
 }
 
-// parseTo reads "10.96.0.10:53/udp" and "[fd00::a]:53/udp"; without a protocol it is
-// TCP.
+// parseTo reads "10.96.0.10:53/udp" and "[fd00::a]:53/udp"; without a protocol it is TCP.
 func parseTo(text string) (to netip.AddrPort, p model.Protocol, err error) {
 	where, protocol, named := strings.Cut(text, "/")
 	if p = model.TCP; named {
-		if p, err = parseProtocol(protocol); err != nil {
+		if p, err = model.ParseProtocol(protocol); err != nil {
 			return to, p, err
 		}
 	}
-	if to, err = netip.ParseAddrPort(where); err == nil && to.Port() != 0 {
-		a, err := plain(to.Addr())
-		return netip.AddrPortFrom(a, to.Port()), p, err
+	if to, err = netip.ParseAddrPort(where); err != nil || to.Port() == 0 {
+		return to, p, fmt.Errorf("%q is not an address with a port: write 10.96.0.10:53/udp, "+
+			"[fd00::a]:53/udp or svc/NAME:PORT; kubectl get service shows both", text)
 	}
-	rest := ""
-	if named {
-		rest = "/" + p.String()
-	}
-	if with, is := bracketed(where); is {
-		return to, p, fmt.Errorf("%q is ambiguous: write %s%s", text, with, rest)
-	}
-	if a, err := netip.ParseAddr(strings.Trim(where, "[]")); err == nil {
-		return to, p, fmt.Errorf("%q has no port: write %s%s", text, netip.AddrPortFrom(a, 80), rest)
-	}
-	host, _, ok := strings.Cut(where, ":")
-	if _, err := strconv.ParseUint(host, 16, 64); ok && host != "" && !strings.ContainsAny(host, ".[") && err != nil {
-		return to, p, fmt.Errorf("%q is a name: write svc/%s, or the address, which kubectl get service shows", host, where)
-	}
-	return to, p, fmt.Errorf("%q is not an address with a port: write 10.96.0.10:53/udp or [fd00::a]:53/udp", text)
-}
-
-// bracketed reads an IPv6 address and port without brackets: "fd00::1:80" may mean
-// "[fd00::1]:80".
-func bracketed(text string) (at netip.AddrPort, is bool) {
-	i := strings.LastIndexByte(text, ':')
-	if i < 0 {
-		return at, false
-	}
-	a, err := netip.ParseAddr(text[:i])
-	port, bad := strconv.ParseUint(text[i+1:], 10, 16)
-	return netip.AddrPortFrom(a, uint16(port)), err == nil && bad == nil && a.Is6() && port != 0
-}
-
-func parseProtocol(text string) (model.Protocol, error) {
-	for _, p := range model.Protocols {
-		if strings.EqualFold(p.String(), text) {
-			return p, nil
-		}
-	}
-	return 0, fmt.Errorf("%q is not a protocol of Services: write tcp, udp or sctp", text)
+	a, err := plain(to.Addr())
+	return netip.AddrPortFrom(a, to.Port()), p, err
 }
 
 // A serviceRef is a Service port as --to names it: svc/[NAMESPACE/]NAME[:PORT][/PROTOCOL].
@@ -126,45 +90,43 @@ type serviceRef struct {
 	protocol        string // empty for the only one
 }
 
-// servicePrefixes are the types that kubectl accepts for Services.
 var servicePrefixes = []string{"svc", "service", "services"}
 
-// parseServiceRef reads a reference to a Service port. It reports false for everything else.
-func parseServiceRef(text, namespace string) (r serviceRef, ok bool) {
-	kind, rest, _ := strings.Cut(text, "/")
-	if !slices.Contains(servicePrefixes, kind) {
-		return r, false
+func parseServiceRef(text, namespace string) (serviceRef, error) {
+	r := serviceRef{namespace: namespace}
+	parts := strings.Split(text, "/")[1:]
+	if last := len(parts) - 1; last > 0 {
+		if _, err := model.ParseProtocol(parts[last]); err == nil {
+			r.protocol, parts = parts[last], parts[:last]
+		}
 	}
-	parts := strings.Split(rest, "/")
-	if _, err := parseProtocol(parts[len(parts)-1]); err == nil && len(parts) > 1 {
-		r.protocol = parts[len(parts)-1]
-		parts = parts[:len(parts)-1]
-	}
-	if r.namespace = namespace; len(parts) == 2 {
+	if len(parts) == 2 {
 		r.namespace, parts = parts[0], parts[1:]
 	}
 	r.name, r.port, _ = strings.Cut(parts[0], ":")
-	return r, len(parts) == 1 && r.name != ""
+	if len(parts) != 1 || r.name == "" {
+		return r, fmt.Errorf("%q: write svc/NAME:PORT or svc/NAMESPACE/NAME:PORT", text)
+	}
+	return r, nil
 }
-
-// otherNames are the prefixes of objects that only the API server knows.
-var otherNames = []string{"pod", "pods", "po", "deploy", "deployment", "deployments", "node", "nodes", "no"}
 
 // resolve replaces the name of a Service in --to by its ClusterIP, of the client's family.
 func (o *Options) resolve(ctx context.Context, ask Ask) error {
+	kind, _, named := strings.Cut(o.To, "/")
+	isService := named && slices.Contains(servicePrefixes, kind)
 	for flag, text := range map[string]string{"--from": o.From, "--to": o.To} {
 		kind, _, named := strings.Cut(text, "/")
-		if named && slices.Contains(otherNames, kind) || flag == "--from" && slices.Contains(servicePrefixes, kind) {
+		if named && !strings.ContainsAny(kind, ".:") && (flag == "--from" || !isService) {
 			return fmt.Errorf("%s: %q: a node knows the names of Services only, as the destination; kubectl vmap explain "+
 				"knows those of pods and nodes, too", flag, text)
 		}
 	}
-	r, is := parseServiceRef(o.To, o.Namespace)
-	if !is {
-		if kind, _, _ := strings.Cut(o.To, "/"); slices.Contains(servicePrefixes, kind) {
-			return fmt.Errorf("--to: %q: write svc/NAME:PORT or svc/NAMESPACE/NAME:PORT", o.To)
-		}
+	if !isService {
 		return nil
+	}
+	r, err := parseServiceRef(o.To, o.Namespace)
+	if err != nil {
+		return fmt.Errorf("--to: %w", err)
 	}
 	from, _, err := parseFrom(o.From)
 	if err != nil {
@@ -184,35 +146,30 @@ func (o *Options) resolve(ctx context.Context, ask Ask) error {
 	return nil
 }
 
-// find returns the address, port and protocol of the Service port, as --to takes them.
 func (r serviceRef) find(d *nodestatus.Document, f model.Family) (string, error) {
 	if len(d.Services) == 0 {
 		return "", fmt.Errorf("kube-vmap serves no Service %s/%s: it may not exist, be headless, or be left to another "+
 			"proxy", r.namespace, r.name)
 	}
-	var found, matching, others, families []string
+	var found, matching, others []string
 	for i := range d.Services[0].Ports {
 		p := &d.Services[0].Ports[i]
-		families = append(families, p.Family)
-		if p.Family != f.String() {
-			continue
-		}
 		for k := range p.Frontends {
-			if e := &p.Frontends[k]; e.Kind == model.KindClusterIP.String() {
-				if others = append(others, portText(p, e)); r.matches(p, e) {
-					found, matching = append(found, e.At(p.Protocol)), append(matching, portText(p, e))
-				}
+			e := &p.Frontends[k]
+			if p.Family != f.String() || e.Kind != model.KindClusterIP.String() {
+				continue
+			}
+			if others = append(others, portText(p, e)); r.matches(p, e) {
+				found, matching = append(found, e.At(p.Protocol)), append(matching, portText(p, e))
 			}
 		}
 	}
 	switch {
 	case len(found) == 1:
 		return found[0], nil
-	case !slices.Contains(families, f.String()):
-		return "", fmt.Errorf("no %s address, as the client has, of Service %s/%s", f, r.namespace, r.name)
 	case len(others) == 0:
-		return "", fmt.Errorf("no port of Service %s/%s is programmed; kube-vmap problems -n %s %s shows why", r.namespace,
-			r.name, r.namespace, r.name)
+		return "", fmt.Errorf("no %s port of Service %s/%s, as the client's, is programmed; "+
+			"kube-vmap problems -n %[2]s %[3]s shows why", f, r.namespace, r.name)
 	case len(found) == 0:
 		return "", fmt.Errorf("no port %q of Service %s/%s; it has %s", r.port, r.namespace, r.name,
 			strings.Join(others, ", "))
@@ -221,7 +178,6 @@ func (r serviceRef) find(d *nodestatus.Document, f model.Family) (string, error)
 		strings.Join(matching, ", "))
 }
 
-// matches reports whether a port of the Service is meant.
 func (r serviceRef) matches(p *nodestatus.Port, f *nodestatus.Frontend) bool {
 	return (r.port == "" || r.port == p.Name || r.port == strconv.Itoa(int(f.Port))) &&
 		(r.protocol == "" || strings.EqualFold(r.protocol, p.Protocol))

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,45 +36,31 @@ func eachDestination(a *answer.Answer, fn func(e *answer.Endpoint, at netip.Addr
 }
 
 // observe sets how endpoints respond, by what the kernel tracks now and by what the running
-// process observed: d, which may be nil. What it observed is newer.
+// process observed: d, which may be nil. A refusal that it observed is newer. Over UDP, silence
+// may be right.
 func observe(a *answer.Answer, p model.Protocol, d *nodestatus.Document) error {
 	answered, err := conntrack.New(conntrack.Config{}).Answering(p)
 	if err != nil {
 		return err
 	}
 	observed := map[netip.AddrPort]string{}
-	if d != nil {
-		for i := range d.Services {
-			addResponses(observed, &d.Services[i], p)
-		}
-	}
-	eachDestination(a, func(e *answer.Endpoint, at netip.AddrPort) {
-		if answered[at] {
-			e.Response = answer.Responds
-		}
-		if r := observed[at]; r == answer.Refuses || r != "" && e.Response == "" {
-			e.Response = r
-		}
-	})
-	return nil
-}
-
-// addResponses adds the endpoints of a Service that refused connections or did not answer. Over
-// UDP, silence may be right.
-func addResponses(observed map[netip.AddrPort]string, s *nodestatus.Service, p model.Protocol) {
-	for i := range s.Ports {
-		if !strings.EqualFold(s.Ports[i].Protocol, p.String()) {
-			continue
-		}
-		for k := range s.Ports[i].Endpoints {
-			switch e := &s.Ports[i].Endpoints[k]; {
+	for _, port := range d.EachPort() {
+		for i := range port.Endpoints {
+			switch e := &port.Endpoints[i]; {
+			case !strings.EqualFold(port.Protocol, p.String()):
 			case e.Refused > 0:
 				observed[e.AddrPort()] = answer.Refuses
-			case e.Unanswered > 0 && p != model.UDP:
+			case e.Unanswered > 0 && p != model.UDP && !answered[e.AddrPort()]:
 				observed[e.AddrPort()] = answer.Silent
 			}
 		}
 	}
+	eachDestination(a, func(e *answer.Endpoint, at netip.AddrPort) {
+		if e.Response = observed[at]; e.Response == "" && answered[at] {
+			e.Response = answer.Responds
+		}
+	})
+	return nil
 }
 
 const (
@@ -138,7 +125,8 @@ func locate(a *answer.Answer, w simulate.Result, d *nodestatus.Document) {
 	if w.ClientVia.IsValid() {
 		e.Via = w.ClientVia.String()
 	}
-	e.Ask = commandsThere(a, from, e.Node)
+	question := fmt.Sprintf("explain --from '%s' --to '%s/%s'", a.From, a.To, a.Protocol)
+	e.Ask = []string{"kubectl vmap " + question, "kube-vmap " + question}
 	a.Elsewhere = e
 	if d != nil {
 		bypassReplies(a, from, d.Node, nodes)
@@ -172,7 +160,6 @@ func bypassReplies(a *answer.Answer, from netip.Addr, thisNode string, nodes map
 	}
 }
 
-// isPod reports whether an address is in a range of pods, and whether ranges are known.
 func isPod(d *nodestatus.Document, a netip.Addr) (is, known bool) {
 	if d == nil {
 		return false, false
@@ -185,32 +172,13 @@ func isPod(d *nodestatus.Document, a netip.Addr) (is, known bool) {
 	return is, known
 }
 
+// endpointNodes returns the nodes of addresses; a port that is gone has none.
 func endpointNodes(d *nodestatus.Document) map[string]string {
 	nodes := map[string]string{}
-	if d == nil {
-		return nodes
-	}
-	for i := range d.Services {
-		for k := range d.Services[i].Ports {
-			for _, e := range d.Services[i].Ports[k].Endpoints {
-				if nodes[e.Address] == "" { // a port that is gone has no node
-					nodes[e.Address] = e.Node
-				}
-			}
+	for _, port := range d.EachPort() {
+		for _, e := range port.Endpoints {
+			nodes[e.Address] = cmp.Or(nodes[e.Address], e.Node)
 		}
 	}
 	return nodes
-}
-
-// commandsThere returns the commands for the client's node, which may not be known.
-func commandsThere(a *answer.Answer, from netip.Addr, node string) []string {
-	question := fmt.Sprintf("explain --from '%s' --to '%s/%s'", a.From, a.To, a.Protocol)
-	commands := []string{"kubectl vmap " + question}
-	if node == "" {
-		node = "NODE"
-		commands = append(commands, "kubectl get pods -A -o wide --field-selector status.podIP="+from.String())
-	}
-	return append(commands,
-		"kubectl -n kube-system get pods -l app.kubernetes.io/name=kube-vmap --field-selector spec.nodeName="+node,
-		"kubectl -n kube-system exec POD -- /kube-vmap "+question)
 }

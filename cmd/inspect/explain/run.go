@@ -15,13 +15,11 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/kernel/kubeproxy"
 	"kube-vmap/nft/kernel/simulator"
 	"kube-vmap/nft/simulate"
@@ -36,8 +34,8 @@ func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*answer.Ans
 	if err != nil {
 		return nil, err
 	}
-	if o.Output != "" && !slices.Contains(answer.Outputs, o.Output) {
-		return nil, fmt.Errorf("--output: %q is not text, json or yaml", o.Output)
+	if err := answer.Outputs.Check(o.Output); err != nil {
+		return nil, err
 	}
 	result, err := simulatePacket(ctx, p, o.Interface)
 	if err != nil {
@@ -132,7 +130,7 @@ func outcomes(list []simulate.Outcome, w simulate.Result) (out []answer.Outcome)
 	for _, o := range list {
 		n := answer.Outcome{
 			Verdict: o.Verdict.String(), Probability: o.Probability, Masquerade: o.Masquerade, Why: o.Why,
-			How: o.How, By: ruleRef(o.By, o.Because), Reason: string(o.Because.Reason),
+			How: o.How, By: ruleRef(o.By), Reason: string(o.Because.Reason),
 			Because: answer.BecauseText(string(o.Because.Reason), o.Because.Fault),
 			Field:   becauseField(o.Because.Reason, w.Kind),
 		}
@@ -147,20 +145,14 @@ func outcomes(list []simulate.Outcome, w simulate.Result) (out []answer.Outcome)
 	return out
 }
 
-// ruleRef returns the rule that decided; one of another program, whose reason is not known, with
-// its text. Without permission to read it, its handle remains.
-func ruleRef(by *simulate.RuleRef, because simulate.Because) *answer.RuleRef {
-	if by == nil {
+// ruleRef returns the rule that decided; nil if none did.
+func ruleRef(by simulate.RuleRef) *answer.RuleRef {
+	if by == (simulate.RuleRef{}) {
 		return nil
 	}
-	out := &answer.RuleRef{Table: by.Table, Chain: by.Chain, Rule: by.Rule}
-	if because.Reason == "" && by.Rule != 0 {
-		out.Text, _ = dump.RuleText(by.Table, by.Chain, by.Rule)
-	}
-	return out
+	return (*answer.RuleRef)(&by)
 }
 
-// becauseField returns the field of the Service that leads to the reason of a verdict.
 func becauseField(r simulate.Reason, kind string) string {
 	switch r {
 	case simulate.ReasonNoLocalEndpoint:
@@ -171,25 +163,22 @@ func becauseField(r simulate.Reason, kind string) string {
 	return ""
 }
 
-// reply returns what happens to the reply; nil if none was simulated.
 func reply(r simulate.Reply, p simulate.Packet) *answer.Reply {
 	if r == (simulate.Reply{}) {
 		return nil
 	}
 	out := &answer.Reply{
 		Verdict: r.Verdict.String(), From: r.From.String(), To: r.To.String(), Bypasses: r.Bypasses, How: r.How,
-		Reason: string(r.Because.Reason), Because: answer.BecauseText(string(r.Because.Reason), r.Because.Fault),
+		By: ruleRef(r.By), Reason: string(r.Because.Reason),
+		Because: answer.BecauseText(string(r.Because.Reason), r.Because.Fault),
 	}
 	if r.Verdict.Arrives() && !r.ReachesClient(p) {
 		out.Verdict = answer.ReplyNotAccepted
 	}
-	if r.By != (simulate.RuleRef{}) {
-		out.By = ruleRef(&r.By, r.Because)
-	}
 	return out
 }
 
-func connection(f simulate.Established) answer.Connection {
+func connection(f simulate.Flow) answer.Connection {
 	c := answer.Connection{
 		FromPort: f.Client.Port(), Endpoint: f.Endpoint.String(), Sees: f.SeenSource.String(), State: f.State,
 		ExpiresSeconds: int(f.Expires / time.Second), FastPath: f.IsOffloaded(), Stale: f.Left,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -104,7 +105,6 @@ func waiting(p simulate.Packet, o TraceOptions) string {
 	return fmt.Sprintf("waiting for %s from %s to %s/%s; now send one", what, from, p.To, p.Protocol)
 }
 
-// whyNone returns possible reasons why nothing came.
 func whyNone(matched uint64, p simulate.Packet, o TraceOptions) string {
 	if matched > 0 {
 		return fmt.Sprintf("%d matched, but nf_tables did not report them", matched)
@@ -115,15 +115,9 @@ func whyNone(matched uint64, p simulate.Packet, o TraceOptions) string {
 	}
 	flows, err := conntrack.New(conntrack.Config{NetNS: o.NetNS}).Flows(p.Protocol,
 		netip.AddrPortFrom(p.From, p.FromPort), p.To)
-	fast := 0
-	for i := range flows {
-		if err == nil && flows[i].Offloaded {
-			fast++
-		}
-	}
-	if fast > 0 {
-		return fmt.Sprintf("packets on the fast path cannot be followed, since they pass no rules (%d of the client's "+
-			"connections)", fast)
+	isFast := func(f conntrack.Entry) bool { return f.Offloaded }
+	if err == nil && slices.ContainsFunc(flows, isFast) {
+		return "packets on the fast path cannot be followed, since they pass no rules"
 	}
 	return nowhere + "?"
 }

@@ -9,13 +9,13 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/trace"
+	"kube-vmap/nft/simulate"
 )
 
-// traceText describes the path of a packet, in some lines.
 func traceText(number int, w *trace.Path) string {
 	var s strings.Builder
 	s.WriteString(heading(number, w))
-	hook := ""
+	hook := simulate.Hook("")
 	for i := range w.Visits {
 		p := &w.Visits[i]
 		if p.Chain.IsTracer() {
@@ -35,7 +35,6 @@ func traceText(number int, w *trace.Path) string {
 	return s.String()
 }
 
-// heading describes the packet as it arrived.
 func heading(number int, w *trace.Path) string {
 	if len(w.Visits) == 0 {
 		return fmt.Sprintf("packet %d\n", number)
@@ -111,7 +110,6 @@ func ruleText(r trace.Rule) string {
 	return r.Text
 }
 
-// writeTranslation writes which addresses changed between two chains.
 func writeTranslation(s *strings.Builder, before, after trace.Packet) {
 	unknown := netip.AddrPort{}
 	if before.To == unknown || after.To == unknown {
@@ -148,7 +146,8 @@ func ending(w *trace.Path) string {
 	case trace.EndingLostInHook:
 		return lostIn(p)
 	case trace.EndingLostAfterHook:
-		return lostAfter(p, w.Refusal)
+		return fmt.Sprintf("  LOST after hook %s: nf_tables accepted it as %s, and saw it in no other hook\n%s",
+			p.Chain.Hook, p.Packet, betweenHooks(p, w.Refusal))
 	case trace.EndingNotSeenAgain:
 		return notSeenAgain(p, w.Refusal)
 	}
@@ -175,7 +174,6 @@ func see(p *trace.Visit, chain string) string {
 	return fmt.Sprintf("    to list it: nft -a list chain %s %s\n", p.Chain.Table, chain)
 }
 
-// stopTexts are the reasons of chains of ours that drop or reject.
 var stopTexts = map[nft.Meaning]string{
 	nft.MeansChecksSource: "    the Service has loadBalancerSourceRanges, and the client is not in them\n",
 	nft.MeansRejects:      "    the Service has no endpoints that are ready, or no such port\n",
@@ -203,33 +201,25 @@ func notSeenAgain(p *trace.Visit, refusal string) string {
 	if refusal != "" {
 		routing = "routing would reject it (" + refusal + "), unless the bridge forwards it"
 	}
-	return fmt.Sprintf("  NOT SEEN AGAIN after hook prerouting: nf_tables accepted it as %[1]s, and saw it in no other "+
-		"hook;\n"+
-		"    whether it arrived is not certain: %[3]s\n"+
-		"    the bridge %[2]s may have dropped it: ip neigh show dev %[2]s; bridge -d link (hairpin, isolated, state); "+
-		"bridge vlan\n"+
-		"    a program may have taken it there: tc filter show dev %[2]s ingress\n", p.Packet, p.In, routing)
+	return fmt.Sprintf(`  NOT SEEN AGAIN after hook prerouting: nf_tables accepted it as %[1]s,
+    and saw it in no other hook; whether it arrived is not certain: %[3]s
+    the bridge %[2]s may have dropped it: ip neigh show dev %[2]s; bridge -d link; bridge vlan
+    a program may have taken it there: tc filter show dev %[2]s ingress
+`, p.Packet, p.In, routing)
 }
 
-// lostAfter lists what is between hooks. refusal is why routing rejects the packet, if
-// known.
-func lostAfter(p *trace.Visit, refusal string) string {
-	s := fmt.Sprintf("  LOST after hook %s: nf_tables accepted it as %s, and saw it in no other hook\n", p.Chain.Hook,
-		p.Packet)
+// betweenHooks lists what follows a hook. refusal is why routing rejects the packet, if known.
+func betweenHooks(p *trace.Visit, refusal string) string {
 	from, to := p.Packet.From.Addr(), p.Packet.To.Addr()
 	switch p.Chain.Hook {
 	case "prerouting":
-		why := "routing has rejected it: no route, rp_filter, or forwarding is off"
-		if refusal != "" {
-			why = "it was rejected: " + refusal
-		}
-		return s + fmt.Sprintf("    %s\n"+
+		return fmt.Sprintf("    it was rejected: %s\n"+
 			"    to check: ip route get %s from %s iif %s; sysctl net.ipv4.ip_forward net.ipv6.conf.all.forwarding\n",
-			why, to, from, p.In)
+			cmp.Or(refusal, "no route, rp_filter, or forwarding is off"), to, from, p.In)
 	case "output":
-		return s + fmt.Sprintf("    no route to its translated destination; to check: ip route get %s\n", to)
+		return fmt.Sprintf("    no route to its translated destination; to check: ip route get %s\n", to)
 	case "forward":
-		return s + "    no link to the next hop, or the packet is longer than its MTU: ip neigh, ip link\n"
+		return "    no link to the next hop, or the packet is longer than its MTU: ip neigh, ip link\n"
 	}
-	return s
+	return ""
 }

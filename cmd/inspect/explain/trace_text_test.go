@@ -16,7 +16,10 @@ import (
 func at(hook, chain string, own bool, steps ...trace.Step) trace.Visit {
 	return trace.Visit{
 		Chain: trace.Chain{
-			Chain: dump.Chain{Table: simulate.Table{Family: "inet", Name: "t"}, Name: chain, Hook: hook}, Own: own,
+			Chain: dump.Chain{
+				Chain: simulate.Chain{Table: simulate.Table{Family: "inet", Name: "t"}, Name: chain}, Hook: simulate.Hook(hook),
+			},
+			Own: own,
 		},
 		In: "eth0",
 		Packet: trace.Packet{

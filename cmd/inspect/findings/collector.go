@@ -120,7 +120,6 @@ func (c *collector) collect() (out []Finding) {
 	return out
 }
 
-// equalsButFamily reports whether another finding is the same of the other family.
 func (f *Finding) equalsButFamily(o Finding) bool {
 	return f.Object == o.Object && f.Field == o.Field && f.Reason == o.Reason && f.Hit == o.Hit &&
 		f.Message == o.Message && slices.Equal(f.Names, o.Names)
@@ -145,7 +144,6 @@ func (c *collector) port(p *nodestatus.Port, explained bool) {
 	c.unresponsive(p)
 }
 
-// notCounted adds that connections to a port are not counted.
 func (c *collector) notCounted(p *nodestatus.Port) {
 	if !p.Uncounted {
 		return

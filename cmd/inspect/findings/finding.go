@@ -109,7 +109,9 @@ func Of(d *nodestatus.Document) []Finding {
 		c := collector{service: &d.Services[i], other: &others}
 		all = append(all, c.collect()...)
 	}
-	return sorted(append(all, others.findings(d)...))
+	all = append(all, others.findings(d)...)
+	slices.SortStableFunc(all, func(a, b Finding) int { return compare(&a, &b) })
+	return all
 }
 
 func ofProblem(p *nodestatus.Problem) Finding {
@@ -124,21 +126,6 @@ func ofProblem(p *nodestatus.Problem) Finding {
 		Severity: p.Severity(), Object: p.Object, Reason: p.Reason, Field: field, Args: p.Args,
 		Text: strings.ReplaceAll(p.Text, "\n", "; "),
 	}
-}
-
-// sorted returns the list in order. To sort references is much faster, since findings are
-// large.
-func sorted(list []Finding) []Finding {
-	refs := make([]*Finding, len(list))
-	for i := range list {
-		refs[i] = &list[i]
-	}
-	slices.SortStableFunc(refs, compare)
-	out := make([]Finding, len(list))
-	for i, f := range refs {
-		out[i] = *f
-	}
-	return out
 }
 
 // compare orders findings: problems before notices, then by object, reason and field.

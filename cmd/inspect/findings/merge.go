@@ -30,7 +30,6 @@ type Merger struct {
 	byKey map[mergeKey]*Merged
 }
 
-// objectNode is the kind of the object of a finding about a node.
 const objectNode = "Node"
 
 type mergeKey struct{ object, reason, field string }
@@ -185,7 +184,6 @@ func (m *Merged) Each(fn func(*Finding)) {
 	}
 }
 
-// union adds what is not in the list, up to its limit.
 func union(list, more []string) []string {
 	for _, v := range more {
 		if len(list) < maxListed && !slices.Contains(list, v) {
@@ -195,7 +193,6 @@ func union(list, more []string) []string {
 	return list
 }
 
-// maxNames is how many nodes are named in a line.
 const maxNames = 3
 
 // Where returns which nodes a list has, of all that answered, for a line of text: their names
@@ -225,28 +222,16 @@ func Where(list, all []string, separator string) string {
 
 // CompareNames compares names so that node-2 is before node-10.
 func CompareNames(a, b string) int {
-	for a != "" && b != "" {
-		x, restA := firstPart(a)
-		y, restB := firstPart(b)
-		longer := 0
-		if isDigit(x[0]) && isDigit(y[0]) {
-			longer = cmp.Compare(len(x), len(y))
-		}
-		if order := cmp.Or(longer, cmp.Compare(x, y)); order != 0 {
-			return order
-		}
-		a, b = restA, restB
+	same := 0
+	for same < min(len(a), len(b)) && a[same] == b[same] {
+		same++
 	}
-	return cmp.Compare(len(a), len(b))
+	x, y := digits(a[same:]), digits(b[same:])
+	if inNumber := x > 0 && y > 0 || same > 0 && digits(a[same-1:same]) > 0; inNumber && x != y {
+		return cmp.Compare(x, y) // the longer number is greater
+	}
+	return cmp.Compare(a[same:], b[same:])
 }
 
-// firstPart cuts a name after its first digits, or before them.
-func firstPart(s string) (first, rest string) {
-	i := 1
-	for i < len(s) && isDigit(s[i]) == isDigit(s[0]) {
-		i++
-	}
-	return s[:i], s[i:]
-}
-
-func isDigit(b byte) bool { return b >= '0' && b <= '9' }
+// digits returns the number of digits at the beginning of a text.
+func digits(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }

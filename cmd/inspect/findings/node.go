@@ -49,7 +49,6 @@ func (n *nodeFindings) add(severity, reason string, a nodestatus.Args) {
 	n.list = append(n.list, Finding{Severity: severity, Object: "Node " + n.document.Node, Reason: reason, Args: a})
 }
 
-// since returns for how many seconds something is so.
 func (n *nodeFindings) since(t time.Time) int {
 	return max(int(n.document.Time.Sub(t).Round(time.Second).Seconds()), 0)
 }
@@ -141,27 +140,20 @@ func (n *nodeFindings) unresponsive() {
 // events adds what happened. Objects that cannot be used and conflicts are no problems of
 // the process: their authors must correct them, and they are the same on each node.
 func (n *nodeFindings) events() {
-	repairs, warnings, now := n.Repairs, n.Warnings, n.document.Time
-	off := n.document.FastPathReason()
-	for _, e := range [...]struct {
-		is     bool
-		reason string
-		args   nodestatus.Args
-	}{
-		{off != "", FastPathOff, nodestatus.Args{Message: off}},
-		{
-			repairs.Count > 0 && now.Sub(repairs.Last) < recently, Repaired,
-			nodestatus.Args{Seconds: n.since(repairs.Last), Number: repairs.Count},
-		},
-		{n.Refused.Objects > 0, Unusable, nodestatus.Args{Number: n.Refused.Objects}},
-		{n.Refused.Conflicts > 0, Conflicts, nodestatus.Args{Number: n.Refused.Conflicts}},
-		{
-			warnings.Count > 0 && now.Sub(warnings.Last) < recently, Logged,
-			nodestatus.Args{Seconds: n.since(warnings.Last), Message: warnings.Text},
-		},
-	} {
-		if e.is {
-			n.add(notice, e.reason, e.args)
-		}
+	isRecent := func(c nodestatus.Count) bool { return c.Count > 0 && n.document.Time.Sub(c.Last) < recently }
+	if off := n.document.FastPathReason(); off != "" {
+		n.add(notice, FastPathOff, nodestatus.Args{Message: off})
+	}
+	if isRecent(n.Repairs) {
+		n.add(notice, Repaired, nodestatus.Args{Seconds: n.since(n.Repairs.Last), Number: n.Repairs.Count})
+	}
+	if n.Refused.Objects > 0 {
+		n.add(notice, Unusable, nodestatus.Args{Number: n.Refused.Objects})
+	}
+	if n.Refused.Conflicts > 0 {
+		n.add(notice, Conflicts, nodestatus.Args{Number: n.Refused.Conflicts})
+	}
+	if isRecent(n.Warnings) {
+		n.add(notice, Logged, nodestatus.Args{Seconds: n.since(n.Warnings.Last), Message: n.Warnings.Text})
 	}
 }

@@ -76,7 +76,6 @@ func (c *collector) families() int {
 	return len(list)
 }
 
-// choice collects why not each endpoint has the same chance.
 func (c *collector) choice(p *nodestatus.Port, v *portView) {
 	if len(v.used) < 2 {
 		return
@@ -150,7 +149,6 @@ func (v *portView) expected(reason string) (out []*nodestatus.Endpoint) {
 	return out
 }
 
-// stale collects connections to endpoints that do not serve any more.
 func (c *collector) stale(p *nodestatus.Port) {
 	var hit []*nodestatus.Endpoint
 	n := 0
@@ -176,7 +174,6 @@ func (c *collector) stale(p *nodestatus.Port) {
 	d.Named, d.NamedOf = d.Endpoints[:min(len(d.Endpoints), maxNamed)], len(d.addresses)
 }
 
-// used collects what is wrong with endpoints that get connections.
 func (c *collector) used(p *nodestatus.Port, v *portView) {
 	var fallback, local, early, refuses, silent []*nodestatus.Endpoint
 	for _, e := range v.used {

@@ -189,7 +189,6 @@ const (
 	byAddress  = "each client gets the endpoint that its address leads to$ports"
 )
 
-// tableStates are the words about states of tables.
 var tableStates = map[string]string{
 	nodestatus.TableForeign: "belongs to another program, so that nothing can be changed",
 	nodestatus.TableDormant: "is disabled by another program, so that no packet reaches it",

@@ -56,7 +56,6 @@ func (s *sentence) key() string {
 	return cmp.Or(s.Kind, s.Reason)
 }
 
-// maxNamed is how many addresses a sentence names.
 const maxNamed = 4
 
 // word returns what replaces a name in a sentence; see [sentences].
@@ -159,7 +158,6 @@ func choose(forms string, first bool, n int) string {
 	return strings.ReplaceAll(many, "%d", strconv.Itoa(n))
 }
 
-// some returns the first of a list, and how many more there are.
 func some(list []string) string { return nodestatus.JoinFirst(list, len(list), maxNamed) }
 
 // notObserved returns what the findings of a document do not cover.
@@ -186,7 +184,6 @@ func (f *Finding) Where() string {
 	return f.Object + " (" + some(f.Ports) + ")"
 }
 
-// summary returns how many findings there are, and of what.
 func (l *List) summary() string {
 	problems := 0
 	for i := range l.Findings {

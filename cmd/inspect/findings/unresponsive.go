@@ -27,7 +27,6 @@ func (c *collector) unresponsive(p *nodestatus.Port) {
 	}
 }
 
-// silentNodes returns the other nodes that do not answer.
 func silentNodes(d *nodestatus.Document) (out []Finding) {
 	if d.Health == nil || d.Health.PassiveHealth == nil {
 		return nil

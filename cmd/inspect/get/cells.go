@@ -20,11 +20,8 @@ func services(d *nodestatus.Document) []item {
 }
 
 func ofEachPort(d *nodestatus.Document, list func(item) []item) (out []item) {
-	for i := range d.Services {
-		s := &d.Services[i]
-		for k := range s.Ports {
-			out = append(out, list(item{d: d, s: s, p: &s.Ports[k]})...)
-		}
+	for s, p := range d.EachPort() {
+		out = append(out, list(item{d: d, s: s, p: p})...)
 	}
 	return out
 }
@@ -64,7 +61,6 @@ func clusterIP(f *nodestatus.Frontend) string {
 	return f.Address
 }
 
-// portText returns a port as kubectl prints it.
 func portText(p *nodestatus.Port) string {
 	var at, node uint16
 	for k := range p.Frontends {
@@ -95,7 +91,6 @@ func state(i *item) string { return i.d.StateOf(i.s) }
 
 func active(i *item) string { return strconv.Itoa(i.traffic.Active) }
 
-// connections returns the total, if it is counted.
 func connections(i *item) string {
 	switch {
 	case !i.d.Counted:
@@ -127,7 +122,6 @@ func originOf(i *item) origin {
 	return origin{i.s.Namespace, i.s.Name, i.p.Name, i.p.Protocol, i.p.Family}
 }
 
-// servicePort returns the name of a Service port: "web:http".
 func servicePort(i *item) string {
 	return strings.TrimSuffix(i.s.Name+":"+i.p.Name, ":")
 }
@@ -141,7 +135,6 @@ func endpointName(i *item) string {
 	return i.e.At() + "/" + strings.ToLower(i.p.Protocol)
 }
 
-// slot returns the endpoint's slot in the cluster, or else on this node.
 func slot(i *item) string {
 	if e := i.e; e.Slot == nil && e.LocalSlot != nil {
 		return "local-" + number(e.LocalSlot)
@@ -177,7 +170,6 @@ func why(i *item) string {
 	return i.e.Reason
 }
 
-// fieldOf returns the field that leads to what why returns.
 func fieldOf(i *item) string {
 	if i.e.Used() && i.e.Refused > 0 {
 		return findings.FieldTargetPort
@@ -200,7 +192,6 @@ func number(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// ready returns the Ready condition, or Terminating.
 func ready(i *item) string {
 	if c := i.e.KnownConditions(); c.Terminating && !c.Ready {
 		return "Terminating"
@@ -229,11 +220,4 @@ func behind(i *item) string {
 		}
 	}
 	return strconv.Itoa(n)
-}
-
-func orUnknown(text string) string {
-	if text == "" {
-		return unknown
-	}
-	return text
 }

@@ -41,40 +41,31 @@ node, or in its pod. Without a running kube-vmap, the kernel's tables are shown.
 func Help() string {
 	return `  services   svc   ENDPOINTS: addresses that get connections / in EndpointSlices; one
                    that serves several ports counts once.
-                   STATUS: OK, or the reason, as in kube-vmap problems: NoEndpoints,
-                   NotReady, Drained (of a port, anywhere), NoneLocal (a Local
-                   policy, and none on this node), NoPort (endpoints, but none with
-                   the port), RefusedByKernel, AddressConflict (another Service
-                   holds an address), Unusable (part of the object), NotProgrammed,
-                   OpenToAnyone (source ranges of one family only); from the
+                   STATUS: OK, or the reason, as in kube-vmap problems; from the
                    kernel, which has no objects, Programmed instead of OK.
-                   Any other STATUS than OK and Programmed is a problem, except
-                   NoneLocal and OpenToAnyone, which may be intended and are
-                   notices. Each Service counts once, here (--field-selector
-                   severity=Problem, or Notice), in top and on the status page.
+                   NoneLocal and OpenToAnyone may be intended, and are notices; any
+                   other one is a problem (--field-selector severity=Problem, or
+                   Notice). Each Service counts once, here and in top.
   endpoints  ep    REASON why one gets no connections: NotReady, Terminating,
                    Drained (weight 0), NotLocal, OtherZones and OtherNodes (hints),
                    NoPort, Duplicate, NotProgrammed, Busy (lc: others have fewer
                    active connections), Gone (in no EndpointSlice any more, but with
-                   open connections), Avoided (it does not answer this node);
-                   (not answering) does not either, but is used; (fallback) serves
-                   although it is terminating, since none is ready. With --observe,
-                   (refuses) answers with a reset, and (silent) does not answer. With
-                   -o wide, FIELD is the field of an object that leads to the REASON,
-                   and SHARE the part of new connections, unless it is the same for
-                   all.
+                   open connections), Avoided (it does not answer this node). One
+                   that is used may be (not answering), a terminating (fallback) or,
+                   with --observe, one that (refuses) with a reset or is (silent).
+                   With -o wide, FIELD is the field of an object that leads to the
+                   REASON, and SHARE the part of new connections, unless it is the
+                   same for all.
   frontends  fe    KIND: ClusterIP, NodePort, ExternalIP, LoadBalancerIP; from the
                    kernel, which does not distinguish the last two, External.
                    VERDICT: Balance, or Reject or Drop if there is no endpoint.
 
 CONNECTIONS are the total so far, ACTIVE those that are open now (UDP: flows with
 recent packets), FAST-PATH those of them whose packets pass no rules (--fast-path).
-Services without an address of their own (headless, ExternalName) need no proxy, and
-are not shown.
+Headless and ExternalName Services need no proxy, and are not shown.
 
 Endpoints and frontends are named by their Service or by their address, with or
-without port and protocol: 10.96.0.10, 10.96.0.10:53, [fd00::a]:53/udp, *:30080. The
-names that -o name prints are accepted, too.
+without port and protocol: 10.96.0.10, 10.96.0.10:53, [fd00::a]:53/udp, *:30080.
 
 Fields for --field-selector:
 

@@ -10,12 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// field is a field for --field-selector.
 type field struct {
 	name string
 	of   func(*item) string
-	// read normalizes a value; the error lists the valid ones. If nil, any text is valid.
-	read func(string) (string, error)
+	// values are all that it may have; none if any text is valid.
+	values []string
 }
 
 func (r *resource) fieldNames() (names []string) {
@@ -47,57 +46,14 @@ func (r *resource) selector(text string) (fields.Selector, error) {
 			return "", "", fmt.Errorf("--field-selector: %s have no field %s; they have %s", r.plural, name,
 				strings.Join(r.fieldNames(), ", "))
 		}
-		if r.fields[i].read == nil {
-			return name, value, nil
+		if all := r.fields[i].values; all != nil && value != "" && !slices.Contains(all, value) {
+			return "", "", fmt.Errorf("--field-selector: %s: %q is not one of %s", name, value, strings.Join(all, ", "))
 		}
-		value, err := r.fields[i].read(value)
-		if err != nil {
-			return "", "", fmt.Errorf("--field-selector: %s: %w", name, err)
+		if a, err := netip.ParseAddr(strings.Trim(value, "[]")); err == nil { // in any spelling
+			value = a.Unmap().String()
 		}
 		return name, value, nil
 	})
-}
-
-// one reads one of some words, which may include an empty one.
-func one(words ...string) func(string) (string, error) {
-	return func(value string) (string, error) {
-		if slices.Contains(words, value) {
-			return value, nil
-		}
-		shown := slices.Clone(words)
-		if i := slices.Index(shown, ""); i >= 0 {
-			shown[i] = "nothing"
-		}
-		return "", fmt.Errorf("%q is not one of %s", value, strings.Join(shown, ", "))
-	}
-}
-
-// address reads an address in any spelling, or an empty text.
-func address(value string) (string, error) {
-	if value == "" {
-		return value, nil
-	}
-	a, err := netip.ParseAddr(strings.Trim(value, "[]"))
-	if err != nil {
-		return "", fmt.Errorf("%q is not an address", value)
-	}
-	return a.Unmap().String(), nil
-}
-
-func portNumber(value string) (string, error) {
-	n, err := strconv.ParseUint(value, 10, 16)
-	if err != nil {
-		return "", fmt.Errorf("%q is not a port number", value)
-	}
-	return strconv.FormatUint(n, 10), nil
-}
-
-// wanted is a name on the command line. Addresses are compared as values, since there are
-// many ways to write one.
-type wanted struct {
-	text      string
-	target    target
-	isAddress bool
 }
 
 // target is an address with an optional port and protocol: "10.96.0.10",
@@ -109,7 +65,6 @@ type target struct {
 	protocol string
 }
 
-// parseTarget parses an address with an optional port and protocol.
 func parseTarget(text string) (s target, ok bool) {
 	where, protocol, named := strings.Cut(text, "/")
 	if named {
@@ -129,16 +84,14 @@ func parseTarget(text string) (s target, ok bool) {
 	return s, err == nil
 }
 
-// is reports whether it is the name of a row, that of its Service, or its address.
-func (w wanted) is(name, service string) bool {
-	if w.text == name || w.text == service {
+// isNamed reports whether a name on the command line is that of a row, that of its Service, or its
+// address, of which there are many ways to write one.
+func isNamed(i *item, row, name string) bool {
+	if name == row || name == i.s.Name {
 		return true
 	}
-	if !w.isAddress || name == service {
-		return false
-	}
-	s := w.target
-	row, ok := parseTarget(name)
-	return ok && s.any == row.any && s.address == row.address && (s.port == 0 || s.port == row.port) &&
-		(s.protocol == "" || s.protocol == row.protocol)
+	want, ok := parseTarget(name)
+	have, isAddress := parseTarget(row)
+	return ok && isAddress && want.any == have.any && want.address == have.address &&
+		(want.port == 0 || want.port == have.port) && (want.protocol == "" || want.protocol == have.protocol)
 }

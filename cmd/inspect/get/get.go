@@ -39,7 +39,6 @@ type Options struct {
 // Source returns a document, and a line about it for the user, which may be empty.
 type Source func(context.Context, nodestatus.Query) (d *nodestatus.Document, note string, err error)
 
-// formats are the values of Output.
 var formats = output.Formats{"wide", "json", "yaml", "name"}
 
 // Run prints the requested rows of one node. A name that does not exist is an error, after the
@@ -86,7 +85,6 @@ func (o *Options) parseArgs() (r *resource, names []string, err error) {
 	return r, names, nil
 }
 
-// find returns the resource with a name, or nil.
 func find(name string) *resource {
 	for i := range resources {
 		if r := &resources[i]; slices.Contains([]string{r.singular, r.plural, r.short}, strings.ToLower(name)) {

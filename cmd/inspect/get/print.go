@@ -27,15 +27,14 @@ type NodesPrinter struct {
 	selector       fields.Selector
 	stdout, stderr io.Writer
 
-	columns  output.Columns
-	nodes    []string            // whose documents came; one without a name is the only one
-	printed  int                 // nodes, in JSON and YAML; rows otherwise
-	empty    int                 // requested Services without rows
-	names    map[string]bool     // printed ones, with -o name
-	lacking  map[string][]string // nodes by the requested names that they do not have
-	notes    groups
-	lines    groups
-	fastPath struct{ nodes, connections int }
+	columns output.Columns
+	nodes   []string            // whose documents came; one without a name is the only one
+	printed int                 // nodes, in JSON and YAML; rows otherwise
+	empty   int                 // requested Services without rows
+	names   map[string]bool     // printed ones, with -o name
+	lacking map[string][]string // nodes by the requested names that they do not have
+	notes   groups
+	lines   groups
 }
 
 // groups are texts, or rows, with the nodes that have them, in the order of the first ones.
@@ -53,9 +52,6 @@ type group struct {
 func (g *groups) add(node, text string, cells []string) {
 	found := g.by[text]
 	if found == nil {
-		if g.by == nil {
-			g.by = map[string]*group{}
-		}
 		found = &group{text: text, cells: cells}
 		g.by[text], g.list = found, append(g.list, found)
 	}
@@ -87,6 +83,7 @@ func NewNodesPrinter(o Options, stdout, stderr io.Writer) (*NodesPrinter, error)
 	return &NodesPrinter{
 		Options: o, resource: r, wanted: names, selector: selector, stdout: stdout, stderr: stderr,
 		columns: output.Columns{W: stdout}, names: map[string]bool{}, lacking: map[string][]string{},
+		notes: groups{by: map[string]*group{}}, lines: groups{by: map[string]*group{}},
 	}, nil
 }
 
@@ -102,7 +99,6 @@ func (p *NodesPrinter) Query() nodestatus.Query {
 	return q
 }
 
-// isTable reports whether rows are printed as a table.
 func (p *NodesPrinter) isTable() bool { return p.Output == "" || p.Output == "wide" }
 
 // isText reports whether lines are printed, for which there is nothing to print without rows.
@@ -124,12 +120,8 @@ func (p *NodesPrinter) Print(node string, d *nodestatus.Document) error {
 			note(problem.Object + ": " + strings.ReplaceAll(problem.Text, "\n", "; "))
 		}
 	}
-	switch {
-	case d.IsFastPathOn():
-		p.fastPath.nodes++
-		p.fastPath.connections += d.FastPath
-	case p.isTable() && d.FastPathReason() != "":
-		note("Fast path off: " + d.FastPathReason())
+	if why := d.FastPathReason(); why != "" && p.isTable() {
+		note("Fast path off: " + why)
 	}
 	rows, missing := p.named(p.resource.items(d))
 	for _, name := range missing {
@@ -153,7 +145,6 @@ func (p *NodesPrinter) Print(node string, d *nodestatus.Document) error {
 	return p.errorf(p.printRows(node, d, rows))
 }
 
-// errorf returns the error with what could not be printed.
 func (p *NodesPrinter) errorf(err error) error {
 	if err == nil {
 		return nil
@@ -169,10 +160,9 @@ func (p *NodesPrinter) named(rows []item) (found []item, missing []string) {
 	}
 	taken := make([]bool, len(rows))
 	for _, name := range p.wanted {
-		target, isAddress := parseTarget(name)
-		want, exists := wanted{name, target, isAddress}, false
+		exists := false
 		for i := range rows {
-			if !want.is(p.resource.name(&rows[i]), rows[i].s.Name) {
+			if !isNamed(&rows[i], p.resource.name(&rows[i]), name) {
 				continue
 			}
 			if exists = true; !taken[i] {
@@ -241,10 +231,8 @@ func (p *NodesPrinter) printRows(node string, d *nodestatus.Document, rows []ite
 	return p.printTable(func(int) string { return node }, lines)
 }
 
-// listBegin begins the list of the nodes' lists.
 const listBegin = `{"kind":"List","items":[`
 
-// cells returns the cells of a row, or the titles.
 func (p *NodesPrinter) cells(namespace string, text func(*column) string) (out []string) {
 	if p.AllNamespaces {
 		out = append(out, namespace)
@@ -281,7 +269,6 @@ func (p *NodesPrinter) printTable(node func(row int) string, lines [][]string) e
 	return p.columns.Print(lines)
 }
 
-// list is several objects in JSON or YAML.
 type list struct {
 	Kind     string               `json:"kind"`
 	Source   string               `json:"source"`
@@ -324,13 +311,6 @@ func (p *NodesPrinter) Close() error {
 	}
 	for _, g := range p.notes.list {
 		p.say(strings.TrimPrefix(p.where(g, ", ")+": ", ": ") + g.text)
-	}
-	if on := p.fastPath; on.nodes > 0 && p.isTable() {
-		where := ""
-		if several {
-			where = fmt.Sprintf(" %d of %s", on.nodes, nodestatus.Plural(len(p.nodes), "node"))
-		}
-		p.say("Fast path on" + where + ": " + nodestatus.Plural(on.connections, "connection"))
 	}
 	var missing []string
 	for _, name := range p.wanted {

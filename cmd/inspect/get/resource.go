@@ -1,6 +1,7 @@
 package get
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -43,7 +44,12 @@ const (
 	unknown = "<unknown>" // replaces what a document from the kernel does not have
 )
 
-// resources are all resources.
+var (
+	isReady = func(i *item) string { return strconv.FormatBool(i.e.KnownConditions().Ready) }
+	isUsed  = func(i *item) string { return strconv.FormatBool(i.e.Used()) }
+	truth   = []string{"true", "false"}
+)
+
 var resources = []resource{
 	{
 		singular: "service", plural: "services", short: "svc",
@@ -80,9 +86,9 @@ var resources = []resource{
 			{"spec.clusterIP", func(i *item) string {
 				first, _, _ := strings.Cut(ofFrontends(clusterIP)(i), ",")
 				return first
-			}, address},
-			{"status", state, one(nodestatus.States()...)},
-			{"severity", func(i *item) string { return i.s.Severity() }, one(nodestatus.Severities()...)},
+			}, nil},
+			{"status", state, nodestatus.States()},
+			{"severity", func(i *item) string { return i.s.Severity() }, nodestatus.Severities()},
 		},
 		object: func(i *item) any {
 			return struct {
@@ -135,18 +141,12 @@ var resources = []resource{
 			{"FIELD", fieldOf},
 		},
 		fields: portFields(
-			field{"spec.address", func(i *item) string { return i.e.Address }, address},
-			field{"spec.port", func(i *item) string { return strconv.Itoa(int(i.e.Port)) }, portNumber},
+			field{"spec.address", func(i *item) string { return i.e.Address }, nil},
+			field{"spec.port", func(i *item) string { return strconv.Itoa(int(i.e.Port)) }, nil},
 			field{"spec.node", func(i *item) string { return i.e.Node }, nil},
-			field{"status.ready", func(i *item) string {
-				return strconv.FormatBool(i.e.KnownConditions().Ready)
-			}, one("true", "false")},
-			field{"status.used", func(i *item) string {
-				return strconv.FormatBool(i.e.Used())
-			}, one("true", "false")},
-			field{"status.reason", func(i *item) string {
-				return i.e.Reason
-			}, one(append(nodestatus.Reasons(), "")...)},
+			field{"status.ready", isReady, truth},
+			field{"status.used", isUsed, truth},
+			field{"status.reason", func(i *item) string { return i.e.Reason }, nodestatus.Reasons()},
 		),
 		object: func(i *item) any {
 			return struct {
@@ -173,8 +173,8 @@ var resources = []resource{
 			{"ADDRESS", frontendName},
 			{"KIND", func(i *item) string { return i.f.Kind }},
 			{"SERVICE", servicePort},
-			{"POLICY", func(i *item) string { return orUnknown(i.f.Policy) }},
-			{"MASQUERADE", func(i *item) string { return orUnknown(i.f.Masquerade) }},
+			{"POLICY", func(i *item) string { return cmp.Or(i.f.Policy, unknown) }},
+			{"MASQUERADE", func(i *item) string { return cmp.Or(i.f.Masquerade, unknown) }},
 			{"VERDICT", func(i *item) string { return i.f.Verdict }},
 			{"CONNECTIONS", connections},
 			{"ACTIVE", active},
@@ -193,16 +193,12 @@ var resources = []resource{
 			}},
 		},
 		fields: portFields(
-			field{"spec.address", func(i *item) string { return i.f.Address }, address},
-			field{"spec.port", func(i *item) string { return strconv.Itoa(int(i.f.Port)) }, portNumber},
-			field{"spec.kind", func(i *item) string { return i.f.Kind }, one(nodestatus.Kinds()...)},
-			field{"spec.policy", func(i *item) string {
-				return i.f.Policy
-			}, one(append(nodestatus.Policies(), "")...)},
-			field{"spec.masquerade", func(i *item) string {
-				return i.f.Masquerade
-			}, one(append(nodestatus.Masquerades(), "")...)},
-			field{"spec.verdict", func(i *item) string { return i.f.Verdict }, one(nodestatus.Verdicts()...)},
+			field{"spec.address", func(i *item) string { return i.f.Address }, nil},
+			field{"spec.port", func(i *item) string { return strconv.Itoa(int(i.f.Port)) }, nil},
+			field{"spec.kind", func(i *item) string { return i.f.Kind }, nodestatus.Kinds()},
+			field{"spec.policy", func(i *item) string { return i.f.Policy }, nodestatus.Policies[:]},
+			field{"spec.masquerade", func(i *item) string { return i.f.Masquerade }, nodestatus.Masquerades[:]},
+			field{"spec.verdict", func(i *item) string { return i.f.Verdict }, nodestatus.Verdicts[:]},
 		),
 		object: func(i *item) any {
 			return struct {
@@ -213,13 +209,12 @@ var resources = []resource{
 	},
 }
 
-// portFields returns more with the fields that every row of a port has.
 func portFields(more ...field) []field {
 	return append([]field{
 		{"metadata.name", func(i *item) string { return i.s.Name }, nil},
 		{"metadata.namespace", func(i *item) string { return i.s.Namespace }, nil},
 		{"spec.portName", func(i *item) string { return i.p.Name }, nil},
-		{"spec.protocol", func(i *item) string { return i.p.Protocol }, one("TCP", "UDP", "SCTP")},
-		{"spec.family", func(i *item) string { return i.p.Family }, one("IPv4", "IPv6")},
+		{"spec.protocol", func(i *item) string { return i.p.Protocol }, []string{"TCP", "UDP", "SCTP"}},
+		{"spec.family", func(i *item) string { return i.p.Family }, []string{"IPv4", "IPv6"}},
 	}, more...)
 }

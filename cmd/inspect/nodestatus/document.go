@@ -14,9 +14,12 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"iter"
+	"maps"
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"time"
 
 	"kube-vmap/model"
@@ -205,13 +208,29 @@ func (t *Traffic) Add(more *Traffic) {
 // ReasonNotCounted is the reason of problems with the counters of connections.
 const ReasonNotCounted = "NotCounted"
 
+// EachPort returns all ports with their Services; none of a document that is nil.
+func (d *Document) EachPort() iter.Seq2[*Service, *Port] {
+	return func(yield func(*Service, *Port) bool) {
+		for i := 0; d != nil && i < len(d.Services); i++ {
+			s := &d.Services[i]
+			for k := range s.Ports {
+				if !yield(s, &s.Ports[k]) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // NotCounted reports whether connections of the document's Services are not counted now,
 // although others are.
 func (d *Document) NotCounted() bool {
-	return slices.ContainsFunc(d.Problems, func(p Problem) bool { return p.Reason == ReasonNotCounted }) ||
-		slices.ContainsFunc(d.Services, func(s Service) bool {
-			return slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Uncounted })
-		})
+	for _, p := range d.EachPort() {
+		if p.Uncounted {
+			return true
+		}
+	}
+	return slices.ContainsFunc(d.Problems, func(p Problem) bool { return p.Reason == ReasonNotCounted })
 }
 
 // Write writes a document as JSON.
@@ -265,37 +284,25 @@ type Query struct {
 // Values returns the query as URL parameters, for [ParseQuery].
 func (q Query) Values() url.Values {
 	v := url.Values{}
-	for name, value := range map[string]string{"namespace": q.Namespace, "name": q.Name} {
-		if value != "" {
+	for name, value := range map[string]string{
+		"namespace": q.Namespace, "name": q.Name, "brief": strconv.FormatBool(q.Brief),
+		"health": strconv.FormatBool(q.Health), "observe": q.Observe.String(),
+	} {
+		if value != "" && value != "false" && value != "0s" {
 			v.Set(name, value)
 		}
-	}
-	for name, set := range map[string]bool{"brief": q.Brief, "health": q.Health} {
-		if set {
-			v.Set(name, "true")
-		}
-	}
-	if q.Observe > 0 {
-		v.Set("observe", q.Observe.String())
 	}
 	return v
 }
 
 // Args returns the query as arguments of kube-vmap status.
 func (q Query) Args() (args []string) {
-	for _, f := range []struct{ flag, value string }{{"--namespace", q.Namespace}, {"--name", q.Name}} {
-		if f.value != "" {
-			args = append(args, f.flag, f.value)
+	values := q.Values()
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		args = append(args, "--"+name)
+		if value := values.Get(name); value != "true" {
+			args = append(args, value)
 		}
-	}
-	if q.Brief {
-		args = append(args, "--brief")
-	}
-	if q.Health {
-		args = append(args, "--health")
-	}
-	if q.Observe > 0 {
-		args = append(args, "--observe", q.Observe.String())
 	}
 	return args
 }

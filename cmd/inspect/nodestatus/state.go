@@ -24,22 +24,17 @@ const (
 	VerdictDrop    = "Drop"
 )
 
-// ReasonNotProgrammed is the reason of an endpoint that should get connections, but is
-// not in the kernel; the problems of the Service may explain it. The other reasons are
-// those of [model.Reason].
-const ReasonNotProgrammed = "NotProgrammed"
-
-// ReasonBusy is the reason of an endpoint that gets no new connections for the moment,
-// because others have fewer active ones: the scheduler is lc.
-const ReasonBusy = "Busy"
-
-// ReasonAvoided is the reason of an endpoint that gets no new connections because it does not
-// answer this node.
-const ReasonAvoided = "Avoided"
-
-// ReasonGone is the reason of an endpoint that no EndpointSlice has, but that has open
-// connections. It is not counted among the endpoints of a Service.
-const ReasonGone = "Gone"
+// Reasons of endpoints without new connections, in addition to those of [model.Reason].
+const (
+	// ReasonNotProgrammed: it should get some, but is not in the kernel; problems of the Service
+	// may explain it.
+	ReasonNotProgrammed = "NotProgrammed"
+	ReasonBusy          = "Busy"    // others have fewer active ones: the scheduler is lc
+	ReasonAvoided       = "Avoided" // it does not answer this node
+	// ReasonGone: it is in no EndpointSlice, but has open connections. It is not counted among
+	// the endpoints of a Service.
+	ReasonGone = "Gone"
+)
 
 // Reasons of problems, in addition to those of events.
 const (
@@ -225,23 +220,16 @@ func Kinds() (out []string) {
 	return append(out, External)
 }
 
-// Policies returns all traffic policies, by [model.TrafficPolicy].
-func Policies() []string {
-	return []string{model.PolicyCluster: "Cluster", model.PolicyLocal: "Local"}
-}
-
-// Verdicts returns all verdicts of frontends, by [model.Verdict].
-func Verdicts() []string {
-	return []string{
-		model.VerdictBalance: VerdictBalance, model.VerdictReject: VerdictReject,
-		model.VerdictDrop: VerdictDrop,
+// Words for the values of frontends, by those of package model.
+var (
+	Policies = [...]string{model.PolicyCluster: "Cluster", model.PolicyLocal: "Local"}
+	Verdicts = [...]string{
+		model.VerdictBalance: VerdictBalance, model.VerdictReject: VerdictReject, model.VerdictDrop: VerdictDrop,
 	}
-}
-
-// Masquerades returns all values of [Frontend.Masquerade], by [model.Masquerade].
-func Masquerades() []string {
-	return []string{model.MasqueradeNever: "never", model.MasqueradeOffPod: "off-pod", model.MasqueradeAlways: "always"}
-}
+	Masquerades = [...]string{
+		model.MasqueradeNever: "never", model.MasqueradeOffPod: "off-pod", model.MasqueradeAlways: "always",
+	}
+)
 
 // Plural returns a number and a noun: "1 node", "2 nodes".
 func Plural(n int, noun string) string {

@@ -3,7 +3,6 @@ package page
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -16,12 +15,13 @@ import (
 type jsonAnswer struct {
 	body       []byte
 	compressed func() []byte
-	until      time.Time // when it is old
+	made       time.Time
 }
 
-// newAnswer returns the answer with a body in JSON.
-func newAnswer(body []byte) *jsonAnswer {
-	return &jsonAnswer{body: body, compressed: sync.OnceValue(func() []byte { return compress(body) })}
+// newAnswer returns the answer with a value in JSON.
+func newAnswer(value any) (*jsonAnswer, error) {
+	body, err := json.Marshal(value)
+	return &jsonAnswer{body, sync.OnceValue(func() []byte { return compress(body) }), time.Now()}, err
 }
 
 // ServeHTTP sends the answer, compressed if the client accepts that.
@@ -62,37 +62,23 @@ func compress(body []byte) []byte {
 
 // answers are the last answers about what this process knows, for all windows.
 type answers struct {
-	turn chan struct{} // has an item while one is made
-	made map[string]*jsonAnswer
+	mu   sync.Mutex // held while one is made
+	last map[string]*jsonAnswer
 }
 
-const (
-	// answerPeriod is how long an answer is used at least.
-	answerPeriod = time.Second
-	// answerFactor times how long it took to make is the same, up to maxAnswerPeriod: a page
-	// calls a state stale after 12 s.
-	answerFactor    = 10
-	maxAnswerPeriod = 8 * time.Second
-)
+// answerPeriod is how long an answer is used.
+const answerPeriod = 2 * time.Second
 
 // get returns the last answer of this name, or makes one. The names are few.
-func (a *answers) get(ctx context.Context, name string, value func() any) (*jsonAnswer, error) {
-	select {
-	case a.turn <- struct{}{}:
-		defer func() { <-a.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	start := time.Now()
-	if last := a.made[name]; last != nil && start.Before(last.until) {
+func (a *answers) get(name string, value func() any) (*jsonAnswer, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if last := a.last[name]; last != nil && time.Since(last.made) < answerPeriod {
 		return last, nil
 	}
-	body, err := json.Marshal(value())
-	if err != nil {
-		return nil, err
+	made, err := newAnswer(value())
+	if err == nil {
+		a.last[name] = made
 	}
-	made := newAnswer(body)
-	made.until = time.Now().Add(min(max(answerPeriod, answerFactor*time.Since(start)), maxAnswerPeriod))
-	a.made[name] = made
-	return made, nil
+	return made, err
 }

@@ -29,13 +29,13 @@
 //	service.js   one Service                  colours.js   colours of rates
 //	flows.js     from which nodes to which    problems.js  a list of problems
 //	path.js      the form and its answer      drawing.js   the path of a packet, drawn
+//	node.js      one node                     history.js   the last values of a number, drawn
 package page
 
 import (
 	"context"
 	"crypto/subtle"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -71,7 +71,7 @@ type Config struct {
 func Handler(c Config) http.Handler {
 	s := &server{
 		Config: c, explaining: make(chan struct{}, 1),
-		answers: answers{made: map[string]*jsonAnswer{}, turn: make(chan struct{}, 1)},
+		answers: answers{last: map[string]*jsonAnswer{}},
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /", files())
@@ -139,13 +139,9 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, get func(*http.R
 	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
 	defer cancel()
 	value, err := get(r.WithContext(ctx))
-	if ready, ok := value.(*jsonAnswer); ok && err == nil {
-		ready.ServeHTTP(w, r)
-		return
-	}
-	var body []byte
-	if err == nil {
-		body, err = json.Marshal(value)
+	ready, ok := value.(*jsonAnswer)
+	if err == nil && !ok {
+		ready, err = newAnswer(value)
 	}
 	var f failure
 	switch {
@@ -155,14 +151,14 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, get func(*http.R
 		w.Header().Set("Retry-After", "2")
 		refuse(w, http.StatusServiceUnavailable, err)
 	default:
-		newAnswer(body).ServeHTTP(w, r)
+		ready.ServeHTTP(w, r)
 	}
 }
 
 // overview returns the state of the cluster, and keeps it up to date.
-func (s *server) overview(r *http.Request) (any, error) {
+func (s *server) overview(*http.Request) (any, error) {
 	s.Cluster.Watch()
-	return s.answers.get(r.Context(), "", func() any {
+	return s.answers.get("", func() any {
 		return struct {
 			Context string `json:"context"`
 			Alone   bool   `json:"alone"`
@@ -190,7 +186,7 @@ func (s *server) node(r *http.Request) (any, error) {
 	name := r.URL.Query().Get("name")
 	switch known, listed := s.Cluster.Knows(name); {
 	case known:
-		return s.answers.get(r.Context(), "node "+name, func() any { return s.Cluster.Node(name) })
+		return s.answers.get("node "+name, func() any { return s.Cluster.Node(name) })
 	case listed:
 		return nil, failure{http.StatusNotFound, errors.New("there is no node of this name")}
 	}

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -19,118 +20,107 @@ import (
 
 // kernel checks the release and the features of the kernel. The kernel validates a sample of
 // everything that a rule set can have, without committing it; it may load modules for that.
-func (n *node) kernel() []Item {
+func (n *node) kernel() {
 	release, old := vmapnode.TooOld()
-	items := []Item{fine("kernel", release)}
+	i := item("kernel", "", release)
 	if old {
-		items[0] = needs("kernel", "needs Linux "+vmapnode.Oldest+" or later", release)
+		i = i.needs("needs Linux " + vmapnode.Oldest + " or later")
 	}
-	optional := func(name string, supported bool, otherwise string) {
-		item := fine(name, "supported")
-		if !supported {
-			item = noted(name, otherwise, "not supported")
-		}
-		items = append(items, item)
-	}
+	n.add(i, nil)
+	i = item("nftables", "", "every expression that the rule set uses")
 	err := vmapnode.WithKernel(func(k *kernel.Kernel) error {
-		labels, err := k.SupportsLabels()
-		if err != nil {
-			return err
+		for _, f := range []struct {
+			name, otherwise string
+			supports        func() (bool, error)
+			lacks           *bool
+		}{
+			{
+				"connection labels", "CONFIG_NF_CONNTRACK_LABELS is not set: masquerade depends on the packet mark",
+				k.SupportsLabels, &n.noLabels,
+			},
+			{"table owner", "before Linux 6.9 other programs can change the tables", k.SupportsOwner, new(bool)},
+		} {
+			able, err := f.supports()
+			if err != nil {
+				return err
+			}
+			feature := item(f.name, "", "supported")
+			if *f.lacks = !able; !able {
+				feature = item(f.name, f.otherwise, "not supported")
+			}
+			n.add(feature, nil)
 		}
-		n.noLabels = !labels
-		owner, err := k.SupportsOwner()
-		if err != nil {
-			return err
-		}
-		optional("connection labels", labels, "CONFIG_NF_CONNTRACK_LABELS is not set: masquerade depends on the packet mark")
-		optional("table owner", owner, "before Linux 6.9 other programs can change the tables")
 		return k.Probe(nft.Config{
 			MasqueradeMark: nft.DefaultMasqueradeMark, NoLabels: n.noLabels, DropInvalid: true, CountConnections: true,
 			CountUnanswered: true,
 		})
 	})
-	if errors.Is(err, fs.ErrPermission) {
-		return append(items, unknown("nftables", err))
-	}
 	if err != nil {
-		return append(items, needs("nftables", err.Error()))
+		i.Evidence = nil
+		if !errors.Is(err, fs.ErrPermission) {
+			i, err = i.needs(err.Error()), nil
+		}
 	}
-	return append(items, fine("nftables", "every expression that the rule set uses"))
+	n.add(i, err)
 }
 
 // sysctls checks that the node forwards packets, and that a bridge of pods shows them to
 // nftables.
-func (n *node) sysctls() (items []Item) {
+func (n *node) sysctls() {
 	const (
 		forward = "set it to 1: other nodes do not reach pods"
 		bypass  = "replies between pods of a bridge bypass the proxy"
 	)
-	all := []struct{ name, off, none string }{ // what to do if it is 0, and if it does not exist
-		{"net.ipv4.ip_forward", forward, ""},
-		{"net.ipv6.conf.all.forwarding", "", ""},
-	}
+	n.sysctl("net.ipv4.ip_forward", forward, "")
+	n.sysctl("net.ipv6.conf.all.forwarding", "", "")
 	if components.Has(components.Find(n.Node), components.Bridge) {
-		for _, name := range []string{"net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"} {
-			all = append(all, struct{ name, off, none string }{
-				name, "set it to 1: " + bypass,
-				"load the module br_netfilter: " + bypass,
-			})
+		for _, family := range []string{"iptables", "ip6tables"} {
+			n.sysctl("net.bridge.bridge-nf-call-"+family, "set it to 1: "+bypass, "load the module br_netfilter: "+bypass)
 		}
 	}
-	for _, s := range all {
-		text, err := os.ReadFile(filepath.Join(n.proc, "sys", strings.ReplaceAll(s.name, ".", "/")))
-		value := strings.TrimSpace(string(text))
-		item := fine(s.name, value)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && s.none == "":
-			item = fine(s.name, "no such family")
-		case errors.Is(err, fs.ErrNotExist):
-			item = needs(s.name, s.none, "no module br_netfilter")
-		case err != nil:
-			item = unknown(s.name, err)
-		case value == "0" && s.off == "":
-			item = noted(s.name, "set it to 1 if pods have IPv6 addresses", value)
-		case value == "0":
-			item = needs(s.name, s.off, value)
-		}
-		items = append(items, item)
+}
+
+// sysctl checks a setting: what to do if it is 0, and if it does not exist.
+func (n *node) sysctl(name, off, none string) {
+	text, err := os.ReadFile(filepath.Join(n.proc, "sys", strings.ReplaceAll(name, ".", "/")))
+	i := item(name, "", strings.TrimSpace(string(text)))
+	isOff := err == nil && i.Evidence[0] == "0"
+	switch absent := errors.Is(err, fs.ErrNotExist); {
+	case absent && none == "":
+		i, err = item(name, "", "no such family"), nil
+	case absent:
+		i, err = item(name, "", "no module br_netfilter").needs(none), nil
+	case isOff && off == "":
+		i.Detail = "set it to 1 if pods have IPv6 addresses"
+	case isOff:
+		i = i.needs(off)
 	}
-	return items
+	n.add(i, err)
 }
 
 // fastPath says whether --fast-path would have an effect beside what is on the node. Whether
 // the kernel has flowtables shows only when one is added.
-func (n *node) fastPath() Item {
-	const name = "fast path"
+func (n *node) fastPath() (Item, error) {
+	i := item("fast path", "", "nothing is known against --fast-path")
+	i.See = "docs/usage.md#fast-path"
 	list, err := flowtable.List(0)
-	if err != nil {
-		return unknown(name, err)
+	if reason := cmp.Or(flowtable.Foreign(list), components.FastPathObstacle(n.Node)); reason != "" {
+		i.Detail, i.Evidence = "--fast-path would stay off: "+reason, nil
 	}
-	item := fine(name, "nothing is known against --fast-path")
-	reason := flowtable.Foreign(list)
-	if reason == "" {
-		reason = components.FastPathObstacle(n.Node)
-	}
-	if reason != "" {
-		item = noted(name, "--fast-path would stay off: "+reason)
-	}
-	item.See = "docs/usage.md#fast-path"
-	return item
+	return i, err
 }
 
-// apiTimeout is how long the API server may take to answer.
 const apiTimeout = 5 * time.Second
 
 // apiServer asks the API server for its version, at the address in the kubeconfig.
 func apiServer(ctx context.Context, kubeconfig string) Item {
-	const name = "API server"
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	version, err := cluster.ServerVersion(ctx, cluster.ClientConfig{Kubeconfig: kubeconfig})
+	version, err := cluster.ServerVersion(ctx, kubeconfig)
 	if err != nil {
-		i := needs(name, "must be reachable from the node, without a Service: "+err.Error())
+		i := item("API server", "").needs("must be reachable from the node, without a Service: " + err.Error())
 		i.See = "deploy/README.md#settings"
 		return i
 	}
-	return fine(name, version)
+	return item("API server", "", version)
 }

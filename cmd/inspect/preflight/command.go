@@ -33,11 +33,11 @@ something could not be checked. deploy/preflight runs this on every node.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := formats.Check(format); err != nil {
-				return &exit.Error{Code: exit.Trouble, Err: err}
+				return exit.TroubleError(err)
 			}
 			r := Run(cmd.Context(), c)
 			if err := r.Print(cmd.OutOrStdout(), format); err != nil {
-				return &exit.Error{Code: exit.Trouble, Err: err}
+				return exit.TroubleError(err)
 			}
 			return r.exit()
 		},
@@ -51,7 +51,6 @@ something could not be checked. deploy/preflight runs this on every node.`,
 	return cmd
 }
 
-// exit returns the error with the exit code; nil if everything is fine.
 func (r *Report) exit() error {
 	switch r.Verdict {
 	case components.Fine:

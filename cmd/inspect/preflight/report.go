@@ -23,10 +23,10 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"kube-vmap/cmd/components"
 	"kube-vmap/cmd/inspect/output"
+	"kube-vmap/nft/kernel/dump"
 )
 
 // Unknown is the verdict on what could not be checked; the others are those of package
@@ -58,26 +58,22 @@ type Item struct {
 	See string `json:"see,omitempty"`
 }
 
-// fine returns an item for a check that found nothing.
-func fine(name string, evidence ...string) Item { return noted(name, "", evidence...) }
-
-// noted returns an item for what may be worth reading.
-func noted(name, detail string, evidence ...string) Item {
+// item returns an item with the verdict fine. Detail may be worth reading.
+func item(name, detail string, evidence ...string) Item {
 	return Item{Name: name, Verdict: components.Fine, Detail: detail, Evidence: evidence}
 }
 
-// needs returns an item for something that has to be done.
-func needs(name, detail string, evidence ...string) Item {
-	return Item{Name: name, Verdict: components.Needs, Detail: detail, Evidence: evidence}
+func (i Item) needs(detail string) Item {
+	i.Verdict, i.Detail = components.Needs, detail
+	return i
 }
 
-// unknown returns an item for something that could not be checked.
-func unknown(name string, err error) Item {
-	detail := err.Error()
+func (i Item) unknown(err error) Item {
+	i.Verdict, i.Detail = Unknown, err.Error()
 	if errors.Is(err, fs.ErrPermission) {
-		detail = "not permitted; run it as root, or with CAP_NET_ADMIN"
+		i.Detail = "not permitted; run it as root, or with CAP_NET_ADMIN"
 	}
-	return Item{Name: name, Verdict: Unknown, Detail: detail}
+	return i
 }
 
 // Config configures [Run].
@@ -96,29 +92,20 @@ func Run(ctx context.Context, c Config) *Report {
 	if n.isRunning() {
 		n.Ports = nil // those of a proxy's servers are our own
 	}
-	items := append(n.kernel(), n.sysctls()...)
-	items = append(items, n.policies()...)
-	items = append(items, n.mark())
-	items = append(items, n.legacyTables()...)
+	n.kernel()
+	n.sysctls()
+	n.rules()
 	if c.Kubeconfig != "" {
-		items = append(items, apiServer(ctx, c.Kubeconfig))
+		n.add(apiServer(ctx, c.Kubeconfig), nil)
 	}
-	items = append(items, n.components()...)
-	if tables := components.Unrecognized(n.Node); len(tables) > 0 {
-		items = append(items, noted("other tables",
-			"not recognized: packets pass them, too; kube-vmap explain shows what they do with one", tables...))
-	}
-	items = append(items, n.fastPath())
-	if n.Nested {
-		items = append(items, noted("processes",
-			"the node is a container itself: programs of the machine around it are not visible", "those of this node"))
-	}
+	n.components()
+	n.add(n.fastPath())
 	for _, u := range n.Unseen {
-		items = append(items, unknown("access to "+u.What, u.Err))
+		n.add(item("access to "+u.What, ""), u.Err)
 	}
-	r := &Report{Kind: "Preflight", Verdict: components.Fine, Items: items}
+	r := &Report{Kind: "Preflight", Verdict: components.Fine, Items: n.items}
 	r.Node, _ = os.Hostname() // a report without it is still a report
-	for _, i := range items {
+	for _, i := range r.Items {
 		if slices.Index(order, i.Verdict) > slices.Index(order, r.Verdict) {
 			r.Verdict = i.Verdict
 		}
@@ -126,20 +113,54 @@ func Run(ctx context.Context, c Config) *Report {
 	return r
 }
 
-// node is the node that is checked.
 type node struct {
 	*components.Node
-	proc string
-	// noLabels is true if the kernel has no labels of connections.
-	noLabels bool
+	proc     string
+	noLabels bool // the kernel has no labels of connections
+	reader   *dump.Reader
+	unread   error // why rules cannot be read
+	items    []Item
 }
 
-// components returns an item for each component on the node.
-func (n *node) components() (items []Item) {
-	for _, f := range components.Find(n.Node) {
-		items = append(items, Item{f.Name, f.ID, f.Verdict, f.Advice, f.Evidence, "docs/compatibility.md#" + f.ID})
+func (n *node) add(i Item, err error) {
+	if err != nil {
+		i = i.unknown(err)
 	}
-	return n.proxies(items)
+	n.items = append(n.items, i)
+}
+
+// components adds an item for each component on the node, and for what is not recognized.
+func (n *node) components() {
+	first := len(n.items)
+	for _, f := range components.Find(n.Node) {
+		n.add(Item{f.Name, f.ID, f.Verdict, f.Advice, f.Evidence, "docs/compatibility.md#" + f.ID}, nil)
+	}
+	i := slices.IndexFunc(n.items, func(i Item) bool { return strings.HasPrefix(i.Component, components.KubeProxy) })
+	if i < 0 {
+		i, n.items = first, slices.Insert(n.items, first, item("kube-proxy", "", "none"))
+	}
+	if err := n.proxy(&n.items[i]); err != nil {
+		n.items[i] = n.items[i].unknown(err)
+	}
+	var legacy []string
+	for i := range n.Tables {
+		if t := &n.Tables[i]; t.Legacy {
+			legacy = append(legacy, "table "+t.Family+" "+t.Name)
+		}
+	}
+	for _, i := range []Item{
+		item("iptables-legacy", "in use next to nf_tables, which does not list them", legacy...),
+		item("other tables", "not recognized: packets pass them, too; kube-vmap explain shows what they do with one",
+			components.Unrecognized(n.Node)...),
+	} {
+		if len(i.Evidence) > 0 {
+			n.add(i, nil)
+		}
+	}
+	if n.Nested {
+		n.add(item("processes", "the node is a container itself: programs of the machine around it are not visible",
+			"those of this node"), nil)
+	}
 }
 
 var formats = output.Formats{"wide", "json"}
@@ -149,22 +170,16 @@ func (r *Report) Print(w io.Writer, format string) error {
 	if format == "json" {
 		return output.Write(w, format, r)
 	}
-	t := tabwriter.NewWriter(w, 6, 4, 3, ' ', 0)
-	_, _ = fmt.Fprintln(t, "NAME\tVERDICT\tEVIDENCE\tDETAIL\tSEE") // Flush returns the error
+	rows := [][]string{{"NAME", "VERDICT", "EVIDENCE", "DETAIL", "SEE"}}
 	for _, i := range r.Items {
 		evidence := strings.Join(i.Evidence, "; ")
 		if more := len(i.Evidence) - 1; more > 0 && format != "wide" {
 			evidence = fmt.Sprintf("%s + %d more", i.Evidence[0], more)
 		}
-		_, _ = fmt.Fprintln(t, strings.Join([]string{
-			i.Name, string(i.Verdict), cell(evidence), cell(i.Detail),
-			cell(i.See),
-		}, "\t"))
+		detail := strings.ReplaceAll(i.Detail, "\n", "; ")
+		rows = append(rows, []string{
+			i.Name, string(i.Verdict), cmp.Or(evidence, "-"), cmp.Or(detail, "-"), cmp.Or(i.See, "-"),
+		})
 	}
-	return t.Flush()
-}
-
-// cell returns a text on one line, as kubectl prints it.
-func cell(text string) string {
-	return strings.NewReplacer("\n", "; ", "\t", " ").Replace(cmp.Or(text, "-"))
+	return output.Print(w, rows)
 }

@@ -17,7 +17,6 @@ import (
 // pods. Package components has their origins.
 var acceptors = []string{"cali-", "CILIUM_", "FLANNEL-FWD", "KUBE-ROUTER-", "CNI-FORWARD", "ANTREA-", "OVN-KUBE-"}
 
-// chains returns the chains of tables that are in effect.
 func (n *node) chains() iter.Seq2[*dump.Table, dump.Chain] {
 	return func(yield func(*dump.Table, dump.Chain) bool) {
 		for i := range n.Tables {
@@ -30,74 +29,62 @@ func (n *node) chains() iter.Seq2[*dump.Table, dump.Chain] {
 	}
 }
 
-// rules calls check with a reader of rules, unless tables cannot be read.
-func (n *node) rules(name string, check func(*dump.Reader) (Item, error)) Item {
-	err := n.Blind()
-	if err != nil {
-		return unknown(name, err)
+// rules checks rules of other programs, unless tables cannot be read.
+func (n *node) rules() {
+	if n.unread = n.Blind(); n.unread == nil {
+		n.reader, n.unread = dump.Open(0)
 	}
-	r, err := dump.Open(0)
-	if err != nil {
-		return unknown(name, err)
-	}
-	defer func() { _ = r.Close() }() // it was only read from
-	item, err := check(r)
-	if err != nil {
-		return unknown(name, err)
-	}
-	return item
-}
-
-// policies checks chains whose policy is drop. kube-proxy's iptables and
-// ipvs modes have rules that accept packets of Services; kube-vmap has none, as kube-proxy's
-// nftables mode.
-func (n *node) policies() []Item {
-	return []Item{
-		n.policy("forward", "a rule must accept the traffic of pods: kube-vmap, like kube-proxy in nftables mode, has none",
-			"docs/compatibility.md#a-policy-of-drop-for-forwarded-packets"),
-		n.policy("input", "a rule must accept packets to health check node ports, if load balancers check this node",
-			"docs/runbook.md#before-a-node-moves"),
+	n.add(n.policy("forward",
+		"a rule must accept the traffic of pods: kube-vmap, like kube-proxy in nftables mode, has none",
+		"docs/compatibility.md#a-policy-of-drop-for-forwarded-packets"))
+	n.add(n.policy("input",
+		"a rule must accept packets to health check node ports, if load balancers check this node",
+		"docs/runbook.md#before-a-node-moves"))
+	n.add(n.mark())
+	if n.unread == nil {
+		_ = n.reader.Close() // it was only read from
 	}
 }
 
-// policy checks the chains at a hook of nf_tables. Policies of iptables-legacy are not known.
-func (n *node) policy(hook, need, see string) Item {
-	name := hook + " policy"
-	return n.rules(name, func(r *dump.Reader) (Item, error) {
-		var dropping, accepted []string
-		for t, c := range n.chains() {
-			if c.Hook != hook || !c.Drop {
-				continue
-			}
-			dropping = append(dropping, fmt.Sprintf("policy drop in chain %s of table %s", c.Name, t))
-			by, err := acceptedBy(r, t, c.Name)
-			if err != nil {
-				return Item{}, err
-			}
-			if by == "" {
-				item := needs(name, need, dropping...)
-				item.See = see
-				return item, nil
-			}
-			accepted = append(accepted, by)
+// policy checks the chains at a hook of nf_tables whose policy is drop. kube-proxy's iptables
+// and ipvs modes have rules that accept packets of Services; kube-vmap has none, as kube-proxy's
+// nftables mode. Policies of iptables-legacy are not known.
+func (n *node) policy(hook, need, see string) (Item, error) {
+	i := item(hook+" policy", "")
+	if n.unread != nil {
+		return i, n.unread
+	}
+	var accepted []string
+	for t, c := range n.chains() {
+		if string(c.Hook) != hook || !c.Drop {
+			continue
 		}
-		if i := slices.IndexFunc(n.Tables, func(t dump.Table) bool {
-			return t.Legacy && t.Name == "filter" &&
-				!t.Inert
-		}); i >= 0 {
-			return unknown(name, fmt.Errorf("rules of %s are not read: iptables-legacy-save shows them", &n.Tables[i])), nil
+		i.Evidence = append(i.Evidence, fmt.Sprintf("policy drop in chain %s of table %s", c.Name, t))
+		by, err := n.acceptedBy(t, c.Name)
+		if err != nil {
+			return i, err
 		}
-		if len(dropping) == 0 {
-			return fine(name, "accept"), nil
+		if by == "" {
+			i.See = see
+			return i.needs(need), nil
 		}
-		return fine(name, append(dropping, accepted...)...), nil
-	})
+		accepted = append(accepted, by)
+	}
+	for k := range n.Tables {
+		if t := &n.Tables[k]; t.Legacy && t.Name == "filter" && !t.Inert {
+			return i, fmt.Errorf("rules of %s are not read: iptables-legacy-save shows them", t)
+		}
+	}
+	if i.Evidence = append(i.Evidence, accepted...); len(i.Evidence) == 0 {
+		i.Evidence = []string{"accept"}
+	}
+	return i, nil
 }
 
 // acceptedBy returns what in a chain may accept the traffic of pods: a rule that accepts, or
 // a CNI plugin's chain.
-func acceptedBy(r *dump.Reader, t *dump.Table, chain string) (string, error) {
-	rules, err := r.Rules(t.Chain(chain))
+func (n *node) acceptedBy(t *dump.Table, chain string) (string, error) {
+	rules, err := n.reader.Rules(t.Chain(chain))
 	if err != nil {
 		return "", err
 	}
@@ -115,30 +102,32 @@ func acceptedBy(r *dump.Reader, t *dump.Table, chain string) (string, error) {
 // mark finds rules of other programs that change the bit of the packet mark by which masquerade
 // is requested, the default one: preflight knows no configuration. That matters only on kernels
 // without labels of connections.
-func (n *node) mark() Item {
-	const name, bit = "packet mark", nft.DefaultMasqueradeMark
-	return n.rules(name, func(r *dump.Reader) (Item, error) {
-		var changed []string
-		for t, c := range n.chains() {
-			if t.Legacy || t.IsOurs() || t.Name == components.KubeProxy || kubeproxy.IsChain(t.Name, c.Name) {
-				continue
-			}
-			rules, err := r.Rules(t.Chain(c.Name))
-			if err != nil {
-				return Item{}, err
-			}
-			if slices.ContainsFunc(rules, func(r simulate.Rule) bool { return r.MarkBits()&bit != 0 }) {
-				changed = append(changed, fmt.Sprintf("chain %s of table %s", c.Name, t))
-			}
+func (n *node) mark() (Item, error) {
+	const bit = nft.DefaultMasqueradeMark
+	i := item("packet mark", "")
+	if n.unread != nil {
+		return i, n.unread
+	}
+	for t, c := range n.chains() {
+		if t.Legacy || t.IsOurs() || t.Name == components.KubeProxy || kubeproxy.IsChain(t.Name, c.Name) {
+			continue
 		}
-		text := fmt.Sprintf("%#x", bit)
-		switch {
-		case len(changed) == 0:
-			return fine(name, "no rule of others changes "+text), nil
-		case n.noLabels:
-			return needs(name, "without connection labels, choose another bit (nftables.masqueradeBit) than "+text,
-				changed...), nil
+		rules, err := n.reader.Rules(t.Chain(c.Name))
+		if err != nil {
+			return i, err
 		}
-		return noted(name, "rules change "+text+"; connection labels make masquerade independent of it", changed...), nil
-	})
+		if slices.ContainsFunc(rules, func(r simulate.Rule) bool { return r.MarkBits()&bit != 0 }) {
+			i.Evidence = append(i.Evidence, fmt.Sprintf("chain %s of table %s", c.Name, t))
+		}
+	}
+	text := fmt.Sprintf("%#x", bit)
+	switch {
+	case len(i.Evidence) == 0:
+		i.Evidence = []string{"no rule of others changes " + text}
+	case n.noLabels:
+		i = i.needs("without connection labels, choose another bit (nftables.masqueradeBit) than " + text)
+	default:
+		i.Detail = "rules change " + text + "; connection labels make masquerade independent of it"
+	}
+	return i, nil
 }

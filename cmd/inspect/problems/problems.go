@@ -4,7 +4,6 @@ package problems
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -107,7 +106,6 @@ func (o Options) Run(ctx context.Context, ask nodestatus.Source, w io.Writer) er
 	return nil
 }
 
-// list returns the findings about the requested Services, and about no object of theirs.
 func (o Options) list(d *nodestatus.Document) (findings.List, error) {
 	if len(o.Names) == 0 {
 		return findings.ListOf(d), nil
@@ -132,8 +130,6 @@ func (o Options) print(w io.Writer, l *findings.List) error {
 	if o.Output == "" {
 		return l.Write(w)
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
 	l.Findings = findings.WithTexts(l.Findings)
-	return e.Encode(l)
+	return output.Write(w, o.Output, l)
 }

@@ -27,7 +27,6 @@ const (
 	clientEndpoint = "endpoint"
 )
 
-// clientPort is the port that all clients use.
 const clientPort = 41234
 
 // outsideAddrs are addresses of clients outside: those for documentation (RFC 5737, RFC 3849),
@@ -93,7 +92,6 @@ func podAddress(rules nft.Config, f model.Family) netip.Addr {
 	return podAddrs[f]
 }
 
-// podLink returns the interface that pods' packets come in by.
 func podLink(rules nft.Config) simulate.Link {
 	i := rules.PodInterface
 	if i.Name == "" {

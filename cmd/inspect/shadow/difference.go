@@ -76,7 +76,7 @@ func (o *outcome) String() string {
 	case simulate.VerdictDelivered:
 		return fmt.Sprintf("to %d endpoints", len(o.endpoints))
 	case simulate.VerdictRefused:
-		return "refused with " + o.how
+		return "rejected with " + o.how
 	case simulate.VerdictNotService:
 		return "not translated"
 	default:
@@ -88,13 +88,10 @@ func (o *outcome) String() string {
 // mode rounds probabilities to 31 bits after ten digits, one rule after the other.
 const tolerance = 1e-3
 
-// same reports whether two shares are equal except for rounding.
 func same(a, b float64) bool { return math.Abs(a-b) <= tolerance*max(a, b) }
 
-// missing returns the endpoints that o has and the other one does not, sorted.
 func (o *outcome) missing(other *outcome) []netip.AddrPort { return o.filter(other, false) }
 
-// common returns the endpoints that both have, sorted.
 func (o *outcome) common(other *outcome) []netip.AddrPort { return o.filter(other, true) }
 
 func (o *outcome) filter(other *outcome, has bool) []netip.AddrPort {
@@ -206,7 +203,6 @@ func endpointDifferences(ours, theirs *outcome) []Difference {
 	return out
 }
 
-// maxListed is how many endpoints a difference lists.
 const maxListed = 3
 
 // withOnly returns an outcome, with the first endpoints that only it has.

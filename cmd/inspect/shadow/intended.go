@@ -41,7 +41,6 @@ func (c *comparer) intended(d *Difference, f *frontend, ours, theirs *outcome) (
 	return reason, reason
 }
 
-// resets reports whether both refuse a connection, and kube-vmap by a reset.
 func (o *outcome) resets(theirs *outcome, f *frontend) bool {
 	refused := o.verdict() == simulate.VerdictRefused && theirs.verdict() == simulate.VerdictRefused
 	return refused && f.match.Protocol == model.TCP && o.how == simulate.HowReset
@@ -99,7 +98,6 @@ func (c *comparer) isNodeToExternal(d *Difference, f *frontend) bool {
 		(f.ours.Kind == model.KindExternalIP || f.ours.Kind == model.KindLoadBalancerIP)
 }
 
-// areDrained reports whether all of these endpoints are in slices of weight zero.
 func (c *comparer) areDrained(f *model.Frontend, list []netip.AddrPort) bool {
 	drained := map[netip.Addr]bool{}
 	for _, s := range c.services[f.Service.ServiceName].Slices {

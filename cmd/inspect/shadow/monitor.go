@@ -96,7 +96,6 @@ func (m *Monitor) resetDifferences() {
 	}
 }
 
-// maxLines is how many differences of a round are logged one by one.
 const maxLines = 20
 
 func (m *Monitor) logChanges(now map[string]Difference, r *Report) {

@@ -3,7 +3,6 @@ package shadow
 import (
 	"bufio"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -94,14 +93,11 @@ func (r *Report) exitCode() int {
 
 // Print prints the report as a table or as JSON, and returns the error with its exit code.
 func (r *Report) Print(w io.Writer, format string) error {
-	var err error
+	write := r.writeText
 	if format == "json" {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		err = e.Encode(r)
-	} else {
-		err = r.writeText(w)
+		write = func(w io.Writer) error { return output.Write(w, format, r) }
 	}
+	err := write(w)
 	if code := r.exitCode(); err == nil && code != 0 {
 		err = &exit.Error{Code: code}
 	}

@@ -24,8 +24,7 @@ type wanted struct {
 	*Config
 	Ruleset   *nft.Ruleset
 	State     sync.Snapshot
-	Addresses []netip.Addr    // of the node, all of them
-	Only      map[string]bool // the Services to compare, by name; nil means all
+	Addresses []netip.Addr // of the node, all of them
 }
 
 // maxDifferences limits the differences of a round: if the other proxy does nothing, every
@@ -94,7 +93,6 @@ func findTheirs(k *dump.Reader) (m *mode, all [len(model.Families)]*kubeProxyRul
 	return nil, all, cmp.Or(err, ErrNoRules)
 }
 
-// A comparer compares one round.
 type comparer struct {
 	interrupted func() error
 	in          wanted
@@ -127,22 +125,16 @@ func (c *comparer) family(f model.Family, theirs *kubeProxyRules) error {
 		if n < 0 {
 			n = len(list)
 		}
-		if c.in.Only == nil || c.in.Only[list[0].service] {
-			c.report.Services++
-			c.report.Frontends += n
-			if err := c.service(list[:n]); err != nil {
-				return err
-			}
+		c.report.Services++
+		c.report.Frontends += n
+		if err := c.service(list[:n]); err != nil {
+			return err
 		}
 		list = list[n:]
-	}
-	if c.in.Only != nil && !c.in.Only[""] {
-		return nil
 	}
 	return c.service(c.probes(f))
 }
 
-// frontends returns the destinations that one of the rule sets has, by Service.
 func (c *comparer) frontends(f model.Family) []frontend {
 	var list []frontend
 	known := map[model.Match]bool{}

@@ -24,9 +24,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/netip"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -54,14 +51,13 @@ type Config struct {
 // A Shadow follows the API as the proxy does, and compares.
 type Shadow struct {
 	Config
-	tracker   *tracker
-	loop      *sync.Loop
-	constants *dump.Constants
+	tracker *tracker
+	loop    *sync.Loop
 }
 
 // New returns a shadow that does nothing before Run or Once.
 func New(c Config) *Shadow {
-	s := &Shadow{Config: c, tracker: newTracker(time.Now), constants: dump.NewConstants()}
+	s := &Shadow{Config: c, tracker: newTracker(time.Now)}
 	l := c.Loop
 	l.Rules.CountConnections, l.Rules.CountUnanswered = false, false // no difference for packets
 	l.Rules.Protect = false
@@ -109,7 +105,7 @@ func (s *Shadow) Run(ctx context.Context, onRound func(*Report, error)) error {
 	return s.withLoop(ctx, 0, func(ctx context.Context) error {
 		for {
 			began := time.Now()
-			r, _, err := s.round(ctx, nil)
+			r, err := s.round(ctx)
 			if ctx.Err() == nil {
 				onRound(r, err)
 			}
@@ -121,27 +117,19 @@ func (s *Shadow) Run(ctx context.Context, onRound func(*Report, error)) error {
 }
 
 // onceTries limits the rounds of Once: kube-proxy may not come to rest in a busy cluster.
-const onceTries = 6
+const onceTries = 7
 
 // Once compares until two rounds agree, or the API changes too fast for that. Intended differences
 // are only counted, unless all is set.
 func (s *Shadow) Once(ctx context.Context, all bool) (r *Report, err error) {
 	err = s.withLoop(ctx, s.Timeout, func(ctx context.Context) (err error) {
-		var pending map[string]bool
-		if r, pending, err = s.round(ctx, nil); err != nil {
-			return err
-		}
-		intended := r.Differences // nothing else is confirmed yet
-		for n := 0; n < onceTries && r.Pending > 0; n++ {
-			if !wait(ctx, settled) {
+		for n := 0; n < onceTries && (r == nil || r.Pending > 0); n++ {
+			if n > 0 && !wait(ctx, settled) {
 				return ctx.Err()
 			}
-			again, _, err := s.round(ctx, pending)
-			if err != nil {
+			if r, err = s.round(ctx); err != nil {
 				return err
 			}
-			counting := slices.DeleteFunc(again.Differences, func(d Difference) bool { return d.Intended != "" })
-			r.Differences, r.Pending = append(slices.Clone(intended), counting...), again.Pending
 		}
 		return nil
 	})
@@ -151,7 +139,6 @@ func (s *Shadow) Once(ctx context.Context, all bool) (r *Report, err error) {
 	return r, err
 }
 
-// errStopped ends the loop after a comparison.
 var errStopped = errors.New("stopped")
 
 // withLoop runs the loop while a function runs, which it calls when the loop is ready; that
@@ -188,46 +175,29 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// round runs one round, of some Services or of all. It returns also the Services with differences
-// that are not confirmed.
-func (s *Shadow) round(ctx context.Context, only map[string]bool) (r *Report, pending map[string]bool, err error) {
+func (s *Shadow) round(ctx context.Context) (r *Report, err error) {
 	unsettled, all := s.tracker.unsettled()
-	in := wanted{Config: &s.Config, Only: only}
+	in := wanted{Config: &s.Config}
 	if in.Ruleset, _, err = s.loop.Ruleset(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if in.Ruleset == nil {
-		return nil, nil, errors.New("no rule set is compiled yet")
+		return nil, errors.New("no rule set is compiled yet")
 	}
 	if in.State, err = s.loop.Snapshot(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if in.Addresses, err = nodeAddresses(); err != nil {
-		return nil, nil, err
+	if in.Addresses, err = addresses.Read(); err != nil {
+		return nil, fmt.Errorf("read the addresses of the node: %w", err)
 	}
 	rules, err := dump.Open(0)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, rules.Close()) }()
-	rules.KeepConstants(s.constants)
 	if r, err = compareOnce(ctx, in, rules); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return r, s.tracker.confirm(r, unsettled, all), nil
-}
-
-func nodeAddresses() (out []netip.Addr, _ error) {
-	list, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil, fmt.Errorf("list the addresses of the node: %w", err)
-	}
-	for _, a := range list {
-		if n, ok := a.(*net.IPNet); ok {
-			if addr, ok := netip.AddrFromSlice(n.IP); ok {
-				out = append(out, addr.Unmap())
-			}
-		}
-	}
-	return out, nil
+	s.tracker.confirm(r, unsettled, all)
+	return r, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 
 	"kube-vmap/model"
@@ -42,9 +43,9 @@ type kubeProxyRules struct {
 	// dormant reports whether the rules exist, but see no packets now: the table has that flag,
 	// or kube-vmap has suspended them. They are simulated as if they did.
 	dormant   bool
-	frontends []frontend // the destinations that the rules know, each once
-	own       map[simulate.Chain][]simulate.Rule
-	sources   []netip.Prefix // in rules of iptables that were read since the last forget
+	frontends []frontend                         // the destinations that the rules know, each once
+	own       map[simulate.Chain][]simulate.Rule // of built-in chains
+	sources   []netip.Prefix                     // in rules of iptables that were read since the last forget
 }
 
 type kubeProxyTable struct {
@@ -159,14 +160,13 @@ func (r *kubeProxyRules) BaseChains(f model.Family) (out []simulate.BaseChain, _
 			return nil, err
 		}
 		for _, b := range list {
-			b.PolicyDrop = b.PolicyDrop && r.mode.name != modeIPTables
+			b.Drop = b.Drop && r.mode.name != modeIPTables
 			out = append(out, b)
 		}
 	}
 	return out, nil
 }
 
-// table returns one of the tables; nil if it is not read.
 func (r *kubeProxyRules) table(name simulate.Table) *kubeProxyTable {
 	for i := range r.tables {
 		if r.tables[i].name == name {
@@ -178,10 +178,11 @@ func (r *kubeProxyRules) table(name simulate.Table) *kubeProxyTable {
 
 // Set implements [simulate.Rules].
 func (r *kubeProxyRules) Set(name simulate.Table, set string) (*simulate.Set, error) {
-	if t := r.table(name); t != nil {
-		return t.Set(name, set)
+	t := r.table(name)
+	if t == nil {
+		return nil, fs.ErrNotExist
 	}
-	return nil, fs.ErrNotExist
+	return t.Set(name, set)
 }
 
 // Rules implements [simulate.Rules].
@@ -196,35 +197,19 @@ func (r *kubeProxyRules) Rules(c simulate.Chain) ([]simulate.Rule, error) {
 	list, err := t.Rules(c)
 	switch {
 	case err != nil || r.mode.name != modeIPTables:
-	case !r.mode.service.MatchString(c.Name):
-		list = r.withoutOthers(c, list)
-		r.own[c] = list
 	case strings.HasPrefix(c.Name, "KUBE-FW-"): // of a load balancer, with source ranges
 		for _, rule := range list {
 			if p := simulate.RequiredSource(rule, r.family); p.IsValid() {
 				r.sources = append(r.sources, p)
 			}
 		}
+	case !strings.HasPrefix(c.Name, "KUBE-"): // a built-in chain, which other programs use, too
+		list = slices.DeleteFunc(slices.Clone(list), func(rule simulate.Rule) bool {
+			return !kubeproxy.IsHooked(c.Table.Name, rule.Jump())
+		})
+		r.own[c] = list
 	}
 	return list, err
-}
-
-// withoutOthers returns the rules of a chain that are kube-proxy's. A rule that kube-vmap has put
-// in front of a chain, to suspend it, is skipped.
-func (r *kubeProxyRules) withoutOthers(c simulate.Chain, list []simulate.Rule) (out []simulate.Rule) {
-	if strings.HasPrefix(c.Name, "KUBE-") {
-		if len(list) > 0 && list[0].Comment() == kubeproxy.SuspendComment {
-			r.dormant = true
-			return list[1:]
-		}
-		return list
-	}
-	for _, rule := range list {
-		if kubeproxy.IsHooked(c.Table.Name, rule.Jump()) {
-			out = append(out, rule)
-		}
-	}
-	return out
 }
 
 // matchOf decodes a key of an address, protocol and port, or of the last two.
@@ -245,7 +230,6 @@ func matchOf(f model.Family, key []byte) (m model.Match, ok bool) {
 // protocol and port, cut if it is too long.
 var chainName = regexp.MustCompile(`^[a-z-]+-[A-Z2-7]{8}-([^/]+)/([^/]+)/(?:tcp|udp|sctp)/(.*)$`)
 
-// serviceOf returns the name of an element's Service port.
 func serviceOf(e simulate.Element) string {
 	if e.Verdict != nil {
 		if part := chainName.FindStringSubmatch(e.Verdict.Chain); part != nil {

@@ -66,10 +66,9 @@ func (t *tracker) unsettled() (frontends map[string]bool, all bool) {
 
 // confirm leaves the differences of a report that the round before has found, too, and that are
 // about Services whose data has not changed since unsettled was taken, before the round. Intended
-// ones need no confirmation. It returns the Services of the others.
-func (t *tracker) confirm(r *Report, unsettled map[string]bool, all bool) (pending map[string]bool) {
+// ones need no confirmation.
+func (t *tracker) confirm(r *Report, unsettled map[string]bool, all bool) {
 	next := make(map[string]bool, len(r.Differences))
-	pending = map[string]bool{}
 	r.Differences = slices.DeleteFunc(r.Differences, func(d Difference) bool {
 		key := d.key()
 		next[key] = true
@@ -77,9 +76,7 @@ func (t *tracker) confirm(r *Report, unsettled map[string]bool, all bool) (pendi
 			return false
 		}
 		r.Pending++
-		pending[d.Service] = true
 		return true
 	})
 	t.last = next
-	return pending
 }

@@ -86,7 +86,7 @@ func (o Options) Run(ctx context.Context, w io.Writer) error {
 		o.Query = nodestatus.Query{Health: true}
 	}
 	o.Query.Brief = o.Query.Brief || o.Tally
-	d, err := client.Get(ctx, o.Socket, o.Query)
+	d, err := client.Client{Socket: o.Socket}.Get(ctx, o.Query)
 	if err != nil {
 		return exit.TroubleError(o.explain(err))
 	}
@@ -142,7 +142,6 @@ func write(w io.Writer, d *nodestatus.Document, all []findings.Finding, problems
 	return output.Print(w, append(lines, rows(d)...))
 }
 
-// rows returns the facts, whether or not they are problems.
 func rows(d *nodestatus.Document) [][]string {
 	h := d.Health
 	out := [][]string{
@@ -163,7 +162,6 @@ func rows(d *nodestatus.Document) [][]string {
 	return out
 }
 
-// fastPath returns which connections take the fast path, or why none does.
 func fastPath(f *nodestatus.FastPath) string {
 	if !f.On {
 		return strings.TrimSuffix("off: "+f.Reason, ": ")
@@ -172,7 +170,6 @@ func fastPath(f *nodestatus.FastPath) string {
 		f.AfterPackets, nodestatus.Plural(f.Interfaces, "interface"))
 }
 
-// objects returns where objects come from, and how far they were followed.
 func objects(h *nodestatus.Health) string {
 	var newest []string
 	for _, p := range h.Positions {
@@ -192,7 +189,6 @@ func tables(h *nodestatus.Health) string {
 	return cmp.Or(strings.Join(out, ", "), "none")
 }
 
-// count returns how often something happened, and the last time.
 func count(d *nodestatus.Document, c nodestatus.Count) string {
 	if c.Count == 0 {
 		return "none since the start"

@@ -9,7 +9,6 @@ import (
 // readings are the last readings of nodes, by name. A node that misses a query keeps its own.
 type readings map[string]*reading
 
-// reading is what a node counted.
 type reading struct {
 	at     time.Time
 	counts map[counter]uint64

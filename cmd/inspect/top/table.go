@@ -59,7 +59,6 @@ func newTable(a Answer, before readings) *Table {
 	return t
 }
 
-// add adds a document and its rates.
 func (t *Table) add(d *nodestatus.Document, rates map[serviceName]float64) {
 	if d.Time.After(t.summary.Time) {
 		t.summary.Time = d.Time
@@ -85,10 +84,8 @@ func (t *Table) add(d *nodestatus.Document, rates map[serviceName]float64) {
 	}
 }
 
-// maxNotes is how many nodes are named.
 const maxNotes = 3
 
-// note adds a line about a node to what the numbers lack.
 func (t *Table) note(d *nodestatus.Document, text string) {
 	t.notes = append(t.notes, strings.TrimSpace(d.Node+" "+text))
 }
@@ -170,7 +167,6 @@ func (t *Table) warnings() (out []string) {
 	return out
 }
 
-// column is a column of the table.
 type column struct {
 	title, word string // the word is for --sort
 	text        func(*Row) string
@@ -211,7 +207,6 @@ func greatest[V cmp.Ordered](
 	return column{title: title, word: word, text: text, compare: compare, shown: shown}
 }
 
-// unknown replaces a rate that is not known.
 const unknown = "-"
 
 func valueOf(r *Row) float64 {
@@ -249,7 +244,6 @@ func (t *Table) sort(word string) {
 	slices.SortStableFunc(t.rows, by.compare)
 }
 
-// print prints a table in the output format, and to Err what its numbers lack.
 func (c *Config) print(t *Table, more bool) (err error) {
 	t.sort(c.Sort)
 	if c.Output != "" {

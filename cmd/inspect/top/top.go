@@ -127,7 +127,6 @@ func (c *Config) ask(ctx context.Context) (Answer, error) {
 	return c.Source(ctx, nodestatus.Query{Namespace: c.Namespace, Brief: true})
 }
 
-// pause waits, and reports false if the context ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -173,6 +172,3 @@ func (f *Flags) Config(s Source, namespace string) Config {
 	}
 	return c
 }
-
-// Interval returns the interval of the flags.
-func (f *Flags) Interval() time.Duration { return f.config.Interval }

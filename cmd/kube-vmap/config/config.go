@@ -12,6 +12,7 @@ import (
 	"k8s.io/kube-proxy/config/v1alpha1"
 
 	"kube-vmap/model"
+	"kube-vmap/sync/convert"
 )
 
 // The values of mode that are accepted. All of them run as nftables.
@@ -102,14 +103,13 @@ func (c *Config) ClusterCIDRs() [len(model.Families)]netip.Prefix {
 		return ranges
 	}
 	for _, s := range splitRanges(c.Proxy.ClusterCIDR) {
-		if r, err := parseRange(s); err == nil {
+		if r, err := convert.ParsePrefix(nil, s); err == nil {
 			ranges[model.FamilyOf(r.Addr())] = r
 		}
 	}
 	return ranges
 }
 
-// splitRanges splits a clusterCIDR.
 func splitRanges(list string) []string {
 	if list == "" {
 		return nil
@@ -121,7 +121,7 @@ func splitRanges(list string) []string {
 // kept in the cleanup after kube-proxy.
 func (c *Config) ExcludeCIDRs() (ranges []netip.Prefix) {
 	for _, s := range c.Proxy.IPVS.ExcludeCIDRs {
-		if r, err := parseRange(s); err == nil {
+		if r, err := convert.ParsePrefix(nil, s); err == nil {
 			ranges = append(ranges, r)
 		}
 	}
@@ -137,14 +137,10 @@ func (c *Config) Verbosity() int { return int(c.Proxy.Logging.Verbosity) }
 // LogFormat returns "text" or "json".
 func (c *Config) LogFormat() string { return c.Proxy.Logging.Format }
 
-// Feature reports whether a feature gate is enabled. Those of features are by default,
-// others never.
+// Feature reports whether a feature gate is enabled. Supported ones are by default, others never.
 func (c *Config) Feature(gate string) bool {
-	open, known := features()[gate]
-	if set, ok := c.Proxy.FeatureGates[gate]; ok && known {
-		return set
-	}
-	return open
+	set, ok := c.Proxy.FeatureGates[gate]
+	return slices.Contains(features, gate) && (set || !ok)
 }
 
 // localhostGate is the gate of NodePorts on localhost (KEP-6032). In kube-proxy it is
@@ -154,16 +150,9 @@ const localhostGate = "KubeProxyNFTablesLocalhostNodePorts"
 // NativeHistograms is the gate of Prometheus' native histograms (KEP-5808).
 const NativeHistograms = "NativeHistograms"
 
-// features returns the supported feature gates, with their defaults.
-func features() map[string]bool {
-	return map[string]bool{
-		"ComponentFlagz": true, "ComponentStatusz": true, externalIPs: true, localhostGate: true, NativeHistograms: true,
-	}
-}
-
-func isFeature(gate string) bool {
-	_, ok := features()[gate]
-	return ok
+// features are the supported feature gates.
+var features = []string{
+	"ComponentFlagz", "ComponentStatusz", externalIPs, localhostGate, NativeHistograms,
 }
 
 // name returns the user's name of a field: the flag that sets it, if it is used, or its

@@ -81,13 +81,13 @@ nftables: {masqueradeBit: 31, masqueradeAll: false, syncPeriod: 33s, minSyncPeri
 			if got := c.MasqueradeMark(); got != test.mark {
 				t.Errorf("MasqueradeMark: got %#x, want %#x", got, test.mark)
 			}
-			if got := c.MasqueradeAll(); got != test.masqueradeAll {
+			if got := c.section().masqueradeAll; got != test.masqueradeAll {
 				t.Errorf("MasqueradeAll: got %v", got)
 			}
-			if got := c.SyncPeriod(); got != test.period {
+			if got := c.section().syncPeriod; got != test.period {
 				t.Errorf("SyncPeriod: got %s, want %s", got, test.period)
 			}
-			if got := c.MinSyncPeriod(); got != test.leastBreak {
+			if got := c.section().minSyncPeriod; got != test.leastBreak {
 				t.Errorf("MinSyncPeriod: got %s, want %s", got, test.leastBreak)
 			}
 			if got := c.Scheduler(); got != model.SchedulerSourceHash {

@@ -3,10 +3,12 @@ package config
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -94,7 +96,6 @@ func readFields(document []byte) (map[string]any, error) {
 	return fields, nil
 }
 
-// textOf returns a value of the file, or (none).
 func textOf(value any) string {
 	if value == nil {
 		return "(none)"
@@ -115,7 +116,6 @@ func decodeObject(document []byte) (*v1alpha1.KubeProxyConfiguration, error) {
 	return &p, err
 }
 
-// listErrors joins strict errors in one line.
 func listErrors(errs []error) string {
 	var texts []string
 	for _, err := range errs {
@@ -128,21 +128,14 @@ func listErrors(errs []error) string {
 // fieldErrors decodes each field alone, and returns the errors of those that fail. The
 // error of the whole, which it returns if none fails, may not name its field.
 func fieldErrors(fields map[string]any, whole error) error {
-	var errs field.ErrorList
-	for path, value := range flatten(fields) {
-		if err := decodeAlone(path, value); err != nil {
-			errs = append(errs, field.Invalid(field.NewPath(path), value, err.Error()))
+	values := flatten(fields)
+	var errs []error
+	for _, path := range slices.Sorted(maps.Keys(values)) {
+		if err := decodeAlone(path, values[path]); err != nil {
+			errs = append(errs, field.Invalid(field.NewPath(path), values[path], err.Error()))
 		}
 	}
-	if len(errs) == 0 {
-		return whole
-	}
-	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
-	var all []error
-	for _, err := range errs {
-		all = append(all, err)
-	}
-	return errors.Join(all...)
+	return cmp.Or(errors.Join(errs...), whole)
 }
 
 // decodeAlone decodes an object that has no other field.

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/kube-proxy/config/v1alpha1"
+
+	"kube-vmap/sync/convert"
 )
 
 // The ports of kube-proxy's two servers.
@@ -50,7 +52,7 @@ func orDefault[T comparable](v *T, value T) {
 // setAddressDefaults sets the addresses of the servers, in the family of bindAddress.
 func setAddressDefaults(p *v1alpha1.KubeProxyConfiguration) {
 	healthz, metrics := "0.0.0.0", "127.0.0.1"
-	if addr, err := parseAddr(p.BindAddress); err == nil && addr.Is6() {
+	if addr, err := convert.ParseAddr(nil, p.BindAddress); err == nil && addr.Is6() {
 		healthz, metrics = "::", "::1"
 	}
 	orDefault(&p.HealthzBindAddress, healthz)
@@ -61,7 +63,7 @@ func setAddressDefaults(p *v1alpha1.KubeProxyConfiguration) {
 
 // withPort adds a port to an address without one. Invalid addresses are for validate.
 func withPort(address string, port int32) string {
-	if _, err := parseAddr(address); err != nil {
+	if _, err := convert.ParseAddr(nil, address); err != nil {
 		return address
 	}
 	return net.JoinHostPort(address, strconv.Itoa(int(port)))

@@ -16,22 +16,17 @@
 //   - minSyncPeriod is 0, in every section, where kube-proxy waits a second: a sync there
 //     costs what all Services cost, and here what has changed. A value that is set is used.
 //
-// Three things follow from running as nftables in any mode: nodePortAddresses is
-// ["primary"] if not set; ipvs.scheduler selects the scheduler, by the names of IPVS, and
-// is random if not set; and kube-proxy's --iptables-sync-period and
-// --iptables-min-sync-period set the periods of nftables, as they do in kube-proxy in that
-// mode.
+// Three things follow from running as nftables in any mode: nodePortAddresses is ["primary"] if not
+// set; ipvs.scheduler selects the scheduler, by the names of IPVS, and is random if not set; and
+// kube-proxy's --iptables-sync-period and --iptables-min-sync-period set the periods of nftables,
+// as they do in kube-proxy in that mode.
 //
-// nodePortAddresses may mix the words all, primary and localhost with ranges, as in
-// kube-proxy 1.37, which refused this before. NodePorts on localhost (KEP-6032) need the
-// word or a loopback range only; kube-proxy wants the feature gate, too, which here only
-// disables them.
+// nodePortAddresses may mix the words all, primary and localhost with ranges, as in kube-proxy
+// 1.37, which refused this before. NodePorts on localhost (KEP-6032) need the word or a loopback
+// range only; kube-proxy wants the feature gate, too, which here only disables them.
 //
-// Some flags are extensions of kube-proxy's, have no field in the file, and apply with a
-// file, too: --manifests, --strict-source-ranges, --end-tcp-flows, --drop-invalid,
-// --protect-tables, --count-connections, --endpoint-metrics, --status-socket, --status-page,
-// --probation, --kube-proxy-marker, --fast-path, --fast-path-after, --passive-health-checks,
-// --passive-health-checks-max-percent, --networkz.
+// Some flags are extensions of kube-proxy's (see flag_table.go), have no field in the file, and
+// apply with a file, too.
 //
 // What --write-config-to writes and /configz shows has a syncPeriod of 30s in unused
 // sections, too. kube-proxy writes 0s there without a file, and reads that as 30s.

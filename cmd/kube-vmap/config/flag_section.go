@@ -1,13 +1,15 @@
 package config
 
 import (
+	"time"
+
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// flagSection defines flags. The default of each is the value of its variable. field
-// is the path of the field in the file that the flag sets, [extension] for a flag that
-// kube-proxy does not have, and empty otherwise.
+// flagSection defines flags. The default of each is the value of its variable. field is the path
+// of the field in the file that the flag sets, [extension] for a flag that kube-proxy does not
+// have, and empty otherwise.
 type flagSection struct {
 	*pflag.FlagSet
 	title string
@@ -30,33 +32,26 @@ const (
 	extension = "extension"
 )
 
-func (s flagSection) text(to *string, name, field, usage string) {
-	s.StringVar(to, name, *to, usage)
-	s.sets(name, field)
-}
-
-func (s flagSection) boolean(to *bool, name, field, usage string) {
-	s.BoolVar(to, name, *to, usage)
-	s.sets(name, field)
-}
-
-func (s flagSection) number(to *int32, name, field, usage string) {
-	s.Int32Var(to, name, *to, usage)
-	s.sets(name, field)
-}
-
-func (s flagSection) duration(to *metav1.Duration, name, field, usage string) {
-	s.DurationVar(&to.Duration, name, to.Duration, usage)
-	s.sets(name, field)
-}
-
-func (s flagSection) list(to *[]string, name, field, usage string) {
-	s.StringSliceVar(to, name, *to, usage)
-	s.sets(name, field)
-}
-
-func (s flagSection) value(to pflag.Value, name, field, usage string) {
-	s.Var(to, name, usage)
+// add defines a flag that sets a variable, and the field.
+func (s flagSection) add(to any, name, field, usage string) {
+	switch to := to.(type) {
+	case *string:
+		s.StringVar(to, name, *to, usage)
+	case *bool:
+		s.BoolVar(to, name, *to, usage)
+	case *int32:
+		s.Int32Var(to, name, *to, usage)
+	case *float32:
+		s.Float32Var(to, name, *to, usage)
+	case *time.Duration:
+		s.DurationVar(to, name, *to, usage)
+	case *metav1.Duration:
+		s.DurationVar(&to.Duration, name, to.Duration, usage)
+	case *[]string:
+		s.StringSliceVar(to, name, *to, usage)
+	default:
+		s.Var(to.(pflag.Value), name, usage)
+	}
 	s.sets(name, field)
 }
 
@@ -75,7 +70,6 @@ func (s flagSection) sets(name string, fields ...string) {
 // completes annotates a flag with the values that shells complete.
 func (s flagSection) completes(name string, words ...string) { s.annotate(name, wordsKey, words...) }
 
-// annotate annotates a flag of the section.
 func (s flagSection) annotate(name, key string, values ...string) {
 	if err := s.SetAnnotation(name, key, values); err != nil {
 		panic("config: " + err.Error())

@@ -6,92 +6,88 @@ import (
 )
 
 func (f *Flags) addGeneral(s flagSection) {
-	s.text(&f.file, "config", "",
+	s.add(&f.file, "config", "",
 		"`file` with a KubeProxyConfiguration; flags for its fields are then ignored, "+
 			"except --hostname-override and those of logging")
-	s.text(&f.options.Manifests, "manifests", extension,
+	s.add(&f.options.Manifests, "manifests", extension,
 		"folder or file (`path`) with Services, EndpointSlices, ServiceCIDRs and Nodes as YAML or JSON, "+
 			"read and watched instead of the API server")
-	s.text(&f.options.WriteConfigTo, "write-config-to", "",
+	s.add(&f.options.WriteConfigTo, "write-config-to", "",
 		"write the configuration with all defaults to this `file` and exit")
-	s.boolean(&f.options.InitOnly, "init-only", "",
+	s.add(&f.options.InitOnly, "init-only", "",
 		"do only what needs full root privileges, such as setting sysctls, and exit; the proxy then needs CAP_NET_ADMIN "+
 			"alone")
-	s.boolean(&f.options.Cleanup, "cleanup", "",
+	s.add(&f.options.Cleanup, "cleanup", "",
 		"remove all rules of kube-vmap, resume those of kube-proxy that are suspended, and exit")
 }
 
 func (f *Flags) addKubernetes(s flagSection) {
 	c := &f.proxy.ClientConnection
-	s.text(&c.Kubeconfig, "kubeconfig", "clientConnection.kubeconfig",
+	s.add(&c.Kubeconfig, "kubeconfig", "clientConnection.kubeconfig",
 		"kubeconfig `file` for the API server; without it and --master, the Pod's service account is used")
-	s.text(&f.options.Master, "master", "", "`URL` of the API server, overrides the one in the kubeconfig")
-	s.text(&f.hostnameOverride, "hostname-override", "hostnameOverride",
+	s.add(&f.options.Master, "master", "", "`URL` of the API server, overrides the one in the kubeconfig")
+	s.add(&f.hostnameOverride, "hostname-override", "hostnameOverride",
 		"`name` of this node's Node object (default the host's name in lower case)")
-	s.text(&c.ContentType, "kube-api-content-type", "clientConnection.contentType",
+	s.add(&c.ContentType, "kube-api-content-type", "clientConnection.contentType",
 		"media `type` of objects requested from the API server")
-	s.Float32Var(&c.QPS, "kube-api-qps", c.QPS, "average requests per second to the API server")
-	s.sets("kube-api-qps", "clientConnection.qps")
-	s.number(&c.Burst, "kube-api-burst", "clientConnection.burst", "maximum burst of requests to the API server")
+	s.add(&c.QPS, "kube-api-qps", "clientConnection.qps", "average requests per second to the API server")
+	s.add(&c.Burst, "kube-api-burst", "clientConnection.burst", "maximum burst of requests to the API server")
 }
 
 func (f *Flags) addTraffic(s flagSection) {
 	p := &f.proxy
-	s.text((*string)(&p.Mode), "proxy-mode", "mode",
+	s.add((*string)(&p.Mode), "proxy-mode", "mode",
 		"`mode`: nftables; or iptables or ipvs, which run as nftables too, with a warning")
 	s.completes("proxy-mode", string(ModeNFTables), string(ModeIPTables), string(ModeIPVS))
-	s.boolean(&p.NFTables.MasqueradeAll, "masquerade-all", "",
+	s.add(&p.NFTables.MasqueradeAll, "masquerade-all", "",
 		"masquerade all traffic to ClusterIPs, including traffic from pods")
 	s.sets("masquerade-all", "nftables.masqueradeAll", "iptables.masqueradeAll")
-	s.list(&p.NodePortAddresses, "nodeport-addresses", "nodePortAddresses",
+	s.add(&p.NodePortAddresses, "nodeport-addresses", "nodePortAddresses",
 		"`ranges` of the node's addresses on which NodePorts answer. May contain the word primary, "+
 			"for the node's primary address of each IP family, the word localhost, for 127.0.0.1 and ::1 "+
 			"(TCP only, from programs on the node), and the word all, for all addresses except loopback. "+
 			"An IP family that is not listed is not limited")
 	s.completes("nodeport-addresses", primary, all, localhost)
-	s.text(&p.BindAddress, "bind-address", "bindAddress",
+	s.add(&p.BindAddress, "bind-address", "bindAddress",
 		"`IP` address used as the node's primary one instead of the one in its Node object; nothing listens on it. "+
 			"If it is IPv6, health and metrics are served on IPv6 by default")
-	s.text(&p.IPVS.Scheduler, "ipvs-scheduler", "ipvs.scheduler",
+	s.add(&p.IPVS.Scheduler, "ipvs-scheduler", "ipvs.scheduler",
 		"`scheduler` for Services without the annotation kube-vmap.io/scheduler, in any --proxy-mode: "+
 			"random, rr, sh, mh or lc (default random); other IPVS names are accepted and mapped to one of these")
 	s.completes("ipvs-scheduler", "random", "rr", "sh", "mh", "lc")
-	s.boolean(&f.options.StrictSourceRanges, "strict-source-ranges", extension,
+	s.add(&f.options.StrictSourceRanges, "strict-source-ranges", extension,
 		"close the load balancer addresses of an IP family to everyone if a Service has source ranges of the other family "+
-			"only; "+
-			"otherwise they are open to everyone, as with kube-proxy")
-	s.boolean(&f.options.EndTCPFlows, "end-tcp-flows", extension,
+			"only; otherwise they are open to everyone, as with kube-proxy")
+	s.add(&f.options.EndTCPFlows, "end-tcp-flows", extension,
 		"end TCP connections as soon as their endpoint is removed, not when it stops responding")
-	s.boolean(&f.options.DropInvalid, "drop-invalid", extension,
+	s.add(&f.options.DropInvalid, "drop-invalid", extension,
 		"drop TCP packets from endpoints that connection tracking calls invalid, which could make clients reset "+
 			"the connection. Always on before Linux 6.1, unless --conntrack-tcp-be-liberal is set")
-	s.boolean(&f.options.ProtectTables, "protect-tables", extension,
+	s.add(&f.options.ProtectTables, "protect-tables", extension,
 		"make the tables belong to this process if the kernel supports it (Linux 6.9), so that no other program can "+
-			"change them, "+
-			"not even nft flush ruleset; otherwise, changes by other programs are detected and reverted")
-	s.boolean(&f.options.CountConnections, "count-connections", extension,
+			"change them, not even nft flush ruleset; otherwise, changes by other programs are detected and reverted")
+	s.add(&f.options.CountConnections, "count-connections", extension,
 		"count the connections of each Service address and endpoint in the kernel")
-	s.boolean(&f.options.FastPath, "fast-path", extension,
+	s.add(&f.options.FastPath, "fast-path", extension,
 		"let packets of established TCP and UDP connections to Services bypass routing, connection tracking and all rules "+
-			"of the node "+
-			"by a flowtable of nf_tables. It stays off beside programs whose rules may have to see every packet, and where "+
-			"the kernel has none")
-	s.number(&f.options.FastPathAfter, "fast-path-after", extension,
+			"of the node by a flowtable of nf_tables. It stays off beside programs whose rules may "+
+			"have to see every packet, and where the kernel has none")
+	s.add(&f.options.FastPathAfter, "fast-path-after", extension,
 		"`packets` of a connection, in both directions together, after which it takes the --fast-path")
-	s.text(&f.options.PassiveHealthChecks, "passive-health-checks", extension,
+	s.add(&f.options.PassiveHealthChecks, "passive-health-checks", extension,
 		"`what` to do about endpoints that do not answer connections of this node, nor a question of its own: off; report, "+
 			"by events, metrics and kube-vmap problems; or avoid, which also gives them no new connections. "+
 			"The annotation kube-vmap.io/passive-health-checks of a Service overrides it")
 	s.completes("passive-health-checks", "off", "report", "avoid")
-	s.number(&f.options.PassiveHealthChecksMaxPercent, "passive-health-checks-max-percent", extension,
+	s.add(&f.options.PassiveHealthChecksMaxPercent, "passive-health-checks-max-percent", extension,
 		"at most `N` percent of the endpoints of a Service port, rounded down, and never the last one, are avoided")
-	s.boolean(&f.options.Networkz, "networkz", extension,
+	s.add(&f.options.Networkz, "networkz", extension,
 		"serve /networkz with the probes: 503 while passive health checks find that most other nodes do not answer this one")
-	s.duration(&p.NFTables.SyncPeriod, "iptables-sync-period", "",
+	s.add(&p.NFTables.SyncPeriod, "iptables-sync-period", "",
 		"`time` (30s, 1m): /healthz fails if a change takes more than twice as long to reach the kernel. "+
 			"Applies to nftables too, as in kube-proxy")
 	s.sets("iptables-sync-period", "nftables.syncPeriod", "iptables.syncPeriod")
-	s.duration(&p.NFTables.MinSyncPeriod, "iptables-min-sync-period", "",
+	s.add(&p.NFTables.MinSyncPeriod, "iptables-min-sync-period", "",
 		"minimum `time` between two syncs; changes in between are batched. With 0s each change is applied immediately: "+
 			"a sync costs what has changed, not what exists (default 0s, unlike kube-proxy's 1s)")
 	s.sets("iptables-min-sync-period", "nftables.minSyncPeriod", "iptables.minSyncPeriod")
@@ -99,56 +95,53 @@ func (f *Flags) addTraffic(s flagSection) {
 
 func (f *Flags) addPods(s flagSection) {
 	p := &f.proxy
-	s.text((*string)(&p.DetectLocalMode), "detect-local-mode", "detectLocalMode",
+	s.add((*string)(&p.DetectLocalMode), "detect-local-mode", "detectLocalMode",
 		"`how` traffic from this node's pods is recognised; other traffic to a ClusterIP is masqueraded. "+
 			"One of ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix")
 	s.completes("detect-local-mode", string(LocalModeClusterCIDR), string(LocalModeNodeCIDR),
 		string(LocalModeBridgeInterface), string(LocalModeInterfaceNamePrefix))
-	s.text(&p.ClusterCIDR, "cluster-cidr", "clusterCIDR",
+	s.add(&p.ClusterCIDR, "cluster-cidr", "clusterCIDR",
 		"`ranges` of all pods' addresses, at most one for each IP family, separated by a comma, for ClusterCIDR. "+
 			"Without one, connections to ClusterIPs keep their source unless --masquerade-all is set, "+
 			"and pods count as external clients for externalTrafficPolicy Local")
-	s.text(&p.DetectLocal.BridgeInterface, "pod-bridge-interface", "detectLocal.bridgeInterface",
+	s.add(&p.DetectLocal.BridgeInterface, "pod-bridge-interface", "detectLocal.bridgeInterface",
 		"`name` of the bridge that pods are attached to, for BridgeInterface")
-	s.text(&p.DetectLocal.InterfaceNamePrefix, "pod-interface-name-prefix", "detectLocal.interfaceNamePrefix",
+	s.add(&p.DetectLocal.InterfaceNamePrefix, "pod-interface-name-prefix", "detectLocal.interfaceNamePrefix",
 		"`prefix` of the names of pods' interfaces, for InterfaceNamePrefix")
 }
 
 func (f *Flags) addTakeover(s flagSection) {
-	s.DurationVar(&f.options.Probation, "probation", f.options.Probation,
+	s.add(&f.options.Probation, "probation", extension,
 		"`time` (10m) for which kube-proxy's rules stay in the kernel, suspended, after kube-vmap has taken over. "+
 			"If kube-vmap turns out not to work on this node before that, it resumes them in one transaction, removes its "+
-			"own rules "+
-			"and exits with code 3. With 0s they are removed immediately")
-	s.sets("probation", extension)
-	s.text(&f.options.KubeProxyMarker, "kube-proxy-marker", extension,
+			"own rules and exits with code 3. With 0s they are removed immediately")
+	s.add(&f.options.KubeProxyMarker, "kube-proxy-marker", extension,
 		"`when` tables named kube-proxy, with one chain that sees no packet, stay after that for programs that look for "+
-			"them: "+
-			"always, never, or auto, which is where Calico runs and kube-proxy's mode is nftables")
+			"them: always, never, or auto, which is where Calico runs and kube-proxy's mode is nftables")
 	s.completes("kube-proxy-marker", MarkerAuto, MarkerAlways, MarkerNever)
 }
 
 func (f *Flags) addServers(s flagSection) {
 	p := &f.proxy
-	s.text(&p.HealthzBindAddress, "healthz-bind-address", "healthzBindAddress",
+	s.add(&p.HealthzBindAddress, "healthz-bind-address", "healthzBindAddress",
 		"`IP:port` of the health server; the port is optional, an empty value disables the server")
-	s.text(&p.MetricsBindAddress, "metrics-bind-address", "metricsBindAddress",
+	s.add(&p.MetricsBindAddress, "metrics-bind-address", "metricsBindAddress",
 		"`IP:port` of the metrics server; the port is optional, an empty value disables the server")
-	s.number(&f.healthzPort, "healthz-port", "healthzBindAddress",
+	s.add(&f.healthzPort, "healthz-port", "healthzBindAddress",
 		"deprecated: `port` for --healthz-bind-address if that has none; 0 disables the server")
-	s.number(&f.metricsPort, "metrics-port", "metricsBindAddress",
+	s.add(&f.metricsPort, "metrics-port", "metricsBindAddress",
 		"deprecated: `port` for --metrics-bind-address if that has none; 0 disables the server")
-	s.boolean(&p.BindAddressHardFail, "bind-address-hard-fail", "bindAddressHardFail",
+	s.add(&p.BindAddressHardFail, "bind-address-hard-fail", "bindAddressHardFail",
 		"end the process if one of these servers cannot listen, instead of retrying")
-	s.boolean(&p.EnableProfiling, "profiling", "enableProfiling", "serve /debug/pprof on the metrics server")
-	s.text(&f.options.StatusSocket, "status-socket", extension,
+	s.add(&p.EnableProfiling, "profiling", "enableProfiling", "serve /debug/pprof on the metrics server")
+	s.add(&f.options.StatusSocket, "status-socket", extension,
 		"Unix `socket` on which this process answers kube-vmap get, explain, top, diff and bundle, for root only: a path, "+
 			"or @ and a name in this network namespace; an empty value disables it")
-	s.boolean(&f.options.StatusPage, "status-page", extension,
+	s.add(&f.options.StatusPage, "status-page", extension,
 		"serve a page with the state of all Services at /status/ on the metrics server")
-	s.boolean(&f.options.EndpointMetrics, "endpoint-metrics", extension,
+	s.add(&f.options.EndpointMetrics, "endpoint-metrics", extension,
 		"have a connection metric for each endpoint, in addition to the one for each Service port")
-	s.value(cliflag.NewMapStringBool(&p.FeatureGates), "feature-gates", "featureGates",
+	s.add(cliflag.NewMapStringBool(&p.FeatureGates), "feature-gates", "featureGates",
 		"`gates` as name=true or name=false, separated by commas: ComponentFlagz and ComponentStatusz "+
 			"serve /flagz and /statusz on the metrics server, NativeHistograms serves these to clients that ask for protobuf, "+
 			"AllowServiceExternalIPs serves the external IPs of Services, "+localhostGate+
@@ -159,22 +152,22 @@ func (f *Flags) addServers(s flagSection) {
 
 func (f *Flags) addNode(s flagSection) {
 	c := &f.proxy.Conntrack
-	s.number(f.proxy.OOMScoreAdj, "oom-score-adj", "oomScoreAdj",
+	s.add(f.proxy.OOMScoreAdj, "oom-score-adj", "oomScoreAdj",
 		"`score` from -1000 to 1000 for this process when the kernel is out of memory; the lowest is killed last")
-	s.number(c.MaxPerCore, "conntrack-max-per-core", "conntrack.maxPerCore",
+	s.add(c.MaxPerCore, "conntrack-max-per-core", "conntrack.maxPerCore",
 		"maximum tracked `connections` per CPU core; a larger limit stays; 0 does not change the limit, whatever "+
 			"--conntrack-min is")
-	s.number(c.Min, "conntrack-min", "conntrack.min",
+	s.add(c.Min, "conntrack-min", "conntrack.min",
 		"minimum limit of tracked `connections`, regardless of --conntrack-max-per-core")
-	s.duration(c.TCPEstablishedTimeout, "conntrack-tcp-timeout-established", "conntrack.tcpEstablishedTimeout",
+	s.add(c.TCPEstablishedTimeout, "conntrack-tcp-timeout-established", "conntrack.tcpEstablishedTimeout",
 		"idle `time` after which an established TCP connection is forgotten; 0s does not change it")
-	s.duration(c.TCPCloseWaitTimeout, "conntrack-tcp-timeout-close-wait", "conntrack.tcpCloseWaitTimeout",
+	s.add(c.TCPCloseWaitTimeout, "conntrack-tcp-timeout-close-wait", "conntrack.tcpCloseWaitTimeout",
 		"`time` after which a TCP connection in CLOSE_WAIT is forgotten; 0s does not change it")
-	s.boolean(&c.TCPBeLiberal, "conntrack-tcp-be-liberal", "conntrack.tcpBeLiberal",
+	s.add(&c.TCPBeLiberal, "conntrack-tcp-be-liberal", "conntrack.tcpBeLiberal",
 		"do not treat TCP packets outside the window as invalid")
-	s.duration(&c.UDPTimeout, "conntrack-udp-timeout", "conntrack.udpTimeout",
+	s.add(&c.UDPTimeout, "conntrack-udp-timeout", "conntrack.udpTimeout",
 		"`time` after which a UDP flow without replies is forgotten; 0s does not change it")
-	s.duration(&c.UDPStreamTimeout, "conntrack-udp-timeout-stream", "conntrack.udpStreamTimeout",
+	s.add(&c.UDPStreamTimeout, "conntrack-udp-timeout-stream", "conntrack.udpStreamTimeout",
 		"`time` after which a UDP flow with replies is forgotten; 0s does not change it")
 }
 
@@ -185,35 +178,35 @@ func addLogging(s flagSection, c *logsapi.LoggingConfiguration) {
 		"`level` of the log: 2 logs each applied batch, 4 its content too")
 	s.sets("v", "logging.verbosity")
 	s.completes("v", "0", "2", "4")
-	s.text(&c.Format, "logging-format", "logging.format", "`format` of the log: text or json")
+	s.add(&c.Format, "logging-format", "logging.format", "`format` of the log: text or json")
 	s.completes("logging-format", "text", "json")
 }
 
 // addOtherModes adds flags that have an effect in other values of --proxy-mode.
 func (f *Flags) addOtherModes(s flagSection) {
 	p := &f.proxy
-	s.number(p.IPTables.MasqueradeBit, "iptables-masquerade-bit", "iptables.masqueradeBit",
+	s.add(p.IPTables.MasqueradeBit, "iptables-masquerade-bit", "iptables.masqueradeBit",
 		"no effect unless --proxy-mode is iptables or ipvs: `bit`, 0 to 31, of the packet mark that requests masquerading")
-	s.duration(&p.IPVS.SyncPeriod, "ipvs-sync-period", "ipvs.syncPeriod",
+	s.add(&p.IPVS.SyncPeriod, "ipvs-sync-period", "ipvs.syncPeriod",
 		"no effect unless --proxy-mode is ipvs: `time` as in --iptables-sync-period")
-	s.duration(&p.IPVS.MinSyncPeriod, "ipvs-min-sync-period", "ipvs.minSyncPeriod",
+	s.add(&p.IPVS.MinSyncPeriod, "ipvs-min-sync-period", "ipvs.minSyncPeriod",
 		"no effect unless --proxy-mode is ipvs: `time` as in --iptables-min-sync-period (default 0s)")
-	s.list(&p.IPVS.ExcludeCIDRs, "ipvs-exclude-cidrs", "ipvs.excludeCIDRs",
+	s.add(&p.IPVS.ExcludeCIDRs, "ipvs-exclude-cidrs", "ipvs.excludeCIDRs",
 		"no effect except in the cleanup after kube-proxy: `ranges` whose IPVS virtual servers are kept")
 }
 
 // addUnused adds flags that are accepted so that a kube-proxy command line works.
 func (f *Flags) addUnused(s flagSection) {
 	p := &f.proxy
-	s.boolean(&p.IPVS.StrictARP, "ipvs-strict-arp", "ipvs.strictARP", "no effect: for IPVS")
-	s.duration(&p.IPVS.TCPTimeout, "ipvs-tcp-timeout", "ipvs.tcpTimeout", "no effect: for IPVS")
-	s.duration(&p.IPVS.TCPFinTimeout, "ipvs-tcpfin-timeout", "ipvs.tcpFinTimeout", "no effect: for IPVS")
-	s.duration(&p.IPVS.UDPTimeout, "ipvs-udp-timeout", "ipvs.udpTimeout", "no effect: for IPVS")
-	s.boolean(p.IPTables.LocalhostNodePorts, "iptables-localhost-nodeports", "iptables.localhostNodePorts",
+	s.add(&p.IPVS.StrictARP, "ipvs-strict-arp", "ipvs.strictARP", "no effect: for IPVS")
+	s.add(&p.IPVS.TCPTimeout, "ipvs-tcp-timeout", "ipvs.tcpTimeout", "no effect: for IPVS")
+	s.add(&p.IPVS.TCPFinTimeout, "ipvs-tcpfin-timeout", "ipvs.tcpFinTimeout", "no effect: for IPVS")
+	s.add(&p.IPVS.UDPTimeout, "ipvs-udp-timeout", "ipvs.udpTimeout", "no effect: for IPVS")
+	s.add(p.IPTables.LocalhostNodePorts, "iptables-localhost-nodeports", "iptables.localhostNodePorts",
 		"no effect: use --nodeport-addresses for NodePorts on 127.0.0.1")
-	s.duration(&p.ConfigSyncPeriod, "config-sync-period", "configSyncPeriod",
+	s.add(&p.ConfigSyncPeriod, "config-sync-period", "configSyncPeriod",
 		"no effect: objects are watched, not listed periodically")
-	s.text(&p.ShowHiddenMetricsForVersion, "show-hidden-metrics-for-version", "showHiddenMetricsForVersion",
+	s.add(&p.ShowHiddenMetricsForVersion, "show-hidden-metrics-for-version", "showHiddenMetricsForVersion",
 		"no effect: no metric is hidden")
 	s.String("boot-id-file", "/proc/sys/kernel/random/boot_id", "no effect")
 	s.String("machine-id-file", "/etc/machine-id,/var/lib/dbus/machine-id", "no effect")
@@ -222,12 +215,12 @@ func (f *Flags) addUnused(s flagSection) {
 // addUnusedLogging adds the logging flags without effect.
 func addUnusedLogging(s flagSection, c *logsapi.LoggingConfiguration) {
 	const streams = "no effect: the log is one stream, on stderr"
-	s.value(logsapi.VModuleConfigurationPflag(&c.VModule), "vmodule", "logging.vmodule",
+	s.add(logsapi.VModuleConfigurationPflag(&c.VModule), "vmodule", "logging.vmodule",
 		"no effect: -v applies to all files")
-	s.duration(&c.FlushFrequency.Duration, "log-flush-frequency", "logging.flushFrequency",
+	s.add(&c.FlushFrequency.Duration, "log-flush-frequency", "logging.flushFrequency",
 		"no effect: the log is not buffered")
-	s.boolean(&c.Options.Text.SplitStream, "log-text-split-stream", "logging.options.text.splitStream", streams)
-	s.boolean(&c.Options.JSON.SplitStream, "log-json-split-stream", "logging.options.json.splitStream", streams)
-	s.value(&c.Options.Text.InfoBufferSize, "log-text-info-buffer-size", "logging.options.text.infoBufferSize", streams)
-	s.value(&c.Options.JSON.InfoBufferSize, "log-json-info-buffer-size", "logging.options.json.infoBufferSize", streams)
+	s.add(&c.Options.Text.SplitStream, "log-text-split-stream", "logging.options.text.splitStream", streams)
+	s.add(&c.Options.JSON.SplitStream, "log-json-split-stream", "logging.options.json.splitStream", streams)
+	s.add(&c.Options.Text.InfoBufferSize, "log-text-info-buffer-size", "logging.options.text.infoBufferSize", streams)
+	s.add(&c.Options.JSON.InfoBufferSize, "log-json-info-buffer-size", "logging.options.json.infoBufferSize", streams)
 }

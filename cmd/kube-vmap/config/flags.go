@@ -13,9 +13,8 @@ import (
 // Flags are the flags of kube-proxy 1.37 and 1.36, except --help and --version, and our own.
 //
 // To add a flag: give [Options] a field (and a default in defaultOptions), unless
-// v1alpha1.KubeProxyConfiguration has one; add a line to flag_table.go; check its
-// values in validate.go, unless all are valid; name it in the package comment, if
-// kube-proxy does not have it; run make man. flags_test.go fails if one is forgotten.
+// v1alpha1.KubeProxyConfiguration has one; add a line to flag_table.go; check its values in
+// validate.go, unless all are valid; run make man. flags_test.go fails if one is forgotten.
 type Flags struct {
 	// proxy holds the defaults until the flags that set its fields are parsed.
 	proxy   v1alpha1.KubeProxyConfiguration
@@ -26,11 +25,15 @@ type Flags struct {
 	healthzPort, metricsPort int32 // deprecated
 
 	sections []flagSection
+	all      *pflag.FlagSet // of all sections, in the order of help
 }
 
 // NewFlags returns flags with their defaults.
 func NewFlags() *Flags {
-	f := &Flags{healthzPort: healthzPort, metricsPort: metricsPort, options: defaultOptions()}
+	f := &Flags{
+		healthzPort: healthzPort, metricsPort: metricsPort, options: defaultOptions(),
+		all: newFlagSection("").FlagSet,
+	}
 	setDefaults(&f.proxy)
 	f.addGeneral(f.section("General"))
 	f.addKubernetes(f.section("Kubernetes API"))
@@ -44,22 +47,21 @@ func NewFlags() *Flags {
 	f.addOtherModes(unused)
 	f.addUnused(unused)
 	addUnusedLogging(unused, &f.proxy.Logging)
+	for _, s := range f.sections {
+		s.VisitAll(func(flag *pflag.Flag) { s.annotate(flag.Name, sectionKey, s.title) })
+		f.all.AddFlagSet(s.FlagSet)
+	}
 	return f
 }
 
-// unusedTitle is the title of the last section.
 const unusedTitle = "Without effect here, accepted because kube-proxy has them"
 
 // AddTo adds all flags to a set, which from then on accepts `_` for `-` in names.
 func (f *Flags) AddTo(fs *pflag.FlagSet) {
 	fs.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
-	for _, s := range f.sections {
-		s.VisitAll(func(flag *pflag.Flag) { s.annotate(flag.Name, sectionKey, s.title) })
-		fs.AddFlagSet(s.FlagSet)
-	}
+	fs.AddFlagSet(f.all)
 }
 
-// sectionKey annotates a flag with the title of its section.
 const sectionKey = "section"
 
 // Usages returns the help for all flags in titled sections, wrapped at cols columns (0
@@ -85,7 +87,7 @@ func (f *Flags) section(title string) flagSection {
 func (f *Flags) flagOf(path string) *pflag.Flag {
 	path, _, _ = strings.Cut(path, "[")
 	var found *pflag.Flag
-	f.visit(func(flag *pflag.Flag) {
+	f.all.VisitAll(func(flag *pflag.Flag) {
 		for _, field := range flag.Annotations[fieldKey] {
 			if field == path && found == nil {
 				found = flag
@@ -95,28 +97,13 @@ func (f *Flags) flagOf(path string) *pflag.Flag {
 	return found
 }
 
-// visit calls do for each flag, in the order of help.
-func (f *Flags) visit(do func(*pflag.Flag)) {
-	for _, s := range f.sections {
-		s.VisitAll(do)
-	}
-}
-
-// changed reports whether a flag was given.
-func (f *Flags) changed(name string) bool {
-	given := false
-	f.visit(func(flag *pflag.Flag) { given = given || flag.Name == name && flag.Changed })
-	return given
-}
-
-// helpColumns is the width of help.
 const helpColumns = 110
 
 // AddToCommand adds all flags to a command, whose help then shows them in sections and
 // whose completion knows their values.
 func (f *Flags) AddToCommand(cmd *cobra.Command) {
 	f.AddTo(cmd.Flags())
-	f.visit(func(flag *pflag.Flag) {
+	f.all.VisitAll(func(flag *pflag.Flag) {
 		if words := flag.Annotations[wordsKey]; len(words) > 0 {
 			// The only error is that the flag is missing or has a function already.
 			_ = cmd.RegisterFlagCompletionFunc(flag.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
@@ -133,7 +120,6 @@ func (f *Flags) AddToCommand(cmd *cobra.Command) {
 	})
 }
 
-// usage returns the help of a command with these flags.
 func (f *Flags) usage(c *cobra.Command) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "Usage:\n  %s\n", c.UseLine())

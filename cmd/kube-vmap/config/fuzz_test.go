@@ -107,8 +107,8 @@ func ask(t *testing.T, c *Config) {
 	if mark := c.MasqueradeMark(); mark == 0 || mark&(mark-1) != 0 {
 		t.Errorf("MasqueradeMark: %#x", mark)
 	}
-	if c.SyncPeriod() <= 0 || c.MinSyncPeriod() < 0 || c.MinSyncPeriod() > c.SyncPeriod() {
-		t.Errorf("periods: %s, %s", c.MinSyncPeriod(), c.SyncPeriod())
+	if c.section().syncPeriod <= 0 || c.section().minSyncPeriod < 0 || c.section().minSyncPeriod > c.section().syncPeriod {
+		t.Errorf("periods: %s, %s", c.section().minSyncPeriod, c.section().syncPeriod)
 	}
 	for i, r := range c.ClusterCIDRs() {
 		if r.IsValid() && (r != r.Masked() || r.Addr().Is4() != (i == 0)) {

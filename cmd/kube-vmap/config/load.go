@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -10,20 +9,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/kube-proxy/config/v1alpha1"
+
+	"kube-vmap/sync/manifests"
 )
 
 // Config returns the configuration of the file that --config names, or of the flags. The
 // error has all that is invalid, each with its flag or field.
 func (f *Flags) Config() (*Config, error) {
 	if f.file == "" {
-		unset := !f.changed("nodeport-addresses") || len(f.proxy.NodePortAddresses) == 0
+		unset := !f.all.Changed("nodeport-addresses") || len(f.proxy.NodePortAddresses) == 0
 		c, err := f.config(f.fromFlags(), unset, nil)
 		if err == nil {
-			c.modeUnset = !f.changed("proxy-mode")
+			c.modeUnset = !f.all.Changed("proxy-mode")
 		}
 		return c, err
 	}
-	text, err := read(f.file)
+	text, err := manifests.ReadFile(f.file, maxSize)
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
@@ -32,20 +33,6 @@ func (f *Flags) Config() (*Config, error) {
 
 // maxSize is the maximum size of a configuration file, that of a ConfigMap.
 const maxSize = 1 << 20
-
-// read reads a configuration file. Only regular files are sure to end and not to block.
-func read(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", name)
-	case info.Size() > maxSize:
-		return nil, fmt.Errorf("%s is longer than %d bytes", name, maxSize)
-	}
-	return os.ReadFile(name)
-}
 
 // parse returns the configuration of a file's text.
 func (f *Flags) parse(text []byte) (*Config, error) {
@@ -112,10 +99,10 @@ func (f *Flags) setAddresses(p *v1alpha1.KubeProxyConfiguration) {
 	healthz, metrics := p.HealthzBindAddress, p.MetricsBindAddress
 	p.HealthzBindAddress, p.MetricsBindAddress = "", ""
 	setAddressDefaults(p) // by the family of bindAddress
-	if f.changed("healthz-bind-address") {
+	if f.all.Changed("healthz-bind-address") {
 		p.HealthzBindAddress = withPort(healthz, f.healthzPort)
 	}
-	if f.changed("metrics-bind-address") {
+	if f.all.Changed("metrics-bind-address") {
 		p.MetricsBindAddress = withPort(metrics, f.metricsPort)
 	}
 	if f.healthzPort == 0 {
@@ -131,7 +118,6 @@ func wins(path string) bool {
 	return path == "hostnameOverride" || strings.HasPrefix(path, "logging.")
 }
 
-// override applies the flags that override the file.
 func (f *Flags) override(p *v1alpha1.KubeProxyConfiguration) field.ErrorList {
 	f.overrideLogging(&p.Logging)
 	if f.hostnameOverride == "" {
@@ -154,7 +140,7 @@ func (f *Flags) overrideLogging(c *logsapi.LoggingConfiguration) {
 	again := newFlagSection("")
 	addLogging(again, c)
 	addUnusedLogging(again, c)
-	f.visit(func(flag *pflag.Flag) {
+	f.all.VisitAll(func(flag *pflag.Flag) {
 		if flag.Changed && again.Lookup(flag.Name) != nil {
 			_ = again.Set(flag.Name, flag.Value.String()) // as before
 		}
@@ -164,7 +150,7 @@ func (f *Flags) overrideLogging(c *logsapi.LoggingConfiguration) {
 // ignored returns a warning that names the flags which the file overrides.
 func (f *Flags) ignored() []string {
 	var names []string
-	f.visit(func(flag *pflag.Flag) {
+	f.all.VisitAll(func(flag *pflag.Flag) {
 		fields := flag.Annotations[fieldKey]
 		if flag.Changed && len(fields) > 0 && !wins(fields[0]) {
 			names = append(names, "--"+flag.Name)
@@ -177,7 +163,6 @@ func (f *Flags) ignored() []string {
 	return []string{"ignored because of --config: " + strings.Join(names, ", ")}
 }
 
-// defaults returns the default configuration.
 func defaults() *v1alpha1.KubeProxyConfiguration {
 	var p v1alpha1.KubeProxyConfiguration
 	setDefaults(&p)

@@ -45,8 +45,8 @@ func TestKubeadmsFileRunsUnchanged(t *testing.T) {
 			if len(c.Warnings) > 0 {
 				t.Errorf("warnings: %v", c.Warnings)
 			}
-			if c.Proxy.Mode != ModeNFTables || c.MasqueradeMark() != 1<<14 || c.MasqueradeAll() ||
-				c.SyncPeriod() != 30*time.Second || c.MinSyncPeriod() != 0 {
+			if c.Proxy.Mode != ModeNFTables || c.MasqueradeMark() != 1<<14 || c.section().masqueradeAll ||
+				c.section().syncPeriod != 30*time.Second || c.section().minSyncPeriod != 0 {
 				t.Errorf("%+v", c.Proxy)
 			}
 			if name, err := c.NodeName(); err != nil || name != "worker-1" {
@@ -123,8 +123,8 @@ func TestDefaultsAreKubeProxysExceptThese(t *testing.T) {
 
 func TestKubeProxysOwnFileIsAccepted(t *testing.T) {
 	c := load(t, "--config=testdata/kube-proxy.yaml", "--cluster-cidr=10.0.0.0/8")
-	if c.MinSyncPeriod() != time.Second {
-		t.Errorf("a minSyncPeriod of 1s is not honoured: %s", c.MinSyncPeriod())
+	if c.section().minSyncPeriod != time.Second {
+		t.Errorf("a minSyncPeriod of 1s is not honoured: %s", c.section().minSyncPeriod)
 	}
 	if w := warned(c, "without effect"); len(w) > 0 {
 		t.Errorf("warnings: %v", w)
@@ -177,7 +177,7 @@ logging: {verbosity: 3, format: json, flushFrequency: 6s, vmodule: [{filePattern
 func TestUnknownAndDuplicateFieldsAreOneWarning(t *testing.T) {
 	c := loadText(t, "mode: nftables\nclusterCidr: 10.0.0.0/8\nnftables: {bit: 3, masqueradeAll: true}\n"+
 		"clusterCIDR: 10.244.0.0/16\noomScoreAdj: 1\noomScoreAdj: 1\n")
-	if c.Proxy.ClusterCIDR != "10.244.0.0/16" || !c.MasqueradeAll() || *c.Proxy.OOMScoreAdj != 1 {
+	if c.Proxy.ClusterCIDR != "10.244.0.0/16" || !c.section().masqueradeAll || *c.Proxy.OOMScoreAdj != 1 {
 		t.Errorf("what is known was not read: %+v", c.Proxy)
 	}
 	if len(c.Warnings) != 1 {
@@ -264,9 +264,9 @@ func TestOnlySmallRegularFilesAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
-		pipe: "is not a regular file", "/dev/zero": "is not a regular file", dir: "is not a regular file", long: "is longer than",
+		pipe: "not a regular file", "/dev/zero": "not a regular file", dir: "not a regular file", long: "longer than",
 	} {
-		if got := loadError(t, "--config="+file); !strings.HasPrefix(got, "--config: "+file) || !strings.Contains(got, want) {
+		if got := loadError(t, "--config="+file); !strings.HasPrefix(got, "--config: read "+file) || !strings.Contains(got, want) {
 			t.Errorf("%s: %s", file, got)
 		}
 	}

@@ -18,9 +18,10 @@ const externalIPs = "AllowServiceExternalIPs"
 func (c *Config) Loop() (sync.Config, error) {
 	name, err := c.NodeName()
 	checks, _ := convert.ParsePassiveChecks(c.PassiveHealthChecks)
+	s := c.section()
 	out := sync.Config{
 		NodeName:      name,
-		MasqueradeAll: c.MasqueradeAll(),
+		MasqueradeAll: s.masqueradeAll,
 		Rules: nft.Config{
 			MasqueradeMark:   c.MasqueradeMark(),
 			Pods:             c.ClusterCIDRs(),
@@ -29,8 +30,8 @@ func (c *Config) Loop() (sync.Config, error) {
 			CountUnanswered:  true, // annotations of Services can ask for it
 			DropInvalid:      c.DropInvalid || node.DistrustsOldData() && !c.Proxy.Conntrack.TCPBeLiberal,
 		},
-		SyncPeriod:    c.SyncPeriod(),
-		MinSyncPeriod: c.MinSyncPeriod(),
+		SyncPeriod:    s.syncPeriod,
+		MinSyncPeriod: s.minSyncPeriod,
 
 		NodePorts:          c.NodePorts(),
 		NodeIPs:            c.NodeIPs(),
@@ -71,32 +72,23 @@ type section struct {
 
 func (c *Config) section() section {
 	p := &c.Proxy
-	s := section{
-		marks: "iptables", masqueradeBit: p.IPTables.MasqueradeBit, masqueradeAll: p.IPTables.MasqueradeAll,
-		periods: "iptables", syncPeriod: p.IPTables.SyncPeriod.Duration, minSyncPeriod: p.IPTables.MinSyncPeriod.Duration,
-	}
-	switch p.Mode {
-	case ModeIPTables:
-	case ModeIPVS:
-		s.periods, s.syncPeriod, s.minSyncPeriod = "ipvs", p.IPVS.SyncPeriod.Duration, p.IPVS.MinSyncPeriod.Duration
-	default:
-		s = section{
-			marks: "nftables", masqueradeBit: p.NFTables.MasqueradeBit, masqueradeAll: p.NFTables.MasqueradeAll,
-			periods: "nftables", syncPeriod: p.NFTables.SyncPeriod.Duration, minSyncPeriod: p.NFTables.MinSyncPeriod.Duration,
+	if p.Mode != ModeIPTables && p.Mode != ModeIPVS {
+		n := &p.NFTables
+		return section{
+			"nftables", "nftables", n.MasqueradeBit, n.MasqueradeAll,
+			n.SyncPeriod.Duration, n.MinSyncPeriod.Duration,
 		}
+	}
+	i := &p.IPTables
+	s := section{
+		"iptables", "iptables", i.MasqueradeBit, i.MasqueradeAll,
+		i.SyncPeriod.Duration, i.MinSyncPeriod.Duration,
+	}
+	if p.Mode == ModeIPVS {
+		s.periods, s.syncPeriod, s.minSyncPeriod = "ipvs", p.IPVS.SyncPeriod.Duration, p.IPVS.MinSyncPeriod.Duration
 	}
 	return s
 }
 
 // MasqueradeMark returns the packet mark that requests masquerading, the bit masqueradeBit.
 func (c *Config) MasqueradeMark() uint32 { return 1 << *c.section().masqueradeBit }
-
-// MasqueradeAll reports whether all traffic to ClusterIPs is masqueraded.
-func (c *Config) MasqueradeAll() bool { return c.section().masqueradeAll }
-
-// SyncPeriod returns half the time after which /healthz fails if a change has not reached
-// the kernel.
-func (c *Config) SyncPeriod() time.Duration { return c.section().syncPeriod }
-
-// MinSyncPeriod returns the minimum time between two syncs.
-func (c *Config) MinSyncPeriod() time.Duration { return c.section().minSyncPeriod }

@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
-
-	netutils "k8s.io/utils/net"
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
+	"kube-vmap/sync/convert"
 )
 
 // Words in nodePortAddresses, as in kube-proxy 1.37.
@@ -22,7 +20,6 @@ const (
 	localhost = "localhost"
 )
 
-// isWord reports whether an item of nodePortAddresses is a word.
 func isWord(item string) bool { return item == all || item == primary || item == localhost }
 
 // loopback are the addresses that the word localhost makes NodePorts of TCP answer on.
@@ -41,7 +38,7 @@ func expand(item string) []netip.Prefix {
 			netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8), netip.PrefixFrom(netip.IPv6Loopback(), 128),
 		}
 	}
-	if r, err := parseRange(item); err == nil {
+	if r, err := convert.ParsePrefix(nil, item); err == nil {
 		return []netip.Prefix{r}
 	}
 	return nil
@@ -58,10 +55,9 @@ func (c *Config) NodePorts() sync.NodePortAddresses {
 	return out
 }
 
-// LocalhostNodePorts reports for each family whether NodePorts of TCP answer on
-// 127.0.0.1 or ::1: if a loopback range, or the word localhost, includes it, and the
-// feature gate is not disabled. As in kube-proxy, ranges that include every address do
-// not count.
+// LocalhostNodePorts reports for each family whether NodePorts of TCP answer on 127.0.0.1 or ::1:
+// if a loopback range, or the word localhost, includes it, and the feature gate is not disabled. As
+// in kube-proxy, ranges that include every address do not count.
 func (c *Config) LocalhostNodePorts() (served [len(model.Families)]bool) {
 	if !c.Feature(localhostGate) {
 		return served
@@ -77,7 +73,7 @@ func (c *Config) LocalhostNodePorts() (served [len(model.Families)]bool) {
 // bindAddress, in its family, unless it is unspecified. Nothing listens on them.
 func (c *Config) NodeIPs() [len(model.Families)]netip.Addr {
 	var out [len(model.Families)]netip.Addr
-	if addr, err := parseAddr(c.Proxy.BindAddress); err == nil && !addr.IsUnspecified() {
+	if addr, err := convert.ParseAddr(nil, c.Proxy.BindAddress); err == nil && !addr.IsUnspecified() {
 		out[model.FamilyOf(addr)] = addr
 	}
 	return out
@@ -127,29 +123,4 @@ func (c *Config) iptablesLocalhost() []string {
 	return []string{fmt.Sprintf("%s: NodePorts do not answer on %s; in that mode of kube-proxy they do, "+
 		"as those of TCP do here with the word localhost in %s", c.name("mode"), loopback[model.IPv4],
 		c.name("nodePortAddresses"))}
-}
-
-// parseAddr parses an address as kube-proxy does: IPv4 numbers with leading zeros are
-// decimal, and IPv4-mapped IPv6 addresses are IPv4.
-func parseAddr(s string) (netip.Addr, error) {
-	addr, ok := netip.AddrFromSlice(netutils.ParseIPSloppy(s))
-	if !ok {
-		return netip.Addr{}, fmt.Errorf("%q is not an IP address", s)
-	}
-	return addr.Unmap(), nil
-}
-
-// parseRange parses a range, with leading zeros as in parseAddr. Unlike in kube-proxy, it may
-// have white space around it, as after the commas of a list.
-func parseRange(s string) (netip.Prefix, error) {
-	_, ipnet, err := netutils.ParseCIDRSloppy(strings.TrimSpace(s))
-	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("%q is not a range of IP addresses", s)
-	}
-	addr, _ := netip.AddrFromSlice(ipnet.IP)
-	ones, _ := ipnet.Mask.Size()
-	if addr.Is4In6() {
-		return netip.Prefix{}, fmt.Errorf("%q is a range of IPv4 addresses written as IPv6", s)
-	}
-	return netip.PrefixFrom(addr, ones), nil
 }

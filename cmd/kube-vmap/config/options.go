@@ -21,9 +21,8 @@ type Options struct {
 
 	// kube-proxy does not have the rest.
 
-	// StrictSourceRanges closes the load balancer addresses of an IP family to everyone
-	// if all source ranges of the Service are of the other family; kube-proxy leaves
-	// them open.
+	// StrictSourceRanges closes the load balancer addresses of an IP family to everyone if all
+	// source ranges of the Service are of the other family; kube-proxy leaves them open.
 	StrictSourceRanges bool
 	// EndTCPFlows ends TCP connections whose endpoint is gone. With kube-proxy they
 	// last as long as the endpoint answers.
@@ -64,11 +63,10 @@ const (
 	MarkerNever  = "never"
 )
 
-// defaultOptions returns the options without any flag.
 func defaultOptions() Options {
 	return Options{
 		ProtectTables: true, CountConnections: true, FastPathAfter: fastpath.DefaultAfter, StatusSocket: client.DefaultSocket,
 		Probation: 10 * time.Minute, KubeProxyMarker: MarkerAuto,
-		PassiveHealthChecks: model.PassiveChecksOff.String(), PassiveHealthChecksMaxPercent: 50,
+		PassiveHealthChecks: model.PassiveChecksReport.String(), PassiveHealthChecksMaxPercent: 50,
 	}
 }

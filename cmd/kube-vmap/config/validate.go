@@ -39,7 +39,6 @@ func (c *Config) validate() field.ErrorList {
 	return v.errs
 }
 
-// validator collects errors.
 type validator struct{ errs field.ErrorList }
 
 func (v *validator) invalid(path string, value any, detail string, args ...any) {
@@ -124,7 +123,7 @@ func (v *validator) conntrack(c *v1alpha1.KubeProxyConntrackConfiguration) {
 }
 
 func (v *validator) addresses(p *v1alpha1.KubeProxyConfiguration) {
-	if _, err := parseAddr(p.BindAddress); err != nil {
+	if _, err := convert.ParseAddr(nil, p.BindAddress); err != nil {
 		v.invalid("bindAddress", p.BindAddress, "must be an IP address")
 	}
 	v.server("healthzBindAddress", p.HealthzBindAddress)
@@ -141,7 +140,7 @@ func (v *validator) nodePorts(items []string) {
 			}
 			continue
 		}
-		if _, err := parseRange(item); err != nil {
+		if _, err := convert.ParsePrefix(nil, item); err != nil {
 			v.invalid(path.String(), item,
 				"must be all, primary, localhost, or a range such as 192.0.2.0/24 or 2001:db8::/32")
 		}
@@ -158,7 +157,7 @@ func (v *validator) server(path, address string) {
 		v.invalid(path, address, "must be IP:port")
 		return
 	}
-	if _, err := parseAddr(host); err != nil {
+	if _, err := convert.ParseAddr(nil, host); err != nil {
 		v.invalid(path, address, "%q is not an IP address", host)
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
@@ -168,7 +167,7 @@ func (v *validator) server(path, address string) {
 
 func (v *validator) ranges(path string, ranges []string) {
 	for i, r := range ranges {
-		if _, err := parseRange(r); err != nil {
+		if _, err := convert.ParsePrefix(nil, r); err != nil {
 			v.invalid(field.NewPath(path).Index(i).String(), r, "must be a range such as 192.0.2.0/24 or 2001:db8::/32")
 		}
 	}
@@ -209,7 +208,7 @@ func (v *validator) detectLocal(p *v1alpha1.KubeProxyConfiguration) {
 func (v *validator) clusterCIDR(list string) {
 	var has [len(model.Families)]bool
 	for _, s := range splitRanges(list) {
-		r, err := parseRange(s)
+		r, err := convert.ParsePrefix(nil, s)
 		if err != nil {
 			v.invalid("clusterCIDR", list, "%q is not a range such as 10.244.0.0/16 or fd00:10:244::/56", s)
 			return
@@ -223,8 +222,7 @@ func (v *validator) clusterCIDR(list string) {
 	}
 }
 
-// interfaceName makes the checks of dev_valid_name (net/core/dev.c), for names and
-// prefixes.
+// interfaceName makes the checks of dev_valid_name (net/core/dev.c), for names and prefixes.
 func (v *validator) interfaceName(path, name string, mode v1alpha1.LocalMode) {
 	switch {
 	case name == "":

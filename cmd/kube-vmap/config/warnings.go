@@ -36,7 +36,7 @@ func (c *Config) warnings() ([]string, error) {
 	if len(unused) > 0 {
 		add("set, but without effect here: %s", strings.Join(unused, ", "))
 	}
-	if c.File == "" && (c.flags.changed("healthz-port") || c.flags.changed("metrics-port")) {
+	if c.File == "" && (c.flags.all.Changed("healthz-port") || c.flags.all.Changed("metrics-port")) {
 		add("--healthz-port and --metrics-port are deprecated: use --healthz-bind-address and --metrics-bind-address")
 	}
 	if c.WriteConfigTo != "" && (c.Proxy.HealthzBindAddress == "" || c.Proxy.MetricsBindAddress == "") {
@@ -48,7 +48,7 @@ func (c *Config) warnings() ([]string, error) {
 		add("%s: %s: %s", c.name("ipvs.scheduler"), c.Proxy.IPVS.Scheduler, err)
 	}
 	none := [len(model.Families)]netip.Prefix{}
-	if c.Proxy.DetectLocalMode == LocalModeClusterCIDR && c.ClusterCIDRs() == none && !c.MasqueradeAll() {
+	if c.Proxy.DetectLocalMode == LocalModeClusterCIDR && c.ClusterCIDRs() == none && !c.section().masqueradeAll {
 		add("%s: not set, so connections to ClusterIPs that do not come from pods keep their source address, "+
 			"and pods count as external clients for externalTrafficPolicy Local", c.name("clusterCIDR"))
 	}
@@ -72,7 +72,7 @@ func (c *Config) unused() ([]string, error) {
 		}
 	}
 	for _, flag := range []string{"boot-id-file", "machine-id-file"} {
-		if c.flags.changed(flag) {
+		if c.flags.all.Changed(flag) {
 			names = append(names, "--"+flag)
 		}
 	}
@@ -99,7 +99,7 @@ func (c *Config) hasEffect(path string) bool {
 	case "logging":
 		return name == "format" || name == "verbosity"
 	case "featureGates":
-		return isFeature(name)
+		return slices.Contains(features, name)
 	case "configSyncPeriod", "portRange", "showHiddenMetricsForVersion", "windowsRunAsService", "winkernel":
 		return false
 	}

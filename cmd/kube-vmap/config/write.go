@@ -79,7 +79,6 @@ func flattenInto(out map[string]any, prefix string, fields map[string]any) {
 	}
 }
 
-// flattenConfig flattens a configuration in the form of a file.
 func flattenConfig(p *v1alpha1.KubeProxyConfiguration) (map[string]any, error) {
 	data, err := json.Marshal(p)
 	if err != nil {

@@ -54,7 +54,7 @@ func TestWrittenConfigKeepsTheMode(t *testing.T) {
 		c := load(t, "--proxy-mode", mode, "--masquerade-all", "--iptables-masquerade-bit=7",
 			"--iptables-sync-period=40s", "--ipvs-sync-period=50s")
 		again := load(t, "--config", write(t, written(t, c)))
-		if !equality.Semantic.DeepEqual(again.Proxy, c.Proxy) || again.MasqueradeMark() != 1<<7 || !again.MasqueradeAll() {
+		if !equality.Semantic.DeepEqual(again.Proxy, c.Proxy) || again.MasqueradeMark() != 1<<7 || !again.section().masqueradeAll {
 			t.Errorf("%s: got %+v\nwant %+v", mode, again.Proxy, c.Proxy)
 		}
 		if len(warned(again, "mode: "+mode)) != 1 {

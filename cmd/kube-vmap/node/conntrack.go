@@ -9,24 +9,11 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kube-proxy/config/v1alpha1"
 	"k8s.io/utils/cpuset"
+	"k8s.io/utils/ptr"
 )
-
-// Conntrack has the limits and timeouts of connection tracking, as in
-// KubeProxyConntrackConfiguration. Zero leaves a setting unchanged.
-type Conntrack struct {
-	// MaxPerCore is the limit of tracked connections per CPU of the machine, Min the
-	// minimum of the limit.
-	MaxPerCore, Min int32
-	// Timeouts are rounded up to seconds.
-	TCPEstablishedTimeout, TCPCloseWaitTimeout time.Duration
-	UDPTimeout, UDPStreamTimeout               time.Duration
-	// TCPBeLiberal accepts packets outside the TCP window. False does not reset it.
-	TCPBeLiberal bool
-	// ContinueOnError logs settings that may not be written, instead of returning an
-	// error: a wrong timeout is better than no proxy.
-	ContinueOnError bool
-}
 
 // maxScaled is the maximum limit that MaxPerCore leads to, to save memory on large machines
 // (Kubernetes 1.37).
@@ -35,24 +22,31 @@ const maxScaled = 1 << 20
 // connectionsPerBucket is the average length of the hash table's lists when it is full.
 const connectionsPerBucket = 4
 
-// SetConntrack writes the sysctls that differ. It continues after an error; errors name
-// the sysctl, the wanted and the current value, and the remedy.
+// SetConntrack writes the sysctls that differ; zero leaves one unchanged. It continues after an
+// error; errors name the sysctl, the wanted and the current value, and the remedy. With
+// continueOnError, settings that may not be written are only logged: a wrong time-out is better
+// than no proxy.
 //
-// The sysctls exist once the kernel has connection tracking, which any rule that needs it
-// loads.
-func SetConntrack(c Conntrack, log *slog.Logger) error {
-	h := host{root: "/", write: os.WriteFile, continueOnError: c.ContinueOnError, log: log}
+// The sysctls exist once the kernel has connection tracking, which any rule that needs it loads.
+func SetConntrack(
+	c *v1alpha1.KubeProxyConntrackConfiguration, continueOnError bool, log *slog.Logger,
+) error {
+	h := host{root: "/", write: os.WriteFile, continueOnError: continueOnError, log: log}
 	return h.setConntrack(c)
 }
 
-func (h *host) setConntrack(c Conntrack) error {
+func (h *host) setConntrack(c *v1alpha1.KubeProxyConntrackConfiguration) error {
 	err := h.setMax(c)
+	liberal := 0 // which does not reset it
+	if c.TCPBeLiberal {
+		liberal = 1
+	}
 	for _, s := range []sysctl{
 		{name: prefix + "tcp_timeout_established", want: seconds(c.TCPEstablishedTimeout), option: established},
 		{name: prefix + "tcp_timeout_close_wait", want: seconds(c.TCPCloseWaitTimeout), option: closeWait},
-		{name: prefix + "udp_timeout", want: seconds(c.UDPTimeout), option: udp},
-		{name: prefix + "udp_timeout_stream", want: seconds(c.UDPStreamTimeout), option: udpStream},
-		{name: prefix + "tcp_be_liberal", want: number(c.TCPBeLiberal), option: liberal},
+		{name: prefix + "udp_timeout", want: seconds(&c.UDPTimeout), option: udp},
+		{name: prefix + "udp_timeout_stream", want: seconds(&c.UDPStreamTimeout), option: udpStream},
+		{name: prefix + "tcp_be_liberal", want: liberal, option: beLiberal},
 	} {
 		if s.want > 0 {
 			_, e := h.set(s)
@@ -72,7 +66,7 @@ const (
 	closeWait   = "--conntrack-tcp-timeout-close-wait=0s (conntrack.tcpCloseWaitTimeout)"
 	udp         = "--conntrack-udp-timeout=0s (conntrack.udpTimeout)"
 	udpStream   = "--conntrack-udp-timeout-stream=0s (conntrack.udpStreamTimeout)"
-	liberal     = "--conntrack-tcp-be-liberal=false (conntrack.tcpBeLiberal)"
+	beLiberal   = "--conntrack-tcp-be-liberal=false (conntrack.tcpBeLiberal)"
 )
 
 // setMax raises the limit of connections, and the number of hash buckets for it; as in
@@ -80,11 +74,12 @@ const (
 // program wants. kube-proxy
 // uses the module parameter hashsize for the buckets; the sysctl is the same number, and
 // does not need a writable /sys. Too few buckets only cost time, and are no error.
-func (h *host) setMax(c Conntrack) error {
-	if c.MaxPerCore <= 0 {
+func (h *host) setMax(c *v1alpha1.KubeProxyConntrackConfiguration) error {
+	perCore := ptr.Deref(c.MaxPerCore, 0)
+	if perCore <= 0 {
 		return nil
 	}
-	want := limit(c, h.cpus())
+	want := limit(perCore, ptr.Deref(c.Min, 0), h.cpus())
 	is, err := h.set(sysctl{name: prefix + "max", want: want, largerStays: true, option: maxPerCore})
 	if err != nil || is < want {
 		return err
@@ -97,24 +92,17 @@ func (h *host) setMax(c Conntrack) error {
 }
 
 // limit returns the limit of connections. As with kube-proxy, maxScaled applies to many
-// CPUs even if Min is more.
-func limit(c Conntrack, cpus int) int {
-	if scaled := int(c.MaxPerCore) * cpus; scaled <= maxScaled {
-		return max(scaled, int(c.Min))
+// CPUs even if least is more.
+func limit(perCore, least int32, cpus int) int {
+	if scaled := int(perCore) * cpus; scaled <= maxScaled {
+		return max(scaled, int(least))
 	}
 	return maxScaled
 }
 
 // seconds rounds up, since 0 would not set the timeout.
-func seconds(d time.Duration) int {
-	return int((d + time.Second - 1) / time.Second)
-}
-
-func number(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+func seconds(d *metav1.Duration) int {
+	return int((ptr.Deref(d, metav1.Duration{}).Duration + time.Second - 1) / time.Second)
 }
 
 // cpus returns the number of online CPUs of the machine, which all handle connections.

@@ -32,7 +32,7 @@ import (
 // packets invalid. Linux does not since 6.1 (commit 6e250dcbff1d).
 func DistrustsOldData() bool {
 	release, err := Release()
-	return err == nil && before61(release)
+	return err == nil && before(release, 6, 1)
 }
 
 // Release returns the kernel release, such as "5.15.0-91-generic".
@@ -55,9 +55,6 @@ func TooOld() (release string, old bool) {
 	return release, err == nil && before(release, 5, 13)
 }
 
-// before61 reports whether a release is older than Linux 6.1.
-func before61(release string) bool { return before(release, 6, 1) }
-
 // before reports whether a release such as "5.15.0-91-generic" is older.
 func before(release string, major, minor int) bool {
 	var ownMajor, ownMinor int
@@ -77,9 +74,8 @@ func WithKernel(do func(*kernel.Kernel) error) (err error) {
 	return do(k)
 }
 
-// DropUnsupported removes from a rule set's configuration what the kernel cannot do:
-// tables that belong to a process exist since Linux 6.9, and labels of connections are an
-// option of the kernel.
+// DropUnsupported removes from a rule set's configuration what the kernel cannot do: tables that
+// belong to a process exist since Linux 6.9, and labels of connections are an option of the kernel.
 func DropUnsupported(k *kernel.Kernel, rules *nft.Config) error {
 	labels, err := k.SupportsLabels()
 	if err != nil {

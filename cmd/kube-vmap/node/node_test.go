@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kube-proxy/config/v1alpha1"
 )
 
 // machine is a host in a temporary directory.
@@ -79,20 +81,23 @@ func with(values map[string]string, name, value string) map[string]string {
 }
 
 // defaults returns kube-proxy's defaults.
-var defaults = Conntrack{
-	MaxPerCore: 32768, Min: 131072, TCPEstablishedTimeout: 24 * time.Hour, TCPCloseWaitTimeout: time.Hour,
+var defaults = &conntrack{
+	MaxPerCore: new(int32(32768)), Min: new(int32(131072)),
+	TCPEstablishedTimeout: &metav1.Duration{Duration: 24 * time.Hour}, TCPCloseWaitTimeout: &metav1.Duration{Duration: time.Hour},
 }
+
+type conntrack = v1alpha1.KubeProxyConntrackConfiguration
 
 func TestSysctlsAreWrittenWhereTheyDiffer(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		values map[string]string
-		want   Conntrack
+		want   *conntrack
 		writes []string
 	}{
 		{"all as wanted", fitting(), defaults, nil},
-		{"nothing wanted", fitting(), Conntrack{}, nil},
-		{"a larger minimum alone", fitting(), Conntrack{Min: 1 << 20}, nil},
+		{"nothing wanted", fitting(), &conntrack{}, nil},
+		{"a larger minimum alone", fitting(), &conntrack{Min: new(int32(1 << 20))}, nil},
 		{"limit too small", with(fitting(), "max", "65536"), defaults, []string{"nf_conntrack_max=131072"}},
 		{"larger limit stays", with(fitting(), "max", "2000000"), defaults, nil},
 		{"larger limit with few buckets", with(with(fitting(), "max", "2000000"), "buckets", "16384"), defaults, []string{"nf_conntrack_buckets=32768"}},
@@ -100,9 +105,10 @@ func TestSysctlsAreWrittenWhereTheyDiffer(t *testing.T) {
 		{"many buckets", with(fitting(), "buckets", "262144"), defaults, nil},
 		{
 			"all timeouts", fitting(),
-			Conntrack{
-				TCPEstablishedTimeout: 2 * time.Hour, TCPCloseWaitTimeout: time.Minute,
-				UDPTimeout: 10 * time.Second, UDPStreamTimeout: 300 * time.Millisecond, TCPBeLiberal: true,
+			&conntrack{
+				TCPEstablishedTimeout: &metav1.Duration{Duration: 2 * time.Hour}, TCPCloseWaitTimeout: &metav1.Duration{Duration: time.Minute},
+				UDPTimeout: metav1.Duration{Duration: 10 * time.Second}, UDPStreamTimeout: metav1.Duration{Duration: 300 * time.Millisecond},
+				TCPBeLiberal: true,
 			},
 			[]string{
 				"nf_conntrack_tcp_timeout_established=7200", "nf_conntrack_tcp_timeout_close_wait=60",
@@ -139,7 +145,7 @@ func TestLimitGrowsWithTheCPUsUpToACap(t *testing.T) {
 		{32768, 2000000, 32, 2000000},
 		{1 << 30, 0, 128, 1048576},
 	} {
-		if got := limit(Conntrack{MaxPerCore: tc.perCore, Min: tc.min}, tc.cpus); got != tc.want {
+		if got := limit(tc.perCore, tc.min, tc.cpus); got != tc.want {
 			t.Errorf("%d per CPU, at least %d, %d CPUs: %d, want %d", tc.perCore, tc.min, tc.cpus, got, tc.want)
 		}
 	}

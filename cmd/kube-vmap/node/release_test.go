@@ -7,7 +7,7 @@ func TestLatePacketsAreInvalidBefore61(t *testing.T) {
 		"5.10.0-28-amd64": true, "5.15.0-91-generic": true, "6.0.19": true, "4.18.0-513.el8.x86_64": true,
 		"6.1.0-18-amd64": false, "6.18.44": false, "10.0": false, "": false, "unknown": false,
 	} {
-		if got := before61(release); got != want {
+		if got := before(release, 6, 1); got != want {
 			t.Errorf("%q: got %v", release, got)
 		}
 	}

@@ -17,11 +17,10 @@ import (
 type host struct {
 	root            string // the directory with proc and sys in it
 	write           func(name string, data []byte, mode fs.FileMode) error
-	continueOnError bool // see [Conntrack]
+	continueOnError bool // see [SetConntrack]
 	log             *slog.Logger
 }
 
-// sysctl is a setting that is a number.
 type sysctl struct {
 	name string // "net.netfilter.nf_conntrack_max"
 	want int

@@ -23,7 +23,6 @@ func (c *MetricsConfig) debug(mux *http.ServeMux) {
 	mux.HandleFunc("PUT /debug/flags/v", c.putVerbosity)
 }
 
-// maxProfile is the longest profile or trace.
 const maxProfile = 5 * time.Minute
 
 // limitSeconds refuses longer durations, since net/http/pprof has no limit and extends the
@@ -39,7 +38,6 @@ func limitSeconds(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// putVerbosity sets -v from the body.
 func (c *MetricsConfig) putVerbosity(w http.ResponseWriter, r *http.Request) {
 	const maxBody = 16
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))

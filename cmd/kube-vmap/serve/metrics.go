@@ -19,8 +19,7 @@ import (
 type MetricsConfig struct {
 	Log     *slog.Logger
 	Version string // of kube-vmap
-	// Kubernetes is the release that the proxy emulates, such as v1.37.2; empty if not
-	// known.
+	// Kubernetes is the release that the proxy emulates, such as v1.37.2; empty if not known.
 	Kubernetes string
 	Started    time.Time // when the process began
 

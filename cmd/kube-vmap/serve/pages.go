@@ -14,25 +14,22 @@ import (
 // The pages of KEP-4827 and KEP-4828, as plain text. The shared code of Kubernetes for them
 // is in k8s.io/apiserver, which is larger than the rest of this program.
 
-// header returns the first lines of a page.
 func header(page string) string {
 	return "\nkube-vmap " + page + "\n" +
 		"Warning: This endpoint is not meant to be machine parseable, " +
 		"has no formatting compatibility guarantees and is for debugging purposes only.\n"
 }
 
-// flagz returns the page with the values of all flags.
 func (c *MetricsConfig) flagz() func() string {
 	page := header("flagz")
 	c.Flags.VisitAll(func(f *pflag.Flag) { page += f.Name + "=" + f.Value.String() + "\n" })
 	return func() string { return page }
 }
 
-// statusz returns the page about the process.
 func (c *MetricsConfig) statusz() string {
 	up := max(0, time.Since(c.Started))
-	page := header("statusz") + fmt.Sprintf("\nStarted: %s\nUp: %d hr %02d min %02d sec\nGo version: %s\nBinary "+
-		"version: %s\n",
+	page := header("statusz") + fmt.Sprintf(
+		"\nStarted: %s\nUp: %d hr %02d min %02d sec\nGo version: %s\nBinary version: %s\n",
 		c.Started.UTC().Format(time.UnixDate), int(up.Hours()), int(up.Minutes())%60, int(up.Seconds())%60,
 		runtime.Version(), c.Version)
 	if emulated := strings.Split(strings.TrimPrefix(c.Kubernetes, "v"), "."); len(emulated) > 1 {
@@ -41,7 +38,6 @@ func (c *MetricsConfig) statusz() string {
 	return page + "Paths: /configz /flagz /healthz /metrics /proxyMode\n"
 }
 
-// textOnly serves a page to clients that accept text.
 func textOnly(page func() string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !acceptsText(r.Header.Get("Accept")) {
@@ -52,7 +48,6 @@ func textOnly(page func() string) http.HandlerFunc {
 	}
 }
 
-// acceptsText reports whether an Accept header allows text.
 func acceptsText(accept string) bool {
 	if strings.TrimSpace(accept) == "" {
 		return true

@@ -14,7 +14,7 @@ import (
 // root may read the rules themselves, too.
 func rootOnly(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.RemoteAddr != rootPeer {
+		if r.RemoteAddr != rootPeer.String() {
 			http.Error(w, "only root (uid 0) may ask; this is "+r.RemoteAddr, http.StatusForbidden)
 			return
 		}
@@ -22,45 +22,24 @@ func rootOnly(h http.Handler) http.Handler {
 	})
 }
 
-// peer is the user of the process at the other end of a Unix socket. It is a net.Addr, so
-// that HTTP requests have it as their remote address.
-type peer struct {
-	uid   uint32
-	known bool
-}
+// A peer is the user of the process at the other end of a Unix socket. It is a net.Addr, so that
+// HTTP requests have it as their remote address.
+type peer string
 
-// rootPeer is the remote address of root.
-var rootPeer = peer{known: true}.String()
+const rootPeer, unknownPeer peer = "uid 0", "an unknown user"
 
 // Network implements [net.Addr].
 func (peer) Network() string { return "unix" }
 
 // String implements [net.Addr].
-func (p peer) String() string {
-	if !p.known {
-		return "an unknown user"
-	}
-	return fmt.Sprintf("uid %d", p.uid)
-}
-
-// peers is a listener whose connections have a [peer] as their remote address.
-type peers struct{ net.Listener }
-
-// Accept implements [net.Listener].
-func (l peers) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return peerConn{conn, peerOf(conn)}, nil
-}
+func (p peer) String() string { return string(p) }
 
 // maxOthers is how many connections of other users than root a Unix socket may have, to
 // refuse them. One more closes the oldest.
 const maxOthers = 8
 
-// byUser is a listener that limits connections of root and of other users separately, so
-// that other users cannot displace root.
+// byUser is a listener whose connections have a [peer] as their remote address. It limits those of
+// root and of other users separately, so that other users cannot displace root.
 type byUser struct {
 	net.Listener
 	root, others *listen.ConnLimit
@@ -72,25 +51,22 @@ func (l byUser) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if conn.RemoteAddr().String() == rootPeer {
-		return l.root.Admit(conn), nil
+	limit, p := l.others, peerOf(conn)
+	if p == rootPeer {
+		limit = l.root
 	}
-	return l.others.Admit(conn), nil
+	return limit.Admit(peerConn{conn, p}), nil
 }
 
-// peerOf returns the peer of a connection.
-func peerOf(conn net.Conn) (p peer) {
-	socket, ok := conn.(*net.UnixConn)
-	if !ok {
-		return p
-	}
-	raw, err := socket.SyscallConn()
+func peerOf(conn net.Conn) peer {
+	p := unknownPeer
+	raw, err := conn.(*net.UnixConn).SyscallConn()
 	if err != nil {
 		return p
 	}
 	_ = raw.Control(func(fd uintptr) { // after an error, the user is not known
 		if of, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			p = peer{of.Uid, true}
+			p = peer(fmt.Sprintf("uid %d", of.Uid))
 		}
 	})
 	return p

@@ -39,7 +39,7 @@ func TestOtherUsersDoNotUseRootsConnections(t *testing.T) {
 	for i := range others {
 		others[i] = dialAs(t, 65534, socket)
 	}
-	if _, err := client.Get(t.Context(), socket, nodestatus.Query{}); err != nil { // after all of them
+	if _, err := (client.Client{Socket: socket}).Get(t.Context(), nodestatus.Query{}); err != nil { // after all of them
 		t.Errorf("beside them, root is answered: %v", err)
 	}
 	_ = root.SetDeadline(time.Now().Add(100 * time.Millisecond))

@@ -135,7 +135,6 @@ func (s *Server) serve(ctx context.Context) error {
 	return unlessDone(ctx, <-failed)
 }
 
-// limitConnections limits the number of connections.
 func (s *Server) limitConnections(l net.Listener) net.Listener {
 	if s.Network == "unix" {
 		return byUser{l, listen.NewConnLimit(s.MaxConnections), listen.NewConnLimit(maxOthers)}
@@ -143,7 +142,6 @@ func (s *Server) limitConnections(l net.Listener) net.Listener {
 	return listen.NewConnLimit(s.MaxConnections).Listener(l)
 }
 
-// unlessDone returns the error, or nil if ctx has ended.
 func unlessDone(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err

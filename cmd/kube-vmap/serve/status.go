@@ -23,8 +23,7 @@ type StatusConfig struct {
 	Log     *slog.Logger
 }
 
-// maxStatus is how many connections of root the status socket may have. One more closes
-// the oldest.
+// maxStatus is how many connections of root the status socket may have. One more closes the oldest.
 const maxStatus = 32
 
 // NewStatus returns the server of the status socket, which answers root alone. An error

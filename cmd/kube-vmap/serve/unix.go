@@ -19,7 +19,7 @@ import (
 func listenUnix(ctx context.Context, network, address string) (net.Listener, error) {
 	var c net.ListenConfig
 	if strings.HasPrefix(address, "@") {
-		return withPeers(c.Listen(ctx, network, address))
+		return c.Listen(ctx, network, address)
 	}
 	unlock, err := lock(filepath.Dir(address))
 	if err != nil {
@@ -35,18 +35,9 @@ func listenUnix(ctx context.Context, network, address string) (net.Listener, err
 		err := conn.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), ownerOnly) })
 		return errors.Join(err, failed)
 	}
-	return withPeers(c.Listen(ctx, network, address))
+	return c.Listen(ctx, network, address)
 }
 
-// withPeers makes the remote addresses of a listener's connections users.
-func withPeers(l net.Listener, err error) (net.Listener, error) {
-	if err != nil {
-		return nil, err
-	}
-	return peers{l}, nil
-}
-
-// ownerOnly is the mode of a socket's file.
 const ownerOnly = 0o600
 
 // lock locks a folder until the returned function is called. Otherwise two processes that

@@ -52,7 +52,7 @@ func TestOnlyStaleSocketsAreReplaced(t *testing.T) {
 		t.Errorf("beside a live one: %v", err)
 	}
 	// Like a killed process.
-	first.(peers).Listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	first.(*net.UnixListener).SetUnlinkOnClose(false)
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestOneOfManyReplacesADeadSocket(t *testing.T) {
 	for range 20 {
 		path := filepath.Join(t.TempDir(), "status.sock")
 		dead := open(t, path)
-		dead.(peers).Listener.(*net.UnixListener).SetUnlinkOnClose(false)
+		dead.(*net.UnixListener).SetUnlinkOnClose(false)
 		_ = dead.Close()
 		const many = 8
 		done := make(chan net.Listener, many)
@@ -134,12 +134,12 @@ func TestSocketNamesAndPathsAreServed(t *testing.T) {
 	for _, socket := range []string{fmt.Sprintf("@kube-vmap-test-%d", os.Getpid()), filepath.Join(t.TempDir(), "s")} {
 		serveStatus(t, socket, answer)
 		for _, q := range []nodestatus.Query{{}, {Namespace: "a b&c", Name: "web"}, {Brief: true}} {
-			d, err := client.Get(t.Context(), socket, q)
+			d, err := (client.Client{Socket: socket}).Get(t.Context(), q)
 			if err != nil || d.Node != fmt.Sprint(q) {
 				t.Errorf("%s %+v: got %+v, %v", socket, q, d, err)
 			}
 		}
-		if _, err := client.Get(t.Context(), socket, nodestatus.Query{Name: "bad"}); err == nil || !strings.Contains(err.Error(), "not now") {
+		if _, err := (client.Client{Socket: socket}).Get(t.Context(), nodestatus.Query{Name: "bad"}); err == nil || !strings.Contains(err.Error(), "not now") {
 			t.Errorf("an answer that fails: %v", err)
 		}
 		more, err := client.Client{Socket: socket}.Ask(t.Context(), "/more")
@@ -156,8 +156,8 @@ func TestSocketNamesAndPathsAreServed(t *testing.T) {
 func TestOnlyRootIsAnswered(t *testing.T) {
 	h := rootOnly(content("text/plain", "secret"))
 	for from, want := range map[string]int{
-		rootPeer: http.StatusOK, "uid 1000": http.StatusForbidden, "": http.StatusForbidden,
-		peer{}.String(): http.StatusForbidden, peer{uid: 1, known: true}.String(): http.StatusForbidden,
+		rootPeer.String(): http.StatusOK, "uid 1000": http.StatusForbidden, "": http.StatusForbidden,
+		unknownPeer.String(): http.StatusForbidden, "uid 1": http.StatusForbidden,
 	} {
 		w := &recorder{header: http.Header{}}
 		h.ServeHTTP(w, &http.Request{RemoteAddr: from})
@@ -187,7 +187,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 }
 
 func TestPeerUserIsKnown(t *testing.T) {
-	l := open(t, filepath.Join(t.TempDir(), "s"))
+	l := New(Config{Network: "unix"}).limitConnections(open(t, filepath.Join(t.TempDir(), "s")))
 	go func() {
 		conn, err := net.Dial("unix", l.Addr().String()) //nolint:noctx // a local socket answers immediately
 		if err == nil {

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/kernel/simulator"
 	"kube-vmap/nft/simulate"
 )
@@ -23,8 +22,8 @@ func blame(ctx context.Context, to netip.AddrPort) string {
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
 		switch {
-		case !o.Verdict.Arrives() && o.By != nil:
-			return fmt.Sprintf("%s by %s", o.Verdict, ruleText(*o.By))
+		case !o.Verdict.Arrives() && o.By != (simulate.RuleRef{}):
+			return fmt.Sprintf("%s by %s", o.Verdict, ruleText(o.By))
 		case !o.Verdict.Arrives():
 			return fmt.Sprintf("%s: %s", o.Verdict, o.How)
 		}
@@ -63,11 +62,11 @@ func source(ctx context.Context, to netip.AddrPort) (netip.Addr, error) {
 // ruleText returns a rule, or the policy of a chain, with the text that nft shows.
 func ruleText(by simulate.RuleRef) string {
 	text := "table " + by.Table + ", chain " + by.Chain
-	if by.Rule == 0 {
+	switch {
+	case by.Rule == 0:
 		return text + ", its policy"
-	}
-	if rule, err := dump.RuleText(by.Table, by.Chain, by.Rule); err == nil && rule != "" {
-		return text + ": " + rule
+	case by.Text != "":
+		return text + ": " + by.Text
 	}
 	return fmt.Sprintf("%s, rule handle %d", text, by.Rule)
 }

@@ -37,7 +37,6 @@ func hasTables(found *kubeproxy.Found) bool {
 	return slices.Contains(found.Modes(), kubeproxy.ModeNFTables)
 }
 
-// missingMarkers returns the changes that add the marker where it is not.
 func missingMarkers(found *kubeproxy.Found) (b nft.Batch) {
 	for _, f := range model.Families {
 		if !found.HasMarker(f) && !hasTables(found) {

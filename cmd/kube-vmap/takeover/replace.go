@@ -20,9 +20,9 @@ import (
 type RefusedError struct{ Reason string }
 
 func (e *RefusedError) Error() string {
-	return e.Reason + ": without kube-vmap's rules, Services would not work on this node; start kube-proxy here, wait " +
-		"until it has " +
-		"written its rules and try again, or remove kube-vmap's rules nevertheless with \"kube-vmap cleanup --force\""
+	return e.Reason + ": without kube-vmap's rules, Services would not work on this node; " +
+		"start kube-proxy here, wait until it has written its rules and try again, " +
+		"or remove kube-vmap's rules nevertheless with \"kube-vmap cleanup --force\""
 }
 
 // checkReplacement returns a [RefusedError] unless kube-proxy's rules can take the place of
@@ -65,8 +65,8 @@ func checkReplacement(ctx context.Context, k Kernel, ours nft.Tables) error {
 	}
 	err = changeTrial(k, (*kubeproxy.Found).EndTrial)
 	first := failed[0]
-	return errors.Join(&RefusedError{fmt.Sprintf("%d of %d addresses do not answer through kube-proxy's rules, such as "+
-		"%s at %s (%v)",
+	return errors.Join(&RefusedError{fmt.Sprintf(
+		"%d of %d addresses do not answer through kube-proxy's rules, such as %s at %s (%v)",
 		len(failed), len(sample), first.service, first.at, first.err)}, err)
 }
 
@@ -119,7 +119,6 @@ func connectFrom(ctx context.Context, port uint16, to netip.AddrPort) error {
 	return errors.Join(c.(*net.TCPConn).SetLinger(0), c.Close())
 }
 
-// freePort returns a port that no socket has.
 func freePort() (uint16, error) {
 	l, err := net.ListenTCP("tcp", nil)
 	if err != nil {

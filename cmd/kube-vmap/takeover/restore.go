@@ -76,7 +76,6 @@ var errTooFast = fmt.Errorf("other programs change nf_tables too fast: %w", unix
 // maxAttempts is how often a transaction is tried while other programs commit.
 const maxAttempts = 100
 
-// deleteOurs returns the changes that delete our tables.
 func deleteOurs() (b nft.Batch) {
 	for _, f := range model.Families {
 		b = append(b, nft.DeleteTable{Family: f})
@@ -110,7 +109,6 @@ func restore(k Kernel, ours, more nft.Batch) (Restored, error) {
 	return Restored{}, errTooFast
 }
 
-// tables returns the names of the tables that are deleted.
 func tables(ours nft.Batch) (out []string) {
 	for _, op := range ours {
 		out = append(out, nft.FamilyName(op.(nft.DeleteTable).Family)+" "+nft.TableName)

@@ -53,7 +53,6 @@ func (r rules) serve() bool {
 		})
 }
 
-// families returns the families in which there are rules.
 func (r rules) families() (out [len(model.Families)]bool) {
 	for _, p := range r.nft.Parts {
 		out[p.Family] = true

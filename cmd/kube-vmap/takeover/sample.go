@@ -50,7 +50,6 @@ func connect(ctx context.Context, to netip.AddrPort) error {
 	return c.Close()
 }
 
-// batchTargets returns the targets that a batch adds.
 func batchTargets(b nft.Batch) (all []target) {
 	clusterIPs := map[netip.Addr]bool{}
 	for _, op := range b {
@@ -77,7 +76,6 @@ func addedTo(kind nft.SetKind, op nft.Op) []nft.Element {
 	return list
 }
 
-// installedTargets returns the targets that the kernel has.
 func installedTargets(installed []nft.InstalledFrontend) (all []target) {
 	for i := range installed {
 		if f := &installed[i]; len(endpoints(f)) > 0 {
@@ -131,7 +129,6 @@ func (t *Takeover) setSample(all []target) {
 	t.changes.watch(all)
 }
 
-// sampleEndpoints returns the endpoints of the sample.
 func (t *Takeover) sampleEndpoints(installed []nft.InstalledFrontend) map[netip.AddrPort][]netip.AddrPort {
 	out := map[netip.AddrPort][]netip.AddrPort{}
 	for _, s := range t.sample {
@@ -180,7 +177,6 @@ func (t *Takeover) tryAgain(ctx context.Context, s target, endpoints []netip.Add
 	return o.err
 }
 
-// allAnswer reports whether the node can connect to each of the endpoints.
 func (t *Takeover) allAnswer(ctx context.Context, endpoints []netip.AddrPort) bool {
 	failed := make(chan bool)
 	for _, e := range endpoints {
@@ -210,7 +206,6 @@ func failures(ctx context.Context, all []target, try func(target) error) (out []
 	return out
 }
 
-// repeated returns an error if no attempt succeeds.
 func repeated(try func() error) (err error) {
 	for range attempts {
 		if err = try(); err == nil {
@@ -220,9 +215,8 @@ func repeated(try func() error) (err error) {
 	return err
 }
 
-// changes counts changes of the addresses of a sample by the loop. An author who adds and
-// removes endpoints all the time must not make a check compare what was read with what has
-// changed since.
+// changes counts changes of the addresses of a sample by the loop. An author who adds and removes
+// endpoints all the time must not make a check compare what was read with what has changed since.
 type changes struct {
 	mu     stdsync.Mutex
 	counts map[netip.Addr]int
@@ -238,7 +232,6 @@ func (c *changes) watch(sample []target) {
 	}
 }
 
-// read returns the counts.
 func (c *changes) read() map[netip.Addr]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,7 +10,6 @@ import (
 	"kube-vmap/nft/kernel/kubeproxy"
 )
 
-// storedState is the state in the kernel.
 type storedState struct {
 	until    time.Time // of the probation; zero if there is none
 	starts   int       // in a row in the probation that have not reached the first sync
@@ -59,13 +58,11 @@ func storeProbation(until time.Time, starts int) nft.Batch {
 	return kubeproxy.WriteTakeoverState(text)
 }
 
-// storeReturned returns the changes that store that the node was returned.
 func storeReturned(at time.Time, reason string) nft.Batch {
 	return kubeproxy.WriteTakeoverState(fmt.Sprintf("%s%s reason=%s", returnedPrefix, at.UTC().Format(time.RFC3339),
 		reason))
 }
 
-// storeRemoval returns the changes that store that the removal has begun.
 func storeRemoval() nft.Batch { return kubeproxy.WriteTakeoverState(removalText) }
 
 // minRemaining is how long a probation lasts at least after a restart, so that a process which

@@ -76,8 +76,7 @@ type Takeover struct {
 	// removing is whether the removal of kube-proxy's rules has begun. If it could not be
 	// completed, the rest is no rule set to which the node could be returned.
 	removing bool
-	// awakeUntil is how long another proxy counts as running after its rules were found
-	// awake.
+	// awakeUntil is how long another proxy counts as running after its rules were found awake.
 	awakeUntil time.Time
 	// seen is whether the other proxy was last seen as a process or by its ports, so that its
 	// end is seen, too.
@@ -193,7 +192,6 @@ func (t *Takeover) publish(name, notReady, problem string) bool {
 	return before == nil || *before != now
 }
 
-// node is the Node that the proxy runs on.
 func (t *Takeover) node() sync.Object { return sync.Object{Kind: "Node", Name: t.NodeName} }
 
 // sleep waits, and reports false if ctx ended first.

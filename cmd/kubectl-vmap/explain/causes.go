@@ -59,13 +59,13 @@ func (b *builder) addCauses(ctx context.Context, w *Way) {
 			continue // its hints are about what was found
 		}
 		for _, hint := range n.Answer.Hints {
-			w.addCause(Cause{Text: "node " + n.Node + ": " + hint})
+			w.addCause(Cause{Text: "node " + n.Node + ": " + n.named(hint)})
 		}
 	}
 }
 
 // podReasons are the reasons of findings that the pods explain better.
-var podReasons = []string{findings.NoEndpoints, findings.NotReady, findings.NoPort, nodestatus.ReasonNoPort}
+var podReasons = []string{findings.NoEndpoints, findings.NotReady, findings.NoPort}
 
 // sentence returns the words about a finding, which name pods beside addresses.
 func (b *builder) sentence(f *findings.Finding) string {

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,7 +70,7 @@ func (b *builder) addEndpoints(ctx context.Context, w *Way, p resolve.Packet) er
 				Address: e.At(), Probability: e.Probability, Sees: e.Sees, Reply: e.Reply, Response: e.Response,
 			}
 			if e.Reply != nil {
-				to.back = e.ReplyText(a, o.Masquerade)
+				to.back = w.Client.named(e.ReplyText(a, o.Masquerade))
 			}
 			w.addEndpoint(to)
 		}
@@ -136,7 +135,7 @@ func (b *builder) locate(ctx context.Context, e *Endpoint, search bool) error {
 // asked nodes what they know about the Service.
 func (b *builder) follow(ctx context.Context) {
 	b.documents = map[string]*nodestatus.Document{}
-	tasks := []func(){func() { b.readDocument(ctx, b.first, b.Observe) }}
+	tasks := []func(){func() { b.readDocument(ctx, b.first) }}
 	nodes, skipped := map[string]bool{b.first: true}, map[string]bool{}
 	for i := range b.report.Ways {
 		followed := map[string]*Endpoint{}
@@ -155,7 +154,7 @@ func (b *builder) follow(ctx context.Context) {
 				tasks = append(tasks, func() { *e.There = b.askEndpoint(ctx, e, b.packets[i]) })
 				if !nodes[e.Node] {
 					nodes[e.Node] = true
-					tasks = append(tasks, func() { b.readDocument(ctx, e.Node, 0) })
+					tasks = append(tasks, func() { b.readDocument(ctx, e.Node) })
 				}
 			}
 		}
@@ -176,13 +175,16 @@ func (b *builder) askEndpoint(ctx context.Context, e *Endpoint, p resolve.Packet
 	return b.ask(ctx, e.Node, p)
 }
 
-// readDocument reads what a node knows about the Service.
-func (b *builder) readDocument(ctx context.Context, node string, observe time.Duration) {
-	namespace, name := b.service()
-	if name == "" {
+// readDocument reads what a node knows about the Service. That of the client observes, too.
+func (b *builder) readDocument(ctx context.Context, node string) {
+	var q nodestatus.Query
+	if q.Namespace, q.Name = b.service(); q.Name == "" {
 		return
 	}
-	d, err := b.Nodes.Document(ctx, node, nodestatus.Query{Namespace: namespace, Name: name, Observe: observe})
+	if node == b.first {
+		q.Observe = b.Observe
+	}
+	d, err := b.Nodes.Document(ctx, node, q)
 	if err != nil {
 		b.silent(node, err.Error())
 		return
@@ -235,19 +237,19 @@ func (n *NodeAnswer) response(address string) string {
 	return ""
 }
 
+// named returns a text of a node for readers elsewhere.
+func (n *NodeAnswer) named(text string) string { return strings.ReplaceAll(text, "this node", n.Node) }
+
 // setResponses sets how endpoints respond: what their nodes and the client's have seen. An
-// endpoint that refuses connections is known to do so by one of them.
+// endpoint that refuses connections is known to do so by one of them, unless it was asked.
 func (b *builder) setResponses(w *Way) {
 	observed := b.observed(w.Protocol)
+	probed := b.Probe && w.Protocol == model.TCP.String()
 	for i := range w.Endpoints {
 		e := &w.Endpoints[i]
-		there := e.There.response(e.Address)
-		switch {
-		case b.Probe && w.Protocol == model.TCP.String() && e.Response != "":
-		case observed[e.Address] == answer.Refuses, there == answer.Refuses:
+		seen := []string{e.Response, e.There.response(e.Address), observed[e.Address]}
+		if e.Response = cmp.Or(seen...); slices.Contains(seen, answer.Refuses) && !(probed && seen[0] != "") {
 			e.Response = answer.Refuses
-		default:
-			e.Response = cmp.Or(e.Response, there, observed[e.Address])
 		}
 		w.responses.Add(e.Response)
 	}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -43,11 +43,7 @@ func (r *Report) Text(steps bool) string {
 	list(&b, "Nodes know something else about the Service than the API server:", differences)
 	list(&b, "No answer, or not to everything:", silences)
 	for _, block := range r.blocks((*Way).text) {
-		first, others := block.ways[0], ""
-		if len(block.ways) > 1 {
-			others = " (" + block.kinds() + " alike)"
-		}
-		fmt.Fprintf(&b, "\nThe way of %s -> %s/%s%s:\n%s", first.From, first.To, first.Protocol, others, block.text)
+		fmt.Fprintf(&b, "\nThe way of %s:\n%s", block.title(), block.text)
 	}
 	for i := range r.Ways {
 		if steps {
@@ -67,8 +63,8 @@ func (r *Report) headline() string {
 	text := cmp.Or(r.entriesText(), arrivalTexts[r.Arrives])
 	var conflicts []string
 	for i := range r.Ways {
-		if w := &r.Ways[i]; w.holder != "" {
-			conflicts = add(conflicts, w.conflict())
+		if w := &r.Ways[i]; w.holder != "" && !slices.Contains(conflicts, w.conflict()) {
+			conflicts = append(conflicts, w.conflict())
 		}
 	}
 	if len(conflicts) > 0 {
@@ -122,18 +118,25 @@ func indent(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") 
 // some returns the first of a list, and how many more there are.
 func some(list []string) string { return nodestatus.JoinFirst(list, len(list), maxNamed) }
 
-// add adds a value to a list that does not have it.
-func add(list []string, value string) []string {
-	if slices.Contains(list, value) {
-		return list
-	}
-	return append(list, value)
-}
-
 // A block is what is printed once for several ways that are equal up to addresses.
 type block struct {
-	ways []*Way
-	text string // of the first one
+	first *Way
+	alike []string // addresses of the others
+	text  string
+}
+
+// title returns "10.244.1.7 -> 10.96.0.10:80/tcp, ClusterIP of shop/web:http", and which other
+// addresses are alike.
+func (b *block) title() string {
+	w := b.first
+	text := fmt.Sprintf("%s -> %s/%s", w.From, w.To, w.Protocol)
+	if w.Service != "" {
+		text += ", " + strings.TrimPrefix(w.Kind+" of "+w.Service, " of ")
+	}
+	if len(b.alike) > 0 {
+		text += " (alike: " + strings.Join(b.alike, ", ") + ")"
+	}
+	return text
 }
 
 // blocks returns the ways with a text in blocks of the same text, in the order of their first
@@ -146,82 +149,31 @@ func (r *Report) blocks(text func(*Way) string) (out []*block) {
 		if t == "" {
 			continue
 		}
-		key := w.target(false) + "\n" + w.withoutAddresses(t)
+		key := w.Kind + w.serviceName() + "\n" + w.masked(t)
 		if of[key] == nil {
-			of[key] = &block{text: t}
+			of[key] = &block{first: w, text: t}
 			out = append(out, of[key])
+			continue
 		}
-		of[key].ways = append(of[key].ways, w)
+		of[key].alike = append(of[key].alike, w.To+"/"+w.Protocol)
 	}
 	return out
 }
 
-// withoutAddresses returns a text with other words for what differs between two families and
-// protocols in any case: the addresses, and their own names.
-func (w *Way) withoutAddresses(text string) string {
-	words := []string{w.To, w.From, w.Family, w.Protocol, strings.ToUpper(w.Protocol)}
-	for _, e := range w.Endpoints {
-		words = append(words, e.Address, e.Sees)
-	}
-	names := map[string]string{}
-	for i, word := range words {
-		if _, twice := names[word]; !twice && word != "" {
-			names[word] = fmt.Sprint("\x00", i)
+var addressLike = regexp.MustCompile(`[0-9a-f.:[\]]+`)
+
+// masked returns a text without what differs between two families and protocols in any case: the
+// addresses, and their own names.
+func (w *Way) masked(text string) string {
+	text = addressLike.ReplaceAllStringFunc(text, func(word string) string {
+		bare := strings.TrimRight(word, ".:")
+		if addr(bare).IsValid() || addrPort(bare).IsValid() {
+			return ""
 		}
-	}
-	pairs := []string{"table ip6 ", "table ip ", "chain ip6 ", "chain ip "}
-	// Of words that begin alike the longest counts.
-	for _, word := range slices.SortedFunc(maps.Keys(names), func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
-	}) {
-		pairs = append(pairs, word, names[word])
-	}
-	return strings.NewReplacer(pairs...).Replace(text)
-}
-
-// title returns "10.244.1.7 -> 10.96.0.10:80/tcp, ClusterIP of shop/web:http" for one way,
-// and for several "TCP, UDP; IPv4 and IPv6: 10.244.1.7 -> 10.96.0.10:80, ...".
-func (b *block) title() string {
-	first := b.ways[0]
-	if len(b.ways) == 1 {
-		return fmt.Sprintf("%s -> %s/%s%s", first.From, first.To, first.Protocol, first.target(true))
-	}
-	var pairs []string
-	samePort := true
-	for _, w := range b.ways {
-		pairs = add(pairs, w.From+" -> "+w.To)
-		samePort = samePort && w.Service == first.Service
-	}
-	return b.kinds() + ": " + some(pairs) + first.target(samePort)
-}
-
-// kinds returns the protocols and families: "TCP, UDP; IPv4 and IPv6", or each pair if not all
-// protocols have all families.
-func (b *block) kinds() string {
-	var protocols, families, pairs []string
-	for _, w := range b.ways {
-		p := strings.ToUpper(w.Protocol)
-		protocols, families, pairs = add(protocols, p), add(families, w.Family), add(pairs, p+" over "+w.Family)
-	}
-	if len(pairs) < len(protocols)*len(families) {
-		return strings.Join(pairs, ", ")
-	}
-	return strings.Join(protocols, ", ") + "; " + strings.Join(families, " and ")
-}
-
-// target returns the Service that has the address, with the port's name if that is wanted.
-func (w *Way) target(port bool) string {
-	service := w.Service
-	if !port {
-		service = w.serviceName()
-	}
-	switch {
-	case service != "" && w.Kind != "":
-		return ", " + w.Kind + " of " + service
-	case service != "":
-		return ", " + service
-	}
-	return ""
+		return word
+	})
+	return strings.NewReplacer("table ip6 ", "table ip ", "chain ip6 ", "chain ip ",
+		w.Family, "", w.Protocol, "", strings.ToUpper(w.Protocol), "").Replace(text)
 }
 
 // head returns the verdict with its causes.
@@ -247,10 +199,9 @@ func (w *Way) text() string {
 		if len(a.Outcomes) > 1 {
 			share = fmt.Sprintf("%.4g%% ", o.Probability*100)
 		}
-		fmt.Fprintf(b, "  %s: %s%s\n", w.Client.Node, share, indent(a.Sentence(o)))
+		fmt.Fprintf(b, "  %s: %s%s\n", w.Client.Node, share, indent(w.Client.named(a.Sentence(o))))
 	}
 	w.endpointsText(b)
-	w.backText(b)
 	return b.String()
 }
 
@@ -310,29 +261,4 @@ func (e *Endpoint) title() string {
 		return e.Address
 	}
 	return e.Address + " (pod " + e.Pod + ")"
-}
-
-// backText prints the way of the replies: where they pass the nodes of endpoints, and then the
-// client's node, once for those that it treats alike.
-func (w *Way) backText(b *strings.Builder) {
-	var here []string
-	for i := range w.Endpoints {
-		e := &w.Endpoints[i]
-		if arrives, _ := e.arrivesThere(); arrives == answer.Always && e.back != "" && len(here) < maxPrinted {
-			here = add(here, e.back)
-		}
-		if e.There == nil || e.There.Answer == nil {
-			continue
-		}
-		text := lostReply(e.There.Answer)
-		if text == "" && e.Arrives == answer.Always && e.Reply != nil {
-			text = fmt.Sprintf("passes the reply of %s on to %s", e.Address, e.Sees)
-		}
-		if text != "" {
-			fmt.Fprintf(b, "  back, %s: %s\n", e.Node, indent(text))
-		}
-	}
-	for _, text := range here {
-		fmt.Fprintf(b, "  back, %s: %s\n", w.Client.Node, indent(text))
-	}
 }

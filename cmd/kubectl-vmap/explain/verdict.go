@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -62,21 +63,20 @@ func (b *builder) isUntranslated(w *Way) bool {
 // client, by the answers of the client's node and of the endpoint's, and why not.
 func (b *builder) setArrivals(w *Way) {
 	isOfService := b.destination.Service != nil && w.holder == ""
-	known := map[string]bool{} // the Service's endpoints in EndpointSlices
+	var known map[netip.AddrPort]bool
 	if isOfService {
-		for k := range sliceEndpoints(b.slices, b.destination.Service) {
-			known[k.at.String()] = true
-		}
+		known = sliceEndpoints(b.slices, b.destination.Service)
 	}
 	for i := range w.Endpoints {
 		e := &w.Endpoints[i]
 		e.Arrives, e.Why = e.arrivesThere()
 		back := e.replyArrives()
+		_, isKnown := known[addrPort(e.Address)]
 		switch {
 		case e.Arrives != answer.Always:
 		case back != answer.Always:
 			e.Why = "on node " + w.Client.Node + ": " + e.back
-		case isOfService && !known[e.Address]:
+		case isOfService && !isKnown:
 			e.Arrives, e.Why = answer.Unknown, "no EndpointSlice has this endpoint, so its pod may be gone"+w.sentBy(e.Address)
 		}
 		e.Arrives = inTurn(e.Arrives, back)
@@ -106,7 +106,7 @@ func (e *Endpoint) arrivesThere() (arrives, why string) {
 	case e.node.Answer.Arrives == answer.Always:
 		return answer.Always, ""
 	}
-	return e.node.Answer.Arrives, "on node " + e.Node + ": " + failure(e.node.Answer)
+	return e.node.Answer.Arrives, "on node " + e.Node + ": " + e.node.failure()
 }
 
 // replyArrives returns whether the client gets the reply, as far as the client's node decides.
@@ -121,6 +121,8 @@ func (e *Endpoint) replyArrives() string {
 }
 
 // failure returns why a packet does not always arrive, by the answer of one node.
+func (n *NodeAnswer) failure() string { return n.named(failure(n.Answer)) }
+
 func failure(a *answer.Answer) string {
 	var worst *answer.Outcome
 	for i := range a.Outcomes {
@@ -195,7 +197,6 @@ func (w *Way) unseen() int {
 
 // why returns where and why the packet does not always arrive.
 func (w *Way) why() string {
-	a := w.Client.Answer
 	var failed []string
 	why, probability := "", 0.0
 	for _, e := range w.Endpoints {
@@ -206,7 +207,7 @@ func (w *Way) why() string {
 	}
 	switch {
 	case len(failed) == 0:
-		return "on node " + w.Client.Node + ": " + failure(a)
+		return "on node " + w.Client.Node + ": " + w.Client.failure()
 	case why == "":
 		return uncertain
 	case len(failed) == len(w.Endpoints):

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -56,13 +55,4 @@ func Ask[T any](
 		})
 	}
 	_ = group.Wait() // the functions return no errors
-}
-
-// maxBackoff is how long a node that does not answer is left alone at most.
-const maxBackoff = 2 * time.Minute
-
-// Backoff returns the time until a node that does not answer is asked again: twice the period
-// of others after the first failure, and longer after each further one.
-func Backoff(period time.Duration, failures int) time.Duration {
-	return min(period<<min(failures, 10), maxBackoff)
 }

@@ -1,7 +1,6 @@
 package nodes
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -11,14 +10,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Defaults of a [Config].
-const (
-	DefaultNamespace   = "kube-system"
-	defaultTimeout     = 10 * time.Second
-	defaultConcurrency = 64
-)
+// DefaultNamespace is that of kube-vmap's pods.
+const DefaultNamespace = "kube-system"
 
-// Config is where a cluster is, and how it is asked. Zero values mean the defaults.
+// Config is where a cluster is, and how it is asked.
 type Config struct {
 	REST *rest.Config
 	// Namespace is that of kube-vmap's pods.
@@ -40,22 +35,11 @@ type Cluster struct {
 
 // New returns the cluster of a configuration. It sends nothing.
 func New(c Config) (*Cluster, error) {
-	if c.Namespace == "" {
-		c.Namespace = DefaultNamespace
-	}
-	if c.Timeout == 0 {
-		c.Timeout = defaultTimeout
-	}
-	if c.Concurrency == 0 {
-		c.Concurrency = defaultConcurrency
-	}
 	switch {
-	case c.Timeout < 0:
-		return nil, fmt.Errorf("--node-timeout: %s is less than 0", c.Timeout)
-	case c.Concurrency < 0:
-		return nil, fmt.Errorf("--node-concurrency: %d is less than 0", c.Concurrency)
-	case c.REST == nil:
-		return nil, errors.New("no API server is configured")
+	case c.Timeout <= 0:
+		return nil, fmt.Errorf("--node-timeout: %s is not more than 0", c.Timeout)
+	case c.Concurrency <= 0:
+		return nil, fmt.Errorf("--node-concurrency: %d is not more than 0", c.Concurrency)
 	}
 	c.REST = rest.CopyConfig(c.REST)
 	c.REST.QPS = -1 // there are few requests, and the API server limits them

@@ -53,9 +53,9 @@ func (f *Flags) AddFlags(to *pflag.FlagSet) {
 			return nil
 		})
 	to.StringVar(&f.namespace, "proxy-namespace", DefaultNamespace, "`namespace` of kube-vmap's pods")
-	to.DurationVar(&f.timeout, "node-timeout", defaultTimeout,
+	to.DurationVar(&f.timeout, "node-timeout", 10*time.Second,
 		"how long a node may be silent until it counts as not answering")
-	to.IntVar(&f.concurrency, "node-concurrency", defaultConcurrency, "`number` of nodes to ask at a time")
+	to.IntVar(&f.concurrency, "node-concurrency", 64, "`number` of nodes to ask at a time")
 }
 
 // Cluster returns the cluster that the flags and the kubeconfig choose. Progress is shown
@@ -66,16 +66,10 @@ func (f *Flags) Cluster(stderr io.Writer) (*Cluster, error) {
 		return nil, err
 	}
 	c := Config{REST: config, Namespace: f.namespace, Timeout: f.timeout, Concurrency: f.concurrency}
-	if IsTerminal(stderr) {
+	if file, ok := stderr.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		c.Progress = stderr
 	}
 	return New(c)
-}
-
-// IsTerminal reports whether lines are read by people, and not by a program.
-func IsTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // CurrentNamespace returns the namespace of -n or of the kubeconfig's context.

@@ -39,20 +39,19 @@ func (c *Cluster) Document(ctx context.Context, n Node, q nodestatus.Query) (*no
 // [schema.Decode]. An exit code is no error if there is an answer: it may be one, too. A
 // command that the node's version does not have is a [*VersionError].
 func (c *Cluster) JSON(ctx context.Context, n Node, known int, into any, args ...string) error {
-	var text Buffer
-	err := c.Run(ctx, n, &text, args...)
+	text, err := c.Run(ctx, n, args...)
 	var exit *ExitError
 	switch {
 	case errors.As(err, &exit) && exit.unknown():
 		version, _ := c.Version(ctx, n) // empty if that fails, too
 		return &VersionError{version, strings.Join(args, " ")}
-	case err != nil && (exit == nil || text.Len() == 0):
+	case err != nil && (exit == nil || len(text) == 0):
 		return err
 	}
-	if objects := bytes.Count(text.Bytes(), []byte("{")); objects > minObjects && objects > text.Len()/meanObject {
-		return fmt.Errorf("the answer is none of kube-vmap: it has %d objects in %d bytes", objects, text.Len())
+	if objects := bytes.Count(text, []byte("{")); objects > minObjects && objects > len(text)/meanObject {
+		return fmt.Errorf("the answer is none of kube-vmap: it has %d objects in %d bytes", objects, len(text))
 	}
-	if err := schema.Decode(cleanJSON(text.Bytes()), known, into); err != nil {
+	if err := schema.Decode(cleanJSON(text), known, into); err != nil {
 		return nodeError{err, n.Pod}
 	}
 	return nil
@@ -60,27 +59,16 @@ func (c *Cluster) JSON(ctx context.Context, n Node, known int, into any, args ..
 
 // Version returns the version of kube-vmap on a node.
 func (c *Cluster) Version(ctx context.Context, n Node) (string, error) {
-	var text Buffer
-	if err := c.Run(ctx, n, &text, "version"); err != nil {
+	text, err := c.Run(ctx, n, "version")
+	if err != nil {
 		return "", err
 	}
-	version, ok := strings.CutPrefix(text.String(), "kube-vmap ")
+	version, ok := strings.CutPrefix(string(text), "kube-vmap ")
 	version, whole := strings.CutSuffix(version, "\n")
 	if !ok || !whole || strings.Contains(version, "\n") {
-		return "", fmt.Errorf("%.100q is not the version of kube-vmap", text.String())
+		return "", fmt.Errorf("%.100q is not the version of kube-vmap", text)
 	}
 	return cleanLine(version), nil
-}
-
-// Buffer holds an answer of limited length: a node might send anything.
-type Buffer struct{ bytes.Buffer }
-
-// Write implements [io.Writer].
-func (b *Buffer) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > maxAnswer {
-		return 0, fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
-	}
-	return b.Buffer.Write(p)
 }
 
 // CleanText returns a text for a terminal: control characters, with which a node or an

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 )
 
@@ -21,17 +22,7 @@ const (
 )
 
 // Node is a node of the cluster, with its pod of kube-vmap.
-type Node struct {
-	Name           string
-	Pod, Namespace string
-	// Missing reports whether no container of kube-vmap runs there. Why is the reason, or
-	// that the pod is not ready.
-	Missing bool
-	Why     string
-	// Absent reports whether the node has no pod of kube-vmap, as before it is moved: no
-	// problem, unless the node was asked for by its name.
-	Absent bool
-}
+type Node = nodestatus.Node
 
 // Nodes returns all nodes of the cluster, sorted by name. It is an error if no node has a
 // pod of kube-vmap.

@@ -48,18 +48,16 @@ func TestCommandsRunOverWebSocketAndSPDY(t *testing.T) {
 		nodestest.New(t, map[string]nodestest.Program{"node-1": echo}).WithoutWebSocket(),
 	} {
 		c := server.Cluster(t, nodes.Config{})
-		var out strings.Builder
-		err := c.Run(t.Context(), node(t, c, "node-1"), &out, "explain", "--to", "[fd00::a]:53/udp")
+		out, err := c.Run(t.Context(), node(t, c, "node-1"), "explain", "--to", "[fd00::a]:53/udp")
 		var exit *nodes.ExitError
-		if !errors.As(err, &exit) || exit.Code != 3 || exit.Error() != "an error" || out.String() != "explain --to [fd00::a]:53/udp" {
-			t.Errorf("%q, %v (%+v)", out.String(), err, exit)
+		if !errors.As(err, &exit) || exit.Code != 3 || exit.Error() != "an error" || string(out) != "explain --to [fd00::a]:53/udp" {
+			t.Errorf("%q, %v (%+v)", out, err, exit)
 		}
-		out.Reset()
 		long := strings.Repeat("0123456789abcdef", 1<<16)
 		server = nodestest.New(t, map[string]nodestest.Program{"node-1": nodestest.Prints(long)})
 		c = server.Cluster(t, nodes.Config{})
-		if err := c.Run(t.Context(), node(t, c, "node-1"), &out); err != nil || out.String() != long {
-			t.Errorf("%d bytes, %v", out.Len(), err)
+		if out, err := c.Run(t.Context(), node(t, c, "node-1")); err != nil || string(out) != long {
+			t.Errorf("%d bytes, %v", len(out), err)
 		}
 	}
 }
@@ -115,7 +113,8 @@ func TestErrorsNameWhatIsMissing(t *testing.T) {
 	}
 	run := func(s *nodestest.Server) error {
 		c := s.Cluster(t, nodes.Config{})
-		return c.Run(t.Context(), node(t, c, "node-1"), io.Discard, "version")
+		_, err := c.Run(t.Context(), node(t, c, "node-1"), "version")
+		return err
 	}
 	unknown := func(s *nodestest.Server) error {
 		_, err := s.Cluster(t, nodes.Config{}).Node(t.Context(), "node-9")
@@ -157,9 +156,8 @@ func TestSilentNodeCostsItsTimeOutOnly(t *testing.T) {
 	start := time.Now()
 	var order []string
 	nodes.Ask(t.Context(), c, list, func(ctx context.Context, n nodes.Node) (string, error) {
-		var out strings.Builder
-		err := c.Run(ctx, n, &out)
-		return out.String(), err
+		out, err := c.Run(ctx, n)
+		return string(out), err
 	}, func(n nodes.Node, answer string, err error) {
 		order = append(order, n.Name)
 		var late *nodes.TimeoutError
@@ -198,9 +196,8 @@ func TestWritingRestartsTheTimeOut(t *testing.T) {
 		return 0
 	}
 	c := nodestest.New(t, map[string]nodestest.Program{"node-1": slow}).Cluster(t, nodes.Config{Timeout: timeout})
-	var out strings.Builder
-	if err := c.Run(t.Context(), node(t, c, "node-1"), &out); err != nil || out.String() != "xxxxx" {
-		t.Errorf("%q, %v", out.String(), err)
+	if out, err := c.Run(t.Context(), node(t, c, "node-1")); err != nil || string(out) != "xxxxx" {
+		t.Errorf("%q, %v", out, err)
 	}
 }
 
@@ -219,13 +216,13 @@ func TestEndlessAnswerEnds(t *testing.T) {
 	c := nodestest.New(t, map[string]nodestest.Program{"node-1": endless}).Cluster(t, nodes.Config{Timeout: timeout})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	err := c.Run(ctx, node(t, c, "node-1"), io.Discard)
+	_, err := c.Run(ctx, node(t, c, "node-1"))
 	var late *nodes.TimeoutError
 	if !errors.As(err, &late) || !late.Endless {
 		t.Errorf("%v", err)
 	}
 	c = nodestest.New(t, map[string]nodestest.Program{"node-1": nodestest.Prints("x")}).Cluster(t, nodes.Config{Timeout: math.MaxInt64})
-	if err := c.Run(ctx, node(t, c, "node-1"), io.Discard); err != nil {
+	if _, err := c.Run(ctx, node(t, c, "node-1")); err != nil {
 		t.Errorf("with the longest time-out: %v", err)
 	}
 }
@@ -299,7 +296,7 @@ func TestControlCharactersOfNodesAreReplaced(t *testing.T) {
 		_, _ = io.WriteString(stderr, "kube-vmap: \x1b]0;title\a\nnode-2: ready\u2028!\n")
 		return 1
 	}}).Cluster(t, nodes.Config{})
-	if err := c.Run(t.Context(), node(t, c, "node-1"), io.Discard); fmt.Sprint(err) != "?]0;title?; node-2: ready?!" {
+	if _, err := c.Run(t.Context(), node(t, c, "node-1")); fmt.Sprint(err) != "?]0;title?; node-2: ready?!" {
 		t.Errorf("%q", err)
 	}
 	program = nodestest.Prints(`{"schema":1,"node":"a\rb\bc\fd\u202ee"}`)

@@ -23,102 +23,79 @@ import (
 // program is kube-vmap in its image.
 const program = "/kube-vmap"
 
-// Run runs kube-vmap with arguments on a node, and writes what it prints to stdout, also if
-// an error follows. A connection that breaks may look like the end of the answer (API
-// servers of 1.36 report success), so an answer must show that it is whole. The error is an
-// [*ExitError] if it ends with another code than 0, a [*MissingError] without a running
-// kube-vmap, and a [*TimeoutError] if it is silent or does not end.
-func (c *Cluster) Run(ctx context.Context, n Node, stdout io.Writer, args ...string) error {
-	if n.Missing {
-		return &MissingError{n.Why}
-	}
-	var refusal error // of a WebSocket; an error of SPDY does not keep the reason
-	executor, err := c.executor(n, args, func(cause error) { refusal = cause })
-	if err != nil {
-		return err
-	}
-	ctx, idle := newIdle(klog.NewContext(ctx, logr.Discard()), c.config.Timeout)
-	defer idle.stop()
-	var stderr Buffer
-	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{
-		Stdout: idleWriter{idle, stdout}, Stderr: idleWriter{idle, &stderr},
-	})
-	cause := context.Cause(ctx)
-	idle.stop() // no more is written, also if goroutines of the connection are left
-	var exit exec.CodeExitError
-	switch {
-	case idle.writeErr != nil:
-		return fmt.Errorf("write the answer: %w", idle.writeErr)
-	case err == nil:
-		return nil
-	case errors.As(err, &exit):
-		return &ExitError{exit.Code, stderr.String()}
-	case cause != nil:
-		return cause
-	case apierrors.IsForbidden(refusal) || apierrors.IsUnauthorized(refusal) || apierrors.IsNotFound(refusal):
-		return execError(n, refusal)
-	}
-	return execError(n, err)
-}
-
 // maxTimeouts times the time-out is how long an answer may take: a node could send a byte
 // from time to time for ever.
 const maxTimeouts = 30
 
-// idle cancels a context if nothing is written for too long, or if writing does not end.
-// After stop, nothing is written.
-type idle struct {
-	timeout    time.Duration
-	cancel     context.CancelCauseFunc
-	timer, end *time.Timer
-
-	mu       sync.Mutex // guards what follows, and the writers
-	stopped  bool
-	writeErr error
-}
-
-func newIdle(ctx context.Context, timeout time.Duration) (context.Context, *idle) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	longest := maxTimeouts * min(timeout, math.MaxInt64/maxTimeouts)
-	return ctx, &idle{
-		timeout: timeout, cancel: cancel,
-		timer: time.AfterFunc(timeout, func() { cancel(&TimeoutError{After: timeout}) }),
-		end:   time.AfterFunc(longest, func() { cancel(&TimeoutError{longest, true}) }),
+// Run runs kube-vmap with arguments on a node, and returns what it prints to stdout, also if
+// there is an error. A connection that breaks may look like the end of the answer (API
+// servers of 1.36 report success), so an answer must show that it is whole. The error is an
+// [*ExitError] if it ends with another code than 0, a [*MissingError] without a running
+// kube-vmap, and a [*TimeoutError] if it is silent or does not end.
+func (c *Cluster) Run(ctx context.Context, n Node, args ...string) ([]byte, error) {
+	if n.Missing {
+		return nil, &MissingError{n.Why}
 	}
+	var refusal error // of a WebSocket; an error of SPDY does not keep the reason
+	executor, err := c.executor(n, args, func(cause error) { refusal = cause })
+	if err != nil {
+		return nil, err
+	}
+	timeout := c.config.Timeout
+	longest := maxTimeouts * min(timeout, math.MaxInt64/maxTimeouts)
+	ctx, end := context.WithTimeoutCause(klog.NewContext(ctx, logr.Discard()), longest, &TimeoutError{longest, true})
+	defer end()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(timeout, func() { cancel(&TimeoutError{After: timeout}) })
+	defer timer.Stop()
+	written := func() { timer.Reset(timeout) }
+	stdout, stderr := &buffer{written: written}, &buffer{written: written}
+	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: stdout, Stderr: stderr})
+	text, tooLong := stdout.content()
+	message, alsoTooLong := stderr.content()
+	var exit exec.CodeExitError
+	switch cause := context.Cause(ctx); {
+	case tooLong || alsoTooLong:
+		return text, fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
+	case err == nil:
+		return text, nil
+	case errors.As(err, &exit):
+		return text, &ExitError{exit.Code, string(message)}
+	case cause != nil:
+		return text, cause
+	case apierrors.IsForbidden(refusal) || apierrors.IsUnauthorized(refusal) || apierrors.IsNotFound(refusal):
+		return text, execError(n, refusal)
+	}
+	return text, execError(n, err)
 }
 
-// stop ends writing, and releases the context.
-func (i *idle) stop() {
-	i.timer.Stop()
-	i.end.Stop()
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.stopped = true
-	i.cancel(nil)
-}
+// A buffer holds an answer of limited length: a node might send anything. Goroutines of the
+// connection may write even after it has ended.
+type buffer struct {
+	written func()
 
-// An idleWriter is a writer whose writes restart the time-out.
-type idleWriter struct {
-	*idle
-	to io.Writer
+	mu      sync.Mutex
+	text    []byte
+	tooLong bool
 }
 
 // Write implements [io.Writer].
-func (w idleWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.stopped {
-		return 0, io.ErrClosedPipe
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.tooLong = b.tooLong || len(b.text)+len(p) > maxAnswer; b.tooLong {
+		return 0, io.ErrShortBuffer
 	}
-	w.timer.Stop() // how long the reader takes does not count
-	n, err := w.to.Write(p)
-	if err != nil {
-		w.writeErr = err
-		w.cancel(err)
-		return n, err
-	}
-	w.timer.Reset(w.timeout)
-	return n, nil
+	b.text = append(b.text, p...)
+	b.written()
+	return len(p), nil
+}
+
+func (b *buffer) content() (text []byte, tooLong bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text, b.tooLong
 }
 
 // executor returns what runs a command: by WebSocket or, if that is not possible, SPDY. It

@@ -3,6 +3,7 @@
 package nodestest
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -96,7 +98,8 @@ func (s *Server) Handle(pattern string, handler http.HandlerFunc) *Server {
 // Cluster returns the cluster behind the server.
 func (s *Server) Cluster(t testing.TB, c nodes.Config) *nodes.Cluster {
 	t.Helper()
-	c.REST = &rest.Config{Host: s.URL}
+	c.REST, c.Namespace = &rest.Config{Host: s.URL}, cmp.Or(c.Namespace, nodes.DefaultNamespace)
+	c.Timeout, c.Concurrency = cmp.Or(c.Timeout, 10*time.Second), cmp.Or(c.Concurrency, 64)
 	out, err := nodes.New(c)
 	if err != nil {
 		t.Fatal(err)

@@ -8,14 +8,14 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 )
 
 // At finds what has an address: a node, a pod, an endpoint, or nothing in the cluster.
 //
 // The API server selects pods by the first of their addresses only, so a pod is searched
-// among those of the node whose range has the address, too. EndpointSlices are read page by
-// page, as the last possibility.
+// among those of the node whose range has the address, too. EndpointSlices are the last
+// possibility.
 func (r *Resolver) At(ctx context.Context, a netip.Addr) (Object, error) {
 	found := Object{Kind: KindAddress, Name: a.String(), Addresses: []netip.Addr{a}}
 	nodes, err := r.API.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
@@ -73,28 +73,14 @@ func (r *Resolver) podAt(ctx context.Context, selector string, a netip.Addr) (*O
 
 // endpointAt adds the node of an address that an EndpointSlice has.
 func (r *Resolver) endpointAt(ctx context.Context, found Object) (Object, error) {
-	err := find(ctx, func(o metav1.ListOptions) (runtime.Object, error) {
-		return r.API.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List(ctx, o)
-	}, func(o runtime.Object) bool {
-		at := EndpointObjects([]discoveryv1.EndpointSlice{*o.(*discoveryv1.EndpointSlice)})[found.Addresses[0]]
-		if at.Node != "" {
-			found = at
-		}
-		return at.Node != ""
-	})
-	return found, err
-}
-
-// endpointObject returns what has an address of an endpoint: a pod, if the endpoint names it.
-func endpointObject(e *discoveryv1.Endpoint, a netip.Addr) Object {
-	o := Object{Kind: KindAddress, Name: a.String(), Addresses: []netip.Addr{a}}
-	if e.NodeName != nil {
-		o.Node = *e.NodeName
+	list, err := r.API.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return found, permissionError(err)
 	}
-	if t := e.TargetRef; t != nil && t.Kind == "Pod" {
-		o.Kind, o.Namespace, o.Name = KindPod, t.Namespace, t.Name
+	if at := EndpointObjects(list.Items)[found.Addresses[0]]; at.Node != "" {
+		return at, nil
 	}
-	return o
+	return found, nil
 }
 
 // EndpointObjects returns the pod, or the bare address, behind each address in EndpointSlices.
@@ -106,9 +92,14 @@ func EndpointObjects(list []discoveryv1.EndpointSlice) map[netip.Addr]Object {
 			e := &list[i].Endpoints[k]
 			for _, text := range e.Addresses {
 				a, err := netip.ParseAddr(text)
-				if a = a.Unmap(); err == nil && out[a].Kind != KindPod {
-					out[a] = endpointObject(e, a)
+				if a = a.Unmap(); err != nil || out[a].Kind == KindPod {
+					continue
 				}
+				o := Object{Kind: KindAddress, Name: a.String(), Node: ptr.Deref(e.NodeName, ""), Addresses: []netip.Addr{a}}
+				if t := e.TargetRef; t != nil && t.Kind == "Pod" {
+					o.Kind, o.Namespace, o.Name = KindPod, t.Namespace, t.Name
+				}
+				out[a] = o
 			}
 		}
 	}

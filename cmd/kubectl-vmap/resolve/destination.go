@@ -2,15 +2,12 @@ package resolve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/pager"
 
 	"kube-vmap/model"
 )
@@ -45,39 +42,22 @@ func (r *Resolver) Destination(ctx context.Context, text string) (d Destination,
 }
 
 // serviceAt returns the Service that has an address, and as what; empty if none has.
-func (r *Resolver) serviceAt(ctx context.Context, a netip.Addr) (of string, err error) {
-	err = find(ctx, func(o metav1.ListOptions) (runtime.Object, error) {
-		return r.API.CoreV1().Services(metav1.NamespaceAll).List(ctx, o)
-	}, func(o runtime.Object) bool {
-		s := o.(*corev1.Service)
-		if kind := AddressKind(s, a); kind != "" {
-			of = kind + " of " + s.Namespace + "/" + s.Name
-		}
-		return of != ""
-	})
-	return of, err
-}
-
-var errFound = errors.New("found")
-
-// find calls is for listed objects, page by page, until it returns true.
-func find(ctx context.Context, list func(metav1.ListOptions) (runtime.Object, error),
-	is func(runtime.Object) bool,
-) error {
-	err := pager.New(pager.SimplePageFunc(list)).EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
-		if is(o) {
-			return errFound
-		}
-		return nil
-	})
-	if errors.Is(err, errFound) {
-		return nil
+func (r *Resolver) serviceAt(ctx context.Context, a netip.Addr) (string, error) {
+	list, err := r.API.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", permissionError(err)
 	}
-	return permissionError(err)
+	for i := range list.Items {
+		s := &list.Items[i]
+		if kind := addressKind(s, a); kind != "" {
+			return kind + " of " + s.Namespace + "/" + s.Name, nil
+		}
+	}
+	return "", nil
 }
 
-// AddressKind returns what an address is to a Service, as "ClusterIP"; empty if it does not have it.
-func AddressKind(s *corev1.Service, a netip.Addr) string {
+// addressKind returns what an address is to a Service, as "ClusterIP"; empty if it does not have it.
+func addressKind(s *corev1.Service, a netip.Addr) string {
 	is := func(text string) bool { b, err := netip.ParseAddr(text); return err == nil && b.Unmap() == a }
 	switch {
 	case is(s.Spec.ClusterIP), slices.ContainsFunc(s.Spec.ClusterIPs, is):
@@ -109,28 +89,20 @@ func (r *Resolver) service(ctx context.Context, ref reference) (d Destination, e
 	return d, err
 }
 
-// headless returns the error for a headless Service, with pods to name instead.
+// headless returns the error for a headless Service, with a pod to name instead.
 func (r *Resolver) headless(ctx context.Context, d Destination) error {
 	list, err := r.Slices(ctx, d.Namespace, d.Name)
 	if err != nil {
 		return err
 	}
-	var pods []string
-	for _, s := range list {
-		for _, e := range s.Endpoints {
-			if t := e.TargetRef; t != nil && t.Kind == "Pod" && len(s.Ports) > 0 && s.Ports[0].Port != nil {
-				pods = append(pods, fmt.Sprintf("pod/%s/%s:%d", t.Namespace, t.Name, *s.Ports[0].Port))
-			}
+	instead := "; no EndpointSlice names a pod"
+	for _, o := range EndpointObjects(list) {
+		if o.Kind == KindPod {
+			instead = fmt.Sprintf("; name a pod: --to pod/%s/%s:PORT", o.Namespace, o.Name)
 		}
 	}
-	slices.Sort(pods)
-	pods = slices.Compact(pods)
-	text := fmt.Sprintf("%s is headless (spec.clusterIP: None): DNS answers with the addresses of its pods, and no "+
-		"proxy is involved", d)
-	if len(pods) == 0 {
-		return fmt.Errorf("%s; no EndpointSlice names a pod", text)
-	}
-	return fmt.Errorf("%s; name a pod: --to %s", text, pods[0])
+	return fmt.Errorf("%s is headless (spec.clusterIP: None): DNS answers with the addresses of its pods, and no "+
+		"proxy is involved%s", d, instead)
 }
 
 func servicePorts(s *corev1.Service) (ports []Port) {

@@ -32,7 +32,7 @@ func TestPortsAreSelected(t *testing.T) {
 func TestErrorsOfDestinationsSayWhatExists(t *testing.T) {
 	r := newResolver()
 	for text, want := range map[string]string{
-		"svc/wbe":                          "there is no service wbe in namespace shop; similar: shop/one, shop/web",
+		"svc/wbe":                          "there is no service wbe in namespace shop; there is shop/one, shop/web, ",
 		"svc/web:81":                       "service shop/web has no port 81; it has http 80/tcp, dns 53/udp, dns-tcp 53/tcp, sig 2905/sctp",
 		"svc/web:80/udp":                   "has no port 80/udp; it has http 80/tcp",
 		"svc/web:htpt":                     "has no port htpt",
@@ -40,7 +40,7 @@ func TestErrorsOfDestinationsSayWhatExists(t *testing.T) {
 		"svc/web:30080":                    "write --to node/NAME:30080",
 		"svc/web:80/icmp":                  "tcp, udp or sctp",
 		"svc/many":                         "has 8 ports, name one",
-		"svc/headless":                     "spec.clusterIP: None): DNS answers with the addresses of its pods, and no proxy is involved; name a pod: --to pod/shop/cart-0:8080",
+		"svc/headless":                     "spec.clusterIP: None): DNS answers with the addresses of its pods, and no proxy is involved; name a pod: --to pod/shop/cart-0:PORT",
 		"svc/bare":                         "no EndpointSlice names a pod",
 		"svc/pending":                      "no address yet",
 		"svc/alias":                        "spec.type: ExternalName): DNS answers with web.example",

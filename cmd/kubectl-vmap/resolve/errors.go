@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // maxSuggested is how many names an error suggests, and maxListed how many are read to
@@ -25,15 +28,15 @@ func (r *Resolver) explainError(ctx context.Context, kind Kind, namespace, name 
 		return permissionError(err)
 	}
 	if namespace == "" {
-		return fmt.Errorf("there is no %s %s%s", kind, name, suggestion(name, r.names(ctx, kind, "", metav1.ListOptions{})))
+		return fmt.Errorf("there is no %s %s%s", kind, name, existing(name, r.names(ctx, kind, "", metav1.ListOptions{})))
 	}
 	text := fmt.Sprintf("there is no %s %s in namespace %s", kind, name, namespace)
 	same := r.names(ctx, kind, metav1.NamespaceAll, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	same = slices.DeleteFunc(same, func(n string) bool { return !strings.HasSuffix(n, "/"+name) })
 	if len(same) > 0 {
-		return fmt.Errorf("%s; there is %s", text, strings.Join(same[:min(len(same), maxSuggested)], ", "))
+		return fmt.Errorf("%s%s", text, existing(name, same))
 	}
-	return fmt.Errorf("%s%s", text, suggestion(namespace+"/"+name, r.names(ctx, kind, namespace, metav1.ListOptions{})))
+	return fmt.Errorf("%s%s", text, existing(namespace+"/"+name, r.names(ctx, kind, namespace, metav1.ListOptions{})))
 }
 
 // permissionError adds to a refusal of the API server where the permission is.
@@ -59,13 +62,12 @@ func (r *Resolver) names(ctx context.Context, kind Kind, namespace string, o met
 		}
 		return err
 	})
-	slices.Sort(names)
 	return names
 }
 
-func (r *Resolver) list(ctx context.Context, kind Kind, namespace string, o metav1.ListOptions) (runtime.Object,
-	error,
-) {
+func (r *Resolver) list(
+	ctx context.Context, kind Kind, namespace string, o metav1.ListOptions,
+) (runtime.Object, error) {
 	switch kind {
 	case KindPod:
 		return r.API.CoreV1().Pods(namespace).List(ctx, o)
@@ -82,19 +84,37 @@ func (r *Resolver) list(ctx context.Context, kind Kind, namespace string, o meta
 	}
 }
 
-// suggestion returns the names that are similar to one that does not exist, or a few that
-// exist.
-func suggestion(name string, names []string) string {
-	similar := slices.DeleteFunc(slices.Clone(names), func(n string) bool {
-		return !strings.HasPrefix(n, name) && !strings.HasPrefix(name, n) && Distance(name, n) > 2
-	})
-	switch {
-	case len(similar) > 0:
-		return "; similar: " + strings.Join(similar[:min(len(similar), maxSuggested)], ", ")
-	case len(names) == 0:
+// existing returns the names that exist instead of one that does not.
+func existing(name string, names []string) string {
+	if len(names) == 0 {
 		return ""
-	case len(names) <= maxSuggested:
-		return "; there is " + strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("; there is %s and %d others", strings.Join(names[:maxSuggested], ", "), len(names)-maxSuggested)
+	sortBySimilarity(names, func(n string) int { return distance(name, n[:min(len(n), len(name))]) })
+	return "; there is " + nodestatus.JoinFirst(names, len(names), maxSuggested)
+}
+
+// sortBySimilarity sorts texts by how far they are from what is meant.
+func sortBySimilarity(texts []string, far func(string) int) {
+	slices.SortFunc(texts, func(a, b string) int { return cmp.Or(far(a)-far(b), strings.Compare(a, b)) })
+}
+
+// distance returns how many characters must be added, removed or replaced to make one text the
+// other (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
 }

@@ -80,17 +80,13 @@ func isCompleted(p *corev1.Pod) bool {
 }
 
 func isReady(p *corev1.Pod) bool {
-	return p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+	return p.DeletionTimestamp == nil && condition(p, corev1.PodReady).Status == corev1.ConditionTrue
 }
 
 // conditionText returns why a condition is not true; empty if that is not known.
 func conditionText(p *corev1.Pod, t corev1.PodConditionType) string {
-	for _, c := range p.Status.Conditions {
-		if c.Type == t && c.Status != corev1.ConditionTrue && c.Reason+c.Message != "" {
-			return fmt.Sprintf(": %s: %s", c.Reason, c.Message)
-		}
+	if c := condition(p, t); c.Status != corev1.ConditionTrue && c.Reason+c.Message != "" {
+		return fmt.Sprintf(": %s: %s", c.Reason, c.Message)
 	}
 	return ""
 }
@@ -144,21 +140,13 @@ func (r *Resolver) podOf(ctx context.Context, ref reference) (*corev1.Pod, strin
 		return nil, "", fmt.Errorf("%s %s/%s has no pod with an address: %d pods match its selector %s", ref.kind,
 			ref.namespace, ref.name, all, text)
 	}
-	best := slices.MinFunc(pods, func(a, b corev1.Pod) int {
-		switch ready := isReady(&a); {
-		case ready == isReady(&b):
-			return strings.Compare(a.Name, b.Name)
-		case ready:
-			return -1
-		}
-		return 1
-	})
-	ready := ""
-	if !isReady(&best) {
-		ready = ", none of which is ready"
+	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	best, note := pods[0], ", none of which is ready"
+	if i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return isReady(&p) }); i >= 0 {
+		best, note = pods[i], ""
 	}
 	return &best, fmt.Sprintf("pod %s is one of %d of %s %s/%s%s", best.Name, len(pods), ref.kind, ref.namespace,
-		ref.name, ready), nil
+		ref.name, note), nil
 }
 
 func (r *Resolver) selector(ctx context.Context, ref reference) (*metav1.LabelSelector, error) {

@@ -15,8 +15,6 @@ type Packet struct {
 	FromPort uint16 // zero for any
 	To       netip.AddrPort
 	Protocol model.Protocol
-	// Port is the name of the port of the Service.
-	Port string
 }
 
 // Family returns the IP family of the packet.
@@ -46,7 +44,7 @@ func Packets(c Client, d Destination, entry Object, families []model.Family) (ou
 			continue
 		}
 		for _, p := range d.Ports {
-			packet := Packet{From: from, FromPort: c.Port, Protocol: p.Protocol, Port: p.Name}
+			packet := Packet{From: from, FromPort: c.Port, Protocol: p.Protocol}
 			i := slices.IndexFunc(addresses, func(a address) bool { return !a.node || p.nodePort != 0 })
 			if i < 0 {
 				continue
@@ -59,13 +57,13 @@ func Packets(c Client, d Destination, entry Object, families []model.Family) (ou
 		}
 	}
 	if len(out) == 0 {
-		return nil, unreachable(c, d, entry, families)
+		return nil, unreachable(c, d, entry)
 	}
 	return out, nil
 }
 
-// unreachable explains why no packet of the families can be sent.
-func unreachable(c Client, d Destination, entry Object, families []model.Family) error {
+// unreachable explains why no packet of the wanted families can be sent.
+func unreachable(c Client, d Destination, entry Object) error {
 	var has, offers []string
 	for _, f := range model.Families {
 		if _, ok := c.Addr(f); ok {
@@ -75,17 +73,16 @@ func unreachable(c Client, d Destination, entry Object, families []model.Family)
 			offers = append(offers, f.String())
 		}
 	}
-	switch {
-	case len(offers) == 0 && d.Service != nil && c.Outside():
+	if len(offers) == 0 && d.Service != nil && c.Outside() {
 		return fmt.Errorf("%s has no address for clients outside the cluster (spec.type: %s): no load balancer IP, no "+
-			"external IP and no node port",
-			d, d.Service.Spec.Type)
-	case len(families) < len(model.Families):
-		return fmt.Errorf("no %s between %s, which has %s, and %s, which has %s", families[0], c, orNone(has), d,
-			orNone(offers))
+			"external IP and no node port", d, d.Service.Spec.Type)
 	}
-	return fmt.Errorf("%s has %s, but %s has %s: they share no IP family%s", c, orNone(has), d, orNone(offers),
-		familiesField(d))
+	field := ""
+	if d.Service != nil {
+		field = fmt.Sprintf(" (spec.ipFamilies: %v)", d.Service.Spec.IPFamilies)
+	}
+	return fmt.Errorf("%s has %s, and %s has %s%s: they share no wanted IP family", c, orNone(has), d, orNone(offers),
+		field)
 }
 
 func orNone(families []string) string {
@@ -93,11 +90,4 @@ func orNone(families []string) string {
 		return "no address"
 	}
 	return strings.Join(families, " and ")
-}
-
-func familiesField(d Destination) string {
-	if d.Service == nil {
-		return ""
-	}
-	return fmt.Sprintf(" (spec.ipFamilies: %v)", d.Service.Spec.IPFamilies)
 }

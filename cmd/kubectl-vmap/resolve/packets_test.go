@@ -57,9 +57,9 @@ func TestPacketsNeedAFamilyOfBoth(t *testing.T) {
 		families []model.Family
 		want     string
 	}{
-		{"fd00:10:244:1::7", "svc/one", bothFamilies, "pod shop/cart-0 has IPv6, but service shop/one has IPv4: they share no IP family (spec.ipFamilies: [IPv4 IPv6])"},
-		{"pod/db-0", "svc/web:http", []model.Family{model.IPv6}, "no IPv6 between pod shop/db-0, which has IPv4, and service shop/web, which has IPv4 and IPv6"},
-		{"2001:db8:f::7", "svc/web:sig", bothFamilies, "service shop/web has IPv4: they share no IP family"},
+		{"fd00:10:244:1::7", "svc/one", bothFamilies, "pod shop/cart-0 has IPv6, and service shop/one has IPv4 (spec.ipFamilies: [IPv4 IPv6]): they share no wanted IP family"},
+		{"pod/db-0", "svc/web:http", []model.Family{model.IPv6}, "pod shop/db-0 has IPv4, and service shop/web has IPv4 and IPv6"},
+		{"2001:db8:f::7", "svc/web:sig", bothFamilies, "service shop/web has IPv4 (spec.ipFamilies: [IPv4 IPv6]): they share no"},
 	} {
 		c, d := clientAndDestination(t, r, tc.from, tc.to)
 		entries, _ := r.Entries(t.Context(), d, "")

@@ -3,7 +3,6 @@ package resolve
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -28,33 +27,27 @@ const (
 	KindAddress     Kind = "address"
 )
 
-// kinds are what flags can name, by the names and short names that kubectl has.
+// kinds are what flags can name, with the short names that kubectl has.
 var kinds = []struct {
-	kind     Kind
-	names    []string
-	resource schema.GroupVersionResource
+	kind  Kind
+	short string
+	group schema.GroupVersion
 }{
-	{KindPod, []string{"pod", "pods", "po"}, corev1.SchemeGroupVersion.WithResource("pods")},
-	{
-		KindDeployment,
-		[]string{"deploy", "deployment", "deployments"},
-		appsv1.SchemeGroupVersion.WithResource("deployments"),
-	},
-	{
-		KindStatefulSet,
-		[]string{"sts", "statefulset", "statefulsets"},
-		appsv1.SchemeGroupVersion.WithResource("statefulsets"),
-	},
-	{KindDaemonSet, []string{"ds", "daemonset", "daemonsets"}, appsv1.SchemeGroupVersion.WithResource("daemonsets")},
-	{KindService, []string{"svc", "service", "services"}, corev1.SchemeGroupVersion.WithResource("services")},
-	{KindNode, []string{"node", "nodes", "no"}, corev1.SchemeGroupVersion.WithResource("nodes")},
+	{KindPod, "po", corev1.SchemeGroupVersion},
+	{KindDeployment, "deploy", appsv1.SchemeGroupVersion},
+	{KindStatefulSet, "sts", appsv1.SchemeGroupVersion},
+	{KindDaemonSet, "ds", appsv1.SchemeGroupVersion},
+	{KindService, "svc", corev1.SchemeGroupVersion},
+	{KindNode, "no", corev1.SchemeGroupVersion},
 }
 
-// KindOf returns the kind of a name or short name, and its resource in the API.
+// KindOf returns the kind of a name, its plural or short name, and its resource in the API.
 func KindOf(name string) (Kind, schema.GroupVersionResource, bool) {
+	name = strings.ToLower(name)
 	for _, k := range kinds {
-		if slices.Contains(k.names, strings.ToLower(name)) {
-			return k.kind, k.resource, true
+		plural := string(k.kind) + "s"
+		if name == string(k.kind) || name == plural || name == k.short {
+			return k.kind, k.group.WithResource(plural), true
 		}
 	}
 	return "", schema.GroupVersionResource{}, false
@@ -110,17 +103,13 @@ func (ref *reference) setPort(text, port string, has bool) error {
 	if has && port == "" {
 		return fmt.Errorf("%q has no port after the colon", text)
 	}
-	ref.port = port
+	ref.port, ref.hasProtocol = port, named
 	if !named {
 		return nil
 	}
-	for _, p := range model.Protocols {
-		if strings.EqualFold(p.String(), protocol) {
-			ref.protocol, ref.hasProtocol = p, true
-			return nil
-		}
-	}
-	return fmt.Errorf("%q is not a protocol of Services: write tcp, udp or sctp", protocol)
+	var err error
+	ref.protocol, err = model.ParseProtocol(protocol)
+	return err
 }
 
 // isAddress reports whether a text is meant as an address; names have neither colons before

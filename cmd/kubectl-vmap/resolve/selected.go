@@ -77,9 +77,9 @@ func similarPods(ctx context.Context, api kubernetes.Interface, s *corev1.Servic
 	}
 	far := func(label string) int {
 		key, value, _ := strings.Cut(label, "=")
-		return Distance(s.Spec.Selector[key], value)
+		return distance(s.Spec.Selector[key], value)
 	}
-	slices.SortFunc(found, func(a, b string) int { return cmp.Or(far(a)-far(b), strings.Compare(a, b)) })
+	sortBySimilarity(found, far)
 	if found = slices.Compact(found); len(found) == 0 {
 		return ""
 	}
@@ -101,12 +101,11 @@ func TargetPorts(s *corev1.Service, pods []corev1.Pod, of func(*corev1.ServicePo
 		if known || !named && (len(declared) == 0 || p.TargetPort.IntVal == 0) {
 			continue
 		}
-		text := "no container of its pods declares a port of that name; they have " + portNames(declared)
+		text := "no container of its pods declares a port of that name; they have "
 		if !named {
-			text = "no container of its pods declares that port, though a program may listen there; they have " +
-				portNames(declared)
+			text = "no container of its pods declares that port, though a program may listen there; they have "
 		}
-		out = append(out, Cause{object(s), "spec.ports[].targetPort: " + p.TargetPort.String(), text})
+		out = append(out, Cause{object(s), "spec.ports[].targetPort: " + p.TargetPort.String(), text + portNames(declared)})
 	}
 	return out
 }
@@ -142,7 +141,7 @@ func portNames(ports []corev1.ContainerPort) string {
 func Readiness(pods []corev1.Pod) (out []Cause) {
 	for i := range pods {
 		p := &pods[i]
-		c := readyCondition(p)
+		c := condition(p, corev1.PodReady)
 		if c.Status == corev1.ConditionTrue {
 			continue
 		}
@@ -162,13 +161,14 @@ func Readiness(pods []corev1.Pod) (out []Cause) {
 	return out
 }
 
-func readyCondition(p *corev1.Pod) corev1.PodCondition {
+// condition returns a condition of a pod; an empty one if it does not have it.
+func condition(p *corev1.Pod, t corev1.PodConditionType) (out corev1.PodCondition) {
 	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c
+		if c.Type == t {
+			out = c
 		}
 	}
-	return corev1.PodCondition{}
+	return out
 }
 
 // Protocol returns a protocol with the API's default.
@@ -197,25 +197,4 @@ func InitFailure(p *corev1.Pod) string {
 		return why
 	}
 	return ""
-}
-
-// Distance returns how many characters must be added, removed or replaced to make one text
-// the other (Levenshtein).
-func Distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }

@@ -52,7 +52,7 @@ var faults = []fault{
 	}, shadow.KindSourceRanges, "dropped"},
 	{"nothing", func(s *theirs) { // connections to no endpoint are not refused
 		s.nft("delete element " + s.table + " no-endpoint-services { " + s.address(model.KindExternalIP) + " }")
-	}, shadow.KindVerdict, "refused"},
+	}, shadow.KindVerdict, "rejected"},
 	{"forgetful", func(s *theirs) { // an endpoint's clients are not remembered
 		chain := s.firstChain("endpoint", "forgetful")
 		rule := regexp.MustCompile(`update .* # handle (\d+)`).FindStringSubmatch(s.nft("-a list chain " + s.table + " " + chain))

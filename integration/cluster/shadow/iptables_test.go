@@ -13,6 +13,7 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kubeproxy"
 )
 
@@ -120,7 +121,7 @@ var iptablesFaults = []iptablesFault{
 		"-A KUBE-SVC-$1 $2 -m statistic --mode random --probability 0.5 $3", shadow.KindShares, "50 %",
 	},
 	{"marked", "nat", `-A KUBE-EXT-\S+ -m comment --comment "masquerade traffic for default/NAME:tcp external destinations" -j KUBE-MARK-MASQ`, "", shadow.KindMasquerade, "sees the client"},
-	{"nothing", "filter", `-A KUBE-(?:SERVICES|EXTERNAL-SERVICES) -d (\S+) -p tcp -m comment --comment "default/NAME:tcp has no endpoints" .*`, "", shadow.KindVerdict, "refused"},
+	{"nothing", "filter", `-A KUBE-(?:SERVICES|EXTERNAL-SERVICES) -d (\S+) -p tcp -m comment --comment "default/NAME:tcp has no endpoints" .*`, "", shadow.KindVerdict, "rejected"},
 	{"forgetful", "nat", `-A KUBE-SEP-(\S+) -p tcp -m comment --comment "default/NAME:tcp" -m recent --set \S+ \S+ --mask \S+ --rsource (.*)`, "-A KUBE-SEP-$1 -p tcp $2", shadow.KindAffinity, "none"},
 	{"ranged", "nat", `-A KUBE-FW-(\S+) -s (?:198.51.100.0/24|2001:db8:9::/48) (.*NAME:tcp.*)`, "-A KUBE-FW-$1 -s 198.51.100.0/25 $2", shadow.KindSourceRanges, ""},
 	{"unserved", "nat", `-A KUBE-NODEPORTS -p tcp -m comment --comment "default/NAME:tcp" .*`, "", shadow.KindVerdict, "not translated"},
@@ -199,7 +200,7 @@ func TestSuspendedRulesOfIPTablesAreCompared(t *testing.T) {
 		for _, table := range []string{"nat", "filter"} {
 			for _, chain := range regexp.MustCompile(`(?m)^:(KUBE-\S+)`).FindAllStringSubmatch(r.save(model.Family(f), table), -1) {
 				if kubeproxy.IsHooked(table, chain[1]) {
-					r.restore(model.Family(f), table, fmt.Sprintf("-I %s 1 -m comment --comment %q -j RETURN", chain[1], kubeproxy.SuspendComment))
+					r.nft(fmt.Sprintf("insert rule %s %s %s return comment %q", nft.FamilyName(model.Family(f)), table, chain[1], kubeproxy.SuspendComment))
 				}
 			}
 		}

@@ -24,9 +24,9 @@ type fakeKernel struct {
 	entries []Entry
 	// interrupts is how many dumps are interrupted.
 	interrupts int
-	// refuses is what a request is answered with: any, or one with a filter.
-	refuses, refusesFilter unix.Errno
-	// asked are requests, as "get", "get filtered" or "delete".
+	// refuses is what any request is answered with.
+	refuses unix.Errno
+	// asked are requests, as "get" or "delete".
 	asked []string
 }
 
@@ -37,32 +37,21 @@ func (k *fakeKernel) open() *Conntrack {
 	return c
 }
 
-// serve filters nothing, as kernels before 5.8 do.
+// serve filters nothing.
 func (k *fakeKernel) serve(requests []netlink.Message) ([]netlink.Message, error) {
 	if len(requests) == 0 {
 		return nil, errors.New("no request")
 	}
 	m := requests[0]
-	filtered := false
-	var d attr.Decoder
-	for kind := range d.Attributes(m.Data[attr.BodyHeaderLen:]) {
-		filtered = filtered || kind == ctaFilter
-	}
-	switch {
-	case m.Header.Type == unix.NFNL_SUBSYS_CTNETLINK<<8|msgDelete:
+	if m.Header.Type == unix.NFNL_SUBSYS_CTNETLINK<<8|msgDelete {
 		k.asked = append(k.asked, "delete")
-	case filtered:
-		k.asked = append(k.asked, "get filtered")
-	default:
+	} else {
 		k.asked = append(k.asked, "get")
 	}
-	refusal := m
-	refusal.Header.Flags = 0 // those of a request mean something else in an answer
-	switch {
-	case k.refuses != 0:
+	if k.refuses != 0 {
+		refusal := m
+		refusal.Header.Flags = 0 // those of a request mean something else in an answer
 		return nltest.Error(int(k.refuses), []netlink.Message{refusal})
-	case filtered && k.refusesFilter != 0:
-		return nltest.Error(int(k.refusesFilter), []netlink.Message{refusal})
 	}
 	var answers []netlink.Message
 	for i, e := range k.entries {
@@ -132,56 +121,16 @@ func expect(t *testing.T, have, want []Entry) {
 	}
 }
 
-func TestListWithoutKernelFilterReadsEverythingOnce(t *testing.T) {
-	for _, refuses := range []unix.Errno{0, unix.EINVAL, unix.EOPNOTSUPP} {
-		for _, f := range model.Families {
-			k := &fakeKernel{entries: sample(), refusesFilter: refuses}
-			c := k.open()
-			for range 2 {
-				list, err := c.List(Query{Family: f, Protocol: model.UDP, Ports: []uint16{53, 54}}, anyEntry)
-				if err != nil {
-					t.Fatal(err)
-				}
-				expect(t, list, slices.DeleteFunc(sample(), func(e Entry) bool { return e.Family() != f || e.Protocol != model.UDP }))
-			}
-			want := []string{"get filtered", "get"}
-			if refuses != 0 {
-				want = []string{"get filtered", "get", "get"}
-			}
-			if !slices.Equal(k.asked, want) {
-				t.Errorf("of a kernel that answers %v to filters: asked %q, want %q", refuses, k.asked, want)
-			}
-		}
-	}
-}
-
-func TestListDetectsMissingKernelFilter(t *testing.T) {
-	udp := func(e Entry) bool { return e.Family() != model.IPv4 || e.Protocol != model.UDP }
-	k := &fakeKernel{entries: slices.DeleteFunc(sample(), udp)} // of ports 53 and 54
-	c := k.open()
-	for _, want := range []string{"get filtered", "get"} {
-		k.asked = nil
-		list, err := c.List(Query{Protocol: model.UDP, Ports: []uint16{53}}, anyEntry)
-		if err != nil {
-			t.Fatal(err)
-		}
-		expect(t, list, k.entries)
-		if !slices.Equal(k.asked, []string{want}) {
-			t.Errorf("asked %q, want %q", k.asked, want)
-		}
-	}
-}
-
 func TestListRepeatsAnInterruptedDump(t *testing.T) {
 	k := &fakeKernel{entries: sample()[:1], interrupts: maxListTries - 1}
 	k.entries[0].Protocol = model.UDP
-	list, err := k.open().List(Query{Protocol: model.UDP, Ports: []uint16{53}}, anyEntry)
+	list, err := k.open().List(Query{Protocol: model.UDP, Port: 53}, anyEntry)
 	if err != nil {
 		t.Fatal(err)
 	}
 	expect(t, list, k.entries)
 	k.interrupts, k.asked = 100, nil
-	list, err = k.open().List(Query{Protocol: model.UDP, Ports: []uint16{53}}, anyEntry)
+	list, err = k.open().List(Query{Protocol: model.UDP, Port: 53}, anyEntry)
 	if !errors.Is(err, unix.EINTR) || len(list) > 0 || len(k.asked) != maxListTries {
 		t.Errorf("of a list that is always interrupted: %v, %v, asked %d times, want an error after %d", list, err, len(k.asked), maxListTries)
 	}

@@ -71,8 +71,8 @@ const (
 	statusSeenReply = 1 << 1 // IPS_SEEN_REPLY
 	statusAssured   = 1 << 2 // IPS_ASSURED: both sides have sent what opens a connection
 	statusDstNAT    = 1 << 5 // IPS_DST_NAT: the destination was translated
-	// IPS_OFFLOAD: the flow is in a flowtable. If a device has taken it, IPS_HW_OFFLOAD is set
-	// in addition (ctnetlink_dump_info).
+	// IPS_OFFLOAD. If a device has taken the flow, IPS_HW_OFFLOAD is set in addition
+	// (ctnetlink_dump_info).
 	statusOffloaded = 1 << 14
 )
 
@@ -94,8 +94,7 @@ const (
 	sctpClosed, sctpShutdownAckSent                   = 1, 7
 )
 
-// setState sets what follows from the status, and from the state of TCP or SCTP. A first packet, a
-// SYN, begins a new connection where TCP is closed.
+// setState sets what follows from the status, and from the state of TCP or SCTP.
 func (e *Entry) setState(state byte) {
 	e.Offloaded, e.Replied = e.Status&statusOffloaded != 0, e.Status&statusSeenReply != 0
 	var names []string
@@ -109,7 +108,6 @@ func (e *Entry) setState(state byte) {
 		e.Aborted = e.Closed && e.Replied && e.Status&statusAssured == 0
 	case model.UDP:
 	}
-	e.Reopens = e.Protocol == model.TCP && e.Closed
 	switch {
 	case e.Offloaded || names == nil:
 	case int(state) < len(names):
@@ -131,44 +129,25 @@ func (t tuple) destination() netip.AddrPort { return netip.AddrPortFrom(t.dst, t
 
 func decodeTuple(b []byte) (t tuple) {
 	var d attr.Decoder
-	for kind, value := range d.Attributes(b) {
-		switch kind {
-		case ctaTupleIP:
-			t.decodeAddresses(value)
-		case ctaTupleProto:
-			t.decodeProtocol(value)
+	for part, nested := range d.Attributes(b) {
+		for kind, value := range d.Attributes(nested) {
+			switch [2]uint16{part, kind} {
+			case [2]uint16{ctaTupleIP, ctaIPv4Src}, [2]uint16{ctaTupleIP, ctaIPv6Src}:
+				t.src, _ = netip.AddrFromSlice(value)
+			case [2]uint16{ctaTupleIP, ctaIPv4Dst}, [2]uint16{ctaTupleIP, ctaIPv6Dst}:
+				t.dst, _ = netip.AddrFromSlice(value)
+			case [2]uint16{ctaTupleProto, ctaProtoNum}:
+				t.protocol = model.Protocol(d.Uint8(value))
+			case [2]uint16{ctaTupleProto, ctaProtoSrcPort}:
+				t.srcPort = d.Uint16(value)
+			case [2]uint16{ctaTupleProto, ctaProtoDstPort}:
+				t.dstPort = d.Uint16(value)
+			}
 		}
 	}
 	return t
 }
 
-func (t *tuple) decodeAddresses(b []byte) {
-	var d attr.Decoder
-	for kind, value := range d.Attributes(b) {
-		switch kind {
-		case ctaIPv4Src, ctaIPv6Src:
-			t.src, _ = netip.AddrFromSlice(value)
-		case ctaIPv4Dst, ctaIPv6Dst:
-			t.dst, _ = netip.AddrFromSlice(value)
-		}
-	}
-}
-
-func (t *tuple) decodeProtocol(b []byte) {
-	var d attr.Decoder
-	for kind, value := range d.Attributes(b) {
-		switch kind {
-		case ctaProtoNum:
-			t.protocol = model.Protocol(d.Uint8(value))
-		case ctaProtoSrcPort:
-			t.srcPort = d.Uint16(value)
-		case ctaProtoDstPort:
-			t.dstPort = d.Uint16(value)
-		}
-	}
-}
-
-// decodeState returns the state of a connection of TCP or SCTP.
 func decodeState(b []byte) (state byte) {
 	var d attr.Decoder
 	for _, kind := range [...]uint16{ctaProtoInfoTCP, ctaProtoInfoSCTP} {

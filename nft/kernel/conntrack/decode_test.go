@@ -26,29 +26,29 @@ func flowMessage(p model.Protocol, state byte, status uint32) []byte {
 func TestDecodeReadsStateAndTimes(t *testing.T) {
 	const none, replied, assured = 0, statusSeenReply, statusSeenReply | statusAssured
 	for _, tc := range []struct {
-		protocol                       model.Protocol
-		state                          byte
-		status                         uint32
-		want                           string
-		open, closed, reopens, aborted bool
+		protocol              model.Protocol
+		state                 byte
+		status                uint32
+		want                  string
+		open, closed, aborted bool
 	}{
-		{model.TCP, 0, none, "NONE", false, false, false, false},
-		{model.TCP, 1, none, "SYN_SENT", true, false, false, false},
-		{model.TCP, 2, assured, "SYN_RECV", true, false, false, false},
-		{model.TCP, 3, assured, "ESTABLISHED", true, false, false, false},
-		{model.TCP, 4, assured, "FIN_WAIT", false, false, false, false},
-		{model.TCP, 7, assured, "TIME_WAIT", false, true, true, false},
-		{model.TCP, 8, replied, "CLOSE", false, true, true, false}, // reset by a client that only looked
-		{model.TCP, 99, assured, "99", false, false, false, false},
-		{model.SCTP, 4, assured, "ESTABLISHED", true, false, false, false},
-		{model.SCTP, 7, assured, "SHUTDOWN_ACK_SENT", true, true, false, false},
-		{model.SCTP, 1, replied, "CLOSED", true, true, false, true},
-		{model.SCTP, 1, assured, "CLOSED", true, true, false, false},
-		{model.SCTP, 1, none, "CLOSED", true, true, false, false},
-		{model.UDP, 7, replied, "", true, false, false, false},
+		{model.TCP, 0, none, "NONE", false, false, false},
+		{model.TCP, 1, none, "SYN_SENT", true, false, false},
+		{model.TCP, 2, assured, "SYN_RECV", true, false, false},
+		{model.TCP, 3, assured, "ESTABLISHED", true, false, false},
+		{model.TCP, 4, assured, "FIN_WAIT", false, false, false},
+		{model.TCP, 7, assured, "TIME_WAIT", false, true, false},
+		{model.TCP, 8, replied, "CLOSE", false, true, false}, // reset by a client that only looked
+		{model.TCP, 99, assured, "99", false, false, false},
+		{model.SCTP, 4, assured, "ESTABLISHED", true, false, false},
+		{model.SCTP, 7, assured, "SHUTDOWN_ACK_SENT", true, true, false},
+		{model.SCTP, 1, replied, "CLOSED", true, true, true},
+		{model.SCTP, 1, assured, "CLOSED", true, true, false},
+		{model.SCTP, 1, none, "CLOSED", true, true, false},
+		{model.UDP, 7, replied, "", true, false, false},
 	} {
 		f, _, ok := decode(flowMessage(tc.protocol, tc.state, tc.status))
-		if !ok || f.State != tc.want || f.Open != tc.open || f.Closed != tc.closed || f.Reopens != tc.reopens || f.Aborted != tc.aborted ||
+		if !ok || f.State != tc.want || f.Open != tc.open || f.Closed != tc.closed || f.Aborted != tc.aborted ||
 			f.Replied != (tc.status != none) {
 			t.Errorf("%+v read as %+v", tc, f)
 		}
@@ -83,7 +83,7 @@ func TestOffloadedConnectionsAreOpenWithoutState(t *testing.T) {
 		data, err := hex.DecodeString(recorded)
 		e, _, ok := decode(data)
 		if err != nil || !ok || e.Protocol != p || !e.Offloaded || !e.Open || !e.Replied || e.Aborted || e.Closed || e.State != "" ||
-			e.Expires != 0 || e.Reopens {
+			e.Expires != 0 {
 			t.Errorf("read %+v, %v", e, err)
 		}
 	}

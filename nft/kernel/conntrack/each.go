@@ -14,11 +14,10 @@ import (
 	"kube-vmap/nft/attr"
 )
 
-// Each calls fn for every entry with addresses and ports, of both families, in one walk of
-// the kernel's table. Closed connections, which the kernel keeps for some minutes to
-// recognize late packets, are skipped; UDP has none. An entry that begins or ends meanwhile
-// may be missing. Begin is called first, and again if the kernel's table was rebuilt
-// meanwhile and the walk starts over.
+// Each calls fn for every entry with addresses and ports, of both families, in one walk of the
+// kernel's table. Closed connections, which the kernel keeps for some minutes to recognize late
+// packets, are skipped; UDP has none. An entry that begins or ends meanwhile may be missing. Begin
+// is called first, and again if the kernel's table was rebuilt meanwhile and the walk starts over.
 func (c *Conntrack) Each(begin func(), fn func(Entry)) error {
 	return c.each(filter{}, begin, func(e Entry) {
 		if !e.Closed {
@@ -48,16 +47,20 @@ func (c *Conntrack) EachUnanswered(begin func(), fn func(Entry)) error {
 	})
 }
 
-// EachAnsweredBy is [Conntrack.EachTranslated] for entries to which an endpoint's address has
-// replied, refusals included where they have entries. The kernel filters by the address if it can.
-func (c *Conntrack) EachAnsweredBy(addr netip.Addr, begin func(), fn func(Entry)) error {
+// EachAnswered is [Conntrack.EachTranslated] for entries to which an endpoint has replied, refusals
+// included where they have entries: the endpoints of one address, by which the kernel filters if it
+// can, or all if by is the zero Addr.
+func (c *Conntrack) EachAnswered(by netip.Addr, begin func(), fn func(Entry)) error {
 	const answered = statusDstNAT | statusSeenReply
-	by := filter{status: answered, mask: answered, family: nft.FamilyNumber(model.FamilyOf(addr))}
-	if addr.Is4() && c.filtersReplies() {
-		by.replySource = addr
+	only := filter{status: answered, mask: answered}
+	if by.IsValid() {
+		only.family = nft.FamilyNumber(model.FamilyOf(by))
 	}
-	return c.each(by, begin, func(e Entry) {
-		if e.Reply.Addr() == addr && e.Reply != e.Original && e.Replied {
+	if by.Is4() && c.filtersReplies() {
+		only.replySource = by
+	}
+	return c.each(only, begin, func(e Entry) {
+		if (!by.IsValid() || e.Reply.Addr() == by) && e.Reply != e.Original && e.Replied {
 			fn(e)
 		}
 	})
@@ -67,7 +70,7 @@ func (c *Conntrack) EachAnsweredBy(addr netip.Addr, begin func(), fn func(Entry)
 // takes the flags of the other direction and finds nothing (ad81d4daf6a3). One that refuses a
 // mask without a status, as those that filter by status do, is later.
 func (c *Conntrack) filtersReplies() bool {
-	if !c.unfiltered && !c.repliesProbed {
+	if !c.repliesProbed {
 		probe := request(msgGet, netlink.Dump, unix.AF_INET, func(e *attr.Encoder) {
 			e.Uint32(ctaStatusMask, statusDstNAT)
 		})
@@ -91,9 +94,6 @@ func (c *Conntrack) Answering(p model.Protocol) (at map[netip.AddrPort]bool, err
 
 // each calls fn for entries that pass a filter, and for others if the kernel does not filter.
 func (c *Conntrack) each(by filter, begin func(), fn func(Entry)) error {
-	if c.unfiltered {
-		by = filter{}
-	}
 	if err := c.walk(encodeEach(by), begin, func(e Entry, _ rawEntry) { fn(e) }); err != nil {
 		return fmt.Errorf("list flows: %w", explainError(err))
 	}
@@ -103,53 +103,45 @@ func (c *Conntrack) each(by filter, begin func(), fn func(Entry)) error {
 // Flows returns the flows of a client to the address and port that it sends to. The flow of a
 // given source port is found by its key; without one the kernel walks its table.
 func (c *Conntrack) Flows(p model.Protocol, client, to netip.AddrPort) (flows []Entry, err error) {
-	conn, err := c.dial()
-	if err != nil {
-		return nil, err
+	f := model.FamilyOf(to.Addr())
+	isFrom := func(e Entry) bool { return e.isFrom(p, client, to) }
+	if client.Port() == 0 {
+		return c.List(Query{f, p, to.Port()}, isFrom)
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	if _, err := conn.SendMessages(encodeFlows(p, client, to, !c.unfiltered)); err != nil {
-		return nil, flowsError(p, client, err)
-	}
-	for m, err := range conn.ReceiveIter() {
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil, nil
-		case isUnsupported(err) && !c.unfiltered && client.Port() == 0:
-			c.unfiltered = true
-			return c.Flows(p, client, to)
-		case err != nil:
-			return nil, flowsError(p, client, err)
+	get := request(msgGet, 0, nft.FamilyNumber(f), func(e *attr.Encoder) { encodeTuple(e, ctaTupleOrig, p, client, to) })
+	err = c.ask(get, msgNew, func(data []byte) {
+		if e, _, ok := decode(data); ok && isFrom(e) {
+			flows = append(flows, e)
 		}
-		if m.Header.Type&0xff != msgNew {
-			continue
-		}
-		if f, _, ok := decode(m.Data); ok && f.isFrom(p, client, to) {
-			flows = append(flows, f)
-		}
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("get a %s flow from %s: %w", p, client, explainError(err))
 	}
 	return flows, nil
 }
 
-func flowsError(p model.Protocol, client netip.AddrPort, err error) error {
-	return fmt.Errorf("list %s flows from %s: %w", p, client.Addr(), explainError(err))
+// ask sends a request that is no dump, and calls fn with the answers of a kind. The kernel marks
+// some of them as part of a dump, which never ends, so that a short one is requested after it.
+func (c *Conntrack) ask(m netlink.Message, kind netlink.HeaderType, fn func(data []byte)) (err error) {
+	conn, err := c.dial()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if _, err := conn.SendMessages([]netlink.Message{m, shortDump(m.Data[0])}); err != nil {
+		return err
+	}
+	for m, err := range conn.ReceiveIter() {
+		if err != nil {
+			return err
+		}
+		if m.Header.Type&0xff == kind {
+			fn(m.Data)
+		}
+	}
+	return nil
 }
 
-// encodeFlows requests one flow, or all flows to the destination port.
-//
-// After the answer that is one flow a [shortDump] is requested.
-func encodeFlows(p model.Protocol, client, to netip.AddrPort, filtered bool) []netlink.Message {
-	family := model.FamilyOf(to.Addr())
-	if client.Port() == 0 {
-		return []netlink.Message{encodeList(Query{Family: family, Protocol: p}, to.Port(), filtered)}
-	}
-	return []netlink.Message{
-		request(msgGet, 0, nft.FamilyNumber(family), func(e *attr.Encoder) { encodeTuple(e, ctaTupleOrig, p, client, to) }),
-		shortDump(nft.FamilyNumber(family)),
-	}
-}
-
-// isFrom reports whether the flow is one of a client to an address and port.
 func (e *Entry) isFrom(p model.Protocol, client, to netip.AddrPort) bool {
 	return e.Protocol == p && e.Client.Addr() == client.Addr() && e.Original == to &&
 		(client.Port() == 0 || client.Port() == e.Client.Port())

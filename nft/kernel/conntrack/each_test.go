@@ -42,7 +42,7 @@ func TestEachTranslatedSkipsOtherEntries(t *testing.T) {
 	}
 }
 
-func TestEachAnsweredByWithoutKernelFilterAsksForEverything(t *testing.T) {
+func TestEachAnsweredWithoutKernelFilterAsksForEverything(t *testing.T) {
 	entries := sample()
 	for i := range entries {
 		entries[i].Status = uint32(i%3) * statusSeenReply / 2 // 0, 1, 2: one in three was answered
@@ -52,7 +52,7 @@ func TestEachAnsweredByWithoutKernelFilterAsksForEverything(t *testing.T) {
 	for _, want := range [][]string{{"get", "get"}, {"get"}} { // first whether the kernel filters
 		k.asked = nil
 		var got []Entry
-		err := c.EachAnsweredBy(entries[2].Reply.Addr(), func() { got = nil }, func(e Entry) { got = append(got, e) })
+		err := c.EachAnswered(entries[2].Reply.Addr(), func() { got = nil }, func(e Entry) { got = append(got, e) })
 		if err != nil || len(got) != 2 || got[0].ID != 2 || got[1].ID != 8 || !slices.Equal(k.asked, want) {
 			t.Errorf("asked %q, %v, %v, want %q", k.asked, got, err, want)
 		}

@@ -69,24 +69,18 @@ const (
 	filterDstPort  = 1 << 5 // CTA_FILTER_F_CTA_PROTO_DST_PORT
 )
 
-// request returns a message to ctnetlink.
 func request(kind uint16, flags netlink.HeaderFlags, family uint8, attributes func(*attr.Encoder)) netlink.Message {
 	return socket.Request(unix.NFNL_SUBSYS_CTNETLINK, kind, flags, family, attributes)
 }
 
-// encodeList requests all entries of a family, filtered by protocol, and by port unless it
-// is anyPort.
-func encodeList(q Query, port uint16, filtered bool) netlink.Message {
-	if !filtered {
-		return request(msgGet, netlink.Dump, nft.FamilyNumber(q.Family), nil)
-	}
+func encodeList(q Query) netlink.Message {
 	return request(msgGet, netlink.Dump, nft.FamilyNumber(q.Family), func(e *attr.Encoder) {
 		flags := uint32(filterProtocol)
 		e.Nested(ctaTupleOrig, func() {
 			e.Nested(ctaTupleProto, func() {
 				e.Uint8(ctaProtoNum, uint8(q.Protocol))
-				if port != anyPort {
-					e.Uint16(ctaProtoDstPort, port)
+				if q.Port != 0 {
+					e.Uint16(ctaProtoDstPort, q.Port)
 					flags |= filterDstPort
 				}
 			})
@@ -102,7 +96,6 @@ type filter struct {
 	replySource  netip.Addr // invalid means any; IPv4 only (see the package comment)
 }
 
-// encodeEach requests the entries that pass a filter.
 func encodeEach(f filter) netlink.Message {
 	return request(msgGet, netlink.Dump, f.family, func(e *attr.Encoder) {
 		if f.mask != 0 {
@@ -124,7 +117,6 @@ func encodeDelete(entry Entry) netlink.Message {
 		func(e *attr.Encoder) { e.Bytes = append(e.Bytes, entry.key...) })
 }
 
-// encodeTuple appends one direction of an entry.
 func encodeTuple(e *attr.Encoder, kind uint16, p model.Protocol, src, dst netip.AddrPort) {
 	srcKind, dstKind := uint16(ctaIPv4Src), uint16(ctaIPv4Dst)
 	if src.Addr().Is6() {
@@ -143,22 +135,15 @@ func encodeTuple(e *attr.Encoder, kind uint16, p model.Protocol, src, dst netip.
 	})
 }
 
-// shortDump requests a dump of one line for each processor. The kernel marks some single answers as
-// part of a dump, which never ends; this one does, after them.
+// shortDump requests a dump of one line for each processor.
 func shortDump(family uint8) netlink.Message {
 	return request(msgStatistics, netlink.Dump, family, nil)
-}
-
-// isUnsupported reports whether the kernel may not support the filter of a list. It answers
-// the same if it lacks ctnetlink, which shows when it is asked without a filter.
-func isUnsupported(err error) bool {
-	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP)
 }
 
 // explainError adds to an error of the kernel what it means here.
 func explainError(err error) error {
 	switch {
-	case isUnsupported(err):
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP):
 		return fmt.Errorf("the kernel lacks connection tracking's netlink (CONFIG_NF_CT_NETLINK): %w", err)
 	case errors.Is(err, unix.EINTR):
 		return fmt.Errorf("interrupted each time by changes of the table: %w", err)

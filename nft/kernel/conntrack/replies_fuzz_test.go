@@ -81,10 +81,10 @@ func FuzzList(f *testing.F) {
 	f.Fuzz(func(t *testing.T, answers []byte, asked uint8) {
 		q := Query{Family: model.Families[asked%2], Protocol: model.Protocols[asked/2%3]}
 		if asked&0x80 > 0 {
-			q.Ports = []uint16{53}
+			q.Port = 53
 		}
 		interrupted := false
-		c := New(Config{Unfiltered: asked&0x40 > 0})
+		c := New(Config{})
 		c.dial = func() (*netlink.Conn, error) {
 			return nltest.Dial(func(requests []netlink.Message) ([]netlink.Message, error) {
 				var out []netlink.Message

@@ -31,12 +31,11 @@ func TestDecodeBaseChainReadsDevices(t *testing.T) {
 	for _, tc := range []struct {
 		family uint8
 		hook   uint32
-	}{{unix.NFPROTO_NETDEV, 0}, {unix.NFPROTO_INET, uint32(simulate.HookIngress)}} {
+	}{{unix.NFPROTO_NETDEV, 0}, {unix.NFPROTO_INET, 5}} {
 		var d attr.Decoder
 		c := decodeChain(&d, chainOf(tc.family, tc.hook, devices))
-		b, hooked := c.base()
-		if d.Err() != nil || !hooked || b.Hook != simulate.HookIngress || b.Priority != 7 || !slices.Equal(b.Devices, []string{"eth1", "eth2", "veth*"}) {
-			t.Errorf("family %d: %+v, hooked %t, %v", tc.family, b, hooked, d.Err())
+		if d.Err() != nil || !seesIP(c) || c.Hook != simulate.HookIngress || c.Priority != 7 || !slices.Equal(c.Devices, []string{"eth1", "eth2", "veth*"}) {
+			t.Errorf("family %d: %+v, %v", tc.family, c, d.Err())
 		}
 	}
 }

@@ -84,7 +84,7 @@ func FuzzReplies(f *testing.F) {
 					t.Errorf("not fit for a terminal: %q", text)
 				}
 			},
-			func(d *attr.Decoder, m message) { c := decodeChain(d, m); _, _ = c.base() },
+			func(d *attr.Decoder, m message) { _ = seesIP(decodeChain(d, m)) },
 			new(set).decode,
 			func(d *attr.Decoder, m message) { eachElement(d, m, func(e element) { list = append(list, e) }) },
 		} {

@@ -78,7 +78,6 @@ func legacyOf(f model.Family, only []string) (tables []Table, err error) {
 	return tables, err
 }
 
-// readLegacy reads the chains of a table.
 func (t *Table) readLegacy(f model.Family) error {
 	// Any socket of the family can read tables; a raw one would need CAP_NET_RAW, too.
 	fd, err := unix.Socket(legacyFamilies[f].domain, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -145,7 +144,7 @@ func (t *Table) decodeLegacy(entries []byte, targetOffset int) error {
 		target := entries[at:next]
 		name, data := cString(target[targetName:targetData]), target[targetData:]
 		if name == "ERROR" {
-			t.Chains = append(t.Chains, Chain{Name: cString(data)})
+			t.Chains = append(t.Chains, Chain{Chain: t.Chain(cString(data))})
 		} else {
 			inert = inert && name == "" && endsChain(int32(binary.NativeEndian.Uint32(data)))
 		}

@@ -39,7 +39,7 @@ func WriteOthers(w io.Writer) (err error) {
 		}
 		fmt.Fprintf(&text, "table %s {%s\n", simulate.Printable(t.String()), remarkIf(t.Dormant, " # dormant"))
 		for _, c := range t.Chains {
-			hook := remarkIf(c.Hook != "", " # hook "+c.Hook) + remarkIf(c.Drop, ", policy drop")
+			hook := remarkIf(c.Hook != "", " # hook "+string(c.Hook)) + remarkIf(c.Drop, ", policy drop")
 			fmt.Fprintf(&text, "\tchain %s {%s\n%s\t}\n", simulate.Printable(c.Name), hook,
 				strings.Join(rules[t.Chain(c.Name)], ""))
 		}

@@ -72,9 +72,8 @@ func (m *Memory) decode(b nft.Batch) error {
 		msg := message{data[0], d.Body(data)}
 		switch h.Type & 0xff {
 		case unix.NFT_MSG_NEWCHAIN:
-			c := decodeChain(&d, msg)
-			if b, hooked := c.base(); hooked {
-				m.base = append(m.base, b)
+			if c := decodeChain(&d, msg); seesIP(c) {
+				m.base = append(m.base, c)
 			}
 		case unix.NFT_MSG_NEWSET:
 			m.addSet(&d, msg)
@@ -90,7 +89,7 @@ func (m *Memory) decode(b nft.Batch) error {
 func (m *Memory) addSet(d *attr.Decoder, msg message) {
 	s := &set{
 		table:    simulate.Table{Family: families[msg.family], Name: nft.TableName},
-		contents: contents{elements: map[string]simulate.Element{}},
+		elements: map[string]simulate.Element{},
 	}
 	s.decode(d, msg)
 	s.Name = attr.String(d.Find(msg.attributes, unix.NFTA_SET_NAME))
@@ -102,13 +101,11 @@ func (m *Memory) addSet(d *attr.Decoder, msg message) {
 	m.byID[id], m.sets[setName{s.table, s.Name}] = s, s
 }
 
-// addElements adds elements to an anonymous set.
 func (m *Memory) addElements(d *attr.Decoder, msg message) {
 	s := m.byID[d.Uint32(d.Find(msg.attributes, unix.NFTA_SET_ELEM_LIST_SET_ID))]
 	eachElement(d, msg, func(e element) { s.elements[string(e.key)] = e.Element })
 }
 
-// addRule appends a rule to its chain.
 func (m *Memory) addRule(d *attr.Decoder, msg message) {
 	r := decodeRule(d, msg)
 	for _, e := range r.Expressions {
@@ -144,7 +141,6 @@ type elementList struct {
 	at  func(int) nft.Element
 }
 
-// find returns the element that a key matches.
 func (l elementList) find(key []byte) (simulate.Element, bool, error) {
 	k, ok := wire.DecodeKey(l.id, key)
 	if !ok {

@@ -15,10 +15,7 @@ import (
 
 // A Reader reads nf_tables of one network namespace. It is not safe for concurrent use.
 // It implements [simulate.Rules].
-type Reader struct {
-	conn      *netlink.Conn
-	constants *Constants // nil keeps none
-}
+type Reader struct{ conn *netlink.Conn }
 
 // Open opens a socket to read from. The network namespace is given by its file descriptor;
 // zero means that of the calling thread.
@@ -32,9 +29,6 @@ func Open(netNS int) (*Reader, error) {
 
 // NewReader returns a reader that shares a socket.
 func NewReader(conn *netlink.Conn) *Reader { return &Reader{conn: conn} }
-
-// KeepConstants makes tables of [Reader.Table] use and fill a store.
-func (r *Reader) KeepConstants(c *Constants) { r.constants = c }
 
 // Close closes the socket.
 func (r *Reader) Close() error { return r.conn.Close() }
@@ -64,10 +58,8 @@ func decode(data []byte, fn func(*attr.Decoder, message)) error {
 	return d.Err()
 }
 
-// permission adds to an error that is [fs.ErrPermission] how to get permission.
 func permission(err error) error { return socket.ExplainPermission(err, "read nftables") }
 
-// families are the names of nft by the kernel's number.
 var families = map[uint8]string{
 	unix.NFPROTO_INET: "inet", unix.NFPROTO_IPV4: "ip", unix.NFPROTO_ARP: "arp",
 	unix.NFPROTO_NETDEV: "netdev", unix.NFPROTO_BRIDGE: "bridge", unix.NFPROTO_IPV6: "ip6",

@@ -3,9 +3,7 @@ package dump
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
-	"strings"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -38,29 +36,24 @@ func (r *Reader) Snapshot(fn func() error) error {
 func (r *Reader) BaseChains(f model.Family) (list []simulate.BaseChain, err error) {
 	tables, err := r.tablesWithChains()
 	for i := range tables {
-		for j := range tables[i].Chains {
-			if b, hooked := tables[i].Chains[j].base(); hooked && !tables[i].Dormant {
-				list = append(list, b)
+		for _, c := range tables[i].Chains {
+			if seesIP(c) && !tables[i].Dormant {
+				list = append(list, c)
 			}
 		}
 	}
 	return chainsOf(f, list), err
 }
 
-// base returns the chain as one at a hook that IP packets pass; false if it is none.
-func (c *Chain) base() (simulate.BaseChain, bool) {
-	number := slices.Index(simulate.HookNames[:], c.Hook)
-	seesIP := slices.Contains([]string{"ip", "ip6", "inet", "netdev"}, c.Table.Family)
-	return simulate.BaseChain{
-		Chain: simulate.Chain{Table: c.Table, Name: c.Name}, Type: c.Type, Hook: simulate.Hook(max(number, 0)),
-		Priority: c.Priority, PolicyDrop: c.Drop, Devices: c.Devices,
-	}, seesIP && number >= 0
+// seesIP reports whether the chain is at a hook that IP packets pass.
+func seesIP(c Chain) bool {
+	return slices.Contains([]string{"ip", "ip6", "inet", "netdev"}, c.Table.Family) &&
+		slices.Contains(simulate.Hooks[:], c.Hook)
 }
 
-// chainsOf returns the chains that see packets of a family.
 func chainsOf(f model.Family, all []simulate.BaseChain) (out []simulate.BaseChain) {
 	for _, b := range all {
-		switch b.Chain.Table.Family {
+		switch b.Table.Family {
 		case "inet", "netdev", nft.FamilyName(f):
 			out = append(out, b)
 		}
@@ -75,22 +68,6 @@ func (r *Reader) Rules(c simulate.Chain) (list []simulate.Rule, err error) {
 		return true
 	})
 	return list, err
-}
-
-// RuleText returns a rule in the syntax of nft, by its table ("inet filter"), chain and handle;
-// empty if there is none. The network namespace is that of the calling thread.
-func RuleText(table, chain string, handle uint64) (text string, err error) {
-	family, name, _ := strings.Cut(table, " ")
-	r, err := Open(0)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	rule, err := r.Rule(simulate.Chain{Table: simulate.Table{Family: family, Name: name}, Name: chain}, handle)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return rule.Text(), err
 }
 
 // Set implements [simulate.Rules]. Elements are looked up by the kernel, except for those of a set

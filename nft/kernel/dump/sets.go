@@ -1,9 +1,11 @@
 package dump
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/mdlayher/netlink"
@@ -21,32 +23,22 @@ type setName struct {
 // A set is a set and what was read of it.
 type set struct {
 	simulate.Set
-	table  simulate.Table
-	flags  uint32
-	handle uint64
-	contents
-}
-
-// contents are the elements of a set.
-type contents struct {
+	table     simulate.Table
+	flags     uint32
 	elements  map[string]simulate.Element
 	intervals intervals
 	catchAll  *simulate.Element // for all keys that have none, or nil
-	read      bool              // intervals or catchAll
+	read      bool              // all of them, or catchAll
 }
 
 // find returns the element that a key matches, nil if there is none.
-func (c *contents) find(key []byte) *simulate.Element {
-	if e, found := c.elements[string(key)]; found {
+func (s *set) find(key []byte) *simulate.Element {
+	if e, found := s.elements[string(key)]; found {
 		return &e
 	}
-	if e := c.intervals.find(key); e != nil {
-		return e
-	}
-	return c.catchAll
+	return cmp.Or(s.intervals.find(key), s.catchAll)
 }
 
-// setConcat is NFT_SET_CONCAT.
 const setConcat = 0x80
 
 // isDynamic reports whether packets or time change the set.
@@ -79,8 +71,6 @@ func (s *set) decode(d *attr.Decoder, m message) {
 			s.KeyLen = d.Uint32(value)
 		case unix.NFTA_SET_DATA_TYPE:
 			s.DataType = d.Uint32(value)
-		case setHandle:
-			s.handle = d.Uint64(value)
 		case unix.NFTA_SET_TIMEOUT:
 			s.Timeout = time.Duration(d.Uint64(value)) * timeoutUnit
 		}
@@ -92,7 +82,7 @@ func (s *set) decode(d *attr.Decoder, m message) {
 func (r *Reader) lookup(s *set, key []byte) (found *simulate.Element, err error) {
 	if s.hasIntervals() {
 		if !s.read {
-			err = r.readIntervals(s)
+			err = r.readElements(s)
 		}
 		return s.find(key), err
 	}
@@ -102,23 +92,37 @@ func (r *Reader) lookup(s *set, key []byte) (found *simulate.Element, err error)
 	if err != nil || found != nil || s.read {
 		return cmp.Or(found, s.catchAll), err
 	}
-	// A set may have an element for all keys that have none since Linux 5.13.
+	// A set may have an element for all keys that have none.
 	s.catchAll, err = r.element(s, func(e *attr.Encoder) { e.Uint32(unix.NFTA_SET_ELEM_FLAGS, elementCatchAll) })
-	if errors.Is(err, unix.EINVAL) {
-		err = nil // an older kernel
-	}
 	s.read = err == nil
 	return s.catchAll, err
 }
 
-// readIntervals reads a set of intervals.
-func (r *Reader) readIntervals(s *set) error {
-	var list []element
+// readElements reads all elements of a set.
+func (r *Reader) readElements(s *set) error {
+	s.elements = map[string]simulate.Element{}
 	err := r.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, FamilyNumber(s.table.Family), s.encodeName,
 		func(d *attr.Decoder, m message) {
-			eachElement(d, m, func(e element) { list = append(list, e) })
+			eachElement(d, m, func(e element) {
+				switch {
+				case e.key == nil:
+					s.catchAll = &e.Element
+				case s.hasIntervals():
+					s.intervals = append(s.intervals, e)
+				default:
+					s.elements[string(e.key)] = e.Element
+				}
+			})
 		})
-	s.addIntervals(list)
+	slices.SortFunc(s.intervals, func(a, b element) int {
+		if c := bytes.Compare(a.key, b.key); c != 0 || a.end == b.end {
+			return c
+		}
+		if a.end {
+			return -1
+		}
+		return 1
+	})
 	s.read = err == nil
 	return err
 }
@@ -151,14 +155,12 @@ func (s *set) encodeName(e *attr.Encoder) {
 	e.String(unix.NFTA_SET_ELEM_LIST_SET, s.Name)
 }
 
-// An element is an element with its key.
 type element struct {
 	simulate.Element
 	key []byte
 	end bool // of an interval
 }
 
-// eachElement calls fn for each element of a message.
 func eachElement(d *attr.Decoder, m message, fn func(element)) {
 	for _, e := range d.Attributes(d.Find(m.attributes, unix.NFTA_SET_ELEM_LIST_ELEMENTS)) {
 		fn(decodeElement(d, e))
@@ -192,11 +194,29 @@ func decodeElement(d *attr.Decoder, b []byte) (e element) {
 	return e
 }
 
-// elementExpressions is NFTA_SET_ELEM_EXPRESSIONS.
 const elementExpressions = 11
 
 // mayDecide reports whether an expression of an element does more than count.
 func mayDecide(d *attr.Decoder, expression []byte) bool {
 	name := attr.String(d.Find(expression, unix.NFTA_EXPR_NAME))
 	return name != "counter" && name != "last"
+}
+
+// intervals are the bounds of intervals, sorted; where one ends and another begins, the end
+// is first.
+type intervals []element
+
+// find returns the interval that a key is in: the last bound at the key or before it must be
+// a beginning.
+func (list intervals) find(key []byte) *simulate.Element {
+	i, _ := slices.BinarySearchFunc(list, key, func(e element, key []byte) int {
+		if bytes.Compare(e.key, key) <= 0 {
+			return -1
+		}
+		return 1
+	})
+	if i == 0 || list[i-1].end {
+		return nil
+	}
+	return &list[i-1].Element
 }

@@ -22,7 +22,6 @@ import (
 type TableRules struct {
 	reader  *Reader
 	table   simulate.Table
-	handle  uint64
 	Dormant bool
 	base    []simulate.BaseChain
 	kept    map[simulate.Chain][]simulate.Rule
@@ -45,7 +44,7 @@ func (r *Reader) Table(name simulate.Table, keep func(chain string) bool, skip s
 		return nil, fmt.Errorf("table %s: %w", name, fs.ErrNotExist)
 	}
 	t := &TableRules{
-		reader: r, table: name, handle: tables[i].handle, Dormant: tables[i].Dormant,
+		reader: r, table: name, Dormant: tables[i].Dormant,
 		kept: map[simulate.Chain][]simulate.Rule{}, named: map[string]*set{},
 	}
 	t.Forget()
@@ -53,12 +52,12 @@ func (r *Reader) Table(name simulate.Table, keep func(chain string) bool, skip s
 	if err != nil {
 		return nil, err
 	}
-	for i := range chains {
-		b, hooked := chains[i].base()
+	for _, b := range chains {
+		hooked := seesIP(b)
 		if hooked {
 			t.base = append(t.base, b)
 		}
-		if !hooked && !keep(b.Chain.Name) {
+		if !hooked && !keep(b.Name) {
 			continue
 		}
 		t.kept[b.Chain] = nil
@@ -81,20 +80,16 @@ func (r *Reader) Table(name simulate.Table, keep func(chain string) bool, skip s
 // of all sets, so that one request for each of thousands would take minutes.
 func (t *TableRules) readShapes() error {
 	t.shapes = map[string]*set{}
-	handles := map[uint64]bool{}
 	err := t.reader.get(unix.NFT_MSG_GETSET, netlink.Dump, FamilyNumber(t.table.Family), func(e *attr.Encoder) {
 		e.String(unix.NFTA_SET_TABLE, t.table.Name)
 	}, func(d *attr.Decoder, m message) {
 		s := &set{table: t.table}
 		s.decode(d, m)
 		s.Name = attr.String(d.Find(m.attributes, unix.NFTA_SET_NAME))
-		t.shapes[s.Name], handles[s.handle] = s, true
+		t.shapes[s.Name] = s
 	})
 	if err != nil {
 		return fmt.Errorf("list the sets of table %s: %w", t.table, err)
-	}
-	if t.reader.constants != nil {
-		t.reader.constants.prune(t.handle, handles)
 	}
 	return nil
 }
@@ -151,43 +146,11 @@ func (t *TableRules) readSet(name string) (*set, error) {
 	}
 	fresh := *shape
 	s := &fresh
-	s.contents = contents{elements: map[string]simulate.Element{}}
 	s.Find = s.findRead
 	if s.isDynamic() {
 		return s, nil
 	}
-	list, err := t.elements(s)
-	if err != nil {
-		return nil, err
-	}
-	var d attr.Decoder
-	var all []element
-	for _, e := range d.Attributes(list) {
-		switch e := decodeElement(&d, e); {
-		case s.hasIntervals():
-			all = append(all, e)
-		case e.key == nil:
-			s.catchAll = &e.Element
-		default:
-			s.elements[string(e.key)] = e.Element
-		}
-	}
-	if s.hasIntervals() {
-		s.addIntervals(all)
-	}
-	return s, d.Err()
-}
-
-// readElements reads the list of the elements of a set.
-func (t *TableRules) readElements(s *set) (list []byte, err error) {
-	err = t.reader.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, FamilyNumber(t.table.Family), s.encodeName,
-		func(d *attr.Decoder, m message) {
-			list = append(list, d.Find(m.attributes, unix.NFTA_SET_ELEM_LIST_ELEMENTS)...)
-			for len(list)%4 != 0 {
-				list = append(list, 0) // attributes are aligned
-			}
-		})
-	return list, err
+	return s, t.reader.readElements(s)
 }
 
 // Keys returns the keys of a named set with their elements, sorted; none if there is no such
@@ -214,7 +177,6 @@ func (s *set) findRead(key []byte) (e simulate.Element, found bool, _ error) {
 	return e, false, nil
 }
 
-// timeoutUnit is the unit of NFTA_SET_TIMEOUT.
 const timeoutUnit = time.Millisecond
 
 // Bounds calls fn with the bounds of all intervals of addresses in anonymous sets that were

@@ -24,32 +24,14 @@ type Table struct {
 	Legacy, Inert bool
 	// Dormant tables see no packets.
 	Dormant bool
-	// Owned is true if the table ends with the socket of a program.
-	Owned bool
 	// Comment is what nft lists as the table's comment.
 	Comment string
 	// Chains are in the kernel's order.
 	Chains []Chain
-
-	handle uint64
 }
 
-// A Chain is a chain of a table.
-type Chain struct {
-	Table simulate.Table
-	Name  string
-	// Type is filter, nat or route; empty, as all that follows, for a chain that is only
-	// jumped to.
-	Type string
-	// Hook is prerouting, input, forward, output, postrouting, ingress or egress.
-	Hook     string
-	Priority int32
-	// Drop is true if packets are dropped that no rule of the chain decided on.
-	Drop bool
-	// Devices are, at ingress, the names of the interfaces whose packets the chain sees; one
-	// that ends in an asterisk is a prefix.
-	Devices []string
-}
+// A Chain is a chain of a table; at no hook if it is only jumped to.
+type Chain = simulate.BaseChain
 
 // String returns the family and the name, as in "ip kube-proxy".
 func (t *Table) String() string {
@@ -110,12 +92,8 @@ func (r *Reader) Tables(family string) (tables []Table, err error) {
 				t.Name = attr.String(value)
 			case unix.NFTA_TABLE_FLAGS:
 				t.Dormant = d.Uint32(value)&unix.NFT_TABLE_F_DORMANT != 0
-			case tableHandle:
-				t.handle = d.Uint64(value)
 			case tableUserdata:
 				t.Comment = attr.String(attr.Userdata(value, attr.CommentTag))
-			case tableOwner:
-				t.Owned = true
 			}
 		}
 		tables = append(tables, t)
@@ -169,13 +147,13 @@ func decodeChain(d *attr.Decoder, m message) (c Chain) {
 		case unix.NFTA_CHAIN_POLICY:
 			c.Drop = d.Uint32(value) == policyDrop
 		case unix.NFTA_CHAIN_HOOK:
-			c.decodeHook(d, value)
+			decodeHook(d, value, &c)
 		}
 	}
 	return c
 }
 
-func (c *Chain) decodeHook(d *attr.Decoder, hook []byte) {
+func decodeHook(d *attr.Decoder, hook []byte, c *Chain) {
 	number := uint32(0)
 	for kind, value := range d.Attributes(hook) {
 		switch kind {
@@ -194,14 +172,14 @@ func (c *Chain) decodeHook(d *attr.Decoder, hook []byte) {
 			}
 		}
 	}
-	names := simulate.HookNames[:]
+	names := simulate.Hooks[:]
 	switch c.Table.Family {
 	case "netdev":
-		names = []string{"ingress", "egress"}
+		names = []simulate.Hook{simulate.HookIngress, "egress"}
 	case "arp":
-		names = []string{"input", "output", "forward"}
+		names = []simulate.Hook{simulate.HookInput, simulate.HookOutput, simulate.HookForward}
 	}
-	c.Hook = fmt.Sprintf("hook %d", number)
+	c.Hook = simulate.Hook(fmt.Sprintf("hook %d", number))
 	if int(number) < len(names) {
 		c.Hook = names[number]
 	}
@@ -214,8 +192,5 @@ const (
 	deviceName   = 1 // NFTA_DEVICE_NAME
 	devicePrefix = 2 // NFTA_DEVICE_PREFIX, Linux 6.17
 
-	tableHandle   = 4  // NFTA_TABLE_HANDLE
-	tableUserdata = 6  // NFTA_TABLE_USERDATA, since Linux 5.10
-	tableOwner    = 7  // NFTA_TABLE_OWNER
-	setHandle     = 16 // NFTA_SET_HANDLE
+	tableUserdata = 6 // NFTA_TABLE_USERDATA, since Linux 5.10
 )

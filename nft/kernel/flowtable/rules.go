@@ -12,7 +12,6 @@ import (
 // priority of the chain, after filters of others: what they drop does not enter.
 const priority = 10
 
-// addChains adds both chains with their rules.
 func addChains(b *socket.Batch, after uint64) {
 	b.AddChain(family, TableName, chainEnter, nil)
 	b.AddChain(family, TableName, chainForward, &socket.Hook{Number: unix.NF_INET_FORWARD, Priority: priority})

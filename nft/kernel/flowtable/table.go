@@ -14,7 +14,6 @@ import (
 	"kube-vmap/nft/kernel/socket"
 )
 
-// family is the family of the table.
 const family = unix.NFPROTO_INET
 
 // Names of objects in the table.

@@ -17,7 +17,7 @@
 //	nftables  tables ip kube-proxy, ip6 kube-proxy    \  one transaction
 //	iptables  KUBE-* chains of tables nat, filter     |  per family
 //	          and mangle, and the jumps to them       /
-//	ipvs      as iptables, and virtual servers,       package ipvs, and only
+//	ipvs      as iptables, and virtual servers,       one by one, and only
 //	          ipsets, and the device kube-ipvs0       if that device exists
 //
 // The tables of iptables are shared with other programs. kube-proxy's chains are known by

@@ -3,7 +3,7 @@ package kubeproxy
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
+	"hash/maphash"
 	"slices"
 
 	"github.com/mdlayher/netlink"
@@ -11,7 +11,6 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/dump"
-	"kube-vmap/nft/kernel/kubeproxy/ipvs"
 	"kube-vmap/nft/kernel/socket"
 )
 
@@ -34,11 +33,13 @@ type Found struct {
 	IPVS bool
 	// Content changes when a chain of nftables mode comes or goes, which most changes of a
 	// Service and its endpoints cause: a kube-proxy that runs writes that also while its
-	// rules are suspended.
+	// rules are suspended. Only this process can compare it.
 	Content uint64
 
 	generation uint32 // of nf_tables, before the first read
 }
+
+var contentSeed = maphash.MakeSeed()
 
 // A Part is a chain of kube-proxy at which its rules begin: a base chain of nftables mode, or
 // a chain to which a hook of iptables leads.
@@ -94,7 +95,7 @@ func Find(netNS int) (*Found, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for kube-proxy's rules: %w", socket.ExplainPermission(err, "read nftables"))
 	}
-	if f.IPVS, err = ipvs.Exists(netNS); err != nil {
+	if f.IPVS, err = hasIPVSDevice(netNS); err != nil {
 		return nil, err
 	}
 	return f, nil
@@ -118,7 +119,6 @@ func find(netNS int) (f *Found, err error) {
 	return f, nil
 }
 
-// read adds what is in the tables of a family.
 func (f *Found) read(conn *netlink.Conn, netNS int, family model.Family) error {
 	tables, err := tablesOf(dump.NewReader(conn), family)
 	if err != nil {
@@ -135,7 +135,9 @@ func (f *Found) read(conn *netlink.Conn, netNS int, family model.Family) error {
 				f.Markers = append(f.Markers, family)
 			}
 			names = baseChains(all)
-			f.Content += hashNames(family, all)
+			for name := range all { // in any order
+				f.Content += maphash.String(contentSeed, nft.FamilyName(family)+" "+name)
+			}
 		}
 		for _, chain := range names {
 			if err := f.readChain(netNS, Part{Family: family, Table: table, Chain: chain}); err != nil {
@@ -146,17 +148,6 @@ func (f *Found) read(conn *netlink.Conn, netNS int, family model.Family) error {
 	return nil
 }
 
-// hashNames returns a number that depends on the names of chains, in any order.
-func hashNames(f model.Family, all map[string]bool) (sum uint64) {
-	for name := range all {
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(nft.FamilyName(f) + " " + name)) // never fails
-		sum += h.Sum64()
-	}
-	return sum
-}
-
-// baseChains returns the names of the chains at hooks, sorted.
 func baseChains(all map[string]bool) (names []string) {
 	for name, base := range all {
 		if base {

@@ -29,7 +29,7 @@ type Rule struct {
 type Plan struct {
 	// Unhook are the rules to delete, as indexes in [Table.Rules].
 	Unhook []int
-	// Empty are the chains to empty.
+	// Empty are the chains to empty, sorted.
 	Empty []string
 	// Delete are the chains to delete; all of them are in Empty.
 	Delete []string
@@ -40,14 +40,8 @@ type Plan struct {
 // A chain that another program's rule jumps to cannot be deleted without that rule, which
 // is not ours. It is only emptied, so that it does not send packets to stale endpoints.
 // KUBE-MARK-MASQ even keeps its rule, because programs that jump there want the mark.
-// Chains in busy are treated the same: they are in use in a way that does not show in the
-// rules.
-func (t Table) Plan(busy ...string) Plan {
-	used := map[string]bool{}
-	for _, name := range busy {
-		used[name] = true
-	}
-	filled := map[string]bool{}
+func (t Table) Plan() Plan {
+	used, filled := map[string]bool{}, map[string]bool{}
 	var p Plan
 	for i, r := range t.Rules {
 		switch {
@@ -83,19 +77,14 @@ func (p Plan) String() string {
 		parts = append(parts, fmt.Sprintf("jumps (%d)", n))
 	}
 	parts = append(parts, summary(p.Delete)...)
-	for _, name := range summary(p.emptiedOnly()) {
+	emptied := slices.DeleteFunc(slices.Clone(p.Empty), func(name string) bool {
+		_, deleted := slices.BinarySearch(p.Delete, name)
+		return deleted
+	})
+	for _, name := range summary(emptied) {
 		parts = append(parts, "content of "+name+", which others use")
 	}
 	return strings.Join(parts, ", ")
-}
-
-// emptiedOnly returns the chains that are emptied and not deleted.
-func (p Plan) emptiedOnly() []string {
-	gone := map[string]bool{}
-	for _, name := range p.Delete {
-		gone[name] = true
-	}
-	return slices.DeleteFunc(slices.Clone(p.Empty), func(name string) bool { return gone[name] })
 }
 
 // summary returns the names, and the number of those that differ by a hash only.

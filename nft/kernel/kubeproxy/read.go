@@ -25,7 +25,6 @@ const (
 	readTimeout = 30 * time.Second
 )
 
-// open opens a socket to nf_tables.
 func open(netNS int) (*netlink.Conn, error) {
 	conn, err := socket.Open(netNS)
 	if err != nil {
@@ -38,7 +37,6 @@ func open(netNS int) (*netlink.Conn, error) {
 	return conn, nil
 }
 
-// A state is what the tables of a family hold.
 type state struct {
 	// generation is that of nf_tables when the rules at the hooks were read.
 	generation uint32
@@ -52,7 +50,6 @@ type state struct {
 	tables    []*Table
 }
 
-// read reads the tables of a family.
 func read(conn *netlink.Conn, f model.Family) (*state, error) {
 	s := &state{consistent: true}
 	var err error
@@ -120,7 +117,6 @@ func tablesOf(r *dump.Reader, f model.Family) (map[string]map[string]bool, error
 	return all, err
 }
 
-// isUnsupported reports whether the kernel does not have a family of nf_tables.
 func isUnsupported(err error) bool {
 	return errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EOPNOTSUPP)
 }

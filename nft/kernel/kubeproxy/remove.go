@@ -11,7 +11,6 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/kubeproxy/ipvs"
 	"kube-vmap/nft/kernel/socket"
 )
 
@@ -51,7 +50,7 @@ func Remove(c Config) (removed []string, err error) {
 			err = errors.Join(err, fmt.Errorf("remove kube-proxy's tables and chains of family %s: %w", nft.FamilyName(f), e))
 		}
 	}
-	names, e := ipvs.Remove(ipvs.Config{NetNS: c.NetNS, ExcludeCIDRs: c.ExcludeCIDRs})
+	names, e := removeIPVS(c.NetNS, c.ExcludeCIDRs)
 	return append(removed, names...), errors.Join(err, e)
 }
 
@@ -108,54 +107,47 @@ func tryRemove(dial func() (*netlink.Conn, error), f model.Family, marker bool) 
 	return removed, s.consistent, err
 }
 
-// remove commits until the kernel accepts the batch: other programs may write in between,
-// and a chain may be in use in a way that does not show in the rules.
+// remove commits until the kernel accepts the batch: other programs may write in between.
 func (s *state) remove(conn *netlink.Conn, f model.Family) (removed []string, err error) {
-	busy := map[string][]string{}
 	for range maxWrites {
-		plans, empty := s.plan(busy)
+		plans, empty := s.plan()
 		if empty {
 			return nil, s.check(conn)
 		}
-		more, err := newBatch(f, s, plans).commit(conn)
-		if err == nil && len(more) == 0 {
-			return s.describe(f, plans), nil
-		}
+		b := newBatch(f, s, plans)
+		err := b.Commit(conn, nil)
 		switch {
-		case errors.Is(err, unix.ERESTART):
-			err = s.refresh(conn, f)
+		case err == nil:
+			return s.describe(f, plans), nil
 		case s.addMarker && isUnsupported(err):
 			return nil, nil // a kernel without the family has nothing else of it
+		case !errors.Is(err, unix.ERESTART):
+			return nil, fmt.Errorf("commit the removal: %w", err)
 		}
-		if err != nil {
+		if err := s.refresh(conn, f); err != nil {
 			return nil, err
-		}
-		for _, c := range more {
-			busy[c.table] = append(busy[c.table], c.name)
 		}
 	}
 	return nil, unix.ERESTART
 }
 
 // plan returns the plans of all tables, and whether there is nothing to remove.
-func (s *state) plan(busy map[string][]string) (plans []Plan, empty bool) {
+func (s *state) plan() (plans []Plan, empty bool) {
 	empty = !s.hasTable && !s.addMarker
 	for _, t := range s.tables {
-		p := t.Plan(busy[t.Name]...)
+		p := t.Plan()
 		empty = empty && p.IsEmpty()
 		plans = append(plans, p)
 	}
 	return plans, empty
 }
 
-// check finds out whether nf_tables changed during the read.
 func (s *state) check(conn *netlink.Conn) error {
 	now, err := socket.Generation(conn)
 	s.consistent = s.consistent && now == s.generation
 	return err
 }
 
-// describe returns what the plans removed.
 func (s *state) describe(f model.Family, plans []Plan) (names []string) {
 	if s.hasTable {
 		names = append(names, "table "+nft.FamilyName(f)+" "+tableName)

@@ -42,7 +42,6 @@ func ReadTakeoverState(netNS int) (state string, err error) {
 	return state, nil
 }
 
-// cut is the end of a state that is not complete.
 const cut = " ..."
 
 // WriteTakeoverState returns the changes that set the state of a take-over. Of a long one

@@ -1,8 +1,10 @@
 package simulator
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/mdlayher/netlink"
@@ -75,7 +77,6 @@ const (
 	errTypeSpecific = unix.Errno(4352)
 )
 
-// A setHeader describes a set.
 type setHeader struct {
 	name, kind string
 	family     uint8
@@ -154,7 +155,6 @@ func (h *setHeader) decode(d *attr.Decoder, body []byte) {
 	}
 }
 
-// ask sends a command and calls fn with each answer.
 func (s *ipsets) ask(command uint16, flags netlink.HeaderFlags, attributes func(*attr.Encoder),
 	fn func(*attr.Decoder, []byte),
 ) error {
@@ -166,5 +166,79 @@ func (s *ipsets) ask(command uint16, flags netlink.HeaderFlags, attributes func(
 		var d attr.Decoder
 		fn(&d, d.Body(m.Data))
 		return d.Err()
+	})
+}
+
+// A setKey is what a packet has for the fields of a type.
+type setKey struct {
+	query  simulate.IPSetQuery
+	fields []string
+	// ports is true for a set of ports without a protocol.
+	ports bool
+}
+
+// ofSource reports whether a field, counted from zero, is of the packet's source.
+func (k setKey) ofSource(field int) bool { return k.query.FromSource&(1<<(field+1)) != 0 }
+
+func (k setKey) end(field int) netip.AddrPort {
+	if k.ofSource(field) {
+		return k.query.Source
+	}
+	return k.query.Destination
+}
+
+func (k setKey) link(field int) string {
+	if k.ofSource(field) {
+		return k.query.In
+	}
+	return k.query.Out
+}
+
+// check returns an error for what is not known of a packet.
+func (k setKey) check() error {
+	for i, f := range k.fields {
+		switch {
+		case f == "mac":
+			return simulate.Undecided("a match of a set of link-layer addresses")
+		case f == "port" && k.end(i).Port() == 0:
+			return simulate.Undecided("a match of a set with the client's port, which is not named")
+		case f == "iface" && k.link(i) == "":
+			return simulate.Undecided("a match of a set of interfaces, of which the packet has none")
+		}
+	}
+	return nil
+}
+
+func (k setKey) encode(e *attr.Encoder) {
+	addr := uint16(elementAddr)
+	for i, f := range k.fields {
+		switch f {
+		case "ip", "net":
+			encodeAddr(e, addr, k.end(i).Addr())
+			addr = elementAddr2
+		case "port":
+			if !k.ports {
+				e.Uint8(elementProtocol, uint8(k.query.Protocol))
+			}
+			e.Uint16(elementPort|unix.NLA_F_NET_BYTEORDER, k.end(i).Port())
+		case "iface":
+			e.String(elementLink, k.link(i))
+		case "mark":
+			e.Uint32(elementMark|unix.NLA_F_NET_BYTEORDER, k.query.Mark)
+		}
+	}
+	if k.query.ReturnNoMatch {
+		e.Uint32(elementFlags|unix.NLA_F_NET_BYTEORDER, flagNoMatch)
+	}
+}
+
+func encodeAddr(e *attr.Encoder, kind uint16, a netip.Addr) {
+	e.Nested(kind, func() {
+		if a.Is4() {
+			b := a.As4()
+			e.Uint32(addrIPv4|unix.NLA_F_NET_BYTEORDER, binary.BigEndian.Uint32(b[:]))
+			return
+		}
+		e.Data(addrIPv6|unix.NLA_F_NET_BYTEORDER, a.AsSlice())
 	})
 }

@@ -4,7 +4,7 @@
 //	network        routes and addresses (package rtnetlink)
 //	connections    connection tracking (package conntrack)
 //	ipsets         sets of ipset; the kernel looks up a packet, without a program of ipset
-//	State          sockets by sock_diag, and files of /proc/net, when a packet meets a match of them
+//	state          sockets by sock_diag, and files of /proc/net, when a packet meets a match of them
 package simulator
 
 import (
@@ -27,7 +27,7 @@ type Simulator struct {
 	network     *rtnetlink.Network
 	connections *conntrack.Conntrack
 	ipsets      *ipsets
-	state       *State
+	state       *state
 }
 
 // Config is the configuration of a [Simulator].
@@ -53,7 +53,7 @@ func Open(c Config) (*Simulator, error) {
 		return nil, errors.Join(err, conn.Close())
 	}
 	connections := conntrack.New(conntrack.Config{NetNS: c.NetNS})
-	return &Simulator{c, dump.NewReader(conn), network, connections, &ipsets{conn}, NewState(c.NetNS)}, nil
+	return &Simulator{c, dump.NewReader(conn), network, connections, &ipsets{conn}, &state{netNS: c.NetNS}}, nil
 }
 
 // Close closes the sockets.
@@ -91,7 +91,8 @@ func (s *Simulator) Flows(p simulate.Packet) (flows []simulate.Flow, err error) 
 		flows = append(flows, simulate.Flow{
 			Client: f.Client, Requested: f.Original, Endpoint: f.Reply, SeenSource: f.SeenSource,
 			Status: f.Status, Mark: f.Mark, Labels: f.Labels,
-			State: f.State, Expires: f.Expires, Started: f.Started, Reopens: f.Reopens,
+			State: f.State, Expires: f.Expires, Started: f.Started,
+			Reopens: f.Protocol == model.TCP && f.Closed, // with a SYN
 		})
 	}
 	return flows, err

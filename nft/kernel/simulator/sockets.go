@@ -26,7 +26,7 @@ const (
 
 // Socket implements [simulate.NodeState]: the kernel looks the socket up as it does for a
 // packet.
-func (s *State) Socket(p model.Protocol, from, to netip.AddrPort) (found simulate.Socket, err error) {
+func (s *state) Socket(p model.Protocol, from, to netip.AddrPort) (found simulate.Socket, err error) {
 	conn, err := s.diag(p, model.FamilyOf(to.Addr()))
 	if err != nil {
 		return found, err
@@ -46,7 +46,7 @@ func (s *State) Socket(p model.Protocol, from, to netip.AddrPort) (found simulat
 
 // diag returns a socket to ask for those of a protocol. Whether the kernel can answer is asked
 // first, because the answer is the same if there is no socket.
-func (s *State) diag(p model.Protocol, f model.Family) (*netlink.Conn, error) {
+func (s *state) diag(p model.Protocol, f model.Family) (*netlink.Conn, error) {
 	if s.conn == nil {
 		conn, err := socket.OpenDiag(s.netNS)
 		if err != nil {

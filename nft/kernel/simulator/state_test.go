@@ -49,7 +49,7 @@ func FuzzLines(f *testing.F) {
 }
 
 func TestNodeWithoutFilesHasNothing(t *testing.T) {
-	s := NewState(0)
+	s := &state{}
 	for _, list := range []string{"no-such-list", "../tcp"} {
 		if ages, err := s.RecentAges(list, netip.MustParseAddr("10.0.0.1")); err != nil || ages != nil {
 			t.Errorf("%s: %v, %v", list, ages, err)

@@ -27,7 +27,6 @@ type assembler struct {
 	open []*openPath // oldest first
 }
 
-// An openPath is a path that is not complete yet.
 type openPath struct {
 	Path
 	id   uint32
@@ -36,7 +35,6 @@ type openPath struct {
 	last time.Time
 }
 
-// A resolvedEvent is an event with its chain, rule and interfaces.
 type resolvedEvent struct {
 	Event
 	chain   Chain
@@ -89,7 +87,6 @@ func (u *openPath) add(e resolvedEvent, marks bool, now time.Time) {
 	}
 }
 
-// isEnded reports whether no more events can come.
 func (u *openPath) isEnded() bool {
 	steps := u.Visits[len(u.Visits)-1].Steps
 	if len(steps) == 0 {
@@ -145,14 +142,12 @@ func (u *openPath) mayContinueWith(e *resolvedEvent) bool {
 	return false
 }
 
-// markLost notes that events were lost.
 func (a *assembler) markLost() {
 	for _, u := range a.open {
 		u.Lost = true
 	}
 }
 
-// expire returns the paths whose deadline has passed.
 func (a *assembler) expire(now time.Time) []*Path {
 	for _, u := range a.open {
 		u.done = u.done || !now.Before(u.deadline())
@@ -181,7 +176,6 @@ func (u *openPath) deadline() time.Time {
 	return u.last.Add(idleTimeout)
 }
 
-// flush returns all paths, complete or not.
 func (a *assembler) flush() []*Path {
 	for _, u := range a.open {
 		u.done = true

@@ -22,10 +22,10 @@ func resolved(t *testing.T, message []byte) resolvedEvent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := resolvedEvent{Event: e, chain: Chain{Chain: dump.Chain{Table: e.Chain.Table, Name: e.Chain.Name}}}
+	out := resolvedEvent{Event: e, chain: Chain{Chain: dump.Chain{Chain: e.Chain}}}
 	out.chain.Own = strings.HasPrefix(e.Chain.Table.Name, TableName)
-	for _, hook := range hookNames {
-		if strings.HasSuffix(e.Chain.Name, hook) {
+	for _, hook := range hooks {
+		if strings.HasSuffix(e.Chain.Name, string(hook)) {
 			out.chain.Hook = hook
 		}
 	}
@@ -52,10 +52,10 @@ func TestRecordedEventsMakeOnePathEach(t *testing.T) {
 		if len(over) != 1 || len(a.open) != 0 {
 			t.Fatalf("%s: %d paths, %d open", name, len(over), len(a.open))
 		}
-		var hooks []string
+		var seen []simulate.Hook
 		for _, p := range over[0].Visits {
-			if p.Chain.Hook != "" && !slices.Contains(hooks, p.Chain.Hook) {
-				hooks = append(hooks, p.Chain.Hook)
+			if p.Chain.Hook != "" && !slices.Contains(seen, p.Chain.Hook) {
+				seen = append(seen, p.Chain.Hook)
 			}
 		}
 		want := EndingDropped
@@ -63,20 +63,20 @@ func TestRecordedEventsMakeOnePathEach(t *testing.T) {
 			want = EndingPolicyDrop
 		}
 		ending, p, _ := over[0].End()
-		if ending != want || p.Chain.Table.Name != "firewall" || over[0].State != "new" || !slices.Equal(hooks, []string{"prerouting", "forward"}) {
-			t.Errorf("%s: %s in %+v; state %q, hooks %q", name, ending, p, over[0].State, hooks)
+		if ending != want || p.Chain.Table.Name != "firewall" || over[0].State != "new" || !slices.Equal(seen, []simulate.Hook{"prerouting", "forward"}) {
+			t.Errorf("%s: %d in %+v; state %q, hooks %q", name, ending, p, over[0].State, seen)
 		}
 	}
 }
 
 // step returns a minimal event of a chain at a hook.
-func step(id uint32, hook, name string, own bool) resolvedEvent {
+func step(id uint32, hook simulate.Hook, name string, own bool) resolvedEvent {
 	return resolvedEvent{
 		Event: Event{
 			ID: id, Chain: simulate.Chain{Table: simulate.Table{Family: "inet", Name: "t"}, Name: name}, Kind: KindPolicy, Verdict: Verdict{Code: nfAccept},
 			Packet: &Packet{From: netip.MustParseAddrPort("10.0.0.1:1"), To: netip.MustParseAddrPort("10.0.0.2:2")},
 		},
-		chain: Chain{dump.Chain{Table: simulate.Table{Family: "inet", Name: "t"}, Name: name, Hook: hook}, own},
+		chain: Chain{dump.Chain{Chain: simulate.Chain{Table: simulate.Table{Family: "inet", Name: "t"}, Name: name}, Hook: hook}, own},
 	}
 }
 
@@ -88,7 +88,9 @@ func begin(id uint32) resolvedEvent {
 	return e
 }
 
-func end(id uint32, hook string) resolvedEvent { return step(id, hook, endPrefix+hook, true) }
+func end(id uint32, hook simulate.Hook) resolvedEvent {
+	return step(id, hook, endPrefix+string(hook), true)
+}
 
 func TestEndingFollowsFromTheLastHook(t *testing.T) {
 	outBy := func(e resolvedEvent, link string) resolvedEvent { e.out.name = link; return e }
@@ -100,7 +102,7 @@ func TestEndingFollowsFromTheLastHook(t *testing.T) {
 		name   string
 		events []resolvedEvent
 		want   Ending
-		hook   string
+		hook   simulate.Hook
 	}{
 		{"to no chain after begin-prerouting", []resolvedEvent{begin(1)}, EndingLostInHook, "prerouting"},
 		{"to the end of prerouting", []resolvedEvent{begin(1), end(1, "prerouting")}, EndingLostAfterHook, "prerouting"},
@@ -181,7 +183,7 @@ func TestEndingFollowsFromTheLastHook(t *testing.T) {
 		}
 		ending, p, _ := over[0].End()
 		if ending != tc.want || p.Chain.Hook != tc.hook {
-			t.Errorf("%s: %s in %s, want %s in %s", tc.name, ending, p.Chain.Hook, tc.want, tc.hook)
+			t.Errorf("%s: %d in %s, want %d in %s", tc.name, ending, p.Chain.Hook, tc.want, tc.hook)
 		}
 	}
 }
@@ -235,7 +237,7 @@ func TestLostMessagesMakeTheEndingUnknown(t *testing.T) {
 		t.Fatalf("paths %+v", over)
 	}
 	if ending, _, _ := over[0].End(); ending != EndingUnknown {
-		t.Errorf("ended as %s", ending)
+		t.Errorf("ended as %d", ending)
 	}
 }
 

@@ -18,8 +18,7 @@
 //
 // No other table is changed, so this also works for tables that other programs' sockets own.
 // The tracer's socket owns the table, which is deleted with the socket, however the process
-// ends. Before Linux 5.12, which has no owners, the next tracer removes the table of one that
-// was killed, so only one tracer can run at a time.
+// ends.
 //
 //	nf_tables --messages--> event --assembler--> Path of one packet
 //

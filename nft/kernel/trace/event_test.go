@@ -54,9 +54,6 @@ func TestDecodeRecordedEvents(t *testing.T) {
 		if !strings.HasPrefix(text, strings.ToUpper(protocol)+want) || !strings.HasSuffix(text, to) {
 			t.Errorf("%s: the packet is %s", name, text)
 		}
-		if first.Packet.Begins != (protocol != "udp") {
-			t.Errorf("%s: opens a connection: %t", name, first.Packet.Begins)
-		}
 		last, err := decodeEvent(messages[len(messages)-1])
 		if err != nil || last.Chain.Table.String() != "inet firewall" || !last.Verdict.drops() || last.ID != first.ID {
 			t.Errorf("%s: ends with %+v, %v", name, last, err)

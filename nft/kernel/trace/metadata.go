@@ -22,9 +22,8 @@ type Chain struct {
 // IsTracer reports whether the chain is a tracer's, this one's or another.
 func (c Chain) IsTracer() bool { return c.Own || strings.HasPrefix(c.Table.Name, TableName) }
 
-// isIPHook reports whether the chain is at a hook of IP.
 func (c Chain) isIPHook() bool {
-	return c.Table.Family != "bridge" && c.Table.Family != "arp" && slices.Contains(hookNames, c.Hook)
+	return c.Table.Family != "bridge" && c.Table.Family != "arp" && slices.Contains(hooks, c.Hook)
 }
 
 // A Rule is a rule of any table, as far as it could be read.
@@ -48,7 +47,6 @@ type metadataCache struct {
 	links      map[uint32]link
 }
 
-// A link is a network interface.
 type link struct {
 	name   string
 	bridge bool
@@ -83,7 +81,6 @@ func (t *Tracer) chainOf(e *Event) (Chain, error) {
 	return t.metadata.chains[e.Chain], nil
 }
 
-// ruleOf returns the rule of an event.
 func (t *Tracer) ruleOf(e *Event) (Rule, error) {
 	key := ruleKey{e.Chain, e.Rule}
 	if r, known := t.metadata.rules[key]; known {
@@ -101,7 +98,6 @@ func (t *Tracer) ruleOf(e *Event) (Rule, error) {
 	return r, nil
 }
 
-// link returns an interface by its index; the zero value if that is zero.
 func (t *Tracer) link(index uint32) (link, error) {
 	if l, known := t.metadata.links[index]; known || index == 0 {
 		return l, nil

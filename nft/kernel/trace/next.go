@@ -98,7 +98,6 @@ const (
 	maxExtraWait = 2 * time.Second
 )
 
-// resolve reads what the event refers to.
 func (t *Tracer) resolve(e Event) (resolvedEvent, error) {
 	out := resolvedEvent{Event: e}
 	if t.paths.find(e.ID) == nil {

@@ -1,5 +1,7 @@
 package trace
 
+import "kube-vmap/nft/simulate"
+
 // A Path is the path of one packet through nf_tables.
 type Path struct {
 	// IsReply is true if the packet is a reply to a matching one.
@@ -161,11 +163,11 @@ func (path *Path) lastIPVisit() *Visit {
 }
 
 // passedHook reports whether the packet reached the end of the hook it was last seen in.
-func (path *Path) passedHook(hook string) bool {
+func (path *Path) passedHook(hook simulate.Hook) bool {
 	for i := len(path.Visits) - 1; i >= 0; i-- {
 		c := path.Visits[i].Chain
 		switch {
-		case c.Own && c.Name == endPrefix+hook:
+		case c.Own && c.Name == endPrefix+string(hook):
 			return true
 		case c.Hook != hook && c.isIPHook():
 			return false // that was before the loopback
@@ -174,14 +176,4 @@ func (path *Path) passedHook(hook string) bool {
 	return false
 }
 
-// loopback is the name of the loopback interface.
 const loopback = "lo"
-
-// String returns the ending in a few words.
-func (e Ending) String() string {
-	return [...]string{
-		EndingUnknown: "unknown", EndingDropped: "dropped", EndingRejected: "rejected", EndingPolicyDrop: "dropped by policy",
-		EndingQueued: "queued", EndingStolen: "taken", EndingSent: "sent", EndingDelivered: "delivered",
-		EndingLostInHook: "lost in a hook", EndingLostAfterHook: "lost behind a hook", EndingNotSeenAgain: "not seen again",
-	}[e]
-}

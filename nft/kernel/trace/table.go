@@ -2,20 +2,22 @@ package trace
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
-	"net/netip"
 	"slices"
 
 	"github.com/google/nftables/expr"
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/attr"
 	"kube-vmap/nft/kernel/socket"
 	"kube-vmap/nft/simulate"
 )
 
-// TableName is the name of a tracer's table, or the beginning of it.
+// TableName begins the name of a tracer's table.
 const TableName = "kube-vmap-trace"
 
 // Priorities of the table's chains. Conntrack reassembles fragments at -400, finds the
@@ -34,36 +36,33 @@ const (
 	commentState = "connection is "
 )
 
-// A chain is a base chain of the table.
 type chain struct {
 	name string
 	socket.Hook
 	rules []rule
 }
 
-// A rule is a rule of the table.
 type rule struct {
 	comment     string
 	expressions []expr.Any
 }
 
-// hookNames are the names of the hooks of IP in nft, by number.
-var hookNames = simulate.HookNames[:unix.NF_INET_POST_ROUTING+1]
+// hooks are the names of the hooks of IP in nft, by number.
+var hooks = simulate.Hooks[:unix.NF_INET_POST_ROUTING+1]
 
-// chains returns the chains of the table.
 func (c *Config) chains() []chain {
 	var out []chain
 	for _, hook := range [...]uint32{unix.NF_INET_PRE_ROUTING, unix.NF_INET_LOCAL_OUT} {
 		out = append(out,
-			chain{"begin-" + hookNames[hook], socket.Hook{Number: hook, Priority: priorityBegin}, []rule{c.begin(hook)}},
-			chain{"state-" + hookNames[hook], socket.Hook{Number: hook, Priority: priorityState}, c.states()},
+			chain{string("begin-" + hooks[hook]), socket.Hook{Number: hook, Priority: priorityBegin}, []rule{c.begin(hook)}},
+			chain{string("state-" + hooks[hook]), socket.Hook{Number: hook, Priority: priorityState}, c.states()},
 		)
 	}
 	for _, hook := range [...]uint32{unix.NF_INET_LOCAL_IN, unix.NF_INET_FORWARD, unix.NF_INET_POST_ROUTING} {
-		out = append(out, chain{"begin-" + hookNames[hook], socket.Hook{Number: hook, Priority: priorityFirst}, nil})
+		out = append(out, chain{string("begin-" + hooks[hook]), socket.Hook{Number: hook, Priority: priorityFirst}, nil})
 	}
-	for hook, name := range hookNames {
-		out = append(out, chain{endPrefix + name, socket.Hook{Number: uint32(hook), Priority: priorityLast}, nil})
+	for hook, name := range hooks {
+		out = append(out, chain{endPrefix + string(name), socket.Hook{Number: uint32(hook), Priority: priorityLast}, nil})
 	}
 	return out
 }
@@ -88,7 +87,7 @@ func (c *Config) begin(hook uint32) rule {
 func (c *Config) mark() []expr.Any {
 	return []expr.Any{
 		&expr.Counter{},
-		&expr.Limit{Type: expr.LimitTypePkts, Rate: uint64(c.rate()), Unit: expr.LimitTimeSecond, Burst: c.rate()},
+		&expr.Limit{Type: expr.LimitTypePkts, Rate: uint64(c.Rate), Unit: expr.LimitTimeSecond, Burst: c.Rate},
 		&expr.Immediate{Register: unix.NFT_REG_1, Data: []byte{1}},
 		&expr.Meta{Key: expr.MetaKeyNFTRACE, SourceRegister: true, Register: unix.NFT_REG_1},
 	}
@@ -112,24 +111,20 @@ func (c *Config) states() []rule {
 	return out
 }
 
-// native returns a number as the kernel keeps it in a register.
 func native(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
 
-// equal compares what is loaded.
 func equal(load expr.Any, want []byte) []expr.Any {
 	return socket.Compare(load, nil, expr.CmpOpEq, want)
 }
 
 func meta(key expr.MetaKey) expr.Any { return &expr.Meta{Key: key, Register: unix.NFT_REG_1} }
 
-// field loads a field of the packet's headers.
 func field(base expr.PayloadBase, offset, length uint32) expr.Any {
 	return &expr.Payload{DestRegister: unix.NFT_REG_1, Base: base, Offset: offset, Len: length}
 }
 
 const network, transport = expr.PayloadBaseNetworkHeader, expr.PayloadBaseTransportHeader
 
-// ends load the addresses and ports of a packet.
 type ends struct{ source, sourcePort, destination, destinationPort expr.Any }
 
 // match compares addresses and ports with those of a packet. The match that fails most often is
@@ -137,17 +132,14 @@ type ends struct{ source, sourcePort, destination, destinationPort expr.Any }
 func (e ends) match(p simulate.Packet) []expr.Any {
 	port := func(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
 	out := slices.Concat(equal(e.destination, p.To.Addr().AsSlice()),
-		equal(meta(expr.MetaKeyL4PROTO), []byte{byte(p.Protocol)}), equal(e.destinationPort, port(p.To.Port())))
-	if p.From.IsValid() {
-		out = append(out, equal(e.source, p.From.AsSlice())...)
-	}
+		equal(meta(expr.MetaKeyL4PROTO), []byte{byte(p.Protocol)}), equal(e.destinationPort, port(p.To.Port())),
+		equal(e.source, p.From.AsSlice()))
 	if p.FromPort != 0 {
 		out = append(out, equal(e.sourcePort, port(p.FromPort))...)
 	}
 	return out
 }
 
-// matchPacket matches the packet's addresses and ports.
 func matchPacket(p simulate.Packet) []expr.Any {
 	e := ends{field(network, 12, 4), field(transport, 0, 2), field(network, 16, 4), field(transport, 2, 2)}
 	if p.To.Addr().Is6() {
@@ -188,11 +180,38 @@ func matchReply(p simulate.Packet) []expr.Any {
 // (LOOPBACK_IFINDEX, include/net/flow.h).
 const loopbackIndex = 1
 
-// family returns the family of the table.
+// Headers of packets that open a connection (RFC 9293, 3.1; RFC 9260, 3.2).
+const (
+	tcpFlagsAt  = 13
+	tcpSYN      = 0x02
+	tcpACK      = 0x10
+	sctpChunkAt = 12 // the type of the first chunk
+	sctpINIT    = 1
+)
+
 func (c *Config) family() uint8 { return nft.FamilyNumber(model.FamilyOf(c.Packet.To.Addr())) }
 
-// unmapPacket returns the packet with unmapped addresses.
-func unmapPacket(p simulate.Packet) simulate.Packet {
-	p.From, p.To = p.From.Unmap(), netip.AddrPortFrom(p.To.Addr().Unmap(), p.To.Port())
-	return p
+// tableOwned is NFT_TABLE_F_OWNER (include/uapi/linux/netfilter/nf_tables.h).
+const tableOwned = 0x2
+
+// install adds the tracer's table, which its socket owns, so that the kernel deletes it with the
+// socket. Several tracers may run.
+func (t *Tracer) install() error {
+	t.table = fmt.Sprintf("%s-%d", TableName, t.own.PID())
+	family := t.config.family()
+	var b socket.Batch
+	b.Add(unix.NFT_MSG_NEWTABLE, netlink.Create, family, func(e *attr.Encoder) {
+		e.String(unix.NFTA_TABLE_NAME, t.table)
+		e.Uint32(unix.NFTA_TABLE_FLAGS, tableOwned)
+	})
+	for _, ch := range t.config.chains() {
+		b.AddChain(family, t.table, ch.name, &ch.Hook)
+		for _, r := range ch.rules {
+			b.AddRule(family, t.table, ch.name, r.comment, r.expressions...)
+		}
+	}
+	if err := b.Commit(t.own, nil); err != nil {
+		return fmt.Errorf("add table %s: %w", t.table, err)
+	}
+	return nil
 }

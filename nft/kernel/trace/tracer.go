@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,26 +23,16 @@ type Config struct {
 	// NetNS is a file descriptor of a network namespace; zero means that of the
 	// calling thread.
 	NetNS int
-	// Packet is what packets look like when they come to the node. Without From, any source
-	// matches.
+	// Packet is what packets look like when they come to the node.
 	Packet simulate.Packet
 	// Every traces each packet, not only those that open a connection. (UDP does not show
 	// which do.)
 	Every bool
 	// Replies traces replies, too, from the point where conntrack knows them.
 	Replies bool
-	// Rate is the maximum number of packets traced per second and direction; zero means 10.
+	// Rate is the maximum number of packets traced per second and direction; zero means 10,
+	// which is enough for tests by hand, and a low load for the node.
 	Rate uint32
-}
-
-// defaultRate is enough for tests by hand, and a low load for the node.
-const defaultRate = 10
-
-func (c *Config) rate() uint32 {
-	if c.Rate == 0 {
-		return defaultRate
-	}
-	return c.Rate
 }
 
 // ErrLost is the error when events were lost, because more came than could be read.
@@ -66,10 +57,7 @@ const eventBuffer = 8 << 20
 
 // Open begins to trace packets. The error is [fs.ErrPermission] without CAP_NET_ADMIN.
 func Open(c Config) (*Tracer, error) {
-	c.Packet = unmapPacket(c.Packet)
-	if err := c.check(); err != nil {
-		return nil, err
-	}
+	c.Rate = cmp.Or(c.Rate, 10)
 	t := &Tracer{config: c}
 	err := t.open()
 	if err == nil {
@@ -79,17 +67,6 @@ func Open(c Config) (*Tracer, error) {
 		return nil, errors.Join(explainError(err), t.Close())
 	}
 	return t, nil
-}
-
-func (c *Config) check() error {
-	from, to := c.Packet.From, c.Packet.To
-	switch {
-	case !to.IsValid():
-		return errors.New("trace a packet: it has no destination")
-	case from.IsValid() && from.Is4() != to.Addr().Is4():
-		return fmt.Errorf("trace a packet: %s and %s are of different families", from, to.Addr())
-	}
-	return nil
 }
 
 // explainError adds to an error how to get permission, or what the kernel lacks.
@@ -107,6 +84,10 @@ func (t *Tracer) open() (err error) {
 	if t.events, err = socket.Open(t.config.NetNS); err != nil {
 		return err
 	}
+	if t.own, err = socket.Open(t.config.NetNS); err != nil {
+		return err
+	}
+	t.reader = dump.NewReader(t.own)
 	if t.routes, err = rtnetlink.OpenNetwork(t.config.NetNS); err != nil {
 		return err
 	}
@@ -118,9 +99,6 @@ func (t *Tracer) open() (err error) {
 	}
 	return nil
 }
-
-// Table returns the name of the tracer's own table.
-func (t *Tracer) Table() string { return t.table }
 
 // Next waits for the next event. After [ErrLost] it can be called again.
 func (t *Tracer) Next(ctx context.Context) (Event, error) {
@@ -150,12 +128,9 @@ func (t *Tracer) Next(ctx context.Context) (Event, error) {
 	}
 }
 
-// Close removes the table and closes the sockets.
+// Close closes the sockets, with which the kernel deletes the table.
 func (t *Tracer) Close() error {
 	var errs []error
-	if t.own != nil && t.table != "" {
-		errs = append(errs, t.uninstall())
-	}
 	for _, conn := range []*netlink.Conn{t.events, t.own} {
 		if conn != nil {
 			errs = append(errs, conn.Close())

@@ -34,20 +34,15 @@ const (
 func (d *Decoder) Service(message []byte) (*corev1.Service, error) {
 	s := &d.service
 	*s = corev1.Service{ObjectMeta: emptied(&s.ObjectMeta)}
-	r := reader{rest: message}
-	for r.next() {
-		var err error
-		switch r.tag {
+	return s, fields(message, func(t tag, v value) (err error) {
+		switch t {
 		case serviceMetadata:
-			err = metadata(r.bytes, &s.ObjectMeta)
+			err = metadata(v.bytes, &s.ObjectMeta)
 		case serviceSpec:
-			err = s.Spec.Unmarshal(r.bytes)
+			err = s.Spec.Unmarshal(v.bytes)
 		case serviceStatus:
-			err = s.Status.Unmarshal(r.bytes)
+			err = s.Status.Unmarshal(v.bytes)
 		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return s, r.err
+		return err
+	})
 }

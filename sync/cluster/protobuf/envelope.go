@@ -9,75 +9,46 @@ import (
 // magic begins each object, in a list response or in an event of a watch.
 var magic = []byte("k8s\x00")
 
-// Fields of runtime.Unknown, which is around each object, and of its type.
+// Fields of runtime.Unknown, which is around each object.
 const (
 	unknownType     = 1<<3 | bytes
 	unknownObject   = 2<<3 | bytes
 	unknownEncoding = 3<<3 | bytes
-
-	typeVersion = 1<<3 | bytes
-	typeKind    = 2<<3 | bytes
 )
 
 // Unwrap returns an object's type and its message. It reports false if data is not an object in
 // protobuf.
 func Unwrap(data []byte) (version, kind string, message []byte, ok bool) {
 	data, ok = stdbytes.CutPrefix(data, magic)
-	r := reader{rest: data}
-	for ok && r.next() {
-		switch r.tag {
+	if !ok {
+		return "", "", nil, false
+	}
+	err := fields(data, func(t tag, v value) error {
+		switch t {
 		case unknownType:
-			version, kind, ok = objectType(r.bytes)
+			first, second, err := pair(v.bytes)
+			version, kind = string(first), string(second)
+			return err
 		case unknownObject:
-			message = r.bytes
+			message = v.bytes
 		case unknownEncoding:
-			ok = len(r.bytes) == 0
+			ok = len(v.bytes) == 0
 		}
-	}
-	return version, kind, message, ok && r.err == nil
+		return nil
+	})
+	return version, kind, message, ok && err == nil
 }
 
-func objectType(message []byte) (version, kind string, ok bool) {
-	r := reader{rest: message}
-	for r.next() {
-		switch r.tag {
-		case typeVersion:
-			version = string(r.bytes)
-		case typeKind:
-			kind = string(r.bytes)
-		}
-	}
-	return version, kind, r.err == nil
-}
-
-// Fields of an event of a watch, and of the runtime.RawExtension around its object.
-const (
-	eventType   = 1<<3 | bytes
-	eventObject = 2<<3 | bytes
-
-	rawObject = 1<<3 | bytes
-)
-
-// Event decodes an event of a watch. The event's object is a part of data.
+// Event decodes an event of a watch: its type, and the runtime.RawExtension around its object, which
+// is a part of data.
 func Event(data []byte, to *metav1.WatchEvent) error {
-	r := reader{rest: data}
-	for r.next() {
-		switch r.tag {
-		case eventType:
-			to.Type = string(r.bytes)
-		case eventObject:
-			object := reader{rest: r.bytes}
-			for object.next() {
-				if object.tag == rawObject {
-					to.Object.Raw = object.bytes
-				}
-			}
-			if object.err != nil {
-				return object.err
-			}
-		}
+	kind, extension, err := pair(data)
+	if err != nil {
+		return err
 	}
-	return r.err
+	to.Type = string(kind)
+	to.Object.Raw, _, err = pair(extension)
+	return err
 }
 
 // Fields of a list.
@@ -88,18 +59,13 @@ const (
 
 // List decodes a list, and calls item with the message of each item.
 func List(message []byte, meta *metav1.ListMeta, item func(message []byte) error) error {
-	r := reader{rest: message}
-	for r.next() {
-		var err error
-		switch r.tag {
+	return fields(message, func(t tag, v value) (err error) {
+		switch t {
 		case listMetadata:
-			err = meta.Unmarshal(r.bytes)
+			err = meta.Unmarshal(v.bytes)
 		case listItems:
-			err = item(r.bytes)
+			err = item(v.bytes)
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return r.err
+		return err
+	})
 }

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Fields of metadata, and of an entry of its labels or annotations.
+// Fields of metadata.
 const (
 	metaName        = 1<<3 | bytes
 	metaNamespace   = 3<<3 | bytes
@@ -14,58 +14,54 @@ const (
 	metaCreated     = 8<<3 | bytes
 	metaLabels      = 11<<3 | bytes
 	metaAnnotations = 12<<3 | bytes
-
-	entryKey   = 1<<3 | bytes
-	entryValue = 2<<3 | bytes
 )
 
-// metadata decodes the metadata of an object.
 func metadata(message []byte, m *metav1.ObjectMeta) error {
-	r := reader{rest: message}
-	for r.next() {
-		var err error
-		switch r.tag {
+	return fields(message, func(t tag, v value) (err error) {
+		switch t {
 		case metaName:
-			m.Name = string(r.bytes)
+			m.Name = string(v.bytes)
 		case metaNamespace:
-			m.Namespace = string(r.bytes)
+			m.Namespace = string(v.bytes)
 		case metaUID:
-			m.UID = types.UID(r.bytes)
+			m.UID = types.UID(v.bytes)
 		case metaVersion:
-			m.ResourceVersion = string(r.bytes)
+			m.ResourceVersion = string(v.bytes)
 		case metaCreated:
-			err = m.CreationTimestamp.Unmarshal(r.bytes)
+			err = m.CreationTimestamp.Unmarshal(v.bytes)
 		case metaLabels:
-			err = entry(r.bytes, &m.Labels)
+			err = entry(v.bytes, &m.Labels)
 		case metaAnnotations:
-			err = entry(r.bytes, &m.Annotations)
+			err = entry(v.bytes, &m.Annotations)
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return r.err
+		return err
+	})
 }
 
-// entry decodes a label or an annotation, if it is among [keys].
+// entry decodes a label or an annotation, a key with a value, if it is among [keys].
 func entry(message []byte, to *map[string]string) error {
-	var key, value []byte
-	r := reader{rest: message}
-	for r.next() {
-		switch r.tag {
-		case entryKey:
-			key = r.bytes
-		case entryValue:
-			value = r.bytes
-		}
-	}
+	key, text, err := pair(message)
 	if name, wanted := keys[string(key)]; wanted {
 		if *to == nil {
 			*to = map[string]string{}
 		}
-		(*to)[name] = string(value)
+		(*to)[name] = string(text)
 	}
-	return r.err
+	return err
+}
+
+// pair returns the first two fields of a message.
+func pair(message []byte) (first, second []byte, err error) {
+	err = fields(message, func(t tag, v value) error {
+		switch t {
+		case 1<<3 | bytes:
+			first = v.bytes
+		case 2<<3 | bytes:
+			second = v.bytes
+		}
+		return nil
+	})
+	return first, second, err
 }
 
 // emptied returns metadata without values, in the memory of m.

@@ -11,39 +11,37 @@ const (
 	bytes  = tag(protowire.BytesType)
 )
 
-// A reader reads the fields of an encoded message.
-type reader struct {
-	rest []byte
-	err  error
-
-	tag    tag
-	bytes  []byte // of a field of strings, bytes or messages; a part of the message
+// A value is that of a field: a number, or the bytes of a string or message, which are a part of
+// the message around it.
+type value struct {
+	bytes  []byte
 	varint uint64
 }
 
-// next reads a field. It returns false at the end of the message, or after an error.
-func (r *reader) next() bool {
-	if len(r.rest) == 0 || r.err != nil {
-		return false
+// fields calls each for each field of an encoded message, until it returns an error.
+func fields(message []byte, each func(tag, value) error) error {
+	for len(message) > 0 {
+		var v value
+		number, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		message = message[n:]
+		switch kind {
+		case protowire.VarintType:
+			v.varint, n = protowire.ConsumeVarint(message)
+		case protowire.BytesType:
+			v.bytes, n = protowire.ConsumeBytes(message)
+		default:
+			n = protowire.ConsumeFieldValue(number, kind, message)
+		}
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		if err := each(tag(protowire.EncodeTag(number, kind)), v); err != nil {
+			return err
+		}
+		message = message[n:]
 	}
-	number, kind, n := protowire.ConsumeTag(r.rest)
-	if n < 0 {
-		r.err = protowire.ParseError(n)
-		return false
-	}
-	r.rest, r.tag = r.rest[n:], tag(protowire.EncodeTag(number, kind))
-	switch kind {
-	case protowire.VarintType:
-		r.varint, n = protowire.ConsumeVarint(r.rest)
-	case protowire.BytesType:
-		r.bytes, n = protowire.ConsumeBytes(r.rest)
-	default:
-		n = protowire.ConsumeFieldValue(number, kind, r.rest)
-	}
-	if n < 0 {
-		r.err = protowire.ParseError(n)
-		return false
-	}
-	r.rest = r.rest[n:]
-	return true
+	return nil
 }

@@ -28,25 +28,20 @@ func (d *Decoder) Slice(message []byte) (*discoveryv1.EndpointSlice, error) {
 		s.Endpoints = nil
 	}
 	*s = discoveryv1.EndpointSlice{ObjectMeta: emptied(&s.ObjectMeta), Endpoints: s.Endpoints[:0], Ports: s.Ports[:0]}
-	r := reader{rest: message}
-	for r.next() {
-		var err error
-		switch r.tag {
+	return s, fields(message, func(t tag, v value) (err error) {
+		switch t {
 		case sliceMetadata:
-			err = metadata(r.bytes, &s.ObjectMeta)
+			err = metadata(v.bytes, &s.ObjectMeta)
 		case sliceEndpoints:
-			err = d.endpoint(r.bytes, addEndpoint(s))
+			err = d.endpoint(v.bytes, addEndpoint(s))
 		case slicePorts:
 			s.Ports = append(s.Ports, discoveryv1.EndpointPort{})
-			err = s.Ports[len(s.Ports)-1].Unmarshal(r.bytes)
+			err = s.Ports[len(s.Ports)-1].Unmarshal(v.bytes)
 		case sliceAddressType:
-			s.AddressType = discoveryv1.AddressType(r.bytes)
+			s.AddressType = discoveryv1.AddressType(v.bytes)
 		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return s, r.err
+		return err
+	})
 }
 
 // addEndpoint adds an endpoint without values, with the list of addresses of the one that
@@ -64,48 +59,41 @@ func addEndpoint(s *discoveryv1.EndpointSlice) *discoveryv1.Endpoint {
 }
 
 func (d *Decoder) endpoint(message []byte, e *discoveryv1.Endpoint) error {
-	r := reader{rest: message}
-	for r.next() {
-		var err error
-		switch r.tag {
+	return fields(message, func(t tag, v value) (err error) {
+		switch t {
 		case endpointAddresses:
-			e.Addresses = append(e.Addresses, string(r.bytes))
+			e.Addresses = append(e.Addresses, string(v.bytes))
 		case endpointConditions:
-			err = conditions(r.bytes, &e.Conditions)
+			err = conditions(v.bytes, &e.Conditions)
 		case endpointNodeName:
-			e.NodeName = d.node(r.bytes)
+			e.NodeName = d.node(v.bytes)
 		case endpointHints:
 			if e.Hints == nil {
 				e.Hints = &discoveryv1.EndpointHints{}
 			}
-			err = e.Hints.Unmarshal(r.bytes)
+			err = e.Hints.Unmarshal(v.bytes)
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return r.err
+		return err
+	})
 }
 
 // Values of conditions, to which many endpoints point.
-var values = map[bool]*bool{false: new(false), true: new(true)}
+var truth = map[bool]*bool{false: new(false), true: new(true)}
 
 func conditions(message []byte, c *discoveryv1.EndpointConditions) error {
-	r := reader{rest: message}
-	for r.next() {
-		switch value := values[r.varint != 0]; r.tag {
+	return fields(message, func(t tag, v value) error {
+		switch is := truth[v.varint != 0]; t {
 		case conditionReady:
-			c.Ready = value
+			c.Ready = is
 		case conditionServing:
-			c.Serving = value
+			c.Serving = is
 		case conditionTerminating:
-			c.Terminating = value
+			c.Terminating = is
 		}
-	}
-	return r.err
+		return nil
+	})
 }
 
-// node returns a pointer to the name of a node.
 func (d *Decoder) node(name []byte) *string {
 	if known, ok := d.nodes[string(name)]; ok {
 		return known

@@ -225,7 +225,7 @@ func (a *Answer) Likeliest() Outcome {
 }
 
 // Outputs are the values of --output.
-var Outputs = []string{"text", "json", "yaml"}
+var Outputs = output.Formats{"text", "json", "yaml"}
 
 // Print prints the answer in an output format; empty is text.
 func (a *Answer) Print(w io.Writer, format string) error {

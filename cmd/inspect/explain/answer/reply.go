@@ -56,13 +56,8 @@ func (e *Endpoint) At() string {
 
 // replies prints what comes back from the endpoints, once for those that it is the same for.
 func replies(b *strings.Builder, a *Answer, list []Outcome) {
-	type group struct {
-		text  string
-		first *Endpoint
-		more  int
-	}
-	var groups []*group
-	byText := map[string]*group{}
+	var texts []string
+	from := map[string][]*Endpoint{}
 	for i := range list {
 		for j := range list[i].Endpoints {
 			e := &list[i].Endpoints[j]
@@ -70,24 +65,21 @@ func replies(b *strings.Builder, a *Answer, list []Outcome) {
 				continue
 			}
 			text := e.ReplyText(a, list[i].Masquerade)
-			if g := byText[text]; g != nil {
-				g.more++
-				continue
+			if from[text] == nil {
+				texts = append(texts, text)
 			}
-			byText[text] = &group{text: text, first: e}
-			groups = append(groups, byText[text])
+			from[text] = append(from[text], e)
 		}
 	}
-	for i, g := range groups {
-		switch {
-		case i == maxPrinted:
-			fmt.Fprintf(b, "  and %d other results\n", len(groups)-i)
-			return
-		case len(groups) == 1:
-			fmt.Fprintf(b, "Back: %s\n", g.text)
-		default:
-			fmt.Fprintf(b, "Back from %s%s: %s\n", g.first.At(), others(" and ", g.more), g.text)
+	for _, text := range texts[:min(len(texts), maxPrinted)] {
+		who := ""
+		if len(texts) > 1 {
+			who = " from " + from[text][0].At() + others(" and ", len(from[text])-1)
 		}
+		fmt.Fprintf(b, "Back%s: %s\n", who, text)
+	}
+	if more := len(texts) - maxPrinted; more > 0 {
+		fmt.Fprintf(b, "  and %d other results\n", more)
 	}
 }
 
@@ -108,12 +100,11 @@ func (e *Endpoint) ReplyText(a *Answer, masquerade bool) string {
 	case ReplyUnreachable:
 		return text + ", but the reply does not leave this node: " + r.How
 	case ReplyRefused:
-		return text + ", but the reply is refused with " + r.How + byText(r.By, r.Because)
+		return text + ", but the reply is rejected with " + r.How + byText(r.By, r.Because)
 	}
 	return text + ", but the reply is dropped" + byText(r.By, r.Because)
 }
 
-// answersText returns which address the endpoint answers, and by which way.
 func (e *Endpoint) answersText(a *Answer, masquerade bool) string {
 	who := "the endpoint"
 	if a.Service == "" {
@@ -130,7 +121,6 @@ func (e *Endpoint) answersText(a *Answer, masquerade bool) string {
 	return who + " answers " + e.Sees + " by way of this node"
 }
 
-// client returns the client's address without its port.
 func (a *Answer) client() string {
 	if from, err := netip.ParseAddrPort(a.From); err == nil {
 		return from.Addr().String()
@@ -138,7 +128,6 @@ func (a *Answer) client() string {
 	return a.From
 }
 
-// notAcceptedText returns why the client does not accept the reply.
 func (e *Endpoint) notAcceptedText(a *Answer) string {
 	r := e.Reply
 	from := r.From

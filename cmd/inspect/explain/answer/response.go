@@ -105,7 +105,6 @@ func (a *Answer) Count() (r Responses) {
 	return r
 }
 
-// responses prints whether the endpoints answer, as was observed.
 func (a *Answer) responses(b *strings.Builder) {
 	if r := a.Count(); r.All > 0 {
 		fmt.Fprintf(b, "  Observed: %s%s\n", r.Text(), ProbeHint(r, a.Protocol))

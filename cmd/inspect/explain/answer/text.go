@@ -14,12 +14,14 @@ func (a *Answer) Text() string {
 	var b strings.Builder
 	a.head(&b)
 	a.steps(&b)
-	if a.Elsewhere.decides() {
-		a.Elsewhere.text(&b, a.From)
-		b.WriteString("\nResult, if it arrives here unchanged:")
-	} else {
-		b.WriteString("\nResult:")
+	result := "\nResult:"
+	if e := a.Elsewhere; e != nil {
+		e.text(&b, a.From)
+		if e.Pod {
+			result = "\nResult, if it arrives here unchanged:"
+		}
 	}
+	b.WriteString(result)
 	a.results(&b, a.Outcomes, a.Unseen)
 	replies(&b, a, a.Outcomes)
 	a.responses(&b)
@@ -32,9 +34,6 @@ func (a *Answer) Text() string {
 	list(&b, "Not certain, because rules of iptables-legacy were not followed (iptables-legacy-save, "+
 		"ip6tables-legacy-save):", a.NotFollowed)
 	list(&b, "From the running kube-vmap:", a.Hints)
-	if a.Elsewhere != nil && !a.Elsewhere.decides() {
-		a.Elsewhere.text(&b, a.From)
-	}
 	if a.Process != "answers" {
 		fmt.Fprintf(&b, "\nNote: %s\n", a.Process)
 	}
@@ -101,7 +100,6 @@ func others(before string, n int) string {
 	return before + nodestatus.Plural(n, "other")
 }
 
-// maxPrinted is how many endpoints are printed one by one.
 const maxPrinted = 10
 
 // results prints outcomes, each with its probability if there are several, and what was
@@ -159,7 +157,6 @@ func endpointLine(e *Endpoint) string {
 // Sentence returns an outcome of the answer in words.
 func (a *Answer) Sentence(o *Outcome) string { return a.sentence(o, 0) }
 
-// sentence returns an outcome as a sentence; more are further endpoints.
 func (a *Answer) sentence(o *Outcome, more int) string {
 	switch o.Verdict {
 	case VerdictDelivered:
@@ -173,7 +170,7 @@ func (a *Answer) sentence(o *Outcome, more int) string {
 		}
 		return "is not translated, and goes on to its destination"
 	case VerdictRefused:
-		return "refused with " + o.How + byText(o.By, o.Because) + InParentheses(o.Field)
+		return "rejected with " + o.How + byText(o.By, o.Because) + InParentheses(o.Field)
 	case VerdictDropped:
 		return "dropped" + byText(o.By, o.Because) + InParentheses(o.Field)
 	case VerdictUnreachable:
@@ -182,7 +179,6 @@ func (a *Answer) sentence(o *Outcome, more int) string {
 	return o.How
 }
 
-// sourceText returns which address the endpoints see as the client, and why.
 func (a *Answer) sourceText(o *Outcome) string {
 	text := "the client keeps its address"
 	switch {
@@ -204,7 +200,6 @@ func count(n int) string {
 	return fmt.Sprintf("one of %d endpoints", n)
 }
 
-// reasonTexts are the reasons of rules of kube-vmap in words.
 var reasonTexts = map[string]string{
 	"NoLocalEndpoint": "the Service has endpoints, but its policy is Local and none of them is on this node",
 	"NoEndpoint":      "the Service has no endpoint that is ready and not drained",
@@ -243,7 +238,6 @@ func InParentheses(field string) string {
 	return " (" + field + ")"
 }
 
-// connections prints open connections, and session affinity.
 func (a *Answer) connections(b *strings.Builder) {
 	if a.Affinity != nil {
 		fmt.Fprintf(b, "\nSession affinity (spec.sessionAffinity: ClientIP): the client keeps %s for %s more, or longer "+
@@ -309,39 +303,27 @@ func list(b *strings.Builder, title string, lines []string) {
 	}
 }
 
-// decides reports whether the rules of another node are known to apply first.
-func (e *Elsewhere) decides() bool { return e != nil && e.Pod }
-
 // text prints what the answer does not cover, and where to run the command instead.
 func (e *Elsewhere) text(b *strings.Builder, from string) {
-	if !e.decides() {
+	via := ""
+	if e.Via != "" {
+		via = ", by way of " + e.Via
+	}
+	if e.Pod {
+		where := strings.TrimSuffix("node "+e.Node, "node ")
+		fmt.Fprintf(b, "\n%s is a pod of %s%s, whose rules apply first. Ask\n"+
+			"that node, by kubectl on your own machine or there:\n",
+			from, cmp.Or(where, "another node"), via)
+	} else {
 		fmt.Fprintf(b, "\nNote: %s is not on this node%s. If it is a pod or a node of the cluster, the rules of\n"+
-			"its own node apply first: run this there. If it is outside the cluster, run this on the node that it connects "+
-			"to.\n"+
-			"On your own machine, kubectl vmap explain finds the node.\n", from, e.by())
-		return
+			"its own node apply first: ask that node. If it is outside the cluster, ask the node that it connects to:\n",
+			from, via)
 	}
-	where := "another node"
-	if e.Node != "" {
-		where = "node " + e.Node
-	}
-	fmt.Fprintf(b, "\n%s is a pod of %s%s, whose rules apply first. Their effect on\n"+
-		"the packet is not known here; this is about a packet that arrives here unchanged. On your own machine, kubectl "+
-		"vmap asks\n"+
-		"that node; otherwise run kube-vmap there:\n", from, where, e.by())
 	for _, command := range e.Ask {
 		fmt.Fprintf(b, "  %s\n", command)
 	}
 }
 
-func (e *Elsewhere) by() string {
-	if e.Via == "" {
-		return ""
-	}
-	return ", by way of " + e.Via
-}
-
-// text prints the connection, and why no new one would go to its endpoint.
 func (c *Connection) text(b *strings.Builder) {
 	fmt.Fprintf(b, "  %s\n", c.line())
 	if !c.Stale {

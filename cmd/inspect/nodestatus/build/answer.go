@@ -14,6 +14,8 @@ import (
 	stdsync "sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -48,8 +50,7 @@ const maxConcurrent = 2
 
 // New returns the function that answers for the running process.
 func New(c Config) nodestatus.Source {
-	slots := make(chan struct{}, maxConcurrent)
-	observations := make(chan struct{}, maxConcurrent)
+	slots, observations := semaphore.NewWeighted(maxConcurrent), semaphore.NewWeighted(maxConcurrent)
 	return func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
 		if q.Health { // without the loop, which may wait for the kernel
 			return c.withHealth(ctx, &nodestatus.Document{
@@ -60,15 +61,15 @@ func New(c Config) nodestatus.Source {
 		var responses []Response
 		var observeErr error
 		if c.Observe != nil && q.Observe > 0 { // which takes no slot of the answers, that need memory
-			if observeErr = acquire(ctx, observations); observeErr == nil {
+			if observeErr = observations.Acquire(ctx, 1); observeErr == nil {
 				responses, observeErr = c.Observe(ctx, q.Observe)
-				<-observations
+				observations.Release(1)
 			}
 		}
-		if err := acquire(ctx, slots); err != nil {
-			return nil, err
+		if err := slots.Acquire(ctx, 1); err != nil {
+			return nil, fmt.Errorf("wait for other requests: %w", err)
 		}
-		defer func() { <-slots }()
+		defer slots.Release(1)
 		snapshot, err := c.Snapshot(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("read the state: %w", err)
@@ -88,15 +89,6 @@ func New(c Config) nodestatus.Source {
 
 // maxWait is how long to wait for passive health checks, which may wait for the kernel.
 const maxWait = time.Second / 2
-
-func acquire(ctx context.Context, slots chan struct{}) error {
-	select {
-	case slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for other requests: %w", ctx.Err())
-	}
-}
 
 func (c *Config) withHealth(ctx context.Context, doc *nodestatus.Document) *nodestatus.Document {
 	if c.Health == nil {

@@ -50,10 +50,8 @@ type builder struct {
 	doc      *nodestatus.Document
 	snapshot *sync.Snapshot // nil if only the kernel is known
 	services map[model.ServiceName]*serviceBuilder
-	seen     map[netip.Addr]struct{} // reused for each Service
 }
 
-// serviceBuilder has what is known of one Service.
 type serviceBuilder struct {
 	known     *model.ServiceSnapshot // nil if its objects are not known
 	installed []nft.InstalledFrontend
@@ -63,7 +61,7 @@ type serviceBuilder struct {
 
 func newBuilder(q nodestatus.Query, source string, now time.Time) *builder {
 	doc := &nodestatus.Document{Schema: nodestatus.Schema, Source: source, Time: now, Services: []nodestatus.Service{}}
-	return &builder{query: q, doc: doc, services: map[model.ServiceName]*serviceBuilder{}, seen: map[netip.Addr]struct{}{}}
+	return &builder{query: q, doc: doc, services: map[model.ServiceName]*serviceBuilder{}}
 }
 
 func (b *builder) nodeAddrs(addrs []netip.Addr) {
@@ -145,17 +143,17 @@ func (b *builder) build(name model.ServiceName, f *serviceBuilder) nodestatus.Se
 // addresses counts the endpoints of the ports' families. To explain each is expensive.
 func (b *builder) addresses(f *serviceBuilder, ports []portKey) *nodestatus.Addresses {
 	out := &nodestatus.Addresses{}
-	clear(b.seen)
+	seen := map[netip.Addr]struct{}{}
 	for i := range f.installed {
 		if s := &f.installed[i]; s.IsClusterIP() {
 			for _, list := range [...][]netip.AddrPort{s.Cluster, s.Local} {
 				for _, at := range list {
-					b.seen[at.Addr()] = struct{}{}
+					seen[at.Addr()] = struct{}{}
 				}
 			}
 		}
 	}
-	out.Used = len(b.seen)
+	out.Used = len(seen)
 	if f.known != nil {
 		for i := range f.known.Slices {
 			s := &f.known.Slices[i]
@@ -163,10 +161,10 @@ func (b *builder) addresses(f *serviceBuilder, ports []portKey) *nodestatus.Addr
 				continue
 			}
 			for k := range s.Endpoints {
-				b.seen[s.Endpoints[k].Addr] = struct{}{}
+				seen[s.Endpoints[k].Addr] = struct{}{}
 			}
 		}
 	}
-	out.All = len(b.seen)
+	out.All = len(seen)
 	return out
 }

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"kube-vmap/cmd/inspect/nodestatus"
@@ -29,13 +28,14 @@ func Count(d *nodestatus.Document, total, active Sample) {
 				nodestatus.Args{Family: model.Family(f).String()}))
 		}
 	}
+	gone := map[*nodestatus.Port][]nft.ConnectionCount{} // to endpoints that are not listed
 	for i := range active.Connections {
-		at := c.add(&active.Connections[i], func(t *nodestatus.Traffic, n uint64) { t.Active += int(n) })
-		if at.gone && d.Source == nodestatus.FromDaemon {
-			c.gone[at.port] = append(c.gone[at.port], active.Connections[i])
+		p, listed := c.add(&active.Connections[i], func(t *nodestatus.Traffic, n uint64) { t.Active += int(n) })
+		if p != nil && !listed && d.Source == nodestatus.FromDaemon {
+			gone[p] = append(gone[p], active.Connections[i])
 		}
 	}
-	for p, list := range c.gone {
+	for p, list := range gone {
 		addGone(p, list)
 		delete(c.endpoints, p) // it has more now
 	}
@@ -49,7 +49,6 @@ func Count(d *nodestatus.Document, total, active Sample) {
 // decide how long they keep connections to them.
 const maxGone = 100
 
-// addGone adds endpoints that only connections have.
 func addGone(p *nodestatus.Port, list []nft.ConnectionCount) {
 	all := map[netip.AddrPort]int{}
 	for i := range list {
@@ -86,37 +85,28 @@ type connectionIndex struct {
 	frontends map[model.Match]frontendRef
 	nodeAddrs map[netip.Addr]struct{}
 	endpoints map[*nodestatus.Port]map[netip.AddrPort]*nodestatus.Endpoint // built on first use
-	gone      map[*nodestatus.Port][]nft.ConnectionCount                   // to endpoints that are not listed
 }
 
-// frontendRef is a frontend and its port.
 type frontendRef struct {
 	port     *nodestatus.Port
 	frontend *nodestatus.Frontend
 	brief    bool // endpoints are not listed
-	gone     bool // the endpoint is not listed
 }
 
 func newConnectionIndex(d *nodestatus.Document) *connectionIndex {
 	c := &connectionIndex{
 		frontends: map[model.Match]frontendRef{}, nodeAddrs: make(map[netip.Addr]struct{}, len(d.NodeAddresses)),
 		endpoints: map[*nodestatus.Port]map[netip.AddrPort]*nodestatus.Endpoint{},
-		gone:      map[*nodestatus.Port][]nft.ConnectionCount{},
 	}
 	for _, text := range d.NodeAddresses {
 		if addr, err := netip.ParseAddr(text); err == nil {
 			c.nodeAddrs[addr] = struct{}{}
 		}
 	}
-	for i := range d.Services {
-		for k := range d.Services[i].Ports {
-			p := &d.Services[i].Ports[k]
-			for n := range p.Frontends {
-				c.frontends[match(p, &p.Frontends[n])] = frontendRef{
-					port: p, frontend: &p.Frontends[n],
-					brief: d.Services[i].Addresses != nil,
-				}
-			}
+	for s, p := range d.EachPort() {
+		for n := range p.Frontends {
+			f := &p.Frontends[n]
+			c.frontends[match(p, f)] = frontendRef{port: p, frontend: f, brief: s.Addresses != nil}
 		}
 	}
 	return c
@@ -124,16 +114,10 @@ func newConnectionIndex(d *nodestatus.Document) *connectionIndex {
 
 func match(p *nodestatus.Port, f *nodestatus.Frontend) model.Match {
 	m := model.Match{Port: f.Port}
-	for _, family := range model.Families {
-		if family.String() == p.Family {
-			m.Family = family
-		}
+	if p.Family == model.IPv6.String() {
+		m.Family = model.IPv6
 	}
-	for _, protocol := range model.Protocols {
-		if strings.EqualFold(protocol.String(), p.Protocol) {
-			m.Protocol = protocol
-		}
-	}
+	m.Protocol, _ = model.ParseProtocol(p.Protocol)
 	m.Addr, _ = netip.ParseAddr(f.Address) // invalid for a node port
 	return m
 }
@@ -150,23 +134,24 @@ func (c *connectionIndex) find(to model.Match) (at frontendRef, found bool) {
 	return at, found
 }
 
-// add counts a connection for its frontend and endpoint.
-func (c *connectionIndex) add(n *nft.ConnectionCount, to func(*nodestatus.Traffic, uint64)) (at frontendRef) {
+// add counts a connection. It returns the port, nil if there is none, and whether the document
+// lists the endpoint, as far as it lists any.
+func (c *connectionIndex) add(
+	n *nft.ConnectionCount, to func(*nodestatus.Traffic, uint64),
+) (p *nodestatus.Port, listed bool) {
 	at, found := c.find(n.Destination)
 	if !found {
-		return at
+		return nil, false
 	}
 	to(&at.port.Traffic, n.Connections)
 	to(&at.frontend.Traffic, n.Connections)
-	if e := c.endpoint(at.port, n.Endpoint); e != nil {
+	e := c.endpoint(at.port, n.Endpoint)
+	if e != nil {
 		to(&e.Traffic, n.Connections)
-	} else {
-		at.gone = !at.brief
 	}
-	return at
+	return at.port, e != nil || at.brief
 }
 
-// endpoint returns the endpoint of a port at an address, or nil.
 func (c *connectionIndex) endpoint(p *nodestatus.Port, at netip.AddrPort) *nodestatus.Endpoint {
 	all := c.endpoints[p]
 	if all == nil {

@@ -91,7 +91,6 @@ func Observe(ctx context.Context, t ResponseTracking, c Counter, d time.Duration
 	}
 }
 
-// pair is what connections are counted by.
 type pair struct {
 	destination model.Match
 	endpoint    netip.AddrPort
@@ -174,7 +173,6 @@ func (o *observer) compare(before, now map[pair]uint64) {
 	}
 }
 
-// responses returns what was found, in no order.
 func (o *observer) responses() (out []Response) {
 	for p := range o.refused {
 		if _, found := o.states[p]; !found {

@@ -86,8 +86,8 @@ func (b *portBuilder) balancing() (scheduler string, affinitySeconds int) {
 func (b *portBuilder) frontend(s *nft.InstalledFrontend) nodestatus.Frontend {
 	out := nodestatus.Frontend{
 		Port: s.Match.Port, Kind: s.Kind.String(),
-		Policy: policies[s.Policy], Verdict: verdicts[s.Verdict], Masquerade: masquerades[s.Masquerade],
-		Restricted: s.Restricted,
+		Policy: nodestatus.Policies[s.Policy], Verdict: nodestatus.Verdicts[s.Verdict],
+		Masquerade: nodestatus.Masquerades[s.Masquerade], Restricted: s.Restricted,
 	}
 	if s.Match.Addr.IsValid() {
 		out.Address = s.Match.Addr.String()
@@ -111,17 +111,8 @@ func (b *portBuilder) frontend(s *nft.InstalledFrontend) nodestatus.Frontend {
 	return out
 }
 
-// The words for the values of frontends.
-var (
-	policies    = nodestatus.Policies()
-	verdicts    = nodestatus.Verdicts()
-	masquerades = nodestatus.Masquerades()
-)
-
-// slotsOf has the slots of endpoints.
 type slotsOf map[netip.AddrPort]slots
 
-// slots are those of one endpoint.
 type slots struct{ first, share int }
 
 // newSlots returns the slots that a list of endpoints has, with shares unless each has one.
@@ -149,7 +140,6 @@ func (s slotsOf) of(e netip.AddrPort) (first *int, share int) {
 	return nil, 0
 }
 
-// considered explains the endpoints that the slices name.
 func (b *portBuilder) considered() []model.EndpointExplanation {
 	if b.known == nil {
 		return nil
@@ -158,7 +148,6 @@ func (b *portBuilder) considered() []model.EndpointExplanation {
 	return model.ExplainSelection(port, b.key.family, b.known.Slices, b.snapshot.Node)
 }
 
-// endpoints builds the endpoints that the slices name, and those that the kernel has.
 func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []nodestatus.Endpoint {
 	var cluster, local slotsOf
 	if len(b.installed) > 0 && b.installed[0].IsClusterIP() {

@@ -47,26 +47,25 @@ type claimKey struct {
 
 // conflicts assigns what Services claim in vain, once for all ports of an address.
 func (b *builder) conflicts() {
-	matches := map[claimKey][]string{}
-	fields := map[claimKey]string{}
+	claims := map[claimKey][]model.Conflict{}
 	for _, c := range b.snapshot.Conflicts {
 		k := claimKey{loser: c.Loser.ServiceName, winner: c.Winner.ServiceName, addr: c.Match.Addr}
 		if !c.Match.Addr.IsValid() {
 			k.nodePort = c.Match.Port
 		}
-		if !b.query.Matches(k.loser) && !b.query.Matches(k.winner) {
-			continue
+		if b.query.Matches(k.loser) || b.query.Matches(k.winner) {
+			claims[k] = append(claims[k], c)
 		}
-		if matches[k] == nil {
-			fields[k] = b.fieldOf(c)
-		}
-		matches[k] = append(matches[k], c.Match.String())
 	}
-	for k, list := range matches {
-		slices.Sort(list)
-		list = slices.Compact(list)
-		p := problem("Service "+k.loser.String(), model.ProblemConflict, fields[k], nodestatus.Args{
-			Names: list[:min(len(list), maxMatches)], Number: len(list), Message: k.winner.String(),
+	for k, list := range claims {
+		var matches []string
+		for _, c := range list {
+			matches = append(matches, c.Match.String())
+		}
+		slices.Sort(matches)
+		matches = slices.Compact(matches)
+		p := problem("Service "+k.loser.String(), model.ProblemConflict, b.fieldOf(list[0]), nodestatus.Args{
+			Names: matches[:min(len(matches), maxMatches)], Number: len(matches), Message: k.winner.String(),
 		})
 		b.addProblem(k.loser, p)
 		if b.query.Matches(k.winner) {
@@ -80,7 +79,6 @@ func problem(object, reason, field string, a nodestatus.Args) nodestatus.Problem
 	return nodestatus.Problem{Object: object, Reason: reason, Text: findings.Text(reason, a), Field: field, Args: a}
 }
 
-// maxMatches is how many addresses and ports one problem names.
 const maxMatches = 6
 
 // fieldOf returns the field by which the loser of a conflict claims the address or node port.

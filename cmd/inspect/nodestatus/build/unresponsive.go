@@ -45,17 +45,13 @@ func AddUnresponsive(d *nodestatus.Document, r *passivehealth.Report) {
 	if h.Endpoints == 0 {
 		return
 	}
-	for i := range d.Services {
-		s := &d.Services[i]
+	for s, p := range d.EachPort() {
 		name := model.ServiceName{Namespace: s.Namespace, Name: s.Name}
-		for k := range s.Ports {
-			p := &s.Ports[k]
-			for n := range p.Endpoints {
-				e := &p.Endpoints[n]
-				at := e.AddrPort()
-				if e.Unresponsive = onNodes[at.Addr()]; e.Unresponsive == nil {
-					e.Unresponsive = single[serviceEndpoint{name, p.Protocol, at}]
-				}
+		for n := range p.Endpoints {
+			e := &p.Endpoints[n]
+			at := e.AddrPort()
+			if e.Unresponsive = onNodes[at.Addr()]; e.Unresponsive == nil {
+				e.Unresponsive = single[serviceEndpoint{name, p.Protocol, at}]
 			}
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"os"
 	"strings"
@@ -65,11 +64,6 @@ type Client struct {
 	AckTimeout time.Duration
 }
 
-// Get is [Client.Get] with the default timeout.
-func Get(ctx context.Context, socket string, q nodestatus.Query) (*nodestatus.Document, error) {
-	return Client{Socket: socket}.Get(ctx, q)
-}
-
 // Copy writes what the process serves at a path to w, with the errors of [Client.Get].
 func Copy(ctx context.Context, socket, path string, w io.Writer) error {
 	answer, err := Client{Socket: socket}.Ask(ctx, path)
@@ -112,13 +106,10 @@ func (c Client) Ask(ctx context.Context, path string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", c.Socket, err)
 	}
-	var begun func()
-	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { begun = i.Conn.(*timedConn).answerBegun }}
-	answer, err := c.client().Do(r.WithContext(httptrace.WithClientTrace(ctx, trace)))
+	answer, err := c.client().Do(r)
 	if err != nil {
 		return nil, c.explain(err)
 	}
-	begun()
 	if answer.StatusCode == http.StatusOK {
 		return http.MaxBytesReader(nil, answer.Body, maxAnswer), nil
 	}
@@ -173,7 +164,6 @@ func checkPeer(conn net.Conn, socket string) error {
 	return fmt.Errorf("%w on %s: a program of uid %d holds the socket, and is not trusted", ErrNotRunning, socket, of.Uid)
 }
 
-// explain adds what to do about an error.
 func (c Client) explain(err error) error {
 	var inner *url.Error
 	if errors.As(err, &inner) {

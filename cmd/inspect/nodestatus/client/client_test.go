@@ -39,7 +39,7 @@ func TestSocketOfAnotherUserIsNotTrusted(t *testing.T) {
 		})}
 		go func() { _ = server.Serve(l) }()
 		t.Cleanup(func() { _ = server.Close() })
-		d, err := Get(t.Context(), name, nodestatus.Query{})
+		d, err := Client{Socket: name}.Get(t.Context(), nodestatus.Query{})
 		switch {
 		case trusted && (err != nil || d.Node != "a fake"):
 			t.Errorf("of uid %d: %+v, %v", uid, d, err)
@@ -49,38 +49,31 @@ func TestSocketOfAnotherUserIsNotTrusted(t *testing.T) {
 	}
 }
 
-// TestEachPartOfAnAnswerHasItsOwnTimeout has an answer that takes longer than any timeout,
-// and then stops.
-func TestEachPartOfAnAnswerHasItsOwnTimeout(t *testing.T) {
+// TestPausesOfAnAnswerAreLimited has an answer that takes longer than any timeout, and then stops.
+func TestPausesOfAnAnswerAreLimited(t *testing.T) {
 	for _, bytes := range []int{0, 1, 3} {
 		synctest.Test(t, func(t *testing.T) {
 			here, there := net.Pipe()
 			defer here.Close()
-			start := time.Now()
 			p, err := newTimedConn(here, defaultAckTimeout)
 			if err != nil {
 				t.Fatal(err)
 			}
-			waits := [...]time.Duration{defaultAckTimeout - 1, answerTimeout - 1, idleTimeout - 1, idleTimeout}
-			go func() {
-				for i := range bytes {
-					<-time.After(waits[i]) // on the clock of the bubble
+			limit := defaultAckTimeout
+			for range bytes {
+				go func() {
+					<-time.After(limit - 1) // on the clock of the bubble
 					_, _ = there.Write([]byte{1})
-				}
-			}()
-			for i := range bytes {
+				}()
 				if _, err := p.Read(make([]byte, 1)); err != nil {
-					t.Fatalf("byte %d: %v", i, err)
+					t.Fatal(err)
 				}
-				if i == 1 {
-					p.(*timedConn).answerBegun()
-				}
+				limit = idleTimeout
 			}
-			before := time.Since(start)
+			start := time.Now()
 			_, err = p.Read(make([]byte, 1))
-			want := [...]time.Duration{0: defaultAckTimeout, 1: answerTimeout, 3: idleTimeout}[bytes]
-			if took := time.Since(start) - before; took != want || errors.Is(err, ErrUnresponsive) != (bytes == 0) || bytes > 0 && !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("after %d bytes it is waited for %s, want %s: %v", bytes, took, want, err)
+			if took := time.Since(start); took != limit || !errors.Is(err, map[bool]error{true: ErrUnresponsive, false: os.ErrDeadlineExceeded}[bytes == 0]) {
+				t.Errorf("after %d bytes it is waited for %s, want %s: %v", bytes, took, limit, err)
 			}
 		})
 	}
@@ -128,7 +121,7 @@ func TestErrorsGiveTheNextStep(t *testing.T) {
 		filepath.Join(t.TempDir(), "none"):   "here: does kube-vmap run?",
 		"":                                   "no kube-vmap answers: --status-socket is empty, which disables the socket; give the name or path",
 	} {
-		_, err := Get(t.Context(), socket, nodestatus.Query{})
+		_, err := Client{Socket: socket}.Get(t.Context(), nodestatus.Query{})
 		if !errors.Is(err, ErrNotRunning) || !strings.Contains(fmt.Sprint(err), want) || strings.Contains(fmt.Sprint(err), "\n") {
 			t.Errorf("%q: %v, want one line with %q", socket, err, want)
 		}

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync/atomic"
 	"time"
 )
 
@@ -18,54 +17,45 @@ const (
 	// defaultAckTimeout is how long a process may take to acknowledge a request, see
 	// [AckRequests]. That takes it milliseconds, whatever else it does.
 	defaultAckTimeout = 5 * time.Second
-	// answerTimeout is how long it may then take to begin its answer: other requests may
-	// come first, and a loop that programs everything answers afterwards.
-	answerTimeout = 30 * time.Second
-	// idleTimeout is how long an answer that has begun may pause.
-	idleTimeout = 10 * time.Second
+	// idleTimeout is how long its answer may then pause: other requests may come first, and a
+	// loop that programs everything answers afterwards.
+	idleTimeout = 30 * time.Second
 )
 
-// timedConn is a connection whose read timeout depends on the state of the answer.
+// timedConn is a connection whose read timeout depends on whether the process has responded.
+// Its users read one at a time.
 type timedConn struct {
 	net.Conn
 
-	acknowledged atomic.Bool  // the process has responded
-	timeout      atomic.Int64 // of each following read
+	acknowledged bool
 }
 
 // newTimedConn returns the connection c with timeouts; it closes c on error.
 func newTimedConn(c net.Conn, ackTimeout time.Duration) (net.Conn, error) {
-	p := &timedConn{Conn: c}
-	p.timeout.Store(int64(answerTimeout))
 	if err := c.SetDeadline(time.Now().Add(ackTimeout)); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return p, nil
+	return &timedConn{Conn: c}, nil
 }
 
 // Read implements [io.Reader]. The timeout of the first byte began with the connection.
 func (p *timedConn) Read(b []byte) (int, error) {
-	wait := time.Duration(p.timeout.Load())
-	acknowledged := p.acknowledged.Load()
-	if acknowledged {
-		if err := p.SetDeadline(time.Now().Add(wait)); err != nil {
+	if p.acknowledged {
+		if err := p.SetDeadline(time.Now().Add(idleTimeout)); err != nil {
 			return 0, err
 		}
 	}
 	n, err := p.Conn.Read(b)
 	switch late := errors.Is(err, os.ErrDeadlineExceeded); {
-	case late && !acknowledged:
+	case late && !p.acknowledged:
 		err = ErrUnresponsive
 	case late:
-		err = fmt.Errorf("no data for %s, although the process responds: %w", wait, err)
+		err = fmt.Errorf("no data for %s, although the process responds: %w", idleTimeout, err)
 	case n > 0:
-		p.acknowledged.Store(true)
+		p.acknowledged = true
 	}
 	return n, err
 }
-
-// answerBegun sets the timeout for the rest of the answer.
-func (p *timedConn) answerBegun() { p.timeout.Store(int64(idleTimeout)) }
 
 // AckRequests acknowledges each request (102 Processing, RFC 2518 section 10.1) before it
 // is handled, so that the client can distinguish a busy process from a stopped one.

@@ -26,7 +26,7 @@ type Cluster struct {
 	listing    bool
 	listError  error
 	services   map[key]*service
-	catalogue  catalogue
+	catalogued time.Time        // when a node was last asked for the list of all Services
 	details    map[key]*Details // the last answers
 	asking     chan struct{}    // has an item while nodes are asked about a Service
 }
@@ -97,7 +97,10 @@ func (c *Cluster) due(now time.Time) (work []func(context.Context)) {
 		c.inFlight++
 		work = append(work, func(ctx context.Context) { c.ask(ctx, n) })
 	}
-	if n := c.catalogue.due(now, c.nodes); n != nil {
+	lists := func(n *node) bool { return n.answered() && n.summary.Services > 0 }
+	if i := slices.IndexFunc(c.nodes, lists); i >= 0 && now.Sub(c.catalogued) >= cataloguePeriod {
+		c.catalogued = now
+		n := c.nodes[i].Node
 		work = append(work, func(ctx context.Context) { c.readCatalogue(ctx, n) })
 	}
 	return work
@@ -147,23 +150,16 @@ func (c *Cluster) list(ctx context.Context) {
 // forget removes Services that no node reports any more. Nodes choose the names, and could
 // report others each time.
 func (c *Cluster) forget() {
-	for _, s := range c.services {
-		s.reported = false
-	}
-	for _, s := range c.catalogue.services {
-		s.reported = true
-	}
+	reported := map[key]bool{}
 	for _, n := range c.nodes {
 		for i := range n.lines {
-			n.lines[i].of.reported = true
+			reported[n.lines[i].of.key] = true
 		}
 		for k := range n.states {
-			if s := c.services[k]; s != nil {
-				s.reported = true
-			}
+			reported[k] = true
 		}
 	}
-	maps.DeleteFunc(c.services, func(_ key, s *service) bool { return !s.reported })
+	maps.DeleteFunc(c.services, func(k key, s *service) bool { return !s.listed && !reported[k] })
 }
 
 // serviceOf returns the Service of a name.
@@ -176,50 +172,21 @@ func (c *Cluster) serviceOf(k key) *service {
 	return s
 }
 
-// catalogue is the list of all Services, which one node has sent.
-type catalogue struct {
-	reading  bool
-	read     time.Time
-	services []*service // sorted
-	from     string     // the node
-}
-
-// due returns the node to ask for the list: one that answers.
-func (k *catalogue) due(now time.Time, all []*node) *node {
-	age := now.Sub(k.read)
-	if k.reading || age < changedPeriod {
-		return nil
-	}
-	changed := func(n *node) bool { return n.Name == k.from && n.summary.Services != len(k.services) }
-	if age < listPeriod && !slices.ContainsFunc(all, changed) {
-		return nil
-	}
-	for _, n := range all {
-		if n.answered() && n.summary.Services > 0 {
-			k.reading = true
-			return n
-		}
-	}
-	return nil
-}
-
 // readCatalogue reads the list of all Services from a node.
-func (c *Cluster) readCatalogue(ctx context.Context, n *node) {
-	doc, err := c.source.Document(ctx, n.Node, nodestatus.Query{Brief: true})
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	k := &c.catalogue
-	k.reading, k.read = false, time.Now()
+func (c *Cluster) readCatalogue(ctx context.Context, n Node) {
+	doc, err := c.source.Document(ctx, n, nodestatus.Query{Brief: true})
 	if err != nil {
-		k.read, k.from = k.read.Add(minPeriod-listPeriod), "" // again soon, perhaps another node
 		return
 	}
-	k.from, k.services = n.Name, make([]*service, len(doc.Services))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.services {
+		s.listed = false
+	}
 	for i := range doc.Services {
 		d := &doc.Services[i]
 		s := c.serviceOf(key{d.Namespace, d.Name})
-		s.endpoints, s.addresses = d.EndpointCount(), addressesOf(d)
-		k.services[i] = s
+		s.listed, s.endpoints, s.addresses = true, d.EndpointCount(), addressesOf(d)
 	}
 }
 

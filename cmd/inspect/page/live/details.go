@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -86,13 +85,10 @@ func (c *Cluster) Service(ctx context.Context, namespace, name string) (*Details
 	if ctx.Err() != nil {
 		return nil, errors.New("the question was given up")
 	}
-	c.details[k] = out
-	for len(c.details) > maxDetails {
-		oldest := slices.MinFunc(slices.Collect(maps.Keys(c.details)), func(a, b key) int {
-			return c.details[a].Time.Compare(c.details[b].Time)
-		})
-		delete(c.details, oldest)
+	if len(c.details) >= maxDetails {
+		clear(c.details)
 	}
+	c.details[k] = out
 	return out, nil
 }
 
@@ -123,37 +119,23 @@ func (c *Cluster) choose(k key) (*Details, []Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.addUp()
-	out := &Details{Problems: []Problem{}}
+	isOther := func(p Problem) bool { return key{p.Namespace, p.Name} != k }
+	out := &Details{Problems: slices.DeleteFunc(c.problems(), isOther), OthersRate: new(float64)}
 	if s := c.services[k]; s != nil {
-		line := s.line()
-		out.Service = &line
+		out.Service = new(s.line())
 	}
-	for _, p := range c.problems() {
-		if p.Namespace == k.namespace && p.Name == k.name {
-			out.Problems = append(out.Problems, p)
-		}
-	}
-	var all []*node
-	for _, n := range c.nodes {
-		if n.answered() {
-			all = append(all, n)
-		}
-	}
-	slices.SortStableFunc(all, func(a, b *node) int {
-		return -cmp.Compare(a.weight(k), b.weight(k))
-	})
-	rest := all[min(len(all), maxAsked):]
-	out.Others = len(rest)
-	var rate float64
-	for _, n := range rest {
-		if l := n.line(k); l != nil {
-			rate += float64(l.rate)
-		}
-	}
-	out.OthersRate = &rate
+	all := slices.DeleteFunc(slices.Clone(c.nodes), func(n *node) bool { return !n.answered() })
+	slices.SortStableFunc(all, func(a, b *node) int { return cmp.Compare(b.weight(k), a.weight(k)) })
 	var chosen []Node
-	for _, n := range all[:len(all)-len(rest)] {
-		chosen = append(chosen, n.Node)
+	for i, n := range all {
+		if i < maxAsked {
+			chosen = append(chosen, n.Node)
+			continue
+		}
+		out.Others++
+		if l := n.line(k); l != nil {
+			*out.OthersRate += float64(l.rate)
+		}
 	}
 	slices.SortFunc(chosen, func(a, b Node) int { return findings.CompareNames(a.Name, b.Name) })
 	out.Nodes = make([]NodeDetails, len(chosen))
@@ -176,8 +158,7 @@ func (d *NodeDetails) fill(k key, doc *nodestatus.Document) {
 	d.Counted, d.countedAt = doc.Counted, doc.CountedAt
 	d.Flows, d.Ports = []Flow{}, []nodestatus.Port{}
 	i := slices.IndexFunc(doc.Services, func(s nodestatus.Service) bool {
-		return s.Namespace == k.namespace &&
-			s.Name == k.name
+		return key{s.Namespace, s.Name} == k
 	})
 	if i < 0 {
 		return
@@ -209,8 +190,7 @@ func (d *NodeDetails) rate(before *Details) {
 	for i := range d.Flows {
 		f := &d.Flows[i]
 		if n, ok := last[f.Address]; ok && seconds > 0 && f.Total >= n {
-			rate := float64(f.Total-n) / seconds
-			f.Rate = &rate
+			f.Rate = new(float64(f.Total-n) / seconds)
 		}
 	}
 }

@@ -26,7 +26,12 @@ func differences(all []NodeDetails) []Difference {
 			}
 		}
 	}
-	addresses := slices.SortedFunc(maps.Keys(known), findings.CompareNames)
+	var usual []string // that most nodes know
+	for _, a := range slices.SortedFunc(maps.Keys(known), findings.CompareNames) {
+		if 2*known[a] >= answers {
+			usual = append(usual, a)
+		}
+	}
 	out := []Difference{}
 	for i := range all {
 		n := &all[i]
@@ -37,23 +42,23 @@ func differences(all []NodeDetails) []Difference {
 			out = append(out, Difference{n.Name, "it does not know the Service"})
 			continue
 		}
-		var lacks, more []string
-		for _, a := range addresses {
-			switch has := slices.ContainsFunc(n.Flows, func(f Flow) bool { return f.Address == a }); {
-			case has && 2*known[a] < answers:
-				more = append(more, a)
-			case !has && 2*known[a] >= answers:
-				lacks = append(lacks, a)
+		has := map[string]bool{}
+		var more []string
+		for _, f := range n.Flows {
+			has[f.Address] = true
+			if 2*known[f.Address] < answers {
+				more = append(more, f.Address)
 			}
 		}
-		for _, d := range []struct {
-			text      string
-			addresses []string
-		}{{"it does not know ", lacks}, {"only it knows ", more}} {
-			if n := len(d.addresses); n > 0 {
-				out = append(out, Difference{all[i].Name, d.text + nodestatus.JoinFirst(d.addresses, n, maxNames)})
+		lacks := slices.DeleteFunc(slices.Clone(usual), func(a string) bool { return has[a] })
+		add := func(text string, list []string) {
+			if len(list) > 0 {
+				text += nodestatus.JoinFirst(list, len(list), maxNames)
+				out = append(out, Difference{n.Name, text})
 			}
 		}
+		add("it does not know ", lacks)
+		add("only it knows ", more)
 	}
 	return out
 }

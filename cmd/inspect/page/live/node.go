@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sort"
 	"time"
 
 	"kube-vmap/cmd/inspect/findings"
@@ -117,11 +116,11 @@ func (c *Cluster) take(n *node, t *nodestatus.Tally) {
 
 // line returns a Service on the node; nil if it has no connections and is OK.
 func (n *node) line(k key) *line {
-	i := sort.Search(len(n.lines), func(i int) bool { return n.lines[i].of.compare(k) >= 0 })
-	if i < len(n.lines) && n.lines[i].of.key == k {
-		return &n.lines[i]
+	i, found := slices.BinarySearchFunc(n.lines, k, func(l line, k key) int { return l.of.compare(k) })
+	if !found {
+		return nil
 	}
-	return nil
+	return &n.lines[i]
 }
 
 // judge sets the states of the Services, by tally and findings: the worst one counts, and of
@@ -157,23 +156,23 @@ type Status struct {
 // nodes.
 func (n *node) status(own int) Status {
 	out := Status{Name: n.Name, Version: n.tally.Version, Services: n.summary.Services, Problems: own}
-	if at := n.at; !at.IsZero() {
-		out.At = &at
+	if !n.at.IsZero() {
+		out.At = new(n.at)
 	}
 	switch {
 	case n.Missing:
 		out.State, out.Text = NodeMissing, n.Why
-		return out
 	case n.err != nil:
 		out.State, out.Text = NodeSilent, n.err.Error()
-		return out
 	case n.at.IsZero():
 		out.State = NodeWaiting
-		return out
 	case own > 0:
 		out.State = NodeProblem
 	default:
 		out.State = NodeOK
+	}
+	if !n.answered() {
+		return out
 	}
 	var rate float64
 	var active int

@@ -2,6 +2,7 @@ package live
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,8 +14,8 @@ type service struct {
 	key
 	addresses []string
 	endpoints nodestatus.Addresses
+	listed    bool // by a node that was asked for all
 	sum       sum
-	reported  bool // for [Cluster.forget]
 }
 
 // sum is what the nodes know about a Service, added up.
@@ -40,7 +41,6 @@ type Overview struct {
 	Nodes    []Status  `json:"nodes"`
 	Services []Line    `json:"services"`
 	Problems []Problem `json:"problems"`
-	From     string    `json:"from,omitempty"` // the node that listed the Services
 }
 
 // States of a node.
@@ -74,7 +74,7 @@ func (c *Cluster) Overview() *Overview {
 	defer c.mu.Unlock()
 	c.addUp()
 	out := &Overview{
-		Time: time.Now(), Generation: c.generation, Every: max(minPeriod, c.round()).Seconds(), From: c.catalogue.from,
+		Time: time.Now(), Generation: c.generation, Every: max(minPeriod, c.round()).Seconds(),
 		Nodes: make([]Status, len(c.nodes)), Services: []Line{}, Problems: c.problems(),
 	}
 	if c.listError != nil {
@@ -98,25 +98,19 @@ func (c *Cluster) Overview() *Overview {
 
 // all returns the Services: those that are listed, and others that a node knows.
 func (c *Cluster) all() []*service {
-	seen := make(map[*service]bool, len(c.services))
-	out := slices.Clone(c.catalogue.services)
-	for _, s := range out {
-		seen[s] = true
-	}
-	for _, s := range c.services {
-		if !seen[s] && (s.sum.nodes > 0 || s.sum.state != "") {
-			out = append(out, s)
-		}
-	}
+	out := slices.DeleteFunc(slices.Collect(maps.Values(c.services)), func(s *service) bool {
+		return !s.listed && s.sum.nodes == 0 && s.sum.state == ""
+	})
 	slices.SortFunc(out, func(a, b *service) int { return a.compare(b.key) })
 	return out
 }
 
 // addUp adds up what the nodes know. Numbers of a node that does not answer are old, and
-// do not count.
+// do not count. A rate is known if that of a node is.
 func (c *Cluster) addUp() {
+	rated := slices.ContainsFunc(c.nodes, func(n *node) bool { return n.answered() && n.rated })
 	for _, s := range c.services {
-		s.sum = sum{}
+		s.sum = sum{rated: rated}
 	}
 	for _, n := range c.nodes {
 		if !n.answered() {
@@ -128,9 +122,6 @@ func (c *Cluster) addUp() {
 		}
 		for k, found := range n.states {
 			c.serviceOf(k).sum.found(found)
-		}
-		for _, s := range c.catalogue.services {
-			s.sum.rated = s.sum.rated || n.rated
 		}
 	}
 }
@@ -172,8 +163,7 @@ func (s *service) line() Line {
 		out.Addresses = []string{}
 	}
 	if s.sum.rated {
-		rate := s.sum.rate
-		out.Rate = &rate
+		out.Rate = new(s.sum.rate)
 	}
 	return out
 }

@@ -18,10 +18,10 @@ const (
 	maxInFlight = 64
 	// findingsFactor is after how many tallies the findings of a node are read again.
 	findingsFactor = 6
-	// listPeriod is the time from one list of nodes, or of all Services, to the next.
+	// listPeriod is the time from one list of nodes to the next.
 	listPeriod = time.Minute
-	// changedPeriod is the same for the list of all Services, if their number has changed.
-	changedPeriod = 10 * time.Second
+	// cataloguePeriod is the same for the list of all Services.
+	cataloguePeriod = 20 * time.Second
 	// maxBackoff is how long a node that does not answer is left alone at most.
 	maxBackoff = 2 * time.Minute
 	// attention is how long nodes are asked after the last look.

@@ -47,11 +47,10 @@ func (c *Cluster) row(k key) Row {
 		}
 		l := n.line(k)
 		if n.rated {
-			rate := float32(0)
+			out.Rates[i] = new(float32)
 			if l != nil {
-				rate = l.rate
+				*out.Rates[i] = l.rate
 			}
-			out.Rates[i] = &rate
 		}
 		switch n.states[k].severity {
 		case "":

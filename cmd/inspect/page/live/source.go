@@ -26,13 +26,7 @@ import (
 )
 
 // Node is a node, with its pod of kube-vmap.
-type Node struct {
-	Name           string
-	Pod, Namespace string
-	// Missing reports whether no kube-vmap is there that could be asked. Why is the reason.
-	Missing bool
-	Why     string
-}
+type Node = nodestatus.Node
 
 // Source asks nodes.
 type Source interface {

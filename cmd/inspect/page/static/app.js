@@ -12,7 +12,7 @@ const content = byId("content");
 
 // route is what the address asks for: #/ is the map, #/service/shop/web a Service,
 // #/node/node-1 a node, #/path?from=...&to=... the path of a packet.
-export function route(hash) {
+function route(hash) {
   const [path, query] = hash.replace(/^#\/?/, "").split("?");
   try {
     const [kind, ...names] = path.split("/").map(decodeURIComponent);

@@ -56,28 +56,3 @@ export const host = (address, port) => (!address ? `*:${port}` : address.include
 
 // clock is the time of the day.
 export const clock = (date) => date.toLocaleTimeString("en-GB");
-
-// spark draws numbers as a line, the newest on the right. There is place for most of
-// them.
-export function spark(values, most, width = 96, height = 24) {
-  const known = values.filter((v) => v !== null);
-  const top = Math.max(...known, 1e-9);
-  const step = width / (most - 1);
-  let path = "";
-  let pen = "M";
-  values.forEach((v, i) => {
-    if (v === null) {
-      pen = "M";
-      return;
-    }
-    const x = width - (values.length - 1 - i) * step;
-    path += `${pen}${x.toFixed(1)} ${(height - 2 - (v / top) * (height - 4)).toFixed(1)}`;
-    pen = "L";
-  });
-  return s(
-    "svg",
-    { class: "spark", viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true" },
-    s("path", { class: "floor", d: `M0 ${height - 1}H${width}` }),
-    known.length > 1 && s("path", { class: "values", d: path }),
-  );
-}

@@ -10,8 +10,8 @@ const mostEndpoints = 10;
 
 // drawPath returns the element of a path.
 export function drawPath(way, report) {
-  const client = box("client", name(report.from) || way.from, [way.from, report.from.node && `on ${report.from.node}`]);
-  const all = way.endpoints ?? (report.schema ? [] : endpointsOf(way.client));
+  const client = box("client", name(report.from) || way.from, [way.from, report.from?.node && `on ${report.from.node}`]);
+  const all = way.endpoints ?? (report.ways ? [] : endpointsOf(way.client));
   const rows = all.slice(0, mostEndpoints).map((e) => {
     const shown = box("endpoint", e.pod ? `pod/${e.pod}` : e.address, [e.pod && e.address, e.node && `on ${e.node}`, e.sees && `sees ${e.client || e.sees}`], percent.format(e.probability), e.arrives);
     const reply = replyOf(e);

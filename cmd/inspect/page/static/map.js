@@ -1,10 +1,10 @@
 // The map: all nodes, and all Services on them.
 
 import { columns, complete, severities } from "./cells.js";
-import { h, icon, number, plural, rate, spark, text } from "./dom.js";
+import { h, icon, number, plural, rate, text } from "./dom.js";
 import { Nodes, nodeLink } from "./nodes.js";
 import { Problems, serviceLink } from "./problems.js";
-import { Histories, length } from "./history.js";
+import { History } from "./history.js";
 import { fewNodes, fillNodeCells, pointed } from "./servicecells.js";
 import { Table } from "./table.js";
 import { request } from "./feed.js";
@@ -16,7 +16,6 @@ export class ClusterMap {
   path = "api/overview";
 
   constructor() {
-    this.histories = new Histories();
     this.filter = "all";
     this.rows = new Map(); // by Service: what is known of it on each node
     this.nodeList = [];
@@ -114,9 +113,8 @@ export class ClusterMap {
       counts.set(s.key, counts.get(s.key) + 1);
     }
     counts.set("all", this.all.length);
-    const fresh = this.histories.isNew(data.time);
-    this.totals.show(data, this.histories, fresh);
-    this.nodes.show(data, this.histories, fresh);
+    this.totals.show(data);
+    this.nodes.show(data);
     this.problems.show(data.problems, data.nodes.length);
     for (const c of this.chipList) text(c.count, number(counts.get(c.key)));
     this.find();
@@ -169,17 +167,17 @@ const stateWord = (s, total) => (s.bad && total > 1 && s.bad < total ? `${s.stat
 // Totals are numbers of the whole cluster.
 class Totals {
   node = h("dl", { class: "totals", "aria-label": "Totals" });
+  history = new History();
 
-  show(data, histories, fresh) {
+  show(data) {
     const sum = (key) => ((known) => (known.length ? known.reduce((n, v) => n + v, 0) : null))(data.nodes.map((n) => n[key]).filter((v) => v !== null));
-    if (fresh) histories.note("", sum("rate"));
     const answering = data.nodes.filter((n) => n.state === "ok" || n.state === "problem").length;
     const bad = data.problems.filter((p) => p.severity === "Problem").length;
     const notices = data.problems.length - bad;
     const of = (words) => h("span", { class: "of" }, words);
     const card = (key, label, value, more) => h("div", { class: `card card-${key}` }, h("dt", {}, label), h("dd", {}, value), more);
     this.node.replaceChildren(
-      card("rate", "New connections per second", rate(sum("rate")), h("div", { class: "line" }, spark(histories.of(""), length, 150, 28))),
+      card("rate", "New connections per second", rate(sum("rate")), h("div", { class: "line" }, this.history.note(data.time, sum("rate")).draw(150, 28))),
       card("active", "Active connections", number(sum("active"))), card("services", "Services", number(data.services.length)),
       card("nodes", "Nodes that answer", [number(answering), of(` / ${number(data.nodes.length)}`)]),
       card(`problems${bad ? " is-bad" : ""}`, "Problems", [number(bad), of(notices ? ` + ${plural(notices, "notice")}` : "")]),

@@ -1,15 +1,15 @@
 // One node: its state, and the Services that its clients use.
 
 import { columns, complete } from "./cells.js";
-import { glanceItem as item, h, icon, number, plural, rate, spark, text } from "./dom.js";
+import { glanceItem as item, h, icon, number, plural, rate, text } from "./dom.js";
 import { stateOf } from "./nodes.js";
 import { Problems, serviceLink } from "./problems.js";
-import { Histories, length } from "./history.js";
+import { History } from "./history.js";
 import { Table } from "./table.js";
 
 export class NodeView {
   constructor({ name }) {
-    Object.assign(this, { name, title: name, histories: new Histories() });
+    Object.assign(this, { name, title: name, history: new History() });
     this.path = `api/node?name=${encodeURIComponent(name)}`;
     this.heading = h("h1", { tabindex: "-1" }, h("span", { class: "of" }, "Node "), name);
     this.glance = h("div", { class: "glance" });
@@ -41,8 +41,7 @@ export class NodeView {
 
   show(data) {
     const n = data.node;
-    if (this.histories.isNew(data.time)) this.histories.note("", n.rate);
-    this.glance.replaceChildren(spark(this.histories.of(""), length, 110, 26), item(rate(n.rate), "new/s"), item(number(n.active), "active"));
+    this.glance.replaceChildren(this.history.note(data.time, n.rate).draw(110, 26), item(rate(n.rate), "new/s"), item(number(n.active), "active"));
     const at = n.at ? `, last answer ${Math.max(0, Math.round((Date.parse(data.time) - Date.parse(n.at)) / 1000))} s ago` : "";
     text(this.about, `${stateOf(n).word}${n.text ? `: ${n.text}` : ""}${n.version ? `. kube-vmap ${n.version}` : ""}${at}. It has ${plural(n.services, "Service")}.`);
     this.problems.show(data.problems, 1);

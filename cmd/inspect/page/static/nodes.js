@@ -1,8 +1,8 @@
 // The nodes: cards if there are few of them, else a tile for each.
 
-import { h, icon, number, plural, rate, spark, text } from "./dom.js";
+import { h, icon, number, plural, rate, text } from "./dom.js";
 import { rateClass, legend, rateWords } from "./colours.js";
-import { length } from "./history.js";
+import { History } from "./history.js";
 
 const fewCards = 12;
 export const nodeLink = (name) => `#/node/${encodeURIComponent(name)}`;
@@ -31,12 +31,12 @@ export class Nodes {
     this.place = h("div", { role: "group", "aria-labelledby": "nodes-title", keydown: (e) => this.pressed(e), pointerover: (e) => this.name(e), focusin: (e) => this.name(e) });
     this.node = h("section", { class: "nodes", "aria-labelledby": "nodes-title" }, h("div", { class: "nodes-head" }, this.title, legend(), this.pace), this.place);
     this.active = null; // name of the node that Tab reaches
+    this.histories = new Map(); // by name
   }
 
-  show(data, histories, fresh) {
+  show(data) {
     const { nodes } = data;
     this.nodes = nodes;
-    if (fresh) for (const n of nodes) histories.note(`node ${n.name}`, n.rate);
     const few = nodes.length <= fewCards;
     const answering = nodes.filter((n) => n.state === "ok" || n.state === "problem").length;
     text(this.title, answering === nodes.length ? plural(nodes.length, "node") : `${number(answering)} of ${plural(nodes.length, "node")} answer`);
@@ -51,9 +51,14 @@ export class Nodes {
     nodes.forEach((n, i) => {
       const node = this.place.children[i];
       node.tabIndex = few || n.name === this.active ? 0 : -1;
-      if (few) fillCard(node, n, histories.of(`node ${n.name}`));
+      if (few) fillCard(node, n, this.history(n.name).note(data.time, n.rate));
       else fillTile(node, n);
     });
+  }
+
+  history(name) {
+    if (!this.histories.has(name)) this.histories.set(name, new History());
+    return this.histories.get(name);
   }
 
   // name describes the tile under the pointer, or with the focus.
@@ -90,7 +95,7 @@ function fillCard(node, n, history) {
   node.replaceChildren(
     h("span", { class: "node-name" }, h("span", { class: "node-state" }, icon(kind), h("span", { class: "visually-hidden" }, `${word}: `)), h("b", {}, n.name), h("span", { class: "node-version" }, n.version)),
     h("span", { class: "node-numbers" }, h("strong", {}, rate(n.rate)), " new/s", h("span", { class: "node-sep" }, " · "), h("span", {}, `${number(n.active)} active`)),
-    h("span", { class: "node-line" }, !isBad(n) && spark(history, length, 110, 24)), h("span", { class: "node-note" }, note),
+    h("span", { class: "node-line" }, !isBad(n) && history.draw(110, 24)), h("span", { class: "node-note" }, note),
   );
 }
 

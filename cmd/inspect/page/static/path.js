@@ -107,18 +107,17 @@ export class PathView {
       if (running === this.running) this.button.disabled = false;
     }
   }
-
-  get packet() {
-    return "#/path";
-  }
 }
 
 // answer is what a report shows.
 function answer(r) {
   const notes = [...(r.silent ?? []).map((s) => `${s.node} did not answer: ${s.why}`), ...(r.notes ?? [])];
   const differences = (r.differences ?? []).map((d) => ({ ...d, text: d.lag ? `${d.text} (${d.lag})` : d.text }));
-  return [...(r.ways ?? []).map((w) => wayOf(w, r)), disagreement(differences), notes.length ? h("ul", { class: "notes" }, notes.map((n) => h("li", {}, n))) : ""];
+  return [...(r.ways ?? [wayOfNode(r)]).map((w) => wayOf(w, r)), disagreement(differences), notes.length ? h("ul", { class: "notes" }, notes.map((n) => h("li", {}, n))) : ""];
 }
+
+// wayOfNode is what the report of a single node has.
+const wayOfNode = (r) => ({ ...r, family: r.to.startsWith("[") ? "IPv6" : "IPv4", client: { node: r.node, answer: r } });
 
 // wayOf is the path of one packet.
 function wayOf(way, report) {

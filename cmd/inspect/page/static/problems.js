@@ -44,7 +44,7 @@ export class Problems {
 }
 
 // problemItem is one problem in a list; total is the number of nodes.
-export function problemItem(p, total) {
+function problemItem(p, total) {
   const object = p.name ? h("a", { href: serviceLink(p) }, p.object) : p.object.startsWith("Node ") && p.count === 1 ? h("a", { href: nodeLink(p.nodes[0]) }, p.object) : h("span", {}, p.object);
   const kind = p.severity === "Problem" ? "problem" : "notice";
   const on = onNodes(p, total);

@@ -1,11 +1,11 @@
 // One Service: what is wrong, where its connections come from and go to, its frontends and
 // endpoints as the nodes know them.
 
-import { glanceItem as item, h, host, icon, number, plural, rate, spark, text } from "./dom.js";
+import { glanceItem as item, h, host, icon, number, plural, rate, text } from "./dom.js";
 import { drawFlows, flowsOf } from "./flows.js";
 import { nodeLink } from "./nodes.js";
 import { Problems, disagreement } from "./problems.js";
-import { Histories, length } from "./history.js";
+import { History } from "./history.js";
 
 const part = encodeURIComponent;
 const verdicts = { Balance: { icon: "ok", word: "balances" }, Reject: { icon: "reject", word: "refuses" }, Drop: { icon: "drop", word: "drops" } };
@@ -13,7 +13,7 @@ const masquerades = { never: "never", "off-pod": "unless from a pod", always: "a
 
 export class ServiceView {
   constructor({ namespace, name }) {
-    Object.assign(this, { namespace, name, title: `${namespace}/${name}`, histories: new Histories() });
+    Object.assign(this, { namespace, name, title: `${namespace}/${name}`, history: new History() });
     this.path = `api/service?namespace=${part(namespace)}&name=${part(name)}`;
     this.packet = `#/path?to=${part(`svc/${namespace}/${name}`)}`;
     this.heading = h("h1", { tabindex: "-1" }, h("span", { class: "of" }, `${namespace} / `), name);
@@ -75,9 +75,8 @@ export class ServiceView {
   showGlance(data) {
     const rates = this.flows.from.map((n) => n.rate).filter((r) => r !== null);
     const total = rates.length ? rates.reduce((a, b) => a + b, 0) : null;
-    if (this.histories.isNew(data.time)) this.histories.note("", total);
     const sum = (value) => this.flows.to.reduce((n, e) => n + value(e), 0);
-    this.glance.replaceChildren(spark(this.histories.of(""), length, 110, 26), item(rate(total), "new/s"), item(number(sum((e) => e.active)), "active"), item(number(sum((e) => e.total)), "so far"));
+    this.glance.replaceChildren(this.history.note(data.time, total).draw(110, 26), item(rate(total), "new/s"), item(number(sum((e) => e.active)), "active"), item(number(sum((e) => e.total)), "so far"));
   }
 
   draw() {
@@ -134,7 +133,7 @@ function stateOf(e, asked) {
 
 // table fills a place with a table; right are the columns of numbers.
 function table(place, label, columns, rows, right = []) {
-  const kind = (i) => (right.includes(i) ? "f-num" : `f-${i}x`);
+  const kind = (i) => right.includes(i) && "f-num";
   place.replaceChildren(h(
     "table", { "aria-label": label },
     h("thead", {}, h("tr", {}, columns.map((c, i) => h("th", { scope: "col", class: kind(i) }, c)))),

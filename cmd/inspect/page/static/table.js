@@ -1,25 +1,24 @@
-// A table of Services: the first rows in order, and more on request. Rows are links, among which
-// the keyboard moves the focus; for assistive technology it is a grid.
+// A table of Services: the first rows in order. Rows are links, among which the keyboard moves the
+// focus; for assistive technology it is a grid.
 
 import { h, icon, number, text } from "./dom.js";
 
-const step = 100; // rows shown at first, and more each time
+const most = 100; // rows shown
 
 export class Table {
   // columns have key, label, and cell(node, row); those that sort have compare(a, b),
   // and first, which is -1 if the highest comes first. key(row) identifies a row, link(row) is
   // where it leads, and empty() why there are none.
   constructor({ id, label, columns, key, link, empty, sorted }) {
-    Object.assign(this, { columns, key, link, empty, sorted, limit: step, nodes: new Map(), rows: [], given: [] });
+    Object.assign(this, { columns, key, link, empty, sorted, nodes: new Map(), rows: [], given: [] });
     const sorting = columns.filter((c) => c.compare);
     this.head = h("div", { class: "row", role: "row" }, columns.map((c) => this.header(c)));
     this.body = h("div", { class: "rows", role: "rowgroup" });
-    this.none = h("p", { class: "empty", hidden: true });
-    this.more = h("button", { type: "button", class: "plain more-rows", hidden: true, click: () => this.show(this.given, this.limit + step) });
+    this.note = h("p", { class: "empty" });
     this.choice = h("select", { change: (e) => this.sortBy(e.target.value, true) }, sorting.map((c) => h("option", { value: c.key }, c.label)));
     this.node = h("div", { class: `table table-${id}`, id, role: "grid", "aria-label": label, "aria-readonly": "true" }, h("div", { class: "head", role: "rowgroup" }, this.head), this.body);
     // The choice is for narrow screens, where there is no place for headers.
-    this.place = h("div", { class: "table-place" }, h("label", { class: "sorter" }, h("span", {}, "Sort by"), this.choice), this.node, this.none, this.more);
+    this.place = h("div", { class: "table-place" }, h("label", { class: "sorter" }, h("span", {}, "Sort by"), this.choice), this.node, this.note);
   }
 
   header({ key, label, compare }) {
@@ -36,13 +35,13 @@ export class Table {
 
   // show shows other rows, or the same ones with other values. Whoever has the focus on a row
   // keeps it.
-  show(rows, limit = this.limit) {
-    Object.assign(this, { given: rows, limit });
+  show(rows) {
+    this.given = rows;
     const { key, direction } = this.sorted;
     const { compare } = this.columns.find((c) => c.key === key);
     this.rows = rows.slice().sort((a, b) => direction * compare(a, b) || compareText(this.key(a), this.key(b)));
     const before = this.nodes;
-    const shown = this.rows.slice(0, limit);
+    const shown = this.rows.slice(0, most);
     this.nodes = new Map(shown.map((r) => [this.key(r), before.get(this.key(r)) ?? this.row(r)]));
     const nodes = [...this.nodes.values()];
     if (nodes.length !== this.body.children.length || nodes.some((n, i) => n !== this.body.children[i])) {
@@ -53,10 +52,8 @@ export class Table {
     if (!nodes.some((n) => n.tabIndex === 0) && nodes.length) nodes[0].tabIndex = 0; // Tab reaches one row
     this.draw();
     this.mark();
-    this.none.hidden = rows.length > 0;
-    if (!rows.length) text(this.none, this.empty());
-    this.more.hidden = rows.length <= limit;
-    text(this.more, `Show ${step} more of ${number(rows.length)}`);
+    this.note.hidden = rows.length > 0 && rows.length <= most;
+    text(this.note, rows.length ? `The first ${most} of ${number(rows.length)}: search for others, or sort them.` : this.empty());
   }
 
   row(row) {
@@ -66,7 +63,7 @@ export class Table {
 
   // draw fills the cells again, whose values may have changed.
   draw() {
-    for (const r of this.rows.slice(0, this.limit)) {
+    for (const r of this.rows.slice(0, most)) {
       const { cells } = this.nodes.get(this.key(r));
       this.columns.forEach((c, i) => c.cell(cells[i], r));
     }

@@ -1,4 +1,4 @@
-package ipvs
+package kubeproxy
 
 import (
 	"encoding/binary"
@@ -52,12 +52,12 @@ func FuzzServers(f *testing.F) {
 			if err != nil || len(outer) != 1 {
 				t.Fatalf("asked for % x: %v", m.Data, err)
 			}
-			if s := decode(&attr.Decoder{}, outer[0].Data); s.isFirewallMark || except[0].Contains(s.addr()) || except[1].Contains(s.addr()) {
+			if s := decodeServer(&attr.Decoder{}, outer[0].Data); s.isFirewallMark || except[0].Contains(s.addr()) || except[1].Contains(s.addr()) {
 				t.Errorf("deleted %s, which is not kube-proxy's", s)
 			}
 			return nltest.Error(0, requests)
 		})
-		servers, err := list(conn, ipvsID)
+		servers, err := listServers(conn, ipvsID)
 		listed := len(servers)
 		if listed > (len(first)+len(second))/4 {
 			t.Fatalf("%d servers in %d bytes", listed, len(first)+len(second))

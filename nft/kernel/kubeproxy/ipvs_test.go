@@ -1,4 +1,4 @@
-package ipvs
+package kubeproxy
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package ipvs
+package kubeproxy
 
 import (
 	"encoding/binary"
@@ -14,7 +14,8 @@ import (
 	"kube-vmap/nft/kernel/socket"
 )
 
-// The generic netlink family of IPVS (include/uapi/linux/ip_vs.h).
+// The generic netlink family of IPVS (include/uapi/linux/ip_vs.h). No library that we depend on
+// has it.
 const (
 	familyName    = "IPVS" // IPVS_GENL_NAME
 	familyVersion = 1      // IPVS_GENL_VERSION
@@ -30,30 +31,32 @@ const (
 	attrMark     = 5 // IPVS_SVC_ATTR_FWMARK
 )
 
-// A server is a virtual server, with its key as the kernel wrote it.
 type server struct {
-	family                  uint16
-	protocol, address, port []byte
-	isFirewallMark          bool // it serves a firewall mark, not an address
+	key           []byte // the attributes that name it, as the kernel wrote them
+	family        uint16
+	address, port []byte
+	// isFirewallMark means that it serves a firewall mark, not an address.
+	isFirewallMark bool
 }
 
-func openAndRemoveServers(c Config) (removed int, err error) {
-	conn, err := socket.OpenGeneric(c.NetNS)
+func openAndRemoveServers(netNS int, except []netip.Prefix) (removed int, err error) {
+	conn, err := socket.OpenGeneric(netNS)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	return removeServers(conn, c.ExcludeCIDRs)
+	return removeServers(conn, except)
 }
 
-// removeServers removes the virtual servers, except for those of a firewall mark, which
-// kube-proxy does not create, and those in excluded ranges. It returns how many it removed.
+// removeServers removes the virtual servers, except for those of a firewall mark, which kube-proxy
+// does not create, and those in excluded ranges. While it ran, kube-proxy considered all others its
+// own, too, and removed those it did not know.
 func removeServers(conn *netlink.Conn, except []netip.Prefix) (removed int, err error) {
-	id, err := familyID(conn)
+	id, err := ipvsFamily(conn)
 	if id == 0 || err != nil {
 		return 0, err
 	}
-	servers, err := list(conn, id)
+	servers, err := listServers(conn, id)
 	if err != nil {
 		return 0, err
 	}
@@ -71,11 +74,10 @@ func removeServers(conn *netlink.Conn, except []netip.Prefix) (removed int, err 
 	return removed, err
 }
 
-// familyID returns the number of IPVS among the generic netlink families, zero if the kernel
-// has no IPVS. All families are listed, because to ask for one by name makes the kernel load
-// its module.
-func familyID(conn *netlink.Conn) (id uint16, err error) {
-	m := request(unix.GENL_ID_CTRL, unix.CTRL_CMD_GETFAMILY, netlink.Dump, nil)
+// ipvsFamily returns the number of IPVS among the generic netlink families, zero if the kernel has
+// no IPVS. All families are listed, because to ask for one by name makes the kernel load its module.
+func ipvsFamily(conn *netlink.Conn) (id uint16, err error) {
+	m := genericRequest(unix.GENL_ID_CTRL, unix.CTRL_CMD_GETFAMILY, netlink.Dump, nil)
 	err = socket.Ask(conn, m, func(m netlink.Message) error {
 		var d attr.Decoder
 		attributes := d.Body(m.Data)
@@ -90,11 +92,12 @@ func familyID(conn *netlink.Conn) (id uint16, err error) {
 	return id, nil
 }
 
-// request returns a request to a generic netlink family.
-func request(id uint16, command uint8, flags netlink.HeaderFlags, attributes func(*attr.Encoder)) netlink.Message {
+// genericRequest returns a request to a generic netlink family, with the attributes of a server
+// unless it is nil.
+func genericRequest(id uint16, command uint8, flags netlink.HeaderFlags, s *server) netlink.Message {
 	e := attr.Encoder{Bytes: []byte{command, familyVersion, 0, 0}} // struct genlmsghdr
-	if attributes != nil {
-		attributes(&e)
+	if s != nil {
+		e.Data(attrService|unix.NLA_F_NESTED, s.key)
 	}
 	return netlink.Message{
 		Header: netlink.Header{Type: netlink.HeaderType(id), Flags: netlink.Request | flags},
@@ -102,12 +105,12 @@ func request(id uint16, command uint8, flags netlink.HeaderFlags, attributes fun
 	}
 }
 
-func list(conn *netlink.Conn, id uint16) (servers []server, err error) {
-	err = socket.Ask(conn, request(id, cmdGetService, netlink.Dump, nil), func(m netlink.Message) error {
+func listServers(conn *netlink.Conn, id uint16) (servers []server, err error) {
+	err = socket.Ask(conn, genericRequest(id, cmdGetService, netlink.Dump, nil), func(m netlink.Message) error {
 		var d attr.Decoder
 		for kind, value := range d.Attributes(d.Body(m.Data)) {
 			if kind == attrService {
-				servers = append(servers, decode(&d, value))
+				servers = append(servers, decodeServer(&d, value))
 			}
 		}
 		return d.Err()
@@ -118,13 +121,12 @@ func list(conn *netlink.Conn, id uint16) (servers []server, err error) {
 	return servers, nil
 }
 
-func decode(d *attr.Decoder, attributes []byte) (s server) {
+func decodeServer(d *attr.Decoder, attributes []byte) (s server) {
+	var key attr.Encoder
 	for kind, value := range d.Attributes(attributes) {
 		switch kind {
 		case attrFamily:
 			s.family = d.NativeUint16(value)
-		case attrProtocol:
-			s.protocol = value
 		case attrAddress:
 			s.address = value
 		case attrPort:
@@ -132,19 +134,16 @@ func decode(d *attr.Decoder, attributes []byte) (s server) {
 		case attrMark:
 			s.isFirewallMark = true
 		}
+		if kind <= attrPort {
+			key.Data(kind, value)
+		}
 	}
+	s.key = key.Bytes
 	return s
 }
 
 func (s server) remove(conn *netlink.Conn, id uint16) error {
-	m := request(id, cmdDelService, netlink.Acknowledge, func(e *attr.Encoder) {
-		e.Nested(attrService, func() {
-			e.NativeUint16(attrFamily, s.family)
-			e.Data(attrProtocol, s.protocol)
-			e.Data(attrAddress, s.address)
-			e.Data(attrPort, s.port)
-		})
-	})
+	m := genericRequest(id, cmdDelService, netlink.Acknowledge, &s)
 	return socket.Ask(conn, m, func(netlink.Message) error { return nil })
 }
 
