@@ -20,9 +20,13 @@ export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 export CGO_ENABLED := 0
 export GOFLAGS     := $(shell go env GOFLAGS) -trimpath
 ifeq ($(CI),true)
-# Only a debugger reads DWARF, and the compiler takes 12 % of its time to write it.
-GOFLAGS += -gcflags=all=-dwarf=false
+# Only a debugger reads DWARF, and the compiler takes 12 % of its time to write it, the linker
+# a third.
+GOFLAGS += -gcflags=all=-dwarf=false -ldflags=-w
 endif
+
+# Tests with packets wait most of their time: more packages and tests at once than processors.
+TOGETHER := -p 3 -parallel 6
 
 LINT := .cache/bin/golangci-lint
 GREMLINS := .cache/bin/gremlins
@@ -58,20 +62,14 @@ test: unit integration cluster page ## all tests, set-up included (root)
 unit: ## unit, property and golden tests, with the race detector where there are goroutines (root)
 	@.ci/setup nft ip cc
 	@.ci/nft-versions
-	.ci/unit
-	MODULE=cmd/kubectl-vmap CGO_ENABLED=1 .ci/gotest -race ./...
-	@# Go's test cache does not know that this builds another module.
-	@# Other architectures would compile everything once more; make release tests them.
-	MODULE=deploy/image .ci/gotest -count=1 ./... -args -arch "$$(go env GOARCH)" -os linux
 	@.ci/promtool
-	MODULE=deploy/monitoring .ci/gotest -count=1 ./...
-	MODULE=deploy/helm .ci/gotest -count=1 ./...
+	.ci/unit
 
 integration: ## tests with real packets between network namespaces (root)
 	@.ci/setup nft ip iptables ipset
 	@.ci/nft-versions
 	@.ci/other-programs
-	.ci/with-program .ci/gotest -short -count=1 -timeout 20m ./integration/...
+	.ci/with-program .ci/gotest -short -count=1 -timeout 20m $(TOGETHER) ./integration/...
 
 cluster: ## tests against a real etcd, API server and controllers (root)
 	@.ci/setup nft ip iptables ipset
@@ -80,7 +78,7 @@ cluster: ## tests against a real etcd, API server and controllers (root)
 
 page: ## tests of the status pages in a browser, with pictures in .cache/page (root)
 	@.ci/setup nft ip chromium
-	MODULE=integration/page .ci/with-program .ci/gotest -short -count=1 ./...
+	MODULE=integration/page .ci/with-program .ci/gotest -short -count=1 $(TOGETHER) ./...
 
 soak: ## the long suite: longer tests, and random ones with new seeds for MINUTES (60) (root)
 	@.ci/setup nft ip iptables ipset chromium

@@ -52,6 +52,7 @@ func crowd(services, addrs int) (set, gone []sync.Event) {
 // TestLargeBurstIsDivided adds Services for which one transaction would take long, and
 // then deletes all of them.
 func TestLargeBurstIsDivided(t *testing.T) {
+	t.Parallel()
 	set, gone := crowd(20, 1500)
 	bursts := [][]sync.Event{{webService("first", 200)}, set, gone}
 	k := &costKernel{Kernel: kerneltest.New()}
@@ -116,6 +117,7 @@ func (k *interrupted) Apply(b nft.Batch) (nft.Applied, error) {
 // TestPartlyAppliedBatchIsReadBack replaces very many endpoints. After a part of that,
 // the loop does not know what the kernel holds.
 func TestPartlyAppliedBatchIsReadBack(t *testing.T) {
+	t.Parallel()
 	slice := func(first int) sync.SetSlice {
 		s := webSlice(model.IPv4, 1)
 		for i := range 30_000 {

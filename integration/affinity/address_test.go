@@ -92,6 +92,7 @@ func onlyEndpoint(t *testing.T, l *lab.Lab, c client, w daemon.Transport, s daem
 // TestTrafficPolicyOverridesAffinity connects clients to an address with all endpoints, and
 // then to another whose traffic policy is Local.
 func TestTrafficPolicyOverridesAffinity(t *testing.T) {
+	t.Parallel()
 	l, servers := daemon.NewLab(t, 3, 4)
 	local := names(servers[:3])
 	f := daemon.NewFolder(t, l)

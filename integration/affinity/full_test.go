@@ -51,6 +51,9 @@ func TestFullAffinityMapServesNewClients(t *testing.T) {
 			t.Errorf("%d clients got %v, want all endpoints used", len(got), got)
 		}
 	})
+	if testing.Short() {
+		return // sync/affinity tests the rest with a fake kernel
+	}
 	d = daemon.Start(t, l.Node, f, "--protect-tables=false")
 	d.Ignore("affinity map full, new clients are not remembered")
 	d.Ignore("clients forgotten: their namespace has more than its share of the affinity map")

@@ -122,6 +122,7 @@ func TestReplacedEndpointGetsItsClients(t *testing.T) {
 // TestAffinitySurvivesSlotLimit has more endpoints than slots, then fewer, then more
 // again, so that the Service changes between the two kinds of maps.
 func TestAffinitySurvivesSlotLimit(t *testing.T) {
+	t.Parallel()
 	const times = 40
 	l, servers := daemon.NewLab(t, 5, 2)
 	for _, h := range servers {

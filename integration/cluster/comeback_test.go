@@ -16,6 +16,7 @@ import (
 // kube-vmap has taken over, write its rules, and end. Endpoints change then. Packets never meet
 // its rules first, and these are suspended and removed again.
 func TestKubeProxyThatComesBackAndEndsChangesNothing(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"nftables", "iptables"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

@@ -105,29 +105,33 @@ func TestUnusableKubeconfigEndsTheProcess(t *testing.T) {
 // process, keep it busy, or fill its log.
 func TestUnusableAPIServerIsLoggedOnceAndRetried(t *testing.T) {
 	t.Parallel()
-	c := newOneNode(t, 0)
-	silent := c.silent(t)
 	other := stranger(t)
-	revoked := c.revoked(t)
+	type (
+		server  = *clientcmdapi.Cluster
+		account = *clientcmdapi.AuthInfo
+	)
 	for _, s := range []struct {
 		name   string
-		change func(*clientcmdapi.Cluster, *clientcmdapi.AuthInfo)
+		change func(*testing.T, *oneNode, server, account)
 		want   string
 	}{
-		{"another authority", func(to *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { to.CertificateAuthorityData = other }, "certificate signed by unknown authority"},
-		{"another name", func(to *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { to.TLSServerName = "example.com" }, "certificate is valid for"},
-		{"a token that is none", func(_ *clientcmdapi.Cluster, who *clientcmdapi.AuthInfo) { who.Token = "none" }, "Unauthorized"},
-		{"a token that was revoked", func(_ *clientcmdapi.Cluster, who *clientcmdapi.AuthInfo) { who.Token = revoked }, "Unauthorized"},
-		{"no token", func(_ *clientcmdapi.Cluster, who *clientcmdapi.AuthInfo) { who.Token = "" }, "forbidden"},
-		{"unreachable address", func(to *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { to.Server = "https://192.0.2.200:6443" }, "192.0.2.200"},
-		{"closed port", func(to *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
+		{"another authority", func(_ *testing.T, _ *oneNode, to server, _ account) { to.CertificateAuthorityData = other }, "certificate signed by unknown authority"},
+		{"another name", func(_ *testing.T, _ *oneNode, to server, _ account) { to.TLSServerName = "example.com" }, "certificate is valid for"},
+		{"a token that is none", func(_ *testing.T, _ *oneNode, _ server, who account) { who.Token = "none" }, "Unauthorized"},
+		{"a token that was revoked", func(t *testing.T, c *oneNode, _ server, who account) { who.Token = c.revoked(t) }, "Unauthorized"},
+		{"no token", func(_ *testing.T, _ *oneNode, _ server, who account) { who.Token = "" }, "forbidden"},
+		{"unreachable address", func(_ *testing.T, _ *oneNode, to server, _ account) { to.Server = "https://192.0.2.200:6443" }, "192.0.2.200"},
+		{"closed port", func(_ *testing.T, c *oneNode, to server, _ account) {
 			to.Server = "https://" + c.Lab.Outside.AddrPort(model.IPv4, 7).String()
 		}, "connection refused"},
-		{"server does not answer", func(to *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { to.Server = silent }, ""},
+		{"server does not answer", func(t *testing.T, c *oneNode, to server, _ account) { to.Server = c.silent(t) }, ""},
 	} {
 		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			c := newOneNode(t, 0)
+			change := func(to server, who account) { s.change(t, c, to, who) }
 			p := c.Run(t, c.Lab.Node, process.Config{Args: []string{
-				"--kubeconfig=" + c.kubeconfig(t, s.change), "--hostname-override=" + c.NodeName(c.Lab.Node),
+				"--kubeconfig=" + c.kubeconfig(t, change), "--hostname-override=" + c.NodeName(c.Lab.Node),
 			}})
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
@@ -198,6 +202,9 @@ func requests(t *testing.T, p *clustertest.Proxy, labels ...string) (sum float64
 // TestReplacedTokenFileIsUsed begins with a token that the API server refuses. client-go
 // reads the file again after 50 seconds, whatever the server answers.
 func TestReplacedTokenFileIsUsed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("of the long suite")
+	}
 	t.Parallel()
 	c := newOneNode(t, 1)
 	to := c.manualService(t, "web", c.Lab.Pods[0])

@@ -19,6 +19,7 @@ import (
 // node, by the manifest of its DaemonSet: first without a proxy that would serve, where it
 // refuses, and again beside a kube-proxy, as the kubelet does. No connection is lost.
 func TestLabelRemovesRulesOnlyWhereKubeProxyServes(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"nftables", "iptables"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

@@ -75,6 +75,9 @@ type span struct{ from, to time.Time }
 // outside keep asking every Service with ready endpoints. No request may fail, and
 // nothing may leak.
 func TestRulesFollowUnderLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("of the long suite")
+	}
 	t.Parallel()
 	clustertest.Program(t)
 	const pods = 6

@@ -19,6 +19,7 @@ import (
 // documentation, with everything that may go wrong once. Clients ask all the time, and
 // the failures of each step count.
 func TestMoveInAndOutLosesNoPacket(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"nftables", "iptables"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -39,7 +40,8 @@ type move struct {
 
 func newMove(t *testing.T, mode string) *move {
 	t.Helper()
-	c := newOneNode(t, 2)
+	clustertest.Program(t)
+	c := prepareOneNode(t, clustertest.Alone, 2) // shadow compares the Services of all tests
 	m := &move{oneNode: c, mode: mode, clients: []*traffic.Client{c.clients[0], c.clients[2]}}
 	m.to = c.manualService(t, "web", c.Lab.Pods[0], c.Lab.Pods[1])
 	m.kubeconfig = c.Kubeconfig(t, c.Server)

@@ -20,6 +20,7 @@ import (
 )
 
 func TestWatchFromBeforeCompactionExpires(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Alone(t, lab.Options{})
 	ctx := clustertest.Context(t)
 	ns := c.Namespace(t)
@@ -84,6 +85,7 @@ func TestRelayCutsConnections(t *testing.T) {
 }
 
 func TestFrozenAPIServerDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Alone(t, lab.Options{})
 	clustertest.Must(t, c.FreezeAPIServer(clustertest.Context(t)))
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)

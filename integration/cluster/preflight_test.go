@@ -58,6 +58,7 @@ func preflightItem(t *testing.T, n *lab.Node, name string, flags ...string) pref
 // TestPreflightRecognizesARealKubeProxy runs preflight while kube-proxy runs with the usual ports
 // or others, when it has ended, and when its rules are suspended.
 func TestPreflightRecognizesARealKubeProxy(t *testing.T) {
+	t.Parallel()
 	for mode, name := range map[string]string{"nftables": "kube-proxy (nftables)", "iptables": "kube-proxy (iptables-nft)"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

@@ -14,6 +14,7 @@ import (
 // TestKubeProxyUndoesSuspension suspends the rules of a real kube-proxy. It resumes them when it
 // starts, with its first sync, and in iptables mode also while it runs.
 func TestKubeProxyUndoesSuspension(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []struct {
 		name, found string
 		anySync     bool // each sync resumes them, not only the first one

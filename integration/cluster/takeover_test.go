@@ -51,6 +51,7 @@ COMMIT
 // TestMigrationFromKubeProxyAndBackLosesNoPacket has clients ask all the time, from
 // before the first step to after the last.
 func TestMigrationFromKubeProxyAndBackLosesNoPacket(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []struct {
 		name    string
 		removed []string // by the log
@@ -119,6 +120,7 @@ const (
 // TestRunningKubeProxyIsLeftAlone runs kube-vmap while kube-proxy runs as a process of the
 // host. Both follow changes, and no packet is lost.
 func TestRunningKubeProxyIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"nftables", "iptables"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -207,6 +209,7 @@ func TestKubeProxyWithOtherPortsIsLeftAlone(t *testing.T) {
 // cannot be seen, as in a container with other ports. When it writes rules, these are
 // resumed and stay, and no packet is lost.
 func TestHiddenKubeProxyIsLeftAloneWhenItWrites(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"nftables", "iptables"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

@@ -16,6 +16,7 @@ import (
 // TestExpectedRulesEqualThoseOfManifests compares the expected rules with those that
 // kube-vmap programs for manifests of the API's objects, as kubectl prints them.
 func TestExpectedRulesEqualThoseOfManifests(t *testing.T) {
+	t.Parallel()
 	program := clustertest.Program(t) // before any time limit
 	c := clustertest.Alone(t, lab.Options{Pods: 2, RemotePods: 1}, "zone-a", "zone-b")
 	ctx := clustertest.Context(t)

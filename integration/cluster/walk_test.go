@@ -54,6 +54,7 @@ func walkNumber(name string, usual uint64) uint64 {
 // TestRandomWalkOfBothProxiesLosesNoConnection starts and ends both proxies in a random order,
 // with connections all the time. KUBE_VMAP_WALK_STEPS and KUBE_VMAP_WALK_SEED change it.
 func TestRandomWalkOfBothProxiesLosesNoConnection(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"nftables", "iptables"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

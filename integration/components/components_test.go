@@ -186,6 +186,7 @@ ip6 filter (legacy) dormant=false "" {MINE hook= drop=false}
 
 // TestSurveyOfManyChainsIsCheap has a budget with much room, because rules are not read.
 func TestSurveyOfManyChainsIsCheap(t *testing.T) {
+	t.Parallel()
 	h := labtest.Alone(t)
 	const chains = 50_000
 	var text strings.Builder

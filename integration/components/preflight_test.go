@@ -185,6 +185,7 @@ func TestPortOfAnotherProcessIsAProxy(t *testing.T) {
 }
 
 func TestDroppingPolicyNeedsARuleThatAccepts(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, rules string
 		want        components.Verdict
@@ -217,6 +218,7 @@ func TestDroppingPolicyNeedsARuleThatAccepts(t *testing.T) {
 }
 
 func TestRulesThatChangeTheMarkAreFound(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		rule  string
 		found bool

@@ -23,6 +23,9 @@ const unprotected = "--protect-tables=false"
 // TestBusyMachine tests changes and kills on a machine with all processors busy, with
 // tables without an owner.
 func TestBusyMachine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("of the long suite")
+	}
 	s := newStage(t, 12, unprotected)
 	d := s.start(t)
 	s.awaitVersion(t)

@@ -11,11 +11,19 @@ import (
 )
 
 const (
-	// many is the number of Services, each the number of endpoints of each.
-	many, each = 10_000, 10
+	// each is the number of endpoints of each of [many] Services.
+	each = 10
 	// perFile is the number of Services in a file.
 	perFile = 500
 )
+
+// many returns the number of Services, which is less in the gate.
+func many() int {
+	if testing.Short() {
+		return 1000
+	}
+	return 10_000
+}
 
 // TestRestartWithManyServices tests that a restart writes nothing and loses no connection,
 // with tables owned by the proxy where the kernel supports that.
@@ -72,7 +80,7 @@ func (s *stage) ownershipCommits(t *testing.T) uint32 {
 // not exist.
 func (s *stage) manyServices() {
 	var text strings.Builder
-	for i := range many {
+	for i := range many() {
 		f, p := model.Families[i%2], model.Protocols[i/2%len(model.Protocols)]
 		to := daemon.Service{Number: 1000 + i}
 		fmt.Fprintf(&text, "---\napiVersion: v1\nkind: Service\nmetadata: {namespace: many, name: many-%d}\n"+

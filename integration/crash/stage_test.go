@@ -40,6 +40,7 @@ type stage struct {
 // has so many versions of the others, and writes the first.
 func newStage(t *testing.T, versions int, flags ...string) *stage {
 	t.Helper()
+	t.Parallel()
 	s := &stage{
 		Lab:    labtest.New(t, lab.Options{Pods: local + 1, RemotePods: 2}),
 		random: newRandom(),

@@ -31,6 +31,7 @@ type scene struct {
 
 func newScene(t *testing.T, pods, remote int) *scene {
 	t.Helper()
+	t.Parallel()
 	s := &scene{Lab: labtest.New(t, lab.Options{Pods: pods, RemotePods: remote}), t: t}
 	daemon.RouteServices(t, s.Lab, s.Node)
 	for _, pod := range append(s.Pods[:pods:pods], s.RemotePods...) {

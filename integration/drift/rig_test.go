@@ -32,6 +32,7 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
+	t.Parallel()
 	r := &rig{t: t, host: labtest.Alone(t), bursts: make(chan []sync.Event)}
 	r.other = r.open()
 	return r

@@ -13,9 +13,10 @@ import (
 const (
 	// Timeout is far more than anything that tests wait for ever takes, also on a
 	// busy machine.
-	Timeout = 20 * time.Second
-	// interval is the pause between two attempts.
-	interval = 3 * time.Millisecond
+	Timeout = 2 * time.Minute
+	// first is the pause after the first attempt; each is longer by a quarter, up to the longest.
+	// Attempts cost the processor time that those need who are waited for.
+	first, longest = 3 * time.Millisecond, 50 * time.Millisecond
 )
 
 // Succeeds calls try until it returns nil. After [Timeout] it ends the test with
@@ -43,9 +44,7 @@ func Holds(t testing.TB, what string, condition func() bool) {
 // Try calls try until it returns nil or ctx ends. The error then holds both the
 // cause and the last error.
 func Try(ctx context.Context, try func() error) error {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
+	for pause := first; ; pause = min(pause*5/4, longest) {
 		err := try()
 		if err == nil {
 			return nil
@@ -53,7 +52,7 @@ func Try(ctx context.Context, try func() error) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-		case <-ticker.C:
+		case <-time.After(pause):
 		}
 	}
 }

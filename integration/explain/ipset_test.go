@@ -62,7 +62,6 @@ func TestExplainAgreesWithIPSets(t *testing.T) {
 	if _, err := exec.LookPath("ipset"); err != nil {
 		labtest.Lacking(t, err)
 	}
-	t.Parallel()
 	r := newBareRig(t)
 	random := rand.New(rand.NewPCG(16, 5))
 	verdicts := map[simulate.Verdict]int{}

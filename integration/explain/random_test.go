@@ -27,7 +27,7 @@ const (
 // to addresses and ports that do not exist.
 func TestExplainAgreesWithRandomPackets(t *testing.T) {
 	r := newRig(t)
-	packets := shortened(12_000)
+	packets := shortened(8_000)
 	random := rand.New(rand.NewPCG(6, 9125))
 	var all []daemon.Service
 	for n := range services {

@@ -47,10 +47,10 @@ func transports() []daemon.Transport {
 	})
 }
 
-// shortened returns a number of repetitions, or a sixth of it in the short form.
+// shortened returns a number of repetitions, or a tenth of it in the short form.
 func shortened(n int) int {
 	if testing.Short() {
-		return n / 6
+		return n / 10
 	}
 	return n
 }
@@ -62,6 +62,7 @@ func newRig(t *testing.T) *rig {
 
 func newRigWith(t *testing.T, o lab.Options) *rig {
 	t.Helper()
+	t.Parallel() // tests wait most of the time
 	l := labtest.New(t, o)
 	r := &rig{Lab: l, t: t, folder: daemon.NewFolder(t, l)}
 	daemon.AddClients(t, l)

@@ -63,8 +63,8 @@ func TestRulesInMemoryAreThoseOfTheKernel(t *testing.T) {
 
 	compared := 0
 	for _, f := range model.Families {
-		for _, frontend := range rules.Installed() {
-			if frontend.Match.Family != f {
+		for i, frontend := range rules.Installed() {
+			if frontend.Match.Family != f || testing.Short() && i%4 > 0 {
 				continue
 			}
 			to := netip.AddrPortFrom(frontend.Match.Addr, frontend.Match.Port)

@@ -27,6 +27,7 @@ type scene struct {
 
 func newScene(t *testing.T, flags ...string) *scene {
 	t.Helper()
+	t.Parallel()
 	if err := lab.Missing(); err != nil {
 		t.Skip(err)
 	}

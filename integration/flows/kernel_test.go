@@ -127,7 +127,7 @@ func TestStaleFlowsOfManyServicesAreDeleted(t *testing.T) {
 
 func TestFlowsMayChangeMeanwhile(t *testing.T) {
 	t.Parallel()
-	const rounds = 4
+	const rounds = 2
 	for _, f := range model.Families {
 		x := newTable(t)
 		keep, stale := crowd(f, 2000)

@@ -81,6 +81,7 @@ func matrixFrontends(endpoints ...string) (all []model.Frontend) {
 }
 
 func TestOnlyStaleUDPFlowsAreDeleted(t *testing.T) {
+	t.Parallel()
 	t.Run("at the start", func(t *testing.T) {
 		t.Parallel()
 		keep, stale := matrix()

@@ -124,6 +124,7 @@ func TestSourcePortByProtocol(t *testing.T) {
 // newNode is a node with kube-vmap, and a Service with a node port.
 func newNode(t *testing.T) (*lab.Lab, daemon.Service) {
 	t.Helper()
+	t.Parallel()
 	l := labtest.New(t, lab.Options{Pods: 1})
 	service := daemon.Service{
 		Name: "web", Number: 1, Kinds: []model.Kind{model.KindNodePort}, Endpoints: []*lab.Host{l.Pods[0].Host},

@@ -59,7 +59,7 @@ func (s *scene) explainsRandomPackets(t *testing.T, cells []cell) {
 // packetsPerRound is how many random packets are sent beside each program in a round.
 func packetsPerRound() int {
 	if testing.Short() {
-		return 100
+		return 20
 	}
 	return 2000
 }

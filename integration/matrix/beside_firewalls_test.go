@@ -37,7 +37,6 @@ func TestBesideFirewalld(t *testing.T) {
 // TestFirewalldForwardsTranslatedPacketsBetweenZones has pods in another zone than the rest:
 // firewalld rejects what they send to other nodes, unless it is to a Service.
 func TestFirewalldForwardsTranslatedPacketsBetweenZones(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	cells := s.besideCells()
 	s.start(daemon.PodRanges, nodePortAddresses)
@@ -92,7 +91,6 @@ func TestBesideUFW(t *testing.T) {
 // TestUFWDropsForwardedPackets has ufw's default: pods do not reach other nodes, with and
 // without a Service.
 func TestUFWDropsForwardedPackets(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.besideCells()
 	s.start()

@@ -50,10 +50,9 @@ func beside(t *testing.T, p program) {
 		t.Skip("what others do to kube-proxy is not tested")
 	}
 	t.Helper()
-	t.Parallel() // some programs take seconds to start
 	s := newScene(t)
 	p.load(s)
-	cells := s.besideCells(p.services...)
+	cells := sampled(s.besideCells(p.services...))
 	for i := range cells {
 		if cells[i].from.row == p.masquerades {
 			cells[i].want.source = anySource

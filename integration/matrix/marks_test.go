@@ -35,7 +35,7 @@ func TestOverwrittenMarksCostNoConnection(t *testing.T) {
 			s.must(err)
 			defer func() { _ = w.Close() }()
 			for i, set := range sets {
-				cells := s.cells(table, set, i)
+				cells := sampled(s.cells(table, set, i))
 				s.check(t, slices.Clone(cells))
 				for _, c := range cells {
 					if err := s.explains(w, c); err != nil {

@@ -46,6 +46,7 @@ func newScene(t *testing.T) *scene {
 // newSceneIn is newScene with these options.
 func newSceneIn(t *testing.T, o lab.Options) *scene {
 	t.Helper()
+	t.Parallel() // tests wait most of the time
 	l := labtest.New(t, o)
 	s := &scene{
 		Lab: l, t: t, folder: daemon.EmptyFolder(t, l), kept: map[choice]string{},

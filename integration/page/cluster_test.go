@@ -13,6 +13,7 @@ import (
 // clusterMap opens the map of a cluster, and waits until rates are known.
 func clusterMap(t *testing.T, f *fleet, height int64) *window {
 	t.Helper()
+	t.Parallel()
 	w := openAt(t, f.serve(t), "/"+token+"/", "", 1360, height)
 	w.await(`document.querySelectorAll(".rows .row").length > 3`)
 	return w
@@ -77,6 +78,7 @@ func all(n int) *fleet {
 }
 
 func TestClusterPageIsReadableAndNamedInBothThemes(t *testing.T) {
+	t.Parallel()
 	for _, count := range []int{4, 40} {
 		server := all(count).serve(t)
 		for at, complete := range views {
@@ -96,6 +98,7 @@ func TestClusterPageIsReadableAndNamedInBothThemes(t *testing.T) {
 }
 
 func TestClusterPageFitsNarrowScreens(t *testing.T) {
+	t.Parallel()
 	server := all(4).serve(t)
 	for at, complete := range views {
 		w := openAt(t, server, "/"+token+"/", at, 400, 800)

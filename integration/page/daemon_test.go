@@ -25,6 +25,7 @@ func away(t *testing.T, h *lab.Host) string {
 
 // TestConnectionsAppearAsTheyAreMade connects to a Service, and reads the page.
 func TestConnectionsAppearAsTheyAreMade(t *testing.T) {
+	t.Parallel()
 	l := labtest.New(t, lab.Options{Pods: 2})
 	for _, p := range l.Pods {
 		if err := p.ServeAll(daemon.TargetPort); err != nil {
@@ -83,6 +84,7 @@ func follow(w *window, l *lab.Lab, s daemon.Service) {
 }
 
 func TestPageIsOffByDefault(t *testing.T) {
+	t.Parallel()
 	l := labtest.New(t, lab.Options{Pods: 1})
 	folder := daemon.NewFolder(t, l)
 	daemon.Start(t, l.Node, folder)

@@ -18,6 +18,7 @@ const shown = `[...document.querySelectorAll(".rows .row")].map(r => r.querySele
 // rows opens the page of a node, and waits until it is complete and rates are known.
 func rows(t *testing.T, f *fleet) *window {
 	t.Helper()
+	t.Parallel()
 	w := openAt(t, serve(t, f.node(t)), "/status/", "", 1360, 860)
 	w.await(`document.querySelectorAll(".rows .row").length > 3`)
 	w.await(`document.querySelector(".card-rate dd").textContent !== "–"`)
@@ -73,6 +74,7 @@ func TestRatesAreDifferencesOverTime(t *testing.T) {
 }
 
 func TestUncountedIsNotShownAsZero(t *testing.T) {
+	t.Parallel()
 	f := shop(0)
 	f.at["node-1"].Counted = false
 	w := openAt(t, serve(t, f.node(t)), "/status/", "", 1360, 860)

@@ -45,6 +45,7 @@ func journey() *explain.Report {
 }
 
 func TestPathOfAPacketIsFollowed(t *testing.T) {
+	t.Parallel()
 	f := newFleet(3, shopkeeping)
 	f.way = journey()
 	w := openAt(t, f.serve(t), "/"+token+"/", "#/path", 1480, 1000)

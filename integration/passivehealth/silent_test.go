@@ -43,6 +43,7 @@ type scene struct {
 
 func newScene(t *testing.T, flags ...string) *scene {
 	t.Helper()
+	t.Parallel()
 	l, servers := daemon.NewLab(t, 1, 2)
 	f := daemon.NewFolder(t, l)
 	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers, Kinds: daemon.Kinds}

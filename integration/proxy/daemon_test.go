@@ -28,6 +28,7 @@ const (
 // another node.
 func newLab(t *testing.T) *lab.Lab {
 	t.Helper()
+	t.Parallel()
 	l := labtest.New(t, lab.Options{Pods: 3, RemotePods: 1})
 	for _, h := range servers(l) {
 		if err := h.ServeAll(daemon.TargetPort); err != nil {

@@ -193,11 +193,14 @@ func TestUDPFlowsReturnToTheirServiceAfterRepair(t *testing.T) {
 			t.Fatal(err)
 		}
 		element := nft.FamilyName(family) + " kube-vmap endpoints-0 { " + s.ClusterAddrPort(family).Addr().String() + " . udp . 80"
-		runNFT(t, l.Node.Host, "delete element "+element+" };"+
-			"add element "+element+" : "+l.Pods[1].Addr(family).String()+" . 8080 }")
-		if a, err := flow.Ask(answer); err != nil || a.By != "pod-2" {
-			t.Fatalf("%s: after the change it is answered by %q, %v", family, a.By, err)
-		}
+		eventually.Succeeds(t, "an answer after the change and before its repair", func() error {
+			runNFT(t, l.Node.Host, "delete element "+element+" };"+
+				"add element "+element+" : "+l.Pods[1].Addr(family).String()+" . 8080 }")
+			if a, err := flow.Ask(answer); err != nil || a.By != "pod-2" {
+				return fmt.Errorf("%s: it is answered by %q, %w", family, a.By, err)
+			}
+			return nil
+		})
 		eventually.Succeeds(t, "an answer by the endpoint", func() error {
 			a, err := flow.Ask(answer)
 			if err == nil && a.By != "pod-1" {

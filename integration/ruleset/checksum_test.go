@@ -94,6 +94,7 @@ func node(t *testing.T, l *lab.Lab) *machine {
 // The destination of the first packet of every flow is written twice in the same hook: to
 // the ClusterIP, and to the endpoint. Neither may result in a wrong checksum.
 func TestChecksumsByEveryAddress(t *testing.T) {
+	t.Parallel()
 	w, err := parseWorld(intact)
 	if err != nil {
 		t.Fatal(err)

@@ -148,6 +148,7 @@ func everything(t *testing.T) *world {
 }
 
 func TestForeignChangesAreReverted(t *testing.T) {
+	t.Parallel()
 	able := takesElse(t)
 	for name := range foreignWrites {
 		for _, f := range model.Families {

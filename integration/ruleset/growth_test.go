@@ -109,6 +109,7 @@ var pools = map[string]func(*model.Frontend){
 }
 
 func TestServiceWithMoreEndpointsThanSlots(t *testing.T) {
+	t.Parallel()
 	for sets, change := range pools {
 		t.Run(sets, func(t *testing.T) {
 			t.Parallel()

@@ -36,7 +36,7 @@ func TestNoConnectionIsLostInACommit(t *testing.T) {
 	defer k.Close()
 	for name, affinity := range map[string]time.Duration{"any endpoint": 0, "session affinity": time.Hour} {
 		connections := 3000
-		if affinity > 0 {
+		if affinity > 0 || testing.Short() {
 			connections = 1000
 		}
 		for _, w := range daemon.Transports() {

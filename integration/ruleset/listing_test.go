@@ -79,6 +79,7 @@ func checkOlder(t *testing.T, p *proxy, f model.Family) {
 
 // What would make goldens of thousands of lines.
 func TestNftListsAndLoadsLargeRuleSets(t *testing.T) {
+	t.Parallel()
 	for name, scene := range map[string]string{
 		"Maglev": `
 			clusterip 10.96.0.11:80/tcp+udp+sctp shop/web always mh -> 10.244.1.1:80 x3

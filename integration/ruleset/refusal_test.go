@@ -73,6 +73,7 @@ func (m *machine) refused(b nft.Batch) *wire.Error {
 }
 
 func TestRefusalNamesTheElement(t *testing.T) {
+	t.Parallel()
 	// All fit into the existing maps: rebuilt maps would not have the foreign element.
 	const before, after = 2100, 5000
 	mustNameElements(t)

@@ -50,6 +50,7 @@ var sourceSteps = [2][]string{
 // each other: the kernel takes no range that lies within one it has, and none that
 // another one overlaps.
 func TestSourceRangesChangeInOneTransaction(t *testing.T) {
+	t.Parallel()
 	for _, f := range model.Families {
 		t.Run(nft.FamilyName(f), func(t *testing.T) {
 			t.Parallel()

@@ -13,6 +13,7 @@ import (
 // TestSchedulerIsFromAnnotationOrFlag has Services that differ only in the annotation,
 // and recognizes their schedulers by their answers.
 func TestSchedulerIsFromAnnotationOrFlag(t *testing.T) {
+	t.Parallel()
 	l, servers := daemon.NewLab(t, 3, 2)
 	f := daemon.NewFolder(t, l)
 	annotations := []string{"", "random", "rr", "sh", "mh"}

@@ -84,6 +84,7 @@ func (s *drainScene) checkFlows(t *testing.T) {
 // to both of them are established. Clients that are remembered move to the other endpoint
 // with their next connection.
 func TestDrainedEndpointKeepsItsFlows(t *testing.T) {
+	t.Parallel()
 	const clients = 24
 	s := &drainScene{flows: map[daemon.Transport][]establishedFlow{}}
 	s.lab, s.servers = daemon.NewLab(t, 1, 1)

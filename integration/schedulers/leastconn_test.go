@@ -15,14 +15,13 @@ var maxUneven = map[model.Protocol]float64{model.TCP: 1.15, model.UDP: 1.15, mod
 
 // TestLeastConnectionsEvensOutARollout runs rollouts of every transport with lc, and of TCP
 // with random. They have half of the connections of [TestRolloutComparedWithIPVS] in less
-// than half of the time, and so fewer of the periods in which lc acts. In the gate there is one
-// rollout; sync/leastconn simulates others.
+// than half of the time, and so fewer of the periods in which lc acts. The gate has the
+// rollouts that sync/leastconn simulates.
 func TestLeastConnectionsEvensOutARollout(t *testing.T) {
-	transports := daemon.Transports()
 	if testing.Short() {
-		transports = transports[:1]
+		t.Skip("of the long suite")
 	}
-	for _, w := range transports {
+	for _, w := range daemon.Transports() {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			uneven := func(scheduler string) float64 {
@@ -38,7 +37,7 @@ func TestLeastConnectionsEvensOutARollout(t *testing.T) {
 			if byShares > most {
 				t.Errorf("max/mean with lc %.3f, want at most %.2f", byShares, most)
 			}
-			if w.Protocol != model.TCP || testing.Short() {
+			if w.Protocol != model.TCP {
 				return
 			}
 			if atRandom := uneven("random"); atRandom < byShares {

@@ -22,6 +22,7 @@ type scene struct {
 // the last one on node-1.
 func newScene(t *testing.T, scheduler string, endpoints int) scene {
 	t.Helper()
+	t.Parallel()
 	here := endpoints / 2
 	l, servers := daemon.NewLab(t, here+1, endpoints-here)
 	servers = append(servers[:here:here], servers[here+1:]...)

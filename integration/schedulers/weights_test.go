@@ -73,6 +73,7 @@ func shareOf(scheduler string, servers []*lab.Host, weights []uint16, f model.Fa
 // to all endpoints at the ClusterIP, and to those on the node at a load balancer
 // address.
 func TestConnectionsFollowWeights(t *testing.T) {
+	t.Parallel()
 	l, servers := daemon.NewLab(t, 3, 3)
 	folder := daemon.NewFolder(t, l)
 	var services []daemon.Service

@@ -21,7 +21,6 @@ func TestExternalIPsTakeTrafficUnlessDisabled(t *testing.T) {
 		"they are not served": {[]string{"--feature-gates=AllowServiceExternalIPs=false"}, "outside"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			l := newLab(t)
 			if err := l.Outside.ServeAll(daemon.Port); err != nil {
 				t.Fatal(err)

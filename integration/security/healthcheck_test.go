@@ -26,7 +26,6 @@ func TestSingleFamilyHealthChecksListenInBoth(t *testing.T) {
 		"192.0.2.1/32,2001:db8:2::11/128": {primary[0], second[1]},
 	} {
 		t.Run(strings.ReplaceAll(nodePorts, "/", "-"), func(t *testing.T) {
-			t.Parallel()
 			l := newLab(t)
 			folder := daemon.NewFolder(t, l)
 			for _, a := range second {

@@ -103,6 +103,7 @@ func addrsOf(h *lab.Host) []netip.Addr { return []netip.Addr{h.Addr(model.IPv4),
 // newLab returns a lab with two pods; the second serves all protocols.
 func newLab(t *testing.T) *lab.Lab {
 	t.Helper()
+	t.Parallel()
 	l := labtest.New(t, lab.Options{Pods: 2})
 	if err := l.Pods[1].ServeAll(daemon.TargetPort); err != nil {
 		t.Fatal(err)

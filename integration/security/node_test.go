@@ -30,7 +30,6 @@ func TestListenersAreThoseDocumented(t *testing.T) {
 		"primary,all":         {"tcp 10.244.1.1:30081", "tcp6 [fd00:10:244:1::1]:30081"},
 	} {
 		t.Run(nodePorts, func(t *testing.T) {
-			t.Parallel()
 			l := newLab(t)
 			f := daemon.NewFolder(t, l)
 			put(f, service{

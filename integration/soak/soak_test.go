@@ -35,6 +35,7 @@ const (
 // start builds a lab, programs the Services that stay, and lets clients ask them.
 func start(t *testing.T) (f *daemon.Folder, d *daemon.Daemon, load *clients.Clients, servers []*lab.Host) {
 	t.Helper()
+	t.Parallel()
 	l := labtest.New(t, lab.Options{Pods: 6, RemotePods: 3})
 	daemon.RouteServices(t, l, l.Node)
 	servers = daemon.Serve(t, mostPorts, append(l.Pods[:6:6], l.RemotePods...)...)

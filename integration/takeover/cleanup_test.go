@@ -22,6 +22,7 @@ import (
 // suspended, and lead nowhere or serve. No connection is lost at any time, over all
 // protocols and both families.
 func TestCleanupNeedsRulesThatServeInstead(t *testing.T) {
+	t.Parallel()
 	for mode, tc := range map[string]struct {
 		load           func(*probationer)
 		spoil, restore func(*probationer)
@@ -41,7 +42,6 @@ func TestCleanupNeedsRulesThatServeInstead(t *testing.T) {
 		},
 	} {
 		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
 			p := newProbationer(t)
 			tc.load(p)
 			p.awaitAnswers()

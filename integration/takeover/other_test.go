@@ -21,6 +21,7 @@ const otherRuns = "another proxy seems to run; its tables are left untouched unt
 // TestRunningProxyIsNotTouched has this process listen on ports of a proxy, with rules of
 // kube-proxy in each mode.
 func TestRunningProxyIsNotTouched(t *testing.T) {
+	t.Parallel()
 	for mode, tc := range map[string]struct {
 		backend backend
 		load    func(*machine)
@@ -43,7 +44,6 @@ func TestRunningProxyIsNotTouched(t *testing.T) {
 		},
 	} {
 		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
 			n := newOtherProxy(t, tc.backend, tc.load)
 			var servers []*lab.Server
 			for _, a := range tc.at {
@@ -72,7 +72,6 @@ const legacyLeft = "kube-proxy left rules in iptables-legacy, which kube-vmap ca
 // TestLegacyRulesAreWaitedFor has what a kube-proxy left in iptables-legacy, until something else
 // removes it. A kubelet's chains are no reason to wait.
 func TestLegacyRulesAreWaitedFor(t *testing.T) {
-	t.Parallel()
 	var without [len(model.Families)]string
 	n := newOtherProxy(t, legacyBackend, func(m *machine) {
 		for _, f := range model.Families {
@@ -103,6 +102,7 @@ type otherProxy struct {
 
 func newOtherProxy(t *testing.T, b backend, load func(*machine)) *otherProxy {
 	t.Helper()
+	t.Parallel()
 	l := labtest.New(t, lab.Options{})
 	n := &otherProxy{machine: &machine{t, l.Node.Host}, lab: l, folder: daemon.NewFolder(t, l), backend: b}
 	n.loadForeign(b)

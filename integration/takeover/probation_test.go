@@ -41,6 +41,7 @@ const kubernetesPort = daemon.TargetPort + 1
 
 func newProbationer(t *testing.T) *probationer {
 	t.Helper()
+	t.Parallel()
 	l := labtest.New(t, lab.Options{Pods: 3})
 	daemon.AddClients(t, l)
 	daemon.RouteServices(t, l, l.Node)
@@ -190,6 +191,7 @@ func (p *probationer) explainFault() {
 // both families, from kube-proxy's rules to the end of the second probation. The tests with the
 // real kube-proxy in integration/cluster do the same in iptables mode.
 func TestTakeoverCanBeUndoneAndRepeated(t *testing.T) {
+	t.Parallel()
 	for mode, tc := range map[string]struct {
 		load    func(*probationer)
 		backend backend
@@ -198,7 +200,6 @@ func TestTakeoverCanBeUndoneAndRepeated(t *testing.T) {
 		"iptables": {func(p *probationer) { p.loadIPTables(nftBackend) }, nftBackend},
 	} {
 		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
 			p := newProbationer(t)
 			tc.load(p)
 			theirs := counts.ReplaceAllString(p.listing(tc.backend), "")
@@ -296,12 +297,12 @@ func TestNodeIsReturnedAfterStartsWithoutSync(t *testing.T) {
 
 // TestMarkerIsLeftWhereCalicoLooksForIt has kube-proxy in nftables mode and in another one.
 func TestMarkerIsLeftWhereCalicoLooksForIt(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		mode, calico string
 		want         bool
 	}{{"nftables", "calico", true}, {"nftables", "other", false}, {"iptables", "calico", false}} {
 		t.Run(tc.mode+" beside "+tc.calico, func(t *testing.T) {
-			t.Parallel()
 			p := newProbationer(t)
 			if tc.mode == "nftables" {
 				p.loadNFTables()

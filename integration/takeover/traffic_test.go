@@ -46,6 +46,7 @@ type scene struct {
 
 func newScene(t *testing.T, load func(*machine)) *scene {
 	t.Helper()
+	t.Parallel()
 	l := labtest.New(t, lab.Options{Pods: 4})
 	s := &scene{machine: &machine{t, l.Node.Host}}
 	for _, p := range l.Pods {
@@ -136,6 +137,7 @@ var traffics = []struct {
 }
 
 func TestSuspendedRulesTranslateNothing(t *testing.T) {
+	t.Parallel()
 	for _, mode := range traffics {
 		t.Run(mode.name, func(t *testing.T) {
 			s := newScene(t, mode.load)
@@ -156,6 +158,7 @@ func TestSuspendedRulesTranslateNothing(t *testing.T) {
 // rules are suspended in favour of ours, and resumed. Connections that exist keep their
 // endpoints.
 func TestSwitchLosesNoConnection(t *testing.T) {
+	t.Parallel()
 	for _, mode := range traffics {
 		t.Run(mode.name, func(t *testing.T) {
 			s := newScene(t, mode.load)

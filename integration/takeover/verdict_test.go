@@ -43,7 +43,6 @@ func eachTenant(base string, tenants []daemon.Service, rule func(f model.Family,
 // refuse or drop what comes through the Services of two namespaces. By the node's marks
 // they distinguish the two without fail.
 func TestEndpointsOfOneAuthorDoNotReturnTheNode(t *testing.T) {
-	t.Parallel()
 	p, tenants := newTenants(t)
 	d := p.start()
 	d.AwaitMessage(suspendedMessage)
@@ -77,6 +76,7 @@ func TestEndpointsOfOneAuthorDoNotReturnTheNode(t *testing.T) {
 // TestFaultyRulesOfTwoNamespacesReturnTheNode has rules that drop connections, or that send them
 // to another address than the endpoint's, where they are refused or not answered.
 func TestFaultyRulesOfTwoNamespacesReturnTheNode(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		base string
 		rule func(p *probationer, f model.Family, number int, clusterIP string) string
@@ -93,7 +93,6 @@ func TestFaultyRulesOfTwoNamespacesReturnTheNode(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			p, tenants := newTenants(t)
 			d := p.start()
 			d.AwaitMessage(suspendedMessage)

@@ -52,6 +52,7 @@ func newScene(t *testing.T) *scene {
 // the hooks of IP.
 func inEachLab(t *testing.T, test func(s *scene)) {
 	t.Helper()
+	t.Parallel()
 	t.Run("links", func(t *testing.T) { test(newScene(t)) })
 	t.Run("bridge", func(t *testing.T) { test(newSceneIn(t, bridge)) })
 }

@@ -45,6 +45,7 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
+	t.Parallel()
 	l, servers := daemon.NewLab(t, 3, 1)
 	s := &scene{Lab: l, t: t, services: newServices(l, []*lab.Host{servers[0], servers[1], servers[3]})}
 	s.must(l.Node.Do(func() (err error) { s.kernel, err = kernel.Open(kernel.Config{}); return err }))

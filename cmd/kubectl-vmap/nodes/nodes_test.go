@@ -186,6 +186,7 @@ func TestSilentNodeCostsItsTimeOutOnly(t *testing.T) {
 }
 
 func TestWritingRestartsTheTimeOut(t *testing.T) {
+	t.Parallel()
 	const timeout = 3 * time.Second // much longer than a pause, also on a busy machine
 	slow := func(_ *http.Request, _ []string, stdout, _ io.Writer) int {
 		for range 5 {
@@ -202,6 +203,7 @@ func TestWritingRestartsTheTimeOut(t *testing.T) {
 
 // TestEndlessAnswerEnds has nodes that always send a little more.
 func TestEndlessAnswerEnds(t *testing.T) {
+	t.Parallel()
 	const timeout = 500 * time.Millisecond // in which a busy machine starts a program
 	endless := func(r *http.Request, _ []string, stdout, stderr io.Writer) int {
 		for r.Context().Err() == nil {

@@ -17,24 +17,31 @@ import (
 	"kube-vmap/integration/cluster/plugin"
 )
 
-// Nodes of [TestThousandNodes] that are not like the others.
+// Nodes of [TestManyNodes] that are not like the others.
 const (
-	thousand = 1000
-	dead     = 17  // no host has its address
-	old      = 100 // v0.1.0
-	newer    = 200
-	notReady = 300
-	noPod    = 400
-	behind   = 500
-	hanging  = 900
+	dead     = 17 // no host has its address
+	old      = 10 // v0.1.0
+	newer    = 20
+	notReady = 30
+	noPod    = 40
+	behind   = 50
+	hanging  = 90
 )
 
-// TestThousandNodes has nodes that are dead, hang, run other versions of kube-vmap or none:
+// many returns how many nodes there are.
+func many() int {
+	if testing.Short() {
+		return 100
+	}
+	return 1000
+}
+
+// TestManyNodes has nodes that are dead, hang, run other versions of kube-vmap or none:
 // each costs what it does not answer, and at most the time-out.
-func TestThousandNodes(t *testing.T) {
+func TestManyNodes(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
-	c := plugin.NewMany(t, thousand, func(i int) kubelet.Run {
+	c := plugin.NewMany(t, many(), func(i int) kubelet.Run {
 		switch i {
 		case old:
 			return simulated("0.1.0", nil)
@@ -48,7 +55,7 @@ func TestThousandNodes(t *testing.T) {
 		}
 		return simulated("of-the-tests", document(i, nodestatus.Schema, "of-the-tests"))
 	})
-	t.Logf("%d nodes after %s", thousand, time.Since(start))
+	t.Logf("%d nodes after %s", many(), time.Since(start))
 	ctx := clustertest.Context(t)
 	clustertest.Must(t, c.SetAddress(ctx, plugin.ManyName(dead), "192.0.2.77"))
 	clustertest.Must(t, c.SetProxyPodReady(ctx, plugin.ManyPod(notReady), false))
@@ -116,7 +123,7 @@ func testStream(t *testing.T, c *plugin.Many) {
 	clustertest.Must(t, cmd.Start())
 	var first, half time.Duration
 	rows := 0
-	const all = (thousand - 5) * services // a node that is not ready answers
+	all := (many() - 5) * services // a node that is not ready answers
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
 		if !strings.Contains(lines.Text(), "web-") {
 			continue
@@ -146,12 +153,12 @@ func testStream(t *testing.T, c *plugin.Many) {
 // testManyStatus has the nodes that are not like the others first.
 func testManyStatus(t *testing.T, c *plugin.Many) {
 	out := c.Kubectl(t, "vmap", "status", "--node-timeout="+timeout.String())
-	t.Logf("%d nodes after %s", thousand, out.Took)
+	t.Logf("%d nodes after %s", many(), out.Took)
 	lines := strings.Split(out.Stdout, "\n")
-	if out.Code != 2 || len(lines) != thousand+3 || !strings.HasPrefix(lines[thousand+1], "1000 nodes: 4 not known, 2 with problems, 0 with notices") || out.Took > time.Minute {
+	if out.Code != 2 || len(lines) != many()+3 || !strings.HasPrefix(lines[many()+1], fmt.Sprintf("%d nodes: 4 not known, 2 with problems, 0 with notices", many())) || out.Took > time.Minute {
 		t.Fatalf("%d lines, exit code %d after %s: %s\n%s", len(lines), out.Code, out.Took, out.Stderr, strings.Join(lines[max(0, len(lines)-4):], "\n"))
 	}
-	checkLine(t, lines[thousand], plugin.ManyName(noPod), "1 node without kube-vmap")
+	checkLine(t, lines[many()], plugin.ManyName(noPod), "1 node without kube-vmap")
 	first := strings.Join(lines[1:7], "\n")
 	for node, want := range map[int]string{
 		dead: "no route to host", old: "kube-vmap 0.1.0, which has no", newer: "kube-vmap 9.0.0", hanging: "no answer within 5s",
@@ -186,14 +193,14 @@ func testAPIServerGone(t *testing.T, c *plugin.Many) {
 		if strings.Contains(lines.Text(), "web-") {
 			rows++
 		}
-		if rows == 100*services {
+		if rows == many()/10*services {
 			c.KillAPIServer()
 			killed = time.Now()
 		}
 	}
 	err = cmd.Wait()
 	t.Logf("%d rows, ended %s after the API server\n%s", rows, time.Since(killed), stderr.String())
-	if err == nil || rows >= thousand*services || time.Since(killed) > 2*timeout || !strings.Contains(stderr.String(), "nodes did not answer") ||
+	if err == nil || rows >= many()*services || time.Since(killed) > 2*timeout || !strings.Contains(stderr.String(), "nodes did not answer") ||
 		strings.Count(stderr.String(), "\n") > 20 {
 		t.Error(err)
 	}

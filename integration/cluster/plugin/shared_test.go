@@ -16,7 +16,6 @@ var sharing = []struct {
 }{
 	{"completion", testCompletion},
 	{"exec", testExec},
-	{"explain", testExplain},
 	{"page", testPage},
 	{"permissions", testPermissions},
 	{"status", testStatus},
