@@ -17,6 +17,7 @@ const (
 	intendedServiceCIDR = "kube-proxy may need an hour to follow ServiceCIDRs"
 	intendedNodePorts   = "node ports answer on primary addresses in every mode"
 	intendedFromNode    = "the node's connections to external addresses without endpoints are refused as in nftables mode"
+	intendedExcluded    = "clients outside the source ranges of a Service without endpoints are dropped as in nftables mode"
 	intendedWeights     = "weights"
 	intendedScheduler   = "scheduler "
 	intendedDrained     = "weight 0 drains"
@@ -75,6 +76,9 @@ func (c *comparer) intendedForService(d *Difference, f *frontend, ours, theirs *
 	case d.Kind == KindVerdict && c.isNodeToExternal(d, f) &&
 		ours.verdict() == simulate.VerdictRefused && theirs.verdict() == simulate.VerdictNotService:
 		return intendedFromNode
+	case verdicts && c.report.Mode == modeIPTables && f.ours.Restricted && ours.verdict() == simulate.VerdictDropped &&
+		(theirs.verdict() == simulate.VerdictRefused || c.isNodeToExternal(d, f) && theirs.verdict() == simulate.VerdictNotService):
+		return intendedExcluded
 	case d.Kind == KindShares && (p.ClusterWeights != nil || p.LocalWeights != nil):
 		return intendedWeights
 	case d.Kind == KindShares && p.Scheduler > model.SchedulerRandom && p.Affinity == 0:

@@ -59,6 +59,7 @@ func intended() []daemon.Service {
 		{Name: "maglev", EndpointSpec: everywhere, Scheduler: "mh"},
 		{Name: "round-robin", EndpointSpec: everywhere, Scheduler: "rr"},
 		{Name: "odd-affinity", EndpointSpec: everywhere, Affinity: 1234 * time.Second},
+		{Name: "ranges-empty", Sources: []string{"198.51.100.0/24", "2001:db8:9::/48"}},
 		{Name: "winner", EndpointSpec: "pod-1", Created: time.Unix(1000, 0)},
 		{Name: "loser", EndpointSpec: "pod-2", Created: time.Unix(2000, 0)},
 	}
@@ -66,8 +67,8 @@ func intended() []daemon.Service {
 	for i := range list {
 		list[i].Number += 60
 	}
-	for i := range list[7:] {
-		list[7+i].Edit = func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"198.51.100.200", "2001:db8:c8::c8"} }
+	for i := range list[8:] {
+		list[8+i].Edit = func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"198.51.100.200", "2001:db8:c8::c8"} }
 	}
 	return list
 }
