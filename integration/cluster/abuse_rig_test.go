@@ -62,6 +62,7 @@ func (a *abuse) runAttack(t *testing.T, k *attack) {
 		}
 	}
 	r.checkNothingLeft()
+	nothingSilent(t, r.proxy)
 	r.over = true
 }
 

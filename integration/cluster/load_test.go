@@ -107,6 +107,15 @@ func TestRulesFollowUnderLoad(t *testing.T) {
 		if failures := metric(t, p, "kubeproxy_sync_proxy_rules_nftables_sync_failures_total"); failures > 0 {
 			t.Errorf("%s counts %v failures", p.Truth.Host, failures)
 		}
+		nothingSilent(t, p)
+	}
+}
+
+// nothingSilent checks that passive health checks found no endpoint that does not answer.
+func nothingSilent(t *testing.T, p *clustertest.Proxy) {
+	t.Helper()
+	if changes := metric(t, p, "kubevmap_passive_health_changes_total"); changes > 0 {
+		t.Errorf("%s: passive health checks found %v endpoints that do not answer, or answer again", p.Truth.Host, changes)
 	}
 }
 
