@@ -28,14 +28,16 @@ func FamilyOf(a netip.Addr) Family {
 }
 
 // String returns the name that Kubernetes uses: "IPv4" or "IPv6".
-func (f Family) String() string {
-	switch f {
-	case IPv4:
-		return "IPv4"
-	case IPv6:
-		return "IPv6"
+func (f Family) String() string { return nameOf(f, "Family", familyNames[:]) }
+
+var familyNames = [...]string{IPv4: "IPv4", IPv6: "IPv6"}
+
+// nameOf returns the name of a value, or else its kind and number.
+func nameOf[T ~uint8](v T, kind string, names []string) string {
+	if int(v) < len(names) {
+		return names[v]
 	}
-	return "Family(" + strconv.Itoa(int(f)) + ")"
+	return kind + "(" + strconv.Itoa(int(v)) + ")"
 }
 
 // LastAddr returns the highest address of a valid range.

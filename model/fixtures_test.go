@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 )
@@ -187,11 +188,6 @@ func selectEndpoints(port ServicePortName, f Family, from []EndpointSlice, n Nod
 	return v.lists(portKey{port.Port, port.Protocol, f}, port.Protocol == UDP)
 }
 
-// frontendsOf returns the frontends of one Service without a map.
-func (o Options) frontendsOf(s *Service, from []EndpointSlice, n Node) []Frontend {
-	return o.frontends(s, &endpointView{slices: from, node: &n})
-}
-
 // fewerIfShort returns the number of seeds for a test of random cases: n, or with
 // -short, as for mutation testing, a tenth.
 func fewerIfShort(n uint64) uint64 {
@@ -206,5 +202,33 @@ func skipIfShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("takes seconds")
+	}
+}
+
+// every runs a test in each family for each protocol.
+func every(t *testing.T, test func(*testing.T, Family, Protocol)) {
+	t.Helper()
+	for _, f := range Families {
+		for _, p := range Protocols {
+			t.Run(f.String()+" "+p.String(), func(t *testing.T) { test(t, f, p) })
+		}
+	}
+}
+
+// allKindsMap returns a map with webAllKinds of one family, with pod 1 on this node and
+// pod 2 on another. Changes has been called.
+func allKindsMap(f Family, p Protocol, changes ...func(*Service)) *ServiceMap {
+	m := NewServiceMap(Options{}, thisNode)
+	m.SetService(changed(webAllKinds(p, f), changes...))
+	m.SetSlice(webSlice(f, p, ready(1).on(here), ready(2).on(there)))
+	m.Changes()
+	return m
+}
+
+// checkExactly fails if the frontends differ.
+func checkExactly(t *testing.T, got, want []Frontend) {
+	t.Helper()
+	if !slices.EqualFunc(got, want, func(a, b Frontend) bool { return reflect.DeepEqual(a, b) }) {
+		t.Errorf("got\n%s\nwant\n%s", frontendLines(got), frontendLines(want))
 	}
 }

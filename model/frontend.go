@@ -57,18 +57,11 @@ const (
 )
 
 // String returns the name that the Service API uses.
-func (k Kind) String() string {
-	switch k {
-	case KindClusterIP:
-		return "ClusterIP"
-	case KindNodePort:
-		return "NodePort"
-	case KindExternalIP:
-		return "ExternalIP"
-	case KindLoadBalancerIP:
-		return "LoadBalancerIP"
-	}
-	return "Kind(" + strconv.Itoa(int(k)) + ")"
+func (k Kind) String() string { return nameOf(k, "Kind", kindNames[:]) }
+
+var kindNames = [...]string{
+	KindClusterIP: "ClusterIP", KindNodePort: "NodePort",
+	KindExternalIP: "ExternalIP", KindLoadBalancerIP: "LoadBalancerIP",
 }
 
 // Verdict is what happens to a connection to a frontend.

@@ -64,13 +64,7 @@ func (o Options) externalAddrs(s *Service, clusterIP netip.Addr) []externalAddr 
 	return out
 }
 
-// name returns the full name of the port.
 func (p *familyPort) name() ServicePortName { return p.portName(p.ServicePort) }
-
-// matchAt returns the match of the port at another address.
-func (p *familyPort) matchAt(a netip.Addr) Match {
-	return Match{a, p.key.Port, p.key.Family, p.key.Protocol}
-}
 
 // externalFrontends lists the port's frontends for external traffic, without their
 // endpoints.
@@ -83,7 +77,7 @@ func (p *familyPort) externalFrontends() []Frontend {
 		add(KindNodePort, Match{Family: p.key.Family, Protocol: p.Protocol, Port: p.NodePort})
 	}
 	for _, e := range p.externals {
-		add(e.kind, p.matchAt(e.addr))
+		add(e.kind, Match{e.addr, p.key.Port, p.key.Family, p.key.Protocol})
 	}
 	return out
 }
@@ -91,7 +85,8 @@ func (p *familyPort) externalFrontends() []Frontend {
 // appendPort appends the frontends of one port.
 func (o Options) appendPort(out []Frontend, p familyPort, v *endpointView) []Frontend {
 	externals := p.externalFrontends()
-	lists := o.endpointLists(&p, v)
+	flows := p.Protocol == UDP || p.Protocol == TCP && o.TCPFlowEndpoints
+	lists := v.lists(portKey{p.ServicePort.Name, p.Protocol, p.key.Family}, flows)
 	pool := o.pool(&p, lists, len(externals) > 0)
 	clusterIP := Frontend{
 		Match: p.key, Kind: KindClusterIP, Service: p.name(), Policy: p.InternalPolicy,
@@ -111,12 +106,6 @@ func (o Options) appendPort(out []Frontend, p familyPort, v *endpointView) []Fro
 		out = append(out, f)
 	}
 	return out
-}
-
-// endpointLists selects the port's endpoints.
-func (o Options) endpointLists(p *familyPort, v *endpointView) endpointLists {
-	flows := p.Protocol == UDP || p.Protocol == TCP && o.TCPFlowEndpoints
-	return v.lists(portKey{p.ServicePort.Name, p.Protocol, p.key.Family}, flows)
 }
 
 // affinityTimes are the times for which clients can be remembered, among them the default of
@@ -188,8 +177,7 @@ func (o Options) sources(s *Service, f Family, n *Node) (sources []netip.Prefix,
 		everyone := slices.ContainsFunc(s.SourceRanges, func(p netip.Prefix) bool { return p.Bits() == 0 })
 		return nil, o.StrictSourceRanges && len(s.SourceRanges) > 0 && !everyone
 	}
-	own := n.Addrs[f]
-	if own.IsValid() && slices.ContainsFunc(sources, func(p netip.Prefix) bool { return p.Contains(own) }) {
+	if slices.ContainsFunc(sources, func(p netip.Prefix) bool { return p.Contains(n.Addrs[f]) }) {
 		for _, a := range s.LoadBalancerIPs {
 			if FamilyOf(a) == f {
 				sources = append(sources, netip.PrefixFrom(a, a.BitLen()))

@@ -110,7 +110,7 @@ func (h *history) applyHealthChecks(changed []HealthCheck) {
 		h.Errorf("not sorted: %+v", changed)
 	}
 	for _, c := range changed {
-		if h.healthChecks[c.Service] == c {
+		if before, known := h.healthChecks[c.Service]; before == c || !known && c.Port == 0 {
 			h.Errorf("%v is set without a change", c)
 		}
 		h.healthChecks[c.Service] = c
@@ -137,7 +137,7 @@ func (h *history) checkConflicts(got []Conflict, lost map[Conflict]struct{}) {
 			h.Errorf("%v: is lost %v, was lost %v", c, isLost, was[lostClaim{c.Match, c.Loser}])
 		}
 	}
-	if len(got) != fresh {
+	if len(got) != fresh || !slices.IsSortedFunc(got, func(a, b Conflict) int { return a.Match.Compare(b.Match) }) {
 		h.Errorf("%d conflicts are new, reported are\n%s", fresh, lines(got))
 	}
 	h.conflicts = lost
@@ -146,10 +146,10 @@ func (h *history) checkConflicts(got []Conflict, lost map[Conflict]struct{}) {
 // checkInvariants checks what must hold for every frontend.
 func checkInvariants(t *testing.T, f *Frontend) {
 	p := f.Pool
-	if (f.Verdict == VerdictBalance) != (len(serving(f)) > 0) {
-		t.Errorf("%s: verdict %d with endpoints %v", f.Match, f.Verdict, serving(f))
+	if (f.Verdict == VerdictBalance) != (len(p.list(f.Policy)) > 0) {
+		t.Errorf("%s: verdict %d with endpoints %v", f.Match, f.Verdict, p.list(f.Policy))
 	}
-	if f.Served() != (len(p.Cluster) > 0 && (f.Kind != KindClusterIP || f.Policy == PolicyCluster) || len(serving(f)) > 0) {
+	if f.Served() != (len(p.Cluster) > 0 && (f.Kind != KindClusterIP || f.Policy == PolicyCluster) || len(p.list(f.Policy)) > 0) {
 		t.Errorf("%s: served %v with %+v", f.Match, f.Served(), *p)
 	}
 	if f.IsClusterIP() != (f.Kind == KindClusterIP) {

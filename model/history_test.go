@@ -274,7 +274,7 @@ func (h *history) addExternal(s *Service) {
 			netip.PrefixFrom(podIP(f, 0), 0),
 		}[h.choose(4)])
 	}
-	s.Affinity = time.Duration(h.choose(3)) * time.Hour
+	s.Affinity = time.Duration(h.choose(3)) * 50 * time.Minute
 	s.Scheduler = h.scheduler()
 	s.HealthCheckNodePort = [...]uint16{0, 31000, 31001}[h.choose(3)]
 }
@@ -294,8 +294,11 @@ func (h *history) slice() EndpointSlice {
 	s.Weight, s.Drained = [...]uint16{0, 0, 1, 2, 6, math.MaxUint16}[h.choose(6)], h.choose(4) == 1
 	for range h.choose(4) {
 		s.Ports = append(s.Ports, [...]EndpointPort{
-			{"http", TCP, 8080}, {"http", TCP, 8081}, {"alias", TCP, 8080}, {"dns", UDP, 53}, {"", SCTP, 8080},
-		}[h.choose(5)])
+			{"http", TCP, 8080}, {"http", TCP, 8081}, {"alias", TCP, 8080}, {"dns", UDP, 53}, {"dns", TCP, 53}, {"", SCTP, 8080},
+		}[h.choose(6)])
+	}
+	if other := h.now.slices[h.sliceName()]; other.Family == s.Family {
+		s.Endpoints = slices.Clone(other.Endpoints)
 	}
 	for range h.choose(6) {
 		conditions := h.choose(8)

@@ -169,7 +169,7 @@ func (c *cluster) oracleSetPools(s Service, f Family, of []Frontend) {
 	got := oracleSelect(of[0].Service, f, c.slicesOf(s.Name), c.node)
 	pool := &Pool{
 		Key: of[0].Match, Hairpin: got.hairpin,
-		Affinity: s.Affinity, Scheduler: s.Scheduler, PassiveChecks: s.PassiveChecks,
+		Affinity: AffinityTimeout(s.Affinity), Scheduler: s.Scheduler, PassiveChecks: s.PassiveChecks,
 	}
 	if pool.PassiveChecks == PassiveChecksDefault {
 		pool.PassiveChecks = c.options.PassiveChecks

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
-	"strconv"
 )
 
 // Reason is why an endpoint does not serve a Service port on a node.
@@ -38,28 +37,18 @@ const (
 )
 
 // String returns the reason in one word; empty for [ReasonNone].
-func (r Reason) String() string {
-	switch r {
-	case ReasonNone:
-		return ""
-	case ReasonNoPort:
-		return "NoPort"
-	case ReasonDuplicate:
-		return "Duplicate"
-	case ReasonNotReady:
-		return "NotReady"
-	case ReasonDrained:
-		return "Drained"
-	case ReasonNotLocal:
-		return "NotLocal"
-	case ReasonServingTerminating:
-		return "Terminating"
-	case ReasonOtherNodes:
-		return "OtherNodes"
-	case ReasonOtherZones:
-		return "OtherZones"
-	}
-	return "Reason(" + strconv.Itoa(int(r)) + ")"
+func (r Reason) String() string { return nameOf(r, "Reason", reasonNames[:]) }
+
+var reasonNames = [...]string{
+	ReasonNone:               "",
+	ReasonNoPort:             "NoPort",
+	ReasonDuplicate:          "Duplicate",
+	ReasonNotReady:           "NotReady",
+	ReasonDrained:            "Drained",
+	ReasonNotLocal:           "NotLocal",
+	ReasonServingTerminating: "Terminating",
+	ReasonOtherNodes:         "OtherNodes",
+	ReasonOtherZones:         "OtherZones",
 }
 
 // EndpointExplanation is an endpoint of an EndpointSlice with the reasons why it

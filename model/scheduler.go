@@ -1,7 +1,5 @@
 package model
 
-import "strconv"
-
 // Scheduler is how an endpoint is chosen for a connection.
 //
 // One that narrows the endpoints instead of picking among them belongs in frontends.go
@@ -32,20 +30,13 @@ const (
 )
 
 // String returns the scheduler's name in IPVS, where it has one.
-func (s Scheduler) String() string {
-	switch s {
-	case SchedulerDefault:
-		return "default"
-	case SchedulerRandom:
-		return "random"
-	case SchedulerRoundRobin:
-		return "rr"
-	case SchedulerSourceHash:
-		return "sh"
-	case SchedulerMaglev:
-		return "mh"
-	case SchedulerLeastConnections:
-		return "lc"
-	}
-	return "Scheduler(" + strconv.Itoa(int(s)) + ")"
+func (s Scheduler) String() string { return nameOf(s, "Scheduler", schedulerNames[:]) }
+
+var schedulerNames = [...]string{
+	SchedulerDefault:          "default",
+	SchedulerRandom:           "random",
+	SchedulerRoundRobin:       "rr",
+	SchedulerSourceHash:       "sh",
+	SchedulerMaglev:           "mh",
+	SchedulerLeastConnections: "lc",
 }

@@ -42,45 +42,38 @@ func (s *ListShares) apply(endpoints []netip.AddrPort, weights []uint16, shares 
 // endpoints change.
 func (m *ServiceMap) SetShares(all []PoolShares) {
 	for _, s := range all {
-		owner := m.claims.winners[s.Key]
-		if owner == nil {
+		e := m.ownerOf(s.Key)
+		if e == nil {
 			continue
 		}
-		if e := m.services[owner.Service.ServiceName]; e != nil {
-			e.setShares(s)
-			m.mark(e)
+		e.shares = slices.DeleteFunc(e.shares, func(o PoolShares) bool { return o.Key == s.Key })
+		if s.Cluster.Shares != nil || s.Local.Shares != nil {
+			e.shares = append(e.shares, s)
 		}
 	}
 }
 
-// setShares replaces the shares of one pool.
-func (e *serviceEntry) setShares(s PoolShares) {
-	e.shares = slices.DeleteFunc(e.shares, func(o PoolShares) bool { return o.Key == s.Key })
-	if s.Cluster.Shares != nil || s.Local.Shares != nil {
-		e.shares = append(e.shares, s)
+// ownerOf returns the entry that has the pool of that key and marks it as changed; nil if
+// there is no such pool.
+func (m *ServiceMap) ownerOf(key Match) *serviceEntry {
+	if f := m.claims.winners[key]; f != nil {
+		return m.entry(f.Service.ServiceName)
 	}
+	return nil
 }
 
 // useShares gives the shares to the pools of the entry's frontends, and drops those that
 // do not fit any more.
 func (e *serviceEntry) useShares() {
-	if len(e.shares) == 0 {
-		return
-	}
 	var used []PoolShares
-	for i := range e.frontends {
-		p := e.frontends[i].Pool
-		if !e.frontends[i].IsClusterIP() || p.Scheduler != SchedulerLeastConnections {
+	for _, s := range e.shares {
+		p := e.pool(s.Key)
+		if p == nil || p.Scheduler != SchedulerLeastConnections {
 			continue
 		}
-		for _, s := range e.shares {
-			if s.Key != p.Key {
-				continue
-			}
-			s.Cluster.apply(p.Cluster, p.ClusterWeights, &p.ClusterShares)
-			s.Local.apply(p.Local, p.LocalWeights, &p.LocalShares)
-			used = append(used, s)
-		}
+		s.Cluster.apply(p.Cluster, p.ClusterWeights, &p.ClusterShares)
+		s.Local.apply(p.Local, p.LocalWeights, &p.LocalShares)
+		used = append(used, s)
 	}
 	e.shares = used
 }

@@ -41,7 +41,7 @@ func TestSharesCountWhileEndpointsStay(t *testing.T) {
 			t.Errorf("%d frontends changed, want all", set)
 		}
 		check("without another change", shares.Cluster.Shares, shares.Local.Shares)
-		m.SetService(changed(webAllKinds(p, f), anyType, leastConnections))
+		m.SetService(changed(webAllKinds(p, f), leastConnections))
 		check("when the Service was updated", shares.Cluster.Shares, shares.Local.Shares)
 
 		m.SetSlice(webSlice(f, p, ready(1).on(here), ready(4).on(there), ready(3).on(here)))
@@ -61,14 +61,14 @@ func TestSharesCountWhileEndpointsStay(t *testing.T) {
 		check("for another pool", nil, nil)
 
 		m.SetShares([]PoolShares{shares})
-		m.SetService(changed(webAllKinds(p, f), anyType))
+		m.SetService(changed(webAllKinds(p, f)))
 		check("with another scheduler", nil, nil)
-		m.SetService(changed(webAllKinds(p, f), anyType, leastConnections))
+		m.SetService(changed(webAllKinds(p, f), leastConnections))
 		check("with the scheduler again", nil, nil)
 		m.SetShares([]PoolShares{shares})
 		m.DeleteService(webService(p, f).Name)
 		m.Changes()
-		m.SetService(changed(webAllKinds(p, f), anyType, leastConnections))
+		m.SetService(changed(webAllKinds(p, f), leastConnections))
 		check("when the Service was gone", nil, nil)
 	})
 }

@@ -3,7 +3,6 @@ package model
 import (
 	"net/netip"
 	"slices"
-	"strconv"
 )
 
 // PassiveChecks is what is done about the endpoints of a Service that do not answer this node's
@@ -24,18 +23,11 @@ const (
 )
 
 // String returns the value that flags and annotations have, or "default".
-func (c PassiveChecks) String() string {
-	switch c {
-	case PassiveChecksDefault:
-		return "default"
-	case PassiveChecksOff:
-		return "off"
-	case PassiveChecksReport:
-		return "report"
-	case PassiveChecksAvoid:
-		return "avoid"
-	}
-	return "PassiveChecks(" + strconv.Itoa(int(c)) + ")"
+func (c PassiveChecks) String() string { return nameOf(c, "PassiveChecks", passiveCheckNames[:]) }
+
+var passiveCheckNames = [...]string{
+	PassiveChecksDefault: "default", PassiveChecksOff: "off",
+	PassiveChecksReport: "report", PassiveChecksAvoid: "avoid",
 }
 
 // ifOn returns zero for [PassiveChecksOff], or else c.
@@ -59,22 +51,14 @@ type UnresponsiveEndpoints struct {
 // a pool that no longer has PassiveChecksAvoid.
 func (m *ServiceMap) SetUnresponsive(all []UnresponsiveEndpoints) {
 	for _, u := range all {
-		owner := m.claims.winners[u.Key]
-		if owner == nil {
+		e := m.ownerOf(u.Key)
+		if e == nil {
 			continue
 		}
-		if e := m.services[owner.Service.ServiceName]; e != nil {
-			e.setUnresponsive(u)
-			m.mark(e)
+		e.unresponsive = slices.DeleteFunc(e.unresponsive, func(o UnresponsiveEndpoints) bool { return o.Key == u.Key })
+		if len(u.Endpoints) > 0 {
+			e.unresponsive = append(e.unresponsive, u)
 		}
-	}
-}
-
-// setUnresponsive replaces the unresponsive endpoints of one pool.
-func (e *serviceEntry) setUnresponsive(u UnresponsiveEndpoints) {
-	e.unresponsive = slices.DeleteFunc(e.unresponsive, func(o UnresponsiveEndpoints) bool { return o.Key == u.Key })
-	if len(u.Endpoints) > 0 {
-		e.unresponsive = append(e.unresponsive, u)
 	}
 }
 

@@ -96,82 +96,6 @@ func TestApportionIsFast(t *testing.T) {
 	}
 }
 
-// Drained endpoints are as absent for new connections, whatever their conditions and those
-// of the others are, and keep established flows.
-func TestDrainedEndpointsAreNotSelected(t *testing.T) {
-	for name, test := range map[string]struct {
-		drained, others []pod
-		want            selection
-		flows           []int
-	}{
-		"others serve":                 {[]pod{ready(1).on(here)}, []pod{ready(2)}, selection{cluster: []int{2}, anyUsable: true}, []int{1, 2}},
-		"others serve here":            {[]pod{ready(1).on(here)}, []pod{ready(2).on(here)}, selection{cluster: []int{2}, local: []int{2}, hairpin: []int{2}, anyUsable: true}, []int{1, 2}},
-		"none is left":                 {[]pod{ready(1).on(here), servingTerminating(2)}, nil, selection{}, []int{1, 2}},
-		"others are not ready":         {[]pod{ready(1)}, []pod{notReady(2)}, selection{}, []int{1}},
-		"others terminate":             {[]pod{ready(1)}, []pod{servingTerminating(2)}, selection{cluster: []int{2}, anyUsable: true}, []int{1, 2}},
-		"it terminates, too":           {[]pod{servingTerminating(1)}, []pod{servingTerminating(2)}, selection{cluster: []int{2}, anyUsable: true}, []int{1, 2}},
-		"only it has the hint":         {[]pod{ready(1).zones(zoneA)}, []pod{ready(2).zones(zoneB)}, selection{cluster: []int{2}, anyUsable: true}, []int{1, 2}},
-		"only it has no hint":          {[]pod{ready(1)}, []pod{ready(2).zones(zoneA), ready(3).zones(zoneB)}, selection{cluster: []int{2}, anyUsable: true}, []int{1, 2, 3}},
-		"it does not serve flows then": {[]pod{notReady(1), terminating(3)}, []pod{ready(2)}, selection{cluster: []int{2}, anyUsable: true}, []int{2}},
-		"another slice has it, too":    {[]pod{ready(1)}, []pod{ready(1), ready(2)}, selection{cluster: []int{2}, anyUsable: true}, []int{1, 2}},
-		"its address has a new pod":    {[]pod{servingTerminating(1)}, []pod{ready(1)}, selection{cluster: []int{1}, anyUsable: true}, []int{1}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			every(t, func(t *testing.T, f Family, p Protocol) {
-				drained, others := webSlice(f, p, test.drained...), webSlice(f, p, test.others...)
-				drained.Drained, drained.Weight = true, 3
-				drained.Name.Name = "drained"
-				for _, from := range [][]EndpointSlice{{drained, others}, {others, drained}} {
-					got := selectEndpoints(httpPort(p), f, from, thisNode)
-					checkSelection(t, f, got, test.want)
-					if p == UDP && !slices.Equal(got.flows, podPorts(f, test.flows...)) {
-						t.Errorf("flows may use %v, want pods %v", got.flows, test.flows)
-					}
-				}
-			})
-		})
-	}
-}
-
-func TestWeightsOfPool(t *testing.T) {
-	every(t, func(t *testing.T, f Family, p Protocol) {
-		m := NewServiceMap(Options{}, thisNode)
-		s := webService(p, f)
-		externalLocal(&s)
-		s.Ports[0].NodePort = webNodePort
-		m.SetService(s)
-		slice := func(name string, weight uint16, pods ...pod) EndpointSlice {
-			out := webSlice(f, p, pods...)
-			out.Name.Name, out.Weight = name, weight
-			return out
-		}
-		check := func(when string, cluster, local, clusterShares, localShares []uint16) {
-			t.Helper()
-			got := m.Changes()
-			pool := m.services[web].frontends[0].Pool
-			if !slices.Equal(pool.ClusterWeights, cluster) || !slices.Equal(pool.LocalWeights, local) {
-				t.Errorf("%s: weights %v and %v, want %v and %v", when, pool.ClusterWeights, pool.LocalWeights, cluster, local)
-			}
-			if !slices.Equal(pool.ClusterShares, clusterShares) || !slices.Equal(pool.LocalShares, localShares) {
-				t.Errorf("%s: shares %v and %v, want %v and %v", when, pool.ClusterShares, pool.LocalShares, clusterShares, localShares)
-			}
-			if len(got.Set) == 0 {
-				t.Errorf("%s: nothing changed", when)
-			}
-		}
-		m.SetSlice(slice("a", 0, ready(1).on(here), ready(3).on(there)))
-		check("without weights", nil, nil, nil, nil)
-		m.SetSlice(slice("b", 4, ready(2).on(here)))
-		check("with a slice of weight 4", []uint16{1, 4, 1}, []uint16{1, 4}, []uint16{1, 4, 1}, []uint16{1, 4})
-		m.SetSlice(slice("a", 2, ready(1).on(here), ready(3).on(there)))
-		check("with another of weight 2", []uint16{2, 4, 2}, []uint16{2, 4}, []uint16{1, 2, 1}, []uint16{1, 2})
-		m.SetSlice(slice("b", 4, ready(2).on(there)))
-		check("without different weights here", []uint16{2, 4, 2}, nil, []uint16{1, 2, 1}, nil)
-		m.SetSlice(slice("b", 2, ready(2).on(there)))
-		check("with equal weights", nil, nil, nil, nil)
-	})
-}
-
 // TestWeightChangeOfCachedSlice changes the weight of one of many slices.
 func TestWeightChangeOfCachedSlice(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
@@ -195,48 +119,18 @@ func TestWeightChangeOfCachedSlice(t *testing.T) {
 	})
 }
 
-func TestAllDrainedIsRejected(t *testing.T) {
-	every(t, func(t *testing.T, f Family, p Protocol) {
-		m := allKindsMap(f, p, anyType)
-		s := webSlice(f, p, ready(1).on(here), ready(2).on(there))
-		s.Drained = true
-		m.SetSlice(s)
-		for _, fe := range m.Changes().Set {
-			if fe.Verdict != VerdictReject || p == UDP && !slices.Equal(fe.Pool.FlowEndpoints, podPorts(f, 1, 2)) {
-				t.Errorf("%s: verdict %v, flows to %v", fe.Match, fe.Verdict, fe.Pool.FlowEndpoints)
-			}
-		}
-	})
-}
-
-func TestHealthCheckDoesNotCountDrained(t *testing.T) {
-	for _, f := range Families {
-		for _, slicesOfService := range []int{1, minCachedSlices} {
-			m := NewServiceMap(Options{}, thisNode)
-			s := webService(TCP, f)
-			s.HealthCheckNodePort = 31000
-			m.SetService(s)
-			for i := range slicesOfService {
-				slice := webSlice(f, TCP, ready(i).on(here))
-				slice.Name.Name, slice.Drained = string(rune('a'+i)), i == 0
-				m.SetSlice(slice)
-			}
-			m.Changes()
-			if got := m.services[web].health.Local[f]; got != slicesOfService-1 {
-				t.Errorf("%s: %d of %d slices with one drained endpoint are counted", f, got, slicesOfService)
-			}
-		}
-	}
-}
-
 func TestDuplicateWithWeightIsUsed(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		plain, heavy, light := webSlice(f, p, ready(1), ready(2)), webSlice(f, p, ready(1)), webSlice(f, p, ready(1))
 		heavy.Weight, light.Weight = 9, 5
+		drained := heavy
+		drained.Drained = true
 		for _, from := range [][]EndpointSlice{{plain, heavy, light}, {light, heavy, plain}, {heavy, light, plain}} {
-			got := selectEndpoints(httpPort(p), f, from, thisNode)
-			if !slices.Equal(got.clusterWeights, []uint16{5, 1}) {
+			if got := selectEndpoints(httpPort(p), f, from, thisNode); !slices.Equal(got.clusterWeights, []uint16{5, 1}) {
 				t.Errorf("weights %v", got.clusterWeights)
+			}
+			if got := selectEndpoints(httpPort(p), f, append(from, drained), thisNode); !slices.Equal(got.cluster, podPorts(f, 2)) {
+				t.Errorf("with a drained one, %v", got.cluster)
 			}
 		}
 	})
