@@ -66,10 +66,7 @@ func (p *proxy) serve(ctx context.Context, s *serve.Server, yielded <-chan struc
 	}()
 	err := s.Run(first)
 	if err == nil && ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-time.After(yieldPause):
-		}
+		sync.Sleep(ctx, yieldPause)
 		err = s.Run(ctx)
 	}
 	if err == nil {

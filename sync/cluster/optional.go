@@ -7,6 +7,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"kube-vmap/sync"
 )
 
 // An optionalResource tracks whether the API server serves a resource that the source
@@ -82,7 +84,7 @@ func (o *optionalResource) isUnavailable(err error) bool {
 
 func (o *optionalResource) wait(ctx context.Context) error {
 	if o != nil && !o.nextRequest.IsZero() {
-		waitFor(ctx, nil, time.After(time.Until(o.nextRequest)))
+		sync.Sleep(ctx, time.Until(o.nextRequest))
 	}
 	return ctx.Err()
 }

@@ -8,6 +8,8 @@ import (
 
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"kube-vmap/sync"
 )
 
 // queueLength is how many events may wait in a queue.
@@ -63,7 +65,7 @@ func (q *pacedQueue) run(ctx context.Context, send func(context.Context, *events
 			return
 		case e := <-q.events:
 			q.release(e.Regarding.Namespace)
-			waitFor(ctx, nil, time.After(time.Until(e.notBefore)))
+			sync.Sleep(ctx, time.Until(e.notBefore))
 			if limiter.Wait(ctx) == nil {
 				send(ctx, e.Event)
 			}

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"kube-vmap/sync"
 )
 
 const (
@@ -72,7 +74,7 @@ func (s *series) send(ctx context.Context, e *eventsv1.Event) {
 			s.log.Debug("event refused", "object", e.Regarding.Kind+" "+e.Regarding.Name, "reason", e.Reason, "err", err)
 			return
 		}
-		waitFor(ctx, nil, time.After(wait.Jitter(resendPeriod, 0.25)))
+		sync.Sleep(ctx, wait.Jitter(resendPeriod, 0.25))
 	}
 }
 

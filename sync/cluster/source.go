@@ -112,10 +112,7 @@ func waitFor(ctx context.Context, done <-chan struct{}, timeout <-chan time.Time
 func deliver(ctx context.Context, q *eventQueue, out chan<- []sync.Event) {
 	for ctx.Err() == nil {
 		if events := q.take(); len(events) > 0 {
-			select {
-			case out <- events:
-			case <-ctx.Done():
-			}
+			sync.Send(ctx, out, events)
 		}
 		select {
 		case <-q.ready:

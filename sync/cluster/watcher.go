@@ -105,7 +105,7 @@ func listAndWatch(ctx context.Context, r *cache.Reflector) {
 		if err := r.ListAndWatchWithContext(ctx); err != nil {
 			klog.FromContext(ctx).V(4).Info("Cannot list or watch", "reflector", r.Name(), "err", err)
 		}
-		waitFor(ctx, nil, time.After(delay()))
+		sync.Sleep(ctx, delay())
 	}
 }
 

@@ -125,8 +125,5 @@ func (l *LeastConnections) send(ctx context.Context, changed []model.PoolShares)
 	if len(changed) == 0 {
 		return
 	}
-	select {
-	case l.Shares <- changed:
-	case <-ctx.Done():
-	}
+	sync.Send(ctx, l.Shares, changed)
 }

@@ -90,15 +90,15 @@ func (m *Source) Run(ctx context.Context, out chan<- []sync.Event) error {
 		return fmt.Errorf("read manifests: %w", err)
 	}
 	events, unparsed := m.read(f, found)
-	if unparsed && sleep(ctx, firstScanGrace) {
+	if unparsed && sync.Sleep(ctx, firstScanGrace) {
 		if again, err := list(m.path); err == nil {
 			more, _ := m.read(f, again)
 			events = append(events, more...)
 		}
 	}
-	send(ctx, out, events)
+	sync.Send(ctx, out, events)
 	missing, again := false, true
-	for rest := pollPeriod; sleep(ctx, rest); {
+	for rest := pollPeriod; sync.Sleep(ctx, rest); {
 		start := time.Now()
 		now, err := list(m.path)
 		rest = max(pollPeriod, pollRest*time.Since(start))
@@ -115,7 +115,7 @@ func (m *Source) Run(ctx context.Context, out chan<- []sync.Event) error {
 		found = m.settle(ctx, now)
 		again = found.youngerThan(unsure)
 		if events, _ := m.read(f, found); len(events) > 0 {
-			send(ctx, out, events)
+			sync.Send(ctx, out, events)
 		}
 	}
 	return nil
@@ -123,7 +123,7 @@ func (m *Source) Run(ctx context.Context, out chan<- []sync.Event) error {
 
 // settle returns the listing when none of the files has just been written.
 func (m *Source) settle(ctx context.Context, now listing) listing {
-	for start := time.Now(); now.youngerThan(debounce) && time.Since(start) < maxDebounce && sleep(ctx, debounce); {
+	for start := time.Now(); now.youngerThan(debounce) && time.Since(start) < maxDebounce && sync.Sleep(ctx, debounce); {
 		next, err := list(m.path)
 		if err != nil {
 			break // the next look finds that
@@ -131,23 +131,6 @@ func (m *Source) settle(ctx context.Context, now listing) listing {
 		now = next
 	}
 	return now
-}
-
-// sleep waits, and reports false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
-
-func send(ctx context.Context, out chan<- []sync.Event, events []sync.Event) {
-	select {
-	case out <- events:
-	case <-ctx.Done():
-	}
 }
 
 // read reads files, and logs problems. It reports whether some text could not be parsed.

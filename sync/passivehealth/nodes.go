@@ -89,10 +89,7 @@ func (t *Tracker) askNode(ctx context.Context, name string) {
 	if targets := t.kubelets.of(ctx, name); len(targets) > 0 {
 		a.outcome = t.askAny(ctx, targets)
 	}
-	select {
-	case t.nodeAnswers <- a:
-	case <-ctx.Done():
-	}
+	sync.Send(ctx, t.nodeAnswers, a)
 }
 
 // askAny asks all targets twice within secondQuestion. Any answer counts.
@@ -248,10 +245,7 @@ func (t *Tracker) askSample(ctx context.Context, others map[string]netip.AddrPor
 			a.silent++
 		}
 	}
-	select {
-	case t.samples <- a:
-	case <-ctx.Done():
-	}
+	sync.Send(ctx, t.samples, a)
 }
 
 // handleSample learns from the other nodes whether this one is cut off: most of them do not

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"kube-vmap/model"
+	"kube-vmap/sync"
 )
 
 // poolsOf returns the pools of checks.
@@ -45,10 +46,7 @@ func (t *Tracker) publish(ctx context.Context, all []*pool) {
 		t.count()
 	}
 	for some := range slices.Chunk(out, poolsAtOnce) {
-		select {
-		case t.Unresponsive <- some:
-		case <-ctx.Done():
-		}
+		sync.Send(ctx, t.Unresponsive, some)
 	}
 }
 

@@ -261,10 +261,7 @@ func (t *Tracker) ask(ctx context.Context, now time.Time) {
 // askOne asks an endpoint and hands over the answer.
 func (t *Tracker) askOne(ctx context.Context, a questionAnswer, wait time.Duration) {
 	a.outcome = outcomeOf(t.Ask(ctx, a.target(), wait))
-	select {
-	case t.answers <- a:
-	case <-ctx.Done():
-	}
+	sync.Send(ctx, t.answers, a)
 }
 
 // handleAnswer handles the outcome of a question.

@@ -109,7 +109,7 @@ func (s *Shadow) Run(ctx context.Context, onRound func(*Report, error)) error {
 			if ctx.Err() == nil {
 				onRound(r, err)
 			}
-			if !wait(ctx, max(s.Period, share*time.Since(began))-time.Since(began)) {
+			if !sync.Sleep(ctx, max(s.Period, share*time.Since(began))-time.Since(began)) {
 				return nil
 			}
 		}
@@ -124,7 +124,7 @@ const onceTries = 7
 func (s *Shadow) Once(ctx context.Context, all bool) (r *Report, err error) {
 	err = s.withLoop(ctx, s.Timeout, func(ctx context.Context) (err error) {
 		for n := 0; n < onceTries && (r == nil || r.Pending > 0); n++ {
-			if n > 0 && !wait(ctx, settled) {
+			if n > 0 && !sync.Sleep(ctx, settled) {
 				return ctx.Err()
 			}
 			if r, err = s.round(ctx); err != nil {
@@ -164,15 +164,6 @@ func (s *Shadow) withLoop(ctx context.Context, timeout time.Duration, do func(co
 		return err
 	}
 	return nil
-}
-
-func wait(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }
 
 func (s *Shadow) round(ctx context.Context) (r *Report, err error) {

@@ -53,7 +53,7 @@ func (t *Takeover) read(ctx context.Context, p Proxy) (v view, err error) {
 func (t *Takeover) check(ctx context.Context, p Proxy, first rules) (passed bool, failed error) {
 	var v view
 	var nextRead time.Time
-	for failures := 0; sleep(ctx, pollPeriod); {
+	for failures := 0; sync.Sleep(ctx, pollPeriod); {
 		if t.findOther() {
 			return false, nil
 		}

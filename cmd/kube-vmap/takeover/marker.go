@@ -9,6 +9,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/sync"
 )
 
 // A Marker selects the nodes with the marker: tables with the name of kube-proxy's, for
@@ -51,7 +52,7 @@ func missingMarkers(found *kubeproxy.Found) (b nft.Batch) {
 // takes a few requests.
 func (t *Takeover) watch(ctx context.Context) {
 	nextMarker := time.Now().Add(markerPeriod)
-	for sleep(ctx, pollPeriod) {
+	for sync.Sleep(ctx, pollPeriod) {
 		r, err := t.system.find()
 		switch {
 		case err != nil:

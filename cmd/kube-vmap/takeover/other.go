@@ -7,6 +7,7 @@ import (
 
 	"kube-vmap/cmd/components"
 	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/sync"
 )
 
 // Texts of the event and the problem while another proxy runs, and while its rules remain that
@@ -38,7 +39,7 @@ func waitUntilAlone(ctx context.Context, other func() bool) bool {
 		if alone == needed {
 			return true
 		}
-		if !sleep(ctx, pollPeriod) {
+		if !sync.Sleep(ctx, pollPeriod) {
 			return false
 		}
 	}

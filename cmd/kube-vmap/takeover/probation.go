@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"kube-vmap/sync"
 )
 
 const (
@@ -74,7 +76,7 @@ func (t *Takeover) probation(ctx context.Context, p Proxy) (passed bool, failed 
 	switch {
 	case err != nil:
 		t.Log.Error("cannot suspend kube-proxy's rules, retrying", "retry_in", pollPeriod.String(), "err", err)
-		sleep(ctx, pollPeriod)
+		sync.Sleep(ctx, pollPeriod)
 		return false, nil
 	case !needed:
 		return true, nil

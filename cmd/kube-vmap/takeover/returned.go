@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"kube-vmap/sync"
 )
 
 // errAgain ends the process so that the next one tries again.
@@ -64,7 +66,7 @@ func (t *Takeover) Stay(ctx context.Context, failure *FailedError, yield func())
 		if before.nft == nil && err == nil {
 			before = now
 		}
-		sleep(ctx, max(pollPeriod, min(readShare*time.Since(start), maxReadPeriod)))
+		sync.Sleep(ctx, max(pollPeriod, min(readShare*time.Since(start), maxReadPeriod)))
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ func (t *Takeover) Run(ctx context.Context, p Proxy) error {
 		if t.finish() {
 			t.watch(ctx)
 		} else {
-			sleep(ctx, retryPeriod)
+			sync.Sleep(ctx, retryPeriod)
 		}
 	}
 	return nil
@@ -193,13 +193,3 @@ func (t *Takeover) publish(name, notReady, problem string) bool {
 }
 
 func (t *Takeover) node() sync.Object { return sync.Object{Kind: "Node", Name: t.NodeName} }
-
-// sleep waits, and reports false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
