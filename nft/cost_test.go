@@ -154,31 +154,3 @@ func TestPlanCostIsLinear(t *testing.T) {
 		})
 	}
 }
-
-// TestChainRewriteCostIsLinear is about a new version whose rules differ from those of the
-// tables.
-func TestChainRewriteCostIsLinear(t *testing.T) {
-	cost := func(n int) (least time.Duration) {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		chains := make([]ChainID, n)
-		for i := range chains {
-			chains[i] = ChainID{Kind: ChainBalance, Method: pickSticky, N: 3, Seconds: uint32(i)}
-		}
-		for range 5 {
-			e, start := newEdit(), processorTime()
-			for _, id := range chains {
-				e.rewriteChain(id)
-				e.rewriteChain(id)
-			}
-			if took := processorTime() - start; least == 0 || took < least {
-				least = took
-			}
-		}
-		return least
-	}
-	const n, times = 5000, 4
-	if took, longer := cost(n), cost(times*n); longer > 3*times*took {
-		t.Errorf("%d chains take %s, %d times as many %s", n, took, times, longer)
-	}
-}

@@ -36,14 +36,14 @@ func (r *Ruleset) diff(have Tables, want *contents) Batch {
 	for _, f := range model.Families {
 		current := have[f]
 		if current != nil && r.mustReplace(current) {
-			e.deleteTables = append(e.deleteTables, f)
+			e.deleteTables = append(e.deleteTables, DeleteTable{f})
 			current = nil
 		}
 		if current == nil {
 			current = NewTable()
-			e.tables = append(e.tables, f)
+			e.tables = append(e.tables, AddTable{Family: f, Protected: r.config.Protect})
 		} else if current.Protected && current.Owner == 0 {
-			e.reclaimed = append(e.reclaimed, f)
+			e.reclaimed = append(e.reclaimed, AddTable{f, r.config.Protect, true})
 		}
 		for c, exists := range current.Counters {
 			if !exists {
@@ -179,7 +179,7 @@ func (r *Ruleset) fingerprints(id ChainID) []Fingerprint {
 }
 
 func (e *edit) newChain(id ChainID) {
-	e.addChains = append(e.addChains, id)
+	e.addChains = append(e.addChains, AddChain{id})
 	e.rewrite[id] = struct{}{}
 }
 

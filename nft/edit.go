@@ -12,16 +12,16 @@ import (
 // accepts: references to an object are deleted before the object, and an object is added
 // before references to it.
 type edit struct {
-	deleteTables []model.Family
-	tables       []model.Family
-	reclaimed    []model.Family // tables that exist and have no owner
+	deleteTables []DeleteTable
+	tables       []AddTable
+	reclaimed    []AddTable // that exist and have no owner
 	counters     []AddCounter
 	elements     map[SetID]*elementEdit
 	flushChains  []FlushChain
 	deleteChains []DeleteChain
 	deleteSets   []DeleteSet
 	addSets      []AddSet
-	addChains    []ChainID
+	addChains    []AddChain
 	rewrite      map[ChainID]struct{} // chains that get rules, including new chains
 }
 
@@ -48,23 +48,12 @@ func (e *edit) of(id SetID) *elementEdit {
 // batch puts the edit in order. Rules come from the configuration, for tables that have
 // these sets after it.
 func (e *edit) batch(c *Config, has func(SetID) bool) Batch {
-	var b Batch
-	for _, f := range e.deleteTables {
-		b = append(b, DeleteTable{f})
-	}
-	for _, f := range e.tables {
-		b = append(b, AddTable{Family: f, Protected: c.Protect})
-	}
-	for _, f := range e.reclaimed {
-		b = append(b, AddTable{Family: f, Protected: c.Protect, Exists: true})
-	}
-	for _, op := range e.counters {
-		b = append(b, op)
-	}
+	b := appendOps(nil, e.deleteTables)
+	b = appendOps(b, e.tables)
+	b = appendOps(b, e.reclaimed)
+	b = appendOps(b, e.counters)
 	slices.SortFunc(e.flushChains, func(a, b FlushChain) int { return compareNamed(a.Family, a.Name, b.Family, b.Name) })
-	for _, op := range e.flushChains {
-		b = append(b, op)
-	}
+	b = appendOps(b, e.flushChains)
 	sets := slices.SortedFunc(maps.Keys(e.elements), compareSets)
 	for _, id := range sets {
 		if removed := e.elements[id].remove; len(removed) > 0 {
@@ -72,27 +61,26 @@ func (e *edit) batch(c *Config, has func(SetID) bool) Batch {
 		}
 	}
 	slices.SortFunc(e.deleteSets, func(a, b DeleteSet) int { return compareNamed(a.Family, a.Name, b.Family, b.Name) })
-	for _, op := range e.deleteSets {
-		b = append(b, op)
-	}
+	b = appendOps(b, e.deleteSets)
 	slices.SortFunc(e.deleteChains, func(a, b DeleteChain) int { return compareNamed(a.Family, a.Name, b.Family, b.Name) })
-	for _, op := range e.deleteChains {
-		b = append(b, op)
-	}
+	b = appendOps(b, e.deleteChains)
 	slices.SortFunc(e.addSets, func(a, b AddSet) int { return compareSets(a.Set, b.Set) })
-	for _, op := range e.addSets {
-		b = append(b, op)
-	}
-	slices.SortFunc(e.addChains, compareChains)
-	for _, id := range e.addChains {
-		b = append(b, AddChain{id})
-	}
+	b = appendOps(b, e.addSets)
+	slices.SortFunc(e.addChains, func(a, b AddChain) int { return compareChains(a.Chain, b.Chain) })
+	b = appendOps(b, e.addChains)
 	for _, id := range slices.SortedFunc(maps.Keys(e.rewrite), compareChains) {
 		for _, r := range c.rules(id, has) {
 			b = append(b, AddRule{id, r})
 		}
 	}
 	return e.appendAdded(b, sets)
+}
+
+func appendOps[O Op](b Batch, ops []O) Batch {
+	for _, op := range ops {
+		b = append(b, op)
+	}
+	return b
 }
 
 // appendAdded appends the new elements: data before dispatch, and those of one set together,

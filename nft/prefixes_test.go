@@ -16,33 +16,6 @@ func prefixesOf(text string) []netip.Prefix {
 	return out
 }
 
-func TestOutermostPrefixes(t *testing.T) {
-	for name, tt := range map[string]struct{ prefixes, want string }{
-		"none":                       {"", ""},
-		"sorted":                     {"192.0.2.0/24 10.96.0.0/16", "10.96.0.0/16 192.0.2.0/24"},
-		"one within another":         {"10.96.4.0/24 10.96.0.0/16", "10.96.0.0/16"},
-		"one that begins another":    {"10.96.0.0/24 10.96.0.0/16", "10.96.0.0/16"},
-		"one that ends another":      {"10.96.255.0/24 10.96.0.0/16", "10.96.0.0/16"},
-		"twice the same":             {"10.96.0.0/16 10.96.0.0/16", "10.96.0.0/16"},
-		"the same, not masked":       {"10.96.0.1/16 10.96.7.7/16", "10.96.0.0/16"},
-		"neighbours":                 {"10.97.0.0/16 10.96.0.0/16", "10.96.0.0/16 10.97.0.0/16"},
-		"all within everything":      {"10.96.0.0/16 0.0.0.0/0 255.255.255.255/32", "0.0.0.0/0"},
-		"IPv6":                       {"fd00::1/128 fd00::/64 ::/128", "::/128 fd00::/64"},
-		"two deep":                   {"10.0.0.0/8 10.96.0.0/16 10.96.4.0/24 11.0.0.0/8", "10.0.0.0/8 11.0.0.0/8"},
-		"inner ones of several ones": {"10.0.0.1/32 10.0.0.0/24 10.0.1.1/32 10.0.1.0/24", "10.0.0.0/24 10.0.1.0/24"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			given := prefixesOf(tt.prefixes)
-			if got := outermost(given); !slices.Equal(got, prefixesOf(tt.want)) {
-				t.Errorf("outermost of %s is %v, want %s", tt.prefixes, got, tt.want)
-			}
-			if !slices.Equal(given, prefixesOf(tt.prefixes)) {
-				t.Error("the argument was changed")
-			}
-		})
-	}
-}
-
 func TestOutermostPrefixesCoverAllAddresses(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -61,7 +34,7 @@ func TestOutermostPrefixesCoverAllAddresses(t *testing.T) {
 			}
 		}
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		if again := outermost(all); !slices.Equal(again, kept) {
+		if again := outermost(all); !slices.Equal(again, kept) || !slices.IsSortedFunc(kept, comparePrefixes) {
 			t.Fatalf("in another order %v, not %v", again, kept)
 		}
 	}

@@ -39,7 +39,7 @@ func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 	case ChainStickyNew:
 		return []Rule{{jump(id.as(ChainStickyClient))}, {goTo(id.as(ChainStickyEndpoint))}}
 	case ChainStickyPick:
-		return id.stickyPickRules(pickRandom, returnToCaller())
+		return id.stickyPickRules(pickRandom, back())
 	case ChainStickyFull:
 		return id.stickyPickRules(pickSourceHash, goTo(ChainID{
 			Family: id.Family, Kind: ChainStickyEndpoint,

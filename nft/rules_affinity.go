@@ -97,16 +97,10 @@ func (id ChainID) stickyEndpointRules() []Rule {
 
 // setNumber makes the number that the map has for the packet its priority.
 func setNumber(id SetID, d pick) Statement {
-	load, _ := loadKey(id, d)
 	return Statement{
-		Text: fmt.Sprintf("meta priority set %s map @%s", lookup(id, d), id.Name()),
-		sets: []SetID{id},
-		Expressions: append(load,
-			&expr.Lookup{
-				SourceRegister: regKey, DestRegister: regValue, IsDestRegSet: true, SetName: id.Name(),
-				SetID: byNameOnly,
-			},
-			writePriority()),
+		Text:        fmt.Sprintf("meta priority set %s map @%s", lookup(id, d), id.Name()),
+		sets:        []SetID{id},
+		Expressions: append(mapped(id, d, regValue), writePriority()),
 	}
 }
 

@@ -35,17 +35,11 @@ type PayloadWrite struct {
 
 // setDestination makes the address that the map has for the packet its destination.
 func setDestination(id SetID) Statement {
-	load, _ := loadKey(id, pick{})
 	fam := id.family()
 	return Statement{
-		Text: fmt.Sprintf("%s daddr set %s map @%s", fam.name, lookup(id, pick{}), id.Name()),
-		sets: []SetID{id},
-		Expressions: append(load,
-			&expr.Lookup{
-				SourceRegister: regKey, DestRegister: regValue, IsDestRegSet: true, SetName: id.Name(),
-				SetID: byNameOnly,
-			},
-			fam.writeDestination()),
+		Text:        fmt.Sprintf("%s daddr set %s map @%s", fam.name, lookup(id, pick{}), id.Name()),
+		sets:        []SetID{id},
+		Expressions: append(mapped(id, pick{}, regValue), fam.writeDestination()),
 	}
 }
 
@@ -60,17 +54,10 @@ func (fam *family) writeDestination() PayloadWrite {
 // setPort makes the port that the map has for the packet its destination, for one protocol:
 // the offset of the checksum depends on it.
 func setPort(id SetID, p model.Protocol) Statement {
-	load, _ := loadKey(id, pick{})
-	onlyThis := protocolIs(p)
 	return Statement{
 		Text: fmt.Sprintf("%[1]s dport set meta l4proto . %[1]s dport map @%[2]s", p, id.Name()),
 		sets: []SetID{id},
-		Expressions: append(append(onlyThis.Expressions, load...),
-			&expr.Lookup{
-				SourceRegister: regKey, DestRegister: regValue, IsDestRegSet: true, SetName: id.Name(),
-				SetID: byNameOnly,
-			},
-			writePort(p)),
+		Expressions: append(append(protocolIs(p).Expressions, mapped(id, pick{}, regValue)...), writePort(p)),
 	}
 }
 
@@ -98,10 +85,9 @@ func restoreRules(fam *family) []Rule {
 	original := func(key expr.CtKey) *expr.Ct { return &expr.Ct{Key: key, Register: regValue} }
 	rules := []Rule{restorePriority()}
 	for _, p := range model.Protocols {
-		only := protocolIs(p)
 		rules = append(rules, Rule{{
 			Text:        fmt.Sprintf("%s dport set ct original proto-dst", p),
-			Expressions: append(only.Expressions, original(expr.CtKeyPROTODST), writePort(p)),
+			Expressions: append(protocolIs(p).Expressions, original(expr.CtKeyPROTODST), writePort(p)),
 		}})
 	}
 	return append(rules, Rule{{

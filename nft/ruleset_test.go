@@ -6,19 +6,6 @@ import (
 	"kube-vmap/model"
 )
 
-func TestEndpointsOfAllPoolsAreCounted(t *testing.T) {
-	want := 0
-	for _, f := range sample(30).Set {
-		if f.IsClusterIP() {
-			want += len(f.Pool.Cluster) + len(f.Pool.Local)
-		}
-	}
-	rules, _ := load(30)
-	if got := rules.Endpoints(); got != want {
-		t.Errorf("there are %d endpoints, want %d", got, want)
-	}
-}
-
 func TestAdoptKeepsSizesThatAreEnough(t *testing.T) {
 	id := SetID{Family: model.IPv4, Kind: SetServices}
 	rules, _ := load(12)

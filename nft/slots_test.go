@@ -34,33 +34,6 @@ func letters(slots []netip.AddrPort) string {
 	return string(out)
 }
 
-func TestAssignSlotsKeepsSlots(t *testing.T) {
-	for name, tt := range map[string]struct{ old, endpoints, want string }{
-		"the first endpoints are placed in order":             {"", "abc", "abc"},
-		"the same endpoints stay":                             {"cab", "abc", "cab"},
-		"a replaced endpoint leaves its slot to the new one":  {"cab", "bcd", "cdb"},
-		"a new endpoint takes a slot behind the others":       {"cb", "abc", "cba"},
-		"two new endpoints do so in order":                    {"d", "abd", "dab"},
-		"the last endpoint goes and nothing moves":            {"cab", "ac", "ca"},
-		"the first endpoint goes and the last one moves":      {"cab", "ab", "ba"},
-		"all but the last endpoint go":                        {"abcd", "d", "d"},
-		"two go, one comes, and the last one moves":           {"abcd", "cde", "edc"},
-		"all endpoints go":                                    {"abc", "", ""},
-		"all endpoints are others":                            {"abc", "xyz", "xyz"},
-		"an endpoint in two slots keeps the first":            {"aab", "abc", "acb"},
-		"an endpoint in two slots gets one":                   {"aaa", "a", "a"},
-		"an endpoint in two slots frees one for another":      {"aab", "ab", "ab"},
-		"of many that go, none of those that stay moves down": {"abcdef", "abc", "abc"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := letters(assignSlots(slotsOf(tt.old), spread{endpoints: slotsOf(tt.endpoints)}))
-			if got != tt.want {
-				t.Errorf("slots of %q after %q are %q, want %q", tt.endpoints, tt.old, got, tt.want)
-			}
-		})
-	}
-}
-
 // FuzzSlots lets old slots be anything that a kernel may have been found to
 // hold, and endpoints have several shares.
 func FuzzSlots(f *testing.F) {

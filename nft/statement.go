@@ -244,17 +244,20 @@ func lookup(id SetID, d pick) string {
 	return key
 }
 
+// mapped puts the value that the map has for the packet into a register.
+func mapped(id SetID, d pick, reg uint32) []any {
+	load, _ := loadKey(id, d)
+	return append(load, &expr.Lookup{
+		SourceRegister: regKey, DestRegister: reg, IsDestRegSet: true, SetName: id.Name(), SetID: byNameOnly,
+	})
+}
+
 // dispatch applies the verdict that the map has for the packet.
 func dispatch(id SetID, d pick) Statement {
-	load, _ := loadKey(id, d)
 	return Statement{
-		Text: lookup(id, d) + " vmap @" + id.Name(),
-		sets: []SetID{id},
-		Expressions: append(load,
-			&expr.Lookup{
-				SourceRegister: regKey, DestRegister: regVerdict, IsDestRegSet: true, SetName: id.Name(),
-				SetID: byNameOnly,
-			}),
+		Text:        lookup(id, d) + " vmap @" + id.Name(),
+		sets:        []SetID{id},
+		Expressions: mapped(id, d, regVerdict),
 	}
 }
 
@@ -271,19 +274,13 @@ func in(id SetID) Statement {
 // translate sends the connection to the endpoint that the map has for it.
 func translate(id SetID, d pick) Statement {
 	fam := id.family()
-	load, _ := loadKey(id, d)
 	return Statement{
 		Text: fmt.Sprintf("dnat %s to %s map @%s", fam.name, lookup(id, d), id.Name()),
 		sets: []SetID{id},
-		Expressions: append(load,
-			&expr.Lookup{
-				SourceRegister: regKey, DestRegister: regKey, IsDestRegSet: true, SetName: id.Name(),
-				SetID: byNameOnly,
-			},
-			&expr.NAT{
-				Type: expr.NATTypeDestNAT, Family: uint32(fam.number),
-				RegAddrMin: regKey, RegProtoMin: regKey + fam.addrLen/4, Specified: true,
-			}),
+		Expressions: append(mapped(id, d, regKey), &expr.NAT{
+			Type: expr.NATTypeDestNAT, Family: uint32(fam.number),
+			RegAddrMin: regKey, RegProtoMin: regKey + fam.addrLen/4, Specified: true,
+		}),
 	}
 }
 
@@ -307,41 +304,30 @@ func pickOne(fam *family, d pick, choices []ChainID) Statement {
 }
 
 // goTo continues in another chain and does not return.
-func goTo(id ChainID) Statement {
-	return Statement{
-		Text:        "goto " + id.Name(),
-		chains:      []ChainID{id},
-		Expressions: []any{&expr.Verdict{Kind: expr.VerdictGoto, Chain: id.Name()}},
-	}
-}
+func goTo(id ChainID) Statement { return lead("goto ", expr.VerdictGoto, id) }
 
 // jump continues in another chain, and returns if that has no verdict.
-func jump(id ChainID) Statement {
+func jump(id ChainID) Statement { return lead("jump ", expr.VerdictJump, id) }
+
+func lead(word string, kind expr.VerdictKind, to ChainID) Statement {
 	return Statement{
-		Text:        "jump " + id.Name(),
-		chains:      []ChainID{id},
-		Expressions: []any{&expr.Verdict{Kind: expr.VerdictJump, Chain: id.Name()}},
+		Text:        word + to.Name(),
+		chains:      []ChainID{to},
+		Expressions: []any{&expr.Verdict{Kind: kind, Chain: to.Name()}},
 	}
-}
-
-// returnToCaller continues where the chain was called.
-func returnToCaller() Statement {
-	return Statement{Text: "return", Expressions: []any{&expr.Verdict{Kind: expr.VerdictReturn}}}
-}
-
-// accept lets the packet pass the hook.
-func accept() Statement {
-	return Statement{Text: "accept", Expressions: []any{&expr.Verdict{Kind: expr.VerdictAccept}}}
 }
 
 // back returns to the chain that jumped here.
-func back() Statement {
-	return Statement{Text: "return", Expressions: []any{&expr.Verdict{Kind: expr.VerdictReturn}}}
-}
+func back() Statement { return end("return", expr.VerdictReturn) }
+
+// accept lets the packet pass the hook.
+func accept() Statement { return end("accept", expr.VerdictAccept) }
 
 // drop drops the packet.
-func drop() Statement {
-	return Statement{Text: "drop", Expressions: []any{&expr.Verdict{Kind: expr.VerdictDrop}}}
+func drop() Statement { return end("drop", expr.VerdictDrop) }
+
+func end(word string, kind expr.VerdictKind) Statement {
+	return Statement{Text: word, Expressions: []any{&expr.Verdict{Kind: kind}}}
 }
 
 // protocolIs matches one protocol.

@@ -11,9 +11,9 @@ import (
 // Config is the configuration of a [Loop].
 type Config struct {
 	NodeName string
-	// MasqueradeAll masquerades every connection to a ClusterIP.
-	MasqueradeAll bool
-	Rules         nft.Config
+	// Options are those of the cluster. Their Budget and DetectsPods are set by the loop.
+	model.Options
+	Rules nft.Config
 	// PodsFromNode takes Rules.Pods from the Node object and follows it (detect local mode
 	// NodeCIDR).
 	PodsFromNode bool
@@ -24,21 +24,6 @@ type Config struct {
 	Addresses AddressSource
 	// NodeIPs override the primary addresses of the Node object, where they are valid.
 	NodeIPs [len(model.Families)]netip.Addr
-	// Scheduler is for Services that name none; zero means random.
-	Scheduler model.Scheduler
-	// PassiveChecks is for Services that do not say; zero means off. MaxAvoidedPercent is the
-	// part of a Service port's endpoints that may be avoided because they do not answer.
-	PassiveChecks     model.PassiveChecks
-	MaxAvoidedPercent int
-	// StrictSourceRanges closes the load balancer addresses of a family without source
-	// ranges if the Service has some of the other family.
-	StrictSourceRanges bool
-	// IgnoreExternalIPs ignores the external IPs of Services (feature gate
-	// AllowServiceExternalIPs, KEP-5707).
-	IgnoreExternalIPs bool
-	// TCPFlowEndpoints makes pools list the endpoints of TCP, too, whose flows are to end
-	// when they are gone.
-	TCPFlowEndpoints bool
 
 	// Shares delivers the shares of endpoints under least connections, from a follower that
 	// knows what was committed. Without it, they are those of the weights.
@@ -73,12 +58,8 @@ var Budget = model.Budget{PerNamespace: 1_000_000, Total: 4_000_000}
 
 // options returns the part of the configuration that the model needs.
 func (c *Config) options() model.Options {
-	o := model.Options{
-		Budget:        Budget,
-		MasqueradeAll: c.MasqueradeAll, Scheduler: c.Scheduler, StrictSourceRanges: c.StrictSourceRanges,
-		IgnoreExternalIPs: c.IgnoreExternalIPs, TCPFlowEndpoints: c.TCPFlowEndpoints,
-		PassiveChecks: c.PassiveChecks, MaxAvoidedPercent: c.MaxAvoidedPercent,
-	}
+	o := c.Options
+	o.Budget = Budget
 	for _, f := range model.Families {
 		o.DetectsPods[f] = c.Rules.DetectsPods(f)
 	}

@@ -46,7 +46,7 @@ func TestOpenFamilyIsReportedOnce(t *testing.T) {
 		LoadBalancerIPs: []netip.Addr{netip.MustParseAddr("2001:db8::2")},
 	}
 	for _, strict := range []bool{false, true} {
-		st := newDesiredState(Config{StrictSourceRanges: strict})
+		st := newDesiredState(Config{Options: model.Options{StrictSourceRanges: strict}})
 		reported := 0
 		for range 3 {
 			st.apply([]Event{SetService{s}})

@@ -20,7 +20,8 @@ func TestUnresponsiveEndpointLeavesAndReturnsInOneTransaction(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				unresponsive := make(chan []model.UnresponsiveEndpoints)
 				s := newRig(t, sync.Config{
-					Unresponsive: unresponsive, PassiveChecks: model.PassiveChecksAvoid, MaxAvoidedPercent: 50,
+					Unresponsive: unresponsive,
+					Options:      model.Options{PassiveChecks: model.PassiveChecksAvoid, MaxAvoidedPercent: 50},
 				})
 				web, slice, other := webService("web", 1), webSlice(f, 1), webSlice(f, 3)
 				slice.Slice.Endpoints = append(slice.Slice.Endpoints, webSlice(f, 2).Slice.Endpoints...)
@@ -48,13 +49,13 @@ func TestUnresponsiveEndpointLeavesAndReturnsInOneTransaction(t *testing.T) {
 	}
 }
 
-// endpoints returns the endpoints of a pool that the kernel has, sorted.
+// endpoints returns the endpoints in the slots of a pool in the kernel, sorted.
 func (s *loopRig) endpoints(of model.Match) (out []netip.AddrPort) {
 	tables, err := s.kernel.Read()
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for slot := range uint16(2) {
+	for slot := range uint16(4) {
 		id := nft.SetID{Family: of.Family, Kind: nft.SetEndpoints, Slot: slot}
 		for _, e := range tables[of.Family].Sets[id.Name()].Elements {
 			if e.Key.Addr == of.Addr && e.Key.Protocol == of.Protocol {

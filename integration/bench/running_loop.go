@@ -66,7 +66,8 @@ func (r *runningLoop) start(c *cluster, rules nft.Config) error {
 	v := make(eventSource, 1)
 	loop := sync.NewLoop(sync.Config{
 		NodeName: thisNode, Rules: rules, DriftReader: beside, Observer: r.observedKernel,
-		Unresponsive: r.unresponsive, PassiveChecks: model.PassiveChecksAvoid, MaxAvoidedPercent: 50,
+		Unresponsive: r.unresponsive,
+		Options:      model.Options{PassiveChecks: model.PassiveChecksAvoid, MaxAvoidedPercent: 50},
 	}, v, r.observedKernel, slog.New(slog.DiscardHandler))
 	go func() { r.ended <- loop.Run(ctx) }()
 	r.bursts = <-v

@@ -102,58 +102,30 @@ func (d *Decoder) Find(b []byte, kind uint16) (found []byte) {
 func String(b []byte) string { return strings.TrimRight(string(b), "\x00") }
 
 // Uint8 returns the value of an attribute of one byte.
-func (d *Decoder) Uint8(b []byte) uint8 {
-	if !d.is(b, 1) {
-		return 0
-	}
-	return b[0]
-}
+func (d *Decoder) Uint8(b []byte) uint8 { return d.sized(b, 1)[0] }
 
 // Uint16 returns a number in network byte order.
-func (d *Decoder) Uint16(b []byte) uint16 {
-	if !d.is(b, 2) {
-		return 0
-	}
-	return binary.BigEndian.Uint16(b)
-}
+func (d *Decoder) Uint16(b []byte) uint16 { return binary.BigEndian.Uint16(d.sized(b, 2)) }
 
 // Uint32 returns a number in network byte order.
-func (d *Decoder) Uint32(b []byte) uint32 {
-	if !d.is(b, 4) {
-		return 0
-	}
-	return binary.BigEndian.Uint32(b)
-}
+func (d *Decoder) Uint32(b []byte) uint32 { return binary.BigEndian.Uint32(d.sized(b, 4)) }
 
 // Uint64 returns a number in network byte order.
-func (d *Decoder) Uint64(b []byte) uint64 {
-	if !d.is(b, 8) {
-		return 0
-	}
-	return binary.BigEndian.Uint64(b)
-}
+func (d *Decoder) Uint64(b []byte) uint64 { return binary.BigEndian.Uint64(d.sized(b, 8)) }
 
 // NativeUint16 returns a number in the byte order of the machine.
-func (d *Decoder) NativeUint16(b []byte) uint16 {
-	if !d.is(b, 2) {
-		return 0
-	}
-	return binary.NativeEndian.Uint16(b)
-}
+func (d *Decoder) NativeUint16(b []byte) uint16 { return binary.NativeEndian.Uint16(d.sized(b, 2)) }
 
 // NativeUint32 returns a number in the byte order of the machine.
-func (d *Decoder) NativeUint32(b []byte) uint32 {
-	if !d.is(b, 4) {
-		return 0
-	}
-	return binary.NativeEndian.Uint32(b)
-}
+func (d *Decoder) NativeUint32(b []byte) uint32 { return binary.NativeEndian.Uint32(d.sized(b, 4)) }
 
-// is reports whether the value has n bytes.
-func (d *Decoder) is(b []byte, n int) bool {
+var zeros [8]byte
+
+// sized returns the value if it has n bytes, or else zeros.
+func (d *Decoder) sized(b []byte, n int) []byte {
 	if len(b) != n {
 		d.Fail(ErrTruncated)
-		return false
+		return zeros[:n]
 	}
-	return true
+	return b
 }

@@ -17,20 +17,9 @@ import (
 // have two destinations, and its elements counters, so they are no [nft.Element].
 func connectionsOf(f model.Family) nft.SetID { return nft.SetID{Family: f, Kind: nft.SetConnections} }
 
-// connections writes as many messages as the list needs.
+// connections writes counted connections.
 func (e *encoder) connections(o operation, f model.Family, list []nft.ConnectionCount) {
-	for len(list) > 0 {
-		e.open(o.kind, o.flags, f)
-		e.String(unix.NFTA_SET_ELEM_LIST_TABLE, e.table)
-		e.String(unix.NFTA_SET_ELEM_LIST_SET, connectionsOf(f).Name())
-		at := e.OpenNested(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
-		for len(list) > 0 && len(e.Bytes)-at < maxList {
-			e.connection(&list[0], o.whole)
-			list = list[1:]
-		}
-		e.Close(at)
-		e.CloseMessage()
-	}
+	e.lists(o, connectionsOf(f), len(list), func(i int) { e.connection(&list[i], o.whole) })
 }
 
 func (e *encoder) connection(c *nft.ConnectionCount, whole bool) {

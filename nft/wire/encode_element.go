@@ -34,8 +34,13 @@ var (
 // is in another message. An element has less than 512 bytes.
 const maxList = attr.MaxLen - 1023
 
-// elements writes n elements, in as many messages as they need.
+// elements writes n elements.
 func (e *encoder) elements(o operation, id nft.SetID, n int, at func(int) *nft.Element) {
+	e.lists(o, id, n, func(i int) { e.element(id, at(i), o.whole) })
+}
+
+// lists writes n elements of a set, in as many messages as they need.
+func (e *encoder) lists(o operation, id nft.SetID, n int, write func(int)) {
 	for next := 0; next < n; {
 		e.open(o.kind, o.flags, id.Family)
 		e.origins[len(e.origins)-1].element = next
@@ -43,7 +48,7 @@ func (e *encoder) elements(o operation, id nft.SetID, n int, at func(int) *nft.E
 		e.String(unix.NFTA_SET_ELEM_LIST_SET, id.Name())
 		list := e.OpenNested(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
 		for ; next < n && len(e.Bytes)-list < maxList; next++ {
-			e.element(id, at(next), o.whole)
+			write(next)
 		}
 		e.Close(list)
 		e.CloseMessage()

@@ -20,8 +20,7 @@ func (c *Config) Loop() (sync.Config, error) {
 	checks, _ := convert.ParsePassiveChecks(c.PassiveHealthChecks)
 	s := c.section()
 	out := sync.Config{
-		NodeName:      name,
-		MasqueradeAll: s.masqueradeAll,
+		NodeName: name,
 		Rules: nft.Config{
 			MasqueradeMark:   c.MasqueradeMark(),
 			Pods:             c.ClusterCIDRs(),
@@ -33,14 +32,17 @@ func (c *Config) Loop() (sync.Config, error) {
 		SyncPeriod:    s.syncPeriod,
 		MinSyncPeriod: s.minSyncPeriod,
 
-		NodePorts:          c.NodePorts(),
-		NodeIPs:            c.NodeIPs(),
-		Scheduler:          c.Scheduler(),
-		StrictSourceRanges: c.StrictSourceRanges,
-		IgnoreExternalIPs:  !c.Feature(externalIPs),
-		TCPFlowEndpoints:   c.EndTCPFlows,
-		PassiveChecks:      checks,
-		MaxAvoidedPercent:  int(c.PassiveHealthChecksMaxPercent),
+		NodePorts: c.NodePorts(),
+		NodeIPs:   c.NodeIPs(),
+		Options: model.Options{
+			MasqueradeAll:      s.masqueradeAll,
+			Scheduler:          c.Scheduler(),
+			StrictSourceRanges: c.StrictSourceRanges,
+			IgnoreExternalIPs:  !c.Feature(externalIPs),
+			TCPFlowEndpoints:   c.EndTCPFlows,
+			PassiveChecks:      checks,
+			MaxAvoidedPercent:  int(c.PassiveHealthChecksMaxPercent),
+		},
 	}
 	switch c.Proxy.DetectLocalMode {
 	case LocalModeNodeCIDR:
