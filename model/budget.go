@@ -113,7 +113,6 @@ type budgetUsage struct {
 	limited map[string]int
 }
 
-// add adds to the usage of a namespace.
 func (u *budgetUsage) add(namespace string, weight int) {
 	u.total += weight
 	if u.byNamespace[namespace] += weight; u.byNamespace[namespace] == 0 {

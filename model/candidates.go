@@ -30,7 +30,6 @@ func (k portKey) portNumbers(s *EndpointSlice) iter.Seq[uint16] {
 	}
 }
 
-// offeredBy reports whether the slice has the port.
 func (k portKey) offeredBy(s *EndpointSlice) bool {
 	for range k.portNumbers(s) {
 		return true
@@ -53,7 +52,6 @@ type candidate struct {
 // need it sorted by compare.
 type endpointSlices []EndpointSlice
 
-// endpoint returns the candidate's endpoint.
 func (s endpointSlices) endpoint(c candidate) *Endpoint { return &s[c.slice].Endpoints[c.index] }
 
 // weighted reports whether some slices have other weights than others.

@@ -85,14 +85,12 @@ func (c *claims) find(cl claim) (int, bool) {
 	return i, false
 }
 
-// add adds a claim.
 func (c *claims) add(cl claim) {
 	i, _ := c.find(cl)
 	m := cl.frontend.Match
 	c.byMatch[m] = slices.Insert(c.byMatch[m], i, cl)
 }
 
-// remove removes a claim if it exists.
 func (c *claims) remove(cl claim) {
 	m := cl.frontend.Match
 	i, found := c.find(cl)
@@ -229,7 +227,6 @@ func (c *claims) resolve(m Match, out *Changes) (before *Frontend) {
 	return before
 }
 
-// shrink frees the memory of claims that are gone.
 func (c *claims) shrink() {
 	c.byMatch = Shrink(c.byMatch, &c.peaks[0])
 	c.winners = Shrink(c.winners, &c.peaks[1])

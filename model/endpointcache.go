@@ -75,7 +75,6 @@ func newEndpointCache(from []EndpointSlice, n Node) *endpointCache {
 	return c
 }
 
-// markChanged records that the slice of that name may have changed.
 func (c *endpointCache) markChanged(name EndpointSliceName) {
 	if c != nil {
 		c.changed[name] = struct{}{}
@@ -129,7 +128,6 @@ func (c *endpointCache) replace(name EndpointSliceName, s *EndpointSlice) (i uin
 	return i, ok || s != nil
 }
 
-// allocate returns an unused position.
 func (c *endpointCache) allocate() uint32 {
 	if last := len(c.free) - 1; last >= 0 {
 		i := c.free[last]

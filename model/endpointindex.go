@@ -61,7 +61,6 @@ func (x *endpointIndex) weights(s endpointSlices, n int, want traits) []uint16 {
 	return out
 }
 
-// anyUsable reports whether some candidate could serve on some node.
 func (x *endpointIndex) anyUsable() bool {
 	return x.counts.anyHas(isReady) || x.counts.anyHas(isServingTerminating)
 }

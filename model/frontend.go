@@ -17,7 +17,6 @@ type Match struct {
 	Protocol Protocol
 }
 
-// nodePort reports whether the match is that of a node port.
 func (m Match) nodePort() bool { return !m.Addr.IsValid() }
 
 // String returns "10.96.0.10:53/udp", "[fd00::a]:53/udp", or "*:30053/udp" for a

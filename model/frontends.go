@@ -82,7 +82,6 @@ func (p *familyPort) externalFrontends() []Frontend {
 	return out
 }
 
-// appendPort appends the frontends of one port.
 func (o Options) appendPort(out []Frontend, p familyPort, v *endpointView) []Frontend {
 	externals := p.externalFrontends()
 	flows := p.Protocol == UDP || p.Protocol == TCP && o.TCPFlowEndpoints
@@ -92,11 +91,11 @@ func (o Options) appendPort(out []Frontend, p familyPort, v *endpointView) []Fro
 		Match: p.key, Kind: KindClusterIP, Service: p.name(), Policy: p.InternalPolicy,
 		Masquerade: o.clusterIPMasquerade(p.key.Family), Pool: pool,
 	}
-	clusterIP.Verdict = verdictFor(pool.list(clusterIP.Policy), lists)
+	clusterIP.Verdict = verdictFor(pool, clusterIP.Policy, lists)
 	out = append(out, clusterIP)
 	for _, f := range externals {
 		f.Pool = pool
-		f.Verdict = verdictFor(pool.list(f.Policy), lists)
+		f.Verdict = verdictFor(pool, f.Policy, lists)
 		if f.Policy == PolicyCluster {
 			f.Masquerade = MasqueradeAlways
 		}
@@ -147,10 +146,10 @@ func (o Options) pool(p *familyPort, lists endpointLists, external bool) *Pool {
 	return pool
 }
 
-// verdictFor returns the verdict for connections that may use only these endpoints.
-func verdictFor(endpoints []netip.AddrPort, lists endpointLists) Verdict {
+// verdictFor returns the verdict for connections under a policy.
+func verdictFor(p *Pool, policy TrafficPolicy, lists endpointLists) Verdict {
 	switch {
-	case len(endpoints) > 0:
+	case len(p.List(policy == PolicyLocal).Endpoints) > 0:
 		return VerdictBalance
 	case lists.anyUsable:
 		return VerdictDrop

@@ -146,10 +146,10 @@ func (h *history) checkConflicts(got []Conflict, lost map[Conflict]struct{}) {
 // checkInvariants checks what must hold for every frontend.
 func checkInvariants(t *testing.T, f *Frontend) {
 	p := f.Pool
-	if (f.Verdict == VerdictBalance) != (len(p.list(f.Policy)) > 0) {
-		t.Errorf("%s: verdict %d with endpoints %v", f.Match, f.Verdict, p.list(f.Policy))
+	if (f.Verdict == VerdictBalance) != (len(p.List(f.Policy == PolicyLocal).Endpoints) > 0) {
+		t.Errorf("%s: verdict %d with endpoints %v", f.Match, f.Verdict, p)
 	}
-	if f.Served() != (len(p.Cluster) > 0 && (f.Kind != KindClusterIP || f.Policy == PolicyCluster) || len(p.list(f.Policy)) > 0) {
+	if f.Served() != (len(p.Cluster) > 0 && (f.Kind != KindClusterIP || f.Policy == PolicyCluster) || len(p.List(f.Policy == PolicyLocal).Endpoints) > 0) {
 		t.Errorf("%s: served %v with %+v", f.Match, f.Served(), *p)
 	}
 	if f.IsClusterIP() != (f.Kind == KindClusterIP) {

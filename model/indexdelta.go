@@ -25,7 +25,6 @@ type sliceDelta struct {
 	node          *Node
 }
 
-// update brings the index and its lists up to date.
 func (x *endpointIndex) update(d *sliceDelta) {
 	removed, added := d.differences(x.portKey)
 	n := len(removed) + len(added)
@@ -71,7 +70,6 @@ func (k portKey) appendCandidates(to []candidate, s *EndpointSlice, i uint32, wa
 	return to
 }
 
-// applyDelta removes and inserts candidates, and updates the counts and lists.
 func (x *endpointIndex) applyDelta(d *sliceDelta, removed, added []candidate) {
 	changes := make([]traitChange, 0, len(removed)+len(added))
 	for _, c := range removed {

@@ -85,7 +85,6 @@ func earliest(taken []uint64, weights []uint16) int {
 // visits every entry once, because the step and the size, a prime, are coprime.
 type permutation struct{ position, step, size uint64 }
 
-// next returns the next entry.
 func (p *permutation) next() uint64 {
 	k := p.position
 	if p.position += p.step; p.position >= p.size {

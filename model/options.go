@@ -25,7 +25,6 @@ type Options struct {
 	Budget Budget
 }
 
-// clusterIPMasquerade returns how connections to a ClusterIP are masqueraded.
 func (o Options) clusterIPMasquerade(f Family) Masquerade {
 	switch {
 	case o.MasqueradeAll:

@@ -48,21 +48,22 @@ type Pool struct {
 	FlowEndpoints []netip.AddrPort
 }
 
-// list returns the endpoints for traffic under a policy.
-func (p *Pool) list(policy TrafficPolicy) []netip.AddrPort {
-	if policy == PolicyLocal {
-		return p.Local
+// List returns the endpoints for local traffic, or those for traffic of the whole cluster.
+func (p *Pool) List(local bool) ListShares {
+	if local {
+		return ListShares{p.Local, p.LocalWeights, p.LocalShares}
 	}
-	return p.Cluster
+	return ListShares{p.Cluster, p.ClusterWeights, p.ClusterShares}
 }
 
 // Slots returns how many slots the endpoints for local traffic take, or those for
 // traffic of the whole cluster. With [SchedulerMaglev] it is the number of endpoints.
 func (p *Pool) Slots(local bool) int {
-	if local {
-		return slotCount(p.Local, p.LocalShares)
+	list := p.List(local)
+	if list.Shares == nil {
+		return len(list.Endpoints)
 	}
-	return slotCount(p.Cluster, p.ClusterShares)
+	return sum(list.Shares)
 }
 
 // equal reports whether both pools are programmed alike.

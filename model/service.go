@@ -102,7 +102,6 @@ type ServicePort struct {
 	NodePort uint16
 }
 
-// portName returns the full name of the Service's port p.
 func (s *Service) portName(p ServicePort) ServicePortName {
 	return ServicePortName{ServiceName: s.Name, Port: p.Name, Protocol: p.Protocol}
 }

@@ -30,7 +30,6 @@ type serviceEntry struct {
 	withdrawn  bool       // it is not served until its namespace may change it; see ChangesExcept
 }
 
-// setSlice adds a slice or replaces the one of the same name.
 func (e *serviceEntry) setSlice(s EndpointSlice) {
 	e.cache.markChanged(s.Name)
 	i, found := e.find(s.Name)
@@ -108,7 +107,6 @@ func (m *ServiceMap) update(e *serviceEntry) {
 	}
 }
 
-// updateHealth records the health check if it changed.
 func (m *ServiceMap) updateHealth(e *serviceEntry, v *endpointView) {
 	next := HealthCheck{Service: e.name}
 	if e.service != nil {

@@ -224,7 +224,6 @@ func (m *ServiceMap) entry(name ServiceName) *serviceEntry {
 	return e
 }
 
-// mark marks the entry as changed.
 func (m *ServiceMap) mark(e *serviceEntry) {
 	if !e.dirty {
 		e.dirty = true
@@ -232,7 +231,6 @@ func (m *ServiceMap) mark(e *serviceEntry) {
 	}
 }
 
-// markAll marks every entry as changed.
 func (m *ServiceMap) markAll() {
 	m.allMarked = true
 	for _, e := range m.services {

@@ -17,8 +17,8 @@ type PoolShares struct {
 	Cluster, Local ListShares
 }
 
-// ListShares are shares of the endpoints in a list of a pool. They count only as long as
-// the pool has exactly these endpoints and weights.
+// ListShares are the endpoints in a list of a pool with their weights and shares. To set shares,
+// they count only as long as the pool has exactly these endpoints and weights.
 type ListShares struct {
 	Endpoints []netip.AddrPort
 	Weights   []uint16

@@ -21,7 +21,6 @@ const (
 	isServingTerminating = isServing | isTerminating
 )
 
-// hasAll reports whether all the wanted traits are present.
 func (t traits) hasAll(want traits) bool { return t&want == want }
 
 // hasAny reports whether all traits of one of the alternatives are present.

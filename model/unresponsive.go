@@ -93,7 +93,6 @@ func (e *serviceEntry) pool(key Match) *Pool {
 	return nil
 }
 
-// containsSorted reports whether the sorted list has the address.
 func containsSorted(list []netip.AddrPort, a netip.AddrPort) bool {
 	_, found := slices.BinarySearchFunc(list, a, netip.AddrPort.Compare)
 	return found
@@ -161,7 +160,6 @@ func (m *ServiceMap) EndpointsByNode(addrs []netip.Addr) map[string][]netip.Addr
 	return out
 }
 
-// eachEndpoint calls fn for the endpoints of all slices.
 func (m *ServiceMap) eachEndpoint(fn func(*Endpoint)) {
 	for _, e := range m.services {
 		for i := range e.slices {

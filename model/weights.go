@@ -2,7 +2,6 @@ package model
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 )
 
@@ -14,15 +13,6 @@ const (
 	manySlotsPerEndpoint = 4
 )
 
-// slotCount returns how many slots endpoints with these shares take.
-func slotCount(endpoints []netip.AddrPort, shares []uint16) int {
-	if shares == nil {
-		return len(endpoints)
-	}
-	return sum(shares)
-}
-
-// sum returns the sum of weights or shares.
 func sum(numbers []uint16) int {
 	n := 0
 	for _, x := range numbers {
@@ -33,12 +23,7 @@ func sum(numbers []uint16) int {
 
 // SharesOfWeights returns the shares of the endpoints for local traffic, or of those for
 // traffic of the whole cluster, that follow from their weights.
-func (p *Pool) SharesOfWeights(local bool) []uint16 {
-	if local {
-		return p.sharesFor(p.LocalWeights)
-	}
-	return p.sharesFor(p.ClusterWeights)
-}
+func (p *Pool) SharesOfWeights(local bool) []uint16 { return p.sharesFor(p.List(local).Weights) }
 
 // sharesFor returns how many slots endpoints with these weights take; nil if one each.
 // Weights are reduced by their greatest common divisor. If their sum is more than the

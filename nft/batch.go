@@ -158,7 +158,6 @@ func (b Batch) Steps(limit int) []Batch {
 	return newDivision(b).steps(limit)
 }
 
-// replacesTable reports whether the batch deletes a table.
 func (b Batch) replacesTable() bool {
 	return slices.ContainsFunc(b, func(op Op) bool { _, deletes := op.(DeleteTable); return deletes })
 }

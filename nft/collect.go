@@ -85,7 +85,6 @@ func (id SetID) number() int {
 	return n + 1
 }
 
-// add adds the elements of a frontend.
 func (g *collector) add(p *frontendState) {
 	var kinds [8]SetKind
 	for _, kind := range p.ownKinds(kinds[:0]) {
@@ -110,7 +109,6 @@ func (g *collector) add(p *frontendState) {
 	}
 }
 
-// set is the set of that ID.
 func (g *collector) set(id SetID) *collected {
 	s := &g.sets[id.number()]
 	s.id = id
@@ -145,7 +143,6 @@ func (g *collector) lead(v Value) {
 	g.last++
 }
 
-// endpoints adds the endpoints of a frontend.
 func (g *collector) endpoints(p *frontendState) {
 	for _, local := range [...]bool{false, true} {
 		if len(p.slots.list(local)) == 0 {

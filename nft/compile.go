@@ -35,7 +35,6 @@ type slots struct {
 	of *model.Pool
 }
 
-// list returns one of the two lists.
 func (s *slots) list(local bool) []netip.AddrPort {
 	if local {
 		return s.local
@@ -73,7 +72,7 @@ func (s *slots) next(p *model.Pool) slots {
 			return nil
 		case methodOf(p, p.Slots(local)) == pickMaglev:
 			out.of = nil
-			return model.MaglevTable(after.endpoints, weightsOf(p, local), maglevSize)
+			return model.MaglevTable(after.endpoints, p.List(local).Weights, maglevSize)
 		case s.of != nil:
 			return reassignSlots(s.list(local), spreadOf(s.of, local), after)
 		}
@@ -85,18 +84,8 @@ func (s *slots) next(p *model.Pool) slots {
 
 // spreadOf returns one of the two lists of a pool with its shares.
 func spreadOf(p *model.Pool, local bool) spread {
-	if local {
-		return spread{p.Local, p.LocalShares}
-	}
-	return spread{p.Cluster, p.ClusterShares}
-}
-
-// weightsOf returns the weights of one of the two lists of a pool.
-func weightsOf(p *model.Pool, local bool) []uint16 {
-	if local {
-		return p.LocalWeights
-	}
-	return p.ClusterWeights
+	list := p.List(local)
+	return spread{list.Endpoints, list.Shares}
 }
 
 // methodOf returns how one of n slots of the pool is picked. Hashes choose among slots, of
@@ -152,7 +141,6 @@ func (p *frontendState) target() ChainID {
 	return p.balancer(id)
 }
 
-// nodePort reports whether the frontend is a node port.
 func (p *frontendState) nodePort() bool { return p.Kind == model.KindNodePort }
 
 // key is the frontend's key in the dispatch maps.

@@ -139,7 +139,6 @@ func diffElements(e *edit, id SetID, have, want []Element) {
 	}
 }
 
-// diffChains compares chains and their rules.
 func (r *Ruleset) diffChains(e *edit, have Tables, rebuilt map[SetID]bool) {
 	touched, chains := map[ChainID]bool{}, r.chains()
 	for id := range rebuilt {

@@ -35,7 +35,6 @@ func newEdit() *edit {
 	return &edit{elements: map[SetID]*elementEdit{}, rewrite: map[ChainID]struct{}{}}
 }
 
-// of returns the edit of one set.
 func (e *edit) of(id SetID) *elementEdit {
 	s := e.elements[id]
 	if s == nil {

@@ -142,5 +142,4 @@ func CompareKeys(a, b Key) int {
 	return comparePrefixes(a.SourcePrefix(), b.SourcePrefix())
 }
 
-// sameKey reports whether two elements have the same key.
 func sameKey(a, b Element) bool { return a.Key == b.Key }

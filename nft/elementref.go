@@ -73,7 +73,6 @@ func (l *refList) add(r elementRef) {
 	(*l)[last] = append((*l)[last], r)
 }
 
-// len returns the number of references.
 func (l refList) len() int {
 	last := len(l) - 1
 	if last < 0 {
@@ -82,7 +81,6 @@ func (l refList) len() int {
 	return last*refsPerPiece + len(l[last])
 }
 
-// addFrontends returns the op that adds all elements of a list.
 func addFrontends(id SetID, refs *refList) AddFrontends { return AddFrontends{id, refs, 0, refs.len()} }
 
 // Len returns the number of elements that the op adds.
@@ -149,7 +147,6 @@ type contents struct {
 	refs     map[SetID]*refList
 }
 
-// of returns the elements of a set.
 func (c *contents) of(id SetID) []Element {
 	if refs := c.refs[id]; refs != nil {
 		return addFrontends(id, refs).Elements()
@@ -157,7 +154,6 @@ func (c *contents) of(id SetID) []Element {
 	return c.elements[id]
 }
 
-// all returns the elements of all sets.
 func (c *contents) all() map[SetID][]Element {
 	for id := range c.refs {
 		c.elements[id] = c.of(id)
@@ -176,7 +172,6 @@ func (c *contents) count(counts map[SetID]int) {
 	}
 }
 
-// fill adds the elements of a new set.
 func (e *edit) fill(id SetID, c *contents) {
 	if refs := c.refs[id]; refs != nil {
 		e.of(id).refs = refs

@@ -48,5 +48,4 @@ func FamilyNumber(f model.Family) uint8 { return families[f].number }
 // FamilyName returns nft's word for the family, "ip" or "ip6".
 func FamilyName(f model.Family) string { return families[f].name }
 
-// bits is the length of an address.
 func (fam *family) bits() int { return int(fam.addrLen) * 8 }

@@ -73,7 +73,6 @@ type place struct {
 	found bool
 }
 
-// find returns the place of a match.
 func (l *frontendList) find(m model.Match) place {
 	n := sort.Search(len(l.pieces), func(n int) bool { return l.pieces[n].first.Compare(m) > 0 })
 	if n == 0 {
@@ -88,7 +87,6 @@ func (l *frontendList) find(m model.Match) place {
 // at returns the frontend of a match, or nil.
 func (l *frontendList) at(m model.Match) *frontendState { return l.in(l.find(m)) }
 
-// in returns the frontend that is in a place, or nil.
 func (l *frontendList) in(p place) *frontendState {
 	if !p.found {
 		return nil

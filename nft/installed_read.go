@@ -69,7 +69,6 @@ func (r *tableReader) match(k *Key) model.Match {
 	return model.Match{Family: r.family, Addr: k.Addr, Protocol: k.Protocol, Port: k.Port}
 }
 
-// read reads one table.
 func (r *tableReader) read() {
 	r.owners, r.rewrites = map[netip.Addr]bool{}, map[model.Match]model.Match{}
 	for _, e := range r.elements(SetClusterIPs) {
@@ -98,13 +97,7 @@ func (r *tableReader) read() {
 
 // readRewrites reads the ClusterIP and port of other addresses.
 func (r *tableReader) readRewrites() {
-	for _, e := range r.elements(SetServiceIPs) {
-		m := r.match(&e.Key)
-		to := m
-		to.Addr = e.Value.Endpoint.Addr()
-		r.rewrites[m] = to
-	}
-	for _, e := range r.elements(SetNodePortServiceIPs) {
+	for _, e := range slices.Concat(r.elements(SetServiceIPs), r.elements(SetNodePortServiceIPs)) {
 		m := r.match(&e.Key)
 		to := m
 		to.Addr = e.Value.Endpoint.Addr()
@@ -135,7 +128,6 @@ func (r *tableReader) frontend(e *Element) *model.Frontend {
 	return f
 }
 
-// served reads an element of a map of served frontends.
 func (r *tableReader) served(e *Element) {
 	if e.Value.Verdict != VerdictGoto || e.Value.Chain.Kind >= chainKinds {
 		return // of another program
@@ -183,7 +175,6 @@ func external(k model.Kind) model.Kind {
 	return k
 }
 
-// unserved reads an element of a map of frontends that are rejected or dropped.
 func (r *tableReader) unserved(e *Element) {
 	f := r.frontend(e)
 	f.Verdict = model.VerdictReject
@@ -195,7 +186,6 @@ func (r *tableReader) unserved(e *Element) {
 	}
 }
 
-// readSources reads the sources that may use a frontend.
 func (r *tableReader) readSources() {
 	if r.table == nil {
 		return

@@ -66,7 +66,6 @@ func (f Field) Len(family model.Family) uint32 {
 // unknown is the message for a programmer who forgot a field.
 func (f Field) unknown() string { return fmt.Sprintf("nft: unknown field %d of a key", f) }
 
-// datatype is the field's data type.
 func (f Field) datatype(fam *family) datatype {
 	switch f {
 	case FieldProtocol:

@@ -25,7 +25,6 @@ func numbersOf(p *model.Pool) *stickyNumbers {
 	return &stickyNumbers{cluster: numbered(p.Cluster), local: numbered(p.Local)}
 }
 
-// list returns the numbers of one of the two lists.
 func (n *stickyNumbers) list(local bool) []uint32 {
 	if local {
 		return n.local

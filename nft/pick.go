@@ -62,7 +62,6 @@ func (d pick) expression(fam *family, reg, source uint32) []any {
 // unknown is the message for a programmer who forgot a method.
 func (m method) unknown() string { return fmt.Sprintf("nft: unknown method %d", m) }
 
-// seed is that of the hash.
 func (d pick) seed() uint32 { return hashSeed + d.try }
 
 // hash hashes what is in the registers from source on.

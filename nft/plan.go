@@ -155,14 +155,12 @@ func sameInKernel(a, b *setElement) bool {
 	return a.Value == b.Value && (*a.Service == *b.Service || !a.set.Layout().Comments)
 }
 
-// add notes an element to add.
 func (p *Plan) add(r *Ruleset, e *setElement) {
 	s := p.edit.of(e.set)
 	s.add = append(s.add, e.Element)
 	p.count(r, e, 1)
 }
 
-// remove notes an element to remove.
 func (p *Plan) remove(r *Ruleset, e *setElement) {
 	s := p.edit.of(e.set)
 	s.remove = append(s.remove, e.Element)

@@ -69,7 +69,6 @@ func (c *referenceCache) of(id ChainID) []reference {
 	return list
 }
 
-// forget drops the references of a chain that is no longer in use.
 func (c *referenceCache) forget(id ChainID) { delete(c.known, id) }
 
 // readBy lists the chains among those given whose rules refer to the set.

@@ -65,7 +65,6 @@ func unansweredRule() Rule {
 	return Rule{protocolIsNot(model.UDP), confirmed(), translated(), countIn(CounterUnanswered)}
 }
 
-// withPorts matches protocols that have ports.
 func withPorts() Statement {
 	names := make([]string, len(model.Protocols))
 	for i, p := range model.Protocols {

@@ -55,8 +55,8 @@ func (fam *family) writeDestination() PayloadWrite {
 // the offset of the checksum depends on it.
 func setPort(id SetID, p model.Protocol) Statement {
 	return Statement{
-		Text: fmt.Sprintf("%[1]s dport set meta l4proto . %[1]s dport map @%[2]s", p, id.Name()),
-		sets: []SetID{id},
+		Text:        fmt.Sprintf("%[1]s dport set meta l4proto . %[1]s dport map @%[2]s", p, id.Name()),
+		sets:        []SetID{id},
 		Expressions: append(append(protocolIs(p).Expressions, mapped(id, pick{}, regValue)...), writePort(p)),
 	}
 }

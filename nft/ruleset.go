@@ -135,13 +135,11 @@ func (r *Ruleset) ServiceAt(m model.Match) model.ServiceName {
 	return model.ServiceName{}
 }
 
-// has reports whether the set exists.
 func (r *Ruleset) has(id SetID) bool {
 	_, exists := r.sizes[id]
 	return exists
 }
 
-// rules are the rules of a chain.
 func (r *Ruleset) rules(id ChainID) []Rule { return r.config.rules(id, r.has) }
 
 // byMatch returns the frontends sorted by match, as most lists are.
@@ -223,7 +221,6 @@ func slotsIn(have Tables) map[model.Match]slots {
 	return out
 }
 
-// extend adds an endpoint to one of the lists.
 func (s *slots) extend(local bool, e netip.AddrPort) {
 	if local {
 		s.local = append(s.local, e)
@@ -232,7 +229,6 @@ func (s *slots) extend(local bool, e netip.AddrPort) {
 	}
 }
 
-// chains lists the chains of the state.
 func (r *Ruleset) chains() []ChainID {
 	var out []ChainID
 	for _, f := range model.Families {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-
 	"github.com/google/nftables"
 
 	"kube-vmap/model"

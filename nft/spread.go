@@ -13,7 +13,6 @@ type spread struct {
 	shares    []uint16
 }
 
-// slots returns the number of slots of all endpoints.
 func (s spread) slots() int {
 	if s.shares == nil {
 		return len(s.endpoints)
@@ -25,7 +24,6 @@ func (s spread) slots() int {
 	return n
 }
 
-// share returns the number of slots of endpoint i.
 func (s spread) share(i int) uint16 {
 	if s.shares == nil {
 		return 1

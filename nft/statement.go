@@ -83,7 +83,6 @@ func marked(mask uint32) Statement {
 	}
 }
 
-// setMark sets the bits of mask in the packet's mark.
 func setMark(mask uint32) Statement {
 	return changeMark(fmt.Sprintf("meta mark set meta mark | 0x%08x", mask), ^mask, mask)
 }
@@ -323,7 +322,6 @@ func back() Statement { return end("return", expr.VerdictReturn) }
 // accept lets the packet pass the hook.
 func accept() Statement { return end("accept", expr.VerdictAccept) }
 
-// drop drops the packet.
 func drop() Statement { return end("drop", expr.VerdictDrop) }
 
 func end(word string, kind expr.VerdictKind) Statement {

@@ -40,7 +40,6 @@ func newDivision(b Batch) *stepSplitter {
 	return s
 }
 
-// note notes the keys of endpoints.
 func note(keys map[SetID]map[Key]struct{}, id SetID, list []Element) {
 	if !id.Kind.hasEndpoints() {
 		return
@@ -91,7 +90,6 @@ func (s *stepSplitter) place(op Op) {
 	}
 }
 
-// isDropped reports whether the batch deletes a set of that name.
 func (s *stepSplitter) isDropped(id SetID) bool {
 	_, dropped := s.dropped[DeleteSet{id.Family, id.Name()}]
 	return dropped

@@ -50,7 +50,6 @@ func (t *Table) render(out *bufio.Writer, f model.Family, c *Config) {
 	out.WriteString("}\n")
 }
 
-// has reports whether the set is in the table.
 func (t *Table) has(id SetID) bool {
 	_, exists := t.Sets[id.Name()]
 	return exists

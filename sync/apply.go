@@ -51,7 +51,6 @@ func (l *Loop) applyParts(change nft.Change) (Result, error) {
 	return l.applyBoth(first, second)
 }
 
-// applyBoth applies one change and then another.
 func (l *Loop) applyBoth(first, second nft.Change) (Result, error) {
 	r, err := l.applyParts(first)
 	if err != nil {
@@ -95,7 +94,7 @@ func (l *Loop) applyAll() (Result, error) {
 		have.MarkFull(id)
 	}
 	all := l.quarantine.withoutHeldPorts(l.desired.all())
-	rules, batch := nft.Adopt(l.desired.config.Rules, have, all)
+	rules, batch := nft.Adopt(l.config.Rules, have, all)
 	r, err := l.send(batch)
 	if err != nil {
 		return r, err
@@ -109,7 +108,6 @@ func (l *Loop) applyAll() (Result, error) {
 	return r, nil
 }
 
-// send applies a batch.
 func (l *Loop) send(b nft.Batch) (Result, error) {
 	if len(b) == 0 {
 		return Result{}, nil
@@ -153,7 +151,7 @@ func (l *Loop) observe(r Result, start time.Time) {
 	r.InvalidObjects = len(d.problems) + len(d.excesses)
 	r.Conflicts = d.services.ConflictCount()
 	r.NoLocalEndpoints = d.services.NoLocalEndpoints()
-	l.observer.Synced(r)
+	l.config.Observer.Synced(r)
 }
 
 // notifyFollowers passes on what the kernel has committed.
@@ -165,7 +163,7 @@ func (l *Loop) notifyFollowers(c nft.Change, full bool) {
 		committed.HealthChecks = l.desired.services.HealthChecks()
 	}
 	l.healthChecks = nil
-	for _, f := range l.followers {
+	for _, f := range l.config.Followers {
 		f.Follow(committed)
 	}
 }

@@ -87,13 +87,11 @@ func (s *desiredState) setNode(n model.Node) {
 	s.selectNodeAddrs()
 }
 
-// setInterfaces sets the addresses of the node's interfaces.
 func (s *desiredState) setInterfaces(addrs []netip.Addr) {
 	s.interfaces = addrs
 	s.selectNodeAddrs()
 }
 
-// selectNodeAddrs selects the addresses that serve node ports.
 func (s *desiredState) selectNodeAddrs() {
 	next := s.config.NodePorts.Select(s.interfaces, s.node.Addrs)
 	if !slices.Equal(next, s.nodeAddrs) {

@@ -175,7 +175,7 @@ func (l *Loop) handleDrift(found driftResult) {
 	if err != nil {
 		l.handleFailure(err)
 		l.drift.suspected = true
-		l.observer.Synced(Result{Err: err, Took: time.Since(start)})
+		l.config.Observer.Synced(Result{Err: err, Took: time.Since(start)})
 		return
 	}
 	l.drift.changed()

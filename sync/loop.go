@@ -29,16 +29,11 @@ type Kernel interface {
 // A Loop keeps the kernel's tables in the state that the source asks for. One
 // goroutine owns all its state. See the package comment.
 type Loop struct {
-	source    Source
-	kernel    Kernel
-	addresses AddressSource
-	shares    <-chan []model.PoolShares
-	// unresponsive delivers the endpoints that do not answer.
-	unresponsive <-chan []model.UnresponsiveEndpoints
-	observer     Observer
-	followers    []Follower
-	report       *reporter
-	log          *slog.Logger
+	config *Config // of desired
+	source Source
+	kernel Kernel
+	report *reporter
+	log    *slog.Logger
 
 	desired *desiredState
 	phase   phase
@@ -55,7 +50,6 @@ type Loop struct {
 
 	backoff                  wait.Backoff
 	backoffTimer, pauseTimer *time.Timer
-	minSyncPeriod            time.Duration
 
 	ready    chan struct{} // closed after the first sync that succeeded
 	requests chan func()   // functions for the loop's goroutine to call
@@ -68,33 +62,27 @@ const eventBuffer = 64
 
 // NewLoop returns a loop that does nothing before Run.
 func NewLoop(c Config, source Source, kernel Kernel, log *slog.Logger) *Loop {
+	if c.Observer == nil {
+		c.Observer = MultiObserver{}
+	}
 	desired := newDesiredState(c)
-	l := &Loop{
-		source:        source,
-		kernel:        kernel,
-		addresses:     c.Addresses,
-		shares:        c.Shares,
-		unresponsive:  c.Unresponsive,
-		observer:      c.Observer,
-		followers:     c.Followers,
-		report:        newReporter(c.Recorder, desired.services, log),
-		log:           log,
-		desired:       desired,
-		quarantine:    newQuarantine(),
-		drift:         newDrift(c, kernel),
-		processor:     newProcessorShares(c.CPUTime),
-		backoff:       newBackoff(c.SyncPeriod),
-		backoffTimer:  stoppedTimer(),
-		pauseTimer:    stoppedTimer(),
-		minSyncPeriod: c.MinSyncPeriod,
-		ready:         make(chan struct{}),
-		requests:      make(chan func()),
-		ended:         make(chan struct{}),
+	return &Loop{
+		config:       &desired.config,
+		source:       source,
+		kernel:       kernel,
+		report:       newReporter(c.Recorder, desired.services, log),
+		log:          log,
+		desired:      desired,
+		quarantine:   newQuarantine(),
+		drift:        newDrift(c, kernel),
+		processor:    newProcessorShares(c.CPUTime),
+		backoff:      newBackoff(c.SyncPeriod),
+		backoffTimer: stoppedTimer(),
+		pauseTimer:   stoppedTimer(),
+		ready:        make(chan struct{}),
+		requests:     make(chan func()),
+		ended:        make(chan struct{}),
 	}
-	if l.observer == nil {
-		l.observer = MultiObserver{}
-	}
-	return l
 }
 
 // Ready is closed after the first sync: the kernel has everything of the first burst
@@ -107,8 +95,8 @@ func (l *Loop) Run(ctx context.Context) error {
 	events, addresses := make(chan []Event, eventBuffer), make(chan []netip.Addr)
 	group, both := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.source.Run(both, events) })
-	if l.addresses != nil {
-		group.Go(func() error { return l.addresses.Run(both, addresses) })
+	if l.config.Addresses != nil {
+		group.Go(func() error { return l.config.Addresses.Run(both, addresses) })
 	}
 	group.Go(func() error { return l.run(both, events, addresses) })
 	if err := group.Wait(); ctx.Err() == nil {
@@ -125,7 +113,7 @@ func (l *Loop) Close() { close(l.ended) }
 func (l *Loop) run(ctx context.Context, events <-chan []Event, addresses <-chan []netip.Addr) error {
 	defer close(l.ended)
 	waiting := events
-	if l.addresses != nil {
+	if l.config.Addresses != nil {
 		events = nil
 	}
 	for {
@@ -142,10 +130,10 @@ func (l *Loop) run(ctx context.Context, events <-chan []Event, addresses <-chan 
 			events = waiting
 			l.desired.setInterfaces(list)
 			l.signal(signalChange)
-		case list := <-l.shares:
+		case list := <-l.config.Shares:
 			l.desired.services.SetShares(list)
 			l.signal(signalChange)
-		case list := <-l.unresponsive:
+		case list := <-l.config.Unresponsive:
 			l.desired.services.SetUnresponsive(list)
 			l.signal(signalChange)
 		case <-l.quarantine.timer.C:
@@ -164,8 +152,8 @@ func (l *Loop) run(ctx context.Context, events <-chan []Event, addresses <-chan 
 		case request := <-l.requests:
 			request()
 		}
-		if l.phase == phaseDue && l.sync() && l.minSyncPeriod > 0 {
-			l.pauseTimer.Reset(l.minSyncPeriod)
+		if l.phase == phaseDue && l.sync() && l.config.MinSyncPeriod > 0 {
+			l.pauseTimer.Reset(l.config.MinSyncPeriod)
 			l.signal(signalPause)
 		}
 	}
@@ -179,7 +167,6 @@ func (l *Loop) retryAfter(d time.Duration) {
 	l.signal(signalBackoff)
 }
 
-// handleEvents adds a burst to the desired state.
 func (l *Loop) handleEvents(burst []Event) {
 	var q QueuedChanges
 	for _, e := range burst {
@@ -189,10 +176,10 @@ func (l *Loop) handleEvents(burst []Event) {
 		case SetSlice, DeleteSlice:
 			q.Slices++
 		case SetNode:
-			l.observer.Node(e)
+			l.config.Observer.Node(e)
 		}
 	}
-	l.observer.Queued(q)
+	l.config.Observer.Queued(q)
 	l.desired.apply(burst)
 	l.desired.problems.pending(l.report.unusable)
 	l.desired.warnings.pending(l.report.openToAll)
@@ -208,7 +195,7 @@ func (l *Loop) sync() bool {
 		changes.Work = nil // everything is compared
 	}
 	defer charge(changes)
-	if l.addresses != nil {
+	if l.config.Addresses != nil {
 		l.report.nodePortAddrs(l.desired)
 	}
 	l.report.conflicts(changes.Conflicts)
@@ -228,10 +215,10 @@ func (l *Loop) sync() bool {
 	}
 	if err != nil {
 		l.handleFailure(err)
-		l.observer.Synced(Result{Err: err, Took: time.Since(start)})
+		l.config.Observer.Synced(Result{Err: err, Took: time.Since(start)})
 		return false
 	}
-	l.backoff = newBackoff(l.desired.config.SyncPeriod)
+	l.backoff = newBackoff(l.config.SyncPeriod)
 	l.fullSets = nil
 	l.signal(signalSynced)
 	l.announceReady()

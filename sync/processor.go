@@ -38,7 +38,6 @@ func newProcessorShares(cpuTime func() time.Duration) *processorShares {
 	return &processorShares{cpuTime: cpuTime, paidOff: map[string]time.Time{}, timer: stoppedTimer()}
 }
 
-// waits reports whether changes of a namespace wait.
 func (p *processorShares) waits(namespace string) bool {
 	return time.Until(p.paidOff[namespace]) > restAllowance
 }

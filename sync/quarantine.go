@@ -76,7 +76,6 @@ func (q *quarantine) isHeld(port model.ServicePortName) bool {
 	return p != nil && !p.retrying
 }
 
-// isNotHeld is the opposite of isHeld.
 func (q *quarantine) isNotHeld(port model.ServicePortName) bool { return !q.isHeld(port) }
 
 // isRetrying reports whether a Service port is in quarantine and being retried.

@@ -100,7 +100,6 @@ func (r *reporter) tablesOwned(err error) {
 	r.log.Log(context.Background(), level, "waiting for the owner of the tables to end", "err", err)
 }
 
-// service returns a reference to the Service of that name.
 func (r *reporter) service(name model.ServiceName) Object {
 	o := Object{Kind: "Service", Namespace: name.Namespace, Name: name.Name}
 	if s := r.services.Service(name); s != nil {

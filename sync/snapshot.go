@@ -131,7 +131,6 @@ func (l *Loop) isReady() bool {
 	}
 }
 
-// problems returns all current problems.
 func (l *Loop) problems() []Problem {
 	d := l.desired
 	out := l.quarantine.problems(l.report.service)

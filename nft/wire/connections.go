@@ -17,7 +17,6 @@ import (
 // have two destinations, and its elements counters, so they are no [nft.Element].
 func connectionsOf(f model.Family) nft.SetID { return nft.SetID{Family: f, Kind: nft.SetConnections} }
 
-// connections writes counted connections.
 func (e *encoder) connections(o operation, f model.Family, list []nft.ConnectionCount) {
 	e.lists(o, connectionsOf(f), len(list), func(i int) { e.connection(&list[i], o.whole) })
 }
@@ -92,7 +91,6 @@ func (d *decoder) connection(f model.Family, b []byte) (c nft.ConnectionCount, o
 // (include/uapi/linux/netfilter/nf_tables.h).
 const attrExpressions = 11
 
-// connectionKey reads a key of [nft.SetConnections].
 func (d *decoder) connectionKey(c *nft.ConnectionCount, b []byte) {
 	n := int(nft.FieldDestination.Len(c.Destination.Family))
 	if uint32(len(b)) != connectionsOf(c.Destination.Family).KeyLen() {

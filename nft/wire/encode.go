@@ -130,7 +130,6 @@ func (e *encoder) named(kind uint16, f model.Family, tableKind, nameKind uint16,
 	e.CloseMessage()
 }
 
-// encode appends the messages of an op.
 func (e *encoder) encode(op nft.Op) {
 	switch op := op.(type) {
 	case nft.AddTable:

@@ -34,7 +34,6 @@ var (
 // is in another message. An element has less than 512 bytes.
 const maxList = attr.MaxLen - 1023
 
-// elements writes n elements.
 func (e *encoder) elements(o operation, id nft.SetID, n int, at func(int) *nft.Element) {
 	e.lists(o, id, n, func(i int) { e.element(id, at(i), o.whole) })
 }
@@ -96,7 +95,6 @@ func (e *encoder) element(id nft.SetID, el *nft.Element, whole bool) {
 	}
 }
 
-// value writes the value of an element.
 func (e *encoder) value(c nft.Content, v *nft.Value) {
 	switch c {
 	case nft.ContentVerdict:

@@ -47,7 +47,6 @@ func (e *encoder) statement(f model.Family, s *nft.Statement) {
 	}
 }
 
-// marshal encodes an expression.
 func marshal(f model.Family, x any) ([]byte, error) {
 	switch x := x.(type) {
 	case nft.PayloadWrite:

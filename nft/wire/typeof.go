@@ -53,7 +53,6 @@ func typeofUserdata(id nft.SetID) []byte {
 	)
 }
 
-// concatTypeof describes a concatenation of fields.
 func concatTypeof(family model.Family, fields []nft.Field) []byte {
 	var parts []byte
 	for i, f := range fields {

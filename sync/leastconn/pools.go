@@ -2,7 +2,6 @@ package leastconn
 
 import (
 	"maps"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -22,10 +21,8 @@ type pool struct {
 
 // A list is one of the lists of a pool, with how its slots are shared.
 type list struct {
-	endpoints []netip.AddrPort
-	weights   []uint16 // nil if all are equal
-	shares    []uint16 // that were sent or committed; nil for those of the weights
-	rate      rate
+	model.ListShares // the shares that were sent or committed; nil for those of the weights
+	rate             rate
 }
 
 func (p pools) apply(c sync.Committed) {
@@ -64,12 +61,9 @@ func (p pools) set(f *model.Frontend, before *pool) {
 // any more, and others may still be: those of endpoints that were away, or of a Service port
 // that the kernel refused for a while.
 func (l *list) set(m *model.Pool, local bool) {
-	l.endpoints, l.weights, l.shares = m.Cluster, m.ClusterWeights, m.ClusterShares
-	if local {
-		l.endpoints, l.weights, l.shares = m.Local, m.LocalWeights, m.LocalShares
-	}
-	if slices.Equal(l.shares, m.SharesOfWeights(local)) {
-		l.shares = nil
+	l.ListShares = m.List(local)
+	if slices.Equal(l.Shares, m.SharesOfWeights(local)) {
+		l.Shares = nil
 	}
 }
 
@@ -105,7 +99,7 @@ func (p pools) reset() (all []change) {
 
 // appendIfDue appends the change if the shares differ from those that were sent.
 func (c *change) appendIfDue(all []change) []change {
-	if slices.Equal(c.cluster, c.pool.cluster.shares) && slices.Equal(c.local, c.pool.local.shares) {
+	if slices.Equal(c.cluster, c.pool.cluster.Shares) && slices.Equal(c.local, c.pool.local.Shares) {
 		c.waits = 0
 		return all
 	}
@@ -117,15 +111,15 @@ func (c *change) appendIfDue(all []change) []change {
 func (l *list) steer(p model.Protocol, counts map[endpoint]count, since, period time.Duration,
 	misplaced *float64,
 ) []uint16 {
-	if len(l.endpoints) < 2 {
+	if len(l.Endpoints) < 2 {
 		return nil
 	}
-	loads, arrived := make([]load, len(l.endpoints)), 0
-	for i, e := range l.endpoints {
+	loads, arrived := make([]load, len(l.Endpoints)), 0
+	for i, e := range l.Endpoints {
 		c := counts[endpoint{p, e}]
 		loads[i] = load{float64(c.active), 1}
-		if l.weights != nil {
-			loads[i].weight = float64(l.weights[i])
+		if l.Weights != nil {
+			loads[i].weight = float64(l.Weights[i])
 		}
 		arrived += c.arrived
 	}
@@ -134,16 +128,12 @@ func (l *list) steer(p model.Protocol, counts map[endpoint]count, since, period 
 	for _, each := range loads {
 		*misplaced += max(each.active-level*each.weight, 0)
 	}
-	return shares(loads, l.rate.expected(period), l.shares)
+	return shares(loads, l.rate.expected(period), l.Shares)
 }
 
 func (l *list) cost(next []uint16) int {
-	if slices.Equal(next, l.shares) {
+	if slices.Equal(next, l.Shares) {
 		return 0
 	}
-	return min(model.SharesPerEndpoint*len(l.endpoints), model.MaxSlots)
-}
-
-func (l *list) sent() model.ListShares {
-	return model.ListShares{Endpoints: l.endpoints, Weights: l.weights, Shares: l.shares}
+	return min(model.SharesPerEndpoint*len(l.Endpoints), model.MaxSlots)
 }

@@ -35,8 +35,8 @@ func (q *quota) send(changes []change) (out []model.PoolShares) {
 	}
 	for _, c := range q.take(changes) {
 		c.waits = 0
-		c.pool.cluster.shares, c.pool.local.shares = c.cluster, c.local
-		out = append(out, model.PoolShares{Key: c.key, Cluster: c.pool.cluster.sent(), Local: c.pool.local.sent()})
+		c.pool.cluster.Shares, c.pool.local.Shares = c.cluster, c.local
+		out = append(out, model.PoolShares{Key: c.key, Cluster: c.pool.cluster.ListShares, Local: c.pool.local.ListShares})
 	}
 	return out
 }

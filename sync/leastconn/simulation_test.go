@@ -57,10 +57,10 @@ func inTurns(n int) design {
 	each := new(pool)
 	return func(s *simulation, loads []load) {
 		counts := map[endpoint]count{}
-		each.cluster.endpoints = nil
+		each.cluster.Endpoints = nil
 		for i, l := range loads {
 			addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 80)
-			each.cluster.endpoints = append(each.cluster.endpoints, addr)
+			each.cluster.Endpoints = append(each.cluster.Endpoints, addr)
 			counts[endpoint{addr: addr}] = count{active: int(l.active), arrived: s.arrived / len(loads)}
 		}
 		due := pools{{}: each}.steer(counts, period, period)
@@ -68,7 +68,7 @@ func inTurns(n int) design {
 			return
 		}
 		if each.waits++; each.waits == n {
-			each.waits, each.cluster.shares, s.shares = 0, due[0].cluster, due[0].cluster
+			each.waits, each.cluster.Shares, s.shares = 0, due[0].cluster, due[0].cluster
 		}
 	}
 }
