@@ -143,9 +143,12 @@ func (p *frontendState) target() ChainID {
 
 func (p *frontendState) nodePort() bool { return p.Kind == model.KindNodePort }
 
-// key is the frontend's key in the dispatch maps.
-func (p *frontendState) key() Key {
-	return Key{Addr: p.Match.Addr, Protocol: p.Match.Protocol, Port: p.Match.Port}
+// keyOf is the key of a match in the dispatch maps.
+func keyOf(m model.Match) Key { return Key{Addr: m.Addr, Protocol: m.Protocol, Port: m.Port} }
+
+// match is the match of such a key.
+func (k *Key) match(f model.Family) model.Match {
+	return model.Match{Family: f, Addr: k.Addr, Protocol: k.Protocol, Port: k.Port}
 }
 
 // A slotList is one of the two lists of endpoints, with the kind of its sets.

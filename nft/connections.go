@@ -41,7 +41,7 @@ type DeleteConnections struct {
 func AddUncounted(f model.Family, list []model.Match) AddElements {
 	op := AddElements{Set: SetID{Family: f, Kind: SetUncounted}, Elements: make([]Element, len(list))}
 	for i, m := range list {
-		op.Elements[i].Key = Key{Addr: m.Addr, Protocol: m.Protocol, Port: m.Port}
+		op.Elements[i].Key = keyOf(m)
 	}
 	return op
 }
@@ -58,9 +58,9 @@ type Client struct {
 func Forget(id SetID, list []Client) DeleteElements {
 	op := DeleteElements{Set: id, Elements: make([]Element, len(list))}
 	for i, c := range list {
-		to := c.Destination
-		from := unique.Make(netip.PrefixFrom(c.Addr, id.SourceBits()))
-		op.Elements[i].Key = Key{Source: from, Addr: to.Addr, Protocol: to.Protocol, Port: to.Port}
+		k := keyOf(c.Destination)
+		k.Source = unique.Make(netip.PrefixFrom(c.Addr, id.SourceBits()))
+		op.Elements[i].Key = k
 	}
 	return op
 }
@@ -73,8 +73,7 @@ func IsFull(counters int) bool { return counters >= MaxConnectionCounts*15/16 }
 func UncountedMatches(f model.Family, elements []Element) []model.Match {
 	list := make([]model.Match, len(elements))
 	for i := range elements {
-		k := &elements[i].Key
-		list[i] = model.Match{Family: f, Addr: k.Addr, Protocol: k.Protocol, Port: k.Port}
+		list[i] = elements[i].Key.match(f)
 	}
 	return list
 }

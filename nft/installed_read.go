@@ -64,11 +64,6 @@ func (r *tableReader) elements(kind SetKind) []Element {
 	return r.table.Sets[SetID{Family: r.family, Kind: kind}.Name()].Elements
 }
 
-// match is the frontend that an element of that key belongs to.
-func (r *tableReader) match(k *Key) model.Match {
-	return model.Match{Family: r.family, Addr: k.Addr, Protocol: k.Protocol, Port: k.Port}
-}
-
 func (r *tableReader) read() {
 	r.owners, r.rewrites = map[netip.Addr]bool{}, map[model.Match]model.Match{}
 	for _, e := range r.elements(SetClusterIPs) {
@@ -82,7 +77,7 @@ func (r *tableReader) read() {
 	}
 	for _, kind := range [...]SetKind{SetLocalServices, SetLocalNodePorts} {
 		for _, e := range r.elements(kind) {
-			if f := r.at[r.match(&e.Key)]; f != nil && f.Pool != nil {
+			if f := r.at[e.Key.match(r.family)]; f != nil && f.Pool != nil {
 				scheduled(f.Pool, e.Value.Chain)
 			}
 		}
@@ -98,13 +93,13 @@ func (r *tableReader) read() {
 // readRewrites reads the ClusterIP and port of other addresses.
 func (r *tableReader) readRewrites() {
 	for _, e := range slices.Concat(r.elements(SetServiceIPs), r.elements(SetNodePortServiceIPs)) {
-		m := r.match(&e.Key)
+		m := e.Key.match(r.family)
 		to := m
 		to.Addr = e.Value.Endpoint.Addr()
 		r.rewrites[m] = to
 	}
 	for _, e := range r.elements(SetNodePortServicePorts) {
-		m := r.match(&e.Key)
+		m := e.Key.match(r.family)
 		to := r.rewrites[m]
 		to.Port = e.Value.Endpoint.Port()
 		r.rewrites[m] = to
@@ -113,7 +108,7 @@ func (r *tableReader) readRewrites() {
 
 // frontend returns the frontend of an element, which is added if it is new.
 func (r *tableReader) frontend(e *Element) *model.Frontend {
-	m := r.match(&e.Key)
+	m := e.Key.match(r.family)
 	f := r.at[m]
 	if f == nil {
 		f = &model.Frontend{Match: m, Kind: model.KindExternalIP, Service: parseComment(e.Comment, m.Protocol)}
@@ -191,14 +186,14 @@ func (r *tableReader) readSources() {
 		return
 	}
 	for _, e := range r.elements(SetRestricted) {
-		if f := r.at[r.match(&e.Key)]; f != nil {
+		if f := r.at[e.Key.match(r.family)]; f != nil {
 			f.Restricted = true
 		}
 	}
 	for bits := 1; bits <= families[r.family].bits(); bits++ {
 		id := SetID{Family: r.family, Kind: SetAllowedSources, Slot: uint16(bits)}
 		for _, e := range r.table.Sets[id.Name()].Elements {
-			if f := r.at[r.match(&e.Key)]; f != nil {
+			if f := r.at[e.Key.match(r.family)]; f != nil {
 				f.Sources = append(f.Sources, e.Key.SourcePrefix())
 			}
 		}

@@ -74,7 +74,7 @@ func (p *frontendState) allowedSources(out []setElement) []setElement {
 	}
 	for _, prefix := range byLength(outermost(p.Sources)) {
 		id := SetID{Family: p.Match.Family, Kind: SetAllowedSources, Slot: uint16(prefix.Bits())}
-		k := p.key()
+		k := keyOf(p.Match)
 		k.Source = unique.Make(prefix)
 		out = append(out, setElement{id, Element{Key: k, Service: &p.Service}})
 	}

@@ -196,7 +196,7 @@ func slotsIn(have Tables) map[model.Match]slots {
 	take := func(id SetID, slot func(Key) uint32) {
 		for _, e := range have[id.Family].Sets[id.Name()].Elements {
 			endpoint, known := have[id.Family].EndpointOf(id, &e)
-			m := model.Match{Family: id.Family, Addr: e.Key.Addr, Protocol: e.Key.Protocol, Port: e.Key.Port}
+			m := e.Key.match(id.Family)
 			s := out[m]
 			if list := s.list(id.Local); known && slot(e.Key) == uint32(len(list)) {
 				s.extend(id.Local, endpoint)

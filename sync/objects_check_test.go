@@ -3,7 +3,6 @@ package sync
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -94,85 +93,4 @@ func valueText(v nft.Value) string {
 		return v.Chain.Name()
 	}
 	return fmt.Sprint(v.Endpoint, v.Number)
-}
-
-// checkServed checks that each address and port of each Service is held by it or by
-// another Service that a conflict names, and is installed.
-func (w *apiWorld) checkServed() {
-	held := map[model.Match]model.ServicePortName{}
-	tables := w.read()
-	for _, f := range w.state.services.Frontends() {
-		held[f.Match] = f.Service
-		if !dispatched(tables[f.Match.Family], f.Match) {
-			w.Errorf("not installed: %s of %s", f.Match, f.Service)
-		}
-	}
-	lost := map[model.Conflict]struct{}{}
-	for _, e := range w.objects {
-		s, ok := e.(SetService)
-		if !ok {
-			continue
-		}
-		for _, claim := range w.claims(&s.Service, held) {
-			holder := held[claim.Match]
-			if holder == (model.ServicePortName{}) {
-				w.Errorf("no Service holds %s of %s", claim.Match, claim.Loser)
-			}
-			if holder == claim.Loser {
-				continue
-			}
-			claim.Winner = holder
-			lost[claim] = struct{}{}
-		}
-	}
-	if n := w.state.services.ConflictCount(); n != len(lost) {
-		w.Errorf("%d conflicts are reported, %d claims are lost: %v", n, len(lost), lost)
-	}
-}
-
-// claims returns what a Service claims, as conflicts that it may have lost. A port that
-// loses its ClusterIP claims no other address.
-func (w *apiWorld) claims(s *model.Service, held map[model.Match]model.ServicePortName) []model.Conflict {
-	outside := s.LoadBalancerIPs
-	if !w.config.IgnoreExternalIPs {
-		outside = slices.Concat(outside, s.ExternalIPs)
-	}
-	var out []model.Conflict
-	for _, own := range s.ClusterIPs {
-		f := model.FamilyOf(own)
-		for _, p := range s.Ports {
-			name := model.ServicePortName{ServiceName: s.Name, Port: p.Name, Protocol: p.Protocol}
-			claim := func(a netip.Addr, port uint16) {
-				m := model.Match{Family: f, Addr: a, Protocol: p.Protocol, Port: port}
-				out = append(out, model.Conflict{Match: m, Loser: name})
-			}
-			claim(own, p.Port)
-			if held[out[len(out)-1].Match] != name {
-				continue
-			}
-			for _, a := range outside {
-				if model.FamilyOf(a) == f {
-					claim(a, p.Port)
-				}
-			}
-			if p.NodePort != 0 {
-				claim(netip.Addr{}, p.NodePort)
-			}
-		}
-	}
-	return out
-}
-
-// dispatched reports whether the table has an element for the match.
-func dispatched(t *nft.Table, m model.Match) bool {
-	kinds := []nft.SetKind{nft.SetServices, nft.SetNoEndpointServices}
-	if !m.Addr.IsValid() {
-		kinds = []nft.SetKind{nft.SetNodePorts, nft.SetNoEndpointNodePorts}
-	}
-	return slices.ContainsFunc(kinds, func(kind nft.SetKind) bool {
-		elements := t.Sets[nft.SetID{Family: m.Family, Kind: kind}.Name()].Elements
-		return slices.ContainsFunc(elements, func(e nft.Element) bool {
-			return e.Key == nft.Key{Addr: m.Addr, Protocol: m.Protocol, Port: m.Port}
-		})
-	})
 }

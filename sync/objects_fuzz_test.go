@@ -41,7 +41,6 @@ func FuzzObjects(f *testing.F) {
 			}
 		}
 		w.sync(never)
-		w.checkServed()
 		w.checkFromScratch()
 		w.deleteAll()
 		w.sync(never)

@@ -102,43 +102,29 @@ func (e *Encoder) Data(kind uint16, b []byte) {
 }
 
 // Uint8 appends a number of one byte.
-func (e *Encoder) Uint8(kind uint16, n uint8) {
-	at := e.Open(kind)
-	e.Bytes = append(e.Bytes, n)
-	e.Close(at)
-}
+func (e *Encoder) Uint8(kind uint16, n uint8) { e.sized(kind, 1)[0] = n }
 
 // Uint16 appends a number in network byte order.
-func (e *Encoder) Uint16(kind, n uint16) {
-	at := e.Open(kind)
-	e.Bytes = binary.BigEndian.AppendUint16(e.Bytes, n)
-	e.Close(at)
-}
+func (e *Encoder) Uint16(kind, n uint16) { binary.BigEndian.PutUint16(e.sized(kind, 2), n) }
 
 // Uint32 appends a number in network byte order.
-func (e *Encoder) Uint32(kind uint16, n uint32) {
-	at := e.Open(kind)
-	e.Bytes = binary.BigEndian.AppendUint32(e.Bytes, n)
-	e.Close(at)
-}
+func (e *Encoder) Uint32(kind uint16, n uint32) { binary.BigEndian.PutUint32(e.sized(kind, 4), n) }
 
 // Uint64 appends a number in network byte order.
-func (e *Encoder) Uint64(kind uint16, n uint64) {
-	at := e.Open(kind)
-	e.Bytes = binary.BigEndian.AppendUint64(e.Bytes, n)
-	e.Close(at)
-}
+func (e *Encoder) Uint64(kind uint16, n uint64) { binary.BigEndian.PutUint64(e.sized(kind, 8), n) }
 
 // NativeUint16 appends a number in the byte order of the machine.
-func (e *Encoder) NativeUint16(kind, n uint16) {
-	at := e.Open(kind)
-	e.Bytes = binary.NativeEndian.AppendUint16(e.Bytes, n)
-	e.Close(at)
-}
+func (e *Encoder) NativeUint16(kind, n uint16) { binary.NativeEndian.PutUint16(e.sized(kind, 2), n) }
 
 // NativeUint32 appends a number in the byte order of the machine.
 func (e *Encoder) NativeUint32(kind uint16, n uint32) {
+	binary.NativeEndian.PutUint32(e.sized(kind, 4), n)
+}
+
+// sized appends an attribute of n bytes, and returns these.
+func (e *Encoder) sized(kind uint16, n int) []byte {
 	at := e.Open(kind)
-	e.Bytes = binary.NativeEndian.AppendUint32(e.Bytes, n)
+	e.Bytes = append(e.Bytes, zeros[:n]...)
 	e.Close(at)
+	return e.Bytes[at+HeaderLen:]
 }
