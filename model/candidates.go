@@ -124,21 +124,12 @@ func (s endpointSlices) compare(a, b candidate) int {
 	return s.compareSameAddr(a, b)
 }
 
-// compareSameAddr orders candidates of one address and number. Their positions come
-// last: they do not affect traffic, but make every candidate findable.
-func (s endpointSlices) compareSameAddr(a, b candidate) int {
-	return cmp.Or(
-		s.compareDuplicates(a, b),
-		cmp.Compare(a.slice, b.slice),
-		cmp.Compare(a.index, b.index),
-	)
-}
-
-// compareDuplicates orders endpoints of one address so that the one to use comes
+// compareSameAddr orders candidates of one address and number so that the one to use comes
 // first: one that does not terminate, then by the other conditions, then one that is
 // drained or has a weight, so that a slice of its own can drain an endpoint which another
 // one has, too. The result does not depend on the order of the slices or on the node.
-func (s endpointSlices) compareDuplicates(a, b candidate) int {
+// Their positions come last: they do not affect traffic, but make every candidate findable.
+func (s endpointSlices) compareSameAddr(a, b candidate) int {
 	p, q := s.endpoint(a), s.endpoint(b)
 	return cmp.Or(
 		trueFirst(!p.Terminating, !q.Terminating),
@@ -150,6 +141,8 @@ func (s endpointSlices) compareDuplicates(a, b candidate) int {
 		cmp.Compare(p.Node, q.Node),
 		cmp.Compare(p.ZoneHints, q.ZoneHints),
 		cmp.Compare(p.NodeHints, q.NodeHints),
+		cmp.Compare(a.slice, b.slice),
+		cmp.Compare(a.index, b.index),
 	)
 }
 

@@ -2,7 +2,6 @@ package model
 
 import (
 	"cmp"
-	"maps"
 	"net/netip"
 	"slices"
 )
@@ -241,26 +240,4 @@ func (c *claims) conflict(cl claim) (Conflict, bool) {
 		return Conflict{}, false
 	}
 	return Conflict{m, holder.frontend.Service, cl.frontend.Service}, true
-}
-
-// conflicts lists all conflicts, unsorted.
-func (c *claims) conflicts() []Conflict {
-	out := make([]Conflict, 0, c.loserTotal)
-	for m := range c.loserCounts {
-		for _, cl := range c.byMatch[m] {
-			if lost, loses := c.conflict(cl); loses {
-				out = append(out, lost)
-			}
-		}
-	}
-	return out
-}
-
-// frontends lists the winners, sorted by Match.
-func (c *claims) frontends() []Frontend {
-	out := make([]Frontend, 0, len(c.winners))
-	for _, m := range slices.SortedFunc(maps.Keys(c.winners), Match.Compare) {
-		out = append(out, *c.winners[m])
-	}
-	return out
 }

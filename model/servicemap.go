@@ -173,7 +173,13 @@ func (m *ServiceMap) Service(name ServiceName) *Service {
 }
 
 // Frontends lists every frontend, sorted by Match.
-func (m *ServiceMap) Frontends() []Frontend { return m.claims.frontends() }
+func (m *ServiceMap) Frontends() []Frontend {
+	out := make([]Frontend, 0, len(m.claims.winners))
+	for _, match := range slices.SortedFunc(maps.Keys(m.claims.winners), Match.Compare) {
+		out = append(out, *m.claims.winners[match])
+	}
+	return out
+}
 
 // FrontendsOf lists the frontends of one Service.
 func (m *ServiceMap) FrontendsOf(name ServiceName) []Frontend {
@@ -201,7 +207,17 @@ func (m *ServiceMap) HealthChecks() []HealthCheck {
 }
 
 // Conflicts lists all conflicts, unsorted.
-func (m *ServiceMap) Conflicts() []Conflict { return m.claims.conflicts() }
+func (m *ServiceMap) Conflicts() []Conflict {
+	out := make([]Conflict, 0, m.claims.loserTotal)
+	for match := range m.claims.loserCounts {
+		for _, cl := range m.claims.byMatch[match] {
+			if lost, loses := m.claims.conflict(cl); loses {
+				out = append(out, lost)
+			}
+		}
+	}
+	return out
+}
 
 // ConflictCount returns the number of conflicts.
 func (m *ServiceMap) ConflictCount() int { return m.claims.loserTotal }

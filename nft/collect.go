@@ -183,7 +183,7 @@ func (g *collector) contents(others map[SetID][]Element) *contents {
 		case len(s.refs) > 0:
 			out.refs[s.id] = &s.refs
 		case len(s.elements) > 0:
-			out.elements[s.id] = slices.CompactFunc(sorted(s.elements), sameKey)
+			out.elements[s.id] = slices.CompactFunc(SortByKey(s.elements), sameKey)
 		}
 	}
 	return out

@@ -56,7 +56,7 @@ func (e *edit) batch(c *Config, has func(SetID) bool) Batch {
 	sets := slices.SortedFunc(maps.Keys(e.elements), compareSets)
 	for _, id := range sets {
 		if removed := e.elements[id].remove; len(removed) > 0 {
-			b = append(b, DeleteElements{id, sorted(removed)})
+			b = append(b, DeleteElements{id, SortByKey(removed)})
 		}
 	}
 	slices.SortFunc(e.deleteSets, func(a, b DeleteSet) int { return compareNamed(a.Family, a.Name, b.Family, b.Name) })
@@ -91,7 +91,7 @@ func (e *edit) appendAdded(b Batch, sets []SetID) Batch {
 				continue
 			}
 			if added := e.elements[id].add; len(added) > 0 {
-				b = append(b, AddElements{id, sorted(added)})
+				b = append(b, AddElements{id, SortByKey(added)})
 			}
 			if refs := e.elements[id].refs; refs != nil {
 				b = append(b, addFrontends(id, refs))
@@ -101,8 +101,8 @@ func (e *edit) appendAdded(b Batch, sets []SetID) Batch {
 	return b
 }
 
-// sorted orders elements by key. Most come in order already.
-func sorted(elements []Element) []Element {
+// SortByKey orders elements by key, and returns them. Most come in order already.
+func SortByKey(elements []Element) []Element {
 	byKey := func(a, b Element) int { return CompareKeys(a.Key, b.Key) }
 	if !slices.IsSortedFunc(elements, byKey) {
 		slices.SortFunc(elements, byKey)

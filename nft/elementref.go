@@ -110,7 +110,7 @@ func (o AddFrontends) Elements() []Element {
 	for i := range list {
 		o.Make(i, &list[i])
 	}
-	return sorted(list)
+	return SortByKey(list)
 }
 
 func (o AddFrontends) String() string { return AddElements{o.Set, o.Elements()}.String() }

@@ -198,8 +198,12 @@ func slotsIn(have Tables) map[model.Match]slots {
 			endpoint, known := have[id.Family].EndpointOf(id, &e)
 			m := e.Key.match(id.Family)
 			s := out[m]
-			if list := s.list(id.Local); known && slot(e.Key) == uint32(len(list)) {
-				s.extend(id.Local, endpoint)
+			list := &s.cluster
+			if id.Local {
+				list = &s.local
+			}
+			if known && slot(e.Key) == uint32(len(*list)) {
+				*list = append(*list, endpoint)
 				out[m] = s
 			}
 		}
@@ -219,14 +223,6 @@ func slotsIn(have Tables) map[model.Match]slots {
 		}
 	}
 	return out
-}
-
-func (s *slots) extend(local bool, e netip.AddrPort) {
-	if local {
-		s.local = append(s.local, e)
-	} else {
-		s.cluster = append(s.cluster, e)
-	}
 }
 
 func (r *Ruleset) chains() []ChainID {
@@ -278,7 +274,7 @@ func nodeElements(cidrs []netip.Prefix, addrs []netip.Addr) map[SetID][]Element 
 		out[id] = append(out[id], Element{Key: Key{Addr: a}})
 	}
 	for id, elements := range out {
-		out[id] = slices.CompactFunc(sorted(elements), sameKey)
+		out[id] = slices.CompactFunc(SortByKey(elements), sameKey)
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/wire"
 )
 
@@ -44,7 +45,7 @@ func (l *Loop) tryRecover(err error) bool {
 // rebuildFullSet has a set rebuilt that was refused for being full. It does so once for
 // each set until a sync succeeds: what did not help is not repeated.
 func (l *Loop) rebuildFullSet(refusal *wire.Error) bool {
-	set, adds := refusal.Fills()
+	set, adds := nft.AddsTo(refusal.Op)
 	if refusal.Cause() != wire.CauseFull || !adds || slices.Contains(l.fullSets, set) {
 		return false
 	}

@@ -68,7 +68,7 @@
 //		matrix.TestMatrix
 //		matrix.TestEndpointsAreRemovedAndAddedForEveryAddress
 //	TestHealthCheckNodePortWhenTerminating
-//		model.TestHealthCheckCountsReadyLocalAddresses
+//		model.TestHistories
 //		healthcheck.TestHealthCheckResponsesAreThoseOfKubeProxy
 //	TestNoEndpointsMetric
 //		matrix.TestPortsWithoutLocalEndpointsAreCounted

@@ -161,10 +161,7 @@ func (d *decoder) verdict(f model.Family, v *nft.Value, b []byte) {
 // SortElements sorts what was read of one set by key, and drops the repetitions that a
 // dump may have. Starts and ends of intervals become prefixes.
 func SortElements(id nft.SetID, list []nft.Element) []nft.Element {
-	byKey := func(a, b nft.Element) int { return nft.CompareKeys(a.Key, b.Key) }
-	if !slices.IsSortedFunc(list, byKey) { // most come in order already
-		slices.SortFunc(list, byKey)
-	}
+	list = nft.SortByKey(list)
 	if id.Layout().Interval {
 		return joinIntervals(list)
 	}

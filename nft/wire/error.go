@@ -2,7 +2,6 @@ package wire
 
 import (
 	"errors"
-	"io/fs"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -101,7 +100,7 @@ func (e *Error) reason() string {
 	return e.Errno.Error()
 }
 
-// Unwrap returns the errno.
+// Unwrap returns the errno, which is comparable to the errors of package fs.
 func (e *Error) Unwrap() error { return e.Errno }
 
 // A Cause is why the kernel refused a batch, and so what can be done.
@@ -165,23 +164,6 @@ func (e *Error) Offenders() []*Error {
 
 // isAddition reports whether an element was refused that a Service port adds.
 func (e *Error) isAddition() bool {
-	_, adds := e.Fills()
+	_, adds := nft.AddsTo(e.Op)
 	return adds && e.NamesService()
-}
-
-// Fills returns the set to which the refused command adds elements. It reports false if it
-// adds none.
-func (e *Error) Fills() (id nft.SetID, adds bool) { return nft.AddsTo(e.Op) }
-
-// Is makes the errno comparable to the errors of package fs.
-func (e *Error) Is(target error) bool {
-	switch target {
-	case fs.ErrNotExist:
-		return e.Errno == unix.ENOENT
-	case fs.ErrExist:
-		return e.Errno == unix.EEXIST
-	case fs.ErrPermission:
-		return e.Errno == unix.EPERM || e.Errno == unix.EACCES
-	}
-	return false
 }

@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"kube-vmap/nft/kernel/rtnetlink"
+	"kube-vmap/sync"
 )
 
 // maxBackoff is the longest delay after a failure, and how long a feed must work for the
@@ -102,10 +103,7 @@ func Follow[T any](ctx context.Context, log *slog.Logger, open func() (Feed[T], 
 		}
 		length := delay.Step()
 		log.Warn("network of the node not readable, retrying", "err", err, "retry_in", length)
-		select {
-		case <-ctx.Done():
-		case <-time.After(length):
-		}
+		sync.Sleep(ctx, length)
 	}
 }
 
@@ -142,9 +140,7 @@ func (t *sender) sendIfChanged(ctx context.Context, addrs []netip.Addr) {
 	if t.sentOnce && slices.Equal(addrs, t.last) {
 		return
 	}
-	select {
-	case t.out <- addrs:
+	if sync.Send(ctx, t.out, addrs) {
 		t.sentOnce, t.last = true, addrs
-	case <-ctx.Done():
 	}
 }
