@@ -42,15 +42,8 @@ func (s *slots) list(local bool) []netip.AddrPort {
 	return s.cluster
 }
 
-// newState assigns slots to the frontend's endpoints. Endpoints that are in old keep their
-// slots.
-func (c *Config) newState(f model.Frontend, old slots) *frontendState {
-	p := new(frontendState)
-	c.initState(p, &f, old)
-	return p
-}
-
-// initState is newState in memory that the caller allocates, for many at a time.
+// initState assigns slots to the frontend's endpoints. Endpoints that are in old keep their
+// slots. The caller allocates the memory, for many at a time.
 func (c *Config) initState(p *frontendState, f *model.Frontend, old slots) {
 	*p = frontendState{Frontend: *f}
 	p.tracksAddrs = c.DropInvalid && f.Match.Protocol == model.TCP

@@ -43,7 +43,8 @@ func (r *Ruleset) Plan(c Change) *Plan {
 		if old != nil {
 			before = old.slots
 		}
-		next := r.config.newState(c.Set[i], before)
+		next := new(frontendState)
+		r.config.initState(next, &c.Set[i], before)
 		p.set = append(p.set, placedFrontend{next, at})
 		p.replace(r, old, next)
 	}

@@ -82,7 +82,7 @@ func (l *Loop) applyAll() (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("read the kernel: %w", err)
 	}
-	l.drift.readBegins(foreign)
+	l.drift.foreign = foreign // before the read
 	have, err := l.kernel.Read()
 	if err != nil {
 		return Result{}, fmt.Errorf("read the kernel: %w", err)

@@ -78,10 +78,6 @@ func (d *drift) tick() <-chan time.Time {
 	return d.ticker.C
 }
 
-// readBegins notes the count of foreign changes before a read that all rules are
-// compared with.
-func (d *drift) readBegins(foreign uint32) { d.foreign = foreign }
-
 // changed notes that we have changed our tables.
 func (d *drift) changed() { d.version++ }
 
