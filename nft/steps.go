@@ -57,37 +57,37 @@ func (s *stepSplitter) place(op Op) {
 	switch op := op.(type) {
 	case AddTable, AddCounter:
 		s.declare = append(s.declare, op)
+		return
 	case AddSet:
-		if s.isDropped(op.Set) {
-			s.now = append(s.now, op)
-		} else {
+		if !s.isDropped(op.Set) {
 			s.declare = append(s.declare, op)
+			return
 		}
 	case AddFrontends:
 		if s.divides(op.Set) {
 			s.before = append(s.before, op)
-		} else {
-			s.now = append(s.now, op)
+			return
 		}
 	case AddElements:
-		free, bound := s.divide(op.Set, op.Elements, s.deleted)
-		s.before = appendElements(s.before, AddElements{op.Set, free}, len(free))
 		if s.divides(op.Set) {
+			free, bound := divide(op.Elements, s.deleted[op.Set])
+			if len(free) > 0 {
+				s.before = append(s.before, AddElements{op.Set, free})
+			}
 			s.replacing(op.Set).add = bound
-		} else {
-			s.now = append(s.now, op)
+			return
 		}
 	case DeleteElements:
-		free, bound := s.divide(op.Set, op.Elements, s.added)
-		s.after = appendElements(s.after, DeleteElements{op.Set, free}, len(free))
 		if s.divides(op.Set) {
+			free, bound := divide(op.Elements, s.added[op.Set])
+			if len(free) > 0 {
+				s.after = append(s.after, DeleteElements{op.Set, free})
+			}
 			s.replacing(op.Set).remove = bound
-		} else {
-			s.now = append(s.now, op)
+			return
 		}
-	default:
-		s.now = append(s.now, op)
 	}
+	s.now = append(s.now, op)
 }
 
 func (s *stepSplitter) isDropped(id SetID) bool {
@@ -110,29 +110,18 @@ func (s *stepSplitter) replacing(id SetID) *elementEdit {
 }
 
 // divide separates endpoints whose keys are not among the others of their set.
-func (s *stepSplitter) divide(id SetID, list []Element, others map[SetID]map[Key]struct{}) (free, bound []Element) {
-	if !s.divides(id) {
-		return nil, nil
-	}
-	if len(others[id]) == 0 {
+func divide(list []Element, others map[Key]struct{}) (free, bound []Element) {
+	if len(others) == 0 {
 		return list, nil
 	}
 	for _, e := range list {
-		if _, replaced := others[id][e.Key]; replaced {
+		if _, replaced := others[e.Key]; replaced {
 			bound = append(bound, e)
 		} else {
 			free = append(free, e)
 		}
 	}
 	return free, bound
-}
-
-// appendElements appends an op of n elements, unless n is zero.
-func appendElements(b Batch, op Op, n int) Batch {
-	if n == 0 {
-		return b
-	}
-	return append(b, op)
 }
 
 // steps returns the transactions. All but the switch have at most limit elements.
