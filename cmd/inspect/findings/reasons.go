@@ -181,7 +181,7 @@ var sentences = map[string]string{
 
 // Parts of several sentences.
 const (
-	silent     = "endpoint $names$on does not answer$unanswered since $since"
+	silent     = "endpoint $names$on does not answer$unanswered since $since$pods"
 	noEndpoint = "no ${family}endpoint in any EndpointSlice, so that every ${family}connection is refused: "
 	refusal    = "${!, so that every connection is refused|}"
 	elsewhere  = "${the only endpoint that serves is on another node|all %d endpoints that serve are on other nodes}"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -82,6 +83,11 @@ func (s *sentence) word(name string) string {
 		return fmt.Sprintf("%d of %d endpoints", s.Hit, s.All)
 	case "named":
 		return ": " + nodestatus.JoinFirst(s.Named, s.NamedOf, maxNamed)
+	case "pods": // if they have other names than their addresses by now
+		if len(s.Named) == 0 || slices.Contains(s.Endpoints, s.Named[0]) {
+			return ""
+		}
+		return s.word("named")
 	case "missing":
 		if s.All == 0 {
 			return "the port"
