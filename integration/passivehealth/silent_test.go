@@ -53,18 +53,18 @@ func newScene(t *testing.T, flags ...string) *scene {
 	return sc
 }
 
-// command runs a program on a host.
-func (s *scene) command(h *lab.Host, name string, args ...string) {
+// nft runs nft on a host.
+func (s *scene) nft(h *lab.Host, commands string) {
 	s.t.Helper()
-	if out, err := h.Command(s.t.Context(), name, args...).CombinedOutput(); err != nil {
-		s.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	if out, err := h.Command(s.t.Context(), "nft", commands).CombinedOutput(); err != nil {
+		s.t.Fatalf("nft %s: %v\n%s", commands, err, out)
 	}
 }
 
 // silence makes an endpoint drop all packets.
 func (s *scene) silence(h *lab.Host) {
 	s.t.Helper()
-	s.command(h, "nft", "add table inet silent; add chain inet silent input { type filter hook input priority -300; "+
+	s.nft(h, "add table inet silent; add chain inet silent input { type filter hook input priority -300; "+
 		"policy drop; }; add rule inet silent input icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept")
 }
 
@@ -154,7 +154,7 @@ func TestSilentEndpointGetsNoConnectionsUntilItAnswers(t *testing.T) {
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	s.command(silent, "nft", "delete table inet silent")
+	s.nft(silent, "delete table inet silent")
 	s.awaitAll(messageUsed, silent)
 	s.awaitEach(silent)
 }
@@ -203,7 +203,7 @@ func TestReportOnlyReports(t *testing.T) {
 	before := s.proxy.CountMessages("applied")
 	s.silence(silent)
 	s.awaitAll(messageSilent, silent)
-	s.command(silent, "nft", "delete table inet silent")
+	s.nft(silent, "delete table inet silent")
 	s.awaitAll(messageUsed, silent)
 	stop()
 	if n := s.proxy.CountMessages("applied"); n != before {
@@ -216,7 +216,7 @@ func TestReportOnlyReports(t *testing.T) {
 func TestPolicyAgainstOneClientIsNoSilence(t *testing.T) {
 	s := newScene(t, "--passive-health-checks=avoid")
 	client, server := s.servers[0], s.servers[2]
-	s.command(server, "nft", fmt.Sprintf("add table inet refusal; "+
+	s.nft(server, fmt.Sprintf("add table inet refusal; "+
 		"add chain inet refusal input { type filter hook input priority 0; }; "+
 		"add rule inet refusal input ip saddr %s drop; add rule inet refusal input ip6 saddr %s drop",
 		client.Addr(model.IPv4), client.Addr(model.IPv6)))

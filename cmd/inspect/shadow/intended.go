@@ -17,7 +17,7 @@ const (
 	intendedServiceCIDR = "kube-proxy may need an hour to follow ServiceCIDRs"
 	intendedNodePorts   = "node ports answer on primary addresses in every mode"
 	intendedFromNode    = "the node's connections to external addresses without endpoints are refused as in nftables mode"
-	intendedExcluded    = "clients outside the source ranges of a Service without endpoints are dropped as in nftables mode"
+	intendedExcluded    = "clients outside source ranges are dropped as in nftables mode, also without endpoints"
 	intendedWeights     = "weights"
 	intendedScheduler   = "scheduler "
 	intendedDrained     = "weight 0 drains"
@@ -76,8 +76,7 @@ func (c *comparer) intendedForService(d *Difference, f *frontend, ours, theirs *
 	case d.Kind == KindVerdict && c.isNodeToExternal(d, f) &&
 		ours.verdict() == simulate.VerdictRefused && theirs.verdict() == simulate.VerdictNotService:
 		return intendedFromNode
-	case verdicts && c.report.Mode == modeIPTables && f.ours.Restricted && ours.verdict() == simulate.VerdictDropped &&
-		(theirs.verdict() == simulate.VerdictRefused || c.isNodeToExternal(d, f) && theirs.verdict() == simulate.VerdictNotService):
+	case verdicts && c.report.Mode == modeIPTables && c.excludes(d, f, ours, theirs):
 		return intendedExcluded
 	case d.Kind == KindShares && (p.ClusterWeights != nil || p.LocalWeights != nil):
 		return intendedWeights
@@ -93,6 +92,14 @@ func (c *comparer) intendedForService(d *Difference, f *frontend, ours, theirs *
 		return intendedAffinity
 	}
 	return ""
+}
+
+// excludes reports whether source ranges exclude a client to which kube-proxy in iptables mode says
+// first that there are no endpoints.
+func (c *comparer) excludes(d *Difference, f *frontend, ours, theirs *outcome) bool {
+	none := theirs.verdict() == simulate.VerdictRefused ||
+		c.isNodeToExternal(d, f) && theirs.verdict() == simulate.VerdictNotService
+	return none && f.ours.Restricted && ours.verdict() == simulate.VerdictDropped
 }
 
 // isNodeToExternal reports whether the node asks an external address while kube-proxy is in
