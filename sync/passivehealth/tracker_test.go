@@ -98,6 +98,13 @@ func TestNothingElseIsUnresponsive(t *testing.T) {
 			}
 			return w.traffic(never, s)
 		},
+		"this node is cut off, also from the API server": func(w *world, s *service) func() bool {
+			for _, e := range s.endpoints {
+				w.dead[e.addr.Addr()] = true
+			}
+			clear(w.nodes) // where kubelets listen is not known
+			return w.traffic(never, s)
+		},
 	} {
 		for _, f := range model.Families {
 			for _, p := range model.Protocols {
