@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,12 @@ import (
 // flagsVariable is the environment variable with flags for every start, so that tests of packets
 // can be repeated with another configuration.
 const flagsVariable = "KUBE_VMAP_FLAGS"
+
+// silence are warnings that are expected of passive health checks: in many tests endpoints or
+// packets are lost. Tests with the flag of the checks decide themselves.
+var silence = []string{
+	"endpoint does not answer", "node and its endpoints do not answer", "reachability of other nodes changed",
+}
 
 // Launch says how to run the program, for tests that need more than [Start].
 type Launch struct {
@@ -50,6 +57,9 @@ func (l Launch) Start(t testing.TB) *Daemon {
 		t.Fatal(err)
 	}
 	d := &Daemon{Process: p, t: t, problems: l.Problems}
+	if !slices.ContainsFunc(line, func(arg string) bool { return strings.HasPrefix(arg, "--passive-health-checks=") }) {
+		d.ignored = slices.Clone(silence)
+	}
 	t.Cleanup(d.close)
 	return d
 }
