@@ -39,13 +39,14 @@ func (h *Host) AskFresh(p model.Protocol, from netip.Addr, to netip.AddrPort, ti
 	}
 }
 
-// Fresh ports are above those of servers, and not in the range of node ports.
+// Fresh ports are above those of servers, not in the range of node ports, and below the first port
+// from which Linux does not connect by default (ip_local_port_range).
 const (
 	firstFreshPort  = 11000
 	firstNodePort   = 30000
 	portsBelow      = firstNodePort - firstFreshPort
 	firstFreshAbove = 33000
-	freshPorts      = portsBelow + 1<<16 - firstFreshAbove
+	freshPorts      = portsBelow + 61000 - firstFreshAbove
 )
 
 // FreshPort returns a local port that nothing was asked from before, or not for

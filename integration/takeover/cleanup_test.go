@@ -2,7 +2,6 @@ package takeover
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -112,7 +111,7 @@ func (p *probationer) askWebAllTheTime(ctx context.Context, from *lab.Host, w da
 	for ctx.Err() == nil {
 		a, err := from.AskFresh(w.Protocol, netip.Addr{}, p.services[0].ClusterAddrPort(w.Family), patience)
 		if err == nil && a.Outcome != lab.Answered {
-			err = errors.New(a.String())
+			err = fmt.Errorf("%s from %s at %s: %s", w, from, time.Now().UTC().Format(time.StampMicro), a)
 		}
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"slices"
@@ -119,10 +120,18 @@ func connectFrom(ctx context.Context, port uint16, to netip.AddrPort) error {
 	return errors.Join(c.(*net.TCPConn).SetLinger(0), c.Close())
 }
 
-func freePort() (uint16, error) {
-	l, err := net.ListenTCP("tcp", nil)
-	if err != nil {
-		return 0, err
+// firstTrialPort is above the ports from which Linux connects by default (ip_local_port_range): a
+// client with the same source port would pass kube-proxy's rules, too, and these may lead nowhere.
+const firstTrialPort = 61000
+
+// freePort returns a port that no client of the node or its pods is likely to connect from.
+func freePort() (port uint16, err error) {
+	for range maxAttempts {
+		port = uint16(firstTrialPort + rand.IntN(1<<16-firstTrialPort))
+		var l net.Listener
+		if l, err = net.ListenTCP("tcp", &net.TCPAddr{Port: int(port)}); err == nil {
+			return port, l.Close()
+		}
 	}
-	return l.Addr().(*net.TCPAddr).AddrPort().Port(), l.Close()
+	return 0, err
 }
