@@ -216,7 +216,9 @@ func TestTakeoverCanBeUndoneAndRepeated(t *testing.T) {
 			p.expect("after SIGKILL", tc.backend, true, true, true, "probation until=")
 			d = p.start()
 			p.expect("after a restart", tc.backend, true, true, true, "probation until=")
-
+			eventually.Holds(t, "a sample of what works", func() bool { // without which the fault is none
+				return strings.Contains(p.problems(), "rules are suspended until")
+			})
 			p.run(p.fault(), "nft", "-f", "-")
 			status := p.awaitReturn(d)
 			entry := d.Logged(0, returnedMessage, func(process.Entry) bool { return true })
