@@ -23,7 +23,7 @@ type fault struct {
 	// command finds it, in the same form. Its output has all of want: the cause, and the
 	// field of an object.
 	command string
-	want    []string
+	want    []string // parts of its output; " | " separates alternatives
 	// without is what would be a wrong cause.
 	without string
 	set     func(*scene)
@@ -268,7 +268,8 @@ var faults = []fault{
 	},
 	{ // the last one
 		name: "node that is gone", symptom: "since a minute ago, a third of the connections to Service NS/web time out",
-		command: problems, want: []string{"does not answer", "web-3", "NODE-3"},
+		// Of one Service, or of the node if others have endpoints there that clients ask.
+		command: problems, want: []string{"does not answer | NodeNotAnswering", "web-3 | Node NODE-3", "NODE-3"},
 		set: func(s *scene) {
 			s.web(0, 1, 2)
 			s.service("web", 3)
