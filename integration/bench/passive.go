@@ -59,7 +59,10 @@ func (b *bench) passivePart(s *report.Section, box *sandbox, waiting int, most f
 		EndpointsByNode: func(context.Context, []netip.Addr) (map[string][]netip.Addr, error) { return nil, nil },
 		Unresponsive:    found, Log: slog.New(slog.DiscardHandler),
 	})
-	pool := &model.Pool{PassiveChecks: model.PassiveChecksAvoid}
+	pool := &model.Pool{PassiveChecks: model.PassiveChecksReport} // the default
+	if waiting > 0 {
+		pool.PassiveChecks = model.PassiveChecksAvoid
+	}
 	pool.Key = model.Match{Addr: trackedService.Addr(), Protocol: model.TCP, Port: trackedService.Port()}
 	for n := range trackedEndpoints {
 		pool.Cluster = append(pool.Cluster, trackedEndpoint(n))

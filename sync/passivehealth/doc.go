@@ -44,5 +44,5 @@
 // # Cost
 //
 // While the counter does not move, connection tracking is read for 0.04 % of one processor's time,
-// otherwise for 0.6 %, with bursts. Questions are at most 50 a second, which namespaces share.
+// otherwise for 0.4 %, with bursts. Questions are at most 50 a second, which namespaces share.
 package passivehealth
