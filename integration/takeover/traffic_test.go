@@ -42,6 +42,7 @@ type scene struct {
 	pods    []*lab.Host
 	clients []*lab.Host
 	ours    nft.Batch // adds our rules for the frontends
+	opened  uint16    // flows
 }
 
 func newScene(t *testing.T, load func(*machine)) *scene {
@@ -211,11 +212,15 @@ type flow struct {
 	name, endpoint string
 }
 
+// firstFlowPort is below the ports of [lab.Host.AskFresh], which for SCTP may be one of a flow.
+const firstFlowPort = 9000
+
 // open opens connections.
 func (s *scene) open() (flows []flow) {
 	s.t.Helper()
 	s.everywhere(func(from *lab.Host, f frontend) {
-		c, err := from.Flow(f.protocol, netip.AddrPort{}, f.at)
+		s.opened++
+		c, err := from.Flow(f.protocol, netip.AddrPortFrom(netip.Addr{}, firstFlowPort+s.opened), f.at)
 		if err != nil {
 			s.t.Fatal(err)
 		}
