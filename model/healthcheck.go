@@ -19,14 +19,14 @@ type HealthCheck struct {
 
 // healthCheck returns the health check of a Service some of whose endpoints may not answer. Without
 // a health check node port, its port is zero and nothing is counted.
-func healthCheck(s *Service, v *endpointView, unresponsive []UnresponsiveEndpoints) HealthCheck {
+func healthCheck(s *Service, v *endpointView, unresponsive map[Match][]netip.AddrPort) HealthCheck {
 	h := HealthCheck{Service: s.Name, UID: s.UID, Port: s.HealthCheckNodePort}
 	if h.Port == 0 {
 		return h
 	}
 	missing := map[netip.Addr]bool{}
-	for _, u := range unresponsive {
-		for _, a := range u.Endpoints {
+	for _, endpoints := range unresponsive {
+		for _, a := range endpoints {
 			missing[a.Addr()] = true
 		}
 	}

@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 )
 
@@ -11,10 +12,11 @@ type serviceEntry struct {
 	name    ServiceName
 	service *Service        // nil while only slices are known
 	slices  []EndpointSlice // sorted by name
-	shares  []PoolShares    // that were set and still fit
 	dirty   bool            // in ServiceMap.dirty
-	// unresponsive are endpoints that do not answer and that the pools still have.
-	unresponsive []UnresponsiveEndpoints
+	// By the key of their pool: shares that were set and still fit, and endpoints that do not
+	// answer and that the pool still has.
+	shares       map[Match]PoolShares
+	unresponsive map[Match][]netip.AddrPort
 
 	// What the last Changes computed:
 

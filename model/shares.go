@@ -2,7 +2,6 @@ package model
 
 import (
 	"net/netip"
-	"slices"
 )
 
 // SharesPerEndpoint is how many slots for each endpoint are shared by active connections,
@@ -46,10 +45,19 @@ func (m *ServiceMap) SetShares(all []PoolShares) {
 		if e == nil {
 			continue
 		}
-		e.shares = slices.DeleteFunc(e.shares, func(o PoolShares) bool { return o.Key == s.Key })
-		if s.Cluster.Shares != nil || s.Local.Shares != nil {
-			e.shares = append(e.shares, s)
-		}
+		set(&e.shares, s.Key, s, s.Cluster.Shares != nil || s.Local.Shares != nil)
+	}
+}
+
+// set sets or deletes what is known of a pool.
+func set[V any](of *map[Match]V, key Match, v V, keep bool) {
+	switch {
+	case !keep:
+		delete(*of, key)
+	case *of == nil:
+		*of = map[Match]V{key: v}
+	default:
+		(*of)[key] = v
 	}
 }
 
@@ -65,15 +73,31 @@ func (m *ServiceMap) ownerOf(key Match) *serviceEntry {
 // useShares gives the shares to the pools of the entry's frontends, and drops those that
 // do not fit any more.
 func (e *serviceEntry) useShares() {
-	var used []PoolShares
-	for _, s := range e.shares {
-		p := e.pool(s.Key)
-		if p == nil || p.Scheduler != SchedulerLeastConnections {
-			continue
+	e.shares = use(e.frontends, e.shares, func(p *Pool, s PoolShares) (PoolShares, bool) {
+		if p.Scheduler != SchedulerLeastConnections {
+			return s, false
 		}
 		s.Cluster.apply(p.Cluster, p.ClusterWeights, &p.ClusterShares)
 		s.Local.apply(p.Local, p.LocalWeights, &p.LocalShares)
-		used = append(used, s)
+		return s, true
+	})
+}
+
+// use applies what is known of pools to them, and returns what of it is still of use.
+func use[V any](frontends []Frontend, known map[Match]V, apply func(*Pool, V) (V, bool)) (used map[Match]V) {
+	if len(known) == 0 {
+		return nil
 	}
-	e.shares = used
+	for i := range frontends {
+		f := &frontends[i]
+		v, has := known[f.Match]
+		if !has || !f.IsClusterIP() {
+			continue
+		}
+		// Of ports with one number, the first one gets the ClusterIP, and its pool is programmed.
+		delete(known, f.Match)
+		v, keep := apply(f.Pool, v)
+		set(&used, f.Match, v, keep)
+	}
+	return used
 }

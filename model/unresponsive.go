@@ -55,42 +55,25 @@ func (m *ServiceMap) SetUnresponsive(all []UnresponsiveEndpoints) {
 		if e == nil {
 			continue
 		}
-		e.unresponsive = slices.DeleteFunc(e.unresponsive, func(o UnresponsiveEndpoints) bool { return o.Key == u.Key })
-		if len(u.Endpoints) > 0 {
-			e.unresponsive = append(e.unresponsive, u)
-		}
+		set(&e.unresponsive, u.Key, u.Endpoints, len(u.Endpoints) > 0)
 	}
 }
 
 // avoidUnresponsive takes the unresponsive endpoints out of the lists of the entry's pools, and
 // forgets those that are in none.
 func (e *serviceEntry) avoidUnresponsive(maxPercent int) {
-	var used []UnresponsiveEndpoints
-	for _, u := range e.unresponsive {
-		p := e.pool(u.Key)
-		if p == nil || p.PassiveChecks != PassiveChecksAvoid {
-			continue
+	e.unresponsive = use(e.frontends, e.unresponsive, func(p *Pool, all []netip.AddrPort) ([]netip.AddrPort, bool) {
+		if p.PassiveChecks != PassiveChecksAvoid {
+			return nil, false
 		}
-		u.Endpoints = slices.DeleteFunc(slices.Clone(u.Endpoints), func(a netip.AddrPort) bool {
+		all = slices.DeleteFunc(slices.Clone(all), func(a netip.AddrPort) bool {
 			return !containsSorted(p.Cluster, a) && !containsSorted(p.Local, a)
 		})
-		if len(u.Endpoints) > 0 {
-			p.avoid(u.Endpoints, maxPercent)
-			used = append(used, u)
+		if len(all) > 0 {
+			p.avoid(all, maxPercent)
 		}
-	}
-	e.unresponsive = used
-}
-
-// pool returns the pool of that key, or nil. Of ports with one number, the first one gets the
-// ClusterIP, and its pool is the one that is programmed.
-func (e *serviceEntry) pool(key Match) *Pool {
-	for i := range e.frontends {
-		if f := &e.frontends[i]; f.IsClusterIP() && f.Match == key {
-			return f.Pool
-		}
-	}
-	return nil
+		return all, len(all) > 0
+	})
 }
 
 func containsSorted(list []netip.AddrPort, a netip.AddrPort) bool {

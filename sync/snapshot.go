@@ -47,7 +47,7 @@ type Problem struct {
 	Text   string
 }
 
-var errEnded = errors.New("what knows this has ended")
+var errEnded = errors.New("shutting down")
 
 // Snapshot returns what the loop knows. It waits while the kernel applies a batch. The
 // loop spends nothing on snapshots that are not asked for.

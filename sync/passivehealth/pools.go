@@ -67,15 +67,6 @@ func (p pools) apply(c sync.Committed) (changed, replaced []*pool) {
 	return changed, replaced
 }
 
-func countAvoiding(list []*pool) (n int) {
-	for _, p := range list {
-		if p.mode == model.PassiveChecksAvoid {
-			n++
-		}
-	}
-	return n
-}
-
 func newPool(f *model.Frontend) *pool {
 	m := f.Pool
 	return &pool{

@@ -30,40 +30,29 @@ func (t *Tracker) publishAll(ctx context.Context) {
 // batch.
 func (t *Tracker) publish(ctx context.Context, all []*pool) {
 	var out []model.UnresponsiveEndpoints
-	changed := false
+	anything := t.checks.any(phaseUnresponsive) || t.anySilentNode()
 	slices.SortFunc(all, func(a, b *pool) int { return a.key.Compare(b.key) })
 	for _, p := range slices.Compact(all) {
-		next := t.unresponsive(p)
+		var next []netip.AddrPort
+		if anything {
+			next = t.unresponsive(p)
+		}
 		if slices.Equal(next, p.sent) {
 			continue
 		}
-		p.sent, changed = next, true
+		t.notAnswering.Add(int64(len(next) - len(p.sent)))
+		p.sent = next
 		if p.mode == model.PassiveChecksAvoid {
 			out = append(out, model.UnresponsiveEndpoints{Key: p.key, Endpoints: next})
 		}
-	}
-	if changed {
-		t.count()
 	}
 	for some := range slices.Chunk(out, poolsAtOnce) {
 		sync.Send(ctx, t.Unresponsive, some)
 	}
 }
 
-// count counts the endpoints that do not answer, for metrics.
-func (t *Tracker) count() {
-	n := 0
-	for _, p := range t.pools {
-		n += len(p.sent)
-	}
-	t.notAnswering.Store(int64(n))
-}
-
 // unresponsive returns the endpoints of the pool that do not answer, sorted.
 func (t *Tracker) unresponsive(p *pool) (out []netip.AddrPort) {
-	if !t.checks.any(phaseUnresponsive) && !t.anySilentNode() {
-		return nil
-	}
 	p.each(func(e endpoint) {
 		c := t.checks.all[e]
 		if c != nil && c.phase == phaseUnresponsive || t.onSilentNode(e) {

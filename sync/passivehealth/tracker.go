@@ -186,15 +186,23 @@ func (t *Tracker) applyCommits(ctx context.Context) {
 			changed[p.key] = p
 		}
 		replaced = append(replaced, old...)
-		t.avoiding += countAvoiding(set) - countAvoiding(old)
-	}
-	if slices.ContainsFunc(replaced, func(p *pool) bool { return len(p.sent) > 0 }) {
-		t.count()
+		t.count(set, 1)
+		t.count(old, -1)
 	}
 	idle := len(t.checks.all) == 0 && len(t.nodes) == 0
 	maps.DeleteFunc(changed, func(m model.Match, p *pool) bool { return t.pools[m] != p || idle && len(p.sent) == 0 })
 	t.checks.forget(replaced, t.pools)
 	t.publish(ctx, slices.Collect(maps.Values(changed)))
+}
+
+// count counts pools that have come, or gone with the sign -1.
+func (t *Tracker) count(list []*pool, sign int) {
+	for _, p := range list {
+		t.notAnswering.Add(int64(sign * len(p.sent)))
+		if p.mode == model.PassiveChecksAvoid {
+			t.avoiding += sign
+		}
+	}
 }
 
 // tick does what is due.
