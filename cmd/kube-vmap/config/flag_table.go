@@ -114,7 +114,7 @@ func (f *Flags) addTakeover(s flagSection) {
 	s.add(&f.options.Probation, "probation", extension,
 		"`time` (10m) for which kube-proxy's rules stay in the kernel, suspended, after kube-vmap has taken over. "+
 			"If kube-vmap turns out not to work on this node before that, it resumes them in one transaction, removes its "+
-			"own rules and exits with code 3. With 0s they are removed immediately")
+			"own rules and stays, not ready. With 0s they are removed immediately")
 	s.add(&f.options.KubeProxyMarker, "kube-proxy-marker", extension,
 		"`when` tables named kube-proxy, with one chain that sees no packet, stay after that for programs that look for "+
 			"them: always, never, or auto, which is where Calico runs and kube-proxy's mode is nftables")
