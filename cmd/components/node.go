@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"kube-vmap/nft/kernel/dump"
+	"kube-vmap/sync/manifests"
 )
 
 // Config is where [Read] looks. The zero value is for a process on the node itself.
@@ -177,6 +178,9 @@ func ReadProcesses(proc string) (all []Process, err error) {
 	return all, err
 }
 
+// maxConfig is the size of the largest CNI configuration that is read.
+const maxConfig = 1 << 20
+
 // readPlugins reads the types of all CNI plugins that are configured
 // (https://www.cni.dev/docs/spec/#configuration-format). A directory that does not exist has
 // none. A file that is not valid costs only itself.
@@ -195,7 +199,7 @@ func (n *Node) readPlugins(dir string) (broken error) {
 			plugin
 			Plugins []plugin
 		}
-		text, err := os.ReadFile(path)
+		text, err := manifests.ReadFile(path, maxConfig)
 		if err == nil {
 			err = json.Unmarshal(text, &config)
 		}

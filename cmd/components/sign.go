@@ -79,38 +79,46 @@ func (s sign) evidence(n *Node) string {
 
 // traces calls see for everything of a kind.
 func (n *Node) traces(kind string, see func(trace)) {
-	for i := range n.Tables {
-		t := &n.Tables[i]
-		where := " in " + t.String()
-		for _, c := range t.Chains {
-			if kind == "chain" || kind == "nft-chain" && !t.Legacy || kind == "legacy-chain" && t.Legacy {
-				see(trace{c.Name, t.Name, where})
+	switch kind {
+	case "table", "chain", "nft-chain", "legacy-chain":
+		n.tableTraces(kind, see)
+	case "process", "pod-process":
+		for _, p := range n.Processes {
+			if kind == "pod-process" || !p.Elsewhere {
+				see(trace{name: p.Name, text: fmt.Sprintf(" (%d)", p.PID)})
 			}
 		}
-		if kind == "table" && !t.Legacy {
-			see(trace{t.Name, t.Family, " (" + t.Family + ")"})
-		}
-	}
-	for _, p := range n.Processes {
-		if kind == "pod-process" || kind == "process" && !p.Elsewhere {
-			see(trace{name: p.Name, text: fmt.Sprintf(" (%d)", p.PID)})
-		}
-	}
-	for _, p := range n.Plugins {
-		if kind == "plugin" {
+	case "plugin":
+		for _, p := range n.Plugins {
 			see(trace{name: p.Type, text: " in " + p.File})
 		}
-	}
-	for of, names := range map[string][]string{"interface": n.Interfaces, "file": n.Files} {
-		for _, name := range names {
-			if kind == of {
-				see(trace{name: name})
-			}
+	case "interface":
+		for _, name := range n.Interfaces {
+			see(trace{name: name})
+		}
+	case "file":
+		for _, name := range n.Files {
+			see(trace{name: name})
+		}
+	case "port":
+		for _, p := range n.Ports {
+			see(trace{name: strconv.Itoa(int(p)), text: " in use"})
 		}
 	}
-	for _, p := range n.Ports {
-		if kind == "port" {
-			see(trace{name: strconv.Itoa(int(p)), text: " in use"})
+}
+
+// tableTraces calls see for tables, or for the chains of those of a kind.
+func (n *Node) tableTraces(kind string, see func(trace)) {
+	for i := range n.Tables {
+		t := &n.Tables[i]
+		switch {
+		case kind == "table" && !t.Legacy:
+			see(trace{t.Name, t.Family, " (" + t.Family + ")"})
+		case kind == "chain", kind == "nft-chain" && !t.Legacy, kind == "legacy-chain" && t.Legacy:
+			where := " in " + t.String()
+			for k := range t.Chains {
+				see(trace{t.Chains[k].Name, t.Name, where})
+			}
 		}
 	}
 }

@@ -165,7 +165,7 @@ func (s *scene) checkShown(h *lab.Host) {
 	problems := daemon.Run(s.t, s.lab.Node.Host, "problems", "--observe", "0").Stdout
 	endpoints := daemon.Run(s.t, s.lab.Node.Host, "get", "endpoints", "-A").Stdout
 	diff := daemon.Run(s.t, s.lab.Node.Host, "diff", "--manifests", s.folder.Dir(), "--hostname-override", s.lab.Node.Name)
-	if diff.ExitCode != 1 || !strings.Contains(diff.Stderr, "do not answer the running kube-vmap") {
+	if diff.ExitCode != 1 || !strings.Contains(diff.Stderr, "the running kube-vmap has no answer from 6 endpoints") {
 		s.t.Errorf("diff ends with %d and prints %s", diff.ExitCode, diff.Stderr)
 	}
 	for _, w := range daemon.Transports() {

@@ -168,14 +168,14 @@ type UnknownExpression struct{ Name, Text string }
 const partlyUnderstood = " of a kind that is not understood"
 
 // isMatchOnly reports whether the expression only computes or compares something, so that
-// its effect depends on the rest of its rule.
+// its effect depends on the rest of its rule. Connlabel can set a label, too.
 func (u UnknownExpression) isMatchOnly() bool {
 	name, _, _ := strings.Cut(u.Name, partlyUnderstood)
 	switch name {
 	case "bitwise", "connlimit", "hash", "inner", "limit", "lookup", "objref", "osf", "quota", "rt", "tunnel", "xfrm":
 		return true
 	}
-	return strings.HasPrefix(u.Name, matchPrefix)
+	return strings.HasPrefix(u.Name, matchPrefix) && u.Name != matchPrefix+"connlabel"
 }
 
 const matchPrefix = "xt match "

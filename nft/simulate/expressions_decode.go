@@ -64,9 +64,12 @@ func limitText(family uint8, data []byte) string {
 	if l.Over {
 		over = "over "
 	}
-	per := map[expr.LimitTime]string{
+	per, known := map[expr.LimitTime]string{
 		expr.LimitTimeSecond: "second", expr.LimitTimeMinute: "minute", expr.LimitTimeHour: "hour",
 		expr.LimitTimeDay: "day", expr.LimitTimeWeek: "week",
 	}[l.Unit]
+	if !known {
+		per = fmt.Sprintf("%d s", l.Unit)
+	}
 	return fmt.Sprintf("limit rate %s%d/%s burst %d %s", over, l.Rate, per, l.Burst, unit)
 }

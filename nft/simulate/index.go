@@ -44,6 +44,10 @@ func (x *Indexes) of(rules []Rule, f model.Family) *ruleList {
 	}
 	l := &ruleList{rules: withEffect(rules)}
 	l.index = newDestinationIndex(l.rules, f)
+	if len(l.index.others) > len(l.rules)/2 {
+		l.index = nil // the endpoints of one Service: not kept, since there may be many such chains
+		return l
+	}
 	if x.byFirst == nil {
 		x.byFirst = map[*Rule]*ruleList{}
 	}

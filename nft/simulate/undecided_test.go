@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,10 +144,14 @@ func TestIndexFindsTheRulesThatMayMatch(t *testing.T) {
 		if o, _ := only(t, f, sample); o.Verdict != want {
 			t.Errorf("%s: %s, want %s", n, o.Verdict, want)
 		}
+		withoutDestination := slices.Repeat([]Rule{{Expressions: []any{verdictOf(expr.VerdictDrop, "")}}}, minIndexed)
 		x := &Indexes{}
 		list := x.of(f.rules[Chain{otherTable, "forward"}], model.IPv4)
 		if again := x.of(f.rules[Chain{otherTable, "forward"}], model.IPv4); again != list || list.index == nil {
 			t.Error("the index is not kept")
+		}
+		if x.of(withoutDestination, model.IPv4); len(x.byFirst) != 1 {
+			t.Error("a chain of endpoints is kept")
 		}
 		if next := list.next(0, service); n == "none" && next != len(list.rules) || n == "neither" && next != 102 {
 			t.Errorf("%s: the next rule is %d of %d", n, next, len(list.rules))

@@ -194,6 +194,7 @@ func TestTargetsDecideOrAreUndecided(t *testing.T) {
 		{"SET", 3, 24, fields{0: ^uint16(0), 8: uint16(9), 12: uint32(256)}, VerdictNotService, 1},
 		{"TPROXY", 1, 32, fields{24: []byte{0, 80}}, VerdictNotService, 1},
 		{"LOG", 0, 34, nil, VerdictNotService, 0},
+		{"connlabel", 1, 8, nil, VerdictNotService, 1}, // it can set one
 	} {
 		f := node()
 		f.chain(otherTable, "forward", "filter", HookForward, 0, []any{extensionWith(tc.name, tc.revision, tc.size, tc.f)})

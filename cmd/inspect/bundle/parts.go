@@ -76,18 +76,14 @@ func parts(socket, version string) []Part {
 
 func writeVersions(w io.Writer, version string) error {
 	release, err := node.Release()
-	if err != nil {
-		return err
-	}
-	return node.WithKernel(func(k *kernel.Kernel) error {
+	_, _ = fmt.Fprintf(w, "kube-vmap %s (%s, %s)\nLinux %s\n", version, runtime.Version(), runtime.GOARCH, release)
+	return errors.Join(err, node.WithKernel(func(k *kernel.Kernel) error {
 		able, err := k.SupportsOwner()
-		if err != nil {
-			return err
+		if err == nil {
+			_, err = fmt.Fprintf(w, "tables can be protected: %t\n", able)
 		}
-		_, err = fmt.Fprintf(w, "kube-vmap %s (%s, %s)\nLinux %s\ntables can be protected: %t\n",
-			version, runtime.Version(), runtime.GOARCH, release, able)
 		return err
-	})
+	}))
 }
 
 // sysctls are the settings that decide whether translated packets are forwarded.

@@ -84,7 +84,7 @@ func (s *sentence) word(name string) string {
 	case "named":
 		return ": " + nodestatus.JoinFirst(s.Named, s.NamedOf, maxNamed)
 	case "pods": // if they have other names than their addresses by now
-		if len(s.Named) == 0 || slices.Contains(s.Endpoints, s.Named[0]) {
+		if slices.Equal(s.Named, s.Endpoints) {
 			return ""
 		}
 		return s.word("named")

@@ -20,7 +20,7 @@ func (c *collector) unresponsive(p *nodestatus.Port) {
 			d.Kind = KindAvoided
 		}
 		d.Endpoints, d.Message = once(d.Endpoints, e.At()), e.Node
-		d.Named = d.Endpoints
+		d.Named, d.NamedOf = d.Endpoints, len(d.Endpoints)
 		d.Count, d.Number = d.Count+e.Unresponsive.Connections, d.Number+e.Unresponsive.Questions
 		if d.Since.IsZero() || e.Unresponsive.Since.Before(d.Since) {
 			d.Since = e.Unresponsive.Since

@@ -91,7 +91,10 @@ func isNamed(i *item, row, name string) bool {
 		return true
 	}
 	want, ok := parseTarget(name)
+	if !ok {
+		return false
+	}
 	have, isAddress := parseTarget(row)
-	return ok && isAddress && want.any == have.any && want.address == have.address &&
+	return isAddress && want.any == have.any && want.address == have.address &&
 		(want.port == 0 || want.port == have.port) && (want.protocol == "" || want.protocol == have.protocol)
 }

@@ -19,7 +19,6 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
-	"strconv"
 	"time"
 
 	"kube-vmap/model"
@@ -284,25 +283,28 @@ type Query struct {
 // Values returns the query as URL parameters, for [ParseQuery].
 func (q Query) Values() url.Values {
 	v := url.Values{}
-	for name, value := range map[string]string{
-		"namespace": q.Namespace, "name": q.Name, "brief": strconv.FormatBool(q.Brief),
-		"health": strconv.FormatBool(q.Health), "observe": q.Observe.String(),
-	} {
-		if value != "" && value != "false" && value != "0s" {
+	set := func(name, value string, is bool) {
+		if is {
 			v.Set(name, value)
 		}
 	}
+	set("namespace", q.Namespace, q.Namespace != "")
+	set("name", q.Name, q.Name != "")
+	set("brief", "true", q.Brief)
+	set("health", "true", q.Health)
+	set("observe", q.Observe.String(), q.Observe > 0)
 	return v
 }
 
-// Args returns the query as arguments of kube-vmap status.
+// Args returns the query as arguments of kube-vmap status, in the form that deploy/kubectl permits.
 func (q Query) Args() (args []string) {
 	values := q.Values()
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		args = append(args, "--"+name)
-		if value := values.Get(name); value != "true" {
-			args = append(args, value)
+		arg := "--" + name
+		if name != "brief" && name != "health" {
+			arg += "=" + values.Get(name)
 		}
+		args = append(args, arg)
 	}
 	return args
 }

@@ -52,7 +52,7 @@ func TestOwnedFamilies(t *testing.T) {
 }
 
 func TestQueryRoundTripsThroughURL(t *testing.T) {
-	for _, q := range []Query{{}, {Namespace: "shop"}, {Name: "web", Brief: true}, {Observe: 1500 * time.Millisecond}, {Namespace: "a&b=c", Name: "ü ?"}} {
+	for _, q := range []Query{{}, {Namespace: "shop"}, {Name: "web", Brief: true}, {Observe: 1500 * time.Millisecond}, {Namespace: "a&b=c", Name: "ü ?"}, {Namespace: "true", Name: "false"}} {
 		u, err := url.ParseQuery(q.Values().Encode())
 		if err != nil || ParseQuery(u) != q {
 			t.Errorf("%+v becomes %+v, %v", q, ParseQuery(u), err)

@@ -125,6 +125,7 @@ type node struct {
 func (n *node) add(i Item, err error) {
 	if err != nil {
 		i = i.unknown(err)
+		i.Evidence = nil // it may be of a part only
 	}
 	n.items = append(n.items, i)
 }

@@ -113,7 +113,7 @@ func TestJSONIsTheDocument(t *testing.T) {
 	d := document()
 	d.Health.Sync.Error, d.Health.Sync.FailingSince = "a problem", now
 	socket, asked := serve(t, d)
-	want := nodestatus.Query{Namespace: "shop", Name: "web", Brief: true}
+	want := nodestatus.Query{Namespace: "shop", Name: "true", Brief: true}
 	out, code := run(t, "", append([]string{"--status-socket", socket, "-o", "json"}, want.Args()...)...)
 	if code != 0 || !strings.Contains(out, `"failingSince":"2026-01-02T03:04:05Z"`) {
 		t.Errorf("exit code %d: %s", code, out)

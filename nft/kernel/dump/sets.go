@@ -100,7 +100,7 @@ func (r *Reader) lookup(s *set, key []byte) (found *simulate.Element, err error)
 
 // readElements reads all elements of a set.
 func (r *Reader) readElements(s *set) error {
-	s.elements = map[string]simulate.Element{}
+	s.elements, s.intervals, s.catchAll = map[string]simulate.Element{}, nil, nil
 	err := r.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, FamilyNumber(s.table.Family), s.encodeName,
 		func(d *attr.Decoder, m message) {
 			eachElement(d, m, func(e element) {
