@@ -24,6 +24,7 @@ func (w *apiWorld) checkFromScratch() {
 		w.Errorf("the kernel lacks\n%s", batch)
 	}
 	differ(w.T, "elements, -read +planned", again.Elements(), w.rules.Elements())
+	differ(w.T, "endpoints, -read +planned", again.Endpoints(), w.rules.Endpoints())
 
 	fresh := newDesiredState(w.config)
 	fresh.setInterfaces(w.state.interfaces)

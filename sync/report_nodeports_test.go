@@ -70,6 +70,12 @@ func TestNodePortAddressProblemsAreLoggedOnce(t *testing.T) {
 					if got != want {
 						t.Errorf("%d warnings, want %d:\n%s", got, want, log.String())
 					}
+					for n := range byte(3) {
+						s.send(sync.DeleteService{Name: webService("web", n).Service.Name})
+					}
+					if left, err := s.loop.Snapshot(t.Context()); err != nil || len(left.Problems) > 0 {
+						t.Errorf("problems without a node port: %v, %v", left.Problems, err)
+					}
 				})
 			})
 		}

@@ -14,11 +14,13 @@ type attack struct {
 	create, changes func() []metav1.Object
 }
 
-// TestAbuse runs attacks, every one in the long suite, while an honest tenant's Services are asked and changed all
-// the time, and while another program writes to nf_tables. It prints the cost of each
+// TestAbuse runs attacks, of which the long suite has all, while an honest tenant's Services are
+// asked and changed, and while another program writes to nf_tables. It prints the cost of each
 // phase. docs/costs.md has the worst figures.
 func TestAbuse(t *testing.T) {
-	t.Parallel()
+	if testing.Short() { // times do not count
+		t.Parallel()
+	}
 	a := newAbuse(t)
 	for i, k := range attacks() {
 		if testing.Short() && i%4 < 3 {

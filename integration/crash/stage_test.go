@@ -40,7 +40,9 @@ type stage struct {
 // has so many versions of the others, and writes the first.
 func newStage(t *testing.T, versions int, flags ...string) *stage {
 	t.Helper()
-	t.Parallel()
+	if testing.Short() { // or else kills are aimed by the time of one start
+		t.Parallel()
+	}
 	s := &stage{
 		Lab:    labtest.New(t, lab.Options{Pods: local + 1, RemotePods: 2}),
 		random: newRandom(),

@@ -241,7 +241,7 @@ func (s *scene) awaitQuestions(n int) {
 		asked := 0
 		_, after, _ := strings.Cut(page, "\nkubevmap_passive_health_questions_total ")
 		if _, err := fmt.Sscan(after, &asked); err != nil || asked < n {
-			return fmt.Errorf("%d questions asked: %w", asked, err)
+			return fmt.Errorf("%d questions asked, %v", asked, err)
 		}
 		return nil
 	})

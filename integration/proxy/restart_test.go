@@ -197,7 +197,7 @@ func TestUDPFlowsReturnToTheirServiceAfterRepair(t *testing.T) {
 			runNFT(t, l.Node.Host, "delete element "+element+" };"+
 				"add element "+element+" : "+l.Pods[1].Addr(family).String()+" . 8080 }")
 			if a, err := flow.Ask(answer); err != nil || a.By != "pod-2" {
-				return fmt.Errorf("%s: it is answered by %q, %w", family, a.By, err)
+				return fmt.Errorf("%s: it is answered by %q, %v", family, a.By, err)
 			}
 			return nil
 		})

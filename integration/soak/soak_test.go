@@ -42,7 +42,7 @@ func start(t *testing.T) (f *daemon.Folder, d *daemon.Daemon, load *clients.Clie
 	f = daemon.NewFolder(t, l)
 	still := stillServices(servers)
 	f.Put("still", still...)
-	d = daemon.Start(t, l.Node, f)
+	d = daemon.Start(t, l.Node, f, "--passive-health-checks=avoid") // a warning ends the test
 	load = clients.Start(t, l, still, clients.Options{Pod: l.Pods[0], Pace: 8 * time.Millisecond})
 	return f, d, load, servers
 }

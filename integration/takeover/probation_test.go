@@ -132,6 +132,15 @@ func (p *probationer) start(flags ...string) *daemon.Daemon {
 	return d
 }
 
+// awaitProbation waits until the program reports the probation. It has a sample of what works by
+// then, without which a fault is none.
+func (p *probationer) awaitProbation() {
+	p.t.Helper()
+	eventually.Holds(p.t, "a report of the probation", func() bool {
+		return strings.Contains(p.problems(), "rules are suspended until")
+	})
+}
+
 // awaitReturn waits, as long as it takes, until the program reports that the node is returned.
 // It returns its status.
 func (p *probationer) awaitReturn(d *daemon.Daemon) string {
@@ -209,16 +218,12 @@ func TestTakeoverCanBeUndoneAndRepeated(t *testing.T) {
 			d := p.start()
 			d.AwaitMessage(suspendedMessage)
 			p.expect("in the probation", tc.backend, true, true, true, "probation until=")
-			if got := p.problems(); !strings.Contains(got, "rules are suspended until") {
-				t.Errorf("the problems are %q", got)
-			}
+			p.awaitProbation()
 			d.Kill()
 			p.expect("after SIGKILL", tc.backend, true, true, true, "probation until=")
 			d = p.start()
 			p.expect("after a restart", tc.backend, true, true, true, "probation until=")
-			eventually.Holds(t, "a sample of what works", func() bool { // without which the fault is none
-				return strings.Contains(p.problems(), "rules are suspended until")
-			})
+			p.awaitProbation()
 			p.run(p.fault(), "nft", "-f", "-")
 			status := p.awaitReturn(d)
 			entry := d.Logged(0, returnedMessage, func(process.Entry) bool { return true })

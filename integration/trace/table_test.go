@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"runtime"
 	"reflect"
 	"strings"
 	"testing"
@@ -36,10 +37,11 @@ func TestMain(m *testing.M) {
 // child traces until it is killed.
 func child(to string) {
 	at := netip.MustParseAddrPort(to)
-	_, err := trace.Open(trace.Config{Packet: simulate.Packet{From: at.Addr(), To: at, Protocol: model.TCP}})
+	tracer, err := trace.Open(trace.Config{Packet: simulate.Packet{From: at.Addr(), To: at, Protocol: model.TCP}})
 	if fmt.Println(err); err == nil {
 		<-time.After(time.Hour) // select {} would end as a deadlock in a program without cgo
 	}
+	runtime.KeepAlive(tracer) // its sockets
 }
 
 // tables returns the tables of tracers.
