@@ -173,13 +173,16 @@ func (f *Failures) Err(stderr io.Writer) error {
 	for _, text := range f.errors {
 		_, _ = fmt.Fprintf(stderr, "%s: %s\n", Names(f.nodes[text]), text)
 	}
-	switch {
+	switch silent := f.failed - f.refused; {
 	case f.failed == 0:
 		return nil
-	case f.failed == f.refused:
-		return fmt.Errorf("%d of %d nodes answered with an error", f.failed, f.asked)
+	case silent == 0:
+		return fmt.Errorf("%d of %d nodes answered with an error", f.refused, f.asked)
+	case f.refused == 0:
+		return fmt.Errorf("%d of %d nodes did not answer", silent, f.asked)
+	default:
+		return fmt.Errorf("%d of %d nodes did not answer, and %d answered with an error", silent, f.asked, f.refused)
 	}
-	return fmt.Errorf("%d of %d nodes did not answer", f.failed, f.asked)
 }
 
 // AbsentText returns a line about nodes without a pod of kube-vmap; empty if there are none.

@@ -340,10 +340,10 @@ func TestFailuresAreGroupedByError(t *testing.T) {
 	for i := range 9 {
 		f.Add(nodes.Node{Name: fmt.Sprint("node-", i)}, map[bool]error{true: errors.New("no\nanswer")}[i != 4])
 	}
-	f.Add(nodes.Node{Name: "other"}, errors.New("broken"))
+	f.Add(nodes.Node{Name: "other"}, &nodes.ExitError{Stderr: "broken"})
 	err := f.Err(&out)
 	want := "node-0, node-1, node-2, node-3, node-5 and 3 more: no; answer\nother: broken\n"
-	if fmt.Sprint(err) != "9 of 10 nodes did not answer" || out.String() != want {
+	if fmt.Sprint(err) != "8 of 10 nodes did not answer, and 1 answered with an error" || out.String() != want {
 		t.Errorf("%v, %q", err, out.String())
 	}
 }

@@ -49,15 +49,14 @@ func (c *Cluster) Run(ctx context.Context, n Node, args ...string) ([]byte, erro
 	defer cancel(nil)
 	timer := time.AfterFunc(timeout, func() { cancel(&TimeoutError{After: timeout}) })
 	defer timer.Stop()
-	written := func() { timer.Reset(timeout) }
-	stdout, stderr := &buffer{written: written}, &buffer{written: written}
+	written, full := func() { timer.Reset(timeout) }, func() { cancel(errTooLong) }
+	stdout, stderr := &buffer{written: written, full: full}, &buffer{written: written, full: full}
 	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: stdout, Stderr: stderr})
-	text, tooLong := stdout.content()
-	message, alsoTooLong := stderr.content()
+	text, message := stdout.content(), stderr.content()
 	var exit exec.CodeExitError
 	switch cause := context.Cause(ctx); {
-	case tooLong || alsoTooLong:
-		return text, fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
+	case errors.Is(cause, errTooLong): // the connection may have ended without an error
+		return text, cause
 	case err == nil:
 		return text, nil
 	case errors.As(err, &exit):
@@ -70,21 +69,24 @@ func (c *Cluster) Run(ctx context.Context, n Node, args ...string) ([]byte, erro
 	return text, execError(n, err)
 }
 
-// A buffer holds an answer of limited length: a node might send anything. Goroutines of the
-// connection may write even after it has ended.
-type buffer struct {
-	written func()
+var errTooLong = fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
 
-	mu      sync.Mutex
-	text    []byte
-	tooLong bool
+// A buffer holds an answer of limited length: a node might send anything. Goroutines of the
+// connection may write even after it has ended. They discard what follows an error of Write,
+// so full ends the command.
+type buffer struct {
+	written, full func()
+
+	mu   sync.Mutex
+	text []byte
 }
 
 // Write implements [io.Writer].
 func (b *buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.tooLong = b.tooLong || len(b.text)+len(p) > maxAnswer; b.tooLong {
+	if len(b.text)+len(p) > maxAnswer {
+		b.full()
 		return 0, io.ErrShortBuffer
 	}
 	b.text = append(b.text, p...)
@@ -92,10 +94,10 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (b *buffer) content() (text []byte, tooLong bool) {
+func (b *buffer) content() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.text, b.tooLong
+	return b.text
 }
 
 // executor returns what runs a command: by WebSocket or, if that is not possible, SPDY. It
