@@ -59,8 +59,8 @@ func (b *builder) differences(node string, d *nodestatus.Document) (out []Differ
 		return nil
 	}
 	add := func(format string, what []string) {
-		if len(what) > 0 {
-			out = append(out, Difference{Node: node, Text: fmt.Sprintf(format, some(what)), Lag: b.lag(d)})
+		if len(what) > 0 { // an endpoint may differ for several ports
+			out = append(out, Difference{Node: node, Text: fmt.Sprintf(format, some(slices.Compact(what))), Lag: b.lag(d)})
 		}
 	}
 	add("does not have %s", b.lacking(d))
@@ -68,10 +68,10 @@ func (b *builder) differences(node string, d *nodestatus.Document) (out []Differ
 	all := maps.Clone(want)
 	maps.Copy(all, got)
 	var lacks, extra, ready, unready []string
-	for _, at := range slices.SortedFunc(maps.Keys(all), netip.AddrPort.Compare) {
-		isReady, exists := want[at]
-		known, has := got[at]
-		switch title := b.title(at.String()); {
+	for _, k := range slices.SortedFunc(maps.Keys(all), func(a, b endpointKey) int { return a.at.Compare(b.at) }) {
+		isReady, exists := want[k]
+		known, has := got[k]
+		switch title := b.title(k.at.String()); {
 		case !has:
 			lacks = append(lacks, title)
 		case !exists:
@@ -89,9 +89,16 @@ func (b *builder) differences(node string, d *nodestatus.Document) (out []Differ
 	return out
 }
 
+// An endpointKey is an endpoint of one port of the Service.
+type endpointKey struct {
+	port     string
+	protocol corev1.Protocol
+	at       netip.AddrPort
+}
+
 // sliceEndpoints returns whether the endpoints of the Service's ports are ready.
-func sliceEndpoints(list []discoveryv1.EndpointSlice, s *corev1.Service) map[netip.AddrPort]bool {
-	out := map[netip.AddrPort]bool{}
+func sliceEndpoints(list []discoveryv1.EndpointSlice, s *corev1.Service) map[endpointKey]bool {
+	out := map[endpointKey]bool{}
 	for _, slice := range list {
 		if !slices.Contains(s.Spec.IPFamilies, corev1.IPFamily(slice.AddressType)) && len(s.Spec.IPFamilies) > 0 {
 			continue // of domain names, or of a family that the Service does not have
@@ -103,7 +110,8 @@ func sliceEndpoints(list []discoveryv1.EndpointSlice, s *corev1.Service) map[net
 			for _, e := range slice.Endpoints {
 				if len(e.Addresses) > 0 {
 					at := netip.AddrPortFrom(addr(e.Addresses[0]), uint16(*p.Port)) //nolint:gosec // validated by the API server
-					out[at] = out[at] || ptr.Deref(e.Conditions.Ready, true)
+					k := endpointKey{ptr.Deref(p.Name, ""), resolve.Protocol(ptr.Deref(p.Protocol, "")), at}
+					out[k] = out[k] || ptr.Deref(e.Conditions.Ready, true)
 				}
 			}
 		}
@@ -130,15 +138,16 @@ func ports(d *nodestatus.Document) (out []*nodestatus.Port) {
 	return out
 }
 
-func documentEndpoints(d *nodestatus.Document) map[netip.AddrPort]bool {
-	out := map[netip.AddrPort]bool{}
+func documentEndpoints(d *nodestatus.Document) map[endpointKey]bool {
+	out := map[endpointKey]bool{}
 	for _, p := range ports(d) {
 		for i := range p.Endpoints {
 			e := &p.Endpoints[i]
 			if e.Port == 0 || e.Reason == nodestatus.ReasonGone {
 				continue // the EndpointSlice does not have the port, or there is none any more
 			}
-			out[e.AddrPort()] = out[e.AddrPort()] || e.KnownConditions().Ready
+			k := endpointKey{p.Name, corev1.Protocol(p.Protocol), e.AddrPort()}
+			out[k] = out[k] || e.KnownConditions().Ready
 		}
 	}
 	return out

@@ -222,6 +222,21 @@ func TestNodesThatDifferFromTheAPIServerAreNamed(t *testing.T) {
 			[]string{"node-2 has endpoints 10.244.2.2:8080 (pod shop/web-2) as not ready, and EndpointSlices as ready"},
 		},
 		{
+			"endpoint is not ready for one port of two", func(r *rig, d *nodestatus.Document) {
+				s, slice := r.objects["web"].(*corev1.Service), r.objects["slice"].(*discoveryv1.EndpointSlice)
+				udp, name := corev1.ProtocolUDP, "udp-80"
+				s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: name, Port: 80, Protocol: udp})
+				slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &name, Port: slice.Ports[0].Port, Protocol: &udp})
+				for _, d := range r.documents {
+					p := d.Services[0].Ports[0]
+					p.Name, p.Protocol, p.Endpoints = name, "UDP", slices.Clone(p.Endpoints)
+					d.Services[0].Ports = append(d.Services[0].Ports, p)
+				}
+				d.Services[0].Ports[1].Endpoints[1].Conditions = &nodestatus.Conditions{}
+			}, answer.Always,
+			[]string{"node-2 has endpoints 10.244.2.2:8080 (pod shop/web-2) as not ready, and EndpointSlices as ready"},
+		},
+		{
 			"frontend is missing", func(_ *rig, d *nodestatus.Document) { d.Services[0].Ports[0].Frontends = nil }, answer.Always,
 			[]string{"node-2 does not have 10.96.55.163:80/tcp"},
 		},

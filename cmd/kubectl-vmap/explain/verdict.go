@@ -63,20 +63,21 @@ func (b *builder) isUntranslated(w *Way) bool {
 // client, by the answers of the client's node and of the endpoint's, and why not.
 func (b *builder) setArrivals(w *Way) {
 	isOfService := b.destination.Service != nil && w.holder == ""
-	var known map[netip.AddrPort]bool
+	known := map[netip.AddrPort]bool{}
 	if isOfService {
-		known = sliceEndpoints(b.slices, b.destination.Service)
+		for k := range sliceEndpoints(b.slices, b.destination.Service) {
+			known[k.at] = true
+		}
 	}
 	for i := range w.Endpoints {
 		e := &w.Endpoints[i]
 		e.Arrives, e.Why = e.arrivesThere()
 		back := e.replyArrives()
-		_, isKnown := known[addrPort(e.Address)]
 		switch {
 		case e.Arrives != answer.Always:
 		case back != answer.Always:
 			e.Why = "on node " + w.Client.Node + ": " + e.back
-		case isOfService && !isKnown:
+		case isOfService && !known[addrPort(e.Address)]:
 			e.Arrives, e.Why = answer.Unknown, "no EndpointSlice has this endpoint, so its pod may be gone"+w.sentBy(e.Address)
 		}
 		e.Arrives = inTurn(e.Arrives, back)
@@ -120,9 +121,9 @@ func (e *Endpoint) replyArrives() string {
 	return answer.Never
 }
 
-// failure returns why a packet does not always arrive, by the answer of one node.
 func (n *NodeAnswer) failure() string { return n.named(failure(n.Answer)) }
 
+// failure returns why a packet does not always arrive, by the answer of one node.
 func failure(a *answer.Answer) string {
 	var worst *answer.Outcome
 	for i := range a.Outcomes {
