@@ -15,13 +15,13 @@ import (
 type jsonAnswer struct {
 	body       []byte
 	compressed func() []byte
-	made       time.Time
+	until      time.Time // when it is old
 }
 
 // newAnswer returns the answer with a value in JSON.
 func newAnswer(value any) (*jsonAnswer, error) {
 	body, err := json.Marshal(value)
-	return &jsonAnswer{body, sync.OnceValue(func() []byte { return compress(body) }), time.Now()}, err
+	return &jsonAnswer{body: body, compressed: sync.OnceValue(func() []byte { return compress(body) })}, err
 }
 
 // ServeHTTP sends the answer, compressed if the client accepts that.
@@ -66,18 +66,26 @@ type answers struct {
 	last map[string]*jsonAnswer
 }
 
-// answerPeriod is how long an answer is used.
-const answerPeriod = 2 * time.Second
+const (
+	// answerPeriod is how long an answer is used at least.
+	answerPeriod = 2 * time.Second
+	// answerFactor times how long it took to make is the same, up to maxAnswerPeriod: a page
+	// calls a state stale after 12 s.
+	answerFactor    = 10
+	maxAnswerPeriod = 8 * time.Second
+)
 
 // get returns the last answer of this name, or makes one. The names are few.
 func (a *answers) get(name string, value func() any) (*jsonAnswer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if last := a.last[name]; last != nil && time.Since(last.made) < answerPeriod {
+	start := time.Now()
+	if last := a.last[name]; last != nil && start.Before(last.until) {
 		return last, nil
 	}
 	made, err := newAnswer(value())
 	if err == nil {
+		made.until = time.Now().Add(min(max(answerPeriod, answerFactor*time.Since(start)), maxAnswerPeriod))
 		a.last[name] = made
 	}
 	return made, err

@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"kube-vmap/cmd/inspect/page/live"
 )
@@ -172,5 +174,23 @@ func TestPageLoadsNothingFromOtherHosts(t *testing.T) {
 		if lines := strings.Count(string(text), "\n"); lines > 400 {
 			t.Errorf("%s has %d lines", name, lines)
 		}
+	}
+}
+
+// TestSlowAnswersAreUsedForLonger has a request every 100 ms.
+func TestSlowAnswersAreUsedForLonger(t *testing.T) {
+	for took, want := range map[time.Duration]int{0: 30, 500 * time.Millisecond: 11, 4 * time.Second: 5} {
+		synctest.Test(t, func(t *testing.T) {
+			a, made := answers{last: map[string]*jsonAnswer{}}, 0
+			for start := time.Now(); time.Since(start) < time.Minute; <-time.After(100 * time.Millisecond) {
+				_, err := a.get("", func() any { <-time.After(took); made++; return made })
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if made != want {
+				t.Errorf("of %s: %d in a minute, want %d", took, made, want)
+			}
+		})
 	}
 }
