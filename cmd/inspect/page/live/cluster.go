@@ -20,15 +20,16 @@ type Cluster struct {
 	looked time.Time  // the last Watch
 	nodes  []*node    // in the order of numbers in their names
 	// generation changes with the list of nodes.
-	generation int
-	inFlight   int
-	listed     time.Time // when the list of nodes was last asked for
-	listing    bool
-	listError  error
-	services   map[key]*service
-	catalogued time.Time        // when a node was last asked for the list of all Services
-	details    map[key]*Details // the last answers
-	asking     chan struct{}    // has an item while nodes are asked about a Service
+	generation  int
+	inFlight    int
+	listed      time.Time // when the list of nodes was last asked for
+	listing     bool
+	listError   error
+	services    map[key]*service
+	catalogued  time.Time // when a node was last asked for the list of all Services
+	cataloguing bool
+	details     map[key]*Details // the last answers
+	asking      chan struct{}    // has an item while nodes are asked about a Service
 }
 
 // key identifies a Service.
@@ -98,8 +99,9 @@ func (c *Cluster) due(now time.Time) (work []func(context.Context)) {
 		work = append(work, func(ctx context.Context) { c.ask(ctx, n) })
 	}
 	lists := func(n *node) bool { return n.answered() && n.summary.Services > 0 }
-	if i := slices.IndexFunc(c.nodes, lists); i >= 0 && now.Sub(c.catalogued) >= cataloguePeriod {
-		c.catalogued = now
+	i := slices.IndexFunc(c.nodes, lists)
+	if i >= 0 && !c.cataloguing && now.Sub(c.catalogued) >= cataloguePeriod {
+		c.cataloguing, c.catalogued = true, now
 		n := c.nodes[i].Node
 		work = append(work, func(ctx context.Context) { c.readCatalogue(ctx, n) })
 	}
@@ -175,11 +177,11 @@ func (c *Cluster) serviceOf(k key) *service {
 // readCatalogue reads the list of all Services from a node.
 func (c *Cluster) readCatalogue(ctx context.Context, n Node) {
 	doc, err := c.source.Document(ctx, n, nodestatus.Query{Brief: true})
-	if err != nil {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.cataloguing = false; err != nil {
+		return
+	}
 	for _, s := range c.services {
 		s.listed = false
 	}

@@ -233,6 +233,33 @@ func (s *slowNodes) Tally(ctx context.Context, n Node) (*nodestatus.Tally, error
 	return s.fakeNodes.Tally(ctx, n)
 }
 
+// catalogues are nodes whose lists of Services take long.
+type catalogues struct {
+	*fakeNodes
+	asking, most int
+}
+
+func (l *catalogues) Document(ctx context.Context, _ Node, _ nodestatus.Query) (*nodestatus.Document, error) {
+	l.asking++
+	l.most = max(l.most, l.asking)
+	select {
+	case <-ctx.Done():
+	case <-time.After(3 * cataloguePeriod):
+	}
+	l.asking--
+	l.others++
+	return nil, errors.New("too late")
+}
+
+func TestListsOfServicesAreAskedForOneAtATime(t *testing.T) {
+	l := &catalogues{fakeNodes: newFake(2)}
+	watch(t, l, time.Hour, 10*time.Minute, func(*Cluster) {
+		if l.most != 1 || l.others < 9 {
+			t.Errorf("%d at a time, %d in all", l.most, l.others)
+		}
+	})
+}
+
 func TestSlowAndLargeAnswersAreRare(t *testing.T) {
 	f := newFake(2)
 	f.took = time.Second
