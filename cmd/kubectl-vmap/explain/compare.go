@@ -43,10 +43,12 @@ func (b *builder) compare(ctx context.Context) error {
 	if err := b.readSlices(ctx); err != nil {
 		return err
 	}
-	each(len(differing), func(i int) { b.readDocument(ctx, differing[i]) })
+	observed := b.documents[b.first]
+	each(len(differing), func(i int) { b.readDocument(ctx, differing[i], 0) })
 	for _, node := range slices.Sorted(maps.Keys(b.documents)) {
 		b.report.Differences = append(b.report.Differences, b.differences(node, b.documents[node])...)
 	}
+	b.documents[b.first] = observed
 	return nil
 }
 

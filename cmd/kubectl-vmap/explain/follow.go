@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -135,7 +136,7 @@ func (b *builder) locate(ctx context.Context, e *Endpoint, search bool) error {
 // asked nodes what they know about the Service.
 func (b *builder) follow(ctx context.Context) {
 	b.documents = map[string]*nodestatus.Document{}
-	tasks := []func(){func() { b.readDocument(ctx, b.first) }}
+	tasks := []func(){func() { b.readDocument(ctx, b.first, b.Observe) }}
 	nodes, skipped := map[string]bool{b.first: true}, map[string]bool{}
 	for i := range b.report.Ways {
 		followed := map[string]*Endpoint{}
@@ -154,7 +155,7 @@ func (b *builder) follow(ctx context.Context) {
 				tasks = append(tasks, func() { *e.There = b.askEndpoint(ctx, e, b.packets[i]) })
 				if !nodes[e.Node] {
 					nodes[e.Node] = true
-					tasks = append(tasks, func() { b.readDocument(ctx, e.Node) })
+					tasks = append(tasks, func() { b.readDocument(ctx, e.Node, 0) })
 				}
 			}
 		}
@@ -175,14 +176,11 @@ func (b *builder) askEndpoint(ctx context.Context, e *Endpoint, p resolve.Packet
 	return b.ask(ctx, e.Node, p)
 }
 
-// readDocument reads what a node knows about the Service. That of the client observes, too.
-func (b *builder) readDocument(ctx context.Context, node string) {
-	var q nodestatus.Query
+// readDocument reads what a node knows about the Service, and may observe.
+func (b *builder) readDocument(ctx context.Context, node string, observe time.Duration) {
+	q := nodestatus.Query{Observe: observe}
 	if q.Namespace, q.Name = b.service(); q.Name == "" {
 		return
-	}
-	if node == b.first {
-		q.Observe = b.Observe
 	}
 	d, err := b.Nodes.Document(ctx, node, q)
 	if err != nil {

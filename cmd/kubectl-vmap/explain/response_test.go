@@ -99,3 +99,15 @@ func TestTableThatSendsToAnUnknownEndpointIsNamed(t *testing.T) {
 	r.expect(r.explain("pod/cart", "svc/web"), answer.Unknown,
 		"no EndpointSlice has this endpoint, so its pod may be gone; table ip nat, chain KUBE-SEP-A, rule handle 9 of node node-1 sends packets there")
 }
+
+// TestClientsNodeObservesOnce has a node that is behind the API server at first.
+func TestClientsNodeObservesOnce(t *testing.T) {
+	r := newRig(t)
+	r.documents["node-1"], r.later = newDocument("1", "2"), newDocument("1", "2", "3")
+	r.documents["node-1"].Services[0].Ports[0].Endpoints[1].Refused = 7
+	report := r.explain("pod/cart", "svc/web")
+	r.expect(report, answer.Always, "3 endpoints: 2 answering, 1 refusing connections\n")
+	if len(report.Differences) > 0 {
+		t.Errorf("%+v", report.Differences)
+	}
+}

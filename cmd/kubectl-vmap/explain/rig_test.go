@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -31,7 +32,8 @@ type rig struct {
 	objects   map[string]runtime.Object // by name
 	answers   map[string]*answer.Answer // by node, or by node and destination
 	documents map[string]*nodestatus.Document
-	errors    map[string]error // by node
+	later     *nodestatus.Document // of node-1, if it does not observe
+	errors    map[string]error     // by node
 	probe     bool
 
 	mu    sync.Mutex
@@ -93,7 +95,7 @@ func (r *rig) explain(from, to string) *Report {
 	r.t.Helper()
 	e := &Explainer{
 		Resolver: &resolve.Resolver{Namespace: "shop", API: fake.NewClientset(slices.Collect(maps.Values(r.objects))...)},
-		Nodes:    r, Families: model.Families[:], Probe: r.probe,
+		Nodes:    r, Families: model.Families[:], Probe: r.probe, Observe: time.Second,
 	}
 	report, err := e.Explain(r.t.Context(), from, to)
 	if err != nil {
@@ -111,7 +113,10 @@ func (r *rig) Explain(_ context.Context, node string, args []string) (*answer.An
 }
 
 // Document implements [Nodes].
-func (r *rig) Document(_ context.Context, node string, _ nodestatus.Query) (*nodestatus.Document, error) {
+func (r *rig) Document(_ context.Context, node string, q nodestatus.Query) (*nodestatus.Document, error) {
+	if r.later != nil && node == "node-1" && q.Observe == 0 {
+		return r.later, nil
+	}
 	return r.documents[node], r.errors[node]
 }
 
