@@ -32,7 +32,8 @@ and endpoints of one Service are shown by kubectl vmap get.
 A connection is counted on the node that translates it: that of the client, or the one
 that a client outside connects to. Each query runs a command on every node, so the pause
 before the next one is at least as long as it took. Nodes that do not answer are named on
-stderr, and their connections are missing; with -w they are asked again after 30 s.
+stderr, and their connections are missing; with -w they are asked again after 30 s, or
+immediately if no other node answers.
 
 Problems and notices are numbers of Services; kubectl vmap problems lists them.`,
 		Example: `  kubectl vmap top | head
@@ -66,8 +67,9 @@ type topSource struct {
 
 // A failure is why a node did not answer, and when.
 type failure struct {
-	error
-	at time.Time
+	pod string // another pod is another process, of which nothing is known
+	err error
+	at  time.Time
 }
 
 // query is a [top.Source]. It is an error if no node answers.
@@ -76,22 +78,26 @@ func (s *topSource) query(ctx context.Context, q nodestatus.Query) (out top.Answ
 	if err != nil {
 		return out, err
 	}
+	rests := func(n nodes.Node) bool {
+		f := s.failing[n.Name]
+		return f.pod == n.Pod && time.Since(f.at) < retryPeriod
+	}
+	others := slices.ContainsFunc(list, func(n nodes.Node) bool { return !n.Missing && !rests(n) }) // which would wait
 	var failed []error
 	list = slices.DeleteFunc(list, func(n nodes.Node) bool {
-		f, failing := s.failing[n.Name]
-		rests := failing && time.Since(f.at) < retryPeriod
-		if rests {
-			failed = append(failed, f)
+		if !others || !rests(n) {
+			return false
 		}
-		return rests
+		failed = append(failed, s.failing[n.Name].err)
+		return true
 	})
 	nodes.Ask(ctx, s.cluster, list, func(ctx context.Context, n nodes.Node) (*nodestatus.Document, error) {
 		return s.cluster.Document(ctx, n, q)
 	}, func(n nodes.Node, d *nodestatus.Document, err error) {
 		delete(s.failing, n.Name)
 		if err != nil {
-			f := failure{fmt.Errorf("%s: %w", n.Name, err), time.Now()}
-			failed = append(failed, f)
+			f := failure{n.Pod, fmt.Errorf("%s: %w", n.Name, err), time.Now()}
+			failed = append(failed, f.err)
 			if !n.Missing { // which costs nothing to ask
 				s.failing[n.Name] = f
 			}

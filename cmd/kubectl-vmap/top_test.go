@@ -68,20 +68,31 @@ func TestTopFailsIfNoNodeAnswers(t *testing.T) {
 // TestFailingNodesAreLeftAlone has a node that costs its time-out, for which others would wait.
 func TestFailingNodesAreLeftAlone(t *testing.T) {
 	asked := 0
-	server := nodestest.New(t, map[string]nodestest.Program{"node-1": busy(), "node-2": func(r *http.Request, args []string, out, errs io.Writer) int {
+	counts := func(r *http.Request, args []string, out, errs io.Writer) int {
 		asked++
 		return refuses(r, args, out, errs)
-	}})
+	}
+	server := nodestest.New(t, map[string]nodestest.Program{"node-1": busy(), "node-2": counts})
 	s := topSource{cluster: server.Cluster(t, nodes.Config{}), failing: map[string]failure{}}
 	for range 3 {
 		if a, err := s.query(t.Context(), nodestatus.Query{}); err != nil || len(a.Documents) != 1 || len(a.Failed) != 1 || !strings.HasPrefix(a.Failed[0], "node-2: ") {
 			t.Errorf("%+v, %v", a, err)
 		}
 	}
-	f := s.failing["node-2"]
-	f.at = f.at.Add(-retryPeriod)
-	s.failing["node-2"] = f
-	if _, err := s.query(t.Context(), nodestatus.Query{}); err != nil || asked != 2 {
-		t.Errorf("it is asked %d times, %v", asked, err)
+	for i, change := range []func(f *failure){
+		func(f *failure) { f.at = f.at.Add(-retryPeriod) },
+		func(f *failure) { f.pod = "replaced" },
+	} {
+		f := s.failing["node-2"]
+		change(&f)
+		s.failing["node-2"] = f
+		if _, err := s.query(t.Context(), nodestatus.Query{}); err != nil || asked != 2+i {
+			t.Errorf("it is asked %d times, %v", asked, err)
+		}
+	}
+	server = nodestest.New(t, map[string]nodestest.Program{"node-1": nil, "node-2": counts})
+	s.cluster = server.Cluster(t, nodes.Config{})
+	if _, err := s.query(t.Context(), nodestatus.Query{}); err == nil || asked != 4 {
+		t.Errorf("without others, it is asked %d times, %v", asked, err)
 	}
 }
