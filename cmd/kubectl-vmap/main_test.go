@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
@@ -108,6 +110,10 @@ func TestGetAsksOneNodeAndNamesIt(t *testing.T) {
 	}
 	if stdout, stderr, code := vmap(t, s, "get", "svc", "--node=node-1"); code != 1 || stdout != "" || stderr != "error: node-1: no pod of kube-vmap is on this node\n" {
 		t.Errorf("%d, %q, %q", code, stdout, stderr)
+	}
+	s.ChangePods(func(p *corev1.Pod) { p.Status.ContainerStatuses = nil })
+	if _, stderr, code := vmap(t, s, "get", "svc"); code != 1 || !strings.HasPrefix(stderr, "error: no node of 3 runs kube-vmap, for instance node-1: ") {
+		t.Errorf("%d, %q", code, stderr)
 	}
 }
 
