@@ -84,7 +84,7 @@ func (r *Resolver) endpointAt(ctx context.Context, found Object) (Object, error)
 }
 
 // EndpointObjects returns the pod, or the bare address, behind each address in EndpointSlices.
-// Several slices may have an address; the one that names a pod counts.
+// Several slices may have an address; the one that names a pod counts, then one with a node.
 func EndpointObjects(list []discoveryv1.EndpointSlice) map[netip.Addr]Object {
 	out := map[netip.Addr]Object{}
 	for i := range list {
@@ -99,7 +99,9 @@ func EndpointObjects(list []discoveryv1.EndpointSlice) map[netip.Addr]Object {
 				if t := e.TargetRef; t != nil && t.Kind == "Pod" {
 					o.Kind, o.Namespace, o.Name = KindPod, t.Namespace, t.Name
 				}
-				out[a] = o
+				if o.Kind == KindPod || o.Node != "" || out[a].Node == "" {
+					out[a] = o
+				}
 			}
 		}
 	}

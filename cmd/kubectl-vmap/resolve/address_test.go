@@ -17,4 +17,11 @@ func TestEndpointIsThePodOfAnySlice(t *testing.T) {
 			t.Errorf("%+v, want the pod cart-0", o)
 		}
 	}
+	placed, unplaced := authors, *authors.DeepCopy()
+	unplaced.Endpoints[0].NodeName = nil
+	for _, list := range [][]discoveryv1.EndpointSlice{{placed, unplaced}, {unplaced, placed}} {
+		if o := EndpointObjects(list)[netip.MustParseAddr("10.244.1.7")]; o.Node != "node-1" {
+			t.Errorf("%+v, want one on node-1", o)
+		}
+	}
 }
