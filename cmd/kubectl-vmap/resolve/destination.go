@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,11 +96,21 @@ func (r *Resolver) headless(ctx context.Context, d Destination) error {
 	if err != nil {
 		return err
 	}
-	instead := "; no EndpointSlice names a pod"
-	for _, o := range EndpointObjects(list) {
-		if o.Kind == KindPod {
-			instead = fmt.Sprintf("; name a pod: --to pod/%s/%s:PORT", o.Namespace, o.Name)
+	var pods []string
+	for i := range list {
+		port := "PORT"
+		if p := list[i].Ports; len(p) > 0 && p[0].Port != nil {
+			port = strconv.Itoa(int(*p[0].Port))
 		}
+		for _, o := range EndpointObjects(list[i : i+1]) {
+			if o.Kind == KindPod {
+				pods = append(pods, fmt.Sprintf("pod/%s/%s:%s", o.Namespace, o.Name, port))
+			}
+		}
+	}
+	instead := "; no EndpointSlice names a pod"
+	if len(pods) > 0 {
+		instead = "; name a pod: --to " + slices.Min(pods)
 	}
 	return fmt.Errorf("%s is headless (spec.clusterIP: None): DNS answers with the addresses of its pods, and no "+
 		"proxy is involved%s", d, instead)

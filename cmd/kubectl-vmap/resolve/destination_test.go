@@ -40,7 +40,7 @@ func TestErrorsOfDestinationsSayWhatExists(t *testing.T) {
 		"svc/web:30080":                    "write --to node/NAME:30080",
 		"svc/web:80/icmp":                  "tcp, udp or sctp",
 		"svc/many":                         "has 8 ports, name one",
-		"svc/headless":                     "spec.clusterIP: None): DNS answers with the addresses of its pods, and no proxy is involved; name a pod: --to pod/shop/cart-0:PORT",
+		"svc/headless":                     "spec.clusterIP: None): DNS answers with the addresses of its pods, and no proxy is involved; name a pod: --to pod/shop/cart-0:8080",
 		"svc/bare":                         "no EndpointSlice names a pod",
 		"svc/pending":                      "no address yet",
 		"svc/alias":                        "spec.type: ExternalName): DNS answers with web.example",

@@ -111,7 +111,9 @@ func newResolver() *Resolver {
 		service("shop/bare", func(s *corev1.ServiceSpec) { s.ClusterIP, s.ClusterIPs = corev1.ClusterIPNone, nil }),
 		service("shop/pending", func(s *corev1.ServiceSpec) { s.ClusterIP, s.ClusterIPs = "", nil }),
 		service("shop/alias", func(s *corev1.ServiceSpec) { s.Type, s.ExternalName = corev1.ServiceTypeExternalName, "web.example" }),
-		slice("headless", "cart-0", "10.244.1.7", "node-1"),
+		change(slice("headless", "cart-0", "10.244.1.7", "node-1"), func(s *discoveryv1.EndpointSlice) {
+			s.Endpoints = append(s.Endpoints, slice("", "cart-1", "10.244.2.7", "node-2").Endpoints...)
+		}),
 		slice("elsewhere", "far", "10.9.9.9", "node-3"),
 		slice("web", "cart-1", "10.244.2.7", "node-2"),
 		change(slice("many", "cart-2", "10.244.3.7", "node-3"), func(s *discoveryv1.EndpointSlice) {
