@@ -23,6 +23,7 @@ export class ClusterMap {
       id: "services", label: "Services on nodes", columns: this.columns(),
       sorted: { key: "rate", direction: -1 }, key: keyOf, link: serviceLink,
       empty: () => (this.all?.length ? "No Service is like that." : "No node has listed Services yet."),
+      others: "search for others, or sort them",
     });
     this.table.node.addEventListener("pointermove", (e) => pointed(e, this.nodeList));
     this.search = h("input", {

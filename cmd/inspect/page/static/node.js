@@ -19,6 +19,7 @@ export class NodeView {
     this.table = new Table({
       id: "node-services", label: "Services of this node's clients", sorted: { key: "rate", direction: -1 },
       key: (s) => `${s.namespace}/${s.name}`, link: serviceLink, empty: () => "No Service has connections here.",
+      others: "sort them to see others",
       columns: [all.name, all.rate, all.active, all.connections, all.status],
     });
     this.node = h(

@@ -8,9 +8,9 @@ const most = 100; // rows shown
 export class Table {
   // columns have key, label, and cell(node, row); those that sort have compare(a, b),
   // and first, which is -1 if the highest comes first. key(row) identifies a row, link(row) is
-  // where it leads, and empty() why there are none.
-  constructor({ id, label, columns, key, link, empty, sorted }) {
-    Object.assign(this, { columns, key, link, empty, sorted, nodes: new Map(), rows: [], given: [] });
+  // where it leads, empty() why there are none, and others says how to see more than the first.
+  constructor({ id, label, columns, key, link, empty, others, sorted }) {
+    Object.assign(this, { columns, key, link, empty, others, sorted, nodes: new Map(), rows: [], given: [] });
     const sorting = columns.filter((c) => c.compare);
     this.head = h("div", { class: "row", role: "row" }, columns.map((c) => this.header(c)));
     this.body = h("div", { class: "rows", role: "rowgroup" });
@@ -53,7 +53,7 @@ export class Table {
     this.draw();
     this.mark();
     this.note.hidden = rows.length > 0 && rows.length <= most;
-    text(this.note, rows.length ? `The first ${most} of ${number(rows.length)}: search for others, or sort them.` : this.empty());
+    text(this.note, rows.length ? `The first ${most} of ${number(rows.length)}: ${this.others}.` : this.empty());
   }
 
   row(row) {
