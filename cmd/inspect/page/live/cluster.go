@@ -175,7 +175,7 @@ func (c *Cluster) serviceOf(k key) *service {
 }
 
 // readCatalogue reads the list of all Services from a node.
-func (c *Cluster) readCatalogue(ctx context.Context, n Node) {
+func (c *Cluster) readCatalogue(ctx context.Context, n nodestatus.Node) {
 	doc, err := c.source.Document(ctx, n, nodestatus.Query{Brief: true})
 	c.mu.Lock()
 	defer c.mu.Unlock()

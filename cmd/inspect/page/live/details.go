@@ -115,7 +115,7 @@ func (c *Cluster) askAbout(ctx context.Context, k key, before *Details) *Details
 }
 
 // choose returns the nodes to ask about a Service, and what is known of it without.
-func (c *Cluster) choose(k key) (*Details, []Node) {
+func (c *Cluster) choose(k key) (*Details, []nodestatus.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.addUp()
@@ -126,7 +126,7 @@ func (c *Cluster) choose(k key) (*Details, []Node) {
 	}
 	all := slices.DeleteFunc(slices.Clone(c.nodes), func(n *node) bool { return !n.answered() })
 	slices.SortStableFunc(all, func(a, b *node) int { return cmp.Compare(b.weight(k), a.weight(k)) })
-	var chosen []Node
+	var chosen []nodestatus.Node
 	for i, n := range all {
 		if i < maxAsked {
 			chosen = append(chosen, n.Node)
@@ -137,7 +137,7 @@ func (c *Cluster) choose(k key) (*Details, []Node) {
 			*out.OthersRate += float64(l.rate)
 		}
 	}
-	slices.SortFunc(chosen, func(a, b Node) int { return findings.CompareNames(a.Name, b.Name) })
+	slices.SortFunc(chosen, func(a, b nodestatus.Node) int { return findings.CompareNames(a.Name, b.Name) })
 	out.Nodes = make([]NodeDetails, len(chosen))
 	return out, chosen
 }

@@ -17,7 +17,7 @@ import (
 // fakeNodes are nodes that answer after a time.
 type fakeNodes struct {
 	mu     sync.Mutex
-	list   []Node
+	list   []nodestatus.Node
 	tally  func(name string, asked int) (*nodestatus.Tally, error)
 	took   time.Duration
 	asked  map[string]int // tallies, by node
@@ -29,7 +29,7 @@ type fakeNodes struct {
 func newFake(n int) *fakeNodes {
 	f := &fakeNodes{asked: map[string]int{}, took: 100 * time.Millisecond}
 	for i := n; i > 0; i-- {
-		f.list = append(f.list, Node{Name: fmt.Sprint("node-", i), Pod: fmt.Sprint("pod-", i)})
+		f.list = append(f.list, nodestatus.Node{Name: fmt.Sprint("node-", i), Pod: fmt.Sprint("pod-", i)})
 	}
 	f.tally = func(_ string, asked int) (*nodestatus.Tally, error) { return tallyOf(uint64(asked), asked), nil }
 	return f
@@ -44,27 +44,27 @@ func tallyOf(connections uint64, seconds int) *nodestatus.Tally {
 	}
 }
 
-func (f *fakeNodes) Nodes(context.Context) ([]Node, error) {
+func (f *fakeNodes) Nodes(context.Context) ([]nodestatus.Node, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.list), nil
 }
 
-func (f *fakeNodes) Document(context.Context, Node, nodestatus.Query) (*nodestatus.Document, error) {
+func (f *fakeNodes) Document(context.Context, nodestatus.Node, nodestatus.Query) (*nodestatus.Document, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.others++
 	return &nodestatus.Document{Services: []nodestatus.Service{{Namespace: "shop", Name: "cart"}, {Namespace: "shop", Name: "web"}}}, nil
 }
 
-func (f *fakeNodes) Findings(context.Context, Node) ([]findings.Finding, error) {
+func (f *fakeNodes) Findings(context.Context, nodestatus.Node) ([]findings.Finding, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.others++
 	return nil, errors.New("no such command")
 }
 
-func (f *fakeNodes) Tally(ctx context.Context, n Node) (*nodestatus.Tally, error) {
+func (f *fakeNodes) Tally(ctx context.Context, n nodestatus.Node) (*nodestatus.Tally, error) {
 	f.mu.Lock()
 	f.asked[n.Name]++
 	asked := f.asked[n.Name]
@@ -140,7 +140,7 @@ func TestSilentNodeCostsNoOtherAnything(t *testing.T) {
 		}
 		return tallyOf(uint64(10*asked), asked), nil
 	}
-	f.list = append(f.list, Node{Name: "node-4", Missing: true, Why: "no pod of kube-vmap"})
+	f.list = append(f.list, nodestatus.Node{Name: "node-4", Missing: true, Why: "no pod of kube-vmap"})
 	watch(t, f, time.Hour, 5*time.Minute, func(c *Cluster) {
 		o := c.Overview()
 		var states []string
@@ -226,7 +226,7 @@ type slowNodes struct {
 	slow func(name string) bool
 }
 
-func (s *slowNodes) Tally(ctx context.Context, n Node) (*nodestatus.Tally, error) {
+func (s *slowNodes) Tally(ctx context.Context, n nodestatus.Node) (*nodestatus.Tally, error) {
 	if s.slow(n.Name) {
 		<-time.After(10 * time.Second)
 	}
@@ -239,7 +239,7 @@ type catalogues struct {
 	asking, most int
 }
 
-func (l *catalogues) Document(ctx context.Context, _ Node, _ nodestatus.Query) (*nodestatus.Document, error) {
+func (l *catalogues) Document(ctx context.Context, _ nodestatus.Node, _ nodestatus.Query) (*nodestatus.Document, error) {
 	l.asking++
 	l.most = max(l.most, l.asking)
 	select {
@@ -339,7 +339,7 @@ func TestNodeIsWaitedForUntilNodesAreListed(t *testing.T) {
 
 func TestProblemsAreOrderedAndListedOnce(t *testing.T) {
 	answered := func(name string, tally []nodestatus.Problem, list ...findings.Finding) *node {
-		n := &node{Node: Node{Name: name}, at: time.Now(), findings: list}
+		n := &node{Node: nodestatus.Node{Name: name}, at: time.Now(), findings: list}
 		n.tally.Ready, n.tally.Problems = true, tally
 		return n
 	}
@@ -350,8 +350,8 @@ func TestProblemsAreOrderedAndListedOnce(t *testing.T) {
 	problem.Reason = findings.Silent
 	all := merge(
 		answered("node-1", []nodestatus.Problem{{Object: taken.Object, Reason: taken.Reason, Text: taken.Text}}, unready, taken, notice),
-		answered("node-2", nil, problem), &node{Node: Node{Name: "node-3", Missing: true, Why: "no pod is on node-3"}},
-		&node{Node: Node{Name: "node-4", Missing: true, Why: "no pod is on node-4"}})
+		answered("node-2", nil, problem), &node{Node: nodestatus.Node{Name: "node-3", Missing: true, Why: "no pod is on node-3"}},
+		&node{Node: nodestatus.Node{Name: "node-4", Missing: true, Why: "no pod is on node-4"}})
 	var got []string
 	for _, p := range all {
 		got = append(got, fmt.Sprint(p.Object, " ", p.Namespace, " ", p.Severity, " ", p.Reason, " ", p.Count))
@@ -430,7 +430,7 @@ func TestWaitingForTheKernelIsNoWork(t *testing.T) {
 		})
 		start := time.Now()
 		for range 2 {
-			if _, err := n.Document(t.Context(), Node{}, nodestatus.Query{}); err != nil {
+			if _, err := n.Document(t.Context(), nodestatus.Node{}, nodestatus.Query{}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 
 // node is a node and its last answers.
 type node struct {
-	Node
+	nodestatus.Node
 	asking   bool
 	next     time.Time // when to ask again
 	took     time.Duration
