@@ -3,7 +3,7 @@
 //
 //	Watch --> Cluster --Source--> every node: tally (connections of each Service, states)
 //	             |                            findings (what is not plainly balanced), rarely
-//	             |                one node:   list of all Services, once a minute
+//	             |                one node:   list of all Services, every 20 seconds
 //	             v
 //	          Overview: nodes, Services with the sums, merged problems
 //	          Rows:     a Service on each node
