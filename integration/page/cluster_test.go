@@ -7,7 +7,6 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"kube-vmap/cmd/inspect/nodestatus"
-	"kube-vmap/cmd/inspect/page/live"
 )
 
 // clusterMap opens the map of a cluster, and waits until rates are known.
@@ -73,7 +72,7 @@ func all(n int) *fleet {
 	f := newFleet(n, shopkeeping)
 	f.way = journey()
 	f.silent["node-3"] = "node-3: no answer in 10s"
-	f.nodes = append(f.nodes, live.Node{Name: "node-x", Missing: true, Why: "no pod of kube-vmap runs there"})
+	f.nodes = append(f.nodes, nodestatus.Node{Name: "node-x", Missing: true, Why: "no pod of kube-vmap runs there"})
 	return f
 }
 

@@ -22,7 +22,7 @@ import (
 // new connections.
 type fleet struct {
 	mu      sync.Mutex
-	nodes   []live.Node
+	nodes   []nodestatus.Node
 	at      map[string]*nodestatus.Document
 	rates   map[string]map[string]uint64 // new connections in 5 s, by node and Service
 	silent  map[string]string            // nodes that do not answer, with the reason
@@ -31,10 +31,10 @@ type fleet struct {
 	asked   int
 }
 
-func (f *fleet) Nodes(context.Context) ([]live.Node, error) {
+func (f *fleet) Nodes(context.Context) ([]nodestatus.Node, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]live.Node(nil), f.nodes...), nil
+	return append([]nodestatus.Node(nil), f.nodes...), nil
 }
 
 // read returns the document of a node after 5 more seconds.
@@ -76,7 +76,7 @@ func addConnections(p *nodestatus.Port, more uint64) {
 	}
 }
 
-func (f *fleet) Tally(_ context.Context, n live.Node) (*nodestatus.Tally, error) {
+func (f *fleet) Tally(_ context.Context, n nodestatus.Node) (*nodestatus.Tally, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	doc, err := f.read(n.Name)
@@ -86,11 +86,11 @@ func (f *fleet) Tally(_ context.Context, n live.Node) (*nodestatus.Tally, error)
 	return doc.Tally(), nil
 }
 
-func (f *fleet) Findings(_ context.Context, n live.Node) ([]findings.Finding, error) {
+func (f *fleet) Findings(_ context.Context, n nodestatus.Node) ([]findings.Finding, error) {
 	return f.finding[n.Name], nil
 }
 
-func (f *fleet) Document(_ context.Context, n live.Node, q nodestatus.Query) (*nodestatus.Document, error) {
+func (f *fleet) Document(_ context.Context, n nodestatus.Node, q nodestatus.Query) (*nodestatus.Document, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	doc, err := f.read(n.Name)
@@ -151,7 +151,7 @@ func newFleet(n int, services func() []nodestatus.Service) *fleet {
 	start := time.Now().Add(-time.Hour)
 	for i := 1; i <= n; i++ {
 		name := fmt.Sprintf("node-%d", i)
-		f.nodes = append(f.nodes, live.Node{Name: name, Pod: "kube-vmap-" + name})
+		f.nodes = append(f.nodes, nodestatus.Node{Name: name, Pod: "kube-vmap-" + name})
 		all := services()
 		slices.SortFunc(all, func(a, b nodestatus.Service) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

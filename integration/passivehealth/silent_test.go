@@ -240,9 +240,9 @@ func (s *scene) awaitQuestions(n int) {
 		}
 		asked := 0
 		_, after, _ := strings.Cut(page, "\nkubevmap_passive_health_questions_total ")
-		if _, err := fmt.Sscan(after, &asked); err != nil || asked < n {
-			return fmt.Errorf("%d questions asked, %v", asked, err)
+		if _, err = fmt.Sscan(after, &asked); err == nil && asked < n {
+			err = fmt.Errorf("%d questions asked", asked)
 		}
-		return nil
+		return err
 	})
 }
