@@ -240,20 +240,29 @@ type catalogues struct {
 }
 
 func (l *catalogues) Document(ctx context.Context, _ nodestatus.Node, _ nodestatus.Query) (*nodestatus.Document, error) {
-	l.asking++
-	l.most = max(l.most, l.asking)
+	l.count(1)
 	select {
 	case <-ctx.Done():
 	case <-time.After(3 * cataloguePeriod):
 	}
-	l.asking--
-	l.others++
+	l.count(-1)
 	return nil, errors.New("too late")
+}
+
+// count counts a question that begins or, with -1, ends.
+func (l *catalogues) count(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asking += n
+	l.most = max(l.most, l.asking)
+	l.others += max(0, -n)
 }
 
 func TestListsOfServicesAreAskedForOneAtATime(t *testing.T) {
 	l := &catalogues{fakeNodes: newFake(2)}
 	watch(t, l, time.Hour, 10*time.Minute, func(*Cluster) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		if l.most != 1 || l.others < 9 {
 			t.Errorf("%d at a time, %d in all", l.most, l.others)
 		}
