@@ -52,8 +52,9 @@ func proxy(node string, services ...string) nodestest.Program {
 
 // asks reports whether the arguments of kube-vmap status include a Service.
 func asks(args []string, namespace, service string) bool {
-	for i, a := range args[:len(args)-1] {
-		if a == "--namespace" && args[i+1] != namespace || a == "--name" && args[i+1] != service {
+	for _, a := range args {
+		flag, value, _ := strings.Cut(a, "=")
+		if flag == "--namespace" && value != namespace || flag == "--name" && value != service {
 			return false
 		}
 	}
@@ -95,7 +96,7 @@ func TestGetAsksOneNodeAndNamesIt(t *testing.T) {
 		t.Errorf("%d, %s", code, stdout)
 	}
 	for _, says := range []string{
-		`node-2: runs kube-vmap v0.1.0, which has no "kube-vmap status -o json --namespace shop"` + "\n",
+		`node-2: runs kube-vmap v0.1.0, which has no "kube-vmap status -o json --namespace=shop"` + "\n",
 		"Of node node-3; --all-nodes shows all 3, --node another one.\n",
 	} {
 		if !strings.Contains(stderr, says) {
