@@ -38,7 +38,7 @@ func Dial(local, remote netip.AddrPort) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open SCTP socket to %s: %w", remote, err)
 	}
-	if err := errors.Join(leaveChecksum(ip, remote.Addr()), wantErrors(ip, remote.Addr())); err != nil {
+	if err := errors.Join(prepare(ip, remote.Addr()), wantErrors(ip, remote.Addr())); err != nil {
 		return nil, errors.Join(err, ip.Close())
 	}
 	port := local.Port()
@@ -163,18 +163,18 @@ func (c *Conn) aborted() error {
 func (c *Conn) write(tag uint32, chunks ...Chunk) error {
 	p := Packet{Source: c.local.Port(), Destination: c.remote.Port(), Tag: tag, Chunks: chunks}
 	b := p.Encode()
-	_, err := c.ip.Write(b)
-	if err == nil || errors.Is(err, syscall.EPERM) {
-		// EPERM means that a filter of the same host dropped the packet. As with other
-		// filters, the answer shows whether it also rejects.
-		return nil
+	for {
+		_, err := c.ip.Write(b)
+		if err == nil || errors.Is(err, syscall.EPERM) {
+			// EPERM means that a filter of the same host dropped the packet. As with other
+			// filters, the answer shows whether it also rejects.
+			return nil
+		}
+		if err := c.settle(err); err != nil {
+			return err
+		}
+		// The error was about a packet of another socket. The kernel reports each once.
 	}
-	if err := c.settle(err); err != nil {
-		return err
-	}
-	// The error was about a packet of another socket. The kernel reports it once.
-	_, err = c.ip.Write(b)
-	return err
 }
 
 // settle handles a socket error: it returns the errno of an ICMP error if it is about

@@ -33,7 +33,7 @@ func Listen(addr netip.Addr) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for SCTP: %w", err)
 	}
-	if err := leaveChecksum(conn, addr); err != nil {
+	if err := prepare(conn, addr); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return &Listener{conn: conn}, nil

@@ -18,13 +18,18 @@ func network(a netip.Addr) string {
 	return "ip6:132"
 }
 
-// leaveChecksum makes sure that the kernel does not write an Internet checksum into
-// packets. Only raw IPv6 sockets do that, on request.
-func leaveChecksum(conn *net.IPConn, a netip.Addr) error {
-	if a.Is4() {
-		return nil
-	}
+// readBuffer has room for thousands of packets: a raw socket receives the packets and errors
+// of all sockets of its address, and the kernel drops what has no room.
+const readBuffer = 8 << 20
+
+// prepare enlarges the socket's buffer, and makes sure that the kernel does not write an
+// Internet checksum into packets. Only raw IPv6 sockets do that, on request.
+func prepare(conn *net.IPConn, a netip.Addr) error {
 	return control(conn, func(fd int) error {
+		err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, readBuffer)
+		if err != nil || a.Is4() {
+			return err
+		}
 		return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_CHECKSUM, -1)
 	})
 }
