@@ -17,10 +17,11 @@ func (n EndpointSliceName) String() string { return n.Namespace + "/" + n.Name }
 // EndpointSlice is the part of an EndpointSlice that the proxy uses: every endpoint
 // offers every port. All addresses are of one family.
 //
-// A new field here or in [Endpoint] is filled in by package sync/convert and must be
-// part of the content hash in package sync/cluster, or changes of it are ignored (a
-// test there finds fields that are not). What it means for traffic is decided in
-// traits.go and select.go.
+// A new field here or in [Endpoint] is decoded in package sync/cluster/protobuf, filled in by
+// package sync/convert, and must be part of the content hash in package sync/cluster, or
+// changes of it are ignored (a test there finds fields that are not). Which of two
+// endpoints with the same address counts is decided in candidates.go, what the field
+// means for traffic in traits.go and select.go.
 type EndpointSlice struct {
 	Name      EndpointSliceName
 	Service   ServiceName
@@ -60,7 +61,7 @@ type EndpointPort struct {
 }
 
 // Endpoint is one address of a Service with the properties that decide whether it
-// may serve. Values are comparable.
+// may serve, or that are shown. Values are comparable.
 type Endpoint struct {
 	Addr netip.Addr
 	// Ready, Serving and Terminating are the EndpointSlice conditions (KEP-1672),
