@@ -43,7 +43,7 @@ func (b *bench) starts(ctx context.Context) error {
 
 // What a start may cost at most, each beside informers alone.
 const (
-	mostTime    report.Factor = 1.2
+	mostTime    report.Factor = 1.4
 	mostCPU     report.Factor = 1.5
 	belowMemory report.Factor = 1 // less, because what the proxy does not need is not kept
 	// restartMemory is for a restart, which also reads what is in the kernel.
