@@ -40,6 +40,40 @@ func (r *attackRun) events() (n int) {
 	return n
 }
 
+// consumption is the memory and the goroutines of a proxy after garbage collection.
+type consumption struct{ goroutines, heap float64 }
+
+func (c consumption) String() string {
+	return fmt.Sprintf("%.0f goroutines, %.1f MiB", c.goroutines, c.heap/(1<<20))
+}
+
+func consumed(t *testing.T, p *clustertest.Proxy) consumption {
+	t.Helper()
+	for range 2 { // objects with a finalizer are freed by the second collection
+		status, _, err := p.Get("http://127.0.0.1:10249/debug/pprof/heap?gc=1")
+		clustertest.Must(t, err)
+		if status != 200 {
+			t.Fatalf("no heap profile: %d", status)
+		}
+	}
+	return consumption{metric(t, p, "go_goroutines"), metric(t, p, "go_memstats_heap_alloc_bytes")}
+}
+
+func metric(t *testing.T, p *clustertest.Proxy, name string) float64 {
+	t.Helper()
+	v, err := p.Metric(name)
+	clustertest.Must(t, err)
+	return v
+}
+
+// nothingSilent checks that passive health checks found no endpoint that does not answer.
+func nothingSilent(t *testing.T, p *clustertest.Proxy) {
+	t.Helper()
+	if changes := metric(t, p, "kubevmap_passive_health_changes_total"); changes > 0 {
+		t.Errorf("%s: passive health checks found %v endpoints that do not answer, or answer again", p.Truth.Host, changes)
+	}
+}
+
 // state is the memory of the proxy, and the objects in the kernel.
 type state struct {
 	consumption

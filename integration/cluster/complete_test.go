@@ -21,6 +21,9 @@ import (
 // quietTime is how long a proxy is observed that must not do anything.
 const quietTime = 3 * time.Second
 
+// unready are the status codes of the probes of a proxy that runs and is not ready.
+var unready = map[string]int{"readyz": 503, "livez": 200, "healthz": 503}
+
 // TestRestartWithoutAPIServerChangesNothing starts a proxy on a node with the rules of an
 // earlier run, some of which are outdated.
 func TestRestartWithoutAPIServerChangesNothing(t *testing.T) {
@@ -35,13 +38,13 @@ func TestRestartWithoutAPIServerChangesNothing(t *testing.T) {
 	clustertest.Must(t, c.proxy.AwaitReady(clustertest.Context(t)))
 	c.proxy.AwaitTruth(t)
 	clustertest.Must(t, c.proxy.Stop())
-	before := meaning(t, c.Lab.Node)
+	before := meaning(t, c.Lab.Node.Host)
 
 	clustertest.Must(t, relay.Down())
 	clustertest.Must(t, c.ns.DeleteService(clustertest.Context(t), "goes"))
 	comes := c.manualService(t, "comes", c.Lab.Pods[0])
 	c.runProxy(t, kubeconfig)
-	c.checkNotReady(t, before)
+	checkRulesStay(t, c.proxy, before, unready)
 	checkAnswered(t, c.clients, goes, "pod-1")
 	checkAnswered(t, c.clients, stays, "pod-1")
 	clustertest.Must(t, relay.Up())
@@ -70,10 +73,10 @@ func TestStartWithoutPermissionToListChangesNothing(t *testing.T) {
 	for kind, without := range map[string]string{"Service": "services", "EndpointSlice": "endpointslices", "Node": "nodes"} {
 		t.Run(without, func(t *testing.T) {
 			role.may(t, without)
-			before := meaning(t, c.Lab.Node)
+			before := meaning(t, c.Lab.Node.Host)
 			comes := c.manualService(t, "comes-"+without, c.Lab.Pods[0])
 			c.runProxy(t, kubeconfig)
-			c.checkNotReady(t, before)
+			checkRulesStay(t, c.proxy, before, unready)
 			checkAnswered(t, c.clients, kept, "pod-1")
 			lines := linesOf(c.proxy, logUnavailable)
 			if len(lines) != 1 || lines[0]["kind"] != kind || !strings.Contains(lines[0]["err"], "forbidden") {
@@ -111,24 +114,19 @@ func (c *oneNode) runProxy(t *testing.T, kubeconfig string, flags ...string) {
 	}, flags...)})
 }
 
-// checkNotReady checks that the proxy changes nothing for a while, and is not ready.
-func (c *oneNode) checkNotReady(t *testing.T, before string) {
+// checkRulesStay checks for a while that the node of a proxy keeps its rules, and the status codes
+// of its probes.
+func checkRulesStay(t *testing.T, p *clustertest.Proxy, before string, probes map[string]int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), quietTime)
-	defer cancel()
 	ticker := time.NewTicker(quietTime / 20)
 	defer ticker.Stop()
-	for {
-		if now := meaning(t, c.Lab.Node); now != before {
+	for range 20 {
+		if now := meaning(t, p.Truth.Host); now != before {
 			t.Fatalf("the rules are now\n%s\nand were\n%s", now, before)
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			probe(t, c.proxy, map[string]int{"readyz": 503, "livez": 200, "healthz": 503})
-			return
-		}
+		<-ticker.C
 	}
+	probe(t, p, probes)
 }
 
 // role is the cluster role of the account "default" of a test's namespace.

@@ -43,22 +43,7 @@ func routeElsewhere(t *testing.T, l *lab.Lab, n *lab.Node) {
 	}
 }
 
-// numbers counts explicit node ports.
-var numbers atomic.Uint32
-
-// numbered gives ports the same explicit node port, which no other test has: the API server
-// would allocate a different one for each. It does not allocate such low numbers itself.
-func numbered(ports []corev1.ServicePort) []corev1.ServicePort {
-	n := int32(30000 + numbers.Add(1)%80)
-	for i := range ports {
-		ports[i].NodePort = n
-	}
-	return ports
-}
-
 // What makes a Service differ from others.
-
-func nodePorts(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }
 
 func externalLocal(s *corev1.Service) {
 	s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
@@ -79,15 +64,6 @@ func withoutNodePorts(s *corev1.Service) {
 	s.Spec.AllocateLoadBalancerNodePorts = &none
 }
 
-// externalIPs gives a Service external IPs.
-func externalIPs(addrs [len(model.Families)]netip.Addr) func(*corev1.Service) {
-	return func(s *corev1.Service) {
-		for _, a := range addrs {
-			s.Spec.ExternalIPs = append(s.Spec.ExternalIPs, a.String())
-		}
-	}
-}
-
 // balancer gives a Service of type LoadBalancer addresses, as a cloud would, and
 // returns where clients find it.
 func (c *scene) balancer(t *testing.T, name string) traffic.Target {
@@ -99,9 +75,4 @@ func (c *scene) balancer(t *testing.T, name string) traffic.Target {
 	}
 	clustertest.Must(t, c.ns.SetLoadBalancer(clustertest.Context(t), name, ingress...))
 	return traffic.Target{Name: fmt.Sprintf("load balancer of %s/%s", c.ns.Name, name), Addrs: addrs, Port: port}
-}
-
-// both returns the node ports on both nodes.
-func (c *twoNodes) both(s *corev1.Service) [2]traffic.Target {
-	return [...]traffic.Target{traffic.NodePort(s, c.Lab.Node), traffic.NodePort(s, c.Lab.Remote)}
 }

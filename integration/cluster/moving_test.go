@@ -1,10 +1,12 @@
 package cluster_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/cmd/components"
 	"kube-vmap/integration/cluster/clustertest"
@@ -100,7 +102,7 @@ func (m *move) fail(t *testing.T) {
 	m.node(t, fault, "nft", "-f", "-")
 	m.stays(t, 0, "follow no changes until it runs")
 	m.node(t, "delete table inet fault", "nft", "-f", "-")
-	m.event(t, "default", "TakeoverFailed", func(e *eventsv1.Event) bool {
+	m.event(t, "TakeoverFailed", func(e *eventsv1.Event) bool {
 		return e.Regarding.Name == m.NodeName(m.Lab.Node) && strings.Contains(e.Note, "do not answer that did before") &&
 			strings.Contains(e.Note, "does not answer through kube-proxy's rules either") && strings.Contains(e.Note, "table inet fault, chain output")
 	})
@@ -122,7 +124,7 @@ func (m *move) refuse(t *testing.T) {
 	clustertest.Must(t, m.proxy.Stop())
 	m.runProxy(t, m.kubeconfig)
 	m.stays(t, 0, "follow no changes until it runs")
-	probe(t, m.proxy, map[string]int{"readyz": 503, "livez": 200, "healthz": 503})
+	probe(t, m.proxy, unready)
 	m.command(t, 1, "status")
 }
 
@@ -203,4 +205,22 @@ func (m *move) command(t *testing.T, code int, args ...string) string {
 		t.Fatalf("kube-vmap %s: %v, want code %d\n%s", args[0], err, code, out)
 	}
 	return string(out)
+}
+
+// event waits for an event of that reason in the namespace default that suits.
+func (c *oneNode) event(t *testing.T, reason string, suits func(*eventsv1.Event) bool) {
+	t.Helper()
+	ctx := clustertest.Context(t)
+	clustertest.Must(t, c.proxy.Daemon.Await(ctx, "an event "+reason, func() error {
+		list, err := c.Client.EventsV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "reason=" + reason})
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if suits(&list.Items[i]) {
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d", len(list.Items))
+	}))
 }

@@ -1,13 +1,10 @@
 package cluster_test
 
 import (
-	"context"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -214,41 +211,4 @@ func checkOutcomeOver(t *testing.T, ways []daemon.Transport, clients []*traffic.
 		})
 	}
 	clustertest.Must(t, group.Wait())
-}
-
-// awaitEqual waits until the rule sets of both nodes are those of the API's objects, and
-// returns when each was.
-func (c *twoNodes) awaitEqual(t *testing.T, within time.Duration) (at [2]time.Time) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
-	defer cancel()
-	start := time.Now()
-	var group errgroup.Group
-	for i, p := range c.proxies {
-		group.Go(func() error {
-			err := p.Truth.Await(ctx)
-			at[i] = time.Now()
-			return err
-		})
-	}
-	clustertest.Must(t, group.Wait())
-	t.Logf("rule sets are equal to the API's objects after %s and %s",
-		at[0].Sub(start).Round(time.Millisecond), at[1].Sub(start).Round(time.Millisecond))
-	return at
-}
-
-// seenAs checks that servers see the client's own address.
-func seenAs(h *lab.Host) func(lab.Answer, time.Time) error {
-	return func(a lab.Answer, _ time.Time) error {
-		if want := h.Addr(model.FamilyOf(a.Seen.Addr())); a.Seen.Addr() != want {
-			return fmt.Errorf("%s saw %s, want %s", a.By, a.Seen, want)
-		}
-		return nil
-	}
-}
-
-// onPort returns the same target at another port.
-func onPort(t traffic.Target, port uint16) traffic.Target {
-	t.Port = port
-	return t
 }

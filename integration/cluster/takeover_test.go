@@ -136,7 +136,7 @@ func TestRunningKubeProxyIsLeftAlone(t *testing.T) {
 			c.runProxy(t, kubeconfig, "--probation=1s")
 			_, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "the other proxy", process.Message(otherRuns))
 			clustertest.Must(t, err)
-			c.event(t, "default", "OtherProxy", func(e *eventsv1.Event) bool {
+			c.event(t, "OtherProxy", func(e *eventsv1.Event) bool {
 				return e.Regarding.Name == c.NodeName(c.Lab.Node) && strings.Contains(e.Note, "ports [10249 10256] are in use")
 			})
 			c.proxy.AwaitTruth(t)

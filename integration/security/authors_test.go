@@ -69,6 +69,55 @@ func TestClusterIPCannotBeTakenOver(t *testing.T) {
 	})
 }
 
+// TestExternalIPOfTheNodeDoesNotTakeNodePorts has an older Service that claims the node's
+// addresses at a node port of another one.
+func TestExternalIPOfTheNodeDoesNotTakeNodePorts(t *testing.T) {
+	l := newLab(t)
+	if err := l.Pods[0].ServeAll(daemon.TargetPort); err != nil {
+		t.Fatal(err)
+	}
+	const nodePort = 30080
+	f := daemon.NewFolder(t, l)
+	put(f,
+		service{name: "thief", number: 1, port: nodePort, endpoints: addrsOf(l.Pods[1].Host), spec: externalIPs(addrsOf(l.Node.Host)...)},
+		service{
+			name: "owner", number: 2, nodePort: nodePort, endpoints: addrsOf(l.Pods[0].Host), spec: "type: NodePort\n",
+			created: "2026-01-01T00:00:00Z",
+		})
+	d := daemon.Start(t, l.Node, f)
+	d.Ignore("another Service holds the address and port")
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
+		for _, from := range clients(l) {
+			answered(t, from, w, l.Node.AddrPort(w.Family, nodePort), "pod-1")
+		}
+	})
+}
+
+// TestExternalIPOfAPodDoesNotStopItsService claims the address and port of another Service's
+// endpoint for one that refuses because it has no endpoints, and for one that drops because none
+// of them is on the node.
+func TestExternalIPOfAPodDoesNotStopItsService(t *testing.T) {
+	for name, thief := range map[string]service{
+		"refuses": {},
+		"drops":   {endpoints: []netip.Addr{netip.MustParseAddr("10.244.9.9"), netip.MustParseAddr("fd00:10:244:9::9")}, node: "node-2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			f := daemon.NewFolder(t, l)
+			owner := service{name: "owner", number: 1, endpoints: addrsOf(l.Pods[1].Host)}
+			thief.name, thief.number, thief.port = "thief", 2, daemon.TargetPort
+			thief.spec = "externalTrafficPolicy: Local\n" + externalIPs(addrsOf(l.Pods[1].Host)...)
+			put(f, owner, thief)
+			daemon.Start(t, l.Node, f)
+			daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
+				for _, from := range clients(l) {
+					answered(t, from, w, owner.at(w.Family), "pod-2")
+				}
+			})
+		})
+	}
+}
+
 // TestManifestsMayUseNodePortsOfTheHost does what an API server forbids: manifests in a
 // folder have no range of node ports.
 func TestManifestsMayUseNodePortsOfTheHost(t *testing.T) {

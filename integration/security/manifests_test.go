@@ -27,6 +27,7 @@ type service struct {
 	number    int            // chooses the ClusterIPs
 	families  []model.Family // both if nil
 	endpoints []netip.Addr   // of either family
+	node      string         // of the endpoints; node-1 if empty
 	port      int            // 80 if 0
 	target    int            // daemon.Target if 0
 	nodePort  int
@@ -85,7 +86,7 @@ func (s service) slice(out *strings.Builder, f model.Family) {
 	out.WriteString("endpoints:\n")
 	for _, a := range s.endpoints {
 		if model.FamilyOf(a) == f {
-			fmt.Fprintf(out, "- {addresses: [\"%s\"], nodeName: node-1}\n", a)
+			fmt.Fprintf(out, "- {addresses: [\"%s\"], nodeName: %s}\n", a, cmp.Or(s.node, "node-1"))
 		}
 	}
 }
