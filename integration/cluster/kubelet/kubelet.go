@@ -5,43 +5,35 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log"
+	"io"
 	"net"
 	"net/http"
+	"os/exec"
 	"strings"
-	stdsync "sync"
 	"time"
 
 	"k8s.io/client-go/util/cert"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+	utilexec "k8s.io/utils/exec"
 
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/lab"
 )
 
-// Kubelet serves exec on a host. Its methods may be called concurrently.
+// Kubelet serves exec on a host, for one container.
 type Kubelet struct {
 	host   *lab.Host
-	config *tls.Config
+	path   string          // in URLs: "/exec/NAMESPACE/POD/CONTAINER"
+	name   string          // of the container's program
+	file   string          // the program
 	ctx    context.Context //nolint:containedctx // of the programs, which outlive requests
 	cancel context.CancelFunc
-
-	mu         stdsync.Mutex
-	containers map[string]Run // by path, see pathOf
-	calls      []Call
-	cutAfter   int           // bytes of an answer; negative is never
-	hanging    chan struct{} // closed by Resume; nil if it answers
-	server     *http.Server  // nil while down
+	server *http.Server
 }
 
-// Call is a command that the Kubelet was asked to run.
-type Call struct {
-	Pod     string // namespace/name
-	Command []string
-}
-
-// Start serves on the host's [objects.KubeletPort], on all its addresses. The caller must
-// close it, before the host.
-func Start(host *lab.Host) (*Kubelet, error) {
+// Start serves on the host's [objects.KubeletPort], on all its addresses, for a container that
+// has one program: the file, as name. The caller must close it, before the host.
+func Start(host *lab.Host, namespace, pod, container, name, file string) (*Kubelet, error) {
 	// As a kubelet's by default: the API server does not check it.
 	certificate, key, err := cert.GenerateSelfSignedCertKey(host.Name, nil, nil)
 	if err != nil {
@@ -51,118 +43,66 @@ func Start(host *lab.Host) (*Kubelet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the certificate for the kubelet on %s: %w", host, err)
 	}
-	k := &Kubelet{
-		host: host, containers: map[string]Run{}, cutAfter: -1,
-		config: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
-	}
-	k.ctx, k.cancel = context.WithCancel(context.Background())
-	return k, k.Up()
-}
-
-// Close ends all programs and connections. A second call does nothing.
-func (k *Kubelet) Close() error {
-	k.cancel()
-	k.Resume()
-	return k.Down()
-}
-
-// Up listens again after [Kubelet.Down].
-func (k *Kubelet) Up() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.server != nil {
-		return nil
-	}
 	var listener net.Listener
-	err := k.host.Do(func() (err error) {
-		var c net.ListenConfig
-		listener, err = c.Listen(k.ctx, "tcp", fmt.Sprintf(":%d", objects.KubeletPort))
+	err = host.Do(func() (err error) {
+		listener, err = net.Listen("tcp", fmt.Sprintf(":%d", objects.KubeletPort))
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("serve as the kubelet on %s: %w", k.host, err)
+		return nil, fmt.Errorf("serve as the kubelet on %s: %w", host, err)
 	}
-	k.server = &http.Server{
-		Handler: http.HandlerFunc(k.serve), ReadHeaderTimeout: time.Minute,
-		ErrorLog: log.New(discard{}, "", 0), // of connections that a test broke
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, connKey{}, c)
-		},
+	k := &Kubelet{host: host, path: "/exec/" + strings.Join([]string{namespace, pod, container}, "/"), name: name, file: file}
+	k.ctx, k.cancel = context.WithCancel(context.Background())
+	k.server = &http.Server{Handler: http.HandlerFunc(k.serve), ReadHeaderTimeout: time.Minute}
+	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	go func() { _ = k.server.Serve(tls.NewListener(listener, config)) }() // until it is closed
+	return k, nil
+}
+
+// Close ends all programs, and listens no more.
+func (k *Kubelet) Close() error {
+	k.cancel()
+	return k.server.Close()
+}
+
+// serve answers a request of the API server.
+func (k *Kubelet) serve(w http.ResponseWriter, r *http.Request) {
+	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/exec/"), "/")
+	if r.URL.Path != k.path {
+		// In these words of kubelet.
+		http.Error(w, fmt.Sprintf("container not found (%q)", path[len(path)-1]), http.StatusInternalServerError)
+		return
 	}
-	server, secure := k.server, tls.NewListener(listener, k.config)
-	go func() { _ = server.Serve(secure) }() // until it is closed
-	return nil
-}
-
-type discard struct{}
-
-func (discard) Write(b []byte) (int, error) { return len(b), nil }
-
-type connKey struct{}
-
-// Down stops listening: the port refuses connections. Answers under way continue.
-func (k *Kubelet) Down() error {
-	k.mu.Lock()
-	server := k.server
-	k.server = nil
-	k.mu.Unlock()
-	if server == nil {
-		return nil
+	streams, err := remotecommand.NewOptions(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
 	}
-	if err := server.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		return fmt.Errorf("close the kubelet on %s: %w", k.host, err)
+	const idleTimeout = 4 * time.Hour // that of container runtimes
+	remotecommand.ServeExec(w, r, k, path[1], "", path[2], r.URL.Query()["command"], streams,
+		idleTimeout, remotecommand.DefaultStreamCreationTimeout, remotecommand.SupportedStreamingProtocols)
+}
+
+// ExecInContainer implements [remotecommand.Executor].
+func (k *Kubelet) ExecInContainer(
+	_ context.Context, _, _, _ string, command []string, _ io.Reader, stdout, stderr io.WriteCloser, _ bool,
+	_ <-chan remotecommand.TerminalSize, _ time.Duration,
+) error {
+	if len(command) == 0 || command[0] != k.name {
+		return fmt.Errorf("exec: %q: executable file not found in $PATH", command)
 	}
-	return nil
-}
-
-// Hang makes the Kubelet accept requests and answer nothing until [Kubelet.Resume].
-func (k *Kubelet) Hang() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.hanging == nil {
-		k.hanging = make(chan struct{})
+	cmd := k.host.Command(k.ctx, k.file, command[1:]...)
+	if stdout != nil { // the client may not ask for it
+		cmd.Stdout = stdout
 	}
-}
-
-// Resume ends [Kubelet.Hang].
-func (k *Kubelet) Resume() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.hanging != nil {
-		close(k.hanging)
-		k.hanging = nil
+	if stderr != nil {
+		cmd.Stderr = stderr
 	}
-}
-
-// CutAfter resets each later connection after so many bytes of the program's answer; a
-// negative number ends that.
-func (k *Kubelet) CutAfter(bytes int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.cutAfter = bytes
-}
-
-// Add adds a container, or replaces it.
-func (k *Kubelet) Add(namespace, pod, container string, run Run) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.containers[pathOf(namespace, pod, container)] = run
-}
-
-// Remove removes a container: kubelet then reports that it does not exist.
-func (k *Kubelet) Remove(namespace, pod, container string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.containers, pathOf(namespace, pod, container))
-}
-
-func pathOf(namespace, pod, container string) string {
-	return "/exec/" + strings.Join([]string{namespace, pod, container}, "/")
-}
-
-// Calls returns the commands so far.
-func (k *Kubelet) Calls() []Call {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return append([]Call(nil), k.calls...)
+	cmd.Env, cmd.Dir = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, "/"
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Exited() {
+		return utilexec.CodeExitError{Err: err, Code: exit.ExitCode()}
+	}
+	return err
 }

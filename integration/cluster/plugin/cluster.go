@@ -33,14 +33,12 @@ type Node struct {
 	// Proxy is the node's kube-vmap, which runs in Pod.
 	Proxy *clustertest.Proxy
 	// Pod is the name of the pod of kube-vmap in [Namespace].
-	Pod     string
-	Kubelet *kubelet.Kubelet
+	Pod string
 }
 
 // New starts a cluster with so many pods on each of its three nodes, with kube-vmap on
-// every node. flags are added to those of kube-vmap. It skips the test if the machine
-// cannot have all that.
-func New(t testing.TB, pods int, flags ...string) *Cluster {
+// every node. It skips the test if the machine cannot have all that.
+func New(t testing.TB, pods int) *Cluster {
 	t.Helper()
 	program := clustertest.Program(t)
 	c := &Cluster{Cluster: clustertest.Alone(t,
@@ -49,12 +47,10 @@ func New(t testing.TB, pods int, flags ...string) *Cluster {
 	kubeconfig := c.Kubeconfig(t, c.Server)
 	for _, n := range c.Lab.Nodes() {
 		node := &Node{Node: n, Name: c.NodeName(n), Pod: "kube-vmap-" + strings.ReplaceAll(n.Name, "-", "")}
-		node.Proxy = c.StartProxy(t, n, kubeconfig, flags...)
-		var err error
-		node.Kubelet, err = kubelet.Start(n.Host)
+		node.Proxy = c.StartProxy(t, n, kubeconfig)
+		k, err := kubelet.Start(n.Host, Namespace, node.Pod, Container, Binary, program)
 		clustertest.Must(t, err)
-		t.Cleanup(func() { clustertest.Must(t, node.Kubelet.Close()) })
-		node.Kubelet.Add(Namespace, node.Pod, Container, kubelet.Program(n.Host, Binary, program))
+		t.Cleanup(func() { clustertest.Must(t, k.Close()) })
 		c.Nodes = append(c.Nodes, node)
 	}
 	for _, n := range c.Nodes {

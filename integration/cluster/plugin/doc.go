@@ -26,6 +26,5 @@
 // A cluster takes some seconds to start: a test that breaks no part of it is a subtest of
 // TestSharedCluster, with a namespace of its own.
 //
-// [Cluster.Nodes] have each node's kube-vmap, its pod, and its kubelet, which can hang,
-// refuse and cut connections. KillAPIServer kills the API server.
+// [Cluster.Nodes] have each node's kube-vmap and its pod.
 package plugin

@@ -102,7 +102,7 @@ func testViewer(t *testing.T, c *plugin.Cluster, viewer, stranger string) {
 	for command, want := range map[string]string{
 		"explain --from node/" + n.Name + " --to svc/default/kubernetes:https": "ClusterIP of default/kubernetes:https",
 		"version":               "on 3 nodes",
-		"status":                c.Nodes[2].Name,
+		"status -o wide":        "of-the-tests   True    0     ",
 		"problems -A":           "",
 		"get fe -A --all-nodes": c.Nodes[2].Name,
 		"get endpoints -n default kubernetes --node " + n.Name + " -o wide": "6443",

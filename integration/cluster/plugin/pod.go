@@ -14,36 +14,19 @@ import (
 // CreateProxyPod creates a pod of the DaemonSet on a node, ready, as its controller,
 // kubelet and kube-vmap would.
 func (c *Cluster) CreateProxyPod(ctx context.Context, node, name string) error {
-	set, err := c.proxySet(ctx)
-	if err != nil {
-		return err
-	}
-	return c.createProxyPod(ctx, set, node, name)
-}
-
-func (c *Cluster) proxySet(ctx context.Context) (*appsv1.DaemonSet, error) {
 	set, err := c.Client.AppsV1().DaemonSets(Namespace).Get(ctx, Container, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("get the DaemonSet of kube-vmap: %w", err)
+		return fmt.Errorf("get the DaemonSet of kube-vmap: %w", err)
 	}
-	return set, nil
-}
-
-func (c *Cluster) createProxyPod(ctx context.Context, set *appsv1.DaemonSet, node, name string) error {
 	pod := &corev1.Pod{ObjectMeta: set.Spec.Template.ObjectMeta, Spec: set.Spec.Template.Spec}
 	pod.Name, pod.Spec.NodeName = name, node
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))}
 	if _, err := c.Client.CoreV1().Pods(Namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create the pod of kube-vmap on %s: %w", node, err)
 	}
-	return c.SetProxyPodReady(ctx, name, true)
-}
-
-// SetProxyPodReady sets the status of a pod of kube-vmap: running, and ready or not.
-func (c *Cluster) SetProxyPodReady(ctx context.Context, name string, ready bool) error {
-	status := objects.Running(objects.Place{}, ready)
+	status := objects.Running(objects.Place{}, true)
 	status.ContainerStatuses[0].Name = Container
-	_, err := c.proxies().SetPodStatus(ctx, name, status)
+	_, err = c.proxies().SetPodStatus(ctx, name, status)
 	return err
 }
 

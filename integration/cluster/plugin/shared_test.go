@@ -8,6 +8,8 @@ import (
 	"kube-vmap/integration/cluster/plugin"
 )
 
+func TestMain(m *testing.M) { clustertest.Main(m) }
+
 // sharing are the tests that break no part of the cluster, so that they can share one. Each
 // has a namespace of its own.
 var sharing = []struct {
@@ -15,10 +17,9 @@ var sharing = []struct {
 	test func(*testing.T, *plugin.Cluster)
 }{
 	{"completion", testCompletion},
-	{"exec", testExec},
+	{"explain", testExplain},
 	{"page", testPage},
 	{"permissions", testPermissions},
-	{"status", testStatus},
 }
 
 func TestSharedCluster(t *testing.T) {
