@@ -2,6 +2,9 @@ package cluster_test
 
 import (
 	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -9,17 +12,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/cmd/components"
+	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/daemon"
+	"kube-vmap/integration/cluster/plane"
 	"kube-vmap/integration/cluster/traffic"
 	"kube-vmap/integration/cluster/truth"
 	"kube-vmap/integration/process"
 	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kubeproxy"
+)
+
+// Messages of the log.
+const (
+	suspended = "suspended kube-proxy's rules"
+	removed   = "removed what kube-proxy left"
+	otherRuns = "another proxy seems to run; its tables are left untouched until it ends"
 )
 
 // TestMoveInAndOutLosesNoPacket is what an operator does on a node, in the order of the
 // documentation, with everything that may go wrong once. Clients ask all the time, and
-// the failures of each step count.
+// the failures of each step count. Rules of other programs stay as they are.
 func TestMoveInAndOutLosesNoPacket(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"nftables", "iptables"} {
@@ -35,23 +48,23 @@ type move struct {
 	*oneNode
 	mode, kubeconfig string
 	to               traffic.Target
-	// clients do not run on the node: the seeded fault is for the node itself.
-	clients []*traffic.Client
-	theirs  *daemon.Daemon
+	theirs           *daemon.Daemon
 }
 
 func newMove(t *testing.T, mode string) *move {
 	t.Helper()
 	clustertest.Program(t)
 	c := prepareOneNode(t, clustertest.Alone, 2) // shadow compares the Services of all tests
-	m := &move{oneNode: c, mode: mode, clients: []*traffic.Client{c.clients[0], c.clients[2]}}
+	m := &move{oneNode: c, mode: mode}
 	m.to = c.manualService(t, "web", c.Lab.Pods[0], c.Lab.Pods[1])
 	m.kubeconfig = c.Kubeconfig(t, c.Server)
+	c.loadForeign(t)
 	m.theirs = c.kubeProxy(t, mode, m.kubeconfig)
 	return m
 }
 
 func (m *move) run(t *testing.T) {
+	before := m.foreign(t)
 	for _, step := range []struct {
 		name string
 		do   func(*move, *testing.T)
@@ -64,9 +77,16 @@ func (m *move) run(t *testing.T) {
 		{"cleanup", (*move).cleanUp},
 		{"another take-over, killed in the probation", (*move).takeOver},
 		{"an upgrade", (*move).upgrade},
+		{"kube-proxy comes back and ends", (*move).comeBack},
 		{"the way back", (*move).goBack},
+		{"beside kube-proxy until it ends", (*move).besideVisible},
+		{"the way back again", (*move).goBack},
+		{"beside a kube-proxy that cannot be seen until it ends", (*move).besideHidden},
 	} {
 		crowd := traffic.Start(m.clients...)
+		if step.name == "a take-over that fails" {
+			crowd = traffic.Start(m.clients[0], m.clients[2]) // the fault is for the node itself
+		}
 		asked := crowd.Add(m.to)
 		clustertest.Must(t, asked.Await(clustertest.Context(t)))
 		step.do(m, t)
@@ -76,15 +96,23 @@ func (m *move) run(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
+		if after := m.foreign(t); after != before {
+			t.Fatalf("%s: others have\n%s\nand had\n%s", step.name, after, before)
+		}
 	}
-	m.servedBy(t, "kube-proxy")
 }
 
 // preflight finds kube-proxy, and nothing that is in the way.
 func (m *move) preflight(t *testing.T) {
+	m.preflightSays(t, fmt.Sprintf("runs (process %d)", m.theirs.PID()))
+}
+
+func (m *move) preflightSays(t *testing.T, want string) {
+	t.Helper()
 	name := map[string]string{"nftables": "kube-proxy (nftables)", "iptables": "kube-proxy (iptables-nft)"}[m.mode]
-	if i := preflightItem(t, m.Lab.Node, name, "--kubeconfig="+m.kubeconfig); i.Verdict != components.Fine {
-		t.Errorf("%+v", i)
+	i := preflightItem(t, m.Lab.Node, name, "--kubeconfig="+m.kubeconfig)
+	if i.Verdict != components.Fine || !strings.HasPrefix(i.Detail, want) {
+		t.Errorf("%+v, want %s", i, want)
 	}
 }
 
@@ -96,9 +124,10 @@ func (m *move) shadow(t *testing.T) {
 // fail takes over while a firewall keeps the node from Services. The node is returned.
 func (m *move) fail(t *testing.T) {
 	m.theirs.Kill()
+	m.preflightSays(t, "left over: ")
 	m.runProxy(t, m.kubeconfig)
-	_, err := m.proxy.AwaitLog(clustertest.Context(t), 0, "the suspension", process.Message(suspended))
-	clustertest.Must(t, err)
+	m.logs(t, suspended)
+	m.preflightSays(t, "suspended: ")
 	m.node(t, fault, "nft", "-f", "-")
 	m.stays(t, 0, "follow no changes until it runs")
 	m.node(t, "delete table inet fault", "nft", "-f", "-")
@@ -106,6 +135,14 @@ func (m *move) fail(t *testing.T) {
 		return e.Regarding.Name == m.NodeName(m.Lab.Node) && strings.Contains(e.Note, "do not answer that did before") &&
 			strings.Contains(e.Note, "does not answer through kube-proxy's rules either") && strings.Contains(e.Note, "table inet fault, chain output")
 	})
+}
+
+// logs waits for a line of kube-vmap's log.
+func (m *move) logs(t *testing.T, message string) process.Entry {
+	t.Helper()
+	entry, err := m.proxy.AwaitLog(clustertest.Context(t), 0, message, process.Message(message))
+	clustertest.Must(t, err)
+	return entry
 }
 
 // stays waits until kube-vmap reports, from the n-th line of its log on, that the node is
@@ -148,12 +185,28 @@ func (m *move) cleanUp(t *testing.T) {
 func (m *move) takeOver(t *testing.T) {
 	m.theirs.Kill()
 	m.runProxy(t, m.kubeconfig)
-	_, err := m.proxy.AwaitLog(clustertest.Context(t), 0, "the suspension", process.Message(suspended))
-	clustertest.Must(t, err)
+	m.logs(t, suspended)
 	m.proxy.Kill()
 	m.runProxy(t, m.kubeconfig, "--probation=1s")
-	_, err = m.proxy.AwaitLog(clustertest.Context(t), 0, "the removal", process.Message("removed what kube-proxy left"))
-	clustertest.Must(t, err)
+	for _, what := range map[string][]string{
+		"nftables": {"table ip kube-proxy", "table ip6 kube-proxy"},
+		"iptables": {"ip nat: ", "ip filter: ", "ip mangle: ", "ip6 nat: ", "ip6 filter: ", "ip6 mangle: ", "KUBE-SERVICES", "KUBE-SEP-"},
+	}[m.mode] {
+		if logged := m.logs(t, removed)["removed"]; !strings.Contains(logged, what) {
+			t.Errorf("it logs that it removed %s, without %s", logged, what)
+		}
+	}
+	m.serves(t)
+}
+
+// serves checks that kube-vmap is ready and nothing of kube-proxy is left.
+func (m *move) serves(t *testing.T) {
+	t.Helper()
+	clustertest.Must(t, m.proxy.AwaitReady(clustertest.Context(t)))
+	m.proxy.AwaitTruth(t)
+	if left := m.left(t); left != "" {
+		t.Errorf("left is\n%s", left)
+	}
 	m.servedBy(t, "kube-vmap")
 	checkAnswered(t, m.clients, m.to, "pod-1", "pod-2")
 }
@@ -166,12 +219,91 @@ func (m *move) upgrade(t *testing.T) {
 	checkAnswered(t, m.clients, m.to, "pod-1", "pod-2")
 }
 
-// goBack starts kube-proxy before the rules of kube-vmap are removed.
+// comeBack has kube-proxy start, write its rules, and end. Endpoints change then. Packets never
+// meet its rules first, and these are suspended and removed again. It uses other ports, so that
+// it only shows by the name of its process.
+func (m *move) comeBack(t *testing.T) {
+	clustertest.Must(t, m.proxy.Stop())
+	m.runProxy(t, m.kubeconfig, "--probation=1s")
+	clustertest.Must(t, m.proxy.AwaitReady(clustertest.Context(t)))
+	program, err := plane.Program("kube-proxy")
+	clustertest.Must(t, err)
+	m.theirs = m.startKubeProxy(t, program, m.mode, m.kubeconfig, otherPorts...)
+	m.awaitTheirs(t, m.theirs, "web", m.to)
+	if is, want := m.logs(t, otherRuns)["reason"], fmt.Sprintf("process %d is a kube-proxy", m.theirs.PID()); is != want {
+		t.Errorf("the reason is %q, want %q", is, want)
+	}
+	m.preflight(t)
+	if status, body, err := m.proxy.Get(daemon.ReadyURL); err != nil || status != http.StatusServiceUnavailable {
+		t.Errorf("beside kube-proxy, it is ready: %d, %v\n%s", status, err, body)
+	}
+	m.theirs.Kill()
+	m.setEndpoints(t, "more", m.Lab.Pods[0])
+	m.logs(t, removed)
+	m.serves(t)
+}
+
+// goBack starts kube-proxy before the rules of kube-vmap are removed: by the flag of the DaemonSet
+// for the label kube-vmap=cleanup, which refuses before.
 func (m *move) goBack(t *testing.T) {
 	clustertest.Must(t, m.proxy.Stop())
+	out := m.command(t, exit.Refused, "--cleanup")
+	if !strings.Contains(out, "kube-proxy has no rules for IPv4 here") || !strings.Contains(out, "start kube-proxy here") {
+		t.Errorf("it refuses with %s", out)
+	}
+	m.servedBy(t, "kube-vmap")
 	m.theirs = m.kubeProxy(t, m.mode, m.kubeconfig)
-	m.command(t, 0, "cleanup")
+	m.command(t, 0, "--cleanup")
+	m.servedBy(t, "kube-proxy")
 	checkAnswered(t, m.clients, m.to, "pod-1", "pod-2")
+}
+
+// besideVisible starts kube-vmap while kube-proxy runs as a process of the host, whose rules stay.
+func (m *move) besideVisible(t *testing.T) {
+	rules := m.rulesOf(t, "web")
+	m.runProxy(t, m.kubeconfig, "--probation=1s")
+	m.logs(t, otherRuns)
+	m.event(t, "OtherProxy", func(e *eventsv1.Event) bool {
+		return e.Regarding.Name == m.NodeName(m.Lab.Node) && strings.Contains(e.Note, "ports [10249 10256] are in use")
+	})
+	if now := m.rulesOf(t, "web"); now != rules || now == "" {
+		t.Errorf("kube-proxy's rules are\n%s\nand were\n%s", now, rules)
+	}
+	m.bothFollow(t, "visible")
+	m.theirs.Kill()
+	m.logs(t, removed)
+	m.serves(t)
+}
+
+// besideHidden starts kube-vmap while a kube-proxy runs that cannot be seen, as in a container with
+// other ports. When it writes rules, these are resumed and stay.
+func (m *move) besideHidden(t *testing.T) {
+	m.theirs.Kill()
+	program, err := plane.Program("kube-proxy")
+	clustertest.Must(t, err)
+	hidden := filepath.Join(t.TempDir(), "hidden")
+	clustertest.Must(t, os.Symlink(program, hidden))
+	m.theirs = m.startKubeProxy(t, hidden, m.mode, m.kubeconfig, otherPorts...)
+	clustertest.Must(t, awaitSync(t, m.theirs))
+	m.runProxy(t, m.kubeconfig, "--probation=1m")
+	m.logs(t, suspended)
+	m.manualService(t, "written", m.Lab.Pods[1])
+	if reason := m.logs(t, otherRuns)["reason"]; reason != "it writes rules" {
+		t.Errorf("the reason is %q", reason)
+	}
+	m.bothFollow(t, "hidden")
+}
+
+// bothFollow checks that both proxies follow changes.
+func (m *move) bothFollow(t *testing.T, name string) {
+	t.Helper()
+	more := m.manualService(t, name, m.Lab.Pods[1])
+	m.proxy.AwaitTruth(t)
+	m.awaitTheirs(t, m.theirs, name, more)
+	if found := m.findKubeProxy(t); len(found.Suspended()) > 0 {
+		t.Errorf("still suspended: %v", found.Suspended())
+	}
+	checkAnswered(t, m.clients, more, "pod-2")
 }
 
 // servedBy checks whose rules translate packets now.
@@ -187,6 +319,13 @@ func (m *move) servedBy(t *testing.T, proxy string) {
 	if ours != (proxy == "kube-vmap") || theirs != (proxy == "kube-proxy") {
 		t.Errorf("rules of kube-vmap: %t, of kube-proxy: %t, want those of %s", ours, theirs, proxy)
 	}
+}
+
+func (c *oneNode) findKubeProxy(t *testing.T) *kubeproxy.Found {
+	t.Helper()
+	found, err := kubeproxy.Find(c.Lab.Node.FD())
+	clustertest.Must(t, err)
+	return found
 }
 
 // flags are those of kube-vmap on the node.

@@ -2,7 +2,6 @@ package cluster_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"kube-vmap/cmd/components"
 	"kube-vmap/cmd/inspect/preflight"
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/plane"
 	"kube-vmap/integration/lab"
 )
 
@@ -53,34 +51,4 @@ func preflightItem(t *testing.T, n *lab.Node, name string, flags ...string) pref
 		t.Fatalf("no item %q in %+v", name, r)
 	}
 	return r.Items[i]
-}
-
-// TestPreflightRecognizesARealKubeProxy runs preflight while kube-proxy runs with the usual ports
-// or others, when it has ended, and when its rules are suspended.
-func TestPreflightRecognizesARealKubeProxy(t *testing.T) {
-	t.Parallel()
-	for mode, name := range map[string]string{"nftables": "kube-proxy (nftables)", "iptables": "kube-proxy (iptables-nft)"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			c := newOneNode(t, 2)
-			to := c.manualService(t, "web", c.Lab.Pods[0], c.Lab.Pods[1])
-			program, err := plane.Program("kube-proxy")
-			clustertest.Must(t, err)
-			for _, flags := range [][]string{nil, otherPorts} {
-				theirs := c.startKubeProxy(t, program, mode, c.Kubeconfig(t, c.Server), flags...)
-				c.awaitTheirs(t, theirs, "web", to)
-				want := fmt.Sprintf("runs (process %d): ", theirs.PID())
-				if i := preflightItem(t, c.Lab.Node, name); !strings.HasPrefix(i.Detail, want) || i.Verdict != components.Fine {
-					t.Errorf("with %v: %+v, want %s", flags, i, want)
-				}
-				theirs.Kill()
-			}
-			for _, want := range []string{"left over: ", "suspended: "} {
-				if i := preflightItem(t, c.Lab.Node, name); !strings.HasPrefix(i.Detail, want) {
-					t.Errorf("%+v, want %s", i, want)
-				}
-				c.apply(t, c.findKubeProxy(t).Suspend())
-			}
-		})
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"regexp"
 	"strconv"
 	stdsync "sync"
 	"testing"
@@ -21,7 +20,6 @@ import (
 	folder "kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
-	"kube-vmap/model"
 )
 
 // A proxyWalk is a node on which both proxies start and end at random while a Service moves from one
@@ -151,17 +149,8 @@ func (w *proxyWalk) startTheirs(t *testing.T) {
 	if w.ours {
 		return
 	}
-	clustertest.Must(t, w.other.Await(clustertest.Context(t), "kube-proxy's first sync", func() error {
-		_, text, err := w.other.Get("http://127.0.0.1:20249/metrics")
-		if n := len(synced.FindAllString(text, -1)); err == nil && n < len(model.Families) {
-			err = fmt.Errorf("%d families written", n)
-		}
-		return err
-	}))
+	clustertest.Must(t, awaitSync(t, w.other))
 }
-
-// synced is a metric of kube-proxy for a family that it has written.
-var synced = regexp.MustCompile(`(?m)^kubeproxy_sync_proxy_rules_duration_seconds_count\S* [1-9]`)
 
 func (w *proxyWalk) endTheirs(t *testing.T) {
 	t.Helper()
