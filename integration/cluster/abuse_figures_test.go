@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"text/tabwriter"
 	"time"
 )
 
@@ -57,84 +56,23 @@ const (
 	maxRSSLeft = 200 << 20
 )
 
-// figures are the costs of a phase of an attack.
-type figures struct {
-	attack, phase string
-
-	writes, written int           // objects, and their bytes as JSON
-	took            time.Duration // until the proxy had followed
-	answer, follow  time.Duration // the longest
-	lock            time.Duration // the longest
-	cpu             time.Duration
-	rss, heap       int64 // beyond those of before: the peak, and what is live
-	lines, bytes    int   // of the log
-	events          int
-	elements        int // of all sets
-	objects         int // chains and sets
+// figure is a cost of a phase of an attack, and its budget.
+type figure struct {
+	what       string
+	is, budget int64
+	// waits is set for how long others waited, which also depends on what else the machine does.
+	waits bool
 }
 
-// limit is a figure and its budget.
-type limit struct {
-	what           string
-	figure, budget int64
-}
-
-// limits returns the figures with their budgets.
-func (f *figures) limits() []limit {
-	mb := float64(f.written) / (1 << 20)
-	return []limit{
-		{"ns of CPU time", int64(f.cpu), int64(maxCPU) + int64(mb*float64(maxCPUPerMB))},
-		{"bytes of resident memory", f.rss, maxRSS},
-		{"bytes of live memory", f.heap, maxHeap},
-		{"lines of log", int64(f.lines), int64(maxLines + maxLinesPerWrite*f.writes)},
-		{"bytes of log", int64(f.bytes), int64(maxBytes + maxBytesPerWrite*f.writes)},
-		{"Events", int64(f.events), maxEvents},
-		{"elements", int64(f.elements), maxElements},
-		{"chains and sets", int64(f.objects), maxObjects},
-	}
-}
-
-// waits returns how long others waited, which also depends on what else the machine does.
-func (f *figures) waits() []limit {
-	return []limit{
-		{"ns until an answer of the victim", int64(f.answer), int64(maxAnswer)},
-		{"ns until a change of another Service was followed", int64(f.follow), int64(maxFollow)},
-		{"ns of a transaction of another program", int64(f.lock), int64(maxLock)},
-	}
-}
-
-// check fails the test for each figure beyond its budget, with -short not for waits.
-func (f *figures) check(t *testing.T) {
+// check logs figures, and fails the test for each beyond its budget, with -short not for waits.
+func check(t *testing.T, phase string, figures ...figure) {
 	t.Helper()
-	all := f.limits()
-	if !testing.Short() {
-		all = append(all, f.waits()...)
-	}
-	for _, l := range all {
-		if l.figure > l.budget {
-			t.Errorf("%s: %d %s, budget %d", f.phase, l.figure, l.what, l.budget)
+	var all []string
+	for _, f := range figures {
+		all = append(all, fmt.Sprintf("%d %s", f.is, f.what))
+		if f.is > f.budget && !(f.waits && testing.Short()) {
+			t.Errorf("%s: %d %s, budget %d", phase, f.is, f.what, f.budget)
 		}
 	}
+	t.Logf("%s: %s", phase, strings.Join(all, ", "))
 }
-
-// table prints figures in rows.
-func table(all []figures) string {
-	var rows strings.Builder
-	rows.WriteString("attack\tphase\twrites\tMB\ttook\tanswer\tfollow\tlock\tCPU\tRSS MB\theap MB\tlines\tlog KB\tevents\telements\tobjects\t\n")
-	for _, f := range all {
-		fmt.Fprintf(&rows, "%s\t%s\t%d\t%.1f\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", f.attack, f.phase, f.writes,
-			float64(f.written)/(1<<20), short(f.took), short(f.answer), short(f.follow), short(f.lock), short(f.cpu),
-			f.rss>>20, f.heap>>20, f.lines, f.bytes>>10, f.events, f.elements, f.objects)
-	}
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
-	if _, err := w.Write([]byte(rows.String())); err != nil {
-		return err.Error()
-	}
-	if err := w.Flush(); err != nil {
-		return err.Error()
-	}
-	return text.String()
-}
-
-func short(d time.Duration) string { return d.Round(time.Millisecond).String() }

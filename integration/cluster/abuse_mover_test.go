@@ -39,8 +39,7 @@ type changer struct {
 	turn stdsync.Mutex
 
 	mu      stdsync.Mutex
-	moves   int       // completed
-	began   time.Time // when the API server had the change under way; zero if there is none
+	moves   int // completed
 	longest time.Duration
 }
 
@@ -85,9 +84,6 @@ func (m *changer) start() {
 func (m *changer) end() error {
 	m.stop()
 	<-m.done
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.began = time.Time{}
 	return m.err
 }
 
@@ -120,11 +116,13 @@ func (m *changer) move(ctx context.Context, n int) error {
 		return err
 	}
 	start := time.Now()
-	m.begin(start)
 	if err := m.await(ctx, netip.AddrPortFrom(m.at, uint16(port.Port)), m.pod(n).Name); err != nil {
 		return err
 	}
-	m.followed(time.Since(start))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.moves++
+	m.longest = max(m.longest, time.Since(start))
 	return nil
 }
 
@@ -146,28 +144,11 @@ func (m *changer) await(ctx context.Context, to netip.AddrPort, name string) err
 	}
 }
 
-func (m *changer) begin(at time.Time) {
+// take returns the longest time since the last call.
+func (m *changer) take() (longest time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.began = at
-}
-
-func (m *changer) followed(took time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.moves++
-	m.began, m.longest = time.Time{}, max(m.longest, took)
-}
-
-// take returns the longest time since the last call, that of a change under way included.
-func (m *changer) take() time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	longest := m.longest
-	if !m.began.IsZero() {
-		longest = max(longest, time.Since(m.began))
-	}
-	m.longest = 0
+	longest, m.longest = m.longest, 0
 	return longest
 }
 
@@ -177,7 +158,7 @@ func (m *changer) settle(ctx context.Context) error {
 	m.mu.Lock()
 	from := m.moves
 	m.mu.Unlock()
-	err := eventually.Try(ctx, func() error {
+	return eventually.Try(ctx, func() error {
 		select {
 		case <-m.done:
 			return errors.Join(errors.New("the Service is not changed any more"), m.err)
@@ -190,5 +171,4 @@ func (m *changer) settle(ctx context.Context) error {
 		}
 		return nil
 	})
-	return err
 }

@@ -2,9 +2,13 @@ package cluster_test
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	stdsync "sync"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/traffic"
@@ -19,7 +23,6 @@ type abuse struct {
 	writer *writer
 	victim traffic.Target
 	mover  *changer
-	rows   []figures
 }
 
 // newAbuse creates everything but the proxy.
@@ -30,36 +33,24 @@ func newAbuse(t *testing.T) *abuse {
 	client := a.clients[0]
 	a.clients = []*traffic.Client{client, a.clients[2]} // a pod, and the host outside
 	a.victim = a.manualService(t, "victim", a.Lab.Pods[0])
-	a.writer = &writer{client: a.Client, evil: a.Namespace(t)}
+	a.writer = &writer{evil: a.Namespace(t)}
 	var err error
 	a.mover, err = newChanger(clustertest.Context(t), a.ns, client, a.Lab.Pods[1], a.Lab.Pods[2])
 	clustertest.Must(t, err)
 	return a
 }
 
-// Limits that end an attack: for the duration of a phase, and for the proxy's memory. An
-// attack also ends after a phase in which others had to wait for too long.
-const (
-	phaseTimeout = 3 * time.Minute
-	maxMemory    = 3 << 30
-)
+// phaseTimeout is for a phase of an attack, which also ends after one in which others had to wait
+// for too long.
+const phaseTimeout = 3 * time.Minute
 
 // runAttack makes an attack on a proxy of its own.
 func (a *abuse) runAttack(t *testing.T, k *attack) {
 	r := &attackRun{abuse: a, t: t, attack: k, answers: &maxDuration{}}
 	defer r.end()
 	r.begin()
-	for _, phase := range []struct {
-		name string
-		do   func(context.Context) (writes, written int, err error)
-	}{
-		{"create", func(ctx context.Context) (int, int, error) { return a.writer.createAll(ctx, k.create()) }},
-		{"change", func(ctx context.Context) (int, int, error) { return a.writer.updateAll(ctx, k.changes()) }},
-		{"delete", func(ctx context.Context) (int, int, error) { return a.writer.deleteAll(ctx, k.create()) }},
-	} {
-		if !r.phase(phase.name, phase.do) {
-			return
-		}
+	if !r.phase(http.MethodPost, k.create()) || !r.phase(http.MethodPut, k.changes()) || !r.phase(http.MethodDelete, k.create()) {
+		return
 	}
 	r.checkNothingLeft()
 	nothingSilent(t, r.proxy)
@@ -75,7 +66,6 @@ type attackRun struct {
 	neighbour *neighbour.Neighbour
 	crowd     *traffic.Crowd
 	answers   *maxDuration
-	guard     func()
 	before    state
 	// broken means that the proxy does not follow any more, and over that all phases are
 	// completed.
@@ -102,7 +92,6 @@ func (r *attackRun) begin() {
 	t := r.t
 	t.Helper()
 	r.proxy = r.Proxy(t, r.Lab.Node, "--profiling")
-	r.guard = guard(r.proxy)
 	r.mover.start()
 	var err error
 	r.neighbour, err = neighbour.Start(r.Lab.Node.Host)
@@ -116,60 +105,40 @@ func (r *attackRun) begin() {
 	clustertest.Must(t, err)
 }
 
-// guard kills a proxy that uses too much memory, until stop is called.
-func guard(p *clustertest.Proxy) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var done stdsync.WaitGroup
-	done.Go(func() {
-		ticker := time.NewTicker(50 * time.Millisecond)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-			if c, err := p.Cost(); err != nil || c.RSS > maxMemory {
-				p.Kill()
-				return
-			}
-		}
-	})
-	return func() { cancel(); done.Wait() }
-}
-
-// end stops what begin started, and removes the attack's objects.
+// end stops what begin started, and removes the attack's objects, and the rules of a proxy that was
+// killed before it followed.
 func (r *attackRun) end() {
 	t := r.t
-	if r.guard != nil {
-		r.guard()
-		if err := r.mover.end(); err != nil && !r.broken {
-			t.Error(err)
-		}
+	if r.neighbour == nil {
+		return // begin failed
 	}
-	if r.crowd != nil {
-		if asked, err := r.crowd.Stop(); err != nil {
-			t.Errorf("the victim: %v", err)
-		} else if asked == 0 {
-			t.Error("the victim was not asked")
-		}
+	if err := r.mover.end(); err != nil && !r.broken {
+		t.Error(err)
 	}
-	if r.neighbour != nil {
-		if err := r.neighbour.Stop(); err != nil {
-			t.Error(err)
-		}
+	if asked, err := r.crowd.Stop(); err != nil || asked == 0 {
+		t.Errorf("the victim, asked %d times: %v", asked, err)
 	}
-	if r.proxy != nil {
-		r.proxy.Kill()
+	if err := r.neighbour.Stop(); err != nil {
+		t.Error(err)
 	}
-	if !r.over {
-		r.clean(t, r.attack.create())
+	r.proxy.Kill()
+	if r.over {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), clustertest.Patience)
+	defer cancel()
+	if _, _, err := r.writer.all(ctx, http.MethodDelete, r.attack.create()); err != nil {
+		t.Error(err)
+	}
+	for _, family := range []string{"ip", "ip6"} {
+		// It does not exist if the proxy was killed earlier.
+		_ = r.Lab.Node.Command(ctx, "nft", "delete", "table", family, "kube-vmap").Run()
 	}
 }
 
 // phase runs a part of the attack, waits until the proxy has followed, and checks the
 // cost. It reports whether the attack can go on.
-func (r *attackRun) phase(name string, do func(context.Context) (writes, written int, err error)) bool {
+func (r *attackRun) phase(method string, all []metav1.Object) bool {
 	t := r.t
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), phaseTimeout)
@@ -189,35 +158,35 @@ func (r *attackRun) phase(name string, do func(context.Context) (writes, written
 	clustertest.Must(t, err)
 	lines, events := r.proxy.Log.Len(), r.events()
 	start := time.Now()
-	f := figures{attack: r.attack.name, phase: name}
-	if f.writes, f.written, err = do(ctx); err != nil {
-		t.Errorf("%s: %v", name, err)
+	writes, written, err := r.writer.all(ctx, method, all)
+	if err != nil {
+		t.Errorf("%s: %v", method, err)
 	}
+	r.broken = true
 	if err := r.mover.settle(ctx); err != nil {
-		t.Errorf("%s: the proxy did not follow within %s: %v", name, time.Since(start).Round(time.Second), err)
-		r.broken = true
+		t.Errorf("%s: the proxy did not follow within %s: %v", method, time.Since(start).Round(time.Second), err)
+		return false
 	}
-	if !r.broken {
-		r.neighbour.Turn()
-	}
-	f.took = time.Since(start)
-	f.answer, f.follow, f.lock = r.answers.take(), r.mover.take(), r.neighbour.Take()
-	f.lines, f.bytes = written(r.proxy.Log.Lines(lines))
-	if to, err := r.proxy.Cost(); err != nil {
-		t.Errorf("%s: the proxy is gone; one that has more than %d MB is killed: %v", name, maxMemory>>20, err)
-		f.rss, r.broken = maxMemory, true
-	} else {
-		f.cpu, f.rss = to.CPU-from.CPU, int64(to.PeakRSS)-int64(r.before.rss)
-	}
-	if !r.broken {
-		now, err := r.state()
-		clustertest.Must(t, err)
-		f.heap, f.elements, f.objects = int64(now.heap-r.before.heap), now.elements, now.objects
-		f.events = r.events() - events
-	}
-	r.broken = r.broken || !testing.Short() && (f.follow > maxFollow || f.lock > maxLock)
-	r.rows = append(r.rows, f)
-	t.Logf("figures:\n%s", table([]figures{f}))
-	f.check(t)
+	r.neighbour.Turn()
+	took, follow, lock := time.Since(start), r.mover.take(), r.neighbour.Take()
+	loggedLines, logged := lengths(r.proxy.Log.Lines(lines))
+	to, err := r.proxy.Cost()
+	clustertest.Must(t, err)
+	now, err := r.state()
+	clustertest.Must(t, err)
+	check(t, fmt.Sprintf("%s of %d objects, %d bytes, in %s", method, writes, written, took.Round(time.Millisecond)),
+		figure{"ms of CPU time", (to.CPU - from.CPU).Milliseconds(), (maxCPU + maxCPUPerMB*time.Duration(written)>>20).Milliseconds(), false},
+		figure{"bytes of resident memory", int64(to.PeakRSS) - int64(r.before.rss), maxRSS, false},
+		figure{"bytes of live memory", int64(now.heap - r.before.heap), maxHeap, false},
+		figure{"lines of log", int64(loggedLines), int64(maxLines + maxLinesPerWrite*writes), false},
+		figure{"bytes of log", int64(logged), int64(maxBytes + maxBytesPerWrite*writes), false},
+		figure{"Events", int64(r.events() - events), maxEvents, false},
+		figure{"elements", int64(now.elements), maxElements, false},
+		figure{"chains and sets", int64(now.objects), maxObjects, false},
+		figure{"ms until an answer of the victim", r.answers.take().Milliseconds(), maxAnswer.Milliseconds(), true},
+		figure{"ms until a change of another Service was followed", follow.Milliseconds(), maxFollow.Milliseconds(), true},
+		figure{"ms of a transaction of another program", lock.Milliseconds(), maxLock.Milliseconds(), true},
+	)
+	r.broken = !testing.Short() && (follow > maxFollow || lock > maxLock)
 	return !r.broken
 }

@@ -15,8 +15,8 @@ import (
 	"kube-vmap/integration/eventually"
 )
 
-// written returns the number of lines and of their bytes.
-func written(lines []string) (n, bytes int) {
+// lengths returns the number of lines and of their bytes.
+func lengths(lines []string) (n, bytes int) {
 	for _, line := range lines {
 		bytes += len(line) + 1
 	}

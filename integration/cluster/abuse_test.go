@@ -28,8 +28,4 @@ func TestAbuse(t *testing.T) {
 		}
 		t.Run(k.name, func(t *testing.T) { a.runAttack(t, &k) })
 	}
-	if !testing.Short() {
-		t.Run("restart-beside-200000-endpoints", a.restart)
-	}
-	t.Logf("figures of all attacks:\n%s", table(a.rows))
 }
