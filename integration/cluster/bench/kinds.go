@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
-	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/model"
 )
 
@@ -80,7 +79,7 @@ func (w *world) addService(ctx context.Context, n int) (write, error) {
 			return nil, err
 		}
 	}
-	s := service(&more, n)
+	s := more.Service(n)
 	return func(ctx context.Context) (string, error) {
 		s, err := w.ns.CreateService(ctx, s)
 		if err != nil {
@@ -90,24 +89,13 @@ func (w *world) addService(ctx context.Context, n int) (write, error) {
 	}, nil
 }
 
-// service returns the n-th Service of a filling, before its ClusterIPs.
-func service(f *objects.Filling, n int) *corev1.Service {
-	s := objects.Service(f.Name(n), f.Ports...)
-	s.Spec.Selector = nil
-	if len(f.Families) == 1 {
-		single := corev1.IPFamilyPolicySingleStack
-		s.Spec.IPFamilyPolicy, s.Spec.IPFamilies = &single, []corev1.IPFamily{corev1.IPFamily(f.Families[0].String())}
-	}
-	return s
-}
-
 // replaceLocalEndpoint creates a Service of type LoadBalancer, with node ports and the
 // external traffic policy Local, whose endpoints are all on the node that is measured: each
 // of them is there for pods, and once more for clients outside.
 func (w *world) replaceLocalEndpoint(ctx context.Context, n int) (write, error) {
 	local, class := *w.filling, "bench.example.com/by-hand"
 	local.Prefix, local.Node = "local", nodeName
-	s := service(&local, n)
+	s := local.Service(n)
 	s.Spec.Type, s.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, &class
 	s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	if _, err := w.ns.CreateService(ctx, s); err != nil {

@@ -71,7 +71,6 @@ type options struct {
 	rate            float64 // changes a second
 	program         string  // kube-vmap, built if empty
 	comparing       bool
-	profiles        string // folder, none if empty
 }
 
 func readFlags() *options {
@@ -87,7 +86,6 @@ func readFlags() *options {
 	flag.Float64Var(&o.rate, "rate", 5, "changes a second (`number`)")
 	flag.StringVar(&o.program, "program", "", "kube-vmap to measure (`file`); built from this tree if empty")
 	flag.BoolVar(&o.comparing, "kube-proxy", false, "measure kube-proxy in mode nftables, too (takes nft, and minutes)")
-	flag.StringVar(&o.profiles, "profiles", "", "write profiles of one more start to this `folder`")
 	flag.Parse()
 	if *quick {
 		o.sizes, o.rounds, o.changes, o.rate = []size{{1_000, 10}}, 3, 50, 10
@@ -114,7 +112,7 @@ func measure(ctx context.Context, o *options) error {
 		return err
 	}
 	b := &bench{options: o}
-	b.Hint = "to find out why, repeat it with -profiles FOLDER"
+	b.Hint = "where time goes: kube-vmap --profiling, and /debug/pprof of its metrics"
 	var err error
 	for i, s := range o.sizes {
 		if err = b.at(ctx, s, i == 0); err != nil {
@@ -141,9 +139,6 @@ func (b *bench) run(ctx context.Context) error {
 	parts := []func(context.Context) error{b.starts, b.change}
 	if b.comparing {
 		parts = append(parts, b.compare)
-	}
-	if b.profiles != "" {
-		parts = append(parts, b.profile)
 	}
 	for _, part := range parts {
 		if err := part(ctx); err != nil {

@@ -50,14 +50,7 @@ func (n *Namespace) Fill(ctx context.Context, f *Filling) error {
 }
 
 func (n *Namespace) fillOne(ctx context.Context, f *Filling, i int) error {
-	s := Service(f.Name(i), f.Ports...)
-	s.Spec.Selector = nil
-	if len(f.Families) == 1 {
-		single := corev1.IPFamilyPolicySingleStack
-		s.Spec.IPFamilyPolicy = &single
-		s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPFamily(f.Families[0].String())}
-	}
-	if _, err := n.CreateService(ctx, s); err != nil {
+	if _, err := n.CreateService(ctx, f.Service(i)); err != nil {
 		return err
 	}
 	for _, family := range f.Families {
@@ -66,6 +59,17 @@ func (n *Namespace) fillOne(ctx context.Context, f *Filling, i int) error {
 		}
 	}
 	return nil
+}
+
+// Service returns the i-th Service, before its ClusterIPs.
+func (f *Filling) Service(i int) *corev1.Service {
+	s := Service(f.Name(i), f.Ports...)
+	s.Spec.Selector = nil
+	if len(f.Families) == 1 {
+		single := corev1.IPFamilyPolicySingleStack
+		s.Spec.IPFamilyPolicy, s.Spec.IPFamilies = &single, []corev1.IPFamily{corev1.IPFamily(f.Families[0].String())}
+	}
+	return s
 }
 
 // Slice returns the slice of the i-th Service in a family, as [Namespace.Fill] created it,

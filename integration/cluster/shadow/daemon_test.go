@@ -1,11 +1,7 @@
 package shadow
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -14,31 +10,6 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
-
-// serveAddress is where shadow serves metrics by default.
-const serveAddress = "127.0.0.1:10349"
-
-// get returns what shadow serves at a path; an error unless the answer is 200.
-func (r *rig) get(path string) (text string, err error) {
-	dial := func(ctx context.Context, network, address string) (conn net.Conn, err error) {
-		err = r.Node.Do(func() (err error) {
-			conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
-			return err
-		})
-		return conn, err
-	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dial}}
-	answer, err := client.Get("http://" + serveAddress + path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	b, err := io.ReadAll(answer.Body)
-	if text = string(b); err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", answer.Status, text)
-	}
-	return text, err
-}
 
 // TestShadowThatRunsReportsWhatBeginsAndEnds runs shadow beside a kube-proxy that runs, and
 // lets a difference begin and end.
@@ -57,10 +28,9 @@ func TestShadowThatRunsReportsWhatBeginsAndEnds(t *testing.T) {
 			t.Fatalf("%v\n%s", err, p.Log.Tail())
 		}
 	}
-	await("readiness", func() error { _, err := r.get("/readyz"); return err })
 	counts := func(want string) func() error {
 		return func() error {
-			text, err := r.get("/metrics")
+			text, err := r.Node.Get("http://127.0.0.1:10349/metrics", patience) // where it serves by default
 			if err == nil && !strings.Contains(text, want) {
 				err = fmt.Errorf("no %s in\n%s", want, text)
 			}

@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/kubeproxy"
 )
 
@@ -235,26 +237,37 @@ func TestRulesForAllServicesAreCompared(t *testing.T) {
 	}
 }
 
-// TestSuspendedRulesAreCompared compares rules to which kube-vmap has given its own in front.
+// TestSuspendedRulesAreCompared compares rules that kube-vmap has suspended.
 func TestSuspendedRulesAreCompared(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, []daemon.Service{{Name: "plain", Number: 1, EndpointSpec: everywhere, Kinds: daemon.Kinds}})
-	r.stop()
-	for _, f := range model.Families {
-		chains := regexp.MustCompile(`chain (\S+) \{\n\s+type`).FindAllStringSubmatch(r.nft("list table "+nft.FamilyName(f)+" kube-proxy"), -1)
-		for _, chain := range chains {
-			out, err := r.command("nft", "insert rule "+nft.FamilyName(f)+" kube-proxy "+chain[1]+` return comment "`+kubeproxy.SuspendComment+`"`)
-			if err != nil {
-				t.Fatalf("%v: %s", err, out)
+	for _, backend := range []string{"", iptablesNFT} {
+		t.Run("backend-"+backend, func(t *testing.T) {
+			t.Parallel()
+			r := newRigOf(t, backend, []daemon.Service{{Name: "plain", Number: 1, EndpointSpec: everywhere, Kinds: daemon.Kinds}})
+			r.stop()
+			r.suspend()
+			report, code := r.shadow()
+			if code != 0 || len(report.Dormant) != len(model.Families) || !strings.HasPrefix(report.Mode, r.mode()) {
+				t.Errorf("mode %s, exit code %d, dormant %v:\n%s", report.Mode, code, report.Dormant, strings.Join(unintended(report), "\n"))
 			}
-		}
-		if len(chains) == 0 {
-			t.Fatal("kube-proxy has no base chains")
-		}
+		})
 	}
-	report, code := r.shadow()
-	if code != 0 || len(report.Dormant) != len(model.Families) {
-		t.Errorf("exit code %d, dormant %v:\n%s", code, report.Dormant, strings.Join(unintended(report), "\n"))
+}
+
+// suspend suspends kube-proxy's rules. In iptables mode it adds the marker, too, which must not
+// count as kube-proxy's nftables mode.
+func (r *rig) suspend() {
+	r.t.Helper()
+	found, err := kubeproxy.Find(r.Node.FD())
+	r.must(err)
+	k, err := kernel.Open(kernel.Config{NetNS: r.Node.FD()})
+	r.must(err)
+	_, err = k.Apply(found.Suspend())
+	r.must(errors.Join(err, k.Close()))
+	for _, f := range model.Families {
+		if r.backend != "" {
+			r.nft("add table " + nft.FamilyName(f) + " kube-proxy")
+			r.nft("add chain " + nft.FamilyName(f) + " kube-proxy marker")
+		}
 	}
 }
 

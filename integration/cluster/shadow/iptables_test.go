@@ -13,8 +13,6 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
-	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/kubeproxy"
 )
 
 // iptablesNFT is the backend of iptables whose rules are compared, as its programs are named.
@@ -188,29 +186,4 @@ func TestEveryFaultInIPTablesModeIsFound(t *testing.T) {
 		want = append(want, expected{fault.service, fault.kind, fault.text})
 	}
 	r.wantOnly(want)
-}
-
-// TestSuspendedRulesOfIPTablesAreCompared compares rules that kube-vmap has suspended. It also
-// has the marker, which must not count as kube-proxy's nftables mode.
-func TestSuspendedRulesOfIPTablesAreCompared(t *testing.T) {
-	t.Parallel()
-	r := newRigOf(t, iptablesNFT, []daemon.Service{{Name: "plain", Number: 1, EndpointSpec: everywhere, Kinds: daemon.Kinds}})
-	r.stop()
-	for f := range iptables {
-		for _, table := range []string{"nat", "filter"} {
-			for _, chain := range regexp.MustCompile(`(?m)^:(KUBE-\S+)`).FindAllStringSubmatch(r.save(model.Family(f), table), -1) {
-				if kubeproxy.IsHooked(table, chain[1]) {
-					r.nft(fmt.Sprintf("insert rule %s %s %s return comment %q", nft.FamilyName(model.Family(f)), table, chain[1], kubeproxy.SuspendComment))
-				}
-			}
-		}
-	}
-	for _, family := range []string{"ip", "ip6"} {
-		r.nft("add table " + family + " kube-proxy")
-		r.nft("add chain " + family + " kube-proxy marker")
-	}
-	report, code := r.shadow()
-	if code != 0 || len(report.Dormant) != len(model.Families) || !strings.HasPrefix(report.Mode, "iptables") {
-		t.Errorf("mode %s, exit code %d, dormant %v:\n%s", report.Mode, code, report.Dormant, strings.Join(unintended(report), "\n"))
-	}
 }
