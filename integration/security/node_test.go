@@ -3,6 +3,7 @@ package security
 import (
 	"bufio"
 	"encoding/hex"
+	"fmt"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -189,4 +190,25 @@ func settings(t *testing.T, h *lab.Node) map[string]string {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// TestInitOnlyNeedsNoAPIServer has nothing that could lead to one, or what leads nowhere.
+func TestInitOnlyNeedsNoAPIServer(t *testing.T) {
+	l := newLab(t)
+	for minutes, args := range map[int][]string{10: nil, 11: {"--master=https://192.0.2.200:6443"}, 12: {"--kubeconfig=/nonexistent"}} {
+		out := daemon.Run(t, l.Node.Host, append([]string{
+			"--init-only", fmt.Sprintf("--conntrack-tcp-timeout-close-wait=%dm", minutes),
+		}, args...)...)
+		var value []byte
+		err := l.Node.Do(func() (err error) {
+			value, err = os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait")
+			return err
+		})
+		if out.ExitCode != 0 || err != nil || string(value) != fmt.Sprintln(60*minutes) {
+			t.Errorf("%v: the sysctl is %s, %v\n%s", args, value, err, out)
+		}
+	}
+	if out, err := l.Node.Command(t.Context(), "nft", "list", "tables").CombinedOutput(); err != nil || strings.Contains(string(out), "kube-vmap") {
+		t.Errorf("it programmed %s, %v", out, err)
+	}
 }
