@@ -98,7 +98,7 @@ func (r *attackRun) begin() {
 	clustertest.Must(t, err)
 	r.crowd = traffic.Start(r.clients...)
 	victim := r.victim
-	victim.Check = func(answer lab.Answer, _ time.Time) error { r.answers.record(answer.Took); return nil }
+	victim.Answered = func(a lab.Answer) { r.answers.record(a.Took) }
 	clustertest.Must(t, r.crowd.Add(victim).Await(clustertest.Context(t)))
 	clustertest.Must(t, r.mover.settle(clustertest.Context(t)))
 	r.before, err = r.state()

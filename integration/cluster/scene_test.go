@@ -2,7 +2,6 @@ package cluster_test
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +12,6 @@ import (
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/traffic"
-	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -171,22 +169,9 @@ func (c *twoNodes) awaitRules(t *testing.T) {
 // checkAnswered checks that exactly the named hosts answer these clients.
 func checkAnswered(t *testing.T, clients []*traffic.Client, to traffic.Target, names ...string) {
 	t.Helper()
-	checkAnsweredOver(t, daemon.Transports(), clients, to, names...)
-}
-
-// checkAnsweredOver is checkAnswered over some ways.
-func checkAnsweredOver(t *testing.T, ways []daemon.Transport, clients []*traffic.Client, to traffic.Target, names ...string) {
-	t.Helper()
 	var group errgroup.Group
 	for _, from := range clients {
-		group.Go(func() error {
-			for _, w := range ways {
-				if err := from.AnsweredOver(w, to, names...); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		group.Go(func() error { return from.AnsweredBy(to, names...) })
 	}
 	clustertest.Must(t, group.Wait())
 }
@@ -194,21 +179,13 @@ func checkAnsweredOver(t *testing.T, ways []daemon.Transport, clients []*traffic
 // checkOutcome checks how requests fail.
 func checkOutcome(t *testing.T, clients []*traffic.Client, to traffic.Target, want lab.Outcome) {
 	t.Helper()
-	checkOutcomeOver(t, daemon.Transports(), clients, to, want)
-}
-
-// checkOutcomeOver is checkOutcome over some ways.
-func checkOutcomeOver(t *testing.T, ways []daemon.Transport, clients []*traffic.Client, to traffic.Target, want ...lab.Outcome) {
-	t.Helper()
 	within := traffic.Timeout
-	if slices.Contains(want, lab.TimedOut) {
+	if want == lab.TimedOut {
 		within = silence
 	}
 	var group errgroup.Group
 	for _, from := range clients {
-		group.Go(func() error {
-			return from.ComesOver(ways, to, within, func(o lab.Outcome) bool { return slices.Contains(want, o) })
-		})
+		group.Go(func() error { return from.Comes(to, want, within) })
 	}
 	clustertest.Must(t, group.Wait())
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -95,21 +94,12 @@ func (c *Cluster) NodeName(n *lab.Node) string { return c.name + "-" + n.Name }
 // At returns the place of one of the lab's pods.
 func (c *Cluster) At(p *lab.Pod) objects.Place { return objects.At(c.NodeName(p.Node()), p) }
 
-// Places returns the places of all the lab's pods.
-func (c *Cluster) Places() []objects.Place {
-	var all []objects.Place
-	for _, p := range slices.Concat(c.Lab.Pods, c.Lab.RemotePods, c.Lab.ThirdPods) {
-		all = append(all, c.At(p))
-	}
-	return all
-}
-
 // Namespace creates a namespace. It is deleted after the test, without waiting.
 func (c *Cluster) Namespace(t testing.TB) *objects.Namespace {
 	t.Helper()
 	ns, err := objects.NewNamespace(Context(t), c.Client, fmt.Sprintf("%s-%d", c.name, numbered.Add(1)))
 	Must(t, err)
-	cleanup(t, ns.BeginDelete)
+	cleanup(t, ns.Delete)
 	return ns
 }
 

@@ -41,20 +41,8 @@ func NewNamespace(ctx context.Context, client kubernetes.Interface, name string)
 	return &Namespace{Name: name, Client: client}, nil
 }
 
-// Delete removes the namespace with all that is in it, if it is there, and waits
-// until it is gone.
+// Delete removes the namespace with all that is in it, if it is there, without waiting.
 func (n *Namespace) Delete(ctx context.Context) error {
-	if err := n.BeginDelete(ctx); err != nil {
-		return err
-	}
-	if err := wait.PollUntilContextCancel(ctx, pause, true, n.gone); err != nil {
-		return fmt.Errorf("wait until namespace %s is gone: %w", n.Name, err)
-	}
-	return nil
-}
-
-// BeginDelete is [Namespace.Delete] without waiting.
-func (n *Namespace) BeginDelete(ctx context.Context) error {
 	// The namespace controller would wait for Pods to end, and no kubelet reports that.
 	err := n.Client.CoreV1().Pods(n.Name).DeleteCollection(ctx, atOnce(), metav1.ListOptions{})
 	if err == nil {
@@ -64,14 +52,6 @@ func (n *Namespace) BeginDelete(ctx context.Context) error {
 		return fmt.Errorf("remove namespace %s: %w", n.Name, err)
 	}
 	return nil
-}
-
-func (n *Namespace) gone(ctx context.Context) (bool, error) {
-	_, err := n.Client.CoreV1().Namespaces().Get(ctx, n.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return true, nil
-	}
-	return false, err
 }
 
 func atOnce() metav1.DeleteOptions {

@@ -30,26 +30,20 @@ func At(node string, p *lab.Pod) Place {
 // CreatePod makes a Pod of the app, Running and Ready at a place, that differs from
 // others by what is changed.
 func (n *Namespace) CreatePod(ctx context.Context, name, app string, at Place, change ...func(*corev1.PodSpec)) (*corev1.Pod, error) {
-	if _, err := n.CreatePendingPod(ctx, name, app, at.Node, change...); err != nil {
-		return nil, err
-	}
-	return n.SetPodStatus(ctx, name, Running(at, true))
-}
-
-// CreatePendingPod creates a Pod that is bound to a node and has no status yet.
-func (n *Namespace) CreatePendingPod(ctx context.Context, name, app, node string, change ...func(*corev1.PodSpec)) (*corev1.Pod, error) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{App: app}},
 		Spec: corev1.PodSpec{
-			NodeName:   node,
+			NodeName:   at.Node,
 			Containers: []corev1.Container{{Name: container, Image: "none"}},
 		},
 	}
 	for _, do := range change {
 		do(&pod.Spec)
 	}
-	out, err := n.Client.CoreV1().Pods(n.Name).Create(ctx, pod, metav1.CreateOptions{})
-	return out, n.explain(err, "make", "Pod", name)
+	if _, err := n.Client.CoreV1().Pods(n.Name).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		return nil, n.explain(err, "make", "Pod", name)
+	}
+	return n.SetPodStatus(ctx, name, Running(at, true))
 }
 
 // SetReady sets the status of a Pod at a place to Running, and Ready or not.
@@ -66,13 +60,6 @@ func (n *Namespace) SetPodStatus(ctx context.Context, name string, status corev1
 	pods := n.Client.CoreV1().Pods(n.Name)
 	out, err := pods.Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	return out, n.explain(err, "change the status of", "Pod", name)
-}
-
-// TerminatePod starts the termination of a Pod, which lasts until [Namespace.DeletePod].
-func (n *Namespace) TerminatePod(ctx context.Context, name string) error {
-	grace := int64(30)
-	err := n.Client.CoreV1().Pods(n.Name).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
-	return n.explain(err, "terminate", "Pod", name)
 }
 
 // DeletePod removes a Pod immediately, if it exists.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -70,30 +69,21 @@ func (n *Namespace) Endpoints(ctx context.Context, service string, f model.Famil
 	return ready(list.Items, f)
 }
 
-// AwaitEndpoints waits until the Service has n ready endpoints in each of the
-// families that are given, or in both.
-func (n *Namespace) AwaitEndpoints(ctx context.Context, service string, count int, families ...model.Family) error {
-	if len(families) == 0 {
-		families = model.Families[:]
-	}
-	var last [][]netip.Addr
-	err := wait.PollUntilContextCancel(ctx, pause, true, func(ctx context.Context) (bool, error) {
-		done := true
-		last = nil
-		for _, f := range families {
-			have, err := n.Endpoints(ctx, service, f)
-			if err != nil {
+// AwaitEndpoints waits until the Service has so many ready endpoints in each family.
+func (n *Namespace) AwaitEndpoints(ctx context.Context, service string, count int) error {
+	var last [len(model.Families)][]netip.Addr
+	err := wait.PollUntilContextCancel(ctx, pause, true, func(ctx context.Context) (done bool, err error) {
+		done = true
+		for _, f := range model.Families {
+			if last[f], err = n.Endpoints(ctx, service, f); err != nil {
 				return false, err
 			}
-			last = append(last, have)
-			done = done && len(have) == count
+			done = done && len(last[f]) == count
 		}
 		return done, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait for %d endpoints of Service %s/%s, which has %s: %w", count, n.Name, service, words(last), err)
+		return fmt.Errorf("wait for %d endpoints of Service %s/%s, which has %v: %w", count, n.Name, service, last, err)
 	}
 	return nil
 }
-
-func words(lists [][]netip.Addr) string { return strings.Trim(fmt.Sprint(lists), "[]") }

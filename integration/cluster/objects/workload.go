@@ -25,25 +25,10 @@ type placed struct {
 	at   Place
 }
 
-// ErrNoPlace means that a workload has no place left for a Pod.
-var ErrNoPlace = errors.New("no place left")
-
 // NewWorkload returns a workload without Pods. It can have as many Pods as places; to roll,
 // it needs one more place than Pods.
 func (n *Namespace) NewWorkload(app string, places ...Place) *Workload {
 	return &Workload{App: app, ns: n, free: places}
-}
-
-// Len returns the number of Pods.
-func (w *Workload) Len() int { return len(w.pods) }
-
-// Places returns the places of the Pods.
-func (w *Workload) Places() []Place {
-	places := make([]Place, len(w.pods))
-	for i, p := range w.pods {
-		places[i] = p.at
-	}
-	return places
 }
 
 // Scale creates or deletes Pods until there are n. It deletes the oldest ones first,
@@ -74,15 +59,15 @@ func (w *Workload) Scale(ctx context.Context, n int) error {
 // deleted.
 func (w *Workload) Roll(ctx context.Context) error {
 	for range len(w.pods) {
-		if err := w.RollOne(ctx); err != nil {
+		if err := w.rollOne(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// RollOne replaces the oldest Pod.
-func (w *Workload) RollOne(ctx context.Context) error {
+// rollOne replaces the oldest Pod.
+func (w *Workload) rollOne(ctx context.Context) error {
 	p, err := w.next()
 	if err != nil {
 		return err
@@ -98,7 +83,7 @@ func (w *Workload) RollOne(ctx context.Context) error {
 // next returns the place that has been free for longest.
 func (w *Workload) next() (placed, error) {
 	if len(w.free) == 0 {
-		return placed{}, fmt.Errorf("one more Pod of %s/%s: %w", w.ns.Name, w.App, ErrNoPlace)
+		return placed{}, fmt.Errorf("no place left for one more Pod of %s/%s", w.ns.Name, w.App)
 	}
 	w.created++
 	p := placed{fmt.Sprintf("%s-%d", w.App, w.created), w.free[0]}

@@ -17,8 +17,7 @@
 // authorized by RBAC; [Plane.Config] and [Plane.Kubectl] are of group system:masters.
 //
 // The control plane can fail: the API server is killed and restarted
-// ([Plane.KillAPIServer]), etcd is compacted ([Plane.Compact]), and connections break
-// ([Relay]).
+// ([Plane.KillAPIServer]), and does not listen for a while ([Relay.Down]).
 //
 // .ci/cluster builds the programs. Their output goes to files; print [Plane.Logs] when a
 // test fails. They end with this process, however it ends; the next [Start] removes

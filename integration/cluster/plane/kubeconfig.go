@@ -76,19 +76,12 @@ func (p *Plane) restConfig(id identity) *rest.Config {
 		TLSClientConfig: rest.TLSClientConfig{
 			ServerName: serverName, CAData: p.ca.pem, CertData: id.cert, KeyData: id.key,
 		},
-		BearerToken: id.token,
-		Dial:        p.options.Host.DialContext,
-		QPS:         -1, // as fast as it goes
+		Dial: p.options.Host.DialContext,
+		QPS:  -1, // as fast as it goes
 		// That a kind is deprecated is no news to a test that uses it.
 		WarningHandler: rest.NoWarnings{},
 		ContentConfig: rest.ContentConfig{
 			ContentType: runtime.ContentTypeProtobuf, AcceptContentTypes: runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON,
 		},
 	}
-}
-
-// ConfigWithToken is [Plane.Config] for whoever has the token, to ask what that
-// one may do.
-func (p *Plane) ConfigWithToken(token string) *rest.Config {
-	return p.restConfig(identity{token: token})
 }

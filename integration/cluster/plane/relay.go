@@ -2,7 +2,6 @@ package plane
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,7 +12,7 @@ import (
 	"kube-vmap/model"
 )
 
-// Relay forwards connections to the API server, and breaks them on request. It runs in this
+// Relay forwards connections to the API server, and refuses them on request. It runs in this
 // process, and can lead from one lab to the plane of another.
 type Relay struct {
 	plane *Plane
@@ -22,33 +21,19 @@ type Relay struct {
 
 	mu       stdsync.Mutex
 	listener net.Listener // nil while down
-	pairs    map[*pair]struct{}
-	accepted int
+	conns    map[net.Conn]struct{}
 	running  stdsync.WaitGroup
 }
-
-// pair is a connection of a client and the one to the API server.
-type pair struct{ client, server net.Conn }
 
 // Relay listens on a port of a host's IPv4 address, port 0 being any. It must be
 // closed, before the host is.
 func (p *Plane) Relay(on *lab.Host, port uint16) (*Relay, error) {
-	r := &Relay{plane: p, on: on, at: on.AddrPort(model.IPv4, port), pairs: map[*pair]struct{}{}}
+	r := &Relay{plane: p, on: on, at: on.AddrPort(model.IPv4, port), conns: map[net.Conn]struct{}{}}
 	return r, r.Up()
 }
 
-// AddrPort returns where the relay listens.
-func (r *Relay) AddrPort() netip.AddrPort { return r.at }
-
-// URL is [Relay.AddrPort] for kubeconfigs.
+// URL is where the relay listens, for kubeconfigs.
 func (r *Relay) URL() string { return urlOf(r.at) }
-
-// Connections returns the number of connections now, and of all so far.
-func (r *Relay) Connections() (now, ever int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.pairs), r.accepted
-}
 
 // Up listens, after [Relay.Down], at the same address as before.
 func (r *Relay) Up() error {
@@ -72,26 +57,20 @@ func (r *Relay) Up() error {
 	return nil
 }
 
-// Cut resets all connections. Clients may reconnect immediately.
-func (r *Relay) Cut() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for p := range r.pairs {
-		p.reset()
-	}
-}
-
 // Down resets all connections; from then on the address refuses.
 func (r *Relay) Down() error {
 	r.mu.Lock()
 	listener := r.listener
 	r.listener = nil
+	for c := range r.conns {
+		_ = c.(*net.TCPConn).SetLinger(0) // it may be closed already
+		_ = c.Close()
+	}
 	r.mu.Unlock()
 	if listener == nil {
 		return nil
 	}
 	err := listener.Close()
-	r.Cut()
 	r.running.Wait()
 	return err
 }
@@ -112,63 +91,32 @@ func (r *Relay) accept(l net.Listener) {
 // serve forwards data in both directions, until one of them ends. If the API server is
 // unreachable, it closes the client's connection.
 func (r *Relay) serve(l net.Listener, client net.Conn) {
+	defer func() { _ = client.Close() }()
 	server, err := r.plane.options.Host.DialContext(context.Background(), "tcp", r.plane.AddrPort().String())
 	if err != nil {
-		p := pair{client: client}
-		p.reset()
 		return
 	}
-	p := &pair{client, server}
-	if !r.add(l, p) {
-		p.reset()
+	defer func() { _ = server.Close() }()
+	r.mu.Lock()
+	up := r.listener == l
+	if up {
+		r.conns[client], r.conns[server] = struct{}{}, struct{}{}
+	}
+	r.mu.Unlock()
+	if !up {
 		return
 	}
 	var both stdsync.WaitGroup
-	both.Go(func() { p.pass(server, client) })
-	both.Go(func() { p.pass(client, server) })
+	for to, from := range map[net.Conn]net.Conn{server: client, client: server} {
+		both.Go(func() {
+			_, _ = io.Copy(to, from)
+			_ = to.Close()
+			_ = from.Close()
+		})
+	}
 	both.Wait()
-	p.close()
-	r.mu.Lock()
-	delete(r.pairs, p)
-	r.mu.Unlock()
-}
-
-// add records a pair, unless the relay went down meanwhile.
-func (r *Relay) add(l net.Listener, p *pair) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.listener != l {
-		return false
-	}
-	r.pairs[p] = struct{}{}
-	r.accepted++
-	return true
-}
-
-// pass copies one direction. After a regular end the other one may go on, after an error
-// neither does.
-func (p *pair) pass(to, from net.Conn) {
-	_, err := io.Copy(to, from)
-	if err == nil {
-		err = to.(*net.TCPConn).CloseWrite()
-	}
-	if err != nil && !errors.Is(err, net.ErrClosed) {
-		p.reset()
-	}
-}
-
-func (p *pair) close() {
-	for _, c := range []net.Conn{p.client, p.server} {
-		_ = c.Close() // it may have been reset
-	}
-}
-
-// reset closes both connections with a reset.
-func (p *pair) reset() {
-	for _, c := range []net.Conn{p.client, p.server} {
-		if tcp, ok := c.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // of a connection that is gone already
-			_ = tcp.Close()
-		}
-	}
+	delete(r.conns, client)
+	delete(r.conns, server)
 }

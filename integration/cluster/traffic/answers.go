@@ -42,13 +42,9 @@ func (c *Client) AnsweredOver(w daemon.Transport, t Target, names ...string) err
 		if n == enough {
 			return fmt.Errorf("%s asks %s over %s %d times: no answer by %v", c, t.Name, w, n, slices.Sorted(maps.Keys(missing)))
 		}
-		start := time.Now()
 		a, err := c.AskRunning(w, t.At(w.Family), Timeout)
 		if err == nil && (a.Outcome != lab.Answered || !slices.Contains(names, a.By)) {
 			err = fmt.Errorf("want an answer by %s, but %s", strings.Join(names, " or "), a)
-		}
-		if err == nil && t.Check != nil {
-			err = t.Check(a, start)
 		}
 		if err != nil {
 			return fmt.Errorf("%s asks %s over %s: %w", c, t.Name, w, err)

@@ -18,18 +18,13 @@ func Over(protocols ...model.Protocol) []daemon.Transport {
 	return slices.DeleteFunc(daemon.Transports(), func(w daemon.Transport) bool { return !slices.Contains(protocols, w.Protocol) })
 }
 
-// Of returns the ways in a family.
-func Of(f model.Family) []daemon.Transport {
-	return slices.DeleteFunc(daemon.Transports(), func(w daemon.Transport) bool { return w.Family != f })
-}
-
 // Target is the receiver of requests, at one port over every protocol.
 type Target struct {
 	Name  string
 	Addrs [len(model.Families)]netip.Addr
 	Port  uint16
-	// Check decides about an answer to a request that was sent at a time; nil accepts all.
-	Check func(a lab.Answer, asked time.Time) error
+	// Answered is called with each answer, if it is not nil.
+	Answered func(lab.Answer)
 }
 
 // Service returns the ClusterIPs of a Service of both families as a target.

@@ -153,29 +153,24 @@ func (c *Crowd) end(a *Asked, who string, asked time.Time, answer lab.Answer, er
 		close(a.idle)
 	}
 	c.err = errors.Join(c.err, err)
-	fault := ""
+	answered := answer.Outcome == lab.Answered
 	switch {
 	case err != nil, answer.Outcome == lab.TimedOut && c.pulse.stopped(asked, time.Now()):
 		return
-	case answer.Outcome != lab.Answered:
-		fault = answer.String()
-	case a.Check != nil:
-		if err := a.Check(answer, asked); err != nil {
-			fault = err.Error()
-		}
+	case answered && a.Answered != nil:
+		a.Answered(answer)
 	}
-	if fault == "" {
-		a.answered[who] = true
-	} else if !a.answered[who] {
+	if !answered && !a.answered[who] {
 		return // not programmed yet
 	}
 	c.count++
-	if fault == "" {
+	if answered {
+		a.answered[who] = true
 		return
 	}
 	c.failed++
 	if !c.failing[who] {
 		c.failing[who] = true
-		c.failures = append(c.failures, fmt.Sprintf("%s: %s of %s: %s", asked.Format("15:04:05.000"), who, a.Name, fault))
+		c.failures = append(c.failures, fmt.Sprintf("%s: %s of %s: %s", asked.Format("15:04:05.000"), who, a.Name, answer))
 	}
 }
