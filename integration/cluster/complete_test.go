@@ -13,9 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/truth"
 	"kube-vmap/integration/lab"
-	"kube-vmap/integration/process"
 )
 
 // quietTime is how long a proxy is observed that must not do anything.
@@ -109,9 +107,7 @@ func TestStartWithoutPermissionToListChangesNothing(t *testing.T) {
 // runProxy starts a new proxy on the node.
 func (c *oneNode) runProxy(t *testing.T, kubeconfig string, flags ...string) {
 	t.Helper()
-	c.proxy = c.Run(t, c.Lab.Node, process.Config{Args: append([]string{
-		"--kubeconfig=" + kubeconfig, "--hostname-override=" + c.NodeName(c.Lab.Node), "--cluster-cidr=" + truth.PodRanges,
-	}, flags...)})
+	c.proxy = c.StartProxy(t, c.Lab.Node, kubeconfig, flags...)
 }
 
 // checkRulesStay checks for a while that the node of a proxy keeps its rules, and the status codes

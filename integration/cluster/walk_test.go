@@ -32,17 +32,8 @@ type proxyWalk struct {
 	serving          int            // which pod
 }
 
-// walkNumber returns a number from the environment, to walk longer or elsewhere.
-func walkNumber(name string, usual uint64) uint64 {
-	n, err := strconv.ParseUint(cmp.Or(os.Getenv(name), fmt.Sprint(usual)), 10, 64)
-	if err != nil {
-		panic(name + ": " + err.Error())
-	}
-	return n
-}
-
 // TestRandomWalkOfBothProxiesLosesNoConnection starts and ends both proxies in a random order,
-// with connections all the time. KUBE_VMAP_WALK_STEPS and KUBE_VMAP_WALK_SEED change it.
+// with connections all the time. KUBE_VMAP_WALK_SEED changes it.
 func TestRandomWalkOfBothProxiesLosesNoConnection(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"nftables", "iptables"} {
@@ -51,7 +42,8 @@ func TestRandomWalkOfBothProxiesLosesNoConnection(t *testing.T) {
 			c := prepareOneNode(t, clustertest.Alone, 2) // kube-proxy is slow with Services of other tests
 			program, err := plane.Program("kube-proxy")
 			clustertest.Must(t, err)
-			seed := walkNumber("KUBE_VMAP_WALK_SEED", 1)
+			seed, err := strconv.ParseUint(cmp.Or(os.Getenv("KUBE_VMAP_WALK_SEED"), "1"), 10, 64)
+			clustertest.Must(t, err)
 			w := &proxyWalk{
 				oneNode: c, to: c.manualService(t, "web", c.Lab.Pods[0]), random: rand.New(rand.NewPCG(seed, uint64(len(mode)))), //nolint:gosec // repeatable
 				kubeconfig: c.Kubeconfig(t, c.Server), mode: mode, program: program,
@@ -60,7 +52,7 @@ func TestRandomWalkOfBothProxiesLosesNoConnection(t *testing.T) {
 			crowd := traffic.Start(c.clients...)
 			asked := crowd.Add(w.to)
 			clustertest.Must(t, asked.Await(clustertest.Context(t)))
-			for range walkNumber("KUBE_VMAP_WALK_STEPS", 12) {
+			for range 12 {
 				w.step(t)
 			}
 			asked.Remove()

@@ -50,14 +50,6 @@ func TestServiceShowsWhereConnectionsGo(t *testing.T) {
 	w.picture("cluster-service-dark")
 }
 
-func TestNodeShowsItsServices(t *testing.T) {
-	w := clusterMap(t, newFleet(3, shopkeeping), 860)
-	get[bool](w, `(document.querySelector('.node-card[data-name="node-2"]').click(), true)`)
-	w.await(`document.querySelector("h1").textContent === "Node node-2" && document.querySelectorAll(".rows .row").length > 2`)
-	w.await(`document.querySelector(".glance strong").textContent !== "–"`)
-	w.picture("cluster-node-light")
-}
-
 // views of the cluster's page, with what shows that they are complete.
 var views = map[string]string{
 	"":                    `document.querySelectorAll(".rows .row").length > 3`,
