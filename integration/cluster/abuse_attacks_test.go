@@ -42,7 +42,7 @@ func atOwnIP(prefix string) *corev1.Service {
 func external20(prefix string) func() []metav1.Object {
 	const each = 1000
 	return many(20, func(i int) []metav1.Object {
-		all := texts(after(externalBase[model.IPv4], i*each), each)
+		all := texts(objects.After(externalBase[model.IPv4], i*each), each)
 		return []metav1.Object{single(numberOf("external", i), tcp(prefix, 2), external(all...))}
 	})
 }
@@ -72,7 +72,7 @@ func balancedByMany(version int) *corev1.Service {
 func nested(version int) *corev1.Service {
 	var ranges []string
 	for i := range 800 {
-		at := after(sourceBase, 257*i+version)
+		at := objects.After(sourceBase, 257*i+version)
 		for bits := 9; bits <= 32; bits++ {
 			ranges = append(ranges, netip.PrefixFrom(at, bits).Masked().String())
 		}
@@ -142,7 +142,7 @@ func longTexts(fill string) func() []metav1.Object {
 // some that the API accepts and no host can have.
 func unusable(version int) func() []metav1.Object {
 	return many(20, func(i int) []metav1.Object {
-		addrs := texts(after(externalBase[model.IPv6], version), 4900)
+		addrs := texts(objects.After(externalBase[model.IPv6], version), 4900)
 		for range 99 {
 			addrs = append(addrs, "255.255.255.255")
 		}

@@ -21,23 +21,11 @@ var (
 	sourceBase   = netip.MustParseAddr("100.64.0.0")
 )
 
-// after returns the n-th address after one.
-func after(base netip.Addr, n int) netip.Addr {
-	b := base.AsSlice()
-	for i := len(b) - 1; n > 0; i-- {
-		n += int(b[i])
-		b[i] = byte(n)
-		n >>= 8
-	}
-	a, _ := netip.AddrFromSlice(b)
-	return a
-}
-
 // texts returns n addresses from a base on.
 func texts(base netip.Addr, n int) []string {
 	out := make([]string, n)
 	for i := range out {
-		out[i] = after(base, i).String()
+		out[i] = objects.After(base, i).String()
 	}
 	return out
 }
@@ -86,7 +74,7 @@ func ingress(first, n int) func(*corev1.Service) {
 		withoutNodePorts(s)
 		for i := range n {
 			s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress,
-				corev1.LoadBalancerIngress{IP: after(balancerBase, first+i).String()})
+				corev1.LoadBalancerIngress{IP: objects.After(balancerBase, first+i).String()})
 		}
 	}
 }
@@ -95,7 +83,7 @@ func ingress(first, n int) func(*corev1.Service) {
 func sliceOf(name, service string, f model.Family, ports []corev1.ServicePort, first, n int) *discoveryv1.EndpointSlice {
 	addrs := make([]netip.Addr, n)
 	for i := range addrs {
-		addrs[i] = after(endpointBase[f], first+i)
+		addrs[i] = objects.After(endpointBase[f], first+i)
 	}
 	s := objects.Slice(name, service, ports, "", addrs...)
 	s.AddressType = discoveryv1.AddressType(f.String())
@@ -103,18 +91,18 @@ func sliceOf(name, service string, f model.Family, ports []corev1.ServicePort, f
 }
 
 // many makes the objects of n numbers.
-func many(n int, objects func(i int) []metav1.Object) func() []metav1.Object {
+func many(n int, of func(i int) []metav1.Object) func() []metav1.Object {
 	return func() (all []metav1.Object) {
 		for i := range n {
-			all = append(all, objects(i)...)
+			all = append(all, of(i)...)
 		}
 		return all
 	}
 }
 
 // one is [many] of one number.
-func one(objects ...metav1.Object) func() []metav1.Object {
-	return func() []metav1.Object { return objects }
+func one(all ...metav1.Object) func() []metav1.Object {
+	return func() []metav1.Object { return all }
 }
 
 // numberOf returns a name with a number; names of one length sort as their numbers do.

@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -96,7 +97,7 @@ func TestDeployReadmeCommandsWork(t *testing.T) {
 		o.placed(t, command, step.here, step.there)
 	}
 	for _, command := range commands {
-		if !ran[command] && !slices.ContainsFunc(reasons(), func(part string) bool { return strings.Contains(command, part) }) {
+		if !ran[command] && !slices.ContainsFunc(slices.Collect(maps.Keys(notRun)), func(part string) bool { return strings.Contains(command, part) }) {
 			t.Errorf("the test does not run the command %q", command)
 		}
 	}
@@ -117,14 +118,6 @@ func (o *operator) refusedByPodSecurity(t *testing.T) {
 		}
 	}
 	o.run(t, "kubectl label --overwrite node NODE kube-vmap=enabled")
-}
-
-// reasons returns the commands in notRun.
-func reasons() (parts []string) {
-	for part := range notRun {
-		parts = append(parts, part)
-	}
-	return parts
 }
 
 // readmeCommands returns the lines with kubectl of all code blocks, each once, with what

@@ -13,7 +13,6 @@ type Cost struct {
 	CPU time.Duration
 	// PeakRSS and RSS are bytes of resident memory, at most ever and now.
 	PeakRSS, RSS uint64
-	Threads      int
 }
 
 // Cost returns the cost of the process, which must be running.
@@ -32,6 +31,6 @@ func (d *Daemon) Cost() (c Cost, err error) {
 	}
 	return Cost{
 		CPU:     time.Duration(stat.CPUTime() * float64(time.Second)),
-		PeakRSS: status.VmHWM, RSS: status.VmRSS, Threads: stat.NumThreads,
+		PeakRSS: status.VmHWM, RSS: status.VmRSS,
 	}, nil
 }

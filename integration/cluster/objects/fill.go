@@ -77,16 +77,18 @@ func (f *Filling) Service(i int) *corev1.Service {
 func (f *Filling) Slice(i int, family model.Family) *discoveryv1.EndpointSlice {
 	endpoints := make([]netip.Addr, f.Endpoints)
 	for k := range endpoints {
-		endpoints[k] = fillAddr(family, i*f.Endpoints+k)
+		endpoints[k] = After(fillBase[family], i*f.Endpoints+k)
 	}
 	s := Slice(fmt.Sprintf("%s-%s", f.Name(i), strings.ToLower(family.String())), f.Name(i), f.Ports, f.Node, endpoints...)
 	s.AddressType = discoveryv1.AddressType(family.String())
 	return s
 }
 
-// fillAddr returns the n-th of many addresses that no host of a lab has.
-func fillAddr(f model.Family, n int) netip.Addr {
-	base := netip.MustParseAddr([...]string{model.IPv4: "10.128.0.0", model.IPv6: "fd00:10:128::"}[f])
+// fillBase are the first of many addresses that no host of a lab has.
+var fillBase = [...]netip.Addr{model.IPv4: netip.MustParseAddr("10.128.0.0"), model.IPv6: netip.MustParseAddr("fd00:10:128::")}
+
+// After returns the n-th address after one.
+func After(base netip.Addr, n int) netip.Addr {
 	b := base.AsSlice()
 	for i := len(b) - 1; n > 0; i-- {
 		n += int(b[i])

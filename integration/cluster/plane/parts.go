@@ -42,7 +42,7 @@ func (p *Plane) etcdReady(ctx context.Context) error {
 }
 
 func (p *Plane) apiFlags() []string {
-	return append([]string{
+	return []string{
 		"--etcd-servers=" + etcdURL,
 		"--bind-address=::", fmt.Sprintf("--secure-port=%d", apiPort),
 		"--advertise-address=" + p.AddrPort().Addr().String(),
@@ -55,7 +55,7 @@ func (p *Plane) apiFlags() []string {
 		// Names of nodes cannot be resolved here.
 		"--kubelet-preferred-address-types=InternalIP",
 		"--profiling=false",
-	}, p.options.APIServerFlags...)
+	}
 }
 
 // apiReady requests the server's readiness.

@@ -22,11 +22,8 @@ type Options struct {
 	// Host is where everything runs. Its IPv4 address on the link outside is what
 	// the API server is reached by. It must outlive the plane.
 	Host *lab.Host
-	// APIServerFlags and ControllerManagerFlags come after the plane's own, and so
-	// replace those of the same name.
-	APIServerFlags, ControllerManagerFlags []string
-	// StartTimeout is how long a start may take; zero means 90 s.
-	StartTimeout time.Duration
+	// ControllerManagerFlags come after the plane's own, and so replace those of the same name.
+	ControllerManagerFlags []string
 }
 
 // apiPort is where the API server listens, on all addresses of its host.
@@ -53,10 +50,8 @@ type Plane struct {
 // work. It must be closed. After an error everything is removed, and the error has the
 // ends of the logs.
 func Start(ctx context.Context, o Options) (*Plane, error) {
-	if o.StartTimeout == 0 {
-		o.StartTimeout = 90 * time.Second
-	}
-	ctx, cancel := context.WithTimeout(ctx, o.StartTimeout)
+	const timeout = 3 * time.Minute // on a busy machine
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	p := &Plane{options: o}
 	if err := p.start(ctx); err != nil {
