@@ -36,7 +36,7 @@ func TestBridgePacketsAreFollowed(t *testing.T) {
 					if p.Out != tc.out {
 						t.Errorf("%s, port %d: left by %q, want %q", w, tc.port, p.Out, tc.out)
 					}
-					if tc.port == ownPort && p.Packet.From.Addr() != s.Node.Gateway(w.Family) {
+					if tc.port == ownPort && p.Packet.From != s.Node.Gateway(w.Family) {
 						t.Errorf("%s to itself: left as %s", w, p.Packet)
 					}
 				}

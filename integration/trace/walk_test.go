@@ -19,7 +19,7 @@ func visited(w *trace.Path) (list []string) {
 	for _, p := range w.Visits {
 		for _, step := range p.Steps {
 			if p.Chain.Table.Name == nft.TableName && step.Kind == trace.KindRule {
-				list = append(list, step.Chain+": "+step.Verdict.String())
+				list = append(list, step.Chain+": "+simulate.VerdictText(&step.Verdict))
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func TestPathThroughOurChains(t *testing.T) {
 				t.Errorf("it came as %s by %s", nat.Packet, nat.In)
 			}
 			end, _ := ended(t, path, trace.EndingSent)
-			if end.Packet.To != to || end.Packet.From != a.Local || end.Out != s.Pods[server].Link {
+			if end.Packet.To != to || end.Packet.Source() != a.Local.String() || end.Out != s.Pods[server].Link {
 				t.Errorf("it left as %s by %s, for %s", end.Packet, end.Out, a)
 			}
 		})
@@ -157,10 +157,10 @@ func TestRepliesAreFollowed(t *testing.T) {
 				path = s.path(tracer)
 			}
 			end, _ := ended(s.t, path, trace.EndingSent)
-			if end.Packet.From != netip.AddrPortFrom(clusterIPs[w.Family], servicePort) || end.Packet.To != a.Local {
+			if end.Packet.Source() != netip.AddrPortFrom(clusterIPs[w.Family], servicePort).String() || end.Packet.To != a.Local {
 				s.t.Errorf("%s: the answer left as %s", w, end.Packet)
 			}
-			if end.Packet.From.Addr() == path.Visits[0].Packet.From.Addr() {
+			if end.Packet.From == path.Visits[0].Packet.From {
 				s.t.Errorf("%s: the answer was not translated back: %s", w, end.Packet)
 			}
 			s.must(tracer.Close())
@@ -210,7 +210,7 @@ func TestOnlyMatchingPacketsAreFollowed(t *testing.T) {
 		from := s.client.AddrPort(w.Family, 40_000)
 		_, err := s.client.AskFrom(w.Protocol, from, p.To, timeout)
 		s.must(err)
-		if path := s.path(tracer); path.Visits[0].Packet.From != from {
+		if path := s.path(tracer); path.Visits[0].Packet.Source() != from.String() {
 			t.Errorf("%s: followed %s", w, path.Visits[0].Packet)
 		}
 		if n, err := tracer.Matched(); n == 0 || err != nil {

@@ -251,11 +251,13 @@ func (p Packet) Match() model.Match {
 	return model.Match{Family: p.Family(), Addr: p.To.Addr(), Protocol: p.Protocol, Port: p.To.Port()}
 }
 
-// String returns the packet as in "10.244.1.7 -> 10.96.0.10:53/udp".
-func (p Packet) String() string {
-	from := p.From.String()
-	if p.FromPort != 0 {
-		from = netip.AddrPortFrom(p.From, p.FromPort).String()
+// Source returns the source address, with the port if that is known: "10.244.1.7:40000".
+func (p Packet) Source() string {
+	if p.FromPort == 0 {
+		return p.From.String()
 	}
-	return fmt.Sprintf("%s -> %s/%s", from, p.To, p.Protocol)
+	return netip.AddrPortFrom(p.From, p.FromPort).String()
 }
+
+// String returns the packet as in "10.244.1.7 -> 10.96.0.10:53/udp".
+func (p Packet) String() string { return fmt.Sprintf("%s -> %s/%s", p.Source(), p.To, p.Protocol) }

@@ -112,30 +112,38 @@ func duration(d time.Duration) string {
 	return s.String()
 }
 
-// VerdictText returns a verdict in the syntax of nft, given its code and the chain that it
-// jumps or goes to.
-func VerdictText(code int32, chain string) string {
-	switch code {
-	case unix.NFT_CONTINUE:
+// Decision returns a verdict without its argument, which is an errno or the number of a queue.
+func Decision(v *expr.Verdict) expr.VerdictKind {
+	const verdicts = 0xff // NF_VERDICT_MASK
+	if v.Kind < 0 {
+		return v.Kind
+	}
+	return v.Kind & verdicts
+}
+
+// VerdictText returns a verdict in the syntax of nft.
+func VerdictText(v *expr.Verdict) string {
+	switch Decision(v) {
+	case expr.VerdictContinue:
 		return "continue"
-	case unix.NFT_BREAK:
+	case expr.VerdictBreak:
 		return "break"
-	case unix.NFT_JUMP:
-		return "jump " + chain
-	case unix.NFT_GOTO:
-		return "goto " + chain
-	case unix.NFT_RETURN:
+	case expr.VerdictJump:
+		return "jump " + v.Chain
+	case expr.VerdictGoto:
+		return "goto " + v.Chain
+	case expr.VerdictReturn:
 		return "return"
+	case expr.VerdictDrop:
+		return "drop"
+	case expr.VerdictAccept:
+		return "accept"
+	case expr.VerdictStolen:
+		return "stolen"
+	case expr.VerdictQueue:
+		return fmt.Sprintf("queue to %d", uint32(v.Kind)>>16)
 	}
-	const verdicts = 0xff // NF_VERDICT_MASK; the rest is an errno, or the number of a queue
-	names := [...]string{"drop", "accept", "stolen"}
-	switch n := int(code & verdicts); {
-	case code >= 0 && n < len(names):
-		return names[n]
-	case code >= 0 && n == len(names):
-		return fmt.Sprintf("queue to %d", uint32(code)>>16)
-	}
-	return fmt.Sprintf("verdict %d", code)
+	return fmt.Sprintf("verdict %d", v.Kind)
 }
 
 func (w *ruleWriter) nat(e *expr.NAT) {
@@ -231,7 +239,7 @@ func (w *ruleWriter) immediate(e *expr.Immediate) {
 	w.set(e.Register, operand{form: guessForm(e.Data), data: e.Data, length: uint32(len(e.Data))})
 }
 
-func (w *ruleWriter) verdict(e *expr.Verdict) { w.write(VerdictText(int32(e.Kind), e.Chain)) }
+func (w *ruleWriter) verdict(e *expr.Verdict) { w.write(VerdictText(e)) }
 
 func (w *ruleWriter) masquerade(e *expr.Masq) {
 	w.write("masquerade")

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -84,13 +83,10 @@ func newAnswer(w simulate.Result) *answer.Answer {
 	p := w.Packet
 	a := &answer.Answer{
 		Schema: answer.Schema,
-		From:   p.From.String(), To: p.To.String(), Protocol: p.Protocol.String(), Interface: w.In,
+		From:   p.Source(), To: p.To.String(), Protocol: p.Protocol.String(), Interface: w.In,
 		Service: w.Service, Kind: w.Kind, Steps: steps(w.Steps), Unseen: unseen(w.Unexplored), Faults: w.Faults,
 		NotFollowed: w.NotFollowed,
 		Outcomes:    outcomes(w.Outcomes, w), Otherwise: outcomes(w.IfNew, w), OtherwiseUnseen: unseen(w.IfNewUnexplored),
-	}
-	if p.FromPort != 0 {
-		a.From = netip.AddrPortFrom(p.From, p.FromPort).String()
 	}
 	if w.Affinity != nil {
 		a.Affinity = &answer.Affinity{

@@ -94,15 +94,11 @@ func Follow(ctx context.Context, p simulate.Packet, o TraceOptions, out io.Write
 }
 
 func waiting(p simulate.Packet, o TraceOptions) string {
-	from := p.From.String()
-	if p.FromPort != 0 {
-		from += fmt.Sprintf(" port %d", p.FromPort)
-	}
 	what := "packets that open a connection"
 	if o.Every || p.Protocol == model.UDP {
 		what = "packets"
 	}
-	return fmt.Sprintf("waiting for %s from %s to %s/%s; now send one", what, from, p.To, p.Protocol)
+	return fmt.Sprintf("waiting for %s: %s; now send one", what, p)
 }
 
 func whyNone(matched uint64, p simulate.Packet, o TraceOptions) string {

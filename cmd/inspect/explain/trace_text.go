@@ -3,7 +3,6 @@ package explain
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"strings"
 
 	"kube-vmap/model"
@@ -80,9 +79,9 @@ func writeVisit(s *strings.Builder, p *trace.Visit) {
 		case step.Kind != trace.KindPolicy:
 			fmt.Fprintf(s, "\n            %-*s  %s", width, step.Chain, stepText(&step))
 		case matched:
-			fmt.Fprintf(s, "\n            policy %s", step.Verdict)
+			fmt.Fprintf(s, "\n            policy %s", simulate.VerdictText(&step.Verdict))
 		default:
-			fmt.Fprintf(s, ", policy %s", step.Verdict)
+			fmt.Fprintf(s, ", policy %s", simulate.VerdictText(&step.Verdict))
 		}
 	}
 	s.WriteString("\n")
@@ -91,7 +90,7 @@ func writeVisit(s *strings.Builder, p *trace.Visit) {
 // stepText returns the rule and its verdict, which the rule may show already.
 func stepText(step *trace.Step) string {
 	text := ruleText(step.Rule)
-	verdict := step.Verdict.String()
+	verdict := simulate.VerdictText(&step.Verdict)
 	switch {
 	case verdict == "continue", strings.HasSuffix(step.Rule.Text, verdict), step.Rule.Rejects:
 	default:
@@ -110,16 +109,15 @@ func ruleText(r trace.Rule) string {
 	return r.Text
 }
 
-func writeTranslation(s *strings.Builder, before, after trace.Packet) {
-	unknown := netip.AddrPort{}
-	if before.To == unknown || after.To == unknown {
+func writeTranslation(s *strings.Builder, before, after simulate.Packet) {
+	if !before.To.IsValid() || !after.To.IsValid() {
 		return
 	}
 	if before.To != after.To {
 		fmt.Fprintf(s, "          destination %s becomes %s\n", before.To, after.To)
 	}
-	if before.From != after.From {
-		fmt.Fprintf(s, "          source %s becomes %s\n", before.From, after.From)
+	if before.From != after.From || before.FromPort != after.FromPort {
+		fmt.Fprintf(s, "          source %s becomes %s\n", before.Source(), after.Source())
 	}
 }
 
@@ -210,7 +208,7 @@ func notSeenAgain(p *trace.Visit, refusal string) string {
 
 // betweenHooks lists what follows a hook. refusal is why routing rejects the packet, if known.
 func betweenHooks(p *trace.Visit, refusal string) string {
-	from, to := p.Packet.From.Addr(), p.Packet.To.Addr()
+	from, to := p.Packet.From, p.Packet.To.Addr()
 	switch p.Chain.Hook {
 	case "prerouting":
 		return fmt.Sprintf("    it was rejected: %s\n"+

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft/kernel/dump"
@@ -22,20 +23,20 @@ func at(hook, chain string, own bool, steps ...trace.Step) trace.Visit {
 			Own: own,
 		},
 		In: "eth0",
-		Packet: trace.Packet{
-			From: netip.MustParseAddrPort("10.0.0.1:1"), To: netip.MustParseAddrPort("[fd00::2]:2"), Protocol: unix.IPPROTO_UDP,
+		Packet: simulate.Packet{
+			From: netip.MustParseAddr("10.0.0.1"), FromPort: 1, To: netip.MustParseAddrPort("[fd00::2]:2"), Protocol: unix.IPPROTO_UDP,
 		},
 		Steps: steps,
 	}
 }
 
 // rule returns a step of a rule of chain "c".
-func rule(code int32, r trace.Rule) trace.Step {
-	return trace.Step{Chain: "c", Kind: trace.KindRule, Rule: r, Verdict: trace.Verdict{Code: code}}
+func rule(code expr.VerdictKind, r trace.Rule) trace.Step {
+	return trace.Step{Chain: "c", Kind: trace.KindRule, Rule: r, Verdict: expr.Verdict{Kind: code}}
 }
 
-func policy(code int32) trace.Step {
-	return trace.Step{Chain: "c", Kind: trace.KindPolicy, Verdict: trace.Verdict{Code: code}}
+func policy(code expr.VerdictKind) trace.Step {
+	return trace.Step{Chain: "c", Kind: trace.KindPolicy, Verdict: expr.Verdict{Kind: code}}
 }
 
 func TestEveryEndingHasANextStep(t *testing.T) {
@@ -71,7 +72,7 @@ func TestEveryEndingHasANextStep(t *testing.T) {
 		},
 		{
 			trace.Path{Visits: []trace.Visit{begin, end, passed("forward"), sent}},
-			[]string{"SENT by eth1 as UDP 10.0.0.1:1 > [fd00::2]:2"},
+			[]string{"SENT by eth1 as 10.0.0.1:1 -> [fd00::2]:2/udp"},
 		},
 		{trace.Path{Visits: []trace.Visit{begin, end, passed("input")}}, []string{"DELIVERED", "ss -ltunSp"}},
 		{
@@ -114,7 +115,7 @@ func TestConntrackStateIsPrinted(t *testing.T) {
 		"invalid": "it will not be translated", "untracked": "to connection tracking untracked",
 	} {
 		w := trace.Path{State: state, Visits: []trace.Visit{at("prerouting", "begin-prerouting", true)}}
-		if got := traceText(3, &w); !strings.HasPrefix(got, "packet 3  UDP 10.0.0.1:1 > [fd00::2]:2, in by eth0") || !strings.Contains(got, want) {
+		if got := traceText(3, &w); !strings.HasPrefix(got, "packet 3  10.0.0.1:1 -> [fd00::2]:2/udp, in by eth0") || !strings.Contains(got, want) {
 			t.Errorf("%q: %s", state, got)
 		}
 	}

@@ -25,6 +25,7 @@ const maxOpenPaths = 256
 // in which the packets came.
 type assembler struct {
 	open []*openPath // oldest first
+	lost bool        // messages were lost, and those before are not all read
 }
 
 type openPath struct {
@@ -35,26 +36,19 @@ type openPath struct {
 	last time.Time
 }
 
-type resolvedEvent struct {
-	Event
-	chain   Chain
-	rule    Rule
-	in, out link
-}
-
 // add adds an event and returns the paths that it completes.
 func (a *assembler) add(e resolvedEvent, now time.Time) []*Path {
-	marks := e.chain.Own && e.Kind == KindRule && (e.rule.Comment == commentBegin || e.rule.Comment == commentReply)
-	u := a.find(e.ID)
+	marks := e.chain.Own && e.Kind == KindRule && (e.Rule.Comment == commentBegin || e.Rule.Comment == commentReply)
+	u := a.find(e.id)
 	if u != nil && u.ours && marks { // another packet has the same ID now
 		u.done, u = true, nil
 	}
 	if u == nil {
 		if u = a.findContinued(&e); u == nil {
-			u = &openPath{}
+			u = &openPath{Path: Path{Lost: a.lost}}
 			a.open = append(a.open, u)
 		}
-		u.id = e.ID
+		u.id = e.id
 	}
 	u.add(e, marks, now)
 	u.done = u.isEnded()
@@ -66,23 +60,23 @@ func (a *assembler) add(e resolvedEvent, now time.Time) []*Path {
 
 func (u *openPath) add(e resolvedEvent, marks bool, now time.Time) {
 	u.last, u.ours = now, u.ours || marks
-	if e.Packet != nil || len(u.Visits) == 0 {
+	if e.packet != nil || len(u.Visits) == 0 {
 		p := Visit{Chain: e.chain, In: e.in.name, Out: e.out.name, Bridge: e.in.bridge}
-		if e.Packet != nil {
-			p.Packet = *e.Packet
+		if e.packet != nil {
+			p.Packet = *e.packet
 		}
 		u.Visits = append(u.Visits, p)
 	}
-	if e.Kind == KindRule && e.Rule == 0 {
+	if e.Kind == KindRule && e.Rule.Handle == 0 {
 		return // the end of a chain, which some kernels report as a rule
 	}
 	p := &u.Visits[len(u.Visits)-1]
-	p.Steps = append(p.Steps, Step{Chain: e.Chain.Name, Kind: e.Kind, Rule: e.rule, Verdict: e.Verdict, Mark: e.Mark})
+	p.Steps = append(p.Steps, e.Step)
 	if !e.chain.Own || e.Kind != KindRule {
 		return
 	}
-	u.IsReply = u.IsReply || e.rule.Comment == commentReply
-	if state, ok := strings.CutPrefix(e.rule.Comment, commentState); ok {
+	u.IsReply = u.IsReply || e.Rule.Comment == commentReply
+	if state, ok := strings.CutPrefix(e.Rule.Comment, commentState); ok {
 		u.State = state
 	}
 }
@@ -115,7 +109,7 @@ func (a *assembler) find(id uint32) *openPath {
 // Of packets that look the same, the latest is continued: the kernel processes all of this
 // without a pause.
 func (a *assembler) findContinued(e *resolvedEvent) *openPath {
-	if e.Packet == nil {
+	if e.packet == nil {
 		return nil
 	}
 	for _, u := range slices.Backward(a.open) {
@@ -130,7 +124,7 @@ func (a *assembler) findContinued(e *resolvedEvent) *openPath {
 // packet.
 func (u *openPath) mayContinueWith(e *resolvedEvent) bool {
 	p := u.lastIPVisit()
-	if p == nil || p.Packet != *e.Packet || !e.chain.isIPHook() || !u.passedHook(p.Chain.Hook) {
+	if p == nil || p.Packet != *e.packet || !e.chain.isIPHook() || !u.passedHook(p.Chain.Hook) {
 		return false
 	}
 	switch p.Chain.Hook {
@@ -143,6 +137,7 @@ func (u *openPath) mayContinueWith(e *resolvedEvent) bool {
 }
 
 func (a *assembler) markLost() {
+	a.lost = true
 	for _, u := range a.open {
 		u.Lost = true
 	}

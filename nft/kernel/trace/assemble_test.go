@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/google/nftables/expr"
 
 	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/simulate"
@@ -22,19 +22,19 @@ func resolved(t *testing.T, message []byte) resolvedEvent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := resolvedEvent{Event: e, chain: Chain{Chain: dump.Chain{Chain: e.Chain}}}
-	out.chain.Own = strings.HasPrefix(e.Chain.Table.Name, TableName)
+	out := resolvedEvent{event: e, chain: Chain{Chain: dump.Chain{Chain: e.at}}}
+	out.chain.Own = strings.HasPrefix(e.at.Table.Name, TableName)
 	for _, hook := range hooks {
-		if strings.HasSuffix(e.Chain.Name, string(hook)) {
+		if strings.HasSuffix(e.Chain, string(hook)) {
 			out.chain.Hook = hook
 		}
 	}
 	switch {
-	case e.Rule == 0:
-	case e.Chain.Name == "begin-prerouting":
-		out.rule.Comment = commentBegin
-	case e.Chain.Name == "state-prerouting":
-		out.rule.Comment = commentState + "new"
+	case e.Rule.Handle == 0:
+	case e.Chain == "begin-prerouting":
+		out.Rule.Comment = commentBegin
+	case e.Chain == "state-prerouting":
+		out.Rule.Comment = commentState + "new"
 	}
 	return out
 }
@@ -71,20 +71,20 @@ func TestRecordedEventsMakeOnePathEach(t *testing.T) {
 
 // step returns a minimal event of a chain at a hook.
 func step(id uint32, hook simulate.Hook, name string, own bool) resolvedEvent {
+	at := simulate.Chain{Table: simulate.Table{Family: "inet", Name: "t"}, Name: name}
 	return resolvedEvent{
-		Event: Event{
-			ID: id, Chain: simulate.Chain{Table: simulate.Table{Family: "inet", Name: "t"}, Name: name}, Kind: KindPolicy, Verdict: Verdict{Code: nfAccept},
-			Packet: &Packet{From: netip.MustParseAddrPort("10.0.0.1:1"), To: netip.MustParseAddrPort("10.0.0.2:2")},
+		event: event{
+			id: id, at: at, Step: Step{Chain: name, Kind: KindPolicy, Verdict: expr.Verdict{Kind: expr.VerdictAccept}},
+			packet: &simulate.Packet{From: netip.MustParseAddr("10.0.0.1"), FromPort: 1, To: netip.MustParseAddrPort("10.0.0.2:2")},
 		},
-		chain: Chain{dump.Chain{Chain: simulate.Chain{Table: simulate.Table{Family: "inet", Name: "t"}, Name: name}, Hook: hook}, own},
+		chain: Chain{dump.Chain{Chain: at, Hook: hook}, own},
 	}
 }
 
 // begin returns the event of the rule that marks a packet.
 func begin(id uint32) resolvedEvent {
 	e := step(id, "prerouting", "begin-prerouting", true)
-	e.Kind, e.Rule, e.Verdict.Code = KindRule, 5, unix.NFT_CONTINUE
-	e.rule = Rule{Comment: commentBegin}
+	e.Kind, e.Rule, e.Verdict.Kind = KindRule, Rule{Handle: 5, Comment: commentBegin}, expr.VerdictContinue
 	return e
 }
 
@@ -97,7 +97,7 @@ func TestEndingFollowsFromTheLastHook(t *testing.T) {
 	inBy := func(e resolvedEvent, link string) resolvedEvent { e.in.name = link; return e }
 	fromBridge := func(e resolvedEvent) resolvedEvent { e.in = link{"br0", true}; return e }
 	ofBridge := func(e resolvedEvent) resolvedEvent { e.chain.Table.Family = "bridge"; return e }
-	elsewhere := func(e resolvedEvent) resolvedEvent { e.Packet.To = netip.MustParseAddrPort("10.0.0.3:2"); return e }
+	elsewhere := func(e resolvedEvent) resolvedEvent { e.packet.To = netip.MustParseAddrPort("10.0.0.3:2"); return e }
 	for _, tc := range []struct {
 		name   string
 		events []resolvedEvent
@@ -191,7 +191,7 @@ func TestEndingFollowsFromTheLastHook(t *testing.T) {
 func TestForeignTracesAreDropped(t *testing.T) {
 	var a assembler
 	drop := step(7, "forward", "c", false)
-	drop.Kind, drop.Rule, drop.Verdict.Code = KindRule, 3, nfDrop
+	drop.Kind, drop.Rule.Handle, drop.Verdict.Kind = KindRule, 3, expr.VerdictDrop
 	over := slices.Concat(a.add(step(7, "prerouting", "c", false), now), a.add(drop, now), a.add(end(8, "input"), now))
 	if over = slices.Concat(over, a.expire(now.Add(time.Hour)), a.flush()); len(over) > 0 {
 		t.Errorf("paths %+v", over)
@@ -217,7 +217,7 @@ func TestPathsAreInTheOrderOfTheirPackets(t *testing.T) {
 	var a assembler
 	a.add(begin(1), now)
 	drop := step(2, "forward", "c", false)
-	drop.Kind, drop.Rule, drop.Verdict.Code = KindRule, 3, nfDrop
+	drop.Kind, drop.Rule.Handle, drop.Verdict.Kind = KindRule, 3, expr.VerdictDrop
 	a.add(begin(2), now)
 	if over := a.add(drop, now); len(over) != 0 {
 		t.Errorf("the second is complete before the first: %+v", over)

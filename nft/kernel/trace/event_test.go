@@ -2,12 +2,14 @@ package trace
 
 import (
 	"encoding/hex"
-	"math"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/simulate"
 )
 
 // recorded returns recorded messages of the kernel by the packet that they are about.
@@ -42,20 +44,20 @@ func TestDecodeRecordedEvents(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if first.Packet == nil || first.Chain.Name != "begin-prerouting" || first.Kind != KindRule || first.Rule == 0 ||
-			first.Verdict.Code != unix.NFT_CONTINUE || first.In == 0 || first.Out != 0 {
+		if first.packet == nil || first.Chain != "begin-prerouting" || first.Kind != KindRule || first.Rule.Handle == 0 ||
+			first.Verdict.Kind != expr.VerdictContinue || first.in == 0 || first.out != 0 {
 			t.Errorf("%s: begins with %+v", name, first)
 		}
 		parts := strings.Split(name, "-")
 		family, protocol := parts[len(parts)-2], parts[len(parts)-1]
-		want := map[string]string{"ipv4": " 10.244.1.4:", "ipv6": " [fd00:10:244:1::4]:"}[family]
-		to := map[string]string{"ipv4": " > 10.96.0.10:80", "ipv6": " > [fd00:10:96::a]:80"}[family]
-		text := first.Packet.String()
-		if !strings.HasPrefix(text, strings.ToUpper(protocol)+want) || !strings.HasSuffix(text, to) {
+		want := map[string]string{"ipv4": "10.244.1.4:", "ipv6": "[fd00:10:244:1::4]:"}[family]
+		to := map[string]string{"ipv4": " -> 10.96.0.10:80/", "ipv6": " -> [fd00:10:96::a]:80/"}[family]
+		text := first.packet.String()
+		if !strings.HasPrefix(text, want) || !strings.HasSuffix(text, to+protocol) {
 			t.Errorf("%s: the packet is %s", name, text)
 		}
 		last, err := decodeEvent(messages[len(messages)-1])
-		if err != nil || last.Chain.Table.String() != "inet firewall" || !last.Verdict.drops() || last.ID != first.ID {
+		if err != nil || last.at.Table.String() != "inet firewall" || simulate.Decision(&last.Verdict) != expr.VerdictDrop || last.id != first.id {
 			t.Errorf("%s: ends with %+v, %v", name, last, err)
 		}
 	}
@@ -69,33 +71,10 @@ func TestDecodeEventRejectsTruncatedMessages(t *testing.T) {
 				t.Fatal(err)
 			}
 			for n := range b {
-				if part, err := decodeEvent(b[:n]); err == nil && part.Chain != whole.Chain {
+				if part, err := decodeEvent(b[:n]); err == nil && part.at != whole.at {
 					t.Fatalf("%s: %d of %d bytes read as %+v", name, n, len(b), part)
 				}
 			}
-		}
-	}
-}
-
-func TestVerdictString(t *testing.T) {
-	for _, tc := range []struct {
-		verdict Verdict
-		want    string
-		drops   bool
-	}{
-		{Verdict{}, "drop", true},
-		{Verdict{Code: int32(unix.ECONNREFUSED) << 16}, "drop", true}, // with an error for the sender
-		{Verdict{Code: 1}, "accept", false},
-		{Verdict{Code: 2}, "stolen", false},
-		{Verdict{Code: 7<<16 | 3}, "queue to 7", false},
-		{Verdict{unix.NFT_JUMP, "a"}, "jump a", false},
-		{Verdict{unix.NFT_GOTO, "b"}, "goto b", false},
-		{Verdict{Code: unix.NFT_RETURN}, "return", false},
-		{Verdict{Code: unix.NFT_CONTINUE}, "continue", false},
-		{Verdict{Code: math.MinInt32}, "verdict -2147483648", false},
-	} {
-		if got := tc.verdict.String(); got != tc.want || tc.verdict.drops() != tc.drops {
-			t.Errorf("%+v: %q, drops %t", tc.verdict, got, tc.verdict.drops())
 		}
 	}
 }
@@ -114,16 +93,16 @@ func FuzzDecodeEvent(f *testing.F) {
 		if err != nil {
 			return
 		}
-		text := e.Chain.Table.Name + e.Chain.Name + e.Verdict.String()
-		if e.Packet != nil {
-			text += e.Packet.String()
+		text := e.at.Table.Name + e.Chain + simulate.VerdictText(&e.Verdict)
+		if e.packet != nil {
+			text += e.packet.String()
 		}
 		if strings.ContainsAny(text, "\x00\x1b\n\r") {
 			t.Errorf("not fit for a terminal: %q", text)
 		}
 		var a assembler
-		a.add(resolvedEvent{Event: e}, now)
-		a.add(resolvedEvent{Event: e}, now)
+		a.add(resolvedEvent{event: e}, now)
+		a.add(resolvedEvent{event: e}, now)
 		for _, w := range a.flush() {
 			w.End()
 		}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"kube-vmap/nft/kernel/dump"
-	"kube-vmap/nft/kernel/socket"
 	"kube-vmap/nft/simulate"
 )
 
@@ -38,78 +37,54 @@ type Rule struct {
 	Gone bool
 }
 
-// A metadataCache is what was read about chains, rules and interfaces since nf_tables last
-// changed.
-type metadataCache struct {
-	generation uint32
-	chains     map[simulate.Chain]Chain
-	rules      map[ruleKey]Rule
-	links      map[uint32]link
-}
-
 type link struct {
 	name   string
 	bridge bool
 }
 
-type ruleKey struct {
-	chain  simulate.Chain
-	handle uint64
+// A resolvedEvent is an event with what it names, read from the kernel.
+type resolvedEvent struct {
+	event
+	chain   Chain
+	in, out link
 }
 
-// refreshMetadata clears the cache if nf_tables changed.
-func (t *Tracer) refreshMetadata() error {
-	now, err := socket.Generation(t.own)
-	if t.metadata.chains == nil || now != t.metadata.generation {
-		t.metadata = metadataCache{now, map[simulate.Chain]Chain{}, map[ruleKey]Rule{}, map[uint32]link{}}
+// resolve reads what an event names. A chain that no longer exists has a name and no hook.
+func (t *Tracer) resolve(e event) (resolvedEvent, error) {
+	out := resolvedEvent{event: e}
+	c, chainErr := t.reader.Chain(e.at)
+	if errors.Is(chainErr, fs.ErrNotExist) {
+		chainErr = nil
 	}
-	return err
+	c.Chain = e.at
+	out.chain = Chain{c, e.at.Table.Name == t.table}
+	var ruleErr, inErr, outErr error
+	if e.Kind != KindPolicy && e.Rule.Handle != 0 {
+		out.Rule, ruleErr = t.rule(e.at, e.Rule.Handle)
+	}
+	out.in, inErr = t.link(e.in)
+	out.out, outErr = t.link(e.out)
+	return out, errors.Join(chainErr, ruleErr, inErr, outErr)
 }
 
-// chainOf returns the chain of an event. A chain that no longer exists has a name and no
-// hook.
-func (t *Tracer) chainOf(e *Event) (Chain, error) {
-	if c, known := t.metadata.chains[e.Chain]; known {
-		return c, nil
-	}
-	c, err := t.reader.Chain(e.Chain)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Chain{}, err
-	}
-	c.Table, c.Name = e.Chain.Table, e.Chain.Name
-	t.metadata.chains[e.Chain] = Chain{c, c.Table.Name == t.table}
-	return t.metadata.chains[e.Chain], nil
-}
-
-func (t *Tracer) ruleOf(e *Event) (Rule, error) {
-	key := ruleKey{e.Chain, e.Rule}
-	if r, known := t.metadata.rules[key]; known {
-		return r, nil
-	}
-	read, err := t.reader.Rule(e.Chain, e.Rule)
+func (t *Tracer) rule(c simulate.Chain, handle uint64) (Rule, error) {
+	read, err := t.reader.Rule(c, handle)
 	gone := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !gone {
 		return Rule{}, err
 	}
-	r := Rule{
-		Handle: e.Rule, Text: read.Text(), Comment: simulate.Printable(read.Comment()), Rejects: read.Rejects(), Gone: gone,
-	}
-	t.metadata.rules[key] = r
-	return r, nil
+	return Rule{
+		Handle: handle, Text: read.Text(), Comment: simulate.Printable(read.Comment()), Rejects: read.Rejects(), Gone: gone,
+	}, nil
 }
 
 func (t *Tracer) link(index uint32) (link, error) {
-	if l, known := t.metadata.links[index]; known || index == 0 {
-		return l, nil
+	if index == 0 {
+		return link{}, nil
 	}
 	name, bridge, err := t.routes.Interface(int(index))
-	if err != nil {
-		return link{}, err
-	}
-	l := link{simulate.Printable(name), bridge}
 	if name == "" { // it no longer exists
-		l.name = fmt.Sprintf("interface %d", index)
+		name = fmt.Sprintf("interface %d", index)
 	}
-	t.metadata.links[index] = l
-	return l, nil
+	return link{simulate.Printable(name), bridge}, err
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/simulate"
@@ -20,7 +22,7 @@ func (t *Tracer) NextPath(ctx context.Context) (*Path, error) {
 		err := t.receive(ctx)
 		switch {
 		case err == nil:
-		case errors.Is(err, ErrLost):
+		case errors.Is(err, unix.ENOBUFS):
 			t.paths.markLost()
 		case ctx.Err() != nil:
 			if t.ready = append(t.ready, t.paths.flush()...); len(t.ready) == 0 {
@@ -47,7 +49,7 @@ func (t *Tracer) askRouting(path *Path) {
 	if err != nil {
 		return
 	}
-	query := simulate.RouteQuery{In: in, From: p.Packet.From.Addr(), To: p.Packet.To.Addr()}
+	query := simulate.RouteQuery{In: in, From: p.Packet.From, To: p.Packet.To.Addr()}
 	if n := len(p.Steps); n > 0 {
 		query.Mark = p.Steps[n-1].Mark
 	}
@@ -66,14 +68,15 @@ func (t *Tracer) askRouting(path *Path) {
 // receive receives one event, or none if none came in time.
 func (t *Tracer) receive(ctx context.Context) error {
 	wait := ctx
-	if at, open := t.paths.nextDeadline(); open {
+	if at, open := t.paths.nextDeadline(); open || t.paths.lost {
 		// Events that wait already are always read, also on a busy machine.
 		limited, cancel := context.WithTimeout(ctx, max(time.Until(at), minWait))
 		defer cancel()
 		wait = limited
 	}
-	e, err := t.Next(wait)
+	e, err := t.next(wait)
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		t.paths.lost = false
 		t.ready = append(t.ready, t.paths.expire(time.Now())...)
 		return nil
 	}
@@ -98,21 +101,30 @@ const (
 	maxExtraWait = 2 * time.Second
 )
 
-func (t *Tracer) resolve(e Event) (resolvedEvent, error) {
-	out := resolvedEvent{Event: e}
-	if t.paths.find(e.ID) == nil {
-		if err := t.refreshMetadata(); err != nil {
-			return out, err
+// next waits for the next event. The error is ENOBUFS if more came than could be read.
+func (t *Tracer) next(ctx context.Context) (event, error) {
+	if err := ctx.Err(); err != nil {
+		return event{}, err
+	}
+	if err := t.events.SetReadDeadline(time.Time{}); err != nil {
+		return event{}, fmt.Errorf("receive a trace of nf_tables: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = t.events.SetReadDeadline(time.Unix(1, 0)) }) // the socket is open
+	defer stop()
+	for {
+		messages, err := t.events.Receive()
+		switch {
+		case err != nil && ctx.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded):
+			return event{}, ctx.Err()
+		case err != nil:
+			return event{}, fmt.Errorf("receive a trace of nf_tables: %w", err)
+		}
+		for _, m := range messages { // a datagram has one
+			if m.Header.Type == unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_TRACE {
+				return decodeEvent(m.Data)
+			}
 		}
 	}
-	var errs [4]error
-	out.chain, errs[0] = t.chainOf(&e)
-	if e.Kind != KindPolicy && e.Rule != 0 {
-		out.rule, errs[1] = t.ruleOf(&e)
-	}
-	out.in, errs[2] = t.link(e.In)
-	out.out, errs[3] = t.link(e.Out)
-	return out, errors.Join(errs[:]...)
 }
 
 // Matched returns how many packets matched so far, without replies: those that were traced,

@@ -1,6 +1,10 @@
 package trace
 
-import "kube-vmap/nft/simulate"
+import (
+	"github.com/google/nftables/expr"
+
+	"kube-vmap/nft/simulate"
+)
 
 // A Path is the path of one packet through nf_tables.
 type Path struct {
@@ -21,9 +25,9 @@ type Path struct {
 // A Visit is the packet's path through a base chain and the chains it leads to.
 type Visit struct {
 	Chain   Chain
-	In, Out string // names of interfaces, if any
-	Bridge  bool   // In is a bridge
-	Packet  Packet // as it entered the chain
+	In, Out string          // names of interfaces, if any
+	Bridge  bool            // In is a bridge
+	Packet  simulate.Packet // as it entered the chain
 	Steps   []Step
 }
 
@@ -32,7 +36,7 @@ type Step struct {
 	Chain   string
 	Kind    Kind
 	Rule    Rule // the zero value for a policy
-	Verdict Verdict
+	Verdict expr.Verdict
 	Mark    uint32
 }
 
@@ -111,17 +115,18 @@ func (path *Path) End() (Ending, *Visit, *Step) {
 
 // ending returns how the step ends the path; [EndingUnknown] if the packet continues.
 func (s *Step) ending() Ending {
-	v := s.Verdict
-	switch {
-	case v.drops() && s.Kind == KindPolicy:
-		return EndingPolicyDrop
-	case v.drops() && s.Rule.Rejects:
-		return EndingRejected
-	case v.drops():
+	switch simulate.Decision(&s.Verdict) {
+	case expr.VerdictDrop:
+		switch {
+		case s.Kind == KindPolicy:
+			return EndingPolicyDrop
+		case s.Rule.Rejects:
+			return EndingRejected
+		}
 		return EndingDropped
-	case v.Code >= 0 && v.Code&verdictMask == nfQueue:
+	case expr.VerdictQueue:
 		return EndingQueued
-	case v.Code >= 0 && v.Code&verdictMask == nfStolen:
+	case expr.VerdictStolen:
 		return EndingStolen
 	}
 	return EndingUnknown

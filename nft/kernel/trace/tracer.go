@@ -2,12 +2,9 @@ package trace
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -35,21 +32,17 @@ type Config struct {
 	Rate uint32
 }
 
-// ErrLost is the error when events were lost, because more came than could be read.
-var ErrLost = errors.New("messages of nf_tables were lost")
-
 // A Tracer receives what nf_tables reports about the selected packets. It is not safe for
 // concurrent use.
 type Tracer struct {
-	config   Config
-	table    string        // its own, in the family of the packet
-	events   *netlink.Conn // receives traces
-	own      *netlink.Conn // owns the table, and reads nf_tables
-	reader   *dump.Reader  // of own
-	routes   *rtnetlink.Network
-	metadata metadataCache
-	paths    assembler
-	ready    []*Path // that have ended
+	config Config
+	table  string        // its own, in the family of the packet
+	events *netlink.Conn // receives traces
+	own    *netlink.Conn // owns the table, and reads nf_tables
+	reader *dump.Reader  // of own
+	routes *rtnetlink.Network
+	paths  assembler
+	ready  []*Path // that have ended
 }
 
 // eventBuffer is the size of the buffer of events; it holds some ten thousand.
@@ -100,34 +93,6 @@ func (t *Tracer) open() (err error) {
 		return fmt.Errorf("subscribe to traces of nf_tables: %w", err)
 	}
 	return nil
-}
-
-// Next waits for the next event. After [ErrLost] it can be called again.
-func (t *Tracer) Next(ctx context.Context) (Event, error) {
-	if err := ctx.Err(); err != nil {
-		return Event{}, err
-	}
-	if err := t.events.SetReadDeadline(time.Time{}); err != nil {
-		return Event{}, fmt.Errorf("receive a trace of nf_tables: %w", err)
-	}
-	stop := context.AfterFunc(ctx, func() { _ = t.events.SetReadDeadline(time.Unix(1, 0)) }) // the socket is open
-	defer stop()
-	for {
-		messages, err := t.events.Receive()
-		switch {
-		case err != nil && ctx.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded):
-			return Event{}, ctx.Err()
-		case errors.Is(err, unix.ENOBUFS):
-			return Event{}, ErrLost
-		case err != nil:
-			return Event{}, fmt.Errorf("receive a trace of nf_tables: %w", err)
-		}
-		for _, m := range messages { // a datagram has one
-			if m.Header.Type == unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_TRACE {
-				return decodeEvent(m.Data)
-			}
-		}
-	}
 }
 
 // Close closes the sockets, with which the kernel deletes the table.
