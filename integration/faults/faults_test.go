@@ -36,7 +36,7 @@ func TestNoEndpoints(t *testing.T) {
 	s.expectOutput([]string{"get", "services"}, "NoEndpoints")
 	s.each(t, s.client(), s.at(web, model.KindClusterIP, 0), func(s *scene, q question) {
 		s.expectOutcome(q, lab.Refused)
-		s.explains(q, "Result: rejected", "the Service has no endpoint that is ready and not drained", "no EndpointSlice names an endpoint for this port")
+		s.explains(q, "Result: rejected", "the Service has no endpoint that is ready and not drained", "endpoint in any EndpointSlice")
 	})
 }
 
@@ -50,11 +50,11 @@ func TestDrainedEndpoints(t *testing.T) {
 	s.expectOutput([]string{"get", "endpoints"}, "Drained")
 	s.each(t, s.client(), s.at(some, model.KindClusterIP, 0), func(s *scene, q question) {
 		s.expectOutcome(q, lab.Answered)
-		s.explains(q, s.pods[0].AddrPort(q.Family, daemon.TargetPort).String()+" on node-1 gets no connections: its EndpointSlice has weight 0")
+		s.explains(q, "1 of 2 endpoints has weight 0: "+s.pods[0].AddrPort(q.Family, daemon.TargetPort).String())
 	})
 	s.each(t, s.client(), s.at(all, model.KindClusterIP, 0), func(s *scene, q question) {
 		s.expectOutcome(q, lab.Refused)
-		s.explains(q, "Result: rejected", "the Service has no endpoint that is ready and not drained", "its EndpointSlice has weight 0")
+		s.explains(q, "Result: rejected", "the Service has no endpoint that is ready and not drained", "2 of 2 endpoints have weight 0")
 	})
 }
 
@@ -69,7 +69,7 @@ func TestLocalPolicyWithoutLocalEndpoint(t *testing.T) {
 	s.each(t, s.lab.Outside, s.at(web, model.KindLoadBalancerIP, 0), func(s *scene, q question) {
 		s.expectOutcome(q, lab.TimedOut)
 		s.explains(q, "Result: dropped", "its policy is Local and none of them is on this node",
-			"on node-2 gets no connections: it is on another node, and the policy is Local")
+			"the only endpoint that serves is on another node")
 	})
 }
 
@@ -95,7 +95,7 @@ func TestDroppedByAnotherTable(t *testing.T) {
 	s.each(t, s.client(), s.at(web, model.KindClusterIP, 0), func(s *scene, q question) {
 		s.expectOutcome(q, lab.TimedOut)
 		s.explains(q, "Result: dropped by table inet firewall, chain forward, rule handle ")
-		s.doesNotExplain(q, "gets no connections") // which is not the cause
+		s.doesNotExplain(q, "From the running kube-vmap") // which is not the cause
 		s.traces(q, "inet firewall", "no servers here")
 	})
 }
@@ -196,8 +196,7 @@ func TestHintForAnotherZone(t *testing.T) {
 	s.expectOutput([]string{"get", "endpoints"}, "OtherZones")
 	s.each(t, s.client(), s.at(near, model.KindClusterIP, 0), func(s *scene, q question) {
 		s.expectOutcome(q, lab.Answered)
-		s.explains(q, s.pods[1].AddrPort(q.Family, daemon.TargetPort).String()+
-			" on node-1 gets no connections: its topology hints are for other zones (elsewhere)")
+		s.explains(q, "because hints assign it to other zones: "+s.pods[1].AddrPort(q.Family, daemon.TargetPort).String())
 	})
 }
 

@@ -123,59 +123,13 @@ func (h *hinter) service() (*nodestatus.Service, *nodestatus.Port, *nodestatus.F
 	return nil, nil, nil
 }
 
-const maxHinted = 10
-
-var reasons = map[string]string{
-	"NotReady":      "it is not ready",
-	"Terminating":   "it is terminating, while others are ready",
-	"Drained":       "its EndpointSlice has weight 0",
-	"NotLocal":      "it is on another node, and the policy is Local",
-	"OtherZones":    "its topology hints are for other zones",
-	"OtherNodes":    "its topology hints are for other nodes",
-	"NoPort":        "its EndpointSlice does not have the port",
-	"Duplicate":     "another entry for the same address is used",
-	"NotProgrammed": "it is not programmed",
-	"Busy":          "it has more active connections than others, for now",
-	"Avoided":       "it does not answer this node",
-}
-
 func (h *hinter) ofPort(s *nodestatus.Service, port *nodestatus.Port, f *nodestatus.Frontend) {
-	unused, used := 0, 0
-	noneLocal := h.Likeliest().Reason == string(simulate.ReasonNoLocalEndpoint)
-	for _, e := range port.Endpoints {
-		field := findings.FieldOf(s, &e)
-		switch {
-		case e.Reason == nodestatus.ReasonGone:
-			continue
-		case e.Reason == nodestatus.ReasonAvoided && e.Unresponsive != nil && e.Unresponsive.Questions > 0:
-			unused++ // the finding says more
-			continue
-		case e.Reason == "" && !(noneLocal && e.LocalSlot == nil):
-			used++
-			continue
-		case e.Reason == "":
-			e.Reason, field = model.ReasonNotLocal.String(), localField(f.Kind)
-		}
-		if unused++; unused <= maxHinted {
-			h.add("%s gets no connections: %s%s", endpointText(&e), reasonText(&e), answer.InParentheses(field))
-		}
-	}
-	if unused > maxHinted {
-		h.add("and %d more endpoints get no connections", unused-maxHinted)
-	}
 	h.connections(s, port)
 	if port.Scheduler == model.SchedulerLeastConnections.String() && port.Shares(false)+port.Shares(true) > 0 {
 		h.add("the scheduler lc gives endpoints with fewer active connections a larger share; " +
 			"kube-vmap get endpoints -o wide shows both")
 	}
 	h.findings(s, port, f)
-	if used+unused == 0 {
-		why := "does the selector of the Service match pods? (" + findings.FieldSelector + ")"
-		if s.WithoutSelector {
-			why = "the Service has no selector, so that an author must write one"
-		}
-		h.add("no EndpointSlice names an endpoint for this port: %s", why)
-	}
 	h.problems(s.Problems)
 	h.problems(s.Contested)
 }
@@ -192,7 +146,7 @@ func (h *hinter) connections(s *nodestatus.Service, port *nodestatus.Port) {
 			c.Reason, c.Because = nodestatus.ReasonGone, "no EndpointSlice names the endpoint any more"
 		case port.Endpoints[i].Reason != "":
 			e := &port.Endpoints[i]
-			c.Reason, c.Because, c.Field = e.Reason, reasonText(e), findings.FieldOf(s, e)
+			c.Reason, c.Because, c.Field = e.Reason, e.Reason, findings.FieldOf(s, e)
 		}
 		return i >= 0
 	}
@@ -221,22 +175,18 @@ func (h *hinter) fastPath() {
 	}
 }
 
-// hintedReasons are the reasons of findings that nothing else here explains.
-var hintedReasons = []string{
-	findings.EndpointNotAnswering, findings.Refuses, findings.Silent, findings.Fallback,
-	findings.PublishedEarly, findings.LocalPolicy, findings.NoneLocal, findings.Affinity, findings.Scheduler,
-	findings.Weights, findings.Stale,
-}
-
+// findings adds what is found about the port and address, and about nodes of its endpoints.
 func (h *hinter) findings(s *nodestatus.Service, port *nodestatus.Port, f *nodestatus.Frontend) {
-	one := *s
+	d, one := *h.document, *s
 	one.Ports, one.Problems = []nodestatus.Port{*port}, nil
-	for _, found := range findings.Of(&nodestatus.Document{
-		Source:   h.document.Source,
-		Services: []nodestatus.Service{one},
-	}) {
+	d.Services = []nodestatus.Service{one}
+	runs := func(found *findings.Finding) bool {
+		return found.Reason == findings.NodeNotAnswering && slices.ContainsFunc(port.Endpoints,
+			func(e nodestatus.Endpoint) bool { return found.Object == "Node "+e.Node })
+	}
+	for _, found := range findings.Of(&d) {
 		about := found.Frontends == nil || slices.Contains(found.Frontends, f.At(port.Protocol))
-		if found.Name != "" && about && slices.Contains(hintedReasons, found.Reason) {
+		if about && found.Name != "" || runs(&found) {
 			h.add("%s%s", found.Sentence(), answer.InParentheses(found.Field))
 		}
 	}
@@ -252,18 +202,6 @@ func localField(kind string) string {
 		return findings.FieldInternalLocal
 	}
 	return findings.FieldExternalLocal
-}
-
-func endpointText(e *nodestatus.Endpoint) string {
-	return strings.TrimSuffix(e.At()+" on "+e.Node, " on ")
-}
-
-func reasonText(e *nodestatus.Endpoint) string {
-	text := cmp.Or(reasons[e.Reason], e.Reason)
-	if len(e.ZoneHints) > 0 && e.Reason == model.ReasonOtherZones.String() {
-		text += " (" + strings.Join(e.ZoneHints, ", ") + ")"
-	}
-	return text
 }
 
 func (h *hinter) problems(list []nodestatus.Problem) {
