@@ -89,10 +89,8 @@ func (r *rig) targets(random *rand.Rand, f model.Family, h hooked) []string {
 	case h.table == "nat" && h.chain == "POSTROUTING":
 		out = append(out, "MASQUERADE", "MASQUERADE", "SNAT --to-source "+r.Node.Addr(f).String())
 	case h.table == "nat":
-		first, last := r.servers[0].Addr(f), r.servers[2].Addr(f)
 		ends := [...]string{"%s:%d-%d", "[%s]:%d-%d"}[f]
-		out = append(out, fmt.Sprintf("DNAT --to-destination %s-%s", first, last), fmt.Sprintf("DNAT --to-destination %s-%s --persistent", first, last),
-			"NETMAP --to "+r.Node.PodRange(f).String(), "-p udp|DNAT --to-destination "+fmt.Sprintf(ends, pod, daemon.TargetPort+1, daemon.TargetPort+2),
+		out = append(out, "-p udp|DNAT --to-destination "+fmt.Sprintf(ends, pod, daemon.TargetPort+1, daemon.TargetPort+2),
 			"DNAT --to-destination "+pod.String(), pick(random, []string{"-p tcp", "-p udp", "-p sctp"})+"|DNAT --to-destination "+netip.AddrPortFrom(pod, daemon.TargetPort+2).String())
 		if h.chain == "PREROUTING" {
 			out = append(out, fmt.Sprintf("-p tcp|REDIRECT --to-ports %d", daemon.TargetPort), fmt.Sprintf("-p udp|REDIRECT --to-ports %d-%d", daemon.TargetPort+1, daemon.TargetPort+2))

@@ -18,22 +18,13 @@ type translation struct {
 	ports  portRange // zero to keep the port
 	// randomPort is true if the port is not the original one, even if the range has it.
 	randomPort bool
-	// persistent is true if the address depends only on the client's.
-	persistent bool
-	// netmap is true if only the bits are replaced in which the addresses of the range are
-	// equal.
-	netmap bool
-	// shifted is true if the port is as far behind the beginning of the range as the original
-	// one is behind base.
-	shifted bool
-	base    uint16
 }
 
 func (w *walk) nat(e *expr.NAT) (_ verdict, err error) {
-	n := translation{
-		source: e.Type == expr.NATTypeSourceNAT, randomPort: e.Random || e.FullyRandom, persistent: e.Persistent,
-		netmap: e.Prefix,
+	if e.Prefix {
+		return verdictBreak, undecidedError("a translation by prefix")
 	}
+	n := translation{source: e.Type == expr.NATTypeSourceNAT, randomPort: e.Random || e.FullyRandom}
 	if e.RegAddrMin != 0 {
 		if n.addrs.from, err = w.addrIn(e.RegAddrMin, netip.Addr{}); err != nil {
 			return verdictBreak, err
@@ -79,15 +70,17 @@ func (w *walk) portsIn(from, to uint32) (r portRange, err error) {
 
 // translateTo translates the connection (nf_nat_setup_info).
 func (w *walk) translateTo(e translation) (v verdict, err error) {
-	from, to := w.conn.seenSource, w.conn.endpoint
-	current := to
+	current := w.conn.endpoint
 	if e.source {
-		current = from
+		current = w.conn.seenSource
 	}
 	if !e.source && e.randomPort && e.ports.from != e.ports.to {
 		return verdictBreak, undecidedError("a translation to a random port")
 	}
-	a := newAddr(e, from.Addr(), to.Addr(), current.Addr())
+	a, err := newAddr(e, current.Addr())
+	if err != nil {
+		return verdictBreak, err
+	}
 	w.translate(e.source, netip.AddrPortFrom(a, newPort(e, current.Port())))
 	if e.source && a != w.conn.client.Addr() && !w.position.isOurs() {
 		w.record.why = w.position.String()
@@ -98,19 +91,16 @@ func (w *walk) translateTo(e translation) (v verdict, err error) {
 	return verdictAccept, nil
 }
 
-func newAddr(e translation, from, to, current netip.Addr) netip.Addr {
+// newAddr returns the address of a translation. Of a range that does not have the current one, the
+// kernel picks one by a hash.
+func newAddr(e translation, current netip.Addr) (netip.Addr, error) {
 	switch r := e.addrs; {
-	case !r.from.IsValid():
-		return current
+	case !r.from.IsValid(), e.source && r.contains(current) && !e.randomPort:
+		return current, nil
 	case r.from == r.to:
-		return r.from
-	case e.netmap:
-		return replaceEqualBits(r, current)
-	case e.source && r.contains(current) && !e.randomPort:
-		return current
-	default:
-		return hashedAddr(r, from, to, e.persistent)
+		return r.from, nil
 	}
+	return current, undecidedError("a translation to one of several addresses")
 }
 
 // newPort returns the port of a translation (nf_nat_l4proto_unique_tuple), zero if it is
@@ -119,8 +109,6 @@ func newPort(e translation, current uint16) uint16 {
 	switch r := e.ports; {
 	case r == (portRange{}):
 		return current
-	case e.shifted:
-		return r.from + (current-e.base)%(r.to-r.from+1)
 	case r.from == r.to:
 		return r.from
 	case !e.randomPort && r.contains(current):
@@ -130,47 +118,6 @@ func newPort(e translation, current uint16) uint16 {
 	default:
 		return r.from
 	}
-}
-
-// replaceEqualBits returns an address with those bits of a range in which its two addresses
-// are equal.
-func replaceEqualBits(r addrRange, a netip.Addr) netip.Addr {
-	out, first, last := a.AsSlice(), r.from.AsSlice(), r.to.AsSlice()
-	for i := range out {
-		mask := ^(first[i] ^ last[i])
-		out[i] = out[i]&^mask | first[i]&mask
-	}
-	a, _ = netip.AddrFromSlice(out)
-	return a
-}
-
-// hashedAddr returns the address of a range that the kernel selects for a source and a
-// destination (find_best_ips_proto of net/netfilter/nf_nat_core.c).
-func hashedAddr(r addrRange, from, to netip.Addr, persistent bool) netip.Addr {
-	var source [16]byte
-	copy(source[:], from.AsSlice())
-	destination, first, last := to.AsSlice(), r.from.AsSlice(), r.to.AsSlice()
-	seed := binary.NativeEndian.Uint32(destination[len(destination)-4:])
-	if persistent {
-		seed = 0
-	}
-	hash := jhash(source[:], seed)
-	out, anyBits := make([]byte, len(first)), false
-	for i := 0; i < len(out); i += 4 {
-		low, high := binary.BigEndian.Uint32(first[i:]), binary.BigEndian.Uint32(last[i:])
-		base, count := low, high-low+1
-		if anyBits {
-			base, count = 0, 1<<32-1
-		}
-		n := base + scale(hash, count)
-		binary.BigEndian.PutUint32(out[i:], n)
-		anyBits = anyBits || n != high
-		if !persistent {
-			hash ^= binary.NativeEndian.Uint32(destination[i:])
-		}
-	}
-	a, _ := netip.AddrFromSlice(out)
-	return a
 }
 
 // masquerade translates the source to the node's address, with a port that cannot be

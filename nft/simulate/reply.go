@@ -31,10 +31,9 @@ func (r Reply) ReachesClient(p Packet) bool {
 }
 
 // addReply walks the way back from the endpoint of a leaf, after the way there. Picks and
-// undecided matches on it are those of the same walk. There is no reply to a packet that
-// does not arrive, or that goes to a group.
+// undecided matches on it are those of the same walk.
 func (w *walk) addReply(l *leaf) error {
-	if !l.verdict.Arrives() || l.how != "" {
+	if !l.verdict.Arrives() {
 		return nil
 	}
 	from, to := w.frame.destination(), w.frame.source()

@@ -134,8 +134,7 @@ type Outcome struct {
 	// for it, or against it.
 	Masquerade bool
 	Why        string
-	// How is the answer of a refusal, why there is no route or no prediction, or who
-	// receives a packet to a group.
+	// How is the answer of a refusal, or why there is no route or no prediction.
 	How string
 	// By is the rule or policy that refused or dropped the packet. Because is the reason,
 	// if the rule is ours.

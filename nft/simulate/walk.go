@@ -2,12 +2,8 @@ package simulate
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 
-	"golang.org/x/sys/unix"
-
-	"kube-vmap/model"
 	"kube-vmap/nft"
 )
 
@@ -48,9 +44,12 @@ func (w *walk) run() error {
 	}
 	walk := w.receive
 	if w.frame.fromNode {
-		walk = w.send
+		walk = w.leave
 	}
-	return w.runToEnd(walk)
+	if err := walk(); !errors.Is(err, errStopped) {
+		return err
+	}
+	return nil
 }
 
 func (w *walk) receive() error {
@@ -93,16 +92,6 @@ func (w *walk) passFlowtable() error {
 	r, err := w.findRoute()
 	w.frame.out = r.Out
 	return err
-}
-
-// send is the path of a packet that a program of the node sends.
-func (w *walk) send() error {
-	if w.packet.Protocol != model.UDP {
-		if err := w.deliverToGroup(); err != nil {
-			return err
-		}
-	}
-	return w.leave()
 }
 
 // leave is the path of a packet of the node itself through its hooks.
@@ -202,44 +191,4 @@ func (w *walk) finishNAT(h Hook) {
 		w.conn.status |= h.natDone()
 		w.applyTranslation(h)
 	}
-}
-
-// deliverToGroup notes who receives a packet to a broadcast or multicast address. Only UDP
-// has such packets: the other protocols refuse to connect (tcp_v4_connect,
-// tcp_v4_conn_request and sctp_v4_addr_valid, and the same for IPv6).
-func (w *walk) deliverToGroup() error {
-	to := w.frame.destination().Addr()
-	kind, err := w.addressType(to)
-	if err != nil {
-		return err
-	}
-	group := map[uint32]string{unix.RTN_BROADCAST: "broadcast", unix.RTN_MULTICAST: "multicast"}[kind]
-	switch {
-	case group == "":
-		return nil
-	case w.packet.Protocol != model.UDP:
-		w.noteUnreachable(fmt.Errorf("%s is a %s address, which %s does not support", to, group, w.packet.Protocol))
-		return errStopped
-	}
-	receivers := "every listener there receives it"
-	if kind == unix.RTN_MULTICAST {
-		receivers += " that has joined the group"
-	}
-	if w.record.hook == HookInput {
-		receivers = "it stays on this node: " + receivers
-	}
-	w.record.how = fmt.Sprintf("%s is a %s address; %s", to, group, receivers)
-	return nil
-}
-
-// runToEnd runs a walk and notes at its end who receives a packet to a group.
-func (w *walk) runToEnd(walk func() error) error {
-	err := walk()
-	if err == nil {
-		err = w.deliverToGroup()
-	}
-	if errors.Is(err, errStopped) {
-		return nil
-	}
-	return err
 }

@@ -172,7 +172,6 @@ var extensions = map[string]*extension{
 	"TPROXY":     {sizes: revisions{0: 14, 1: 26}, target: (*walk).targetTProxy},
 	"MASQUERADE": {sizes: revisions{0: 0}, target: func(w *walk, _ info) (verdict, error) { return w.masquerade() }},
 	"REDIRECT":   {sizes: revisions{0: 20}, target: (*walk).targetRedirect},
-	"NETMAP":     {sizes: revisions{0: 20}, target: (*walk).targetNetmap},
 	"SNAT":       {sizes: revisions{0: 20, 1: 40, 2: 42}, target: (*walk).targetSNAT},
 	"DNAT":       {sizes: revisions{0: 20, 1: 40, 2: 42}, target: (*walk).targetDNAT},
 	"NFQUEUE":    {sizes: revisions{0: 2, 1: 4, 2: 6, 3: 6}, target: (*walk).targetQueue},

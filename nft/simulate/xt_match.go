@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"errors"
-	"math/bits"
 	"net/netip"
 
 	"golang.org/x/sys/unix"
@@ -76,9 +75,9 @@ func sctpDestination(b info) portRange {
 	return b.ports(0)
 }
 
-// matchSCTP matches struct xt_sctp_info. Packets that begin a connection have one chunk.
+// matchSCTP matches struct xt_sctp_info, but not its chunks.
 func (w *walk) matchSCTP(b info) (bool, error) {
-	const chunks, all = 4, 2
+	const chunks = 4
 	flags, invert := b.u32(284), b.u32(288)
 	from, to := anyPort, anyPort
 	if flags&sourcePorts != 0 {
@@ -93,19 +92,8 @@ func (w *walk) matchSCTP(b info) (bool, error) {
 		return ok, err
 	case w.frame.protocol != model.SCTP:
 		return false, nil
-	case b.u32(280) != 0 || w.flow != nil:
-		return false, undecidedError("a match of SCTP chunks")
 	}
-	types := 0
-	for i := range 8 {
-		types += bits.OnesCount32(b.u32(8 + 4*i))
-	}
-	chunk := int(w.frame.transport.bytes[chunkType])
-	has := b.u32(8+chunk/32*4)>>(chunk%32)&1 != 0 && (b.u32(264) != all || types == 1)
-	if has == (invert&chunks != 0) {
-		return false, nil
-	}
-	return ok, err
+	return false, undecidedError("a match of SCTP chunks")
 }
 
 func (w *walk) matchMultiPort(b info) (bool, error) {

@@ -33,28 +33,18 @@ func restoredBits(b info) uint32 {
 
 // targetConnMark is connmark_tg_shift of net/netfilter/xt_connmark.c.
 func (w *walk) targetConnMark(b info) (verdict, error) {
-	const right = 1 // D_SHIFT_RIGHT
 	value, mask, packetMask := b.u32(0), b.u32(4), b.u32(8)
-	shift := func(mark uint32) uint32 {
-		switch {
-		case b.revision < 2:
-			return mark
-		case b.u8(12) == right:
-			return mark >> b.u8(13)
-		}
-		return mark << b.u8(13)
-	}
 	mode, packet, connection := b.connMarkMode(), w.frame.mark, &w.conn.mark
 	switch {
-	case mode > connMarkRestore:
+	case mode > connMarkRestore, b.revision == 2 && b.u8(13) != 0: // a shift
 		return verdictBreak, undecidedError("xt target CONNMARK")
 	case !w.conn.known:
 	case mode == connMarkSet:
-		*connection = shift(*connection&^mask ^ value)
+		*connection = *connection&^mask ^ value
 	case mode == connMarkSave:
-		*connection = *connection&^mask ^ shift(packet&packetMask)
+		*connection = *connection&^mask ^ packet&packetMask
 	default:
-		w.setMark(packet&^packetMask ^ shift(*connection&mask))
+		w.setMark(packet&^packetMask ^ *connection&mask)
 	}
 	return verdictContinue, nil
 }
@@ -133,32 +123,20 @@ func (w *walk) targetNAT(b info, source bool) (verdict, error) {
 	return w.translateTo(n)
 }
 
-// ofFamily returns the structure of REDIRECT or NETMAP, whose families have those of two revisions.
-func (b info) ofFamily() info {
-	b.revision = uint32(byteOf(b.v6))
-	return b
-}
-
+// targetRedirect runs REDIRECT, whose families have the structures of two revisions.
 func (w *walk) targetRedirect(b info) (verdict, error) {
-	n, err := b.ofFamily().translation()
+	b.revision = uint32(byteOf(b.v6))
+	n, err := b.translation()
 	if err != nil {
 		return verdictBreak, err
 	}
 	return w.redirectTo(n.ports, n.randomPort)
 }
 
-func (w *walk) targetNetmap(b info) (verdict, error) {
-	n, err := b.ofFamily().translation()
-	if err != nil {
-		return verdictBreak, err
-	}
-	return w.translateTo(translation{source: w.record.hook.isSourceNAT(), addrs: n.addrs, netmap: true})
-}
-
 // translation decodes struct nf_nat_ipv4_multi_range_compat (revision 0, IPv4 only), or
 // nf_nat_range and nf_nat_range2, which begin alike.
 func (b info) translation() (n translation, err error) {
-	const mapAddrs, mapPorts, random, persistent, randomFully, offset = 1, 2, 4, 8, 16, 32 // NF_NAT_RANGE_*
+	const mapAddrs, mapPorts, random, randomFully, offset = 1, 2, 4, 16, 32 // NF_NAT_RANGE_*
 	flags, first, last, ports := 0, 4, 20, 36
 	if b.revision == 0 {
 		flags, first, last, ports = 4, 8, 12, 16
@@ -167,18 +145,15 @@ func (b info) translation() (n translation, err error) {
 		return n, undecidedError("a translation of an unknown kind")
 	}
 	has := func(flag uint32) bool { return b.u32(flags)&flag != 0 }
+	if has(offset) {
+		return n, undecidedError("a translation that shifts ports")
+	}
 	if has(mapAddrs) {
 		n.addrs = addrRange{b.addr(first), b.addr(last)}
 	}
 	if has(mapPorts) {
 		n.ports = portRange{b.be16(ports), b.be16(ports + 2)}
 	}
-	n.randomPort, n.persistent, n.shifted = has(random|randomFully), has(persistent), has(offset)
-	if n.shifted && len(b.data) < ports+6 {
-		return n, undecidedError("a translation of an unknown kind")
-	}
-	if n.shifted {
-		n.base = b.be16(ports + 4)
-	}
+	n.randomPort = has(random | randomFully)
 	return n, nil
 }

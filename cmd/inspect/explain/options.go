@@ -61,10 +61,14 @@ func parseFrom(text string) (netip.Addr, uint16, error) {
 }
 
 func plain(a netip.Addr) (netip.Addr, error) {
-	if a.Zone() != "" {
+	a = a.Unmap()
+	switch {
+	case a.Zone() != "":
 		return a, fmt.Errorf("%s is a link-local address, which no Service has", a)
+	case a.IsMulticast(), a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return a, fmt.Errorf("%s is an address of a group, which no Service has", a)
 	}
-	return a.Unmap(), nil
+	return a, nil
 }
 
 // parseTo reads "10.96.0.10:53/udp" and "[fd00::a]:53/udp"; without a protocol it is TCP.

@@ -55,7 +55,6 @@ func (w *Way) conflict() string {
 func (b *builder) isUntranslated(w *Way) bool {
 	list := w.Client.Answer.Outcomes
 	return b.destination.Service != nil && len(list) == 1 && list[0].Verdict == answer.VerdictNotService &&
-		list[0].How == "" &&
 		!slices.ContainsFunc(list[0].Endpoints, func(e answer.Endpoint) bool { return e.At() != w.To })
 }
 

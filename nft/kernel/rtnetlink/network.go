@@ -47,9 +47,6 @@ func (n *Network) Route(w simulate.RouteQuery) (simulate.Route, error) {
 	if w.From.IsValid() {
 		o.SrcAddr = w.From.AsSlice()
 	}
-	if w.In.Index != 0 && w.To.Is6() && w.To.IsMulticast() {
-		return simulate.Route{Local: true}, nil // the kernel cannot answer this (EMSGSIZE)
-	}
 	list, err := n.handle.RouteGetWithOptions(w.To.AsSlice(), o)
 	if err != nil {
 		return simulate.Route{}, fmt.Errorf("find a route to %s: %w", w.To, routeError(err, w))
@@ -87,22 +84,14 @@ func (n *Network) NeighbourUnreachable(neighbour netip.Addr, out simulate.Link) 
 }
 
 // deliversLocally reports whether the node delivers packets of a type of route to itself. Of
-// broadcast and multicast these are all that come in, because it forwards none.
+// broadcasts these are all that come in, because it forwards none.
 func deliversLocally(kind int, in simulate.Link) bool {
-	switch kind {
-	case unix.RTN_LOCAL, unix.RTN_ANYCAST:
-		return true
-	case unix.RTN_BROADCAST, unix.RTN_MULTICAST:
-		return in.Index != 0
-	}
-	return false
+	return kind == unix.RTN_LOCAL || kind == unix.RTN_ANYCAST || kind == unix.RTN_BROADCAST && in.Index != 0
 }
 
 // routeError returns [simulate.ErrNoRoute] with the reason, if that is what the error means.
 func routeError(err error, w simulate.RouteQuery) error {
 	switch {
-	case errors.Is(err, unix.EINVAL) && w.In.Index != 0 && w.To.IsMulticast():
-		return fmt.Errorf("%w: no program on this node has joined that group on %s", simulate.ErrNoRoute, w.In.Name)
 	case errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EINVAL) && w.In.Index != 0:
 		return fmt.Errorf("%w for a packet from %s that comes in by %s: "+
 			"the kernel does not accept that source there (rp_filter), or drops packets to that destination",

@@ -82,7 +82,7 @@ type Outcome struct {
 	Endpoints   []Endpoint `json:"endpoints,omitempty"`
 	Masquerade  bool       `json:"masquerade"`
 	Why         string     `json:"why,omitempty"` // for Masquerade
-	How         string     `json:"how,omitempty"` // of refused, unreachable, not a Service
+	How         string     `json:"how,omitempty"` // of refused, unreachable, unknown
 	By          *RuleRef   `json:"by,omitempty"`
 	// Reason is why a rule of kube-vmap rejects or drops it, see [BecauseText]; Because says it.
 	Reason  string `json:"reason,omitempty"`

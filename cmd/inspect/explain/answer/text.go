@@ -162,9 +162,6 @@ func (a *Answer) sentence(o *Outcome, more int) string {
 	case VerdictDelivered:
 		return "goes to " + count(len(o.Endpoints)+more) + "; " + a.sourceText(o)
 	case VerdictNotService:
-		if o.How != "" {
-			return "is not translated: " + o.How
-		}
 		if len(o.Endpoints) > 0 && o.Endpoints[0].Node {
 			return "is not translated, and stays on this node: the rules do not show whether a program listens there"
 		}
