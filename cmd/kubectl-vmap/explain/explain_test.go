@@ -262,7 +262,7 @@ func TestCauseIsFoundAmongPods(t *testing.T) {
 	}{
 		{
 			"selector", func(_ *rig, s *corev1.Service) { s.Spec.Selector["app"] = "wbe" },
-			"Service shop/web, spec.selector: app=wbe: matches no pod in namespace shop; pods there have app=web, app=cart",
+			"Service shop/web, spec.selector: app=wbe: matches no pod in namespace shop; pods there have app=cart, app=web",
 		},
 		{
 			"not ready", func(r *rig, _ *corev1.Service) {

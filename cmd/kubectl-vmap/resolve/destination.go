@@ -73,7 +73,7 @@ func addressKind(s *corev1.Service, a netip.Addr) string {
 
 func (r *Resolver) service(ctx context.Context, ref reference) (d Destination, err error) {
 	s, err := r.API.CoreV1().Services(ref.namespace).Get(ctx, ref.name, metav1.GetOptions{})
-	if err := r.explainError(ctx, KindService, ref.namespace, ref.name, err); err != nil {
+	if err := explainError(KindService, ref.namespace, ref.name, err); err != nil {
 		return d, err
 	}
 	d = Destination{Object: Object{Kind: KindService, Namespace: s.Namespace, Name: s.Name}, Service: s}

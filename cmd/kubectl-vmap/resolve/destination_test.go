@@ -32,7 +32,7 @@ func TestPortsAreSelected(t *testing.T) {
 func TestErrorsOfDestinationsSayWhatExists(t *testing.T) {
 	r := newResolver()
 	for text, want := range map[string]string{
-		"svc/wbe":                          "there is no service wbe in namespace shop; there is shop/one, shop/web, ",
+		"svc/wbe":                          "there is no service wbe in namespace shop; kubectl get services -A lists them",
 		"svc/web:81":                       "service shop/web has no port 81; it has http 80/tcp, dns 53/udp, dns-tcp 53/tcp, sig 2905/sctp",
 		"svc/web:80/udp":                   "has no port 80/udp; it has http 80/tcp",
 		"svc/web:htpt":                     "has no port htpt",

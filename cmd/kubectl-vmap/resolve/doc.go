@@ -6,5 +6,5 @@
 //	--to svc/shop/web:http ------> Destination ports; addresses per client  --+
 //
 // Everything is read from the API server, when it is asked for. An error names what exists
-// instead: names that are similar, namespaces that have the name, ports of the Service.
+// instead, such as the ports of the Service, or the command that lists it.
 package resolve

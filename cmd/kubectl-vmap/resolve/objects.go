@@ -15,7 +15,7 @@ import (
 
 func (r *Resolver) node(ctx context.Context, name string) (Object, error) {
 	n, err := r.API.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if err := r.explainError(ctx, KindNode, "", name, err); err != nil {
+	if err := explainError(KindNode, "", name, err); err != nil {
 		return Object{}, err
 	}
 	return nodeObject(n), nil
@@ -52,7 +52,7 @@ func podRangeOf(n *corev1.Node, a netip.Addr) bool {
 
 func (r *Resolver) pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
 	p, err := r.API.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-	return p, r.explainError(ctx, KindPod, namespace, name, err)
+	return p, explainError(KindPod, namespace, name, err)
 }
 
 // podObject returns the object of a pod; the error states why it has no address.
@@ -126,7 +126,7 @@ func podPorts(p *corev1.Pod) (ports []Port) {
 // first by name, so that the same command has the same answer.
 func (r *Resolver) podOf(ctx context.Context, ref reference) (*corev1.Pod, string, error) {
 	s, err := r.selector(ctx, ref)
-	if err := r.explainError(ctx, ref.kind, ref.namespace, ref.name, err); err != nil {
+	if err := explainError(ref.kind, ref.namespace, ref.name, err); err != nil {
 		return nil, "", err
 	}
 	text := metav1.FormatLabelSelector(s)

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
+
+	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // A Cause is a field of an object that leads to a verdict, and how.
@@ -54,15 +56,14 @@ func SelectedPods(ctx context.Context, api kubernetes.Interface, s *corev1.Servi
 func Selector(ctx context.Context, api kubernetes.Interface, s *corev1.Service) Cause {
 	return Cause{
 		object(s), "spec.selector: " + labels.FormatLabels(s.Spec.Selector),
-		"matches no pod in namespace " + s.Namespace + similarPods(ctx, api, s),
+		"matches no pod in namespace " + s.Namespace + labelsOfPods(ctx, api, s),
 	}
 }
 
 func object(s *corev1.Service) string { return "Service " + s.Namespace + "/" + s.Name }
 
-// similarPods returns the values that pods of the namespace have for the selector's keys, the
-// most similar ones first.
-func similarPods(ctx context.Context, api kubernetes.Interface, s *corev1.Service) string {
+// labelsOfPods returns the values that pods of the namespace have for the selector's keys.
+func labelsOfPods(ctx context.Context, api kubernetes.Interface, s *corev1.Service) string {
 	pods, err := api.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{Limit: 500})
 	if err != nil {
 		return ""
@@ -75,16 +76,15 @@ func similarPods(ctx context.Context, api kubernetes.Interface, s *corev1.Servic
 			}
 		}
 	}
-	far := func(label string) int {
-		key, value, _ := strings.Cut(label, "=")
-		return distance(s.Spec.Selector[key], value)
-	}
-	sortBySimilarity(found, far)
+	slices.Sort(found)
 	if found = slices.Compact(found); len(found) == 0 {
 		return ""
 	}
-	return "; pods there have " + strings.Join(found[:min(len(found), maxNamed)], ", ")
+	return "; pods there have " + nodestatus.JoinFirst(found, len(found), maxLabels)
 }
+
+// maxLabels is how many labels of pods are named.
+const maxLabels = 10
 
 // TargetPorts names the target ports, of some ports of a Service, that no container declares.
 // A number need not be declared, but if other ports are, it is probably wrong.

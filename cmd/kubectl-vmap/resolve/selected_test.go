@@ -6,24 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/fake"
 )
-
-// TestNearestLabelsComeFirst has a selector with a typing error, and pods of many names.
-func TestNearestLabelsComeFirst(t *testing.T) {
-	api := fake.NewClientset()
-	for _, app := range []string{"accounts", "billing", "cart", "catalogue", "orders"} {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: app, Labels: map[string]string{"app": app}}}
-		if err := api.Tracker().Add(p); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "ordres"}}}
-	if text := Selector(t.Context(), api, s).Text; !strings.Contains(text, "; pods there have app=orders, ") {
-		t.Error(text)
-	}
-}
 
 // TestInitContainerThatFailsIsTheReason has a pod whose other containers wait for it.
 func TestInitContainerThatFailsIsTheReason(t *testing.T) {
