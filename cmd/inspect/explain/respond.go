@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"strings"
 	"syscall"
 	"time"
 
@@ -36,27 +35,15 @@ func eachDestination(a *answer.Answer, fn func(e *answer.Endpoint, at netip.Addr
 }
 
 // observe sets how endpoints respond, by what the kernel tracks now and by what the running
-// process observed: d, which may be nil. A refusal that it observed is newer. Over UDP, silence
-// may be right.
+// process observed: d, which may be nil. A refusal that it observed is newer.
 func observe(a *answer.Answer, p model.Protocol, d *nodestatus.Document) error {
 	answered, err := conntrack.New(conntrack.Config{}).Answering(p)
 	if err != nil {
 		return err
 	}
-	observed := map[netip.AddrPort]string{}
-	for _, port := range d.EachPort() {
-		for i := range port.Endpoints {
-			switch e := &port.Endpoints[i]; {
-			case !strings.EqualFold(port.Protocol, p.String()):
-			case e.Refused > 0:
-				observed[e.AddrPort()] = answer.Refuses
-			case e.Unanswered > 0 && p != model.UDP && !answered[e.AddrPort()]:
-				observed[e.AddrPort()] = answer.Silent
-			}
-		}
-	}
+	observed := answer.Observed(d, p.String())
 	eachDestination(a, func(e *answer.Endpoint, at netip.AddrPort) {
-		if e.Response = observed[at]; e.Response == "" && answered[at] {
+		if e.Response = observed[at.String()]; e.Response != answer.Refuses && answered[at] {
 			e.Response = answer.Responds
 		}
 	})

@@ -128,21 +128,9 @@ func hasPort(s *corev1.Service, p discoveryv1.EndpointPort) bool {
 	})
 }
 
-// ports are the ports of the Services of a document, which may be nil.
-func ports(d *nodestatus.Document) (out []*nodestatus.Port) {
-	if d != nil {
-		for i := range d.Services {
-			for k := range d.Services[i].Ports {
-				out = append(out, &d.Services[i].Ports[k])
-			}
-		}
-	}
-	return out
-}
-
 func documentEndpoints(d *nodestatus.Document) map[endpointKey]bool {
 	out := map[endpointKey]bool{}
-	for _, p := range ports(d) {
+	for _, p := range d.EachPort() {
 		for i := range p.Endpoints {
 			e := &p.Endpoints[i]
 			if e.Port == 0 || e.Reason == nodestatus.ReasonGone {
@@ -158,7 +146,7 @@ func documentEndpoints(d *nodestatus.Document) map[endpointKey]bool {
 // lacking returns the cluster IPs and ports that a document lacks.
 func (b *builder) lacking(d *nodestatus.Document) (out []string) {
 	has := map[string]bool{}
-	for _, p := range ports(d) {
+	for _, p := range d.EachPort() {
 		for _, f := range p.Frontends {
 			has[f.At(p.Protocol)] = true
 		}

@@ -241,7 +241,7 @@ func (n *NodeAnswer) named(text string) string { return strings.ReplaceAll(text,
 // setResponses sets how endpoints respond: what their nodes and the client's have seen. An
 // endpoint that refuses connections is known to do so by one of them, unless it was asked.
 func (b *builder) setResponses(w *Way) {
-	observed := b.observed(w.Protocol)
+	observed := answer.Observed(b.documents[b.first], w.Protocol)
 	probed := b.Probe && w.Protocol == model.TCP.String()
 	for i := range w.Endpoints {
 		e := &w.Endpoints[i]
@@ -253,24 +253,6 @@ func (b *builder) setResponses(w *Way) {
 	}
 	w.responses.All += w.unseen()
 	w.Answers = w.responses.Answers()
-}
-
-// observed returns the endpoints that the client's node saw refuse connections, or not answer,
-// while it observed. Over UDP, silence may be right.
-func (b *builder) observed(protocol string) map[string]string {
-	out := map[string]string{}
-	for _, p := range ports(b.documents[b.first]) {
-		for i := range p.Endpoints {
-			switch e := &p.Endpoints[i]; {
-			case !strings.EqualFold(p.Protocol, protocol):
-			case e.Refused > 0:
-				out[e.At()] = answer.Refuses
-			case e.Unanswered > 0 && protocol != model.UDP.String():
-				out[e.At()] = cmp.Or(out[e.At()], answer.Silent)
-			}
-		}
-	}
-	return out
 }
 
 // responses returns how the endpoints of all ways respond that packets arrive at.

@@ -197,9 +197,4 @@ func AbsentText(names []string) string {
 const maxNames = 5
 
 // Names returns names of nodes for a line of text, of many the first ones.
-func Names(list []string) string {
-	if more := len(list) - maxNames; more > 1 {
-		return fmt.Sprintf("%s and %d more", strings.Join(list[:maxNames], ", "), more)
-	}
-	return strings.Join(list, ", ")
-}
+func Names(list []string) string { return nodestatus.JoinFirst(list, len(list), maxNames) }

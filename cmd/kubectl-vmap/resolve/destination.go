@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,38 +81,13 @@ func (r *Resolver) service(ctx context.Context, ref reference) (d Destination, e
 		return d, fmt.Errorf("%s has no address (spec.type: ExternalName): DNS answers with %s, and no proxy is involved",
 			d, s.Spec.ExternalName)
 	case s.Spec.ClusterIP == corev1.ClusterIPNone:
-		return d, r.headless(ctx, d)
+		return d, fmt.Errorf("%s is headless (spec.clusterIP: None): DNS answers with the addresses of its pods, and no "+
+			"proxy is involved; name a pod: --to pod/NAME:PORT", d)
 	case s.Spec.ClusterIP == "":
 		return d, fmt.Errorf("%s has no address yet (spec.clusterIP is empty)", d)
 	}
 	d.Ports, err = selectPorts(d.String(), servicePorts(s), ref)
 	return d, err
-}
-
-// headless returns the error for a headless Service, with a pod to name instead.
-func (r *Resolver) headless(ctx context.Context, d Destination) error {
-	list, err := r.Slices(ctx, d.Namespace, d.Name)
-	if err != nil {
-		return err
-	}
-	var pods []string
-	for i := range list {
-		port := "PORT"
-		if p := list[i].Ports; len(p) > 0 && p[0].Port != nil {
-			port = strconv.Itoa(int(*p[0].Port))
-		}
-		for _, o := range EndpointObjects(list[i : i+1]) {
-			if o.Kind == KindPod {
-				pods = append(pods, fmt.Sprintf("pod/%s/%s:%s", o.Namespace, o.Name, port))
-			}
-		}
-	}
-	instead := "; no EndpointSlice names a pod"
-	if len(pods) > 0 {
-		instead = "; name a pod: --to " + slices.Min(pods)
-	}
-	return fmt.Errorf("%s is headless (spec.clusterIP: None): DNS answers with the addresses of its pods, and no "+
-		"proxy is involved%s", d, instead)
 }
 
 func servicePorts(s *corev1.Service) (ports []Port) {

@@ -106,7 +106,6 @@ func newResolver() *Resolver {
 		service("shop/one", func(s *corev1.ServiceSpec) { s.Ports = s.Ports[:1]; s.ClusterIPs = s.ClusterIPs[:1] }),
 		service("shop/many", func(s *corev1.ServiceSpec) { s.Ports = append(s.Ports, s.Ports...) }),
 		service("shop/headless", func(s *corev1.ServiceSpec) { s.ClusterIP, s.ClusterIPs = corev1.ClusterIPNone, nil }),
-		service("shop/bare", func(s *corev1.ServiceSpec) { s.ClusterIP, s.ClusterIPs = corev1.ClusterIPNone, nil }),
 		service("shop/pending", func(s *corev1.ServiceSpec) { s.ClusterIP, s.ClusterIPs = "", nil }),
 		service("shop/alias", func(s *corev1.ServiceSpec) { s.Type, s.ExternalName = corev1.ServiceTypeExternalName, "web.example" }),
 		change(slice("headless", "cart-0", "10.244.1.7", "node-1"), func(s *discoveryv1.EndpointSlice) {

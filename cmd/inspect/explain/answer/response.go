@@ -1,11 +1,13 @@
 package answer
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/model"
 )
 
 // Responses of endpoints, as observed or after a probe.
@@ -14,6 +16,24 @@ const (
 	Refuses  = "refuses"
 	Silent   = "does not answer"
 )
+
+// Observed returns how the endpoints of a document were seen to respond while it was observed, by
+// address and port: those that refuse connections, or do not answer. Over UDP, silence may be right.
+func Observed(d *nodestatus.Document, protocol string) map[string]string {
+	out := map[string]string{}
+	for _, p := range d.EachPort() {
+		for i := range p.Endpoints {
+			switch e := &p.Endpoints[i]; {
+			case !strings.EqualFold(p.Protocol, protocol):
+			case e.Refused > 0:
+				out[e.At()] = Refuses
+			case e.Unanswered > 0 && protocol != model.UDP.String():
+				out[e.At()] = cmp.Or(out[e.At()], Silent)
+			}
+		}
+	}
+	return out
+}
 
 // Responses counts endpoints by their responses.
 type Responses struct {
