@@ -24,9 +24,8 @@ that clients connect to), as kube-vmap reports it there.
 All nodes program the same Services, so by default one of them is asked, and named on
 stderr. Numbers of connections are those of the node, and so is what depends on where
 it is: NotLocal, hints, slots. --node NAME asks another one; with several names or
---all-nodes, the rows have a column NODE and come as the nodes answer. If objects are
-named, rows that several nodes have are printed once, at the end. Nodes that do not
-answer are named at the end, and make the exit code 1.
+--all-nodes, the rows have a column NODE and come as the nodes answer. Nodes that do
+not answer are named at the end, and make the exit code 1.
 
 ` + get.Help(),
 		Example: `  kubectl vmap get svc -A

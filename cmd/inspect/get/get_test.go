@@ -176,28 +176,6 @@ func TestFastPathIsPrintedOnceAskedFor(t *testing.T) {
 	}
 }
 
-// TestEqualRowsOfNodesArePrintedOnce has a Service on five nodes, one of which counts otherwise.
-func TestEqualRowsOfNodesArePrintedOnce(t *testing.T) {
-	var stdout, stderr bytes.Buffer
-	p, err := NewNodesPrinter(options("svc web -n shop"), &stdout, &stderr)
-	for _, node := range []string{"n-10", "n-1", "n-2", "n-3", "n-4"} {
-		d := document(t)
-		if d.Problems = nil; node == "n-2" {
-			for i := range d.Services {
-				d.Services[i].Ports[0].Connections += 1000
-			}
-		}
-		err = errors.Join(err, p.Print(node, d))
-	}
-	if err = errors.Join(err, p.Close()); err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
-	if len(lines) != 3 || !strings.HasPrefix(lines[1], "all nodes but n-2   web ") || !strings.HasPrefix(lines[2], "n-2 ") {
-		t.Errorf("%s%s", &stdout, &stderr)
-	}
-}
-
 func TestSourceIsPrintedOnStderr(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	d := document(t)

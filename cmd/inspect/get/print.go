@@ -1,6 +1,7 @@
 package get
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -17,8 +18,6 @@ import (
 
 // NodesPrinter prints the requested rows of nodes as their documents come. Those of several nodes
 // have a column for the node, are a JSON list with a list per node, or a YAML document per node.
-// In a table of objects that were named, a row that several nodes have is printed once, at the
-// end; of all objects there may be too many to keep.
 type NodesPrinter struct {
 	Options
 
@@ -33,34 +32,8 @@ type NodesPrinter struct {
 	empty   int                 // requested Services without rows
 	names   map[string]bool     // printed ones, with -o name
 	lacking map[string][]string // nodes by the requested names that they do not have
-	notes   groups
-	lines   groups
-}
-
-// groups are texts, or rows, with the nodes that have them, in the order of the first ones.
-type groups struct {
-	list []*group
-	by   map[string]*group
-}
-
-type group struct {
-	text  string
-	cells []string // of a row
-	nodes []string
-}
-
-func (g *groups) add(node, text string, cells []string) {
-	found := g.by[text]
-	if found == nil {
-		found = &group{text: text, cells: cells}
-		g.by[text], g.list = found, append(g.list, found)
-	}
-	found.nodes = append(found.nodes, node)
-}
-
-func (p *NodesPrinter) where(g *group, separator string) string {
-	slices.SortFunc(g.nodes, findings.CompareNames)
-	return findings.Where(g.nodes, p.nodes, separator)
+	notes   []string            // at the end, in the order of the first ones
+	noted   map[string][]string // nodes by notes
 }
 
 // NewNodesPrinter returns a printer for the options, or an error about them.
@@ -83,7 +56,7 @@ func NewNodesPrinter(o Options, stdout, stderr io.Writer) (*NodesPrinter, error)
 	return &NodesPrinter{
 		Options: o, resource: r, wanted: names, selector: selector, stdout: stdout, stderr: stderr,
 		columns: output.Columns{W: stdout}, names: map[string]bool{}, lacking: map[string][]string{},
-		notes: groups{by: map[string]*group{}}, lines: groups{by: map[string]*group{}},
+		noted: map[string][]string{},
 	}, nil
 }
 
@@ -113,7 +86,12 @@ func (p *NodesPrinter) say(line string) {
 // Print prints the rows of a node; an empty name means the only one.
 func (p *NodesPrinter) Print(node string, d *nodestatus.Document) error {
 	p.nodes = append(p.nodes, node)
-	note := func(text string) { p.notes.add(node, text, nil) }
+	note := func(text string) {
+		if p.noted[text] == nil {
+			p.notes = append(p.notes, text)
+		}
+		p.noted[text] = append(p.noted[text], node)
+	}
 	for _, problem := range d.Problems {
 		if p.Output == "wide" || slices.Contains(
 			[]string{nodestatus.ReasonUnread, nodestatus.ReasonUncertain, nodestatus.ReasonNotCounted}, problem.Reason) {
@@ -214,21 +192,7 @@ func (p *NodesPrinter) printRows(node string, d *nodestatus.Document, rows []ite
 		return nil
 	}
 	p.printed += len(rows)
-	var lines [][]string
-	for i := range rows {
-		cells := p.cells(rows[i].s.Namespace, func(c *column) string {
-			if text := c.text(&rows[i]); text != "" {
-				return text
-			}
-			return none
-		})
-		if node == "" || len(p.wanted) == 0 {
-			lines = append(lines, cells)
-		} else {
-			p.lines.add(node, strings.Join(cells, "\x00"), cells)
-		}
-	}
-	return p.printTable(func(int) string { return node }, lines)
+	return p.printTable(node, rows)
 }
 
 const listBegin = `{"kind":"List","items":[`
@@ -248,23 +212,23 @@ func (p *NodesPrinter) cells(namespace string, text func(*column) string) (out [
 	return out
 }
 
-// printTable writes rows of a table, with the name of the node of each unless it is empty.
-func (p *NodesPrinter) printTable(node func(row int) string, lines [][]string) error {
+// printTable writes rows of a table, with the name of the node unless it is empty.
+func (p *NodesPrinter) printTable(node string, rows []item) error {
+	var lines [][]string
+	add := func(node string, cells []string) {
+		if p.nodes[0] != "" {
+			cells = append([]string{node}, cells...)
+		}
+		lines = append(lines, cells)
+	}
+	if len(rows) > 0 && !p.NoHeaders && !p.columns.Begun() {
+		add("NODE", p.cells("NAMESPACE", func(c *column) string { return c.title }))
+	}
+	for i := range rows {
+		add(node, p.cells(rows[i].s.Namespace, func(c *column) string { return cmp.Or(c.text(&rows[i]), none) }))
+	}
 	if len(lines) == 0 {
 		return nil
-	}
-	several := p.nodes[0] != ""
-	if several {
-		for i := range lines {
-			lines[i] = append([]string{node(i)}, lines[i]...)
-		}
-	}
-	if !p.NoHeaders && !p.columns.Begun() {
-		titles := p.cells("NAMESPACE", func(c *column) string { return c.title })
-		if several {
-			titles = append([]string{"NODE"}, titles...)
-		}
-		lines = append([][]string{titles}, lines...)
 	}
 	return p.columns.Print(lines)
 }
@@ -301,16 +265,10 @@ func (p *NodesPrinter) Close() error {
 		}
 	}
 	slices.SortFunc(p.nodes, findings.CompareNames)
-	var rows [][]string
-	for _, g := range p.lines.list {
-		rows = append(rows, g.cells)
-	}
-	err := p.printTable(func(i int) string { return p.where(p.lines.list[i], ",") }, rows)
-	if err != nil {
-		return p.errorf(err)
-	}
-	for _, g := range p.notes.list {
-		p.say(strings.TrimPrefix(p.where(g, ", ")+": ", ": ") + g.text)
+	for _, text := range p.notes {
+		slices.SortFunc(p.noted[text], findings.CompareNames)
+		where := findings.Where(p.noted[text], p.nodes, ", ")
+		p.say(strings.TrimPrefix(where+": ", ": ") + text)
 	}
 	var missing []string
 	for _, name := range p.wanted {
