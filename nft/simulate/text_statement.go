@@ -180,32 +180,13 @@ func (w *ruleWriter) natFlags(random, fully, persistent bool) {
 	}
 }
 
-// reject is written without its default code, as in nft.
+// reject is written without the code of an answer by ICMP.
 func (w *ruleWriter) reject(e *expr.Reject) {
-	code := uint32(e.Code)
-	switch {
-	case e.Type == unix.NFT_REJECT_TCP_RST:
-		w.write("reject with tcp reset")
-	case e.Type == unix.NFT_REJECT_ICMPX_UNREACH && code == unix.NFT_REJECT_ICMPX_PORT_UNREACH,
-		w.family == "ip" && code == 3, w.family == "ip6" && code == 4:
-		w.write("reject")
-	case e.Type == unix.NFT_REJECT_ICMPX_UNREACH:
-		w.write("reject with icmpx", nameOf(icmpxCodes, code))
-	case w.family == "ip6":
-		w.write("reject with icmpv6", nameOf(icmp6Codes, code))
-	default:
-		w.write("reject with icmp", nameOf(icmpCodes, code))
+	w.write("reject")
+	if e.Type == unix.NFT_REJECT_TCP_RST {
+		w.write("with tcp reset")
 	}
 }
-
-var icmpxCodes = map[uint32]string{0: "no-route", 1: "port-unreachable", 2: "host-unreachable", 3: "admin-prohibited"}
-
-var icmpCodes = map[uint32]string{
-	0: "net-unreachable", 1: "host-unreachable", 2: "prot-unreachable", 3: "port-unreachable",
-	9: "net-prohibited", 10: "host-prohibited", 13: "admin-prohibited",
-}
-
-var icmp6Codes = map[uint32]string{0: "no-route", 1: "admin-prohibited", 3: "addr-unreachable", 4: "port-unreachable"}
 
 func (w *ruleWriter) queue(e *expr.Queue) { w.write("queue to", strconv.Itoa(int(e.Num))) }
 

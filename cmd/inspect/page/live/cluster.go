@@ -98,7 +98,7 @@ func (c *Cluster) due(now time.Time) (work []func(context.Context)) {
 		c.inFlight++
 		work = append(work, func(ctx context.Context) { c.ask(ctx, n) })
 	}
-	lists := func(n *node) bool { return n.answered() && n.summary.Services > 0 }
+	lists := func(n *node) bool { return n.answered() && n.tally.Summary.Services > 0 }
 	i := slices.IndexFunc(c.nodes, lists)
 	if i >= 0 && !c.cataloguing && now.Sub(c.catalogued) >= cataloguePeriod {
 		c.cataloguing, c.catalogued = true, now

@@ -353,7 +353,7 @@ func TestProblemsAreOrderedAndListedOnce(t *testing.T) {
 		return n
 	}
 	unready := findings.Finding{Severity: nodestatus.SeverityProblem, Object: "Service shop/web", Namespace: "shop", Name: "web", Reason: findings.NotReady}
-	taken := findings.Finding{Severity: nodestatus.SeverityProblem, Object: "Service a/a:http", Reason: "AddressConflict", Field: "spec.externalIPs", Text: "taken"}
+	taken := findings.Finding{Severity: nodestatus.SeverityProblem, Object: "Service a/a:http", Namespace: "a", Name: "a", Reason: "AddressConflict", Field: "spec.externalIPs", Text: "taken"}
 	notice, problem := taken, taken
 	notice.Severity, notice.Reason = nodestatus.SeverityNotice, findings.Silent
 	problem.Reason = findings.Silent

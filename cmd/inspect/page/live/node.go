@@ -23,7 +23,6 @@ type node struct {
 	// The last answer.
 	at       time.Time // when it arrived; zero without any
 	tally    nodestatus.Tally
-	summary  nodestatus.Summary
 	lines    []line        // sorted
 	rated    bool          // whether rates are known
 	tallied  map[key]state // of Services that are not OK, by the tally
@@ -109,7 +108,7 @@ func (c *Cluster) take(n *node, t *nodestatus.Tally) {
 	}
 	slices.SortFunc(lines, func(a, b line) int { return a.of.compare(b.of.key) }) // as they should be
 	n.rated = rated || again && n.rated
-	n.lines, n.tally, n.summary = lines, *t, t.Summary
+	n.lines, n.tally = lines, *t
 	n.tally.Services = nil // they are in lines
 	n.tallies++
 }
@@ -155,7 +154,7 @@ type Status struct {
 // status returns the state of the node; own is how many problems are only there, or on few
 // nodes.
 func (n *node) status(own int) Status {
-	out := Status{Name: n.Name, Version: n.tally.Version, Services: n.summary.Services, Problems: own}
+	out := Status{Name: n.Name, Version: n.tally.Version, Services: n.tally.Summary.Services, Problems: own}
 	if !n.at.IsZero() {
 		out.At = new(n.at)
 	}

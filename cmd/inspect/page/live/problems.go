@@ -57,9 +57,8 @@ func merge(all ...*node) []Problem {
 }
 
 func newProblem(m *findings.Merged) Problem {
-	service := serviceOf(m.Object)
 	p := Problem{
-		Object: m.Object, Namespace: service.namespace, Name: service.name, Severity: m.Severity, Reason: m.Reason,
+		Object: m.Object, Namespace: m.Namespace, Name: m.Name, Severity: m.Severity, Reason: m.Reason,
 		Field: m.Field, Text: m.Sentence(),
 		Nodes: m.Nodes[:min(len(m.Nodes), maxNames)], Count: len(m.Nodes), on: m.Nodes, ofNode: m.Object == "",
 	}
@@ -70,17 +69,6 @@ func newProblem(m *findings.Merged) Problem {
 		}
 	}
 	return p
-}
-
-// serviceOf returns the Service that an object is, or has as a part: "Service shop/web:http".
-func serviceOf(object string) key {
-	name, ok := strings.CutPrefix(object, "Service ")
-	if !ok {
-		return key{}
-	}
-	namespace, name, _ := strings.Cut(name, "/")
-	name, _, _ = strings.Cut(name, ":")
-	return key{namespace, name}
 }
 
 // own counts the problems of each node that most other nodes do not have: those of the node,
@@ -144,8 +132,8 @@ func (n *node) problems() (out []findings.Finding) {
 	for k, s := range n.tallied {
 		if !known[[2]string{k.namespace, k.name}] {
 			out = append(out, findings.Finding{
-				Severity: s.severity, Object: "Service " + k.namespace + "/" + k.name, Reason: s.name,
-				Text: cmp.Or(s.problem, nodestatus.StateTexts[s.name]),
+				Severity: s.severity, Object: "Service " + k.namespace + "/" + k.name, Namespace: k.namespace, Name: k.name,
+				Reason: s.name, Text: cmp.Or(s.problem, nodestatus.StateTexts[s.name]),
 			})
 		}
 	}
