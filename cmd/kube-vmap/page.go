@@ -18,6 +18,7 @@ import (
 	"kube-vmap/cmd/inspect/page"
 	"kube-vmap/cmd/inspect/page/live"
 	"kube-vmap/nft"
+	"kube-vmap/nft/simulate/path"
 )
 
 // statusPage returns the handler of the status page, which shows this node until ctx ends; nil
@@ -88,7 +89,7 @@ type report struct {
 // something in another table decides.
 func reportOf(node string, a *answer.Answer) (*report, bool) {
 	isOurs := func(table string) bool { return strings.HasSuffix(table, " "+nft.TableName) }
-	isOthers := func(by *answer.RuleRef) bool { return by != nil && !isOurs(by.Table) }
+	isOthers := func(by path.RuleRef) bool { return by.Table != "" && !isOurs(by.Table) }
 	for i := range a.Outcomes {
 		if isOthers(a.Outcomes[i].By) || slices.ContainsFunc(a.Outcomes[i].Endpoints, func(e answer.Endpoint) bool {
 			return e.Reply != nil && isOthers(e.Reply.By)
@@ -99,6 +100,6 @@ func reportOf(node string, a *answer.Answer) (*report, bool) {
 	return &report{node, answer.Answer{
 		From: a.From, To: a.To, Protocol: a.Protocol, Service: a.Service, Kind: a.Kind,
 		Arrives: a.Arrives, Outcomes: a.Outcomes,
-		Steps: slices.DeleteFunc(slices.Clone(a.Steps), func(s answer.Step) bool { return !isOurs(s.Table) }),
+		Steps: slices.DeleteFunc(slices.Clone(a.Steps), func(s path.Step) bool { return !isOurs(s.Table) }),
 	}}, true
 }

@@ -98,7 +98,7 @@ func TestForeignPicksAreBounded(t *testing.T) {
 			for _, o := range got.Outcomes {
 				all += o.Probability
 			}
-			if got.Unexplored.OtherPrograms != tc.others || !tc.others && len(got.Doubts) > 0 || all < 0.999 || all > 1.001 {
+			if got.Unexplored.OthersPick != tc.others || !tc.others && len(got.Doubts) > 0 || all < 0.999 || all > 1.001 {
 				t.Errorf("%s, %s: not explored %+v, doubts %q, sum %v", tc.what, p, got.Unexplored, got.Doubts, all)
 			}
 			r.expect(tc.code, []string{tc.want}, "--from="+p.From.String(), to(p.To, p.Protocol))

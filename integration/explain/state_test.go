@@ -14,6 +14,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/simulate/path"
 )
 
 // packet returns a packet of a pod that serves nothing, from a new port.
@@ -123,7 +124,7 @@ func TestAffinityKeepsTheEndpoint(t *testing.T) {
 		d.After(func() { r.folder.Put("services", fewer) })
 		got = r.explain(p)
 		if got.Affinity != nil || len(got.Faults) > 0 || len(single(t, got).Endpoints) != len(fewer.Endpoints) ||
-			!slices.ContainsFunc(got.Steps, func(s simulate.Step) bool { return strings.Contains(s.Text, "is gone") }) {
+			!slices.ContainsFunc(got.Steps, func(s path.Step) bool { return strings.Contains(s.Text, "is gone") }) {
 			t.Errorf("%s, remembered with %s, which is gone: %+v, %q, %+v", p, by, got.Affinity, got.Faults, got.Outcomes)
 		}
 		d.After(func() { r.folder.Put("services", web) })
@@ -131,7 +132,7 @@ func TestAffinityKeepsTheEndpoint(t *testing.T) {
 }
 
 // expectOnly checks that steps name no other endpoint, neither in a chain nor in a text.
-func (r *rig) expectOnly(steps []simulate.Step, endpoint netip.Addr) {
+func (r *rig) expectOnly(steps []path.Step, endpoint netip.Addr) {
 	r.t.Helper()
 	for _, h := range r.servers {
 		other := h.Addr(model.FamilyOf(endpoint)).String()
@@ -238,7 +239,7 @@ func TestLargeServicesAreSummarized(t *testing.T) {
 		got := r.explain(p)
 		o := single(t, got)
 		if n := len(o.Endpoints) + got.Unexplored.Endpoints; n != 5*400 || len(o.Endpoints) != 1024 ||
-			math.Abs(o.Probability+got.Unexplored.Probability-1) > 1e-9 || got.Unexplored.OtherPrograms {
+			math.Abs(o.Probability+got.Unexplored.Probability-1) > 1e-9 || got.Unexplored.OthersPick {
 			t.Errorf("%s: %d endpoints, and not explored %+v", p, len(o.Endpoints), got.Unexplored)
 		}
 		r.expect(0, []string{"goes to one of 2000 endpoints", "and 1990 more", "Not explored, because there are too many choices: 48.8%, with up to 976 more endpoints, assumed to be like"}, "--from="+p.From.String(), to(p.To, p.Protocol))

@@ -20,6 +20,7 @@ import (
 	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/kernel/rtnetlink"
 	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/simulate/path"
 	"kube-vmap/sync"
 	"kube-vmap/sync/manifests"
 )
@@ -83,7 +84,7 @@ func TestRulesInMemoryAreThoseOfTheKernel(t *testing.T) {
 				results[i], err = s.Explore(p, in)
 				r.must(err)
 			}
-			ignore := cmpopts.IgnoreFields(simulate.RuleRef{}, "Rule") // handles
+			ignore := cmpopts.IgnoreFields(path.RuleRef{}, "Rule") // handles
 			if diff := cmp.Diff(results[0], results[1], ignore, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
 				cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 				t.Fatalf("%s: in memory and in the kernel:\n%s", p, diff)

@@ -5,6 +5,7 @@ import (
 
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/kubectl-vmap/explain"
+	"kube-vmap/nft/simulate/path"
 )
 
 // journey is the answer for a packet of a pod on node-1 to a Service with three endpoints:
@@ -12,7 +13,7 @@ import (
 func journey() *explain.Report {
 	clients := &answer.Answer{
 		Arrives: answer.Sometimes, Outcomes: []answer.Outcome{{Verdict: answer.VerdictDelivered, Probability: 1}},
-		Steps: []answer.Step{
+		Steps: []path.Step{
 			{Hook: "prerouting", Table: "ip kube-vmap", Chain: "nat-prerouting", Text: "services has 10.96.0.10 . tcp . 80 (shop/web:http): goto cluster-3"},
 			{Hook: "prerouting", Table: "ip kube-vmap", Chain: "cluster-3", Text: "from a pod: no masquerade; goto lb-3"},
 			{Hook: "prerouting", Table: "ip kube-vmap", Chain: "lb-3", Text: "picks one of 3 at random"},
@@ -22,7 +23,7 @@ func journey() *explain.Report {
 		},
 	}
 	there := func(node, chain, text string) *explain.NodeAnswer {
-		return &explain.NodeAnswer{Node: node, Answer: &answer.Answer{Steps: []answer.Step{{Hook: "forward", Table: "ip filter", Chain: chain, Text: text}}}}
+		return &explain.NodeAnswer{Node: node, Answer: &answer.Answer{Steps: []path.Step{{Hook: "forward", Table: "ip filter", Chain: chain, Text: text}}}}
 	}
 	delivered := &answer.Reply{Verdict: answer.ReplyDelivered, From: "10.96.0.10:80", To: "10.244.1.7"}
 	return &explain.Report{

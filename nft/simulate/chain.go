@@ -9,6 +9,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/simulate/path"
 )
 
 // A position is where a packet is on its path.
@@ -40,8 +41,8 @@ func (p position) String() string {
 	return s
 }
 
-func (p position) ref() RuleRef {
-	return RuleRef{Table: p.chain.Table.String(), Chain: p.chain.Name, Rule: p.rule.Handle}
+func (p position) ref() path.RuleRef {
+	return path.RuleRef{Table: p.chain.Table.String(), Chain: p.chain.Name, Rule: p.rule.Handle}
 }
 
 // maxJumps is how deep chains may jump (NFT_JUMP_STACK_SIZE).

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/simulate/path"
 )
 
 // draws returns the beginning of a rule: numgen random mod n < 1.
@@ -43,7 +45,7 @@ func TestPicksWithoutEffectAreNotExplored(t *testing.T) {
 		[]any{draws(100)[0], UnknownExpression{Name: "tunnel"}, draws(100)[1], UnknownExpression{Name: "limit"}, UnknownExpression{Name: "xt match comment"}, &expr.Log{}},
 		draws(100, &expr.Log{}), draws(100, &expr.Counter{}, &expr.Log{}), draws(1000, &expr.Meta{Key: expr.MetaKeyNFTRACE, SourceRegister: true, Register: unix.NFT_REG_1}))
 	w := run(t, f)
-	if f.walks != 1 || w.Unexplored != (Unexplored{}) || len(w.Outcomes) != 1 || w.Outcomes[0].Probability != 1 || len(w.Doubts) > 0 {
+	if f.walks != 1 || w.Unexplored != (path.Unexplored{}) || len(w.Outcomes) != 1 || w.Outcomes[0].Probability != 1 || len(w.Doubts) > 0 {
 		t.Errorf("%d walks, not explored %+v, doubts %q, %+v", f.walks, w.Unexplored, w.Doubts, w.Outcomes)
 	}
 }
@@ -80,7 +82,7 @@ func TestWalksOfOneRunAreBounded(t *testing.T) {
 	if f.walks > maxWalks || f.walks < 100 {
 		t.Errorf("%d walks, want no more than %d", f.walks, maxWalks)
 	}
-	if !w.Unexplored.OtherPrograms || w.Unexplored.Endpoints != 0 || w.Unexplored.Probability <= 0 || math.Abs(whole(w)-1) > 1e-9 {
+	if !w.Unexplored.OthersPick || w.Unexplored.Endpoints != 0 || w.Unexplored.Probability <= 0 || math.Abs(whole(w)-1) > 1e-9 {
 		t.Errorf("not explored %+v, sum %v", w.Unexplored, whole(w))
 	}
 }
@@ -113,12 +115,12 @@ func TestEndpointsAreExploredBeforeLaterPicks(t *testing.T) {
 		&expr.Lookup{SourceRegister: unix.NFT_REG_1, DestRegister: 0, IsDestRegSet: true, SetName: "picks"},
 	})
 	w := run(t, f)
-	if want := (Unexplored{Endpoints: 976, Probability: w.Unexplored.Probability}); w.Unexplored != want || math.Abs(w.Unexplored.Probability-0.488) > 1e-9 {
+	if want := (path.Unexplored{Endpoints: 976, Probability: w.Unexplored.Probability}); w.Unexplored != want || math.Abs(w.Unexplored.Probability-0.488) > 1e-9 {
 		t.Errorf("a large Service: not explored %+v", w.Unexplored)
 	}
 	f.walks = 0
 	f.chain(otherTable, "forward", "filter", HookForward, 0, draws(100, verdictOf(expr.VerdictDrop, "")))
-	if w = run(t, f); f.walks != maxWalks || w.Unexplored.Endpoints != 976 || !w.Unexplored.OtherPrograms || math.Abs(whole(w)-1) > 1e-9 {
+	if w = run(t, f); f.walks != maxWalks || w.Unexplored.Endpoints != 976 || !w.Unexplored.OthersPick || math.Abs(whole(w)-1) > 1e-9 {
 		t.Errorf("with a foreign rule: %d walks, not explored %+v, sum %v", f.walks, w.Unexplored, whole(w))
 	}
 }

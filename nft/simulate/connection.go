@@ -3,6 +3,8 @@ package simulate
 import (
 	"net/netip"
 	"slices"
+
+	"kube-vmap/nft/simulate/path"
 )
 
 // States and status bits of connection tracking, as a rule sees them
@@ -122,7 +124,7 @@ func (r *Result) setLeft() {
 	if r.Flow != nil {
 		fresh, unexplored = r.IfNew, r.IfNewUnexplored
 	}
-	if unexplored != (Unexplored{}) || r.Affinity != nil || len(fresh) == 0 {
+	if unexplored != (path.Unexplored{}) || r.Affinity != nil || len(fresh) == 0 {
 		return // whether another one would go there is not known
 	}
 	if r.Flow != nil {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/simulate/path"
 )
 
 // established is a connection of the client to an endpoint.
@@ -109,7 +111,7 @@ func TestConnectionToUnexploredEndpointHasNotLeft(t *testing.T) {
 		Flows:    []Flow{established(netip.MustParseAddrPort("10.244.9.9:8080"))},
 		Outcomes: []Outcome{{Verdict: VerdictDelivered, Probability: 1, Endpoints: []Endpoint{{Address: endpoint}}}},
 	}
-	for unexplored, want := range map[Unexplored]bool{{}: true, {Endpoints: 1}: false} {
+	for unexplored, want := range map[path.Unexplored]bool{{}: true, {Endpoints: 1}: false} {
 		r.Flows[0].Left, r.Unexplored = false, unexplored
 		if r.setLeft(); r.Flows[0].Left != want {
 			t.Errorf("not explored %+v: left %t", unexplored, r.Flows[0].Left)

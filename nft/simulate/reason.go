@@ -8,6 +8,7 @@ import (
 	"github.com/google/nftables/expr"
 
 	"kube-vmap/nft"
+	"kube-vmap/nft/simulate/path"
 )
 
 // A reason is why a rule matches or does not, as text, if that is of interest.
@@ -140,7 +141,7 @@ func verdictReason(k nft.SetKind, v Verdict) Reason {
 // A Doubt is a rule of another program that may decide otherwise.
 type Doubt struct {
 	Base Chain // by which the packet came there
-	Rule RuleRef
+	Rule path.RuleRef
 	Why  string // the expression that is not understood
 }
 

@@ -11,21 +11,22 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/simulate/path"
 )
 
 // A record is what a walk has noted so far.
 type record struct {
 	hook  Hook
 	back  bool // the packet is the endpoint's reply
-	steps []Step
+	steps []path.Step
 	// service is the comment of the element that the packet met, kind the kind of its
 	// destination address.
 	service, kind string
 	metService    bool // an element that leads to endpoints
 	picked        bool // an endpoint, at random or by a hash
 	verdict       Verdict
-	how           string  // how it was refused
-	by            RuleRef // the rule or policy that refused or dropped it
+	how           string       // how it was refused
+	by            path.RuleRef // the rule or policy that refused or dropped it
 	lastSet       nft.SetKind
 	because       Because
 	why           string // why it was marked for masquerade, or not
@@ -41,7 +42,7 @@ func (w *walk) note(kind, text string) {
 	if w.brief {
 		return
 	}
-	w.record.steps = append(w.record.steps, Step{
+	w.record.steps = append(w.record.steps, path.Step{
 		Hook: string(w.record.hook), Table: w.position.chain.Table.String(), Chain: w.position.chain.Name,
 		Rule: w.position.rule.Handle, Back: w.record.back, Kind: kind, Means: string(w.position.id.Means()), Text: text,
 	})
@@ -49,7 +50,7 @@ func (w *walk) note(kind, text string) {
 
 // noteNode adds a step of the node that is not in a table.
 func (w *walk) noteNode(kind, text string) {
-	w.record.steps = append(w.record.steps, Step{
+	w.record.steps = append(w.record.steps, path.Step{
 		Hook: string(w.record.hook), Back: w.record.back, Kind: kind,
 		Text: text,
 	})
@@ -322,7 +323,7 @@ func (w *walk) noteDropped() {
 func (w *walk) noteUnreachable(err error) {
 	w.position = position{}
 	w.record.verdict, w.record.how = VerdictUnreachable, err.Error()
-	w.record.steps = append(w.record.steps, Step{
+	w.record.steps = append(w.record.steps, path.Step{
 		Hook: "routing", Back: w.record.back, Kind: StepUnreachable,
 		Text: err.Error(),
 	})

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/simulate/path"
 )
 
 // A Reply is what happens on this node to the answer of an endpoint.
@@ -20,7 +21,7 @@ type Reply struct {
 	Bypasses bool
 	// How, By and Because are those of an [Outcome].
 	How     string
-	By      RuleRef
+	By      path.RuleRef
 	Because Because
 }
 

@@ -3,6 +3,8 @@ package simulate
 import (
 	"net/netip"
 	"time"
+
+	"kube-vmap/nft/simulate/path"
 )
 
 // A Result is the simulated path of a packet and its outcomes.
@@ -21,12 +23,12 @@ type Result struct {
 	// Kind is the kind of the destination address: ClusterIP, NodePort, External.
 	Kind string
 	// Steps are what the packet meets, in order.
-	Steps []Step
+	Steps []path.Step
 	// Outcomes are the possible outcomes, the most probable first. There are several only
 	// if something was picked.
 	Outcomes []Outcome
 	// Unexplored is what was not simulated.
-	Unexplored Unexplored
+	Unexplored path.Unexplored
 	// Affinity is set if the client has an affinity.
 	Affinity *Affinity
 	// Flow is the connection that the packet belongs to; nil if it begins one. Flows are
@@ -35,43 +37,12 @@ type Result struct {
 	Flows []Flow
 	// IfNew is set with Flow: the outcomes of a packet that begins a new connection.
 	IfNew           []Outcome
-	IfNewUnexplored Unexplored
+	IfNewUnexplored path.Unexplored
 	// Faults are differences between our tables and what kube-vmap writes.
 	Faults []string
 	Doubts []Doubt
 	// NotFollowed names rules that packets pass and that the simulation does not know.
 	NotFollowed []string
-}
-
-// Unexplored is what was not simulated, because picks have too many results: more than 1,024
-// for one, or more than 4,096 together.
-type Unexplored struct {
-	// Endpoints is the number of slots that the Service has in addition: of as many
-	// endpoints, unless one has several.
-	Endpoints int
-	// Probability is the probability of all outcomes that were not simulated.
-	Probability float64
-	// OtherPrograms is true if rules of other programs pick, too; any of their results may
-	// differ from the others.
-	OtherPrograms bool
-}
-
-// A Step is something that the packet met.
-type Step struct {
-	Hook  string `json:"hook"`
-	Table string `json:"table,omitempty"`
-	Chain string `json:"chain,omitempty"`
-	Rule  uint64 `json:"rule,omitempty"` // handle
-	Back  bool   `json:"back,omitempty"` // of the endpoint's reply
-	Kind  string `json:"kind,omitempty"` // see [StepLookup]
-	// Means is what happens to packets in the chain, if it is ours (nft.Meaning).
-	Means string `json:"means,omitempty"`
-	To    string `json:"to,omitempty"` // the address of a translation
-	Text  string `json:"text"`
-	// Endpoint is set for steps after a pick: the endpoint that they lead to. Similar is
-	// the number of other endpoints with similar steps.
-	Endpoint string `json:"for,omitempty"`
-	Similar  int    `json:"alike,omitempty"`
 }
 
 // Kinds of steps.
@@ -138,7 +109,7 @@ type Outcome struct {
 	How string
 	// By is the rule or policy that refused or dropped the packet. Because is the reason,
 	// if the rule is ours.
-	By      RuleRef
+	By      path.RuleRef
 	Because Because
 }
 
@@ -154,14 +125,6 @@ type Endpoint struct {
 	Sticks     bool
 	// Reply is the way back; a [Session] does not simulate it.
 	Reply Reply
-}
-
-// A RuleRef refers to a rule; without a handle, to the policy of a chain.
-type RuleRef struct {
-	Table string `json:"table"`
-	Chain string `json:"chain"`
-	Rule  uint64 `json:"rule,omitempty"`
-	Text  string `json:"text,omitempty"` // of the rule of another program, as nft prints it
 }
 
 // Affinity is the endpoint that the tables remember for a client.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/simulate/path"
 )
 
 // A Session simulates many packets of one family with the same sources, and asks them for each
@@ -44,7 +45,7 @@ func (s *Session) Check(p Packet, in Link) (Result, error) {
 			r.Outcomes[i].Endpoints[j].Probability = 1
 		}
 	}
-	r.Unexplored = Unexplored{}
+	r.Unexplored = path.Unexplored{}
 	return r, err
 }
 

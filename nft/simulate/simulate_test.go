@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/simulate/path"
 )
 
 var endpoint = netip.MustParseAddrPort("10.244.1.2:8080")
@@ -274,7 +275,7 @@ func TestLabelMasqueradesIfTheMarkWasOverwritten(t *testing.T) {
 			})
 		}
 		o, w := only(t, f, sample)
-		back := slices.IndexFunc(w.Steps, func(s Step) bool { return s.Back })
+		back := slices.IndexFunc(w.Steps, func(s path.Step) bool { return s.Back })
 		if last := w.Steps[back-1].Text; !o.Masquerade || o.Endpoints[0].Source != nodeIP || last != tc.want {
 			t.Errorf("%s: %+v, %q, want %q", name, o, last, tc.want)
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"kube-vmap/nft/simulate/path"
 )
 
 // A summary merges leaves into a result, and keeps of each only what the result shows.
@@ -45,7 +47,7 @@ func (s *summary) countUnexplored(c *choices) {
 		if made.ours {
 			s.Unexplored.Endpoints = max(s.Unexplored.Endpoints, int(made.total-made.explored))
 		} else {
-			s.Unexplored.OtherPrograms = true
+			s.Unexplored.OthersPick = true
 		}
 	}
 }
@@ -56,7 +58,7 @@ func (s *summary) finish(c *choices) {
 		s.Doubts = addDoubt(s.Doubts, d)
 	}
 	if c.stopped {
-		s.incomplete, s.Unexplored.OtherPrograms = true, true
+		s.incomplete, s.Unexplored.OthersPick = true, true
 	}
 	if s.incomplete {
 		s.Unexplored.Probability = 1 - s.seen
@@ -128,7 +130,7 @@ func union[T comparable](all, more []T) []T {
 // stepGroups are walks grouped by their kind: the steps that all of them begin with, and
 // for each kind the steps of one walk.
 type stepGroups struct {
-	common []Step
+	common []path.Step
 	groups []*stepGroup
 	byKey  map[string]*stepGroup
 }
@@ -136,7 +138,7 @@ type stepGroups struct {
 // A stepGroup is the first walk of its kind, and the destinations of the others: walks to
 // the same endpoint may be many, where a table has it more than once.
 type stepGroup struct {
-	steps   []Step
+	steps   []path.Step
 	to      netip.AddrPort
 	similar map[netip.AddrPort]bool
 }
@@ -161,8 +163,8 @@ func (s *stepGroups) add(l leaf) {
 	s.common = s.common[:n]
 }
 
-func (s *stepGroups) merge() []Step {
-	out := append([]Step(nil), s.common...)
+func (s *stepGroups) merge() []path.Step {
+	out := append([]path.Step(nil), s.common...)
 	for _, one := range s.groups {
 		for _, step := range one.steps[len(s.common):] {
 			step.Endpoint, step.Similar = one.to.String(), len(one.similar)

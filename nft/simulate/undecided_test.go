@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/simulate/path"
 )
 
 var limit = UnknownExpression{Name: "limit"}
@@ -102,7 +103,7 @@ func TestManyEndpointsInTurnAreExplored(t *testing.T) {
 		if len(e) != n || math.Abs(e[0].Probability-1/float64(n)) > 1e-9 || math.Abs(whole(w)-1) > 1e-9 {
 			t.Errorf("%d endpoints: %d found, the first with %v, sum %v", n, len(e), e[0].Probability, whole(w))
 		}
-		if w.Unexplored != (Unexplored{}) {
+		if w.Unexplored != (path.Unexplored{}) {
 			t.Errorf("%d endpoints: not explored %+v", n, w.Unexplored)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/model"
 	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/simulate/path"
 )
 
 // families are the addresses of a test in each family.
@@ -68,7 +69,7 @@ func hinted(t *testing.T, w simulate.Result, d *nodestatus.Document) *answer.Ans
 
 func TestHintsComeFromTheProcess(t *testing.T) {
 	delivered := simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}
-	barred := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.Because{Reason: simulate.ReasonSourceRanges}, By: simulate.RuleRef{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
+	barred := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.Because{Reason: simulate.ReasonSourceRanges}, By: path.RuleRef{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
 	refused := simulate.Outcome{Verdict: simulate.VerdictRefused, Probability: 1, How: "a TCP reset"}
 	for _, p := range model.Protocols {
 		for _, f := range model.Families {
@@ -111,7 +112,7 @@ func TestHintsComeFromTheProcess(t *testing.T) {
 // responses are only observed if the packet goes to one.
 func TestHintsNameFieldsAndResponses(t *testing.T) {
 	noneHere := simulate.Outcome{
-		Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.Because{Reason: simulate.ReasonNoLocalEndpoint}, By: simulate.RuleRef{Table: "ip kube-vmap", Chain: "x", Rule: 3},
+		Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.Because{Reason: simulate.ReasonNoLocalEndpoint}, By: path.RuleRef{Table: "ip kube-vmap", Chain: "x", Rule: 3},
 	}
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {
@@ -262,17 +263,17 @@ func TestUnexploredChoicesArePrinted(t *testing.T) {
 	delivered := simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 0.25}
 	dropped := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 0.25}
 	for _, tc := range []struct {
-		unseen   simulate.Unexplored
+		unseen   path.Unexplored
 		outcomes []simulate.Outcome
 		arrives  string
 		text     string
 	}{
-		{simulate.Unexplored{}, []simulate.Outcome{delivered}, answer.Always, ""},
-		{simulate.Unexplored{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{delivered}, answer.Always, "75%, with up to 744 more endpoints, assumed to be like the others"},
-		{simulate.Unexplored{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{dropped}, answer.Never, "75%, with up to 744 more endpoints, assumed to be like the others"},
-		{simulate.Unexplored{Probability: 0.5, OtherPrograms: true}, []simulate.Outcome{delivered, dropped}, answer.Sometimes, "50%. Rules of other programs choose, too"},
-		{simulate.Unexplored{Probability: 0.75, OtherPrograms: true}, []simulate.Outcome{delivered}, answer.Unknown, "75%. Rules of other programs choose, too"},
-		{simulate.Unexplored{Probability: 0.75, OtherPrograms: true, Endpoints: 7}, []simulate.Outcome{dropped}, answer.Unknown, "75%, with up to 7 more endpoints. Rules of other programs choose, too"},
+		{path.Unexplored{}, []simulate.Outcome{delivered}, answer.Always, ""},
+		{path.Unexplored{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{delivered}, answer.Always, "75%, with up to 744 more endpoints, assumed to be like the others"},
+		{path.Unexplored{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{dropped}, answer.Never, "75%, with up to 744 more endpoints, assumed to be like the others"},
+		{path.Unexplored{Probability: 0.5, OthersPick: true}, []simulate.Outcome{delivered, dropped}, answer.Sometimes, "50%. Rules of other programs choose, too"},
+		{path.Unexplored{Probability: 0.75, OthersPick: true}, []simulate.Outcome{delivered}, answer.Unknown, "75%. Rules of other programs choose, too"},
+		{path.Unexplored{Probability: 0.75, OthersPick: true, Endpoints: 7}, []simulate.Outcome{dropped}, answer.Unknown, "75%, with up to 7 more endpoints. Rules of other programs choose, too"},
 	} {
 		w := asked(model.IPv6, model.SCTP, 80, simulate.Outcome{}, "shop/web:http")
 		w.Outcomes, w.Unexplored = tc.outcomes, tc.unseen

@@ -84,9 +84,9 @@ func newAnswer(w simulate.Result) *answer.Answer {
 	a := &answer.Answer{
 		Schema: answer.Schema,
 		From:   p.Source(), To: p.To.String(), Protocol: p.Protocol.String(), Interface: w.In,
-		Service: w.Service, Kind: w.Kind, Steps: steps(w.Steps), Unseen: unseen(w.Unexplored), Faults: w.Faults,
+		Service: w.Service, Kind: w.Kind, Steps: w.Steps, Unseen: w.Unexplored, Faults: w.Faults,
 		NotFollowed: w.NotFollowed,
-		Outcomes:    outcomes(w.Outcomes, w), Otherwise: outcomes(w.IfNew, w), OtherwiseUnseen: unseen(w.IfNewUnexplored),
+		Outcomes:    outcomes(w.Outcomes, w), Otherwise: outcomes(w.IfNew, w), OtherwiseUnseen: w.IfNewUnexplored,
 	}
 	if w.Affinity != nil {
 		a.Affinity = &answer.Affinity{
@@ -108,25 +108,11 @@ func newAnswer(w simulate.Result) *answer.Answer {
 	return a
 }
 
-func steps(list []simulate.Step) (out []answer.Step) {
-	for _, s := range list {
-		out = append(out, answer.Step(s))
-	}
-	return out
-}
-
-func unseen(u simulate.Unexplored) *answer.Unseen {
-	if u == (simulate.Unexplored{}) {
-		return nil
-	}
-	return &answer.Unseen{Endpoints: u.Endpoints, Probability: u.Probability, OthersPick: u.OtherPrograms}
-}
-
 func outcomes(list []simulate.Outcome, w simulate.Result) (out []answer.Outcome) {
 	for _, o := range list {
 		n := answer.Outcome{
 			Verdict: o.Verdict.String(), Probability: o.Probability, Masquerade: o.Masquerade, Why: o.Why,
-			How: o.How, By: ruleRef(o.By), Reason: string(o.Because.Reason),
+			How: o.How, By: o.By, Reason: string(o.Because.Reason),
 			Because: answer.BecauseText(string(o.Because.Reason), o.Because.Fault),
 			Field:   becauseField(o.Because.Reason, w.Kind),
 		}
@@ -139,14 +125,6 @@ func outcomes(list []simulate.Outcome, w simulate.Result) (out []answer.Outcome)
 		out = append(out, n)
 	}
 	return out
-}
-
-// ruleRef returns the rule that decided; nil if none did.
-func ruleRef(by simulate.RuleRef) *answer.RuleRef {
-	if by == (simulate.RuleRef{}) {
-		return nil
-	}
-	return (*answer.RuleRef)(&by)
 }
 
 func becauseField(r simulate.Reason, kind string) string {
@@ -165,7 +143,7 @@ func reply(r simulate.Reply, p simulate.Packet) *answer.Reply {
 	}
 	out := &answer.Reply{
 		Verdict: r.Verdict.String(), From: r.From.String(), To: r.To.String(), Bypasses: r.Bypasses, How: r.How,
-		By: ruleRef(r.By), Reason: string(r.Because.Reason),
+		By: r.By, Reason: string(r.Because.Reason),
 		Because: answer.BecauseText(string(r.Because.Reason), r.Because.Fault),
 	}
 	if r.Verdict.Arrives() && !r.ReachesClient(p) {

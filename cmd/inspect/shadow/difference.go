@@ -12,6 +12,7 @@ import (
 
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/simulate/path"
 )
 
 // An outcome is what a rule set does with a packet, whichever endpoint is picked.
@@ -52,7 +53,7 @@ func newOutcome(r simulate.Result) outcome {
 	switch {
 	case len(r.Doubts) > 0:
 		o.unknown = r.Doubts[0].String()
-	case r.Unexplored != (simulate.Unexplored{}):
+	case r.Unexplored != (path.Unexplored{}):
 		o.unknown = "there are more endpoints than are compared"
 	}
 	return o

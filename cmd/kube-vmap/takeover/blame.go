@@ -10,6 +10,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/simulator"
 	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/simulate/path"
 )
 
 // blame returns which rule stops connections of this node to an address, or their replies, by a
@@ -22,13 +23,13 @@ func blame(ctx context.Context, to netip.AddrPort) string {
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
 		switch {
-		case !o.Verdict.Arrives() && o.By != (simulate.RuleRef{}):
+		case !o.Verdict.Arrives() && o.By != (path.RuleRef{}):
 			return fmt.Sprintf("%s by %s", o.Verdict, ruleText(o.By))
 		case !o.Verdict.Arrives():
 			return fmt.Sprintf("%s: %s", o.Verdict, o.How)
 		}
 		for _, e := range o.Endpoints {
-			if !e.Reply.Verdict.Arrives() && e.Reply.By != (simulate.RuleRef{}) {
+			if !e.Reply.Verdict.Arrives() && e.Reply.By != (path.RuleRef{}) {
 				return fmt.Sprintf("replies of %s are %s by %s", e.Address, e.Reply.Verdict, ruleText(e.Reply.By))
 			}
 		}
@@ -60,7 +61,7 @@ func source(ctx context.Context, to netip.AddrPort) (netip.Addr, error) {
 }
 
 // ruleText returns a rule, or the policy of a chain, with the text that nft shows.
-func ruleText(by simulate.RuleRef) string {
+func ruleText(by path.RuleRef) string {
 	text := "table " + by.Table + ", chain " + by.Chain
 	switch {
 	case by.Rule == 0:

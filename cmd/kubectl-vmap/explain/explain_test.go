@@ -13,6 +13,7 @@ import (
 
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/nft/simulate/path"
 )
 
 // TestPacketIsFollowedToEachNode has answers as recorded before answers had a schema.
@@ -57,7 +58,7 @@ func TestRepliesAreFollowedBack(t *testing.T) {
 
 	r = newer(t, "endpoint-ipv4")
 	reply := r.answers["node-1"].Outcomes[0].Endpoints[2].Reply
-	reply.Verdict, reply.By = answer.ReplyDropped, &answer.RuleRef{Table: "inet filter", Chain: "forward", Rule: 2}
+	reply.Verdict, reply.By = answer.ReplyDropped, path.RuleRef{Table: "inet filter", Chain: "forward", Rule: 2}
 	r.answers["node-1"].Arrives = answer.Sometimes
 	r.expect(r.explain("pod/cart", "svc/web"), answer.Sometimes,
 		"33.33% goes to 10.244.3.2:8080 (pod shop/web-3): on node node-1: the endpoint answers 10.244.1.3", dropped)
@@ -78,7 +79,7 @@ func TestRepliesOfOneNodeAreTheirOwn(t *testing.T) {
 		}
 		which := n / 2 // the followed one, or the other one
 		lost := *(*list)[which].Reply
-		lost.Verdict, lost.By = answer.ReplyDropped, &answer.RuleRef{Table: "inet filter", Chain: "forward", Rule: 2}
+		lost.Verdict, lost.By = answer.ReplyDropped, path.RuleRef{Table: "inet filter", Chain: "forward", Rule: 2}
 		(*list)[which].Reply = &lost
 		(*list)[0].Probability, (*list)[1].Probability = 0.5, 0.5
 		r.answers["node-1"].Arrives = answer.Sometimes
@@ -109,7 +110,7 @@ func TestMasqueradedPacketIsFollowedFromTheNode(t *testing.T) {
 func TestDropOnTheNodeOfAnEndpointIsTheVerdict(t *testing.T) {
 	r := newRig(t)
 	r.answers["node-2"].Outcomes = []answer.Outcome{{
-		Verdict: answer.VerdictDropped, Probability: 1, By: &answer.RuleRef{Table: "inet filter", Chain: "input", Rule: 7},
+		Verdict: answer.VerdictDropped, Probability: 1, By: path.RuleRef{Table: "inet filter", Chain: "input", Rule: 7},
 	}}
 	r.answers["node-2"].Arrives = answer.Never
 	report := r.explain("pod/cart", "svc/web")

@@ -7,6 +7,7 @@ import (
 
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/nft/simulate/path"
 )
 
 // TestRulesDoNotShowThatEndpointsAnswer has nodes that saw no connection, or only some of them.
@@ -66,7 +67,7 @@ func TestPacketsFromOutsideAreAsWellOffAsAtTheWorstNode(t *testing.T) {
 	r := newRig(t)
 	drops := &answer.Answer{
 		Schema: answer.Schema, Arrives: answer.Never, Service: "shop/web:tcp-80",
-		Outcomes: []answer.Outcome{{Verdict: answer.VerdictDropped, Probability: 1, By: &answer.RuleRef{}, Because: "its policy is Local"}},
+		Outcomes: []answer.Outcome{{Verdict: answer.VerdictDropped, Probability: 1, By: path.RuleRef{Table: "ip kube-vmap", Chain: "x"}, Because: "its policy is Local"}},
 	}
 	r.answers["node-2"], r.answers["node-3"] = drops, drops
 	report := r.explain("198.51.100.7", "203.0.113.1:80")
@@ -95,7 +96,7 @@ func TestTableThatSendsToAnUnknownEndpointIsNamed(t *testing.T) {
 	a := r.answers["node-1"]
 	a.Outcomes[0].Endpoints = a.Outcomes[0].Endpoints[:1]
 	a.Outcomes[0].Endpoints[0].Address, a.Outcomes[0].Endpoints[0].Probability = "10.244.2.99", 1
-	a.Steps = []answer.Step{{Hook: "prerouting", Table: "ip nat", Chain: "KUBE-SEP-A", Rule: 9, Kind: "destination", To: "10.244.2.99:8080"}}
+	a.Steps = []path.Step{{Hook: "prerouting", Table: "ip nat", Chain: "KUBE-SEP-A", Rule: 9, Kind: "destination", To: "10.244.2.99:8080"}}
 	r.expect(r.explain("pod/cart", "svc/web"), answer.Unknown,
 		"no EndpointSlice has this endpoint, so its pod may be gone; table ip nat, chain KUBE-SEP-A, rule handle 9 of node node-1 sends packets there")
 }

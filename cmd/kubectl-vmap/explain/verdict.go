@@ -189,7 +189,7 @@ func (w *Way) verdict() string {
 }
 
 func (w *Way) unseen() int {
-	if a := w.Client.Answer; a != nil && a.Unseen != nil {
+	if a := w.Client.Answer; a != nil {
 		return a.Unseen.Endpoints
 	}
 	return 0

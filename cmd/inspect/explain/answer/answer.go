@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/output"
+	"kube-vmap/nft/simulate/path"
 )
 
 // Schema is the number of the answers of this version; see package schema. Answers without
@@ -39,19 +40,19 @@ type Answer struct {
 	Arrives string `json:"arrives"`
 	// Answers is always, sometimes, never or unknown: whether the endpoints answer, as was
 	// observed, and not what follows from rules. It is empty if the packet reaches none.
-	Answers  string    `json:"answers,omitempty"`
-	Outcomes []Outcome `json:"outcomes"`
-	Steps    []Step    `json:"steps"`
-	// Unseen are the choices that were not explored; nil if there are none.
-	Unseen   *Unseen   `json:"unseen,omitempty"`
-	Affinity *Affinity `json:"affinity,omitempty"`
+	Answers  string      `json:"answers,omitempty"`
+	Outcomes []Outcome   `json:"outcomes"`
+	Steps    []path.Step `json:"steps"`
+	// Unseen are the choices that were not explored.
+	Unseen   path.Unexplored `json:"unseen,omitzero"`
+	Affinity *Affinity       `json:"affinity,omitempty"`
 	// Connection is the one that the packet belongs to, and Otherwise the outcomes for a
 	// packet that opens one. Connections are those of the same client to the same address
 	// and port from other ports, or all if no port was given.
-	Connection      *Connection  `json:"connection,omitempty"`
-	Otherwise       []Outcome    `json:"otherwise,omitempty"`
-	OtherwiseUnseen *Unseen      `json:"otherwiseUnseen,omitempty"`
-	Connections     []Connection `json:"connections,omitempty"`
+	Connection      *Connection     `json:"connection,omitempty"`
+	Otherwise       []Outcome       `json:"otherwise,omitempty"`
+	OtherwiseUnseen path.Unexplored `json:"otherwiseUnseen,omitzero"`
+	Connections     []Connection    `json:"connections,omitempty"`
 	// Faults are differences of the tables from what kube-vmap writes, Doubts the rules of
 	// other programs that are not understood.
 	Faults []string `json:"faults,omitempty"`
@@ -77,13 +78,13 @@ type Elsewhere struct {
 
 // Outcome is what may happen to the packet.
 type Outcome struct {
-	Verdict     string     `json:"verdict"` // see [VerdictDelivered]
-	Probability float64    `json:"probability"`
-	Endpoints   []Endpoint `json:"endpoints,omitempty"`
-	Masquerade  bool       `json:"masquerade"`
-	Why         string     `json:"why,omitempty"` // for Masquerade
-	How         string     `json:"how,omitempty"` // of refused, unreachable, unknown
-	By          *RuleRef   `json:"by,omitempty"`
+	Verdict     string       `json:"verdict"` // see [VerdictDelivered]
+	Probability float64      `json:"probability"`
+	Endpoints   []Endpoint   `json:"endpoints,omitempty"`
+	Masquerade  bool         `json:"masquerade"`
+	Why         string       `json:"why,omitempty"` // for Masquerade
+	How         string       `json:"how,omitempty"` // of refused, unreachable, unknown
+	By          path.RuleRef `json:"by,omitzero"`
 	// Reason is why a rule of kube-vmap rejects or drops it, see [BecauseText]; Because says it.
 	Reason  string `json:"reason,omitempty"`
 	Because string `json:"because,omitempty"`
@@ -103,39 +104,6 @@ const (
 // Arrives reports whether the packet arrives anywhere.
 func (o *Outcome) Arrives() bool {
 	return o.Verdict == VerdictNotService || o.Verdict == VerdictDelivered
-}
-
-// RuleRef refers to a rule; without a handle, to the policy of a chain.
-type RuleRef struct {
-	Table string `json:"table"`
-	Chain string `json:"chain"`
-	Rule  uint64 `json:"rule,omitempty"`
-	Text  string `json:"text,omitempty"` // of the rule of another program, as nft prints it
-}
-
-// Step is a rule that the packet matches, or what happens to it there.
-type Step struct {
-	Hook  string `json:"hook"`
-	Table string `json:"table,omitempty"`
-	Chain string `json:"chain,omitempty"`
-	Rule  uint64 `json:"rule,omitempty"`  // handle
-	Back  bool   `json:"back,omitempty"`  // of the endpoint's reply
-	Kind  string `json:"kind,omitempty"`  // what happens: lookup, pick, destination, ...
-	Means string `json:"means,omitempty"` // what happens to packets in the chain, if it is of kube-vmap
-	To    string `json:"to,omitempty"`    // the address of a translation
-	Text  string `json:"text"`
-	// Endpoint is set for steps after a pick: the endpoint that they lead to. Similar is
-	// the number of other endpoints with similar steps.
-	Endpoint string `json:"for,omitempty"`
-	Similar  int    `json:"alike,omitempty"`
-}
-
-// Unseen are choices that were not explored, because there are too many.
-type Unseen struct {
-	Endpoints   int     `json:"endpoints,omitempty"` // more of the Service
-	Probability float64 `json:"probability"`
-	// OthersPick reports whether rules of other programs have too many choices, too.
-	OthersPick bool `json:"othersPick,omitempty"`
 }
 
 // Endpoint is where the packet may go.
@@ -203,7 +171,7 @@ func (a *Answer) Arrival() string {
 		return Unknown
 	case yes && no:
 		return Sometimes
-	case a.Unseen != nil && a.Unseen.OthersPick:
+	case a.Unseen.OthersPick:
 		return Unknown
 	case yes:
 		return Always

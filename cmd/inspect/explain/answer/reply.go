@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"kube-vmap/nft/simulate/path"
 )
 
 // Reply is what happens on this node to the reply of an endpoint.
@@ -11,13 +13,13 @@ type Reply struct {
 	Verdict string `json:"verdict"` // see [ReplyDelivered]
 	// From and To are the addresses of the reply where this node last sees it, or where the
 	// endpoint sends it if it does not pass this node. A port that cannot be known is 0.
-	From     string   `json:"from"`
-	To       string   `json:"to"`
-	Bypasses bool     `json:"bypasses,omitempty"` // it does not pass this node
-	How      string   `json:"how,omitempty"`      // of refused, unreachable, unknown
-	By       *RuleRef `json:"by,omitempty"`
-	Reason   string   `json:"reason,omitempty"` // as that of an [Outcome]
-	Because  string   `json:"because,omitempty"`
+	From     string       `json:"from"`
+	To       string       `json:"to"`
+	Bypasses bool         `json:"bypasses,omitempty"` // it does not pass this node
+	How      string       `json:"how,omitempty"`      // of refused, unreachable, unknown
+	By       path.RuleRef `json:"by,omitzero"`
+	Reason   string       `json:"reason,omitempty"` // as that of an [Outcome]
+	Because  string       `json:"because,omitempty"`
 }
 
 // Verdicts of replies.

@@ -119,9 +119,7 @@ func (a *Answer) Count() (r Responses) {
 			}
 		}
 	}
-	if a.Unseen != nil {
-		r.All += a.Unseen.Endpoints
-	}
+	r.All += a.Unseen.Endpoints
 	return r
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/nft/simulate/path"
 )
 
 // Text returns the answer for people.
@@ -85,7 +86,7 @@ func (a *Answer) steps(b *strings.Builder) {
 }
 
 // chainText returns the chain, with its table unless that is ours.
-func chainText(s Step) string {
+func chainText(s path.Step) string {
 	if strings.HasSuffix(s.Table, " kube-vmap") || s.Table == "" {
 		return s.Chain
 	}
@@ -104,12 +105,12 @@ const maxPrinted = 10
 
 // results prints outcomes, each with its probability if there are several, and what was
 // not explored.
-func (a *Answer) results(b *strings.Builder, list []Outcome, left *Unseen) {
+func (a *Answer) results(b *strings.Builder, list []Outcome, left path.Unexplored) {
 	if len(list) > 1 {
 		b.WriteString("\n")
 	}
 	more := 0 // endpoints; with several outcomes, it is not known of which
-	if left != nil && len(list) == 1 {
+	if len(list) == 1 {
 		more = left.Endpoints
 	}
 	for _, o := range list {
@@ -124,12 +125,12 @@ func (a *Answer) results(b *strings.Builder, list []Outcome, left *Unseen) {
 			fmt.Fprintf(b, "    and %d more\n", rest)
 		}
 	}
-	left.text(b)
+	unexplored(b, left)
 }
 
-// text prints what was not explored, and what is assumed of it.
-func (u *Unseen) text(b *strings.Builder) {
-	if u == nil {
+// unexplored prints what was not explored, and what is assumed of it.
+func unexplored(b *strings.Builder, u path.Unexplored) {
+	if u == (path.Unexplored{}) {
 		return
 	}
 	fmt.Fprintf(b, "  Not explored, because there are too many choices: %.4g%%", u.Probability*100)
@@ -212,9 +213,9 @@ func BecauseText(reason, fault string) string { return reasonTexts[reason] + fau
 
 // byText returns the rule that decided, or the reason if it is one of ours, and the command that lists
 // a chain of another program.
-func byText(by *RuleRef, because string) string {
+func byText(by path.RuleRef, because string) string {
 	switch {
-	case by == nil:
+	case by == path.RuleRef{}:
 		return ""
 	case because != "":
 		return ": " + because
