@@ -29,11 +29,10 @@
 // pass the node, also those of a pod to itself after translation. The host outside
 // routes pod addresses and [ServiceRanges] to the nodes.
 //
-// Every [Host] can run code ([Host.Do]) and commands ([Host.Command]), serve
-// ([Host.Serve], [Host.ServeWeb]) and ask ([Host.Ask], [Host.Flow],
-// [Host.Burst]) over TCP, UDP and SCTP. A server answers with its name and the source
-// address that it saw. The result of a question is an [Answer]: answered, refused,
-// timed out, unreachable or reset, and the time that this took.
+// Every [Host] can run code ([Host.Do]) and commands ([Host.Command]), serve ([Host.Serve])
+// and ask ([Host.Ask], [Host.Flow], [Host.Burst]) over TCP, UDP and SCTP. A server answers
+// with its name and the source address that it saw. The result of a question is an
+// [Answer]: answered, refused, timed out, unreachable or reset, and the time that this took.
 //
 // The package needs root and Linux. It knows nothing about proxies and their rules. It
 // implements SCTP over raw sockets, which does not work if the kernel's SCTP module is

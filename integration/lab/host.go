@@ -21,8 +21,6 @@ type Host struct {
 	// Name is unique in the lab, and in the answers of the host's servers: "pod-1",
 	// "remote-1", "third-1", "node-1", "node-2", "node-3" or "outside".
 	Name string
-	// Namespace is the name for `ip netns exec`, or empty.
-	Namespace string
 
 	addrs   [2]netip.Addr
 	ns      *namespace
@@ -37,12 +35,12 @@ type Host struct {
 
 // newHost creates a host with no link except lo, which is up. The caller must close
 // it.
-func newHost(names, name string, addrs [2]netip.Addr) (*Host, error) {
-	ns, err := newNamespace(fullName(names, name))
+func newHost(name string, addrs [2]netip.Addr) (*Host, error) {
+	ns, err := newNamespace()
 	if err != nil {
 		return nil, fmt.Errorf("create host %s: %w", name, err)
 	}
-	h := &Host{Name: name, Namespace: ns.name, addrs: addrs, ns: ns, sctp: map[netip.Addr]*sctp.Listener{}}
+	h := &Host{Name: name, addrs: addrs, ns: ns, sctp: map[netip.Addr]*sctp.Listener{}}
 	h.fresh.Store(rand.Uint32N(freshPorts))
 	_, _ = h.cleanup.add(ns.close)
 	if err := h.prepare(); err != nil {
@@ -54,7 +52,7 @@ func newHost(names, name string, addrs [2]netip.Addr) (*Host, error) {
 // Alone creates a host outside of any lab, without links, for tests that only need
 // nf_tables of their own. done closes it.
 func Alone() (h *Host, done func() error, err error) {
-	h, err = newHost("", "alone", [2]netip.Addr{})
+	h, err = newHost("alone", [2]netip.Addr{})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -24,11 +24,6 @@ type Options struct {
 	// -ip6tables), as nodes of kubeadm do. Pods of a node then reach each other
 	// without its routing. See [MissingBridge].
 	Bridge bool
-	// Names makes the namespaces visible to `ip netns`, as "<Names>-<process
-	// id>-<host>", and removes those that a killed process left behind under the same
-	// prefix. If it is empty, the namespaces have no names and end with the process in
-	// any case.
-	Names string
 }
 
 // Lab is a set of connected hosts; see the picture in the package documentation.
@@ -95,7 +90,7 @@ func Missing() error {
 	if os.Geteuid() != 0 {
 		return errors.New("the lab needs root to create network namespaces")
 	}
-	h, err := newHost("", "probe", [2]netip.Addr{})
+	h, err := newHost("probe", [2]netip.Addr{})
 	if err != nil {
 		return fmt.Errorf("the lab cannot create network namespaces here: %w", err)
 	}
@@ -103,11 +98,6 @@ func Missing() error {
 }
 
 func (l *Lab) build() (err error) {
-	if l.options.Names != "" {
-		if err := sweep(l.options.Names); err != nil {
-			return err
-		}
-	}
 	if err := l.addOutside(); err != nil {
 		return err
 	}
@@ -137,7 +127,7 @@ func (l *Lab) build() (err error) {
 // addOutside creates the host outside. Its interface is a bridge, the link between it
 // and the nodes.
 func (l *Lab) addOutside() (err error) {
-	if l.Outside, err = newHost(l.options.Names, "outside", outsideAddrs); err != nil {
+	if l.Outside, err = newHost("outside", outsideAddrs); err != nil {
 		return err
 	}
 	if _, err := l.cleanup.add(l.Outside.close); err != nil {
@@ -152,11 +142,11 @@ func (l *Lab) addOutside() (err error) {
 
 // addNode creates a node, its link to the outside, and the routes between them.
 func (l *Lab) addNode(name string, addrs [2]netip.Addr, ranges [2]netip.Prefix, podName string) (*Node, error) {
-	host, err := newHost(l.options.Names, name, addrs)
+	host, err := newHost(name, addrs)
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{Host: host, ranges: ranges, podName: podName, names: l.options.Names}
+	n := &Node{Host: host, ranges: ranges, podName: podName}
 	if _, err := l.cleanup.add(n.close); err != nil {
 		return nil, err
 	}

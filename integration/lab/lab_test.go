@@ -49,24 +49,19 @@ func must(t *testing.T, h *lab.Host, p model.Protocol, to netip.AddrPort, timeou
 }
 
 func TestEveryHostReachesEveryOther(t *testing.T) {
-	eachLink(t, func(t *testing.T, bridge bool) {
-		l := labtest.New(t, lab.Options{Pods: 3, RemotePods: 2, ThirdPods: 1, Bridge: bridge})
-		serveAll(t, l.Hosts()...)
-		forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
-			for _, from := range l.Hosts() {
-				for _, to := range l.Hosts() {
-					reaches(t, l, p, f, from, to)
+	for name, bridge := range map[string]bool{"links": false, "bridge": true} {
+		t.Run(name, func(t *testing.T) {
+			l := labtest.New(t, lab.Options{Pods: 3, RemotePods: 2, ThirdPods: 1, Bridge: bridge})
+			serveAll(t, l.Hosts()...)
+			forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
+				for _, from := range l.Hosts() {
+					for _, to := range l.Hosts() {
+						reaches(t, l, p, f, from, to)
+					}
 				}
-			}
+			})
 		})
-	})
-}
-
-// eachLink runs a test with pods that have links of their own, and with pods on a
-// bridge.
-func eachLink(t *testing.T, test func(t *testing.T, bridge bool)) {
-	t.Run("links", func(t *testing.T) { test(t, false) })
-	t.Run("bridge", func(t *testing.T) { test(t, true) })
+	}
 }
 
 func reaches(t *testing.T, l *lab.Lab, p model.Protocol, f model.Family, from, to *lab.Host) {
@@ -104,45 +99,6 @@ func TestClosedPortIsRefusedImmediately(t *testing.T) {
 	})
 }
 
-func TestClosingAServerLeavesOthersOpen(t *testing.T) {
-	l := labtest.New(t, lab.Options{Pods: 1})
-	pod := l.Pods[0]
-	forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
-		var servers []*lab.Server
-		for _, port := range []uint16{port, port + 1} {
-			s, err := pod.Serve(p, port)
-			if err != nil {
-				t.Fatal(err)
-			}
-			servers = append(servers, s)
-		}
-		for range 2 {
-			if err := servers[0].Close(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if a := must(t, l.Outside, p, pod.AddrPort(f, port), patience); a.Outcome != lab.Refused {
-			t.Errorf("closed server: %s", a)
-		}
-		if a := must(t, l.Outside, p, pod.AddrPort(f, port+1), patience); a.Outcome != lab.Answered {
-			t.Errorf("other server: %s", a)
-		}
-		if err := servers[1].Close(); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
-func TestWithoutSCTPListenerTheHostIsUnreachable(t *testing.T) {
-	l := labtest.New(t, lab.Options{Pods: 2})
-	for _, f := range model.Families {
-		a := must(t, l.Pods[0].Host, model.SCTP, l.Pods[1].AddrPort(f, port), patience)
-		if a.Outcome != lab.Unreachable || a.Took > soon {
-			t.Errorf("%s: %s after %s", f, a, a.Took)
-		}
-	}
-}
-
 func TestUnusedAddressTimesOut(t *testing.T) {
 	l := labtest.New(t, lab.Options{Pods: 1})
 	forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
@@ -153,43 +109,41 @@ func TestUnusedAddressTimesOut(t *testing.T) {
 	})
 }
 
-func TestNoRouteIsUnreachable(t *testing.T) {
-	l := labtest.New(t, lab.Options{})
+// TestFlowKeepsItsSource fails if a flow were a new connection for each question: tests of
+// connections that last would prove nothing.
+func TestFlowKeepsItsSource(t *testing.T) {
+	l := labtest.New(t, lab.Options{Pods: 1})
+	serveAll(t, l.Pods[0].Host)
 	forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
-		to := map[model.Family]string{model.IPv4: "203.0.113.1", model.IPv6: "2001:db8:ffff::1"}[f]
-		a := must(t, l.Outside, p, netip.AddrPortFrom(netip.MustParseAddr(to), port), patience)
-		if a.Outcome != lab.Unreachable || a.Took > soon {
-			t.Errorf("%s after %s", a, a.Took)
+		flow, err := l.Outside.Flow(p, netip.AddrPort{}, l.Pods[0].AddrPort(f, port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, err := flow.Ask(patience)
+		if err != nil || first.Outcome != lab.Answered {
+			t.Fatal(first, err)
+		}
+		for range 3 {
+			if next, err := flow.Ask(patience); err != nil || next.Seen != first.Seen {
+				t.Errorf("first %s, then %s, %v", first, next, err)
+			}
 		}
 	})
 }
 
-func TestServeAtAnswersAtOneAddressOnly(t *testing.T) {
-	l := labtest.New(t, lab.Options{Pods: 1})
-	serveAll(t, l.Outside) // an SCTP listener refuses other ports
-	more := [2]netip.Addr{netip.MustParseAddr("192.0.2.50"), netip.MustParseAddr("2001:db8:2::50")}
-	for _, a := range more {
-		if err := l.Outside.AddAddress(a); err != nil {
-			t.Fatal(err)
-		}
+// Packets between pods of a node bypass its routing, but pass its rules.
+func TestBridgedPacketsPassIPHooks(t *testing.T) {
+	l := labtest.New(t, lab.Options{Pods: 2, Bridge: true})
+	serveAll(t, l.Pods[1].Host)
+	const table = "table inet firewall { chain forward { type filter hook forward priority 0; iifname " +
+		lab.BridgeName + " th dport 8080 drop; }; }"
+	if out, err := l.Node.Command(t.Context(), "nft", table).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 	forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
-		at := netip.AddrPortFrom(more[f], port+1)
-		s, err := l.Outside.ServeAt(p, at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if a := must(t, l.Pods[0].Host, p, at, patience); a.Outcome != lab.Answered || a.By != "outside" {
-			t.Errorf("%s: %s", at, a)
-		}
-		if a := must(t, l.Pods[0].Host, p, l.Outside.AddrPort(f, port+1), patience); a.Outcome != lab.Refused {
-			t.Errorf("the host's own address: %s", a)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if a := must(t, l.Pods[0].Host, p, at, patience); a.Outcome != lab.Refused {
-			t.Errorf("%s, closed: %s", at, a)
+		a := must(t, l.Pods[0].Host, p, l.Pods[1].AddrPort(f, port), silence)
+		if a.Outcome != lab.TimedOut {
+			t.Error(a)
 		}
 	})
 }

@@ -2,20 +2,18 @@ package lab
 
 import (
 	"errors"
-	"io"
 	"net"
-	"net/http"
 	"net/netip"
 
 	"kube-vmap/integration/lab/sctp"
 )
 
-func (h *Host) listenTCP(a netip.AddrPort, serve func(net.Listener) running) (running, error) {
+func (h *Host) listenTCP(a netip.AddrPort) (running, error) {
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(a))
 	if err != nil {
 		return running{}, err
 	}
-	return serve(l), nil
+	return h.serveTCP(l), nil
 }
 
 func (h *Host) serveTCP(l net.Listener) running {
@@ -46,21 +44,6 @@ func (h *Host) answerAll(c net.Conn) {
 		if _, err := c.Write(encodeAnswer(buf[:n], h.Name, seen)); err != nil {
 			return
 		}
-	}
-}
-
-func (h *Host) serveWeb(l net.Listener) running {
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "Hi from "+h.Name+"\n")
-	})}
-	return running{
-		run: func() error {
-			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-				return err
-			}
-			return nil
-		},
-		stop: server.Close,
 	}
 }
 

@@ -13,7 +13,6 @@ type Node struct {
 	*Host
 	ranges  [2]netip.Prefix
 	podName string // with %d for the number
-	names   string // prefix of namespace names
 	used    int
 	bridge  *link // to the pods, or nil
 }
@@ -33,7 +32,7 @@ func (n *Node) AddPod() (*Pod, error) {
 		return nil, fmt.Errorf("add pod to %s: no address left", n.Name)
 	}
 	n.used++
-	host, err := newHost(n.names, fmt.Sprintf(n.podName, n.used), nths(n.ranges, n.used+1))
+	host, err := newHost(fmt.Sprintf(n.podName, n.used), nths(n.ranges, n.used+1))
 	if err != nil {
 		return nil, fmt.Errorf("add pod to %s: %w", n.Name, err)
 	}

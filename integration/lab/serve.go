@@ -43,7 +43,7 @@ func (h *Host) listen(p model.Protocol) func(netip.AddrPort) (running, error) {
 	return func(a netip.AddrPort) (running, error) {
 		switch p {
 		case model.TCP:
-			return h.listenTCP(a, h.serveTCP)
+			return h.listenTCP(a)
 		case model.UDP:
 			return h.listenUDP(a)
 		case model.SCTP:
@@ -66,16 +66,6 @@ func (h *Host) ServeAll(port uint16) error {
 		}
 	}
 	return nil
-}
-
-// ServeWeb answers every HTTP request with "Hi from <host>" and a newline, on a
-// port of the host's two addresses.
-func (h *Host) ServeWeb(port uint16) (*Server, error) {
-	s, err := h.serve(func(a netip.AddrPort) (running, error) { return h.listenTCP(a, h.serveWeb) }, h.own(port)...)
-	if err != nil {
-		return nil, fmt.Errorf("serve HTTP on port %d of %s: %w", port, h.Name, err)
-	}
-	return s, nil
 }
 
 // running is a server on one address. run returns after stop is called.
