@@ -60,7 +60,15 @@ func TestCommandOutcomes(t *testing.T) {
 	far := daemon.Service{Name: "far", Number: 3, Kinds: daemon.Kinds[1:], Endpoints: r.servers[3:], LocalOutside: true}
 	few := daemon.Service{Name: "few", Number: 4, Kinds: daemon.Kinds[1:], Endpoints: r.servers, Sources: []string{"198.18.0.0/26", "2001:db8:c::/122"}}
 	sticky := daemon.Service{Name: "sticky", Number: 5, Endpoints: r.servers, Affinity: time.Hour}
-	r.serve(web, none, far, few, sticky)
+	drained := daemon.Service{Name: "drained", Number: 6, Endpoints: r.servers[:2], Weights: []int{0, 2}}
+	zoned := daemon.Service{Name: "zoned", Number: 7, EndpointSpec: "pod-1/zone=" + daemon.Zone(r.Node) + " pod-2/zone=elsewhere"}
+	younger := daemon.Service{Name: "younger", Number: 8, Kinds: []model.Kind{model.KindExternalIP}, Edit: func(s *corev1.Service) {
+		s.Spec.ExternalIPs = nil
+		for _, f := range model.Families {
+			s.Spec.ExternalIPs = append(s.Spec.ExternalIPs, web.Addr(f, model.KindExternalIP).String())
+		}
+	}}
+	r.serve(web, none, far, few, sticky, drained, zoned, younger).Ignore("another Service holds the address and port")
 	for _, w := range transports() {
 		f, p := w.Family, w.Protocol
 		t.Run(w.String(), func(t *testing.T) {
@@ -75,6 +83,9 @@ func TestCommandOutcomes(t *testing.T) {
 			r.expect(1, []string{"dropped: the client is in none of the source ranges of the Service (spec.loadBalancerSourceRanges)", "only "}, outside, at(few, model.KindLoadBalancerIP))
 			r.expect(0, []string{"affinity does not know the client", "(spec.sessionAffinity: ClientIP)"}, pod, at(sticky, model.KindClusterIP))
 			r.expect(0, []string{"default/web:" + p.String() + "-0 (ClusterIP)", "one of 5 endpoints"}, pod, "--to=svc/web:"+p.String()+"-0")
+			r.expect(0, []string{r.servers[0].AddrPort(f, daemon.TargetPort).String() + " on node-1 gets no connections: its EndpointSlice has weight 0"}, pod, at(drained, model.KindClusterIP))
+			r.expect(0, []string{r.servers[1].AddrPort(f, daemon.TargetPort).String() + " on node-1 gets no connections: its topology hints are for other zones (elsewhere)"}, pod, at(zoned, model.KindClusterIP))
+			r.expect(0, []string{"asks for default/web", "Service default/younger"}, outside, at(web, model.KindExternalIP))
 			wrong := web.AddrPort(r.Node, f, model.KindClusterIP, 77)
 			r.expect(1, []string{"rejected with", "which has no such port", "default/web, which has 80/"}, pod, to(wrong, p))
 			web2 := web
