@@ -1,5 +1,4 @@
-// Package crash tests that the proxy may be killed at any moment, and that nothing a
-// machine does to it breaks what is installed in the kernel.
+// Package crash tests that the proxy may be killed at any moment.
 //
 //	folder: 10 stable Services      20 churning ones
 //	   |                                | versions, written one after the other
@@ -7,14 +6,14 @@
 //	                   v
 //	     proxy: start, change, kill -9; start, change, kill -9; ...
 //	                   |         |
-//	                   v         +--> the kernel holds exactly one version, consistently
+//	                   v         +--> the kernel holds exactly one version
 //	               the kernel
 //	                   ^
 //	clients use the stable Services all the time: nothing ever fails
 //
 // A version is recognised by the tables it leads to when it is programmed from scratch in
 // another kernel namespace. So a mixture of two versions is detected, and so is anything
-// left over. In addition, the tables are checked for consistency, whatever their version.
+// left over.
 //
 // The flag -kills sets how often the proxy is killed:
 //

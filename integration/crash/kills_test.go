@@ -113,14 +113,16 @@ func (s *stage) kill(t *testing.T, startup time.Duration, a aim) (step string) {
 	return l.step()
 }
 
-// killRepeatedly kills the proxy n times while Services change, and checks that all steps
-// of a change were hit.
-func (s *stage) killRepeatedly(t *testing.T, n int) {
-	t.Helper()
-	start := time.Now()
-	s.start(t).Kill()
+// TestKilledAtAnyMoment kills the proxy again and again while Services change. A consistent
+// version remains each time. All steps of a change are hit.
+func TestKilledAtAnyMoment(t *testing.T) {
+	s := newStage(t, 20)
+	start, n := time.Now(), *kills
+	d := s.start(t)
 	startup := time.Since(start)
 	s.awaitVersion(t)
+	d.Kill()
+	load := s.startClients(t)
 	steps := map[string]int{}
 	for i := range n {
 		a := aims[i%len(aims)]
@@ -135,22 +137,11 @@ func (s *stage) killRepeatedly(t *testing.T, n int) {
 			t.Errorf("no kill came %s", step)
 		}
 	}
-}
-
-// TestKilledAtAnyMoment kills the proxy again and again. A consistent version remains each time.
-func TestKilledAtAnyMoment(t *testing.T) {
-	s := newStage(t, 20)
-	d := s.start(t)
-	s.awaitVersion(t)
-	d.Kill()
-	load := s.startClients(t)
-	s.killRepeatedly(t, *kills)
-
 	d = s.start(t)
 	s.awaitVersion(t)
 	d.After(func() { s.folder.Put("churning") })
 	if diff := difference(s.without, s.tables(t)); diff != "" {
 		t.Errorf("the churning Services left something behind (-want +have):\n%s", diff)
 	}
-	load.Stop(t, 5**kills)
+	load.Stop(t, 5*n)
 }

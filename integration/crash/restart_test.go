@@ -25,6 +25,13 @@ func many() int {
 	return 10_000
 }
 
+var (
+	// quiet keeps the text of large batches out of the log.
+	quiet = []string{"-v", "2"}
+	// unprotected makes tables have no owner, as on older kernels.
+	unprotected = "--protect-tables=false"
+)
+
 // TestRestartWithManyServices tests that a restart writes nothing and loses no connection,
 // with tables owned by the proxy where the kernel supports that.
 func TestRestartWithManyServices(t *testing.T) {
