@@ -9,5 +9,5 @@
 // set in memory, and one table of another program.
 //
 // That the prediction agrees with every cell of the packet matrix is tested in
-// integration/matrix, TestExplainAgreesWithMatrix.
+// integration/matrix, TestMatrix.
 package explain

@@ -66,25 +66,25 @@
 //	TestTerminatingEndpointsTrafficPolicyLocal
 //	TestTerminatingEndpointsTrafficPolicyCluster
 //		matrix.TestMatrix
-//		matrix.TestEndpointsAreRemovedAndAddedForEveryAddress
 //	TestHealthCheckNodePortWhenTerminating
 //		model.TestHistories
 //		healthcheck.TestHealthCheckResponsesAreThoseOfKubeProxy
 //	TestNoEndpointsMetric
-//		matrix.TestPortsWithoutLocalEndpointsAreCounted
+//		model.TestHistories
 //	TestLoadBalancerIngressRouteTypeProxy
-//		matrix.TestIPModeProxyIsNotServed
+//		convert.TestServiceFieldsAreThoseOfKubeProxy
 //	TestSyncProxyRulesRepeated
 //		ruleset.TestHistoryEqualsFreshStart
 //		ruleset.TestReplacedEndpointCostsTheSameAmongManyServices
-//		matrix.TestPortChangesDoNotDisturbOtherPorts
+//		soak.TestChangesToOneServiceDisturbNoOther
 //	TestSyncProxyRulesStartup
-//		proxy.TestRestartWithoutChangesWritesNothing
-//		proxy.TestRestartSendsOnlyWhatChangedMeanwhile
+//		crash.TestRestartWithManyServices
+//		ruleset.TestHistoryEqualsFreshStart
 //	TestProxier_OnServiceCIDRsChanged
 //		matrix.TestUnassignedServiceCIDRAddressesAreDropped
 //	TestBadIPs
-//		matrix.TestLeadingZerosInAddressesAreDecimal
+//		convert.TestServiceFieldsAreThoseOfKubeProxy
+//		convert.TestSlice
 //	TestTruncateNFTablesComment, TestSyncProxyRulesTruncatesNoEndpointServiceComment
 //		nothing: elements have no comments
 //	TestEndpointDNATRules
@@ -97,8 +97,7 @@
 //		matrix.TestServicesShareAnAddressByPortAndProtocol
 //		convert.TestServiceFieldsAreThoseOfKubeProxy
 //	TestUpdateEndpointsMap
-//		matrix.TestPortChangesDoNotDisturbOtherPorts
-//		matrix.TestEndpointsAreRemovedAndAddedForEveryAddress
-//		proxy.TestClusterIPTable
+//		matrix.TestMatrix
+//		model.TestHistories
 //		ruleset.TestHistoryEqualsFreshStart
 package matrix

@@ -7,10 +7,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/utils/ptr"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
 
@@ -99,38 +98,25 @@ func TestPortsAreIndependent(t *testing.T) {
 	})
 }
 
-// TestIPModeProxyIsNotServed has the load balancer on the host outside, which must get
-// the packets.
-func TestIPModeProxyIsNotServed(t *testing.T) {
+// TestMoreEndpointsThanSlotsAnswer has pods that serve at so many ports that their endpoints are
+// in another kind of map, then at few, and at many again.
+func TestMoreEndpointsThanSlotsAnswer(t *testing.T) {
+	const first, ports = 20000, 100
 	s := newScene(t)
-	proxy, address := ptr.To(corev1.LoadBalancerIPModeProxy), ptr.To(corev1.LoadBalancerIPModeVIP)
-	put := func(modes ...*corev1.LoadBalancerIPMode) {
-		var all []daemon.Service
-		for i, mode := range modes {
-			all = append(all, daemon.Service{Number: i + 1, EndpointSpec: "pod-1", Edit: func(o *corev1.Service) {
-				for j := range o.Status.LoadBalancer.Ingress {
-					o.Status.LoadBalancer.Ingress[j].IPMode = mode
-				}
-			}})
-		}
-		s.put(all...)
-	}
-	for n := range 3 {
-		s.holdOutside(vip, n+1, port)
-	}
-	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
-	check := func(t *testing.T, answers ...string) {
-		t.Helper()
-		for i, who := range answers {
-			s.check(t, asks(s.inside(), []kind{vip}, i+1, by(anySource, who)))
-			s.check(t, asks(s.clients(), []kind{clusterIP, nodePort, externalIP}, i+1, by(anySource, "pod-1")))
+	for _, h := range []*lab.Host{s.Pods[0].Host, s.Pods[1].Host, s.RemotePods[0].Host} {
+		for n := range uint16(ports) {
+			s.must(h.ServeAll(first + n))
 		}
 	}
-	put(proxy, address, nil)
-	s.start(daemon.PodRanges)
-	t.Run("from the start", func(t *testing.T) { check(t, "outside", "pod-1", "pod-1") })
-	put(nil, proxy, address)
-	t.Run("when it changes", func(t *testing.T) { check(t, "pod-1", "outside", "pod-1") })
+	many := daemon.Service{Number: 1, EndpointSpec: "pod-1 pod-2 remote-1", ServicePorts: daemon.EveryProtocol("", port, first, nodePorts+1)}
+	for i, times := range []int{ports, 10, ports} {
+		many.Times = times
+		s.put(many)
+		if i == 0 {
+			s.start(daemon.PodRanges)
+		}
+		s.check(t, asks(s.clients(), usual, 1, by(anySource, many.EndpointSpec)))
+	}
 }
 
 // TestServicesShareAnAddressByPortAndProtocol removes one of the Services at the end.
@@ -176,34 +162,6 @@ func TestServicesShareAnAddressByPortAndProtocol(t *testing.T) {
 	})
 }
 
-// TestLeadingZerosInAddressesAreDecimal has a Service that old API servers accepted.
-// It has only IPv4: some programs read 011 as octal.
-func TestLeadingZerosInAddressesAreDecimal(t *testing.T) {
-	s := newScene(t)
-	_, blocked := s.outsideClients()
-	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
-	zeros := daemon.Service{Number: 11, EndpointSpec: "pod-1", Edit: func(o *corev1.Service) {
-		o.Spec.ClusterIP, o.Spec.ClusterIPs, o.Spec.IPFamilies = "010.096.000.011", []string{"010.096.000.011"}, []corev1.IPFamily{corev1.IPv4Protocol}
-		o.Spec.ExternalIPs = []string{"198.051.100.011"}
-		o.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.000.113.011"}}
-		o.Spec.LoadBalancerSourceRanges = []string{"192.000.002.000/025"}
-	}}
-	objects := s.objects(zeros)
-	for _, o := range objects {
-		if slice, ok := o.(*discoveryv1.EndpointSlice); ok && slice.AddressType == discoveryv1.AddressTypeIPv4 {
-			slice.Endpoints[0].Addresses[0] = "010.244.001.002"
-		}
-	}
-	s.putObjects(objects...)
-	s.start(daemon.PodRanges)
-	one := by(snat, "pod-1")
-	allowed := s.outside.fromOther("an allowed address outside", allowedAddrs)
-	s.check(t, overFamilies(asks([]*client{s.node, allowed}, usual, 11, one), nil))
-	s.check(t, overFamilies(asks([]*client{s.pod, blocked}, []kind{nodePort, externalIP}, 11, one), nil))
-	s.check(t, overFamilies(asks([]*client{s.pod}, []kind{clusterIP}, 11, by(own, "pod-1")), nil))
-	s.check(t, overFamilies(asks([]*client{s.pod, blocked}, []kind{vip}, 11, isSilent), nil))
-}
-
 // TestAddressesAreServedWhateverTheType tests fields of a Service that apply to every
 // type.
 func TestAddressesAreServedWhateverTheType(t *testing.T) {
@@ -246,7 +204,7 @@ func TestAddressesAreServedWhateverTheType(t *testing.T) {
 }
 
 // TestUnassignedServiceCIDRAddressesAreDropped has a server at such an address, which
-// answers while no ServiceCIDR contains it.
+// answers while no ServiceCIDR contains it. Connections from before continue.
 func TestUnassignedServiceCIDRAddressesAreDropped(t *testing.T) {
 	if kubeProxy != "" {
 		t.Skip("kube-proxy writes such a change with its next sync, up to an hour later")
@@ -256,6 +214,7 @@ func TestUnassignedServiceCIDRAddressesAreDropped(t *testing.T) {
 	s.put(daemon.Service{Number: 1, EndpointSpec: "pod-1"})
 	s.cluster(daemon.NodeObject(s.Node, ""))
 	s.start(daemon.PodRanges)
+	var connections []*connection
 	for _, step := range []struct {
 		name    string
 		objects []any
@@ -269,7 +228,16 @@ func TestUnassignedServiceCIDRAddressesAreDropped(t *testing.T) {
 			s.cluster(step.objects...)
 			s.announce()
 			s.settles()
-			s.check(t, asks(s.inside(), []kind{clusterIP}, 99, step.want))
+			cells := asks(s.inside(), []kind{clusterIP}, 99, step.want)
+			s.check(t, slices.Clone(cells))
+			if connections == nil {
+				for _, c := range cells {
+					connections = append(connections, s.connect(c.from, c.transport, c.to))
+				}
+			}
+			for _, c := range connections {
+				c.works(t)
+			}
 			s.check(t, asks(s.clients(), usual, 1, by(anySource, "pod-1")))
 		})
 	}

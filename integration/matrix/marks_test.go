@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"kube-vmap/integration/daemon"
-	"kube-vmap/nft/kernel/simulator"
 )
 
 // TestOverwrittenMarksCostNoConnection has tables of other programs that overwrite the whole
@@ -31,17 +30,10 @@ func TestOverwrittenMarksCostNoConnection(t *testing.T) {
 			s.t = t
 			s.nft(others.table)
 			defer s.nft("delete table inet others")
-			w, err := simulator.Open(simulator.Config{NetNS: s.Node.FD()})
-			s.must(err)
-			defer func() { _ = w.Close() }()
 			for i, set := range sets {
 				cells := sampled(s.cells(table, set, i))
 				s.check(t, slices.Clone(cells))
-				for _, c := range cells {
-					if err := s.explains(w, c); err != nil {
-						t.Fatalf("%s: %v", c, err)
-					}
-				}
+				s.checkExplained(t, cells)
 			}
 		})
 	}

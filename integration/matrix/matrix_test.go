@@ -20,6 +20,7 @@ type configuration struct {
 // configurations are for pods with their own interfaces.
 var configurations = []configuration{
 	{"pods detected by addresses", "pods are detected", []string{daemon.PodRanges}},
+	{"pods detected by the node's ranges", "pods are detected", []string{"--detect-local-mode=NodeCIDR"}},
 	{"pods detected by interfaces", "pods are detected", []string{"--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=veth"}},
 	{"pods not detected", "pods are not detected", nil},
 	{"masquerade all", "masquerade all", []string{daemon.PodRanges, "--masquerade-all"}},
@@ -35,7 +36,8 @@ var bridgeConfigurations = []configuration{
 }
 
 // TestMatrix has a Service for each policy and each row of the table of endpoints, to
-// which all clients send questions over all transports.
+// which all clients send questions over all transports. `kube-vmap explain` must agree, about the
+// way there and back.
 func TestMatrix(t *testing.T) {
 	newScene(t).runMatrix(configurations, 0)
 }
@@ -74,7 +76,10 @@ func (s *scene) runMatrix(configurations []configuration, first int) {
 					cells = sampled(cells)
 				}
 				asked += len(cells)
-				ok := t.Run(set.String(), func(t *testing.T) { s.check(t, cells) })
+				ok := t.Run(set.String(), func(t *testing.T) {
+					s.check(t, slices.Clone(cells))
+					s.checkExplained(t, cells)
+				})
 				if !ok {
 					return // timeouts take long, and the others probably fail, too
 				}

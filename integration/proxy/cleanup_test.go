@@ -1,10 +1,13 @@
 package proxy
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
 )
 
 // foreignTables are tables of other programs, as similar to ours as possible.
@@ -15,6 +18,18 @@ var foreignTables = strings.Join([]string{
 	"table ip kube-proxy-other { map service-ips { type ipv4_addr . inet_proto . inet_service : verdict; }; }",
 	"table ip6 filter { chain forward { type filter hook forward priority filter; policy accept; }; }",
 }, "\n")
+
+// runNFT runs nft on a host and returns its output. Output on stderr fails the test.
+func runNFT(t *testing.T, h *lab.Host, args ...string) string {
+	t.Helper()
+	cmd := h.Command(t.Context(), "nft", args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil || stderr.Len() > 0 {
+		t.Fatalf("nft %s: %v\n%s", strings.Join(args, " "), err, &stderr)
+	}
+	return stdout.String()
+}
 
 func TestCleanupRemovesOnlyOurTables(t *testing.T) {
 	l, f, w := newScene(t)
@@ -27,6 +42,11 @@ func TestCleanupRemovesOnlyOurTables(t *testing.T) {
 	s.EndpointSpec = "pod-1"
 	f.Put("web", s)
 	w.settles(f, daemon.PodRanges)
+	e := d.Logged(0, "starting", func(process.Entry) bool { return true })
+	if out := daemon.Run(t, l.Node.Host, "cleanup", "--force"); e["protected"] == "true" &&
+		(out.ExitCode != 1 || !strings.Contains(out.Stderr, "belongs to another program")) {
+		t.Errorf("cleanup beside the proxy: %v", out)
+	}
 	d.Stop()
 
 	cleanup := func(want string, args ...string) {

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -10,9 +9,6 @@ import (
 	"testing"
 
 	"kube-vmap/integration/daemon"
-	"kube-vmap/integration/lab"
-	"kube-vmap/model"
-	"kube-vmap/nft"
 )
 
 // unprivileged has the rights of an ordinary user.
@@ -44,17 +40,11 @@ func TestStartErrorsAreOneLine(t *testing.T) {
 	}{
 		{"no arguments", nil, nil, []string{"--kubeconfig", "--master"}},
 		{"missing folder", nil, []string{"--manifests", missing}, []string{missing, "no such file"}},
-		{"invalid pod range", nil, []string{"--manifests", f.Dir(), "--cluster-cidr", "10.244.0.0/33"}, []string{"--cluster-cidr", "10.244.0.0/33"}},
-		{"two pod ranges of one family", nil, []string{"--manifests", f.Dir(), "--cluster-cidr", "10.0.0.0/8,10.1.0.0/16"}, []string{"--cluster-cidr", "at most one range of each IP family"}},
-		{"invalid log format", nil, []string{"--manifests", f.Dir(), "--logging-format", "xml"}, []string{"--logging-format", "xml"}},
 		{"unknown flag", nil, []string{"--manifest", f.Dir()}, []string{"--manifest"}},
-		{"unexpected argument", nil, []string{"--manifests", f.Dir(), "now"}, []string{"now"}},
 		{"unknown command", nil, []string{"cleanupp"}, []string{"cleanupp"}},
-		{"unexpected argument of cleanup", nil, []string{"cleanup", "all"}, []string{"all"}},
 		{"no permission as a user", unprivileged, []string{"--manifests", public}, []string{"permission", "CAP_NET_ADMIN"}},
 		{"no permission in a container", contained, []string{"--manifests", public}, []string{"permission", "CAP_NET_ADMIN"}},
 		{"no permission to clean up", unprivileged, []string{"cleanup"}, []string{"permission", "CAP_NET_ADMIN"}},
-		{"no permission to clean up by kube-proxy's flag", unprivileged, []string{"--cleanup"}, []string{"permission", "CAP_NET_ADMIN"}},
 		{"missing configuration", nil, []string{"--config", missing}, []string{"--config", missing}},
 		{"configuration cannot be written", nil, []string{"--write-config-to", missing + "/file"}, []string{"--write-config-to", missing}},
 		{"nothing to render", nil, []string{"render"}, []string{"no kube-vmap answers"}},
@@ -111,42 +101,5 @@ func TestRenderNamesSkippedObjects(t *testing.T) {
 		if comment := fmt.Sprintf("comment %q : goto", "default/"+s.Name+":tcp-0"); !strings.Contains(out.Stdout, comment) {
 			t.Errorf("%s is not printed", s.Name)
 		}
-	}
-}
-
-// TestRenderedRulesEqualProgrammedRules loads the rendered text on one host and runs the proxy
-// on another.
-func TestRenderedRulesEqualProgrammedRules(t *testing.T) {
-	l := newLab(t)
-	f := daemon.EmptyFolder(t, l)
-	writeCluster(f, l)
-	f.Put("services", tableServices()...)
-	for _, m := range modes {
-		t.Run(m.name, func(t *testing.T) {
-			args := append([]string{"render", "--manifests", f.Dir(), "--hostname-override", "node-1"}, m.flags...)
-			out := daemon.Run(t, l.Node.Host, args...)
-			if out.ExitCode != 0 || out.Stderr != "" {
-				t.Fatalf("render: exit code %d, %s", out.ExitCode, out.Stderr)
-			}
-			file := filepath.Join(t.TempDir(), "rules.nft")
-			if err := os.WriteFile(file, []byte(out.Stdout), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			runNFT(t, l.Remote.Host, "-f", file)
-
-			runNFT(t, l.Node.Host, "flush ruleset")
-			d := start(t, l.Node, f, append([]string{unprotected}, m.flags...)...)
-			watch(t, l.Node.Host).settles(f, m.flags...)
-			d.Stop()
-			// render knows only the addresses of the Node, not those of the machine.
-			for _, f := range model.Families {
-				for _, h := range []*lab.Host{l.Node.Host, l.Remote.Host} {
-					runNFT(t, h, "flush set "+nft.FamilyName(f)+" kube-vmap node-ips")
-				}
-			}
-			if programmed, rendered := listing(t, l.Node.Host), listing(t, l.Remote.Host); programmed != rendered {
-				t.Errorf("programmed\n%s\nrendered\n%s", programmed, rendered)
-			}
-		})
 	}
 }

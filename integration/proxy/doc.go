@@ -6,8 +6,7 @@
 //	                                          |
 //	pod-3, node-1, outside --- ClusterIP -----+----> pod-1, pod-2, remote-1
 //
-// table_test.go lists Services and what clients must observe of each. The other
-// tests are about the life of the program: invalid manifests, restarts, and other
-// programs that change its tables. How it survives a kill is tested in
-// integration/crash.
+// The tests are about the life of the program: invalid manifests, restarts, and other
+// programs that change its tables. What packets see is tested in integration/matrix, and
+// how it survives a kill in integration/crash.
 package proxy

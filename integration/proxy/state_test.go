@@ -4,10 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
-	"unique"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/desired"
@@ -17,39 +13,6 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 )
-
-// state is the rule set that manifests and flags lead to.
-type state struct {
-	config nft.Config
-	change nft.Change
-}
-
-// stateOf computes the state for the folder's present manifests.
-func stateOf(t testing.TB, f *daemon.Folder, flags ...string) state {
-	t.Helper()
-	config, change := desired.Rules(t, f.Dir(), flags...)
-	return state{config, change}
-}
-
-// difference returns an error if the kernel's tables differ from the state. Endpoints
-// may be in any slot, but slots must be dense and each endpoint in one of them.
-// Addresses that serve node ports are not compared: integration/matrix tests them.
-func (s state) difference(have nft.Tables) error {
-	nodeAddrs := []netip.Addr{}
-	for f, t := range have {
-		if t == nil {
-			continue
-		}
-		for _, e := range t.Sets[nft.SetID{Family: model.Family(f), Kind: nft.SetNodeIPs}.Name()].Elements {
-			nodeAddrs = append(nodeAddrs, e.Key.Addr)
-		}
-	}
-	s.change.NodeAddrs = &nodeAddrs
-	if _, b := nft.Adopt(s.config, have, s.change); len(b) > 0 {
-		return fmt.Errorf("the kernel still needs:\n%s", b)
-	}
-	return nil
-}
 
 // watcher reads the tables in a host's kernel.
 type watcher struct {
@@ -68,11 +31,28 @@ func watch(t *testing.T, h *lab.Host) *watcher {
 	return w
 }
 
-// settles waits until the kernel has the rules for the folder's manifests.
+// settles waits until the kernel has the rules for the folder's manifests. Addresses that serve
+// node ports are not compared: integration/matrix tests them.
 func (w *watcher) settles(f *daemon.Folder, flags ...string) {
 	w.t.Helper()
-	want := stateOf(w.t, f, flags...)
-	eventually.Succeeds(w.t, "the kernel has the rules for the manifests", func() error { return want.difference(w.read()) })
+	config, change := desired.Rules(w.t, f.Dir(), flags...)
+	eventually.Succeeds(w.t, "the kernel has the rules for the manifests", func() error {
+		have := w.read()
+		nodeAddrs := []netip.Addr{}
+		for f, t := range have {
+			if t == nil {
+				continue
+			}
+			for _, e := range t.Sets[nft.SetID{Family: model.Family(f), Kind: nft.SetNodeIPs}.Name()].Elements {
+				nodeAddrs = append(nodeAddrs, e.Key.Addr)
+			}
+		}
+		change.NodeAddrs = &nodeAddrs
+		if _, b := nft.Adopt(config, have, change); len(b) > 0 {
+			return fmt.Errorf("the kernel still needs:\n%s", b)
+		}
+		return nil
+	})
 }
 
 // read returns the tables without their owner.
@@ -97,16 +77,4 @@ func (w *watcher) generation() uint32 {
 		w.t.Fatal(err)
 	}
 	return g
-}
-
-// addresses lets go-cmp compare addresses.
-var addresses = cmpopts.EquateComparable(
-	netip.Addr{}, netip.AddrPort{}, unique.Handle[netip.Prefix]{})
-
-// unchanged checks that the tables are the same as before.
-func (w *watcher) unchanged(before nft.Tables) {
-	w.t.Helper()
-	if diff := cmp.Diff(before, w.read(), addresses); diff != "" {
-		w.t.Errorf("the tables changed (-before +after):\n%s", diff)
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"testing"
 
 	"kube-vmap/integration/daemon"
@@ -54,7 +53,8 @@ func stillAnswered(t *testing.T, all []connection) {
 	}
 }
 
-// TestEstablishedConnectionsSurvive makes one change after the other.
+// TestEstablishedConnectionsSurvive makes one change after the other, the last ones to the
+// endpoints of the connections.
 func TestEstablishedConnectionsSurvive(t *testing.T) {
 	l, f, w := newScene(t)
 	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1 pod-2"}
@@ -68,7 +68,8 @@ func TestEstablishedConnectionsSurvive(t *testing.T) {
 			f.Put("web", s)
 		}
 	}
-	steps := []struct {
+	flags := []string{daemon.PodRanges}
+	for _, step := range []struct {
 		name string
 		do   func()
 	}{
@@ -79,68 +80,20 @@ func TestEstablishedConnectionsSurvive(t *testing.T) {
 		{"the proxy is stopped", d.Stop},
 		{"the proxy starts again", func() { d = start(t, l.Node, f, daemon.PodRanges) }},
 		{"the proxy is killed", func() { d.Kill() }},
-		{"the proxy starts with other flags", func() { start(t, l.Node, f, daemon.PodRanges, "--masquerade-all") }},
-	}
-	flags := []string{daemon.PodRanges}
-	for _, step := range steps {
-		step.do()
-		if step.name == "the proxy starts with other flags" {
+		{"the proxy starts with other flags", func() {
 			flags = append(flags, "--masquerade-all")
-		}
-		w.settles(f, flags...)
-		t.Run(step.name, func(t *testing.T) { stillAnswered(t, all) })
-	}
-}
-
-// TestConnectionsToRemovedEndpointsDrain does not test UDP, which has no
-// connections that an endpoint could end.
-func TestConnectionsToRemovedEndpointsDrain(t *testing.T) {
-	l, f, w := newScene(t)
-	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"}
-	writeCluster(f, l)
-	f.Put("web", s)
-	startAndSettle(t, w, l, f, daemon.PodRanges)
-	all := slices.DeleteFunc(connect(t, l, s), func(c connection) bool { return c.transport.Protocol == model.UDP })
-
-	give := func(endpoints string) func() {
-		return func() {
-			s.EndpointSpec = endpoints
-			f.Put("web", s)
-		}
-	}
-	for _, step := range []struct {
-		name   string
-		do     func()
-		others string // result of new connections
-	}{
-		{"the endpoint terminates", give("pod-1/terminating pod-2"), "pod-2"},
-		{"the endpoint is gone", give("pod-2"), "pod-2"},
-		{"all endpoints are gone", give(""), isRefused},
-		{"the Service is gone", func() { f.Remove("web") }, isSilent},
+			start(t, l.Node, f, flags...)
+		}},
+		{"UDP has no connections that an endpoint could end", func() {
+			all = slices.DeleteFunc(all, func(c connection) bool { return c.transport.Protocol == model.UDP })
+		}},
+		{"the endpoints terminate", give("pod-1/terminating pod-2/terminating remote-1")},
+		{"the endpoints are gone", give("remote-1")},
+		{"all endpoints are gone", give("")},
+		{"the Service is gone", func() { f.Remove("web") }},
 	} {
 		step.do()
-		w.settles(f, daemon.PodRanges)
-		t.Run(step.name, func(t *testing.T) {
-			stillAnswered(t, all)
-			for _, w := range daemon.Transports() {
-				newOnes(t, everyone(l), w, s.ClusterAddrPort(w.Family), step.others)
-			}
-		})
-	}
-}
-
-// newOnes checks the result of new connections.
-func newOnes(t *testing.T, all []*lab.Host, w daemon.Transport, to netip.AddrPort, result string) {
-	t.Helper()
-	if result == isSilent {
-		silent(t, all, w, to)
-		return
-	}
-	for _, from := range all {
-		if result == isRefused {
-			refused(t, from, w, to)
-		} else {
-			answers(t, from, w, to, strings.Fields(result), nil)
-		}
+		w.settles(f, flags...)
+		t.Run(step.name, func(t *testing.T) { stillAnswered(t, all) })
 	}
 }
