@@ -2,7 +2,6 @@ package ruleset
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -54,15 +53,13 @@ func addrPorts(ip4, ip6 string) [2]netip.AddrPort {
 
 // newIntact returns a lab in which both Services are served and every host has a route to
 // them. By default veth leaves checksums to a device that does not exist, so that a wrong
-// one is never detected; with summed all hosts compute and check them.
-func newIntact(t *testing.T, summed bool) *lab.Lab {
+// one is never detected; here all hosts compute and check them.
+func newIntact(t *testing.T) *lab.Lab {
 	t.Helper()
 	l := labtest.New(t, lab.Options{Pods: 1, RemotePods: 1})
 	for _, h := range l.Hosts() {
-		if summed {
-			if err := h.Do(sumInSoftware); err != nil {
-				t.Fatal(err)
-			}
+		if err := h.Do(sumInSoftware); err != nil {
+			t.Fatal(err)
 		}
 	}
 	for _, h := range []*lab.Host{l.Pods[0].Host, l.RemotePods[0].Host} {
@@ -99,19 +96,14 @@ func TestChecksumsByEveryAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, summed := range []bool{false, true} {
-		t.Run(fmt.Sprintf("checksums in software: %t", summed), func(t *testing.T) {
-			t.Parallel()
-			l := newIntact(t, summed)
-			start(node(t, l), w)
-			for _, f := range model.Families {
-				for _, from := range []*lab.Host{l.Outside, l.Node.Host, l.Pods[0].Host} {
-					askAllWays(t, from, f)
-				}
-			}
-			checkUnchecked(t, l)
-		})
+	l := newIntact(t)
+	start(node(t, l), w)
+	for _, f := range model.Families {
+		for _, from := range []*lab.Host{l.Outside, l.Node.Host, l.Pods[0].Host} {
+			askAllWays(t, from, f)
+		}
 	}
+	checkUnchecked(t, l)
 }
 
 // askAllWays asks at every address, over every protocol.
@@ -142,30 +134,10 @@ func checkUnchecked(t *testing.T, l *lab.Lab) {
 	}
 }
 
-// nft encodes the place of checksums in the same rules in another way.
-func TestChecksumsByRulesLoadedByNft(t *testing.T) {
-	t.Parallel()
-	newer.mustBeHad(t)
-	w, err := parseWorld(intact)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := newIntact(t, true)
-	m, author := node(t, l), newMachine(t)
-	p, _ := start(author, w)
-	newer.load(m, render(t, p.rules))
-	for _, f := range model.Families {
-		for _, from := range []*lab.Host{l.Outside, l.Node.Host, l.Pods[0].Host} {
-			askAllWays(t, from, f)
-		}
-	}
-	checkUnchecked(t, l)
-}
-
-// The tests above prove something only if a wrong checksum is detected.
+// The test above proves something only if a wrong checksum is detected.
 func TestWrongChecksumIsDetected(t *testing.T) {
 	t.Parallel()
-	l := newIntact(t, true)
+	l := newIntact(t)
 	w, err := parseWorld(intact)
 	if err != nil {
 		t.Fatal(err)

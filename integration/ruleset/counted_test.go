@@ -80,21 +80,6 @@ func TestKernelKeepsWrittenCounts(t *testing.T) {
 	}
 }
 
-func TestConnectionsWithoutSetOrTable(t *testing.T) {
-	m := newMachine(t)
-	for _, f := range model.Families {
-		if got := m.connections(f); len(got) > 0 {
-			t.Errorf("without a table there are %v", got)
-		}
-	}
-	start(m, newWorld())
-	for _, f := range model.Families {
-		if got := m.connections(f); len(got) > 0 {
-			t.Errorf("without counting there are %v", got)
-		}
-	}
-}
-
 func TestNftListsAndLoadsConnections(t *testing.T) {
 	p, lists := counting(t)
 	for _, f := range model.Families {

@@ -2,10 +2,7 @@ package ruleset
 
 import (
 	"fmt"
-	"maps"
-	"net/netip"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +12,7 @@ import (
 
 // foreignWrites are changes that another program may make to our table of one family: nft
 // commands, in which T is the table, FAM the family, A and B are two addresses outside our
-// plan, C is a ClusterIP, and ADDR the type of addresses.
+// plan, C is a ClusterIP, S one with session affinity, and ADDR the type of addresses.
 var foreignWrites = map[string]string{
 	"flushes a chain that rewrites":      "flush chain T service-1",
 	"flushes a chain that remembers":     "flush chain T sticky-1-10800s",
@@ -78,6 +75,10 @@ var foreignWrites = map[string]string{
 		"add element T services { C . sctp . 3868 comment \"other\" : goto cluster-1 }",
 	"takes a Service's name": "delete element T services { C . sctp . 3868 };" +
 		"add element T services { C . sctp . 3868 : goto cluster-1 }",
+	"gives an endpoint another number": "delete element T sticky-numbers { S . tcp . 80 . 0 };" +
+		"add element T sticky-numbers { S . tcp . 80 . 0 : f000:1 }",
+	"replaces an endpoint": "delete element T endpoints-0 { C . sctp . 3868 };" +
+		"add element T endpoints-0 { C . sctp . 3868 : A . 9 }",
 	"empties a set":             "flush set T cluster-ips",
 	"empties a map of data":     "flush map T endpoints-1",
 	"empties a map of verdicts": "flush map T services",
@@ -113,6 +114,7 @@ func commands(foreignWrite string, f model.Family) string {
 		"A":    {"198.51.100.1", "2001:db8:99::1"},
 		"B":    {"198.51.100.7", "2001:db8:99::7"},
 		"C":    {"10.96.0.11", "fd00:10:96::b"},
+		"S":    {"10.96.0.14", "fd00:10:96::e"},
 		"ADDR": {"ipv4_addr", "ipv6_addr"},
 		"FAM":  {"ip", "ip6"},
 		"L":    {"32", "128"},
@@ -173,75 +175,4 @@ func TestForeignChangesAreReverted(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestForeignChangesDuringHistoryAreReverted(t *testing.T) {
-	withSeeds(t, 1, func(t *testing.T, c *chance) {
-		m := newMachine(t)
-		p, _ := start(m, newWorld())
-		for range steps() / 2 {
-			p.turn(c.step(p.world))
-			for range 1 + c.IntN(3) {
-				c.writeAsAnother(p)
-			}
-			p, _ = start(m, p.world)
-			p.checkNothingToDo(c)
-			p.checkLikeFresh()
-		}
-	})
-}
-
-// writeAsAnother does something random to our tables. Some of it fails, for what it
-// is about may not be there.
-func (c *chance) writeAsAnother(p *proxy) {
-	p.t.Helper()
-	f := one(c, model.Families[:]...)
-	var text string
-	switch c.IntN(3) {
-	case 0:
-		names := slices.Sorted(maps.Keys(foreignWrites))
-		text = commands(foreignWrites[one(c, names...)], f)
-	case 1:
-		text = c.lose(p, f)
-	case 2:
-		text = c.swap(p, f)
-	}
-	o := installed(p.t).run(p.machine, text, "-f", "-")
-	if o.crashed() {
-		p.t.Fatalf("nft crashed: %v\n%s\nof:\n%s", o.err, o.stderr, text)
-	}
-}
-
-// lose deletes elements of every set.
-func (c *chance) lose(p *proxy, f model.Family) string {
-	var b nft.Batch
-	for id, elements := range p.rules.Elements() {
-		elements = slices.DeleteFunc(elements, func(nft.Element) bool { return !c.in(3) })
-		if id.Family == f && len(elements) > 0 {
-			b = append(b, nft.DeleteElements{Set: id, Elements: elements})
-		}
-	}
-	return b.String()
-}
-
-// swap gives elements of every map of data another value.
-func (c *chance) swap(p *proxy, f model.Family) string {
-	var b nft.Batch
-	for id, elements := range p.rules.Elements() {
-		elements = slices.DeleteFunc(elements, func(nft.Element) bool { return !c.in(3) })
-		if content := id.Layout().Content; id.Family != f || len(elements) == 0 || content != nft.ContentEndpoint && content != nft.ContentNumber {
-			continue
-		}
-		b = append(b, nft.DeleteElements{Set: id, Elements: elements})
-		for i := range elements {
-			v := &elements[i].Value
-			if id.Layout().Content == nft.ContentNumber {
-				v.Number = one[uint32](c, 0, 1, 0xf0000001, 0xffffffff, 0xf0000000|c.Uint32()>>4)
-				continue
-			}
-			v.Endpoint = netip.AddrPortFrom(address(podRanges[f], c.IntN(30)), 8080)
-		}
-		b = append(b, nft.AddElements{Set: id, Elements: elements})
-	}
-	return b.String()
 }

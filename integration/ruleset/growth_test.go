@@ -2,7 +2,6 @@ package ruleset
 
 import (
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
@@ -10,62 +9,30 @@ import (
 	"kube-vmap/nft"
 )
 
+// TestSetsGrowWithTheirServices has sets of every kind grow while chains and elements are
+// deleted, and those that one chain reads together.
 func TestSetsGrowWithTheirServices(t *testing.T) {
-	m := newMachine(t)
-	p, _ := start(m, services(300))
-	for _, n := range []int{384, 385, 1536, 1537, 5000, 10} {
-		p.turn(services(n)) // compares what the kernel has with the state
-		p.checkLikeFresh()
+	p, _ := start(newMachine(t), fullServices(10))
+	fewer, none := services(900), services(900)
+	for match, fe := range fewer.frontends {
+		fewer.serve(match, fe.Pool.Cluster[:2]...)
+		none.serve(match)
 	}
-	for _, f := range model.Families {
-		services := p.read()[f].Sets["services"]
-		if n := len(services.Elements); n != 10 || services.Shape.Size < 5000 {
-			t.Errorf("family %s: map services has %d elements and a size of %d, want 10 and room for 5000",
-				nft.FamilyName(f), n, services.Shape.Size)
+	without := fullServices(1500)
+	for i := range 100 {
+		for _, f := range model.Families {
+			without.remove(web(f, i))
 		}
 	}
-}
-
-func TestSmallSetKeepsItsSize(t *testing.T) {
-	p, _ := start(newMachine(t), services(384))
-	for _, op := range p.turn(services(383)) {
-		if set, ok := op.(nft.AddSet); ok {
+	for _, next := range []*world{fullServices(300), without, fullServices(3), services(300), fewer, services(0), none} {
+		p.turn(next) // compares what the kernel has with the state
+		p.checkLikeFresh()
+	}
+	for _, op := range p.turn(services(800)) {
+		if set, ok := op.(nft.AddSet); ok && set.Size < 900 && set.Set.Kind == nft.SetServices {
 			t.Errorf("a set was rebuilt: %v", set)
 		}
 	}
-}
-
-// The map that grows still has elements that lead to the deleted chain.
-func TestMapGrowsWhileAChainIsDeleted(t *testing.T) {
-	p, _ := start(newMachine(t), services(300))
-	next := services(900)
-	for match, fe := range next.frontends {
-		next.serve(match, fe.Pool.Cluster[:2]...)
-	}
-	batch := p.turn(next)
-	for _, f := range model.Families {
-		grown := nft.DeleteSet{Family: f, Name: "services"}
-		gone := nft.DeleteChain{Family: f, Name: "lb-3"}
-		if !contains(batch, grown) || !contains(batch, gone) {
-			t.Errorf("the batch lacks %q or %q", grown, gone)
-		}
-	}
-}
-
-func TestSetGrowsWhileElementsAreDeleted(t *testing.T) {
-	p, _ := start(newMachine(t), services(300))
-	next := services(900)
-	for i := range 100 {
-		for _, f := range model.Families {
-			delete(next.frontends, web(f, i))
-		}
-	}
-	p.turn(next)
-	p.checkLikeFresh()
-}
-
-func contains(b nft.Batch, op nft.Op) bool {
-	return slices.ContainsFunc(b, func(o nft.Op) bool { return o.String() == op.String() })
 }
 
 func TestManyServiceCIDRs(t *testing.T) {
@@ -146,59 +113,5 @@ func TestServiceWithMoreEndpointsThanSlots(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// With Maglev the number of slots does not depend on the number of endpoints, up to the
-// size of the table.
-func TestMaglevTableIsAddedAndDeleted(t *testing.T) {
-	with := func(n int) *world {
-		w := services(3)
-		for _, f := range model.Families {
-			var endpoints []netip.AddrPort
-			for k := range n {
-				endpoints = append(endpoints, endpoint(f, k))
-			}
-			w.serve(web(f, 1), endpoints...)
-			w.frontends[web(f, 1)].Pool.Scheduler = model.SchedulerMaglev
-		}
-		return w
-	}
-	p, _ := start(newMachine(t), with(1))
-	for _, n := range []int{2, 10, 9, 251, 252, 251, 1, 3, 0, 7} {
-		p.turn(with(n))
-		p.checkLikeFresh()
-		for _, f := range model.Families {
-			_, maglev := p.held[f].Chains["maglev-251"]
-			if maglev != (n > 1 && n <= 251) {
-				t.Errorf("family %s, %d endpoints: there is a table: %t", nft.FamilyName(f), n, maglev)
-			}
-		}
-	}
-}
-
-// One chain reads both sets; its rules are written once.
-func TestTwoSetsOfOneChainGrowTogether(t *testing.T) {
-	p, _ := start(newMachine(t), services(0))
-	next := services(900)
-	for match := range next.frontends {
-		next.serve(match)
-	}
-	batch := p.turn(next)
-	for _, f := range model.Families {
-		for _, name := range []string{"no-endpoint-services", "cluster-ips"} {
-			if grown := (nft.DeleteSet{Family: f, Name: name}); !contains(batch, grown) {
-				t.Errorf("the batch lacks %q", grown)
-			}
-		}
-	}
-	p.checkLikeFresh()
-}
-
-func TestSetsOfEveryKindGrowWithTheirServices(t *testing.T) {
-	p, _ := start(newMachine(t), fullServices(10))
-	for _, n := range []int{100, 500, 1500, 3} {
-		p.turn(fullServices(n))
-		p.checkLikeFresh()
 	}
 }

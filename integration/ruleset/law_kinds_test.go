@@ -48,7 +48,7 @@ func fullServices(n int) *world {
 	return w
 }
 
-func TestNoObjectPerAddress(t *testing.T) {
+func TestNoChainSetOrRulePerService(t *testing.T) {
 	small, _ := start(newMachine(t), fullServices(few))
 	large, _ := start(newMachine(t), fullServices(crowd))
 	for _, f := range model.Families {
@@ -73,20 +73,6 @@ func TestNoObjectPerAddress(t *testing.T) {
 	batch := large.turn(fullServices(few))
 	if n := batch.Counts().Objects; n != 0 {
 		t.Errorf("%d Services go, and with them %d objects", crowd-few, n)
-	}
-}
-
-func TestChangeOfManyAddressesIsOneElement(t *testing.T) {
-	p, _ := start(newMachine(t), fullServices(crowd))
-	for _, f := range model.Families {
-		next := p.world.clone()
-		next.edit(web(f, few), func(pool *model.Pool) {
-			pool.Cluster = slices.Clone(pool.Cluster)
-			pool.Cluster[2] = endpoint(f, 60000)
-		})
-		if c := p.turn(next).Counts(); c != (nft.Counts{Added: 1, Deleted: 1}) {
-			t.Errorf("family %s: a replaced endpoint takes %+v", nft.FamilyName(f), c)
-		}
 	}
 }
 

@@ -67,32 +67,6 @@ func TestProtectedTablesCannotBeChangedByOthers(t *testing.T) {
 	}
 }
 
-func TestProtectedTablesGetANewOwner(t *testing.T) {
-	m, c, all := protected(t)
-	_, batch := nft.Adopt(c, m.read(), all)
-	m.apply(batch)
-	if err := m.kernel.Close(); err != nil {
-		t.Fatal(err)
-	}
-	m.kernel = m.open()
-	_, batch = nft.Adopt(c, m.read(), all)
-	for _, op := range batch {
-		if add, isAdd := op.(nft.AddTable); !isAdd || !add.Protected {
-			t.Errorf("a new owner changes %s", op)
-		}
-	}
-	if len(batch) != len(model.Families) {
-		t.Errorf("it takes possession of %d tables", len(batch))
-	}
-	m.apply(batch)
-	if _, batch := nft.Adopt(c, m.read(), all); len(batch) > 0 {
-		t.Errorf("what is owned is taken again:\n%s", batch)
-	}
-	if _, err := m.open().Apply(nft.Batch{nft.DeleteTable{}}); !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("the new owner's table is not its own: %v", err)
-	}
-}
-
 // The kernel refuses a base chain in the transaction that gives a table its owner.
 func TestNewOwnerAddsBaseChains(t *testing.T) {
 	m, c, all := protected(t)

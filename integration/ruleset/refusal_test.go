@@ -105,65 +105,6 @@ func TestRefusalNamesTheElement(t *testing.T) {
 	}
 }
 
-func TestRefusalWithoutTable(t *testing.T) {
-	for _, f := range model.Families {
-		t.Run(nft.FamilyName(f), func(t *testing.T) {
-			m := newMachine(t)
-			p, _ := start(m, services(10))
-			installed(t).load(m, "delete table "+nft.FamilyName(f)+" "+nft.TableName)
-			refusal := m.refused(p.rules.Plan(p.world.to(services(11))).Batch)
-			add, ok := refusal.Op.(nft.AddElements)
-			if !ok || add.Set.Family != f || !errors.Is(refusal, fs.ErrNotExist) {
-				t.Errorf("refused: %v, want elements of family %s that have no table", refusal, nft.FamilyName(f))
-			}
-			// No Service is the offender, or it would be quarantined.
-			if refusal.NamesService() || refusal.Element != nil {
-				t.Errorf("the refusal names Service %s, element %v", refusal.Service, refusal.Element)
-			}
-			p, _ = start(m, services(11))
-			p.checkLikeFresh()
-		})
-	}
-}
-
-func TestRefusalWithoutElement(t *testing.T) {
-	mustNameElements(t)
-	for _, f := range model.Families {
-		t.Run(nft.FamilyName(f), func(t *testing.T) {
-			m := newMachine(t)
-			p, _ := start(m, services(2000))
-			next := p.world.clone()
-			for match, fe := range next.frontends {
-				others := slices.Clone(fe.Pool.Cluster)
-				others[1] = endpoint(match.Family, 61000)
-				slices.SortFunc(others, netip.AddrPort.Compare)
-				next.serve(match, others...)
-			}
-			lost := next.frontends[web(f, 1234)]
-			slot := nft.SetID{Family: f, Kind: nft.SetEndpoints, Slot: 1}
-			m.apply(nft.Batch{nft.DeleteElements{Set: slot, Elements: []nft.Element{{Key: key(lost.Match)}}}})
-
-			refusal := m.refused(p.rules.Plan(p.world.to(next)).Batch)
-			if op, ok := refusal.Op.(nft.DeleteElements); !ok || op.Set != slot || !errors.Is(refusal, fs.ErrNotExist) {
-				t.Errorf("refused: %v, want the deletion of an element of %s", refusal, slot.Name())
-			}
-			if refusal.Service != lost.Service || refusal.Element == nil || refusal.Element.Key != key(lost.Match) {
-				t.Errorf("the refusal is about Service %s, element %v; want %s", refusal.Service, refusal.Element, lost.Match)
-			}
-		})
-	}
-}
-
-func TestRefusalNamesTheOp(t *testing.T) {
-	m := newMachine(t)
-	start(m, services(1))
-	chain := nft.DeleteChain{Family: model.IPv4, Name: "lb-3"}
-	refusal := m.refused(nft.Batch{nft.AddTable{}, chain})
-	if refusal.Op != chain || refusal.NamesService() {
-		t.Errorf("refused: %v, want %v", refusal, chain)
-	}
-}
-
 // The kernel queues an error for each message until the socket is full. None of
 // them may be taken for the answer to the next batch.
 func TestManyErrorsStayWithTheirBatch(t *testing.T) {
@@ -201,28 +142,4 @@ func TestAllOffendersAreNamed(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("offenders are %v, want %v", got, want)
 	}
-}
-
-// A full set accepts replacements: the kernel does not count elements that the same
-// transaction deletes.
-func TestFullSetAcceptsReplacements(t *testing.T) {
-	const size = 384 // of a set that was made for half as many
-	m := newMachine(t)
-	p, _ := start(m, services(size/2))
-	p.turn(services(size))
-	for _, f := range model.Families {
-		id := nft.SetID{Family: f, Kind: nft.SetEndpoints}
-		if full := p.rules.Tables()[f].Sets[id.Name()]; len(full.Elements) != size || full.Shape.Size != size {
-			t.Fatalf("%s holds %d of %d", id.Name(), len(full.Elements), full.Shape.Size)
-		}
-	}
-	next := p.world.clone()
-	for match, fe := range next.frontends {
-		others := slices.Clone(fe.Pool.Cluster)
-		for i := range others {
-			others[i] = endpoint(match.Family, 60_000+i)
-		}
-		next.serve(match, others...)
-	}
-	p.turn(next)
 }
