@@ -40,25 +40,6 @@ func (b *ledger) note(w daemon.Transport, to netip.AddrPort, by string) {
 	b.lines[pair{match(w, to), b.hosts[i].AddrPort(w.Family, daemon.TargetPort)}]++
 }
 
-// fold adds the counts of removed endpoints to those of former endpoints.
-func (b *ledger) fold(gone ...*lab.Host) {
-	for at, n := range b.lines {
-		if slices.ContainsFunc(gone, func(h *lab.Host) bool { return h.Addr(at.asked.Family) == at.endpoint.Addr() }) {
-			delete(b.lines, at)
-			b.lines[pair{asked: at.asked}] += n
-		}
-	}
-}
-
-// forget removes connections to the addresses.
-func (b *ledger) forget(addrs ...netip.Addr) {
-	for at := range b.lines {
-		if slices.Contains(addrs, at.asked.Addr) {
-			delete(b.lines, at)
-		}
-	}
-}
-
 func match(w daemon.Transport, to netip.AddrPort) model.Match {
 	return model.Match{Family: w.Family, Addr: to.Addr(), Protocol: w.Protocol, Port: to.Port()}
 }

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -96,49 +95,7 @@ func TestCommandOutcomes(t *testing.T) {
 	}
 }
 
-func TestCommandJSONAndYAML(t *testing.T) {
-	r, web := newServing(t, 1)
-	for _, f := range model.Families {
-		args := []string{"--from=" + r.Pods[3].Addr(f).String(), to(web.AddrPort(r.Node, f, model.KindClusterIP, 0), model.TCP)}
-		stdout, _, code := r.command(append(args, "-o", "json")...)
-		var got struct {
-			Service, Arrives, Process string
-			Outcomes                  []struct {
-				Verdict   string
-				Endpoints []struct {
-					Address string
-					Port    int
-				}
-			}
-		}
-		r.must(json.Unmarshal([]byte(stdout), &got))
-		if code != exit.Trouble || !isUnobserved(stdout) || got.Service != "default/web:tcp-0" || got.Arrives != "always" || got.Process != "answers" ||
-			len(got.Outcomes) != 1 || got.Outcomes[0].Verdict != "delivered" ||
-			got.Outcomes[0].Endpoints[0].Address != r.servers[0].Addr(f).String() || got.Outcomes[0].Endpoints[0].Port != daemon.TargetPort {
-			t.Errorf("exit code %d, %s", code, stdout)
-		}
-		r.expect(0, []string{"arrives: always\n", "verdict: delivered\n", "service: default/web:tcp-0\n"}, append(args, "-o", "yaml")...)
-	}
-}
-
-func TestCommandErrorsNameTheRemedy(t *testing.T) {
+func TestCommandNeedsTheTables(t *testing.T) {
 	r := newRig(t)
-	from, target := "--from=10.244.1.5", "--to=10.96.0.1:80"
-	r.expect(2, []string{"there is no table kube-vmap of IPv4", "is kube-vmap running here?", "nsenter"}, from, target)
-	for _, tc := range []struct {
-		want string
-		args []string
-	}{
-		{"both must be given", nil},
-		{"write 10.96.0.10:53/udp", []string{from, "--to=10.96.0.10"}},
-		{"write tcp, udp or sctp", []string{from, "--to=10.96.0.10:53/icmp"}},
-		{"kubectl get service", []string{from, "--to=kube-dns:53"}},
-		{"kubectl vmap explain", []string{from, "--to=pod/web-0:80"}},
-		{"only addresses are known", []string{from, "--to=svc/web:80"}},
-		{"kubectl get pod", []string{"--from=web-0", target}},
-		{"of one family", []string{from, "--to=[fd00::1]:80"}},
-		{"text, json or yaml", []string{from, target, "-o", "xml"}},
-	} {
-		r.expect(2, []string{tc.want}, tc.args...)
-	}
+	r.expect(2, []string{"there is no table kube-vmap of IPv4", "is kube-vmap running here?", "nsenter"}, "--from=10.244.1.5", "--to=10.96.0.1:80")
 }

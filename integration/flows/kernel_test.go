@@ -1,8 +1,6 @@
 package flows
 
 import (
-	"context"
-	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -39,21 +37,6 @@ func TestStaleFlowsOfAllZonesAndSourcesAreDeleted(t *testing.T) {
 		frontend(model.IPv6, model.UDP, "vip", 53, at(model.IPv6, "ep1", 53)),
 	}
 	x.check(x.follow(x.open()).commit(sync.Committed{Set: set}, 2), keep, stale)
-}
-
-func TestSameTupleInAnotherZoneIsAnotherFlow(t *testing.T) {
-	t.Parallel()
-	for _, f := range model.Families {
-		x := newTable(t)
-		e := flow{protocol: model.UDP, client: at(f, "client", 4000), to: at(f, "vip", 53), by: at(f, "ep1", 53)}
-		zone := e
-		zone.zone, zone.by = 7, at(f, "ep2", 53)
-		x.add(e, zone)
-		c := x.open()
-		found := x.list(c, conntrack.Query{Family: f, Protocol: model.UDP}, func(c conntrack.Entry) bool { return c.Reply == zone.by })
-		x.delete(c, found, 1)
-		x.expect([]flow{e})
-	}
 }
 
 func TestDeleteSparesAFlowThatReplacedAnother(t *testing.T) {
@@ -113,69 +96,6 @@ func TestListFiltersByProtocolAndPort(t *testing.T) {
 	}
 }
 
-func TestStaleFlowsOfManyServicesAreDeleted(t *testing.T) {
-	t.Parallel()
-	for _, f := range model.Families {
-		x := newTable(t)
-		keep, stale := crowd(f, 20_000)
-		follower := x.follow(x.open())
-		follower.commit(sync.Committed{Full: true, Set: crowdFrontends(f, true)}, 1)
-		x.add(slices.Concat(keep, stale)...)
-		x.check(follower.commit(sync.Committed{Set: crowdFrontends(f, false)}, 1), keep, stale)
-	}
-}
-
-func TestFlowsMayChangeMeanwhile(t *testing.T) {
-	t.Parallel()
-	const rounds = 2
-	for _, f := range model.Families {
-		x := newTable(t)
-		keep, stale := crowd(f, 2000)
-		x.add(keep...)
-		follower := x.follow(x.open())
-		follower.commit(sync.Committed{Full: true, Set: crowdFrontends(f, true)}, 1)
-		traffic := make(chan error)
-		ctx, stop := context.WithCancel(t.Context())
-		go func() { traffic <- x.churn(ctx, f) }()
-		deleted := 0
-		for range rounds {
-			x.add(stale...)
-			deleted += follower.commit(sync.Committed{Full: true, Set: crowdFrontends(f, false)}, 1)
-		}
-		stop()
-		if err := <-traffic; err != nil {
-			t.Fatal(err)
-		}
-		if deleted != rounds*len(stale) {
-			t.Errorf("deleted %d flows, want %d", deleted, rounds*len(stale))
-		}
-		x.expect(keep)
-	}
-}
-
-// churn adds and deletes flows to an address that is no Service, until ctx ends.
-func (x *table) churn(ctx context.Context, f model.Family) error {
-	c := x.open()
-	var batch []flow
-	for i := range uint16(2000) {
-		batch = append(batch, flow{protocol: model.UDP, client: at(f, "client", 20000+i), to: at(f, "other", 9), by: at(f, "ep3", 9)})
-	}
-	for ctx.Err() == nil {
-		if err := x.tryAdd(batch); err != nil {
-			return err
-		}
-		own := func(e conntrack.Entry) bool { return e.Original.Port() == 9 }
-		found, err := c.List(conntrack.Query{Family: f, Protocol: model.UDP, Port: 9}, own)
-		if err != nil {
-			return err
-		}
-		if n, err := c.Delete(found); err != nil || n != len(batch) {
-			return fmt.Errorf("deleted %d of %d flows that are not stale: %w", n, len(batch), err)
-		}
-	}
-	return nil
-}
-
 func every(conntrack.Entry) bool { return true }
 
 // list lists entries, and fails the test on an error.
@@ -224,15 +144,3 @@ func client(f model.Family, i int) netip.AddrPort {
 }
 
 func isStale(e conntrack.Entry) bool { return e.Reply.Addr() == addressPlan[e.Family()]["ep3"] }
-
-// crowdFrontends returns the Services of a crowd, with or without the endpoint of stale flows.
-func crowdFrontends(f model.Family, former bool) (all []model.Frontend) {
-	for port := uint16(100); port < 100+crowdServices; port++ {
-		endpoints := []netip.AddrPort{at(f, "ep1", port)}
-		if former {
-			endpoints = append(endpoints, at(f, "ep3", port))
-		}
-		all = append(all, frontend(f, model.UDP, "vip", port, endpoints...))
-	}
-	return all
-}

@@ -1,7 +1,6 @@
 package flows
 
 import (
-	"net/netip"
 	"slices"
 	"testing"
 
@@ -82,69 +81,12 @@ func matrixFrontends(endpoints ...string) (all []model.Frontend) {
 
 func TestOnlyStaleUDPFlowsAreDeleted(t *testing.T) {
 	t.Parallel()
-	t.Run("at the start", func(t *testing.T) {
-		t.Parallel()
-		keep, stale := matrix()
-		x := newTable(t)
-		x.add(slices.Concat(keep, stale)...)
-		x.check(x.follow(x.open()).commit(sync.Committed{Full: true, Set: matrixFrontends("ep1", "ep2")}, 2), keep, stale)
-	})
-	t.Run("after a change", func(t *testing.T) {
-		t.Parallel()
-		keep, stale := matrix()
-		x := newTable(t)
-		f := x.follow(x.open())
-		f.commit(sync.Committed{Full: true, Set: matrixFrontends("ep1", "ep3")}, 2)
-		x.add(slices.Concat(keep, stale)...)
-		x.check(f.commit(sync.Committed{Set: matrixFrontends("ep1", "ep2")}, 2), keep, stale)
-	})
-	t.Run("with a new Service", func(t *testing.T) {
-		t.Parallel()
-		keep, stale := matrix()
-		x := newTable(t)
-		f := x.follow(x.open())
-		x.add(slices.Concat(keep, stale)...)
-		x.check(f.commit(sync.Committed{Set: matrixFrontends("ep1", "ep2")}, 2), keep, stale)
-	})
-	t.Run("without endpoints, and deleted", func(t *testing.T) {
-		t.Parallel()
-		keep, stale := matrix()
-		keep, more := split(keep)
-		for _, gone := range []bool{false, true} {
-			x := newTable(t)
-			f := x.follow(x.open())
-			f.commit(sync.Committed{Full: true, Set: matrixFrontends("ep1", "ep2")}, 2)
-			x.add(slices.Concat(keep, stale, more)...)
-			committed := sync.Committed{Set: matrixFrontends()}
-			if gone {
-				committed = sync.Committed{}
-				for _, old := range matrixFrontends() {
-					committed.Gone = append(committed.Gone, old.Match)
-				}
-			}
-			x.check(f.commit(committed, 2), keep, slices.Concat(stale, more))
-		}
-	})
-}
-
-// split separates the UDP flows to the Service.
-func split(all []flow) (rest, current []flow) {
-	var ours []model.Match
-	for _, f := range matrixFrontends() {
-		ours = append(ours, f.Match)
-	}
-	for _, e := range all {
-		m := model.Match{Family: model.FamilyOf(e.to.Addr()), Addr: e.to.Addr(), Protocol: e.protocol, Port: e.to.Port()}
-		if slices.Contains(nodeAddrs, m.Addr) {
-			m.Addr = netip.Addr{} // as a node port
-		}
-		if e.protocol == model.UDP && slices.Contains(ours, m) {
-			current = append(current, e)
-		} else {
-			rest = append(rest, e)
-		}
-	}
-	return rest, current
+	keep, stale := matrix()
+	x := newTable(t)
+	f := x.follow(x.open())
+	f.commit(sync.Committed{Full: true, Set: matrixFrontends("ep1", "ep3")}, 2)
+	x.add(slices.Concat(keep, stale)...)
+	x.check(f.commit(sync.Committed{Set: matrixFrontends("ep1", "ep2")}, 2), keep, stale)
 }
 
 // check compares the remaining flows, and the number of deleted ones.

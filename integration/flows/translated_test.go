@@ -30,37 +30,6 @@ func walked(t testing.TB, each walk) (flows []flow, ids map[uint32]bool) {
 	return flows, ids
 }
 
-// TestEachTranslatedHasTranslatedEntriesOnly has entries of every protocol and family, and
-// twice as many whose destination was not translated.
-func TestEachTranslatedHasTranslatedEntriesOnly(t *testing.T) {
-	x := newTable(t)
-	var want []flow
-	for _, f := range model.Families {
-		for _, p := range model.Protocols {
-			for i := range 10 {
-				e := flow{protocol: p, client: client(f, i), to: at(f, "vip", 80), by: at(f, "ep1", 8080), translated: true}
-				direct := flow{protocol: p, client: client(f, 300+i), to: at(f, "ep1", 8080), by: at(f, "ep1", 8080)}
-				other := direct
-				other.to, other.by = at(f, "ep3", 53), at(f, "ep3", 53)
-				x.add(e, direct, other)
-				want = append(want, flow{protocol: p, to: e.to, by: e.by})
-			}
-		}
-	}
-	slices.SortFunc(want, compareFlows)
-	c := x.open()
-	got, ids := walked(t, c.EachTranslated)
-	if !slices.Equal(got, want) || len(ids) != len(want) {
-		t.Errorf("%d entries with %d numbers, want %d: %v", len(got), len(ids), len(want), got)
-	}
-	_, again := walked(t, c.EachTranslated)
-	for id := range ids {
-		if !again[id] {
-			t.Errorf("number %d changed", id)
-		}
-	}
-}
-
 // TestWalksTellAnsweredEntries has entries of every protocol and family with and without a
 // reply, of two endpoints, and others whose destination was not translated.
 func TestWalksTellAnsweredEntries(t *testing.T) {
@@ -93,6 +62,14 @@ func TestWalksTellAnsweredEntries(t *testing.T) {
 	c := x.open()
 	if got, _ := walked(t, c.EachUnanswered); !slices.Equal(got, unanswered) {
 		t.Errorf("unanswered: %v, want %v", got, unanswered)
+	}
+	got, ids := walked(t, c.EachTranslated)
+	want := slices.SortedFunc(slices.Values(slices.Concat(all, unanswered)), compareFlows)
+	if !slices.Equal(got, want) || len(ids) != len(want) {
+		t.Errorf("%d entries with %d numbers, want %d: %v", len(got), len(ids), len(want), got)
+	}
+	if _, again := walked(t, c.EachTranslated); !maps.Equal(again, ids) {
+		t.Errorf("numbers %v changed to %v", ids, again)
 	}
 	for addr, want := range answered {
 		got, _ := walked(t, func(begin func(), fn func(conntrack.Entry)) error {

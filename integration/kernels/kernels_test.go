@@ -2,182 +2,13 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
-
-func TestArchiveContainsItsFiles(t *testing.T) {
-	dir := t.TempDir()
-	from := filepath.Join(dir, "from")
-	if err := os.MkdirAll(filepath.Join(from, "below"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string]string{"odd": "12345", "below/empty": "", "below/even": "1234"} {
-		if err := os.WriteFile(filepath.Join(from, name), []byte(content), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Symlink("odd", filepath.Join(from, "link")); err != nil {
-		t.Fatal(err)
-	}
-	disk := filepath.Join(dir, "disk")
-	a, err := newArchive(disk)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.text("/etc/deep/text", "a line\n")
-	a.copy("/folder", from)
-	a.text("/etc/deep/text", "what is there already stays")
-	if err := a.close(); err != nil {
-		t.Fatal(err)
-	}
-	to := unpack(t, disk)
-	for name, want := range map[string]string{
-		"etc/deep/text": "a line\n", "folder/odd": "12345", "folder/link": "12345",
-		"folder/below/empty": "", "folder/below/even": "1234",
-	} {
-		if got, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(got) != want {
-			t.Errorf("%s: %q, %v, want %q", name, got, err, want)
-		}
-	}
-	if info, err := os.Stat(filepath.Join(to, "folder/odd")); err != nil || info.Mode().Perm() != 0o755 {
-		t.Errorf("the program is not executable: %v, %v", info.Mode(), err)
-	}
-}
-
-// unpack unpacks an archive with cpio.
-func unpack(t *testing.T, disk string) (dir string) {
-	t.Helper()
-	path, err := exec.LookPath("cpio")
-	if err != nil {
-		t.Skip("cpio cannot be had")
-	}
-	file, err := os.Open(disk)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	cmd := exec.Command(path, "--extract", "--make-directories", "--quiet")
-	cmd.Stdin, cmd.Dir = file, t.TempDir()
-	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
-		t.Fatalf("cpio: %v\n%s", err, out)
-	}
-	return cmd.Dir
-}
-
-func TestIncompleteDiskIsAnError(t *testing.T) {
-	a, err := newArchive(filepath.Join(t.TempDir(), "disk"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.copy("/missing", "/does/not/exist")
-	a.text("/there", "")
-	if err := a.close(); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%v, want an error for a missing file", err)
-	}
-}
-
-func TestModulesIncludeDependenciesButNotSCTP(t *testing.T) {
-	got := chosenModules(map[string][]string{
-		"kernel/net/netfilter/nf_tables.ko": {"kernel/net/netfilter/nfnetlink.ko", "kernel/drivers/needed.ko"},
-		"kernel/net/sctp/sctp.ko":           {"kernel/lib/sum.ko"},
-		"kernel/net/netfilter/xt_sctp.ko":   nil,
-		"kernel/drivers/net/veth.ko":        nil,
-		"kernel/drivers/net/other.ko":       nil,
-	})
-	want := []string{
-		"kernel/drivers/needed.ko", "kernel/drivers/net/veth.ko", "kernel/net/netfilter/nf_tables.ko",
-		"kernel/net/netfilter/nfnetlink.ko", "kernel/net/netfilter/xt_sctp.ko",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-}
-
-func TestOtherArchitecturesRunASample(t *testing.T) {
-	for _, tt := range []struct {
-		arch, suites, tests string
-		want                string // the flag that chooses tests of integration/matrix; "-" if it does not run
-		demo                bool
-	}{
-		{"amd64", "", "", "", true},
-		{"amd64", "", "TestMatrix", "-test.run=TestMatrix", false},
-		{"amd64", "lab", "", "-", false},
-		{"arm64", "", "", "-test.run=^TestMatrix$/", true},
-		{"arm64", "matrix", "", "", false},
-		{"arm64", "demo", "", "-", true},
-		{"arm64", "", "TestMatrix", "-test.run=TestMatrix", false},
-	} {
-		o := options{arch: tt.arch, suites: regexp.MustCompile(tt.suites), tests: regexp.MustCompile(tt.tests)}
-		got, demo := "-", false
-		for _, s := range o.chosen() {
-			switch s.name {
-			case "integration/matrix":
-				got = strings.Join(slices.DeleteFunc(s.args(), func(arg string) bool { return !strings.HasPrefix(arg, "-test.run") }), "")
-			case "integration/demo":
-				demo = true
-			}
-		}
-		if !strings.HasPrefix(got, tt.want) || tt.want == "" && got != "" || demo != tt.demo {
-			t.Errorf("%s, suites %q, tests %q: %q, demo %v; want %q, %v", tt.arch, tt.suites, tt.tests, got, demo, tt.want, tt.demo)
-		}
-	}
-}
-
-func TestFetchedProgramsReplaceThoseOfThisMachine(t *testing.T) {
-	kernel := t.TempDir()
-	for name, content := range map[string]string{"usr/sbin/nft": "fetched", "usr/lib/ld.so": "loader"} {
-		file := filepath.Join(kernel, "programs", name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o755)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range []string{"lib", "sbin"} {
-		if err := os.Symlink("usr/"+name, filepath.Join(kernel, "programs", name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	disk := filepath.Join(t.TempDir(), "disk")
-	a, err := newArchive(disk)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(addPrograms(a, kernel), a.close()); err != nil {
-		t.Fatal(err)
-	}
-	to := unpack(t, disk)
-	for name, want := range map[string]string{"usr/sbin/nft": "fetched", "sbin/nft": "fetched", "lib/ld.so": "loader"} {
-		if got, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(got) != want {
-			t.Errorf("%s: %q, %v, want %q", name, got, err, want)
-		}
-	}
-	if exists(filepath.Join(to, "usr/bin/nft")) {
-		t.Error("nft of this machine is there, too")
-	}
-}
-
-func TestProgramOfTheImageIsTested(t *testing.T) {
-	dir := t.TempDir()
-	program := filepath.Join(dir, "kube-vmap-linux-arm64")
-	if err := os.WriteFile(program, []byte("shipped"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := useProgram(program, filepath.Join(dir, proxy)); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := os.ReadFile(filepath.Join(dir, proxy)); err != nil || string(got) != "shipped" {
-		t.Errorf("%q, %v", got, err)
-	}
-	if err := useProgram(filepath.Join(dir, "missing"), filepath.Join(dir, "other")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%v, want an error for a missing file", err)
-	}
-}
 
 func TestRelayReturnsTheMachineResult(t *testing.T) {
 	for _, tt := range []struct {
@@ -222,22 +53,6 @@ func TestKernelWarningsAreErrors(t *testing.T) {
 		err := withConsole(nil, console)
 		if fine != (err == nil) || !fine && !strings.Contains(err.Error(), text) {
 			t.Errorf("%q: %v", text, err)
-		}
-	}
-}
-
-func TestLibrariesOfPrograms(t *testing.T) {
-	path, err := exec.LookPath("sh")
-	if err != nil {
-		t.Fatal(err)
-	}
-	libraries, err := librariesOf(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"libc.so", "ld-linux"} {
-		if !slices.ContainsFunc(libraries, func(l string) bool { return strings.Contains(l, want) && exists(l) }) {
-			t.Errorf("%s needs %v, without %s", path, libraries, want)
 		}
 	}
 }

@@ -60,7 +60,7 @@ var suites = []suite{
 	{name: "integration/explain"},
 	{name: "integration/trace"},
 	// These machines lack programs to run commands in another way.
-	{name: "integration/diagnosis", skip: "^Test(TenThousandServices|BundleHasNoCredentials|BundleOnBadFileSystems)"},
+	{name: "integration/diagnosis", skip: "^TestBundle(HasNoCredentials|OnBadFileSystems)"},
 	{name: "integration/takeover", sample: "^Test(OnlyKubeProxyIsRemoved|ResumeUndoesSuspend|IPVSLeftovers)"},
 	{name: "integration/upgrade"}, // without the way back, for which git builds a version
 	// These machines have no setpriv.

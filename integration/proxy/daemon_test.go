@@ -18,8 +18,6 @@ const (
 	// answer is the timeout for what must be answered: packets do not wait for
 	// anything.
 	answer = 5 * time.Second
-	// soon is the time within which a port is refused, far from any retransmission.
-	soon = 800 * time.Millisecond
 	// silence is how long to wait for an answer that must not come.
 	silence = 120 * time.Millisecond
 )
@@ -77,9 +75,4 @@ func startAndSettle(t *testing.T, w *watcher, l *lab.Lab, f *daemon.Folder, flag
 // clusterIP returns the ClusterIP of the n-th Service.
 func clusterIP(f model.Family, n int) netip.Addr {
 	return daemon.Service{Number: n}.Addr(f, model.KindClusterIP)
-}
-
-// at returns the port of the n-th Service's ClusterIP.
-func at(f model.Family, n int) netip.AddrPort {
-	return netip.AddrPortFrom(clusterIP(f, n), daemon.Port)
 }

@@ -1,94 +1,22 @@
 package takeover
 
 import (
-	"context"
 	"errors"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/integration/clients"
 	"kube-vmap/integration/daemon"
-	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/kubeproxy"
 )
-
-// TestTakeoverFromIPVS has clients open connections all the time through virtual servers of the
-// kernel's IPVS, set up as kube-proxy's ipvs mode does. Our rules take new connections over
-// and give them back, and in the end IPVS is removed. Connections live on until then.
-func TestTakeoverFromIPVS(t *testing.T) {
-	needIPVS(t)
-	s := newScene(t, func(*machine) {})
-	var servers []virtualServer
-	for _, f := range frontends {
-		server := virtualServer{protocol: f.protocol, at: f.at}
-		for _, pod := range s.pods[:2] {
-			server.endpoints = append(server.endpoints, pod.AddrPort(model.FamilyOf(f.at.Addr()), f.at.Port()))
-		}
-		servers = append(servers, server)
-	}
-	s.addIPVS(servers...)
-	s.expect("before", false)
-	if modes := s.find().Modes(); len(modes) != 1 || modes[0] != kubeproxy.ModeIPVS {
-		t.Errorf("found modes %q", modes)
-	}
-	before := s.listing(nftBackend) + s.servers()
-
-	ctx, stop := context.WithCancel(t.Context())
-	nodeCtx, stopNode := context.WithCancel(ctx)
-	var clients, node errgroup.Group
-	var asked atomic.Int64
-	s.everywhere(func(from *lab.Host, f frontend) {
-		if from == s.host {
-			node.Go(func() error { return askAllTheTime(nodeCtx, from, f, &asked) })
-		} else {
-			clients.Go(func() error { return askAllTheTime(ctx, from, f, &asked) })
-		}
-	})
-	theirs := s.open()
-	s.apply(append(s.ours, s.find().Suspend()...))
-	s.expect("in probation", true)
-	s.check("in probation", theirs)
-	ours := s.open()
-	s.apply(append(s.find().Resume(), deleteOurs...))
-	s.expect("after going back", false)
-	s.check("after going back", theirs)
-	s.check("after going back", ours)
-	same(t, "rules and virtual servers before probation and after going back",
-		counts.ReplaceAllString(s.listing(nftBackend)+s.servers(), ""), counts.ReplaceAllString(before, ""))
-	closeFlows(t, ours)
-
-	s.apply(append(s.ours, s.find().Suspend()...))
-	s.expect("in probation again", true)
-	s.check("in probation again", theirs)
-	ours = s.open()
-	stopNode()
-	if err := node.Wait(); err != nil {
-		t.Error(err)
-	}
-	s.expectRemoval()
-	s.expect("after the removal", true)
-	// The source of the node's own connections is the Service's address, which is gone.
-	s.check("after the removal", slices.DeleteFunc(slices.Clone(ours), func(f flow) bool { return f.from == s.host }))
-	stop()
-	if err := clients.Wait(); err != nil {
-		t.Error(err)
-	}
-	t.Logf("%d connections", asked.Load())
-	closeFlows(t, theirs)
-	closeFlows(t, ours)
-}
 
 func needIPVS(t *testing.T) {
 	t.Helper()
@@ -135,27 +63,6 @@ func TestTakeoverFromIPVSCanBeUndone(t *testing.T) {
 		t.Errorf("left are %+v and the virtual servers\n%s", found, p.servers())
 	}
 	d.Stop()
-}
-
-// expectRemoval removes everything of kube-proxy, and checks that nothing is left.
-func (s *scene) expectRemoval() {
-	s.t.Helper()
-	removed := strings.Join(s.remove(), "\n")
-	for _, what := range []string{"virtual servers of IPVS (6)", "ipsets ", "KUBE-6-CLUSTER-IP", "device " + kubeproxy.IPVSDevice, "ip nat: jumps (3)", "ip6 nat: jumps (3)"} {
-		if !strings.Contains(removed, what) {
-			s.t.Errorf("removed\n%s\nwithout %q", removed, what)
-		}
-	}
-	if left := s.servers(); left != "" {
-		s.t.Errorf("left are virtual servers\n%s", left)
-	}
-	if names := ipsetNames(s.t, s.sets()); len(names) != len(foreignIPSets) {
-		s.t.Errorf("left are the sets %v", names)
-	}
-	if found := s.find(); len(found.Parts) > 0 || found.IPVS {
-		s.t.Errorf("left is %+v", found)
-	}
-	s.expectNothingToRemove()
 }
 
 // servers returns the virtual servers, as ipvsadm saves them.
