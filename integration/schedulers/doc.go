@@ -7,13 +7,12 @@
 //	   random   every endpoint has the same chance
 //	   rr       one after the other
 //	   sh       one client, one endpoint
-//	   mh       one flow, one endpoint, on every node; few move with changes
+//	   mh       one flow, one endpoint, on every node
+//	   lc       the endpoint with the fewest connections
 //
 // Each of them honours weights: connections are counted for ten sets of weights, and endpoints
 // of weight 0 keep their flows and get no new ones.
 //
 // The tests of Maglev compute the table with package model, and compare it with the
-// endpoints of connections. A rollout shows how evenly long-lived connections end up when
-// an endpoint restarts and others are added; on a machine of its own, it is compared with
-// the kernel's IPVS.
+// endpoints of connections.
 package schedulers

@@ -1,48 +1,55 @@
 package schedulers
 
 import (
+	"fmt"
+	"net/netip"
 	"testing"
-	"time"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
+	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
 
-// maxUneven is how many times the mean an endpoint may have after a rollout with least
-// connections. Of SCTP the lab holds open a quarter only, among which chance weighs more:
-// one connection is 6 % of the mean.
-var maxUneven = map[model.Protocol]float64{model.TCP: 1.15, model.UDP: 1.15, model.SCTP: 1.35}
+// held is the number of connections that are open to one endpoint over each transport, and more
+// the number of later ones, of which nearly all must go to the other.
+const held, more = 100, 20
 
-// TestLeastConnectionsEvensOutARollout runs rollouts of every transport with lc, and of TCP
-// with random. They have half of the connections of [TestRolloutComparedWithIPVS] in less
-// than half of the time, and so fewer of the periods in which lc acts. The gate has the
-// rollouts that sync/leastconn simulates.
-func TestLeastConnectionsEvensOutARollout(t *testing.T) {
-	if testing.Short() {
-		t.Skip("of the long suite")
-	}
+// TestLeastConnectionsPreferTheIdleEndpoint opens connections to a Service with one endpoint,
+// which stay, and adds another. Rollouts are simulated in sync/leastconn.
+func TestLeastConnectionsPreferTheIdleEndpoint(t *testing.T) {
+	s := newScene(t, "lc", 2)
+	client, one := s.lab.Pods[1], s.service
+	one.Endpoints = s.servers[:1]
+	s.proxy.After(func() { s.folder.Put("web", one) })
 	for _, w := range daemon.Transports() {
-		t.Run(w.String(), func(t *testing.T) {
-			t.Parallel()
-			uneven := func(scheduler string) float64 {
-				r := newProxyRollout(t, w.Family, scheduler)
-				r.protocol, r.connections, r.over = w.Protocol, 1000, 25*time.Second
-				if w.Protocol == model.SCTP {
-					r.connections /= 4
-				}
-				return r.run(t)
+		for range held {
+			flow, err := client.Flow(w.Protocol, netip.AddrPortFrom(netip.Addr{}, client.FreshPort()), s.at(w, model.KindClusterIP))
+			if err != nil {
+				t.Fatal(err)
 			}
-			byShares, most := uneven("lc"), maxUneven[w.Protocol]
-			t.Logf("max/mean with lc %.3f", byShares)
-			if byShares > most {
-				t.Errorf("max/mean with lc %.3f, want at most %.2f", byShares, most)
+			if a, err := flow.Ask(answer); err != nil || a.By != s.servers[0].Name {
+				t.Fatalf("%s: %s, %v", w, a, err)
 			}
-			if w.Protocol != model.TCP {
-				return
-			}
-			if atRandom := uneven("random"); atRandom < byShares {
-				t.Errorf("max/mean with random %.3f, less than %.3f with lc", atRandom, byShares)
-			}
-		})
+		}
 	}
+	applied := s.proxy.CountMessages("applied")
+	s.folder.Put("web", s.service)
+	s.proxy.AwaitMessages(applied+2, "applied") // the endpoint, and shares
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
+		eventually.Succeeds(t, "nearly all connections to the idle endpoint", func() error {
+			by := map[string]int{}
+			for range more {
+				a, err := client.AskFresh(w.Protocol, netip.Addr{}, s.at(w, model.KindClusterIP), answer)
+				if err != nil || a.Outcome != lab.Answered {
+					return fmt.Errorf("%s, %w", a, err)
+				}
+				by[a.By]++
+			}
+			if by[s.servers[1].Name] < more-2 {
+				return fmt.Errorf("answered by %v", by)
+			}
+			return nil
+		})
+	})
 }

@@ -1,7 +1,6 @@
 package schedulers
 
 import (
-	"math"
 	"net/netip"
 	"slices"
 	"testing"
@@ -62,29 +61,6 @@ func same(t *testing.T, had, have []string) {
 	}
 }
 
-// TestMaglevMovesAsFewFlowsAsItsTable removes an endpoint and adds it again. The place of
-// a flow in the table is not known, but the tables before and after show which pairs of
-// endpoints a flow can have, and how many flows move.
-func TestMaglevMovesAsFewFlowsAsItsTable(t *testing.T) {
-	s := newScene(t, "mh", 10)
-	before := map[daemon.Transport][]string{}
-	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
-		before[w] = askBy(t, s.lab, w, s.at(w, model.KindClusterIP), many)
-	})
-	fewer := s.service
-	fewer.Endpoints = slices.Delete(slices.Clone(s.servers), 4, 5)
-	s.proxy.After(func() { s.folder.Put("web", fewer) })
-	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
-		after := askBy(t, s.lab, w, s.at(w, model.KindClusterIP), many)
-		even(t, tally(after), weights(fewer.Endpoints, w.Family))
-		movedLikeTable(t, tableOf(s.servers, w.Family), tableOf(fewer.Endpoints, w.Family), before[w], after)
-	})
-	s.proxy.After(func() { s.folder.Put("web", s.service) })
-	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
-		same(t, before[w], askBy(t, s.lab, w, s.at(w, model.KindClusterIP), many))
-	})
-}
-
 // tableOf returns Maglev's table with the names of the endpoints.
 func tableOf(hosts []*lab.Host, f model.Family) []string {
 	return weightedTableOf(hosts, slices.Repeat([]uint16{1}, len(hosts)), f)
@@ -121,33 +97,4 @@ func weights(hosts []*lab.Host, f model.Family) map[string]float64 {
 		w[name]++
 	}
 	return w
-}
-
-// movedLikeTable checks that flows moved only between endpoints between which places of
-// the table moved, and about as many.
-func movedLikeTable(t *testing.T, table, tableAfter, had, have []string) {
-	t.Helper()
-	type move struct{ from, to string }
-	allowed, share := map[move]bool{}, 0.0
-	for i := range table {
-		allowed[move{table[i], tableAfter[i]}] = true
-		if table[i] != tableAfter[i] {
-			share += 1.0 / places
-		}
-	}
-	moved := 0
-	for i := range had {
-		if !allowed[move{had[i], have[i]}] {
-			t.Fatalf("a flow went from %s to %s, which no place of the table does", had[i], have[i])
-		}
-		if had[i] != have[i] {
-			moved++
-		}
-	}
-	// Each flow has a random place of the table: allow five standard deviations.
-	n := float64(len(had))
-	if slack := 5 * math.Sqrt(n*share*(1-share)); math.Abs(float64(moved)-n*share) > slack {
-		t.Errorf("%d of %d flows moved, want %.0f ± %.0f", moved, len(had), n*share, slack)
-	}
-	t.Logf("%d of %d flows moved; the table says %.1f%%", moved, len(had), 100*share)
 }
