@@ -5,10 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
-	"os"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -28,72 +25,6 @@ func (r *rig) load(f model.Family, rules string) {
 	if out, err := c.CombinedOutput(); err != nil {
 		r.t.Fatalf("%s: %v\n%s\n%s", name, err, out, rules)
 	}
-}
-
-// TestExplainAgreesWithRulesOfKubeProxy sends packets to the Services in the rules that
-// kube-proxy wrote in iptables mode. The recorded endpoints are the pods of the lab.
-func TestExplainAgreesWithRulesOfKubeProxy(t *testing.T) {
-	r := newBareRig(t)
-	for _, port := range []uint16{53, 3868, 8443} {
-		for _, pod := range r.Pods[:3] {
-			r.must(pod.ServeAll(port))
-		}
-	}
-	var frontends [2][]model.Match
-	for _, f := range model.Families {
-		text, err := os.ReadFile("../takeover/testdata/iptables." + [...]string{"ip", "ip6"}[f])
-		r.must(err)
-		r.load(f, string(text))
-		frontends[f] = recordedFrontends(f, string(text))
-	}
-	random := rand.New(rand.NewPCG(1, 15))
-	verdicts := map[simulate.Verdict]int{}
-	batch := make([]predict.Prediction, 600)
-	for i := range batch {
-		a := predict.Prediction{Packet: simulate.Packet{FromPort: r.port()}}
-		r.randomSender(random, &a, frontends)
-		a.Result = r.explain(a.Packet)
-		verdicts[a.Result.Outcomes[0].Verdict]++
-		batch[i] = a
-	}
-	r.compare(batch)
-	t.Log(verdicts)
-	if verdicts[simulate.VerdictDelivered] < 200 || verdicts[simulate.VerdictRefused] < 5 || verdicts[simulate.VerdictDropped] < 5 {
-		t.Error("too few packets of a kind")
-	}
-}
-
-// frontendRule is a rule of KUBE-SERVICES or KUBE-NODEPORTS.
-var frontendRule = regexp.MustCompile(`(?m)^-A KUBE-(?:SERVICES -d (\S+)/|NODEPORTS) ?.*-p (\S+) .*--dport (\d+) -j (?:KUBE|REJECT)`)
-
-func recordedFrontends(f model.Family, text string) (out []model.Match) {
-	for _, part := range frontendRule.FindAllStringSubmatch(text, -1) {
-		m := model.Match{Family: f, Protocol: map[string]model.Protocol{"tcp": model.TCP, "udp": model.UDP, "sctp": model.SCTP}[part[2]]}
-		port, _ := strconv.ParseUint(part[3], 10, 16)
-		m.Addr, _ = netip.ParseAddr(part[1])
-		m.Port = uint16(port)
-		out = append(out, m)
-	}
-	return out
-}
-
-// randomSender fills in who sends the packet, and where to.
-func (r *rig) randomSender(random *rand.Rand, a *predict.Prediction, frontends [2][]model.Match) {
-	f := model.Families[random.IntN(2)]
-	m := frontends[f][random.IntN(len(frontends[f]))]
-	if !m.Addr.IsValid() {
-		m.Addr = r.Node.Addr(f)
-	}
-	if random.IntN(8) == 0 {
-		m.Port++
-	}
-	a.Protocol, a.To = m.Protocol, netip.AddrPortFrom(m.Addr, m.Port)
-	hosts := []*lab.Host{r.Node.Host, r.Pods[0].Host, r.Pods[3].Host}
-	if m.Addr == r.Node.Addr(f) || lab.ServiceRanges[f].Contains(m.Addr) {
-		hosts = append(hosts, r.Outside)
-	}
-	a.Host = hosts[random.IntN(len(hosts))]
-	a.From = a.Host.Addr(f)
 }
 
 // TestExplainAgreesWithRandomRulesOfIPTables loads random rules with each match and target,

@@ -53,31 +53,6 @@ func TestNoMasqueradedConnectionStalls(t *testing.T) {
 	}
 }
 
-// TestNoMasqueradedAssociationIsLost is the same over SCTP, whose questions are sent once. A
-// server has no TIME-WAIT for SCTP, so that with random ports none is lost either.
-func TestNoMasqueradedAssociationIsLost(t *testing.T) {
-	l, service := newNode(t)
-	for _, f := range model.Families {
-		t.Run(f.String(), func(t *testing.T) {
-			pod := l.Pods[0]
-			if _, err := pod.ServeAt(model.SCTP, pod.AddrPort(f, daemon.TargetPort)); err != nil {
-				t.Fatal(err)
-			}
-			tally, err := l.Outside.Burst(lab.Burst{
-				Protocol: model.SCTP, To: service.AddrPort(l.Node, f, model.KindNodePort, 0),
-				Count: connections, Workers: 1, Timeout: patience,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("%s, %s in all", tally, tally.Took)
-			if tally.Answered[pod.Name] != connections {
-				t.Errorf("not all of %d questions were answered", connections)
-			}
-		})
-	}
-}
-
 // TestSourcePortByProtocol has two clients ask from the same ports. The first one keeps its
 // ports over TCP, the second one gets others while those are in use: at random, and not the next
 // ones. Over UDP and SCTP both get other ports.

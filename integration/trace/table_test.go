@@ -136,21 +136,3 @@ func dropPrivileges() error {
 	var none [2]unix.CapUserData
 	return unix.Capset(&header, &none[0])
 }
-
-func TestSeveralTracersRunAtOnce(t *testing.T) {
-	s := newSceneIn(t, bridge)
-	var tracers []*trace.Tracer
-	for _, w := range daemon.Transports() {
-		tracers = append(tracers, s.open(trace.Config{Packet: s.packet(w, remotePort)}))
-	}
-	for _, w := range daemon.Transports() {
-		s.ask(s.client, w, remotePort)
-	}
-	for i, w := range daemon.Transports() {
-		path := s.path(tracers[i])
-		ended(t, path, trace.EndingSent)
-		if p := path.Visits[0].Packet; p.Protocol != w.Protocol || model.FamilyOf(p.To.Addr()) != w.Family {
-			t.Errorf("%s: followed %s", w, p)
-		}
-	}
-}

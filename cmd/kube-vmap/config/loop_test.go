@@ -23,7 +23,8 @@ func TestSchedulersHaveTheNamesOfIPVS(t *testing.T) {
 				if name == "" && mode == "ipvs" {
 					warnings = 1 // kube-proxy would use rr
 				}
-				if got := c.Scheduler(); got != want || len(warned(c, "scheduler")) != warnings {
+				loop, err := c.Loop()
+				if got := loop.Scheduler; got != want || err != nil || len(warned(c, "scheduler")) != warnings {
 					t.Errorf("%q in mode %s: got %s, warnings %q", name, mode, got, c.Warnings)
 				}
 			}
