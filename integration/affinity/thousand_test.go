@@ -98,27 +98,6 @@ func onlyTheLostMove(t *testing.T, before, after []string, current map[string]bo
 	}
 }
 
-// TestReplacedEndpointGetsItsClients replaces endpoints one by one; each gets the slot of
-// the other.
-func TestReplacedEndpointGetsItsClients(t *testing.T) {
-	l, servers := daemon.NewLab(t, 5, 3)
-	f := daemon.NewFolder(t, l)
-	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers[:5], Affinity: long}
-	f.Put("web", s)
-	d := daemon.Start(t, l.Node, f)
-	clients, had := crowd{0, 150}, newMemory() // 21 lose their endpoint, give or take 4
-	step(t, "at first", func(t *testing.T, w daemon.Transport) {
-		*had[w] = survey(t, l, w, s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0), clients)
-	})
-	for n := range 3 {
-		s.Endpoints = slices.Concat(servers[n+1:5], servers[5:n+6])
-		d.After(func() { f.Put("web", s) })
-		step(t, fmt.Sprintf("%s takes the place of %s", servers[n+5], servers[n]), func(t *testing.T, w daemon.Transport) {
-			*had[w] = leave(t, l, w, s, clients, *had[w])
-		})
-	}
-}
-
 // TestAffinitySurvivesSlotLimit has more endpoints than slots, then fewer, then more
 // again, so that the Service changes between the two kinds of maps.
 func TestAffinitySurvivesSlotLimit(t *testing.T) {

@@ -8,21 +8,6 @@ import (
 	"time"
 )
 
-func TestTryReturnsOnSuccess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		calls := 0
-		err := Try(t.Context(), func() error {
-			if calls++; calls < 5 {
-				return errors.New("too early")
-			}
-			return nil
-		})
-		if err != nil || calls != 5 {
-			t.Errorf("%v after %d calls", err, calls)
-		}
-	})
-}
-
 func TestTryReturnsCauseAndLastErrorAtTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
