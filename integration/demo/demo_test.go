@@ -77,9 +77,8 @@ func build(t *testing.T) *programs {
 	labtest.Require(t)
 	dir := t.TempDir()
 	b := &programs{t: t, dir: dir, demo: dir + "/demo", proxy: dir + "/kube-vmap", temporary: dir + "/tmp"}
-	program, err := os.ReadFile(daemon.Program(t))
-	b.must(err)
-	b.must(os.WriteFile(b.proxy, program, 0o755))
+	// A file that this process writes can be busy: another test's child has it open until its exec.
+	b.must(exec.Command("cp", daemon.Program(t), b.proxy).Run())
 	b.must(os.Mkdir(b.temporary, 0o755))
 	if out, err := exec.Command("go", "build", "-o", b.demo, ".").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
