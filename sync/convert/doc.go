@@ -22,13 +22,13 @@
 //
 // # Another field, annotation or label
 //
-//	of a Service        service.go, service_ips.go, service_ports.go; scheduler.go for an
+//	of a Service        service.go, service_ips.go, service_ports.go; annotations.go for an
 //	                    annotation. model/service.go, whose comments name what compares it
 //	of an endpoint      slice.go, hints.go. model/endpointslice.go, and the choice between
 //	                    duplicates in model/candidates.go
 //	of a Node           node.go. model/node.go
 //
-// A label or annotation must be added to keys.go, a field of an endpoint or of metadata
+// A label or annotation must be added to Keys in annotations.go, a field of an endpoint or of metadata
 // to package sync/cluster/protobuf, which decodes no others.
 //
 // In each case contentHash in sync/cluster/contenthash.go must include it, since that decides

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -133,3 +134,18 @@ func annotation[T any](f *findings, all map[string]string, name string, parse fu
 	}
 	return value
 }
+
+// Paths of fields that every object has, so that objects without errors do not pay for them.
+var (
+	pathNamespace    = field.NewPath("metadata", "namespace")
+	pathName         = field.NewPath("metadata", "name")
+	pathServiceName  = field.NewPath("metadata", "labels").Key(discoveryv1.LabelServiceName)
+	pathServicePorts = field.NewPath("spec", "ports")
+	pathClusterIP    = field.NewPath("spec", "clusterIP")
+	pathClusterIPs   = field.NewPath("spec", "clusterIPs")
+	pathExternalIPs  = field.NewPath("spec", "externalIPs")
+	pathSourceRanges = field.NewPath("spec", "loadBalancerSourceRanges")
+	pathIngress      = field.NewPath("status", "loadBalancer", "ingress")
+	pathSlicePorts   = field.NewPath("ports")
+	pathEndpoints    = field.NewPath("endpoints")
+)

@@ -53,7 +53,10 @@ type parser struct {
 }
 
 func newParser(node string) *parser {
-	scheme := convert.NewScheme()
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Service{}, &corev1.Node{})
+	scheme.AddKnownTypes(discoveryv1.SchemeGroupVersion, &discoveryv1.EndpointSlice{})
+	scheme.AddKnownTypes(networkingv1.SchemeGroupVersion, &networkingv1.ServiceCIDR{})
 	return &parser{
 		node:   node,
 		scheme: scheme,
@@ -64,7 +67,8 @@ func newParser(node string) *parser {
 
 func (p *parser) parse(file string, text []byte) parsed {
 	r := fileParser{parser: p, file: file}
-	for _, d := range splitDocuments(text) {
+	for i, d := range Documents(text) {
+		r.document = i + 1
 		r.readDocument(d)
 		if r.tooManyErrors() {
 			r.parseError(errTooManyErrors)
@@ -86,9 +90,8 @@ type fileParser struct {
 
 func (r *fileParser) tooManyErrors() bool { return r.parseErrors > maxParseErrors }
 
-func (r *fileParser) readDocument(d document) {
-	r.document = d.number
-	data, warning, err := d.toJSON()
+func (r *fileParser) readDocument(d Document) {
+	data, warning, err := d.JSON()
 	if err != nil {
 		r.parseError(err)
 		return
@@ -160,7 +163,7 @@ func (r *fileParser) readObject(data []byte, h header) {
 		r.objects = append(r.objects, object{key: h.key, file: r.file, document: r.document, invalid: true})
 		return
 	}
-	r.scheme.Default(obj)
+	complete(obj, h.key.Namespace)
 	value, errs := r.convert(obj)
 	for _, err := range errs {
 		r.problem(h.key, err, false)
@@ -187,6 +190,18 @@ func (r *fileParser) decode(data []byte, h header) (runtime.Object, error) {
 		err = errors.New("duplicate kind or apiVersion")
 	}
 	return obj, err
+}
+
+// complete sets what the API server would set, if package convert has no default for it.
+func complete(obj runtime.Object, namespace string) {
+	switch o := obj.(type) {
+	case *corev1.Service:
+		if o.Namespace = namespace; o.Spec.ClusterIP == "" && len(o.Spec.ClusterIPs) > 0 {
+			o.Spec.ClusterIP = o.Spec.ClusterIPs[0]
+		}
+	case *discoveryv1.EndpointSlice:
+		o.Namespace = namespace
+	}
 }
 
 // convert converts an API object to the value of an [object].

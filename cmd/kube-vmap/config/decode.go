@@ -1,13 +1,10 @@
 package config
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -16,9 +13,7 @@ import (
 	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	jsonutil "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/kube-proxy/config/v1alpha1"
-	"sigs.k8s.io/yaml"
 
 	"kube-vmap/sync/manifests"
 )
@@ -29,63 +24,39 @@ const kind = "KubeProxyConfiguration"
 // decode reads a KubeProxyConfiguration from YAML or JSON, without defaults. Unknown and
 // duplicate fields are warnings.
 func decode(text []byte) (p *v1alpha1.KubeProxyConfiguration, warnings []string, err error) {
-	documents, err := splitDocuments(text)
-	if err != nil {
-		return nil, nil, err
-	}
+	documents := manifests.Documents(text)
 	if len(documents) == 0 {
 		return nil, nil, errors.New("the file is empty; it must hold a " + kind)
 	}
 	if len(documents) > 1 {
 		warnings = append(warnings, fmt.Sprintf("only the first of %d documents is read", len(documents)))
 	}
-	fields, err := readFields(documents[0])
+	data, duplicate, err := documents[0].JSON()
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err = decodeObject(documents[0])
-	if strict, ok := runtime.AsStrictDecodingError(err); ok {
-		return p, append(warnings, "unknown or duplicate fields: "+listErrors(strict.Errors())), nil
-	}
+	fields, err := readFields(data)
 	if err != nil {
+		return nil, nil, err
+	}
+	p, err = decodeObject(data)
+	strict, unknown := runtime.AsStrictDecodingError(err)
+	if err != nil && !unknown {
 		return nil, nil, fieldErrors(fields, err)
+	}
+	doubtful := []error{duplicate}
+	if unknown {
+		doubtful = append(doubtful, strict.Errors()...)
+	}
+	if text := listErrors(doubtful); text != "" {
+		warnings = append(warnings, "unknown or duplicate fields: "+text)
 	}
 	return p, warnings, nil
 }
 
-// splitDocuments returns the documents that are not empty.
-func splitDocuments(text []byte) ([][]byte, error) {
-	var documents [][]byte
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return documents, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if err := manifests.CheckAliases(document); err != nil {
-			return nil, err
-		}
-		data, err := yaml.YAMLToJSON(document)
-		if err != nil {
-			return nil, err
-		}
-		if string(bytes.TrimSpace(data)) != "null" {
-			documents = append(documents, document)
-		}
-	}
-}
-
-// readFields returns the fields of a document of the expected kind.
-func readFields(document []byte) (map[string]any, error) {
-	data, err := yaml.YAMLToJSON(document)
-	if err != nil {
-		return nil, err
-	}
-	var fields map[string]any
-	if err := jsonutil.Unmarshal(data, &fields); err != nil {
+// readFields returns the fields of an object in JSON of the expected kind.
+func readFields(data []byte) (fields map[string]any, err error) {
+	if err := jsonutil.Unmarshal(data, &fields); err != nil || fields == nil {
 		return nil, errors.New("not a " + kind + ": it has no fields")
 	}
 	want := v1alpha1.SchemeGroupVersion.String()
@@ -104,22 +75,24 @@ func textOf(value any) string {
 }
 
 // decodeObject returns the object, also with a strict decoding error.
-func decodeObject(document []byte) (*v1alpha1.KubeProxyConfiguration, error) {
+func decodeObject(data []byte) (*v1alpha1.KubeProxyConfiguration, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
 	decoder := jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, scheme, scheme,
-		jsonserializer.SerializerOptions{Yaml: true, Strict: true})
+		jsonserializer.SerializerOptions{Strict: true})
 	var p v1alpha1.KubeProxyConfiguration
-	_, _, err := decoder.Decode(document, nil, &p)
+	_, _, err := decoder.Decode(data, nil, &p)
 	return &p, err
 }
 
 func listErrors(errs []error) string {
 	var texts []string
 	for _, err := range errs {
-		texts = append(texts, strings.Join(strings.Fields(err.Error()), " "))
+		if err != nil {
+			texts = append(texts, strings.Join(strings.Fields(err.Error()), " "))
+		}
 	}
 	slices.Sort(texts)
 	return strings.Join(slices.Compact(texts), "; ")

@@ -45,6 +45,10 @@ func (v *validator) invalid(path string, value any, detail string, args ...any) 
 	v.errs = append(v.errs, field.Invalid(field.NewPath(path), value, fmt.Sprintf(detail, args...)))
 }
 
+func (v *validator) notSupported(path, value string, words ...string) {
+	v.errs = append(v.errs, field.NotSupported(field.NewPath(path), value, words))
+}
+
 func (v *validator) within(path string, value *int32, least, most int32) {
 	switch {
 	case *value >= least && *value <= most:
@@ -76,8 +80,8 @@ func (v *validator) positive(path string, d time.Duration) {
 }
 
 func (v *validator) mode(p *v1alpha1.KubeProxyConfiguration) {
-	if modes := []v1alpha1.ProxyMode{ModeNFTables, ModeIPTables, ModeIPVS}; !slices.Contains(modes, p.Mode) {
-		v.errs = append(v.errs, field.NotSupported(field.NewPath("mode"), p.Mode, modes))
+	if !slices.Contains([]v1alpha1.ProxyMode{ModeNFTables, ModeIPTables, ModeIPVS}, p.Mode) {
+		v.notSupported("mode", string(p.Mode), string(ModeNFTables), string(ModeIPTables), string(ModeIPVS))
 	}
 	if p.Mode == ModeIPVS {
 		v.notNegative(period{"ipvs.tcpTimeout", p.IPVS.TCPTimeout.Duration},
@@ -173,20 +177,6 @@ func (v *validator) ranges(path string, ranges []string) {
 	}
 }
 
-// options checks options that have no field in the file, so that their flags name them.
-func (v *validator) options(o *Options) {
-	v.notNegative(period{"--probation", o.Probation})
-	v.within("--fast-path-after", &o.FastPathAfter, 1, math.MaxInt32)
-	v.within("--passive-health-checks-max-percent", &o.PassiveHealthChecksMaxPercent, 1, 100)
-	if _, err := convert.ParsePassiveChecks(o.PassiveHealthChecks); err != nil || o.PassiveHealthChecks == "" {
-		v.errs = append(v.errs, field.NotSupported(field.NewPath("--passive-health-checks"), o.PassiveHealthChecks,
-			[]string{"off", "report", "avoid"}))
-	}
-	if words := []string{MarkerAuto, MarkerAlways, MarkerNever}; !slices.Contains(words, o.KubeProxyMarker) {
-		v.errs = append(v.errs, field.NotSupported(field.NewPath("--kube-proxy-marker"), o.KubeProxyMarker, words))
-	}
-}
-
 func (v *validator) detectLocal(p *v1alpha1.KubeProxyConfiguration) {
 	switch p.DetectLocalMode {
 	case LocalModeClusterCIDR:
@@ -197,11 +187,8 @@ func (v *validator) detectLocal(p *v1alpha1.KubeProxyConfiguration) {
 	case LocalModeInterfaceNamePrefix:
 		v.interfaceName("detectLocal.interfaceNamePrefix", p.DetectLocal.InterfaceNamePrefix, p.DetectLocalMode)
 	default:
-		v.errs = append(v.errs, field.NotSupported(field.NewPath("detectLocalMode"), p.DetectLocalMode,
-			[]v1alpha1.LocalMode{
-				LocalModeClusterCIDR, LocalModeNodeCIDR, LocalModeBridgeInterface,
-				LocalModeInterfaceNamePrefix,
-			}))
+		v.notSupported("detectLocalMode", string(p.DetectLocalMode), string(LocalModeClusterCIDR), string(LocalModeNodeCIDR),
+			string(LocalModeBridgeInterface), string(LocalModeInterfaceNamePrefix))
 	}
 }
 
@@ -239,8 +226,7 @@ func (v *validator) interfaceName(path, name string, mode v1alpha1.LocalMode) {
 // logging makes the type's own checks, and checks the format.
 func (v *validator) logging(c logsapi.LoggingConfiguration) {
 	if c.Format != logsapi.DefaultLogFormat && c.Format != logsapi.JSONLogFormat {
-		v.errs = append(v.errs, field.NotSupported(field.NewPath("logging.format"), c.Format,
-			[]string{logsapi.DefaultLogFormat, logsapi.JSONLogFormat}))
+		v.notSupported("logging.format", c.Format, logsapi.DefaultLogFormat, logsapi.JSONLogFormat)
 	}
 	c.Format, c.Options = logsapi.DefaultLogFormat, logsapi.FormatOptions{}
 	v.errs = append(v.errs, logsapi.Validate(&c, nil, field.NewPath("logging"))...)

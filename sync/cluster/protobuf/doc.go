@@ -9,7 +9,7 @@
 // # Another field, annotation or label
 //
 // Fields of the spec and status of a Service and of ports are all decoded. A label or an
-// annotation that package convert begins to read must be added to keys.go, a field of
+// annotation that package convert begins to read must be added to its Keys, a field of
 // metadata or endpoints to meta.go or slice.go: FuzzDecodedObjectsAreConvertedTheSame
 // fails otherwise, if converttest.Draw draws it.
 package protobuf

@@ -9,12 +9,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-
-	"kube-vmap/sync/convert"
 )
-
-// scheme fills in the defaults of the API.
-var scheme = convert.NewScheme()
 
 // A Draw makes objects from bytes that a fuzzer chose. When no bytes are left it
 // draws the first choice, which is the usual one.
@@ -151,9 +146,6 @@ func (d *Draw) Service() *corev1.Service {
 	if d.Odd(3) {
 		s.Annotations = map[string]string{d.text("kube-vmap.io/weight", "service.cilium.io/weight"): d.text("0", "1", "2", "40", "65535", "x")}
 	}
-	if d.Odd(2) {
-		scheme.Default(s)
-	}
 	if d.Odd(6) {
 		s.Annotations = map[string]string{d.text(corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints): d.text("Auto", "auto")}
 		s.Spec.TrafficDistribution = maybe(d, corev1.ServiceTrafficDistributionPreferClose)
@@ -260,9 +252,6 @@ func (d *Draw) Slice() *discoveryv1.EndpointSlice {
 		for i := range One(d, 254, 256, 300, 1000) {
 			s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{manyPods(s.AddressType, i)}})
 		}
-	}
-	if d.Odd(2) {
-		scheme.Default(s)
 	}
 	if d.Odd(4) {
 		s.Labels[discoveryv1.LabelManagedBy] = d.text("endpointslice-controller.k8s.io", "by-hand")

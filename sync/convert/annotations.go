@@ -2,11 +2,21 @@ package convert
 
 import (
 	"errors"
+	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kube-vmap/model"
 )
+
+// Keys are the labels and annotations that [Service] and [Slice] read. An object needs no others.
+var Keys = append([]string{
+	LabelServiceProxyName, LabelHeadless, discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy,
+	annotationScheduler, annotationPassiveChecks,
+	corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints,
+}, weightAnnotations[:]...)
 
 // annotationScheduler names the scheduler of a Service; see [ParseScheduler].
 const annotationScheduler = "kube-vmap.io/scheduler"
@@ -57,5 +67,50 @@ func (f *findings) limitTables(s *model.Service) {
 		s.Scheduler = model.SchedulerRandom
 		path := field.NewPath("metadata", "annotations").Key(annotationScheduler)
 		f.skip(field.TooMany(path, n, maxTables))
+	}
+}
+
+// annotationPassiveChecks says what is done about endpoints of a Service that do not answer; see
+// [ParsePassiveChecks].
+const annotationPassiveChecks = "kube-vmap.io/passive-health-checks"
+
+var errPassiveChecks = errors.New("must be off, report or avoid; the default is used instead")
+
+// ParsePassiveChecks returns what off, report and avoid mean. An empty or unknown value is
+// [model.PassiveChecksDefault]; an unknown one with an error.
+func ParsePassiveChecks(value string) (model.PassiveChecks, error) {
+	if value == "" {
+		return model.PassiveChecksDefault, nil
+	}
+	for _, c := range []model.PassiveChecks{
+		model.PassiveChecksOff, model.PassiveChecksReport, model.PassiveChecksAvoid,
+	} {
+		if c.String() == value {
+			return c, nil
+		}
+	}
+	return model.PassiveChecksDefault, errPassiveChecks
+}
+
+// weightAnnotations give the endpoints of an EndpointSlice a weight. The first one that is there
+// counts. The second one is that of Cilium 1.20, so that a cluster that used it keeps its weights.
+var weightAnnotations = [...]string{"kube-vmap.io/weight", "service.cilium.io/weight"}
+
+// weight sets the weight of a slice's endpoints. A bad value is ignored: to drain or prefer
+// endpoints by mistake would be worse.
+func (f *findings) weight(s *model.EndpointSlice, annotations map[string]string) {
+	for _, name := range weightAnnotations {
+		text, found := annotations[name]
+		if !found {
+			continue
+		}
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil {
+			path := field.NewPath("metadata", "annotations").Key(name)
+			f.skip(field.Invalid(path, text, "must be a number from 0 to 65535; 1 is used instead"))
+			return
+		}
+		s.Weight, s.Drained = uint16(n), n == 0
+		return
 	}
 }
