@@ -8,7 +8,7 @@ import (
 	"kube-vmap/nft/kernel/dump"
 )
 
-func TestFastPathObstacle(t *testing.T) {
+func TestObstacle(t *testing.T) {
 	table := func(family, name string) Node {
 		return Node{Tables: []dump.Table{{Family: family, Name: name, Chains: []dump.Chain{{Hook: "forward"}}}}}
 	}
@@ -38,7 +38,7 @@ func TestFastPathObstacle(t *testing.T) {
 		"an unknown network":  {Node{Processes: []Process{{PID: 7, Name: "kube-vip"}}}, ""},
 		"unseen processes":    {Node{Unseen: []Unseen{{Processes, errOwnProcesses}}}, ""},
 	} {
-		if got := FastPathObstacle(&test.node); !strings.Contains(got, test.want) || test.want == "" && got != "" {
+		if got := Obstacle(&test.node); !strings.Contains(got, test.want) || test.want == "" && got != "" {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}

@@ -10,7 +10,7 @@
 //	CNI configuration   /etc/cni/net.d     |
 //
 // known.yaml is the one table of programs: what they leave, whether kube-vmap works beside them,
-// whether the fast path does, and their rows in docs/compatibility.md. A component counts as
+// whether they have to see every packet, and their rows in docs/compatibility.md. A component counts as
 // there if one of its signs is. One that was uninstalled may have left signs, so a finding lists
 // its evidence.
 //
@@ -148,11 +148,11 @@ func Unrecognized(n *Node) (tables []string) {
 	return tables
 }
 
-// FastPathObstacle returns why packets must not bypass the rules of a node, which the fast path
-// of established connections makes them do; an empty text if nothing is known against it.
+// Obstacle returns why packets of established connections must not bypass the rules of a node; an
+// empty text if nothing is known against it.
 // Processes count only if they are known to be in the node's network namespace: every author
 // of a pod chooses the names of its processes, and those have no rules on the node.
-func FastPathObstacle(n *Node) string {
+func Obstacle(n *Node) string {
 	if err := n.Blind(); err != nil {
 		return fmt.Sprintf("rules of other programs cannot be read: %v", err)
 	}

@@ -13,37 +13,27 @@ import (
 	"kube-vmap/sync/metrics"
 )
 
-// prepareFastPath creates the task of --fast-path, and its metrics.
-func (p *proxy) prepareFastPath(m *metrics.Metrics) {
+// flowKernel returns the kernel whose flows end. With --fast-path it also creates the task of that,
+// its metrics and its state in the health.
+func (p *proxy) flowKernel(m *metrics.Metrics) flows.Kernel {
+	kernel := conntrack.New(conntrack.Config{})
 	if !p.config.FastPath {
-		return
+		return kernel
 	}
-	p.fastPath = fastpath.New(fastpath.Config{
+	f := fastpath.New(fastpath.Config{
 		After: uint64(p.config.FastPathAfter), Log: p.log,
-		Obstacle:    func() string { return components.FastPathObstacle(components.Read(components.Config{})) },
+		Obstacle:    func() string { return components.Obstacle(components.Read(components.Config{})) },
 		CountCommit: p.kernels.takeover.CountCommit,
 	})
-	m.AddFastPath(func() (on bool, interfaces int) {
-		s := p.fastPath.State()
-		return s.On, s.Devices
+	p.tasks = append(p.tasks, f.Run)
+	p.reports = append(p.reports, func(h *nodestatus.Health) {
+		s := f.State()
+		h.FastPath = &nodestatus.FastPath{
+			On: s.On, Reason: s.Reason, Interfaces: s.Devices, AfterPackets: int(p.config.FastPathAfter),
+		}
 	})
-}
-
-// fastPathStatus returns the state of the fast path; nil if it is not asked for.
-func (p *proxy) fastPathStatus() *nodestatus.FastPath {
-	if p.fastPath == nil {
-		return nil
-	}
-	s := p.fastPath.State()
-	return &nodestatus.FastPath{
-		On: s.On, Reason: s.Reason, Interfaces: s.Devices,
-		AfterPackets: int(p.config.FastPathAfter),
-	}
-}
-
-// trackedFlows returns the kernel whose flows end.
-func (p *proxy) trackedFlows() flows.Kernel {
-	return trackedFlows{conntrack.New(conntrack.Config{}), p.fastPath}
+	m.AddFastPath(func() (on bool, interfaces int) { return f.State().On, f.State().Devices })
+	return trackedFlows{kernel, f}
 }
 
 // trackedFlows disables the fast path where the kernel does not delete connections that are on
@@ -51,13 +41,13 @@ func (p *proxy) trackedFlows() flows.Kernel {
 // next try succeeds.
 type trackedFlows struct {
 	flows.Kernel
-	fastPath *fastpath.FastPath // may be nil
+	fastPath *fastpath.FastPath
 }
 
 // Delete implements [flows.Kernel].
 func (t trackedFlows) Delete(entries []conntrack.Entry) (int, error) {
 	n, err := t.Kernel.Delete(entries)
-	if errors.Is(err, unix.EBUSY) && t.fastPath != nil {
+	if errors.Is(err, unix.EBUSY) {
 		t.fastPath.Disable("the kernel does not delete connections on the fast path, which Linux 6.4 and later stable " +
 			"releases of older ones do")
 	}

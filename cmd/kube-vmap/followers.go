@@ -33,7 +33,7 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 	p.loop.Shares = shares
 	out := []follower{
 		flows.New(flows.Config{EndTCP: p.config.EndTCPFlows, Reconciled: m.Reconciled},
-			p.trackedFlows(), p.log),
+			p.flowKernel(m), p.log),
 		healthcheck.New(healthcheck.Config{
 			AllAddresses: allAddresses(p.config), Healthy: h.Healthy, Recorder: recorder, Log: p.log,
 		}),

@@ -13,13 +13,13 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/takeover"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
 	"kube-vmap/sync/addresses"
 	"kube-vmap/sync/cluster"
-	"kube-vmap/sync/fastpath"
 	"kube-vmap/sync/health"
 	"kube-vmap/sync/manifests"
 	"kube-vmap/sync/metrics"
@@ -42,7 +42,9 @@ type proxy struct {
 
 	kernels  kernels
 	takeover *takeover.Takeover
-	fastPath *fastpath.FastPath // nil without --fast-path
+	// tasks run beside the loop, and reports add what they know to the health.
+	tasks   []func(context.Context) error
+	reports []func(*nodestatus.Health)
 	// endpointsByNode is that of the loop. unresponsive and cutOff return what passive health checks
 	// found.
 	endpointsByNode func(context.Context, []netip.Addr) (map[string][]netip.Addr, error)
@@ -119,10 +121,8 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	p.loop.Addresses = addresses.New(addresses.Config{Log: p.log})
 	p.loop.DriftReader = p.kernels.drift
 	p.loop.CPUTime = sync.ThreadCPUTime
-	p.prepareFastPath(m)
-	followers := p.followers(h, m)
-	for _, f := range followers {
-		p.loop.Followers = append(p.loop.Followers, f)
+	for _, f := range p.followers(h, m) {
+		p.loop.Followers, p.tasks = append(p.loop.Followers, f), append(p.tasks, f.Run)
 	}
 	loop := sync.NewLoop(p.loop, p.source, p.takeover.LoopKernel(ctx, k), p.log)
 	p.endpointsByNode = loop.EndpointsByNode
@@ -139,7 +139,7 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	group.Go(func() error {
 		err := p.takeover.Start()
 		if err == nil {
-			err = p.follow(ctx, h, loop, followers, endStart)
+			err = p.follow(ctx, h, loop, endStart)
 		} else {
 			loop.Close()
 		}
@@ -152,20 +152,14 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 }
 
 // follow runs the tasks that change the node.
-func (p *proxy) follow(ctx context.Context, h *health.Health, loop *sync.Loop, followers []follower,
-	endStart func(),
-) error {
+func (p *proxy) follow(ctx context.Context, h *health.Health, loop *sync.Loop, endStart func()) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if p.events != nil {
 		p.events.Starting()
 		group.Go(func() error { return p.events.Run(ctx) })
 	}
-	for _, f := range followers {
-		group.Go(func() error { return f.Run(ctx) })
-	}
-	group.Go(func() error { return loop.Run(ctx) })
-	if p.fastPath != nil {
-		group.Go(func() error { return p.fastPath.Run(ctx) })
+	for _, run := range append(p.tasks, loop.Run) {
+		group.Go(func() error { return run(ctx) })
 	}
 	group.Go(func() error {
 		return p.takeover.Run(ctx, takeover.Proxy{Ready: loop.Ready(), Snapshot: loop.Snapshot, Healthy: h.Healthy})

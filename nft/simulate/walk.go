@@ -88,7 +88,7 @@ func (w *walk) passFlowtable() error {
 	w.frame.setSource(source)
 	w.frame.setDestination(destination)
 	w.noteNode(StepFlowtable,
-		"flowtable: the connection is on the fast path, to "+destination.String()+", past all other rules")
+		"flowtable: sent on to "+destination.String()+", past all other rules")
 	r, err := w.findRoute()
 	w.frame.out = r.Out
 	return err

@@ -113,7 +113,7 @@ func whyNone(matched uint64, p simulate.Packet, o TraceOptions) string {
 		netip.AddrPortFrom(p.From, p.FromPort), p.To)
 	isFast := func(f conntrack.Entry) bool { return f.Offloaded }
 	if err == nil && slices.ContainsFunc(flows, isFast) {
-		return "packets on the fast path cannot be followed, since they pass no rules"
+		return "packets that take a flowtable cannot be followed, since they pass no rules"
 	}
 	return nowhere + "?"
 }

@@ -101,13 +101,13 @@ func connections(i *item) string {
 	return strconv.FormatUint(i.traffic.Connections, 10)
 }
 
-// fastPath returns how many connections are on the fast path, if it was asked for.
-func fastPath(i *item) string {
+// offloaded is how many connections are on the fast path, if it was asked for.
+var offloaded = column{"FAST-PATH", func(i *item) string {
 	if h := i.d.Health; h == nil || h.FastPath == nil {
 		return ""
 	}
 	return strconv.Itoa(i.traffic.FastPath)
-}
+}}
 
 // origin is the Service port of an object in JSON or YAML.
 type origin struct {

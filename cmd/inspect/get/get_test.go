@@ -143,36 +143,12 @@ func TestKernelDocumentHasUnknowns(t *testing.T) {
 	}
 }
 
-// TestFastPathIsPrintedOnceAskedFor prints tables of one node and of several.
-func TestFastPathIsPrintedOnceAskedFor(t *testing.T) {
-	d := document(t)
-	for _, tc := range []struct {
-		state  *nodestatus.FastPath
-		output string
-		want   []string // of one node, and of two
-	}{
-		{nil, "wide", []string{"", ""}},
-		{&nodestatus.FastPath{}, "", []string{"", ""}},
-		{&nodestatus.FastPath{On: true}, "", []string{"", ""}},
-		{&nodestatus.FastPath{Reason: "so it is"}, "", []string{"Fast path off: so it is\n", "all 2 nodes: Fast path off: so it is\n"}},
-		{&nodestatus.FastPath{Reason: "so it is"}, "name", []string{"", ""}},
-	} {
-		d.Health, d.Problems = &nodestatus.Health{FastPath: tc.state}, nil
-		o := Options{Args: []string{"svc"}, AllNamespaces: true, Output: tc.output}
-		var stdout, stderr, both bytes.Buffer
-		if err := Run(t.Context(), o, source(d, ""), &stdout, &stderr); err != nil {
-			t.Fatal(err)
+func TestConnectionsOnTheFastPathAreShownIfAskedFor(t *testing.T) {
+	i := &item{d: document(t), traffic: nodestatus.Traffic{FastPath: 3}}
+	for want, h := range map[string]*nodestatus.Health{"": {}, "3": {FastPath: &nodestatus.FastPath{Reason: "off now"}}} {
+		if i.d.Health = h; offloaded.text(i) != want {
+			t.Errorf("got %q, want %q", offloaded.text(i), want)
 		}
-		p, err := NewNodesPrinter(o, &stdout, &both)
-		for _, node := range []string{"a", "b"} {
-			err = errors.Join(err, p.Print(node, d))
-		}
-		if err = errors.Join(err, p.Close()); err != nil || stderr.String() != tc.want[0] || both.String() != tc.want[1] {
-			t.Errorf("%+v, -o %s: %q and %q, %v", tc.state, tc.output, &stderr, &both, err)
-		}
-	}
-	if fastPath(&item{d: d, traffic: nodestatus.Traffic{FastPath: 3}}) != "3" {
-		t.Error("off, connections that still take it are not counted")
 	}
 }
 

@@ -98,9 +98,6 @@ func (p *NodesPrinter) Print(node string, d *nodestatus.Document) error {
 			note(problem.Object + ": " + strings.ReplaceAll(problem.Text, "\n", "; "))
 		}
 	}
-	if why := d.FastPathReason(); why != "" && p.isTable() {
-		note("Fast path off: " + why)
-	}
 	rows, missing := p.named(p.resource.items(d))
 	for _, name := range missing {
 		empty := false

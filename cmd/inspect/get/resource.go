@@ -66,7 +66,7 @@ var resources = []resource{
 			{"STATUS", state},
 		},
 		wide: []column{
-			{"FAST-PATH", fastPath},
+			offloaded,
 			{"EXTERNAL", ofFrontends(func(f *nodestatus.Frontend) string {
 				if f.Kind == clusterIPKind {
 					return ""
@@ -123,7 +123,7 @@ var resources = []resource{
 			{"ACTIVE", active},
 		},
 		wide: []column{
-			{"FAST-PATH", fastPath},
+			offloaded,
 			{"WEIGHT", weight},
 			{"SHARE", func(i *item) string {
 				if percent, uneven := i.share(i.e); uneven {
@@ -180,7 +180,7 @@ var resources = []resource{
 			{"ACTIVE", active},
 		},
 		wide: []column{
-			{"FAST-PATH", fastPath},
+			offloaded,
 			{"FAMILY", func(i *item) string { return i.p.Family }},
 			{"SCHEDULER", func(i *item) string { return i.p.Scheduler }},
 			{"AFFINITY", func(i *item) string { return affinity(i.p) }},

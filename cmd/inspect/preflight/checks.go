@@ -18,6 +18,18 @@ import (
 	"kube-vmap/sync/cluster"
 )
 
+// check makes all checks, in the order of the report.
+func (n *node) check(ctx context.Context, kubeconfig string) {
+	n.kernel()
+	n.sysctls()
+	n.rules()
+	if kubeconfig != "" {
+		n.add(apiServer(ctx, kubeconfig), nil)
+	}
+	n.components()
+	n.add(n.fastPath())
+}
+
 // kernel checks the release and the features of the kernel. The kernel validates a sample of
 // everything that a rule set can have, without committing it; it may load modules for that.
 func (n *node) kernel() {
@@ -104,7 +116,7 @@ func (n *node) fastPath() (Item, error) {
 	i := item("fast path", "", "nothing is known against --fast-path")
 	i.See = "docs/usage.md#fast-path"
 	list, err := flowtable.List(0)
-	if reason := cmp.Or(flowtable.Foreign(list), components.FastPathObstacle(n.Node)); reason != "" {
+	if reason := cmp.Or(flowtable.Foreign(list), components.Obstacle(n.Node)); reason != "" {
 		i.Detail, i.Evidence = "--fast-path would stay off: "+reason, nil
 	}
 	return i, err

@@ -3,6 +3,7 @@ package preflight
 import (
 	"fmt"
 	"iter"
+	"os"
 	"slices"
 	"strings"
 
@@ -130,4 +131,83 @@ func (n *node) mark() (Item, error) {
 		i.Detail = "rules change " + text + "; connection labels make masquerade independent of it"
 	}
 	return i, nil
+}
+
+// proxy completes the item of kube-proxy with what its rules show: whether they are in effect
+// or suspended, and what kube-vmap did before.
+func (n *node) proxy(i *Item) error {
+	if err := n.Blind(); err != nil {
+		return err
+	}
+	found, err := kubeproxy.Find(0)
+	if err != nil {
+		return err
+	}
+	state, err := kubeproxy.ReadTakeoverState(0)
+	if err != nil {
+		return err
+	}
+	if state != "" {
+		i.Evidence = append(i.Evidence, "kube-vmap: "+state)
+	}
+	for _, p := range found.Suspended() {
+		i.Evidence = append(i.Evidence, "suspended by kube-vmap: "+p.String())
+	}
+	if len(found.Markers) > 0 {
+		i.Evidence = append(i.Evidence, "kube-vmap's marker")
+	}
+	switch {
+	case strings.HasPrefix(state, kubeproxy.StateReturned):
+		*i = i.needs("kube-vmap went back to kube-proxy: see the reason, and clear it with kube-vmap cleanup")
+	case slices.ContainsFunc(n.Tables, func(t dump.Table) bool { return kubeproxy.IsLegacy(&t) }):
+		i.Verdict, i.Detail = components.Conflict, components.Get(components.KubeProxyLegacy).Advice
+	default:
+		i.Verdict, i.Detail = components.Fine, n.takeover(found, state)
+	}
+	return nil
+}
+
+// takeover returns what taking over means on this node.
+func (n *node) takeover(found *kubeproxy.Found, state string) string {
+	running := n.otherProxy()
+	switch {
+	case running != "" && n.hasOurTables():
+		return "runs (" + running + ") next to kube-vmap, which does not touch its rules"
+	case running != "":
+		return "runs (" + running + "): kube-vmap waits until it ends; it can go back to it during the probation"
+	case len(found.Suspended()) > 0 || strings.HasPrefix(state, "probation"):
+		return "suspended: kube-vmap can go back to it"
+	case found.IPVS:
+		return "left over: kube-vmap can go back to it during the probation; connections through IPVS end after that"
+	case len(found.Awake()) > 0:
+		return "left over: kube-vmap suspends its rules, and can go back to it during the probation"
+	}
+	return ""
+}
+
+// isRunning reports whether kube-vmap runs on the node: by its process, or if processes are
+// not visible, by its tables.
+func (n *node) isRunning() bool {
+	hidden := slices.ContainsFunc(n.Unseen, func(u components.Unseen) bool { return u.What == components.Processes })
+	return hidden && n.hasOurTables() ||
+		slices.ContainsFunc(n.Processes, func(p components.Process) bool {
+			return p.Name == "kube-vmap" && !p.Elsewhere && p.PID != os.Getpid()
+		})
+}
+
+func (n *node) hasOurTables() bool {
+	return slices.ContainsFunc(n.Tables, func(t dump.Table) bool { return t.IsOurs() })
+}
+
+// otherProxy returns why another proxy seems to run; empty if none does.
+func (n *node) otherProxy() string {
+	for _, p := range n.Processes {
+		if p.Name == components.KubeProxy && !p.Elsewhere {
+			return fmt.Sprintf("process %d", p.PID)
+		}
+	}
+	if len(n.Ports) > 0 {
+		return fmt.Sprintf("TCP ports %v are in use", n.Ports)
+	}
+	return ""
 }

@@ -155,8 +155,8 @@ type Counter interface {
 // Sample is what the kernel counted at one moment.
 type Sample struct {
 	Connections []nft.ConnectionCount
-	// FastPath are those of Connections that take a flowtable.
-	FastPath []nft.ConnectionCount
+	// Offloaded are those of Connections that take a flowtable.
+	Offloaded []nft.ConnectionCount
 	// Uncounted are the destinations that are not counted now. In the families of Full new
 	// pairs of destination and endpoint are not.
 	Uncounted []model.Match
@@ -229,7 +229,7 @@ func countActive(t Tracking) (out Sample, err error) {
 		protocol            model.Protocol
 		requested, endpoint netip.AddrPort
 	}
-	type count struct{ active, fastPath uint64 }
+	type count struct{ active, offloaded uint64 }
 	flows := map[flow]count{}
 	err = t.Each(func() { clear(flows) }, func(e conntrack.Entry) {
 		if e.Reply == e.Original {
@@ -238,7 +238,7 @@ func countActive(t Tracking) (out Sample, err error) {
 		key := flow{e.Protocol, e.Original, e.Reply}
 		n := flows[key]
 		if n.active++; e.Offloaded {
-			n.fastPath++
+			n.offloaded++
 		}
 		flows[key] = n
 	})
@@ -251,8 +251,8 @@ func countActive(t Tracking) (out Sample, err error) {
 			Family: model.FamilyOf(f.requested.Addr()), Addr: f.requested.Addr(), Protocol: f.protocol, Port: f.requested.Port(),
 		}}
 		out.Connections = append(out.Connections, c)
-		if c.Connections = n.fastPath; n.fastPath > 0 {
-			out.FastPath = append(out.FastPath, c)
+		if c.Connections = n.offloaded; n.offloaded > 0 {
+			out.Offloaded = append(out.Offloaded, c)
 		}
 	}
 	return out, nil

@@ -39,9 +39,9 @@ func Count(d *nodestatus.Document, total, active Sample) {
 		addGone(p, list)
 		delete(c.endpoints, p) // it has more now
 	}
-	for i := range active.FastPath {
-		d.FastPath += int(active.FastPath[i].Connections)
-		c.add(&active.FastPath[i], func(t *nodestatus.Traffic, n uint64) { t.FastPath += int(n) })
+	for i := range active.Offloaded {
+		d.FastPath += int(active.Offloaded[i].Connections)
+		c.add(&active.Offloaded[i], func(t *nodestatus.Traffic, n uint64) { t.FastPath += int(n) })
 	}
 }
 

@@ -71,7 +71,7 @@ func TestConnectionsCountForFrontendAndEndpoint(t *testing.T) {
 			fastPath = append(fastPath, counted(f, p, node, port, 0, 4), counted(f, p, address(f, 96, 2), 80, 0, 1))
 		}
 	}
-	build.Count(d, build.Sample{Connections: so}, build.Sample{Connections: active, FastPath: fastPath})
+	build.Count(d, build.Sample{Connections: so}, build.Sample{Connections: active, Offloaded: fastPath})
 	if d.FastPath != 6*5 { // other Services included
 		t.Errorf("%d connections are on the fast path", d.FastPath)
 	}
@@ -153,7 +153,7 @@ func TestTrackedConnectionsAreCounted(t *testing.T) {
 	want := nft.ConnectionCount{Destination: model.Match{Addr: to.Addr(), Protocol: model.TCP, Port: 80}, Endpoint: from, Connections: 2}
 	fast := want
 	fast.Connections = 1
-	if err != nil || len(got.Connections) != 1 || got.Connections[0] != want || len(got.FastPath) != 1 || got.FastPath[0] != fast {
+	if err != nil || len(got.Connections) != 1 || got.Connections[0] != want || len(got.Offloaded) != 1 || got.Offloaded[0] != fast {
 		t.Errorf("got %v, %v", got, err)
 	}
 }

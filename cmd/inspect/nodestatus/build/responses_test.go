@@ -27,7 +27,7 @@ func TestConnectionsToGoneEndpointsAreListed(t *testing.T) {
 				active = append(active, counted(f, p, address(f, 96, 1), 80, 7, 2), counted(f, p, address(f, 1, 1), uint16(30000+k), 7, 1))
 			}
 		}
-		build.Count(d, build.Sample{}, build.Sample{Connections: active, FastPath: active})
+		build.Count(d, build.Sample{}, build.Sample{Connections: active, Offloaded: active})
 		s := &d.Services[0]
 		if n := s.EndpointCount(); n != (nodestatus.Addresses{Used: 4, All: 4}) {
 			t.Errorf("brief %t: the Service has %+v endpoints", brief, n)
