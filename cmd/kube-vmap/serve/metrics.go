@@ -7,6 +7,11 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/pprof"
+	goruntime "runtime"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -118,4 +123,99 @@ func (c *MetricsConfig) configz() (string, error) {
 		return "", fmt.Errorf("configz: %w", err)
 	}
 	return string(text), nil
+}
+
+// debug adds kube-proxy's paths for profiling: net/http/pprof without the command line.
+func (c *MetricsConfig) debug(mux *http.ServeMux) {
+	mux.Handle("GET /debug/pprof", http.RedirectHandler("/debug/pprof/", http.StatusFound))
+	mux.HandleFunc("GET /debug/pprof/", limitSeconds(pprof.Index))
+	mux.HandleFunc("GET /debug/pprof/profile", limitSeconds(pprof.Profile))
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", limitSeconds(pprof.Trace))
+	list := content("text/plain; charset=utf-8", "/debug/flags/v\n")
+	mux.Handle("GET /debug/flags", list)
+	mux.Handle("GET /debug/flags/{$}", list)
+	mux.HandleFunc("PUT /debug/flags/v", c.putVerbosity)
+}
+
+const maxProfile = 5 * time.Minute
+
+// limitSeconds refuses longer durations, since net/http/pprof has no limit and extends the
+// server's timeout.
+func limitSeconds(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		seconds, err := strconv.ParseFloat(r.FormValue("seconds"), 64)
+		if tooLong := !(seconds <= maxProfile.Seconds()); err == nil && tooLong { // NaN is
+			http.Error(w, fmt.Sprintf("at most %.0f seconds can be recorded", maxProfile.Seconds()), http.StatusBadRequest)
+			return
+		}
+		h(w, r)
+	}
+}
+
+func (c *MetricsConfig) putVerbosity(w http.ResponseWriter, r *http.Request) {
+	const maxBody = 16
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		http.Error(w, fmt.Sprintf("the body may have at most %d bytes", maxBody), http.StatusBadRequest)
+		return
+	}
+	v, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 31)
+	if err != nil {
+		http.Error(w, "the body must be a number from 0", http.StatusBadRequest)
+		return
+	}
+	c.SetVerbosity(int(v))
+	c.Log.Warn("log level changed over HTTP", "verbosity", v, "client", r.RemoteAddr)
+	content("text/plain; charset=utf-8", fmt.Sprintf("-v is now %d\n", v))(w, r)
+}
+
+// The pages of KEP-4827 and KEP-4828, as plain text. The shared code of Kubernetes for them
+// is in k8s.io/apiserver, which is larger than the rest of this program.
+
+func header(page string) string {
+	return "\nkube-vmap " + page + "\n" +
+		"Warning: This endpoint is not meant to be machine parseable, " +
+		"has no formatting compatibility guarantees and is for debugging purposes only.\n"
+}
+
+func (c *MetricsConfig) flagz() func() string {
+	page := header("flagz")
+	c.Flags.VisitAll(func(f *pflag.Flag) { page += f.Name + "=" + f.Value.String() + "\n" })
+	return func() string { return page }
+}
+
+func (c *MetricsConfig) statusz() string {
+	up := max(0, time.Since(c.Started))
+	page := header("statusz") + fmt.Sprintf(
+		"\nStarted: %s\nUp: %d hr %02d min %02d sec\nGo version: %s\nBinary version: %s\n",
+		c.Started.UTC().Format(time.UnixDate), int(up.Hours()), int(up.Minutes())%60, int(up.Seconds())%60,
+		goruntime.Version(), c.Version)
+	if emulated := strings.Split(strings.TrimPrefix(c.Kubernetes, "v"), "."); len(emulated) > 1 {
+		page += "Emulation version: " + emulated[0] + "." + emulated[1] + "\n"
+	}
+	return page + "Paths: /configz /flagz /healthz /metrics /proxyMode\n"
+}
+
+func textOnly(page func() string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !acceptsText(r.Header.Get("Accept")) {
+			http.Error(w, "only text/plain is available", http.StatusNotAcceptable)
+			return
+		}
+		content("text/plain; charset=utf-8", page())(w, r)
+	}
+}
+
+func acceptsText(accept string) bool {
+	if strings.TrimSpace(accept) == "" {
+		return true
+	}
+	for part := range strings.SplitSeq(accept, ",") {
+		mediaType, _, _ := strings.Cut(part, ";")
+		if slices.Contains([]string{"text/plain", "text/*", "*/*"}, strings.ToLower(strings.TrimSpace(mediaType))) {
+			return true
+		}
+	}
+	return false
 }

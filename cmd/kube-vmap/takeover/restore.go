@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
+	"net"
+	"net/netip"
 	"slices"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -114,4 +118,123 @@ func tables(ours nft.Batch) (out []string) {
 		out = append(out, nft.FamilyName(op.(nft.DeleteTable).Family)+" "+nft.TableName)
 	}
 	return out
+}
+
+// A RefusedError is why our rules must not be removed: nothing would take their place.
+type RefusedError struct{ Reason string }
+
+func (e *RefusedError) Error() string {
+	return e.Reason + ": without kube-vmap's rules, Services would not work on this node; " +
+		"start kube-proxy here, wait until it has written its rules and try again, " +
+		"or remove kube-vmap's rules nevertheless with \"kube-vmap cleanup --force\""
+}
+
+// checkReplacement returns a [RefusedError] unless kube-proxy's rules can take the place of
+// ours: they exist in each family that has Services, and a sample of addresses that answer now
+// answers through them, too. For that, connections from one source port pass them for a moment
+// and not ours. Nothing else changes.
+func checkReplacement(ctx context.Context, k Kernel, ours nft.Tables) error {
+	installed := ours.Installed()
+	served := [len(model.Families)]bool{}
+	for i := range installed {
+		f := &installed[i]
+		served[f.Match.Family] = served[f.Match.Family] || len(f.Cluster)+len(f.Local) > 0
+	}
+	r, err := findRules()
+	if err != nil {
+		return err
+	}
+	theirs := r.families()
+	for _, f := range model.Families {
+		if served[f] && (!theirs[f] || !r.serve()) {
+			return &RefusedError{fmt.Sprintf("kube-proxy has no rules for %s here", f)}
+		}
+	}
+	t := &Takeover{dial: connect}
+	sample := t.working(ctx, installedTargets(installed))
+	if len(sample) == 0 {
+		return nil
+	}
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	trial := func(f *kubeproxy.Found, ours []kubeproxy.Part) nft.Batch { return f.Trial(ours, port) }
+	if err := changeTrial(k, trial); err != nil {
+		return err
+	}
+	failed := missing(ctx, sample, port)
+	if len(failed) == 0 {
+		return nil
+	}
+	err = changeTrial(k, (*kubeproxy.Found).EndTrial)
+	first := failed[0]
+	return errors.Join(&RefusedError{fmt.Sprintf(
+		"%d of %d addresses do not answer through kube-proxy's rules, such as %s at %s (%v)",
+		len(failed), len(sample), first.service, first.at, first.err)}, err)
+}
+
+// changeTrial commits a change of the chains of kube-proxy and of ours.
+func changeTrial(k Kernel, change func(f *kubeproxy.Found, ours []kubeproxy.Part) nft.Batch) error {
+	for range maxAttempts {
+		found, err := kubeproxy.Find(0)
+		if err != nil {
+			return err
+		}
+		ours, err := kubeproxy.FindOurs(0)
+		if err != nil {
+			return err
+		}
+		if _, err = k.Apply(change(found, ours)); !errors.Is(err, unix.ERESTART) {
+			return err
+		}
+	}
+	return errTooFast
+}
+
+// missing returns the targets of a sample that do not answer connections from a source port, if
+// they are more than half or one is the API server's: some may have had other endpoints when
+// kube-proxy's rules were written.
+func missing(ctx context.Context, sample []target, port uint16) []failure {
+	failed := failures(ctx, sample, func(s target) error {
+		return repeated(func() error { return connectFrom(ctx, port, s.at) })
+	})
+	important := slices.ContainsFunc(failed, func(f failure) bool { return f.service.ServiceName == kubernetes })
+	if important || 2*len(failed) > len(sample) {
+		return failed
+	}
+	return nil
+}
+
+// connectFrom connects from a source port, and closes the connection so that the port can be
+// used again immediately.
+func connectFrom(ctx context.Context, port uint16, to netip.AddrPort) error {
+	d := net.Dialer{
+		Timeout: connectTimeout, LocalAddr: &net.TCPAddr{Port: int(port)},
+		Control: func(_, _ string, c syscall.RawConn) (err error) {
+			e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
+			return errors.Join(e, err)
+		},
+	}
+	c, err := d.DialContext(ctx, "tcp", to.String())
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.(*net.TCPConn).SetLinger(0), c.Close())
+}
+
+// firstTrialPort is above the ports from which Linux connects by default (ip_local_port_range): a
+// client with the same source port would pass kube-proxy's rules, too, and these may lead nowhere.
+const firstTrialPort = 61000
+
+// freePort returns a port that no client of the node or its pods is likely to connect from.
+func freePort() (port uint16, err error) {
+	for range maxAttempts {
+		port = uint16(firstTrialPort + rand.IntN(1<<16-firstTrialPort))
+		var l net.Listener
+		if l, err = net.ListenTCP("tcp", &net.TCPAddr{Port: int(port)}); err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, err
 }

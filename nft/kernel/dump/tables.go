@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -46,7 +48,7 @@ func (t *Table) Chain(name string) simulate.Chain {
 	return simulate.Chain{Table: simulate.Table{Family: t.Family, Name: t.Name}, Name: name}
 }
 
-// IsOurs reports whether a table is one of kube-vmap's rule set, or that of its fast path.
+// IsOurs reports whether a table is one of kube-vmap's rule set, or that of its flowtable.
 func (t *Table) IsOurs() bool {
 	return !t.Legacy && (t.Name == nft.TableName || t.Name == flowtable.TableName)
 }
@@ -194,3 +196,50 @@ const (
 
 	tableUserdata = 6 // NFTA_TABLE_USERDATA, since Linux 5.10
 )
+
+// WriteOthers writes the tables of nf_tables that are not kube-vmap's, with their rules, much as
+// nft lists them: enough to find what happens to a packet.
+func WriteOthers(w io.Writer) (err error) {
+	tables, err := Tables(0)
+	if err != nil {
+		return err
+	}
+	r, err := Open(0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	rules := map[simulate.Chain][]string{}
+	err = r.EachRule(simulate.Chain{}, func(rule Rule) bool {
+		comment := simulate.Printable(rule.Comment())
+		line := fmt.Sprintf("\t\t%s # handle %d%s\n", rule.Text(), rule.Handle, remarkIf(comment != "", ", "+comment))
+		rules[rule.Chain] = append(rules[rule.Chain], line)
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	for i := range tables {
+		t := &tables[i]
+		if t.IsOurs() {
+			continue
+		}
+		fmt.Fprintf(&text, "table %s {%s\n", simulate.Printable(t.String()), remarkIf(t.Dormant, " # dormant"))
+		for _, c := range t.Chains {
+			hook := remarkIf(c.Hook != "", " # hook "+string(c.Hook)) + remarkIf(c.Drop, ", policy drop")
+			fmt.Fprintf(&text, "\tchain %s {%s\n%s\t}\n", simulate.Printable(c.Name), hook,
+				strings.Join(rules[t.Chain(c.Name)], ""))
+		}
+		text.WriteString("}\n")
+	}
+	_, err = io.WriteString(w, text.String())
+	return err
+}
+
+func remarkIf(is bool, text string) string {
+	if is {
+		return text
+	}
+	return ""
+}
