@@ -21,8 +21,8 @@
 //
 // # When the API server is unavailable
 //
-// All requests end in resourceclient.go; outages.go logs failures, optional.go handles resources
-// that may be missing.
+// All requests end in resourceclient.go, which also handles resources
+// that may be missing; outages.go logs failures.
 //
 // The last known objects stay. A watch that ended without an error is resumed immediately. After an
 // error, each kind is requested again after a random 0.8 to 20 seconds. The delays of client-go's
@@ -30,7 +30,7 @@
 // have stale endpoints for two minutes after an outage. Longer delays would hardly spare the
 // server, since its cost is in what it sends; the delays must only be spread.
 //
-// Client-go logs each failed request. Here its lines have the debug level, and an outage and its
+// Client-go logs each failed request. Here its lines have the debug level. An outage and its
 // end are logged once; so are watches that repeatedly end right after they began.
 //
 // A server that has just started answers every request with 403 until it has loaded
