@@ -116,14 +116,14 @@ func (c *Connections) Run(ctx context.Context) error {
 // the kernel to separate their counts, now or when the returned channel delivers.
 func (c *Connections) handleCommits() (again <-chan time.Time) {
 	c.applyCommits()
-	if !c.tracker.moves.anyMoved() {
+	if !c.tracker.urgent {
 		return nil
 	}
 	if wait := restFactor*c.took - time.Since(c.readAt); wait > 0 {
 		return time.After(wait)
 	}
 	c.readAll()
-	if !c.tracker.moves.anyMoved() {
+	if !c.tracker.urgent {
 		return nil
 	}
 	return time.After(max(minReadInterval, restFactor*c.took))
@@ -180,6 +180,7 @@ func (c *Connections) Totals() Totals {
 func (c *Connections) readAll() {
 	start := time.Now()
 	var failed error
+	c.tracker.urgent = false
 	for _, f := range model.Families {
 		if _, err := c.read(f); err != nil {
 			failed = err
@@ -195,9 +196,10 @@ func (c *Connections) readAll() {
 func (c *Connections) read(f model.Family) ([]nft.ConnectionCount, error) {
 	list, err := c.Kernel.Connections(f)
 	if err != nil {
+		c.tracker.urgent = c.tracker.urgent || len(c.tracker.left[f]) > 0
 		return nil, err
 	}
-	list, err = c.removeMoved(f, list)
+	list, err = c.removeLeft(f, list)
 	before := c.tracker.counters[f]
 	c.tracker.add(f, list)
 	if nft.IsFull(len(list)) && !nft.IsFull(before) {

@@ -30,7 +30,8 @@
 // between the read and the transaction, a few of its connections may be lost.)
 //
 // An address and port that moves from one Service port to another keeps its elements.
-// So they are deleted immediately, and connections between the change and that are not
+// So those of an address and port that a Service port has lost are deleted with the next read, which
+// is immediate if another has it, and connections between the change and that are not
 // counted. Moves while no process runs go unnoticed: the next process adds the counts to
 // the Service port that has the address and port then.
 package connections

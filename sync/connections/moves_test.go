@@ -150,8 +150,8 @@ func TestFormerOwnersAreForgotten(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		r.c.Follow(w.all(1))
 		r.c.Follow(sync.Committed{Full: true})
-		r.pass(keepCleanUps)
-		if n := len(r.c.tracker.moves.former); n != 0 {
+		r.pass(1)
+		if n := len(r.c.tracker.left[w.f]); n != 0 {
 			r.Errorf("%d former owners are remembered", n)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/netip"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -69,7 +70,6 @@ func (c *Connections) cleanUpFamily(f model.Family) error {
 		return err
 	}
 	c.dropUnlisted(f, list)
-	c.tracker.age(f)
 	next := newStaleSet()
 	next.unlisted = c.stale[f].unlisted
 	var batch change
@@ -169,6 +169,29 @@ func (c *Connections) apply(f model.Family, todo *change) error {
 	}
 	c.Log.Debug("connection counters removed", "family", f.String(), "removed", len(todo.remove), "added", len(todo.add))
 	return nil
+}
+
+// removeLeft removes the elements of frontends that Service ports have lost, and returns the rest of
+// the listing. Elements that cannot be removed are the baseline of later reads.
+func (c *Connections) removeLeft(f model.Family, list []nft.ConnectionCount) (rest []nft.ConnectionCount, err error) {
+	left := c.tracker.left[f]
+	if len(left) == 0 {
+		return list, nil
+	}
+	var remove []nft.ConnectionCount
+	for _, counted := range list {
+		if _, others := left[c.tracker.matchOf(counted.Destination)]; !others {
+			rest = append(rest, counted)
+			continue
+		}
+		remove = append(remove, counted)
+		c.tracker.last[f][pair{counted.Destination, counted.Endpoint}] = counted.Connections
+	}
+	c.tracker.left[f] = map[model.Match]Port{}
+	for chunk := range slices.Chunk(remove, batchSize) {
+		err = errors.Join(err, c.apply(f, &change{remove: chunk}))
+	}
+	return rest, err
 }
 
 // dropUnlisted forgets pairs that neither this listing nor the last one has, because

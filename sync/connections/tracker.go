@@ -56,14 +56,17 @@ type tracker struct {
 	ports     map[Port]*portCounts
 	last      [len(model.Families)]map[pair]uint64 // as of the last read
 	counters  [len(model.Families)]int
-	moves     moveTracker
 	peaks     [2]int // of frontends and ports
+	// left are the frontends that a Service port has lost since the last read, whose elements are
+	// still its own. To read is urgent once another Service port has one.
+	left   [len(model.Families)]map[model.Match]Port
+	urgent bool
 }
 
 func newTracker() tracker {
-	s := tracker{frontends: map[model.Match]*portCounts{}, ports: map[Port]*portCounts{}, moves: newMoveTracker()}
+	s := tracker{frontends: map[model.Match]*portCounts{}, ports: map[Port]*portCounts{}}
 	for f := range s.last {
-		s.last[f] = map[pair]uint64{}
+		s.last[f], s.left[f] = map[pair]uint64{}, map[model.Match]Port{}
 	}
 	return s
 }
@@ -114,7 +117,11 @@ func (s *tracker) set(f *model.Frontend, w *staleSet) {
 	if counts != before {
 		w.addFrontend(f.Match)
 		s.remove(f.Match)
-		s.moves.assigned(f.Match, port)
+		if was, left := s.left[port.Family][f.Match]; was == port {
+			delete(s.left[port.Family], f.Match)
+		} else if left {
+			s.left[port.Family][f.Match], s.urgent = Port{}, true
+		}
 		s.frontends[f.Match] = counts
 		counts.frontends++
 	}
@@ -130,7 +137,9 @@ func (s *tracker) remove(m model.Match) {
 		return
 	}
 	delete(s.frontends, m)
-	s.moves.released(m, counts.port)
+	if _, left := s.left[m.Family][m]; !left {
+		s.left[m.Family][m] = counts.port
+	}
 	if counts.frontends--; counts.frontends == 0 {
 		delete(s.ports, counts.port)
 	}
