@@ -75,7 +75,7 @@ const (
 	// change all the time.
 	debounce, maxDebounce = 50 * time.Millisecond, time.Second
 	// unsure is how old a change must be for the next one to have another time, whatever the
-	// resolution of the file system's clock.
+	// resolution of the file system's clock. Until then files are read at every look.
 	unsure = 3 * time.Second
 	// firstScanGrace is how long the first burst waits for a file that cannot be parsed. It may be
 	// half-written, and without its objects the first burst would remove what an earlier process
@@ -99,7 +99,7 @@ func (m *Source) Run(ctx context.Context, out chan<- []sync.Event) error {
 		}
 	}
 	sync.Send(ctx, out, events)
-	missing, again := false, true
+	missing, waited := false, time.Duration(0)
 	for rest := pollPeriod; sync.Sleep(ctx, rest); {
 		start := time.Now()
 		now, err := list(m.path)
@@ -111,28 +111,18 @@ func (m *Source) Run(ctx context.Context, out chan<- []sync.Event) error {
 			m.log.Info("manifests available again", "path", m.path)
 		}
 		missing = err != nil
-		if missing || now.equal(found) && !(again && !now.youngerThan(unsure)) {
-			continue
-		}
-		found = m.settle(ctx, now)
-		again = found.youngerThan(unsure)
-		if events, _ := m.read(f, found); len(events) > 0 {
-			sync.Send(ctx, out, events)
+		switch {
+		case missing || now.equal(found) && !now.youngerThan(unsure+rest):
+		case now.youngerThan(debounce) && waited < maxDebounce:
+			rest, waited = debounce, waited+debounce
+		default:
+			found, waited = now, 0
+			if events, _ := m.read(f, found); len(events) > 0 {
+				sync.Send(ctx, out, events)
+			}
 		}
 	}
 	return nil
-}
-
-// settle returns the listing when none of the files has just been written.
-func (m *Source) settle(ctx context.Context, now listing) listing {
-	for start := time.Now(); now.youngerThan(debounce) && time.Since(start) < maxDebounce && sync.Sleep(ctx, debounce); {
-		next, err := list(m.path)
-		if err != nil {
-			break // the next look finds that
-		}
-		now = next
-	}
-	return now
 }
 
 // read reads files, and logs problems. It reports whether some text could not be parsed.
