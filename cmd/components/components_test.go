@@ -118,19 +118,18 @@ func TestPluginsAreReadFromTheCNIConfiguration(t *testing.T) {
 	} {
 		write(t, dir, path, text)
 	}
-	n := &Node{}
-	err := n.readPlugins(dir)
+	plugins, err := readPlugins(dir)
 	if err == nil || !strings.Contains(err.Error(), "30-broken.conf") || !strings.Contains(err.Error(), "40-list.json") {
 		t.Errorf("error %v", err)
 	}
 	var types []string
-	for _, p := range n.Plugins {
-		types = append(types, p.Type)
+	for _, p := range plugins {
+		types = append(types, p.name)
 	}
 	if want := []string{"calico", "portmap", "bridge"}; !slices.Equal(types, want) {
 		t.Errorf("types %v, want %v", types, want)
 	}
-	if err := new(Node).readPlugins(filepath.Join(dir, "none")); err != nil {
+	if _, err := readPlugins(filepath.Join(dir, "none")); err != nil {
 		t.Errorf("a node without the directory: %v", err)
 	}
 }
@@ -143,10 +142,10 @@ func TestModeIsTheFirstThatHasASign(t *testing.T) {
 		want string
 		node Node
 	}{
-		{"calico", Node{Interfaces: []string{"cali123"}}},
-		{"calico-iptables", Node{Interfaces: []string{"cali123"}, Tables: []dump.Table{chains}}},
+		{"calico", Node{left: names("interface", "cali123")}},
+		{"calico-iptables", Node{left: names("interface", "cali123"), Tables: []dump.Table{chains}}},
 		{"calico-nftables", Node{Tables: []dump.Table{chains, own}}},
-		{"calico-ebpf", Node{Interfaces: []string{"bpfin.cali", "cali1"}, Tables: []dump.Table{own}}},
+		{"calico-ebpf", Node{left: names("interface", "bpfin.cali", "cali1"), Tables: []dump.Table{own}}},
 	} {
 		found := Find(&tc.node)
 		if len(found) != 1 || found[0].ID != tc.want {
@@ -178,6 +177,15 @@ func TestEverySignIsValidAndFindsItsComponent(t *testing.T) {
 	}
 }
 
+// names returns what some names of a kind leave.
+func names(kind string, all ...string) map[string][]trace {
+	left := map[string][]trace{}
+	for _, name := range all {
+		left[kind] = append(left[kind], trace{name: name})
+	}
+	return left
+}
+
 // example returns a node that has only this sign.
 func (s sign) example() *Node {
 	kind, name := s.split()
@@ -196,16 +204,12 @@ func (s sign) example() *Node {
 			in, chain = "nat", name
 		}
 		n.Tables = []dump.Table{{Family: "ip6", Name: in, Legacy: kind == "legacy-chain", Chains: []dump.Chain{{Chain: simulate.Chain{Name: chain}}}}}
-	case "interface":
-		n.Interfaces = []string{name}
+	case "interface", "plugin", "file":
+		n.left = names(kind, name)
 	case "process", "pod-process":
 		n.Processes = []Process{{PID: 1, Name: name, Elsewhere: kind == "pod-process"}}
 	case "port":
 		n.Ports = []uint16{10249, 10256}
-	case "plugin":
-		n.Plugins = []Plugin{{name, "10.conflist"}}
-	case "file":
-		n.Files = []string{name}
 	}
 	return n
 }

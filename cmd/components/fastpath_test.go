@@ -18,12 +18,12 @@ func TestObstacle(t *testing.T) {
 		want string // part of the reason; empty for none
 	}{
 		"alone":               {Node{}, ""},
-		"flannel on a bridge": {Node{Interfaces: []string{"flannel.1", "cni0"}}, ""},
+		"flannel on a bridge": {Node{left: names("interface", "flannel.1", "cni0")}, ""},
 		"our rule set":        {table("ip", "kube-vmap"), ""},
 		"our fast path":       {table("inet", "kube-vmap-fast-path"), ""},
 		"a table of iptables": {table("ip", "filter"), ""},
-		"Calico":              {Node{Interfaces: []string{"cali0123"}}, "Calico"},
-		"Cilium":              {Node{Interfaces: []string{"cilium_host"}}, "Cilium"},
+		"Calico":              {Node{left: names("interface", "cali0123")}, "Calico"},
+		"Cilium":              {Node{left: names("interface", "cilium_host")}, "Cilium"},
 		"firewalld":           {table("inet", "firewalld"), "firewalld"},
 		"an unknown table":    {table("inet", "site"), "site"},
 		"unreadable tables":   {Node{Unseen: []Unseen{{NFTables, errors.New("no permission")}}}, "no permission"},

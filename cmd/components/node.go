@@ -30,19 +30,16 @@ type Config struct {
 // the calling thread.
 type Node struct {
 	// Tables are those of nf_tables and of iptables-legacy.
-	Tables []dump.Table
-	// Interfaces are names.
-	Interfaces []string
-	Processes  []Process
+	Tables    []dump.Table
+	Processes []Process
 	// Nested reports whether the node is a container itself, so that processes of the machine
 	// around it are not visible.
 	Nested bool
 	// Ports are the TCP ports on which another process listens, of those that signs name.
 	Ports []uint16
-	// Plugins are the types in the CNI configuration, by the file that has them.
-	Plugins []Plugin
-	// Files are those that exist, of those that signs name.
-	Files []string
+	// left are the names of interfaces, the types in the CNI configuration, and the files that exist
+	// of those that signs name, by the kinds of signs.
+	left map[string][]trace
 	// Unseen is what could not be read, or only in part.
 	Unseen []Unseen
 }
@@ -71,12 +68,9 @@ type Process struct {
 	Here, Elsewhere bool
 }
 
-// A Plugin is a CNI plugin that a configuration names.
-type Plugin struct{ Type, File string }
-
 // Read reads a node. It always returns what it saw.
 func Read(c Config) *Node {
-	n := &Node{}
+	n := &Node{left: map[string][]trace{}}
 	tables, err := dump.Tables(0)
 	n.see(NFTables, err)
 	legacy, err := dump.Legacy(0)
@@ -85,7 +79,7 @@ func Read(c Config) *Node {
 	interfaces, err := net.Interfaces()
 	n.see("interfaces", err)
 	for _, i := range interfaces {
-		n.Interfaces = append(n.Interfaces, i.Name)
+		n.left["interface"] = append(n.left["interface"], trace{name: i.Name})
 	}
 	n.see(Processes, n.readProcesses(cmp.Or(c.Proc, "/proc")))
 	var ports []uint16
@@ -95,10 +89,11 @@ func Read(c Config) *Node {
 	}
 	n.Ports, err = ForeignPorts(ports...)
 	n.see("listening ports", err)
-	n.see("CNI configuration", n.readPlugins(cmp.Or(c.CNIConfig, "/etc/cni/net.d")))
+	n.left["plugin"], err = readPlugins(cmp.Or(c.CNIConfig, "/etc/cni/net.d"))
+	n.see("CNI configuration", err)
 	for _, path := range signs("file") {
 		if _, err := os.Stat(path); err == nil {
-			n.Files = append(n.Files, path)
+			n.left["file"] = append(n.left["file"], trace{name: path})
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			n.see("files", err)
 		}
@@ -184,10 +179,10 @@ const maxConfig = 1 << 20
 // readPlugins reads the types of all CNI plugins that are configured
 // (https://www.cni.dev/docs/spec/#configuration-format). A directory that does not exist has
 // none. A file that is not valid costs only itself.
-func (n *Node) readPlugins(dir string) (broken error) {
+func readPlugins(dir string) (all []trace, broken error) {
 	files, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return nil, err
 	}
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name())
@@ -208,9 +203,9 @@ func (n *Node) readPlugins(dir string) (broken error) {
 		}
 		for _, p := range append([]plugin{config.plugin}, config.Plugins...) {
 			if p.Type != "" {
-				n.Plugins = append(n.Plugins, Plugin{p.Type, path})
+				all = append(all, trace{name: p.Type, text: " in " + path})
 			}
 		}
 	}
-	return broken
+	return all, broken
 }

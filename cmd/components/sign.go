@@ -88,22 +88,13 @@ func (n *Node) traces(kind string, see func(trace)) {
 				see(trace{name: p.Name, text: fmt.Sprintf(" (%d)", p.PID)})
 			}
 		}
-	case "plugin":
-		for _, p := range n.Plugins {
-			see(trace{name: p.Type, text: " in " + p.File})
-		}
-	case "interface":
-		for _, name := range n.Interfaces {
-			see(trace{name: name})
-		}
-	case "file":
-		for _, name := range n.Files {
-			see(trace{name: name})
-		}
 	case "port":
 		for _, p := range n.Ports {
 			see(trace{name: strconv.Itoa(int(p)), text: " in use"})
 		}
+	}
+	for _, t := range n.left[kind] {
+		see(t)
 	}
 }
 

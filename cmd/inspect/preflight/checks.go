@@ -41,27 +41,17 @@ func (n *node) kernel() {
 	n.add(i, nil)
 	i = item("nftables", "", "every expression that the rule set uses")
 	err := vmapnode.WithKernel(func(k *kernel.Kernel) error {
-		for _, f := range []struct {
-			name, otherwise string
-			supports        func() (bool, error)
-			lacks           *bool
-		}{
-			{
-				"connection labels", "CONFIG_NF_CONNTRACK_LABELS is not set: masquerade depends on the packet mark",
-				k.SupportsLabels, &n.noLabels,
-			},
-			{"table owner", "before Linux 6.9 other programs can change the tables", k.SupportsOwner, new(bool)},
-		} {
-			able, err := f.supports()
-			if err != nil {
-				return err
-			}
-			feature := item(f.name, "", "supported")
-			if *f.lacks = !able; !able {
-				feature = item(f.name, f.otherwise, "not supported")
-			}
-			n.add(feature, nil)
+		labels, err := k.SupportsLabels()
+		if err != nil {
+			return err
 		}
+		n.noLabels = !labels
+		n.feature("connection labels", labels, "CONFIG_NF_CONNTRACK_LABELS is not set: masquerade depends on the packet mark")
+		owner, err := k.SupportsOwner()
+		if err != nil {
+			return err
+		}
+		n.feature("table owner", owner, "before Linux 6.9 other programs can change the tables")
 		return k.Probe(nft.Config{
 			MasqueradeMark: nft.DefaultMasqueradeMark, NoLabels: n.noLabels, DropInvalid: true, CountConnections: true,
 			CountUnanswered: true,
@@ -74,6 +64,15 @@ func (n *node) kernel() {
 		}
 	}
 	n.add(i, err)
+}
+
+// feature adds whether the kernel has an optional feature, and what it means if not.
+func (n *node) feature(name string, supported bool, otherwise string) {
+	i := item(name, "", "supported")
+	if !supported {
+		i = item(name, otherwise, "not supported")
+	}
+	n.add(i, nil)
 }
 
 // sysctls checks that the node forwards packets, and that a bridge of pods shows them to

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -24,11 +23,6 @@ func listenUnix(ctx context.Context, network, address string) (net.Listener, err
 	if strings.HasPrefix(address, "@") {
 		return c.Listen(ctx, network, address)
 	}
-	unlock, err := lock(filepath.Dir(address))
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
 	if err := clearStale(ctx, address); err != nil {
 		return nil, err
 	}
@@ -42,19 +36,6 @@ func listenUnix(ctx context.Context, network, address string) (net.Listener, err
 }
 
 const ownerOnly = 0o600
-
-// lock locks a folder until the returned function is called. Otherwise two processes that
-// find the same stale socket would each remove the socket of the other.
-func lock(folder string) (unlock func(), err error) {
-	dir, err := os.Open(folder)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", folder, err), dir.Close())
-	}
-	return func() { _ = dir.Close() }, nil // releases the lock
-}
 
 // clearStale removes the socket of a process that has ended. Any other file at the path is
 // an error.

@@ -62,35 +62,6 @@ func TestOnlyStaleSocketsAreReplaced(t *testing.T) {
 	open(t, path)
 }
 
-func TestOneOfManyReplacesADeadSocket(t *testing.T) {
-	for range 20 {
-		path := filepath.Join(t.TempDir(), "status.sock")
-		dead := open(t, path)
-		dead.(*net.UnixListener).SetUnlinkOnClose(false)
-		_ = dead.Close()
-		const many = 8
-		done := make(chan net.Listener, many)
-		for range many {
-			go func() {
-				l, _ := listenUnix(t.Context(), "unix", path)
-				done <- l
-			}()
-		}
-		listening := 0
-		for range many {
-			if l := <-done; l != nil {
-				listening++
-				t.Cleanup(func() { _ = l.Close() })
-			}
-		}
-		conn, err := net.Dial("unix", path) //nolint:noctx // a local socket answers immediately
-		if err != nil || listening != 1 {
-			t.Fatalf("%d listen, and to connect gives %v", listening, err)
-		}
-		_ = conn.Close()
-	}
-}
-
 func TestOtherFilesAreNotReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "status.sock")
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
