@@ -65,7 +65,10 @@ func TestCommandsCountConnectionsOnTheFastPath(t *testing.T) {
 	for _, f := range flows {
 		m.ask(f)
 	}
-	eventually.Holds(t, "no connection is on the fast path", func() bool { d := m.document(); return d.FastPath == 0 && strings.Contains(d.FastPathReason(), "table ip site") })
+	eventually.Holds(t, "no connection is on the fast path", func() bool {
+		d := m.document()
+		return d.FastPath == 0 && strings.Contains(d.FastPathReason(), "table ip site")
+	})
 	m.expectMetric("kubevmap_fast_path 0", "kubevmap_fast_path_interfaces 0")
 }
 

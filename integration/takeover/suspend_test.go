@@ -49,16 +49,16 @@ func (m *machine) apply(b nft.Batch) {
 
 // nftModes are the modes of kube-proxy that program nf_tables.
 var nftModes = []struct {
-	name  string
-	modes []string
-	load  func(*machine)
+	name   string
+	tables bool // of nftables mode
+	load   func(*machine)
 	// parts is the number of parts of each family.
 	parts int
 }{
-	{"nftables", []string{kubeproxy.ModeNFTables}, func(m *machine) { m.run(readFile(m.t, "testdata/nftables.nft"), "nft", "-f", "-") }, 8},
-	{"iptables", []string{kubeproxy.ModeIPTablesNFT}, func(m *machine) { m.loadKubeProxy(nftBackend, "iptables") }, 6},
+	{"nftables", true, func(m *machine) { m.run(readFile(m.t, "testdata/nftables.nft"), "nft", "-f", "-") }, 8},
+	{"iptables", false, func(m *machine) { m.loadKubeProxy(nftBackend, "iptables") }, 6},
 	// Without its device, ipvs mode shows as iptables mode.
-	{"ipvs", []string{kubeproxy.ModeIPTablesNFT}, func(m *machine) { m.addIPSets(); m.loadKubeProxy(nftBackend, "ipvs") }, 6},
+	{"ipvs", false, func(m *machine) { m.addIPSets(); m.loadKubeProxy(nftBackend, "ipvs") }, 6},
 }
 
 func TestResumeUndoesSuspendByteForByte(t *testing.T) {
@@ -66,14 +66,14 @@ func TestResumeUndoesSuspendByteForByte(t *testing.T) {
 		t.Run(mode.name, func(t *testing.T) {
 			m := newMachine(t)
 			m.loadForeign(nftBackend)
-			if found := m.find(); len(found.Parts)+len(found.Modes())+len(found.Suspend())+len(found.Resume()) > 0 {
+			if found := m.find(); len(found.Parts)+len(found.Suspend())+len(found.Resume()) > 0 {
 				t.Errorf("without kube-proxy, found %+v", found)
 			}
 			mode.load(m)
 			before := m.listing(nftBackend)
 			found := m.find()
-			if !slices.Equal(found.Modes(), mode.modes) || len(found.Awake()) != 2*mode.parts || len(found.Suspended()) > 0 {
-				t.Fatalf("found modes %q, parts %v", found.Modes(), found.Parts)
+			if found.HasTables() != mode.tables || found.IPVS || len(found.Awake()) != 2*mode.parts || len(found.Suspended()) > 0 {
+				t.Fatalf("found %+v", found)
 			}
 			for range 2 {
 				m.apply(m.find().Suspend())

@@ -82,7 +82,7 @@ func defaultOptions() Options {
 
 // options checks options that have no field in the file, so that their flags name them.
 func (v *validator) options(o *Options) {
-	v.notNegative(period{"--probation", o.Probation})
+	v.notNegative("--probation", o.Probation)
 	v.within("--fast-path-after", &o.FastPathAfter, 1, math.MaxInt32)
 	v.within("--passive-health-checks-max-percent", &o.PassiveHealthChecksMaxPercent, 1, 100)
 	if _, err := convert.ParsePassiveChecks(o.PassiveHealthChecks); err != nil || o.PassiveHealthChecks == "" {

@@ -37,24 +37,23 @@ func (f *Flags) addKubernetes(s flagSection) {
 func (f *Flags) addTraffic(s flagSection) {
 	p := &f.proxy
 	s.add((*string)(&p.Mode), "proxy-mode", "mode",
-		"`mode`: nftables; or iptables or ipvs, which run as nftables too, with a warning")
-	s.completes("proxy-mode", string(ModeNFTables), string(ModeIPTables), string(ModeIPVS))
-	s.add(&p.NFTables.MasqueradeAll, "masquerade-all", "",
+		"`mode`: nftables; or iptables or ipvs, which run as nftables too, with a warning",
+		string(ModeNFTables), string(ModeIPTables), string(ModeIPVS))
+	s.add(&p.NFTables.MasqueradeAll, "masquerade-all", "nftables.masqueradeAll iptables.masqueradeAll",
 		"masquerade all traffic to ClusterIPs, including traffic from pods")
-	s.sets("masquerade-all", "nftables.masqueradeAll", "iptables.masqueradeAll")
 	s.add(&p.NodePortAddresses, "nodeport-addresses", "nodePortAddresses",
 		"`ranges` of the node's addresses on which NodePorts answer. May contain the word primary, "+
 			"for the node's primary address of each IP family, the word localhost, for 127.0.0.1 and ::1 "+
 			"(TCP only, from programs on the node), and the word all, for all addresses except loopback. "+
-			"An IP family that is not listed is not limited")
-	s.completes("nodeport-addresses", primary, all, localhost)
+			"An IP family that is not listed is not limited",
+		primary, all, localhost)
 	s.add(&p.BindAddress, "bind-address", "bindAddress",
 		"`IP` address used as the node's primary one instead of the one in its Node object; nothing listens on it. "+
 			"If it is IPv6, health and metrics are served on IPv6 by default")
 	s.add(&p.IPVS.Scheduler, "ipvs-scheduler", "ipvs.scheduler",
 		"`scheduler` for Services without the annotation kube-vmap.io/scheduler, in any --proxy-mode: "+
-			"random, rr, sh, mh or lc (default random); other IPVS names are accepted and mapped to one of these")
-	s.completes("ipvs-scheduler", "random", "rr", "sh", "mh", "lc")
+			"random, rr, sh, mh or lc (default random); other IPVS names are accepted and mapped to one of these",
+		"random", "rr", "sh", "mh", "lc")
 	s.add(&f.options.StrictSourceRanges, "strict-source-ranges", extension,
 		"close the load balancer addresses of an IP family to everyone if a Service has source ranges of the other family "+
 			"only; otherwise they are open to everyone, as with kube-proxy")
@@ -77,29 +76,27 @@ func (f *Flags) addTraffic(s flagSection) {
 	s.add(&f.options.PassiveHealthChecks, "passive-health-checks", extension,
 		"`what` to do about endpoints that do not answer connections of this node, nor a question of its own: off; report, "+
 			"by events, metrics and kube-vmap problems; or avoid, which also gives them no new connections. "+
-			"The annotation kube-vmap.io/passive-health-checks of a Service overrides it")
-	s.completes("passive-health-checks", "off", "report", "avoid")
+			"The annotation kube-vmap.io/passive-health-checks of a Service overrides it",
+		"off", "report", "avoid")
 	s.add(&f.options.PassiveHealthChecksMaxPercent, "passive-health-checks-max-percent", extension,
 		"at most `N` percent of the endpoints of a Service port, rounded down, and never the last one, are avoided")
 	s.add(&f.options.Networkz, "networkz", extension,
 		"serve /networkz with the probes: 503 while passive health checks find that most other nodes do not answer this one")
-	s.add(&p.NFTables.SyncPeriod, "iptables-sync-period", "",
+	s.add(&p.NFTables.SyncPeriod, "iptables-sync-period", "nftables.syncPeriod iptables.syncPeriod",
 		"`time` (30s, 1m): /healthz fails if a change takes more than twice as long to reach the kernel. "+
 			"Applies to nftables too, as in kube-proxy")
-	s.sets("iptables-sync-period", "nftables.syncPeriod", "iptables.syncPeriod")
-	s.add(&p.NFTables.MinSyncPeriod, "iptables-min-sync-period", "",
+	s.add(&p.NFTables.MinSyncPeriod, "iptables-min-sync-period", "nftables.minSyncPeriod iptables.minSyncPeriod",
 		"minimum `time` between two syncs; changes in between are batched. With 0s each change is applied immediately: "+
 			"a sync costs what has changed, not what exists (default 0s, unlike kube-proxy's 1s)")
-	s.sets("iptables-min-sync-period", "nftables.minSyncPeriod", "iptables.minSyncPeriod")
 }
 
 func (f *Flags) addPods(s flagSection) {
 	p := &f.proxy
 	s.add((*string)(&p.DetectLocalMode), "detect-local-mode", "detectLocalMode",
 		"`how` traffic from this node's pods is recognised; other traffic to a ClusterIP is masqueraded. "+
-			"One of ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix")
-	s.completes("detect-local-mode", string(LocalModeClusterCIDR), string(LocalModeNodeCIDR),
-		string(LocalModeBridgeInterface), string(LocalModeInterfaceNamePrefix))
+			"One of ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix",
+		string(LocalModeClusterCIDR), string(LocalModeNodeCIDR), string(LocalModeBridgeInterface),
+		string(LocalModeInterfaceNamePrefix))
 	s.add(&p.ClusterCIDR, "cluster-cidr", "clusterCIDR",
 		"`ranges` of all pods' addresses, at most one for each IP family, separated by a comma, for ClusterCIDR. "+
 			"Without one, connections to ClusterIPs keep their source unless --masquerade-all is set, "+
@@ -117,8 +114,8 @@ func (f *Flags) addTakeover(s flagSection) {
 			"own rules and stays, not ready. With 0s they are removed immediately")
 	s.add(&f.options.KubeProxyMarker, "kube-proxy-marker", extension,
 		"`when` tables named kube-proxy, with one chain that sees no packet, stay after that for programs that look for "+
-			"them: always, never, or auto, which is where Calico runs and kube-proxy's mode is nftables")
-	s.completes("kube-proxy-marker", MarkerAuto, MarkerAlways, MarkerNever)
+			"them: always, never, or auto, which is where Calico runs and kube-proxy's mode is nftables",
+		MarkerAuto, MarkerAlways, MarkerNever)
 }
 
 func (f *Flags) addServers(s flagSection) {
@@ -145,9 +142,9 @@ func (f *Flags) addServers(s flagSection) {
 		"`gates` as name=true or name=false, separated by commas: ComponentFlagz and ComponentStatusz "+
 			"serve /flagz and /statusz on the metrics server, NativeHistograms serves these to clients that ask for protobuf, "+
 			"AllowServiceExternalIPs serves the external IPs of Services, "+localhostGate+
-			" allows localhost in --nodeport-addresses (all true by default). Other gates are ignored")
-	s.completes("feature-gates", externalIPs+"=false", "ComponentFlagz=false", "ComponentStatusz=false",
-		localhostGate+"=false", NativeHistograms+"=false")
+			" allows localhost in --nodeport-addresses (all true by default). Other gates are ignored",
+		externalIPs+"=false", "ComponentFlagz=false", "ComponentStatusz=false", localhostGate+"=false",
+		NativeHistograms+"=false")
 }
 
 func (f *Flags) addNode(s flagSection) {
@@ -176,10 +173,8 @@ func (f *Flags) addNode(s flagSection) {
 func addLogging(s flagSection, c *logsapi.LoggingConfiguration) {
 	s.VarP(logsapi.VerbosityLevelPflag(&c.Verbosity), "v", "v",
 		"`level` of the log: 2 logs each applied batch, 4 its content too")
-	s.sets("v", "logging.verbosity")
-	s.completes("v", "0", "2", "4")
-	s.add(&c.Format, "logging-format", "logging.format", "`format` of the log: text or json")
-	s.completes("logging-format", "text", "json")
+	s.describe("v", "logging.verbosity", []string{"0", "2", "4"})
+	s.add(&c.Format, "logging-format", "logging.format", "`format` of the log: text or json", "text", "json")
 }
 
 // addOtherModes adds flags that have an effect in other values of --proxy-mode.

@@ -145,9 +145,7 @@ func (f *Flags) usage(c *cobra.Command) string {
 	return text.String() + "\n" + f.Usages(helpColumns)
 }
 
-// flagSection defines flags. The default of each is the value of its variable. field is the path
-// of the field in the file that the flag sets, [extension] for a flag that kube-proxy does not
-// have, and empty otherwise.
+// flagSection defines flags.
 type flagSection struct {
 	*pflag.FlagSet
 	title string
@@ -170,8 +168,10 @@ const (
 	extension = "extension"
 )
 
-// add defines a flag that sets a variable, and the field.
-func (s flagSection) add(to any, name, field, usage string) {
+// add defines a flag that sets a variable, whose value is the default. fields are the paths of the
+// fields in the file that the flag sets, [extension] for a flag that kube-proxy does not have, and
+// empty otherwise. Shells complete the words.
+func (s flagSection) add(to any, name, fields, usage string, words ...string) {
 	switch to := to.(type) {
 	case *string:
 		s.StringVar(to, name, *to, usage)
@@ -190,23 +190,22 @@ func (s flagSection) add(to any, name, field, usage string) {
 	default:
 		s.Var(to.(pflag.Value), name, usage)
 	}
-	s.sets(name, field)
+	s.describe(name, fields, words)
 }
 
-// sets annotates a flag with the fields that it sets.
-func (s flagSection) sets(name string, fields ...string) {
-	switch fields[0] {
+func (s flagSection) describe(name, fields string, words []string) {
+	switch fields {
 	case "":
 	case extension:
 		s.Lookup(name).Usage += ". Not a flag of kube-proxy"
 		s.annotate(name, extension)
 	default:
-		s.annotate(name, fieldKey, fields...)
+		s.annotate(name, fieldKey, strings.Fields(fields)...)
+	}
+	if len(words) > 0 {
+		s.annotate(name, wordsKey, words...)
 	}
 }
-
-// completes annotates a flag with the values that shells complete.
-func (s flagSection) completes(name string, words ...string) { s.annotate(name, wordsKey, words...) }
 
 func (s flagSection) annotate(name, key string, values ...string) {
 	if err := s.SetAnnotation(name, key, values); err != nil {

@@ -17,12 +17,10 @@ import (
 // error has all that is invalid, each with its flag or field.
 func (f *Flags) Config() (*Config, error) {
 	if f.file == "" {
-		unset := !f.all.Changed("nodeport-addresses") || len(f.proxy.NodePortAddresses) == 0
-		c, err := f.config(f.fromFlags(), unset, nil)
-		if err == nil {
-			c.modeUnset = !f.all.Changed("proxy-mode")
-		}
-		return c, err
+		return f.finish(&Config{
+			Proxy: *f.fromFlags(), modeUnset: !f.all.Changed("proxy-mode"),
+			nodePortsUnset: !f.all.Changed("nodeport-addresses") || len(f.proxy.NodePortAddresses) == 0,
+		})
 	}
 	text, err := manifests.ReadFile(f.file, maxSize)
 	if err != nil {
@@ -43,30 +41,24 @@ func (f *Flags) parse(text []byte) (*Config, error) {
 	for i, w := range warnings {
 		warnings[i] = f.file + ": " + w
 	}
-	unset, modeUnset := len(p.NodePortAddresses) == 0, p.Mode == ""
-	setDefaults(p)
-	c, err := f.config(p, unset, append(warnings, f.ignored()...))
-	if err != nil {
-		return nil, err
+	c := &Config{
+		Warnings: append(warnings, f.ignored()...), modeUnset: p.Mode == "", nodePortsUnset: len(p.NodePortAddresses) == 0,
 	}
-	c.modeUnset = modeUnset
-	return c, nil
+	setDefaults(p)
+	c.Proxy = *p
+	return f.finish(c)
 }
 
-// config applies the flags that override the file, and validates. nodePortsUnset is
-// whether nodePortAddresses is only a default.
-func (f *Flags) config(p *v1alpha1.KubeProxyConfiguration, nodePortsUnset bool, warnings []string) (*Config, error) {
-	c := &Config{Proxy: *p, Options: f.options, File: f.file, flags: f, nodePortsUnset: nodePortsUnset}
+// finish applies the flags that override the file, and validates.
+func (f *Flags) finish(c *Config) (*Config, error) {
+	c.Options, c.File, c.flags = f.options, f.file, f
 	errs := f.override(&c.Proxy)
 	if errs = append(errs, c.validate()...); len(errs) > 0 {
 		return nil, c.named(errs)
 	}
 	more, err := c.warnings()
-	if err != nil {
-		return nil, err
-	}
-	c.Warnings = append(warnings, more...)
-	return c, nil
+	c.Warnings = append(c.Warnings, more...)
+	return c, err
 }
 
 // fromFlags returns the configuration of the flags without a file.

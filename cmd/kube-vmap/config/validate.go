@@ -59,17 +59,9 @@ func (v *validator) within(path string, value *int32, least, most int32) {
 	}
 }
 
-// A period is a duration and its path.
-type period struct {
-	path string
-	time.Duration
-}
-
-func (v *validator) notNegative(all ...period) {
-	for _, d := range all {
-		if d.Duration < 0 {
-			v.invalid(d.path, metav1.Duration{Duration: d.Duration}, "must not be negative")
-		}
+func (v *validator) notNegative(path string, d time.Duration) {
+	if d < 0 {
+		v.invalid(path, metav1.Duration{Duration: d}, "must not be negative")
 	}
 }
 
@@ -84,8 +76,9 @@ func (v *validator) mode(p *v1alpha1.KubeProxyConfiguration) {
 		v.notSupported("mode", string(p.Mode), string(ModeNFTables), string(ModeIPTables), string(ModeIPVS))
 	}
 	if p.Mode == ModeIPVS {
-		v.notNegative(period{"ipvs.tcpTimeout", p.IPVS.TCPTimeout.Duration},
-			period{"ipvs.tcpFinTimeout", p.IPVS.TCPFinTimeout.Duration}, period{"ipvs.udpTimeout", p.IPVS.UDPTimeout.Duration})
+		v.notNegative("ipvs.tcpTimeout", p.IPVS.TCPTimeout.Duration)
+		v.notNegative("ipvs.tcpFinTimeout", p.IPVS.TCPFinTimeout.Duration)
+		v.notNegative("ipvs.udpTimeout", p.IPVS.UDPTimeout.Duration)
 	}
 	v.ranges("ipvs.excludeCIDRs", p.IPVS.ExcludeCIDRs) // for the cleanup after kube-proxy, in any mode
 	if p.Mode == ModeNFTables {                        // kube-proxy checks this one in all modes
@@ -96,7 +89,7 @@ func (v *validator) mode(p *v1alpha1.KubeProxyConfiguration) {
 func (v *validator) section(s section) {
 	v.within(s.marks+".masqueradeBit", s.masqueradeBit, 0, 31)
 	v.positive(s.periods+".syncPeriod", s.syncPeriod)
-	v.notNegative(period{s.periods + ".minSyncPeriod", s.minSyncPeriod})
+	v.notNegative(s.periods+".minSyncPeriod", s.minSyncPeriod)
 	if s.syncPeriod > 0 && s.minSyncPeriod > s.syncPeriod {
 		v.invalid(s.periods+".minSyncPeriod", metav1.Duration{Duration: s.minSyncPeriod},
 			"must not be more than syncPeriod, which is %s", s.syncPeriod)
@@ -120,10 +113,10 @@ func (v *validator) node(p *v1alpha1.KubeProxyConfiguration) {
 func (v *validator) conntrack(c *v1alpha1.KubeProxyConntrackConfiguration) {
 	v.within("conntrack.maxPerCore", c.MaxPerCore, 0, math.MaxInt32)
 	v.within("conntrack.min", c.Min, 0, math.MaxInt32)
-	v.notNegative(period{"conntrack.tcpEstablishedTimeout", c.TCPEstablishedTimeout.Duration},
-		period{"conntrack.tcpCloseWaitTimeout", c.TCPCloseWaitTimeout.Duration},
-		period{"conntrack.udpTimeout", c.UDPTimeout.Duration},
-		period{"conntrack.udpStreamTimeout", c.UDPStreamTimeout.Duration})
+	v.notNegative("conntrack.tcpEstablishedTimeout", c.TCPEstablishedTimeout.Duration)
+	v.notNegative("conntrack.tcpCloseWaitTimeout", c.TCPCloseWaitTimeout.Duration)
+	v.notNegative("conntrack.udpTimeout", c.UDPTimeout.Duration)
+	v.notNegative("conntrack.udpStreamTimeout", c.UDPStreamTimeout.Duration)
 }
 
 func (v *validator) addresses(p *v1alpha1.KubeProxyConfiguration) {

@@ -50,7 +50,7 @@ func (r rules) isEmpty() bool { return len(r.awake())+len(r.suspended()) == 0 }
 // serve reports whether there are rules of Services, of which a kubelet before 1.28 has none:
 // it only writes KUBE-POSTROUTING.
 func (r rules) serve() bool {
-	return len(r.legacy) > 0 || hasTables(r.nft) || slices.ContainsFunc(append(r.awake(), r.suspended()...),
+	return len(r.legacy) > 0 || r.nft.HasTables() || slices.ContainsFunc(append(r.awake(), r.suspended()...),
 		func(name string) bool {
 			return strings.Contains(name, "KUBE-SERVICES")
 		})
@@ -145,20 +145,15 @@ func (m Marker) wanted(r rules) bool {
 	switch {
 	case m.Always || m.Never:
 		return m.Always
-	case m.NFTables || hasTables(r.nft) || len(r.nft.Markers) > 0:
+	case m.NFTables || r.nft.HasTables() || len(r.nft.Markers) > 0:
 		return components.Has(components.Find(components.Read(components.Config{})), components.Calico)
 	}
 	return false
 }
 
-// hasTables reports whether the tables of kube-proxy's nftables mode are there.
-func hasTables(found *kubeproxy.Found) bool {
-	return slices.Contains(found.Modes(), kubeproxy.ModeNFTables)
-}
-
 func missingMarkers(found *kubeproxy.Found) (b nft.Batch) {
 	for _, f := range model.Families {
-		if !found.HasMarker(f) && !hasTables(found) {
+		if !found.HasMarker(f) && !found.HasTables() {
 			b = append(b, kubeproxy.AddMarker(f)...)
 		}
 	}

@@ -193,7 +193,7 @@ func (t *Takeover) finish() bool {
 	var removed []string
 	r, err := t.system.find()
 	if err == nil {
-		t.Marker.NFTables = t.Marker.NFTables || hasTables(r.nft) // Calico may come later
+		t.Marker.NFTables = t.Marker.NFTables || r.nft.HasTables() // Calico may come later
 		t.removing = true
 		removed, err = t.system.remove(t.Marker.wanted(r))
 	}

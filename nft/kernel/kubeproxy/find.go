@@ -45,13 +45,6 @@ import (
 	"kube-vmap/nft/kernel/socket"
 )
 
-// The modes of kube-proxy, as far as they show in nf_tables and among the devices.
-const (
-	ModeNFTables    = "nftables"
-	ModeIPTablesNFT = "iptables-nft"
-	ModeIPVS        = "ipvs"
-)
-
 // Found is what kube-proxy has in the kernel, except for iptables-legacy. Empty
 // chains, which translate no packet, are not in it. Whether a hook of iptables leads to a chain
 // is not read: kube-proxy adds the jump together with the chain.
@@ -96,20 +89,9 @@ func (f *Found) parts(suspended bool) []Part {
 	return slices.DeleteFunc(slices.Clone(f.Parts), func(p Part) bool { return p.Suspended != suspended })
 }
 
-// Modes returns the modes to which the parts belong.
-func (f *Found) Modes() []string {
-	var out []string
-	inTable := func(p Part) bool { return p.Table == tableName }
-	if slices.ContainsFunc(f.Parts, inTable) {
-		out = append(out, ModeNFTables)
-	}
-	switch {
-	case f.IPVS:
-		out = append(out, ModeIPVS)
-	case slices.ContainsFunc(f.Parts, func(p Part) bool { return !inTable(p) }):
-		out = append(out, ModeIPTablesNFT)
-	}
-	return out
+// HasTables reports whether there are rules of nftables mode.
+func (f *Found) HasTables() bool {
+	return slices.ContainsFunc(f.Parts, func(p Part) bool { return p.Table == tableName })
 }
 
 // Find reads what kube-proxy has. The network namespace is given by its file descriptor;

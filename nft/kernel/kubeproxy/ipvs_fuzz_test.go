@@ -52,8 +52,8 @@ func FuzzServers(f *testing.F) {
 			if err != nil || len(outer) != 1 {
 				t.Fatalf("asked for % x: %v", m.Data, err)
 			}
-			if s := decodeServer(&attr.Decoder{}, outer[0].Data); s.isFirewallMark || except[0].Contains(s.addr()) || except[1].Contains(s.addr()) {
-				t.Errorf("deleted %s, which is not kube-proxy's", s)
+			if s := decodeServer(&attr.Decoder{}, outer[0].Data); s.isFirewallMark || except[0].Contains(s.at.Addr()) || except[1].Contains(s.at.Addr()) {
+				t.Errorf("deleted %s, which is not kube-proxy's", s.at)
 			}
 			return nltest.Error(0, requests)
 		})

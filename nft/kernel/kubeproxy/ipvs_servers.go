@@ -1,7 +1,6 @@
 package kubeproxy
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -34,9 +33,8 @@ const (
 )
 
 type server struct {
-	key           []byte // the attributes that name it, as the kernel wrote them
-	family        uint16
-	address, port []byte
+	key []byte // the attributes that name it, as the kernel wrote them
+	at  netip.AddrPort
 	// isFirewallMark means that it serves a firewall mark, not an address.
 	isFirewallMark bool
 }
@@ -63,14 +61,14 @@ func removeServers(conn *netlink.Conn, except []netip.Prefix) (removed int, err 
 		return 0, err
 	}
 	for _, s := range servers {
-		if s.isFirewallMark || slices.ContainsFunc(except, func(p netip.Prefix) bool { return p.Contains(s.addr()) }) {
+		if s.isFirewallMark || slices.ContainsFunc(except, func(p netip.Prefix) bool { return p.Contains(s.at.Addr()) }) {
 			continue
 		}
 		switch e := s.remove(conn, id); {
 		case e == nil:
 			removed++
 		case !errors.Is(e, unix.ESRCH): // another program removed it first
-			err = errors.Join(err, fmt.Errorf("remove virtual server %s: %w", s, e))
+			err = errors.Join(err, fmt.Errorf("remove virtual server %s: %w", s.at, e))
 		}
 	}
 	return removed, err
@@ -125,14 +123,19 @@ func listServers(conn *netlink.Conn, id uint16) (servers []server, err error) {
 
 func decodeServer(d *attr.Decoder, attributes []byte) (s server) {
 	var key attr.Encoder
+	var address []byte
+	var port uint16
+	length := 4
 	for kind, value := range d.Attributes(attributes) {
 		switch kind {
 		case attrFamily:
-			s.family = d.NativeUint16(value)
+			if d.NativeUint16(value) == unix.AF_INET6 {
+				length = 16
+			}
 		case attrAddress:
-			s.address = value
+			address = value
 		case attrPort:
-			s.port = value
+			port = d.Uint16(value)
 		case attrMark:
 			s.isFirewallMark = true
 		}
@@ -140,32 +143,14 @@ func decodeServer(d *attr.Decoder, attributes []byte) (s server) {
 			key.Data(kind, value)
 		}
 	}
-	s.key = key.Bytes
+	a, _ := netip.AddrFromSlice(address[:min(length, len(address))])
+	s.key, s.at = key.Bytes, netip.AddrPortFrom(a, port)
 	return s
 }
 
 func (s server) remove(conn *netlink.Conn, id uint16) error {
 	m := genericRequest(id, cmdDelService, netlink.Acknowledge, &s)
 	return socket.Ask(conn, m, func(netlink.Message) error { return nil })
-}
-
-// addr returns the server's address, which is invalid if it has none.
-func (s server) addr() netip.Addr {
-	length := 4
-	if s.family == unix.AF_INET6 {
-		length = 16
-	}
-	a, _ := netip.AddrFromSlice(s.address[:min(length, len(s.address))])
-	return a
-}
-
-// String returns the server's address and port.
-func (s server) String() string {
-	var port uint16
-	if len(s.port) == 2 {
-		port = binary.BigEndian.Uint16(s.port)
-	}
-	return netip.AddrPortFrom(s.addr(), port).String()
 }
 
 // maxSetName is the length of the longest name of a set (IPSET_MAXNAMELEN less its zero

@@ -74,39 +74,21 @@ func (t Table) Plan() Plan {
 // IsEmpty reports whether there is nothing to remove.
 func (p Plan) IsEmpty() bool { return len(p.Unhook)+len(p.Empty) == 0 }
 
-// String names what is removed, for a log. Chains of single Services and endpoints are
-// counted.
+// String counts what is removed, for a log, and names the chains that others use.
 func (p Plan) String() string {
 	var parts []string
 	if n := len(p.Unhook); n > 0 {
 		parts = append(parts, fmt.Sprintf("jumps (%d)", n))
 	}
-	parts = append(parts, summary(p.Delete)...)
-	emptied := slices.DeleteFunc(slices.Clone(p.Empty), func(name string) bool {
-		_, deleted := slices.BinarySearch(p.Delete, name)
-		return deleted
-	})
-	for _, name := range summary(emptied) {
-		parts = append(parts, "content of "+name+", which others use")
+	if n := len(p.Delete); n > 0 {
+		parts = append(parts, fmt.Sprintf("chains (%d)", n))
 	}
-	return strings.Join(parts, ", ")
-}
-
-// summary returns the names, and the number of those that differ by a hash only.
-func summary(names []string) []string {
-	var parts []string
-	counts := map[string]int{}
-	for _, name := range names {
-		if m := hashed.FindStringSubmatch(name); m != nil {
-			counts[m[1]+"*"]++
-		} else {
-			parts = append(parts, name)
+	for _, name := range p.Empty {
+		if !slices.Contains(p.Delete, name) {
+			parts = append(parts, "content of "+name+", which others use")
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		parts = append(parts, fmt.Sprintf("%s (%d)", name, counts[name]))
-	}
-	return parts
+	return strings.Join(parts, ", ")
 }
 
 // IPTablesNames are the names of the tables of iptables in which kube-proxy has chains.
