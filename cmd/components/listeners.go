@@ -75,7 +75,6 @@ func readListeners(path string, inodes map[uint16][]string) error {
 	return lines.Err()
 }
 
-// addOwnSockets adds the inodes of this process's sockets.
 func addOwnSockets(own map[string]bool) error {
 	const folder = "/proc/self/fd"
 	files, err := os.ReadDir(folder)

@@ -101,7 +101,6 @@ func Read(c Config) *Node {
 	return n
 }
 
-// see notes an error of reading something.
 func (n *Node) see(what string, err error) {
 	if err != nil {
 		n.Unseen = append(n.Unseen, Unseen{what, err})
@@ -126,7 +125,6 @@ var errOwnProcesses = errors.New("no kubelet or container runtime is among the v
 // Their PID namespace has those of all pods within, so what sees one of them sees all.
 var starters = []string{"kubelet", "kubelite", "k3s-", "containerd", "crio", "conmon", "dockerd"}
 
-// startsContainers reports whether a process starts the containers of this node.
 func startsContainers(p Process) bool {
 	return !p.Elsewhere && slices.ContainsFunc(starters, func(s string) bool { return strings.HasPrefix(p.Name, s) })
 }

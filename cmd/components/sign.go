@@ -20,13 +20,11 @@ import (
 //	file                    or directory
 type sign string
 
-// split returns the kind and the name of a sign.
 func (s sign) split() (kind, name string) {
 	kind, name, _ = strings.Cut(string(s), " ")
 	return kind, name
 }
 
-// signs returns the names in all signs of a kind.
 func signs(of string) (names []string) {
 	for _, c := range All() {
 		for _, s := range c.Signs {
@@ -53,7 +51,6 @@ func (t *trace) matches(name string) bool {
 	return t.name == name || isStart && strings.HasPrefix(t.name, start)
 }
 
-// maxNamed is how many traces of a sign are named.
 const maxNamed = 2
 
 // evidence returns what was found of the sign; empty if nothing was.
@@ -77,7 +74,6 @@ func (s sign) evidence(n *Node) string {
 	return kind[strings.LastIndex(kind, "-")+1:] + strings.Replace(text, ",", "", 1)
 }
 
-// traces calls see for everything of a kind.
 func (n *Node) traces(kind string, see func(trace)) {
 	switch kind {
 	case "table", "chain", "nft-chain", "legacy-chain":

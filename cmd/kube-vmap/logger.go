@@ -19,16 +19,10 @@ func newLogger(c *config.Config, w io.Writer, ring *logRing) (*slog.Logger, *slo
 	level.Set(logLevel(c.Verbosity()))
 	h := &slog.HandlerOptions{Level: level, ReplaceAttr: roundLevel}
 	var handler slog.Handler = slog.NewTextHandler(w, h)
-	if c.LogFormat() == "json" {
+	if c.Proxy.Logging.Format == "json" {
 		handler = slog.NewJSONHandler(w, h)
 	}
 	return slog.New(ring.handler(handler)), level
-}
-
-func logWarnings(c *config.Config, log *slog.Logger) {
-	for _, w := range c.Warnings {
-		log.Warn("configuration", "warning", w)
-	}
 }
 
 // logLevel returns the level for a -v. klog's V(n) is slog's level -n, so that 2 logs a
@@ -57,7 +51,6 @@ const maxLines = 200
 // concurrent use.
 type logRing struct{ warnings, all ring }
 
-// A ring has the last lines of a kind.
 type ring struct {
 	mu    sync.Mutex
 	lines []string

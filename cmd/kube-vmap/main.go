@@ -10,7 +10,7 @@
 //	kube-vmap cleanup                  remove the rule set
 //
 // This package only connects the others: run.go goes from flags to the configuration,
-// to the parts of the proxy, and runs them; root.go has the commands, most of which are
+// to the parts of the proxy, and runs them; the commands here are mostly
 // instruments in cmd/inspect.
 package main
 
@@ -23,8 +23,23 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
+	"github.com/spf13/cobra"
+
+	"kube-vmap/cmd/inspect/bundle"
+	"kube-vmap/cmd/inspect/diff"
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/explain"
+	"kube-vmap/cmd/inspect/get"
+	"kube-vmap/cmd/inspect/nodestatus/client"
+	"kube-vmap/cmd/inspect/preflight"
+	"kube-vmap/cmd/inspect/problems"
+	"kube-vmap/cmd/inspect/shadow"
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/top"
+	"kube-vmap/cmd/kube-vmap/config"
+	"kube-vmap/cmd/kube-vmap/takeover"
 )
 
 // version is set by the linker.
@@ -46,4 +61,106 @@ func run(args []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintln(stderr, "kube-vmap:", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return exit.Code(err)
+}
+
+// rootCommand returns the proxy itself with its subcommands.
+func rootCommand(stdout, stderr io.Writer) *cobra.Command {
+	flags := config.NewFlags()
+	root := &cobra.Command{
+		Use:   "kube-vmap [--config FILE | FLAGS]",
+		Short: "A Kubernetes Service proxy for nodes with nftables",
+		Long: `kube-vmap runs as the Service proxy of the node it is started on, in place of
+kube-proxy and with kube-proxy's flags and configuration file: it watches Services and
+EndpointSlices and programs nftables accordingly, with one netlink transaction per
+change. The rules stay when it ends; "kube-vmap cleanup" removes them.
+
+Rules of kube-proxy that are on the node are suspended with the first change, and
+removed after a probation.
+
+If the probation fails, the node is returned to kube-proxy. Then kube-vmap stays, also when
+it is started again, and reports that until "kube-vmap cleanup" allows another attempt.`,
+		Example: `  kube-vmap --config /var/lib/kube-proxy/config.conf
+  kube-vmap --kubeconfig FILE --cluster-cidr 10.244.0.0/16,fd00:10:244::/56 -v 2
+  kube-vmap --manifests DIR --hostname-override node-1`,
+		Args:          cobra.NoArgs,
+		Version:       version,
+		SilenceErrors: true, // run prints them, in one line
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runProxy(cmd.Context(), cmd, flags)
+		},
+	}
+	flags.AddToCommand(root)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.Flags().Bool("version", false, "print the version and exit")
+	root.AddCommand(
+		get.NewCommand(addSource), status.NewCommand(takeover.Returned), problems.NewCommand(), explain.NewCommand(),
+		topCommand(),
+		diff.NewRenderCommand(), diff.NewCommand(), bundle.NewCommand(), shadow.NewCommand(runShadow),
+		preflight.NewCommand(),
+		cleanupCommand(), versionCommand(),
+	)
+	return root
+}
+
+func cleanupCommand() *cobra.Command {
+	force := false
+	cmd := &cobra.Command{
+		Use:   "cleanup",
+		Short: "Remove the rule set from the kernel, like --cleanup",
+		Long: `Remove the rule set from the kernel, and in the same transaction resume the rules of
+kube-proxy that kube-vmap has suspended, if they are still there. After that kube-vmap
+may take over again, also on a node that it has returned to kube-proxy.
+
+Without rules of kube-proxy, Services would not work on this node any more. Then nothing
+changes and the exit code is 4. The same applies if most of a sample of ClusterIPs, or the
+API server's, do not answer through kube-proxy's rules. --force removes the rules anyway.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, _ := newLogger(&config.Config{}, cmd.ErrOrStderr(), &logRing{})
+			return cleanup(cmd.Context(), log, force)
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "remove the rules also if nothing serves in their place")
+	return cmd
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "kube-vmap", version)
+			return err
+		},
+	}
+}
+
+func topCommand() *cobra.Command {
+	var f top.Flags
+	var socket, namespace string
+	cmd := &cobra.Command{
+		Use:   "top [-n NAMESPACE] [--sort COLUMN] [-w]",
+		Short: "Print connection counts of Services",
+		Long: `Print new connections per second and active connections of each Service on this
+node, as the running kube-vmap reports them: once, over one interval, or with -w again
+after each. "kubectl vmap top" adds up all nodes.
+
+Problems and notices are numbers of Services, as kube-vmap get defines them by STATUS.
+Problems of other objects are counted separately.`,
+		Example: `  kube-vmap top | head               the busiest Services of one second
+  kube-vmap top -n shop --sort active -w
+  kube-vmap top --count 60 > file    record a minute`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return top.Run(cmd.Context(), f.Config(top.OneNode(client.Client{Socket: socket}.Get), namespace))
+		},
+	}
+	cmd.DisableFlagsInUseLine = true
+	f.AddTo(cmd, time.Second)
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "show Services of this `namespace` only")
+	client.AddSocketFlag(cmd.Flags(), &socket)
+	return cmd
 }

@@ -151,7 +151,6 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	return err
 }
 
-// follow runs the tasks that change the node.
 func (p *proxy) follow(ctx context.Context, h *health.Health, loop *sync.Loop, endStart func()) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if p.events != nil {

@@ -34,7 +34,9 @@ func runProxy(ctx context.Context, cmd *cobra.Command, flags *config.Flags) erro
 		return cleanup(ctx, log, false)
 	}
 	cluster.RouteKlog(log, c.Verbosity())
-	logWarnings(c, log)
+	for _, w := range c.Warnings {
+		log.Warn("configuration", "warning", w)
+	}
 	if c.WriteConfigTo != "" {
 		return writeConfig(c, log)
 	}
@@ -42,7 +44,7 @@ func runProxy(ctx context.Context, cmd *cobra.Command, flags *config.Flags) erro
 	if p.loop, err = c.Loop(); err != nil {
 		return err
 	}
-	if err := p.start(ctx); err != nil && c.LogFormat() == "json" {
+	if err := p.start(ctx); err != nil && c.Proxy.Logging.Format == "json" {
 		log.Error("kube-vmap ends", "err", err)
 		return &exit.Error{Code: exit.Code(err), Err: errLogged}
 	} else if err != nil {

@@ -37,7 +37,6 @@ func (p *proxy) servers(ctx context.Context, h *health.Health, m *metrics.Metric
 	}, nil
 }
 
-// setVerbosity changes the log level, like -v at the start.
 func (p *proxy) setVerbosity(v int) {
 	p.level.Set(logLevel(v))
 	cluster.SetKlogVerbosity(v)

@@ -150,7 +150,7 @@ func TestTransactionsOfTheFastPathAreNotForeign(t *testing.T) {
 	before := foreign()
 	f := fastpath.New(fastpath.Config{
 		NetNS: m.Node.FD(), After: 1, Log: slog.New(slog.DiscardHandler),
-		CountCommit: beside.CountCommit,
+		CountCommit: beside.CountCommit, Obstacle: func() string { return "" },
 	})
 	go func() { _ = f.Run(t.Context()) }()
 	eventually.Holds(t, "it is on", func() bool { return f.State().On })

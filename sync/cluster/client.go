@@ -5,18 +5,23 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
+	"strconv"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/features"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	configv1alpha1 "k8s.io/component-base/config/v1alpha1"
+	"k8s.io/klog/v2"
 )
 
 // ClientConfig configures a client of the API server. Without a kubeconfig file and a master, the
@@ -81,7 +86,6 @@ func (c *Client) resource(version schema.GroupVersion, codec runtime.NegotiatedS
 	return rest.RESTClientForConfigAndClient(config, c.http)
 }
 
-// restConfig returns the server's address and the credentials.
 func (c ClientConfig) restConfig() (*rest.Config, error) {
 	var config *rest.Config
 	var err error
@@ -149,4 +153,61 @@ func (c *Client) Kubelet(ctx context.Context, node string) (at []netip.AddrPort,
 		}
 	}
 	return at, nil
+}
+
+// RouteKlog sends client-go's log lines to log, for the whole process. Lines of klog's
+// verbosity n have the level -n, so that a handler that shows levels from -verbosity on
+// shows as much as klog did. It must be called once, before anything else of client-go:
+// klog does not guard its logger. [SetKlogVerbosity] changes the verbosity later.
+func RouteKlog(log *slog.Logger, verbosity int) {
+	klog.SetLoggerWithOptions(logr.FromSlogHandler(log.Handler()).V(featureGatesVerbosity-1), klog.ContextualLogger(true))
+	features.FeatureGates().Enabled(features.WatchListClient) // any gate: the first use logs all
+	klog.SetSlogLogger(log)
+	SetKlogVerbosity(verbosity)
+}
+
+// featureGatesVerbosity is the verbosity from which client-go's list of feature gates is
+// logged: a line for each, by default at V(1), when a process first uses one.
+const featureGatesVerbosity = 5
+
+// SetKlogVerbosity makes client-go log lines of verbosities up to v, for the whole
+// process. It may be called at any time.
+func SetKlogVerbosity(v int) {
+	var level klog.Level
+	// Set, meant for flags, is the only way to change it. It accepts every number.
+	_ = level.Set(strconv.Itoa(v))
+}
+
+// withDebugLog returns a context with which client-go logs to log, at most at the debug
+// level: [outageLog] logs what matters to users. The levels of logr do not do this,
+// because they do not apply to errors.
+func withDebugLog(ctx context.Context, log *slog.Logger) context.Context {
+	return klog.NewContext(ctx, logr.FromSlogHandler(debugHandler{log.Handler()}))
+}
+
+type debugHandler struct{ slog.Handler }
+
+// Enabled implements [slog.Handler].
+func (l debugHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return l.Handler.Enabled(ctx, min(level, slog.LevelDebug))
+}
+
+// Handle implements [slog.Handler]. It checks the level again, because klog does not
+// call Enabled for errors.
+func (l debugHandler) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = min(r.Level, slog.LevelDebug)
+	if !l.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return l.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements [slog.Handler].
+func (l debugHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return debugHandler{l.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements [slog.Handler].
+func (l debugHandler) WithGroup(name string) slog.Handler {
+	return debugHandler{l.Handler.WithGroup(name)}
 }

@@ -56,7 +56,6 @@ func (h *contentHasher) slice(s *model.EndpointSlice) {
 	}
 }
 
-// all writes comparable values.
 func (h *contentHasher) all(values ...any) {
 	for _, v := range values {
 		maphash.WriteComparable(&h.Hash, v)

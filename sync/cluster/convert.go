@@ -78,8 +78,10 @@ var noMetadata = &metav1.ObjectMeta{}
 func newConvertedObject(o metav1.Object, value any, errs field.ErrorList) *convertedObject {
 	converted := &convertedObject{
 		Object: noMetadata, objectName: objectName{o.GetNamespace(), o.GetName()},
-		version: o.GetResourceVersion(), uid: string(o.GetUID()), triggered: triggerTime(o),
+		version: o.GetResourceVersion(), uid: string(o.GetUID()),
 	}
+	// The controllers of EndpointSlices annotate it; it is zero without a valid annotation.
+	converted.triggered, _ = time.Parse(time.RFC3339Nano, o.GetAnnotations()[corev1.EndpointsLastChangeTriggerTime])
 	if end, bookmark := o.GetAnnotations()[metav1.InitialEventsAnnotationKey]; bookmark {
 		converted.Object = &metav1.ObjectMeta{Annotations: map[string]string{metav1.InitialEventsAnnotationKey: end}}
 	}
@@ -90,13 +92,6 @@ func newConvertedObject(o metav1.Object, value any, errs field.ErrorList) *conve
 		converted.err = errs.ToAggregate()
 	}
 	return converted
-}
-
-// triggerTime returns when the change that led to a slice's last update happened, which the
-// EndpointSlice controllers annotate; zero without a valid annotation.
-func triggerTime(o metav1.Object) time.Time {
-	t, _ := time.Parse(time.RFC3339Nano, o.GetAnnotations()[corev1.EndpointsLastChangeTriggerTime])
-	return t
 }
 
 func serviceConverter() convertFunc {
@@ -160,7 +155,6 @@ type interner map[string]string
 // that names of deleted nodes do not pile up. Strings in use stay shared.
 const maxInterned = 1 << 14
 
-// intern returns the interner's copy of s.
 func (n interner) intern(s string) string {
 	if s == "" {
 		return ""

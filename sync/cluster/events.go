@@ -182,7 +182,6 @@ func (q *eventQueue) putFirst(events []sync.Event) {
 	q.signal()
 }
 
-// signal notes that there may be events.
 func (q *eventQueue) signal() {
 	select {
 	case q.ready <- struct{}{}:
@@ -190,7 +189,6 @@ func (q *eventQueue) signal() {
 	}
 }
 
-// take returns all events, nil if there are none.
 func (q *eventQueue) take() []sync.Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -23,7 +23,6 @@ type outageLog struct {
 	warned map[metav1.StatusReason]time.Time // last warnings
 }
 
-// A kindOutage is whether objects of a kind can be read.
 type kindOutage struct {
 	since     time.Time // of the failure
 	err       error     // the last one; nil if they can be read
@@ -102,7 +101,6 @@ func (c *outageLog) succeeded(kind string) {
 	*k = kindOutage{short: k.short}
 }
 
-// failure returns since when a kind cannot be read, and the last error; zero and nil if it can.
 func (c *outageLog) failure(kind string) (since time.Time, err error) {
 	k, unlock := c.lock(kind)
 	defer unlock()

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 
 	"kube-vmap/sync"
 )
@@ -33,11 +32,6 @@ type resourceClient struct {
 	outages  *outageLog
 	lists    *activeLists
 	optional *optionalResource // nil for resources that every server has
-}
-
-// listerWatcher returns the client in the form that reflectors take.
-func (r *resourceClient) listerWatcher() cache.ListerWatcher {
-	return &cache.ListWatch{ListWithContextFunc: r.list, WatchFuncWithContext: r.watch}
 }
 
 // list gets and converts a list or a page of one, so that the objects of one page can
@@ -144,37 +138,29 @@ func (a *activeLists) closeAndWait() {
 // An optionalResource tracks whether the API server serves a resource that the source
 // can do without. A nil one is a resource that every server has.
 //
-// Not found (404) counts immediately; it is then requested ever less often.
-// Forbidden (403) counts only when it lasts, because a server that has just started
-// refuses everything until it has loaded its RBAC objects.
+// Not found (404) counts immediately. Forbidden (403) counts only when it lasts, because a server
+// that has just started refuses everything until it has loaded its RBAC objects.
 type optionalResource struct {
 	kind          string
 	log           *slog.Logger
 	onUnavailable func()
 
-	logged          bool
-	refusedSince    time.Time // of refusals in a row; zero if the last request was not refused
-	notFoundBackoff wait.Backoff
-	nextRequest     time.Time // zero: immediately
+	logged       bool
+	refusedSince time.Time // of refusals in a row; zero if the last request was not refused
+	nextRequest  time.Time // zero: immediately
 }
 
 const (
 	forbiddenGrace = 15 * time.Second // how long 403 must last to count
-	forbiddenRetry = 30 * time.Second // how long, and up to twice that, to wait after it
+	// How long, and up to twice that, to wait after 403 and 404.
+	forbiddenRetry = 30 * time.Second
+	notFoundRetry  = 5 * time.Minute
 )
 
-func newOptionalResource(kind string, log *slog.Logger, onUnavailable func()) *optionalResource {
-	o := &optionalResource{kind: kind, log: log, onUnavailable: onUnavailable}
-	o.available()
-	return o
-}
-
 func (o *optionalResource) available() {
-	if o == nil {
-		return
+	if o != nil {
+		o.refusedSince, o.nextRequest = time.Time{}, time.Time{}
 	}
-	o.refusedSince, o.nextRequest = time.Time{}, time.Time{}
-	o.notFoundBackoff = wait.Backoff{Duration: 10 * time.Second, Factor: 2, Jitter: 1, Steps: 10, Cap: 10 * time.Minute}
 }
 
 // refused records a failed request. It reports whether the error may mean that the
@@ -196,14 +182,14 @@ func (o *optionalResource) refused(err error) bool {
 // isUnavailable reports whether a refusal counts, and calls onUnavailable if so. That
 // is logged once: objects that were read before stay known.
 func (o *optionalResource) isUnavailable(err error) bool {
-	pause := wait.Jitter(forbiddenRetry, 1)
+	retry := forbiddenRetry
 	if apierrors.IsNotFound(err) {
-		pause = o.notFoundBackoff.Step()
+		retry = notFoundRetry
 	} else if time.Since(o.refusedSince) < forbiddenGrace {
 		o.nextRequest = time.Time{}
 		return false
 	}
-	o.nextRequest = time.Now().Add(pause)
+	o.nextRequest = time.Now().Add(wait.Jitter(retry, 1))
 	if !o.logged {
 		o.logged = true
 		o.log.Info("API resource unavailable, continuing without it", "kind", o.kind, "err", err)

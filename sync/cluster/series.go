@@ -40,13 +40,11 @@ type series struct {
 	sent map[seriesKey]*sentEvent
 }
 
-// A seriesKey is what events of a series have in common.
 type seriesKey struct {
 	regarding            corev1.ObjectReference
 	kind, reason, action string
 }
 
-// A sentEvent is the first event of a series.
 type sentEvent struct {
 	namespace, name string
 	count           int32
@@ -134,7 +132,6 @@ type pacedQueue struct {
 	waiting map[string]int // by namespace
 }
 
-// A queuedEvent is an event and the earliest time to send it.
 type queuedEvent struct {
 	*eventsv1.Event
 	notBefore time.Time

@@ -155,7 +155,7 @@ func (s *store) change(events []sync.Event, before knownObject, converted *conve
 		events = appendEvent(events, s.event(converted.objectName, nil))
 	}
 	if converted.value != nil {
-		s.known[converted.objectName] = knownObject{converted.content, uid, unixNano(converted.triggered)}
+		s.known[converted.objectName] = knownObject{converted.content, uid, converted.triggered.UnixNano()}
 		if converted.content != before.content {
 			events = appendEvent(events, s.withTrigger(s.event(converted.objectName, converted.value), before, converted))
 		}
@@ -204,14 +204,6 @@ func appendEvent(events []sync.Event, e sync.Event) []sync.Event {
 		return events
 	}
 	return append(events, e)
-}
-
-// unixNano returns t in nanoseconds since the Unix epoch, 0 for the zero time.
-func unixNano(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
 }
 
 // firstField returns the field of the first validation error; empty if there is none.

@@ -19,7 +19,6 @@ import (
 	"kube-vmap/sync/cluster/selectors"
 )
 
-// A watcher is what a running source consists of.
 type watcher struct {
 	source  *Source
 	started time.Time
@@ -50,10 +49,6 @@ func (s *Source) newWatcher(ctx context.Context) (w *watcher, err error) {
 	return w, err
 }
 
-func (w *watcher) stores() []*store {
-	return []*store{w.services, w.slices, w.cidrs, w.nodes}
-}
-
 func (w *watcher) newReflectors(ctx context.Context) (out []*cache.Reflector, err error) {
 	own := fields.OneTermEqualSelector("metadata.name", w.source.config.NodeName).String()
 	core, discovery := corev1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion
@@ -69,7 +64,7 @@ func (w *watcher) newReflectors(ctx context.Context) (out []*cache.Reflector, er
 		},
 		{
 			to: w.cidrs, resource: "servicecidrs", group: networkingv1.SchemeGroupVersion, codec: standard,
-			optional: newOptionalResource("ServiceCIDR", w.source.log, w.cidrs.markListed),
+			optional: &optionalResource{kind: "ServiceCIDR", log: w.source.log, onUnavailable: w.cidrs.markListed},
 		},
 		{to: w.nodes, resource: "nodes", group: core, codec: standard, fields: own},
 	} {
@@ -78,8 +73,9 @@ func (w *watcher) newReflectors(ctx context.Context) (out []*cache.Reflector, er
 		}
 		r.outages, r.lists = w.outages, w.lists
 		logger := klog.FromContext(withDebugLog(ctx, w.source.log))
+		requests := &cache.ListWatch{ListWithContextFunc: r.list, WatchFuncWithContext: r.watch}
 		// It expects objects of no certain type: the store's convertFunc does.
-		out = append(out, cache.NewReflectorWithOptions(r.listerWatcher(), nil, r.to, cache.ReflectorOptions{
+		out = append(out, cache.NewReflectorWithOptions(requests, nil, r.to, cache.ReflectorOptions{
 			Name: r.to.kind, TypeDescription: r.to.kind,
 			Logger: &logger, Clock: newContextClock(ctx), Backoff: backoff(),
 		}))

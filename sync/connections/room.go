@@ -23,7 +23,6 @@ const (
 // ReasonNotCounted is the reason of the event that connections of a Service are not counted.
 const ReasonNotCounted = "ConnectionsNotCounted"
 
-// dropped is what is not counted in a family.
 type dropped struct {
 	total     uint64 // connections that found the set full
 	frontends int    // that are not counted now
@@ -100,7 +99,6 @@ func (c *Connections) namespaceOf(m model.Match) string {
 	return ""
 }
 
-// namespaceCounts are the counters of a namespace, by frontend.
 type namespaceCounts struct {
 	name      string
 	counters  int

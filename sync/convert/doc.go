@@ -22,9 +22,9 @@
 //
 // # Another field, annotation or label
 //
-//	of a Service        service.go, service_ips.go, service_ports.go; annotations.go for an
+//	of a Service        service.go, service_lists.go; annotations.go for an
 //	                    annotation. model/service.go, whose comments name what compares it
-//	of an endpoint      slice.go, hints.go. model/endpointslice.go, and the choice between
+//	of an endpoint      slice.go. model/endpointslice.go, and the choice between
 //	                    duplicates in model/candidates.go
 //	of a Node           node.go. model/node.go
 //

@@ -95,7 +95,6 @@ const (
 	maxSourceRanges = 20_000 // ports times load balancer addresses times source ranges
 )
 
-// tooMany returns an error if a list, or a product of lists, is longer than limit.
 func tooMany(path *field.Path, n, limit int) *field.Error {
 	if n <= limit {
 		return nil

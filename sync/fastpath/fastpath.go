@@ -75,9 +75,6 @@ type FastPath struct {
 
 // New returns a FastPath; it does nothing before Run.
 func New(c Config) *FastPath {
-	if c.Obstacle == nil {
-		c.Obstacle = func() string { return "" }
-	}
 	f := &FastPath{config: c, never: make(chan string, 1)}
 	f.state.Store(&State{})
 	return f
@@ -115,7 +112,7 @@ func (f *FastPath) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return f.end()
+			return f.remove()
 		case reason := <-f.never:
 			f.config.Obstacle = func() string { return reason }
 			f.reconcile(true)
@@ -136,11 +133,6 @@ func (f *FastPath) setDevices(list []string) {
 	f.devices = list
 	// Also if the names are the same: a new interface may have the name of a removed one.
 	f.reconcile(first)
-}
-
-func (f *FastPath) end() error {
-	f.state.Store(&State{Reason: "the process ends"})
-	return f.remove()
 }
 
 func (f *FastPath) remove() error {

@@ -127,14 +127,10 @@ func readHeader(data []byte, kind schema.GroupVersionKind) (header, error) {
 		return header{}, field.Invalid(field.NewPath("apiVersion"), h.APIVersion, err.Error())
 	}
 	key := sync.Object{Kind: h.Kind, Name: h.Metadata.Name}
-	if isNamespaced(h.Kind) {
+	if h.Kind == "Service" || h.Kind == "EndpointSlice" {
 		key.Namespace = cmp.Or(h.Metadata.Namespace, metav1.NamespaceDefault)
 	}
 	return header{version.WithKind(h.Kind), key}, nil
-}
-
-func isNamespaced(kind string) bool {
-	return kind == "Service" || kind == "EndpointSlice"
 }
 
 // Limits of one file. A hundred thousand Services fit in it.

@@ -6,20 +6,17 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"kube-vmap/model"
 	"kube-vmap/sync"
 )
 
 type objects map[sync.Object]object
 
-// folder is the content of all files so far.
 type folder struct {
 	parser  *parser
 	files   map[string]*file // by path
@@ -28,20 +25,17 @@ type folder struct {
 	duplicates map[string]struct{}
 }
 
-// file is the content of one file.
 type file struct {
 	sum     [sha256.Size]byte
 	objects objects
 	err     string // why the file cannot be read; empty if it can
 }
 
-// report is what to log after reading.
 type report struct {
 	problems []*Error
 	skipped  []skippedKinds
 }
 
-// skippedKinds are the unsupported kinds in a file.
 type skippedKinds struct {
 	file  string
 	kinds []string
@@ -132,21 +126,10 @@ func (p parsed) merge(old objects) (objects, []*Error) {
 	}
 	for key, o := range old {
 		if _, ok := now[key]; !ok && !invalid[key] {
-			now[key] = o.outdated()
+			now[key] = o
 		}
 	}
 	return now, duplicates
-}
-
-// outdated returns the object as one that may not be current: a Service counts as the
-// youngest of all, so that it holds no address against one of a valid file.
-func (o object) outdated() object {
-	if s, ok := o.value.(*model.Service); ok && s.Created != math.MaxInt64 {
-		service := *s
-		service.Created = math.MaxInt64
-		o.value = &service
-	}
-	return o
 }
 
 // merge returns the objects of all files. If two describe the same object, the first counts.

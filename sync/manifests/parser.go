@@ -22,7 +22,6 @@ import (
 	"kube-vmap/sync/convert"
 )
 
-// object is one object of a document.
 type object struct {
 	key      sync.Object
 	file     string
@@ -35,7 +34,6 @@ type object struct {
 
 type serviceCIDR struct{ ranges []netip.Prefix }
 
-// parsed is the content of one file.
 type parsed struct {
 	objects  []object
 	problems []*Error
@@ -45,7 +43,6 @@ type parsed struct {
 	unparsed bool
 }
 
-// parser parses files. It has no state.
 type parser struct {
 	node    string
 	scheme  *runtime.Scheme

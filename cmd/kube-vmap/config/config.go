@@ -171,9 +171,6 @@ func (c *Config) NFTablesIsSet() bool { return c.Proxy.Mode == ModeNFTables && !
 // Verbosity returns the -v of klog; 0 is the least.
 func (c *Config) Verbosity() int { return int(c.Proxy.Logging.Verbosity) }
 
-// LogFormat returns "text" or "json".
-func (c *Config) LogFormat() string { return c.Proxy.Logging.Format }
-
 // Feature reports whether a feature gate is enabled. Supported ones are by default, others never.
 func (c *Config) Feature(gate string) bool {
 	set, ok := c.Proxy.FeatureGates[gate]
@@ -187,7 +184,6 @@ const localhostGate = "KubeProxyNFTablesLocalhostNodePorts"
 // NativeHistograms is the gate of Prometheus' native histograms (KEP-5808).
 const NativeHistograms = "NativeHistograms"
 
-// features are the supported feature gates.
 var features = []string{
 	"ComponentFlagz", "ComponentStatusz", externalIPs, localhostGate, NativeHistograms,
 }
@@ -205,7 +201,6 @@ func (c *Config) name(path string) string {
 	return "--" + flag.Name
 }
 
-// named makes the errors name the flags, or the file.
 func (c *Config) named(errs field.ErrorList) error {
 	var flags, file []error
 	for _, err := range errs {

@@ -18,7 +18,6 @@ import (
 	"kube-vmap/sync/manifests"
 )
 
-// kind is that of the object in the file.
 const kind = "KubeProxyConfiguration"
 
 // decode reads a KubeProxyConfiguration from YAML or JSON, without defaults. Unknown and
@@ -54,7 +53,6 @@ func decode(text []byte) (p *v1alpha1.KubeProxyConfiguration, warnings []string,
 	return p, warnings, nil
 }
 
-// readFields returns the fields of an object in JSON of the expected kind.
 func readFields(data []byte) (fields map[string]any, err error) {
 	if err := jsonutil.Unmarshal(data, &fields); err != nil || fields == nil {
 		return nil, errors.New("not a " + kind + ": it has no fields")
@@ -111,7 +109,6 @@ func fieldErrors(fields map[string]any, whole error) error {
 	return cmp.Or(errors.Join(errs...), whole)
 }
 
-// decodeAlone decodes an object that has no other field.
 func decodeAlone(path string, value any) error {
 	names := strings.Split(path, ".")
 	for _, name := range slices.Backward(names) {

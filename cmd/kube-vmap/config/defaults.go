@@ -116,8 +116,13 @@ func setDefaults(p *v1alpha1.KubeProxyConfiguration) {
 	}
 	setAddressDefaults(p)
 	setSectionDefaults(p)
-	setClientDefaults(p)
-	setConntrackDefaults(&p.Conntrack)
+	orDefault(&p.ClientConnection.ContentType, "application/vnd.kubernetes.protobuf")
+	orDefault(&p.ClientConnection.QPS, 5)
+	orDefault(&p.ClientConnection.Burst, 10)
+	orDefault(&p.Conntrack.MaxPerCore, new(int32(32*1024)))
+	orDefault(&p.Conntrack.Min, new(int32(128*1024)))
+	orDefault(&p.Conntrack.TCPEstablishedTimeout, &metav1.Duration{Duration: 24 * time.Hour})
+	orDefault(&p.Conntrack.TCPCloseWaitTimeout, &metav1.Duration{Duration: time.Hour})
 	logsapi.SetRecommendedLoggingConfiguration(&p.Logging)
 	p.Logging.FlushFrequency.SerializeAsString = true // 5s, not 5000000000
 }
@@ -157,17 +162,4 @@ func setSectionDefaults(p *v1alpha1.KubeProxyConfiguration) {
 	orDefault(&p.IPTables.MasqueradeBit, new(int32(14)))
 	orDefault(&p.NFTables.MasqueradeBit, new(int32(14)))
 	orDefault(&p.IPTables.LocalhostNodePorts, new(true))
-}
-
-func setClientDefaults(p *v1alpha1.KubeProxyConfiguration) {
-	orDefault(&p.ClientConnection.ContentType, "application/vnd.kubernetes.protobuf")
-	orDefault(&p.ClientConnection.QPS, 5)
-	orDefault(&p.ClientConnection.Burst, 10)
-}
-
-func setConntrackDefaults(c *v1alpha1.KubeProxyConntrackConfiguration) {
-	orDefault(&c.MaxPerCore, new(int32(32*1024)))
-	orDefault(&c.Min, new(int32(128*1024)))
-	orDefault(&c.TCPEstablishedTimeout, &metav1.Duration{Duration: 24 * time.Hour})
-	orDefault(&c.TCPCloseWaitTimeout, &metav1.Duration{Duration: time.Hour})
 }

@@ -207,7 +207,6 @@ func (f *Flags) addUnused(s flagSection) {
 	s.String("machine-id-file", "/etc/machine-id,/var/lib/dbus/machine-id", "no effect")
 }
 
-// addUnusedLogging adds the logging flags without effect.
 func addUnusedLogging(s flagSection, c *logsapi.LoggingConfiguration) {
 	const streams = "no effect: the log is one stream, on stderr"
 	s.add(logsapi.VModuleConfigurationPflag(&c.VModule), "vmodule", "logging.vmodule",

@@ -145,7 +145,6 @@ func (f *Flags) usage(c *cobra.Command) string {
 	return text.String() + "\n" + f.Usages(helpColumns)
 }
 
-// flagSection defines flags.
 type flagSection struct {
 	*pflag.FlagSet
 	title string

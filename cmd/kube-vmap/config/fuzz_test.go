@@ -126,7 +126,7 @@ func ask(t *testing.T, c *Config) {
 	if s := c.Scheduler(); s < model.SchedulerRandom || s > model.SchedulerMaglev {
 		t.Errorf("Scheduler: %s", s)
 	}
-	if f := c.LogFormat(); f != "text" && f != "json" {
+	if f := c.Proxy.Logging.Format; f != "text" && f != "json" {
 		t.Errorf("LogFormat: %q", f)
 	}
 	if c.Verbosity() < 0 {

@@ -32,7 +32,6 @@ func (f *Flags) Config() (*Config, error) {
 // maxSize is the maximum size of a configuration file, that of a ConfigMap.
 const maxSize = 1 << 20
 
-// parse returns the configuration of a file's text.
 func (f *Flags) parse(text []byte) (*Config, error) {
 	p, warnings, err := decode(text)
 	if err != nil {
@@ -61,7 +60,6 @@ func (f *Flags) finish(c *Config) (*Config, error) {
 	return c, err
 }
 
-// fromFlags returns the configuration of the flags without a file.
 func (f *Flags) fromFlags() *v1alpha1.KubeProxyConfiguration {
 	p := f.proxy.DeepCopy()
 	orDefault(&p.Mode, ModeNFTables)
@@ -105,7 +103,6 @@ func (f *Flags) setAddresses(p *v1alpha1.KubeProxyConfiguration) {
 	}
 }
 
-// wins reports whether the flag of a field overrides the file.
 func wins(path string) bool {
 	return path == "hostnameOverride" || strings.HasPrefix(path, "logging.")
 }
@@ -124,7 +121,6 @@ func (f *Flags) override(p *v1alpha1.KubeProxyConfiguration) field.ErrorList {
 	return nil
 }
 
-// overrideLogging applies the logging flags to the configuration of the file.
 func (f *Flags) overrideLogging(c *logsapi.LoggingConfiguration) {
 	if f.file == "" {
 		return

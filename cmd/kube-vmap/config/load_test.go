@@ -165,7 +165,7 @@ logging: {verbosity: 3, format: json, flushFrequency: 6s, vmodule: [{filePattern
 	if c.Proxy.HostnameOverride != "flag" || c.Verbosity() != 4 || len(c.Proxy.Logging.VModule) != 2 || c.Master == "" {
 		t.Errorf("the file won over a flag: %+v", c.Proxy)
 	}
-	if c.LogFormat() != "json" || c.Proxy.Logging.FlushFrequency.Duration.Duration != 6*time.Second {
+	if c.Proxy.Logging.Format != "json" || c.Proxy.Logging.FlushFrequency.Duration.Duration != 6*time.Second {
 		t.Errorf("a flag that was not given won over the file: %+v", c.Proxy.Logging)
 	}
 	want := []string{"ignored because of --config: --cluster-cidr, --metrics-port, --oom-score-adj"}

@@ -74,7 +74,8 @@ func (c *Config) unused() ([]string, error) {
 	}
 	var names []string
 	for path, value := range values {
-		if !c.hasEffect(path) && !reflect.DeepEqual(value, usual[path]) && !harmless(path, value) {
+		kubeProxys := value == "1s" && (path == "iptables.minSyncPeriod" || path == "nftables.minSyncPeriod")
+		if !c.hasEffect(path) && !reflect.DeepEqual(value, usual[path]) && !kubeProxys {
 			names = append(names, c.name(path))
 		}
 	}
@@ -87,7 +88,6 @@ func (c *Config) unused() ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// hasEffect reports whether a field has an effect in the selected mode.
 func (c *Config) hasEffect(path string) bool {
 	top, name, _ := strings.Cut(path, ".")
 	switch top {
@@ -111,15 +111,6 @@ func (c *Config) hasEffect(path string) bool {
 		return false
 	}
 	return true
-}
-
-// harmless reports whether a value without effect is one that kube-proxy writes itself.
-func harmless(path string, value any) bool {
-	switch path {
-	case "iptables.minSyncPeriod", "nftables.minSyncPeriod":
-		return value == "1s"
-	}
-	return false
 }
 
 // Write writes the configuration as a file for --config, with all defaults. [Options] and

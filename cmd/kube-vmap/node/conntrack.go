@@ -121,7 +121,6 @@ func (h *host) cpus() int {
 	return online.Size()
 }
 
-// host accesses the settings.
 type host struct {
 	root            string // the directory with proc and sys in it
 	write           func(name string, data []byte, mode fs.FileMode) error
@@ -138,7 +137,6 @@ type sysctl struct {
 	option string
 }
 
-// set sets the sysctl, and returns its value.
 func (h *host) set(s sysctl) (is int, err error) {
 	path := filepath.Join(h.root, "proc/sys", strings.ReplaceAll(s.name, ".", "/"))
 	is, mode, err := readNumber(path)

@@ -8,8 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
+	"regexp"
 	goruntime "runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -88,7 +88,6 @@ func noStore(h http.Handler) http.Handler {
 	})
 }
 
-// content serves a constant.
 func content(mediaType, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", mediaType)
@@ -199,7 +198,7 @@ func (c *MetricsConfig) statusz() string {
 
 func textOnly(page func() string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !acceptsText(r.Header.Get("Accept")) {
+		if accept := strings.TrimSpace(r.Header.Get("Accept")); accept != "" && !acceptsText.MatchString(accept) {
 			http.Error(w, "only text/plain is available", http.StatusNotAcceptable)
 			return
 		}
@@ -207,15 +206,5 @@ func textOnly(page func() string) http.HandlerFunc {
 	}
 }
 
-func acceptsText(accept string) bool {
-	if strings.TrimSpace(accept) == "" {
-		return true
-	}
-	for part := range strings.SplitSeq(accept, ",") {
-		mediaType, _, _ := strings.Cut(part, ";")
-		if slices.Contains([]string{"text/plain", "text/*", "*/*"}, strings.ToLower(strings.TrimSpace(mediaType))) {
-			return true
-		}
-	}
-	return false
-}
+// acceptsText matches a list of media types that has plain text.
+var acceptsText = regexp.MustCompile(`(?i)(?:^|,)\s*(?:text/plain|text/\*|\*/\*)\s*(?:[;,]|$)`)

@@ -149,7 +149,6 @@ func unlessDone(ctx context.Context, err error) error {
 	return nil
 }
 
-// listening logs the address, and closes ready.
 func (s *Server) listening(addr net.Addr) {
 	s.logged = ""
 	s.Log.Info("serving", "server", s.Name, "address", addr.String())
@@ -160,7 +159,6 @@ func (s *Server) listening(addr net.Addr) {
 	}
 }
 
-// httpServer limits the time of clients, and the size of headers.
 func (s *Server) httpServer() *http.Server {
 	return &http.Server{
 		Handler:           s.Handler,

@@ -133,7 +133,6 @@ func (t *Takeover) whyFailing(ctx context.Context, p Proxy, v view) string {
 	return strings.TrimSuffix(text, ", ")
 }
 
-// tooManyRefused returns a reason if the kernel refuses too many Service ports.
 func tooManyRefused(v sync.Snapshot) string {
 	refused, namespaces, ports := 0, map[string]bool{}, 0
 	for _, p := range v.Problems {
@@ -167,7 +166,6 @@ func shareIsTooLarge(refused, namespaces, ports int) bool {
 	return refused >= 2 && namespaces >= 2 && refused*maxRefusedShare > ports
 }
 
-// kubernetes is the Service of the API server.
 var kubernetes = model.ServiceName{Namespace: "default", Name: "kubernetes"}
 
 // blamesRules reports whether rules can be the reason for a failed connection. If it was
@@ -178,7 +176,6 @@ func blamesRules(s target, o observation, endpoints []netip.AddrPort) bool {
 	return s.service.ServiceName == kubernetes || o.known && !slices.Contains(endpoints, o.reply)
 }
 
-// decisive reports whether these failures of a sample fail a check.
 func decisive(failed []failure, sample []target) bool {
 	if len(failed) == 0 {
 		return false
@@ -199,7 +196,6 @@ type observation struct {
 	reply netip.AddrPort
 }
 
-// observe connects as connect does.
 func observe(ctx context.Context, to netip.AddrPort) (o observation) {
 	var watch *conntrack.Watch
 	d := net.Dialer{Timeout: connectTimeout, Control: func(_, _ string, c syscall.RawConn) (err error) {

@@ -23,13 +23,9 @@ const (
 // packets meet our rules first.
 const awakePeriod = 2 * time.Minute
 
-// awaitAlone waits until no other proxy runs, and reports false if ctx ended first. If one
+// waitUntilAlone waits until no other proxy runs, and reports false if ctx ended first. If one
 // runs, there must be none twice in a row: it may only be restarting, and meanwhile our
 // servers take its ports.
-func (t *Takeover) awaitAlone(ctx context.Context) bool {
-	return waitUntilAlone(ctx, t.findOther)
-}
-
 func waitUntilAlone(ctx context.Context, other func() bool) bool {
 	needed := 1
 	for alone := 0; ; {

@@ -120,7 +120,6 @@ func (n *node) storeStarts(until time.Time, starts int) error {
 	return n.replaceState(storeProbation(until, starts))
 }
 
-// replaceState applies changes of the stored state, if there is one.
 func (n *node) replaceState(b nft.Batch) error {
 	text, err := kubeproxy.ReadTakeoverState(0)
 	if err != nil || text == "" {

@@ -27,7 +27,6 @@ const (
 	maxEndpoints = 32
 )
 
-// A target is a ClusterIP and a TCP port.
 type target struct {
 	at      netip.AddrPort
 	service model.ServicePortName
@@ -123,7 +122,6 @@ func (t *Takeover) working(ctx context.Context, all []target) (out []target) {
 	})
 }
 
-// setSample sets the sample and begins to count its changes.
 func (t *Takeover) setSample(all []target) {
 	t.sample = all
 	t.changes.watch(all)

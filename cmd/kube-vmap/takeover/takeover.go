@@ -171,7 +171,7 @@ func (t *Takeover) Run(ctx context.Context, p Proxy) error {
 	if t.starts > 0 && ctx.Err() == nil {
 		t.storeStarts(0)
 	}
-	for ctx.Err() == nil && t.awaitAlone(ctx) {
+	for ctx.Err() == nil && waitUntilAlone(ctx, t.findOther) {
 		passed, failure := t.probation(ctx, p)
 		switch {
 		case failure != nil:
@@ -233,7 +233,6 @@ func (t *Takeover) NotReady() string {
 // State returns one of [States].
 func (t *Takeover) State() string { return t.state.Load().name }
 
-// publish sets the state and reports whether it is new.
 func (t *Takeover) publish(name, problem string) bool {
 	now := publicState{name, problem}
 	before := t.state.Swap(&now)

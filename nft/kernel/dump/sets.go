@@ -98,7 +98,6 @@ func (r *Reader) lookup(s *set, key []byte) (found *simulate.Element, err error)
 	return s.catchAll, err
 }
 
-// readElements reads all elements of a set.
 func (r *Reader) readElements(s *set) error {
 	s.elements, s.intervals, s.catchAll = map[string]simulate.Element{}, nil, nil
 	err := r.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, FamilyNumber(s.table.Family), s.encodeName,

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mdlayher/netlink"
-	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -115,10 +114,6 @@ func tablesOf(r *dump.Reader, f model.Family) (map[string]map[string]bool, error
 		}
 	}
 	return all, err
-}
-
-func isUnsupported(err error) bool {
-	return errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EOPNOTSUPP)
 }
 
 // readRules reads the rules of a chain, or of all chains if it has no name.

@@ -120,7 +120,7 @@ func (s *state) remove(conn *netlink.Conn, f model.Family) (removed []string, er
 		switch {
 		case err == nil:
 			return s.describe(f, plans), nil
-		case s.addMarker && isUnsupported(err):
+		case s.addMarker && (errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EOPNOTSUPP)):
 			return nil, nil // a kernel without the family has nothing else of it
 		case !errors.Is(err, unix.ERESTART):
 			return nil, fmt.Errorf("commit the removal: %w", err)

@@ -34,7 +34,6 @@ type Follower[T any] struct {
 	requests      *netlink.Handle
 }
 
-// A kind is a kind of objects to follow.
 type kind[T any] struct {
 	name   string // in errors
 	groups []uint // of notifications about changes (RTNLGRP_*)
@@ -157,7 +156,6 @@ func listAddresses(h *netlink.Handle) ([]netip.Addr, error) {
 	return out, nil
 }
 
-// usableAddr returns the address, and whether the node answers to it.
 func usableAddr(a *netlink.Addr) (netip.Addr, bool) {
 	if a.IPNet == nil {
 		return netip.Addr{}, false

@@ -4,19 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
 
+	"kube-vmap/cmd/inspect/diff"
 	"kube-vmap/cmd/inspect/get"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/build"
 	"kube-vmap/cmd/inspect/nodestatus/client"
-	"kube-vmap/model"
+	"kube-vmap/cmd/inspect/shadow"
+	"kube-vmap/cmd/kube-vmap/config"
+	"kube-vmap/cmd/kube-vmap/serve"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/conntrack"
+	"kube-vmap/sync/cluster"
 )
 
 // addSource adds the flags that choose where get reads, and returns it: the running process
@@ -78,23 +85,44 @@ func readKernel(ctx context.Context, q nodestatus.Query) (d *nodestatus.Document
 		}
 		build.AddResponses(d, min(q.Observe, build.MaxObserved), list)
 	}
-	return d, "read from the kernel's tables, which have no EndpointSlices, and only the programmed parts of Services" +
-		ownership(tables), nil
+	return d, "read from the kernel's tables, which have no EndpointSlices, and only the programmed parts of Services", nil
 }
 
-func ownership(t nft.Tables) string {
-	protected := false
-	for _, f := range model.Families {
-		if t[f] == nil {
-			continue
-		}
-		if t[f].Owner != 0 {
-			return fmt.Sprintf("; they belong to the process with netlink port %d", t[f].Owner)
-		}
-		protected = protected || t[f].Protected
+func runShadow(ctx context.Context, flags *config.Flags, o shadow.Options, stdout, stderr io.Writer) error {
+	if o.Output != "table" && o.Output != "json" {
+		return fmt.Errorf("--output: %q is neither table nor json", o.Output)
 	}
-	if protected {
-		return "; the process they belonged to has ended"
+	c, err := diff.ReadOnlyConfig(flags)
+	if err != nil {
+		return err
 	}
-	return "; they belong to no process"
+	log, level := newLogger(c, stderr, &logRing{})
+	if o.Once && c.Verbosity() == 0 {
+		level.Set(slog.LevelWarn)
+	}
+	cluster.RouteKlog(log, c.Verbosity())
+	p := &proxy{config: c, log: log}
+	if p.loop, err = c.Loop(); err != nil {
+		return err
+	}
+	if err := p.connect(); err != nil {
+		return err
+	}
+	s := shadow.New(shadow.Config{
+		Loop: p.loop, Source: p.source, NodePortsDefault: c.NodePorts().Primary, Period: o.Period, Timeout: o.Timeout,
+		Log: log,
+	})
+	if o.Once {
+		r, err := s.Once(ctx, o.All)
+		if err != nil {
+			return err
+		}
+		return r.Print(stdout, o.Output)
+	}
+	monitor := shadow.NewMonitor(log)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.Run(ctx, monitor.OnRound) })
+	server := serve.New(serve.Config{Name: "shadow", Address: o.ServeAddress, Handler: monitor.Handler(), Log: log})
+	group.Go(func() error { return server.Run(ctx) })
+	return group.Wait()
 }
