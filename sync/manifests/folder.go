@@ -21,13 +21,12 @@ type folder struct {
 	parser  *parser
 	files   map[string]*file // by path
 	current objects          // what all events so far add up to; nil before the first
-	// duplicates are the errors about objects that two files describe, by text.
-	duplicates map[string]struct{}
 }
 
 type file struct {
 	sum     [sha256.Size]byte
 	objects objects
+	fresh   bool   // it was parsed in the last read
 	err     string // why the file cannot be read; empty if it can
 }
 
@@ -58,8 +57,7 @@ func (f *folder) read(paths []string) ([]sync.Event, report) {
 	for _, path := range paths {
 		f.readFile(path, &r)
 	}
-	now, duplicates := f.merge(paths)
-	r.problems = append(r.problems, f.newDuplicates(duplicates)...)
+	now := f.merge(paths, &r)
 	events := changes(f.current, now, f.parser.node)
 	f.current = now
 	return events, r
@@ -72,6 +70,7 @@ func (f *folder) readFile(path string, r *report) {
 		known = &file{}
 		f.files[path] = known
 	}
+	known.fresh = false
 	text, err := ReadFile(path, maxManifest)
 	if err != nil {
 		if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
@@ -94,6 +93,7 @@ func (f *folder) readFile(path string, r *report) {
 		r.problems = append(r.problems, &Error{File: path, Warning: true, Err: errEmpty})
 		return
 	}
+	known.fresh = true
 	p := f.parser.parse(path, text)
 	var duplicates []*Error
 	known.objects, duplicates = p.merge(known.objects)
@@ -132,20 +132,25 @@ func (p parsed) merge(old objects) (objects, []*Error) {
 	return now, duplicates
 }
 
-// merge returns the objects of all files. If two describe the same object, the first counts.
-func (f *folder) merge(paths []string) (objects, []*Error) {
+// merge returns the objects of all files. If two describe the same object, the first counts. It
+// reports that in a fixed order, and once for each content.
+func (f *folder) merge(paths []string, r *report) objects {
 	all := objects{}
 	var duplicates []*Error
 	for _, path := range paths {
 		for key, o := range f.files[path].objects {
-			if first, ok := all[key]; ok {
+			first, taken := all[key]
+			switch {
+			case !taken:
+				all[key] = o
+			case f.files[path].fresh || f.files[first.file].fresh:
 				duplicates = append(duplicates, duplicate(first, o))
-				continue
 			}
-			all[key] = o
 		}
 	}
-	return all, duplicates
+	slices.SortFunc(duplicates, func(a, b *Error) int { return strings.Compare(a.Error(), b.Error()) })
+	r.problems = append(r.problems, duplicates...)
+	return all
 }
 
 func duplicate(first, second object) *Error {
@@ -153,22 +158,6 @@ func duplicate(first, second object) *Error {
 		File: second.file, Document: second.document, Object: second.key.String(),
 		Err: fmt.Errorf("not used: already described by %s, document %d", first.file, first.document),
 	}
-}
-
-// newDuplicates returns the errors that there were not the last time, in a fixed order.
-func (f *folder) newDuplicates(duplicates []*Error) []*Error {
-	old := f.duplicates
-	f.duplicates = map[string]struct{}{}
-	var fresh []*Error
-	for _, c := range duplicates {
-		text := c.Error()
-		if _, known := old[text]; !known {
-			fresh = append(fresh, c)
-		}
-		f.duplicates[text] = struct{}{}
-	}
-	slices.SortFunc(fresh, func(a, b *Error) int { return strings.Compare(a.Error(), b.Error()) })
-	return fresh
 }
 
 // A listing has the files to read, by path, with what stat says of them: nil for a broken link.

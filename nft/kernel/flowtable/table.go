@@ -61,16 +61,13 @@ func Add(netNS int, devices []string, after uint64) (*Table, Refused, error) {
 
 func (t *Table) add(devices []string, after uint64) (Refused, error) {
 	var b socket.Batch
-	table := func(kind uint16, flags netlink.HeaderFlags, attributes func(*attr.Encoder)) {
-		b.Add(kind, flags, family, func(e *attr.Encoder) {
-			e.String(unix.NFTA_TABLE_NAME, TableName)
-			attributes(e)
-		})
-	}
-	nothing := func(*attr.Encoder) {}
-	table(unix.NFT_MSG_NEWTABLE, netlink.Create, nothing) // so that deleting it is no error
-	table(unix.NFT_MSG_DELTABLE, 0, nothing)
-	table(unix.NFT_MSG_NEWTABLE, netlink.Create, func(e *attr.Encoder) { e.Uint32(unix.NFTA_TABLE_FLAGS, tableOwned) })
+	name := func(e *attr.Encoder) { e.String(unix.NFTA_TABLE_NAME, TableName) }
+	b.Add(unix.NFT_MSG_NEWTABLE, netlink.Create, family, name) // so that deleting it is no error
+	b.Add(unix.NFT_MSG_DELTABLE, 0, family, name)
+	b.Add(unix.NFT_MSG_NEWTABLE, netlink.Create, family, func(e *attr.Encoder) {
+		name(e)
+		e.Uint32(unix.NFTA_TABLE_FLAGS, tableOwned)
+	})
 	hook(&b, "")
 	addChains(&b, after)
 	refused, err := t.try(&b, []string{everyDevice})
