@@ -10,9 +10,9 @@
 //	CNI configuration   /etc/cni/net.d     |
 //
 // known.yaml is the one table of programs: what they leave, whether kube-vmap works beside them,
-// whether they have to see every packet, and their rows in docs/compatibility.md. A component counts as
-// there if one of its signs is. One that was uninstalled may have left signs, so a finding lists
-// its evidence.
+// whether they have to see every packet, and their rows in docs/compatibility.md. A component
+// counts as there if one of its signs is. One that was uninstalled may have left signs, so a
+// finding lists its evidence.
 //
 // Read needs no privilege to run, but sees more with it: CAP_NET_ADMIN for tables and
 // chains, the host's process IDs for processes. What could not be seen is in [Node.Unseen].

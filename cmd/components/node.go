@@ -37,8 +37,8 @@ type Node struct {
 	Nested bool
 	// Ports are the TCP ports on which another process listens, of those that signs name.
 	Ports []uint16
-	// left are the names of interfaces, the types in the CNI configuration, and the files that exist
-	// of those that signs name, by the kinds of signs.
+	// left are the names of interfaces, the types in the CNI configuration, and the files that
+	// exist of those that signs name, by the kinds of signs.
 	left map[string][]trace
 	// Unseen is what could not be read, or only in part.
 	Unseen []Unseen

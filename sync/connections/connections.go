@@ -29,10 +29,9 @@
 // ever since, so that no packet on its way is about to be counted there. (If an endpoint comes back
 // between the read and the transaction, a few of its connections may be lost.)
 //
-// An address and port that moves from one Service port to another keeps its elements.
-// So those of an address and port that a Service port has lost are deleted with the next read, which
-// is immediate if another has it, and connections between the change and that are not
-// counted. Moves while no process runs go unnoticed: the next process adds the counts to
+// An address and port that moves from one Service port to another keeps its elements. So elements
+// of what a Service port has lost are deleted with the next read, which is immediate if another
+// has it now, and connections between the change and that are not counted. Moves while no process runs go unnoticed: the next process adds the counts to
 // the Service port that has the address and port then.
 package connections
 

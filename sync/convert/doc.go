@@ -28,8 +28,8 @@
 //	                    duplicates in model/candidates.go
 //	of a Node           node.go. model/node.go
 //
-// A label or annotation must be added to Keys in annotations.go, a field of an endpoint or of metadata
-// to package sync/cluster/protobuf, which decodes no others.
+// A label or annotation must be added to Keys in annotations.go, a field of an endpoint or of
+// metadata to package sync/cluster/protobuf, which decodes no others.
 //
 // In each case contentHash in sync/cluster/contenthash.go must include it, since that decides
 // whether an object changed (a test there fails without it), and converttest.Draw should draw it.
