@@ -14,13 +14,15 @@ import (
 )
 
 // An outageLog logs when objects cannot be read, and when they can again, but not each failed
-// attempt. Of kinds that fail for the same reason the first is logged.
+// attempt. Of kinds that fail for the same reason the first is logged, and the end of an outage is
+// that of all kinds.
 type outageLog struct {
 	log *slog.Logger
 
 	mu     stdsync.Mutex
 	kinds  map[string]*kindOutage
 	warned map[metav1.StatusReason]time.Time // last warnings
+	began  time.Time                         // of the outage that was logged; zero if there is none
 }
 
 type kindOutage struct {
@@ -73,6 +75,9 @@ func (c *outageLog) failed(kind string, err error) {
 	level := slog.LevelDebug
 	if now.Sub(c.warned[reason]) >= quietPeriod && !c.isWarned(reason) {
 		level, k.warned, k.warnedFor, c.warned[reason] = slog.LevelWarn, true, reason, now
+		if c.began.IsZero() {
+			c.began = k.since
+		}
 	}
 	c.log.Log(context.Background(), level, "API server unavailable, keeping the last known objects", "kind", kind, "err",
 		k.err)
@@ -94,11 +99,16 @@ func (c *outageLog) succeeded(kind string) {
 	if k.err == nil || k.short >= maxShortWatches {
 		return
 	}
-	if k.warned {
-		took := time.Since(k.since).Round(time.Millisecond)
-		c.log.Info("API server available again", "kind", kind, "duration", took.String())
-	}
 	*k = kindOutage{short: k.short}
+	for _, other := range c.kinds {
+		if other.err != nil {
+			return
+		}
+	}
+	if !c.began.IsZero() {
+		c.log.Info("API server available again", "duration", time.Since(c.began).Round(time.Millisecond).String())
+		c.began = time.Time{}
+	}
 }
 
 func (c *outageLog) failure(kind string) (since time.Time, err error) {

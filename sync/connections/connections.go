@@ -31,8 +31,9 @@
 //
 // An address and port that moves from one Service port to another keeps its elements. So elements
 // of what a Service port has lost are deleted with the next read, which is immediate if another
-// has it now, and connections between the change and that are not counted. Moves while no process runs go unnoticed: the next process adds the counts to
-// the Service port that has the address and port then.
+// has it now, and connections between the change and that are not counted. Moves while no process
+// runs go unnoticed: the next process adds the counts to the Service port that has the address and
+// port then.
 package connections
 
 import (
