@@ -69,7 +69,9 @@ func TestLoopIsReadyAfterTheFirstBurst(t *testing.T) {
 func TestObserverSeesChangesAndResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newRig(t, sync.Config{})
-		s.send(sync.SetNode{Node: model.Node{Name: "node-1"}, Ineligible: "leaving"}, webService("web", 1), webSlice(model.IPv4, 1))
+		web, slice := webService("web", 1), webSlice(model.IPv4, 1)
+		web.Service.InternalPolicy, slice.Slice.Endpoints[0].Node = model.PolicyLocal, "node-1"
+		s.send(sync.SetNode{Node: model.Node{Name: "node-1"}, Ineligible: "leaving"}, web, slice)
 		s.expect("the first burst", "node node-1 leaving", "queued 1 1", "synced true")
 		if r := s.last(); !r.Full || r.Drift || r.Services != 1 || r.Endpoints != 3 || r.Applied.Steps != 1 {
 			t.Errorf("the first result is %+v", r)
@@ -79,10 +81,11 @@ func TestObserverSeesChangesAndResults(t *testing.T) {
 		change.Triggered = triggered
 		s.send(change)
 		s.expect("a change", "queued 0 1", "synced true")
-		if r := s.last(); r.Full || r.Endpoints != 6 || !slices.Equal(r.Triggered, []time.Time{triggered}) || r.Counts.Added == 0 {
+		if r := s.last(); r.Full || r.Endpoints != 3 || !slices.Equal(r.Triggered, []time.Time{triggered}) || r.Counts.Added == 0 ||
+			r.NoLocalEndpoints != (model.NoLocalEndpoints{Internal: [...]int{model.IPv6: 3}}) {
 			t.Errorf("the result of the change is %+v", r)
 		}
-		s.send(sync.DeleteService{Name: webService("web", 1).Service.Name}, sync.DeleteSlice{Name: change.Slice.Name})
+		s.send(sync.DeleteService{Name: web.Service.Name}, sync.DeleteSlice{Name: change.Slice.Name})
 		s.expect("a deletion", "queued 1 1", "synced true")
 		if r := s.last(); r.Services != 0 || r.Endpoints != 0 || len(r.Triggered) != 0 {
 			t.Errorf("the result of the deletion is %+v", r)

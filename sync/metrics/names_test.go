@@ -7,9 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,7 +17,6 @@ import (
 	"k8s.io/component-base/metrics/prometheus/feature"
 
 	"kube-vmap/model"
-	"kube-vmap/nft"
 	"kube-vmap/sync"
 	"kube-vmap/sync/connections"
 	"kube-vmap/sync/listen"
@@ -191,17 +188,16 @@ func TestBuildInfoHasTheVersions(t *testing.T) {
 	}
 }
 
-func TestLocalhostMetricsHaveBothFamilies(t *testing.T) {
-	got := served(t, full().Gatherer())
-	const prefix = "kubeproxy_nftables_localhost_nodeport_"
-	for name, want := range map[string]float64{
-		`listeners{ip_family="IPv4"}`: 4, `listener_creation_failures_total{ip_family="IPv4"}`: 1,
-		`listeners{ip_family="IPv6"}`: 6, `listener_creation_failures_total{ip_family="IPv6"}`: 2,
-	} {
-		if value, there := got[prefix+name]; !there || value != want {
-			t.Errorf("%s is %v, want %v", prefix+name, value, want)
-		}
-	}
+func TestOtherPackagesMetricsHaveTheirValues(t *testing.T) {
+	const listeners = "kubeproxy_nftables_localhost_nodeport_listener"
+	expect(t, full(), "in use",
+		both(listeners+"s", 4, 6), both(listeners+"_creation_failures_total", 1, 2),
+		map[string]float64{
+			"kubevmap_endpoints_not_answering": 2, "kubevmap_passive_health_questions_total": 30,
+			"kubevmap_passive_health_changes_total": 4, "kubevmap_fast_path": 1, "kubevmap_fast_path_interfaces": 3,
+			`kubevmap_takeover_state{state="probation"}`: 0, `kubevmap_takeover_state{state="done"}`: 1,
+		},
+	)
 }
 
 // TestNativeHistogramsAreServedAsWell checks ours and those of client-go. The classic
@@ -285,35 +281,6 @@ func TestProbesAreCountedByStatus(t *testing.T) {
 			t.Errorf("the SLI of %s is %v, want %v", name, got, want)
 		}
 	}
-}
-
-func TestDurationsAreSeparate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := metrics.New(metrics.Config{})
-		m.Synced(sync.Result{Took: time.Second, Triggered: []time.Time{time.Now().Add(time.Hour)}}) // a clock that is ahead
-		r := sync.Result{Took: 4 * time.Second, Triggered: []time.Time{time.Now().Add(-time.Minute), time.Now()}}
-		r.Applied = nft.Applied{Steps: 2, Messages: 3, Bytes: 500, Kernel: time.Second, Took: 3 * time.Second}
-		m.Synced(r)
-		m.Synced(sync.Result{Took: 8 * time.Second, Err: syscall.ENOBUFS})
-		got := ours(t, m)
-		for name, want := range all(
-			both("kubeproxy_network_programming_duration_seconds_sum", 60),
-			both("kubeproxy_network_programming_duration_seconds_count", 3),
-			both("kubeproxy_sync_proxy_rules_duration_seconds_sum", 13),
-			both("kubeproxy_sync_partial_proxy_rules_duration_seconds_sum", 5),
-			map[string]float64{
-				"kubevmap_kernel_duration_seconds_sum": 1, "kubevmap_kernel_duration_seconds_count": 1,
-				"kubevmap_encode_duration_seconds_sum": 2, "kubevmap_encode_duration_seconds_count": 1,
-				"kubevmap_batch_messages_sum": 3, "kubevmap_batch_messages_count": 1,
-				"kubevmap_batch_size_bytes_sum": 500, "kubevmap_batch_size_bytes_count": 1,
-				"kubevmap_transactions_total": 2,
-			},
-		) {
-			if got[name] != want {
-				t.Errorf("%s is %v, want %v", name, got[name], want)
-			}
-		}
-	})
 }
 
 func TestUpdateCostIsConstant(t *testing.T) {
