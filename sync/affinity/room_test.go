@@ -184,6 +184,9 @@ func TestOnlyNamespaceMakesRoom(t *testing.T) {
 		if len(r.events) != 1 {
 			r.Errorf("events of %v, want one of the Service", r.events)
 		}
+		if n := strings.Count(r.log.String(), " connections=1 "); n != 2 {
+			r.Errorf("%d log lines of one more connection:\n%s", n, &r.log)
+		}
 	})
 }
 

@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -69,6 +70,42 @@ func TestClientUsesKubeconfigAndMaster(t *testing.T) {
 				t.Errorf("it is authorized by %q, want %q", got, want)
 			}
 		})
+	}
+}
+
+// TestClientReadsVersionAndKubelets has a Node with addresses of both families, with and without
+// the port of its kubelet.
+func TestClientReadsVersionAndKubelets(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		const node = `{"apiVersion":"v1","kind":"Node","status":{"addresses":[{"type":"Hostname","address":"192.0.2.7"},
+{"type":"InternalIP","address":"192.0.2.1"},{"type":"InternalIP","address":"2001:db8::1"}],"daemonEndpoints":{"kubeletEndpoint":{%s}}}}`
+		switch r.URL.Path {
+		case "/version":
+			_, _ = io.WriteString(w, `{"gitVersion":"v1.37.2"}`)
+		case "/api/v1/nodes/usual":
+			_, _ = fmt.Fprintf(w, node, "")
+		case "/api/v1/nodes/other":
+			_, _ = fmt.Fprintf(w, node, `"Port":7`)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	config := kubeconfig(t, server.URL)
+	if got, err := cluster.ServerVersion(t.Context(), config); got != "v1.37.2" || err != nil {
+		t.Errorf("version %q, %v", got, err)
+	}
+	client, err := cluster.NewClient(clientConfig(config, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for node, want := range map[string]string{
+		"usual": "[192.0.2.1:10250 [2001:db8::1]:10250]", "other": "[192.0.2.1:7 [2001:db8::1]:7]", "none": "[]",
+	} {
+		if at, err := client.Kubelet(t.Context(), node); fmt.Sprint(at) != want || (err != nil) != (node == "none") {
+			t.Errorf("kubelet of %s at %s, %v, want %s", node, at, err, want)
+		}
 	}
 }
 

@@ -1,12 +1,16 @@
 package cluster
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 	"unsafe"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 
 	"kube-vmap/sync"
@@ -49,6 +53,30 @@ func decoded(i int) *discoveryv1.EndpointSlice {
 				ForNodes: []discoveryv1.ForNode{{Name: own("node-2.example.com")}},
 			},
 		}},
+	}
+}
+
+// TestOwnDecoderIsUsed decodes a slice and a list of one, in protobuf, as the API server sends them.
+func TestOwnDecoderIsUsed(t *testing.T) {
+	c := newCodec(discoveryv1.SchemeGroupVersion, &store{kind: "EndpointSlice", convert: sliceConverter()})
+	for _, o := range []runtime.Object{decoded(0), &discoveryv1.EndpointSliceList{Items: []discoveryv1.EndpointSlice{*decoded(0)}}} {
+		for _, info := range c.SupportedMediaTypes() {
+			if info.MediaType != runtime.ContentTypeProtobuf {
+				continue
+			}
+			var message bytes.Buffer
+			encoder := scheme.Codecs.EncoderForVersion(info.Serializer, discoveryv1.SchemeGroupVersion)
+			if err := encoder.Encode(o, &message); err != nil {
+				t.Fatal(err)
+			}
+			got, _, err := info.Serializer.Decode(message.Bytes(), nil, nil)
+			if list, ok := got.(*metainternalversion.List); ok && len(list.Items) == 1 {
+				got = list.Items[0]
+			}
+			if _, ours := got.(*convertedObject); !ours || err != nil {
+				t.Errorf("%T is decoded to %T, %v", o, got, err)
+			}
+		}
 	}
 }
 

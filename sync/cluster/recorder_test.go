@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/bits"
 	"slices"
 	"strings"
 	"testing"
@@ -136,7 +137,7 @@ func TestEqualEventsBecomeASeries(t *testing.T) {
 				<-time.After(time.Second)
 			}
 		})
-		if len(events) != 1 || events[0].Series == nil {
+		if len(events) != 1 || events[0].Series == nil || bits.OnesCount32(uint32(events[0].Series.Count)) != 1 {
 			t.Errorf("events: %v", events)
 		}
 	})

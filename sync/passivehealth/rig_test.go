@@ -3,6 +3,7 @@ package passivehealth
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -11,9 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
+	"kube-vmap/sync/listen/listentest"
 )
 
 // A world is a network with its connection tracking, in the time of a test.
@@ -26,10 +30,13 @@ type world struct {
 	reads    int // of connection tracking, each of which takes readCost
 	readCost time.Duration
 	full     bool
+	failure  error // of reads
+	log      listentest.LogBuffer
 
 	dead     map[netip.Addr]bool              // these answer nothing
 	refuses  map[endpoint]bool                // these answer neither connections nor questions at this port
 	mute     map[netip.Addr]bool              // a policy drops questions to these
+	denied   map[netip.Addr]bool              // questions to these cannot be asked
 	slow     time.Duration                    // answers take so long
 	nodeOf   map[netip.Addr]string            // of endpoints
 	nodes    map[string]netip.AddrPort        // the kubelets
@@ -47,13 +54,13 @@ func run(t *testing.T, test func(*world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{
 			t: t, dead: map[netip.Addr]bool{}, refuses: map[endpoint]bool{}, mute: map[netip.Addr]bool{},
-			nodeOf: map[netip.Addr]string{}, nodes: map[string]netip.AddrPort{}, asked: map[netip.AddrPort]int{},
+			denied: map[netip.Addr]bool{}, nodeOf: map[netip.Addr]string{}, nodes: map[string]netip.AddrPort{}, asked: map[netip.AddrPort]int{},
 			received: map[model.Match][]netip.AddrPort{},
 		}
 		unresponsive := make(chan []model.UnresponsiveEndpoints)
 		w.tracker = New(Config{
 			NodeName: here, Tracking: w, Counter: w, Ask: w.ask, EndpointsByNode: w.endpointsByNode, Kubelet: w.kubelet,
-			Unresponsive: unresponsive, Recorder: w, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+			Unresponsive: unresponsive, Recorder: w, Log: slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), &w.log), nil)),
 			CPUTime: func() time.Duration { defer w.lock()(); return time.Duration(w.reads) * w.readCost },
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -99,7 +106,7 @@ func (w *world) each(fn func(conntrack.Entry), match func(conntrack.Entry) bool)
 			fn(e)
 		}
 	}
-	return nil
+	return w.failure
 }
 
 func (w *world) EachUnanswered(begin func(), fn func(conntrack.Entry)) error {
@@ -125,7 +132,10 @@ func (w *world) Warn(_ sync.Object, reason, _ string) {
 
 // ask answers a question as the network does.
 func (w *world) ask(ctx context.Context, to netip.AddrPort, wait time.Duration) error {
-	answer := w.answerTime(to)
+	answer, denied := w.answerTime(to)
+	if denied {
+		return unix.EPERM
+	}
 	select {
 	case <-time.After(min(wait, answer)):
 	case <-ctx.Done():
@@ -137,14 +147,15 @@ func (w *world) ask(ctx context.Context, to netip.AddrPort, wait time.Duration) 
 	return nil
 }
 
-// answerTime returns how long an answer to a question takes, and counts the question.
-func (w *world) answerTime(to netip.AddrPort) time.Duration {
+// answerTime returns how long an answer to a question takes, or that it cannot be asked, and
+// counts the question.
+func (w *world) answerTime(to netip.AddrPort) (took time.Duration, denied bool) {
 	defer w.lock()()
 	w.asked[to]++
 	if w.dead[to.Addr()] || w.mute[to.Addr()] || w.refuses[endpoint{model.TCP, to}] {
-		return time.Hour
+		took = time.Hour
 	}
-	return time.Millisecond + w.slow
+	return max(took, time.Millisecond+w.slow), w.denied[to.Addr()]
 }
 
 func (w *world) endpointsByNode(_ context.Context, list []netip.Addr) (map[string][]netip.Addr, error) {

@@ -1,14 +1,18 @@
 package passivehealth
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
+	"kube-vmap/sync/listen/listentest"
 )
 
 func address(format string, parts ...any) netip.Addr {
@@ -170,6 +174,67 @@ func TestDeadNodeLosesAllEndpointsTogether(t *testing.T) {
 				t.Errorf("%s: used again after %s: %v", f, took, w.received)
 			}
 		})
+	}
+}
+
+// TestNodeThatCannotBeAskedLosesNoOtherEndpoint has connections to two of three Services with an
+// endpoint on a node that dies, whose kubelet is not known or drops questions.
+func TestNodeThatCannotBeAskedLosesNoOtherEndpoint(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		run(t, func(w *world) {
+			first, second := w.serve(model.IPv4, model.TCP, "default", 0), w.serve(model.IPv6, model.TCP, "default", 1)
+			idle := w.serve(model.IPv4, model.TCP, "default", 2)
+			w.denied[w.nodes["n2"].Addr()] = true
+			if !known {
+				delete(w.nodes, "n2")
+			}
+			for a, name := range w.nodeOf {
+				w.dead[a] = name == "n2"
+			}
+			w.every(100*time.Millisecond, 10*time.Second, w.traffic(func() bool { return false }, first, second))
+			if len(w.received[first.key]) != 1 || len(w.received[second.key]) != 1 || len(w.received[idle.key]) != 0 {
+				t.Errorf("kubelet known %t: unresponsive %v", known, w.received)
+			}
+		})
+	}
+}
+
+func TestFailedReadsAreLoggedOnceAndChangeNothing(t *testing.T) {
+	run(t, func(w *world) {
+		s := w.serve(model.IPv6, model.TCP, "default", 0)
+		w.failure, w.dead[s.endpoints[0].addr.Addr()] = errors.New("interrupted"), true
+		never := func() bool { return false }
+		w.every(100*time.Millisecond, 10*time.Second, w.traffic(never, s))
+		if len(w.received) > 0 || strings.Count(w.log.String(), "interrupted") != 1 {
+			t.Errorf("unresponsive %v, log:\n%s", w.received, &w.log)
+		}
+		w.failure = nil
+		w.every(100*time.Millisecond, 10*time.Second, w.traffic(never, s))
+		if len(w.received[s.key]) != 1 || strings.Count(w.log.String(), "read again") != 1 {
+			t.Errorf("then unresponsive %v, log:\n%s", w.received, &w.log)
+		}
+	})
+}
+
+// TestConnectTellsAnswersFromSilence asks a port that listens, one that does not, and, as no
+// address of a test is silent, one without the time for an answer.
+func TestConnectTellsAnswersFromSilence(t *testing.T) {
+	for _, a := range listentest.Loopback {
+		l, err := listentest.Listen(t, netip.AddrPortFrom(a, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := l.Addr().(*net.TCPAddr).AddrPort()
+		if err := Connect(t.Context(), to, time.Minute); outcomeOf(err) != outcomeAnswer {
+			t.Errorf("%s: %v", to, err)
+		}
+		l.Close()
+		if err := Connect(t.Context(), to, time.Minute); outcomeOf(err) != outcomeAnswer {
+			t.Errorf("%s, closed: %v", to, err)
+		}
+		if err := Connect(t.Context(), to, 0); outcomeOf(err) != outcomeSilence {
+			t.Errorf("%s, without time: %v", to, err)
+		}
 	}
 }
 
