@@ -93,6 +93,19 @@ nftables: {masqueradeBit: 31, masqueradeAll: false, syncPeriod: 33s, minSyncPeri
 			if got := c.Scheduler(); got != model.SchedulerSourceHash {
 				t.Errorf("Scheduler: got %s", got)
 			}
+			// Flags for several modes set the selected one; as in kube-proxy, --iptables-masquerade-bit not nftables.
+			c = load(t, "--proxy-mode="+test.mode, "--masquerade-all", "--iptables-masquerade-bit=7", "--iptables-sync-period=11s",
+				"--iptables-min-sync-period=1s", "--ipvs-sync-period=22s", "--ipvs-min-sync-period=2s")
+			mark, period, least := uint32(1<<7), 11*time.Second, time.Second
+			switch test.mode {
+			case "", "nftables":
+				mark = 1 << 14
+			case "ipvs":
+				period, least = 22*time.Second, 2*time.Second
+			}
+			if s := c.section(); c.MasqueradeMark() != mark || !s.masqueradeAll || s.syncPeriod != period || s.minSyncPeriod != least {
+				t.Errorf("of flags: mark %#x, %+v", c.MasqueradeMark(), s)
+			}
 		})
 	}
 }
@@ -165,8 +178,12 @@ func TestSupportedFeatureGatesCanBeClosed(t *testing.T) {
 		{"featureGates: {ComponentFlagz: false}", "ComponentStatusz", true},
 		{"featureGates: {Other: true}", "Other", false},
 	} {
-		if got := loadText(t, test.fields).Feature(test.gate); got != test.want {
+		c := loadText(t, test.fields)
+		if got := c.Feature(test.gate); got != test.want {
 			t.Errorf("%s with %q: got %v", test.gate, test.fields, got)
+		}
+		if loop, err := c.Loop(); err != nil || loop.IgnoreExternalIPs == c.Feature(externalIPs) {
+			t.Errorf("with %q external IPs are ignored: %t, %v", test.fields, loop.IgnoreExternalIPs, err)
 		}
 	}
 }

@@ -269,26 +269,6 @@ func TestEachFlagSetsItsField(t *testing.T) {
 	}
 }
 
-func TestFlagsForSeveralModesSetTheSelectedOne(t *testing.T) {
-	args := strings.Fields("--masquerade-all --iptables-sync-period=11s --iptables-min-sync-period=1s " +
-		"--ipvs-sync-period=22s --ipvs-min-sync-period=2s --iptables-masquerade-bit=7")
-	for _, test := range []struct {
-		mode, period, leastBreak string
-		mark                     uint32
-	}{
-		{"", "11s", "1s", 1 << 14}, // as in kube-proxy, --iptables-masquerade-bit does not apply to nftables
-		{"nftables", "11s", "1s", 1 << 14},
-		{"iptables", "11s", "1s", 1 << 7},
-		{"ipvs", "22s", "2s", 1 << 7},
-	} {
-		c := load(t, append(args, "--proxy-mode="+test.mode)...)
-		if c.section().syncPeriod.String() != test.period || c.section().minSyncPeriod.String() != test.leastBreak ||
-			c.MasqueradeMark() != test.mark || !c.section().masqueradeAll {
-			t.Errorf("mode %q: %s, %s, %#x, %v", test.mode, c.section().syncPeriod, c.section().minSyncPeriod, c.MasqueradeMark(), c.section().masqueradeAll)
-		}
-	}
-}
-
 func TestFlagsSetServerAddresses(t *testing.T) {
 	for _, test := range []struct {
 		args             string
@@ -311,19 +291,14 @@ func TestFlagsSetServerAddresses(t *testing.T) {
 			t.Errorf("%s: got %q and %q", test.args, c.Proxy.HealthzBindAddress, c.Proxy.MetricsBindAddress)
 		}
 	}
-}
-
-func TestConfigCanBeMadeTwiceFromTheSameFlags(t *testing.T) {
-	f := parseFlags(t, "--proxy-mode=iptables", "--masquerade-all", "--iptables-sync-period=7s", "--bind-address=::1")
-	a, err := f.Config()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := f.Config()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(a, b) {
-		t.Errorf("%+v\n%+v", a, b)
+	for fields, want := range map[string][2]string{
+		"":                           {"0.0.0.0:10256", "127.0.0.1:10249"},
+		"bindAddress: '2001:db8::1'": {"[::]:10256", "[::1]:10249"},
+		"healthzBindAddress: 192.0.2.1\nmetricsBindAddress: '2001:db8::1'": {"192.0.2.1:10256", "[2001:db8::1]:10249"},
+		"healthzBindAddress: '[::]:1'\nmetricsBindAddress: '0.0.0.0:2'":    {"[::]:1", "0.0.0.0:2"},
+	} {
+		if c := loadText(t, fields).Proxy; [...]string{c.HealthzBindAddress, c.MetricsBindAddress} != want {
+			t.Errorf("%s: got %q and %q", fields, c.HealthzBindAddress, c.MetricsBindAddress)
+		}
 	}
 }

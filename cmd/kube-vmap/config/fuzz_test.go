@@ -6,48 +6,10 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"kube-vmap/model"
 )
-
-// FuzzConfig reads any text as a configuration file. A valid one must have usable values, and
-// be read as the same after it was written. The seeds are short, since the fuzzer shortens
-// long ones slowly.
-func FuzzConfig(f *testing.F) {
-	for _, fields := range []string{
-		"clusterCIDR: 10.244.0.0/16, fd00::/56\nnodePortAddresses: [10.0.0.0/8, '2001:db8::/32']",
-		"mode: ipvs\nipvs: {scheduler: sh, excludeCIDRs: [10.0.0.0/8]}\nbindAddress: '::1'\n---\n" + header,
-		"ipvs: {scheduler: dh}\nnodePortAddresses: [localhost, primary, '::1/128']\nfeatureGates: {AllowServiceExternalIPs: false}",
-		"mode: iptables\nmode: iptables\nfeatureGates: {A: true}\nlogging: {flushFrequency: 5, vmodule: [{filePattern: a, verbosity: 1}]}",
-		"detectLocalMode: BridgeInterface\ndetectLocal: {bridgeInterface: cbr0}\nhealthzBindAddress: '::'\nunknown: [1]",
-		"logging: {options: {json: {infoBufferSize: 1Ki, splitStream: true}}, format: json}\nconntrack: {min: 1e3}",
-	} {
-		f.Add([]byte(header + fields))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		flags := NewFlags()
-		flags.file = "config.conf"
-		c, err := flags.parse(text)
-		if err != nil {
-			if c != nil || !strings.HasPrefix(err.Error(), "config.conf: ") {
-				t.Fatalf("%v with %+v", err, c)
-			}
-			return
-		}
-		ask(t, c)
-		first := written(t, c)
-		again, err := flags.parse([]byte(first))
-		if err != nil {
-			t.Fatalf("what was written is not valid: %v\n%s", err, first)
-		}
-		if second := written(t, again); second != first {
-			t.Errorf("got %s\nwant %s", second, first)
-		}
-		if len(warned(again, "unknown")) > 0 {
-			t.Errorf("warnings: %v", again.Warnings)
-		}
-	})
-}
 
 // FuzzFlags parses any arguments, one per line, and any fields in a file, or no file. A valid
 // configuration must have usable values, and be the same after it was written and read.
@@ -63,6 +25,16 @@ func FuzzFlags(f *testing.F) {
 		"--show-hidden-metrics-for-version=1.35\n--config-sync-period=-7s\n--\n--x\nx":                     "logging: {verbosity: 3}",
 	} {
 		f.Add(argv, fields)
+	}
+	for _, fields := range []string{
+		"clusterCIDR: 10.244.0.0/16, fd00::/56\nnodePortAddresses: [10.0.0.0/8, '2001:db8::/32']",
+		"mode: ipvs\nipvs: {scheduler: sh, excludeCIDRs: [10.0.0.0/8]}\nbindAddress: '::1'\n---\n" + header,
+		"ipvs: {scheduler: dh}\nnodePortAddresses: [localhost, primary, '::1/128']\nfeatureGates: {AllowServiceExternalIPs: false}",
+		"mode: iptables\nmode: iptables\nfeatureGates: {A: true}\nlogging: {flushFrequency: 5, vmodule: [{filePattern: a, verbosity: 1}]}",
+		"detectLocalMode: BridgeInterface\ndetectLocal: {bridgeInterface: cbr0}\nhealthzBindAddress: '::'\nunknown: [1]",
+		"logging: {options: {json: {infoBufferSize: 1Ki, splitStream: true}}, format: json}\nconntrack: {min: 1e3}",
+	} {
+		f.Add("", fields)
 	}
 	f.Fuzz(func(t *testing.T, argv, fields string) {
 		flags := NewFlags()
@@ -80,7 +52,7 @@ func FuzzFlags(f *testing.F) {
 			c, err = flags.parse([]byte(header + fields))
 		}
 		if err != nil {
-			if c != nil || err.Error() == "" {
+			if c != nil || err.Error() == "" || argv == "" && !strings.HasPrefix(err.Error(), "config.conf: ") {
 				t.Fatalf("%q with %+v", err, c)
 			}
 			return
@@ -96,8 +68,11 @@ func FuzzFlags(f *testing.F) {
 		if err != nil {
 			t.Fatalf("what was written is not valid: %v\n%s", err, first)
 		}
-		if second := written(t, again); second != first {
+		if second := written(t, again); second != first || !equality.Semantic.DeepEqual(again.Proxy, c.Proxy) {
 			t.Errorf("got %s\nwant %s", second, first)
+		}
+		if len(warned(again, "unknown")) > 0 {
+			t.Errorf("warnings: %v", again.Warnings)
 		}
 	})
 }

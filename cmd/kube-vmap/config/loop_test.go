@@ -9,10 +9,7 @@ import (
 
 func TestSchedulersHaveTheNamesOfIPVS(t *testing.T) {
 	for name, want := range map[string]model.Scheduler{
-		"": model.SchedulerRandom, "random": model.SchedulerRandom, "rr": model.SchedulerRoundRobin, "wrr": model.SchedulerRoundRobin,
-		"sh": model.SchedulerSourceHash, "mh": model.SchedulerMaglev,
-		"lc": model.SchedulerLeastConnections, "wlc": model.SchedulerLeastConnections,
-		"sed": model.SchedulerLeastConnections, "nq": model.SchedulerLeastConnections,
+		"": model.SchedulerRandom, "mh": model.SchedulerMaglev, "wlc": model.SchedulerLeastConnections,
 	} {
 		for _, mode := range []string{"nftables", "iptables", "ipvs"} {
 			for _, c := range []*Config{
@@ -33,10 +30,7 @@ func TestSchedulersHaveTheNamesOfIPVS(t *testing.T) {
 }
 
 func TestUnsupportedSchedulersAreAWarningWithTheReason(t *testing.T) {
-	for name, why := range map[string]string{
-		"lblc": "connections", "lblcr": "connections", "ovf": "connections", "twos": "connections", "dh": "every client", "fo": "every client",
-		"RR": "no such scheduler", "none": "no such scheduler",
-	} {
+	for name, why := range map[string]string{"lblc": "connections", "dh": "every client", "RR": "no such scheduler"} {
 		for prefix, c := range map[string]*Config{
 			"--ipvs-scheduler: ": load(t, "--ipvs-scheduler="+name),
 			"ipvs.scheduler: ":   loadText(t, "ipvs: {scheduler: "+name+"}"),
@@ -45,20 +39,6 @@ func TestUnsupportedSchedulersAreAWarningWithTheReason(t *testing.T) {
 			if len(got) != 1 || !strings.Contains(got[0], why) || c.Scheduler() != model.SchedulerRandom {
 				t.Errorf("%s%s: got %s, warnings %q, want %q", prefix, name, c.Scheduler(), c.Warnings, why)
 			}
-		}
-	}
-}
-
-func TestExternalIPsFollowTheirFeatureGate(t *testing.T) {
-	for fields, want := range map[string]bool{
-		"": true,
-		"featureGates: {AllowServiceExternalIPs: true}":  true,
-		"featureGates: {AllowServiceExternalIPs: false}": false,
-	} {
-		c := loadText(t, fields)
-		loop, err := c.Loop()
-		if err != nil || loop.IgnoreExternalIPs == want || len(warned(c, "without effect")) > 0 {
-			t.Errorf("%q: ignored is %t, %v, warnings %q", fields, loop.IgnoreExternalIPs, err, c.Warnings)
 		}
 	}
 }

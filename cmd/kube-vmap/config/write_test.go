@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"k8s.io/apimachinery/pkg/api/equality"
 )
 
 // written returns what Write writes.
@@ -20,47 +18,6 @@ func written(t *testing.T, c *Config) string {
 		t.Fatal(err)
 	}
 	return b.String()
-}
-
-func TestWrittenConfigRoundTrips(t *testing.T) {
-	for _, args := range [][]string{
-		{"--cluster-cidr=10.244.0.0/16"},
-		{"--config=testdata/kubeadm.yaml", "--hostname-override=worker-1", "-v=4"},
-		{
-			"--cluster-cidr=fd00::/56", "--bind-address=::1", "--iptables-min-sync-period=1s", "--masquerade-all",
-			"--conntrack-max-per-core=0", "--oom-score-adj=0",
-			"--logging-format=json", "--feature-gates=ComponentFlagz=false", "--profiling", "--kube-api-qps=0.5",
-		},
-		{"--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=veth"},
-		{"--cluster-cidr=10.244.0.0/16", "--nodeport-addresses=primary,localhost,192.0.2.0/24", "--ipvs-scheduler=mh"},
-	} {
-		c := load(t, args...)
-		if len(c.Warnings) > 0 {
-			t.Fatalf("%v: warnings: %v", args, c.Warnings)
-		}
-		text := written(t, c)
-		again := load(t, "--config", write(t, text))
-		if !equality.Semantic.DeepEqual(again.Proxy, c.Proxy) {
-			t.Errorf("%v: got %+v\nwant %+v", args, again.Proxy, c.Proxy)
-		}
-		if len(again.Warnings) > 0 {
-			t.Errorf("%v: warnings: %v", args, again.Warnings)
-		}
-	}
-}
-
-func TestWrittenConfigKeepsTheMode(t *testing.T) {
-	for _, mode := range []string{"iptables", "ipvs"} {
-		c := load(t, "--proxy-mode", mode, "--masquerade-all", "--iptables-masquerade-bit=7",
-			"--iptables-sync-period=40s", "--ipvs-sync-period=50s")
-		again := load(t, "--config", write(t, written(t, c)))
-		if !equality.Semantic.DeepEqual(again.Proxy, c.Proxy) || again.MasqueradeMark() != 1<<7 || !again.section().masqueradeAll {
-			t.Errorf("%s: got %+v\nwant %+v", mode, again.Proxy, c.Proxy)
-		}
-		if len(warned(again, "mode: "+mode)) != 1 {
-			t.Errorf("%s: warnings: %v", mode, again.Warnings)
-		}
-	}
 }
 
 func TestWrittenConfigHasKindAndEveryField(t *testing.T) {
