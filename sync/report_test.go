@@ -51,20 +51,22 @@ func TestServiceOverBudgetIsReportedAndNotServed(t *testing.T) {
 }
 
 // TestLostClaimsAreReportedOncePerService has two Services of the same addresses, with
-// six ports each in both families together.
+// six ports each in both families together, and one of a single port.
 func TestLostClaimsAreReportedOncePerService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newRig(t, sync.Config{})
 		older, younger := webService("older", 1), webService("younger", 2)
 		younger.Service.ClusterIPs = older.Service.ClusterIPs
-		s.send(older, younger)
+		single := webService("single", 3)
+		single.Service.ClusterIPs, single.Service.Ports = older.Service.ClusterIPs[:1], single.Service.Ports[:1]
+		s.send(older, younger, single)
 		got := s.take()
 		want := "AddressConflict Service default/younger: uid-of-younger: 10.96.0.1:80/tcp is held by Service default/older:tcp," +
 			" which is older or whose own address it is, and not served for this one; so are 5 more of its addresses and ports"
-		if strings.Count(got, want) != 1 || strings.Count(got, "AddressConflict") != 1 {
+		if strings.Count(got, want) != 1 || strings.Count(got, "AddressConflict") != 2 || strings.Count(got, "more of its") != 1 {
 			t.Errorf("%q is not reported once in\n%s", want, got)
 		}
-		if r := s.last(); r.Conflicts != 6 {
+		if r := s.last(); r.Conflicts != 7 {
 			t.Errorf("the result is %+v", r)
 		}
 	})

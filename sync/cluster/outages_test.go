@@ -105,6 +105,18 @@ func TestShortWatchesAreLogged(t *testing.T) {
 			prepare(s)
 			r := run(t, s)
 			r.now()
+			for r.logged("level=WARN") == 0 {
+				r.EndWatches()
+				r.quiet(500 * time.Millisecond)
+			}
+			requests, most := map[string]int{}, 0
+			for _, request := range s.Requests() {
+				requests[request.Resource]++
+				most = max(most, requests[request.Resource])
+			}
+			if name == "streamed" && most != 5 {
+				t.Errorf("logged after these numbers of watches: %v, want 5", requests)
+			}
 			for range 2 * 5 * 60 { // five minutes
 				r.EndWatches()
 				r.quiet(500 * time.Millisecond)

@@ -39,16 +39,6 @@ func TestNoQueryUnlessFlowsCanBeStale(t *testing.T) {
 	})
 }
 
-func TestSeveralPortsAreQueriedTogether(t *testing.T) {
-	run(t, flows.Config{EndTCP: true}, func(r *rig) {
-		r.full()
-		r.change("vip:53/udp ep1:53", "lb:53/udp ep1:53", "*:30053/udp ep1:53", "vip:53/tcp ep1:53")
-		r.queried("with a new Service", "udp", "tcp 53")
-		r.gone("vip:53/udp", "lb:53/udp", "*:30053/udp")
-		r.queried("when it is gone", "udp")
-	})
-}
-
 func TestFollowDoesNotBlockAndChangesAreBatched(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		r.full("vip:53/udp ep1:53")

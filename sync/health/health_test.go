@@ -94,7 +94,7 @@ func TestResponsesAreThoseOfKubeProxy(t *testing.T) {
 			"/livez": `{"lastUpdated":` + late + `,"currentTime":` + late + `,"healthy":true,"status":` +
 				`{"IPv4":{"lastUpdated":` + early + `,"healthy":true},"IPv6":{"lastUpdated":` + early + `,"healthy":true}}}`,
 		}},
-		{"when changes are overdue", func(p *rig) { p.Node(node); p.Queued(sync.QueuedChanges{}); pass(time.Minute) }, map[string]string{
+		{"when changes are overdue", func(p *rig) { p.Node(node); p.Queued(sync.QueuedChanges{}); p.Synced(failed); pass(time.Minute) }, map[string]string{
 			"/healthz": fmt.Sprintf(body, late, early, `"nodeEligible":true,"healthy":false,`+wait+`"`, false),
 			"/livez":   fmt.Sprintf(body, late, early, `"healthy":false,`+wait+`"`, false),
 			"/readyz":  fmt.Sprintf(body, late, early, `"ready":false,"healthy":false,`+wait+`; nothing has been programmed yet"`, false),
@@ -167,29 +167,6 @@ func TestLaterChangesDoNotExtendTheDeadline(t *testing.T) {
 		p.Synced(failed) // without a queued change
 		pass(time.Minute)
 		p.expect("a minute after a failure", 503, 503, 503)
-	})
-}
-
-func TestOnlyHealthzDependsOnTheNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newRig(t)
-		p.Synced(sync.Result{})
-		p.expect("the node is not known", 503, 200, 200)
-		p.Node(sync.SetNode{Ineligible: "the node is being deleted"})
-		p.expect("the node is leaving", 503, 200, 200)
-		p.Node(node)
-		p.expect("the node stays", 200, 200, 200)
-	})
-}
-
-func TestResponsesNameNoObjects(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newRig(t)
-		p.Synced(failed)
-		pass(time.Hour)
-		if w := p.ask(http.MethodGet, "/livez"); w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), "secret") {
-			t.Errorf("/livez answers %d: %s", w.Code, w.Body)
-		}
 	})
 }
 

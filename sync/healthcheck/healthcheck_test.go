@@ -214,19 +214,24 @@ func TestSnapshotClosesOtherPorts(t *testing.T) {
 	gone, kept := ports[0], ports[1]
 	stop := r.run(t)
 	r.Follow(sync.Committed{HealthChecks: []model.HealthCheck{check("gone", gone, 1, 1), check("kept", kept, 1, 1)}})
-	connections := map[model.Family]net.Conn{}
+	var connections [len(model.Families)]map[uint16]net.Conn
 	for _, f := range model.Families {
-		answers(t, netip.AddrPortFrom(loopback[f], gone), 200, "gone")
-		c := dial(t, netip.AddrPortFrom(loopback[f], kept))
-		if code := askAgain(t, c); code != 200 {
-			t.Errorf("%s: %d", f, code)
+		connections[f] = map[uint16]net.Conn{}
+		for _, port := range ports {
+			c := dial(t, netip.AddrPortFrom(loopback[f], port))
+			if code := askAgain(t, c); code != 200 {
+				t.Errorf("%s: %d", f, code)
+			}
+			connections[f][port] = c
 		}
-		connections[f] = c
 	}
 	r.Follow(sync.Committed{Full: true, HealthChecks: []model.HealthCheck{check("kept", kept)}})
 	for _, f := range model.Families {
 		listentest.WaitClosed(t, netip.AddrPortFrom(loopback[f], gone))
-		if code := askAgain(t, connections[f]); code != 503 { // the connection stays open
+		if _, err := connections[f][gone].Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("%s: the connection ended with %v", f, err)
+		}
+		if code := askAgain(t, connections[f][kept]); code != 503 { // the connection stays open
 			t.Errorf("%s: %d", f, code)
 		}
 	}
@@ -267,23 +272,6 @@ func askAgain(t *testing.T, c net.Conn) int {
 		return 0
 	}
 	return a.StatusCode
-}
-
-func TestConnectionsEndWithTheService(t *testing.T) {
-	for _, f := range model.Families {
-		r, port := newRig(allAddresses), listentest.FreePort(t)
-		stop := r.run(t)
-		r.Follow(sync.Committed{HealthChecks: []model.HealthCheck{check("web", port, 1, 1)}})
-		c := dial(t, netip.AddrPortFrom(loopback[f], port))
-		if code := askAgain(t, c); code != 200 {
-			t.Errorf("%s: %d", f, code)
-		}
-		r.Follow(sync.Committed{HealthChecks: []model.HealthCheck{check("web", 0)}})
-		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-			t.Errorf("%s: the connection ended with %v", f, err)
-		}
-		stop()
-	}
 }
 
 // pipes is a listener for connections within a bubble of synctest.

@@ -115,7 +115,7 @@ func apportion(parts []float64, slots int) []uint16 {
 // moved returns how many slots change hands; infinitely many if there are no shares yet.
 func moved(from, to []uint16) float64 {
 	if len(from) != len(to) {
-		return float64(len(to)) * model.SharesPerEndpoint
+		return math.Inf(1)
 	}
 	n := 0
 	for i := range to {

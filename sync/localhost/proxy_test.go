@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -144,31 +143,6 @@ func TestConnectionsNeverReachAnotherService(t *testing.T) {
 			if to, err := r.target(at(step.other)); err == nil {
 				t.Errorf("a connection to %s goes to %s of %s", step.other.Service, to, step.served.Service)
 			}
-		}
-	})
-}
-
-func TestConnectionsFollowNodeAddresses(t *testing.T) {
-	inBoth(t, func(t *testing.T, f model.Family) {
-		node := [...]string{"192.0.2.7", "2001:db8::7"}[f]
-		r, b, port := newRig(), newBackend(t, f), listentest.FreePort(t)
-		var last atomic.Value
-		through := r.dial
-		r.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			last.Store(address)
-			return through(ctx, network, b.addr.String()) // as the kernel translates it
-		}
-		r.run(t)
-		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{b.nodePort("web", port)}})
-		b.connect(t, port).talk(t)
-		if got := last.Load(); got != b.addr.String() {
-			t.Errorf("connected to %s, want the ClusterIP", got)
-		}
-		addr := netip.MustParseAddr(node)
-		r.Follow(sync.Committed{NodeAddrs: []netip.Addr{addr}})
-		b.connect(t, port).talk(t)
-		if got, want := last.Load(), netip.AddrPortFrom(addr, port).String(); got != want {
-			t.Errorf("connected to %s, want %s", got, want)
 		}
 	})
 }

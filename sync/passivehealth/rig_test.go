@@ -28,6 +28,7 @@ type world struct {
 	entries  []conntrack.Entry
 	counter  uint64
 	reads    int // of connection tracking, each of which takes readCost
+	polls    int // of the counter, or whether the table is full
 	readCost time.Duration
 	full     bool
 	failure  error // of reads
@@ -121,9 +122,9 @@ func (w *world) EachAnswered(by netip.Addr, begin func(), fn func(conntrack.Entr
 	})
 }
 
-func (w *world) IsFull() (bool, error) { defer w.lock()(); return w.full, nil }
+func (w *world) IsFull() (bool, error) { defer w.lock()(); w.polls++; return w.full, nil }
 
-func (w *world) Unanswered() (uint64, error) { defer w.lock()(); return w.counter, nil }
+func (w *world) Unanswered() (uint64, error) { defer w.lock()(); w.polls++; return w.counter, nil }
 
 func (w *world) Warn(_ sync.Object, reason, _ string) {
 	defer w.lock()()

@@ -334,6 +334,9 @@ func TestModeOfServiceChanges(t *testing.T) {
 		s := w.serve(model.IPv4, model.TCP, "default", 0)
 		s.mode = model.PassiveChecksReport
 		w.commit(s)
+		if w.wait(20 * time.Second); w.polls > 11 {
+			t.Errorf("woke up %d times in 20 s", w.polls)
+		}
 		w.dead[s.endpoints[0].addr.Addr()] = true
 		w.every(100*time.Millisecond, 5*time.Second, w.traffic(func() bool { return len(w.events) > 0 }, s))
 		if len(w.events) != 1 || w.changes > 0 {
