@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	"k8s.io/kube-proxy/config/v1alpha1"
+
+	"kube-vmap/sync/listen/listentest"
 )
 
 // sample returns a configuration with everything.
@@ -154,7 +156,7 @@ func TestLogLevelCanBeChanged(t *testing.T) {
 	} {
 		c, v := sample(t), -1
 		c.SetVerbosity = func(to int) { v = to }
-		var log *journal
+		var log *listentest.LogBuffer
 		c.Log, log = logged()
 		w := ask(t, c, request(t, http.MethodPut, "/debug/flags/v", body))
 		if w.Code != want.code || v != want.v {
@@ -215,7 +217,7 @@ func TestConfigzRefusesObjectsWithoutKind(t *testing.T) {
 
 func TestFailingMetricDoesNotHideOthers(t *testing.T) {
 	c := sample(t)
-	var log *journal
+	var log *listentest.LogBuffer
 	c.Log, log = logged()
 	c.Metrics = prometheus.Gatherers{c.Metrics, sample(t).Metrics, c.SLIs} // one of them is a duplicate
 	w := ask(t, c, request(t, http.MethodGet, "/metrics", ""))

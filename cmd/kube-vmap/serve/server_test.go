@@ -15,36 +15,17 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kube-vmap/sync/listen/listentest"
 )
 
 // hosts are loopback addresses of both families.
 var hosts = []string{"127.0.0.1", "::1"}
 
-// journal is the output of a log. Its lock is for the race detector, which does not know
-// about virtual time.
-type journal struct {
-	mu   stdsync.Mutex
-	text strings.Builder
-}
-
-// Write appends.
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-// String returns the output.
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
-
 // logged returns a log and its output.
-func logged() (*slog.Logger, *journal) {
-	j := &journal{}
-	return slog.New(slog.NewTextHandler(j, nil)), j
+func logged() (*slog.Logger, *listentest.LogBuffer) {
+	j := &listentest.LogBuffer{}
+	return j.Log(), j
 }
 
 // run runs a server until the test's end, or until the returned function is called, which

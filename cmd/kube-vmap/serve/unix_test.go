@@ -8,15 +8,16 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/client"
+	"kube-vmap/sync/listen/listentest"
 )
 
 // open listens on a path until the test's end.
@@ -76,7 +77,7 @@ func TestOtherFilesAreNotReplaced(t *testing.T) {
 }
 
 // serveStatus runs a status server until the test's end.
-func serveStatus(t *testing.T, socket string, answer nodestatus.Source) *journal {
+func serveStatus(t *testing.T, socket string, answer nodestatus.Source) *listentest.LogBuffer {
 	t.Helper()
 	log, text := logged()
 	more := func(_ context.Context, w io.Writer) error { _, err := io.WriteString(w, "more"); return err }
@@ -130,48 +131,11 @@ func TestOnlyRootIsAnswered(t *testing.T) {
 		rootPeer.String(): http.StatusOK, "uid 1000": http.StatusForbidden, "": http.StatusForbidden,
 		unknownPeer.String(): http.StatusForbidden, "uid 1": http.StatusForbidden,
 	} {
-		w := &recorder{header: http.Header{}}
+		w := httptest.NewRecorder()
 		h.ServeHTTP(w, &http.Request{RemoteAddr: from})
-		if w.status != want || (want != http.StatusOK) == strings.Contains(w.text, "secret") {
-			t.Errorf("%q is answered %d: %s", from, w.status, w.text)
+		if w.Code != want || (want != http.StatusOK) == strings.Contains(w.Body.String(), "secret") {
+			t.Errorf("%q is answered %d: %s", from, w.Code, w.Body)
 		}
-	}
-}
-
-// recorder records an answer.
-type recorder struct {
-	header http.Header
-	status int
-	text   string
-}
-
-func (r *recorder) Header() http.Header { return r.header }
-
-func (r *recorder) WriteHeader(status int) { r.status = status }
-
-func (r *recorder) Write(p []byte) (int, error) {
-	if r.status == 0 {
-		r.status = http.StatusOK
-	}
-	r.text += string(p)
-	return len(p), nil
-}
-
-func TestPeerUserIsKnown(t *testing.T) {
-	l := New(Config{Network: "unix"}).limitConnections(open(t, filepath.Join(t.TempDir(), "s")))
-	go func() {
-		conn, err := net.Dial("unix", l.Addr().String()) //nolint:noctx // a local socket answers immediately
-		if err == nil {
-			t.Cleanup(func() { _ = conn.Close() })
-		}
-	}()
-	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if got, want := conn.RemoteAddr().String(), fmt.Sprintf("uid %d", os.Geteuid()); got != want || conn.RemoteAddr().Network() != "unix" {
-		t.Errorf("it is %q, want %q", got, want)
 	}
 }
 
@@ -180,26 +144,11 @@ func TestSocketErrorIsAWarning(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "none", "s")
 	s := NewStatus(StatusConfig{Socket: path, Log: log})
 	stop := run(t, s)
-	waitFor(t, func() bool { return strings.Contains(text.String(), "cannot serve") })
+	listentest.Eventually(t, "it is logged", func() bool { return strings.Contains(text.String(), "cannot serve") })
 	if err := stop(); err != nil {
 		t.Errorf("it ended with %v", err)
 	}
 	if got := text.String(); !strings.Contains(got, "level="+slog.LevelWarn.String()) || strings.Contains(got, slog.LevelError.String()) {
 		t.Errorf("it is logged as\n%s", got)
-	}
-}
-
-// waitFor waits for a condition.
-func waitFor(t *testing.T, so func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	late := time.After(10 * time.Second)
-	for !so() {
-		select {
-		case <-ticker.C:
-		case <-late:
-			t.Fatal("it did not come")
-		}
 	}
 }

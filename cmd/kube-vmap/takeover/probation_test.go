@@ -370,17 +370,6 @@ func TestLegacyRulesAreWaitedFor(t *testing.T) {
 	})
 }
 
-func TestKubeProxyThatStartsAfterwardsIsNoticed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(t, "default")
-		to := f.takeover(0)
-		f.after(5*time.Minute, func() { f.found.Parts = []kubeproxy.Part{{Table: "nat", Chain: "KUBE-SERVICES"}} })
-		if _, _ = f.run(to, 6*time.Minute); to.State() != StateOtherProxy {
-			t.Errorf("state %s", to.State())
-		}
-	})
-}
-
 // TestRestartThatNeverGetsReadyFails has a process whose first sync never succeeds.
 func TestRestartThatNeverGetsReadyFails(t *testing.T) {
 	for _, tc := range []struct{ resumed, unhealthy, fails bool }{
