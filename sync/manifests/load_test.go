@@ -85,27 +85,10 @@ func TestInvalidManifestsAreReported(t *testing.T) {
 	if diff := cmp.Diff(strings.Join(wantErrs, ""), messages(errs)); diff != "" {
 		t.Errorf("errors, -want +got\n%s", diff)
 	}
-}
-
-func TestErrorNamesItsPlace(t *testing.T) {
-	_, errs := Load("testdata/garbled", "worker-1")
 	var manifest *Error
-	if !errors.As(errs[1], &manifest) {
-		t.Fatalf("%T", errs[1])
-	}
-	want := Error{
-		File: filepath.Join("testdata", "garbled", "services.yaml"), Document: 3, Object: "Service default/impossible",
-		Err: manifest.Err,
-	}
-	if *manifest != want {
-		t.Errorf("got %+v, want %+v", *manifest, want)
-	}
 	var invalid *field.Error
-	if !errors.As(errs[1], &invalid) || invalid.Field != "spec.ports[0].port" {
-		t.Errorf("got %v", invalid)
-	}
-	if !errors.As(errs[5], &manifest) || !manifest.Warning {
-		t.Errorf("an unknown field is no warning: %v", errs[5])
+	if !errors.As(errs[1], &invalid) || invalid.Field != "spec.ports[0].port" || !errors.As(errs[5], &manifest) || !manifest.Warning {
+		t.Errorf("an invalid field is %v, an unknown one no warning: %v", invalid, manifest)
 	}
 }
 
@@ -126,15 +109,6 @@ func TestLoadMissingPath(t *testing.T) {
 	out := make(chan []sync.Event)
 	if err := New(path, "worker-1", slog.New(slog.DiscardHandler)).Run(t.Context(), out); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Run: %v", err)
-	}
-}
-
-func TestLoadSingleFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "manifests.txt")
-	write(t, path, serviceText("web", "10.96.0.10"))
-	events, errs := Load(path, "worker-1")
-	if len(events) != 2 || len(errs) > 0 {
-		t.Errorf("events %v, errors %v", events, errs)
 	}
 }
 
