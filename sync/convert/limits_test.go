@@ -73,24 +73,12 @@ func TestServiceLimits(t *testing.T) {
 		"external IPs": {
 			maxExternalIPs, func(s *corev1.Service, n int) { s.Spec.ExternalIPs = manyAddrs(n) }, "spec.externalIPs", external,
 		},
-		"external IPs with ports": {
-			maxExternalIPs / 2, func(s *corev1.Service, n int) {
-				s.Spec.Ports, s.Spec.ExternalIPs = manyPorts(2), manyAddrs(n)
-			}, "spec.externalIPs", external,
-		},
 		"external IPs that are all the same": {
 			maxExternalIPs, func(s *corev1.Service, n int) { s.Spec.ExternalIPs = repeated("198.51.100.1", n) }, "spec.externalIPs", external,
 		},
 		"addresses of the load balancer": {
 			maxFrontends - 2, func(s *corev1.Service, n int) { s.Status.LoadBalancer.Ingress = manyIngress(n) },
 			"status.loadBalancer.ingress", balanced,
-		},
-		"addresses of the load balancer that are all the same": {
-			maxFrontends, func(s *corev1.Service, n int) {
-				for range n {
-					s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: "198.51.100.1"})
-				}
-			}, "status.loadBalancer.ingress", balanced,
 		},
 		"source ranges": {
 			maxSourceRanges, func(s *corev1.Service, n int) {
@@ -245,22 +233,5 @@ func TestTooLongListsAreNotParsed(t *testing.T) {
 	_, errs := Service(service(func(s *corev1.Service) { s.Spec.ExternalIPs = repeated("127.0.0.1", 130_000) }))
 	if len(errs) != 1 || errs[0].Field != "spec.externalIPs" {
 		t.Errorf("the errors are %v", errs)
-	}
-}
-
-func TestBroadcastAddressIsInvalid(t *testing.T) {
-	const broadcast = "255.255.255.255"
-	got, errs := Service(service(func(s *corev1.Service) {
-		s.Spec.ExternalIPs = []string{broadcast}
-		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: broadcast}}
-	}))
-	if got == nil || len(got.ExternalIPs)+len(got.LoadBalancerIPs) > 0 || len(errs) != 2 {
-		t.Errorf("got %+v, errors %v", got, errs)
-	}
-	if got, errs := Service(service(func(s *corev1.Service) { s.Spec.ClusterIPs, s.Spec.ClusterIP = nil, broadcast })); got != nil || len(errs) != 1 {
-		t.Errorf("as ClusterIP: got %+v, errors %v", got, errs)
-	}
-	if got, errs := Slice(slice(func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = broadcast })); got != nil || len(errs) != 2 {
-		t.Errorf("as endpoint: got %+v, errors %v", got, errs)
 	}
 }

@@ -24,16 +24,11 @@ func TestSchedulerAnnotation(t *testing.T) {
 		{"lc", model.SchedulerLeastConnections, ""},
 		{"wlc", model.SchedulerLeastConnections, ""},
 		{"lblc", model.SchedulerRandom, "count connections"},
-		{"lblcr", model.SchedulerRandom, "count connections"},
 		{"sed", model.SchedulerLeastConnections, ""},
 		{"nq", model.SchedulerLeastConnections, ""},
-		{"ovf", model.SchedulerRandom, "count connections"},
-		{"twos", model.SchedulerRandom, "count connections"},
 		{"fo", model.SchedulerRandom, "every client"},
-		{"dh", model.SchedulerRandom, "every client"},
 		{"RR", model.SchedulerDefault, "no such scheduler"},
 		{"rr ", model.SchedulerDefault, "no such scheduler"},
-		{"maglev", model.SchedulerDefault, "no such scheduler"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, errs := Service(service(func(s *corev1.Service) {

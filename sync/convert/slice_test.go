@@ -168,7 +168,7 @@ func TestInvalidPartsOfSliceAreSkipped(t *testing.T) {
 	}{
 		"endpoints with invalid addresses": {
 			change: func(s *discoveryv1.EndpointSlice) {
-				for _, a := range []string{"127.0.0.1", "0.0.0.0", "224.0.0.1", "169.254.1.1", "10.244.0", "fd00::1"} {
+				for _, a := range []string{"127.0.0.1", "0.0.0.0", "224.0.0.1", "169.254.1.1", "255.255.255.255", "fd00::1"} {
 					s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{a}})
 				}
 			},
