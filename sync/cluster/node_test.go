@@ -6,8 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"kube-vmap/sync/cluster"
 	"kube-vmap/sync/cluster/apitest"
 )
@@ -76,27 +74,4 @@ func TestFirstBurstWaitsForPodCIDRs(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestDeletedNodeIsOnlyIneligible(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New()
-		s.Put(withPodCIDRs(node()))
-		r := run(t, s)
-		present := lines(r.now())
-		s.Delete(node())
-		gone := strings.TrimSuffix(present, `""`) + `"there is no Node object node-1"`
-		if got := lines(r.now()); got != gone {
-			t.Errorf("got %s, want %s", got, gone)
-		}
-		// A kubelet that registers its node again does not set everything immediately.
-		bare := node()
-		bare.Status = corev1.NodeStatus{}
-		s.Put(bare)
-		if got := lines(r.now()); got != present {
-			t.Errorf("then %s, want %s", got, present)
-		}
-		s.Put(withPodCIDRs(node()))
-		r.quiet(time.Minute)
-	})
 }

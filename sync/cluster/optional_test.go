@@ -105,21 +105,3 @@ func TestShortRefusalsDoNotCount(t *testing.T) {
 		}
 	})
 }
-
-func TestUnavailableResourceIsLoggedOnce(t *testing.T) {
-	for _, code := range []int{403, 404} {
-		inBubble(t, fmt.Sprint(code), func(t *testing.T) {
-			r := started(t)
-			for range 100 {
-				r.SetStatus("servicecidrs", code)
-				r.EndWatches()
-				r.quiet(time.Minute)
-				r.SetStatus("servicecidrs", 0)
-				r.quiet(time.Hour)
-			}
-			if n := r.logged("API resource unavailable"); n != 1 {
-				t.Errorf("logged %d times", n)
-			}
-		})
-	}
-}

@@ -223,21 +223,27 @@ func TestRecreatedObjectIsOneEvent(t *testing.T) {
 	})
 }
 
-func TestReregisteredNodeKeepsZone(t *testing.T) {
+// TestReregisteredNodeKeepsItsFields has a kubelet that registers its node again, and does not set
+// everything immediately.
+func TestReregisteredNodeKeepsItsFields(t *testing.T) {
 	bare := node()
 	bare.Labels, bare.Status = nil, corev1.NodeStatus{}
 	moved := node()
 	moved.Labels[corev1.LabelTopologyZone] = "zone-2"
-	zoneless := strings.ReplaceAll(nodeLine, "zone-1", "")
 	there := strings.ReplaceAll(nodeLine, "zone-1", "zone-2")
 	inBubble(t, "watched", func(t *testing.T) {
 		r := started(t)
+		r.Put(withPodCIDRs(node()))
+		present := lines(r.now())
+		gone := strings.TrimSuffix(present, `""`) + `"there is no Node object node-1"`
 		for range 2 {
 			r.Delete(node())
-			r.now()
+			if got := lines(r.now()); got != gone {
+				t.Errorf("got %s, want %s", got, gone)
+			}
 			r.Put(bare)
-			if got := lines(r.now()); got != nodeLine {
-				t.Errorf("got %s, want %s", got, nodeLine)
+			if got := lines(r.now()); got != present {
+				t.Errorf("got %s, want %s", got, present)
 			}
 			tainted := bare.DeepCopy()
 			tainted.Spec.Taints = []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule}}
@@ -249,12 +255,12 @@ func TestReregisteredNodeKeepsZone(t *testing.T) {
 			r.now()
 		}
 		r.Put(moved)
-		if got := lines(r.now()); got != there {
-			t.Errorf("got %s, want %s", got, there)
+		if got, want := lines(r.now()), strings.ReplaceAll(present, "zone-1", "zone-2"); got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 		r.Put(bare) // not deleted before
-		if got := lines(r.now()); got != zoneless {
-			t.Errorf("got %s, want %s", got, zoneless)
+		if got, want := lines(r.now()), strings.ReplaceAll(present, "zone-1", ""); got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	})
 	inBubble(t, "not watched", func(t *testing.T) {

@@ -97,31 +97,6 @@ func TestRelistIsOneBurst(t *testing.T) {
 	})
 }
 
-func TestOutageIsLoggedOnce(t *testing.T) {
-	for name, outage := range map[string]func(*apitest.Server){
-		"connection refused": func(s *apitest.Server) { s.SetDown(true) },
-		"connection closed":  (*apitest.Server).CloseConnections,
-		"error responses": func(s *apitest.Server) {
-			setStatus(s, 503)
-			s.EndWatches()
-		},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			r := started(t)
-			outage(r.Server)
-			r.quiet(20 * time.Minute)
-			r.SetDown(false)
-			setStatus(r.Server, 0)
-			r.quiet(time.Minute)
-			for text, want := range map[string]int{"level=WARN": 1, "level=ERROR": 0, "available again": 1} {
-				if got := r.logged(text); got != want {
-					t.Errorf("%d lines with %q, want %d; log:\n%s", got, text, want, r.log)
-				}
-			}
-		})
-	}
-}
-
 func TestSourceStopsWhileServerIsDown(t *testing.T) {
 	for name, known := range map[string]bool{"never seen": false, "seen": true} {
 		inBubble(t, name, func(t *testing.T) {

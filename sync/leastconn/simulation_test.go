@@ -14,7 +14,6 @@ type simulation struct {
 	t         time.Duration
 	endpoints []simulated
 	shares    []uint16 // in effect; nil means equal
-	busy      []bool   // of the other design; nil means none
 	rate      rate
 	arrived   int // since the last observation
 	observed  time.Duration
@@ -76,15 +75,6 @@ func inTurns(n int) design {
 // randomly leaves the shares equal.
 func randomly(*simulation, []load) {}
 
-// busySet is the other design: a pick that hits a busy endpoint draws again, once.
-func busySet(s *simulation, loads []load) {
-	s.busy = make([]bool, len(loads))
-	level := meanLevel(loads)
-	for i, l := range loads {
-		s.busy[i] = l.active > level
-	}
-}
-
 // newSimulation returns a simulation of 10 endpoints.
 func newSimulation(seed uint64, lifetime time.Duration) *simulation {
 	s := &simulation{random: rand.New(rand.NewPCG(seed, 1)), endpoints: make([]simulated, 10)}
@@ -123,13 +113,6 @@ func (s *simulation) run(d design, perSecond float64, duration time.Duration) {
 	}
 }
 
-// burst opens so many connections at one moment.
-func (s *simulation) burst(n int) {
-	for range n {
-		s.connect()
-	}
-}
-
 func (s *simulation) observe(d design) {
 	s.rate.add(float64(s.arrived), s.t-s.observed)
 	var loads []load
@@ -143,9 +126,6 @@ func (s *simulation) observe(d design) {
 // connect opens a connection.
 func (s *simulation) connect() {
 	i := s.pick()
-	if len(s.busy) == len(s.endpoints) && s.busy[i] {
-		i = s.pick()
-	}
 	e := &s.endpoints[i]
 	life := time.Duration(math.MaxInt64 / 2)
 	if e.lifetime > 0 {
@@ -185,7 +165,7 @@ func (s *simulation) restart(i int) { s.endpoints[i].ends = nil }
 // add adds endpoints; shares are equal until they have been observed.
 func (s *simulation) add(n int) {
 	s.endpoints = append(s.endpoints, make([]simulated, n)...)
-	s.shares, s.pending, s.busy = nil, nil, nil
+	s.shares, s.pending = nil, nil
 }
 
 // imbalance returns the maximum of active connections divided by their mean.

@@ -9,18 +9,16 @@ import (
 // later.
 var delays = []time.Duration{50 * time.Millisecond, period}
 
-// TestConnectionsAreEvenAfterRestartAndScaling has the scenario of the marks, and compares
-// designs. docs/design.md has the figures.
+// TestConnectionsAreEvenAfterRestartAndScaling has the scenario of the marks.
 func TestConnectionsAreEvenAfterRestartAndScaling(t *testing.T) {
 	const runs = 50
 	_, random := worst(runs, func(seed uint64) float64 { return scale(seed, randomly).imbalance() })
-	_, busy := worst(runs, func(seed uint64) float64 { return scale(seed, busySet).imbalance() })
-	t.Logf("mean imbalance: random %.3f, a set of busy endpoints %.3f", random, busy)
+	t.Logf("mean imbalance: random %.3f", random)
 	for _, delay := range delays {
 		largest, mean := worst(runs, func(seed uint64) float64 { return scale(seed, leastConnections(delay)).imbalance() })
 		t.Logf("least connections, %s late: mean %.3f, at most %.3f", delay, mean, largest)
-		if largest > 1.15 || mean > busy || mean > random {
-			t.Errorf("least connections, %s late: at most %.3f, want 1.15 and less than the others", delay, largest)
+		if largest > 1.15 || mean > random {
+			t.Errorf("least connections, %s late: at most %.3f, want 1.15 and less than random", delay, largest)
 		}
 	}
 }
@@ -98,24 +96,6 @@ func TestSlowEndpointGetsFewerConnections(t *testing.T) {
 				t.Errorf("lifetime %s, shares %s late: imbalance %.3f, want 1.5, random %.3f", lifetime, delay, got, random)
 			}
 		}
-	}
-}
-
-// TestBurstIsSpread has a burst that nothing foretold while one endpoint is empty: it gets
-// at most four times its fair share, and the others even out what is left.
-func TestBurstIsSpread(t *testing.T) {
-	s, d := newSimulation(1, 0), leastConnections(delays[0])
-	s.run(d, 100, 10*time.Second)
-	s.restart(0)
-	s.run(d, 0, 10*time.Second)
-	before := len(s.endpoints[0].ends)
-	s.burst(1000)
-	if got := len(s.endpoints[0].ends) - before; got > 1000*maxGain/10*115/100 {
-		t.Errorf("the empty endpoint got %d of 1,000", got)
-	}
-	s.run(d, 100, 30*time.Second)
-	if got := s.imbalance(); got > 1.15 {
-		t.Errorf("imbalance %.3f afterwards", got)
 	}
 }
 
