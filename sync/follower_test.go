@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,19 +50,11 @@ func TestFollowersSeeCommittedChanges(t *testing.T) {
 		expect("when all is compared again", "full set 6 gone 0 web:32001=[0 0] at []")
 		s.send(sync.DeleteService{Name: webService("web", 1).Service.Name})
 		expect("a Service that goes", "set 0 gone 6 web:0=[0 0] at []")
-	})
-}
-
-func TestQuarantinedPortsAreGoneForFollowers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newRig(t, sync.Config{})
-		s.send(webService("web", 1), webSlice(model.IPv4, 1), webSlice(model.IPv6, 1))
+		s.send(webService("web", 1), webSlice(model.IPv6, 1))
 		s.committed.take()
-		s.kernel.Refuse("default/web:udp", 22, 0)
-		s.send(webSlice(model.IPv4, 2))
-		if got, want := s.committed.take(), "set 2 gone 1 at []"; got != want {
-			t.Errorf("got\n%s\nwant\n%s", got, want)
-		}
+		s.kernel.Refuse("default/web:udp", syscall.EINVAL, 0)
+		s.send(webSlice(model.IPv4, 3))
+		expect("a port in quarantine", "set 2 gone 1 at []")
 	})
 }
 

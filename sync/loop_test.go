@@ -49,23 +49,6 @@ func TestFailedSourceEndsTheLoop(t *testing.T) {
 	}
 }
 
-func TestLoopIsReadyAfterTheFirstBurst(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	loop := newLoop(func(ctx context.Context, _ chan<- []sync.Event) error {
-		cancel()
-		<-ctx.Done()
-		return nil
-	})
-	if err := loop.Run(ctx); err != nil {
-		t.Error(err)
-	}
-	select {
-	case <-loop.Ready():
-		t.Error("the loop is ready before the first burst")
-	default:
-	}
-}
-
 func TestObserverSeesChangesAndResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newRig(t, sync.Config{})
@@ -94,21 +77,23 @@ func TestObserverSeesChangesAndResults(t *testing.T) {
 }
 
 func TestTriggersAreReportedWhenASyncSucceeds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newRig(t, sync.Config{})
-		s.send(webService("web", 1))
-		s.kernel.Fail(kerneltest.FaultNotSent, 1)
-		change := webSlice(model.IPv4, 1)
-		change.Triggered = time.Now()
-		s.send(change)
-		if r := s.last(); r.Err == nil || len(r.Triggered) != 0 {
-			t.Errorf("the kernel failed, and the result is %+v", r)
-		}
-		elapse(time.Second)
-		if r := s.last(); r.Err != nil || !slices.Equal(r.Triggered, []time.Time{change.Triggered}) || r.Drift {
-			t.Errorf("after the failure the result is %+v", r)
-		}
-	})
+	for _, fault := range []kerneltest.Fault{kerneltest.FaultNotSent, kerneltest.FaultDenied} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newRig(t, sync.Config{})
+			s.send(webService("web", 1))
+			s.kernel.Fail(fault, 1)
+			change := webSlice(model.IPv4, 1)
+			change.Triggered = time.Now()
+			s.send(change)
+			if r := s.last(); r.Err == nil || len(r.Triggered) != 0 {
+				t.Errorf("the kernel failed, and the result is %+v", r)
+			}
+			elapse(time.Second)
+			if r := s.last(); r.Err != nil || !slices.Equal(r.Triggered, []time.Time{change.Triggered}) || r.Drift || !r.Full {
+				t.Errorf("after the failure the result is %+v", r)
+			}
+		})
+	}
 }
 
 func TestForeignChangesAreReportedAsDrift(t *testing.T) {
@@ -189,19 +174,6 @@ func TestRefusedPortsDoNotDelayTheFirstSync(t *testing.T) {
 		s.send(webService("web", 1), webSlice(model.IPv4, 1), webService("other", 2))
 		if r := s.last(); r.Err != nil || r.QuarantinedPorts != 3 {
 			t.Errorf("before any time has passed, the result is %+v", r)
-		}
-	})
-}
-
-func TestPermissionDeniedIsNotDrift(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newRig(t, sync.Config{})
-		s.send(webService("web", 1))
-		s.kernel.Fail(kerneltest.FaultDenied, 1)
-		s.send(webSlice(model.IPv4, 1))
-		elapse(time.Second)
-		if r := s.last(); r.Err != nil || r.Drift || !r.Full {
-			t.Errorf("the result is %+v", r)
 		}
 	})
 }

@@ -34,7 +34,6 @@ var commands = map[string]command{
 
 	"start": {0, func(s *script, _ []string) error { s.start(); return nil }},
 	"stop":  {0, func(s *script, _ []string) error { return s.stop() }},
-	"fail":  {0, (*script).fail},
 	"ready": {1, (*script).ready},
 	"wait":  {1, (*script).pass},
 
@@ -64,20 +63,6 @@ func set(parse func([]string) (sync.Event, error)) func(*script, []string) error
 		}
 		return err
 	}
-}
-
-// fail makes the source fail.
-func (s *script) fail([]string) error {
-	if s.loop == nil {
-		return errNoLoop
-	}
-	failure := errors.New("the source has failed")
-	s.source.end <- failure
-	s.loop = nil
-	if err := <-s.done; !errors.Is(err, failure) {
-		return errors.Join(errors.New("the loop did not end with the source's error"), err)
-	}
-	return nil
 }
 
 func (s *script) ready(args []string) error {

@@ -26,7 +26,6 @@
 //
 //	start          run a new loop
 //	stop           end its context, and check that this is no error
-//	fail           let the source fail, and check that this ends the loop
 //	ready yes|no   check whether it is ready
 //	wait TIME      let time pass
 //

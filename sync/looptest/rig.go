@@ -26,7 +26,7 @@ type rig struct {
 	log    listentest.LogBuffer
 
 	loop   *sync.Loop
-	source *source
+	source source
 	cancel context.CancelFunc
 	done   chan error
 	sent   bool // the first burst
@@ -45,7 +45,7 @@ var errNoLoop = errors.New("no loop is running")
 func (r *rig) start() {
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
-	r.source = &source{bursts: make(chan []sync.Event), end: make(chan error)}
+	r.source = source{make(chan []sync.Event)}
 	c := config
 	c.DriftReader = r.meter
 	r.loop = sync.NewLoop(c, r.source, r.meter, slog.New(slog.NewTextHandler(&r.log,
@@ -116,19 +116,14 @@ func (r *rig) logTail(n int) string {
 }
 
 // source is a sync.Source that sends what a test gives it.
-type source struct {
-	bursts chan []sync.Event
-	end    chan error
-}
+type source struct{ bursts chan []sync.Event }
 
-// Run sends bursts until it receives an error to fail with.
-func (s *source) Run(ctx context.Context, out chan<- []sync.Event) error {
+// Run sends bursts.
+func (s source) Run(ctx context.Context, out chan<- []sync.Event) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case err := <-s.end:
-			return err
 		case events := <-s.bursts:
 			select {
 			case out <- events:

@@ -137,7 +137,7 @@ func TestMetricsAreThoseOfTheSyncs(t *testing.T) {
 		})
 		m.Synced(first)
 		expect(t, m, "at the end", map[string]float64{
-			"kubevmap_endpoints": 8, "kubevmap_refused_service_ports": 9, "kubevmap_refused_objects": 10, "kubevmap_address_conflicts": 11,
+			"kubevmap_drift_repairs_total": 2, "kubevmap_endpoints": 8, "kubevmap_refused_service_ports": 9, "kubevmap_refused_objects": 10, "kubevmap_address_conflicts": 11,
 		})
 	})
 }
