@@ -93,6 +93,9 @@ nftables: {masqueradeBit: 31, masqueradeAll: false, syncPeriod: 33s, minSyncPeri
 			if got := c.Scheduler(); got != model.SchedulerSourceHash {
 				t.Errorf("Scheduler: got %s", got)
 			}
+			if got := c.NFTablesIsSet(); got != (test.mode == "nftables") || load(t).NFTablesIsSet() {
+				t.Errorf("NFTablesIsSet: got %t", got)
+			}
 			// Flags for several modes set the selected one; as in kube-proxy, --iptables-masquerade-bit not nftables.
 			c = load(t, "--proxy-mode="+test.mode, "--masquerade-all", "--iptables-masquerade-bit=7", "--iptables-sync-period=11s",
 				"--iptables-min-sync-period=1s", "--ipvs-sync-period=22s", "--ipvs-min-sync-period=2s")
