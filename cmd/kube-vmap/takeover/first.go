@@ -1,0 +1,96 @@
+package takeover
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"kube-vmap/nft"
+	"kube-vmap/nft/wire"
+	"kube-vmap/sync"
+)
+
+// LoopKernel returns the kernel for the loop: in its first batch it also suspends kube-proxy's
+// rules, unless another proxy runs.
+func (t *Takeover) LoopKernel(ctx context.Context, k sync.Kernel) sync.Kernel {
+	return &firstCommit{Kernel: k, ctx: ctx, takeover: t}
+}
+
+type firstCommit struct {
+	sync.Kernel
+	ctx      context.Context //nolint:containedctx // of the process; sync.Kernel has none
+	takeover *Takeover
+	done     bool
+}
+
+// Apply implements [sync.Kernel]. If kube-proxy's rules cannot be suspended in this batch, Run
+// suspends them later.
+func (k *firstCommit) Apply(b nft.Batch) (nft.Applied, error) {
+	t := k.takeover
+	t.changes.add(b)
+	if k.done || t.ready.Load() {
+		return k.Kernel.Apply(b)
+	}
+	t.first.Lock() // Run may begin meanwhile, after a first sync without a batch
+	defer t.first.Unlock()
+	if t.ready.Load() {
+		return k.Kernel.Apply(b)
+	}
+	r, steps := t.firstSteps(k.ctx, b)
+	if len(steps) == 0 {
+		a, err := k.Kernel.Apply(b)
+		k.done = err == nil
+		return a, err
+	}
+	a, err := k.Kernel.Apply(slices.Concat(b, steps))
+	if _, theirs := refusedOp(err).(nft.ForeignChange); theirs {
+		t.Log.Warn("cannot suspend kube-proxy's rules together with the first commit, trying afterwards", "err", err)
+		k.done = true
+		again, err := k.Kernel.Apply(b)
+		again.Steps += a.Steps
+		return again, err
+	}
+	if k.done = err == nil; k.done {
+		t.logSuspended(names(r.nft.Awake()))
+	}
+	return a, err
+}
+
+// firstSteps returns kube-proxy's rules and the changes that suspend them. There are none if
+// another proxy runs, or if nothing can be suspended. It takes the sample while kube-proxy's
+// rules are in effect.
+func (t *Takeover) firstSteps(ctx context.Context, b nft.Batch) (rules, nft.Batch) {
+	if t.Probation == 0 || t.findOther() {
+		return rules{}, nil
+	}
+	r, err := t.system.find()
+	if err != nil {
+		t.Log.Warn("cannot read kube-proxy's rules", "err", err)
+		return r, nil
+	}
+	if len(r.awake()) == 0 {
+		return r, nil
+	}
+	t.removing = false // a kube-proxy has run since
+	if len(t.sample) == 0 {
+		t.setSample(t.working(ctx, batchTargets(b)))
+	}
+	steps := r.nft.Suspend()
+	if len(steps) == 0 {
+		return r, nil
+	}
+	if len(r.suspended()) == 0 || t.until.IsZero() {
+		t.until = time.Now().Add(t.Probation)
+	}
+	return r, append(steps, storeProbation(t.until, 0)...)
+}
+
+// refusedOp returns the change that the kernel refused; nil if err is something else.
+func refusedOp(err error) nft.Op {
+	var refusal *wire.Error
+	if errors.As(err, &refusal) {
+		return refusal.Op
+	}
+	return nil
+}

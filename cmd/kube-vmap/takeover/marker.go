@@ -1,0 +1,69 @@
+package takeover
+
+import (
+	"context"
+	"time"
+
+	"kube-vmap/cmd/components"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/sync"
+)
+
+// A Marker selects the nodes with the marker: tables with the name of kube-proxy's, for
+// programs that look for them. Calico's Felix restarts in iptables mode when the last
+// chain in them is gone, and in nftables mode when the first one comes, so that a marker
+// must not be where kube-proxy was in another mode.
+type Marker struct {
+	Always, Never bool
+	// NFTables is whether kube-proxy's mode is nftables by the configuration.
+	NFTables bool
+}
+
+// wanted reports whether the marker is to be there when these rules are removed.
+func (m Marker) wanted(r rules) bool {
+	switch {
+	case m.Always || m.Never:
+		return m.Always
+	case m.NFTables || r.nft.HasTables() || len(r.nft.Markers) > 0:
+		return components.Has(components.Find(components.Read(components.Config{})), components.Calico)
+	}
+	return false
+}
+
+func missingMarkers(found *kubeproxy.Found) (b nft.Batch) {
+	for _, f := range model.Families {
+		if !found.HasMarker(f) && !found.HasTables() {
+			b = append(b, kubeproxy.AddMarker(f)...)
+		}
+	}
+	return b
+}
+
+// watch returns when kube-proxy has rules again, or ctx has ended. It adds the marker if that
+// is wanted later: Calico may come at any time. Without rules of kube-proxy, to look for them
+// takes a few requests.
+func (t *Takeover) watch(ctx context.Context) {
+	nextMarker := time.Now().Add(markerPeriod)
+	for sync.Sleep(ctx, pollPeriod) {
+		r, err := t.system.find()
+		switch {
+		case err != nil:
+			t.Log.Debug("cannot read kube-proxy's rules", "err", err)
+			continue
+		case r.serve():
+			t.awakeUntil = time.Now().Add(awakePeriod)
+			return
+		}
+		if time.Now().Before(nextMarker) {
+			continue
+		}
+		nextMarker = time.Now().Add(markerPeriod)
+		if len(r.nft.Markers) < len(model.Families) && t.Marker.wanted(r) {
+			if _, err := t.Kernel.Apply(missingMarkers(r.nft)); err != nil {
+				t.Log.Warn("cannot add the marker for programs that look for kube-proxy's tables", "err", err)
+			}
+		}
+	}
+}
