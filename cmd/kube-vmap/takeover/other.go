@@ -60,9 +60,9 @@ func (t *Takeover) findOther() bool {
 	was := t.State() == StateOtherProxy
 	switch {
 	case why == "" && was:
-		t.publish(StateStarting, "")
+		t.publish(StateStarting, "", "")
 		t.Log.Info("the wait for another proxy has ended")
-	case why != "" && t.publish(StateOtherProxy, what+": "+why):
+	case why != "" && t.publish(StateOtherProxy, what, what+": "+why):
 		t.Log.Warn(what, "reason", why) //nolint:sloglint // one of two constants
 		if t.Recorder != nil {
 			t.Recorder.Warn(t.node(), reasons[StateOtherProxy], what+": "+why)

@@ -81,7 +81,7 @@ func (t *Takeover) probation(ctx context.Context, p Proxy) (passed bool, failed 
 	case !needed:
 		return true, nil
 	}
-	t.publish(StateProbation, "kube-proxy's rules are suspended until "+t.until.UTC().Format(time.RFC3339)+
+	t.publish(StateProbation, "", "kube-proxy's rules are suspended until "+t.until.UTC().Format(time.RFC3339)+
 		"; if kube-vmap does not work here before that, they are resumed")
 	return t.check(ctx, p, r)
 }

@@ -64,7 +64,7 @@ func (t *Takeover) Stay(ctx context.Context, failure *FailedError, yield func())
 			why = "it writes rules"
 		}
 		text := failure.Error() + "; " + whatKubeProxyDoes(now, why, err) + `. "kube-vmap cleanup" allows another attempt`
-		if t.publish(StateReturned, text) {
+		if t.publish(StateReturned, "this node was returned to kube-proxy", text) {
 			t.Log.Warn("kube-vmap does nothing on this node", "reason", text)
 		}
 		if why != "" {

@@ -49,7 +49,7 @@ func TestReturnedNodeReportsWhatKubeProxyDoes(t *testing.T) {
 		expect := func(want string, yielded bool) func() {
 			return func() {
 				p := to.Problems()
-				if to.State() != StateReturned || to.NotReady() == "" || len(p) != 1 || !strings.Contains(p[0].Text, "reason=a reason; "+want) {
+				if to.State() != StateReturned || to.NotReady() != "this node was returned to kube-proxy" || len(p) != 1 || !strings.Contains(p[0].Text, "reason=a reason; "+want) {
 					t.Errorf("state %s, not ready %q, %+v; want %q", to.State(), to.NotReady(), p, want)
 				}
 				if yielded != (yields > 0) {

@@ -136,7 +136,9 @@ type Takeover struct {
 
 // publicState is the state for people and metrics.
 type publicState struct {
-	name, problem string // there may be no problem
+	name     string
+	notReady string // why kube-vmap is not the node's only proxy; empty if it is
+	problem  string // empty if there is none
 }
 
 // The states, as the metric names them.
@@ -154,7 +156,7 @@ var States = []string{StateStarting, StateOtherProxy, StateProbation, StateDone,
 // New returns a takeover.
 func New(c Config) *Takeover {
 	t := &Takeover{Config: c, system: &node{Config: c}, dial: connect, observe: observe, blame: blame}
-	t.publish(StateStarting, "")
+	t.publish(StateStarting, "", "")
 	return t
 }
 
@@ -206,7 +208,7 @@ func (t *Takeover) finish() bool {
 	}
 	t.until, t.resumed, t.removing = time.Time{}, false, false
 	t.setSample(nil)
-	t.publish(StateDone, "")
+	t.publish(StateDone, "", "")
 	return true
 }
 
@@ -222,19 +224,16 @@ func (t *Takeover) Problems() []sync.Problem {
 // reasons are those of problems and events, by state.
 var reasons = map[string]string{StateOtherProxy: "OtherProxy", StateProbation: "Probation", StateReturned: "Returned"}
 
-// NotReady returns why kube-vmap is not the node's only proxy, for probes; empty if it is.
-func (t *Takeover) NotReady() string {
-	if s := t.state.Load(); s.name == StateOtherProxy || s.name == StateReturned {
-		return s.problem
-	}
-	return ""
-}
+// NotReady returns why kube-vmap is not the node's only proxy, for probes; empty if it is. The
+// problem may name Services, addresses and rules, which not everyone who can ask probes may know.
+func (t *Takeover) NotReady() string { return t.state.Load().notReady }
 
 // State returns one of [States].
 func (t *Takeover) State() string { return t.state.Load().name }
 
-func (t *Takeover) publish(name, problem string) bool {
-	now := publicState{name, problem}
+// publish sets the state and reports whether it is new.
+func (t *Takeover) publish(name, notReady, problem string) bool {
+	now := publicState{name, notReady, problem}
 	before := t.state.Swap(&now)
 	return before == nil || *before != now
 }
