@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"kube-vmap/model"
 	"kube-vmap/sync"
 )
 
@@ -126,10 +128,21 @@ func (p parsed) merge(old objects) (objects, []*Error) {
 	}
 	for key, o := range old {
 		if _, ok := now[key]; !ok && !invalid[key] {
-			now[key] = o
+			now[key] = o.outdated()
 		}
 	}
 	return now, duplicates
+}
+
+// outdated returns the object as one that may not be current: a Service counts as the
+// youngest of all, so that it holds no address against one of a valid file.
+func (o object) outdated() object {
+	if s, ok := o.value.(*model.Service); ok && s.Created != math.MaxInt64 {
+		service := *s
+		service.Created = math.MaxInt64
+		o.value = &service
+	}
+	return o
 }
 
 // merge returns the objects of all files. If two describe the same object, the first counts. It

@@ -12,7 +12,8 @@
 //
 // An object is what its document says now, or gone if that cannot be used. Only while
 // text cannot be recognised at all, or a file is empty, as files are before they are
-// written, the objects stay that the file may contain. If the folder itself, or the
+// written, the objects stay that the file may contain. Such Services count as the
+// youngest, and hold no address against another one. If the folder itself, or the
 // single file, disappears, everything stays, and the source waits for it to return.
 package manifests
 

@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"context"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -200,11 +201,18 @@ func TestTruncatedFileKeepsItsObjects(t *testing.T) {
 	f.until()
 }
 
+// TestUnparsableFileKeepsItsObjects tests also that Services of such a file become the
+// youngest, so that they hold no address against others.
 func TestUnparsableFileKeepsItsObjects(t *testing.T) {
 	f := follow(t, t.TempDir())
 	f.write("a.yaml", serviceText("web", "10.96.0.10")+"---\n"+serviceText("db", "10.96.0.11"))
 	f.until("db 10.96.0.11", "web 10.96.0.10")
 	f.write("a.yaml", "garbage: [")
+	for _, event := range f.next() {
+		if set, ok := event.(sync.SetService); !ok || set.Service.Created != math.MaxInt64 {
+			t.Errorf("event: %v", event)
+		}
+	}
 	f.stays("db 10.96.0.11", "web 10.96.0.10")
 	f.write("a.yaml", serviceText("web", "10.96.0.12")+"---\ngarbage: [")
 	f.until("db 10.96.0.11", "web 10.96.0.12")
