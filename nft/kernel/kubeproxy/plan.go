@@ -36,7 +36,7 @@ type Plan struct {
 	Unhook []int
 	// Empty are the chains to empty, sorted.
 	Empty []string
-	// Delete are the chains to delete; all of them are in Empty.
+	// Delete are the chains to delete, sorted; all of them are in Empty.
 	Delete []string
 }
 
@@ -84,7 +84,7 @@ func (p Plan) String() string {
 		parts = append(parts, fmt.Sprintf("chains (%d)", n))
 	}
 	for _, name := range p.Empty {
-		if !slices.Contains(p.Delete, name) {
+		if _, deleted := slices.BinarySearch(p.Delete, name); !deleted { // there may be 100,000
 			parts = append(parts, "content of "+name+", which others use")
 		}
 	}

@@ -1,10 +1,12 @@
 package kubeproxy
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 const (
@@ -150,5 +152,22 @@ func TestPlanLeavesNoJumpToDeletedChains(t *testing.T) {
 		if _, there := left[r.Target]; !gone && r.Target != "" && !there {
 			t.Errorf("rule %v leads to a deleted chain", r)
 		}
+	}
+}
+
+// TestPlanOfALargeClusterIsPrintedSoon fails if each chain is sought among all others, which takes
+// half a minute.
+func TestPlanOfALargeClusterIsPrintedSoon(t *testing.T) {
+	var p Plan
+	for i := range 100_000 {
+		p.Empty = append(p.Empty, fmt.Sprintf("KUBE-SEP-%016d", i))
+	}
+	p.Delete = p.Empty
+	start := time.Now()
+	if got := p.String(); got != "chains (100000)" {
+		t.Errorf("printed %s", got)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("it took %s", took)
 	}
 }
