@@ -75,7 +75,7 @@ const (
 	// change all the time.
 	debounce, maxDebounce = 50 * time.Millisecond, time.Second
 	// unsure is how old a change must be for the next one to have another time, whatever the
-	// resolution of the file system's clock. Until then files are read at every look.
+	// resolution of the file system's clock. Files are read at every look, until those are so old.
 	unsure = 3 * time.Second
 	// firstScanGrace is how long the first burst waits for a file that cannot be parsed. It may be
 	// half-written, and without its objects the first burst would remove what an earlier process
@@ -86,7 +86,7 @@ const (
 // Run implements [sync.Source]. It returns an error if path cannot be read at first. Later it
 // waits for path to return.
 func (m *Source) Run(ctx context.Context, out chan<- []sync.Event) error {
-	f := newFolder(m.node)
+	f, read := newFolder(m.node), time.Now()
 	found, err := list(m.path)
 	if err != nil {
 		return fmt.Errorf("read manifests: %w", err)
@@ -112,11 +112,11 @@ func (m *Source) Run(ctx context.Context, out chan<- []sync.Event) error {
 		}
 		missing = err != nil
 		switch {
-		case missing || now.equal(found) && !now.youngerThan(unsure+rest):
+		case missing || now.equal(found) && !now.youngerThan(unsure+time.Since(read)):
 		case now.youngerThan(debounce) && waited < maxDebounce:
 			rest, waited = debounce, waited+debounce
 		default:
-			found, waited = now, 0
+			found, waited, read = now, 0, start
 			if events, _ := m.read(f, found); len(events) > 0 {
 				sync.Send(ctx, out, events)
 			}
