@@ -112,6 +112,8 @@ func (f *FastPath) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
+			// The process may stay, if the node was returned to kube-proxy.
+			f.state.Store(&State{Reason: "kube-vmap does nothing on this node any more"})
 			return f.remove()
 		case reason := <-f.never:
 			f.config.Obstacle = func() string { return reason }

@@ -1,6 +1,7 @@
 package fastpath
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"math"
@@ -31,5 +32,19 @@ func TestNewInterfacesAreNoReasonToSearch(t *testing.T) {
 		if s := f.State(); searches != 1 || s.On || s.Reason == "" {
 			t.Errorf("%d searches, %+v, want one", searches, s)
 		}
+	}
+}
+
+// TestItIsOffWhenRunHasEnded has a process that stays, as after a failed take-over.
+func TestItIsOffWhenRunHasEnded(t *testing.T) {
+	f := New(Config{Log: slog.New(slog.DiscardHandler)})
+	f.state.Store(&State{On: true, Devices: 2})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if s := f.State(); s.On || s.Reason == "" || s.Devices != 0 {
+		t.Errorf("%+v", s)
 	}
 }
