@@ -88,9 +88,9 @@ func talk(t *testing.T, flows []*lab.Flow) (by []string) {
 	return by
 }
 
-// TestAffinityCanBeEnabledAndChanged changes the Service's affinity.
+// TestAffinityCanBeEnabledAndChanged changes the Service's affinity. It is not parallel: see
+// TestFullAffinityMapServesNewClients.
 func TestAffinityCanBeEnabledAndChanged(t *testing.T) {
-	t.Parallel()
 	l, servers := daemon.NewLab(t, 5, 2)
 	f := daemon.NewFolder(t, l)
 	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers, Kinds: daemon.Kinds}

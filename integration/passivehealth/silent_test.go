@@ -100,7 +100,8 @@ func (s *scene) repeat(ask func(w daemon.Transport, client int) (string, error))
 			group.Go(func() error {
 				for ctx.Err() == nil {
 					if _, err := ask(w, 2*i+k); err != nil {
-						return err
+						s.t.Errorf("%s: %v", w, err) // at once: a test that waits for these questions would not end
+						return nil
 					}
 				}
 				return nil
@@ -108,11 +109,8 @@ func (s *scene) repeat(ask func(w daemon.Transport, client int) (string, error))
 		}
 	}
 	return func() {
-		s.t.Helper()
 		cancel()
-		if err := group.Wait(); err != nil {
-			s.t.Fatal(err)
-		}
+		_ = group.Wait()
 	}
 }
 

@@ -160,11 +160,11 @@ func (c *Conn) aborted() error {
 	return errAborted
 }
 
-func (c *Conn) write(tag uint32, chunks ...Chunk) error {
+func (c *Conn) write(tag uint32, chunks ...Chunk) (err error) {
 	p := Packet{Source: c.local.Port(), Destination: c.remote.Port(), Tag: tag, Chunks: chunks}
-	b := p.Encode()
-	for {
-		_, err := c.ip.Write(b)
+	b, most := p.Encode(), 100
+	for range most {
+		_, err = c.ip.Write(b)
 		if err == nil || errors.Is(err, syscall.EPERM) {
 			// EPERM means that a filter of the same host dropped the packet. As with other
 			// filters, the answer shows whether it also rejects.
@@ -175,6 +175,7 @@ func (c *Conn) write(tag uint32, chunks ...Chunk) error {
 		}
 		// The error was about a packet of another socket. The kernel reports each once.
 	}
+	return err
 }
 
 // settle handles a socket error: it returns the errno of an ICMP error if it is about
