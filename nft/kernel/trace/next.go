@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/nftables/expr"
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft/kernel/dump"
@@ -67,10 +69,12 @@ func (t *Tracer) askRouting(path *Path) {
 
 // receive receives one event, or none if none came in time.
 func (t *Tracer) receive(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	wait := ctx
 	if at, open := t.paths.nextDeadline(); open || t.paths.lost {
-		// Events that wait already are always read, also on a busy machine.
-		limited, cancel := context.WithTimeout(ctx, max(time.Until(at), minWait))
+		limited, cancel := context.WithDeadline(ctx, at)
 		defer cancel()
 		wait = limited
 	}
@@ -93,31 +97,18 @@ func (t *Tracer) receive(ctx context.Context) error {
 	return nil
 }
 
-const (
-	// minWait is enough time to read what waits at a socket.
-	minWait = 5 * time.Millisecond
-	// maxExtraWait is how much longer than its deadline a path stays open while events of
-	// other packets come.
-	maxExtraWait = 2 * time.Second
-)
+// maxExtraWait is how much longer than its deadline a path stays open while events of
+// other packets come.
+const maxExtraWait = 2 * time.Second
 
-// next waits for the next event. The error is ENOBUFS if more came than could be read.
+// next returns the next event, and waits for it until ctx ends. One that waits already is returned
+// even after that, since a busy machine may run this late. The error is ENOBUFS if more came than
+// could be read.
 func (t *Tracer) next(ctx context.Context) (event, error) {
-	if err := ctx.Err(); err != nil {
-		return event{}, err
-	}
-	if err := t.events.SetReadDeadline(time.Time{}); err != nil {
-		return event{}, fmt.Errorf("receive a trace of nf_tables: %w", err)
-	}
-	stop := context.AfterFunc(ctx, func() { _ = t.events.SetReadDeadline(time.Unix(1, 0)) }) // the socket is open
-	defer stop()
 	for {
-		messages, err := t.events.Receive()
-		switch {
-		case err != nil && ctx.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded):
-			return event{}, ctx.Err()
-		case err != nil:
-			return event{}, fmt.Errorf("receive a trace of nf_tables: %w", err)
+		messages, err := t.receiveMessages(ctx)
+		if err != nil {
+			return event{}, err
 		}
 		for _, m := range messages { // a datagram has one
 			if m.Header.Type == unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_TRACE {
@@ -125,6 +116,62 @@ func (t *Tracer) next(ctx context.Context) (event, error) {
 			}
 		}
 	}
+}
+
+func (t *Tracer) receiveMessages(ctx context.Context) ([]netlink.Message, error) {
+	messages, err := t.receiveUntil(ctx)
+	if err == nil || ctx.Err() == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return messages, err
+	}
+	// A deadline that has passed ends Receive before it looks at the socket.
+	waits, err := t.hasMessages()
+	switch {
+	case err != nil:
+		return nil, err
+	case waits:
+		return t.receiveUntil(context.Background())
+	}
+	return nil, ctx.Err()
+}
+
+func (t *Tracer) receiveUntil(ctx context.Context) ([]netlink.Message, error) {
+	err := t.events.SetReadDeadline(time.Time{})
+	var messages []netlink.Message
+	if err == nil {
+		ended := make(chan struct{})
+		stop := context.AfterFunc(ctx, func() {
+			defer close(ended)
+			_ = t.events.SetReadDeadline(time.Unix(1, 0)) // the socket is open
+		})
+		messages, err = t.events.Receive()
+		if !stop() {
+			<-ended // so that it does not end the next one
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("receive a trace of nf_tables: %w", err)
+	}
+	return messages, nil
+}
+
+// hasMessages reports whether messages wait at the socket, or the error that some were lost.
+func (t *Tracer) hasMessages() (waits bool, err error) {
+	raw, err := t.events.SyscallConn()
+	if err != nil {
+		return false, fmt.Errorf("poll a netfilter socket: %w", err)
+	}
+	var pollErr error
+	err = raw.Control(func(fd uintptr) {
+		n := 0
+		for pollErr = unix.EINTR; errors.Is(pollErr, unix.EINTR); {
+			n, pollErr = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		}
+		waits = n > 0
+	})
+	if err = cmp.Or(err, pollErr); err != nil {
+		err = fmt.Errorf("poll a netfilter socket: %w", err)
+	}
+	return waits, err
 }
 
 // Matched returns how many packets matched so far, without replies: those that were traced,
