@@ -259,6 +259,28 @@ func TestProblemsOfOtherAddressesAreNoHints(t *testing.T) {
 	}
 }
 
+// TestHintsAreAboutTheAddressOfManyThatIsAsked has a port with more addresses than findings list,
+// and a policy of the last one.
+func TestHintsAreAboutTheAddressOfManyThatIsAsked(t *testing.T) {
+	dropped := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.Because{Reason: simulate.ReasonNoLocalEndpoint}}
+	d := document(model.IPv4, model.TCP)
+	port := &d.Services[0].Ports[0]
+	last := port.Frontends[0]
+	last.Policy, last.Verdict, last.Restricted = "Local", nodestatus.VerdictDrop, false
+	port.Endpoints = port.Endpoints[:1]
+	port.Endpoints[0].LocalSlot, port.Frontends = nil, nil
+	for i := range 30 {
+		other := last
+		other.Address = fmt.Sprintf("192.0.2.%d", i)
+		port.Frontends = append(port.Frontends, other)
+	}
+	port.Frontends = append(port.Frontends, last)
+	all := strings.Join(hinted(t, asked(model.IPv4, model.TCP, 80, dropped, "shop/web:http"), d).Hints, "\n")
+	if !strings.Contains(all, "is on another node") || strings.Contains(all, "192.0.2.") {
+		t.Errorf("hints are %s", all)
+	}
+}
+
 func TestUnexploredChoicesArePrinted(t *testing.T) {
 	delivered := simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 0.25}
 	dropped := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 0.25}
