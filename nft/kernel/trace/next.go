@@ -73,7 +73,11 @@ func (t *Tracer) receive(ctx context.Context) error {
 		return err
 	}
 	wait := ctx
-	if at, open := t.paths.nextDeadline(); open || t.paths.lost {
+	at, open := t.paths.nextDeadline()
+	if t.paths.lost {
+		at, open = time.Time{}, true // only what waits already is in doubt
+	}
+	if open {
 		limited, cancel := context.WithDeadline(ctx, at)
 		defer cancel()
 		wait = limited

@@ -47,10 +47,10 @@ func send(t *testing.T, to uint32, message []byte) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	header := make([]byte, unix.NLMSG_HDRLEN)
-	binary.NativeEndian.PutUint32(header, uint32(len(header)+len(message)))
-	binary.NativeEndian.PutUint16(header[4:], unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_TRACE)
-	if err := unix.Sendto(fd, append(header, message...), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: to}); err != nil {
+	b := binary.NativeEndian.AppendUint32(nil, uint32(unix.NLMSG_HDRLEN+len(message)))
+	b = binary.NativeEndian.AppendUint16(b, unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_TRACE)
+	b = append(append(b, make([]byte, unix.NLMSG_HDRLEN-len(b))...), message...)
+	if err := unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: to}); err != nil {
 		t.Fatal(err)
 	}
 }
