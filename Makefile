@@ -33,14 +33,14 @@ GREMLINS := .cache/bin/gremlins
 # Packages for mutation testing, and the percentage of mutants that tests must notice.
 MUTANTS ?= ./model
 MUTANTS_EFFICACY ?= 99
-# The modules beside that of the top, without integration/otherprograms/metallb, which takes
-# minutes to build and which only `make beside` needs.
+# The modules beside that of the top, without integration/otherprograms/metallb and
+# integration/e2e, which take minutes to build and which only `make beside` and `make e2e` need.
 MODULES := cmd/kubectl-vmap deploy/helm deploy/image deploy/monitoring integration/cluster integration/otherprograms integration/page
 
-.PHONY: help demo build modules tools test unit integration cluster page soak beside test-kernels test-nft bench bench-cluster dead-node trial image release fuzz mutants golden lint lines docs man monitoring clean
+.PHONY: help demo build modules tools test unit integration cluster page soak beside e2e test-kernels test-nft bench bench-cluster dead-node trial image release fuzz mutants golden lint lines docs man monitoring clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build ## run a demonstration: Services from manifests, real packets (root)
 	@.ci/setup nft
@@ -91,6 +91,11 @@ beside: ## tests beside other programs of a node, also those that CI has no time
 	@.ci/setup nft ip iptables ipset
 	@ALL=1 .ci/other-programs
 	.ci/with-program .ci/gotest -count=1 -run Beside ./integration/matrix
+
+e2e: ## upstream's e2e tests of SIG Network, or those of FOCUS, on a cluster of kubeadm with kube-vmap (root)
+	@.ci/setup ip jq
+	@.ci/cluster
+	FOCUS='$(FOCUS)' integration/e2e/run
 
 test-kernels: ## tests with packets and of the rule set on Debian's KERNELS under qemu; SUITES, TESTS and ARCH choose
 ifeq ($(ARCH),amd64)
@@ -151,7 +156,7 @@ golden: ## rewrite the golden files from the kernel's listings (root); read the 
 
 lint: $(LINT) ## formatting, and the rules of .golangci.yml
 	@for module in . $(MODULES); do (cd $$module && $(CURDIR)/$(LINT) run -c $(CURDIR)/.golangci.yml ./...) || exit; done
-	@if command -v shellcheck >/dev/null; then shellcheck $$(find .ci -maxdepth 1 -type f); fi
+	@if command -v shellcheck >/dev/null; then shellcheck $$(find .ci -maxdepth 1 -type f) $$(find integration/e2e -maxdepth 1 -type f -perm -u+x); fi
 
 lines: ## how much ships, tests it, is testdata, and how many words documents have
 	@.ci/lines

@@ -1,0 +1,12 @@
+// Package e2e runs upstream's end-to-end tests of SIG Network, unchanged, on a real cluster with
+// kube-vmap, as `make e2e`:
+//
+//	build    what is not there yet: kubelet, kubeadm, upstream's tests, images
+//	cluster  a node is a chroot of Debian with containerd and kubelet, in namespaces of its own;
+//	         kubeadm installs the cluster, without kube-proxy
+//	install  kube-vmap's image and manifests, by the commands of deploy/README.md
+//	tests    which of upstream's tests run, except those of the file exceptions
+//
+// The package is compiled as their program; its folders dns and loadbalancer are what a cluster
+// has beside a Service proxy. It is a module of its own: it needs most of Kubernetes.
+package e2e
