@@ -9,7 +9,7 @@ package main
 import (
 	"context"
 	"flag"
-	"log/slog"
+	"fmt"
 	"net/netip"
 	"os"
 	"time"
@@ -31,7 +31,7 @@ func main() {
 	flag.Parse()
 	c := newCloud(netip.MustParseAddr("172.31.0.1"), *source)
 	if err := run(c, *kubeconfig); err != nil {
-		slog.Error("load balancer", "err", err)
+		fmt.Fprintln(os.Stderr, "loadbalancer:", err)
 		os.Exit(1)
 	}
 }
