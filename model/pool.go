@@ -38,8 +38,7 @@ type Pool struct {
 	// Scheduler chooses the endpoint of a connection.
 	Scheduler Scheduler
 	// Affinity is how long a client keeps its endpoint after its last new connection;
-	// zero means no affinity. It is one of 24 times, the next one that is not shorter than
-	// the Service asks for.
+	// zero means no affinity. It is one of 24 times; see [AffinityTimeout].
 	Affinity time.Duration
 	// FlowEndpoints are the endpoints that established flows may continue to use: all
 	// that serve, whatever hints and policies select for new ones. They are listed for

@@ -80,8 +80,9 @@ func TestEveryFieldOfFrontendMatters(t *testing.T) {
 func TestTimeoutsOfAffinityAreFew(t *testing.T) {
 	for asked, want := range map[time.Duration]time.Duration{
 		0: 0, time.Second: time.Second, 4 * time.Second: 5 * time.Second, 10 * time.Second: 10 * time.Second,
-		10*time.Second + 1: 15 * time.Second, 90 * time.Second: 2 * time.Minute, 1001 * time.Second: 20 * time.Minute,
-		3 * time.Hour: 3 * time.Hour, 3*time.Hour + 1: 4 * time.Hour, 24*time.Hour - time.Second: 24 * time.Hour,
+		11 * time.Second: 15 * time.Second, 90 * time.Second: 2 * time.Minute, 1001 * time.Second: 20 * time.Minute,
+		125 * time.Second: 2 * time.Minute, 127 * time.Second: 3 * time.Minute, 21 * time.Second: 20 * time.Second,
+		3 * time.Hour: 3 * time.Hour, 3*time.Hour + 10*time.Minute: 4 * time.Hour, 24*time.Hour - time.Second: 24 * time.Hour,
 		24 * time.Hour: 24 * time.Hour, 25 * time.Hour: 24 * time.Hour,
 	} {
 		if got := AffinityTimeout(asked); got != want {

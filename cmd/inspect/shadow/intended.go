@@ -22,7 +22,7 @@ const (
 	intendedScheduler   = "scheduler "
 	intendedDrained     = "weight 0 drains"
 	intendedStrict      = "strict source ranges close the family that has none"
-	intendedAffinity    = "affinity time-outs are rounded up to one of 24"
+	intendedAffinity    = "affinity time-outs are rounded to one of 24"
 )
 
 // intended returns why a difference is on purpose, without and with names of Services; empty if it
@@ -126,8 +126,7 @@ func (c *comparer) areDrained(f *model.Frontend, list []netip.AddrPort) bool {
 	return len(list) > 0
 }
 
-// roundedAffinity reports whether all time-outs of ours are the next ones that are not
-// shorter than theirs.
+// roundedAffinity reports whether all time-outs of ours are those that theirs are rounded to.
 func roundedAffinity(ours, theirs *outcome) bool {
 	for _, e := range ours.common(theirs) {
 		a, b := ours.endpoints[e], theirs.endpoints[e]
