@@ -26,7 +26,8 @@ type info struct {
 }
 
 // An extension is what is known of the structures of a name. A function that finds a structure
-// which it does not understand returns an [undecidedError].
+// which it does not understand returns an [undecidedError]; a name that is not in the table is a
+// doubt.
 type extension struct {
 	sizes  revisions
 	match  func(*walk, info) (bool, error)

@@ -27,7 +27,9 @@ const (
 	KindAddress     Kind = "address"
 )
 
-// kinds are what flags can name, with the short names that kubectl has.
+// kinds are what flags can name, with the short names that kubectl has. One more with a selector
+// needs a case in [Resolver.selector], a place in completion.go of the plugin, and the permission
+// to get and list it in deploy/kubectl/clusterrole.yaml.
 var kinds = []struct {
 	kind  Kind
 	short string
