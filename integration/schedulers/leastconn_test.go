@@ -1,10 +1,12 @@
 package schedulers
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"testing"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
@@ -33,23 +35,42 @@ func TestLeastConnectionsPreferTheIdleEndpoint(t *testing.T) {
 			}
 		}
 	}
-	applied := s.proxy.CountMessages("applied")
 	s.folder.Put("web", s.service)
-	s.proxy.AwaitMessages(applied+2, "applied") // the endpoint, and shares
+	// Only then: each connection that is opened makes the idle endpoint less idle.
+	eventually.Succeeds(t, "shares for the idle endpoint", func() error { return s.idleIsPreferred(t) })
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
-		eventually.Succeeds(t, "nearly all connections to the idle endpoint", func() error {
-			by := map[string]int{}
-			for range more {
-				a, err := client.AskFresh(w.Protocol, netip.Addr{}, s.at(w, model.KindClusterIP), answer)
-				if err != nil || a.Outcome != lab.Answered {
-					return fmt.Errorf("%s, %w", a, err)
-				}
-				by[a.By]++
+		by := map[string]int{}
+		for range more {
+			a, err := client.AskFresh(w.Protocol, netip.Addr{}, s.at(w, model.KindClusterIP), answer)
+			if err != nil || a.Outcome != lab.Answered {
+				t.Fatal(a, err)
 			}
-			if by[s.servers[1].Name] < more-2 {
-				return fmt.Errorf("answered by %v", by)
-			}
-			return nil
-		})
+			by[a.By]++
+		}
+		if by[s.servers[1].Name] < more-4 {
+			t.Errorf("answered by %v", by)
+		}
 	})
+}
+
+// idleIsPreferred returns an error unless each port gives the second server at least nine in ten
+// new connections.
+func (s *scene) idleIsPreferred(t *testing.T) error {
+	var d nodestatus.Document
+	if err := json.Unmarshal([]byte(daemon.Run(t, s.lab.Node.Host, "status", "-o", "json").Stdout), &d); err != nil {
+		return err
+	}
+	for _, p := range d.Services[0].Ports {
+		all, idle := 0, 0
+		for _, e := range p.Endpoints {
+			all += e.Share
+			if e.Address == s.servers[1].Addr(model.FamilyOf(netip.MustParseAddr(e.Address))).String() {
+				idle = e.Share
+			}
+		}
+		if all == 0 || idle*10 < all*9 {
+			return fmt.Errorf("port %s, %s: %d of %d", p.Name, p.Family, idle, all)
+		}
+	}
+	return nil
 }
