@@ -63,7 +63,9 @@ func ping(from *lab.Host, to netip.Addr, timeout time.Duration) error {
 		if _, err := unix.Write(fd, []byte{echo, 0, 0, 0, 0, 0, 0, 1}); err != nil && !errors.Is(err, unix.EPERM) {
 			return err
 		}
-		_, err = unix.Read(fd, make([]byte, 64))
+		for err = unix.EINTR; errors.Is(err, unix.EINTR); { // a signal of Go's scheduler
+			_, err = unix.Read(fd, make([]byte, 64))
+		}
 		return err
 	})
 }
