@@ -63,7 +63,3 @@ func (l Launch) Start(t testing.TB) *Daemon {
 	t.Cleanup(d.close)
 	return d
 }
-
-// Build builds the program, if it is not built yet, for tests that measure how
-// long a start takes.
-func Build(t testing.TB) { t.Helper(); Program(t) }
