@@ -108,21 +108,34 @@ func TestPacketWithoutRouteIsLostAfterPrerouting(t *testing.T) {
 // pathsOf follows one packet of each transport to a port, with this outcome, all at the same time.
 func (s *scene) pathsOf(port uint16, want lab.Outcome) map[daemon.Transport]*trace.Path {
 	s.t.Helper()
+	return s.pathsOfWith(port, want, func() {})
+}
+
+// pathsOfWith is pathsOf with an event after the packets, before their paths are complete.
+func (s *scene) pathsOfWith(port uint16, want lab.Outcome, event func()) map[daemon.Transport]*trace.Path {
+	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), timeout)
 	defer cancel()
-	paths := make([]*trace.Path, len(daemon.Transports()))
-	var group errgroup.Group
+	tracers := make([]*trace.Tracer, len(daemon.Transports()))
+	var questions errgroup.Group
 	for i, w := range daemon.Transports() {
 		p := s.packet(w, port)
-		tracer := s.open(trace.Config{Packet: p})
-		group.Go(func() error {
+		tracers[i] = s.open(trace.Config{Packet: p})
+		questions.Go(func() error {
 			a, err := s.client.Ask(w.Protocol, p.To, patience(want))
 			if err == nil && a.Outcome != want {
 				err = fmt.Errorf("%s to port %d: %s, want %s", w, port, a, want)
 			}
-			if err == nil {
-				paths[i], err = tracer.NextPath(ctx)
-			}
+			return err
+		})
+	}
+	s.must(questions.Wait())
+	event()
+	paths := make([]*trace.Path, len(tracers))
+	var group errgroup.Group
+	for i, tracer := range tracers {
+		group.Go(func() (err error) {
+			paths[i], err = tracer.NextPath(ctx)
 			return err
 		})
 	}

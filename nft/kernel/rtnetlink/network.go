@@ -70,16 +70,16 @@ func (n *Network) Route(w simulate.RouteQuery) (simulate.Route, error) {
 	return r, err
 }
 
-// NeighbourUnreachable reports whether the kernel has looked for a neighbour on a link and
-// has had no answer.
-func (n *Network) NeighbourUnreachable(neighbour netip.Addr, out simulate.Link) (bool, error) {
+// KnowsNeighbour reports whether the kernel has a link layer address of a neighbour. While it
+// looks for one it has none, nor after that failed, when it may remove the entry at any time.
+func (n *Network) KnowsNeighbour(neighbour netip.Addr, out simulate.Link) (bool, error) {
 	list, err := n.handle.NeighList(out.Index, int(nft.FamilyNumber(model.FamilyOf(neighbour))))
 	if err != nil {
 		return false, fmt.Errorf("list neighbours on %s: %w", out.Name, err)
 	}
 	return slices.ContainsFunc(list, func(entry netlink.Neigh) bool {
 		a, _ := netip.AddrFromSlice(entry.IP)
-		return a.Unmap() == neighbour && entry.State&(netlink.NUD_FAILED|netlink.NUD_INCOMPLETE) != 0
+		return a.Unmap() == neighbour && entry.State&^(netlink.NUD_FAILED|netlink.NUD_INCOMPLETE) != 0
 	}), nil
 }
 

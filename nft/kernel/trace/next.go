@@ -59,9 +59,9 @@ func (t *Tracer) askRouting(path *Path) {
 	switch {
 	case errors.Is(err, simulate.ErrNoRoute):
 		path.Refusal = err.Error()
-	case err == nil && r.Out == in && !r.Via.IsValid():
-		// The packet would stay on the bridge, which needs the neighbour.
-		if silent, err := t.routes.NeighbourUnreachable(query.To, in); silent && err == nil {
+	case err == nil && r.Out == in && !r.Via.IsValid() && path.isTranslated():
+		// The packet would stay on the bridge, which has just looked for the neighbour.
+		if known, err := t.routes.KnowsNeighbour(query.To, in); !known && err == nil {
 			path.Refusal = fmt.Sprintf("no neighbour on %s answers for %s (ip neigh)", in.Name, query.To)
 		}
 	}
