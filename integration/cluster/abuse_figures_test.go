@@ -11,8 +11,7 @@ import (
 // correct proxy needs two to three times less, so that a busy machine does not fail the
 // test; an object that costs more than it should exceeds them by far.
 const (
-	// maxAnswer is how long a request to the victim may take. One without an answer within
-	// [traffic.Timeout] fails in any case.
+	// maxAnswer is how long a request to the victim may take.
 	maxAnswer = 700 * time.Millisecond
 	// maxFollow is how long the change of another Service may take from the API's
 	// answer to the first packet that follows it. Kubernetes' objective is 1 s for a

@@ -133,7 +133,7 @@ func nft(t *testing.T, n *plugin.Node, commands string) {
 func (e *explainRig) explain(t *testing.T, from, to string, args ...string) (r report) {
 	t.Helper()
 	out := e.Kubectl(t, append([]string{
-		"vmap", "explain", "-n", e.ns.Name, "--from", from, "--to", to, "--observe", "100ms", "-o", "json",
+		"vmap", "explain", "--node-timeout", "1m", "-n", e.ns.Name, "--from", from, "--to", to, "--observe", "100ms", "-o", "json",
 	}, args...)...)
 	if err := json.Unmarshal([]byte(out.Stdout), &r); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -67,9 +67,16 @@ func (c *Client) String() string { return c.host.Name }
 // Timeout is the limit for a request: less than the second after which TCP retransmits.
 const Timeout = 900 * time.Millisecond
 
+// late is the limit for a request over UDP and SCTP, which are not sent again if they are lost. SCTP
+// needs two answers of programs, which a busy machine may delay for more than [Timeout].
+const late = 10 * time.Second
+
 // Ask sends one request.
 func (c *Client) Ask(w daemon.Transport, to netip.AddrPort) (lab.Answer, error) {
-	return c.AskWithin(w, to, Timeout)
+	if w.Protocol == model.TCP {
+		return c.AskWithin(w, to, Timeout)
+	}
+	return c.AskWithin(w, to, late)
 }
 
 // AskWithin is [Client.Ask] with another timeout.
