@@ -23,15 +23,11 @@ const intact = `
 pods 10.244.0.0/16 fd00:10:244::/56
 node-addresses 192.0.2.1 2001:db8:2::1
 clusterip 10.96.0.11:80/tcp+udp+sctp      shop/near offpod hairpin=10.244.1.2 local=1 -> 10.244.1.2:8080
-clusterip [fd00:10:96::b]:80/tcp+udp+sctp shop/near offpod hairpin=fd00:10:244:1::2 local=1 -> [fd00:10:244:1::2]:8080
 clusterip 10.96.0.12:80/tcp+udp+sctp      shop/far offpod affinity=3h -> 10.244.2.2:8080
-clusterip [fd00:10:96::c]:80/tcp+udp+sctp shop/far offpod affinity=3h -> [fd00:10:244:2::2]:8080
 nodeport 30011/tcp+udp+sctp shop/near policy=local
 nodeport 30012/tcp+udp+sctp shop/far
 loadbalancerip 203.0.113.11:80/tcp+udp+sctp       shop/near policy=local
-loadbalancerip [2001:db8:203::11]:80/tcp+udp+sctp shop/near policy=local
 externalip 203.0.113.12:80/tcp+udp+sctp       shop/far
-externalip [2001:db8:203::12]:80/tcp+udp+sctp shop/far
 `
 
 // ways are the addresses of the two Services, by who is behind them.
@@ -39,12 +35,12 @@ var ways = []struct {
 	name, behind string
 	at           [2]netip.AddrPort
 }{
-	{"ClusterIP", "pod-1", addrPorts("10.96.0.11:80", "[fd00:10:96::b]:80")},
-	{"ClusterIP", "remote-1", addrPorts("10.96.0.12:80", "[fd00:10:96::c]:80")},
+	{"ClusterIP", "pod-1", addrPorts("10.96.0.11:80", "[fd00:10:96::11]:80")},
+	{"ClusterIP", "remote-1", addrPorts("10.96.0.12:80", "[fd00:10:96::12]:80")},
 	{"NodePort", "pod-1", addrPorts("192.0.2.1:30011", "[2001:db8:2::1]:30011")},
 	{"NodePort", "remote-1", addrPorts("192.0.2.1:30012", "[2001:db8:2::1]:30012")},
-	{"VIP", "pod-1", addrPorts("203.0.113.11:80", "[2001:db8:203::11]:80")},
-	{"external IP", "remote-1", addrPorts("203.0.113.12:80", "[2001:db8:203::12]:80")},
+	{"VIP", "pod-1", addrPorts("203.0.113.11:80", "[fd00:203:0:113::11]:80")},
+	{"external IP", "remote-1", addrPorts("203.0.113.12:80", "[fd00:203:0:113::12]:80")},
 }
 
 func addrPorts(ip4, ip6 string) [2]netip.AddrPort {
@@ -67,7 +63,7 @@ func newIntact(t *testing.T) *lab.Lab {
 			t.Fatal(err)
 		}
 	}
-	vips := [...]string{"203.0.113.0/24", "2001:db8:203::/64"}
+	vips := [...]string{"203.0.113.0/24", "fd00:203:0:113::/64"}
 	for _, f := range model.Families {
 		who := l.Outside.Addr(f)
 		err := errors.Join(l.Outside.AddRoute(netip.MustParsePrefix(vips[f]), l.Node.Addr(f)),

@@ -17,7 +17,7 @@ import (
 // counting is a machine that counts connections, of which there are some.
 func counting(t *testing.T) (*proxy, [2][]nft.ConnectionCount) {
 	t.Helper()
-	p, _ := start(newMachine(t), readGolden(t, "testdata/walk.txtar").world(t, "frontends"))
+	p, _ := start(newMachine(t), readGolden(t, "walk").world(t, "frontends"))
 	var lists [2][]nft.ConnectionCount
 	for _, f := range model.Families {
 		for i := range 5000 {

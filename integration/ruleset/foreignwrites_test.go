@@ -113,8 +113,8 @@ func commands(foreignWrite string, f model.Family) string {
 		"T":    {"ip kube-vmap", "ip6 kube-vmap"},
 		"A":    {"198.51.100.1", "2001:db8:99::1"},
 		"B":    {"198.51.100.7", "2001:db8:99::7"},
-		"C":    {"10.96.0.11", "fd00:10:96::b"},
-		"S":    {"10.96.0.14", "fd00:10:96::e"},
+		"C":    {"10.96.0.11", "fd00:10:96::11"},
+		"S":    {"10.96.0.14", "fd00:10:96::14"},
 		"ADDR": {"ipv4_addr", "ipv6_addr"},
 		"FAM":  {"ip", "ip6"},
 		"L":    {"32", "128"},
@@ -126,23 +126,18 @@ func commands(foreignWrite string, f model.Family) string {
 const besides = `
 node-addresses 192.0.2.1 2001:db8:2::1
 clusterip 10.96.0.13:80/tcp+udp      shop/cart offpod local=1 hairpin=10.244.1.7 -> 10.244.1.7:80
-clusterip [fd00:10:96::d]:80/tcp+udp shop/cart offpod local=1 hairpin=fd00:10:244:1::7 -> [fd00:10:244:1::7]:80
 nodeport 30080/tcp+udp shop/cart policy=local
 loadbalancerip 203.0.113.7:80/tcp+udp      shop/cart sources=172.16.0.0/12,192.0.2.100/32
-loadbalancerip [2001:db8:203::7]:80/tcp+udp shop/cart sources=2001:db8:172::/48,2001:db8:2::100/128
 externalip 198.51.100.9:80/tcp+udp      shop/cart policy=local
-externalip [2001:db8:198::9]:80/tcp+udp shop/cart policy=local
 clusterip 10.96.0.14:80/tcp      shop/bank offpod affinity=3h -> 10.244.1.9:8080
-clusterip [fd00:10:96::e]:80/tcp shop/bank offpod affinity=3h -> [fd00:10:244:1::9]:8080
 clusterip 10.96.0.15:80/sctp      shop/none offpod rr
-clusterip [fd00:10:96::f]:80/sctp shop/none offpod rr
 nodeport 30081/sctp shop/none
 `
 
 // everything is a world with all kinds of Services.
 func everything(t *testing.T) *world {
 	t.Helper()
-	w, err := parseWorld(*readGolden(t, "testdata/walk.txtar").section("frontends") + besides)
+	w, err := parseWorld(*readGolden(t, "walk").section("frontends") + besides)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,8 +75,7 @@ var kinds = map[string]model.Kind{
 	"externalip": model.KindExternalIP, "loadbalancerip": model.KindLoadBalancerIP,
 }
 
-// frontends reads a line, which is one frontend for each protocol, and for each
-// family if it is a node port.
+// frontends reads a line, which is one frontend for each protocol and family.
 func (r *reader) frontends(words []string) error {
 	kind, known := kinds[words[0]]
 	if !known {
@@ -85,60 +84,80 @@ func (r *reader) frontends(words []string) error {
 	if len(words) < 3 {
 		return fmt.Errorf("%d words are too few", len(words))
 	}
-	f := model.Frontend{Kind: kind}
-	full, port, _ := strings.Cut(words[2], ":")
-	f.Service.Port = port
-	f.Service.Namespace, f.Service.Name, _ = strings.Cut(full, "/")
-	pool, err := parseTreatment(&f, words[3:])
-	if err != nil {
-		return err
-	}
 	at, protocols, _ := strings.Cut(words[1], "/")
 	for protocol := range strings.SplitSeq(protocols, "+") {
 		i := slices.IndexFunc(model.Protocols[:], func(p model.Protocol) bool { return p.String() == protocol })
 		if i < 0 {
 			return fmt.Errorf("no protocol is called %s", protocol)
 		}
-		f.Service.Protocol = model.Protocols[i]
-		if err := r.add(f, at, pool); err != nil {
-			return err
+		for _, family := range model.Families {
+			f := model.Frontend{Kind: kind, Match: model.Match{Family: family, Protocol: model.Protocols[i]}}
+			full, port, _ := strings.Cut(words[2], ":")
+			f.Service.Protocol, f.Service.Port = f.Match.Protocol, port
+			f.Service.Namespace, f.Service.Name, _ = strings.Cut(full, "/")
+			if err := r.add(f, at, words[3:]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// add adds a frontend of one protocol at an address and port, or a port alone.
-func (r *reader) add(f model.Frontend, at string, pool model.Pool) error {
-	f.Match.Protocol = f.Service.Protocol
-	switch f.Kind {
-	case model.KindNodePort:
-		port, err := strconv.ParseUint(at, 10, 16)
-		if err != nil {
-			return err
-		}
-		f.Match.Port = uint16(port)
-	default:
-		where := netip.MustParseAddrPort(at)
-		f.Match.Addr, f.Match.Port, f.Match.Family = where.Addr(), where.Port(), model.FamilyOf(where.Addr())
+// add adds a frontend of one protocol and family at an address and port, or a port alone.
+func (r *reader) add(f model.Frontend, at string, words []string) error {
+	pool, err := parseTreatment(&f, words)
+	if err != nil {
+		return err
 	}
-	if f.Kind == model.KindClusterIP {
+	addr, port, found := strings.Cut(at, ":")
+	if found {
+		f.Match.Addr = addressIn(f.Match.Family, addr)
+	} else {
+		port = addr
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return err
+	}
+	if f.Match.Port = uint16(n); f.Kind == model.KindClusterIP {
 		pool.Key, f.Pool = f.Match, &pool
 		r.services[f.Match] = []model.Frontend{f}
 		return nil
 	}
-	led := 0
 	for key, service := range r.services {
-		if service[0].Service != f.Service || f.Kind != model.KindNodePort && key.Family != f.Match.Family {
-			continue
+		if service[0].Service == f.Service && key.Family == f.Match.Family {
+			f.Pool = service[0].Pool
+			r.services[key] = append(service, f)
+			return nil
 		}
-		f.Match.Family, f.Pool = key.Family, service[0].Pool
-		r.services[key] = append(service, f)
-		led++
 	}
-	if led == 0 {
-		return fmt.Errorf("no ClusterIP of %s before it", f.Service)
+	return fmt.Errorf("no ClusterIP of %s before it", f.Service)
+}
+
+// addressIn returns an address of IPv4, or the one of IPv6 with the same digits:
+// fd00:10:96::11 for 10.96.0.11.
+func addressIn(f model.Family, text string) netip.Addr {
+	if f == model.IPv6 {
+		d := strings.Split(text, ".")
+		text = "fd00:" + strings.Join(d[:3], ":") + "::" + d[3]
 	}
-	return nil
+	return netip.MustParseAddr(text)
+}
+
+// prefixIn is addressIn for a range: the one of IPv6 contains the addresses of that of IPv4.
+func prefixIn(f model.Family, text string) netip.Prefix {
+	addr, length, _ := strings.Cut(text, "/")
+	bits, err := strconv.Atoi(length)
+	if err != nil {
+		panic(err)
+	}
+	a := addressIn(f, addr)
+	if f == model.IPv6 && bits < 32 {
+		bits = 16 + 2*bits
+	} else if bits == 32 {
+		bits = a.BitLen()
+	}
+	return netip.PrefixFrom(a, bits).Masked()
 }
 
 var masquerades = map[string]model.Masquerade{
@@ -150,6 +169,7 @@ var schedulers = map[string]model.Scheduler{"rr": model.SchedulerRoundRobin, "sh
 // parseTreatment reads what happens to connections to a frontend, and the pool
 // that one of a ClusterIP has.
 func parseTreatment(f *model.Frontend, words []string) (pool model.Pool, err error) {
+	family := f.Match.Family
 	pool.Scheduler = model.SchedulerRandom
 	local := 0
 	for i, word := range words {
@@ -162,15 +182,15 @@ func parseTreatment(f *model.Frontend, words []string) (pool model.Pool, err err
 			f.Policy = model.PolicyLocal
 		case name == "sources":
 			f.Restricted = true
-			f.Sources = parseList(value, netip.MustParsePrefix)
+			f.Sources = parseList(value, func(text string) netip.Prefix { return prefixIn(family, text) })
 		case name == "hairpin":
-			pool.Hairpin = parseList(value, netip.MustParseAddr)
+			pool.Hairpin = parseList(value, func(text string) netip.Addr { return addressIn(family, text) })
 		case name == "affinity":
 			pool.Affinity, err = time.ParseDuration(value)
 		case name == "local":
 			local, err = strconv.Atoi(value)
 		case word == "->":
-			pool.Cluster, pool.ClusterShares, err = parseEndpoints(words[i+1:])
+			pool.Cluster, pool.ClusterShares, err = parseEndpoints(family, words[i+1:])
 			pool.Local = pool.Cluster[:min(local, len(pool.Cluster))]
 			if pool.ClusterShares != nil {
 				pool.LocalShares = pool.ClusterShares[:len(pool.Local)]
@@ -204,7 +224,7 @@ func parseList[T any](text string, parse func(string) T) (out []T) {
 
 // parseEndpoints reads endpoints, each of which may be followed by a number of endpoints, and
 // the number of slots of each; nil if all have one.
-func parseEndpoints(words []string) (out []netip.AddrPort, shares []uint16, err error) {
+func parseEndpoints(f model.Family, words []string) (out []netip.AddrPort, shares []uint16, err error) {
 	share := map[netip.AddrPort]uint16{}
 	for _, word := range words {
 		if times, ok := strings.CutPrefix(word, "x"); ok {
@@ -216,7 +236,8 @@ func parseEndpoints(words []string) (out []netip.AddrPort, shares []uint16, err 
 			continue
 		}
 		word, times, weighted := strings.Cut(word, "*")
-		e := netip.MustParseAddrPort(word)
+		at := netip.MustParseAddrPort(word)
+		e := netip.AddrPortFrom(addressIn(f, at.Addr().String()), at.Port())
 		if out = append(out, e); weighted {
 			n, err := strconv.ParseUint(times, 10, 16)
 			if err != nil {
