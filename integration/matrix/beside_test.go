@@ -200,7 +200,8 @@ func (s *scene) command(stdin, name string, args ...string) string {
 
 // recorded is a program whose rules are in files of testdata/beside, with their origin:
 // NAME.nft for nft, NAME.ip and NAME.ip6 for iptables-restore, which removes all other rules
-// from the same tables, NAME.ipset for sets that they match.
+// from the same tables, NAME.ip46 for both in the words of IPv4, NAME.ipset for sets that
+// they match.
 func recorded(name string) program { return recordedFor("nft", name) }
 
 // recordedFor is recorded for a backend of iptables, nft or legacy.
@@ -211,21 +212,35 @@ func recordedFor(backend, name string) program {
 		if err != nil || len(found) == 0 {
 			s.t.Fatalf("no rules of %s: %v", name, err)
 		}
-		programs := map[string][]string{
-			".nft":   {"nft", "-f", "-"},
-			".ip":    {"iptables-" + backend + "-restore"},
-			".ip6":   {"ip6tables-" + backend + "-restore"},
-			".ipset": {"ipset", "restore", "-exist"},
-		}
+		ip, ip6 := "iptables-"+backend+"-restore", "ip6tables-"+backend+"-restore"
 		slices.Reverse(found) // sets before the rules that match them
 		for _, path := range found {
 			text, err := os.ReadFile(path)
 			s.must(err)
-			load, ok := programs[filepath.Ext(path)]
-			if !ok {
-				s.t.Fatalf("%s: neither nft nor iptables", path)
+			switch filepath.Ext(path) {
+			case ".nft":
+				s.command(string(text), "nft", "-f", "-")
+			case ".ipset":
+				s.command(string(text), "ipset", "restore", "-exist")
+			case ".ip":
+				s.command(string(text), ip)
+			case ".ip6":
+				s.command(string(text), ip6)
+			case ".ip46":
+				s.command(string(text), ip)
+				s.command(inIPv6.Replace(string(text)), ip6)
 			}
-			s.command(string(text), load[0], load[1:]...)
 		}
 	}}
 }
+
+// inIPv6 makes rules of recorded programs those of IPv6: it replaces ranges, addresses, and the
+// names of sets.
+var inIPv6 = strings.NewReplacer(
+	"10.244.0.0/16", "fd00:10:244::/48", "10.244.1.0/24", "fd00:10:244:1::/64", "10.244.1.", "fd00:10:244:1::",
+	"10.96.0.0/16", "fd00:10:96::/112", "10.96.0.200", "fd00:10:96::c8", "169.254.20.10", "fd00:20::10",
+	"127.0.0.0/8", "::1/128", "127.0.0.1", "::1", "192.0.2.1", "2001:db8:2::1",
+	"cali40", "cali60", "ANTREA-POD-IP ", "ANTREA-POD-IP6 ", "KUBE-SRC-ALL ", "KUBE-SRC-ALL6 ",
+	"KUBE-DST-PODS ", "KUBE-DST-PODS6 ", "kube-router-pod-subnets ", "kube-router-pod-subnets6 ",
+	"kube-router-node-ips ", "kube-router-node-ips6 ",
+)
