@@ -53,8 +53,12 @@ func askBy(t *testing.T, l *lab.Lab, w daemon.Transport, to netip.AddrPort, flow
 	var group errgroup.Group
 	group.SetLimit(workers)
 	for i, f := range flows {
-		group.Go(func() (err error) {
-			by[i], err = ask(l.Outside, w, netip.AddrPortFrom(daemon.ClientAddr(w.Family, f.client), f.port), to)
+		group.Go(func() error {
+			from := netip.AddrPortFrom(daemon.ClientAddr(w.Family, f.client), f.port)
+			a, err := l.Outside.AskFrom(w.Protocol, from, to, answer)
+			if by[i] = a.By; err == nil && a.Outcome != lab.Answered {
+				err = fmt.Errorf("%s asks %s over %s: %s", from, to, w, a)
+			}
 			return err
 		})
 	}
@@ -62,15 +66,6 @@ func askBy(t *testing.T, l *lab.Lab, w daemon.Transport, to netip.AddrPort, flow
 		t.Fatal(err)
 	}
 	return by
-}
-
-// ask asks once and returns the host that answered.
-func ask(h *lab.Host, w daemon.Transport, from, to netip.AddrPort) (string, error) {
-	a, err := h.AskFrom(w.Protocol, from, to, answer)
-	if err == nil && a.Outcome != lab.Answered {
-		err = fmt.Errorf("%s asks %s over %s from %s: %s", h, to, w, from, a)
-	}
-	return a.By, err
 }
 
 // forget empties connection tracking on the nodes. Otherwise a flow that asks again is
@@ -132,13 +127,4 @@ func even(t *testing.T, counts map[string]int, weights map[string]float64) {
 	if limit := k * a * a * a; chi > limit {
 		t.Errorf("%v: chi-square %.1f, want at most %.1f", counts, chi, limit)
 	}
-}
-
-// equalWeights returns the same weight for each host.
-func equalWeights(hosts []*lab.Host) map[string]float64 {
-	weights := map[string]float64{}
-	for _, h := range hosts {
-		weights[h.Name] = 1
-	}
-	return weights
 }
