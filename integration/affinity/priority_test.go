@@ -3,6 +3,7 @@ package affinity
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +83,7 @@ func TestPriorityOfPacketsIsRestored(t *testing.T) {
 		for _, w := range daemon.Transports() {
 			seen, leaked := count(func() {
 				for _, c := range allClients(l, w.Family) {
-					onlyEndpoint(t, l, c, w, s, 0)
+					checkOneEndpoint(t, l, c, w, s)
 				}
 			})
 			if seen == 0 || restored == (leaked > 0) {
@@ -100,6 +101,39 @@ func TestPriorityOfPacketsIsRestored(t *testing.T) {
 				t.Errorf("%s, not translated, restored %t: %d of %d packets have the number of an endpoint", w, restored, leaked, seen)
 			}
 		}
+	}
+}
+
+// A client is a host and one of its addresses.
+type client struct {
+	host *lab.Host
+	addr netip.Addr
+}
+
+// allClients returns clients of all kinds: pods with and without endpoints, the node, and
+// some outside.
+func allClients(l *lab.Lab, f model.Family) []client {
+	all := []client{{l.Node.Host, netip.Addr{}}, {l.Outside, netip.Addr{}}}
+	for _, pod := range l.Pods {
+		all = append(all, client{pod.Host, netip.Addr{}})
+	}
+	for n := range 10 {
+		all = append(all, client{l.Outside, daemon.ClientAddr(f, n)})
+	}
+	return all
+}
+
+// checkOneEndpoint connects twice to each address of a Service, which must lead to the same
+// endpoint.
+func checkOneEndpoint(t *testing.T, l *lab.Lab, c client, w daemon.Transport, s daemon.Service) {
+	t.Helper()
+	by := ""
+	for _, k := range slices.Concat(daemon.Kinds, daemon.Kinds) {
+		got, err := ask(c.host, c.addr, w, s.AddrPort(l.Node, w.Family, k, 0))
+		if err != nil || by != "" && got != by {
+			t.Fatalf("%s %s: endpoint %s, but at the %s %s, %v", c.host, c.addr, by, k, got, err)
+		}
+		by = got
 	}
 }
 
