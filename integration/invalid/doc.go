@@ -8,6 +8,5 @@
 //
 // This is kubernetes/kubernetes issue 74839. Here the server sends such packets by a raw
 // socket, among those of its connection: TCP segments with sequence numbers beyond the
-// window. What the kernel does with them is tested without a proxy first, with one plain
-// rule, so that a change of the kernel's behaviour is noticed.
+// window.
 package invalid
