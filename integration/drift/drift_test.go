@@ -27,10 +27,7 @@ func TestDriftIsRepairedDuringOwnChanges(t *testing.T) {
 			defer r.start(many, false, nil)()
 			defer r.keepChanging()()
 			r.damage(f)
-			// A poll interval, a background read, a read by the loop, and margin for a busy machine.
-			if took := r.awaitRepair(); took > 5*time.Second {
-				t.Errorf("repaired after %s", took)
-			}
+			r.awaitRepair()
 		})
 	}
 }
