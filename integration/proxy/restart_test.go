@@ -8,6 +8,7 @@ import (
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
+	"kube-vmap/integration/lab"
 	"kube-vmap/integration/process"
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -78,5 +79,41 @@ func TestUDPFlowsReturnToTheirServiceAfterRepair(t *testing.T) {
 			}
 			return err
 		})
+	}
+}
+
+// TestUDPFlowFollowsItsService has clients that keep their source port, as DNS proxies and log
+// senders do, while the only endpoint of their Service is replaced, goes and comes back.
+func TestUDPFlowFollowsItsService(t *testing.T) {
+	l, f, w := newScene(t)
+	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"}
+	f.Put("web", s)
+	startAndSettle(t, w, l, f, daemon.PodRanges)
+	var flows []*lab.Flow
+	for _, family := range model.Families {
+		for _, from := range everyone(l) {
+			flow, err := from.Flow(model.UDP, netip.AddrPortFrom(netip.Addr{}, from.FreshPort()), s.ClusterAddrPort(family))
+			if err != nil {
+				t.Fatal(err)
+			}
+			flows = append(flows, flow)
+		}
+	}
+	for _, endpoint := range []string{"pod-1", "pod-2", "", "pod-1"} {
+		s.EndpointSpec = endpoint
+		f.Put("web", s)
+		want := lab.Answered
+		if endpoint == "" {
+			want = lab.Refused
+		}
+		for i, flow := range flows {
+			eventually.Succeeds(t, "the flow goes where its Service does", func() error {
+				a, err := flow.Ask(silence) // one that is on its way when its flow is deleted has no answer
+				if err == nil && (a.Outcome != want || a.By != endpoint) {
+					err = fmt.Errorf("flow %d: %s, want an answer by %q", i, a, endpoint)
+				}
+				return err
+			})
+		}
 	}
 }
