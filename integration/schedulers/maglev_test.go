@@ -61,11 +61,6 @@ func same(t *testing.T, had, have []string) {
 	}
 }
 
-// tableOf returns Maglev's table with the names of the endpoints.
-func tableOf(hosts []*lab.Host, f model.Family) []string {
-	return weightedTableOf(hosts, slices.Repeat([]uint16{1}, len(hosts)), f)
-}
-
 // weightedTableOf returns Maglev's table with the names of the endpoints, which have these
 // weights; zero means that an endpoint is not in the table.
 func weightedTableOf(hosts []*lab.Host, weights []uint16, f model.Family) []string {
@@ -93,7 +88,7 @@ func weightedTableOf(hosts []*lab.Host, weights []uint16, f model.Family) []stri
 // weights returns the number of places of each endpoint.
 func weights(hosts []*lab.Host, f model.Family) map[string]float64 {
 	w := map[string]float64{}
-	for _, name := range tableOf(hosts, f) {
+	for _, name := range weightedTableOf(hosts, slices.Repeat([]uint16{1}, len(hosts)), f) {
 		w[name]++
 	}
 	return w
