@@ -2,9 +2,7 @@ package invalid
 
 import (
 	"encoding/binary"
-	"fmt"
 	"net/netip"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,22 +25,6 @@ const (
 	psh
 	ack
 )
-
-// String returns the flags as in "RST+ACK".
-func (f flags) String() string {
-	var names []string
-	for i, name := range []string{"FIN", "SYN", "RST", "PSH", "ACK"} {
-		if f&(1<<i) != 0 {
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, "+")
-}
-
-// String describes the segment for messages of tests.
-func (s segment) String() string {
-	return fmt.Sprintf("%s > %s %s seq %d ack %d, %d bytes", s.from, s.to, s.flags, s.seq, s.ack, len(s.payload))
-}
 
 // next returns the sequence number of what the sender sends after the segment.
 func (s segment) next() uint32 {
