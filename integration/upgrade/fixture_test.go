@@ -22,11 +22,10 @@ import (
 
 var record = flag.String("record", "", "write the rule set of this version to testdata")
 
-// A fixture is the rule set of a version.
+// A fixture is the rule set of a version, for the Services of [newServices].
 type fixture string
 
-// path returns the path of one of its files.
-func (f fixture) path(name string) string { return filepath.Join("testdata", string(f), name) }
+func (f fixture) path() string { return filepath.Join("testdata", string(f), "ruleset.batch") }
 
 // TestRecord writes the fixture of this version.
 func TestRecord(t *testing.T) {
@@ -35,9 +34,8 @@ func TestRecord(t *testing.T) {
 	}
 	s := newScene(t)
 	f := fixture(*record)
-	s.must(os.MkdirAll(f.path(""), 0o755))
-	s.write(f.path("manifests.yaml"), s.manifests())
-	config, change := desired.Rules(t, f.path("manifests.yaml"), daemon.PodRanges)
+	s.must(os.MkdirAll(filepath.Dir(f.path()), 0o755))
+	config, change := desired.Rules(t, s.folder.Dir(), daemon.PodRanges)
 	addrs := []netip.Addr{s.Node.Addr(model.IPv4), s.Node.Addr(model.IPv6)}
 	change.NodeAddrs = &addrs
 	_, batch := nft.Adopt(config, nft.Tables{}, change)
@@ -49,33 +47,14 @@ func TestRecord(t *testing.T) {
 	_, err = w.Write(e.Bytes)
 	s.must(err)
 	s.must(w.Close())
-	s.write(f.path("ruleset.batch"), packed.Bytes())
-}
-
-// manifests returns the objects of the scene in one file.
-func (s *scene) manifests() []byte {
-	s.t.Helper()
-	folder := daemon.NewFolder(s.t, s.Lab)
-	folder.Put("services", s.services...)
-	var text []byte
-	for _, name := range []string{"cluster", "services"} {
-		b, err := os.ReadFile(filepath.Join(folder.Dir(), name+".yaml"))
-		s.must(err)
-		text = append(text, b...)
-	}
-	return text
-}
-
-func (s *scene) write(path string, b []byte) {
-	s.t.Helper()
-	s.must(os.WriteFile(path, b, 0o644))
+	s.must(os.WriteFile(f.path(), packed.Bytes(), 0o644))
 }
 
 // load loads a fixture on the node, as a version leaves it that was stopped: where the
 // kernel supports it, in tables that have lost their owner.
 func (s *scene) load(f fixture) {
 	s.t.Helper()
-	packed, err := os.ReadFile(f.path("ruleset.batch"))
+	packed, err := os.ReadFile(f.path())
 	s.must(err)
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	s.must(err)
@@ -109,8 +88,9 @@ func send(transactions ...[]byte) error {
 	return nil
 }
 
-// newServices returns the Services of a fixture: every kind of address, session affinity,
-// Local policies, source ranges, and endpoints that are chosen by a hash.
+// newServices returns the Services of every fixture: every kind of address, session affinity,
+// Local policies, source ranges, and endpoints that are chosen by a hash. They stay as they are
+// for the fixtures that exist.
 func newServices(l *lab.Lab, servers []*lab.Host) []daemon.Service {
 	var ranges []string
 	for _, h := range []*lab.Host{l.Outside, l.Node.Host, l.Pods[0].Host} {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -31,6 +30,9 @@ const (
 	least = 20
 )
 
+// versions are those with a stored rule set, the newest one last.
+var versions = []fixture{"v0.1.0", "bc79650"}
+
 // forgetting are the versions of which an upgrade forgets clients, as CHANGELOG.md says.
 var forgetting = []fixture{"v0.1.0"}
 
@@ -40,6 +42,7 @@ type scene struct {
 	t        *testing.T
 	kernel   *kernel.Kernel
 	services []daemon.Service
+	folder   *daemon.Folder
 	started  *daemon.Daemon
 }
 
@@ -47,7 +50,8 @@ func newScene(t *testing.T) *scene {
 	t.Helper()
 	t.Parallel()
 	l, servers := daemon.NewLab(t, 3, 1)
-	s := &scene{Lab: l, t: t, services: newServices(l, []*lab.Host{servers[0], servers[1], servers[3]})}
+	s := &scene{Lab: l, t: t, services: newServices(l, []*lab.Host{servers[0], servers[1], servers[3]}), folder: daemon.NewFolder(t, l)}
+	s.folder.Put("services", s.services...)
 	s.must(l.Node.Do(func() (err error) { s.kernel, err = kernel.Open(kernel.Config{}); return err }))
 	t.Cleanup(func() { _ = s.kernel.Close() }) // never written to
 	return s
@@ -63,27 +67,24 @@ func (s *scene) must(err error) {
 // TestUpgradeAndDowngradeKeepState begins with the rule set of each version. Only the newest
 // one is built from git, to which a downgrade would lead.
 func TestUpgradeAndDowngradeKeepState(t *testing.T) {
-	versions, err := filepath.Glob("testdata/*/ruleset.batch")
-	if err != nil || len(versions) == 0 {
-		t.Fatalf("no rule sets of versions: %v", err)
+	if stored, err := os.ReadDir("testdata"); err != nil || len(stored) != len(versions) {
+		t.Errorf("the versions are %v, %v; stored are rule sets of %v", versions, err, stored)
 	}
-	slices.SortFunc(versions, func(a, b string) int { return compareVersions(versionOf(a), versionOf(b)) })
-	for i, path := range versions {
-		f := versionOf(path)
+	for i, f := range versions {
 		t.Run(string(f), func(t *testing.T) {
 			s := newScene(t)
 			s.load(f)
 			before := s.summary()
 			load := clients.Start(t, s.Lab, s.remembered(f), clients.Options{Pod: s.Pods[2], Pace: pace})
 			counts := s.awaitConnections(nil)
-			s.start(f, "")
+			s.start("")
 			counts = s.awaitConnections(counts)
 			if i == len(versions)-1 {
 				t.Run("and back", func(t *testing.T) {
 					program := buildVersion(t, f)
 					s.t = t
 					s.started.Stop()
-					s.start(f, program)
+					s.start(program)
 					s.awaitConnections(counts)
 					if after := s.summary(); after != before {
 						t.Errorf("after the downgrade, the tables are\n%s\nand before the upgrade they were\n%s", after, before)
@@ -107,10 +108,10 @@ func (s *scene) remembered(f fixture) []daemon.Service {
 	return all
 }
 
-// start starts a version on the manifests of a fixture: that of this tree, or that of a program.
-func (s *scene) start(f fixture, program string) {
+// start starts the version of this tree, or that of a program.
+func (s *scene) start(program string) {
 	s.t.Helper()
-	launch := daemon.Launch{Node: s.Node, Path: f.path("manifests.yaml")}
+	launch := daemon.Launch{Node: s.Node, Folder: s.folder}
 	if program != "" {
 		launch.By = []string{"sh", "-c", `program=$0; shift; exec "$program" "$@"`, program}
 	}

@@ -1,31 +1,12 @@
 package upgrade
 
 import (
-	"cmp"
 	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 )
-
-// versionOf returns the version of a fixture's file.
-func versionOf(path string) fixture { return fixture(filepath.Base(filepath.Dir(path))) }
-
-// compareVersions orders versions: those with a number by that number, and commits, which
-// have none, after them.
-func compareVersions(a, b fixture) int {
-	return cmp.Compare(sortKey(a), sortKey(b))
-}
-
-// sortKey returns text by which versions sort.
-func sortKey(f fixture) string {
-	var major, minor, patch int
-	if _, err := fmt.Sscanf(string(f), "v%d.%d.%d", &major, &minor, &patch); err != nil {
-		return "w" + string(f)
-	}
-	return fmt.Sprintf("v%06d.%06d.%06d", major, minor, patch)
-}
 
 // buildVersion builds the program of a version from git, and returns its path. It skips the
 // test if the repository does not have the commit.
