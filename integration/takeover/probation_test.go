@@ -36,6 +36,12 @@ type probationer struct {
 	services []daemon.Service
 }
 
+// patience is enough for an answer, silence for the absence of one.
+const (
+	patience = 3 * time.Second
+	silence  = 100 * time.Millisecond
+)
+
 // kubernetesPort is the port of the endpoints of the Service that the tests make fail.
 const kubernetesPort = daemon.TargetPort + 1
 
@@ -122,6 +128,22 @@ func (p *probationer) awaitAnswers() {
 			})
 		}
 	}
+}
+
+// suspendAlone checks that suspended rules translate nothing.
+func (p *probationer) suspendAlone() {
+	p.t.Helper()
+	p.apply(p.find().Suspend())
+	for _, w := range daemon.Transports() {
+		for _, from := range []*lab.Host{p.lab.Pods[2].Host, p.lab.Node.Host, p.lab.Outside} {
+			a, err := from.AskFresh(w.Protocol, netip.Addr{}, p.services[0].ClusterAddrPort(w.Family), silence)
+			if err != nil || a.Outcome == lab.Answered {
+				p.t.Errorf("suspended: %s from %s: %s, %v", w, from, a, err)
+			}
+		}
+	}
+	p.apply(p.find().Resume())
+	p.awaitAnswers()
 }
 
 // start starts the program and waits until it has programmed everything.
@@ -213,6 +235,7 @@ func TestTakeoverCanBeUndoneAndRepeated(t *testing.T) {
 			tc.load(p)
 			theirs := counts.ReplaceAllString(p.listing(tc.backend), "")
 			p.awaitAnswers()
+			p.suspendAlone()
 			load := clients.Start(t, p.lab, p.services[:1], clients.Options{Pod: p.lab.Pods[2], Pace: 40 * time.Millisecond, AllFlows: true})
 
 			d := p.start()
