@@ -1,20 +1,17 @@
 package takeover
 
 import (
-	"context"
 	"errors"
-	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-func TestReportSaysWhatStopsKubeProxyToo(t *testing.T) {
+func TestReportSaysWhetherKubeProxyIsStoppedToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, "default", "a")
 		to := f.takeover(10 * time.Minute)
-		to.blame = func(_ context.Context, at netip.AddrPort) string { return "a rule for " + at.String() }
 		f.after(time.Minute, func() { f.refusing[clusterIP(1)], f.refusing[clusterIP(2)] = true, true })
 		_, failure := f.run(to, 10*time.Minute)
 		if failure == nil {
@@ -22,7 +19,7 @@ func TestReportSaysWhatStopsKubeProxyToo(t *testing.T) {
 		}
 		delete(f.refusing, clusterIP(1))
 		if got := to.AskAgain(t.Context(), failure); got != "a/web at 10.96.0.2:80 does not answer through kube-proxy's rules either "+
-			"(refused): a rule for 10.96.0.2:80" {
+			"(refused): kube-vmap explain shows why" {
 			t.Errorf("with one that does not answer: %q", got)
 		}
 		delete(f.refusing, clusterIP(2))

@@ -107,7 +107,6 @@ type Takeover struct {
 	system  system
 	dial    dialFunc
 	observe func(context.Context, netip.AddrPort) observation
-	blame   func(context.Context, netip.AddrPort) string
 
 	// until is the end of the probation, zero before it. resumed is whether an earlier
 	// process has begun it. sample is what worked before.
@@ -155,7 +154,7 @@ var States = []string{StateStarting, StateOtherProxy, StateProbation, StateDone,
 
 // New returns a takeover.
 func New(c Config) *Takeover {
-	t := &Takeover{Config: c, system: &node{Config: c}, dial: connect, observe: observe, blame: blame}
+	t := &Takeover{Config: c, system: &node{Config: c}, dial: connect, observe: observe}
 	t.publish(StateStarting, "", "")
 	return t
 }
