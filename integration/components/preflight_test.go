@@ -217,40 +217,6 @@ func TestDroppingPolicyNeedsARuleThatAccepts(t *testing.T) {
 	}
 }
 
-func TestRulesThatChangeTheMarkAreFound(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		rule  string
-		found bool
-	}{
-		{"meta mark set 0x80", true},
-		{"meta mark set meta mark | 0x4000", true},
-		{"meta mark set meta mark & 0xffffbfff", true},
-		{"meta mark set ct mark", true},
-		{"meta mark set meta mark | 0x80", false},
-		{"meta mark set meta mark & 0xffffff00 ^ 0x3", false},
-		{"meta mark & 0x4000 == 0x4000 ct mark set meta mark", false},
-		{"ct mark set 0x4000", false},
-		{"-j MARK --set-mark 0x80", true},
-		{"-j MARK --set-xmark 0x4000/0x4000", true},
-		{"-j MARK --set-xmark 0x80/0x80", false},
-		{"-j CONNMARK --restore-mark", true},
-		{"-j CONNMARK --restore-mark --nfmask 0x80 --ctmask 0x80", false},
-		{"-j CONNMARK --save-mark", false},
-	} {
-		h := labtest.Alone(t)
-		if strings.HasPrefix(tc.rule, "-j") {
-			run(t, h, "", "iptables-nft", append([]string{"-t", "mangle", "-A", "FORWARD"}, strings.Fields(tc.rule)...)...)
-		} else {
-			run(t, h, "add table inet other\nadd chain inet other c\nadd rule inet other c "+tc.rule+"\n", "nft", "-f", "-")
-		}
-		i := item(t, check(t, h), "packet mark")
-		if found := len(i.Evidence) == 1 && strings.HasPrefix(i.Evidence[0], "chain "); found != tc.found {
-			t.Errorf("%s: %+v", tc.rule, i)
-		}
-	}
-}
-
 // TestPreflightChangesNothing compares the listing before and after, with the program itself.
 func TestPreflightChangesNothing(t *testing.T) {
 	h := labtest.Alone(t)
@@ -289,7 +255,7 @@ func TestPreflightWithoutRootNamesWhatItCannotSee(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		t.Fatalf("%v:\n%s", err, text)
 	}
-	for _, name := range []string{"nftables", "forward policy", "packet mark", "kube-proxy", "access to nftables"} {
+	for _, name := range []string{"nftables", "forward policy", "kube-proxy", "access to nftables"} {
 		if i := item(t, &r, name); i.Verdict != preflight.Unknown {
 			t.Errorf("%s: %+v", name, i)
 		}

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"encoding/binary"
 	"net/netip"
 	"slices"
 
@@ -38,41 +37,6 @@ func (r Rule) Accepts() bool {
 		v, is := e.(*expr.Verdict)
 		return is && v.Kind == expr.VerdictAccept
 	})
-}
-
-// MarkBits returns the bits of the packet mark that the rule may change. What the rule matches
-// does not matter, and neither do expressions that are not understood.
-func (r Rule) MarkBits() (changed uint32) {
-	// keeps are the bits of the mark that are in the register which is written back: all
-	// that a mask keeps, after the mark was loaded.
-	var keeps uint32
-	for _, e := range r.Expressions {
-		switch e := e.(type) {
-		case *expr.Meta:
-			switch {
-			case e.Key != expr.MetaKeyMARK:
-				keeps = 0
-			case e.SourceRegister:
-				changed |= ^keeps
-			default:
-				keeps = ^uint32(0)
-			}
-		case *expr.Bitwise:
-			if len(e.Mask) != 4 || len(e.Xor) != 4 {
-				keeps = 0
-				continue
-			}
-			keeps &= binary.NativeEndian.Uint32(e.Mask) &^ binary.NativeEndian.Uint32(e.Xor)
-		case Extension:
-			if e.marks != nil {
-				changed |= e.marks(e.info)
-			}
-		case *expr.Cmp, *expr.Range, *expr.Counter, *expr.Verdict: // load nothing
-		default:
-			keeps = 0 // the register may be loaded
-		}
-	}
-	return changed
 }
 
 // RequiredSource returns the range of sources without which a rule does not match; invalid if

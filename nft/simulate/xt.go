@@ -36,7 +36,6 @@ type extension struct {
 	// changes reports whether the match or target may have an effect on later rules, or on where
 	// the packet goes. Without it targets have, and matches have none.
 	changes func(info) bool
-	marks   func(info) uint32 // the bits of the packet's mark that may change
 	// requires returns the ports of which the destination must be one.
 	requires func(info) portRange
 }
@@ -159,11 +158,8 @@ var extensions = map[string]*extension{
 	"icmp": never, "icmp6": never, "rt": never, "frag": never, "hbh": never, "dst": never,
 	"srh": {sizes: revisions{0: 0, 1: 0}, match: never.match},
 
-	"MARK": {
-		sizes: revisions{2: 8}, target: (*walk).targetMark,
-		marks: func(b info) uint32 { return b.u32(0) | b.u32(4) },
-	},
-	"CONNMARK": {sizes: revisions{1: 13, 2: 15}, target: (*walk).targetConnMark, marks: restoredBits},
+	"MARK":     {sizes: revisions{2: 8}, target: (*walk).targetMark},
+	"CONNMARK": {sizes: revisions{1: 13, 2: 15}, target: (*walk).targetConnMark},
 	"CT": {
 		sizes: revisions{0: 4, 1: 4, 2: 4}, target: (*walk).targetCT,
 		changes: func(b info) bool { return b.u32(0) != 0 }, // flags and zone

@@ -23,14 +23,6 @@ func (b info) connMarkMode() uint8 {
 	return b.u8(12)
 }
 
-// restoredBits returns the bits of the packet's mark that CONNMARK changes.
-func restoredBits(b info) uint32 {
-	if b.connMarkMode() != connMarkRestore {
-		return 0
-	}
-	return b.u32(8)
-}
-
 // targetConnMark is connmark_tg_shift of net/netfilter/xt_connmark.c.
 func (w *walk) targetConnMark(b info) (verdict, error) {
 	value, mask, packetMask := b.u32(0), b.u32(4), b.u32(8)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -45,15 +46,15 @@ func (n *node) kernel() {
 		if err != nil {
 			return err
 		}
-		n.noLabels = !labels
-		n.feature("connection labels", labels, "CONFIG_NF_CONNTRACK_LABELS is not set: masquerade depends on the packet mark")
+		n.feature("connection labels", labels, fmt.Sprintf("CONFIG_NF_CONNTRACK_LABELS is not set: masquerade depends on "+
+			"the packet mark, whose bit %#x (nftables.masqueradeBit) no other program may change", nft.DefaultMasqueradeMark))
 		owner, err := k.SupportsOwner()
 		if err != nil {
 			return err
 		}
 		n.feature("table owner", owner, "before Linux 6.9 other programs can change the tables")
 		return k.Probe(nft.Config{
-			MasqueradeMark: nft.DefaultMasqueradeMark, NoLabels: n.noLabels, DropInvalid: true, CountConnections: true,
+			MasqueradeMark: nft.DefaultMasqueradeMark, NoLabels: !labels, DropInvalid: true, CountConnections: true,
 			CountUnanswered: true,
 		})
 	})

@@ -2,8 +2,8 @@
 // installed there, whether something prevents that. It changes nothing.
 //
 //	checks.go     all checks in order; kernel, sysctls, API server
-//	rules.go      chains that drop forwarded or incoming packets, rules that change the mark's bit;
-//	              which proxy runs in which mode, and whether taking over can be undone
+//	rules.go      chains that drop forwarded or incoming packets; which proxy runs in which mode,
+//	              and whether taking over can be undone
 //	known ones    package components; each has a row in docs/compatibility.md
 //	      |
 //	      v
@@ -111,11 +111,10 @@ func Run(ctx context.Context, c Config) *Report {
 
 type node struct {
 	*components.Node
-	proc     string
-	noLabels bool // the kernel has no labels of connections
-	reader   *dump.Reader
-	unread   error // why rules cannot be read
-	items    []Item
+	proc   string
+	reader *dump.Reader
+	unread error // why rules cannot be read
+	items  []Item
 }
 
 func (n *node) add(i Item, err error) {

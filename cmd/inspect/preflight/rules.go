@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"kube-vmap/cmd/components"
-	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/kernel/kubeproxy"
 	"kube-vmap/nft/simulate"
@@ -41,7 +40,6 @@ func (n *node) rules() {
 	n.add(n.policy("input",
 		"a rule must accept packets to health check node ports, if load balancers check this node",
 		"docs/runbook.md#before-a-node-moves"))
-	n.add(n.mark())
 	if n.unread == nil {
 		_ = n.reader.Close() // it was only read from
 	}
@@ -98,39 +96,6 @@ func (n *node) acceptedBy(t *dump.Table, chain string) (string, error) {
 		return "rules in it accept some packets", nil
 	}
 	return "", nil
-}
-
-// mark finds rules of other programs that change the bit of the packet mark by which masquerade
-// is requested, the default one: preflight knows no configuration. That matters only on kernels
-// without labels of connections.
-func (n *node) mark() (Item, error) {
-	const bit = nft.DefaultMasqueradeMark
-	i := item("packet mark", "")
-	if n.unread != nil {
-		return i, n.unread
-	}
-	for t, c := range n.chains() {
-		if t.Legacy || t.IsOurs() || t.Name == components.KubeProxy || kubeproxy.IsChain(t.Name, c.Name) {
-			continue
-		}
-		rules, err := n.reader.Rules(t.Chain(c.Name))
-		if err != nil {
-			return i, err
-		}
-		if slices.ContainsFunc(rules, func(r simulate.Rule) bool { return r.MarkBits()&bit != 0 }) {
-			i.Evidence = append(i.Evidence, fmt.Sprintf("chain %s of table %s", c.Name, t))
-		}
-	}
-	text := fmt.Sprintf("%#x", bit)
-	switch {
-	case len(i.Evidence) == 0:
-		i.Evidence = []string{"no rule of others changes " + text}
-	case n.noLabels:
-		i = i.needs("without connection labels, choose another bit (nftables.masqueradeBit) than " + text)
-	default:
-		i.Detail = "rules change " + text + "; connection labels make masquerade independent of it"
-	}
-	return i, nil
 }
 
 // proxy completes the item of kube-proxy with what its rules show: whether they are in effect

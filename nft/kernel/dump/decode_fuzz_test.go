@@ -78,7 +78,6 @@ func FuzzReplies(f *testing.F) {
 		for _, fn := range []func(*attr.Decoder, message){
 			func(d *attr.Decoder, m message) {
 				r := decodeRule(d, m)
-				_ = r.MarkBits()
 				// What is shown of it can be printed to a terminal.
 				if text := r.Text(); strings.ContainsAny(text, "\x00\x1b\n\r") {
 					t.Errorf("not fit for a terminal: %q", text)

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft"
-	"kube-vmap/nft/simulate"
 	"kube-vmap/nft/wire"
 )
 
@@ -94,24 +93,5 @@ func TestTextNamesMatchesAndTargetsOfIPTables(t *testing.T) {
 	const want = "-m tcp -m other counter limit rate 5/second burst 7 packets (exthdr) -j REJECT"
 	if err != nil || got.Text() != want || got.Comment() != "why" || !got.Rejects() {
 		t.Errorf("read  %s, comment %q, rejects %t, %v\nwant  %s", got.Text(), got.Comment(), got.Rejects(), err, want)
-	}
-}
-
-func TestMarkBitsAreThoseThatARuleMayChange(t *testing.T) {
-	number := func(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
-	for _, tc := range []struct{ mask, xor, want uint32 }{
-		{0xffffffff, 0, 0},
-		{0xffffbfff, 0x4000, 0x4000}, // |= 0x4000
-		{0xffffff0f, 0x80, 0xf0},
-		{0, 0x1, 0xffffffff},
-	} {
-		r := Rule{Rule: simulate.Rule{Expressions: []any{
-			&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
-			&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: number(tc.mask), Xor: number(tc.xor)},
-			&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: 1},
-		}}}
-		if got := r.MarkBits(); got != tc.want {
-			t.Errorf("& %#x ^ %#x changes %#x, want %#x", tc.mask, tc.xor, got, tc.want)
-		}
 	}
 }
