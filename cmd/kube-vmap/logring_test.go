@@ -25,35 +25,27 @@ func TestRingKeepsWarningsWithTheirAttributes(t *testing.T) {
 	}
 }
 
-func TestOldestLinesAreDropped(t *testing.T) {
-	var kept logRing
-	log := slog.New(kept.handler(slog.DiscardHandler))
-	for i := range 1000 {
-		log.Warn("no", "n", i)
-	}
-	lines := strings.Split(strings.TrimSpace(kept.warnings.text()), "\n")
-	if len(lines) != 200 {
-		t.Fatalf("%d lines are kept", len(lines))
-	}
-	for i, line := range lines {
-		if want := fmt.Sprintf("n=%d", 800+i); !strings.HasSuffix(line, want) {
-			t.Errorf("line %d is %q, want %s", i, line, want)
-		}
-	}
-}
-
-func TestSummaryCountsEveryLine(t *testing.T) {
+func TestOldestLinesAreDroppedAndCounted(t *testing.T) {
 	var kept logRing
 	if s := kept.warnings.summary(); s != (nodestatus.Count{}) {
 		t.Errorf("of no lines it is %+v", s)
 	}
 	log := slog.New(kept.handler(slog.DiscardHandler))
 	start := time.Now().Truncate(time.Millisecond) // slog.TextHandler has milliseconds
-	for i := range 201 {
+	for i := range 2*maxLines + 1 {
 		log.Warn("cannot serve", "n", i)
 		s := kept.warnings.summary()
 		if s.Count != i+1 || s.Text != fmt.Sprintf("level=WARN msg=\"cannot serve\" n=%d", i) || s.Last.Before(start) || time.Since(s.Last) < 0 {
 			t.Fatalf("after %d lines it is %+v", i+1, s)
+		}
+	}
+	lines := strings.Split(strings.TrimSpace(kept.warnings.text()), "\n")
+	if len(lines) != maxLines {
+		t.Fatalf("%d lines are kept", len(lines))
+	}
+	for i, line := range lines {
+		if want := fmt.Sprintf("n=%d", maxLines+1+i); !strings.HasSuffix(line, want) {
+			t.Errorf("line %d is %q, want %s", i, line, want)
 		}
 	}
 }

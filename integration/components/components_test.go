@@ -1,10 +1,8 @@
 package components
 
 import (
-	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,31 +13,6 @@ import (
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/nft/kernel/dump"
 )
-
-// lookPath returns the path of a program.
-func lookPath(t *testing.T, program string) string {
-	t.Helper()
-	path, err := exec.LookPath(program)
-	if err != nil {
-		path = "/usr/sbin/" + program // which is not always in the path of root
-	}
-	if _, err := os.Stat(path); err != nil {
-		labtest.Lacking(t, err)
-	}
-	return path
-}
-
-// run runs a program on the host and returns its output.
-func run(t *testing.T, h *lab.Host, stdin, program string, args ...string) string {
-	t.Helper()
-	var out, stderr bytes.Buffer
-	cmd := h.Command(t.Context(), lookPath(t, program), args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &stderr
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%s %v: %v\n%s", program, args, err, &stderr)
-	}
-	return out.String()
-}
 
 // read reads the host's tables, interfaces and ports, but no process and no file.
 func read(t *testing.T, h *lab.Host) (n *components.Node) {
@@ -86,7 +59,9 @@ func TestComponentsAreFoundByWhatTheyLeft(t *testing.T) {
 		{"empty node", "", "", func(*testing.T, *lab.Host) {}},
 		{
 			"kube-proxy's nftables mode", "kube-proxy-nftables", "table kube-proxy (ip), kube-proxy (ip6)",
-			func(t *testing.T, h *lab.Host) { run(t, h, readFile(t, fixtures+"nftables.nft"), "nft", "-f", "-") },
+			func(t *testing.T, h *lab.Host) {
+				labtest.Run(t, h, readFile(t, fixtures+"nftables.nft"), "nft", "-f", "-")
+			},
 		},
 		{
 			"kube-proxy's iptables mode, nft backend", "kube-proxy-iptables", "chain KUBE-SERVICES in ip nat, KUBE-SERVICES in ip6 nat",
@@ -99,22 +74,22 @@ func TestComponentsAreFoundByWhatTheyLeft(t *testing.T) {
 		{
 			"Calico's chains", "calico-iptables", "chain cali-FORWARD in ip filter, cali-INPUT in ip filter (legacy)",
 			func(t *testing.T, h *lab.Host) {
-				run(t, h, "", "iptables-nft", "-N", "cali-FORWARD")
-				run(t, h, "", "iptables-legacy", "-N", "cali-INPUT")
+				labtest.Run(t, h, "", "iptables-nft", "-N", "cali-FORWARD")
+				labtest.Run(t, h, "", "iptables-legacy", "-N", "cali-INPUT")
 			},
 		},
 		{
 			"Calico's table", "calico-nftables", "table calico (ip), calico (ip6)",
 			func(t *testing.T, h *lab.Host) {
-				run(t, h, "add table ip calico\nadd table ip6 calico\n", "nft", "-f", "-")
-				run(t, h, "", "iptables-nft", "-N", "cali-FORWARD") // left from another mode
+				labtest.Run(t, h, "add table ip calico\nadd table ip6 calico\n", "nft", "-f", "-")
+				labtest.Run(t, h, "", "iptables-nft", "-N", "cali-FORWARD") // left from another mode
 			},
 		},
 		{
 			"interfaces", "flannel bridge docker", "interface flannel.1",
 			func(t *testing.T, h *lab.Host) {
 				for _, name := range []string{"cni0", "docker0", "flannel.1"} {
-					run(t, h, "", "ip", "link", "add", name, "type", "veth")
+					labtest.Run(t, h, "", "ip", "link", "add", name, "type", "veth")
 				}
 			},
 		},
@@ -141,13 +116,13 @@ func TestComponentsAreFoundByWhatTheyLeft(t *testing.T) {
 // iptables loads kube-proxy's rules of iptables mode.
 func iptables(t *testing.T, h *lab.Host, backend string) {
 	t.Helper()
-	run(t, h, readFile(t, fixtures+"iptables.ip"), "iptables-"+backend+"-restore")
-	run(t, h, readFile(t, fixtures+"iptables.ip6"), "ip6tables-"+backend+"-restore")
+	labtest.Run(t, h, readFile(t, fixtures+"iptables.ip"), "iptables-"+backend+"-restore")
+	labtest.Run(t, h, readFile(t, fixtures+"iptables.ip6"), "ip6tables-"+backend+"-restore")
 }
 
 func TestSurveyReportsHooksPoliciesAndComments(t *testing.T) {
 	h := labtest.Alone(t)
-	run(t, h, `
+	labtest.Run(t, h, `
 		table inet filter {
 			comment "by hand"
 			chain in { type filter hook input priority 0; policy drop; }
@@ -158,7 +133,7 @@ func TestSurveyReportsHooksPoliciesAndComments(t *testing.T) {
 			chain marker { }
 		}
 	`, "nft", "-f", "-")
-	run(t, h, "*filter\n:FORWARD DROP [0:0]\n:MINE - [0:0]\n-A FORWARD -j MINE\nCOMMIT\n", "ip6tables-legacy-restore")
+	labtest.Run(t, h, "*filter\n:FORWARD DROP [0:0]\n:MINE - [0:0]\n-A FORWARD -j MINE\nCOMMIT\n", "ip6tables-legacy-restore")
 	tables, err := dump.Tables(h.FD())
 	if err != nil {
 		t.Fatal(err)
@@ -181,41 +156,5 @@ ip6 filter (legacy) dormant=false "" {MINE hook= drop=false}
 `
 	if got != want {
 		t.Errorf("got\n%s, want\n%s", got, want)
-	}
-}
-
-// TestSurveyOfManyChainsIsCheap has a budget with much room, because rules are not read.
-func TestSurveyOfManyChainsIsCheap(t *testing.T) {
-	t.Parallel()
-	h := labtest.Alone(t)
-	const chains = 50_000
-	var text strings.Builder
-	text.WriteString("*nat\n")
-	for i := range chains {
-		fmt.Fprintf(&text, ":KUBE-SVC-%016X - [0:0]\n", i)
-	}
-	for i := range chains {
-		fmt.Fprintf(&text, "-A KUBE-SVC-%016X -m comment --comment %q -j RETURN\n", i, "namespace/name-of-a-service:port")
-	}
-	text.WriteString("COMMIT\n")
-	for _, backend := range []string{"nft", "legacy"} {
-		run(t, h, text.String(), "iptables-"+backend+"-restore")
-	}
-	var tables []dump.Table
-	if err := h.Do(func() error {
-		var err error
-		if tables, err = dump.Tables(0); err != nil {
-			return err
-		}
-		legacy, err := dump.Legacy(0)
-		tables = append(tables, legacy...)
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	for _, table := range tables {
-		if len(table.Chains) < chains {
-			t.Errorf("%s has %d chains", table.String(), len(table.Chains))
-		}
 	}
 }

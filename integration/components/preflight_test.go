@@ -80,10 +80,10 @@ func TestEmptyNodeIsFine(t *testing.T) {
 func TestOtherTablesAndBackendsAreNamed(t *testing.T) {
 	h := labtest.Alone(t)
 	for _, table := range []string{"inet mine", "ip kube-vmap", "ip calico", "ip filter"} {
-		run(t, h, "", "nft", "add table "+table+"; add chain "+table+" c { type filter hook forward priority 0; }")
+		labtest.Run(t, h, "", "nft", "add table "+table+"; add chain "+table+" c { type filter hook forward priority 0; }")
 	}
-	run(t, h, "", "nft", "add table ip6 unhooked; add chain ip6 unhooked c")
-	run(t, h, "", "ip6tables-legacy", "-t", "raw", "-N", "MINE")
+	labtest.Run(t, h, "", "nft", "add table ip6 unhooked; add chain ip6 unhooked c")
+	labtest.Run(t, h, "", "ip6tables-legacy", "-t", "raw", "-N", "MINE")
 	r := check(t, h)
 	if i := item(t, r, "other tables"); !slices.Equal(i.Evidence, []string{"inet mine"}) {
 		t.Errorf("%+v", i)
@@ -95,7 +95,7 @@ func TestOtherTablesAndBackendsAreNamed(t *testing.T) {
 
 func TestPreflightReportsWhatTakingOverMeans(t *testing.T) {
 	load := func(name string) func(*testing.T, *lab.Host) {
-		return func(t *testing.T, h *lab.Host) { run(t, h, readFile(t, fixtures+name), "nft", "-f", "-") }
+		return func(t *testing.T, h *lab.Host) { labtest.Run(t, h, readFile(t, fixtures+name), "nft", "-f", "-") }
 	}
 	legacyRules := func(t *testing.T, h *lab.Host) { iptables(t, h, "legacy") }
 	nftRules := func(t *testing.T, h *lab.Host) { iptables(t, h, "nft") }
@@ -119,7 +119,7 @@ func TestPreflightReportsWhatTakingOverMeans(t *testing.T) {
 		}},
 		{"went back", "kube-proxy (nftables)", "kube-vmap went back", components.Needs, nil, func(t *testing.T, h *lab.Host) {
 			load("nftables.nft")(t, h)
-			run(t, h, `add table inet kube-vmap-takeover { comment "returned at=2026-11-22T18:10:00Z reason=NotReady"; }`+"\n", "nft", "-f", "-")
+			labtest.Run(t, h, `add table inet kube-vmap-takeover { comment "returned at=2026-11-22T18:10:00Z reason=NotReady"; }`+"\n", "nft", "-f", "-")
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestPortOfAnotherProcessIsAProxy(t *testing.T) {
 	}
 	defer file.Close()
 	ctx, end := context.WithCancel(t.Context())
-	other := h.Command(ctx, lookPath(t, "ip"), "monitor") // has the listener, too
+	other := h.Command(ctx, labtest.Path(t, "ip"), "monitor") // has the listener, too
 	other.ExtraFiles = []*os.File{file}
 	if err := other.Start(); err != nil {
 		t.Fatal(err)
@@ -209,7 +209,7 @@ func TestDroppingPolicyNeedsARuleThatAccepts(t *testing.T) {
 			"iptables-nft-restore": tc.want, "ip6tables-nft-restore": tc.want, "iptables-legacy-restore": legacy, "ip6tables-legacy-restore": legacy,
 		} {
 			h := labtest.Alone(t)
-			run(t, h, tc.rules, program)
+			labtest.Run(t, h, tc.rules, program)
 			if i := item(t, check(t, h), "forward policy"); i.Verdict != want {
 				t.Errorf("%s, %s: %+v", tc.name, program, i)
 			}
@@ -221,12 +221,12 @@ func TestDroppingPolicyNeedsARuleThatAccepts(t *testing.T) {
 func TestPreflightChangesNothing(t *testing.T) {
 	h := labtest.Alone(t)
 	iptables(t, h, "nft")
-	run(t, h, readFile(t, fixtures+"nftables.nft"), "nft", "-f", "-")
-	before := run(t, h, "", "nft", "list", "ruleset")
+	labtest.Run(t, h, readFile(t, fixtures+"nftables.nft"), "nft", "-f", "-")
+	before := labtest.Run(t, h, "", "nft", "list", "ruleset")
 	if _, code := command(t, h, nil, "-o", "wide"); code > 1 {
 		t.Errorf("exit code %d", code)
 	}
-	if after := run(t, h, "", "nft", "list", "ruleset"); after != before {
+	if after := labtest.Run(t, h, "", "nft", "list", "ruleset"); after != before {
 		t.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}
 }
@@ -269,13 +269,13 @@ func TestPreflightWithoutRootNamesWhatItCannotSee(t *testing.T) {
 // deploy/preflight does.
 func TestPreflightNeedsOnlyNetAdmin(t *testing.T) {
 	h := labtest.Alone(t)
-	run(t, h, "", "iptables-legacy", "-t", "nat", "-N", "KUBE-SERVICES")
-	run(t, h, "add table ip calico\n", "nft", "-f", "-")
+	labtest.Run(t, h, "", "iptables-legacy", "-t", "nat", "-N", "KUBE-SERVICES")
+	labtest.Run(t, h, "add table ip calico\n", "nft", "-f", "-")
 	path, err := built.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := h.Command(t.Context(), lookPath(t, "setpriv"),
+	cmd := h.Command(t.Context(), labtest.Path(t, "setpriv"),
 		"--bounding-set=-all,+net_admin", "--inh-caps=-all", "--ambient-caps=-all", path, "preflight", "-o", "json")
 	text, _ := cmd.Output() // the exit code depends on the machine
 	var r preflight.Report
@@ -301,7 +301,7 @@ func TestExitCodeIsTheVerdict(t *testing.T) {
 	if text, code := command(t, h, nil); code != 0 || !strings.HasPrefix(text, "NAME ") {
 		t.Errorf("exit code %d:\n%s", code, text)
 	}
-	run(t, h, "*filter\n:FORWARD DROP [0:0]\nCOMMIT\n", "iptables-nft-restore")
+	labtest.Run(t, h, "*filter\n:FORWARD DROP [0:0]\nCOMMIT\n", "iptables-nft-restore")
 	if text, code := command(t, h, nil); code != 1 {
 		t.Errorf("exit code %d:\n%s", code, text)
 	}

@@ -1,9 +1,7 @@
 package matrix
 
 import (
-	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -181,21 +179,7 @@ func (s *scene) otherRules() string {
 // output.
 func (s *scene) command(stdin, name string, args ...string) string {
 	s.t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		path = filepath.Join("/usr/sbin", name) // which is not always in the path of root
-	}
-	if _, err := os.Stat(path); err != nil {
-		labtest.Lacking(s.t, err)
-	}
-	var out, stderr bytes.Buffer
-	cmd := s.Node.Command(s.t.Context(), path, args...)
-	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &stderr
-	if err := cmd.Run(); err != nil {
-		s.t.Fatalf("%s %s: %v\n%s\nof:\n%s", name, strings.Join(args, " "), err, &stderr, stdin)
-	}
-	return out.String()
+	return labtest.Run(s.t, s.Node.Host, stdin, name, args...)
 }
 
 // recorded is a program whose rules are in files of testdata/beside, with their origin:

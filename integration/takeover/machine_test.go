@@ -1,9 +1,7 @@
 package takeover
 
 import (
-	"bytes"
 	"os"
-	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -29,20 +27,7 @@ func newMachine(t *testing.T) *machine {
 // run runs a program on the machine, which must succeed, and returns its output.
 func (m *machine) run(stdin, program string, args ...string) string {
 	m.t.Helper()
-	path, err := exec.LookPath(program)
-	if err != nil {
-		path = "/usr/sbin/" + program // which is not always in the path of root
-	}
-	if _, err := os.Stat(path); err != nil {
-		labtest.Lacking(m.t, err)
-	}
-	var out, stderr bytes.Buffer
-	cmd := m.host.Command(m.t.Context(), path, args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &stderr
-	if err := cmd.Run(); err != nil {
-		m.t.Fatalf("%s %v: %v\n%s\nof:\n%s", program, args, err, &stderr, stdin)
-	}
-	return out.String()
+	return labtest.Run(m.t, m.host, stdin, program, args...)
 }
 
 // A backend is a backend of iptables, as in the names of its tools.

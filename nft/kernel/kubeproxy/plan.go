@@ -50,7 +50,7 @@ func (t Table) Plan() Plan {
 	var p Plan
 	for i, r := range t.Rules {
 		switch {
-		case IsChain(t.Name, r.Chain):
+		case isChain(t.Name, r.Chain):
 			filled[r.Chain] = true
 		case t.Chains[r.Chain] && IsHooked(t.Name, r.Target):
 			p.Unhook = append(p.Unhook, i)
@@ -60,7 +60,7 @@ func (t Table) Plan() Plan {
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Chains)) {
 		switch {
-		case !IsChain(t.Name, name):
+		case !isChain(t.Name, name):
 		case !used[name]:
 			p.Empty = append(p.Empty, name)
 			p.Delete = append(p.Delete, name)
@@ -130,10 +130,10 @@ var chains = map[string]chainNames{
 // with a hash in base32.
 var hashed = regexp.MustCompile(`^(KUBE-(?:SVC|SVL|SEP|FW|EXT)-)[A-Z2-7]{16}$`)
 
-// IsChain reports whether a chain of a table of iptables (nat, filter or mangle)
+// isChain reports whether a chain of a table of iptables (nat, filter or mangle)
 // is kube-proxy's. Chains of kubelet (KUBE-FIREWALL, KUBE-KUBELET-CANARY,
 // KUBE-IPTABLES-HINT) and of other programs that begin with KUBE- are not.
-func IsChain(table, name string) bool {
+func isChain(table, name string) bool {
 	names := chains[table]
 	return slices.Contains(names.hooked, name) || slices.Contains(names.inner, name) ||
 		table == "nat" && hashed.MatchString(name)

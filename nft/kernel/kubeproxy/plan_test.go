@@ -38,7 +38,7 @@ func TestIsKubeProxyChainByTableAndName(t *testing.T) {
 		{"raw", "KUBE-PROXY-CANARY " + svc, false},
 	} {
 		for name := range strings.FieldsSeq(tc.names) {
-			if got := IsChain(tc.table, name); got != tc.want {
+			if got := isChain(tc.table, name); got != tc.want {
 				t.Errorf("%s in %s: %v, want %v", name, tc.table, got, tc.want)
 			}
 		}
