@@ -1,18 +1,14 @@
 package config
 
 import (
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	jsonutil "k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kube-proxy/config/v1alpha1"
 
 	"kube-vmap/sync/manifests"
@@ -34,14 +30,13 @@ func decode(text []byte) (p *v1alpha1.KubeProxyConfiguration, warnings []string,
 	if err != nil {
 		return nil, nil, err
 	}
-	fields, err := readFields(data)
-	if err != nil {
+	if err := checkKind(data); err != nil {
 		return nil, nil, err
 	}
 	p, err = decodeObject(data)
 	strict, unknown := runtime.AsStrictDecodingError(err)
 	if err != nil && !unknown {
-		return nil, nil, fieldErrors(fields, err)
+		return nil, nil, err
 	}
 	doubtful := []error{duplicate}
 	if unknown {
@@ -53,16 +48,17 @@ func decode(text []byte) (p *v1alpha1.KubeProxyConfiguration, warnings []string,
 	return p, warnings, nil
 }
 
-func readFields(data []byte) (fields map[string]any, err error) {
+func checkKind(data []byte) error {
+	var fields map[string]any
 	if err := jsonutil.Unmarshal(data, &fields); err != nil || fields == nil {
-		return nil, errors.New("not a " + kind + ": it has no fields")
+		return errors.New("not a " + kind + ": it has no fields")
 	}
 	want := v1alpha1.SchemeGroupVersion.String()
 	if fields["apiVersion"] != want || fields["kind"] != kind {
-		return nil, fmt.Errorf("apiVersion: %s, kind: %s is not supported; it must be apiVersion: %s, kind: %s",
+		return fmt.Errorf("apiVersion: %s, kind: %s is not supported; it must be apiVersion: %s, kind: %s",
 			textOf(fields["apiVersion"]), textOf(fields["kind"]), want, kind)
 	}
-	return fields, nil
+	return nil
 }
 
 func textOf(value any) string {
@@ -94,29 +90,4 @@ func listErrors(errs []error) string {
 	}
 	slices.Sort(texts)
 	return strings.Join(slices.Compact(texts), "; ")
-}
-
-// fieldErrors decodes each field alone, and returns the errors of those that fail. The
-// error of the whole, which it returns if none fails, may not name its field.
-func fieldErrors(fields map[string]any, whole error) error {
-	values := flatten(fields)
-	var errs []error
-	for _, path := range slices.Sorted(maps.Keys(values)) {
-		if err := decodeAlone(path, values[path]); err != nil {
-			errs = append(errs, field.Invalid(field.NewPath(path), values[path], err.Error()))
-		}
-	}
-	return cmp.Or(errors.Join(errs...), whole)
-}
-
-func decodeAlone(path string, value any) error {
-	names := strings.Split(path, ".")
-	for _, name := range slices.Backward(names) {
-		value = map[string]any{name: value}
-	}
-	data, err := json.Marshal(value)
-	if err != nil {
-		return err
-	}
-	return jsonutil.Unmarshal(data, &v1alpha1.KubeProxyConfiguration{})
 }

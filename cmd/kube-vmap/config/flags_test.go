@@ -3,6 +3,7 @@ package config
 import (
 	"bufio"
 	"cmp"
+	"fmt"
 	"os"
 	"reflect"
 	"slices"
@@ -183,90 +184,63 @@ func TestUsagesShowEveryFlag(t *testing.T) {
 	}
 }
 
-// fieldsOfFlags are flags and the fields that they set.
-var fieldsOfFlags = []struct {
-	arg, field string
-	want       any
-}{
-	{"--kubeconfig=/k", "clientConnection.kubeconfig", "/k"},
-	{"--kube-api-content-type=application/json", "clientConnection.contentType", "application/json"},
-	{"--kube-api-qps=7.5", "clientConnection.qps", 7.5},
-	{"--kube-api-burst=70", "clientConnection.burst", int64(70)},
-	{"--hostname-override= Worker-1 ", "hostnameOverride", "worker-1"},
-	{"--proxy-mode=ipvs", "mode", "ipvs"},
-	{"--proxy-mode=", "mode", "nftables"},
-	{"--masquerade-all", "nftables.masqueradeAll", true},
-	{"--nodeport-addresses=192.0.2.0/24,2001:db8::/32", "nodePortAddresses", []any{"192.0.2.0/24", "2001:db8::/32"}},
-	{"--nodeport-addresses=primary,localhost", "nodePortAddresses", []any{"primary", "localhost"}},
-	{"--nodeport-addresses=", "nodePortAddresses", []any{"primary"}},
-	{"--bind-address=192.0.2.1", "bindAddress", "192.0.2.1"},
-	{"--iptables-sync-period=7s", "nftables.syncPeriod", "7s"},
-	{"--iptables-min-sync-period=7s", "nftables.minSyncPeriod", "7s"},
-	{"--detect-local-mode=NodeCIDR", "detectLocalMode", "NodeCIDR"},
-	{"--detect-local-mode=", "detectLocalMode", "ClusterCIDR"},
-	{"--cluster-cidr=10.244.0.0/16,fd00:10:244::/56", "clusterCIDR", "10.244.0.0/16,fd00:10:244::/56"},
-	{"--pod-bridge-interface=cbr0", "detectLocal.bridgeInterface", "cbr0"},
-	{"--pod-interface-name-prefix=veth", "detectLocal.interfaceNamePrefix", "veth"},
-	{"--healthz-bind-address=127.0.0.1:1", "healthzBindAddress", "127.0.0.1:1"},
-	{"--healthz-port=0", "healthzBindAddress", ""},
-	{"--metrics-bind-address=[::]:1", "metricsBindAddress", "[::]:1"},
-	{"--metrics-port=0", "metricsBindAddress", ""},
-	{"--bind-address-hard-fail", "bindAddressHardFail", true},
-	{"--profiling", "enableProfiling", true},
-	{"--feature-gates=ComponentFlagz=false", "featureGates.ComponentFlagz", false},
-	{"--oom-score-adj=-5", "oomScoreAdj", int64(-5)},
-	{"--conntrack-max-per-core=0", "conntrack.maxPerCore", int64(0)},
-	{"--conntrack-min=7", "conntrack.min", int64(7)},
-	{"--conntrack-tcp-timeout-established=0", "conntrack.tcpEstablishedTimeout", "0s"},
-	{"--conntrack-tcp-timeout-close-wait=7s", "conntrack.tcpCloseWaitTimeout", "7s"},
-	{"--conntrack-tcp-be-liberal", "conntrack.tcpBeLiberal", true},
-	{"--conntrack-udp-timeout=7s", "conntrack.udpTimeout", "7s"},
-	{"--conntrack-udp-timeout-stream=7s", "conntrack.udpStreamTimeout", "7s"},
-	{"--v=7", "logging.verbosity", int64(7)},
-	{"--logging-format=json", "logging.format", "json"},
-	{"--iptables-masquerade-bit=7", "iptables.masqueradeBit", int64(7)},
-	{"--ipvs-sync-period=7s", "ipvs.syncPeriod", "7s"},
-	{"--ipvs-min-sync-period=7s", "ipvs.minSyncPeriod", "7s"},
-	{"--ipvs-scheduler=sh", "ipvs.scheduler", "sh"},
-	{"--ipvs-exclude-cidrs=192.0.2.0/24,2001:db8::/32", "ipvs.excludeCIDRs", []any{"192.0.2.0/24", "2001:db8::/32"}},
-	{"--ipvs-strict-arp", "ipvs.strictARP", true},
-	{"--ipvs-tcp-timeout=7s", "ipvs.tcpTimeout", "7s"},
-	{"--ipvs-tcpfin-timeout=7s", "ipvs.tcpFinTimeout", "7s"},
-	{"--ipvs-udp-timeout=7s", "ipvs.udpTimeout", "7s"},
-	{"--iptables-localhost-nodeports=false", "iptables.localhostNodePorts", false},
-	{"--config-sync-period=7s", "configSyncPeriod", "7s"},
-	{"--show-hidden-metrics-for-version=1.35", "showHiddenMetricsForVersion", "1.35"},
-	{"--vmodule=a=1", "logging.vmodule", []any{map[string]any{"filePattern": "a", "verbosity": int64(1)}}},
-	{"--log-flush-frequency=7s", "logging.flushFrequency", "7s"},
-	{"--log-text-split-stream", "logging.options.text.splitStream", true},
-	{"--log-json-split-stream", "logging.options.json.splitStream", true},
-	{"--log-text-info-buffer-size=4Ki", "logging.options.text.infoBufferSize", "4Ki"},
-	{"--log-json-info-buffer-size=4Ki", "logging.options.json.infoBufferSize", "4Ki"},
+// TestEachFlagSetsItsField gives one flag at a time, with another value than the default: its
+// field changes to that, and no other does, except for addresses of another family.
+func TestEachFlagSetsItsField(t *testing.T) {
+	values := map[string]string{
+		"bool": "true", "int32": "7", "float32": "7", "duration": "7s", "string": "other", "stringSlice": "192.0.2.0/24,2001:db8::/32",
+		"bind-address": "192.0.2.1", "healthz-bind-address": "127.0.0.1:1", "metrics-bind-address": "127.0.0.2:1",
+		"healthz-port": "0", "metrics-port": "0", "proxy-mode": "ipvs", "detect-local-mode": "NodeCIDR",
+		"cluster-cidr": "10.244.0.0/16,fd00:10:244::/56", "feature-gates": "ComponentFlagz=false", "ipvs-scheduler": "sh",
+		"iptables-localhost-nodeports": "false", "logging-format": "json", "v": "7", "vmodule": "a=1",
+		"log-text-info-buffer-size": "4Ki", "log-json-info-buffer-size": "4Ki",
+	}
+	usual := flattened(t, load(t))
+	for name, flag := range ourFlags() {
+		fields := flag.Annotations[fieldKey]
+		if len(fields) == 0 {
+			continue
+		}
+		value := cmp.Or(values[name], values[flag.Value.Type()])
+		got := flattened(t, load(t, "--"+name+"="+value))
+		var changed []string
+		for path := range got {
+			if !reflect.DeepEqual(got[path], usual[path]) {
+				changed = append(changed, path)
+			}
+		}
+		if len(changed) != 1 || !strings.HasPrefix(changed[0], fields[0]) {
+			t.Errorf("--%s=%s sets the fields %v, want %s", name, value, changed, fields[0])
+			continue
+		}
+		is := strings.Trim(strings.ReplaceAll(fmt.Sprint(got[changed[0]]), " ", ","), "[]")
+		if _, port := strings.CutSuffix(name, "-port"); port {
+			value = ""
+		}
+		if want := value[strings.LastIndex(value, "=")+1:]; is != want && name != "vmodule" {
+			t.Errorf("--%s=%s sets %s to %s", name, value, changed[0], is)
+		}
+	}
+	for arg, want := range map[string]string{
+		"--hostname-override= Worker-1 ": "worker-1", "--proxy-mode=": "nftables", "--detect-local-mode=": "ClusterCIDR",
+		"--nodeport-addresses=": "[primary]", "--nodeport-addresses=primary,localhost": "[primary localhost]",
+	} {
+		c := load(t, arg)
+		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+		if got := fmt.Sprint(flattened(t, c)[ourFlags()[name].Annotations[fieldKey][0]]); got != want {
+			t.Errorf("%s sets %s, want %s", arg, got, want)
+		}
+	}
 }
 
-// TestEachFlagSetsItsField gives one flag at a time.
-func TestEachFlagSetsItsField(t *testing.T) {
-	tested := map[string]bool{}
-	for _, test := range fieldsOfFlags {
-		name, _, _ := strings.Cut(strings.TrimPrefix(test.arg, "--"), "=")
-		tested[name] = true
-		c := load(t, test.arg)
-		got, err := flattenConfig(&c.Proxy)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !reflect.DeepEqual(got[test.field], test.want) {
-			t.Errorf("%s: %s is %#v, want %#v", test.arg, test.field, got[test.field], test.want)
-		}
-		if fields := ourFlags()[name].Annotations[fieldKey]; !slices.Contains(fields, strings.TrimSuffix(test.field, ".ComponentFlagz")) {
-			t.Errorf("--%s says it sets %v", name, fields)
-		}
+// flattened returns the fields of a configuration by their paths.
+func flattened(t *testing.T, c *Config) map[string]any {
+	t.Helper()
+	fields, err := flattenConfig(&c.Proxy)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name, flag := range ourFlags() {
-		if len(flag.Annotations[fieldKey]) > 0 && !tested[name] {
-			t.Errorf("--%s is not tested", name)
-		}
-	}
+	return fields
 }
 
 func TestFlagsSetServerAddresses(t *testing.T) {
