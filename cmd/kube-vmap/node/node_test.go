@@ -151,32 +151,6 @@ func TestLimitGrowsWithTheCPUsUpToACap(t *testing.T) {
 	}
 }
 
-func TestReadOnlySysctlsThatFitAreNoError(t *testing.T) {
-	larger := with(fitting(), "max", "262144")
-	for _, errno := range []unix.Errno{unix.EROFS, unix.EACCES, unix.EPERM} {
-		for _, values := range []map[string]string{fitting(), larger} {
-			m := newMachine(t, values)
-			m.forbid(errno)
-			if err := m.setConntrack(defaults); err != nil {
-				t.Errorf("%v, limit %s: %v", errno, values["max"], err)
-			}
-		}
-	}
-}
-
-func TestUnfitReadOnlySysctlsAreLoggedWithContinueOnError(t *testing.T) {
-	for _, errno := range []unix.Errno{unix.EROFS, unix.EACCES, unix.EPERM, unix.EINVAL} {
-		m := newMachine(t, with(fitting(), "tcp_timeout_established", "432000"))
-		m.forbid(errno)
-		m.continueOnError = true
-		err := m.setConntrack(defaults)
-		logged := strings.Contains(m.log.String(), "level=ERROR") && strings.Contains(m.log.String(), "--init-only")
-		if wrong := errno == unix.EINVAL; (err != nil) != wrong || logged == wrong {
-			t.Errorf("%v: error %v, log %s", errno, err, m.log.String())
-		}
-	}
-}
-
 func TestErrorsGiveReasonAndRemedy(t *testing.T) {
 	const established, closeWait = "net.netfilter.nf_conntrack_tcp_timeout_established", "net.netfilter.nf_conntrack_tcp_timeout_close_wait"
 	missing := fitting()
@@ -225,30 +199,36 @@ func TestErrorsGiveReasonAndRemedy(t *testing.T) {
 	}
 }
 
-func TestUnwritableLimitsAreSkippedWithALogLine(t *testing.T) {
-	m := newMachine(t, with(with(fitting(), "max", "r65536"), "buckets", "r16384"))
-	if err := m.setConntrack(defaults); err != nil {
-		t.Error(err)
-	}
-	line := m.log.String()
-	if strings.Count(line, "\n") != 1 || len(m.writes) > 0 {
-		t.Errorf("wrote %v, and logged\n%s", m.writes, line)
-	}
-	for _, word := range []string{"level=WARN", "nf_conntrack_max", "65536", "131072", "host's network namespace"} {
-		if !strings.Contains(line, word) {
-			t.Errorf("the log does not say %q: %s", word, line)
+// TestSysctlsThatMayNotBeWritten has what is only logged, and what ends the process.
+func TestSysctlsThatMayNotBeWritten(t *testing.T) {
+	host := with(with(fitting(), "max", "r65536"), "buckets", "r16384")
+	for _, tc := range []struct {
+		name            string
+		values          map[string]string
+		continueOnError bool
+		level, log      string // empty if nothing is logged
+	}{
+		{"all fit", fitting(), false, "", ""},
+		{"a larger limit", with(fitting(), "max", "262144"), false, "", ""},
+		{"few buckets", with(fitting(), "buckets", "16384"), false, "WARN", "nf_conntrack_buckets is 16384"},
+		{"the host's limit", host, false, "WARN", "only the host's network namespace can change it\" name=net.netfilter.nf_conntrack_max value=65536 configured=131072"},
+		{"a timeout", with(fitting(), "tcp_timeout_established", "432000"), true, "ERROR", "--init-only"},
+	} {
+		for _, errno := range []unix.Errno{unix.EROFS, unix.EACCES, unix.EPERM} {
+			m := newMachine(t, tc.values)
+			m.forbid(errno)
+			m.continueOnError = tc.continueOnError
+			err, log := m.setConntrack(defaults), m.log.String()
+			if err != nil || strings.Count(log, "level=") != min(1, len(tc.log)) || !strings.Contains(log, tc.log) || !strings.Contains(log, tc.level) {
+				t.Errorf("%s, %v: error %v, log %s", tc.name, errno, err, log)
+			}
 		}
 	}
-}
-
-func TestTooFewHashBucketsAreAWarning(t *testing.T) {
-	m := newMachine(t, with(fitting(), "buckets", "16384"))
-	m.forbid(unix.EROFS)
-	if err := m.setConntrack(defaults); err != nil {
-		t.Error(err)
-	}
-	if line := m.log.String(); !strings.Contains(line, "level=WARN") || !strings.Contains(line, "nf_conntrack_buckets is 16384") {
-		t.Errorf("log: %s", line)
+	m := newMachine(t, with(fitting(), "tcp_timeout_established", "432000"))
+	m.forbid(unix.EINVAL)
+	m.continueOnError = true
+	if err := m.setConntrack(defaults); err == nil || strings.Contains(m.log.String(), "level=ERROR") {
+		t.Errorf("of an invalid value: error %v, log %s", err, &m.log)
 	}
 }
 
