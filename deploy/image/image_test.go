@@ -35,25 +35,6 @@ var (
 	system = flag.String("os", "linux darwin windows", "build kubectl-vmap for these systems")
 )
 
-func TestManifestsUseTheBuiltImage(t *testing.T) {
-	image := regexp.MustCompile(`image: (\S*kube-vmap\S*)`)
-	for _, file := range []string{"base/daemonset.yaml", "base/cleanup.yaml"} {
-		asked := image.FindAllStringSubmatch(read(t, "..", file), -1)
-		if len(asked) == 0 {
-			t.Errorf("%s does not use our image", file)
-		}
-		for _, a := range asked {
-			if a[1] != "localhost/kube-vmap:latest" {
-				t.Errorf("%s uses %s", file, a[1])
-			}
-		}
-	}
-	const site = "- name: localhost/kube-vmap\n  newName: localhost/kube-vmap\n  newTag: latest\n"
-	if got := read(t, "..", "site", "kustomization.yaml"); !strings.Contains(got, site) {
-		t.Errorf("site lacks\n%s", site)
-	}
-}
-
 // TestImage makes a release, with settings of Go stored that would make other files. Whether two
 // trees give the same bytes is checked by .ci/release.
 func TestImage(t *testing.T) {

@@ -94,9 +94,7 @@ func TestOtherTablesAndBackendsAreNamed(t *testing.T) {
 }
 
 func TestPreflightReportsWhatTakingOverMeans(t *testing.T) {
-	load := func(name string) func(*testing.T, *lab.Host) {
-		return func(t *testing.T, h *lab.Host) { labtest.Run(t, h, readFile(t, fixtures+name), "nft", "-f", "-") }
-	}
+	nftables := func(t *testing.T, h *lab.Host) { labtest.Run(t, h, nftablesMode, "nft", "-f", "-") }
 	legacyRules := func(t *testing.T, h *lab.Host) { iptables(t, h, "legacy") }
 	nftRules := func(t *testing.T, h *lab.Host) { iptables(t, h, "nft") }
 	for _, tc := range []struct {
@@ -105,10 +103,10 @@ func TestPreflightReportsWhatTakingOverMeans(t *testing.T) {
 		processes          []string
 		prepare            func(*testing.T, *lab.Host)
 	}{
-		{"nftables, left over", "kube-proxy (nftables)", "left over: ", components.Fine, nil, load("nftables.nft")},
-		{"nftables, running", "kube-proxy (nftables)", "runs (process 3): kube-vmap waits", components.Fine, []string{"kube-proxy"}, load("nftables.nft")},
+		{"nftables, left over", "kube-proxy (nftables)", "left over: ", components.Fine, nil, nftables},
+		{"nftables, running", "kube-proxy (nftables)", "runs (process 3): kube-vmap waits", components.Fine, []string{"kube-proxy"}, nftables},
 		{"nftables, suspended", "kube-proxy (nftables)", "suspended: ", components.Fine, nil, func(t *testing.T, h *lab.Host) {
-			load("nftables.nft")(t, h)
+			nftables(t, h)
 			suspend(t, h)
 		}},
 		{"iptables-nft, left over", "kube-proxy (iptables-nft)", "left over: ", components.Fine, nil, nftRules},
@@ -118,7 +116,7 @@ func TestPreflightReportsWhatTakingOverMeans(t *testing.T) {
 			suspend(t, h)
 		}},
 		{"went back", "kube-proxy (nftables)", "kube-vmap went back", components.Needs, nil, func(t *testing.T, h *lab.Host) {
-			load("nftables.nft")(t, h)
+			nftables(t, h)
 			labtest.Run(t, h, `add table inet kube-vmap-takeover { comment "returned at=2026-11-22T18:10:00Z reason=NotReady"; }`+"\n", "nft", "-f", "-")
 		}},
 	} {
@@ -221,7 +219,7 @@ func TestDroppingPolicyNeedsARuleThatAccepts(t *testing.T) {
 func TestPreflightChangesNothing(t *testing.T) {
 	h := labtest.Alone(t)
 	iptables(t, h, "nft")
-	labtest.Run(t, h, readFile(t, fixtures+"nftables.nft"), "nft", "-f", "-")
+	labtest.Run(t, h, nftablesMode, "nft", "-f", "-")
 	before := labtest.Run(t, h, "", "nft", "list", "ruleset")
 	if _, code := command(t, h, nil, "-o", "wide"); code > 1 {
 		t.Errorf("exit code %d", code)

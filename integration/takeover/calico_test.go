@@ -37,7 +37,7 @@ func seesNFTablesMode(m *machine) (bool, error) {
 // suspended, resumed, suspended again and removed.
 func TestCalicoSeesNFTablesModeAllTheTime(t *testing.T) {
 	m := newMachine(t)
-	m.run(readFile(t, "testdata/nftables.nft"), "nft", "-f", "-")
+	m.run(nftablesMode(t), "nft", "-f", "-")
 	ctx, cancel := context.WithCancel(t.Context())
 	var felix errgroup.Group
 	looks := 0

@@ -1,8 +1,12 @@
 package takeover
 
 import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -114,10 +118,44 @@ func (m *machine) onHost(fn func() error) {
 	}
 }
 
+// read returns rules of a family. Those of IPv6 that were not recorded are translated.
 func read(t *testing.T, name string, f model.Family) string {
 	t.Helper()
-	return readFile(t, "testdata/"+name+"."+nft.FamilyName(f))
+	path := "testdata/" + name + "." + nft.FamilyName(f)
+	if _, err := os.Stat(path); err != nil {
+		return toIPv6(read(t, name, model.IPv4))
+	}
+	return readFile(t, path)
 }
+
+// nftablesMode returns kube-proxy's tables of nftables mode.
+func nftablesMode(t *testing.T) string {
+	t.Helper()
+	text := readFile(t, "testdata/nftables.nft")
+	return text + toIPv6(text)
+}
+
+// toIPv6 translates rules of IPv4: each address to one that ends with it.
+func toIPv6(text string) string {
+	text = strings.NewReplacer("table ip ", "table ip6 ", "ipv4_addr", "ipv6_addr", "ip saddr", "ip6 saddr", "ip daddr", "ip6 daddr",
+		"dnat ip to", "dnat ip6 to", "--match-set KUBE-", "--match-set KUBE-6-").Replace(text)
+	return ipv4Addresses.ReplaceAllStringFunc(text, func(s string) string {
+		addr, rest, _ := strings.Cut(s[1:], ":")
+		ip, bits, isRange := strings.Cut(addr, "/")
+		b := netip.MustParseAddr(ip).As4()
+		out := fmt.Sprintf("2001:db8:a:b:c:d:%x:%x", binary.BigEndian.Uint16(b[:2]), binary.BigEndian.Uint16(b[2:]))
+		switch {
+		case isRange:
+			n, _ := strconv.Atoi(bits) // digits
+			out += fmt.Sprint("/", 96+n)
+		case rest != "":
+			out = "[" + out + "]:" + rest
+		}
+		return s[:1] + out
+	})
+}
+
+var ipv4Addresses = regexp.MustCompile(`\s\d+\.\d+\.\d+\.\d+(/\d+|:\d+)?`)
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()

@@ -42,7 +42,7 @@ func TestOnlyKubeProxyIsRemovedFromNftables(t *testing.T) {
 			),
 		},
 		{
-			"nftables", func(m *machine) { m.run(readFile(m.t, "testdata/nftables.nft"), "nft", "-f", "-") },
+			"nftables", func(m *machine) { m.run(nftablesMode(m.t), "nft", "-f", "-") },
 			families("table F kube-proxy"),
 		},
 	} {

@@ -30,7 +30,7 @@ func TestRunningProxyIsNotTouched(t *testing.T) {
 		reason  string
 	}{
 		"nftables": {
-			backend: nftBackend, load: func(m *machine) { m.run(readFile(m.t, "testdata/nftables.nft"), "nft", "-f", "-") },
+			backend: nftBackend, load: func(m *machine) { m.run(nftablesMode(m.t), "nft", "-f", "-") },
 			at: []string{"[::]:10256"}, reason: "port 10256 is in use",
 		},
 		"iptables-nft": {

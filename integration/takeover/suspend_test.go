@@ -55,7 +55,7 @@ var nftModes = []struct {
 	// parts is the number of parts of each family.
 	parts int
 }{
-	{"nftables", true, func(m *machine) { m.run(readFile(m.t, "testdata/nftables.nft"), "nft", "-f", "-") }, 8},
+	{"nftables", true, func(m *machine) { m.run(nftablesMode(m.t), "nft", "-f", "-") }, 8},
 	{"iptables", false, func(m *machine) { m.loadKubeProxy(nftBackend, "iptables") }, 6},
 	// Without its device, ipvs mode shows as iptables mode.
 	{"ipvs", false, func(m *machine) { m.addIPSets(); m.loadKubeProxy(nftBackend, "ipvs") }, 6},
@@ -99,7 +99,7 @@ func TestMarkerIsNoLeftover(t *testing.T) {
 	m := newMachine(t)
 	m.loadForeign(nftBackend)
 	before := m.listing(nftBackend)
-	m.run(readFile(t, "testdata/nftables.nft"), "nft", "-f", "-")
+	m.run(nftablesMode(t), "nft", "-f", "-")
 	if _, err := kubeproxy.Remove(kubeproxy.Config{NetNS: m.host.FD(), Marker: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestLongChainsAreSuspended(t *testing.T) {
 func TestOneFamilyIsSuspendedAndMarked(t *testing.T) {
 	for _, f := range model.Families {
 		m := newMachine(t)
-		m.run(readFile(t, "testdata/nftables.nft")+"delete table "+nft.FamilyName(model.Families[1-f])+" kube-proxy\n", "nft", "-f", "-")
+		m.run(nftablesMode(t)+"delete table "+nft.FamilyName(model.Families[1-f])+" kube-proxy\n", "nft", "-f", "-")
 		before := m.listing(nftBackend)
 		m.apply(m.find().Suspend())
 		if found := m.find(); len(found.Suspended()) != 8 || found.Suspended()[0].Family != f {
