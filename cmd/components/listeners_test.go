@@ -42,20 +42,18 @@ func TestOwnPortsAreNotForeign(t *testing.T) {
 		}
 		check(t, []uint16{port, c.LocalAddr().(*net.TCPAddr).AddrPort().Port()})
 		c.Close()
-		l.Close()
-		check(t, []uint16{port})
 	}
 }
 
-// TestPortsOfAnotherProcessAreForeignUntilItEnds passes a listener to another process.
-func TestPortsOfAnotherProcessAreForeignUntilItEnds(t *testing.T) {
+// TestPortsOfAnotherProcessAreForeign passes a listener to another process. When that has ended,
+// some other program may have the port.
+func TestPortsOfAnotherProcessAreForeign(t *testing.T) {
 	for _, address := range addresses {
 		l, port := listen(t, address)
 		_, own := listen(t, address)
 		end := handOver(t, l)
 		check(t, []uint16{own, port}, port)
 		end()
-		check(t, []uint16{own, port})
 	}
 }
 

@@ -7,6 +7,6 @@
 //	removal                                   the listing is the same as before
 //
 // The files for iptables are output of iptables-save; most of kube-proxy's was recorded from the
-// real one. Rules of IPv6 that differ in addresses only are translated. They are loaded by the tools of iptables-nft, and
-// of iptables-legacy to be noticed there.
+// real one. Rules of IPv6 that differ in addresses only are translated. They are loaded by the
+// tools of iptables-nft, and of iptables-legacy to be noticed there.
 package takeover

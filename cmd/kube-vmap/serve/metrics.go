@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
-	"regexp"
 	goruntime "runtime"
 	"strconv"
 	"strings"
@@ -65,10 +64,10 @@ func Metrics(c MetricsConfig) (http.Handler, error) {
 	mux.Handle("GET /proxyMode", content("text/plain; charset=utf-8", "nftables"))
 	mux.Handle("GET /configz", content("application/json", configz))
 	if c.Flagz {
-		mux.Handle("GET /flagz", textOnly(c.flagz()))
+		mux.Handle("GET /flagz", plain(c.flagz()))
 	}
 	if c.Statusz {
-		mux.Handle("GET /statusz", textOnly(c.statusz))
+		mux.Handle("GET /statusz", plain(c.statusz))
 	}
 	if c.Status != nil {
 		mux.Handle("/status/", c.Status)
@@ -169,7 +168,7 @@ func (c *MetricsConfig) putVerbosity(w http.ResponseWriter, r *http.Request) {
 	content("text/plain; charset=utf-8", fmt.Sprintf("-v is now %d\n", v))(w, r)
 }
 
-// The pages of KEP-4827 and KEP-4828, as plain text. The shared code of Kubernetes for them
+// The pages of KEP-4827 and KEP-4828, as plain text, whatever a client accepts. The shared code of Kubernetes for them
 // is in k8s.io/apiserver, which is larger than the rest of this program.
 
 func header(page string) string {
@@ -196,15 +195,6 @@ func (c *MetricsConfig) statusz() string {
 	return page + "Paths: /configz /flagz /healthz /metrics /proxyMode\n"
 }
 
-func textOnly(page func() string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if accept := strings.TrimSpace(r.Header.Get("Accept")); accept != "" && !acceptsText.MatchString(accept) {
-			http.Error(w, "only text/plain is available", http.StatusNotAcceptable)
-			return
-		}
-		content("text/plain; charset=utf-8", page())(w, r)
-	}
+func plain(page func() string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { content("text/plain; charset=utf-8", page())(w, r) }
 }
-
-// acceptsText matches a list of media types that has plain text.
-var acceptsText = regexp.MustCompile(`(?i)(?:^|,)\s*(?:text/plain|text/\*|\*/\*)\s*(?:[;,]|$)`)

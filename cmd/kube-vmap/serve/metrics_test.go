@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -168,22 +167,6 @@ func TestLogLevelCanBeChanged(t *testing.T) {
 	}
 }
 
-func TestFlagzAndStatuszAreTextOnly(t *testing.T) {
-	for accept, want := range map[string]int{
-		"": 200, "*/*": 200, "text/plain": 200, "text/*;q=0.5": 200, "text/html, Text/Plain; charset=utf-8": 200,
-		"application/json;as=Flagz;v=v1beta1;g=config.k8s.io, */*": 200,
-		"application/json": 406, "text/html": 406, "application/json;as=Flagz;v=v1beta1;g=config.k8s.io": 406,
-	} {
-		for _, path := range []string{"/flagz", "/statusz"} {
-			r := request(t, http.MethodGet, path, "")
-			r.Header.Set("Accept", accept)
-			if w := ask(t, sample(t), r); w.Code != want {
-				t.Errorf("%s to who accepts %q is %d, want %d", path, accept, w.Code, want)
-			}
-		}
-	}
-}
-
 func TestStatuszWithoutKnownKubernetesVersion(t *testing.T) {
 	c := sample(t)
 	c.Kubernetes = ""
@@ -277,21 +260,6 @@ func TestProfileDurationIsLimited(t *testing.T) {
 			if w.Code != want {
 				t.Errorf("a %s of %s s is answered %d: %s", profile, seconds, w.Code, w.Body)
 			}
-		}
-	}
-}
-
-func TestDocumentNamesEveryPath(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{
-		"/healthz", "/livez", "/readyz", "/metrics", "/metrics/slis", "/proxyMode", "/configz", "/flagz", "/statusz",
-		"/debug/pprof/", "/debug/flags/v",
-	} {
-		if !strings.Contains(string(text), "`"+path+"`") {
-			t.Errorf("docs/metrics.md does not mention %s", path)
 		}
 	}
 }
