@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -81,17 +81,11 @@ func asked(t *testing.T, l *lab.Lab, at netip.AddrPort, body string, serves bool
 		return
 	}
 	// The ports open after the rules are committed.
-	for start := time.Now(); ; <-time.After(10 * time.Millisecond) {
+	eventually.Succeeds(t, "the response of "+at.String(), func() error {
 		got, err := l.Outside.Get("http://"+at.String()+"/healthz", answer)
-		if err == nil && got == body {
-			return
+		if err == nil && got != body {
+			err = fmt.Errorf("got %s, want %s", got, body)
 		}
-		if time.Since(start) > patience {
-			t.Errorf("%s responds %s, %v; want %s", at, got, err, body)
-			return
-		}
-	}
+		return err
+	})
 }
-
-// patience is how long the ports may take to open.
-const patience = 5 * time.Second

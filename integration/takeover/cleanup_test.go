@@ -1,18 +1,14 @@
 package takeover
 
 import (
-	"context"
 	"fmt"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/integration/clients"
 	"kube-vmap/integration/daemon"
-	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
@@ -44,14 +40,7 @@ func TestCleanupNeedsRulesThatServeInstead(t *testing.T) {
 			p := newProbationer(t)
 			tc.load(p)
 			p.awaitAnswers()
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			var clients errgroup.Group
-			for _, w := range daemon.Transports() {
-				for _, from := range []*lab.Host{p.lab.Pods[2].Host, p.lab.Node.Host, p.lab.Outside} {
-					clients.Go(func() error { return p.askWebAllTheTime(ctx, from, w) })
-				}
-			}
+			load := clients.Start(t, p.lab, p.services[:1], clients.Options{Pod: p.lab.Pods[2], Pace: 20 * time.Millisecond, AllFlows: true})
 			p.start().Stop()
 			tc.spoil(p)
 			p.refuses("with rules that lead nowhere", "4 of 4 addresses do not answer through kube-proxy's rules, such as default/")
@@ -62,10 +51,7 @@ func TestCleanupNeedsRulesThatServeInstead(t *testing.T) {
 			}
 			p.expect("after the cleanup", nftBackend, true, false, false, "")
 			p.start("--probation=1s", "--kube-proxy-marker=never").AwaitMessage(removedMessage)
-			stop()
-			if err := clients.Wait(); err != nil {
-				t.Error(err)
-			}
+			load.Stop(t, 100)
 		})
 	}
 }
@@ -105,20 +91,6 @@ func (p *probationer) editIPTables(verb string) {
 	for _, f := range model.Families {
 		p.machine.loadIPTables(nftBackend, f, "*nat\n"+nat[f]+"COMMIT\n")
 	}
-}
-
-func (p *probationer) askWebAllTheTime(ctx context.Context, from *lab.Host, w daemon.Transport) error {
-	for ctx.Err() == nil {
-		a, err := from.AskFresh(w.Protocol, netip.Addr{}, p.services[0].ClusterAddrPort(w.Family), patience)
-		if err == nil && a.Outcome != lab.Answered {
-			err = fmt.Errorf("%s from %s at %s: %s", w, from, time.Now().UTC().Format(time.StampMicro), a)
-		}
-		if err != nil {
-			return err
-		}
-		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // leaves the machine to others; nothing waits for it
-	}
-	return nil
 }
 
 // refuses checks that a cleanup is refused, by both of its forms.

@@ -36,11 +36,8 @@ type probationer struct {
 	services []daemon.Service
 }
 
-// patience is enough for an answer, silence for the absence of one.
-const (
-	patience = 3 * time.Second
-	silence  = 100 * time.Millisecond
-)
+// silence is how long there must be no answer.
+const silence = 100 * time.Millisecond
 
 // kubernetesPort is the port of the endpoints of the Service that the tests make fail.
 const kubernetesPort = daemon.TargetPort + 1

@@ -106,13 +106,8 @@ func TestDefaultsAreKubeProxysExceptThese(t *testing.T) {
 		want[path] = other
 	}
 	for name, args := range map[string][]string{"flags": nil, "file": {"--config", write(t, header)}} {
-		c := load(t, args...)
-		text, err := yaml.Marshal(c.Proxy)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var fields map[string]any
-		if err := yaml.Unmarshal(text, &fields); err != nil {
+		if err := yaml.Unmarshal([]byte(written(t, load(t, args...))), &fields); err != nil {
 			t.Fatal(err)
 		}
 		if got := flatten(fields); !reflect.DeepEqual(got, want) {

@@ -2,11 +2,8 @@ package config
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 )
 
@@ -18,36 +15,6 @@ func written(t *testing.T, c *Config) string {
 		t.Fatal(err)
 	}
 	return b.String()
-}
-
-func TestWrittenConfigHasKindAndEveryField(t *testing.T) {
-	text := written(t, load(t))
-	reference, err := os.ReadFile("testdata/kube-proxy.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := names(text), names(string(reference)); !slices.Equal(got, want) {
-		t.Errorf("got %v\nwant %v", got, want)
-	}
-	data, err := json.Marshal(load(t).Proxy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{`"kind":"KubeProxyConfiguration"`, `"apiVersion":"kubeproxy.config.k8s.io/v1alpha1"`, `"mode":"nftables"`} {
-		if !strings.Contains(string(data), want) {
-			t.Errorf("%s is not in %s", want, data)
-		}
-	}
-}
-
-// names returns the names of the fields in YAML.
-func names(text string) []string {
-	var out []string
-	for line := range strings.Lines(text) {
-		name, _, _ := strings.Cut(line, ":")
-		out = append(out, strings.TrimRight(name, "\n"))
-	}
-	return out
 }
 
 func TestUnwritableSettingsAreAWarning(t *testing.T) {
