@@ -46,25 +46,23 @@ func TestProcessesAreFoundByName(t *testing.T) {
 	}
 }
 
-// TestProcessesOfOtherNetworksDoNotCount has the links to namespaces as proc has them.
-func TestProcessesOfOtherNetworksDoNotCount(t *testing.T) {
-	proc := t.TempDir()
-	for pid, network := range map[string]string{"thread-self": "net:[1]", "17": "net:[2]", "18": "net:[1]", "19": "net:[2]", "20": ""} {
-		name := "kube-proxy"
-		if pid == "19" {
-			name = "ztunnel" // runs in a pod
-		}
-		write(t, proc, pid+"/comm", name)
-		if err := os.Mkdir(filepath.Join(proc, pid, "ns"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if network == "" {
-			continue // not visible
-		}
-		if err := os.Symlink(network, filepath.Join(proc, pid, "ns", "net")); err != nil {
+// inNetwork adds processes with links to their network namespaces, as proc has them.
+func inNetwork(t *testing.T, proc, network string, names map[string]string) {
+	t.Helper()
+	for pid, name := range names {
+		write(t, proc, pid+"/comm", name+"\n")
+		dir := filepath.Join(proc, pid, "ns")
+		if err := errors.Join(os.Mkdir(dir, 0o755), os.Symlink(network, filepath.Join(dir, "net"))); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+func TestProcessesOfOtherNetworksDoNotCount(t *testing.T) {
+	proc := t.TempDir()
+	inNetwork(t, proc, "net:[1]", map[string]string{"thread-self": "test", "18": "kube-proxy"})
+	inNetwork(t, proc, "net:[2]", map[string]string{"17": "kube-proxy", "19": "ztunnel"}) // which runs in a pod
+	write(t, proc, "20/comm", "kube-proxy")                                               // whose network is not visible
 	n := &Node{}
 	_ = n.readProcesses(proc) // there is no kthreadd
 	found := Find(n)
@@ -92,12 +90,8 @@ func TestProcessesOfANodeThatIsAContainerAreAll(t *testing.T) {
 		known   bool
 	}{"kubelet": {"net:[1]", true}, "containerd-shim": {"net:[1]", true}, "dockerd": {"net:[2]", false}} {
 		proc := t.TempDir()
-		for pid, network := range map[string]string{"thread-self": "net:[1]", "1": "net:[1]", "90": test.network} {
-			write(t, proc, pid+"/comm", map[string]string{"1": "systemd\n", "90": name + "\n"}[pid])
-			if err := errors.Join(os.Mkdir(filepath.Join(proc, pid, "ns"), 0o755), os.Symlink(network, filepath.Join(proc, pid, "ns", "net"))); err != nil {
-				t.Fatal(err)
-			}
-		}
+		inNetwork(t, proc, "net:[1]", map[string]string{"thread-self": "test", "1": "systemd"})
+		inNetwork(t, proc, test.network, map[string]string{"90": name})
 		n := &Node{}
 		if err := n.readProcesses(proc); (err == nil) != test.known || n.Nested != test.known {
 			t.Errorf("%s: %v, %+v", name, err, n)

@@ -82,7 +82,8 @@ func (n *node) other(ports []uint16) string {
 	case len(used) > 1:
 		return fmt.Sprintf("ports %d are in use", used)
 	}
-	return n.otherProcess("/proc")
+	all, _ := components.ReadProcesses("/proc") // a container sees its own only
+	return n.otherProcess(all)
 }
 
 // legacy returns where kube-proxy's rules of iptables-legacy are; empty if there are none.
@@ -96,10 +97,9 @@ func (n *node) legacy() string {
 	return ""
 }
 
-// otherProcess returns which process of a proc file system is a kube-proxy of this node; empty
-// if none is. Only one in our network namespace is: the machine may have more nodes.
-func (n *node) otherProcess(proc string) string {
-	all, _ := components.ReadProcesses(proc) // a container sees its own only
+// otherProcess returns which process is a kube-proxy of this node; empty if none is. Only one in
+// our network namespace is: the machine may have more nodes.
+func (n *node) otherProcess(all []components.Process) string {
 	for _, p := range all {
 		switch {
 		case p.Name != components.KubeProxy || p.Elsewhere:

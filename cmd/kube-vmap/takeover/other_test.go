@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kube-vmap/cmd/components"
 )
 
 // TestOtherProxyMustBeGoneTwiceInARow has the results of each poll.
@@ -33,37 +33,25 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestOnlyAKubeProxyOfOurNetworkNamespaceIsThisNodes has processes of a proc file system.
 func TestOnlyAKubeProxyOfOurNetworkNamespaceIsThisNodes(t *testing.T) {
-	for _, tc := range []struct{ name, namespace, want string }{
-		{"kube-proxy", "net:[1]", "process 7 is a kube-proxy"},
-		{"kube-proxy", "net:[2]", ""},
-		{"kube-proxy", "", ""}, // cannot be read
-		{"other", "net:[1]", ""},
+	for _, tc := range []struct {
+		process components.Process
+		want    string
+		logged  int
+	}{
+		{components.Process{PID: 7, Name: "kube-proxy", Here: true}, "process 7 is a kube-proxy", 0},
+		{components.Process{PID: 7, Name: "kube-proxy", Elsewhere: true}, "", 0},
+		{components.Process{PID: 7, Name: "kube-proxy"}, "", 1},
+		{components.Process{PID: 7, Name: "other", Here: true}, "", 0},
 	} {
-		proc := t.TempDir()
-		for process, namespace := range map[string]string{"thread-self": "net:[1]", "7": tc.namespace} {
-			if err := os.MkdirAll(filepath.Join(proc, process, "ns"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(proc, process, "comm"), []byte(tc.name+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if namespace == "" {
-				continue
-			}
-			if err := os.Symlink(namespace, filepath.Join(proc, process, "ns", "net")); err != nil {
-				t.Fatal(err)
-			}
-		}
 		var log bytes.Buffer
 		n := &node{Config: Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}
 		for range 2 {
-			if got := n.otherProcess(proc); got != tc.want {
+			if got := n.otherProcess([]components.Process{tc.process}); got != tc.want {
 				t.Errorf("%+v: other proxy %q", tc, got)
 			}
 		}
-		if unknown := strings.Count(log.String(), "cannot be read"); unknown != 0 != (tc.namespace == "") || unknown > 1 {
+		if unknown := strings.Count(log.String(), "cannot be read"); unknown != tc.logged {
 			t.Errorf("%+v: log\n%s", tc, &log)
 		}
 	}
