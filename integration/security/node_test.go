@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -66,12 +67,10 @@ func reachable(t *testing.T, h *lab.Node, addr string) {
 	if to.Addr().IsUnspecified() {
 		to = netip.AddrPortFrom(netip.IPv6Loopback(), to.Port())
 	}
-	for range 200 {
-		if got, err := h.Ask(model.TCP, to, silence); err == nil && got.Outcome != lab.Refused {
-			return
-		}
-	}
-	t.Errorf("no socket listens on %s", addr)
+	eventually.Holds(t, "a socket listens on "+addr, func() bool {
+		got, err := h.Ask(model.TCP, to, silence)
+		return err == nil && got.Outcome != lab.Refused
+	})
 }
 
 // sockets returns the host's sockets that receive packets from anywhere, sorted: listening
