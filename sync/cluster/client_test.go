@@ -78,7 +78,7 @@ func TestClientUsesKubeconfigAndMaster(t *testing.T) {
 func TestClientReadsVersionAndKubelets(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		const node = `{"apiVersion":"v1","kind":"Node","status":{"addresses":[{"type":"Hostname","address":"192.0.2.7"},
+		const node = `{"apiVersion":"v1","kind":"Node","status":{"addresses":[{"type":"ExternalIP","address":"192.0.2.7"},
 {"type":"InternalIP","address":"192.0.2.1"},{"type":"InternalIP","address":"2001:db8::1"}],"daemonEndpoints":{"kubeletEndpoint":{%s}}}}`
 		switch r.URL.Path {
 		case "/version":

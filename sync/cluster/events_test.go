@@ -13,17 +13,9 @@ import (
 // pod CIDRs when the source stops waiting for them.
 func TestNodeIsQueuedBeforeWaitersContinue(t *testing.T) {
 	o, p := newOwnNode("node-1"), newEventQueue()
-	closed := func(c chan struct{}) bool {
-		select {
-		case <-c:
-			return true
-		default:
-			return false
-		}
-	}
 	s := newStore("Node", nodeConverter("node-1"), func(n objectName, value any) sync.Event {
 		e := o.event(n, value)
-		if closed(o.found) || closed(o.hasPodRanges) {
+		if isClosed(o.found) || isClosed(o.hasPodRanges) {
 			t.Error("found or hasPodRanges is closed before the event is queued")
 		}
 		return e
@@ -36,7 +28,7 @@ func TestNodeIsQueuedBeforeWaitersContinue(t *testing.T) {
 	if err := s.Update(node); err != nil {
 		t.Fatal(err)
 	}
-	if !closed(o.found) || !closed(o.hasPodRanges) {
+	if !isClosed(o.found) || !isClosed(o.hasPodRanges) {
 		t.Error("found or hasPodRanges is not closed")
 	}
 	if events := p.take(); len(events) != 1 || !events[0].(sync.SetNode).Node.PodCIDRs[0].IsValid() {

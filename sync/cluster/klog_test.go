@@ -17,32 +17,12 @@ import (
 	"kube-vmap/sync/listen/listentest"
 )
 
-// TestKlogIsRoutedToSlog changes the whole process, so it restores the default.
+// TestKlogIsRoutedToSlog also needs the race detector: the verbosity changes while others log.
+// It changes the whole process, so it restores the default.
 func TestKlogIsRoutedToSlog(t *testing.T) {
 	var out listentest.LogBuffer
 	defer cluster.RouteKlog(slog.New(slog.DiscardHandler), 0)
-	cluster.RouteKlog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.Level(-4)})), 4)
-	klog.V(4).InfoS("shown", "key", "value")
-	klog.V(5).InfoS("hidden")
-	klog.ErrorS(errors.New("bad"), "failed")
-	klog.Background().V(4).Info("shown, too")
-	klog.Background().V(5).Info("hidden, too")
-	text := out.String()
-	for _, want := range []string{"level=DEBUG msg=shown key=value", "level=ERROR msg=failed err=bad", `msg="shown, too"`} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is missing from:\n%s", want, text)
-		}
-	}
-	if strings.Contains(text, "hidden") {
-		t.Errorf("too much is shown:\n%s", text)
-	}
-}
-
-// TestKlogVerbosityCanChange also needs the race detector.
-func TestKlogVerbosityCanChange(t *testing.T) {
-	var out listentest.LogBuffer
-	defer cluster.RouteKlog(slog.New(slog.DiscardHandler), 0)
-	cluster.RouteKlog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.Level(-9)})), 0)
+	cluster.RouteKlog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.Level(-4)})), 0)
 	var others stdsync.WaitGroup
 	for range 2 {
 		others.Go(func() {
@@ -57,11 +37,22 @@ func TestKlogVerbosityCanChange(t *testing.T) {
 	}
 	others.Wait()
 	cluster.SetKlogVerbosity(4)
-	klog.V(4).InfoS("shown")
+	klog.V(4).InfoS("shown", "key", "value")
+	klog.V(5).InfoS("hidden")
+	klog.ErrorS(errors.New("bad"), "failed")
+	klog.Background().V(4).Info("shown, too")
+	klog.Background().V(5).Info("hidden, too")
 	cluster.SetKlogVerbosity(3)
 	klog.V(4).InfoS("hidden")
-	if text := out.String(); !strings.Contains(text, "msg=shown") || strings.Contains(text, "hidden") {
-		t.Errorf("the verbosity has no effect:\n%s", text[max(0, len(text)-500):])
+	text := out.String()
+	text = text[max(0, len(text)-500):]
+	for _, want := range []string{"level=DEBUG msg=shown key=value", "level=ERROR msg=failed err=bad", `msg="shown, too"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing from:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "hidden") {
+		t.Errorf("too much is shown:\n%s", text)
 	}
 }
 
@@ -77,7 +68,7 @@ func TestFeatureGatesAreLoggedAtHighVerbosity(t *testing.T) {
 		klog.V(klog.Level(v)).InfoS("other lines are shown")
 		return
 	}
-	for verbosity, want := range map[int]bool{0: false, 2: false, 4: false, 5: true, 9: true} {
+	for verbosity, want := range map[int]bool{0: false, 4: false, 5: true} {
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$")
 		child.Env = append(os.Environ(), verbosityOfChild+"="+strconv.Itoa(verbosity))
 		out, err := child.CombinedOutput()

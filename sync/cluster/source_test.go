@@ -79,17 +79,6 @@ func testFirstBurst(t *testing.T, prepare func(*apitest.Server), contentType str
 	}
 }
 
-func TestEmptyClusterSendsBurst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New()
-		s.Put(node())
-		r := run(t, s)
-		if got := lines(r.now()); got != nodeLine {
-			t.Errorf("the first burst is %s", got)
-		}
-	})
-}
-
 func TestFirstBurstWaitsForAllKinds(t *testing.T) {
 	for _, resource := range []string{"services", "endpointslices", "servicecidrs", "nodes"} {
 		for _, code := range []int{401, 429, 500, 503} {

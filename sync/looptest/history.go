@@ -2,9 +2,10 @@ package looptest
 
 import (
 	"errors"
-	"fmt"
-	"math/rand/v2"
+	"maps"
+	"net/netip"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -12,13 +13,19 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
+	"kube-vmap/sync/convert"
+	"kube-vmap/sync/convert/converttest"
 )
 
 // HistoryOptions are the options of History.
 type HistoryOptions struct {
-	Seed   uint64
+	// Data decides what happens: the configuration, the API objects, when they are sent.
+	Data []byte
+	// Events is how many objects change, at most.
 	Events int
 	// Faults are the shares of calls to the kernel that fail. If Faults.Refused is not zero,
 	// the kernel also refuses some Services for a while, and other programs change our
@@ -26,13 +33,15 @@ type HistoryOptions struct {
 	Faults kerneltest.FaultRates
 }
 
-// History gives a loop a random history of events. It checks that in the end the kernel
-// holds what it should, and that another loop then changes nothing.
+// History gives a loop a history of valid and invalid API objects. It checks that every part of
+// an object is used or reported, that the kernel holds what it should, also when all objects are
+// deleted, and that another loop then changes nothing. Without faults, nothing is refused.
 func History(t *testing.T, k sync.Kernel, o HistoryOptions) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		faulty := o.Faults.Refused > 0
-		h := &history{newRig(k, o.Faults, o.Seed), &random{rand.New(rand.NewPCG(o.Seed, 1))}, faulty}
+		d := converttest.NewDraw(o.Data)
+		h := &history{newRig(k, o.Faults, 1), t, d, o.Faults.Refused > 0, map[string][]netip.Prefix{}}
+		h.drawConfig()
 		h.start()
 		defer func() {
 			_ = h.stop()
@@ -40,16 +49,15 @@ func History(t *testing.T, k sync.Kernel, o HistoryOptions) {
 				t.Logf("the end of the log:\n%s", h.logTail(50))
 			}
 		}()
-		for range o.Events {
-			h.step(t)
+		for i := 0; i < o.Events && !d.IsEmpty(); i++ {
+			h.step()
 		}
 		h.faulty.ClearFaults()
-		h.settle(t)
-		h.meter.take(&h.meter.batches)
-		h.restart(t)
-		h.settle(t)
-		if n := h.meter.take(&h.meter.batches); n != 0 {
-			t.Errorf("a loop that found everything in order applied %d batches", n)
+		h.settle()
+		h.deleteAll()
+		h.settle()
+		if log := h.log.String(); !h.hostile && strings.Contains(log, "level=ERROR") {
+			t.Error("without faults, there was an error")
 		}
 	})
 }
@@ -57,191 +65,167 @@ func History(t *testing.T, k sync.Kernel, o HistoryOptions) {
 // history is a running history.
 type history struct {
 	*rig
-	*random
+	*testing.T
+	draw    *converttest.Draw
 	hostile bool // the kernel refuses some Services, and other programs change our tables
+	cidrs   map[string][]netip.Prefix
 }
 
-// step changes an object, and at random sends the changes, lets time pass, or restarts
-// the loop.
-func (h *history) step(t *testing.T) {
-	t.Helper()
-	h.change(h.random)
-	if h.hostile && h.in(6) {
-		h.faulty.Refuse(h.port(), [...]syscall.Errno{0, 0, unix.ERANGE, unix.ENFILE}[h.IntN(4)], h.IntN(2))
+// drawConfig draws a configuration.
+func (h *history) drawConfig() {
+	c := &h.config
+	switch h.draw.N(4) {
+	case 1:
+		c.Rules.PodInterface, c.Rules.Pods = nft.Interface{Name: "veth", Prefix: true}, (nft.Config{}).Pods
+	case 2:
+		c.PodsFromNode, c.Rules.Pods = true, (nft.Config{}).Pods
+	case 3:
+		c.Rules.Pods = (nft.Config{}).Pods
 	}
-	if h.hostile && h.in(20) {
+	bits := h.draw.N(128)
+	c.MasqueradeAll, c.StrictSourceRanges, c.IgnoreExternalIPs = bits&1 > 0, bits&2 > 0, bits&4 > 0
+	c.TCPFlowEndpoints, c.Rules.DropInvalid, c.NodePorts.Primary = bits&8 > 0, bits&16 > 0, bits&32 > 0
+	c.Scheduler = converttest.One(h.draw, model.SchedulerDefault, model.SchedulerRoundRobin, model.SchedulerSourceHash,
+		model.SchedulerMaglev)
+	if bits&64 > 0 { // changes of a namespace wait
+		var used time.Duration
+		c.CPUTime = func() time.Duration { used += restingTime; return used }
+	}
+}
+
+// restingTime is the processor time of a sync after which changes of its namespace wait.
+const restingTime = 300 * time.Millisecond
+
+// step changes an object, and sometimes sends the changes, lets time pass, or restarts the loop.
+func (h *history) step() {
+	d := h.draw
+	h.change()
+	if h.hostile && d.Odd(6) {
+		port := namespace + "/" + converttest.One(d, "web", "dns", "api") + converttest.One(d, ":http", ":dns", ":sip")
+		h.faulty.Refuse(port, converttest.One[syscall.Errno](d, 0, 0, unix.ERANGE, unix.ENFILE), d.N(2))
+	}
+	if h.hostile && d.Odd(20) {
 		h.damage()
 	}
-	if !h.in(3) {
-		if err := h.sendBurst(); err != nil {
-			t.Fatal(err)
-		}
+	if !d.Odd(3) {
+		h.send()
 		if err := h.checkSnapshot(); err != nil && !h.hostile {
-			t.Fatal(err)
+			h.Fatal(err)
 		}
 	}
-	if h.in(4) {
-		h.wait(time.Duration(h.IntN(500)) * time.Millisecond)
+	if d.Odd(4) {
+		h.wait(time.Duration(d.N(256)) * 2 * time.Millisecond)
 	}
-	if h.in(50) {
-		h.restart(t)
+	if d.Odd(50) {
+		h.restart()
+	}
+}
+
+func (h *history) send() {
+	if err := h.sendBurst(); err != nil {
+		h.Fatal(err)
 	}
 }
 
 // damage changes our tables as another program might, if they exist.
 func (h *history) damage() {
-	what := [][]string{
-		{"delete", "tables"},
-		{"flush", "nat-prerouting"},
-		{"flush", "lb-1"},
-		{"empty", "services"},
-		{"empty", "endpoints-0"},
-		{"empty", "hairpin"},
-	}
-	_ = (&script{rig: h.rig}).damage(what[h.IntN(len(what))])
+	what := converttest.One(h.draw, "delete tables", "flush nat-prerouting", "flush lb-1", "empty services",
+		"empty endpoints-0", "empty hairpin")
+	_ = (&script{rig: h.rig}).damage(strings.Fields(what))
 }
 
-func (h *history) restart(t *testing.T) {
-	t.Helper()
+func (h *history) restart() {
 	if err := h.stop(); err != nil {
-		t.Fatal(err)
+		h.Fatal(err)
 	}
 	h.start()
-	if err := h.sendBurst(); err != nil {
-		t.Fatal(err)
-	}
+	h.send()
 }
 
-// settle waits until everything that failed was retried, and checks the kernel.
-func (h *history) settle(t *testing.T) {
-	t.Helper()
-	if err := h.sendBurst(); err != nil {
-		t.Fatal(err)
-	}
+// settle waits until everything that failed was retried, checks the kernel, and that another
+// loop changes nothing.
+func (h *history) settle() {
+	h.send()
 	h.wait(2 * time.Minute)
+	h.checkAll()
+	h.meter.take(&h.meter.batches)
+	h.restart()
+	h.wait(2 * time.Minute)
+	h.checkAll()
+	if n := h.meter.take(&h.meter.batches); n != 0 {
+		h.Errorf("a loop that found everything in order applied %d batches", n)
+	}
+}
+
+func (h *history) checkAll() {
 	if err := errors.Join(h.check(), h.checkSnapshot()); err != nil {
-		t.Fatal(err)
+		h.Fatal(err)
 	}
 }
 
-// random draws objects.
-type random struct{ *rand.Rand }
-
-// in reports true once in n times.
-func (c *random) in(n int) bool { return c.IntN(n) == 0 }
-
-// crowdSize is how many Services are sometimes added or removed together, so that maps
-// outgrow their initial size.
-const crowdSize = 450
-
-// change makes a random change. Names, addresses and ports are few, so that Services
-// return, and claim the same addresses.
-func (o *objects) change(c *random) {
-	switch c.IntN(24) {
-	case 0:
-		o.run("node", [...]string{"", "zone-a", "zone-b"}[c.IntN(3)])
-	case 1, 2:
-		o.run("cidrs", c.some("10.96.0.0/16", "10.97.0.0/16", "10.96.0.0/12", "fd00:10:96::/112")...)
-	case 3, 4, 5:
-		o.run("delete", "service", c.service())
-	case 6, 7:
-		o.run("delete", "slice", c.slice())
-	case 8, 9, 10, 11, 12, 13:
-		addresses := c.some("10.96.0.1", "10.96.0.2", "10.96.0.3", "fd00:10:96::1", "fd00:10:96::2")
-		ports := c.some("80/tcp", "dns=53/udp", "sip=5060/sctp", "443/tcp")
-		options := append(c.some("external=203.0.113.1", "external=2001:db8::1"), c.choice()...)
-		o.run("service", slices.Concat([]string{c.service(), fmt.Sprintf("age=%d", c.IntN(3))}, ports, addresses, options)...)
-	case 14:
-		o.crowd(c)
-	default:
-		o.run("slice", append([]string{c.slice(), c.service()}, c.endpoints()...)...)
-	}
-}
-
-// run runs a command that changes an object.
-func (o *objects) run(name string, args ...string) {
-	s := &script{rig: &rig{objects: o}}
-	if err := s.do(name, args); err != nil {
-		panic(fmt.Sprintf("looptest: %s %v: %v", name, args, err))
-	}
-}
-
-// crowd adds or removes many Services together.
-func (o *objects) crowd(c *random) {
-	_, here := o.current[serviceKey(serviceName("crowd-0"))]
-	if !here && !c.in(4) {
-		return
-	}
-	for i := range crowdSize {
-		name := fmt.Sprintf("crowd-%d", i)
-		if here {
-			o.run("delete", "service", name)
-		} else {
-			o.run("service", name, fmt.Sprintf("10.96.%d.%d", 1+i/256, i%256), "80/tcp")
-			o.run("slice", name, name, "8080/tcp", fmt.Sprintf("10.244.3.%d", i%256))
+// change draws an object to add, change or delete. Few names, addresses and ports are usual, so
+// that Services return, and claim the same addresses.
+func (h *history) change() {
+	d := h.draw
+	switch d.N(12) {
+	case 0, 1, 2, 3, 4:
+		s := d.Service()
+		value, errs := convert.Service(s)
+		converttest.CheckServiceResult(h.T, s, value, errs)
+		if value != nil {
+			h.set(sync.SetService{Service: *value})
+		} else if len(errs) == 0 { // otherwise its former version stays
+			h.set(sync.DeleteService{Name: model.ServiceName{Namespace: s.Namespace, Name: s.Name}})
+		}
+	case 5, 6, 7, 8:
+		s := d.Slice()
+		value, errs := convert.Slice(s)
+		converttest.CheckSliceResult(h.T, s, value, errs)
+		if value != nil {
+			h.set(sync.SetSlice{Slice: *value})
+		} else if len(errs) == 0 {
+			h.set(sync.DeleteSlice{Name: model.EndpointSliceName{Namespace: s.Namespace, Name: s.Name}})
+		}
+	case 9:
+		if value, _ := convert.Node(d.Node()); value != nil {
+			converttest.CheckNames(h.T, value.Name, value.Zone)
+			h.set(sync.SetNode{Node: *value})
+		}
+	case 10:
+		h.changeCIDRs()
+	case 11:
+		if gone := h.deletions(); len(gone) > 0 {
+			h.set(gone[d.N(min(256, len(gone)))])
 		}
 	}
 }
 
-// choice draws how endpoints are chosen. The table of mh makes histories slow, so it is rare.
-func (c *random) choice() []string {
-	var words []string
-	switch c.IntN(16) {
-	case 0:
-		words = append(words, "scheduler=mh")
-	case 1, 2, 3:
-		words = append(words, "scheduler="+[...]string{"rr", "sh", "lc"}[c.IntN(3)])
-	case 4, 5, 6:
-		words = append(words, "affinity="+[...]string{"90s", "3h", "24h"}[c.IntN(3)])
+func (h *history) changeCIDRs() {
+	c := h.draw.ServiceCIDR()
+	ranges, errs := convert.ServiceCIDR(c)
+	converttest.CheckPrefixes(h.T, ranges)
+	if len(ranges)+len(errs) < max(1, len(c.Spec.CIDRs)) {
+		h.Errorf("of %q: %v, %v", c.Spec.CIDRs, ranges, errs)
 	}
-	if c.in(6) {
-		words = append(words, "local")
-	}
-	return words
+	h.cidrs[c.Name] = ranges
+	h.set(sync.SetServiceCIDRs{CIDRs: slices.Concat(slices.Collect(maps.Values(h.cidrs))...)})
 }
 
-func (c *random) service() string { return fmt.Sprintf("s%d", c.IntN(6)) }
-
-// port draws a Service port, named as in errors.
-func (c *random) port() string {
-	return namespace + "/" + c.service() + [...]string{"", ":dns", ":sip"}[c.IntN(3)]
+func (h *history) deleteAll() {
+	for _, e := range h.deletions() {
+		h.set(e)
+	}
 }
 
-func (c *random) slice() string { return fmt.Sprintf("slice-%d", c.IntN(10)) }
-
-// some draws some of the words, in their order.
-func (c *random) some(words ...string) []string {
-	var out []string
-	for _, w := range words {
-		if c.in(2) {
-			out = append(out, w)
+// deletions returns the events that delete the current objects.
+func (h *history) deletions() (out []sync.Event) {
+	for _, e := range h.all() {
+		switch e := e.(type) {
+		case sync.SetService:
+			out = append(out, sync.DeleteService{Name: e.Service.Name})
+		case sync.SetSlice:
+			out = append(out, sync.DeleteSlice{Name: e.Slice.Name})
 		}
 	}
 	return out
-}
-
-// endpoints draws ports and endpoints of a slice: a few, or more than there are slots.
-func (c *random) endpoints() []string {
-	words := []string{"8080/tcp", "dns=53/udp", "sip=5060/sctp"}
-	prefix := [...]string{"10.244.%d.%d", "fd00:10:244:%d::%d"}[c.IntN(2)]
-	n := c.IntN(6)
-	if c.in(12) {
-		n = 254 + c.IntN(4)
-	}
-	if c.in(4) {
-		words = append(words, fmt.Sprintf("weight=%d", [...]int{0, 1, 2, 3, 500}[c.IntN(5)]))
-	}
-	first := c.IntN(20)
-	for i := range n {
-		node := 1 + i%2
-		word := fmt.Sprintf(prefix, node, first+i/2)
-		if c.in(2) {
-			word += fmt.Sprintf("@node-%d", node)
-		}
-		if !c.in(6) {
-			word += [...]string{"~zone-a", "~zone-b"}[c.IntN(2)]
-		}
-		words = append(words, word)
-	}
-	return words
 }

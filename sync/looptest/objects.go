@@ -1,6 +1,7 @@
 package looptest
 
 import (
+	"context"
 	"maps"
 	"net/netip"
 	"slices"
@@ -10,9 +11,10 @@ import (
 	"kube-vmap/sync"
 )
 
-// config is the configuration of every loop.
+// config is the configuration of a loop, if a history draws no other.
 var config = sync.Config{
-	NodeName: "node-1",
+	NodeName:  "node-1",
+	Addresses: interfaces,
 	Rules: nft.Config{
 		MasqueradeMark: nft.DefaultMasqueradeMark, CountConnections: true,
 		Pods: [...]netip.Prefix{
@@ -20,6 +22,21 @@ var config = sync.Config{
 			model.IPv6: netip.MustParsePrefix("fd00:10:244::/56"),
 		},
 	},
+}
+
+// addresses is an address source that never changes.
+type addresses []netip.Addr
+
+// Run sends the addresses.
+func (a addresses) Run(ctx context.Context, out chan<- []netip.Addr) error {
+	sync.Send(ctx, out, []netip.Addr(a))
+	<-ctx.Done()
+	return nil
+}
+
+var interfaces = addresses{
+	netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"),
+	netip.MustParseAddr("2001:db8:9::1"), netip.MustParseAddr("fe80::1"),
 }
 
 // objects are the current objects, and the changes that were not sent yet.
@@ -43,6 +60,9 @@ func (o *objects) set(e sync.Event) {
 	o.unsent = append(o.unsent, e)
 	switch e := e.(type) {
 	case sync.SetNode:
+		if before, known := o.current["0"].(sync.SetNode); known && e.Node.PodCIDRs == (model.Node{}).PodCIDRs {
+			e.Node.PodCIDRs = before.Node.PodCIDRs // a node that lost them still has pods
+		}
 		o.current["0"] = e
 	case sync.SetServiceCIDRs:
 		o.current["1"] = e
@@ -74,10 +94,4 @@ func (o *objects) all() []sync.Event {
 		events = append(events, o.current[key])
 	}
 	return events
-}
-
-// tables returns what the kernel should hold, built from nothing.
-func (o *objects) tables() nft.Tables {
-	rules, _ := sync.Build(config, o.all())
-	return rules.Tables()
 }

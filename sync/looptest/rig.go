@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
 	"kube-vmap/sync/listen/listentest"
@@ -20,6 +21,7 @@ import (
 // loops.
 type rig struct {
 	*objects
+	config sync.Config
 	kernel sync.Kernel // without faults, but with a lock
 	faulty *kerneltest.Faulty
 	meter  *kernelMeter
@@ -33,7 +35,7 @@ type rig struct {
 }
 
 func newRig(k sync.Kernel, s kerneltest.FaultRates, seed uint64) *rig {
-	r := &rig{objects: newObjects(), kernel: kerneltest.NewFaulty(k, kerneltest.FaultRates{}, 0)}
+	r := &rig{objects: newObjects(), config: config, kernel: kerneltest.NewFaulty(k, kerneltest.FaultRates{}, 0)}
 	r.faulty = kerneltest.NewFaulty(r.kernel, s, seed)
 	r.meter = &kernelMeter{kernel: r.faulty}
 	return r
@@ -46,7 +48,7 @@ func (r *rig) start() {
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
 	r.source = source{make(chan []sync.Event)}
-	c := config
+	c := r.config
 	c.DriftReader = r.meter
 	r.loop = sync.NewLoop(c, r.source, r.meter, slog.New(slog.NewTextHandler(&r.log,
 		&slog.HandlerOptions{Level: sync.LevelBatch, ReplaceAttr: dropTimes})))
@@ -97,7 +99,12 @@ func (r *rig) diff() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return cmp.Diff(strings.Split(Summary(r.tables()), "\n"), strings.Split(Summary(have), "\n")), nil
+	want := kerneltest.New()
+	if _, err := want.Apply(sync.Compare(r.config, r.all(), interfaces, nft.Tables{})); err != nil {
+		return "", err
+	}
+	fresh, err := want.Read()
+	return cmp.Diff(strings.Split(Summary(fresh), "\n"), strings.Split(Summary(have), "\n")), err
 }
 
 // check returns an error if the kernel does not hold what it should.
