@@ -15,7 +15,6 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
-	"kube-vmap/sync/looptest"
 )
 
 func TestBusySourceDoesNotDelaySync(t *testing.T) {
@@ -142,14 +141,9 @@ func TestPodRangesFollowTheNode(t *testing.T) {
 				if from == "nowhere" {
 					ranges = [len(model.Families)]netip.Prefix{}
 				}
-				want := sync.Config{NodeName: "node-1", Rules: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, Pods: ranges}}
-				rules, _ := sync.Build(want, []sync.Event{webService("web", 1), webSlice(model.IPv4, 1), webSlice(model.IPv6, 1)})
-				have, err := s.kernel.Read()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got, want := looptest.Summary(have), looptest.Summary(rules.Tables()); got != want {
-					t.Errorf("ranges from %s, %s: got\n%s\nwant\n%s", from, when, got, want)
+				v, err := s.loop.Snapshot(t.Context())
+				if err != nil || v.PodRanges != ranges {
+					t.Errorf("ranges from %s, %s: %v, want %v, %v", from, when, v.PodRanges, ranges, err)
 				}
 			}
 			node := func(r [len(model.Families)]netip.Prefix) sync.SetNode {

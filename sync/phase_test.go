@@ -2,43 +2,13 @@ package sync
 
 import "testing"
 
+// TestPhases has what scripts and [TestMinSyncPeriod] do not reach.
 func TestPhases(t *testing.T) {
 	type step struct {
 		signal signal
 		want   phase
 	}
 	tests := map[string][]step{
-		"nothing is done before the first burst": {
-			{signalNone, phaseStarting}, {signalChange, phaseStarting}, {signalBurst, phaseDue},
-		},
-		"each change is synced": {
-			{signalBurst, phaseDue},
-			{signalSynced, phaseIdle},
-			{signalChange, phaseDue},
-			{signalSynced, phaseIdle},
-		},
-		"changes wait while paused": {
-			{signalBurst, phaseDue},
-			{signalSynced, phaseIdle},
-			{signalPause, phasePaused},
-			{signalPauseOver, phaseIdle},
-			{signalBurst, phaseDue},
-			{signalSynced, phaseIdle},
-			{signalPause, phasePaused},
-			{signalBurst, phasePausedDue},
-			{signalChange, phasePausedDue},
-			{signalPauseOver, phaseDue},
-		},
-		"changes wait during a backoff, which ends with a sync": {
-			{signalBurst, phaseDue},
-			{signalBackoff, phaseBackoff},
-			{signalBurst, phaseBackoff},
-			{signalChange, phaseBackoff},
-			{signalBackoffOver, phaseDue},
-			{signalBackoff, phaseBackoff},
-			{signalBackoffOver, phaseDue},
-			{signalSynced, phaseIdle},
-		},
 		"a failed repair of drift begins a backoff": {
 			{signalBurst, phaseDue}, {signalSynced, phaseIdle}, {signalBackoff, phaseBackoff}, {signalBackoffOver, phaseDue},
 		},

@@ -131,25 +131,10 @@ func TestChangesWaitFiveSecondsAtMost(t *testing.T) {
 	})
 }
 
-// TestDeletionsDoNotWait has a Service that is deleted while its namespace waits, and one of
-// another namespace that gets its addresses.
-func TestDeletionsDoNotWait(t *testing.T) {
-	everyProcessor(t, func(s *processorRig) {
-		s.change(time.Hour, s.slice("default"))
-		s.send(sync.DeleteService{Name: model.ServiceName{Namespace: "default", Name: "web"}})
-		if got, want := s.committed.take(), "set 0 gone 6 at []"; got != want {
-			t.Errorf("deleted: %q, want %q", got, want)
-		}
-		s.send(s.service("next", 1), s.slice("next"))
-		if got, want := s.committed.take(), "set 6 gone 0 at []"; got != want {
-			t.Errorf("created elsewhere: %q, want %q", got, want)
-		}
-	})
-}
-
-// TestTriggersOfChangesThatWaitAreNotReported has the metric of the time from a change of a
-// pod to the kernel, which includes the wait.
-func TestTriggersOfChangesThatWaitAreNotReported(t *testing.T) {
+// TestWhatWaitsIsNeitherADeletionNorReported has a Service that is deleted while its namespace
+// waits, and one of another namespace that gets its addresses. The metric of the time from a
+// change of a pod to the kernel includes the wait.
+func TestWhatWaitsIsNeitherADeletionNorReported(t *testing.T) {
 	everyProcessor(t, func(s *processorRig) {
 		s.change(time.Hour, s.slice("default"))
 		slice := s.slice("default")
@@ -162,6 +147,13 @@ func TestTriggersOfChangesThatWaitAreNotReported(t *testing.T) {
 		elapse(5 * time.Second)
 		if got := s.last().Triggered; len(got) != 1 {
 			t.Errorf("reported %v when it was applied", got)
+		}
+		s.change(time.Hour, s.slice("default"))
+		s.committed.take()
+		s.send(sync.DeleteService{Name: model.ServiceName{Namespace: "default", Name: "web"}})
+		s.send(s.service("next", 1), s.slice("next"))
+		if got, want := s.committed.take(), "set 0 gone 6 at []\nset 6 gone 0 at []"; got != want {
+			t.Errorf("deleted, and created elsewhere: %q, want %q", got, want)
 		}
 	})
 }

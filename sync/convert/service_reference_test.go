@@ -65,12 +65,7 @@ func TestServiceFieldsAreThoseOfKubeProxy(t *testing.T) {
 			s.Ports[i].NodePort = 0
 		}
 	}
-	same := func(*model.Service) {}
-	tests := map[string]struct {
-		change func(*corev1.Service)
-		want   func(*model.Service) // nil: nothing is left of the Service
-		errs   []string
-	}{
+	checkServices(t, map[string]serviceTest{
 		"all fields": {func(*corev1.Service) {}, same, nil},
 
 		"type LoadBalancer without node ports (allocateLoadBalancerNodePorts)": {
@@ -212,16 +207,5 @@ func TestServiceFieldsAreThoseOfKubeProxy(t *testing.T) {
 			},
 			same, nil,
 		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			got, errs := Service(everything(test.change))
-			check(t, "errors", test.errs, fields(errs))
-			var want *model.Service
-			if test.want != nil {
-				want = wantEverything(test.want)
-			}
-			check(t, "result", want, got)
-		})
-	}
+	}, everything, wantEverything)
 }

@@ -73,14 +73,38 @@ func fields(errs field.ErrorList) []string {
 	return out
 }
 
+// A serviceTest changes a Service. Without want, nothing is left of it.
+type serviceTest struct {
+	change func(*corev1.Service)
+	want   func(*model.Service)
+	errs   []string // fields and kinds
+}
+
+func same(*model.Service) {}
+
+// checkServices converts changed Services, and compares the results with changed ones.
+func checkServices(t *testing.T, tests map[string]serviceTest, base func(func(*corev1.Service)) *corev1.Service,
+	wanted func(func(*model.Service)) *model.Service,
+) {
+	t.Helper()
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var want *model.Service
+			if test.want != nil {
+				want = wanted(test.want)
+			}
+			got, errs := Service(base(test.change))
+			check(t, "errors", test.errs, fields(errs))
+			check(t, "result", want, got)
+		})
+	}
+}
+
 // TestService has what TestServiceFieldsAreThoseOfKubeProxy does not have.
 func TestService(t *testing.T) {
 	created := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	tests := map[string]struct {
-		change func(*corev1.Service)
-		want   func(*model.Service)
-	}{
-		"with both families": {},
+	checkServices(t, map[string]serviceTest{
+		"with both families": {want: same},
 		"with its creation time": {
 			change: func(s *corev1.Service) { s.CreationTimestamp = metav1.NewTime(created) },
 			want:   func(s *model.Service) { s.Created = created.UnixNano() },
@@ -119,7 +143,7 @@ func TestService(t *testing.T) {
 			want:   func(s *model.Service) { s.HintsField = "spec.trafficDistribution: PreferSameZone" },
 		},
 		"with a traffic distribution that is not known": {
-			change: func(s *corev1.Service) { s.Spec.TrafficDistribution = ptr.To("Everywhere") },
+			change: func(s *corev1.Service) { s.Spec.TrafficDistribution = ptr.To("Everywhere") }, want: same,
 		},
 		"with a topology mode, which comes first": {
 			change: func(s *corev1.Service) {
@@ -147,26 +171,14 @@ func TestService(t *testing.T) {
 				s.HintsField = "metadata.annotations[service.kubernetes.io/topology-aware-hints]: Auto"
 			},
 		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			got, errs := Service(service(test.change))
-			if len(errs) > 0 {
-				t.Errorf("errors: %v", errs)
-			}
-			check(t, "result", wantService(test.want), got)
-		})
-	}
+	}, service, wantService)
 }
 
 func TestInvalidPartsOfServiceAreSkipped(t *testing.T) {
-	tests := map[string]struct {
-		change func(*corev1.Service)
-		want   func(*model.Service)
-		errs   []string
-	}{
+	checkServices(t, map[string]serviceTest{
 		"port with every field invalid": {
 			change: addPorts(corev1.ServicePort{Name: "a\"b", Port: 65536, Protocol: "ICMP"}),
+			want:   same,
 			errs: []string{
 				"spec.ports[1].name: Invalid value", "spec.ports[1].protocol: Unsupported value",
 				"spec.ports[1].port: Invalid value",
@@ -174,14 +186,17 @@ func TestInvalidPartsOfServiceAreSkipped(t *testing.T) {
 		},
 		"unnamed port among several": {
 			change: addPorts(corev1.ServicePort{Port: 81}),
+			want:   same,
 			errs:   []string{"spec.ports[1].name: Required value"},
 		},
 		"duplicate port name": {
 			change: addPorts(corev1.ServicePort{Name: "http", Port: 81}),
+			want:   same,
 			errs:   []string{"spec.ports[1].name: Duplicate value"},
 		},
 		"duplicate port and protocol": {
 			change: addPorts(corev1.ServicePort{Name: "more", Port: 80}),
+			want:   same,
 			errs:   []string{"spec.ports[1].port: Duplicate value"},
 		},
 		"duplicate node port": {
@@ -198,6 +213,7 @@ func TestInvalidPartsOfServiceAreSkipped(t *testing.T) {
 				s.Spec.Type = corev1.ServiceTypeNodePort
 				addPorts(corev1.ServicePort{Name: "more", Port: 81, NodePort: -1})(s)
 			},
+			want: same,
 			errs: []string{"spec.ports[1].nodePort: Invalid value"},
 		},
 		"invalid external IPs": {
@@ -222,6 +238,7 @@ func TestInvalidPartsOfServiceAreSkipped(t *testing.T) {
 					{IP: "198.51.100.2", IPMode: ptr.To(corev1.LoadBalancerIPMode("Teleport"))},
 				}
 			},
+			want: same,
 			errs: []string{"status.loadBalancer.ingress[0].ipMode: Unsupported value"},
 		},
 		"load balancer addresses with an invalid source range": {
@@ -229,16 +246,10 @@ func TestInvalidPartsOfServiceAreSkipped(t *testing.T) {
 				s.Spec.LoadBalancerSourceRanges = []string{"203.0.113.0/24", "203.0.113.0/33"}
 				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "198.51.100.2"}}
 			},
+			want: same,
 			errs: []string{"spec.loadBalancerSourceRanges[1]: Invalid value"},
 		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			got, errs := Service(service(test.change))
-			check(t, "errors", test.errs, fields(errs))
-			check(t, "result", wantService(test.want), got)
-		})
-	}
+	}, service, wantService)
 }
 
 func addPorts(ports ...corev1.ServicePort) func(*corev1.Service) {
@@ -246,115 +257,90 @@ func addPorts(ports ...corev1.ServicePort) func(*corev1.Service) {
 }
 
 func TestUnusableServiceIsRefused(t *testing.T) {
-	tests := map[string]struct {
-		change func(*corev1.Service)
-		errs   []string
-	}{
+	checkServices(t, map[string]serviceTest{
 		"with a name that could end an nft comment": {
-			func(s *corev1.Service) { s.Name = "web\" ; flush ruleset" },
-			[]string{"metadata.name: Invalid value"},
+			change: func(s *corev1.Service) { s.Name = "web\" ; flush ruleset" },
+			errs:   []string{"metadata.name: Invalid value"},
 		},
 		"with a namespace that is not a DNS label": {
-			func(s *corev1.Service) { s.Namespace = "shop\n" },
-			[]string{"metadata.namespace: Invalid value"},
+			change: func(s *corev1.Service) { s.Namespace = "shop\n" },
+			errs:   []string{"metadata.namespace: Invalid value"},
 		},
 		"with an invalid ClusterIP": {
-			func(s *corev1.Service) { s.Spec.ClusterIPs[1] = "fd00::zz" },
-			[]string{"spec.clusterIPs[1]: Invalid value"},
+			change: func(s *corev1.Service) { s.Spec.ClusterIPs[1] = "fd00::zz" },
+			errs:   []string{"spec.clusterIPs[1]: Invalid value"},
 		},
 		"with an unusable ClusterIP": {
-			func(s *corev1.Service) { s.Spec.ClusterIPs, s.Spec.ClusterIP = nil, "255.255.255.255" },
-			[]string{"spec.clusterIP: Invalid value"},
+			change: func(s *corev1.Service) { s.Spec.ClusterIPs, s.Spec.ClusterIP = nil, "255.255.255.255" },
+			errs:   []string{"spec.clusterIP: Invalid value"},
 		},
 		"with two ClusterIPs of one family": {
-			func(s *corev1.Service) { s.Spec.ClusterIPs[1] = "10.96.0.11" },
-			[]string{"spec.clusterIPs[1]: Invalid value"},
+			change: func(s *corev1.Service) { s.Spec.ClusterIPs[1] = "10.96.0.11" },
+			errs:   []string{"spec.clusterIPs[1]: Invalid value"},
 		},
 		"with three ClusterIPs": {
-			func(s *corev1.Service) { s.Spec.ClusterIPs = append(s.Spec.ClusterIPs, "10.96.0.11") },
-			[]string{"spec.clusterIPs: Too many"},
+			change: func(s *corev1.Service) { s.Spec.ClusterIPs = append(s.Spec.ClusterIPs, "10.96.0.11") },
+			errs:   []string{"spec.clusterIPs: Too many"},
 		},
 		"with a clusterIP other than the first of clusterIPs": {
-			func(s *corev1.Service) { s.Spec.ClusterIP = "10.96.0.11" },
-			[]string{"spec.clusterIPs[0]: Invalid value"},
+			change: func(s *corev1.Service) { s.Spec.ClusterIP = "10.96.0.11" },
+			errs:   []string{"spec.clusterIPs[0]: Invalid value"},
 		},
 		"with ipFamilies that contradict clusterIPs": {
-			func(s *corev1.Service) { s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} },
-			[]string{"spec.clusterIPs[0]: Invalid value", "spec.clusterIPs[1]: Invalid value"},
+			change: func(s *corev1.Service) { s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} },
+			errs:   []string{"spec.clusterIPs[0]: Invalid value", "spec.clusterIPs[1]: Invalid value"},
 		},
 		"without ports": {
-			func(s *corev1.Service) { s.Spec.Ports = nil },
-			[]string{"spec.ports: Required value"},
+			change: func(s *corev1.Service) { s.Spec.Ports = nil },
+			errs:   []string{"spec.ports: Required value"},
 		},
 		"without a valid port": {
-			func(s *corev1.Service) { s.Spec.Ports[0].Port = 0 },
-			[]string{"spec.ports[0].port: Invalid value", "spec.ports: Required value"},
+			change: func(s *corev1.Service) { s.Spec.Ports[0].Port = 0 },
+			errs:   []string{"spec.ports[0].port: Invalid value", "spec.ports: Required value"},
 		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			got, errs := Service(service(test.change))
-			if got != nil {
-				t.Errorf("got %+v", got)
-			}
-			check(t, "errors", test.errs, fields(errs))
-		})
-	}
+	}, service, nil)
 }
 
 // TestUnknownChoicesBecomeDefaults tests that an unknown word does not affect the rest
 // of the Service, and that no value of an earlier version replaces it.
 func TestUnknownChoicesBecomeDefaults(t *testing.T) {
-	tests := map[string]struct {
-		change func(*corev1.Service)
-		errs   []string
-		want   func(*model.Service)
-	}{
+	checkServices(t, map[string]serviceTest{
 		"an unknown type": {
-			func(s *corev1.Service) { s.Spec.Type = "Balancer" },
-			[]string{"spec.type: Unsupported value"},
-			func(*model.Service) {},
+			change: func(s *corev1.Service) { s.Spec.Type = "Balancer" },
+			errs:   []string{"spec.type: Unsupported value"},
+			want:   same,
 		},
 		"an unknown affinity": {
-			func(s *corev1.Service) { s.Spec.SessionAffinity = "Cookie" },
-			[]string{"spec.sessionAffinity: Unsupported value"},
-			func(*model.Service) {},
+			change: func(s *corev1.Service) { s.Spec.SessionAffinity = "Cookie" },
+			errs:   []string{"spec.sessionAffinity: Unsupported value"},
+			want:   same,
 		},
 		"affinity timeout of more than a day": {
-			func(s *corev1.Service) {
+			change: func(s *corev1.Service) {
 				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 				s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{
 					ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To(int32(86401))},
 				}
 			},
-			[]string{"spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid value"},
-			func(s *model.Service) { s.Affinity = 3 * time.Hour },
+			errs: []string{"spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid value"},
+			want: func(s *model.Service) { s.Affinity = 3 * time.Hour },
 		},
 		"unknown policies": {
-			func(s *corev1.Service) {
+			change: func(s *corev1.Service) {
 				s.Spec.InternalTrafficPolicy = ptr.To(corev1.ServiceInternalTrafficPolicy("Near"))
 				s.Spec.ExternalTrafficPolicy = "Far"
 			},
-			[]string{"spec.internalTrafficPolicy: Unsupported value", "spec.externalTrafficPolicy: Unsupported value"},
-			func(*model.Service) {},
+			errs: []string{"spec.internalTrafficPolicy: Unsupported value", "spec.externalTrafficPolicy: Unsupported value"},
+			want: same,
 		},
 		"invalid health check port": {
-			func(s *corev1.Service) {
+			change: func(s *corev1.Service) {
 				s.Spec.Type = corev1.ServiceTypeLoadBalancer
 				s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 				s.Spec.HealthCheckNodePort = 70000
 			},
-			[]string{"spec.healthCheckNodePort: Invalid value"},
-			func(s *model.Service) { s.ExternalPolicy = model.PolicyLocal },
+			errs: []string{"spec.healthCheckNodePort: Invalid value"},
+			want: func(s *model.Service) { s.ExternalPolicy = model.PolicyLocal },
 		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			want, _ := Service(service(nil))
-			test.want(want)
-			got, errs := Service(service(test.change))
-			check(t, "result", want, got)
-			check(t, "errors", test.errs, fields(errs))
-		})
-	}
+	}, service, wantService)
 }

@@ -22,8 +22,8 @@ type Config struct {
 	// EndTCP also deletes TCP flows to endpoints that are not in their pool's
 	// FlowEndpoints, which must be filled for TCP. Without it they may drain.
 	EndTCP bool
-	// Reconciled is called, unless it is nil, each time all stale flows of a family are deleted:
-	// how many since the last time, and how long it took. It is called on Run's goroutine.
+	// Reconciled is called each time all stale flows of a family are deleted: how many since the
+	// last time, and how long it took. It is called on Run's goroutine.
 	Reconciled func(f model.Family, deleted int, took time.Duration)
 }
 
@@ -45,9 +45,6 @@ func New(c Config, kernel Kernel, log *slog.Logger) *Flows {
 	protocols := []model.Protocol{model.UDP}
 	if c.EndTCP {
 		protocols = append(protocols, model.TCP)
-	}
-	if c.Reconciled == nil {
-		c.Reconciled = func(model.Family, int, time.Duration) {}
 	}
 	return &Flows{
 		Config: c, CommitQueue: sync.NewCommitQueue(),

@@ -3,14 +3,12 @@ package flows_test
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
 	"kube-vmap/sync/flows"
@@ -211,20 +209,6 @@ func TestDeletedFlowsAreReportedAfterSuccess(t *testing.T) {
 			r.t.Errorf("reported %q, want %q", r.reconciled, want)
 		}
 	})
-}
-
-func TestReconciledIsOptional(t *testing.T) {
-	for _, f := range model.Families {
-		synctest.Test(t, func(t *testing.T) {
-			r := &rig{t: t, family: f, kernel: &fake{}}
-			r.Flows = flows.New(flows.Config{}, r.kernel, slog.New(slog.DiscardHandler))
-			r.kernel.entries = r.entries("vip:53/udp vip:53")
-			r.full("vip:53/udp ep1:53") // before it runs
-			go func() { _ = r.Run(t.Context()) }()
-			pass(settled)
-			r.expect("at the start")
-		})
-	}
 }
 
 // settled is longer than the time for answers before and after an attempt.

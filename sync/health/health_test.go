@@ -210,11 +210,3 @@ func TestProbesAreReportedWithTheirStatus(t *testing.T) {
 		t.Errorf("probes %s, want %s", got, want)
 	}
 }
-
-func TestProbedIsOptional(t *testing.T) {
-	w := httptest.NewRecorder()
-	health.New(health.Config{}).Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/livez", nil))
-	if w.Code != http.StatusOK {
-		t.Errorf("/livez answers %d", w.Code)
-	}
-}

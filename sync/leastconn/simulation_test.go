@@ -12,19 +12,13 @@ import (
 type simulation struct {
 	random    *rand.Rand
 	t         time.Duration
-	endpoints []simulated
-	shares    []uint16 // in effect; nil means equal
+	lifetime  time.Duration // the mean of connections; zero means that they last
+	endpoints []ends        // when the connections of each end
+	shares    []uint16      // in effect; nil means equal
 	rate      rate
 	arrived   int // since the last observation
 	observed  time.Duration
 	pending   []pendingShares // observed, but not in effect yet
-}
-
-// A simulated endpoint has connections that end at a time.
-type simulated struct {
-	ends ends
-	// lifetime is the mean lifetime of its connections; zero means that they last.
-	lifetime time.Duration
 }
 
 type pendingShares struct {
@@ -77,11 +71,7 @@ func randomly(*simulation, []load) {}
 
 // newSimulation returns a simulation of 10 endpoints.
 func newSimulation(seed uint64, lifetime time.Duration) *simulation {
-	s := &simulation{random: rand.New(rand.NewPCG(seed, 1)), endpoints: make([]simulated, 10)}
-	for i := range s.endpoints {
-		s.endpoints[i].lifetime = lifetime
-	}
-	return s
+	return &simulation{random: rand.New(rand.NewPCG(seed, 1)), lifetime: lifetime, endpoints: make([]ends, 10)}
 }
 
 // latest returns the shares that were computed last.
@@ -103,8 +93,8 @@ func (s *simulation) run(d design, perSecond float64, duration time.Duration) {
 		}
 		for i := range s.endpoints {
 			e := &s.endpoints[i]
-			for len(e.ends) > 0 && e.ends[0] <= s.t {
-				heap.Pop(&e.ends)
+			for len(*e) > 0 && (*e)[0] <= s.t {
+				heap.Pop(e)
 			}
 		}
 		if s.t%period == 0 && s.t > s.observed {
@@ -117,7 +107,7 @@ func (s *simulation) observe(d design) {
 	s.rate.add(float64(s.arrived), s.t-s.observed)
 	var loads []load
 	for i := range s.endpoints {
-		loads = append(loads, load{float64(len(s.endpoints[i].ends)), 1})
+		loads = append(loads, load{float64(len(s.endpoints[i])), 1})
 	}
 	d(s, loads)
 	s.arrived, s.observed = 0, s.t
@@ -125,13 +115,11 @@ func (s *simulation) observe(d design) {
 
 // connect opens a connection.
 func (s *simulation) connect() {
-	i := s.pick()
-	e := &s.endpoints[i]
 	life := time.Duration(math.MaxInt64 / 2)
-	if e.lifetime > 0 {
-		life = time.Duration(s.random.ExpFloat64() * float64(e.lifetime))
+	if s.lifetime > 0 {
+		life = time.Duration(s.random.ExpFloat64() * float64(s.lifetime))
 	}
-	heap.Push(&e.ends, s.t+life)
+	heap.Push(&s.endpoints[s.pick()], s.t+life)
 	s.arrived++
 }
 
@@ -160,11 +148,11 @@ func (s *simulation) poisson(mean float64) (n int) {
 }
 
 // restart ends all connections of an endpoint.
-func (s *simulation) restart(i int) { s.endpoints[i].ends = nil }
+func (s *simulation) restart(i int) { s.endpoints[i] = nil }
 
 // add adds endpoints; shares are equal until they have been observed.
 func (s *simulation) add(n int) {
-	s.endpoints = append(s.endpoints, make([]simulated, n)...)
+	s.endpoints = append(s.endpoints, make([]ends, n)...)
 	s.shares, s.pending = nil, nil
 }
 
@@ -172,7 +160,7 @@ func (s *simulation) add(n int) {
 func (s *simulation) imbalance() float64 {
 	most, total := 0, 0
 	for i := range s.endpoints {
-		n := len(s.endpoints[i].ends)
+		n := len(s.endpoints[i])
 		most, total = max(most, n), total+n
 	}
 	return float64(most) * float64(len(s.endpoints)) / float64(total)
