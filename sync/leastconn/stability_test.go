@@ -11,7 +11,7 @@ var delays = []time.Duration{50 * time.Millisecond, period}
 
 // TestConnectionsAreEvenAfterRestartAndScaling has the scenario of the marks.
 func TestConnectionsAreEvenAfterRestartAndScaling(t *testing.T) {
-	const runs = 50
+	const runs = 20
 	_, random := worst(runs, func(seed uint64) float64 { return scale(seed, randomly).imbalance() })
 	t.Logf("mean imbalance: random %.3f", random)
 	for _, delay := range delays {
@@ -34,43 +34,25 @@ func settled(s *simulation, d design, perSecond float64, before time.Duration) (
 	return mean
 }
 
-// TestNoOscillation has connections of any lifetime in comparison with the period, with
-// some 1,000 active ones: none may be more uneven than with random.
+// TestNoOscillation has connections of any lifetime in comparison with the period, with some 1,000
+// active ones, and pools whose shares stay in effect for many periods, because others have their
+// turns meanwhile: none may be more uneven than with random.
 func TestNoOscillation(t *testing.T) {
-	for _, lifetime := range []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second, 30 * time.Second} {
-		perSecond := min(1000/lifetime.Seconds(), 5000)
-		run := func(d design) (mean float64) {
+	for _, lifetime := range []time.Duration{20 * time.Millisecond, time.Second, 3 * time.Second, 30 * time.Second} {
+		run := func(d design, turn int) (mean float64) {
 			_, mean = worst(3, func(seed uint64) float64 {
-				return settled(newSimulation(seed, lifetime), d, perSecond, 3*lifetime+10*period)
+				return settled(newSimulation(seed, lifetime), d, min(1000/lifetime.Seconds(), 5000), 3*lifetime+time.Duration(5*turn)*period)
 			})
 			return mean
 		}
-		random := run(randomly)
-		for _, delay := range delays {
-			got := run(leastConnections(delay))
-			t.Logf("lifetime %s, shares %s late: imbalance %.3f, random %.3f", lifetime, delay, got, random)
+		random := run(randomly, 2)
+		for name, got := range map[string]float64{
+			"soon in effect": run(leastConnections(delays[0]), 2), "in effect a period later": run(leastConnections(delays[1]), 2),
+			"a turn every 5 periods": run(inTurns(5), 5), "a turn every 60 periods": run(inTurns(60), 60),
+		} {
+			t.Logf("lifetime %s, %s: imbalance %.3f, random %.3f", lifetime, name, got, random)
 			if got > random*1.02 {
-				t.Errorf("lifetime %s, shares %s late: imbalance %.3f, want less than that of random, %.3f", lifetime, delay, got, random)
-			}
-		}
-	}
-}
-
-// TestNoOscillationOfPoolsThatWait has a pool whose shares stay in effect for many periods,
-// because others have their turns meanwhile.
-func TestNoOscillationOfPoolsThatWait(t *testing.T) {
-	for _, turn := range []int{2, 5, 20, 60} {
-		for _, lifetime := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
-			run := func(d design) (mean float64) {
-				_, mean = worst(3, func(seed uint64) float64 {
-					return settled(newSimulation(seed, lifetime), d, 1000/lifetime.Seconds(), 3*lifetime+5*time.Duration(turn)*period)
-				})
-				return mean
-			}
-			random, got := run(randomly), run(inTurns(turn))
-			t.Logf("a turn every %d periods, lifetime %s: imbalance %.3f, random %.3f", turn, lifetime, got, random)
-			if got > random*1.05 {
-				t.Errorf("a turn every %d periods, lifetime %s: imbalance %.3f, want at most that of random, %.3f", turn, lifetime, got, random)
+				t.Errorf("lifetime %s, %s: imbalance %.3f, want less than that of random, %.3f", lifetime, name, got, random)
 			}
 		}
 	}

@@ -53,9 +53,9 @@ func History(t *testing.T, k sync.Kernel, o HistoryOptions) {
 			h.step()
 		}
 		h.faulty.ClearFaults()
-		h.settle()
+		h.settleTwice()
 		h.deleteAll()
-		h.settle()
+		h.settleTwice()
 		if log := h.log.String(); !h.hostile && strings.Contains(log, "level=ERROR") {
 			t.Error("without faults, there was an error")
 		}
@@ -116,8 +116,11 @@ func (h *history) step() {
 	if d.Odd(4) {
 		h.wait(time.Duration(d.N(256)) * 2 * time.Millisecond)
 	}
-	if d.Odd(50) {
+	switch {
+	case d.Odd(50):
 		h.restart()
+	case !h.hostile && d.Odd(8):
+		h.settle()
 	}
 }
 
@@ -142,24 +145,23 @@ func (h *history) restart() {
 	h.send()
 }
 
-// settle waits until everything that failed was retried, checks the kernel, and that another
-// loop changes nothing.
+// settle waits until everything is committed, also what failed or waits, and checks the kernel.
 func (h *history) settle() {
 	h.send()
 	h.wait(2 * time.Minute)
-	h.checkAll()
-	h.meter.take(&h.meter.batches)
-	h.restart()
-	h.wait(2 * time.Minute)
-	h.checkAll()
-	if n := h.meter.take(&h.meter.batches); n != 0 {
-		h.Errorf("a loop that found everything in order applied %d batches", n)
+	if err := errors.Join(h.check(), h.checkSnapshot()); err != nil {
+		h.Fatal(err)
 	}
 }
 
-func (h *history) checkAll() {
-	if err := errors.Join(h.check(), h.checkSnapshot()); err != nil {
-		h.Fatal(err)
+// settleTwice also checks that another loop changes nothing.
+func (h *history) settleTwice() {
+	h.settle()
+	h.meter.take(&h.meter.batches)
+	h.restart()
+	h.settle()
+	if n := h.meter.take(&h.meter.batches); n != 0 {
+		h.Errorf("a loop that found everything in order applied %d batches", n)
 	}
 }
 

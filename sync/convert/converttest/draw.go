@@ -88,8 +88,9 @@ var (
 		"10.244.1.1", "10.244.1.2", "10.244.2.1", "10.244.1.1", "fd00:10:244:1::1", "fd00:10:244:1::2",
 		"10.96.0.1", "192.0.2.10", "::ffff:10.244.1.1", "127.0.0.1", "",
 	}
-	drawnNodes = []string{"node-1", "node-2", "", "Node_1", "a,b"}
-	drawnZones = []string{"zone-a", "zone-b", "", "zone,a", strings.Repeat("z", 64)}
+	drawnProtocols = [...]corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
+	drawnNodes     = []string{"node-1", "node-2", "", "Node_1", "a,b"}
+	drawnZones     = []string{"zone-a", "zone-b", "", "zone,a", strings.Repeat("z", 64)}
 )
 
 // number draws a port number.
@@ -102,7 +103,7 @@ func (d *Draw) number(usual ...int32) int32 {
 
 // meta draws an object's metadata.
 func (d *Draw) meta(names ...string) metav1.ObjectMeta {
-	m := metav1.ObjectMeta{Namespace: "default", Name: names[d.N(3)]}
+	m := metav1.ObjectMeta{Namespace: "default", Name: names[d.N(4)]}
 	if d.Odd(8) {
 		m.Namespace, m.Name = d.text(drawnNamespaces...), d.text(names...)
 	}
@@ -157,17 +158,17 @@ func (d *Draw) Service() *corev1.Service {
 func (d *Draw) clusterIPs(spec *corev1.ServiceSpec) {
 	n := 1 + d.N(3)
 	v4, v6 := fmt.Sprintf("10.96.0.%d", n), fmt.Sprintf("fd00:10:96::%d", n)
-	switch d.N(6) {
-	case 0:
+	switch d.N(12) {
+	case 0, 1, 2, 3:
 		spec.ClusterIP, spec.ClusterIPs = v4, []string{v4, v6}
-	case 1:
+	case 4, 5:
 		spec.ClusterIP, spec.ClusterIPs = v6, []string{v6, v4}
 		spec.IPFamilies = []corev1.IPFamily{"IPv6", "IPv4"}
-	case 2:
+	case 6, 7:
 		spec.ClusterIP = v4
-	case 3:
+	case 8, 9:
 		spec.ClusterIP = v6
-	case 4:
+	case 10:
 		spec.ClusterIP = d.text(drawnClusterIPs...)
 		spec.ClusterIPs = []string{spec.ClusterIP}
 	default:
@@ -182,12 +183,12 @@ func (d *Draw) clusterIPs(spec *corev1.ServiceSpec) {
 func (d *Draw) servicePort(i int) corev1.ServicePort {
 	p := corev1.ServicePort{
 		Name:     [...]string{"http", "dns", "sip"}[i],
-		Protocol: One[corev1.Protocol](d, "TCP", "UDP", "SCTP", ""),
+		Protocol: drawnProtocols[i],
 		Port:     d.number(80, 53, 443),
 		NodePort: d.number(0, 30080, 30053),
 	}
 	if d.Odd(8) {
-		p.Name, p.Protocol = d.text("http", "dns", "", "Bad_Name", "http"), One[corev1.Protocol](d, "tcp", "ICMP", "TCP")
+		p.Name, p.Protocol = d.text("http", "dns", "", "Bad_Name", "http"), One[corev1.Protocol](d, "tcp", "ICMP", "TCP", "")
 	}
 	return p
 }
@@ -227,17 +228,21 @@ func (d *Draw) crowd(spec *corev1.ServiceSpec) {
 
 // Slice draws an EndpointSlice.
 func (d *Draw) Slice() *discoveryv1.EndpointSlice {
-	s := &discoveryv1.EndpointSlice{ObjectMeta: d.meta("web-1", "web-2", "dns-1", "a b", "web.1", "")}
-	s.Labels = map[string]string{discoveryv1.LabelServiceName: drawnNames[d.N(3)]}
-	s.AddressType = One[discoveryv1.AddressType](d, "IPv4", "IPv6", "IPv4", "IPv6", "FQDN", "IPX")
+	s := &discoveryv1.EndpointSlice{ObjectMeta: d.meta("1", "2", "3", "4", "a b", "web.1", "")}
+	service := drawnNames[d.N(4)]
+	s.Labels, s.Name = map[string]string{discoveryv1.LabelServiceName: service}, service+"-"+s.Name
+	s.AddressType = One[discoveryv1.AddressType](d, "IPv4", "IPv6")
+	if d.Odd(16) {
+		s.AddressType = One[discoveryv1.AddressType](d, "FQDN", "IPX")
+	}
 	if d.Odd(12) {
 		s.Labels[d.text("service.kubernetes.io/headless")] = d.text("")
 		s.Labels[discoveryv1.LabelServiceName] = d.text(drawnNames...)
 	}
-	for i := range d.N(4) {
+	for i := range (1 + d.N(3)) % (3 + d.N(2)) {
 		p := discoveryv1.EndpointPort{
 			Name: ptr.To([...]string{"http", "dns", "sip"}[i]), Port: ptr.To(d.number(8080, 53, 5060)),
-			Protocol: maybe[corev1.Protocol](d, "TCP", "UDP", "SCTP"),
+			Protocol: &drawnProtocols[i],
 		}
 		if d.Odd(8) {
 			p.Name, p.Port = maybe(d, d.text("", "http", "Bad_Name")), maybe(d, *p.Port)
