@@ -145,14 +145,3 @@ func TestTotalsSurviveReturningAddress(t *testing.T) {
 		r.expect("then", w, 2, map[int]uint64{1: 2})
 	})
 }
-
-func TestFormerOwnersAreForgotten(t *testing.T) {
-	run(t, func(r *rig, w way) {
-		r.c.Follow(w.all(1))
-		r.c.Follow(sync.Committed{Full: true})
-		r.pass(1)
-		if n := len(r.c.tracker.left[w.f]); n != 0 {
-			r.Errorf("%d former owners are remembered", n)
-		}
-	})
-}

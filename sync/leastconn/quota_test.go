@@ -22,12 +22,10 @@ type quotaTest struct {
 }
 
 func everyQuota(t *testing.T, test func(*quotaTest)) {
-	for _, f := range model.Families {
-		for _, p := range model.Protocols {
-			t.Run(f.String()+"/"+p.String(), func(t *testing.T) {
-				test(&quotaTest{T: t, pools: pools{}, f: f, p: p, counts: [2]map[endpoint]count{{}, {}}})
-			})
-		}
+	for f, p := range [...]model.Protocol{model.IPv4: model.UDP, model.IPv6: model.TCP} { // the others are the same, and slow
+		t.Run(model.Families[f].String(), func(t *testing.T) {
+			test(&quotaTest{T: t, pools: pools{}, f: model.Families[f], p: p, counts: [2]map[endpoint]count{{}, {}}})
+		})
 	}
 }
 

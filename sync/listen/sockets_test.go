@@ -203,27 +203,6 @@ func TestPortInUseAffectsNoOther(t *testing.T) {
 	}
 }
 
-func TestTwoServicesOnOnePort(t *testing.T) {
-	for _, f := range model.Families {
-		t.Run(f.String(), func(t *testing.T) {
-			r := newRig()
-			r.run(t)
-			port := listentest.FreePort(t)
-			first, second := at("z-first", listentest.Loopback[f], port), at("a-second", listentest.Loopback[f], port)
-			r.Change(nil, []Socket{first})
-			greets(t, first.Addr.Addr(), first)
-			r.Change(nil, []Socket{second})
-			listentest.Eventually(t, "an event", func() bool { return len(r.recorder.Warnings()) > 0 })
-			if w := r.recorder.Warnings(); len(w) != 1 || w[0].Object.Name != "a-second" {
-				t.Errorf("events: %v", w)
-			}
-			greets(t, first.Addr.Addr(), first)
-			r.Change([]Socket{first}, nil)
-			greets(t, second.Addr.Addr(), second)
-		})
-	}
-}
-
 // errBusy is the kernel's error for a port in use.
 var errBusy = os.NewSyscallError("bind", syscall.EADDRINUSE)
 

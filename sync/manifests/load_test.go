@@ -157,22 +157,6 @@ func TestCRLFLineNumbers(t *testing.T) {
 // server would add.
 func TestDefaults(t *testing.T) {
 	tests := map[string]struct{ short, full string }{
-		"ClusterIP": {
-			`{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
-				"spec": {"clusterIP": "10.96.0.10", "ports": [{"port": 80}], "externalIPs": ["198.51.100.1"],
-					"sessionAffinity": "ClientIP"}}`,
-			`{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
-				"spec": {"type": "ClusterIP", "clusterIP": "10.96.0.10", "clusterIPs": ["10.96.0.10"], "ipFamilies": ["IPv4"],
-					"ports": [{"port": 80, "protocol": "TCP"}], "externalIPs": ["198.51.100.1"],
-					"internalTrafficPolicy": "Cluster", "externalTrafficPolicy": "Cluster",
-					"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10800}}}}`,
-		},
-		"without external addresses": {
-			`{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"clusterIP": "fd00:10:96::a", "ports": [{"port": 80}]}}`,
-			`{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
-				"spec": {"type": "ClusterIP", "clusterIP": "fd00:10:96::a", "clusterIPs": ["fd00:10:96::a"], "ipFamilies": ["IPv6"],
-					"ports": [{"port": 80, "protocol": "TCP"}], "internalTrafficPolicy": "Cluster", "sessionAffinity": "None"}}`,
-		},
 		"LoadBalancer": {
 			`{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
 				"spec": {"type": "LoadBalancer", "clusterIPs": ["fd00:10:96::a", "10.96.0.10"], "ports": [{"port": 80}]},

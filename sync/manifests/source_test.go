@@ -167,30 +167,6 @@ func TestConfigMapVolumeUpdate(t *testing.T) {
 	f.until("web 10.96.0.12")
 }
 
-func TestLinkedFile(t *testing.T) {
-	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "text")
-	write(t, elsewhere, serviceText("web", "10.96.0.10"))
-	must(t, os.Symlink(elsewhere, filepath.Join(dir, "web.yaml")))
-	f := follow(t, dir)
-	f.until("web 10.96.0.10")
-	write(t, elsewhere, serviceText("web", "10.96.0.11"))
-	f.until("web 10.96.0.11")
-}
-
-func TestLinkedFolder(t *testing.T) {
-	parent := t.TempDir()
-	must(t, os.Mkdir(filepath.Join(parent, "one"), 0o700))
-	link := filepath.Join(parent, "manifests")
-	must(t, os.Symlink("one", link))
-	f := follow(t, link)
-	for _, ip := range []string{"10.96.0.10", "10.96.0.11"} {
-		f.write("web.yaml", serviceText("web", ip))
-		f.until("web " + ip)
-		f.remove("web.yaml")
-		f.until()
-	}
-}
-
 func TestTruncatedFileKeepsItsObjects(t *testing.T) {
 	f := follow(t, t.TempDir())
 	f.write("a.yaml", serviceText("web", "10.96.0.10"))
