@@ -3,6 +3,7 @@ package convert
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,42 +14,30 @@ import (
 	"kube-vmap/model"
 )
 
-// manyAddrs returns n distinct addresses of both families.
-func manyAddrs(n int) []string {
-	var out []string
-	for i := range n {
-		if i%2 == 0 {
-			out = append(out, netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}).String())
-		} else {
-			out = append(out, fmt.Sprintf("2001:db8::%x", i))
-		}
+// many returns n items.
+func many[T any](n int, item func(int) T) []T {
+	out := make([]T, n)
+	for i := range out {
+		out[i] = item(i)
 	}
 	return out
 }
 
-func manyPorts(n int) []corev1.ServicePort {
-	var out []corev1.ServicePort
-	for i := range n {
-		out = append(out, corev1.ServicePort{Name: fmt.Sprintf("p-%d", i), Port: int32(i + 1)})
+// addrOf returns distinct addresses of both families.
+func addrOf(i int) string {
+	if i%2 == 0 {
+		return netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}).String()
 	}
-	return out
+	return fmt.Sprintf("2001:db8::%x", i)
 }
 
-func manyRanges(n int) []string {
-	var out []string
-	for i := range n {
-		out = append(out, fmt.Sprintf("10.%d.%d.%d/32", byte(i>>16), byte(i>>8), byte(i)))
-	}
-	return out
+func portOf(i int) corev1.ServicePort {
+	return corev1.ServicePort{Name: fmt.Sprintf("p-%d", i), Port: int32(i + 1)}
 }
 
-func manyIngress(n int) []corev1.LoadBalancerIngress {
-	var out []corev1.LoadBalancerIngress
-	for _, a := range manyAddrs(n) {
-		out = append(out, corev1.LoadBalancerIngress{IP: a})
-	}
-	return out
-}
+func rangeOf(i int) string { return fmt.Sprintf("10.%d.%d.%d/32", byte(i>>16), byte(i>>8), byte(i)) }
+
+func ingressOf(i int) corev1.LoadBalancerIngress { return corev1.LoadBalancerIngress{IP: addrOf(i)} }
 
 // TestServiceLimits tests each limit and one more. The Service has a ClusterIP of each
 // family, and is refused only for too many ports.
@@ -63,34 +52,34 @@ func TestServiceLimits(t *testing.T) {
 		served func(*model.Service) int // of what is not served beyond the limit
 	}{
 		"addresses with ports": {
-			5000, func(s *corev1.Service, n int) { s.Spec.Ports = manyPorts(n) }, "spec.ports", nil,
+			5000, func(s *corev1.Service, n int) { s.Spec.Ports = many(n, portOf) }, "spec.ports", nil,
 		},
 		"ports": {
 			maxFrontends, func(s *corev1.Service, n int) {
-				s.Spec.Ports, s.Spec.ClusterIPs = manyPorts(n), s.Spec.ClusterIPs[:1]
+				s.Spec.Ports, s.Spec.ClusterIPs = many(n, portOf), s.Spec.ClusterIPs[:1]
 			}, "spec.ports", nil,
 		},
 		"external IPs": {
-			maxExternalIPs, func(s *corev1.Service, n int) { s.Spec.ExternalIPs = manyAddrs(n) }, "spec.externalIPs", external,
+			maxExternalIPs, func(s *corev1.Service, n int) { s.Spec.ExternalIPs = many(n, addrOf) }, "spec.externalIPs", external,
 		},
 		"external IPs that are all the same": {
-			maxExternalIPs, func(s *corev1.Service, n int) { s.Spec.ExternalIPs = repeated("198.51.100.1", n) }, "spec.externalIPs", external,
+			maxExternalIPs, func(s *corev1.Service, n int) { s.Spec.ExternalIPs = slices.Repeat([]string{"198.51.100.1"}, n) }, "spec.externalIPs", external,
 		},
 		"addresses of the load balancer": {
-			maxFrontends - 2, func(s *corev1.Service, n int) { s.Status.LoadBalancer.Ingress = manyIngress(n) },
+			maxFrontends - 2, func(s *corev1.Service, n int) { s.Status.LoadBalancer.Ingress = many(n, ingressOf) },
 			"status.loadBalancer.ingress", balanced,
 		},
 		"source ranges": {
 			maxSourceRanges, func(s *corev1.Service, n int) {
-				s.Spec.LoadBalancerSourceRanges, s.Status.LoadBalancer.Ingress = manyRanges(n), manyIngress(1)
+				s.Spec.LoadBalancerSourceRanges, s.Status.LoadBalancer.Ingress = many(n, rangeOf), many(1, ingressOf)
 			}, "spec.loadBalancerSourceRanges", balanced,
 		},
 		"source ranges without an address": {
-			maxSourceRanges, func(s *corev1.Service, n int) { s.Spec.LoadBalancerSourceRanges = manyRanges(n) }, "spec.loadBalancerSourceRanges", none,
+			maxSourceRanges, func(s *corev1.Service, n int) { s.Spec.LoadBalancerSourceRanges = many(n, rangeOf) }, "spec.loadBalancerSourceRanges", none,
 		},
 		"source ranges of each of ten addresses": {
 			maxSourceRanges / 10, func(s *corev1.Service, n int) {
-				s.Spec.LoadBalancerSourceRanges, s.Status.LoadBalancer.Ingress = manyRanges(n), manyIngress(10)
+				s.Spec.LoadBalancerSourceRanges, s.Status.LoadBalancer.Ingress = many(n, rangeOf), many(10, ingressOf)
 			}, "spec.loadBalancerSourceRanges", balanced,
 		},
 	}
@@ -117,19 +106,11 @@ func TestServiceLimits(t *testing.T) {
 	}
 }
 
-func repeated(value string, n int) []string {
-	out := make([]string, n)
-	for i := range out {
-		out[i] = value
-	}
-	return out
-}
-
 func TestTooManyMaglevTablesUseRandom(t *testing.T) {
 	for ports, want := range map[int]model.Scheduler{maxTables / 2: model.SchedulerMaglev, maxTables/2 + 1: model.SchedulerRandom} {
 		got, errs := Service(service(func(s *corev1.Service) {
 			s.Annotations = map[string]string{"kube-vmap.io/scheduler": "mh"}
-			s.Spec.Ports = manyPorts(ports)
+			s.Spec.Ports = many(ports, portOf)
 		}))
 		if got == nil || got.Scheduler != want || len(got.Ports) != ports {
 			t.Fatalf("with %d ports of two families: %v, errors %v, want the scheduler %s", ports, got != nil, errs, want)
@@ -163,7 +144,7 @@ func TestSliceLimit(t *testing.T) {
 
 func TestNumberOfErrorsIsLimited(t *testing.T) {
 	const wrong = maxExternalIPs
-	_, errs := Service(service(func(s *corev1.Service) { s.Spec.ExternalIPs = repeated("127.0.0.1", wrong) }))
+	_, errs := Service(service(func(s *corev1.Service) { s.Spec.ExternalIPs = slices.Repeat([]string{"127.0.0.1"}, wrong) }))
 	if len(errs) != maxErrors+1 {
 		t.Fatalf("%d errors, want %d and the number of others", len(errs), maxErrors)
 	}
@@ -230,7 +211,7 @@ func TestErrorsQuoteControlCharacters(t *testing.T) {
 // TestTooLongListsAreNotParsed tests a list as long as fits in an object: comparing
 // each address with all before it would take seconds.
 func TestTooLongListsAreNotParsed(t *testing.T) {
-	_, errs := Service(service(func(s *corev1.Service) { s.Spec.ExternalIPs = repeated("127.0.0.1", 130_000) }))
+	_, errs := Service(service(func(s *corev1.Service) { s.Spec.ExternalIPs = slices.Repeat([]string{"127.0.0.1"}, 130_000) }))
 	if len(errs) != 1 || errs[0].Field != "spec.externalIPs" {
 		t.Errorf("the errors are %v", errs)
 	}

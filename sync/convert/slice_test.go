@@ -48,11 +48,31 @@ func wantSlice(change func(*model.EndpointSlice)) *model.EndpointSlice {
 	return s
 }
 
+// A sliceTest changes a slice.
+type sliceTest struct {
+	change func(*discoveryv1.EndpointSlice)
+	want   func(*model.EndpointSlice) // nil: the slice without changes
+	errs   []string                   // fields and kinds
+}
+
+// checkSlices converts changed slices; nothing is left of them if none is set.
+func checkSlices(t *testing.T, none bool, tests map[string]sliceTest) {
+	t.Helper()
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var want *model.EndpointSlice
+			if !none {
+				want = wantSlice(test.want)
+			}
+			got, errs := Slice(slice(test.change))
+			check(t, "errors", test.errs, fields(errs))
+			check(t, "result", want, got)
+		})
+	}
+}
+
 func TestSlice(t *testing.T) {
-	tests := map[string]struct {
-		change func(*discoveryv1.EndpointSlice)
-		want   func(*model.EndpointSlice)
-	}{
+	checkSlices(t, false, map[string]sliceTest{
 		"with absent conditions as the API defines them": {},
 		"with conditions": {
 			change: func(s *discoveryv1.EndpointSlice) {
@@ -133,39 +153,19 @@ func TestSlice(t *testing.T) {
 			change: func(s *discoveryv1.EndpointSlice) { s.Endpoints = nil },
 			want:   func(s *model.EndpointSlice) { s.Endpoints = nil },
 		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			got, errs := Slice(slice(test.change))
-			if len(errs) > 0 {
-				t.Errorf("errors: %v", errs)
-			}
-			check(t, "result", wantSlice(test.want), got)
-		})
-	}
+	})
 }
 
 func TestSlicesNotServed(t *testing.T) {
-	tests := map[string]func(*discoveryv1.EndpointSlice){
-		"of a headless Service": func(s *discoveryv1.EndpointSlice) { s.Labels[LabelHeadless] = "" },
-		"of no Service":         func(s *discoveryv1.EndpointSlice) { s.Labels = nil },
-		"of domain names":       func(s *discoveryv1.EndpointSlice) { s.AddressType = discoveryv1.AddressTypeFQDN },
-	}
-	for name, change := range tests {
-		t.Run(name, func(t *testing.T) {
-			got, errs := Slice(slice(change))
-			if got != nil || len(errs) > 0 {
-				t.Errorf("got %v, errors %v", got, errs)
-			}
-		})
-	}
+	checkSlices(t, true, map[string]sliceTest{
+		"of a headless Service": {change: func(s *discoveryv1.EndpointSlice) { s.Labels[LabelHeadless] = "" }},
+		"of no Service":         {change: func(s *discoveryv1.EndpointSlice) { s.Labels = nil }},
+		"of domain names":       {change: func(s *discoveryv1.EndpointSlice) { s.AddressType = discoveryv1.AddressTypeFQDN }},
+	})
 }
 
 func TestInvalidPartsOfSliceAreSkipped(t *testing.T) {
-	tests := map[string]struct {
-		change func(*discoveryv1.EndpointSlice)
-		errs   []string
-	}{
+	checkSlices(t, false, map[string]sliceTest{
 		"endpoints with invalid addresses": {
 			change: func(s *discoveryv1.EndpointSlice) {
 				for _, a := range []string{"127.0.0.1", "0.0.0.0", "224.0.0.1", "169.254.1.1", "255.255.255.255", "fd00::1"} {
@@ -216,53 +216,34 @@ func TestInvalidPartsOfSliceAreSkipped(t *testing.T) {
 			change: func(s *discoveryv1.EndpointSlice) { s.Ports = append(s.Ports, s.Ports[0]) },
 			errs:   []string{"ports[1].name: Duplicate value"},
 		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			got, errs := Slice(slice(test.change))
-			check(t, "errors", test.errs, fields(errs))
-			check(t, "result", wantSlice(nil), got)
-		})
-	}
+	})
 }
 
 func TestUnusableSliceIsRefused(t *testing.T) {
-	tests := map[string]struct {
-		change func(*discoveryv1.EndpointSlice)
-		errs   []string
-	}{
+	checkSlices(t, true, map[string]sliceTest{
 		"with names that could end an nft comment": {
-			func(s *discoveryv1.EndpointSlice) {
+			change: func(s *discoveryv1.EndpointSlice) {
 				s.Namespace, s.Name = "\"", "\n"
 				s.Labels[discoveryv1.LabelServiceName] = "\\"
 			},
-			[]string{
+			errs: []string{
 				"metadata.namespace: Invalid value", "metadata.name: Invalid value",
 				"metadata.labels[kubernetes.io/service-name]: Invalid value",
 			},
 		},
 		"with an unknown address type": {
-			func(s *discoveryv1.EndpointSlice) { s.AddressType = "IPX" },
-			[]string{"addressType: Unsupported value"},
+			change: func(s *discoveryv1.EndpointSlice) { s.AddressType = "IPX" },
+			errs:   []string{"addressType: Unsupported value"},
 		},
 		"without a valid endpoint": {
-			func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "::1" },
-			[]string{"endpoints[0].addresses[0]: Invalid value", "endpoints: Required value"},
+			change: func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "::1" },
+			errs:   []string{"endpoints[0].addresses[0]: Invalid value", "endpoints: Required value"},
 		},
 		"without a valid port": {
-			func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = nil },
-			[]string{"ports[0].port: Required value", "ports: Required value"},
+			change: func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = nil },
+			errs:   []string{"ports[0].port: Required value", "ports: Required value"},
 		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			got, errs := Slice(slice(test.change))
-			if got != nil {
-				t.Errorf("got %+v", got)
-			}
-			check(t, "errors", test.errs, fields(errs))
-		})
-	}
+	})
 }
 
 func TestServiceCIDR(t *testing.T) {

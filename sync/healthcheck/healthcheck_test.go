@@ -90,55 +90,53 @@ func answers(t *testing.T, addr netip.AddrPort, code int, part string) {
 func TestHealthCheckResponsesAreThoseOfKubeProxy(t *testing.T) {
 	const body = "{\n\t\"service\": {\n\t\t\"namespace\": \"shop\",\n\t\t\"name\": \"web\"\n\t},\n" +
 		"\t\"localEndpoints\": %d,\n\t\"serviceProxyHealthy\": %t\n}"
-	for _, all := range [][len(model.Families)]bool{allAddresses, listedAddresses} {
-		r, port := newRig(all), listentest.FreePort(t)
-		stop := r.run(t)
-		for _, f := range model.Families {
-			addr := netip.AddrPortFrom(loopback[f], port)
-			for _, test := range []struct {
-				local     int
-				unhealthy bool
-				code      int
-			}{
-				{local: 2, code: 200},
-				{local: 1, code: 200},
-				{local: 0, code: 503},
-				{local: 2, unhealthy: true, code: 503},
-				{local: 0, unhealthy: true, code: 503},
+	r, port := newRig(listedAddresses), listentest.FreePort(t)
+	stop := r.run(t)
+	for _, f := range model.Families {
+		addr := netip.AddrPortFrom(loopback[f], port)
+		for _, test := range []struct {
+			local     int
+			unhealthy bool
+			code      int
+		}{
+			{local: 2, code: 200},
+			{local: 1, code: 200},
+			{local: 0, code: 503},
+			{local: 2, unhealthy: true, code: 503},
+			{local: 0, unhealthy: true, code: 503},
+		} {
+			r.unhealthy.Store(test.unhealthy)
+			h := check("web", port)
+			h.Local[f], h.Local[1-f] = test.local, 7
+			r.Follow(sync.Committed{HealthChecks: []model.HealthCheck{h}, NodeAddrs: loopback})
+			answers(t, addr, test.code, "")
+			for method, path := range map[string]string{
+				http.MethodGet: "/", http.MethodHead: "/healthz", http.MethodPost: "//x/../y?z", http.MethodDelete: "/a%20b/",
 			} {
-				r.unhealthy.Store(test.unhealthy)
-				h := check("web", port)
-				h.Local[f], h.Local[1-f] = test.local, 7
-				r.Follow(sync.Committed{HealthChecks: []model.HealthCheck{h}, NodeAddrs: loopback})
-				answers(t, addr, test.code, "")
-				for method, path := range map[string]string{
-					http.MethodGet: "/", http.MethodHead: "/healthz", http.MethodPost: "//x/../y?z", http.MethodDelete: "/a%20b/",
-				} {
-					a, err := ask(t, method, addr, path)
-					want := fmt.Sprintf(body, test.local, !test.unhealthy)
-					length := fmt.Sprint(len(want))
-					if method == http.MethodHead {
-						want = ""
-					}
-					if err != nil || a.code != test.code || a.body != want {
-						t.Errorf("%s %s at %s: %v, %d\n%s\nwant %d\n%s", method, path, addr, err, a.code, a.body, test.code, want)
-					}
-					a.header.Del("Date")
-					a.header.Del("Connection")
-					header := http.Header{
-						"Content-Type": {"application/json"}, "X-Content-Type-Options": {"nosniff"},
-						"X-Load-Balancing-Endpoint-Weight": {fmt.Sprint(test.local)}, "Content-Length": {length},
-					}
-					if got, want := fmt.Sprint(a.header), fmt.Sprint(header); got != want {
-						t.Errorf("%s %s at %s has headers %s, want %s", method, path, addr, got, want)
-					}
+				a, err := ask(t, method, addr, path)
+				want := fmt.Sprintf(body, test.local, !test.unhealthy)
+				length := fmt.Sprint(len(want))
+				if method == http.MethodHead {
+					want = ""
+				}
+				if err != nil || a.code != test.code || a.body != want {
+					t.Errorf("%s %s at %s: %v, %d\n%s\nwant %d\n%s", method, path, addr, err, a.code, a.body, test.code, want)
+				}
+				a.header.Del("Date")
+				a.header.Del("Connection")
+				header := http.Header{
+					"Content-Type": {"application/json"}, "X-Content-Type-Options": {"nosniff"},
+					"X-Load-Balancing-Endpoint-Weight": {fmt.Sprint(test.local)}, "Content-Length": {length},
+				}
+				if got, want := fmt.Sprint(a.header), fmt.Sprint(header); got != want {
+					t.Errorf("%s %s at %s has headers %s, want %s", method, path, addr, got, want)
 				}
 			}
 		}
-		stop()
-		if w := r.recorder.Warnings(); len(w) > 0 {
-			t.Errorf("events: %v", w)
-		}
+	}
+	stop()
+	if w := r.recorder.Warnings(); len(w) > 0 {
+		t.Errorf("events: %v", w)
 	}
 }
 
