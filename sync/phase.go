@@ -33,14 +33,13 @@ const (
 type signal uint8
 
 const (
-	signalNone        signal = iota
-	signalBurst              // the source delivered events
-	signalChange             // addresses of the node or shares changed, or what waited is retried
-	signalSynced             // a sync succeeded
-	signalPause              // Config.MinSyncPeriod begins
-	signalPauseOver          //
-	signalBackoff            // a sync or a repair failed, or the kernel must be read again
-	signalBackoffOver        //
+	signalBurst       signal = iota // the source delivered events
+	signalChange                    // addresses or shares changed, or what waited is retried
+	signalSynced                    // a sync succeeded
+	signalPause                     // Config.MinSyncPeriod begins
+	signalPauseOver                 //
+	signalBackoff                   // a sync or a repair failed, or the kernel must be read again
+	signalBackoffOver               //
 )
 
 var transitions = map[phase]map[signal]phase{

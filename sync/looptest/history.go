@@ -85,8 +85,8 @@ func (h *history) drawConfig() {
 	bits := h.draw.N(128)
 	c.MasqueradeAll, c.StrictSourceRanges, c.IgnoreExternalIPs = bits&1 > 0, bits&2 > 0, bits&4 > 0
 	c.TCPFlowEndpoints, c.Rules.DropInvalid, c.NodePorts.Primary = bits&8 > 0, bits&16 > 0, bits&32 > 0
-	c.Scheduler = converttest.One(h.draw, model.SchedulerDefault, model.SchedulerRoundRobin, model.SchedulerSourceHash,
-		model.SchedulerMaglev)
+	c.Scheduler = converttest.One(h.draw,
+		model.SchedulerDefault, model.SchedulerRoundRobin, model.SchedulerSourceHash, model.SchedulerMaglev)
 	if bits&64 > 0 { // changes of a namespace wait
 		var used time.Duration
 		c.CPUTime = func() time.Duration { used += restingTime; return used }
@@ -101,8 +101,9 @@ func (h *history) step() {
 	d := h.draw
 	h.change()
 	if h.hostile && d.Odd(6) {
-		port := namespace + "/" + converttest.One(d, "web", "dns", "api") + converttest.One(d, ":http", ":dns", ":sip")
-		h.faulty.Refuse(port, converttest.One[syscall.Errno](d, 0, 0, unix.ERANGE, unix.ENFILE), d.N(2))
+		name, port := converttest.One(d, "web", "dns", "api"), converttest.One(d, "http", "dns", "sip")
+		errno := converttest.One[syscall.Errno](d, 0, 0, unix.ERANGE, unix.ENFILE)
+		h.faulty.Refuse(namespace+"/"+name+":"+port, errno, d.N(2))
 	}
 	if h.hostile && d.Odd(20) {
 		h.damage()
