@@ -92,9 +92,9 @@ func endpointsIn(f model.Family, t *nft.Table, local, sorted bool) map[nft.Key][
 	return out
 }
 
-// summary returns everything in tables as text, except what has no effect on packets and
+// Summary returns everything in tables as text, except what has no effect on packets and
 // depends on history: the sizes of sets, and the order of slots.
-func summary(t nft.Tables) string {
+func Summary(t nft.Tables) string {
 	var out strings.Builder
 	for _, f := range model.Families {
 		if t[f] == nil {

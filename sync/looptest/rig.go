@@ -104,7 +104,7 @@ func (r *rig) diff() (string, error) {
 		return "", err
 	}
 	fresh, err := want.Read()
-	return cmp.Diff(strings.Split(summary(fresh), "\n"), strings.Split(summary(have), "\n")), err
+	return cmp.Diff(strings.Split(Summary(fresh), "\n"), strings.Split(Summary(have), "\n")), err
 }
 
 // check returns an error if the kernel does not hold what it should.
