@@ -108,7 +108,10 @@ func TestMapIsReachableByKeyboard(t *testing.T) {
 	if got := get[string](w, `document.activeElement.dataset.name`); got != "node-3" {
 		t.Errorf("two to the right of node-1 is %q", got)
 	}
-	w.await(`document.querySelector(".nodes .count").textContent.startsWith("node-3: ")`)
+	const described = `document.querySelector(".nodes .count").textContent.startsWith("node-3: ")`
+	w.await(described)
+	get[string](w, `document.querySelector(".nodes .count").textContent = "until the next update"`)
+	w.await(described)
 	w.press(kb.End)
 	if got := get[string](w, `document.activeElement.ariaLabel`); !strings.HasPrefix(got, "node-40: ") {
 		t.Errorf("screen readers get %q", got)

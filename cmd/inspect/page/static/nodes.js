@@ -28,7 +28,7 @@ export class Nodes {
   constructor() {
     this.title = h("h2", { id: "nodes-title" }, "Nodes");
     this.pace = h("p", { class: "count", "aria-hidden": "true" });
-    this.place = h("div", { role: "group", "aria-labelledby": "nodes-title", keydown: (e) => this.pressed(e), pointerover: (e) => this.name(e), focusin: (e) => this.name(e) });
+    this.place = h("div", { role: "group", "aria-labelledby": "nodes-title", keydown: (e) => this.pressed(e), pointerover: (e) => this.name(e.target), focusin: (e) => this.name(e.target) });
     this.node = h("section", { class: "nodes", "aria-labelledby": "nodes-title" }, h("div", { class: "nodes-head" }, this.title, legend(), this.pace), this.place);
     this.active = null; // name of the node that Tab reaches
     this.histories = new Map(); // by name
@@ -40,7 +40,6 @@ export class Nodes {
     const few = nodes.length <= fewCards;
     const answering = nodes.filter((n) => n.state === "ok" || n.state === "problem").length;
     text(this.title, answering === nodes.length ? plural(nodes.length, "node") : `${number(answering)} of ${plural(nodes.length, "node")} answer`);
-    text(this.pace, `each asked every ${data.every < 60 ? `${Math.round(data.every)} s` : `${Math.round(data.every / 6) / 10} min`}`);
     this.place.className = few ? "cards" : `tiles${nodes.length > 2500 ? " are-small" : ""}`;
     if (!nodes.some((n) => n.name === this.active)) this.active = nodes[0]?.name ?? null;
     const shape = `${few} ${data.generation}`;
@@ -54,6 +53,8 @@ export class Nodes {
       if (few) fillCard(node, n, this.history(n.name).note(data.time, n.rate));
       else fillTile(node, n);
     });
+    text(this.pace, `each asked every ${data.every < 60 ? `${Math.round(data.every)} s` : `${Math.round(data.every / 6) / 10} min`}`);
+    this.name(this.place.querySelector(".tile:hover, .tile:focus"));
   }
 
   history(name) {
@@ -62,8 +63,8 @@ export class Nodes {
   }
 
   // name describes the tile under the pointer, or with the focus.
-  name(event) {
-    const n = this.nodes.find((x) => x.name === event.target.closest?.(".tile")?.dataset.name);
+  name(element) {
+    const n = this.nodes.find((x) => x.name === element?.closest(".tile")?.dataset.name);
     if (n) text(this.pace, describe(n));
   }
 
