@@ -19,7 +19,9 @@ import (
 // see the comments at the fields of [nodestatus.Document]. Numbers of connections are
 // removed, too.
 func AsKernel(d *nodestatus.Document) *nodestatus.Document {
-	out := &nodestatus.Document{Source: nodestatus.FromKernel, NodeAddresses: d.NodeAddresses, Services: []nodestatus.Service{}}
+	out := &nodestatus.Document{
+		Schema: d.Schema, Source: nodestatus.FromKernel, Time: d.Time, NodeAddresses: d.NodeAddresses, Services: []nodestatus.Service{},
+	}
 	for _, s := range d.Services {
 		ports := []nodestatus.Port{}
 		for _, p := range s.Ports {
