@@ -16,9 +16,10 @@ import (
 	"kube-vmap/nft/simulate/path"
 )
 
-// TestPacketIsFollowedToEachNode has answers as recorded before answers had a schema.
+// TestPacketIsFollowedToEachNode has answers from before answers had a schema and replies.
 func TestPacketIsFollowedToEachNode(t *testing.T) {
 	r := newRig(t)
+	r.withoutReplies()
 	report := r.explain("pod/cart", "svc/web")
 	r.expect(report, answer.Always, "pod shop/cart on node-1 -> service shop/web: arrives\n",
 		"10.244.1.3 -> 10.96.55.163:80/tcp, ClusterIP of shop/web:tcp-80", "Arrives at any of 3 endpoints; the reply is not known",
@@ -41,22 +42,15 @@ func TestPacketIsFollowedToEachNode(t *testing.T) {
 // TestRepliesAreFollowedBack has answers with replies, all of which reach the client, or of
 // which one is dropped on the node of the endpoint, or on the client's.
 func TestRepliesAreFollowedBack(t *testing.T) {
-	newer := func(t *testing.T, endpoint string) *rig {
-		r := newRig(t)
-		r.answers["node-1"] = r.recorded("schema1/client-ipv4")
-		r.answers["node-2"] = r.recorded("schema1/" + endpoint)
-		r.answers["node-3"] = r.recorded("schema1/endpoint-ipv4")
-		return r
-	}
-	r := newer(t, "endpoint-ipv4")
+	r := newRig(t)
 	r.expect(r.explain("pod/cart", "svc/web"), answer.Always, "Arrives at any of 3 endpoints, and the reply reaches the client")
 
-	r = newer(t, "endpoint-ipv4-lost-reply")
+	r.answers["node-2"] = r.recorded()
 	const dropped = "but the reply is dropped by table inet filter, chain forward"
 	r.expect(r.explain("pod/cart", "svc/web"), answer.Sometimes,
 		"33.33% goes to 10.244.2.2:8080 (pod shop/web-2): on node node-2: 10.244.2.2:8080 answers 10.244.1.3 by way of node-2, ", dropped)
 
-	r = newer(t, "endpoint-ipv4")
+	r = newRig(t)
 	reply := r.answers["node-1"].Outcomes[0].Endpoints[2].Reply
 	reply.Verdict, reply.By = answer.ReplyDropped, path.RuleRef{Table: "inet filter", Chain: "forward", Rule: 2}
 	r.answers["node-1"].Arrives = answer.Sometimes
@@ -69,7 +63,6 @@ func TestRepliesAreFollowedBack(t *testing.T) {
 func TestRepliesOfOneNodeAreTheirOwn(t *testing.T) {
 	for n, half := range []bool{false, true, false} {
 		r := newRig(t)
-		r.answers["node-1"], r.answers["node-2"] = r.recorded("schema1/client-ipv4"), r.recorded("schema1/endpoint-ipv4")
 		s := r.objects["slice"].(*discoveryv1.EndpointSlice)
 		s.Endpoints[2].NodeName = s.Endpoints[1].NodeName
 		list := &r.answers["node-1"].Outcomes[0].Endpoints

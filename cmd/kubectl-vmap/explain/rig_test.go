@@ -60,12 +60,11 @@ func newRig(t *testing.T) *rig {
 		},
 	}
 	r.objects["slice"] = newSlice("1", "2", "3")
-	r.answers["node-1"] = r.recorded("schema0/client-ipv4")
+	r.answers["node-1"] = newAnswer("10.96.55.163:80", "1", "2", "3")
+	r.answers["node-1"].Service, r.answers["node-1"].Kind = "shop/web:tcp-80", "ClusterIP"
 	for _, n := range []string{"2", "3"} {
-		a := r.recorded("schema0/endpoint-ipv4")
-		a.To = "10.244." + n + ".2:8080"
-		a.Outcomes[0].Endpoints[0].Address = "10.244." + n + ".2"
-		r.answers["node-"+n] = a
+		r.answers["node-"+n] = newAnswer("10.244."+n+".2:8080", n)
+		r.answers["node-"+n].Outcomes[0].Verdict = answer.VerdictNotService
 	}
 	for _, n := range []string{"1", "2", "3"} {
 		r.documents["node-"+n] = newDocument("1", "2", "3")
@@ -73,20 +72,40 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// recorded returns an answer of kube-vmap. Those of schema 0 are from the version before
-// answers had one.
-func (r *rig) recorded(name string) *answer.Answer {
+// newAnswer is that of a node that sends packets of cart to the endpoints on nodes, which answer.
+func newAnswer(to string, nodes ...string) *answer.Answer {
+	a := &answer.Answer{
+		Schema: answer.Schema, From: "10.244.1.3", To: to, Protocol: "tcp", Interface: "eth0", Arrives: answer.Always,
+		Outcomes: []answer.Outcome{{Verdict: answer.VerdictDelivered, Probability: 1}}, Process: "answers",
+	}
+	for _, n := range nodes {
+		a.Outcomes[0].Endpoints = append(a.Outcomes[0].Endpoints, answer.Endpoint{
+			Address: "10.244." + n + ".2", Port: 8080, Probability: 1 / float64(len(nodes)), Sees: a.From, Response: answer.Responds,
+			Reply: &answer.Reply{Verdict: answer.ReplyDelivered, From: to, To: a.From + ":0"},
+		})
+	}
+	return a
+}
+
+// withoutReplies makes answers those of the version before they had replies and a schema.
+func (r *rig) withoutReplies() {
+	for _, a := range r.answers {
+		a.Schema = 0
+		for i := range a.Outcomes[0].Endpoints {
+			a.Outcomes[0].Endpoints[i].Reply = nil
+		}
+	}
+}
+
+// recorded returns an answer that kube-vmap has printed: of a node that drops the reply.
+func (r *rig) recorded() *answer.Answer {
 	r.t.Helper()
-	text, err := os.ReadFile("testdata/" + name + ".json")
+	text, err := os.ReadFile("testdata/schema1-lost-reply.json")
 	a := &answer.Answer{}
 	if err := errors.Join(err, json.Unmarshal(text, a)); err != nil {
 		r.t.Fatal(err)
 	}
-	for _, o := range a.Outcomes { // as if there were connections
-		for i := range o.Endpoints {
-			o.Endpoints[i].Response = answer.Responds
-		}
-	}
+	a.Outcomes[0].Endpoints[0].Response = answer.Responds // as if there were connections
 	return a
 }
 
