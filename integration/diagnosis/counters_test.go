@@ -83,6 +83,26 @@ func TestConnectionsAreCountedOnAllFrontends(t *testing.T) {
 	})
 	s.ledger.check(t, "with refused connections, some directly to a pod, and long ones", k)
 	s.checkMetrics(t)
+	total := 0
+	for at, n := range s.ledger.lines {
+		if s.serviceOf(at) == plain.Name {
+			total += int(n)
+		}
+	}
+	for _, args := range [][]string{{"get", "svc", "plain"}, {"get", "svc", "plain", "--kernel"}, {"top"}} {
+		if table := s.prints(args...); !strings.Contains(table, fmt.Sprintf(" %d ", total)) {
+			t.Errorf("%v, want %d connections:\n%s", args, total, table)
+		}
+	}
+}
+
+// serviceOf returns the name of a Service by its number.
+func (s *scene) serviceOf(at pair) string {
+	number := int(at.asked.Port-30000) / 4 // of a node port
+	if at.asked.Port == daemon.Port {
+		number = int(at.asked.Addr.AsSlice()[at.asked.Addr.BitLen()/8-1])
+	}
+	return []string{"", "plain", "remembered", "local", "itself", "node", "hashed"}[number]
 }
 
 // checkMetrics compares the ledger with the metrics.
@@ -90,13 +110,8 @@ func (s *scene) checkMetrics(t *testing.T) {
 	t.Helper()
 	services, endpoints := map[string]uint64{}, map[string]uint64{}
 	for at, n := range s.ledger.lines {
-		number := int(at.asked.Port-30000) / 4 // of a node port
-		if at.asked.Port == daemon.Port {
-			number = int(at.asked.Addr.AsSlice()[at.asked.Addr.BitLen()/8-1])
-		}
-		name := []string{"", "plain", "remembered", "local", "itself", "node", "hashed"}[number]
 		labels := fmt.Sprintf("ip_family=%q,namespace=\"default\",port=\"%s-0\",protocol=%q,service=%q",
-			at.asked.Family, at.asked.Protocol, strings.ToUpper(at.asked.Protocol.String()), name)
+			at.asked.Family, at.asked.Protocol, strings.ToUpper(at.asked.Protocol.String()), s.serviceOf(at))
 		services[labels] += n
 		endpoints[fmt.Sprintf("endpoint=%q,", at.endpoint)+labels] += n
 	}

@@ -294,35 +294,3 @@ func TestRepliesToUntrackedPackets(t *testing.T) {
 		d.Stop()
 	}
 }
-
-// TestConnectionsKeepTheirSource has another program that masquerades new connections.
-func TestConnectionsKeepTheirSource(t *testing.T) {
-	r, web := newServing(t, 1)
-	flows := map[simulate.Packet]*lab.Flow{}
-	for _, w := range transports() {
-		p := r.packet(w, web)
-		flow, err := r.Pods[3].Flow(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
-		r.must(err)
-		if got, err := flow.Ask(answer); err != nil || got.Seen.Addr() != p.From {
-			t.Fatalf("%s: %s, %v", p, got, err)
-		}
-		flows[p] = flow
-	}
-	r.nft("table inet later { chain post { type nat hook postrouting priority 90; masquerade; }; }")
-	for p, flow := range flows {
-		fresh := r.explain(p).IfNew
-		if len(fresh) != 1 || len(fresh[0].Endpoints) != 1 || fresh[0].Endpoints[0].Source == p.From {
-			t.Fatalf("%s: %+v", p, fresh)
-		}
-		if got, err := flow.Ask(answer); err != nil || got.Seen.Addr() != p.From {
-			t.Errorf("%s: %s, %v, want it seen from %s", p, got, err, p.From)
-		}
-		got, err := r.Pods[3].AskFrom(p.Protocol, netip.AddrPortFrom(p.From, r.port()), p.To, answer)
-		if err != nil || got.Seen.Addr() != fresh[0].Endpoints[0].Source {
-			t.Errorf("%s, a new one: %s, %v, want it seen from %s", p, got, err, fresh[0].Endpoints[0].Source)
-		}
-		r.expect(0, []string{"A new connection:", "sees " + fresh[0].Endpoints[0].Source.String()},
-			"--from="+netip.AddrPortFrom(p.From, p.FromPort).String(), to(p.To, p.Protocol))
-		r.must(flow.Close())
-	}
-}

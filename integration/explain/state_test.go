@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -226,23 +225,5 @@ func TestDriftIsReported(t *testing.T) {
 			t.Errorf("%s: answered by %s", p, by)
 		}
 		r.expect(1, []string{"default/web:" + p.Protocol.String() + "-0", "chain nat-prerouting has no rules", "rejected"}, "--from="+p.From.String(), to(p.To, p.Protocol))
-	}
-}
-
-// TestLargeServicesAreSummarized has more endpoints than are explored.
-func TestLargeServicesAreSummarized(t *testing.T) {
-	r := newRig(t)
-	large := daemon.Service{Name: "large", Number: 1, Endpoints: r.servers, Times: 400}
-	r.serve(large)
-	for _, w := range transports() {
-		p := r.packet(w, large)
-		got := r.explain(p)
-		o := single(t, got)
-		if n := len(o.Endpoints) + got.Unexplored.Endpoints; n != 5*400 || len(o.Endpoints) != 1024 ||
-			math.Abs(o.Probability+got.Unexplored.Probability-1) > 1e-9 || got.Unexplored.OthersPick {
-			t.Errorf("%s: %d endpoints, and not explored %+v", p, len(o.Endpoints), got.Unexplored)
-		}
-		r.expect(0, []string{"goes to one of 2000 endpoints", "and 1990 more", "Not explored, because there are too many choices: 48.8%, with up to 976 more endpoints, assumed to be like"}, "--from="+p.From.String(), to(p.To, p.Protocol))
-		r.expect(0, []string{`"arrives": "always"`, `"endpoints": 976`, `"unseen": {`}, "--from="+p.From.String(), to(p.To, p.Protocol), "-o=json")
 	}
 }

@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/process"
 	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/trace"
 )
 
 // A started is a running explain --trace.
@@ -31,8 +35,14 @@ func (s *scene) start(w daemon.Transport, port uint16, flags ...string) started 
 	return c
 }
 
-// exits checks the exit code.
-func (s *scene) exits(c started, want int) {
+// waitReady waits until the trace is ready for packets.
+func (s *scene) waitReady(out *process.Log) {
+	s.t.Helper()
+	eventually.Holds(s.t, "waiting for packets", func() bool { return strings.Contains(out.String(), "now send one") })
+}
+
+// exits checks the exit code, that the output has texts, and that no table of a tracer stays.
+func (s *scene) exits(c started, want int, texts ...string) {
 	s.t.Helper()
 	code := 0
 	var exit *exec.ExitError
@@ -44,6 +54,12 @@ func (s *scene) exits(c started, want int) {
 	if code != want {
 		s.t.Errorf("exit code %d, want %d:\n%s", code, want, c.out)
 	}
+	for _, text := range texts {
+		if !strings.Contains(c.out.String(), text) {
+			s.t.Errorf("%q is missing in\n%s", text, c.out)
+		}
+	}
+	s.waitNoTables()
 }
 
 func TestExitCodeByArrival(t *testing.T) {
@@ -70,7 +86,7 @@ func TestExitCodeByArrival(t *testing.T) {
 	}
 }
 
-// One lost packet of several decides.
+// One lost packet of several decides. The output has the path of each.
 func TestExitCodeIsThatOfTheWorstPacket(t *testing.T) {
 	s := newSceneIn(t, bridge)
 	for _, f := range model.Families {
@@ -80,7 +96,13 @@ func TestExitCodeIsThatOfTheWorstPacket(t *testing.T) {
 		s.ask(s.client, w, servicePort)
 		s.nft("table inet firewall { chain forward { type filter hook forward priority 0; drop; }; }")
 		s.ask(s.client, w, servicePort)
-		s.exits(c, 1)
+		fam := nft.FamilyName(f)
+		s.exits(c, 1, "-101  "+fam+" kube-vmap nat-prerouting\n", "vmap @services  -> goto cluster-2\n",
+			fmt.Sprintf("destination %s becomes ", s.packet(w, servicePort).To), "  SENT by ", "0  inet firewall forward\n",
+			"DROPPED by table inet firewall, chain forward, rule ", "2 packets shown\n")
+		if strings.Contains(c.out.String(), trace.TableName) {
+			t.Errorf("the output has the tracer's own chains:\n%s", c.out)
+		}
 		s.nft("delete table inet firewall")
 	}
 }
@@ -89,10 +111,10 @@ func TestExitCodeWithoutPackets(t *testing.T) {
 	s := newSceneIn(t, bridge)
 	for _, f := range model.Families {
 		w := daemon.Transport{Protocol: model.TCP, Family: f}
-		s.exits(s.start(w, servicePort, "--timeout=1ms"), 1)
+		s.exits(s.start(w, servicePort, "--timeout=1ms"), 1, "on another node")
 		c := s.start(w, servicePort)
 		s.waitReady(c.out)
 		s.must(c.cmd.Process.Signal(os.Interrupt))
-		s.exits(c, 2)
+		s.exits(c, 2, "0 packets shown\n")
 	}
 }

@@ -3,6 +3,7 @@ package trace
 import (
 	"context"
 	"testing"
+	"time"
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
@@ -22,6 +23,7 @@ func TestRateLimitsTracedPackets(t *testing.T) {
 	for _, f := range model.Families {
 		w := daemon.Transport{Protocol: model.UDP, Family: f}
 		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Rate: 2})
+		began := time.Now()
 		s.burst(w, 40)
 		ended(t, s.path(tracer), trace.EndingSent)
 		followed := 1
@@ -31,8 +33,8 @@ func TestRateLimitsTracedPackets(t *testing.T) {
 				break
 			}
 		}
-		if followed > 6 {
-			t.Errorf("%s: %d followed", w, followed)
+		if took := time.Since(began); followed > 6+2*int(took.Seconds()) {
+			t.Errorf("%s: %d followed in %s", w, followed, took)
 		}
 		if n, err := tracer.Matched(); n != 40 || err != nil {
 			t.Errorf("%s: %d matched, %v", w, n, err)

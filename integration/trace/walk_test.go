@@ -80,26 +80,6 @@ func TestPathThroughOurChains(t *testing.T) {
 	}
 }
 
-func TestRuleTextIsThatOfNft(t *testing.T) {
-	s := newScene(t)
-	for _, w := range daemon.Transports() {
-		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
-		s.ask(s.client, w, servicePort)
-		path := s.path(tracer)
-		i := slices.IndexFunc(path.Visits, func(p trace.Visit) bool { return p.Chain.Name == "nat-prerouting" })
-		nat := path.Visits[i]
-		last := nat.Steps[len(nat.Steps)-1]
-		fam := nft.FamilyName(w.Family)
-		listing := s.nft("list chain " + fam + " " + nft.TableName + " " + last.Chain)
-		if !strings.Contains(listing, last.Rule.Text) || !strings.Contains(last.Rule.Text, "dnat "+fam+" to ") {
-			t.Errorf("%s: rule %q; the chain is\n%s", w, last.Rule.Text, listing)
-		}
-		if nat.Chain.Priority != -101 || nat.Chain.Type != "nat" || nat.Chain.Table.Family != fam {
-			t.Errorf("%s: %+v", w, nat.Chain)
-		}
-	}
-}
-
 // The endpoint is on the node; the client is a pod, and the node itself by the loopback.
 func TestLocalPacketsAreDelivered(t *testing.T) {
 	s := newScene(t)

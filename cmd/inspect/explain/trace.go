@@ -20,7 +20,6 @@ import (
 
 // TraceOptions select packets to follow, and for how long.
 type TraceOptions struct {
-	NetNS          int           // a file descriptor; zero means the network namespace of the thread
 	Count          int           // of packets to follow; zero means no limit
 	Timeout        time.Duration // zero means no limit
 	Every, Replies bool          // also packets of open connections; also replies
@@ -46,7 +45,7 @@ func Follow(ctx context.Context, p simulate.Packet, o TraceOptions, out io.Write
 	if o.Count < 0 || o.Timeout < 0 {
 		return unknown, errors.New("--count and --timeout: must not be negative")
 	}
-	tracer, err := trace.Open(trace.Config{NetNS: o.NetNS, Packet: p, Every: o.Every, Replies: o.Replies, Rate: o.Rate})
+	tracer, err := trace.Open(trace.Config{Packet: p, Every: o.Every, Replies: o.Replies, Rate: o.Rate})
 	if err != nil {
 		return unknown, err
 	}
@@ -109,7 +108,7 @@ func whyNone(matched uint64, p simulate.Packet, o TraceOptions) string {
 	if !o.Every {
 		return nowhere + ", or its connection open already (--every)?"
 	}
-	flows, err := conntrack.New(conntrack.Config{NetNS: o.NetNS}).Flows(p.Protocol,
+	flows, err := conntrack.New(conntrack.Config{}).Flows(p.Protocol,
 		netip.AddrPortFrom(p.From, p.FromPort), p.To)
 	isFast := func(f conntrack.Entry) bool { return f.Offloaded }
 	if err == nil && slices.ContainsFunc(flows, isFast) {
