@@ -92,7 +92,7 @@ func TestFocusOrderIsVisible(t *testing.T) {
 			t.Errorf("the focus on %q is not seen", at)
 		}
 	}
-	places := []string{"skip", "brand", "theme", "help", "node-card", "search", "chip", "sort", "row"}
+	places := []string{"skip", "brand", "help", "node-card", "search", "chip", "sort", "row"}
 	last := -1
 	for _, p := range places {
 		i := slices.Index(order, p)

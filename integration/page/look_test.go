@@ -1,39 +1,6 @@
 package page
 
-import (
-	"testing"
-
-	"github.com/chromedp/chromedp"
-)
-
-// ground returns the background colour of the page.
-const ground = `getComputedStyle(document.documentElement).backgroundColor`
-
-func TestThemeFollowsTheSystemUnlessChosen(t *testing.T) {
-	w := rows(t, shop(0))
-	w.prefer("prefers-color-scheme", "light")
-	light := get[string](w, ground)
-	w.prefer("prefers-color-scheme", "dark")
-	dark := get[string](w, ground)
-	if light == dark {
-		t.Fatalf("light and dark are both %s", light)
-	}
-	for i, want := range []string{light, dark, dark} { // light, dark, as the system
-		w.press("t")
-		if got := get[string](w, ground); got != want {
-			t.Errorf("after %d changes it is %s, want %s", i+1, got, want)
-		}
-	}
-	w.press("t")
-	w.do(chromedp.Reload())
-	w.await(`document.querySelectorAll(".rows .row").length > 3`)
-	if got := get[string](w, ground); got != light {
-		t.Errorf("the choice is forgotten: %s", got)
-	}
-	if got := get[string](w, `document.getElementById("theme").getAttribute("aria-label")`); got != "Theme: light" {
-		t.Errorf("the button says %q", got)
-	}
-}
+import "testing"
 
 // contrasts finds texts with too little contrast: WCAG 2.2, 1.4.3.
 const contrasts = `(() => {

@@ -22,7 +22,7 @@
 // load nothing from other hosts. Values are inserted as text and attributes only, which the
 // browser enforces (Trusted Types).
 //
-//	app.js       routes, polling              frame.js     keys, theme, how current it is
+//	app.js       routes, polling              frame.js     keys, how current it is
 //	map.js       nodes, and their Services    feed.js      polls the API
 //	nodes.js     cards or tiles of nodes      dom.js       elements, without markup in strings
 //	servicecells.js  one on all nodes         table.js     the first rows of a long table

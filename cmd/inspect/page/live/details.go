@@ -34,8 +34,6 @@ type Details struct {
 	OthersRate *float64  `json:"othersRate"`
 	Service    *Line     `json:"service"` // nil if no node knows it
 	Problems   []Problem `json:"problems"`
-	// Differences are what some of the asked nodes know, and others do not.
-	Differences []Difference `json:"differences"`
 }
 
 // NodeDetails is what a node knows about a Service.
@@ -110,7 +108,7 @@ func (c *Cluster) askAbout(ctx context.Context, k key, before *Details) *Details
 		})
 	}
 	asking.Wait()
-	out.Time, out.Differences = time.Now(), differences(out.Nodes)
+	out.Time = time.Now()
 	return out
 }
 

@@ -1,38 +1,13 @@
-// The frame of a page: theme, keys, and how current the shown state is.
+// The frame of a page: keys, and how current the shown state is.
 
-import { clock, icon, text } from "./dom.js";
+import { clock, text } from "./dom.js";
 
 export const byId = (id) => document.getElementById(id);
-
-const themes = ["auto", "light", "dark"];
-const themeWords = { auto: "As the system", light: "Light", dark: "Dark" };
-
-const theme = () => document.documentElement.dataset.theme ?? "auto";
-
-function showTheme() {
-  const label = `Theme: ${themeWords[theme()].toLowerCase()}`;
-  byId("theme").replaceChildren(icon(theme()));
-  byId("theme").setAttribute("aria-label", label);
-  byId("theme").setAttribute("title", `${label} (t)`);
-}
-
-function nextTheme() {
-  const next = themes[(themes.indexOf(theme()) + 1) % themes.length];
-  if (next === "auto") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = next;
-  try {
-    if (next === "auto") localStorage.removeItem("kube-vmap-theme");
-    else localStorage.setItem("kube-vmap-theme", next);
-  } catch {
-    // Then it is forgotten with the page.
-  }
-  showTheme();
-}
 
 // frame starts to handle keys. commands are by key, in addition to those that all pages
 // have; back is Escape, and press(key) handles other keys, and returns whether it did.
 export function frame({ feed, commands, back, press }) {
-  const all = { "?": () => byId("keys").showModal(), t: nextTheme, p: () => feed.pause(!feed.paused), ...commands };
+  const all = { "?": () => byId("keys").showModal(), p: () => feed.pause(!feed.paused), ...commands };
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || byId("keys").open || event.defaultPrevented) return;
     if (event.key === "Escape") {
@@ -48,9 +23,7 @@ export function frame({ feed, commands, back, press }) {
       event.preventDefault();
     }
   });
-  byId("theme").addEventListener("click", nextTheme);
   byId("help").addEventListener("click", all["?"]);
-  showTheme();
 }
 
 // showFreshness shows how current the shown state is; note is what else there is to say

@@ -4,7 +4,7 @@
 import { glanceItem as item, h, host, icon, number, plural, rate, text } from "./dom.js";
 import { drawFlows, flowsOf } from "./flows.js";
 import { nodeLink } from "./nodes.js";
-import { Problems, disagreement } from "./problems.js";
+import { Problems } from "./problems.js";
 import { History } from "./history.js";
 
 const part = encodeURIComponent;
@@ -19,7 +19,6 @@ export class ServiceView {
     this.heading = h("h1", { tabindex: "-1" }, h("span", { class: "of" }, `${namespace} / `), name);
     this.glance = h("div", { class: "glance" });
     this.problems = new Problems();
-    this.differences = h("div", {});
     this.none = h("p", { class: "empty", hidden: true }, "No node that answers has a Service of this name.");
     this.asked = h("p", { class: "about" });
     this.figure = h("div", { class: "figure" });
@@ -29,7 +28,7 @@ export class ServiceView {
       "article", { class: "service", "aria-label": `Service ${this.title}` },
       h("a", { class: "back", href: "#/" }, icon("back"), "Map"),
       h("div", { class: "service-head" }, this.heading, h("a", { class: "plain follow", href: this.packet }, "Follow a packet to it"), this.glance),
-      this.problems.node, this.differences, this.none,
+      this.problems.node, this.none,
       (this.whole = h(
         "div", { class: "port", hidden: true },
         h("h2", {}, "Where its connections come from, and where they go"), this.asked, h("div", { class: "figure-box" }, this.figure),
@@ -58,7 +57,6 @@ export class ServiceView {
     const known = data.nodes.filter((n) => n.known);
     const total = data.nodes.length + data.others;
     this.problems.show(data.problems, total);
-    this.differences.replaceChildren(disagreement(data.differences));
     this.none.hidden = known.length > 0;
     this.whole.hidden = known.length === 0;
     if (!known.length) return;
