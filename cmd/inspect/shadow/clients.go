@@ -103,25 +103,21 @@ func podLink(rules nft.Config) simulate.Link {
 	return simulate.Link{Index: 3, Name: i.Name}
 }
 
-// atBounds returns the first and last addresses of prefixes and those next to them; see tidy.
-func atBounds(ranges []netip.Prefix) (out []netip.Addr) {
-	for _, p := range ranges {
-		first, last := p.Masked().Addr(), model.LastAddr(p)
-		out = append(out, first.Prev(), first, last, last.Next())
-	}
-	return out
-}
-
 // maxBounds limits how many clients at bounds of ranges are tried for a frontend, whatever
 // its author has listed.
 const maxBounds = 256
 
-// tidy sorts addresses and returns each once, at most maxBounds, without invalid ones.
-func tidy(list []netip.Addr) []netip.Addr {
-	list = slices.DeleteFunc(list, func(a netip.Addr) bool { return !a.IsValid() })
-	slices.SortFunc(list, netip.Addr.Compare)
-	list = slices.Compact(list)
-	return list[:min(len(list), maxBounds)]
+// atBounds returns the first and last addresses of prefixes and those next to them, each once.
+func atBounds(ranges []netip.Prefix) []netip.Addr {
+	var out []netip.Addr
+	for _, p := range ranges {
+		first, last := p.Masked().Addr(), model.LastAddr(p)
+		out = append(out, first.Prev(), first, last, last.Next())
+	}
+	out = slices.DeleteFunc(out, func(a netip.Addr) bool { return !a.IsValid() })
+	slices.SortFunc(out, netip.Addr.Compare)
+	out = slices.Compact(out)
+	return out[:min(len(out), maxBounds)]
 }
 
 // A network is the node's routing as far as rules of Services depend on it: which addresses

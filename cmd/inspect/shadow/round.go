@@ -180,7 +180,7 @@ func (c *comparer) service(list []frontend) (err error) {
 }
 
 // frontend compares one frontend: what clients of each kind experience, and which clients may use
-// it, at the bounds of the source ranges of both rule sets.
+// it, at the bounds of its source ranges.
 func (c *comparer) frontend(f *frontend) (out []Difference, err error) {
 	to := c.destination(f.match)
 	if !to.IsValid() {
@@ -193,14 +193,10 @@ func (c *comparer) frontend(f *frontend) (out []Difference, err error) {
 		}
 		out = append(out, d...)
 	}
-	if f.probe != "" || f.ours != nil && f.ours.Kind != model.KindLoadBalancerIP {
+	if f.ours == nil || f.ours.Kind != model.KindLoadBalancerIP {
 		return out, nil
 	}
-	bounds := c.theirs.bounds()
-	if f.ours != nil {
-		bounds = append(bounds, atBounds(f.ours.Sources)...)
-	}
-	for _, a := range tidy(bounds) {
+	for _, a := range atBounds(f.ours.Sources) {
 		if model.FamilyOf(a) != f.match.Family || c.network.isLocal(a) {
 			continue
 		}

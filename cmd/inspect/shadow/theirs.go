@@ -45,7 +45,6 @@ type kubeProxyRules struct {
 	dormant   bool
 	frontends []frontend                         // the destinations that the rules know, each once
 	own       map[simulate.Chain][]simulate.Rule // of built-in chains
-	sources   []netip.Prefix                     // in rules of iptables that were read since the last forget
 }
 
 type kubeProxyTable struct {
@@ -131,25 +130,9 @@ func (r *kubeProxyRules) add(m model.Match, service string) {
 
 // forget drops what was read of one Service, so that memory does not grow with their number.
 func (r *kubeProxyRules) forget() {
-	r.sources = nil
 	for _, t := range r.tables {
 		t.Forget()
 	}
-}
-
-// bounds returns the first and last addresses of source ranges in the rules that were read since
-// the last forget, and those next to them. In nftables mode, ranges are sets that belong to a rule,
-// and the end of an interval is the address after it.
-func (r *kubeProxyRules) bounds() []netip.Addr {
-	out := atBounds(r.sources)
-	for _, t := range r.tables {
-		t.Bounds(func(b []byte) {
-			if a, ok := netip.AddrFromSlice(b); ok && model.FamilyOf(a) == r.family {
-				out = append(out, a, a.Prev())
-			}
-		})
-	}
-	return out
 }
 
 // BaseChains implements [simulate.Rules].
@@ -195,15 +178,8 @@ func (r *kubeProxyRules) Rules(c simulate.Chain) ([]simulate.Rule, error) {
 		return nil, fs.ErrNotExist
 	}
 	list, err := t.Rules(c)
-	switch {
-	case err != nil || r.mode.name != modeIPTables:
-	case strings.HasPrefix(c.Name, "KUBE-FW-"): // of a load balancer, with source ranges
-		for _, rule := range list {
-			if p := simulate.RequiredSource(rule, r.family); p.IsValid() {
-				r.sources = append(r.sources, p)
-			}
-		}
-	case !strings.HasPrefix(c.Name, "KUBE-"): // a built-in chain, which other programs use, too
+	if err == nil && r.mode.name == modeIPTables && !strings.HasPrefix(c.Name, "KUBE-") {
+		// A built-in chain, which other programs use, too.
 		list = slices.DeleteFunc(slices.Clone(list), func(rule simulate.Rule) bool {
 			return !kubeproxy.IsHooked(c.Table.Name, rule.Jump())
 		})

@@ -178,13 +178,3 @@ func (s *set) findRead(key []byte) (e simulate.Element, found bool, _ error) {
 }
 
 const timeoutUnit = time.Millisecond
-
-// Bounds calls fn with the bounds of all intervals of addresses in anonymous sets that were
-// read since Forget. The end of an interval is the first address after it.
-func (t *TableRules) Bounds(fn func(bound []byte)) {
-	for _, s := range t.unnamed {
-		for _, e := range s.intervals {
-			fn(e.key)
-		}
-	}
-}
