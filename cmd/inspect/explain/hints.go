@@ -125,10 +125,6 @@ func (h *hinter) service() (*nodestatus.Service, *nodestatus.Port, *nodestatus.F
 
 func (h *hinter) ofPort(s *nodestatus.Service, port *nodestatus.Port, f *nodestatus.Frontend) {
 	h.connections(s, port)
-	if port.Scheduler == model.SchedulerLeastConnections.String() && port.Shares(false)+port.Shares(true) > 0 {
-		h.add("the scheduler lc gives endpoints with fewer active connections a larger share; " +
-			"kube-vmap get endpoints -o wide shows both")
-	}
 	h.findings(s, port, f)
 	h.problems(s.Problems)
 	h.problems(s.Contested)

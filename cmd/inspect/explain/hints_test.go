@@ -167,27 +167,6 @@ func TestHintsNameFieldsAndResponses(t *testing.T) {
 	}
 }
 
-func TestHintExplainsSharesUnderLeastConnections(t *testing.T) {
-	for _, f := range model.Families {
-		d := document(f, model.TCP)
-		port := &d.Services[0].Ports[0]
-		port.Scheduler = "lc"
-		port.Endpoints[0].Share, port.Endpoints[0].Active = 8, 3
-		port.Endpoints[1].Reason, port.Endpoints[1].Active = nodestatus.ReasonBusy, 9
-		w := asked(f, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")
-		got := hinted(t, w, d)
-		all := strings.Join(got.Hints, "\n")
-		for _, want := range []string{
-			"1 of 2 endpoints gets no new connections for now, because others have fewer",
-			"fewer active connections a larger share",
-		} {
-			if !strings.Contains(all, want) {
-				t.Errorf("%s: hints are %q, want %q", f, got.Hints, want)
-			}
-		}
-	}
-}
-
 func TestHintNamesTheAvoidedEndpointOnce(t *testing.T) {
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {

@@ -80,7 +80,6 @@ func (o *Options) AddFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.NoHeaders, "no-headers", false, "do not print column headers")
 	f.DurationVar(&o.Observe, "observe", 0, "how long to observe first whether endpoints respond, at most 10s")
 	f.StringVar(&o.FieldSelector, "field-selector", "", "`selector` of fields: metadata.name=web,spec.kind!=NodePort")
-	f.StringVarP(&o.Labels, "selector", "l", "", "not supported: the proxy does not keep `labels`")
 }
 
 func fieldsHelp() string {

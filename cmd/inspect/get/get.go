@@ -32,8 +32,6 @@ type Options struct {
 	// Observe is how long to observe whether endpoints respond.
 	Observe       time.Duration
 	FieldSelector string
-	// Labels is an error if set: no row has labels.
-	Labels string
 }
 
 // Source returns a document, and a line about it for the user, which may be empty.

@@ -58,8 +58,6 @@ func options(line string) (o Options) {
 			o.AllNamespaces = true
 		case "-o":
 			o.Output = value()
-		case "-l":
-			o.Labels = value()
 		case "--no-headers":
 			o.NoHeaders = true
 		case "--field-selector":

@@ -2,7 +2,6 @@ package get
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -41,10 +40,6 @@ func NewNodesPrinter(o Options, stdout, stderr io.Writer) (*NodesPrinter, error)
 	r, names, err := o.parseArgs()
 	if err != nil {
 		return nil, err
-	}
-	if o.Labels != "" {
-		return nil, errors.New("-l: the proxy does not keep labels; select with kubectl (kubectl get services -l " +
-			o.Labels + " -o name) and name the Services here, or use --field-selector")
 	}
 	if err := formats.Check(o.Output); err != nil {
 		return nil, err
