@@ -40,11 +40,11 @@ can connect to that address, too: whoever has the URL sees what you see.`,
   kubectl vmap page --context prod --port 8001`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := f.Cluster(cmd.ErrOrStderr())
+			c, err := f.Cluster()
 			if err != nil {
 				return err
 			}
-			config := page.Config{Cluster: live.New(execSource{c}), Context: f.Context(), Explain: explainer(f, cmd)}
+			config := page.Config{Cluster: live.New(execSource{c}), Context: f.Context(), Explain: explainer(f)}
 			return serve(cmd.Context(), config, port, cmd.OutOrStdout())
 		},
 	}
@@ -54,9 +54,9 @@ can connect to that address, too: whoever has the URL sees what you see.`,
 
 // explainer returns the function that follows packets. Each question begins with what the
 // API server has now.
-func explainer(f *nodes.Flags, cmd *cobra.Command) func(context.Context, page.Question) (any, error) {
+func explainer(f *nodes.Flags) func(context.Context, page.Question) (any, error) {
 	return func(ctx context.Context, q page.Question) (any, error) {
-		e, err := explain.New(f, cmd, q.Family)
+		e, err := explain.New(f, q.Family)
 		if err != nil {
 			return nil, err
 		}

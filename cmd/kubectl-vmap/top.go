@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -41,7 +40,7 @@ Problems and notices are numbers of Services; kubectl vmap problems lists them.`
   kubectl vmap top --node node-1 -o json | jq '.items[] | select(.rate > 100) | .name'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := f.Cluster(io.Discard) // it would report progress for each table
+			c, err := f.Cluster()
 			if err != nil {
 				return err
 			}

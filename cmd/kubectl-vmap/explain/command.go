@@ -69,7 +69,7 @@ whether endpoints answer, or a node does not answer.`,
 			case !slices.Contains(answer.Outputs, output):
 				return fmt.Errorf("--output: %q is not text, json or yaml", output)
 			}
-			e, err := New(f, cmd, family)
+			e, err := New(f, family)
 			if err != nil {
 				return err
 			}
@@ -112,12 +112,12 @@ func parseFamilies(text string) ([]model.Family, error) {
 
 // New returns an explainer for the cluster of the flags, and for an IP family, or both if that is
 // empty.
-func New(f *nodes.Flags, cmd *cobra.Command, family string) (*Explainer, error) {
+func New(f *nodes.Flags, family string) (*Explainer, error) {
 	families, err := parseFamilies(family)
 	if err != nil {
 		return nil, err
 	}
-	cluster, err := f.Cluster(cmd.ErrOrStderr())
+	cluster, err := f.Cluster()
 	if err != nil {
 		return nil, err
 	}

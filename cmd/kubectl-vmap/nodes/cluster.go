@@ -2,7 +2,6 @@ package nodes
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	core "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -22,8 +21,6 @@ type Config struct {
 	Timeout time.Duration
 	// Concurrency is how many nodes are asked at a time.
 	Concurrency int
-	// Progress is the terminal on which [Ask] shows its progress; nil for none.
-	Progress io.Writer
 }
 
 // Cluster asks the nodes of a cluster.

@@ -2,13 +2,10 @@ package nodes
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -58,18 +55,13 @@ func (f *Flags) AddFlags(to *pflag.FlagSet) {
 	to.IntVar(&f.concurrency, "node-concurrency", 64, "`number` of nodes to ask at a time")
 }
 
-// Cluster returns the cluster that the flags and the kubeconfig choose. Progress is shown
-// on stderr if that is a terminal.
-func (f *Flags) Cluster(stderr io.Writer) (*Cluster, error) {
+// Cluster returns the cluster that the flags and the kubeconfig choose.
+func (f *Flags) Cluster() (*Cluster, error) {
 	config, err := f.ClientConfig.ClientConfig()
 	if err != nil {
 		return nil, err
 	}
-	c := Config{REST: config, Namespace: f.namespace, Timeout: f.timeout, Concurrency: f.concurrency}
-	if file, ok := stderr.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		c.Progress = stderr
-	}
-	return New(c)
+	return New(Config{REST: config, Namespace: f.namespace, Timeout: f.timeout, Concurrency: f.concurrency})
 }
 
 // CurrentNamespace returns the namespace of -n or of the kubeconfig's context.

@@ -68,7 +68,7 @@ func (f *Flags) Command(cmd *cobra.Command, whenNone string, run func(context.Co
 
 // Find finds the cluster and the nodes of the flags.
 func (r *Request) Find(ctx context.Context, f *Flags) (err error) {
-	if r.Cluster, err = f.Cluster(r.Stderr); err == nil {
+	if r.Cluster, err = f.Cluster(); err == nil {
 		r.List, err = r.Select(ctx, r.Cluster)
 	}
 	return err

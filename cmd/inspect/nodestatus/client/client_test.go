@@ -98,7 +98,8 @@ func TestStoppedProcessIsReported(t *testing.T) {
 // TestBusyProcessIsWaitedFor has a process that takes longer than the timeout of the
 // acknowledgement.
 func TestBusyProcessIsWaitedFor(t *testing.T) {
-	const sign = 500 * time.Millisecond
+	t.Parallel()
+	const sign = 3 * time.Second // in which a busy machine acknowledges a request
 	socket := fmt.Sprintf("@kube-vmap-busy-%d", os.Getpid())
 	l, err := net.Listen("unix", socket) //nolint:noctx // it listens immediately
 	if err != nil {
