@@ -46,4 +46,22 @@ func both(t *testing.T, events []sync.Event) (daemon, kernel *nodestatus.Documen
 	return build.FromSnapshot(&v, nodestatus.Query{}, then), build.FromTables(tables, nodestatus.Query{}, then)
 }
 
+// one returns a Service of one port with endpoints, the key of its ClusterIP, and theirs.
+func one(f model.Family, p model.Protocol, endpoints int) (events []sync.Event, key model.Match, at []netip.AddrPort) {
+	key = model.Match{Family: f, Addr: address(f, 96, 1), Protocol: p, Port: 80}
+	web := model.Service{
+		Name:       model.ServiceName{Namespace: "shop", Name: "web"},
+		ClusterIPs: []netip.Addr{key.Addr}, Ports: []model.ServicePort{{Protocol: p, Port: key.Port}},
+	}
+	slice := model.EndpointSlice{
+		Name: model.EndpointSliceName{Namespace: "shop", Name: "web-1"}, Service: web.Name, Family: f,
+		Ports: []model.EndpointPort{{Protocol: p, Port: 8080}},
+	}
+	for n := range endpoints {
+		slice.Endpoints = append(slice.Endpoints, model.Endpoint{Addr: address(f, 100, n), Ready: true, Serving: true})
+		at = append(at, netip.AddrPortFrom(address(f, 100, n), 8080))
+	}
+	return []sync.Event{sync.SetService{Service: web}, sync.SetSlice{Slice: slice}}, key, at
+}
+
 func newKernel() sync.Kernel { return kerneltest.New() }

@@ -25,24 +25,11 @@ func TestSharesAndBusyEndpointsAreShown(t *testing.T) {
 			shares := make(chan []model.PoolShares)
 			c := config
 			c.Shares, c.Scheduler = shares, model.SchedulerLeastConnections
-			name := model.ServiceName{Namespace: "shop", Name: "web"}
-			web := model.Service{
-				Name: name, ClusterIPs: []netip.Addr{address(f, 96, 1)}, Ports: []model.ServicePort{{Protocol: p, Port: 80}},
-			}
-			slice := model.EndpointSlice{
-				Name: model.EndpointSliceName{Namespace: "shop", Name: "web-1"}, Service: name, Family: f,
-				Ports: []model.EndpointPort{{Protocol: p, Port: 8080}},
-			}
-			set := model.PoolShares{Key: model.Match{Family: f, Addr: address(f, 96, 1), Protocol: p, Port: 80}}
-			for n := range 3 {
-				e := model.Endpoint{Addr: address(f, 100, n), Ready: true, Serving: true}
-				slice.Endpoints = append(slice.Endpoints, e)
-				set.Cluster.Endpoints = append(set.Cluster.Endpoints, netip.AddrPortFrom(e.Addr, 8080))
-			}
-			set.Cluster.Shares = []uint16{0, 3, 9}
+			events, key, at := one(f, p, 3)
+			set := model.PoolShares{Key: key}
+			set.Cluster.Endpoints, set.Cluster.Shares = at, []uint16{0, 3, 9}
 			kernel := kerneltest.New()
-			v := statustest.Snapshot(t, c, kernel, []sync.Event{sync.SetService{Service: web}, sync.SetSlice{Slice: slice}},
-				func() { shares <- []model.PoolShares{set} })
+			v := statustest.Snapshot(t, c, kernel, events, func() { shares <- []model.PoolShares{set} })
 			tables, err := kernel.Read()
 			if err != nil {
 				t.Fatal(err)

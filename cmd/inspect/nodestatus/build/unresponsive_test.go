@@ -24,19 +24,9 @@ func TestUnresponsiveEndpointsAreShown(t *testing.T) {
 			unresponsive := make(chan []model.UnresponsiveEndpoints)
 			c := config
 			c.Unresponsive, c.PassiveChecks, c.MaxAvoidedPercent = unresponsive, model.PassiveChecksAvoid, 25
-			name := model.ServiceName{Namespace: "shop", Name: "web"}
-			web := model.Service{
-				Name: name, ClusterIPs: []netip.Addr{address(f, 96, 1)}, Ports: []model.ServicePort{{Protocol: p, Port: 80}},
-			}
-			slice := model.EndpointSlice{
-				Name: model.EndpointSliceName{Namespace: "shop", Name: "web-1"}, Service: name, Family: f,
-				Ports: []model.EndpointPort{{Protocol: p, Port: 8080}},
-			}
+			events, key, at := one(f, p, 4)
 			r := passivehealth.Report{CutOff: true}
-			var at []netip.AddrPort
 			for n := range 4 {
-				slice.Endpoints = append(slice.Endpoints, model.Endpoint{Addr: address(f, 100, n), Ready: true, Serving: true})
-				at = append(at, netip.AddrPortFrom(address(f, 100, n), 8080))
 				r.Endpoints = append(r.Endpoints, passivehealth.Unresponsive{
 					Protocol: p, Endpoint: at[n], Since: then, Connections: n, Questions: 2,
 					Services: []sync.Object{{Kind: "Service", Namespace: "shop", Name: "web", UID: "1"}},
@@ -44,9 +34,8 @@ func TestUnresponsiveEndpointsAreShown(t *testing.T) {
 			}
 			r.Endpoints = r.Endpoints[1:]
 			r.Nodes = []passivehealth.SilentNode{{Name: "worker-3", Since: then, Endpoints: []netip.Addr{at[3].Addr()}}}
-			set := model.UnresponsiveEndpoints{Key: model.Match{Family: f, Addr: address(f, 96, 1), Protocol: p, Port: 80}, Endpoints: at[1:]}
-			v := statustest.Snapshot(t, c, kerneltest.New(), []sync.Event{sync.SetService{Service: web}, sync.SetSlice{Slice: slice}},
-				func() { unresponsive <- []model.UnresponsiveEndpoints{set} })
+			set := model.UnresponsiveEndpoints{Key: key, Endpoints: at[1:]}
+			v := statustest.Snapshot(t, c, kerneltest.New(), events, func() { unresponsive <- []model.UnresponsiveEndpoints{set} })
 			d, err := build.New(build.Config{
 				Snapshot:     func(context.Context) (sync.Snapshot, error) { return v, nil },
 				Health:       func() (*nodestatus.Health, error) { return &nodestatus.Health{}, nil },
