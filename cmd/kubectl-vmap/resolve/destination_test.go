@@ -32,21 +32,20 @@ func TestPortsAreSelected(t *testing.T) {
 func TestErrorsOfDestinationsSayWhatExists(t *testing.T) {
 	r := newResolver()
 	for text, want := range map[string]string{
-		"svc/wbe":                          "there is no service wbe in namespace shop; kubectl get services -A lists them",
-		"svc/web:81":                       "service shop/web has no port 81; it has http 80/tcp, dns 53/udp, dns-tcp 53/tcp, sig 2905/sctp",
-		"svc/web:80/udp":                   "has no port 80/udp; it has http 80/tcp",
-		"svc/web:htpt":                     "has no port htpt",
-		"svc/web:8080":                     "8080 is spec.ports[].targetPort of http 80/tcp: clients use 80",
-		"svc/web:30080":                    "write --to node/NAME:30080",
-		"svc/web:80/icmp":                  "tcp, udp or sctp",
-		"svc/many":                         "has 8 ports, name one",
-		"svc/headless":                     "spec.clusterIP: None): DNS answers with the addresses of its pods, and no proxy is involved; name a pod: --to pod/NAME:PORT",
-		"svc/pending":                      "no address yet",
-		"svc/alias":                        "spec.type: ExternalName): DNS answers with web.example",
-		"node/node-1":                      "name a port",
-		"10.96.0.10":                       "name a port",
-		"web.shop.svc.cluster.local:80":    "write svc/shop/web:80",
-		"http://web.shop.svc:8080/path?ok": "write svc/shop/web:8080",
+		"svc/wbe":                       "there is no service wbe in namespace shop; kubectl get services -A lists them",
+		"svc/web:81":                    "service shop/web has no port 81; it has http 80/tcp, dns 53/udp, dns-tcp 53/tcp, sig 2905/sctp",
+		"svc/web:80/udp":                "has no port 80/udp; it has http 80/tcp",
+		"svc/web:htpt":                  "has no port htpt",
+		"svc/web:8080":                  "8080 is spec.ports[].targetPort of http 80/tcp: clients use 80",
+		"svc/web:30080":                 "write --to node/NAME:30080",
+		"svc/web:80/icmp":               "tcp, udp or sctp",
+		"svc/many":                      "has 8 ports, name one",
+		"svc/headless":                  "spec.clusterIP: None): DNS answers with the addresses of its pods, and no proxy is involved; name a pod: --to pod/NAME:PORT",
+		"svc/pending":                   "no address yet",
+		"svc/alias":                     "spec.type: ExternalName): DNS answers with web.example",
+		"node/node-1":                   "name a port",
+		"10.96.0.10":                    "name a port",
+		"web.shop.svc.cluster.local:80": "has no kind",
 	} {
 		if _, err := r.Destination(t.Context(), text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

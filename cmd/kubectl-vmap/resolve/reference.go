@@ -74,9 +74,6 @@ func parse(text, namespace string) (ref reference, err error) {
 		return parseAddress(text)
 	}
 	kind, rest, ok := strings.Cut(text, "/")
-	if name, ns, port, is := dnsName(text); is {
-		return ref, fmt.Errorf("%q is a DNS name: write svc/%s/%s%s", text, ns, name, port)
-	}
 	if !ok {
 		return ref, fmt.Errorf("%q has no kind: write pod/%[1]s, deploy/%[1]s, svc/%[1]s or node/%[1]s, or an address", text)
 	}
@@ -143,20 +140,4 @@ func parseAddress(text string) (ref reference, err error) {
 		ref.port += "/" + protocol
 	}
 	return ref, ref.setPort(text, ref.port, named)
-}
-
-// dnsName reads the DNS name of a Service, with or without a scheme and a port.
-func dnsName(text string) (name, namespace, port string, is bool) {
-	if _, rest, ok := strings.Cut(text, "://"); ok {
-		text, _, _ = strings.Cut(rest, "/")
-	}
-	host, number, hasPort := strings.Cut(text, ":")
-	labels := strings.Split(host, ".")
-	if len(labels) < 3 || labels[2] != "svc" {
-		return "", "", "", false
-	}
-	if hasPort {
-		port = ":" + number
-	}
-	return labels[0], labels[1], port, true
 }
