@@ -254,9 +254,11 @@ func TestOpenConnectionsMeetWhatChanged(t *testing.T) {
 			tc.change()
 			defer tc.undo()
 			for _, o := range list {
-				result := r.explain(o.Packet)
-				if result.Flow == nil {
-					t.Fatalf("%s is of no connection", o.Packet)
+				unknown := o.Packet
+				unknown.FromPort = 0
+				flow, flows := r.explain(o.Packet).Flow, r.explain(unknown).Flows
+				if flow == nil || flow.Endpoint != r.servers[0].AddrPort(o.Family(), daemon.TargetPort) || flow.Expires <= 0 || len(flows) == 0 {
+					t.Fatalf("%s: the connection is %+v, those from any port are %v", o.Packet, flow, flows)
 				}
 				code := map[bool]int{false: 1}[tc.answers]
 				r.expect(code, tc.words, "--from="+netip.AddrPortFrom(o.From, o.FromPort).String(), to(o.To, o.Protocol))
