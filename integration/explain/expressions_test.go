@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -117,86 +116,6 @@ func TestExplainAgreesWithTranslationsToRanges(t *testing.T) {
 	t.Log(verdicts)
 	if verdicts[simulate.VerdictDelivered] < 8 {
 		t.Error("too few packets are translated")
-	}
-}
-
-// TestExplainAgreesWithRecentLists has lists with addresses that were seen once and twice.
-func TestExplainAgreesWithRecentLists(t *testing.T) {
-	r := newBareRig(t)
-	random := rand.New(rand.NewPCG(16, 9))
-	verdicts := map[simulate.Verdict]int{}
-	for _, f := range model.Families {
-		bits := [...]int{24, 64}[f]
-		mask := [...]string{"255.255.255.0", "ffff:ffff:ffff:ffff::"}[f]
-		for i, match := range []string{
-			"--rcheck", "! --rcheck", "--rcheck --rdest", "--rcheck --seconds 600", "--rcheck --hitcount 2", "--rcheck --seconds 600 --hitcount 2",
-			"--update --hitcount 100", "--rcheck --hitcount 3", "--remove --rdest", "--rcheck --mask " + mask,
-		} {
-			name := fmt.Sprintf("list-%s-%d", nft.FamilyName(f), i)
-			r.load(f, refusing(f, hooked{"filter", "FORWARD"}, "-m recent --name "+name+" "+match))
-			once, twice := r.servers[0].Addr(f), r.servers[1].Addr(f)
-			if i == 9 {
-				once = netip.PrefixFrom(once, bits).Masked().Addr()
-			}
-			for _, a := range []netip.Addr{once, twice, twice} {
-				r.must(r.Node.Do(func() error {
-					return os.WriteFile("/proc/thread-self/net/xt_recent/"+name, []byte("+"+a.String()+"\n"), 0)
-				}))
-			}
-			n := 12
-			if match == "--remove --rdest" {
-				n = 1 // the next packet finds another list
-			}
-			if doubts := r.sendsDirect(random, f, n, verdicts); len(doubts) > 0 {
-				t.Errorf("%s: not certain: %q", match, doubts)
-			}
-			if t.Failed() {
-				t.Fatal(match)
-			}
-		}
-	}
-	t.Log(verdicts)
-	if verdicts[simulate.VerdictRefused] < 40 {
-		t.Error("too few packets are refused")
-	}
-}
-
-// TestExplainAgreesWithSockets has servers at one address of the node, and at all.
-func TestExplainAgreesWithSockets(t *testing.T) {
-	const atAddress, atAll, atNone = 7001, 7002, 7003
-	r := newBareRig(t)
-	r.must(r.Node.ServeAll(atAll))
-	verdicts := map[simulate.Verdict]int{}
-	for _, f := range model.Families {
-		for _, p := range model.Protocols {
-			_, err := r.Node.ServeAt(p, netip.AddrPortFrom(r.Node.Addr(f), atAddress))
-			r.must(err)
-		}
-		for _, match := range []string{"-m socket", "-m socket --nowildcard", "-m socket --transparent"} {
-			const mark = "-j MARK --set-xmark 0x8/0x8"
-			r.load(f, fmt.Sprintf("*mangle\n-A PREROUTING -m conntrack --ctstate NEW %s %s\nCOMMIT\n*filter\n-A INPUT -m mark --mark 8/8 -m conntrack --ctstate NEW -j DROP\nCOMMIT\n", match, mark))
-			var batch []predict.Prediction
-			for _, port := range []uint16{atAddress, atAll, atNone} {
-				for _, protocol := range model.Protocols {
-					a := predict.Prediction{Host: r.Pods[0].Host, Packet: simulate.Packet{
-						From: r.Pods[0].Addr(f), FromPort: r.port(), To: netip.AddrPortFrom(r.Node.Addr(f), port), Protocol: protocol,
-					}}
-					if a.Result = r.explain(a.Packet); len(a.Result.Doubts) > 0 {
-						t.Fatalf("%s: %s: %q", match, a.Packet, a.Result.Doubts)
-					}
-					verdicts[a.Result.Outcomes[0].Verdict]++
-					batch = append(batch, a)
-				}
-			}
-			c := predict.Comparer{Lab: r.Lab, Serves: func(_ *lab.Host, port uint16) bool { return port != atNone }}
-			for _, err := range c.Wrong(batch) {
-				t.Errorf("%s: %v", match, err)
-			}
-		}
-	}
-	t.Log(verdicts)
-	if verdicts[simulate.VerdictDropped] < 8 {
-		t.Error("too few packets have a socket")
 	}
 }
 

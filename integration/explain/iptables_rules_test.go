@@ -28,10 +28,10 @@ func (r *rig) plainMatches(random *rand.Rand, f model.Family) []string {
 		fmt.Sprintf("-m iprange --dst-range %s-%s", r.Node.PodRange(f).Addr(), pod),
 		"-m statistic --mode random --probability 0.4", "-m statistic --mode nth --every 3 --packet 1",
 		"-m limit --limit 5/sec", "-m hashlimit --hashlimit-upto 5/sec --hashlimit-mode srcip --hashlimit-name h",
-		"-m recent --name some --set", "-m recent --name some --rcheck --seconds 60",
+		"-m recent --name some --set",
 		"-m u32 --u32 \"0&0xF0=0x30\"", "-m length --length 0:65535", "-m pkttype --pkt-type unicast",
 		"-m pkttype " + not() + "--pkt-type broadcast", "-m helper --helper ftp",
-		[...]string{"-m helper ! --helper ftp", "-m rt --rt-type 0"}[f], [...]string{"-m recent --name some --remove", "-m frag --fragid 1"}[f],
+		[...]string{"-m helper ! --helper ftp", "-m rt --rt-type 0"}[f], [...]string{"-m recent --name some --rcheck", "-m frag --fragid 1"}[f],
 	}
 }
 
@@ -65,7 +65,7 @@ func (r *rig) hookMatches(h hooked) (out []string) {
 		out = append(out, "-m rpfilter", "-m rpfilter --invert", "-m rpfilter --loose --validmark")
 	}
 	if h.chain == "PREROUTING" && h.table == "mangle" {
-		out = append(out, "-m socket --nowildcard", "-m socket", "-m socket --transparent")
+		out = append(out, "-m socket", "-m socket --transparent")
 	}
 	return out
 }
@@ -96,7 +96,7 @@ func (r *rig) targets(random *rand.Rand, f model.Family, h hooked) []string {
 			out = append(out, fmt.Sprintf("-p tcp|REDIRECT --to-ports %d", daemon.TargetPort), fmt.Sprintf("-p udp|REDIRECT --to-ports %d-%d", daemon.TargetPort+1, daemon.TargetPort+2))
 		}
 	default:
-		out = append(out, "DROP", reject, "REJECT", "NFQUEUE --queue-num 7", "NFQUEUE --queue-num 7 --queue-bypass")
+		out = append(out, "DROP", reject, "REJECT")
 	}
 	return out
 }

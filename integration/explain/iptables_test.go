@@ -80,7 +80,8 @@ func TestExplainAgreesWithEachMatchOfIPTables(t *testing.T) {
 // undecidedMatches are those of which only the kernel knows whether they match.
 var undecidedMatches = []string{
 	`-m hashlimit --hashlimit-upto 5/sec --hashlimit-mode srcip --hashlimit-name h`, `-m limit --limit 5/sec`,
-	`-m mac --mac-source 02:00:00:00:00:01`, `-m physdev --physdev-is-in`, `-m u32 --u32 "0&0xF0=0x30"`,
+	`-m mac --mac-source 02:00:00:00:00:01`, `-m physdev --physdev-is-in`, `-m recent --name some --rcheck`,
+	`-m socket`, `-m u32 --u32 "0&0xF0=0x30"`,
 	`-p sctp -m sctp --chunk-types all INIT,DATA`, `-p sctp -m sctp --chunk-types any INIT,DATA`,
 	`-p sctp -m sctp --chunk-types only INIT`,
 }

@@ -63,7 +63,7 @@ func (w *walk) notrack() (verdict, error) {
 }
 
 func (w *walk) nativeQueue(e *expr.Queue) (verdict, error) {
-	return w.queue(e.Num, e.Num+max(e.Total, 1)-1, e.Flag&expr.QueueFlagBypass != 0)
+	return w.queue(e.Num)
 }
 
 // objref refers to an object (NFT_OBJECT_*). Some only count, or only configure connection

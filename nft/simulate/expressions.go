@@ -67,14 +67,12 @@ var kinds = []*kind{
 	of("numgen", 4, (*walk).numgen, (*ruleWriter).numgen),
 	of("hash", 7, (*walk).hash, (*ruleWriter).hash),
 	of("fib", 3, (*walk).fib, (*ruleWriter).fib),
-	of[expr.Socket]("socket", 3, (*walk).socket, nil),
 	of[expr.Exthdr]("exthdr", 7, (*walk).exthdr, nil),
 	of("nat", 7, (*walk).nat, (*ruleWriter).nat),
 	of("masq", 3, func(w *walk, _ *expr.Masq) (verdict, error) { return w.masquerade() }, (*ruleWriter).masquerade),
 	of("redir", 3, (*walk).redirect, (*ruleWriter).redirect),
 	of("reject", 2, (*walk).reject, (*ruleWriter).reject),
 	of("queue", 3, (*walk).nativeQueue, (*ruleWriter).queue),
-	of[TransparentProxy]("tproxy", 0, (*walk).nativeProxy, nil).decodedBy(decodeTProxy),
 	of("notrack", 1, func(w *walk, _ *expr.Notrack) (verdict, error) { return w.notrack() },
 		func(w *ruleWriter, _ *expr.Notrack) { w.write("notrack") }),
 	of("objref", 2, (*walk).objref, (*ruleWriter).objref),
@@ -172,7 +170,7 @@ const partlyUnderstood = " of a kind that is not understood"
 func (u UnknownExpression) isMatchOnly() bool {
 	name, _, _ := strings.Cut(u.Name, partlyUnderstood)
 	switch name {
-	case "bitwise", "connlimit", "hash", "inner", "limit", "lookup", "objref", "osf", "quota", "rt", "tunnel", "xfrm":
+	case "bitwise", "connlimit", "hash", "inner", "limit", "lookup", "objref", "osf", "quota", "rt", "socket", "tunnel", "xfrm":
 		return true
 	}
 	return strings.HasPrefix(u.Name, matchPrefix) && u.Name != matchPrefix+"connlabel"
@@ -203,8 +201,7 @@ func effects(e any) (computes, acts bool) {
 		return e.isMatchOnly(), !e.isMatchOnly()
 	case *expr.Counter, *expr.Log, *expr.FlowOffload, *expr.Immediate, NoEffect:
 		return false, false
-	case *expr.Verdict, *expr.NAT, *expr.Masq, *expr.Redir, *expr.Reject, *expr.Notrack, *expr.Queue,
-		*TransparentProxy:
+	case *expr.Verdict, *expr.NAT, *expr.Masq, *expr.Redir, *expr.Reject, *expr.Notrack, *expr.Queue:
 		return false, true
 	}
 	return true, false // also objref: limit, connlimit, quota

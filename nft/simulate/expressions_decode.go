@@ -9,29 +9,17 @@ import (
 	"kube-vmap/nft/attr"
 )
 
-// numbers decodes attributes that are numbers of 4 bytes into the variables of their kinds.
-func numbers(d *attr.Decoder, data []byte, into map[uint16]*uint32) {
-	for kind, value := range d.Attributes(data) {
-		if n := into[kind]; n != nil {
-			*n = d.Uint32(value)
-		}
-	}
-}
-
 func decodeByteorder(d *attr.Decoder, data []byte) any {
-	e := &expr.Byteorder{}
-	numbers(d, data, map[uint16]*uint32{
-		unix.NFTA_BYTEORDER_SREG: &e.SourceRegister, unix.NFTA_BYTEORDER_DREG: &e.DestRegister,
-		unix.NFTA_BYTEORDER_LEN: &e.Len, unix.NFTA_BYTEORDER_SIZE: &e.Size,
-	})
-	return e
-}
-
-func decodeTProxy(d *attr.Decoder, data []byte) any {
-	const addr, port = 2, 3 // NFTA_TPROXY_REG_*
-	e := &TransparentProxy{}
-	numbers(d, data, map[uint16]*uint32{addr: &e.Addr, port: &e.Port})
-	return e
+	number := func(kind uint16) (n uint32) {
+		if b := d.Find(data, kind); b != nil {
+			n = d.Uint32(b)
+		}
+		return n
+	}
+	return &expr.Byteorder{
+		SourceRegister: number(unix.NFTA_BYTEORDER_SREG), DestRegister: number(unix.NFTA_BYTEORDER_DREG),
+		Len: number(unix.NFTA_BYTEORDER_LEN), Size: number(unix.NFTA_BYTEORDER_SIZE),
+	}
 }
 
 func decodeImmediate(d *attr.Decoder, data []byte) any {

@@ -29,7 +29,7 @@ func TestDecodeExpressionsThatTheLibraryDoesNot(t *testing.T) {
 	}{
 		{"bitwise", number(6, 1), UnknownExpression{Name: "bitwise" + partlyUnderstood, Text: "(bitwise)"}},
 		{"byteorder", slices.Concat(number(unix.NFTA_BYTEORDER_LEN, 4), number(unix.NFTA_BYTEORDER_SIZE, 2)), &expr.Byteorder{Len: 4, Size: 2}},
-		{"tproxy", slices.Concat(number(2, 8), number(3, 9)), &TransparentProxy{Addr: 8, Port: 9}},
+		{"tproxy", slices.Concat(number(2, 8), number(3, 9)), UnknownExpression{Name: "tproxy"}},
 		{"hash", number(unix.NFTA_HASH_MODULUS, 5), &expr.Hash{Type: expr.HashTypeSym, Modulus: 5}},
 		{"last", nil, NoEffect{Name: "last"}},
 	} {

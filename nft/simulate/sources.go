@@ -19,9 +19,8 @@ type Sources struct {
 	Rules       Rules
 	Network     Network
 	Connections Connections
-	// IPSets and Node may be nil: what rules match in them is undecided then.
+	// IPSets may be nil: what rules match in them is undecided then.
 	IPSets IPSets
-	Node   NodeState
 	// Indexes may be shared by simulations that read the same rules; nil for its own.
 	Indexes *Indexes
 	// Interrupted is called repeatedly; an error ends the simulation. It may be nil.

@@ -194,37 +194,22 @@ func TestSessionFollowsRecentClients(t *testing.T) {
 	}
 }
 
-// state is a node where programs listen at some queues.
-type state struct {
-	NodeState
-	queues []uint16
-}
-
-func (s state) Queues() ([]uint16, error) { return s.queues, nil }
-
-func TestQueueWithoutListenerDropsOrIsBypassed(t *testing.T) {
-	drop := []any{verdictOf(expr.VerdictDrop, "")}
-	for _, tc := range []struct {
-		name   string
-		queue  fields
-		queues []uint16
+func TestProgramAtAQueueMayDrop(t *testing.T) {
+	for name, tc := range map[string]struct {
 		behind []any
 		want   Verdict
 		doubts int
 	}{
-		{"no listener", fields{0: uint16(4)}, []uint16{3, 5}, nil, VerdictDropped, 0},
-		{"bypass", fields{0: uint16(4), 4: 1}, nil, nil, VerdictNotService, 0},
-		{"a program accepts or drops", fields{0: uint16(4), 2: uint16(3)}, []uint16{5}, nil, VerdictNotService, 1},
-		{"it is dropped in any case", fields{0: uint16(4), 2: uint16(3)}, []uint16{5}, drop, VerdictDropped, 0},
+		"it accepts or drops":       {nil, VerdictNotService, 1},
+		"it is dropped in any case": {[]any{verdictOf(expr.VerdictDrop, "")}, VerdictDropped, 0},
 	} {
-		f := node()
-		f.chain(otherTable, "forward", "filter", HookForward, 0, []any{extensionWith("NFQUEUE", 2, 6, tc.queue)})
-		f.chain(otherTable, "later", "filter", HookForward, 1, tc.behind)
-		s := f.sources()
-		s.Node = state{queues: tc.queues}
-		w, err := Run(s, sample, Link{})
-		if err != nil || len(w.Outcomes) != 1 || w.Outcomes[0].Verdict != tc.want || len(w.Doubts) != tc.doubts {
-			t.Errorf("%s: %+v, doubts %q, %v", tc.name, w.Outcomes, w.Doubts, err)
+		for _, queue := range []any{&expr.Queue{Num: 4}, extensionWith("NFQUEUE", 2, 6, fields{0: uint16(4)})} {
+			f := node()
+			f.chain(otherTable, "forward", "filter", HookForward, 0, []any{queue})
+			f.chain(otherTable, "later", "filter", HookForward, 1, tc.behind)
+			if o, w := only(t, f, sample); o.Verdict != tc.want || len(w.Doubts) != tc.doubts {
+				t.Errorf("%s: %+v, doubts %q", name, o, w.Doubts)
+			}
 		}
 	}
 }

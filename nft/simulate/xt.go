@@ -166,7 +166,6 @@ var extensions = map[string]*extension{
 	},
 	"NOTRACK":    {sizes: revisions{0: 0}, target: func(w *walk, _ info) (verdict, error) { return w.notrack() }},
 	"REJECT":     {sizes: revisions{0: 4}, target: (*walk).targetReject},
-	"TPROXY":     {sizes: revisions{0: 14, 1: 26}, target: (*walk).targetTProxy},
 	"MASQUERADE": {sizes: revisions{0: 0}, target: func(w *walk, _ info) (verdict, error) { return w.masquerade() }},
 	"REDIRECT":   {sizes: revisions{0: 20}, target: (*walk).targetRedirect},
 	"SNAT":       {sizes: revisions{0: 20, 1: 40, 2: 42}, target: (*walk).targetSNAT},

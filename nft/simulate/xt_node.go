@@ -1,9 +1,6 @@
 package simulate
 
-import (
-	"net/netip"
-	"time"
-)
+import "time"
 
 // matchSet is set_match_v4 of net/netfilter/xt_set.c. The kernel has brought revision 0 to the
 // form of later ones.
@@ -40,22 +37,22 @@ func (w *walk) matchSet(b info) (bool, error) {
 	return found != (flags&invert != 0), err
 }
 
-// matchSocket is socket_match of net/netfilter/xt_socket.c.
+// matchSocket is socket_match of net/netfilter/xt_socket.c. That the first packet of a connection has
+// a transparent socket is so unlikely that it must not make each answer uncertain.
 func (w *walk) matchSocket(b info) (bool, error) {
-	const transparent, noWildcard = 1, 2
-	options := uint8(0)
-	if b.revision > 0 {
-		options = b.u8(0)
+	const transparent = 1
+	if b.revision > 0 && b.u8(0)&transparent != 0 && w.flow == nil && !w.conn.reply {
+		return false, nil
 	}
-	s, err := w.findSocket(w.frame.destination())
-	return s.Found && (!s.Wildcard || options&noWildcard != 0) && (s.Transparent || options&transparent == 0), err
+	return false, undecidedError("a match of the socket of the packet")
 }
 
 // Options of a match of recent: it adds the address to its list, or deletes it.
 const recentSet, recentRemove = 2, 8
 
-// matchRecent is recent_mt of net/netfilter/xt_recent.c. For a client of a [Session], lists are
-// empty before. Revision 1 has a mask of the addresses in the list.
+// matchRecent is recent_mt of net/netfilter/xt_recent.c. Of what lists had before the packet only a
+// [Session] knows something: that its client is new. Revision 1 has a mask of the addresses in the
+// list.
 func (w *walk) matchRecent(b info) (bool, error) {
 	const ttl, mask = 16, 212
 	options, invert, name := b.u8(8), b.u8(9) != 0, b.text(10, 200)
@@ -72,61 +69,16 @@ func (w *walk) matchRecent(b info) (bool, error) {
 		w.addedElements[at] = &Element{}
 		return !invert, nil
 	}
-	limit := time.Duration(b.u32(0)) * time.Second
 	if w.brief {
-		w.addedElements[timeout] = &Element{Expires: limit}
+		w.addedElements[timeout] = &Element{Expires: time.Duration(b.u32(0)) * time.Second}
 	}
-	ages, err := w.recentAges(name, a, at)
-	switch {
-	case err != nil:
-		return false, err
-	case ages == nil:
+	switch added, changed := w.addedElements[at]; {
+	case !changed && !w.brief, added != nil && (options&ttl != 0 || b.u32(4) > 1):
+		return false, undecidedError(matchPrefix + "recent, list " + name)
+	case added == nil:
 		return invert, nil
 	case options&recentRemove != 0:
 		w.addedElements[at] = nil
-		return !invert, nil
-	case options&ttl != 0:
-		return false, undecidedError(matchPrefix + "recent with a TTL, list " + name)
 	}
-	sure, possible := countAges(ages, limit)
-	hits := max(b.u32(4), 1)
-	if sure < hits && possible >= hits {
-		return false, undecidedError(matchPrefix + "recent, list " + name + ", which is about to forget the client")
-	}
-	return sure >= hits != invert, nil
-}
-
-// recentAges returns the times since a list was given the address; none if it does not have it.
-func (w *walk) recentAges(list string, a netip.Addr, at elementKey) ([]time.Duration, error) {
-	var now []time.Duration
-	switch added, changed := w.addedElements[at]; {
-	case changed && added == nil:
-		return nil, nil
-	case changed:
-		now = []time.Duration{0}
-	}
-	if w.brief {
-		return now, nil
-	}
-	if w.Node == nil {
-		return nil, undecidedError(matchPrefix + "recent, list " + list)
-	}
-	before, err := w.Node.RecentAges(list, a)
-	return append(now, before...), err
-}
-
-// ageAccuracy is how exactly the age of an entry is known: the kernel counts in ticks.
-const ageAccuracy = 2 * time.Second
-
-// countAges returns how many ages are below the limit for sure, and possibly; zero is no limit.
-func countAges(ages []time.Duration, limit time.Duration) (sure, possible uint32) {
-	for _, age := range ages {
-		if limit == 0 || age < limit-ageAccuracy || age == 0 {
-			sure++
-		}
-		if limit == 0 || age < limit+ageAccuracy {
-			possible++
-		}
-	}
-	return sure, possible
+	return !invert, nil
 }

@@ -1,11 +1,5 @@
 package simulate
 
-import (
-	"net/netip"
-
-	"github.com/google/nftables/expr"
-)
-
 func (w *walk) targetMark(b info) (verdict, error) {
 	w.setMark(w.frame.mark&^b.u32(4) ^ b.u32(0))
 	return verdictContinue, nil
@@ -72,25 +66,8 @@ func (w *walk) targetReject(b info) (verdict, error) {
 	return w.refuse(HowError), nil
 }
 
-// targetTProxy gives the packet to a socket of the node, with a mark that changes its route; if
-// there is no such socket the packet is dropped.
-func (w *walk) targetTProxy(b info) (verdict, error) {
-	port := 24
-	if b.revision == 0 {
-		b.v6, port = false, 12
-	}
-	return w.transparentProxy(netip.AddrPortFrom(b.addr(8), b.be16(port)), verdict{kind: expr.VerdictDrop})
-}
-
 // targetQueue runs struct xt_NFQ_info and its later revisions.
-func (w *walk) targetQueue(b info) (verdict, error) {
-	const bypass = 1 // NFQ_FLAG_BYPASS
-	from, to := b.u16(0), b.u16(0)
-	if b.revision > 0 {
-		to += max(b.u16(2), 1) - 1
-	}
-	return w.queue(from, to, b.revision > 1 && b.u16(4)&bypass != 0)
-}
+func (w *walk) targetQueue(b info) (verdict, error) { return w.queue(b.u16(0)) }
 
 // targetSet adds the packet to sets of ipset, or deletes it. It may set the mark to that of an
 // element.

@@ -111,7 +111,8 @@ func TestMatchesOfIPTables(t *testing.T) {
 		{sample, "set", 1, 4, nil, maybe},
 		{sample, "length", 0, 6, fields{0: uint16(1000), 2: any16}, maybe},
 		{sample, "socket", 0, 0, nil, maybe},
-		{toNode, "socket", 3, 1, fields{0: 1}, maybe},
+		{toNode, "socket", 3, 1, fields{0: 1}, no},
+		{toNode, "socket", 3, 1, fields{0: 2}, maybe},
 		{sample, "physdev", 0, 68, fields{65: 8}, maybe},
 	} {
 		f := node()
@@ -190,7 +191,6 @@ func TestTargetsDecideOrAreUndecided(t *testing.T) {
 		{"REJECT", 0, 4, fields{0: uint32(4)}, VerdictNotService, 1},
 		{"SET", 3, 24, fields{8: ^uint16(0)}, VerdictNotService, 0},
 		{"SET", 3, 24, fields{0: ^uint16(0), 8: uint16(9), 12: uint32(256)}, VerdictNotService, 1},
-		{"TPROXY", 1, 32, fields{24: []byte{0, 80}}, VerdictNotService, 1},
 		{"LOG", 0, 34, nil, VerdictNotService, 0},
 		{"connlabel", 1, 8, nil, VerdictNotService, 1}, // it can set one
 	} {

@@ -4,7 +4,6 @@
 //	network        routes and addresses (package rtnetlink)
 //	connections    connection tracking (package conntrack)
 //	ipsets         sets of ipset; the kernel looks up a packet, without a program of ipset
-//	state          sockets by sock_diag, and files of /proc/net, when a packet meets a match of them
 package simulator
 
 import (
@@ -27,7 +26,6 @@ type Simulator struct {
 	network     *rtnetlink.Network
 	connections *conntrack.Conntrack
 	ipsets      *ipsets
-	state       *state
 }
 
 // Config is the configuration of a [Simulator].
@@ -53,12 +51,12 @@ func Open(c Config) (*Simulator, error) {
 		return nil, errors.Join(err, conn.Close())
 	}
 	connections := conntrack.New(conntrack.Config{NetNS: c.NetNS})
-	return &Simulator{c, dump.NewReader(conn), network, connections, &ipsets{conn}, &state{netNS: c.NetNS}}, nil
+	return &Simulator{c, dump.NewReader(conn), network, connections, &ipsets{conn}}, nil
 }
 
 // Close closes the sockets.
 func (s *Simulator) Close() error {
-	return errors.Join(s.rules.Close(), s.network.Close(), s.state.Close())
+	return errors.Join(s.rules.Close(), s.network.Close())
 }
 
 // Run simulates a packet with [simulate.Run]. Rules of iptables-legacy are not followed. The packet
@@ -71,7 +69,7 @@ func (s *Simulator) Run(p simulate.Packet, in string) (result simulate.Result, e
 		}
 	}
 	sources := simulate.Sources{
-		Rules: s.rules, Network: s.network, Connections: s, IPSets: s.ipsets, Node: s.state,
+		Rules: s.rules, Network: s.network, Connections: s, IPSets: s.ipsets,
 		Interrupted: s.Interrupted, WithoutOurs: s.WithoutOurs,
 	}
 	err = s.rules.Snapshot(func() (err error) {

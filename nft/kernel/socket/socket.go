@@ -29,9 +29,6 @@ func Open(netNS int) (*netlink.Conn, error) { return open(unix.NETLINK_NETFILTER
 // OpenGeneric opens a socket of generic netlink; see [Open].
 func OpenGeneric(netNS int) (*netlink.Conn, error) { return open(unix.NETLINK_GENERIC, netNS) }
 
-// OpenDiag opens a socket of sock_diag; see [Open].
-func OpenDiag(netNS int) (*netlink.Conn, error) { return open(unix.NETLINK_SOCK_DIAG, netNS) }
-
 func open(protocol, netNS int) (*netlink.Conn, error) {
 	conn, err := netlink.Dial(protocol, &netlink.Config{NetNS: netNS, MessageBufferSize: pieceSize})
 	if err != nil {
