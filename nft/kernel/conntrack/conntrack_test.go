@@ -121,18 +121,22 @@ func expect(t *testing.T, have, want []Entry) {
 	}
 }
 
+// TestListRepeatsAnInterruptedDump lists from a kernel that filters nothing.
 func TestListRepeatsAnInterruptedDump(t *testing.T) {
-	k := &fakeKernel{entries: sample()[:1], interrupts: maxListTries - 1}
-	k.entries[0].Protocol = model.UDP
-	list, err := k.open().List(Query{Protocol: model.UDP, Port: 53}, anyEntry)
-	if err != nil {
-		t.Fatal(err)
-	}
-	expect(t, list, k.entries)
-	k.interrupts, k.asked = 100, nil
-	list, err = k.open().List(Query{Protocol: model.UDP, Port: 53}, anyEntry)
-	if !errors.Is(err, unix.EINTR) || len(list) > 0 || len(k.asked) != maxListTries {
-		t.Errorf("of a list that is always interrupted: %v, %v, asked %d times, want an error after %d", list, err, len(k.asked), maxListTries)
+	for _, f := range model.Families {
+		k := &fakeKernel{entries: sample(), interrupts: maxListTries - 1}
+		list, err := k.open().List(Query{Family: f, Protocol: model.UDP}, anyEntry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(t, list, slices.DeleteFunc(sample(), func(e Entry) bool {
+			return e.Family() != f || e.Protocol != model.UDP
+		}))
+		k.interrupts, k.asked = 100, nil
+		list, err = k.open().List(Query{Family: f, Protocol: model.UDP}, anyEntry)
+		if !errors.Is(err, unix.EINTR) || len(list) > 0 || len(k.asked) != maxListTries {
+			t.Errorf("of a list that is always interrupted: %v, %v, asked %d times, want an error after %d", list, err, len(k.asked), maxListTries)
+		}
 	}
 }
 

@@ -1,12 +1,8 @@
 package conntrack
 
 import (
-	"encoding/binary"
-	"errors"
 	"testing"
 
-	"github.com/mdlayher/netlink"
-	"github.com/mdlayher/netlink/nltest"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
@@ -62,53 +58,6 @@ func FuzzDecode(f *testing.F) {
 		}
 		if m := encodeDelete(Entry{key: key}); string(m.Data[attr.BodyHeaderLen:]) != key {
 			t.Errorf("% x deletes the key % x", m.Data, key)
-		}
-	})
-}
-
-// FuzzList has the kernel answer to a list with any messages. What is listed was
-// asked for; a list that was interrupted is none.
-func FuzzList(f *testing.F) {
-	var all []byte
-	for i, b := range seeds() {
-		all = binary.LittleEndian.AppendUint16(append(all, uint8(i%4/3)), uint16(len(b)))
-		all = append(all, b...)
-		if i%5 == 0 {
-			f.Add(all, uint8(i))
-			all = nil
-		}
-	}
-	f.Fuzz(func(t *testing.T, answers []byte, asked uint8) {
-		q := Query{Family: model.Families[asked%2], Protocol: model.Protocols[asked/2%3]}
-		if asked&0x80 > 0 {
-			q.Port = 53
-		}
-		interrupted := false
-		c := New(Config{})
-		c.dial = func() (*netlink.Conn, error) {
-			return nltest.Dial(func(requests []netlink.Message) ([]netlink.Message, error) {
-				var out []netlink.Message
-				for b := answers; len(b) >= 3; {
-					m := requests[0]
-					n := min(int(binary.LittleEndian.Uint16(b[1:])), len(b)-3)
-					m.Header.Flags, m.Data = netlink.HeaderFlags(b[0])<<4&netlink.DumpInterrupted, b[3:3+n]
-					interrupted = interrupted || m.Header.Flags != 0
-					out, b = append(out, m), b[3+n:]
-				}
-				return nltest.Multipart(append(out, requests[0]))
-			}), nil
-		}
-		list, err := c.List(q, func(Entry) bool { return true })
-		if interrupted != errors.Is(err, unix.EINTR) {
-			t.Errorf("interrupted %t, the error is %v", interrupted, err)
-		}
-		if err != nil && len(list) > 0 {
-			t.Errorf("%d entries with %v", len(list), err)
-		}
-		for _, e := range list {
-			if e.Family() != q.Family || e.Protocol != q.Protocol || e.key == "" {
-				t.Errorf("asked for %v, listed %v", q, e)
-			}
 		}
 	})
 }

@@ -31,39 +31,6 @@ func ruleOf(t testing.TB, list ...expr.Any) []byte {
 	return append([]byte{unix.NFPROTO_IPV4, 0, 0, 0}, attribute(unix.NFTA_RULE_EXPRESSIONS|unix.NLA_F_NESTED, all)...)
 }
 
-func decoded(t *testing.T, data []byte) []any {
-	t.Helper()
-	var rule Rule
-	if err := decode(data, func(d *attr.Decoder, m message) { rule = decodeRule(d, m) }); err != nil {
-		t.Fatal(err)
-	}
-	return rule.Expressions
-}
-
-func TestDecodeExpressionIsCompleteOrUnknown(t *testing.T) {
-	got := decoded(t, ruleOf(t,
-		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
-		&expr.Hash{SourceRegister: 1, DestRegister: 2, Length: 4, Modulus: 5, Seed: 7},
-		&expr.Limit{Rate: 1},
-		&expr.Verdict{Kind: expr.VerdictGoto, Chain: "lb-3"},
-	))
-	if len(got) != 4 {
-		t.Fatalf("%d expressions", len(got))
-	}
-	if m, ok := got[0].(*expr.Meta); !ok || m.Key != expr.MetaKeyMARK {
-		t.Errorf("%+v", got[0])
-	}
-	if h, ok := got[1].(*expr.Hash); !ok || h.Seed != 7 {
-		t.Errorf("%+v", got[1])
-	}
-	if u, ok := got[2].(simulate.UnknownExpression); !ok || u.Name != "limit" {
-		t.Errorf("%+v", got[2])
-	}
-	if v, ok := got[3].(*expr.Verdict); !ok || v.Chain != "lb-3" {
-		t.Errorf("%+v", got[3])
-	}
-}
-
 // FuzzReplies proves that no answer makes a decoder panic.
 func FuzzReplies(f *testing.F) {
 	f.Add(ruleOf(f, &expr.Meta{Key: expr.MetaKeyMARK, Register: 1}, &expr.Verdict{Kind: expr.VerdictDrop},

@@ -29,15 +29,14 @@ type Rule struct {
 	Handle uint64
 }
 
-// A Plan is what has to be done to remove kube-proxy from a table, in the order of the
-// fields.
+// A Plan is what has to be done to remove kube-proxy from a table.
 type Plan struct {
 	// Unhook are the rules to delete, as indexes in [Table.Rules].
 	Unhook []int
-	// Empty are the chains to empty, sorted.
-	Empty []string
-	// Delete are the chains to delete, sorted; all of them are in Empty.
+	// Delete are the chains to empty and delete, sorted.
 	Delete []string
+	// Empty are the chains that others use, which are only emptied, sorted.
+	Empty []string
 }
 
 // Plan returns what to remove from the table.
@@ -62,7 +61,6 @@ func (t Table) Plan() Plan {
 		switch {
 		case !isChain(t.Name, name):
 		case !used[name]:
-			p.Empty = append(p.Empty, name)
 			p.Delete = append(p.Delete, name)
 		case filled[name] && name != markChain:
 			p.Empty = append(p.Empty, name)
@@ -72,7 +70,7 @@ func (t Table) Plan() Plan {
 }
 
 // IsEmpty reports whether there is nothing to remove.
-func (p Plan) IsEmpty() bool { return len(p.Unhook)+len(p.Empty) == 0 }
+func (p Plan) IsEmpty() bool { return len(p.Unhook)+len(p.Delete)+len(p.Empty) == 0 }
 
 // String counts what is removed, for a log, and names the chains that others use.
 func (p Plan) String() string {
@@ -84,9 +82,7 @@ func (p Plan) String() string {
 		parts = append(parts, fmt.Sprintf("chains (%d)", n))
 	}
 	for _, name := range p.Empty {
-		if _, deleted := slices.BinarySearch(p.Delete, name); !deleted { // there may be 100,000
-			parts = append(parts, "content of "+name+", which others use")
-		}
+		parts = append(parts, "content of "+name+", which others use")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -186,7 +187,7 @@ func addPlan(b *socket.Batch, family uint8, t *Table, p Plan) {
 			encodeRuleRef(e, t.Name, t.Rules[i].Chain, t.Rules[i].Handle)
 		})
 	}
-	for _, name := range p.Empty {
+	for _, name := range slices.Concat(p.Delete, p.Empty) {
 		b.Add(unix.NFT_MSG_DELRULE, 0, family, func(e *attr.Encoder) { encodeRuleRef(e, t.Name, name, 0) })
 	}
 	for _, name := range p.Delete {
