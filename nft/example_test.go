@@ -47,22 +47,3 @@ func ExampleRuleset_Plan() {
 	// delete element ip kube-vmap endpoints-1 { 10.96.0.10 . tcp . 80 }
 	// add element ip kube-vmap endpoints-1 { 10.96.0.10 . tcp . 80 : 10.244.7.7 . 8080 }
 }
-
-// A batch is printed as the nft commands that do the same.
-func ExampleBatch_String() {
-	services := nft.SetID{Family: model.IPv4, Kind: nft.SetServices}
-	service := frontend().Service
-	fmt.Print(nft.Batch{
-		nft.AddChain{Chain: nft.ChainID{Kind: nft.ChainBalance, N: 2}},
-		nft.AddElements{Set: services, Elements: []nft.Element{{
-			Key:     nft.Key{Addr: netip.MustParseAddr("10.96.0.10"), Protocol: model.TCP, Port: 80},
-			Value:   nft.Value{Verdict: nft.VerdictGoto, Chain: nft.ChainID{Kind: nft.ChainBalance, N: 2}},
-			Service: &service,
-		}}},
-		nft.DeleteChain{Family: model.IPv4, Name: "lb-3"},
-	})
-	// Output:
-	// add chain ip kube-vmap lb-2
-	// add element ip kube-vmap services { 10.96.0.10 . tcp . 80 comment "shop/web:http" : goto lb-2 }
-	// delete chain ip kube-vmap lb-3
-}

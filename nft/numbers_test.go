@@ -3,6 +3,7 @@ package nft
 import (
 	"net/netip"
 	"reflect"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -90,9 +91,11 @@ func TestNumbersAfterTheLastAreTheFirstFreeOnes(t *testing.T) {
 // time for that is what the same number of other endpoints takes.
 func TestCrowdedNumbersCostNoMore(t *testing.T) {
 	crowd := slices.Repeat(endpointsWithHash(4, 0, 1<<16), 1<<14)
-	start := time.Now()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	start := processorTime()
 	all := numbered(crowd)
-	if took := time.Since(start); took > time.Second {
+	if took := processorTime() - start; took > time.Second {
 		t.Errorf("%d endpoints with near hashes took %v", len(crowd), took)
 	}
 	slices.Sort(all)

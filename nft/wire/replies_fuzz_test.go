@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -249,67 +247,6 @@ func FuzzElements(f *testing.F) {
 		again, err := DecodeElements(id, nil, m.data())
 		if again = SortElements(id, again); err != nil || !reflect.DeepEqual(again, ours) {
 			t.Errorf("%v is read again as %v: %v", ours, again, err)
-		}
-	})
-}
-
-// FuzzCounter has both readers of the counter agree.
-func FuzzCounter(f *testing.F) {
-	for _, r := range append(written(f), captured(f)...) {
-		if r.kind == unix.NFT_MSG_NEWOBJ {
-			f.Add(r.data)
-		}
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		_, _, ours, err := DecodeCounter(data)
-		var tables nft.Tables
-		if e := Decode(&tables, model.IPv6, unix.NFT_MSG_NEWOBJ, data); (e == nil) != (err == nil) {
-			t.Errorf("one reader says %v, the other %v", err, e)
-		}
-		if there := tables[model.IPv6] != nil && tables[model.IPv6].Counters != [nft.Counters]bool{}; there != ours {
-			t.Errorf("ours to one reader %t, to the other %t", ours, there)
-		}
-	})
-}
-
-// FuzzExplain has the kernel refuse any message of a batch, at any place and with
-// any number and words. The explanation must be about that message.
-func FuzzExplain(f *testing.F) {
-	rules, batch := load(12)
-	gone := nft.Change{}
-	for _, f := range rules.Installed() {
-		gone.Gone = append(gone.Gone, f.Match)
-	}
-	batch = append(batch, rules.Plan(gone).Batch...)
-	e, err := Encode(batch)
-	if err != nil {
-		f.Fatal(err)
-	}
-	for i, m := range split(f, e.Bytes) {
-		if i%50 == 0 {
-			f.Add(m.sequence, uint32(len(m.raw)/2), uint16(unix.EEXIST), "")
-		}
-	}
-	f.Add(uint32(0), uint32(0), uint16(unix.EPERM), "no")
-	f.Add(^uint32(0), ^uint32(0), ^uint16(0), "Chain\nx")
-	f.Fuzz(func(t *testing.T, sequence, offset uint32, errno uint16, message string) {
-		got := e.Explain(sequence, offset, syscall.Errno(errno), message)
-		if text := got.Error(); got.Errno != syscall.Errno(errno) || !strings.Contains(text, message) {
-			t.Errorf("errno %d %q became %q", errno, message, text)
-		}
-		if whole := sequence == 0 || int(sequence) > len(e.origins); whole != (got.Op == nil) {
-			t.Fatalf("message %d is about %v", sequence, got.Op)
-		}
-		_, list, _ := nft.AddedElements(got.Op)
-		if op, deletes := got.Op.(nft.DeleteElements); deletes {
-			list = op.Elements
-		}
-		if got.Element != nil && !slices.Contains(list, *got.Element) || got.Element != nil && got.NamesService() != (got.Element.Service != nil) {
-			t.Errorf("%+v is none of the message's", got)
-		}
-		_, isRule := got.Op.(nft.AddRule)
-		if got.Expression != "" && !isRule {
-			t.Errorf("%v has no expression %q", got.Op, got.Expression)
 		}
 	})
 }
