@@ -170,15 +170,19 @@ func destinationIs(a netip.Addr) []any {
 
 // TestSessionFollowsRecentClients has the rules of kube-proxy for session affinity.
 func TestSessionFollowsRecentClients(t *testing.T) {
+	recent := func(f fields) any {
+		f[212] = []byte{255, 255, 255, 255} // a mask of the addresses in the list
+		return extensionWith("recent", 1, 228, f)
+	}
 	f := node()
 	f.chain(otherTable, "nat", "nat", HookPrerouting, -100,
-		[]any{extensionWith("recent", 0, 212, fields{0: uint32(10800), 10: []byte("SEP-1")}), verdictOf(expr.VerdictJump, "sep-1")},
-		[]any{extensionWith("recent", 0, 212, fields{0: uint32(10800), 10: []byte("SEP-2")}), verdictOf(expr.VerdictJump, "sep-2")},
+		[]any{recent(fields{0: uint32(10800), 10: []byte("SEP-1")}), verdictOf(expr.VerdictJump, "sep-1")},
+		[]any{recent(fields{0: uint32(10800), 10: []byte("SEP-2")}), verdictOf(expr.VerdictJump, "sep-2")},
 		[]any{oneOf(2), verdictOf(expr.VerdictJump, "sep-1")},
 		[]any{verdictOf(expr.VerdictJump, "sep-2")})
 	second := netip.MustParseAddrPort("10.244.1.3:8080")
-	f.add(Chain{otherTable, "sep-1"}, append([]any{extensionWith("recent", 0, 212, fields{8: recentSet, 10: []byte("SEP-1")})}, to(endpoint)...))
-	f.add(Chain{otherTable, "sep-2"}, append([]any{extensionWith("recent", 0, 212, fields{8: recentSet, 10: []byte("SEP-2")})}, to(second)...))
+	f.add(Chain{otherTable, "sep-1"}, append([]any{recent(fields{8: recentSet, 10: []byte("SEP-1")})}, to(endpoint)...))
+	f.add(Chain{otherTable, "sep-2"}, append([]any{recent(fields{8: recentSet, 10: []byte("SEP-2")})}, to(second)...))
 	s, err := NewSession(f.sources(), model.IPv4)
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,8 @@ type extension struct {
 	requires func(info) portRange
 }
 
-// revisions are the least lengths of structures by their revision.
+// revisions are the least lengths of structures by their revision. The tools of iptables write the
+// last one that the kernel knows; older ones are in no kernel that nft needs.
 type revisions map[uint32]int
 
 // extensionOf returns a match or target; false if it is unknown, or its structure too short.
@@ -135,20 +136,20 @@ var extensions = map[string]*extension{
 	"udp":       {sizes: revisions{0: 9}, match: (*walk).matchUDP, requires: udpDestination},
 	"sctp":      {sizes: revisions{0: 292}, match: (*walk).matchSCTP, requires: sctpDestination},
 	"multiport": {sizes: revisions{1: 48}, match: (*walk).matchMultiPort},
-	"addrtype":  {sizes: revisions{0: 12, 1: 8}, match: (*walk).matchAddrType},
+	"addrtype":  {sizes: revisions{1: 8}, match: (*walk).matchAddrType},
 	"iprange":   {sizes: revisions{1: 4*addrLen + 1}, match: (*walk).matchIPRange},
 	"state":     {sizes: revisions{0: 4}, match: (*walk).matchState},
-	"conntrack": {sizes: revisions{1: 152, 2: 154, 3: 162}, match: (*walk).matchConntrack},
+	"conntrack": {sizes: revisions{3: 162}, match: (*walk).matchConntrack},
 	"statistic": {sizes: revisions{0: 16}, match: (*walk).matchStatistic, picks: true},
 	"recent": {
-		sizes: revisions{0: 211, 1: 227}, match: (*walk).matchRecent,
+		sizes: revisions{1: 228}, match: (*walk).matchRecent,
 		changes: func(b info) bool { return b.u8(8)&(recentSet|recentRemove) != 0 },
 	},
-	"set":      {sizes: revisions{0: 30, 1: 4, 2: 4, 3: 44, 4: 44}, match: (*walk).matchSet},
+	"set":      {sizes: revisions{4: 44}, match: (*walk).matchSet},
 	"helper":   {sizes: revisions{0: 4}, match: (*walk).matchHelper},
 	"pkttype":  {sizes: revisions{0: 8}, match: (*walk).matchPacketType},
 	"length":   {sizes: revisions{0: 5}, match: (*walk).matchLength},
-	"socket":   {sizes: revisions{0: 0, 1: 1, 2: 1, 3: 1}, match: (*walk).matchSocket},
+	"socket":   {sizes: revisions{1: 1, 2: 1, 3: 1}, match: (*walk).matchSocket},
 	"owner":    {sizes: revisions{1: 18}, match: (*walk).matchOwner},
 	"physdev":  {sizes: revisions{0: 66}, match: (*walk).matchPhysDev},
 	"rpfilter": {sizes: revisions{0: 1}, match: (*walk).matchRPFilter},
@@ -171,7 +172,7 @@ var extensions = map[string]*extension{
 	"SNAT":       {sizes: revisions{0: 20, 1: 40, 2: 42}, target: (*walk).targetSNAT},
 	"DNAT":       {sizes: revisions{0: 20, 1: 40, 2: 42}, target: (*walk).targetDNAT},
 	"NFQUEUE":    {sizes: revisions{0: 2, 1: 4, 2: 6, 3: 6}, target: (*walk).targetQueue},
-	"SET":        {sizes: revisions{1: 8, 2: 8, 3: 20}, target: (*walk).targetSet},
+	"SET":        {sizes: revisions{3: 20}, target: (*walk).targetSet},
 }
 
 var never = &extension{sizes: revisions{0: 0}, match: func(*walk, info) (bool, error) { return false, nil }}

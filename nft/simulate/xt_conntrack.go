@@ -42,14 +42,11 @@ const (
 	byDirection
 )
 
-// matchConntrack is conntrack_mt of net/netfilter/xt_conntrack.c. Only the last revision has ranges
-// of ports, which are in the byte order of the machine there.
+// matchConntrack is conntrack_mt of net/netfilter/xt_conntrack.c. Ports are in the byte order of the
+// machine.
 func (w *walk) matchConntrack(b info) (bool, error) {
 	c, flags, inverted := &w.conn, b.u16(146), b.u16(148)
-	state, status := uint32(b.u8(150)), uint32(b.u8(151))
-	if b.revision > 1 {
-		state, status = uint32(b.u16(150)), uint32(b.u16(152))
-	}
+	state, status := uint32(b.u16(150)), uint32(b.u16(152))
 	fails := func(condition uint16, holds bool) bool {
 		return flags&condition != 0 && holds == (inverted&condition != 0)
 	}
@@ -70,10 +67,7 @@ func (w *walk) matchConntrack(b info) (bool, error) {
 		if fails(byAddr<<i, masked(a.Addr(), mask) == want) {
 			return false, nil
 		}
-		ports := portRange{b.be16(138 + 2*i), b.be16(138 + 2*i)}
-		if b.revision > 2 {
-			ports = portRange{b.u16(138 + 2*i), b.u16(154 + 2*i)}
-		}
+		ports := portRange{b.u16(138 + 2*i), b.u16(154 + 2*i)}
 		switch {
 		case flags&(byPort<<i) != 0 && a.Port() == 0:
 			return false, errUnknownPort

@@ -132,13 +132,10 @@ func (b info) hasPort(port uint16, n int) bool {
 	return false
 }
 
-// matchAddrType matches struct xt_addrtype_info and xt_addrtype_info_v1, by bits 1 << RTN_*.
+// matchAddrType matches struct xt_addrtype_info_v1, by bits 1 << RTN_*.
 func (w *walk) matchAddrType(b info) (bool, error) {
 	const ofInterface = 4 | 8
 	flags := b.u32(4)
-	if b.revision == 0 {
-		flags = uint32(byteOf(b.u32(4) != 0) | byteOf(b.u32(8) != 0)<<1)
-	}
 	for i, a := range w.ends() {
 		types := b.u16(2 * i)
 		if types == 0 {

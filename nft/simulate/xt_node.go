@@ -2,32 +2,20 @@ package simulate
 
 import "time"
 
-// matchSet is set_match_v4 of net/netfilter/xt_set.c. The kernel has brought revision 0 to the
-// form of later ones.
+// matchSet is set_match_v4 of net/netfilter/xt_set.c.
 func (w *walk) matchSet(b info) (bool, error) {
 	const invert, noMatch = 1, 1 << 7
-	index, rest := b.u16(0), 2
-	if b.revision == 0 {
-		rest = 28
-	}
-	flags := b.u8(rest + 1)
+	flags := b.u8(3)
 	q := IPSetQuery{
-		Index: index, Dimensions: b.u8(rest), FromSource: flags &^ (invert | noMatch),
-		ReturnNoMatch: flags&noMatch != 0, Family: w.frame.family, Protocol: w.frame.protocol,
+		Index: b.u16(0), Dimensions: b.u8(2), FromSource: flags &^ (invert | noMatch),
+		ReturnNoMatch: b.u32(40)&noMatch != 0, Family: w.frame.family, Protocol: w.frame.protocol,
 		Source: w.frame.source(), Destination: w.frame.destination(), In: w.frame.in.Name, Out: w.frame.out.Name,
 		Mark: w.frame.mark,
 	}
-	if b.revision >= 3 {
-		q.ReturnNoMatch = b.u32(40)&noMatch != 0
-		packets, bytes := 8, 24 // how counters of the element are compared
-		if b.revision > 3 {
-			packets, bytes = 16, 32
-		}
-		if b.u8(packets) != 0 || b.u8(bytes) != 0 {
-			return false, undecidedError("a match of counters in a set of ipset")
-		}
-	}
+	const packets, bytes = 16, 32 // how counters of the element are compared
 	switch {
+	case b.u8(packets) != 0 || b.u8(bytes) != 0:
+		return false, undecidedError("a match of counters in a set of ipset")
 	case w.changedIPSets:
 		return false, undecidedError("a match of a set of ipset, behind a rule that changes one")
 	case w.IPSets == nil:
@@ -41,7 +29,7 @@ func (w *walk) matchSet(b info) (bool, error) {
 // a transparent socket is so unlikely that it must not make each answer uncertain.
 func (w *walk) matchSocket(b info) (bool, error) {
 	const transparent = 1
-	if b.revision > 0 && b.u8(0)&transparent != 0 && w.flow == nil && !w.conn.reply {
+	if b.u8(0)&transparent != 0 && w.flow == nil && !w.conn.reply {
 		return false, nil
 	}
 	return false, undecidedError("a match of the socket of the packet")
@@ -51,15 +39,12 @@ func (w *walk) matchSocket(b info) (bool, error) {
 const recentSet, recentRemove = 2, 8
 
 // matchRecent is recent_mt of net/netfilter/xt_recent.c. Of what lists had before the packet only a
-// [Session] knows something: that its client is new. Revision 1 has a mask of the addresses in the
-// list.
+// [Session] knows something: that its client is new.
 func (w *walk) matchRecent(b info) (bool, error) {
 	const ttl, mask = 16, 212
 	options, invert, name := b.u8(8), b.u8(9) != 0, b.text(10, 200)
 	a := w.ends()[byteOf(b.u8(210) != 0)].Addr()
-	if len(b.data) >= mask+addrLen {
-		a = masked(a, b.addr(mask))
-	}
+	a = masked(a, b.addr(mask))
 	at := elementKey{Table{Family: "xt_recent"}, name, a.String()}
 	timeout := elementKey{Table{Family: "xt_recent seconds"}, name, ""}
 	if options&recentSet != 0 {

@@ -73,7 +73,7 @@ func (w *walk) targetQueue(b info) (verdict, error) { return w.queue(b.u16(0)) }
 // element.
 func (w *walk) targetSet(b info) (verdict, error) {
 	const noSet, mapMark = 65535, 1 << 8 // IPSET_INVALID_ID, IPSET_FLAG_MAP_SKBMARK
-	if b.revision >= 3 && b.u16(8) != noSet && b.u32(12)&mapMark != 0 {
+	if b.u16(8) != noSet && b.u32(12)&mapMark != 0 {
 		return verdictBreak, undecidedError("xt target SET")
 	}
 	w.changedIPSets = true
