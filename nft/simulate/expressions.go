@@ -170,7 +170,8 @@ const partlyUnderstood = " of a kind that is not understood"
 func (u UnknownExpression) isMatchOnly() bool {
 	name, _, _ := strings.Cut(u.Name, partlyUnderstood)
 	switch name {
-	case "bitwise", "connlimit", "hash", "inner", "limit", "lookup", "objref", "osf", "quota", "rt", "socket", "tunnel", "xfrm":
+	case "bitwise", "connlimit", "hash", "inner", "limit", "lookup", "objref", "osf", "quota", "rt", "socket",
+		"tunnel", "xfrm":
 		return true
 	}
 	return strings.HasPrefix(u.Name, matchPrefix) && u.Name != matchPrefix+"connlabel"
