@@ -19,15 +19,3 @@ func TestListingsEqualGoldens(t *testing.T) {
 		t.Error("the listings in docs/design.md differ from the goldens; run make docs")
 	}
 }
-
-func TestListingWithoutEndIsAnError(t *testing.T) {
-	if _, err := fill("../..", "text\n"+begin+"walk"+closing+"no end"); err == nil {
-		t.Error("no error")
-	}
-}
-
-func TestUnknownObjectIsAnError(t *testing.T) {
-	if _, err := fill("../..", begin+"walk no-such-chain"+closing+end); err == nil {
-		t.Error("no error")
-	}
-}

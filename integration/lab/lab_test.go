@@ -14,8 +14,6 @@ const (
 	port = 8080
 	// patience is the timeout for what must come.
 	patience = 5 * time.Second
-	// soon is the time within which a port is refused, far from any retransmission.
-	soon = 900 * time.Millisecond // a connect that misses an ICMP error takes a second
 	// silence is how long to wait for an answer that must not come.
 	silence = 100 * time.Millisecond
 )
@@ -84,29 +82,6 @@ func source(l *lab.Lab, f model.Family, from, to *lab.Host) netip.Addr {
 		}
 	}
 	return from.Addr(f)
-}
-
-func TestClosedPortIsRefusedImmediately(t *testing.T) {
-	l := labtest.New(t, lab.Options{Pods: 2})
-	serveAll(t, l.Hosts()...) // without a listener, SCTP is not refused with an ABORT
-	forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
-		for range 20 { // more than the kernel's default rate limit for ICMP allows
-			a := must(t, l.Pods[0].Host, p, l.Pods[1].AddrPort(f, port+1), patience)
-			if a.Outcome != lab.Refused || a.Took > soon {
-				t.Fatalf("%s after %s", a, a.Took)
-			}
-		}
-	})
-}
-
-func TestUnusedAddressTimesOut(t *testing.T) {
-	l := labtest.New(t, lab.Options{Pods: 1})
-	forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
-		a := must(t, l.Pods[0].Host, p, netip.AddrPortFrom(lab.ServiceRanges[f].Addr().Next(), port), silence)
-		if a.Outcome != lab.TimedOut || a.Took < silence {
-			t.Errorf("%s after %s", a, a.Took)
-		}
-	})
 }
 
 // TestFlowKeepsItsSource fails if a flow were a new connection for each question: tests of

@@ -57,23 +57,16 @@ func (i Init) Chunk(t ChunkType) Chunk {
 	return Chunk{Type: t, Value: b}
 }
 
-// DecodeInit decodes the value of an INIT or INIT ACK chunk. It ignores parameters
-// other than the cookie.
+// DecodeInit decodes the value of an INIT or INIT ACK chunk of this package: the only
+// parameter is the cookie.
 func DecodeInit(c Chunk) (Init, error) {
 	b := c.Value
 	if len(b) < initSize {
 		return Init{}, fmt.Errorf("decode INIT: %w", errShort)
 	}
 	i := Init{Tag: binary.BigEndian.Uint32(b), TSN: binary.BigEndian.Uint32(b[12:])}
-	for b = b[initSize:]; len(b) >= chunkHeaderSize; {
-		size := int(binary.BigEndian.Uint16(b[2:]))
-		if size < chunkHeaderSize || size > len(b) {
-			return Init{}, fmt.Errorf("decode INIT parameter: %w", errLength)
-		}
-		if binary.BigEndian.Uint16(b) == parameterCookie {
-			i.Cookie = b[chunkHeaderSize:size:size]
-		}
-		b = b[min(size+padding(size), len(b)):]
+	if parameter := b[initSize:]; len(parameter) > chunkHeaderSize {
+		i.Cookie = parameter[chunkHeaderSize:]
 	}
 	return i, nil
 }
