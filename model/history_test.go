@@ -15,6 +15,7 @@ import (
 type history struct {
 	*testing.T
 	bytes []byte // not decoded yet
+	size  historySize
 	m     *ServiceMap
 	now   cluster // after all events
 	// programmed, conflicts and healthChecks are the sum of all Changes.
@@ -25,18 +26,18 @@ type history struct {
 	postponed    bool // since the last check
 }
 
+// historySize is how many of each a history has at most; endpoints are new ones in a slice.
+type historySize struct{ namespaces, slices, pods, endpoints int }
+
+var smallHistory, largeHistory = historySize{2, 5, 6, 6}, historySize{1, 16, 150, 60}
+
 // returned is a frontend that Changes returned, and a copy made then.
 type returned struct{ frontend, copy Frontend }
 
 // TestHistories runs random histories.
 func TestHistories(t *testing.T) {
 	for seed := range fewerIfShort(1000) {
-		random := rand.New(rand.NewPCG(seed, 0))
-		bytes := make([]byte, random.IntN(1500))
-		for i := range bytes {
-			bytes[i] = byte(random.Uint32())
-		}
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { runHistories(t, bytes) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { runHistories(t, randomBytes(seed, int(seed*367%1500))) })
 	}
 }
 
@@ -54,23 +55,44 @@ func FuzzHistory(f *testing.F) {
 // with at least two, so that caches come and go, and for none.
 func runHistories(t *testing.T, bytes []byte) {
 	for _, many := range []int{1, 2, math.MaxInt} {
-		runHistory(t, bytes, many)
+		runHistory(t, bytes, many, smallHistory)
 	}
 }
 
-// runHistory runs the history and checks everything that must always hold.
-func runHistory(t *testing.T, bytes []byte, many int) {
-	h := newHistory(t, bytes, many)
+// TestLargeHistories runs histories of two Services with many slices, which share addresses,
+// differ in ports, and move from one Service to the other.
+func TestLargeHistories(t *testing.T) {
+	for seed := range fewerIfShort(50) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			runHistory(t, randomBytes(seed, 20_000), minCachedSlices, largeHistory)
+		})
+	}
+}
+
+func randomBytes(seed uint64, n int) []byte {
+	random, bytes := rand.New(rand.NewPCG(seed, 0)), make([]byte, n)
+	for i := range bytes {
+		bytes[i] = byte(random.Uint32())
+	}
+	return bytes
+}
+
+// runHistory runs a history with caches for Services with so many slices, and checks everything
+// that must always hold, also that nothing is left when all objects are deleted.
+func runHistory(t *testing.T, bytes []byte, many int, size historySize) {
+	h := newHistory(t, bytes, many, size)
 	for len(h.bytes) > 0 {
 		h.event()
 	}
-	h.end()
+	h.check()
+	h.checkFromScratch()
+	h.checkReturned()
+	h.deleteAll()
 }
 
-// newHistory returns a history with caches for Services with so many slices.
-func newHistory(t *testing.T, bytes []byte, many int) *history {
+func newHistory(t *testing.T, bytes []byte, many int, size historySize) *history {
 	h := &history{
-		T: t, bytes: bytes,
+		T: t, bytes: bytes, size: size,
 		now:        cluster{node: thisNode, services: map[ServiceName]Service{}, slices: map[EndpointSliceName]EndpointSlice{}},
 		programmed: map[Match]Frontend{}, healthChecks: map[ServiceName]HealthCheck{},
 	}
@@ -78,14 +100,6 @@ func newHistory(t *testing.T, bytes []byte, many int) *history {
 	h.m = NewServiceMap(h.now.options, h.now.node)
 	h.m.minCachedSlices = many
 	return h
-}
-
-// end checks the result, and that nothing is left when all objects are deleted.
-func (h *history) end() {
-	h.check()
-	h.checkFromScratch()
-	h.checkReturned()
-	h.deleteAll()
 }
 
 // choose decodes the next byte as a number below n.
@@ -102,7 +116,7 @@ func (h *history) yes() bool { return h.choose(2) == 1 }
 
 // event decodes the next event and applies it.
 func (h *history) event() {
-	switch h.choose(12) {
+	switch h.choose(13) {
 	case 0, 1:
 		h.setService(h.service())
 	case 2:
@@ -135,6 +149,8 @@ func (h *history) event() {
 		h.postpone([]string{"a", "b", "ab"}[h.choose(3)])
 	case 11:
 		h.checkUnresponsive()
+	case 12:
+		h.changeSlice()
 	}
 }
 
@@ -220,11 +236,11 @@ func (h *history) scheduler() Scheduler {
 }
 
 func (h *history) serviceName() ServiceName {
-	return ServiceName{[]string{"a", "b"}[h.choose(2)], []string{"x", "y"}[h.choose(2)]}
+	return ServiceName{[]string{"a", "b"}[h.choose(h.size.namespaces)], []string{"x", "y"}[h.choose(2)]}
 }
 
 func (h *history) sliceName() EndpointSliceName {
-	return EndpointSliceName{"a", []string{"p", "q", "r", "s", "t"}[h.choose(5)]}
+	return EndpointSliceName{"a", string(rune('a' + h.choose(h.size.slices)))}
 }
 
 // service returns a Service that may claim the same addresses as others, or one twice.
@@ -300,15 +316,33 @@ func (h *history) slice() EndpointSlice {
 	if other := h.now.slices[h.sliceName()]; other.Family == s.Family {
 		s.Endpoints = slices.Clone(other.Endpoints)
 	}
-	for range h.choose(6) {
-		conditions := h.choose(8)
-		s.Endpoints = append(s.Endpoints, Endpoint{
-			Addr:  podIP(s.Family, h.choose(6)),
-			Ready: conditions&1 == 0, Serving: conditions&2 == 0, Terminating: conditions&4 > 0,
-			Node:      []string{here, there, ""}[h.choose(3)],
-			ZoneHints: [...]NameSet{zoneA, zoneB, NameSetOf(zoneB, zoneA), ""}[h.choose(4)],
-			NodeHints: [...]NameSet{here, there, NameSetOf(there, here), ""}[h.choose(4)],
-		})
+	for range h.choose(h.size.endpoints) {
+		s.Endpoints = append(s.Endpoints, h.endpoint(s.Family))
 	}
 	return s
+}
+
+func (h *history) endpoint(f Family) Endpoint {
+	conditions := h.choose(8)
+	return Endpoint{
+		Addr:  podIP(f, h.choose(h.size.pods)),
+		Ready: conditions&1 == 0, Serving: conditions&2 == 0, Terminating: conditions&4 > 0,
+		Node:      []string{here, there, ""}[h.choose(3)],
+		ZoneHints: [...]NameSet{zoneA, zoneB, NameSetOf(zoneB, zoneA), ""}[h.choose(4)],
+		NodeHints: [...]NameSet{here, there, NameSetOf(there, here), ""}[h.choose(4)],
+	}
+}
+
+// changeSlice adds an endpoint to an existing slice, or deletes or replaces one.
+func (h *history) changeSlice() {
+	s, exists := h.now.slices[h.sliceName()]
+	if !exists || len(s.Endpoints) == 0 {
+		return
+	}
+	k := h.choose(len(s.Endpoints))
+	s.Endpoints = slices.Delete(slices.Clone(s.Endpoints), k, k+h.choose(2))
+	if h.yes() {
+		s.Endpoints = slices.Insert(s.Endpoints, k, h.endpoint(s.Family))
+	}
+	h.setSlice(s)
 }

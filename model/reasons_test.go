@@ -16,11 +16,7 @@ func TestEndpointHasNoReasonIfItServes(t *testing.T) {
 	serving := 0
 	for seed := range fewerIfShort(1000) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		bytes := make([]byte, 300)
-		for i := range bytes {
-			bytes[i] = byte(random.Uint32())
-		}
-		h := &history{T: t, bytes: bytes}
+		h := &history{T: t, bytes: randomBytes(seed, 300), size: smallHistory}
 		from := make([]EndpointSlice, random.IntN(5))
 		for i := range from {
 			from[i] = h.slice()

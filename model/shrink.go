@@ -1,5 +1,7 @@
 package model
 
+import "maps"
+
 // Maps keep the memory of their largest size. What Services needed must be freed when
 // they are deleted.
 const (
@@ -15,9 +17,7 @@ func Shrink[M ~map[K]V, K comparable, V any](m M, peak *int) M {
 		return m
 	}
 	out := make(M, len(m))
-	for k, v := range m {
-		out[k] = v
-	}
+	maps.Copy(out, m)
 	*peak = len(m)
 	return out
 }
