@@ -26,18 +26,16 @@ type labNode struct {
 
 // way is a way for connections to the pod: a number of Services, and how they are programmed.
 type way struct {
-	name   string
-	want   nft.Change
-	config nft.Config
-	to     netip.AddrPort
-	burstTimes
+	name    string
+	want    nft.Change
+	config  nft.Config
+	to      netip.AddrPort
+	latency report.Times
 }
 
 // connect measures connections between two pods of a node: straight to the pod, through a
 // ClusterIP, and with connections counted, among few and among many Services.
 func (b *bench) connect() (err error) {
-	s := b.Section("Connections, tcp over ip, pod to pod", "", "p50", "p99", "per s", "p50/direct")
-	s.Note("in turns; each: connect, request, response, close; counted: --count-connections")
 	node, err := newLabNode()
 	if err != nil {
 		return err
@@ -51,10 +49,6 @@ func (b *bench) connect() (err error) {
 		ways := []*way{&direct, through, &counted}
 		if err := b.alternate(node, ways); err != nil {
 			return err
-		}
-		for _, w := range ways {
-			rate := float64(len(w.latency)) / w.took.Seconds()
-			s.Add(w.name, w.latency.Median(), w.latency.At(0.99), int(rate), report.Ratio(w.latency.Median(), direct.latency.Median()))
 		}
 		b.MarkRatio("a connection through a ClusterIP, "+through.name+", p50",
 			through.latency.Median(), direct.name, direct.latency.Median(), maxConnectionRatio)
@@ -114,7 +108,7 @@ func (b *bench) alternate(n *labNode, ways []*way) error {
 			if _, err := n.kernel.Apply(batch); err != nil {
 				return err
 			}
-			if err := w.measure(n.client.Host, w.to); err != nil {
+			if err := w.measure(n.client.Host); err != nil {
 				return err
 			}
 		}
@@ -122,20 +116,14 @@ func (b *bench) alternate(n *labNode, ways []*way) error {
 	return nil
 }
 
-// burstTimes sums up bursts.
-type burstTimes struct {
-	latency report.Times
-	took    time.Duration
-}
-
-// measure adds a burst of connections, one after the other. It is small, so that a
-// disturbance affects all ways alike.
-func (t *burstTimes) measure(from *lab.Host, to netip.AddrPort) error {
+// measure adds a burst of connections, one after the other: connect, request, response, close.
+// It is small, so that a disturbance affects all ways alike.
+func (w *way) measure(from *lab.Host) error {
 	const questions = 1_000
-	tally, err := from.Burst(lab.Burst{Protocol: model.TCP, To: to, Count: questions, Workers: 1, Timeout: 2 * time.Second})
+	tally, err := from.Burst(lab.Burst{Protocol: model.TCP, To: w.to, Count: questions, Workers: 1, Timeout: 2 * time.Second})
 	if err == nil && len(tally.Latencies) != questions {
-		err = fmt.Errorf("%d questions to %s: %s", questions, to, tally)
+		err = fmt.Errorf("%d questions to %s: %s", questions, w.to, tally)
 	}
-	t.latency, t.took = append(t.latency, tally.Latencies...), t.took+tally.Took
+	w.latency = append(w.latency, tally.Latencies...)
 	return err
 }

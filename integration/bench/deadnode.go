@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -12,22 +13,20 @@ import (
 // deadNode measures how the endpoints of a node that does not answer leave, and return when it
 // answers: 10 of 20 endpoints of each of 1,000 Services.
 func (b *bench) deadNode() error {
-	s := b.Section("A node with 10,000 endpoints does not answer", "", "took", "kernel", "transactions", "bytes")
 	for _, f := range b.families() {
-		c := &cluster{size: size{services: 1_000, endpoints: 20}, serviceKind: clusterIPKind, family: f}
-		if err := b.deadNodeOf(s, c); err != nil {
+		if err := b.deadNodeOf(&cluster{size: size{1_000, 20}, serviceKind: clusterIPKind, family: f}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *bench) deadNodeOf(s *report.Section, c *cluster) (err error) {
-	r, err := startLoop(c, config)
+func (b *bench) deadNodeOf(c *cluster) (err error) {
+	f, _, err := startLoop(c)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.close()) }()
+	defer func() { err = errors.Join(err, f.close()) }()
 	leave := make([]model.UnresponsiveEndpoints, c.size.services)
 	back := make([]model.UnresponsiveEndpoints, c.size.services)
 	for i := range leave {
@@ -39,17 +38,14 @@ func (b *bench) deadNodeOf(s *report.Section, c *cluster) (err error) {
 		}
 	}
 	for i, list := range [][]model.UnresponsiveEndpoints{leave, back} {
-		r.dropReport()
-		r.unresponsive <- list
-		done, err := r.awaitSync()
-		if err = errors.Join(err, done.Err); err != nil {
+		done, err := f.follow(func() error { f.unresponsive <- list; return nil })
+		if err != nil {
 			return err
 		}
-		what := c.label() + [...]string{": leave", ": return"}[i]
-		s.Add(what, done.Took, done.Applied.Kernel, done.Applied.Steps, report.Bytes(done.Applied.Bytes))
+		what := c.label() + [...]string{": endpoints of a dead node leave", ": return"}[i]
 		b.Promise(done.Counts.Added+done.Counts.Deleted >= 10_000, "%s: 10,000 elements and more change", what)
 		b.MarkTime(what+": a transaction", done.Applied.Kernel/time.Duration(max(done.Applied.Steps, 1)),
-			report.Text(done.Applied.Steps)+" transactions", 100*time.Millisecond)
+			fmt.Sprintf("%d transactions, %s", done.Applied.Steps, report.Text(report.Bytes(done.Applied.Bytes))), 100*time.Millisecond)
 	}
 	return nil
 }

@@ -9,101 +9,18 @@ import (
 	"kube-vmap/integration/bench/report"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/sync"
 )
-
-// loopBench is a running loop with its cluster, and a namespace with the same tables to
-// which the same bytes are sent for the floor.
-//
-// The floor has a namespace of its own because the loop would treat these bytes as
-// another program's changes.
-type loopBench struct {
-	*cluster
-	*runningLoop
-	floorBox *sandbox
-}
-
-// newLoopBench starts the loop, without a floor. It must be closed.
-func newLoopBench(c *cluster) (*loopBench, error) {
-	r, err := startLoop(c, config)
-	if err != nil {
-		return nil, err
-	}
-	return &loopBench{cluster: c, runningLoop: r}, nil
-}
-
-// newLoopBenchWithFloor returns a loopBench with the namespace for the floor.
-func newLoopBenchWithFloor(c *cluster) (*loopBench, error) {
-	f, err := newLoopBench(c)
-	if err != nil {
-		return nil, err
-	}
-	if f.floorBox, err = newSandbox(); err == nil {
-		err = f.sendFloor(f.first, nil)
-	}
-	f.first = commit{}
-	if err != nil {
-		return nil, errors.Join(err, f.close())
-	}
-	return f, nil
-}
-
-// close ends the loop, if it was started.
-func (f *loopBench) close() error {
-	if f == nil {
-		return nil
-	}
-	err := f.runningLoop.close()
-	if f.floorBox != nil {
-		err = errors.Join(err, f.floorBox.close())
-	}
-	return err
-}
-
-// sendFloor sends what the loop has sent, and records how long that took.
-func (f *loopBench) sendFloor(c commit, to *changeTimes) error {
-	parts, err := prepare(c.batch)
-	if err != nil {
-		return err
-	}
-	took, err := f.floorBox.raw.send(parts...)
-	if to != nil {
-		to.floor = append(to.floor, took)
-	}
-	return err
-}
-
-// measurePair makes a change and its opposite, then sends the same bytes.
-func (f *loopBench) measurePair(e changeKind, number int, to [2]*changeTimes) error {
-	do, undo := e.prepare(f.cluster, number)
-	var taken [2]commit
-	for i, burst := range [...][]sync.Event{do, undo} {
-		o, err := f.follow(changedService(burst), burst)
-		if err != nil {
-			return err
-		}
-		taken[i] = o.commit
-		to[i].total, to[i].kernel = append(to[i].total, o.took), append(to[i].kernel, o.applied.Kernel)
-		to[i].bytes = append(to[i].bytes, o.applied.Bytes)
-	}
-	for i, c := range taken {
-		if err := f.sendFloor(c, to[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // smallSizes are the sizes that larger ones are compared with, by endpoints of a Service.
 var smallSizes = map[int]size{1: {100, 1}, 10: {100, 10}}
 
 // events measures changes through the loop, from an event of the source to the commit.
 func (b *bench) events() error {
-	s := b.Section("From an event to the commit", eventColumns("100")...)
+	s := b.eventSection("From an event to the commit")
 	s.Note("the loop of the proxy, with a source of events, to the end of the kernel's commit. It also checks for drift.")
-	s.Note("p50/100, p99/100: against 100 Services of as many endpoints; floor: the same bytes prepared beforehand,")
-	s.Note("sent to the same tables in another namespace; all sizes in one process, in turns of %s;", block)
-	s.Note("the data of a Service is in no cache of the processor when its endpoint is replaced, and is the second time")
+	s.Note("floor: the same bytes prepared beforehand, sent to the same tables in another namespace;")
+	s.Note("all sizes in one process, in turns of %s; the data of a Service is in no cache of the processor", block)
+	s.Note("when its endpoint is replaced, and is the second time")
 	for _, f := range b.families() {
 		if err := b.eventsOf(s, f); err != nil {
 			return err
@@ -121,7 +38,7 @@ func (b *bench) eventsOf(s *report.Section, f model.Family) (err error) {
 	var all []*loopBench
 	defer func() { err = errors.Join(err, closeLoops(all)) }()
 	for _, z := range []size{smallSizes[1], smallSizes[10], {1_000, 10}, standard, {45_000, 1}} {
-		one, err := newLoopBenchWithFloor(&cluster{size: z, serviceKind: clusterIPKind, family: f})
+		one, err := startLoopWithFloor(&cluster{size: z, serviceKind: clusterIPKind, family: f})
 		if err != nil {
 			return err
 		}
@@ -132,12 +49,12 @@ func (b *bench) eventsOf(s *report.Section, f model.Family) (err error) {
 		if err != nil {
 			return err
 		}
-		for _, name := range e.names() {
+		for _, name := range []string{e.name, e.opposite} {
 			base := map[size]*changeTimes{}
 			for i, f := range all {
 				t := measured[i][name]
 				base[f.size] = t
-				t.eventRow(s, f.label()+", "+name, base[smallSizes[f.endpoints]])
+				t.row(s, f.label()+", "+name)
 				b.markEvent(f.cluster, name, t, base[smallSizes[f.endpoints]])
 			}
 			if name == endpointReplaced {
@@ -192,16 +109,13 @@ func measureEvents(e changeKind, turns int, all []*loopBench) ([]map[string]*cha
 	return measured, nil
 }
 
-// eventColumns returns the columns of eventRow, for rows compared with some others.
-func eventColumns(with string) []any {
-	return []any{"", "p50", "p99", "p50/" + with, "p99/" + with, "kernel", "floor p50", "floor p99", "total/floor", "bytes"}
+// eventSection begins a table of changes.
+func (b *bench) eventSection(title string) *report.Section {
+	return b.Section(title, "", "p50", "p99", "kernel", "floor p50", "floor p99", "bytes")
 }
 
-func (t *changeTimes) eventRow(s *report.Section, label string, base *changeTimes) {
-	p50, p99 := t.total.Median(), t.total.At(0.99)
-	s.Add(label, p50, p99, report.Ratio(p50, base.total.Median()), report.Ratio(p99, base.total.At(0.99)),
-		t.kernel.Median(), t.floor.Median(), t.floor.At(0.99),
-		report.Ratio(p50, t.floor.Median()), report.Bytes(t.bytes[0]))
+func (t *changeTimes) row(s *report.Section, label string) {
+	s.Add(label, t.total.Median(), t.total.At(0.99), t.kernel.Median(), t.floor.Median(), t.floor.At(0.99), report.Bytes(t.bytes[0]))
 }
 
 // markEvent records the marks of the largest clusters.

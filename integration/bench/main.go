@@ -26,7 +26,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"runtime/pprof"
 	"time"
 
 	"kube-vmap/integration/bench/report"
@@ -62,9 +61,8 @@ var parts = []struct {
 func run() int {
 	only := flag.String("run", "", "run the parts whose name matches this `regexp`")
 	quick := flag.Bool("quick", false, "fewer repetitions, sizes and families: little more than a minute, rougher")
-	profile := flag.String("cpuprofile", "", "write a CPU profile to this `file`")
 	flag.Parse()
-	if err := measure(&bench{quick: *quick}, *only, *profile); err != nil {
+	if err := measure(&bench{quick: *quick}, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		return 1
 	}
@@ -72,7 +70,7 @@ func run() int {
 }
 
 // measure runs the parts that were asked for and prints the report.
-func measure(b *bench, only, profile string) error {
+func measure(b *bench, only string) error {
 	chosen, err := regexp.Compile(only)
 	if err != nil {
 		return fmt.Errorf("read -run: %w", err)
@@ -80,12 +78,6 @@ func measure(b *bench, only, profile string) error {
 	if err := lab.Missing(); err != nil {
 		return err
 	}
-	stop, err := profileTo(profile)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	b.Hint = "where time goes: go run ./integration/bench -run '^NAME$' -cpuprofile FILE; go tool pprof -top FILE"
 	return b.Print(b.run(chosen))
 }
 
@@ -109,24 +101,4 @@ func (b *bench) run(chosen *regexp.Regexp) error {
 		return fmt.Errorf("no part matches %q", chosen)
 	}
 	return nil
-}
-
-// profileTo begins a CPU profile, if one is asked for.
-func profileTo(path string) (stop func(), err error) {
-	if path == "" {
-		return func() {}, nil
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, fmt.Errorf("begin the profile: %w", err)
-	}
-	return func() {
-		pprof.StopCPUProfile()
-		if err := f.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-		}
-	}, nil
 }

@@ -21,17 +21,11 @@ func (b *bench) memory() error {
 	if err != nil {
 		return err
 	}
-	s := b.Section("Kernel memory, "+c.label(), "", "batch", "load", "memory", "buckets", "memory an endpoint", "an element")
-	s.Note("growth of the whole machine's slab, vmalloc and per-CPU memory, median of %s loads;", b.memoryRounds())
-	s.Note("an endpoint has its share of all, buckets included; an element is without buckets")
 	use, err := b.measureMemory(built)
 	if err != nil {
 		return err
 	}
 	endpoints := c.size.services*c.endpoints + c.endpoints + 1
-	// The least disturbed time.
-	s.Add(nil, report.Bytes(use.bytes), use.took.At(0), report.Bytes(use.memory), report.Bytes(use.buckets),
-		report.Bytes(use.memory/endpoints), report.Bytes((use.memory-use.buckets)/use.elements))
 	b.markMemory(&use, c.label(), endpoints)
 	return nil
 }
@@ -50,11 +44,8 @@ func (b *bench) markMemory(w *memoryUse, label string, endpoints int) {
 
 // memoryUse is the memory that tables of some content need.
 type memoryUse struct {
-	took     report.Times
-	bytes    int // of the batch
-	memory   int // bytes in the kernel
-	buckets  int // how many of them are buckets
-	elements int
+	memory  int // bytes in the kernel
+	buckets int // how many of them are buckets
 }
 
 // memoryRounds returns how often the memory of the same content is measured.
@@ -68,7 +59,6 @@ func (b *bench) memoryRounds() int {
 // measureMemory loads prepared bytes and measures by how much the kernel's memory grows,
 // several times, because other programs disturb it.
 func (b *bench) measureMemory(parts [][]byte) (w memoryUse, err error) {
-	w.bytes = len(slices.Concat(parts...))
 	var grown []int
 	for range b.memoryRounds() {
 		err = inSandbox(func(s *sandbox) error {
@@ -76,20 +66,16 @@ func (b *bench) measureMemory(parts [][]byte) (w memoryUse, err error) {
 			if err != nil {
 				return err
 			}
-			took, err := s.raw.send(parts...)
-			if err != nil {
+			if _, err := s.raw.send(parts...); err != nil {
 				return err
 			}
 			after, err := settledMemory()
 			if err != nil {
 				return err
 			}
-			w.took, grown = append(w.took, took), append(grown, after-before)
-			if w.elements > 0 {
-				return nil
-			}
+			grown = append(grown, after-before)
 			have, err := s.kernel.Read()
-			w.elements, w.buckets = countObjects(have).elements, buckets(have)
+			w.buckets = buckets(have)
 			return err
 		})
 		if err != nil {

@@ -27,14 +27,12 @@ const maxObservationShare = 0.02
 // observed measures how much of a processor least connections takes beside many tracked
 // connections: of which all go to Services, or a quarter.
 func (b *bench) observed() error {
-	s := b.Section(fmt.Sprintf("Least connections beside %d tracked connections", trackedEntries),
-		"translated", "one observation", "period", "CPU", "of one processor")
 	parts := []int{1, 4}
 	if b.quick {
 		parts = parts[1:]
 	}
 	for _, part := range parts {
-		err := inSandbox(func(box *sandbox) error { return b.observedPart(s, box, part) })
+		err := inSandbox(func(box *sandbox) error { return b.observedPart(box, part) })
 		if err != nil {
 			return err
 		}
@@ -43,7 +41,7 @@ func (b *bench) observed() error {
 }
 
 // observedPart measures three observations, with the pause after each.
-func (b *bench) observedPart(s *report.Section, box *sandbox, part int) error {
+func (b *bench) observedPart(box *sandbox, part int) error {
 	if err := track(box.raw, trackedEntries, part, true); err != nil {
 		return err
 	}
@@ -62,9 +60,8 @@ func (b *bench) observedPart(s *report.Section, box *sandbox, part int) error {
 		return k.err
 	}
 	share := k.used.Seconds() / k.elapsed.Seconds()
-	s.Add(trackedEntries/part, k.took.Median(), k.elapsed/observations, k.used/observations, percent(share))
 	what := fmt.Sprintf("least connections, %d of %d connections translated: part of a processor", trackedEntries/part, trackedEntries)
-	b.Mark(share < maxObservationShare, what, percent(share), "", "below "+percent(maxObservationShare))
+	b.Mark(share < maxObservationShare, what, percent(share), "one observation "+report.Text(k.took.Median()), "below "+percent(maxObservationShare))
 	return nil
 }
 
@@ -77,7 +74,7 @@ type measuredTracking struct {
 	left    int
 	cancel  context.CancelFunc
 	began   time.Time
-	before  cpuTime
+	before  time.Duration
 	took    report.Times
 	elapsed time.Duration
 	used    time.Duration
@@ -89,7 +86,7 @@ func (k *measuredTracking) EachTranslated(begin func(), fn func(conntrack.Entry)
 	if k.began.IsZero() {
 		k.began, k.before = time.Now(), cpuOfProcess()
 	} else if k.left--; k.left == 0 {
-		k.elapsed, k.used = time.Since(k.began), cpuOfProcess().since(k.before).all()
+		k.elapsed, k.used = time.Since(k.began), cpuOfProcess()-k.before
 		k.cancel()
 		return nil
 	}

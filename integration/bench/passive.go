@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"kube-vmap/integration/bench/report"
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
@@ -21,13 +20,11 @@ const waitingEntries = 1000
 // passive measures how much of a processor passive health checks take beside many tracked
 // connections, of which none waits for an answer, or many to an endpoint that does not answer.
 func (b *bench) passive() error {
-	s := b.Section(fmt.Sprintf("Passive health checks beside %d tracked connections", trackedEntries),
-		"waiting", "for", "CPU", "without them", "of one processor")
 	for _, tt := range []struct {
 		waiting int
 		most    float64
 	}{{0, 0.001}, {waitingEntries, 0.01}} {
-		if err := inSandbox(func(box *sandbox) error { return b.passivePart(s, box, tt.waiting, tt.most) }); err != nil {
+		if err := inSandbox(func(box *sandbox) error { return b.passivePart(box, tt.waiting, tt.most) }); err != nil {
 			return err
 		}
 	}
@@ -35,7 +32,7 @@ func (b *bench) passive() error {
 }
 
 // passivePart measures the checks for a time, after that of their first readings.
-func (b *bench) passivePart(s *report.Section, box *sandbox, waiting int, most float64) error {
+func (b *bench) passivePart(box *sandbox, waiting int, most float64) error {
 	entries, warmUp, measured := trackedEntries, 5*time.Second, 100*time.Second
 	if b.quick {
 		entries, measured = trackedEntries/10, 20*time.Second
@@ -70,17 +67,16 @@ func (b *bench) passivePart(s *report.Section, box *sandbox, waiting int, most f
 	t.Follow(sync.Committed{Full: true, Set: []model.Frontend{{Match: pool.Key, Pool: pool}}})
 	idle := cpuOfProcess()
 	<-time.After(measured / 2) // what the process takes without them
-	floor := 2 * cpuOfProcess().since(idle).all()
+	floor := 2 * (cpuOfProcess() - idle)
 	ctx, cancel := context.WithTimeout(context.Background(), warmUp+measured)
 	defer cancel()
-	var before cpuTime
+	var before time.Duration
 	time.AfterFunc(warmUp, func() { before = cpuOfProcess() })
 	if err := t.Run(ctx); err != nil {
 		return err
 	}
-	used := cpuOfProcess().since(before).all()
+	used := cpuOfProcess() - before
 	share := max(used-floor, 0).Seconds() / measured.Seconds()
-	s.Add(waiting, measured, used, floor, percent(share))
 	if notAnswering, _, _ := t.Totals(); (notAnswering > 0) != (waiting > 0) {
 		return fmt.Errorf("%d endpoints do not answer with %d connections that wait", notAnswering, waiting)
 	}

@@ -9,9 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/attr"
 	"kube-vmap/nft/wire"
 )
 
@@ -86,50 +84,4 @@ func (b *rawSocket) drain() error {
 			first = fmt.Errorf("the kernel rejects prepared bytes: %w", syscall.Errno(errno))
 		}
 	}
-}
-
-// dump reads the elements of all sets and returns how long that took.
-func (b *rawSocket) dump(sets []nft.SetID) (time.Duration, error) {
-	start := time.Now()
-	for _, id := range sets {
-		var e attr.Encoder
-		askElements(&e, id)
-		if err := unix.Sendto(b.fd, e.Bytes, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-			return 0, fmt.Errorf("ask for elements of %s: %w", id.Name(), err)
-		}
-		for done := false; !done; {
-			n, _, err := unix.Recvfrom(b.fd, b.answer[:], 0)
-			if err == nil {
-				done, err = ended(b.answer[:n])
-			}
-			if err != nil {
-				return 0, fmt.Errorf("read elements of %s: %w", id.Name(), err)
-			}
-		}
-	}
-	return time.Since(start), nil
-}
-
-// ended reports whether the messages hold the end of a dump.
-func ended(b []byte) (bool, error) {
-	var d attr.Decoder
-	for h := range d.Messages(b) {
-		switch h.Type {
-		case unix.NLMSG_DONE:
-			return true, nil
-		case unix.NLMSG_ERROR:
-			return true, unix.EBADMSG
-		}
-	}
-	return false, d.Err()
-}
-
-// askElements asks for the elements of a set.
-func askElements(e *attr.Encoder, id nft.SetID) {
-	family := [...]byte{model.IPv4: unix.NFPROTO_IPV4, model.IPv6: unix.NFPROTO_IPV6}
-	e.OpenMessage(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETSETELEM, unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
-	e.NetfilterHeader(family[id.Family], 0)
-	e.String(unix.NFTA_SET_ELEM_LIST_TABLE, nft.TableName)
-	e.String(unix.NFTA_SET_ELEM_LIST_SET, id.Name())
-	e.CloseMessage()
 }

@@ -32,8 +32,7 @@ func (b *bench) sticky() error {
 
 // stickyLoad measures first loads, plain and sticky ones in turns.
 func (b *bench) stickyLoad(z size) error {
-	s := b.Section("First load of "+z.String()+" endpoints, with session affinity", "", "compile", "encode", "kernel", "total",
-		"floor", "kernel/floor", "total/plain", "bytes")
+	s := b.Section("First load of "+z.String()+" endpoints, with session affinity", "", "kernel", "total", "floor", "bytes")
 	for pair := range slices.Chunk(stickyKinds, 2) {
 		var times [2]loadTimes
 		want := [2]nft.Change{newClusterOf(pair[0], z, model.IPv4).all(), newClusterOf(pair[1], z, model.IPv4).all()}
@@ -47,9 +46,7 @@ func (b *bench) stickyLoad(z size) error {
 		plain := times[0].total.Median()
 		for i, k := range pair {
 			t := &times[i]
-			kernel, floor, total := t.kernel.Median(), t.floor.Median(), t.total.Median()
-			s.Add(k.name, t.adopt.Median(), t.encode.Median(), kernel, total, floor,
-				report.Ratio(kernel, floor), report.Ratio(total, plain), report.Bytes(t.bytes))
+			s.Add(k.name, t.kernel.Median(), t.total.Median(), t.floor.Median(), report.Bytes(t.bytes))
 		}
 		b.MarkRatio("first load, "+z.String()+", "+pair[1].name, times[1].total.Median(), "plain", plain, 2)
 	}
@@ -58,27 +55,28 @@ func (b *bench) stickyLoad(z size) error {
 
 // stickyChanges measures changes on their way through the loop, in turns.
 func (b *bench) stickyChanges(z size) (err error) {
-	s := b.Section("Changes among "+z.String()+" endpoints, with session affinity", eventColumns("plain")...)
+	s := b.eventSection("Changes among " + z.String() + " endpoints, with session affinity")
 	var all []*loopBench
 	defer func() { err = errors.Join(err, closeLoops(all)) }()
 	for _, k := range stickyKinds {
-		one, err := newLoopBenchWithFloor(&cluster{size: z, serviceKind: k, family: model.IPv4})
+		one, err := startLoopWithFloor(&cluster{size: z, serviceKind: k, family: model.IPv4})
 		if err != nil {
 			return err
 		}
 		all = append(all, one)
 	}
 	replaced := changeKind{endpointReplaced, endpointReplaced, replaceEndpoint}
-	for _, e := range []changeKind{replaced, endpointReplacedHere, endpointAdded, serviceAdded} {
+	replacedHere := changeKind{"endpoint of this node replaced", "endpoint of this node replaced", replaceLocal}
+	for _, e := range []changeKind{replaced, replacedHere, endpointAdded, serviceAdded} {
 		measured, err := measureEvents(e, 5*block, all)
 		if err != nil {
 			return err
 		}
-		for _, name := range e.names() {
+		for _, name := range slices.Compact([]string{e.name, e.opposite}) {
 			s.Add(name)
 			for i, m := range measured {
 				plain := measured[i-i%2][name]
-				m[name].eventRow(s, "  "+stickyKinds[i].name, plain)
+				m[name].row(s, "  "+stickyKinds[i].name)
 				if i%2 == 1 && e.name == e.opposite {
 					b.MarkRatio(name+", "+z.String()+", "+stickyKinds[i].name, m[name].total.Median(), "plain", plain.total.Median(), 2)
 				}

@@ -120,8 +120,8 @@ func (b *bench) beside(s *report.Section, h *hoard) (took report.Times, err erro
 			return err
 		}
 		read := time.Since(start)
-		n := countObjects(have)
-		s.Add(h.name, took.Median(), took.At(1), read, n.chains, n.elements, report.Bytes(after-before))
+		chains, elements := count(have)
+		s.Add(h.name, took.Median(), took.At(1), read, chains, elements, report.Bytes(after-before))
 		return nil
 	})
 	return took, err
@@ -140,4 +140,18 @@ func (s *sandbox) follow(rules *nft.Ruleset, c *cluster, took *report.Times) err
 		took.Add(time.Since(start))
 	}
 	return nil
+}
+
+// count counts what the tables of both families hold.
+func count(have nft.Tables) (chains, elements int) {
+	for _, t := range have {
+		if t == nil {
+			continue
+		}
+		chains += len(t.Chains)
+		for _, set := range t.Sets {
+			elements += len(set.Elements)
+		}
+	}
+	return chains, elements
 }

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,8 +24,6 @@ const (
 	workers = 4
 	// timeout is for requests that must be answered, and for the log of kube-vmap.
 	timeout = 10 * time.Second
-	// soon is the time within which a connection is refused. A timeout takes seconds.
-	soon = time.Second
 )
 
 // client is a host that sends requests.
@@ -35,30 +32,22 @@ type client struct {
 	host  *lab.Host
 }
 
-// target is an address of a Service and how to send requests to it.
+// target is an address of a Service.
 type target struct {
-	name string
-	ask  func(from *lab.Host) (by string, err error)
+	protocol model.Protocol
+	netip.AddrPort
 }
 
-// web returns a target for HTTP.
-func web(at netip.AddrPort) target {
-	url := "http://" + at.String()
-	return target{url, func(from *lab.Host) (string, error) {
-		body, err := from.Get(url, timeout)
-		return strings.TrimPrefix(strings.TrimSpace(body), "Hi from "), err
-	}}
-}
+// String returns, for example, "tcp 10.96.0.10:53".
+func (t target) String() string { return t.protocol.String() + " " + t.AddrPort.String() }
 
-// datagram returns a target for UDP.
-func datagram(at netip.AddrPort) target {
-	return target{"udp " + at.String(), func(from *lab.Host) (string, error) {
-		answer, err := from.Ask(model.UDP, at, timeout)
-		if err == nil && answer.Outcome != lab.Answered {
-			err = errors.New(answer.String())
-		}
-		return answer.By, err
-	}}
+// ask sends a request, which must be answered.
+func (t target) ask(from *lab.Host) (lab.Answer, error) {
+	answer, err := from.Ask(t.protocol, t.AddrPort, timeout)
+	if err == nil && answer.Outcome != lab.Answered {
+		err = errors.New(answer.String())
+	}
+	return answer, err
 }
 
 // tally is the number of answers by pod.
@@ -82,17 +71,17 @@ func (t target) count(ctx context.Context, from client) (tally, error) {
 		parts[i] = tally{}
 		group.Go(func() error {
 			for range requests / workers {
-				by, err := t.ask(from.host)
+				answer, err := t.ask(from.host)
 				if err = errors.Join(ctx.Err(), err); err != nil {
 					return err
 				}
-				parts[i][by]++
+				parts[i][answer.By]++
 			}
 			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return nil, fmt.Errorf("request to %s from %s: %w", t.name, from.title, err)
+		return nil, fmt.Errorf("request to %s from %s: %w", t, from.title, err)
 	}
 	total := tally{}
 	for _, part := range parts {
@@ -120,18 +109,14 @@ func (t tally) check(pods []string) error {
 }
 
 // refusal sends one request and returns how long it took to be refused. Any other
-// outcome, or a late refusal, is an error.
+// outcome is an error.
 func (t target) refusal(from client) (time.Duration, error) {
-	start := time.Now()
-	by, err := t.ask(from.host)
-	took := time.Since(start)
-	switch {
-	case err == nil:
-		return 0, fmt.Errorf("request to %s from %s: answered by %q, want connection refused", t.name, from.title, by)
-	case !errors.Is(err, syscall.ECONNREFUSED):
-		return 0, fmt.Errorf("request to %s from %s: want connection refused: %w", t.name, from.title, err)
-	case took > soon:
-		return 0, fmt.Errorf("request to %s from %s: refused only after %s", t.name, from.title, took)
+	answer, err := from.host.Ask(t.protocol, t.AddrPort, timeout)
+	if err == nil && answer.Outcome != lab.Refused {
+		err = fmt.Errorf("%s, want connection refused", answer)
 	}
-	return took, nil
+	if err != nil {
+		return 0, fmt.Errorf("request to %s from %s: %w", t, from.title, err)
+	}
+	return answer.Took, nil
 }

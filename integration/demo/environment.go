@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"strings"
 
@@ -17,8 +16,7 @@ import (
 // environment is the cluster, the folder of manifests, and kube-vmap.
 type environment struct {
 	lab     *lab.Lab
-	pods    []*lab.Pod     // the pods that serve
-	servers []*http.Server // of these pods
+	pods    []*lab.Pod // the pods that serve
 	clients []client
 	folder  folder
 	program string
@@ -57,11 +55,9 @@ func (s *environment) build() (err error) {
 		}
 	}
 	for _, p := range s.pods {
-		server, err := serve(p.Host)
-		if err != nil {
+		if _, err := p.Serve(model.TCP, 80); err != nil {
 			return err
 		}
-		s.servers = append(s.servers, server)
 	}
 	for _, p := range s.pods[:2] {
 		if _, err := p.Serve(model.UDP, 53); err != nil {
@@ -80,9 +76,6 @@ func (s *environment) close() error {
 	}
 	if s.kernel != nil {
 		errs = append(errs, s.kernel.Close())
-	}
-	for _, server := range s.servers {
-		errs = append(errs, server.Close())
 	}
 	if s.lab != nil {
 		errs = append(errs, s.lab.Close())

@@ -46,20 +46,18 @@ func (s *walkthrough) expose(ctx context.Context, policy string) error {
 // sourceIs prints and verifies the client address that the pods see for requests of
 // the host outside.
 func (s *walkthrough) sourceIs(want func(model.Family) netip.Addr) error {
-	for _, addresses := range [...][2]netip.AddrPort{nginxNodePort, nginxLoadBalancer} {
-		for f, at := range addresses {
-			url := "http://" + at.String() + whoAmI
-			for range 10 {
-				body, err := s.lab.Outside.Get(url, timeout)
-				if err != nil {
-					return err
-				}
-				if who, expected := strings.TrimSpace(body), want(model.Family(f)).String(); who != expected {
-					return fmt.Errorf("the pod sees client address %s, want %s", who, expected)
-				}
+	for _, t := range webs(nginxNodePort, nginxLoadBalancer) {
+		from := want(model.FamilyOf(t.Addr()))
+		for range 10 {
+			answer, err := t.ask(s.lab.Outside)
+			if err != nil {
+				return err
 			}
-			s.detail(fmt.Sprintf("outside $ curl %s   %s", url, want(model.Family(f))))
+			if seen := answer.Seen.Addr(); seen != from {
+				return fmt.Errorf("the pod sees client address %s, want %s", seen, from)
+			}
 		}
+		s.detail(fmt.Sprintf("%s from outside: seen as %s", t, from))
 	}
 	s.print("      client outside, as pods see it: %s, %s", want(model.IPv4), want(model.IPv6))
 	return s.proxy.idle()

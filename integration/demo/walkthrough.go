@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kube-vmap/integration/lab"
+	"kube-vmap/model"
 )
 
 // walkthrough is the environment with the output.
@@ -95,9 +96,9 @@ func (s *walkthrough) scaledToZero(ctx context.Context) error {
 		return err
 	}
 	var longest time.Duration
-	for _, at := range nginx {
+	for _, t := range webs(nginx) {
 		for _, c := range s.clients {
-			took, err := web(at).refusal(c)
+			took, err := t.refusal(c)
 			if err != nil {
 				return err
 			}
@@ -156,13 +157,13 @@ func (s *walkthrough) askAll(ctx context.Context) error {
 	if err := s.ask(ctx, "nginx", webs(nginx), s.first(3)); err != nil {
 		return err
 	}
-	return s.ask(ctx, "dns", []target{datagram(dns[0]), datagram(dns[1])}, s.first(2))
+	return s.ask(ctx, "dns", []target{{model.UDP, dns[0]}, {model.UDP, dns[1]}}, s.first(2))
 }
 
-// webs returns targets for HTTP.
+// webs returns targets for TCP.
 func webs(addresses ...[2]netip.AddrPort) (out []target) {
 	for _, both := range addresses {
-		out = append(out, web(both[0]), web(both[1]))
+		out = append(out, target{model.TCP, both[0]}, target{model.TCP, both[1]})
 	}
 	return out
 }
@@ -177,9 +178,9 @@ func (s *walkthrough) ask(ctx context.Context, service string, targets []target,
 			if err != nil {
 				return err
 			}
-			s.detail(fmt.Sprintf("%s from %s: %s", t.name, c.title, got))
+			s.detail(fmt.Sprintf("%s from %s: %s", t, c.title, got))
 			if err := got.check(names(pods)); err != nil {
-				return fmt.Errorf("request to %s from %s: %w", t.name, c.title, err)
+				return fmt.Errorf("request to %s from %s: %w", t, c.title, err)
 			}
 			for by, n := range got {
 				sum[by] += n

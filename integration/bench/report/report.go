@@ -95,7 +95,9 @@ func (r *Report) Print(err error) error {
 	for _, s := range r.sections {
 		s.print(out)
 	}
-	fmt.Fprintf(out, "\nWhat is promised\n\n%s\n", strings.Join(r.promises, "\n"))
+	if len(r.promises) > 0 {
+		fmt.Fprintf(out, "\nWhat is promised\n\n%s\n", strings.Join(r.promises, "\n"))
+	}
 	r.printMarks(out)
 	if len(r.broken) > 0 {
 		err = errors.Join(err, errors.New("not as promised: "+strings.Join(r.broken, "; ")))
@@ -113,7 +115,7 @@ func (r *Report) printMarks(out *bufio.Writer) {
 	for _, m := range r.marks {
 		s.Add(m...)
 	}
-	if r.missed {
+	if r.missed && r.Hint != "" {
 		s.Note("%s", r.Hint)
 	}
 	s.print(out)

@@ -1,15 +1,6 @@
 package main
 
-import (
-	"kube-vmap/integration/bench/report"
-	"kube-vmap/sync"
-)
-
-// changeTimes are the times of a change that was repeated.
-type changeTimes struct {
-	total, kernel, floor report.Times
-	bytes                []int
-}
+import "kube-vmap/sync"
 
 // changeKind is a kind of change to the cluster, with its opposite.
 type changeKind struct {
@@ -23,22 +14,11 @@ var (
 	// replaceColdAndWarm separates the first change of a Service, whose data is in no cache
 	// of the processor, from a second one immediately after it.
 	replaceColdAndWarm = changeKind{endpointReplaced, "the same Service again", replaceEndpoint}
-	// endpointReplacedHere replaces one of this node, which has more elements.
-	endpointReplacedHere = changeKind{"endpoint of this node replaced", "endpoint of this node replaced", replaceLocal}
-
-	endpointAdded = changeKind{"endpoint more", "endpoint less", addEndpoint}
-	serviceAdded  = changeKind{"Service more", "Service less", newService}
+	endpointAdded      = changeKind{"endpoint more", "endpoint less", addEndpoint}
+	serviceAdded       = changeKind{"Service more", "Service less", newService}
 )
 
 const endpointReplaced = "endpoint replaced"
-
-// names returns the names of the change and its opposite, once if they are the same.
-func (e *changeKind) names() []string {
-	if e.name == e.opposite {
-		return []string{e.name}
-	}
-	return []string{e.name, e.opposite}
-}
 
 func replaceEndpoint(c *cluster, turn int) (do, undo []sync.Event) {
 	i, j := c.pickPod(turn)
@@ -70,7 +50,7 @@ func newService(c *cluster, turn int) (do, undo []sync.Event) {
 	return do, undo
 }
 
-// replaceLocal replaces an endpoint of this node by another one here.
+// replaceLocal replaces an endpoint of this node, which has more elements, by another one here.
 func replaceLocal(c *cluster, turn int) (do, undo []sync.Event) {
 	i, _ := c.pickPod(turn)
 	before, pods := c.pods(i, c.endpoints), c.pods(i, c.endpoints)
