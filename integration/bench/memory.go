@@ -21,32 +21,21 @@ func (b *bench) memory() error {
 	if err != nil {
 		return err
 	}
-	use, err := b.measureMemory(built)
+	memory, buckets, err := b.measureMemory(built)
 	if err != nil {
 		return err
 	}
 	endpoints := c.size.services*c.endpoints + c.endpoints + 1
-	b.markMemory(&use, c.label(), endpoints)
+	memory, buckets = memory/endpoints, buckets/endpoints // which exist whether used or not
+	bound := (kernelBytes + buckets) * 11 / 10
+	b.Mark(memory <= bound, "kernel memory of an endpoint, "+c.label(), report.Bytes(memory),
+		fmt.Sprintf("%d B + buckets of %d B", kernelBytes, buckets), "10 % more: "+report.Text(report.Bytes(bound)))
 	return nil
 }
 
 // kernelBytes is the memory of an endpoint in the kernel without buckets, its share of the
 // elements that dispatch included, if Services have ten endpoints.
 const kernelBytes = 133
-
-// markMemory records the memory of an endpoint. Buckets exist whether used or not.
-func (b *bench) markMemory(w *memoryUse, label string, endpoints int) {
-	buckets := w.buckets / endpoints
-	bound := (kernelBytes + buckets) * 11 / 10
-	b.Mark(w.memory/endpoints <= bound, "kernel memory of an endpoint, "+label, report.Bytes(w.memory/endpoints),
-		fmt.Sprintf("%d B + buckets of %d B", kernelBytes, buckets), "10 % more: "+report.Text(report.Bytes(bound)))
-}
-
-// memoryUse is the memory that tables of some content need.
-type memoryUse struct {
-	memory  int // bytes in the kernel
-	buckets int // how many of them are buckets
-}
 
 // memoryRounds returns how often the memory of the same content is measured.
 func (b *bench) memoryRounds() int {
@@ -57,8 +46,8 @@ func (b *bench) memoryRounds() int {
 }
 
 // measureMemory loads prepared bytes and measures by how much the kernel's memory grows,
-// several times, because other programs disturb it.
-func (b *bench) measureMemory(parts [][]byte) (w memoryUse, err error) {
+// several times, because other programs disturb it. It returns how much of that are buckets, too.
+func (b *bench) measureMemory(parts [][]byte) (memory, buckets int, err error) {
 	var grown []int
 	for range b.memoryRounds() {
 		err = inSandbox(func(s *sandbox) error {
@@ -75,22 +64,21 @@ func (b *bench) measureMemory(parts [][]byte) (w memoryUse, err error) {
 			}
 			grown = append(grown, after-before)
 			have, err := s.kernel.Read()
-			w.buckets = buckets(have)
+			buckets = bucketsOf(have)
 			return err
 		})
 		if err != nil {
-			return w, err
+			return 0, 0, err
 		}
 	}
 	slices.Sort(grown)
-	w.memory = grown[len(grown)/2]
-	return w, nil
+	return grown[len(grown)/2], buckets, nil
 }
 
-// buckets returns how much memory the declared sizes of the sets take: the kernel
+// bucketsOf returns how much memory the declared sizes of the sets take: the kernel
 // makes the next power of two of 4/3 of the size, a pointer each
 // (net/netfilter/nft_set_hash.c, nft_hash_buckets).
-func buckets(have nft.Tables) int {
+func bucketsOf(have nft.Tables) int {
 	sum := 0
 	for _, t := range have {
 		if t == nil {

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"kube-vmap/integration/daemon"
 )
 
 // ownMachine is the environment variable which, if not empty, confirms that nothing else
@@ -45,31 +43,6 @@ func jump(t *testing.T, by time.Duration) {
 			t.Errorf("set the clock back: %v", err)
 		}
 	})
-}
-
-// findProcess returns the process that runs the built program.
-func findProcess(t *testing.T) (pid int) {
-	t.Helper()
-	program := daemon.Program(t)
-	links, err := filepath.Glob("/proc/[0-9]*/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, link := range links {
-		if path, err := os.Readlink(link); err != nil || path != program {
-			continue
-		}
-		if pid != 0 {
-			t.Fatalf("the program runs more than once")
-		}
-		if pid, err = strconv.Atoi(filepath.Base(filepath.Dir(link))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if pid == 0 {
-		t.Fatal("the program does not run")
-	}
-	return pid
 }
 
 // cpuTime returns the processor time of a process.

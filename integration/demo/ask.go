@@ -23,7 +23,7 @@ const (
 	// workers is the number of concurrent requests.
 	workers = 4
 	// timeout is for requests that must be answered, and for the log of kube-vmap.
-	timeout = 10 * time.Second
+	timeout = time.Minute
 )
 
 // client is a host that sends requests.

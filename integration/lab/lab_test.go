@@ -13,7 +13,7 @@ import (
 const (
 	port = 8080
 	// patience is the timeout for what must come.
-	patience = 5 * time.Second
+	patience = 30 * time.Second
 	// silence is how long to wait for an answer that must not come.
 	silence = 100 * time.Millisecond
 )
