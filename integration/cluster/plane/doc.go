@@ -14,12 +14,11 @@
 //
 // There is no kubelet and no scheduler: tests create Pods and set their status (see package
 // objects), and the controllers create EndpointSlices as in any cluster. All users are
-// authorized by RBAC; [Plane.Config] and [Plane.Kubectl] are of group system:masters.
+// authorized by RBAC; [Plane.Client] and [Plane.Kubectl] are of group system:masters.
 //
 // The control plane can fail: the API server is killed and restarted
 // ([Plane.KillAPIServer]), and does not listen for a while ([Relay.Down]).
 //
-// .ci/cluster builds the programs. Their output goes to files; print [Plane.Logs] when a
-// test fails. They end with this process, however it ends; the next [Start] removes
+// .ci/cluster builds the programs. Print [Plane.Logs] when a test fails. They end with this process, however it ends; the next [Start] removes
 // temporary files of a killed process.
 package plane

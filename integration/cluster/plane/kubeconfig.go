@@ -3,14 +3,58 @@ package plane
 import (
 	"context"
 	"fmt"
+	"net"
+	"os"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
+
+	"kube-vmap/model"
 )
+
+// Files that the API server reads. Its key also signs tokens of service accounts.
+const (
+	servingCert = "apiserver.crt"
+	servingKey  = "apiserver.key"
+	tokens      = "tokens.csv"
+)
+
+// adminToken is the administrator's, who may act as any user.
+const adminToken = "admin"
+
+// writeIdentities makes the files of the API server, the administrator's kubeconfig, and the
+// client.
+func (p *Plane) writeIdentities() error {
+	host := p.options.Host
+	addrs := []net.IP{host.Addr(model.IPv4).AsSlice(), host.Addr(model.IPv6).AsSlice(), net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+	certificate, key, err := cert.GenerateSelfSignedCertKey(serverName, addrs, []string{"localhost"})
+	if err != nil {
+		return fmt.Errorf("make a certificate: %w", err)
+	}
+	p.certificate = certificate
+	for name, content := range map[string][]byte{
+		servingCert: certificate, servingKey: key, tokens: []byte(adminToken + `,kubernetes-admin,0,"system:masters"`),
+	} {
+		if err := os.WriteFile(p.file(name), content, 0o600); err != nil {
+			return fmt.Errorf("write a file of the API server: %w", err)
+		}
+	}
+	if err := p.writeKubeconfig(p.AdminKubeconfig(), p.URL(), clientcmdapi.AuthInfo{Token: adminToken}); err != nil {
+		return err
+	}
+	config, err := p.restConfig()
+	if err != nil {
+		return fmt.Errorf("read the administrator's kubeconfig: %w", err)
+	}
+	p.Client, err = kubernetes.NewForConfig(config)
+	return err
+}
 
 // AdminKubeconfig returns the path of a kubeconfig of an administrator, for the plane's
 // lab.
@@ -24,7 +68,7 @@ func (p *Plane) ServiceAccountKubeconfig(ctx context.Context, namespace, account
 	if err != nil {
 		return err
 	}
-	return p.writeKubeconfig(path, server, identity{token: token})
+	return p.writeKubeconfig(path, server, clientcmdapi.AuthInfo{Token: token})
 }
 
 // ServiceAccountToken asks the API server for a token of the account, valid for a
@@ -39,27 +83,24 @@ func (p *Plane) ServiceAccountToken(ctx context.Context, namespace, account stri
 	return answer.Status.Token, nil
 }
 
-// UserKubeconfig writes a kubeconfig to the path: for a user with a certificate.
+// UserKubeconfig writes a kubeconfig to the path by which the administrator acts as a user of a
+// group.
 func (p *Plane) UserKubeconfig(user, group, server, path string) error {
-	id, err := p.ca.client(user, group)
-	if err != nil {
-		return err
-	}
-	return p.writeKubeconfig(path, server, id)
+	return p.writeKubeconfig(path, server, clientcmdapi.AuthInfo{
+		Token: adminToken, Impersonate: user, ImpersonateGroups: []string{group, "system:authenticated"},
+	})
 }
 
 // CACertificate returns the certificate, in PEM, by which the API server is known.
-func (p *Plane) CACertificate() []byte { return p.ca.pem }
+func (p *Plane) CACertificate() []byte { return p.certificate }
 
-func (p *Plane) writeKubeconfig(path, server string, id identity) error {
+func (p *Plane) writeKubeconfig(path, server string, user clientcmdapi.AuthInfo) error {
 	const name = "plane"
 	c := clientcmdapi.NewConfig()
 	c.Clusters[name] = &clientcmdapi.Cluster{
-		Server: server, TLSServerName: serverName, CertificateAuthorityData: p.ca.pem,
+		Server: server, TLSServerName: serverName, CertificateAuthorityData: p.certificate,
 	}
-	c.AuthInfos[name] = &clientcmdapi.AuthInfo{
-		ClientCertificateData: id.cert, ClientKeyData: id.key, Token: id.token,
-	}
+	c.AuthInfos[name] = &user
 	c.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	c.CurrentContext = name
 	if err := clientcmd.WriteToFile(*c, path); err != nil {
@@ -70,18 +111,14 @@ func (p *Plane) writeKubeconfig(path, server string, id identity) error {
 
 // restConfig returns the configuration of clients in this process that dial in the
 // plane's namespace.
-func (p *Plane) restConfig(id identity) *rest.Config {
-	return &rest.Config{
-		Host: p.URL(),
-		TLSClientConfig: rest.TLSClientConfig{
-			ServerName: serverName, CAData: p.ca.pem, CertData: id.cert, KeyData: id.key,
-		},
-		Dial: p.options.Host.DialContext,
-		QPS:  -1, // as fast as it goes
-		// That a kind is deprecated is no news to a test that uses it.
-		WarningHandler: rest.NoWarnings{},
-		ContentConfig: rest.ContentConfig{
-			ContentType: runtime.ContentTypeProtobuf, AcceptContentTypes: runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON,
-		},
+func (p *Plane) restConfig() (*rest.Config, error) {
+	c, err := clientcmd.BuildConfigFromFlags("", p.AdminKubeconfig())
+	if err != nil {
+		return nil, err
 	}
+	c.Dial, c.QPS = p.options.Host.DialContext, -1 // as fast as it goes
+	c.WarningHandler = rest.NoWarnings{}           // that a kind is deprecated is no news to a test that uses it
+	c.ContentType = runtime.ContentTypeProtobuf
+	c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	return c, nil
 }

@@ -47,9 +47,9 @@ func (p *Plane) apiFlags() []string {
 		"--bind-address=::", fmt.Sprintf("--secure-port=%d", apiPort),
 		"--advertise-address=" + p.AddrPort().Addr().String(),
 		"--tls-cert-file=" + p.file(servingCert), "--tls-private-key-file=" + p.file(servingKey),
-		"--client-ca-file=" + p.file(caCert),
+		"--token-auth-file=" + p.file(tokens),
 		"--service-account-issuer=" + issuer, "--api-audiences=" + issuer,
-		"--service-account-key-file=" + p.file(accountKey), "--service-account-signing-key-file=" + p.file(accountKey),
+		"--service-account-key-file=" + p.file(servingKey), "--service-account-signing-key-file=" + p.file(servingKey),
 		"--service-cluster-ip-range=" + ranges(lab.ServiceRanges),
 		"--authorization-mode=Node,RBAC", "--allow-privileged",
 		// Names of nodes cannot be resolved here.
@@ -79,7 +79,7 @@ var controllers = []string{
 func (p *Plane) controllerFlags() []string {
 	return append([]string{
 		"--kubeconfig=" + p.AdminKubeconfig(), "--controllers=" + strings.Join(controllers, ","),
-		"--root-ca-file=" + p.file(caCert),
+		"--root-ca-file=" + p.file(servingCert),
 		"--leader-elect=false", "--secure-port=0",
 		"--kube-api-qps=1000", "--kube-api-burst=2000", "--concurrent-service-endpoint-syncs=10",
 	}, p.options.ControllerManagerFlags...)

@@ -1,19 +1,24 @@
 package plane
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
 	"kube-vmap/model"
 )
 
@@ -35,27 +40,25 @@ type Plane struct {
 	// Client is an administrator's. It has no rate limit, uses protobuf and works from this
 	// process, whatever its network namespace.
 	Client kubernetes.Interface
-	// Config is the configuration of Client. Copy it before changing it.
-	Config *rest.Config
 
-	options  Options
-	dir      string
-	ca       *authority
-	programs string
+	options     Options
+	dir         string
+	certificate []byte // of the API server
+	programs    string
 
-	etcd, api, controllers *process
+	api   *process.Process
+	parts []*process.Process // all that were started
 }
 
 // Start starts a control plane and waits until the API server is ready and the controllers
-// work. It must be closed. After an error everything is removed, and the error has the
-// ends of the logs.
+// work. It must be closed. After an error everything is removed.
 func Start(ctx context.Context, o Options) (*Plane, error) {
 	const timeout = 3 * time.Minute // on a busy machine
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	p := &Plane{options: o}
 	if err := p.start(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("start control plane: %w\n%s", err, p.Logs()), p.Close())
+		return nil, errors.Join(fmt.Errorf("start control plane: %w", err), p.Close())
 	}
 	return p, nil
 }
@@ -70,50 +73,45 @@ func (p *Plane) start(ctx context.Context) (err error) {
 	if err := p.writeIdentities(); err != nil {
 		return err
 	}
-	if p.etcd, err = p.run("etcd", p.etcdFlags()); err != nil {
-		return err
-	}
-	if err := p.await(ctx, p.etcd, p.etcdReady); err != nil {
+	if _, err := p.run(ctx, "etcd", p.etcdFlags(), p.etcdReady); err != nil {
 		return err
 	}
 	if err := p.RestartAPIServer(ctx); err != nil {
 		return err
 	}
-	if p.controllers, err = p.run("kube-controller-manager", p.controllerFlags()); err != nil {
-		return err
-	}
-	return p.await(ctx, p.controllers, p.controllersReady)
+	_, err = p.run(ctx, "kube-controller-manager", p.controllerFlags(), p.controllersReady)
+	return err
 }
 
-// writeIdentities makes keys, certificates and kubeconfigs, and the client.
-func (p *Plane) writeIdentities() (err error) {
-	if p.ca, err = newAuthority(); err != nil {
-		return err
-	}
-	if err := p.ca.write(p.dir, p.options.Host.Addr(model.IPv4), p.options.Host.Addr(model.IPv6)); err != nil {
-		return err
-	}
-	admin, err := p.ca.client("kubernetes-admin", "system:masters")
+// run starts a program of the plane in its namespace, and waits until it is ready. Ctrl-C ends
+// only this process, which then cleans up.
+func (p *Plane) run(ctx context.Context, name string, flags []string, ready func(context.Context) error) (*process.Process, error) {
+	part, err := process.Start(context.Background(), process.Config{
+		Program: filepath.Join(p.programs, name), Args: flags, Host: p.options.Host,
+		Attributes: &syscall.SysProcAttr{Setpgid: true},
+	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := p.writeKubeconfig(p.AdminKubeconfig(), p.URL(), admin); err != nil {
-		return err
-	}
-	p.Config = p.restConfig(admin)
-	if p.Client, err = kubernetes.NewForConfig(p.Config); err != nil {
-		return fmt.Errorf("make a client: %w", err)
-	}
-	return nil
+	p.parts = append(p.parts, part)
+	return part, part.Await(ctx, name, func() error { return ready(ctx) })
+}
+
+// KillAPIServer kills the API server. From then on its port refuses connections.
+func (p *Plane) KillAPIServer() { p.api.Kill() }
+
+// RestartAPIServer starts the API server, after it was killed, on the same port
+// and data, and waits until it is ready.
+func (p *Plane) RestartAPIServer(ctx context.Context) (err error) {
+	p.api, err = p.run(ctx, "kube-apiserver", p.apiFlags(), p.apiReady)
+	return err
 }
 
 // Close ends everything and removes its files. A second call does nothing.
 func (p *Plane) Close() error {
-	// In this order no part logs that another one is gone.
-	for _, part := range []*process{p.controllers, p.api, p.etcd} {
-		part.kill()
+	for _, part := range slices.Backward(p.parts) { // in this order no part logs that another one is gone
+		part.Kill()
 	}
-	p.controllers, p.api, p.etcd = nil, nil, nil
 	if p.dir == "" {
 		return nil
 	}
@@ -136,9 +134,27 @@ func urlOf(a netip.AddrPort) string {
 
 // Logs returns the ends of the logs of all parts.
 func (p *Plane) Logs() string {
-	var all string
-	for _, part := range []*process{p.etcd, p.api, p.controllers} {
-		all += part.tail()
+	var all []string
+	for _, part := range p.parts {
+		all = append(all, part.Log.Tail())
 	}
-	return all
+	return strings.Join(all, "---\n")
+}
+
+// Kubectl runs kubectl as one who may do anything and returns what it prints.
+func (p *Plane) Kubectl(ctx context.Context, args ...string) (string, error) {
+	return p.KubectlAs(ctx, p.AdminKubeconfig(), args...)
+}
+
+// KubectlAs is [Plane.Kubectl] with another kubeconfig, which must be for
+// [Plane.URL].
+func (p *Plane) KubectlAs(ctx context.Context, kubeconfig string, args ...string) (string, error) {
+	all := append([]string{"--kubeconfig=" + kubeconfig, "--cache-dir=" + p.file("kubectl")}, args...)
+	cmd := p.options.Host.Command(ctx, filepath.Join(p.programs, "kubectl"), all...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("kubectl %s: %w\n%s%s", strings.Join(args, " "), err, &stdout, &stderr)
+	}
+	return stdout.String(), nil
 }
