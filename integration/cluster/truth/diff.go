@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/kubernetes"
 
 	"kube-vmap/integration/lab"
@@ -61,7 +62,7 @@ func (t *Truth) Diff(ctx context.Context) (string, error) {
 	if err := t.serveNodePorts(want, events); err != nil {
 		return "", err
 	}
-	return difference(looptest.Summary(want), looptest.Summary(have)), nil
+	return cmp.Diff(strings.Split(looptest.Summary(want), "\n"), strings.Split(looptest.Summary(have), "\n")), nil
 }
 
 // Await waits until there is no difference. The error, after ctx ended, has the last
