@@ -30,7 +30,7 @@ type DeleteService struct{ Name model.ServiceName }
 type SetSlice struct {
 	Slice model.EndpointSlice
 	// Triggered is the time of the cause of this change, for instance of a pod becoming
-	// ready; zero if it is unknown, or was sent before.
+	// ready; zero if it is unknown, or was sent before. It is for metrics of latency, and not kept.
 	Triggered time.Time
 }
 

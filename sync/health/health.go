@@ -13,7 +13,7 @@
 // families are committed in one transaction, so they have the same health.
 //
 // Paths, status codes and bodies are kube-proxy's, apart from /readyz, /networkz and the fields
-// ready and reason.
+// ready and reason. What it keeps of the loop is in `kube-vmap status`, too.
 package health
 
 import (

@@ -26,7 +26,8 @@ const (
 	statusPart = "status.json"
 )
 
-// parts returns the files of the archive. A process that does not respond is asked only
+// parts returns the files of the archive, with names that kubectl vmap bundle accepts, without an
+// underscore. A process that does not respond is asked only
 // once, since each request would wait for its timeout.
 func parts(socket, version string) []Part {
 	var silent error

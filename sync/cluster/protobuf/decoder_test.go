@@ -57,6 +57,7 @@ func unread(m *metav1.ObjectMeta) {
 	m.Annotations[metav1.InitialEventsAnnotationKey] = "true"
 }
 
+// unreadOf sets fields that are not read. Those that are belong in converttest/draw.go.
 func unreadOf(e *discoveryv1.Endpoint) {
 	e.Hostname, e.Zone, e.TargetRef = ptr.To("pod-1"), ptr.To("zone-a"), &corev1.ObjectReference{Kind: "Pod", Name: "pod-1"}
 }
