@@ -47,11 +47,11 @@ var suites = []suite{
 	// Only the scripts: the fake behaves like current kernels, which change the size of a
 	// set that is declared again.
 	{name: "integration/fake", reads: []string{"sync/testdata/scripts"}, skip: "^TestFake"},
-	{name: "integration/flows", sample: "^Test(OnlyStaleUDPFlowsAreDeleted|StaleFlowsOfAllZones|SenderIsMoved)"},
+	{name: "integration/flows", sample: "^Test(OnlyStaleUDPFlowsAreDeleted|StaleFlowsOfAllZones)"},
 	{name: "integration/fastpath"},
 	{name: "integration/invalid"},
 	{name: "integration/masquerade", sample: "^TestSourcePort"},
-	{name: "integration/affinity", sample: "^TestAffinityIsPerClient"},
+	{name: "integration/affinity", sample: "^TestThousandClients"},
 	{name: "integration/schedulers"},
 	{name: "integration/proxy"},
 	{name: "integration/passivehealth"},
