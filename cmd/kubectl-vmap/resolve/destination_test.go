@@ -45,7 +45,9 @@ func TestErrorsOfDestinationsSayWhatExists(t *testing.T) {
 		"svc/alias":                     "spec.type: ExternalName): DNS answers with web.example",
 		"node/node-1":                   "name a port",
 		"10.96.0.10":                    "name a port",
-		"web.shop.svc.cluster.local:80": "has no kind",
+		"web.shop.svc.cluster.local:80": "write svc/shop/web:80",
+		"http://web.shop.svc/path?ok":   "write svc/shop/web",
+		"web.shop:80":                   "has no kind",
 	} {
 		if _, err := r.Destination(t.Context(), text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

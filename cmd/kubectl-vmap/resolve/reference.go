@@ -3,6 +3,7 @@ package resolve
 import (
 	"fmt"
 	"net/netip"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -65,6 +66,10 @@ type reference struct {
 	hasProtocol     bool
 }
 
+// dnsName matches the DNS name of a Service, as clients have it in their configuration: NAME,
+// NAMESPACE, and a port with its colon.
+var dnsName = regexp.MustCompile(`^(?:\w+://)?([^./:]+)\.([^./:]+)\.svc(?:\.[^/:]*)?(:\w+)?(?:/|$)`)
+
 // parse reads KIND/[NAMESPACE/]NAME[:PORT[/PROTOCOL]] and ADDRESS[:PORT[/PROTOCOL]].
 func parse(text, namespace string) (ref reference, err error) {
 	if text == "" {
@@ -72,6 +77,9 @@ func parse(text, namespace string) (ref reference, err error) {
 	}
 	if isAddress(text) {
 		return parseAddress(text)
+	}
+	if m := dnsName.FindStringSubmatch(text); m != nil {
+		return ref, fmt.Errorf("%q is a DNS name: write svc/%s/%s%s", text, m[2], m[1], m[3])
 	}
 	kind, rest, ok := strings.Cut(text, "/")
 	if !ok {
