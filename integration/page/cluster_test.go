@@ -30,7 +30,8 @@ func TestMapShowsManyNodes(t *testing.T) {
 }
 
 func TestServiceShowsWhereConnectionsGo(t *testing.T) {
-	f := newFleet(3, shopkeeping)
+	f := newFleet(4, shopkeeping)
+	f.at["node-4"].Services = nil
 	for _, n := range []string{"node-1", "node-2", "node-3"} {
 		f.rates[n]["shop/web"] = map[string]uint64{"node-1": 200, "node-2": 40, "node-3": 5}[n]
 	}
@@ -43,6 +44,7 @@ func TestServiceShowsWhereConnectionsGo(t *testing.T) {
 	w.press("shop/web\r")
 	w.await(`document.querySelector(".flows")`)
 	w.await(`[...document.querySelectorAll(".flows .from text")].some(e => e.textContent.startsWith("80.0 new/s"))`)
+	w.await(`document.body.textContent.includes("Not known on node-4.")`)
 	w.picture("cluster-service-light")
 	w.prefer("prefers-color-scheme", "dark")
 	w.picture("cluster-service-dark")

@@ -62,9 +62,11 @@ export class ServiceView {
     if (!known.length) return;
     this.flows = flowsOf(data);
     this.showGlance(data);
-    const silent = data.nodes.filter((n) => n.error);
+    const listed = (words, which) => (which.length ? ` ${words} ${which.map((n) => n.name).join(", ")}.` : "");
+    const silent = listed("No answer from", data.nodes.filter((n) => n.error));
+    const without = listed("Not known on", data.nodes.filter((n) => !n.error && !n.known));
     const others = data.others ? ` The other ${plural(data.others, "node")}, not asked, have ${rate(data.othersRate)} new/s.` : "";
-    text(this.asked, `${plural(known.length, "node")} asked${data.others ? ", those with the most connections" : ""}.${others}${silent.length ? ` No answer from ${silent.map((n) => n.name).join(", ")}.` : ""}`);
+    text(this.asked, `${plural(data.nodes.length, "node")} asked${data.others ? ", those with the most connections" : ""}.${others}${silent}${without}`);
     this.draw();
     this.showFrontends(known);
     this.showEndpoints(known.length);
