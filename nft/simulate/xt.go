@@ -41,7 +41,7 @@ type extension struct {
 }
 
 // revisions are the least lengths of structures by their revision. The tools of iptables write the
-// last one that the kernel knows; older ones are in no kernel that nft needs.
+// last one that they and the kernel know. Those that are not listed are not certain.
 type revisions map[uint32]int
 
 // extensionOf returns a match or target; false if it is unknown, or its structure too short.

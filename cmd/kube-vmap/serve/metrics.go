@@ -168,8 +168,8 @@ func (c *MetricsConfig) putVerbosity(w http.ResponseWriter, r *http.Request) {
 	content("text/plain; charset=utf-8", fmt.Sprintf("-v is now %d\n", v))(w, r)
 }
 
-// The pages of KEP-4827 and KEP-4828, as plain text, whatever a client accepts. The shared code of Kubernetes for them
-// is in k8s.io/apiserver, which is larger than the rest of this program.
+// The pages of KEP-4827 and KEP-4828, as plain text, whatever a client accepts. The shared code of
+// Kubernetes for them is in k8s.io/apiserver, which is larger than the rest of this program.
 
 func header(page string) string {
 	return "\nkube-vmap " + page + "\n" +
