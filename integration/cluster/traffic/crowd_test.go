@@ -8,6 +8,7 @@ import (
 
 	"kube-vmap/integration/cluster/traffic"
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
@@ -47,7 +48,8 @@ func TestCrowdReportsLostAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 			servers[p].Close()
-			<-time.After(500 * time.Millisecond) // in which each asks several times
+			both := 2 * len(model.Families) // pods that ask
+			eventually.Holds(t, "failed requests of each pod over each family", func() bool { return crowd.Failing() >= both })
 			asked.Remove()
 			questions, err := crowd.Stop()
 			for _, f := range model.Families {
