@@ -11,12 +11,14 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	stdsync "sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -82,22 +84,16 @@ func Start(t testing.TB, l *lab.Lab, services []daemon.Service, o Options) *Clie
 	return c
 }
 
-// Stop stops the clients and fails the test for each failure, and if any
-// transport was asked less than a number of times.
+// Stop lets the clients go on until each transport, and the lasting flows, were asked a number
+// of times, or a question failed. It stops them then and fails the test for each failure.
 func (c *Clients) Stop(t testing.TB, least int) {
 	t.Helper()
+	eventually.Succeeds(t, "ask often enough", func() error { return c.enough(least) })
 	c.stop()
 	_ = c.group.Wait() // clients record their failures
 	var all record
-	asked := map[string]int{}
 	for _, u := range c.all {
-		all.add(u.record)
-		asked[u.String()] += u.asked
-	}
-	for _, transport := range daemon.Transports() {
-		if n := asked[transport.String()]; n < least {
-			t.Errorf("%s: only %d connections, want at least %d", transport, n, least)
-		}
+		all.add(u.recorded())
 	}
 	if all.slowest < resend/2 {
 		all.failures = append(all.failures, all.late...)
@@ -107,9 +103,29 @@ func (c *Clients) Stop(t testing.TB, least int) {
 	for _, failure := range all.failures[:min(len(all.failures), 20)] {
 		t.Error(failure)
 	}
-	if all.inFlows < least {
-		t.Errorf("only %d questions in lasting flows, want at least %d", all.inFlows, least)
+}
+
+// enough returns an error unless each transport and the lasting flows were asked a number of
+// times, or a question failed.
+func (c *Clients) enough(least int) error {
+	asked, inFlows := map[daemon.Transport]int{}, 0
+	for _, u := range c.all {
+		r := u.recorded()
+		if len(r.failures) > 0 {
+			return nil
+		}
+		asked[u.Transport] += r.asked
+		inFlows += r.inFlows
 	}
+	for _, transport := range daemon.Transports() {
+		if n := asked[transport]; n < least {
+			return fmt.Errorf("%s: only %d connections, want at least %d", transport, n, least)
+		}
+	}
+	if inFlows < least {
+		return fmt.Errorf("only %d questions in lasting flows, want at least %d", inFlows, least)
+	}
+	return nil
 }
 
 // client asks from one host over one transport.
@@ -118,7 +134,15 @@ type client struct {
 	from    *lab.Host
 	pace    time.Duration
 	targets []*target
+	mu      stdsync.Mutex // guards record
 	record
+}
+
+// recorded returns what was recorded until now.
+func (u *client) recorded() record {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.record
 }
 
 // target is one address of a Service.
@@ -197,6 +221,8 @@ func (u *client) run(ctx context.Context) {
 // ask asks over a new connection.
 func (u *client) ask(x *target) {
 	a, err := u.from.AskFresh(u.Protocol, netip.Addr{}, x.to, answer)
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	u.asked++
 	u.check(x, "new connection", a, err)
 	if x.sticky && x.last != "" && x.last != a.By {
@@ -208,6 +234,8 @@ func (u *client) ask(x *target) {
 // askInFlow asks in the lasting flow.
 func (u *client) askInFlow(x *target) {
 	a, err := x.flow.Ask(answer)
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	u.inFlows++
 	u.check(x, "lasting flow", a, err)
 	if x.flowBy != "" && x.flowBy != a.By {
