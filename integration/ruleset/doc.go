@@ -15,9 +15,9 @@
 //	-- changed.nft --
 //
 // The whole listing of IPv4 is in walk, kinds has the other chains of all kinds of frontends,
-// and all others have the blocks that neither of them has in the same words. Of elements that
-// differ only by the protocol one is shown, and of IPv6 what differs by more than words and
-// addresses of the family.
+// and all others have the blocks that neither of them has in the same words, and the names of
+// base chains that they lack. Of elements that all protocols have, that of TCP is shown, and of
+// IPv6 what differs by more than words and addresses of the family.
 //
 // The line pods detects pods by their addresses, pods-from by their interface (cbr0,
 // veth*); without either pods are not detected. The lines drop-invalid, count-connections and

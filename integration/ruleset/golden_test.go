@@ -157,7 +157,8 @@ func (g *golden) compareListing(t *testing.T, base string) string {
 	if g.section(wholeSection) != nil {
 		name, text = wholeSection, ip
 	}
-	if other := newBlocks(inIPv6(all), unfold(ip6)); other != "" {
+	text += lackingHooks(base, all)
+	if other := newBlocks(inIPv6(all), unfold(ip6)) + lackingHooks(all, ip6); other != "" {
 		text += "table ip6 kube-vmap\n" + other
 	}
 	g.compare(t, name, text)
@@ -182,11 +183,25 @@ func newBlocks(base, blocks string) string {
 	return out.String()
 }
 
+// baseChain matches a chain that the kernel calls: without another one the rest does not load.
+var baseChain = regexp.MustCompile(`\t(chain [a-z-]+ \{\n)\t\ttype `)
+
+// lackingHooks names the base chains of the base that are not among the blocks.
+func lackingHooks(base, blocks string) string {
+	var out strings.Builder
+	for _, found := range baseChain.FindAllStringSubmatch(base, -1) {
+		if !strings.Contains(blocks, found[1]) {
+			out.WriteString("\tno " + strings.TrimSuffix(found[1], " {\n") + "\n")
+		}
+	}
+	return out.String()
+}
+
 // oneProtocol replaces others by TCP in an element.
 var oneProtocol = strings.NewReplacer("udp .", "tcp .", "sctp .", "tcp .")
 
-// unfold returns the blocks of a listing with one element in a line, without those that differ
-// from another one only by the protocol.
+// unfold returns the blocks of a listing with one element in a line, and only that of TCP if all
+// protocols have the same.
 func unfold(listing string) string {
 	const elements = "\t\telements"
 	var out strings.Builder
@@ -198,7 +213,11 @@ func unfold(listing string) string {
 			out.WriteString(elements + "\n")
 			list := strings.Split(strings.Join(strings.Fields(strings.TrimSuffix(list, " }")), " "), ", ")
 			for _, e := range list {
-				if tcp := oneProtocol.Replace(e); tcp == e || !slices.Contains(list, tcp) {
+				tcp := oneProtocol.Replace(e)
+				lacks := func(protocol string) bool {
+					return !slices.Contains(list, strings.Replace(tcp, "tcp .", protocol+" .", 1))
+				}
+				if tcp == e || slices.ContainsFunc([]string{"tcp", "udp", "sctp"}, lacks) {
 					out.WriteString("\t\t" + e + "\n")
 				}
 			}
