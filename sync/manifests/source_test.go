@@ -147,7 +147,7 @@ func TestOnlyDifferencesAreSent(t *testing.T) {
 }
 
 // TestConfigMapVolumeUpdate updates files as the kubelet does those of a ConfigMap: all
-// are links into a folder that is itself a link.
+// are links into a folder that is itself a link. So is the folder that is followed.
 func TestConfigMapVolumeUpdate(t *testing.T) {
 	dir := t.TempDir()
 	swap := func(version, text string) {
@@ -158,7 +158,9 @@ func TestConfigMapVolumeUpdate(t *testing.T) {
 	}
 	swap("..2026_01", serviceText("web", "10.96.0.10"))
 	must(t, os.Symlink("..data/web.yaml", filepath.Join(dir, "web.yaml")))
-	f := follow(t, dir)
+	link := filepath.Join(t.TempDir(), "manifests")
+	must(t, os.Symlink(dir, link))
+	f := follow(t, link)
 	f.until("web 10.96.0.10")
 	swap("..2026_02", serviceText("web", "10.96.0.11"))
 	must(t, os.RemoveAll(filepath.Join(dir, "..2026_01")))
