@@ -60,6 +60,21 @@ func TestDropByPolicyIsNamed(t *testing.T) {
 	})
 }
 
+// iptables-nft has the comment in a match.
+func TestDropByIptablesNftIsNamed(t *testing.T) {
+	inEachLab(t, func(s *scene) {
+		for _, command := range []string{"iptables-nft", "ip6tables-nft"} {
+			s.iptables(command, "-A", "FORWARD", "-m", "comment", "--comment", "not today", "-j", "DROP")
+		}
+		for w, path := range s.pathsOf(servicePort, lab.TimedOut) {
+			p, step := ended(s.t, path, trace.EndingDropped)
+			if p.Chain.Table.Name != "filter" || p.Chain.Name != "FORWARD" || step.Rule.Comment != "not today" {
+				s.t.Errorf("%s: dropped in %+v by %+v", w, p.Chain, step)
+			}
+		}
+	})
+}
+
 // What drops the packet outside of nf_tables is not seen, but between which two points it was
 // lost is.
 func TestDropOutsideNftablesIsLocated(t *testing.T) {
