@@ -175,7 +175,7 @@ func TestEveryFaultIsFoundAndNamed(t *testing.T) {
 		for _, f := range model.Families {
 			fault.seed(&theirs{rig: r, family: f, table: nft.FamilyName(f) + " kube-proxy", service: services[i+1]})
 		}
-		want = append(want, expected{fault.service, fault.kind, fault.text})
+		want = append(want, expected{fault.service + ":tcp", fault.kind, fault.text})
 	}
 	r.wantOnly(want)
 }
@@ -187,7 +187,7 @@ func (r *rig) wantOnly(want []expected) {
 	report, code := r.shadow()
 	seeded := map[string]bool{}
 	for _, e := range want {
-		name := "default/" + e.service + ":tcp"
+		name := "default/" + e.service
 		seeded[name] = true
 		for _, f := range model.Families {
 			if !slices.ContainsFunc(report.Differences, func(d shadow.Difference) bool {

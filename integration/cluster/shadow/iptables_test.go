@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"kube-vmap/cmd/inspect/shadow"
-	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 )
@@ -83,8 +82,8 @@ func (r *rig) restore(f model.Family, table string, lines ...string) {
 	}
 }
 
-// TestNothingDiffersFromIPTablesModeButWhatIsIntended compares a whole scene. Rules of other
-// programs in the same chains make no difference.
+// TestNothingDiffersFromIPTablesModeButWhatIsIntended compares a whole scene, in which rules
+// of other programs in the same chains make no difference, and one with a rule for another port.
 func TestNothingDiffersFromIPTablesModeButWhatIsIntended(t *testing.T) {
 	t.Parallel()
 	r := newRigOf(t, iptablesNFT, append(scene(), intended()...))
@@ -101,89 +100,14 @@ func TestNothingDiffersFromIPTablesModeButWhatIsIntended(t *testing.T) {
 		t.Errorf("mode %s, exit code %d, %d differences are pending", report.Mode, code, report.Pending)
 	}
 	t.Logf("%d Service ports, %d addresses, %d packets; intended: %v", report.Services, report.Frontends, report.Packets, report.Intended)
-}
 
-// An iptablesFault changes kube-proxy's rules of one Service port.
-type iptablesFault struct {
-	service string
-	// find matches the rule that is replaced, with the name of the Service in place of NAME.
-	table, find, replace string
-	kind, text           string // of the difference that must be found
-}
-
-var iptablesFaults = []iptablesFault{
-	{"swapped", "nat", `-A KUBE-SERVICES -d (\S+) -p tcp .*NAME:tcp cluster IP.* -j KUBE-SVC-\S+`, "-A KUBE-SERVICES -d $1 -p tcp -m tcp --dport 80 -j OTHER", shadow.KindEndpoints, "only here"},
-	{"lacking", "nat", `-A KUBE-SVC-(\S+) -m comment --comment "default/NAME:tcp -> \S+:8080" -m statistic --mode random --probability 0.25\d* .*`, "", shadow.KindEndpoints, "only here"},
-	{
-		"uneven", "nat", `-A KUBE-SVC-(\S+) (-m comment --comment "default/NAME:tcp -> \S+:8080") -m statistic --mode random --probability 0.25\d* (.*)`,
-		"-A KUBE-SVC-$1 $2 -m statistic --mode random --probability 0.5 $3", shadow.KindShares, "50 %",
-	},
-	{"marked", "nat", `-A KUBE-EXT-\S+ -m comment --comment "masquerade traffic for default/NAME:tcp external destinations" -j KUBE-MARK-MASQ`, "", shadow.KindMasquerade, "sees the client"},
-	{"nothing", "filter", `-A KUBE-(?:SERVICES|EXTERNAL-SERVICES) -d (\S+) -p tcp -m comment --comment "default/NAME:tcp has no endpoints" .*`, "", shadow.KindVerdict, "rejected"},
-	{"forgetful", "nat", `-A KUBE-SEP-(\S+) -p tcp -m comment --comment "default/NAME:tcp" -m recent --set \S+ \S+ --mask \S+ --rsource (.*)`, "-A KUBE-SEP-$1 -p tcp $2", shadow.KindAffinity, "none"},
-	{"ranged", "nat", `-A KUBE-FW-(\S+) -s (?:198.51.100.0/24|2001:db8:9::/48) (.*NAME:tcp.*)`, "-A KUBE-FW-$1 -s 198.51.100.0/25 $2", shadow.KindSourceRanges, ""},
-	{"unserved", "nat", `-A KUBE-NODEPORTS -p tcp -m comment --comment "default/NAME:tcp" .*`, "", shadow.KindVerdict, "not translated"},
-}
-
-func iptablesFaultScene() []daemon.Service {
-	var names []string
-	for _, f := range iptablesFaults {
-		names = append(names, f.service)
-	}
-	return faultyScene(names)
-}
-
-// seed changes the first rule that matches.
-func (r *rig) seed(f model.Family, fault iptablesFault) {
-	r.t.Helper()
-	replace := fault.replace
-	rules := r.save(f, fault.table)
-	if strings.Contains(replace, "OTHER") {
-		other := regexp.MustCompile(`-p tcp .*default/other:tcp cluster IP.* -j (KUBE-SVC-\S+)`).FindStringSubmatch(rules)
-		replace = strings.Replace(replace, "OTHER", other[1], 1)
-	}
-	if f == model.IPv6 {
-		replace = strings.Replace(replace, "198.51.100.0/25", "2001:db8:9::/49", 1)
-	}
-	pattern := regexp.MustCompile(`(?m)^` + strings.ReplaceAll(fault.find, "NAME", fault.service) + `$`)
-	line := pattern.FindString(rules)
-	if line == "" {
-		r.t.Fatalf("%s: no rule %s in\n%s", fault.service, pattern, rules)
-	}
-	chain := strings.Fields(line)[1]
-	var before int
-	for _, l := range strings.Split(rules, "\n") {
-		if l == line {
-			break
-		}
-		if strings.HasPrefix(l, "-A "+chain+" ") {
-			before++
-		}
-	}
-	lines := []string{fmt.Sprintf("-D %s %d", chain, before+1)}
-	if replace != "" {
-		text := pattern.ReplaceAllString(line, replace)
-		lines = append(lines, fmt.Sprintf("-I %s %d %s", chain, before+1, strings.TrimPrefix(text, "-A "+chain+" ")))
-	}
-	r.restore(f, fault.table, lines...)
-}
-
-// TestEveryFaultInIPTablesModeIsFound changes a rule of each of several Services, in both
-// families.
-func TestEveryFaultInIPTablesModeIsFound(t *testing.T) {
-	t.Parallel()
-	r := newRigOf(t, iptablesNFT, iptablesFaultScene())
-	r.awaitIPTables("default/unserved:tcp")
-	if report, _ := r.shadow(); len(unintended(report)) > 0 {
-		t.Fatalf("before: %q", unintended(report))
-	}
 	r.stop()
-	var want []expected
-	for _, fault := range iptablesFaults {
-		for f := range iptables {
-			r.seed(model.Family(f), fault)
-		}
-		want = append(want, expected{fault.service, fault.kind, fault.text})
+	for f := range iptables {
+		f := model.Family(f)
+		rule := regexp.MustCompile(`-A (KUBE-SERVICES .*default/plain:tcp-0 cluster IP.* --dport) 80 (.*)`).FindStringSubmatch(r.save(f, "nat"))
+		r.restore(f, "nat", "-D "+rule[1]+" 80 "+rule[2], "-A "+rule[1]+" 81 "+rule[2])
 	}
-	r.wantOnly(want)
+	r.wantOnly([]expected{
+		{"plain:tcp-0", shadow.KindVerdict, "not translated"}, {"plain:tcp-0", shadow.KindVerdict, "rejected with a TCP reset"},
+	})
 }
