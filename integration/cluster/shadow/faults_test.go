@@ -157,7 +157,8 @@ func (s *theirs) replaceMap(n int) {
 		s.table, chain, strings.Fields(s.table)[0], total, strings.Join(elements, ", ")))
 }
 
-// TestEveryFaultIsFoundAndNamed changes a rule of each of several Services, in both families.
+// TestEveryFaultIsFoundAndNamed changes a rule of each of several Services, in both families, which
+// are suspended then.
 func TestEveryFaultIsFoundAndNamed(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -180,10 +181,11 @@ func TestEveryFaultIsFoundAndNamed(t *testing.T) {
 	r.wantOnly(want)
 }
 
-// wantOnly compares, and checks that each of the expected differences is found in both families,
-// and none of another Service.
+// wantOnly suspends kube-proxy's rules, compares, and checks that each of the expected differences is
+// found in both families, and none of another Service.
 func (r *rig) wantOnly(want []expected) {
 	r.t.Helper()
+	r.suspend()
 	report, code := r.shadow()
 	seeded := map[string]bool{}
 	for _, e := range want {
@@ -202,8 +204,8 @@ func (r *rig) wantOnly(want []expected) {
 			r.t.Errorf("%s differs without a fault: %+v", d.Service, d)
 		}
 	}
-	if code != 1 {
-		r.t.Errorf("exit code %d", code)
+	if code != 1 || len(report.Dormant) != len(model.Families) || !strings.HasPrefix(report.Mode, r.mode()) {
+		r.t.Errorf("mode %s, exit code %d, dormant %v", report.Mode, code, report.Dormant)
 	}
 	if r.t.Failed() {
 		r.t.Logf("%s", strings.Join(unintended(report), "\n"))
@@ -234,22 +236,6 @@ func TestRulesForAllServicesAreCompared(t *testing.T) {
 				t.Errorf("no difference of kind %s at %s in %s:\n%s", kind, what, f, strings.Join(unintended(report), "\n"))
 			}
 		}
-	}
-}
-
-// TestSuspendedRulesAreCompared compares rules that kube-vmap has suspended.
-func TestSuspendedRulesAreCompared(t *testing.T) {
-	for _, backend := range []string{"", iptablesNFT} {
-		t.Run("backend-"+backend, func(t *testing.T) {
-			t.Parallel()
-			r := newRigOf(t, backend, []daemon.Service{{Name: "plain", Number: 1, EndpointSpec: everywhere, Kinds: daemon.Kinds}})
-			r.stop()
-			r.suspend()
-			report, code := r.shadow()
-			if code != 0 || len(report.Dormant) != len(model.Families) || !strings.HasPrefix(report.Mode, r.mode()) {
-				t.Errorf("mode %s, exit code %d, dormant %v:\n%s", report.Mode, code, report.Dormant, strings.Join(unintended(report), "\n"))
-			}
-		})
 	}
 }
 
