@@ -28,7 +28,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"kube-vmap/integration/bench/report"
@@ -51,40 +50,20 @@ const standard = 10_000
 // A size is a number of Services, and of endpoints of each.
 type size struct{ services, endpoints int }
 
-// parseSizes parses a list such as 10000x10,20000x5.
-func parseSizes(text string) (sizes []size, err error) {
-	for each := range strings.SplitSeq(text, ",") {
-		var s size
-		if _, err := fmt.Sscanf(each, "%dx%d", &s.services, &s.endpoints); err != nil {
-			return nil, fmt.Errorf("size %q: %w", each, err)
-		}
-		sizes = append(sizes, s)
-	}
-	return sizes, nil
-}
-
 // options are the command's options.
 type options struct {
 	sizes           []size // starts are measured at each, the rest at the first
-	dual            bool
 	rounds, changes int
 	rate            float64 // changes a second
-	program         string  // kube-vmap, built if empty
 	comparing       bool
 }
 
 func readFlags() *options {
 	o := &options{sizes: []size{{standard, 10}, {20_000, 5}}}
 	quick := flag.Bool("quick", false, "1,000 Services and fewer repetitions: about a minute, without marks of the start")
-	flag.Func("sizes", "Services and endpoints of each, a `list` (default 10000x10,20000x5); only starts at all of them", func(text string) (err error) {
-		o.sizes, err = parseSizes(text)
-		return err
-	})
-	flag.BoolVar(&o.dual, "dual", false, "Services of both IP families, with as many endpoints in each")
 	flag.IntVar(&o.rounds, "rounds", 9, "`number` of times that each program starts")
 	flag.IntVar(&o.changes, "changes", 200, "`number` of changes of each kind, on as many Services")
 	flag.Float64Var(&o.rate, "rate", 5, "changes a second (`number`)")
-	flag.StringVar(&o.program, "program", "", "kube-vmap to measure (`file`); built from this tree if empty")
 	flag.BoolVar(&o.comparing, "kube-proxy", false, "measure kube-proxy in mode nftables, too (takes nft, and minutes)")
 	flag.Parse()
 	if *quick {
@@ -124,7 +103,7 @@ func measure(ctx context.Context, o *options) error {
 
 // at runs the parts that are measured at a size, of which only starts is measured at all.
 func (b *bench) at(ctx context.Context, s size, all bool) (err error) {
-	if b.world, err = newWorld(ctx, b.options, s); err != nil {
+	if b.world, err = newWorld(ctx, s); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.world.close()) }()

@@ -13,8 +13,8 @@ import (
 // programs are the paths of the programs, and the top of the repository.
 type programs struct{ root, kubeVMap, informers, kubeProxy string }
 
-// build builds the programs as for a release, except kube-vmap if there is one.
-func (w *world) build(ctx context.Context, kubeVMap string) (err error) {
+// build builds the programs as for a release.
+func (w *world) build(ctx context.Context) (err error) {
 	p := &w.programs
 	if p.kubeProxy, err = plane.Program("kube-proxy"); err != nil {
 		return err
@@ -27,10 +27,6 @@ func (w *world) build(ctx context.Context, kubeVMap string) (err error) {
 	p.informers, p.kubeVMap = filepath.Join(w.dir, "informers"), filepath.Join(w.dir, "kube-vmap")
 	if err := goBuild(ctx, filepath.Join(p.root, "integration", "cluster"), "./informers", p.informers); err != nil {
 		return err
-	}
-	if kubeVMap != "" {
-		p.kubeVMap = kubeVMap
-		return nil
 	}
 	return goBuild(ctx, p.root, "./cmd/kube-vmap", p.kubeVMap)
 }

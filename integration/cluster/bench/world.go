@@ -34,18 +34,15 @@ type world struct {
 }
 
 // newWorld creates a world, which must be closed.
-func newWorld(ctx context.Context, o *options, of size) (*world, error) {
+func newWorld(ctx context.Context, of size) (*world, error) {
 	w := &world{filling: &objects.Filling{
 		Services: of.services, Prefix: "service", Endpoints: of.endpoints, Node: "node-2", Families: []model.Family{model.IPv4},
 	}}
-	if o.dual {
-		w.filling.Families = model.Families[:]
-	}
 	steps := []struct {
 		name string
 		do   func(context.Context) error
 	}{
-		{"build the programs", func(ctx context.Context) error { return w.build(ctx, o.program) }},
+		{"build the programs", w.build},
 		{"start a control plane", w.begin},
 		{"make " + w.size(), w.fill},
 	}
@@ -66,11 +63,7 @@ func progress(format string, args ...any) {
 
 // size describes the objects in the world.
 func (w *world) size() string {
-	families := ""
-	if len(w.filling.Families) > 1 {
-		families = " of both families"
-	}
-	return fmt.Sprintf("%s Services%s with %d endpoints", report.Text(w.filling.Services), families, w.filling.Endpoints)
+	return fmt.Sprintf("%s Services with %d endpoints", report.Text(w.filling.Services), w.filling.Endpoints)
 }
 
 // begin starts the control plane and creates the node and the proxy's account.
