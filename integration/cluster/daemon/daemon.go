@@ -1,7 +1,21 @@
+// Package daemon runs a node's Service proxy on a lab's node against an API server:
+// the built kube-vmap, or kube-proxy to compare it with. To package process it adds
+// requests to the proxy's HTTP endpoints from inside the node, and the cost of the
+// process.
 package daemon
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/procfs"
 
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/process"
@@ -37,5 +51,97 @@ func (d *Daemon) AwaitReady(ctx context.Context) error { return d.awaitOK(ctx, R
 func (d *Daemon) AwaitHealthy(ctx context.Context) error { return d.awaitOK(ctx, HealthURL) }
 
 func (d *Daemon) awaitOK(ctx context.Context, url string) error {
-	return d.Await(ctx, "status 200 of "+url, func() error { return d.ok(url) })
+	return d.Await(ctx, "status 200 of "+url, func() error {
+		status, body, err := d.Get(url)
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("ask the proxy: get %s: status %d: %s", url, status, body)
+		}
+		return err
+	})
+}
+
+// timeout is for an answer of the proxy's HTTP servers.
+const timeout = 5 * time.Second
+
+// Get asks the proxy from inside its node for a URL with a numeric address and
+// returns status and body.
+func (d *Daemon) Get(url string) (status int, body string, err error) {
+	client := http.Client{
+		Transport: &http.Transport{DialContext: d.host.DialContext, DisableKeepAlives: true},
+		Timeout:   timeout,
+	}
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return 0, "", fmt.Errorf("ask the proxy: %w", err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, "", fmt.Errorf("ask the proxy: %w", err)
+	}
+	defer response.Body.Close()
+	b, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, "", fmt.Errorf("ask the proxy: get %s: %w", url, err)
+	}
+	return response.StatusCode, string(b), nil
+}
+
+// Metrics returns the metrics at [MetricsURL], by name.
+func (d *Daemon) Metrics() (map[string]*dto.MetricFamily, error) {
+	text, err := d.host.Get(MetricsURL, timeout)
+	if err != nil {
+		return nil, fmt.Errorf("ask the proxy for metrics: %w", err)
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("read the proxy's metrics: %w", err)
+	}
+	return families, nil
+}
+
+// Metric returns the sum of a metric's values over its labels; of a histogram, how many
+// were counted. A metric that is not there is an error.
+func (d *Daemon) Metric(name string) (sum float64, err error) {
+	families, err := d.Metrics()
+	if err != nil {
+		return 0, err
+	}
+	f, ok := families[name]
+	if !ok {
+		return 0, fmt.Errorf("the proxy has no metric %s", name)
+	}
+	for _, m := range f.Metric {
+		sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue() +
+			float64(m.GetHistogram().GetSampleCount()) + float64(m.GetSummary().GetSampleCount())
+	}
+	return sum, nil
+}
+
+// Cost is the cost of a process so far.
+type Cost struct {
+	// CPU is user and system time.
+	CPU time.Duration
+	// PeakRSS and RSS are bytes of resident memory, at most ever and now.
+	PeakRSS, RSS uint64
+}
+
+// Cost returns the cost of the process, which must be running.
+func (d *Daemon) Cost() (c Cost, err error) {
+	p, err := procfs.NewProc(d.PID())
+	if err != nil {
+		return c, fmt.Errorf("look up what the proxy costs: %w", err)
+	}
+	stat, err := p.Stat()
+	if err != nil {
+		return c, fmt.Errorf("look up what the proxy costs: %w", err)
+	}
+	status, err := p.NewStatus()
+	if err != nil {
+		return c, fmt.Errorf("look up what the proxy costs: %w", err)
+	}
+	return Cost{
+		CPU:     time.Duration(stat.CPUTime() * float64(time.Second)),
+		PeakRSS: status.VmHWM, RSS: status.VmRSS,
+	}, nil
 }
