@@ -17,10 +17,8 @@ import (
 func attacks() []attack {
 	const elsewhere = 200_000 // addresses
 	return []attack{
-		{"5000-ports-at-the-own-ClusterIP", one(atOwnIP("before")), one(atOwnIP("after"))},
 		{"20-Services-with-2000-external-addresses", external20("before"), external20("after")},
 		{"100-Services-with-2000-equal-external-IPs", many(100, equal(2000)), many(1, equal(1999))},
-		{"5000-load-balancer-addresses", one(balancedByMany(0)), one(balancedByMany(1))},
 		{"nested-source-ranges", one(nested(0)), one(nested(1))},
 		{"20-Services-with-50-scheduler-tables", many(20, tabled(0)), many(20, tabled(1))},
 		{"2000-endpoints-with-100-ports", one(large(2, 100, 0)...), one(large(2, 100, elsewhere)[1:]...)},
@@ -30,12 +28,6 @@ func attacks() []attack {
 		{"40-Services-of-long-texts", longTexts("a"), longTexts("b")},
 		{"20-Services-with-addresses-that-cannot-be-used", unusable(0), unusable(1)},
 	}
-}
-
-// atOwnIP returns a Service that claims its own ClusterIP at all ports, with names of the prefix.
-func atOwnIP(prefix string) *corev1.Service {
-	const ip = "10.96.200.1"
-	return single("own-ip", tcp(prefix, 5000), external(ip), func(s *corev1.Service) { s.Spec.ClusterIP = ip })
 }
 
 // external20 returns Services with as many external IPs at two ports as are served.
@@ -52,20 +44,6 @@ func equal(n int) func(int) []metav1.Object {
 	return func(i int) []metav1.Object {
 		return []metav1.Object{single(numberOf("equal", i), tcp("p", 1), external(texts(externalBase[model.IPv4], n)...))}
 	}
-}
-
-// balancedByMany returns a Service with 4,999 addresses of load balancers at two ports, in
-// modes that change with the version.
-func balancedByMany(version int) *corev1.Service {
-	s := single("balanced", tcp("p", 2), ingress(0, 4999))
-	for i := range s.Status.LoadBalancer.Ingress {
-		mode := corev1.LoadBalancerIPModeVIP
-		if (i+version)%2 == 0 {
-			mode = corev1.LoadBalancerIPModeProxy
-		}
-		s.Status.LoadBalancer.Ingress[i].IPMode = &mode
-	}
-	return s
 }
 
 // nested returns a Service with source ranges that contain and repeat each other.
