@@ -46,11 +46,6 @@ func (n *Namespace) CreatePod(ctx context.Context, name, app string, at Place, c
 	return n.SetPodStatus(ctx, name, Running(at, true))
 }
 
-// SetReady sets the status of a Pod at a place to Running, and Ready or not.
-func (n *Namespace) SetReady(ctx context.Context, name string, at Place, ready bool) (*corev1.Pod, error) {
-	return n.SetPodStatus(ctx, name, Running(at, ready))
-}
-
 // SetPodStatus changes a Pod's status by a merge patch, as the kubelet does.
 func (n *Namespace) SetPodStatus(ctx context.Context, name string, status corev1.PodStatus) (*corev1.Pod, error) {
 	patch, err := json.Marshal(map[string]any{"status": status})

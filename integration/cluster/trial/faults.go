@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/traffic"
@@ -60,32 +59,6 @@ var faults = []fault{
 		},
 	},
 	{
-		name: "named target port that no Pod has", symptom: "nothing answers at Service NS/web, although its Pods are ready",
-		command: problems, want: []string{"web", "spec.ports[].targetPort"},
-		set: func(s *scene) {
-			s.web(0, 1, 2)
-			s.service("web", 3, func(o *corev1.Service) {
-				for i := range o.Spec.Ports {
-					o.Spec.Ports[i].TargetPort = intstr.FromString("http")
-				}
-			})
-		},
-		fails: func(s *scene) error { return s.client(0).Comes(s.target(), lab.Refused, traffic.Timeout) },
-	},
-	{
-		name: "Pods that are not ready", symptom: "nothing answers at Service NS/web since its last rollout",
-		command: problems, want: []string{"web", "status.conditions[Ready] of the pod"},
-		set: func(s *scene) {
-			s.web(0, 1, 2)
-			for i := range s.cluster.Nodes {
-				_, err := s.ns.SetReady(s.context(), fmt.Sprintf("web-%d", i+1), s.cluster.At(s.pods(i)[0]), false)
-				s.must(err)
-			}
-			s.service("web", 0)
-		},
-		fails: func(s *scene) error { return s.client(0).Comes(s.target(), lab.Refused, traffic.Timeout) },
-	},
-	{
 		name: "internalTrafficPolicy Local", symptom: "Pod NS/client-1 gets no answer from Service NS/web, client-2 does",
 		command: explained, want: []string{"spec.internalTrafficPolicy: Local"}, without: "spec.externalTrafficPolicy",
 		set: func(s *scene) {
@@ -109,18 +82,6 @@ var faults = []fault{
 		fails: func(s *scene) error {
 			return traffic.From(s.cluster.Lab.Outside).ComesOver(traffic.Over(model.TCP), traffic.NodePort(s.get(), s.cluster.Lab.Node), silence, timedOut)
 		},
-	},
-	{
-		name: "trafficDistribution PreferSameZone", symptom: "Pod NS/web-1 is overloaded, web-2 and web-3 are idle; only clients on NODE-1 are busy",
-		command: problems, want: []string{"web", "spec.trafficDistribution: PreferSameZone"},
-		set: func(s *scene) {
-			s.web(0, 1, 2)
-			s.service("web", 3, func(o *corev1.Service) {
-				zone := corev1.ServiceTrafficDistributionPreferSameZone
-				o.Spec.TrafficDistribution = &zone
-			})
-		},
-		fails: func(s *scene) error { return s.client(0).AnsweredBy(s.target(), "pod-1") },
 	},
 	{
 		name: "source ranges", symptom: "clients at 192.0.2.100 get no answer from the load balancer address of Service NS/web",
@@ -208,25 +169,6 @@ var faults = []fault{
 		},
 	},
 	{
-		name: "weight 0", symptom: "no request reaches some ready Pods of Service NS/web",
-		command: problems, want: []string{"web", "kube-vmap.io/weight"},
-		set: func(s *scene) {
-			s.service("web", 0, func(o *corev1.Service) { o.Spec.Selector = nil })
-			for _, f := range model.Families {
-				for i := range s.cluster.Nodes {
-					pod := s.pods(i)[0]
-					slice := objects.Slice(fmt.Sprintf("web-%s-%d", family[f], i+1), "web", objects.Ports(port, targetPort), s.cluster.Nodes[i].Name, pod.Addr(f))
-					if i > 0 {
-						slice.Annotations = map[string]string{"kube-vmap.io/weight": "0"}
-					}
-					_, err := s.ns.CreateSlice(s.context(), slice)
-					s.must(err)
-				}
-			}
-		},
-		fails: func(s *scene) error { return s.client(0).AnsweredBy(s.target(), "pod-1") },
-	},
-	{
 		name: "Pod that hangs", symptom: "a third of the connections to Service NS/web time out, all its Pods are ready",
 		command: problems, want: []string{"does not answer", "web-3"},
 		set: func(s *scene) {
@@ -285,5 +227,3 @@ var faults = []fault{
 func timesOut(s *scene) error {
 	return s.client(0).ComesOver(traffic.Over(model.TCP), s.target(), silence, timedOut)
 }
-
-var family = [...]string{model.IPv4: "ipv4", model.IPv6: "ipv6"}
