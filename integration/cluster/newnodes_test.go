@@ -24,7 +24,7 @@ import (
 const notReady = "kube-vmap.io/not-ready"
 
 // TestTaintIsRemovedOnceTheNodeHasItsRules does what the kubelet would do with the pod of
-// deploy/readiness: it requests the probe, then runs the containers.
+// deploy/readiness: it requests the probe, then runs the containers, whose account may do no more.
 func TestTaintIsRemovedOnceTheNodeHasItsRules(t *testing.T) {
 	t.Parallel()
 	c := newNodes{clustertest.New(t, lab.Options{RemotePods: 1})}
@@ -51,6 +51,7 @@ func TestTaintIsRemovedOnceTheNodeHasItsRules(t *testing.T) {
 			t.Errorf("taints %s, %v, want none", taints, err)
 		}
 	}
+	c.checkRestricted(t, kubeconfig, node)
 }
 
 // awaitStatus waits until a proxy answers a request with a status.
@@ -62,37 +63,6 @@ func awaitStatus(t *testing.T, p *clustertest.Proxy, url string, want int) {
 		}
 		return nil
 	}))
-}
-
-func TestReadinessAccountIsRestricted(t *testing.T) {
-	t.Parallel()
-	c := newNodes{clustertest.New(t, lab.Options{RemotePods: 1})}
-	node, other := c.NodeName(c.Lab.Node), c.NodeName(c.Lab.Remote)
-	kubeconfig := c.podKubeconfig(t, c.readinessPod(t, node))
-	c.registerTainted(t, node)
-	c.registerTainted(t, other)
-	for command, want := range map[string]string{
-		"taint node " + other + " " + notReady + "-":                           "may change the node that its pod runs on only",
-		"taint node " + node + " " + notReady + "- dedicated=db:NoSchedule":    "may change the taint " + notReady + " only",
-		"taint node " + node + " node.kubernetes.io/out-of-service=:NoExecute": "may change the taint " + notReady + " only",
-		"patch node " + node + ` -p {"spec":{"unschedulable":true}}`:           "may change the taint " + notReady + " only",
-		"label node " + node + " kube-vmap=disabled":                           "may change the taint " + notReady + " only",
-		"annotate node " + node + " a=b":                                       "may change the taint " + notReady + " only",
-		"delete node " + node:                                                  "is forbidden",
-		"get secrets -A":                                                       "is forbidden",
-	} {
-		// The API server needs a moment to enforce a new policy.
-		clustertest.Must(t, eventually.Try(clustertest.Context(t), func() error {
-			_, err := c.KubectlAs(t.Context(), kubeconfig, append(strings.Fields(command), "--dry-run=server")...)
-			if strings.HasPrefix(command, "get") {
-				_, err = c.KubectlAs(t.Context(), kubeconfig, strings.Fields(command)...)
-			}
-			if err == nil || !strings.Contains(err.Error(), want) {
-				return fmt.Errorf("kubectl %s: error %q, want %q", command, fmt.Sprint(err), want)
-			}
-			return nil
-		}))
-	}
 }
 
 // newNodes is a cluster with what new nodes need.
@@ -129,6 +99,36 @@ func (c newNodes) readinessPod(t *testing.T, node string) *corev1.Pod {
 		}
 	})
 	return pod
+}
+
+// checkRestricted checks that the account of deploy/readiness may change one taint of its node only.
+func (c newNodes) checkRestricted(t *testing.T, kubeconfig, node string) {
+	t.Helper()
+	other := c.NodeName(c.Lab.Remote)
+	c.registerTainted(t, node)
+	c.registerTainted(t, other)
+	for command, want := range map[string]string{
+		"taint node " + other + " " + notReady + "-":                           "may change the node that its pod runs on only",
+		"taint node " + node + " " + notReady + "- dedicated=db:NoSchedule":    "may change the taint " + notReady + " only",
+		"taint node " + node + " node.kubernetes.io/out-of-service=:NoExecute": "may change the taint " + notReady + " only",
+		"patch node " + node + ` -p {"spec":{"unschedulable":true}}`:           "may change the taint " + notReady + " only",
+		"label node " + node + " kube-vmap=disabled":                           "may change the taint " + notReady + " only",
+		"annotate node " + node + " a=b":                                       "may change the taint " + notReady + " only",
+		"delete node " + node:                                                  "is forbidden",
+		"get secrets -A":                                                       "is forbidden",
+	} {
+		// The API server needs a moment to enforce a new policy.
+		clustertest.Must(t, eventually.Try(clustertest.Context(t), func() error {
+			_, err := c.KubectlAs(t.Context(), kubeconfig, append(strings.Fields(command), "--dry-run=server")...)
+			if strings.HasPrefix(command, "get") {
+				_, err = c.KubectlAs(t.Context(), kubeconfig, strings.Fields(command)...)
+			}
+			if err == nil || !strings.Contains(err.Error(), want) {
+				return fmt.Errorf("kubectl %s: error %q, want %q", command, fmt.Sprint(err), want)
+			}
+			return nil
+		}))
+	}
 }
 
 // registerTainted gives a node the taint, as a kubelet with registerWithTaints. It removes

@@ -43,7 +43,7 @@ func (n *Namespace) CreatePod(ctx context.Context, name, app string, at Place, c
 	if _, err := n.Client.CoreV1().Pods(n.Name).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return nil, n.explain(err, "make", "Pod", name)
 	}
-	return n.SetPodStatus(ctx, name, Running(at, true))
+	return n.SetPodStatus(ctx, name, Running(at))
 }
 
 // SetPodStatus changes a Pod's status by a merge patch, as the kubelet does.
@@ -63,20 +63,16 @@ func (n *Namespace) DeletePod(ctx context.Context, name string) error {
 	return n.explain(ignoreGone(err), "remove", "Pod", name)
 }
 
-// Running returns the status of a Pod at a place that is Running, and Ready or not.
-func Running(at Place, ready bool) corev1.PodStatus {
-	is := corev1.ConditionFalse
-	if ready {
-		is = corev1.ConditionTrue
-	}
+// Running returns the status of a Pod at a place that is Running and Ready.
+func Running(at Place) corev1.PodStatus {
 	status := corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
 		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
 		{Type: corev1.PodInitialized, Status: corev1.ConditionTrue},
-		{Type: corev1.ContainersReady, Status: is, LastTransitionTime: metav1.Now()},
-		{Type: corev1.PodReady, Status: is, LastTransitionTime: metav1.Now()},
+		{Type: corev1.ContainersReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()},
+		{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()},
 	}}
 	status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: container, Ready: ready, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+		Name: container, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
 	}}
 	for i, a := range at.Addrs {
 		if i == 0 {

@@ -24,7 +24,7 @@ func (c *Cluster) CreateProxyPod(ctx context.Context, node, name string) error {
 	if _, err := c.Client.CoreV1().Pods(Namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create the pod of kube-vmap on %s: %w", node, err)
 	}
-	status := objects.Running(objects.Place{}, true)
+	status := objects.Running(objects.Place{})
 	status.ContainerStatuses[0].Name = Container
 	_, err = c.proxies().SetPodStatus(ctx, name, status)
 	return err
