@@ -2,10 +2,7 @@ package cluster_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/netip"
-	stdsync "sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +11,6 @@ import (
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/traffic"
 	"kube-vmap/integration/daemon"
-	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -22,25 +18,16 @@ import (
 // changerName is the name of the Service that moves, and of its slice.
 const changerName = "moves"
 
-// changer changes a Service of the honest tenant all the time and measures how long the
-// node takes to follow. A change gives the Service another port and its slice another
-// endpoint. When a packet to the new port reaches the new endpoint, the proxy has
-// processed everything that was written to the API before.
+// changer changes a Service of the honest tenant and measures how long the node takes to follow. A
+// change gives the Service another port and its slice another endpoint. When a packet to the new
+// port reaches the new endpoint, the proxy has processed everything that was written to the API
+// before.
 type changer struct {
 	ns     *objects.Namespace
 	client *traffic.Client
 	pods   []*lab.Pod // two
 	at     netip.Addr
-	stop   context.CancelFunc
-	done   chan struct{}
-	err    error // once done
-
-	// turn is locked for each change. Lock it to stop changes for a while.
-	turn stdsync.Mutex
-
-	mu      stdsync.Mutex
-	moves   int // completed
-	longest time.Duration
+	moves  int
 }
 
 // changePause is the time between two changes, to leave the processors to others.
@@ -67,63 +54,41 @@ func (m *changer) port(n int) corev1.ServicePort {
 
 func (m *changer) pod(n int) *lab.Pod { return m.pods[n%len(m.pods)] }
 
-// start starts to change the Service; end must be called.
-func (m *changer) start() {
-	var ctx context.Context
-	ctx, m.stop = context.WithCancel(context.Background())
-	m.done = make(chan struct{})
-	go func() {
-		defer close(m.done)
-		if err := m.run(ctx); ctx.Err() == nil {
-			m.err = err
-		}
-	}()
-}
-
-// end ends it.
-func (m *changer) end() error {
-	m.stop()
-	<-m.done
-	return m.err
-}
-
-func (m *changer) run(ctx context.Context) error {
+// moveUntil changes the Service until done is closed, and once more after that. It returns the
+// longest time that the node took to follow.
+func (m *changer) moveUntil(ctx context.Context, done <-chan struct{}) (longest time.Duration, err error) {
 	ticker := time.NewTicker(changePause)
 	defer ticker.Stop()
-	for n := 1; ; n++ {
+	for last := false; !last; {
 		select {
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-done:
+			last = true
 		case <-ticker.C:
 		}
-		if err := m.move(ctx, n); err != nil {
-			return err
+		took, err := m.move(ctx)
+		if err != nil {
+			return longest, err
 		}
+		longest = max(longest, took)
 	}
+	return longest, nil
 }
 
-// move changes the Service and waits until packets follow.
-func (m *changer) move(ctx context.Context, n int) error {
-	m.turn.Lock()
-	defer m.turn.Unlock()
-	port := m.port(n)
+// move changes the Service and waits until packets follow. It returns how long they took.
+func (m *changer) move(ctx context.Context) (time.Duration, error) {
+	m.moves++
+	port, pod := m.port(m.moves), m.pod(m.moves)
 	_, err := m.ns.ChangeService(ctx, changerName, func(s *corev1.Service) { s.Spec.Ports = []corev1.ServicePort{port} })
 	if err != nil {
-		return err
+		return 0, err
 	}
-	slice := objects.Slice(changerName, changerName, []corev1.ServicePort{port}, "", m.pod(n).Addr(model.IPv4))
+	slice := objects.Slice(changerName, changerName, []corev1.ServicePort{port}, "", pod.Addr(model.IPv4))
 	if _, err := m.ns.UpdateSlice(ctx, slice); err != nil {
-		return err
+		return 0, err
 	}
 	start := time.Now()
-	if err := m.await(ctx, netip.AddrPortFrom(m.at, uint16(port.Port)), m.pod(n).Name); err != nil {
-		return err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.moves++
-	m.longest = max(m.longest, time.Since(start))
-	return nil
+	err = m.await(ctx, netip.AddrPortFrom(m.at, uint16(port.Port)), pod.Name)
+	return time.Since(start), err
 }
 
 // await sends requests until the named host answers.
@@ -142,33 +107,4 @@ func (m *changer) await(ctx context.Context, to netip.AddrPort, name string) err
 		case <-ticker.C:
 		}
 	}
-}
-
-// take returns the longest time since the last call.
-func (m *changer) take() (longest time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	longest, m.longest = m.longest, 0
-	return longest
-}
-
-// settle waits until the node has processed everything that was in the API before the
-// call: the change under way may have begun earlier, the next one has not.
-func (m *changer) settle(ctx context.Context) error {
-	m.mu.Lock()
-	from := m.moves
-	m.mu.Unlock()
-	return eventually.Try(ctx, func() error {
-		select {
-		case <-m.done:
-			return errors.Join(errors.New("the Service is not changed any more"), m.err)
-		default:
-		}
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.moves < from+2 {
-			return fmt.Errorf("%d changes completed, want %d", m.moves, from+2)
-		}
-		return nil
-	})
 }

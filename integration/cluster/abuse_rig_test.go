@@ -67,9 +67,7 @@ type attackRun struct {
 	crowd     *traffic.Crowd
 	answers   *maxDuration
 	before    state
-	// broken means that the proxy does not follow any more, and over that all phases are
-	// completed.
-	broken, over bool
+	over      bool // all phases are completed
 }
 
 // maxDuration is the maximum of several durations.
@@ -92,7 +90,6 @@ func (r *attackRun) begin() {
 	t := r.t
 	t.Helper()
 	r.proxy = r.Proxy(t, r.Lab.Node, "--profiling")
-	r.mover.start()
 	var err error
 	r.neighbour, err = neighbour.Start(r.Lab.Node.Host)
 	clustertest.Must(t, err)
@@ -100,7 +97,8 @@ func (r *attackRun) begin() {
 	victim := r.victim
 	victim.Answered = func(a lab.Answer) { r.answers.record(a.Took) }
 	clustertest.Must(t, r.crowd.Add(victim).Await(clustertest.Context(t)))
-	clustertest.Must(t, r.mover.settle(clustertest.Context(t)))
+	_, err = r.mover.move(clustertest.Context(t))
+	clustertest.Must(t, err)
 	r.before, err = r.state()
 	clustertest.Must(t, err)
 }
@@ -111,9 +109,6 @@ func (r *attackRun) end() {
 	t := r.t
 	if r.neighbour == nil {
 		return // begin failed
-	}
-	if err := r.mover.end(); err != nil && !r.broken {
-		t.Error(err)
 	}
 	if asked, err := r.crowd.Stop(); err != nil || asked == 0 {
 		t.Errorf("the victim, asked %d times: %v", asked, err)
@@ -152,23 +147,28 @@ func (r *attackRun) phase(method string, all []metav1.Object) bool {
 	}()
 	clustertest.Must(t, r.forgetPeak())
 	r.answers.take()
-	r.mover.take()
 	r.neighbour.Take()
 	from, err := r.proxy.Cost()
 	clustertest.Must(t, err)
 	lines, events := r.proxy.Log.Len(), r.events()
 	start := time.Now()
-	writes, written, err := r.writer.all(ctx, method, all)
+	var writes, written int
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var err error
+		if writes, written, err = r.writer.all(ctx, method, all); err != nil {
+			t.Errorf("%s: %v", method, err)
+		}
+	}()
+	follow, err := r.mover.moveUntil(ctx, done)
+	<-done
 	if err != nil {
-		t.Errorf("%s: %v", method, err)
-	}
-	r.broken = true
-	if err := r.mover.settle(ctx); err != nil {
 		t.Errorf("%s: the proxy did not follow within %s: %v", method, time.Since(start).Round(time.Second), err)
 		return false
 	}
 	r.neighbour.Turn()
-	took, follow, lock := time.Since(start), r.mover.take(), r.neighbour.Take()
+	took, lock := time.Since(start), r.neighbour.Take()
 	loggedLines, logged := lengths(r.proxy.Log.Lines(lines))
 	to, err := r.proxy.Cost()
 	clustertest.Must(t, err)
@@ -187,6 +187,5 @@ func (r *attackRun) phase(method string, all []metav1.Object) bool {
 		figure{"ms until a change of another Service was followed", follow.Milliseconds(), maxFollow.Milliseconds(), true},
 		figure{"ms of a transaction of another program", lock.Milliseconds(), maxLock.Milliseconds(), true},
 	)
-	r.broken = !testing.Short() && (follow > maxFollow || lock > maxLock)
-	return !r.broken
+	return testing.Short() || follow <= maxFollow && lock <= maxLock
 }

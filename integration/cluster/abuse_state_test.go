@@ -81,10 +81,8 @@ type state struct {
 	elements, objects int
 }
 
-// state returns the state between two changes.
+// state returns the state, while no Service is changed.
 func (r *attackRun) state() (s state, err error) {
-	r.mover.turn.Lock()
-	defer r.mover.turn.Unlock()
 	tables, err := truth.Read(r.Lab.Node.Host)
 	if err != nil {
 		return s, err
