@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"net/netip"
+	"syscall"
 	"testing"
 	"time"
 
@@ -56,21 +57,19 @@ func TestUDPFlowsReturnToTheirServiceAfterRepair(t *testing.T) {
 	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"}
 	writeCluster(f, l)
 	f.Put("web", s)
-	startAndSettle(t, w, l, f, daemon.PodRanges, unprotected)
+	d := startAndSettle(t, w, l, f, daemon.PodRanges, unprotected)
 	for _, family := range model.Families {
 		flow, err := l.Outside.Flow(model.UDP, netip.AddrPortFrom(netip.Addr{}, l.Outside.FreshPort()), s.ClusterAddrPort(family))
 		if err != nil {
 			t.Fatal(err)
 		}
 		element := nft.FamilyName(family) + " kube-vmap endpoints-0 { " + s.ClusterAddrPort(family).Addr().String() + " . udp . 80"
-		eventually.Succeeds(t, "an answer after the change and before its repair", func() error {
+		suspended(t, d, func() {
 			runNFT(t, l.Node.Host, "delete element "+element+" };"+
 				"add element "+element+" : "+l.Pods[1].Addr(family).String()+" . 8080 }")
-			a, err := flow.Ask(answer)
-			if err == nil && a.By != "pod-2" {
-				err = fmt.Errorf("%s: it is answered by %q", family, a.By)
+			if a, err := flow.Ask(answer); err != nil || a.By != "pod-2" {
+				t.Fatalf("%s: before the repair: %s, %v", family, a, err)
 			}
-			return err
 		})
 		eventually.Succeeds(t, "an answer by the endpoint", func() error {
 			a, err := flow.Ask(answer)
@@ -80,6 +79,20 @@ func TestUDPFlowsReturnToTheirServiceAfterRepair(t *testing.T) {
 			return err
 		})
 	}
+}
+
+// suspended calls fn while the process does not run.
+func suspended(t *testing.T, d *daemon.Daemon, fn func()) {
+	t.Helper()
+	if err := d.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := d.Signal(syscall.SIGCONT); err != nil {
+			t.Error(err)
+		}
+	}()
+	fn()
 }
 
 // TestUDPFlowFollowsItsService has clients that keep their source port, as DNS proxies and log
