@@ -26,9 +26,9 @@ const (
 	statusPart = "status.json"
 )
 
-// parts returns the files of the archive, with names that kubectl vmap bundle accepts, without an
-// underscore. A process that does not respond is asked only
-// once, since each request would wait for its timeout.
+// parts returns the files of the archive. Their names have no underscore, or kubectl vmap bundle
+// would leave them out. A process that does not respond is asked only once, since each request
+// would wait for its timeout.
 func parts(socket, version string) []Part {
 	var silent error
 	fromProxy := func(name, path string) Part {

@@ -18,7 +18,8 @@ type Path struct {
 	// Lost is true if messages were lost meanwhile, so that the path may have gaps.
 	Lost bool
 	// Refusal is why routing refuses the packet, if it passed prerouting and was not seen
-	// again; empty if routing was not asked, or has a route and a neighbour.
+	// again; empty if routing was not asked, or has a route and, for a translated packet that
+	// stays on a bridge, a neighbour.
 	Refusal string
 }
 

@@ -8,7 +8,7 @@ const most = 200; // shown at all
 
 export const serviceLink = (s) => `#/service/${encodeURIComponent(s.namespace)}/${encodeURIComponent(s.name)}`;
 
-// Problems are a list of them. only, if set, are the severities that count in the title.
+// Problems are a list of them, a few at first, with their numbers in the title.
 export class Problems {
   constructor() {
     this.list = h("ul", {});
