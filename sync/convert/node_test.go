@@ -11,88 +11,44 @@ import (
 )
 
 func TestNode(t *testing.T) {
-	plain := model.Node{Name: "worker-1"}
-	tests := map[string]struct {
-		change func(*corev1.Node)
-		want   func(*model.Node)
-		errs   []string
-	}{
-		"name": {change: func(*corev1.Node) {}, want: func(*model.Node) {}},
+	same := func(*model.Node) {}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}
+	wanted := func() *model.Node { return &model.Node{Name: "worker-1"} }
+	checkConversions(t, Node, node, wanted, map[string]conversionTest[model.Node]{
+		"name": {"", same, ""},
 		"zone": {
-			change: func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelTopologyZone: "zone-a"} },
-			want:   func(n *model.Node) { n.Zone = "zone-a" },
+			"metadata: {labels: {topology.kubernetes.io/zone: zone-a}}", func(n *model.Node) { n.Zone = "zone-a" }, "",
 		},
 		"invalid zone": {
-			change: func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelTopologyZone: "zone,a"} },
-			want:   func(*model.Node) {},
-			errs:   []string{"metadata.labels[topology.kubernetes.io/zone]: Invalid value"},
+			`metadata: {labels: {topology.kubernetes.io/zone: "zone,a"}}`, same,
+			"metadata.labels[topology.kubernetes.io/zone]: Invalid value",
 		},
 		"first internal address of each family": {
-			change: func(n *corev1.Node) {
-				n.Status.Addresses = []corev1.NodeAddress{
-					{Type: corev1.NodeHostName, Address: "worker-1"},
-					{Type: corev1.NodeExternalIP, Address: "198.51.100.7"},
-					{Type: corev1.NodeInternalIP, Address: "2001:db8::7"},
-					{Type: corev1.NodeInternalIP, Address: "192.0.2.7"},
-					{Type: corev1.NodeInternalIP, Address: "192.0.2.8"},
-				}
-			},
-			want: func(n *model.Node) { n.Addrs = addrPair("192.0.2.7", "2001:db8::7") },
+			`status: {addresses: [{type: Hostname, address: worker-1}, {type: ExternalIP, address: 198.51.100.7},
+			 {type: InternalIP, address: "2001:db8::7"}, {type: InternalIP, address: 192.0.2.7},
+			 {type: InternalIP, address: 192.0.2.8}]}`,
+			func(n *model.Node) { n.Addrs = [2]netip.Addr(addrs("192.0.2.7 2001:db8::7")) }, "",
 		},
 		"external address without an internal one": {
-			change: func(n *corev1.Node) {
-				n.Status.Addresses = []corev1.NodeAddress{
-					{Type: corev1.NodeExternalIP, Address: "198.51.100.7"},
-					{Type: corev1.NodeExternalIP, Address: "2001:db8::9"},
-					{Type: corev1.NodeInternalIP, Address: "192.0.2.7"},
-					{Type: corev1.NodeInternalIP, Address: "none"},
-				}
-			},
-			want: func(n *model.Node) { n.Addrs = addrPair("192.0.2.7", "2001:db8::9") },
-			errs: []string{"status.addresses[3].address: Invalid value"},
+			`status: {addresses: [{type: ExternalIP, address: 198.51.100.7}, {type: ExternalIP, address: "2001:db8::9"},
+			 {type: InternalIP, address: 192.0.2.7}, {type: InternalIP, address: none}]}`,
+			func(n *model.Node) { n.Addrs = [2]netip.Addr(addrs("192.0.2.7 2001:db8::9")) },
+			"status.addresses[3].address: Invalid value",
 		},
 		"first pod CIDR of each family": {
-			change: func(n *corev1.Node) {
-				n.Spec.PodCIDR = "10.244.1.0/24"
-				n.Spec.PodCIDRs = []string{"10.244.1.0/24", "10.245.1.0/24", "fd00:10:244:1::/64"}
-			},
-			want: func(n *model.Node) { n.PodCIDRs = prefixPair("10.244.1.0/24", "fd00:10:244:1::/64") },
+			`spec: {podCIDR: 10.244.1.0/24, podCIDRs: [10.244.1.0/24, 10.245.1.0/24, "fd00:10:244:1::/64"]}`,
+			func(n *model.Node) {
+				n.PodCIDRs = [...]netip.Prefix{
+					netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:10:244:1::/64"),
+				}
+			}, "",
 		},
 		"single pod CIDR": {
-			change: func(n *corev1.Node) { n.Spec.PodCIDR = "fd00:10:244:1::/64" },
-			want: func(n *model.Node) {
-				n.PodCIDRs[model.IPv6] = netip.MustParsePrefix("fd00:10:244:1::/64")
-			},
+			`spec: {podCIDR: "fd00:10:244:1::/64"}`,
+			func(n *model.Node) { n.PodCIDRs[model.IPv6] = netip.MustParsePrefix("fd00:10:244:1::/64") }, "",
 		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}
-			test.change(node)
-			want := plain
-			test.want(&want)
-			got, errs := Node(node)
-			if got == nil || *got != want {
-				t.Errorf("got %+v, want %+v", got, want)
-			}
-			check(t, "errors", test.errs, fields(errs))
-		})
-	}
-}
-
-func TestNodeWithInvalidNameIsRefused(t *testing.T) {
-	got, errs := Node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker 1"}})
-	if got != nil || len(errs) != 1 {
-		t.Errorf("got %v, errors %v", got, errs)
-	}
-}
-
-func addrPair(v4, v6 string) [len(model.Families)]netip.Addr {
-	return [...]netip.Addr{model.IPv4: netip.MustParseAddr(v4), model.IPv6: netip.MustParseAddr(v6)}
-}
-
-func prefixPair(v4, v6 string) [len(model.Families)]netip.Prefix {
-	return [...]netip.Prefix{model.IPv4: netip.MustParsePrefix(v4), model.IPv6: netip.MustParsePrefix(v6)}
+		"invalid name, which refuses the node": {"metadata: {name: worker 1}", nil, "metadata.name: Invalid value"},
+	})
 }
 
 func TestIneligible(t *testing.T) {

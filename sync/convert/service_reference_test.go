@@ -12,8 +12,8 @@ import (
 )
 
 // everything returns a Service with every field that some type of Service can have.
-func everything(change func(*corev1.Service)) *corev1.Service {
-	s := service(func(s *corev1.Service) {
+func everything() *corev1.Service {
+	return service(func(s *corev1.Service) {
 		s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
 		s.Spec.Type = corev1.ServiceTypeLoadBalancer
 		s.Spec.Ports = []corev1.ServicePort{
@@ -31,181 +31,120 @@ func everything(change func(*corev1.Service)) *corev1.Service {
 			{IP: "198.51.100.2", IPMode: ptr.To(corev1.LoadBalancerIPModeVIP)}, {IP: "2001:db8::2"},
 		}
 	})
-	change(s)
-	return s
 }
 
 // wantEverything returns the result of converting it.
-func wantEverything(change func(*model.Service)) *model.Service {
-	return wantService(func(s *model.Service) {
-		s.Ports = []model.ServicePort{
-			{Name: "http", Protocol: model.TCP, Port: 80, NodePort: 30080},
-			{Name: "dns", Protocol: model.UDP, Port: 53, NodePort: 30053},
-			{Name: "sig", Protocol: model.SCTP, Port: 53, NodePort: 30053},
-		}
-		s.ExternalIPs = addrs("198.51.100.1", "2001:db8::1")
-		s.ExternalPolicy, s.InternalPolicy = model.PolicyLocal, model.PolicyLocal
-		s.HealthCheckNodePort = 32000
-		s.LoadBalancerIPs = addrs("198.51.100.2", "2001:db8::2")
-		s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8:1::/48")}
-		s.Affinity = 3 * time.Hour
-		change(s)
-	})
+func wantEverything() *model.Service {
+	s := wantService()
+	s.Ports = []model.ServicePort{
+		{Name: "http", Protocol: model.TCP, Port: 80, NodePort: 30080},
+		{Name: "dns", Protocol: model.UDP, Port: 53, NodePort: 30053},
+		{Name: "sig", Protocol: model.SCTP, Port: 53, NodePort: 30053},
+	}
+	s.ExternalIPs = addrs("198.51.100.1 2001:db8::1")
+	s.ExternalPolicy, s.InternalPolicy = model.PolicyLocal, model.PolicyLocal
+	s.HealthCheckNodePort = 32000
+	s.LoadBalancerIPs = addrs("198.51.100.2 2001:db8::2")
+	s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8:1::/48")}
+	s.Affinity = 3 * time.Hour
+	return s
 }
 
 // TestServiceFieldsAreThoseOfKubeProxy tests each field that kube-proxy reads
 // (pkg/proxy/serviceport.go, servicechangetracker.go), and related fields that it
 // ignores.
 func TestServiceFieldsAreThoseOfKubeProxy(t *testing.T) {
-	ingress := func(i ...corev1.LoadBalancerIngress) func(*corev1.Service) {
-		return func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = i }
-	}
+	const withoutNodePorts = "ports: [{name: http, port: 80}, {name: dns, port: 53, protocol: UDP}, " +
+		"{name: sig, port: 53, protocol: SCTP}]"
 	noNodePorts := func(s *model.Service) {
 		for i := range s.Ports {
 			s.Ports[i].NodePort = 0
 		}
 	}
-	checkServices(t, map[string]serviceTest{
-		"all fields": {func(*corev1.Service) {}, same, nil},
+	clusterIP := func(s *model.Service) {
+		noNodePorts(s)
+		s.HealthCheckNodePort = 0
+	}
+	noBalancer := func(s *model.Service) { s.LoadBalancerIPs = nil }
+	noHealthCheck := func(s *model.Service) { s.HealthCheckNodePort = 0 }
+	checkConversions(t, Service, everything(), wantEverything, map[string]conversionTest[model.Service]{
+		"all fields": {"", same, ""},
 
 		"type LoadBalancer without node ports (allocateLoadBalancerNodePorts)": {
-			func(s *corev1.Service) {
-				s.Spec.AllocateLoadBalancerNodePorts = ptr.To(false)
-				for i := range s.Spec.Ports {
-					s.Spec.Ports[i].NodePort = 0
-				}
-			},
-			noNodePorts, nil,
+			"spec: {allocateLoadBalancerNodePorts: false, " + withoutNodePorts + "}", noNodePorts, "",
 		},
-		"type LoadBalancer without an address": {ingress(), func(s *model.Service) { s.LoadBalancerIPs = nil }, nil},
-		"type NodePort with a load balancer status: no health check": {
-			func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort },
-			func(s *model.Service) { s.HealthCheckNodePort = 0 }, nil,
-		},
+		"type LoadBalancer without an address":                       {"status: {loadBalancer: null}", noBalancer, ""},
+		"type NodePort with a load balancer status: no health check": {"spec: {type: NodePort}", noHealthCheck, ""},
 		"type NodePort": {
-			func(s *corev1.Service) {
-				s.Spec.Type = corev1.ServiceTypeNodePort
-				ingress()(s)
-			},
-			func(s *model.Service) { s.HealthCheckNodePort, s.LoadBalancerIPs = 0, nil }, nil,
+			"{spec: {type: NodePort}, status: {loadBalancer: null}}",
+			func(s *model.Service) { s.HealthCheckNodePort, s.LoadBalancerIPs = 0, nil }, "",
 		},
-		"type ClusterIP with external IPs": {
-			func(s *corev1.Service) {
-				s.Spec.Type = corev1.ServiceTypeClusterIP
-				for i := range s.Spec.Ports {
-					s.Spec.Ports[i].NodePort = 0
-				}
-			},
-			func(s *model.Service) {
-				noNodePorts(s)
-				s.HealthCheckNodePort = 0
-			}, nil,
-		},
+		"type ClusterIP with external IPs": {"spec: {type: ClusterIP, " + withoutNodePorts + "}", clusterIP, ""},
 		"no type means ClusterIP": {
-			func(s *corev1.Service) {
-				s.Spec.Type, s.Spec.ExternalIPs = "", nil
-				for i := range s.Spec.Ports {
-					s.Spec.Ports[i].NodePort = 0
-				}
-			},
+			"spec: {type: null, externalIPs: null, " + withoutNodePorts + "}",
 			func(s *model.Service) {
-				noNodePorts(s)
-				s.ExternalIPs, s.HealthCheckNodePort, s.ExternalPolicy = nil, 0, model.PolicyCluster
-			}, nil,
+				clusterIP(s)
+				s.ExternalIPs, s.ExternalPolicy = nil, model.PolicyCluster
+			}, "",
 		},
 		"type ClusterIP with node ports": {
-			func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP },
-			func(s *model.Service) {
-				noNodePorts(s)
-				s.HealthCheckNodePort = 0
-			},
-			[]string{"spec.ports[0].nodePort: Forbidden", "spec.ports[1].nodePort: Forbidden", "spec.ports[2].nodePort: Forbidden"},
+			"spec: {type: ClusterIP}", clusterIP,
+			"spec.ports[0].nodePort: Forbidden, spec.ports[1].nodePort: Forbidden, spec.ports[2].nodePort: Forbidden",
 		},
-		"type ExternalName, even with a ClusterIP": {
-			func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }, nil, nil,
-		},
-		"clusterIP None":  {func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }, nil, nil},
-		"clusterIP empty": {func(s *corev1.Service) { s.Spec.ClusterIP = "" }, nil, nil},
+		"type ExternalName, even with a ClusterIP": {"spec: {type: ExternalName}", nil, ""},
+		"clusterIP None":  {"spec: {clusterIP: None}", nil, ""},
+		"clusterIP empty": {`spec: {clusterIP: ""}`, nil, ""},
 		"empty label service-proxy-name": {
-			func(s *corev1.Service) { s.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": ""} }, nil, nil,
+			`metadata: {labels: {service.kubernetes.io/service-proxy-name: ""}}`, nil, "",
 		},
 
 		"ipFamilies reversed": {
-			func(s *corev1.Service) {
-				s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
-				s.Spec.ClusterIP, s.Spec.ClusterIPs = "fd00:10:96::a", []string{"fd00:10:96::a", "10.96.0.10"}
-			},
-			func(s *model.Service) { s.ClusterIPs = addrs("fd00:10:96::a", "10.96.0.10") }, nil,
+			`spec: {ipFamilies: [IPv6, IPv4], clusterIP: "fd00:10:96::a", clusterIPs: ["fd00:10:96::a", 10.96.0.10]}`,
+			func(s *model.Service) { s.ClusterIPs = addrs("fd00:10:96::a 10.96.0.10") }, "",
 		},
 		"single stack: addresses of the other family are skipped": {
-			func(s *corev1.Service) {
-				s.Spec.IPFamilies, s.Spec.ClusterIPs = s.Spec.IPFamilies[:1], s.Spec.ClusterIPs[:1]
-			},
+			"spec: {ipFamilies: [IPv4], clusterIPs: [10.96.0.10]}",
 			func(s *model.Service) {
 				s.ClusterIPs, s.ExternalIPs, s.LoadBalancerIPs = s.ClusterIPs[:1], s.ExternalIPs[:1], s.LoadBalancerIPs[:1]
 			},
-			[]string{"spec.externalIPs[1]: Invalid value", "status.loadBalancer.ingress[1].ip: Invalid value"},
+			"spec.externalIPs[1]: Invalid value, status.loadBalancer.ingress[1].ip: Invalid value",
 		},
 		"externalIPs with leading zeros": {
-			func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"198.051.100.001", "none", "2001:DB8:0::1"} },
-			same,
-			[]string{"spec.externalIPs[1]: Invalid value"},
+			`spec: {externalIPs: ["198.051.100.001", none, "2001:DB8:0::1"]}`, same, "spec.externalIPs[1]: Invalid value",
 		},
 		"ingress in the mode Proxy": {
-			ingress(
-				corev1.LoadBalancerIngress{IP: "198.51.100.2", IPMode: ptr.To(corev1.LoadBalancerIPModeProxy)},
-				corev1.LoadBalancerIngress{IP: "2001:db8::2", IPMode: ptr.To(corev1.LoadBalancerIPModeProxy)},
-			),
-			func(s *model.Service) { s.LoadBalancerIPs = nil }, nil,
+			`status: {loadBalancer: {ingress: [{ip: 198.51.100.2, ipMode: Proxy}, {ip: "2001:db8::2", ipMode: Proxy}]}}`,
+			noBalancer, "",
 		},
 		"ingress with hostname and ports, which are ignored": {
-			ingress(
-				corev1.LoadBalancerIngress{Hostname: "lb.example.com"},
-				corev1.LoadBalancerIngress{IP: "198.51.100.2", Ports: []corev1.PortStatus{{Port: 81}}},
-				corev1.LoadBalancerIngress{IP: "2001:db8::2", Hostname: "lb.example.com"},
-			),
-			same, nil,
+			`status: {loadBalancer: {ingress: [{hostname: lb.example.com}, {ip: 198.51.100.2, ports: [{port: 81}]},
+			 {ip: "2001:db8::2", hostname: lb.example.com}]}}`, same, "",
 		},
 		"loadBalancerSourceRanges, not the annotation": {
-			func(s *corev1.Service) {
-				s.Spec.LoadBalancerSourceRanges = []string{" 203.0.113.7/24\n", "2001:db8:1:0::9/48"}
-				s.Annotations = map[string]string{corev1.AnnotationLoadBalancerSourceRangesKey: "192.0.2.0/24"}
-			},
-			same, nil,
+			`{spec: {loadBalancerSourceRanges: [" 203.0.113.7/24\n", "2001:db8:1:0::9/48"]},
+			 metadata: {annotations: {service.beta.kubernetes.io/load-balancer-source-ranges: 192.0.2.0/24}}}`, same, "",
 		},
 		"externalTrafficPolicy Cluster needs no health checks": {
-			func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster },
-			func(s *model.Service) { s.ExternalPolicy, s.HealthCheckNodePort = model.PolicyCluster, 0 }, nil,
+			"spec: {externalTrafficPolicy: Cluster}",
+			func(s *model.Service) { s.ExternalPolicy, s.HealthCheckNodePort = model.PolicyCluster, 0 }, "",
 		},
-		"healthCheckNodePort 0": {
-			func(s *corev1.Service) { s.Spec.HealthCheckNodePort = 0 },
-			func(s *model.Service) { s.HealthCheckNodePort = 0 }, nil,
-		},
+		"healthCheckNodePort 0": {"spec: {healthCheckNodePort: 0}", noHealthCheck, ""},
 		"no internalTrafficPolicy": {
-			func(s *corev1.Service) { s.Spec.InternalTrafficPolicy = nil },
-			func(s *model.Service) { s.InternalPolicy = model.PolicyCluster }, nil,
+			"spec: {internalTrafficPolicy: null}", func(s *model.Service) { s.InternalPolicy = model.PolicyCluster }, "",
 		},
 		"sessionAffinity None ignores the timeout": {
-			func(s *corev1.Service) {
-				s.Spec.SessionAffinity = corev1.ServiceAffinityNone
-				s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To(int32(0))}}
-			},
-			func(s *model.Service) { s.Affinity = 0 }, nil,
+			"spec: {sessionAffinity: None, sessionAffinityConfig: {clientIP: {timeoutSeconds: 0}}}",
+			func(s *model.Service) { s.Affinity = 0 }, "",
 		},
 		"affinity timeout of a second": {
-			func(s *corev1.Service) {
-				s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To(int32(1))}}
-			},
-			func(s *model.Service) { s.Affinity = time.Second }, nil,
+			"spec: {sessionAffinityConfig: {clientIP: {timeoutSeconds: 1}}}",
+			func(s *model.Service) { s.Affinity = time.Second }, "",
 		},
 		"fields of other programs": {
-			func(s *corev1.Service) {
-				s.Spec.PublishNotReadyAddresses = true
-				s.Spec.LoadBalancerClass = ptr.To("example.com/lb")
-				s.Spec.LoadBalancerIP = "198.51.100.99"
-				s.Spec.Ports[0].AppProtocol = ptr.To("h2c")
-			},
-			same, nil,
+			"spec: {publishNotReadyAddresses: true, loadBalancerClass: example.com/lb, loadBalancerIP: 198.51.100.99, " +
+				"ports: [{name: http, port: 80, nodePort: 30080, appProtocol: h2c}, " +
+				"{name: dns, port: 53, nodePort: 30053, protocol: UDP}, " +
+				"{name: sig, port: 53, nodePort: 30053, protocol: SCTP}]}", same, "",
 		},
-	}, everything, wantEverything)
+	})
 }

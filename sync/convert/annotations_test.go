@@ -1,0 +1,101 @@
+package convert
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"kube-vmap/model"
+)
+
+// checkAnnotation checks that there is one error, of an annotation and with a text, or none.
+func checkAnnotation(t *testing.T, value string, errs field.ErrorList, name, text string) {
+	t.Helper()
+	if text == "" && len(errs) > 0 || text != "" && (len(errs) != 1 ||
+		errs[0].Field != "metadata.annotations["+name+"]" || !strings.Contains(errs[0].Error(), text) ||
+		len(errs[0].Error()) > 1000) {
+		t.Errorf("%.100q: errors %v, want %q", value, errs, text)
+	}
+}
+
+func TestAnnotationsOfService(t *testing.T) {
+	const scheduler, checks = "kube-vmap.io/scheduler", "kube-vmap.io/passive-health-checks"
+	for _, test := range []struct {
+		name, value string
+		scheduler   model.Scheduler
+		checks      model.PassiveChecks
+		err         string
+	}{
+		{"example.com/other", "rr", 0, 0, ""},
+		{scheduler, "", model.SchedulerDefault, 0, ""},
+		{scheduler, "random", model.SchedulerRandom, 0, ""},
+		{scheduler, "rr", model.SchedulerRoundRobin, 0, ""},
+		{scheduler, "wrr", model.SchedulerRoundRobin, 0, ""},
+		{scheduler, "sh", model.SchedulerSourceHash, 0, ""},
+		{scheduler, "mh", model.SchedulerMaglev, 0, ""},
+		{scheduler, "lc", model.SchedulerLeastConnections, 0, ""},
+		{scheduler, "wlc", model.SchedulerLeastConnections, 0, ""},
+		{scheduler, "lblc", model.SchedulerRandom, 0, "count connections"},
+		{scheduler, "sed", model.SchedulerLeastConnections, 0, ""},
+		{scheduler, "nq", model.SchedulerLeastConnections, 0, ""},
+		{scheduler, "fo", model.SchedulerRandom, 0, "every client"},
+		{scheduler, "RR", model.SchedulerDefault, 0, "no such scheduler"},
+		{scheduler, "rr ", model.SchedulerDefault, 0, "no such scheduler"},
+		{checks, "", 0, model.PassiveChecksDefault, ""},
+		{checks, "off", 0, model.PassiveChecksOff, ""},
+		{checks, "report", 0, model.PassiveChecksReport, ""},
+		{checks, "avoid", 0, model.PassiveChecksAvoid, ""},
+		{checks, "Avoid", 0, model.PassiveChecksDefault, "Avoid"},
+		{checks, "default", 0, model.PassiveChecksDefault, "default"},
+	} {
+		got, errs := Service(service(func(s *corev1.Service) { s.Annotations = map[string]string{test.name: test.value} }))
+		want := wantService()
+		want.Scheduler, want.PassiveChecks = test.scheduler, test.checks
+		check(t, test.value, want, got)
+		checkAnnotation(t, test.value, errs, test.name, test.err)
+	}
+	for _, s := range []model.Scheduler{model.SchedulerRandom, model.SchedulerRoundRobin, model.SchedulerSourceHash, model.SchedulerMaglev, model.SchedulerLeastConnections} {
+		if got, err := ParseScheduler(s.String()); got != s || err != nil {
+			t.Errorf("%s: got %s, %v", s, got, err)
+		}
+	}
+}
+
+func TestWeightOfSlice(t *testing.T) {
+	const ours, cilium = "kube-vmap.io/weight", "service.cilium.io/weight"
+	for _, test := range []struct {
+		annotations map[string]string
+		weight      uint16
+		drained     bool
+		err         string // the annotation with a bad value
+	}{
+		{nil, 0, false, ""},
+		{map[string]string{ours: "7"}, 7, false, ""},
+		{map[string]string{ours: "65535"}, 65535, false, ""},
+		{map[string]string{ours: "0"}, 0, true, ""},
+		{map[string]string{cilium: "3"}, 3, false, ""},
+		{map[string]string{cilium: "0"}, 0, true, ""},
+		{map[string]string{ours: "7", cilium: "3"}, 7, false, ""},
+		{map[string]string{ours: "65536"}, 0, false, ours},
+		{map[string]string{ours: "-1"}, 0, false, ours},
+		{map[string]string{cilium: "1 "}, 0, false, cilium},
+		{map[string]string{ours: "many", cilium: "0"}, 0, false, ours},
+		{map[string]string{ours: strings.Repeat("\"\n", 1000)}, 0, false, ours},
+	} {
+		for _, f := range model.Families {
+			got, errs := Slice(slice(func(s *discoveryv1.EndpointSlice) {
+				s.Annotations = test.annotations
+				if f == model.IPv6 {
+					s.AddressType, s.Endpoints[0].Addresses[0] = discoveryv1.AddressTypeIPv6, "fd00::5"
+				}
+			}))
+			if got == nil || got.Weight != test.weight || got.Drained != test.drained {
+				t.Errorf("%s, %.100v: got %+v", f, test.annotations, got)
+			}
+			checkAnnotation(t, test.annotations[test.err], errs, test.err, test.err)
+		}
+	}
+}
