@@ -1,126 +1,74 @@
 package looptest
 
 import (
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing/synctest"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
-	"kube-vmap/sync"
 )
 
 // command is a command of a script.
 type command struct {
 	args int // minimum
-	run  func(*script, []string) error
+	run  func(*script, []string)
 }
 
 // commands are explained in the package's comment.
 var commands = map[string]command{
-	"service": {2, set(parseService)},
-	"slice":   {3, set(parseSlice)},
-	"node":    {0, set(parseNode)},
-	"cidrs":   {0, set(parseCIDRs)},
-	"delete":  {2, set(parseDelete)},
-	"burst":   {0, func(s *script, _ []string) error { return s.sendBurst() }},
+	"service": {2, (*script).setService},
+	"slice":   {3, (*script).setSlice},
+	"node":    {0, (*script).setNode},
+	"cidrs":   {0, (*script).setCIDRs},
+	"delete":  {2, (*script).delete},
+	"burst":   {0, func(s *script, _ []string) { s.sendBurst() }},
 
-	"start": {0, func(s *script, _ []string) error { s.start(); return nil }},
-	"stop":  {0, func(s *script, _ []string) error { return s.stop() }},
-	"ready": {1, (*script).ready},
-	"wait":  {1, (*script).pass},
+	"start": {0, func(s *script, _ []string) { s.start() }},
+	"stop":  {0, func(s *script, _ []string) { s.require(s.stop()) }},
+	"ready": {1, func(s *script, args []string) { s.expect(args[0], s.snapshot().Ready) }},
+	"wait":  {1, func(s *script, args []string) { s.wait(s.duration(args[0])) }},
 
-	"hold":    {0, (*script).hold},
+	"hold":    {0, func(s *script, _ []string) { s.meter.hold() }},
 	"release": {0, (*script).release},
 	"refuse":  {2, (*script).refuse},
-	"accept":  {1, (*script).accept},
+	"accept":  {1, func(s *script, args []string) { s.faulty.Refuse(namespace+"/"+args[0], 0, 0) }},
 	"faults":  {1, (*script).faults},
-	"clear":   {0, func(s *script, _ []string) error { s.faulty.ClearFaults(); return nil }},
-	"damage":  {2, (*script).damage},
-	"disturb": {0, func(s *script, _ []string) error { s.meter.disturb(); return nil }},
+	"clear":   {0, func(s *script, _ []string) { s.faulty.ClearFaults() }},
+	"damage":  {2, func(s *script, args []string) { s.require(s.damage(args[0], args[1])) }},
+	"disturb": {0, func(s *script, _ []string) { s.meter.foreign.Add(1) }},
 
 	"installed": {1, (*script).installed},
-	"snapshot":  {1, (*script).snapshot},
+	"snapshot":  {1, func(s *script, args []string) { s.compare(args[0], describeSnapshot(s.snapshot())) }},
 	"correct":   {1, (*script).correct},
-	"batches":   {1, func(s *script, args []string) error { return expectNumber(args[0], s.meter.take(&s.meter.batches)) }},
-	"reads":     {1, func(s *script, args []string) error { return expectNumber(args[0], s.meter.take(&s.meter.reads)) }},
-	"logged":    {2, (*script).countLines},
+	"batches":   {1, func(s *script, args []string) { s.expectNumber(args[0], int(s.meter.batches.Swap(0))) }},
+	"reads":     {1, func(s *script, args []string) { s.expectNumber(args[0], int(s.meter.reads.Swap(0))) }},
+	"logged": {2, func(s *script, args []string) {
+		s.expectNumber(args[0], strings.Count(s.log.String(), strings.Join(args[1:], " ")))
+	}},
 }
 
-// set returns a command that changes an object.
-func set(parse func([]string) (sync.Event, error)) func(*script, []string) error {
-	return func(s *script, args []string) error {
-		e, err := parse(args)
-		if err == nil {
-			s.set(e)
-		}
-		return err
-	}
-}
-
-func (s *script) ready(args []string) error {
-	if s.loop == nil {
-		return errNoLoop
-	}
-	got := "no"
-	select {
-	case <-s.loop.Ready():
-		got = "yes"
-	default:
-	}
-	return expect(args[0], got)
-}
-
-func (s *script) pass(args []string) error {
-	d, err := time.ParseDuration(args[0])
-	if err == nil {
-		s.wait(d)
-	}
-	return err
-}
-
-func (s *script) hold([]string) error {
-	if !s.meter.hold() {
-		return errors.New("batches are held already")
-	}
-	return nil
-}
-
-func (s *script) release([]string) error {
-	if !s.meter.release() {
-		return errors.New("no batches are held")
-	}
+func (s *script) release([]string) {
+	s.meter.release()
 	synctest.Wait()
-	return nil
 }
 
-func (s *script) refuse(args []string) error {
+func (s *script) refuse(args []string) {
 	times := 0
 	if len(args) > 2 {
-		var err error
-		if times, err = strconv.Atoi(args[2]); err != nil {
-			return err
+		times = s.number(args[2])
+	}
+	errno := syscall.Errno(1)
+	for ; unix.ErrnoName(errno) != args[1]; errno++ {
+		if errno == 200 {
+			s.fail("unknown errno %q", args[1])
 		}
 	}
-	for errno := syscall.Errno(1); errno < 200; errno++ {
-		if unix.ErrnoName(errno) == args[1] {
-			s.faulty.Refuse(namespace+"/"+args[0], errno, times)
-			return nil
-		}
-	}
-	return fmt.Errorf("unknown errno %q", args[1])
-}
-
-func (s *script) accept(args []string) error {
-	s.faulty.Refuse(namespace+"/"+args[0], 0, 0)
-	return nil
+	s.faulty.Refuse(namespace+"/"+args[0], errno, times)
 }
 
 // faultNames are the names of faults.
@@ -129,107 +77,73 @@ var faultNames = map[string]kerneltest.Fault{
 	"no-answer": kerneltest.FaultNoAnswer, "read": kerneltest.FaultRead,
 }
 
-func (s *script) faults(args []string) error {
+func (s *script) faults(args []string) {
 	fault, known := faultNames[args[0]]
 	if !known {
-		return fmt.Errorf("unknown fault %q", args[0])
+		s.fail("unknown fault")
 	}
 	n := 1
 	if len(args) > 1 {
-		var err error
-		if n, err = strconv.Atoi(args[1]); err != nil {
-			return err
-		}
+		n = s.number(args[1])
 	}
 	s.faulty.Fail(fault, n)
-	return nil
 }
 
 // damage changes our tables as another program might.
-func (s *script) damage(args []string) error {
+func (r *rig) damage(how, what string) error {
 	var b nft.Batch
-	switch args[0] {
+	switch how {
 	case "delete":
 		for _, f := range model.Families {
 			b = append(b, nft.DeleteTable{Family: f})
 		}
 	case "flush":
-		b = nft.Batch{nft.FlushChain{Family: model.IPv4, Name: args[1]}}
+		b = nft.Batch{nft.FlushChain{Family: model.IPv4, Name: what}}
 	case "empty":
-		have, err := s.kernel.Read()
-		if err != nil {
+		have, err := r.kernel.Read()
+		if err != nil || have[model.IPv4] == nil { // deleted before
 			return err
 		}
-		id, known := nft.SetNamed(model.IPv4, args[1])
+		id, known := nft.SetNamed(model.IPv4, what)
 		if !known {
-			return fmt.Errorf("unknown set %q", args[1])
+			return fmt.Errorf("unknown set %q", what)
 		}
-		if have[model.IPv4] == nil {
-			return nil // deleted before
-		}
-		b = nft.Batch{nft.DeleteElements{Set: id, Elements: have[model.IPv4].Sets[args[1]].Elements}}
+		b = nft.Batch{nft.DeleteElements{Set: id, Elements: have[model.IPv4].Sets[what].Elements}}
 	default:
-		return fmt.Errorf("unknown damage %q", args[0])
+		return fmt.Errorf("unknown damage %q", how)
 	}
-	_, err := s.kernel.Apply(b)
-	s.meter.disturb()
+	_, err := r.kernel.Apply(b)
+	r.meter.foreign.Add(1)
 	return err
 }
 
-func (s *script) installed(args []string) error {
+func (s *script) installed(args []string) {
 	have, err := s.kernel.Read()
-	if err != nil {
-		return err
-	}
-	return s.compare(args[0], describeTables(have))
+	s.require(err)
+	s.compare(args[0], describeTables(have))
 }
 
-func (s *script) correct(args []string) error {
-	diff, err := s.rig.diff()
-	if err != nil {
-		return err
+func (s *script) correct(args []string) {
+	diff, err := s.diff()
+	s.require(err)
+	if (args[0] == "yes") != (diff == "") {
+		s.fail("-want +got\n%s", diff)
 	}
-	got := "yes"
-	if diff != "" {
-		got = "no"
-	}
-	if err := expect(args[0], got); err != nil {
-		return fmt.Errorf("%w; -want +got\n%s", err, diff)
-	}
-	return nil
-}
-
-// countLines counts lines of the log.
-func (s *script) countLines(args []string) error {
-	text, n := strings.Join(args[1:], " "), 0
-	for line := range strings.Lines(s.log.String()) {
-		if strings.Contains(line, text) {
-			n++
-		}
-	}
-	return expectNumber(args[0], n)
 }
 
 // expectNumber compares with a number N, or with a range N-M.
-func expectNumber(want string, got int) error {
+func (s *script) expectNumber(want string, got int) {
 	least, most, isRange := strings.Cut(want, "-")
 	if !isRange {
-		return expect(want, strconv.Itoa(got))
+		most = least
 	}
-	from, err := strconv.Atoi(least)
-	to, err2 := strconv.Atoi(most)
-	if err := errors.Join(err, err2); err != nil {
-		return err
+	if got < s.number(least) || got > s.number(most) {
+		s.fail("it is %d", got)
 	}
-	if got < from || got > to {
-		return fmt.Errorf("it is %d", got)
-	}
-	return nil
 }
 
-func expect(want, got string) error {
-	if want != got {
-		return fmt.Errorf("it is %s", got)
+func (s *script) expect(want string, got bool) {
+	if (want == "yes") != got {
+		s.fail("it is %t", got)
 	}
-	return nil
 }

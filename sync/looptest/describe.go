@@ -14,22 +14,18 @@ import (
 // describeTables returns a line for each address and port, with the chain and the
 // endpoints in the order of their slots, then one for each ServiceCIDR.
 func describeTables(t nft.Tables) string {
-	var out strings.Builder
-	for _, f := range model.Families {
-		if t[f] != nil {
-			describeFrontends(&out, f, t[f], false)
-		}
-	}
+	var frontends, cidrs strings.Builder
 	for _, f := range model.Families {
 		if t[f] == nil {
 			continue
 		}
+		describeFrontends(&frontends, f, t[f], false)
 		id := nft.SetID{Family: f, Kind: nft.SetServiceCIDRs}
 		for _, e := range t[f].Sets[id.Name()].Elements {
-			fmt.Fprintf(&out, "%s %s/%d\n", id.Name(), e.Key.Addr, e.Key.Bits)
+			fmt.Fprintf(&cidrs, "%s %s/%d\n", id.Name(), e.Key.Addr, e.Key.Bits)
 		}
 	}
-	return out.String()
+	return frontends.String() + cidrs.String()
 }
 
 // describeFrontends writes a line for each address and port. Endpoints are in the order of

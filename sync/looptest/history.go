@@ -21,26 +21,19 @@ import (
 	"kube-vmap/sync/convert/converttest"
 )
 
-// HistoryOptions are the options of History.
-type HistoryOptions struct {
-	// Data decides what happens: the configuration, the API objects, when they are sent.
-	Data []byte
-	// Events is how many objects change, at most.
-	Events int
-	// Faults are the shares of calls to the kernel that fail. If Faults.Refused is not zero,
-	// the kernel also refuses some Services for a while, and other programs change our
-	// tables.
-	Faults kerneltest.FaultRates
-}
-
-// History gives a loop a history of valid and invalid API objects. It checks that every part of
-// an object is used or reported, that the kernel holds what it should, also when all objects are
-// deleted, and that another loop then changes nothing. Without faults, nothing is refused.
-func History(t *testing.T, k sync.Kernel, o HistoryOptions) {
+// History gives a loop a history of valid and invalid API objects. The data decides what happens:
+// the configuration, the objects, of which so many change at most, and when they are sent. The
+// faults are the shares of calls to the kernel that fail. If faults.Refused is not zero, the kernel
+// also refuses some Services for a while, and other programs change our tables.
+//
+// History checks that every part of an object is used or reported, that the kernel holds what it
+// should, also when all objects are deleted, and that another loop then changes nothing. Without
+// faults, nothing is refused.
+func History(t *testing.T, data []byte, events int, faults kerneltest.FaultRates) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		d := converttest.NewDraw(o.Data)
-		h := &history{newRig(k, o.Faults, 1), t, d, o.Faults.Refused > 0, map[string][]netip.Prefix{}}
+		d := converttest.NewDraw(data)
+		h := &history{newRig(kerneltest.New(), faults, 1), t, d, faults.Refused > 0, map[string][]netip.Prefix{}}
 		h.drawConfig()
 		h.start()
 		defer func() {
@@ -49,7 +42,7 @@ func History(t *testing.T, k sync.Kernel, o HistoryOptions) {
 				t.Logf("the end of the log:\n%s", h.logTail(50))
 			}
 		}()
-		for i := 0; i < o.Events && !d.IsEmpty(); i++ {
+		for i := 0; i < events && !d.IsEmpty(); i++ {
 			h.step()
 		}
 		h.faulty.ClearFaults()
@@ -106,10 +99,12 @@ func (h *history) step() {
 		h.faulty.Refuse(namespace+"/"+name+":"+port, errno, d.N(2))
 	}
 	if h.hostile && d.Odd(20) {
-		h.damage()
+		how := strings.Fields(converttest.One(d, "delete tables", "flush nat-prerouting", "flush lb-1", "empty services",
+			"empty endpoints-0", "empty hairpin"))
+		_ = h.damage(how[0], how[1]) // if they exist
 	}
 	if !d.Odd(3) {
-		h.send()
+		h.sendBurst()
 		if err := h.checkSnapshot(); err != nil && !h.hostile {
 			h.Fatal(err)
 		}
@@ -125,30 +120,17 @@ func (h *history) step() {
 	}
 }
 
-func (h *history) send() {
-	if err := h.sendBurst(); err != nil {
-		h.Fatal(err)
-	}
-}
-
-// damage changes our tables as another program might, if they exist.
-func (h *history) damage() {
-	what := converttest.One(h.draw, "delete tables", "flush nat-prerouting", "flush lb-1", "empty services",
-		"empty endpoints-0", "empty hairpin")
-	_ = (&script{rig: h.rig}).damage(strings.Fields(what))
-}
-
 func (h *history) restart() {
 	if err := h.stop(); err != nil {
 		h.Fatal(err)
 	}
 	h.start()
-	h.send()
+	h.sendBurst()
 }
 
 // settle waits until everything is committed, also what failed or waits, and checks the kernel.
 func (h *history) settle() {
-	h.send()
+	h.sendBurst()
 	h.wait(2 * time.Minute)
 	if err := errors.Join(h.check(), h.checkSnapshot()); err != nil {
 		h.Fatal(err)
@@ -158,10 +140,10 @@ func (h *history) settle() {
 // settleTwice also checks that another loop changes nothing.
 func (h *history) settleTwice() {
 	h.settle()
-	h.meter.take(&h.meter.batches)
+	h.meter.batches.Store(0)
 	h.restart()
 	h.settle()
-	if n := h.meter.take(&h.meter.batches); n != 0 {
+	if n := h.meter.batches.Load(); n != 0 {
 		h.Errorf("a loop that found everything in order applied %d batches", n)
 	}
 }

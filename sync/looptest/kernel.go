@@ -1,27 +1,23 @@
 package looptest
 
 import (
-	stdsync "sync"
+	"sync/atomic"
 
 	"kube-vmap/nft"
 	"kube-vmap/sync"
 )
 
-// Loop and test take turns under synctest. The race detector does not know that, hence the locks.
-
 // kernelMeter counts reads, batches and foreign changes, and can make batches wait.
 type kernelMeter struct {
-	kernel sync.Kernel
-
-	mu             stdsync.Mutex
-	reads, batches int
-	foreign        uint32
-	gate           chan struct{} // batches wait for it, unless it is nil
+	kernel         sync.Kernel
+	reads, batches atomic.Int64 // batches that were accepted
+	foreign        atomic.Uint32
+	gate           chan struct{} // has room for one token, with which batches wait
 }
 
 // Read counts and reads.
 func (m *kernelMeter) Read() (nft.Tables, error) {
-	m.count(&m.reads)
+	m.reads.Add(1)
 	return m.kernel.Read()
 }
 
@@ -31,69 +27,27 @@ func (m *kernelMeter) ReadOnce() (nft.Tables, bool, error) {
 	return have, true, err
 }
 
-// Apply applies, and counts batches that were accepted.
+// Apply applies and counts.
 func (m *kernelMeter) Apply(b nft.Batch) (nft.Applied, error) {
-	m.mu.Lock()
-	gate := m.gate
-	m.mu.Unlock()
-	if gate != nil {
-		<-gate
-	}
+	m.hold()
+	defer m.release()
 	a, err := m.kernel.Apply(b)
 	if err == nil {
-		m.count(&m.batches)
+		m.batches.Add(1)
 	}
 	return a, err
 }
 
 // ForeignChanges returns the number of foreign changes.
-func (m *kernelMeter) ForeignChanges() (uint32, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.foreign, nil
-}
+func (m *kernelMeter) ForeignChanges() (uint32, error) { return m.foreign.Load(), nil }
 
-// disturb adds a foreign change.
-func (m *kernelMeter) disturb() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.foreign++
-}
+// hold makes batches wait.
+func (m *kernelMeter) hold() { m.gate <- struct{}{} }
 
-func (m *kernelMeter) count(n *int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	*n++
-}
-
-// take returns a count and resets it.
-func (m *kernelMeter) take(n *int) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	counted := *n
-	*n = 0
-	return counted
-}
-
-// hold makes batches wait, and reports false if they already do.
-func (m *kernelMeter) hold() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.gate != nil {
-		return false
+// release lets batches through.
+func (m *kernelMeter) release() {
+	select {
+	case <-m.gate:
+	default:
 	}
-	m.gate = make(chan struct{})
-	return true
-}
-
-// release lets batches through, and reports false if none were held.
-func (m *kernelMeter) release() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.gate == nil {
-		return false
-	}
-	close(m.gate)
-	m.gate = nil
-	return true
 }

@@ -1,7 +1,6 @@
 package looptest
 
 import (
-	"fmt"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -23,130 +22,104 @@ func sliceName(name string) model.EndpointSliceName {
 	return model.EndpointSliceName{Namespace: namespace, Name: name}
 }
 
-// parseService parses the arguments of the command service.
-func parseService(args []string) (sync.Event, error) {
-	s := model.Service{Name: serviceName(args[0])}
+// setService is the command service.
+func (s *script) setService(args []string) {
+	v := model.Service{Name: serviceName(args[0])}
 	for _, word := range args[1:] {
-		if addr, err := netip.ParseAddr(word); err == nil {
-			s.ClusterIPs = append(s.ClusterIPs, addr)
-			continue
+		name, value, _ := strings.Cut(word, "=")
+		switch {
+		case name == "local":
+			v.InternalPolicy = model.PolicyLocal
+		case name == "age":
+			v.Created = -int64(s.number(value))
+		case name == "external":
+			v.ExternalIPs = append(v.ExternalIPs, netip.MustParseAddr(value))
+		case name == "affinity":
+			v.Affinity = s.duration(value)
+		case name == "scheduler":
+			scheduler, err := convert.ParseScheduler(value)
+			s.require(err)
+			v.Scheduler = scheduler
+		case strings.Contains(word, "/"):
+			p := s.port(word)
+			v.Ports = append(v.Ports, model.ServicePort{Name: p.Name, Protocol: p.Protocol, Port: p.Port})
+		default:
+			v.ClusterIPs = append(v.ClusterIPs, netip.MustParseAddr(word))
 		}
-		if age, ok := strings.CutPrefix(word, "age="); ok {
-			n, err := strconv.ParseInt(age, 10, 64)
-			if err != nil {
-				return nil, err
-			}
-			s.Created = -n
-			continue
-		}
-		if known, err := parseOption(&s, word); err != nil {
-			return nil, err
-		} else if known {
-			continue
-		}
-		name, number, protocol, err := parsePort(word)
-		if err != nil {
-			return nil, err
-		}
-		s.Ports = append(s.Ports, model.ServicePort{Name: name, Protocol: protocol, Port: number})
 	}
-	return sync.SetService{Service: s}, nil
+	s.set(sync.SetService{Service: v})
 }
 
-// parseOption parses an argument of the command service that is neither an address of the
-// cluster nor a port. It reports false if it is none.
-func parseOption(s *model.Service, word string) (known bool, err error) {
-	name, value, _ := strings.Cut(word, "=")
-	switch name {
-	case "local":
-		s.InternalPolicy = model.PolicyLocal
-	case "external":
-		var addr netip.Addr
-		addr, err = netip.ParseAddr(value)
-		s.ExternalIPs = append(s.ExternalIPs, addr)
-	case "affinity":
-		s.Affinity, err = time.ParseDuration(value)
-	case "scheduler":
-		s.Scheduler, err = convert.ParseScheduler(value)
-	default:
-		return false, nil
-	}
-	return true, err
-}
-
-// parseSlice parses the arguments of the command slice.
-func parseSlice(args []string) (sync.Event, error) {
-	s := model.EndpointSlice{Name: sliceName(args[0]), Service: serviceName(args[1])}
+// setSlice is the command slice.
+func (s *script) setSlice(args []string) {
+	v := model.EndpointSlice{Name: sliceName(args[0]), Service: serviceName(args[1])}
 	for _, word := range args[2:] {
 		if weight, ok := strings.CutPrefix(word, "weight="); ok {
-			n, err := strconv.ParseUint(weight, 10, 16)
-			if err != nil {
-				return nil, err
-			}
-			s.Weight, s.Drained = uint16(n), n == 0
-			continue
+			v.Weight = uint16(s.number(weight))
+			v.Drained = v.Weight == 0
+		} else if strings.Contains(word, "/") {
+			v.Ports = append(v.Ports, s.port(word))
+		} else {
+			e := parseEndpoint(word)
+			v.Endpoints = append(v.Endpoints, e)
+			v.Family = model.FamilyOf(e.Addr)
 		}
-		if name, number, protocol, err := parsePort(word); err == nil {
-			s.Ports = append(s.Ports, model.EndpointPort{Name: name, Protocol: protocol, Port: number})
-			continue
-		}
-		e, err := parseEndpoint(word)
-		if err != nil {
-			return nil, err
-		}
-		s.Endpoints = append(s.Endpoints, e)
-		s.Family = model.FamilyOf(e.Addr)
 	}
-	return sync.SetSlice{Slice: s}, nil
+	s.set(sync.SetSlice{Slice: v})
 }
 
 // parseEndpoint parses ADDRESS[@NODE][~ZONE].
-func parseEndpoint(word string) (model.Endpoint, error) {
+func parseEndpoint(word string) model.Endpoint {
 	word, zone, _ := strings.Cut(word, "~")
 	word, node, _ := strings.Cut(word, "@")
-	addr, err := netip.ParseAddr(word)
-	return model.Endpoint{Addr: addr, Ready: true, Serving: true, Node: node, ZoneHints: model.NameSetOf(zone)}, err
+	return model.Endpoint{
+		Addr: netip.MustParseAddr(word), Ready: true, Serving: true, Node: node, ZoneHints: model.NameSetOf(zone),
+	}
 }
 
-// parsePort parses [NAME=]NUMBER/PROTOCOL.
-func parsePort(word string) (name string, number uint16, protocol model.Protocol, err error) {
-	if before, after, ok := strings.Cut(word, "="); ok {
-		name, word = before, after
+// port parses [NAME=]NUMBER/PROTOCOL.
+func (s *script) port(word string) (p model.EndpointPort) {
+	if before, after, named := strings.Cut(word, "="); named {
+		p.Name, word = before, after
 	}
-	digits, proto, _ := strings.Cut(word, "/")
-	n, err := strconv.ParseUint(digits, 10, 16)
-	if err != nil {
-		return "", 0, 0, fmt.Errorf("invalid port %q", word)
-	}
-	protocol, err = model.ParseProtocol(proto)
-	return name, uint16(n), protocol, err
+	number, name, _ := strings.Cut(word, "/")
+	protocol, err := model.ParseProtocol(name)
+	s.require(err)
+	p.Port, p.Protocol = uint16(s.number(number)), protocol
+	return p
 }
 
-// parseCIDRs parses the arguments of the command cidrs.
-func parseCIDRs(args []string) (sync.Event, error) {
+func (s *script) number(word string) int {
+	n, err := strconv.Atoi(word)
+	s.require(err)
+	return n
+}
+
+func (s *script) duration(word string) time.Duration {
+	d, err := time.ParseDuration(word)
+	s.require(err)
+	return d
+}
+
+// setCIDRs is the command cidrs.
+func (s *script) setCIDRs(args []string) {
 	var cidrs []netip.Prefix
 	for _, word := range args {
-		p, err := netip.ParsePrefix(word)
-		if err != nil {
-			return nil, err
-		}
-		cidrs = append(cidrs, p)
+		cidrs = append(cidrs, netip.MustParsePrefix(word))
 	}
-	return sync.SetServiceCIDRs{CIDRs: cidrs}, nil
+	s.set(sync.SetServiceCIDRs{CIDRs: cidrs})
 }
 
-// parseNode parses the arguments of the command node.
-func parseNode(args []string) (sync.Event, error) {
-	return sync.SetNode{Node: model.Node{Name: config.NodeName, Zone: strings.Join(args, "")}}, nil
+// setNode is the command node.
+func (s *script) setNode(args []string) {
+	s.set(sync.SetNode{Node: model.Node{Name: config.NodeName, Zone: strings.Join(args, "")}})
 }
 
-// parseDelete parses the arguments of the command delete.
-func parseDelete(args []string) (sync.Event, error) {
-	switch args[0] {
-	case "service":
-		return sync.DeleteService{Name: serviceName(args[1])}, nil
-	case "slice":
-		return sync.DeleteSlice{Name: sliceName(args[1])}, nil
+// delete is the command delete.
+func (s *script) delete(args []string) {
+	if args[0] == "slice" {
+		s.set(sync.DeleteSlice{Name: sliceName(args[1])})
+	} else {
+		s.set(sync.DeleteService{Name: serviceName(args[1])})
 	}
-	return nil, fmt.Errorf("%q cannot be deleted", args[0])
 }

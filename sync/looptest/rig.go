@@ -2,7 +2,6 @@ package looptest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -37,17 +36,15 @@ type rig struct {
 func newRig(k sync.Kernel, s kerneltest.FaultRates, seed uint64) *rig {
 	r := &rig{objects: newObjects(), config: config, kernel: kerneltest.NewFaulty(k, kerneltest.FaultRates{}, 0)}
 	r.faulty = kerneltest.NewFaulty(r.kernel, s, seed)
-	r.meter = &kernelMeter{kernel: r.faulty}
+	r.meter = &kernelMeter{kernel: r.faulty, gate: make(chan struct{}, 1)}
 	return r
 }
-
-var errNoLoop = errors.New("no loop is running")
 
 // start runs a new loop.
 func (r *rig) start() {
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
-	r.source = source{make(chan []sync.Event)}
+	r.source = make(source)
 	c := r.config
 	c.DriftReader = r.meter
 	r.loop = sync.NewLoop(c, r.source, r.meter, slog.New(slog.NewTextHandler(&r.log,
@@ -66,10 +63,10 @@ func dropTimes(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// stop ends the loop's context.
+// stop ends the loop's context, if it runs.
 func (r *rig) stop() error {
 	if r.loop == nil {
-		return errNoLoop
+		return nil
 	}
 	r.loop = nil
 	r.cancel()
@@ -77,14 +74,10 @@ func (r *rig) stop() error {
 }
 
 // sendBurst sends the changes that were not sent yet.
-func (r *rig) sendBurst() error {
-	if r.loop == nil {
-		return errNoLoop
-	}
-	r.source.bursts <- r.burst(!r.sent)
+func (r *rig) sendBurst() {
+	r.source <- r.burst(!r.sent)
 	r.sent = true
 	synctest.Wait()
-	return nil
 }
 
 // wait lets time pass.
@@ -123,7 +116,7 @@ func (r *rig) logTail(n int) string {
 }
 
 // source is a sync.Source that sends what a test gives it.
-type source struct{ bursts chan []sync.Event }
+type source chan []sync.Event
 
 // Run sends bursts.
 func (s source) Run(ctx context.Context, out chan<- []sync.Event) error {
@@ -131,12 +124,8 @@ func (s source) Run(ctx context.Context, out chan<- []sync.Event) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case events := <-s.bursts:
-			select {
-			case out <- events:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+		case events := <-s:
+			sync.Send(ctx, out, events)
 		}
 	}
 }

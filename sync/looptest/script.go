@@ -1,10 +1,11 @@
 package looptest
 
 import (
-	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -41,8 +42,8 @@ func Run(t *testing.T, o Options) {
 			kernel := o.Open(t)
 			s := &script{archive: archive, update: o.Update}
 			synctest.Test(t, func(t *testing.T) {
-				s.rig = newRig(kernel, kerneltest.FaultRates{}, 0)
-				s.run(t, file)
+				s.T, s.rig = t, newRig(kernel, kerneltest.FaultRates{}, 0)
+				s.run(file)
 			})
 			if s.updated {
 				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
@@ -55,18 +56,20 @@ func Run(t *testing.T, o Options) {
 
 // script is a running script.
 type script struct {
+	*testing.T
 	*rig
 	archive         *txtar.Archive
 	update, updated bool
+	at              string // the current line
 }
 
 // run runs the commands and stops at the first that fails.
-func (s *script) run(t *testing.T, file string) {
+func (s *script) run(file string) {
 	defer func() {
-		_ = s.meter.release()
+		s.meter.release()
 		_ = s.stop() // if it runs
-		if t.Failed() {
-			t.Logf("the end of the log:\n%s", s.logTail(50))
+		if s.Failed() {
+			s.Logf("the end of the log:\n%s", s.logTail(50))
 		}
 	}()
 	for i, line := range strings.Split(string(s.archive.Comment), "\n") {
@@ -74,42 +77,47 @@ func (s *script) run(t *testing.T, file string) {
 		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
 			continue
 		}
-		if err := s.do(words[0], words[1:]); err != nil {
-			t.Fatalf("%s:%d: %s: %v", file, i+1, strings.Join(words, " "), err)
+		s.at = fmt.Sprintf("%s:%d: %s", file, i+1, line)
+		c, known := commands[words[0]]
+		if !known || len(words) <= c.args {
+			s.fail("unknown command, or arguments are missing")
 		}
+		c.run(s, words[1:])
 	}
-	if err := s.check(); err != nil {
-		t.Error(err)
+	s.require(s.check())
+}
+
+// fail ends the test at the current line.
+func (s *script) fail(format string, args ...any) {
+	s.Helper()
+	s.Fatalf("%s: %s", s.at, fmt.Sprintf(format, args...))
+}
+
+// require ends the test at the current line if there is an error.
+func (s *script) require(err error) {
+	s.Helper()
+	if err != nil {
+		s.fail("%v", err)
 	}
 }
 
-// do runs one command.
-func (s *script) do(name string, args []string) error {
-	c, known := commands[name]
-	if !known {
-		return fmt.Errorf("unknown command %q", name)
-	}
-	if len(args) < c.args {
-		return fmt.Errorf("%d arguments are missing", c.args-len(args))
-	}
-	return c.run(s, args)
+// snapshot returns a snapshot of the loop.
+func (s *script) snapshot() sync.Snapshot {
+	v, err := s.loop.Snapshot(context.Background())
+	s.require(err)
+	return v
 }
 
 // compare compares a text with a file of the archive.
-func (s *script) compare(name, got string) error {
-	for i := range s.archive.Files {
-		f := &s.archive.Files[i]
-		if f.Name != name {
-			continue
-		}
-		if bytes.Equal(f.Data, []byte(got)) {
-			return nil
-		}
-		if s.update {
-			f.Data, s.updated = []byte(got), true
-			return nil
-		}
-		return fmt.Errorf("want\n%sgot\n%s", f.Data, got)
+func (s *script) compare(name, got string) {
+	i := slices.IndexFunc(s.archive.Files, func(f txtar.File) bool { return f.Name == name })
+	switch {
+	case i < 0:
+		s.fail("no such file")
+	case string(s.archive.Files[i].Data) == got:
+	case s.update:
+		s.archive.Files[i].Data, s.updated = []byte(got), true
+	default:
+		s.fail("want\n%sgot\n%s", s.archive.Files[i].Data, got)
 	}
-	return fmt.Errorf("no file %q", name)
 }

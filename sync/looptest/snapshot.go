@@ -12,25 +12,8 @@ import (
 	"kube-vmap/sync"
 )
 
-// loopSnapshot returns a snapshot of the loop.
-func (r *rig) loopSnapshot() (sync.Snapshot, error) {
-	if r.loop == nil {
-		return sync.Snapshot{}, errNoLoop
-	}
-	return r.loop.Snapshot(context.Background())
-}
-
-// snapshot compares a snapshot of the loop with a file.
-func (s *script) snapshot(args []string) error {
-	v, err := s.loopSnapshot()
-	if err != nil {
-		return err
-	}
-	return s.compare(args[0], describeSnapshot(&v))
-}
-
 // describeSnapshot returns a snapshot as lines.
-func describeSnapshot(v *sync.Snapshot) string {
+func describeSnapshot(v sync.Snapshot) string {
 	lines := describeInstalled(v.Installed)
 	for _, s := range v.Services {
 		endpoints := 0
@@ -70,7 +53,7 @@ func describeInstalled(all []nft.InstalledFrontend) []string {
 
 // checkSnapshot returns an error if the loop claims to know the kernel but is wrong.
 func (r *rig) checkSnapshot() error {
-	v, err := r.loopSnapshot()
+	v, err := r.loop.Snapshot(context.Background())
 	if err != nil || !v.KernelKnown {
 		return err
 	}
