@@ -25,8 +25,6 @@ type Config struct {
 	Log      *slog.Logger
 	// Shares receives the shares of pools that have changed, for [sync.Config].
 	Shares chan<- []model.PoolShares
-	// CPUTime returns the processor time of the calling thread; nil means the kernel's clock.
-	CPUTime func() time.Duration
 }
 
 // LeastConnections is a [sync.Follower] that steers new connections to the endpoints with
@@ -34,6 +32,7 @@ type Config struct {
 type LeastConnections struct {
 	Config
 	*sync.CommitQueue
+	cpuTime func() time.Duration // constant, except in tests
 
 	// The following belongs to Run's goroutine.
 	pools    pools
@@ -47,11 +46,8 @@ type LeastConnections struct {
 
 // New returns LeastConnections; it does nothing before Run.
 func New(c Config) *LeastConnections {
-	if c.CPUTime == nil {
-		c.CPUTime = sync.ThreadCPUTime
-	}
 	return &LeastConnections{
-		Config: c, CommitQueue: sync.NewCommitQueue(),
+		Config: c, CommitQueue: sync.NewCommitQueue(), cpuTime: sync.ThreadCPUTime,
 		pools: pools{}, observer: observer{tracking: c.Tracking}, period: minPeriod,
 	}
 }
@@ -69,7 +65,9 @@ func (l *LeastConnections) Run(ctx context.Context) error {
 		case <-next:
 			next = nil
 			l.applyCommits()
-			l.send(ctx, l.observe())
+			if changed := l.observe(); len(changed) > 0 {
+				sync.Send(ctx, l.Shares, changed) // waits while the loop is applying a batch
+			}
 		}
 		switch {
 		case len(l.pools) == 0:
@@ -94,7 +92,7 @@ func (l *LeastConnections) observe() []model.PoolShares {
 	// matter most, other programs use most of it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	start, before := time.Now(), l.CPUTime()
+	start, before := time.Now(), l.cpuTime()
 	counts, arrivalsKnown, err := l.observer.observe()
 	l.logOutcome(err)
 	var changes []change
@@ -106,7 +104,7 @@ func (l *LeastConnections) observe() []model.PoolShares {
 	}
 	l.observedAt = start
 	sent := l.quota.send(changes)
-	l.period = max(minPeriod, restFactor*(l.CPUTime()-before))
+	l.period = max(minPeriod, restFactor*(l.cpuTime()-before))
 	return sent
 }
 
@@ -118,12 +116,4 @@ func (l *LeastConnections) logOutcome(err error) {
 		l.Log.Info("connections counted again for least connections")
 	}
 	l.failing = err != nil
-}
-
-// send passes shares on to the loop. It waits while the loop is applying a batch.
-func (l *LeastConnections) send(ctx context.Context, changed []model.PoolShares) {
-	if len(changed) == 0 {
-		return
-	}
-	sync.Send(ctx, l.Shares, changed)
 }

@@ -2,7 +2,7 @@ package leastconn
 
 import (
 	"fmt"
-	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,8 +15,7 @@ type quotaTest struct {
 	*testing.T
 	pools
 	quota
-	f       model.Family
-	p       model.Protocol
+	way
 	flipped bool
 	counts  [2]map[endpoint]count // taken in turn
 }
@@ -24,34 +23,22 @@ type quotaTest struct {
 func everyQuota(t *testing.T, test func(*quotaTest)) {
 	for f, p := range [...]model.Protocol{model.IPv4: model.UDP, model.IPv6: model.TCP} { // the others are the same, and slow
 		t.Run(model.Families[f].String(), func(t *testing.T) {
-			test(&quotaTest{T: t, pools: pools{}, f: model.Families[f], p: p, counts: [2]map[endpoint]count{{}, {}}})
+			test(&quotaTest{T: t, pools: pools{}, way: way{model.Families[f], p}, counts: [2]map[endpoint]count{{}, {}}})
 		})
 	}
-}
-
-// addr returns address n of the pods or the Services.
-func (q *quotaTest) addr(service bool, n int) netip.Addr {
-	b := netip.MustParseAddr([...]string{"10.0.0.0", "fd00::"}[q.f]).AsSlice()
-	if service {
-		b[1] = 96
-	}
-	b[len(b)-3], b[len(b)-2], b[len(b)-1] = byte(n>>16), byte(n>>8), byte(n)
-	a, _ := netip.AddrFromSlice(b)
-	return a
 }
 
 // add adds pools of a namespace, each of so many endpoints.
 func (q *quotaTest) add(namespace string, pools, endpoints int) {
 	for range pools {
 		n := len(q.pools)
-		m := model.Match{Family: q.f, Addr: q.addr(true, n), Protocol: q.p, Port: 80}
-		f := model.Frontend{Match: m, Pool: &model.Pool{Key: m, Scheduler: model.SchedulerLeastConnections}}
-		f.Service.Namespace = namespace
+		var numbers []int
 		for i := range endpoints {
-			e := netip.AddrPortFrom(q.addr(false, n*256+i), 8080)
-			f.Pool.Cluster = append(f.Pool.Cluster, e)
-			q.counts[i%2][endpoint{q.p, e}] = count{active: 100}
+			numbers = append(numbers, n*256+i)
+			q.counts[i%2][endpoint{q.p, q.way.endpoint(n*256 + i)}] = count{active: 100}
 		}
+		f := q.frontend(n, numbers...)
+		f.Service.Namespace = namespace
 		q.pools.apply(sync.Committed{Set: []model.Frontend{f}})
 	}
 }
@@ -127,6 +114,33 @@ func TestEveryOfManyNamespacesHasItsTurn(t *testing.T) {
 		}
 		if len(turns) != 1001 {
 			q.Errorf("only %d of 1,001 namespaces had a turn", len(turns))
+		}
+	})
+}
+
+func TestWorstPoolsGoFirstUnlessOthersWaited(t *testing.T) {
+	everyQuota(t, func(q *quotaTest) {
+		const pools, fit = 100, maxSlotsAtOnce / (model.SharesPerEndpoint * 10)
+		q.add("shop", pools, 10)
+		counts, worstFirst := map[endpoint]count{}, []model.Match{}
+		for i := range pools {
+			counts[endpoint{q.p, q.way.endpoint(256 * i)}] = count{active: 100 + i}
+			worstFirst = append(worstFirst, q.frontend(pools-1-i).Match)
+		}
+		send := func() (sent []model.Match) {
+			for _, s := range q.quota.send(q.pools.steer(counts, time.Second, time.Second)) {
+				sent = append(sent, s.Key)
+			}
+			return sent
+		}
+		if sent := send(); !slices.Equal(sent, worstFirst[:fit]) {
+			q.Errorf("sent first: %v", sent)
+		}
+		for i := pools - fit; i < pools; i++ { // those that were first are worse than the others again
+			counts[endpoint{q.p, q.way.endpoint(256*i + 1)}] = count{active: 10_000}
+		}
+		if sent := send(); !slices.Equal(sent[:pools-fit], worstFirst[fit:]) {
+			q.Errorf("sent second: %v", sent)
 		}
 	})
 }

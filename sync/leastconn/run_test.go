@@ -1,4 +1,4 @@
-package leastconn_test
+package leastconn
 
 import (
 	"bytes"
@@ -16,7 +16,6 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
-	"kube-vmap/sync/leastconn"
 )
 
 // tracking is a fake of the kernel's connection tracking.
@@ -94,7 +93,7 @@ func (k *tracking) takeDumps() int {
 
 // A rig runs LeastConnections in a bubble of synctest.
 type rig struct {
-	*leastconn.LeastConnections
+	*LeastConnections
 	t *testing.T
 	way
 	kernel  *tracking
@@ -116,9 +115,10 @@ func run(t *testing.T, test func(*rig)) {
 			t.Run(f.String()+"/"+p.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := &rig{t: t, way: way{f, p}, kernel: &tracking{}, shares: make(chan []model.PoolShares, 10)}
-					r.LeastConnections = leastconn.New(leastconn.Config{
-						Tracking: r.kernel, Shares: r.shares, CPUTime: r.kernel.used, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
+					r.LeastConnections = New(Config{
+						Tracking: r.kernel, Shares: r.shares, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
 					})
+					r.cpuTime = r.kernel.used
 					go func() {
 						if err := r.Run(t.Context()); err != nil {
 							t.Errorf("Run: %v", err)
@@ -133,22 +133,25 @@ func run(t *testing.T, test func(*rig)) {
 
 var (
 	services = [...]netip.Addr{netip.MustParseAddr("10.96.0.0"), netip.MustParseAddr("fd00:10:96::")}
-	pods     = [...]netip.Addr{netip.MustParseAddr("10.244.0.0"), netip.MustParseAddr("fd00:10:244::")}
+	pods     = [...]netip.Addr{netip.MustParseAddr("10.128.0.0"), netip.MustParseAddr("fd00:10:128::")}
 )
 
-func (w way) endpoint(n int) netip.AddrPort {
-	b := pods[w.f].AsSlice()
-	b[len(b)-2], b[len(b)-1] = byte(n>>8), byte(n)
+// address returns address n of a range.
+func address(first netip.Addr, n int) netip.Addr {
+	b := first.AsSlice()
+	for i := len(b) - 1; n > 0; i-- {
+		b[i] += byte(n)
+		n >>= 8
+	}
 	a, _ := netip.AddrFromSlice(b)
-	return netip.AddrPortFrom(a, 8080)
+	return a
 }
+
+func (w way) endpoint(n int) netip.AddrPort { return netip.AddrPortFrom(address(pods[w.f], n), 8080) }
 
 // frontend returns Service number i with these endpoints.
 func (w way) frontend(i int, endpoints ...int) model.Frontend {
-	b := services[w.f].AsSlice()
-	b[len(b)-2], b[len(b)-1] = byte(i>>8), byte(i)
-	a, _ := netip.AddrFromSlice(b)
-	m := model.Match{Family: w.f, Addr: a, Protocol: w.p, Port: 80}
+	m := model.Match{Family: w.f, Addr: address(services[w.f], i), Protocol: w.p, Port: 80}
 	pool := &model.Pool{Key: m, Scheduler: model.SchedulerLeastConnections}
 	for _, n := range endpoints {
 		pool.Cluster = append(pool.Cluster, w.endpoint(n))
@@ -326,44 +329,6 @@ func TestFailureLeadsBackToWeights(t *testing.T) {
 		r.expect("when it works again", time.Second, "1: 0 8")
 		if log := r.log.String(); strings.Count(log, "interrupted") != 1 || strings.Count(log, "again") != 1 {
 			r.t.Errorf("logged\n%s", log)
-		}
-	})
-}
-
-func TestWorstPoolsGoFirstUnlessOthersWaited(t *testing.T) {
-	run(t, func(r *rig) {
-		var all []model.Frontend
-		const services, perEvent = 100, 2048 / (4 * 10)
-		for i := range services {
-			var endpoints []int
-			for e := range 10 {
-				endpoints = append(endpoints, 10*i+e)
-			}
-			all = append(all, r.frontend(i, endpoints...))
-			r.kernel.open(r.p, r.endpoint(10*i), 100+i)
-		}
-		r.commit(all...)
-		<-time.After(2 * time.Second)
-		synctest.Wait()
-		first := <-r.shares
-		if len(first) != perEvent || len(r.shares) > 0 {
-			r.t.Fatalf("%d pools in the first event, %d more events, want %d pools", len(first), len(r.shares), perEvent)
-		}
-		for i, s := range first {
-			if want := all[services-1-i].Match; s.Key != want {
-				r.t.Fatalf("number %d is %s, want %s", i, s.Key, want)
-			}
-		}
-		for i := services - perEvent; i < services; i++ { // those that were first are worse than the others again
-			r.kernel.open(r.p, r.endpoint(10*i+1), 10_000)
-		}
-		<-time.After(time.Second)
-		synctest.Wait()
-		second := <-r.shares
-		for i, s := range second[:services-perEvent] {
-			if want := all[services-perEvent-1-i].Match; s.Key != want {
-				r.t.Fatalf("number %d of the second event is %s, want %s, which waited", i, s.Key, want)
-			}
 		}
 	})
 }

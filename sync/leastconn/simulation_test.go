@@ -1,8 +1,6 @@
 package leastconn
 
 import (
-	"container/heap"
-	"math"
 	"math/rand/v2"
 	"net/netip"
 	"time"
@@ -13,7 +11,7 @@ type simulation struct {
 	random    *rand.Rand
 	t         time.Duration
 	lifetime  time.Duration // the mean of connections; zero means that they last
-	endpoints []ends        // when the connections of each end
+	endpoints []int         // the connections of each
 	shares    []uint16      // in effect; nil means equal
 	rate      rate
 	arrived   int // since the last observation
@@ -71,7 +69,7 @@ func randomly(*simulation, []load) {}
 
 // newSimulation returns a simulation of 10 endpoints.
 func newSimulation(seed uint64, lifetime time.Duration) *simulation {
-	return &simulation{random: rand.New(rand.NewPCG(seed, 1)), lifetime: lifetime, endpoints: make([]ends, 10)}
+	return &simulation{random: rand.New(rand.NewPCG(seed, 1)), lifetime: lifetime, endpoints: make([]int, 10)}
 }
 
 // latest returns the shares that were computed last.
@@ -89,12 +87,12 @@ func (s *simulation) run(d design, perSecond float64, duration time.Duration) {
 			s.shares, s.pending = s.pending[0].shares, s.pending[1:]
 		}
 		for range s.poisson(perSecond * step.Seconds()) {
-			s.connect()
+			s.endpoints[s.pick()]++
+			s.arrived++
 		}
-		for i := range s.endpoints {
-			e := &s.endpoints[i]
-			for len(*e) > 0 && (*e)[0] <= s.t {
-				heap.Pop(e)
+		for i, n := range s.endpoints {
+			if s.lifetime > 0 {
+				s.endpoints[i] -= min(n, s.poisson(float64(n)*step.Seconds()/s.lifetime.Seconds()))
 			}
 		}
 		if s.t%period == 0 && s.t > s.observed {
@@ -106,21 +104,11 @@ func (s *simulation) run(d design, perSecond float64, duration time.Duration) {
 func (s *simulation) observe(d design) {
 	s.rate.add(float64(s.arrived), s.t-s.observed)
 	var loads []load
-	for i := range s.endpoints {
-		loads = append(loads, load{float64(len(s.endpoints[i])), 1})
+	for _, n := range s.endpoints {
+		loads = append(loads, load{float64(n), 1})
 	}
 	d(s, loads)
 	s.arrived, s.observed = 0, s.t
-}
-
-// connect opens a connection.
-func (s *simulation) connect() {
-	life := time.Duration(math.MaxInt64 / 2)
-	if s.lifetime > 0 {
-		life = time.Duration(s.random.ExpFloat64() * float64(s.lifetime))
-	}
-	heap.Push(&s.endpoints[s.pick()], s.t+life)
-	s.arrived++
 }
 
 func (s *simulation) pick() int {
@@ -147,20 +135,10 @@ func (s *simulation) poisson(mean float64) (n int) {
 	return n
 }
 
-// restart ends all connections of an endpoint.
-func (s *simulation) restart(i int) { s.endpoints[i] = nil }
-
-// add adds endpoints; shares are equal until they have been observed.
-func (s *simulation) add(n int) {
-	s.endpoints = append(s.endpoints, make([]ends, n)...)
-	s.shares, s.pending = nil, nil
-}
-
 // imbalance returns the maximum of active connections divided by their mean.
 func (s *simulation) imbalance() float64 {
 	most, total := 0, 0
-	for i := range s.endpoints {
-		n := len(s.endpoints[i])
+	for _, n := range s.endpoints {
 		most, total = max(most, n), total+n
 	}
 	return float64(most) * float64(len(s.endpoints)) / float64(total)
@@ -172,9 +150,10 @@ func scale(seed uint64, d design) *simulation {
 	const perSecond = 2000. / 60
 	s := newSimulation(seed, 0)
 	s.run(d, perSecond, 20*time.Second)
-	s.restart(3)
+	s.endpoints[3] = 0
 	s.run(d, perSecond, 10*time.Second)
-	s.add(5)
+	s.endpoints = append(s.endpoints, make([]int, 5)...)
+	s.shares, s.pending = nil, nil // equal until the new ones have been observed
 	s.run(d, perSecond, 30*time.Second)
 	return s
 }
@@ -186,17 +165,4 @@ func worst(runs int, result func(seed uint64) float64) (largest, mean float64) {
 		largest, mean = max(largest, x), mean+x/float64(runs)
 	}
 	return largest, mean
-}
-
-// ends is a heap of times.
-type ends []time.Duration
-
-func (e ends) Len() int           { return len(e) }
-func (e ends) Less(i, j int) bool { return e[i] < e[j] }
-func (e ends) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
-func (e *ends) Push(x any)        { *e = append(*e, x.(time.Duration)) }
-func (e *ends) Pop() any {
-	last := (*e)[len(*e)-1]
-	*e = (*e)[:len(*e)-1]
-	return last
 }
