@@ -29,8 +29,6 @@ type Config struct {
 	// Full is called with the number of connections of a family, in total, whose client
 	// was not remembered because the map was full.
 	Full func(f model.Family, total uint64)
-	// CPUTime returns the processor time of the calling thread; nil means the kernel's clock.
-	CPUTime func() time.Duration
 }
 
 // A Reader is a [sync.Follower] that reads the counters of connections whose client was not
@@ -38,6 +36,7 @@ type Config struct {
 type Reader struct {
 	Config
 	*sync.CommitQueue
+	cpuTime   func() time.Duration        // constant, except in tests
 	services  map[model.Match]sync.Object // those with affinity, by the keys of their pools
 	peak      int                         // of services
 	reported  [len(model.Families)]uint64 // last reported totals
@@ -46,11 +45,8 @@ type Reader struct {
 
 // New returns a Reader; it does nothing before Run.
 func New(c Config) *Reader {
-	if c.CPUTime == nil {
-		c.CPUTime = sync.ThreadCPUTime
-	}
 	return &Reader{
-		Config: c, CommitQueue: sync.NewCommitQueue(), services: map[model.Match]sync.Object{},
+		Config: c, CommitQueue: sync.NewCommitQueue(), cpuTime: sync.ThreadCPUTime, services: map[model.Match]sync.Object{},
 		// The first totals may be from before this process.
 		restUntil: time.Now().Add(period * 3 / 2),
 	}

@@ -57,7 +57,7 @@ func (r *Reader) applyCommits() {
 func (r *Reader) makeRoom(families []model.Family) {
 	runtime.LockOSThread() // for its processor time
 	defer runtime.UnlockOSThread()
-	before := r.CPUTime()
+	before := r.cpuTime()
 	r.applyCommits()
 	for _, f := range families {
 		for _, local := range []bool{false, true} {
@@ -66,7 +66,7 @@ func (r *Reader) makeRoom(families []model.Family) {
 			}
 		}
 	}
-	r.restUntil = time.Now().Add(restFactor * (r.CPUTime() - before))
+	r.restUntil = time.Now().Add(restFactor * (r.cpuTime() - before))
 }
 
 // A namespace has clients in a map.

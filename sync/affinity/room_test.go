@@ -1,6 +1,7 @@
 package affinity
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -16,6 +17,13 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/sync"
 )
+
+type counters [len(model.Families)]uint64
+
+func (c counters) Counters(f model.Family) (out [nft.Counters]uint64, err error) {
+	out[nft.CounterAffinityFull] = c[f]
+	return out, nil
+}
 
 // fakeKernel has the maps of clients. Each listing of a map takes a second of the processor.
 type fakeKernel struct {
@@ -77,9 +85,10 @@ func (k *fakeKernel) count(id nft.SetID) (n [4]int) {
 type rig struct {
 	*testing.T
 	*fakeKernel
-	reader *Reader
-	log    strings.Builder
-	events []sync.Object
+	reader   *Reader
+	reported counters
+	log      strings.Builder
+	events   []sync.Object
 }
 
 func (r *rig) Warn(o sync.Object, _, _ string) { r.events = append(r.events, o) }
@@ -93,8 +102,9 @@ func run(t *testing.T, test func(*rig, nft.SetID)) {
 				r := &rig{T: t, fakeKernel: &fakeKernel{clients: map[nft.SetID][]nft.Client{}}}
 				r.reader = New(Config{
 					Kernel: r.fakeKernel, Log: slog.New(slog.NewTextHandler(&r.log, nil)), Recorder: r,
-					Full: func(model.Family, uint64) {}, CPUTime: func() time.Duration { return r.cpu },
+					Full: func(f model.Family, n uint64) { r.reported[f] = n },
 				})
+				r.reader.cpuTime = func() time.Duration { return r.cpu }
 				r.follow(f)
 				r.polls(1)
 				test(r, id)
@@ -148,6 +158,17 @@ func (r *rig) expect(id nft.SetID, want [4]int) {
 	if got := r.count(id); got != want {
 		r.Errorf("clients %v, want %v", got, want)
 	}
+}
+
+func TestFullMapIsReported(t *testing.T) {
+	run(t, func(r *rig, _ nft.SetID) {
+		ctx, cancel := context.WithTimeout(r.Context(), 2*period)
+		defer cancel()
+		r.fakeKernel.counters = counters{7, 9}
+		if err := r.reader.Run(ctx); err != nil || r.reported != r.fakeKernel.counters {
+			r.Errorf("reported %v, want %v: %v", r.reported, r.fakeKernel.counters, err)
+		}
+	})
 }
 
 func TestNamespaceBeyondItsShareLosesClients(t *testing.T) {

@@ -2,7 +2,6 @@ package passivehealth
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -329,14 +328,6 @@ func (c *check) services() (out []sync.Object) {
 		if !slices.Contains(out, p.service) {
 			out = append(out, p.service)
 		}
-	}
-	return out
-}
-
-// addrs returns the addresses of checks.
-func addrs(list []*check) (out []netip.Addr) {
-	for _, c := range list {
-		out = append(out, c.addr.Addr())
 	}
 	return out
 }

@@ -39,7 +39,11 @@ func (t *Tracker) locate(ctx context.Context, list []*check) {
 	if len(list) == 0 {
 		return
 	}
-	byNode, err := t.EndpointsByNode(ctx, addrs(list))
+	var addrs []netip.Addr
+	for _, c := range list {
+		addrs = append(addrs, c.addr.Addr())
+	}
+	byNode, err := t.EndpointsByNode(ctx, addrs)
 	if err != nil {
 		return // it ends
 	}

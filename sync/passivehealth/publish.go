@@ -10,14 +10,6 @@ import (
 	"kube-vmap/sync"
 )
 
-// poolsOf returns the pools of checks.
-func poolsOf(list []*check) (out []*pool) {
-	for _, c := range list {
-		out = append(out, c.pools...)
-	}
-	return out
-}
-
 // poolsAtOnce limits a transaction.
 const poolsAtOnce = 1000
 
@@ -30,12 +22,13 @@ func (t *Tracker) publishAll(ctx context.Context) {
 // batch.
 func (t *Tracker) publish(ctx context.Context, all []*pool) {
 	var out []model.UnresponsiveEndpoints
-	anything := t.checks.any(phaseUnresponsive) || t.anySilentNode()
+	silent := t.silentNodes()
+	anything := t.checks.any(phaseUnresponsive) || len(silent) > 0
 	slices.SortFunc(all, func(a, b *pool) int { return a.key.Compare(b.key) })
 	for _, p := range slices.Compact(all) {
 		var next []netip.AddrPort
 		if anything {
-			next = t.unresponsive(p)
+			next = t.unresponsive(p, silent)
 		}
 		if slices.Equal(next, p.sent) {
 			continue
@@ -51,11 +44,12 @@ func (t *Tracker) publish(ctx context.Context, all []*pool) {
 	}
 }
 
-// unresponsive returns the endpoints of the pool that do not answer, sorted.
-func (t *Tracker) unresponsive(p *pool) (out []netip.AddrPort) {
+// unresponsive returns the endpoints of the pool that do not answer, or are on silent nodes, sorted.
+func (t *Tracker) unresponsive(p *pool, silent []*node) (out []netip.AddrPort) {
 	p.each(func(e endpoint) {
 		c := t.checks.all[e]
-		if c != nil && c.phase == phaseUnresponsive || t.onSilentNode(e) {
+		if c != nil && c.phase == phaseUnresponsive ||
+			slices.ContainsFunc(silent, func(n *node) bool { return n.addrs.Has(e.addr.Addr()) }) {
 			out = append(out, e.addr)
 		}
 	})
@@ -63,23 +57,14 @@ func (t *Tracker) unresponsive(p *pool) (out []netip.AddrPort) {
 	return slices.Compact(out)
 }
 
-func (t *Tracker) anySilentNode() bool {
+// silentNodes returns the nodes that do not answer.
+func (t *Tracker) silentNodes() (out []*node) {
 	for _, n := range t.nodes {
 		if n.silent {
-			return true
+			out = append(out, n)
 		}
 	}
-	return false
-}
-
-// onSilentNode reports whether the endpoint is on a node that does not answer.
-func (t *Tracker) onSilentNode(e endpoint) bool {
-	for _, n := range t.nodes {
-		if n.silent && n.addrs.Has(e.addr.Addr()) {
-			return true
-		}
-	}
-	return false
+	return out
 }
 
 // any reports whether some check is in the phase.

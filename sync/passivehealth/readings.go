@@ -51,9 +51,9 @@ func (t *Tracker) readUnanswered(now time.Time) {
 func (t *Tracker) read(now time.Time, fn func() error) (cost time.Duration) {
 	runtime.LockOSThread() // for its processor time
 	defer runtime.UnlockOSThread()
-	before := t.CPUTime()
+	before := t.cpuTime()
 	err := fn()
-	cost = t.CPUTime() - before
+	cost = t.cpuTime() - before
 	t.readBudget.ReserveN(now, min(int(cost.Microseconds()), t.readBudget.Burst()))
 	switch {
 	case err != nil && !t.failing:

@@ -67,11 +67,9 @@ func (t *Tracker) currentReport() (r Report) {
 		}
 	}
 	slices.SortFunc(r.Endpoints, func(a, b Unresponsive) int { return a.Endpoint.Compare(b.Endpoint) })
-	for _, n := range t.nodes {
-		if n.silent {
-			all := slices.SortedFunc(slices.Values(n.addrs.UnsortedList()), netip.Addr.Compare)
-			r.Nodes = append(r.Nodes, SilentNode{n.name, n.began, all})
-		}
+	for _, n := range t.silentNodes() {
+		all := slices.SortedFunc(slices.Values(n.addrs.UnsortedList()), netip.Addr.Compare)
+		r.Nodes = append(r.Nodes, SilentNode{n.name, n.began, all})
 	}
 	slices.SortFunc(r.Nodes, func(a, b SilentNode) int { return strings.Compare(a.Name, b.Name) })
 	return r

@@ -62,8 +62,8 @@ func run(t *testing.T, test func(*world)) {
 		w.tracker = New(Config{
 			NodeName: here, Tracking: w, Counter: w, Ask: w.ask, EndpointsByNode: w.endpointsByNode, Kubelet: w.kubelet,
 			Unresponsive: unresponsive, Recorder: w, Log: slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), &w.log), nil)),
-			CPUTime: func() time.Duration { defer w.lock()(); return time.Duration(w.reads) * w.readCost },
 		})
+		w.tracker.cpuTime = func() time.Duration { defer w.lock()(); return time.Duration(w.reads) * w.readCost }
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- w.tracker.Run(ctx) }()
@@ -162,13 +162,8 @@ func (w *world) answerTime(to netip.AddrPort) (took time.Duration, denied bool) 
 func (w *world) endpointsByNode(_ context.Context, list []netip.Addr) (map[string][]netip.Addr, error) {
 	defer w.lock()()
 	out := map[string][]netip.Addr{}
-	for _, a := range list {
-		if name, known := w.nodeOf[a]; known {
-			out[name] = nil
-		}
-	}
 	for a, name := range w.nodeOf {
-		if _, wanted := out[name]; wanted {
+		if slices.ContainsFunc(list, func(b netip.Addr) bool { return w.nodeOf[b] == name }) {
 			out[name] = append(out[name], a)
 		}
 	}

@@ -58,8 +58,6 @@ type Config struct {
 	Unresponsive chan<- []model.UnresponsiveEndpoints
 	Recorder     sync.Recorder // nil means no events
 	Log          *slog.Logger
-	// CPUTime returns the processor time of the calling thread; nil means the kernel's clock.
-	CPUTime func() time.Duration
 }
 
 // A Tracker is a [sync.Follower] that finds endpoints that do not answer. All but Follow and the
@@ -67,6 +65,7 @@ type Config struct {
 type Tracker struct {
 	Config
 	*sync.CommitQueue
+	cpuTime func() time.Duration // constant, except in tests
 
 	pools    pools
 	avoiding int // pools that avoid endpoints
@@ -111,12 +110,10 @@ type questionAnswer struct {
 
 // New returns a Tracker; it does nothing before Run.
 func New(c Config) *Tracker {
-	if c.CPUTime == nil {
-		c.CPUTime = sync.ThreadCPUTime
-	}
 	return &Tracker{
-		Config: c, CommitQueue: sync.NewCommitQueue(), notices: sync.NewNotices(c.Recorder, c.Log),
-		pools: pools{}, checks: checks{all: map[endpoint]*check{}}, nodes: map[string]*node{},
+		Config: c, CommitQueue: sync.NewCommitQueue(), cpuTime: sync.ThreadCPUTime,
+		notices: sync.NewNotices(c.Recorder, c.Log),
+		pools:   pools{}, checks: checks{all: map[endpoint]*check{}}, nodes: map[string]*node{},
 		kubelets: kubelets{ask: c.Kubelet, known: map[string]kubelet{}},
 		addrsOf:  map[string][]netip.Addr{}, budget: rate.NewLimiter(questionsPerSecond, questionsPerSecond),
 		readBudget: rate.NewLimiter(readsPerSecond, readBurst),
@@ -213,12 +210,13 @@ func (t *Tracker) tick(ctx context.Context, now time.Time) {
 	t.locate(ctx, silent)
 	t.askNodes(ctx, now, silent)
 	t.sampleNodes(ctx, now, silent)
-	changed := append(t.checks.retries(now), t.decide(now, silent)...)
-	for _, c := range changed {
+	var changed []*pool
+	for _, c := range append(t.checks.retries(now), t.decide(now, silent)...) {
 		t.reportChange(c)
+		changed = append(changed, c.pools...)
 	}
 	t.ask(ctx, now)
-	t.publish(ctx, poolsOf(changed))
+	t.publish(ctx, changed)
 }
 
 // decide reads what silent endpoints have answered so far, and makes those unresponsive of which
