@@ -37,7 +37,6 @@
 package connections
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	stdsync "sync"
@@ -66,8 +65,6 @@ type Config struct {
 	Kernel   Kernel
 	Log      *slog.Logger
 	Recorder sync.Recorder // nil means no events
-	// Period is the time between two clean-ups; zero means two minutes.
-	Period time.Duration
 }
 
 const (
@@ -106,7 +103,6 @@ type Connections struct {
 
 // New returns Connections; they do nothing before Run.
 func New(c Config) *Connections {
-	c.Period = cmp.Or(c.Period, cleanUpPeriod)
 	out := &Connections{
 		Config: c, CommitQueue: sync.NewCommitQueue(), requests: make(chan chan struct{}), tracker: newTracker(),
 	}
@@ -125,7 +121,7 @@ func (c *Connections) applyCommits() {
 
 // Run follows commits, reads and cleans up until ctx ends, which is not an error.
 func (c *Connections) Run(ctx context.Context) error {
-	cleanUp, poll := time.NewTicker(c.Period), time.NewTicker(pollPeriod)
+	cleanUp, poll := time.NewTicker(cleanUpPeriod), time.NewTicker(pollPeriod)
 	defer cleanUp.Stop()
 	defer poll.Stop()
 	var again <-chan time.Time

@@ -1,15 +1,12 @@
 package connections
 
 import (
-	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/kerneltest"
 )
 
 func TestRefusedRemovalStaysStale(t *testing.T) {
@@ -30,33 +27,31 @@ func TestRefusedRemovalStaysStale(t *testing.T) {
 }
 
 func TestFullSetIsLoggedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := way{model.IPv6, model.UDP}
-		r := &rig{T: t, kernel: &kernel{Kernel: kerneltest.New()}}
-		var counters int
-		r.kernel.listed = func([]nft.ConnectionCount) []nft.ConnectionCount {
-			list := make([]nft.ConnectionCount, counters)
-			for i := range list {
-				list[i] = nft.ConnectionCount{Destination: w.match(externals[w.f], uint16(i)), Connections: 1}
-			}
-			return list
+	run(t, func(r *rig, w way) {
+		if w.p != model.UDP {
+			return // the same for all protocols, and slow
 		}
-		r.c = New(Config{Kernel: r.kernel, Log: slog.New(slog.NewTextHandler(&r.log, nil))})
-		go func() { _ = r.c.Run(t.Context()) }()
-		expect := func(n, times int) {
-			t.Helper()
-			counters = n
+		r.kernel.refusing.Store(true) // to make room
+		for _, step := range []struct{ counters, logged int }{
+			{nft.MaxConnectionCounts / 2, 0},
+			{nft.MaxConnectionCounts, 1},
+			{nft.MaxConnectionCounts - 1, 1},
+			{1, 1},
+			{nft.MaxConnectionCounts, 2},
+		} {
+			r.listed(func([]nft.ConnectionCount) []nft.ConnectionCount {
+				list := make([]nft.ConnectionCount, step.counters)
+				for i := range list {
+					list[i] = nft.ConnectionCount{Destination: w.match(externals[w.f], uint16(i)), Connections: 1}
+				}
+				return list
+			})
 			<-time.After(minReadInterval)
-			totals := r.c.Totals()
-			if got := strings.Count(r.log.String(), "counters full"); got != times*len(model.Families) || totals.Counters != [...]int{n, n} {
-				t.Errorf("with %d counters: logged %d times, counters %v", n, got, totals.Counters)
+			totals, logged := r.c.Totals(), strings.Count(r.log.String(), "counters full")
+			if n := step.counters; logged != step.logged*len(model.Families) || totals.Counters != [...]int{n, n} {
+				r.Errorf("with %d counters: logged %d times, counters %v", n, logged, totals.Counters)
 			}
 		}
-		expect(nft.MaxConnectionCounts/2, 0)
-		expect(nft.MaxConnectionCounts, 1)
-		expect(nft.MaxConnectionCounts-1, 1)
-		expect(1, 1)
-		expect(nft.MaxConnectionCounts, 2)
 	})
 }
 
