@@ -65,11 +65,20 @@ type reply struct {
 // ask sends a request over its own connection.
 func ask(t *testing.T, method string, addr netip.AddrPort, path string) (reply, error) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+addr.String()+path, strings.NewReader(""))
+	c, err := (&net.Dialer{Timeout: listentest.Timeout}).DialContext(t.Context(), "tcp", addr.String())
 	if err != nil {
-		t.Fatal(err)
+		return reply{}, err
 	}
-	a, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
+	defer c.Close()
+	return askOn(c, method, path)
+}
+
+// askOn sends a request over a connection.
+func askOn(c net.Conn, method, path string) (reply, error) {
+	if _, err := fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: node\r\nContent-Length: 0\r\n\r\n", method, path); err != nil {
+		return reply{}, err
+	}
+	a, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
 	if err != nil {
 		return reply{}, err
 	}
@@ -216,9 +225,9 @@ func TestSnapshotClosesOtherPorts(t *testing.T) {
 	for _, f := range model.Families {
 		connections[f] = map[uint16]net.Conn{}
 		for _, port := range ports {
-			c := dial(t, netip.AddrPortFrom(loopback[f], port))
-			if code := askAgain(t, c); code != 200 {
-				t.Errorf("%s: %d", f, code)
+			c := listentest.Dial(t, netip.AddrPortFrom(loopback[f], port))
+			if a, err := askOn(c, http.MethodGet, "/"); err != nil || a.code != 200 {
+				t.Errorf("%s: %d, %v", f, a.code, err)
 			}
 			connections[f][port] = c
 		}
@@ -229,47 +238,14 @@ func TestSnapshotClosesOtherPorts(t *testing.T) {
 		if _, err := connections[f][gone].Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Errorf("%s: the connection ended with %v", f, err)
 		}
-		if code := askAgain(t, connections[f][kept]); code != 503 { // the connection stays open
-			t.Errorf("%s: %d", f, code)
+		if a, err := askOn(connections[f][kept], http.MethodGet, "/"); err != nil || a.code != 503 { // it stays open
+			t.Errorf("%s: %d, %v", f, a.code, err)
 		}
 	}
 	stop()
 	for _, f := range model.Families {
 		listentest.WaitClosed(t, netip.AddrPortFrom(loopback[f], kept))
 	}
-}
-
-// dial connects until the end of the test.
-func dial(t *testing.T, addr netip.AddrPort) net.Conn {
-	t.Helper()
-	var c net.Conn
-	listentest.Eventually(t, "a connection to "+addr.String(), func() (ok bool) {
-		var err error
-		c, err = (&net.Dialer{}).DialContext(t.Context(), "tcp", addr.String())
-		return err == nil
-	})
-	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(listentest.Timeout)); err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-// askAgain sends a request over a connection; zero means no response.
-func askAgain(t *testing.T, c net.Conn) int {
-	t.Helper()
-	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: node\r\n\r\n"); err != nil {
-		return 0
-	}
-	a, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		return 0
-	}
-	defer a.Body.Close()
-	if _, err := io.Copy(io.Discard, a.Body); err != nil {
-		return 0
-	}
-	return a.StatusCode
 }
 
 // pipes is a listener for connections within a bubble of synctest.
@@ -331,22 +307,16 @@ func TestConnectionFloodKeepsOutNoClient(t *testing.T) {
 	for _, f := range model.Families {
 		flooded := netip.AddrPortFrom(loopback[f], ports[0])
 		answers(t, flooded, 200, "api")
-		var first net.Conn
-		for i := range maxConnections + 1 {
-			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", flooded.String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			if i == 0 {
-				first = c
-			}
+		first := listentest.Dial(t, flooded)
+		for range maxConnections {
+			listentest.Dial(t, flooded)
 		}
 		for _, port := range ports {
 			answers(t, netip.AddrPortFrom(loopback[f], port), 200, "local")
 		}
-		if _, err := io.Copy(io.Discard, first); err != nil {
-			t.Errorf("%v: first of %d clients still connected, or: %v", f, maxConnections+1, err)
+		err := first.SetDeadline(time.Now().Add(listentest.Timeout))
+		if _, failed := io.Copy(io.Discard, first); errors.Join(err, failed) != nil {
+			t.Errorf("%v: first of %d clients still connected, or: %v, %v", f, maxConnections+1, err, failed)
 		}
 	}
 }

@@ -109,10 +109,7 @@ func (s *Servers) apply(t sync.Committed) {
 // listenAddrs returns the addresses to listen on if the node has these.
 func (s *Servers) listenAddrs(addrs []netip.Addr) []netip.Addr {
 	var hosts []netip.Addr
-	unspecified := [len(model.Families)]netip.Addr{
-		model.IPv4: netip.IPv4Unspecified(),
-		model.IPv6: netip.IPv6Unspecified(),
-	}
+	unspecified := [...]netip.Addr{model.IPv4: netip.IPv4Unspecified(), model.IPv6: netip.IPv6Unspecified()}
 	for _, f := range model.Families {
 		if s.AllAddresses[f] {
 			hosts = append(hosts, unspecified[f])

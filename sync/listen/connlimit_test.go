@@ -2,6 +2,7 @@ package listen
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -18,11 +19,7 @@ func pairs(t *testing.T, n int, listeners ...net.Listener) (clients, servers []n
 	t.Helper()
 	for i := range n {
 		l := listeners[i%len(listeners)]
-		client, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { client.Close() })
+		client := listentest.Dial(t, l.Addr().(*net.TCPAddr).AddrPort())
 		server, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)
@@ -48,26 +45,26 @@ func bothFamilies(t *testing.T, b *ConnLimit) []net.Listener {
 	return all
 }
 
-// isClosed reports whether the other end has closed an idle connection.
-func isClosed(t *testing.T, c net.Conn) bool {
+// expectClosed checks whether the other end has closed an idle connection.
+func expectClosed(t *testing.T, what string, c net.Conn, want bool) {
 	t.Helper()
-	if err := c.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+	wait := 50 * time.Millisecond
+	if want {
+		wait = listentest.Timeout
+	}
+	if err := c.SetReadDeadline(time.Now().Add(wait)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := c.Read(make([]byte, 1))
-	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, io.EOF) {
-		t.Fatalf("read from an idle connection: %v", err)
+	if _, err := c.Read(make([]byte, 1)); errors.Is(err, io.EOF) != want || !want && !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%s: %v, want it closed: %t", what, err, want)
 	}
-	return errors.Is(err, io.EOF)
 }
 
 func TestOldestConnectionIsClosedAtTheLimit(t *testing.T) {
 	const limit, count = 4, 6
 	clients, _ := pairs(t, count, bothFamilies(t, NewConnLimit(limit))...)
 	for i, c := range clients {
-		if got, want := isClosed(t, c), i < count-limit; got != want {
-			t.Errorf("%d connections, limit %d: number %d is closed: %t", count, limit, i, got)
-		}
+		expectClosed(t, fmt.Sprint("connection ", i), c, i < count-limit)
 	}
 }
 
@@ -80,12 +77,9 @@ func TestClosedConnectionsDoNotCount(t *testing.T) {
 	}
 	more, _ := pairs(t, 1, listeners...)
 	for i, c := range append(clients, more...) {
-		if got, want := isClosed(t, c), i == 1; got != want {
-			t.Errorf("connection %d is closed: %t", i, got)
-		}
+		expectClosed(t, fmt.Sprint("connection ", i), c, i == 1)
 	}
 	evenMore, _ := pairs(t, 1, listeners...)
-	if !isClosed(t, clients[0]) || isClosed(t, evenMore[0]) {
-		t.Error("the closed connection was counted twice")
-	}
+	expectClosed(t, "the oldest, with more", clients[0], true)
+	expectClosed(t, "the newest", evenMore[0], false)
 }

@@ -133,11 +133,7 @@ func (s *Sockets) Run(ctx context.Context, serve Serve) error {
 	defer s.closeAll()
 	start := func(socket Socket, l net.Listener) {
 		serving.Go(func() {
-			err := serve(socket, l)
-			select {
-			case s.ended <- servedSocket{socket, l, err}:
-			case <-ctx.Done():
-			}
+			sync.Send(ctx, s.ended, servedSocket{socket, l, serve(socket, l)})
 		})
 	}
 	for {

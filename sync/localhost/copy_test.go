@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"kube-vmap/model"
+	"kube-vmap/sync/listen/listentest"
 )
 
 // noise returns random data.
@@ -110,7 +111,7 @@ func TestResetIsForwarded(t *testing.T) {
 
 func TestResponseIsDeliveredWhileClientSends(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		_, b, port := served(t, f)
+		_, b, port := served(t, f, func(r *rig) { r.drainTimeout = listentest.Timeout })
 		p := b.connect(t, port)
 		if err := p.client.SetReadBuffer(4096); err != nil { // so that the proxy buffers most of it
 			t.Fatal(err)

@@ -32,20 +32,23 @@ func TestNodePortListensOnLoopbackOfItsFamily(t *testing.T) {
 		if w := r.recorder.Warnings(); len(w) > 0 {
 			t.Errorf("events: %v", w)
 		}
+		if n := r.Listeners(); n[f].Open != 1 || n[1-f].Open != 0 {
+			t.Errorf("counts %+v", n)
+		}
 	})
 }
 
 func TestOnlyTCPNodePortsWithEndpointsAreServed(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		r, b := newRig(), newBackend(t, f)
-		r.run(t)
-		ports := listentest.FreePorts(t, 8)
+		r, b := newRig(), backend{addr: netip.MustParseAddrPort(clusterIPs[f])}
+		r.Families[1-f] = false
 		var set []model.Frontend
 		skip := func(change func(*model.Frontend)) {
-			front := b.nodePort("other", ports[len(set)])
+			front := b.nodePort("other", 30000+uint16(len(set)))
 			change(&front)
 			set = append(set, front)
 		}
+		skip(func(other *model.Frontend) { other.Match.Family = 1 - f })
 		skip(func(f *model.Frontend) { f.Match.Protocol = model.UDP })
 		skip(func(f *model.Frontend) { f.Match.Protocol = model.SCTP })
 		for _, k := range []model.Kind{model.KindClusterIP, model.KindExternalIP, model.KindLoadBalancerIP} {
@@ -54,55 +57,19 @@ func TestOnlyTCPNodePortsWithEndpointsAreServed(t *testing.T) {
 		for _, v := range []model.Verdict{model.VerdictReject, model.VerdictDrop} {
 			skip(func(f *model.Frontend) { f.Verdict, f.Pool = v, &model.Pool{Key: f.Pool.Key} })
 		}
-		skipped, port := ports[:len(set)], ports[len(set)]
-		local := b.nodePort("local", port) // drops others' connections, not the node's
+		local := b.nodePort("local", 30080) // drops others' connections, not the node's
 		local.Policy, local.Verdict = model.PolicyLocal, model.VerdictDrop
 		r.Follow(sync.Committed{Full: true, Set: append(set, local)})
-		b.connect(t, port).talk(t)
-		for _, port := range skipped {
-			if at := b.local(port); listentest.IsOpen(t, at) {
-				t.Errorf("%s is open", at)
-			}
+		if len(r.routes) != 1 || r.routes[local.Match].service != local.Service.ServiceName {
+			t.Errorf("served: %v", r.routes)
 		}
 	})
 }
 
-func TestOnlyConfiguredFamiliesAreServed(t *testing.T) {
-	inBoth(t, func(t *testing.T, f model.Family) {
-		r, port := newRig(), listentest.FreePort(t)
-		r.Families[1-f] = false
-		r.run(t)
-		b, other := newBackend(t, f), newBackend(t, 1-f)
-		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{b.nodePort("web", port), other.nodePort("web", port)}})
-		b.connect(t, port).talk(t)
-		if at := other.local(port); listentest.IsOpen(t, at) {
-			t.Errorf("%s is open", at)
-		}
-		if got := r.Listeners(); got[f].Open != 1 || got[1-f].Open != 0 {
-			t.Errorf("counts %+v", got)
-		}
-	})
-}
+// clusterIPs are the addresses of Services to which no test connects.
+var clusterIPs = [...]string{"10.96.0.1:80", "[fd00:10::1]:80"}
 
 func TestConnectionsGoToNodeAddressOrClusterIP(t *testing.T) {
-	addrs := func(words string) (all []netip.Addr) {
-		for word := range strings.FieldsSeq(words) {
-			all = append(all, netip.MustParseAddr(word))
-		}
-		return all
-	}
-	tests := []struct {
-		name, nodeAddrs string
-		want            [len(model.Families)]string
-	}{
-		{"one of each family", "192.0.2.7 2001:db8::7", [...]string{"192.0.2.7:30080", "[2001:db8::7]:30080"}},
-		{"the first of several", "192.0.2.7 192.0.2.8 2001:db8::7 fd00::7", [...]string{"192.0.2.7:30080", "[2001:db8::7]:30080"}},
-		{"one family only", "192.0.2.7", [...]string{"192.0.2.7:30080", "[fd00:10::1]:80"}},
-		{"the other family only", "2001:db8::7", [...]string{"10.96.0.1:80", "[2001:db8::7]:30080"}},
-		{"no loopback or link-local address", "127.0.0.1 127.0.0.9 169.254.1.1 ::1 fe80::1", [...]string{"10.96.0.1:80", "[fd00:10::1]:80"}},
-		{"none", "", [...]string{"10.96.0.1:80", "[fd00:10::1]:80"}},
-	}
-	clusterIPs := [...]string{"10.96.0.1:80", "[fd00:10::1]:80"}
 	r := newRig()
 	var set []model.Frontend
 	for _, f := range model.Families {
@@ -110,12 +77,23 @@ func TestConnectionsGoToNodeAddressOrClusterIP(t *testing.T) {
 		set = append(set, b.nodePort("web", 30080))
 	}
 	r.Follow(sync.Committed{Full: true, Set: set})
-	for _, test := range tests {
-		r.Follow(sync.Committed{NodeAddrs: addrs(test.nodeAddrs)})
+	for nodeAddrs, want := range map[string][len(model.Families)]string{
+		"192.0.2.7 2001:db8::7":                   {"192.0.2.7:30080", "[2001:db8::7]:30080"},
+		"192.0.2.7 192.0.2.8 2001:db8::7 fd00::7": {"192.0.2.7:30080", "[2001:db8::7]:30080"},
+		"192.0.2.7":   {"192.0.2.7:30080", clusterIPs[model.IPv6]},
+		"2001:db8::7": {clusterIPs[model.IPv4], "[2001:db8::7]:30080"},
+		"127.0.0.1 127.0.0.9 169.254.1.1 ::1 fe80::1": clusterIPs,
+		"": clusterIPs,
+	} {
+		var addrs []netip.Addr
+		for word := range strings.FieldsSeq(nodeAddrs) {
+			addrs = append(addrs, netip.MustParseAddr(word))
+		}
+		r.Follow(sync.Committed{NodeAddrs: addrs})
 		for _, f := range model.Families {
 			s := listen.Socket{Service: set[f].Service.ServiceName, Addr: netip.AddrPortFrom(loopback[f], 30080)}
-			if got, err := r.target(s); err != nil || got.String() != test.want[f] {
-				t.Errorf("%s, %s: connects to %s, want %s (%v)", test.name, f, got, test.want[f], err)
+			if got, err := r.target(s); err != nil || got.String() != want[f] {
+				t.Errorf("with %q, %s: connects to %s, want %s (%v)", nodeAddrs, f, got, want[f], err)
 			}
 		}
 	}
@@ -123,25 +101,15 @@ func TestConnectionsGoToNodeAddressOrClusterIP(t *testing.T) {
 
 func TestConnectionsNeverReachAnotherService(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		r, b := newRig(), backend{addr: netip.MustParseAddrPort([...]string{"10.96.0.1:80", "[fd00:10::1]:80"}[f])}
-		before, after := b.nodePort("before", 30080), b.nodePort("after", 30080)
-		at := func(front model.Frontend) listen.Socket {
-			return listen.Socket{Service: front.Service.ServiceName, Addr: b.local(30080)}
-		}
-		for _, step := range []struct {
-			commit sync.Committed
-			served model.Frontend
-			other  model.Frontend
-		}{
-			{sync.Committed{Full: true, Set: []model.Frontend{before}}, before, after},
-			{sync.Committed{Set: []model.Frontend{after}}, after, before},
-		} {
-			r.Follow(step.commit)
-			if _, err := r.target(at(step.served)); err != nil {
-				t.Error(err)
-			}
-			if to, err := r.target(at(step.other)); err == nil {
-				t.Errorf("a connection to %s goes to %s of %s", step.other.Service, to, step.served.Service)
+		r, b := newRig(), backend{addr: netip.MustParseAddrPort(clusterIPs[f])}
+		names := []string{"before", "after"}
+		for _, served := range names {
+			r.Follow(sync.Committed{Set: []model.Frontend{b.nodePort(served, 30080)}})
+			for _, name := range names {
+				s := listen.Socket{Service: b.nodePort(name, 30080).Service.ServiceName, Addr: b.local(30080)}
+				if to, err := r.target(s); (err == nil) != (name == served) {
+					t.Errorf("while %s is served, a connection to %s goes to %s, %v", served, name, to, err)
+				}
 			}
 		}
 	})
@@ -176,7 +144,7 @@ func TestUnservedConnectionsAreReset(t *testing.T) {
 	for name, dials := range map[string]dialer{"refused": refused, "silent": silent} {
 		inBoth(t, func(t *testing.T, f model.Family) {
 			_, b, port := served(t, f, func(r *rig) { r.dial, r.dialTimeout = dials, 50*time.Millisecond })
-			if _, err := dial(t, b.local(port)).Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+			if _, err := listentest.Dial(t, b.local(port)).Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("%s: the client sees %v", name, err)
 			}
 		})
@@ -191,7 +159,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			open = append(open, b.connect(t, port))
 		}
 		for range 5 {
-			if _, err := dial(t, b.local(port)).Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+			if _, err := listentest.Dial(t, b.local(port)).Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("a connection above the limit sees %v", err)
 			}
 		}
@@ -268,7 +236,7 @@ func TestShutdownCancelsDialing(t *testing.T) {
 				return nil, ctx.Err()
 			}
 		})
-		c := dial(t, b.local(port))
+		c := listentest.Dial(t, b.local(port))
 		<-dialing
 		r.stop()
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {

@@ -88,42 +88,22 @@ type pair struct{ client, server *net.TCPConn }
 // connect connects through the proxy as soon as it listens.
 func (b *backend) connect(t *testing.T, port uint16) pair {
 	t.Helper()
-	p := pair{client: dial(t, b.local(port))}
+	p := pair{client: listentest.Dial(t, b.local(port))}
 	select {
 	case p.server = <-b.in:
 	case <-time.After(listentest.Timeout):
 		t.Fatal("no connection to the backend")
 	}
 	t.Cleanup(func() { p.server.Close() })
-	setDeadline(t, p.server)
+	if err := p.server.SetDeadline(time.Now().Add(listentest.Timeout)); err != nil {
+		t.Fatal(err)
+	}
 	return p
 }
 
 // local returns the address where the proxy serves a port.
 func (b *backend) local(port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(loopback[model.FamilyOf(b.addr.Addr())], port)
-}
-
-// dial connects as soon as a socket listens.
-func dial(t *testing.T, addr netip.AddrPort) *net.TCPConn {
-	t.Helper()
-	var c net.Conn
-	listentest.Eventually(t, "a connection to "+addr.String(), func() bool {
-		var err error
-		c, err = (&net.Dialer{}).DialContext(t.Context(), "tcp", addr.String())
-		return err == nil
-	})
-	t.Cleanup(func() { c.Close() })
-	setDeadline(t, c.(*net.TCPConn))
-	return c.(*net.TCPConn)
-}
-
-// setDeadline makes slow operations fail.
-func setDeadline(t *testing.T, c *net.TCPConn) {
-	t.Helper()
-	if err := c.SetDeadline(time.Now().Add(listentest.Timeout)); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // send sends a word and receives it.

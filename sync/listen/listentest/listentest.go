@@ -102,6 +102,22 @@ func IsOpen(t testing.TB, addr netip.AddrPort) bool {
 	return true
 }
 
+// Dial connects as soon as a socket listens, until the test ends. Slow operations fail.
+func Dial(t testing.TB, addr netip.AddrPort) *net.TCPConn {
+	t.Helper()
+	var c net.Conn
+	Eventually(t, "a connection to "+addr.String(), func() bool {
+		var err error
+		c, err = (&net.Dialer{}).DialContext(t.Context(), "tcp", addr.String())
+		return err == nil
+	})
+	t.Cleanup(func() { _ = c.Close() }) // the test may have closed it
+	if err := c.SetDeadline(time.Now().Add(Timeout)); err != nil {
+		t.Fatal(err)
+	}
+	return c.(*net.TCPConn)
+}
+
 // WaitClosed waits until no socket listens.
 func WaitClosed(t testing.TB, addr netip.AddrPort) {
 	t.Helper()
