@@ -62,8 +62,14 @@ func New(c Config) *Source {
 // change, until ctx ends, which is not an error. It logs and retries failures; meanwhile
 // the addresses sent last stay valid.
 func (s *Source) Run(ctx context.Context, out chan<- []netip.Addr) error {
-	t := &sender{out: out}
-	Follow(ctx, s.log.With("kind", "addresses"), s.open, func(addrs []netip.Addr) { t.sendIfChanged(ctx, addrs) })
+	sent, last := false, []netip.Addr(nil)
+	Follow(ctx, s.log.With("kind", "addresses"), s.open, func(addrs []netip.Addr) {
+		slices.SortFunc(addrs, netip.Addr.Compare)
+		addrs = slices.Compact(addrs)
+		if (!sent || !slices.Equal(addrs, last)) && sync.Send(ctx, out, addrs) {
+			sent, last = true, addrs
+		}
+	})
 	return nil
 }
 
@@ -123,24 +129,5 @@ func follow[T any](ctx context.Context, open func() (Feed[T], error), send func(
 		if err := f.Wait(ctx); err != nil {
 			return err
 		}
-	}
-}
-
-// A sender sends addresses that differ from those that it sent last.
-type sender struct {
-	out      chan<- []netip.Addr
-	sentOnce bool
-	last     []netip.Addr
-}
-
-// sendIfChanged sends the addresses, unless they are the last ones or ctx ends first.
-func (t *sender) sendIfChanged(ctx context.Context, addrs []netip.Addr) {
-	slices.SortFunc(addrs, netip.Addr.Compare)
-	addrs = slices.Compact(addrs)
-	if t.sentOnce && slices.Equal(addrs, t.last) {
-		return
-	}
-	if sync.Send(ctx, t.out, addrs) {
-		t.sentOnce, t.last = true, addrs
 	}
 }

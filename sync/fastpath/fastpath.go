@@ -27,6 +27,7 @@ import (
 
 	"kube-vmap/nft/kernel/flowtable"
 	"kube-vmap/nft/kernel/rtnetlink"
+	"kube-vmap/sync"
 	"kube-vmap/sync/addresses"
 )
 
@@ -100,10 +101,7 @@ func (f *FastPath) Run(ctx context.Context) error {
 		defer close(done)
 		open := func() (addresses.Feed[string], error) { return rtnetlink.FollowInterfaces(f.config.NetNS) }
 		addresses.Follow(ctx, f.config.Log.With("kind", "interfaces"), open, func(list []string) {
-			select {
-			case lists <- list:
-			case <-ctx.Done():
-			}
+			sync.Send(ctx, lists, list)
 		})
 	}()
 	defer func() { stop(); <-done }()

@@ -85,7 +85,11 @@ func (r *rig) addrPort(s string) netip.AddrPort {
 // match parses "vip:53/udp", or "*:30053/udp" of a node port.
 func (r *rig) match(s string) model.Match {
 	where, name, _ := strings.Cut(s, "/")
-	m := model.Match{Family: r.family, Protocol: protocol(r.t, name)}
+	protocol, err := model.ParseProtocol(name)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	m := model.Match{Family: r.family, Protocol: protocol}
 	if port, ok := strings.CutPrefix(where, "*:"); ok {
 		m.Port = r.addrPort("vip:" + port).Port()
 		return m
@@ -95,27 +99,16 @@ func (r *rig) match(s string) model.Match {
 	return m
 }
 
-func protocol(t *testing.T, name string) model.Protocol {
-	i := slices.IndexFunc(model.Protocols[:], func(p model.Protocol) bool { return p.String() == name })
-	if i < 0 {
-		t.Fatalf("unknown protocol %q", name)
-	}
-	return model.Protocols[i]
-}
-
-// frontends parses lines such as "vip:53/udp ep1:5353 ep2:5353": a match and its
+// frontend parses lines such as "vip:53/udp ep1:5353 ep2:5353": a match and its
 // FlowEndpoints.
-func (r *rig) frontends(lines ...string) (all []model.Frontend) {
-	for _, line := range lines {
-		words := strings.Fields(line)
-		pool := &model.Pool{}
-		for _, w := range words[1:] {
-			pool.FlowEndpoints = append(pool.FlowEndpoints, r.addrPort(w))
-		}
-		slices.SortFunc(pool.FlowEndpoints, netip.AddrPort.Compare)
-		all = append(all, model.Frontend{Match: r.match(words[0]), Pool: pool})
+func (r *rig) frontend(line string) model.Frontend {
+	words := strings.Fields(line)
+	pool := &model.Pool{}
+	for _, w := range words[1:] {
+		pool.FlowEndpoints = append(pool.FlowEndpoints, r.addrPort(w))
 	}
-	return all
+	slices.SortFunc(pool.FlowEndpoints, netip.AddrPort.Compare)
+	return model.Frontend{Match: r.match(words[0]), Pool: pool}
 }
 
 // entries parses lines such as "vip:53/udp ep1:5353": an original destination and
@@ -140,26 +133,25 @@ func (r *rig) nodeAddrs(names ...string) (all []netip.Addr) {
 	return all
 }
 
-// full commits all frontends, change new or changed ones, gone removed ones.
+// full commits all frontends, change new or changed ones and, after a minus, removed ones.
 func (r *rig) full(lines ...string) {
-	r.follow(sync.Committed{Full: true, Set: r.frontends(lines...), NodeAddrs: r.nodeAddrs("node")})
+	c := r.changed(lines...)
+	c.Full = true
+	r.follow(c)
 }
 
 func (r *rig) change(lines ...string) { r.follow(r.changed(lines...)) }
 
 func (r *rig) changed(lines ...string) sync.Committed {
-	return sync.Committed{Set: r.frontends(lines...), NodeAddrs: r.nodeAddrs("node")}
-}
-
-func (r *rig) gone(matches ...string) {
-	r.follow(sync.Committed{Gone: r.matches(matches...), NodeAddrs: r.nodeAddrs("node")})
-}
-
-func (r *rig) matches(all ...string) (matches []model.Match) {
-	for _, m := range all {
-		matches = append(matches, r.match(m))
+	c := sync.Committed{NodeAddrs: r.nodeAddrs("node")}
+	for _, line := range lines {
+		if gone, ok := strings.CutPrefix(line, "-"); ok {
+			c.Gone = append(c.Gone, r.match(gone))
+		} else {
+			c.Set = append(c.Set, r.frontend(line))
+		}
 	}
-	return matches
+	return c
 }
 
 // follow commits and waits until flows are deleted.

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
 	"kube-vmap/sync/flows"
@@ -26,7 +27,7 @@ func TestNoQueryUnlessFlowsCanBeStale(t *testing.T) {
 		r.change("vip:53/udp ep1:53 ep2:53 ep3:53")
 		r.queried("with more endpoints")
 		r.change("vip:80/tcp", "vip:80/sctp")
-		r.gone("vip:80/tcp", "vip:80/sctp", "other:53/udp")
+		r.change("-vip:80/tcp", "-vip:80/sctp", "-other:53/udp")
 		r.queried("with other protocols, and an unknown frontend")
 		r.change("vip:53/udp ep1:53 ep3:53")
 		r.queried("with fewer endpoints", "udp 53")
@@ -62,10 +63,10 @@ func TestFlowsThatBecameValidStay(t *testing.T) {
 		r.kernel.entries = r.entries("vip:53/udp ep1:53", "vip:53/udp ep3:53", "other:53/udp ep1:53")
 		r.kernel.listing = func(conntrack.Query) error {
 			r.kernel.listing = nil
-			r.Follow(sync.Committed{Set: r.frontends("vip:53/udp ep3:53", "other:53/udp ep1:53"), NodeAddrs: r.nodeAddrs("node")})
+			r.Follow(r.changed("vip:53/udp ep3:53", "other:53/udp ep1:53"))
 			return nil
 		}
-		r.follow(sync.Committed{Set: r.frontends("vip:53/udp ep2:53"), Gone: r.matches("other:53/udp"), NodeAddrs: r.nodeAddrs("node")})
+		r.change("vip:53/udp ep2:53", "-other:53/udp")
 		pass(time.Minute)
 		r.expect("in the end", "vip:53/udp ep3:53", "other:53/udp ep1:53")
 	})
@@ -95,7 +96,7 @@ func TestCommitDuringAReadHasItsOwnTime(t *testing.T) {
 		other := &rig{t: r.t, family: 1 - r.family}
 		both := func(endpoint string, full bool) sync.Committed {
 			line := "vip:53/udp " + endpoint
-			return sync.Committed{Full: full, Set: append(r.frontends(line), other.frontends(line)...)}
+			return sync.Committed{Full: full, Set: []model.Frontend{r.frontend(line), other.frontend(line)}}
 		}
 		r.follow(both("ep1:53", true))
 		lines := []string{"vip:53/udp ep1:53", "vip:53/udp ep2:53"}
@@ -137,7 +138,7 @@ func TestFailuresAreRetriedAndLoggedOnce(t *testing.T) {
 		r.Follow(r.changed("vip:53/udp ep2:53"))
 		pass(1010 * time.Millisecond)
 		r.queried("after the time for answers", "udp 53")
-		r.Follow(sync.Committed{Gone: r.matches("other:53/udp")}) // waits for the next attempt
+		r.Follow(r.changed("-other:53/udp")) // waits for the next attempt
 		pass(980 * time.Millisecond)
 		r.queried("before the first delay is over")
 		pass(130 * time.Millisecond)
@@ -170,8 +171,8 @@ func TestFailuresAreRetriedAndLoggedOnce(t *testing.T) {
 func TestFamiliesFailIndependently(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		other := &rig{t: r.t, family: 1 - r.family}
-		both := func(lines ...string) sync.Committed {
-			return sync.Committed{Set: append(r.frontends(lines...), other.frontends(lines...)...)}
+		both := func(line string) sync.Committed {
+			return sync.Committed{Set: []model.Frontend{r.frontend(line), other.frontend(line)}}
 		}
 		start := both("vip:53/udp ep1:53")
 		start.Full = true

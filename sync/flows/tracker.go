@@ -107,10 +107,8 @@ func (s *tracker) tracks(m model.Match) bool { return slices.Contains(s.protocol
 func (s *tracker) markForCheck(m model.Match) { s.pending[m.Family].frontends.Insert(m) }
 
 func (s *tracker) hasPending() bool {
-	return slices.ContainsFunc(s.pending[:], func(t pendingChecks) bool { return !t.empty() })
+	return slices.ContainsFunc(s.pending[:], func(t pendingChecks) bool { return t.all || len(t.frontends) > 0 })
 }
-
-func (t pendingChecks) empty() bool { return !t.all && len(t.frontends) == 0 }
 
 func (s *tracker) takePending(f model.Family) pendingChecks {
 	job := s.pending[f]

@@ -69,44 +69,49 @@ var failed = sync.Result{Err: errors.New("apply batch: service default/secret: n
 
 func TestResponsesAreThoseOfKubeProxy(t *testing.T) {
 	const (
-		early = `"2000-01-01T00:00:00Z"`
-		late  = `"2000-01-01T00:01:00Z"`
-		body  = `{"lastUpdated":%[2]s,"currentTime":%[1]s,%[3]s,` +
-			`"status":{"IPv4":{"lastUpdated":%[2]s,"healthy":%[4]t},"IPv6":{"lastUpdated":%[2]s,"healthy":%[4]t}}}`
-		wait = `"reason":"changes have been waiting for the kernel for 1m0s`
+		early, late = `"2000-01-01T00:00:00Z"`, `"2000-01-01T00:01:00Z"`
+		wait        = `"reason":"changes have been waiting for the kernel for 1m0s`
 	)
+	// A response that is not bad says that it was updated just now.
+	body := func(now, updated, fields string, healthy bool) string {
+		latest := now
+		if strings.Contains(fields, "reason") {
+			latest = updated
+		}
+		return fmt.Sprintf(`{"lastUpdated":%[1]s,"currentTime":%[2]s,%[3]s,`+
+			`"status":{"IPv4":{"lastUpdated":%[4]s,"healthy":%[5]t},"IPv6":{"lastUpdated":%[4]s,"healthy":%[5]t}}}`,
+			latest, now, fields, updated, healthy)
+	}
 	tests := []struct {
 		name   string
 		before func(*rig)
 		bodies map[string]string
 	}{
 		{"at the start", func(*rig) {}, map[string]string{
-			"/healthz": fmt.Sprintf(body, early, early, `"nodeEligible":false,"healthy":true,"reason":"the node is not known yet"`, true),
-			"/livez":   fmt.Sprintf(body, early, early, `"healthy":true`, true),
-			"/readyz":  fmt.Sprintf(body, early, early, `"ready":false,"healthy":true,"reason":"nothing has been programmed yet"`, true),
+			"/healthz": body(early, early, `"nodeEligible":false,"healthy":true,"reason":"the node is not known yet"`, true),
+			"/livez":   body(early, early, `"healthy":true`, true),
+			"/readyz":  body(early, early, `"ready":false,"healthy":true,"reason":"nothing has been programmed yet"`, true),
 		}},
 		{"when all is well", func(p *rig) { p.Node(node); p.Queued(sync.QueuedChanges{}); p.Synced(sync.Result{}) }, map[string]string{
-			"/healthz": fmt.Sprintf(body, early, early, `"nodeEligible":true,"healthy":true`, true),
-			"/livez":   fmt.Sprintf(body, early, early, `"healthy":true`, true),
-			"/readyz":  fmt.Sprintf(body, early, early, `"ready":true,"healthy":true`, true),
+			"/healthz": body(early, early, `"nodeEligible":true,"healthy":true`, true),
+			"/livez":   body(early, early, `"healthy":true`, true),
+			"/readyz":  body(early, early, `"ready":true,"healthy":true`, true),
 		}},
 		{"when all was well a minute ago", func(p *rig) { p.Node(node); p.Synced(sync.Result{}); pass(time.Minute) }, map[string]string{
-			"/livez": `{"lastUpdated":` + late + `,"currentTime":` + late + `,"healthy":true,"status":` +
-				`{"IPv4":{"lastUpdated":` + early + `,"healthy":true},"IPv6":{"lastUpdated":` + early + `,"healthy":true}}}`,
+			"/livez": body(late, early, `"healthy":true`, true),
 		}},
 		{"when changes are overdue", func(p *rig) { p.Node(node); p.Queued(sync.QueuedChanges{}); p.Synced(failed); pass(time.Minute) }, map[string]string{
-			"/healthz": fmt.Sprintf(body, late, early, `"nodeEligible":true,"healthy":false,`+wait+`"`, false),
-			"/livez":   fmt.Sprintf(body, late, early, `"healthy":false,`+wait+`"`, false),
-			"/readyz":  fmt.Sprintf(body, late, early, `"ready":false,"healthy":false,`+wait+`; nothing has been programmed yet"`, false),
+			"/healthz": body(late, early, `"nodeEligible":true,"healthy":false,`+wait+`"`, false),
+			"/livez":   body(late, early, `"healthy":false,`+wait+`"`, false),
+			"/readyz":  body(late, early, `"ready":false,"healthy":false,`+wait+`; nothing has been programmed yet"`, false),
 		}},
 		{"when the loop has ended with a change", func(p *rig) { p.Queued(sync.QueuedChanges{}); pass(time.Minute); p.Stop("returned") }, map[string]string{
-			"/healthz": fmt.Sprintf(body, late, early, `"nodeEligible":false,"healthy":true,"reason":"returned"`, true),
-			"/livez": `{"lastUpdated":` + late + `,"currentTime":` + late + `,"healthy":true,"status":` +
-				`{"IPv4":{"lastUpdated":` + early + `,"healthy":true},"IPv6":{"lastUpdated":` + early + `,"healthy":true}}}`,
+			"/healthz": body(late, early, `"nodeEligible":false,"healthy":true,"reason":"returned"`, true),
+			"/livez":   body(late, early, `"healthy":true`, true),
 		}},
 		{"when the node is leaving", func(p *rig) { p.Node(sync.SetNode{Ineligible: "the node is being deleted"}) }, map[string]string{
-			"/healthz": fmt.Sprintf(body, early, early, `"nodeEligible":false,"healthy":true,"reason":"the node is being deleted"`, true),
-			"/livez":   fmt.Sprintf(body, early, early, `"healthy":true`, true),
+			"/healthz": body(early, early, `"nodeEligible":false,"healthy":true,"reason":"the node is being deleted"`, true),
+			"/livez":   body(early, early, `"healthy":true`, true),
 		}},
 	}
 	for _, test := range tests {
@@ -209,4 +214,38 @@ func TestProbesAreReportedWithTheirStatus(t *testing.T) {
 	if got, want := strings.Join(p.probed, ", "), "healthz 503, livez 200, healthz 200, readyz 200"; got != want {
 		t.Errorf("probes %s, want %s", got, want)
 	}
+}
+
+func TestLoopSumsUpItsSyncs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newRig(t)
+		expect := func(when string, want health.Loop) {
+			t.Helper()
+			if got := p.Loop(); got != want {
+				t.Errorf("%s: %+v, want %+v", when, got, want)
+			}
+		}
+		start := time.Now()
+		at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+		expect("at the start", health.Loop{})
+		p.Queued(sync.QueuedChanges{Services: 1})
+		pass(time.Second)
+		p.Synced(failed)
+		pass(time.Second)
+		p.Synced(failed)
+		expect("while syncs fail", health.Loop{FailingSince: at(1), Err: failed.Err, PendingSince: start})
+		pass(time.Minute)
+		expect("after a minute", health.Loop{FailingSince: at(1), Err: failed.Err, PendingSince: start, Overdue: true})
+		p.Synced(sync.Result{QuarantinedPorts: 1, InvalidObjects: 2, Conflicts: 3, Drift: true})
+		repaired := health.Loop{Synced: at(62), QuarantinedPorts: 1, InvalidObjects: 2, Conflicts: 3, Repairs: 1, Repaired: at(62)}
+		expect("after a repair", repaired)
+		pass(time.Second)
+		p.Synced(sync.Result{})
+		expect("after a sync", health.Loop{Synced: at(63), Repairs: 1, Repaired: at(62)})
+		pass(time.Second)
+		p.Synced(failed)
+		expect("after another failure", health.Loop{
+			Synced: at(63), FailingSince: at(64), Err: failed.Err, PendingSince: at(64), Repairs: 1, Repaired: at(62),
+		})
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -32,21 +33,11 @@ func (t *fakeTotals) put(f model.Family, p model.Protocol, name, port string, ea
 // gathered returns a collector's values, by name and labels in the order of their names.
 func gathered(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
-	r := prometheus.NewPedanticRegistry()
+	r, out := prometheus.NewPedanticRegistry(), map[string]float64{}
 	r.MustRegister(c)
-	list, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := map[string]float64{}
-	for _, f := range list {
-		for _, m := range f.GetMetric() {
-			words := []string{strings.TrimPrefix(f.GetName(), "kubevmap_")}
-			for _, l := range m.GetLabel() {
-				words = append(words, l.GetValue())
-			}
-			out[strings.Join(words, " ")] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
-		}
+	syntax := regexp.MustCompile(`[{,]\w+="|"|}|^kubevmap_`)
+	for name, value := range served(t, r) {
+		out[strings.Join(strings.Fields(syntax.ReplaceAllString(name, " ")), " ")] = value
 	}
 	return out
 }

@@ -1,10 +1,11 @@
-package metrics_test
+package metrics
 
 import (
 	"bufio"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,7 +19,6 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/sync"
-	"kube-vmap/sync/metrics"
 )
 
 // served returns the values that a scraper reads, by name and labels.
@@ -48,8 +48,8 @@ func both(name string, v4, v6 float64) map[string]float64 {
 	return map[string]float64{name + `{ip_family="IPv4"}`: v4, name + `{ip_family="IPv6"}`: v6}
 }
 
-// byFamily returns metrics with the same value in both families; their names have no prefix.
-func byFamily(values map[string]float64) map[string]float64 {
+// inBoth returns metrics with the same value in both families; their names have no prefix.
+func inBoth(values map[string]float64) map[string]float64 {
 	out := map[string]float64{}
 	for name, value := range values {
 		maps.Copy(out, both("kubeproxy_"+name, value, value))
@@ -58,7 +58,7 @@ func byFamily(values map[string]float64) map[string]float64 {
 }
 
 // expect compares some values of metrics.
-func expect(t *testing.T, m *metrics.Metrics, when string, all ...map[string]float64) {
+func expect(t *testing.T, m *Metrics, when string, all ...map[string]float64) {
 	t.Helper()
 	got := served(t, m.Gatherer())
 	for _, values := range all {
@@ -77,9 +77,9 @@ func TestMetricsAreThoseOfTheSyncs(t *testing.T) {
 		noLocal         = `kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv`
 	)
 	synctest.Test(t, func(t *testing.T) {
-		m := metrics.New(metrics.Config{})
+		m := New(Config{})
 		began := float64(time.Now().Unix())
-		expect(t, m, "at the start", byFamily(map[string]float64{
+		expect(t, m, "at the start", inBoth(map[string]float64{
 			"sync_proxy_rules_duration_seconds_count":        0,
 			"sync_proxy_rules_last_queued_timestamp_seconds": began,
 			"sync_proxy_rules_nftables_sync_failures_total":  0,
@@ -90,7 +90,7 @@ func TestMetricsAreThoseOfTheSyncs(t *testing.T) {
 		m.Queued(sync.QueuedChanges{Services: 1, Slices: 2})
 		<-time.After(time.Minute)
 		m.Synced(sync.Result{Took: 8 * time.Second, Err: syscall.ENOBUFS})
-		expect(t, m, "after a failure", byFamily(map[string]float64{
+		expect(t, m, "after a failure", inBoth(map[string]float64{
 			"sync_proxy_rules_duration_seconds_sum":          8,
 			"sync_full_proxy_rules_duration_seconds_count":   0,
 			"sync_proxy_rules_last_queued_timestamp_seconds": began + 60,
@@ -114,7 +114,7 @@ func TestMetricsAreThoseOfTheSyncs(t *testing.T) {
 		second.Applied = nft.Applied{Steps: 2, Messages: 3, Bytes: 500, Kernel: time.Second, Took: 3 * time.Second}
 		second.Services, second.NoLocalEndpoints = 7, first.NoLocalEndpoints
 		m.Synced(second)
-		expect(t, m, "after two syncs", byFamily(map[string]float64{
+		expect(t, m, "after two syncs", inBoth(map[string]float64{
 			"network_programming_duration_seconds_count":    3,
 			"network_programming_duration_seconds_sum":      60,
 			"sync_proxy_rules_duration_seconds_sum":         13,
@@ -143,7 +143,7 @@ func TestMetricsAreThoseOfTheSyncs(t *testing.T) {
 }
 
 func TestAffinityAndFlowsAreCounted(t *testing.T) {
-	m := metrics.New(metrics.Config{})
+	m := New(Config{})
 	for _, total := range []uint64{5, 5, 7, 3} { // from zero again at last
 		m.AffinityFull(model.IPv4, total)
 	}
@@ -156,4 +156,18 @@ func TestAffinityAndFlowsAreCounted(t *testing.T) {
 		both("kubeproxy_conntrack_reconciler_deleted_entries_total", 0, 6),
 		both("kubeproxy_conntrack_reconciler_sync_duration_seconds_sum", 0, 2),
 	)
+}
+
+func TestKubernetesVersionOfModules(t *testing.T) {
+	for version, want := range map[string]string{
+		"v0.36.3": "v1.36.3", "v0.37.0-rc.1": "v1.37.0-rc.1", "v1.5.2": "", "(devel)": "", "": "",
+	} {
+		modules := []*debug.Module{{Path: "k8s.io/klog/v2", Version: "v0.1.0"}, {Path: "k8s.io/client-go", Version: version}}
+		if got := kubernetesOf(modules); got != want {
+			t.Errorf("with client-go %s, it is %q, want %q", version, got, want)
+		}
+	}
+	if got := kubernetesOf(nil); got != "" {
+		t.Errorf("without libraries, it is %q", got)
+	}
 }
