@@ -1,14 +1,16 @@
 package sync_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -53,48 +55,22 @@ func crowd(services, addrs int) (set, gone []sync.Event) {
 // then deletes all of them.
 func TestLargeBurstIsDivided(t *testing.T) {
 	t.Parallel()
-	set, gone := crowd(20, 1500)
-	bursts := [][]sync.Event{{webService("first", 200)}, set, gone}
-	k := &costKernel{Kernel: kerneltest.New()}
-	for _, err := range runThrough(t, k, bursts) {
-		t.Error(err)
-	}
-	if len(k.costs) < 4 || k.sum < 3*nft.StepElements {
-		t.Errorf("the costs are %v, want many parts", k.costs)
-	}
-	for _, cost := range k.costs {
-		if cost > nft.StepElements {
-			t.Errorf("a batch costs %d, want %d at most", cost, nft.StepElements)
+	synctest.Test(t, func(t *testing.T) {
+		set, gone := crowd(20, 1500)
+		k := &costKernel{Kernel: kerneltest.New()}
+		s := newRigOn(t, k, sync.Config{}, slog.DiscardHandler)
+		for _, burst := range [][]sync.Event{{webService("first", 200)}, set, gone} {
+			if s.send(burst...); s.last().Err != nil {
+				t.Error(s.last().Err)
+			}
 		}
-	}
-}
-
-// runThrough runs a loop until each burst is committed, one after the other, and returns
-// the errors of failed syncs.
-func runThrough(t *testing.T, k sync.Kernel, bursts [][]sync.Event) (failures []error) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	next := make(chan struct{}, 1)
-	config := sync.Config{NodeName: "node-1", Observer: afterSync(func(r sync.Result) {
-		if r.Err != nil {
-			failures = append(failures, r.Err)
-			return
+		if len(k.costs) < 4 || k.sum < 3*nft.StepElements {
+			t.Errorf("the costs are %v, want many parts", k.costs)
 		}
-		next <- struct{}{}
-	})}
-	loop := sync.NewLoop(config, sourceFunc(func(ctx context.Context, out chan<- []sync.Event) error {
-		for _, burst := range bursts {
-			out <- burst
-			<-next
+		if most := slices.Max(k.costs); most > nft.StepElements {
+			t.Errorf("a batch costs %d, want %d at most", most, nft.StepElements)
 		}
-		cancel()
-		return ctx.Err()
-	}), k, slog.New(slog.DiscardHandler))
-	if err := loop.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
-	return failures
+	})
 }
 
 // interrupted is a kernel that has no memory after the first step of the second batch
@@ -127,26 +103,24 @@ func TestPartlyAppliedBatchIsReadBack(t *testing.T) {
 		}
 		return s
 	}
-	bursts := [][]sync.Event{{webService("web", 1), slice(1)}, {slice(2)}, {slice(3)}}
-	smooth, rough := kerneltest.New(), &interrupted{Kernel: kerneltest.New()}
-	runThrough(t, smooth, bursts)
 	synctest.Test(t, func(t *testing.T) {
-		if failures := runThrough(t, rough, bursts); len(failures) != 1 {
-			t.Errorf("failures: %v, want one", failures)
+		smooth, rough := kerneltest.New(), &interrupted{Kernel: kerneltest.New()}
+		for failures, k := range []sync.Kernel{smooth, rough} {
+			s := newRigOn(t, k, sync.Config{}, slog.DiscardHandler)
+			for _, burst := range [][]sync.Event{{webService("web", 1), slice(1)}, {slice(2)}, {slice(3)}} {
+				s.send(burst...)
+				elapse(time.Second)
+			}
+			if log := s.take(); strings.Count(log, "synced false") != failures {
+				t.Errorf("%d failures expected in\n%s", failures, log)
+			}
+		}
+		want, err := smooth.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := rough.Read(); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("the kernel holds something else, %v", err)
 		}
 	})
-	want, err := smooth.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := rough.Read(); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("the kernel holds something else, %v", err)
-	}
 }
-
-// afterSync is an observer of syncs only.
-type afterSync func(sync.Result)
-
-func (afterSync) Queued(sync.QueuedChanges) {}
-func (f afterSync) Synced(r sync.Result)    { f(r) }
-func (afterSync) Node(sync.SetNode)         {}

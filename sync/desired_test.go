@@ -9,33 +9,26 @@ import (
 )
 
 func TestOpenFamily(t *testing.T) {
-	const ip, ip6 = "198.51.100.2", "2001:db8::2"
-	for _, test := range []struct {
-		name   string
-		ranges []string
-		lb     []string
-		want   string // in the warning; empty: no warning
-	}{
-		{"no ranges", nil, []string{ip, ip6}, ""},
-		{"ranges of both", []string{"203.0.113.0/24", "2001:db8:1::/48"}, []string{ip, ip6}, ""},
-		{"of IPv4", []string{"203.0.113.0/24", "192.0.2.0/24"}, []string{ip, ip6}, "family IPv6: anyone may use " + ip6},
-		{"of IPv6", []string{"2001:db8:1::/48"}, []string{ip, ip6}, "family IPv4: anyone may use " + ip},
-		{"of IPv4, and no IPv6 address", []string{"203.0.113.0/24"}, []string{ip}, ""},
-		{"of IPv4, and no address", []string{"203.0.113.0/24"}, nil, ""},
+	const both = "198.51.100.2 2001:db8::2"
+	for _, test := range []struct{ ranges, lb, want string }{
+		{"", both, ""},
+		{"203.0.113.0/24 2001:db8:1::/48", both, ""},
+		{"203.0.113.0/24 192.0.2.0/24", both, "family IPv6: anyone may use 2001:db8::2"},
+		{"2001:db8:1::/48", both, "family IPv4: anyone may use 198.51.100.2"},
+		{"203.0.113.0/24", "198.51.100.2", ""},
+		{"203.0.113.0/24", "", ""},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			var s model.Service
-			for _, r := range test.ranges {
-				s.SourceRanges = append(s.SourceRanges, netip.MustParsePrefix(r))
-			}
-			for _, a := range test.lb {
-				s.LoadBalancerIPs = append(s.LoadBalancerIPs, netip.MustParseAddr(a))
-			}
-			err := openFamily(&s)
-			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
-				t.Errorf("got %v, want %q", err, test.want)
-			}
-		})
+		var s model.Service
+		for r := range strings.FieldsSeq(test.ranges) {
+			s.SourceRanges = append(s.SourceRanges, netip.MustParsePrefix(r))
+		}
+		for a := range strings.FieldsSeq(test.lb) {
+			s.LoadBalancerIPs = append(s.LoadBalancerIPs, netip.MustParseAddr(a))
+		}
+		err := openFamily(&s)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%+v: got %v", test, err)
+		}
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"kube-vmap/model"
-	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
 )
@@ -62,21 +61,6 @@ func TestNodePortAddressesAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		addrs := make(addressList)
 		s := newRig(t, sync.Config{Addresses: addrs})
-		nodeIPs := func() (out []string) {
-			tables, err := s.kernel.Read()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for f, table := range tables {
-				if table == nil {
-					continue
-				}
-				for _, e := range table.Sets[nft.SetID{Family: model.Family(f), Kind: nft.SetNodeIPs}.Name()].Elements {
-					out = append(out, e.Key.Addr.String())
-				}
-			}
-			return out
-		}
 		node := sync.SetNode{Node: model.Node{Name: "node-1"}}
 		go func() { s.bursts <- []sync.Event{node, webService("web", 1)} }()
 		synctest.Wait()
@@ -95,8 +79,8 @@ func TestNodePortAddressesAreFollowed(t *testing.T) {
 		} {
 			addrs <- step.addrs
 			synctest.Wait()
-			if got := fmt.Sprint(nodeIPs()); got != step.want {
-				t.Errorf("the kernel has %s, want %s", got, step.want)
+			if v, err := s.loop.Snapshot(t.Context()); err != nil || fmt.Sprint(v.NodeAddrs) != step.want {
+				t.Errorf("the kernel has %s, want %s, %v", v.NodeAddrs, step.want, err)
 			}
 			if got := s.committed.take(); !strings.HasSuffix(got, "at "+step.want) {
 				t.Errorf("followers see %s, want %s", got, step.want)

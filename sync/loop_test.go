@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"kube-vmap/model"
-	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
 )
@@ -75,37 +74,27 @@ func TestObserverSeesChangesAndResults(t *testing.T) {
 	})
 }
 
-func TestTriggersAreReportedWhenASyncSucceeds(t *testing.T) {
+// TestOldestTriggerIsReportedWhenASyncSucceeds changes a slice again and again while the kernel
+// fails, and deletes another.
+func TestOldestTriggerIsReportedWhenASyncSucceeds(t *testing.T) {
 	for _, fault := range []kerneltest.Fault{kerneltest.FaultNotSent, kerneltest.FaultDenied} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newRig(t, sync.Config{})
 			s.send(webService("web", 1))
 			s.kernel.Fail(fault, 1)
-			change := webSlice(model.IPv4, 1)
-			change.Triggered = time.Now()
-			s.send(change)
+			first := time.Now()
+			for i := range byte(9) {
+				change, gone := webSlice(model.IPv4, i), webSlice(model.IPv6, 1)
+				change.Triggered, gone.Triggered = first.Add(time.Duration(i)*time.Second), first
+				s.send(change, gone)
+			}
+			s.send(sync.DeleteSlice{Name: webSlice(model.IPv6, 1).Slice.Name})
 			if r := s.last(); r.Err == nil || len(r.Triggered) != 0 {
 				t.Errorf("the kernel failed, and the result is %+v", r)
 			}
 			elapse(time.Second)
-			if r := s.last(); r.Err != nil || !slices.Equal(r.Triggered, []time.Time{change.Triggered}) || r.Drift || !r.Full {
+			if r := s.last(); r.Err != nil || !slices.Equal(r.Triggered, []time.Time{first}) || r.Drift || !r.Full {
 				t.Errorf("after the failure the result is %+v", r)
-			}
-		})
-	}
-}
-
-func TestForeignChangesAreReportedAsDrift(t *testing.T) {
-	for _, f := range model.Families {
-		synctest.Test(t, func(t *testing.T) {
-			s := newRig(t, sync.Config{})
-			s.send(webService("web", 1), webSlice(f, 1))
-			if _, err := s.kernel.Apply(nft.Batch{nft.DeleteTable{Family: f}}); err != nil {
-				t.Fatal(err)
-			}
-			s.send(webSlice(f, 2))
-			if r := s.last(); r.Err != nil || !r.Drift || !r.Full {
-				t.Errorf("%s: the result is %+v", f, r)
 			}
 		})
 	}
@@ -129,32 +118,21 @@ func TestMinSyncPeriod(t *testing.T) {
 }
 
 func TestPodRangesFollowTheNode(t *testing.T) {
-	ranges := [...]netip.Prefix{
-		model.IPv4: netip.MustParsePrefix("10.244.1.0/24"), model.IPv6: netip.MustParsePrefix("fd00:10:244:1::/64"),
-	}
-	other := [...]netip.Prefix{model.IPv4: netip.MustParsePrefix("10.244.2.0/24"), model.IPv6: {}}
-	for from, c := range map[string]sync.Config{"the node": {PodsFromNode: true}, "nowhere": {}} {
+	type prefixes = [len(model.Families)]netip.Prefix
+	both := prefixes{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:10:244:1::/64")}
+	other := prefixes{netip.MustParsePrefix("10.244.2.0/24")}
+	for _, follow := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newRig(t, c)
-			holds := func(when string, ranges [len(model.Families)]netip.Prefix) {
-				t.Helper()
-				if from == "nowhere" {
-					ranges = [len(model.Families)]netip.Prefix{}
+			s := newRig(t, sync.Config{PodsFromNode: follow})
+			for _, step := range []struct{ node, want prefixes }{{both, both}, {other, other}, {prefixes{}, other}} {
+				s.send(sync.SetNode{Node: model.Node{Name: "node-1", PodCIDRs: step.node}}, webService("web", 1))
+				if !follow {
+					step.want = prefixes{}
 				}
-				v, err := s.loop.Snapshot(t.Context())
-				if err != nil || v.PodRanges != ranges {
-					t.Errorf("ranges from %s, %s: %v, want %v, %v", from, when, v.PodRanges, ranges, err)
+				if v, err := s.loop.Snapshot(t.Context()); err != nil || v.PodRanges != step.want {
+					t.Errorf("from the node %t: %v, want %v, %v", follow, v.PodRanges, step.want, err)
 				}
 			}
-			node := func(r [len(model.Families)]netip.Prefix) sync.SetNode {
-				return sync.SetNode{Node: model.Node{Name: "node-1", PodCIDRs: r}}
-			}
-			s.send(node(ranges), webService("web", 1), webSlice(model.IPv4, 1), webSlice(model.IPv6, 1))
-			holds("at first", ranges)
-			s.send(node(other))
-			holds("when they change", other)
-			s.send(sync.SetNode{Node: model.Node{Name: "node-1"}})
-			holds("when the node is gone", other)
 		})
 	}
 }
@@ -168,27 +146,6 @@ func TestRefusedPortsDoNotDelayTheFirstSync(t *testing.T) {
 		s.send(webService("web", 1), webSlice(model.IPv4, 1), webService("other", 2))
 		if r := s.last(); r.Err != nil || r.QuarantinedPorts != 3 {
 			t.Errorf("before any time has passed, the result is %+v", r)
-		}
-	})
-}
-
-func TestOldestTriggerOfASliceIsReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newRig(t, sync.Config{MinSyncPeriod: time.Hour, SyncPeriod: time.Hour})
-		s.send(webService("web", 1))
-		first := time.Now()
-		for i := range byte(9) {
-			change := webSlice(model.IPv4, i)
-			change.Triggered = first.Add(time.Duration(i) * time.Second)
-			s.send(change)
-		}
-		gone := webSlice(model.IPv6, 1)
-		gone.Triggered = first
-		s.send(gone)
-		s.send(sync.DeleteSlice{Name: gone.Slice.Name})
-		elapse(time.Hour)
-		if r := s.last(); !slices.Equal(r.Triggered, []time.Time{first}) {
-			t.Errorf("the result is %+v", r)
 		}
 	})
 }

@@ -15,9 +15,9 @@ type warnings int
 
 func (w *warnings) Warn(Object, string, string) { *w++ }
 
-// TestNoticesOfANamespaceAreLimited has notices beyond the burst, which the next one counts. They
+// TestNoticesAreLimitedByNamespace has notices beyond the burst, which the next one counts. They
 // concern no other namespace.
-func TestNoticesOfANamespaceAreLimited(t *testing.T) {
+func TestNoticesAreLimitedByNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		var sent warnings

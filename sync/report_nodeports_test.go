@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
 )
 
@@ -25,58 +26,48 @@ func exposed(s sync.SetService, families ...model.Family) sync.SetService {
 }
 
 func TestNodePortAddressProblemsAreLoggedOnce(t *testing.T) {
-	const (
-		onAll  = "primary address of family %s is not known: node ports answer on all"
-		onNone = "no address of family %s on the node"
-	)
-	addrs := [...]netip.Addr{model.IPv4: netip.MustParseAddr("192.0.2.1"), model.IPv6: netip.MustParseAddr("2001:db8::1")}
-	elsewhere := [...]netip.Addr{model.IPv4: netip.MustParseAddr("192.0.2.9"), model.IPv6: netip.MustParseAddr("2001:db8::9")}
-	primary := sync.NodePortAddresses{Primary: true}
+	addrs := [...]netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}
+	primary, unknown := sync.NodePortAddresses{Primary: true}, netip.Addr{}
 	for _, f := range model.Families {
-		only := func(a [len(model.Families)]netip.Addr) (n model.Node) {
-			n.Addrs[f] = a[f]
-			return n
-		}
+		onAll := fmt.Sprintf("primary address of family %s is not known: node ports answer on all", f)
+		onNone := fmt.Sprintf("no address of family %s on the node", f)
+		elsewhere := addrs[f].Next()
 		for _, test := range []struct {
-			name     string
 			ports    sync.NodePortAddresses
-			node     model.Node
+			node     netip.Addr     // its primary address
 			services []model.Family // that have node ports
 			want     string
 		}{
-			{"no primary address", primary, model.Node{}, []model.Family{f}, onAll},
-			{"primary address that no interface has", primary, only(elsewhere), []model.Family{f}, onNone},
-			{"primary address", primary, only(addrs), []model.Family{f}, ""},
-			{"all addresses", sync.NodePortAddresses{}, model.Node{}, model.Families[:], ""},
-			{"no primary address, no node port", primary, model.Node{}, nil, ""},
-			{"no address, no node port", primary, only(elsewhere), nil, ""},
+			{primary, unknown, []model.Family{f}, onAll},
+			{primary, elsewhere, []model.Family{f}, onNone},
+			{primary, addrs[f], []model.Family{f}, ""},
+			{sync.NodePortAddresses{}, unknown, model.Families[:], ""},
+			{primary, unknown, nil, ""},
+			{primary, elsewhere, nil, ""},
 		} {
-			t.Run(f.String()+" "+test.name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					known := make(addressList)
-					var log strings.Builder
-					s := newLoggedRig(t, sync.Config{Addresses: known, NodePorts: test.ports}, slog.New(slog.NewTextHandler(&log, nil)))
-					known <- addrs[:]
-					s.send(sync.SetNode{Node: test.node}, webService("inside", 100))
-					for n := range byte(3) {
-						s.send(exposed(webService("web", n), test.services...))
-					}
-					got, want := strings.Count(log.String(), "node ports may not answer"), 1
-					if test.want == "" {
-						want = 0
-					} else if text := fmt.Sprintf(test.want, f); !strings.Contains(log.String(), text) {
-						t.Errorf("not logged: %q", text)
-					}
-					if got != want {
-						t.Errorf("%d warnings, want %d:\n%s", got, want, log.String())
-					}
-					for n := range byte(3) {
-						s.send(sync.DeleteService{Name: webService("web", n).Service.Name})
-					}
-					if left, err := s.loop.Snapshot(t.Context()); err != nil || len(left.Problems) > 0 {
-						t.Errorf("problems without a node port: %v, %v", left.Problems, err)
-					}
-				})
+			synctest.Test(t, func(t *testing.T) {
+				known := make(addressList)
+				var log strings.Builder
+				s := newRigOn(t, kerneltest.New(), sync.Config{Addresses: known, NodePorts: test.ports},
+					slog.NewTextHandler(&log, nil))
+				known <- addrs[:]
+				var node sync.SetNode
+				node.Node.Addrs[f] = test.node
+				s.send(node, webService("inside", 100))
+				for n := range byte(3) {
+					s.send(exposed(webService("web", n), test.services...))
+				}
+				text, want := log.String(), 1
+				if test.want == "" {
+					want = 0
+				}
+				if strings.Count(text, "node ports may not answer") != want || !strings.Contains(text, test.want) {
+					t.Errorf("%s, %+v: want %d warnings %q:\n%s", f, test, want, test.want, text)
+				}
+				s.send(sync.DeleteService{Name: webService("web", 0).Service.Name})
+				if left, err := s.loop.Snapshot(t.Context()); err != nil || len(left.Problems) > 0 {
+					t.Errorf("problems without a node port: %v, %v", left.Problems, err)
+				}
 			})
 		}
 	}

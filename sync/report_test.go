@@ -2,12 +2,10 @@ package sync_test
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
@@ -72,36 +70,8 @@ func TestLostClaimsAreReportedOncePerService(t *testing.T) {
 	})
 }
 
-// TestNoticesAreLimitedByNamespace reports very many problems of one namespace, and one
-// of another. Later the first namespace may report again.
-func TestNoticesAreLimitedByNamespace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newRig(t, sync.Config{})
-		problem := func(namespace string, n int) sync.Event {
-			o := sync.Object{Kind: "Service", Namespace: namespace, Name: fmt.Sprintf("odd-%d", n), UID: "1"}
-			return sync.SetProblem{Object: o, Err: errors.New(strings.Repeat("long ", 10_000))}
-		}
-		var flood []sync.Event
-		for n := range 1000 {
-			flood = append(flood, problem("flood", n))
-		}
-		s.send(append(flood, problem("quiet", 0))...)
-		got := s.take()
-		if n := strings.Count(got, "Unusable Service flood/"); n != 20 || !strings.Contains(got, "Unusable Service quiet/odd-0") {
-			t.Errorf("%d notices of the flood, want 20, in\n%s", n, got)
-		}
-		if most := 21 * 2200; len(got) > most {
-			t.Errorf("%d bytes are reported, want %d at most", len(got), most)
-		}
-		<-time.After(time.Minute)
-		s.send(problem("flood", 1000))
-		if got := s.take(); strings.Count(got, "Unusable Service flood/") != 1 {
-			t.Errorf("after a minute, reported is\n%s", got)
-		}
-	})
-}
-
 func TestProblemIsReportedOnce(t *testing.T) {
+	const noticeBurst = 20 // notices of a namespace in a row
 	synctest.Test(t, func(t *testing.T) {
 		s := newRig(t, sync.Config{})
 		o := sync.Object{Kind: "Service", Namespace: "default", Name: "odd", UID: "1"}
@@ -120,5 +90,11 @@ func TestProblemIsReportedOnce(t *testing.T) {
 		}
 		s.send(bad)
 		s.expect("again", "queued 0 0", "Unusable Service default/odd: 1: spec.ports[0].port: 0", "synced true")
+		for i := range noticeBurst {
+			s.send(sync.SetProblem{Object: o, Err: errors.New(strings.Repeat("long ", 10_000+i))})
+		}
+		if got := s.take(); strings.Count(got, "Unusable") != noticeBurst-2 || len(got) > noticeBurst*2200 {
+			t.Errorf("%d bytes are reported, of which the namespace has a limit:\n%s", len(got), got)
+		}
 	})
 }

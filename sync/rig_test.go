@@ -87,26 +87,25 @@ type loopRig struct {
 }
 
 func newRig(t *testing.T, c sync.Config) *loopRig {
-	return newLoggedRig(t, c, slog.New(slog.DiscardHandler))
+	return newRigOn(t, kerneltest.New(), c, slog.DiscardHandler)
 }
 
-func newLoggedRig(t *testing.T, c sync.Config, log *slog.Logger) *loopRig {
+// newRigOn returns a rig of a kernel and a log.
+func newRigOn(t *testing.T, k sync.Kernel, c sync.Config, log slog.Handler) *loopRig {
 	s := &loopRig{t: t, eventLog: &eventLog{}, bursts: make(chan []sync.Event)}
-	s.kernel = kerneltest.NewFaulty(kerneltest.New(), kerneltest.FaultRates{}, 1)
+	s.kernel = kerneltest.NewFaulty(k, kerneltest.FaultRates{}, 1)
 	c.NodeName, c.Rules.MasqueradeMark = "node-1", nft.DefaultMasqueradeMark
 	c.Observer, c.Recorder, c.Followers = sync.MultiObserver{s.eventLog}, s.eventLog, []sync.Follower{&s.committed}
 	source := sourceFunc(func(ctx context.Context, out chan<- []sync.Event) error {
 		for {
-			select {
-			case <-ctx.Done():
+			if !sync.Send(ctx, out, <-s.bursts) {
 				return nil
-			case out <- <-s.bursts:
 			}
 		}
 	})
+	s.loop = sync.NewLoop(c, source, s.kernel, slog.New(log))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	s.loop = sync.NewLoop(c, source, s.kernel, log)
 	go func() { done <- s.loop.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
@@ -193,10 +192,7 @@ func (a addressList) Run(ctx context.Context, out chan<- []netip.Addr) error {
 		case <-ctx.Done():
 			return nil
 		case list := <-a:
-			select {
-			case out <- list:
-			case <-ctx.Done():
-			}
+			sync.Send(ctx, out, list)
 		}
 	}
 }

@@ -11,18 +11,18 @@ import (
 	"kube-vmap/sync"
 )
 
-// TestUnresponsiveEndpointLeavesAndReturnsInOneTransaction has a Service of two endpoints, of which
-// the first does not answer over one protocol for a while. Another Service has one endpoint, so
-// that the chains for one and for two exist: new ones go before what leads to them.
-func TestUnresponsiveEndpointLeavesAndReturnsInOneTransaction(t *testing.T) {
+// TestUnresponsiveEndpointsAndSharesReachTheKernelAtOnce has a Service of two endpoints, of which
+// the first does not answer over one protocol for a while; then the second gets three of four
+// slots. Another Service has one endpoint, so that the chains for one and for two exist: new ones
+// go before what leads to them, in a transaction of their own.
+func TestUnresponsiveEndpointsAndSharesReachTheKernelAtOnce(t *testing.T) {
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {
 			synctest.Test(t, func(t *testing.T) {
-				unresponsive := make(chan []model.UnresponsiveEndpoints)
-				s := newRig(t, sync.Config{
-					Unresponsive: unresponsive,
-					Options:      model.Options{PassiveChecks: model.PassiveChecksAvoid, MaxAvoidedPercent: 50},
-				})
+				unresponsive, shares := make(chan []model.UnresponsiveEndpoints), make(chan []model.PoolShares)
+				s := newRig(t, sync.Config{Unresponsive: unresponsive, Shares: shares, Options: model.Options{
+					PassiveChecks: model.PassiveChecksAvoid, MaxAvoidedPercent: 50, Scheduler: model.SchedulerLeastConnections,
+				}})
 				web, slice, other := webService("web", 1), webSlice(f, 1), webSlice(f, 3)
 				slice.Slice.Endpoints = append(slice.Slice.Endpoints, webSlice(f, 2).Slice.Endpoints...)
 				other.Slice.Name.Name, other.Slice.Service.Name = "other", "other"
@@ -33,17 +33,20 @@ func TestUnresponsiveEndpointLeavesAndReturnsInOneTransaction(t *testing.T) {
 				for _, e := range slice.Slice.Endpoints {
 					both = append(both, netip.AddrPortFrom(e.Addr, 8080))
 				}
-				for _, silent := range [][]netip.AddrPort{both[:1], nil} {
-					unresponsive <- []model.UnresponsiveEndpoints{{Key: key, Endpoints: silent}}
+				expect := func(transactions int, want ...netip.AddrPort) {
+					t.Helper()
 					synctest.Wait()
 					s.expect("after a change", "synced true")
-					if n := s.last().Applied.Steps; n != 1 {
-						t.Errorf("%s, %s: %d transactions", f, p, n)
-					}
-					if got, want := s.endpoints(key), both[len(silent):]; !slices.Equal(got, want) {
-						t.Errorf("%s, %s: endpoints %v, want %v", f, p, got, want)
+					if got, n := s.endpoints(key), s.last().Applied.Steps; !slices.Equal(got, want) || n != transactions {
+						t.Errorf("%s, %s: endpoints %v after %d transactions, want %v", f, p, got, n, want)
 					}
 				}
+				unresponsive <- []model.UnresponsiveEndpoints{{Key: key, Endpoints: both[:1]}}
+				expect(1, both[1])
+				unresponsive <- []model.UnresponsiveEndpoints{{Key: key}}
+				expect(1, both...)
+				shares <- []model.PoolShares{{Key: key, Cluster: model.ListShares{Endpoints: both, Shares: []uint16{1, 3}}}}
+				expect(2, both[0], both[1], both[1], both[1])
 			})
 		}
 	}
