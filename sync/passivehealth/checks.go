@@ -300,6 +300,20 @@ func (s *checks) retries(now time.Time) (out []*check) {
 	return out
 }
 
+// needReading reports whether a check needs the connections without an answer: to learn whether they
+// still wait, or, if the counter has moved, whether there are some again at an endpoint that has
+// just been used again without an answer.
+func (s *checks) needReading(now time.Time, moved bool) bool {
+	for _, c := range s.all {
+		since := now.Sub(c.released) - c.calm
+		again := moved && c.phase == phaseCalm && !c.askable && since >= 0 && since < minCalm
+		if again || c.phase == phaseAsking && !c.stillWaits {
+			return true
+		}
+	}
+	return false
+}
+
 // forget replaces pools that are gone or changed, and drops the checks of endpoints that are in no
 // pool any more.
 func (s *checks) forget(replaced []*pool, p pools) {

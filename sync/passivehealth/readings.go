@@ -18,13 +18,27 @@ func (t *Tracker) readCounter() {
 	t.counter = total
 }
 
-// readIsDue reports whether to read the connections without an answer.
+// readIsDue reports whether to read the connections without an answer. Unless a decision is on its
+// way, the budget keeps what one costs: clients that go on sending to an unresponsive endpoint, so
+// that the counter moves all the time, would use up all of it.
 func (t *Tracker) readIsDue(now time.Time) bool {
-	since := now.Sub(t.lastRead)
-	if t.moved || t.checks.any(phaseAsking) {
-		return since >= answerTime && t.readBudget.TokensAt(now) >= 1
+	since, budget := now.Sub(t.lastRead), t.readBudget.TokensAt(now)
+	switch {
+	case since < answerTime:
+		return false
+	case t.checks.needReading(now, t.moved):
+		return budget >= 1
+	case t.moved && budget >= t.decisionCost()+float64(t.readCost.Microseconds()):
+		return true
 	}
-	return since >= max(answerTime, idleFactor*t.readCost)
+	return since >= idleFactor*t.readCost
+}
+
+// decisionCost returns what it costs to find that an endpoint does not answer: connections without
+// an answer and those with one are read twice each, and may cost what they did the last time.
+func (t *Tracker) decisionCost() float64 {
+	cost := 2 * (t.readCost + t.answeredCost)
+	return float64(min(cost.Microseconds(), readBurst-t.readCost.Microseconds()))
 }
 
 // readUnanswered reads the connections without an answer, if that is due.
@@ -80,7 +94,7 @@ func (t *Tracker) readAnswered(now time.Time, of []*check) map[endpoint]map[uint
 		}
 	}
 	failed := false
-	t.read(now, func() error {
+	t.answeredCost = t.read(now, func() error {
 		err := t.Tracking.EachAnswered(by, func() {
 			for _, ids := range answered {
 				clear(ids)

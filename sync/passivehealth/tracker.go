@@ -80,7 +80,8 @@ type Tracker struct {
 	moved      bool      // since connection tracking was last read
 	lastRead   time.Time // of connections without an answer
 	lastRound  time.Time // of those with one
-	readCost   time.Duration
+	// readCost and answeredCost are the processor time of these readings.
+	readCost, answeredCost time.Duration
 	failing    bool          // the last read failed
 	readBudget *rate.Limiter // in microseconds of processor time
 	budget     *rate.Limiter // of questions
@@ -211,12 +212,21 @@ func (t *Tracker) tick(ctx context.Context, now time.Time) {
 	t.askNodes(ctx, now, silent)
 	t.sampleNodes(ctx, now, silent)
 	var changed []*pool
-	for _, c := range append(t.checks.retries(now), t.decide(now, silent)...) {
+	for _, c := range append(t.retries(now), t.decide(now, silent)...) {
 		t.reportChange(c)
 		changed = append(changed, c.pools...)
 	}
 	t.ask(ctx, now)
 	t.publish(ctx, changed)
+}
+
+// retries lets endpoints be used again that have been avoided for long, and returns them. That
+// costs connections until it is decided again, so there must be a budget for it.
+func (t *Tracker) retries(now time.Time) []*check {
+	if t.readBudget.TokensAt(now) < t.decisionCost() {
+		return nil
+	}
+	return t.checks.retries(now)
 }
 
 // decide reads what silent endpoints have answered so far, and makes those unresponsive of which

@@ -291,6 +291,38 @@ func TestNamespaceCannotUseUpQuestions(t *testing.T) {
 	})
 }
 
+// TestRetriedEndpointIsFoundAgainSoon has clients that never stop sending to an endpoint that does
+// not answer, beside a large table of connection tracking.
+func TestRetriedEndpointIsFoundAgainSoon(t *testing.T) {
+	for _, cost := range []time.Duration{time.Millisecond, 200 * time.Millisecond} {
+		t.Run(cost.String(), func(t *testing.T) { run(t, func(w *world) { w.retry(cost) }) })
+	}
+}
+
+// retry checks for ten minutes how often and for how long the endpoint is used.
+func (w *world) retry(readCost time.Duration) {
+	w.readCost = readCost
+	s := w.serve(model.IPv4, model.TCP, "default", 0)
+	w.refuses[s.endpoints[0]] = true
+	w.connect(s.endpoints[0])
+	used := time.Duration(0)
+	const step = 100 * time.Millisecond
+	w.every(step, 10*time.Minute, func() bool {
+		w.counter++
+		if len(w.received[s.key]) == 0 {
+			used += step
+		}
+		return true
+	})
+	found, most := (w.changes+1)/2, 3*time.Second
+	for i := range found - 1 {
+		most += minCalm<<i + 3*time.Second
+	}
+	if used > most || found < 2 {
+		w.t.Errorf("found %d times, used for %s, want at most %s", found, used, most)
+	}
+}
+
 // TestEndpointThatIsGoneIsForgotten replaces an endpoint that does not answer.
 func TestEndpointThatIsGoneIsForgotten(t *testing.T) {
 	run(t, func(w *world) {
