@@ -1,118 +1,150 @@
 package kerneltest
 
 import (
-	"slices"
+	"net/netip"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/wire"
 )
 
-// newElements adds the elements of a message to their set.
-func (t *transaction) newElements(table *table, m message, a attributes) *refusal {
-	list := a.get(unix.NFTA_SET_ELEM_LIST_ELEMENTS).nested()
-	if number := a.get(unix.NFTA_SET_ELEM_LIST_SET_ID).number(); number != 0 {
-		for _, x := range list {
-			target := x.nested().get(unix.NFTA_SET_ELEM_DATA).target()
-			if target.value == nil { // a set
-				continue
-			}
-			chain := target.text()
-			if errno := table.checkTarget(chain); errno != 0 {
-				return &refusal{errno, x.offset}
-			}
-			t.anonymous[number] = append(t.anonymous[number], chain)
-		}
-		return nil
-	}
-	name := a.get(unix.NFTA_SET_ELEM_LIST_SET)
-	s := table.sets[name.text()]
+// addElements adds elements to their set. If one is refused, it returns that, too.
+func (t *table) addElements(id nft.SetID, list []nft.Element) (*nft.Element, syscall.Errno) {
+	s := t.sets[id.Name()]
 	if s == nil {
-		return &refusal{unix.ENOENT, name.offset}
+		return nil, unix.ENOENT
 	}
-	if isConnections(m, name.text()) {
-		return s.addCounted(m, list)
-	}
-	for i, e := range elements(m, name.text()) {
-		chain := list[i].nested().get(unix.NFTA_SET_ELEM_DATA).target()
-		if chain.value != nil {
-			if errno := table.checkTarget(chain.text()); errno != 0 {
-				return &refusal{errno, list[i].offset}
+	for i := range list {
+		e := &list[i]
+		if e.Value.Verdict == nft.VerdictGoto {
+			if errno := t.checkTarget(e.Value.Chain.Name()); errno != 0 {
+				return e, errno
 			}
 		}
-		if errno := s.add(element{e, chain.text()}); errno != 0 {
-			return &refusal{errno, list[i].offset}
+		if errno := s.add(e); errno != 0 {
+			return e, errno
 		}
 	}
-	return nil
-}
-
-// elements decodes the elements of a message, one for each attribute of its list.
-func elements(m message, set string) []nft.Element {
-	id, known := nft.SetNamed(m.family, set)
-	if !known {
-		panic("kerneltest: elements of an unknown set: " + set)
-	}
-	list, err := wire.DecodeElements(id, nil, m.data)
-	if err != nil {
-		panic("kerneltest: elements that cannot be decoded: " + err.Error())
-	}
-	return list
+	return nil, 0
 }
 
 // add adds an element. An existing one is unchanged, including its comment.
-func (s *set) add(e element) syscall.Errno {
+func (s *set) add(e *nft.Element) syscall.Errno {
 	known, exists := s.elements[e.Key]
 	switch {
 	case exists && known.Value != e.Value:
 		return unix.EEXIST
 	case exists:
 		return 0
-	case s.shape.Flags&unix.NFT_SET_INTERVAL != 0:
-		return s.addBound(e)
-	case s.shape.Size > 0 && len(s.elements) >= int(s.shape.Size):
+	case s.overlaps(&e.Key):
+		return unix.EEXIST
+	case s.size > 0 && len(s.elements) >= int(s.size):
 		return unix.ENFILE
 	}
-	s.elements[e.Key] = e
+	kept := nft.Element{Key: e.Key, Value: e.Value}
+	if s.id.Layout().Comments {
+		kept.Comment = string(e.AppendComment(nil))
+	}
+	s.elements[e.Key] = kept
 	return 0
 }
 
-// addBound adds the beginning or the end of an interval. Beginnings and ends must
-// alternate, or intervals overlap.
-func (s *set) addBound(e element) syscall.Errno {
-	s.elements[e.Key] = e
-	keys := s.sorted()
-	i := slices.Index(keys, e.Key)
-	ends := func(k nft.Key) bool { return k.Bits == 0 }
-	before := i == 0 || ends(keys[i-1])
-	if ends(e.Key) {
-		before = i > 0 && !ends(keys[i-1]) && (i+1 == len(keys) || !ends(keys[i+1]))
+// overlaps reports whether the key is an interval that overlaps another one.
+func (s *set) overlaps(k *nft.Key) bool {
+	if !s.id.Layout().Interval {
+		return false
 	}
-	if !before {
-		return unix.EEXIST
-	}
-	return 0
-}
-
-// deleteElements removes the elements of a message from their set.
-func (t *table) deleteElements(m message, a attributes) *refusal {
-	name := a.get(unix.NFTA_SET_ELEM_LIST_SET)
-	s := t.sets[name.text()]
-	if s == nil {
-		return &refusal{unix.ENOENT, name.offset}
-	}
-	list := a.get(unix.NFTA_SET_ELEM_LIST_ELEMENTS).nested()
-	if isConnections(m, name.text()) {
-		return s.deleteCounted(m, list)
-	}
-	for i, e := range elements(m, name.text()) {
-		key := e.Key
-		if _, exists := s.elements[key]; !exists {
-			return &refusal{unix.ENOENT, list[i].offset}
+	for other := range s.elements {
+		if other.Prefix().Overlaps(k.Prefix()) {
+			return true
 		}
-		delete(s.elements, key)
 	}
-	return nil
+	return false
+}
+
+// deleteElements removes elements from their set.
+func (t *table) deleteElements(id nft.SetID, list []nft.Element) (*nft.Element, syscall.Errno) {
+	s := t.sets[id.Name()]
+	if s == nil {
+		return nil, unix.ENOENT
+	}
+	for i := range list {
+		if _, exists := s.elements[list[i].Key]; !exists {
+			return &list[i], unix.ENOENT
+		}
+		delete(s.elements, list[i].Key)
+	}
+	return nil, 0
+}
+
+// Connect counts a connection, as a packet would; it does nothing if connections are not
+// counted.
+func (k *Kernel) Connect(asked model.Match, endpoint netip.AddrPort) {
+	if s := k.tables[asked.Family].connections(asked.Family); s != nil {
+		s.counted[nft.ConnectionCount{Destination: asked, Endpoint: endpoint}]++
+	}
+}
+
+// Connections returns the counted connections of a family, sorted.
+func (k *Kernel) Connections(f model.Family) ([]nft.ConnectionCount, error) {
+	var out []nft.ConnectionCount
+	if s := k.tables[f].connections(f); s != nil {
+		for c, n := range s.counted {
+			c.Connections = n
+			out = append(out, c)
+		}
+	}
+	return nft.SortConnections(out), nil
+}
+
+// Uncounted returns the destinations that are not counted. None expires.
+func (k *Kernel) Uncounted(f model.Family) ([]model.Match, error) {
+	s := k.tables[f].sets[nft.SetID{Family: f, Kind: nft.SetUncounted}.Name()]
+	if s == nil {
+		return nil, nil
+	}
+	return nft.UncountedMatches(f, s.list()), nil
+}
+
+// Counters returns zeros: Connect counts without a limit.
+func (k *Kernel) Counters(model.Family) (totals [nft.Counters]uint64, err error) { return totals, nil }
+
+// connections returns the set of counted connections; nil if there is none.
+func (t *table) connections(f model.Family) *set {
+	return t.sets[nft.SetID{Family: f, Kind: nft.SetConnections}.Name()]
+}
+
+// addCounted adds counters. An existing one is unchanged.
+func (s *set) addCounted(list []nft.ConnectionCount) syscall.Errno {
+	if s == nil {
+		return unix.ENOENT
+	}
+	for _, c := range list {
+		key := c
+		key.Connections = 0
+		if _, exists := s.counted[key]; exists {
+			continue
+		}
+		if len(s.counted) >= int(s.size) {
+			return unix.ENFILE
+		}
+		s.counted[key] = c.Connections
+	}
+	return 0
+}
+
+func (s *set) deleteCounted(list []nft.ConnectionCount) syscall.Errno {
+	if s == nil {
+		return unix.ENOENT
+	}
+	for _, c := range list {
+		c.Connections = 0
+		if _, exists := s.counted[c]; !exists {
+			return unix.ENOENT
+		}
+		delete(s.counted, c)
+	}
+	return 0
 }

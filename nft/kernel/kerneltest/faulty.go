@@ -151,18 +151,16 @@ func (f *Faulty) nextFault(read bool) Fault {
 		f.next = f.next[1:]
 		return next
 	}
-	faults := []struct {
-		fault Fault
-		share float64
-	}{{FaultRefused, f.rates.Refused}, {FaultDenied, f.rates.Denied}, {FaultNotSent, f.rates.NotSent}, {FaultNoAnswer, f.rates.NoAnswer}}
+	rates := []float64{
+		FaultRefused: f.rates.Refused, FaultDenied: f.rates.Denied, FaultNotSent: f.rates.NotSent, FaultNoAnswer: f.rates.NoAnswer,
+	}
 	if read {
-		faults = faults[:1]
-		faults[0].fault, faults[0].share = FaultRead, f.rates.Read
+		rates = []float64{FaultRead: f.rates.Read}
 	}
 	drawn := f.random.Float64()
-	for _, x := range faults {
-		if drawn -= x.share; drawn < 0 {
-			return x.fault
+	for fault, rate := range rates {
+		if drawn -= rate; drawn < 0 {
+			return Fault(fault)
 		}
 	}
 	return faultNone
@@ -218,11 +216,7 @@ func addedElements(b nft.Batch) []*wire.Error {
 	for _, op := range b {
 		_, elements, _ := nft.AddedElements(op)
 		for i := range elements {
-			e := &wire.Error{Op: op, Element: &elements[i]}
-			if s := elements[i].Service; s != nil {
-				e.Service = *s
-			}
-			list = append(list, e)
+			list = append(list, refusal(op, &elements[i], 0))
 		}
 	}
 	return list

@@ -1,7 +1,6 @@
 package kerneltest
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"syscall"
@@ -18,26 +17,25 @@ type Kernel struct {
 }
 
 // New returns a kernel without tables.
-func New() *Kernel { return &Kernel{} }
+func New() *Kernel { return &Kernel{tables{newTable(), newTable()}} }
 
-// tables are the tables by family; nil if there is none.
 type tables [len(model.Families)]*table
 
-// A table is the content of a table, by name.
+// A table is the content of a table, by name. There is none if it does not exist.
 type table struct {
-	protected bool
-	chains    map[string]*chain
-	sets      map[string]*set
-	counters  map[string]struct{}
+	exists, protected bool
+	chains            map[string]*chain
+	sets              map[string]*set
+	counters          map[string]bool
 }
 
 func newTable() *table {
-	return &table{chains: map[string]*chain{}, sets: map[string]*set{}, counters: map[string]struct{}{}}
+	return &table{chains: map[string]*chain{}, sets: map[string]*set{}, counters: map[string]bool{}}
 }
 
 // A chain is a chain with its rules.
 type chain struct {
-	hook  nft.HookState
+	id    nft.ChainID
 	rules []rule
 }
 
@@ -48,68 +46,52 @@ type rule struct {
 	sets        []string
 }
 
-// A set is a set or map. Its elements are not kept if its name is not ours, because they
-// are never read.
+// A set is a set or map.
 type set struct {
-	shape    nft.SetShape
-	elements map[nft.Key]element
+	id       nft.SetID
+	size     uint32
+	elements map[nft.Key]nft.Element        // as they are read
 	counted  map[nft.ConnectionCount]uint64 // of nft.SetConnections, by key: without the count
-}
-
-// An element is an element with the chain it leads to, if any.
-type element struct {
-	nft.Element
-	chain string
 }
 
 // Read returns what the kernel holds.
 func (k *Kernel) Read() (nft.Tables, error) {
 	var out nft.Tables
-	for _, f := range model.Families {
-		t := k.tables[f]
-		if t == nil {
-			continue
-		}
-		out[f] = nft.NewTable()
-		for c := range nft.Counters {
-			_, out[f].Counters[c] = t.counters[c.String()]
-		}
-		if t.protected {
-			out[f].Protected, out[f].Owner = true, 1
-		}
-		for name, c := range t.chains {
-			state := nft.ChainState{Hook: c.hook}
-			for _, r := range c.rules {
-				state.Rules = append(state.Rules, r.fingerprint)
-			}
-			out[f].Chains[name] = state
-		}
-		for name, s := range t.sets {
-			state := nft.SetState{Shape: s.shape}
-			if id, known := nft.SetNamed(f, name); known && s.shape.Fits(id) && !id.IsDynamic() {
-				state.Elements = s.list(id)
-			}
-			out[f].Sets[name] = state
+	for f, t := range k.tables {
+		if t.exists {
+			out[f] = t.read()
 		}
 	}
 	return out, nil
 }
 
-// list returns the elements as the kernel's reader does.
-func (s *set) list(id nft.SetID) []nft.Element {
-	var out []nft.Element
-	for _, e := range s.elements {
-		out = append(out, e.Element)
+func (t *table) read() *nft.Table {
+	out := nft.NewTable()
+	for c := range nft.Counters {
+		out.Counters[c] = t.counters[c.String()]
 	}
-	return wire.SortElements(id, out)
+	if t.protected {
+		out.Protected, out.Owner = true, 1
+	}
+	for name, c := range t.chains {
+		state := nft.ChainState{Hook: c.id.Hook()}
+		for _, r := range c.rules {
+			state.Rules = append(state.Rules, r.fingerprint)
+		}
+		out.Chains[name] = state
+	}
+	for name, s := range t.sets {
+		state := nft.SetState{Shape: s.id.Shape(s.size)}
+		if !s.id.IsDynamic() {
+			state.Elements = s.list()
+		}
+		out.Sets[name] = state
+	}
+	return out
 }
 
-// sorted returns the keys in the order of their addresses, ends of intervals before
-// beginnings.
-func (s *set) sorted() []nft.Key {
-	return slices.SortedFunc(maps.Keys(s.elements), func(a, b nft.Key) int {
-		return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Bits, b.Bits))
-	})
+func (s *set) list() []nft.Element {
+	return nft.SortByKey(slices.Collect(maps.Values(s.elements)))
 }
 
 // Apply commits the batch, all of it or nothing.
@@ -119,10 +101,10 @@ func (k *Kernel) Apply(b nft.Batch) (a nft.Applied, err error) {
 		if err != nil {
 			return err
 		}
-		t := begin(k.tables)
-		for _, m := range messages(e.Bytes) {
-			if r := t.apply(m); r != nil {
-				return e.Explain(m.sequence, uint32(r.offset), r.errno, "")
+		t := transaction{k.tables.clone(), map[*set]uint32{}}
+		for _, op := range step {
+			if element, errno := t.apply(op); errno != 0 {
+				return refusal(op, element, errno)
 			}
 		}
 		k.tables = t.commit()
@@ -136,26 +118,24 @@ func (k *Kernel) Apply(b nft.Batch) (a nft.Applied, err error) {
 // ForeignChanges returns a constant: no other program can change this kernel.
 func (k *Kernel) ForeignChanges() (uint32, error) { return 0, nil }
 
-// A refusal is why a message is refused, and the offset in it that the kernel would report.
-type refusal struct {
-	errno  syscall.Errno
-	offset int
+// refusal returns the error about an op, or about one of its elements.
+func refusal(op nft.Op, e *nft.Element, errno syscall.Errno) *wire.Error {
+	out := &wire.Error{Op: op, Element: e, Errno: errno}
+	if e != nil && e.Service != nil {
+		out.Service = *e.Service
+	}
+	return out
 }
 
 // clone copies everything that a transaction may change. Rules never change.
 func (t tables) clone() tables {
 	for f, old := range t {
-		if old == nil {
-			continue
-		}
-		t[f] = newTable()
-		t[f].protected = old.protected
-		maps.Copy(t[f].counters, old.counters)
+		t[f] = &table{old.exists, old.protected, map[string]*chain{}, map[string]*set{}, maps.Clone(old.counters)}
 		for name, c := range old.chains {
-			t[f].chains[name] = &chain{c.hook, slices.Clone(c.rules)}
+			t[f].chains[name] = &chain{c.id, slices.Clone(c.rules)}
 		}
 		for name, s := range old.sets {
-			t[f].sets[name] = &set{s.shape, maps.Clone(s.elements), maps.Clone(s.counted)}
+			t[f].sets[name] = &set{s.id, s.size, maps.Clone(s.elements), maps.Clone(s.counted)}
 		}
 	}
 	return t

@@ -2,170 +2,157 @@ package kerneltest
 
 import (
 	"slices"
-	"strings"
 	"syscall"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft"
-	"kube-vmap/nft/wire"
 )
 
 // A transaction is a batch that is being applied.
 type transaction struct {
 	tables tables // as the batch leaves them
-	// anonymous are the anonymous maps and sets that wait for their rule: the chains they
-	// lead to, by their number within the batch.
-	anonymous map[uint32][]string
 	// resized are existing sets that were declared again: they get their new size with the
 	// commit.
 	resized map[*set]uint32
 }
 
-func begin(t tables) *transaction {
-	return &transaction{tables: t.clone(), anonymous: map[uint32][]string{}, resized: map[*set]uint32{}}
-}
-
 // commit ends the transaction and returns the new tables.
 func (t *transaction) commit() tables {
 	for s, size := range t.resized {
-		s.shape.Size = size
+		s.size = size
 	}
 	return t.tables
 }
 
-// apply applies one message, or returns why it is refused.
-func (t *transaction) apply(m message) *refusal {
-	a := m.attributes()
-	switch m.kind {
-	case unix.NFT_MSG_NEWTABLE:
-		if t.tables[m.family] == nil {
-			t.tables[m.family] = newTable()
-			t.tables[m.family].protected = a.get(unix.NFTA_TABLE_FLAGS).number() != 0
+// apply applies one change, or returns why it is refused, and for which element if it is one
+// of several.
+func (t *transaction) apply(op nft.Op) (*nft.Element, syscall.Errno) {
+	switch op := op.(type) {
+	case nft.AddTable:
+		if table := t.tables[op.Family]; !table.exists {
+			table.exists, table.protected = true, op.Protected
 		}
-		return nil
-	case unix.NFT_MSG_DELTABLE:
-		if t.tables[m.family] == nil {
-			return &refusal{unix.ENOENT, a.get(unix.NFTA_TABLE_NAME).offset}
+	case nft.DeleteTable:
+		if !t.tables[op.Family].exists {
+			return nil, unix.ENOENT
 		}
-		t.tables[m.family] = nil
-		return nil
+		t.tables[op.Family] = newTable()
+	case nft.AddElements:
+		return t.tables[op.Set.Family].addElements(op.Set, op.Elements)
+	case nft.AddFrontends:
+		return t.tables[op.Set.Family].addElements(op.Set, op.Elements())
+	case nft.DeleteElements:
+		return t.tables[op.Set.Family].deleteElements(op.Set, op.Elements)
+	default:
+		return nil, t.applyWhole(op)
 	}
-	table := t.tables[m.family]
-	if table == nil { // everything else names its table first
-		return &refusal{unix.ENOENT, a[0].offset}
-	}
-	switch m.kind {
-	case unix.NFT_MSG_NEWOBJ:
-		table.counters[a.get(unix.NFTA_OBJ_NAME).text()] = struct{}{}
-		return nil
-	case unix.NFT_MSG_NEWSET:
-		return t.newSet(table, m, a)
-	case unix.NFT_MSG_DELSET:
-		return table.deleteSet(a.get(unix.NFTA_SET_NAME))
-	case unix.NFT_MSG_NEWCHAIN:
-		return table.newChain(m, a.get(unix.NFTA_CHAIN_NAME))
-	case unix.NFT_MSG_DELCHAIN:
-		return table.deleteChain(a.get(unix.NFTA_CHAIN_NAME))
-	case unix.NFT_MSG_NEWRULE:
-		return t.newRule(table, m, a)
-	case unix.NFT_MSG_DELRULE:
-		return table.flushChain(a.get(unix.NFTA_RULE_CHAIN))
-	case unix.NFT_MSG_NEWSETELEM:
-		return t.newElements(table, m, a)
-	case unix.NFT_MSG_DELSETELEM:
-		return table.deleteElements(m, a)
-	}
-	return &refusal{unix.EINVAL, 0}
+	return nil, 0
 }
 
-// newSet declares a set. An existing one keeps its elements.
-func (t *transaction) newSet(table *table, m message, a attributes) *refusal {
-	name := a.get(unix.NFTA_SET_NAME)
-	if strings.HasSuffix(name.text(), "%d") {
-		t.anonymous[a.get(unix.NFTA_SET_ID).number()] = nil
-		return nil
+// applyWhole applies a change that is accepted or refused as a whole.
+func (t *transaction) applyWhole(op nft.Op) syscall.Errno {
+	switch op := op.(type) {
+	case nft.AddCounter:
+		return t.tables[op.Family].addCounter(op.Counter)
+	case nft.AddSet:
+		return t.addSet(op)
+	case nft.DeleteSet:
+		return t.tables[op.Family].deleteSet(op.Name)
+	case nft.AddChain:
+		return t.tables[op.Chain.Family].addChain(op.Chain)
+	case nft.FlushChain:
+		return t.tables[op.Family].flushChain(op.Name)
+	case nft.DeleteChain:
+		return t.tables[op.Family].deleteChain(op.Name)
+	case nft.AddRule:
+		return t.tables[op.Chain.Family].addRule(op.Chain.Name(), op.Rule)
+	case nft.AddConnections:
+		return t.tables[op.Family].connections(op.Family).addCounted(op.List)
+	case nft.DeleteConnections:
+		return t.tables[op.Family].connections(op.Family).deleteCounted(op.List)
 	}
-	shape := decoded(m).Sets[name.text()].Shape
-	known := table.sets[name.text()]
-	if known == nil {
-		table.sets[name.text()] = &set{shape, map[nft.Key]element{}, map[nft.ConnectionCount]uint64{}}
-		return nil
-	}
-	same := known.shape
-	same.Size = shape.Size
-	if same != shape {
-		return &refusal{unix.EEXIST, name.offset}
-	}
-	if shape.Size > 0 {
-		t.resized[known] = shape.Size
-	}
-	return nil
+	return 0 // about other tables
 }
 
-// decoded returns what the message adds, as package nft decodes it.
-func decoded(m message) *nft.Table {
-	var t nft.Tables
-	if err := wire.Decode(&t, m.family, m.kind, m.data); err != nil {
-		panic("kerneltest: message that cannot be decoded: " + err.Error())
+func (t *table) addCounter(c nft.Counter) syscall.Errno {
+	if !t.exists {
+		return unix.ENOENT
 	}
-	if t[m.family] == nil {
-		panic("kerneltest: message about another table")
-	}
-	return t[m.family]
+	t.counters[c.String()] = true
+	return 0
 }
 
-// newRule appends a rule to its chain.
-func (t *transaction) newRule(table *table, m message, a attributes) *refusal {
-	name := a.get(unix.NFTA_RULE_CHAIN)
-	c := table.chains[name.text()]
-	if c == nil {
-		return &refusal{unix.ENOENT, name.offset}
-	}
-	r := rule{fingerprint: decoded(m).Chains[name.text()].Rules[0]}
-	for _, x := range a.get(unix.NFTA_RULE_EXPRESSIONS).nested() {
-		if errno := t.addReferences(table, x.nested(), &r); errno != 0 {
-			return &refusal{errno, x.offset}
-		}
-	}
-	c.rules = append(c.rules, r)
-	return nil
-}
-
-// addReferences adds the references of an expression to its rule.
-func (t *transaction) addReferences(table *table, expression attributes, r *rule) syscall.Errno {
-	data := expression.get(unix.NFTA_EXPR_DATA).nested()
-	switch expression.get(unix.NFTA_EXPR_NAME).text() {
-	case "immediate":
-		chain := data.get(unix.NFTA_IMMEDIATE_DATA).target()
-		if chain.value == nil {
-			return 0
-		}
-		r.chains = append(r.chains, chain.text())
-		return table.checkTarget(chain.text())
-	case "lookup":
-		name := data.get(unix.NFTA_LOOKUP_SET).text()
-		if chains, ok := t.anonymous[data.get(unix.NFTA_LOOKUP_SET_ID).number()]; ok {
-			r.chains = append(r.chains, chains...)
-			return 0
-		}
-		return table.addSetReference(name, r)
-	case "dynset":
-		return table.addSetReference(data.get(unix.NFTA_DYNSET_SET_NAME).text(), r)
-	case "objref":
-		if _, known := table.counters[data.get(unix.NFTA_OBJREF_IMM_NAME).text()]; !known {
-			return unix.ENOENT
-		}
+// addSet declares a set. An existing one keeps its elements.
+func (t *transaction) addSet(op nft.AddSet) syscall.Errno {
+	table, name, size := t.tables[op.Set.Family], op.Set.Name(), op.Set.Shape(op.Size).Size
+	known := table.sets[name]
+	switch {
+	case !table.exists:
+		return unix.ENOENT
+	case known == nil:
+		table.sets[name] = &set{op.Set, size, map[nft.Key]nft.Element{}, map[nft.ConnectionCount]uint64{}}
+	case size > 0:
+		t.resized[known] = size
 	}
 	return 0
 }
 
-// addSetReference notes that a rule uses a set.
-func (t *table) addSetReference(set string, r *rule) syscall.Errno {
-	if t.sets[set] == nil {
+// deleteSet removes a set with its elements, unless a rule uses it.
+func (t *table) deleteSet(name string) syscall.Errno {
+	if t.sets[name] == nil {
 		return unix.ENOENT
 	}
-	r.sets = append(r.sets, set)
+	for _, c := range t.chains {
+		if slices.ContainsFunc(c.rules, func(r rule) bool { return slices.Contains(r.sets, name) }) {
+			return unix.EBUSY
+		}
+	}
+	delete(t.sets, name)
+	return 0
+}
+
+// addChain adds a chain. An existing one keeps its rules.
+func (t *table) addChain(id nft.ChainID) syscall.Errno {
+	if !t.exists {
+		return unix.ENOENT
+	}
+	if t.chains[id.Name()] == nil {
+		t.chains[id.Name()] = &chain{id: id}
+	}
+	return 0
+}
+
+func (t *table) flushChain(name string) syscall.Errno {
+	c := t.chains[name]
+	if c == nil {
+		return unix.ENOENT
+	}
+	c.rules = nil
+	return 0
+}
+
+// deleteChain removes a chain with its rules, unless something leads to it.
+func (t *table) deleteChain(name string) syscall.Errno {
+	deleted := t.chains[name]
+	if deleted == nil {
+		return unix.ENOENT
+	}
+	for _, c := range t.chains {
+		leads := func(r rule) bool { return slices.Contains(r.chains, name) }
+		if c != deleted && slices.ContainsFunc(c.rules, leads) {
+			return unix.EBUSY
+		}
+	}
+	for _, s := range t.sets {
+		for _, e := range s.elements {
+			if e.Value.Verdict == nft.VerdictGoto && e.Value.Chain == deleted.id {
+				return unix.EBUSY
+			}
+		}
+	}
+	delete(t.chains, name)
 	return 0
 }
 
@@ -175,67 +162,64 @@ func (t *table) checkTarget(name string) syscall.Errno {
 	switch {
 	case c == nil:
 		return unix.ENOENT
-	case c.hook != nft.HookState{}:
+	case c.id.Hook() != nft.HookState{}:
 		return unix.EOPNOTSUPP
 	}
 	return 0
 }
 
-// newChain adds a chain. An existing one keeps its rules.
-func (t *table) newChain(m message, name attribute) *refusal {
-	hook := decoded(m).Chains[name.text()].Hook
-	known := t.chains[name.text()]
-	switch {
-	case known == nil:
-		t.chains[name.text()] = &chain{hook: hook}
-	case hook != nft.HookState{} && known.hook != hook:
-		return &refusal{unix.EEXIST, name.offset}
-	}
-	return nil
-}
-
-func (t *table) flushChain(name attribute) *refusal {
-	c := t.chains[name.text()]
+// addRule appends a rule to its chain.
+func (t *table) addRule(chain string, r nft.Rule) syscall.Errno {
+	c := t.chains[chain]
 	if c == nil {
-		return &refusal{unix.ENOENT, name.offset}
+		return unix.ENOENT
 	}
-	c.rules = nil
-	return nil
-}
-
-// deleteChain removes a chain with its rules, unless something leads to it.
-func (t *table) deleteChain(name attribute) *refusal {
-	if t.chains[name.text()] == nil {
-		return &refusal{unix.ENOENT, name.offset}
-	}
-	for other, c := range t.chains {
-		leads := func(r rule) bool { return slices.Contains(r.chains, name.text()) }
-		if other != name.text() && slices.ContainsFunc(c.rules, leads) {
-			return &refusal{unix.EBUSY, name.offset}
+	kept := rule{fingerprint: r.Fingerprint()}
+	for i := range r {
+		if errno := t.addReferences(&r[i], &kept); errno != 0 {
+			return errno
 		}
 	}
-	for _, s := range t.sets {
-		for _, e := range s.elements {
-			if e.chain == name.text() {
-				return &refusal{unix.EBUSY, name.offset}
+	c.rules = append(c.rules, kept)
+	return 0
+}
+
+// addReferences adds the references of a statement to its rule, if their objects exist.
+func (t *table) addReferences(s *nft.Statement, r *rule) syscall.Errno {
+	before := len(r.chains)
+	for _, id := range s.Choices {
+		r.chains = append(r.chains, id.Name())
+	}
+	for _, x := range s.Expressions {
+		name := ""
+		switch x := x.(type) {
+		case *expr.Verdict:
+			if x.Chain != "" {
+				r.chains = append(r.chains, x.Chain)
+			}
+		case *expr.Lookup:
+			if !s.HasSet() {
+				name = x.SetName
+			}
+		case *expr.Dynset:
+			name = x.SetName
+		case *expr.Objref:
+			if !t.counters[x.Name] {
+				return unix.ENOENT
 			}
 		}
+		if name == "" {
+			continue
+		}
+		if t.sets[name] == nil {
+			return unix.ENOENT
+		}
+		r.sets = append(r.sets, name)
 	}
-	delete(t.chains, name.text())
-	return nil
-}
-
-// deleteSet removes a set with its elements, unless a rule uses it.
-func (t *table) deleteSet(name attribute) *refusal {
-	if t.sets[name.text()] == nil {
-		return &refusal{unix.ENOENT, name.offset}
-	}
-	for _, c := range t.chains {
-		reads := func(r rule) bool { return slices.Contains(r.sets, name.text()) }
-		if slices.ContainsFunc(c.rules, reads) {
-			return &refusal{unix.EBUSY, name.offset}
+	for _, name := range r.chains[before:] {
+		if errno := t.checkTarget(name); errno != 0 {
+			return errno
 		}
 	}
-	delete(t.sets, name.text())
-	return nil
+	return 0
 }
