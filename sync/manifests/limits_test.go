@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,13 +47,9 @@ func TestAliasExpansionLimit(t *testing.T) {
 		"aliases of aliases":   "b: &b [" + strings.Repeat("*a,", 40) + "]\nc: [" + strings.Repeat("*b,", 40) + "]\n",
 		"as keys":              "b: [" + strings.Repeat("{*a : 1},", 1000) + "]\n",
 	} {
-		start := time.Now()
 		parsed := p.parse("f", []byte("a: &a "+strings.Repeat("x", 100_000)+"\n"+text))
 		if len(parsed.problems) != 1 || !errors.Is(parsed.problems[0], errAliases) || !parsed.unparsed {
 			t.Errorf("%s: problems %v", name, parsed.problems)
-		}
-		if took := time.Since(start); took > 2*time.Second {
-			t.Errorf("%s: took %s", name, took)
 		}
 	}
 }
@@ -65,16 +60,10 @@ func TestParseErrorLimit(t *testing.T) {
 		"documents": strings.Repeat("---\na: [\n", 20*maxParseErrors),
 		"items":     "---\nkind: List\napiVersion: v1\nitems: [" + strings.Repeat("1,", 20*maxParseErrors) + "]\n",
 	} {
-		start := time.Now()
 		parsed := p.parse("f", []byte(serviceText("web", "10.96.0.10")+garbage+"---\n"+serviceText("db", "10.96.0.11")))
-		if n := len(parsed.problems); n != maxParseErrors+2 || !errors.Is(parsed.problems[n-1], errTooManyErrors) || !parsed.unparsed {
-			t.Errorf("%s: %d problems", name, n)
-		}
-		if len(parsed.objects) != 1 {
-			t.Errorf("%s: objects %v", name, parsed.objects)
-		}
-		if took := time.Since(start); took > 5*time.Second {
-			t.Errorf("%s: took %s", name, took)
+		n := len(parsed.problems)
+		if n != maxParseErrors+2 || !errors.Is(parsed.problems[n-1], errTooManyErrors) || !parsed.unparsed || len(parsed.objects) != 1 {
+			t.Errorf("%s: %d problems, objects %v", name, n, parsed.objects)
 		}
 	}
 }

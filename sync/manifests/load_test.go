@@ -7,15 +7,12 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"kube-vmap/model"
 	"kube-vmap/sync"
 )
 
@@ -92,14 +89,6 @@ func TestInvalidManifestsAreReported(t *testing.T) {
 	}
 }
 
-func TestLoadEmptyFolder(t *testing.T) {
-	events, errs := Load(t.TempDir(), "worker-1")
-	want := []sync.Event{sync.SetNode{Node: model.Node{Name: "worker-1"}}}
-	if !slices.Equal(want, events) || len(errs) > 0 {
-		t.Errorf("errors %v, events %v, want %v", errs, events, want)
-	}
-}
-
 func TestLoadMissingPath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "missing")
 	events, errs := Load(path, "worker-1")
@@ -112,36 +101,24 @@ func TestLoadMissingPath(t *testing.T) {
 	}
 }
 
+// TestFirstDocumentOfAnObjectCounts has files that cannot be read between those with the object.
 func TestFirstDocumentOfAnObjectCounts(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "b.yaml"), serviceText("web", "10.96.0.11"))
 	write(t, filepath.Join(dir, "a.yaml"), serviceText("web", "10.96.0.10"))
 	write(t, filepath.Join(dir, "c.json"), `{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"clusterIP": "10.96.0.12", "ports": [{"port": 80}]}}`)
+	must(t, os.Symlink("nowhere", filepath.Join(dir, "a-dangling.yaml")))
+	must(t, os.Mkdir(filepath.Join(dir, "a-folder.yaml"), 0o700))
 	events, errs := Load(dir, "worker-1")
-	if got := events[1].(sync.SetService).Service.ClusterIPs; got[0] != netip.MustParseAddr("10.96.0.10") {
-		t.Errorf("got %v", got)
+	if got := events[1].(sync.SetService).Service.ClusterIPs; got[0] != netip.MustParseAddr("10.96.0.10") || len(events) != 2 {
+		t.Errorf("got %v of %v", got, events)
 	}
-	want := fmt.Sprintf(`%[1]s/b.yaml: document 1: Service default/web: not used: already described by %[1]s/a.yaml, document 1
+	want := fmt.Sprintf(`%[1]s/a-dangling.yaml: no such file or directory
+%[1]s/b.yaml: document 1: Service default/web: not used: already described by %[1]s/a.yaml, document 1
 %[1]s/c.json: document 1: Service default/web: not used: already described by %[1]s/a.yaml, document 1
 `, dir)
 	if diff := cmp.Diff(want, messages(errs)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
-	}
-}
-
-func TestUnreadableFileIsReported(t *testing.T) {
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "good.yaml"), serviceText("web", "10.96.0.10"))
-	if err := os.Symlink("nowhere", filepath.Join(dir, "dangling.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "folder.yaml"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	events, errs := Load(dir, "worker-1")
-	want := filepath.Join(dir, "dangling.yaml") + ": no such file or directory\n"
-	if diff := cmp.Diff(want, messages(errs)); diff != "" || len(events) != 2 {
-		t.Errorf("events %v, errors -want +got\n%s", events, diff)
 	}
 }
 
@@ -150,43 +127,6 @@ func TestCRLFLineNumbers(t *testing.T) {
 	p := newParser("worker-1").parse("file", []byte(text))
 	if len(p.objects) != 1 || len(p.problems) != 1 || !strings.Contains(p.problems[0].Error(), "line 10") {
 		t.Errorf("objects %v, problems %v", p.objects, p.problems)
-	}
-}
-
-// TestDefaults compares minimal manifests with those that have everything that the API
-// server would add.
-func TestDefaults(t *testing.T) {
-	tests := map[string]struct{ short, full string }{
-		"LoadBalancer": {
-			`{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
-				"spec": {"type": "LoadBalancer", "clusterIPs": ["fd00:10:96::a", "10.96.0.10"], "ports": [{"port": 80}]},
-				"status": {"loadBalancer": {"ingress": [{"ip": "198.51.100.1"}, {"hostname": "lb.example.com"}]}}}`,
-			`{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
-				"spec": {"type": "LoadBalancer", "clusterIP": "fd00:10:96::a", "clusterIPs": ["fd00:10:96::a", "10.96.0.10"],
-					"ipFamilies": ["IPv6", "IPv4"], "ports": [{"port": 80, "protocol": "TCP"}],
-					"internalTrafficPolicy": "Cluster", "externalTrafficPolicy": "Cluster", "sessionAffinity": "None"},
-				"status": {"loadBalancer": {"ingress": [{"ip": "198.51.100.1", "ipMode": "VIP"}, {"hostname": "lb.example.com"}]}}}`,
-		},
-		"EndpointSlice": {
-			`{"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-				"metadata": {"name": "web", "labels": {"kubernetes.io/service-name": "web"}},
-				"ports": [{"port": 80}], "endpoints": [{"addresses": ["10.244.0.1"]}]}`,
-			`{"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-				"metadata": {"name": "web", "namespace": "default", "labels": {"kubernetes.io/service-name": "web"}},
-				"ports": [{"port": 80, "name": "", "protocol": "TCP"}], "endpoints": [{"addresses": ["10.244.0.1"]}]}`,
-		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			p := newParser("worker-1")
-			short, full := p.parse("short", []byte(test.short)), p.parse("full", []byte(test.full))
-			if len(short.problems)+len(full.problems) > 0 {
-				t.Fatal(short.problems, full.problems)
-			}
-			if diff := cmp.Diff(full.objects[0].value, short.objects[0].value, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
-				t.Errorf("converted, -full +short\n%s", diff)
-			}
-		})
 	}
 }
 
@@ -204,7 +144,5 @@ spec:
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kube-vmap/model"
@@ -28,6 +29,15 @@ type follower struct {
 
 // follow starts to follow the manifests at path and waits for the first burst.
 func follow(t *testing.T, path string) *follower {
+	f := start(t, path)
+	if f.next(); f.node.Name != "worker-1" {
+		t.Errorf("the first burst has the node %+v", f.node)
+	}
+	return f
+}
+
+// start starts to follow the manifests at path.
+func start(t *testing.T, path string) *follower {
 	f := &follower{t: t, dir: path, bursts: make(chan []sync.Event), services: map[string]string{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -39,7 +49,6 @@ func follow(t *testing.T, path string) *follower {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	f.next()
 	return f
 }
 
@@ -133,17 +142,10 @@ func TestFilesAreAddedChangedAndRemoved(t *testing.T) {
 	f.until("db 10.96.0.11", "web 10.96.0.10")
 	f.write("web.yaml", serviceText("web", "10.96.0.12"))
 	f.until("db 10.96.0.11", "web 10.96.0.12")
+	f.write("web.yaml", "# the same with a comment\n"+serviceText("web", "10.96.0.12"))
+	f.stays("db 10.96.0.11", "web 10.96.0.12")
 	f.remove("db.yaml")
 	f.until("web 10.96.0.12")
-}
-
-func TestOnlyDifferencesAreSent(t *testing.T) {
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "web.yaml"), serviceText("web", "10.96.0.10"))
-	write(t, filepath.Join(dir, "db.yaml"), serviceText("db", "10.96.0.11"))
-	f := follow(t, dir)
-	f.write("web.yaml", "# the same with a comment\n"+serviceText("web", "10.96.0.10"))
-	f.stays("db 10.96.0.11", "web 10.96.0.10")
 }
 
 // TestConfigMapVolumeUpdate updates files as the kubelet does those of a ConfigMap: all
@@ -214,12 +216,16 @@ func TestRefusedObjectIsRemoved(t *testing.T) {
 }
 
 func TestFirstBurstWaitsForHalfWrittenFile(t *testing.T) {
-	f := follow(t, t.TempDir())
-	text := serviceText("web", "10.96.0.10")
-	f.write("a.yaml", text[:len(text)/2])
-	f.stays()
-	f.write("a.yaml", text)
-	f.until("web 10.96.0.10")
+	synctest.Test(t, func(t *testing.T) {
+		path, text := filepath.Join(t.TempDir(), "a.yaml"), serviceText("web", "10.96.0.10")
+		write(t, path, text[:len(text)/3])
+		f := start(t, path)
+		synctest.Wait()
+		write(t, path, text)
+		if f.next(); !slices.Equal(f.list(), []string{"web 10.96.0.10"}) {
+			t.Errorf("the first burst has %v", f.list())
+		}
+	})
 }
 
 func TestProblemsAreLoggedOncePerContent(t *testing.T) {
