@@ -108,39 +108,31 @@ func brief(list []Entry) (out []Entry) {
 	return out
 }
 
-// expect compares entries, without their keys.
-func expect(t *testing.T, have, want []Entry) {
-	t.Helper()
-	for i := range have {
-		if have[i].key == "" {
-			t.Errorf("%v has no key", have[i])
-		}
-	}
-	if have = brief(have); !slices.Equal(have, want) {
-		t.Errorf("listed %v, want %v", have, want)
-	}
-}
-
-// TestListRepeatsAnInterruptedDump lists from a kernel that filters nothing.
-func TestListRepeatsAnInterruptedDump(t *testing.T) {
+// TestInterruptedDumpIsRepeated lists from a kernel that filters nothing.
+func TestInterruptedDumpIsRepeated(t *testing.T) {
 	for _, f := range model.Families {
 		k := &fakeKernel{entries: sample(), interrupts: maxListTries - 1}
 		list, err := k.open().List(Query{Family: f, Protocol: model.UDP}, anyEntry)
-		if err != nil {
-			t.Fatal(err)
+		want := slices.DeleteFunc(sample(), func(e Entry) bool { return e.Family() != f || e.Protocol != model.UDP })
+		noKey := func(e Entry) bool { return e.key == "" }
+		if err != nil || !slices.Equal(brief(list), want) || slices.ContainsFunc(list, noKey) {
+			t.Errorf("listed %v, %v, want %v", list, err, want)
 		}
-		expect(t, list, slices.DeleteFunc(sample(), func(e Entry) bool {
-			return e.Family() != f || e.Protocol != model.UDP
-		}))
 		k.interrupts, k.asked = 100, nil
 		list, err = k.open().List(Query{Family: f, Protocol: model.UDP}, anyEntry)
 		if !errors.Is(err, unix.EINTR) || len(list) > 0 || len(k.asked) != maxListTries {
 			t.Errorf("of a list that is always interrupted: %v, %v, asked %d times, want an error after %d", list, err, len(k.asked), maxListTries)
 		}
 	}
+	k := &fakeKernel{entries: sample(), interrupts: maxListTries - 1}
+	var all []Entry
+	err := k.open().Each(func() { all = nil }, func(e Entry) { all = append(all, e) })
+	if err != nil || !slices.Equal(brief(all), sample()) || len(k.asked) != maxListTries {
+		t.Errorf("asked %q, walked past %v, %v, want %v", k.asked, all, err, sample())
+	}
 }
 
-func TestListAndDeleteErrorsNameTheCause(t *testing.T) {
+func TestErrorsNameTheCause(t *testing.T) {
 	for _, tc := range []struct {
 		errno unix.Errno
 		want  string
@@ -158,6 +150,11 @@ func TestListAndDeleteErrorsNameTheCause(t *testing.T) {
 		if n != 0 {
 			t.Errorf("deleted %d despite %v", n, err)
 		}
+		err = k.open().Each(func() {}, func(Entry) {})
+		checkError(t, err, tc.errno, "list flows", tc.want)
+	}
+	if n, err := (&fakeKernel{refuses: unix.EPERM}).open().Delete(nil); n != 0 || err != nil {
+		t.Errorf("of nothing: deleted %d, %v", n, err)
 	}
 }
 
@@ -173,9 +170,53 @@ func checkError(t *testing.T, err error, is unix.Errno, want ...string) {
 	}
 }
 
-func TestDeleteOfNothingSendsNothing(t *testing.T) {
-	k := &fakeKernel{}
-	if n, err := k.open().Delete(nil); n != 0 || err != nil || len(k.asked) > 0 {
-		t.Errorf("deleted %d, %v, asked %q", n, err, k.asked)
+func TestEachTranslatedSkipsOtherEntries(t *testing.T) {
+	entries := sample()
+	direct := entries[0]
+	direct.Reply = direct.Original
+	k := &fakeKernel{entries: append([]Entry{direct}, entries...), interrupts: 2}
+	var got []Entry
+	err := k.open().EachTranslated(func() { got = nil }, func(e Entry) { got = append(got, e) })
+	if err != nil || !slices.Equal(brief(got), entries) || got[3].ID != 4 {
+		t.Errorf("%v, %v, want %v", got, err, entries)
+	}
+}
+
+func TestEachAnsweredWithoutKernelFilterAsksForEverything(t *testing.T) {
+	entries := sample()
+	for i := range entries {
+		entries[i].Status = uint32(i%3) * statusSeenReply / 2 // 0, 1, 2: one in three was answered
+	}
+	k := &fakeKernel{entries: entries}
+	c := k.open()
+	for _, want := range [][]string{{"get", "get"}, {"get"}} { // first whether the kernel filters
+		k.asked = nil
+		var got []Entry
+		err := c.EachAnswered(entries[2].Reply.Addr(), func() { got = nil }, func(e Entry) { got = append(got, e) })
+		if err != nil || len(got) != 2 || got[0].ID != 2 || got[1].ID != 8 || !slices.Equal(k.asked, want) {
+			t.Errorf("asked %q, %v, %v, want %q", k.asked, got, err, want)
+		}
+	}
+}
+
+func TestTableIsFullWithATwentiethLeft(t *testing.T) {
+	for _, tt := range []struct {
+		entries, most uint32
+		full          bool
+	}{{0, 0, false}, {0, 100, false}, {94, 100, false}, {95, 100, true}, {262_144, 262_144, true}, {4_294_967_295, 4_294_967_295, true}} {
+		c := New(Config{})
+		c.dial = func() (*netlink.Conn, error) {
+			return nltest.Dial(func(requests []netlink.Message) ([]netlink.Message, error) {
+				answer := request(msgUsage, 0, unix.AF_UNSPEC, func(e *attr.Encoder) {
+					e.Uint32(ctaStatsEntries, tt.entries)
+					e.Uint32(ctaStatsMaxEntries, tt.most)
+				})
+				answer.Header.Sequence, answer.Header.PID = requests[0].Header.Sequence, requests[0].Header.PID
+				return nltest.Multipart([]netlink.Message{answer, {Header: answer.Header}})
+			}), nil
+		}
+		if full, err := c.IsFull(); err != nil || full != tt.full {
+			t.Errorf("%d of %d entries: full %t, %v", tt.entries, tt.most, full, err)
+		}
 	}
 }

@@ -34,7 +34,7 @@ func (k *fakeIPVS) serve(requests []netlink.Message) ([]netlink.Message, error) 
 		if !k.missing {
 			families = append(families, familyEntry(m, "IPVS", ipvsID))
 		}
-		return multipart(m, families)
+		return nltest.Multipart(append(families, netlink.Message{Header: m.Header}))
 	case m.Header.Type != ipvsID:
 		return nil, fmt.Errorf("unexpected request %v", m.Header)
 	}
@@ -44,7 +44,7 @@ func (k *fakeIPVS) serve(requests []netlink.Message) ([]netlink.Message, error) 
 		for _, s := range k.servers {
 			answers = append(answers, reply(m, netlink.Attribute{Type: unix.NLA_F_NESTED | attrService, Data: nltest.MustMarshalAttributes(s)}))
 		}
-		return multipart(m, answers)
+		return nltest.Multipart(append(answers, netlink.Message{Header: m.Header}))
 	}
 	outer, err := netlink.UnmarshalAttributes(m.Data[attr.BodyHeaderLen:])
 	if err != nil {
@@ -56,16 +56,6 @@ func (k *fakeIPVS) serve(requests []netlink.Message) ([]netlink.Message, error) 
 	}
 	k.deleted = append(k.deleted, inner)
 	return nltest.Error(int(k.refuses), requests)
-}
-
-// multipart ends the answers to a dump as the kernel does.
-func multipart(m netlink.Message, answers []netlink.Message) ([]netlink.Message, error) {
-	m.Header.Type, m.Data = netlink.Done, nil
-	answers = append(answers, m)
-	for i := range answers {
-		answers[i].Header.Flags |= netlink.Multi
-	}
-	return answers, nil
 }
 
 func familyEntry(m netlink.Message, name string, id uint16) netlink.Message {

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -40,6 +41,9 @@ func resolved(t *testing.T, message []byte) resolvedEvent {
 }
 
 func TestRecordedEventsMakeOnePathEach(t *testing.T) {
+	packets := map[string]string{
+		"ipv4": "10.244.1.4:%d -> 10.96.0.10:80/%s", "ipv6": "[fd00:10:244:1::4]:%d -> [fd00:10:96::a]:80/%s",
+	}
 	for name, messages := range recorded(t) {
 		var a assembler
 		var over []*Path
@@ -63,8 +67,13 @@ func TestRecordedEventsMakeOnePathEach(t *testing.T) {
 			want = EndingPolicyDrop
 		}
 		ending, p, _ := over[0].End()
-		if ending != want || p.Chain.Table.Name != "firewall" || over[0].State != "new" || !slices.Equal(seen, []simulate.Hook{"prerouting", "forward"}) {
+		if ending != want || p.Chain.Table.String() != "inet firewall" || over[0].State != "new" || !slices.Equal(seen, []simulate.Hook{"prerouting", "forward"}) {
 			t.Errorf("%s: %d in %+v; state %q, hooks %q", name, ending, p, over[0].State, seen)
+		}
+		first, parts := resolved(t, messages[0]), strings.Split(name, "-")
+		family, protocol := parts[len(parts)-2], parts[len(parts)-1]
+		if got := first.packet.String(); got != fmt.Sprintf(packets[family], first.packet.FromPort, protocol) || first.event.in == 0 || first.event.out != 0 {
+			t.Errorf("%s: begins with %s, %+v", name, got, first)
 		}
 	}
 }

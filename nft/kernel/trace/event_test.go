@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft/simulate"
@@ -36,31 +35,6 @@ func recorded(t testing.TB) map[string][][]byte {
 		}
 	}
 	return out
-}
-
-func TestDecodeRecordedEvents(t *testing.T) {
-	for name, messages := range recorded(t) {
-		first, err := decodeEvent(messages[0])
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if first.packet == nil || first.Chain != "begin-prerouting" || first.Kind != KindRule || first.Rule.Handle == 0 ||
-			first.Verdict.Kind != expr.VerdictContinue || first.in == 0 || first.out != 0 {
-			t.Errorf("%s: begins with %+v", name, first)
-		}
-		parts := strings.Split(name, "-")
-		family, protocol := parts[len(parts)-2], parts[len(parts)-1]
-		want := map[string]string{"ipv4": "10.244.1.4:", "ipv6": "[fd00:10:244:1::4]:"}[family]
-		to := map[string]string{"ipv4": " -> 10.96.0.10:80/", "ipv6": " -> [fd00:10:96::a]:80/"}[family]
-		text := first.packet.String()
-		if !strings.HasPrefix(text, want) || !strings.HasSuffix(text, to+protocol) {
-			t.Errorf("%s: the packet is %s", name, text)
-		}
-		last, err := decodeEvent(messages[len(messages)-1])
-		if err != nil || last.at.Table.String() != "inet firewall" || simulate.Decision(&last.Verdict) != expr.VerdictDrop || last.id != first.id {
-			t.Errorf("%s: ends with %+v, %v", name, last, err)
-		}
-	}
 }
 
 func TestDecodeEventRejectsTruncatedMessages(t *testing.T) {

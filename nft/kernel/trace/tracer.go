@@ -69,8 +69,6 @@ func explainError(err error) error {
 		return socket.ExplainPermission(err, "trace packets")
 	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EPROTONOSUPPORT):
 		return fmt.Errorf("the kernel cannot trace packets (CONFIG_NF_TABLES): %w", err)
-	case errors.Is(err, unix.EINVAL):
-		return fmt.Errorf("trace packets, which needs tables with an owner (Linux 5.12): %w", err)
 	}
 	return fmt.Errorf("trace packets: %w", err)
 }
