@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,16 +105,8 @@ func TestWalksOfNestedPicksAreBounded(t *testing.T) {
 
 func TestEndpointsAreExploredBeforeLaterPicks(t *testing.T) {
 	f := node()
-	f.shape["picks"] = &Set{KeyType: uint32(typeMark), KeyLen: 4, Anonymous: true}
-	f.sets["picks"] = map[string]Element{}
 	f.add(Chain{oursTable, "ep"}, to(endpoint))
-	for n := range uint32(2000) {
-		f.sets["picks"][string(nativeBytes(n))] = Element{Verdict: verdictOf(expr.VerdictGoto, "ep")}
-	}
-	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, []any{
-		&expr.Numgen{Register: unix.NFT_REG_1, Modulus: 2000, Type: unix.NFT_NG_RANDOM},
-		&expr.Lookup{SourceRegister: unix.NFT_REG_1, DestRegister: 0, IsDestRegSet: true, SetName: "picks"},
-	})
+	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, f.picks(slices.Repeat([]string{"ep"}, 2000)...))
 	w := run(t, f)
 	if want := (path.Unexplored{Endpoints: 976, Probability: w.Unexplored.Probability}); w.Unexplored != want || math.Abs(w.Unexplored.Probability-0.488) > 1e-9 {
 		t.Errorf("a large Service: not explored %+v", w.Unexplored)

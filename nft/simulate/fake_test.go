@@ -137,6 +137,27 @@ func to(a netip.AddrPort) []any {
 	}
 }
 
+// picks adds a map from numbers to chains, and returns a rule that goes to one at random.
+func (f *fake) picks(chains ...string) []any {
+	f.shape["picks"] = &Set{KeyType: uint32(typeMark), KeyLen: 4, Anonymous: true}
+	f.sets["picks"] = map[string]Element{}
+	for n, chain := range chains {
+		f.sets["picks"][string(nativeBytes(uint32(n)))] = Element{Verdict: verdictOf(expr.VerdictGoto, chain)}
+	}
+	return []any{
+		&expr.Numgen{Register: unix.NFT_REG_1, Modulus: uint32(len(chains)), Type: unix.NFT_NG_RANDOM},
+		&expr.Lookup{SourceRegister: unix.NFT_REG_1, DestRegister: 0, IsDestRegSet: true, SetName: "picks"},
+	}
+}
+
+// sets returns expressions that set the packet's mark.
+func sets(mark uint32) []any {
+	return []any{
+		&expr.Immediate{Register: unix.NFT_REG_1, Data: nativeBytes(mark)},
+		&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: unix.NFT_REG_1},
+	}
+}
+
 func verdictOf(kind expr.VerdictKind, chain string) *expr.Verdict {
 	return &expr.Verdict{Kind: kind, Chain: chain}
 }

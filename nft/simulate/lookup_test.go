@@ -45,18 +45,11 @@ func TestForeignLookupsNameSetAndKey(t *testing.T) {
 // TestSimilarCountsEndpointsNotElements has a table as Maglev fills it.
 func TestSimilarCountsEndpointsNotElements(t *testing.T) {
 	f := node()
-	f.shape["picks"] = &Set{KeyType: uint32(typeMark), KeyLen: 4, Anonymous: true}
-	f.sets["picks"] = map[string]Element{}
-	for n, chain := range []string{"ep-0", "ep-1", "ep-0", "ep-2", "ep-1", "ep-0", "ep-2"} {
-		f.sets["picks"][string(nativeBytes(uint32(n)))] = Element{Verdict: verdictOf(expr.VerdictGoto, chain)}
-	}
 	for n, chain := range []string{"ep-0", "ep-1", "ep-2"} {
 		f.add(Chain{oursTable, chain}, to(netip.AddrPortFrom(endpoint.Addr(), uint16(8080+n))))
 	}
-	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, []any{
-		&expr.Numgen{Register: unix.NFT_REG_1, Modulus: 7, Type: unix.NFT_NG_RANDOM},
-		&expr.Lookup{SourceRegister: unix.NFT_REG_1, DestRegister: 0, IsDestRegSet: true, SetName: "picks"},
-	})
+	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100,
+		f.picks("ep-0", "ep-1", "ep-0", "ep-2", "ep-1", "ep-0", "ep-2"))
 	w := run(t, f)
 	last := w.Steps[len(w.Steps)-1]
 	if len(w.Outcomes) != 1 || len(w.Outcomes[0].Endpoints) != 3 || last.Endpoint != endpoint.String() || last.Similar != 2 {

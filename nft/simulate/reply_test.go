@@ -91,12 +91,10 @@ func TestReplyEndsWhereARuleEndsIt(t *testing.T) {
 		"the connection's mark remains": {isReply(&expr.Ct{Key: expr.CtKeyMARK, Register: unix.NFT_REG_2}, &expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_2, Data: nativeBytes(9)}, drop), []Verdict{VerdictDropped}, false},
 	} {
 		f := pair()
-		f.chain(otherTable, "marks", "filter", HookPostrouting, -150, []any{
-			&expr.Immediate{Register: unix.NFT_REG_1, Data: nativeBytes(7)},
-			&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: unix.NFT_REG_1},
+		f.chain(otherTable, "marks", "filter", HookPostrouting, -150, append(sets(7),
 			&expr.Immediate{Register: unix.NFT_REG_1, Data: nativeBytes(9)},
 			&expr.Ct{Key: expr.CtKeyMARK, SourceRegister: true, Register: unix.NFT_REG_1},
-		})
+		))
 		f.chain(otherTable, "forward", "filter", HookForward, 0, tc.rule)
 		o, r := only(t, f, sample)
 		var got []Verdict

@@ -26,7 +26,11 @@ func TestUndecidedMatchWithoutEffectIsNoDoubt(t *testing.T) {
 		doubts int
 		want   Verdict
 	}{
-		{"it drops", [][]any{{limit, drop}}, 1, VerdictNotService},
+		{"it drops, and the next one", [][]any{{limit, drop}, {limit, drop}}, 1, VerdictNotService},
+		{"a number that is not known is counted", [][]any{{
+			&expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 4, Len: 4, DestRegister: 1},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: nativeBytes(7)}, &expr.Counter{},
+		}}, 0, VerdictNotService},
 		{"it accepts what is accepted anyway", [][]any{{limit, accept}}, 0, VerdictNotService},
 		{"what it accepts would be dropped", [][]any{{limit, accept}, {drop}}, 1, VerdictDropped},
 		{"both rules drop", [][]any{{limit, drop}, {drop}}, 0, VerdictDropped},
@@ -50,6 +54,10 @@ func TestUndecidedMatchWithoutEffectIsNoDoubt(t *testing.T) {
 		o, w := only(t, f, sample)
 		if o.Verdict != tc.want || len(w.Doubts) != tc.doubts || math.Abs(o.Probability-1) > 1e-9 {
 			t.Errorf("%s: %+v, doubts %q", tc.name, o, w.Doubts)
+		}
+		const doubt = "table inet firewall, chain forward, may decide otherwise: rule handle "
+		if tc.doubts > 0 && !strings.HasPrefix(w.Doubts[0].String(), doubt) {
+			t.Errorf("%s: %s", tc.name, w.Doubts[0])
 		}
 	}
 }
