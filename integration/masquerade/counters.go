@@ -1,6 +1,7 @@
 package masquerade
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -17,10 +18,11 @@ type Counters map[string]int
 func Count(h *lab.Host) (Counters, error) {
 	c := Counters{}
 	err := h.Do(func() error {
-		if err := c.readTCP(); err != nil {
-			return err
+		tracking := c.read("/proc/thread-self/net/stat/nf_conntrack", 16)
+		if os.IsNotExist(tracking) {
+			tracking = nil // nothing is tracked in this namespace
 		}
-		return c.readTracking()
+		return errors.Join(c.read("/proc/thread-self/net/netstat", 10), tracking)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read counters of %s: %w", h.Name, err)
@@ -31,46 +33,24 @@ func Count(h *lab.Host) (Counters, error) {
 // Since returns by how much a counter has grown; zero if this kernel does not have it.
 func (c Counters) Since(before Counters, name string) int { return c[name] - before[name] }
 
-// readTCP reads pairs of lines, "TcpExt: names" and "TcpExt: values".
-func (c Counters) readTCP() error {
-	b, err := os.ReadFile("/proc/thread-self/net/netstat")
+// read reads tables: a line of names, and lines of values that are added up. The first column of
+// netstat is the name of its table.
+func (c Counters) read(path string, base int) error {
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	for i := 0; i+1 < len(lines); i += 2 {
-		if err := c.add(strings.Fields(lines[i])[1:], strings.Fields(lines[i+1])[1:], 10); err != nil {
-			return err
+	var names []string
+	for line := range strings.Lines(string(b)) {
+		fields := strings.Fields(line)
+		if _, err := strconv.ParseInt(fields[len(fields)-1], base, 64); err != nil {
+			names = fields
+			continue
 		}
-	}
-	return nil
-}
-
-// readTracking reads a line of names, and one of hexadecimal values for each processor.
-func (c Counters) readTracking() error {
-	b, err := os.ReadFile("/proc/thread-self/net/stat/nf_conntrack")
-	if os.IsNotExist(err) {
-		return nil // nothing is tracked in this namespace
-	}
-	if err != nil {
-		return err
-	}
-	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	for _, line := range lines[1:] {
-		if err := c.add(strings.Fields(lines[0]), strings.Fields(line), 16); err != nil {
-			return err
+		for i := range min(len(names), len(fields)) {
+			n, _ := strconv.ParseInt(fields[i], base, 64)
+			c[names[i]] += int(n)
 		}
-	}
-	return nil
-}
-
-func (c Counters) add(names, values []string, base int) error {
-	for i := range min(len(names), len(values)) {
-		n, err := strconv.ParseInt(values[i], base, 64)
-		if err != nil {
-			return err
-		}
-		c[names[i]] += int(n)
 	}
 	return nil
 }
