@@ -2,85 +2,84 @@ package invalid
 
 import (
 	"bytes"
-	"fmt"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"kube-vmap/integration/lab"
 )
 
 // answer is the timeout for what must happen.
-const answer = 3 * time.Second
+const answer = 10 * time.Second
 
-// A connection is the two ends of an established connection.
+// A connection is the two ends of an established connection. The server returns what it receives.
 type connection struct {
-	client, server net.Conn
+	client net.Conn
+	server *net.TCPConn
 }
 
 // newConnection connects a client to a Service and accepts the connection at the server.
-func newConnection(t *testing.T, from *lab.Host, to netip.AddrPort, at net.Listener) connection {
+func newConnection(t *testing.T, from *lab.Host, to netip.AddrPort, at *net.TCPListener) connection {
 	t.Helper()
 	client, err := from.DialContext(t.Context(), "tcp", to.String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	server, err := at.Accept()
+	server, err := at.AcceptTCP()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Close() })
+	go func() { _, _ = io.Copy(server, server) }()
 	return connection{client, server}
 }
 
 // pass sends a text in both directions.
 func (k connection) pass(text []byte) error {
-	for _, direction := range []struct {
-		name     string
-		from, to net.Conn
-	}{{"client to server", k.client, k.server}, {"server to client", k.server, k.client}} {
-		if err := transfer(direction.from, direction.to, text); err != nil {
-			return fmt.Errorf("%s: %w", direction.name, err)
-		}
-	}
-	return nil
-}
-
-// transfer sends a text from one end and reads it at the other.
-func transfer(from, to net.Conn, text []byte) error {
-	deadline := time.Now().Add(answer)
-	if err := to.SetReadDeadline(deadline); err != nil {
-		return err
-	}
-	if err := from.SetWriteDeadline(deadline); err != nil {
+	if err := k.client.SetDeadline(time.Now().Add(answer)); err != nil {
 		return err
 	}
 	done := make(chan error, 1)
-	go func() { _, err := from.Write(text); done <- err }()
+	go func() { _, err := k.client.Write(text); done <- err }()
 	got := make([]byte, len(text))
-	if _, err := io.ReadFull(to, got); err != nil {
+	if _, err := io.ReadFull(k.client, got); err != nil {
 		return err
 	}
 	if !bytes.Equal(got, text) {
-		return fmt.Errorf("received %d bytes that were not sent", len(text))
+		return errors.New("received other bytes than were sent")
 	}
 	return <-done
 }
 
-// peer returns the client's address and port as the server sees them.
-func (k connection) peer() netip.AddrPort { return k.server.RemoteAddr().(*net.TCPAddr).AddrPort() }
+// Queues of a socket in repair mode, and the value that ends this mode without a window probe
+// (include/uapi/linux/tcp.h).
+const receiveQueue, sendQueue, repairEnds = 1, 2, -1
 
-// listen opens the server's port.
-func listen(t *testing.T, h *lab.Host, at netip.AddrPort) net.Listener {
-	t.Helper()
-	var l net.Listener
-	err := h.Do(func() (err error) { l, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at)); return err })
+// due returns the segment that the server sends next, without a payload.
+func (k connection) due() (s segment, err error) {
+	s.from, s.to = addrPort(k.server.LocalAddr()), addrPort(k.server.RemoteAddr())
+	raw, err := k.server.SyscallConn()
 	if err != nil {
-		t.Fatal(err)
+		return s, err
 	}
-	t.Cleanup(func() { l.Close() })
-	return l
+	control := raw.Control(func(fd uintptr) {
+		number := func(queue int) uint32 {
+			err = errors.Join(err, unix.SetsockoptInt(int(fd), unix.SOL_TCP, unix.TCP_REPAIR_QUEUE, queue))
+			n, failed := unix.GetsockoptInt(int(fd), unix.SOL_TCP, unix.TCP_QUEUE_SEQ)
+			err = errors.Join(err, failed)
+			return uint32(n)
+		}
+		err = unix.SetsockoptInt(int(fd), unix.SOL_TCP, unix.TCP_REPAIR, 1)
+		s.seq, s.ack = number(sendQueue), number(receiveQueue)
+		err = errors.Join(err, unix.SetsockoptInt(int(fd), unix.SOL_TCP, unix.TCP_REPAIR, repairEnds))
+	})
+	return s, errors.Join(control, err)
 }
+
+func addrPort(a net.Addr) netip.AddrPort { return a.(*net.TCPAddr).AddrPort() }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -80,54 +81,54 @@ func TestConnectionsSurviveInvalidSegments(t *testing.T) {
 			f := daemon.NewFolder(t, l)
 			f.Put("web", service(l))
 			daemon.Start(t, l.Node, f, flags...)
-			forEachSegment(t, l, func(t *testing.T, name string, err error) {
-				ends := name == "data beyond the window" && flags == nil && !settings.DistrustsOldData()
-				if ends != (err != nil) {
-					t.Errorf("the connection ended: %v; want that it does: %t", err, ends)
+			requireStrictTracking(t, l.Node.Host)
+			for _, family := range model.Families {
+				port := listen(t, l.Pods[1].Host, l.Pods[1].AddrPort(family, daemon.TargetPort))
+				for _, c := range clients(l) {
+					to := service(l).AddrPort(l.Node, family, c.kind, 0)
+					for _, o := range invalidSegments {
+						t.Run(fmt.Sprintf("%s/%s/%s", family, c.name, o.name), func(t *testing.T) {
+							err := survives(t, newConnection(t, c.host, to, port), l.Pods[1].Host, o.make)
+							ends := o.name == "data beyond the window" && flags == nil && !settings.DistrustsOldData()
+							if ends != (err != nil) {
+								t.Errorf("the connection ended: %v; want that it does: %t", err, ends)
+							}
+						})
+					}
 				}
-			})
+			}
 		})
 	}
 }
 
-// forEachSegment sends every invalid segment in connections of every client, and calls check
-// with how each connection ended.
-func forEachSegment(t *testing.T, l *lab.Lab, check func(t *testing.T, name string, err error)) {
-	requireStrictTracking(t, l.Node.Host)
-	for _, f := range model.Families {
-		port := listen(t, l.Pods[1].Host, l.Pods[1].AddrPort(f, daemon.TargetPort))
-		for _, c := range clients(l) {
-			for _, o := range invalidSegments {
-				t.Run(fmt.Sprintf("%s/%s/%s", f, c.name, o.name), func(t *testing.T) {
-					to := service(l).AddrPort(l.Node, f, c.kind, 0)
-					check(t, o.name, survives(t, newConnection(t, c.host, to, port), l.Pods[1].Host, o.make))
-				})
-			}
-		}
+// listen opens the server's port.
+func listen(t *testing.T, h *lab.Host, at netip.AddrPort) (l *net.TCPListener) {
+	t.Helper()
+	err := h.Do(func() (err error) { l, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at)); return err })
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { l.Close() })
+	return l
 }
 
 // survives sends an invalid segment in a connection. It returns nil if the connection works
 // afterwards, or else how it ended.
 func survives(t *testing.T, k connection, server *lab.Host, invalid func(segment) segment) error {
 	t.Helper()
-	question := fmt.Appendf(nil, "question of %s", k.peer())
 	if err := k.pass(bytes.Repeat([]byte("x"), earlierBytes)); err != nil {
 		t.Fatalf("before: %v", err)
 	}
-	local := k.server.LocalAddr().(*net.TCPAddr).AddrPort()
-	raw := newRawSocket(t, server, local.Addr())
-	if err := k.pass(question); err != nil {
-		t.Fatalf("before: %v", err)
+	due, err := k.due()
+	if err != nil {
+		t.Fatal(err)
 	}
-	// The client's question has the sequence numbers of both sides; then the server sent.
-	last := raw.await(func(s segment) bool { return s.from == k.peer() && bytes.Equal(s.payload, question) })
-	raw.send(invalid(segment{
-		from: local, to: k.peer(), flags: ack | psh, payload: []byte("odd"),
-		seq: last.ack + uint32(len(question)), ack: last.next(),
-	}))
+	due.flags, due.payload = ack|psh, []byte("odd")
+	if err := invalid(due).send(server); err != nil {
+		t.Fatal(err)
+	}
 	for range 3 {
-		if err := k.pass(question); err != nil {
+		if err := k.pass([]byte("question")); err != nil {
 			return err
 		}
 		<-time.After(time.Millisecond) // for a reset that may come

@@ -2,9 +2,13 @@ package invalid
 
 import (
 	"encoding/binary"
+	"errors"
+	"net"
 	"net/netip"
 
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/integration/lab"
 )
 
 // A segment is the part of a TCP segment (RFC 9293, 3.1) that matters here, with its addresses.
@@ -25,15 +29,6 @@ const (
 	psh
 	ack
 )
-
-// next returns the sequence number of what the sender sends after the segment.
-func (s segment) next() uint32 {
-	n := s.seq + uint32(len(s.payload))
-	if s.flags&(syn|fin) != 0 {
-		n++
-	}
-	return n
-}
 
 // headerLen is the length of a header without options.
 const headerLen = 20
@@ -72,17 +67,18 @@ func (s segment) checksum(b []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// decode decodes a segment; false if it is none. The payload is a part of b.
-func decode(from, to netip.Addr, b []byte) (segment, bool) {
-	if len(b) < headerLen || int(b[12]>>4)*4 > len(b) {
-		return segment{}, false
+// send sends the segment from a host, whose TCP does not know of it.
+func (s segment) send(h *lab.Host) error {
+	network := "ip6:tcp"
+	if s.from.Addr().Is4() {
+		network = "ip4:tcp"
 	}
-	return segment{
-		from:    netip.AddrPortFrom(from, binary.BigEndian.Uint16(b)),
-		to:      netip.AddrPortFrom(to, binary.BigEndian.Uint16(b[2:])),
-		seq:     binary.BigEndian.Uint32(b[4:]),
-		ack:     binary.BigEndian.Uint32(b[8:]),
-		flags:   flags(b[13]) & (fin | syn | rst | psh | ack),
-		payload: b[int(b[12]>>4)*4:],
-	}, true
+	return h.Do(func() error {
+		c, err := net.ListenIP(network, &net.IPAddr{IP: s.from.Addr().AsSlice()})
+		if err != nil {
+			return err
+		}
+		_, err = c.WriteToIP(s.encode(), &net.IPAddr{IP: s.to.Addr().AsSlice()})
+		return errors.Join(err, c.Close())
+	})
 }
