@@ -53,7 +53,7 @@ func TestDeleteSparesAFlowThatReplacedAnother(t *testing.T) {
 		x.delete(c, found, 0)
 		x.add(fresh)
 		x.delete(c, found, 0)
-		x.expect([]flow{fresh})
+		x.remain([]flow{fresh})
 	}
 }
 
@@ -67,7 +67,7 @@ func TestDeleteOfManyMissingFlowsIsNoError(t *testing.T) {
 	x.delete(c, slices.DeleteFunc(slices.Clone(found), isStale), len(keep))
 	x.delete(c, found, len(stale))
 	x.delete(c, found, 0)
-	x.expect(nil)
+	x.remain(nil)
 }
 
 func TestListFiltersByProtocolAndPort(t *testing.T) {

@@ -95,5 +95,5 @@ func (x *table) check(deleted int, keep, stale []flow) {
 	if len(stale) == 0 || deleted != len(stale) {
 		x.t.Errorf("deleted %d flows, want %d", deleted, len(stale))
 	}
-	x.expect(keep)
+	x.remain(keep)
 }

@@ -1,10 +1,9 @@
 package flows
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
-	"slices"
 	"testing"
 
 	"github.com/vishvananda/netlink/nl"
@@ -16,8 +15,7 @@ import (
 	"kube-vmap/nft/kernel/conntrack"
 )
 
-// A table is the connection tracking of a network namespace, written and read without the code
-// under test.
+// A table is the connection tracking of a network namespace, written without the code under test.
 type table struct {
 	t    testing.TB
 	host *lab.Host
@@ -63,25 +61,25 @@ func (f flow) String() string {
 	return s
 }
 
-func compareFlows(a, b flow) int {
-	return cmp.Or(cmp.Compare(a.protocol, b.protocol), a.to.Compare(b.to), a.client.Compare(b.client),
-		a.by.Compare(b.by), cmp.Compare(a.zone, b.zone), cmp.Compare(a.oneWay, b.oneWay))
+// bare returns the flow without what only its writing needs, as it is read.
+func (f flow) bare() flow {
+	f.zone, f.oneWay, f.translated, f.replied = 0, 0, false, false
+	if !f.sees.IsValid() {
+		f.sees = f.client
+	}
+	return f
 }
 
 // add adds entries, in one call.
 func (x *table) add(flows ...flow) {
 	x.t.Helper()
-	if err := x.tryAdd(flows); err != nil {
-		x.t.Fatal(err)
-	}
-}
-
-func (x *table) tryAdd(flows []flow) error {
 	var batch []byte
 	for _, f := range flows {
 		batch = append(batch, f.request()...)
 	}
-	return x.host.Do(func() error { return send(batch, len(flows)) })
+	if err := x.host.Do(func() error { return send(batch, len(flows)) }); err != nil {
+		x.t.Fatal(err)
+	}
 }
 
 // send sends messages to the kernel, which answers only if it refuses one.
@@ -197,94 +195,35 @@ func family(a netip.Addr) uint8 {
 	return unix.AF_INET
 }
 
-// flows returns all entries of the protocols of Services, sorted.
-func (x *table) flows() []flow {
+// A walk is a method of [conntrack.Conntrack].
+type walk = func(begin func(), fn func(conntrack.Entry)) error
+
+// expect checks that a walk passes these entries and no others, which are open, and returns their
+// numbers.
+func (x *table) expect(what string, each walk, want []flow) map[flow]uint32 {
 	x.t.Helper()
-	var all []flow
-	err := x.host.Do(func() error {
-		dump := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|nl.IPCTNL_MSG_CT_GET, unix.NLM_F_DUMP)
-		dump.AddData(&nl.Nfgenmsg{Version: nl.NFNETLINK_V0})
-		entries, err := dump.Execute(unix.NETLINK_NETFILTER, 0)
-		for _, e := range entries {
-			e = e[nl.SizeofNfgenmsg:]
-			f := flow{
-				zone:   uint16(number(e, nl.CTA_ZONE)),
-				oneWay: uint16(number(attribute(e, nl.CTA_TUPLE_ORIG), ctaTupleZone)),
-			}
-			f.protocol, f.client, f.to = ends(e, nl.CTA_TUPLE_ORIG)
-			_, f.by, f.sees = ends(e, nl.CTA_TUPLE_REPLY)
-			if slices.Contains(model.Protocols[:], f.protocol) {
-				all = append(all, f)
-			}
+	var have map[flow]uint32
+	err := each(func() { have = map[flow]uint32{} }, func(e conntrack.Entry) {
+		if !e.Open {
+			x.t.Errorf("%v is not open", e)
 		}
-		return err
+		have[flow{protocol: e.Protocol, client: e.Client, to: e.Original, by: e.Reply, sees: e.SeenSource}] = e.ID
 	})
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	slices.SortFunc(all, compareFlows)
-	return all
-}
-
-// ends reads one direction of an entry.
-func ends(entry []byte, kind uint16) (p model.Protocol, src, dst netip.AddrPort) {
-	tuple := attribute(entry, kind)
-	addresses, ports := attribute(tuple, nl.CTA_TUPLE_IP), attribute(tuple, nl.CTA_TUPLE_PROTO)
-	address := func(v4, v6 uint16) netip.Addr {
-		a, _ := netip.AddrFromSlice(append(attribute(addresses, v4), attribute(addresses, v6)...))
-		return a
-	}
-	return model.Protocol(number(ports, nl.CTA_PROTO_NUM)),
-		netip.AddrPortFrom(address(nl.CTA_IP_V4_SRC, nl.CTA_IP_V6_SRC), uint16(number(ports, nl.CTA_PROTO_SRC_PORT))),
-		netip.AddrPortFrom(address(nl.CTA_IP_V4_DST, nl.CTA_IP_V6_DST), uint16(number(ports, nl.CTA_PROTO_DST_PORT)))
-}
-
-// attribute returns the value of an attribute; nil if it is missing.
-func attribute(b []byte, kind uint16) []byte {
-	all, err := nl.ParseRouteAttr(b)
-	if err != nil {
-		panic("flows: malformed entry: " + err.Error())
-	}
-	for _, a := range all {
-		if a.Attr.Type&^unix.NLA_F_NESTED == kind {
-			return a.Value
+	more := maps.Clone(have)
+	for _, f := range want {
+		if _, ok := have[f.bare()]; !ok {
+			x.t.Errorf("%s: no %s", what, f)
 		}
+		delete(more, f.bare())
 	}
-	return nil
+	for f := range more {
+		x.t.Errorf("%s: unexpected %s", what, f)
+	}
+	return have
 }
 
-// number returns an attribute as a number in network byte order; zero if it is missing.
-func number(b []byte, kind uint16) (n uint32) {
-	for _, x := range attribute(b, kind) {
-		n = n<<8 | uint32(x)
-	}
-	return n
-}
-
-// expect compares the remaining flows with those that should remain.
-func (x *table) expect(want []flow) {
-	x.t.Helper()
-	want = slices.Clone(want)
-	for i, f := range want {
-		if !f.sees.IsValid() {
-			want[i].sees = f.client
-		}
-	}
-	slices.SortFunc(want, compareFlows)
-	have := x.flows()
-	for len(have)+len(want) > 0 {
-		switch {
-		case len(want) == 0 || len(have) > 0 && compareFlows(have[0], want[0]) < 0:
-			x.t.Errorf("should have been deleted: %s", have[0])
-			have = have[1:]
-		case len(have) == 0 || compareFlows(have[0], want[0]) > 0:
-			x.t.Errorf("should exist: %s", want[0])
-			want = want[1:]
-		default:
-			if have[0] != want[0] {
-				x.t.Errorf("have %s, want %s", have[0], want[0])
-			}
-			have, want = have[1:], want[1:]
-		}
-	}
-}
+// remain checks that these entries are left.
+func (x *table) remain(want []flow) { x.t.Helper(); x.expect("left", x.open().Each, want) }
