@@ -3,7 +3,6 @@ package addresses
 import (
 	"context"
 	"log/slog"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -79,22 +78,17 @@ func (m *machine) link(name string) netlink.Link {
 	return l
 }
 
-// address parses "192.0.2.1/24" or "192.0.2.1 peer 192.0.2.2/32".
+// address parses "192.0.2.1/24" or "192.0.2.1/32 peer 192.0.2.2/32".
 func address(text string) *netlink.Addr {
 	own, peer, both := strings.Cut(text, " peer ")
-	if !both {
-		return &netlink.Addr{IPNet: ipNet(own)}
+	a, err := netlink.ParseAddr(own)
+	if err == nil && both {
+		a.Peer, err = netlink.ParseIPNet(peer)
 	}
-	a := &netlink.Addr{IPNet: ipNet(own + "/32"), Peer: ipNet(peer)}
-	if strings.Contains(own, ":") {
-		a.IPNet = ipNet(own + "/128")
+	if err != nil {
+		panic(err)
 	}
 	return a
-}
-
-func ipNet(text string) *net.IPNet {
-	p := netip.MustParsePrefix(text)
-	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
 func (m *machine) add(l netlink.Link, addrs ...string) {
