@@ -57,17 +57,26 @@ const nftablesMode = `
 	table ip6 kube-proxy { chain nat-prerouting { type nat hook prerouting priority dstnat; accept; }; }
 `
 
+// with returns a function that runs commands on a host, with this input.
+func with(stdin string, commands ...string) func(*testing.T, *lab.Host) {
+	return func(t *testing.T, h *lab.Host) {
+		t.Helper()
+		for _, command := range commands {
+			words := strings.Fields(command)
+			labtest.Run(t, h, stdin, words[0], words[1:]...)
+		}
+	}
+}
+
 func TestComponentsAreFoundByWhatTheyLeft(t *testing.T) {
 	for _, tc := range []struct {
 		name, want, evidence string
 		prepare              func(t *testing.T, h *lab.Host)
 	}{
-		{"empty node", "", "", func(*testing.T, *lab.Host) {}},
+		{"empty node", "", "", with("")},
 		{
 			"kube-proxy's nftables mode", "kube-proxy-nftables", "table kube-proxy (ip), kube-proxy (ip6)",
-			func(t *testing.T, h *lab.Host) {
-				labtest.Run(t, h, nftablesMode, "nft", "-f", "-")
-			},
+			with(nftablesMode, "nft -f -"),
 		},
 		{
 			"kube-proxy's iptables mode, nft backend", "kube-proxy-iptables", "chain KUBE-SERVICES in ip nat, KUBE-SERVICES in ip6 nat",
@@ -79,25 +88,15 @@ func TestComponentsAreFoundByWhatTheyLeft(t *testing.T) {
 		},
 		{
 			"Calico's chains", "calico-iptables", "chain cali-FORWARD in ip filter, cali-INPUT in ip filter (legacy)",
-			func(t *testing.T, h *lab.Host) {
-				labtest.Run(t, h, "", "iptables-nft", "-N", "cali-FORWARD")
-				labtest.Run(t, h, "", "iptables-legacy", "-N", "cali-INPUT")
-			},
+			with("", "iptables-nft -N cali-FORWARD", "iptables-legacy -N cali-INPUT"),
 		},
 		{
-			"Calico's table", "calico-nftables", "table calico (ip), calico (ip6)",
-			func(t *testing.T, h *lab.Host) {
-				labtest.Run(t, h, "add table ip calico\nadd table ip6 calico\n", "nft", "-f", "-")
-				labtest.Run(t, h, "", "iptables-nft", "-N", "cali-FORWARD") // left from another mode
-			},
+			"Calico's table, and a chain left from another mode", "calico-nftables", "table calico (ip), calico (ip6)",
+			with("", "nft add table ip calico", "nft add table ip6 calico", "iptables-nft -N cali-FORWARD"),
 		},
 		{
 			"interfaces", "flannel bridge docker", "interface flannel.1",
-			func(t *testing.T, h *lab.Host) {
-				for _, name := range []string{"cni0", "docker0", "flannel.1"} {
-					labtest.Run(t, h, "", "ip", "link", "add", name, "type", "veth")
-				}
-			},
+			with("", "ip link add cni0 type veth", "ip link add docker0 type veth", "ip link add flannel.1 type veth"),
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -107,12 +106,8 @@ func TestComponentsAreFoundByWhatTheyLeft(t *testing.T) {
 			if got := strings.Join(ids(found), " "); got != tc.want {
 				t.Errorf("found %q, want %q", got, tc.want)
 			}
-			for _, f := range found {
-				if slices.Contains(f.Evidence, tc.evidence) {
-					return
-				}
-			}
-			if tc.evidence != "" {
+			has := func(f components.Finding) bool { return slices.Contains(f.Evidence, tc.evidence) }
+			if tc.evidence != "" && !slices.ContainsFunc(found, has) {
 				t.Errorf("%+v lacks %q", found, tc.evidence)
 			}
 		})

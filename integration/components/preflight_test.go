@@ -3,6 +3,8 @@ package components
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,38 +15,28 @@ import (
 
 	"kube-vmap/cmd/components"
 	"kube-vmap/cmd/inspect/preflight"
-	"kube-vmap/integration/daemon/built"
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/kubeproxy"
 )
 
-func TestMain(m *testing.M) { os.Exit(built.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
 
 // check runs preflight on the host, with no other processes than these.
 func check(t *testing.T, h *lab.Host, processes ...string) (r *preflight.Report) {
 	t.Helper()
 	proc := t.TempDir()
-	for i, name := range append([]string{"kthreadd"}, processes...) {
-		dir := filepath.Join(proc, string(rune('2'+i)))
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "comm"), []byte(name+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	files := map[string]string{ // the node's own settings are not those of the machine
+		"sys/net/ipv4/ip_forward": "1\n", "sys/net/ipv6/conf/all/forwarding": "1\n",
 	}
-	// The node's own settings are not those of the machine.
-	for name, text := range map[string]string{
-		"sys/net/ipv4/ip_forward":          "1\n",
-		"sys/net/ipv6/conf/all/forwarding": "1\n",
-	} {
+	for i, name := range append([]string{"kthreadd"}, processes...) {
+		files[fmt.Sprintf("%d/comm", 2+i)] = name + "\n"
+	}
+	for name, text := range files {
 		path := filepath.Join(proc, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -67,16 +59,6 @@ func item(t *testing.T, r *preflight.Report, name string) preflight.Item {
 	return r.Items[i]
 }
 
-func TestEmptyNodeIsFine(t *testing.T) {
-	r := check(t, labtest.Alone(t))
-	if r.Verdict != components.Fine {
-		t.Errorf("%+v", r)
-	}
-	if i := item(t, r, "kube-proxy"); i.Detail != "" || i.Evidence[0] != "none" {
-		t.Errorf("kube-proxy: %+v", i)
-	}
-}
-
 func TestOtherTablesAndBackendsAreNamed(t *testing.T) {
 	h := labtest.Alone(t)
 	for _, table := range []string{"inet mine", "ip kube-vmap", "ip calico", "ip filter"} {
@@ -94,7 +76,7 @@ func TestOtherTablesAndBackendsAreNamed(t *testing.T) {
 }
 
 func TestPreflightReportsWhatTakingOverMeans(t *testing.T) {
-	nftables := func(t *testing.T, h *lab.Host) { labtest.Run(t, h, nftablesMode, "nft", "-f", "-") }
+	nftables := with(nftablesMode, "nft -f -")
 	legacyRules := func(t *testing.T, h *lab.Host) { iptables(t, h, "legacy") }
 	nftRules := func(t *testing.T, h *lab.Host) { iptables(t, h, "nft") }
 	for _, tc := range []struct {
@@ -221,46 +203,37 @@ func TestPreflightChangesNothing(t *testing.T) {
 	iptables(t, h, "nft")
 	labtest.Run(t, h, nftablesMode, "nft", "-f", "-")
 	before := labtest.Run(t, h, "", "nft", "list", "ruleset")
-	if _, code := command(t, h, nil, "-o", "wide"); code > 1 {
-		t.Errorf("exit code %d", code)
+	if out := daemon.Run(t, h, "preflight", "-o", "wide"); out.ExitCode > 1 {
+		t.Error(out)
 	}
 	if after := labtest.Run(t, h, "", "nft", "list", "ruleset"); after != before {
 		t.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}
 }
 
-// command runs kube-vmap preflight on the host and returns its output and exit code.
-func command(t *testing.T, h *lab.Host, as *syscall.SysProcAttr, args ...string) (stdout string, code int) {
-	t.Helper()
-	path, err := built.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := h.Command(t.Context(), path, append([]string{"preflight"}, args...)...)
-	var out, stderr strings.Builder
-	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = &out, &stderr, as
-	_ = cmd.Run() // the exit code is checked
-	if stderr.Len() > 0 {
-		t.Logf("stderr: %s", &stderr)
-	}
-	return out.String(), cmd.ProcessState.ExitCode()
-}
-
 func TestPreflightWithoutRootNamesWhatItCannotSee(t *testing.T) {
 	h := labtest.Alone(t)
-	text, code := command(t, h, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}, "-o", "json")
-	var r preflight.Report
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		t.Fatalf("%v:\n%s", err, text)
-	}
+	nobody := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out := daemon.RunAs(t, h, nobody, "preflight", "-o", "json")
+	r := report(t, out)
 	for _, name := range []string{"nftables", "forward policy", "kube-proxy", "access to nftables"} {
-		if i := item(t, &r, name); i.Verdict != preflight.Unknown {
+		if i := item(t, r, name); i.Verdict != preflight.Unknown {
 			t.Errorf("%s: %+v", name, i)
 		}
 	}
-	if code == 0 || r.Kind != "Preflight" || r.Node == "" {
-		t.Errorf("exit code %d of %+v", code, r)
+	if out.ExitCode == 0 || r.Kind != "Preflight" || r.Node == "" {
+		t.Error(out)
 	}
+}
+
+// report returns what preflight printed with -o json.
+func report(t *testing.T, out daemon.Output) *preflight.Report {
+	t.Helper()
+	var r preflight.Report
+	if err := json.Unmarshal([]byte(out.Stdout), &r); err != nil {
+		t.Fatalf("%v: %v", err, out)
+	}
+	return &r
 }
 
 // TestPreflightNeedsOnlyNetAdmin runs it as root without any other capability, as
@@ -269,24 +242,16 @@ func TestPreflightNeedsOnlyNetAdmin(t *testing.T) {
 	h := labtest.Alone(t)
 	labtest.Run(t, h, "", "iptables-legacy", "-t", "nat", "-N", "KUBE-SERVICES")
 	labtest.Run(t, h, "add table ip calico\n", "nft", "-f", "-")
-	path, err := built.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := h.Command(t.Context(), labtest.Path(t, "setpriv"),
-		"--bounding-set=-all,+net_admin", "--inh-caps=-all", "--ambient-caps=-all", path, "preflight", "-o", "json")
-	text, _ := cmd.Output() // the exit code depends on the machine
-	var r preflight.Report
-	if err := json.Unmarshal(text, &r); err != nil {
-		t.Fatalf("%v:\n%s", err, text)
-	}
+	r := report(t, daemon.RunBy(t, h, []string{
+		labtest.Path(t, "setpriv"), "--bounding-set=-all,+net_admin", "--inh-caps=-all", "--ambient-caps=-all",
+	}, "preflight", "-o", "json")) // the exit code depends on the machine
 	for _, i := range r.Items {
 		if i.Verdict == preflight.Unknown && i.Name != "access to processes" {
 			t.Errorf("%+v", i)
 		}
 	}
-	item(t, &r, "kube-proxy (iptables-legacy)")
-	item(t, &r, "Calico (nftables)")
+	item(t, r, "kube-proxy (iptables-legacy)")
+	item(t, r, "Calico (nftables)")
 }
 
 func TestExitCodeIsTheVerdict(t *testing.T) {
@@ -296,14 +261,14 @@ func TestExitCodeIsTheVerdict(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if text, code := command(t, h, nil); code != 0 || !strings.HasPrefix(text, "NAME ") {
-		t.Errorf("exit code %d:\n%s", code, text)
+	if out := daemon.Run(t, h, "preflight"); out.ExitCode != 0 || !strings.HasPrefix(out.Stdout, "NAME ") {
+		t.Error(out)
 	}
 	labtest.Run(t, h, "*filter\n:FORWARD DROP [0:0]\nCOMMIT\n", "iptables-nft-restore")
-	if text, code := command(t, h, nil); code != 1 {
-		t.Errorf("exit code %d:\n%s", code, text)
+	if out := daemon.Run(t, h, "preflight"); out.ExitCode != 1 {
+		t.Error(out)
 	}
-	if _, code := command(t, h, nil, "-o", "yaml"); code != 2 {
-		t.Errorf("exit code %d for an unknown format", code)
+	if out := daemon.Run(t, h, "preflight", "-o", "yaml"); out.ExitCode != 2 {
+		t.Errorf("for an unknown format: %v", out)
 	}
 }

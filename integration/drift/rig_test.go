@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/integration/process"
@@ -55,10 +56,7 @@ func (r *rig) Run(ctx context.Context, out chan<- []sync.Event) error {
 		case <-ctx.Done():
 			return nil
 		case burst := <-r.bursts:
-			select {
-			case out <- burst:
-			case <-ctx.Done():
-			}
+			sync.Send(ctx, out, burst)
 		}
 	}
 }
@@ -161,11 +159,11 @@ const damagedChain = "nat-prerouting"
 // awaitRepair waits until that chain has rules again in both families.
 func (r *rig) awaitRepair() {
 	r.t.Helper()
-	for start := time.Now(); time.Since(start) < patience; {
+	eventually.Succeeds(r.t, "repair", func() error {
 		have, _, err := r.other.ReadOnce()
-		if err == nil && len(have[model.IPv4].Chains[damagedChain].Rules) > 0 && len(have[model.IPv6].Chains[damagedChain].Rules) > 0 {
-			return
+		if err == nil && (len(have[model.IPv4].Chains[damagedChain].Rules) == 0 || len(have[model.IPv6].Chains[damagedChain].Rules) == 0) {
+			err = fmt.Errorf("the log:\n%s", &r.log)
 		}
-	}
-	r.t.Fatalf("not repaired after %s; the log:\n%s", patience, &r.log)
+		return err
+	})
 }

@@ -4,8 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/integration/lab"
@@ -63,26 +65,21 @@ func (s socket) refusal() error {
 // addTable returns a batch that adds the table, or changes nothing if it exists.
 func addTable() []byte {
 	const newTable = unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_NEWTABLE
-	name := append([]byte(table), 0)
-	attribute := binary.NativeEndian.AppendUint16(nil, uint16(unix.SizeofNlAttr+len(name)))
-	attribute = binary.NativeEndian.AppendUint16(attribute, unix.NFTA_TABLE_NAME)
-	attribute = append(attribute, name...)
-	for len(attribute)%unix.NLMSG_ALIGNTO != 0 {
-		attribute = append(attribute, 0)
+	batch := func(kind int) []byte {
+		return message(kind, 0, &nl.Nfgenmsg{ResId: nl.Swap16(unix.NFNL_SUBSYS_NFTABLES)})
 	}
-	batch := message(nil, unix.NFNL_MSG_BATCH_BEGIN, 0, unix.NFPROTO_UNSPEC, unix.NFNL_SUBSYS_NFTABLES, nil)
-	batch = message(batch, newTable, unix.NLM_F_CREATE, unix.NFPROTO_INET, 0, attribute)
-	return message(batch, unix.NFNL_MSG_BATCH_END, 0, unix.NFPROTO_UNSPEC, unix.NFNL_SUBSYS_NFTABLES, nil)
+	return slices.Concat(
+		batch(unix.NFNL_MSG_BATCH_BEGIN),
+		message(newTable, unix.NLM_F_CREATE, &nl.Nfgenmsg{NfgenFamily: unix.NFPROTO_INET},
+			nl.NewRtAttr(unix.NFTA_TABLE_NAME, nl.ZeroTerminated(table))),
+		batch(unix.NFNL_MSG_BATCH_END),
+	)
 }
 
-// message appends an nfnetlink message.
-func message(b []byte, kind, flags uint16, family byte, resource uint16, attributes []byte) []byte {
-	const header = unix.SizeofNlMsghdr + 4
-	b = binary.NativeEndian.AppendUint32(b, uint32(header+len(attributes)))
-	b = binary.NativeEndian.AppendUint16(b, kind)
-	b = binary.NativeEndian.AppendUint16(b, unix.NLM_F_REQUEST|flags)
-	b = append(b, make([]byte, 8)...) // sequence and port
-	b = append(b, family, unix.NFNETLINK_V0)
-	b = binary.BigEndian.AppendUint16(b, resource)
-	return append(b, attributes...)
+func message(kind, flags int, parts ...nl.NetlinkRequestData) []byte {
+	r := nl.NewNetlinkRequest(kind, flags)
+	for _, p := range parts {
+		r.AddData(p)
+	}
+	return r.Serialize()
 }
