@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -149,18 +150,11 @@ func remembered(f model.Family, s daemon.Service, n int) nftables.SetElement {
 func awaitMetric(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	metric := regexp.MustCompile(`(?m)^kubevmap_affinity_full_connections_total\{ip_family="IPv[46]"\} [1-9]`)
-	ticker := time.NewTicker(time.Second / 5)
-	defer ticker.Stop()
-	for deadline := time.Now().Add(30 * time.Second); ; <-ticker.C {
+	eventually.Succeeds(t, "the metric counts the connections", func() error {
 		page, err := l.Node.Get("http://127.0.0.1:10249/metrics", answer)
-		if err != nil {
-			t.Fatal(err)
+		if err == nil && len(metric.FindAllString(page, -1)) < len(model.Families) {
+			err = errors.New("not of both families")
 		}
-		if len(metric.FindAllString(page, -1)) == len(model.Families) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the metric does not count the connections")
-		}
-	}
+		return err
+	})
 }

@@ -1,13 +1,11 @@
 package affinity
 
 import (
-	"fmt"
 	"net/netip"
 	"testing"
 	"time"
 
 	"kube-vmap/integration/daemon"
-	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -15,31 +13,50 @@ import (
 // short is an affinity that a test can wait for.
 const short = 2 * time.Second
 
-// TestAffinityTimesOut has three kinds of clients: those that make new connections
-// regularly, those that make none, and those that use an established one, which does not
-// extend affinity.
+// TestAffinityTimesOut switches affinity on and off, and makes it short. Then it has three kinds of
+// clients: those that make new connections regularly, those that make none, and those that use an
+// established one, which does not extend affinity.
 func TestAffinityTimesOut(t *testing.T) {
 	t.Parallel()
 	l, servers := daemon.NewLab(t, 5, 2)
 	f := daemon.NewFolder(t, l)
-	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers, Affinity: short}
+	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers}
 	f.Put("web", s)
-	daemon.Start(t, l.Node, f)
+	d := daemon.Start(t, l.Node, f)
 	busy, idle, talking := crowd{0, 15}, crowd{100, 30}, crowd{200, 30}
 	busyHad, idleHad, talkingHad := newMemory(), newMemory(), newMemory()
-	flows := map[daemon.Transport][]*lab.Flow{}
-	for _, w := range daemon.Transports() {
-		flows[w] = openFlows(t, l, w, s, talking)
-	}
 	look := func(t *testing.T, w daemon.Transport, c crowd) []string {
 		t.Helper()
 		return survey(t, l, w, s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0), c)
 	}
+	unbound := func(t *testing.T, w daemon.Transport) { free(t, look(t, w, idle), look(t, w, idle)) }
+	bound := func(t *testing.T, w daemon.Transport) {
+		*idleHad[w] = look(t, w, idle)
+		keep(t, *idleHad[w], look(t, w, idle))
+	}
+	to := func(affinity time.Duration) {
+		s.Affinity = affinity
+		d.After(func() { f.Put("web", s) })
+	}
+	step(t, "without", unbound)
+	to(long)
+	step(t, "switched on", bound)
+	to(0)
+	step(t, "switched off", unbound)
+	to(long)
+	step(t, "on again", bound)
+	to(short)
+	flows := map[daemon.Transport][]*lab.Flow{}
+	for _, w := range daemon.Transports() {
+		flows[w] = openFlows(t, l, w, s, talking)
+	}
 	last := time.Now()
 	step(t, "at first", func(t *testing.T, w daemon.Transport) {
-		*idleHad[w], *talkingHad[w], *busyHad[w] = look(t, w, idle), talk(t, flows[w]), look(t, w, busy)
+		keep(t, *idleHad[w], look(t, w, idle)) // the long one still runs
+		*talkingHad[w], *busyHad[w] = talk(t, flows[w]), look(t, w, busy)
 	})
-	for began, checked := time.Now(), 0; time.Since(began) < short*3/2 || checked < 3; {
+	const longest = time.Minute // of a machine that is too busy to connect again in time
+	for began, checked := time.Now(), 0; time.Since(began) < short*3/2 || checked < 3 && time.Since(began) < longest; {
 		<-time.After(short / 5)
 		now := time.Now()
 		step(t, "some go on", func(t *testing.T, w daemon.Transport) {
@@ -86,54 +103,4 @@ func talk(t *testing.T, flows []*lab.Flow) (by []string) {
 		by = append(by, a.By)
 	}
 	return by
-}
-
-// TestAffinityCanBeEnabledAndChanged changes the Service's affinity. It is not parallel: see
-// TestFullAffinityMapServesNewClients.
-func TestAffinityCanBeEnabledAndChanged(t *testing.T) {
-	l, servers := daemon.NewLab(t, 5, 2)
-	f := daemon.NewFolder(t, l)
-	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers, Kinds: daemon.Kinds}
-	f.Put("web", s)
-	d := daemon.Start(t, l.Node, f)
-	clients := crowd{0, 30}
-	look := func(t *testing.T, w daemon.Transport) []string {
-		t.Helper()
-		return survey(t, l, w, s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0), clients)
-	}
-	had := newMemory()
-	bound := func(t *testing.T, w daemon.Transport) {
-		*had[w] = look(t, w)
-		keep(t, *had[w], look(t, w))
-	}
-	unbound := func(t *testing.T, w daemon.Transport) { free(t, look(t, w), look(t, w)) }
-	to := func(affinity time.Duration) {
-		s.Affinity = affinity
-		d.After(func() { f.Put("web", s) })
-	}
-
-	step(t, "without", unbound)
-	to(long)
-	step(t, "switched on", bound)
-	to(0)
-	step(t, "switched off", unbound)
-	to(long)
-	step(t, "on again", bound)
-	to(time.Second)
-	step(t, "a short one", func(t *testing.T, w daemon.Transport) {
-		keep(t, *had[w], look(t, w)) // the long one still runs
-	})
-	for _, f := range model.Families {
-		c, set := affinityMap(t, l, f)
-		eventually.Succeeds(t, "clients are forgotten", func() error {
-			left, err := c.GetSetElements(set)
-			if err == nil && len(left) > 0 {
-				err = fmt.Errorf("%d clients are remembered", len(left))
-			}
-			return err
-		})
-	}
-	step(t, "is over", func(t *testing.T, w daemon.Transport) { free(t, *had[w], look(t, w)) })
-	to(long)
-	step(t, "a long one", bound)
 }
