@@ -1,12 +1,11 @@
 package proxy
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
 	"kube-vmap/integration/daemon"
-	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/integration/process"
 )
 
@@ -19,29 +18,17 @@ var foreignTables = strings.Join([]string{
 	"table ip6 filter { chain forward { type filter hook forward priority filter; policy accept; }; }",
 }, "\n")
 
-// runNFT runs nft on a host and returns its output. Output on stderr fails the test.
-func runNFT(t *testing.T, h *lab.Host, args ...string) string {
-	t.Helper()
-	cmd := h.Command(t.Context(), "nft", args...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil || stderr.Len() > 0 {
-		t.Fatalf("nft %s: %v\n%s", strings.Join(args, " "), err, &stderr)
-	}
-	return stdout.String()
-}
-
 func TestCleanupRemovesOnlyOurTables(t *testing.T) {
-	l, f, w := newScene(t)
+	l, f := newScene(t)
+	nft := func(command string) string { t.Helper(); return labtest.Run(t, l.Node.Host, "", "nft", command) }
 	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1 pod-2"}
 	f.Put("web", s)
-	runNFT(t, l.Node.Host, foreignTables)
-	before := runNFT(t, l.Node.Host, "list", "ruleset")
+	nft(foreignTables)
+	before := nft("list ruleset")
 
-	d := startAndSettle(t, w, l, f, daemon.PodRanges)
+	d := start(t, l, f)
 	s.EndpointSpec = "pod-1"
-	f.Put("web", s)
-	w.settles(f, daemon.PodRanges)
+	d.After(func() { f.Put("web", s) })
 	e := d.Logged(0, "starting", func(process.Entry) bool { return true })
 	if out := daemon.Run(t, l.Node.Host, "cleanup", "--force"); e["protected"] == "true" &&
 		(out.ExitCode != 1 || !strings.Contains(out.Stderr, "belongs to another program")) {
@@ -57,15 +44,15 @@ func TestCleanupRemovesOnlyOurTables(t *testing.T) {
 		}
 	}
 	cleanup(`level=INFO msg="tables removed" tables="[ip kube-vmap ip6 kube-vmap]"`, "cleanup", "--force")
-	if after := runNFT(t, l.Node.Host, "list", "ruleset"); after != before {
+	if after := nft("list ruleset"); after != before {
 		t.Errorf("the rule set was\n%s\nand after cleanup is\n%s", before, after)
 	}
-	generation := w.generation()
+	written := generation(t, l)
 	cleanup("nothing to remove", "cleanup")
 	cleanup("nothing to remove", "--cleanup")
-	if w.generation() != generation {
+	if generation(t, l) != written {
 		t.Error("cleanup wrote although no tables were left")
 	}
-	runNFT(t, l.Node.Host, "add table ip6 kube-vmap")
+	nft("add table ip6 kube-vmap")
 	cleanup(`"level":"INFO","msg":"tables removed","tables":["ip6 kube-vmap"]`, "--cleanup", "--logging-format=json")
 }

@@ -27,11 +27,11 @@ var contained = &syscall.SysProcAttr{
 var configurationWarning = regexp.MustCompile(`(?m)^.* level=WARN msg=configuration .*\n`)
 
 func TestStartErrorsAreOneLine(t *testing.T) {
-	l, f, w := newScene(t)
+	l, f := newScene(t)
 	f.Put("web", daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"})
 	missing := filepath.Join(f.Dir(), "missing")
 	public := filepath.Dir(daemon.Program(t)) // readable without privileges
-	generation := w.generation()
+	before := generation(t, l)
 	for _, c := range []struct {
 		name   string
 		rights *syscall.SysProcAttr
@@ -66,22 +66,14 @@ func TestStartErrorsAreOneLine(t *testing.T) {
 			}
 		})
 	}
-	if w.generation() != generation {
+	if generation(t, l) != before {
 		t.Error("the rule set was changed")
-	}
-}
-
-func TestVersionIsPrinted(t *testing.T) {
-	l := newLab(t)
-	if out := daemon.Run(t, l.Node.Host, "version"); out != (daemon.Output{Stdout: "kube-vmap of-the-tests\n"}) {
-		t.Errorf("%v", out)
 	}
 }
 
 // TestRenderNamesSkippedObjects also checks that all other objects are printed.
 func TestRenderNamesSkippedObjects(t *testing.T) {
-	l := newLab(t)
-	f := daemon.EmptyFolder(t, l)
+	l, f := newScene(t)
 	all := []daemon.Service{
 		{Name: "good-0", Number: 1, EndpointSpec: "pod-1"}, {Name: "good-1", Number: 2, EndpointSpec: "pod-1"},
 	}

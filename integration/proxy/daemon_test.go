@@ -8,8 +8,8 @@ import (
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
-	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
+	"kube-vmap/nft/kernel"
 )
 
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
@@ -22,57 +22,39 @@ const (
 	silence = 120 * time.Millisecond
 )
 
-// newLab creates a lab of three pods, of which the last serves nothing, and one on
-// another node.
-func newLab(t *testing.T) *lab.Lab {
+// newScene creates a lab of three pods and one on another node, and a folder with the objects of
+// the cluster.
+func newScene(t *testing.T) (*lab.Lab, *daemon.Folder) {
 	t.Helper()
 	t.Parallel()
-	l := labtest.New(t, lab.Options{Pods: 3, RemotePods: 1})
-	for _, h := range servers(l) {
-		if err := h.ServeAll(daemon.TargetPort); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return l
+	l, _ := daemon.NewLab(t, 3, 1)
+	return l, daemon.NewFolder(t, l)
 }
 
-// newScene creates a lab, a folder without manifests, and a watcher of node-1.
-func newScene(t *testing.T) (*lab.Lab, *daemon.Folder, *watcher) {
+// start runs kube-vmap on the folder until it is ready. Warnings are allowed.
+func start(t *testing.T, l *lab.Lab, f *daemon.Folder, flags ...string) *daemon.Daemon {
 	t.Helper()
-	l := newLab(t)
-	return l, daemon.EmptyFolder(t, l), watch(t, l.Node.Host)
-}
-
-// writeCluster adds the ServiceCIDR, and node-1 in zone a.
-func writeCluster(f *daemon.Folder, l *lab.Lab) {
-	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
-}
-
-// servers returns the pods that serve.
-func servers(l *lab.Lab) []*lab.Host {
-	return []*lab.Host{l.Pods[0].Host, l.Pods[1].Host, l.RemotePods[0].Host}
-}
-
-// start runs kube-vmap on the folder, with these flags and no others.
-func start(t *testing.T, node *lab.Node, f *daemon.Folder, flags ...string) *daemon.Daemon {
-	t.Helper()
-	return launch(daemon.Launch{Node: node, Folder: f}, flags).Start(t)
-}
-
-func launch(l daemon.Launch, flags []string) daemon.Launch {
-	l.Flags, l.NoPodRanges, l.Problems = append([]string{"-v=2"}, flags...), true, true
-	return l
-}
-
-// startAndSettle is start, and waits until the kernel has the rules.
-func startAndSettle(t *testing.T, w *watcher, l *lab.Lab, f *daemon.Folder, flags ...string) *daemon.Daemon {
-	t.Helper()
-	d := start(t, l.Node, f, flags...)
-	w.settles(f, flags...)
+	d := daemon.Launch{Node: l.Node, Folder: f, Flags: flags, Problems: true}.Start(t)
+	d.AwaitMessage("ready")
 	return d
 }
 
 // clusterIP returns the ClusterIP of the n-th Service.
 func clusterIP(f model.Family, n int) netip.Addr {
 	return daemon.Service{Number: n}.Addr(f, model.KindClusterIP)
+}
+
+// generation returns the number of changes of nf_tables on node-1.
+func generation(t *testing.T, l *lab.Lab) uint32 {
+	t.Helper()
+	k, err := kernel.Open(kernel.Config{NetNS: l.Node.FD()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	g, err := k.Generation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
 }

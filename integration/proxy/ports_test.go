@@ -19,10 +19,9 @@ import (
 // TestPingOfServiceAddress pings Services with and without endpoints, and an address of
 // no Service.
 func TestPingOfServiceAddress(t *testing.T) {
-	l, f, w := newScene(t)
-	writeCluster(f, l)
+	l, f := newScene(t)
 	f.Put("services", daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"}, daemon.Service{Name: "none", Number: 2})
-	startAndSettle(t, w, l, f, daemon.PodRanges)
+	start(t, l, f)
 	for _, family := range model.Families {
 		for _, from := range everyone(l) {
 			for _, address := range []int{1, 2} {
@@ -74,10 +73,10 @@ func ping(from *lab.Host, to netip.Addr, timeout time.Duration) error {
 // own clients also look where the kernel keeps an ICMP error that comes too soon
 // for connect, which would see it only when it sends its SYN again, after a second.
 func TestTCPClientsAreRefusedImmediately(t *testing.T) {
-	l, f, w := newScene(t)
+	l, f := newScene(t)
 	s := daemon.Service{Name: "none", Number: 1}
 	f.Put("services", s)
-	startAndSettle(t, w, l, f, daemon.PodRanges)
+	start(t, l, f)
 	for _, family := range model.Families {
 		for _, from := range everyone(l) {
 			before, err := masquerade.Count(from)

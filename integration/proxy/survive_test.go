@@ -56,44 +56,40 @@ func stillAnswered(t *testing.T, all []connection) {
 // TestEstablishedConnectionsSurvive makes one change after the other, the last ones to the
 // endpoints of the connections.
 func TestEstablishedConnectionsSurvive(t *testing.T) {
-	l, f, w := newScene(t)
+	l, f := newScene(t)
 	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1 pod-2"}
 	f.Put("web", s)
-	d := startAndSettle(t, w, l, f, daemon.PodRanges)
+	d := start(t, l, f)
 	all := connect(t, l, s)
 
+	after := func(change func()) func() { return func() { d.After(change) } }
 	give := func(endpoints string) func() {
-		return func() {
+		return after(func() {
 			s.EndpointSpec = endpoints
 			f.Put("web", s)
-		}
+		})
 	}
-	flags := []string{daemon.PodRanges}
 	for _, step := range []struct {
 		name string
 		do   func()
 	}{
-		{"another Service comes", func() { f.Put("other", daemon.Service{Name: "other", Number: 2, EndpointSpec: "pod-1 pod-2 remote-1"}) }},
-		{"another Service goes", func() { f.Remove("other") }},
+		{"another Service comes", after(func() { f.Put("other", daemon.Service{Name: "other", Number: 2, EndpointSpec: "pod-1 pod-2 remote-1"}) })},
+		{"another Service goes", after(func() { f.Remove("other") })},
 		{"an endpoint comes", give("pod-1 pod-2 remote-1")},
 		{"an endpoint without connections goes", give("pod-1 pod-2")},
-		{"the proxy is stopped", d.Stop},
-		{"the proxy starts again", func() { d = start(t, l.Node, f, daemon.PodRanges) }},
+		{"the proxy is stopped", func() { d.Stop() }},
+		{"the proxy starts again", func() { d = start(t, l, f) }},
 		{"the proxy is killed", func() { d.Kill() }},
-		{"the proxy starts with other flags", func() {
-			flags = append(flags, "--masquerade-all")
-			start(t, l.Node, f, flags...)
-		}},
+		{"the proxy starts with other flags", func() { d = start(t, l, f, "--masquerade-all") }},
 		{"UDP has no connections that an endpoint could end", func() {
 			all = slices.DeleteFunc(all, func(c connection) bool { return c.transport.Protocol == model.UDP })
 		}},
 		{"the endpoints terminate", give("pod-1/terminating pod-2/terminating remote-1")},
 		{"the endpoints are gone", give("remote-1")},
 		{"all endpoints are gone", give("")},
-		{"the Service is gone", func() { f.Remove("web") }},
+		{"the Service is gone", after(func() { f.Remove("web") })},
 	} {
 		step.do()
-		w.settles(f, flags...)
 		t.Run(step.name, func(t *testing.T) { stillAnswered(t, all) })
 	}
 }
