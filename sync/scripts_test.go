@@ -46,7 +46,7 @@ func TestRandomHistories(t *testing.T) {
 		for name, faults := range map[string]kerneltest.FaultRates{"sound": {}, "faulty": faulty} {
 			t.Run(fmt.Sprintf("%s,seed=%d", name, seed), func(t *testing.T) {
 				t.Parallel()
-				looptest.History(t, noise(seed, 6000), 500, faults)
+				looptest.History(t, kerneltest.New(), noise(seed, 6000), 500, faults)
 			})
 		}
 	}
@@ -60,6 +60,6 @@ func FuzzObjects(f *testing.F) {
 		f.Add(noise(100+seed, int(100+150*seed)))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		looptest.History(t, data, 24, kerneltest.FaultRates{})
+		looptest.History(t, kerneltest.New(), data, 24, kerneltest.FaultRates{})
 	})
 }

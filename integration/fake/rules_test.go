@@ -219,12 +219,9 @@ func TestFakeKeepsTheRulesOfTheRealKernel(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			var held [2]nft.Tables
-			for i, k := range []interface {
-				Read() (nft.Tables, error)
-				Apply(nft.Batch) (nft.Applied, error)
-			}{realKernel(t), kerneltest.New()} {
-				held[i] = try(t, [...]string{"real", "fake"}[i], k.Read, k.Apply, c.batch, c.want, c.service)
+			k, f := realKernel(t), kerneltest.New()
+			held := [2]nft.Tables{
+				try(t, "real", k.Read, k.Apply, c.batch, c.want, c.service), try(t, "fake", f.Read, f.Apply, c.batch, c.want, c.service),
 			}
 			if !reflect.DeepEqual(held[0], held[1]) {
 				t.Errorf("the tables differ, -real +fake\n%s", cmp.Diff(held[0], held[1], compareKeys))

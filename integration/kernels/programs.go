@@ -41,7 +41,7 @@ func addPrograms(a *archive, kernel string) error {
 }
 
 // addOwnPrograms adds programs of this machine, with their libraries, and the other
-// versions of nft that tests expect.
+// version of nft that tests expect.
 func addOwnPrograms(a *archive) error {
 	var loaders []string // dynamic loaders
 	for _, name := range programs {
@@ -67,10 +67,8 @@ func addOwnPrograms(a *archive) error {
 		a.copy(l, l)
 	}
 	a.link("/bin", "/usr/bin")
-	for _, release := range []string{"bullseye", "trixie"} {
-		if dir := filepath.Join(".cache/nft", release); exists(dir) {
-			a.copy("/"+dir, dir)
-		}
+	if dir := ".cache/nft/trixie"; exists(dir) {
+		a.copy("/"+dir, dir)
 	}
 	return nil
 }

@@ -38,15 +38,13 @@ var suites = []suite{
 	{name: "nft/kernel/conntrack", sample: everything},
 	{name: "integration/lab"},
 	{name: "integration/addresses"},
-	// Only one new history: the recorded ones run elsewhere, and each takes minutes on an
-	// emulated processor.
 	{
-		name: "integration/ruleset", flags: []string{"-seed=1"},
+		name:   "integration/ruleset",
 		sample: "^Test(Golden|AdoptRulesLoadedByNft|ProbeLeaves|RefusalNamesTheElement|KernelKeepsWrittenCounts|ProtectedTables)",
 	},
-	// Only the scripts: the fake behaves like current kernels, which change the size of a
+	// The scripts and one history: the fake behaves like current kernels, which change the size of a
 	// set that is declared again.
-	{name: "integration/fake", reads: []string{"sync/testdata/scripts"}, skip: "^TestFake"},
+	{name: "integration/fake", reads: []string{"sync/testdata/scripts"}, flags: []string{"-seed=1"}, skip: "^TestFake"},
 	{name: "integration/flows", sample: "^Test(OnlyStaleUDPFlowsAreDeleted|StaleFlowsOfAllZones)"},
 	{name: "integration/fastpath"},
 	{name: "integration/invalid"},

@@ -138,15 +138,7 @@ func (c cell) String() string {
 // asks returns the questions of these clients to the n-th Service, by these kinds of
 // frontends, over all transports.
 func asks(clients []*client, kinds []kind, n int, want result) []cell {
-	var all []cell
-	for _, k := range kinds {
-		at := func(f model.Family) netip.AddrPort { return k.at(f, n) }
-		for _, c := range asksAt(clients, at, want) {
-			c.name = k.String()
-			all = append(all, c)
-		}
-	}
-	return all
+	return asksPort(clients, kinds, n, port, nodePorts+n, want)
 }
 
 // asksAt returns the questions of these clients to an address, over all transports.

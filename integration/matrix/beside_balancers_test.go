@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 )
 
@@ -72,9 +73,4 @@ func TestBesideMetalLB(t *testing.T) {
 }
 
 // ipOutside runs ip on the host outside.
-func (s *scene) ipOutside(args ...string) {
-	s.t.Helper()
-	if out, err := s.Outside.Command(s.t.Context(), "ip", args...).CombinedOutput(); err != nil {
-		s.t.Fatalf("ip %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-}
+func (s *scene) ipOutside(args ...string) { s.t.Helper(); labtest.Run(s.t, s.Outside, "", "ip", args...) }

@@ -10,6 +10,7 @@ import (
 
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
 )
 
 // A debian is node-1 with the files of another Debian release, in which programs run that
@@ -20,9 +21,9 @@ type debian struct {
 	pid string // of a process there
 }
 
-// enter mounts the folder $1, with changes to it in memory, and what a machine has besides
+// enterScript mounts the folder $1, with changes to it in memory, and what a machine has besides
 // files.
-const enter = `
+const enterScript = `
 mount -t tmpfs none "$2"
 mkdir "$2/changes" "$2/work" "$2/root"
 mount -t overlay -o "lowerdir=$1,upperdir=$2/changes,workdir=$2/work" none "$2/root"
@@ -40,7 +41,7 @@ exec chroot . sh -c 'touch /run/entered; exec sleep infinity'`
 func newDebian(s *scene) *debian {
 	s.t.Helper()
 	root := s.otherProgram("debian")
-	cmd := s.Node.Command(s.t.Context(), "unshare", "--mount", "--propagation", "private", "sh", "-ec", enter, "sh", root, s.t.TempDir())
+	cmd := s.Node.Command(s.t.Context(), "unshare", "--mount", "--propagation", "private", "sh", "-ec", enterScript, "sh", root, s.t.TempDir())
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	s.must(cmd.Start())
@@ -76,10 +77,18 @@ func (d *debian) replace(name, old, text string) {
 	d.write(name, strings.ReplaceAll(string(b), old, text))
 }
 
+// debianEnv is the environment of programs there.
+var debianEnv = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8"}
+
+// enter returns the arguments of nsenter for a program that runs there.
+func (d *debian) enter(args ...string) []string {
+	return append([]string{"--target", d.pid, "--mount", "--root", "--wd=/proc/" + d.pid + "/root"}, args...)
+}
+
 // command returns a command that runs there.
 func (d *debian) command(args ...string) *lab.Cmd {
-	cmd := d.s.Node.Command(d.s.t.Context(), "nsenter", append([]string{"--target", d.pid, "--mount", "--root", "--wd=/proc/" + d.pid + "/root"}, args...)...)
-	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8"}
+	cmd := d.s.Node.Command(d.s.t.Context(), "nsenter", d.enter(args...)...)
+	cmd.Env = debianEnv
 	return cmd
 }
 
@@ -95,32 +104,16 @@ func (d *debian) run(args ...string) string {
 
 // start starts a server there, which ends with the test. stop ends it earlier.
 func (d *debian) start(args ...string) (stop func()) {
-	d.s.t.Helper()
-	cmd := d.command(args...)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	d.s.must(cmd.Start())
-	ended := false
-	stop = func() {
-		if ended {
-			return
-		}
-		ended = true
-		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait()
-	}
 	t := d.s.t
+	t.Helper()
+	p, err := process.Start(t.Context(), process.Config{Program: "nsenter", Args: d.enter(args...), Env: debianEnv, Host: d.s.Node.Host})
+	d.s.must(err)
 	t.Cleanup(func() {
-		if !ended {
-			_ = cmd.Process.Kill()
-			ended = true
-			_ = cmd.Wait()
-		}
-		if t.Failed() {
-			t.Logf("output of %s:\n%s", args[0], &out)
+		if p.Kill(); t.Failed() {
+			t.Logf("output of %s:\n%s%s", args[0], p.Stdout.Tail(), p.Log.Tail())
 		}
 	})
-	return stop
+	return func() { _ = p.Signal(os.Interrupt); _ = p.Wait() }
 }
 
 // succeeds waits until a program succeeds there.

@@ -16,9 +16,6 @@ func TestBesideCalicoIPTables(t *testing.T) { beside(t, recorded("calico-iptable
 func TestBesideCalicoIPTablesLegacy(t *testing.T) {
 	p := recordedFor("legacy", "calico-iptables")
 	p.sameStart = true
-	p.rules = func(s *scene) string {
-		return s.command("", "iptables-legacy-save") + s.command("", "ip6tables-legacy-save")
-	}
 	beside(t, p)
 }
 

@@ -20,8 +20,6 @@ type program struct {
 	// sameStart is true if a reload does all that a start does, so that a start after that of
 	// kube-vmap need not be tested, too.
 	sameStart bool
-	// rules returns a listing of its rules; if nil, that of the machine's nft.
-	rules func(*scene) string
 	// masquerades is the row of the clients whose packets it may masquerade, also those to
 	// Services.
 	masquerades string
@@ -62,9 +60,6 @@ func beside(t *testing.T, p program) {
 	if p.unload == nil {
 		p.unload = (*scene).deleteOtherTables
 	}
-	if p.rules == nil {
-		p.rules = (*scene).otherRules
-	}
 	s.start(append([]string{daemon.PodRanges, nodePortAddresses}, p.flags...)...)
 	check := func(phase string) bool {
 		return t.Run(phase, func(t *testing.T) {
@@ -76,7 +71,7 @@ func beside(t *testing.T, p program) {
 				p.check(t, s)
 			}
 			if t.Failed() {
-				t.Logf("rules of others:\n%s", p.rules(s))
+				t.Logf("all rules:\n%s", s.command("", "nft", "list", "ruleset"))
 			}
 		})
 	}
@@ -164,15 +159,6 @@ func (s *scene) deleteOtherTables() {
 	for _, name := range s.otherTables() {
 		s.command("", "nft", append([]string{"delete", "table"}, strings.Fields(name)...)...)
 	}
-}
-
-// otherRules returns a listing of the tables of other programs.
-func (s *scene) otherRules() string {
-	var out strings.Builder
-	for _, name := range s.otherTables() {
-		out.WriteString(s.command("", "nft", append([]string{"list", "table"}, strings.Fields(name)...)...))
-	}
-	return out.String()
 }
 
 // command runs a program of the machine on node-1, which must succeed, and returns its

@@ -1,62 +1,42 @@
 package matrix
 
 import (
-	"errors"
-	stdsync "sync"
+	"context"
+	"sync/atomic"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/model"
 )
 
-// background is questions that are repeated without a pause, and must be answered each
-// time.
-type background struct {
-	s     *scene
-	over  chan struct{}
-	group stdsync.WaitGroup
-	mu    stdsync.Mutex
-	asked int
-	errs  []error
-}
-
-// keepAsking starts to ask these questions, those of each list one after the other.
-func (s *scene) keepAsking(lists ...[]cell) *background {
-	c := &background{s: s, over: make(chan struct{})}
+// keepAsking asks these questions without a pause, those of each list one after the other, until
+// the returned function is called. Each must be answered.
+func (s *scene) keepAsking(lists ...[]cell) (stop func(*testing.T)) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	var asked atomic.Int64
+	var group errgroup.Group
 	for _, cells := range lists {
-		c.group.Go(func() { c.ask(cells) })
-	}
-	return c
-}
-
-func (c *background) ask(cells []cell) {
-	for {
-		for _, q := range cells {
-			select {
-			case <-c.over:
-				return
-			default:
+		group.Go(func() error {
+			for i := 0; ctx.Err() == nil; i++ {
+				if err := s.ask(cells[i%len(cells)]); err != nil {
+					return err
+				}
+				asked.Add(1)
 			}
-			err := c.s.ask(q)
-			c.mu.Lock()
-			c.asked++
-			c.errs = append(c.errs, err)
-			c.mu.Unlock()
+			return nil
+		})
+	}
+	return func(t *testing.T) {
+		t.Helper()
+		cancel()
+		if err := group.Wait(); err != nil {
+			t.Errorf("during changes: %v", err)
 		}
+		t.Logf("%d questions during changes", asked.Load())
 	}
-}
-
-// stop stops asking. An error fails the test.
-func (c *background) stop(t *testing.T) {
-	t.Helper()
-	close(c.over)
-	c.group.Wait()
-	if err := errors.Join(c.errs...); err != nil {
-		t.Errorf("of %d questions during changes:\n%.2000s", c.asked, err)
-	}
-	t.Logf("%d questions during changes", c.asked)
 }
 
 // typed returns the n-th Service as a Service of this type.
@@ -97,7 +77,7 @@ func TestServiceTypeChanges(t *testing.T) {
 	s.put(typed(1, "pod-1", corev1.ServiceTypeClusterIP), bystander)
 	s.start(daemon.PodRanges)
 	one := result{by: []string{"pod-2"}}
-	others := s.keepAsking(asks(s.inside(), usual, 2, one), asks([]*client{s.outside}, usual, 2, one))
+	stop := s.keepAsking(asks(s.inside(), usual, 2, one), asks([]*client{s.outside}, usual, 2, one))
 	var connections []*connection
 	for _, now := range []corev1.ServiceType{
 		corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer,
@@ -112,7 +92,7 @@ func TestServiceTypeChanges(t *testing.T) {
 			}
 		})
 	}
-	others.stop(t)
+	stop(t)
 }
 
 // isOfType checks at which addresses the Service answers, and at which others do. It

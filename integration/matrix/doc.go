@@ -39,65 +39,33 @@
 // 1.37) trace packets through a simulated rule set. These tests have the same
 // scenarios on the real kernel:
 //
-//	TestOverallNFTablesRules
-//		matrix.TestMatrix
-//		matrix.TestSourceRangesLimitLoadBalancerAddresses
-//		ruleset.TestGolden
-//	TestNoEndpointsReject
-//		matrix.TestMatrix
-//		proxy.TestTCPClientsAreRefusedImmediately
-//	TestClusterIPGeneral
-//		matrix.TestPortsAreIndependent
-//		matrix.TestMatrix
-//		proxy.TestPingOfServiceAddress
-//	TestLoadBalancer
-//		matrix.TestSourceRangesLimitLoadBalancerAddresses
+//	TestNoEndpointsReject, TestExternalTrafficPolicyLocal, TestExternalTrafficPolicyCluster,
+//	TestInternalExternalMasquerade (27 flows), TestInternalTrafficPolicy, TestEndpointDNATRules,
+//	TestTerminatingEndpointsTrafficPolicyLocal, TestTerminatingEndpointsTrafficPolicyCluster:
+//		matrix.TestMatrix; proxy.TestTCPClientsAreRefusedImmediately
+//	TestOverallNFTablesRules: matrix.TestMatrix, ruleset.TestGolden
+//	TestClusterIPGeneral: matrix.TestPortsAreIndependent, proxy.TestPingOfServiceAddress
+//	TestLoadBalancer: matrix.TestSourceRangesLimitLoadBalancerAddresses,
 //		matrix.TestNodeHoldingLoadBalancerAddressIsAllowed
-//	TestNodePorts
-//		matrix.TestNodePortsAreServedAtListedAddressesOnly
-//	Test_useLocalhostNodePortProxy, TestLocalhostNodePortProxy
-//	TestLocalhostNodePortReject, TestLocalhostNodePortRejectAll
-//		matrix.TestNodePortsOnLocalhostFollowTheFlag
-//	TestExternalTrafficPolicyLocal
-//	TestExternalTrafficPolicyCluster
-//	TestInternalExternalMasquerade
-//		matrix.TestMatrix, which includes its 27 flows
-//	TestInternalTrafficPolicy
-//	TestTerminatingEndpointsTrafficPolicyLocal
-//	TestTerminatingEndpointsTrafficPolicyCluster
-//		matrix.TestMatrix
-//	TestHealthCheckNodePortWhenTerminating
-//		model.TestHistories
+//	TestNodePorts: matrix.TestNodePortsAreServedAtListedAddressesOnly
+//	Test_useLocalhostNodePortProxy, TestLocalhostNodePortProxy, TestLocalhostNodePortReject,
+//	TestLocalhostNodePortRejectAll: matrix.TestNodePortsOnLocalhostFollowTheFlag
+//	TestHealthCheckNodePortWhenTerminating: model.TestHistories,
 //		healthcheck.TestHealthCheckResponsesAreThoseOfKubeProxy
-//	TestNoEndpointsMetric
-//		model.TestHistories
-//	TestLoadBalancerIngressRouteTypeProxy
-//		convert.TestServiceFieldsAreThoseOfKubeProxy
-//	TestSyncProxyRulesRepeated
-//		ruleset.TestHistoryEqualsFreshStart
-//		ruleset.TestReplacedEndpointCostsTheSameAmongManyServices
+//	TestNoEndpointsMetric: model.TestHistories
+//	TestLoadBalancerIngressRouteTypeProxy: convert.TestServiceFieldsAreThoseOfKubeProxy
+//	TestSyncProxyRulesRepeated: fake.TestHistoriesOnTheRealKernel,
+//		ruleset.TestReplacedEndpointCostsTheSameAmongManyServices,
 //		soak.TestChangesToOneServiceDisturbNoOther
-//	TestSyncProxyRulesStartup
-//		crash.TestRestartWithManyServices
-//		ruleset.TestHistoryEqualsFreshStart
-//	TestProxier_OnServiceCIDRsChanged
-//		matrix.TestUnassignedServiceCIDRAddressesAreDropped
-//	TestBadIPs
+//	TestSyncProxyRulesStartup: crash.TestRestartWithManyServices
+//	TestProxier_OnServiceCIDRsChanged: matrix.TestUnassignedServiceCIDRAddressesAreDropped
+//	TestBadIPs: convert.TestServiceFieldsAreThoseOfKubeProxy, convert.TestSlice
+//	TestBuildServiceMapAddRemove, ...ServiceHeadless, ...ServiceTypeExternalName, ...ServiceUpdate:
+//		matrix.TestServiceTypeChanges, matrix.TestServicesShareAnAddressByPortAndProtocol,
 //		convert.TestServiceFieldsAreThoseOfKubeProxy
-//		convert.TestSlice
-//	TestTruncateNFTablesComment, TestSyncProxyRulesTruncatesNoEndpointServiceComment
-//		nothing: elements have no comments
-//	TestEndpointDNATRules
-//		matrix.TestMatrix
-//	Test_servicePortChainNameBase, Test_servicePortEndpointChainNameBase
-//		nothing: there are no chains or sets of a Service, see
-//		ruleset.TestNoChainSetOrRulePerService
-//	TestBuildServiceMapAddRemove, ...ServiceHeadless, ...ServiceTypeExternalName, ...ServiceUpdate
-//		matrix.TestServiceTypeChanges
-//		matrix.TestServicesShareAnAddressByPortAndProtocol
-//		convert.TestServiceFieldsAreThoseOfKubeProxy
-//	TestUpdateEndpointsMap
-//		matrix.TestMatrix
-//		model.TestHistories
-//		ruleset.TestHistoryEqualsFreshStart
+//	TestUpdateEndpointsMap: matrix.TestMatrix, model.TestHistories,
+//		fake.TestHistoriesOnTheRealKernel
+//
+// Of comments and of chains for each Service there is nothing to test: see
+// ruleset.TestNoChainSetOrRulePerService.
 package matrix

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/simulator"
 	"kube-vmap/nft/simulate"
@@ -59,8 +60,9 @@ func (s *scene) explains(w *simulator.Simulator, c cell) error {
 			if known && !e.Reply.ReachesClient(p) {
 				return fmt.Errorf("explain returns %+v for the reply of %s, want that it reaches the client", e.Reply, name)
 			}
-			if err := s.explainsSource(c, name, o.Masquerade, e.Source, p.From); err != nil {
-				return err
+			answer := lab.Answer{By: name, Local: netip.AddrPortFrom(p.From, p.FromPort), Seen: netip.AddrPortFrom(e.Source, p.FromPort)}
+			if _, err := s.sourceIs(c, answer); err != nil {
+				return fmt.Errorf("explain: %w", err)
 			}
 		}
 	}
@@ -110,23 +112,4 @@ func (s *scene) serverAt(a netip.AddrPort) string {
 		}
 	}
 	return a.String()
-}
-
-// explainsSource compares the source that is seen.
-func (s *scene) explainsSource(c cell, server string, masquerade bool, seen, from netip.Addr) error {
-	want := c.want.source
-	if server == c.from.Name && want != anySource {
-		want = snat
-	}
-	switch {
-	case want == anySource:
-		return nil
-	case masquerade != (want == snat):
-		return fmt.Errorf("explain returns masquerade %t, want %s", masquerade, want)
-	case want == own && seen != from:
-		return fmt.Errorf("explain: server %s sees %s, want %s", server, seen, from)
-	case want == snat && !slices.Contains(s.masquerades(server, c.transport.Family), seen):
-		return fmt.Errorf("explain: server %s sees %s, want the node", server, seen)
-	}
-	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"kube-vmap/integration/daemon"
-	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -113,30 +112,5 @@ func TestNodePortsAreServedAtListedAddressesOnly(t *testing.T) {
 			}
 			s.check(t, sampled(cells))
 		})
-	}
-}
-
-// TestNodePortsFollowNodeAddresses adds an address in a listed range to the node while
-// the proxy runs, and removes it again.
-func TestNodePortsFollowNodeAddresses(t *testing.T) {
-	if kubeProxy != "" {
-		t.Skip("kube-proxy reads the addresses once an hour")
-	}
-	s := newScene(t)
-	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
-	s.put(daemon.Service{Number: 1, EndpointSpec: "pod-1"})
-	s.start(daemon.PodRanges, "--nodeport-addresses=192.0.2.0/24,2001:db8:2::/64")
-	late := [2]netip.Addr{netip.MustParseAddr("192.0.2.33"), netip.MustParseAddr("2001:db8:2::33")}
-	at := func(f model.Family) netip.AddrPort { return addrPort(late[f], nodePorts+1) }
-	for range 2 {
-		for _, f := range model.Families {
-			s.addNodeAddr(late[f])
-			c := cell{from: s.outside, transport: daemon.Transport{Protocol: model.TCP, Family: f}, to: at(f), want: by(snat, "pod-1")}
-			eventually.Succeeds(t, "the new address is served", func() error { return s.ask(c) })
-		}
-		s.check(t, asksAt(s.clients(), at, by(snat, "pod-1")))
-		for _, f := range model.Families {
-			s.must(s.Node.Command(t.Context(), "ip", "address", "del", late[f].String(), "dev", "eth0").Run())
-		}
 	}
 }

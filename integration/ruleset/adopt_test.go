@@ -12,7 +12,7 @@ import (
 func TestAdoptRulesLoadedByNft(t *testing.T) {
 	for _, name := range []string{"walk", "kinds", "affinity", "no-detector", "service-cidrs", "service-cidrs-all"} {
 		t.Run(name, func(t *testing.T) {
-			w := readGolden(t, name).world(t, "frontends")
+			w := readGolden(t, name).world("frontends")
 			loader := loaderOf(t, w)
 			loader.mustBeHad(t)
 			m := newMachine(t)

@@ -17,7 +17,7 @@ import (
 // counting is a machine that counts connections, of which there are some.
 func counting(t *testing.T) (*proxy, [2][]nft.ConnectionCount) {
 	t.Helper()
-	p, _ := start(newMachine(t), readGolden(t, "walk").world(t, "frontends"))
+	p, _ := start(newMachine(t), readGolden(t, "walk").world("frontends"))
 	var lists [2][]nft.ConnectionCount
 	for _, f := range model.Families {
 		for i := range 5000 {
@@ -94,10 +94,6 @@ func TestNftListsAndLoadsConnections(t *testing.T) {
 				nft.load(again, o.stdout)
 				again.awaitConnections(f, lists[f])
 			})
-		}
-		o := older.run(p.machine, "", "list", "table", commands("FAM", f), "kube-vmap")
-		if older.path != "" && o.crashed() {
-			t.Errorf("nft %s: %v\n%s", older.version, o.err, o.stderr)
 		}
 	}
 }

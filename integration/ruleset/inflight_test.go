@@ -16,6 +16,9 @@ import (
 	"kube-vmap/nft/kernel"
 )
 
+// patience is how long to wait for an answer.
+const patience = 5 * time.Second
+
 // clusterIPs are those of the Service in the following test.
 var clusterIPs = [...]netip.Addr{netip.MustParseAddr("10.96.0.99"), netip.MustParseAddr("fd00:10:96::99")}
 

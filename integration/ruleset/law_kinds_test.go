@@ -52,11 +52,7 @@ func TestNoChainSetOrRulePerService(t *testing.T) {
 	small, _ := start(newMachine(t), fullServices(few))
 	large, _ := start(newMachine(t), fullServices(crowd))
 	for _, f := range model.Families {
-		s, l := objects(small.machine, f), objects(large.machine, f)
-		if !slices.Equal(s, l) {
-			t.Errorf("family %s with %d Services has\n%s\nand with %d\n%s",
-				nft.FamilyName(f), few, strings.Join(s, "\n"), crowd, strings.Join(l, "\n"))
-		}
+		sameObjects(small, large, f)
 		sets := large.held[f].Sets
 		for name, want := range map[string]int{
 			"services": 3 * crowd, "local-services": 2 * crowd, "node-ports": crowd, "local-node-ports": crowd,
@@ -100,11 +96,7 @@ func TestNoObjectPerStickyEndpoint(t *testing.T) {
 	small, _ := start(newMachine(t), stickyServices(few, 7, same))
 	p, _ := start(newMachine(t), stickyServices(crowd, 7, same))
 	for _, f := range model.Families {
-		s, l := objects(small.machine, f), objects(p.machine, f)
-		if !slices.Equal(s, l) {
-			t.Errorf("family %s with %d Services has\n%s\nand with %d\n%s",
-				nft.FamilyName(f), few, strings.Join(s, "\n"), crowd, strings.Join(l, "\n"))
-		}
+		sameObjects(small, p, f)
 	}
 	check := func(what string, want ...string) {
 		t.Helper()

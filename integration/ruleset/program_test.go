@@ -3,7 +3,6 @@ package ruleset
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,14 +39,11 @@ func installed(t testing.TB) program {
 	return program{version: "the installed", path: path}
 }
 
-// Versions that .ci/nft-versions fetches.
-var (
-	newer = fetched("1.1.3", "trixie")
-	older = fetched("0.9.8", "bullseye")
-)
+// newer is the version that .ci/nft-versions fetches.
+var newer = fetched("1.1.3")
 
-func fetched(version, release string) program {
-	path, err := filepath.Abs("../../.cache/nft/" + release + "/nft")
+func fetched(version string) program {
+	path, err := filepath.Abs("../../.cache/nft/trixie/nft")
 	if err == nil {
 		_, err = os.Stat(path)
 	}
@@ -75,12 +71,9 @@ func (p program) mustBeHad(t *testing.T) {
 func (p program) run(m *machine, stdin string, args ...string) outcome {
 	m.t.Helper()
 	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(m.t.Context(), p.path, args...)
+	cmd := m.host.Command(m.t.Context(), p.path, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
-	err := m.host.Do(cmd.Start) // the child is where the thread was that started it
-	if err == nil {
-		err = cmd.Wait()
-	}
+	err := cmd.Run()
 	return outcome{out.String(), errs.String(), err}
 }
 
@@ -134,10 +127,4 @@ func sortBlocks(table string) string {
 		return cmp.Compare(a, b)
 	})
 	return head + "\n" + strings.Join(blocks, "\n\n") + "\n}\n"
-}
-
-// crashed reports whether a signal ended nft, or its shell reports one.
-func (o *outcome) crashed() bool {
-	var exit *exec.ExitError
-	return errors.As(o.err, &exit) && (exit.ExitCode() < 0 || exit.ExitCode() >= 128)
 }

@@ -28,10 +28,20 @@ func protected(t *testing.T) (*machine, nft.Config, nft.Change) {
 	return m, w.config, w.all()
 }
 
-func TestProtectedTablesCannotBeChangedByOthers(t *testing.T) {
-	m, c, all := protected(t)
+// adopt adopts what the kernel holds, after which nothing may be left to repair.
+func (m *machine) adopt(c nft.Config, all nft.Change) (*nft.Ruleset, nft.Batch) {
+	m.t.Helper()
 	rules, batch := nft.Adopt(c, m.read(), all)
 	m.apply(batch)
+	if again := rules.Repair(m.read()); len(again) > 0 {
+		m.t.Errorf("protection %t, counting %t leave\n%s", c.Protect, c.CountConnections, again)
+	}
+	return rules, batch
+}
+
+func TestProtectedTablesCannotBeChangedByOthers(t *testing.T) {
+	m, c, all := protected(t)
+	rules, _ := m.adopt(c, all)
 	before := m.read()
 	for _, f := range model.Families {
 		table := nft.FamilyName(f) + " " + nft.TableName
@@ -39,14 +49,12 @@ func TestProtectedTablesCannotBeChangedByOthers(t *testing.T) {
 			"delete table " + table, "flush table " + table, "insert rule " + table + " nat-prerouting accept",
 			"flush map " + table + " services", "add chain " + table + " foreign",
 		} {
-			if out, err := m.host.Command(t.Context(), "nft", command).CombinedOutput(); err == nil {
-				t.Errorf("nft %s is taken: %s", command, out)
+			if o := installed(t).run(m, "", command); o.err == nil {
+				t.Errorf("nft %s is taken", command)
 			}
 		}
 	}
-	if out, err := m.host.Command(t.Context(), "nft", "flush", "ruleset").CombinedOutput(); err != nil {
-		t.Errorf("nft flush ruleset: %v: %s", err, out)
-	}
+	installed(t).load(m, "flush ruleset")
 	other := m.open()
 	_, err := other.Apply(nft.Batch{nft.DeleteTable{Family: model.IPv6}})
 	if !errors.Is(err, fs.ErrPermission) {
@@ -71,11 +79,7 @@ func TestProtectedTablesCannotBeChangedByOthers(t *testing.T) {
 func TestNewOwnerAddsBaseChains(t *testing.T) {
 	m, c, all := protected(t)
 	for _, c.CountConnections = range []bool{false, true, false, true} {
-		rules, batch := nft.Adopt(c, m.read(), all)
-		m.apply(batch)
-		if again := rules.Repair(m.read()); len(again) > 0 {
-			t.Errorf("counting %t leaves\n%s", c.CountConnections, again)
-		}
+		_, batch := m.adopt(c, all)
 		for _, op := range batch {
 			if _, rebuilt := op.(nft.DeleteTable); rebuilt {
 				t.Errorf("for counting %t a table is rebuilt", c.CountConnections)
@@ -96,11 +100,7 @@ func TestNewOwnerAddsBaseChains(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rules, batch := nft.Adopt(c, m.read(), all)
-	m.apply(batch)
-	if again := rules.Repair(m.read()); len(again) > 0 {
-		t.Errorf("a base chain that was gone leaves\n%s", again)
-	}
+	m.adopt(c, all) // with a base chain that was gone
 }
 
 func TestTablesBecomeProtectedAndUnprotected(t *testing.T) {
@@ -108,19 +108,14 @@ func TestTablesBecomeProtectedAndUnprotected(t *testing.T) {
 	off := on
 	off.Protect = false
 	for _, c := range []nft.Config{off, on, off, on} {
-		rules, batch := nft.Adopt(c, m.read(), all)
-		if len(batch) == 0 {
+		if _, batch := m.adopt(c, all); len(batch) == 0 {
 			t.Fatalf("nothing changes for protection: %t", c.Protect)
 		}
-		m.apply(batch)
 		have := m.read()
 		for _, f := range model.Families {
 			if have[f].Protected != c.Protect {
 				t.Errorf("%s: protected is %t, want %t", nft.FamilyName(f), have[f].Protected, c.Protect)
 			}
-		}
-		if again := rules.Repair(have); len(again) > 0 {
-			t.Errorf("protection %t leaves\n%s", c.Protect, again)
 		}
 	}
 }
@@ -140,8 +135,7 @@ func TestHeadersNameTheOwner(t *testing.T) {
 		}
 	}
 	expect("at first", m.kernel, func(table *nft.Table) bool { return table == nil })
-	_, batch := nft.Adopt(c, m.read(), all)
-	m.apply(batch)
+	m.adopt(c, all)
 	expect("for the owner", m.kernel, func(table *nft.Table) bool {
 		return table.Protected && table.Owner != 0 && !table.Foreign && !table.Dormant && len(table.Sets)+len(table.Chains) == 0
 	})
@@ -157,8 +151,7 @@ func TestHeadersNameTheOwner(t *testing.T) {
 // Other users of the same socket may write, too.
 func TestSharedSocketWritesToProtectedTables(t *testing.T) {
 	m, c, all := protected(t)
-	rules, batch := nft.Adopt(c, m.read(), all)
-	m.apply(batch)
+	rules, _ := m.adopt(c, all)
 	beside, err := m.kernel.Share()
 	if err != nil {
 		t.Fatal(err)
@@ -203,18 +196,12 @@ func TestOnlyForeignChangesAreForeign(t *testing.T) {
 			t.Fatal("a chain that is not there was deleted")
 		}
 	}
-	nftAdd := func(table string) {
-		t.Helper()
-		if out, err := m.host.Command(t.Context(), "nft", "add", "table", "inet", table).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-	}
-	nftAdd("of-our-other-socket")
+	installed(t).load(m, "add table inet of-our-other-socket")
 	beside.CountCommit()
 	if now := foreign(); now != before {
 		t.Errorf("what we did counts as foreign: %d, then %d", before, now)
 	}
-	nftAdd("elsewhere")
+	installed(t).load(m, "add table inet elsewhere")
 	if now := foreign(); now != before+1 {
 		t.Errorf("what another program did is not seen: %d, then %d", before, now)
 	}

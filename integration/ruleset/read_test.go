@@ -1,6 +1,7 @@
 package ruleset
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -10,11 +11,11 @@ import (
 	"kube-vmap/nft/kernel"
 )
 
+// enough readings of one moment, and readings that another transaction interrupted, are tested.
+const enough = 50
+
 // bystanders is the number of Services that do not change during the test.
 const bystanders = 30
-
-// moves is how often an element is moved away and back.
-const moves = 100
 
 // Another program moves an element from one map to another and back, in one transaction
 // each time. A consistent reading has the element once.
@@ -30,47 +31,38 @@ func TestReadIsConsistent(t *testing.T) {
 	back := nft.Batch{nft.AddElements{Set: from, Elements: one(model.IPv4)}, nft.DeleteElements{Set: to, Elements: one(model.IPv6)}}
 	m.apply(back[:1])
 
-	began := time.Now()
-	m.read()
-	reading, other := time.Since(began), m.open()
-	done := make(chan error)
-	go func() { done <- move(other, []nft.Batch{there, back}, 8*reading) }()
-	whole, mixed := 0, 0
-	for {
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Fatal(err)
-			}
-			checkOnce(t, m.read(), from, to)
-			if whole == 0 || mixed == 0 {
-				t.Errorf("%d readings were of one moment, %d were not; want some of both", whole, mixed)
-			}
-			return
-		default:
-			tables, one, err := m.kernel.ReadOnce()
-			if !one {
-				mixed++
-				continue
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			whole++
-			checkOnce(t, tables, from, to)
+	other, done := m.open(), make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() { done <- move(ctx, other, there, back) }()
+	for whole, mixed := 0, 0; whole < enough || mixed < enough; {
+		tables, one, err := m.kernel.ReadOnce()
+		if !one {
+			mixed++
+			continue
 		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole++
+		checkOnce(t, tables, from, to)
 	}
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	checkOnce(t, m.read(), from, to)
 }
 
-// move applies the batches in turn, with pauses of any length up to a longest one:
-// else it might keep step with those who read.
-func move(k *kernel.Kernel, batches []nft.Batch, longest time.Duration) error {
-	for range moves {
+// move applies the batches in turn, with pauses of any length: else it might keep step with those
+// who read.
+func move(ctx context.Context, k *kernel.Kernel, batches ...nft.Batch) error {
+	for ctx.Err() == nil {
 		for _, b := range batches {
 			if _, err := k.Apply(b); err != nil {
 				return err
 			}
-			<-time.After(rand.N(longest))
+			<-time.After(rand.N(time.Millisecond << rand.IntN(8)))
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package ruleset
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -20,55 +19,67 @@ type reader struct {
 	services map[model.Match][]model.Frontend // by the pool's key, the ClusterIP first
 }
 
-func parseWorld(text string) (w *world, err error) {
-	defer func() {
-		// Addresses are read by functions that panic on a wrong one.
-		if wrong := recover(); wrong != nil {
-			err = fmt.Errorf("frontends: %v", wrong)
-		}
-	}()
+// parseWorld panics on a text that it does not understand.
+func parseWorld(text string) *world {
 	r := &reader{newWorld(), map[model.Match][]model.Frontend{}}
 	for line := range strings.Lines(text) {
-		if err := r.line(strings.Fields(line)); err != nil {
-			return nil, fmt.Errorf("frontends: %s: %w", strings.TrimSpace(line), err)
+		if words := strings.Fields(line); len(words) > 0 {
+			r.line(words)
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(r.services), model.Match.Compare) {
 		r.put(fit(r.services[key])...)
 	}
-	return r.world, nil
+	return r.world
 }
 
-func (r *reader) line(words []string) error {
-	switch {
-	case len(words) == 0:
-	case words[0] == "pods":
+func (r *reader) line(words []string) {
+	switch words[0] {
+	case "pods":
 		for _, p := range words[1:] {
 			prefix := netip.MustParsePrefix(p)
 			r.config.Pods[model.FamilyOf(prefix.Addr())] = prefix
 		}
-	case words[0] == "pods-from" && len(words) == 2:
+	case "pods-from":
 		name, prefix := strings.CutSuffix(words[1], "*")
 		r.config.PodInterface = nft.Interface{Name: name, Prefix: prefix}
-	case words[0] == "drop-invalid":
+	case "drop-invalid":
 		r.config.DropInvalid = true
-	case words[0] == "count-connections":
+	case "count-connections":
 		r.config.CountConnections = true
-	case words[0] == "count-unanswered":
+	case "count-unanswered":
 		r.config.CountUnanswered = true
-	case words[0] == "service-cidrs":
+	case "service-cidrs":
 		for _, p := range words[1:] {
 			r.cidrs = append(r.cidrs, netip.MustParsePrefix(p))
 		}
-	case words[0] == "node-addresses":
+	case "node-addresses":
 		for _, a := range words[1:] {
 			r.nodeAddrs = append(r.nodeAddrs, netip.MustParseAddr(a))
 		}
 	default:
-		return r.frontends(words)
+		r.frontends(words)
 	}
-	return nil
 }
+
+// known returns the value of a word, which must be in the map.
+func known[T any](words map[string]T, word string) T {
+	value, ok := words[word]
+	if !ok {
+		panic("ruleset: unknown word " + word)
+	}
+	return value
+}
+
+// must returns a number that was parsed.
+func must[T any](n T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+var protocols = map[string]model.Protocol{"tcp": model.TCP, "udp": model.UDP, "sctp": model.SCTP}
 
 var kinds = map[string]model.Kind{
 	"clusterip": model.KindClusterIP, "nodeport": model.KindNodePort,
@@ -76,62 +87,42 @@ var kinds = map[string]model.Kind{
 }
 
 // frontends reads a line, which is one frontend for each protocol and family.
-func (r *reader) frontends(words []string) error {
-	kind, known := kinds[words[0]]
-	if !known {
-		return fmt.Errorf("no kind of frontend is called %s", words[0])
-	}
-	if len(words) < 3 {
-		return fmt.Errorf("%d words are too few", len(words))
-	}
-	at, protocols, _ := strings.Cut(words[1], "/")
-	for protocol := range strings.SplitSeq(protocols, "+") {
-		i := slices.IndexFunc(model.Protocols[:], func(p model.Protocol) bool { return p.String() == protocol })
-		if i < 0 {
-			return fmt.Errorf("no protocol is called %s", protocol)
-		}
+func (r *reader) frontends(words []string) {
+	at, all, _ := strings.Cut(words[1], "/")
+	for protocol := range strings.SplitSeq(all, "+") {
 		for _, family := range model.Families {
-			f := model.Frontend{Kind: kind, Match: model.Match{Family: family, Protocol: model.Protocols[i]}}
+			f := model.Frontend{Kind: known(kinds, words[0]), Match: model.Match{Family: family, Protocol: known(protocols, protocol)}}
 			full, port, _ := strings.Cut(words[2], ":")
 			f.Service.Protocol, f.Service.Port = f.Match.Protocol, port
 			f.Service.Namespace, f.Service.Name, _ = strings.Cut(full, "/")
-			if err := r.add(f, at, words[3:]); err != nil {
-				return err
-			}
+			r.add(f, at, words[3:])
 		}
 	}
-	return nil
 }
 
-// add adds a frontend of one protocol and family at an address and port, or a port alone.
-func (r *reader) add(f model.Frontend, at string, words []string) error {
-	pool, err := parseTreatment(&f, words)
-	if err != nil {
-		return err
-	}
+// add adds a frontend of one protocol and family at an address and port, or a port alone, after
+// the ClusterIP of its Service.
+func (r *reader) add(f model.Frontend, at string, words []string) {
+	pool := parseTreatment(&f, words)
 	addr, port, found := strings.Cut(at, ":")
 	if found {
 		f.Match.Addr = addressIn(f.Match.Family, addr)
 	} else {
 		port = addr
 	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		return err
-	}
-	if f.Match.Port = uint16(n); f.Kind == model.KindClusterIP {
+	if f.Match.Port = uint16(must(strconv.ParseUint(port, 10, 16))); f.Kind == model.KindClusterIP {
 		pool.Key, f.Pool = f.Match, &pool
 		r.services[f.Match] = []model.Frontend{f}
-		return nil
+		return
 	}
 	for key, service := range r.services {
 		if service[0].Service == f.Service && key.Family == f.Match.Family {
 			f.Pool = service[0].Pool
 			r.services[key] = append(service, f)
-			return nil
+			return
 		}
 	}
-	return fmt.Errorf("no ClusterIP of %s before it", f.Service)
+	panic("ruleset: no ClusterIP of " + f.Service.String())
 }
 
 // addressIn returns an address of IPv4, or the one of IPv6 with the same digits:
@@ -147,10 +138,7 @@ func addressIn(f model.Family, text string) netip.Addr {
 // prefixIn is addressIn for a range: the one of IPv6 contains the addresses of that of IPv4.
 func prefixIn(f model.Family, text string) netip.Prefix {
 	addr, length, _ := strings.Cut(text, "/")
-	bits, err := strconv.Atoi(length)
-	if err != nil {
-		panic(err)
-	}
+	bits := must(strconv.Atoi(length))
 	a := addressIn(f, addr)
 	if f == model.IPv6 && bits < 32 {
 		bits = 16 + 2*bits
@@ -168,7 +156,7 @@ var schedulers = map[string]model.Scheduler{"rr": model.SchedulerRoundRobin, "sh
 
 // parseTreatment reads what happens to connections to a frontend, and the pool
 // that one of a ClusterIP has.
-func parseTreatment(f *model.Frontend, words []string) (pool model.Pool, err error) {
+func parseTreatment(f *model.Frontend, words []string) (pool model.Pool) {
 	family := f.Match.Family
 	pool.Scheduler = model.SchedulerRandom
 	local := 0
@@ -186,30 +174,24 @@ func parseTreatment(f *model.Frontend, words []string) (pool model.Pool, err err
 		case name == "hairpin":
 			pool.Hairpin = parseList(value, func(text string) netip.Addr { return addressIn(family, text) })
 		case name == "affinity":
-			pool.Affinity, err = time.ParseDuration(value)
+			pool.Affinity = must(time.ParseDuration(value))
 		case name == "local":
-			local, err = strconv.Atoi(value)
+			local = must(strconv.Atoi(value))
 		case word == "->":
-			pool.Cluster, pool.ClusterShares, err = parseEndpoints(family, words[i+1:])
+			pool.Cluster, pool.ClusterShares = parseEndpoints(family, words[i+1:])
 			pool.Local = pool.Cluster[:min(local, len(pool.Cluster))]
 			if pool.ClusterShares != nil {
 				pool.LocalShares = pool.ClusterShares[:len(pool.Local)]
 			}
 			weigh(&pool)
-			return pool, err
+			return pool
+		case schedulers[word] != 0:
+			pool.Scheduler = schedulers[word]
 		default:
-			masquerade, isMasquerade := masquerades[word]
-			scheduler, isScheduler := schedulers[word]
-			if !isMasquerade && !isScheduler {
-				return pool, fmt.Errorf("no treatment is called %s", word)
-			}
-			f.Masquerade, pool.Scheduler = cmp.Or(masquerade, f.Masquerade), cmp.Or(scheduler, pool.Scheduler)
-		}
-		if err != nil {
-			return pool, err
+			f.Masquerade = known(masquerades, word)
 		}
 	}
-	return pool, nil
+	return pool
 }
 
 // parseList reads words with commas between them.
@@ -224,26 +206,18 @@ func parseList[T any](text string, parse func(string) T) (out []T) {
 
 // parseEndpoints reads endpoints, each of which may be followed by a number of endpoints, and
 // the number of slots of each; nil if all have one.
-func parseEndpoints(f model.Family, words []string) (out []netip.AddrPort, shares []uint16, err error) {
+func parseEndpoints(f model.Family, words []string) (out []netip.AddrPort, shares []uint16) {
 	share := map[netip.AddrPort]uint16{}
 	for _, word := range words {
 		if times, ok := strings.CutPrefix(word, "x"); ok {
-			n, err := strconv.Atoi(times)
-			if err != nil {
-				return nil, nil, err
-			}
-			out = behind(out, n-1)
+			out = behind(out, must(strconv.Atoi(times))-1)
 			continue
 		}
 		word, times, weighted := strings.Cut(word, "*")
 		at := netip.MustParseAddrPort(word)
 		e := netip.AddrPortFrom(addressIn(f, at.Addr().String()), at.Port())
 		if out = append(out, e); weighted {
-			n, err := strconv.ParseUint(times, 10, 16)
-			if err != nil {
-				return nil, nil, err
-			}
-			share[e] = uint16(n)
+			share[e] = uint16(must(strconv.ParseUint(times, 10, 16)))
 		}
 	}
 	slices.SortFunc(out, netip.AddrPort.Compare)
@@ -252,7 +226,7 @@ func parseEndpoints(f model.Family, words []string) (out []netip.AddrPort, share
 			shares = append(shares, cmp.Or(share[e], 1))
 		}
 	}
-	return out, shares, nil
+	return out, shares
 }
 
 // weigh makes the shares of a pool its weights, and leaves them to the table that

@@ -29,9 +29,7 @@ func TestFirstPacketsSentAgainAreCounted(t *testing.T) {
 	const rules = `table inet silent {
 		chain in { type filter hook input priority 0; meta l4proto { tcp, udp, sctp } drop; }
 	}`
-	if out, err := silent.Command(t.Context(), "nft", rules).CombinedOutput(); err != nil {
-		t.Fatalf("nft: %v: %s", err, out)
-	}
+	labtest.Run(t, silent.Host, rules, "nft", "-f", "-")
 	k, err := kernel.Open(kernel.Config{NetNS: l.Node.FD()})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,32 @@ import (
 	"kube-vmap/nft/nfttest"
 )
 
+// Address plan: the first addresses of ranges.
+var (
+	clusterRanges = [...]string{model.IPv4: "10.96.0.0", model.IPv6: "fd00:10:96::"}
+	podRanges     = [...]string{model.IPv4: "10.244.0.0", model.IPv6: "fd00:10:244::"}
+	sourceRanges  = [...]string{model.IPv4: "172.16.0.0", model.IPv6: "2001:db8:172::"}
+	// externalRanges are of external IPs, and of load balancers.
+	externalRanges = [...][2]string{
+		{model.IPv4: "198.51.100.0", model.IPv6: "2001:db8:198::"},
+		{model.IPv4: "203.0.113.0", model.IPv6: "2001:db8:203::"},
+	}
+)
+
+var podPrefixes = [...]netip.Prefix{
+	model.IPv4: netip.MustParsePrefix("10.244.0.0/16"),
+	model.IPv6: netip.MustParsePrefix("fd00:10:244::/56"),
+}
+
+// address is number n of a range.
+func address(first string, n int) netip.Addr {
+	b := netip.MustParseAddr(first).AsSlice()
+	b[len(b)-2] += byte(n >> 8)
+	b[len(b)-1] += byte(n)
+	a, _ := netip.AddrFromSlice(b)
+	return a
+}
+
 // A world is everything that a rule set is made from.
 type world struct {
 	config    nft.Config

@@ -29,11 +29,11 @@ import (
 // History checks that every part of an object is used or reported, that the kernel holds what it
 // should, also when all objects are deleted, and that another loop then changes nothing. Without
 // faults, nothing is refused.
-func History(t *testing.T, data []byte, events int, faults kerneltest.FaultRates) {
+func History(t *testing.T, k sync.Kernel, data []byte, events int, faults kerneltest.FaultRates) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		d := converttest.NewDraw(data)
-		h := &history{newRig(kerneltest.New(), faults, 1), t, d, faults.Refused > 0, map[string][]netip.Prefix{}}
+		h := &history{newRig(k, faults, 1), t, d, faults.Refused > 0, map[string][]netip.Prefix{}}
 		h.drawConfig()
 		h.start()
 		defer func() {

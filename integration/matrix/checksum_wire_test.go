@@ -1,4 +1,4 @@
-package ruleset
+package matrix
 
 import (
 	"encoding/binary"
@@ -88,12 +88,12 @@ func sendUnchecked(from, to *lab.Host, by netip.AddrPort) (sum uint16, err error
 
 // checksumOf waits for the question and reads the checksum it has.
 func checksumOf(watch int) (uint16, error) {
-	timeout := unix.NsecToTimeval(patience.Nanoseconds())
+	timeout := unix.NsecToTimeval(answer.Nanoseconds())
 	if err := unix.SetsockoptTimeval(watch, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
 		return 0, err
 	}
 	packet := make([]byte, 2048)
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(answer); time.Now().Before(deadline); {
 		n, err := unix.Read(watch, packet)
 		if err != nil {
 			return 0, fmt.Errorf("wait for the question: %w", err)
