@@ -34,7 +34,7 @@ func AddClients(t testing.TB, l *lab.Lab) {
 }
 
 // ClientAddr returns the n-th client address, n from 0 to 65533.
-func ClientAddr(f model.Family, n int) netip.Addr { return nth(clientRanges[f], n+1) }
+func ClientAddr(f model.Family, n int) netip.Addr { return lab.Nth(clientRanges[f], n+1) }
 
 // NewLab builds a lab whose pods all serve at [TargetPort], with Service routes and
 // [AddClients] for the host outside. It returns the pods of both nodes, too.

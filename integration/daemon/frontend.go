@@ -32,11 +32,11 @@ var Kinds = []model.Kind{model.KindClusterIP, model.KindNodePort, model.KindExte
 func (s Service) Addr(f model.Family, k model.Kind) netip.Addr {
 	switch k {
 	case model.KindClusterIP:
-		return nth(lab.ServiceRanges[f], s.Number)
+		return lab.Nth(lab.ServiceRanges[f], s.Number)
 	case model.KindExternalIP:
-		return nth(externalRanges[f], s.Number)
+		return lab.Nth(externalRanges[f], s.Number)
 	case model.KindLoadBalancerIP:
-		return nth(balancerRanges[f], s.Number)
+		return lab.Nth(balancerRanges[f], s.Number)
 	}
 	return netip.Addr{}
 }
@@ -64,14 +64,6 @@ func RouteServices(t testing.TB, l *lab.Lab, node *lab.Node) {
 			}
 		}
 	}
-}
-
-// nth returns the n-th address of a range, n being below 2^16.
-func nth(p netip.Prefix, n int) netip.Addr {
-	b := p.Addr().AsSlice()
-	b[len(b)-2], b[len(b)-1] = b[len(b)-2]+byte(n>>8), b[len(b)-1]+byte(n)
-	a, _ := netip.AddrFromSlice(b) // of the same length
-	return a
 }
 
 // ClusterAddrPort returns the first port at the ClusterIP.

@@ -31,21 +31,9 @@ const (
 	Reset
 )
 
-// String returns "answered", "refused", "timed out", "unreachable" or "reset".
+// String returns "answered", "refused", "timed out", "unreachable", "reset", or "none".
 func (o Outcome) String() string {
-	switch o {
-	case Answered:
-		return "answered"
-	case Refused:
-		return "refused"
-	case TimedOut:
-		return "timed out"
-	case Unreachable:
-		return "unreachable"
-	case Reset:
-		return "reset"
-	}
-	return fmt.Sprintf("Outcome(%d)", uint8(o))
+	return [...]string{"none", "answered", "refused", "timed out", "unreachable", "reset"}[o]
 }
 
 // Answer is the result of a question, as both sides saw it.
@@ -93,18 +81,14 @@ func encodeAnswer(question []byte, by string, seen netip.AddrPort) []byte {
 }
 
 func decodeAnswer(b []byte) (number uint32, by string, seen netip.AddrPort, err error) {
-	fields := bytes.Fields(b)
-	if len(fields) != 3 {
-		return 0, "", seen, fmt.Errorf("read %q: %w", b, errGarbled)
+	var source string
+	if _, err = fmt.Sscanf(string(b), "%d %s %s\n", &number, &by, &source); err == nil {
+		seen, err = netip.ParseAddrPort(source)
 	}
-	n, err := strconv.ParseUint(string(fields[0]), 10, 32)
 	if err != nil {
-		return 0, "", seen, fmt.Errorf("read %q: %w", b, errGarbled)
+		err = fmt.Errorf("read %q: %w", b, errGarbled)
 	}
-	if seen, err = netip.ParseAddrPort(string(fields[2])); err != nil {
-		return 0, "", seen, fmt.Errorf("read %q: %w", b, errGarbled)
-	}
-	return uint32(n), string(fields[1]), seen, nil
+	return number, by, seen, err
 }
 
 // classify returns the outcome for an error of an exchange. Errors that are not

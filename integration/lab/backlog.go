@@ -45,4 +45,6 @@ func (b Backlog) Shrink() error {
 
 // AnswerOn answers questions on a listener as a host of this name, until it is closed: for a
 // process that inherited the listener.
-func AnswerOn(l net.Listener, name string) error { return (&Host{Name: name}).serveTCP(l).run() }
+func AnswerOn(l net.Listener, name string) error {
+	return ignoreClosed((&Host{Name: name}).accept(l, &connections{}))
+}

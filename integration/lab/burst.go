@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	stdsync "sync"
 	"sync/atomic"
 	"time"
 
@@ -42,43 +43,37 @@ type Tally struct {
 func (h *Host) Burst(b Burst) (Tally, error) {
 	var left atomic.Int64
 	left.Store(int64(b.Count))
-	tallies := make([]Tally, max(b.Workers, 1))
-	start := time.Now()
+	t, start := Tally{Answered: map[string]int{}}, time.Now()
+	var mu stdsync.Mutex
 	var group errgroup.Group
-	for i := range tallies {
-		// A worker enters the namespace only once.
-		group.Go(func() error { return h.Do(func() error { return b.work(&left, &tallies[i]) }) })
+	work := func() error {
+		for left.Add(-1) >= 0 {
+			answer, err := ask(b.Protocol, netip.AddrPort{}, b.To, b.Timeout)
+			if err != nil {
+				left.Store(0)
+				return err
+			}
+			mu.Lock()
+			t.add(answer)
+			mu.Unlock()
+		}
+		return nil
+	}
+	for range max(b.Workers, 1) {
+		group.Go(func() error { return h.Do(work) }) // a worker enters the namespace only once
 	}
 	err := group.Wait()
-	total := Tally{Answered: map[string]int{}, Took: time.Since(start)}
-	for _, t := range tallies {
-		total.merge(t)
-	}
-	slices.Sort(total.Latencies)
+	t.Took = time.Since(start)
+	slices.Sort(t.Latencies)
 	if err != nil {
-		return total, fmt.Errorf("ask %s/%s from %s: %w", b.To, b.Protocol, h.Name, err)
+		return t, fmt.Errorf("ask %s/%s from %s: %w", b.To, b.Protocol, h.Name, err)
 	}
-	return total, nil
-}
-
-func (b Burst) work(left *atomic.Int64, t *Tally) error {
-	for left.Add(-1) >= 0 {
-		answer, err := ask(b.Protocol, netip.AddrPort{}, b.To, b.Timeout)
-		if err != nil {
-			left.Store(0)
-			return err
-		}
-		t.add(answer)
-	}
-	return nil
+	return t, nil
 }
 
 func (t *Tally) add(a Answer) {
 	switch a.Outcome {
 	case Answered:
-		if t.Answered == nil {
-			t.Answered = make(map[string]int)
-		}
 		t.Answered[a.By]++
 		t.Latencies = append(t.Latencies, a.Took)
 	case Refused:
@@ -90,17 +85,6 @@ func (t *Tally) add(a Answer) {
 	case Reset:
 		t.Reset++
 	}
-}
-
-func (t *Tally) merge(o Tally) {
-	for name, n := range o.Answered {
-		t.Answered[name] += n
-	}
-	t.Refused += o.Refused
-	t.TimedOut += o.TimedOut
-	t.Unreachable += o.Unreachable
-	t.Reset += o.Reset
-	t.Latencies = append(t.Latencies, o.Latencies...)
 }
 
 // String returns one line with the counts, sorted by host.

@@ -12,50 +12,21 @@ var ErrClosed = errors.New("lab is closed")
 // cleanup is a stack of functions that undo something. Its zero value is ready.
 type cleanup struct {
 	mu     stdsync.Mutex
-	undo   []*task
+	undo   []func() error
 	closed bool
 }
 
-type task struct{ run func() error }
-
-// add pushes a function and returns one that calls it immediately, and only once.
+// add pushes a function and returns one that calls it immediately; both call it only once.
 // After close, add calls it itself and returns ErrClosed.
 func (c *cleanup) add(run func() error) (now func() error, err error) {
-	t, err := c.addTask(run)
-	if err != nil {
-		return nil, err
-	}
-	return func() error {
-		if !c.claim(t) {
-			return nil
-		}
-		return run()
-	}, nil
-}
-
-// addTask is add for callers that undo it in another way, after a claim.
-func (c *cleanup) addTask(run func() error) (*task, error) {
-	c.mu.Lock()
-	if !c.closed {
-		defer c.mu.Unlock()
-		t := &task{run}
-		c.undo = append(c.undo, t)
-		return t, nil
-	}
-	c.mu.Unlock()
-	return nil, errors.Join(ErrClosed, run())
-}
-
-// claim removes a task and reports whether it had not been done yet.
-func (c *cleanup) claim(t *task) bool {
+	now = stdsync.OnceValue(run)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := slices.Index(c.undo, t)
-	if i < 0 {
-		return false
+	if c.closed {
+		return nil, errors.Join(ErrClosed, now())
 	}
-	c.undo = slices.Delete(c.undo, i, i+1)
-	return true
+	c.undo = append(c.undo, now)
+	return now, nil
 }
 
 // close calls all functions, the last one first. A second call does nothing.
@@ -65,8 +36,8 @@ func (c *cleanup) close() error {
 	c.undo, c.closed = nil, true
 	c.mu.Unlock()
 	var errs []error
-	for _, t := range slices.Backward(undo) {
-		errs = append(errs, t.run())
+	for _, run := range slices.Backward(undo) {
+		errs = append(errs, run())
 	}
 	return errors.Join(errs...)
 }

@@ -18,13 +18,10 @@ type conn interface {
 }
 
 func dial(p model.Protocol, from, to netip.AddrPort) (conn, error) {
-	switch p {
-	case model.TCP, model.UDP:
-		return openSocket(p, from, to)
-	case model.SCTP:
+	if p == model.SCTP {
 		return sctp.Dial(from, to)
 	}
-	return nil, fmt.Errorf("ask over protocol %s: not supported by the lab", p)
+	return openSocket(p, from, to)
 }
 
 // Flow is a client that keeps its protocol, addresses and ports over several

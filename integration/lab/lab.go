@@ -101,7 +101,7 @@ func (l *Lab) build() (err error) {
 	if err := l.addOutside(); err != nil {
 		return err
 	}
-	if l.Node, err = l.addNode("node-1", nodeAddrs, PodRanges, "pod-%d"); err != nil {
+	if l.Node, l.Pods, err = l.addNode("node-1", nodeAddrs, PodRanges, "pod-%d", l.options.Pods); err != nil {
 		return err
 	}
 	for _, f := range model.Families {
@@ -109,17 +109,14 @@ func (l *Lab) build() (err error) {
 			return err
 		}
 	}
-	if l.Pods, err = l.Node.addPods(l.options.Pods); err != nil {
-		return err
-	}
 	if l.options.RemotePods > 0 {
-		l.Remote, l.RemotePods, err = l.addNodeWithPods("node-2", remoteAddrs, RemotePodRanges, "remote-%d", l.options.RemotePods)
+		l.Remote, l.RemotePods, err = l.addNode("node-2", remoteAddrs, RemotePodRanges, "remote-%d", l.options.RemotePods)
 		if err != nil {
 			return err
 		}
 	}
 	if l.options.ThirdPods > 0 {
-		l.Third, l.ThirdPods, err = l.addNodeWithPods("node-3", thirdAddrs, ThirdPodRanges, "third-%d", l.options.ThirdPods)
+		l.Third, l.ThirdPods, err = l.addNode("node-3", thirdAddrs, ThirdPodRanges, "third-%d", l.options.ThirdPods)
 	}
 	return err
 }
@@ -140,25 +137,39 @@ func (l *Lab) addOutside() (err error) {
 	return bridge.up(outsidePrefixes(outsideAddrs)...)
 }
 
-// addNode creates a node, its link to the outside, and the routes between them.
-func (l *Lab) addNode(name string, addrs [2]netip.Addr, ranges [2]netip.Prefix, podName string) (*Node, error) {
+// addNode creates a node with its pods, its link to the outside, and the routes between it, the
+// outside and the nodes before.
+func (l *Lab) addNode(name string, addrs [2]netip.Addr, ranges [2]netip.Prefix, podName string, pods int) (*Node, []*Pod, error) {
+	before := l.Nodes()
 	host, err := newHost(name, addrs)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	n := &Node{Host: host, ranges: ranges, podName: podName}
 	if _, err := l.cleanup.add(n.close); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := n.set(nodeSysctls); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if l.options.Bridge {
 		if err := n.addBridge(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return n, l.plug(n)
+	if err := l.plug(n); err != nil {
+		return nil, nil, err
+	}
+	for _, other := range before {
+		for _, f := range model.Families {
+			err := errors.Join(other.AddRoute(ranges[f], addrs[f]), n.AddRoute(other.ranges[f], other.addrs[f]))
+			if err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	all, err := n.addPods(pods)
+	return n, all, err
 }
 
 func (l *Lab) plug(n *Node) error {
@@ -186,25 +197,6 @@ func (l *Lab) plug(n *Node) error {
 		}
 	}
 	return errors.Join(eth0.await(outsidePrefixes(n.addrs)...), port.await(), bridge.await(outsidePrefixes(outsideAddrs)...))
-}
-
-// addNodeWithPods creates another node, with routes between it and those before.
-func (l *Lab) addNodeWithPods(name string, addrs [2]netip.Addr, ranges [2]netip.Prefix, podName string, pods int) (*Node, []*Pod, error) {
-	before := l.Nodes()
-	n, err := l.addNode(name, addrs, ranges, podName)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, other := range before {
-		for _, f := range model.Families {
-			err := errors.Join(other.AddRoute(ranges[f], addrs[f]), n.AddRoute(other.ranges[f], other.addrs[f]))
-			if err != nil {
-				return nil, nil, err
-			}
-		}
-	}
-	all, err := n.addPods(pods)
-	return n, all, err
 }
 
 // outsidePrefixes returns addresses with the prefix length of the link outside.

@@ -8,27 +8,40 @@ import (
 	"kube-vmap/integration/lab/sctp"
 )
 
-func (h *Host) listenTCP(a netip.AddrPort) (running, error) {
-	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(a))
-	if err != nil {
-		return running{}, err
-	}
-	return h.serveTCP(l), nil
+// inBackground runs a server, and returns a function that stops it and waits for its end.
+func inBackground(serve, stop func() error) func() error {
+	done := make(chan error, 1)
+	go func() { done <- ignoreClosed(serve()) }()
+	return func() error { return errors.Join(stop(), <-done) }
 }
 
-func (h *Host) serveTCP(l net.Listener) running {
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func (h *Host) listenTCP(a netip.AddrPort) (stop func() error, err error) {
+	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(a))
+	if err != nil {
+		return nil, err
+	}
 	conns := &connections{}
-	return running{
-		run: func() error {
-			return untilClosed(func() error {
-				c, err := l.Accept()
-				if err == nil {
-					conns.serve(c, h.answerAll)
-				}
-				return err
-			})
-		},
-		stop: func() error { err := l.Close(); conns.close(); return err },
+	return inBackground(
+		func() error { return h.accept(l, conns) },
+		func() error { err := l.Close(); conns.close(); return err },
+	), nil
+}
+
+// accept answers on a listener until it is closed.
+func (h *Host) accept(l net.Listener, conns *connections) error {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		conns.serve(c, h.answerAll)
 	}
 }
 
@@ -47,40 +60,32 @@ func (h *Host) answerAll(c net.Conn) {
 	}
 }
 
-func (h *Host) listenUDP(a netip.AddrPort) (running, error) {
+func (h *Host) listenUDP(a netip.AddrPort) (stop func() error, err error) {
 	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(a))
 	if err != nil {
-		return running{}, err
+		return nil, err
 	}
-	buf := make([]byte, 64)
-	return running{
-		run: func() error {
-			return untilClosed(func() error {
-				n, from, err := c.ReadFromUDPAddrPort(buf)
-				if err != nil {
-					return err
-				}
-				// An answer that cannot be sent is like a lost packet.
-				_, _ = c.WriteToUDPAddrPort(encodeAnswer(buf[:n], h.Name, from), from)
-				return nil
-			})
-		},
-		stop: c.Close,
-	}, nil
+	return inBackground(func() error {
+		for buf := make([]byte, 64); ; {
+			n, from, err := c.ReadFromUDPAddrPort(buf)
+			if err != nil {
+				return err
+			}
+			// An answer that cannot be sent is like a lost packet.
+			_, _ = c.WriteToUDPAddrPort(encodeAnswer(buf[:n], h.Name, from), from)
+		}
+	}, c.Close), nil
 }
 
-func (h *Host) listenSCTP(a netip.AddrPort) (running, error) {
+func (h *Host) listenSCTP(a netip.AddrPort) (stop func() error, err error) {
 	l, err := h.sctpListener(a.Addr())
 	if err != nil {
-		return running{}, err
+		return nil, err
 	}
 	l.Open(a.Port(), func(peer netip.AddrPort, question []byte) []byte {
 		return encodeAnswer(question, h.Name, peer)
 	})
-	return running{
-		run:  func() error { return nil }, // the listener serves all ports
-		stop: func() error { l.Refuse(a.Port()); return nil },
-	}, nil
+	return func() error { l.Refuse(a.Port()); return nil }, nil // the listener serves all ports
 }
 
 // sctpListener returns the only listener of an address. It remains when its ports
@@ -95,27 +100,9 @@ func (h *Host) sctpListener(a netip.Addr) (*sctp.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	done := make(chan error, 1)
-	go func() { done <- l.Serve() }()
-	if _, err := h.cleanup.add(func() error { return errors.Join(l.Close(), <-done) }); err != nil {
+	if _, err := h.cleanup.add(inBackground(l.Serve, l.Close)); err != nil {
 		return nil, err
 	}
 	h.sctp[a] = l
 	return l, nil
-}
-
-// untilClosed repeats a step until its socket is closed.
-func untilClosed(step func() error) error {
-	for {
-		if err := step(); err != nil {
-			return ignoreClosed(err)
-		}
-	}
-}
-
-func ignoreClosed(err error) error {
-	if errors.Is(err, net.ErrClosed) {
-		return nil
-	}
-	return err
 }

@@ -19,7 +19,7 @@ type Node struct {
 
 // Gateway returns the node's address towards its pods: the source that they see of a
 // connection that the node masquerades.
-func (n *Node) Gateway(f model.Family) netip.Addr { return nth(n.ranges[f], 1) }
+func (n *Node) Gateway(f model.Family) netip.Addr { return Nth(n.ranges[f], 1) }
 
 // PodRange returns the range of the addresses of the node's pods.
 func (n *Node) PodRange(f model.Family) netip.Prefix { return n.ranges[f] }
@@ -32,12 +32,12 @@ func (n *Node) AddPod() (*Pod, error) {
 		return nil, fmt.Errorf("add pod to %s: no address left", n.Name)
 	}
 	n.used++
-	host, err := newHost(fmt.Sprintf(n.podName, n.used), nths(n.ranges, n.used+1))
+	host, err := newHost(fmt.Sprintf(n.podName, n.used), [2]netip.Addr{Nth(n.ranges[0], n.used+1), Nth(n.ranges[1], n.used+1)})
 	if err != nil {
 		return nil, fmt.Errorf("add pod to %s: %w", n.Name, err)
 	}
 	pod := &Pod{Host: host, node: n, Link: fmt.Sprintf("veth%d", n.used)}
-	if pod.task, err = n.cleanup.addTask(host.close); err != nil {
+	if pod.close, err = n.cleanup.add(host.close); err != nil {
 		return nil, fmt.Errorf("add pod to %s: %w", n.Name, err)
 	}
 	if err := pod.attach(); err != nil {

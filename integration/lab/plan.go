@@ -1,13 +1,9 @@
 package lab
 
-import (
-	"net/netip"
-
-	"kube-vmap/model"
-)
+import "net/netip"
 
 // The address plan. Each pair is the IPv4 and the IPv6 range, in the order of
-// [model.Families]; index it with a [model.Family].
+// Families of package model; index it with a Family.
 var (
 	// ServiceRanges are the ranges of ClusterIPs. No host of the lab has such an
 	// address: pods and the host outside send such packets to node-1.
@@ -36,17 +32,12 @@ func pair(ip4, ip6 string) [2]netip.Prefix {
 	return [2]netip.Prefix{netip.MustParsePrefix(ip4), netip.MustParsePrefix(ip6)}
 }
 
-// nth returns the n-th address after the base of a range, n being at most 255.
-func nth(p netip.Prefix, n int) netip.Addr {
+// Nth returns the n-th address after the base of a range, n being below 2^16.
+func Nth(p netip.Prefix, n int) netip.Addr {
 	b := p.Addr().AsSlice()
-	b[len(b)-1] += byte(n)
-	a, _ := netip.AddrFromSlice(b)
+	b[len(b)-2], b[len(b)-1] = b[len(b)-2]+byte(n>>8), b[len(b)-1]+byte(n)
+	a, _ := netip.AddrFromSlice(b) // of the same length
 	return a
-}
-
-// nths is nth for both families.
-func nths(ranges [2]netip.Prefix, n int) [2]netip.Addr {
-	return [2]netip.Addr{nth(ranges[model.IPv4], n), nth(ranges[model.IPv6], n)}
 }
 
 // hostPrefix returns the prefix that holds only this address.

@@ -17,8 +17,8 @@ type Pod struct {
 	// [Options.Bridge] it is a port of the bridge.
 	Link string
 
-	node *Node
-	task *task // of the node, to close the host
+	node  *Node
+	close func() error // the host, once
 }
 
 // Node returns the pod's node.
@@ -59,9 +59,6 @@ func (p *Pod) attachAlone() error {
 // Close removes the pod, with its servers, link and routes. A second call does
 // nothing.
 func (p *Pod) Close() error {
-	if !p.node.cleanup.claim(p.task) {
-		return nil
-	}
 	// The kernel would remove the link with the namespace, but later. Closing the
 	// whole lab does not wait for that: it takes 30 ms for each link.
 	return errors.Join(p.unlink(), p.close())
@@ -70,7 +67,7 @@ func (p *Pod) Close() error {
 func (p *Pod) unlink() error {
 	l, err := p.node.nl.LinkByName(p.Link)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
-		return nil // AddPod failed before
+		return nil // AddPod failed before, or the pod is closed
 	}
 	if err == nil {
 		err = p.node.nl.LinkDel(l)

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 
-	"golang.org/x/sync/errgroup"
-
 	"kube-vmap/model"
 )
 
@@ -22,41 +20,11 @@ func (s *Server) Close() error { return s.close() }
 // host that serves SCTP, or did once, refuses other SCTP ports. A host that never did
 // is unreachable for SCTP.
 func (h *Host) Serve(p model.Protocol, port uint16) (*Server, error) {
-	s, err := h.serve(h.listen(p), h.own(port)...)
-	if err != nil {
-		return nil, fmt.Errorf("serve %d/%s on %s: %w", port, p, h.Name, err)
-	}
-	return s, nil
+	return h.serve(p, h.AddrPort(model.IPv4, port), h.AddrPort(model.IPv6, port))
 }
 
 // ServeAt is [Host.Serve] at one address only, which may be from [Host.AddAddress].
-func (h *Host) ServeAt(p model.Protocol, at netip.AddrPort) (*Server, error) {
-	s, err := h.serve(h.listen(p), at)
-	if err != nil {
-		return nil, fmt.Errorf("serve %s/%s on %s: %w", at, p, h.Name, err)
-	}
-	return s, nil
-}
-
-// listen returns a function that listens over a protocol.
-func (h *Host) listen(p model.Protocol) func(netip.AddrPort) (running, error) {
-	return func(a netip.AddrPort) (running, error) {
-		switch p {
-		case model.TCP:
-			return h.listenTCP(a)
-		case model.UDP:
-			return h.listenUDP(a)
-		case model.SCTP:
-			return h.listenSCTP(a)
-		}
-		return running{}, errors.New("protocol not supported by the lab")
-	}
-}
-
-// own returns a port at the host's two addresses.
-func (h *Host) own(port uint16) []netip.AddrPort {
-	return []netip.AddrPort{h.AddrPort(model.IPv4, port), h.AddrPort(model.IPv6, port)}
-}
+func (h *Host) ServeAt(p model.Protocol, at netip.AddrPort) (*Server, error) { return h.serve(p, at) }
 
 // ServeAll is [Host.Serve] for all protocols.
 func (h *Host) ServeAll(port uint16) error {
@@ -68,43 +36,32 @@ func (h *Host) ServeAll(port uint16) error {
 	return nil
 }
 
-// running is a server on one address. run returns after stop is called.
-type running struct {
-	run  func() error
-	stop func() error
-}
-
 // serve starts a server on all of the addresses, or on none.
-func (h *Host) serve(listen func(netip.AddrPort) (running, error), at ...netip.AddrPort) (*Server, error) {
-	var parts []running
+func (h *Host) serve(p model.Protocol, at ...netip.AddrPort) (*Server, error) {
+	listen := map[model.Protocol]func(netip.AddrPort) (stop func() error, err error){
+		model.TCP: h.listenTCP, model.UDP: h.listenUDP, model.SCTP: h.listenSCTP,
+	}[p]
+	var stops []func() error
 	err := h.Do(func() error {
 		for _, a := range at {
-			r, err := listen(a)
+			stop, err := listen(a)
 			if err != nil {
 				return err
 			}
-			parts = append(parts, r)
+			stops = append(stops, stop)
 		}
 		return nil
 	})
+	stopAll := func() error {
+		var errs []error
+		for _, stop := range stops {
+			errs = append(errs, stop())
+		}
+		return errors.Join(errs...)
+	}
 	if err != nil {
-		return nil, errors.Join(err, stopAll(parts))
+		return nil, errors.Join(fmt.Errorf("serve %s/%s on %s: %w", at, p, h.Name, err), stopAll())
 	}
-	var group errgroup.Group
-	for _, r := range parts {
-		group.Go(r.run)
-	}
-	now, err := h.cleanup.add(func() error { return errors.Join(stopAll(parts), group.Wait()) })
-	if err != nil {
-		return nil, err
-	}
-	return &Server{now}, nil
-}
-
-func stopAll(parts []running) error {
-	var errs []error
-	for _, r := range parts {
-		errs = append(errs, r.stop())
-	}
-	return errors.Join(errs...)
+	now, err := h.cleanup.add(stopAll)
+	return &Server{now}, err
 }

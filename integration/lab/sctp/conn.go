@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -75,7 +76,7 @@ func (c *Conn) Send(message []byte, deadline time.Time) (netip.AddrPort, error) 
 	if err := c.ip.SetDeadline(deadline); err != nil {
 		return c.local, err
 	}
-	var chunks []Chunk
+	var chunks []chunk
 	if c.peerTag == 0 {
 		echo, err := c.initiate()
 		if err != nil {
@@ -83,27 +84,20 @@ func (c *Conn) Send(message []byte, deadline time.Time) (netip.AddrPort, error) 
 		}
 		chunks = append(chunks, echo)
 	}
-	data := Data{TSN: c.tsn, Sequence: c.sequence, Payload: message}
+	chunks = append(chunks, data(c.tsn, c.sequence, message))
 	c.tsn++
 	c.sequence++
-	return c.local, c.write(c.peerTag, append(chunks, data.Chunk())...)
+	return c.local, c.write(c.peerTag, chunks...)
 }
 
 // initiate sends INIT and returns the COOKIE ECHO for the INIT ACK.
-func (c *Conn) initiate() (Chunk, error) {
-	if err := c.write(0, Init{Tag: c.tag, TSN: c.tsn}.Chunk(TypeInit)); err != nil {
-		return Chunk{}, err
+func (c *Conn) initiate() (chunk, error) {
+	if err := c.write(0, chunk{kind: typeInit, value: words(c.tag, window, oneStream, c.tsn)}); err != nil {
+		return chunk{}, err
 	}
-	ack, err := c.await(TypeInitAck)
-	if err != nil {
-		return Chunk{}, err
-	}
-	init, err := DecodeInit(ack)
-	if err != nil {
-		return Chunk{}, err
-	}
-	c.peerTag = init.Tag
-	return Chunk{Type: TypeCookieEcho, Value: append([]byte(nil), init.Cookie...)}, nil
+	ack, err := c.await(typeInitAck)
+	c.peerTag = ack.word(0)
+	return chunk{kind: typeCookieEcho, value: words(ack.word(5))}, err
 }
 
 // Receive waits for the next message, with the errors of [Conn.Send]. The
@@ -112,43 +106,42 @@ func (c *Conn) Receive(deadline time.Time) ([]byte, error) {
 	if err := c.ip.SetDeadline(deadline); err != nil {
 		return nil, err
 	}
-	chunk, err := c.await(TypeData)
+	got, err := c.await(typeData)
 	if err != nil {
 		return nil, fmt.Errorf("receive from %s: %w", c.remote, err)
 	}
-	data, err := DecodeData(chunk)
-	return data.Payload, err
+	return got.value[min(dataHeaderSize, len(got.value)):], nil
 }
 
-// await reads packets until one of this association has a chunk of type t.
-func (c *Conn) await(t ChunkType) (Chunk, error) {
+// await reads packets until one of this association has a chunk of a type.
+func (c *Conn) await(kind uint8) (chunk, error) {
 	for {
 		n, _, err := c.ip.ReadFromIP(c.buf[:])
 		if err := c.settle(err); err != nil {
-			return Chunk{}, err
+			return chunk{}, err
 		}
-		p, err := Decode(c.buf[:n])
+		p, err := decode(c.buf[:n])
 		if err != nil || !c.owns(p) {
 			continue
 		}
-		if _, aborted := p.Find(TypeAbort); aborted {
-			return Chunk{}, c.aborted()
+		if _, aborted := p.find(typeAbort); aborted {
+			return chunk{}, c.aborted()
 		}
-		if chunk, ok := p.Find(t); ok {
-			return chunk, nil
+		if got, ok := p.find(kind); ok {
+			return got, nil
 		}
 	}
 }
 
 // owns reports whether a packet belongs to this association, and not to other clients
 // and servers in the same network namespace.
-func (c *Conn) owns(p Packet) bool {
-	if p.Source != c.remote.Port() || p.Destination != c.local.Port() {
+func (c *Conn) owns(p packet) bool {
+	if p.source != c.remote.Port() || p.destination != c.local.Port() {
 		return false
 	}
-	abort, ok := p.Find(TypeAbort)
-	reflected := ok && abort.Flags&flagReflected != 0 && c.peerTag != 0 && p.Tag == c.peerTag
-	return p.Tag == c.tag || reflected
+	abort, ok := p.find(typeAbort)
+	reflected := ok && abort.flags&flagReflected != 0 && c.peerTag != 0 && p.tag == c.peerTag
+	return p.tag == c.tag || reflected
 }
 
 // aborted ends the association; the next message would establish a new one.
@@ -160,9 +153,9 @@ func (c *Conn) aborted() error {
 	return errAborted
 }
 
-func (c *Conn) write(tag uint32, chunks ...Chunk) (err error) {
-	p := Packet{Source: c.local.Port(), Destination: c.remote.Port(), Tag: tag, Chunks: chunks}
-	b, most := p.Encode(), 100
+func (c *Conn) write(tag uint32, chunks ...chunk) (err error) {
+	p := packet{source: c.local.Port(), destination: c.remote.Port(), tag: tag, chunks: chunks}
+	b, most := p.encode(), 100
 	for range most {
 		_, err = c.ip.Write(b)
 		if err == nil || errors.Is(err, syscall.EPERM) {
@@ -182,23 +175,16 @@ func (c *Conn) write(tag uint32, chunks ...Chunk) (err error) {
 // a packet of this association, and ignores it otherwise.
 func (c *Conn) settle(err error) error {
 	var errno syscall.Errno
-	if !errors.As(err, &errno) {
-		return err
-	}
-	if !fromICMP(errno) {
+	if !errors.As(err, &errno) || !slices.Contains(fromICMP, errno) {
 		return err
 	}
 	return queuedError(c.ip, c.local.Port(), c.remote.Port())
 }
 
-// fromICMP reports whether the kernel returns the error for ICMP messages.
-func fromICMP(e syscall.Errno) bool {
-	switch e {
-	case syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.ENOPROTOOPT,
-		syscall.EPROTO, syscall.EACCES, syscall.EHOSTDOWN, syscall.ENONET, syscall.EMSGSIZE:
-		return true
-	}
-	return false
+// fromICMP are the errors that the kernel returns for ICMP messages.
+var fromICMP = []syscall.Errno{
+	syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.ENOPROTOOPT, syscall.EPROTO,
+	syscall.EACCES, syscall.EHOSTDOWN, syscall.ENONET, syscall.EMSGSIZE,
 }
 
 // Close aborts the association, if there is one, and closes the socket.
@@ -206,7 +192,7 @@ func (c *Conn) Close() error {
 	if c.peerTag != 0 {
 		// It may get lost: the server keeps the association until the lab closes.
 		_ = c.ip.SetDeadline(time.Now().Add(time.Second))
-		_ = c.write(c.peerTag, userAbort())
+		_ = c.write(c.peerTag, chunk{kind: typeAbort, value: words(causeUserAbort)})
 	}
 	return c.ip.Close()
 }

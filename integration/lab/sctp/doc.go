@@ -19,9 +19,8 @@
 // with ABORT as well, which the client treats as a refusal or a reset.
 //
 // Not implemented: retransmission (a lost packet is a question without an answer),
-// fragmentation, multiple streams, heartbeats, shutdown, and the signature of the
+// fragmentation, multiple streams, heartbeats, shutdown, and servers without state before the
 // cookie, because all hosts of a lab are trusted.
 //
-// Packets, chunks ([Packet], [Init], [Data]) and the server's state machine
-// ([Responder]) do no I/O; [Conn] and [Listener] do.
+// Packets and the server's state machine do no I/O; [Conn] and [Listener] do.
 package sctp

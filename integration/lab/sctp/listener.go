@@ -8,18 +8,17 @@ import (
 	"os"
 )
 
-// ErrKernel is returned if the kernel's SCTP module is loaded: it would abort every
+// errKernel is returned if the kernel's SCTP module is loaded: it would abort every
 // association that is not its own.
-var ErrKernel = errors.New("the kernel's SCTP module is loaded")
+var errKernel = errors.New("the kernel's SCTP module is loaded")
 
 // maxPacket is more than a link with the usual MTU delivers.
 const maxPacket = 4096
 
-// Listener receives every SCTP packet for one local address and answers with a
-// [Responder], which opens and closes ports. An address must not have two listeners:
-// each would refuse the ports of the other.
+// Listener receives every SCTP packet for one local address and answers it. An address must not
+// have two listeners: each would refuse the ports of the other.
 type Listener struct {
-	Responder
+	responder
 	conn *net.IPConn
 }
 
@@ -27,9 +26,9 @@ type Listener struct {
 // thread. The caller must close it.
 func Listen(addr netip.Addr) (*Listener, error) {
 	if _, err := os.Stat("/proc/thread-self/net/sctp"); err == nil {
-		return nil, fmt.Errorf("listen for SCTP on %s: %w", addr, ErrKernel)
+		return nil, fmt.Errorf("listen for SCTP on %s: %w", addr, errKernel)
 	}
-	conn, err := net.ListenIP(network(addr), &net.IPAddr{IP: addr.AsSlice()})
+	conn, err := net.ListenIP(network(addr), ipAddr(addr))
 	if err != nil {
 		return nil, fmt.Errorf("listen for SCTP: %w", err)
 	}
@@ -39,7 +38,8 @@ func Listen(addr netip.Addr) (*Listener, error) {
 	return &Listener{conn: conn}, nil
 }
 
-// Serve answers packets until the listener is closed, and then returns nil.
+// Serve answers packets until the listener is closed, and then returns nil. An answer that cannot
+// be sent is like a lost packet.
 func (l *Listener) Serve() error {
 	buf := make([]byte, maxPacket)
 	for {
@@ -50,19 +50,14 @@ func (l *Listener) Serve() error {
 		if err != nil {
 			return fmt.Errorf("receive SCTP: %w", err)
 		}
-		l.answer(buf[:n], from)
-	}
-}
-
-// answer ignores errors: an answer that cannot be sent is like a lost packet.
-func (l *Listener) answer(b []byte, from *net.IPAddr) {
-	p, err := Decode(b)
-	if err != nil {
-		return
-	}
-	addr, _ := netip.AddrFromSlice(from.IP)
-	if out, ok := l.Answer(addr.Unmap(), p); ok {
-		_, _ = l.conn.WriteToIP(out.Encode(), from)
+		p, err := decode(buf[:n])
+		if err != nil {
+			continue
+		}
+		addr, _ := netip.AddrFromSlice(from.IP)
+		if out := l.answer(addr.Unmap(), p); len(out.chunks) > 0 {
+			_, _ = l.conn.WriteToIP(out.encode(), from)
+		}
 	}
 }
 

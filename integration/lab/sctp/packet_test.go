@@ -11,16 +11,15 @@ func TestDecodeRefusesWrongChecksum(t *testing.T) {
 	if got, want := checksum(make([]byte, 32)), uint32(0x8a9136aa); got != want {
 		t.Errorf("the checksum of zeros is %#08x, want %#08x", got, want)
 	}
-	b := Packet{Source: 40000, Destination: 80, Tag: 8, Chunks: []Chunk{
-		{Type: TypeCookieEcho, Value: []byte("odd")},
-		Data{TSN: 9, Sequence: 1, Payload: []byte("hello")}.Chunk(),
-	}}.Encode()
-	if _, err := Decode(b); err != nil {
+	b := packet{source: 40000, destination: 80, tag: 8, chunks: []chunk{
+		{kind: typeCookieEcho, value: []byte("odd")}, data(9, 1, []byte("hello")),
+	}}.encode()
+	if _, err := decode(b); err != nil {
 		t.Error(err)
 	}
 	for i := range b {
 		b[i] ^= 0x10
-		if _, err := Decode(b); !errors.Is(err, ErrChecksum) {
+		if _, err := decode(b); !errors.Is(err, errChecksum) {
 			t.Errorf("byte %d changed: %v", i, err)
 		}
 		b[i] ^= 0x10

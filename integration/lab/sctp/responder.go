@@ -7,17 +7,16 @@ import (
 	stdsync "sync"
 )
 
-// Handler answers a message of a peer. It is not called concurrently.
-type Handler func(peer netip.AddrPort, question []byte) (answer []byte)
-
-// Responder is the server's side of the protocol for one local address, without I/O:
-// packet in, packet out. Its zero value has no open port. All methods may be called
-// concurrently.
-type Responder struct {
+// responder is the server's side of the protocol for one local address, without I/O:
+// packet in, packet out. Its zero value has no open port.
+type responder struct {
 	mu           stdsync.Mutex
-	ports        map[uint16]Handler // nil for a port that was closed
+	ports        map[uint16]handler // nil for a port that was closed
 	associations map[flow]*association
 }
+
+// handler answers a message of a peer. It is not called concurrently.
+type handler = func(peer netip.AddrPort, question []byte) (answer []byte)
 
 // flow identifies the packets of an association.
 type flow struct {
@@ -25,17 +24,19 @@ type flow struct {
 	port uint16
 }
 
+// association is one from the INIT of a client on.
 type association struct {
-	cookie
+	tag, tsn uint32
+	peerTag  uint32
 	sequence uint16
 }
 
 // Open makes handle answer messages to port, instead of an earlier handler.
-func (r *Responder) Open(port uint16, handle Handler) {
+func (r *responder) Open(port uint16, handle handler) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ports == nil {
-		r.ports = make(map[uint16]Handler)
+		r.ports = make(map[uint16]handler)
 		r.associations = make(map[flow]*association)
 	}
 	r.ports[port] = handle
@@ -43,7 +44,7 @@ func (r *Responder) Open(port uint16, handle Handler) {
 
 // Refuse closes a port: new associations are refused, and existing ones are aborted
 // when their client sends something.
-func (r *Responder) Refuse(port uint16) {
+func (r *responder) Refuse(port uint16) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ports[port] != nil {
@@ -52,86 +53,58 @@ func (r *Responder) Refuse(port uint16) {
 	}
 }
 
-// Answer returns the packet to send to the sender of p, if any. Packets that are not
-// for a server get no answer: a raw socket receives the packets of clients as well.
-func (r *Responder) Answer(from netip.Addr, p Packet) (Packet, bool) {
+// answer returns the packet to send to the sender of p; without chunks if there is nothing to
+// send. A raw socket receives the packets of clients as well, which get no answer.
+func (r *responder) answer(from netip.Addr, p packet) (out packet) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := flow{netip.AddrPortFrom(from, p.Source), p.Destination}
-	out := Packet{Source: p.Destination, Destination: p.Source}
-	for _, c := range p.Chunks {
-		switch c.Type {
-		case TypeInit:
-			r.initiate(f, c, &out)
-		case TypeCookieEcho:
-			r.establish(f, p.Tag, c, &out)
-		case TypeData:
-			r.data(f, p.Tag, c, &out)
-		case TypeAbort:
-			r.abort(f, p.Tag)
+	f := flow{netip.AddrPortFrom(from, p.source), p.destination}
+	out = packet{source: p.destination, destination: p.source}
+	for _, c := range p.chunks {
+		a := r.associations[f]
+		known := a != nil && a.tag == p.tag
+		switch {
+		case c.kind == typeInit && c.word(0) != 0:
+			r.initiate(f, c.word(0), &out)
+		case c.kind == typeCookieEcho && known:
+			out.tag = a.peerTag
+			out.chunks = append(out.chunks, chunk{kind: typeCookieAck})
+		case c.kind == typeData && a == nil:
+			r.outOfTheBlue(f, p.tag, &out)
+		case c.kind == typeData && known && len(c.value) >= dataHeaderSize:
+			out.tag = a.peerTag
+			sack := chunk{kind: typeSack, value: words(c.word(0), window, 0)} // no gaps, no duplicates
+			message := r.ports[f.port](f.peer, c.value[dataHeaderSize:])
+			out.chunks = append(out.chunks, sack, data(a.tsn, a.sequence, message))
+			a.tsn++
+			a.sequence++
+		case c.kind == typeAbort && known:
+			delete(r.associations, f)
 		}
 	}
-	return out, len(out.Chunks) > 0
+	return out
 }
 
 // initiate answers an INIT; to a closed port with ABORT (RFC 9260, 8.4, 3).
-func (r *Responder) initiate(f flow, c Chunk, out *Packet) {
-	init, err := DecodeInit(c)
-	if err != nil || init.Tag == 0 {
-		return
-	}
-	out.Tag = init.Tag
+func (r *responder) initiate(f flow, peerTag uint32, out *packet) {
+	out.tag = peerTag
 	if r.ports[f.port] == nil {
-		out.Chunks = append(out.Chunks, Chunk{Type: TypeAbort})
+		out.chunks = append(out.chunks, chunk{kind: typeAbort})
 		return
 	}
-	ours := Init{Tag: newTag(), TSN: rand.Uint32()}
-	ours.Cookie = cookie{ours.Tag, ours.TSN, init.Tag, init.TSN}.encode()
-	out.Chunks = append(out.Chunks, ours.Chunk(TypeInitAck))
-}
-
-func (r *Responder) establish(f flow, tag uint32, c Chunk, out *Packet) {
-	k, err := decodeCookie(c.Value)
-	if err != nil || k.tag != tag || r.ports[f.port] == nil {
-		return
-	}
-	r.associations[f] = &association{cookie: k}
-	out.Tag = k.peerTag
-	out.Chunks = append(out.Chunks, Chunk{Type: TypeCookieAck})
-}
-
-func (r *Responder) data(f flow, tag uint32, c Chunk, out *Packet) {
-	question, err := DecodeData(c)
-	if err != nil {
-		return
-	}
-	a := r.associations[f]
-	if a == nil {
-		r.outOfTheBlue(f, tag, out)
-		return
-	}
-	if a.tag != tag {
-		return
-	}
-	out.Tag = a.peerTag
-	answer := Data{TSN: a.tsn, Sequence: a.sequence, Payload: r.ports[f.port](f.peer, question.Payload)}
-	a.tsn++
-	a.sequence++
-	out.Chunks = append(out.Chunks, sack(question.TSN), answer.Chunk())
+	a := &association{tag: newTag(), tsn: rand.Uint32(), peerTag: peerTag}
+	r.associations[f] = a
+	out.chunks = append(out.chunks, chunk{
+		kind: typeInitAck, value: words(a.tag, window, oneStream, a.tsn, parameterCookie, a.tag),
+	})
 }
 
 // outOfTheBlue aborts an unknown association (RFC 9260, 8.4, 8). The only tag it can
 // use is the sender's own.
-func (r *Responder) outOfTheBlue(f flow, tag uint32, out *Packet) {
+func (r *responder) outOfTheBlue(f flow, tag uint32, out *packet) {
 	if _, known := r.ports[f.port]; known { // otherwise it is the port of a client
-		out.Tag = tag
-		out.Chunks = append(out.Chunks, Chunk{Type: TypeAbort, Flags: flagReflected})
-	}
-}
-
-func (r *Responder) abort(f flow, tag uint32) {
-	if a := r.associations[f]; a != nil && a.tag == tag {
-		delete(r.associations, f)
+		out.tag = tag
+		out.chunks = append(out.chunks, chunk{kind: typeAbort, flags: flagReflected})
 	}
 }
 
