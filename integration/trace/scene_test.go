@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -45,20 +44,11 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	return newSceneIn(t, lab.Options{Pods: 3})
+	return newSceneIn(t, links)
 }
 
-// inEachLab runs a test with pods on links of their own, and with pods on a bridge that calls
-// the hooks of IP.
-func inEachLab(t *testing.T, test func(s *scene)) {
-	t.Helper()
-	t.Parallel()
-	t.Run("links", func(t *testing.T) { test(newScene(t)) })
-	t.Run("bridge", func(t *testing.T) { test(newSceneIn(t, bridge)) })
-}
-
-// bridge is a lab whose pods are on a bridge.
-var bridge = lab.Options{Pods: 3, RemotePods: 1, Bridge: true}
+// links is a lab whose pods are on links of their own, bridge one whose pods are on a bridge.
+var links, bridge = lab.Options{Pods: 3}, lab.Options{Pods: 3, RemotePods: 1, Bridge: true}
 
 // newSceneIn is newScene in a lab with at least 3 pods.
 func newSceneIn(t *testing.T, o lab.Options) *scene {
@@ -70,11 +60,8 @@ func newSceneIn(t *testing.T, o lab.Options) *scene {
 		s.must(p.ServeAll(targetPort))
 	}
 	s.must(s.Node.ServeAll(targetPort))
-	k, err := kernel.Open(kernel.Config{NetNS: s.Node.FD()})
-	s.must(err)
-	t.Cleanup(func() { k.Close() })
-	s.kernel = k
-	protect, err := k.SupportsOwner()
+	s.kernel = labtest.Kernel(t, s.Node.Host)
+	protect, err := s.kernel.SupportsOwner()
 	s.must(err)
 	var frontends []model.Frontend
 	for _, w := range daemon.Transports() {
@@ -89,10 +76,10 @@ func newSceneIn(t *testing.T, o lab.Options) *scene {
 		c.Pods[f] = s.Node.PodRange(f)
 	}
 	cidrs := lab.ServiceRanges[:]
-	have, err := k.Read()
+	have, err := s.kernel.Read()
 	s.must(err)
 	_, batch := nft.Adopt(c, have, nft.Change{Set: frontends, ServiceCIDRs: &cidrs})
-	_, err = k.Apply(batch)
+	_, err = s.kernel.Apply(batch)
 	s.must(err)
 	return s
 }
@@ -129,19 +116,13 @@ func (s *scene) must(err error) {
 // run runs a command on the node.
 func (s *scene) run(name string, args ...string) {
 	s.t.Helper()
-	if out, err := s.Node.Command(s.t.Context(), name, args...).CombinedOutput(); err != nil {
-		s.t.Fatalf("%s %s: %v: %s", name, strings.Join(args, " "), err, out)
-	}
+	labtest.Run(s.t, s.Node.Host, "", name, args...)
 }
 
 // nft runs a script of nft on the node.
 func (s *scene) nft(script string) string {
 	s.t.Helper()
-	out, err := s.Node.Command(s.t.Context(), "nft", "-a", script).CombinedOutput()
-	if err != nil {
-		s.t.Fatalf("nft %s: %v: %s", script, err, out)
-	}
-	return string(out)
+	return labtest.Run(s.t, s.Node.Host, script, "nft", "-a", "-f", "-")
 }
 
 // packet returns a packet from the client to a port of the Service.
@@ -169,23 +150,15 @@ func (s *scene) ask(from *lab.Host, w daemon.Transport, port uint16) lab.Answer 
 	return a
 }
 
-// expect sends a packet with this outcome and returns the answer.
-func (s *scene) expect(from *lab.Host, w daemon.Transport, port uint16, want lab.Outcome) lab.Answer {
+// answered sends a packet to the Service and returns the answer.
+func (s *scene) answered(w daemon.Transport) lab.Answer {
 	s.t.Helper()
-	a, err := from.Ask(w.Protocol, netip.AddrPortFrom(clusterIPs[w.Family], port), patience(want))
+	a, err := s.client.Ask(w.Protocol, s.packet(w, servicePort).To, timeout)
 	s.must(err)
-	if a.Outcome != want {
-		s.t.Fatalf("%s from %s to port %d: %s, want %s", w, from, port, a, want)
+	if a.Outcome != lab.Answered {
+		s.t.Fatalf("%s: %s", w, a)
 	}
 	return a
-}
-
-// patience returns how long to wait for an outcome.
-func patience(want lab.Outcome) time.Duration {
-	if want == lab.TimedOut {
-		return noAnswer
-	}
-	return timeout
 }
 
 // path returns the next path.

@@ -1,48 +1,19 @@
 package trace
 
 import (
-	"bufio"
-	"fmt"
-	"net/netip"
 	"os"
 	"reflect"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
-	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/trace"
-	"kube-vmap/nft/simulate"
 )
 
-// childVariable makes this program a tracer that waits to be killed. Its value is the
-// destination.
-const childVariable = "KUBE_VMAP_TEST_TRACER"
-
-func TestMain(m *testing.M) {
-	if to := os.Getenv(childVariable); to != "" {
-		child(to)
-		os.Exit(1)
-	}
-	os.Exit(daemon.Main(m))
-}
-
-// child traces until it is killed.
-func child(to string) {
-	at := netip.MustParseAddrPort(to)
-	tracer, err := trace.Open(trace.Config{Packet: simulate.Packet{From: at.Addr(), To: at, Protocol: model.TCP}})
-	if fmt.Println(err); err == nil {
-		<-time.After(time.Hour) // select {} would end as a deadlock in a program without cgo
-	}
-	runtime.KeepAlive(tracer) // its sockets
-}
+func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
 
 // tables returns the tables of tracers.
 func (s *scene) tables() (list []string) {
@@ -59,20 +30,12 @@ func (s *scene) tables() (list []string) {
 func TestTableOfKilledTracerIsRemoved(t *testing.T) {
 	s := newScene(t)
 	for _, f := range model.Families {
-		cmd := s.Node.Command(t.Context(), os.Args[0])
-		cmd.Env = append(os.Environ(), childVariable+"="+netip.AddrPortFrom(clusterIPs[f], servicePort).String())
-		out, err := cmd.StdoutPipe()
-		s.must(err)
-		s.must(cmd.Start())
-		_, err = bufio.NewReader(out).ReadString('\n')
-		s.must(err)
+		c := s.start(daemon.Transport{Protocol: model.TCP, Family: f}, servicePort)
+		s.waitReady(c)
 		if got := s.tables(); len(got) != 1 || !strings.HasPrefix(got[0], "table "+nft.FamilyName(f)+" ") {
 			t.Fatalf("tables %q", got)
 		}
-		s.must(cmd.Process.Kill())
-		if err := cmd.Wait(); err == nil {
-			t.Error("the tracer was not killed")
-		}
+		c.Kill()
 		s.waitNoTables()
 	}
 }
@@ -111,28 +74,4 @@ func TestTracerReceivesNoChangeEvents(t *testing.T) {
 		s.nft("table inet busy { chain c { type filter hook input priority 0; accept; }; }; delete table inet busy")
 	}
 	s.expectNoMore(tracer)
-}
-
-func TestOpenWithoutPermissionNamesTheRemedy(t *testing.T) {
-	labtest.Require(t)
-	h := labtest.Alone(t)
-	err := h.Do(func() error {
-		if err := dropPrivileges(); err != nil {
-			return err
-		}
-		_, err := trace.Open(trace.Config{Packet: simulate.Packet{
-			From: netip.MustParseAddr("10.0.0.2"), To: netip.MustParseAddrPort("10.0.0.1:1"), Protocol: model.UDP,
-		}})
-		return err
-	})
-	if err == nil || !strings.Contains(err.Error(), "run as root or with CAP_NET_ADMIN") {
-		t.Error(err)
-	}
-}
-
-// dropPrivileges drops all capabilities of the calling thread.
-func dropPrivileges() error {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
-	return unix.Capset(&header, &none[0])
 }

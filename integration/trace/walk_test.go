@@ -52,7 +52,7 @@ func TestPathThroughOurChains(t *testing.T) {
 		t.Run(w.String(), func(t *testing.T) {
 			s.t = t
 			tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
-			a := s.expect(s.client, w, servicePort, lab.Answered)
+			a := s.answered(w)
 			path := s.path(tracer)
 			s.expectNoMore(tracer)
 			server := slices.IndexFunc(s.Pods, func(p *lab.Pod) bool { return p.Name == a.By })
@@ -80,72 +80,60 @@ func TestPathThroughOurChains(t *testing.T) {
 	}
 }
 
-// The endpoint is on the node; the client is a pod, and the node itself by the loopback.
+// The endpoint is on the node; the client is a pod, and the node itself by the loopback, where packets
+// pass the hooks twice.
 func TestLocalPacketsAreDelivered(t *testing.T) {
 	s := newScene(t)
 	for _, w := range daemon.Transports() {
-		for _, client := range []*lab.Host{s.client, s.Node.Host} {
-			p := s.packet(w, nodePort)
-			p.From = client.Addr(w.Family)
-			tracer := s.open(trace.Config{Packet: p})
-			if a := s.expect(client, w, nodePort, lab.Answered); a.By != s.Node.Name {
-				t.Fatalf("%s from %s: %s", w, client, a)
+		service, itself := s.packet(w, nodePort).To, s.Node.AddrPort(w.Family, targetPort)
+		for _, tc := range []struct {
+			from *lab.Host
+			to   netip.AddrPort
+		}{{s.client, service}, {s.Node.Host, service}, {s.Node.Host, itself}} {
+			tracer := s.open(trace.Config{Packet: simulate.Packet{From: tc.from.Addr(w.Family), To: tc.to, Protocol: w.Protocol}})
+			if a, err := tc.from.Ask(w.Protocol, tc.to, timeout); err != nil || a.By != s.Node.Name {
+				t.Fatalf("%s from %s: %s, %v", w, tc.from, a, err)
 			}
 			path := s.path(tracer)
 			s.expectNoMore(tracer)
 			end, _ := ended(t, path, trace.EndingDelivered)
-			if end.Packet.To != s.Node.AddrPort(w.Family, targetPort) {
-				t.Errorf("%s from %s: delivered as %s", w, client, end.Packet)
+			if end.Packet.To != itself {
+				t.Errorf("%s from %s: delivered as %s", w, tc.from, end.Packet)
 			}
-			if own := client == s.Node.Host; own != (at(path, "output", nft.TableName).Chain.Name != "") {
-				t.Errorf("%s from %s: began in %s", w, client, path.Visits[0].Chain.Hook)
+			own := tc.from == s.Node.Host
+			if own != (at(path, "output", nft.TableName).Chain.Name != "") || own && at(path, "prerouting", trace.TableName).In != "lo" {
+				t.Errorf("%s from %s to %s: visited %+v", w, tc.from, tc.to, path.Visits)
+			}
+			if n, err := tracer.Matched(); n != 1 || err != nil {
+				t.Errorf("%s from %s to %s: %d packets matched, %v", w, tc.from, tc.to, n, err)
 			}
 			s.must(tracer.Close())
 		}
-	}
-}
-
-// Such a packet passes the hooks twice.
-func TestPacketOfNodeToItselfIsOnePath(t *testing.T) {
-	s := newScene(t)
-	for _, w := range daemon.Transports() {
-		to := s.Node.AddrPort(w.Family, targetPort)
-		tracer := s.open(trace.Config{Packet: simulate.Packet{From: to.Addr(), To: to, Protocol: w.Protocol}})
-		if a, err := s.Node.Ask(w.Protocol, to, timeout); err != nil || a.Outcome != lab.Answered {
-			t.Fatal(w, a, err)
-		}
-		path := s.path(tracer)
-		ended(t, path, trace.EndingDelivered)
-		if at(path, "output", trace.TableName).Chain.Name == "" || at(path, "prerouting", trace.TableName).In != "lo" {
-			t.Errorf("%s: visited %+v", w, path.Visits)
-		}
-		s.expectNoMore(tracer)
-		if n, err := tracer.Matched(); n != 1 || err != nil {
-			t.Errorf("%s: %d packets matched, %v", w, n, err)
-		}
-		s.must(tracer.Close())
 	}
 }
 
 func TestRepliesAreFollowed(t *testing.T) {
-	inEachLab(t, func(s *scene) {
-		for _, w := range daemon.Transports() {
-			tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Replies: true})
-			a := s.expect(s.client, w, servicePort, lab.Answered)
-			path := s.path(tracer)
-			for !path.IsReply {
-				path = s.path(tracer)
+	for name, options := range map[string]lab.Options{"links": links, "bridge": bridge} {
+		t.Run(name, func(t *testing.T) {
+			s := newSceneIn(t, options)
+			for _, w := range daemon.Transports() {
+				tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Replies: true})
+				a := s.answered(w)
+				path := s.path(tracer)
+				for !path.IsReply {
+					path = s.path(tracer)
+				}
+				end, _ := ended(t, path, trace.EndingSent)
+				if end.Packet.Source() != netip.AddrPortFrom(clusterIPs[w.Family], servicePort).String() || end.Packet.To != a.Local {
+					t.Errorf("%s: the answer left as %s", w, end.Packet)
+				}
+				if end.Packet.From == path.Visits[0].Packet.From {
+					t.Errorf("%s: the answer was not translated back: %s", w, end.Packet)
+				}
+				s.must(tracer.Close())
 			}
-			end, _ := ended(s.t, path, trace.EndingSent)
-			if end.Packet.Source() != netip.AddrPortFrom(clusterIPs[w.Family], servicePort).String() || end.Packet.To != a.Local {
-				s.t.Errorf("%s: the answer left as %s", w, end.Packet)
-			}
-			if end.Packet.From == path.Visits[0].Packet.From {
-				s.t.Errorf("%s: the answer was not translated back: %s", w, end.Packet)
-			}
-			s.must(tracer.Close())
-		}
-	})
+		})
+	}
 }
 
 // Later packets of a connection have another state in conntrack.
