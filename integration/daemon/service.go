@@ -3,6 +3,8 @@ package daemon
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,6 +42,8 @@ type Service struct {
 	// ports from [TargetPort] on; 0 means 1.
 	Endpoints []*lab.Host
 	Times     int
+	// Addresses are of endpoints that are no hosts of the lab, of either family.
+	Addresses []netip.Addr
 	// Weights are those of Endpoints, in their order; nil means the default. Endpoints of
 	// weight 0 are drained.
 	Weights []int
@@ -54,8 +58,6 @@ type Service struct {
 	// to Local.
 	LocalInside, LocalOutside bool
 	Sources                   []string // load balancer source ranges
-	// Zone is the zone in the hints of all Endpoints; empty means no hints.
-	Zone string
 	// Edit changes the object in ways that the fields above cannot express.
 	Edit func(*corev1.Service)
 }
@@ -80,12 +82,7 @@ func EveryProtocol(prefix string, port, target, nodePort int) []ServicePort {
 
 // Has reports whether the Service has frontends of the kind.
 func (s Service) Has(k model.Kind) bool {
-	for _, have := range s.Kinds {
-		if have == k {
-			return true
-		}
-	}
-	return k == model.KindClusterIP
+	return k == model.KindClusterIP || slices.Contains(s.Kinds, k)
 }
 
 // Drained reports whether the n-th of Endpoints is drained.

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ func (s Service) slices(hosts hosts, f model.Family) []any {
 		return out
 	}
 	lists := parseEndpoints(hosts, f, s.EndpointSpec)
-	if s.Endpoints != nil {
+	if s.Endpoints != nil || s.Addresses != nil {
 		lists = s.endpoints(f)
 	}
 	for n := range max(s.Times, 1) {
@@ -78,22 +79,27 @@ func (s Service) slice(f model.Family, name string, ports []ServicePort, list en
 // endpoints returns the Service's Endpoints, a list for each weight.
 func (s Service) endpoints(f model.Family) (lists []endpointList) {
 	for n, h := range s.Endpoints {
-		e := discoveryv1.Endpoint{Addresses: []string{h.Addr(f).String()}, NodeName: ptr.To(nodeOf(h, f))}
-		if s.Zone != "" {
-			addHints(&e, "zone", s.Zone)
-		}
 		weight := ""
 		if s.Weights != nil {
 			weight = strconv.Itoa(s.Weights[n])
 		}
-		lists = addEndpoint(lists, weight, e)
+		lists = addEndpoint(lists, weight, endpoint(h.Addr(f)))
+	}
+	for _, a := range s.Addresses {
+		if model.FamilyOf(a) == f {
+			lists = addEndpoint(lists, "", endpoint(a))
+		}
 	}
 	return lists
 }
 
+func endpoint(a netip.Addr) discoveryv1.Endpoint {
+	return discoveryv1.Endpoint{Addresses: []string{a.String()}, NodeName: ptr.To(nodeOf(a))}
+}
+
 // nodeOf returns the name of the node that a pod runs on.
-func nodeOf(h *lab.Host, f model.Family) string {
-	switch a := h.Addr(f); {
+func nodeOf(a netip.Addr) string {
+	switch f := model.FamilyOf(a); {
 	case lab.RemotePodRanges[f].Contains(a):
 		return "node-2"
 	case lab.ThirdPodRanges[f].Contains(a):
@@ -152,9 +158,8 @@ func parseEndpoint(hosts hosts, f model.Family, word string) discoveryv1.Endpoin
 	if h == nil {
 		panic("daemon: no host " + strconv.Quote(parts[0]))
 	}
-	e := discoveryv1.Endpoint{
-		Addresses: []string{h.Addr(f).String()}, NodeName: ptr.To(nodeOf(h, f)), Conditions: conditions(true, true, false),
-	}
+	e := endpoint(h.Addr(f))
+	e.Conditions = conditions(true, true, false)
 	for _, part := range parts[1:] {
 		what, value, _ := strings.Cut(part, "=")
 		switch what {

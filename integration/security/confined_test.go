@@ -6,7 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -17,26 +17,18 @@ import (
 	"kube-vmap/model"
 )
 
-// launch runs the proxy with the confinement of its container, and returns its process
-// ID. It does not set sysctls, which the init container does.
-func launch(t *testing.T, l *lab.Lab, f *daemon.Folder, flags ...string) (d *daemon.Daemon, pid int) {
+// launch runs the proxy with the confinement of its container. It does not set sysctls, which the
+// init container does.
+func launch(t *testing.T, l *lab.Lab, f *daemon.Folder, flags ...string) *daemon.Daemon {
 	t.Helper()
-	pidFile := filepath.Join(t.TempDir(), "pid")
-	d = daemon.Launch{
-		Node: l.Node, Folder: f, By: []string{os.Args[0], confined, pidFile},
+	d := daemon.Launch{
+		Node: l.Node, Folder: f, By: []string{os.Args[0], confined},
 		Flags: append([]string{
 			"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0s", "--conntrack-tcp-timeout-close-wait=0s",
 		}, flags...),
 	}.Start(t)
 	d.AwaitMessage("ready")
-	text, err := os.ReadFile(pidFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if pid, err = strconv.Atoi(string(text)); err != nil {
-		t.Fatal(err)
-	}
-	return d, pid
+	return d
 }
 
 // status returns a field of /proc/PID/status.
@@ -46,13 +38,11 @@ func status(t *testing.T, pid int, field string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, field+":"); ok {
-			return strings.TrimSpace(value)
-		}
+	found := regexp.MustCompile(`(?m)^` + field + `:\s*(.*)$`).FindSubmatch(text)
+	if found == nil {
+		t.Fatalf("no %s in\n%s", field, text)
 	}
-	t.Fatalf("no %s in\n%s", field, text)
-	return ""
+	return string(found[1])
 }
 
 // TestNetAdminAndReadOnlyRootSuffice runs the proxy as its manifest does: with only
@@ -61,29 +51,25 @@ func TestNetAdminAndReadOnlyRootSuffice(t *testing.T) {
 	if err := unix.MountSetattr(-1, "", 0, &unix.MountAttr{}); errors.Is(err, unix.ENOSYS) {
 		t.Skip("this kernel makes no whole tree of mounts read-only (Linux 5.12)")
 	}
-	l := newLab(t)
-	f := daemon.NewFolder(t, l)
-	s := service{
-		name: "web", number: 1, endpoints: addrsOf(l.Pods[1].Host), nodePort: 30080,
-		spec: "type: LoadBalancer\nexternalTrafficPolicy: Local\nhealthCheckNodePort: 30081\n",
-	}
-	put(f, s)
-	d, pid := launch(t, l, f, "--nodeport-addresses=primary,localhost")
+	l, f := newLab(t)
+	s := balanced(l, "web", 1, 30081)
+	f.Put("web", s)
+	d := launch(t, l, f, "--nodeport-addresses=primary,localhost")
 	for field, want := range map[string]string{
 		"CapEff": fmt.Sprintf("%016x", 1<<unix.CAP_NET_ADMIN), "CapBnd": fmt.Sprintf("%016x", 1<<unix.CAP_NET_ADMIN),
 		"CapInh": fmt.Sprintf("%016x", 0), "NoNewPrivs": "1",
 	} {
-		if got := status(t, pid, field); got != want {
+		if got := status(t, d.PID(), field); got != want {
 			t.Errorf("%s is %s, want %s", field, got, want)
 		}
 	}
-	late := service{name: "late", number: 2, endpoints: s.endpoints}
-	d.After(func() { put(f, late) })
+	late := second(l, "late", 2)
+	d.After(func() { f.Put("late", late) })
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for _, from := range clients(l) {
-			answered(t, from, w, s.at(w.Family), "pod-2")
-			answered(t, from, w, l.Node.AddrPort(w.Family, 30080), "pod-2")
-			answered(t, from, w, late.at(w.Family), "pod-2")
+			answered(t, from, w, s.ClusterAddrPort(w.Family), "pod-2")
+			answered(t, from, w, s.AddrPort(l.Node, w.Family, model.KindNodePort, 0), "pod-2")
+			answered(t, from, w, late.ClusterAddrPort(w.Family), "pod-2")
 		}
 	})
 	for _, family := range model.Families {
@@ -92,13 +78,13 @@ func TestNetAdminAndReadOnlyRootSuffice(t *testing.T) {
 			t.Errorf("the health check responds %q, %v", page, err)
 		}
 	}
-	onlyWritesItsLog(t, pid)
+	onlyWritesItsLog(t, d.PID())
 }
 
 // TestKubeProxyOfAnotherNamespaceIsNotThisNodes has a process named kube-proxy in a pod, whose
 // network namespace a proxy without its privileges cannot read.
 func TestKubeProxyOfAnotherNamespaceIsNotThisNodes(t *testing.T) {
-	l := newLab(t)
+	l, f := newLab(t)
 	program, err := exec.LookPath("sleep")
 	if err != nil {
 		t.Fatal(err)
@@ -111,8 +97,8 @@ func TestKubeProxyOfAnotherNamespaceIsNotThisNodes(t *testing.T) {
 	if err := other.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = other.Wait() })       // it is killed
-	d, _ := launch(t, l, daemon.NewFolder(t, l)) // whose log has no warning
+	t.Cleanup(func() { _ = other.Wait() }) // it is killed
+	d := launch(t, l, f)                   // whose log has no warning
 	d.AwaitMessage("a kube-proxy runs whose network namespace cannot be read; it is not counted as this node's")
 }
 

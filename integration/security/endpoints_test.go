@@ -12,22 +12,22 @@ import (
 // TestServiceAddressesAreNotEndpoints checks that connections are translated once: an
 // endpoint with the address of a Service is a dead end, not a loop.
 func TestServiceAddressesAreNotEndpoints(t *testing.T) {
-	l := newLab(t)
-	f := daemon.NewFolder(t, l)
-	good := service{name: "good", number: 1, endpoints: addrsOf(l.Pods[1].Host), nodePort: 30080, spec: "type: NodePort\n"}
-	itself := service{name: "itself", number: 2, target: daemon.Port}
-	itself.endpoints = []netip.Addr{itself.clusterIP(model.IPv4), itself.clusterIP(model.IPv6)}
-	other := service{
-		name: "other", number: 3, target: daemon.Port,
-		endpoints: []netip.Addr{good.clusterIP(model.IPv4), good.clusterIP(model.IPv6)},
+	l, f := newLab(t)
+	good := second(l, "good", 1)
+	good.Kinds = []model.Kind{model.KindNodePort}
+	nodePort := func(family model.Family) netip.AddrPort { return good.AddrPort(l.Node, family, model.KindNodePort, 0) }
+	dead := []daemon.Service{
+		{Name: "itself", Number: 2, Addresses: clusterIPs(2)},
+		{Name: "other", Number: 3, Addresses: clusterIPs(good.Number)},
+		{Name: "ring-a", Number: 4, Addresses: clusterIPs(5)},
+		{Name: "ring-b", Number: 5, Addresses: clusterIPs(4)},
+		{Name: "node-port", Number: 6, Addresses: addrsOf(l.Node.Host)},
 	}
-	nodePort := service{name: "node-port", number: 4, target: good.nodePort, endpoints: addrsOf(l.Node.Host)}
-	ring := []service{{name: "ring-a", number: 5, target: daemon.Port}, {name: "ring-b", number: 6, target: daemon.Port}}
-	for i := range ring {
-		next := ring[1-i]
-		ring[i].endpoints = []netip.Addr{next.clusterIP(model.IPv4), next.clusterIP(model.IPv6)}
+	for i := range dead {
+		dead[i].ServicePorts = daemon.EveryProtocol("p-", daemon.Port, daemon.Port, 0)
 	}
-	put(f, good, itself, other, nodePort, ring[0], ring[1])
+	dead[4].ServicePorts = daemon.EveryProtocol("p-", daemon.Port, int(nodePort(model.IPv4).Port()), 0)
+	f.Put("services", append(dead, good)...)
 	// Hosts without SCTP do not refuse it.
 	if _, err := l.Node.Serve(model.SCTP, 9); err != nil {
 		t.Fatal(err)
@@ -35,41 +35,49 @@ func TestServiceAddressesAreNotEndpoints(t *testing.T) {
 	daemon.Start(t, l.Node, f)
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for _, from := range clients(l) {
-			answered(t, from, w, good.at(w.Family), "pod-2")
-			answered(t, from, w, l.Node.AddrPort(w.Family, uint16(good.nodePort)), "pod-2")
-			for _, dead := range []service{itself, other, nodePort, ring[0], ring[1]} {
-				refused(t, from, w, dead.at(w.Family))
+			answered(t, from, w, good.ClusterAddrPort(w.Family), "pod-2")
+			answered(t, from, w, nodePort(w.Family), "pod-2")
+			for _, s := range dead {
+				refused(t, from, w, s.ClusterAddrPort(w.Family))
 			}
 		}
 	})
 }
 
+// clusterIPs returns the ClusterIPs of a Service by its number.
+func clusterIPs(number int) (all []netip.Addr) {
+	for _, f := range model.Families {
+		all = append(all, daemon.Service{Number: number}.Addr(f, model.KindClusterIP))
+	}
+	return all
+}
+
 // TestHostOnlyAddressesAreNotEndpoints tries to reach sockets that only the node itself can
 // reach.
 func TestHostOnlyAddressesAreNotEndpoints(t *testing.T) {
-	l := newLab(t)
-	f := daemon.NewFolder(t, l)
-	secret := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()}
+	l, f := newLab(t)
+	loopback := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()}
 	for _, p := range []model.Protocol{model.TCP, model.UDP} { // the lab has no SCTP on loopback
-		for _, a := range secret {
+		for _, a := range loopback {
 			if _, err := l.Node.ServeAt(p, netip.AddrPortFrom(a, daemon.TargetPort)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	metadata := []netip.Addr{netip.MustParseAddr("169.254.169.254"), netip.MustParseAddr("fe80::a9fe:a9fe")}
-	broadcast := []netip.Addr{netip.MustParseAddr("255.255.255.255"), netip.MustParseAddr("ff02::1")}
-	services := map[string]service{}
-	for name, endpoints := range map[string][]netip.Addr{"loopback": secret, "link-local": metadata, "broadcast": broadcast} {
-		services[name] = service{name: name, number: len(services) + 1, endpoints: endpoints}
-		put(f, services[name])
+	services := []daemon.Service{
+		{Name: "loopback", Number: 1, Addresses: loopback},
+		{Name: "link-local", Number: 2, Addresses: []netip.Addr{netip.MustParseAddr("169.254.169.254"), netip.MustParseAddr("fe80::a9fe:a9fe")}},
+		{Name: "broadcast", Number: 3, Addresses: []netip.Addr{netip.MustParseAddr("255.255.255.255"), netip.MustParseAddr("ff02::1")}},
+	}
+	for _, s := range services {
+		f.Put(s.Name, s)
 	}
 	d := daemon.Start(t, l.Node, f)
 	d.Ignore("invalid manifest")
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for _, from := range []*lab.Host{l.Pods[0].Host, l.Outside} {
 			for _, s := range services {
-				refused(t, from, w, s.at(w.Family))
+				refused(t, from, w, s.ClusterAddrPort(w.Family))
 			}
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
 	"syscall"
 	"testing"
 
@@ -15,25 +14,21 @@ import (
 
 // TestMain runs the tests or, if the first argument is [confined], another program.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 3 && os.Args[1] == confined {
-		_, _ = fmt.Fprintln(os.Stderr, "confine:", confine(os.Args[2], os.Args[3:]))
+	if len(os.Args) > 2 && os.Args[1] == confined {
+		_, _ = fmt.Fprintln(os.Stderr, "confine:", confine(os.Args[2:]))
 		os.Exit(1)
 	}
 	os.Exit(daemon.Main(m))
 }
 
-// confined, as the first argument, makes this program write its process ID to the file
-// that is the second argument, and execute the program that follows with the confinement
-// of the container in base/daemonset.yaml.
+// confined, as the first argument, makes this program execute the program that follows with the
+// confinement of the container in base/daemonset.yaml.
 const confined = "--confined"
 
 // confine confines the process as the manifest does the container, and executes a
 // program.
-func confine(pidFile string, line []string) error {
+func confine(line []string) error {
 	runtime.LockOSThread() // the confinement is the thread's; exec applies it to the process
-	if err := os.WriteFile(pidFile, []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
-		return err
-	}
 	if err := readOnly(); err != nil {
 		return fmt.Errorf("make the file system read-only: %w", err)
 	}

@@ -1,7 +1,6 @@
 package security
 
 import (
-	"bufio"
 	"encoding/hex"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
@@ -24,24 +26,29 @@ import (
 func TestListenersAreThoseDocumented(t *testing.T) {
 	always := []string{
 		"tcp6 [::]:10256", "tcp 127.0.0.1:10249", "tcp 192.0.2.1:30081", "tcp6 [2001:db8:2::1]:30081", "unix @kube-vmap",
+		"tcp 192.0.2.1:30082", "tcp6 [2001:db8:2::1]:30082", // whatever the Service's family
 	}
 	for nodePorts, more := range map[string][]string{
 		"primary":             nil,
 		"primary,localhost":   {"tcp 127.0.0.1:30080", "tcp6 [::1]:30080"},
 		"primary,127.0.0.0/8": {"tcp 127.0.0.1:30080"},
-		"primary,all":         {"tcp 10.244.1.1:30081", "tcp6 [fd00:10:244:1::1]:30081"},
+		"primary,all": {
+			"tcp 10.244.1.1:30081", "tcp6 [fd00:10:244:1::1]:30081", "tcp 10.244.1.1:30082", "tcp6 [fd00:10:244:1::1]:30082",
+		},
 	} {
 		t.Run(nodePorts, func(t *testing.T) {
-			l := newLab(t)
-			f := daemon.NewFolder(t, l)
-			put(f, service{
-				name: "web", number: 1, endpoints: addrsOf(l.Pods[1].Host), nodePort: 30080,
-				spec: "type: LoadBalancer\nexternalTrafficPolicy: Local\nhealthCheckNodePort: 30081\n",
-			})
+			l, f := newLab(t)
+			single := balanced(l, "single", 21, 30082)
+			single.Kinds = []model.Kind{model.KindLoadBalancerIP}
+			single.Edit = func(s *corev1.Service) {
+				s.Spec.HealthCheckNodePort, s.Status.LoadBalancer.Ingress = 30082, nil
+				s.Spec.ClusterIPs, s.Spec.IPFamilies = s.Spec.ClusterIPs[:1], s.Spec.IPFamilies[:1]
+			}
+			f.Put("services", balanced(l, "web", 20, 30081), single) // with node port 30080
 			before := sockets(t, l.Node)
 			d := daemon.Start(t, l.Node, f, "--nodeport-addresses="+nodePorts)
 			want := slices.Sorted(slices.Values(slices.Concat(always, more)))
-			d.After(func() { put(f, service{name: "next", number: 2}) }) // by then all sockets that wait for the first rules are open
+			d.After(func() { f.Put("next", second(l, "next", 2)) }) // by then all sockets that wait for the first rules are open
 			for _, socket := range want {
 				if table, addr, _ := strings.Cut(socket, " "); table != "unix" {
 					reachable(t, l.Node, addr)
@@ -68,59 +75,43 @@ func reachable(t *testing.T, h *lab.Node, addr string) {
 		to = netip.AddrPortFrom(netip.IPv6Loopback(), to.Port())
 	}
 	eventually.Holds(t, "a socket listens on "+addr, func() bool {
-		got, err := h.Ask(model.TCP, to, silence)
+		got, err := h.Ask(model.TCP, to, 300*time.Millisecond)
 		return err == nil && got.Outcome != lab.Refused
 	})
 }
 
 // sockets returns the host's sockets that receive packets from anywhere, sorted: listening
-// TCP, UDP and raw ones.
-func sockets(t *testing.T, h *lab.Node) []string {
+// TCP and Unix ones, UDP and raw ones.
+func sockets(t *testing.T, h *lab.Node) (all []string) {
 	t.Helper()
-	var all []string
-	for _, table := range []string{"tcp", "tcp6", "udp", "udp6", "udplite", "udplite6", "raw", "raw6"} {
-		err := h.Do(func() error {
-			file, err := os.Open("/proc/thread-self/net/" + table)
-			if err != nil {
+	const (
+		listen  = "0A"       // TCP_LISTEN (include/net/tcp_states.h)
+		accepts = "00010000" // __SO_ACCEPTCON (include/linux/net.h)
+	)
+	err := h.Do(func() error {
+		for _, table := range []string{"tcp", "tcp6", "udp", "udp6", "udplite", "udplite6", "raw", "raw6", "unix"} {
+			text, err := os.ReadFile("/proc/thread-self/net/" + table)
+			if err != nil && !os.IsNotExist(err) {
 				return err
 			}
-			defer file.Close()
-			lines := bufio.NewScanner(file)
-			for lines.Scan() {
-				fields := strings.Fields(lines.Text())
-				const listen = "0A" // TCP_LISTEN (include/net/tcp_states.h)
-				if strings.Contains(fields[1], ":") && (fields[3] == listen || !strings.HasPrefix(table, "tcp")) {
+			for line := range strings.Lines(string(text)) {
+				fields := strings.Fields(line)
+				switch {
+				case table == "unix":
+					if len(fields) == 8 && fields[3] == accepts {
+						all = append(all, table+" "+fields[7])
+					}
+				case strings.Contains(fields[1], ":") && (fields[3] == listen || !strings.HasPrefix(table, "tcp")):
 					all = append(all, table+" "+socketAddr(fields[1]))
 				}
 			}
-			return lines.Err()
-		})
-		if err != nil && !os.IsNotExist(err) {
-			t.Fatal(err)
 		}
-	}
-	all = append(all, unixSockets(t, h)...)
-	slices.Sort(all)
-	return all
-}
-
-// unixSockets returns the listening Unix sockets of the host's network namespace.
-func unixSockets(t *testing.T, h *lab.Node) (all []string) {
-	t.Helper()
-	var table []byte
-	err := h.Do(func() (err error) {
-		table, err = os.ReadFile("/proc/thread-self/net/unix")
-		return err
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(table)) {
-		const listens = "00010000" // __SO_ACCEPTCON (include/linux/net.h)
-		if fields := strings.Fields(line); len(fields) == 8 && fields[3] == listens {
-			all = append(all, "unix "+fields[7])
-		}
-	}
+	slices.Sort(all)
 	return all
 }
 
@@ -143,9 +134,8 @@ func socketAddr(text string) string {
 // TestOnlyConntrackSysctlsChange compares all sysctls of the node's network before and
 // after, including route_localnet.
 func TestOnlyConntrackSysctlsChange(t *testing.T) {
-	l := newLab(t)
-	f := daemon.NewFolder(t, l)
-	put(f, service{name: "web", number: 1, endpoints: addrsOf(l.Pods[1].Host), nodePort: 30080, spec: "type: NodePort\n"})
+	l, f := newLab(t)
+	f.Put("web", balanced(l, "web", 1, 30081))
 	before := settings(t, l.Node)
 	daemon.Start(t, l.Node, f, "--nodeport-addresses=primary,localhost", "--conntrack-tcp-be-liberal")
 	after := settings(t, l.Node)
@@ -193,7 +183,7 @@ func settings(t *testing.T, h *lab.Node) map[string]string {
 
 // TestInitOnlyNeedsNoAPIServer has nothing that could lead to one, or what leads nowhere.
 func TestInitOnlyNeedsNoAPIServer(t *testing.T) {
-	l := newLab(t)
+	l, _ := newLab(t)
 	for minutes, args := range map[int][]string{10: nil, 11: {"--master=https://192.0.2.200:6443"}, 12: {"--kubeconfig=/nonexistent"}} {
 		out := daemon.Run(t, l.Node.Host, append([]string{
 			"--init-only", fmt.Sprintf("--conntrack-tcp-timeout-close-wait=%dm", minutes),
