@@ -76,7 +76,7 @@ cluster: ## tests against a real etcd, API server and controllers (root)
 	@.ci/cluster
 	MODULE=integration/cluster .ci/with-program .ci/gotest -short -count=1 -timeout 30m ./...
 
-page: ## tests of the status pages in a browser, with pictures in .cache/page (root)
+page: ## tests of the status pages in a browser (root)
 	@.ci/setup nft ip chromium
 	MODULE=integration/page .ci/with-program .ci/gotest -short -count=1 $(TOGETHER) ./...
 

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -59,12 +58,11 @@ func run(m *testing.M) int {
 // window is a browser's window with the page.
 type window struct {
 	*testing.T
-	ctx    context.Context //nolint:containedctx // chromedp's windows are contexts
-	page   string          // the address of the page under test
-	cancel context.CancelFunc
-	mu     sync.Mutex
-	bad    []string
-	fine   []string // expected complaints
+	ctx  context.Context //nolint:containedctx // chromedp's windows are contexts
+	page string          // the address of the page under test
+	mu   sync.Mutex
+	bad  []string
+	fine []string // expected complaints
 }
 
 // serve serves a handler on loopback.
@@ -82,7 +80,7 @@ func openAt(t *testing.T, server, prefix, hash string, width, height int64) *win
 	t.Cleanup(cancel)
 	ctx, late := context.WithTimeout(ctx, 3*time.Minute)
 	t.Cleanup(late)
-	w := &window{T: t, ctx: ctx, page: server + prefix, cancel: cancel}
+	w := &window{T: t, ctx: ctx, page: server + prefix}
 	if err := chromedp.Listen(ctx, w.listen); err != nil {
 		t.Fatal(err)
 	}
@@ -122,16 +120,6 @@ func (w *window) note(text string) {
 
 // ignoreFailedLoads expects complaints about answers that are no success.
 func (w *window) ignoreFailedLoads() { w.fine = append(w.fine, "Failed to load resource") }
-
-// close closes the window before the test's end, for tests with a daemon.
-func (w *window) close() {
-	w.Helper()
-	w.complaints()
-	w.cancel()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.bad = nil
-}
 
 // complaints fails the test after unexpected complaints.
 func (w *window) complaints() {
@@ -219,26 +207,5 @@ func (w *window) press(keys ...string) {
 		}
 		call(w, input.DispatchKeyEvent, *down)
 		call(w, input.DispatchKeyEvent, *up)
-	}
-}
-
-// picture saves a screenshot in .cache/page.
-func (w *window) picture(name string) {
-	w.Helper()
-	w.save(name, chromedp.CaptureScreenshot())
-}
-
-func (w *window) save(name string, capture chromedp.Action[[]byte]) {
-	w.Helper()
-	png, err := chromedp.Run(w.ctx, capture)
-	if err != nil {
-		w.Fatal(err)
-	}
-	dir := filepath.Join("..", "..", ".cache", "page")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		w.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o600); err != nil {
-		w.Fatal(err)
 	}
 }

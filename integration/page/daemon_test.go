@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"strings"
 	"testing"
 	"time"
 
@@ -52,7 +51,6 @@ func TestConnectionsAppearAsTheyAreMade(t *testing.T) {
 	d.Stop()
 	w.ignoreFailedLoads()
 	w.await(`["gone", "failing"].includes(document.getElementById("live").dataset.state)`)
-	w.close()
 }
 
 // follow follows a packet by the page of a node, and looks for the chains it names in the
@@ -81,16 +79,4 @@ func follow(w *window, l *lab.Lab, s daemon.Service) {
 	w.ignoreFailedLoads()
 	get[bool](w, `(document.querySelector(".submit").click(), true)`)
 	w.await(`document.querySelector(".is-error")?.textContent.startsWith("a rule of another program decides")`)
-}
-
-func TestPageIsOffByDefault(t *testing.T) {
-	t.Parallel()
-	l := labtest.New(t, lab.Options{Pods: 1})
-	folder := daemon.NewFolder(t, l)
-	daemon.Start(t, l.Node, folder)
-	for _, path := range []string{"/status/", "/status/api/overview"} {
-		if text, err := l.Node.Get("http://127.0.0.1:10249"+path, 5*time.Second); err == nil && !strings.Contains(text, "404") {
-			t.Errorf("%s is served:\n%s", path, text)
-		}
-	}
 }

@@ -2,7 +2,7 @@
 // Debian's headless chromium.
 //
 //	test --> Document --> page.Handler on 127.0.0.1 <-- chromium <-- test: keys, clicks, elements
-//	                      (or that of a daemon or cluster)      `--> pictures in .cache/page
+//	                      (or that of a daemon or cluster)
 //
 // Every test fails if the page writes errors to the console, violates its policy, or loads
 // anything from another host.

@@ -2,7 +2,6 @@ package page
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 
 	"kube-vmap/cmd/inspect/nodestatus"
@@ -119,24 +118,15 @@ func shopkeeping() []nodestatus.Service {
 }
 
 // crowd returns n Services of many namespaces.
-func crowd(n int) []nodestatus.Service {
-	random := rand.New(rand.NewPCG(6, 6))
-	words := []string{"api", "auth", "billing", "cache", "catalogue", "checkout", "feed", "ledger", "mail", "orders", "payments", "queue", "search", "stock"}
-	out := make([]nodestatus.Service, 0, n)
+func crowd(n int) (all []nodestatus.Service) {
 	for i := range n {
-		s := nodestatus.Service{
-			Namespace: fmt.Sprintf("team-%02d", random.IntN(60)),
-			Name:      fmt.Sprintf("%s-%s-%d", words[random.IntN(len(words))], words[random.IntN(len(words))], i),
-		}
-		protocol := []string{"TCP", "TCP", "TCP", "UDP", "SCTP"}[random.IntN(5)]
-		endpoints := 1 + random.IntN(6)
-		if random.IntN(200) == 0 {
-			endpoints = 0
-		}
-		s.Ports = []nodestatus.Port{port("", protocol, families[i%2], uint16(80+random.IntN(4)*1000), 100+i, endpoints)}
-		out = append(out, s)
+		protocol := []string{"TCP", "UDP", "SCTP"}[i%3]
+		all = append(all, nodestatus.Service{
+			Namespace: fmt.Sprintf("team-%02d", i*7%60), Name: fmt.Sprintf("api-%04d", i),
+			Ports: []nodestatus.Port{port("", protocol, families[i%2], uint16(80+i%4*1000), 100+i, 1+i%6)},
+		})
 	}
-	return out
+	return all
 }
 
 // shop returns a single node with typical Services and more, connections to them and some

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -21,14 +20,12 @@ import (
 // fleet is a cluster whose nodes a test sets. Each answer is later than the one before, with
 // new connections.
 type fleet struct {
-	mu      sync.Mutex
-	nodes   []nodestatus.Node
-	at      map[string]*nodestatus.Document
-	rates   map[string]map[string]uint64 // new connections in 5 s, by node and Service
-	silent  map[string]string            // nodes that do not answer, with the reason
-	finding map[string][]findings.Finding
-	way     any
-	asked   int
+	mu     sync.Mutex
+	nodes  []nodestatus.Node
+	at     map[string]*nodestatus.Document
+	rates  map[string]map[string]uint64 // new connections in 5 s, by node and Service
+	silent map[string]string            // nodes that do not answer, with the reason
+	way    any
 }
 
 func (f *fleet) Nodes(context.Context) ([]nodestatus.Node, error) {
@@ -39,7 +36,6 @@ func (f *fleet) Nodes(context.Context) ([]nodestatus.Node, error) {
 
 // read returns the document of a node after 5 more seconds.
 func (f *fleet) read(name string) (*nodestatus.Document, error) {
-	f.asked++
 	if why := f.silent[name]; why != "" {
 		return nil, errors.New(why)
 	}
@@ -86,8 +82,8 @@ func (f *fleet) Tally(_ context.Context, n nodestatus.Node) (*nodestatus.Tally, 
 	return doc.Tally(), nil
 }
 
-func (f *fleet) Findings(_ context.Context, n nodestatus.Node) ([]findings.Finding, error) {
-	return f.finding[n.Name], nil
+func (f *fleet) Findings(context.Context, nodestatus.Node) ([]findings.Finding, error) {
+	return nil, nil
 }
 
 func (f *fleet) Document(_ context.Context, n nodestatus.Node, q nodestatus.Query) (*nodestatus.Document, error) {
@@ -146,8 +142,7 @@ func (f *fleet) node(t *testing.T) http.Handler {
 // newFleet returns a cluster of n nodes with these Services on each, of which some have
 // clients there.
 func newFleet(n int, services func() []nodestatus.Service) *fleet {
-	f := &fleet{at: map[string]*nodestatus.Document{}, rates: map[string]map[string]uint64{}, silent: map[string]string{}, finding: map[string][]findings.Finding{}}
-	random := rand.New(rand.NewPCG(3, 4))
+	f := &fleet{at: map[string]*nodestatus.Document{}, rates: map[string]map[string]uint64{}, silent: map[string]string{}}
 	start := time.Now().Add(-time.Hour)
 	for i := 1; i <= n; i++ {
 		name := fmt.Sprintf("node-%d", i)
@@ -160,30 +155,9 @@ func newFleet(n int, services func() []nodestatus.Service) *fleet {
 			Source: nodestatus.FromDaemon, Node: name, Version: "v1.0.0", Ready: true, Counted: true, CountedAt: start, Services: all,
 		}
 		f.rates[name] = map[string]uint64{}
-		for k := range all {
-			s := &all[k]
-			idle := random.IntN(max(1, len(all)/40)) > 0 && len(all) > 40 || random.IntN(3) == 0
-			for j := range s.Ports {
-				settle(&s.Ports[j], idle)
-			}
-			if !idle {
-				f.rates[name][s.Namespace+"/"+s.Name] = uint64(random.ExpFloat64()*float64(random.IntN(200))) + 1
-			}
+		for k, s := range all {
+			f.rates[name][s.Namespace+"/"+s.Name] = uint64(k*i*37) % 101
 		}
 	}
 	return f
-}
-
-// settle removes the connections of a Service without clients.
-func settle(p *nodestatus.Port, idle bool) {
-	if !idle {
-		return
-	}
-	p.Traffic = nodestatus.Traffic{}
-	for k := range p.Frontends {
-		p.Frontends[k].Traffic = nodestatus.Traffic{}
-	}
-	for k := range p.Endpoints {
-		p.Endpoints[k].Traffic = nodestatus.Traffic{}
-	}
 }

@@ -1,24 +1,11 @@
 package page
 
 import (
-	"net/http"
 	"slices"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
 )
-
-// switchable serves until a channel is closed, and then breaks connections.
-func switchable(h http.Handler, away <-chan struct{}) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case <-away:
-			panic(http.ErrAbortHandler)
-		default:
-			h.ServeHTTP(w, r)
-		}
-	})
-}
 
 // active returns the Service of the active row.
 const active = `document.activeElement.querySelector(".name")?.textContent ?? ""`

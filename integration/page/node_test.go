@@ -39,8 +39,12 @@ func (w *window) says(selector, want string) {
 	}
 }
 
-func TestNodeShowsTotalsAndEveryService(t *testing.T) {
+// TestNodeShowsTotalsAndFindsServices has 10,000 Services and many other problems.
+func TestNodeShowsTotalsAndFindsServices(t *testing.T) {
 	f := shop(9994)
+	for i := range 300 {
+		f.at["node-1"].Problems = append(f.at["node-1"].Problems, nodestatus.Problem{Object: fmt.Sprint("ServiceCIDR ", i), Reason: "Unusable", Text: "no prefix"})
+	}
 	sum := f.at["node-1"].Summary()
 	w := rows(t, f)
 	w.await(`document.querySelector(".card-services dd").textContent === "10,000"`)
@@ -54,6 +58,15 @@ func TestNodeShowsTotalsAndEveryService(t *testing.T) {
 	}
 	w.says(".table-place .empty", "The first 100 of 10,000: search for others, or sort them.")
 	w.await(`document.querySelectorAll(".card .spark .values").length > 0`)
+	problems := `document.querySelectorAll(".problems li").length`
+	if got := get[int](w, problems); got != 5 {
+		t.Errorf("%d of 305 problems are shown at first", got)
+	}
+	get[bool](w, `(document.querySelector(".problems .plain").click(), true)`)
+	if got := get[int](w, problems); got != 200 {
+		t.Errorf("%d of 305 problems are shown on request", got)
+	}
+	w.finds()
 }
 
 func TestRatesAreDifferencesOverTime(t *testing.T) {
@@ -66,11 +79,6 @@ func TestRatesAreDifferencesOverTime(t *testing.T) {
 	w.says(".rows .row .c-address", "10.96.0.13:3868/sctp")
 	w.search("kube-dns") // whose endpoints serve two ports
 	w.says(".rows .row .c-endpoints", "6 / 6")
-	w.search("")
-	w.await(`document.querySelectorAll(".rows .row").length > 3`)
-	w.picture("node-light")
-	w.prefer("prefers-color-scheme", "dark")
-	w.picture("node-dark")
 }
 
 func TestUncountedIsNotShownAsZero(t *testing.T) {
@@ -95,8 +103,9 @@ func (w *window) search(text string) {
 	w.press(text)
 }
 
-func TestSearchFindsNamesNamespacesAddressesAndPorts(t *testing.T) {
-	w := rows(t, shop(9994))
+// finds searches for names, namespaces, addresses and ports.
+func (w *window) finds() {
+	w.Helper()
 	for text, want := range map[string][]string{
 		"diameter":           {"diameter"},
 		"DIAMETER":           {"diameter"},
@@ -113,7 +122,7 @@ func TestSearchFindsNamesNamespacesAddressesAndPorts(t *testing.T) {
 		w.search(text)
 		w.await(fmt.Sprintf(`document.querySelector(".count[role]").textContent.startsWith("%d ")`, len(want)))
 		if got := get[[]string](w, shown); !slices.Equal(got, want) {
-			t.Errorf("%q finds %q, want %q", text, got, want)
+			w.Errorf("%q finds %q, want %q", text, got, want)
 		}
 		if len(want) == 0 {
 			w.says(".table-place .empty", "No Service is like that.")
@@ -179,21 +188,5 @@ func TestColumnsSort(t *testing.T) {
 				t.Errorf("by %s, %s, the header has %q, want %q", column, order, direction, want)
 			}
 		}
-	}
-}
-
-func TestManyProblemsAreShownOnRequest(t *testing.T) {
-	f := shop(0)
-	for i := range 300 {
-		f.at["node-1"].Problems = append(f.at["node-1"].Problems, nodestatus.Problem{Object: fmt.Sprint("ServiceCIDR ", i), Reason: "Unusable", Text: "no prefix"})
-	}
-	w := rows(t, f)
-	count := `document.querySelectorAll(".problems li").length`
-	if got := get[int](w, count); got != 5 {
-		t.Errorf("%d of 305 problems are shown at first", got)
-	}
-	get[bool](w, `(document.querySelector(".problems .plain").click(), true)`)
-	if got := get[int](w, count); got != 200 {
-		t.Errorf("%d of 305 problems are shown on request", got)
 	}
 }

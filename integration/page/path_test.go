@@ -65,9 +65,4 @@ func TestPathOfAPacketIsFollowed(t *testing.T) {
 	if n := get[int](w, `document.querySelectorAll("[data-back]").length`); n != 4 {
 		t.Errorf("%d arrows lead back", n)
 	}
-	w.picture("cluster-path-light")
-	w.prefer("prefers-color-scheme", "dark")
-	w.picture("cluster-path-dark")
-	w.resize(400, 900)
-	w.picture("cluster-path-narrow")
 }

@@ -105,8 +105,15 @@ func TestHiddenPageDoesNotPoll(t *testing.T) {
 func TestMissingAnswerIsReported(t *testing.T) {
 	t.Parallel()
 	f := shop(0)
-	away := make(chan struct{})
-	w := openAt(t, serve(t, switchable(f.node(t), away)), "/status/", "", 1360, 860)
+	h, away := f.node(t), make(chan struct{})
+	w := openAt(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-away:
+			panic(http.ErrAbortHandler)
+		default:
+			h.ServeHTTP(w, r)
+		}
+	})), "/status/", "", 1360, 860)
 	w.ignoreFailedLoads()
 	w.await(`document.querySelectorAll(".rows .row").length > 3`)
 	f.mu.Lock()
