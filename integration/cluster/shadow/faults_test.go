@@ -3,7 +3,6 @@ package shadow
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +12,8 @@ import (
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/shadow"
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
@@ -21,7 +22,7 @@ import (
 
 // A fault changes kube-proxy's rules of one Service port.
 type fault struct {
-	service string
+	service daemon.Service
 	seed    func(*theirs)
 	kind    string // of the difference that must be found
 	text    string // in it
@@ -32,71 +33,40 @@ type expected struct{ service, kind, text string }
 
 // faults are one for each Service, so that each must be named.
 var faults = []fault{
-	{"swapped", func(s *theirs) { // an element leads to another Service's chain
-		s.replaceElement("service-ips", s.address(model.KindClusterIP), "goto "+s.chain("service", "other"))
+	{daemon.Service{Name: "lacking", EndpointSpec: everywhere}, func(s *theirs) { // an endpoint is missing
+		s.replaceMap(s.pods()[1:])
 	}, shadow.KindEndpoints, "only here"},
-	{"lacking", func(s *theirs) { // an endpoint is missing
-		s.replaceMap(1)
-	}, shadow.KindEndpoints, "only here"},
-	{"uneven", func(s *theirs) { // one endpoint twice
-		s.replaceMap(4)
+	{daemon.Service{Name: "uneven", EndpointSpec: everywhere}, func(s *theirs) { // one endpoint twice
+		s.replaceMap(append(s.pods(), s.Pods[0]))
 	}, shadow.KindShares, "25 %"},
-	{"marked", func(s *theirs) { // external addresses are no longer masqueraded
-		external, service := s.chain("external", "marked"), s.chain("service", "marked")
+	{daemon.Service{Name: "marked", EndpointSpec: everywhere}, func(s *theirs) { // external addresses are no longer masqueraded
+		external, service := s.chain("external"), s.chain("service")
 		s.nft("flush chain " + s.table + " " + external)
 		s.nft("add rule " + s.table + " " + external + " goto " + service)
 	}, shadow.KindMasquerade, "sees the client"},
-	{"ranged", func(s *theirs) { // another source range
-		firewall := s.chain("firewall", "ranged")
+	{daemon.Service{Name: "ranged", EndpointSpec: everywhere, Sources: []string{"198.51.100.0/24", "2001:db8:9::/48"}}, func(s *theirs) { // another range
+		firewall := s.chain("firewall")
 		narrow := [...]string{model.IPv4: "ip saddr != { 198.51.100.0/25 }", model.IPv6: "ip6 saddr != { 2001:db8:9::/49 }"}
 		s.nft("flush chain " + s.table + " " + firewall)
 		s.nft("add rule " + s.table + " " + firewall + " " + narrow[s.family] + " drop")
 	}, shadow.KindSourceRanges, "dropped"},
-	{"nothing", func(s *theirs) { // connections to no endpoint are not refused
-		s.nft("delete element " + s.table + " no-endpoint-services { " + s.address(model.KindExternalIP) + " }")
+	{daemon.Service{Name: "nothing"}, func(s *theirs) { // connections to no endpoint are not refused
+		s.nft("delete element " + s.table + " no-endpoint-services { " + s.service.Addr(s.family, model.KindExternalIP).String() + " . tcp . 80 }")
 	}, shadow.KindVerdict, "rejected"},
-	{"forgetful", func(s *theirs) { // an endpoint's clients are not remembered
-		chain := s.firstChain("endpoint", "forgetful")
-		rule := regexp.MustCompile(`update .* # handle (\d+)`).FindStringSubmatch(s.nft("-a list chain " + s.table + " " + chain))
-		s.nft("delete rule " + s.table + " " + chain + " handle " + rule[1])
+	{daemon.Service{Name: "forgetful", EndpointSpec: everywhere, Affinity: time.Minute}, func(s *theirs) { // an endpoint's clients are not remembered
+		s.deleteRule(s.chain("endpoint"), `update .*`)
 	}, shadow.KindAffinity, "none"},
-	{"ignored", func(s *theirs) { // a remembered endpoint is not used
-		chain := s.chain("service", "ignored")
-		rule := regexp.MustCompile(`saddr @affinity.* # handle (\d+)`).FindStringSubmatch(s.nft("-a list chain " + s.table + " " + chain))
-		s.nft("delete rule " + s.table + " " + chain + " handle " + rule[1])
+	{daemon.Service{Name: "ignored", EndpointSpec: everywhere, Affinity: time.Minute}, func(s *theirs) { // a remembered endpoint is not used
+		s.deleteRule(s.chain("service"), `saddr @affinity.*`)
 	}, shadow.KindAffinity, "not used"},
-	{"itself", func(s *theirs) { // a pod that reaches itself is not masqueraded
+	{daemon.Service{Name: "itself", EndpointSpec: "pod-1"}, func(s *theirs) { // a pod that reaches itself is not masqueraded
 		pod := s.Pods[0].Addr(s.family).String()
 		s.nft(fmt.Sprintf("delete element %s hairpin-connections { %s . %s . tcp . 8080 }", s.table, pod, pod))
 	}, shadow.KindMasquerade, "sees the client"},
-	{"unserved", func(s *theirs) { // a node port is missing
-		port := regexp.MustCompile(`tcp \. (\d+) : goto ` + s.chain("external", "unserved")).FindStringSubmatch(s.nft("list map " + s.table + " service-nodeports"))
+	{daemon.Service{Name: "unserved", EndpointSpec: everywhere}, func(s *theirs) { // a node port is missing
+		port := regexp.MustCompile(`tcp \. (\d+) : goto ` + s.chain("external")).FindStringSubmatch(s.nft("list map " + s.table + " service-nodeports"))
 		s.nft("delete element " + s.table + " service-nodeports { tcp . " + port[1] + " }")
 	}, shadow.KindVerdict, "not translated"},
-}
-
-// faultyScene returns a Service for each fault, and one that others lead to.
-func faultyScene(names []string) []daemon.Service {
-	list := []daemon.Service{{Name: "other", EndpointSpec: "remote-2"}}
-	for _, name := range names {
-		s := daemon.Service{Name: name, EndpointSpec: everywhere}
-		switch name {
-		case "ranged":
-			s.Sources = []string{"198.51.100.0/24", "2001:db8:9::/48"}
-		case "nothing":
-			s.EndpointSpec = ""
-		case "forgetful", "ignored":
-			s.Affinity = time.Minute
-		case "itself":
-			s.EndpointSpec = "pod-1"
-		}
-		list = append(list, s)
-	}
-	number(list)
-	for i := range list {
-		list[i].ServicePorts = daemon.EveryProtocol("", daemon.Port, daemon.TargetPort, 31000+i)
-	}
-	return list
 }
 
 // theirs are kube-proxy's rules of one family and Service.
@@ -107,18 +77,13 @@ type theirs struct {
 	service daemon.Service
 }
 
-// chain returns the name of a chain of a Service's TCP port.
-func (s *theirs) chain(kind, service string) string {
-	return s.find(regexp.MustCompile(`\b` + kind + `-[A-Z2-7]{8}-default/` + service + `/tcp/tcp`))
-}
+// pods are the endpoints of a Service that has them everywhere.
+func (s *theirs) pods() []*lab.Pod { return slices.Concat(s.Pods[:2], s.RemotePods[:2]) }
 
-// firstChain returns the name of a chain of one of its endpoints.
-func (s *theirs) firstChain(kind, service string) string {
-	return s.find(regexp.MustCompile(`\b` + kind + `-[A-Z2-7]{8}-default/` + service + `/tcp/tcp__[^\s"]+`))
-}
-
-func (s *theirs) find(name *regexp.Regexp) string {
+// chain returns the name of a chain of the Service's TCP port, or of one of its endpoints.
+func (s *theirs) chain(kind string) string {
 	s.t.Helper()
+	name := regexp.MustCompile(`\b` + kind + `-[A-Z2-7]{8}-default/` + s.service.Name + `/tcp/tcp(__[^\s"]+)?`)
 	found := name.FindString(s.nft("list table " + s.table))
 	if found == "" {
 		s.t.Fatalf("there is no chain %s", name)
@@ -126,47 +91,37 @@ func (s *theirs) find(name *regexp.Regexp) string {
 	return found
 }
 
-// address is the key of one of the Service's addresses.
-func (s *theirs) address(k model.Kind) string {
-	return s.service.Addr(s.family, k).String() + " . tcp . 80"
+// deleteRule deletes the rule of a chain that a regular expression matches.
+func (s *theirs) deleteRule(chain, expression string) {
+	rule := regexp.MustCompile(expression + ` # handle (\d+)`).FindStringSubmatch(s.nft("-a list chain " + s.table + " " + chain))
+	s.nft("delete rule " + s.table + " " + chain + " handle " + rule[1])
 }
 
-func (s *theirs) replaceElement(name, key, value string) {
-	s.nft(fmt.Sprintf("delete element %s %s { %s }", s.table, name, key))
-	s.nft(fmt.Sprintf("add element %s %s { %s : %s }", s.table, name, key, value))
-}
-
-// replaceMap replaces the rule that picks an endpoint by one with some of the pods.
-func (s *theirs) replaceMap(n int) {
-	all := []netip.Addr{
-		s.Pods[0].Addr(s.family), s.Pods[1].Addr(s.family), s.RemotePods[0].Addr(s.family), s.RemotePods[1].Addr(s.family),
-	}
+// replaceMap replaces the rule that picks an endpoint by one with these pods.
+func (s *theirs) replaceMap(pods []*lab.Pod) {
 	var elements []string
-	var total int
-	if n == 4 {
-		all, total = append(all, all[0]), 5
-	} else {
-		all, total = all[n:], 3
+	for i, p := range pods {
+		elements = append(elements, fmt.Sprintf("%d : %s . 8080", i, p.Addr(s.family)))
 	}
-	for i, a := range all {
-		elements = append(elements, fmt.Sprintf("%d : %s . 8080", i, a))
-	}
-	chain := s.chain("service", s.service.Name)
+	chain := s.chain("service")
 	s.nft("flush chain " + s.table + " " + chain)
 	s.nft(fmt.Sprintf("add rule %s %s meta l4proto tcp dnat %s to numgen random mod %d map { %s }",
-		s.table, chain, strings.Fields(s.table)[0], total, strings.Join(elements, ", ")))
+		s.table, chain, strings.Fields(s.table)[0], len(pods), strings.Join(elements, ", ")))
 }
 
 // TestEveryFaultIsFoundAndNamed changes a rule of each of several Services, in both families, which
 // are suspended then.
 func TestEveryFaultIsFoundAndNamed(t *testing.T) {
 	t.Parallel()
-	var names []string
+	var services []daemon.Service
 	for _, f := range faults {
-		names = append(names, f.service)
+		services = append(services, f.service)
 	}
-	services := faultyScene(names)
-	r := newRig(t, services)
+	number(services)
+	for i := range services {
+		services[i].ServicePorts = daemon.EveryProtocol("", daemon.Port, daemon.TargetPort, 31000+i)
+	}
+	r := newRig(t, "nftables", services)
 	if report, _ := r.shadow(); len(unintended(report)) > 0 {
 		t.Fatalf("before: %q", unintended(report))
 	}
@@ -174,9 +129,9 @@ func TestEveryFaultIsFoundAndNamed(t *testing.T) {
 	var want []expected
 	for i, fault := range faults {
 		for _, f := range model.Families {
-			fault.seed(&theirs{rig: r, family: f, table: nft.FamilyName(f) + " kube-proxy", service: services[i+1]})
+			fault.seed(&theirs{rig: r, family: f, table: nft.FamilyName(f) + " kube-proxy", service: services[i]})
 		}
-		want = append(want, expected{fault.service + ":tcp", fault.kind, fault.text})
+		want = append(want, expected{fault.service.Name + ":tcp", fault.kind, fault.text})
 	}
 	r.wantOnly(want)
 }
@@ -204,38 +159,11 @@ func (r *rig) wantOnly(want []expected) {
 			r.t.Errorf("%s differs without a fault: %+v", d.Service, d)
 		}
 	}
-	if code != 1 || len(report.Dormant) != len(model.Families) || !strings.HasPrefix(report.Mode, r.mode()) {
+	if code != 1 || len(report.Dormant) != len(model.Families) || !strings.HasPrefix(report.Mode, r.mode) {
 		r.t.Errorf("mode %s, exit code %d, dormant %v", report.Mode, code, report.Dormant)
 	}
 	if r.t.Failed() {
 		r.t.Logf("%s", strings.Join(unintended(report), "\n"))
-	}
-}
-
-// TestRulesForAllServicesAreCompared removes rules that all Services need, and adds what
-// belongs to none.
-func TestRulesForAllServicesAreCompared(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, []daemon.Service{{Name: "plain", Number: 1, EndpointSpec: everywhere, Kinds: daemon.Kinds}})
-	r.stop()
-	stale := [...]string{model.IPv4: "198.51.100.99", model.IPv6: "2001:db8:e::99"}
-	for _, f := range model.Families {
-		table := nft.FamilyName(f) + " kube-proxy"
-		r.nft("flush chain " + table + " masquerading")
-		r.nft("flush chain " + table + " cluster-ips-check")
-		r.nft("add element " + table + " no-endpoint-services { " + stale[f] + " . udp . 53 : drop }")
-	}
-	report, _ := r.shadow()
-	for _, f := range model.Families {
-		for what, kind := range map[string]string{
-			"unused port": shadow.KindVerdict, stale[f]: shadow.KindVerdict, ":80/tcp": shadow.KindMasquerade,
-		} {
-			if !slices.ContainsFunc(report.Differences, func(d shadow.Difference) bool {
-				return strings.Contains(d.Frontend, what) && d.Kind == kind && d.Family == f.String()
-			}) {
-				t.Errorf("no difference of kind %s at %s in %s:\n%s", kind, what, f, strings.Join(unintended(report), "\n"))
-			}
-		}
 	}
 }
 
@@ -250,45 +178,80 @@ func (r *rig) suspend() {
 	_, err = k.Apply(found.Suspend())
 	r.must(errors.Join(err, k.Close()))
 	for _, f := range model.Families {
-		if r.backend != "" {
+		if r.mode == "iptables" {
 			r.nft("add table " + nft.FamilyName(f) + " kube-proxy")
 			r.nft("add chain " + nft.FamilyName(f) + " kube-proxy marker")
 		}
 	}
 }
 
-// TestRulesOfADormantTableAreCompared compares rules that see no packets, with manifests.
-func TestRulesOfADormantTableAreCompared(t *testing.T) {
+// TestRulesForAllServicesAreCompared removes rules that all Services need, and adds what belongs to
+// none, in dormant tables, while shadow runs. Then it removes what it could compare with.
+func TestRulesForAllServicesAreCompared(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, []daemon.Service{{Name: "plain", Number: 1, EndpointSpec: everywhere, Kinds: daemon.Kinds}})
-	r.stop()
-	for _, f := range model.Families {
-		r.nft("add table " + nft.FamilyName(f) + " kube-proxy { flags dormant ; }")
-	}
+	r := newRig(t, "nftables", []daemon.Service{{Name: "plain", Number: 1, EndpointSpec: everywhere, Kinds: daemon.Kinds}})
 	r.folder.WriteObjects("all", r.objects...)
-	report, code := r.shadow("--master=", "--manifests="+r.folder.Dir())
-	if code != 0 || !slices.Equal(report.Dormant, []string{"IPv4", "IPv6"}) {
-		t.Errorf("exit code %d, dormant %v:\n%s", code, report.Dormant, strings.Join(unintended(report), "\n"))
+	if report, code := r.shadow("--master=", "--manifests="+r.folder.Dir()); code != 0 {
+		t.Errorf("with manifests: exit code %d:\n%s", code, strings.Join(unintended(report), "\n"))
+	}
+	p, err := process.Start(t.Context(), process.Config{Program: daemon.Program(t), Host: r.Node.Host, Args: []string{
+		"shadow", "--period=1s", "--master=http://" + apiAddress, "--hostname-override=node-1", "--proxy-mode=nftables", "--cluster-cidr=" + podRanges,
+	}})
+	r.must(err)
+	t.Cleanup(func() { _ = p.Stop() })
+	r.awaitCount(p, "0")
+	r.stop()
+	stale := [...]string{model.IPv4: "198.51.100.99", model.IPv6: "2001:db8:e::99"}
+	for _, f := range model.Families {
+		table := nft.FamilyName(f) + " kube-proxy"
+		r.nft("flush chain " + table + " masquerading")
+		r.nft("flush chain " + table + " cluster-ips-check")
+		r.nft("add element " + table + " no-endpoint-services { " + stale[f] + " . udp . 53 : drop }")
+		r.nft("add table " + table + " { flags dormant ; }")
+	}
+	r.awaitCount(p, "[1-9]")
+	r.must(p.Stop())
+	report, _ := r.shadow()
+	if len(report.Dormant) != len(model.Families) {
+		t.Errorf("dormant %v", report.Dormant)
 	}
 	for _, f := range model.Families {
-		if list := r.nft("list table " + nft.FamilyName(f) + " kube-proxy"); !strings.Contains(list, "dormant") {
-			t.Errorf("the table of %s is awake", f)
+		for what, kind := range map[string]string{
+			"unused port": shadow.KindVerdict, stale[f]: shadow.KindVerdict, ":80/tcp": shadow.KindMasquerade,
+		} {
+			if !slices.ContainsFunc(report.Differences, func(d shadow.Difference) bool {
+				return strings.Contains(d.Frontend, what) && d.Kind == kind && d.Family == f.String()
+			}) {
+				t.Errorf("no difference of kind %s at %s in %s:\n%s", kind, what, f, strings.Join(unintended(report), "\n"))
+			}
 		}
 		r.nft("delete table " + nft.FamilyName(f) + " kube-proxy")
 	}
-	out := daemon.Run(t, r.Node.Host, "shadow", "--once", "--manifests="+r.folder.Dir(), "--hostname-override=node-1")
-	if out.ExitCode != exit.Trouble || !strings.Contains(out.Stderr, shadow.ErrNoRules.Error()) {
-		t.Errorf("without kube-proxy: %s", out)
+	fails := func(text string, flags ...string) {
+		t.Helper()
+		out := daemon.Run(t, r.Node.Host, append([]string{"shadow", "--once", "--hostname-override=node-1"}, flags...)...)
+		if out.ExitCode != exit.Trouble || !strings.Contains(out.Stderr, text) {
+			t.Errorf("%s, want %s", out, text)
+		}
 	}
+	fails(shadow.ErrNoRules.Error(), "--manifests="+r.folder.Dir())
 	if text, err := r.command("iptables-legacy", "-t", "nat", "-N", "KUBE-SERVICES"); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	out = daemon.Run(t, r.Node.Host, "shadow", "--once", "--manifests="+r.folder.Dir(), "--hostname-override=node-1")
-	if out.ExitCode != exit.Trouble || !strings.Contains(out.Stderr, shadow.ErrLegacy.Error()) {
-		t.Errorf("with rules of iptables-legacy: %s", out)
-	}
-	out = daemon.Run(t, r.Node.Host, "shadow", "--once", "--timeout=100ms", "--master=http://127.0.0.1:1", "--hostname-override=node-1")
-	if out.ExitCode != exit.Trouble || !strings.Contains(out.Stderr, "not loaded within 100ms") {
-		t.Errorf("without an API server: %s", out)
-	}
+	fails(shadow.ErrLegacy.Error(), "--manifests="+r.folder.Dir())
+	fails("not loaded within 100ms", "--timeout=100ms", "--master=http://127.0.0.1:1")
+}
+
+// awaitCount waits until a running shadow counts so many differences in masquerading, where it serves
+// by default.
+func (r *rig) awaitCount(p *process.Process, count string) {
+	r.t.Helper()
+	want := regexp.MustCompile(`kubevmap_shadow_differences{kind="masquerade"} ` + count)
+	r.must(p.Within(r.t.Context(), patience, "a count "+count, func() error {
+		text, err := r.Node.Get("http://127.0.0.1:10349/metrics", patience)
+		if err == nil && !want.MatchString(text) {
+			err = fmt.Errorf("no %s in\n%s", want, text)
+		}
+		return err
+	}))
 }

@@ -33,27 +33,19 @@ const (
 // A rig is a node with an API server and a kube-proxy.
 type rig struct {
 	*lab.Lab
-	t      *testing.T
-	api    *apitest.Server
-	folder *daemon.Folder
-	proxy  *process.Process
-	// objects are those of the API.
-	objects []any
-	// backend is the one of iptables; empty for the nftables mode.
-	backend string
+	t       *testing.T
+	api     *apitest.Server
+	folder  *daemon.Folder
+	proxy   *process.Process
+	objects []any  // of the API
+	mode    string // of kube-proxy
 }
 
-// newRig starts kube-proxy in nftables mode for these Services.
-func newRig(t *testing.T, services []daemon.Service) *rig {
-	t.Helper()
-	return newRigOf(t, "", services)
-}
-
-// newRigOf starts kube-proxy with a backend of iptables.
-func newRigOf(t *testing.T, backend string, services []daemon.Service) *rig {
+// newRig starts kube-proxy in a mode for these Services.
+func newRig(t *testing.T, mode string, services []daemon.Service) *rig {
 	t.Helper()
 	l := labtest.New(t, lab.Options{Pods: 4, RemotePods: 2})
-	r := &rig{Lab: l, t: t, api: apitest.New(), folder: daemon.EmptyFolder(t, l), backend: backend}
+	r := &rig{Lab: l, t: t, api: apitest.New(), folder: daemon.EmptyFolder(t, l), mode: mode}
 	var listener net.Listener
 	r.must(l.Node.Do(func() (err error) { listener, err = net.Listen("tcp", apiAddress); return err }))
 	server := &http.Server{Handler: r.api}
@@ -84,8 +76,8 @@ func (r *rig) start() {
 	r.t.Helper()
 	program, err := plane.Program("kube-proxy")
 	r.must(err)
-	r.proxy, err = process.Start(r.t.Context(), process.Config{Program: program, Host: r.Node.Host, Env: r.iptablesPath(), Args: []string{
-		"--master=http://" + apiAddress, "--hostname-override=node-1", "--proxy-mode=" + r.mode(), "--cluster-cidr=" + podRanges,
+	r.proxy, err = process.Start(r.t.Context(), process.Config{Program: program, Host: r.Node.Host, Args: []string{
+		"--master=http://" + apiAddress, "--hostname-override=node-1", "--proxy-mode=" + r.mode, "--cluster-cidr=" + podRanges,
 		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0",
 	}})
 	r.must(err)
@@ -95,25 +87,16 @@ func (r *rig) start() {
 			r.t.Logf("the end of kube-proxy's log:\n%s", r.proxy.Log.Tail())
 		}
 	})
-	if r.backend != "" {
-		r.awaitIPTables("-j KUBE-SVC-")
-		return
-	}
-	r.await(patience, func() error {
+	rules := map[string][2]string{"nftables": {"list map %s kube-proxy service-ips", "elements"}, "iptables": {"list table %s nat", "jump KUBE-SVC-"}}[r.mode]
+	r.must(r.proxy.Within(r.t.Context(), patience, "kube-proxy's rules", func() error {
 		for _, family := range []string{"ip", "ip6"} {
-			out, err := r.command("nft", "list", "map", family, "kube-proxy", "service-ips")
-			if err != nil || !strings.Contains(out, "elements") {
-				return fmt.Errorf("no elements in %s kube-proxy: %w", family, err)
+			out, err := r.command("nft", strings.Fields(fmt.Sprintf(rules[0], family))...)
+			if err != nil || !strings.Contains(out, rules[1]) {
+				return fmt.Errorf("no %s in %s: %w", rules[1], out, err)
 			}
 		}
 		return nil
-	})
-}
-
-// await waits for rules of kube-proxy.
-func (r *rig) await(timeout time.Duration, try func() error) {
-	r.t.Helper()
-	r.must(r.proxy.Within(r.t.Context(), timeout, "kube-proxy's rules", try))
+	}))
 }
 
 // stop ends kube-proxy, whose rules stay.
@@ -148,7 +131,7 @@ func (r *rig) shadow(flags ...string) (shadow.Report, int) {
 		setpriv, "--bounding-set=-all,+net_admin", "--inh-caps=-all", "--ambient-caps=-all",
 	}, append([]string{
 		"shadow", "--once", "-o", "json", "--master=http://" + apiAddress, "--hostname-override=node-1",
-		"--proxy-mode=" + r.mode(), "--cluster-cidr=" + podRanges,
+		"--proxy-mode=" + r.mode, "--cluster-cidr=" + podRanges,
 	}, flags...)...)
 	var report shadow.Report
 	if out.ExitCode < 0 || out.Stdout == "" {
