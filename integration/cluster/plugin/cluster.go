@@ -1,11 +1,12 @@
 package plugin
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/kubelet"
+	"kube-vmap/integration/daemon/built"
 	"kube-vmap/integration/lab"
 )
 
@@ -22,7 +23,7 @@ type Cluster struct {
 	// Nodes are the nodes in the order of their numbers.
 	Nodes []*Node
 
-	plugins string // folder with kubectl's plugins
+	plugins string // folder with the built kubectl-vmap
 }
 
 // Node is one of the cluster's nodes.
@@ -41,20 +42,19 @@ type Node struct {
 func New(t testing.TB, pods int) *Cluster {
 	t.Helper()
 	program := clustertest.Program(t)
-	c := &Cluster{Cluster: clustertest.Alone(t,
-		lab.Options{Pods: pods, RemotePods: pods, ThirdPods: pods}, "zone-a", "zone-b", "zone-c")}
-	c.plugins = pluginFolder(t)
+	plugin, err := built.Plugin()
+	clustertest.Must(t, err)
+	c := &Cluster{Cluster: clustertest.Alone(t, lab.Options{Pods: pods, RemotePods: pods, ThirdPods: pods})}
+	c.plugins = filepath.Dir(plugin)
 	kubeconfig := c.Kubeconfig(t, c.Server)
 	for _, n := range c.Lab.Nodes() {
 		node := &Node{Node: n, Name: c.NodeName(n), Pod: "kube-vmap-" + strings.ReplaceAll(n.Name, "-", "")}
 		node.Proxy = c.StartProxy(t, n, kubeconfig)
-		k, err := kubelet.Start(n.Host, Namespace, node.Pod, Container, Binary, program)
-		clustertest.Must(t, err)
-		t.Cleanup(func() { clustertest.Must(t, k.Close()) })
+		serveExec(t, n.Host, node.Pod, program)
 		c.Nodes = append(c.Nodes, node)
 	}
 	for _, n := range c.Nodes {
-		clustertest.Must(t, c.CreateProxyPod(clustertest.Context(t), n.Name, n.Pod))
+		c.CreateProxyPod(t, n.Name, n.Pod)
 		clustertest.Must(t, n.Proxy.AwaitReady(clustertest.Context(t)))
 	}
 	return c

@@ -37,7 +37,7 @@ func testCompletion(t *testing.T, c *plugin.Cluster) {
 		"vmap get svc -o wi":                                         {"json", "name", "wide", "yaml"},
 		"vmap get svc --kubeconfig /nonexistent -n " + ns.Name + " ": nil,
 	} {
-		cmd := c.Command(ctx, t, c.AdminKubeconfig(), append([]string{"__complete"}, strings.Split(line, " ")...)...)
+		cmd := c.Command(ctx, t, append([]string{"__complete"}, strings.Split(line, " ")...)...)
 		for i, v := range cmd.Env {
 			if path, is := strings.CutPrefix(v, "PATH="); is {
 				cmd.Env[i] = "PATH=" + folder + ":" + path

@@ -10,11 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/plane"
-	"kube-vmap/integration/daemon/built"
 	"kube-vmap/integration/lab"
 )
 
@@ -23,42 +21,26 @@ type Output struct {
 	Command        string
 	Stdout, Stderr string
 	Code           int
-	Took           time.Duration
 }
 
 // String returns all of it, for messages.
 func (o Output) String() string {
-	return fmt.Sprintf("$ %s\n%s%s(exit code %d after %s)", o.Command, o.Stdout, o.Stderr, o.Code, o.Took.Round(time.Millisecond))
-}
-
-// pluginFolder returns the folder to add to PATH: with the built kubectl-vmap.
-func pluginFolder(t testing.TB) string {
-	t.Helper()
-	plugin, err := built.Plugin()
-	clustertest.Must(t, err)
-	return filepath.Dir(plugin)
+	return fmt.Sprintf("$ %s\n%s%s(exit code %d)", o.Command, o.Stdout, o.Stderr, o.Code)
 }
 
 // Kubectl runs kubectl as an administrator at the machine of a user, which is the host outside.
 func (c *Cluster) Kubectl(t testing.TB, args ...string) Output {
 	t.Helper()
-	return c.KubectlAs(t, c.AdminKubeconfig(), args...)
-}
-
-// KubectlAs is [Cluster.Kubectl] with another kubeconfig.
-func (c *Cluster) KubectlAs(t testing.TB, kubeconfig string, args ...string) Output {
-	t.Helper()
 	var stdout, stderr bytes.Buffer
 	out := Output{Command: "kubectl " + strings.Join(args, " ")}
-	start := time.Now()
-	cmd := c.Command(clustertest.Context(t), t, kubeconfig, args...)
+	cmd := c.Command(clustertest.Context(t), t, args...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatalf("%s: %v", out.Command, err)
 	}
-	out.Stdout, out.Stderr, out.Took = stdout.String(), stderr.String(), time.Since(start)
+	out.Stdout, out.Stderr = stdout.String(), stderr.String()
 	if exit != nil {
 		out.Code = exit.ExitCode()
 	}
@@ -67,13 +49,13 @@ func (c *Cluster) KubectlAs(t testing.TB, kubeconfig string, args ...string) Out
 
 // Command returns kubectl at the machine of a user with its plugins, not started yet, for tests that
 // read its output meanwhile.
-func (c *Cluster) Command(ctx context.Context, t testing.TB, kubeconfig string, args ...string) *lab.Cmd {
+func (c *Cluster) Command(ctx context.Context, t testing.TB, args ...string) *lab.Cmd {
 	t.Helper()
 	kubectl, err := plane.Program("kubectl")
 	clustertest.Must(t, err)
 	cmd := c.Lab.Outside.Command(ctx, kubectl, args...)
 	cmd.Env = append(os.Environ(),
-		"KUBECONFIG="+kubeconfig, "PATH="+c.plugins+":"+filepath.Dir(kubectl)+":"+os.Getenv("PATH"), "HOME="+t.TempDir())
+		"KUBECONFIG="+c.AdminKubeconfig(), "PATH="+c.plugins+":"+filepath.Dir(kubectl)+":"+os.Getenv("PATH"), "HOME="+t.TempDir())
 	return cmd
 }
 

@@ -3,13 +3,16 @@ package plugin_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kube-vmap/integration/cluster/clustertest"
@@ -64,11 +67,15 @@ var refused = [][]string{
 // refusal is in the message of the policy.
 const refusal = "the role kube-vmap-viewer permits"
 
+// Flags of kubectl for a member of the group of deploy/kubectl, and for someone else.
+var (
+	viewer   = []string{"--as=viewer", "--as-group=kube-vmap-viewers", "--as-group=system:authenticated"}
+	stranger = []string{"--as=stranger", "--as-group=system:authenticated"}
+)
+
 // testPermissions is what members of the group of deploy/kubectl may run, and others.
 func testPermissions(t *testing.T, c *plugin.Cluster) {
-	n := c.Nodes[0]
-	viewer, stranger := user(t, c, "viewer", "kube-vmap-viewers"), user(t, c, "stranger", "others")
-	as := client(t, c, viewer)
+	n, as := c.Nodes[0], viewerClient(t, c)
 	eventually.Succeeds(t, "the policy is in force", func() error {
 		if err := admitted(t, as, n.Pod, plugin.Container, plugin.Binary, "no-such-command"); err == nil || !strings.Contains(err.Error(), refusal) {
 			return fmt.Errorf("it permits everything: %w", err)
@@ -84,20 +91,20 @@ func testPermissions(t *testing.T, c *plugin.Cluster) {
 		checkRefused(t, admitted(t, as, n.Pod, plugin.Container, command...), command)
 	}
 	for _, pod := range []string{"etcd-node1", "kube-vmap-node1-x", "kube-vmap-shadow-node1"} {
-		clustertest.Must(t, c.CreateProxyPod(clustertest.Context(t), n.Name, pod))
+		c.CreateProxyPod(t, n.Name, pod)
 		checkRefused(t, admitted(t, as, pod, plugin.Container, plugin.Binary, "version"), pod)
-		clustertest.Must(t, c.DeleteProxyPod(clustertest.Context(t), pod))
+		clustertest.Must(t, c.Client.CoreV1().Pods(plugin.Namespace).Delete(t.Context(), pod, *metav1.NewDeleteOptions(0)))
 	}
 	checkRefused(t, admitted(t, as, n.Pod, "node-setup", plugin.Binary, "version"), "another container")
 	// Whoever may change the DaemonSet has the verb debug, too: by a wildcard.
-	if err := admitted(t, client(t, c, c.AdminKubeconfig()), n.Pod, plugin.Container, plugin.Binary, "no-such-command"); err != nil {
+	if err := admitted(t, c.Client, n.Pod, plugin.Container, plugin.Binary, "no-such-command"); err != nil {
 		t.Errorf("an administrator: %v", err)
 	}
-	t.Run("kubectl", func(t *testing.T) { testViewer(t, c, viewer, stranger) })
+	t.Run("kubectl", func(t *testing.T) { testViewer(t, c) })
 }
 
 // testViewer uses kubectl with the permissions of viewers, and without any.
-func testViewer(t *testing.T, c *plugin.Cluster, viewer, stranger string) {
+func testViewer(t *testing.T, c *plugin.Cluster) {
 	n := c.Nodes[0]
 	for command, want := range map[string]string{
 		"explain --from node/" + n.Name + " --to svc/default/kubernetes:https": "ClusterIP of default/kubernetes:https",
@@ -110,23 +117,23 @@ func testViewer(t *testing.T, c *plugin.Cluster, viewer, stranger string) {
 		"top --interval=200ms": "3 nodes",
 		"bundle -o " + filepath.Join(t.TempDir(), "all.tgz"): "all.tgz",
 	} {
-		out := c.KubectlAs(t, viewer, append([]string{"vmap"}, strings.Fields(command)...)...)
+		out := kubectlAs(t, c, viewer, append([]string{"vmap"}, strings.Fields(command)...))
 		if text := out.Stdout + out.Stderr; !strings.Contains(text, want) || strings.Contains(text, "no permission") {
 			t.Errorf("a viewer cannot use kubectl vmap: %s", out)
 		}
 	}
 	exec := []string{"exec", "-n", plugin.Namespace, n.Pod, "-c", plugin.Container, "--", plugin.Binary}
-	if out := c.KubectlAs(t, viewer, append(exec, "cleanup")...); out.Code == 0 || !strings.Contains(out.Stderr, refusal) {
+	if out := kubectlAs(t, c, viewer, append(exec, "cleanup")); out.Code == 0 || !strings.Contains(out.Stderr, refusal) {
 		t.Errorf("a viewer may clean up: %s", out)
 	}
-	if out := c.KubectlAs(t, stranger, append(exec, "version")...); out.Code == 0 || !strings.Contains(out.Stderr, "forbidden") {
+	if out := kubectlAs(t, c, stranger, append(exec, "version")); out.Code == 0 || !strings.Contains(out.Stderr, "forbidden") {
 		t.Errorf("a stranger may run kube-vmap: %s", out)
 	}
 	for _, command := range []string{
 		"delete pod -n kube-system " + n.Pod, "get secrets -A", "delete daemonset -n kube-system kube-vmap",
 		"attach -n kube-system " + n.Pod, "debug node/" + n.Name + " --image=x", "label node " + n.Name + " a=b",
 	} {
-		if out := c.KubectlAs(t, viewer, strings.Fields(command)...); out.Code == 0 || !strings.Contains(strings.ToLower(out.Stderr), "forbidden") {
+		if out := kubectlAs(t, c, viewer, strings.Fields(command)); out.Code == 0 || !strings.Contains(strings.ToLower(out.Stderr), "forbidden") {
 			t.Errorf("a viewer may do more: %s", out)
 		}
 	}
@@ -152,21 +159,20 @@ func checkRefused(t *testing.T, err error, what any) {
 	}
 }
 
-// client returns a client with a kubeconfig.
-func client(t *testing.T, c *plugin.Cluster, kubeconfig string) kubernetes.Interface {
+// kubectlAs runs kubectl as another user, whose flags come after the name of the command.
+func kubectlAs(t *testing.T, c *plugin.Cluster, user, args []string) plugin.Output {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	return c.Kubectl(t, slices.Concat(args[:1], user, args[1:])...)
+}
+
+// viewerClient returns a client with the permissions of viewers.
+func viewerClient(t *testing.T, c *plugin.Cluster) kubernetes.Interface {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", c.AdminKubeconfig())
 	clustertest.Must(t, err)
 	config.Dial, config.QPS = c.Lab.Outside.DialContext, -1
+	config.Impersonate = rest.ImpersonationConfig{UserName: "viewer", Groups: []string{"kube-vmap-viewers", "system:authenticated"}}
 	out, err := kubernetes.NewForConfig(config)
 	clustertest.Must(t, err)
 	return out
-}
-
-// user returns the kubeconfig of a user in a group.
-func user(t *testing.T, c *plugin.Cluster, name, group string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	clustertest.Must(t, c.UserKubeconfig(name, group, c.Server, path))
-	return path
 }

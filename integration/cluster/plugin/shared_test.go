@@ -17,7 +17,6 @@ var sharing = []struct {
 	test func(*testing.T, *plugin.Cluster)
 }{
 	{"completion", testCompletion},
-	{"explain", testExplain},
 	{"page", testPage},
 	{"permissions", testPermissions},
 }

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"kube-vmap/integration/daemon"
-	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 )
 
@@ -54,28 +53,21 @@ func (c *Client) AnsweredOver(w daemon.Transport, t Target, names ...string) err
 	return nil
 }
 
-// AwaitAnswers waits until [Client.AnsweredBy] has no error.
-func (c *Client) AwaitAnswers(ctx context.Context, t Target, names ...string) error {
-	return eventually.Try(ctx, func() error { return c.AnsweredBy(t, names...) })
-}
-
-// Comes sends a request over every way, all at the same time, and returns an error if one
-// has another outcome.
-func (c *Client) Comes(t Target, want lab.Outcome, within time.Duration) error {
-	return c.ComesOver(daemon.Transports(), t, within, func(o lab.Outcome) bool { return o == want })
-}
-
-// ComesOver is [Client.Comes] over some ways, with any outcome that suits.
-func (c *Client) ComesOver(ways []daemon.Transport, t Target, within time.Duration, suits func(lab.Outcome) bool) error {
+// Comes sends a request over each of the ways, or over all, at the same time, and returns an error
+// if one has another outcome.
+func (c *Client) Comes(t Target, want lab.Outcome, within time.Duration, ways ...daemon.Transport) error {
+	if len(ways) == 0 {
+		ways = daemon.Transports()
+	}
+	ask := c.AskRunning
+	if want == lab.TimedOut {
+		ask = c.AskWithin
+	}
 	var group errgroup.Group
 	for _, w := range ways {
 		group.Go(func() error {
-			ask := c.AskRunning
-			if suits(lab.TimedOut) {
-				ask = c.AskWithin
-			}
 			a, err := ask(w, t.At(w.Family), within)
-			if err == nil && !suits(a.Outcome) {
+			if err == nil && a.Outcome != want {
 				err = fmt.Errorf("%s asks %s over %s: unexpected outcome: %s", c, t.Name, w, a)
 			}
 			return err

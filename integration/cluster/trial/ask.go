@@ -7,14 +7,10 @@ import (
 
 	"kube-vmap/integration/cluster/traffic"
 	"kube-vmap/integration/daemon"
-	"kube-vmap/integration/lab"
 )
 
 // silence is how long to wait for an answer that must not come.
 const silence = 200 * time.Millisecond
-
-func refused(o lab.Outcome) bool  { return o == lab.Refused }
-func timedOut(o lab.Outcome) bool { return o == lab.TimedOut }
 
 // ask has a client connect over every way several times a second, until the scene ends,
 // after a first round.

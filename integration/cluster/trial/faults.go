@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -42,7 +40,7 @@ var faults = []fault{
 		command: problems, want: []string{"web", "spec.selector"},
 		set: func(s *scene) {
 			s.web(0, 1, 2)
-			s.service("web", 0, func(o *corev1.Service) { o.Spec.Selector = map[string]string{objects.App: "webshop"} })
+			s.service(0, func(o *corev1.Service) { o.Spec.Selector = map[string]string{objects.App: "webshop"} })
 		},
 		fails: func(s *scene) error { return s.client(0).Comes(s.target(), lab.Refused, traffic.Timeout) },
 	},
@@ -51,11 +49,11 @@ var faults = []fault{
 		command: problems, want: []string{"web", "spec.ports[].targetPort", "8081"},
 		set: func(s *scene) {
 			s.web(0, 1, 2)
-			s.service("web", 3, func(o *corev1.Service) { o.Spec.Ports = objects.Ports(port, targetPort+1) })
+			s.service(3, func(o *corev1.Service) { o.Spec.Ports = objects.Ports(port, targetPort+1) })
 			s.ask(s.client(0), s.target())
 		},
 		fails: func(s *scene) error {
-			return s.client(0).ComesOver(traffic.Over(model.TCP, model.UDP), s.target(), traffic.Timeout, refused)
+			return s.client(0).Comes(s.target(), lab.Refused, traffic.Timeout, traffic.Over(model.TCP, model.UDP)...)
 		},
 	},
 	{
@@ -63,7 +61,7 @@ var faults = []fault{
 		command: explained, want: []string{"spec.internalTrafficPolicy: Local"}, without: "spec.externalTrafficPolicy",
 		set: func(s *scene) {
 			s.web(1)
-			s.service("web", 1, func(o *corev1.Service) {
+			s.service(1, func(o *corev1.Service) {
 				local := corev1.ServiceInternalTrafficPolicyLocal
 				o.Spec.InternalTrafficPolicy = &local
 			})
@@ -72,15 +70,15 @@ var faults = []fault{
 	},
 	{
 		name: "externalTrafficPolicy Local", symptom: "the load balancer of Service NS/web finds NODE-1 down; clients that it sends there wait",
-		command: "problems -n NS", want: []string{"web", "spec.externalTrafficPolicy: Local", "NODE-1"},
+		command: problems, want: []string{"web", "spec.externalTrafficPolicy: Local", "NODE-1"},
 		set: func(s *scene) {
 			s.web(1)
-			s.service("web", 1, func(o *corev1.Service) {
+			s.service(1, func(o *corev1.Service) {
 				o.Spec.Type, o.Spec.ExternalTrafficPolicy = corev1.ServiceTypeNodePort, corev1.ServiceExternalTrafficPolicyLocal
 			})
 		},
 		fails: func(s *scene) error {
-			return traffic.From(s.cluster.Lab.Outside).ComesOver(traffic.Over(model.TCP), traffic.NodePort(s.get(), s.cluster.Lab.Node), silence, timedOut)
+			return traffic.From(s.cluster.Lab.Outside).Comes(traffic.NodePort(s.get(), s.cluster.Lab.Node), lab.TimedOut, silence, traffic.Over(model.TCP)...)
 		},
 	},
 	{
@@ -88,12 +86,11 @@ var faults = []fault{
 		command: "explain --from 192.0.2.100 --to svc/NS/web", want: []string{"spec.loadBalancerSourceRanges"},
 		set: func(s *scene) {
 			s.web(0, 1, 2)
-			addrs := s.external()
-			s.service("web", 3, func(o *corev1.Service) {
+			s.service(3, func(o *corev1.Service) {
 				o.Spec.Type, o.Spec.LoadBalancerSourceRanges = corev1.ServiceTypeLoadBalancer, []string{"198.51.100.0/24", "2001:db8:3::/48"}
 			})
 			var ingress []corev1.LoadBalancerIngress
-			for _, a := range addrs {
+			for _, a := range s.external() {
 				ingress = append(ingress, corev1.LoadBalancerIngress{IP: a.String()})
 			}
 			s.must(s.ns.SetLoadBalancer(s.context(), "web", ingress...))
@@ -110,15 +107,15 @@ var faults = []fault{
 				_, err := s.ns.CreatePod(s.context(), fmt.Sprintf("web-%d", i+1), "web", s.cluster.At(s.pods(i)[1]))
 				s.must(err)
 			}
-			s.service("web", 3)
+			s.service(3)
 			pod := s.pods(1)[1]
-			s.rules(1, fmt.Sprintf(`table inet firewall {
+			s.run(1, fmt.Sprintf(`table inet firewall {
 				chain filter {
 					type filter hook forward priority 0; policy accept;
-					ip daddr %s drop
-					ip6 daddr %s drop
+					ip saddr %s drop
+					ip6 saddr %s drop
 				}
-			}`, pod.Addr(model.IPv4), pod.Addr(model.IPv6)))
+			}`, pod.Addr(model.IPv4), pod.Addr(model.IPv6)), "nft", "-f", "-")
 		},
 		fails: func(s *scene) error {
 			if err := s.client(0).AnsweredBy(s.target(), "pod-2", "remote-2", "third-2"); err == nil {
@@ -128,37 +125,11 @@ var faults = []fault{
 		},
 	},
 	{
-		name: "address of another Service", symptom: "Service NS/web does not answer at its external IP, another one does",
-		command: problems, want: []string{"web", "NS/older", "spec.externalIPs"},
-		set: func(s *scene) {
-			s.web(0, 1, 2)
-			addrs := s.external()
-			external := func(o *corev1.Service) {
-				for _, a := range addrs {
-					o.Spec.ExternalIPs = append(o.Spec.ExternalIPs, a.String())
-				}
-			}
-			_, err := s.ns.CreatePod(s.context(), "older-1", "older", s.cluster.At(s.pods(0)[1]))
-			s.must(err)
-			older := s.service("older", 1, external)
-			s.must(eventually.Try(s.context(), func() error { // times of creation are in seconds
-				if time.Now().Unix() == older.CreationTimestamp.Unix() {
-					return errors.New("the same second")
-				}
-				return nil
-			}))
-			s.service("web", 3, external)
-		},
-		fails: func(s *scene) error {
-			return traffic.From(s.cluster.Lab.Outside).AnsweredBy(traffic.Target{Name: "external IP", Addrs: s.external(), Port: port}, "pod-2")
-		},
-	},
-	{
 		name: "sticky client", symptom: "all requests of Pod NS/client-1 reach the same Pod of Service NS/web",
 		command: explained, want: []string{"spec.sessionAffinity: ClientIP"},
 		set: func(s *scene) {
 			s.web(0, 1, 2)
-			s.service("web", 3, func(o *corev1.Service) { o.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })
+			s.service(3, func(o *corev1.Service) { o.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })
 			s.ask(s.client(0), s.target())
 		},
 		fails: func(s *scene) error {
@@ -180,7 +151,7 @@ var faults = []fault{
 			s.must(err)
 			s.must(backlog.Shrink())
 			s.web(0, 1, 2)
-			s.service("web", 3, func(o *corev1.Service) {
+			s.service(3, func(o *corev1.Service) {
 				o.Spec.Ports = []corev1.ServicePort{objects.Port(model.TCP, port, hangPort)}
 			})
 			s.ask(s.client(0), s.target())
@@ -191,9 +162,9 @@ var faults = []fault{
 		name: "node without connection to the API server", symptom: "clients on NODE-3 get no answer from Service NS/web, others do",
 		command: "status", want: []string{"NODE-3", "behind"},
 		set: func(s *scene) {
-			s.service("web", 0)
+			s.service(0)
 			s.cluster.AwaitRules(s)
-			s.rules(2, `table inet firewall {
+			s.run(2, `table inet firewall {
 				chain out {
 					type filter hook output priority 0; policy accept;
 					ip daddr 192.0.2.100 tcp dport 6443 drop
@@ -202,7 +173,7 @@ var faults = []fault{
 					type filter hook input priority 0; policy accept;
 					ip saddr 192.0.2.100 tcp sport 6443 drop
 				}
-			}`)
+			}`, "nft", "-f", "-")
 			s.web(0, 1, 2)
 			s.must(s.ns.AwaitEndpoints(s.context(), "web", 3))
 		},
@@ -214,8 +185,8 @@ var faults = []fault{
 		command: problems, want: []string{"does not answer | NodeNotAnswering", "web-3 | Node NODE-3", "NODE-3"},
 		set: func(s *scene) {
 			s.web(0, 1, 2)
-			s.service("web", 3)
-			s.must(s.client(0).AwaitAnswers(s.context(), s.target(), "pod-1", "remote-1", "third-1"))
+			s.service(3)
+			s.must(eventually.Try(s.context(), func() error { return s.client(0).AnsweredBy(s.target(), "pod-1", "remote-1", "third-1") }))
 			s.run(2, "", "ip", "link", "set", "eth0", "down")
 			s.ask(s.client(0), s.target())
 		},
@@ -225,5 +196,5 @@ var faults = []fault{
 
 // timesOut checks that an endpoint does not answer TCP.
 func timesOut(s *scene) error {
-	return s.client(0).ComesOver(traffic.Over(model.TCP), s.target(), silence, timedOut)
+	return s.client(0).Comes(s.target(), lab.TimedOut, silence, traffic.Over(model.TCP)...)
 }

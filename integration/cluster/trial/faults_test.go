@@ -31,7 +31,7 @@ func TestOneCommandFindsEachFault(t *testing.T) {
 	}
 	healthy := newScene(t, c, 0)
 	healthy.web(0, 1, 2)
-	healthy.service("web", 3)
+	healthy.service(3)
 	c.AwaitRules(t)
 	scenes[last] = newScene(t, c, last+1)
 	faults[last].set(scenes[last])

@@ -84,17 +84,16 @@ func ports(spec *corev1.PodSpec) {
 	}
 }
 
-// service makes a Service and waits for its endpoints.
-func (s *scene) service(name string, endpoints int, change ...func(*corev1.Service)) *corev1.Service {
+// service makes the Service web and waits for its endpoints.
+func (s *scene) service(endpoints int, change ...func(*corev1.Service)) {
 	s.Helper()
-	object := objects.Service(name, objects.Ports(port, targetPort)...)
+	object := objects.Service("web", objects.Ports(port, targetPort)...)
 	for _, do := range change {
 		do(object)
 	}
-	object, err := s.ns.CreateService(s.context(), object)
+	_, err := s.ns.CreateService(s.context(), object)
 	s.must(err)
-	s.must(s.ns.AwaitEndpoints(s.context(), name, endpoints))
-	return object
+	s.must(s.ns.AwaitEndpoints(s.context(), "web", endpoints))
 }
 
 // get returns the Service web.
@@ -118,12 +117,6 @@ func (s *scene) external() (addrs [2]netip.Addr) {
 		s.must(s.cluster.Lab.Outside.AddRoute(netip.PrefixFrom(addrs[f], addrs[f].BitLen()), s.cluster.Nodes[0].Addr(f)))
 	}
 	return addrs
-}
-
-// rules loads a file of nft on a node, as another program would.
-func (s *scene) rules(node int, text string) {
-	s.Helper()
-	s.run(node, text, "nft", "-f", "-")
 }
 
 // run runs a program on a node.

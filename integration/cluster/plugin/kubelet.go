@@ -1,4 +1,4 @@
-package kubelet
+package plugin
 
 import (
 	"context"
@@ -10,63 +10,51 @@ import (
 	"net/http"
 	"os/exec"
 	"strings"
+	"testing"
 	"time"
 
 	"k8s.io/client-go/util/cert"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	utilexec "k8s.io/utils/exec"
 
+	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/lab"
 )
 
-// Kubelet serves exec on a host, for one container.
-type Kubelet struct {
-	host   *lab.Host
-	path   string          // in URLs: "/exec/NAMESPACE/POD/CONTAINER"
-	name   string          // of the container's program
-	file   string          // the program
-	ctx    context.Context //nolint:containedctx // of the programs, which outlive requests
-	cancel context.CancelFunc
-	server *http.Server
+// kubelet simulates the part of kubelet that serves `kubectl exec`: the streaming server that the API
+// server connects to. The protocol is real: the library is that of container runtimes
+// (k8s.io/cri-streaming). Like the image of kube-vmap, the container has one program and no shell.
+type kubelet struct {
+	host *lab.Host
+	path string          // in URLs: "/exec/NAMESPACE/POD/CONTAINER"
+	file string          // what [Binary] is
+	ctx  context.Context //nolint:containedctx // of the programs, which outlive requests
 }
 
-// Start serves on the host's [objects.KubeletPort], on all its addresses, for a container that
-// has one program: the file, as name. The caller must close it, before the host.
-func Start(host *lab.Host, namespace, pod, container, name, file string) (*Kubelet, error) {
+// serveExec serves on the host's [objects.KubeletPort], on all its addresses, for the container of a
+// pod of kube-vmap, whose program is the file, until the test ends.
+func serveExec(t testing.TB, host *lab.Host, pod, file string) {
+	t.Helper()
 	// As a kubelet's by default: the API server does not check it.
 	certificate, key, err := cert.GenerateSelfSignedCertKey(host.Name, nil, nil)
-	if err != nil {
-		return nil, fmt.Errorf("make a certificate for the kubelet on %s: %w", host, err)
-	}
+	clustertest.Must(t, err)
 	pair, err := tls.X509KeyPair(certificate, key)
-	if err != nil {
-		return nil, fmt.Errorf("read the certificate for the kubelet on %s: %w", host, err)
-	}
+	clustertest.Must(t, err)
 	var listener net.Listener
-	err = host.Do(func() (err error) {
+	clustertest.Must(t, host.Do(func() (err error) {
 		listener, err = net.Listen("tcp", fmt.Sprintf(":%d", objects.KubeletPort))
 		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("serve as the kubelet on %s: %w", host, err)
-	}
-	k := &Kubelet{host: host, path: "/exec/" + strings.Join([]string{namespace, pod, container}, "/"), name: name, file: file}
-	k.ctx, k.cancel = context.WithCancel(context.Background())
-	k.server = &http.Server{Handler: http.HandlerFunc(k.serve), ReadHeaderTimeout: time.Minute}
+	}))
+	k := &kubelet{host: host, path: "/exec/" + strings.Join([]string{Namespace, pod, Container}, "/"), file: file, ctx: t.Context()}
+	server := &http.Server{Handler: http.HandlerFunc(k.serve), ReadHeaderTimeout: time.Minute}
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	go func() { _ = k.server.Serve(tls.NewListener(listener, config)) }() // until it is closed
-	return k, nil
-}
-
-// Close ends all programs, and listens no more.
-func (k *Kubelet) Close() error {
-	k.cancel()
-	return k.server.Close()
+	go func() { _ = server.Serve(tls.NewListener(listener, config)) }() // until it is closed
+	t.Cleanup(func() { clustertest.Must(t, server.Close()) })
 }
 
 // serve answers a request of the API server.
-func (k *Kubelet) serve(w http.ResponseWriter, r *http.Request) {
+func (k *kubelet) serve(w http.ResponseWriter, r *http.Request) {
 	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/exec/"), "/")
 	if r.URL.Path != k.path {
 		// In these words of kubelet.
@@ -84,11 +72,11 @@ func (k *Kubelet) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // ExecInContainer implements [remotecommand.Executor].
-func (k *Kubelet) ExecInContainer(
+func (k *kubelet) ExecInContainer(
 	_ context.Context, _, _, _ string, command []string, _ io.Reader, stdout, stderr io.WriteCloser, _ bool,
 	_ <-chan remotecommand.TerminalSize, _ time.Duration,
 ) error {
-	if len(command) == 0 || command[0] != k.name {
+	if len(command) == 0 || command[0] != Binary {
 		return fmt.Errorf("exec: %q: executable file not found in $PATH", command)
 	}
 	cmd := k.host.Command(k.ctx, k.file, command[1:]...)
