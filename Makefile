@@ -74,7 +74,7 @@ integration: ## tests with real packets between network namespaces (root)
 cluster: ## tests against a real etcd, API server and controllers (root)
 	@.ci/setup nft ip iptables ipset
 	@.ci/cluster
-	MODULE=integration/cluster .ci/with-program .ci/gotest -short -count=1 -timeout 30m ./...
+	MODULE=integration/cluster .ci/with-program .ci/gotest -short -count=1 -timeout 30m -parallel 5 ./...
 
 page: ## tests of the status pages in a browser (root)
 	@.ci/setup nft ip chromium

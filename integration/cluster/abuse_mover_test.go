@@ -2,20 +2,21 @@ package cluster_test
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/traffic"
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
 
-// changerName is the name of the Service that moves, and of its slice.
+// changerName is the name of the Service that moves, of its port, and of its slice.
 const changerName = "moves"
 
 // changer changes a Service of the honest tenant and measures how long the node takes to follow. A
@@ -30,8 +31,9 @@ type changer struct {
 	moves  int
 }
 
-// changePause is the time between two changes, to leave the processors to others.
-const changePause = 30 * time.Millisecond
+// changePause is the time between two changes, to leave the processors to others, and patience that
+// for an answer.
+const changePause, patience = 30 * time.Millisecond, 100 * time.Millisecond
 
 // newChanger creates the Service, at pods[0].
 func newChanger(ctx context.Context, ns *objects.Namespace, client *traffic.Client, pods ...*lab.Pod) (*changer, error) {
@@ -49,7 +51,9 @@ func newChanger(ctx context.Context, ns *objects.Namespace, client *traffic.Clie
 
 // port returns the port of the Service after the n-th change.
 func (m *changer) port(n int) corev1.ServicePort {
-	return corev1.ServicePort{Name: "moves", Protocol: corev1.ProtocolTCP, Port: int32(81 + n%2), TargetPort: intstr.FromInt32(targetPort)}
+	p := objects.Port(model.TCP, uint16(81+n%2), targetPort)
+	p.Name = changerName
+	return p
 }
 
 func (m *changer) pod(n int) *lab.Pod { return m.pods[n%len(m.pods)] }
@@ -86,25 +90,13 @@ func (m *changer) move(ctx context.Context) (time.Duration, error) {
 	if _, err := m.ns.UpdateSlice(ctx, slice); err != nil {
 		return 0, err
 	}
-	start := time.Now()
-	err = m.await(ctx, netip.AddrPortFrom(m.at, uint16(port.Port)), pod.Name)
-	return time.Since(start), err
-}
-
-// await sends requests until the named host answers.
-func (m *changer) await(ctx context.Context, to netip.AddrPort, name string) error {
-	const patience, pause = 100 * time.Millisecond, 2 * time.Millisecond
-	ticker := time.NewTicker(pause)
-	defer ticker.Stop()
-	for {
+	start, to := time.Now(), netip.AddrPortFrom(m.at, uint16(port.Port))
+	err = eventually.Try(ctx, func() error {
 		a, err := m.client.AskWithin(daemon.Transport{Protocol: model.TCP, Family: model.IPv4}, to, patience)
-		if err != nil || a.By == name {
-			return err
+		if err == nil && a.By != pod.Name {
+			err = errors.New(a.String())
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
-	}
+		return err
+	})
+	return time.Since(start), err
 }

@@ -70,8 +70,8 @@ func external(addrs ...string) func(*corev1.Service) {
 // ingress gives it n addresses of a load balancer, from the first-th on.
 func ingress(first, n int) func(*corev1.Service) {
 	return func(s *corev1.Service) {
-		balanced(s)
-		withoutNodePorts(s)
+		class, none := "tests.example.com/by-hand", false // of no controller
+		s.Spec.Type, s.Spec.LoadBalancerClass, s.Spec.AllocateLoadBalancerNodePorts = corev1.ServiceTypeLoadBalancer, &class, &none
 		for i := range n {
 			s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress,
 				corev1.LoadBalancerIngress{IP: objects.After(balancerBase, first+i).String()})

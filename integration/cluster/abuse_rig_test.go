@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	stdsync "sync"
 	"testing"
 	"time"
 
@@ -19,7 +18,7 @@ import (
 // abuse is a cluster of one node with two tenants. The honest one, whose namespace is
 // the scene's, has a Service that clients ask, and one that is changed all the time.
 type abuse struct {
-	*oneNode
+	*scene
 	writer *writer
 	victim traffic.Target
 	mover  *changer
@@ -28,8 +27,7 @@ type abuse struct {
 // newAbuse creates everything but the proxy.
 func newAbuse(t *testing.T) *abuse {
 	t.Helper()
-	clustertest.Program(t)
-	a := &abuse{oneNode: prepareOneNode(t, clustertest.Alone, 3)}
+	a := &abuse{scene: newScene(t, clustertest.Alone, lab.Options{Pods: 4})}
 	client := a.clients[0]
 	a.clients = []*traffic.Client{client, a.clients[2]} // a pod, and the host outside
 	a.victim = a.manualService(t, "victim", a.Lab.Pods[0])
@@ -46,7 +44,7 @@ const phaseTimeout = 3 * time.Minute
 
 // runAttack makes an attack on a proxy of its own.
 func (a *abuse) runAttack(t *testing.T, k *attack) {
-	r := &attackRun{abuse: a, t: t, attack: k, answers: &maxDuration{}}
+	r := &attackRun{abuse: a, t: t, attack: k}
 	defer r.end()
 	r.begin()
 	if !r.phase(http.MethodPost, k.create()) || !r.phase(http.MethodPut, k.changes()) || !r.phase(http.MethodDelete, k.create()) {
@@ -62,27 +60,10 @@ type attackRun struct {
 	*abuse
 	t         *testing.T
 	attack    *attack
-	proxy     *clustertest.Proxy
 	neighbour *neighbour.Neighbour
 	crowd     *traffic.Crowd
-	answers   *maxDuration
 	before    state
 	over      bool // all phases are completed
-}
-
-// maxDuration is the maximum of several durations.
-type maxDuration struct {
-	mu stdsync.Mutex
-	d  time.Duration
-}
-
-func (l *maxDuration) record(d time.Duration) { l.mu.Lock(); defer l.mu.Unlock(); l.d = max(l.d, d) }
-
-func (l *maxDuration) take() (d time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	d, l.d = l.d, 0
-	return d
 }
 
 // begin starts the proxy, another program that uses nf_tables, and the honest tenant.
@@ -94,9 +75,7 @@ func (r *attackRun) begin() {
 	r.neighbour, err = neighbour.Start(r.Lab.Node.Host)
 	clustertest.Must(t, err)
 	r.crowd = traffic.Start(r.clients...)
-	victim := r.victim
-	victim.Answered = func(a lab.Answer) { r.answers.record(a.Took) }
-	clustertest.Must(t, r.crowd.Add(victim).Await(clustertest.Context(t)))
+	clustertest.Must(t, r.crowd.Add(clustertest.Context(t), r.victim))
 	_, err = r.mover.move(clustertest.Context(t))
 	clustertest.Must(t, err)
 	r.before, err = r.state()
@@ -146,7 +125,7 @@ func (r *attackRun) phase(method string, all []metav1.Object) bool {
 		}
 	}()
 	clustertest.Must(t, r.forgetPeak())
-	r.answers.take()
+	r.crowd.Longest()
 	r.neighbour.Take()
 	from, err := r.proxy.Cost()
 	clustertest.Must(t, err)
@@ -183,7 +162,7 @@ func (r *attackRun) phase(method string, all []metav1.Object) bool {
 		figure{"Events", int64(r.events() - events), maxEvents, false},
 		figure{"elements", int64(now.elements), maxElements, false},
 		figure{"chains and sets", int64(now.objects), maxObjects, false},
-		figure{"ms until an answer of the victim", r.answers.take().Milliseconds(), maxAnswer.Milliseconds(), true},
+		figure{"ms until an answer of the victim", r.crowd.Longest().Milliseconds(), maxAnswer.Milliseconds(), true},
 		figure{"ms until a change of another Service was followed", follow.Milliseconds(), maxFollow.Milliseconds(), true},
 		figure{"ms of a transaction of another program", lock.Milliseconds(), maxLock.Milliseconds(), true},
 	)

@@ -1,12 +1,10 @@
 package cluster_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -40,14 +38,8 @@ func (r *attackRun) events() (n int) {
 	return n
 }
 
-// consumption is the memory and the goroutines of a proxy after garbage collection.
-type consumption struct{ goroutines, heap float64 }
-
-func (c consumption) String() string {
-	return fmt.Sprintf("%.0f goroutines, %.1f MiB", c.goroutines, c.heap/(1<<20))
-}
-
-func consumed(t *testing.T, p *clustertest.Proxy) consumption {
+// collect has the proxy collect garbage.
+func collect(t *testing.T, p *clustertest.Proxy) {
 	t.Helper()
 	for range 2 { // objects with a finalizer are freed by the second collection
 		status, _, err := p.Get("http://127.0.0.1:10249/debug/pprof/heap?gc=1")
@@ -56,7 +48,6 @@ func consumed(t *testing.T, p *clustertest.Proxy) consumption {
 			t.Fatalf("no heap profile: %d", status)
 		}
 	}
-	return consumption{metric(t, p, "go_goroutines"), metric(t, p, "go_memstats_heap_alloc_bytes")}
 }
 
 func metric(t *testing.T, p *clustertest.Proxy, name string) float64 {
@@ -74,11 +65,16 @@ func nothingSilent(t *testing.T, p *clustertest.Proxy) {
 	}
 }
 
-// state is the memory of the proxy, and the objects in the kernel.
+// state is the memory of the proxy after garbage collection, and the objects in the kernel.
 type state struct {
-	consumption
+	goroutines, heap  float64
 	rss               uint64
 	elements, objects int
+}
+
+func (s state) String() string {
+	return fmt.Sprintf("%d elements, %d chains and sets, %.0f goroutines, %.1f MiB of live memory, %d MB of resident memory",
+		s.elements, s.objects, s.goroutines, s.heap/(1<<20), s.rss>>20)
 }
 
 // state returns the state, while no Service is changed.
@@ -96,7 +92,8 @@ func (r *attackRun) state() (s state, err error) {
 			s.elements += len(set.Elements)
 		}
 	}
-	s.consumption = consumed(r.t, r.proxy)
+	collect(r.t, r.proxy)
+	s.goroutines, s.heap = metric(r.t, r.proxy, "go_goroutines"), metric(r.t, r.proxy, "go_memstats_heap_alloc_bytes")
 	cost, err := r.proxy.Cost()
 	s.rss = cost.RSS
 	return s, err
@@ -106,20 +103,14 @@ func (r *attackRun) state() (s state, err error) {
 func (r *attackRun) checkNothingLeft() {
 	t := r.t
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), cleanupTimeout)
-	defer cancel()
 	var s state
-	if err := eventually.Try(ctx, func() (err error) {
+	if err := eventually.Try(clustertest.Context(t), func() (err error) {
 		if s, err = r.state(); err != nil {
 			return err
 		}
-		switch b := r.before; {
-		case s.elements != b.elements || s.objects != b.objects:
-			return fmt.Errorf("%d elements in %d chains and sets, %d in %d before", s.elements, s.objects, b.elements, b.objects)
-		case s.goroutines > b.goroutines+maxGoroutinesLeft || s.heap > b.heap+maxHeapLeft:
-			return fmt.Errorf("%s, before %s", s.consumption, b.consumption)
-		case s.rss > b.rss+maxRSSLeft:
-			return fmt.Errorf("%d MB of resident memory, before %d", s.rss>>20, b.rss>>20)
+		if b := r.before; s.elements != b.elements || s.objects != b.objects || s.goroutines > b.goroutines+maxGoroutinesLeft ||
+			s.heap > b.heap+maxHeapLeft || s.rss > b.rss+maxRSSLeft {
+			return fmt.Errorf("%s, before %s", s, b)
 		}
 		return nil
 	}); err != nil {
@@ -129,8 +120,5 @@ func (r *attackRun) checkNothingLeft() {
 	if longest := r.neighbour.Take(); longest > maxLock && !testing.Short() {
 		t.Errorf("after the attack: %s for a transaction of another program, budget %s", longest, maxLock)
 	}
-	t.Logf("before: %s, %d MB; after: %s, %d MB", r.before.consumption, r.before.rss>>20, s.consumption, s.rss>>20)
+	t.Logf("before: %s; after: %s", r.before, s)
 }
-
-// cleanupTimeout is for connections to end and for memory to be returned.
-const cleanupTimeout = 10 * time.Second

@@ -15,6 +15,7 @@ import (
 
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/plane"
+	"kube-vmap/integration/lab"
 	"kube-vmap/integration/process"
 	"kube-vmap/model"
 )
@@ -58,19 +59,19 @@ current-context: default
 // has it, and its command line.
 func TestKubeadmConfigurationRunsUnchanged(t *testing.T) {
 	t.Parallel()
-	c := newOneNode(t, 1)
+	c := newScene(t, clustertest.New, lab.Options{Pods: 2})
 	to := c.manualService(t, "web", c.Lab.Pods[0])
 	config, account := t.TempDir(), t.TempDir()
 	conf, err := os.ReadFile(filepath.Join(clustertest.Root(t), "cmd/kube-vmap/config/testdata/kubeadm.yaml"))
 	clustertest.Must(t, err)
 	c.Deploy(t)
-	token, err := c.ServiceAccountToken(clustertest.Context(t), "kube-system", "kube-vmap")
+	token, err := c.Kubectl(clustertest.Context(t), "create", "token", "kube-vmap", "-n", "kube-system")
 	clustertest.Must(t, err)
 	for path, text := range map[string][]byte{
 		filepath.Join(config, "config.conf"):     conf,
 		filepath.Join(config, "kubeconfig.conf"): fmt.Appendf(nil, kubeadmKubeconfig, c.Server),
 		filepath.Join(account, "ca.crt"):         c.CACertificate(),
-		filepath.Join(account, "token"):          []byte(token),
+		filepath.Join(account, "token"):          []byte(strings.TrimSpace(token)),
 	} {
 		clustertest.Must(t, os.WriteFile(path, text, 0o600))
 	}
@@ -106,49 +107,42 @@ func TestConfigurationEqualsKubeProxys(t *testing.T) {
 		return path, string(out)
 	}
 	const pods = "--cluster-cidr=10.244.0.0/16,fd00:10:244::/56"
-	of := map[string]string{}
-	of["kube-proxy"], _ = written(theirs, "kube-proxy", pods, "--proxy-mode=nftables")
-	of["kube-proxy, read by kube-vmap"], _ = written(ours, "by-kube-vmap", "--config="+of["kube-proxy"])
-	of["kube-vmap"], _ = written(ours, "kube-vmap", pods)
-	of["kube-vmap, read by kube-proxy"], _ = written(theirs, "by-kube-proxy", "--config="+of["kube-vmap"])
-	if _, log := written(ours, "again", "--config="+of["kube-proxy"]); strings.Contains(log, "WARN") {
+	kubeProxy, _ := written(theirs, "kube-proxy", pods, "--proxy-mode=nftables")
+	kubeVmap, _ := written(ours, "kube-vmap", pods)
+	byKubeVmap, log := written(ours, "kube-proxy, read by kube-vmap", "--config="+kubeProxy)
+	if strings.Contains(log, "WARN") {
 		t.Errorf("kube-vmap reads what kube-proxy wrote and says\n%s", log)
 	}
-	if _, log := written(theirs, "again", "--config="+of["kube-vmap"]); strings.Contains(log, "\nW") || strings.HasPrefix(log, "W") {
+	byKubeProxy, log := written(theirs, "kube-vmap, read by kube-proxy", "--config="+kubeVmap)
+	if strings.Contains(log, "\nW") || strings.HasPrefix(log, "W") {
 		t.Errorf("kube-proxy reads what kube-vmap wrote and says\n%s", log)
 	}
 
 	// kube-proxy drops the periods of modes other than its own, and takes the default.
 	forgets := map[string]string{"iptables.syncPeriod": "0s, 30s", "ipvs.syncPeriod": "0s, 30s"}
+	prefers := map[string]string{"iptables.syncPeriod": "0s, 30s", "ipvs.syncPeriod": "0s, 30s", "nftables.minSyncPeriod": "1s, 0s"}
 	for _, s := range []struct {
 		one, other string
 		differ     map[string]string
 	}{
-		{"kube-proxy", "kube-proxy, read by kube-vmap", forgets},
-		{"kube-vmap, read by kube-proxy", "kube-vmap", with(forgets, "nftables.minSyncPeriod", "1s, 0s")},
+		{kubeProxy, byKubeVmap, forgets},
+		{byKubeProxy, kubeVmap, prefers},
 		// See cmd/kube-vmap/config for the defaults that differ, and why.
-		{"kube-proxy", "kube-vmap", with(forgets, "nftables.minSyncPeriod", "1s, 0s")},
+		{kubeProxy, kubeVmap, prefers},
 	} {
-		if got := differences(t, of[s.one], of[s.other]); !maps.Equal(got, s.differ) {
+		if got := differences(t, s.one, s.other); !maps.Equal(got, s.differ) {
 			t.Errorf("between %s and %s differ %v, want %v", s.one, s.other, got, s.differ)
 		}
 	}
 
 	// Without a mode, kube-proxy uses iptables.
 	bare, _ := written(theirs, "bare", pods)
-	own := differences(t, bare, of["kube-vmap"])
+	own := differences(t, bare, kubeVmap)
 	if want := []string{
 		"iptables.minSyncPeriod", "ipvs.syncPeriod", "mode", "nftables.syncPeriod", "nodePortAddresses[0]",
 	}; !slices.Equal(slices.Sorted(maps.Keys(own)), want) {
 		t.Errorf("without a mode differ %v, want %v", own, want)
 	}
-}
-
-// with returns a map with one more entry.
-func with(m map[string]string, key, value string) map[string]string {
-	out := maps.Clone(m)
-	out[key] = value
-	return out
 }
 
 // differences returns the fields that differ, with both values.

@@ -19,42 +19,48 @@ const (
 // proxy of node-1 reaches the next one: it gets no events of the deleted ones.
 func TestRulesSurviveARestartOfTheAPIServer(t *testing.T) {
 	t.Parallel()
-	clustertest.Program(t)
-	c := prepareTwoNodes(t, clustertest.Alone, 2)
+	c := newScene(t, clustertest.Alone, lab.Options{Pods: 3, RemotePods: 3})
 	relay, err := c.Relay(c.Lab.Outside, 0)
 	clustertest.Must(t, err)
-	t.Cleanup(func() { clustertest.Must(t, relay.Close()) })
-	for i, n := range []*lab.Node{c.Lab.Node, c.Lab.Remote} {
-		c.proxies[i] = c.StartProxy(t, n, c.Kubeconfig(t, []string{relay.URL(), c.URL()}[i]))
-		clustertest.Must(t, c.proxies[i].AwaitReady(clustertest.Context(t)))
+	t.Cleanup(relay.Down)
+	proxies := []*clustertest.Proxy{
+		c.StartProxy(t, c.Lab.Node, c.Kubeconfig(t, relay.URL())), c.StartProxy(t, c.Lab.Remote, c.Kubeconfig(t, c.URL())),
 	}
 	crowd := traffic.Start(c.clients...)
-	always := crowd.Add(c.manualService(t, "always", c.Lab.Pods[0], c.Lab.RemotePods[0]))
-	clustertest.Must(t, always.Await(clustertest.Context(t)))
+	always := c.manualService(t, "always", c.Lab.Pods[0], c.Lab.RemotePods[0])
+	clustertest.Must(t, crowd.Add(clustertest.Context(t), always))
 	goes, changes := c.manualService(t, "goes", c.Lab.RemotePods[0]), c.manualService(t, "changes", c.Lab.Pods[0])
-	c.awaitRules(t)
+	awaitTruth(t, proxies)
 	before := [2]string{meaning(t, c.Lab.Node.Host), meaning(t, c.Lab.Remote.Host)}
 
 	c.KillAPIServer()
-	for i, p := range c.proxies {
+	for i, p := range proxies {
 		checkRulesStay(t, p, before[i], map[string]int{"readyz": 200, "livez": 200, "healthz": 200})
 	}
 	checkAnswered(t, c.clients, goes, "remote-1")
 	checkAnswered(t, c.clients, changes, "pod-1")
-	clustertest.Must(t, relay.Down())
+	relay.Down()
 	clustertest.Must(t, c.RestartAPIServer(clustertest.Context(t)))
 	clustertest.Must(t, c.ns.DeleteService(clustertest.Context(t), "goes"))
 	c.setEndpoints(t, "changes", c.Lab.Pods[1], c.Lab.RemotePods[1])
 	comes := c.manualService(t, "comes", c.Lab.RemotePods[0])
 	clustertest.Must(t, relay.Up())
 
-	c.awaitRules(t)
+	awaitTruth(t, proxies)
 	checkAnswered(t, c.clients, changes, "pod-2", "remote-2")
 	checkAnswered(t, c.clients, comes, "remote-1")
-	checkOutcome(t, []*traffic.Client{c.near, c.far}, goes, lab.TimedOut)
+	checkOutcome(t, c.clients[:2], goes, lab.TimedOut)
 	questions, err := crowd.Stop()
 	t.Logf("%d questions", questions)
 	clustertest.Must(t, err)
+}
+
+// awaitTruth waits until the rule set of each node is that of the API's objects.
+func awaitTruth(t *testing.T, proxies []*clustertest.Proxy) {
+	t.Helper()
+	for _, p := range proxies {
+		p.AwaitTruth(t)
+	}
 }
 
 // linesOf returns the lines of a log with a message.

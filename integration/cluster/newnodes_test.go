@@ -9,13 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/traffic"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 )
@@ -27,61 +24,38 @@ const notReady = "kube-vmap.io/not-ready"
 // deploy/readiness: it requests the probe, then runs the containers, whose account may do no more.
 func TestTaintIsRemovedOnceTheNodeHasItsRules(t *testing.T) {
 	t.Parallel()
-	c := newNodes{clustertest.New(t, lab.Options{RemotePods: 1})}
+	c := newScene(t, clustertest.New, lab.Options{RemotePods: 2})
 	node := c.NodeName(c.Lab.Node)
-	web := c.served(t)
+	web := c.manualService(t, "web", c.Lab.RemotePods[0])
 	readiness := c.readinessPod(t, node)
 	c.registerTainted(t, node)
 
 	// Without an API server, kube-vmap runs but is not ready.
 	url := probeURL(readiness)
 	starting := c.StartProxy(t, c.Lab.Node, c.Kubeconfig(t, "https://127.0.0.1:1"))
-	awaitStatus(t, starting, url, http.StatusServiceUnavailable)
+	clustertest.Must(t, starting.AwaitStatus(clustertest.Context(t), url, http.StatusServiceUnavailable))
 	starting.Kill()
 
 	p := c.StartProxy(t, c.Lab.Node, c.Kubeconfig(t, c.Server))
-	awaitStatus(t, p, url, http.StatusOK)
+	clustertest.Must(t, p.AwaitStatus(clustertest.Context(t), url, http.StatusOK))
 	// Other tests change the cluster's Services meanwhile, so this one must be there.
-	checkAnswered(t, []*traffic.Client{traffic.From(c.Lab.Node.Host)}, web, "remote-1")
+	checkAnswered(t, c.clients[1:2], web, "remote-1") // the node itself
 
-	kubeconfig := c.podKubeconfig(t, readiness)
+	token, err := c.Kubectl(clustertest.Context(t), "create", "token", readiness.Spec.ServiceAccountName, "-n", readiness.Namespace,
+		"--bound-object-kind=Pod", "--bound-object-name="+readiness.Name) // that the kubelet would give it
+	clustertest.Must(t, err)
+	as := "--token=" + strings.TrimSpace(token)
 	for range 2 { // as after a restart of the node
-		c.runContainers(t, kubeconfig, readiness)
+		c.runContainers(t, as, readiness)
 		if taints, err := c.Kubectl(t.Context(), "get", "node", node, "-o", "jsonpath={.spec.taints}"); err != nil || taints != "" {
 			t.Errorf("taints %s, %v, want none", taints, err)
 		}
 	}
-	c.checkRestricted(t, kubeconfig, node)
-}
-
-// awaitStatus waits until a proxy answers a request with a status.
-func awaitStatus(t *testing.T, p *clustertest.Proxy, url string, want int) {
-	t.Helper()
-	clustertest.Must(t, p.Await(clustertest.Context(t), url, func() error {
-		if status, body, err := p.Get(url); err != nil || status != want {
-			return fmt.Errorf("status %d, %w, want %d: %s", status, err, want, body)
-		}
-		return nil
-	}))
-}
-
-// newNodes is a cluster with what new nodes need.
-type newNodes struct{ *clustertest.Cluster }
-
-// served returns a Service with a pod on the other node.
-func (c newNodes) served(t *testing.T) traffic.Target {
-	t.Helper()
-	pod := c.Lab.RemotePods[0]
-	clustertest.Must(t, pod.ServeAll(targetPort))
-	s := scene{Cluster: c.Cluster, ns: c.Namespace(t)}
-	web := s.service(t, "web")
-	clustertest.Must(t, s.ns.NewWorkload("web", c.At(pod)).Scale(clustertest.Context(t), 1))
-	clustertest.Must(t, s.ns.AwaitEndpoints(clustertest.Context(t), "web", 1))
-	return web
+	c.checkRestricted(t, as, node)
 }
 
 // readinessPod applies deploy/readiness and creates its pod on a node.
-func (c newNodes) readinessPod(t *testing.T, node string) *corev1.Pod {
+func (c *scene) readinessPod(t *testing.T, node string) *corev1.Pod {
 	t.Helper()
 	ctx := clustertest.Context(t)
 	_, err := c.Kubectl(ctx, "apply", "--server-side", "-k", filepath.Join(clustertest.Root(t), "deploy", "readiness"))
@@ -102,7 +76,7 @@ func (c newNodes) readinessPod(t *testing.T, node string) *corev1.Pod {
 }
 
 // checkRestricted checks that the account of deploy/readiness may change one taint of its node only.
-func (c newNodes) checkRestricted(t *testing.T, kubeconfig, node string) {
+func (c *scene) checkRestricted(t *testing.T, as, node string) {
 	t.Helper()
 	other := c.NodeName(c.Lab.Remote)
 	c.registerTainted(t, node)
@@ -119,10 +93,11 @@ func (c newNodes) checkRestricted(t *testing.T, kubeconfig, node string) {
 	} {
 		// The API server needs a moment to enforce a new policy.
 		clustertest.Must(t, eventually.Try(clustertest.Context(t), func() error {
-			_, err := c.KubectlAs(t.Context(), kubeconfig, append(strings.Fields(command), "--dry-run=server")...)
-			if strings.HasPrefix(command, "get") {
-				_, err = c.KubectlAs(t.Context(), kubeconfig, strings.Fields(command)...)
+			args := append(strings.Fields(command), as)
+			if !strings.HasPrefix(command, "get") {
+				args = append(args, "--dry-run=server")
 			}
+			_, err := c.Kubectl(t.Context(), args...)
 			if err == nil || !strings.Contains(err.Error(), want) {
 				return fmt.Errorf("kubectl %s: error %q, want %q", command, fmt.Sprint(err), want)
 			}
@@ -133,7 +108,7 @@ func (c newNodes) checkRestricted(t *testing.T, kubeconfig, node string) {
 
 // registerTainted gives a node the taint, as a kubelet with registerWithTaints. It removes
 // node.kubernetes.io/not-ready, as the controller for nodes would.
-func (c newNodes) registerTainted(t *testing.T, name string) {
+func (c *scene) registerTainted(t *testing.T, name string) {
 	t.Helper()
 	ctx, nodes := clustertest.Context(t), c.Client.CoreV1().Nodes()
 	node, err := nodes.Get(ctx, name, metav1.GetOptions{})
@@ -143,33 +118,15 @@ func (c newNodes) registerTainted(t *testing.T, name string) {
 	clustertest.Must(t, err)
 }
 
-// podKubeconfig returns a kubeconfig with the token that the kubelet would give a pod.
-func (c newNodes) podKubeconfig(t *testing.T, pod *corev1.Pod) string {
-	t.Helper()
-	answer, err := c.Client.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(clustertest.Context(t), pod.Spec.ServiceAccountName,
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-			BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID},
-		}}, metav1.CreateOptions{})
-	clustertest.Must(t, err)
-	config, err := clientcmd.LoadFromFile(c.AdminKubeconfig())
-	clustertest.Must(t, err)
-	for _, user := range config.AuthInfos {
-		user.Token, user.ClientCertificateData, user.ClientKeyData = answer.Status.Token, nil, nil
-	}
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	clustertest.Must(t, clientcmd.WriteToFile(*config, file))
-	return file
-}
-
 // runContainers runs kubectl with the arguments of the containers behind the probe.
-func (c newNodes) runContainers(t *testing.T, kubeconfig string, pod *corev1.Pod) {
+func (c *scene) runContainers(t *testing.T, as string, pod *corev1.Pod) {
 	t.Helper()
 	for _, container := range pod.Spec.InitContainers[1:] {
-		var args []string
+		args := []string{as}
 		for _, arg := range container.Args {
 			args = append(args, strings.ReplaceAll(arg, "$(NODE_NAME)", pod.Spec.NodeName))
 		}
-		if _, err := c.KubectlAs(clustertest.Context(t), kubeconfig, args...); err != nil {
+		if _, err := c.Kubectl(clustertest.Context(t), args...); err != nil {
 			t.Errorf("container %s: %v", container.Name, err)
 		}
 	}

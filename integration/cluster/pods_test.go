@@ -8,6 +8,7 @@ import (
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/lab"
 )
 
 // TestRollingUpdatesLoseNoConnection has clients ask all the time while Pods are
@@ -15,19 +16,17 @@ import (
 // others: a blue-green deployment.
 func TestRollingUpdatesLoseNoConnection(t *testing.T) {
 	t.Parallel()
-	c := newTwoNodes(t, 3)
+	c := newScene(t, clustertest.New, lab.Options{Pods: 4, RemotePods: 4})
+	proxies := []*clustertest.Proxy{c.Proxy(t, c.Lab.Node), c.Proxy(t, c.Lab.Remote)}
 	ctx := clustertest.Context(t)
-	crowd := traffic.Start(c.near, c.clients[2], c.clients[4])
+	crowd := traffic.Start(c.clients[0], c.clients[2], c.clients[4])
 	pods := []objects.Place{c.At(c.Lab.Pods[0]), c.At(c.Lab.Pods[1]), c.At(c.Lab.Pods[2])}
 	remote := []objects.Place{c.At(c.Lab.RemotePods[0]), c.At(c.Lab.RemotePods[1]), c.At(c.Lab.RemotePods[2])}
-	rolls := map[string]*objects.Workload{
-		"cluster": c.ns.NewWorkload("cluster", append(remote[:2:2], pods[:2]...)...),
-		"local":   c.ns.NewWorkload("local", pods...),
-	}
-	for name, change := range map[string]func(*corev1.Service){"cluster": externalCluster, "local": externalLocal} {
-		c.create(t, name, balanced, change)
-		clustertest.Must(t, rolls[name].Scale(ctx, 2))
-		clustertest.Must(t, crowd.Add(c.balancer(t, name)).Await(ctx))
+	rolls := []*objects.Workload{c.ns.NewWorkload("cluster", append(remote[:2:2], pods[:2]...)...), c.ns.NewWorkload("local", pods...)}
+	for i, policy := range []func(*corev1.Service){externalCluster, externalLocal} {
+		s := c.service(t, rolls[i].App, nodePort, policy)
+		clustertest.Must(t, rolls[i].Scale(ctx, 2))
+		clustertest.Must(t, crowd.Add(ctx, traffic.NodePort(s, c.Lab.Node)))
 	}
 	for colour, places := range map[string][]objects.Place{"blue": pods[:2], "green": remote[:2]} {
 		clustertest.Must(t, c.ns.NewWorkload(colour, places...).Scale(ctx, 2))
@@ -35,17 +34,51 @@ func TestRollingUpdatesLoseNoConnection(t *testing.T) {
 	paint := func(colour string) func(*corev1.Service) {
 		return func(s *corev1.Service) { s.Spec.Selector = map[string]string{objects.App: colour} }
 	}
-	clustertest.Must(t, crowd.Add(c.service(t, "painted", paint("blue"))).Await(ctx))
+	clustertest.Must(t, crowd.Add(ctx, traffic.Service(c.service(t, "painted", paint("blue")), port)))
 	const rounds = 3
 	for n := range rounds {
+		ctx := clustertest.Context(t)
 		for _, w := range rolls {
 			clustertest.Must(t, w.Roll(ctx))
 			clustertest.Must(t, c.ns.AwaitEndpoints(ctx, w.App, 2))
 		}
-		c.change(t, "painted", paint([]string{"green", "blue"}[n%2]))
-		c.awaitRules(t)
+		_, err := c.ns.ChangeService(ctx, "painted", paint([]string{"green", "blue"}[n%2]))
+		clustertest.Must(t, err)
+		awaitTruth(t, proxies)
 	}
 	questions, err := crowd.Stop()
 	t.Logf("%d questions", questions)
 	clustertest.Must(t, err)
+	for _, p := range proxies {
+		if n := refused(t, p); n > 0 {
+			t.Errorf("the proxy on %s asked %.0f times for what its account may not read", p.Truth.Host, n)
+		}
+	}
+}
+
+// What makes a Service differ from others.
+
+func nodePort(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }
+
+func externalLocal(s *corev1.Service) {
+	s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+}
+
+func externalCluster(s *corev1.Service) {
+	s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
+}
+
+// refused returns how many requests of a proxy were forbidden, by its own metrics.
+func refused(t *testing.T, p *clustertest.Proxy) (sum float64) {
+	t.Helper()
+	families, err := p.Metrics()
+	clustertest.Must(t, err)
+	for _, m := range families["rest_client_requests_total"].GetMetric() {
+		for _, l := range m.GetLabel() {
+			if l.GetValue() == "403" {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
 }

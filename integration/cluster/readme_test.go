@@ -3,7 +3,6 @@ package cluster_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,13 +23,9 @@ import (
 	"kube-vmap/integration/lab/labtest"
 )
 
-// notRun are kubectl commands of deploy/README.md that need more than an API server
-// and the DaemonSet controller.
-var notRun = map[string]string{
-	"port-forward POD":           "a kubelet",
-	"logs --prefix":              "a kubelet",
-	"apply -k deploy/monitoring": "the Prometheus operator's kinds",
-}
+// notRun are parts of kubectl commands of deploy/README.md that need a kubelet, or the kinds of the
+// Prometheus operator.
+var notRun = []string{"port-forward POD", "logs --prefix", "apply -k deploy/monitoring"}
 
 // walk are commands of deploy/README.md in the order in which an operator runs them,
 // each by a part that no other command has, and which DaemonSets want a pod on the node
@@ -52,12 +46,8 @@ var walk = []struct{ command, here, there string }{
 	{"-l k8s-app=kube-proxy --field-selector", "kube-vmap", "kube-proxy"},
 
 	{"node NODE kube-vmap=disabled", "kube-proxy", "kube-proxy"},
-	{"node NODE kube-vmap=enabled", "kube-vmap", "kube-proxy"},
-	{"node NODE kube-vmap=disabled", "kube-proxy", "kube-proxy"},
 	{"node NODE kube-vmap=cleanup", "kube-proxy kube-vmap-cleanup", "kube-proxy"},
 	{"-l app.kubernetes.io/name=kube-vmap-cleanup", "kube-proxy kube-vmap-cleanup", "kube-proxy"},
-	{"node NODE kube-vmap=enabled", "kube-vmap", "kube-proxy"},
-	{"node NODE kube-vmap=cleanup", "kube-proxy kube-vmap-cleanup", "kube-proxy"},
 	{"node NODE kube-vmap-", "kube-proxy", "kube-proxy"},
 	{"node NODE kube-vmap=enabled", "kube-vmap", "kube-proxy"},
 
@@ -97,7 +87,7 @@ func TestDeployReadmeCommandsWork(t *testing.T) {
 		o.placed(t, command, step.here, step.there)
 	}
 	for _, command := range commands {
-		if !ran[command] && !slices.ContainsFunc(slices.Collect(maps.Keys(notRun)), func(part string) bool { return strings.Contains(command, part) }) {
+		if !ran[command] && !slices.ContainsFunc(notRun, func(part string) bool { return strings.Contains(command, part) }) {
 			t.Errorf("the test does not run the command %q", command)
 		}
 	}
@@ -185,32 +175,25 @@ func (o *operator) run(t *testing.T, command string) string {
 	return string(out)
 }
 
-// kubeProxy creates the objects of kubeadm's kube-proxy that matter here.
+// kubeadmKubeProxy is what matters here of kubeadm's DaemonSet.
+const kubeadmKubeProxy = `
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: kube-proxy, namespace: kube-system}
+spec:
+  selector: {matchLabels: {k8s-app: kube-proxy}}
+  template:
+    metadata: {labels: {k8s-app: kube-proxy}}
+    spec:
+      containers: [{name: kube-proxy, image: kube-proxy}]
+      tolerations: [{operator: Exists}]
+`
+
+// kubeProxy creates kubeadm's objects of kube-proxy.
 func (o *operator) kubeProxy(t *testing.T) {
 	t.Helper()
-	ctx, name, labels := clustertest.Context(t), "kube-proxy", map[string]string{"k8s-app": "kube-proxy"}
-	data := map[string]string{}
-	for _, file := range []string{"config.conf", "kubeconfig.conf"} {
-		text, err := os.ReadFile(filepath.Join(o.dir, "deploy", "site", file))
-		clustertest.Must(t, err)
-		data[file] = string(text)
-	}
-	_, err := o.Client.CoreV1().ConfigMaps("kube-system").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}, metav1.CreateOptions{})
-	clustertest.Must(t, err)
-	_, err = o.Client.AppsV1().DaemonSets("kube-system").Create(ctx, &appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: appsv1.DaemonSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec: corev1.PodSpec{
-					Containers:  []corev1.Container{{Name: name, Image: name}},
-					Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-				},
-			},
-		},
-	}, metav1.CreateOptions{})
-	clustertest.Must(t, err)
+	o.run(t, "kubectl -n kube-system create configmap kube-proxy --from-file=deploy/site/config.conf --from-file=deploy/site/kubeconfig.conf")
+	o.run(t, "kubectl create -f - <<YAML"+kubeadmKubeProxy+"YAML")
 	o.placed(t, "the start", "kube-proxy", "kube-proxy")
 }
 
@@ -287,8 +270,9 @@ func (o *operator) runPod(ctx context.Context, p *corev1.Pod) error {
 	case p.DeletionTimestamp != nil:
 		return pods.Delete(ctx, p.Name, *metav1.NewDeleteOptions(0))
 	case p.Spec.NodeName == "":
+		node := p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values[0]
 		return pods.Bind(ctx, &corev1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Name: p.Name, UID: p.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: affineTo(p)},
+			ObjectMeta: metav1.ObjectMeta{Name: p.Name, UID: p.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
 		}, metav1.CreateOptions{})
 	case p.Status.Phase != corev1.PodRunning:
 		p.Status.Phase = corev1.PodRunning
@@ -299,16 +283,6 @@ func (o *operator) runPod(ctx context.Context, p *corev1.Pod) error {
 	return nil
 }
 
-// affineTo returns the node that the DaemonSet controller made a Pod for.
-func affineTo(p *corev1.Pod) string {
-	for _, term := range p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		for _, field := range term.MatchFields {
-			return field.Values[0]
-		}
-	}
-	return ""
-}
-
 // setsOn returns the DaemonSets with a pod on the node, sorted.
 func (o *operator) setsOn(ctx context.Context, node string) (string, error) {
 	pods, err := o.Client.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{})
@@ -317,7 +291,7 @@ func (o *operator) setsOn(ctx context.Context, node string) (string, error) {
 	}
 	var sets []string
 	for i := range pods.Items {
-		if p := &pods.Items[i]; p.DeletionTimestamp == nil && affineTo(p) == node {
+		if p := &pods.Items[i]; p.DeletionTimestamp == nil && p.Spec.NodeName == node {
 			sets = append(sets, p.OwnerReferences[0].Name)
 		}
 	}

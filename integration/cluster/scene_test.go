@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -12,114 +13,65 @@ import (
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/cluster/truth"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
+	"kube-vmap/sync/looptest"
 )
 
-// The port of Services, and that of their Pods.
+// The port of Services, that of their Pods, and how long to wait for an answer that must not come.
 const (
 	port       = 80
 	targetPort = 8080
+	silence    = 150 * time.Millisecond
 )
 
 // scene is a cluster with a namespace, and clients.
 type scene struct {
 	*clustertest.Cluster
-	ns      *objects.Namespace
+	ns *objects.Namespace
+	// clients are the last pod of each node, which does not serve, the nodes, and the host outside.
 	clients []*traffic.Client
+	proxy   *clustertest.Proxy // the one that runProxy started last
 }
 
-// twoNodes is a scene with a proxy on both of its nodes, in zone-a and zone-b, and
-// clients everywhere: pods, nodes, and the host outside.
-type twoNodes struct {
-	scene
-	proxies [2]*clustertest.Proxy
-	// near and far are the last pod of each node, which do not serve.
-	near, far *traffic.Client
-}
-
-// newTwoNodes returns a scene with so many serving pods on each node.
-func newTwoNodes(t *testing.T, pods int) *twoNodes {
+// newScene returns a scene without proxies, in which pods of each node serve, with a control plane
+// from kind.
+func newScene(t *testing.T, kind func(testing.TB, lab.Options) *clustertest.Cluster, o lab.Options) *scene {
 	t.Helper()
 	clustertest.Program(t)
-	c := prepareTwoNodes(t, clustertest.New, pods)
-	for i, n := range []*lab.Node{c.Lab.Node, c.Lab.Remote} {
-		c.proxies[i] = c.Proxy(t, n)
-	}
-	return c
-}
-
-// prepareTwoNodes creates everything but the proxies, with a control plane from kind.
-func prepareTwoNodes(t *testing.T, kind func(testing.TB, lab.Options, ...string) *clustertest.Cluster, pods int) *twoNodes {
-	t.Helper()
-	c := &twoNodes{scene: scene{Cluster: kind(t, lab.Options{Pods: pods + 1, RemotePods: pods + 1}, "zone-a", "zone-b")}}
+	c := &scene{Cluster: kind(t, o)}
 	for _, all := range [][]*lab.Pod{c.Lab.Pods, c.Lab.RemotePods} {
-		for _, p := range all[:pods] {
+		for i, p := range all {
+			if i == len(all)-1 {
+				c.clients = append(c.clients, traffic.From(p.Host))
+				continue
+			}
 			clustertest.Must(t, p.ServeAll(targetPort))
 		}
 	}
-	routeElsewhere(t, c.Lab, c.Lab.Node)
-	c.ns = c.Namespace(t)
-	c.near, c.far = traffic.From(c.Lab.Pods[pods].Host), traffic.From(c.Lab.RemotePods[pods].Host)
-	c.clients = []*traffic.Client{
-		c.near, c.far, traffic.From(c.Lab.Node.Host), traffic.From(c.Lab.Remote.Host), traffic.From(c.Lab.Outside),
+	for _, n := range c.Lab.Nodes() {
+		c.clients = append(c.clients, traffic.From(n.Host))
 	}
+	c.ns, c.clients = c.Namespace(t), append(c.clients, traffic.From(c.Lab.Outside))
 	return c
 }
 
-// oneNode is a scene with one node, in zone-a, where all pods serve but the last.
-// Clients are that one, the node, and the host outside.
-type oneNode struct {
-	scene
-	proxy *clustertest.Proxy // none at first
-}
-
-func newOneNode(t *testing.T, pods int) *oneNode {
+// runProxy starts a new proxy on the first node.
+func (c *scene) runProxy(t *testing.T, kubeconfig string, flags ...string) {
 	t.Helper()
-	clustertest.Program(t)
-	return prepareOneNode(t, clustertest.New, pods)
-}
-
-// prepareOneNode is newOneNode with a control plane from kind.
-func prepareOneNode(t *testing.T, kind func(testing.TB, lab.Options, ...string) *clustertest.Cluster, pods int) *oneNode {
-	t.Helper()
-	c := &oneNode{scene: scene{Cluster: kind(t, lab.Options{Pods: pods + 1}, "zone-a")}}
-	for _, p := range c.Lab.Pods[:pods] {
-		clustertest.Must(t, p.ServeAll(targetPort))
-	}
-	c.ns = c.Namespace(t)
-	c.clients = []*traffic.Client{
-		traffic.From(c.Lab.Pods[pods].Host), traffic.From(c.Lab.Node.Host), traffic.From(c.Lab.Outside),
-	}
-	return c
+	c.proxy = c.StartProxy(t, c.Lab.Node, kubeconfig, flags...)
 }
 
 // service makes a Service of all families and protocols.
-func (c *scene) service(t *testing.T, name string, change ...func(*corev1.Service)) traffic.Target {
-	t.Helper()
-	return traffic.Service(c.create(t, name, change...), port)
-}
-
-// create is service, and returns the object.
-func (c *scene) create(t *testing.T, name string, change ...func(*corev1.Service)) *corev1.Service {
+func (c *scene) service(t *testing.T, name string, change ...func(*corev1.Service)) *corev1.Service {
 	t.Helper()
 	s := objects.Service(name, objects.Ports(port, targetPort)...)
 	for _, do := range change {
 		do(s)
 	}
 	s, err := c.ns.CreateService(clustertest.Context(t), s)
-	clustertest.Must(t, err)
-	return s
-}
-
-// change changes a Service.
-func (c *scene) change(t *testing.T, name string, change ...func(*corev1.Service)) *corev1.Service {
-	t.Helper()
-	s, err := c.ns.ChangeService(clustertest.Context(t), name, func(s *corev1.Service) {
-		for _, do := range change {
-			do(s)
-		}
-	})
 	clustertest.Must(t, err)
 	return s
 }
@@ -133,7 +85,7 @@ func (c *scene) manualService(t *testing.T, name string, pods ...*lab.Pod) traff
 		_, err := c.ns.CreateSlice(clustertest.Context(t), s)
 		clustertest.Must(t, err)
 	}
-	return to
+	return traffic.Service(to, port)
 }
 
 // setEndpoints gives a manual Service other endpoints.
@@ -158,12 +110,16 @@ func slicesOf(service string, pods []*lab.Pod) (all []*discoveryv1.EndpointSlice
 	return all
 }
 
-// awaitRules waits until the rule sets of both nodes are those of the API's objects.
-func (c *twoNodes) awaitRules(t *testing.T) {
+// meaning returns the node's rules in a form to compare. Rules that change all the time
+// cannot be read.
+func meaning(t *testing.T, h *lab.Host) (rules string) {
 	t.Helper()
-	for _, p := range c.proxies {
-		p.AwaitTruth(t)
-	}
+	clustertest.Must(t, eventually.Try(clustertest.Context(t), func() error {
+		tables, err := truth.Read(h)
+		rules = looptest.Summary(tables)
+		return err
+	}))
+	return rules
 }
 
 // checkAnswered checks that exactly the named hosts answer these clients.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/plane"
 	"kube-vmap/integration/lab"
@@ -31,42 +33,42 @@ type Cluster struct {
 }
 
 // New builds a lab that is closed with the test, connected to the control plane
-// that all tests of the package share, and makes a Node for each of its nodes, in
-// these zones. The package's TestMain must be [Main]. It skips the test if the
-// machine cannot have all that, or fails it if [labtest.RequireVariable] is set.
-func New(t testing.TB, o lab.Options, zones ...string) *Cluster {
+// that all tests of the package share, and makes a Node for each of its nodes. The
+// package's TestMain must be [Main]. It skips the test if the machine cannot have all
+// that, or fails it if [labtest.RequireVariable] is set.
+func New(t testing.TB, o lab.Options) *Cluster {
 	t.Helper()
 	p := Shared(t)
 	l := labtest.New(t, o)
 	relay, err := p.Relay(l.Outside, p.AddrPort().Port())
 	Must(t, err)
-	t.Cleanup(func() { Must(t, relay.Close()) })
-	return build(t, p, l, relay.URL(), zones)
+	t.Cleanup(relay.Down)
+	return build(t, p, l, relay.URL())
 }
 
 // Alone is [New] with a control plane for the test alone, on the lab's host
 // outside.
-func Alone(t testing.TB, o lab.Options, zones ...string) *Cluster {
+func Alone(t testing.TB, o lab.Options) *Cluster {
 	t.Helper()
 	need(t)
 	l := labtest.New(t, o)
-	return AloneIn(t, l, plane.Options{Host: l.Outside}, zones...)
+	return AloneIn(t, l, plane.Options{Host: l.Outside})
 }
 
 // AloneIn is [Alone] with a lab and options of the caller's.
-func AloneIn(t testing.TB, l *lab.Lab, o plane.Options, zones ...string) *Cluster {
+func AloneIn(t testing.TB, l *lab.Lab, o plane.Options) *Cluster {
 	t.Helper()
 	need(t)
 	p, err := plane.Start(t.Context(), o)
 	Must(t, err)
 	t.Cleanup(func() { Must(t, p.Close()) })
-	return build(t, p, l, p.URL(), zones)
+	return build(t, p, l, p.URL())
 }
 
 // numbered makes names unique among tests that run several times.
 var numbered atomic.Int64
 
-func build(t testing.TB, p *plane.Plane, l *lab.Lab, server string, zones []string) *Cluster {
+func build(t testing.TB, p *plane.Plane, l *lab.Lab, server string) *Cluster {
 	t.Helper()
 	c := &Cluster{Plane: p, Lab: l, Server: server, name: fmt.Sprintf("t%d", numbered.Add(1))}
 	t.Cleanup(func() {
@@ -74,15 +76,13 @@ func build(t testing.TB, p *plane.Plane, l *lab.Lab, server string, zones []stri
 			t.Logf("logs of the control plane:\n%s", p.Logs())
 		}
 	})
-	for i, n := range c.Lab.Nodes() {
-		zone := ""
-		if i < len(zones) {
-			zone = zones[i]
-		}
+	for _, n := range c.Lab.Nodes() {
 		name := c.NodeName(n)
-		_, err := objects.CreateNode(t.Context(), p.Client, objects.Node(name, zone, n))
+		_, err := objects.CreateNode(t.Context(), p.Client, objects.Node(name, "", n))
 		Must(t, err)
-		cleanup(t, func(ctx context.Context) error { return objects.DeleteNode(ctx, p.Client, name) })
+		cleanup(t, func(ctx context.Context) error {
+			return p.Client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
+		})
 	}
 	return c
 }

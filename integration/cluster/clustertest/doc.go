@@ -8,8 +8,7 @@
 //		c := clustertest.New(t, lab.Options{Pods: 2, RemotePods: 1})
 //		ns := c.Namespace(t)
 //		...
-//		d := c.Proxy(t, c.Lab.Node)
-//		c.Await(t, d)
+//		c.Proxy(t, c.Lab.Node).AwaitTruth(t)
 //
 // [New] gives each test a lab of its own and all tests of a package the same
 // plane: objects of all tests are in the API, in namespaces and nodes of their

@@ -3,7 +3,6 @@ package clustertest
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,21 +25,8 @@ var shared struct {
 	deploying stdsync.Mutex
 }
 
-// together is the default of -parallel here: more than one test for each CPU, because they
-// wait most of the time, but not many, because several have a control plane of their own.
-const together = "5"
-
 // Main runs the tests, closes what they share and ends the process.
 func Main(m *testing.M) {
-	flag.Parse()
-	const name = "test.parallel"
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
-	if !given {
-		if err := flag.Set(name, together); err != nil {
-			panic("clustertest: " + err.Error()) // no such flag
-		}
-	}
 	code := built.Main(m)
 	if err := closeShared(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -103,8 +89,5 @@ func Root(t testing.TB) string {
 	t.Helper()
 	kubectl, err := plane.Program("kubectl")
 	Must(t, err)
-	return top(kubectl)
+	return filepath.Join(filepath.Dir(kubectl), "..", "..")
 }
-
-// top returns the top of the repository, by the path of one of the plane's programs.
-func top(program string) string { return filepath.Join(filepath.Dir(program), "..", "..") }

@@ -44,16 +44,21 @@ func Start(ctx context.Context, c process.Config) (*Daemon, error) {
 }
 
 // AwaitReady waits until kube-vmap answers at [ReadyURL] that it is ready.
-func (d *Daemon) AwaitReady(ctx context.Context) error { return d.awaitOK(ctx, ReadyURL) }
+func (d *Daemon) AwaitReady(ctx context.Context) error {
+	return d.AwaitStatus(ctx, ReadyURL, http.StatusOK)
+}
 
 // AwaitHealthy waits until the proxy answers at [HealthURL] that it is healthy:
 // kube-proxy has no [ReadyURL].
-func (d *Daemon) AwaitHealthy(ctx context.Context) error { return d.awaitOK(ctx, HealthURL) }
+func (d *Daemon) AwaitHealthy(ctx context.Context) error {
+	return d.AwaitStatus(ctx, HealthURL, http.StatusOK)
+}
 
-func (d *Daemon) awaitOK(ctx context.Context, url string) error {
-	return d.Await(ctx, "status 200 of "+url, func() error {
+// AwaitStatus waits until the proxy answers a request for the URL with a status code.
+func (d *Daemon) AwaitStatus(ctx context.Context, url string, want int) error {
+	return d.Await(ctx, fmt.Sprintf("status %d of %s", want, url), func() error {
 		status, body, err := d.Get(url)
-		if err == nil && status != http.StatusOK {
+		if err == nil && status != want {
 			err = fmt.Errorf("ask the proxy: get %s: status %d: %s", url, status, body)
 		}
 		return err
@@ -70,20 +75,13 @@ func (d *Daemon) Get(url string) (status int, body string, err error) {
 		Transport: &http.Transport{DialContext: d.host.DialContext, DisableKeepAlives: true},
 		Timeout:   timeout,
 	}
-	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return 0, "", fmt.Errorf("ask the proxy: %w", err)
-	}
-	response, err := client.Do(request)
+	response, err := client.Get(url)
 	if err != nil {
 		return 0, "", fmt.Errorf("ask the proxy: %w", err)
 	}
 	defer response.Body.Close()
 	b, err := io.ReadAll(response.Body)
-	if err != nil {
-		return 0, "", fmt.Errorf("ask the proxy: get %s: %w", url, err)
-	}
-	return response.StatusCode, string(b), nil
+	return response.StatusCode, string(b), err
 }
 
 // Metrics returns the metrics at [MetricsURL], by name.

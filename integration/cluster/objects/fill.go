@@ -24,23 +24,18 @@ type Filling struct {
 	// Endpoints is the number of endpoints of each in each family, in one slice per
 	// family called "<Service>-ipv4" or "-ipv6".
 	Endpoints int
-	// Families are those the Services have; both if there are none.
+	// Families are those the Services have.
 	Families []model.Family
-	// Ports of each Service; TCP 80 to 8080 if there are none.
-	Ports []corev1.ServicePort
 	// Node is where the endpoints run; it may be empty.
 	Node string
 }
 
+// fillPort is the port of each Service.
+var fillPort = Port(model.TCP, 80, 8080)
+
 // Fill creates Services without selector, and slices for them, as fast as the API server
-// permits. It sets the defaults in f.
+// permits.
 func (n *Namespace) Fill(ctx context.Context, f *Filling) error {
-	if len(f.Families) == 0 {
-		f.Families = model.Families[:]
-	}
-	if len(f.Ports) == 0 {
-		f.Ports = []corev1.ServicePort{Port(model.TCP, 80, 8080)}
-	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
 	for i := range f.Services {
@@ -63,7 +58,7 @@ func (n *Namespace) fillOne(ctx context.Context, f *Filling, i int) error {
 
 // Service returns the i-th Service, before its ClusterIPs.
 func (f *Filling) Service(i int) *corev1.Service {
-	s := Service(f.Name(i), f.Ports...)
+	s := Service(f.Name(i), fillPort)
 	s.Spec.Selector = nil
 	if len(f.Families) == 1 {
 		single := corev1.IPFamilyPolicySingleStack
@@ -79,7 +74,7 @@ func (f *Filling) Slice(i int, family model.Family) *discoveryv1.EndpointSlice {
 	for k := range endpoints {
 		endpoints[k] = After(fillBase[family], i*f.Endpoints+k)
 	}
-	s := Slice(fmt.Sprintf("%s-%s", f.Name(i), strings.ToLower(family.String())), f.Name(i), f.Ports, f.Node, endpoints...)
+	s := Slice(fmt.Sprintf("%s-%s", f.Name(i), strings.ToLower(family.String())), f.Name(i), []corev1.ServicePort{fillPort}, f.Node, endpoints...)
 	s.AddressType = discoveryv1.AddressType(family.String())
 	return s
 }

@@ -2,7 +2,6 @@ package objects
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,19 +37,8 @@ func Node(name, zone string, n *lab.Node) *corev1.Node {
 func CreateNode(ctx context.Context, client kubernetes.Interface, n *corev1.Node) (*corev1.Node, error) {
 	made, err := client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("make Node %s: %w", n.Name, err)
+		return nil, err
 	}
 	made.Status, made.ResourceVersion = n.Status, "" // whatever the node controller changed meanwhile
-	if made, err = client.CoreV1().Nodes().UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
-		return nil, fmt.Errorf("set the status of Node %s: %w", n.Name, err)
-	}
-	return made, nil
-}
-
-// DeleteNode removes a Node, if it is there.
-func DeleteNode(ctx context.Context, client kubernetes.Interface, name string) error {
-	if err := ignoreGone(client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})); err != nil {
-		return fmt.Errorf("remove Node %s: %w", name, err)
-	}
-	return nil
+	return client.CoreV1().Nodes().UpdateStatus(ctx, made, metav1.UpdateOptions{})
 }

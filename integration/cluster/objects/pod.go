@@ -41,7 +41,7 @@ func (n *Namespace) CreatePod(ctx context.Context, name, app string, at Place, c
 		do(&pod.Spec)
 	}
 	if _, err := n.Client.CoreV1().Pods(n.Name).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-		return nil, n.explain(err, "make", "Pod", name)
+		return nil, err
 	}
 	return n.SetPodStatus(ctx, name, Running(at))
 }
@@ -50,17 +50,14 @@ func (n *Namespace) CreatePod(ctx context.Context, name, app string, at Place, c
 func (n *Namespace) SetPodStatus(ctx context.Context, name string, status corev1.PodStatus) (*corev1.Pod, error) {
 	patch, err := json.Marshal(map[string]any{"status": status})
 	if err != nil {
-		return nil, n.explain(err, "encode the status of", "Pod", name)
+		return nil, err
 	}
-	pods := n.Client.CoreV1().Pods(n.Name)
-	out, err := pods.Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	return out, n.explain(err, "change the status of", "Pod", name)
+	return n.Client.CoreV1().Pods(n.Name).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 }
 
 // DeletePod removes a Pod immediately, if it exists.
 func (n *Namespace) DeletePod(ctx context.Context, name string) error {
-	err := n.Client.CoreV1().Pods(n.Name).Delete(ctx, name, atOnce())
-	return n.explain(ignoreGone(err), "remove", "Pod", name)
+	return ignoreGone(n.Client.CoreV1().Pods(n.Name).Delete(ctx, name, *metav1.NewDeleteOptions(0)))
 }
 
 // Running returns the status of a Pod at a place that is Running and Ready.

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	clientcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/util/retry"
 
 	"kube-vmap/model"
@@ -53,44 +54,43 @@ func Service(name string, ports ...corev1.ServicePort) *corev1.Service {
 
 // CreateService creates a Service and returns it with its ClusterIPs and defaults.
 func (n *Namespace) CreateService(ctx context.Context, s *corev1.Service) (*corev1.Service, error) {
-	out, err := n.Client.CoreV1().Services(n.Name).Create(ctx, s, metav1.CreateOptions{})
-	return out, n.explain(err, "make", "Service", s.Name)
+	return n.services().Create(ctx, s, metav1.CreateOptions{})
+}
+
+func (n *Namespace) services() clientcorev1.ServiceInterface {
+	return n.Client.CoreV1().Services(n.Name)
 }
 
 // ChangeService changes the current version of a Service, and retries on conflicts.
-func (n *Namespace) ChangeService(ctx context.Context, name string, change func(*corev1.Service)) (out *corev1.Service, err error) {
-	services := n.Client.CoreV1().Services(n.Name)
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		s, err := services.Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		change(s)
-		out, err = services.Update(ctx, s, metav1.UpdateOptions{})
-		return err
-	})
-	return out, n.explain(err, "change", "Service", name)
+func (n *Namespace) ChangeService(ctx context.Context, name string, change func(*corev1.Service)) (*corev1.Service, error) {
+	return n.change(ctx, name, change, n.services().Update)
 }
 
 // SetLoadBalancer gives a Service of type LoadBalancer its addresses, as a cloud
 // would.
 func (n *Namespace) SetLoadBalancer(ctx context.Context, name string, ingress ...corev1.LoadBalancerIngress) error {
-	services := n.Client.CoreV1().Services(n.Name)
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		s, err := services.Get(ctx, name, metav1.GetOptions{})
+	_, err := n.change(ctx, name, func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = ingress }, n.services().UpdateStatus)
+	return err
+}
+
+// change changes a Service and writes it, until there is no conflict.
+func (n *Namespace) change(ctx context.Context, name string, change func(*corev1.Service),
+	write func(context.Context, *corev1.Service, metav1.UpdateOptions) (*corev1.Service, error),
+) (out *corev1.Service, err error) {
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		s, err := n.services().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		s.Status.LoadBalancer.Ingress = ingress
-		_, err = services.UpdateStatus(ctx, s, metav1.UpdateOptions{})
+		change(s)
+		out, err = write(ctx, s, metav1.UpdateOptions{})
 		return err
 	})
-	return n.explain(err, "give a load balancer to", "Service", name)
+	return out, err
 }
 
 // DeleteService removes a Service, if it is there. The controllers remove its
 // EndpointSlices a little later.
 func (n *Namespace) DeleteService(ctx context.Context, name string) error {
-	err := n.Client.CoreV1().Services(n.Name).Delete(ctx, name, metav1.DeleteOptions{})
-	return n.explain(ignoreGone(err), "remove", "Service", name)
+	return ignoreGone(n.services().Delete(ctx, name, metav1.DeleteOptions{}))
 }

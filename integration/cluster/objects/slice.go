@@ -8,8 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
+	"kube-vmap/integration/eventually"
 	"kube-vmap/model"
 )
 
@@ -47,43 +49,40 @@ func Slice(name, service string, ports []corev1.ServicePort, node string, endpoi
 
 // CreateSlice makes an EndpointSlice.
 func (n *Namespace) CreateSlice(ctx context.Context, s *discoveryv1.EndpointSlice) (*discoveryv1.EndpointSlice, error) {
-	out, err := n.Client.DiscoveryV1().EndpointSlices(n.Name).Create(ctx, s, metav1.CreateOptions{})
-	return out, n.explain(err, "make", "EndpointSlice", s.Name)
+	return n.Client.DiscoveryV1().EndpointSlices(n.Name).Create(ctx, s, metav1.CreateOptions{})
 }
 
 // UpdateSlice replaces an EndpointSlice, whatever it is now, if the given one has
 // no resource version.
 func (n *Namespace) UpdateSlice(ctx context.Context, s *discoveryv1.EndpointSlice) (*discoveryv1.EndpointSlice, error) {
-	out, err := n.Client.DiscoveryV1().EndpointSlices(n.Name).Update(ctx, s, metav1.UpdateOptions{})
-	return out, n.explain(err, "change", "EndpointSlice", s.Name)
+	return n.Client.DiscoveryV1().EndpointSlices(n.Name).Update(ctx, s, metav1.UpdateOptions{})
 }
 
-// Endpoints returns the ready endpoints of a Service in a family, in the order of
-// their addresses, by all its slices.
-func (n *Namespace) Endpoints(ctx context.Context, service string, f model.Family) ([]netip.Addr, error) {
-	list, err := n.Client.DiscoveryV1().EndpointSlices(n.Name).List(ctx,
-		metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
-	if err != nil {
-		return nil, n.explain(err, "list the EndpointSlices of", "Service", service)
-	}
-	return ready(list.Items, f)
-}
-
-// AwaitEndpoints waits until the Service has so many ready endpoints in each family.
+// AwaitEndpoints waits until the Service has so many ready endpoints in each family, by all its
+// slices.
 func (n *Namespace) AwaitEndpoints(ctx context.Context, service string, count int) error {
-	var last [len(model.Families)][]netip.Addr
-	err := wait.PollUntilContextCancel(ctx, pause, true, func(ctx context.Context) (done bool, err error) {
-		done = true
-		for _, f := range model.Families {
-			if last[f], err = n.Endpoints(ctx, service, f); err != nil {
-				return false, err
-			}
-			done = done && len(last[f]) == count
+	return eventually.Try(ctx, func() error {
+		list, err := n.Client.DiscoveryV1().EndpointSlices(n.Name).List(ctx,
+			metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
+		if err != nil {
+			return err
 		}
-		return done, nil
+		ready := map[string]sets.Set[string]{}
+		for _, f := range model.Families {
+			ready[f.String()] = sets.Set[string]{}
+		}
+		for _, s := range list.Items {
+			for _, e := range s.Endpoints {
+				if ptr.Deref(e.Conditions.Ready, true) {
+					ready[string(s.AddressType)].Insert(e.Addresses...)
+				}
+			}
+		}
+		for _, found := range ready {
+			if len(found) != count {
+				return fmt.Errorf("service %s/%s has the endpoints %v, want %d", n.Name, service, ready, count)
+			}
+		}
+		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("wait for %d endpoints of Service %s/%s, which has %v: %w", count, n.Name, service, last, err)
-	}
-	return nil
 }

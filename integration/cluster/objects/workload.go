@@ -55,29 +55,24 @@ func (w *Workload) Scale(ctx context.Context, n int) error {
 	return group.Wait()
 }
 
-// Roll replaces every Pod, one after the other: the new one is ready before the old one is
-// deleted.
+// Roll replaces every Pod, one after the other, the oldest first: the new one is ready before the old
+// one is deleted.
 func (w *Workload) Roll(ctx context.Context) error {
 	for range len(w.pods) {
-		if err := w.rollOne(ctx); err != nil {
+		p, err := w.next()
+		if err != nil {
+			return err
+		}
+		if _, err := w.ns.CreatePod(ctx, p.name, w.App, p.at); err != nil {
+			return err
+		}
+		old := w.pods[0]
+		w.pods, w.free = append(w.pods[1:], p), append(w.free, old.at)
+		if err := w.ns.DeletePod(ctx, old.name); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// rollOne replaces the oldest Pod.
-func (w *Workload) rollOne(ctx context.Context) error {
-	p, err := w.next()
-	if err != nil {
-		return err
-	}
-	if _, err := w.ns.CreatePod(ctx, p.name, w.App, p.at); err != nil {
-		return err
-	}
-	old := w.pods[0]
-	w.pods, w.free = append(w.pods[1:], p), append(w.free, old.at)
-	return w.ns.DeletePod(ctx, old.name)
 }
 
 // next returns the place that has been free for longest.

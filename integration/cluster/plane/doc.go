@@ -19,6 +19,6 @@
 // The control plane can fail: the API server is killed and restarted
 // ([Plane.KillAPIServer]), and does not listen for a while ([Relay.Down]).
 //
-// .ci/cluster builds the programs. Print [Plane.Logs] when a test fails. They end with this process, however it ends; the next [Start] removes
-// temporary files of a killed process.
+// .ci/cluster builds the programs. Print [Plane.Logs] when a test fails. They end with this process,
+// however it ends; the next [Start] removes temporary files of a killed process.
 package plane

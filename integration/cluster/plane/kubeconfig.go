@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -45,7 +44,7 @@ func (p *Plane) writeIdentities() error {
 			return fmt.Errorf("write a file of the API server: %w", err)
 		}
 	}
-	if err := p.writeKubeconfig(p.AdminKubeconfig(), p.URL(), clientcmdapi.AuthInfo{Token: adminToken}); err != nil {
+	if err := p.writeKubeconfig(p.AdminKubeconfig(), p.URL(), adminToken); err != nil {
 		return err
 	}
 	config, err := p.restConfig()
@@ -64,43 +63,23 @@ func (p *Plane) AdminKubeconfig() string { return p.file("admin.kubeconfig") }
 // the token that the API server makes for it, valid for a day. server is the URL
 // to go to, [Plane.URL] or [Relay.URL]. The account must exist.
 func (p *Plane) ServiceAccountKubeconfig(ctx context.Context, namespace, account, server, path string) error {
-	token, err := p.ServiceAccountToken(ctx, namespace, account)
+	token, err := p.Kubectl(ctx, "create", "token", account, "--namespace="+namespace, "--duration=24h")
 	if err != nil {
 		return err
 	}
-	return p.writeKubeconfig(path, server, clientcmdapi.AuthInfo{Token: token})
-}
-
-// ServiceAccountToken asks the API server for a token of the account, valid for a
-// day. The account must exist.
-func (p *Plane) ServiceAccountToken(ctx context.Context, namespace, account string) (string, error) {
-	day := int64(24 * 60 * 60)
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day}}
-	answer, err := p.Client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
-	if err != nil {
-		return "", fmt.Errorf("get a token of service account %s/%s: %w", namespace, account, err)
-	}
-	return answer.Status.Token, nil
-}
-
-// UserKubeconfig writes a kubeconfig to the path by which the administrator acts as a user of a
-// group.
-func (p *Plane) UserKubeconfig(user, group, server, path string) error {
-	return p.writeKubeconfig(path, server, clientcmdapi.AuthInfo{
-		Token: adminToken, Impersonate: user, ImpersonateGroups: []string{group, "system:authenticated"},
-	})
+	return p.writeKubeconfig(path, server, strings.TrimSpace(token))
 }
 
 // CACertificate returns the certificate, in PEM, by which the API server is known.
 func (p *Plane) CACertificate() []byte { return p.certificate }
 
-func (p *Plane) writeKubeconfig(path, server string, user clientcmdapi.AuthInfo) error {
+func (p *Plane) writeKubeconfig(path, server, token string) error {
 	const name = "plane"
 	c := clientcmdapi.NewConfig()
 	c.Clusters[name] = &clientcmdapi.Cluster{
 		Server: server, TLSServerName: serverName, CertificateAuthorityData: p.certificate,
 	}
-	c.AuthInfos[name] = &user
+	c.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
 	c.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	c.CurrentContext = name
 	if err := clientcmd.WriteToFile(*c, path); err != nil {

@@ -22,8 +22,8 @@ type Relay struct {
 	running stdsync.WaitGroup
 }
 
-// Relay listens on a port of a host's IPv4 address, port 0 being any. It must be
-// closed, before the host is.
+// Relay listens on a port of a host's IPv4 address, port 0 being any. It must be down before the
+// host is closed.
 func (p *Plane) Relay(on *lab.Host, port uint16) (*Relay, error) {
 	r := &Relay{plane: p, on: on, at: on.AddrPort(model.IPv4, port)}
 	return r, r.Up()
@@ -47,14 +47,10 @@ func (r *Relay) Up() error {
 }
 
 // Down resets all connections; from then on the address refuses.
-func (r *Relay) Down() error {
+func (r *Relay) Down() {
 	r.down()
 	r.running.Wait()
-	return nil
 }
-
-// Close is [Relay.Down], and releases the address.
-func (r *Relay) Close() error { return r.Down() }
 
 func (r *Relay) accept(ctx context.Context, l net.Listener) {
 	for {

@@ -23,8 +23,6 @@ type Target struct {
 	Name  string
 	Addrs [len(model.Families)]netip.Addr
 	Port  uint16
-	// Answered is called with each answer, if it is not nil.
-	Answered func(lab.Answer)
 }
 
 // Service returns the ClusterIPs of a Service of both families as a target.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	stdsync "sync"
 	"time"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 )
 
@@ -23,31 +23,29 @@ type Crowd struct {
 	done    stdsync.WaitGroup
 	pulse   *pulse
 
-	mu       stdsync.Mutex
-	asked    []*Asked
+	mu       stdsync.Mutex // of what follows
+	asked    []*asked
 	count    int
+	longest  time.Duration // of answers
 	failed   int
 	failures []string        // the first of each client and way
 	failing  map[string]bool // those
 	err      error
 }
 
-// Asked is a target of a crowd.
-type Asked struct {
+// asked is a target of a crowd.
+type asked struct {
 	Target
-	crowd *Crowd
-	// guarded by the crowd's mutex
 	answered map[string]bool // who had an answer, by client and way
-	underway int
-	gone     bool
-	idle     chan struct{} // closed when removed and no request is under way
 }
 
 // Start starts the clients. There is no target yet.
 func Start(clients ...*Client) *Crowd {
 	ctx, stop := context.WithCancel(context.Background())
-	c := &Crowd{clients: len(clients), stop: stop, failing: map[string]bool{}, pulse: &pulse{last: time.Now()}}
-	c.done.Go(func() { c.pulse.run(ctx) })
+	beats, end := context.WithCancel(context.Background())
+	c := &Crowd{clients: len(clients), failing: map[string]bool{}, pulse: &pulse{last: time.Now()}}
+	c.stop = func() { stop(); c.done.Wait(); end() }
+	go c.pulse.run(beats)
 	for _, client := range clients {
 		for _, w := range daemon.Transports() {
 			c.done.Go(func() { c.keepAsking(ctx, client, w) })
@@ -56,52 +54,35 @@ func Start(clients ...*Client) *Crowd {
 	return c
 }
 
-// Add adds a target.
-func (c *Crowd) Add(t Target) *Asked {
-	a := &Asked{Target: t, crowd: c, answered: map[string]bool{}, idle: make(chan struct{})}
+// Add adds a target, and waits until every client had an answer over every way.
+func (c *Crowd) Add(ctx context.Context, t Target) error {
+	a := &asked{Target: t, answered: map[string]bool{}}
+	c.mu.Lock()
+	c.asked = append(c.asked, a)
+	c.mu.Unlock()
+	return eventually.Try(ctx, func() error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if all := c.clients * len(daemon.Transports()); len(a.answered) < all {
+			return fmt.Errorf("ask %s: %d of %d had an answer", a.Name, len(a.answered), all)
+		}
+		return nil
+	})
+}
+
+// Longest returns how long an answer took at most since the last call.
+func (c *Crowd) Longest() (longest time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked = append(c.asked, a)
-	return a
+	longest, c.longest = c.longest, 0
+	return longest
 }
 
-// Await waits until every client had an answer over every way.
-func (a *Asked) Await(ctx context.Context) error {
-	ticker := time.NewTicker(pause)
-	defer ticker.Stop()
-	for {
-		a.crowd.mu.Lock()
-		missing := a.crowd.clients*len(daemon.Transports()) - len(a.answered)
-		a.crowd.mu.Unlock()
-		if missing == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("ask %s: %d of %d without an answer: %w", a.Name, missing, a.crowd.clients*len(daemon.Transports()), ctx.Err())
-		case <-ticker.C:
-		}
-	}
-}
-
-// Remove removes the target; no request to it is under way when it returns.
-func (a *Asked) Remove() {
-	c := a.crowd
-	c.mu.Lock()
-	c.asked = slices.DeleteFunc(c.asked, func(other *Asked) bool { return other == a })
-	a.gone = true
-	if a.underway == 0 {
-		close(a.idle)
-	}
-	c.mu.Unlock()
-	<-a.idle
-}
-
-// Stop stops the clients and returns the number of requests, for the caller to check, and
-// the failures. Requests that timed out while the machine was paused do not count.
+// Stop stops the clients, after their last requests, and returns the number of requests, for the
+// caller to check, and the failures. Requests that timed out while the machine was paused do not
+// count.
 func (c *Crowd) Stop() (questions int, err error) {
 	c.stop()
-	c.done.Wait()
 	err = c.err
 	if c.failed > 0 {
 		err = errors.Join(err, fmt.Errorf("%d of %d requests failed, the first ones:\n%s", c.failed, c.count, strings.Join(c.failures, "\n")))
@@ -119,58 +100,45 @@ func (c *Crowd) keepAsking(ctx context.Context, client *Client, w daemon.Transpo
 			return
 		case <-ticker.C:
 		}
-		if a := c.begin(n); a != nil {
-			c.ask(a, client, w)
+		if a := c.next(n); a != nil {
+			start := time.Now()
+			answer, err := client.Ask(w, a.At(w.Family))
+			c.record(a, fmt.Sprintf("%s asks over %s", client, w), start, answer, err)
 		}
 	}
 }
 
-// ask sends a request.
-func (c *Crowd) ask(a *Asked, client *Client, w daemon.Transport) {
-	who, start := fmt.Sprintf("%s asks over %s", client, w), time.Now()
-	answer, err := client.Ask(w, a.At(w.Family))
-	c.end(a, who, start, answer, err)
-}
-
-// begin returns the target of the n-th request; nil if there is none.
-func (c *Crowd) begin(n int) *Asked {
+// next returns the target of the n-th request; nil if there is none.
+func (c *Crowd) next(n int) *asked {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.asked) == 0 {
 		return nil
 	}
-	a := c.asked[n%len(c.asked)]
-	a.underway++
-	return a
+	return c.asked[n%len(c.asked)]
 }
 
-// end records the outcome of a request.
-func (c *Crowd) end(a *Asked, who string, asked time.Time, answer lab.Answer, err error) {
+// record records the outcome of a request.
+func (c *Crowd) record(a *asked, who string, start time.Time, answer lab.Answer, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a.underway--
-	if a.gone && a.underway == 0 {
-		close(a.idle)
-	}
 	c.err = errors.Join(c.err, err)
-	answered := answer.Outcome == lab.Answered
-	switch {
-	case err != nil, answer.Outcome == lab.TimedOut && c.pulse.stopped(asked, time.Now()):
+	if err != nil || answer.Outcome == lab.TimedOut && c.pulse.stopped(start, time.Now()) {
 		return
-	case answered && a.Answered != nil:
-		a.Answered(answer)
 	}
-	if !answered && !a.answered[who] {
-		return // not programmed yet
-	}
-	c.count++
-	if answered {
+	if answer.Outcome == lab.Answered {
+		c.count++
+		c.longest = max(c.longest, answer.Took)
 		a.answered[who] = true
 		return
 	}
+	if !a.answered[who] {
+		return // not programmed yet
+	}
+	c.count++
 	c.failed++
 	if !c.failing[who] {
 		c.failing[who] = true
-		c.failures = append(c.failures, fmt.Sprintf("%s: %s of %s: %s", asked.Format("15:04:05.000"), who, a.Name, answer))
+		c.failures = append(c.failures, fmt.Sprintf("%s: %s of %s: %s", start.Format("15:04:05.000"), who, a.Name, answer))
 	}
 }

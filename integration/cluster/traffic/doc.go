@@ -2,11 +2,9 @@
 // family, once, or all the time while something happens.
 //
 //	crowd := traffic.Start(traffic.From(pod), traffic.From(node))
-//	asked := crowd.Add(traffic.Service(svc, 80))
-//	asked.Await(ctx)    // after a client's first answer, every request must be answered
-//	...                 // what happens meanwhile
-//	asked.Remove()      // no client asks any more
-//	failures := crowd.Stop()
+//	err := crowd.Add(ctx, traffic.Service(svc, 80))
+//	...                 // after a client's first answer, every request must be answered
+//	questions, err := crowd.Stop()
 //
 // A client never uses the same source port twice over the same way: connection tracking
 // would treat it as the former connection, with its endpoint. A request counts as lost

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/kubernetes"
 
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -69,26 +69,17 @@ func (t *Truth) Diff(ctx context.Context) (string, error) {
 // difference, or why there was none: a kernel whose rules change all the time cannot be
 // read.
 func (t *Truth) Await(ctx context.Context) error {
-	const pause = 50 * time.Millisecond
-	ticker := time.NewTicker(pause)
-	defer ticker.Stop()
-	last := "not compared yet"
-	for {
-		diff, err := t.Diff(ctx)
-		switch {
-		case err == nil && diff == "":
-			return nil
-		case err == nil:
-			last = diff
-		case ctx.Err() == nil:
-			last = err.Error()
+	err := eventually.Try(ctx, func() error {
+		diff, err := t.Diff(context.WithoutCancel(ctx))
+		if err == nil && diff != "" {
+			err = errors.New(diff)
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the rules of %s are not the expected ones: %w; - is missing, + is too much\n%s", t.Host, ctx.Err(), last)
-		case <-ticker.C:
-		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("the rules of %s are not the expected ones; - is missing, + is too much: %w", t.Host, err)
 	}
+	return nil
 }
 
 // Read returns the tables of kube-vmap in a host's kernel.
