@@ -24,13 +24,9 @@ var update = flag.Bool("update", false, "rewrite what commands print")
 func document(t *testing.T) *nodestatus.Document {
 	t.Helper()
 	text, err := os.ReadFile("testdata/document.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d := &nodestatus.Document{}
-	if err := yaml.UnmarshalStrict(text, d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.UnmarshalStrict(text, d))
 	return d
 }
 
@@ -73,9 +69,7 @@ func options(line string) (o Options) {
 func TestCommandsPrint(t *testing.T) {
 	const file = "testdata/get.txtar"
 	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range archive.Files {
 		f := &archive.Files[i]
 		t.Run(f.Name, func(t *testing.T) {
@@ -97,9 +91,7 @@ func TestCommandsPrint(t *testing.T) {
 		})
 	}
 	if *update {
-		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, txtar.Format(archive), 0o644))
 	}
 }
 
@@ -107,9 +99,7 @@ func TestCommandsPrint(t *testing.T) {
 func TestPrintedNamesAreAccepted(t *testing.T) {
 	for _, r := range resources {
 		var names, again bytes.Buffer
-		if err := Run(t.Context(), options(r.short+" -A -o name"), source(document(t), ""), &names, &bytes.Buffer{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, Run(t.Context(), options(r.short+" -A -o name"), source(document(t), ""), &names, &bytes.Buffer{}))
 		all := strings.Join(strings.Fields(names.String()), " ")
 		for _, line := range []string{all, r.plural + " " + all} {
 			again.Reset()
@@ -121,22 +111,6 @@ func TestPrintedNamesAreAccepted(t *testing.T) {
 			if err != nil || len(all) == 0 || !slices.Equal(got, want) {
 				t.Errorf("%s: %v\n%s\nnot\n%s", line, err, &again, &names)
 			}
-		}
-	}
-}
-
-// TestKernelDocumentHasUnknowns has a Service without problems.
-func TestKernelDocumentHasUnknowns(t *testing.T) {
-	for from, want := range map[string]string{nodestatus.FromDaemon: nodestatus.StateOK, nodestatus.FromKernel: nodestatus.StateProgrammed} {
-		d := document(t)
-		d.Source = from
-		d.Services = []nodestatus.Service{{Namespace: "default", Name: "fine"}}
-		var stdout bytes.Buffer
-		if err := Run(t.Context(), options("svc --no-headers --field-selector status="+want), source(d, ""), &stdout, &bytes.Buffer{}); err != nil {
-			t.Fatal(err)
-		}
-		if words := strings.Fields(stdout.String()); len(words) == 0 || words[len(words)-1] != want {
-			t.Errorf("from the %s: %s, want %s", from, &stdout, want)
 		}
 	}
 }
@@ -157,9 +131,7 @@ func TestSourceIsPrintedOnStderr(t *testing.T) {
 		{Object: "Node worker-1", Reason: nodestatus.ReasonUnread, Text: "tracked connections: no\nway"},
 		{Object: "EndpointSlice shop/x", Reason: "Unusable", Text: "bad"},
 	}
-	if err := Run(t.Context(), options("svc -A"), source(d, "read from the kernel"), &stdout, &stderr); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Run(t.Context(), options("svc -A"), source(d, "read from the kernel"), &stdout, &stderr))
 	if want := "read from the kernel\nNode worker-1: tracked connections: no; way\n"; stderr.String() != want {
 		t.Errorf("got %q, want %q", stderr.String(), want)
 	}
@@ -195,5 +167,13 @@ func TestOnlyNeededDataIsQueried(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint([]nodestatus.Query{want}) {
 			t.Errorf("%s: asked %+v, want %+v", line, got, want)
 		}
+	}
+}
+
+// must ends the test with an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -117,7 +117,7 @@ type Takeover struct {
 	Text  string `json:"text,omitempty"` // what there is to know about it
 }
 
-// States of a [Takeover]; cmd/kube-vmap/takeover defines them.
+// States of a [Takeover].
 const (
 	TakeoverStarting   = "starting"
 	TakeoverOtherProxy = "other-proxy"

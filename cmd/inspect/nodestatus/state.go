@@ -45,7 +45,7 @@ const (
 	ReasonUncertain = "Uncertain"
 	// ReasonUnread: something could not be read from the kernel.
 	ReasonUnread = "Unread"
-	// ReasonOtherProxy, ReasonProbation and ReasonReturned are those of package takeover.
+	// ReasonOtherProxy, ReasonProbation and ReasonReturned are those of a [Takeover].
 	ReasonOtherProxy = "OtherProxy"
 	ReasonProbation  = "Probation"
 	ReasonReturned   = "Returned"

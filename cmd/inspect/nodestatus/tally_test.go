@@ -44,13 +44,6 @@ func TestTallyHasOnlyWhatIsAddedUp(t *testing.T) {
 	}
 }
 
-func TestOwnedFamilies(t *testing.T) {
-	h := Health{Tables: []Table{{Family: "IPv4", State: TableForeign}, {Family: "IPv6", State: TableOwned}}}
-	if got := h.Owned(); len(got) != 1 || got[0] != "IPv6" {
-		t.Errorf("owned are %q", got)
-	}
-}
-
 func TestQueryRoundTripsThroughURL(t *testing.T) {
 	for _, q := range []Query{{}, {Namespace: "shop"}, {Name: "web", Brief: true}, {Observe: 1500 * time.Millisecond}, {Namespace: "a&b=c", Name: "ü ?"}, {Namespace: "true", Name: "false"}} {
 		u, err := url.ParseQuery(q.Values().Encode())

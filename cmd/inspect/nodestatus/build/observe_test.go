@@ -90,21 +90,19 @@ func TestResponses(t *testing.T) {
 		"aborted":                          {model.SCTP, nil, list{tracked(1, model.SCTP, true, true), tracked(2, model.SCTP, true, true)}, 7, 9, 2, 0},
 		"established, then ended, by SCTP": {model.SCTP, nil, list{tracked(1, model.SCTP, true, false)}, 7, 8, 0, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				k := &fakeKernel{tracked: []list{test.before, test.after}, counted: [][]nft.ConnectionCount{counted(test.counted, test.protocol), counted(test.now, test.protocol)}}
-				if test.counted == 0 {
-					k.counted[0] = nil
-				}
-				got, err := Observe(t.Context(), k, k, time.Second)
-				var want []Response
-				if test.refused+test.unanswered > 0 {
-					want = []Response{{counted(0, test.protocol)[0].Destination, podAddr, test.refused, test.unanswered}}
-				}
-				if err != nil || !slices.Equal(got, want) {
-					t.Errorf("got %+v, %v, want %+v", got, err, want)
-				}
-			})
+		synctest.Test(t, func(t *testing.T) {
+			k := &fakeKernel{tracked: []list{test.before, test.after}, counted: [][]nft.ConnectionCount{counted(test.counted, test.protocol), counted(test.now, test.protocol)}}
+			if test.counted == 0 {
+				k.counted[0] = nil
+			}
+			got, err := Observe(t.Context(), k, k, time.Second)
+			var want []Response
+			if test.refused+test.unanswered > 0 {
+				want = []Response{{counted(0, test.protocol)[0].Destination, podAddr, test.refused, test.unanswered}}
+			}
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s: got %+v, %v, want %+v", name, got, err, want)
+			}
 		})
 	}
 }

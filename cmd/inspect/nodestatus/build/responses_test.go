@@ -17,7 +17,7 @@ import (
 // TestConnectionsToGoneEndpointsAreListed counts connections to an endpoint that no
 // EndpointSlice has, by the ClusterIP and the node port.
 func TestConnectionsToGoneEndpointsAreListed(t *testing.T) {
-	v := loop(t, config, newKernel(), web())
+	v := loop(t, web())
 	for _, brief := range []bool{false, true} {
 		d := build.FromSnapshot(&v, nodestatus.Query{Brief: brief}, then)
 		d.NodeAddresses = nodeAddresses()
@@ -48,7 +48,7 @@ func TestConnectionsToGoneEndpointsAreListed(t *testing.T) {
 }
 
 func TestResponsesAreThoseOfEndpoints(t *testing.T) {
-	v := loop(t, config, newKernel(), web())
+	v := loop(t, web())
 	failure := error(nil)
 	answer := build.New(build.Config{
 		Snapshot: func(context.Context) (sync.Snapshot, error) {
@@ -106,7 +106,7 @@ func TestConflictsNameTheFieldOfTheLoser(t *testing.T) {
 			"status.loadBalancer.ingress[].ip: " + held.String(): other(func(s *model.Service) { s.LoadBalancerIPs = []netip.Addr{held} }),
 			"spec.clusterIPs: " + held.String():                  other(func(s *model.Service) { s.ClusterIPs = []netip.Addr{held} }),
 		} {
-			v := loop(t, config, newKernel(), events)
+			v := loop(t, events)
 			d := build.FromSnapshot(&v, nodestatus.Query{Name: "young"}, then)
 			if p := d.Services[0].Problems; len(p) == 0 || p[0].Field != field {
 				t.Errorf("%s: problems %+v, want %s", f, p, field)

@@ -28,21 +28,25 @@ var config = sync.Config{
 	},
 }
 
-// loop returns the snapshot of a loop on a kernel with these events.
-func loop(t *testing.T, c sync.Config, k sync.Kernel, events []sync.Event) sync.Snapshot {
+// loop returns the snapshot of a loop with these events.
+func loop(t *testing.T, events []sync.Event) sync.Snapshot {
 	t.Helper()
-	return statustest.Snapshot(t, c, k, events, nil)
+	return statustest.Snapshot(t, config, kerneltest.New(), events, nil)
 }
 
 // both returns the documents of a loop and of its kernel.
 func both(t *testing.T, events []sync.Event) (daemon, kernel *nodestatus.Document) {
 	t.Helper()
+	return bothOf(t, config, events, nil)
+}
+
+// bothOf does that with another configuration, after a function has run.
+func bothOf(t *testing.T, c sync.Config, events []sync.Event, ready func()) (daemon, kernel *nodestatus.Document) {
+	t.Helper()
 	k := kerneltest.New()
-	v := loop(t, config, k, events)
+	v := statustest.Snapshot(t, c, k, events, ready)
 	tables, err := k.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return build.FromSnapshot(&v, nodestatus.Query{}, then), build.FromTables(tables, nodestatus.Query{}, then)
 }
 
@@ -64,4 +68,10 @@ func one(f model.Family, p model.Protocol, endpoints int) (events []sync.Event, 
 	return []sync.Event{sync.SetService{Service: web}, sync.SetSlice{Slice: slice}}, key, at
 }
 
-func newKernel() sync.Kernel { return kerneltest.New() }
+// must ends the test with an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -4,94 +4,59 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"reflect"
 	"slices"
 	"testing"
 
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/build"
-	"kube-vmap/cmd/inspect/nodestatus/statustest"
 	"kube-vmap/model"
-	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
 )
 
-// TestSharesAndBusyEndpointsAreShown has three endpoints with shares, of which one has
-// none.
-func TestSharesAndBusyEndpointsAreShown(t *testing.T) {
+// shown returns the share, weight and reason of each endpoint in a document, and whether it is used.
+func shown(d *nodestatus.Document) (out []string) {
+	port := &d.Services[0].Ports[0]
+	for i := range port.Endpoints {
+		e := &port.Endpoints[i]
+		percent, uneven := port.SharePercents()(e)
+		out = append(out, fmt.Sprint(e.Share, " ", percent, " ", uneven, " ", e.Weight, " ", e.Reason, " ", e.Used()))
+	}
+	return out
+}
+
+// TestSharesAndWeightsAreShown has three endpoints with shares, of which one has none, and endpoints
+// of weight 6, of 3, of none, and a drained one.
+func TestSharesAndWeightsAreShown(t *testing.T) {
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {
+			check := func(d *nodestatus.Document, want ...string) {
+				t.Helper()
+				if got := shown(d); !slices.Equal(got, want) {
+					t.Errorf("%s, %s, %s: %q, want %q", d.Source, f, p, got, want)
+				}
+			}
 			shares := make(chan []model.PoolShares)
 			c := config
 			c.Shares, c.Scheduler = shares, model.SchedulerLeastConnections
 			events, key, at := one(f, p, 3)
 			set := model.PoolShares{Key: key}
 			set.Cluster.Endpoints, set.Cluster.Shares = at, []uint16{0, 3, 9}
-			kernel := kerneltest.New()
-			v := statustest.Snapshot(t, c, kernel, events, func() { shares <- []model.PoolShares{set} })
-			tables, err := kernel.Read()
-			if err != nil {
-				t.Fatal(err)
-			}
-			check := func(d *nodestatus.Document, want ...string) {
-				t.Helper()
-				port := &d.Services[0].Ports[0]
-				var got []string
-				for i := range port.Endpoints {
-					e := &port.Endpoints[i]
-					percent, uneven := port.SharePercents()(e)
-					got = append(got, fmt.Sprint(e.Share, " ", percent, " ", uneven, " ", e.Reason, " ", e.Used()))
-				}
-				if !slices.Equal(got, want) {
-					t.Errorf("%s, %s, %s: %q, want %q", d.Source, f, p, got, want)
-				}
-			}
-			check(build.FromSnapshot(&v, nodestatus.Query{}, then), "0 0 true Busy true", "3 25 true  true", "9 75 true  true")
-			check(build.FromTables(tables, nodestatus.Query{}, then), "3 25 true  true", "9 75 true  true")
-		}
-	}
-}
+			daemon, kernel := bothOf(t, c, events, func() { shares <- []model.PoolShares{set} })
+			check(daemon, "0 0 true 0 Busy true", "3 25 true 0  true", "9 75 true 0  true")
+			check(kernel, "3 25 true 0  true", "9 75 true 0  true")
 
-// TestWeightsAreShown has endpoints of weight 6, of 2, of none, and a drained one.
-func TestWeightsAreShown(t *testing.T) {
-	for _, family := range model.Families {
-		for _, protocol := range model.Protocols {
-			text := [...]string{"10.244.0.1", "fd00:10:244::1"}[family]
-			service := model.Service{
-				Name:       model.ServiceName{Namespace: "shop", Name: "web"},
-				ClusterIPs: []netip.Addr{netip.MustParseAddr([...]string{"10.96.0.1", "fd00:10:96::1"}[family])},
-				Ports:      []model.ServicePort{{Protocol: protocol, Port: 80}},
+			events, _, _ = one(f, p, 4)
+			all := events[1].(sync.SetSlice).Slice
+			events = events[:1]
+			for i, weight := range []uint16{6, 3, 0, 0} {
+				s := all
+				s.Name.Name, s.Weight, s.Drained, s.Endpoints = fmt.Sprint(i), weight, i == 3, all.Endpoints[i:i+1]
+				events = append(events, sync.SetSlice{Slice: s})
 			}
-			events := []sync.Event{sync.SetService{Service: service}}
-			pod := netip.MustParseAddr(text)
-			for i, weight := range []uint16{6, 2, 0, 0} {
-				events = append(events, sync.SetSlice{Slice: model.EndpointSlice{
-					Name: model.EndpointSliceName{Namespace: "shop", Name: string(rune('a' + i))}, Service: service.Name, Family: family,
-					Ports: []model.EndpointPort{{Protocol: protocol, Port: 8080}}, Weight: weight, Drained: i == 3,
-					Endpoints: []model.Endpoint{{Addr: pod, Ready: true, Serving: true}},
-				}})
-				pod = pod.Next()
-			}
-			daemon, kernel := both(t, events)
-			for _, d := range []*nodestatus.Document{daemon, kernel} {
-				port := &d.Services[0].Ports[0]
-				for i, want := range []struct {
-					share, weight int
-					reason        string
-				}{{6, 6, ""}, {2, 2, ""}, {1, 0, ""}, {0, 0, "Drained"}} {
-					if i == len(port.Endpoints) && d.Source == nodestatus.FromKernel {
-						continue // it knows no drained ones
-					}
-					e := &port.Endpoints[i]
-					if d.Source == nodestatus.FromKernel {
-						want.weight = 0
-					}
-					if e.Share != want.share || e.LocalShare != 0 || e.Weight != want.weight || e.Reason != want.reason {
-						t.Errorf("%s: endpoint %d is %+v, want %+v", d.Source, i, e, want)
-					}
-				}
-			}
+			daemon, kernel = both(t, events)
+			check(daemon, "6 60 true 6  true", "3 30 true 3  true", "1 10 true 0  true", "0 0 false 0 Drained false")
+			check(kernel, "6 60 true 0  true", "3 30 true 0  true", "1 10 true 0  true") // it knows no drained ones
 		}
 	}
 }
@@ -104,9 +69,7 @@ func TestHealthNeedsNoSnapshot(t *testing.T) {
 		Health:   func() (*nodestatus.Health, error) { return health, errors.New("read the tables: EPERM") },
 	})
 	d, err := source(t.Context(), nodestatus.Query{Health: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if d.Schema != nodestatus.Schema || d.Health != health || !d.Ready || d.Node != "worker-1" || d.Version != "v1" || d.Source != nodestatus.FromDaemon {
 		t.Errorf("the document is %+v", d)
 	}

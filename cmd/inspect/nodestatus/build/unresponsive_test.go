@@ -41,9 +41,7 @@ func TestUnresponsiveEndpointsAreShown(t *testing.T) {
 				Health:       func() (*nodestatus.Health, error) { return &nodestatus.Health{}, nil },
 				Unresponsive: func(context.Context) (passivehealth.Report, error) { return r, nil },
 			})(t.Context(), nodestatus.Query{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var got []string
 			for _, e := range d.Services[0].Ports[0].Endpoints {
 				text := e.Reason
