@@ -1,11 +1,9 @@
 package main
 
 import (
-	"slices"
 	"testing"
 
 	"kube-vmap/cmd/inspect/nodestatus"
-	"kube-vmap/cmd/kube-vmap/takeover"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
@@ -27,13 +25,5 @@ func TestStatesOfTables(t *testing.T) {
 		if got != (nodestatus.Table{Family: "IPv6", State: want}) {
 			t.Errorf("%s: %+v", want, got)
 		}
-	}
-}
-
-// Documents name the states of package takeover, which programs elsewhere cannot include.
-func TestStatesOfTakeover(t *testing.T) {
-	want := []string{nodestatus.TakeoverStarting, nodestatus.TakeoverOtherProxy, nodestatus.TakeoverProbation, nodestatus.TakeoverDone, nodestatus.TakeoverReturned}
-	if !slices.Equal(takeover.States, want) {
-		t.Errorf("%q, want %q", takeover.States, want)
 	}
 }

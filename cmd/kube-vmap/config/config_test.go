@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -20,9 +21,7 @@ func parseFlags(t *testing.T, args ...string) *Flags {
 	f := NewFlags()
 	fs := pflag.NewFlagSet("kube-vmap", pflag.ContinueOnError)
 	f.AddTo(fs)
-	if err := fs.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	must(t, fs.Parse(args))
 	return f
 }
 
@@ -30,10 +29,16 @@ func parseFlags(t *testing.T, args ...string) *Flags {
 func load(t *testing.T, args ...string) *Config {
 	t.Helper()
 	c, err := parseFlags(t, args...).Config()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
+}
+
+// written returns what Write writes.
+func written(t *testing.T, c *Config) string {
+	t.Helper()
+	var b bytes.Buffer
+	must(t, c.Write(&b))
+	return b.String()
 }
 
 const header = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
@@ -48,9 +53,7 @@ func loadText(t *testing.T, fields string, args ...string) *Config {
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.conf")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -76,40 +79,27 @@ nftables: {masqueradeBit: 31, masqueradeAll: false, syncPeriod: 33s, minSyncPeri
 		{"iptables", 1 << 10, true, 11 * time.Second, 1100 * time.Millisecond},
 		{"ipvs", 1 << 10, true, 22 * time.Second, 2 * time.Second},
 	} {
-		t.Run("mode "+test.mode, func(t *testing.T) {
-			c := loadText(t, "mode: '"+test.mode+"'"+sections)
-			if got := c.MasqueradeMark(); got != test.mark {
-				t.Errorf("MasqueradeMark: got %#x, want %#x", got, test.mark)
-			}
-			if got := c.section().masqueradeAll; got != test.masqueradeAll {
-				t.Errorf("MasqueradeAll: got %v", got)
-			}
-			if got := c.section().syncPeriod; got != test.period {
-				t.Errorf("SyncPeriod: got %s, want %s", got, test.period)
-			}
-			if got := c.section().minSyncPeriod; got != test.leastBreak {
-				t.Errorf("MinSyncPeriod: got %s, want %s", got, test.leastBreak)
-			}
-			if got := c.Scheduler(); got != model.SchedulerSourceHash {
-				t.Errorf("Scheduler: got %s", got)
-			}
-			if got := c.NFTablesIsSet(); got != (test.mode == "nftables") || load(t).NFTablesIsSet() {
-				t.Errorf("NFTablesIsSet: got %t", got)
-			}
-			// Flags for several modes set the selected one; as in kube-proxy, --iptables-masquerade-bit not nftables.
-			c = load(t, "--proxy-mode="+test.mode, "--masquerade-all", "--iptables-masquerade-bit=7", "--iptables-sync-period=11s",
-				"--iptables-min-sync-period=1s", "--ipvs-sync-period=22s", "--ipvs-min-sync-period=2s")
-			mark, period, least := uint32(1<<7), 11*time.Second, time.Second
-			switch test.mode {
-			case "", "nftables":
-				mark = 1 << 14
-			case "ipvs":
-				period, least = 22*time.Second, 2*time.Second
-			}
-			if s := c.section(); c.MasqueradeMark() != mark || !s.masqueradeAll || s.syncPeriod != period || s.minSyncPeriod != least {
-				t.Errorf("of flags: mark %#x, %+v", c.MasqueradeMark(), s)
-			}
-		})
+		c := loadText(t, "mode: '"+test.mode+"'"+sections)
+		if s := c.section(); c.MasqueradeMark() != test.mark || s.masqueradeAll != test.masqueradeAll ||
+			s.syncPeriod != test.period || s.minSyncPeriod != test.leastBreak || c.Scheduler() != model.SchedulerSourceHash {
+			t.Errorf("mode %s: mark %#x, scheduler %s, %+v", test.mode, c.MasqueradeMark(), c.Scheduler(), s)
+		}
+		if got := c.NFTablesIsSet(); got != (test.mode == "nftables") || load(t).NFTablesIsSet() {
+			t.Errorf("mode %s: NFTablesIsSet: got %t", test.mode, got)
+		}
+		// Flags for several modes set the selected one; as in kube-proxy, --iptables-masquerade-bit not nftables.
+		c = load(t, "--proxy-mode="+test.mode, "--masquerade-all", "--iptables-masquerade-bit=7", "--iptables-sync-period=11s",
+			"--iptables-min-sync-period=1s", "--ipvs-sync-period=22s", "--ipvs-min-sync-period=2s")
+		mark, period, least := uint32(1<<7), 11*time.Second, time.Second
+		switch test.mode {
+		case "", "nftables":
+			mark = 1 << 14
+		case "ipvs":
+			period, least = 22*time.Second, 2*time.Second
+		}
+		if s := c.section(); c.MasqueradeMark() != mark || !s.masqueradeAll || s.syncPeriod != period || s.minSyncPeriod != least {
+			t.Errorf("mode %s: of flags: mark %#x, %+v", test.mode, c.MasqueradeMark(), s)
+		}
 	}
 }
 
@@ -129,11 +119,9 @@ func TestClusterCIDRsAreByFamily(t *testing.T) {
 		{"another mode, which does not use it", "clusterCIDR: 10.244.0.0/16\ndetectLocalMode: NodeCIDR", [2]netip.Prefix{}},
 		{"another mode, which does not read it", "clusterCIDR: none\ndetectLocalMode: NodeCIDR", [2]netip.Prefix{}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			if got := loadText(t, test.fields).ClusterCIDRs(); got != test.want {
-				t.Errorf("got %v, want %v", got, test.want)
-			}
-		})
+		if got := loadText(t, test.fields).ClusterCIDRs(); got != test.want {
+			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
+		}
 	}
 }
 
@@ -152,9 +140,7 @@ func TestProxyPortsAreDefaultsAndConfiguredOnes(t *testing.T) {
 
 func TestNodeNameIsTrimmedAndInLowerCase(t *testing.T) {
 	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for fields, want := range map[string]string{
 		"":                              strings.ToLower(host),
 		"hostnameOverride: ' Worker-1'": "worker-1",
@@ -188,5 +174,13 @@ func TestSupportedFeatureGatesCanBeClosed(t *testing.T) {
 		if loop, err := c.Loop(); err != nil || loop.IgnoreExternalIPs == c.Feature(externalIPs) {
 			t.Errorf("with %q external IPs are ignored: %t, %v", test.fields, loop.IgnoreExternalIPs, err)
 		}
+	}
+}
+
+// must ends the test with an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -17,9 +18,7 @@ import (
 func kubeProxyFlags(t *testing.T) map[string]string {
 	t.Helper()
 	f, err := os.Open("testdata/flags.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	flags := map[string]string{}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
@@ -39,19 +38,38 @@ func ourFlags() map[string]*pflag.Flag {
 	return flags
 }
 
+// TestFlagsAreKubeProxysAndExtensions has those whose default is another one.
 func TestFlagsAreKubeProxysAndExtensions(t *testing.T) {
-	want := kubeProxyFlags(t)
-	delete(want, "version") // the program's, like --help
-	got := ourFlags()
-	for name, flag := range got {
-		_, isKubeProxys := want[name]
+	others := map[string]string{
+		"proxy-mode":               "nftables",
+		"iptables-min-sync-period": "",
+		"ipvs-min-sync-period":     "",
+		// kube-proxy treats an empty value like these.
+		"detect-local-mode":  "ClusterCIDR",
+		"nodeport-addresses": "[primary]",
+	}
+	kubeProxys := kubeProxyFlags(t)
+	delete(kubeProxys, "version") // the program's, like --help
+	maps.Copy(kubeProxys, others)
+	ours := ourFlags()
+	for name, flag := range ours {
+		_, isKubeProxys := kubeProxys[name]
 		if _, isExtension := flag.Annotations[extension]; isExtension == isKubeProxys {
 			t.Errorf("--%s: is a flag of kube-proxy: %t; is marked as an extension: %t", name, isKubeProxys, isExtension)
 		}
 	}
-	for name := range want {
-		if got[name] == nil {
+	for name, want := range kubeProxys {
+		flag := ours[name]
+		if flag == nil {
 			t.Errorf("--%s of kube-proxy is missing", name)
+			continue
+		}
+		got := flag.DefValue
+		if slices.Contains([]string{"false", "0", "0s", "[]"}, got) {
+			got = "" // help does not show it
+		}
+		if got != want {
+			t.Errorf("--%s: got %q, want %q", name, got, want)
 		}
 	}
 }
@@ -122,49 +140,6 @@ func TestCompletedValuesAreValid(t *testing.T) {
 	}
 }
 
-func TestFlagsHaveKubeProxysDefaultsExceptThese(t *testing.T) {
-	others := map[string]string{
-		"proxy-mode":               "nftables",
-		"iptables-min-sync-period": "",
-		"ipvs-min-sync-period":     "",
-		// kube-proxy treats an empty value like these.
-		"detect-local-mode":  "ClusterCIDR",
-		"nodeport-addresses": "[primary]",
-	}
-	ours := ourFlags()
-	for name, want := range kubeProxyFlags(t) {
-		if other, ok := others[name]; ok {
-			want = other
-		}
-		flag := ours[name]
-		if flag == nil {
-			continue // TestFlagsAreKubeProxysAndExtensions reports it
-		}
-		got := flag.DefValue
-		if slices.Contains([]string{"false", "0", "0s", "[]"}, got) {
-			got = "" // help does not show it
-		}
-		if got != want {
-			t.Errorf("--%s: got %q, want %q", name, got, want)
-		}
-	}
-}
-
-func TestVerbosityHasAShorthand(t *testing.T) {
-	for _, args := range [][]string{{"-v5"}, {"-v=5"}, {"-v", "5"}, {"--v=5"}} {
-		if got := load(t, args...).Verbosity(); got != 5 {
-			t.Errorf("%v: got %d", args, got)
-		}
-	}
-}
-
-func TestUnderscoresInNamesOfFlagsAreDashes(t *testing.T) {
-	c := load(t, "--proxy_mode=nftables", "--iptables_min_sync-period=7s")
-	if got := c.section().minSyncPeriod.String(); got != "7s" {
-		t.Errorf("got %s", got)
-	}
-}
-
 // TestEachFlagSetsItsField gives one flag at a time, with another value than the default: its
 // field changes to that, and no other does, except for addresses of another family.
 func TestEachFlagSetsItsField(t *testing.T) {
@@ -202,14 +177,18 @@ func TestEachFlagSetsItsField(t *testing.T) {
 			t.Errorf("--%s=%s sets %s to %s", name, value, changed[0], is)
 		}
 	}
-	for arg, want := range map[string]string{
-		"--hostname-override= Worker-1 ": "worker-1", "--proxy-mode=": "nftables", "--detect-local-mode=": "ClusterCIDR",
-		"--nodeport-addresses=": "[primary]", "--nodeport-addresses=primary,localhost": "[primary localhost]",
+	for arg, want := range map[string][2]string{
+		"--hostname-override= Worker-1 ":         {"hostnameOverride", "worker-1"},
+		"--proxy-mode=":                          {"mode", "nftables"},
+		"--detect-local-mode=":                   {"detectLocalMode", "ClusterCIDR"},
+		"--nodeport-addresses=":                  {"nodePortAddresses", "[primary]"},
+		"--nodeport-addresses=primary,localhost": {"nodePortAddresses", "[primary localhost]"},
+		"--iptables_min_sync-period=7s":          {"nftables.minSyncPeriod", "7s"},
+		"-v5":                                    {"logging.verbosity", "5"},
+		"-v=5":                                   {"logging.verbosity", "5"},
 	} {
-		c := load(t, arg)
-		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
-		if got := fmt.Sprint(flattened(t, c)[ourFlags()[name].Annotations[fieldKey][0]]); got != want {
-			t.Errorf("%s sets %s, want %s", arg, got, want)
+		if got := fmt.Sprint(flattened(t, load(t, arg))[want[0]]); got != want[1] {
+			t.Errorf("%s sets %s, want %s", arg, got, want[1])
 		}
 	}
 }
@@ -218,9 +197,7 @@ func TestEachFlagSetsItsField(t *testing.T) {
 func flattened(t *testing.T, c *Config) map[string]any {
 	t.Helper()
 	fields, err := flattenConfig(&c.Proxy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return fields
 }
 

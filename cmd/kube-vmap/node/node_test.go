@@ -161,30 +161,24 @@ func TestErrorsGiveReasonAndRemedy(t *testing.T) {
 		errno  unix.Errno
 		says   []string
 	}{
-		{
-			"limit too small and read-only", with(fitting(), "max", "65536"), unix.EROFS,
-			[]string{"net.netfilter.nf_conntrack_max", "65536", "131072", "read-only", "--init-only", "--conntrack-max-per-core=0"},
-		},
-		{
-			"a larger timeout and no right", with(fitting(), "tcp_timeout_established", "432000"), unix.EACCES,
-			[]string{established, "432000", "86400", "permission denied", "--init-only", "--conntrack-tcp-timeout-established=0s"},
-		},
-		{
-			"a value that the kernel refuses", with(fitting(), "tcp_timeout_close_wait", "60"), unix.EINVAL,
-			[]string{closeWait, "60", "3600", "invalid argument", "--conntrack-tcp-timeout-close-wait=0s"},
-		},
-		{
-			"two errors", with(with(fitting(), "tcp_timeout_close_wait", "60"), "max", "1"), unix.EPERM,
-			[]string{"net.netfilter.nf_conntrack_max", closeWait},
-		},
-		{
-			"no connection tracking", missing, 0,
-			[]string{"net.netfilter.nf_conntrack_max", "131072", "modprobe nf_conntrack", "--conntrack-max-per-core=0"},
-		},
-		{
-			"no number", with(fitting(), "tcp_timeout_established", "soon"), 0,
-			[]string{established, "86400", "soon", "--conntrack-tcp-timeout-established=0s"},
-		},
+		{"limit too small and read-only", with(fitting(), "max", "65536"), unix.EROFS, []string{
+			"net.netfilter.nf_conntrack_max", "65536", "131072", "read-only", "--init-only", "--conntrack-max-per-core=0",
+		}},
+		{"a larger timeout and no right", with(fitting(), "tcp_timeout_established", "432000"), unix.EACCES, []string{
+			established, "432000", "86400", "permission denied", "--init-only", "--conntrack-tcp-timeout-established=0s",
+		}},
+		{"a value that the kernel refuses", with(fitting(), "tcp_timeout_close_wait", "60"), unix.EINVAL, []string{
+			closeWait, "60", "3600", "invalid argument", "--conntrack-tcp-timeout-close-wait=0s",
+		}},
+		{"two errors", with(with(fitting(), "tcp_timeout_close_wait", "60"), "max", "1"), unix.EPERM, []string{
+			"net.netfilter.nf_conntrack_max", closeWait,
+		}},
+		{"no connection tracking", missing, 0, []string{
+			"net.netfilter.nf_conntrack_max", "131072", "modprobe nf_conntrack", "--conntrack-max-per-core=0",
+		}},
+		{"no number", with(fitting(), "tcp_timeout_established", "soon"), 0, []string{
+			established, "86400", "soon", "--conntrack-tcp-timeout-established=0s",
+		}},
 	} {
 		m := newMachine(t, tc.values)
 		if tc.errno != 0 {

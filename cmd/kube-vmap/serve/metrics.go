@@ -2,7 +2,6 @@ package serve
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -28,7 +27,7 @@ type MetricsConfig struct {
 	Started    time.Time // when the process began
 
 	Metrics, SLIs prometheus.Gatherer
-	// Pinged is called for each request of /healthz; may be nil.
+	// Pinged is called for each request of /healthz.
 	Pinged func()
 
 	// Object is the configuration in use, with kind and apiVersion. Flags are those of
@@ -105,17 +104,12 @@ func (c *MetricsConfig) gather(g prometheus.Gatherer) http.Handler {
 
 // ping reports that the process is alive. The health of the proxy is on the health server.
 func (c *MetricsConfig) ping(w http.ResponseWriter, r *http.Request) {
-	if c.Pinged != nil {
-		c.Pinged()
-	}
+	c.Pinged()
 	content("text/plain; charset=utf-8", "ok")(w, r)
 }
 
 // configz returns the configuration by its API group, as kube-proxy 1.37 does.
 func (c *MetricsConfig) configz() (string, error) {
-	if c.Object == nil || c.Object.GetObjectKind().GroupVersionKind().Empty() {
-		return "", errors.New("configz: the configuration has no kind")
-	}
 	text, err := json.Marshal(map[string]runtime.Object{c.Object.GetObjectKind().GroupVersionKind().Group: c.Object})
 	if err != nil {
 		return "", fmt.Errorf("configz: %w", err)

@@ -30,13 +30,11 @@ func sample(t *testing.T) MetricsConfig {
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	flags.IntP("v", "v", 2, "")
 	flags.String("config", "", "")
-	if err := flags.Parse([]string{"--config=/var/lib/kube-proxy/config.conf"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, flags.Parse([]string{"--config=/var/lib/kube-proxy/config.conf"}))
 	return MetricsConfig{
 		Log: slog.New(slog.DiscardHandler), Version: "v1.2.3", Kubernetes: "v1.36.3", Started: time.Now(),
 		Metrics: gatherer("some_metric"), SLIs: gatherer("some_indicator"),
-		Object: proxy, Flags: flags, Flagz: true, Statusz: true, Profiling: true, SetVerbosity: func(int) {},
+		Object: proxy, Flags: flags, Flagz: true, Statusz: true, Profiling: true, SetVerbosity: func(int) {}, Pinged: func() {},
 	}
 }
 
@@ -44,9 +42,7 @@ func sample(t *testing.T) MetricsConfig {
 func ask(t *testing.T, c MetricsConfig, r *http.Request) *httptest.ResponseRecorder {
 	t.Helper()
 	h, err := Metrics(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w
@@ -76,22 +72,20 @@ func TestPathsAnswerAsKubeProxyDoes(t *testing.T) {
 		"/debug/pprof/goroutine?debug=1": {plain, "goroutine profile: total *"},
 		"/debug/pprof/symbol":            {plain, "num_symbols: 1\n"},
 	} {
-		t.Run(path, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := sample(t)
-				<-time.After(26*time.Hour + 3*time.Minute + 4*time.Second)
-				w := ask(t, c, request(t, http.MethodGet, path, ""))
-				if w.Code != http.StatusOK || !matches(want.body, w.Body.String()) {
-					t.Errorf("it answers %d:\n%s\nwant\n%s", w.Code, w.Body, want.body)
+		synctest.Test(t, func(t *testing.T) {
+			c := sample(t)
+			<-time.After(26*time.Hour + 3*time.Minute + 4*time.Second)
+			w := ask(t, c, request(t, http.MethodGet, path, ""))
+			if w.Code != http.StatusOK || !matches(want.body, w.Body.String()) {
+				t.Errorf("%s: it answers %d:\n%s\nwant\n%s", path, w.Code, w.Body, want.body)
+			}
+			for name, value := range map[string]string{
+				"Content-Type": want.mediaType, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store",
+			} {
+				if got := w.Header().Get(name); got != value {
+					t.Errorf("%s: %s is %q, want %q", path, name, got, value)
 				}
-				for name, value := range map[string]string{
-					"Content-Type": want.mediaType, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store",
-				} {
-					if got := w.Header().Get(name); got != value {
-						t.Errorf("%s is %q, want %q", name, got, value)
-					}
-				}
-			})
+			}
 		})
 	}
 }
@@ -185,19 +179,6 @@ func TestPingsAreCounted(t *testing.T) {
 	}
 }
 
-func TestConfigzRefusesObjectsWithoutKind(t *testing.T) {
-	for name, change := range map[string]func(*MetricsConfig){
-		"none":           func(c *MetricsConfig) { c.Object = nil },
-		"none of a kind": func(c *MetricsConfig) { c.Object = &v1alpha1.KubeProxyConfiguration{} },
-	} {
-		c := sample(t)
-		change(&c)
-		if _, err := Metrics(c); err == nil {
-			t.Errorf("%s is accepted", name)
-		}
-	}
-}
-
 func TestFailingMetricDoesNotHideOthers(t *testing.T) {
 	c := sample(t)
 	var log *listentest.LogBuffer
@@ -225,9 +206,7 @@ func TestConcurrentScrapesAreLimited(t *testing.T) {
 	}))
 	c.Metrics = r
 	h, err := Metrics(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	codes := make(chan int)
 	for range maxScrapes {
 		go func() {
@@ -261,5 +240,37 @@ func TestProfileDurationIsLimited(t *testing.T) {
 				t.Errorf("a %s of %s s is answered %d: %s", profile, seconds, w.Code, w.Body)
 			}
 		}
+	}
+}
+
+func TestStatusPageIsServedOnlyIfConfigured(t *testing.T) {
+	with := sample(t)
+	with.Status = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if got := w.Header().Get("Cache-Control"); got != "no-store" {
+			t.Errorf("%s: what the page does not keep is %q", r.URL, got)
+		}
+		w.Header().Set("Cache-Control", "no-cache")
+		_, _ = w.Write([]byte(r.Method + " " + r.URL.Path))
+	})
+	for _, path := range []string{"/status/", "/status/api/document", "/status/app.js"} {
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+			w := ask(t, with, request(t, method, path, ""))
+			if want := method + " " + path; w.Code != http.StatusOK || w.Body.String() != want {
+				t.Errorf("%s answers %d %q, want %q", want, w.Code, w.Body, want)
+			}
+			if got := w.Header().Get("Cache-Control"); got != "no-cache" {
+				t.Errorf("%s %s: Cache-Control is %q: the page knows best what may be kept", method, path, got)
+			}
+		}
+		header := ask(t, with, request(t, http.MethodGet, path, "")).Header()
+		if got := header.Get("X-Content-Type-Options"); got != "nosniff" {
+			t.Errorf("%s: X-Content-Type-Options is %q", path, got)
+		}
+		if w := ask(t, sample(t), request(t, http.MethodGet, path, "")); w.Code != http.StatusNotFound {
+			t.Errorf("without the page, %s answers %d", path, w.Code)
+		}
+	}
+	if w := ask(t, with, request(t, http.MethodGet, "/statusz", "")); w.Code != http.StatusOK {
+		t.Errorf("beside the page, /statusz answers %d", w.Code)
 	}
 }

@@ -62,13 +62,20 @@ func bound(t *testing.T, s *Server) (stop func() error, addr string) {
 	return stop, addr
 }
 
+// here serves "here" at a host.
+func here(t *testing.T, host string) (stop func() error, addr string, text *listentest.LogBuffer) {
+	t.Helper()
+	log, text := logged()
+	s := New(Config{Name: "test", Address: net.JoinHostPort(host, "0"), Handler: content("text/plain", "here"), Log: log})
+	stop, addr = bound(t, s)
+	return stop, addr, text
+}
+
 // get requests the root and returns the body.
 func get(t *testing.T, addr string) (string, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Do(r)
 	if err != nil {
@@ -80,47 +87,30 @@ func get(t *testing.T, addr string) (string, error) {
 }
 
 func TestServerServesUntilItsContextEnds(t *testing.T) {
-	for _, host := range hosts {
+	for host, own := range map[string][]string{"127.0.0.1": hosts[:1], "::1": hosts[1:], "0.0.0.0": hosts, "::": hosts, "": hosts} {
 		t.Run(host, func(t *testing.T) {
-			log, _ := logged()
-			s := New(Config{Name: "test", Address: net.JoinHostPort(host, "0"), Handler: content("text/plain", "here"), Log: log})
-			stop, addr := bound(t, s)
-			if body, err := get(t, addr); err != nil || body != "here" {
-				t.Errorf("it answers %q, %v", body, err)
+			stop, addr, _ := here(t, host)
+			_, port, err := net.SplitHostPort(addr)
+			must(t, err)
+			for _, h := range own {
+				if body, err := get(t, net.JoinHostPort(h, port)); err != nil || body != "here" {
+					t.Errorf("on %s it answers %q, %v", h, body, err)
+				}
 			}
 			if err := stop(); err != nil {
 				t.Error(err)
 			}
-			if body, err := get(t, addr); err == nil && body == "here" { // another process may have the port
+			if body, err := get(t, net.JoinHostPort(own[0], port)); err == nil && body == "here" { // another process may have the port
 				t.Error("it answers after its end")
 			}
 		})
 	}
 }
 
-func TestUnspecifiedHostServesBothFamilies(t *testing.T) {
-	for _, host := range []string{"0.0.0.0", "::", ""} {
-		log, _ := logged()
-		s := New(Config{Name: "test", Address: net.JoinHostPort(host, "0"), Handler: content("text/plain", "here"), Log: log})
-		_, addr := bound(t, s)
-		_, port, err := net.SplitHostPort(addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, own := range hosts {
-			if body, err := get(t, net.JoinHostPort(own, port)); err != nil || body != "here" {
-				t.Errorf("bound to %q, it answers on %s: %q, %v", host, own, body, err)
-			}
-		}
-	}
-}
-
 func TestHardFailServerReturnsTheFirstError(t *testing.T) {
 	for _, host := range hosts {
 		taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer taken.Close()
 		log, text := logged()
 		s := New(Config{Name: "metrics", Address: taken.Addr().String(), HardFail: true, Log: log})
@@ -273,13 +263,9 @@ func TestShutdownWaitsBrieflyForRequests(t *testing.T) {
 }
 
 func TestHeaderSizeIsLimited(t *testing.T) {
-	log, _ := logged()
-	s := New(Config{Name: "test", Address: "127.0.0.1:0", Log: log, Handler: content("text/plain", "here")})
-	_, addr := bound(t, s)
+	_, addr, _ := here(t, hosts[0])
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	if _, err := fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n", strings.Repeat("x", 1<<15)); err != nil {
 		t.Fatal(err)
@@ -291,15 +277,11 @@ func TestHeaderSizeIsLimited(t *testing.T) {
 
 func TestFloodOfConnectionsDoesNotBlockProbes(t *testing.T) {
 	for _, host := range hosts {
-		log, _ := logged()
-		s := New(Config{Name: "test", Address: net.JoinHostPort(host, "0"), Handler: content("text/plain", "here"), Log: log})
-		_, addr := bound(t, s)
+		_, addr, _ := here(t, host)
 		var first net.Conn
 		for i := range maxConnections + 1 {
 			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer c.Close()
 			if i == 0 {
 				first = c
@@ -315,18 +297,14 @@ func TestFloodOfConnectionsDoesNotBlockProbes(t *testing.T) {
 }
 
 func TestRequestsAreNotLogged(t *testing.T) {
-	log, text := logged()
-	s := New(Config{Name: "test", Address: "127.0.0.1:0", Handler: content("text/plain", "here"), Log: log})
-	_, addr := bound(t, s)
+	_, addr, text := here(t, hosts[0])
 	before := text.String()
 	for _, question := range []string{
 		"GET /?a;b HTTP/1.1\r\nHost: x\r\n\r\n", "GET /\x1b[2J HTTP/1.1\r\n\r\n", "\x16\x03\x01\x02\x00\x01", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 		"GET / HTTP/1.1\r\nHost: \n\r\n", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "\r\n\r\n",
 	} {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, _ = io.WriteString(conn, question)
 		_ = conn.(*net.TCPConn).CloseWrite()
 		_, _ = io.Copy(io.Discard, conn) // with any result
@@ -334,5 +312,13 @@ func TestRequestsAreNotLogged(t *testing.T) {
 	}
 	if after := text.String(); after != before {
 		t.Errorf("it logs\n%s", strings.TrimPrefix(after, before))
+	}
+}
+
+// must ends the test with an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -11,12 +11,15 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/client"
 )
 
-// inspectServer serves texts, with these timeouts of the server.
-func inspectServer(t *testing.T, limit time.Duration, write func(context.Context, io.Writer) error) (ask func() (code int, text string, err error)) {
+// inspectServer serves a handler, with these timeouts of the server.
+func inspectServer(t *testing.T, limit time.Duration, h http.Handler) (ask func() (code int, text string, err error)) {
 	t.Helper()
-	s := httptest.NewUnstartedServer(Text(write).serve(make(chan struct{}, 1)))
+	s := httptest.NewUnstartedServer(h)
 	s.Config.ReadTimeout, s.Config.WriteTimeout = limit, limit
 	s.Start()
 	t.Cleanup(s.Close)
@@ -40,11 +43,24 @@ func inspectServer(t *testing.T, limit time.Duration, write func(context.Context
 	}
 }
 
+func oneAtATime(write Text) http.Handler { return write.serve(make(chan struct{}, 1)) }
+
+func TestSlowAnswerIsSent(t *testing.T) {
+	const limit = 50 * time.Millisecond
+	ask := inspectServer(t, limit, client.AckRequests(StatusJSON(func(context.Context, nodestatus.Query) (*nodestatus.Document, error) {
+		<-time.After(2 * limit)
+		return &nodestatus.Document{Node: "busy"}, nil
+	})))
+	if code, text, err := ask(); err != nil || code != http.StatusOK || text == "" {
+		t.Errorf("%d %q, %v", code, text, err)
+	}
+}
+
 // TestTextsAreWrittenOneAtATime has texts that take longer than the timeout of a request.
 func TestTextsAreWrittenOneAtATime(t *testing.T) {
 	const limit, clients = 50 * time.Millisecond, 4
 	var now atomic.Int32
-	ask := inspectServer(t, limit, func(_ context.Context, w io.Writer) error {
+	ask := inspectServer(t, limit, oneAtATime(func(_ context.Context, w io.Writer) error {
 		if n := now.Add(1); n > 1 {
 			t.Errorf("%d are written at a time", n)
 		}
@@ -52,7 +68,7 @@ func TestTextsAreWrittenOneAtATime(t *testing.T) {
 		_, err := io.WriteString(w, "text")
 		now.Add(-1)
 		return err
-	})
+	}))
 	failed := make(chan error)
 	for range clients {
 		go func() {
@@ -75,14 +91,14 @@ func TestTextErrorIsReturnedAndPartialTextIsAborted(t *testing.T) {
 	failure := errors.New("read the kernel: no")
 	for before, want := range map[string]int{"": http.StatusServiceUnavailable, strings.Repeat("add table\n", 10000): http.StatusOK} {
 		const limit = 50 * time.Millisecond
-		ask := inspectServer(t, limit, func(_ context.Context, w io.Writer) error {
+		ask := inspectServer(t, limit, oneAtATime(func(_ context.Context, w io.Writer) error {
 			<-time.After(2 * limit)
 			if before == "" {
 				return failure
 			}
 			_, err := io.WriteString(w, before)
 			return errors.Join(err, failure)
-		})
+		}))
 		for range 2 { // the turn is released
 			code, text, err := ask()
 			if whole := code == http.StatusOK && err == nil; code != want || whole || code != http.StatusOK && !strings.Contains(text, failure.Error()) {
@@ -95,7 +111,7 @@ func TestTextErrorIsReturnedAndPartialTextIsAborted(t *testing.T) {
 func TestTextIsStreamed(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	begun := make(chan struct{})
-	s := httptest.NewServer(Text(func(ctx context.Context, w io.Writer) error {
+	s := httptest.NewServer(oneAtATime(func(ctx context.Context, w io.Writer) error {
 		_, err := io.WriteString(w, strings.Repeat("x", 1<<16))
 		select {
 		case <-begun:
@@ -103,19 +119,15 @@ func TestTextIsStreamed(t *testing.T) {
 			t.Error("nothing came before the end")
 		}
 		return err
-	}).serve(make(chan struct{}, 1)))
+	}))
 	defer s.Close()
 	defer leave()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	late := time.AfterFunc(10*time.Second, leave)
 	defer late.Stop()
 	answer, err := s.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer answer.Body.Close()
 	if _, err := io.ReadFull(answer.Body, make([]byte, 1)); err != nil {
 		t.Error(err)

@@ -24,9 +24,7 @@ import (
 func open(t *testing.T, path string) net.Listener {
 	t.Helper()
 	l, err := listenUnix(t.Context(), "unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
@@ -54,9 +52,7 @@ func TestOnlyStaleSocketsAreReplaced(t *testing.T) {
 	}
 	// Like a killed process.
 	first.(*net.UnixListener).SetUnlinkOnClose(false)
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Close())
 	if _, err := os.Stat(path); err != nil {
 		t.Fatal(err)
 	}
@@ -65,9 +61,7 @@ func TestOnlyStaleSocketsAreReplaced(t *testing.T) {
 
 func TestOtherFilesAreNotReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "status.sock")
-	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("mine"), 0o600))
 	if _, err := listenUnix(t.Context(), "unix", path); err == nil || !strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("it is listened on: %v", err)
 	}
@@ -115,9 +109,7 @@ func TestSocketNamesAndPathsAreServed(t *testing.T) {
 			t.Errorf("an answer that fails: %v", err)
 		}
 		more, err := client.Client{Socket: socket}.Ask(t.Context(), "/more")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = more.Close()
 		if _, err := (client.Client{Socket: socket}).Ask(t.Context(), "/other"); err == nil || !strings.Contains(err.Error(), "not served") {
 			t.Errorf("what there is not: %v", err)

@@ -133,18 +133,16 @@ func TestProbationFailsOnThreeBadChecksInARow(t *testing.T) {
 		}, ""},
 		{"kube-proxy's rules are gone", func(f *fake) { f.unhealthy, f.found.Parts, f.found.Content = true, nil, 1 }, ""},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFake(t, "default", "a", "b", "b")
-				f.after(time.Minute+time.Second, func() { tc.do(f) })
-				took, failure := f.run(f.takeover(10*time.Minute), 5*time.Minute)
-				switch {
-				case tc.reason == "" && failure != nil:
-					t.Errorf("it fails: %v", failure)
-				case tc.reason != "" && (failure == nil || !strings.Contains(failure.Reason, tc.reason) || took > time.Minute+3*pollPeriod):
-					t.Errorf("after %s, failure %v, want %q", took, failure, tc.reason)
-				}
-			})
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake(t, "default", "a", "b", "b")
+			f.after(time.Minute+time.Second, func() { tc.do(f) })
+			took, failure := f.run(f.takeover(10*time.Minute), 5*time.Minute)
+			switch {
+			case tc.reason == "" && failure != nil:
+				t.Errorf("%s: it fails: %v", tc.name, failure)
+			case tc.reason != "" && (failure == nil || !strings.Contains(failure.Reason, tc.reason) || took > time.Minute+3*pollPeriod):
+				t.Errorf("%s: after %s, failure %v, want %q", tc.name, took, failure, tc.reason)
+			}
 		})
 	}
 }

@@ -84,29 +84,27 @@ func TestFirstBatchSuspendsKubeProxy(t *testing.T) {
 		"suspended before":          {func(f *fake, _ *fakeKernel) { f.setSuspended(true) }, false, 1},
 		"a foreign step is refused": {func(_ *fake, k *fakeKernel) { k.refuse = 1 }, false, 2},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f, k := newFake(t, "default"), &fakeKernel{}
-				to := f.takeover(time.Minute)
-				tc.change(f, k)
-				to.removing = true
-				loop := to.LoopKernel(t.Context(), k)
-				for i := range 2 {
-					a, err := loop.Apply(ours)
-					if err != nil || i == 0 && a.Steps != tc.steps {
-						t.Errorf("%d steps, %v; want %d", a.Steps, err, tc.steps)
-					}
+		synctest.Test(t, func(t *testing.T) {
+			f, k := newFake(t, "default"), &fakeKernel{}
+			to := f.takeover(time.Minute)
+			tc.change(f, k)
+			to.removing = true
+			loop := to.LoopKernel(t.Context(), k)
+			for i := range 2 {
+				a, err := loop.Apply(ours)
+				if err != nil || i == 0 && a.Steps != tc.steps {
+					t.Errorf("%s: %d steps, %v; want %d", name, a.Steps, err, tc.steps)
 				}
-				if len(k.applied) != 2 || isForeignBatch(k.applied[0]) != tc.suspended || isForeignBatch(k.applied[1]) {
-					t.Errorf("applied %v", k.applied)
-				}
-				if tc.suspended && to.removing {
-					t.Error("what is suspended now has no probation")
-				}
-				if begun := !to.until.IsZero(); tc.suspended && (!begun || !strings.Contains(k.applied[0].String(), "probation until=")) {
-					t.Errorf("the probation has begun: %t, in %v", begun, k.applied[0])
-				}
-			})
+			}
+			if len(k.applied) != 2 || isForeignBatch(k.applied[0]) != tc.suspended || isForeignBatch(k.applied[1]) {
+				t.Errorf("%s: applied %v", name, k.applied)
+			}
+			if tc.suspended && to.removing {
+				t.Errorf("%s: what is suspended now has no probation", name)
+			}
+			if begun := !to.until.IsZero(); tc.suspended && (!begun || !strings.Contains(k.applied[0].String(), "probation until=")) {
+				t.Errorf("%s: the probation has begun: %t, in %v", name, begun, k.applied[0])
+			}
 		})
 	}
 }

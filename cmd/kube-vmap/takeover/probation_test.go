@@ -46,35 +46,35 @@ type fake struct {
 	state       storedState
 }
 
-func (f *fake) readState() (storedState, error) {
+func (f *fake) lock() (unlock func()) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
+	return f.mu.Unlock
+}
+
+func (f *fake) readState() (storedState, error) {
+	defer f.lock()()
 	return f.state, nil
 }
 
 func (f *fake) storeStarts(until time.Time, starts int) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	defer f.lock()()
 	f.state = storedState{until: until, starts: starts}
 	return nil
 }
 
 func (f *fake) other([]uint16) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	defer f.lock()()
 	return f.otherWhy
 }
 
 func (f *fake) legacy() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	defer f.lock()()
 	return f.legacyWhy
 }
 
 func (f *fake) find() (rules, error) {
 	<-time.After(f.readTime)
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	defer f.lock()()
 	if !f.removed { // no probation after it
 		f.reads++
 	}
@@ -90,8 +90,7 @@ func (f *fake) setSuspended(to bool) {
 }
 
 func (f *fake) suspend(rules, time.Time) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	defer f.lock()()
 	if f.suspendErr == nil {
 		f.suspended++
 		f.setSuspended(true)
@@ -100,16 +99,14 @@ func (f *fake) suspend(rules, time.Time) error {
 }
 
 func (f *fake) resume() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	defer f.lock()()
 	f.resumed++
 	f.setSuspended(false)
 	return nil
 }
 
 func (f *fake) remove(bool) ([]string, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	defer f.lock()()
 	if f.removeErr != nil {
 		f.found.Parts = f.found.Parts[:1]
 		return nil, f.removeErr
@@ -119,8 +116,7 @@ func (f *fake) remove(bool) ([]string, error) {
 }
 
 func (f *fake) dial(_ context.Context, to netip.AddrPort) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	defer f.lock()()
 	if f.refusing[to] {
 		return errors.New("refused")
 	}
@@ -129,8 +125,7 @@ func (f *fake) dial(_ context.Context, to netip.AddrPort) error {
 
 func (f *fake) observe(ctx context.Context, to netip.AddrPort) observation {
 	o := observation{err: f.dial(ctx, to)}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	defer f.lock()()
 	for _, n := range f.changing {
 		e := nft.Element{Key: nft.Key{Addr: clusterIP(n).Addr()}}
 		f.changes(nft.Batch{nft.DeleteElements{Elements: []nft.Element{e}}, nft.AddElements{Elements: []nft.Element{e}}})
@@ -146,13 +141,11 @@ func (f *fake) proxy() Proxy {
 	return Proxy{
 		Ready: ready,
 		Snapshot: func(context.Context) (sync.Snapshot, error) {
-			f.mu.Lock()
-			defer f.mu.Unlock()
+			defer f.lock()()
 			return f.snapshot, f.snapshotErr
 		},
 		Healthy: func() bool {
-			f.mu.Lock()
-			defer f.mu.Unlock()
+			defer f.lock()()
 			return !f.unhealthy
 		},
 	}
@@ -213,8 +206,7 @@ func (f *fake) run(to *Takeover, limit time.Duration) (time.Duration, *FailedErr
 // after calls do after some time, with the mutex held.
 func (f *fake) after(d time.Duration, do func()) {
 	time.AfterFunc(d, func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
+		defer f.lock()()
 		do()
 	})
 }
@@ -276,20 +268,18 @@ func TestProxyThatWritesIsLeftAlone(t *testing.T) {
 		"its process can be seen":   func(f *fake) { f.otherWhy = "process 7 is a kube-proxy" },
 		"a port is in use for once": func(f *fake) { f.otherWhy = "port"; f.after(6*time.Second, func() { f.otherWhy = "" }) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFake(t, "default")
-				to := f.takeover(time.Minute)
-				f.after(12*time.Second, func() { do(f) })
-				f.after(16*time.Second, func() {
-					if p := to.Problems(); to.State() != StateOtherProxy || len(p) != 1 || p[0].Reason != reasons[StateOtherProxy] {
-						t.Errorf("state %s, problems %v", to.State(), p)
-					}
-				})
-				if _, failure := f.run(to, 50*time.Second); failure != nil || f.removed {
-					t.Errorf("failure %v, removed %t", failure, f.removed)
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake(t, "default")
+			to := f.takeover(time.Minute)
+			f.after(12*time.Second, func() { do(f) })
+			f.after(16*time.Second, func() {
+				if p := to.Problems(); to.State() != StateOtherProxy || len(p) != 1 || p[0].Reason != reasons[StateOtherProxy] {
+					t.Errorf("%s: state %s, problems %v", name, to.State(), p)
 				}
 			})
+			if _, failure := f.run(to, 50*time.Second); failure != nil || f.removed {
+				t.Errorf("%s: failure %v, removed %t", name, failure, f.removed)
+			}
 		})
 	}
 }

@@ -54,6 +54,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/nft"
 	"kube-vmap/sync"
 )
@@ -142,11 +143,11 @@ type publicState struct {
 
 // The states, as the metric names them.
 const (
-	StateStarting   = "starting"
-	StateOtherProxy = "other-proxy"
-	StateProbation  = "probation"
-	StateDone       = "done"
-	StateReturned   = "returned"
+	StateStarting   = nodestatus.TakeoverStarting
+	StateOtherProxy = nodestatus.TakeoverOtherProxy
+	StateProbation  = nodestatus.TakeoverProbation
+	StateDone       = nodestatus.TakeoverDone
+	StateReturned   = nodestatus.TakeoverReturned
 )
 
 // States are all states of a running take-over.
@@ -221,7 +222,10 @@ func (t *Takeover) Problems() []sync.Problem {
 }
 
 // reasons are those of problems and events, by state.
-var reasons = map[string]string{StateOtherProxy: "OtherProxy", StateProbation: "Probation", StateReturned: "Returned"}
+var reasons = map[string]string{
+	StateOtherProxy: nodestatus.ReasonOtherProxy, StateProbation: nodestatus.ReasonProbation,
+	StateReturned: nodestatus.ReasonReturned,
+}
 
 // NotReady returns why kube-vmap is not the node's only proxy, for probes; empty if it is. The
 // problem may name Services, addresses and rules, which not everyone who can ask probes may know.
