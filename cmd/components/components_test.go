@@ -16,12 +16,8 @@ import (
 func write(t *testing.T, dir, path, text string) {
 	t.Helper()
 	path = filepath.Join(dir, path)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func TestProcessesAreFoundByName(t *testing.T) {
@@ -52,9 +48,7 @@ func inNetwork(t *testing.T, proc, network string, names map[string]string) {
 	for pid, name := range names {
 		write(t, proc, pid+"/comm", name+"\n")
 		dir := filepath.Join(proc, pid, "ns")
-		if err := errors.Join(os.Mkdir(dir, 0o755), os.Symlink(network, filepath.Join(dir, "net"))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.Mkdir(dir, 0o755), os.Symlink(network, filepath.Join(dir, "net"))))
 	}
 }
 
@@ -206,4 +200,12 @@ func (s sign) example() *Node {
 		n.Ports = []uint16{10249, 10256}
 	}
 	return n
+}
+
+// must ends the test with an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

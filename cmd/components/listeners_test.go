@@ -15,9 +15,7 @@ var addresses = []string{"127.0.0.1:0", "[::1]:0", ":0"}
 func listen(t *testing.T, address string) (*net.TCPListener, uint16) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l.(*net.TCPListener), l.Addr().(*net.TCPAddr).AddrPort().Port()
 }
@@ -37,9 +35,7 @@ func TestOwnPortsAreNotForeign(t *testing.T) {
 		check(t, []uint16{port})
 		// A connection is not a listener.
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		check(t, []uint16{port, c.LocalAddr().(*net.TCPAddr).AddrPort().Port()})
 		c.Close()
 	}
@@ -61,22 +57,14 @@ func TestPortsOfAnotherProcessAreForeign(t *testing.T) {
 func handOver(t *testing.T, l *net.TCPListener) (end func()) {
 	t.Helper()
 	file, err := l.File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.CommandContext(t.Context(), "cat")
 	cmd.ExtraFiles = []*os.File{file}
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	for _, c := range []io.Closer{file, l} {
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Close())
 	}
 	return func() {
 		stdin.Close()
@@ -93,8 +81,6 @@ func TestOwnClosingSocketIsNotForeign(t *testing.T) {
 		closed := make(chan error)
 		go func() { closed <- l.Close() }()
 		check(t, []uint16{port})
-		if err := <-closed; err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-closed)
 	}
 }

@@ -11,38 +11,29 @@ import (
 	"kube-vmap/model"
 )
 
+// TestPacketIsParsed has the packet, or a part of the error, which shows the syntax.
 func TestPacketIsParsed(t *testing.T) {
-	for _, tc := range []struct{ from, to, want string }{
-		{"10.244.1.7", "10.96.0.10:53/udp", "10.244.1.7 -> 10.96.0.10:53/udp"},
-		{"10.244.1.7:40000", "10.96.0.10:53/SCTP", "10.244.1.7:40000 -> 10.96.0.10:53/sctp"},
-		{"fd00::7", "[fd00::a]:53", "fd00::7 -> [fd00::a]:53/tcp"},
-		{"[fd00::7]", "[fd00::a]:53/udp", "fd00::7 -> [fd00::a]:53/udp"},
-		{"[fd00::7]:40000", "[fd00::a]:53/udp", "[fd00::7]:40000 -> [fd00::a]:53/udp"},
-		{"::ffff:10.244.1.7", "10.96.0.10:53", "10.244.1.7 -> 10.96.0.10:53/tcp"},
+	for _, tc := range []struct{ from, to, want, err string }{
+		{"10.244.1.7", "10.96.0.10:53/udp", "10.244.1.7 -> 10.96.0.10:53/udp", ""},
+		{"10.244.1.7:40000", "10.96.0.10:53/SCTP", "10.244.1.7:40000 -> 10.96.0.10:53/sctp", ""},
+		{"fd00::7", "[fd00::a]:53", "fd00::7 -> [fd00::a]:53/tcp", ""},
+		{"[fd00::7]", "[fd00::a]:53/udp", "fd00::7 -> [fd00::a]:53/udp", ""},
+		{"[fd00::7]:40000", "[fd00::a]:53/udp", "[fd00::7]:40000 -> [fd00::a]:53/udp", ""},
+		{"::ffff:10.244.1.7", "10.96.0.10:53", "10.244.1.7 -> 10.96.0.10:53/tcp", ""},
+		{"", "10.96.0.10:53", "", "both must be given"},
+		{"10.244.1.7", "", "", "both must be given"},
+		{"web-0", "10.96.0.10:53", "", "kubectl get pod"},
+		{"fe80::1%eth0", "[fd00::a]:53", "", "link-local"},
+		{"10.244.1.7", "10.96.0.10", "", "write 10.96.0.10:53/udp"},
+		{"10.244.1.7", "10.96.0.10:0", "", "write 10.96.0.10:53/udp"},
+		{"fd00::7", "fd00::a:53/udp", "", "[fd00::a]:53/udp"},
+		{"10.244.1.7", "dns:53", "", "svc/NAME:PORT"},
+		{"10.244.1.7", "10.96.0.10:53/icmp", "", "tcp, udp or sctp"},
+		{"10.244.1.7", "[fd00::a]:53", "", "of one family"},
 	} {
 		p, err := Options{From: tc.from, To: tc.to}.Packet()
-		if err != nil || p.String() != tc.want {
-			t.Errorf("%s, %s: %s, %v, want %s", tc.from, tc.to, p, err, tc.want)
-		}
-	}
-}
-
-func TestInvalidPacketErrorsShowTheSyntax(t *testing.T) {
-	for _, tc := range []struct{ from, to, want string }{
-		{"", "10.96.0.10:53", "both must be given"},
-		{"10.244.1.7", "", "both must be given"},
-		{"web-0", "10.96.0.10:53", "kubectl get pod"},
-		{"fe80::1%eth0", "[fd00::a]:53", "link-local"},
-		{"10.244.1.7", "10.96.0.10", "write 10.96.0.10:53/udp"},
-		{"10.244.1.7", "10.96.0.10:0", "write 10.96.0.10:53/udp"},
-		{"fd00::7", "fd00::a:53/udp", "[fd00::a]:53/udp"},
-		{"10.244.1.7", "dns:53", "svc/NAME:PORT"},
-		{"10.244.1.7", "10.96.0.10:53/icmp", "tcp, udp or sctp"},
-		{"10.244.1.7", "[fd00::a]:53", "of one family"},
-	} {
-		_, err := Options{From: tc.from, To: tc.to}.Packet()
-		if err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s, %s: %v, want %q", tc.from, tc.to, err, tc.want)
+		if (err != nil) != (tc.err != "") || err == nil && p.String() != tc.want || !strings.Contains(fmt.Sprint(err), tc.err) {
+			t.Errorf("%s, %s: %s, %v, want %s%s", tc.from, tc.to, p, err, tc.want, tc.err)
 		}
 	}
 }

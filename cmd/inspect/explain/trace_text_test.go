@@ -62,40 +62,16 @@ func TestEveryEndingHasANextStep(t *testing.T) {
 			[]string{"DROPPED by the policy of table inet t, chain c (forward)", ": no rule matched, policy drop\n", "nft -a list chain inet t c"},
 		},
 		{trace.Path{Visits: []trace.Visit{begin, ours}}, []string{"REJECTED", "no endpoints that are ready"}},
-		{
-			trace.Path{Visits: []trace.Visit{begin, at("forward", "c", false, rule(queue, trace.Rule{Text: "queue to 7"}))}},
-			[]string{"HANDED to a program", "queue to 7\n"},
-		},
-		{
-			trace.Path{Visits: []trace.Visit{begin, at("forward", "c", false, rule(stolen, trace.Rule{Text: "(fwd)"}))}},
-			[]string{"TAKEN", "(fwd)  -> stolen\n"},
-		},
-		{
-			trace.Path{Visits: []trace.Visit{begin, end, passed("forward"), sent}},
-			[]string{"SENT by eth1 as 10.0.0.1:1 -> [fd00::2]:2/udp"},
-		},
+		{trace.Path{Visits: []trace.Visit{begin, at("forward", "c", false, rule(queue, trace.Rule{Text: "queue to 7"}))}}, []string{"HANDED to a program", "queue to 7\n"}},
+		{trace.Path{Visits: []trace.Visit{begin, at("forward", "c", false, rule(stolen, trace.Rule{Text: "(fwd)"}))}}, []string{"TAKEN", "(fwd)  -> stolen\n"}},
+		{trace.Path{Visits: []trace.Visit{begin, end, passed("forward"), sent}}, []string{"SENT by eth1 as 10.0.0.1:1 -> [fd00::2]:2/udp"}},
 		{trace.Path{Visits: []trace.Visit{begin, end, passed("input")}}, []string{"DELIVERED", "ss -ltunSp"}},
-		{
-			trace.Path{Visits: []trace.Visit{begin, end, at("forward", "begin-forward", true)}},
-			[]string{"LOST in hook forward: it reached its start", "iptables-legacy"},
-		},
-		{
-			trace.Path{Visits: []trace.Visit{begin, end, at("forward", "c", false, policy(accept))}},
-			[]string{"LOST in hook forward: it reached chain c of table inet t, priority 0,"},
-		},
+		{trace.Path{Visits: []trace.Visit{begin, end, at("forward", "begin-forward", true)}}, []string{"LOST in hook forward: it reached its start", "iptables-legacy"}},
+		{trace.Path{Visits: []trace.Visit{begin, end, at("forward", "c", false, policy(accept))}}, []string{"LOST in hook forward: it reached chain c of table inet t, priority 0,"}},
 		{trace.Path{Visits: []trace.Visit{begin, end}}, []string{"LOST after hook prerouting", "ip route get fd00::2 from 10.0.0.1 iif eth0"}},
-		{
-			trace.Path{Refusal: "no route on this node", Visits: []trace.Visit{begin, end}},
-			[]string{"LOST after hook prerouting", "it was rejected: no route on this node\n"},
-		},
-		{
-			trace.Path{Visits: []trace.Visit{begin, onBridge}},
-			[]string{"NOT SEEN AGAIN after hook prerouting", "not certain: routing does not reject it\n", "ip neigh show dev eth0;"},
-		},
-		{
-			trace.Path{Refusal: "no route on this node", Visits: []trace.Visit{begin, onBridge}},
-			[]string{"NOT SEEN AGAIN", "routing would reject it (no route on this node), unless the bridge forwards it\n"},
-		},
+		{trace.Path{Refusal: "no route on this node", Visits: []trace.Visit{begin, end}}, []string{"LOST after hook prerouting", "it was rejected: no route on this node\n"}},
+		{trace.Path{Visits: []trace.Visit{begin, onBridge}}, []string{"NOT SEEN AGAIN after hook prerouting", "not certain: routing does not reject it\n", "ip neigh show dev eth0;"}},
+		{trace.Path{Refusal: "no route on this node", Visits: []trace.Visit{begin, onBridge}}, []string{"NOT SEEN AGAIN", "routing would reject it (no route on this node), unless the bridge forwards it\n"}},
 		{trace.Path{Visits: []trace.Visit{passed("output")}}, []string{"LOST after hook output", "ip route get fd00::2"}},
 		{trace.Path{Visits: []trace.Visit{begin, end, passed("forward")}}, []string{"LOST after hook forward", "next hop"}},
 		{trace.Path{Lost: true, Visits: []trace.Visit{begin}}, []string{"not known", "messages of the kernel were lost"}},

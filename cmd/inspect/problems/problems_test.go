@@ -61,37 +61,35 @@ func TestProblems(t *testing.T) {
 		"not ready":         {problems.Options{}, func(d *nodestatus.Document) { d.Ready = false }, 2, []string{"not programmed everything yet"}, nil},
 		"a bad format":      {problems.Options{Output: "yaml"}, nil, 2, []string{"use json"}, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			d := document()
-			if test.change != nil {
-				test.change(d)
+		d := document()
+		if test.change != nil {
+			test.change(d)
+		}
+		var out bytes.Buffer
+		err := test.options.Run(t.Context(), func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
+			if q.Brief || q.Observe != test.options.Observe {
+				t.Errorf("%s: asked for %+v", name, q)
 			}
-			var out bytes.Buffer
-			err := test.options.Run(t.Context(), func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
-				if q.Brief || q.Observe != test.options.Observe {
-					t.Errorf("asked for %+v", q)
-				}
-				d.ObservedSeconds = q.Observe.Seconds()
-				return d, nil
-			}, &out)
-			text := out.String()
-			if err != nil {
-				text += err.Error()
+			d.ObservedSeconds = q.Observe.Seconds()
+			return d, nil
+		}, &out)
+		text := out.String()
+		if err != nil {
+			text += err.Error()
+		}
+		if exit.Code(err) != test.code {
+			t.Errorf("%s: exit code %d, want %d", name, exit.Code(err), test.code)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: %q is missing in\n%s", name, want, text)
 			}
-			if exit.Code(err) != test.code {
-				t.Errorf("exit code %d, want %d", exit.Code(err), test.code)
+		}
+		for _, not := range test.not {
+			if strings.Contains(text, not) {
+				t.Errorf("%s: %q is in\n%s", name, not, text)
 			}
-			for _, want := range test.want {
-				if !strings.Contains(text, want) {
-					t.Errorf("%q is missing in\n%s", want, text)
-				}
-			}
-			for _, not := range test.not {
-				if strings.Contains(text, not) {
-					t.Errorf("%q is in\n%s", not, text)
-				}
-			}
-		})
+		}
 	}
 }
 

@@ -55,15 +55,9 @@ func TestDifferencesNameWhatDiffers(t *testing.T) {
 		{"dropped by the client's address", spread(1), ending(simulate.VerdictDropped, ""), true, []string{KindSourceRanges}},
 		{"another answer", ending(simulate.VerdictRefused, simulate.HowReset), ending(simulate.VerdictRefused, "ICMP"), false, []string{KindVerdict}},
 		{"not understood", spread(1), unclear, false, []string{KindUnknown}},
-		{
-			"masquerade", spread(1), edited(spread(1), func(t *target) { t.masquerade = true }), false,
-			[]string{KindMasquerade},
-		},
+		{"masquerade", spread(1), edited(spread(1), func(t *target) { t.masquerade = true }), false, []string{KindMasquerade}},
 		{"time", spread(1), edited(spread(1), func(t *target) { t.remembered *= 2 }), false, []string{KindAffinity}},
-		{
-			"several", spread(0.5, 0.5), edited(spread(0.9, 0.1), func(t *target) { t.masquerade, t.sticks = true, false }), false,
-			[]string{KindShares, KindMasquerade, KindAffinity},
-		},
+		{"several", spread(0.5, 0.5), edited(spread(0.9, 0.1), func(t *target) { t.masquerade, t.sticks = true, false }), false, []string{KindShares, KindMasquerade, KindAffinity}},
 	} {
 		var got []string
 		for _, d := range differences(&tc.ours, &tc.theirs, tc.ranges) {

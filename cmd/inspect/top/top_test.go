@@ -97,12 +97,10 @@ func TestErrors(t *testing.T) {
 		"the reader has left":  {Config{Out: broken{syscall.EPIPE}}, []any{toptest.Three(0)}, nil, ""},
 		"nothing can be print": {Config{Out: broken{full}}, []any{toptest.Three(0)}, full, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				if r := run(t.Context(), c.config, c.answers...); !errors.Is(r.err, c.want) || r.errs != c.errs {
-					t.Errorf("%v, %q, want %v, %q", r.err, r.errs, c.want, c.errs)
-				}
-			})
+		synctest.Test(t, func(t *testing.T) {
+			if r := run(t.Context(), c.config, c.answers...); !errors.Is(r.err, c.want) || r.errs != c.errs {
+				t.Errorf("%s: %v, %q, want %v, %q", name, r.err, r.errs, c.want, c.errs)
+			}
 		})
 	}
 }

@@ -16,18 +16,20 @@ import (
 
 // fakeNodes are nodes that answer after a time.
 type fakeNodes struct {
-	mu     sync.Mutex
-	list   []nodestatus.Node
-	tally  func(name string, asked int) (*nodestatus.Tally, error)
-	took   time.Duration
-	asked  map[string]int // tallies, by node
-	others int            // other questions
-	now    int            // questions that wait for an answer
-	most   int
+	mu                 sync.Mutex
+	list               []nodestatus.Node
+	tally              func(name string, asked int) (*nodestatus.Tally, error)
+	took               func(name string) time.Duration // of a tally
+	lists              time.Duration                   // of a list of Services
+	asked              map[string]int                  // tallies, by node
+	others             int                             // other questions
+	now                int                             // questions for tallies that wait for an answer
+	most               int
+	listing, mostLists int // the same for lists of Services
 }
 
 func newFake(n int) *fakeNodes {
-	f := &fakeNodes{asked: map[string]int{}, took: 100 * time.Millisecond}
+	f := &fakeNodes{asked: map[string]int{}, took: func(string) time.Duration { return 100 * time.Millisecond }}
 	for i := n; i > 0; i-- {
 		f.list = append(f.list, nodestatus.Node{Name: fmt.Sprint("node-", i), Pod: fmt.Sprint("pod-", i)})
 	}
@@ -50,7 +52,8 @@ func (f *fakeNodes) Nodes(context.Context) ([]nodestatus.Node, error) {
 	return slices.Clone(f.list), nil
 }
 
-func (f *fakeNodes) Document(context.Context, nodestatus.Node, nodestatus.Query) (*nodestatus.Document, error) {
+func (f *fakeNodes) Document(ctx context.Context, _ nodestatus.Node, _ nodestatus.Query) (*nodestatus.Document, error) {
+	f.wait(ctx, f.lists, &f.listing, &f.mostLists)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.others++
@@ -68,21 +71,31 @@ func (f *fakeNodes) Tally(ctx context.Context, n nodestatus.Node) (*nodestatus.T
 	f.mu.Lock()
 	f.asked[n.Name]++
 	asked := f.asked[n.Name]
-	f.now++
-	f.most = max(f.most, f.now)
 	f.mu.Unlock()
-	select {
-	case <-ctx.Done():
-	case <-time.After(f.took):
-	}
+	f.wait(ctx, f.took(n.Name), &f.now, &f.most)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.now--
 	return f.tally(n.Name, asked)
 }
 
+// wait waits for the time of an answer, and counts how many wait.
+func (f *fakeNodes) wait(ctx context.Context, took time.Duration, now, most *int) {
+	count := func(n int) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		*now += n
+		*most = max(*most, *now)
+	}
+	count(1)
+	defer count(-1)
+	select {
+	case <-ctx.Done():
+	case <-time.After(took):
+	}
+}
+
 // watch runs a cluster for some time, with a look at it every second for a part of that.
-func watch(t *testing.T, f Source, looking, all time.Duration, then func(c *Cluster)) {
+func watch(t *testing.T, f *fakeNodes, looking, all time.Duration, then func(c *Cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := New(f)
@@ -186,13 +199,19 @@ func TestNodesAreNotAskedWithoutViewers(t *testing.T) {
 func TestQuestionsToManyNodesAreBounded(t *testing.T) {
 	f := newFake(1000)
 	slow := func(name string) bool { return name[len(name)-1] == '7' }
+	f.took = func(name string) time.Duration {
+		if slow(name) {
+			return 10 * time.Second
+		}
+		return 100 * time.Millisecond
+	}
 	f.tally = func(name string, asked int) (*nodestatus.Tally, error) {
 		if slow(name) {
 			return nil, errors.New("no answer in 10s")
 		}
 		return tallyOf(uint64(5*asked), asked), nil
 	}
-	watch(t, &slowNodes{f, slow}, time.Hour, 5*time.Minute, func(c *Cluster) {
+	watch(t, f, time.Hour, 5*time.Minute, func(c *Cluster) {
 		o := c.Overview()
 		answers := 0
 		for _, n := range o.Nodes {
@@ -220,58 +239,21 @@ func TestQuestionsToManyNodesAreBounded(t *testing.T) {
 	})
 }
 
-// slowNodes answer some questions only after 10 s.
-type slowNodes struct {
-	*fakeNodes
-	slow func(name string) bool
-}
-
-func (s *slowNodes) Tally(ctx context.Context, n nodestatus.Node) (*nodestatus.Tally, error) {
-	if s.slow(n.Name) {
-		<-time.After(10 * time.Second)
-	}
-	return s.fakeNodes.Tally(ctx, n)
-}
-
-// catalogues are nodes whose lists of Services take long.
-type catalogues struct {
-	*fakeNodes
-	asking, most int
-}
-
-func (l *catalogues) Document(ctx context.Context, _ nodestatus.Node, _ nodestatus.Query) (*nodestatus.Document, error) {
-	l.count(1)
-	select {
-	case <-ctx.Done():
-	case <-time.After(3 * cataloguePeriod):
-	}
-	l.count(-1)
-	return nil, errors.New("too late")
-}
-
-// count counts a question that begins or, with -1, ends.
-func (l *catalogues) count(n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.asking += n
-	l.most = max(l.most, l.asking)
-	l.others += max(0, -n)
-}
-
 func TestListsOfServicesAreAskedForOneAtATime(t *testing.T) {
-	l := &catalogues{fakeNodes: newFake(2)}
-	watch(t, l, time.Hour, 10*time.Minute, func(*Cluster) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.most != 1 || l.others < 9 {
-			t.Errorf("%d at a time, %d in all", l.most, l.others)
+	f := newFake(2)
+	f.lists = 3 * cataloguePeriod
+	watch(t, f, time.Hour, 10*time.Minute, func(*Cluster) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.mostLists != 1 || f.others < 9 {
+			t.Errorf("%d at a time, %d in all", f.mostLists, f.others)
 		}
 	})
 }
 
 func TestSlowAndLargeAnswersAreRare(t *testing.T) {
 	f := newFake(2)
-	f.took = time.Second
+	f.took = func(string) time.Duration { return time.Second }
 	watch(t, f, time.Hour, 10*time.Minute, func(*Cluster) {
 		if n := f.asked["node-1"]; n != 12 && n != 13 {
 			t.Errorf("answers of 1 s are asked for %d times in 10 minutes, want one per %s", n, tookFactor*time.Second)
