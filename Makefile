@@ -37,6 +37,8 @@ MUTANTS_EFFICACY ?= 99
 # integration/e2e, which take minutes to build and which only `make beside` and `make e2e` need.
 MODULES := cmd/kubectl-vmap deploy/helm deploy/image deploy/monitoring integration/cluster integration/otherprograms integration/page
 
+BENCHMARK := KUBE_VMAP_REQUIRE_KERNEL=1 go test -run '^$$' -benchtime 1x -timeout 2h
+
 .PHONY: help demo build modules tools test unit integration cluster page soak beside e2e test-kernels test-nft bench bench-cluster dead-node trial image release fuzz mutants golden lint lines docs man monitoring clean
 
 help: ## list the targets
@@ -115,19 +117,16 @@ test-nft: ## listings are read and reload with nft 0.9.8 (no crash), 1.0.6 and 1
 	@KUBE_VMAP_REQUIRE_NFT_VERSIONS=1 .ci/nft-versions
 	CI=true .ci/gotest -count=1 -run 'Golden|NftListsAndLoads|LoadedByNft' ./integration/ruleset
 
-bench: ## a report of costs as ratios, and whether they keep their marks (root)
-	@.ci/setup nft
-	go run ./integration/bench
+bench: ## costs as ratios, and whether they keep their marks; BENCH chooses (root)
+	$(BENCHMARK) -bench '$(or $(BENCH),.)' ./integration/bench
 
-bench-cluster: build ## from API write to kernel, compared with informers alone, on a real API server (root)
+bench-cluster: ## from API write to kernel, compared with informers alone, on a real API server (root)
 	@.ci/setup nft ip
 	@.ci/cluster
-	cd integration/cluster && go run ./bench
+	cd integration/cluster && $(BENCHMARK) -bench '$(or $(BENCH),KubeVMap)' ./bench
 
-dead-node: ## how many connections fail when a node dies, with kube-proxy and with kube-vmap; ARGS are flags (root)
-	@.ci/setup nft ip
-	@.ci/cluster
-	cd integration/cluster && go run ./deadnode $(ARGS)
+dead-node: ## how many connections fail after a FAULT (link, route, backlog or stop), with kube-proxy and kube-vmap (root)
+	@$(MAKE) bench-cluster BENCH='DeadNode/$(or $(FAULT),link)'
 
 trial: ## a cluster of three nodes with fault number N, for practice with kubectl vmap (root)
 	@.ci/setup nft ip

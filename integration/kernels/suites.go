@@ -75,7 +75,7 @@ var suites = []suite{
 // chosen returns the suites that the options choose, with the tests to run.
 func (o options) chosen() []suite {
 	if o.bench != "" {
-		return []suite{{name: "integration/bench", flags: []string{"-quick", "-run=" + o.bench}, command: true}}
+		return []suite{{name: "integration/bench", tests: "^$", flags: []string{"-test.short", "-test.benchtime=1x", "-test.bench=" + o.bench}}}
 	}
 	sample := o.arch != "amd64" && o.suites.String() == "" && o.tests.String() == ""
 	var chosen []suite

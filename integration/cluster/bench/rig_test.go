@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"fmt"
@@ -81,18 +81,21 @@ func (r *rig) pods(i int) []*lab.Pod {
 
 // proxy is a program that translates the addresses of Services.
 type proxy struct {
-	name    string
 	program func(testing.TB) string
-	args    []string
+	flags   []string
 }
 
-// kubeProxy cannot change limits of connection tracking in a network namespace.
-var kubeProxy = proxy{"kube-proxy", func(t testing.TB) string {
+var (
+	kubeProxy = proxy{kubeProxyPath, kubeProxyFlags}
+	avoiding  = proxy{clustertest.Program, []string{"--passive-health-checks=avoid"}}
+)
+
+func kubeProxyPath(t testing.TB) string {
 	t.Helper()
 	path, err := plane.Program("kube-proxy")
 	clustertest.Must(t, err)
 	return path
-}, []string{"--proxy-mode=nftables", "--conntrack-max-per-core=0"}}
+}
 
 // start starts a proxy on every node, and waits until each client had answers of all endpoints.
 func (r *rig) start(p proxy) {
@@ -102,7 +105,7 @@ func (r *rig) start(p proxy) {
 		name := r.NodeName(n)
 		d := clustertest.Start(r, process.Config{Program: p.program(r), Host: n.Host, Args: append([]string{
 			"--kubeconfig=" + kubeconfig, "--hostname-override=" + name, "--cluster-cidr=" + truth.PodRanges,
-		}, p.args...)})
+		}, p.flags...)})
 		clustertest.Must(r, d.AwaitHealthy(clustertest.Context(r)))
 	}
 	for i := range r.targets {
@@ -120,6 +123,8 @@ func (r *rig) await(c *traffic.Client, i int) {
 		names = append(names, p.Name)
 	}
 	for _, w := range traffic.Over(model.TCP) {
-		clustertest.Must(r, eventually.Try(clustertest.Context(r), func() error { return c.AnsweredOver(w, r.targets[i], names...) }))
+		clustertest.Must(r, eventually.Try(clustertest.Context(r), func() error {
+			return c.AnsweredOver(w, r.targets[i], names...)
+		}))
 	}
 }

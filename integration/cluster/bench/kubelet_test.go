@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -38,7 +38,8 @@ func (r *rig) startKubelet(n *lab.Node) (stop func() error) {
 func (r *rig) renew(ctx context.Context, n *lab.Node) error {
 	lease := coordinationv1.Lease(r.NodeName(n), corev1.NamespaceNodeLease).
 		WithSpec(coordinationv1.LeaseSpec().WithRenewTime(metav1.NowMicro()))
-	_, err := r.Client.CoordinationV1().Leases(*lease.Namespace).Apply(ctx, lease, metav1.ApplyOptions{FieldManager: "kubelet"})
+	_, err := r.Client.CoordinationV1().Leases(*lease.Namespace).
+		Apply(ctx, lease, metav1.ApplyOptions{FieldManager: "kubelet"})
 	if err != nil {
 		return fmt.Errorf("renew the lease of %s: %w", n, err)
 	}

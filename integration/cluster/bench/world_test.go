@@ -1,0 +1,81 @@
+package bench
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"kube-vmap/integration/cluster/clustertest"
+	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/cluster/truth"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+	"kube-vmap/nft/kernel"
+)
+
+// A size is a number of Services, and of endpoints of each.
+type size struct{ services, endpoints int }
+
+// world is a control plane with many Services, and a node without pods.
+type world struct {
+	*clustertest.Cluster
+	kernel  *kernel.Kernel // nf_tables of the node, for reading
+	ns      *objects.Namespace
+	filling *objects.Filling
+
+	flags             []string // of a proxy of any kind
+	programs          string   // the folder of informers
+	kubeconfig, proxy string   // of the account that deploy/base gives to the proxy; kube-vmap
+}
+
+// newWorld creates a world, with an additional Service that has an endpoint more than the others,
+// so that the chains for that many endpoints exist when a Service gains one, as they nearly
+// always do in a large cluster.
+func newWorld(b *testing.B, of size) *world {
+	b.Helper()
+	w := &world{Cluster: clustertest.Alone(b, lab.Options{})}
+	w.proxy, w.programs = clustertest.Program(b), b.TempDir()
+	build := exec.Command("go", "build", "-ldflags", "-w", "-o", w.programs, "../informers")
+	out, err := build.CombinedOutput()
+	if err != nil {
+		b.Fatalf("go build: %v\n%s", err, out)
+	}
+	w.kernel, err = kernel.Open(kernel.Config{NetNS: w.Lab.Node.FD()})
+	clustertest.Must(b, err)
+	b.Cleanup(func() { clustertest.Must(b, w.kernel.Close()) })
+	w.kubeconfig = w.Kubeconfig(b, w.Server)
+	w.flags = []string{
+		"--kubeconfig=" + w.kubeconfig, "--hostname-override=" + w.NodeName(w.Lab.Node),
+		"--cluster-cidr=" + truth.PodRanges,
+	}
+	w.ns = w.Namespace(b)
+	families := []model.Family{model.IPv4}
+	w.filling = &objects.Filling{
+		Services: of.services, Prefix: "service", Endpoints: of.endpoints, Node: "node-2", Families: families,
+	}
+	clustertest.Must(b, w.ns.Fill(b.Context(), w.filling))
+	clustertest.Must(b, w.ns.Fill(b.Context(), &objects.Filling{
+		Services: 1, Prefix: "larger", Endpoints: of.endpoints + 1, Node: "node-2", Families: families,
+	}))
+	return w
+}
+
+// cleanup removes kube-vmap's tables from the kernel.
+func (w *world) cleanup(b *testing.B) {
+	b.Helper()
+	if out, err := w.Lab.Node.Command(b.Context(), w.proxy, "cleanup", "--force").CombinedOutput(); err != nil {
+		b.Fatalf("remove the rules: %v\n%s", err, out)
+	}
+}
+
+// informers returns the program for the floor.
+func (w *world) informers() *program {
+	args := []string{"--kubeconfig=" + w.kubeconfig, "--node=" + w.NodeName(w.Lab.Node)}
+	path := filepath.Join(w.programs, "informers")
+	return &program{world: w, name: "informers", path: path, args: args, ready: logged("synced")}
+}
+
+// kubeVMap returns the program that is measured.
+func (w *world) kubeVMap(name string) *program {
+	return &program{world: w, name: name, path: w.proxy, args: w.flags, ready: logged("ready")}
+}
