@@ -161,7 +161,7 @@ lines: ## how much ships, tests it, is testdata, and how many words documents ha
 	@.ci/lines
 
 docs: ## update the listings in docs/design.md
-	go run ./integration/docs
+	go test -count=1 ./integration/docs -update
 
 man: ## generate the manual pages in deploy/man from the commands' help texts
 	go test -count=1 -run TestManualPagesAreUpToDate ./cmd/kube-vmap -update
