@@ -46,8 +46,8 @@ help: ## list the targets
 
 demo: build ## run a demonstration: Services from manifests, real packets (root)
 	@.ci/setup nft
-	go build -o bin/demo ./integration/demo
-	bin/demo $(VERBOSE) bin/kube-vmap
+	go test -c -o bin/demo ./integration/demo
+	KUBE_VMAP_REQUIRE_KERNEL=1 KUBE_VMAP_BINARY=$(CURDIR)/bin/kube-vmap bin/demo $(VERBOSE)
 
 build: ## build bin/kube-vmap and bin/kubectl-vmap, static binaries
 	go build -ldflags '-X main.version=$(VERSION)' -o bin/kube-vmap ./cmd/kube-vmap
@@ -101,10 +101,10 @@ e2e: ## upstream's e2e tests of SIG Network, or those of FOCUS, on a cluster of 
 
 test-kernels: ## tests with packets and of the rule set on Debian's KERNELS under qemu; SUITES, TESTS and ARCH choose
 ifeq ($(ARCH),amd64)
-	@.ci/setup nft ip iptables ipset ipvsadm qemu-system-x86_64 depmod xz
+	@.ci/setup nft ip iptables ipset ipvsadm qemu-system-x86_64 depmod xz cpio
 	@.ci/nft-versions
 else
-	@.ci/setup qemu-system-aarch64 depmod xz
+	@.ci/setup qemu-system-aarch64 depmod xz cpio
 	GOOS=linux GOARCH=$(ARCH) go build -ldflags '-X main.version=$(VERSION)' -o bin/kube-vmap-linux-$(ARCH) ./cmd/kube-vmap
 endif
 	@ARCH='$(ARCH)' .ci/kernels $(KERNELS)

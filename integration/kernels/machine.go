@@ -14,15 +14,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"kube-vmap/integration/kernels/plan"
 )
 
 // machine is a virtual machine for one kernel.
 type machine struct {
 	platform
 	kernel string // the folder of vmlinuz and modules
-	dir    string // of the built programs and the machine's files
+	disk   disk
+	dir    string // of other files of the machine
 	flags  string // for every kube-vmap
 }
 
@@ -43,21 +42,32 @@ var (
 	errComplain = errors.New("the kernel reports a bug or warning")
 )
 
+// limit is how long a machine may take.
+const limit = 90 * time.Minute
+
+// endMark begins the last line that the machine says, when it came to the end; the number of suites
+// that failed follows.
+const endMark = "suites that failed: "
+
 // complaint matches messages of the kernel about its own faults. Not every warning is
 // one: those that are follow a "cut here" line.
 var complaint = regexp.MustCompile(`\[ cut here \]|BUG:|WARNING: CPU|Oops:|Call Trace:|Kernel panic|` +
 	`general protection fault|detected stalls|self-detected stall|blocked for more than|waiting for \S+ to become free`)
 
 // run boots the machine, prints the output of its tests, and waits for its end.
-func (m machine) run(ctx context.Context, chosen []suite, o options) error {
-	disk, console := filepath.Join(m.dir, "disk"), filepath.Join(m.dir, "console")
-	if err := m.makeDisk(disk, chosen); err != nil {
+func (m machine) run(ctx context.Context, chosen []suite) error {
+	archive, console := filepath.Join(m.dir, "archive"), filepath.Join(m.dir, "console")
+	modules, err := m.disk.addModules(m.kernel)
+	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, errHung)
+	if err := errors.Join(m.disk.addPlan(m, modules, chosen), m.disk.pack(archive)); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errHung)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, m.qemu, slices.Concat(qemu, m.args, []string{
-		"-kernel", filepath.Join(m.kernel, "vmlinuz"), "-initrd", disk, "-append", commandLine + " " + m.commandLine,
+		"-kernel", filepath.Join(m.kernel, "vmlinuz"), "-initrd", archive, "-append", commandLine + " " + m.commandLine,
 		"-serial", "file:" + console, "-chardev", "stdio,id=talk,signal=off", m.talkOption, m.talkValue,
 	})...)
 	cmd.Stderr, cmd.WaitDelay = os.Stderr, time.Second
@@ -83,7 +93,7 @@ func relay(to io.Writer, from io.Reader) error {
 	for {
 		line, err := lines.ReadString('\n')
 		line = strings.TrimRight(line, "\r\n")
-		if end, ok := strings.CutPrefix(line, plan.EndMark); ok {
+		if end, ok := strings.CutPrefix(line, endMark); ok {
 			failed = suitesFailed(end)
 		} else if line != "" || err == nil {
 			_, _ = fmt.Fprintln(to, line)

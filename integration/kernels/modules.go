@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -20,31 +22,44 @@ var wantedModules = []string{
 // kernel's own SCTP would disturb.
 const unwantedModules = "net/sctp/"
 
-// addModules adds a kernel's modules to the disk, with depmod's lists of them.
-func addModules(a *archive, kernel string) error {
+// early matches the modules that are loaded before the first test: those for rules, flows
+// and test networks. If the kernel loaded them on demand, the first program that loads a
+// rule set would wait for all of them, which takes longer on an emulated processor than
+// tests wait. Connection tracking helpers and br_netfilter are not among them: they
+// change what happens to packets.
+var early = regexp.MustCompile(`^kernel/(?:` +
+	`net/(?:netfilter|ipv[46]/netfilter)/(?:nf_tables|nft_\w+|nf_conntrack|nf_conntrack_netlink|nf_nat|nf_reject_\w+)` +
+	`|net/packet/af_packet|drivers/net/(?:dummy|veth))\.ko$`)
+
+// addModules adds a kernel's modules to the disk, in place of another one's, with depmod's lists
+// of all. It returns the names of those to load early.
+func (d disk) addModules(kernel string) (load []string, err error) {
+	const to = "/lib/modules"
 	dir := filepath.Join(kernel, "modules")
 	list, err := os.ReadFile(filepath.Join(dir, "modules.dep"))
 	if err != nil {
-		return fmt.Errorf("list the modules: %w", err)
+		return nil, fmt.Errorf("list the modules: %w", err)
 	}
 	needs := map[string][]string{}
 	for line := range strings.Lines(string(list)) {
 		file, needed, _ := strings.Cut(strings.TrimSpace(line), ":")
 		needs[file] = strings.Fields(needed)
+		if early.MatchString(file) {
+			load = append(load, strings.TrimSuffix(filepath.Base(file), ".ko"))
+		}
+	}
+	lists, err := filepath.Glob(filepath.Join(dir, "modules.*"))
+	if err != nil {
+		return nil, err
 	}
 	files := chosenModules(needs)
-	var lines strings.Builder
-	for _, file := range files {
-		a.copy("/lib/modules/"+file, filepath.Join(dir, file))
-		fmt.Fprintf(&lines, "%s: %s\n", file, strings.Join(needs[file], " "))
+	for _, list := range lists {
+		files = append(files, filepath.Base(list))
 	}
-	a.text("/lib/modules/modules.dep", lines.String())
-	aliases, err := os.ReadFile(filepath.Join(dir, "modules.alias"))
-	if err != nil {
-		return fmt.Errorf("read the aliases of modules: %w", err)
+	if err := errors.Join(os.RemoveAll(d.path(to)), os.MkdirAll(d.path(to), 0o755)); err != nil {
+		return nil, err
 	}
-	a.text("/lib/modules/modules.alias", aliasesOf(string(aliases), files))
-	return nil
+	return load, d.copy(to, dir, files...)
 }
 
 // chosenModules returns the files of a machine's modules.
@@ -60,19 +75,4 @@ func chosenModules(needs map[string][]string) []string {
 	}
 	slices.Sort(files)
 	return slices.Compact(files)
-}
-
-// aliasesOf returns the lines of modules.alias for these files.
-func aliasesOf(aliases string, files []string) string {
-	names := map[string]bool{}
-	for _, file := range files {
-		names[strings.ReplaceAll(strings.TrimSuffix(filepath.Base(file), ".ko"), "-", "_")] = true
-	}
-	var kept strings.Builder
-	for line := range strings.Lines(aliases) {
-		if fields := strings.Fields(line); len(fields) == 3 && names[fields[2]] {
-			kept.WriteString(line)
-		}
-	}
-	return kept.String()
 }

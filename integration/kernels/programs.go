@@ -1,16 +1,21 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 )
 
 // programs are the programs of this machine that tests run, and that the wrappers of
 // other versions of nft need.
 var programs = []string{
 	"nft", "ip", "sh", "readlink", "dirname", "true", "sleep", "ipvsadm", "ipset",
+	"mount", "modprobe", "ln", "uname", // of init
 	"iptables-nft", "iptables-nft-save", "iptables-nft-restore",
 	"ip6tables-nft", "ip6tables-nft-save", "ip6tables-nft-restore",
 	"iptables-legacy", "iptables-legacy-save", "iptables-legacy-restore",
@@ -20,57 +25,49 @@ var programs = []string{
 // extensions are the folders of iptables' extensions, on any architecture.
 const extensions = "/usr/lib/*/xtables/*.so"
 
-// settings are files of this machine that its programs read. They may be missing.
-var settings = []string{"/etc/protocols", "/etc/services", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/iproute2"}
+// settings are files that these programs read, and nfts another version of nft that tests expect.
+// They may be missing.
+var (
+	settings = []string{
+		"/etc/protocols", "/etc/services", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/iproute2",
+	}
+	nfts = []string{".cache/nft/trixie"}
+)
 
 // addPrograms adds programs to the disk, and files that they read. For another
 // architecture they are beside the kernel.
-func addPrograms(a *archive, kernel string) error {
-	fetched := filepath.Join(kernel, "programs")
-	if exists(fetched) {
-		a.copy("/", fetched)
-	} else if err := addOwnPrograms(a); err != nil {
-		return err
-	}
-	for _, path := range settings {
-		if exists(path) {
-			a.copy(path, path)
+func (d disk) addPrograms(kernel string) error {
+	for _, dir := range []string{"dev", "proc", "sys", "tmp", "run", "usr/bin", "usr/sbin", "usr/lib", "usr/lib64"} {
+		if err := os.MkdirAll(d.path(dir), 0o755); err != nil {
+			return err
+		}
+		if name, ok := strings.CutPrefix(dir, "usr/"); ok {
+			if err := os.Symlink(dir, d.path(name)); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
-}
-
-// addOwnPrograms adds programs of this machine, with their libraries, and the other
-// version of nft that tests expect.
-func addOwnPrograms(a *archive) error {
-	var loaders []string // dynamic loaders
+	paths := slices.DeleteFunc(slices.Clone(settings), missing)
+	if fetched := filepath.Join(kernel, "programs"); !missing(fetched) {
+		return errors.Join(d.copy("/", fetched, "usr", "etc", ".cache"), d.copy("/", ".", paths...))
+	}
+	loaded, err := filepath.Glob(extensions)
+	if err != nil {
+		return err
+	}
 	for _, name := range programs {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			return fmt.Errorf("tests need %s: %w", name, err)
 		}
-		a.copy("/usr/bin/"+name, path)
-		loaders = append(loaders, path)
+		loaded = append(loaded, path)
 	}
-	more, err := filepath.Glob(extensions)
+	libraries, err := librariesOf(loaded...)
 	if err != nil {
 		return err
 	}
-	for _, path := range more {
-		a.copy(path, path)
-	}
-	libraries, err := librariesOf(append(loaders, more...)...)
-	if err != nil {
-		return err
-	}
-	for _, l := range libraries {
-		a.copy(l, l)
-	}
-	a.link("/bin", "/usr/bin")
-	if dir := ".cache/nft/trixie"; exists(dir) {
-		a.copy("/"+dir, dir)
-	}
-	return nil
+	paths = append(paths, slices.DeleteFunc(slices.Clone(nfts), missing)...)
+	return d.copy("/", ".", slices.Concat(paths, loaded, libraries)...)
 }
 
 var library = regexp.MustCompile(`(?m)(?:=> |^\s+)(/\S+) \(0x`)

@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -20,8 +18,6 @@ type suite struct {
 	skip  string   // tests of the source tree or the build, or not for such machines
 	reads []string // files of the tree that the others read, besides their testdata
 	flags []string // additional flags
-
-	command bool // a command instead of tests
 
 	// sample are the tests that run on other architectures than amd64, as a regular
 	// expression, unless options choose others. With none the suite does not run there.
@@ -34,7 +30,7 @@ const everything = "."
 
 // suites run on every kernel, in this order.
 var suites = []suite{
-	{name: "integration/demo", flags: []string{program}, command: true, sample: everything},
+	{name: "integration/demo", sample: everything},
 	{name: "nft/kernel/conntrack", sample: everything},
 	{name: "integration/lab"},
 	{name: "integration/addresses"},
@@ -75,7 +71,8 @@ var suites = []suite{
 // chosen returns the suites that the options choose, with the tests to run.
 func (o options) chosen() []suite {
 	if o.bench != "" {
-		return []suite{{name: "integration/bench", tests: "^$", flags: []string{"-test.short", "-test.benchtime=1x", "-test.bench=" + o.bench}}}
+		flags := []string{"-test.short", "-test.benchtime=1x", "-test.bench=" + o.bench}
+		return []suite{{name: "integration/bench", tests: "^$", flags: flags}}
 	}
 	sample := o.arch != "amd64" && o.suites.String() == "" && o.tests.String() == ""
 	var chosen []suite
@@ -83,8 +80,7 @@ func (o options) chosen() []suite {
 		if s.tests = o.tests.String(); sample {
 			s.tests = s.sample
 		}
-		unwanted := sample && s.sample == "" || s.command && o.tests.String() != ""
-		if o.suites.MatchString(s.name) && !unwanted {
+		if o.suites.MatchString(s.name) && !(sample && s.sample == "") {
 			chosen = append(chosen, s)
 		}
 	}
@@ -93,9 +89,6 @@ func (o options) chosen() []suite {
 
 // args returns the flags of a suite's program.
 func (s suite) args() []string {
-	if s.command {
-		return s.flags
-	}
 	args := []string{"-test.v", "-test.timeout=30m"}
 	if s.skip != "" {
 		args = append(args, "-test.skip="+s.skip)
@@ -106,63 +99,40 @@ func (s suite) args() []string {
 	return append(args, s.flags...)
 }
 
-// program returns the name of the suite's program.
-func (s suite) program() string { return strings.ReplaceAll(s.name, "/", "-") }
-
-const (
-	module = "kube-vmap/"
-	// proxy and guest are the other programs that are built.
-	proxy, guest = "kube-vmap", "guest"
-)
-
-// build builds the programs of the chosen suites in dir, and returns the suites.
-func build(ctx context.Context, dir string, o options) ([]suite, error) {
-	chosen := o.chosen()
-	jobs := map[string][]string{
-		// Tests expect this version.
-		proxy: {"build", "-ldflags", "-w -X main.version=of-the-tests", module + "cmd/kube-vmap"},
-		guest: {"build", "-ldflags", "-s -w", module + "integration/kernels/guest"},
-	}
-	for _, s := range chosen {
-		how := []string{"test", "-c"}
-		if s.command {
-			how = []string{"build"}
-		}
-		jobs[s.program()] = append(how, "-ldflags", "-s -w", module+s.name)
-	}
-	if len(chosen) == 0 {
-		return nil, errors.New("no suite has this name")
-	}
-	if o.program != "" {
-		delete(jobs, proxy)
-		if err := useProgram(o.program, filepath.Join(dir, proxy)); err != nil {
-			return nil, err
-		}
-	}
+// build builds the programs of the chosen suites on the disk, each in its folder, and kube-vmap.
+func (d disk) build(ctx context.Context, chosen []suite, o options) error {
+	const module = "kube-vmap/"
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2)
-	for name, args := range jobs {
-		group.Go(func() error { return compile(ctx, o.arch, filepath.Join(dir, name), args) })
+	for _, s := range chosen {
+		group.Go(func() error {
+			path := d.path(filepath.Join(s.name, "suite.test"))
+			return compile(ctx, o.arch, path, "test", "-c", "-ldflags", "-s -w", module+s.name)
+		})
 	}
-	return chosen, group.Wait()
+	group.Go(func() error {
+		if o.program != "" {
+			return d.useProgram(o.program)
+		}
+		const flags = "-w -X main.version=of-the-tests" // which tests expect
+		return compile(ctx, o.arch, d.path(program), "build", "-ldflags", flags, module+"cmd/kube-vmap")
+	})
+	return group.Wait()
 }
 
-// useProgram links a kube-vmap that exists, and prints its checksum.
-func useProgram(program, link string) error {
-	content, err := os.ReadFile(program)
+// useProgram adds a kube-vmap that exists, and prints its checksum.
+func (d disk) useProgram(path string) error {
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read the program to test: %w", err)
 	}
-	fmt.Printf("# %x  %s\n", sha256.Sum256(content), program)
-	if program, err = filepath.Abs(program); err != nil {
-		return err
-	}
-	return os.Symlink(program, link)
+	fmt.Printf("# %x  %s\n", sha256.Sum256(content), path)
+	return d.write(program, string(content))
 }
 
 // compile runs a go command that writes a statically linked program.
-func compile(ctx context.Context, arch, path string, args []string) error {
-	cmd := exec.CommandContext(ctx, "go", append([]string{args[0], "-o", path}, args[1:]...)...)
+func compile(ctx context.Context, arch, path, command string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{command, "-o", path}, args...)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+arch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", strconv.Quote(cmd.String()), err, out)
