@@ -47,7 +47,7 @@ func (w *world) measure(b *testing.B, rounds, changes int) {
 	if changes > 0 {
 		proxy := first.start(b)
 		w.follow(b, proxy, "endpoint-replaced", w.replaceEndpoint, changes, 5).
-			line(b, 10*time.Millisecond, 5*time.Millisecond)
+			line(b, 1.5, 5*time.Millisecond)
 		w.follow(b, proxy, "Service-added", w.addService, changes, 5).line(b, 0, 0)
 	}
 }
