@@ -114,25 +114,29 @@ func next(answers *[]unix.Errno) unix.Errno {
 	return first
 }
 
-func TestRemoveRetriesAfterForeignCommits(t *testing.T) {
+func TestRemoveRetriesAndSkipsMissingFamilies(t *testing.T) {
 	for _, f := range model.Families {
 		for _, tc := range []struct {
 			name    string
 			kernel  fakeKernel
 			sockets int
+			marker  bool
 		}{
-			{"no other program writes", fakeKernel{there: true}, 1},
-			{"others write before we do, twice", fakeKernel{there: true, writes: 2}, 2},
-			{"others write while we read", fakeKernel{there: true, reads: 1}, 2},
-			{"others write all the time, but not before our batch", fakeKernel{there: true, reads: 1000}, 3},
-			{"others write, and there is nothing to remove", fakeKernel{reads: 1}, 2},
-			{"others write all the time, and there is nothing to remove", fakeKernel{reads: 1000}, 2},
-			{"the answers are too many", fakeKernel{there: true, readings: []unix.Errno{unix.ENOBUFS}}, 2},
-			{"a signal comes", fakeKernel{there: true, readings: []unix.Errno{unix.EINTR, unix.EINTR}}, 3},
-			{"the table is deleted meanwhile", fakeKernel{there: true, batches: []unix.Errno{unix.ENOENT}}, 2},
+			{"no other program writes", fakeKernel{there: true}, 1, false},
+			{"others write before we do, twice", fakeKernel{there: true, writes: 2}, 2, false},
+			{"others write while we read", fakeKernel{there: true, reads: 1}, 2, false},
+			{"others write all the time, but not before our batch", fakeKernel{there: true, reads: 1000}, 3, false},
+			{"others write, and there is nothing to remove", fakeKernel{reads: 1}, 2, false},
+			{"others write all the time, and there is nothing to remove", fakeKernel{reads: 1000}, 2, false},
+			{"the answers are too many", fakeKernel{there: true, readings: []unix.Errno{unix.ENOBUFS}}, 2, false},
+			{"a signal comes", fakeKernel{there: true, readings: []unix.Errno{unix.EINTR, unix.EINTR}}, 3, false},
+			{"the table is deleted meanwhile", fakeKernel{there: true, batches: []unix.Errno{unix.ENOENT}}, 2, false},
+			{"the kernel lacks the family", fakeKernel{readings: []unix.Errno{unix.EAFNOSUPPORT}}, 1, false},
+			{"it lacks the family for the marker, too", fakeKernel{batches: []unix.Errno{unix.EAFNOSUPPORT}}, 1, true},
+			{"it lacks nftables for the marker", fakeKernel{batches: []unix.Errno{unix.EOPNOTSUPP}}, 1, true},
 		} {
 			k := tc.kernel
-			removed, err := removeTables(k.dial, f, false)
+			removed, err := removeTables(k.dial, f, tc.marker)
 			if err != nil || k.there {
 				t.Errorf("%s: table is there: %v, error: %v", tc.name, k.there, err)
 			}
@@ -152,36 +156,18 @@ func TestRemoveReturnsErrorsThatDoNotPass(t *testing.T) {
 		kernel fakeKernel
 		is     error
 		says   string
+		marker bool
 	}{
-		{"others write all the time", fakeKernel{there: true, writes: 1000000}, unix.ERESTART, "too fast"},
-		{"no permission", fakeKernel{there: true, batches: []unix.Errno{unix.EPERM}}, fs.ErrPermission, "CAP_NET_ADMIN"},
-		{"no permission to read", fakeKernel{readings: []unix.Errno{unix.EPERM}}, fs.ErrPermission, "CAP_NET_ADMIN"},
-		{"no memory", fakeKernel{there: true, batches: []unix.Errno{unix.ENOMEM}}, unix.ENOMEM, ""},
+		{"others write all the time", fakeKernel{there: true, writes: 1000000}, unix.ERESTART, "too fast", false},
+		{"no permission", fakeKernel{there: true, batches: []unix.Errno{unix.EPERM}}, fs.ErrPermission, "CAP_NET_ADMIN", false},
+		{"no permission for the marker", fakeKernel{batches: []unix.Errno{unix.EPERM}}, fs.ErrPermission, "CAP_NET_ADMIN", true},
+		{"no permission to read", fakeKernel{readings: []unix.Errno{unix.EPERM}}, fs.ErrPermission, "CAP_NET_ADMIN", false},
+		{"no memory", fakeKernel{there: true, batches: []unix.Errno{unix.ENOMEM}}, unix.ENOMEM, "", false},
 	} {
 		k := tc.kernel
-		removed, err := removeTables(k.dial, model.IPv4, false)
+		removed, err := removeTables(k.dial, model.IPv4, tc.marker)
 		if !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.says) || len(removed) > 0 {
 			t.Errorf("%s: removed %q, error %v", tc.name, removed, err)
 		}
-	}
-}
-
-func TestRemoveOfMissingFamilyIsNoError(t *testing.T) {
-	k := fakeKernel{readings: []unix.Errno{unix.EAFNOSUPPORT}}
-	if removed, err := removeTables(k.dial, model.IPv6, false); err != nil || len(removed) > 0 {
-		t.Errorf("removed %q, error %v", removed, err)
-	}
-}
-
-func TestMarkerOfMissingFamilyIsNoError(t *testing.T) {
-	for _, errno := range []unix.Errno{unix.EOPNOTSUPP, unix.EAFNOSUPPORT} {
-		k := fakeKernel{batches: []unix.Errno{errno}}
-		if removed, err := removeTables(k.dial, model.IPv6, true); err != nil || len(removed) > 0 {
-			t.Errorf("removed %q, error %v", removed, err)
-		}
-	}
-	k := fakeKernel{batches: []unix.Errno{unix.EPERM}}
-	if _, err := removeTables(k.dial, model.IPv6, true); err == nil {
-		t.Error("no error without permission")
 	}
 }
