@@ -1,7 +1,6 @@
 package cluster_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,14 +8,10 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
 
-	"kube-vmap/sync"
 	"kube-vmap/sync/cluster"
-	"kube-vmap/sync/cluster/apitest"
 )
 
 // kubeconfig writes a kubeconfig file for a server.
@@ -115,81 +110,14 @@ func TestClientErrorsNameTheirOrigin(t *testing.T) {
 	if err := os.WriteFile(garbled, []byte("}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, c := range map[string]struct {
-		config cluster.ClientConfig
-		want   []string
-	}{
-		"neither":        {cluster.ClientConfig{}, []string{"in-cluster", "no kubeconfig file and no master"}},
-		"no file":        {clientConfig("/no/such/file", ""), []string{"kubeconfig /no/such/file"}},
-		"a garbled file": {clientConfig(garbled, ""), []string{"kubeconfig " + garbled}},
-		"a bad master":   {cluster.ClientConfig{Master: "http://[::1"}, []string{"master http://[::1"}},
+	for want, c := range map[string]cluster.ClientConfig{
+		"the in-cluster configuration (no kubeconfig file and no master given)": {},
+		"kubeconfig /no/such/file": clientConfig("/no/such/file", ""),
+		"kubeconfig " + garbled:    clientConfig(garbled, ""),
+		"master http://[::1":       clientConfig("", "http://[::1"),
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := cluster.NewClient(c.config)
-			if err == nil {
-				t.Fatal("no error")
-			}
-			for _, want := range c.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("the error is %q, want it to have %q", err, want)
-				}
-			}
-		})
-	}
-}
-
-// TestSourceLeaksNoGoroutines runs sources over real connections, where leaks show only
-// in the number of goroutines.
-func TestSourceLeaksNoGoroutines(t *testing.T) {
-	api := filled()
-	server := httptest.NewServer(api)
-	defer server.Close()
-	client, err := cluster.NewClient(cluster.ClientConfig{Master: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := 0
-	for i := range 4 {
-		useOnce(t, server, api, client, i)
-		now := goroutines()
-		if i == 0 {
-			before = now // the rest belongs to the client
-		} else if now > before {
-			t.Fatalf("%d goroutines after one source, %d after %d", before, now, i+1)
+		if _, err := cluster.NewClient(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, want it to have %q", err, want)
 		}
 	}
-}
-
-// useOnce runs a source until it has sent a change, the second one on a connection that
-// was closed.
-func useOnce(t *testing.T, server *httptest.Server, api *apitest.Server, client *cluster.Client, i int) {
-	ctx, cancel := context.WithCancel(t.Context())
-	bursts, done := make(chan []sync.Event), make(chan error)
-	source := cluster.NewSource(cluster.Config{Client: client, NodeName: "node-1"}, slog.New(slog.DiscardHandler))
-	go func() { done <- source.Run(ctx, bursts) }()
-	<-bursts
-	if i == 1 {
-		server.CloseClientConnections()
-	}
-	api.Put(service("web-0", 10+i))
-	if got := lines(<-bursts); got != fmt.Sprintf("service default/web-0 10.96.0.%d", 10+i) {
-		t.Errorf("got %s", got)
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	server.CloseClientConnections()
-}
-
-// goroutines returns the number of goroutines once it no longer changes.
-func goroutines() int {
-	last, same := 0, 0
-	for deadline := time.Now().Add(10 * time.Second); same < 10 && time.Now().Before(deadline); same++ {
-		if now := runtime.NumGoroutine(); now != last {
-			last, same = now, 0
-		}
-		<-time.After(20 * time.Millisecond)
-	}
-	return last
 }

@@ -1,6 +1,7 @@
-package cluster_test
+package cluster
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"os"
@@ -13,7 +14,6 @@ import (
 	"k8s.io/client-go/features"
 	"k8s.io/klog/v2"
 
-	"kube-vmap/sync/cluster"
 	"kube-vmap/sync/listen/listentest"
 )
 
@@ -21,8 +21,8 @@ import (
 // It changes the whole process, so it restores the default.
 func TestKlogIsRoutedToSlog(t *testing.T) {
 	var out listentest.LogBuffer
-	defer cluster.RouteKlog(slog.New(slog.DiscardHandler), 0)
-	cluster.RouteKlog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.Level(-4)})), 0)
+	defer RouteKlog(slog.New(slog.DiscardHandler), 0)
+	RouteKlog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.Level(-4)})), 0)
 	var others stdsync.WaitGroup
 	for range 2 {
 		others.Go(func() {
@@ -33,16 +33,16 @@ func TestKlogIsRoutedToSlog(t *testing.T) {
 		})
 	}
 	for i := range 1000 {
-		cluster.SetKlogVerbosity(i % 5)
+		SetKlogVerbosity(i % 5)
 	}
 	others.Wait()
-	cluster.SetKlogVerbosity(4)
+	SetKlogVerbosity(4)
 	klog.V(4).InfoS("shown", "key", "value")
 	klog.V(5).InfoS("hidden")
 	klog.ErrorS(errors.New("bad"), "failed")
 	klog.Background().V(4).Info("shown, too")
 	klog.Background().V(5).Info("hidden, too")
-	cluster.SetKlogVerbosity(3)
+	SetKlogVerbosity(3)
 	klog.V(4).InfoS("hidden")
 	text := out.String()
 	text = text[max(0, len(text)-500):]
@@ -63,7 +63,7 @@ const verbosityOfChild = "KUBE_VMAP_TEST_VERBOSITY"
 // logs the gates once per process.
 func TestFeatureGatesAreLoggedAtHighVerbosity(t *testing.T) {
 	if v, err := strconv.Atoi(os.Getenv(verbosityOfChild)); err == nil {
-		cluster.RouteKlog(slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.Level(-v)})), v)
+		RouteKlog(slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.Level(-v)})), v)
 		features.FeatureGates().Enabled(features.InformerResourceVersion)
 		klog.V(klog.Level(v)).InfoS("other lines are shown")
 		return
@@ -78,6 +78,22 @@ func TestFeatureGatesAreLoggedAtHighVerbosity(t *testing.T) {
 		text := string(out)
 		if strings.Contains(text, "Feature gate") != want || !strings.Contains(text, "other lines are shown") {
 			t.Errorf("-v %d: want feature gates: %t\n%s", verbosity, want, text)
+		}
+	}
+}
+
+// TestClientGoLinesAreAtMostDebug also expects no line where debug is not shown: klog
+// logs errors without checking the level.
+func TestClientGoLinesAreAtMostDebug(t *testing.T) {
+	for level, want := range map[slog.Level]string{
+		slog.LevelInfo:  "",
+		slog.LevelDebug: `level=DEBUG msg="no answer" a=b err=refused c=d`,
+	} {
+		var out bytes.Buffer
+		ctx := withDebugLog(t.Context(), slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})))
+		klog.FromContext(ctx).WithValues("a", "b").Error(errors.New("refused"), "no answer", "c", "d")
+		if got := out.String(); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("at level %s: %q", level, got)
 		}
 	}
 }

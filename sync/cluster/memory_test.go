@@ -1,36 +1,39 @@
 package cluster_test
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"maps"
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"kube-vmap/model"
-	"kube-vmap/sync"
-	"kube-vmap/sync/cluster"
 	"kube-vmap/sync/cluster/apitest"
 )
 
 // TestSourceKeepsLittle measures the heap of a source after its first burst, including the burst.
 // What informers keep of the same objects, integration/cluster compares.
 func TestSourceKeepsLittle(t *testing.T) {
-	const services = 2000
-	s := apitest.New()
-	for i := range services {
-		fill(s, i)
-	}
-	s.Put(node())
-	if kept := alive(func() func() { return consume(t, s) }) / services; kept > 4000 {
-		t.Errorf("the source keeps %d bytes of a Service with ten endpoints, want 4000 at most", kept)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const services = 2000
+		s := apitest.New()
+		for i := range services {
+			fill(s, i)
+		}
+		s.Put(node())
+		before := heap()
+		r := run(t, s)
+		first := r.now()
+		if kept := (heap() - before) / services; kept > 4000 {
+			t.Errorf("the source keeps %d bytes of a Service with ten endpoints, want 4000 at most", kept)
+		}
+		runtime.KeepAlive(first)
+	})
 }
 
 // fill adds a Service with ten endpoints, as controllers create them.
@@ -56,35 +59,10 @@ func fill(s *apitest.Server, i int) {
 	s.Put(service, slice)
 }
 
-// alive returns by how much begin grows the heap, and calls the function it returned.
-func alive(begin func() (end func())) int64 {
-	before := heap()
-	end := begin()
-	after := heap()
-	end()
-	return after - before
-}
-
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
-}
-
-// consume runs a source and keeps the first burst.
-func consume(t *testing.T, s *apitest.Server) (end func()) {
-	ctx, cancel := context.WithCancel(t.Context())
-	bursts, done := make(chan []sync.Event), make(chan error)
-	source := cluster.NewSource(cluster.Config{Client: clientOf(s), NodeName: "node-1"}, slog.New(slog.DiscardHandler))
-	go func() { done <- source.Run(ctx, bursts) }()
-	first := <-bursts
-	return func() {
-		runtime.KeepAlive(first)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
 }

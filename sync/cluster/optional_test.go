@@ -58,23 +58,6 @@ func TestServiceCIDRsAreOptional(t *testing.T) {
 	}
 }
 
-func TestForbiddenAtServerStartIsRetried(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := filled()
-		setStatus(s, 403)
-		r := run(t, s)
-		r.quiet(500 * time.Millisecond)
-		setStatus(s, 0)
-		if got := lines(r.next(20 * time.Second)); got != all {
-			t.Errorf("the first burst is\n%s\nwant\n%s", got, all)
-		}
-		r.quiet(time.Hour)
-		if n := r.logged("API resource unavailable"); n > 0 {
-			t.Errorf("logged %d times", n)
-		}
-	})
-}
-
 // TestShortRefusalsDoNotCount checks that refusals must last for 15 seconds, without
 // other errors in between.
 func TestShortRefusalsDoNotCount(t *testing.T) {

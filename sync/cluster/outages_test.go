@@ -1,7 +1,6 @@
 package cluster_test
 
 import (
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,14 +18,11 @@ func setStatus(s *apitest.Server, code int) {
 // expectLogs checks how many warnings and recoveries were logged since the last call.
 func (r *rig) expectLogs(about string, warnings, infos int) {
 	r.Helper()
-	warned, again := strings.Count(r.infoLog(), "level=WARN"), strings.Count(r.infoLog(), "again\"")
-	if got := warned - r.counted[0]; got != warnings {
-		r.Errorf("%s: %d warnings, want %d; log:\n%s", about, got, warnings, r.infoLog())
+	counts := [2]int{r.logged("level=WARN"), r.logged("level=INFO msg=\"API server available again\"")}
+	if got, more := counts[0]-r.counted[0], counts[1]-r.counted[1]; got != warnings || more != infos {
+		r.Errorf("%s: %d warnings, %d recoveries, want %d, %d; log:\n%s", about, got, more, warnings, infos, r.log)
 	}
-	if got := again - r.counted[1]; got != infos {
-		r.Errorf("%s: %d recoveries, want %d; log:\n%s", about, got, infos, r.infoLog())
-	}
-	r.counted = [2]int{warned, again}
+	r.counted = counts
 }
 
 // TestShortOutagesAreRateLimited expects one warning in five minutes for each of two reasons: short
@@ -41,58 +37,47 @@ func TestShortOutagesAreRateLimited(t *testing.T) {
 			r.quiet(8 * time.Second)
 		}
 		r.quiet(time.Minute)
-		if n := r.logged("level=WARN"); n > 2*13 {
-			t.Errorf("%d warnings in an hour", n)
-		}
-		if n, m := r.logged("level=WARN"), strings.Count(r.infoLog(), "again\""); n < m {
-			t.Errorf("%d warnings, %d ends", n, m)
+		if n, ends := r.logged("level=WARN"), r.logged("available again"); n > 2*13 || n < ends {
+			t.Errorf("%d warnings in an hour, %d ends", n, ends)
 		}
 	})
 }
 
-func TestOtherReasonIsLogged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := started(t)
-		r.SetDown(true)
-		r.quiet(time.Minute)
-		r.expectLogs("connection refused", 1, 0)
-		setStatus(r.Server, 401)
-		r.SetDown(false)
-		r.quiet(time.Hour)
-		r.expectLogs("another reason", 1, 0)
-	})
-}
-
-func TestSecondOutageIsLoggedIfItLasts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := started(t)
-		r.SetDown(true)
-		r.quiet(10 * time.Second)
-		r.SetDown(false)
-		r.quiet(time.Minute)
-		r.expectLogs("the first", 1, 1)
-		r.SetDown(true)
-		r.quiet(time.Minute)
-		r.expectLogs("the second, which may not last", 0, 0)
-		r.quiet(time.Hour)
-		r.expectLogs("the second, which lasts", 1, 0)
-		r.SetDown(false)
-		r.quiet(time.Minute)
-		r.expectLogs("its end", 0, 1)
-	})
-}
-
-func TestPermanentlyLostKindHidesNoOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := started(t)
-		r.SetStatus("nodes", 403)
-		r.EndWatches()
-		r.quiet(time.Minute)
-		r.expectLogs("a kind is lost", 1, 0)
-		r.SetDown(true)
-		r.quiet(3 * time.Minute)
-		r.expectLogs("an outage", 1, 0)
-	})
+// TestEachOutageIsLoggedOnce has outages that follow each other.
+func TestEachOutageIsLoggedOnce(t *testing.T) {
+	down, up := func(r *rig) { r.SetDown(true) }, func(r *rig) { r.SetDown(false) }
+	type step struct {
+		about           string
+		change          func(*rig)
+		lasts           time.Duration
+		warnings, infos int
+	}
+	for name, steps := range map[string][]step{
+		"another reason": {
+			{"connection refused", down, time.Minute, 1, 0},
+			{"another reason", func(r *rig) { setStatus(r.Server, 401); r.SetDown(false) }, time.Hour, 1, 0},
+		},
+		"a second one": {
+			{"the first", down, 10 * time.Second, 1, 0},
+			{"its end", up, time.Minute, 0, 1},
+			{"the second, which may not last", down, time.Minute, 0, 0},
+			{"the second, which lasts", func(*rig) {}, time.Hour, 1, 0},
+			{"its end", up, time.Minute, 0, 1},
+		},
+		"a kind is lost permanently": {
+			{"the loss", func(r *rig) { r.SetStatus("nodes", 403); r.EndWatches() }, time.Minute, 1, 0},
+			{"an outage", down, 3 * time.Minute, 1, 0},
+		},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			r := started(t)
+			for _, s := range steps {
+				s.change(r)
+				r.quiet(s.lasts)
+				r.expectLogs(s.about, s.warnings, s.infos)
+			}
+		})
+	}
 }
 
 func TestShortWatchesAreLogged(t *testing.T) {

@@ -19,17 +19,10 @@ func (r *rig) positions() map[string]cluster.Position {
 	return out
 }
 
-// newest returns the newest resource version among the server's objects of a kind.
-func (r *rig) newest(name string) (version string) {
-	for _, o := range r.Objects() {
-		if o.GetName() == name {
-			version = o.GetResourceVersion()
-		}
-	}
-	return version
-}
-
 func TestPositionsFollowObjectsAndBookmarks(t *testing.T) {
+	if p := cluster.NewSource(cluster.Config{}, nil).Positions(); p != nil {
+		t.Errorf("before it runs, there are %v", p)
+	}
 	for name, prepare := range map[string]func(*apitest.Server){
 		"streamed": func(*apitest.Server) {},
 		"listed":   (*apitest.Server).DisableStreamedLists,
@@ -39,7 +32,7 @@ func TestPositionsFollowObjectsAndBookmarks(t *testing.T) {
 			prepare(s)
 			r := run(t, s)
 			r.now()
-			list := r.newest("kubernetes") // the last object that was created
+			list := r.Revision()
 			for _, kind := range []string{"Service", "EndpointSlice", "ServiceCIDR", "Node"} {
 				if p := r.positions()[kind]; p.ResourceVersion != list || p.Err != nil || !p.FailingSince.IsZero() {
 					t.Errorf("after the lists at %s, %s is at %+v", list, kind, p)
@@ -47,14 +40,14 @@ func TestPositionsFollowObjectsAndBookmarks(t *testing.T) {
 			}
 			r.Put(slice("web-0", model.IPv6, 9))
 			r.now()
-			if p := r.positions(); p["EndpointSlice"].ResourceVersion != r.newest("web-0-ipv6") || p["Service"].ResourceVersion != list {
-				t.Errorf("after a change to %s of a slice, the positions are %+v", r.newest("web-0-ipv6"), p)
+			if p := r.positions(); p["EndpointSlice"].ResourceVersion != r.Revision() || p["Service"].ResourceVersion != list {
+				t.Errorf("after a change to %s of a slice, the positions are %+v", r.Revision(), p)
 			}
-			bookmark := r.SendBookmarks()
+			r.SendBookmarks()
 			synctest.Wait()
 			for kind, p := range r.positions() {
-				if p.ResourceVersion != bookmark {
-					t.Errorf("after a bookmark at %s, %s is at %s", bookmark, kind, p.ResourceVersion)
+				if p.ResourceVersion != r.Revision() {
+					t.Errorf("after a bookmark at %s, %s is at %s", r.Revision(), kind, p.ResourceVersion)
 				}
 			}
 		})
@@ -76,14 +69,8 @@ func TestPositionStaysDuringAnOutage(t *testing.T) {
 		r.SetDown(false)
 		r.next(time.Minute)
 		r.quiet(time.Minute)
-		if p := r.positions()["Service"]; p.ResourceVersion != r.newest("more") || p.Err != nil || !p.FailingSince.IsZero() {
+		if p := r.positions()["Service"]; p.ResourceVersion != r.Revision() || p.Err != nil || !p.FailingSince.IsZero() {
 			t.Errorf("after the outage the position is %+v", p)
 		}
 	})
-}
-
-func TestSourceHasNoPositionsBeforeItRuns(t *testing.T) {
-	if p := cluster.NewSource(cluster.Config{Client: clientOf(apitest.New())}, nil).Positions(); p != nil {
-		t.Errorf("there are %v", p)
-	}
 }

@@ -1,17 +1,16 @@
 package cluster_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/rest"
 
 	"kube-vmap/sync"
 	"kube-vmap/sync/cluster"
@@ -61,7 +60,7 @@ func run(t *testing.T, s *apitest.Server, change ...func(*cluster.Config)) *rig 
 		T: t, Server: s, cancel: cancel, log: &listentest.LogBuffer{},
 		bursts: make(chan []sync.Event), done: make(chan error, 1),
 	}
-	c := cluster.Config{Client: clientOf(s), NodeName: "node-1"}
+	c := cluster.Config{Client: clientOf(s.Config()), NodeName: "node-1"}
 	for _, f := range change {
 		f(&c)
 	}
@@ -74,9 +73,8 @@ func run(t *testing.T, s *apitest.Server, change ...func(*cluster.Config)) *rig 
 	return r
 }
 
-// clientOf returns a client of a server without a network.
-func clientOf(s *apitest.Server) *cluster.Client {
-	c, err := cluster.ClientFor(s.Config())
+func clientOf(config *rest.Config) *cluster.Client {
+	c, err := cluster.ClientFor(config)
 	if err != nil {
 		panic(err)
 	}
@@ -93,14 +91,6 @@ func (r *rig) stop() {
 	}
 	if took := time.Since(start); took > 0 {
 		r.Errorf("the source took %s to end", took)
-	}
-	synctest.Wait() // for goroutines that are about to end
-	stacks := make([]byte, 1<<20)
-	stacks = stacks[:runtime.Stack(stacks, true)]
-	for _, left := range []string{"cache.(*Reflector).ListAndWatchWithContext", "cluster.(*resourceClient)"} {
-		if bytes.Contains(stacks, []byte(left)) {
-			r.Errorf("the source ended before %s", left)
-		}
 	}
 }
 
@@ -153,17 +143,6 @@ func (r *rig) logged(text string) int {
 		}
 	}
 	return n
-}
-
-// infoLog returns the log without debug lines.
-func (r *rig) infoLog() string {
-	var out strings.Builder
-	for line := range strings.Lines(r.log.String()) {
-		if !strings.Contains(line, "level=DEBUG") {
-			out.WriteString(line)
-		}
-	}
-	return out.String()
 }
 
 // pass lets time pass, whatever is sent.

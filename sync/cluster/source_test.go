@@ -45,21 +45,19 @@ func TestFirstBurstIsComplete(t *testing.T) {
 		"listed":   (*apitest.Server).DisableStreamedLists,
 	} {
 		for _, contentType := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
-			inBubble(t, name+","+contentType, func(t *testing.T) { testFirstBurst(t, prepare, contentType) })
+			inBubble(t, name+","+contentType, func(t *testing.T) {
+				s := filled()
+				prepare(s)
+				testFirstBurst(t, s, contentType)
+			})
 		}
 	}
 }
 
-func testFirstBurst(t *testing.T, prepare func(*apitest.Server), contentType string) {
-	s := filled()
-	prepare(s)
+func testFirstBurst(t *testing.T, s *apitest.Server, contentType string) {
 	config := s.Config()
 	config.ContentType = contentType
-	client, err := cluster.ClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := run(t, s, func(c *cluster.Config) { c.Client = client })
+	r := run(t, s, func(c *cluster.Config) { c.Client = clientOf(config) })
 	if got := lines(r.now()); got != all {
 		t.Errorf("the first burst is\n%s\nwant\n%s", got, all)
 	}

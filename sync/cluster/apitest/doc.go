@@ -1,4 +1,4 @@
-// Package apitest is an API server in memory, for tests of sources. It lists, in pages,
+// Package apitest is an API server in memory, for tests of sources. It lists
 // and watches, with streamed lists and bookmarks, Services, EndpointSlices, ServiceCIDRs
 // and Nodes, and accepts events, in protobuf or JSON.
 //

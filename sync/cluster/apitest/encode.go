@@ -6,10 +6,8 @@ import (
 	"net/http"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -29,28 +27,33 @@ func encoderFor(r *http.Request) encoder {
 
 // object writes one object.
 func (e encoder) object(w io.Writer, o runtime.Object) error {
-	version := corev1.SchemeGroupVersion
-	if kinds, _, err := scheme.Scheme.ObjectKinds(o); err == nil {
-		version = kinds[0].GroupVersion()
+	kinds, _, err := scheme.Scheme.ObjectKinds(o)
+	if err != nil {
+		return err
 	}
-	return scheme.Codecs.EncoderForVersion(e.Serializer, schema.GroupVersions{version}).Encode(o, w)
+	return scheme.Codecs.EncoderForVersion(e.Serializer, kinds[0].GroupVersion()).Encode(o, w)
+}
+
+// respond responds with an object.
+func respond(w http.ResponseWriter, r *http.Request, code int, o runtime.Object) {
+	e := encoderFor(r)
+	w.Header().Set("Content-Type", e.MediaType)
+	w.WriteHeader(code)
+	_ = e.object(w, o)
 }
 
 // A stream writes the events of a watch.
 type stream struct {
 	encoder
 	streaming.Encoder
-	flush func()
+	*http.ResponseController
 }
 
 // stream starts the response to a watch.
 func (e encoder) stream(w http.ResponseWriter) stream {
 	w.Header().Set("Content-Type", e.MediaType+";stream=watch")
-	flush := func() {}
-	if f, ok := w.(http.Flusher); ok {
-		flush = f.Flush
-	}
-	return stream{e, streaming.NewEncoder(e.StreamSerializer.Framer.NewFrameWriter(w), e.StreamSerializer), flush}
+	events := streaming.NewEncoder(e.StreamSerializer.Framer.NewFrameWriter(w), e.StreamSerializer)
+	return stream{e, events, http.NewResponseController(w)}
 }
 
 func (s stream) send(e watch.Event) error {

@@ -23,17 +23,15 @@ func (s *Server) handleEvent(w http.ResponseWriter, r *http.Request, name string
 	e := &eventsv1.Event{}
 	if name == "" {
 		if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, e); err != nil {
-			s.refuse(w, r, apierrors.NewBadRequest(err.Error()))
+			refuse(w, r, apierrors.NewBadRequest(err.Error()))
 			return
 		}
 		s.events = append(s.events, *e)
 	} else if e = s.patchEvent(name, body); e == nil {
-		s.refuse(w, r, apierrors.NewNotFound(schema.GroupResource{Resource: "events"}, name))
+		refuse(w, r, apierrors.NewNotFound(schema.GroupResource{Resource: "events"}, name))
 		return
 	}
-	enc := encoderFor(r)
-	w.Header().Set("Content-Type", enc.MediaType)
-	_ = enc.object(w, e)
+	respond(w, r, http.StatusOK, e)
 }
 
 // patchEvent merges a patch into the event of that name, and returns it; nil if there is none.

@@ -1,37 +1,18 @@
 package apitest
 
-import (
-	"io"
-	"net"
-	"syscall"
-)
-
 // faults are how the server fails.
 type faults struct {
-	connectErr error // of new connections; nil if they succeed
-	noStreams  bool
-	status     map[string]int // of all responses, by resource
+	down, noStreams bool
+	status          map[string]int // of all responses, by resource
 }
 
 // SetDown makes connections of [Server.RoundTrip] be refused, and closes those there
 // are, or ends that.
 func (s *Server) SetDown(down bool) {
-	if down {
-		s.setConnectErr(&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED})
-	} else {
-		s.setConnectErr(nil)
-	}
-}
-
-// CloseConnections closes connections of [Server.RoundTrip] before a response, as a load
-// balancer without servers does, until [Server.SetDown] ends that.
-func (s *Server) CloseConnections() { s.setConnectErr(io.EOF) }
-
-func (s *Server) setConnectErr(err error) {
 	s.mu.Lock()
-	s.faults.connectErr = err
+	s.faults.down = down
 	s.mu.Unlock()
-	if err != nil {
+	if down {
 		s.EndWatches()
 	}
 }

@@ -1,42 +1,42 @@
 package apitest
 
 import (
-	"fmt"
 	"net/url"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// A query has the parameters of a list or watch.
+// A query has the parameters of a list or watch. The server ignores the limit of a list.
 type query struct {
-	watch, initial   bool
-	revision         int64 // zero if none is given
-	limit, continued int
-	labels           labels.Selector
-	fields           fields.Selector
+	metav1.ListOptions
+	revision int64 // zero if none is given
+	labels   labels.Selector
+	fields   fields.Selector
 }
 
-func newQuery(v url.Values) (query, error) {
-	q := query{watch: v.Get("watch") == "true" || v.Get("watch") == "1", initial: v.Get("sendInitialEvents") == "true"}
-	var err error
-	if q.labels, err = labels.Parse(v.Get("labelSelector")); err != nil {
+func newQuery(v url.Values) (q query, err error) {
+	if err := scheme.ParameterCodec.DecodeParameters(v, corev1.SchemeGroupVersion, &q.ListOptions); err != nil {
 		return q, err
 	}
-	if q.fields, err = fields.ParseSelector(v.Get("fieldSelector")); err != nil {
+	if q.labels, err = labels.Parse(q.LabelSelector); err != nil {
 		return q, err
 	}
-	if rv := v.Get("resourceVersion"); rv != "" {
-		if q.revision, err = strconv.ParseInt(rv, 10, 64); err != nil {
-			return q, fmt.Errorf("resourceVersion: %w", err)
+	if q.ResourceVersion != "" {
+		if q.revision, err = strconv.ParseInt(q.ResourceVersion, 10, 64); err != nil {
+			return q, err
 		}
 	}
-	q.limit, _ = strconv.Atoi(v.Get("limit"))
-	q.continued, _ = strconv.Atoi(v.Get("continue"))
-	return q, nil
+	q.fields, err = fields.ParseSelector(q.FieldSelector)
+	return q, err
 }
+
+// initial reports whether a watch begins with a list.
+func (q query) initial() bool { return q.SendInitialEvents != nil && *q.SendInitialEvents }
 
 // selects reports whether the selectors match the object; they never match nil.
 func (q query) selects(o Object) bool {

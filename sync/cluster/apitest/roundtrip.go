@@ -3,8 +3,10 @@ package apitest
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	stdsync "sync"
+	"syscall"
 
 	"k8s.io/client-go/rest"
 )
@@ -19,10 +21,10 @@ func (s *Server) Config() *rest.Config {
 // RoundTrip implements [http.RoundTripper].
 func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
-	down := s.faults.connectErr
+	down := s.faults.down
 	s.mu.Unlock()
-	if down != nil {
-		return nil, down
+	if down {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	reader, writer := io.Pipe()

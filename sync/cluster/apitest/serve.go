@@ -1,13 +1,14 @@
 package apitest
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -15,7 +16,7 @@ import (
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	resource, rest := split(r.URL.Path)
 	s.mu.Lock()
-	s.requests = append(s.requests, Request{r.Method, resource, r.Header.Get("Accept"), r.URL.Query()})
+	s.requests = append(s.requests, Request{resource, r.Header.Get("Accept"), r.URL.Query()})
 	code := s.faults.status[resource]
 	s.mu.Unlock()
 	q, err := newQuery(r.URL.Query())
@@ -23,12 +24,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case code == NoResponse:
 		<-r.Context().Done()
 	case code != 0:
-		s.refuse(w, r, apierrors.NewGenericServerResponse(code, "get", schema.GroupResource{Resource: resource}, "", "as configured", 0, false))
+		refuse(w, r, apierrors.NewGenericServerResponse(code, "get", schema.GroupResource{Resource: resource}, "", "as configured", 0, false))
 	case err != nil:
-		s.refuse(w, r, apierrors.NewBadRequest(err.Error()))
+		refuse(w, r, apierrors.NewBadRequest(err.Error()))
 	case resource == "events":
 		s.handleEvent(w, r, rest)
-	case q.watch:
+	case q.Watch:
 		s.serveWatch(w, r, resource, q)
 	default:
 		s.serveList(w, r, resource, q)
@@ -50,22 +51,31 @@ func split(path string) (resource, rest string) {
 	return parts[0], strings.Join(parts[1:], "/")
 }
 
+// serveList responds with a list.
+func (s *Server) serveList(w http.ResponseWriter, r *http.Request, resource string, q query) {
+	s.mu.Lock()
+	var items []runtime.Object
+	for _, o := range s.sorted(resource) {
+		if q.selects(o) {
+			items = append(items, o)
+		}
+	}
+	revision := s.revision
+	s.mu.Unlock()
+
+	kind := kinds[resource]
+	kind.Kind += "List"
+	list := newObject(kind)
+	list.(metav1.ListInterface).SetResourceVersion(format(revision))
+	if err := meta.SetList(list, items); err != nil {
+		panic("apitest: " + err.Error())
+	}
+	respond(w, r, http.StatusOK, list)
+}
+
 // refuse responds with an error.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err *apierrors.StatusError) {
-	e := encoderFor(r)
-	w.Header().Set("Content-Type", e.MediaType)
-	w.WriteHeader(int(err.ErrStatus.Code))
-	_ = e.object(w, &err.ErrStatus)
-}
-
-// expired returns the error for a watch from a revision that is not in the history.
-func expired(revision, oldest int64) *apierrors.StatusError {
-	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", revision, oldest))
-}
-
-// streamedListsUnsupported returns the error of an older server for streamed lists.
-func streamedListsUnsupported() *apierrors.StatusError {
-	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", nil)
+func refuse(w http.ResponseWriter, r *http.Request, err *apierrors.StatusError) {
+	respond(w, r, int(err.ErrStatus.Code), &err.ErrStatus)
 }
 
 // format returns a revision as text.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	stdsync "sync"
 
@@ -48,8 +47,8 @@ type change struct {
 
 // A Request is one that the server received.
 type Request struct {
-	Method, Resource, Accept string
-	Query                    map[string][]string
+	Resource, Accept string
+	Query            map[string][]string
 }
 
 // New returns a server without objects.
@@ -96,7 +95,7 @@ func (s *Server) Put(objects ...Object) {
 		o = o.DeepCopyObject().(Object)
 		before := s.objects[keyOf(o)]
 		s.revision++
-		o.SetResourceVersion(strconv.FormatInt(s.revision, 10))
+		o.SetResourceVersion(format(s.revision))
 		switch {
 		case o.GetUID() != "":
 		case before != nil:
@@ -128,13 +127,12 @@ func (s *Server) Delete(objects ...Object) {
 const bookmarks = "bookmarks"
 
 // SendBookmarks sends a bookmark to each watch, as if an object of another resource had
-// changed since the last event. It returns its resource version.
-func (s *Server) SendBookmarks() string {
+// changed since the last event.
+func (s *Server) SendBookmarks() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.revision++
 	s.record(change{revision: s.revision, resource: bookmarks})
-	return format(s.revision)
 }
 
 // record adds a change to the history and wakes watches.
@@ -144,18 +142,18 @@ func (s *Server) record(c change) {
 	s.changed = make(chan struct{})
 }
 
-// Objects returns all objects, sorted by kind and name.
-func (s *Server) Objects() []Object {
+// Revision returns the resource version of the last change.
+func (s *Server) Revision() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sorted("")
+	return format(s.revision)
 }
 
-// sorted returns the objects of a resource, or of all if it is empty, by name.
+// sorted returns the objects of a resource by name.
 func (s *Server) sorted(resource string) []Object {
 	var out []Object
 	for _, o := range s.objects {
-		if resource == "" || resourceOf(o) == resource {
+		if resourceOf(o) == resource {
 			out = append(out, o)
 		}
 	}

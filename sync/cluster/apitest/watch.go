@@ -1,10 +1,12 @@
 package apitest
 
 import (
+	"fmt"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -13,13 +15,13 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, resource str
 	s.mu.Lock()
 	noStreams, cut := s.faults.noStreams, s.endWatches
 	s.mu.Unlock()
-	if q.initial && noStreams {
-		s.refuse(w, r, streamedListsUnsupported())
+	if q.initial() && noStreams {
+		refuse(w, r, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", nil))
 		return
 	}
 	stream := encoderFor(r).stream(w)
 	w.WriteHeader(http.StatusOK)
-	stream.flush()
+	_ = stream.Flush()
 	from, events := s.initialEvents(resource, q)
 	for {
 		for _, e := range events {
@@ -27,7 +29,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, resource str
 				return
 			}
 		}
-		stream.flush()
+		_ = stream.Flush()
 		var wait <-chan struct{}
 		if events, from, wait = s.eventsSince(resource, q, from); len(events) > 0 {
 			continue
@@ -46,7 +48,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, resource str
 func (s *Server) initialEvents(resource string, q query) (int64, []watch.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !q.initial && q.revision != 0 {
+	if !q.initial() && q.revision != 0 {
 		return q.revision, nil
 	}
 	var events []watch.Event
@@ -55,7 +57,7 @@ func (s *Server) initialEvents(resource string, q query) (int64, []watch.Event) 
 			events = append(events, watch.Event{Type: watch.Added, Object: o})
 		}
 	}
-	if q.initial {
+	if q.initial() {
 		events = append(events, bookmark(resource, s.revision, true))
 	}
 	return s.revision, events
@@ -67,7 +69,8 @@ func (s *Server) eventsSince(resource string, q query, revision int64) ([]watch.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if revision < s.oldest {
-		return []watch.Event{errorEvent(expired(revision, s.oldest))}, revision, nil
+		expired := apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", revision, s.oldest))
+		return []watch.Event{{Type: watch.Error, Object: &expired.ErrStatus}}, revision, nil
 	}
 	var events []watch.Event
 	for _, c := range s.history {
@@ -106,8 +109,4 @@ func bookmark(resource string, revision int64, endsList bool) watch.Event {
 		o.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 	}
 	return watch.Event{Type: watch.Bookmark, Object: o}
-}
-
-func errorEvent(err *apierrors.StatusError) watch.Event {
-	return watch.Event{Type: watch.Error, Object: &err.ErrStatus}
 }
