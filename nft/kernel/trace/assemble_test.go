@@ -97,6 +97,13 @@ func begin(id uint32) resolvedEvent {
 	return e
 }
 
+// dropped returns the event of a rule of another program that drops the packet.
+func dropped(id uint32) resolvedEvent {
+	e := step(id, "forward", "c", false)
+	e.Kind, e.Rule.Handle, e.Verdict.Kind = KindRule, 3, expr.VerdictDrop
+	return e
+}
+
 func end(id uint32, hook simulate.Hook) resolvedEvent {
 	return step(id, hook, endPrefix+string(hook), true)
 }
@@ -199,9 +206,7 @@ func TestEndingFollowsFromTheLastHook(t *testing.T) {
 
 func TestForeignTracesAreDropped(t *testing.T) {
 	var a assembler
-	drop := step(7, "forward", "c", false)
-	drop.Kind, drop.Rule.Handle, drop.Verdict.Kind = KindRule, 3, expr.VerdictDrop
-	over := slices.Concat(a.add(step(7, "prerouting", "c", false), now), a.add(drop, now), a.add(end(8, "input"), now))
+	over := slices.Concat(a.add(step(7, "prerouting", "c", false), now), a.add(dropped(7), now), a.add(end(8, "input"), now))
 	if over = slices.Concat(over, a.expire(now.Add(time.Hour)), a.flush()); len(over) > 0 {
 		t.Errorf("paths %+v", over)
 	}
@@ -225,10 +230,8 @@ func TestReusedIDBeginsAnotherPath(t *testing.T) {
 func TestPathsAreInTheOrderOfTheirPackets(t *testing.T) {
 	var a assembler
 	a.add(begin(1), now)
-	drop := step(2, "forward", "c", false)
-	drop.Kind, drop.Rule.Handle, drop.Verdict.Kind = KindRule, 3, expr.VerdictDrop
 	a.add(begin(2), now)
-	if over := a.add(drop, now); len(over) != 0 {
+	if over := a.add(dropped(2), now); len(over) != 0 {
 		t.Errorf("the second is complete before the first: %+v", over)
 	}
 	over := a.add(begin(1), now) // completes the first one
