@@ -76,12 +76,6 @@ func TestNodePortAddressesMatchKubeProxy(t *testing.T) {
 	}
 }
 
-func TestNodeWithoutAddresses(t *testing.T) {
-	if got := (NodePortAddresses{}).Select(nil, [len(model.Families)]netip.Addr{}); len(got) > 0 {
-		t.Errorf("got %v", got)
-	}
-}
-
 func addrs(texts ...string) []netip.Addr {
 	var out []netip.Addr
 	for _, text := range texts {

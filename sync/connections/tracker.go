@@ -225,8 +225,7 @@ func (s *tracker) totals() []PortTotal {
 // Compare compares by namespace, name, port, protocol and family.
 func (p Port) Compare(o Port) int {
 	return cmp.Or(
-		strings.Compare(p.Namespace, o.Namespace), strings.Compare(p.Name, o.Name),
-		strings.Compare(p.ServicePortName.Port, o.ServicePortName.Port),
+		p.ServiceName.Compare(o.ServiceName), strings.Compare(p.ServicePortName.Port, o.ServicePortName.Port),
 		cmp.Compare(p.Protocol, o.Protocol), cmp.Compare(p.Family, o.Family),
 	)
 }

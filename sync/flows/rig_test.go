@@ -154,6 +154,15 @@ func (r *rig) changed(lines ...string) sync.Committed {
 	return c
 }
 
+// other returns the words of the other family.
+func (r *rig) other() *rig { return &rig{t: r.t, family: 1 - r.family} }
+
+// both returns the commit of a frontend in both families.
+func (r *rig) both(endpoint string, full bool) sync.Committed {
+	line := "vip:53/udp " + endpoint
+	return sync.Committed{Full: full, Set: []model.Frontend{r.frontend(line), r.other().frontend(line)}}
+}
+
 // follow commits and waits until flows are deleted.
 func (r *rig) follow(t sync.Committed) {
 	r.Follow(t)

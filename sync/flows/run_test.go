@@ -9,9 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
-	"kube-vmap/sync"
 	"kube-vmap/sync/flows"
 )
 
@@ -93,20 +91,16 @@ func TestAnswersOnTheirWayArrive(t *testing.T) {
 // TestCommitDuringAReadHasItsOwnTime has an endpoint go while flows of another family are read.
 func TestCommitDuringAReadHasItsOwnTime(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
-		other := &rig{t: r.t, family: 1 - r.family}
-		both := func(endpoint string, full bool) sync.Committed {
-			line := "vip:53/udp " + endpoint
-			return sync.Committed{Full: full, Set: []model.Frontend{r.frontend(line), other.frontend(line)}}
-		}
-		r.follow(both("ep1:53", true))
+		other := r.other()
+		r.follow(r.both("ep1:53", true))
 		lines := []string{"vip:53/udp ep1:53", "vip:53/udp ep2:53"}
 		r.kernel.entries = append(r.entries(lines...), other.entries(lines...)...)
 		r.kernel.listing = func(conntrack.Query) error {
 			r.kernel.listing = nil
-			r.Follow(both("ep3:53", false))
+			r.Follow(r.both("ep3:53", false))
 			return nil
 		}
-		r.Follow(both("ep2:53", false))
+		r.Follow(r.both("ep2:53", false))
 		pass(1010 * time.Millisecond)
 		if n := len(r.kernel.held()); n != 2 {
 			r.t.Errorf("%d flows remain of two, whose endpoint just went", n)
@@ -170,13 +164,8 @@ func TestFailuresAreRetriedAndLoggedOnce(t *testing.T) {
 
 func TestFamiliesFailIndependently(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
-		other := &rig{t: r.t, family: 1 - r.family}
-		both := func(line string) sync.Committed {
-			return sync.Committed{Set: []model.Frontend{r.frontend(line), other.frontend(line)}}
-		}
-		start := both("vip:53/udp ep1:53")
-		start.Full = true
-		r.follow(start)
+		other := r.other()
+		r.follow(r.both("ep1:53", true))
 		r.kernel.entries = append(r.entries("vip:53/udp ep1:53"), other.entries("vip:53/udp ep1:53")...)
 		r.kernel.listing = func(q conntrack.Query) error {
 			if q.Family != r.family {
@@ -184,7 +173,7 @@ func TestFamiliesFailIndependently(t *testing.T) {
 			}
 			return nil
 		}
-		r.follow(both("vip:53/udp ep2:53"))
+		r.follow(r.both("ep2:53", false))
 		if have, want := describe(r.kernel.held()), describe(other.entries("vip:53/udp ep1:53")); !slices.Equal(have, want) {
 			r.t.Errorf("left %q, want %q", have, want)
 		}

@@ -155,26 +155,6 @@ func TestOverdueAfterTwoSyncPeriods(t *testing.T) {
 	})
 }
 
-func TestLaterChangesDoNotExtendTheDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newRig(t)
-		p.Node(node)
-		p.Synced(sync.Result{})
-		for range 6 {
-			p.Queued(sync.QueuedChanges{Slices: 1})
-			p.Synced(failed)
-			p.expect("the kernel refuses", 200, 200, 200)
-			pass(10 * time.Second)
-		}
-		p.expect("the kernel refused for a minute", 503, 503, 503)
-		p.Synced(sync.Result{})
-		p.expect("after the commit", 200, 200, 200)
-		p.Synced(failed) // without a queued change
-		pass(time.Minute)
-		p.expect("a minute after a failure", 503, 503, 503)
-	})
-}
-
 func TestResponsesMustNotBeStored(t *testing.T) {
 	p := newRig(t)
 	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
@@ -233,6 +213,7 @@ func TestLoopSumsUpItsSyncs(t *testing.T) {
 		p.Synced(failed)
 		pass(time.Second)
 		p.Synced(failed)
+		p.Queued(sync.QueuedChanges{Slices: 1}) // does not extend the deadline
 		expect("while syncs fail", health.Loop{FailingSince: at(1), Err: failed.Err, PendingSince: start})
 		pass(time.Minute)
 		expect("after a minute", health.Loop{FailingSince: at(1), Err: failed.Err, PendingSince: start, Overdue: true})

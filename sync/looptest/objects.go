@@ -46,14 +46,10 @@ type objects struct {
 }
 
 func newObjects() *objects {
-	o := &objects{current: map[string]sync.Event{}}
-	o.set(sync.SetNode{Node: model.Node{Name: config.NodeName}})
-	o.set(sync.SetServiceCIDRs{})
-	o.unsent = nil
-	return o
+	return &objects{current: map[string]sync.Event{
+		"0": sync.SetNode{Node: model.Node{Name: config.NodeName}}, "1": sync.SetServiceCIDRs{},
+	}}
 }
-
-func serviceKey(name model.ServiceName) string { return "2 " + name.String() }
 
 // set changes an object.
 func (o *objects) set(e sync.Event) {
@@ -67,9 +63,9 @@ func (o *objects) set(e sync.Event) {
 	case sync.SetServiceCIDRs:
 		o.current["1"] = e
 	case sync.SetService:
-		o.current[serviceKey(e.Service.Name)] = e
+		o.current["2 "+e.Service.Name.String()] = e
 	case sync.DeleteService:
-		delete(o.current, serviceKey(e.Name))
+		delete(o.current, "2 "+e.Name.String())
 	case sync.SetSlice:
 		o.current["3 "+e.Slice.Name.String()] = e
 	case sync.DeleteSlice:

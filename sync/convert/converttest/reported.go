@@ -1,7 +1,6 @@
 package converttest
 
 import (
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	netutils "k8s.io/utils/net"
+	"k8s.io/utils/ptr"
 
 	"kube-vmap/model"
 )
@@ -50,6 +49,24 @@ func (r reported) has(list string, i int) bool {
 	return r[andMore] || r[list] || r[list+"["+strconv.Itoa(i)]
 }
 
+// count returns how many of the first n entries errors are about.
+func (r reported) count(list string, n int) (count int) {
+	for i := range n {
+		if r.has(list, i) {
+			count++
+		}
+	}
+	return count
+}
+
+// check checks that of the n entries of a list those that are not used are reported.
+func (r reported) check(t *testing.T, list string, n, used int) {
+	t.Helper()
+	if used += r.count(list, n); used < n {
+		t.Errorf("%s: of %d, %d are used or reported: %v", list, n, used, r)
+	}
+}
+
 // CheckServiceResult checks what a Service was converted to: it must be well formed,
 // and every part of the Service must be used or reported.
 func CheckServiceResult(t *testing.T, s *corev1.Service, out *model.Service, errs field.ErrorList) {
@@ -70,30 +87,17 @@ func CheckServiceResult(t *testing.T, s *corev1.Service, out *model.Service, err
 			t.Errorf("port %+v is neither used nor reported: %v", p, errs)
 		}
 	}
-	for i, text := range s.Spec.ExternalIPs {
-		if !usedAddr(text, out.ExternalIPs) && !found.has("spec.externalIPs", i) {
-			t.Errorf("externalIPs[%d] %q is neither used nor reported: %v", i, text, errs)
-		}
-	}
-	closed := false
-	for i := range s.Spec.LoadBalancerSourceRanges {
-		closed = closed || found.has("spec.loadBalancerSourceRanges", i)
-	}
+	found.check(t, "spec.externalIPs", len(s.Spec.ExternalIPs), len(out.ExternalIPs))
 	if len(s.Spec.LoadBalancerSourceRanges) > 0 && len(out.SourceRanges) == 0 && len(out.LoadBalancerIPs) > 0 {
 		t.Errorf("all ranges %q were dropped, which opens %v", s.Spec.LoadBalancerSourceRanges, out.LoadBalancerIPs)
 	}
-	for i, ingress := range s.Status.LoadBalancer.Ingress {
-		proxy := ingress.IPMode != nil && *ingress.IPMode == corev1.LoadBalancerIPModeProxy
-		idle := ingress.IP == "" || proxy || closed
-		if !idle && !usedAddr(ingress.IP, out.LoadBalancerIPs) && !found.has("status.loadBalancer.ingress", i) {
-			t.Errorf("ingress[%d] %q is neither used nor reported: %v", i, ingress.IP, errs)
+	closed, used := found.count("spec.loadBalancerSourceRanges", len(s.Spec.LoadBalancerSourceRanges)) > 0, len(out.LoadBalancerIPs)
+	for _, ingress := range s.Status.LoadBalancer.Ingress {
+		if closed || ingress.IP == "" || ptr.Deref(ingress.IPMode, "") == corev1.LoadBalancerIPModeProxy {
+			used++
 		}
 	}
-}
-
-func usedAddr(text string, used []netip.Addr) bool {
-	ip, _ := netip.AddrFromSlice(netutils.ParseIPSloppy(text))
-	return slices.Contains(used, ip.Unmap())
+	found.check(t, "status.loadBalancer.ingress", len(s.Status.LoadBalancer.Ingress), used)
 }
 
 // CheckSliceResult checks what an EndpointSlice was converted to: it must be well
@@ -108,18 +112,6 @@ func CheckSliceResult(t *testing.T, s *discoveryv1.EndpointSlice, out *model.End
 	}
 	CheckSlice(t, *out)
 	found := reportedBy(errs)
-	missing := func(list string, n int) (count int) {
-		for i := range n {
-			if found.has(list, i) {
-				count++
-			}
-		}
-		return count
-	}
-	if n := len(out.Endpoints) + missing("endpoints", len(s.Endpoints)); n < len(s.Endpoints) {
-		t.Errorf("of %d endpoints %d are used or reported", len(s.Endpoints), n)
-	}
-	if n := len(out.Ports) + missing("ports", len(s.Ports)); n < len(s.Ports) {
-		t.Errorf("of %d ports %d are used or reported", len(s.Ports), n)
-	}
+	found.check(t, "endpoints", len(s.Endpoints), len(out.Endpoints))
+	found.check(t, "ports", len(s.Ports), len(out.Ports))
 }
