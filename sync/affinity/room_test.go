@@ -176,6 +176,9 @@ func TestNamespaceBeyondItsShareLosesClients(t *testing.T) {
 		const small = 1000
 		r.remember(id, 1, small, time.Hour)
 		r.remember(id, 2, nft.MaxClients-small, time.Hour)
+		if r.polls(20); r.listings != 0 {
+			r.Errorf("%d listings without a rise", r.listings)
+		}
 		r.fakeKernel.counters[id.Family] = 1
 		r.polls(1)
 		r.expect(id, [4]int{1: small, 2: roomFor - small})
@@ -205,17 +208,6 @@ func TestOnlyNamespaceMakesRoom(t *testing.T) {
 		}
 		if n := strings.Count(r.log.String(), " connections=1 "); n != 2 {
 			r.Errorf("%d log lines of one more connection:\n%s", n, &r.log)
-		}
-	})
-}
-
-func TestNothingIsListedWithoutARise(t *testing.T) {
-	run(t, func(r *rig, id nft.SetID) {
-		r.remember(id, 1, nft.MaxClients, time.Hour)
-		r.polls(20)
-		r.expect(id, [4]int{1: nft.MaxClients})
-		if r.listings != 0 {
-			r.Errorf("%d listings", r.listings)
 		}
 	})
 }

@@ -74,7 +74,8 @@ func (c *Connections) makeRoom(f model.Family, list []nft.ConnectionCount) (rest
 		if namespaces[n] == nil {
 			namespaces[n] = &namespaceCounts{name: n}
 		}
-		namespaces[n].add(list[start:i])
+		namespaces[n].counters += i - start
+		namespaces[n].frontends = append(namespaces[n].frontends, list[start:i])
 		start = i
 	}
 	var weights []int
@@ -103,11 +104,6 @@ type namespaceCounts struct {
 	name      string
 	counters  int
 	frontends [][]nft.ConnectionCount
-}
-
-func (n *namespaceCounts) add(frontend []nft.ConnectionCount) {
-	n.counters += len(frontend)
-	n.frontends = append(n.frontends, frontend)
 }
 
 // cut takes frontends of a namespace out of the count until the others are within its share.

@@ -20,7 +20,7 @@ const (
 
 // A pause separates two reads of the kernel's table.
 type pause struct {
-	timer   *time.Timer
+	timer   *time.Timer // fires when it is over
 	backoff wait.Backoff
 	failing bool // the last attempt failed
 	running bool // cleared by the owner when the pause is over
@@ -31,9 +31,6 @@ func newPause() pause {
 	p.timer.Stop()
 	return p
 }
-
-// over returns a channel that delivers when the pause is over.
-func (p *pause) over() <-chan time.Time { return p.timer.C }
 
 // begin starts the pause after an attempt that took so long.
 func (p *pause) begin(failed bool, took time.Duration) {

@@ -18,7 +18,7 @@ func (f *Flows) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-f.Ready():
-		case <-f.pause.over():
+		case <-f.pause.timer.C:
 			f.pause.running = false
 			if f.tracker.hasPending() {
 				f.reconcile()

@@ -30,7 +30,7 @@ var commands = map[string]command{
 
 	"start": {0, func(s *script, _ []string) { s.start() }},
 	"stop":  {0, func(s *script, _ []string) { s.require(s.stop()) }},
-	"ready": {1, func(s *script, args []string) { s.expect(args[0], s.snapshot().Ready) }},
+	"ready": {1, (*script).ready},
 	"wait":  {1, func(s *script, args []string) { s.wait(s.duration(args[0])) }},
 
 	"hold":    {0, func(s *script, _ []string) { s.meter.hold() }},
@@ -50,6 +50,12 @@ var commands = map[string]command{
 	"logged": {2, func(s *script, args []string) {
 		s.expectNumber(args[0], strings.Count(s.log.String(), strings.Join(args[1:], " ")))
 	}},
+}
+
+func (s *script) ready(args []string) {
+	if got := s.snapshot().Ready; got != (args[0] == "yes") {
+		s.fail("it is %t", got)
+	}
 }
 
 func (s *script) release([]string) {
@@ -139,11 +145,5 @@ func (s *script) expectNumber(want string, got int) {
 	}
 	if got < s.number(least) || got > s.number(most) {
 		s.fail("it is %d", got)
-	}
-}
-
-func (s *script) expect(want string, got bool) {
-	if (want == "yes") != got {
-		s.fail("it is %t", got)
 	}
 }

@@ -222,25 +222,22 @@ func TestProbesAreCountedByStatus(t *testing.T) {
 		}
 	}
 	m.Pinged()
-	expect := func(what string, got, before, want map[string]float64) {
-		for name, value := range want {
-			if got[name]-before[name] != value {
-				t.Errorf("%s: %s grew by %v, want %v", what, name, got[name]-before[name], value)
-			}
-		}
-	}
-	expect("metrics", served(t, m.Gatherer()), nil, map[string]float64{
+	expect(t, m, "probed", map[string]float64{
 		`kubeproxy_proxy_healthz_total{code="200"}`: 1, `kubeproxy_proxy_healthz_total{code="503"}`: 2,
 		`kubeproxy_proxy_livez_total{code="200"}`: 2, `kubeproxy_proxy_livez_total{code="503"}`: 0,
 	})
-	after := served(t, m.SLIs())
-	expect("SLIs", after, before, map[string]float64{
+	after := served(t, m.SLIs()) // of the process
+	for name, want := range map[string]float64{
 		`kubernetes_healthchecks_total{name="proxy",status="success",type="healthz"}`: 1,
 		`kubernetes_healthchecks_total{name="proxy",status="error",type="healthz"}`:   2,
 		`kubernetes_healthchecks_total{name="proxy",status="success",type="livez"}`:   2,
 		`kubernetes_healthchecks_total{name="proxy",status="error",type="readyz"}`:    1,
 		`kubernetes_healthchecks_total{name="ping",status="success",type="healthz"}`:  1,
-	})
+	} {
+		if grown := after[name] - before[name]; grown != want {
+			t.Errorf("%s grew by %v, want %v", name, grown, want)
+		}
+	}
 	for name, want := range map[string]float64{"livez": 1, "readyz": 0} {
 		if got, there := after[`kubernetes_healthcheck{name="proxy",type="`+name+`"}`]; !there || got != want {
 			t.Errorf("the SLI of %s is %v, want %v", name, got, want)

@@ -37,21 +37,16 @@ func CheckService(t *testing.T, s model.Service) {
 	if len(s.Ports) == 0 {
 		t.Error("no ports")
 	}
-	taken := map[model.ServicePort]bool{}
 	for i, p := range s.Ports {
 		CheckNames(t, p.Name)
 		if p.Port == 0 || !slices.Contains(model.Protocols[:], p.Protocol) || p.Name == "" && i > 0 {
 			t.Errorf("port %+v among %+v", p, s.Ports)
 		}
-		keys := []model.ServicePort{{Name: p.Name}, {Protocol: p.Protocol, Port: p.Port}}
-		if p.NodePort != 0 {
-			keys = append(keys, model.ServicePort{Protocol: p.Protocol, NodePort: p.NodePort})
-		}
-		for _, key := range keys {
-			if taken[key] {
+		for _, o := range s.Ports[:i] {
+			twice := o.Port == p.Port || o.NodePort == p.NodePort && p.NodePort != 0
+			if o.Name == p.Name || o.Protocol == p.Protocol && twice {
 				t.Errorf("port %+v among %+v", p, s.Ports)
 			}
-			taken[key] = true
 		}
 	}
 }
