@@ -5,35 +5,22 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
-
 	"kube-vmap/model"
 )
 
-// everything returns a Service with every field that some type of Service can have.
-func everything() *corev1.Service {
-	return service(func(s *corev1.Service) {
-		s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
-		s.Spec.Type = corev1.ServiceTypeLoadBalancer
-		s.Spec.Ports = []corev1.ServicePort{
-			{Name: "http", Port: 80, NodePort: 30080},
-			{Name: "dns", Port: 53, NodePort: 30053, Protocol: corev1.ProtocolUDP},
-			{Name: "sig", Port: 53, NodePort: 30053, Protocol: corev1.ProtocolSCTP},
-		}
-		s.Spec.ExternalIPs = []string{"198.51.100.1", "2001:db8::1"}
-		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-		s.Spec.InternalTrafficPolicy = ptr.To(corev1.ServiceInternalTrafficPolicyLocal)
-		s.Spec.HealthCheckNodePort = 32000
-		s.Spec.LoadBalancerSourceRanges = []string{"203.0.113.0/24", "2001:db8:1::/48"}
-		s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
-		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{
-			{IP: "198.51.100.2", IPMode: ptr.To(corev1.LoadBalancerIPModeVIP)}, {IP: "2001:db8::2"},
-		}
-	})
-}
+// everything has every field that some type of Service can have.
+const everything = `{
+	spec: {
+		type: LoadBalancer, ipFamilies: [IPv4, IPv6], externalTrafficPolicy: Local, internalTrafficPolicy: Local,
+		ports: [{name: http, port: 80, nodePort: 30080}, {name: dns, port: 53, nodePort: 30053, protocol: UDP},
+			{name: sig, port: 53, nodePort: 30053, protocol: SCTP}],
+		externalIPs: [198.51.100.1, "2001:db8::1"], healthCheckNodePort: 32000, sessionAffinity: ClientIP,
+		loadBalancerSourceRanges: [203.0.113.0/24, "2001:db8:1::/48"],
+	},
+	status: {loadBalancer: {ingress: [{ip: 198.51.100.2, ipMode: VIP}, {ip: "2001:db8::2"}]}},
+}`
 
-// wantEverything returns the result of converting it.
+// wantEverything returns the result of converting it in service(nil).
 func wantEverything() *model.Service {
 	s := wantService()
 	s.Ports = []model.ServicePort{
@@ -67,7 +54,8 @@ func TestServiceFieldsAreThoseOfKubeProxy(t *testing.T) {
 	}
 	noBalancer := func(s *model.Service) { s.LoadBalancerIPs = nil }
 	noHealthCheck := func(s *model.Service) { s.HealthCheckNodePort = 0 }
-	checkConversions(t, Service, everything(), wantEverything, map[string]conversionTest[model.Service]{
+	base := changed(t, service(nil), everything)
+	checkConversions(t, Service, base, wantEverything, map[string]conversionTest[model.Service]{
 		"all fields": {"", same, ""},
 
 		"type LoadBalancer without node ports (allocateLoadBalancerNodePorts)": {
