@@ -27,13 +27,9 @@ func TestArchiveOfNodeIsLimited(t *testing.T) {
 		if err == nil {
 			_, err = packed.Write(file.Bytes())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
-	if err := packed.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, packed.Close())
 	writeErr, readErr := (&bundle{files: tar.NewWriter(io.Discard)}).copy("node-1", &archive)
 	if writeErr != nil || readErr == nil || !strings.Contains(readErr.Error(), "unpacks to more than 512 MiB") {
 		t.Errorf("%v, %v", writeErr, readErr)

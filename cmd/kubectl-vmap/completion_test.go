@@ -15,9 +15,7 @@ func TestNoAPIServerMeansNoNames(t *testing.T) {
 	f := nodes.NewFlags()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.AddFlags(flags)
-	if err := flags.Set("server", "https://127.0.0.1:1"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, flags.Set("server", "https://127.0.0.1:1"))
 	cmd := &cobra.Command{}
 	cmd.SetContext(t.Context())
 	c := completer{f}

@@ -112,7 +112,7 @@ func TestGetAsksOneNodeAndNamesIt(t *testing.T) {
 	if stdout, stderr, code := vmap(t, s, "get", "svc", "--node=node-1"); code != 1 || stdout != "" || stderr != "error: node-1: no pod of kube-vmap is on this node\n" {
 		t.Errorf("%d, %q, %q", code, stdout, stderr)
 	}
-	s.ChangePods(func(p *corev1.Pod) { p.Status.ContainerStatuses = nil })
+	s.ChangePod = func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }
 	if _, stderr, code := vmap(t, s, "get", "svc"); code != 1 || !strings.HasPrefix(stderr, "error: no node of 3 runs kube-vmap, for instance node-1: ") {
 		t.Errorf("%d, %q", code, stderr)
 	}
@@ -151,14 +151,8 @@ func TestDiffNamesTheNodesThatDiffer(t *testing.T) {
 	}{
 		{map[string]nodestest.Program{"node-1": same, "node-2": same}, 0, "", "0 of 2 nodes differ.\n"},
 		{map[string]nodestest.Program{"node-1": same, "node-2": other}, 1, "node-2:\n  + element a\n", "1 of 2 nodes differ.\n"},
-		{
-			map[string]nodestest.Program{"node-1": same, "node-2": broken},
-			exit.Trouble, "", "node-2: no kube-vmap answers\n0 of 1 nodes differ.\nerror: 1 of 2 nodes answered with an error\n",
-		},
-		{
-			map[string]nodestest.Program{"node-1": other, "node-2": broken},
-			1, "node-1:\n  + element a\n", "node-2: no kube-vmap answers\n1 of 1 nodes differ.\nerror: 1 of 2 nodes answered with an error\n",
-		},
+		{map[string]nodestest.Program{"node-1": same, "node-2": broken}, exit.Trouble, "", "node-2: no kube-vmap answers\n0 of 1 nodes differ.\nerror: 1 of 2 nodes answered with an error\n"},
+		{map[string]nodestest.Program{"node-1": other, "node-2": broken}, 1, "node-1:\n  + element a\n", "node-2: no kube-vmap answers\n1 of 1 nodes differ.\nerror: 1 of 2 nodes answered with an error\n"},
 	} {
 		stdout, stderr, code := vmap(t, nodestest.New(t, tc.nodes), "diff")
 		if stdout != tc.stdout || stderr != tc.stderr || code != tc.code {
@@ -204,16 +198,12 @@ func archive(t *testing.T, files map[string]string) string {
 	packed := gzip.NewWriter(&out)
 	w := tar.NewWriter(packed)
 	for name, text := range files {
-		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text))}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text))}))
 		if _, err := io.WriteString(w, text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(w.Close(), packed.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(w.Close(), packed.Close()))
 	return out.String()
 }
 
@@ -232,22 +222,16 @@ func TestBundleHasAFolderForEachNode(t *testing.T) {
 	}
 	got := map[string]string{}
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	packed, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for r := tar.NewReader(packed); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text, _ := io.ReadAll(r)
 		got[strings.TrimPrefix(h.Name, "kube-vmap-bundle/")] = string(text)
 	}
@@ -293,17 +277,6 @@ func TestErrorsAreOneLine(t *testing.T) {
 	}
 }
 
-func TestHelpOfCommandsLeavesOutFlagsOfKubectl(t *testing.T) {
-	s := nodestest.New(t, nil)
-	stdout, _, code := vmap(t, s, "get", "--help")
-	if code != 0 || strings.Contains(stdout, "--as-group") || !strings.Contains(stdout, "--all-nodes") || !strings.HasSuffix(stdout, "which are kubectl's.\n") {
-		t.Errorf("%d, %s", code, stdout)
-	}
-	if stdout, _, code := vmap(t, s, "--help"); code != 0 || !strings.Contains(stdout, "--as-group") {
-		t.Errorf("%d, %s", code, stdout)
-	}
-}
-
 // TestTerminatedCommandEnds ends a command that waits for a node, as a shell or systemd would.
 func TestTerminatedCommandEnds(t *testing.T) {
 	started := make(chan struct{})
@@ -320,5 +293,13 @@ func TestTerminatedCommandEnds(t *testing.T) {
 	}()
 	if _, stderr, code := vmap(t, s, "diff", "--node-timeout=20s"); code != exit.Trouble || !strings.Contains(stderr, "terminated signal received") {
 		t.Errorf("%d, %q", code, stderr)
+	}
+}
+
+// must ends the test with an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -25,9 +25,7 @@ func TestServeListensOnLoopbackWithANewToken(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- serve(ctx, page.Config{Cluster: live.New(noNodes{})}, 0, out) }()
 		line, err := bufio.NewReader(in).ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		at, err := url.Parse(strings.TrimSpace(line))
 		if err != nil || at.Hostname() != "127.0.0.1" || len(at.Path) < 22 || seen[at.Path] {
 			t.Errorf("it prints %q: %v", line, err)
@@ -35,9 +33,7 @@ func TestServeListensOnLoopbackWithANewToken(t *testing.T) {
 		seen[at.Path] = true
 		client := http.Client{Timeout: 5 * time.Second}
 		r, err := client.Get(at.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = r.Body.Close()
 		if r.StatusCode != http.StatusOK {
 			t.Errorf("the printed URL answers %s", r.Status)

@@ -56,67 +56,35 @@ func TestFindingsNamePodsAndValues(t *testing.T) {
 		return nodestatus.Args{Hit: hit, All: all, Named: named, NamedOf: hit, Number: 8081}
 	}
 	more := append([]string{"10.244.1.2:8080", "10.244.2.2:8080", "10.9.0.1:80", "10.9.0.2:80", "10.9.0.3:80", "10.9.0.4:80"}, both[2:]...)
+	const podReady = "status.conditions[Ready] of the pod"
+	const undeclared = "web-2 on node-2 (10.244.2.2:8080); no container of its pods declares that port, though a program may listen there; they have web 8080"
+	http := nodestatus.Args{Hit: 3, Message: "http/TCP"}
 	for _, tc := range []struct {
-		name, service, reason, field string
-		args                         nodestatus.Args
-		endpoints, ports             []string
-		target                       intstr.IntOrString
-		wantField, wantText          string
+		service, reason, field string
+		args                   nodestatus.Args
+		endpoints              []string
+		target                 string
+		wantField, wantText    string
 	}{
-		{
-			"pods", "web", findings.NotReady, "status.conditions[Ready] of the pod", of(2, 3, both[:2]...), both, nil, intstr.FromInt32(1),
-			"status.conditions[Ready] of the pod", "2 of 3 endpoints are not ready: web-1 on node-1 (10.244.1.2:8080), web-2 on node-2 (10.244.2.2:8080)",
-		},
-		{
-			"many endpoints", "web", findings.Drained, "x", of(6, 7, more[:4]...), more, nil, intstr.FromInt32(1),
-			"x", "have weight 0: web-1 on node-1 (10.244.1.2:8080), web-2 on node-2 (10.244.2.2:8080), 10.9.0.1:80, 10.9.0.2:80 and 2 more",
-		},
-		{
-			"selector", "lost", findings.NoEndpoints, findings.FieldSelector,
-			nodestatus.Args{},
-			nil, nil, intstr.FromInt32(1),
-			"spec.selector: app=wbe", "refused: the selector matches no pod in namespace shop; pods there have app=web",
-		},
-		{
-			"selector, and pods without an address", "web", findings.NoEndpoints, findings.FieldSelector,
-			nodestatus.Args{},
-			nil, nil,
-			intstr.FromInt32(1), "spec.selector: app=web", "refused: the selector matches 1 pod, none of which has an address",
-		},
-		{
-			"target port that no pod has", "web", nodestatus.ReasonNoPort, findings.FieldTargetPort,
-			nodestatus.Args{Hit: 3, Message: "http/TCP"},
-			nil,
-			[]string{"http/TCP"},
-			intstr.FromString("htpt"), "spec.ports[].targetPort: htpt",
-			"has the port http/TCP; their EndpointSlices have none at all; no container of its pods declares a port of that name; they have web 8080",
-		},
-		{
-			"target port where nothing listens", "web", findings.Refuses, findings.FieldTargetPort, of(2, 2, both[:2]...), both,
-			[]string{"http/TCP"},
-			intstr.FromInt32(8081), "spec.ports[].targetPort: 8081",
-			"web-2 on node-2 (10.244.2.2:8080); no container of its pods declares that port, though a program may listen there; they have web 8080",
-		},
-		{
-			"Service that is gone", "gone", findings.NoEndpoints, findings.FieldSelector,
-			nodestatus.Args{},
-			nil, nil, intstr.FromInt32(1),
-			findings.FieldSelector, "the selector matches no pod with an address",
-		},
+		{"web", findings.NotReady, podReady, of(2, 3, both[:2]...), both, "1", podReady, "2 of 3 endpoints are not ready: web-1 on node-1 (10.244.1.2:8080), web-2 on node-2 (10.244.2.2:8080)"},
+		{"web", findings.Drained, "x", of(6, 7, more[:4]...), more, "1", "x", "have weight 0: web-1 on node-1 (10.244.1.2:8080), web-2 on node-2 (10.244.2.2:8080), 10.9.0.1:80, 10.9.0.2:80 and 2 more"},
+		{"lost", findings.NoEndpoints, findings.FieldSelector, nodestatus.Args{}, nil, "1", "spec.selector: app=wbe", "refused: the selector matches no pod in namespace shop; pods there have app=web"},
+		{"web", findings.NoEndpoints, findings.FieldSelector, nodestatus.Args{}, nil, "1", "spec.selector: app=web", "refused: the selector matches 1 pod, none of which has an address"},
+		{"web", findings.NoPort, findings.FieldTargetPort, http, nil, "htpt", "spec.ports[].targetPort: htpt", "have none at all; no container of its pods declares a port of that name; they have web 8080"},
+		{"web", findings.Refuses, findings.FieldTargetPort, of(2, 2, both[:2]...), both, "8081", "spec.ports[].targetPort: 8081", undeclared},
+		{"gone", findings.NoEndpoints, findings.FieldSelector, nodestatus.Args{}, nil, "1", findings.FieldSelector, "the selector matches no pod with an address"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			f := findings.Finding{
-				Object: "Service shop/" + tc.service, Namespace: "shop", Name: tc.service, Reason: tc.reason, Field: tc.field, Args: tc.args,
-				Endpoints: tc.endpoints, Ports: tc.ports, Families: []string{"IPv4", "IPv6"},
-			}
-			var m findings.Merger
-			m.Add("node-1", []findings.Finding{f})
-			list := m.Sorted()
-			err := namer{&resolve.Resolver{API: newAPI(tc.target)}}.add(t.Context(), list)
-			if err != nil || list[0].Field != tc.wantField || !strings.HasSuffix(list[0].String(), tc.wantText) {
-				t.Errorf("%v\ngot  %s: %s\nwant %s: %s", err, list[0].Field, list[0].String(), tc.wantField, tc.wantText)
-			}
-		})
+		f := findings.Finding{
+			Object: "Service shop/" + tc.service, Namespace: "shop", Name: tc.service, Reason: tc.reason, Field: tc.field, Args: tc.args,
+			Endpoints: tc.endpoints, Ports: []string{"http/TCP"}, Families: []string{"IPv4", "IPv6"},
+		}
+		var m findings.Merger
+		m.Add("node-1", []findings.Finding{f})
+		list := m.Sorted()
+		err := namer{&resolve.Resolver{API: newAPI(intstr.Parse(tc.target))}}.add(t.Context(), list)
+		if err != nil || list[0].Field != tc.wantField || !strings.HasSuffix(list[0].String(), tc.wantText) {
+			t.Errorf("%s: %v\ngot  %s: %s\nwant %s: %s", tc.reason, err, list[0].Field, list[0].String(), tc.wantField, tc.wantText)
+		}
 	}
 }
 

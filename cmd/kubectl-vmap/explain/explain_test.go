@@ -230,10 +230,7 @@ func TestNodesThatDifferFromTheAPIServerAreNamed(t *testing.T) {
 			}, answer.Always,
 			[]string{"node-2 has endpoints 10.244.2.2:8080 (pod shop/web-2) as not ready, and EndpointSlices as ready"},
 		},
-		{
-			"frontend is missing", func(_ *rig, d *nodestatus.Document) { d.Services[0].Ports[0].Frontends = nil }, answer.Always,
-			[]string{"node-2 does not have 10.96.55.163:80/tcp"},
-		},
+		{"frontend is missing", func(_ *rig, d *nodestatus.Document) { d.Services[0].Ports[0].Frontends = nil }, answer.Always, []string{"node-2 does not have 10.96.55.163:80/tcp"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t)
@@ -254,10 +251,7 @@ func TestCauseIsFoundAmongPods(t *testing.T) {
 		change func(r *rig, s *corev1.Service)
 		want   string
 	}{
-		{
-			"selector", func(_ *rig, s *corev1.Service) { s.Spec.Selector["app"] = "wbe" },
-			"Service shop/web, spec.selector: app=wbe: matches no pod in namespace shop; pods there have app=cart, app=web",
-		},
+		{"selector", func(_ *rig, s *corev1.Service) { s.Spec.Selector["app"] = "wbe" }, "Service shop/web, spec.selector: app=wbe: matches no pod in namespace shop; pods there have app=cart, app=web"},
 		{
 			"not ready", func(r *rig, _ *corev1.Service) {
 				r.objects["web-1"] = newPod("web-1", "web", "node-1", "10.244.1.2", false)

@@ -36,17 +36,14 @@ func echo(_ *http.Request, args []string, stdout, stderr io.Writer) int {
 func node(t *testing.T, c *nodes.Cluster, name string) nodes.Node {
 	t.Helper()
 	n, err := c.Node(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return n
 }
 
 func TestCommandsRunOverWebSocketAndSPDY(t *testing.T) {
-	for _, server := range []*nodestest.Server{
-		nodestest.New(t, map[string]nodestest.Program{"node-1": echo}),
-		nodestest.New(t, map[string]nodestest.Program{"node-1": echo}).WithoutWebSocket(),
-	} {
+	for _, spdy := range []bool{false, true} {
+		server := nodestest.New(t, map[string]nodestest.Program{"node-1": echo})
+		server.NoWebSocket = spdy
 		c := server.Cluster(t, nodes.Config{})
 		out, err := c.Run(t.Context(), node(t, c, "node-1"), "explain", "--to", "[fd00::a]:53/udp")
 		var exit *nodes.ExitError
@@ -70,7 +67,7 @@ func TestNodesAreListedWithWhatIsWrongWithTheirPods(t *testing.T) {
 		"node-4": {Terminated: &corev1.ContainerStateTerminated{ExitCode: 3}},
 	}
 	server := nodestest.New(t, map[string]nodestest.Program{"node-1": echo, "node-2": echo, "node-3": echo, "node-4": echo, "node-5": echo, "node-6": nil, "node-7": echo})
-	server.ChangePods(func(p *corev1.Pod) {
+	server.ChangePod = func(p *corev1.Pod) {
 		if state, changed := states[p.Spec.NodeName]; changed {
 			p.Status.ContainerStatuses[0].State, p.Status.ContainerStatuses[0].Ready = state, false
 		}
@@ -86,7 +83,7 @@ func TestNodesAreListedWithWhatIsWrongWithTheirPods(t *testing.T) {
 				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2}},
 			}}
 		}
-	})
+	}
 	got, err := server.Cluster(t, nodes.Config{}).Nodes(t.Context())
 	const namespace = nodes.DefaultNamespace
 	want := []nodes.Node{
@@ -151,9 +148,7 @@ func TestSilentNodeCostsItsTimeOutOnly(t *testing.T) {
 	}
 	c := nodestest.New(t, programs).Cluster(t, nodes.Config{Timeout: timeout, Concurrency: 8})
 	list, err := c.Nodes(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	start := time.Now()
 	var order []string
 	nodes.Ask(t.Context(), c, list, func(ctx context.Context, n nodes.Node) (string, error) {
@@ -217,10 +212,11 @@ func TestEndlessAnswerEnds(t *testing.T) {
 	c := nodestest.New(t, map[string]nodestest.Program{"node-1": endless}).Cluster(t, nodes.Config{Timeout: timeout})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	_, err := c.Run(ctx, node(t, c, "node-1"))
 	var late *nodes.TimeoutError
-	if !errors.As(err, &late) || !late.Endless {
-		t.Errorf("%v", err)
+	for try := 1; late == nil || !late.Endless; try++ {
+		if _, err := c.Run(ctx, node(t, c, "node-1")); !errors.As(err, &late) || !late.Endless && try == 5 { // a busy machine may be silent
+			t.Fatal(err)
+		}
 	}
 	c = nodestest.New(t, map[string]nodestest.Program{"node-1": nodestest.Prints("x")}).Cluster(t, nodes.Config{Timeout: math.MaxInt64})
 	if _, err := c.Run(ctx, node(t, c, "node-1")); err != nil {
@@ -288,10 +284,10 @@ func TestDocumentsOfOtherVersions(t *testing.T) {
 }
 
 func TestControlCharactersOfNodesAreReplaced(t *testing.T) {
-	program := nodestest.Prints(`{"schema":1,"node":"a\u001b[2Jb\u009bc","services":[{"name":"` + "x\x7f\u0085y" + `","ports":[{"name":"é\n"}]}]}`)
+	program := nodestest.Prints(`{"schema":1,"node":"a\u001b[2Jb\u009bc\rd\be\ff\u202eg","services":[{"name":"` + "x\x7f\u0085y" + `","ports":[{"name":"é\n"}]}]}`)
 	c := nodestest.New(t, map[string]nodestest.Program{"node-1": program}).Cluster(t, nodes.Config{})
 	d, err := c.Document(t.Context(), node(t, c, "node-1"), nodestatus.Query{})
-	if err != nil || d.Node != "a?[2Jb?c" || d.Services[0].Name != "x??y" || d.Services[0].Ports[0].Name != "é; " {
+	if err != nil || d.Node != "a?[2Jb?c?d?e?f?g" || d.Services[0].Name != "x??y" || d.Services[0].Ports[0].Name != "é; " {
 		t.Errorf("%+v, %v", d, err)
 	}
 	c = nodestest.New(t, map[string]nodestest.Program{"node-1": func(_ *http.Request, _ []string, _, stderr io.Writer) int {
@@ -301,22 +297,18 @@ func TestControlCharactersOfNodesAreReplaced(t *testing.T) {
 	if _, err := c.Run(t.Context(), node(t, c, "node-1")); fmt.Sprint(err) != "?]0;title?; node-2: ready?!" {
 		t.Errorf("%q", err)
 	}
-	program = nodestest.Prints(`{"schema":1,"node":"a\rb\bc\fd\u202ee"}`)
-	c = nodestest.New(t, map[string]nodestest.Program{"node-1": program}).Cluster(t, nodes.Config{})
-	if d, err := c.Document(t.Context(), node(t, c, "node-1"), nodestatus.Query{}); err != nil || d.Node != "a?b?c?d?e" {
-		t.Errorf("%+v, %v", d, err)
-	}
 }
 
 // TestErrorsHaveNoControlCharactersOfNodes has errors with texts that a node has written.
 func TestErrorsHaveNoControlCharactersOfNodes(t *testing.T) {
 	const evil = "\x1b]0;title\a\u202e"
-	kubelet := nodestest.New(t, map[string]nodestest.Program{"node-1": nodestest.Prints("")}).BreakExec(evil + strings.Repeat("x", 1<<20))
-	pod := nodestest.New(t, map[string]nodestest.Program{"node-1": nodestest.Prints("")}).ChangePods(func(p *corev1.Pod) {
-		p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: evil + "\n"}}
-	})
 	one := func(text string) *nodestest.Server {
 		return nodestest.New(t, map[string]nodestest.Program{"node-1": nodestest.Prints(text)})
+	}
+	kubelet, pod := one(""), one("")
+	kubelet.BrokenExec = evil + strings.Repeat("x", 1<<20)
+	pod.ChangePod = func(p *corev1.Pod) {
+		p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: evil + "\n"}}
 	}
 	for what, s := range map[string]*nodestest.Server{
 		"a schema":                one(`{"schema":99,"version":"\u001b]0;title\u0007"}`),
@@ -355,9 +347,7 @@ func TestFailuresAreGroupedByError(t *testing.T) {
 func recorded(t *testing.T, schema int, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", fmt.Sprintf("schema-%d", schema), name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -394,14 +384,10 @@ func TestFlagsAreThoseOfKubectl(t *testing.T) {
 	f.AddFlags(set)
 	line := "-s https://192.0.2.1 -n ns/shop --as jane --as-group a --as-group b --as-user-extra team=x --as-user-extra team=y " +
 		"--token t --insecure-skip-tls-verify --request-timeout 3s"
-	if err := set.Parse(strings.Fields(line)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, set.Parse(strings.Fields(line)))
 	t.Setenv("KUBECONFIG", "/dev/null")
 	c, err := f.ClientConfig.ClientConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	as := rest.ImpersonationConfig{UserName: "jane", Groups: []string{"a", "b"}, Extra: map[string][]string{"team": {"x", "y"}}}
 	if namespace, _ := f.CurrentNamespace(); c.Host != "https://192.0.2.1" || namespace != "shop" || !reflect.DeepEqual(c.Impersonate, as) ||
 		c.BearerToken != "t" || !c.Insecure || c.Timeout != 3*time.Second {
@@ -409,5 +395,13 @@ func TestFlagsAreThoseOfKubectl(t *testing.T) {
 	}
 	if err := set.Parse([]string{"--as-user-extra=team"}); err == nil {
 		t.Error("a user extra without a value")
+	}
+}
+
+// must ends the test with an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

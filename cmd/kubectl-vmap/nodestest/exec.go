@@ -30,15 +30,15 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 	}
 	run := func(stdout, stderr, status io.Writer) {
 		ended := exitStatus(program(r, args[1:], stdout, stderr))
-		if s.broken != "" {
-			ended = metav1.Status{Status: metav1.StatusFailure, Message: s.broken}
+		if s.BrokenExec != "" {
+			ended = metav1.Status{Status: metav1.StatusFailure, Message: s.BrokenExec}
 		}
 		_ = json.NewEncoder(status).Encode(ended) // the client notices
 	}
 	switch {
 	case r.Header.Get("Upgrade") != "websocket":
 		serveSPDY(w, r, run)
-	case s.noSocket:
+	case s.NoWebSocket:
 		http.Error(w, "no WebSockets here", http.StatusBadRequest)
 	default:
 		serveWebSocket(w, r, run)

@@ -39,13 +39,16 @@ func Prints(text string) Program {
 // Server is an API server with nodes.
 type Server struct {
 	URL string
+	// NoWebSocket makes the server refuse WebSockets, as a proxy may.
+	NoWebSocket bool
+	// BrokenExec is an error of the kubelet with which commands end, unless it is empty.
+	BrokenExec string
+	// ChangePod changes the pods that the server returns.
+	ChangePod func(*corev1.Pod)
 
 	mux      *http.ServeMux
 	programs map[string]Program
-	noSocket bool
 	forbid   map[string]bool
-	change   func(*corev1.Pod)
-	broken   string
 }
 
 // New starts an API server with nodes and their programs; a node without a program has no
@@ -65,27 +68,9 @@ func New(t testing.TB, programs map[string]Program) *Server {
 	return s
 }
 
-// WithoutWebSocket makes the server refuse WebSockets, as a proxy may.
-func (s *Server) WithoutWebSocket() *Server {
-	s.noSocket = true
-	return s
-}
-
 // Forbid denies a resource: nodes, pods or pods/exec.
 func (s *Server) Forbid(resource string) *Server {
 	s.forbid[resource] = true
-	return s
-}
-
-// BreakExec makes commands end with an error of the kubelet.
-func (s *Server) BreakExec(message string) *Server {
-	s.broken = message
-	return s
-}
-
-// ChangePods changes the pods that the server returns.
-func (s *Server) ChangePods(change func(*corev1.Pod)) *Server {
-	s.change = change
 	return s
 }
 
@@ -177,8 +162,8 @@ func (s *Server) listPods(w http.ResponseWriter, r *http.Request) {
 				Name: "kube-vmap", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 			}}},
 		}
-		if s.change != nil {
-			s.change(&p)
+		if s.ChangePod != nil {
+			s.ChangePod(&p)
 		}
 		list.Items = append(list.Items, p)
 	}
