@@ -66,9 +66,7 @@ func TestChartWithAllValuesIsValid(t *testing.T) {
 	var files corev1.ConfigMap
 	for manifest := range strings.SplitSeq(string(read(t, "helm/testdata/rendered.yaml")), "---\n") {
 		var object metav1.PartialObjectMetadata
-		if err := yaml.Unmarshal([]byte(manifest), &object); err != nil {
-			t.Fatal(err)
-		}
+		must(t, yaml.Unmarshal([]byte(manifest), &object))
 		var err error
 		switch {
 		case object.Kind == "DaemonSet" && object.Name == "kube-vmap":
@@ -76,23 +74,17 @@ func TestChartWithAllValuesIsValid(t *testing.T) {
 		case object.Kind == "ConfigMap" && strings.HasPrefix(object.Name, "kube-vmap-") && object.Name != "kube-vmap-dashboard":
 			err = yaml.UnmarshalStrict([]byte(manifest), &files)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	if name := configVolume(t, ds); name != files.Name {
 		t.Errorf("pods mount ConfigMap %q, the chart has %q", name, files.Name)
 	}
 	file := filepath.Join(t.TempDir(), "config.conf")
-	if err := os.WriteFile(file, []byte(files.Data["config.conf"]), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(files.Data["config.conf"]), 0o600))
 	container := ds.Spec.Template.Spec.Containers[0]
 	container.Args[0] = "--config=" + file
 	made, err := parseArguments(t, container).Config()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, port, err := net.SplitHostPort(made.Proxy.HealthzBindAddress)
 	if err != nil || port != strconv.Itoa(int(container.Ports[0].ContainerPort)) {
 		t.Errorf("probes use port %d, the server %s (%v)", container.Ports[0].ContainerPort, port, err)
@@ -141,9 +133,7 @@ func TestKubeadmFilesAreMountedAtTheirPaths(t *testing.T) {
 func TestProbesMatchHealthServer(t *testing.T) {
 	container := daemonSet(t, "base/daemonset.yaml").Spec.Template.Spec.Containers[0]
 	_, port, err := net.SplitHostPort(configuration(t, container).Proxy.HealthzBindAddress)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	readiness := daemonSet(t, "readiness/daemonset.yaml").Spec.Template.Spec.InitContainers[0].StartupProbe.HTTPGet
 	if readiness.Port.String() != port || readiness.Path != container.ReadinessProbe.HTTPGet.Path {
 		t.Errorf("deploy/readiness requests %s of port %s, the readiness probe %s of %s",

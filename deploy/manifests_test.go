@@ -162,9 +162,7 @@ func TestPermissionsAreThoseOfNodeProxier(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // TestReadinessHasAnAccountOfItsOwn checks that only the account of readiness may change
@@ -362,21 +360,25 @@ func decode(t *testing.T, file string, into any) {
 func read(t *testing.T, file string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.FromSlash(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 
 func filesIn(t *testing.T, folder string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
 	return names
+}
+
+// must ends the test with an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

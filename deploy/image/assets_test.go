@@ -84,22 +84,16 @@ func checkChart(t *testing.T, chart map[string]string) {
 func unpack(t *testing.T, path string) map[string]string {
 	t.Helper()
 	zip, err := gzip.NewReader(strings.NewReader(read(t, path)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	files := map[string]string{}
 	for archive := tar.NewReader(zip); ; {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			return files
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		content, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if header.Typeflag == tar.TypeReg {
 			files[header.Name] = string(content)
 		}

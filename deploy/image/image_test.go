@@ -41,9 +41,7 @@ func TestImage(t *testing.T) {
 	out, stored := t.TempDir(), filepath.Join(t.TempDir(), "env")
 	const text = "GOOS=plan9\nGOARCH=386\nGOAMD64=v3\nGOARM64=v9.0\nCGO_ENABLED=1\n" +
 		"GOFLAGS=-race\nGOEXPERIMENT=none\nGOFIPS140=latest\nGOWORK=/nowhere\n"
-	if err := os.WriteFile(stored, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(stored, []byte(text), 0o600))
 	build := exec.Command("../../.ci/image", version, out)
 	build.Env = append(os.Environ(), "RELEASE=1", "ARCH="+*arch, "SYSTEMS="+*system, "REVISION="+revision,
 		"SOURCE_DATE_EPOCH=1795000000", "GOENV="+stored)
@@ -72,9 +70,7 @@ func TestImage(t *testing.T) {
 			checkBinary(t, binary, arch)
 			for _, tag := range []string{version, "latest"} { // as docker load reads it
 				full, err := name.NewTag("localhost/kube-vmap:" + tag)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				image, err := tarball.ImageFromPath(filepath.Join(out, "kube-vmap-"+arch+".tar"), &full)
 				if err != nil {
 					t.Fatalf("%s: %v", full, err)
@@ -102,9 +98,7 @@ func checkLayout(t *testing.T, path string) {
 		t.Fatalf("%v: %s", err, text)
 	}
 	top, err := layout.ImageIndexFromPath(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := validate.Index(top); err != nil {
 		t.Error(err)
 	}
@@ -119,16 +113,12 @@ func checkLayout(t *testing.T, path string) {
 		}
 	}
 	all, err := top.ImageIndex(names[0].Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got []string
 	for _, d := range indexManifest(t, all) {
 		got = append(got, d.Platform.Architecture)
 		image, err := all.Image(d.Digest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if d.ArtifactType != "" {
 			t.Errorf("artifact type %q", d.ArtifactType)
 		}
@@ -146,9 +136,7 @@ func checkImage(t *testing.T, image v1.Image, arch, binary string) {
 		t.Error(err)
 	}
 	c, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c.OS != "linux" || c.Architecture != arch {
 		t.Errorf("the image is for %s/%s, want linux/%s", c.OS, c.Architecture, arch)
 	}
@@ -173,14 +161,10 @@ func checkImage(t *testing.T, image v1.Image, arch, binary string) {
 		t.Fatalf("%d layers, %v; want 1", len(layers), err)
 	}
 	files, err := layers[0].Uncompressed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	archive := tar.NewReader(files)
 	header, err := archive.Next()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if header.Name != "kube-vmap" || header.Mode != 0o555 || header.Uid != 0 || header.Gid != 0 || !header.ModTime.Equal(time.Unix(created, 0)) {
 		t.Errorf("the file is %+v", header)
 	}
@@ -195,9 +179,7 @@ func checkImage(t *testing.T, image v1.Image, arch, binary string) {
 func checkBinary(t *testing.T, binary, arch string) {
 	t.Helper()
 	f, err := elf.NewFile(strings.NewReader(binary))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[arch]; f.Machine != want {
 		t.Errorf("built for %s, want %s", f.Machine, want)
 	}
@@ -226,18 +208,14 @@ func checkSBOM(t *testing.T, bom, arch string) {
 func indexManifest(t *testing.T, index v1.ImageIndex) []v1.Descriptor {
 	t.Helper()
 	m, err := index.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return m.Manifests
 }
 
 func filesIn(t *testing.T, folder string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -248,8 +226,14 @@ func filesIn(t *testing.T, folder string) []string {
 func read(t *testing.T, path ...string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(path...))
+	must(t, err)
+	return string(content)
+}
+
+// must ends the test with an error.
+func must(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(content)
 }

@@ -51,7 +51,6 @@ type board struct {
 		Title   string `json:"title"`
 		Type    string `json:"type"`
 		About   string `json:"description"`
-		GridPos struct{ X, Y, W, H int }
 		Targets []struct {
 			Expr       string            `json:"expr"`
 			Datasource map[string]string `json:"datasource"`
@@ -67,9 +66,7 @@ type board struct {
 
 func theBoard(t *testing.T) (b board) {
 	t.Helper()
-	if err := json.Unmarshal(read(t, "dashboard.json"), &b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(read(t, "dashboard.json"), &b))
 	return b
 }
 
@@ -159,9 +156,7 @@ func below(e parser.Expr, known map[string][]string) (out []string) {
 func grouping(t *testing.T, text string) (out []string) {
 	t.Helper()
 	e, err := parser.ParseExpr(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
 		if a, ok := n.(*parser.AggregateExpr); ok {
 			out = a.Grouping
@@ -204,8 +199,14 @@ func unmarshal(t *testing.T, file string, into any) {
 func read(t *testing.T, file string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.FromSlash(file))
+	must(t, err)
+	return text
+}
+
+// must ends the test with an error.
+func must(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return text
 }

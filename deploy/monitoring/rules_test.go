@@ -21,9 +21,7 @@ func TestPrometheusRuleEqualsRules(t *testing.T) {
 		Kind string   `json:"kind"`
 		Spec ruleFile `json:"spec"`
 	}
-	if err := yamlOf(t, "prometheusrule.yaml", &object); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yamlOf(t, "prometheusrule.yaml", &object))
 	var plain ruleFile
 	unmarshal(t, "rules.yaml", &plain)
 	if diff := cmp.Diff(plain, object.Spec); diff != "" || object.Kind != "PrometheusRule" {
@@ -93,9 +91,7 @@ func TestPromtoolAcceptsRulesAndTests(t *testing.T) {
 func promtool(t *testing.T) string {
 	t.Helper()
 	path, err := filepath.Abs("../../.cache/promtool/promtool")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := os.Stat(path); err != nil {
 		t.Skip("promtool cannot be had: .ci/promtool fetches it")
 	}

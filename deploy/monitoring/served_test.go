@@ -42,9 +42,7 @@ func served(t *testing.T) map[string][]string {
 	clientgo.RequestResult.Increment(t.Context(), "200", "GET", "192.0.2.1:6443")
 	out := described(t, m)
 	families, err := m.Gatherer().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range families {
 		var names []string
 		for _, l := range f.GetMetric()[0].GetLabel() {
