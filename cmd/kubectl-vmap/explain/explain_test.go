@@ -391,6 +391,7 @@ func TestArrivalIsJoined(t *testing.T) {
 		{[]string{a, u}, u, u},
 		{[]string{n, u}, n, u},
 		{[]string{s, a}, s, s},
+		{[]string{s, u}, u, s},
 		{[]string{a, n, u}, n, s},
 		{[]string{n, n}, n, n},
 	} {
