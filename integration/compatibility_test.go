@@ -24,27 +24,20 @@ var verdicts = map[components.Verdict]string{
 // TestEveryComponentHasARow compares the page with the components that preflight
 // recognizes, which prints links to its rows.
 func TestEveryComponentHasARow(t *testing.T) {
-	verdict := map[string]string{} // by ID
+	missing := map[string]string{} // verdicts by ID
 	for _, c := range components.All() {
-		verdict[c.ID] = verdicts[c.Verdict]
+		missing[c.ID] = verdicts[c.Verdict]
 	}
-	seen := map[string]bool{}
 	for _, row := range compatibilityRows(t) {
 		for _, m := range rowID.FindAllStringSubmatch(row[0], -1) {
-			id := m[1]
-			if seen[id] || verdict[id] == "" {
-				t.Errorf("row %s is there twice, or is no component", id)
+			if want := missing[m[1]]; want == "" || want != row[2] {
+				t.Errorf("%s: the page has %q, package components %q; or it is there twice", m[1], row[2], want)
 			}
-			seen[id] = true
-			if verdict[id] != row[2] {
-				t.Errorf("%s: the page has %q, package components %q", id, row[2], verdict[id])
-			}
+			delete(missing, m[1])
 		}
 	}
-	for id := range verdict {
-		if !seen[id] {
-			t.Errorf("%s has no row for %s", compatibility, id)
-		}
+	for id := range missing {
+		t.Errorf("%s has no row for %s", compatibility, id)
 	}
 }
 

@@ -1,7 +1,6 @@
 // Package integration holds tests that need a kernel, an API server or time: tests
 // with real packets between network namespaces, the demo, and the benchmarks. It also
-// holds tests of the source tree as a whole: which package may import which, and that
-// tests named in documents exist.
+// holds tests of the source tree as a whole: that what documents name exists.
 //
 // These packages help to write tests:
 //
