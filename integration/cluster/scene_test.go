@@ -20,6 +20,8 @@ import (
 	"kube-vmap/sync/looptest"
 )
 
+func TestMain(m *testing.M) { clustertest.Main(m) }
+
 // The port of Services, that of their Pods, and how long to wait for an answer that must not come.
 const (
 	port       = 80

@@ -55,12 +55,6 @@ func openPage(t *testing.T, c *plugin.Cluster) func(path string, into any) error
 	}
 }
 
-// report has fields of the answer for the way of a packet.
-type report struct {
-	Arrives string
-	Ways    []struct{ Endpoints []struct{ Address string } }
-}
-
 // testPage has connections of a client on the first node to a Service with an endpoint on each node.
 func testPage(t *testing.T, c *plugin.Cluster) {
 	ns, ctx := c.Namespace(t), clustertest.Context(t)
@@ -83,8 +77,10 @@ func testPage(t *testing.T, c *plugin.Cluster) {
 	slow, cancel := context.WithTimeout(t.Context(), 3*eventually.Timeout)
 	defer cancel()
 	clustertest.Must(t, eventually.Try(slow, func() error {
-		clustertest.Must(t, client.AnsweredBy(traffic.Service(service, 80), "pod-1", "remote-1", "third-1"))
-		if err := errors.Join(get("api/overview", &overview), get("api/rows?service="+ns.Name+"/page", &rows)); err != nil {
+		if err := errors.Join(
+			client.AnsweredBy(traffic.Service(service, 80), "pod-1", "remote-1", "third-1"),
+			get("api/overview", &overview), get("api/rows?service="+ns.Name+"/page", &rows),
+		); err != nil {
 			return err
 		}
 		if rates := rows.Rows[0].Rates; len(rates) != 3 || slices.Contains(rates, nil) || *rates[0] <= 0 || *rates[1]+*rates[2] != 0 {
@@ -92,7 +88,10 @@ func testPage(t *testing.T, c *plugin.Cluster) {
 		}
 		return nil
 	}))
-	var way report
+	var way struct {
+		Arrives string
+		Ways    []struct{ Endpoints []struct{ Address string } }
+	}
 	clustertest.Must(t, get("api/path?from=pod/"+ns.Name+"/client&to=svc/"+ns.Name+"/page&family=IPv6", &way))
 	if way.Arrives != answer.Always || len(way.Ways) == 0 || len(way.Ways[0].Endpoints) != 3 {
 		t.Errorf("the way of a packet is %+v", way)

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	stdsync "sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +16,7 @@ import (
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/plugin"
 	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -24,6 +27,9 @@ const (
 	targetPort = 8080
 	hangPort   = 8090
 )
+
+// silence is how long to wait for an answer that must not come.
+const silence = 200 * time.Millisecond
 
 // podsPerNode are, on each node: one that serves, one behind which another program drops
 // packets in one of the faults, and a client.
@@ -127,4 +133,34 @@ func (s *scene) run(node int, stdin, program string, args ...string) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		s.Fatalf("%s: %v: %s", program, err, out)
 	}
+}
+
+// ask has a client connect over every way several times a second, until the scene ends,
+// after a first round.
+func (s *scene) ask(from *traffic.Client, to traffic.Target) {
+	s.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var asking stdsync.WaitGroup
+	s.Cleanup(func() {
+		cancel()
+		asking.Wait()
+	})
+	first := make(chan struct{})
+	asking.Go(func() {
+		tick := time.NewTicker(silence)
+		defer tick.Stop()
+		for round := 0; ctx.Err() == nil; round++ {
+			for _, w := range daemon.Transports() {
+				_, _ = from.AskWithin(w, to.At(w.Family), silence) // whatever comes
+			}
+			if round == 0 {
+				close(first)
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+	})
+	<-first
 }

@@ -1,9 +1,0 @@
-package cluster_test
-
-import (
-	"testing"
-
-	"kube-vmap/integration/cluster/clustertest"
-)
-
-func TestMain(m *testing.M) { clustertest.Main(m) }
