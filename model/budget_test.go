@@ -9,21 +9,6 @@ import (
 	"time"
 )
 
-// budgetService returns a Service with one ClusterIP, and a slice with endpoints.
-func budgetService(namespace, name string, created int64, f Family, p Protocol, endpoints int) (Service, EndpointSlice) {
-	s := webService(p, f)
-	s.Name, s.Created = ServiceName{namespace, name}, created
-	s.ClusterIPs = s.ClusterIPs[:1]
-	slice := EndpointSlice{Name: EndpointSliceName{namespace, name + "-1"}, Service: s.Name, Family: f}
-	slice.Ports = []EndpointPort{{Name: s.Ports[0].Name, Protocol: p, Port: 8080}}
-	for k := range endpoints {
-		e := ready(k).on(there).Endpoint
-		e.Addr = podIP(f, k)
-		slice.Endpoints = append(slice.Endpoints, e)
-	}
-	return s, slice
-}
-
 // budgetTest is a map with a budget.
 type budgetTest struct {
 	*testing.T
@@ -34,10 +19,19 @@ type budgetTest struct {
 
 // set adds a Service that has as many addresses, each of which weighs ten.
 func (s *budgetTest) set(namespace, name string, created int64, addresses int) {
-	service, slice := budgetService(namespace, name, created, s.f, s.p, 0)
+	s.setService(namespace, name, created, addresses, 0)
+}
+
+func (s *budgetTest) setService(namespace, name string, created int64, addresses, endpoints int) {
+	service, slice := webService(s.p, s.f), webSlice(s.f, s.p)
+	service.Name, service.Created = ServiceName{namespace, name}, created
 	service.ClusterIPs = []netip.Addr{clusterIP(s.f, int(created))}
 	for k := range addresses - 1 {
 		service.ExternalIPs = append(service.ExternalIPs, externalIP(s.f, 20*int(created)+k))
+	}
+	slice.Name, slice.Service = EndpointSliceName{namespace, name}, service.Name
+	for _, a := range podIPs(s.f, []int{1, 2, 3, 4}[:endpoints]...) {
+		slice.Endpoints = append(slice.Endpoints, Endpoint{Addr: a, Ready: true})
 	}
 	s.SetService(service)
 	s.SetSlice(slice)
@@ -46,8 +40,18 @@ func (s *budgetTest) set(namespace, name string, created int64, addresses int) {
 // expect checks how many Services are reported, and which are not served.
 func (s *budgetTest) expect(when string, reported int, unserved ...string) {
 	s.Helper()
-	if got := s.Changes().OverBudget; len(got) != reported {
-		s.Errorf("%s: reported %v, want %d", when, got, reported)
+	changed := s.Changes().OverBudget
+	if len(changed) != reported {
+		s.Errorf("%s: reported %v, want %d", when, changed, reported)
+	}
+	for _, got := range changed {
+		want := OverBudget{Service: got.Service}
+		if e := s.services[got.Service]; e.overBudget.Weight > 0 {
+			want.Weight, want.Limit = e.weight, s.usage.limited[got.Service.Namespace]
+		}
+		if got != want {
+			s.Errorf("%s: reported %+v, want %+v", when, got, want)
+		}
 	}
 	var got []string
 	for name, e := range s.services {
@@ -127,40 +131,60 @@ func TestTotalBudgetLimitsLargestNamespaces(t *testing.T) {
 }
 
 func TestWeightOfAService(t *testing.T) {
-	everyBudget(t, Budget{}, func(s *budgetTest) {
-		for name, test := range map[string]struct {
-			change           func(*Service)
-			ports, endpoints int // of the slice
-			want             int
-		}{
-			"an address":             {func(*Service) {}, 0, 0, 10},
-			"endpoints of two ports": {func(*Service) {}, 2, 3, 10 + 2*2*3},
-			"external addresses":     {func(o *Service) { o.ExternalIPs = make([]netip.Addr, 3) }, 0, 0, 10 + 10*3},
-			"balancer addresses":     {func(o *Service) { o.LoadBalancerIPs = make([]netip.Addr, 3) }, 0, 0, 10 + 10*3},
-			"addresses of two ports": {func(o *Service) { o.Ports, o.ExternalIPs = ports(2), make([]netip.Addr, 1) }, 0, 0, 20 + 10*2},
-			"a node port":            {func(o *Service) { o.Ports[0].NodePort = 30000 }, 0, 0, 10 + 10},
-			"source ranges": {func(o *Service) {
-				o.Ports, o.LoadBalancerIPs, o.SourceRanges = ports(2), make([]netip.Addr, 3), make([]netip.Prefix, 5)
-			}, 0, 0, 20 + 2*3*10 + 2*3*5},
-			"Maglev":                     {func(o *Service) { o.Ports, o.Scheduler = ports(2), SchedulerMaglev }, 0, 0, 20 + 2*4*MaglevTableSize},
-			"least connections":          {func(o *Service) { o.Scheduler = SchedulerLeastConnections }, 1, 3, 10 + (4+1)*3},
-			"local least connections":    {func(o *Service) { o.Scheduler, o.InternalPolicy = SchedulerLeastConnections, PolicyLocal }, 1, 3, 10 + (2*4+1)*3},
-			"many least connections":     {func(o *Service) { o.Scheduler = SchedulerLeastConnections }, 1, 200, 10 + 2*200 + 255},
-			"255 endpoints":              {func(*Service) {}, 1, 255, 10 + 2*255},
-			"255 local endpoints":        {func(o *Service) { o.ExternalPolicy = PolicyLocal }, 1, 255, 10 + 3*255},
-			"256 endpoints":              {func(*Service) {}, 1, 256, 10 + 4*256},
-			"256 endpoints of two ports": {func(o *Service) { o.Ports = ports(2) }, 1, 256, 20 + 2*256},
-			"affinity":                   {func(o *Service) { o.Affinity = time.Hour }, 2, 3, 10 + 2*4*2*3},
-		} {
-			service, _ := budgetService("a", "s", 1, s.f, s.p, 0)
+	least := func(s *Service) { s.Scheduler = SchedulerLeastConnections }
+	maglev := func(s *Service) { s.Scheduler = SchedulerMaglev }
+	affinity := func(s *Service) { s.Affinity = time.Hour }
+	type part struct { // a slice, with its ports and endpoints
+		ports, endpoints int
+		weight           uint16
+	}
+	empty := part{1, 0, 0} // as the EndpointSlice controller keeps one
+	for name, test := range map[string]struct {
+		change func(*Service)
+		parts  []part
+		want   int
+	}{
+		"an address":             {nil, nil, 10},
+		"endpoints of two ports": {nil, []part{{2, 3, 0}}, 10 + 2*2*3},
+		"external addresses":     {func(s *Service) { s.ExternalIPs = make([]netip.Addr, 3) }, nil, 10 + 10*3},
+		"balancer addresses":     {func(s *Service) { s.LoadBalancerIPs = make([]netip.Addr, 3) }, nil, 10 + 10*3},
+		"addresses of two ports": {func(s *Service) { s.Ports, s.ExternalIPs = ports(2), make([]netip.Addr, 1) }, nil, 20 + 10*2},
+		"a node port":            {func(s *Service) { s.Ports[0].NodePort = 30000 }, nil, 10 + 10},
+		"source ranges": {func(s *Service) {
+			s.Ports, s.LoadBalancerIPs, s.SourceRanges = ports(2), make([]netip.Addr, 3), make([]netip.Prefix, 5)
+		}, nil, 20 + 2*3*10 + 2*3*5},
+		"Maglev":                     {func(s *Service) { s.Ports, s.Scheduler = ports(2), SchedulerMaglev }, nil, 20 + 2*4*MaglevTableSize},
+		"least connections":          {least, []part{{1, 3, 0}}, 10 + (4+1)*3},
+		"local least connections":    {leastConnections, []part{{1, 3, 0}}, 10 + (2*4+1)*3},
+		"many least connections":     {least, []part{{1, 200, 0}}, 10 + 2*200 + 255},
+		"255 endpoints":              {nil, []part{{1, 255, 0}}, 10 + 2*255},
+		"255 local endpoints":        {func(s *Service) { s.InternalPolicy = PolicyLocal }, []part{{1, 255, 0}}, 10 + 3*255},
+		"256 endpoints":              {nil, []part{{1, 256, 0}}, 10 + 4*256},
+		"256 endpoints of two ports": {func(s *Service) { s.Ports = ports(2) }, []part{{1, 256, 0}}, 20 + 2*256},
+		"affinity":                   {affinity, []part{{2, 3, 0}}, 10 + 2*4*2*3},
+
+		"equal weights":              {nil, []part{{1, 1, 1000}, empty, {1, 2, 1000}}, 10 + 2*3},
+		"in lowest terms":            {nil, []part{{1, 1, 100}, empty, {1, 2, 300}}, 10 + 1 + 2*3 + 3},
+		"slots":                      {nil, []part{{1, 1, 2}, {1, 2, 20}}, 10 + 1 + 2*10 + 3},
+		"more than there may be":     {nil, []part{{1, 1, 1}, {1, 2, 65535}}, 10 + 4*(1024+4*3)},
+		"weights and affinity":       {affinity, []part{{1, 1, 2}, {1, 2, 20}}, 10 + 4*(1+2*10) + 4*3},
+		"a table has the same size":  {maglev, []part{{1, 1, 1}, {1, 2, 65535}}, 10 + 2*3 + weightOfMaglevTable},
+		"slots instead of a table":   {maglev, []part{{1, 251, 1}, {1, 251, 65535}}, 10 + weightOfMaglevTable + 4*(1024+4*2*251)},
+		"one in one map and another": {nil, []part{{1, 1, 1}, {1, 2, 200}}, 10 + 4*401},
+	} {
+		service := webService(TCP, IPv4)
+		if test.change != nil {
 			test.change(&service)
-			slice := EndpointSlice{Ports: make([]EndpointPort, test.ports), Endpoints: make([]Endpoint, test.endpoints)}
-			e := serviceEntry{service: &service, slices: []EndpointSlice{slice}}
-			if weight := e.measure(); weight != test.want {
-				s.Errorf("%s: weight %d, want %d", name, weight, test.want)
-			}
 		}
-	})
+		e := serviceEntry{service: &service}
+		for _, p := range test.parts {
+			slice := EndpointSlice{Weight: p.weight, Ports: make([]EndpointPort, p.ports), Endpoints: make([]Endpoint, p.endpoints)}
+			e.slices = append(e.slices, slice)
+		}
+		if weight := e.measure(); weight != test.want {
+			t.Errorf("%s: weight %d, want %d", name, weight, test.want)
+		}
+	}
 }
 
 func TestNamespaceLimits(t *testing.T) {
@@ -176,6 +200,7 @@ func TestNamespaceLimits(t *testing.T) {
 		{Budget{Total: 20}, []int{10, 10}, nil},
 		{Budget{Total: 20}, []int{10, 11}, map[string]int{"b": 10}},
 		{Budget{Total: 11}, []int{3, 5, 5}, map[string]int{"b": 4, "c": 4}},
+		{Budget{Total: 10}, []int{3, 9, 3}, map[string]int{"b": 4}},
 		{Budget{Total: 20, PerNamespace: 15}, []int{2, 3, 20}, map[string]int{"c": 15}},
 		{Budget{Total: 20, PerNamespace: 100}, []int{4, 9, 16}, map[string]int{"b": 8, "c": 8}},
 	} {
@@ -186,67 +211,6 @@ func TestNamespaceLimits(t *testing.T) {
 		got := u.limits(test.budget)
 		if (got == nil) != (test.want == nil) || !maps.Equal(got, test.want) {
 			t.Errorf("%+v of %v: got %v, want %v", test.budget, test.usage, got, test.want)
-		}
-	}
-}
-
-// TestManyNamespacesNearTheirLimit has a namespace within its own budget, beside others of
-// one author at theirs. It is within its share as long as all are few enough to have as much.
-func TestManyNamespacesNearTheirLimit(t *testing.T) {
-	const total, most = 4_000_000, 1_000_000
-	for weight, others := range map[int]int{most: 3, 500_000: 7, 100_000: 39} {
-		u := budgetUsage{byNamespace: map[string]int{}}
-		u.add("production", weight)
-		for n := range 2 * others {
-			u.add(fmt.Sprint("other", n), most)
-			_, cut := u.limits(Budget{PerNamespace: most, Total: total})["production"]
-			if want := n+1 > others; cut != want {
-				t.Errorf("%d beside %d namespaces at their limit: over the budget: %t, want %t", weight, n+1, cut, want)
-			}
-		}
-	}
-}
-
-func TestOverBudgetReportsWeightAndLimit(t *testing.T) {
-	every(t, func(t *testing.T, f Family, p Protocol) {
-		for _, test := range []struct {
-			budget   Budget
-			affinity time.Duration
-			want     OverBudget
-		}{
-			{Budget{PerNamespace: 21}, 0, OverBudget{Weight: 10 + 2*6, Limit: 21}},
-			{Budget{PerNamespace: 57}, time.Hour, OverBudget{Weight: 10 + 8*6, Limit: 57}},
-		} {
-			s, slice := budgetService("a", "s", 1, f, p, 6)
-			s.Affinity, test.want.Service = test.affinity, s.Name
-			m := NewServiceMap(Options{Budget: test.budget}, thisNode)
-			m.SetService(s)
-			m.SetSlice(slice)
-			if got := m.Changes().OverBudget; !slices.Equal(got, []OverBudget{test.want}) {
-				t.Errorf("got %+v, want %+v", got, test.want)
-			}
-		}
-	})
-}
-
-func TestFairShare(t *testing.T) {
-	for _, tt := range []struct {
-		total  int
-		wanted []int
-		want   int // at least, if all fits
-	}{
-		{10, []int{4, 3, 2}, 4},
-		{10, []int{7, 7}, 5},
-		{10, []int{9, 1, 9}, 4},
-		{10, []int{1, 2, 9, 9}, 3},
-		{10, nil, 0},
-	} {
-		got, used := FairShare(tt.total, tt.wanted), 0
-		for _, n := range tt.wanted {
-			used += min(n, got)
-		}
-		if got < tt.want || used > tt.total {
-			t.Errorf("%d among %d: share %d, want %d; together %d", tt.total, tt.wanted, got, tt.want, used)
 		}
 	}
 }

@@ -3,59 +3,10 @@ package model
 import (
 	"fmt"
 	"net/netip"
-	"runtime"
-	"syscall"
 	"testing"
-	"time"
-	"unsafe"
+
+	"kube-vmap/model/costtest"
 )
-
-// The cost of one change in relation to its size and to that of the cluster. Memory is
-// counted exactly; processor time, which other programs disturb, is the minimum of
-// several runs, and its bound is well below quadratic growth.
-
-// dimension is something of which there may be many. build returns a function that
-// makes one change in a state with n of them, and can be called repeatedly.
-type dimension struct {
-	name  string
-	build func(n int) (change func())
-	// own means that the change affects all n, so that its cost may be proportional to n.
-	own bool
-}
-
-// processorTime returns the time that the thread used, without other programs.
-func processorTime() time.Duration {
-	const ofThread = 3 // CLOCK_THREAD_CPUTIME_ID
-	var used syscall.Timespec
-	if _, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, ofThread, uintptr(unsafe.Pointer(&used)), 0); errno != 0 {
-		panic(errno)
-	}
-	return time.Duration(used.Nano())
-}
-
-// costOf returns the minimum cost of a change over several runs.
-func costOf(change func()) (bytes uint64, took time.Duration) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	change() // allocates what stays
-	change()
-	for range 7 {
-		var before, after runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-		start := processorTime()
-		change()
-		elapsed := processorTime() - start
-		runtime.ReadMemStats(&after)
-		if n := after.TotalAlloc - before.TotalAlloc; bytes == 0 || n < bytes {
-			bytes = n
-		}
-		if took == 0 || elapsed < took {
-			took = elapsed
-		}
-	}
-	return bytes, took
-}
 
 // alternating returns a function that changes from one state to the other and back.
 func alternating(m *ServiceMap, a, b func()) func() {
@@ -73,9 +24,17 @@ func alternating(m *ServiceMap, a, b func()) func() {
 func costService(name string, i int) Service {
 	return Service{
 		Name: ServiceName{"shop", name}, UID: name, Created: int64(i),
-		ClusterIPs: []netip.Addr{clusterIP(IPv4, i), clusterIP(IPv6, i)},
+		ClusterIPs: []netip.Addr{podIP(IPv4, i), clusterIP(IPv6, i)},
 		Ports:      []ServicePort{{Name: "p", Protocol: TCP, Port: 80}},
 	}
+}
+
+// costServices returns n Services, each younger than the one before.
+func costServices(n int) (all []Service) {
+	for i := range n {
+		all = append(all, costService(fmt.Sprint("other-", i), i+2))
+	}
+	return all
 }
 
 func costSlice(s Service, part, endpoints int) EndpointSlice {
@@ -92,7 +51,10 @@ func costSlice(s Service, part, endpoints int) EndpointSlice {
 // changedPolicy returns a function that changes the policies of the Service, with other
 // Services in the map, and back.
 func changedPolicy(s Service, others ...Service) func() {
-	m := NewServiceMap(Options{}, thisNode)
+	return changedPolicyIn(NewServiceMap(Options{}, thisNode), s, others...)
+}
+
+func changedPolicyIn(m *ServiceMap, s Service, others ...Service) func() {
 	for _, o := range others {
 		m.SetService(o)
 	}
@@ -114,12 +76,18 @@ func ports(n int) []ServicePort {
 func externals(n int) []netip.Addr {
 	var out []netip.Addr
 	for i := range n {
-		out = append(out, externalIP(IPv4, i))
+		out = append(out, podIP(IPv4, 100_000+i))
 	}
 	return out
 }
 
-var dimensions = []dimension{
+// dimensions are what there may be many of. Each returns a function that makes a change in a state
+// with n of them.
+var dimensions = []struct {
+	name  string
+	build func(n int) func()
+	own   bool // the change is about all n
+}{
 	{"ports of the Service", func(n int) func() {
 		s := costService("web", 1)
 		s.Ports = ports(n)
@@ -183,84 +151,38 @@ var dimensions = []dimension{
 		m.Changes()
 		return alternating(m, func() { m.SetSlice(other) }, func() { m.SetSlice(slice) })
 	}, true},
-	{"other Services", func(n int) func() {
-		var others []Service
-		for i := range n {
-			others = append(others, costService(fmt.Sprint("other-", i), i+2))
-		}
-		return changedPolicy(costService("web", 1), others...)
-	}, false},
+	{"other Services", func(n int) func() { return changedPolicy(costService("web", 1), costServices(n)...) }, false},
 	{"other claims of its external address", func(n int) func() {
-		var others []Service
-		for i := range n {
-			o := costService(fmt.Sprint("other-", i), i)
-			o.ExternalIPs = externals(1)
-			others = append(others, o)
+		s, others := costService("web", 1), costServices(n)
+		s.Created, s.ExternalIPs = int64(n/2), externals(1)
+		for i := range others {
+			others[i].ExternalIPs = s.ExternalIPs
 		}
-		s := costService("web", n/2)
-		s.ExternalIPs = externals(1)
 		return changedPolicy(s, others...)
+	}, false},
+	{"Services of another namespace over its budget", func(n int) func() {
+		m := NewServiceMap(Options{Budget: Budget{PerNamespace: 100}}, thisNode)
+		s := costService("web", 1)
+		s.Name.Namespace = "modest"
+		return changedPolicyIn(m, s, costServices(n)...)
 	}, false},
 	{"claims of the external address that it takes from others", func(n int) func() {
 		m := NewServiceMap(Options{}, thisNode)
-		for i := range n {
-			o := costService(fmt.Sprint("other-", i), i+2)
-			o.ExternalIPs = externals(1)
-			m.SetService(o)
-		}
 		s, without := costService("web", 1), costService("web", 1)
 		s.ExternalIPs = externals(1)
+		for _, o := range costServices(n) {
+			o.ExternalIPs = s.ExternalIPs
+			m.SetService(o)
+		}
 		return alternating(m, func() { m.SetService(s) }, func() { m.SetService(without) })
 	}, false},
 }
 
-// TestCostOfChangeGrowsAtMostLinearly compares the cost of a change at three sizes.
 func TestCostOfChangeGrowsAtMostLinearly(t *testing.T) {
-	skipIfShort(t)
-	const n = 1000
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, d := range dimensions {
-		t.Run(d.name, func(t *testing.T) {
-			bytes, took := costOf(d.build(n))
-			for _, times := range []uint64{2, 4} {
-				moreBytes, longer := costOf(d.build(int(times) * n))
-				most := bytes + bytes/4 + 4096
-				if d.own { // appended lists have up to twice the capacity
-					most = 2 * times * bytes
-				}
-				if moreBytes > most {
-					t.Errorf("with %d, a change takes %d bytes, with %d times as many %d", n, bytes, times, moreBytes)
-				}
-				// Quadratic would be times*times. A hash table larger than the processor's cache is
-				// slower, too.
-				if bound := 3*time.Duration(times)*took + 2*time.Millisecond; longer > bound {
-					t.Errorf("with %d, a change takes %s, with %d times as many %s", n, took, times, longer)
-				}
-			}
-		})
-	}
-}
-
-// TestNamespaceOverBudgetCostsOthersNothing changes a Service while another namespace
-// with more and more Services is over its budget.
-func TestNamespaceOverBudgetCostsOthersNothing(t *testing.T) {
-	skipIfShort(t)
-	build := func(n int) func() {
-		m := NewServiceMap(Options{Budget: Budget{PerNamespace: 100}}, thisNode)
-		for i := range n {
-			o := costService(fmt.Sprint("other-", i), i+2)
-			o.Name.Namespace = "greedy"
-			m.SetService(o)
-		}
-		s := costService("web", 1)
-		other := s
-		other.InternalPolicy = PolicyLocal
-		m.SetService(s)
-		m.Changes()
-		return alternating(m, func() { m.SetService(other) }, func() { m.SetService(s) })
-	}
-	bytes, took := costOf(build(1000))
-	moreBytes, longer := costOf(build(64_000))
-	if moreBytes > bytes+bytes/4+4096 || longer > 10*took+5*time.Millisecond {
-		t.Errorf("a change takes %d bytes and %s, with 64 times as many other Services %d and %s", bytes, took, moreBytes, longer)
+		t.Run(d.name, func(t *testing.T) { costtest.Check(t, d.build, d.own) })
 	}
 }

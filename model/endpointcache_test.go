@@ -3,7 +3,6 @@ package model
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"net/netip"
 	"reflect"
 	"runtime"
@@ -31,6 +30,9 @@ func checkCaches(t *testing.T, m *ServiceMap) {
 			t.Errorf("%s: ready on the node are %v, want %v", e.name, g.localAddrs, fresh.localAddrs)
 		}
 		for o, r := range g.indexes {
+			if !slices.ContainsFunc(e.service.Ports, func(p ServicePort) bool { return p.Name == o.port && p.Protocol == o.protocol }) {
+				t.Errorf("%s: an index of port %+v, which it does not have", e.name, o)
+			}
 			got, want := r.lists, fresh.lists(o, r.criteria.flows)
 			if !reflect.DeepEqual(got, want) || r.counts != fresh.indexes[o].counts {
 				t.Errorf("%s %+v: got\n\t%+v\nwant\n\t%+v", e.name, o, got, want)
@@ -58,18 +60,18 @@ func resolveCandidates(p endpointSlices, r *endpointIndex) []resolvedCandidate {
 	return out
 }
 
-// largeMap returns a map in which Service web has minCachedSlices slices of ten pods,
-// and these slices. Changes has been called.
-func largeMap(f Family, p Protocol) (*ServiceMap, []EndpointSlice) {
+// largeMap returns a map in which Service web has n slices of pods on another node, and these
+// slices. Changes has been called.
+func largeMap(f Family, p Protocol, n, pods int) (*ServiceMap, []EndpointSlice) {
 	m := NewServiceMap(Options{}, thisNode)
 	m.SetService(webService(p, f))
 	var from []EndpointSlice
-	for i := range minCachedSlices {
-		var pods []pod
-		for k := range 10 {
-			pods = append(pods, ready(10*i+k).on(there))
+	for i := range n {
+		var all []pod
+		for k := range pods {
+			all = append(all, ready(pods*i+k).on(there))
 		}
-		s := webSlice(f, p, pods...)
+		s := webSlice(f, p, all...)
 		s.Name.Name += fmt.Sprint("-", i)
 		m.SetSlice(s)
 		from = append(from, s)
@@ -78,31 +80,9 @@ func largeMap(f Family, p Protocol) (*ServiceMap, []EndpointSlice) {
 	return m, from
 }
 
-func TestCacheIsForServicesWithManySlices(t *testing.T) {
-	every(t, func(t *testing.T, f Family, p Protocol) {
-		m, from := largeMap(f, p)
-		cached := func() bool { return m.services[web].cache != nil }
-		if !cached() {
-			t.Errorf("no cache for %d slices", len(from))
-		}
-		m.DeleteSlice(from[0].Name)
-		m.Changes()
-		if cached() {
-			t.Errorf("a cache for %d slices", len(from)-1)
-		}
-		m.SetSlice(from[0])
-		m.Changes()
-		m.DeleteService(web)
-		m.Changes()
-		if cached() {
-			t.Error("a cache for a Service that is gone")
-		}
-	})
-}
-
 func TestUnchangedListsAreShared(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
-		m, from := largeMap(f, p)
+		m, from := largeMap(f, p, minCachedSlices, 10)
 		m.SetOptions(Options{TCPFlowEndpoints: true})
 		m.Changes()
 		pool := func() *Pool { return m.services[web].frontends[0].Pool }
@@ -121,46 +101,26 @@ func TestUnchangedListsAreShared(t *testing.T) {
 	})
 }
 
-func TestIndexOfRemovedPortIsDropped(t *testing.T) {
-	every(t, func(t *testing.T, f Family, p Protocol) {
-		m, _ := largeMap(f, p)
-		s := webService(p, f)
-		s.Ports[0].Name = "other"
-		m.SetService(s)
-		m.Changes()
-		rolls := m.services[web].cache.indexes
-		if _, asked := rolls[portKey{"other", p, f}]; len(rolls) != 1 || !asked {
-			t.Errorf("kept are %v", slices.Collect(maps.Keys(rolls)))
-		}
-	})
-}
-
-func TestSliceOfUnknownFamilyIsIgnored(t *testing.T) {
-	every(t, func(t *testing.T, f Family, p Protocol) {
-		m, from := largeMap(f, p)
-		s := from[1]
-		s.Family = 9
-		m.SetSlice(s)
-		if got := m.Changes(); len(got.Set) != 1 || len(got.Set[0].Pool.Cluster) != 10*(minCachedSlices-1) {
-			t.Errorf("got %+v", got)
-		}
-		m.SetSlice(from[1])
-		if got := m.Changes(); len(got.Set) != 1 || len(got.Set[0].Pool.Cluster) != 10*minCachedSlices {
-			t.Errorf("with a known family again: got %+v", got)
-		}
-	})
-}
-
+// TestShrunkServiceFreesMemory deletes most slices, and adds them again with other names.
 func TestShrunkServiceFreesMemory(t *testing.T) {
-	m, from := bigMap(4000)
+	m, from := largeMap(IPv4, TCP, 40, 100)
 	for _, s := range from[minCachedSlices:] {
 		m.DeleteSlice(s.Name)
 		m.Changes()
 	}
-	for _, r := range m.services[web].cache.indexes {
+	cache := m.services[web].cache
+	for _, r := range cache.indexes {
 		if len(r.candidates) != 100*minCachedSlices || cap(r.candidates) > 5*len(r.candidates) {
 			t.Errorf("capacity %d for %d candidates", cap(r.candidates), len(r.candidates))
 		}
+	}
+	for _, s := range from[minCachedSlices:] {
+		s.Name.Name += "-again"
+		m.SetSlice(s)
+	}
+	m.Changes()
+	if len(cache.slices) != len(from) {
+		t.Errorf("%d positions for %d slices", len(cache.slices), len(from))
 	}
 }
 
@@ -168,7 +128,7 @@ func TestShrunkServiceFreesMemory(t *testing.T) {
 // take several times as many.
 func TestEndpointChangeCostsOneCopyOfList(t *testing.T) {
 	const endpoints = 20_000
-	m, from := bigMap(endpoints)
+	m, from := largeMap(IPv4, TCP, endpoints/100, 100)
 	list := endpoints * uint64(reflect.TypeFor[netip.AddrPort]().Size())
 	s := from[7]
 	var before, after runtime.MemStats
@@ -185,22 +145,6 @@ func TestEndpointChangeCostsOneCopyOfList(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if got := (after.TotalAlloc - before.TotalAlloc) / times; got > list*5/4 {
 		t.Errorf("%d bytes for each change, the list has %d", got, list)
-	}
-}
-
-func TestPositionsOfDeletedSlicesAreReused(t *testing.T) {
-	m, from := largeMap(IPv4, TCP)
-	m.SetSlice(EndpointSlice{Name: EndpointSliceName{"shop", "extra"}, Service: web})
-	m.Changes()
-	for i, s := range from {
-		m.DeleteSlice(s.Name)
-		m.Changes()
-		s.Name.Name += "-again"
-		m.SetSlice(s)
-		m.Changes()
-		if got := len(m.services[web].cache.slices); got != len(from)+1 {
-			t.Errorf("after %d slices were replaced, %d positions, want %d", i+1, got, len(from)+1)
-		}
 	}
 }
 
@@ -222,37 +166,4 @@ func TestRebuildPaysForManyDifferencesOrUnusedMemory(t *testing.T) {
 			t.Errorf("%+v: got %t", test, got)
 		}
 	}
-}
-
-// slicesOf100 returns slices of 100 ready endpoints, every tenth on this node.
-func slicesOf100(endpoints int) []EndpointSlice {
-	shuffled := rand.New(rand.NewPCG(1, 2)).Perm(endpoints)
-	var out []EndpointSlice
-	for len(shuffled) > 0 {
-		s := webSlice(IPv4, TCP)
-		s.Name.Name += fmt.Sprint("-", len(out))
-		n := min(100, len(shuffled))
-		for _, k := range shuffled[:n] {
-			e := ready(k).on(there).Endpoint
-			e.Addr = podIP(IPv4, k)
-			if k%10 == 0 {
-				e.Node = here
-			}
-			s.Endpoints = append(s.Endpoints, e)
-		}
-		out, shuffled = append(out, s), shuffled[n:]
-	}
-	return out
-}
-
-// bigMap returns a map with one Service, and its slices. Changes has been called.
-func bigMap(endpoints int) (*ServiceMap, []EndpointSlice) {
-	m := NewServiceMap(Options{DetectsPods: [len(Families)]bool{true, true}}, thisNode)
-	m.SetService(webService(TCP, IPv4))
-	from := slicesOf100(endpoints)
-	for _, s := range from {
-		m.SetSlice(s)
-	}
-	m.Changes()
-	return m, from
 }

@@ -15,28 +15,18 @@ import (
 // 198.51.100.0/24 and 2001:db8:4::/64, by number. These ranges are for
 // documentation and benchmarks (RFC 5737, RFC 2544, RFC 3849).
 
-// clusterIP returns ClusterIP k.
-func clusterIP(f Family, k int) netip.Addr {
-	if f == IPv4 {
-		return netip.AddrFrom4([4]byte{192, 0, 2, byte(k)})
-	}
-	return netip.MustParseAddr(fmt.Sprintf("2001:db8:1::%x", k))
-}
+// clusterIP returns ClusterIP k, externalIP the load balancer or external IP k, nodeIP the address
+// of node or client k.
+func clusterIP(f Family, k int) netip.Addr  { return address(f, [3]byte{192, 0, 2}, 1, k) }
+func externalIP(f Family, k int) netip.Addr { return address(f, [3]byte{203, 0, 113}, 3, k) }
+func nodeIP(f Family, k int) netip.Addr     { return address(f, [3]byte{198, 51, 100}, 4, k) }
 
-// externalIP returns the load balancer or external IP k.
-func externalIP(f Family, k int) netip.Addr {
+// address returns address k of a range of IPv4, or of 2001:db8:net::/64.
+func address(f Family, ip [3]byte, net, k int) netip.Addr {
 	if f == IPv4 {
-		return netip.AddrFrom4([4]byte{203, 0, 113, byte(k)})
+		return netip.AddrFrom4([4]byte{ip[0], ip[1], ip[2], byte(k)})
 	}
-	return netip.MustParseAddr(fmt.Sprintf("2001:db8:3::%x", k))
-}
-
-// nodeIP returns the address of node or client k.
-func nodeIP(f Family, k int) netip.Addr {
-	if f == IPv4 {
-		return netip.AddrFrom4([4]byte{198, 51, 100, byte(k)})
-	}
-	return netip.MustParseAddr(fmt.Sprintf("2001:db8:4::%x", k))
+	return netip.MustParseAddr(fmt.Sprintf("2001:db8:%d::%x", net, k))
 }
 
 // podIP returns the address of pod k.
@@ -195,14 +185,6 @@ func fewerIfShort(n uint64) uint64 {
 		return n / 10
 	}
 	return n
-}
-
-// skipIfShort skips a test of costs or distributions, which takes seconds.
-func skipIfShort(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
 }
 
 // every runs a test in each family for each protocol.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -28,9 +29,7 @@ func (h *history) check() {
 	if !slices.EqualFunc(programmed, want, oracleEqual) {
 		h.Errorf("programmed\n%s\nwant\n%s", frontendLines(programmed), frontendLines(want))
 	}
-	if h.m.Len() != len(h.now.services) {
-		h.Errorf("%d Services, want %d", h.m.Len(), len(h.now.services))
-	}
+	h.checkObjects()
 	if h.m.NoLocalEndpoints() != expected.notLocal {
 		h.Errorf("not local are %v, want %v", h.m.NoLocalEndpoints(), expected.notLocal)
 	}
@@ -71,6 +70,25 @@ func (h *history) check() {
 	checkCaches(h.T, h.m)
 	checkNothing(h.T, h.m.Changes())
 }
+
+// checkObjects checks which Services and slices the map has.
+func (h *history) checkObjects() {
+	all := h.m.Snapshot()
+	if len(all) != len(h.now.services) || h.m.Len() != len(h.now.services) {
+		h.Errorf("%d Services, %d listed, want %d", h.m.Len(), len(all), len(h.now.services))
+	}
+	for _, s := range all {
+		from := h.now.slicesOf(s.Name)
+		slices.SortFunc(from, func(a, b EndpointSlice) int { return compareSliceNames(a.Name, b.Name) })
+		now := h.now.services[s.Name]
+		if h.m.Service(s.Name) != s.Service || !reflect.DeepEqual(*s.Service, now) || !slices.EqualFunc(s.Slices, from, sameSlice) {
+			h.Errorf("got %+v with slices %v, want %+v, %v", *s.Service, s.Slices, now, from)
+		}
+		h.snapshots = append(h.snapshots, [2][]EndpointSlice{s.Slices, from})
+	}
+}
+
+func sameSlice(a, b EndpointSlice) bool { return reflect.DeepEqual(a, b) }
 
 // checkPools checks that every frontend has the pool of a programmed owner.
 func (h *history) checkPools() {
@@ -136,10 +154,23 @@ func (h *history) checkConflicts(got []Conflict, lost map[Conflict]struct{}) {
 			h.Errorf("%v: is lost %v, was lost %v", c, isLost, was[lostClaim{c.Match, c.Loser}])
 		}
 	}
-	if len(got) != fresh || !slices.IsSortedFunc(got, func(a, b Conflict) int { return a.Match.Compare(b.Match) }) {
+	if len(got) != fresh || !slices.IsSortedFunc(got, h.compareConflicts) {
 		h.Errorf("%d conflicts are new, reported are\n%s", fresh, lines(got))
 	}
 	h.conflicts = lost
+}
+
+// compareConflicts orders conflicts by match and, of ClusterIPs, by the age of the loser.
+func (h *history) compareConflicts(a, b Conflict) int {
+	isClusterIP := func(s Service) bool {
+		all := ofFamily(a.Match.Family, s.ClusterIPs)
+		return len(all) > 0 && all[0] == a.Match.Addr
+	}
+	s, o := h.now.services[a.Loser.ServiceName], h.now.services[b.Loser.ServiceName]
+	if order := a.Match.Compare(b.Match); order != 0 || !isClusterIP(s) || !isClusterIP(o) {
+		return order
+	}
+	return oracleOlder(s, o)
 }
 
 // checkServed checks which frontends count as served.
@@ -179,10 +210,15 @@ func (h *history) checkFromScratch() {
 	}
 }
 
-// checkReturned checks that later events did not change what Changes returned.
+// checkReturned checks that later events did not change what Changes and Snapshot returned.
 func (h *history) checkReturned() {
 	for _, out := range h.returned {
 		checkExactly(h.T, []Frontend{out.frontend}, []Frontend{out.copy})
+	}
+	for _, out := range h.snapshots {
+		if !slices.EqualFunc(out[0], out[1], sameSlice) {
+			h.Errorf("a snapshot changed from %v to %v", out[1], out[0])
+		}
 	}
 }
 

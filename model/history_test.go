@@ -23,7 +23,8 @@ type history struct {
 	conflicts    map[Conflict]struct{}
 	healthChecks map[ServiceName]HealthCheck
 	returned     []returned
-	postponed    bool // since the last check
+	snapshots    [][2][]EndpointSlice // the slices of a Service, and a copy made then
+	postponed    bool                 // since the last check
 }
 
 // historySize is how many of each a history has at most; endpoints are new ones in a slice.
@@ -307,7 +308,7 @@ func (h *history) externalIP() netip.Addr {
 // slice returns a slice whose endpoints may also be in others.
 func (h *history) slice() EndpointSlice {
 	s := EndpointSlice{Name: h.sliceName(), Service: h.serviceName(), Family: Family(h.choose(2))}
-	s.Weight, s.Drained = [...]uint16{0, 0, 1, 2, 6, math.MaxUint16}[h.choose(6)], h.choose(4) == 1
+	h.weigh(&s)
 	for range h.choose(4) {
 		s.Ports = append(s.Ports, [...]EndpointPort{
 			{"http", TCP, 8080}, {"http", TCP, 8081}, {"alias", TCP, 8080}, {"dns", UDP, 53}, {"dns", TCP, 53}, {"", SCTP, 8080},
@@ -322,6 +323,10 @@ func (h *history) slice() EndpointSlice {
 	return s
 }
 
+func (h *history) weigh(s *EndpointSlice) {
+	s.Weight, s.Drained = [...]uint16{0, 0, 1, 2, 6, math.MaxUint16}[h.choose(6)], h.choose(4) == 1
+}
+
 func (h *history) endpoint(f Family) Endpoint {
 	conditions := h.choose(8)
 	return Endpoint{
@@ -333,10 +338,15 @@ func (h *history) endpoint(f Family) Endpoint {
 	}
 }
 
-// changeSlice adds an endpoint to an existing slice, or deletes or replaces one.
+// changeSlice adds an endpoint to an existing slice, or deletes or replaces one, or changes its weight.
 func (h *history) changeSlice() {
 	s, exists := h.now.slices[h.sliceName()]
 	if !exists || len(s.Endpoints) == 0 {
+		return
+	}
+	if h.choose(4) == 1 {
+		h.weigh(&s)
+		h.setSlice(s)
 		return
 	}
 	k := h.choose(len(s.Endpoints))

@@ -34,44 +34,25 @@ func shares(table []netip.AddrPort) map[netip.AddrPort]int {
 func TestMaglevTableIsFullAndFair(t *testing.T) {
 	for _, f := range Families {
 		for _, size := range []int{2, 3, 13, MaglevTableSize, 1021} {
-			for _, n := range []int{1, 2, 3, 7, 10, 13, 100, MaglevTableSize} {
-				if n > size {
-					continue
-				}
+			for _, n := range []int{0, 1, 2, 3, 7, 10, 13, 100, MaglevTableSize, MaglevTableSize + 9} {
 				endpoints := endpointsOf(f, n, nil)
-				table := MaglevTable(endpoints, nil, size)
-				if len(table) != size {
-					t.Fatalf("%s: %d entries instead of %d", f, len(table), size)
-				}
-				got := shares(table)
-				for _, e := range endpoints {
-					if k := got[e]; k != size/n && k != (size+n-1)/n {
+				got, entries := shares(MaglevTable(endpoints, nil, size)), 0
+				for i, e := range endpoints {
+					least, most := size/n, (size+n-1)/n
+					if n > size {
+						least, most = 0, 0
+					}
+					if n > size && i < size {
+						least, most = 1, 1
+					}
+					if k := got[e]; k < least || k > most {
 						t.Errorf("%s: %s has %d of %d entries, with %d endpoints", f, e, k, size, n)
 					}
+					entries += got[e]
 				}
-				if len(got) != n {
-					t.Errorf("%s: %d of %d endpoints have entries", f, len(got), n)
+				if free := got[netip.AddrPort{}]; entries+free != size || (free > 0) != (n == 0) {
+					t.Errorf("%s: %d of %d entries are used, %d free, with %d endpoints", f, entries, size, free, n)
 				}
-			}
-		}
-	}
-}
-
-func TestMaglevTableWithoutEndpointsIsInvalid(t *testing.T) {
-	for _, e := range MaglevTable(nil, nil, MaglevTableSize) {
-		if e.IsValid() {
-			t.Fatalf("got %s", e)
-		}
-	}
-}
-
-func TestMaglevTableWithTooManyEndpoints(t *testing.T) {
-	for _, f := range Families {
-		endpoints := endpointsOf(f, MaglevTableSize+9, nil)
-		got := shares(MaglevTable(endpoints, nil, MaglevTableSize))
-		for i, e := range endpoints {
-			if want := min(1, max(0, MaglevTableSize-i)); got[e] != want {
-				t.Errorf("%s: endpoint %d has %d entries, want %d", f, i, got[e], want)
 			}
 		}
 	}
@@ -79,33 +60,24 @@ func TestMaglevTableWithTooManyEndpoints(t *testing.T) {
 
 // Any change here would move flows while nodes of two versions run side by side.
 func TestMaglevTableIsTheSameInEveryVersion(t *testing.T) {
-	tests := []struct {
-		family Family
-		want   []int // pods
+	for _, test := range []struct {
+		family  Family
+		weights []uint16
+		want    []int // endpoints: two ports of one pod, and another pod
 	}{
-		{IPv4, []int{0, 0, 1, 1, 1, 2, 2, 0, 2, 0, 1, 0, 2}},
-		{IPv6, []int{0, 0, 1, 2, 1, 1, 0, 0, 1, 2, 2, 2, 0}},
-	}
-	for _, test := range tests {
+		{IPv4, nil, []int{2, 0, 1, 0, 2, 2, 2, 0, 0, 1, 1, 1, 0}},
+		{IPv6, nil, []int{0, 1, 1, 1, 0, 2, 0, 0, 2, 1, 2, 0, 2}},
+		{IPv4, []uint16{5, 5, 5}, []int{2, 0, 1, 0, 2, 2, 2, 0, 0, 1, 1, 1, 0}},
+		{IPv6, []uint16{1, 4, 2}, []int{0, 1, 1, 1, 1, 2, 2, 0, 2, 1, 1, 1, 2}},
+	} {
 		var got []int
-		endpoints := endpointsOf(test.family, 3, nil)
-		for _, e := range MaglevTable(endpoints, nil, 13) {
+		endpoints := endpointsOf(test.family, 2, nil)
+		endpoints = slices.Insert(endpoints, 1, netip.AddrPortFrom(endpoints[0].Addr(), podPort+1))
+		for _, e := range MaglevTable(endpoints, test.weights, 13) {
 			got = append(got, slices.Index(endpoints, e))
 		}
 		if !slices.Equal(got, test.want) {
-			t.Errorf("%s: got %v, want %v", test.family, got, test.want)
-		}
-	}
-}
-
-func TestMaglevTableDistinguishesPorts(t *testing.T) {
-	for _, f := range Families {
-		a, b := netip.AddrPortFrom(podIP(f, 1), 8080), netip.AddrPortFrom(podIP(f, 1), 8081)
-		if newPermutation(a, MaglevTableSize) == newPermutation(b, MaglevTableSize) {
-			t.Errorf("%s: %s and %s have the same permutation", f, a, b)
-		}
-		if newPermutation(a, MaglevTableSize).step == newPermutation(podPorts(f, 2)[0], MaglevTableSize).step {
-			t.Errorf("%s: pods 1 and 2 have the same step", f)
+			t.Errorf("%s, weights %v: got %v, want %v", test.family, test.weights, got, test.want)
 		}
 	}
 }
@@ -114,14 +86,6 @@ func TestMaglevTableDistinguishesPorts(t *testing.T) {
 type disruption struct {
 	total, worst float64
 	changes      int
-}
-
-// check wants the mean and the worst change to be within bounds, in percent of all entries.
-func (d disruption) check(t *testing.T, mean, worst float64) {
-	t.Helper()
-	if got := 100 * d.total / float64(d.changes); got > mean || 100*d.worst > worst {
-		t.Errorf("unnecessary moves %.2f%%, at most %.2f%%; want at most %.2f%% and %.2f%%", got, 100*d.worst, mean, worst)
-	}
 }
 
 // add counts the change between two tables, of which the second lacks one endpoint or has it
@@ -137,10 +101,9 @@ func (d *disruption) add(before, after []netip.AddrPort, one netip.AddrPort) {
 	d.total, d.worst, d.changes = d.total+share, max(d.worst, share), d.changes+1
 }
 
-// measureDisruption removes up to 10 of n endpoints, one at a time, from several sets
-// of both families, with random addresses and with consecutive ones.
-func measureDisruption(n, fleets int) disruption {
-	var d disruption
+// measureDisruption changes several sets of n endpoints of both families, with random addresses
+// and with consecutive ones: it removes up to 10 endpoints, one at a time, or changes one weight.
+func measureDisruption(n, fleets int, weighted bool) (d disruption) {
 	random := rand.New(rand.NewPCG(uint64(n), MaglevTableSize))
 	for i := range fleets {
 		order := random
@@ -148,35 +111,49 @@ func measureDisruption(n, fleets int) disruption {
 			order = nil
 		}
 		endpoints := endpointsOf(Families[i%2], n, order)
-		with := MaglevTable(endpoints, nil, MaglevTableSize)
-		for _, k := range random.Perm(n)[:min(n, 10)] {
-			d.add(with, MaglevTable(slices.Delete(slices.Clone(endpoints), k, k+1), nil, MaglevTableSize), endpoints[k])
+		if !weighted {
+			with := MaglevTable(endpoints, nil, MaglevTableSize)
+			for _, k := range random.Perm(n)[:min(n, 10)] {
+				d.add(with, MaglevTable(slices.Delete(slices.Clone(endpoints), k, k+1), nil, MaglevTableSize), endpoints[k])
+			}
+			continue
 		}
+		weights := make([]uint16, n)
+		for k := range weights {
+			weights[k] = uint16(1 + random.IntN(10))
+		}
+		before, one := MaglevTable(endpoints, weights, MaglevTableSize), random.IntN(n)
+		weights[one] = uint16(1 + random.IntN(20))
+		d.add(before, MaglevTable(endpoints, weights, MaglevTableSize), endpoints[one])
 	}
 	return d
 }
 
 // Two endpoints in 250 have the same step, and some of these follow each other, hence the
-// worst cases. The bounds are the results for ten times as many sets, and a quarter more.
+// worst cases. The bounds are the results, of removals those for ten times as many sets, and a
+// quarter more.
 func TestMaglevDisruptionIsSmall(t *testing.T) {
-	tests := []struct {
-		n, fleets   int
-		mean, worst float64 // bounds, in percent of all entries
+	type bounds struct{ mean, worst float64 } // in percent of all entries
+	for _, test := range []struct {
+		n, fleets       int
+		removed, weight bounds
 	}{
-		{2, 200, 0, 0}, // the remaining one has all
-		{3, 200, 1.4, 51},
-		{5, 200, 4, 40},
-		{10, 200, 6.6, 27},
-		{20, 200, 10, 23},
-		{30, 100, 9.6, 17},
-		{50, 100, 7.2, 14},
-		{100, 60, 4.6, 11},
-	}
-	for _, test := range tests {
+		{2, 200, bounds{0, 0}, bounds{0, 0}}, // the remaining one has all
+		{3, 200, bounds{1.4, 51}, bounds{0.7, 2.5}},
+		{5, 200, bounds{4, 40}, bounds{2.6, 23}},
+		{10, 200, bounds{6.6, 27}, bounds{5.4, 15}},
+		{20, 200, bounds{10, 23}, bounds{8.1, 15}},
+		{50, 100, bounds{7.2, 14}, bounds{7.1, 16}},
+		{100, 60, bounds{4.6, 11}, bounds{4.2, 11}},
+	} {
 		t.Run(fmt.Sprintf("%d endpoints", test.n), func(t *testing.T) {
 			t.Parallel()
-			d := measureDisruption(test.n, test.fleets)
-			d.check(t, test.mean, test.worst)
+			for i, want := range []bounds{test.removed, test.weight} {
+				d := measureDisruption(test.n, test.fleets, i > 0)
+				if mean := 100 * d.total / float64(d.changes); mean > want.mean || 100*d.worst > want.worst {
+					t.Errorf("weights: %t: unnecessary moves %.2f%%, at most %.2f%%; want at most %v", i > 0, mean, 100*d.worst, want)
+				}
+			}
 		})
 	}
 }

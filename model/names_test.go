@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -28,88 +29,72 @@ func frontendLines(frontends []Frontend) string {
 }
 
 func TestStringNames(t *testing.T) {
-	tests := []struct {
-		of   fmt.Stringer
-		want string
-	}{
-		{IPv4, "IPv4"},
-		{IPv6, "IPv6"},
-		{Family(2), "Family(2)"},
-		{TCP, "tcp"},
-		{UDP, "udp"},
-		{SCTP, "sctp"},
-		{Protocol(1), "1"},
-		{KindClusterIP, "ClusterIP"},
-		{KindNodePort, "NodePort"},
-		{KindExternalIP, "ExternalIP"},
-		{KindLoadBalancerIP, "LoadBalancerIP"},
-		{Kind(4), "Kind(4)"},
-		{SchedulerDefault, "default"},
-		{SchedulerRandom, "random"},
-		{SchedulerRoundRobin, "rr"},
-		{SchedulerSourceHash, "sh"},
-		{SchedulerMaglev, "mh"},
-		{SchedulerLeastConnections, "lc"},
-		{Scheduler(6), "Scheduler(6)"},
-		{web, "shop/web"},
-		{EndpointSliceName{"shop", "web-abc12"}, "shop/web-abc12"},
-		{ServicePortName{web, "http", TCP}, "shop/web:http"},
-		{ServicePortName{web, "", UDP}, "shop/web"},
-		{Match{clusterIP(IPv4, 10), 53, IPv4, UDP}, "192.0.2.10:53/udp"},
-		{Match{clusterIP(IPv6, 10), 53, IPv6, SCTP}, "[2001:db8:1::a]:53/sctp"},
-		{Match{netip.Addr{}, 30053, IPv4, TCP}, "*:30053/tcp"},
-	}
-	for _, test := range tests {
-		if got := test.of.String(); got != test.want {
-			t.Errorf("got %q, want %q", got, test.want)
+	for want, all := range map[string][]fmt.Stringer{
+		"IPv4 IPv6 Family(2)": {IPv4, IPv6, Family(2)},
+		"tcp udp sctp 1":      {TCP, UDP, SCTP, Protocol(1)},
+		"ClusterIP NodePort ExternalIP LoadBalancerIP Kind(4)": {
+			KindClusterIP, KindNodePort, KindExternalIP, KindLoadBalancerIP, Kind(4),
+		},
+		"default random rr sh mh lc": {
+			SchedulerDefault, SchedulerRandom, SchedulerRoundRobin, SchedulerSourceHash, SchedulerMaglev, SchedulerLeastConnections,
+		},
+		" NoPort Duplicate NotReady Drained NotLocal Terminating OtherNodes OtherZones": {
+			ReasonNone, ReasonNoPort, ReasonDuplicate, ReasonNotReady, ReasonDrained, ReasonNotLocal, ReasonServingTerminating,
+			ReasonOtherNodes, ReasonOtherZones,
+		},
+		"shop/web-abc12":         {EndpointSliceName{"shop", "web-abc12"}},
+		"shop/web:http shop/web": {ServicePortName{web, "http", TCP}, ServicePortName{web, "", UDP}},
+		"192.0.2.10:53/udp [2001:db8:1::a]:53/sctp *:30053/tcp": {
+			Match{clusterIP(IPv4, 10), 53, IPv4, UDP}, Match{clusterIP(IPv6, 10), 53, IPv6, SCTP}, Match{netip.Addr{}, 30053, IPv4, TCP},
+		},
+	} {
+		var got []string
+		for _, of := range all {
+			got = append(got, of.String())
+		}
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }
 
 func TestNameSetHasItsNames(t *testing.T) {
-	tests := map[string]struct {
-		set    NameSet
-		want   NameSet
-		has    []string
-		misses []string
+	candidates := []string{"", ",", "a", "b", "c", "ab", "bb", "a,b", "b,", "b,c", "one", "zone", "zone-a", "zone-aa"}
+	for _, test := range []struct {
+		names []string
+		want  NameSet
+		has   []string
 	}{
-		"none":               {set: NameSetOf(), misses: []string{"", "a", ","}},
-		"an empty one":       {set: NameSetOf(""), misses: []string{"", "a"}},
-		"several empty ones": {set: NameSetOf("", ""), misses: []string{""}},
-		"one":                {set: NameSetOf("b"), want: "b", has: []string{"b"}, misses: []string{"", "a", "bb", "b,"}},
-		"several":            {set: NameSetOf("b", "c", "a"), want: "a,b,c", has: []string{"a", "b", "c"}, misses: []string{"", "a,b", "ab", "b,c"}},
-		"the same again":     {set: NameSetOf("b", "", "a", "b"), want: "a,b", has: []string{"a", "b"}, misses: []string{""}},
-		"parts of others":    {set: NameSetOf("zone-aa", "zone"), want: "zone,zone-aa", has: []string{"zone"}, misses: []string{"zone-a", "one"}},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			if test.set != test.want {
-				t.Errorf("got %q, want %q", test.set, test.want)
-			}
-			for _, name := range test.has {
-				if !test.set.Has(name) {
-					t.Errorf("%q misses %q", test.set, name)
-				}
-			}
-			for _, name := range test.misses {
-				if test.set.Has(name) {
-					t.Errorf("%q has %q", test.set, name)
-				}
-			}
-		})
+		{nil, "", nil},
+		{[]string{""}, "", nil},
+		{[]string{"", ""}, "", nil},
+		{[]string{"b"}, "b", []string{"b"}},
+		{[]string{"b", "c", "a"}, "a,b,c", []string{"a", "b", "c"}},
+		{[]string{"b", "", "a", "b"}, "a,b", []string{"a", "b"}},
+		{[]string{"zone-aa", "zone"}, "zone,zone-aa", []string{"zone", "zone-aa"}},
+	} {
+		names := slices.Clone(test.names)
+		set := NameSetOf(names...)
+		has := slices.DeleteFunc(slices.Clone(candidates), func(name string) bool { return !set.Has(name) })
+		if set != test.want || !slices.Equal(has, test.has) || !slices.Equal(names, test.names) {
+			t.Errorf("the set of %q is %q with %q, of names %q", test.names, set, has, names)
+		}
 	}
 }
 
-func TestNameSetOfDoesNotChangeItsInput(t *testing.T) {
-	names := []string{"b", "", "a", "b"}
-	NameSetOf(names...)
-	if !slices.Equal(names, []string{"b", "", "a", "b"}) {
-		t.Errorf("got %q", names)
+func checkOrder[T any](t *testing.T, sorted []T, compare func(a, b T) int) {
+	t.Helper()
+	for i, a := range sorted {
+		for j, b := range sorted {
+			if got := compare(a, b); got != cmp.Compare(i, j) {
+				t.Errorf("%v to %v: got %d", a, b, got)
+			}
+		}
 	}
 }
 
 func TestMatchesAreOrderedByFamilyAddressProtocolPort(t *testing.T) {
-	sorted := []Match{
+	checkOrder(t, []Match{
 		{netip.Addr{}, 30080, IPv4, TCP},
 		{clusterIP(IPv4, 9), 80, IPv4, TCP},
 		{clusterIP(IPv4, 10), 53, IPv4, TCP},
@@ -118,18 +103,11 @@ func TestMatchesAreOrderedByFamilyAddressProtocolPort(t *testing.T) {
 		{clusterIP(IPv4, 10), 53, IPv4, SCTP},
 		{netip.Addr{}, 30080, IPv6, TCP},
 		{clusterIP(IPv6, 1), 80, IPv6, TCP},
-	}
-	for i, a := range sorted {
-		for j, b := range sorted {
-			if got := a.Compare(b); got != sign(i-j) {
-				t.Errorf("%s to %s: got %d", a, b, got)
-			}
-		}
-	}
+	}, Match.Compare)
 }
 
 func TestServicesAreOrderedByCreationThenUIDThenName(t *testing.T) {
-	sorted := []Service{
+	checkOrder(t, []*Service{
 		{Name: ServiceName{"z", "z"}, Created: 0},
 		{Name: ServiceName{"b", "b"}, Created: 1},
 		{Name: ServiceName{"a", "z"}, Created: 2},
@@ -139,28 +117,11 @@ func TestServicesAreOrderedByCreationThenUIDThenName(t *testing.T) {
 		{Name: ServiceName{"b", "b"}, Created: 2, UID: "3f"},
 		{Name: ServiceName{"a", "a"}, Created: 2, UID: "4a"},
 		{Name: ServiceName{"a", "a"}, Created: 1_700_000_000_000_000_000},
-	}
-	for i := range sorted {
-		for j := range sorted {
-			if got := sorted[i].compareAge(&sorted[j]); got != sign(i-j) {
-				t.Errorf("%s to %s: got %d", sorted[i].Name, sorted[j].Name, got)
-			}
-		}
-	}
+	}, (*Service).compareAge)
 }
 
 func TestMappedAddressIsIPv6(t *testing.T) {
 	if got := FamilyOf(netip.MustParseAddr("::ffff:192.0.2.1")); got != IPv6 {
 		t.Errorf("got %s", got)
 	}
-}
-
-func sign(n int) int {
-	switch {
-	case n < 0:
-		return -1
-	case n > 0:
-		return 1
-	}
-	return 0
 }

@@ -48,10 +48,7 @@ func everyPostponed(t *testing.T, test func(*postponeTest)) {
 
 // set adds the Service s of a namespace, with endpoints.
 func (s *postponeTest) set(namespace string, created int64, endpoints int) {
-	service, slice := budgetService(namespace, "s", created, s.f, s.p, endpoints)
-	service.ClusterIPs = []netip.Addr{clusterIP(s.f, int(created))}
-	s.SetService(service)
-	s.SetSlice(slice)
+	s.setService(namespace, "s", created, 1, endpoints)
 }
 
 // change returns what changes if namespace a waits.
@@ -59,19 +56,16 @@ func (s *postponeTest) change() Changes {
 	return s.ChangesExcept(func(namespace string) bool { return namespace == "a" })
 }
 
-// holder returns the Service that serves an address, and how many endpoints it has.
-func (s *postponeTest) holder(a netip.Addr) (name string, endpoints int) {
-	for _, f := range s.Frontends() {
-		if f.Match.Addr == a {
-			return f.Service.Namespace + "/" + f.Service.Name, len(f.Pool.Cluster)
-		}
-	}
-	return "", 0
-}
-
+// expect checks which Service serves an address, with how many endpoints.
 func (s *postponeTest) expect(when string, a netip.Addr, want string, endpoints int) {
 	s.Helper()
-	if name, n := s.holder(a); name != want || n != endpoints {
+	name, n := "", 0
+	for _, f := range s.Frontends() {
+		if f.Match.Addr == a {
+			name, n = f.Service.ServiceName.String(), len(f.Pool.Cluster)
+		}
+	}
+	if name != want || n != endpoints {
 		s.Errorf("%s: %s is served by %q with %d endpoints, want %q with %d", when, a, name, n, want, endpoints)
 	}
 }

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -59,12 +58,16 @@ func checkServing(t *testing.T, got []EndpointExplanation, sel endpointLists) {
 	}
 }
 
-// checkEveryEndpoint checks that exactly the addresses of the family are listed.
+// checkEveryEndpoint checks that exactly the addresses of the family are listed, those without the
+// port once.
 func checkEveryEndpoint(t *testing.T, got []EndpointExplanation, f Family, from []EndpointSlice) {
 	t.Helper()
 	there := map[netip.Addr]bool{}
-	for _, c := range got {
+	for i, c := range got {
 		there[c.AddrPort.Addr()] = true
+		if c.AddrPort.Port() == 0 && i+1 < len(got) && got[i+1].AddrPort.Addr() == c.AddrPort.Addr() {
+			t.Errorf("%v is listed again", c.AddrPort)
+		}
 		if FamilyOf(c.AddrPort.Addr()) != f {
 			t.Errorf("%v is not %s", c.AddrPort, f)
 		}
@@ -106,8 +109,10 @@ func TestReasonOfEndpoint(t *testing.T) {
 			for _, f := range Families {
 				for _, p := range Protocols {
 					var got []reasons
-					for _, c := range ExplainSelection(httpPort(p), f, []EndpointSlice{webSlice(f, p, test.pods...)}, thisNode) {
-						if c.AddrPort.Addr() == podIP(f, 1) {
+					slice := webSlice(f, p, test.pods...)
+					slice.Weight = 3
+					for _, c := range ExplainSelection(httpPort(p), f, []EndpointSlice{slice}, thisNode) {
+						if c.AddrPort.Addr() == podIP(f, 1) && c.Weight == slice.Weight {
 							got = append(got, reasons{c.Cluster, c.Local})
 						}
 					}
@@ -120,33 +125,15 @@ func TestReasonOfEndpoint(t *testing.T) {
 	}
 }
 
-func TestEndpointWithoutPortIsListedOnce(t *testing.T) {
-	for _, f := range Families {
-		for _, p := range Protocols {
-			with, without := webSlice(f, p, ready(1)), webSlice(f, p, ready(1), ready(2))
-			without.Ports = []EndpointPort{{"other", p, 1}}
-			for _, from := range [][]EndpointSlice{{with, without, without}, {without, with}} {
-				got := ExplainSelection(httpPort(p), f, from, thisNode)
-				if len(got) != 2 || got[0].Cluster != ReasonNone || got[1].AddrPort != netip.AddrPortFrom(podIP(f, 2), 0) || got[1].Local != ReasonNoPort {
-					t.Errorf("got %s", lines(got))
-				}
+func TestReasonOfDrained(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		s := webSlice(f, p, ready(1).on(here), servingTerminating(2), notReady(3))
+		s.Drained, s.Weight = true, 7
+		want := []Reason{ReasonDrained, ReasonDrained, ReasonNotReady}
+		for i, e := range ExplainSelection(httpPort(p), f, []EndpointSlice{s}, thisNode) {
+			if e.Cluster != want[i] || e.Local != want[i] || e.Weight != 0 {
+				t.Errorf("endpoint %d: %+v, want %v", i+1, e, want[i])
 			}
 		}
-	}
-}
-
-func TestReasonNamesDiffer(t *testing.T) {
-	seen := map[string]bool{"": true}
-	if ReasonNone.String() != "" {
-		t.Errorf("ReasonNone is %q", ReasonNone)
-	}
-	for r := ReasonNoPort; r <= ReasonOtherZones; r++ {
-		if text := r.String(); seen[text] || text == fmt.Sprintf("Reason(%d)", r) {
-			t.Errorf("reason %d is %q", r, text)
-		}
-		seen[r.String()] = true
-	}
-	if got := (ReasonOtherZones + 1).String(); got != "Reason(9)" {
-		t.Errorf("an unknown reason is %q", got)
-	}
+	})
 }

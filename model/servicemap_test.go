@@ -1,8 +1,6 @@
 package model
 
-import (
-	"testing"
-)
+import "testing"
 
 // webMap returns a map with Service web and pod 1 on this node. Changes has been called.
 func webMap() *ServiceMap {
@@ -43,31 +41,16 @@ func TestSameNodeCostsNothing(t *testing.T) {
 	}
 }
 
-func TestServiceByName(t *testing.T) {
-	m := webMap()
-	m.SetSlice(EndpointSlice{Name: EndpointSliceName{"x", "x"}, Service: ServiceName{"x", "x"}})
-	if got := m.Service(web); got == nil || got.Name != web {
-		t.Errorf("got %+v", got)
-	}
-	for _, name := range []ServiceName{{"x", "x"}, {"y", "y"}} {
-		if got := m.Service(name); got != nil {
-			t.Errorf("%s: got %+v", name, got)
-		}
-	}
-	m.DeleteService(web)
-	if got := m.Service(web); got != nil {
-		t.Errorf("after it was deleted, got %+v", got)
-	}
-}
-
 func TestFrontendsAreThoseOfLastChanges(t *testing.T) {
 	m := webMap()
 	before := m.Frontends()
-	m.SetService(first)
+	other := webService(TCP, IPv4)
+	other.Name.Name = "other"
+	m.SetService(other)
 	m.DeleteService(web)
 	checkExactly(t, m.Frontends(), before)
 	m.Changes()
-	if got := m.Frontends(); len(got) != 1 || got[0].Service != portOf(first) {
+	if got := m.Frontends(); len(got) != 1 || got[0].Service.ServiceName != other.Name {
 		t.Errorf("got %v", got)
 	}
 }

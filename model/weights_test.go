@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// repeat returns n times a weight.
-func repeat(n int, weight uint16) []uint16 { return slices.Repeat([]uint16{weight}, n) }
+// ones returns n weights of one.
+func ones(n int) []uint16 { return slices.Repeat([]uint16{1}, n) }
 
 func TestSharesForWeights(t *testing.T) {
 	every := []Scheduler{SchedulerRandom, SchedulerRoundRobin, SchedulerSourceHash}
@@ -30,10 +30,10 @@ func TestSharesForWeights(t *testing.T) {
 		"the sum of a map":                     {chosen, 0, []uint16{1023, 1}, []uint16{1023, 1}},
 		"nearly, if there are too many":        {chosen, 0, []uint16{3000, 1001}, []uint16{768, 256}},
 		"at least one each":                    {chosen, 0, []uint16{65535, 1, 1}, []uint16{1022, 1, 1}},
-		"of many endpoints four each":          {chosen, 0, append(repeat(300, 1), 65535), append(repeat(300, 1), 904)},
-		"a hash of too many is not used":       {every, 0, append(repeat(255, 1), 2), append(repeat(255, 1), 2)},
-		"a table needs none":                   {[]Scheduler{SchedulerMaglev}, 0, append(repeat(250, 1), 2), nil},
-		"a table that is too small is not one": {[]Scheduler{SchedulerMaglev}, 0, append(repeat(251, 1), 2), append(repeat(251, 1), 2)},
+		"of many endpoints four each":          {chosen, 0, append(ones(300), 65535), append(ones(300), 904)},
+		"a hash of too many is not used":       {every, 0, append(ones(255), 2), append(ones(255), 2)},
+		"a table needs none":                   {[]Scheduler{SchedulerMaglev}, 0, append(ones(250), 2), nil},
+		"a table that is too small is not one": {[]Scheduler{SchedulerMaglev}, 0, append(ones(251), 2), append(ones(251), 2)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, s := range test.schedulers {
@@ -84,75 +84,6 @@ func TestApportion(t *testing.T) {
 	}
 }
 
-func TestApportionIsFast(t *testing.T) {
-	weights := make([]uint16, 100_000)
-	for i := range weights {
-		weights[i] = uint16(1 + i%65535)
-	}
-	p := Pool{Scheduler: SchedulerRandom}
-	if got := p.sharesFor(weights); sum(got) != 400_000 {
-		t.Errorf("%d slots", sum(got))
-	}
-}
-
-// TestWeightChangeOfCachedSlice changes the weight of one of many slices.
-func TestWeightChangeOfCachedSlice(t *testing.T) {
-	every(t, func(t *testing.T, f Family, p Protocol) {
-		m, from := largeMap(f, p)
-		s := from[1]
-		s.Weight = 3
-		m.SetSlice(s)
-		m.Changes()
-		pool := m.services[web].frontends[0].Pool
-		want := append(append(repeat(10, 1), repeat(10, 3)...), repeat(20, 1)...)
-		if !slices.Equal(pool.ClusterShares, want) {
-			t.Errorf("got %v, want %v", pool.ClusterShares, want)
-		}
-		s.Drained = true
-		m.SetSlice(s)
-		m.Changes()
-		if pool = m.services[web].frontends[0].Pool; pool.ClusterShares != nil || len(pool.Cluster) != 30 {
-			t.Errorf("drained: %v are %v", pool.Cluster, pool.ClusterShares)
-		}
-		checkCaches(t, m)
-	})
-}
-
-func TestDuplicateWithWeightIsUsed(t *testing.T) {
-	every(t, func(t *testing.T, f Family, p Protocol) {
-		plain, heavy, light := webSlice(f, p, ready(1), ready(2)), webSlice(f, p, ready(1)), webSlice(f, p, ready(1))
-		heavy.Weight, light.Weight = 9, 5
-		drained := heavy
-		drained.Drained = true
-		for _, from := range [][]EndpointSlice{{plain, heavy, light}, {light, heavy, plain}, {heavy, light, plain}} {
-			if got := selectEndpoints(httpPort(p), f, from, thisNode); !slices.Equal(got.clusterWeights, []uint16{5, 1}) {
-				t.Errorf("weights %v", got.clusterWeights)
-			}
-			if got := selectEndpoints(httpPort(p), f, append(from, drained), thisNode); !slices.Equal(got.cluster, podPorts(f, 2)) {
-				t.Errorf("with a drained one, %v", got.cluster)
-			}
-		}
-	})
-}
-
-func TestReasonOfDrained(t *testing.T) {
-	every(t, func(t *testing.T, f Family, p Protocol) {
-		s := webSlice(f, p, ready(1).on(here), servingTerminating(2), notReady(3))
-		s.Drained, s.Weight = true, 7
-		other := webSlice(f, p, ready(4))
-		other.Weight = 3
-		var reasons []Reason
-		var weights []uint16
-		for _, e := range ExplainSelection(httpPort(p), f, []EndpointSlice{s, other}, thisNode) {
-			reasons, weights = append(reasons, e.Cluster, e.Local), append(weights, e.Weight)
-		}
-		want := []Reason{ReasonDrained, ReasonDrained, ReasonDrained, ReasonDrained, ReasonNotReady, ReasonNotReady, ReasonNone, ReasonNotLocal}
-		if !slices.Equal(reasons, want) || !slices.Equal(weights, []uint16{0, 0, 0, 3}) {
-			t.Errorf("got %v of weights %v, want %v", reasons, weights, want)
-		}
-	})
-}
-
 func TestWeightedMaglevTable(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, f := range Families {
@@ -171,92 +102,5 @@ func TestWeightedMaglevTable(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func TestMaglevTableOfEqualWeightsIsThatWithout(t *testing.T) {
-	for _, f := range Families {
-		endpoints := endpointsOf(f, 37, nil)
-		if !slices.Equal(MaglevTable(endpoints, repeat(37, 7), MaglevTableSize), MaglevTable(endpoints, nil, MaglevTableSize)) {
-			t.Error("the tables differ")
-		}
-	}
-}
-
-// TestMaglevMovesWithWeight changes one weight at a time. Entries that its endpoint wins or
-// loses have to change. The bounds of the others are the results, and a quarter more: no
-// more than if one endpoint is removed (TestMaglevDisruptionIsSmall).
-func TestMaglevMovesWithWeight(t *testing.T) {
-	random := rand.New(rand.NewPCG(5, 6))
-	for _, test := range []struct {
-		n           int
-		mean, worst float64 // percent of all entries
-	}{{3, 0.9, 8.5}, {5, 2.5, 7.5}, {10, 5.4, 15}, {20, 7.9, 16}, {50, 6.2, 16}, {100, 4.3, 11}} {
-		var d disruption
-		for i := range 100 {
-			endpoints := endpointsOf(Families[i%2], test.n, random)
-			weights := make([]uint16, test.n)
-			for k := range weights {
-				weights[k] = uint16(1 + random.IntN(10))
-			}
-			before := MaglevTable(endpoints, weights, MaglevTableSize)
-			one := random.IntN(test.n)
-			changed := slices.Clone(weights)
-			changed[one] = uint16(1 + random.IntN(20))
-			d.add(before, MaglevTable(endpoints, changed, MaglevTableSize), endpoints[one])
-		}
-		d.check(t, test.mean, test.worst)
-	}
-}
-
-func TestWeightsCountInBudget(t *testing.T) {
-	for name, test := range map[string]struct {
-		scheduler Scheduler
-		affinity  time.Duration
-		weights   [2]uint16
-		want      int
-	}{
-		"equal weights":              {SchedulerRandom, 0, [...]uint16{1000, 1000}, 10 + 2*3},
-		"in lowest terms":            {SchedulerRandom, 0, [...]uint16{100, 300}, 10 + 1 + 2*3 + 3},
-		"slots":                      {SchedulerRandom, 0, [...]uint16{2, 20}, 10 + 1 + 2*10 + 3},
-		"more than there may be":     {SchedulerRandom, 0, [...]uint16{1, 65535}, 10 + 4*(1024+4*3)},
-		"with affinity":              {SchedulerRandom, time.Hour, [...]uint16{2, 20}, 10 + 4*(1+2*10) + 4*3},
-		"a table has the same size":  {SchedulerMaglev, 0, [...]uint16{1, 65535}, 10 + 2*3 + weightOfMaglevTable},
-		"one in one map and another": {SchedulerRandom, 0, [...]uint16{1, 200}, 10 + 4*401},
-	} {
-		t.Run(name, func(t *testing.T) {
-			every(t, func(t *testing.T, f Family, p Protocol) {
-				m := NewServiceMap(Options{}, thisNode)
-				s := webService(p, f)
-				s.Scheduler, s.Affinity = test.scheduler, test.affinity
-				m.SetService(s)
-				for i, weight := range test.weights {
-					slice := webSlice(f, p, []pod{ready(0), ready(1), ready(2)}[i:2*i+1]...)
-					slice.Name.Name, slice.Weight = string(rune('a'+i)), weight
-					m.SetSlice(slice)
-				}
-				empty := webSlice(f, p) // as the EndpointSlice controller keeps one
-				empty.Name.Name = "empty"
-				m.SetSlice(empty)
-				m.Changes()
-				if got := m.services[web].weight; got != test.want {
-					t.Errorf("weight %d, want %d", got, test.want)
-				}
-			})
-		})
-	}
-}
-
-// Endpoints that do not fit into a table of Maglev have slots instead.
-func TestWeightsOfMoreThanATableCountInBudget(t *testing.T) {
-	s := webService(TCP, IPv4)
-	s.Scheduler = SchedulerMaglev
-	e := serviceEntry{service: &s}
-	for _, weight := range []uint16{1, 65535} {
-		e.slices = append(e.slices, EndpointSlice{Weight: weight, Ports: make([]EndpointPort, 1), Endpoints: make([]Endpoint, MaglevTableSize)})
-	}
-	pool := Pool{Scheduler: s.Scheduler, ClusterWeights: slices.Concat(slices.Repeat([]uint16{1}, MaglevTableSize), slices.Repeat([]uint16{65535}, MaglevTableSize))}
-	if slots, got := sum(pool.SharesOfWeights(false)), e.measure(); got < slots*weightOfSharedEndpoint {
-		t.Errorf("weight %d of %d slots in a shared map", got, slots)
 	}
 }
