@@ -1,6 +1,7 @@
-// Package crash tests that the proxy may be killed at any moment.
+// Package crash tests that the proxy may be killed at any moment, and that a change to one
+// Service disturbs no other.
 //
-//	folder: 10 stable Services      20 churning ones
+//	folder: 25 stable Services      20 churning ones
 //	   |                                | versions, written one after the other
 //	   +---------------+----------------+
 //	                   v
@@ -13,9 +14,10 @@
 //
 // A version is recognised by the tables it leads to when it is programmed from scratch in
 // another kernel namespace. So a mixture of two versions is detected, and so is anything
-// left over.
+// left over. Without kills, Services change many times a second.
 //
-// The flag -kills sets how often the proxy is killed:
+// The flags -kills and -soak set how often the proxy is killed, and how long Services change:
 //
 //	go test ./integration/crash -run Kill -kills 5000 -timeout 1h
+//	go test ./integration/crash -run Disturb -soak 10m
 package crash

@@ -2,7 +2,6 @@ package crash
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -39,7 +38,7 @@ var aims = []aim{
 type life struct {
 	*testing.T
 	*daemon.Daemon
-	random  *rand.Rand
+	random  daemon.Random
 	kernel  reader
 	startup time.Duration // of a start
 	// The kernel's generation and counts of log messages before the change.

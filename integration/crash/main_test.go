@@ -9,7 +9,11 @@ import (
 	"kube-vmap/integration/daemon"
 )
 
-var kills = flag.Int("kills", 16, "how often the proxy is killed")
+var (
+	kills    = flag.Int("kills", 16, "how often the proxy is killed")
+	duration = flag.Duration("soak", 6*time.Second, "how long Services change beside others")
+	seed     = flag.Uint64("seed", 1, "of all that is random")
+)
 
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -13,45 +13,52 @@ import (
 
 const (
 	// stable is how many Services do not change, churn how many do.
-	stable, churn = 10, 20
+	stable, churn = 25, 20
 	// local is how many of the servers run on the proxy's node.
 	local = 4
+	// mostPorts is the most ports of a Service.
+	mostPorts = 2
 )
 
 // sources are source ranges of both families. The first admit all clients of the tests.
 var sources = [][]string{
-	{"10.0.0.0/8", "192.0.2.0/24", "fd00:10::/32", "2001:db8:2::/48"},
+	{"10.0.0.0/8", "192.0.2.0/25", "192.0.2.128/25", "fd00:10::/32", "2001:db8:2::/48"},
 	{"192.0.2.0/24", "2001:db8:2::/64"},
 	{"203.0.113.0/24", "198.18.0.0/15", "2001:db8:ffff::/48"},
 }
 
-// stableServices returns Services of all kinds that are open to all clients.
+// schedulers are values of the annotation. With "lc", in [TestChangesToOneServiceDisturbNoOther],
+// the tables also depend on connections.
+var schedulers = []string{"", "random", "rr", "sh", "mh"}
+
+// stableServices returns Services of all sorts which all clients can reach.
 func stableServices(servers []*lab.Host) []daemon.Service {
-	both := []*lab.Host{servers[0], servers[local]}
-	all := []daemon.Service{
-		{Name: "plain"},
-		{Name: "node-ports", Kinds: []model.Kind{model.KindNodePort}},
-		{Name: "external", Kinds: []model.Kind{model.KindExternalIP}, Scheduler: "rr"},
-		{Name: "balanced", Kinds: []model.Kind{model.KindLoadBalancerIP}, Sources: sources[0]},
-		{Name: "everything", Kinds: daemon.Kinds, Endpoints: servers},
-		{Name: "remembers", Kinds: []model.Kind{model.KindNodePort}, Affinity: time.Hour},
-		{Name: "local-outside", Kinds: daemon.Kinds, LocalOutside: true},
-		{Name: "local-inside", LocalInside: true, Scheduler: "sh"},
-		{Name: "local-remembers", Kinds: daemon.Kinds, LocalOutside: true, LocalInside: true, Affinity: time.Hour},
-		{Name: "many", Kinds: []model.Kind{model.KindLoadBalancerIP}, Endpoints: servers, Scheduler: "rr", LocalInside: true},
-	}
-	for i := range all {
-		all[i].Number = i + 1
-		if all[i].Endpoints == nil {
-			all[i].Endpoints = both
+	sorts := [][]model.Kind{nil, {model.KindNodePort}, {model.KindLoadBalancerIP}, {model.KindExternalIP}, daemon.Kinds}
+	var all []daemon.Service
+	for n := range stable {
+		s := daemon.Service{
+			Name: fmt.Sprintf("stable-%d", n), Number: n + 1, Kinds: sorts[n%len(sorts)], Scheduler: schedulers[n/5],
+			// One on the node, for local policies, and two others.
+			Endpoints:    []*lab.Host{servers[n%local], servers[local+n%2], servers[(n+1+n/local%3)%local]},
+			LocalOutside: n%5 > 0 && n%3 == 0, LocalInside: n%7 == 0,
 		}
+		if n%4 == 0 {
+			s.Affinity = time.Hour
+		}
+		if n%7 < 3 {
+			s.Weights = [][]int{{1, 3, 0}, {2, 0, 1}}[n%2] // the first one is on the node
+		}
+		if s.Has(model.KindLoadBalancerIP) && n%2 == 0 {
+			s.Sources = sources[0]
+		}
+		all = append(all, s)
 	}
-	return all[:stable]
+	return all
 }
 
 // churning returns random Services; sometimes one is missing. Of those before, one in
 // changed is replaced.
-func churning(random *rand.Rand, servers []*lab.Host, before []daemon.Service, changed int) []daemon.Service {
+func churning(random daemon.Random, before []daemon.Service, changed int) []daemon.Service {
 	all := make([]daemon.Service, 0, churn)
 	for n := range churn {
 		name := fmt.Sprintf("churn-%d", n)
@@ -65,7 +72,7 @@ func churning(random *rand.Rand, servers []*lab.Host, before []daemon.Service, c
 		if random.IntN(8) == 0 {
 			continue
 		}
-		s := randomService(random, servers, name, stable+1+n)
+		s := random.Service(name, stable+1+n)
 		if n == 0 && random.IntN(3) == 0 {
 			s.Scheduler = "mh" // with 251 slots in each family
 		}
@@ -74,13 +81,10 @@ func churning(random *rand.Rand, servers []*lab.Host, before []daemon.Service, c
 	return all
 }
 
-// schedulers are values of the annotation.
-var schedulers = []string{"", "random", "rr", "sh"}
-
-// randomService returns a random Service.
-func randomService(random *rand.Rand, servers []*lab.Host, name string, number int) daemon.Service {
+// newRandom returns a generator of Services that change.
+func newRandom(random *rand.Rand, servers []*lab.Host) daemon.Random {
 	return daemon.Random{
-		Rand: random, Servers: servers, Ports: 2, Times: 3, Schedulers: schedulers, Sources: sources,
-		Affinities: []time.Duration{0, 0, 0, time.Minute, time.Hour}, Weights: []int{0, 1, 1, 3},
-	}.Service(name, number)
+		Rand: random, Servers: servers, Ports: mostPorts, Times: 3, Schedulers: schedulers[:4], Sources: sources,
+		Affinities: []time.Duration{0, 0, 0, time.Second, time.Minute, time.Hour}, Weights: []int{0, 1, 1, 2, 5},
+	}
 }

@@ -25,7 +25,7 @@ type stage struct {
 	folder    *daemon.Folder
 	flags     []string // of each start
 	kernel    reader
-	random    *rand.Rand
+	random    daemon.Random
 	servers   []*lab.Host
 	stable    []daemon.Service
 	versions  []version
@@ -43,20 +43,12 @@ func newStage(t *testing.T, versions int, flags ...string) *stage {
 	if testing.Short() { // or else kills are aimed by the time of one start
 		t.Parallel()
 	}
-	s := &stage{
-		Lab:    labtest.New(t, lab.Options{Pods: local + 1, RemotePods: 2}),
-		random: newRandom(),
-	}
+	s := &stage{Lab: labtest.New(t, lab.Options{Pods: local + 1, RemotePods: 2})}
 	daemon.RouteServices(t, s.Lab, s.Node)
-	s.servers = []*lab.Host{}
-	for _, p := range append(s.Pods[:local:local], s.RemotePods...) {
-		if err := p.ServeAll(daemon.TargetPort); err != nil {
-			t.Fatal(err)
-		}
-		s.servers = append(s.servers, p.Host)
-	}
+	s.servers = daemon.Serve(t, mostPorts, append(s.Pods[:local:local], s.RemotePods...)...)
+	s.random = newRandom(rand.New(rand.NewPCG(*seed, 0)), s.servers)
 	s.folder = daemon.NewFolder(t, s.Lab)
-	s.kernel = newReader(t, s.Node.Host)
+	s.kernel = reader{labtest.Kernel(t, s.Node.Host)}
 	s.stable = stableServices(s.servers)
 	s.folder.Put("stable", s.stable...)
 	s.flags = flags
@@ -72,10 +64,10 @@ func (s *stage) start(t *testing.T) *daemon.Daemon {
 	return daemon.Start(t, s.Node, s.folder, s.flags...)
 }
 
-// launch starts the proxy without waiting. By is a command that executes the proxy.
-func (s *stage) launch(t *testing.T, by ...string) *daemon.Daemon {
+// launch starts the proxy without waiting.
+func (s *stage) launch(t *testing.T) *daemon.Daemon {
 	t.Helper()
-	return daemon.Launch{Node: s.Node, Folder: s.folder, Flags: s.flags, By: by}.Start(t)
+	return daemon.Launch{Node: s.Node, Folder: s.folder, Flags: s.flags}.Start(t)
 }
 
 // nodeAddrsIn returns the addresses that serve node ports, which integration/addresses
@@ -151,7 +143,5 @@ func (s *stage) awaitVersion(t *testing.T) {
 // startClients starts clients of the stable Services.
 func (s *stage) startClients(t *testing.T) *clients.Clients {
 	t.Helper()
-	return clients.Start(t, s.Lab, s.stable, clients.Options{
-		Pod: s.Pods[len(s.Pods)-1], Pace: 20 * time.Millisecond, AllFlows: true,
-	})
+	return clients.Start(t, s.Lab, s.stable, clients.Options{Pod: s.Pods[len(s.Pods)-1], Pace: 20 * time.Millisecond})
 }

@@ -2,14 +2,11 @@ package crash
 
 import (
 	"errors"
-	"flag"
 	"io/fs"
-	"math/rand/v2"
 	"testing"
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/desired"
-	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -25,17 +22,6 @@ type version struct {
 
 // reader reads the tables of a host.
 type reader struct{ *kernel.Kernel }
-
-func newReader(t *testing.T, h *lab.Host) reader {
-	t.Helper()
-	var r reader
-	err := h.Do(func() (err error) { r.Kernel, err = kernel.Open(kernel.Config{}); return err })
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = r.Close() }) // never written to
-	return r
-}
 
 // read reads the tables, also if a running proxy owns them.
 func (r reader) read(t *testing.T) nft.Tables {
@@ -56,12 +42,6 @@ func (r reader) generation(t *testing.T) uint32 {
 	return g
 }
 
-// newScratch returns the reader of a kernel namespace of its own.
-func newScratch(t *testing.T) reader {
-	t.Helper()
-	return newReader(t, labtest.Alone(t))
-}
-
 // noServices is a manifest without Services.
 const noServices = "# no Services\n"
 
@@ -69,10 +49,10 @@ const noServices = "# no Services\n"
 // sometimes all of them change, sometimes one or two.
 func (s *stage) makeVersions(t *testing.T, n int) {
 	t.Helper()
-	scratch := newScratch(t)
+	scratch := reader{labtest.Kernel(t, labtest.Alone(t))}
 	var services []daemon.Service
 	for len(s.versions) < n {
-		services = churning(s.random, s.servers, services, []int{1, 2, 2, 5, 12}[s.random.IntN(5)])
+		services = churning(s.random, services, []int{1, 2, 2, 5, 12}[s.random.IntN(5)])
 		text := s.folder.Text(services...)
 		tables := s.tablesOf(t, scratch, text)
 		if last := len(s.versions) - 1; last < 0 || s.versions[last].tables != tables {
@@ -103,7 +83,3 @@ func (s *stage) tablesOf(t *testing.T, scratch reader, text []byte) string {
 	}
 	return looptest.Summary(have)
 }
-
-var seed = flag.Uint64("seed", 1, "of all that is random")
-
-func newRandom() *rand.Rand { return rand.New(rand.NewPCG(*seed, 0)) }

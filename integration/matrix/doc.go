@@ -56,8 +56,8 @@
 //	TestLoadBalancerIngressRouteTypeProxy: convert.TestServiceFieldsAreThoseOfKubeProxy
 //	TestSyncProxyRulesRepeated: fake.TestHistoriesOnTheRealKernel,
 //		ruleset.TestReplacedEndpointCostsTheSameAmongManyServices,
-//		soak.TestChangesToOneServiceDisturbNoOther
-//	TestSyncProxyRulesStartup: crash.TestRestartWithManyServices
+//		crash.TestChangesToOneServiceDisturbNoOther
+//	TestSyncProxyRulesStartup: crash.TestRestartWritesNothing
 //	TestProxier_OnServiceCIDRsChanged: matrix.TestUnassignedServiceCIDRAddressesAreDropped
 //	TestBadIPs: convert.TestServiceFieldsAreThoseOfKubeProxy, convert.TestSlice
 //	TestBuildServiceMapAddRemove, ...ServiceHeadless, ...ServiceTypeExternalName, ...ServiceUpdate:
