@@ -3,6 +3,7 @@ package attr_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"strings"
 	"testing"
 
@@ -14,41 +15,67 @@ import (
 // native is a number in the byte order of the machine.
 func native(n uint16) []byte { return binary.NativeEndian.AppendUint16(nil, n) }
 
+// header is that of an attribute.
+func header(length, kind uint16) []byte { return append(native(length), native(kind)...) }
+
+// read returns a method that decodes a number.
+func read[N uint8 | uint16 | uint32 | uint64](method func(*attr.Decoder, []byte) N) func(*attr.Decoder, []byte) uint64 {
+	return func(d *attr.Decoder, b []byte) uint64 { return uint64(method(d, b)) }
+}
+
+func TestAttributesOfNumbers(t *testing.T) {
+	native32 := binary.NativeEndian.AppendUint32(nil, 9<<16)
+	for name, tt := range map[string]struct {
+		encode func(*attr.Encoder)
+		bytes  []byte
+		decode func(*attr.Decoder, []byte) uint64
+		want   uint64
+	}{
+		"uint8":         {func(e *attr.Encoder) { e.Uint8(1, 7) }, []byte{7}, read((*attr.Decoder).Uint8), 7},
+		"uint16":        {func(e *attr.Encoder) { e.Uint16(1, 258) }, []byte{1, 2}, read((*attr.Decoder).Uint16), 258},
+		"uint32":        {func(e *attr.Encoder) { e.Uint32(1, 9<<16) }, []byte{0, 9, 0, 0}, read((*attr.Decoder).Uint32), 9 << 16},
+		"uint64":        {func(e *attr.Encoder) { e.Uint64(1, 9<<40) }, []byte{2: 9, 7: 0}, read((*attr.Decoder).Uint64), 9 << 40},
+		"native uint16": {func(e *attr.Encoder) { e.NativeUint16(1, 258) }, native(258), read((*attr.Decoder).NativeUint16), 258},
+		"native uint32": {func(e *attr.Encoder) { e.NativeUint32(1, 9<<16) }, native32, read((*attr.Decoder).NativeUint32), 9 << 16},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var e attr.Encoder
+			tt.encode(&e)
+			want := append(append(header(uint16(4+len(tt.bytes)), 1), tt.bytes...), make([]byte, -len(tt.bytes)&3)...)
+			if !bytes.Equal(e.Bytes, want) || e.Err() != nil {
+				t.Errorf("encoded as %v, %v, want %v", e.Bytes, e.Err(), want)
+			}
+			var d attr.Decoder
+			if got := tt.decode(&d, tt.bytes); got != tt.want || d.Err() != nil {
+				t.Errorf("decoded as %d, %v, want %d", got, d.Err(), tt.want)
+			}
+			got := tt.decode(&d, []byte{1, 2, 3})
+			if d.Fail(errors.New("later")); got != 0 || !errors.Is(d.Err(), attr.ErrTruncated) {
+				t.Errorf("3 bytes are decoded as %d, %v", got, d.Err())
+			}
+		})
+	}
+}
+
 func TestEncodeAttributes(t *testing.T) {
-	header := func(length, kind uint16) []byte { return append(native(length), native(kind)...) }
-	for _, tt := range []struct {
-		name   string
+	for name, tt := range map[string]struct {
 		encode func(*attr.Encoder)
 		want   []byte
 	}{
-		{"string", func(e *attr.Encoder) { e.String(1, "abc") }, append(header(8, 1), 'a', 'b', 'c', 0)},
-		{"padded string", func(e *attr.Encoder) { e.String(1, "a") }, append(header(6, 1), 'a', 0, 0, 0)},
-		{"data", func(e *attr.Encoder) { e.Data(1, []byte{9}) }, append(header(5, 1), 9, 0, 0, 0)},
-		{"flag", func(e *attr.Encoder) { e.Data(1, nil) }, header(4, 1)},
-		{"uint8", func(e *attr.Encoder) { e.Uint8(1, 7) }, append(header(5, 1), 7, 0, 0, 0)},
-		{"uint16", func(e *attr.Encoder) { e.Uint16(1, 0x102) }, append(header(6, 1), 1, 2, 0, 0)},
-		{"uint32", func(e *attr.Encoder) { e.Uint32(1, 0x1020304) }, append(header(8, 1), 1, 2, 3, 4)},
-		{"uint64", func(e *attr.Encoder) { e.Uint64(1, 0x102030405060708) }, append(header(12, 1), 1, 2, 3, 4, 5, 6, 7, 8)},
-		{
-			"native uint16", func(e *attr.Encoder) { e.NativeUint16(1, 0x102) },
-			append(append(header(6, 1), native(0x102)...), 0, 0),
-		},
-		{
-			"native uint32", func(e *attr.Encoder) { e.NativeUint32(1, 0x1020304) },
-			binary.NativeEndian.AppendUint32(header(8, 1), 0x1020304),
-		},
-		{
-			"nested", func(e *attr.Encoder) { e.Nested(2, func() { e.Uint8(1, 7) }) },
+		"string":        {func(e *attr.Encoder) { e.String(1, "abc") }, append(header(8, 1), 'a', 'b', 'c', 0)},
+		"padded string": {func(e *attr.Encoder) { e.String(1, "a") }, append(header(6, 1), 'a', 0, 0, 0)},
+		"data":          {func(e *attr.Encoder) { e.Data(1, []byte{9}) }, append(header(5, 1), 9, 0, 0, 0)},
+		"flag":          {func(e *attr.Encoder) { e.Data(1, nil) }, header(4, 1)},
+		"nested": {
+			func(e *attr.Encoder) { e.Nested(2, func() { e.Uint8(1, 7) }) },
 			append(header(12, 2|unix.NLA_F_NESTED), append(header(5, 1), 7, 0, 0, 0)...),
 		},
-		{"netfilter header", func(e *attr.Encoder) { e.NetfilterHeader(2, 10) }, []byte{2, 0, 0, 10}},
+		"netfilter header": {func(e *attr.Encoder) { e.NetfilterHeader(2, 10) }, []byte{2, 0, 0, 10}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			var e attr.Encoder
-			if tt.encode(&e); !bytes.Equal(e.Bytes, tt.want) || e.Err() != nil {
-				t.Errorf("encoded as %v, %v, want %v", e.Bytes, e.Err(), tt.want)
-			}
-		})
+		var e attr.Encoder
+		if tt.encode(&e); !bytes.Equal(e.Bytes, tt.want) || e.Err() != nil {
+			t.Errorf("%s is encoded as %v, %v, want %v", name, e.Bytes, e.Err(), tt.want)
+		}
 	}
 }
 

@@ -78,18 +78,10 @@ func (d *decoder) connection(f model.Family, b []byte) (c nft.ConnectionCount, o
 			}
 		case unix.NFTA_SET_ELEM_EXPR:
 			c.Connections = d.counter(value, c.Connections)
-		case attrExpressions:
-			for _, value := range d.Attributes(value) {
-				c.Connections = d.counter(value, c.Connections)
-			}
 		}
 	}
 	return c, d.Err() == nil && keys == 1
 }
-
-// attrExpressions is NFTA_SET_ELEM_EXPRESSIONS, where there are several
-// (include/uapi/linux/netfilter/nf_tables.h).
-const attrExpressions = 11
 
 func (d *decoder) connectionKey(c *nft.ConnectionCount, b []byte) {
 	n := int(nft.FieldDestination.Len(c.Destination.Family))

@@ -76,15 +76,11 @@ func TestConnectionsOfOtherPrograms(t *testing.T) {
 			})
 		}
 	}
-	list := func(e *encoder) { // of expressions
-		e.Nested(attrExpressions, func() { expression("counter")(e) })
-	}
 	for name, tt := range map[string]struct {
 		parts []func(*encoder)
 		want  int // connections; negative if the element is ignored
 	}{
 		"counter":                {[]func(*encoder){key, expression("counter")}, 7},
-		"counter in a list":      {[]func(*encoder){key, list}, 7},
 		"no counter":             {[]func(*encoder){key}, 0},
 		"another expression":     {[]func(*encoder){key, expression("quota")}, 0},
 		"another, and a counter": {[]func(*encoder){key, expression("quota"), expression("counter")}, 7},

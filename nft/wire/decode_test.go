@@ -1,105 +1,16 @@
 package wire
 
 import (
-	"math/rand/v2"
-	"net/netip"
+	"errors"
 	"reflect"
-	"slices"
 	"testing"
-	"unique"
 
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
-	"kube-vmap/nft/nfttest"
 )
-
-// webPort is the Service port of random elements.
-var webPort = model.ServicePortName{ServiceName: model.ServiceName{Namespace: "shop", Name: "web"}, Port: "http"}
-
-// randomElements are elements that a set of that identity may hold, in the order
-// of their keys.
-func randomElements(id nft.SetID, n int) []nft.Element {
-	r := rand.New(rand.NewPCG(1, uint64(id.Kind)))
-	seen := map[nft.Key]bool{}
-	var out []nft.Element
-	for i := range n {
-		el := nft.Element{Key: randomKey(r, id, i), Value: randomValue(r, id, i), Service: &webPort}
-		if !seen[el.Key] {
-			seen[el.Key] = true
-			out = append(out, el)
-		}
-	}
-	slices.SortFunc(out, func(a, b nft.Element) int { return nft.CompareKeys(a.Key, b.Key) })
-	return out
-}
-
-// randomKey is key number i of a set.
-func randomKey(r *rand.Rand, id nft.SetID, i int) (k nft.Key) {
-	l := id.Layout()
-	for _, f := range l.Key {
-		switch f {
-		case nft.FieldProtocol:
-			k.Protocol = model.Protocols[r.IntN(3)]
-		case nft.FieldPort:
-			k.Port = uint16(r.Uint32())
-		case nft.FieldPick:
-			k.Pick = r.Uint32N(1 << 20)
-		case nft.FieldSource, nft.FieldDestination:
-			k.Addr = nfttest.Addr(id.Family, 96, i)
-		case nft.FieldClient:
-			k.Source = unique.Make(netip.PrefixFrom(nfttest.Addr(id.Family, 16, i), id.SourceBits()).Masked())
-		}
-	}
-	if l.Interval {
-		k.Bits = uint8(int(nft.FieldDestination.Len(id.Family)) * 8)
-	}
-	return k
-}
-
-// randomValue is value number i of a set.
-func randomValue(r *rand.Rand, id nft.SetID, i int) nft.Value {
-	endpoint := netip.AddrPortFrom(nfttest.Addr(id.Family, 96, r.IntN(1<<16)), uint16(r.Uint32()))
-	switch id.Layout().Content {
-	case nft.ContentVerdict:
-		switch i % 3 {
-		case 0:
-			return nft.Value{Verdict: nft.VerdictDrop}
-		case 1:
-			chain := nft.ChainNamed(id.Family, "local-sticky-3-60s")
-			chain.Seconds = r.Uint32()
-			return nft.Value{Verdict: nft.VerdictGoto, Chain: chain}
-		}
-		chains := []string{"service-rr-3", "local-service-7", "node-port-service-maglev-251", "node-port-local-service-sticky-12-60s"}
-		return nft.Value{Verdict: nft.VerdictGoto, Chain: nft.ChainNamed(id.Family, chains[r.IntN(len(chains))])}
-	case nft.ContentEndpoint:
-		return nft.Value{Endpoint: endpoint}
-	case nft.ContentAddress:
-		return nft.Value{Endpoint: netip.AddrPortFrom(endpoint.Addr(), 0)}
-	case nft.ContentPort:
-		return nft.Value{Endpoint: netip.AddrPortFrom(netip.Addr{}, endpoint.Port())}
-	case nft.ContentNumber:
-		return nft.Value{Number: r.Uint32()}
-	case nft.ContentNone:
-	}
-	return nft.Value{}
-}
-
-// asRead is what is read of elements that were written.
-func asRead(id nft.SetID, list []nft.Element) []nft.Element {
-	out := make([]nft.Element, len(list))
-	for i, el := range list {
-		comment := ""
-		if id.Layout().Comments {
-			comment = string(el.AppendComment(nil))
-		}
-		el.Service, el.Comment = nil, comment
-		out[i] = el
-	}
-	return out
-}
 
 func compareElements(t *testing.T, got, want []nft.Element) {
 	t.Helper()
@@ -116,7 +27,10 @@ func compareElements(t *testing.T, got, want []nft.Element) {
 func TestDecodeReturnsTheEncodedState(t *testing.T) {
 	for _, n := range []int{0, 1, 12, 500} {
 		rules, batch := load(n)
-		got := decodeAll(t, encoded(t, batch).Bytes)
+		got, err := decodeDump(encoded(t, batch).Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
 		want := rules.Tables()
 		for _, f := range model.Families {
 			if got[f].Counters != [nft.Counters]bool{true, true, true} {
@@ -138,67 +52,43 @@ func TestDecodeReturnsTheEncodedState(t *testing.T) {
 	}
 }
 
-// decodeAll reads the messages of a batch as if the kernel dumped them.
-func decodeAll(t *testing.T, b []byte) nft.Tables {
-	t.Helper()
-	var tables nft.Tables
-	for _, m := range split(t, b) {
-		if m.kind>>8 != unix.NFNL_SUBSYS_NFTABLES {
+// decodeDump reads messages as if the kernel dumped them, and goes on after an error.
+func decodeDump(b []byte) (have nft.Tables, err error) {
+	var d attr.Decoder
+	for h, data := range d.Messages(b) {
+		if kind := h.Type & 0xff; kind != unix.NFT_MSG_NEWSETELEM {
+			err = errors.Join(err, Decode(&have, familyOf(data), kind, data))
 			continue
 		}
-		f := model.IPv4
-		if m.family == unix.NFPROTO_IPV6 {
-			f = model.IPv6
+		id, known := listedSet(data)
+		if !known || id.IsDynamic() {
+			continue
 		}
-		if err := Decode(&tables, f, m.kind&0xff, m.data()); err != nil {
-			t.Fatal(err)
-		}
-		if m.kind&0xff == unix.NFT_MSG_NEWSETELEM {
-			decodeInto(t, tables[f], f, &m)
-		}
-	}
-	for f, table := range tables {
-		for name, set := range table.Sets {
-			if id, known := nft.SetNamed(model.Family(f), name); known {
-				set.Elements = SortElements(id, set.Elements)
-				table.Sets[name] = set
-			}
+		list, failed := DecodeElements(id, nil, data)
+		err = errors.Join(err, failed)
+		sets := tableOf(&have, id.Family).Sets
+		if state := sets[id.Name()]; state.Shape.Fits(id) {
+			state.Elements = SortElements(id, append(state.Elements, list...))
+			sets[id.Name()] = state
 		}
 	}
-	return tables
+	return have, err
 }
 
-// decodeInto adds the elements of a message to the set it names.
-func decodeInto(t *testing.T, table *nft.Table, f model.Family, m *message) {
-	t.Helper()
-	name := attr.String(attrs(t, m.raw, attr.MessageHeaderLen+attr.BodyHeaderLen, len(m.raw))[1].value)
-	id, known := nft.SetNamed(f, name)
-	if !known { // a rule's own map
-		return
+// familyOf is the family of a message.
+func familyOf(data []byte) model.Family {
+	if len(data) > 0 && data[0] == unix.NFPROTO_IPV6 {
+		return model.IPv6
 	}
-	set := table.Sets[name]
-	var err error
-	if set.Elements, err = DecodeElements(id, set.Elements, m.data()); err != nil {
-		t.Fatal(err)
-	}
-	table.Sets[name] = set
+	return model.IPv4
 }
 
-func TestDecodeIgnoresOtherTables(t *testing.T) {
-	_, batch := load(12)
-	e, err := EncodeCheck(batch, "another")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var tables nft.Tables
-	for _, m := range split(t, e.Bytes)[1:] {
-		if err := Decode(&tables, model.IPv4, m.kind&0xff, m.data()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if tables != (nft.Tables{}) {
-		t.Errorf("they made tables %v", tables)
-	}
+// listedSet is the set whose elements a message lists. It reports false if it is none of ours, as
+// a rule's own map.
+func listedSet(data []byte) (nft.SetID, bool) {
+	var d attr.Decoder
+	name := attr.String(d.Find(d.Body(data), unix.NFTA_SET_ELEM_LIST_SET))
+	return nft.SetNamed(familyOf(data), name)
 }
 
 func TestDecodeRefusesTruncatedMessages(t *testing.T) {
@@ -220,6 +110,14 @@ func TestDecodeRefusesTruncatedMessages(t *testing.T) {
 			if (err == nil) != whole[n] {
 				t.Fatalf("%d of %d bytes of a message of kind %d: %v", n, len(m.raw), m.kind&0xff, err)
 			}
+		}
+	}
+}
+
+func TestUserdataOfOtherProgramsHasNoFingerprint(t *testing.T) {
+	for _, userdata := range [][]byte{nil, {0, 3, 'h', 'i', 0}, {fingerprintTag, 2, 1, 2}} {
+		if got := fingerprintIn(userdata); got != 0 {
+			t.Errorf("%v: it is read as %x", userdata, got)
 		}
 	}
 }
