@@ -45,7 +45,9 @@ func EncodeInto(buffer []byte, b nft.Batch) (*Encoded, error) {
 func EncodeCheck(b nft.Batch, table string) (*Encoded, error) { return encode(nil, b, table, false) }
 
 func encode(buffer []byte, b nft.Batch, table string, commit bool) (*Encoded, error) {
-	e := &encoder{Encoder: attr.Encoder{Bytes: slices.Grow(buffer[:0], estimate(b))}, table: table}
+	c := b.Counts()
+	room := len(b)*objectBytes + (c.Added+c.Deleted)*elementBytes
+	e := &encoder{Encoder: attr.Encoder{Bytes: slices.Grow(buffer[:0], room)}, table: table}
 	e.begin(b)
 	for i, op := range b {
 		e.op = i
@@ -61,24 +63,12 @@ func encode(buffer []byte, b nft.Batch, table string, commit bool) (*Encoded, er
 	return &Encoded{Bytes: e.Bytes, Messages: e.Messages, batch: b, origins: e.origins}, nil
 }
 
-// estimate is about how many bytes the batch takes, so that the buffer need not grow.
-func estimate(b nft.Batch) int {
-	n := len(b) * objectBytes
-	for _, op := range b {
-		switch op := op.(type) {
-		case nft.AddElements:
-			n += len(op.Elements) * elementBytes(op.Set)
-		case nft.AddFrontends:
-			n += op.Len() * elementBytes(op.Set)
-		case nft.DeleteElements:
-			n += len(op.Elements) * elementBytes(op.Set)
-		}
-	}
-	return n
-}
-
-// objectBytes is what most messages take that carry no elements.
-const objectBytes = 256
+// About what most messages take that carry no elements, and most elements: so the buffer need not
+// grow.
+const (
+	objectBytes  = 256
+	elementBytes = 80
+)
 
 // encoder appends the messages of a transaction to one buffer.
 type encoder struct {

@@ -54,30 +54,6 @@ func (e *encoder) lists(o operation, id nft.SetID, n int, write func(int)) {
 	}
 }
 
-// verdictBytes and commentBytes are about what a goto to a chain with a short name takes,
-// and a comment.
-const (
-	verdictBytes = 36
-	commentBytes = 48
-)
-
-// elementBytes is about how many bytes an element of the set takes.
-func elementBytes(id nft.SetID) int {
-	l := id.Layout()
-	n := 3*attr.HeaderLen + int(id.KeyLen())
-	switch l.Content {
-	case nft.ContentVerdict:
-		n += verdictBytes
-	case nft.ContentEndpoint, nft.ContentAddress, nft.ContentPort, nft.ContentNumber:
-		n += 2*attr.HeaderLen + int(id.DataLen()+3)&^3
-	case nft.ContentNone:
-	}
-	if l.Comments {
-		n += commentBytes
-	}
-	return n
-}
-
 // element writes an element, whole or only its key.
 func (e *encoder) element(id nft.SetID, el *nft.Element, whole bool) {
 	l := id.Layout()
