@@ -165,7 +165,7 @@ func (b Batch) replacesTable() bool {
 // reclaiming splits off what gives tables an owner, if that must be committed before the
 // rest.
 func (b Batch) reclaiming() (take, rest Batch) {
-	hooks := false
+	hooked := false
 	for _, op := range b {
 		switch op := op.(type) {
 		case AddTable:
@@ -174,11 +174,11 @@ func (b Batch) reclaiming() (take, rest Batch) {
 				continue
 			}
 		case AddChain:
-			hooks = hooks || chainSchema[op.Chain.Kind].hook != nil
+			hooked = hooked || hooks[op.Chain.Kind] != nil
 		}
 		rest = append(rest, op)
 	}
-	if !hooks {
+	if !hooked {
 		return nil, b
 	}
 	return take, rest
@@ -205,7 +205,7 @@ func (b Batch) unreached() (chains, rest Batch) {
 				return nil, b
 			}
 		case AddChain:
-			if chainSchema[op.Chain.Kind].hook != nil || dropped[DeleteChain{op.Chain.Family, op.Chain.Name()}] {
+			if hooks[op.Chain.Kind] != nil || dropped[DeleteChain{op.Chain.Family, op.Chain.Name()}] {
 				return nil, b
 			}
 			fresh[op.Chain] = true

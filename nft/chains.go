@@ -97,79 +97,63 @@ type hook struct {
 	priorityName string
 }
 
-// chainSchema has the name, the hook and the meaning of each kind. Hooks and priorities are those of
+// hooks are those of base chains, nil for other kinds. Hooks and priorities are those of
 // kube-proxy: other components of a cluster rely on translation at dstnat and srcnat, and
 // on rejection at filter. Only where destinations are translated ours is lower by one. All
 // chains of type nat are called at dstnat, in the order of their priorities (nf_nat_register_fn),
 // so this only makes ours the first of them: with the same priority, it would be the one that
 // was added last, as that of a kube-proxy that runs again for a while.
+var hooks = [chainKinds]*hook{
+	ChainFilterPrerouting:  {"filter", unix.NF_INET_PRE_ROUTING, "prerouting", -110, "dstnat - 10"},
+	ChainFilterOutputEarly: {"filter", unix.NF_INET_LOCAL_OUT, "output", -110, "-110"},
+	ChainNATPrerouting:     {"nat", unix.NF_INET_PRE_ROUTING, "prerouting", -101, "dstnat - 1"},
+	ChainNATOutput:         {"nat", unix.NF_INET_LOCAL_OUT, "output", -101, "-101"},
+	ChainRestorePrerouting: {"filter", unix.NF_INET_PRE_ROUTING, "prerouting", -99, "dstnat + 1"},
+	ChainRestoreOutput:     {"filter", unix.NF_INET_LOCAL_OUT, "output", -99, "-99"},
+	ChainFilterInput:       {"filter", unix.NF_INET_LOCAL_IN, "input", 0, "filter"},
+	ChainFilterForward:     {"filter", unix.NF_INET_FORWARD, "forward", 0, "filter"},
+	ChainFilterOutput:      {"filter", unix.NF_INET_LOCAL_OUT, "output", 0, "filter"},
+	ChainNATPostrouting:    {"nat", unix.NF_INET_POST_ROUTING, "postrouting", 100, "srcnat"},
+	ChainNATInput:          {"nat", unix.NF_INET_LOCAL_IN, "input", 100, "100"},
+}
+
+// chainSchema has the name and the meaning of each kind.
 var chainSchema = [chainKinds]struct {
 	name  string
-	hook  *hook
 	means Meaning
 }{
-	ChainFilterPrerouting: {"filter-prerouting", &hook{
-		"filter", unix.NF_INET_PRE_ROUTING, "prerouting", -110,
-		"dstnat - 10",
-	}, MeansDropsInvalid},
-	ChainFilterOutputEarly: {
-		"filter-output-early", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", -110, "-110"},
-		MeansChecksSource,
-	},
-	ChainNATPrerouting: {
-		"nat-prerouting", &hook{"nat", unix.NF_INET_PRE_ROUTING, "prerouting", -101, "dstnat - 1"},
-		MeansFindsService,
-	},
-	ChainNATOutput: {
-		"nat-output", &hook{"nat", unix.NF_INET_LOCAL_OUT, "output", -101, "-101"},
-		MeansFindsService,
-	},
-	ChainRestorePrerouting: {"restore-prerouting", &hook{
-		"filter", unix.NF_INET_PRE_ROUTING, "prerouting", -99,
-		"dstnat + 1",
-	}, MeansRestores},
-	ChainRestoreOutput: {
-		"restore-output", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", -99, "-99"},
-		MeansRestores,
-	},
-	ChainFilterInput: {
-		"filter-input", &hook{"filter", unix.NF_INET_LOCAL_IN, "input", 0, "filter"},
-		MeansChecksService,
-	},
-	ChainFilterForward: {
-		"filter-forward", &hook{"filter", unix.NF_INET_FORWARD, "forward", 0, "filter"},
-		MeansChecksService,
-	},
-	ChainFilterOutput: {
-		"filter-output", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", 0, "filter"},
-		MeansChecksService,
-	},
-	ChainNATPostrouting: {
-		"nat-postrouting", &hook{"nat", unix.NF_INET_POST_ROUTING, "postrouting", 100, "srcnat"},
-		MeansMasquerades,
-	},
-	ChainSourceCheck:    {"source-check", nil, MeansChecksSource},
-	ChainDispatch:       {"dispatch", nil, MeansFindsService},
-	ChainRestoreCheck:   {"restore-check", nil, MeansRestores},
-	ChainRestore:        {"restore", nil, MeansRestores},
-	ChainServiceCheck:   {"service-check", nil, MeansChecksService},
-	ChainSourcePort:     {"source-port", nil, MeansMasquerades},
-	ChainReject:         {"reject-chain", nil, MeansRejects},
-	ChainEndpoint:       {"ep", nil, MeansTranslates},
-	ChainStickyEndpoint: {"sticky-endpoint", nil, MeansTranslates},
-	ChainStickyClient:   {"sticky-client", nil, MeansRemembers},
-	ChainStickyNew:      {"sticky-new", nil, MeansRemembers},
-	ChainCount:          {"count", nil, MeansCounts},
-	ChainRewrite:        {"rewrite", nil, MeansGetsClusterIP},
-	ChainStickyPick:     {"sticky-pick", nil, MeansPicks},
-	ChainStickyFull:     {"sticky-full", nil, MeansPicks},
-	ChainBalance:        {"", nil, MeansPicks}, // named after the method
-	ChainCluster:        {"cluster", nil, MeansMarks},
-	ChainMasquerade:     {"masquerade", nil, MeansMarks},
-	ChainService:        {"service", nil, MeansGetsClusterIP},
-	ChainExternal:       {"external", nil, MeansMarks},
-	ChainExternalLocal:  {"external-local", nil, MeansAppliesPolicy},
-	ChainNATInput:       {"nat-input", &hook{"nat", unix.NF_INET_LOCAL_IN, "input", 100, "100"}, MeansCounts},
+	ChainFilterPrerouting:  {"filter-prerouting", MeansDropsInvalid},
+	ChainFilterOutputEarly: {"filter-output-early", MeansChecksSource},
+	ChainNATPrerouting:     {"nat-prerouting", MeansFindsService},
+	ChainNATOutput:         {"nat-output", MeansFindsService},
+	ChainRestorePrerouting: {"restore-prerouting", MeansRestores},
+	ChainRestoreOutput:     {"restore-output", MeansRestores},
+	ChainFilterInput:       {"filter-input", MeansChecksService},
+	ChainFilterForward:     {"filter-forward", MeansChecksService},
+	ChainFilterOutput:      {"filter-output", MeansChecksService},
+	ChainNATPostrouting:    {"nat-postrouting", MeansMasquerades},
+	ChainSourceCheck:       {"source-check", MeansChecksSource},
+	ChainDispatch:          {"dispatch", MeansFindsService},
+	ChainRestoreCheck:      {"restore-check", MeansRestores},
+	ChainRestore:           {"restore", MeansRestores},
+	ChainServiceCheck:      {"service-check", MeansChecksService},
+	ChainSourcePort:        {"source-port", MeansMasquerades},
+	ChainReject:            {"reject-chain", MeansRejects},
+	ChainEndpoint:          {"ep", MeansTranslates},
+	ChainStickyEndpoint:    {"sticky-endpoint", MeansTranslates},
+	ChainStickyClient:      {"sticky-client", MeansRemembers},
+	ChainStickyNew:         {"sticky-new", MeansRemembers},
+	ChainCount:             {"count", MeansCounts},
+	ChainRewrite:           {"rewrite", MeansGetsClusterIP},
+	ChainStickyPick:        {"sticky-pick", MeansPicks},
+	ChainStickyFull:        {"sticky-full", MeansPicks},
+	ChainBalance:           {"", MeansPicks}, // named after the method
+	ChainCluster:           {"cluster", MeansMarks},
+	ChainMasquerade:        {"masquerade", MeansMarks},
+	ChainService:           {"service", MeansGetsClusterIP},
+	ChainExternal:          {"external", MeansMarks},
+	ChainExternalLocal:     {"external-local", MeansAppliesPolicy},
+	ChainNATInput:          {"nat-input", MeansCounts},
 }
 
 // baseChains is the number of kinds that every table has.

@@ -149,27 +149,57 @@ func (l *Layout) Expires() time.Duration { return l.expires }
 // dynamic reports whether packets fill the set.
 func (l *Layout) dynamic() bool { return l.limit > 0 }
 
+// dataFields are the fields of which values consist that are not verdicts.
+var dataFields = [...][]Field{
+	ContentNone:     nil,
+	ContentVerdict:  nil,
+	ContentEndpoint: {FieldDestination, FieldPort},
+	ContentAddress:  {FieldDestination},
+	ContentPort:     {FieldPort},
+	ContentNumber:   {FieldNumber},
+}
+
 // KeyLen is the length of a key of the set, in bytes.
-func (id SetID) KeyLen() uint32 {
-	var n uint32
-	for _, f := range id.Layout().Key {
-		n += f.Len(id.Family)
+func (id SetID) KeyLen() uint32 { return lengthOf(id.Family, id.Layout().Key) }
+
+// DataLen is the length of the data of the set's elements, in bytes; the kernel wants none
+// for verdicts.
+func (id SetID) DataLen() uint32 {
+	if c := id.Layout().Content; c != ContentPort {
+		return lengthOf(id.Family, dataFields[c])
+	}
+	return portLen
+}
+
+// portLen is the length of a port that is not part of a concatenation.
+const portLen = 2
+
+func lengthOf(f model.Family, parts []Field) (n uint32) {
+	for _, part := range parts {
+		n += part.Len(f)
 	}
 	return n
 }
 
-// keyType is the number under which nft finds the key's type.
-func (l *Layout) keyType(fam *family) uint32 {
-	var n uint32
-	for _, f := range l.Key {
-		n = n<<concatBits | f.datatype(fam).number
+// typeNumber is the number under which nft finds the type of these fields.
+func typeNumber(fam *family, parts []Field) (n uint32) {
+	for _, part := range parts {
+		n = n<<concatBits | part.datatype(fam).number
 	}
 	return n
 }
 
-// keyText describes the key in a set's declaration.
-func (l *Layout) keyText(fam *family) string {
-	return l.join(func(f Field) string {
+// dataType is the number of the type of the elements' data.
+func (l *Layout) dataType(fam *family) uint32 {
+	if l.Content == ContentVerdict {
+		return typeVerdict.number
+	}
+	return typeNumber(fam, dataFields[l.Content])
+}
+
+// typeText describes key or data in a set's declaration.
+func (l *Layout) typeText(fam *family, parts []Field) string {
+	return join(parts, func(f Field) string {
 		if l.Typeof {
 			return f.text(fam)
 		}
@@ -177,68 +207,23 @@ func (l *Layout) keyText(fam *family) string {
 	})
 }
 
-// lookupText is the expression that builds the key from a packet.
-func (l *Layout) lookupText(fam *family) string {
-	return l.join(func(f Field) string { return f.text(fam) })
+// dataText describes the elements' data in a set's declaration.
+func (l *Layout) dataText(fam *family) string {
+	if l.Content == ContentVerdict {
+		return typeVerdict.name
+	}
+	return l.typeText(fam, dataFields[l.Content])
 }
 
-func (l *Layout) join(text func(Field) string) string {
-	parts := make([]string, len(l.Key))
-	for i, f := range l.Key {
+// lookupText is the expression that builds the key from a packet.
+func (l *Layout) lookupText(fam *family) string {
+	return join(l.Key, func(f Field) string { return f.text(fam) })
+}
+
+func join(fields []Field, text func(Field) string) string {
+	parts := make([]string, len(fields))
+	for i, f := range fields {
 		parts[i] = text(f)
 	}
 	return strings.Join(parts, " . ")
-}
-
-// dataType is the number of the type of the elements' data.
-func (l *Layout) dataType(fam *family) uint32 {
-	switch l.Content {
-	case ContentVerdict:
-		return typeVerdict.number
-	case ContentAddress:
-		return fam.addrType.number
-	case ContentPort:
-		return typeService.number
-	case ContentNumber:
-		return typeClassID.number
-	}
-	return fam.addrType.number<<concatBits | typeService.number
-}
-
-// DataLen is the length of the data of the set's elements, in bytes; the kernel wants none
-// for verdicts.
-func (id SetID) DataLen() uint32 {
-	switch id.Layout().Content {
-	case ContentEndpoint:
-		return id.family().addrLen + FieldPort.Len(id.Family)
-	case ContentAddress:
-		return id.family().addrLen
-	case ContentPort:
-		return portLen
-	case ContentNumber:
-		return FieldNumber.Len(id.Family)
-	}
-	return 0
-}
-
-// portLen is the length of a port that is not part of a concatenation.
-const portLen = 2
-
-// dataText describes the elements' data in a set's declaration.
-func (l *Layout) dataText(fam *family) string {
-	switch {
-	case l.Content == ContentVerdict:
-		return typeVerdict.name
-	case l.Content == ContentAddress:
-		return fam.addrType.name
-	case l.Content == ContentPort:
-		return typeService.name
-	case l.Content == ContentNumber && l.Typeof:
-		return FieldNumber.text(fam)
-	case l.Content == ContentNumber:
-		return typeClassID.name
-	case l.Typeof:
-		return FieldDestination.text(fam) + " . " + FieldPort.text(fam)
-	}
-	return fam.addrType.name + " . " + typeService.name
 }

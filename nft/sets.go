@@ -183,7 +183,7 @@ type SetShape struct {
 // Shape returns how the set is declared, for size elements.
 func (id SetID) Shape(size uint32) SetShape {
 	l, fam := id.Layout(), id.family()
-	s := SetShape{KeyType: l.keyType(fam), KeyLen: id.KeyLen(), Size: size}
+	s := SetShape{KeyType: typeNumber(fam, l.Key), KeyLen: id.KeyLen(), Size: size}
 	if l.Interval {
 		s.Flags |= unix.NFT_SET_INTERVAL
 		s.Size = 0

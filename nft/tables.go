@@ -107,7 +107,7 @@ type HookState struct {
 
 // Hook returns how the chain should be attached.
 func (id ChainID) Hook() HookState {
-	h := chainSchema[id.Kind].hook
+	h := hooks[id.Kind]
 	if h == nil {
 		return HookState{}
 	}

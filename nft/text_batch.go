@@ -48,7 +48,7 @@ func (o DeleteSet) String() string { return "delete set " + table(o.Family) + " 
 
 func (o AddChain) String() string {
 	s := "add chain " + table(o.Chain.Family) + " " + o.Chain.Name()
-	if h := chainSchema[o.Chain.Kind].hook; h != nil {
+	if h := hooks[o.Chain.Kind]; h != nil {
 		s += " { " + h.String() + " }"
 	}
 	return s
@@ -86,7 +86,7 @@ func (id SetID) declaration(size uint32) []string {
 	if l.Typeof {
 		word = "typeof"
 	}
-	line := word + " " + l.keyText(fam)
+	line := word + " " + l.typeText(fam, l.Key)
 	if l.Content != ContentNone {
 		line += " : " + l.dataText(fam)
 	}
