@@ -109,20 +109,15 @@ func TestSnapshotChecksAllFlows(t *testing.T) {
 }
 
 func TestTCPFlowsAreDeletedOnlyWithEndTCP(t *testing.T) {
-	test := func(want ...string) func(*rig) {
-		return func(r *rig) {
+	for endTCP, left := range map[bool][]string{false: {"vip:80/tcp ep2:80", "other:80/tcp ep2:80"}, true: nil} {
+		run(t, flows.Config{EndTCP: endTCP}, func(r *rig) {
 			r.full("vip:80/tcp ep1:80 ep2:80", "vip:80/sctp ep1:80 ep2:80", "vip:80/udp ep1:80 ep2:80", "other:80/tcp ep2:80")
 			for _, p := range []string{"tcp", "sctp", "udp"} {
 				r.kernel.entries = append(r.kernel.entries, r.entries("vip:80/"+p+" ep1:80", "vip:80/"+p+" ep2:80", "other:80/"+p+" ep2:80")...)
 			}
-			r.change("vip:80/tcp ep1:80", "vip:80/sctp ep1:80", "vip:80/udp ep1:80")
-			r.change("-other:80/tcp")
-			r.expect("after a change", append(want, "vip:80/tcp ep1:80", "vip:80/sctp ep1:80", "vip:80/sctp ep2:80",
+			r.change("vip:80/tcp ep1:80", "vip:80/sctp ep1:80", "vip:80/udp ep1:80", "-other:80/tcp")
+			r.expect("after a change", append(left, "vip:80/tcp ep1:80", "vip:80/sctp ep1:80", "vip:80/sctp ep2:80",
 				"vip:80/udp ep1:80", "other:80/sctp ep2:80", "other:80/udp ep2:80")...)
-		}
+		})
 	}
-	t.Run("without", func(t *testing.T) {
-		run(t, flows.Config{}, test("vip:80/tcp ep2:80", "other:80/tcp ep2:80"))
-	})
-	t.Run("with", func(t *testing.T) { run(t, flows.Config{EndTCP: true}, test()) })
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -211,36 +212,33 @@ func TestShutdownLetsConnectionsFinish(t *testing.T) {
 	})
 }
 
+// TestShutdownClosesConnectionsAfterGrace has an open connection, and one whose backend does not
+// accept.
 func TestShutdownClosesConnectionsAfterGrace(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		r, b, port := served(t, f, func(r *rig) { r.grace = 50 * time.Millisecond })
-		p := b.connect(t, port)
-		p.talk(t)
-		r.stop()
-		for _, c := range []net.Conn{p.client, p.server} {
-			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
-				t.Errorf("the end of data arrives as %v", err)
-			}
-		}
-	})
-}
-
-func TestShutdownCancelsDialing(t *testing.T) {
-	inBoth(t, func(t *testing.T, f model.Family) {
+		var dials atomic.Int32
 		dialing := make(chan struct{}, 1)
 		r, b, port := served(t, f, func(r *rig) {
 			r.grace, r.dialTimeout = 50*time.Millisecond, time.Hour
-			r.dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			connect := r.dial
+			r.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				if dials.Add(1) == 1 {
+					return connect(ctx, network, address)
+				}
 				dialing <- struct{}{}
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
 		})
-		c := listentest.Dial(t, b.local(port))
+		p := b.connect(t, port)
+		p.talk(t)
+		waiting := listentest.Dial(t, b.local(port))
 		<-dialing
 		r.stop()
-		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("the end of data arrives as %v", err)
+		for _, c := range []net.Conn{p.client, p.server, waiting} {
+			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("the end of data arrives as %v", err)
+			}
 		}
 	})
 }
