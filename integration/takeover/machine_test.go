@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
@@ -110,14 +112,6 @@ func (m *machine) remove() []string {
 	return removed
 }
 
-// onHost runs fn in the machine's network namespace.
-func (m *machine) onHost(fn func() error) {
-	m.t.Helper()
-	if err := m.host.Do(fn); err != nil {
-		m.t.Error(err)
-	}
-}
-
 // read returns rules of a family. Those of IPv6 that were not recorded are translated.
 func read(t *testing.T, name string, f model.Family) string {
 	t.Helper()
@@ -166,17 +160,10 @@ func readFile(t *testing.T, path string) string {
 	return string(text)
 }
 
-// same compares two listings, and shows the first difference.
+// same compares two listings.
 func same(t *testing.T, what, got, want string) {
 	t.Helper()
-	if got == want {
-		return
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s differ (-want +got):\n%s", what, diff)
 	}
-	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
-	n := 0
-	for n < min(len(a), len(b)) && a[n] == b[n] {
-		n++
-	}
-	t.Errorf("%s differ in line %d:\n%s\nwant\n%s", what, n+1,
-		strings.Join(a[n:min(n+10, len(a))], "\n"), strings.Join(b[n:min(n+10, len(b))], "\n"))
 }

@@ -1,13 +1,14 @@
 package takeover
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel"
 )
 
 // families returns "table F kube-proxy" for each family.
@@ -68,11 +69,7 @@ func TestOnlyKubeProxyIsRemovedFromNftables(t *testing.T) {
 // written.
 func (m *machine) expectNothingToRemove() {
 	m.t.Helper()
-	k, err := kernel.Open(kernel.Config{NetNS: m.host.FD()})
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	defer k.Close()
+	k := labtest.Kernel(m.t, m.host)
 	before, err := k.Generation()
 	if err != nil {
 		m.t.Fatal(err)
@@ -89,10 +86,14 @@ func TestEmptyMachineHasNothingToRemove(t *testing.T) {
 	newMachine(t).expectNothingToRemove()
 }
 
+// TestChainsInUseAreEmptied checks that users are unchanged, and that their jumps have no effect
+// except for the mark.
 func TestChainsInUseAreEmptied(t *testing.T) {
 	m := newMachine(t)
 	m.loadKubeProxy(nftBackend, "iptables")
-	m.loadUsers(nftBackend)
+	for _, f := range model.Families {
+		m.loadIPTables(nftBackend, f, users)
+	}
 	output := strings.Join(m.remove(), "\n")
 	for _, f := range model.Families {
 		for _, line := range []string{
@@ -103,7 +104,50 @@ func TestChainsInUseAreEmptied(t *testing.T) {
 				t.Errorf("removed\n%s\nwithout %q", output, line)
 			}
 		}
+		for table, want := range expectedAfterRemoval {
+			text := m.run("", nftBackend.tool(f, "save"), "-t", table)
+			same(t, "remaining and expected rules", builtin.ReplaceAllString(comments.ReplaceAllString(text, ""), ""), want)
+		}
 	}
-	m.checkUsers(nftBackend)
 	m.expectNothingToRemove()
 }
+
+// users are rules of other programs that use chains of kube-proxy.
+const users = `*nat
+:CNI-HOSTPORT-SETMARK - [0:0]
+:MINE - [0:0]
+-A PREROUTING -p tcp -m tcp --dport 81 -j KUBE-MARK-MASQ
+-A CNI-HOSTPORT-SETMARK -m comment --comment "CNI portfwd masquerade mark" -j KUBE-MARK-MASQ
+-A MINE -m comment --comment mine -g KUBE-SERVICES
+COMMIT
+*filter
+:MINE - [0:0]
+-A MINE -j KUBE-FORWARD
+COMMIT
+`
+
+// expectedAfterRemoval is the content of tables with users after the removal.
+var expectedAfterRemoval = map[string]string{
+	"nat": `*nat
+:CNI-HOSTPORT-SETMARK - [0:0]
+:KUBE-MARK-MASQ - [0:0]
+:KUBE-SERVICES - [0:0]
+:MINE - [0:0]
+-A PREROUTING -p tcp -m tcp --dport 81 -j KUBE-MARK-MASQ
+-A CNI-HOSTPORT-SETMARK -m comment --comment "CNI portfwd masquerade mark" -j KUBE-MARK-MASQ
+-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000
+-A MINE -m comment --comment mine -g KUBE-SERVICES
+COMMIT
+`,
+	"filter": `*filter
+:KUBE-FORWARD - [0:0]
+:MINE - [0:0]
+-A MINE -j KUBE-FORWARD
+COMMIT
+`,
+	"mangle": `*mangle
+COMMIT
+`,
+}
+
+var builtin = regexp.MustCompile(`(?m)^:[A-Z]+ [A-Z]+ .*\n`)

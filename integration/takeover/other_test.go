@@ -18,50 +18,30 @@ func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
 // otherRuns is the message in log and status while another proxy runs.
 const otherRuns = "another proxy seems to run; its tables are left untouched until it ends"
 
-// TestRunningProxyIsNotTouched has this process listen on ports of a proxy, with rules of
-// kube-proxy in each mode.
+// TestRunningProxyIsNotTouched has this process listen on ports of a proxy. Ports and processes of
+// a kube-proxy that runs are in integration/cluster.
 func TestRunningProxyIsNotTouched(t *testing.T) {
-	t.Parallel()
-	for mode, tc := range map[string]struct {
-		backend backend
-		load    func(*machine)
-		at      []string
-		flags   []string
-		reason  string
-	}{
-		"nftables": {
-			backend: nftBackend, load: func(m *machine) { m.run(nftablesMode(m.t), "nft", "-f", "-") },
-			at: []string{"[::]:10256"}, reason: "port 10256 is in use",
-		},
-		"iptables-nft": {
-			backend: nftBackend, load: func(m *machine) { m.loadKubeProxy(nftBackend, "iptables") },
-			at: []string{"127.0.0.1:10249"}, reason: "port 10249 is in use",
-		},
-		"ipvs": {
-			backend: nftBackend, load: func(m *machine) { m.addIPSets(); m.loadKubeProxy(nftBackend, "ipvs") },
-			at: []string{"[::]:10256", "127.0.0.1:10300"}, flags: []string{"--healthz-bind-address=127.0.0.1:10300"},
-			reason: "ports [10256 10300] are in use",
-		},
-	} {
-		t.Run(mode, func(t *testing.T) {
-			n := newOtherProxy(t, tc.backend, tc.load)
-			var servers []*lab.Server
-			for _, a := range tc.at {
-				s, err := n.host.ServeAt(model.TCP, netip.MustParseAddrPort(a))
-				if err != nil {
-					t.Fatal(err)
-				}
-				servers = append(servers, s)
-			}
-			n.startBeside(otherRuns, tc.reason, tc.flags...).Stop()
-			d := n.startBeside(otherRuns, tc.reason, tc.flags...)
-			for _, s := range servers {
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
-			}
-			n.awaitRemoval(d)
-		})
+	n := newOtherProxy(t, nftBackend, func(m *machine) { m.run(nftablesMode(m.t), "nft", "-f", "-") })
+	var servers []*lab.Server
+	for _, a := range []string{"[::]:10256", "127.0.0.1:10300"} {
+		s, err := n.host.ServeAt(model.TCP, netip.MustParseAddrPort(a))
+		if err != nil {
+			t.Fatal(err)
+		}
+		servers = append(servers, s)
+	}
+	const flag, reason = "--healthz-bind-address=127.0.0.1:10300", "ports [10256 10300] are in use"
+	n.startBeside(otherRuns, reason, flag).Stop()
+	d := n.startBeside(otherRuns, reason, flag)
+	for _, s := range servers {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	d.AwaitMessage("removed what kube-proxy left")
+	same(t, "listings before kube-proxy and now", n.foreignListing(), n.others)
+	if got := n.problems(); strings.Contains(got, otherRuns) {
+		t.Errorf("the problem %q is still reported", got)
 	}
 }
 
@@ -152,14 +132,4 @@ func (n *otherProxy) problems() string {
 		n.t.Errorf("get ends with %d:\n%s%s", output.ExitCode, output.Stdout, output.Stderr)
 	}
 	return output.Stderr
-}
-
-// awaitRemoval waits until the rules of the other proxy, which has ended, are removed.
-func (n *otherProxy) awaitRemoval(d *daemon.Daemon) {
-	n.t.Helper()
-	d.AwaitMessage("removed what kube-proxy left")
-	same(n.t, "listings before kube-proxy and now", n.foreignListing(), n.others)
-	if got := n.problems(); strings.Contains(got, otherRuns) {
-		n.t.Errorf("the problem %q is still reported", got)
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"kube-vmap/integration/clients"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
@@ -82,31 +81,53 @@ func (p *probationer) forwards(fn func(f model.Family, protocol, ip, endpoint st
 // mode.
 func (p *probationer) loadNFTables() {
 	p.t.Helper()
-	var nat [len(model.Families)]string
-	p.forwards(func(f model.Family, protocol, ip, endpoint string) {
-		nat[f] += fmt.Sprintf("%s daddr %s %s dport 80 dnat to %s\n", nft.FamilyName(f), ip, protocol, endpoint)
-	})
 	for _, f := range model.Families {
 		p.run(fmt.Sprintf(`table %s kube-proxy {
-			chain their-services { %s }
+			chain their-services { }
 			chain their-prerouting { type nat hook prerouting priority dstnat; jump their-services; }
 			chain their-output { type nat hook output priority -100; jump their-services; }
 			chain their-postrouting { type nat hook postrouting priority srcnat; ct status dnat masquerade; }
-		}`, nft.FamilyName(f), nat[f]), "nft", "-f", "-")
+		}`, nft.FamilyName(f)), "nft", "-f", "-")
 	}
+	p.editNFTables(true)
+}
+
+// editNFTables adds the rules of all addresses, or deletes them.
+func (p *probationer) editNFTables(serve bool) {
+	p.t.Helper()
+	text := ""
+	p.forwards(func(f model.Family, protocol, ip, endpoint string) {
+		name := nft.FamilyName(f)
+		if serve {
+			text += fmt.Sprintf("add rule %s kube-proxy their-services %[1]s daddr %s %s dport 80 dnat to %s\n", name, ip, protocol, endpoint)
+		} else {
+			text += fmt.Sprintf("flush chain %s kube-proxy their-services\n", name)
+		}
+	})
+	p.run(text, "nft", "-f", "-")
 }
 
 // loadIPTables loads the same as a kube-proxy in iptables mode.
-func (p *probationer) loadIPTables(b backend) {
+func (p *probationer) loadIPTables() {
 	p.t.Helper()
+	for _, f := range model.Families {
+		p.machine.loadIPTables(nftBackend, f, "*nat\n:KUBE-SERVICES -\n:KUBE-POSTROUTING -\n"+
+			"-I PREROUTING -j KUBE-SERVICES\n-I OUTPUT -j KUBE-SERVICES\n-I POSTROUTING -j KUBE-POSTROUTING\n"+
+			"-A KUBE-POSTROUTING -m conntrack --ctstate DNAT -j MASQUERADE\nCOMMIT\n")
+	}
+	p.editIPTables(true)
+}
+
+// editIPTables adds the rules of all addresses, or deletes them.
+func (p *probationer) editIPTables(serve bool) {
+	p.t.Helper()
+	verb := map[bool]string{true: "-A", false: "-D"}[serve]
 	var nat [len(model.Families)]string
 	p.forwards(func(f model.Family, protocol, ip, endpoint string) {
-		nat[f] += fmt.Sprintf("-A KUBE-SERVICES -d %s -p %s -m %[2]s --dport 80 -j DNAT --to-destination %s\n", ip, protocol, endpoint)
+		nat[f] += fmt.Sprintf("%s KUBE-SERVICES -d %s -p %s -m %[3]s --dport 80 -j DNAT --to-destination %s\n", verb, ip, protocol, endpoint)
 	})
 	for _, f := range model.Families {
-		p.machine.loadIPTables(b, f, "*nat\n:KUBE-SERVICES -\n:KUBE-POSTROUTING -\n"+
-			"-I PREROUTING -j KUBE-SERVICES\n-I OUTPUT -j KUBE-SERVICES\n-I POSTROUTING -j KUBE-POSTROUTING\n"+
-			nat[f]+"-A KUBE-POSTROUTING -m conntrack --ctstate DNAT -j MASQUERADE\nCOMMIT\n")
+		p.machine.loadIPTables(nftBackend, f, "*nat\n"+nat[f]+"COMMIT\n")
 	}
 }
 
@@ -151,17 +172,8 @@ func (p *probationer) start(flags ...string) *daemon.Daemon {
 	return d
 }
 
-// awaitProbation waits until the program reports the probation. It has a sample of what works by
-// then, without which a fault is none.
-func (p *probationer) awaitProbation() {
-	p.t.Helper()
-	eventually.Holds(p.t, "a report of the probation", func() bool {
-		return strings.Contains(p.problems(), "rules are suspended until")
-	})
-}
-
 // awaitReturn waits, as long as it takes, until the program reports that the node is returned.
-// It returns its status.
+// It returns why.
 func (p *probationer) awaitReturn(d *daemon.Daemon) string {
 	p.t.Helper()
 	if _, err := d.AwaitLog(p.t.Context(), 0, stayMessage, process.Message(stayMessage)); err != nil {
@@ -171,14 +183,17 @@ func (p *probationer) awaitReturn(d *daemon.Daemon) string {
 	if out.ExitCode != 1 || !strings.Contains(out.Stdout, "take-over   returned: ") || strings.Count(out.Stdout, "PROBLEM") != 1 {
 		p.t.Errorf("the status is %s", out)
 	}
-	return out.Stdout
+	if out := daemon.Run(p.t, p.host, "problems"); out.ExitCode != 1 || strings.Count(out.Stdout, "Returned") != 1 {
+		p.t.Errorf("problems: %s", out)
+	}
+	return d.Logged(0, returnedMessage, func(process.Entry) bool { return true })["reason"]
 }
 
 // expect checks what is in the kernel: whether kube-proxy's rules are, and are suspended,
 // whether ours are, and what is stored.
-func (p *probationer) expect(when string, b backend, theirs, suspended, ours bool, state string) {
+func (p *probationer) expect(when string, theirs, suspended, ours bool, state string) {
 	p.t.Helper()
-	listing := p.listing(b)
+	listing := p.listing(nftBackend)
 	if has := strings.Contains(listing, "KUBE-SERVICES") || strings.Contains(listing, "their-services"); has != theirs {
 		p.t.Errorf("%s: kube-proxy's rules exist: %t", when, has)
 	}
@@ -204,148 +219,44 @@ func (p *probationer) fault() string {
 	return text + "}\n}"
 }
 
-// explainFault has explain find the firewall without our rules, for the node itself.
-func (p *probationer) explainFault() {
-	p.t.Helper()
-	for _, f := range model.Families {
-		out := daemon.Run(p.t, p.host, "explain", "--from", p.lab.Node.Addr(f).String(), "--to", p.services[1].ClusterAddrPort(f).String())
-		if out.ExitCode != 1 || !strings.Contains(out.Stdout, "table inet fault, chain c") {
-			p.t.Errorf("explain: %s", out)
-		}
-	}
-}
-
-// TestTakeoverCanBeUndoneAndRepeated has clients connect all the time, over all protocols and
-// both families, from kube-proxy's rules to the end of the second probation. The tests with the
-// real kube-proxy in integration/cluster do the same in iptables mode.
-func TestTakeoverCanBeUndoneAndRepeated(t *testing.T) {
-	t.Parallel()
-	for mode, tc := range map[string]struct {
-		load    func(*probationer)
-		backend backend
-	}{
-		"nftables": {(*probationer).loadNFTables, nftBackend},
-		"iptables": {func(p *probationer) { p.loadIPTables(nftBackend) }, nftBackend},
-	} {
-		t.Run(mode, func(t *testing.T) {
-			p := newProbationer(t)
-			tc.load(p)
-			theirs := counts.ReplaceAllString(p.listing(tc.backend), "")
-			p.awaitAnswers()
-			p.suspendAlone()
-			load := clients.Start(t, p.lab, p.services[:1], clients.Options{Pod: p.lab.Pods[2], Pace: 40 * time.Millisecond, AllFlows: true})
-
-			d := p.start()
-			d.AwaitMessage(suspendedMessage)
-			p.expect("in the probation", tc.backend, true, true, true, "probation until=")
-			p.awaitProbation()
-			d.Kill()
-			p.expect("after SIGKILL", tc.backend, true, true, true, "probation until=")
-			d = p.start()
-			p.expect("after a restart", tc.backend, true, true, true, "probation until=")
-			p.awaitProbation()
-			p.run(p.fault(), "nft", "-f", "-")
-			status := p.awaitReturn(d)
-			entry := d.Logged(0, returnedMessage, func(process.Entry) bool { return true })
-			if !strings.Contains(entry["reason"], "default/kubernetes:p-tcp at ") {
-				t.Errorf("the reason is %q", entry["reason"])
-			}
-			const either = "does not answer through kube-proxy's rules either"
-			if !strings.Contains(entry["now"], either) || !strings.Contains(status, either) {
-				t.Errorf("after the return, it reports %q and the status\n%s", entry["now"], status)
-			}
-			p.expect("when returned", tc.backend, true, false, false, "returned at=")
-			p.explainFault()
-			d.Stop()
-			p.run("delete table inet fault", "nft", "-f", "-")
-			again := daemon.Launch{Node: p.lab.Node, Folder: p.folder, Problems: true}.Start(t)
-			p.awaitReturn(again)
-			p.expect("after another start", tc.backend, true, false, false, "returned at=")
-			if out := daemon.Run(t, p.host, "problems"); out.ExitCode != 1 || strings.Count(out.Stdout, "Returned") != 1 ||
-				strings.Count(out.Stdout, "follow no changes until it runs") != 1 {
-				t.Errorf("problems: %s", out)
-			}
-
-			if out := daemon.Run(t, p.host, "cleanup"); out.ExitCode != 0 {
-				t.Errorf("cleanup: %s", out)
-			}
-			if err := again.Wait(); err == nil {
-				t.Error("after the cleanup, the program ends without an error")
-			}
-			p.expect("after the cleanup", tc.backend, true, false, false, "")
-			same(t, "listings before and after", counts.ReplaceAllString(p.listing(tc.backend), ""), theirs)
-
-			d = p.start("--probation=1s", "--kube-proxy-marker=always")
-			d.AwaitMessage(removedMessage)
-			p.expect("after the second probation", tc.backend, false, false, true, "")
-			if found := p.find(); len(found.Parts) > 0 || len(found.Markers) != len(model.Families) {
-				t.Errorf("found %+v", found)
-			}
-			load.Stop(t, 100)
-			d.Stop()
-		})
-	}
-}
-
 // TestNodeIsReturnedAfterStartsWithoutSync stores the number of starts as a process does that
 // crashes after it was counted.
 func TestNodeIsReturnedAfterStartsWithoutSync(t *testing.T) {
 	p := newProbationer(t)
 	p.loadNFTables()
-	store := func(starts int) {
-		const table = "table inet kube-vmap-takeover"
-		p.run(fmt.Sprintf("delete %s; add %[1]s { comment \"probation until=%s starts=%d\"; }", table,
-			time.Now().Add(time.Minute).UTC().Format(time.RFC3339), starts), "nft", "-f", "-")
-	}
 	d := p.start()
 	d.AwaitMessage(suspendedMessage)
 	d.Kill()
-	store(4)
-	d = p.start()
-	eventually.Succeeds(t, "the reset by the first sync", func() error {
-		got, err := kubeproxy.ReadTakeoverState(p.host.FD())
-		if err == nil && strings.Contains(got, "starts=") {
-			err = errors.New(got)
-		}
-		return err
-	})
-	p.expect("after the first sync", nftBackend, true, true, true, "probation until=")
-	d.Kill()
-	store(5)
+	p.run(fmt.Sprintf(`delete table inet kube-vmap-takeover; add table inet kube-vmap-takeover { comment "probation until=%s starts=5"; }`,
+		time.Now().Add(time.Minute).UTC().Format(time.RFC3339)), "nft", "-f", "-")
 	d = daemon.Launch{Node: p.lab.Node, Folder: p.folder, Problems: true}.Start(t)
-	p.awaitReturn(d)
-	entry := d.Logged(0, returnedMessage, func(process.Entry) bool { return true })
-	if got := entry["reason"]; got != "kube-vmap ended 5 times before its first sync" {
-		t.Errorf("the reason is %q", got)
+	if reason := p.awaitReturn(d); reason != "kube-vmap ended 5 times before its first sync" {
+		t.Errorf("the reason is %q", reason)
 	}
-	p.expect("when returned", nftBackend, true, false, false, "returned at=")
+	p.expect("when returned", true, false, false, "returned at=")
 }
 
 // TestMarkerIsLeftWhereCalicoLooksForIt has kube-proxy in nftables mode and in another one.
 func TestMarkerIsLeftWhereCalicoLooksForIt(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		mode, calico string
+	for name, tc := range map[string]struct {
+		load         func(*probationer)
+		calico, flag string
 		want         bool
-	}{{"nftables", "calico", true}, {"nftables", "other", false}, {"iptables", "calico", false}} {
-		t.Run(tc.mode+" beside "+tc.calico, func(t *testing.T) {
+	}{
+		"nftables beside calico": {(*probationer).loadNFTables, "calico", "auto", true},
+		"nftables beside other":  {(*probationer).loadNFTables, "other", "auto", false},
+		"iptables beside calico": {(*probationer).loadIPTables, "calico", "auto", false},
+		"always":                 {(*probationer).loadIPTables, "other", "always", true},
+	} {
+		t.Run(name, func(t *testing.T) {
 			p := newProbationer(t)
-			if tc.mode == "nftables" {
-				p.loadNFTables()
-			} else {
-				p.loadIPTables(nftBackend)
-			}
+			tc.load(p)
 			p.run("table ip "+tc.calico+" { chain c { }; }", "nft", "-f", "-")
-			p.start("--probation=0s").AwaitMessage(removedMessage)
+			p.start("--probation=0s", "--kube-proxy-marker="+tc.flag).AwaitMessage(removedMessage)
 			if found := p.find(); len(found.Parts) > 0 || found.HasMarker(model.IPv4) != tc.want || found.HasMarker(model.IPv6) != tc.want {
 				t.Errorf("found %+v", found)
 			}
 		})
 	}
-}
-
-// problems returns what "kube-vmap get" reports in addition to Services.
-func (p *probationer) problems() string {
-	p.t.Helper()
-	return daemon.Run(p.t, p.host, "get", "services", "-A", "-o", "wide").Stderr
 }

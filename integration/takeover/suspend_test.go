@@ -7,13 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/kubeproxy"
 	"kube-vmap/nft/wire"
 )
@@ -31,12 +30,7 @@ func (m *machine) find() *kubeproxy.Found {
 // tryApply commits a batch as kube-vmap does.
 func (m *machine) tryApply(b nft.Batch) error {
 	m.t.Helper()
-	k, err := kernel.Open(kernel.Config{NetNS: m.host.FD()})
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	defer k.Close()
-	_, err = k.Apply(b)
+	_, err := labtest.Kernel(m.t, m.host).Apply(b)
 	return err
 }
 
@@ -208,11 +202,9 @@ func TestLongChainsAreSuspended(t *testing.T) {
 	m.apply(m.find().Suspend())
 	// Another program's rule may come first.
 	m.loadIPTables(nftBackend, model.IPv4, "*nat\n-I KUBE-SERVICES -s 192.0.2.7 -j RETURN\nCOMMIT\n")
-	start := time.Now()
 	if found := m.find(); len(found.Awake()) > 0 {
 		t.Errorf("awake are %v", found.Awake())
 	}
-	t.Logf("found in %v", time.Since(start))
 	m.apply(m.find().Resume())
 	m.loadIPTables(nftBackend, model.IPv4, "*nat\n-D KUBE-SERVICES -s 192.0.2.7 -j RETURN\nCOMMIT\n")
 	same(t, "listings before the suspension and after going back", m.listing(nftBackend), before)
