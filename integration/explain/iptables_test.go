@@ -11,6 +11,7 @@ import (
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/integration/predict"
 	"kube-vmap/model"
 	"kube-vmap/nft/simulate"
@@ -19,12 +20,7 @@ import (
 // load replaces the tables in the text by its rules.
 func (r *rig) load(f model.Family, rules string) {
 	r.t.Helper()
-	name := [...]string{"iptables-", "ip6tables-"}[f] + "nft-restore"
-	c := r.Node.Command(r.t.Context(), name)
-	c.Stdin = strings.NewReader(rules)
-	if out, err := c.CombinedOutput(); err != nil {
-		r.t.Fatalf("%s: %v\n%s\n%s", name, err, out, rules)
-	}
+	labtest.Run(r.t, r.Node.Host, rules, [...]string{"iptables-nft-restore", "ip6tables-nft-restore"}[f])
 }
 
 // TestExplainAgreesWithRandomRulesOfIPTables loads random rules with each match and target,

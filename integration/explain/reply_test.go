@@ -100,29 +100,12 @@ func TestRepliesDroppedByOtherPrograms(t *testing.T) {
 	}
 	r.t = t
 	for _, w := range transports() {
-		for _, c := range []trip{{from: pod, to: web.ClusterAddrPort(w.Family)}, {from: node, to: web.ClusterAddrPort(w.Family)}} {
-			c.verdict, c.accepted = simulate.VerdictDelivered, true
-			if c.words = []string{"; the client gets the reply from " + c.to.String()}; c.from == pod {
-				c.words = append(c.words, "Back: the endpoint answers "+pod.Addr(w.Family).String()+" by way of this node; ")
-			} else {
-				c.words = append(c.words, "Back: the endpoint answers this node (")
-			}
-			r.goes(w, c)
-		}
 		for _, from := range []*lab.Host{pod, node} {
 			r.goes(w, trip{
 				from: from, to: host.ClusterAddrPort(w.Family), verdict: simulate.VerdictDelivered, accepted: true,
 				words: []string{"Back: this node answers " + from.Addr(w.Family).String() + "; the client gets"},
 			})
 		}
-	}
-}
-
-// runs runs a program on the node.
-func (r *rig) runs(name string, args ...string) {
-	r.t.Helper()
-	if out, err := r.Node.Command(r.t.Context(), name, args...).CombinedOutput(); err != nil {
-		r.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 	}
 }
 
@@ -142,6 +125,7 @@ func TestRepliesFromAnotherNode(t *testing.T) {
 			{from: r.Outside, to: near.ClusterAddrPort(f), words: []string{"which answers " + r.Outside.Addr(f).String()}},
 		} {
 			c.verdict, c.accepted = simulate.VerdictDelivered, true
+			c.words = append(c.words, "Back: the endpoint ", "; the client gets the reply from "+c.to.String())
 			r.goes(w, c)
 		}
 	}
@@ -167,15 +151,12 @@ func TestRepliesFromAnotherNode(t *testing.T) {
 
 // TestRepliesBetweenPodsOfABridge bypass the node, unless br_netfilter shows them to it.
 func TestRepliesBetweenPodsOfABridge(t *testing.T) {
-	if err := lab.MissingBridge(); err != nil {
-		labtest.Lacking(t, err)
-	}
 	r := newRigWith(t, lab.Options{Pods: 4, RemotePods: 2, Bridge: true})
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
 	r.serve(web)
 	for _, hooked := range []bool{true, false} {
 		for _, name := range []string{"iptables", "ip6tables"} {
-			r.runs("sysctl", "-q", "-w", fmt.Sprintf("net.bridge.bridge-nf-call-%s=%d", name, map[bool]int{true: 1}[hooked]))
+			labtest.Run(t, r.Node.Host, "", "sysctl", "-q", "-w", fmt.Sprintf("net.bridge.bridge-nf-call-%s=%d", name, map[bool]int{true: 1}[hooked]))
 		}
 		r.must(r.simulator.Close()) // it has read the settings
 		r.open()

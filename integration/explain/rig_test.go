@@ -67,12 +67,7 @@ func newRigWith(t *testing.T, o lab.Options) *rig {
 	r := &rig{Lab: l, t: t, folder: daemon.NewFolder(t, l)}
 	daemon.AddClients(t, l)
 	daemon.RouteServices(t, l, l.Node)
-	for _, pod := range append(slices.Clone(l.Pods[:3]), l.RemotePods...) {
-		for n := range uint16(ports) {
-			r.must(pod.ServeAll(daemon.TargetPort + n))
-		}
-		r.servers = append(r.servers, pod.Host)
-	}
+	r.servers = daemon.Serve(t, ports, append(slices.Clone(l.Pods[:3]), l.RemotePods...)...)
 	r.open()
 	t.Cleanup(func() { r.must(r.simulator.Close()) })
 	return r
@@ -137,10 +132,7 @@ func (r *rig) port() uint16 { return r.Pods[3].FreshPort() }
 // nft runs the nft program on the node.
 func (r *rig) nft(commands string) {
 	r.t.Helper()
-	out, err := r.Node.Command(r.t.Context(), "nft", commands).CombinedOutput()
-	if err != nil {
-		r.t.Fatalf("nft %s: %v\n%s", commands, err, out)
-	}
+	labtest.Run(r.t, r.Node.Host, commands, "nft", "-f", "-")
 }
 
 // server returns the name of the host that has the address.

@@ -12,11 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/dump"
 	"kube-vmap/nft/kernel/rtnetlink"
 	"kube-vmap/nft/simulate"
@@ -30,16 +29,23 @@ type flowless struct{}
 
 func (flowless) Flows(simulate.Packet) ([]simulate.Flow, error) { return nil, nil }
 
+// network returns the network of the node, and its link to a pod that serves nothing.
+func (r *rig) network() (*rtnetlink.Network, simulate.Link) {
+	r.t.Helper()
+	network, err := rtnetlink.OpenNetwork(r.Node.FD())
+	r.must(err)
+	r.t.Cleanup(func() { r.must(network.Close()) })
+	link, err := network.Link(r.Pods[3].Link)
+	r.must(err)
+	return network, link
+}
+
 // TestRulesInMemoryAreThoseOfTheKernel simulates packets with a rule set that no kernel holds,
 // and with the same one in the kernel.
 func TestRulesInMemoryAreThoseOfTheKernel(t *testing.T) {
 	r := newRig(t)
 	random := rand.New(rand.NewPCG(15, 1))
-	var all []daemon.Service
-	for n := range services {
-		all = append(all, r.randomService(random, n+1))
-	}
-	r.folder.Put("services", all...)
+	r.folder.Put("services", r.randomServices(random)...)
 	events, problems := manifests.Load(r.folder.Dir(), r.Node.Name)
 	r.must(errors.Join(problems...))
 	rules, _ := sync.Build(sync.Config{
@@ -48,20 +54,12 @@ func TestRulesInMemoryAreThoseOfTheKernel(t *testing.T) {
 	}, events)
 	memory, err := dump.NewMemory(rules)
 	r.must(err)
-	k, err := kernel.Open(kernel.Config{NetNS: r.Node.FD()})
-	r.must(err)
-	defer func() { r.must(k.Close()) }()
-	_, err = k.Apply(rules.Repair(nft.Tables{}))
+	_, err = labtest.Kernel(t, r.Node.Host).Apply(rules.Repair(nft.Tables{}))
 	r.must(err)
 	held, err := dump.Open(r.Node.FD())
 	r.must(err)
 	defer func() { r.must(held.Close()) }()
-	network, err := rtnetlink.OpenNetwork(r.Node.FD())
-	r.must(err)
-	defer func() { r.must(network.Close()) }()
-	link, err := network.Link(r.Pods[3].Link)
-	r.must(err)
-
+	network, link := r.network()
 	compared := 0
 	for _, f := range model.Families {
 		for i, frontend := range rules.Installed() {
@@ -90,7 +88,7 @@ func TestRulesInMemoryAreThoseOfTheKernel(t *testing.T) {
 				t.Fatalf("%s: in memory and in the kernel:\n%s", p, diff)
 			}
 			compared++
-			if s := frontend.Pool.Scheduler; s != model.SchedulerRandom && frontend.Pool.Affinity == 0 {
+			if frontend.Pool.Scheduler != model.SchedulerRandom {
 				continue // a session explores all results of a hash
 			}
 			single, err := simulate.Run(simulate.Sources{Rules: held, Network: network, Connections: flowless{}}, p, in)
@@ -117,67 +115,45 @@ func shares(r simulate.Result) map[string]float64 {
 	return out
 }
 
-// TestTableOfAnotherProgramIsReadAsItIsNow reads a table while it changes.
-func TestTableOfAnotherProgramIsReadAsItIsNow(t *testing.T) {
+// TestTableOfAnotherProgramIsRead has maps of verdicts, sets and ranges, a rule to skip, and a
+// dormant table.
+func TestTableOfAnotherProgramIsRead(t *testing.T) {
 	r := newRig(t)
-	name := simulate.Table{Family: "ip", Name: "others"}
-	read := func() (verdicts []string, dormant bool) {
-		t.Helper()
-		k, err := dump.Open(r.Node.FD())
-		r.must(err)
-		defer func() { r.must(k.Close()) }()
-		table, err := k.Table(name, func(string) bool { return true }, "skipped")
-		if errors.Is(err, fs.ErrNotExist) {
-			return []string{"no table"}, false
-		}
-		r.must(err)
-		s, err := simulate.NewSession(simulate.Sources{Rules: table, Network: nowhere{}, Connections: flowless{}}, model.IPv4)
-		r.must(err)
-		for port := range uint16(3) {
-			p := simulate.Packet{From: r.Pods[0].Addr(model.IPv4), FromPort: 1, To: netip.AddrPortFrom(r.Outside.Addr(model.IPv4), port+1), Protocol: model.TCP}
-			result, err := s.Explore(p, simulate.Link{Index: 9, Name: "any"})
-			r.must(err)
-			verdicts = append(verdicts, single(t, result).Verdict.String())
-		}
-		return verdicts, table.Dormant
-	}
-	write := func(rule string) string {
-		return "table ip others { chain pre { type filter hook prerouting priority 0; " + rule + "; }; chain other { tcp dport { 7, 8 } drop; }; }"
+	network, link := r.network()
+	k, err := dump.Open(r.Node.FD())
+	r.must(err)
+	defer func() { r.must(k.Close()) }()
+	name, all := simulate.Table{Family: "ip", Name: "others"}, func(string) bool { return true }
+	if _, err := k.Table(name, all, ""); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without the table: %v", err)
 	}
 	const passes, drops = "not a Service", "dropped"
-	for _, step := range []struct {
-		commands string
-		want     []string
-		dormant  bool
+	for _, tc := range []struct {
+		flags, rules string
+		want         []string // for ports 1 to 3
+		dormant      bool
 	}{
-		{"", []string{"no table"}, false},
-		{write("tcp dport vmap { 1 : drop, 2 : accept }"), []string{drops, passes, passes}, false},
-		{"add rule ip others other accept", []string{drops, passes, passes}, false},
-		{"flush chain ip others pre; add rule ip others pre tcp dport vmap { 2 : drop, 3 : drop }", []string{passes, drops, drops}, false},
-		{"delete table ip others; " + write("tcp dport vmap { 3 : drop, 1 : accept }"), []string{passes, passes, drops}, false},
-		{"delete table ip others; " + write("tcp dport 1-2 drop"), []string{drops, drops, passes}, false},
-		{"flush chain ip others pre; add rule ip others pre tcp dport { 2-3 } drop", []string{passes, drops, drops}, false},
-		{`insert rule ip others pre return comment "skipped"`, []string{passes, drops, drops}, true},
-		{"add table ip others { flags dormant ; }", []string{passes, drops, drops}, true},
+		{"", "tcp dport vmap { 1 : drop, 2 : accept }", []string{drops, passes, passes}, false},
+		{"", "tcp dport 1-2 drop", []string{drops, drops, passes}, false},
+		{"", "tcp dport { 2-3, 9 } drop", []string{passes, drops, drops}, false},
+		{"", `return comment "skipped"; tcp dport { 2-3, 9 } drop`, []string{passes, drops, drops}, true},
+		{"flags dormant;", "tcp dport { 2-3, 9 } drop", []string{passes, drops, drops}, true},
 	} {
-		if step.commands != "" {
-			r.nft(step.commands)
+		r.nft(fmt.Sprintf("table ip others; delete table ip others; table ip others { %s chain other { tcp dport { 7, 8 } drop; }; "+
+			"chain pre { type filter hook prerouting priority 0; %s; }; }", tc.flags, tc.rules))
+		table, err := k.Table(name, all, "skipped")
+		r.must(err)
+		s, err := simulate.NewSession(simulate.Sources{Rules: table, Network: network, Connections: flowless{}}, model.IPv4)
+		r.must(err)
+		var got []string
+		for port := range uint16(3) {
+			to := netip.AddrPortFrom(r.Outside.Addr(model.IPv4), port+1)
+			result, err := s.Explore(simulate.Packet{From: r.Pods[3].Addr(model.IPv4), FromPort: 1, To: to, Protocol: model.TCP}, link)
+			r.must(err)
+			got = append(got, single(t, result).Verdict.String())
 		}
-		if got, dormant := read(); !slices.Equal(got, step.want) || dormant != step.dormant {
-			t.Errorf("after %q: %v, dormant %t, want %v, %t", step.commands, got, dormant, step.want, step.dormant)
+		if !slices.Equal(got, tc.want) || table.Dormant != tc.dormant {
+			t.Errorf("%s: %v, dormant %t, want %v, %t", tc.rules, got, table.Dormant, tc.want, tc.dormant)
 		}
 	}
-}
-
-// nowhere is a network in which everything is forwarded.
-type nowhere struct{}
-
-func (nowhere) Route(simulate.RouteQuery) (simulate.Route, error) {
-	return simulate.Route{Out: simulate.Link{Index: 3, Name: "out"}}, nil
-}
-
-func (nowhere) AddressType(netip.Addr) (uint32, error) { return 1, nil }
-
-func (nowhere) Source(simulate.Link, netip.Addr) (netip.Addr, error) {
-	return netip.Addr{}, fmt.Errorf("nothing is masqueraded")
 }
