@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab/labtest"
 )
 
 // unpack returns the files of an archive by name, without the folder.
@@ -160,7 +161,5 @@ func TestBundleOnBadFileSystems(t *testing.T) {
 func (s *scene) addFirewall() {
 	s.t.Helper()
 	const rules = "table inet firewall { chain in { type filter hook input priority 0; policy drop; ip saddr 192.0.2.7 tcp dport 443 drop; accept; }; }"
-	if out, err := s.Node.Command(s.t.Context(), "nft", rules).CombinedOutput(); err != nil {
-		s.t.Fatalf("nft: %v\n%s", err, out)
-	}
+	labtest.Run(s.t, s.Node.Host, rules, "nft", "-f", "-")
 }

@@ -11,7 +11,9 @@ import (
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
+	"kube-vmap/nft"
 )
 
 // each connects to every kind of address of a Service, from a pod, the node and outside.
@@ -24,7 +26,7 @@ func (s *scene) each(t *testing.T, of daemon.Service, times int) {
 					continue
 				}
 				for _, from := range []*lab.Host{s.Pods[0].Host, s.Node.Host, s.Outside} {
-					s.ledger.ask(t, from, w, of.AddrPort(s.Node, w.Family, k, 0), times)
+					s.ledger.ask(t, of.Name, from, w, of.AddrPort(s.Node, w.Family, k, 0), times)
 				}
 			}
 		})
@@ -36,7 +38,7 @@ func (s *scene) each(t *testing.T, of daemon.Service, times int) {
 
 func TestConnectionsAreCountedOnAllFrontends(t *testing.T) {
 	s := newScene(t, 3, 1)
-	k := open(t, s.Node)
+	k := labtest.Kernel(t, s.Node.Host)
 	plain := daemon.Service{Name: "plain", Number: 1, Endpoints: s.servers, Kinds: daemon.Kinds}
 	remembered := daemon.Service{Name: "remembered", Number: 2, Endpoints: s.servers, Kinds: daemon.Kinds, Affinity: time.Hour}
 	local := daemon.Service{Name: "local", Number: 3, Endpoints: s.servers, Kinds: daemon.Kinds, LocalOutside: true}
@@ -77,7 +79,7 @@ func TestConnectionsAreCountedOnAllFrontends(t *testing.T) {
 				t.Fatalf("request %d: %s, %v", i, got, err)
 			}
 			if i == 0 {
-				s.ledger.note(w, to, got.By)
+				s.ledger.note(plain.Name, w, to, got.By)
 			}
 		}
 	})
@@ -85,7 +87,7 @@ func TestConnectionsAreCountedOnAllFrontends(t *testing.T) {
 	s.checkMetrics(t)
 	total := 0
 	for at, n := range s.ledger.lines {
-		if s.serviceOf(at) == plain.Name {
+		if s.ledger.names[at.asked] == plain.Name {
 			total += int(n)
 		}
 	}
@@ -96,22 +98,13 @@ func TestConnectionsAreCountedOnAllFrontends(t *testing.T) {
 	}
 }
 
-// serviceOf returns the name of a Service by its number.
-func (s *scene) serviceOf(at pair) string {
-	number := int(at.asked.Port-30000) / 4 // of a node port
-	if at.asked.Port == daemon.Port {
-		number = int(at.asked.Addr.AsSlice()[at.asked.Addr.BitLen()/8-1])
-	}
-	return []string{"", "plain", "remembered", "local", "itself", "node", "hashed"}[number]
-}
-
 // checkMetrics compares the ledger with the metrics.
 func (s *scene) checkMetrics(t *testing.T) {
 	t.Helper()
 	services, endpoints := map[string]uint64{}, map[string]uint64{}
 	for at, n := range s.ledger.lines {
 		labels := fmt.Sprintf("ip_family=%q,namespace=\"default\",port=\"%s-0\",protocol=%q,service=%q",
-			at.asked.Family, at.asked.Protocol, strings.ToUpper(at.asked.Protocol.String()), s.serviceOf(at))
+			at.asked.Family, at.asked.Protocol, strings.ToUpper(at.asked.Protocol.String()), s.ledger.names[at.asked])
 		services[labels] += n
 		endpoints[fmt.Sprintf("endpoint=%q,", at.endpoint)+labels] += n
 	}
@@ -135,7 +128,7 @@ func (s *scene) checkMetrics(t *testing.T) {
 
 func TestCountsSurviveScalingAndRestarts(t *testing.T) {
 	s := newScene(t, 4, 0)
-	k := open(t, s.Node)
+	k := labtest.Kernel(t, s.Node.Host)
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: s.servers[:2], Kinds: daemon.Kinds}
 	s.folder.Put("web", web)
 	d := daemon.Start(t, s.Node, s.folder)
@@ -161,8 +154,15 @@ func TestCountsSurviveScalingAndRestarts(t *testing.T) {
 
 	d.Stop()
 	d = daemon.Start(t, s.Node, s.folder, "--count-connections=false")
-	if got := sets(t, k); got != [2]bool{} {
-		t.Errorf("without counting, the tables have sets of connections: %v", got)
+	have, err := k.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range model.Families {
+		set := nft.SetID{Family: f, Kind: nft.SetConnections}.Name()
+		if _, exists := have[f].Sets[set]; exists {
+			t.Errorf("without counting, the tables have the set %s", set)
+		}
 	}
 	s.ledger.lines = map[pair]uint64{}
 	s.each(t, web, 1)

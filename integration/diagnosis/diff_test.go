@@ -1,12 +1,17 @@
 package diagnosis
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
@@ -39,12 +44,9 @@ func (s *scene) manifests(more ...string) []string {
 // tamper changes the tables as another program.
 func (s *scene) tamper(f model.Family) {
 	s.t.Helper()
-	commands := strings.ReplaceAll(
+	labtest.Run(s.t, s.Node.Host, strings.ReplaceAll(
 		"flush chain FAMILY kube-vmap service-check; add chain FAMILY kube-vmap intruder; flush map FAMILY kube-vmap endpoints-0",
-		"FAMILY", nft.FamilyName(f))
-	if output, err := s.Node.Command(s.t.Context(), "nft", commands).CombinedOutput(); err != nil {
-		s.t.Fatalf("nft: %v: %s", err, output)
-	}
+		"FAMILY", nft.FamilyName(f)), "nft", "-f", "-")
 }
 
 // tamperedLines returns lines of the difference after tamper.
@@ -84,27 +86,16 @@ func TestDiffOfChangedTables(t *testing.T) {
 			s := withServices(t)
 			d := daemon.Start(t, s.Node, s.folder, unprotected)
 			d.Ignore("repaired tables changed by another program")
-			seen := false
-			for n := 0; n < 20 && !seen; n++ {
+			eventually.Succeeds(t, "a difference beside the proxy", func() error {
 				s.tamper(f)
-				output := s.run("diff")
-				if seen = output.ExitCode == 1; seen {
-					s.has(output.Stdout, tamperedLines(f)...)
-				} else if output.ExitCode != 0 {
-					t.Fatalf("%+v", output)
-				}
-				s.settled()
-			}
-			if !seen {
-				t.Error("never seen")
-			}
+				return differs(s.run("diff"), f)
+			})
 			d.Kill()
 			s.tamper(f)
 			output := s.run(append([]string{"diff"}, s.manifests(unprotected)...)...)
-			if output.ExitCode != 1 || output.Stderr != "" {
-				t.Errorf("exit code %d, stderr %q", output.ExitCode, output.Stderr)
+			if err := differs(output, f); err != nil || output.Stderr != "" {
+				t.Errorf("%v, stderr %q", err, output.Stderr)
 			}
-			s.has(output.Stdout, tamperedLines(f)...)
 			if other := nft.FamilyName(1 - f); strings.Contains(output.Stdout, other+" kube-vmap") {
 				t.Errorf("of %s, which was not changed:\n%s", other, output.Stdout)
 			}
@@ -112,28 +103,14 @@ func TestDiffOfChangedTables(t *testing.T) {
 	}
 }
 
-// settled waits until there is no difference.
-func (s *scene) settled() {
-	s.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(100 * time.Millisecond) {
-		if s.run("diff").ExitCode == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			s.t.Fatal("not reverted in 10s")
+// differs returns an error unless the command shows what tamper changed.
+func differs(output daemon.Output, f model.Family) error {
+	for _, line := range tamperedLines(f) {
+		if output.ExitCode != 1 || !strings.Contains("\n"+output.Stdout, "\n"+line) {
+			return fmt.Errorf("no line begins with %q: %s", line, output)
 		}
 	}
-}
-
-// has checks that the text has lines with these prefixes.
-func (s *scene) has(text string, want ...string) {
-	s.t.Helper()
-	lines := strings.Split(text, "\n")
-	for _, prefix := range want {
-		if !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, prefix) }) {
-			s.t.Errorf("no line begins with %q:\n%s", prefix, text)
-		}
-	}
+	return nil
 }
 
 // The rule sets of the running proxy, the kernel and the manifests are equal.
@@ -187,14 +164,7 @@ func lines(text string) []string {
 
 func (s *scene) same(what string, got, want []string) {
 	s.t.Helper()
-	for _, l := range got {
-		if !slices.Contains(want, l) {
-			s.t.Errorf("%s has %q", what, l)
-		}
-	}
-	for _, l := range want {
-		if !slices.Contains(got, l) {
-			s.t.Errorf("%s lacks %q", what, l)
-		}
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.t.Errorf("%s differs (-want +got):\n%s", what, diff)
 	}
 }

@@ -8,12 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
@@ -27,16 +28,12 @@ const crowdPorts = 600
 // one's are reported as not counted.
 func TestNamespaceThatFillsTheCountersMakesRoom(t *testing.T) {
 	s := newScene(t, 3, 0)
-	k := open(t, s.Node)
+	k := labtest.Kernel(t, s.Node.Host)
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: s.servers}
 	early := daemon.Service{Name: "early", Number: 2, Endpoints: s.servers[:1]}
-	crowd := daemon.Service{Name: "crowd", Number: 3, Endpoints: s.servers[:1], Ports: crowdPorts}
+	crowd := daemon.Service{Name: "crowd", Number: 3, Endpoints: s.servers[:1], Ports: crowdPorts, Namespace: "crowd"}
 	s.folder.Put("web", web, early)
-	objects := s.folder.Objects(crowd)
-	for _, o := range objects {
-		o.(metav1.Object).SetNamespace("crowd")
-	}
-	s.folder.WriteObjects("crowd", objects...)
+	s.folder.Put("crowd", crowd)
 	d := daemon.Start(t, s.Node, s.folder, "--protect-tables=false")
 	d.Ignore("connections of frontends not counted: too many pairs of destination and endpoint")
 	d.Ignore("connection counters full, new pairs of destination and endpoint are not counted")
@@ -70,8 +67,8 @@ func TestNamespaceThatFillsTheCountersMakesRoom(t *testing.T) {
 				delete(got, at)
 			}
 		}
-		if got, want := text(got), text(s.ledger.lines); got != want {
-			return fmt.Errorf("counted\n%swant\n%s", got, want)
+		if diff := cmp.Diff(s.ledger.lines, got); diff != "" {
+			return fmt.Errorf("made and counted differ (-made +counted):\n%s", diff)
 		}
 		return nil
 	})

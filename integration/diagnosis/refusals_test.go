@@ -16,8 +16,8 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus/build"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
-	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/conntrack"
 )
 
@@ -35,15 +35,20 @@ func TestRefusalsAreThoseOfEndpoints(t *testing.T) {
 	go func() {
 		defer close(done)
 		for {
+			var round errgroup.Group // all at once, so that every observation sees each on a busy machine
 			for _, w := range daemon.Transports() {
 				for _, s := range []daemon.Service{served, wrong, silent} {
 					patience := 50 * time.Millisecond
 					if s.Name == served.Name { // a client that gives up aborts what was served
 						patience = answer
 					}
-					_, _ = l.Pods[1].AskFresh(w.Protocol, netip.Addr{}, l.clusterIP(s, w.Family), patience)
+					round.Go(func() error {
+						_, _ = l.Pods[1].AskFresh(w.Protocol, netip.Addr{}, l.clusterIP(s, w.Family), patience)
+						return nil
+					})
 				}
 			}
+			_ = round.Wait()
 			select {
 			case <-stop:
 				return
@@ -53,7 +58,7 @@ func TestRefusalsAreThoseOfEndpoints(t *testing.T) {
 		}
 	}()
 	<-rounds // what is not answered counts if it was there before
-	responses := observed(t, l.Node.Host, 3*time.Second)
+	responses := observed(t, l, 3*time.Second)
 	l.expectCommands(t, wrong)
 	close(stop)
 	<-done
@@ -102,7 +107,7 @@ func TestBusyEndpointsDoNotSeemToRefuse(t *testing.T) {
 		}
 	}
 	for range 3 {
-		if got := observed(t, l.Node.Host, time.Second); len(got) > 0 {
+		if got := observed(t, l, time.Second); len(got) > 0 {
 			t.Errorf("observed %+v", got)
 		}
 	}
@@ -158,20 +163,13 @@ func silence(t *testing.T, h *lab.Host) {
 	t.Helper()
 	const rules = "add table inet silence; add chain inet silence input { type filter hook prerouting priority -400; policy drop; }; " +
 		"add rule inet silence input icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept"
-	if out, err := h.Command(t.Context(), "nft", rules).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	labtest.Run(t, h, rules, "nft", "-f", "-")
 }
 
-// observed observes a host's network namespace.
-func observed(t *testing.T, h *lab.Host, d time.Duration) []build.Response {
+// observed observes the node.
+func observed(t *testing.T, s *scene, d time.Duration) []build.Response {
 	t.Helper()
-	k, err := kernel.Open(kernel.Config{NetNS: h.FD()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer k.Close()
-	list, err := build.Observe(t.Context(), conntrack.New(conntrack.Config{NetNS: h.FD()}), k, d)
+	list, err := build.Observe(t.Context(), conntrack.New(conntrack.Config{NetNS: s.Node.FD()}), labtest.Kernel(t, s.Node.Host), d)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,9 +3,6 @@ package diagnosis
 import (
 	"net/netip"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -34,15 +31,11 @@ func newScene(t *testing.T, pods, remote int) *scene {
 	t.Parallel()
 	s := &scene{Lab: labtest.New(t, lab.Options{Pods: pods, RemotePods: remote}), t: t}
 	daemon.RouteServices(t, s.Lab, s.Node)
-	for _, pod := range append(s.Pods[:pods:pods], s.RemotePods...) {
-		s.servers = append(s.servers, pod.Host)
+	s.servers = daemon.Serve(t, 1, append(s.Pods[:pods:pods], s.RemotePods...)...)
+	if err := s.Node.ServeAll(daemon.TargetPort); err != nil {
+		t.Fatal(err)
 	}
 	s.ledger = newLedger(append(s.servers[:len(s.servers):len(s.servers)], s.Node.Host)...)
-	for _, h := range s.ledger.hosts {
-		if err := h.ServeAll(daemon.TargetPort); err != nil {
-			t.Fatal(err)
-		}
-	}
 	s.folder = daemon.NewFolder(t, s.Lab)
 	return s
 }
@@ -66,20 +59,4 @@ func (s *scene) prints(args ...string) string {
 // clusterIP returns the first port of a Service's ClusterIP.
 func (s *scene) clusterIP(of daemon.Service, f model.Family) netip.AddrPort {
 	return of.AddrPort(s.Node, f, model.KindClusterIP, 0)
-}
-
-// startWithPID starts the proxy, and returns its process.
-func (s *scene) startWithPID() (pid int) {
-	s.t.Helper()
-	file := filepath.Join(s.t.TempDir(), "pid")
-	d := daemon.Launch{Node: s.Node, Folder: s.folder, By: []string{"sh", "-c", `echo $$ > ` + file + `; exec "$@"`, "sh"}}.Start(s.t)
-	d.AwaitMessage("ready")
-	text, err := os.ReadFile(file)
-	if err == nil {
-		pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return pid
 }
