@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"slices"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
@@ -52,8 +54,7 @@ func newScene(t *testing.T) *scene {
 	l, servers := daemon.NewLab(t, 3, 1)
 	s := &scene{Lab: l, t: t, services: newServices(l, []*lab.Host{servers[0], servers[1], servers[3]}), folder: daemon.NewFolder(t, l)}
 	s.folder.Put("services", s.services...)
-	s.must(l.Node.Do(func() (err error) { s.kernel, err = kernel.Open(kernel.Config{}); return err }))
-	t.Cleanup(func() { _ = s.kernel.Close() }) // never written to
+	s.kernel = labtest.Kernel(t, l.Node.Host)
 	return s
 }
 
@@ -122,26 +123,22 @@ func (s *scene) start(program string) {
 // A pair is a counted pair of original destination and endpoint.
 type pair struct {
 	to       model.Match
-	endpoint string
+	endpoint netip.AddrPort
 }
 
 // awaitConnections returns how many connections were counted, once each transport has enough
 // new ones. Earlier counts must still be there.
 func (s *scene) awaitConnections(before map[pair]uint64) map[pair]uint64 {
 	s.t.Helper()
-	type transport struct {
-		family   model.Family
-		protocol model.Protocol
-	}
 	var now map[pair]uint64
 	eventually.Succeeds(s.t, "clients connect", func() error {
 		now = s.counts()
-		more := map[transport]uint64{}
+		more := map[daemon.Transport]uint64{}
 		for p, n := range now {
-			more[transport{p.to.Family, p.to.Protocol}] += n - min(n, before[p])
+			more[daemon.Transport{Protocol: p.to.Protocol, Family: p.to.Family}] += n - min(n, before[p])
 		}
 		for _, w := range daemon.Transports() {
-			if n := more[transport{w.Family, w.Protocol}]; n < least {
+			if n := more[w]; n < least {
 				return fmt.Errorf("%d new connections of %s", n, w)
 			}
 		}
@@ -162,7 +159,7 @@ func (s *scene) counts() map[pair]uint64 {
 		list, err := s.kernel.Connections(f)
 		s.must(err)
 		for _, c := range list {
-			out[pair{c.Destination, c.Endpoint.String()}] = c.Connections
+			out[pair{c.Destination, c.Endpoint}] = c.Connections
 		}
 	}
 	return out
@@ -175,18 +172,12 @@ func (s *scene) summary() string {
 	if err != nil && !errors.Is(err, fs.ErrPermission) {
 		s.t.Fatal(err)
 	}
-	for _, table := range tables {
+	for f, table := range tables {
+		table.Counters = [nft.Counters]bool{} // of which older versions know one
 		for _, kind := range []nft.SetKind{nft.SetAffinity, nft.SetConnections} {
-			for f := range model.Families {
-				for _, local := range []bool{false, true} {
-					delete(table.Sets, nft.SetID{Family: model.Family(f), Kind: kind, Local: local}.Name())
-				}
+			for _, local := range []bool{false, true} {
+				delete(table.Sets, nft.SetID{Family: model.Family(f), Kind: kind, Local: local}.Name())
 			}
-		}
-	}
-	for f := range tables { // of which older versions know one
-		if tables[f] != nil {
-			tables[f].Counters = [nft.Counters]bool{}
 		}
 	}
 	return looptest.Summary(tables)

@@ -20,19 +20,13 @@ func buildVersion(t *testing.T, f fixture) string {
 	if err != nil {
 		t.Skipf("the source of %s cannot be had: %v", f, err)
 	}
-	unpack := fmt.Sprintf("git -C %q archive %q go.mod go.sum cmd model nft sync | tar -x -C %q", strings.TrimSpace(string(root)), f, tree)
-	run(t, "", "sh", "-c", unpack)
 	program := filepath.Join(tree, "kube-vmap")
-	run(t, tree, "go", "build", "-ldflags", "-w", "-o", program, "./cmd/kube-vmap")
-	return program
-}
-
-// run runs a command in a folder.
-func run(t *testing.T, dir, name string, args ...string) {
-	t.Helper()
-	c := exec.CommandContext(t.Context(), name, args...)
-	c.Dir = dir
+	build := fmt.Sprintf("git -C %q archive %q go.mod go.sum cmd model nft sync | tar -x && go build -ldflags -w -o %q ./cmd/kube-vmap",
+		strings.TrimSpace(string(root)), f, program)
+	c := exec.CommandContext(t.Context(), "sh", "-c", build)
+	c.Dir = tree
 	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+		t.Fatalf("%s: %v\n%s", build, err, out)
 	}
+	return program
 }
