@@ -3,7 +3,6 @@ package crash
 import (
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -13,8 +12,6 @@ import (
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
-	"kube-vmap/model"
-	"kube-vmap/nft"
 	"kube-vmap/sync/looptest"
 )
 
@@ -22,15 +19,14 @@ import (
 // written in turn, in a sequence in which they repeat.
 type stage struct {
 	*lab.Lab
-	folder    *daemon.Folder
-	flags     []string // of each start
-	kernel    reader
-	random    daemon.Random
-	servers   []*lab.Host
-	stable    []daemon.Service
-	versions  []version
-	without   string // the tables of the stable Services only
-	nodeAddrs []netip.Addr
+	folder   *daemon.Folder
+	flags    []string // of each start
+	kernel   reader
+	random   daemon.Random
+	servers  []*lab.Host
+	stable   []daemon.Service
+	versions []version
+	without  string // the tables of the stable Services only
 	// written and found are the positions in the sequence that were written last, and last
 	// found in the kernel.
 	written, found int
@@ -53,7 +49,6 @@ func newStage(t *testing.T, versions int, flags ...string) *stage {
 	s.folder.Put("stable", s.stable...)
 	s.flags = flags
 	s.start(t).Stop()
-	s.nodeAddrs = nodeAddrsIn(s.kernel.read(t))
 	s.makeVersions(t, versions)
 	return s
 }
@@ -68,17 +63,6 @@ func (s *stage) start(t *testing.T) *daemon.Daemon {
 func (s *stage) launch(t *testing.T) *daemon.Daemon {
 	t.Helper()
 	return daemon.Launch{Node: s.Node, Folder: s.folder, Flags: s.flags}.Start(t)
-}
-
-// nodeAddrsIn returns the addresses that serve node ports, which integration/addresses
-// tests.
-func nodeAddrsIn(have nft.Tables) (addrs []netip.Addr) {
-	for _, f := range model.Families {
-		for _, e := range have[f].Sets[nft.SetID{Family: f, Kind: nft.SetNodeIPs}.Name()].Elements {
-			addrs = append(addrs, e.Key.Addr)
-		}
-	}
-	return addrs
 }
 
 // at returns the version at a position in the sequence.

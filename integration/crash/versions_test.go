@@ -3,6 +3,7 @@ package crash
 import (
 	"errors"
 	"io/fs"
+	"net/netip"
 	"testing"
 
 	"kube-vmap/integration/daemon"
@@ -70,7 +71,7 @@ func (s *stage) tablesOf(t *testing.T, scratch reader, text []byte) string {
 	t.Helper()
 	s.folder.Write("churning", text)
 	config, change := desired.Rules(t, s.folder.Dir(), daemon.PodRanges)
-	change.NodeAddrs = &s.nodeAddrs
+	change.NodeAddrs = &[]netip.Addr{s.Node.Addr(model.IPv4), s.Node.Addr(model.IPv6)}
 	_, batch := nft.Adopt(config, nft.Tables{}, change)
 	if _, err := scratch.Apply(batch); err != nil {
 		t.Fatal(err)

@@ -26,11 +26,7 @@ func New(t testing.TB, o lab.Options) *lab.Lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	closeAfter(t, l.Close)
 	return l
 }
 
@@ -43,12 +39,17 @@ func Alone(t testing.TB) *lab.Host {
 	if err != nil {
 		t.Fatal(err)
 	}
+	closeAfter(t, done)
+	return h
+}
+
+func closeAfter(t testing.TB, done func() error) {
+	t.Helper()
 	t.Cleanup(func() {
 		if err := done(); err != nil {
 			t.Error(err)
 		}
 	})
-	return h
 }
 
 // Require skips the test if the machine cannot have a lab, or fails it if
