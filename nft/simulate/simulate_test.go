@@ -50,16 +50,6 @@ func TestOrderBaseChainsIsThatOfTheKernel(t *testing.T) {
 	}
 }
 
-func TestFirstTranslationWins(t *testing.T) {
-	f := node()
-	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, to(endpoint))
-	f.chain(otherTable, "nat", "nat", HookPrerouting, -90, to(netip.MustParseAddrPort("10.9.9.9:9")))
-	o, _ := only(t, f, sample)
-	if o.Verdict != VerdictDelivered || o.Endpoints[0].Address != endpoint || o.Endpoints[0].Source != client {
-		t.Errorf("%+v", o)
-	}
-}
-
 // TestTranslationToSameDestinationIsNone matches the status after nat.
 func TestTranslationToSameDestinationIsNone(t *testing.T) {
 	for target, want := range map[netip.AddrPort]Verdict{service: VerdictDropped, endpoint: VerdictDelivered} {
@@ -124,22 +114,6 @@ func TestEveryPickIsExploredWithItsProbability(t *testing.T) {
 	}
 	if f.asked > 20 {
 		t.Errorf("the sources were asked %d times", f.asked)
-	}
-}
-
-func TestFirstPicksAreExploredIfThereAreTooMany(t *testing.T) {
-	c := &choices{perPick: maxChoicesPerPick, walks: maxWalks}
-	var picks []uint32
-	for more := true; more; more = c.advance() {
-		picks = append(picks, c.choose(2000, true)*2+c.choose(2, true))
-	}
-	for i, p := range picks {
-		if p != uint32(i) {
-			t.Fatalf("walk %d picks %d", i, p)
-		}
-	}
-	if len(picks) != 2*maxChoicesPerPick {
-		t.Errorf("%d walks, want %d", len(picks), 2*maxChoicesPerPick)
 	}
 }
 
