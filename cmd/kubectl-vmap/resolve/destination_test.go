@@ -1,8 +1,19 @@
 package resolve
 
 import (
+	"errors"
+	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 func TestPortsAreSelected(t *testing.T) {
@@ -51,6 +62,61 @@ func TestErrorsOfDestinationsSayWhatExists(t *testing.T) {
 	} {
 		if _, err := r.Destination(t.Context(), text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestEndpointIsThePodOfAnySlice has a slice of an author that names no pod, as one that sets
+// weights may do, beside that of the controller.
+func TestEndpointIsThePodOfAnySlice(t *testing.T) {
+	controllers := *slice("web", "cart-0", "10.244.1.7", "node-1")
+	authors := *change(slice("web", "", "10.244.1.7", "node-1"), func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].TargetRef = nil })
+	for _, list := range [][]discoveryv1.EndpointSlice{{controllers, authors}, {authors, controllers}} {
+		if o := EndpointObjects(list)[netip.MustParseAddr("10.244.1.7")]; o.Kind != KindPod || o.Name != "cart-0" {
+			t.Errorf("%+v, want the pod cart-0", o)
+		}
+	}
+	placed, unplaced := authors, *authors.DeepCopy()
+	unplaced.Endpoints[0].NodeName = nil
+	for _, list := range [][]discoveryv1.EndpointSlice{{placed, unplaced}, {unplaced, placed}} {
+		if o := EndpointObjects(list)[netip.MustParseAddr("10.244.1.7")]; o.Node != "node-1" {
+			t.Errorf("%+v, want one on node-1", o)
+		}
+	}
+}
+
+// TestInitContainerThatFailsIsTheReason has a pod whose other containers wait for it.
+func TestInitContainerThatFailsIsTheReason(t *testing.T) {
+	ended := func(code int32) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}
+	}
+	p := corev1.Pod{Status: corev1.PodStatus{
+		InitContainerStatuses: []corev1.ContainerStatus{{Name: "first", State: ended(0)}, {Name: "second", State: ended(7)}},
+		Conditions:            []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "ContainersNotReady"}},
+	}}
+	if text := fmt.Sprint(Readiness([]corev1.Pod{p})); !strings.Contains(text, "is not ready: its init container second has ended with exit code 7") {
+		t.Error(text)
+	}
+}
+
+// TestMissingPermissionIsNamed has users who may not read some objects.
+func TestMissingPermissionIsNamed(t *testing.T) {
+	for _, tc := range []struct{ verb, resource, from, want string }{
+		{"get", "pods", "pod/cart-0", `pods is forbidden: no; the ClusterRole of deploy/kubectl permits it`},
+		{"list", "pods", "deploy/cart", "deploy/kubectl permits it"},
+		{"get", "deployments", "deploy/cart", "deploy/kubectl permits it"},
+		{"get", "nodes", "node/node-1", "deploy/kubectl permits it"},
+		{"list", "nodes", "10.244.1.7", "deploy/kubectl permits it"},
+		{"list", "pods", "10.244.1.7", "deploy/kubectl permits it"},
+		{"list", "endpointslices", "198.51.100.7", "deploy/kubectl permits it"},
+	} {
+		r := newResolver()
+		r.API.(*fake.Clientset).PrependReactor(tc.verb, tc.resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: tc.resource}, "", errors.New("no"))
+		})
+		_, err := r.Client(t.Context(), tc.from)
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s %s, %s: %v, want %q", tc.verb, tc.resource, tc.from, err, tc.want)
 		}
 	}
 }

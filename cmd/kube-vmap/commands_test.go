@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kube-vmap/cmd/inspect/exit"
 )
 
 // completions returns what shells are offered for a command line.
@@ -34,6 +36,18 @@ func TestCompletionOffersCommandsFlagsAndValues(t *testing.T) {
 	} {
 		if got := completions(t, c.line...); !slices.Equal(slices.Sorted(slices.Values(got)), c.want) {
 			t.Errorf("kube-vmap %s is completed to %q, want %q", strings.Join(c.line, " "), got, c.want)
+		}
+	}
+}
+
+// TestUsageErrorsExitWithTrouble runs commands whose exit code 1 is an answer.
+func TestUsageErrorsExitWithTrouble(t *testing.T) {
+	for _, command := range []string{"explain", "diff"} {
+		for _, word := range []string{"foo", "--foo"} {
+			var out, errs bytes.Buffer
+			if code := run([]string{command, word}, &out, &errs); code != exit.Trouble || !strings.Contains(errs.String(), "foo") || out.Len() > 0 {
+				t.Errorf("kube-vmap %s %s: exit code %d, want %d; printed %q, %q", command, word, code, exit.Trouble, out.String(), errs.String())
+			}
 		}
 	}
 }
