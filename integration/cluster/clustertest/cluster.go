@@ -59,7 +59,7 @@ func Alone(t testing.TB, o lab.Options) *Cluster {
 func AloneIn(t testing.TB, l *lab.Lab, o plane.Options) *Cluster {
 	t.Helper()
 	need(t)
-	p, err := plane.Start(t.Context(), o)
+	p, err := start(t.Context(), o)
 	Must(t, err)
 	t.Cleanup(func() { Must(t, p.Close()) })
 	return build(t, p, l, p.URL())

@@ -21,8 +21,9 @@ var shared struct {
 	lab   *lab.Lab
 
 	// deploying is locked to apply manifests, because concurrent creation of the same
-	// object fails.
-	deploying stdsync.Mutex
+	// object fails, and starting to start a control plane: an API server gives up if it takes a
+	// minute, which several at the same time do on a busy machine.
+	deploying, starting stdsync.Mutex
 }
 
 // Main runs the tests, closes what they share and ends the process.
@@ -62,9 +63,16 @@ var startShared = stdsync.OnceValues(func() (*plane.Plane, error) {
 		return nil, err
 	}
 	shared.lab = l
-	shared.plane, err = plane.Start(context.Background(), plane.Options{Host: l.Outside})
+	shared.plane, err = start(context.Background(), plane.Options{Host: l.Outside})
 	return shared.plane, err
 })
+
+// start starts a control plane, one at a time.
+func start(ctx context.Context, o plane.Options) (*plane.Plane, error) {
+	shared.starting.Lock()
+	defer shared.starting.Unlock()
+	return plane.Start(ctx, o)
+}
 
 // need skips the test if the machine lacks what a cluster needs.
 func need(t testing.TB) {
