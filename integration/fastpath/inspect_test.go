@@ -14,7 +14,6 @@ import (
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
-	"kube-vmap/nft/kernel/conntrack"
 )
 
 // onFastPath is how many of one connection of each transport are on the fast path: those over
@@ -94,24 +93,6 @@ func (m *machine) document() (d nodestatus.Document) {
 		m.t.Fatalf("%v: %v", err, out)
 	}
 	return d
-}
-
-// TestTrackedConnectionsOnTheFastPathAreOpen reads what the scheduler lc counts.
-func TestTrackedConnectionsOnTheFastPathAreOpen(t *testing.T) {
-	m := newMachine(t, lab.Options{Pods: 3}, "pod-1")
-	m.flowsOfAll()
-	offloaded := 0
-	err := conntrack.New(conntrack.Config{NetNS: m.Node.FD()}).EachTranslated(func() { offloaded = 0 }, func(e conntrack.Entry) {
-		if !e.Open || !e.Replied {
-			t.Errorf("%+v is not open", e)
-		}
-		if e.Offloaded {
-			offloaded++
-		}
-	})
-	if err != nil || offloaded != onFastPath {
-		t.Errorf("%d connections are on the fast path, want %d; %v", offloaded, onFastPath, err)
-	}
 }
 
 // TestExplainOfConnectionsOnTheFastPath adds a filter after connections were established, and

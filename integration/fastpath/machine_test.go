@@ -127,15 +127,9 @@ func (m *machine) forwarded(f model.Family, fn func()) (packets int) {
 }
 
 // nft runs commands of nft on the node, and returns their output.
-func (m *machine) nft(command string) string {
+func (m *machine) nft(commands string) string {
 	m.t.Helper()
-	cmd := m.Node.Command(m.t.Context(), "nft", "-f", "-")
-	cmd.Stdin = strings.NewReader(command)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		m.t.Fatalf("nft %s: %v\n%s", command, err, out)
-	}
-	return string(out)
+	return labtest.Run(m.t, m.Node.Host, commands, "nft", "-f", "-")
 }
 
 // awaitDevices waits until the flowtable has all of the devices.

@@ -22,16 +22,21 @@ func TestEstablishedConnectionsBypassTheForwardHook(t *testing.T) {
 			*machine
 			from   *lab.Host
 			kind   model.Kind
-			slowly bool // between pods of one bridge, or of a pod to itself there
+			slowly bool // between pods of one bridge, or of a pod to itself there; without a Service
+			direct bool // to the pod itself
 		}{
-			{"pod to pod", m, m.Pods[2].Host, model.KindClusterIP, bridge},
-			{"pod to itself", m, m.Pods[0].Host, model.KindClusterIP, bridge},
-			{"outside to pod", m, m.Outside, model.KindNodePort, false},
-			{"pod to another node", remote, remote.Pods[2].Host, model.KindClusterIP, false},
-			{"outside to another node", remote, remote.Outside, model.KindNodePort, false},
+			{"pod to pod", m, m.Pods[2].Host, model.KindClusterIP, bridge, false},
+			{"pod to itself", m, m.Pods[0].Host, model.KindClusterIP, bridge, false},
+			{"pod to pod without a Service", m, m.Pods[2].Host, model.KindClusterIP, true, true},
+			{"outside to pod", m, m.Outside, model.KindNodePort, false, false},
+			{"pod to another node", remote, remote.Pods[2].Host, model.KindClusterIP, false, false},
+			{"outside to another node", remote, remote.Outside, model.KindNodePort, false, false},
 		} {
 			for _, w := range daemon.Transports() {
 				to := way.service.AddrPort(way.Node, w.Family, way.kind, 0)
+				if way.direct {
+					to = way.Pods[0].AddrPort(w.Family, daemon.TargetPort)
+				}
 				f := way.open(way.from, w, to)
 				seen := way.forwarded(w.Family, func() {
 					for range asked {
@@ -52,16 +57,6 @@ func TestShortConnectionsDoNotEnter(t *testing.T) {
 		f := m.open(m.Pods[2].Host, w, m.service.ClusterAddrPort(w.Family))
 		if seen := m.forwarded(w.Family, func() { m.ask(f) }); seen < 2 {
 			t.Errorf("%s: the hook saw %d packets of a connection below the threshold", w, seen)
-		}
-	}
-}
-
-func TestConnectionsWithoutServiceDoNotEnter(t *testing.T) {
-	m := newMachine(t, lab.Options{Pods: 3}, "pod-1")
-	for _, w := range daemon.Transports() {
-		f := m.open(m.Pods[2].Host, w, m.Pods[0].AddrPort(w.Family, daemon.TargetPort))
-		if seen := m.forwarded(w.Family, func() { m.ask(f) }); seen < 2 {
-			t.Errorf("%s: the hook saw %d packets of a connection straight to the pod", w, seen)
 		}
 	}
 }

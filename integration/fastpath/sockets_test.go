@@ -16,30 +16,29 @@ import (
 	"kube-vmap/nft/kernel/flowtable"
 )
 
-// secondPort is the target port of the second port of a Service, which these tests serve.
+// secondPort is the target port of the second port of a Service, at which pod-1 returns what it
+// receives.
 const secondPort = daemon.TargetPort + 1
 
-// newEchoMachine has a Service whose second port is served by fn.
-func newEchoMachine(t *testing.T, serve func(pod *lab.Host, f model.Family)) *machine {
-	t.Helper()
-	m := newMachine(t, lab.Options{Pods: 3}, "pod-1")
-	m.service.Ports = 2
-	m.After(func() { m.folder.Put("web", m.service) })
-	for _, f := range model.Families {
-		serve(m.Pods[0].Host, f)
-	}
-	return m
-}
-
-// dial connects from pod-3 to the second port of the Service.
-func (m *machine) dial(network string, f model.Family) (c net.Conn) {
+// serveEcho serves that port.
+func (m *machine) serveEcho(f model.Family) {
 	m.t.Helper()
-	to := m.service.AddrPort(nil, f, model.KindClusterIP, 1)
-	if err := m.Pods[2].Do(func() (err error) { c, err = net.Dial(network, to.String()); return err }); err != nil {
+	pod := m.Pods[0]
+	var l net.Listener
+	if err := pod.Do(func() (err error) { l, err = net.Listen("tcp", pod.AddrPort(f, secondPort).String()); return err }); err != nil {
 		m.t.Fatal(err)
 	}
-	m.t.Cleanup(func() { _ = c.Close() })
-	return c
+	m.t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(c, c)
+			_ = c.Close()
+		}
+	}()
 }
 
 // echo sends data and reads it back.
@@ -74,25 +73,15 @@ func (m *machine) openConnections(f model.Family) (n int) {
 
 // TestClosedConnectionIsNotOpen also sends more than one packet holds, both ways.
 func TestClosedConnectionIsNotOpen(t *testing.T) {
-	m := newEchoMachine(t, func(pod *lab.Host, f model.Family) {
-		var l net.Listener
-		if err := pod.Do(func() (err error) { l, err = net.Listen("tcp", pod.AddrPort(f, secondPort).String()); return err }); err != nil {
+	m := newMachine(t, lab.Options{Pods: 3}, "pod-1")
+	m.service.Ports = 2
+	m.After(func() { m.folder.Put("web", m.service) })
+	for _, f := range model.Families {
+		m.serveEcho(f)
+		c, err := m.Pods[2].DialContext(t.Context(), "tcp", m.service.AddrPort(nil, f, model.KindClusterIP, 1).String())
+		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				_, _ = io.Copy(c, c)
-				_ = c.Close()
-			}
-		}()
-	})
-	for _, f := range model.Families {
-		c := m.dial("tcp", f)
 		for range 2 * entered {
 			m.echo(c, []byte("small"))
 		}

@@ -11,6 +11,7 @@ import (
 
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/integration/process"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/flowtable"
@@ -99,7 +100,10 @@ func TestRefusedInterfacesCostOnlyThemselves(t *testing.T) {
 		t.Fatalf("refused: %v, %v", refused, err)
 	}
 	has("eth0", m.Pods[0].Link)
-	link := func(args ...string) { m.run(append([]string{"ip", "link"}, args...)...) }
+	link := func(args ...string) {
+		t.Helper()
+		labtest.Run(t, m.Node.Host, "", "ip", append([]string{"link"}, args...)...)
+	}
 	var commands strings.Builder
 	many, have := []string{"gone-3"}, []string{"eth0", m.Pods[0].Link}
 	for i := range 300 { // more than the kernel takes in one message
@@ -107,11 +111,7 @@ func TestRefusedInterfacesCostOnlyThemselves(t *testing.T) {
 		fmt.Fprintf(&commands, "link add %s type dummy\n", name)
 		many, have = append(many, name), append(have, name)
 	}
-	add := m.Node.Command(t.Context(), "ip", "-batch", "-")
-	add.Stdin = strings.NewReader(commands.String())
-	if out, err := add.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	labtest.Run(t, m.Node.Host, commands.String(), "ip", "-batch", "-")
 	slices.Sort(have)
 	if refused, err := table.AddDevices(many); err != nil || len(refused) != 1 {
 		t.Fatalf("refused of many: %v, %v", refused, err)
@@ -155,7 +155,7 @@ func TestTransactionsOfTheFastPathAreNotForeign(t *testing.T) {
 	go func() { _ = f.Run(t.Context()) }()
 	eventually.Holds(t, "it is on", func() bool { return f.State().On })
 	devices := f.State().Devices
-	m.run("ip", "link", "add", "d0", "type", "dummy")
+	labtest.Run(t, m.Node.Host, "", "ip", "link", "add", "d0", "type", "dummy")
 	m.awaitDevices("d0")
 	eventually.Holds(t, "the device counts", func() bool { return f.State().Devices > devices })
 	if now := foreign(); now != before {
@@ -167,7 +167,10 @@ func TestTransactionsOfTheFastPathAreNotForeign(t *testing.T) {
 // have.
 func TestAllKindsOfInterfacesTakePart(t *testing.T) {
 	m := newMachine(t, lab.Options{Pods: 3}, "pod-1")
-	link := func(args ...string) { m.run(append([]string{"ip", "link"}, args...)...) }
+	link := func(args ...string) {
+		t.Helper()
+		labtest.Run(t, m.Node.Host, "", "ip", append([]string{"link"}, args...)...)
+	}
 	names := []string{"d0"}
 	link("add", "d0", "type", "dummy")
 	for name, kind := range map[string]string{
@@ -194,13 +197,5 @@ func TestAllKindsOfInterfacesTakePart(t *testing.T) {
 	m.awaitDevices("d0")
 	if n := m.CountMessages("an interface stays off the fast path", "the fast path is off"); n > 0 {
 		t.Errorf("%d warnings", n)
-	}
-}
-
-// run runs a command on the node.
-func (m *machine) run(args ...string) {
-	m.t.Helper()
-	if out, err := m.Node.Command(m.t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil {
-		m.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }
