@@ -67,7 +67,7 @@ func TestConnectionsAreCountedOnAllFrontends(t *testing.T) {
 		}
 	})
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) { // many requests are one connection
-		to := s.clusterIP(plain, w.Family)
+		to := plain.ClusterAddrPort(w.Family)
 		flow, err := s.Outside.Flow(w.Protocol, netip.AddrPort{}, to)
 		if err != nil {
 			t.Fatal(err)

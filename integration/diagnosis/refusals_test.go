@@ -43,7 +43,7 @@ func TestRefusalsAreThoseOfEndpoints(t *testing.T) {
 						patience = answer
 					}
 					round.Go(func() error {
-						_, _ = l.Pods[1].AskFresh(w.Protocol, netip.Addr{}, l.clusterIP(s, w.Family), patience)
+						_, _ = l.Pods[1].AskFresh(w.Protocol, netip.Addr{}, s.ClusterAddrPort(w.Family), patience)
 						return nil
 					})
 				}
@@ -99,7 +99,7 @@ func TestBusyEndpointsDoNotSeemToRefuse(t *testing.T) {
 	for _, family := range model.Families {
 		for _, p := range []model.Protocol{model.TCP, model.UDP} {
 			bursts.Go(func() error {
-				to := l.clusterIP(web, family)
+				to := web.ClusterAddrPort(family)
 				got, err := l.Pods[1].Burst(lab.Burst{Protocol: p, To: to, Count: 5000, Workers: 4, Timeout: 10 * time.Second})
 				t.Logf("%s over %s: %s", p, family, got)
 				return err
@@ -142,7 +142,7 @@ func (s *scene) expectCommands(t *testing.T, wrong daemon.Service) {
 		t.Errorf("problems has %q, want %q\n%s", got, want, out.Stdout)
 	}
 	for _, w := range daemon.Transports() {
-		to := fmt.Sprintf("%s/%s", s.clusterIP(wrong, w.Family), w.Protocol)
+		to := fmt.Sprintf("%s/%s", wrong.ClusterAddrPort(w.Family), w.Protocol)
 		out := s.run("explain", "--from", s.Pods[1].Addr(w.Family).String(), "--to", to)
 		want, code := "the only endpoint answers with a reset", 1
 		if w.Protocol == model.UDP { // where silence may be right

@@ -1,7 +1,6 @@
 package diagnosis
 
 import (
-	"net/netip"
 	"os"
 	"testing"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
-	"kube-vmap/model"
 )
 
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
@@ -54,9 +52,4 @@ func (s *scene) prints(args ...string) string {
 		s.t.Fatalf("%q: %v", args, out)
 	}
 	return out.Stdout + out.Stderr
-}
-
-// clusterIP returns the first port of a Service's ClusterIP.
-func (s *scene) clusterIP(of daemon.Service, f model.Family) netip.AddrPort {
-	return of.AddrPort(s.Node, f, model.KindClusterIP, 0)
 }

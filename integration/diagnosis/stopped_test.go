@@ -33,7 +33,7 @@ func TestStoppedProcessIsNotWaitedFor(t *testing.T) {
 		{[]string{"top"}, 1, "no response on @kube-vmap within 5s"},
 		{[]string{"render", "--kernel"}, 0, "table ip kube-vmap"},
 		{
-			[]string{"explain", "--from", r.Pods[0].Addr(model.IPv4).String(), "--to", r.clusterIP(web, model.IPv4).String()},
+			[]string{"explain", "--from", r.Pods[0].Addr(model.IPv4).String(), "--to", web.ClusterAddrPort(model.IPv4).String()},
 			1, "no response on @kube-vmap within 3s",
 		},
 		{[]string{"bundle", "-o", filepath.Join(t.TempDir(), "archive")}, 0, "status.json"}, // named as skipped

@@ -163,6 +163,7 @@ func TestEveryPacketIsFollowed(t *testing.T) {
 
 func TestOnlyMatchingPacketsAreFollowed(t *testing.T) {
 	s := newScene(t)
+	other := map[model.Protocol]model.Protocol{model.TCP: model.UDP, model.UDP: model.SCTP, model.SCTP: model.TCP}
 	s.nft("table inet others { chain c { type filter hook prerouting priority -350; meta nftrace set 1; }; }")
 	for _, w := range daemon.Transports() {
 		p := s.packet(w, servicePort)
@@ -170,7 +171,7 @@ func TestOnlyMatchingPacketsAreFollowed(t *testing.T) {
 		tracer := s.open(trace.Config{Packet: p})
 		s.ask(s.client, w, servicePort)                                                               // from another port
 		s.ask(s.Node.Host, w, servicePort)                                                            // from another address
-		s.ask(s.client, daemon.Transport{Protocol: other(w.Protocol), Family: w.Family}, servicePort) // over another protocol
+		s.ask(s.client, daemon.Transport{Protocol: other[w.Protocol], Family: w.Family}, servicePort) // over another protocol
 		s.expectNoMore(tracer)
 		if n, err := tracer.Matched(); n != 0 || err != nil {
 			t.Errorf("%s: %d packets matched, %v", w, n, err)
@@ -186,11 +187,4 @@ func TestOnlyMatchingPacketsAreFollowed(t *testing.T) {
 		}
 		s.must(tracer.Close())
 	}
-}
-
-func other(p model.Protocol) model.Protocol {
-	if p == model.UDP {
-		return model.TCP
-	}
-	return model.UDP
 }
