@@ -12,25 +12,62 @@ import (
 	"kube-vmap/model"
 )
 
-func TestStepsTogetherAreTheBatch(t *testing.T) {
+// checkSteps checks that steps together are the batch, and that all of them but one, which changes
+// what packets meet, add or delete endpoints only, after what the first declares.
+func checkSteps(t *testing.T, steps []Batch, batch Batch, limit int) {
+	t.Helper()
+	if got, want := flat(slices.Concat(steps...)), flat(batch); !slices.Equal(got, want) {
+		t.Errorf("the steps hold %d lines and the batch %d, or others", len(got), len(want))
+	}
+	switches := 0
+	for i, step := range steps {
+		c := step.Counts()
+		if i == 0 {
+			step = slices.DeleteFunc(slices.Clone(step), declares)
+		}
+		if !onlyEndpoints(step) {
+			switches++
+		} else if n := c.Added + c.Deleted; n == 0 || n > limit {
+			t.Errorf("step %d changes %d elements", i, n)
+		}
+	}
+	if len(steps) < 2 || switches != 1 {
+		t.Errorf("%d of %d steps change what packets meet", switches, len(steps))
+	}
+}
+
+func declares(op Op) bool {
+	switch op.(type) {
+	case AddTable, AddCounter, AddSet:
+		return true
+	}
+	return false
+}
+
+// onlyEndpoints reports whether a step adds or deletes endpoints, and nothing else.
+func onlyEndpoints(b Batch) bool {
+	return !slices.ContainsFunc(b, func(op Op) bool {
+		id, changes := AddsTo(op)
+		if gone, deletes := op.(DeleteElements); deletes {
+			id, changes = gone.Set, true
+		}
+		return !changes || !id.Kind.hasEndpoints()
+	})
+}
+
+func TestDispatchOfAFirstLoadIsInTheLastStep(t *testing.T) {
 	_, batch := load(500)
+	batch = append(batch, ForeignChange{Text: "insert rule ip nat KUBE-SERVICES return"})
 	for _, limit := range []int{1, 7, 100, 500, 1000} {
 		t.Run(fmt.Sprintf("of %d elements", limit), func(t *testing.T) {
 			steps := batch.Steps(limit)
-			if len(steps) < 2 {
-				t.Fatalf("%d elements take %d steps", batch.Counts().Added, len(steps))
+			checkSteps(t, steps, batch, limit)
+			if slices.ContainsFunc(slices.Concat(steps[1:]...), declares) {
+				t.Error("a later step declares tables, counters or sets")
 			}
-			var joined Batch
-			for _, step := range steps {
-				joined = append(joined, step...)
-			}
-			if got, want := flat(joined), flat(batch); !slices.Equal(got, want) {
-				t.Errorf("the steps hold %d lines and the batch %d, or others", len(got), len(want))
-			}
-			for i, step := range steps[:len(steps)-1] {
-				if n := step.Counts().Added; n > limit || n == 0 {
-					t.Errorf("step %d adds %d elements", i, n)
-				}
+			last := steps[len(steps)-1]
+			if got, want := last[len(last)-1].String(), batch[len(batch)-1].String(); got != want {
+				t.Errorf("the last change is %s, want %s", got, want)
 			}
 		})
 	}
@@ -57,30 +94,6 @@ func flat(b Batch) []string {
 	}
 	slices.Sort(out)
 	return out
-}
-
-func TestDispatchIsInTheLastStep(t *testing.T) {
-	_, batch := load(500)
-	foreign := ForeignChange{Text: "insert rule ip nat KUBE-SERVICES return"}
-	steps := append(batch, foreign).Steps(100)
-	if last := steps[len(steps)-1]; last[len(last)-1].String() != foreign.Text {
-		t.Errorf("the last change is %s, want %s", last[len(last)-1], foreign)
-	}
-	for i, step := range steps {
-		for _, op := range step {
-			last := i == len(steps)-1
-			switch op.(type) {
-			case AddTable, AddCounter, AddSet:
-				if i > 0 {
-					t.Errorf("step %d declares: %v", i, op)
-				}
-			default:
-				if id, _, adds := AddedElements(op); !last && !(adds && id.Kind.hasEndpoints()) {
-					t.Errorf("step %d: %v", i, op)
-				}
-			}
-		}
-	}
 }
 
 func TestBatchesThatCannotBeDividedAreOneStep(t *testing.T) {
@@ -153,49 +166,37 @@ func TestNewChainsAreCommittedBeforeWhatLeadsThere(t *testing.T) {
 	}
 }
 
-// TestLargeChangeTakesEffectInOneStep has a rule set grow and shrink: before and after the
-// switch, there are endpoints only, and none of a key that the change replaces.
-func TestLargeChangeTakesEffectInOneStep(t *testing.T) {
-	const limit = 50
-	rules, _ := load(100)
-	more := rules.Plan(sample(300))
-	grown := more.Batch
-	rules.Commit(more)
-	less := Change{}
-	for _, f := range sample(300).Set[200:] {
-		less.Gone = append(less.Gone, f.Match)
-	}
-	moved := sample(300)
-	for i := range moved.Set {
-		p := moved.Set[i].Pool
+// moved is a sample whose endpoints have another port.
+func moved(n int) Change {
+	c := sample(n)
+	for i := range c.Set {
+		p := c.Set[i].Pool
 		for _, list := range [...][]netip.AddrPort{p.Cluster, p.Local} {
 			for k := range list {
 				list[k] = netip.AddrPortFrom(list[k].Addr(), 8081)
 			}
 		}
 	}
-	moved.Set[0].Service.Name = "renamed" // so that there is a switch
+	return c
+}
+
+// TestLargeChangeTakesEffectInOneStep has a rule set grow and shrink, and keys that the change
+// replaces.
+func TestLargeChangeTakesEffectInOneStep(t *testing.T) {
+	const limit = 50
+	rules, _ := load(100)
+	more := rules.Plan(sample(300))
+	rules.Commit(more)
+	less := Change{}
+	for _, f := range sample(300).Set[200:] {
+		less.Gone = append(less.Gone, f.Match)
+	}
+	replaced := moved(300)
+	replaced.Set[0].Service.Name = "renamed" // so that there is a switch
 	for name, batch := range map[string]Batch{
-		"grow": grown, "shrink": rules.Plan(less).Batch, "replace endpoints": rules.Plan(moved).Batch,
+		"grow": more.Batch, "shrink": rules.Plan(less).Batch, "replace endpoints": rules.Plan(replaced).Batch,
 	} {
-		steps := batch.Steps(limit)
-		if len(steps) < 3 {
-			t.Fatalf("%s: %d steps", name, len(steps))
-		}
-		var joined Batch
-		switches := 0
-		for _, step := range steps {
-			joined = append(joined, step...)
-			if !onlyEndpoints(step) {
-				switches++
-			} else if c := step.Counts(); c.Added+c.Deleted > limit {
-				t.Errorf("%s: a step beside the switch has %+v", name, c)
-			}
-		}
-		if switches != 1 || !slices.Equal(flat(joined), flat(batch)) {
-			t.Errorf("%s: %d of %d steps change what packets meet; all is there: %t",
-				name, switches, len(steps), slices.Equal(flat(joined), flat(batch)))
-		}
+		t.Run(name, func(t *testing.T) { checkSteps(t, batch.Steps(limit), batch, limit) })
 	}
 }
 
@@ -212,35 +213,9 @@ func TestStepAtTheLimitIsNotInTheSwitch(t *testing.T) {
 	}
 }
 
-// onlyEndpoints reports whether a step declares sets, and adds or deletes endpoints,
-// and nothing else.
-func onlyEndpoints(b Batch) bool {
-	for _, op := range b {
-		switch op := op.(type) {
-		case AddSet:
-			continue
-		case AddFrontends:
-			if op.Set.Kind.hasEndpoints() {
-				continue
-			}
-		case AddElements:
-			if op.Set.Kind.hasEndpoints() {
-				continue
-			}
-		case DeleteElements:
-			if op.Set.Kind.hasEndpoints() {
-				continue
-			}
-		}
-		return false
-	}
-	return true
-}
-
 // A load may end between two steps, or one of the tables be deleted.
 func TestRestOfAFirstLoadIsDividedToo(t *testing.T) {
-	rules, first := load(100)
-	begun := first.Steps(1000)[0]
+	rules, _ := load(100)
 	have := rules.Tables()
 	for f := range have {
 		have[f].Chains = map[string]ChainState{}
@@ -249,16 +224,9 @@ func TestRestOfAFirstLoadIsDividedToo(t *testing.T) {
 			have[f].Sets[name] = set
 		}
 	}
-	for _, op := range begun {
-		if add, isAdd := op.(AddElements); isAdd {
-			set := have[add.Set.Family].Sets[add.Set.Name()]
-			set.Elements = append(set.Elements, add.Elements...)
-			have[add.Set.Family].Sets[add.Set.Name()] = set
-		}
-	}
 	halfThere := rules.Tables()
 	halfThere[model.IPv6] = nil
-	for name, tables := range map[string]Tables{"ended after a step": have, "one table is gone": halfThere} {
+	for name, tables := range map[string]Tables{"ended after the sets": have, "one table is gone": halfThere} {
 		_, rest := Adopt(sampleConfig, tables, sample(100))
 		if steps := rest.Steps(1000); len(steps) < 2 {
 			t.Errorf("%s: %d elements take %d steps", name, rest.Counts().Added, len(steps))
@@ -319,13 +287,7 @@ func rendered(t *testing.T, r *Ruleset) string {
 // remembered: their numbers must lead to an endpoint between any two steps.
 func TestNumbersOfEndpointsAreKnownInEveryStep(t *testing.T) {
 	rules, _ := load(100)
-	moved := sample(100)
-	for i := range moved.Set {
-		for k, e := range moved.Set[i].Pool.Cluster {
-			moved.Set[i].Pool.Cluster[k] = netip.AddrPortFrom(e.Addr(), 8081)
-		}
-	}
-	batch := rules.Plan(moved).Batch
+	batch := rules.Plan(moved(100)).Batch
 	for _, limit := range []int{1, 2, 7, 50, 111, 1000} {
 		held := heldBy(rules)
 		for i, step := range batch.Steps(limit) {

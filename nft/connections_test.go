@@ -9,28 +9,19 @@ import (
 	"kube-vmap/nft/nfttest"
 )
 
-// someCounts are n different connection counts.
-func someCounts(f model.Family, n int) []ConnectionCount {
-	var out []ConnectionCount
-	for i := range n {
-		out = append(out, ConnectionCount{
-			Destination: model.Match{Family: f, Addr: nfttest.Addr(f, 96, i), Protocol: model.Protocols[i%3], Port: 80},
-			Endpoint:    netip.AddrPortFrom(nfttest.Addr(f, 244, i), 8080),
-			Connections: uint64(1000 - i),
-		})
-	}
-	return SortConnections(out)
-}
-
 func TestSortConnectionsKeepsTheGreaterCount(t *testing.T) {
 	for _, f := range model.Families {
-		want := someCounts(f, 20)
-		list := slices.Clone(want)
-		for i := range want {
-			before := want[i]
+		var list, want []ConnectionCount
+		for i := range 20 {
+			c := ConnectionCount{
+				Destination: model.Match{Family: f, Addr: nfttest.Addr(f, 96, i/2), Protocol: model.TCP, Port: 80},
+				Endpoint:    netip.AddrPortFrom(nfttest.Addr(f, 244, i), 8080), Connections: uint64(1000 - i),
+			}
+			before := c
 			before.Connections /= 2
-			list = append(list, before)
+			want, list = append(want, c), append(list, c, before)
 		}
+		slices.Reverse(list)
 		if got := SortConnections(list); !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}

@@ -1,22 +1,17 @@
 package nft
 
 import (
-	"net/netip"
 	"slices"
 	"testing"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/nfttest"
 )
 
 // withEndpoints is the change to one Service of n endpoints in each family.
-func withEndpoints(n int) Change {
-	c := sample(1)
-	for _, fe := range c.Set {
-		fe.Pool.Cluster = nil
-		for i := range n {
-			fe.Pool.Cluster = append(fe.Pool.Cluster, netip.AddrPortFrom(nfttest.Addr(fe.Match.Family, 244, i), 8080))
-		}
+func withEndpoints(n int) (c Change) {
+	for _, f := range model.Families {
+		one := weightedFrontend(f, model.TCP, model.SchedulerRandom, 0, slices.Repeat([]uint16{1}, n)...)
+		c.Set = append(c.Set, one)
 	}
 	return c
 }

@@ -71,6 +71,9 @@ func TestInstalledFrontendsOfTables(t *testing.T) {
 		if got := rules.Tables().NodeAddrs(); !slices.Equal(got, rules.NodeAddrs()) {
 			t.Errorf("node addresses are read as %v, want %v", got, rules.NodeAddrs())
 		}
+		if !rules.Tables().CountsConnections() || (Tables{}).CountsConnections() {
+			t.Error("whether connections are counted is read wrongly")
+		}
 	}
 }
 
@@ -97,19 +100,6 @@ func TestInstalledIgnoresForeignElements(t *testing.T) {
 	}
 	if got := (Tables{}).Installed(); len(got) != 0 {
 		t.Errorf("of no tables, %v is read", got)
-	}
-}
-
-func TestTablesWithConnectionSetCountConnections(t *testing.T) {
-	for _, counts := range []bool{true, false} {
-		config := sampleConfig
-		config.CountConnections = counts
-		rules, _ := Adopt(config, Tables{}, sample(12))
-		tables := rules.Tables()
-		tables[model.IPv4] = nil
-		if got := tables.CountsConnections(); got != counts {
-			t.Errorf("connections are counted: %t, want %t", got, counts)
-		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/nftables/expr"
 
 	"kube-vmap/model"
+	"kube-vmap/model/costtest"
 )
 
 // Clients are remembered by these numbers, whichever version assigned them.
@@ -37,28 +38,6 @@ func collidingEndpoints() [2]netip.AddrPort {
 	}
 }
 
-func TestNumbersOfEndpointsDiffer(t *testing.T) {
-	pair := collidingEndpoints()
-	alone, both := numbered(pair[1:]), numbered(pair[:])
-	if alone[0] != both[0] || both[1] != both[0]+1 {
-		t.Errorf("%v have the numbers %x, and the second alone %x", pair, both, alone)
-	}
-	var list []netip.AddrPort
-	for i := range 100_000 {
-		list = append(list, netip.AddrPortFrom(costAddr(10, i), 80))
-	}
-	all := numbered(list)
-	for _, n := range all {
-		if n&numberMark != numberMark {
-			t.Fatalf("%x is not marked", n)
-		}
-	}
-	slices.Sort(all)
-	if n := len(slices.Compact(all)); n != len(list) {
-		t.Errorf("%d endpoints have %d numbers", len(list), n)
-	}
-}
-
 // endpointsWithHash returns n endpoints whose hashes are in [from, to), sorted.
 func endpointsWithHash(n int, from, to uint32) (list []netip.AddrPort) {
 	for i := 0; len(list) < n; i++ {
@@ -71,36 +50,37 @@ func endpointsWithHash(n int, from, to uint32) (list []netip.AddrPort) {
 	return list
 }
 
+// Authors of EndpointSlices can choose endpoints whose hashes are near to each other. The
+// time for that is what the same number of other endpoints takes.
+func TestNumbersOfEndpointsDiffer(t *testing.T) {
+	pair := collidingEndpoints()
+	alone, both := numbered(pair[1:]), numbered(pair[:])
+	if alone[0] != both[0] || both[1] != both[0]+1 {
+		t.Errorf("%v have the numbers %x, and the second alone %x", pair, both, alone)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for name, list := range map[string][]netip.AddrPort{
+		"any hashes":  endpointsWithHash(100_000, 0, numberMask+1),
+		"near hashes": slices.Repeat(endpointsWithHash(4, 0, 1<<16), 1<<14),
+		"the highest": slices.Repeat(endpointsWithHash(4, numberMask-1<<12, numberMask+1), 1<<12),
+	} {
+		start := costtest.ProcessorTime()
+		all := numbered(list)
+		took := costtest.ProcessorTime() - start
+		slices.Sort(all)
+		if n := len(slices.Compact(all)); n != len(list) || all[0] < numberMark || took > time.Second {
+			t.Errorf("%s: %d endpoints have %d numbers from %x, after %v", name, len(list), n, all[0], took)
+		}
+	}
+}
+
 func TestNumbersAfterTheLastAreTheFirstFreeOnes(t *testing.T) {
 	out := make([]uint32, 5)
 	out[3], out[1] = numberMark, numberMark+2 // in the order of their hashes
 	wrapNumbers(out, []uint64{3, 1}, []uint64{0, 2, 4})
 	if want := []uint32{numberMark + 1, numberMark + 2, numberMark + 3, numberMark, numberMark + 4}; !slices.Equal(out, want) {
 		t.Errorf("%x, want %x", out, want)
-	}
-	// So many endpoints with the highest hashes that there must be some.
-	list := slices.Repeat(endpointsWithHash(4, numberMask-1<<12, numberMask+1), 1<<12)
-	all := numbered(list)
-	slices.Sort(all)
-	if n := len(slices.Compact(all)); n != len(list) || all[0] != numberMark {
-		t.Errorf("%d endpoints have %d numbers from %x", len(list), n, all[0])
-	}
-}
-
-// Authors of EndpointSlices can choose endpoints whose hashes are near to each other. The
-// time for that is what the same number of other endpoints takes.
-func TestCrowdedNumbersCostNoMore(t *testing.T) {
-	crowd := slices.Repeat(endpointsWithHash(4, 0, 1<<16), 1<<14)
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	start := processorTime()
-	all := numbered(crowd)
-	if took := processorTime() - start; took > time.Second {
-		t.Errorf("%d endpoints with near hashes took %v", len(crowd), took)
-	}
-	slices.Sort(all)
-	if n := len(slices.Compact(all)); n != len(crowd) {
-		t.Errorf("%d endpoints have %d numbers", len(crowd), n)
 	}
 }
 

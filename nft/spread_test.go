@@ -67,29 +67,13 @@ func TestRestartKeepsWeightedSlots(t *testing.T) {
 	})
 }
 
-// TestSlotsBeyondTheirNumberAreInOneMap has three endpoints with more slots than there are.
-func TestSlotsBeyondTheirNumberAreInOneMap(t *testing.T) {
+func TestChainPicksOneOfAllSlots(t *testing.T) {
 	for _, f := range model.Families {
-		for _, s := range []model.Scheduler{model.SchedulerRandom, model.SchedulerRoundRobin} {
-			frontend := weightedFrontend(f, model.UDP, s, 0, 200, 100, 1)
-			frontend.Pool.Local, frontend.Pool.LocalShares = nil, nil
-			rules, _ := Adopt(sampleConfig, Tables{}, Change{Set: []model.Frontend{frontend}})
-			elements := rules.Elements()
-			many := elements[SetID{Family: f, Kind: SetEndpointsMany}]
-			counts := map[netip.AddrPort]uint16{}
-			for i, e := range many {
-				counts[e.Value.Endpoint]++
-				if e.Key.Pick != uint32(i) {
-					t.Errorf("element %d has the number %d", i, e.Key.Pick)
-				}
-			}
-			for i, e := range frontend.Pool.Cluster {
-				if counts[e] != frontend.Pool.ClusterShares[i] {
-					t.Errorf("endpoint %d has %d elements, want %d", i, counts[e], frontend.Pool.ClusterShares[i])
-				}
-			}
-			if chain := elements[SetID{Family: f, Kind: SetServices}][0].Value.Chain; chain.N != 301 {
-				t.Errorf("the chain picks one of %d", chain.N)
+		for slots, shares := range map[uint32][]uint16{6: {3, 2, 1}, 301: {200, 100, 1}} {
+			set := []model.Frontend{weightedFrontend(f, model.UDP, model.SchedulerRandom, 0, shares...)}
+			rules, _ := Adopt(sampleConfig, Tables{}, Change{Set: set})
+			if chain := rules.Elements()[SetID{Family: f, Kind: SetServices}][0].Value.Chain; chain.N != slots {
+				t.Errorf("the chain picks one of %d, want %d", chain.N, slots)
 			}
 		}
 	}
