@@ -52,7 +52,7 @@ func BenchmarkLoad(b *testing.B) {
 			report.Ratio("x-floor-undisturbed", t.kernel.At(0), t.floor.At(0), mostFloors),
 		}
 		if c.sticky {
-			figures = append(figures, report.Ratio("x-not-sticky", total, times[i-1].total.Median(), 2))
+			figures = append(figures, report.Ratio("x-not-sticky", total, times[i-1].total.Median(), 2.5))
 		}
 		report.Line(b, c.String(), figures...)
 	}
