@@ -93,4 +93,7 @@ func overwriting(mark string) string {
 }
 
 // nft runs commands of nft on the node and returns their output.
-func (s *scene) nft(commands string) string { s.t.Helper(); return s.command(commands, "nft", "-f", "-") }
+func (s *scene) nft(commands string) string {
+	s.t.Helper()
+	return s.command(commands, "nft", "-f", "-")
+}

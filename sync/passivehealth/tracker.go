@@ -76,15 +76,15 @@ type Tracker struct {
 	// addrsOf are the endpoints of nodes that checks run on.
 	addrsOf map[string][]netip.Addr
 
-	counter    uint64    // of the kernel, when it was last read
-	moved      bool      // since connection tracking was last read
-	lastRead   time.Time // of connections without an answer
-	lastRound  time.Time // of those with one
+	counter   uint64    // of the kernel, when it was last read
+	moved     bool      // since connection tracking was last read
+	lastRead  time.Time // of connections without an answer
+	lastRound time.Time // of those with one
 	// readCost and answeredCost are the processor time of these readings.
 	readCost, answeredCost time.Duration
-	failing    bool          // the last read failed
-	readBudget *rate.Limiter // in microseconds of processor time
-	budget     *rate.Limiter // of questions
+	failing                bool          // the last read failed
+	readBudget             *rate.Limiter // in microseconds of processor time
+	budget                 *rate.Limiter // of questions
 
 	sampling    bool      // other nodes are being asked
 	sampleBegan time.Time // when they were last asked
