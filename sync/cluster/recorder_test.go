@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/bits"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -186,10 +187,11 @@ func TestClusterWideEventsAreSpread(t *testing.T) {
 }
 
 // TestEventFloodIsBoundedByNamespace checks that a flood of events in one namespace does
-// not keep out those of another.
+// not keep out those of another, and that those of the node itself do not wait for it.
 func TestEventFloodIsBoundedByNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		events := recording(t, apitest.New(), 10*time.Minute, func(r *cluster.Recorder) {
+		s := apitest.New()
+		events := recording(t, s, 10*time.Minute, func(r *cluster.Recorder) {
 			start := time.Now()
 			for i := range 10000 {
 				r.Warn(sync.Object{Kind: "Service", Namespace: "flood", Name: fmt.Sprint(i)}, "Unusable", "bad")
@@ -199,6 +201,12 @@ func TestEventFloodIsBoundedByNamespace(t *testing.T) {
 				t.Errorf("Warn blocked for %s", took)
 			}
 			<-time.After(10 * time.Second)
+			r.Starting()
+			<-time.After(time.Millisecond)
+			isStart := func(e eventsv1.Event) bool { return e.Reason == cluster.ReasonStarting }
+			if !slices.ContainsFunc(s.Events(), isStart) {
+				t.Error("the event of the node waits")
+			}
 		})
 		of := map[string]int{}
 		for _, e := range events {
