@@ -292,9 +292,10 @@ func TestNamespaceCannotUseUpQuestions(t *testing.T) {
 }
 
 // TestRetriedEndpointIsFoundAgainSoon has clients that never stop sending to an endpoint that does
-// not answer, beside a large table of connection tracking.
+// not answer, beside a large table of connection tracking. If that is so large that the budget does
+// not suffice, the endpoint is used again nevertheless.
 func TestRetriedEndpointIsFoundAgainSoon(t *testing.T) {
-	for _, cost := range []time.Duration{time.Millisecond, 200 * time.Millisecond} {
+	for _, cost := range []time.Duration{time.Millisecond, 200 * time.Millisecond, 600 * time.Millisecond} {
 		t.Run(cost.String(), func(t *testing.T) { run(t, func(w *world) { w.retry(cost) }) })
 	}
 }
@@ -318,7 +319,8 @@ func (w *world) retry(readCost time.Duration) {
 	for i := range found - 1 {
 		most += minCalm<<i + 3*time.Second
 	}
-	if used > most || found < 2 {
+	suffices := 4*readCost < readBurst*time.Microsecond
+	if w.changes < 2 || suffices && (used > most || found < 2) {
 		w.t.Errorf("found %d times, used for %s, want at most %s", found, used, most)
 	}
 }
