@@ -101,7 +101,9 @@ func (r *rig) damage(how, what string) error {
 	switch how {
 	case "delete":
 		for _, f := range model.Families {
-			b = append(b, nft.DeleteTable{Family: f})
+			if what == "tables" || what == f.String() {
+				b = append(b, nft.DeleteTable{Family: f})
+			}
 		}
 	case "flush":
 		b = nft.Batch{nft.FlushChain{Family: model.IPv4, Name: what}}

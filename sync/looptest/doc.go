@@ -38,7 +38,7 @@
 //	faults FAULT [N]           let the next N calls fail: refused, denied, not-sent,
 //	                           no-answer, read (see package kerneltest)
 //	clear                      no more faults
-//	damage delete tables | flush CHAIN | empty SET   as another program
+//	damage delete tables|FAMILY | flush CHAIN | empty SET   as another program
 //	disturb                    another program changes tables of its own
 //
 // Expectations:

@@ -99,8 +99,8 @@ func (h *history) step() {
 		h.faulty.Refuse(namespace+"/"+name+":"+port, errno, d.N(2))
 	}
 	if h.hostile && d.Odd(20) {
-		how := strings.Fields(converttest.One(d, "delete tables", "flush nat-prerouting", "flush lb-1", "empty services",
-			"empty endpoints-0", "empty hairpin"))
+		how := strings.Fields(converttest.One(d, "delete tables", "delete IPv6", "flush nat-prerouting", "flush lb-1",
+			"empty services", "empty endpoints-0", "empty hairpin"))
 		_ = h.damage(how[0], how[1]) // if they exist
 	}
 	if !d.Odd(3) {
