@@ -33,7 +33,7 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer cancel()
 		s.ServeHTTP(a, r.WithContext(ctx))
 		a.WriteHeader(http.StatusOK)
-		_ = writer.Close()
+		_ = writer.CloseWithError(r.Context().Err()) // which the client sees, unless it is nil
 	}()
 	select {
 	case <-a.headerSent:
