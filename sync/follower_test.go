@@ -3,6 +3,7 @@ package sync_test
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -57,17 +58,22 @@ func TestFollowersSeeCommittedChanges(t *testing.T) {
 	})
 }
 
+// TestNodePortAddressesAreFollowed also has a Service whose author wrote the address and node port
+// of another one.
 func TestNodePortAddressesAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		addrs := make(addressList)
 		s := newRig(t, sync.Config{Addresses: addrs})
 		node := sync.SetNode{Node: model.Node{Name: "node-1"}}
-		go func() { s.bursts <- []sync.Event{node, webService("web", 1)} }()
+		first, second, ip6 := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8::1")
+		web, greedy := exposed(webService("web", 1), model.IPv4), webService("greedy", 2)
+		greedy.Service.ExternalIPs, greedy.Service.Ports = []netip.Addr{second}, greedy.Service.Ports[:1]
+		greedy.Service.Ports[0].Port = web.Service.Ports[0].NodePort
+		go func() { s.bursts <- []sync.Event{node, web, greedy} }()
 		synctest.Wait()
 		if got := s.committed.take(); got != "" {
 			t.Errorf("committed before addresses are known: %s", got)
 		}
-		first, second, ip6 := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8::1")
 		for _, step := range []struct {
 			addrs []netip.Addr
 			want  string
@@ -81,6 +87,8 @@ func TestNodePortAddressesAreFollowed(t *testing.T) {
 			synctest.Wait()
 			if v, err := s.loop.Snapshot(t.Context()); err != nil || fmt.Sprint(v.NodeAddrs) != step.want {
 				t.Errorf("the kernel has %s, want %s, %v", v.NodeAddrs, step.want, err)
+			} else if (len(v.Conflicts) > 0) != slices.Contains(step.addrs, second) {
+				t.Errorf("with %s, the conflicts are %v", step.want, v.Conflicts)
 			}
 			if got := s.committed.take(); !strings.HasSuffix(got, "at "+step.want) {
 				t.Errorf("followers see %s, want %s", got, step.want)
