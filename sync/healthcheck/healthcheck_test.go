@@ -298,6 +298,8 @@ func TestSlowClientIsDisconnected(t *testing.T) {
 	}
 }
 
+// TestConnectionFloodKeepsOutNoClient has a client that may stay for a minute after its request, and
+// very many that send none.
 func TestConnectionFloodKeepsOutNoClient(t *testing.T) {
 	r, ports := newRig(listedAddresses), listentest.FreePorts(t, 2)
 	r.run(t)
@@ -308,6 +310,9 @@ func TestConnectionFloodKeepsOutNoClient(t *testing.T) {
 		flooded := netip.AddrPortFrom(loopback[f], ports[0])
 		answers(t, flooded, 200, "api")
 		first := listentest.Dial(t, flooded)
+		if a, err := askOn(first, http.MethodGet, "/"); err != nil || a.code != 200 {
+			t.Errorf("%s: %d, %v", f, a.code, err)
+		}
 		for range maxConnections {
 			listentest.Dial(t, flooded)
 		}
