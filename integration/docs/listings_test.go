@@ -30,6 +30,9 @@ func TestListingsEqualGoldens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if n := strings.Count(string(text), "<!-- listing: "); n == 0 || n != len(place.FindAll(text, -1)) {
+		t.Fatalf("some of %d listings have no end", n)
+	}
 	fresh := place.ReplaceAllStringFunc(string(text), func(listing string) string {
 		parts := place.FindStringSubmatch(listing)
 		return parts[1] + "\n" + read(t, parts[2], strings.Fields(parts[3])) + "\n" + parts[5]
