@@ -186,6 +186,13 @@ func (p *probationer) awaitReturn(d *daemon.Daemon) string {
 	if out := daemon.Run(p.t, p.host, "problems"); out.ExitCode != 1 || strings.Count(out.Stdout, "Returned") != 1 {
 		p.t.Errorf("problems: %s", out)
 	}
+	for probe, fails := range map[string]bool{"livez": false, "readyz": true, "healthz": true} {
+		body, err := p.host.Get("http://127.0.0.1:10256/"+probe, eventually.Timeout)
+		_, reason, failed := strings.Cut(body, `"reason":"`)
+		if err != nil || failed != fails || failed && !strings.HasPrefix(reason, "this node was returned to kube-proxy") {
+			p.t.Errorf("%s: %s, %v", probe, body, err)
+		}
+	}
 	return d.Logged(0, returnedMessage, func(process.Entry) bool { return true })["reason"]
 }
 
@@ -220,7 +227,7 @@ func (p *probationer) fault() string {
 }
 
 // TestNodeIsReturnedAfterStartsWithoutSync stores the number of starts as a process does that
-// crashes after it was counted.
+// crashes after it was counted. The process that stays yields its ports to a kube-proxy that writes.
 func TestNodeIsReturnedAfterStartsWithoutSync(t *testing.T) {
 	p := newProbationer(t)
 	p.loadNFTables()
@@ -234,6 +241,13 @@ func TestNodeIsReturnedAfterStartsWithoutSync(t *testing.T) {
 		t.Errorf("the reason is %q", reason)
 	}
 	p.expect("when returned", true, false, false, "returned at=")
+	p.run("add chain ip kube-proxy more", "nft", "-f", "-")
+	for _, port := range []string{"127.0.0.1:10249", "[::]:10256"} {
+		eventually.Succeeds(t, port+" is free", func() error {
+			_, err := p.host.ServeAt(model.TCP, netip.MustParseAddrPort(port))
+			return err
+		})
+	}
 }
 
 // TestMarkerIsLeftWhereCalicoLooksForIt has kube-proxy in nftables mode and in another one.
