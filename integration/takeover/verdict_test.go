@@ -109,6 +109,10 @@ func TestFaultyRulesOfTwoNamespacesReturnTheNode(t *testing.T) {
 			if reason := p.awaitReturn(d); !strings.Contains(reason, "4 of 8 addresses") {
 				t.Errorf("the reason is %q", reason)
 			}
+			// The fault is not in our rules.
+			if out := daemon.Run(t, p.host, "problems"); !strings.Contains(out.Stdout, "does not answer through kube-proxy's rules either") {
+				t.Errorf("problems: %s", out)
+			}
 			p.expect("when returned", true, false, false, "returned at=")
 			for _, f := range model.Families { // without our tables
 				out := daemon.Run(t, p.host, "explain", "--from", p.lab.Node.Addr(f).String(), "--to", tenants[0].ClusterAddrPort(f).String())
