@@ -113,6 +113,15 @@ func TestDropOnTheNodeOfAnEndpointIsTheVerdict(t *testing.T) {
 	r.expect(r.explain("pod/cart", "svc/web"), answer.Never, "Does not arrive: on node node-2: dropped by table inet filter")
 }
 
+func TestPacketToAPodIsFollowedToItsNode(t *testing.T) {
+	r := newRig(t)
+	r.answers["node-1"] = newAnswer("10.244.2.2:8080", "2")
+	r.answers["node-1"].Outcomes[0].Verdict = answer.VerdictNotService
+	r.expect(r.explain("pod/cart", "pod/web-2:8080"), answer.Always, "-> pod shop/web-2", ": arrives", "node-2: 100% 10.244.2.2:8080 (pod shop/web-2)")
+	r.answers["node-2"] = r.recorded()
+	r.expect(r.explain("pod/cart", "pod/web-2:8080"), answer.Never, "Does not arrive: on node node-2: ", "but the reply is dropped by table inet filter")
+}
+
 func TestEndpointsOfOneNodeAreFollowedOnce(t *testing.T) {
 	r := newRig(t)
 	s := r.objects["slice"].(*discoveryv1.EndpointSlice)
