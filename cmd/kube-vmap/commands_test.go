@@ -3,9 +3,14 @@ package main
 import (
 	"bytes"
 	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"kube-vmap/cmd/inspect/exit"
 )
@@ -48,6 +53,33 @@ func TestUsageErrorsExitWithTrouble(t *testing.T) {
 			if code := run([]string{command, word}, &out, &errs); code != exit.Trouble || !strings.Contains(errs.String(), "foo") || out.Len() > 0 {
 				t.Errorf("kube-vmap %s %s: exit code %d, want %d; printed %q, %q", command, word, code, exit.Trouble, out.String(), errs.String())
 			}
+		}
+	}
+}
+
+// TestFullDiskIsNoAnswer has a process that answers, and a full disk: what asks by the exit code of
+// diff must not take an error for equal rule sets, or for different ones.
+func TestFullDiskIsNoAnswer(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket) //nolint:noctx // it listens immediately
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"source":"daemon","services":[{"namespace":"default","name":"web"}]}`)
+	})}
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() { _ = server.Close() })
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	for command, want := range map[string]int{"render": 1, "diff": exit.Trouble, "get svc": 1} {
+		var stderr bytes.Buffer
+		code := run(append(strings.Fields(command), "--status-socket", socket), full, &stderr)
+		if code != want || !strings.HasSuffix(stderr.String(), "write /dev/full: no space left on device\n") {
+			t.Errorf("%s: exit code %d, want %d; %q", command, code, want, &stderr)
 		}
 	}
 }
