@@ -205,7 +205,7 @@ func TestArrivesSumsUp(t *testing.T) {
 		"legacy rules":          {[]simulate.Verdict{delivers}, legacy, answer.Unknown, "table ip nat (legacy)"},
 		"dropped before those":  {[]simulate.Verdict{drops}, legacy, answer.Never, "were not followed"},
 		"a connection":          {[]simulate.Verdict{delivers}, belongs(false), answer.Always, "belongs to an open connection"},
-		"its endpoint has left": {[]simulate.Verdict{delivers}, belongs(true), answer.Never, "no new connection would go there"},
+		"its endpoint has left": {[]simulate.Verdict{delivers}, belongs(true), answer.Never, "belongs to an open connection"},
 	} {
 		w := asked(model.IPv6, model.UDP, 80, simulate.Outcome{}, "")
 		w.Outcomes = nil
@@ -216,7 +216,8 @@ func TestArrivesSumsUp(t *testing.T) {
 			tc.change(&w)
 		}
 		got := newAnswer(w)
-		if text := got.Text(); got.Arrives != tc.arrives || !strings.Contains(text, tc.says) {
+		text, left := got.Text(), w.Flow != nil && w.Flow.Left
+		if got.Arrives != tc.arrives || !strings.Contains(text, tc.says) || strings.Contains(text, "no new connection would go there") != left {
 			t.Errorf("%s: arrives %s, want %s\n%s", name, got.Arrives, tc.arrives, text)
 		}
 	}
