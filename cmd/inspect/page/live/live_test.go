@@ -20,7 +20,7 @@ type fakeNodes struct {
 	list               []nodestatus.Node
 	tally              func(name string, asked int) (*nodestatus.Tally, error)
 	took               func(name string) time.Duration // of a tally
-	lists              time.Duration                   // of a list of Services
+	lists              time.Duration                   // of a list of Services, which then fails
 	asked              map[string]int                  // tallies, by node
 	others             int                             // other questions
 	now                int                             // questions for tallies that wait for an answer
@@ -57,6 +57,9 @@ func (f *fakeNodes) Document(ctx context.Context, _ nodestatus.Node, _ nodestatu
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.others++
+	if f.lists > 0 {
+		return nil, errors.New("too late")
+	}
 	return &nodestatus.Document{Services: []nodestatus.Service{{Namespace: "shop", Name: "cart"}, {Namespace: "shop", Name: "web"}}}, nil
 }
 
