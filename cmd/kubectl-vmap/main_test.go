@@ -296,6 +296,17 @@ func TestTerminatedCommandEnds(t *testing.T) {
 	}
 }
 
+// TestHelpOfCommandsLeavesOutFlagsOfKubectl fails if cobra has another template of usage.
+func TestHelpOfCommandsLeavesOutFlagsOfKubectl(t *testing.T) {
+	s := nodestest.New(t, nil)
+	for command, all := range map[string]bool{"get --help": false, "--help": true} {
+		out, _, code := vmap(t, s, strings.Fields(command)...)
+		if code != 0 || strings.Contains(out, "--as-group") != all || strings.HasSuffix(out, "which are kubectl's.\n") == all {
+			t.Errorf("%s: exit code %d, %s", command, code, out)
+		}
+	}
+}
+
 // must ends the test with an error.
 func must(t *testing.T, err error) {
 	t.Helper()
