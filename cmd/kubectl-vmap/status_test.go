@@ -20,6 +20,7 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 	"kube-vmap/cmd/kubectl-vmap/nodestest"
+	"kube-vmap/model"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -190,6 +191,7 @@ func rows() []nodeRow {
 	out := []nodeRow{
 		newRow(node("well"), document(well), nil, api),
 		newRow(node("repaired"), document(well, func(_ *nodestatus.Document, h *nodestatus.Health) {
+			h.Tables[model.IPv6].State = nodestatus.TableOpen
 			h.Repairs = nodestatus.Count{Count: 3, Last: now.Add(-time.Minute)}
 			h.Refused = nodestatus.Refused{Objects: 1, Conflicts: 1}
 		}), nil, api),
@@ -224,7 +226,7 @@ absent      -         False   -     -         -         -           -          n
 behind      v1.2.3    True    3     0         0         IPv4,IPv6   0          behind the API server: 1 Service and 2 EndpointSlices are newer than what it has seen (and 1 more)
 unready     v1.2.3    False   0     0         0         IPv4,IPv6   0          pod p is not ready
 evil        v1?[2J    True    0     0         0         IPv4,IPv6   1          logged 0s ago: ?]0;` + strings.Repeat("x", 200) + `
-repaired    v1.2.3    True    0     2         3         IPv4,IPv6   0          tables that another program changed were repaired, last 1m0s ago; 3 times since the start (and 2 more)
+repaired    v1.2.3    True    0     2         3         IPv4        0          tables that another program changed were repaired, last 1m0s ago; 3 times since the start (and 2 more)
 manifests   v1.2.3    True    -     0         0         IPv4,IPv6   0          OK
 well        v1.2.3    True    0     0         0         IPv4,IPv6   0          OK
 2 nodes without kube-vmap: later-1, later-2
