@@ -200,8 +200,9 @@ func TestNamespaceLimits(t *testing.T) {
 		{Budget{Total: 20}, []int{10, 10}, nil},
 		{Budget{Total: 20}, []int{10, 11}, map[string]int{"b": 10}},
 		{Budget{Total: 11}, []int{3, 5, 5}, map[string]int{"b": 4, "c": 4}},
+		{Budget{Total: 11}, []int{7, 7}, map[string]int{"a": 5, "b": 5}},
 		{Budget{Total: 10}, []int{3, 9, 3}, map[string]int{"b": 4}},
-		{Budget{Total: 20, PerNamespace: 15}, []int{2, 3, 20}, map[string]int{"c": 15}},
+		{Budget{Total: 20, PerNamespace: 12}, []int{2, 3, 20}, map[string]int{"c": 12}},
 		{Budget{Total: 20, PerNamespace: 100}, []int{4, 9, 16}, map[string]int{"b": 8, "c": 8}},
 	} {
 		u := budgetUsage{byNamespace: map[string]int{}}
