@@ -2,8 +2,11 @@ package wire
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
@@ -73,6 +76,93 @@ func TestEncodeCheckIsForAnotherTableAndHasNoEnd(t *testing.T) {
 		if first := attrs(t, m.raw, attr.MessageHeaderLen+attr.BodyHeaderLen, len(m.raw))[0]; first.kind != 1 || attr.String(first.value) != "another" {
 			t.Fatalf("message %d is about table %q", m.sequence, first.value)
 		}
+	}
+}
+
+func TestEncodeOfOpsOnNames(t *testing.T) {
+	for _, tt := range []struct {
+		op        nft.Op
+		kind      uint16
+		attribute uint16 // of the name
+	}{
+		{nft.DeleteSet{Family: model.IPv6, Name: "x"}, unix.NFT_MSG_DELSET, unix.NFTA_SET_NAME},
+		{nft.FlushChain{Family: model.IPv6, Name: "x"}, unix.NFT_MSG_DELRULE, unix.NFTA_RULE_CHAIN},
+		{nft.DeleteChain{Family: model.IPv6, Name: "x"}, unix.NFT_MSG_DELCHAIN, unix.NFTA_CHAIN_NAME},
+		{nft.DeleteTable{Family: model.IPv6}, unix.NFT_MSG_DELTABLE, 0},
+	} {
+		m := split(t, encoded(t, nft.Batch{tt.op}).Bytes)[1]
+		want := []attribute{{kind: 1, value: []byte(nft.TableName + "\x00")}}
+		if tt.attribute > 0 {
+			want = append(want, attribute{kind: tt.attribute, value: []byte("x\x00")})
+		}
+		got := attrs(t, m.raw, attr.MessageHeaderLen+attr.BodyHeaderLen, len(m.raw))
+		same := slices.EqualFunc(got, want, func(a, b attribute) bool {
+			return a.kind == b.kind && bytes.Equal(a.value, b.value)
+		})
+		if m.kind != unix.NFNL_SUBSYS_NFTABLES<<8|tt.kind || m.family != unix.NFPROTO_IPV6 || !same {
+			t.Errorf("%s is sent as kind %#x for family %d with %v", tt.op, m.kind, m.family, got)
+		}
+	}
+}
+
+// Services must go on while no proxy runs.
+func TestProtectedTableOutlivesItsOwner(t *testing.T) {
+	m := split(t, encoded(t, nft.Batch{nft.AddTable{Protected: true}}).Bytes)[1]
+	var d attr.Decoder
+	if flags := d.Uint32(d.Find(d.Body(m.data()), unix.NFTA_TABLE_FLAGS)); flags != tableOwned|tablePersists {
+		t.Errorf("the table has flags %#x", flags)
+	}
+}
+
+func TestPayloadWriteIsThatOfTheLibrary(t *testing.T) {
+	got := marshalPayloadWrite(nft.PayloadWrite{
+		Register: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Length: 4,
+		ChecksumType: uint32(expr.CsumTypeInet), ChecksumOffset: 10, TransportChecksumToo: true,
+	})
+	want, err := expr.Marshal(unix.NFPROTO_IPV4, &expr.Payload{
+		OperationType: expr.PayloadWrite, SourceRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4,
+		CsumType: expr.CsumTypeInet, CsumOffset: 10, CsumFlags: unix.NFT_PAYLOAD_L4CSUM_PSEUDOHDR,
+	})
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("it is %x, want %x: %v", got, want, err)
+	}
+}
+
+// The kernel chooses the name of a rule's own set, so that elements and rule refer to it by a number.
+func TestRuleRefersToItsOwnSet(t *testing.T) {
+	_, batch := load(12)
+	var d attr.Decoder
+	seen, last, own := map[uint32]bool{}, uint32(0), 0
+	for _, m := range split(t, encoded(t, batch).Bytes) {
+		refer := func(b []byte, name, number uint16) {
+			if text := attr.String(d.Find(b, name)); !strings.Contains(text, "%d") {
+				return
+			}
+			if own++; d.Uint32(d.Find(b, number)) != last {
+				t.Fatalf("message %d refers to set %d, want %d", m.sequence, d.Uint32(d.Find(b, number)), last)
+			}
+		}
+		switch b := d.Body(m.data()); m.kind & 0xff {
+		case unix.NFT_MSG_NEWSET:
+			if last = d.Uint32(d.Find(b, unix.NFTA_SET_ID)); seen[last] {
+				t.Fatalf("message %d is about another set %d", m.sequence, last)
+			}
+			seen[last] = true
+		case unix.NFT_MSG_NEWSETELEM:
+			refer(b, unix.NFTA_SET_ELEM_LIST_SET, unix.NFTA_SET_ELEM_LIST_SET_ID)
+		case unix.NFT_MSG_NEWRULE:
+			if m.flags&unix.NLM_F_APPEND == 0 {
+				t.Fatalf("message %d puts a rule before those that come first", m.sequence)
+			}
+			for _, x := range d.Attributes(d.Find(b, unix.NFTA_RULE_EXPRESSIONS)) {
+				if attr.String(d.Find(x, unix.NFTA_EXPR_NAME)) == "lookup" {
+					refer(d.Find(x, unix.NFTA_EXPR_DATA), unix.NFTA_LOOKUP_SET, unix.NFTA_LOOKUP_SET_ID)
+				}
+			}
+		}
+	}
+	if own == 0 || d.Err() != nil {
+		t.Errorf("%d references: %v", own, d.Err())
 	}
 }
 
