@@ -71,8 +71,12 @@ func TestInstalledFrontendsOfTables(t *testing.T) {
 		if got := rules.Tables().NodeAddrs(); !slices.Equal(got, rules.NodeAddrs()) {
 			t.Errorf("node addresses are read as %v, want %v", got, rules.NodeAddrs())
 		}
-		if !rules.Tables().CountsConnections() || (Tables{}).CountsConnections() {
-			t.Error("whether connections are counted is read wrongly")
+		one := rules.Tables()
+		one[model.IPv4] = nil
+		counts := one.CountsConnections()
+		delete(one[model.IPv6].Sets, SetID{Family: model.IPv6, Kind: SetConnections}.Name())
+		if !counts || one.CountsConnections() {
+			t.Errorf("connections are counted: %t with a set for them, %t without", counts, one.CountsConnections())
 		}
 	}
 }
