@@ -371,7 +371,12 @@ func TestRestartThatNeverGetsReadyFails(t *testing.T) {
 			f := newFake(t)
 			f.unhealthy = tc.unhealthy
 			to := f.takeover(10 * time.Minute)
-			to.resumed = tc.resumed
+			if tc.resumed {
+				f.state.until = time.Now().Add(10 * time.Minute)
+			}
+			if err := to.Start(); err != nil {
+				t.Fatal(err)
+			}
 			p := f.proxy()
 			p.Ready = nil
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
