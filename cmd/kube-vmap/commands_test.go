@@ -83,3 +83,12 @@ func TestFullDiskIsNoAnswer(t *testing.T) {
 		}
 	}
 }
+
+func TestVersionIsPrinted(t *testing.T) {
+	for word, want := range map[string]string{"version": "kube-vmap " + version, "--version": "kube-vmap version " + version} {
+		var out, errs bytes.Buffer
+		if code := run([]string{word}, &out, &errs); code != 0 || out.String() != want+"\n" || errs.Len() > 0 {
+			t.Errorf("kube-vmap %s: exit code %d; printed %q, %q", word, code, out.String(), errs.String())
+		}
+	}
+}
