@@ -2,6 +2,7 @@ package crash
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ func newChanging(t *testing.T) (s *stage, d *daemon.Daemon, stop func(least int)
 // Now and then one is missing.
 func TestChangesToOneServiceDisturbNoOther(t *testing.T) {
 	s, d, stop := newChanging(t)
+	s.random.Schedulers = append(slices.Clone(schedulers), "lc")
 	changes := 0
 	for end := time.Now().Add(*duration); time.Now().Before(end); changes++ {
 		var all []daemon.Service
