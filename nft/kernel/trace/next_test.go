@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,5 +53,15 @@ func send(t *testing.T, to uint32, message []byte) {
 	b = append(append(b, make([]byte, unix.NLMSG_HDRLEN-len(b))...), message...)
 	if err := unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: to}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestErrorsNameTheRemedy(t *testing.T) {
+	for errno, want := range map[unix.Errno]string{
+		unix.EPERM: "run as root or with CAP_NET_ADMIN", unix.EPROTONOSUPPORT: "CONFIG_NF_TABLES", unix.ENOMEM: "trace packets: ",
+	} {
+		if err := explainError(&netlink.OpError{Op: "dial", Err: errno}); !errors.Is(err, errno) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }
