@@ -18,8 +18,8 @@ func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
 // otherRuns is the message in log and status while another proxy runs.
 const otherRuns = "another proxy seems to run; its tables are left untouched until it ends"
 
-// TestRunningProxyIsNotTouched has this process listen on ports of a proxy. Ports and processes of
-// a kube-proxy that runs are in integration/cluster.
+// TestRunningProxyIsNotTouched has this process listen on ports of a proxy. One that shows by its
+// name, or by what it writes, is in integration/cluster.
 func TestRunningProxyIsNotTouched(t *testing.T) {
 	n := newOtherProxy(t, nftBackend, func(m *machine) { m.run(nftablesMode(m.t), "nft", "-f", "-") })
 	var servers []*lab.Server
