@@ -2,15 +2,18 @@ package sync_test
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
 )
@@ -55,6 +58,39 @@ func TestFollowersSeeCommittedChanges(t *testing.T) {
 		s.kernel.Refuse("default/web:udp", syscall.EINVAL, 0)
 		s.send(webSlice(model.IPv4, 3))
 		expect("a port in quarantine", "set 2 gone 1 at []")
+	})
+}
+
+// sharedKernel is one whose tables another process changes.
+type sharedKernel struct {
+	*kerneltest.Kernel
+	foreign atomic.Uint32
+}
+
+// ForeignChanges implements [sync.Kernel].
+func (k *sharedKernel) ForeignChanges() (uint32, error) { return k.foreign.Load(), nil }
+
+// ReadOnce implements [sync.TableReader].
+func (k *sharedKernel) ReadOnce() (nft.Tables, bool, error) {
+	have, err := k.Read()
+	return have, true, err
+}
+
+// TestFollowersSeeRepairs is about flows that began before a repair and may lead nowhere.
+func TestFollowersSeeRepairs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &sharedKernel{Kernel: kerneltest.New()}
+		s := newRigOn(t, k, sync.Config{DriftReader: k}, slog.DiscardHandler)
+		s.send(webService("web", 1), webSlice(model.IPv4, 1))
+		s.committed.take()
+		if _, err := k.Apply(nft.Batch{nft.FlushChain{Family: model.IPv4, Name: "nat-prerouting"}}); err != nil {
+			t.Fatal(err)
+		}
+		k.foreign.Add(1)
+		elapse(time.Second)
+		if got, want := s.committed.take(), "full set 6 gone 0 at []"; got != want {
+			t.Errorf("followers see %q, want %q", got, want)
+		}
 	})
 }
 
