@@ -74,6 +74,7 @@ var foreignWrites = map[string]string{
 	"replaces an endpoint": "delete element T endpoints-0 { C . sctp . 3868 };" +
 		"add element T endpoints-0 { C . sctp . 3868 : A . 9 }",
 	"empties a set":             "flush set T cluster-ips",
+	"empties maps of data":      "flush map T endpoints-1; flush map T local-endpoints-0",
 	"empties a map of verdicts": "flush map T services",
 	"moves a base chain": "delete chain T filter-input;" +
 		"add chain T filter-input { type filter hook input priority 10; }",
