@@ -84,6 +84,26 @@ func TestApportion(t *testing.T) {
 	}
 }
 
+// TestWeightChangeOfCachedSlice changes nothing else of one of many slices.
+func TestWeightChangeOfCachedSlice(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m, from := largeMap(f, p, minCachedSlices, 10)
+		s, pool := from[1], func() *Pool { return m.services[web].frontends[0].Pool }
+		s.Weight = 3
+		m.SetSlice(s)
+		m.Changes()
+		if want := slices.Concat(ones(10), slices.Repeat([]uint16{3}, 10), ones(20)); !slices.Equal(pool().ClusterShares, want) {
+			t.Errorf("got %v, want %v", pool().ClusterShares, want)
+		}
+		s.Drained = true
+		m.SetSlice(s)
+		m.Changes()
+		if pool().ClusterShares != nil || len(pool().Cluster) != 30 {
+			t.Errorf("drained: %v are %v", pool().Cluster, pool().ClusterShares)
+		}
+	})
+}
+
 func TestWeightedMaglevTable(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, f := range Families {
