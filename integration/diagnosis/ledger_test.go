@@ -13,6 +13,7 @@ import (
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 )
 
@@ -66,8 +67,16 @@ func counted(t testing.TB, k *kernel.Kernel) map[pair]uint64 {
 func (b *ledger) check(t *testing.T, when string, k *kernel.Kernel) {
 	t.Helper()
 	eventually.Succeeds(t, when, func() error {
+		var notCounted uint64
+		for _, f := range model.Families {
+			totals, err := k.Counters(f)
+			if err != nil {
+				return err
+			}
+			notCounted += totals[nft.CounterConnectionsFull]
+		}
 		if diff := cmp.Diff(b.lines, counted(t, k)); diff != "" {
-			return fmt.Errorf("made and counted differ (-made +counted):\n%s", diff)
+			return fmt.Errorf("made and counted differ, %d were not counted (-made +counted):\n%s", notCounted, diff)
 		}
 		return nil
 	})

@@ -47,6 +47,15 @@ func Ratio(unit string, took, other time.Duration, most float64) Figure {
 	return Figure{unit, float64(took) / float64(other), most}
 }
 
+// Ratios returns the median of the ratios of measurements that were taken in the same round.
+func Ratios[T ~int64 | ~uint64](unit string, of, to Sample[T], most float64) Figure {
+	var ratios Sample[float64]
+	for i := range of {
+		ratios.Add(float64(of[i]) / float64(to[i]))
+	}
+	return Number(unit, ratios.Median(), most)
+}
+
 // Number returns a figure of anything else.
 func Number[T int | float64](unit string, value T, most float64) Figure {
 	return Figure{unit, float64(value), most}

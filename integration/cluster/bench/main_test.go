@@ -88,17 +88,8 @@ func (p *program) line(b *testing.B, floor *program, most marks) {
 		most = marks{}
 	}
 	report.Line(b, fmt.Sprintf("%dx%d/%s", p.filling.Services, p.filling.Endpoints, p.name),
-		report.Time("ms", p.took.Median(), 0), median("x-informers", p.took, floor.took, most.time),
-		report.Time("ms-CPU", p.cpu.Median(), 0), median("x-informers-CPU", p.cpu, floor.cpu, most.cpu),
+		report.Time("ms", p.took.Median(), 0), report.Ratios("x-informers", p.took, floor.took, most.time),
+		report.Time("ms-CPU", p.cpu.Median(), 0), report.Ratios("x-informers-CPU", p.cpu, floor.cpu, most.cpu),
 		report.Number("MB-peak", float64(p.peak.Median())/1e6, 0),
-		median("x-informers-peak", p.peak, floor.peak, most.memory))
-}
-
-// median returns the figure of the ratios of measurements that were taken in the same round.
-func median[T ~int64 | ~uint64](unit string, of, to report.Sample[T], most float64) report.Figure {
-	var ratios report.Sample[float64]
-	for i := range of {
-		ratios.Add(float64(of[i]) / float64(to[i]))
-	}
-	return report.Number(unit, ratios.Median(), most)
+		report.Ratios("x-informers-peak", p.peak, floor.peak, most.memory))
 }
