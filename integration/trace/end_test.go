@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -199,12 +200,22 @@ func (s *scene) pathsOf(port uint16, want lab.Outcome, after func(*scene)) map[d
 	if after != nil {
 		after(s)
 	}
+	// None is closed before all are read: its table is a part of what the others follow.
 	paths := map[daemon.Transport]*trace.Path{}
+	var mu sync.Mutex
+	var readers errgroup.Group
 	for w, tracer := range tracers {
-		path, err := tracer.NextPath(ctx)
-		s.must(err)
+		readers.Go(func() error {
+			path, err := tracer.NextPath(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			paths[w] = path
+			return err
+		})
+	}
+	s.must(readers.Wait())
+	for _, tracer := range tracers {
 		s.must(tracer.Close())
-		paths[w] = path
 	}
 	return paths
 }
