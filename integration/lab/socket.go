@@ -60,7 +60,13 @@ func (s *socket) prepare(from netip.AddrPort) error {
 	if !from.Addr().IsValid() {
 		from = netip.AddrPortFrom(defaultRoute(s.remote.Addr()).Addr(), from.Port())
 	}
-	return unix.Bind(s.fd, sockaddr(from))
+	// A process that another test starts has all sockets until its exec, also those closed meanwhile.
+	err := unix.Bind(s.fd, sockaddr(from))
+	for end := time.Now().Add(time.Second); errors.Is(err, unix.EADDRINUSE) && time.Now().Before(end); {
+		<-time.After(time.Millisecond)
+		err = unix.Bind(s.fd, sockaddr(from))
+	}
+	return err
 }
 
 // Send connects the socket if necessary, and sends. It returns the local address.
