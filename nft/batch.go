@@ -193,24 +193,17 @@ func (b Batch) reclaiming() (take, rest Batch) {
 // batch changes objects of another program, which may depend on the generation, or replaces a
 // chain or set: the new one can only exist when the old one is gone.
 func (b Batch) unreached() (chains, rest Batch) {
-	fresh, dropped := map[ChainID]bool{}, map[Op]bool{}
 	for _, op := range b {
 		switch op := op.(type) {
 		case AddTable, DeleteTable, ForeignChange:
 			return nil, b
-		case DeleteChain, DeleteSet:
-			dropped[op] = true
-		case AddSet:
-			if dropped[DeleteSet{op.Set.Family, op.Set.Name()}] {
-				return nil, b
-			}
 		case AddChain:
-			if hooks[op.Chain.Kind] != nil || dropped[DeleteChain{op.Chain.Family, op.Chain.Name()}] {
+			if hooks[op.Chain.Kind] != nil {
 				return nil, b
 			}
-			fresh[op.Chain] = true
 		}
 	}
+	fresh := b.newChains()
 	if len(fresh) == 0 {
 		return nil, b
 	}
@@ -229,6 +222,30 @@ func (b Batch) unreached() (chains, rest Batch) {
 		}
 	}
 	return chains, rest
+}
+
+// newChains returns the new chains without base chains: no packet gets there until something else
+// leads there. There are none if the batch replaces a chain or set.
+func (b Batch) newChains() map[ChainID]bool {
+	fresh, dropped := map[ChainID]bool{}, map[Op]bool{}
+	for _, op := range b {
+		switch op := op.(type) {
+		case DeleteChain, DeleteSet:
+			dropped[op] = true
+		case AddSet:
+			if dropped[DeleteSet{op.Set.Family, op.Set.Name()}] {
+				return nil
+			}
+		case AddChain:
+			if dropped[DeleteChain{op.Chain.Family, op.Chain.Name()}] {
+				return nil
+			}
+			if hooks[op.Chain.Kind] == nil {
+				fresh[op.Chain] = true
+			}
+		}
+	}
+	return fresh
 }
 
 // CommitSteps commits the steps one after the other. If one is refused, the new chains of the

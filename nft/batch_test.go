@@ -306,3 +306,26 @@ func TestNumbersOfEndpointsAreKnownInEveryStep(t *testing.T) {
 		}
 	}
 }
+
+// TestReplacedChainIsNotAddedBeforeItsDeletion has tables without elements, and a chain of ours that
+// another program has attached to a hook.
+func TestReplacedChainIsNotAddedBeforeItsDeletion(t *testing.T) {
+	rules, _ := load(100)
+	have, chain := rules.Tables(), ChainID{Family: model.IPv4, Kind: ChainReject}
+	for f := range have {
+		for name, set := range have[f].Sets {
+			set.Elements = nil
+			have[f].Sets[name] = set
+		}
+	}
+	state := have[chain.Family].Chains[chain.Name()]
+	state.Hook = ChainID{Family: chain.Family, Kind: ChainFilterInput}.Hook()
+	have[chain.Family].Chains[chain.Name()] = state
+	_, batch := Adopt(sampleConfig, have, sample(100))
+	steps := batch.Steps(1000)
+	all := slices.Concat(steps...)
+	deleted := slices.Index(all, Op(DeleteChain{chain.Family, chain.Name()}))
+	if added := slices.Index(all, Op(AddChain{chain})); len(steps) < 2 || deleted < 0 || added < deleted {
+		t.Errorf("change %d of %d steps deletes the chain, and %d adds it", deleted, len(steps), added)
+	}
+}

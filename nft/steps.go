@@ -10,7 +10,7 @@ import (
 type stepSplitter struct {
 	added, deleted map[SetID]map[Key]struct{} // keys of endpoints that the batch adds and deletes
 	dropped        map[DeleteSet]struct{}     // sets that the batch deletes
-	fresh          map[ChainID]struct{}       // new chains that no packet reaches before the switch
+	fresh          map[ChainID]bool           // chains that no packet reaches before the switch
 	declare        Batch
 	before, after  Batch
 	now            Batch
@@ -20,7 +20,7 @@ type stepSplitter struct {
 func newDivision(b Batch) *stepSplitter {
 	s := &stepSplitter{
 		added: map[SetID]map[Key]struct{}{}, deleted: map[SetID]map[Key]struct{}{}, dropped: map[DeleteSet]struct{}{},
-		replaced: map[SetID]*elementEdit{}, fresh: map[ChainID]struct{}{},
+		replaced: map[SetID]*elementEdit{}, fresh: b.newChains(),
 	}
 	for _, op := range b {
 		switch op := op.(type) {
@@ -59,14 +59,15 @@ func (s *stepSplitter) place(op Op) {
 	case AddTable, AddCounter:
 		s.declare = append(s.declare, op)
 		return
+	// The kernel walks all elements of a map for each new chain with a rule that looks it up
+	// (nf_tables_bind_set), so a first load is much faster if its maps are still empty then.
 	case AddChain:
-		if s.isUnreached(op.Chain) {
-			s.fresh[op.Chain] = struct{}{}
+		if s.fresh[op.Chain] {
 			s.declare = append(s.declare, op)
 			return
 		}
 	case AddRule:
-		if _, fresh := s.fresh[op.Chain]; fresh {
+		if s.fresh[op.Chain] {
 			s.declare = append(s.declare, op)
 			return
 		}
@@ -100,14 +101,6 @@ func (s *stepSplitter) place(op Op) {
 		}
 	}
 	s.now = append(s.now, op)
-}
-
-// isUnreached reports whether a new chain may be declared before there are elements, although no
-// packet gets there until the switch. The kernel walks all elements of a map for each new chain
-// with a rule that looks it up (nf_tables_bind_set), so a first load is much faster if its maps
-// are still empty then.
-func (s *stepSplitter) isUnreached(id ChainID) bool {
-	return hooks[id.Kind] == nil && len(s.dropped) == 0
 }
 
 func (s *stepSplitter) isDropped(id SetID) bool {
