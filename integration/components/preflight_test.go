@@ -214,8 +214,8 @@ func TestPreflightChangesNothing(t *testing.T) {
 
 func TestPreflightWithoutRootNamesWhatItCannotSee(t *testing.T) {
 	h := labtest.Alone(t)
-	nobody := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	out := daemon.RunAs(t, h, nobody, "preflight", "-o", "json")
+	unprivileged := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out := daemon.RunAs(t, h, unprivileged, "preflight", "-o", "json")
 	r := report(t, out)
 	for _, name := range []string{"nftables", "forward policy", "kube-proxy", "access to nftables"} {
 		if i := item(t, r, name); i.Verdict != preflight.Unknown {

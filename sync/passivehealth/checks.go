@@ -300,9 +300,9 @@ func (s *checks) retries(now time.Time) (out []*check) {
 	return out
 }
 
-// needReading reports whether a check needs the connections without an answer: to learn whether they
-// still wait, or, if the counter has moved, whether there are some again at an endpoint that has
-// just been used again without an answer.
+// needReading reports whether a check needs the connections without an answer: to learn whether
+// they still wait, or, if the counter has moved, whether an endpoint that never answered has some
+// again after its retry.
 func (s *checks) needReading(now time.Time, moved bool) bool {
 	for _, c := range s.all {
 		since := now.Sub(c.released) - c.calm

@@ -38,7 +38,8 @@
 // Package model decides what is avoided: never more than a part of a Service's endpoints, and
 // never the last one. An endpoint is asked every second, after a minute every five, and used
 // again with the first answer. One that has never answered a question is used again after a
-// minute, and then connections decide again. An endpoint that is used again stays so for at
+// minute, or later if connection tracking costs so much to read that a decision would take long,
+// and then connections decide again. An endpoint that is used again stays so for at
 // least five seconds, doubling while it flaps.
 //
 // # Cost

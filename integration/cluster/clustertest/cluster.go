@@ -78,7 +78,7 @@ func build(t testing.TB, p *plane.Plane, l *lab.Lab, server string) *Cluster {
 	})
 	for _, n := range c.Lab.Nodes() {
 		name := c.NodeName(n)
-		_, err := objects.CreateNode(t.Context(), p.Client, objects.Node(name, "", n))
+		_, err := objects.CreateNode(t.Context(), p.Client, objects.Node(name, n))
 		Must(t, err)
 		cleanup(t, func(ctx context.Context) error {
 			return p.Client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})

@@ -14,13 +14,10 @@ import (
 // KubeletPort is where the API server finds the kubelet of a node.
 const KubeletPort = 10250
 
-// Node returns the object of a lab's node: its addresses, the range of its pods, and
-// its zone, if that is not empty. Change it as needed before [CreateNode].
-func Node(name, zone string, n *lab.Node) *corev1.Node {
+// Node returns the object of a lab's node: its addresses and the range of its pods. Change it as
+// needed before [CreateNode].
+func Node(name string, n *lab.Node) *corev1.Node {
 	out := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
-	if zone != "" {
-		out.Labels[corev1.LabelTopologyZone] = zone
-	}
 	for _, f := range model.Families {
 		out.Spec.PodCIDRs = append(out.Spec.PodCIDRs, n.PodRange(f).String())
 		out.Status.Addresses = append(out.Status.Addresses,
