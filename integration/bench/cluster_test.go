@@ -126,15 +126,15 @@ func (c *cluster) service(i int) model.Service {
 	namespace, name := "team-"+strconv.Itoa(i%50), fmt.Sprintf("service-%05d", i)
 	s := model.Service{
 		Name:       model.ServiceName{Namespace: namespace, Name: name},
-		ClusterIPs: []netip.Addr{nth(lab.ServiceRanges[model.IPv4].Addr(), i+1)},
+		ClusterIPs: []netip.Addr{lab.After(lab.ServiceRanges[model.IPv4].Addr(), i+1)},
 		Ports:      []model.ServicePort{{Name: "http", Protocol: model.TCP, Port: servicePort}},
 	}
 	if c.sticky {
 		s.Affinity = 3 * time.Hour
 	}
 	if c.local {
-		s.LoadBalancerIPs = []netip.Addr{nth(balancerBase, i+1)}
-		s.ExternalIPs = []netip.Addr{nth(externalBase, i+1)}
+		s.LoadBalancerIPs = []netip.Addr{lab.After(balancerBase, i+1)}
+		s.ExternalIPs = []netip.Addr{lab.After(externalBase, i+1)}
 		s.ExternalPolicy = model.PolicyLocal
 		s.Ports[0].NodePort = nodePorts + uint16(i)
 	}
@@ -162,21 +162,10 @@ func (c *cluster) pod(i, j int) model.Endpoint {
 	if c.here(i, j) {
 		node = thisNode
 	}
-	return model.Endpoint{Addr: nth(podBase, number+1), Ready: true, Serving: true, Node: node}
+	return model.Endpoint{Addr: lab.After(podBase, number+1), Ready: true, Serving: true, Node: node}
 }
 
 // here reports whether pod number j of Service number i runs on this node.
 func (c *cluster) here(i, j int) bool {
 	return j < c.endpoints && (i*c.endpoints+j)%c.onNode == 0
-}
-
-// nth returns the n-th address after base.
-func nth(base netip.Addr, n int) netip.Addr {
-	b := base.As4()
-	for i := len(b) - 1; n > 0; i-- {
-		n += int(b[i])
-		b[i] = byte(n)
-		n >>= 8
-	}
-	return netip.AddrFrom4(b)
 }

@@ -10,7 +10,6 @@ import (
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel"
 )
 
 // maxConnectionRatio is how many times as long a connection may take through a ClusterIP
@@ -31,9 +30,7 @@ func BenchmarkConnect(b *testing.B) {
 	server, client := l.Pods[0], l.Pods[1]
 	_, err := server.Serve(model.TCP, podPort)
 	must(b, err)
-	k, err := kernel.Open(kernel.Config{NetNS: l.Node.FD()})
-	must(b, err)
-	defer k.Close()
+	k := labtest.Kernel(b, l.Node.Host)
 	turns := 20
 	if testing.Short() {
 		turns = 8

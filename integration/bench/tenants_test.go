@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kube-vmap/integration/bench/report"
+	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/sync"
@@ -29,7 +30,7 @@ var hoards = []hoard{
 
 // exposeAll gives a Service every kind of address, and one of four pairs of policies.
 func exposeAll(s *model.Service, i int) {
-	s.LoadBalancerIPs = []netip.Addr{nth(balancerBase, i+1)}
+	s.LoadBalancerIPs = []netip.Addr{lab.After(balancerBase, i+1)}
 	s.Ports[0].NodePort = nodePorts + uint16(i)
 	s.ExternalPolicy, s.InternalPolicy = model.TrafficPolicy(i%2), model.TrafficPolicy(i/2%2)
 }
@@ -55,7 +56,7 @@ func (h *hoard) fill(c *cluster) {
 		for range endpoints {
 			pod++
 			slice.Endpoints = append(slice.Endpoints, model.Endpoint{
-				Addr: nth(netip.MustParseAddr("10.64.0.0"), pod), Ready: true, Serving: true, Node: thisNode,
+				Addr: lab.After(netip.MustParseAddr("10.64.0.0"), pod), Ready: true, Serving: true, Node: thisNode,
 			})
 		}
 		if h.shape != nil {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
 
@@ -34,7 +35,7 @@ func attacks() []attack {
 func external20(prefix string) func() []metav1.Object {
 	const each = 1000
 	return many(20, func(i int) []metav1.Object {
-		all := texts(objects.After(externalBase[model.IPv4], i*each), each)
+		all := texts(lab.After(externalBase[model.IPv4], i*each), each)
 		return []metav1.Object{single(numberOf("external", i), tcp(prefix, 2), external(all...))}
 	})
 }
@@ -50,7 +51,7 @@ func equal(n int) func(int) []metav1.Object {
 func nested(version int) *corev1.Service {
 	var ranges []string
 	for i := range 800 {
-		at := objects.After(sourceBase, 257*i+version)
+		at := lab.After(sourceBase, 257*i+version)
 		for bits := 9; bits <= 32; bits++ {
 			ranges = append(ranges, netip.PrefixFrom(at, bits).Masked().String())
 		}
@@ -120,7 +121,7 @@ func longTexts(fill string) func() []metav1.Object {
 // some that the API accepts and no host can have.
 func unusable(version int) func() []metav1.Object {
 	return many(20, func(i int) []metav1.Object {
-		addrs := texts(objects.After(externalBase[model.IPv6], version), 4900)
+		addrs := texts(lab.After(externalBase[model.IPv6], version), 4900)
 		for range 99 {
 			addrs = append(addrs, "255.255.255.255")
 		}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
 
@@ -25,7 +26,7 @@ var (
 func texts(base netip.Addr, n int) []string {
 	out := make([]string, n)
 	for i := range out {
-		out[i] = objects.After(base, i).String()
+		out[i] = lab.After(base, i).String()
 	}
 	return out
 }
@@ -74,7 +75,7 @@ func ingress(first, n int) func(*corev1.Service) {
 		s.Spec.Type, s.Spec.LoadBalancerClass, s.Spec.AllocateLoadBalancerNodePorts = corev1.ServiceTypeLoadBalancer, &class, &none
 		for i := range n {
 			s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress,
-				corev1.LoadBalancerIngress{IP: objects.After(balancerBase, first+i).String()})
+				corev1.LoadBalancerIngress{IP: lab.After(balancerBase, first+i).String()})
 		}
 	}
 }
@@ -83,7 +84,7 @@ func ingress(first, n int) func(*corev1.Service) {
 func sliceOf(name, service string, f model.Family, ports []corev1.ServicePort, first, n int) *discoveryv1.EndpointSlice {
 	addrs := make([]netip.Addr, n)
 	for i := range addrs {
-		addrs[i] = objects.After(endpointBase[f], first+i)
+		addrs[i] = lab.After(endpointBase[f], first+i)
 	}
 	s := objects.Slice(name, service, ports, "", addrs...)
 	s.AddressType = discoveryv1.AddressType(f.String())

@@ -18,7 +18,6 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
-	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/kubeproxy"
 )
 
@@ -121,12 +120,7 @@ func suspend(t *testing.T, h *lab.Host) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := kernel.Open(kernel.Config{NetNS: h.FD()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer k.Close()
-	if _, err := k.Apply(found.Suspend()); err != nil {
+	if _, err := labtest.Kernel(t, h).Apply(found.Suspend()); err != nil {
 		t.Fatal(err)
 	}
 }

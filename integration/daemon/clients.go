@@ -26,10 +26,7 @@ func AddClients(t testing.TB, l *lab.Lab) {
 	}
 	for _, f := range model.Families {
 		// One local route instead of 65,534 addresses.
-		out, err := l.Outside.Command(t.Context(), "ip", "route", "add", "local", clientRanges[f].String(), "dev", "lo").CombinedOutput()
-		if err != nil {
-			t.Fatalf("add addresses to the host outside: %v\n%s", err, out)
-		}
+		labtest.Run(t, l.Outside, "", "ip", "route", "add", "local", clientRanges[f].String(), "dev", "lo")
 	}
 }
 

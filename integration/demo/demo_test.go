@@ -15,7 +15,6 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
-	"kube-vmap/nft/kernel"
 )
 
 var verbose = flag.Bool("v", false, "print details, too")
@@ -312,10 +311,7 @@ func (d *demo) seenAs(kinds []model.Kind, want func(model.Family) netip.Addr) {
 // generation returns the number that the kernel gives to each state of its rule set.
 func (d *demo) generation() uint32 {
 	d.Helper()
-	k, err := kernel.Open(kernel.Config{NetNS: d.lab.Node.FD()})
-	d.must(err)
-	defer k.Close()
-	n, err := k.Generation()
+	n, err := labtest.Kernel(d, d.lab.Node.Host).Generation()
 	d.must(err)
 	return n
 }

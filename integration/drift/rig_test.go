@@ -41,12 +41,7 @@ func newRig(t *testing.T) *rig {
 
 func (r *rig) open() *kernel.Kernel {
 	r.t.Helper()
-	k, err := kernel.Open(kernel.Config{NetNS: r.host.FD()})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() { k.Close() })
-	return k
+	return labtest.Kernel(r.t, r.host)
 }
 
 // Run implements sync.Source. It sends the bursts of the test.

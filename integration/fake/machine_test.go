@@ -12,10 +12,5 @@ import (
 // realKernel opens nf_tables in a new network namespace, which is deleted with the test.
 func realKernel(t testing.TB) *kernel.Kernel {
 	t.Helper()
-	k, err := kernel.Open(kernel.Config{NetNS: labtest.Alone(t).FD()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { k.Close() })
-	return k
+	return labtest.Kernel(t, labtest.Alone(t))
 }

@@ -13,7 +13,6 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/integration/process"
-	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/flowtable"
 	"kube-vmap/sync/fastpath"
 )
@@ -130,11 +129,7 @@ func TestRefusedInterfacesCostOnlyThemselves(t *testing.T) {
 
 func TestTransactionsOfTheFastPathAreNotForeign(t *testing.T) {
 	m := idleMachine(t, lab.Options{Pods: 2}, "pod-1")
-	k, err := kernel.Open(kernel.Config{NetNS: m.Node.FD()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer k.Close()
+	k := labtest.Kernel(t, m.Node.Host)
 	beside, err := k.Share()
 	if err != nil {
 		t.Fatal(err)

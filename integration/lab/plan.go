@@ -32,10 +32,17 @@ func pair(ip4, ip6 string) [2]netip.Prefix {
 	return [2]netip.Prefix{netip.MustParsePrefix(ip4), netip.MustParsePrefix(ip6)}
 }
 
-// Nth returns the n-th address after the base of a range, n being below 2^16.
-func Nth(p netip.Prefix, n int) netip.Addr {
-	b := p.Addr().AsSlice()
-	b[len(b)-2], b[len(b)-1] = b[len(b)-2]+byte(n>>8), b[len(b)-1]+byte(n)
+// Nth returns the n-th address after the base of a range.
+func Nth(p netip.Prefix, n int) netip.Addr { return After(p.Addr(), n) }
+
+// After returns the n-th address after one.
+func After(base netip.Addr, n int) netip.Addr {
+	b := base.AsSlice()
+	for i := len(b) - 1; n > 0; i-- {
+		n += int(b[i])
+		b[i] = byte(n)
+		n >>= 8
+	}
 	a, _ := netip.AddrFromSlice(b) // of the same length
 	return a
 }

@@ -66,16 +66,11 @@ func follow(w *window, l *lab.Lab, s daemon.Service) {
 		}
 		for _, chain := range chains {
 			family := map[model.Family]string{model.IPv4: "ip", model.IPv6: "ip6"}[f]
-			if out, err := l.Node.Command(w.Context(), "nft", "list", "chain", family, "kube-vmap", chain).CombinedOutput(); err != nil {
-				w.Errorf("chain %s: %v\n%s", chain, err, out)
-			}
+			labtest.Run(w, l.Node.Host, "", "nft", "list", "chain", family, "kube-vmap", chain)
 		}
 	}
-	out, err := l.Node.Command(w.Context(), "nft", "add table inet secret-program; add chain inet secret-program out { type filter hook postrouting priority 0; }; "+
-		"add rule inet secret-program out tcp dport "+fmt.Sprint(daemon.TargetPort)+" drop").CombinedOutput()
-	if err != nil {
-		w.Fatalf("nft: %v\n%s", err, out)
-	}
+	labtest.Run(w, l.Node.Host, "", "nft", "add table inet secret-program; add chain inet secret-program out { type filter hook postrouting priority 0; }; "+
+		"add rule inet secret-program out tcp dport "+fmt.Sprint(daemon.TargetPort)+" drop")
 	w.ignoreFailedLoads()
 	get[bool](w, `(document.querySelector(".submit").click(), true)`)
 	w.await(`document.querySelector(".is-error")?.textContent.startsWith("a rule of another program decides")`)

@@ -15,6 +15,7 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/integration/process"
 	"kube-vmap/model"
 )
@@ -56,9 +57,7 @@ func newScene(t *testing.T, flags ...string) *scene {
 // nft runs nft on a host.
 func (s *scene) nft(h *lab.Host, commands string) {
 	s.t.Helper()
-	if out, err := h.Command(s.t.Context(), "nft", commands).CombinedOutput(); err != nil {
-		s.t.Fatalf("nft %s: %v\n%s", commands, err, out)
-	}
+	labtest.Run(s.t, h, "", "nft", commands)
 }
 
 // silence makes an endpoint drop all packets.

@@ -8,8 +8,8 @@ import (
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
-	"kube-vmap/nft/kernel"
 )
 
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
@@ -47,12 +47,7 @@ func clusterIP(f model.Family, n int) netip.Addr {
 // generation returns the number of changes of nf_tables on node-1.
 func generation(t *testing.T, l *lab.Lab) uint32 {
 	t.Helper()
-	k, err := kernel.Open(kernel.Config{NetNS: l.Node.FD()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer k.Close()
-	g, err := k.Generation()
+	g, err := labtest.Kernel(t, l.Node.Host).Generation()
 	if err != nil {
 		t.Fatal(err)
 	}

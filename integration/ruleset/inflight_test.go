@@ -13,7 +13,6 @@ import (
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel"
 )
 
 // patience is how long to wait for an answer.
@@ -32,11 +31,7 @@ func TestNoConnectionIsLostInACommit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	k, err := kernel.Open(kernel.Config{NetNS: l.Node.FD()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer k.Close()
+	k := labtest.Kernel(t, l.Node.Host)
 	for name, affinity := range map[string]time.Duration{"any endpoint": 0, "session affinity": time.Hour} {
 		connections := 3000
 		if affinity > 0 || testing.Short() {

@@ -27,12 +27,7 @@ func newMachine(t testing.TB) *machine {
 // open gives the machine one more program with sockets to nf_tables.
 func (m *machine) open() *kernel.Kernel {
 	m.t.Helper()
-	k, err := kernel.Open(kernel.Config{NetNS: m.host.FD()})
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	m.t.Cleanup(func() { k.Close() })
-	return k
+	return labtest.Kernel(m.t, m.host)
 }
 
 // apply applies a batch that the kernel must accept.

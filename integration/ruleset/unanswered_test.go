@@ -30,11 +30,7 @@ func TestFirstPacketsSentAgainAreCounted(t *testing.T) {
 		chain in { type filter hook input priority 0; meta l4proto { tcp, udp, sctp } drop; }
 	}`
 	labtest.Run(t, silent.Host, rules, "nft", "-f", "-")
-	k, err := kernel.Open(kernel.Config{NetNS: l.Node.FD()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer k.Close()
+	k := labtest.Kernel(t, l.Node.Host)
 	if n := unanswered(t, k); n != 0 {
 		t.Errorf("without tables, %d packets are counted", n)
 	}

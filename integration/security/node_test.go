@@ -18,6 +18,7 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 )
 
@@ -201,7 +202,7 @@ func TestInitOnlyNeedsNoAPIServer(t *testing.T) {
 			t.Errorf("%v: the sysctl is %s, %v\n%s", args, value, err, out)
 		}
 	}
-	if out, err := l.Node.Command(t.Context(), "nft", "list", "tables").CombinedOutput(); err != nil || strings.Contains(string(out), "kube-vmap") {
-		t.Errorf("it programmed %s, %v", out, err)
+	if out := labtest.Run(t, l.Node.Host, "", "nft", "list", "tables"); strings.Contains(out, "kube-vmap") {
+		t.Errorf("it programmed %s", out)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/truth"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel"
 )
@@ -40,9 +41,7 @@ func newWorld(b *testing.B, of size) *world {
 	if err != nil {
 		b.Fatalf("go build: %v\n%s", err, out)
 	}
-	w.kernel, err = kernel.Open(kernel.Config{NetNS: w.Lab.Node.FD()})
-	clustertest.Must(b, err)
-	b.Cleanup(func() { clustertest.Must(b, w.kernel.Close()) })
+	w.kernel = labtest.Kernel(b, w.Lab.Node.Host)
 	w.kubeconfig = w.Kubeconfig(b, w.Server)
 	w.flags = []string{
 		"--kubeconfig=" + w.kubeconfig, "--hostname-override=" + w.NodeName(w.Lab.Node),
@@ -63,9 +62,7 @@ func newWorld(b *testing.B, of size) *world {
 // cleanup removes kube-vmap's tables from the kernel.
 func (w *world) cleanup(b *testing.B) {
 	b.Helper()
-	if out, err := w.Lab.Node.Command(b.Context(), w.proxy, "cleanup", "--force").CombinedOutput(); err != nil {
-		b.Fatalf("remove the rules: %v\n%s", err, out)
-	}
+	labtest.Run(b, w.Lab.Node.Host, "", w.proxy, "cleanup", "--force")
 }
 
 // informers returns the program for the floor.

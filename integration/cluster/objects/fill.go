@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
 
@@ -72,7 +73,7 @@ func (f *Filling) Service(i int) *corev1.Service {
 func (f *Filling) Slice(i int, family model.Family) *discoveryv1.EndpointSlice {
 	endpoints := make([]netip.Addr, f.Endpoints)
 	for k := range endpoints {
-		endpoints[k] = After(fillBase[family], i*f.Endpoints+k)
+		endpoints[k] = lab.After(fillBase[family], i*f.Endpoints+k)
 	}
 	s := Slice(fmt.Sprintf("%s-%s", f.Name(i), strings.ToLower(family.String())), f.Name(i), []corev1.ServicePort{fillPort}, f.Node, endpoints...)
 	s.AddressType = discoveryv1.AddressType(family.String())
@@ -81,18 +82,6 @@ func (f *Filling) Slice(i int, family model.Family) *discoveryv1.EndpointSlice {
 
 // fillBase are the first of many addresses that no host of a lab has.
 var fillBase = [...]netip.Addr{model.IPv4: netip.MustParseAddr("10.128.0.0"), model.IPv6: netip.MustParseAddr("fd00:10:128::")}
-
-// After returns the n-th address after one.
-func After(base netip.Addr, n int) netip.Addr {
-	b := base.AsSlice()
-	for i := len(b) - 1; n > 0; i-- {
-		n += int(b[i])
-		b[i] = byte(n)
-		n >>= 8
-	}
-	a, _ := netip.AddrFromSlice(b)
-	return a
-}
 
 // Name returns the name of the i-th Service.
 func (f *Filling) Name(i int) string { return fmt.Sprintf("%s-%d", f.Prefix, i) }

@@ -1,7 +1,6 @@
 package shadow
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -13,10 +12,10 @@ import (
 	"kube-vmap/cmd/inspect/shadow"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/integration/process"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/kubeproxy"
 )
 
@@ -173,10 +172,8 @@ func (r *rig) suspend() {
 	r.t.Helper()
 	found, err := kubeproxy.Find(r.Node.FD())
 	r.must(err)
-	k, err := kernel.Open(kernel.Config{NetNS: r.Node.FD()})
+	_, err = labtest.Kernel(r.t, r.Node.Host).Apply(found.Suspend())
 	r.must(err)
-	_, err = k.Apply(found.Suspend())
-	r.must(errors.Join(err, k.Close()))
 	for _, f := range model.Families {
 		if r.mode == "iptables" {
 			r.nft("add table " + nft.FamilyName(f) + " kube-proxy")
