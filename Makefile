@@ -38,6 +38,8 @@ MUTANTS_EFFICACY ?= 99
 MODULES := cmd/kubectl-vmap deploy/helm deploy/image deploy/monitoring integration/cluster integration/otherprograms integration/page
 
 BENCHMARK := KUBE_VMAP_REQUIRE_KERNEL=1 go test -run '^$$' -benchtime 1x -timeout 2h
+# A pattern that matches no benchmark is an error.
+MATCHED := awk '{ print; fflush() } /^Benchmark/ { n = 1 } END { if (!n) print "no benchmark matches"; exit !n }'
 
 .PHONY: help demo build modules tools test unit integration cluster page soak beside e2e test-kernels test-nft bench bench-cluster dead-node trial image release fuzz mutants golden lint lines docs man monitoring clean
 
@@ -117,13 +119,15 @@ test-nft: ## listings are read and reload with nft 1.0.6 and 1.1.3 (root)
 	@KUBE_VMAP_REQUIRE_NFT_VERSIONS=1 .ci/nft-versions
 	CI=true .ci/gotest -count=1 -run 'Golden|NftListsAndLoads|LoadedByNft' ./integration/ruleset
 
+bench bench-cluster: SHELL := bash -o pipefail
+
 bench: ## costs as ratios, and whether they keep their marks; BENCH chooses (root)
-	$(BENCHMARK) -bench '$(or $(BENCH),.)' ./integration/bench
+	$(BENCHMARK) -bench '$(or $(BENCH),.)' ./integration/bench | $(MATCHED)
 
 bench-cluster: ## from API write to kernel, compared with informers alone, on a real API server (root)
 	@.ci/setup nft ip
 	@.ci/cluster
-	cd integration/cluster && $(BENCHMARK) -bench '$(or $(BENCH),KubeVMap)' ./bench
+	cd integration/cluster && $(BENCHMARK) -bench '$(or $(BENCH),KubeVMap)' ./bench | $(MATCHED)
 
 dead-node: ## how many connections fail after a FAULT (link, route, backlog or stop), with kube-proxy and kube-vmap (root)
 	@$(MAKE) bench-cluster BENCH='DeadNode/$(or $(FAULT),link)'
