@@ -47,7 +47,8 @@ func countRule(f model.Family) Rule {
 }
 
 // countRules count a connection, unless its frontend is one that is not counted for now. If
-// the set is full, the second rule does not match, and the third counts what was not counted.
+// the set is full, or the kernel gets no memory for an element without waiting, the second rule
+// does not match, and the third counts what was not counted.
 // The match on protocols is for nft: without it, 1.0.6 does not know that the key has ports
 // (ct_expr_update_type), and cannot load it.
 func countRules(f model.Family) []Rule {

@@ -184,8 +184,8 @@ type Totals struct {
 	Ports []PortTotal
 	// Counters is the number of elements in the kernel, at most [nft.MaxConnectionCounts].
 	Counters [len(model.Families)]int
-	// NotCounted is how many connections were not counted because the set was full,
-	// Uncounted how many frontends are not counted now because of that.
+	// NotCounted is how many connections were not counted because the set was full or the kernel
+	// had no memory, Uncounted how many frontends are not counted to make room.
 	NotCounted [len(model.Families)]uint64
 	Uncounted  [len(model.Families)]int
 }

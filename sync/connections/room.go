@@ -24,7 +24,7 @@ const (
 const ReasonNotCounted = "ConnectionsNotCounted"
 
 type dropped struct {
-	total     uint64 // connections that found the set full
+	total     uint64 // connections without a counter
 	frontends int    // that are not counted now
 }
 

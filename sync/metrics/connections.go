@@ -55,7 +55,7 @@ func newConnectionCollector(from Connections, endpoints bool, maxPorts, maxEndpo
 			"Addresses and ports whose connections are not counted now, because their namespace has more than its share of "+
 				"the counters.", "ip_family"),
 		notCounted: desc("connections_not_counted_total",
-			"Connections that were not counted because there were too many counters.", "ip_family"),
+			"Connections that were not counted: there were too many counters, or no memory for one more.", "ip_family"),
 		skipped: desc("connection_series_left_out",
 			"Service ports and endpoints with connections that have no series because there are too many."),
 	}
