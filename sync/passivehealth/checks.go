@@ -265,7 +265,7 @@ func (c *check) decide(now time.Time, answered map[uint32]struct{}, cutOff bool)
 			return false
 		}
 	}
-	oneWay := c.protocol != model.TCP && len(answered)+len(c.answered) == 0
+	oneWay := c.protocol == model.UDP && len(answered)+len(c.answered) == 0
 	if oneWay || cutOff {
 		c.answers(now)
 		return false

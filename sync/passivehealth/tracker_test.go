@@ -127,17 +127,20 @@ func TestNothingElseIsUnresponsive(t *testing.T) {
 	}
 }
 
-// TestOneWayTrafficIsNeverUnresponsive has endpoints of UDP that have never sent anything.
-func TestOneWayTrafficIsNeverUnresponsive(t *testing.T) {
+// TestOnlyUDPIsOneWay has endpoints that have never sent anything: TCP and SCTP begin with a
+// handshake.
+func TestOnlyUDPIsOneWay(t *testing.T) {
 	for _, f := range model.Families {
-		run(t, func(w *world) {
-			s := w.serve(f, model.UDP, "default", 0)
-			w.mute[s.endpoints[0].addr.Addr()] = true
-			w.every(100*time.Millisecond, time.Minute, func() bool { w.forge(s.endpoints[0]); return true })
-			if len(w.received) > 0 {
-				t.Errorf("%s: unresponsive: %v", f, w.received)
-			}
-		})
+		for _, p := range model.Protocols {
+			run(t, func(w *world) {
+				s := w.serve(f, p, "default", 0)
+				w.mute[s.endpoints[0].addr.Addr()] = true
+				w.every(100*time.Millisecond, time.Minute, func() bool { w.forge(s.endpoints[0]); return true })
+				if found := len(w.received) > 0; found != (p != model.UDP) {
+					t.Errorf("%s, %s: unresponsive: %v", f, p, w.received)
+				}
+			})
+		}
 	}
 }
 
