@@ -57,6 +57,7 @@ type check struct {
 	silent      int      // of them, those without an answer
 	askable     bool     // it has answered a question once
 	blind       bool     // connections were answered while questions were not
+	twoWay      bool     // it has answered connections, or its protocol has a handshake
 
 	// answered are the connections that had an answer before the second question; nil if
 	// that was not read.
@@ -265,8 +266,8 @@ func (c *check) decide(now time.Time, answered map[uint32]struct{}, cutOff bool)
 			return false
 		}
 	}
-	oneWay := c.protocol == model.UDP && len(answered)+len(c.answered) == 0
-	if oneWay || cutOff {
+	c.twoWay = c.twoWay || c.protocol != model.UDP || len(answered)+len(c.answered) > 0
+	if !c.twoWay || cutOff {
 		c.answers(now)
 		return false
 	}

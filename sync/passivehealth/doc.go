@@ -24,7 +24,7 @@
 //     nor one to which forged packets are sent is affected.
 //   - No other connection to it was answered meanwhile. That happens where a policy drops the
 //     node's questions.
-//   - Over UDP, it has answered a connection that is still tracked. One-way protocols never do.
+//   - Over UDP, it has answered a connection that was still tracked. One-way protocols never do.
 //   - Most of the other nodes that were asked answer. Otherwise this node is the one without a
 //     network, and nothing is avoided.
 //   - The table of connection tracking has room. Without it, questions are dropped here.

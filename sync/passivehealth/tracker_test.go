@@ -299,18 +299,24 @@ func TestNamespaceCannotUseUpQuestions(t *testing.T) {
 // not suffice, the endpoint is used again nevertheless.
 func TestRetriedEndpointIsFoundAgainSoon(t *testing.T) {
 	for _, cost := range []time.Duration{time.Millisecond, 200 * time.Millisecond, 600 * time.Millisecond} {
-		t.Run(cost.String(), func(t *testing.T) { run(t, func(w *world) { w.retry(cost) }) })
+		for _, p := range model.Protocols {
+			t.Run(cost.String()+" "+p.String(), func(t *testing.T) { run(t, func(w *world) { w.retry(p, cost) }) })
+		}
 	}
 }
 
-// retry checks for ten minutes how often and for how long the endpoint is used.
-func (w *world) retry(readCost time.Duration) {
+// retry checks for ten minutes how often and for how long the endpoint is used. It has answered
+// once, which connection tracking forgets.
+func (w *world) retry(p model.Protocol, readCost time.Duration) {
 	w.readCost = readCost
-	s := w.serve(model.IPv4, model.TCP, "default", 0)
-	w.refuses[s.endpoints[0]] = true
-	w.connect(s.endpoints[0])
-	used := time.Duration(0)
+	s := w.serve(model.IPv4, p, "default", 0)
 	const step = 100 * time.Millisecond
+	w.connect(s.endpoints[0])
+	w.wait(step)
+	w.refuses[s.endpoints[0]], w.mute[s.endpoints[0].addr.Addr()] = true, true
+	w.connect(s.endpoints[0])
+	time.AfterFunc(30*time.Second, func() { defer w.lock()(); w.entries = w.entries[1:] })
+	used := time.Duration(0)
 	w.every(step, 10*time.Minute, func() bool {
 		w.counter++
 		if len(w.received[s.key]) == 0 {
