@@ -53,8 +53,7 @@ type SetServiceCIDRs struct{ CIDRs []netip.Prefix }
 // It comes with every change of such an object. A nil Err ends the problem.
 type SetProblem struct {
 	Object Object
-	Err    error
-	Field  string // of the object, which the error is about; empty if that is not known
+	Err    error // the field of the first *field.Error in it is that of the object
 }
 
 // An Object is a reference to an object of the API.

@@ -2,8 +2,12 @@ package sync
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // objectProblems are the current problems of objects.
@@ -24,8 +28,19 @@ func (p objectProblems) set(e SetProblem) {
 	}
 	text := e.Err.Error()
 	if known := p[e.Object]; known == nil || known.text != text {
-		p[e.Object] = &objectProblem{field: e.Field, text: text}
+		p[e.Object] = &objectProblem{field: firstField(e.Err), text: text}
 	}
+}
+
+// firstField returns the field of the first validation error; empty if there is none.
+func firstField(err error) string {
+	if list := utilerrors.Aggregate(nil); errors.As(err, &list) {
+		err = list.Errors()[0]
+	}
+	if e := (*field.Error)(nil); errors.As(err, &e) {
+		return e.Field
+	}
+	return ""
 }
 
 // pending calls report for each problem that was not reported yet, in the order of the

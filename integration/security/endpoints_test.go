@@ -73,7 +73,7 @@ func TestHostOnlyAddressesAreNotEndpoints(t *testing.T) {
 		f.Put(s.Name, s)
 	}
 	d := daemon.Start(t, l.Node, f)
-	d.Ignore("invalid manifest")
+	d.Ignore("object unusable, wholly or in part")
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for _, from := range []*lab.Host{l.Pods[0].Host, l.Outside} {
 			for _, s := range services {

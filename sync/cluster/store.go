@@ -1,13 +1,10 @@
 package cluster
 
 import (
-	"errors"
 	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/cache"
 
 	"kube-vmap/sync"
@@ -189,7 +186,7 @@ func (s *store) updateProblem(events []sync.Event, n objectName, now problem, er
 		delete(s.problems, n)
 	}
 	if err != nil && before != now {
-		events = append(events, sync.SetProblem{Object: s.object(n, now.uid), Err: err, Field: firstField(err)})
+		events = append(events, sync.SetProblem{Object: s.object(n, now.uid), Err: err})
 		s.problems[n] = now
 	}
 	return events
@@ -204,15 +201,4 @@ func appendEvent(events []sync.Event, e sync.Event) []sync.Event {
 		return events
 	}
 	return append(events, e)
-}
-
-// firstField returns the field of the first validation error; empty if there is none.
-func firstField(err error) string {
-	if list := utilerrors.Aggregate(nil); errors.As(err, &list) {
-		err = list.Errors()[0]
-	}
-	if e := (*field.Error)(nil); errors.As(err, &e) {
-		return e.Field
-	}
-	return ""
 }

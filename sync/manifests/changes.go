@@ -42,10 +42,12 @@ func changedKeys(before, now objects) []sync.Object {
 			keys = append(keys, key)
 		}
 	}
-	slices.SortFunc(keys, func(a, b sync.Object) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(keys, compareObjects)
 	return keys
+}
+
+func compareObjects(a, b sync.Object) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 // eventFor returns the event for a Service or EndpointSlice that has this value now, or

@@ -28,12 +28,11 @@ type folder struct {
 type file struct {
 	sum     [sha256.Size]byte
 	objects objects
-	fresh   bool   // it was parsed in the last read
-	err     string // why the file cannot be read; empty if it can
+	errors  []*Error // of its content, without warnings
 }
 
 type report struct {
-	problems []*Error
+	problems []*Error // all errors, and warnings about what was parsed
 	skipped  []skippedKinds
 }
 
@@ -72,34 +71,30 @@ func (f *folder) readFile(path string, r *report) {
 		known = &file{}
 		f.files[path] = known
 	}
-	known.fresh = false
 	text, err := ReadFile(path, maxManifest)
 	if err != nil {
 		if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
 			err = pathErr.Err
 		}
-		if known.err != err.Error() {
-			r.problems = append(r.problems, &Error{File: path, Err: err})
-		}
-		known.err = err.Error()
+		r.problems = append(r.problems, &Error{File: path, Err: err})
 		return
 	}
-	known.err = ""
 	sum := sha256.Sum256(text)
 	if known.objects != nil && known.sum == sum {
+		r.problems = append(r.problems, known.errors...)
 		return
 	}
 	known.sum = sum
 	if len(text) == 0 && len(known.objects) > 0 {
 		// Most likely it was truncated to be written again.
-		r.problems = append(r.problems, &Error{File: path, Warning: true, Err: errEmpty})
+		r.problems = append(append(r.problems, &Error{File: path, Warning: true, Err: errEmpty}), known.errors...)
 		return
 	}
-	known.fresh = true
 	p := f.parser.parse(path, text)
 	var duplicates []*Error
 	known.objects, duplicates = p.merge(known.objects)
 	r.problems = append(append(r.problems, p.problems...), duplicates...)
+	known.errors = slices.DeleteFunc(append(p.problems, duplicates...), func(e *Error) bool { return e.Warning })
 	if len(p.skipped) > 0 {
 		r.skipped = append(r.skipped, skippedKinds{path, p.skipped})
 	}
@@ -145,19 +140,16 @@ func (o object) outdated() object {
 	return o
 }
 
-// merge returns the objects of all files. If two describe the same object, the first counts. It
-// reports that in a fixed order, and once for each content.
+// merge returns the objects of all files. If two describe the same object, the first counts.
 func (f *folder) merge(paths []string, r *report) objects {
 	all := objects{}
 	var duplicates []*Error
 	for _, path := range paths {
 		for key, o := range f.files[path].objects {
-			first, taken := all[key]
-			switch {
-			case !taken:
-				all[key] = o
-			case f.files[path].fresh || f.files[first.file].fresh:
+			if first, taken := all[key]; taken {
 				duplicates = append(duplicates, duplicate(first, o))
+			} else {
+				all[key] = o
 			}
 		}
 	}
@@ -168,7 +160,7 @@ func (f *folder) merge(paths []string, r *report) objects {
 
 func duplicate(first, second object) *Error {
 	return &Error{
-		File: second.file, Document: second.document, Object: second.key.String(),
+		File: second.file, Document: second.document, Object: second.key,
 		Err: fmt.Errorf("not used: already described by %s, document %d", first.file, first.document),
 	}
 }

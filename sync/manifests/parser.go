@@ -265,9 +265,5 @@ func (r *fileParser) parseError(err error) {
 }
 
 func (r *fileParser) problem(key sync.Object, err error, warning bool) {
-	problem := &Error{File: r.file, Document: r.document, Warning: warning, Err: err}
-	if key.Name != "" {
-		problem.Object = key.String()
-	}
-	r.problems = append(r.problems, problem)
+	r.problems = append(r.problems, &Error{File: r.file, Document: r.document, Object: key, Warning: warning, Err: err})
 }

@@ -37,10 +37,11 @@ type Source struct {
 	path string
 	node string
 	log  *slog.Logger
+	sent problems // as of the last events
 }
 
 // New returns a source of the manifests at path, a folder or a file, for the node of
-// the given name. Problems with manifests are logged, once for each content.
+// the given name. Warnings about manifests are logged, once for each content.
 func New(path, node string, log *slog.Logger) *Source {
 	return &Source{path: path, node: node, log: log}
 }
@@ -125,25 +126,22 @@ func (m *Source) Run(ctx context.Context, out chan<- []sync.Event) error {
 	return nil
 }
 
-// read reads files, and logs problems. It reports whether some text could not be parsed.
+// read reads files, and logs warnings. It reports whether some text could not be parsed.
 func (m *Source) read(f *folder, found listing) (events []sync.Event, unparsed bool) {
 	events, report := f.read(slices.Sorted(maps.Keys(found)))
 	m.log.Debug("manifests read", "path", m.path, "files", len(found), "events", len(events))
 	m.logReport(report)
-	return events, slices.ContainsFunc(report.problems, func(p *Error) bool { return p.Object == "" && !p.Warning })
+	broken := problems{}
+	broken.add(report.problems)
+	events = append(events, broken.changes(m.sent)...)
+	m.sent = broken
+	return events, slices.ContainsFunc(report.problems, func(p *Error) bool { return p.Object.Name == "" && !p.Warning })
 }
 
 func (m *Source) logReport(r report) {
 	for _, p := range r.problems {
-		log := m.log.With("file", p.File, "document", p.Document)
-		if p.Object != "" {
-			log = log.With("object", p.Object)
-		}
-		log = log.With("err", p.Err)
-		if p.Warning {
-			log.Warn("manifest warning")
-		} else {
-			log.Error("invalid manifest")
+		if p.Warning { // the loop reports errors
+			m.log.Warn("manifest warning", "file", p.File, "document", p.Document, "err", p.about())
 		}
 	}
 	for _, s := range r.skipped {
@@ -158,8 +156,8 @@ type Error struct {
 	// Document is the number of the YAML document in the file, from 1; zero if
 	// it concerns the whole file. Empty documents do not count.
 	Document int
-	// Object is the object's kind and name, "Service default/web"; empty if they are unknown.
-	Object string
+	// Object is the object that it is about; without a name if that is not known.
+	Object sync.Object
 	// Warning reports that the object is valid but suspicious: it has an unknown field, of
 	// which also the API server only warns, or cannot be served.
 	Warning bool
@@ -170,15 +168,19 @@ type Error struct {
 
 // Error returns the place, then the error itself.
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(printable(e.File))
+	place := printable(e.File)
 	if e.Document > 0 {
-		fmt.Fprintf(&b, ": document %d", e.Document)
+		place += fmt.Sprintf(": document %d", e.Document)
 	}
-	if e.Object != "" {
-		b.WriteString(": " + printable(e.Object))
+	return place + ": " + e.about()
+}
+
+// about returns the object, if it is known, then the error itself.
+func (e *Error) about() string {
+	if e.Object.Name == "" {
+		return e.Err.Error()
 	}
-	return b.String() + ": " + e.Err.Error()
+	return printable(e.Object.String()) + ": " + e.Err.Error()
 }
 
 // printable quotes a name that was not validated if it has characters that a terminal

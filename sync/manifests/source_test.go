@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"kube-vmap/model"
 	"kube-vmap/sync"
 	"kube-vmap/sync/listen/listentest"
@@ -25,6 +27,7 @@ type follower struct {
 
 	node     model.Node
 	services map[string]string // name to first ClusterIP
+	problems map[string]string // object to error
 }
 
 // follow starts to follow the manifests at path and waits for the first burst.
@@ -38,7 +41,7 @@ func follow(t *testing.T, path string) *follower {
 
 // start starts to follow the manifests at path.
 func start(t *testing.T, path string) *follower {
-	f := &follower{t: t, dir: path, bursts: make(chan []sync.Event), services: map[string]string{}}
+	f := &follower{t: t, dir: path, bursts: make(chan []sync.Event), services: map[string]string{}, problems: map[string]string{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	manifests := New(path, "worker-1", f.log.Log())
@@ -75,6 +78,10 @@ func (f *follower) add(event sync.Event) {
 		f.services[e.Service.Name.Name] = e.Service.ClusterIPs[0].String()
 	case sync.DeleteService:
 		delete(f.services, e.Name.Name)
+	case sync.SetProblem:
+		if delete(f.problems, e.Object.String()); e.Err != nil {
+			f.problems[e.Object.String()] = e.Err.Error()
+		}
 	}
 }
 
@@ -189,7 +196,7 @@ func TestUnparsableFileKeepsItsObjects(t *testing.T) {
 	f.until("db 10.96.0.11", "web 10.96.0.10")
 	f.write("a.yaml", "garbage: [")
 	for _, event := range f.next() {
-		if set, ok := event.(sync.SetService); !ok || set.Service.Created != math.MaxInt64 {
+		if set, ok := event.(sync.SetService); ok && set.Service.Created != math.MaxInt64 {
 			t.Errorf("event: %v", event)
 		}
 	}
@@ -198,8 +205,35 @@ func TestUnparsableFileKeepsItsObjects(t *testing.T) {
 	f.until("db 10.96.0.11", "web 10.96.0.12")
 	f.write("a.yaml", serviceText("web", "10.96.0.12"))
 	f.until("web 10.96.0.12")
-	if n := strings.Count(f.log.String(), "invalid manifest"); n != 2 {
-		t.Errorf("%d errors:\n%s", n, f.log.String())
+}
+
+// TestProblemsOfObjectsAndFiles has objects that cannot be used, and files that cannot be read, until
+// they are mended.
+func TestProblemsOfObjectsAndFiles(t *testing.T) {
+	f := follow(t, t.TempDir())
+	f.write("a.yaml", serviceText("web", "10.96.0.10")+"---\n"+strings.Replace(serviceText("db", "10.96.0.11"), "port: 80", "port: 0", 1))
+	f.until("web 10.96.0.10")
+	f.write("b.yaml", "garbage: [\n---\n- 1\n---\n"+serviceText("web", "10.96.0.11"))
+	must(t, os.Symlink("nowhere", filepath.Join(f.dir, "c.yaml")))
+	for len(f.problems) < 4 {
+		f.next()
+	}
+	dir := f.dir + string(filepath.Separator)
+	want := map[string]string{
+		"Service default/db": "spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive (" + dir +
+			"a.yaml, document 2); 1 more",
+		"Service default/web":    "not used: already described by " + dir + "a.yaml, document 1 (" + dir + "b.yaml, document 3)",
+		"File " + dir + "b.yaml": "yaml: line 1: did not find expected node content; 1 more",
+		"File " + dir + "c.yaml": "no such file or directory",
+	}
+	if diff := cmp.Diff(want, f.problems); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	f.write("a.yaml", serviceText("web", "10.96.0.10"))
+	f.remove("b.yaml")
+	f.remove("c.yaml")
+	for len(f.problems) > 0 {
+		f.next()
 	}
 }
 
@@ -228,16 +262,14 @@ func TestFirstBurstWaitsForHalfWrittenFile(t *testing.T) {
 	})
 }
 
-func TestProblemsAreLoggedOncePerContent(t *testing.T) {
+func TestWarningsAreLoggedOncePerContent(t *testing.T) {
 	f := follow(t, t.TempDir())
 	f.write("a.yaml", serviceText("web", "10.96.0.10")+"  surprise: true\n")
 	f.until("web 10.96.0.10")
-	f.write("b.yaml", serviceText("web", "10.96.0.11")+"---\napiVersion: v1\nkind: ConfigMap\n")
+	f.write("b.yaml", "apiVersion: v1\nkind: ConfigMap\n")
 	f.stays("web 10.96.0.10")
 	f.stays("web 10.96.0.10")
-	for _, text := range []string{
-		`level=WARN msg="manifest warning"`, `level=ERROR msg="invalid manifest"`, `kinds="v1 ConfigMap"`,
-	} {
+	for _, text := range []string{`level=WARN msg="manifest warning"`, `kinds="v1 ConfigMap"`} {
 		if n := strings.Count(f.log.String(), text); n != 1 {
 			t.Errorf("%d times %s:\n%s", n, text, f.log.String())
 		}

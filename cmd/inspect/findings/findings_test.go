@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
@@ -150,8 +151,8 @@ func TestFindings(t *testing.T) {
 			e.Ready, e.Serving, e.Terminating = ready, serving, terminating
 		}
 	}
-	unusable := func(w *world, kind, name, text, field string) {
-		w.more = []sync.Event{sync.SetProblem{Object: sync.Object{Kind: kind, Namespace: "shop", Name: name}, Err: errors.New(text), Field: field}}
+	unusable := func(w *world, kind, name string, err error) {
+		w.more = []sync.Event{sync.SetProblem{Object: sync.Object{Kind: kind, Namespace: "shop", Name: name}, Err: err}}
 	}
 	for name, test := range map[string]struct {
 		change func(*world)
@@ -263,11 +264,12 @@ func TestFindings(t *testing.T) {
 		"a conflict":            {func(w *world) { w.more = holder() }, []want{{problem, "AddressConflict", "spec.clusterIPs: 10.96.0.1", "is held by Service shop/old"}}},
 		"refused by the kernel": {func(w *world) { w.refuse = true }, []want{{problem, "RefusedByKernel", "", ""}, {problem, "RefusedByKernel", "", ""}, {problem, "RefusedByKernel", "", ""}}},
 		"unusable": {func(w *world) {
-			unusable(w, "Service", "web", `spec.externalIPs[0]: Invalid value: "x"`, "spec.externalIPs[0]")
+			unusable(w, "Service", "web", field.Invalid(field.NewPath("spec", "externalIPs").Index(0), "x", ""))
 		}, []want{{problem, "Unusable", "spec.externalIPs[0]", "Invalid value"}}},
-		"over the budget": {func(w *world) { unusable(w, "Service", "web", "it needs 7 elements of the rule set", "") }, []want{{problem, "Unusable", "", "it needs 7 elements"}}},
+		"over the budget": {func(w *world) { unusable(w, "Service", "web", errors.New("it needs 7 elements of the rule set")) }, []want{{problem, "Unusable", "", "it needs 7 elements"}}},
 		"another object": {func(w *world) {
-			unusable(w, "EndpointSlice", "bad", "[endpoints[0].addresses[0]: Invalid value, x]", "endpoints[0].addresses[0]")
+			bad := field.Invalid(field.NewPath("endpoints").Index(0).Child("addresses").Index(0), "x", "")
+			unusable(w, "EndpointSlice", "bad", field.ErrorList{bad, bad}.ToAggregate())
 		}, []want{{problem, "Unusable", "endpoints[0].addresses[0]", ""}}},
 		"node ports nowhere": {func(w *world) {
 			w.change = func(d *nodestatus.Document) {
