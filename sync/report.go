@@ -55,13 +55,11 @@ func (r *reporter) conflicts(conflicts []model.Conflict) {
 		lost[c.Loser.ServiceName] = 0
 		note := c.Match.String() + " is held by Service " + c.Winner.String() +
 			", which is older or whose own address it is, and not served for this one"
-		args := []any{"match", c.Match.String(), "winner", c.Winner.String(), "loser", c.Loser.String()}
 		if n > 1 {
 			note += fmt.Sprintf("; so are %d more of its addresses and ports", n-1)
-			args = append(args, "more", n-1)
 		}
-		r.Notify(r.service(c.Loser.ServiceName), model.ProblemConflict,
-			note).Warn("another Service holds the address and port", args...)
+		r.Notify(r.service(c.Loser.ServiceName), model.ProblemConflict, note).Warn("another Service holds the address and port",
+			"match", c.Match.String(), "winner", c.Winner.String(), "loser", c.Loser.String(), "more", n-1)
 	}
 }
 

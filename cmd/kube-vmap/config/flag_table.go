@@ -132,7 +132,7 @@ func (f *Flags) addServers(s flagSection) {
 		"end the process if one of these servers cannot listen, instead of retrying")
 	s.add(&p.EnableProfiling, "profiling", "enableProfiling", "serve /debug/pprof on the metrics server")
 	s.add(&f.options.StatusSocket, "status-socket", extension,
-		"Unix `socket` on which this process answers kube-vmap get, explain, top, diff and bundle, for root only: a path, "+
+		"Unix `socket` on which this process answers kube-vmap get, explain and other commands, for root only: a path, "+
 			"or @ and a name in this network namespace; an empty value disables it")
 	s.add(&f.options.StatusPage, "status-page", extension,
 		"serve a page with the state of all Services at /status/ on the metrics server")

@@ -126,7 +126,7 @@ type RefusedError struct{ Reason string }
 func (e *RefusedError) Error() string {
 	return e.Reason + ": without kube-vmap's rules, Services would not work on this node; " +
 		"start kube-proxy here, wait until it has written its rules and try again, " +
-		"or remove kube-vmap's rules nevertheless with \"kube-vmap cleanup --force\""
+		"or remove kube-vmap's rules anyway with \"kube-vmap cleanup --force\""
 }
 
 // checkReplacement returns a [RefusedError] unless kube-proxy's rules can take the place of
