@@ -210,8 +210,13 @@ func (b Batch) unreached() (chains, rest Batch) {
 	for _, op := range b {
 		first := false
 		switch op := op.(type) {
-		case AddSet, AddCounter, AddChain:
+		case AddChain:
+			chains = chains.withNew(op)
+			continue
+		case AddSet, AddCounter:
 			first = true
+		case FlushChain:
+			first = fresh[ChainNamed(op.Family, op.Name)] // of a step that is divided again
 		case AddRule:
 			first = fresh[op.Chain]
 		}
@@ -222,6 +227,12 @@ func (b Batch) unreached() (chains, rest Batch) {
 		}
 	}
 	return chains, rest
+}
+
+// withNew appends what adds a chain without rules, even if an earlier attempt at the batch, which
+// ended after some of its steps, has left it with them.
+func (b Batch) withNew(op AddChain) Batch {
+	return append(b, op, FlushChain{op.Chain.Family, op.Chain.Name()})
 }
 
 // newChains returns the new chains without base chains: no packet gets there until something else
@@ -275,6 +286,10 @@ func (b Batch) undo() Batch {
 			chains = append(chains, DeleteChain{op.Chain.Family, op.Chain.Name()})
 		case AddSet:
 			sets = append(sets, DeleteSet{op.Set.Family, op.Set.Name()})
+		case FlushChain: // of the chain that was added last
+			if n := len(chains); n == 0 || chains[n-1] != Op(DeleteChain(op)) {
+				return nil
+			}
 		case AddCounter, AddRule:
 		default:
 			return nil

@@ -63,6 +63,11 @@ func (s *stepSplitter) place(op Op) {
 	// (nf_tables_bind_set), so a first load is much faster if its maps are still empty then.
 	case AddChain:
 		if s.fresh[op.Chain] {
+			s.declare = s.declare.withNew(op)
+			return
+		}
+	case FlushChain:
+		if s.fresh[ChainNamed(op.Family, op.Name)] {
 			s.declare = append(s.declare, op)
 			return
 		}

@@ -136,6 +136,7 @@ var cases = []struct {
 	{"a missing chain cannot be deleted", nft.Batch{deleteChain(chain(nft.ChainBalance, 9))}, unix.ENOENT, false},
 	{"a missing chain cannot be flushed", nft.Batch{flush(chain(nft.ChainBalance, 9))}, unix.ENOENT, false},
 	{"a chain may be added again", nft.Batch{nft.AddChain{Chain: balance2}, nft.AddChain{Chain: chain(nft.ChainNATOutput, 0)}}, 0, false},
+	{"a chain may be flushed by what adds it", nft.Batch{nft.AddTable{}, nft.AddChain{Chain: chain(nft.ChainBalance, 9)}, flush(chain(nft.ChainBalance, 9))}, 0, false},
 
 	{"a set that a rule uses cannot be deleted", nft.Batch{deleteSet(slot1)}, unix.EBUSY, false},
 	{"an unused set is deleted with its elements", nft.Batch{flush(pod1), deleteSet(slot1)}, 0, false},
