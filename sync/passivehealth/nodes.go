@@ -156,6 +156,35 @@ func (t *Tracker) decideNodes(ctx context.Context, now time.Time) (found bool) {
 	return found
 }
 
+// locateSilent learns which endpoints silent nodes have now, and forgets nodes without any: they
+// have left the cluster, never answer, and other nodes may get the addresses of their endpoints. It
+// reports whether something changed.
+func (t *Tracker) locateSilent(ctx context.Context, now time.Time) (changed bool) {
+	silent := t.silentNodes()
+	if len(silent) == 0 || now.Sub(t.located) < longAskPeriod {
+		return false
+	}
+	t.located = now
+	var addrs []netip.Addr
+	for _, n := range silent {
+		addrs = append(addrs, n.addrs.UnsortedList()...)
+	}
+	byNode, err := t.EndpointsByNode(ctx, addrs)
+	if err != nil {
+		return false // it ends
+	}
+	for _, n := range silent {
+		has := sets.New(byNode[n.name]...)
+		changed = changed || !has.Equal(n.addrs)
+		if n.addrs = has; has.Len() == 0 {
+			delete(t.nodes, n.name)
+			delete(t.addrsOf, n.name)
+			t.Log.Info("node that does not answer has no endpoints any more", "node", n.name)
+		}
+	}
+	return changed
+}
+
 // kubelets remember where the kubelets of nodes listen: when a node is to be asked, the API server
 // may be away.
 type kubelets struct {

@@ -75,6 +75,7 @@ type Tracker struct {
 	kubelets kubelets
 	// addrsOf are the endpoints of nodes that checks run on.
 	addrsOf map[string][]netip.Addr
+	located time.Time // when it was last asked which endpoints silent nodes have
 
 	counter   uint64    // of the kernel, when it was last read
 	moved     bool      // since connection tracking was last read
@@ -157,6 +158,7 @@ func (t *Tracker) Run(ctx context.Context) error {
 		case len(t.pools) == 0:
 			next = nil
 			t.cutOff.Store(false) // no other node is asked any more
+			clear(t.nodes)
 		case next == nil:
 			next = time.After(t.untilNextTick())
 		}
@@ -217,6 +219,10 @@ func (t *Tracker) tick(ctx context.Context, now time.Time) {
 		changed = append(changed, c.pools...)
 	}
 	t.ask(ctx, now)
+	if t.locateSilent(ctx, now) {
+		t.publishAll(ctx)
+		return
+	}
 	t.publish(ctx, changed)
 }
 

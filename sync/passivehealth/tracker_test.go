@@ -180,6 +180,34 @@ func TestDeadNodeLosesAllEndpointsTogether(t *testing.T) {
 	}
 }
 
+// TestRemovedNodeIsForgotten removes a node that does not answer, and gives the address of one of its
+// endpoints to a pod of another node.
+func TestRemovedNodeIsForgotten(t *testing.T) {
+	run(t, func(w *world) {
+		all := []*service{w.serve(model.IPv4, model.TCP, "default", 0), w.serve(model.IPv4, model.TCP, "default", 1)}
+		moved := all[0].endpoints[2]
+		w.dead[w.nodes["n2"].Addr()], w.dead[moved.addr.Addr()], w.dead[all[1].endpoints[2].addr.Addr()] = true, true, true
+		w.every(100*time.Millisecond, 10*time.Second, w.traffic(func() bool { return len(w.report().Nodes) > 0 }, all...))
+		for _, s := range all {
+			delete(w.nodeOf, s.endpoints[2].addr.Addr())
+			s.endpoints = s.endpoints[:2:2]
+			w.commit(s)
+		}
+		gone := func() bool { return len(w.report().Nodes) == 0 }
+		if took := w.every(time.Second, time.Minute, w.traffic(gone, all...)); took > longAskPeriod+time.Second {
+			t.Errorf("forgotten after %s: %+v", took, w.report())
+		}
+		delete(w.dead, moved.addr.Addr())
+		w.nodeOf[moved.addr.Addr()] = "n0"
+		all[0].endpoints = append(all[0].endpoints, moved)
+		w.commit(all[0])
+		w.wait(time.Second)
+		if n := len(w.received[all[0].key]); n > 0 {
+			t.Errorf("%d endpoints of other nodes are unresponsive", n)
+		}
+	})
+}
+
 // TestNodeThatCannotBeAskedLosesNoOtherEndpoint has connections to two of three Services with an
 // endpoint on a node that dies, whose kubelet is not known or drops questions.
 func TestNodeThatCannotBeAskedLosesNoOtherEndpoint(t *testing.T) {
