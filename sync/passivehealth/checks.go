@@ -337,6 +337,15 @@ func (s *checks) forget(replaced []*pool, p pools) {
 	}
 }
 
+// join adds a new pool to the checks of its endpoints.
+func (s *checks) join(p *pool) {
+	p.each(func(e endpoint) {
+		if c := s.all[e]; c != nil && !slices.Contains(c.pools, p) {
+			c.pools = append(c.pools, p)
+		}
+	})
+}
+
 // services returns the Services of the endpoint.
 func (c *check) services() (out []sync.Object) {
 	for _, p := range c.pools {

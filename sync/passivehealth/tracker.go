@@ -192,6 +192,9 @@ func (t *Tracker) applyCommits(ctx context.Context) {
 	idle := len(t.checks.all) == 0 && len(t.nodes) == 0
 	maps.DeleteFunc(changed, func(m model.Match, p *pool) bool { return t.pools[m] != p || idle && len(p.sent) == 0 })
 	t.checks.forget(replaced, t.pools)
+	for _, p := range changed {
+		t.checks.join(p)
+	}
 	t.publish(ctx, slices.Collect(maps.Values(changed)))
 }
 

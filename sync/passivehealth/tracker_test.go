@@ -379,6 +379,30 @@ func TestEndpointThatIsGoneIsForgotten(t *testing.T) {
 	})
 }
 
+// TestServiceGetsUnresponsiveEndpoint adds an endpoint that does not answer to another Service, when no
+// connection to it is tracked any more. With its first answer both use it again.
+func TestServiceGetsUnresponsiveEndpoint(t *testing.T) {
+	run(t, func(w *world) {
+		first, second := w.serve(model.IPv4, model.TCP, "default", 0), w.serve(model.IPv4, model.TCP, "default", 1)
+		shared := first.endpoints[0]
+		avoided := func(s *service) bool { return slices.Contains(w.received[s.key], shared.addr) }
+		w.dead[shared.addr.Addr()] = true
+		w.every(100*time.Millisecond, 5*time.Second, w.traffic(func() bool { return avoided(first) }, first))
+		w.wait(time.Second)
+		w.entries = nil
+		second.endpoints = append(second.endpoints, shared)
+		w.commit(second)
+		if !avoided(first) || !avoided(second) {
+			t.Errorf("avoided %v", w.received)
+		}
+		delete(w.dead, shared.addr.Addr())
+		w.wait(askPeriod + time.Second)
+		if avoided(first) || avoided(second) {
+			t.Errorf("avoided although it answers: %v", w.received)
+		}
+	})
+}
+
 // TestNothingIsReadWhileNothingWaits counts how often connection tracking is read.
 func TestNothingIsReadWhileNothingWaits(t *testing.T) {
 	run(t, func(w *world) {
