@@ -27,6 +27,8 @@ type pool struct {
 	lists   [3][]netip.AddrPort
 	// sent are the unresponsive endpoints that the loop knows, sorted.
 	sent []netip.AddrPort
+	// lost means that the pool was without some of sent meanwhile, so that the loop forgot them.
+	lost bool
 }
 
 // apply follows a commit and returns the pools that are new or changed, and those that were
@@ -57,6 +59,9 @@ func (p pools) apply(c sync.Committed) (changed, replaced []*pool) {
 		next := newPool(f)
 		if old != nil && old.service == next.service && old.mode == next.mode {
 			next.sent = old.sent
+			next.lost = old.lost || slices.ContainsFunc(old.sent, func(a netip.AddrPort) bool {
+				return !next.has(endpoint{next.key.Protocol, a})
+			})
 		}
 		p[f.Match] = next
 		changed = append(changed, next)

@@ -30,11 +30,11 @@ func (t *Tracker) publish(ctx context.Context, all []*pool) {
 		if anything {
 			next = t.unresponsive(p, silent)
 		}
-		if slices.Equal(next, p.sent) {
+		if slices.Equal(next, p.sent) && !p.lost {
 			continue
 		}
 		t.notAnswering.Add(int64(len(next) - len(p.sent)))
-		p.sent = next
+		p.sent, p.lost = next, false
 		if p.mode == model.PassiveChecksAvoid {
 			out = append(out, model.UnresponsiveEndpoints{Key: p.key, Endpoints: next})
 		}

@@ -233,15 +233,19 @@ func (w *world) serve(f model.Family, p model.Protocol, namespace string, number
 	return s
 }
 
-// commit lets the tracker know the Service as the loop commits it.
+// commit lets the tracker know the Service as the loop commits it, and waits until it does.
 func (w *world) commit(s *service) {
+	w.follow(s)
+	w.wait(0)
+}
+
+func (w *world) follow(s *service) {
 	pool := &model.Pool{Key: s.key, PassiveChecks: s.mode}
 	for _, e := range s.endpoints {
 		pool.Cluster = append(pool.Cluster, e.addr)
 	}
 	slices.SortFunc(pool.Cluster, netip.AddrPort.Compare)
 	w.tracker.Follow(sync.Committed{Set: []model.Frontend{{Match: s.key, Service: s.name, Pool: pool}}})
-	w.wait(0)
 }
 
 // wait lets time pass.

@@ -379,6 +379,24 @@ func TestEndpointThatIsGoneIsForgotten(t *testing.T) {
 	})
 }
 
+// TestEndpointThatIsGoneForAMomentIsAvoidedAgain takes an endpoint that does not answer from a Service
+// and gives it back before the tracker sees that: the loop has forgotten it.
+func TestEndpointThatIsGoneForAMomentIsAvoidedAgain(t *testing.T) {
+	run(t, func(w *world) {
+		s := w.serve(model.IPv4, model.TCP, "default", 0)
+		w.dead[s.endpoints[0].addr.Addr()] = true
+		w.every(100*time.Millisecond, 5*time.Second, w.traffic(func() bool { return len(w.received[s.key]) == 1 }, s))
+		all := s.endpoints
+		s.endpoints = all[1:]
+		w.follow(s)
+		s.endpoints = all
+		w.commit(s)
+		if n := len(w.received[s.key]); n != 1 || w.changes != 2 {
+			t.Errorf("%d are unresponsive after %d changes, want the same again", n, w.changes)
+		}
+	})
+}
+
 // TestServiceGetsUnresponsiveEndpoint adds an endpoint that does not answer to another Service, when no
 // connection to it is tracked any more. With its first answer both use it again.
 func TestServiceGetsUnresponsiveEndpoint(t *testing.T) {
