@@ -29,7 +29,8 @@ type dropped struct {
 }
 
 // poll reads the counter of connections that were not counted. If it rises, others than those
-// who filled the set suffer: it reads the set, which makes room.
+// who filled the set suffer: it reads the set, which makes room. Where the last read made none, the
+// kernel may have no memory, so that another one is not urgent.
 func (c *Connections) poll() {
 	rose := false
 	for _, f := range model.Families {
@@ -43,7 +44,7 @@ func (c *Connections) poll() {
 		c.dropped[f].total = total
 	}
 	rest := c.took
-	if c.failing {
+	if c.failing || slices.Max(c.tracker.counters[:]) <= shareFrom {
 		rest *= restFactor
 	}
 	if rose && time.Since(c.readAt) >= rest {

@@ -2,6 +2,7 @@ package connections
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,6 +109,26 @@ func TestRisingCounterMakesRoom(t *testing.T) {
 		}
 		if got := r.c.Totals().NotCounted[w.f]; got != 7 {
 			r.Errorf("%d connections not counted, want 7", got)
+		}
+	})
+}
+
+// A kernel without memory does not count connections although there is room.
+func TestReadsThatMakeNoRoomAreRare(t *testing.T) {
+	run(t, func(r *rig, w way) {
+		r.c.Follow(w.all(1))
+		var reading atomic.Int64
+		r.listed(func(list []nft.ConnectionCount) []nft.ConnectionCount {
+			<-time.After(100 * time.Millisecond)
+			reading.Add(int64(100 * time.Millisecond))
+			return list
+		})
+		for n := range uint64(60) {
+			r.kernel.full.Store(n)
+			<-time.After(pollPeriod)
+		}
+		if took := time.Duration(reading.Load()); took > time.Minute/(restFactor+1) {
+			r.Errorf("reading took %s of a minute", took)
 		}
 	})
 }
