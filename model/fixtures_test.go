@@ -179,10 +179,10 @@ func selectEndpoints(port ServicePortName, f Family, from []EndpointSlice, n Nod
 }
 
 // fewerIfShort returns the number of seeds for a test of random cases: n, or with
-// -short, as for mutation testing, a tenth.
+// -short, as for mutation testing, a third.
 func fewerIfShort(n uint64) uint64 {
 	if testing.Short() {
-		return n / 10
+		return n / 3
 	}
 	return n
 }

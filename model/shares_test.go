@@ -51,6 +51,10 @@ func TestSharesCountWhileEndpointsStay(t *testing.T) {
 		m.SetShares([]PoolShares{shares})
 		check("when they are set again", shares.Cluster.Shares, shares.Local.Shares)
 
+		m.SetShares([]PoolShares{{Key: key, Cluster: shares.Cluster}})
+		check("of the cluster only", shares.Cluster.Shares, nil)
+		m.SetShares([]PoolShares{{Key: key, Local: shares.Local}})
+		check("of the node only", nil, shares.Local.Shares)
 		m.SetShares([]PoolShares{{Key: key}})
 		check("when they are those of the weights", nil, nil)
 		m.SetShares([]PoolShares{{Key: key, Cluster: ListShares{Endpoints: podPorts(f, 1, 2), Shares: []uint16{1, 9}}}})

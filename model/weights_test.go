@@ -49,6 +49,9 @@ func TestSharesForWeights(t *testing.T) {
 // TestApportion checks, for random weights, that all slots are given out, and each share is
 // less than one slot from the exact quota of those that have more than one.
 func TestApportion(t *testing.T) {
+	if got := Apportion([]uint16{5, 4}, 4); !slices.Equal(got, []uint16{2, 2}) {
+		t.Errorf("quotas of 2.22 and 1.78 are %v, want the larger remainder rounded up", got)
+	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		weights := make([]uint16, 1+random.IntN(40))
