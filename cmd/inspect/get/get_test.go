@@ -127,12 +127,13 @@ func TestConnectionsOnTheFastPathAreShownIfAskedFor(t *testing.T) {
 func TestSourceIsPrintedOnStderr(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	d := document(t)
+	d.Ready = false
 	d.Problems = []nodestatus.Problem{
 		{Object: "Node worker-1", Reason: nodestatus.ReasonUnread, Text: "tracked connections: no\nway"},
 		{Object: "EndpointSlice shop/x", Reason: "Unusable", Text: "bad"},
 	}
 	must(t, Run(t.Context(), options("svc -A"), source(d, "read from the kernel"), &stdout, &stderr))
-	if want := "read from the kernel\nNode worker-1: tracked connections: no; way\n"; stderr.String() != want {
+	if want := "read from the kernel\nThe first state is not programmed yet; --kernel lists what an earlier process left.\nNode worker-1: tracked connections: no; way\n"; stderr.String() != want {
 		t.Errorf("got %q, want %q", stderr.String(), want)
 	}
 	failure := errors.New("no source")

@@ -87,6 +87,9 @@ func (p *NodesPrinter) Print(node string, d *nodestatus.Document) error {
 		}
 		p.noted[text] = append(p.noted[text], node)
 	}
+	if d.Source == nodestatus.FromDaemon && !d.Ready {
+		note("The first state is not programmed yet; --kernel lists what an earlier process left.")
+	}
 	for _, problem := range d.Problems {
 		if p.Output == "wide" || slices.Contains(
 			[]string{nodestatus.ReasonUnread, nodestatus.ReasonUncertain, nodestatus.ReasonNotCounted}, problem.Reason) {
