@@ -164,10 +164,13 @@ func checkReplacement(ctx context.Context, k Kernel, ours nft.Tables) error {
 		return err
 	}
 	failed := missing(ctx, sample, port)
-	if len(failed) == 0 {
+	if len(failed) == 0 && ctx.Err() == nil {
 		return nil
 	}
 	err = changeTrial(k, (*kubeproxy.Found).EndTrial)
+	if ctx.Err() != nil { // without an answer, nothing is known
+		return errors.Join(fmt.Errorf("check kube-proxy's rules: %w", ctx.Err()), err)
+	}
 	first := failed[0]
 	return errors.Join(&RefusedError{fmt.Sprintf(
 		"%d of %d addresses do not answer through kube-proxy's rules, such as %s at %s (%v)",
