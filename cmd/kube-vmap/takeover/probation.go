@@ -93,15 +93,13 @@ func (t *Takeover) begin(ctx context.Context, p Proxy, r rules) error {
 			t.setSample(t.working(ctx, installedTargets(v.Installed)))
 		}
 	}
-	awake := r.awake()
-	if len(awake) == 0 {
-		if t.until.IsZero() { // suspended by someone else, or the stored state was deleted
-			t.until = time.Now().Add(t.Probation)
-		}
-		return nil
+	now, awake := time.Now(), r.awake()
+	if t.until.IsZero() || len(awake) > 0 && len(r.suspended()) == 0 { // zero: suspended by others
+		t.until = now.Add(t.Probation)
 	}
-	if len(r.suspended()) == 0 || t.until.IsZero() {
-		t.until = time.Now().Add(t.Probation)
+	t.until = now.Add(remaining(t.until, now, t.Probation)) // it may have passed beside another proxy
+	if len(awake) == 0 {
+		return nil
 	}
 	if err := t.system.suspend(r, t.until); err != nil {
 		return err

@@ -299,6 +299,20 @@ func TestTakeoverIsRepeatedAfterAHiddenProxy(t *testing.T) {
 	})
 }
 
+// TestProbationThatPassesBesideAnotherProxyIsCheckedAfterIt has a port in use until the probation is
+// over, and later rules that do not work.
+func TestProbationThatPassesBesideAnotherProxyIsCheckedAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, "default", "a")
+		f.after(12*time.Second, func() { f.otherWhy = "port 10256 is in use" })
+		f.after(time.Hour, func() { f.otherWhy = "" })
+		f.after(time.Hour+30*time.Second, func() { f.refusing[clusterIP(1)], f.refusing[clusterIP(2)] = true, true })
+		if _, failure := f.run(f.takeover(10*time.Minute), 2*time.Hour); failure == nil || f.removed {
+			t.Errorf("failure %v, removed %t:\n%s", failure, f.removed, &f.log)
+		}
+	})
+}
+
 func TestSuspensionIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, "default")
