@@ -259,20 +259,20 @@ func (b Batch) newChains() map[ChainID]bool {
 	return fresh
 }
 
-// CommitSteps commits the steps one after the other. If one is refused, the new chains of the
+// CommitSteps commits the steps one after the other. If the second is refused, the new chains of the
 // first, which nothing leads to, are removed again, so that all of a batch without other steps is
-// committed or nothing. It returns the number of steps that the kernel has.
-func (b Batch) CommitSteps(limit int, commit func(Batch) error) (done int, err error) {
+// committed or nothing. It returns the number of steps that the kernel has, and the rest of the batch.
+func (b Batch) CommitSteps(limit int, commit func(Batch) error) (done int, rest Batch, err error) {
 	steps := b.Steps(limit)
 	for done, step := range steps {
 		if err := commit(step); err != nil {
-			if undo := steps[0].undo(); done > 0 && undo != nil && commit(undo) == nil {
-				done--
+			if undo := steps[0].undo(); done == 1 && undo != nil && commit(undo) == nil {
+				done = 0
 			}
-			return done, err
+			return done, slices.Concat(steps[done:]...), err
 		}
 	}
-	return len(steps), nil
+	return len(steps), nil, nil
 }
 
 // undo returns the batch that removes the chains and sets that a batch of unreached chains adds,

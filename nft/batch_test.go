@@ -1,6 +1,7 @@
 package nft
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -219,6 +220,48 @@ func TestLargeChangeTakesEffectInOneStep(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { checkSteps(t, batch.Steps(limit), batch, limit) })
 	}
+}
+
+// TestRestOfABatchIsWhatWasNotCommitted has each of the steps refused once. The rest is committed in
+// smaller steps.
+func TestRestOfABatchIsWhatWasNotCommitted(t *testing.T) {
+	const limit = 500
+	rules, first := load(10)
+	change := moved(30)
+	for _, f := range change.Set[:5] {
+		change.Gone = append(change.Gone, f.Match)
+	}
+	change.Set = change.Set[5:]
+	for name, batch := range map[string]Batch{
+		"a first load": first, "a change": rules.Plan(change).Batch, "replaced endpoints": rules.Plan(moved(10)).Batch,
+	} {
+		want := flat(withoutFlushes(batch))
+		for refused := range batch.Steps(limit) {
+			var all Batch
+			next := 0
+			commit := func(step Batch) error {
+				if next++; next-1 == refused || next-1 == refused+1 { // also to remove the chains again
+					return errors.New("no memory")
+				}
+				all = append(all, withoutFlushes(step)...)
+				return nil
+			}
+			done, rest, err := batch.CommitSteps(limit, commit)
+			if err == nil || done != refused {
+				t.Fatalf("%s: %d steps, %v; want the error of step %d", name, done, err, refused)
+			}
+			next = refused + 2
+			_, _, err = rest.CommitSteps(limit/5, commit)
+			if got := flat(all); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s: after step %d was refused, %v; %d lines are committed, want %d", name, refused, err, len(got), len(want))
+			}
+		}
+	}
+}
+
+// withoutFlushes returns a batch without what may be done twice.
+func withoutFlushes(b Batch) Batch {
+	return slices.DeleteFunc(slices.Clone(b), func(op Op) bool { _, flushes := op.(FlushChain); return flushes })
 }
 
 func TestStepAtTheLimitIsNotInTheSwitch(t *testing.T) {

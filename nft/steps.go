@@ -92,7 +92,8 @@ func (s *stepSplitter) place(op Op) {
 			if len(free) > 0 {
 				s.before = append(s.before, AddElements{op.Set, free})
 			}
-			s.replacing(op.Set).add = bound
+			r := s.replacing(op.Set)
+			r.add = append(r.add, bound...)
 			return
 		}
 	case DeleteElements:
@@ -101,7 +102,8 @@ func (s *stepSplitter) place(op Op) {
 			if len(free) > 0 {
 				s.after = append(s.after, DeleteElements{op.Set, free})
 			}
-			s.replacing(op.Set).remove = bound
+			r := s.replacing(op.Set)
+			r.remove = append(r.remove, bound...)
 			return
 		}
 	}

@@ -58,16 +58,14 @@ func (w *writer) close() error {
 // error of type *wire.Error says what was refused. After any other error the state of the
 // kernel is unknown and must be read back.
 //
-// If the kernel has no memory for a batch in steps, Apply retries with smaller steps.
-func (w *writer) Apply(b nft.Batch) (nft.Applied, error) {
+// If the kernel has no memory for a batch in steps, Apply retries the rest with smaller steps.
+func (w *writer) Apply(b nft.Batch) (a nft.Applied, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	start, taken := time.Now(), 0
+	start := time.Now()
 	for limit := nft.StepElements; ; limit /= 4 {
-		a, err := w.applySteps(b, limit)
+		b, err = w.applySteps(b, limit, &a)
 		a.Took = time.Since(start)
-		a.Steps += taken
-		taken = a.Steps
 		if err == nil || limit < minStepElements || !wire.IsOutOfMemory(err) || len(b.Steps(limit/4)) == 1 {
 			return a, permission(err)
 		}
@@ -77,9 +75,10 @@ func (w *writer) Apply(b nft.Batch) (nft.Applied, error) {
 // minStepElements is the number of elements below which a step is not made smaller.
 const minStepElements = 4_000
 
-func (w *writer) applySteps(b nft.Batch, limit int) (a nft.Applied, err error) {
+// applySteps adds to a what it committed, and returns the rest of the batch.
+func (w *writer) applySteps(b nft.Batch, limit int, a *nft.Applied) (rest nft.Batch, err error) {
 	var sentBefore []byte
-	a.Steps, err = b.CommitSteps(limit, func(step nft.Batch) error {
+	done, rest, err := b.CommitSteps(limit, func(step nft.Batch) error {
 		e, err := wire.EncodeInto(sentBefore, step)
 		if err != nil {
 			return err
@@ -95,7 +94,8 @@ func (w *writer) applySteps(b nft.Batch, limit int) (a nft.Applied, err error) {
 		a.Bytes += len(e.Bytes)
 		return nil
 	})
-	return a, err
+	a.Steps += done
+	return rest, err
 }
 
 // check has the kernel validate the batch in a table of another name, without committing

@@ -96,7 +96,7 @@ func (s *set) list() []nft.Element {
 
 // Apply commits the batch, all of it or nothing.
 func (k *Kernel) Apply(b nft.Batch) (a nft.Applied, err error) {
-	a.Steps, err = b.CommitSteps(nft.StepElements, func(step nft.Batch) error {
+	a.Steps, _, err = b.CommitSteps(nft.StepElements, func(step nft.Batch) error {
 		e, err := wire.Encode(step)
 		if err != nil {
 			return err
