@@ -50,7 +50,10 @@ func (t *Takeover) Stay(ctx context.Context, failure *FailedError, yield func())
 		start := time.Now()
 		now, err := t.system.find()
 		why := t.system.other(t.Ports)
-		if why == "" && err == nil && before.nft != nil && before.nft.Content != now.nft.Content {
+		if err == nil && before.nft != nil && before.nft.Content != now.nft.Content {
+			t.awakeUntil = time.Now().Add(awakePeriod)
+		}
+		if why == "" && time.Now().Before(t.awakeUntil) {
 			why = "it writes rules"
 		}
 		text := failure.Error() + "; " + whatKubeProxyDoes(now, why, err) + `. "kube-vmap cleanup" allows another attempt`
@@ -60,7 +63,7 @@ func (t *Takeover) Stay(ctx context.Context, failure *FailedError, yield func())
 		if why != "" {
 			yield()
 		}
-		if before.nft == nil && err == nil {
+		if err == nil {
 			before = now
 		}
 		sync.Sleep(ctx, max(pollPeriod, min(readShare*time.Since(start), maxReadPeriod)))

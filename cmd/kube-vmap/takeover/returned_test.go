@@ -57,9 +57,11 @@ func TestReturnedNodeReportsWhatKubeProxyDoes(t *testing.T) {
 		f.after(time.Second, expect("kube-proxy's rules are in effect, and follow no changes until it runs", false))
 		f.after(10*time.Second, func() { f.found.Content++ })
 		f.after(18*time.Second, expect("kube-proxy's rules are in effect, and it seems to run: it writes rules", true))
-		f.after(30*time.Second, func() { f.found.Parts = nil })
-		f.after(38*time.Second, expect("kube-proxy has no rules here", true))
-		f.after(50*time.Second, func() {
+		ended := 20*time.Second + awakePeriod
+		f.after(ended, expect("kube-proxy's rules are in effect, and follow no changes until it runs", true))
+		f.after(ended+10*time.Second, func() { f.found.Parts = nil })
+		f.after(ended+18*time.Second, expect("kube-proxy has no rules here", true))
+		f.after(ended+30*time.Second, func() {
 			to.Stopped()
 			if f.state.returned == "" {
 				t.Error("a stop forgets that the node was returned")
