@@ -48,8 +48,8 @@ const failureEventTimeout = 2 * time.Second
 // yieldPause is how long a port is left to kube-proxy, which tries every 5 seconds.
 const yieldPause = 15 * time.Second
 
-// serve runs a server, with a pause of one with a port when that is yielded to kube-proxy. If
-// its error ends the process, an event reports that.
+// serve runs a server, with a pause of one with a port when that is yielded to kube-proxy. After it
+// the port is left to kube-proxy if that has it. If an error ends the process, an event reports that.
 func (p *proxy) serve(ctx context.Context, s *serve.Server, yielded <-chan struct{}) error {
 	if s.Network == "unix" {
 		return s.Run(ctx)
@@ -66,7 +66,11 @@ func (p *proxy) serve(ctx context.Context, s *serve.Server, yielded <-chan struc
 	err := s.Run(first)
 	if err == nil && ctx.Err() == nil {
 		sync.Sleep(ctx, yieldPause)
-		err = s.Run(ctx)
+		s.HardFail = true // the port must be free when kube-proxy starts again
+		if err := s.Run(ctx); err != nil {
+			p.log.Warn("port left to kube-proxy", "server", s.String(), "err", err)
+		}
+		return nil
 	}
 	if err == nil {
 		return nil
