@@ -111,7 +111,7 @@ func (t *Takeover) whyFailing(ctx context.Context, p Proxy, v view) string {
 	defer cancel()
 	t.failed = nil
 	switch {
-	case !p.Healthy():
+	case !p.Healthy() || v.endpoints == nil: // or did not when the view was read
 		return "changes do not reach the kernel"
 	case v.refused != "":
 		return v.refused

@@ -313,6 +313,21 @@ func TestProbationThatPassesBesideAnotherProxyIsCheckedAfterIt(t *testing.T) {
 	})
 }
 
+// TestCheckThatReadsNoEndpointsFails has changes reach the kernel only after each view was read.
+func TestCheckThatReadsNoEndpointsFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, "default", "a")
+		f.after(2*time.Second, func() { f.refusing[clusterIP(1)], f.refusing[clusterIP(2)] = true, true })
+		p, healthy := f.proxy(), true
+		p.Healthy = func() bool { healthy = !healthy; return healthy }
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		if err := f.takeover(time.Minute).Run(ctx, p); err == nil || f.removed {
+			t.Errorf("it ends with %v, removed %t:\n%s", err, f.removed, &f.log)
+		}
+	})
+}
+
 func TestSuspensionIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, "default")
