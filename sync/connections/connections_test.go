@@ -75,7 +75,11 @@ type rig struct {
 	kernel *kernel
 	c      *Connections
 	log    bytes.Buffer
+	events []sync.Object
 }
+
+// Warn implements [sync.Recorder].
+func (r *rig) Warn(o sync.Object, _, _ string) { r.events = append(r.events, o) }
 
 // run runs a test in a bubble of synctest, for every family and protocol.
 func run(t *testing.T, do func(r *rig, w way)) {
@@ -85,7 +89,7 @@ func run(t *testing.T, do func(r *rig, w way)) {
 				synctest.Test(t, func(t *testing.T) {
 					r := &rig{T: t, kernel: &kernel{Kernel: kerneltest.New()}}
 					r.load()
-					r.c = New(Config{Kernel: r.kernel, Log: slog.New(slog.NewTextHandler(&r.log, nil))})
+					r.c = New(Config{Kernel: r.kernel, Log: slog.New(slog.NewTextHandler(&r.log, nil)), Recorder: r})
 					ctx, cancel := context.WithCancel(t.Context())
 					done := make(chan error)
 					go func() { done <- r.c.Run(ctx) }()

@@ -120,7 +120,9 @@ func (c *Connections) cut(f model.Family, n *namespaceCounts, share int, gone se
 		todo.remove = append(todo.remove, frontend...)
 		todo.uncounted = append(todo.uncounted, frontend[0].Destination)
 		if counts := c.tracker.portOf(frontend[0].Destination); counts != nil {
-			services.Insert(sync.Object{Kind: "Service", Namespace: n.name, Name: counts.port.Name})
+			services.Insert(sync.Object{
+				Kind: "Service", Namespace: n.name, Name: counts.port.Name, UID: counts.pool.UID,
+			})
 		}
 		if len(todo.remove) < batchSize && n.counters > share {
 			continue

@@ -19,16 +19,18 @@ const (
 	manyEndpoints = 250
 )
 
+var crowd = model.ServiceName{Namespace: "crowd", Name: "many"}
+
 // crowd returns a commit of a Service of another namespace with many frontends, and fills the set.
 func (r *rig) crowd(w way) sync.Committed {
 	r.kernel.mu.Lock()
 	defer r.kernel.mu.Unlock()
 	t := sync.Committed{NodeAddrs: nodes[w.f : w.f+1]}
-	pool := &model.Pool{Key: w.match(externals[w.f], 1)}
+	pool := &model.Pool{Key: w.match(externals[w.f], 1), UID: "uid"}
 	for n := range manyEndpoints {
 		pool.Cluster = append(pool.Cluster, w.endpoint(n))
 	}
-	name := model.ServicePortName{ServiceName: model.ServiceName{Namespace: "crowd", Name: "many"}, Protocol: w.p}
+	name := model.ServicePortName{ServiceName: crowd, Protocol: w.p}
 	for n := range uint16(manyFrontends) {
 		m := w.match(externals[w.f], 1+n)
 		t.Set = append(t.Set, model.Frontend{Match: m, Service: name, Kind: model.KindExternalIP, Pool: pool})
@@ -69,6 +71,10 @@ func TestNamespaceBeyondItsShareMakesRoom(t *testing.T) {
 		r.kernel.mu.Lock()
 		list, _ := r.kernel.Kernel.Connections(w.f)
 		r.kernel.mu.Unlock()
+		of := sync.Object{Kind: "Service", Namespace: crowd.Namespace, Name: crowd.Name, UID: "uid"}
+		if !slices.Equal(r.events, []sync.Object{of}) {
+			r.Errorf("events of %+v, want %+v", r.events, of)
+		}
 		if len(list) > roomFor {
 			r.Errorf("%d counters remain, want at most %d", len(list), roomFor)
 		}
