@@ -145,3 +145,23 @@ func TestTotalsSurviveReturningAddress(t *testing.T) {
 		r.expect("then", w, 2, map[int]uint64{1: 2})
 	})
 }
+
+// TestEndpointsAreForgotten has connections to an address that the Service loses before the endpoint
+// is gone, so that no counter of the endpoint is left to fold.
+func TestEndpointsAreForgotten(t *testing.T) {
+	run(t, func(r *rig, w way) {
+		r.c.Follow(w.all(1, 2))
+		r.connect(w.external(), w, 1, 2)
+		r.expect("at first", w, 2, map[int]uint64{1: 1, 2: 1})
+		r.c.Follow(sync.Committed{Gone: []model.Match{w.external()}, NodeAddrs: nodes[w.f : w.f+1]})
+		r.pass(1)
+		r.expect("without the address", w, 2, map[int]uint64{1: 1, 2: 1})
+		r.c.Follow(w.change(2))
+		r.pass(2)
+		for _, counts := range r.c.tracker.ports {
+			if _, known := counts.endpoints[w.endpoint(1)]; known || len(counts.endpoints) != 1 {
+				r.Errorf("endpoints %v are known, want only the one that serves", counts.endpoints)
+			}
+		}
+	})
+}

@@ -85,6 +85,7 @@ func (c *Connections) cleanUpFamily(f model.Family) error {
 			batch = change{}
 		}
 	}
+	c.tracker.forgetEndpoints(f, next.endpoints)
 	c.stale[f] = next
 	return err
 }
@@ -162,7 +163,7 @@ func (c *Connections) apply(f model.Family, todo *change) error {
 		return err
 	}
 	for _, counted := range todo.remove {
-		c.tracker.drop(f, pair{counted.Destination, counted.Endpoint})
+		delete(c.tracker.last[f], pair{counted.Destination, counted.Endpoint})
 	}
 	for _, counted := range todo.add {
 		c.tracker.last[f][pair{counted.Destination, counted.Endpoint}] = counted.Connections
@@ -209,7 +210,7 @@ func (c *Connections) dropUnlisted(f model.Family, list []nft.ConnectionCount) {
 		switch {
 		case listed.Has(p):
 		case c.stale[f].unlisted.Has(p):
-			c.tracker.drop(f, p)
+			delete(c.tracker.last[f], p)
 		default:
 			unlisted.Insert(p)
 		}

@@ -2,6 +2,7 @@ package connections
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -169,11 +170,14 @@ func (c *portCounts) serves(e netip.AddrPort) bool {
 	return false
 }
 
-// drop forgets a pair that the kernel no longer has.
-func (s *tracker) drop(f model.Family, p pair) {
-	delete(s.last[f], p)
-	if counts := s.portOf(p.destination); counts != nil && !counts.serves(p.endpoint) {
-		delete(counts.endpoints, p.endpoint)
+// forgetEndpoints forgets those that neither serve nor have a counter in the kernel that is stale.
+func (s *tracker) forgetEndpoints(f model.Family, stale map[*portCounts]sets.Set[netip.AddrPort]) {
+	for port, counts := range s.ports {
+		if port.Family == f {
+			maps.DeleteFunc(counts.endpoints, func(e netip.AddrPort, _ uint64) bool {
+				return !counts.serves(e) && !stale[counts].Has(e)
+			})
+		}
 	}
 }
 
