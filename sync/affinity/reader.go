@@ -7,6 +7,7 @@ package affinity
 import (
 	"context"
 	"log/slog"
+	"math"
 	"time"
 
 	"kube-vmap/model"
@@ -39,7 +40,7 @@ type Reader struct {
 	cpuTime   func() time.Duration        // constant, except in tests
 	services  map[model.Match]sync.Object // those with affinity, by the keys of their pools
 	peak      int                         // of services
-	reported  [len(model.Families)]uint64 // last reported totals
+	reported  [len(model.Families)]uint64 // last reported totals, at first the greatest number
 	restUntil time.Time                   // when the maps may be listed again
 }
 
@@ -47,8 +48,8 @@ type Reader struct {
 func New(c Config) *Reader {
 	return &Reader{
 		Config: c, CommitQueue: sync.NewCommitQueue(), cpuTime: sync.ThreadCPUTime, services: map[model.Match]sync.Object{},
-		// The first totals may be from before this process.
-		restUntil: time.Now().Add(period * 3 / 2),
+		// The first totals, which may be from before this process, are no rise.
+		reported: [...]uint64{model.IPv4: math.MaxUint64, model.IPv6: math.MaxUint64},
 	}
 }
 

@@ -107,8 +107,9 @@ func run(t *testing.T, test func(*rig, nft.SetID)) {
 				})
 				r.reader.cpuTime = func() time.Duration { return r.cpu }
 				r.follow(f)
-				if r.polls(1); r.listings != 0 {
-					t.Errorf("%d listings at the start", r.listings)
+				<-time.After(time.Minute) // until Run is called
+				if r.polls(1); r.listings != 0 || r.log.Len() > 0 || r.reported != r.fakeKernel.counters {
+					t.Errorf("%d listings at the start, reported %v:\n%s", r.listings, r.reported, &r.log)
 				}
 				test(r, id)
 			})
