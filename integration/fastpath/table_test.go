@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
@@ -156,6 +159,34 @@ func TestTransactionsOfTheFastPathAreNotForeign(t *testing.T) {
 	if now := foreign(); now != before {
 		t.Errorf("the fast path counts as foreign: %d, then %d", before, now)
 	}
+}
+
+// TestTableIsRemovedIfObstaclesCannotBeSeen has a network namespace that cannot be entered any more.
+func TestTableIsRemovedIfObstaclesCannotBeSeen(t *testing.T) {
+	m := idleMachine(t, lab.Options{Pods: 2}, "pod-1")
+	netNS, err := unix.Dup(m.Node.FD())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(netNS)
+	f := fastpath.New(fastpath.Config{
+		NetNS: netNS, After: 1, Log: slog.New(slog.DiscardHandler),
+		CountCommit: func() {}, Obstacle: func() string { return "" },
+	})
+	go func() { _ = f.Run(t.Context()) }()
+	eventually.Holds(t, "it is on", func() bool { return f.State().On })
+	m.expectTable(true)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	if err := unix.Dup3(int(null.Fd()), netNS, unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	labtest.Run(t, m.Node.Host, "", "ip", "link", "add", "d0", "type", "dummy")
+	eventually.Holds(t, "it is off", func() bool { return !f.State().On })
+	m.expectTable(false)
 }
 
 // TestAllKindsOfInterfacesTakePart adds, renames and removes interfaces of kinds that nodes

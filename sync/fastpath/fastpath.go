@@ -167,7 +167,7 @@ func (f *FastPath) reconcile(search bool) {
 func (f *FastPath) apply() (State, error) {
 	all, err := flowtable.List(f.config.NetNS)
 	if err != nil {
-		return State{}, err
+		return State{}, errors.Join(err, f.remove())
 	}
 	if reason := cmp.Or(flowtable.Foreign(all), f.found); reason != "" {
 		return State{Reason: reason}, f.remove()
