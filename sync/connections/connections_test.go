@@ -27,6 +27,7 @@ type kernel struct {
 	mu stdsync.Mutex // guards all but the atomics
 	*kerneltest.Kernel
 	broken, refusing atomic.Bool
+	accepts          atomic.Int64 // one more than the transactions before one is refused; zero means none
 	// listed changes a listing, if not nil.
 	listed  func([]nft.ConnectionCount) []nft.ConnectionCount
 	reads   int
@@ -62,7 +63,7 @@ func (k *kernel) Uncounted(f model.Family) ([]model.Match, error) {
 func (k *kernel) Apply(b nft.Batch) (nft.Applied, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.refusing.Load() {
+	if k.refusing.Load() || k.accepts.Add(-1) == 0 {
 		return nft.Applied{}, &wire.Error{Op: b[0], Errno: unix.EPERM}
 	}
 	k.applied = append(k.applied, b)

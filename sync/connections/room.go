@@ -109,36 +109,49 @@ type namespaceCounts struct {
 
 // cut takes frontends of a namespace out of the count until the others are within its share.
 // Their totals remain, as of the listing.
-func (c *Connections) cut(f model.Family, n *namespaceCounts, share int, gone sets.Set[model.Match]) error {
+func (c *Connections) cut(f model.Family, n *namespaceCounts, share int, gone sets.Set[model.Match]) (err error) {
 	slices.SortStableFunc(n.frontends, func(a, b []nft.ConnectionCount) int { return cmp.Compare(len(b), len(a)) })
 	var todo change
-	services, before, frontends := sets.New[sync.Object](), n.counters, 0
-	for i := 0; n.counters > share; i++ {
+	var done []model.Match
+	left := n.counters
+	for i := 0; left > share && err == nil; i++ {
 		frontend := n.frontends[i]
-		n.counters -= len(frontend)
-		frontends++
+		left -= len(frontend)
 		todo.remove = append(todo.remove, frontend...)
 		todo.uncounted = append(todo.uncounted, frontend[0].Destination)
-		if counts := c.tracker.portOf(frontend[0].Destination); counts != nil {
+		if len(todo.remove) < batchSize && left > share {
+			continue
+		}
+		if err = c.apply(f, &todo); err == nil {
+			done = append(done, todo.uncounted...)
+		}
+		todo = change{}
+	}
+	if len(done) > 0 {
+		gone.Insert(done...)
+		c.reportUncounted(f, n, share, done)
+	}
+	if err != nil {
+		return fmt.Errorf("make room for connection counters: %w", err)
+	}
+	return nil
+}
+
+// reportUncounted reports frontends of a namespace that are not counted now.
+func (c *Connections) reportUncounted(f model.Family, n *namespaceCounts, share int, frontends []model.Match) {
+	services := sets.New[sync.Object]()
+	for _, m := range frontends {
+		if counts := c.tracker.portOf(m); counts != nil {
 			services.Insert(sync.Object{
 				Kind: "Service", Namespace: n.name, Name: counts.port.Name, UID: counts.pool.UID,
 			})
 		}
-		if len(todo.remove) < batchSize && n.counters > share {
-			continue
-		}
-		if err := c.apply(f, &todo); err != nil {
-			return fmt.Errorf("make room for connection counters: %w", err)
-		}
-		gone.Insert(todo.uncounted...)
-		todo = change{}
 	}
 	c.Log.Warn("connections of frontends not counted: too many pairs of destination and endpoint",
-		"family", f.String(), "namespace", n.name, "frontends", frontends, "counters", before, "share", share,
+		"family", f.String(), "namespace", n.name, "frontends", len(frontends), "counters", n.counters, "share", share,
 		"duration", nft.UncountedTime.String())
 	sync.WarnServices(c.Recorder, services, ReasonNotCounted, fmt.Sprintf(
 		"%s connections to some of its addresses and ports are not counted for %s: its namespace has more than its share "+
 			"of the counters",
 		f, nft.UncountedTime))
-	return nil
 }

@@ -1,7 +1,9 @@
 package connections
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -92,6 +94,25 @@ func TestNamespaceBeyondItsShareMakesRoom(t *testing.T) {
 		}
 		if len(after.Ports) != 2 || after.Uncounted[w.f] != len(r.uncounted(w)) {
 			r.Errorf("%d Service ports, %d uncounted frontends", len(after.Ports), after.Uncounted[w.f])
+		}
+	})
+}
+
+// TestRoomThatIsMadeInPartIsReported refuses the second transaction.
+func TestRoomThatIsMadeInPartIsReported(t *testing.T) {
+	run(t, func(r *rig, w way) {
+		if w.p != model.UDP {
+			return // the same for all protocols, and slow
+		}
+		r.kernel.accepts.Store(2)
+		r.c.Follow(r.crowd(w))
+		<-time.After(minReadInterval)
+		r.c.Totals()
+		out := len(r.uncounted(w))
+		want := fmt.Sprintf(" namespace=crowd frontends=%d ", out)
+		if log := r.log.String(); out == 0 || len(r.events) != 1 || !strings.Contains(log, want) ||
+			!strings.Contains(log, "not up to date") {
+			r.Errorf("%d frontends are not counted, events of %v, log:\n%s", out, r.events, log)
 		}
 	})
 }
