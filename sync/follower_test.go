@@ -57,7 +57,7 @@ func TestFollowersSeeCommittedChanges(t *testing.T) {
 		s.committed.take()
 		s.kernel.Refuse("default/web:udp", syscall.EINVAL, 0)
 		s.send(webSlice(model.IPv4, 3))
-		expect("a port in quarantine", "set 2 gone 1 at []")
+		expect("a port in quarantine", "set 2 gone 2 at []")
 	})
 }
 

@@ -42,6 +42,7 @@ type refusedPort struct {
 	errno    syscall.Errno
 	text     string
 	retrying bool
+	absent   bool // nothing of it is installed
 }
 
 func newQuarantine() *quarantine {
@@ -135,13 +136,16 @@ func (q *quarantine) retryChanged(changed []model.Frontend) {
 }
 
 // release forgets the Service ports and Services that were retried, because the kernel
-// accepted them, and returns the names of the ports, sorted.
+// accepted them, and returns the names of the ports, sorted. It has nothing of the others.
 func (q *quarantine) release() []string {
 	maps.DeleteFunc(q.services, func(_ model.ServiceName, retrying bool) bool { return retrying })
 	var names []string
 	for _, port := range q.retrying() {
 		delete(q.ports, port)
 		names = append(names, port.String())
+	}
+	for _, p := range q.ports {
+		p.absent = true
 	}
 	slices.Sort(names)
 	return names
@@ -182,7 +186,7 @@ func (q *quarantine) problems(service func(model.ServiceName) Object) []Problem 
 
 // adjust returns the change without what is held, and with all of what is retried.
 func (q *quarantine) adjust(c nft.Change, rules *nft.Ruleset, services *model.ServiceMap) nft.Change {
-	return q.withoutHeldPorts(q.withRetriedPorts(q.withServices(c, rules, services), services))
+	return q.withoutHeldPorts(q.withWholePorts(q.withServices(c, rules, services), services))
 }
 
 // withoutHeldPorts turns frontends of held Service ports into ones that are gone.
@@ -201,15 +205,20 @@ func (q *quarantine) withoutHeldPorts(c nft.Change) nft.Change {
 	return out
 }
 
-// withRetriedPorts adds all frontends of retried Service ports: those that did not
-// change are not installed either.
-func (q *quarantine) withRetriedPorts(c nft.Change, services *model.ServiceMap) nft.Change {
-	ports := q.retrying()
-	if len(ports) == 0 {
+// withWholePorts adds all frontends of retried Service ports, of which those that did not
+// change are not installed either, and of those that were just refused, of which they are.
+func (q *quarantine) withWholePorts(c nft.Change, services *model.ServiceMap) nft.Change {
+	whole := map[model.ServicePortName]bool{}
+	for port, p := range q.ports {
+		if p.retrying || !p.absent {
+			whole[port] = true
+		}
+	}
+	if len(whole) == 0 {
 		return c
 	}
-	c.Set = slices.DeleteFunc(slices.Clone(c.Set), func(f model.Frontend) bool { return q.isRetrying(f.Service) })
-	for _, port := range ports {
+	c.Set = slices.DeleteFunc(slices.Clone(c.Set), func(f model.Frontend) bool { return whole[f.Service] })
+	for port := range whole {
 		for _, f := range services.FrontendsOf(port.ServiceName) {
 			if f.Service == port {
 				c.Set = append(c.Set, f)
