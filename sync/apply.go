@@ -45,10 +45,13 @@ func (l *Loop) applyParts(change nft.Change) (Result, error) {
 		return r, err
 	}
 	first, second, divided := halves(change, l.rules.ServiceAt)
-	if !divided {
-		return r, l.quarantineService(change, err)
+	if divided {
+		return l.applyBoth(first, second)
 	}
-	return l.applyBoth(first, second)
+	if err := l.quarantineService(change, err); err != nil {
+		return r, err
+	}
+	return l.applyParts(nft.Change{Gone: l.quarantine.takenFromOthers(change.Set, l.rules)})
 }
 
 func (l *Loop) applyBoth(first, second nft.Change) (Result, error) {

@@ -58,6 +58,9 @@ func TestFollowersSeeCommittedChanges(t *testing.T) {
 		s.kernel.Refuse("default/web:udp", syscall.EINVAL, 0)
 		s.send(webSlice(model.IPv4, 3))
 		expect("a port in quarantine", "set 2 gone 2 at []")
+		s.kernel.Refuse("default/web:tcp", syscall.ENOMEM, 0)
+		s.send(checked(webService("web", 1), 32000), webSlice(model.IPv4, 4))
+		expect("a Service for which there is no memory", "set 0 gone 0 web:32000=[0 0] at []")
 	})
 }
 

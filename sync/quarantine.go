@@ -71,6 +71,12 @@ func (q *quarantine) holdPort(offender *wire.Error) (isNew bool) {
 // holdService puts a Service for whose change there is no memory into quarantine.
 func (q *quarantine) holdService(name model.ServiceName) { q.services[name] = false }
 
+// holdsService reports whether a Service is in quarantine, also while it is retried.
+func (q *quarantine) holdsService(name model.ServiceName) bool {
+	_, found := q.services[name]
+	return found
+}
+
 // isHeld reports whether a Service port is in quarantine and not being retried.
 func (q *quarantine) isHeld(port model.ServicePortName) bool {
 	p := q.ports[port]
@@ -234,9 +240,11 @@ func (q *quarantine) withServices(c nft.Change, rules *nft.Ruleset, services *mo
 	if len(q.services) == 0 {
 		return c
 	}
-	isHeld := func(name model.ServiceName) bool { _, found := q.services[name]; return found }
+	taken := q.takenFromOthers(c.Set, rules)
+	isHeld := q.holdsService
 	c.Set = slices.DeleteFunc(slices.Clone(c.Set), func(f model.Frontend) bool { return isHeld(f.Service.ServiceName) })
 	c.Gone = slices.DeleteFunc(slices.Clone(c.Gone), func(m model.Match) bool { return isHeld(rules.ServiceAt(m)) })
+	c.Gone = append(c.Gone, taken...)
 	var names []model.ServiceName
 	for name, retrying := range q.services {
 		if retrying {
@@ -259,4 +267,17 @@ func (q *quarantine) withServices(c nft.Change, rules *nft.Ruleset, services *mo
 		}
 	}
 	return c
+}
+
+// takenFromOthers returns the matches that held Services take from Services that are not held:
+// these lose them nevertheless, as they may be deleted.
+func (q *quarantine) takenFromOthers(set []model.Frontend, rules *nft.Ruleset) (taken []model.Match) {
+	for i := range set {
+		retrying, held := q.services[set[i].Service.ServiceName]
+		from := rules.ServiceAt(set[i].Match)
+		if held && !retrying && from != (model.ServiceName{}) && !q.holdsService(from) {
+			taken = append(taken, set[i].Match)
+		}
+	}
+	return taken
 }
