@@ -38,7 +38,8 @@ type LeastConnections struct {
 	pools    pools
 	quota    quota
 	observer observer
-	// observedAt is when the last observation began, period is the time until the next.
+	// observedAt is when the last observation began that did not fail, period is the time until
+	// the next one.
 	observedAt time.Time
 	period     time.Duration
 	failing    bool // the last observation failed
@@ -102,7 +103,9 @@ func (l *LeastConnections) observe() []model.PoolShares {
 	case arrivalsKnown:
 		changes = l.pools.steer(counts, start.Sub(l.observedAt), l.period)
 	}
-	l.observedAt = start
+	if err == nil {
+		l.observedAt = start
+	}
 	sent := l.quota.send(changes)
 	l.period = max(minPeriod, restFactor*(l.cpuTime()-before))
 	return sent

@@ -332,3 +332,19 @@ func TestFailureLeadsBackToWeights(t *testing.T) {
 		}
 	})
 }
+
+// TestArrivalsDuringAFailureCountForItsTime is about connections that arrive in ten seconds: few
+// for the difference between two endpoints, which they would hide had they arrived in one.
+func TestArrivalsDuringAFailureCountForItsTime(t *testing.T) {
+	run(t, func(r *rig) {
+		r.kernel.open(r.p, r.endpoint(1), 50)
+		r.commit(r.frontend(1, 1, 2))
+		r.expect("at first", 2*time.Second, "1: 0 8")
+		r.kernel.set(0, 0, errors.New("interrupted"))
+		r.expect("when it fails", 10*time.Second, "1: -")
+		r.kernel.open(r.p, r.endpoint(1), 200)
+		r.kernel.open(r.p, r.endpoint(2), 200)
+		r.kernel.set(0, 0, nil)
+		r.expect("when it works again", time.Second, "1: 1 7")
+	})
+}
