@@ -14,7 +14,8 @@ import (
 type Pool struct {
 	// Key is the Match of the ClusterIP. It identifies the pool.
 	Key Match
-	// UID is that of the Service, for events about it. It does not affect traffic.
+	// UID is that of the Service, for events about it. It does not affect traffic, but followers
+	// must learn of a new one.
 	UID string
 	// Cluster is for traffic under [PolicyCluster], Local for [PolicyLocal]. Each is
 	// empty if no frontend needs it.
@@ -75,10 +76,10 @@ func (p *Pool) equal(o *Pool) bool {
 }
 
 // equalForSharers reports whether both pools are alike for a frontend that uses the
-// pool but does not own it: whether it leads to the same chain, whose name has the time
-// for which clients are remembered.
+// pool but does not own it: whether it is of the same Service and leads to the same chain, whose
+// name has the time for which clients are remembered.
 func (p *Pool) equalForSharers(o *Pool) bool {
-	return p.Key == o.Key && p.Scheduler == o.Scheduler && p.Affinity == o.Affinity &&
+	return p.Key == o.Key && p.UID == o.UID && p.Scheduler == o.Scheduler && p.Affinity == o.Affinity &&
 		p.Slots(false) == o.Slots(false) && p.Slots(true) == o.Slots(true) &&
 		equalLists(p.FlowEndpoints, o.FlowEndpoints)
 }

@@ -29,6 +29,7 @@ func TestEveryFieldOfFrontendMatters(t *testing.T) {
 		"Restricted": {func(f *Frontend) { f.Restricted = true }, true},
 		"Sources":    {func(f *Frontend) { f.Sources = []netip.Prefix{{}} }, true},
 
+		"Pool.UID":                 {func(f *Frontend) { f.Pool.UID = "new" }, true},
 		"Pool.Key":                 {func(f *Frontend) { f.Pool.Key.Port++ }, true},
 		"Pool.Scheduler":           {func(f *Frontend) { f.Pool.Scheduler = SchedulerMaglev }, true},
 		"Pool.FlowEndpoints":       {func(f *Frontend) { f.Pool.FlowEndpoints = podPorts(IPv4, 2) }, true},
@@ -53,7 +54,7 @@ func TestEveryFieldOfFrontendMatters(t *testing.T) {
 		}
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Pool]()) {
-		if _, tested := tests["Pool."+field.Name]; !tested && field.Name != "UID" { // which does not affect traffic
+		if _, tested := tests["Pool."+field.Name]; !tested {
 			t.Errorf("no test of field Pool.%s", field.Name)
 		}
 	}
