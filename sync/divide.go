@@ -7,23 +7,42 @@ import (
 	"kube-vmap/nft"
 )
 
-// halves divides a change into two, each of whole Services. Deletions, and what belongs
-// to no Service, come first. It reports whether there was anything to divide. The
-// function at returns the Service that has a match now.
+// halves divides a change into two, each of whole Services. What belongs to no Service, and
+// deletions of Services of which nothing else changes, come first. It reports whether there
+// was anything to divide. The function at returns the Service that has a match now.
 func halves(c nft.Change, at func(model.Match) model.ServiceName) (first, second nft.Change, divided bool) {
-	if alone := (nft.Change{Set: c.Set}); len(c.Set) > 0 &&
-		(len(c.Gone) > 0 || c.ServiceCIDRs != nil || c.NodeAddrs != nil) {
+	of := func(f model.Frontend) model.ServiceName { return f.Service.ServiceName }
+	stays := map[model.ServiceName]bool{}
+	for i := range c.Set {
+		stays[of(c.Set[i])] = true
+	}
+	var alone, others []model.Match
+	for _, m := range c.Gone {
+		if stays[at(m)] {
+			others = append(others, m)
+		} else {
+			alone = append(alone, m)
+		}
+	}
+	c.Gone = alone
+	if len(c.Set) > 0 && (len(alone) > 0 || c.ServiceCIDRs != nil || c.NodeAddrs != nil) {
+		second = nft.Change{Set: c.Set, Gone: others}
 		c.Set = nil
-		return c, alone, true
+		return c, second, true
 	}
 	if len(c.Set) == 0 {
-		one, other, divided := halve(c.Gone, at)
-		first, second = c, nft.Change{Gone: other}
-		first.Gone = one
-		return first, second, divided
+		c.Gone, second.Gone, divided = halve(alone, at)
+		return c, second, divided
 	}
-	one, other, divided := halve(c.Set, func(f model.Frontend) model.ServiceName { return f.Service.ServiceName })
-	return nft.Change{Set: one}, nft.Change{Set: other}, divided
+	first.Set, second.Set, divided = halve(c.Set, of)
+	for _, m := range others {
+		if divided && at(m).Compare(of(second.Set[0])) >= 0 {
+			second.Gone = append(second.Gone, m)
+		} else {
+			first.Gone = append(first.Gone, m)
+		}
+	}
+	return first, second, divided
 }
 
 // halve divides a list between the items of two Services, as near to its middle as

@@ -95,7 +95,7 @@ func (h *history) step() {
 	h.change()
 	if h.hostile && d.Odd(6) {
 		name, port := converttest.One(d, "web", "dns", "api"), converttest.One(d, "http", "dns", "sip")
-		errno := converttest.One[syscall.Errno](d, 0, 0, unix.ERANGE, unix.ENFILE)
+		errno := converttest.One[syscall.Errno](d, 0, 0, unix.ERANGE, unix.ENFILE, unix.ENOMEM)
 		h.faulty.Refuse(namespace+"/"+name+":"+port, errno, d.N(2))
 	}
 	if h.hostile && d.Odd(20) {
