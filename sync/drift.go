@@ -177,8 +177,11 @@ func (l *Loop) handleDrift(found driftResult) {
 	l.drift.changed()
 	r.Drift = true
 	l.logResult(r)
-	// Flows that began meanwhile may lead nowhere.
-	l.notifyFollowers(l.quarantine.withoutHeldPorts(l.desired.all()), true)
+	var all nft.Change
+	for _, f := range l.rules.Installed() {
+		all.Set = append(all.Set, *f.Frontend)
+	}
+	l.notifyFollowers(all, true) // flows that began meanwhile may lead nowhere
 	waiting := l.desired.triggered
 	l.desired.triggered = nil
 	l.observe(r, start)
