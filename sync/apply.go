@@ -71,10 +71,14 @@ func (l *Loop) quarantineService(c nft.Change, err error) error {
 		return err
 	}
 	name := c.Set[0].Service.ServiceName
-	l.quarantine.holdService(name)
-	l.log.Error("kernel out of memory, Service change postponed", "service", name.String(), "err", err)
-	l.report.recorder.Warn(l.report.service(name), model.ProblemRefused,
-		"no memory for its change, which is tried again: "+err.Error())
+	level := slog.LevelDebug
+	if l.quarantine.holdService(name) {
+		level = slog.LevelError
+		l.report.recorder.Warn(l.report.service(name), model.ProblemRefused,
+			"no memory for its change, which is tried again: "+err.Error())
+	}
+	l.log.Log(context.Background(), level, "kernel out of memory, Service change postponed", "service", name.String(),
+		"err", err)
 	return nil
 }
 

@@ -68,8 +68,13 @@ func (q *quarantine) holdPort(offender *wire.Error) (isNew bool) {
 	return isNew
 }
 
-// holdService puts a Service for whose change there is no memory into quarantine.
-func (q *quarantine) holdService(name model.ServiceName) { q.services[name] = false }
+// holdService puts a Service for whose change there is no memory into quarantine. It reports
+// whether this is news.
+func (q *quarantine) holdService(name model.ServiceName) (isNew bool) {
+	isNew = !q.holdsService(name)
+	q.services[name] = false
+	return isNew
+}
 
 // holdsService reports whether a Service is in quarantine, also while it is retried.
 func (q *quarantine) holdsService(name model.ServiceName) bool {
