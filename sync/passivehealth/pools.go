@@ -27,7 +27,8 @@ type pool struct {
 	lists   [3][]netip.AddrPort
 	// sent are the unresponsive endpoints that the loop knows, sorted.
 	sent []netip.AddrPort
-	// lost means that the pool was without some of sent meanwhile, so that the loop forgot them.
+	// lost means that the loop may have forgotten them: the pool was without some of them meanwhile,
+	// also unseen, in a change before all was committed again.
 	lost bool
 }
 
@@ -60,7 +61,7 @@ func (p pools) apply(c sync.Committed) (changed, replaced []*pool) {
 		if old != nil && old.service == next.service && old.mode == next.mode {
 			next.sent = old.sent
 			next.lost = old.lost || slices.ContainsFunc(old.sent, func(a netip.AddrPort) bool {
-				return !next.has(endpoint{next.key.Protocol, a})
+				return c.Full || !next.has(endpoint{next.key.Protocol, a})
 			})
 		}
 		p[f.Match] = next

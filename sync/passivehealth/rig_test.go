@@ -239,13 +239,15 @@ func (w *world) commit(s *service) {
 	w.wait(0)
 }
 
-func (w *world) follow(s *service) {
+func (w *world) follow(s *service) { w.tracker.Follow(s.committed()) }
+
+func (s *service) committed() sync.Committed {
 	pool := &model.Pool{Key: s.key, PassiveChecks: s.mode}
 	for _, e := range s.endpoints {
 		pool.Cluster = append(pool.Cluster, e.addr)
 	}
 	slices.SortFunc(pool.Cluster, netip.AddrPort.Compare)
-	w.tracker.Follow(sync.Committed{Set: []model.Frontend{{Match: s.key, Service: s.name, Pool: pool}}})
+	return sync.Committed{Set: []model.Frontend{{Match: s.key, Service: s.name, Pool: pool}}}
 }
 
 // wait lets time pass.

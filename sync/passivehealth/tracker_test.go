@@ -397,6 +397,24 @@ func TestEndpointThatIsGoneForAMomentIsAvoidedAgain(t *testing.T) {
 	})
 }
 
+// TestEndpointIsAvoidedAgainWhenAllIsCommitted is about an endpoint that was gone for a moment in
+// which the kernel took nothing, so that the loop forgot it and the tracker saw nothing.
+func TestEndpointIsAvoidedAgainWhenAllIsCommitted(t *testing.T) {
+	run(t, func(w *world) {
+		s := w.serve(model.IPv4, model.TCP, "default", 0)
+		w.dead[s.endpoints[0].addr.Addr()] = true
+		w.every(100*time.Millisecond, 5*time.Second, w.traffic(func() bool { return len(w.received[s.key]) == 1 }, s))
+		delete(w.received, s.key)
+		c := s.committed()
+		c.Full = true
+		w.tracker.Follow(c)
+		w.wait(0)
+		if n := len(w.received[s.key]); n != 1 {
+			t.Errorf("%d are unresponsive, want 1", n)
+		}
+	})
+}
+
 // TestServiceGetsUnresponsiveEndpoint adds an endpoint that does not answer to another Service, when no
 // connection to it is tracked any more. With its first answer both use it again.
 func TestServiceGetsUnresponsiveEndpoint(t *testing.T) {
