@@ -58,7 +58,8 @@ func (r *reporter) conflicts(conflicts []model.Conflict) {
 		if n > 1 {
 			note += fmt.Sprintf("; so are %d more of its addresses and ports", n-1)
 		}
-		r.Notify(r.service(c.Loser.ServiceName), model.ProblemConflict, note).Warn("another Service holds the address and port",
+		log := r.Notify(r.service(c.Loser.ServiceName), model.ProblemConflict, note)
+		log.Warn("another Service holds the address and port",
 			"match", c.Match.String(), "winner", c.Winner.String(), "loser", c.Loser.String(), "more", n-1)
 	}
 }
