@@ -3,6 +3,7 @@ package fastpath
 import (
 	"fmt"
 	"net/netip"
+	"os"
 	"testing"
 	"time"
 
@@ -113,9 +114,15 @@ func TestTCPToRemovedEndpointContinuesAsWithoutFastPath(t *testing.T) {
 
 // TestResetConnectionIsForgotten opens a connection from the port of one that was reset. The
 // kernel has not followed the sequence numbers of packets on the fast path and calls the reset
-// connection established, but forgets it after the 10 s of a closed one.
+// connection established, but forgets it after the 10 s of a closed one, or, as 6.12.117, when a
+// packet has been unacknowledged for long.
 func TestResetConnectionIsForgotten(t *testing.T) {
 	m := newMachine(t, lab.Options{Pods: 3}, "pod-1")
+	if err := m.Node.Do(func() error {
+		return os.WriteFile("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_unacknowledged", []byte("10"), 0)
+	}); err != nil {
+		t.Fatal(err)
+	}
 	for _, family := range model.Families {
 		w := daemon.Transport{Protocol: model.TCP, Family: family}
 		to := m.service.ClusterAddrPort(family)
@@ -125,7 +132,7 @@ func TestResetConnectionIsForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.setEndpoints("pod-2")
-		time.Sleep(40 * time.Second) //nolint:forbidigo // an earlier attempt would be a packet of the reset connection
+		time.Sleep(12 * time.Second) //nolint:forbidigo // an earlier attempt would be a packet of the reset connection
 		again, err := m.Pods[2].Flow(model.TCP, netip.AddrPortFrom(netip.Addr{}, local.Port()), to)
 		if err != nil {
 			t.Fatal(err)

@@ -60,9 +60,10 @@ func (s *socket) prepare(from netip.AddrPort) error {
 	if !from.Addr().IsValid() {
 		from = netip.AddrPortFrom(defaultRoute(s.remote.Addr()).Addr(), from.Port())
 	}
-	// A process that another test starts has all sockets until its exec, also those closed meanwhile.
+	// A process that another test starts has all sockets until its exec, also those closed meanwhile,
+	// and kube-vmap may ask an endpoint from this port of the node, for a second.
 	err := unix.Bind(s.fd, sockaddr(from))
-	for end := time.Now().Add(time.Second); errors.Is(err, unix.EADDRINUSE) && time.Now().Before(end); {
+	for end := time.Now().Add(10 * time.Second); errors.Is(err, unix.EADDRINUSE) && time.Now().Before(end); {
 		<-time.After(time.Millisecond)
 		err = unix.Bind(s.fd, sockaddr(from))
 	}

@@ -113,7 +113,7 @@ func (n *node) sysctl(name, off, none string) {
 // fastPath says whether --fast-path would have an effect beside what is on the node. Whether
 // the kernel has flowtables shows only when one is added.
 func (n *node) fastPath() (Item, error) {
-	i := item("fast path", "", "nothing on the node is against --fast-path; whether the kernel has flowtables shows when it starts")
+	i := item("fast path", "whether the kernel has flowtables shows when --fast-path starts", "nothing known against it")
 	i.See = "docs/usage.md#fast-path"
 	list, err := flowtable.List(0)
 	if reason := cmp.Or(flowtable.Foreign(list), components.Obstacle(n.Node)); reason != "" {
