@@ -229,13 +229,17 @@ func (q *quarantine) withWholePorts(c nft.Change, services *model.ServiceMap) nf
 		return c
 	}
 	c.Set = slices.DeleteFunc(slices.Clone(c.Set), func(f model.Frontend) bool { return whole[f.Service] })
+	added := map[model.Match]bool{}
 	for port := range whole {
 		for _, f := range services.FrontendsOf(port.ServiceName) {
 			if f.Service == port {
 				c.Set = append(c.Set, f)
+				added[f.Match] = true
 			}
 		}
 	}
+	// The Service may be held, so that others lose these matches already.
+	c.Gone = slices.DeleteFunc(slices.Clone(c.Gone), func(m model.Match) bool { return added[m] })
 	return c
 }
 
