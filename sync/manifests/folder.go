@@ -76,7 +76,7 @@ func (f *folder) readFile(path string, r *report) {
 		if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
 			err = pathErr.Err
 		}
-		r.problems = append(r.problems, &Error{File: path, Err: err})
+		r.problems = append(append(r.problems, &Error{File: path, Err: err}), known.errors...)
 		return
 	}
 	sum := sha256.Sum256(text)

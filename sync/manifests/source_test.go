@@ -237,6 +237,27 @@ func TestProblemsOfObjectsAndFiles(t *testing.T) {
 	}
 }
 
+// TestUnreadableFileKeepsItsProblems has an object that cannot be used, in a file that cannot be read
+// for a while.
+func TestUnreadableFileKeepsItsProblems(t *testing.T) {
+	f := follow(t, t.TempDir())
+	text := strings.Replace(serviceText("db", "10.96.0.11"), "port: 80", "port: 0", 1)
+	f.write("a.yaml", text)
+	for len(f.problems) < 1 {
+		f.next()
+	}
+	must(t, os.Symlink("nowhere", filepath.Join(f.dir, "a.tmp")))
+	must(t, os.Rename(filepath.Join(f.dir, "a.tmp"), filepath.Join(f.dir, "a.yaml")))
+	for f.problems["File "+filepath.Join(f.dir, "a.yaml")] == "" {
+		f.next()
+	}
+	if f.problems["Service default/db"] == "" {
+		t.Errorf("the problem of the object has ended: %v", f.problems)
+	}
+	f.write("a.yaml", strings.Replace(text, "port: 0", "port: 80", 1))
+	f.until("db 10.96.0.11")
+}
+
 func TestRefusedObjectIsRemoved(t *testing.T) {
 	f := follow(t, t.TempDir())
 	f.write("a.yaml", serviceText("web", "10.96.0.10")+"---\n"+serviceText("db", "10.96.0.11"))
