@@ -175,8 +175,7 @@ func (r *attackRun) phase(method string, all []metav1.Object) bool {
 	loggedLines, logged := lengths(r.proxy.Log.Lines(lines))
 	to, err := r.proxy.Cost()
 	clustertest.Must(t, err)
-	now, err := r.state()
-	clustertest.Must(t, err)
+	now := r.settledState()
 	check(t, fmt.Sprintf("%s of %d objects, %d bytes, in %s", method, writes, written, took.Round(time.Millisecond)),
 		figure{"ms of CPU time", (to.CPU - from.CPU).Milliseconds(), (maxCPU + maxCPUPerMB*time.Duration(written)>>20).Milliseconds(), false},
 		figure{"bytes of resident memory", int64(to.PeakRSS) - int64(r.before.rss), maxRSS, false},

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -97,6 +98,21 @@ func (r *attackRun) state() (s state, err error) {
 	cost, err := r.proxy.Cost()
 	s.rss = cost.RSS
 	return s, err
+}
+
+// settledState returns the state, after a change that still waits for its turn, which needs memory for
+// its batch.
+func (r *attackRun) settledState() (s state) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), phaseTimeout)
+	defer cancel()
+	err := eventually.Try(ctx, func() (err error) {
+		if s, err = r.state(); err == nil && s.heap-r.before.heap > maxHeap {
+			err = fmt.Errorf("%.1f MiB of live memory", s.heap/(1<<20))
+		}
+		return err
+	})
+	clustertest.Must(r.t, err)
+	return s
 }
 
 // checkNothingLeft waits until state and memory are about as before the attack.
