@@ -71,3 +71,16 @@ func TestEndpointsByNode(t *testing.T) {
 		}
 	})
 }
+
+// TestEqualWeightsBesideAvoidedEndpointAreNone avoids the only endpoint with another weight.
+func TestEqualWeightsBesideAvoidedEndpointAreNone(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m := avoiding(f, p, 50, ready(1))
+		heavy := webSlice(f, p, ready(2), ready(3))
+		heavy.Name.Name, heavy.Weight = "heavy", 3
+		m.SetSlice(heavy)
+		if pool := setUnresponsive(m, f, p, 1); len(pool.Cluster) != 2 || pool.ClusterWeights != nil || pool.ClusterShares != nil {
+			t.Errorf("%v have weights %v and shares %v", pool.Cluster, pool.ClusterWeights, pool.ClusterShares)
+		}
+	})
+}
