@@ -209,7 +209,7 @@ func observe(ctx context.Context, to netip.AddrPort) (o observation) {
 	}}
 	c, err := d.DialContext(ctx, "tcp", to.String())
 	if err == nil {
-		err = c.Close()
+		err = reset(c)
 	}
 	o.err = err
 	if watch == nil {

@@ -223,7 +223,7 @@ func connectFrom(ctx context.Context, port uint16, to netip.AddrPort) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.(*net.TCPConn).SetLinger(0), c.Close())
+	return reset(c)
 }
 
 // firstTrialPort is above the ports from which Linux connects by default (ip_local_port_range): a

@@ -3,6 +3,7 @@ package takeover
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -46,7 +47,13 @@ func connect(ctx context.Context, to netip.AddrPort) error {
 	if err != nil {
 		return err
 	}
-	return c.Close()
+	return reset(c)
+}
+
+// reset ends a connection so that it leaves nothing behind: the port of one that is closed cannot be
+// bound for a minute.
+func reset(c net.Conn) error {
+	return errors.Join(c.(*net.TCPConn).SetLinger(0), c.Close())
 }
 
 func batchTargets(b nft.Batch) (all []target) {

@@ -3,6 +3,7 @@ package takeover
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -158,5 +159,32 @@ func TestFirstBatchSuspendsKubeProxy(t *testing.T) {
 				t.Errorf("%s: the probation has begun: %t, in %v", name, begun, k.applied[0])
 			}
 		})
+	}
+}
+
+// TestConnectLeavesThePortFree binds a port from which an address was tried.
+func TestConnectLeavesThePortFree(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	if err := connect(t.Context(), l.Addr().(*net.TCPAddr).AddrPort()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = c.Read(make([]byte, 1)) // the end
+	_ = c.Close()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	from := c.RemoteAddr().(*net.TCPAddr)
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: from.Port, Addr: [4]byte(from.IP.To4())}); err != nil {
+		t.Errorf("bind %s: %v", from, err)
 	}
 }
