@@ -7,8 +7,8 @@ import (
 )
 
 // avoiding returns a map with a Service of these endpoints that avoids those that do not answer.
-func avoiding(f Family, p Protocol, percent int, endpoints ...pod) *ServiceMap {
-	m := NewServiceMap(Options{PassiveChecks: PassiveChecksAvoid, MaxAvoidedPercent: percent}, thisNode)
+func avoiding(f Family, p Protocol, endpoints ...pod) *ServiceMap {
+	m := NewServiceMap(Options{PassiveChecks: PassiveChecksAvoid, MaxAvoidedPercent: 50}, thisNode)
 	m.SetService(webAllKinds(p, f))
 	m.SetSlice(webSlice(f, p, endpoints...))
 	m.Changes()
@@ -29,7 +29,7 @@ func poolOfWeb(m *ServiceMap, f Family, p Protocol) *Pool {
 // TestSharesOfAvoidedEndpointAreDropped has shares by connections, which are for all endpoints.
 func TestSharesOfAvoidedEndpointAreDropped(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
-		m := avoiding(f, p, 50, ready(1), ready(2), ready(3))
+		m := avoiding(f, p, ready(1), ready(2), ready(3))
 		m.SetService(changed(webAllKinds(p, f), leastConnections))
 		m.Changes()
 		shares := ListShares{Endpoints: podPorts(f, 1, 2, 3), Shares: []uint16{1, 5, 6}}
@@ -45,7 +45,7 @@ func TestSharesOfAvoidedEndpointAreDropped(t *testing.T) {
 // TestReplacedEndpointIsForgotten has an endpoint leave the slices and come back.
 func TestReplacedEndpointIsForgotten(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
-		m := avoiding(f, p, 50, ready(1), ready(2), ready(3))
+		m := avoiding(f, p, ready(1), ready(2), ready(3))
 		setUnresponsive(m, f, p, 2)
 		for _, endpoints := range [][]pod{{ready(1), ready(3)}, {ready(1), ready(2), ready(3)}} {
 			m.SetSlice(webSlice(f, p, endpoints...))
@@ -59,7 +59,7 @@ func TestReplacedEndpointIsForgotten(t *testing.T) {
 
 func TestEndpointsByNode(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
-		m := avoiding(f, p, 50, ready(1).on(here), ready(2).on(there), ready(3).on(here), ready(4), notReady(5).on(here))
+		m := avoiding(f, p, ready(1).on(here), ready(2).on(there), ready(3).on(here), ready(4), notReady(5).on(here))
 		ips := podIPs(f, 1, 2, 3, 4, 5)
 		for i, want := range []map[string][]netip.Addr{
 			{here: {ips[0], ips[2], ips[4]}}, {there: {ips[1]}}, {here: {ips[0], ips[2], ips[4]}}, {},
@@ -75,7 +75,7 @@ func TestEndpointsByNode(t *testing.T) {
 // TestEqualWeightsBesideAvoidedEndpointAreNone avoids the only endpoint with another weight.
 func TestEqualWeightsBesideAvoidedEndpointAreNone(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
-		m := avoiding(f, p, 50, ready(1))
+		m := avoiding(f, p, ready(1))
 		heavy := webSlice(f, p, ready(2), ready(3))
 		heavy.Name.Name, heavy.Weight = "heavy", 3
 		m.SetSlice(heavy)
