@@ -279,7 +279,7 @@ func (q *quarantine) withServices(c nft.Change, rules *nft.Ruleset, services *mo
 }
 
 // takenFromOthers returns the matches that held Services take from Services that are not held:
-// these lose them nevertheless, as they may be deleted.
+// these lose them anyway, as they may be deleted.
 func (q *quarantine) takenFromOthers(set []model.Frontend, rules *nft.Ruleset) (taken []model.Match) {
 	for i := range set {
 		retrying, held := q.services[set[i].Service.ServiceName]

@@ -318,13 +318,18 @@ func TestSharesThatAreInEffectStillAreReplaced(t *testing.T) {
 	})
 }
 
+// failForTenSeconds has two endpoints, one with connections, when observations begin to fail.
+func (r *rig) failForTenSeconds() {
+	r.kernel.open(r.p, r.endpoint(1), 50)
+	r.commit(r.frontend(1, 1, 2))
+	r.expect("at first", 2*time.Second, "1: 0 8")
+	r.kernel.set(0, 0, errors.New("interrupted"))
+	r.expect("when it fails", 10*time.Second, "1: -")
+}
+
 func TestFailureLeadsBackToWeights(t *testing.T) {
 	run(t, func(r *rig) {
-		r.kernel.open(r.p, r.endpoint(1), 50)
-		r.commit(r.frontend(1, 1, 2))
-		r.expect("at first", 2*time.Second, "1: 0 8")
-		r.kernel.set(0, 0, errors.New("interrupted"))
-		r.expect("when it fails", 10*time.Second, "1: -")
+		r.failForTenSeconds()
 		r.kernel.set(0, 0, nil)
 		r.expect("when it works again", time.Second, "1: 0 8")
 		if log := r.log.String(); strings.Count(log, "interrupted") != 1 || strings.Count(log, "again") != 1 {
@@ -337,11 +342,7 @@ func TestFailureLeadsBackToWeights(t *testing.T) {
 // for the difference between two endpoints, which they would hide had they arrived in one.
 func TestArrivalsDuringAFailureCountForItsTime(t *testing.T) {
 	run(t, func(r *rig) {
-		r.kernel.open(r.p, r.endpoint(1), 50)
-		r.commit(r.frontend(1, 1, 2))
-		r.expect("at first", 2*time.Second, "1: 0 8")
-		r.kernel.set(0, 0, errors.New("interrupted"))
-		r.expect("when it fails", 10*time.Second, "1: -")
+		r.failForTenSeconds()
 		r.kernel.open(r.p, r.endpoint(1), 200)
 		r.kernel.open(r.p, r.endpoint(2), 200)
 		r.kernel.set(0, 0, nil)

@@ -17,7 +17,7 @@ type problem struct {
 	more  int
 }
 
-// add adds errors in the order of their files and places; warnings are left out.
+// add adds errors in the order of their files and places; it ignores warnings.
 func (p problems) add(all []*Error) {
 	for _, e := range all {
 		key := e.Object
