@@ -82,7 +82,7 @@ func (b *bundle) write(ctx context.Context, w io.Writer) error {
 	nodes.Ask(ctx, b.Cluster, b.List, func(ctx context.Context, n nodes.Node) ([]byte, error) {
 		return b.Run(ctx, n, "bundle", "-o", "-")
 	}, func(n nodes.Node, text []byte, err error) {
-		if writeErr == nil && len(text) > 0 { // also what came before an error
+		if writeErr == nil { // also what came before an error
 			var readErr error
 			writeErr, readErr = b.copy(n.Name, bytes.NewReader(text))
 			err = cmp.Or(err, readErr)

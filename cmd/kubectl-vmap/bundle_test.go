@@ -7,7 +7,17 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"kube-vmap/cmd/kubectl-vmap/nodestest"
 )
+
+// TestEmptyArchiveIsNoAnswer has a connection that ends early: servers may report success.
+func TestEmptyArchiveIsNoAnswer(t *testing.T) {
+	s := nodestest.New(t, map[string]nodestest.Program{"node-1": nodestest.Prints("")})
+	if _, stderr, code := vmap(t, s, "bundle", "-o", "-"); code != 1 || !strings.HasPrefix(stderr, "node-1: read the node's archive: ") {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+}
 
 // TestArchiveOfNodeIsLimited reads a short archive that unpacks to more than is allowed.
 func TestArchiveOfNodeIsLimited(t *testing.T) {
