@@ -23,7 +23,8 @@ type fakeNodes struct {
 	lists              time.Duration                   // of a list of Services, which then fails
 	asked              map[string]int                  // tallies, by node
 	others             int                             // other questions
-	now                int                             // questions for tallies that wait for an answer
+	find               func(nodestatus.Node) ([]findings.Finding, error)
+	now                int // questions for tallies that wait for an answer
 	most               int
 	listing, mostLists int // the same for lists of Services
 }
@@ -63,10 +64,12 @@ func (f *fakeNodes) Document(ctx context.Context, _ nodestatus.Node, _ nodestatu
 	return &nodestatus.Document{Services: []nodestatus.Service{{Namespace: "shop", Name: "cart"}, {Namespace: "shop", Name: "web"}}}, nil
 }
 
-func (f *fakeNodes) Findings(context.Context, nodestatus.Node) ([]findings.Finding, error) {
+func (f *fakeNodes) Findings(_ context.Context, n nodestatus.Node) ([]findings.Finding, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.others++
+	if f.others++; f.find != nil {
+		return f.find(n)
+	}
 	return nil, errors.New("no such command")
 }
 
@@ -356,6 +359,27 @@ func TestProblemsAreOrderedAndListedOnce(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the problems are %q, not %q", got, want)
+	}
+}
+
+// TestFindingsEndWithAnError has a node that answers the first question for its findings only, and
+// a Service that has ended.
+func TestFindingsEndWithAnError(t *testing.T) {
+	f := newFake(1)
+	asked := 0
+	f.find = func(nodestatus.Node) ([]findings.Finding, error) {
+		if asked++; asked > 1 {
+			return nil, errors.New("an older version has no such command")
+		}
+		return []findings.Finding{{Severity: nodestatus.SeverityProblem, Object: "Service shop/old", Namespace: "shop", Name: "old", Reason: findings.Refuses}}, nil
+	}
+	for after, want := range map[time.Duration]int{10 * time.Second: 1, 5 * time.Minute: 0} {
+		asked = 0
+		watch(t, f, time.Hour, after, func(c *Cluster) {
+			if o := c.Overview(); len(o.Problems) != want || len(o.Services) != 2+want {
+				t.Errorf("after %s, the problems are %+v, of %d Services", after, o.Problems, len(o.Services))
+			}
+		})
 	}
 }
 

@@ -56,8 +56,10 @@ func (c *Cluster) ask(ctx context.Context, n *node) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if more && err == nil { // after an error, the states in the tally are shown instead
-		n.findings = list
+	if more {
+		if n.findings = nil; err == nil { // after an error, the states in the tally are shown instead
+			n.findings = list
+		}
 		n.judge()
 	}
 	c.inFlight--
