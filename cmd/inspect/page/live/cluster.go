@@ -96,7 +96,8 @@ func (c *Cluster) due(now time.Time) (work []func(context.Context)) {
 		}
 		n.asking = true
 		c.inFlight++
-		work = append(work, func(ctx context.Context) { c.ask(ctx, n) })
+		of := n.Node
+		work = append(work, func(ctx context.Context) { c.ask(ctx, n, of) })
 	}
 	lists := func(n *node) bool { return n.answered() && n.tally.Summary.Services > 0 }
 	i := slices.IndexFunc(c.nodes, lists)

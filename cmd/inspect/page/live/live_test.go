@@ -383,6 +383,29 @@ func TestFindingsEndWithAnError(t *testing.T) {
 	}
 }
 
+// TestAnswersAreOfOnePod has another pod, and a new list of nodes, while the first one is asked.
+func TestAnswersAreOfOnePod(t *testing.T) {
+	f := newFake(1)
+	f.took = func(string) time.Duration {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.list[0].Pod = "pod-2"
+		return listPeriod + time.Second
+	}
+	var asked []string
+	f.find = func(n nodestatus.Node) ([]findings.Finding, error) {
+		asked = append(asked, n.Pod)
+		return nil, nil
+	}
+	watch(t, f, time.Hour, listPeriod+minPeriod, func(*Cluster) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if !slices.Equal(asked, []string{"pod-1"}) {
+			t.Errorf("after the tally of pod-1, the findings of %q are asked for", asked)
+		}
+	})
+}
+
 // TestServicesThatNoNodeReportsAreForgotten has nodes that report a Service with another name
 // each time: with connections, or with a problem.
 func TestServicesThatNoNodeReportsAreForgotten(t *testing.T) {

@@ -45,14 +45,15 @@ type state struct{ name, severity, problem string }
 func (n *node) answered() bool { return !n.at.IsZero() && n.err == nil && !n.Missing }
 
 // ask asks a node for its tally, and after the first one and then rarely for its findings,
-// which take longer, since the node observes endpoints for them.
-func (c *Cluster) ask(ctx context.Context, n *node) {
+// which take longer, since the node observes endpoints for them. A list of nodes may change n
+// meanwhile; of is what it was.
+func (c *Cluster) ask(ctx context.Context, n *node, of nodestatus.Node) {
 	start := time.Now()
-	tally, err := c.source.Tally(ctx, n.Node)
+	tally, err := c.source.Tally(ctx, of)
 	more := c.answer(n, tally, err, start)
 	var list []findings.Finding
 	if more {
-		list, err = c.source.Findings(ctx, n.Node)
+		list, err = c.source.Findings(ctx, of)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
