@@ -40,7 +40,8 @@ the kubeconfig, unless -A is given. Whether endpoints respond is observed for a 
 (--observe), without sending anything: let clients try meanwhile.
 
 Nodes that do not answer are named on stderr. The exit code is 0 if there are no
-problems, 1 if there are some, and 2 if not all nodes could be asked.`,
+problems, 1 if there are some, and 2 if not all nodes could be asked, or connections are
+not counted (NotCounted).`,
 		Example: `  kubectl vmap problems
   kubectl vmap problems -n shop web -o wide
   kubectl vmap problems --node node-1 --observe 8s`,
@@ -75,11 +76,15 @@ problems, 1 if there are some, and 2 if not all nodes could be asked.`,
 func listProblems(ctx context.Context, r *nodes.Request, args []string, format string) error {
 	var all findings.Merger
 	var sum problemSummary
+	var uncounted error
 	failures, _ := nodes.Answers(ctx, r, func(ctx context.Context, n nodes.Node) (l findings.List, err error) {
 		return l, r.JSON(ctx, n, findings.Schema, &l, args...)
 	}, func(n nodes.Node, l findings.List) error {
 		all.Add(n.Name, l.Findings)
 		sum.Services = max(sum.Services, l.Services)
+		if l.NotCounted() {
+			uncounted = findings.ErrNotCounted
+		}
 		for _, what := range l.NotObserved {
 			if !slices.Contains(sum.NotObserved, what) {
 				sum.NotObserved = append(sum.NotObserved, what)
@@ -110,11 +115,11 @@ func listProblems(ctx context.Context, r *nodes.Request, args []string, format s
 		}
 	}
 	sum.Nodes, sum.Silent = failures.Answered()+failures.Count(), failures.Count()
-	err = writeProblems(r.Stdout, format, found, sum, answered)
-	if err == nil && failed == nil && sum.Problems > 0 {
+	err = errors.Join(writeProblems(r.Stdout, format, found, sum, answered), failed, uncounted)
+	if err == nil && sum.Problems > 0 {
 		return &exit.Error{Code: 1}
 	}
-	return errors.Join(err, failed)
+	return err
 }
 
 // compareNodes corrects a finding about the selector of a Service if only some of the nodes that

@@ -90,6 +90,18 @@ Not looked at: resets
 	}
 }
 
+// TestUncountedConnectionsAreTrouble has a node whose list says that it may not be complete.
+func TestUncountedConnectionsAreTrouble(t *testing.T) {
+	for _, severity := range []string{notice, problem} {
+		n := finds(finding(severity, nodestatus.ReasonNotCounted, "x"))
+		n.code = exit.Trouble
+		out, errs, code := command(t, map[string]nodestest.Program{"a": n.run})
+		if code != exit.Trouble || !strings.Contains(errs, "connections are not counted") || !strings.Contains(out, "NotCounted") {
+			t.Errorf("%s: exit code %d, %s%s", severity, code, out, errs)
+		}
+	}
+}
+
 func TestObjectsHaveAllNodes(t *testing.T) {
 	programs := map[string]nodestest.Program{"a": finds(finding(problem, findings.Refuses, "x", "http/TCP")).run, "b": finds(finding(notice, findings.Refuses, "x", "dns/UDP")).run}
 	out, _, code := command(t, programs, "-o", "json")

@@ -10,6 +10,7 @@ package findings
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -82,8 +83,10 @@ func (l *List) Problems() bool {
 	return slices.ContainsFunc(l.Findings, func(f Finding) bool { return f.IsProblem() })
 }
 
-// NotCounted reports whether something was not counted, so that there may be problems that
-// the list does not have.
+// ErrNotCounted is the error of a list for which [List.NotCounted] is true.
+var ErrNotCounted = errors.New("connections are not counted, so there may be problems that are not listed")
+
+// NotCounted reports whether something was not counted.
 func (l *List) NotCounted() bool {
 	return slices.ContainsFunc(l.Findings, func(f Finding) bool { return f.Reason == nodestatus.ReasonNotCounted })
 }

@@ -99,7 +99,7 @@ func (o Options) Run(ctx context.Context, ask nodestatus.Source, w io.Writer) er
 	case !d.Ready && !returned:
 		return exit.TroubleError(errors.New("kube-vmap has not programmed everything yet"))
 	case l.NotCounted():
-		return exit.TroubleError(errors.New("connections are not counted, so there may be problems that are not listed"))
+		return exit.TroubleError(findings.ErrNotCounted)
 	case l.Problems():
 		return &exit.Error{Code: 1}
 	}
