@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
@@ -75,9 +76,22 @@ func (c *Cluster) pods(ctx context.Context, fields string) (map[string][]corev1.
 	}
 	out := map[string][]corev1.Pod{}
 	for _, p := range list.Items {
-		out[p.Spec.NodeName] = append(out[p.Spec.NodeName], p)
+		name := cmp.Or(p.Spec.NodeName, meantFor(&p))
+		out[name] = append(out[name], p)
 	}
 	return out, nil
+}
+
+// meantFor returns the node for which a DaemonSet has made a pod, which may have no place there.
+func meantFor(p *corev1.Pod) string {
+	a := ptr.Deref(ptr.Deref(p.Spec.Affinity, corev1.Affinity{}).NodeAffinity, corev1.NodeAffinity{})
+	required := ptr.Deref(a.RequiredDuringSchedulingIgnoredDuringExecution, corev1.NodeSelector{})
+	for _, t := range required.NodeSelectorTerms {
+		if len(t.MatchFields) > 0 { // its only one is the name
+			return strings.Join(t.MatchFields[0].Values, "")
+		}
+	}
+	return ""
 }
 
 // node returns a node with the best of its pods: while one replaces another, there are two.

@@ -66,8 +66,15 @@ func TestNodesAreListedWithWhatIsWrongWithTheirPods(t *testing.T) {
 		"node-7": {Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}},
 		"node-4": {Terminated: &corev1.ContainerStateTerminated{ExitCode: 3}},
 	}
-	server := nodestest.New(t, map[string]nodestest.Program{"node-1": echo, "node-2": echo, "node-3": echo, "node-4": echo, "node-5": echo, "node-6": nil, "node-7": echo})
+	server := nodestest.New(t, map[string]nodestest.Program{"node-1": echo, "node-2": echo, "node-3": echo, "node-4": echo, "node-5": echo, "node-6": nil, "node-7": echo, "node-8": echo})
 	server.ChangePod = func(p *corev1.Pod) {
+		if p.Spec.NodeName == "node-8" { // as a DaemonSet makes one for a node that has no place for it
+			p.Status, p.Spec = corev1.PodStatus{Phase: corev1.PodPending}, corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"node-8"}}},
+				}}},
+			}}}
+		}
 		if state, changed := states[p.Spec.NodeName]; changed {
 			p.Status.ContainerStatuses[0].State, p.Status.ContainerStatuses[0].Ready = state, false
 		}
@@ -96,6 +103,7 @@ func TestNodesAreListedWithWhatIsWrongWithTheirPods(t *testing.T) {
 		{Name: "node-6", Namespace: namespace, Missing: true, Why: "no pod of kube-vmap is on this node", Absent: true},
 		{Name: "node-7", Pod: "kube-vmap-node-7", Namespace: namespace, Missing: true, Why: "pod kube-vmap-node-7 is waiting: " +
 			"its init container prepare has ended with exit code 2 (CrashLoopBackOff)"},
+		{Name: "node-8", Pod: "kube-vmap-node-8", Namespace: namespace, Missing: true, Why: "pod kube-vmap-node-8 is Pending"},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v\nwant %+v", got, err, want)
