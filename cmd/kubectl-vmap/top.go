@@ -83,7 +83,12 @@ func (s *topSource) query(ctx context.Context, q nodestatus.Query) (out top.Answ
 	}
 	others := slices.ContainsFunc(list, func(n nodes.Node) bool { return !n.Missing && !rests(n) }) // which would wait
 	var failed []error
+	var absent []string // in one line, which leaves room for the others
 	list = slices.DeleteFunc(list, func(n nodes.Node) bool {
+		if n.Absent {
+			absent = append(absent, n.Name)
+			return true
+		}
 		if !others || !rests(n) {
 			return false
 		}
@@ -109,9 +114,12 @@ func (s *topSource) query(ctx context.Context, q nodestatus.Query) (out top.Answ
 	if len(out.Documents) == 0 && len(failed) > 0 {
 		return out, fmt.Errorf("no node answers; the first of %d errors is %w", len(failed), failed[0])
 	} else if len(out.Documents) == 0 {
-		return out, errors.New("the cluster has no nodes")
+		return out, errors.New("no node of the cluster has kube-vmap")
 	}
 	slices.SortFunc(out.Documents, func(x, y *nodestatus.Document) int { return cmp.Compare(x.Node, y.Node) })
+	if text := nodes.AbsentText(absent); text != "" {
+		out.Failed = append(out.Failed, text)
+	}
 	for _, err := range failed {
 		out.Failed = append(out.Failed, err.Error())
 	}

@@ -40,9 +40,9 @@ func runTop(t *testing.T, programs map[string]nodestest.Program, args ...string)
 }
 
 func TestTopAddsUpNodesAndNamesThoseThatFail(t *testing.T) {
-	out, err := runTop(t, map[string]nodestest.Program{"node-1": busy(), "node-2": busy(), "node-3": refuses, "node-4": nil})
+	out, err := runTop(t, map[string]nodestest.Program{"node-1": busy(), "node-2": busy(), "a": nil, "b": nil, "c": nil, "node-3": refuses})
 	must(t, err)
-	for _, want := range []string{"2 nodes", "3 Services", "180.0 connections/s", "72 active", "\nnode-3: ", "no kube-vmap answers", "\nnode-4: "} {
+	for _, want := range []string{"2 nodes", "3 Services", "180.0 connections/s", "72 active", "\nnode-3: ", "no kube-vmap answers", "\n3 nodes without kube-vmap: a, b, c\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("there is no %q:\n%s", want, out)
 		}
