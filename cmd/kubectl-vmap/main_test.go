@@ -134,7 +134,7 @@ func TestGetOfAllNodesHasAColumnForThem(t *testing.T) {
 	if want := "node-3: runs kube-vmap v0.1.0"; !strings.Contains(stderr, want) || !strings.Contains(stderr, "error: 1 of 3 nodes did not answer\n") {
 		t.Errorf("%q, want %q", stderr, want)
 	}
-	_, stderr, code = vmap(t, s, "get", "svc", "web", "a-longer-name", "none", "--node=node-1,node-2")
+	_, stderr, code = vmap(t, s, "get", "svc", "web", "none", "a-longer-name", "none", "--node=node-1,node-2")
 	if code != 1 || !strings.Contains(stderr, "service a-longer-name: not on node-1\n") || !strings.Contains(stderr, `services not found in namespace "shop"`) ||
 		!strings.Contains(stderr, ": none\n") {
 		t.Errorf("%d, %q", code, stderr)

@@ -78,7 +78,9 @@ func (o *Options) parseArgs() (r *resource, names []string, err error) {
 		if same {
 			arg = rest
 		}
-		names = append(names, arg)
+		if !slices.Contains(names, arg) {
+			names = append(names, arg)
+		}
 	}
 	return r, names, nil
 }
