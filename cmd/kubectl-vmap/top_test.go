@@ -50,7 +50,7 @@ func TestTopAddsUpNodesAndNamesThoseThatFail(t *testing.T) {
 }
 
 func TestTopOfOneNode(t *testing.T) {
-	out, err := runTop(t, map[string]nodestest.Program{"node-1": busy(), "node-2": refuses}, "--node", "node-1")
+	out, err := runTop(t, map[string]nodestest.Program{"node-1": busy(), "node-2": refuses}, "--node", "node-1,node-1")
 	if err != nil || !strings.Contains(out, "1 node,") || !strings.Contains(out, " 90.0 connections/s") || strings.Contains(out, "node-2") {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -31,7 +32,7 @@ func (s *Selection) Select(ctx context.Context, c *Cluster) (out []Node, err err
 	if len(s.Names) == 0 {
 		return c.Nodes(ctx)
 	}
-	for _, name := range s.Names {
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(s.Names))) { // one given twice would count twice
 		n, err := c.Node(ctx, name)
 		if err != nil {
 			return nil, err
