@@ -65,6 +65,9 @@ func Write(ctx context.Context, w io.Writer, parts []Part, at time.Time) (missin
 		if err == nil {
 			_, err = files.Write(text.Bytes())
 		}
+		if err == nil { // who reads it may not wait for the next part
+			err = errors.Join(files.Flush(), packed.Flush())
+		}
 		if err != nil {
 			return missing, fmt.Errorf("write %s: %w", name, err)
 		}

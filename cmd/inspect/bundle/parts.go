@@ -47,9 +47,10 @@ func parts(socket, version string) []Part {
 	return []Part{
 		{Name: "versions.txt", Write: func(_ context.Context, w io.Writer) error { return writeVersions(w, version) }},
 		fromProxy("config.yaml", client.PathConfig),
-		fromProxy(statusPart, client.Path),
 		fromProxy("recent.log", client.PathRecent),
 		fromProxy("info.log", client.PathInfo),
+		fromProxy("metrics.txt", client.PathMetrics),
+		fromProxy(statusPart, client.Path), // from here on, the loop is waited for
 		{Name: "problems.txt", Write: func(ctx context.Context, w io.Writer) error {
 			if silent != nil {
 				return silent
@@ -61,7 +62,6 @@ func parts(socket, version string) []Part {
 			l := findings.ListOf(d)
 			return l.Write(w)
 		}},
-		fromProxy("metrics.txt", client.PathMetrics),
 		fromProxy("rules-wanted.nft", client.PathRules),
 		fromProxy("drift.txt", client.PathDrift),
 		{Name: kernelPart, Write: func(ctx context.Context, w io.Writer) error {

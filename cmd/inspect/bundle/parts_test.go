@@ -1,0 +1,60 @@
+package bundle
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"kube-vmap/cmd/inspect/nodestatus/client"
+)
+
+// TestLogsDoNotWaitForTheLoop has a process whose loop hangs, for which its status waits.
+func TestLogsDoNotWaitForTheLoop(t *testing.T) {
+	socket := fmt.Sprintf("@kube-vmap-test-%d", time.Now().UnixNano())
+	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: client.AckRequests(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == client.Path {
+			<-r.Context().Done()
+		}
+	}))}
+	go func() { _ = server.Serve(l) }()
+	defer func() { _ = server.Close() }()
+	var failed []string
+	for _, p := range parts(socket, "") {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		if err := p.Write(ctx, io.Discard); err != nil {
+			failed = append(failed, p.Name)
+		}
+		cancel()
+	}
+	for _, name := range []string{"config.yaml", "recent.log", "info.log", "metrics.txt"} {
+		if slices.Contains(failed, name) {
+			t.Errorf("%s waits for the loop, as %q", name, failed)
+		}
+	}
+	if !slices.Contains(failed, statusPart) {
+		t.Errorf("only %q fail", failed)
+	}
+}
+
+// TestPartsArriveOneByOne has a part that may take long: the one before is written by then.
+func TestPartsArriveOneByOne(t *testing.T) {
+	var out bytes.Buffer
+	before := 0
+	list := []Part{
+		{"a.txt", func(_ context.Context, w io.Writer) error { _, err := io.WriteString(w, "x"); return err }},
+		{"b.txt", func(context.Context, io.Writer) error { before = out.Len(); return nil }},
+	}
+	if _, err := Write(t.Context(), &out, list, time.Unix(1, 0)); err != nil || before < 50 {
+		t.Errorf("%d bytes come before the second part, %v", before, err)
+	}
+}
