@@ -38,12 +38,16 @@ if there are some, or if the archive cannot be written.`,
 		"`file` to write, - for stdout (default kube-vmap-bundle-TIME.tar.gz)")
 	return f.Command(cmd, "all by default", func(ctx context.Context, r *nodes.Request) error {
 		b := bundle{Request: r, at: time.Now()}
+		r.Cluster = r.Patient(partTimeout)
 		if output == "-" {
 			return b.write(ctx, r.Stdout)
 		}
 		return b.writeFile(ctx, cmp.Or(output, "kube-vmap-bundle-"+b.at.UTC().Format("20060102-150405")+".tar.gz"))
 	})
 }
+
+// partTimeout is the limit of cmd/inspect/bundle for one part; meanwhile a node writes nothing.
+const partTimeout = time.Minute
 
 // A bundle is an archive that is written.
 type bundle struct {

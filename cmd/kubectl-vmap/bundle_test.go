@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"kube-vmap/cmd/kubectl-vmap/nodestest"
 )
@@ -15,6 +17,20 @@ import (
 func TestEmptyArchiveIsNoAnswer(t *testing.T) {
 	s := nodestest.New(t, map[string]nodestest.Program{"node-1": nodestest.Prints("")})
 	if _, stderr, code := vmap(t, s, "bundle", "-o", "-"); code != 1 || !strings.HasPrefix(stderr, "node-1: read the node's archive: ") {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+}
+
+// TestNodeMayCollectForLongerThanItsTimeOut has a node on which a part takes long.
+func TestNodeMayCollectForLongerThanItsTimeOut(t *testing.T) {
+	t.Parallel()
+	slow := func(_ *http.Request, _ []string, stdout, _ io.Writer) int {
+		<-time.After(time.Second)
+		_, _ = io.WriteString(stdout, archive(t, map[string]string{folder + "drift.txt": ""}))
+		return 0
+	}
+	s := nodestest.New(t, map[string]nodestest.Program{"node-1": slow})
+	if _, stderr, code := vmap(t, s, "bundle", "-o", "-", "--node-timeout=200ms"); code != 0 {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
 }
