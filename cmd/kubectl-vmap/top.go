@@ -95,6 +95,7 @@ func (s *topSource) query(ctx context.Context, q nodestatus.Query) (out top.Answ
 		failed = append(failed, s.failing[n.Name].err)
 		return true
 	})
+	slices.SortStableFunc(list, func(a, b nodes.Node) int { return len(a.Why) - len(b.Why) }) // ready ones first
 	nodes.Ask(ctx, s.cluster, list, func(ctx context.Context, n nodes.Node) (*nodestatus.Document, error) {
 		return s.cluster.Document(ctx, n, q)
 	}, func(n nodes.Node, d *nodestatus.Document, err error) {
@@ -102,7 +103,7 @@ func (s *topSource) query(ctx context.Context, q nodestatus.Query) (out top.Answ
 		if err != nil {
 			f := failure{n.Pod, fmt.Errorf("%s: %w", n.Name, err), time.Now()}
 			failed = append(failed, f.err)
-			if !n.Missing { // which costs nothing to ask
+			if !n.Missing && ctx.Err() == nil { // which costs nothing to ask, or was not asked to the end
 				s.failing[n.Name] = f
 			}
 			return

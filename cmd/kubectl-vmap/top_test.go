@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/top/toptest"
@@ -92,5 +96,24 @@ func TestFailingNodesAreLeftAlone(t *testing.T) {
 	s.cluster = server.Cluster(t, nodes.Config{})
 	if _, err := s.query(t.Context(), nodestatus.Query{}); err == nil || asked != 4 {
 		t.Errorf("without others, it is asked %d times, %v", asked, err)
+	}
+}
+
+// TestNodesWaitForNoneThatIsNotReady has one node at a time, the first one silent: it takes all the
+// time of a query, unless it is asked last. What was not asked has not failed.
+func TestNodesWaitForNoneThatIsNotReady(t *testing.T) {
+	silent := func(r *http.Request, _ []string, _, _ io.Writer) int { <-r.Context().Done(); return 1 }
+	for _, ready := range []bool{false, true} {
+		server := nodestest.New(t, map[string]nodestest.Program{"a": silent, "b": busy()})
+		server.ChangePod = func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].Ready = ready || p.Spec.NodeName == "b"
+		}
+		s := topSource{cluster: server.Cluster(t, nodes.Config{Concurrency: 1}), failing: map[string]failure{}}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		a, err := s.query(ctx, nodestatus.Query{})
+		cancel()
+		if _, failed := s.failing["b"]; failed || !ready && len(a.Documents) != 1 {
+			t.Errorf("if a is ready (%t): %+v, %v, failing %v", ready, a, err, s.failing)
+		}
 	}
 }
