@@ -172,6 +172,7 @@ func TestNodesAreAskedWhatTheCommandIs(t *testing.T) {
 		"--observe 0":                     "problems -o json --observe 0s",
 		"--node a -o wide":                "problems -o json --observe 3s",
 		"--observe 10s --node-timeout 1s": "problems -o json --observe 10s",
+		"--observe 2562047h47m16s":        "problems -o json --observe 2562047h47m16s",
 		"--observe -1s":                   "",
 		"-o xml":                          "",
 		"--no-such-flag":                  "",

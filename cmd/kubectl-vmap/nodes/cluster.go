@@ -54,9 +54,12 @@ func New(c Config) (*Cluster, error) {
 // REST returns the configuration of clients for the API server.
 func (c *Cluster) REST() *rest.Config { return rest.CopyConfig(c.config.REST) }
 
+// maxPatience is how long a node may work in silence: it observes for ten seconds at most.
+const maxPatience = time.Minute
+
 // Patient returns the same cluster whose nodes may be silent for longer.
 func (c *Cluster) Patient(longer time.Duration) *Cluster {
 	out := *c
-	out.config.Timeout += longer
+	out.config.Timeout += min(longer, maxPatience)
 	return &out
 }
