@@ -76,7 +76,8 @@ func (s execSource) Tally(ctx context.Context, n nodes.Node) (*nodestatus.Tally,
 // Findings implements [live.Source].
 func (s execSource) Findings(ctx context.Context, n nodes.Node) ([]findings.Finding, error) {
 	var l findings.List
-	err := s.JSON(ctx, n, findings.Schema, &l, "problems", "-o", "json")
+	const observed = 3 * time.Second // by default, in which the node is silent
+	err := s.Patient(observed).JSON(ctx, n, findings.Schema, &l, "problems", "-o", "json")
 	return l.Findings, err
 }
 

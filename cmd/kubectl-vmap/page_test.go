@@ -12,6 +12,8 @@ import (
 
 	"kube-vmap/cmd/inspect/page"
 	"kube-vmap/cmd/inspect/page/live"
+	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/nodestest"
 )
 
 // noNodes is a source without nodes.
@@ -42,5 +44,21 @@ func TestServeListensOnLoopbackWithANewToken(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Errorf("at the end: %v", err)
 		}
+	}
+}
+
+// TestPageWaitsWhileANodeObserves has a node that observes for its findings.
+func TestPageWaitsWhileANodeObserves(t *testing.T) {
+	t.Parallel()
+	slow := func(_ *http.Request, _ []string, stdout, _ io.Writer) int {
+		<-time.After(time.Second)
+		_, _ = io.WriteString(stdout, `{"schema":1,"findings":[{"reason":"Refuses"}]}`)
+		return 0
+	}
+	c := nodestest.New(t, map[string]nodestest.Program{"node-1": slow}).Cluster(t, nodes.Config{Timeout: 500 * time.Millisecond})
+	list, err := c.Nodes(t.Context())
+	must(t, err)
+	if found, err := (execSource{c}).Findings(t.Context(), list[0]); err != nil || len(found) != 1 {
+		t.Errorf("%+v, %v", found, err)
 	}
 }

@@ -25,6 +25,9 @@ const settle = 2 * time.Second
 // defaultObserve is how long to observe whether endpoints respond.
 const defaultObserve = 2 * time.Second
 
+// working is how long a node observes or probes for an answer, and is silent.
+const working = 3 * time.Second
+
 // NewCommand returns kubectl vmap explain.
 func NewCommand(f *nodes.Flags) *cobra.Command {
 	var from, to, family, node, output string
@@ -153,7 +156,8 @@ func (c *clusterNodes) Explain(ctx context.Context, node string, args []string) 
 		return nil, err
 	}
 	a := &answer.Answer{}
-	if err := c.JSON(ctx, n, answer.Schema, a, append([]string{"explain", "--output=json"}, args...)...); err != nil {
+	args = append([]string{"explain", "--output=json"}, args...)
+	if err := c.Patient(working).JSON(ctx, n, answer.Schema, a, args...); err != nil {
 		return nil, err
 	}
 	return a, nil
