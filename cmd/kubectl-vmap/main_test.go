@@ -141,6 +141,18 @@ func TestGetOfAllNodesHasAColumnForThem(t *testing.T) {
 	}
 }
 
+// TestUncountedConnectionsOfOneNodeAreTrouble has one node of two that counts no connections of a
+// Service.
+func TestUncountedConnectionsOfOneNodeAreTrouble(t *testing.T) {
+	uncounted := prints(`{"schema":1,"counted":true,"services":[{"namespace":"shop","name":"web","ports":[{"uncounted":true}]}]}`, "", 0)
+	s := nodestest.New(t, map[string]nodestest.Program{"node-1": proxy("node-1", "web"), "node-2": uncounted})
+	for args, want := range map[string]int{"--node=node-1": 0, "--node=node-2": exit.Trouble, "--all-nodes": exit.Trouble} {
+		if stdout, stderr, code := vmap(t, s, "get", "svc", args); code != want {
+			t.Errorf("%s: %d, %s%s", args, code, stdout, stderr)
+		}
+	}
+}
+
 func TestDiffNamesTheNodesThatDiffer(t *testing.T) {
 	same, other := prints(`{"schema":1,"lines":[]}`, "", 0), prints(`{"schema":1,"lines":["+ element a"]}`, "", 1)
 	broken := prints("", "kube-vmap: no kube-vmap answers\n", exit.Trouble)

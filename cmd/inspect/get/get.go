@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
 )
@@ -51,10 +50,7 @@ func Run(ctx context.Context, o Options, from Source, stdout, stderr io.Writer) 
 		return err
 	}
 	p.say(note)
-	if err := errors.Join(p.Print("", doc), p.Close()); err != nil || !doc.NotCounted() {
-		return err
-	}
-	return exit.TroubleError(errors.New("connections of some addresses are not counted now (?)"))
+	return errors.Join(p.Print("", doc), p.Close())
 }
 
 func (o *Options) parseArgs() (r *resource, names []string, err error) {
