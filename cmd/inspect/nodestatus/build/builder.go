@@ -57,6 +57,10 @@ type serviceBuilder struct {
 	installed []nft.InstalledFrontend
 	problems  []nodestatus.Problem
 	contested []nodestatus.Problem
+	// withoutPort counts the endpoints of ports that they do not have; unoffered are those of each
+	// port that no EndpointSlice has.
+	withoutPort int
+	unoffered   [len(model.Families)][]model.EndpointExplanation
 }
 
 func newBuilder(q nodestatus.Query, source string, now time.Time) *builder {
@@ -130,7 +134,7 @@ func (b *builder) build(name model.ServiceName, f *serviceBuilder) nodestatus.Se
 	if b.query.Brief {
 		out.Addresses = b.addresses(f, keys)
 	}
-	out.Problems, out.Contested = f.problems, f.contested
+	out.Problems, out.Contested = truncate(f.problems), truncate(f.contested)
 	if f.known != nil {
 		out.HintsField, out.WithoutSelector = f.known.HintsField, !f.known.Selects
 		if f.known.Scheduler != model.SchedulerDefault {

@@ -144,9 +144,26 @@ func (b *portBuilder) considered() []model.EndpointExplanation {
 	if b.known == nil {
 		return nil
 	}
-	port := model.ServicePortName{ServiceName: b.known.Name, Port: b.key.name, Protocol: b.key.protocol}
-	return model.ExplainSelection(port, b.key.family, b.known.Slices, b.snapshot.Node)
+	list := &b.unoffered[b.key.family]
+	if slices.ContainsFunc(b.known.Slices, b.isIn) {
+		list = new([]model.EndpointExplanation)
+	}
+	if *list == nil {
+		port := model.ServicePortName{ServiceName: b.known.Name, Port: b.key.name, Protocol: b.key.protocol}
+		*list = model.ExplainSelection(port, b.key.family, b.known.Slices, b.snapshot.Node)
+	}
+	return *list
 }
+
+func (b *portBuilder) isIn(s model.EndpointSlice) bool {
+	return slices.ContainsFunc(s.Ports, func(p model.EndpointPort) bool {
+		return portKey{s.Family, p.Name, p.Protocol} == b.key
+	})
+}
+
+// maxWithoutPort is how many endpoints without a port are listed for the ports of a Service, and one
+// of each port. Authors decide how many there are of both.
+const maxWithoutPort = 10_000
 
 func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []nodestatus.Endpoint {
 	var cluster, local slotsOf
@@ -155,7 +172,10 @@ func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []nodest
 		cluster, local = newSlots(p.Cluster, p.Pool.Cluster, p.Pool.ClusterShares),
 			newSlots(p.Local, p.Pool.Local, p.Pool.LocalShares)
 	}
-	out := make([]nodestatus.Endpoint, 0, len(considered))
+	out := []nodestatus.Endpoint{}
+	if b.withoutPort < maxWithoutPort {
+		out = slices.Grow(out, len(considered))
+	}
 	seen := make(map[netip.AddrPort]bool, len(cluster)+len(local))
 	addSlots := func(e *nodestatus.Endpoint, at netip.AddrPort) {
 		e.Slot, e.Share = cluster.of(at)
@@ -165,6 +185,11 @@ func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []nodest
 	byLocal := b.onlyLocal()
 	for i := range considered {
 		c := &considered[i]
+		if c.Cluster == model.ReasonNoPort {
+			if b.withoutPort++; b.withoutPort > maxWithoutPort && len(out) > 0 {
+				continue
+			}
+		}
 		e := endpoint(c)
 		if c.Cluster != model.ReasonDuplicate {
 			addSlots(&e, c.AddrPort)

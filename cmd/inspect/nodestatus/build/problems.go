@@ -33,7 +33,6 @@ func (b *builder) problems() {
 	for _, f := range b.services {
 		slices.SortFunc(f.problems, compare)
 		slices.SortFunc(f.contested, compare)
-		f.problems, f.contested = truncate(f.problems), truncate(f.contested)
 	}
 }
 
@@ -140,6 +139,10 @@ func (b *builder) addProblem(name model.ServiceName, p nodestatus.Problem) {
 func (b *portBuilder) addNoPortProblem(all []model.EndpointExplanation) {
 	if len(all) == 0 || slices.ContainsFunc(all,
 		func(c model.EndpointExplanation) bool { return c.Cluster != model.ReasonNoPort }) {
+		return
+	}
+	if len(b.serviceBuilder.problems) >= maxProblems { // which is only counted
+		b.serviceBuilder.problems = append(b.serviceBuilder.problems, nodestatus.Problem{})
 		return
 	}
 	var offered []string

@@ -3,6 +3,8 @@ package build_test
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -80,6 +82,41 @@ func TestProblemsOfOtherObjectsAreOfTheQueriedNamespace(t *testing.T) {
 		}
 		if fmt.Sprint(objects) != want {
 			t.Errorf("of namespace %q: %v, want %s", namespace, objects, want)
+		}
+	}
+}
+
+// TestPortsTimesEndpointsAreBounded has a Service with many ports, and one EndpointSlice with many
+// endpoints that have none of them.
+func TestPortsTimesEndpointsAreBounded(t *testing.T) {
+	const ports, endpoints = 2000, 1000
+	web := model.Service{Name: model.ServiceName{Namespace: "shop", Name: "web"}, ClusterIPs: []netip.Addr{address(model.IPv4, 96, 1)}}
+	for i := range ports {
+		web.Ports = append(web.Ports, model.ServicePort{Name: fmt.Sprint("p", i), Protocol: model.TCP, Port: uint16(i + 1)})
+	}
+	slice := model.EndpointSlice{
+		Name: model.EndpointSliceName{Namespace: "shop", Name: "web-1"}, Service: web.Name, Family: model.IPv4,
+		Ports: []model.EndpointPort{{Name: "other", Protocol: model.TCP, Port: 80}},
+	}
+	for i := range endpoints {
+		slice.Endpoints = append(slice.Endpoints, model.Endpoint{Addr: address(model.IPv4, 100, i), Ready: true, Serving: true})
+	}
+	v := loop(t, []sync.Event{sync.SetService{Service: web}, sync.SetSlice{Slice: slice}})
+	for _, brief := range []bool{false, true} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		s := build.FromSnapshot(&v, nodestatus.Query{Brief: brief}, then).Services[0]
+		runtime.ReadMemStats(&after)
+		if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 50 {
+			t.Errorf("brief: %t: a document takes %d MiB", brief, took)
+		}
+		if n := len(s.Problems); n != 20 || !strings.HasSuffix(s.Problems[n-1].Text, " (and 1980 more)") || s.EndpointCount().All != endpoints {
+			t.Errorf("brief: %t: %d problems, the last %q, %+v", brief, n, s.Problems[n-1].Text, s.EndpointCount())
+		}
+		for _, p := range s.Ports {
+			if !brief && len(p.Endpoints) == 0 || p.Rejected != nodestatus.StateNoEndpoints {
+				t.Fatalf("port %s has %d endpoints, %s", p.Name, len(p.Endpoints), p.Rejected)
+			}
 		}
 	}
 }
