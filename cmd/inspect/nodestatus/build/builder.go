@@ -57,10 +57,10 @@ type serviceBuilder struct {
 	installed []nft.InstalledFrontend
 	problems  []nodestatus.Problem
 	contested []nodestatus.Problem
-	// withoutPort counts the endpoints of ports that they do not have; unoffered are those of each
-	// port that no EndpointSlice has.
-	withoutPort int
-	unoffered   [len(model.Families)][]model.EndpointExplanation
+	// unserved counts the endpoints of maxUnserved; unoffered are those of each port that no
+	// EndpointSlice has.
+	unserved  int
+	unoffered [len(model.Families)][]model.EndpointExplanation
 }
 
 func newBuilder(q nodestatus.Query, source string, now time.Time) *builder {

@@ -161,9 +161,9 @@ func (b *portBuilder) isIn(s model.EndpointSlice) bool {
 	})
 }
 
-// maxWithoutPort is how many endpoints without a port are listed for the ports of a Service, and one
-// of each port. Authors decide how many there are of both.
-const maxWithoutPort = 10_000
+// maxUnserved is how many endpoints are listed for the ports of a Service that they do not have, or
+// that are not programmed, and one of each port. No budget limits these.
+const maxUnserved = 10_000
 
 func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []nodestatus.Endpoint {
 	var cluster, local slotsOf
@@ -173,7 +173,7 @@ func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []nodest
 			newSlots(p.Local, p.Pool.Local, p.Pool.LocalShares)
 	}
 	out := []nodestatus.Endpoint{}
-	if b.withoutPort < maxWithoutPort {
+	if b.unserved < maxUnserved {
 		out = slices.Grow(out, len(considered))
 	}
 	seen := make(map[netip.AddrPort]bool, len(cluster)+len(local))
@@ -185,8 +185,8 @@ func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []nodest
 	byLocal := b.onlyLocal()
 	for i := range considered {
 		c := &considered[i]
-		if c.Cluster == model.ReasonNoPort {
-			if b.withoutPort++; b.withoutPort > maxWithoutPort && len(out) > 0 {
+		if c.Cluster == model.ReasonNoPort || len(b.installed) == 0 {
+			if b.unserved++; b.unserved > maxUnserved && len(out) > 0 {
 				continue
 			}
 		}

@@ -120,3 +120,26 @@ func TestPortsTimesEndpointsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestServiceOverTheBudgetIsNoLongerDocument has one with many ports that all endpoints have.
+func TestServiceOverTheBudgetIsNoLongerDocument(t *testing.T) {
+	before := sync.Budget
+	defer func() { sync.Budget = before }()
+	sync.Budget.PerNamespace = 1000
+	const ports, endpoints = 100, 1000
+	events, _, _ := one(model.IPv4, model.TCP, endpoints)
+	web, slice := events[0].(sync.SetService).Service, events[1].(sync.SetSlice).Slice
+	web.Ports, slice.Ports = nil, nil
+	for i := range ports {
+		web.Ports = append(web.Ports, model.ServicePort{Name: fmt.Sprint("p", i), Protocol: model.TCP, Port: uint16(i + 1)})
+		slice.Ports = append(slice.Ports, model.EndpointPort{Name: fmt.Sprint("p", i), Protocol: model.TCP, Port: uint16(i + 1)})
+	}
+	v, listed := loop(t, []sync.Event{sync.SetService{Service: web}, sync.SetSlice{Slice: slice}}), 0
+	s := build.FromSnapshot(&v, nodestatus.Query{}, then).Services[0]
+	for _, p := range s.Ports {
+		listed += len(p.Endpoints)
+	}
+	if limit := 10_000 + ports; listed > limit || s.State() != nodestatus.StateUnusable || s.EndpointCount().All != endpoints {
+		t.Errorf("%d endpoints are listed, want %d at most; %s, %+v", listed, limit, s.State(), s.EndpointCount())
+	}
+}
