@@ -115,6 +115,9 @@ type Port struct {
 	// Endpoints are sorted by address, and include those that get no connections, with
 	// the reason (daemon only).
 	Endpoints []Endpoint `json:"endpoints"`
+	// NotListed counts endpoints that do not have the port, or of a port that is not programmed,
+	// which are not in Endpoints: a Service may have many ports with many of these.
+	NotListed int `json:"notListed,omitempty"`
 	Traffic
 }
 

@@ -57,7 +57,7 @@ type serviceBuilder struct {
 	installed []nft.InstalledFrontend
 	problems  []nodestatus.Problem
 	contested []nodestatus.Problem
-	// unserved counts the endpoints of maxUnserved; unoffered are those of each port that no
+	// unserved counts endpoints for maxUnserved; unoffered are those of each port that no
 	// EndpointSlice has.
 	unserved  int
 	unoffered [len(model.Families)][]model.EndpointExplanation

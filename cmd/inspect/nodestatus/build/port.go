@@ -43,7 +43,8 @@ func (b *portBuilder) port() nodestatus.Port {
 		out.Rejected = b.rejected(considered)
 	}
 	if !b.query.Brief {
-		out.Endpoints = b.endpoints(considered)
+		list := b.listed(considered)
+		out.Endpoints, out.NotListed = b.endpoints(list), len(considered)-len(list)
 	}
 	return out
 }
@@ -162,8 +163,27 @@ func (b *portBuilder) isIn(s model.EndpointSlice) bool {
 }
 
 // maxUnserved is how many endpoints are listed for the ports of a Service that they do not have, or
-// that are not programmed, and one of each port. No budget limits these.
+// that are not programmed: those of the first port that exceeds it, and then one of each port. No
+// budget limits these.
 const maxUnserved = 10_000
+
+// listed returns the endpoints that the port lists.
+func (b *portBuilder) listed(considered []model.EndpointExplanation) (list []model.EndpointExplanation) {
+	full := b.unserved >= maxUnserved
+	for i := range considered {
+		unserved := considered[i].Cluster == model.ReasonNoPort || len(b.installed) == 0
+		if unserved {
+			b.unserved++
+		}
+		if full && (!unserved || i == 0) {
+			list = append(list, considered[i])
+		}
+	}
+	if full {
+		return list
+	}
+	return considered
+}
 
 func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []nodestatus.Endpoint {
 	var cluster, local slotsOf
@@ -172,10 +192,7 @@ func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []nodest
 		cluster, local = newSlots(p.Cluster, p.Pool.Cluster, p.Pool.ClusterShares),
 			newSlots(p.Local, p.Pool.Local, p.Pool.LocalShares)
 	}
-	out := []nodestatus.Endpoint{}
-	if b.unserved < maxUnserved {
-		out = slices.Grow(out, len(considered))
-	}
+	out := make([]nodestatus.Endpoint, 0, len(considered))
 	seen := make(map[netip.AddrPort]bool, len(cluster)+len(local))
 	addSlots := func(e *nodestatus.Endpoint, at netip.AddrPort) {
 		e.Slot, e.Share = cluster.of(at)
@@ -185,11 +202,6 @@ func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []nodest
 	byLocal := b.onlyLocal()
 	for i := range considered {
 		c := &considered[i]
-		if c.Cluster == model.ReasonNoPort || len(b.installed) == 0 {
-			if b.unserved++; b.unserved > maxUnserved && len(out) > 0 {
-				continue
-			}
-		}
 		e := endpoint(c)
 		if c.Cluster != model.ReasonDuplicate {
 			addSlots(&e, c.AddrPort)
