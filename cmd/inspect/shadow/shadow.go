@@ -133,7 +133,7 @@ func (s *Shadow) Once(ctx context.Context, all bool) (r *Report, err error) {
 		}
 		return nil
 	})
-	if err == nil {
+	if err = cmp.Or(err, ctx.Err()); err == nil { // an interrupted loop has none
 		r.countIntended(all)
 	}
 	return r, err
