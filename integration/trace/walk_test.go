@@ -136,6 +136,22 @@ func TestRepliesAreFollowed(t *testing.T) {
 	}
 }
 
+// TestReplyOfTheNodeToItselfIsOnePath has a reply that comes in again by the loopback.
+func TestReplyOfTheNodeToItselfIsOnePath(t *testing.T) {
+	s := newScene(t)
+	for _, w := range daemon.Transports() {
+		to := netip.AddrPortFrom(clusterIPs[w.Family], nodePort)
+		tracer := s.open(trace.Config{Packet: simulate.Packet{From: s.Node.Addr(w.Family), To: to, Protocol: w.Protocol}, Replies: true})
+		s.ask(s.Node.Host, w, nodePort)
+		path := s.path(tracer)
+		for !path.IsReply {
+			path = s.path(tracer)
+		}
+		ended(t, path, trace.EndingDelivered)
+		s.must(tracer.Close())
+	}
+}
+
 // Later packets of a connection have another state in conntrack.
 func TestEveryPacketIsFollowed(t *testing.T) {
 	s := newScene(t)

@@ -38,7 +38,9 @@ type openPath struct {
 
 // add adds an event and returns the paths that it completes.
 func (a *assembler) add(e resolvedEvent, now time.Time) []*Path {
-	marks := e.chain.Own && e.Kind == KindRule && (e.Rule.Comment == commentBegin || e.Rule.Comment == commentReply)
+	// What comes in by the loopback was marked when it was sent.
+	marks := e.chain.Own && e.Kind == KindRule && e.in.name != loopback &&
+		(e.Rule.Comment == commentBegin || e.Rule.Comment == commentReply)
 	u := a.find(e.id)
 	if u != nil && u.ours && marks { // another packet has the same ID now
 		u.done, u = true, nil

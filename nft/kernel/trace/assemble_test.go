@@ -97,6 +97,13 @@ func begin(id uint32) resolvedEvent {
 	return e
 }
 
+// reply returns the event of the rule that marks a reply.
+func reply(id uint32, hook simulate.Hook) resolvedEvent {
+	e := step(id, hook, "state-"+string(hook), true)
+	e.Kind, e.Rule, e.Verdict.Kind = KindRule, Rule{Handle: 5, Comment: commentReply}, expr.VerdictContinue
+	return e
+}
+
 // dropped returns the event of a rule of another program that drops the packet.
 func dropped(id uint32) resolvedEvent {
 	e := step(id, "forward", "c", false)
@@ -144,6 +151,14 @@ func TestEndingFollowsFromTheLastHook(t *testing.T) {
 		{
 			"out by the loopback, in again, and delivered",
 			[]resolvedEvent{begin(1), outBy(end(1, "postrouting"), "lo"), inBy(end(2, "prerouting"), "lo"), inBy(end(2, "input"), "lo")},
+			EndingDelivered, "input",
+		},
+		{
+			"a reply, out by the loopback, recognized there again, and delivered",
+			[]resolvedEvent{
+				reply(1, "output"), outBy(end(1, "postrouting"), "lo"), inBy(step(2, "prerouting", "begin-prerouting", true), "lo"),
+				inBy(reply(2, "prerouting"), "lo"), inBy(end(2, "prerouting"), "lo"), inBy(end(2, "input"), "lo"),
+			},
 			EndingDelivered, "input",
 		},
 		{
