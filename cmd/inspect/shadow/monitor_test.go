@@ -108,11 +108,13 @@ func TestDifferencesCountAfterTwoRoundsWithoutChanges(t *testing.T) {
 	tr := newTracker(func() time.Time { return now })
 	web := Difference{Service: "shop/web", Frontend: webMatch.String(), Kind: KindEndpoints}
 	meant := Difference{Service: "shop/web", Frontend: webMatch.String(), Kind: KindShares, Intended: "weights"}
+	during := func() {}
 	round := func(want int, list ...Difference) {
 		t.Helper()
-		unsettled, all := tr.unsettled()
+		began := now
+		during()
 		r := &Report{Differences: slices.Clone(list)}
-		tr.confirm(r, unsettled, all)
+		tr.confirm(r, began)
 		if len(r.Differences) != want || want+r.Pending != len(list) {
 			t.Errorf("%d confirmed, %d pending, want %d of %d", len(r.Differences), r.Pending, want, len(list))
 		}
@@ -130,6 +132,13 @@ func TestDifferencesCountAfterTwoRoundsWithoutChanges(t *testing.T) {
 	round(0, web) // it is new
 	round(1, web)
 	tr.Follow(sync.Committed{Gone: []model.Match{webMatch}})
+	round(0, web)
+	now = now.Add(settled + time.Second)
+	during = func() { // a long round
+		now = now.Add(2 * settled)
+		tr.Follow(sync.Committed{Set: []model.Frontend{{Match: webMatch}}})
+		now = now.Add(2 * settled)
+	}
 	round(0, web)
 }
 

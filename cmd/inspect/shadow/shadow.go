@@ -167,7 +167,7 @@ func (s *Shadow) withLoop(ctx context.Context, timeout time.Duration, do func(co
 }
 
 func (s *Shadow) round(ctx context.Context) (r *Report, err error) {
-	unsettled, all := s.tracker.unsettled()
+	began := s.tracker.now()
 	in := wanted{Config: &s.Config}
 	if in.Ruleset, _, err = s.loop.Ruleset(ctx); err != nil {
 		return nil, err
@@ -189,6 +189,6 @@ func (s *Shadow) round(ctx context.Context) (r *Report, err error) {
 	if r, err = compareOnce(ctx, in, rules); err != nil {
 		return nil, err
 	}
-	s.tracker.confirm(r, unsettled, all)
+	s.tracker.confirm(r, began)
 	return r, nil
 }

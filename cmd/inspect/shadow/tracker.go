@@ -48,11 +48,12 @@ func (t *tracker) Follow(c sync.Committed) {
 	}
 }
 
-// unsettled returns the frontends that have changed lately; all reports that all have.
-func (t *tracker) unsettled() (frontends map[string]bool, all bool) {
+// unsettled returns the frontends that have changed in a round or shortly before it; all reports
+// that all have.
+func (t *tracker) unsettled(began time.Time) (frontends map[string]bool, all bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	since := t.now().Add(-settled)
+	since := began.Add(-settled)
 	frontends = map[string]bool{}
 	for m, at := range t.changed {
 		if at.Before(since) {
@@ -65,9 +66,10 @@ func (t *tracker) unsettled() (frontends map[string]bool, all bool) {
 }
 
 // confirm leaves the differences of a report that the round before has found, too, and that are
-// about Services whose data has not changed since unsettled was taken, before the round. Intended
-// ones need no confirmation.
-func (t *tracker) confirm(r *Report, unsettled map[string]bool, all bool) {
+// about Services whose data has not changed in the round, whose rules are read as it goes, nor
+// shortly before it. Intended ones need no confirmation.
+func (t *tracker) confirm(r *Report, began time.Time) {
+	unsettled, all := t.unsettled(began)
 	next := make(map[string]bool, len(r.Differences))
 	r.Differences = slices.DeleteFunc(r.Differences, func(d Difference) bool {
 		key := d.key()
