@@ -42,6 +42,7 @@ func expressions(f model.Family) []expression {
 		{match: "jhash " + ip + " daddr mod 3 seed 0x5 1"},
 		{match: "symhash mod 1 0"},
 		{match: "tcp option maxseg exists", undecided: true},
+		{match: "@th,160,8 != 255", undecided: true},
 		{match: "limit rate 5/second", undecided: true},
 		{match: "quota over 1 mbytes", undecided: true},
 		{match: "ct count over 3", undecided: true},

@@ -170,8 +170,8 @@ func (w *walk) payload(e *expr.Payload) (verdict, error) {
 		return verdictBreak, err
 	}
 	v, there := h.at(e.Offset, e.Len)
-	if !there {
-		return verdictBreak, nil
+	if !there { // options or data, of which nothing is known
+		return verdictBreak, undecidedError(unknownContent)
 	}
 	if e.OperationType == expr.PayloadLoad {
 		w.aboutPayload(e)

@@ -31,6 +31,10 @@ func TestUndecidedMatchWithoutEffectIsNoDoubt(t *testing.T) {
 			&expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 4, Len: 4, DestRegister: 1},
 			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: nativeBytes(7)}, &expr.Counter{},
 		}}, "", VerdictNotService},
+		{"behind the header of UDP, it drops", [][]any{{
+			&expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 20, Len: 4, DestRegister: 1},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: nativeBytes(7)}, drop,
+		}}, "1 of forward has the content of the packet is unknown", VerdictNotService},
 		{"it accepts what is accepted anyway", [][]any{{limit, accept}}, "", VerdictNotService},
 		{"what it accepts would be dropped", [][]any{{limit, accept}, {drop}}, "1 of forward has limit", VerdictDropped},
 		{"both rules drop", [][]any{{limit, drop}, {drop}}, "", VerdictDropped},
@@ -51,7 +55,11 @@ func TestUndecidedMatchWithoutEffectIsNoDoubt(t *testing.T) {
 		f := node()
 		f.chain(otherTable, "forward", "filter", HookForward, 0, tc.rules...)
 		f.add(Chain{otherTable, "count"}, []any{&expr.Counter{}})
-		o, w := only(t, f, sample)
+		p := sample
+		if strings.Contains(tc.name, "UDP") {
+			p.Protocol = model.UDP
+		}
+		o, w := only(t, f, p)
 		var doubts []string
 		if tc.doubt != "" {
 			doubts = []string{"table inet firewall, chain forward, may decide otherwise: rule handle " + tc.doubt}
