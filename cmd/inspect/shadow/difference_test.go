@@ -76,6 +76,7 @@ func TestDifferencesOfARoundAreLimited(t *testing.T) {
 	for i := range maxDifferences + more {
 		r.add([]Difference{{Service: fmt.Sprint(i), Clients: []string{"pod"}}, {Service: fmt.Sprint(i), Clients: []string{"node"}}})
 	}
+	r.add([]Difference{{Service: "shop/web", Clients: []string{"pod"}, Intended: "weights"}})
 	if n := len(r.Differences); n != maxDifferences || r.More != more {
 		t.Errorf("%d are kept and %d more, want %d and %d", n, r.More, maxDifferences, more)
 	}

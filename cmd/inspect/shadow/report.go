@@ -22,7 +22,7 @@ type Report struct {
 	Services  int      `json:"services"` // ports of Services
 	Frontends int      `json:"frontends"`
 	Packets   int      `json:"packets"`
-	// Differences are sorted by Service. More is how many were found in addition.
+	// Differences are sorted by Service. More is how many were found in addition, but for intended ones.
 	Differences []Difference `json:"differences"`
 	More        int          `json:"more,omitempty"`
 	// Intended is how many differences are on purpose, by their reason.
@@ -48,7 +48,8 @@ func (r *Report) add(found []Difference) {
 	}
 	room := min(len(all), maxDifferences-len(r.Differences))
 	r.Differences = append(r.Differences, all[:room]...)
-	r.More += len(all) - room
+	isIntended := func(d Difference) bool { return d.Intended != "" }
+	r.More += len(slices.DeleteFunc(all[room:], isIntended))
 }
 
 // countIntended counts the differences that are on purpose, and removes them unless all is set.
