@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
@@ -115,7 +116,7 @@ func TestForeignDropsNameTheirTable(t *testing.T) {
 		if len(got.Doubts) != 1 || !strings.HasPrefix(got.Doubts[0].String(), "table inet firewall, chain forward, may decide otherwise") {
 			t.Errorf("%s: doubts %q", p, got.Doubts)
 		}
-		r.expect(0, []string{"may decide otherwise", "limit", "--trace"}, "--from="+p.From.String(), to(p.To, p.Protocol))
+		r.expect(exit.Trouble, []string{"may decide otherwise", "limit", "--trace"}, "--from="+p.From.String(), to(p.To, p.Protocol))
 	}
 	r.nft(`flush chain inet firewall forward; add chain inet firewall forward { policy drop; }`)
 	for _, w := range transports() {

@@ -189,6 +189,7 @@ func TestArrivesSumsUp(t *testing.T) {
 	delivered := simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}
 	const delivers, drops = simulate.VerdictDelivered, simulate.VerdictDropped
 	legacy := func(w *simulate.Result) { w.NotFollowed = []string{"table ip nat (legacy)"} }
+	doubts := func(w *simulate.Result) { w.Doubts = []simulate.Doubt{{Why: "limit"}} }
 	belongs := func(left bool) func(*simulate.Result) {
 		return func(w *simulate.Result) { w.Flow, w.IfNew = &simulate.Flow{Left: left}, []simulate.Outcome{delivered} }
 	}
@@ -204,6 +205,9 @@ func TestArrivesSumsUp(t *testing.T) {
 		"not understood":        {[]simulate.Verdict{delivers, simulate.VerdictUnknown}, nil, answer.Unknown, ""},
 		"legacy rules":          {[]simulate.Verdict{delivers}, legacy, answer.Unknown, "table ip nat (legacy)"},
 		"dropped before those":  {[]simulate.Verdict{drops}, legacy, answer.Never, "were not followed"},
+		"not certain":           {[]simulate.Verdict{delivers}, doubts, answer.Unknown, "may decide otherwise"},
+		"dropped, not certain":  {[]simulate.Verdict{drops}, doubts, answer.Unknown, "may decide otherwise"},
+		"some, not certain":     {[]simulate.Verdict{delivers, drops}, doubts, answer.Sometimes, "may decide otherwise"},
 		"a connection":          {[]simulate.Verdict{delivers}, belongs(false), answer.Always, "belongs to an open connection"},
 		"its endpoint has left": {[]simulate.Verdict{delivers}, belongs(true), answer.Never, "belongs to an open connection"},
 	} {

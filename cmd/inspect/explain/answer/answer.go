@@ -35,8 +35,8 @@ type Answer struct {
 	Kind string `json:"kind,omitempty"`
 	// Arrives is always, sometimes, never or unknown: whether the packet arrives, and the
 	// client gets the reply. Endpoints that were not explored are assumed to be like the
-	// others. If rules of other programs have unexplored choices, it is unknown, unless the
-	// explored ones differ already.
+	// others. If rules of other programs have unexplored choices or are in Doubts, it is unknown,
+	// unless the outcomes differ already.
 	Arrives string `json:"arrives"`
 	// Answers is always, sometimes, never or unknown: whether the endpoints answer, as was
 	// observed, and not what follows from rules. It is empty if the packet reaches none.
@@ -171,7 +171,7 @@ func (a *Answer) Arrival() string {
 		return Unknown
 	case yes && no:
 		return Sometimes
-	case a.Unseen.OthersPick:
+	case a.Unseen.OthersPick, len(a.Doubts) > 0:
 		return Unknown
 	case yes:
 		return Always
