@@ -177,6 +177,38 @@ func TestEveryPacketIsFollowed(t *testing.T) {
 	}
 }
 
+// TestPacketsWithReusedIDsAreFollowed has packets that follow each other so fast that the kernel uses
+// their IDs again, where it gives a packet a second one.
+func TestPacketsWithReusedIDsAreFollowed(t *testing.T) {
+	for name, options := range map[string]lab.Options{"loopback": links, "bridge": bridge} {
+		t.Run(name, func(t *testing.T) {
+			s := newSceneIn(t, options)
+			client := s.client
+			if name == "loopback" {
+				client = s.Node.Host
+			}
+			for _, w := range daemon.Transports() {
+				p := simulate.Packet{From: client.Addr(w.Family), To: s.packet(w, nodePort).To, Protocol: w.Protocol}
+				tracer := s.open(trace.Config{Packet: p, Every: true, Rate: 1000})
+				flow, err := client.Flow(w.Protocol, netip.AddrPort{}, p.To)
+				s.must(err)
+				for range 5 {
+					if a, err := flow.Ask(timeout); err != nil || a.Outcome != lab.Answered {
+						t.Fatal(a, err)
+					}
+				}
+				s.must(flow.Close())
+				n, err := tracer.Matched()
+				s.must(err)
+				for range n {
+					ended(t, s.path(tracer), trace.EndingDelivered)
+				}
+				s.must(tracer.Close())
+			}
+		})
+	}
+}
+
 func TestOnlyMatchingPacketsAreFollowed(t *testing.T) {
 	s := newScene(t)
 	other := map[model.Protocol]model.Protocol{model.TCP: model.UDP, model.UDP: model.SCTP, model.SCTP: model.TCP}

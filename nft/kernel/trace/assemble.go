@@ -42,7 +42,7 @@ func (a *assembler) add(e resolvedEvent, now time.Time) []*Path {
 	marks := e.chain.Own && e.Kind == KindRule && e.in.name != loopback &&
 		(e.Rule.Comment == commentBegin || e.Rule.Comment == commentReply)
 	u := a.find(e.id)
-	if u != nil && u.ours && marks { // another packet has the same ID now
+	if u != nil && u.ours && (marks || u.hasPassed(&e)) { // another packet has the same ID now
 		u.done, u = true, nil
 	}
 	if u == nil {
@@ -136,6 +136,14 @@ func (u *openPath) mayContinueWith(e *resolvedEvent) bool {
 		return e.chain.Hook == "forward" || e.chain.Hook == "input"
 	}
 	return false
+}
+
+// hasPassed reports whether the path was already in the tracer's chain that e begins. A packet passes
+// each once.
+func (u *openPath) hasPassed(e *resolvedEvent) bool {
+	return e.packet != nil && e.chain.Own && slices.ContainsFunc(u.Visits, func(v Visit) bool {
+		return v.Chain.Own && v.Chain.Name == e.chain.Name
+	})
 }
 
 func (a *assembler) markLost() {

@@ -242,6 +242,26 @@ func TestReusedIDBeginsAnotherPath(t *testing.T) {
 	}
 }
 
+// TestReusedIDContinuesTheNextPacket has two packets that look the same, and come in again by the
+// loopback, or continue by a bridge, with the same ID.
+func TestReusedIDContinuesTheNextPacket(t *testing.T) {
+	for name, hooks := range map[string][3]simulate.Hook{
+		"lo": {"postrouting", "prerouting", "input"}, "br0": {"prerouting", "forward", "postrouting"},
+	} {
+		var a assembler
+		for _, id := range []uint32{1, 2} {
+			first, second, third := end(id, hooks[0]), end(9, hooks[1]), end(9, hooks[2])
+			first.in, first.out.name, second.in.name, third.in.name = link{name, name == "br0"}, name, name, name
+			for _, e := range []resolvedEvent{begin(id), first, second, third} {
+				a.add(e, now)
+			}
+		}
+		if len(a.open) != 1 || len(a.open[0].Visits) != 4 {
+			t.Errorf("%s: paths %+v", name, a.open)
+		}
+	}
+}
+
 func TestPathsAreInTheOrderOfTheirPackets(t *testing.T) {
 	var a assembler
 	a.add(begin(1), now)
