@@ -118,7 +118,17 @@ func TestForeignDropsNameTheirTable(t *testing.T) {
 		}
 		r.expect(exit.Trouble, []string{"may decide otherwise", "limit", "--trace"}, "--from="+p.From.String(), to(p.To, p.Protocol))
 	}
-	r.nft(`flush chain inet firewall forward; add chain inet firewall forward { policy drop; }`)
+	r.nft(fmt.Sprintf(`flush chain inet firewall forward; table netdev guard { chain out {
+		type filter hook egress devices = { %q, %q } priority 0; meta l4proto { tcp, udp, sctp } drop; }; }`, r.Pods[0].Link, r.Pods[1].Link))
+	for _, w := range transports() {
+		p := r.packet(w, web)
+		o := single(t, r.explain(p))
+		a, err := r.Pods[3].Ask(w.Protocol, p.To, silence)
+		if r.must(err); o.Verdict != simulate.VerdictDropped || o.By.Table != "netdev guard" || a.Outcome == lab.Answered {
+			t.Errorf("%s: %+v, %s", p, o, a)
+		}
+	}
+	r.nft(`delete table netdev guard; add chain inet firewall forward { policy drop; }`)
 	for _, w := range transports() {
 		p := r.packet(w, web)
 		if o := single(t, r.explain(p)); o.Verdict != simulate.VerdictDropped || o.By.Rule != 0 || o.By.Chain != "forward" {

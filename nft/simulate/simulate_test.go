@@ -131,16 +131,17 @@ func TestWalkPassesTheHooksOfThePacket(t *testing.T) {
 		from, to netip.Addr
 		hooks    []Hook
 	}{
-		{"from elsewhere to elsewhere", client, service.Addr(), []Hook{HookPrerouting, HookForward, HookPostrouting}},
+		{"from elsewhere to elsewhere", client, service.Addr(), []Hook{HookPrerouting, HookForward, HookPostrouting, HookEgress}},
 		{"from elsewhere to the node", client, nodeIP, []Hook{HookPrerouting, HookInput}},
-		{"from the node to elsewhere", nodeIP, service.Addr(), []Hook{HookOutput, HookPostrouting}},
-		{"from the node to itself", nodeIP, nodeIP, []Hook{HookOutput, HookPostrouting, HookPrerouting, HookInput}},
+		{"from the node to elsewhere", nodeIP, service.Addr(), []Hook{HookOutput, HookPostrouting, HookEgress}},
+		{"from the node to itself", nodeIP, nodeIP, []Hook{HookOutput, HookPostrouting, HookEgress, HookPrerouting, HookInput}},
 	} {
 		p := Packet{From: tc.from, To: netip.AddrPortFrom(tc.to, 80), Protocol: model.UDP}
 		var passed []Hook
-		for _, h := range []Hook{HookPrerouting, HookInput, HookForward, HookOutput, HookPostrouting} {
+		for _, h := range []Hook{HookPrerouting, HookInput, HookForward, HookOutput, HookPostrouting, HookEgress} {
 			f := node()
 			f.chain(otherTable, "drop", "filter", h, 0, []any{verdictOf(expr.VerdictDrop, "")})
+			f.bases[len(f.bases)-1].Devices = []string{"eth0"} // of HookEgress
 			if o, _ := only(t, f, p); o.Verdict == VerdictDropped {
 				passed = append(passed, h)
 			}

@@ -66,23 +66,27 @@ type BaseChain struct {
 	Hook     Hook
 	Priority int32
 	Drop     bool // the policy: packets that no rule decides are dropped
-	// Devices are, at HookIngress, the names of the interfaces whose packets the chain
-	// sees; one that ends in an asterisk is a prefix.
+	// Devices are, at HookIngress and HookEgress, the names of the interfaces whose packets the
+	// chain sees; one that ends in an asterisk is a prefix.
 	Devices []string
 }
 
-// appliesTo reports whether packets that come in by an interface pass the chain.
-func (b BaseChain) appliesTo(in Link) bool {
-	return b.Hook != HookIngress || slices.ContainsFunc(b.Devices, func(name string) bool {
+// appliesTo reports whether a packet passes the chain, by the interface that it comes in or leaves by.
+func (b BaseChain) appliesTo(f *frame) bool {
+	link := f.in
+	if b.Hook == HookEgress {
+		link = f.out
+	}
+	return b.Hook != HookIngress && b.Hook != HookEgress || slices.ContainsFunc(b.Devices, func(name string) bool {
 		begins, some := strings.CutSuffix(name, "*")
-		return name == in.Name || some && strings.HasPrefix(in.Name, begins)
+		return name == link.Name || some && strings.HasPrefix(link.Name, begins)
 	})
 }
 
 // A Hook is a hook of netfilter, by its name in nft.
 type Hook string
 
-// The hooks of the IP families, and that of an interface.
+// The hooks of the IP families, and those of an interface.
 const (
 	HookPrerouting  Hook = "prerouting"
 	HookInput       Hook = "input"
@@ -90,6 +94,7 @@ const (
 	HookOutput      Hook = "output"
 	HookPostrouting Hook = "postrouting"
 	HookIngress     Hook = "ingress"
+	HookEgress      Hook = "egress"
 )
 
 // Hooks are the hooks by their number in the family inet (NF_INET_*).
@@ -202,7 +207,7 @@ func (b BaseChain) hookPriority() int32 {
 
 const natType = "nat"
 
-func (h Hook) translates() bool { return h != HookIngress && h != HookForward }
+func (h Hook) translates() bool { return h != HookIngress && h != HookEgress && h != HookForward }
 
 func (h Hook) natPriority() int32 {
 	if h.isSourceNAT() {

@@ -70,7 +70,7 @@ func (w *walk) receive() error {
 		return w.passHooks(HookInput)
 	}
 	w.frame.out = r.Out
-	return w.passHooks(HookForward, HookPostrouting)
+	return w.passHooks(HookForward, HookPostrouting, HookEgress)
 }
 
 // flowtablePriority is the priority at the ingress hook at which a flowtable takes packets;
@@ -90,8 +90,10 @@ func (w *walk) passFlowtable() error {
 	w.noteNode(StepFlowtable,
 		"flowtable: sent on to "+destination.String()+", past all other rules")
 	r, err := w.findRoute()
-	w.frame.out = r.Out
-	return err
+	if w.frame.out = r.Out; err != nil {
+		return err
+	}
+	return w.passHooks(HookEgress)
 }
 
 // leave is the path of a packet of the node itself through its hooks.
@@ -111,7 +113,7 @@ func (w *walk) leave() error {
 		}
 		w.frame.out = r.Out
 	}
-	if err := w.passHooks(HookPostrouting); err != nil || !r.Local {
+	if err := w.passHooks(HookPostrouting, HookEgress); err != nil || !r.Local {
 		return err
 	}
 	// The loopback returns the packet, with the same connection.
@@ -156,7 +158,7 @@ func (w *walk) passHook(h Hook) error {
 	w.record.hook = h
 	natted := !h.translates()
 	for _, b := range w.baseChains[h] {
-		if !b.appliesTo(w.frame.in) || h == HookIngress && w.flow.IsOffloaded() && b.Priority >= flowtablePriority {
+		if !b.appliesTo(&w.frame) || h == HookIngress && w.flow.IsOffloaded() && b.Priority >= flowtablePriority {
 			continue
 		}
 		if b.hookPriority() >= conntrackPriority && h != HookIngress {

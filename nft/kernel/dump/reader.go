@@ -233,7 +233,7 @@ func (r *Reader) BaseChains(f model.Family) (list []simulate.BaseChain, err erro
 // seesIP reports whether the chain is at a hook that IP packets pass.
 func seesIP(c Chain) bool {
 	return slices.Contains([]string{"ip", "ip6", "inet", "netdev"}, c.Table.Family) &&
-		slices.Contains(simulate.Hooks[:], c.Hook)
+		(slices.Contains(simulate.Hooks[:], c.Hook) || c.Hook == simulate.HookEgress)
 }
 
 func chainsOf(f model.Family, all []simulate.BaseChain) (out []simulate.BaseChain) {

@@ -177,7 +177,7 @@ func decodeHook(d *attr.Decoder, hook []byte, c *Chain) {
 	names := simulate.Hooks[:]
 	switch c.Table.Family {
 	case "netdev":
-		names = []simulate.Hook{simulate.HookIngress, "egress"}
+		names = []simulate.Hook{simulate.HookIngress, simulate.HookEgress}
 	case "arp":
 		names = []simulate.Hook{simulate.HookInput, simulate.HookOutput, simulate.HookForward}
 	}
