@@ -35,7 +35,7 @@ func eachDestination(a *answer.Answer, fn func(e *answer.Endpoint, at netip.Addr
 }
 
 // observe sets how endpoints respond, by what the kernel tracks now and by what the running
-// process observed: d, which may be nil. A refusal that it observed is newer.
+// process observed: d, which may be nil.
 func observe(a *answer.Answer, p model.Protocol, d *nodestatus.Document) error {
 	answered, err := conntrack.New(conntrack.Config{}).Answering(p)
 	if err != nil {
@@ -43,11 +43,21 @@ func observe(a *answer.Answer, p model.Protocol, d *nodestatus.Document) error {
 	}
 	observed := answer.Observed(d, p.String())
 	eachDestination(a, func(e *answer.Endpoint, at netip.AddrPort) {
-		if e.Response = observed[at.String()]; e.Response != answer.Refuses && answered[at] {
-			e.Response = answer.Responds
-		}
+		e.Response = response(observed[at.String()], answered[at])
 	})
 	return nil
+}
+
+// response returns how an endpoint responds that may have answered a connection which is still
+// tracked. That may be long ago: a refusal is newer, and beside silence both are possible.
+func response(observed string, answered bool) string {
+	switch {
+	case !answered || observed == answer.Refuses:
+		return observed
+	case observed == answer.Silent:
+		return ""
+	}
+	return answer.Responds
 }
 
 const (
@@ -83,6 +93,8 @@ func connect(ctx context.Context, at netip.AddrPort) string {
 		return answer.Responds
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET):
 		return answer.Refuses
+	case ctx.Err() != nil, errors.Is(err, syscall.EMFILE):
+		return "" // it was not asked to the end
 	}
 	return answer.Silent
 }
