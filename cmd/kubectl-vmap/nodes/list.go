@@ -36,16 +36,15 @@ func (c *Cluster) Nodes(ctx context.Context) ([]Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(pods) == 0 {
-		return nil, fmt.Errorf("no kube-vmap found: namespace %s has no pods with the label %s; --proxy-namespace names "+
-			"another namespace",
-			c.config.Namespace, selector)
-	}
 	out := make([]Node, len(list.Items))
 	for i := range list.Items {
 		n := &list.Items[i]
 		out[i] = c.node(n.Name, n.Labels, pods[n.Name])
 		out[i].Absent = len(pods[n.Name]) == 0
+	}
+	if !slices.ContainsFunc(out, func(n Node) bool { return !n.Absent }) { // also if nodes went before their pods
+		return nil, fmt.Errorf("no kube-vmap found: namespace %s has no pods with the label %s on nodes of the cluster; "+
+			"--proxy-namespace names another namespace", c.config.Namespace, selector)
 	}
 	slices.SortFunc(out, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil

@@ -125,7 +125,10 @@ func TestErrorsNameWhatIsMissing(t *testing.T) {
 		_, err := s.Cluster(t, nodes.Config{}).Node(t.Context(), "node-9")
 		return err
 	}
+	gone := nodestest.New(t, one())
+	gone.ChangePod = func(p *corev1.Pod) { p.Spec.NodeName = "gone" }
 	for want, err := range map[string]error{
+		"no pods with the label app.kubernetes.io/name=kube-vmap on nodes of the cluster":                   list(gone, nodes.Config{}),
 		"no permission to list nodes; the roles in deploy/kubectl give it":                                  list(nodestest.New(t, one()).Forbid("nodes"), nodes.Config{}),
 		"no permission to list pods in namespace kube-system; the roles in deploy/kubectl":                  list(nodestest.New(t, one()).Forbid("pods"), nodes.Config{}),
 		"no permission to run a command; the roles in deploy/kubectl":                                       run(nodestest.New(t, one()).Forbid("pods/exec")),
