@@ -147,7 +147,7 @@ func (r *rig) shadow(flags ...string) (shadow.Report, int) {
 // writes rules before it knows the zone of its node.
 func (r *rig) settled(flags ...string) (report shadow.Report, code int) {
 	r.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		if report, code = r.shadow(flags...); code == 0 || time.Now().After(deadline) {
 			return report, code
 		}
