@@ -132,8 +132,10 @@ func TestSourceIsPrintedOnStderr(t *testing.T) {
 		{Object: "Node worker-1", Reason: nodestatus.ReasonUnread, Text: "tracked connections: no\nway"},
 		{Object: "EndpointSlice shop/x", Reason: "Unusable", Text: "bad"},
 	}
-	must(t, Run(t.Context(), options("svc -A"), source(d, "read from the kernel"), &stdout, &stderr))
-	if want := "read from the kernel\nThe first state is not programmed yet; --kernel lists what an earlier process left.\nNode worker-1: tracked connections: no; way\n"; stderr.String() != want {
+	d.Services[0].Ports[0].NotListed = 9
+	must(t, Run(t.Context(), options("ep -A"), source(d, "read from the kernel"), &stdout, &stderr))
+	if want := "read from the kernel\nThe first state is not programmed yet; --kernel lists what an earlier process left.\nNode worker-1: tracked connections: no; way\n" +
+		"9 rows are not listed, of endpoints without the port, or ports not programmed.\n"; stderr.String() != want {
 		t.Errorf("got %q, want %q", stderr.String(), want)
 	}
 	failure := errors.New("no source")

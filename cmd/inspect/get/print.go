@@ -100,6 +100,13 @@ func (p *NodesPrinter) Print(node string, d *nodestatus.Document) error {
 			note(problem.Object + ": " + strings.ReplaceAll(problem.Text, "\n", "; "))
 		}
 	}
+	unlisted := 0
+	for _, port := range d.EachPort() {
+		unlisted += port.NotListed
+	}
+	if p.resource.short == "ep" && unlisted > 0 {
+		note(fmt.Sprintf("%d rows are not listed, of endpoints without the port, or ports not programmed.", unlisted))
+	}
 	rows, missing := p.named(p.resource.items(d))
 	for _, name := range missing {
 		empty := false
