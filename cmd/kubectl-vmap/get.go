@@ -54,7 +54,7 @@ const attempts = 3
 func documentOfFirst(r *nodes.Request) get.Source {
 	return func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, string, error) {
 		candidates := slices.DeleteFunc(slices.Clone(r.List), func(n nodes.Node) bool { return n.Missing })
-		slices.SortStableFunc(candidates, func(a, b nodes.Node) int { return len(a.Why) - len(b.Why) }) // ready ones first
+		nodes.ReadyFirst(candidates)
 		failed := fmt.Errorf("%s: %s", r.List[0].Name, r.List[0].Why)
 		if len(r.List) > 1 {
 			failed = fmt.Errorf("no node of %d runs kube-vmap, for instance %w", len(r.List), failed)

@@ -77,25 +77,8 @@ func (s *topSource) query(ctx context.Context, q nodestatus.Query) (out top.Answ
 	if err != nil {
 		return out, err
 	}
-	rests := func(n nodes.Node) bool {
-		f := s.failing[n.Name]
-		return f.pod == n.Pod && time.Since(f.at) < retryPeriod
-	}
-	others := slices.ContainsFunc(list, func(n nodes.Node) bool { return !n.Missing && !rests(n) }) // which would wait
-	var failed []error
-	var absent []string // in one line, which leaves room for the others
-	list = slices.DeleteFunc(list, func(n nodes.Node) bool {
-		if n.Absent {
-			absent = append(absent, n.Name)
-			return true
-		}
-		if !others || !rests(n) {
-			return false
-		}
-		failed = append(failed, s.failing[n.Name].err)
-		return true
-	})
-	slices.SortStableFunc(list, func(a, b nodes.Node) int { return len(a.Why) - len(b.Why) }) // ready ones first
+	list, absent, failed := s.split(list)
+	nodes.ReadyFirst(list)
 	nodes.Ask(ctx, s.cluster, list, func(ctx context.Context, n nodes.Node) (*nodestatus.Document, error) {
 		return s.cluster.Document(ctx, n, q)
 	}, func(n nodes.Node, d *nodestatus.Document, err error) {
@@ -125,4 +108,25 @@ func (s *topSource) query(ctx context.Context, q nodestatus.Query) (out top.Answ
 		out.Failed = append(out.Failed, err.Error())
 	}
 	return out, nil
+}
+
+// split returns the nodes to ask, the names of those without kube-vmap, and the errors of those
+// that rest, unless there are no others.
+func (s *topSource) split(list []nodes.Node) (ask []nodes.Node, absent []string, failed []error) {
+	rests := func(n nodes.Node) bool {
+		f := s.failing[n.Name]
+		return f.pod == n.Pod && time.Since(f.at) < retryPeriod
+	}
+	others := slices.ContainsFunc(list, func(n nodes.Node) bool { return !n.Missing && !rests(n) }) // which would wait
+	for _, n := range list {
+		switch {
+		case n.Absent: // in one line, which leaves room for the others
+			absent = append(absent, n.Name)
+		case others && rests(n):
+			failed = append(failed, s.failing[n.Name].err)
+		default:
+			ask = append(ask, n)
+		}
+	}
+	return ask, absent, failed
 }

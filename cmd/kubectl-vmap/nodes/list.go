@@ -143,3 +143,8 @@ func podState(p *corev1.Pod) (rank int, why string) {
 	}
 	return notRunning, name + " has not started"
 }
+
+// ReadyFirst sorts nodes whose pods are ready before the others.
+func ReadyFirst(list []Node) {
+	slices.SortStableFunc(list, func(a, b Node) int { return min(len(a.Why), 1) - min(len(b.Why), 1) })
+}
