@@ -86,6 +86,8 @@ func (c *scene) checkRestricted(t *testing.T, as, node string) {
 		"taint node " + node + " " + notReady + "- dedicated=db:NoSchedule":    "may change the taint " + notReady + " only",
 		"taint node " + node + " node.kubernetes.io/out-of-service=:NoExecute": "may change the taint " + notReady + " only",
 		"patch node " + node + ` -p {"spec":{"unschedulable":true}}`:           "may change the taint " + notReady + " only",
+		"patch node " + node + ` -p {"spec":{"providerID":"cloud://other"}}`:   "may change the taint " + notReady + " only",
+		"patch node " + node + ` -p {"spec":{"podCIDR":"10.9.0.0/24"}}`:        "may change the taint " + notReady + " only",
 		"label node " + node + " kube-vmap=disabled":                           "may change the taint " + notReady + " only",
 		"annotate node " + node + " a=b":                                       "may change the taint " + notReady + " only",
 		"delete node " + node:                                                  "is forbidden",
@@ -106,14 +108,19 @@ func (c *scene) checkRestricted(t *testing.T, as, node string) {
 	}
 }
 
-// registerTainted gives a node the taint, as a kubelet with registerWithTaints. It removes
-// node.kubernetes.io/not-ready, as the controller for nodes would.
+// registerTainted registers a node again with the taint, as a kubelet with registerWithTaints. It
+// has no pod ranges yet, and no node.kubernetes.io/not-ready, which the controller for nodes removes.
 func (c *scene) registerTainted(t *testing.T, name string) {
 	t.Helper()
 	ctx, nodes := clustertest.Context(t), c.Client.CoreV1().Nodes()
 	node, err := nodes.Get(ctx, name, metav1.GetOptions{})
 	clustertest.Must(t, err)
-	node.Spec.Taints = []corev1.Taint{{Key: notReady, Effect: corev1.TaintEffectNoSchedule}}
+	clustertest.Must(t, nodes.Delete(ctx, name, metav1.DeleteOptions{}))
+	node.ObjectMeta = metav1.ObjectMeta{Name: name, Labels: node.Labels}
+	node.Spec = corev1.NodeSpec{Taints: []corev1.Taint{{Key: notReady, Effect: corev1.TaintEffectNoSchedule}}}
+	node, err = nodes.Create(ctx, node, metav1.CreateOptions{})
+	clustertest.Must(t, err)
+	node.Spec.Taints = node.Spec.Taints[:1] // admission adds the other one
 	_, err = nodes.Update(ctx, node, metav1.UpdateOptions{})
 	clustertest.Must(t, err)
 }
