@@ -54,6 +54,8 @@ func TestProbesFollowTheHealthAddress(t *testing.T) {
 		"127.0.0.1:10256": "10256 at 127.0.0.1",
 		"[::1]:10259":     "10259 at ::1",
 		"192.0.2.1:10256": "10256",
+		"::1":             "10256 at ::1",
+		"2001:db8::1:12":  "10256",
 	} {
 		text := render(t, "apiServer: "+server+"\nconfig: {healthzBindAddress: '"+address+"'}")
 		got := containerPort.FindStringSubmatch(text)[1]

@@ -37,7 +37,7 @@ kube-vmap-{{ $hash | replace "0" "g" | replace "1" "h" | replace "3" "k" | repla
 {{/* The port of an address, or the default: "0.0.0.0:10256" 10256. */}}
 {{- define "kube-vmap.port" -}}
 {{- $address := index . 0 | default "" -}}
-{{- if regexMatch ":[0-9]+$" $address -}}
+{{- if regexMatch "^([^:]*|\\[.*]):[0-9]+$" $address -}}
 {{ regexFind "[0-9]+$" $address }}
 {{- else -}}
 {{ index . 1 }}
