@@ -1,10 +1,16 @@
 package cluster_test
 
 import (
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"kube-vmap/sync/cluster"
 	"kube-vmap/sync/cluster/apitest"
 )
 
@@ -114,4 +120,39 @@ func TestShortWatchesAreLogged(t *testing.T) {
 			r.expectLogs("a lone cut", 0, 0)
 		})
 	}
+}
+
+// A lost network answers no request.
+type lost struct{}
+
+// RoundTrip implements [http.RoundTripper].
+func (lost) RoundTrip(r *http.Request) (*http.Response, error) {
+	select {
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	case <-time.After(30 * time.Second): // of client-go's dialer
+	}
+	at := net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.1:6443"))
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: at, Err: os.ErrDeadlineExceeded}
+}
+
+// TestTimeoutsAreNamed expects the cause of an outage where all that the client returns is a watch
+// without events.
+func TestTimeoutsAreNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := filled()
+		config := s.Config()
+		config.Transport = lost{}
+		r := run(t, s, func(c *cluster.Config) { c.Client = clientOf(config) })
+		r.quiet(10 * time.Minute)
+		const want = "dial tcp 192.0.2.1:6443: i/o timeout"
+		if n := r.logged(`level=WARN msg="API server unavailable`); n != 1 || r.logged(`err="`+want) == 0 {
+			t.Errorf("logged %d times, want once with %q:\n%s", n, want, r.log)
+		}
+		for kind, p := range r.positions() {
+			if p.Err == nil || !strings.Contains(p.Err.Error(), want) {
+				t.Errorf("%s: error %v, want one with %q", kind, p.Err, want)
+			}
+		}
+	})
 }

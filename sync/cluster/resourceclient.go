@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	stdsync "sync"
 	"time"
 
@@ -51,20 +53,35 @@ func (r *resourceClient) list(ctx context.Context, options metav1.ListOptions) (
 	return r.convertList(list)
 }
 
-// errNoResponse is the error of a watch without a response.
+// errNoResponse is the error of a watch without a response, unless the transport has one.
 var errNoResponse = errors.New("connection closed before the response")
+
+// A failureKeeper keeps the error of a request where its context says.
+type failureKeeper struct{ http.RoundTripper }
+
+type failureKey struct{}
+
+// RoundTrip implements [http.RoundTripper].
+func (t failureKeeper) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := t.RoundTripper.RoundTrip(r)
+	if to, wanted := r.Context().Value(failureKey{}).(*error); wanted {
+		*to = err
+	}
+	return response, err
+}
 
 func (r *resourceClient) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	if err := r.optional.wait(ctx); err != nil {
 		return nil, err
 	}
 	options.Watch = true
-	w, err := r.get(&options).Watch(ctx)
+	var failure error
+	w, err := r.get(&options).Watch(context.WithValue(ctx, failureKey{}, &failure))
 	_, stream := w.(*watch.StreamWatcher)
 	switch {
 	case err == nil && !stream:
-		// The client returns an empty watch if the connection ends before the response.
-		r.recordResult(errNoResponse)
+		// The client returns an empty watch if there is no connection or it ends before the response.
+		r.recordResult(cmp.Or(failure, errNoResponse))
 		return w, nil
 	case err == nil:
 		w = r.outages.observe(ctx, r.to.kind, w)
