@@ -136,6 +136,7 @@ const maxProfile = 5 * time.Minute
 // server's timeout.
 func limitSeconds(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.NoBody // of which FormValue would keep 32 MB
 		seconds, err := strconv.ParseFloat(r.FormValue("seconds"), 64)
 		if tooLong := !(seconds <= maxProfile.Seconds()); err == nil && tooLong { // NaN is
 			http.Error(w, fmt.Sprintf("at most %.0f seconds can be recorded", maxProfile.Seconds()), http.StatusBadRequest)

@@ -243,6 +243,16 @@ func TestProfileDurationIsLimited(t *testing.T) {
 	}
 }
 
+func TestProfilesReadNoBody(t *testing.T) {
+	body := strings.NewReader("--x\r\nContent-Disposition: form-data; name=a\r\n\r\n" + strings.Repeat("a", 1<<20) + "\r\n--x--")
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/debug/pprof/goroutine", body)
+	r.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+	size := body.Len()
+	if w := ask(t, sample(t), r); w.Code != http.StatusOK || body.Len() != size {
+		t.Errorf("answered %d, and read %d bytes", w.Code, size-body.Len())
+	}
+}
+
 func TestStatusPageIsServedOnlyIfConfigured(t *testing.T) {
 	with := sample(t)
 	with.Status = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
