@@ -32,8 +32,9 @@ const (
 	least = 20
 )
 
-// versions are those with a stored rule set, the newest one last.
-var versions = []fixture{"v0.1.0", "bc79650"}
+// versions are those with a stored rule set. The last one is built for the downgrade, so it must be
+// a commit in git, or a tag.
+var versions = []fixture{"v0.1.0", "v0.2.0", "bc79650"}
 
 // forgetting are the versions of which an upgrade forgets clients, as CHANGELOG.md says.
 var forgetting = []fixture{"v0.1.0"}
@@ -65,8 +66,8 @@ func (s *scene) must(err error) {
 	}
 }
 
-// TestUpgradeAndDowngradeKeepState begins with the rule set of each version. Only the newest
-// one is built from git, to which a downgrade would lead.
+// TestUpgradeAndDowngradeKeepState begins with the rule set of each version. Only the last one is
+// built from git, for a downgrade.
 func TestUpgradeAndDowngradeKeepState(t *testing.T) {
 	if stored, err := os.ReadDir("testdata"); err != nil || len(stored) != len(versions) {
 		t.Errorf("the versions are %v, %v; stored are rule sets of %v", versions, err, stored)
