@@ -30,9 +30,9 @@ type Config struct {
 	// CountConnections counts translated connections by original destination and endpoint
 	// (rules_count.go).
 	CountConnections bool
-	// CountUnanswered counts first packets that are sent again because nothing answered
-	// (unanswered in rules_count.go).
-	CountUnanswered bool
+	// PassiveHealth has the rules that passive health checks need: one counts first packets that are
+	// retransmitted (unanswered in rules_count.go), others exempt packets with the mark of probes.
+	PassiveHealth bool
 	// Protect makes the socket through which the tables are written their owner, on
 	// kernels that can do that ([kernel.Kernel.SupportsOwner]). It does not change rules.
 	Protect bool
@@ -48,6 +48,18 @@ type Interface struct {
 // DetectsPods reports whether packets of pods are detected.
 func (c *Config) DetectsPods(f model.Family) bool {
 	return c.PodInterface.Name != "" || c.Pods[f].IsValid()
+}
+
+// ProbeMark returns the mark of probes, which test an endpoint at its own address: they meet no
+// rule of Services, or an author whose external IP equals another's endpoint would get them. It
+// is a bit that neither kube-proxy nor the network plugins use by default (Calico and Cilium have
+// the upper 16 and bits 8 to 11, the VPC CNI bit 7), and not the one that requests masquerade.
+func (c *Config) ProbeMark() uint32 {
+	const mark = 1 << 13
+	if c.MasqueradeMark == mark {
+		return mark >> 1
+	}
+	return mark
 }
 
 // masqueradeLabel is the bit of a connection's label that requests masquerade. It is a high

@@ -12,7 +12,7 @@ var sampleConfig = Config{
 	MasqueradeMark:   DefaultMasqueradeMark,
 	DropInvalid:      true,
 	CountConnections: true,
-	CountUnanswered:  true,
+	PassiveHealth:    true,
 	Pods: [...]netip.Prefix{
 		model.IPv4: netip.MustParsePrefix("10.244.0.0/16"),
 		model.IPv6: netip.MustParsePrefix("fd00:10:244::/56"),

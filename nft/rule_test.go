@@ -31,7 +31,7 @@ func allRules() map[string]Rule {
 	everybody.Pods[model.IPv4] = prefixesOf("0.0.0.0/0")[0]
 	keeping := sampleConfig
 	keeping.DropInvalid, keeping.NoLabels = false, true
-	keeping.CountConnections, keeping.CountUnanswered = false, false
+	keeping.CountConnections, keeping.PassiveHealth = false, false
 	bridge, veths := sampleConfig, sampleConfig
 	bridge.PodInterface = Interface{Name: "cbr0"}
 	veths.PodInterface = Interface{Name: "veth", Prefix: true}

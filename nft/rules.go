@@ -59,7 +59,7 @@ func (c *Config) baseRules(id ChainID, fam *family) []Rule {
 	set := func(kind SetKind) SetID { return SetID{Family: id.Family, Kind: kind} }
 	switch id.Kind {
 	case ChainFilterPrerouting, ChainFilterOutputEarly:
-		rules := []Rule{{newConnection(), in(set(SetRestricted)), goTo(id.as(ChainSourceCheck))}}
+		rules := append(c.exemptProbes(id), Rule{newConnection(), in(set(SetRestricted)), goTo(id.as(ChainSourceCheck))})
 		if c.DropInvalid && id.Kind == ChainFilterPrerouting {
 			rules = append(rules, Rule{invalid(), in(set(SetEndpointIPs)), protocolIs(model.TCP), drop()})
 		}
@@ -68,11 +68,11 @@ func (c *Config) baseRules(id ChainID, fam *family) []Rule {
 		// Local endpoints are looked up here and not in external-local-N: before the fix
 		// 8e1a1bc4f5a4 (December 2025) the kernel checks all elements of a verdict map for
 		// each element of another map that leads there.
-		return []Rule{
-			{jump(id.as(ChainDispatch))},
-			{by(SetLocalServices)},
-			{in(set(SetNodeIPs)), by(SetLocalNodePorts)},
-		}
+		return append(c.exemptProbes(id),
+			Rule{jump(id.as(ChainDispatch))},
+			Rule{by(SetLocalServices)},
+			Rule{in(set(SetNodeIPs)), by(SetLocalNodePorts)},
+		)
 	case ChainDispatch:
 		return []Rule{{by(SetServices)}, {in(set(SetNodeIPs)), by(SetNodePorts)}}
 	case ChainRestorePrerouting, ChainRestoreOutput:
@@ -90,7 +90,7 @@ func (c *Config) baseRules(id ChainID, fam *family) []Rule {
 			{newConnection(), notTranslated(), in(set(SetNodeIPs)), by(SetNoEndpointNodePorts)},
 		}
 	case ChainFilterForward, ChainFilterOutput:
-		return []Rule{{newConnection(), goTo(id.as(ChainServiceCheck))}}
+		return append(c.exemptProbes(id), Rule{newConnection(), goTo(id.as(ChainServiceCheck))})
 	case ChainNATPostrouting:
 		return c.postroutingRules(id.Family, set(SetHairpin))
 	case ChainServiceCheck:
@@ -99,7 +99,7 @@ func (c *Config) baseRules(id ChainID, fam *family) []Rule {
 			{in(set(SetClusterIPs)), goTo(id.as(ChainReject))},
 			{in(set(SetServiceCIDRs)), drop()},
 		}
-		if c.CountUnanswered {
+		if c.PassiveHealth {
 			rules = append(rules, unansweredRule())
 		}
 		return rules
@@ -107,6 +107,18 @@ func (c *Config) baseRules(id ChainID, fam *family) []Rule {
 		return sourcePortRules()
 	case ChainReject:
 		return rejectRules(fam)
+	}
+	return nil
+}
+
+// exemptProbes returns the rule by which probes of endpoints leave a chain for the node's own
+// packets; no other chain needs it.
+func (c *Config) exemptProbes(id ChainID) []Rule {
+	switch id.Kind {
+	case ChainFilterOutputEarly, ChainNATOutput, ChainFilterOutput:
+		if c.PassiveHealth {
+			return []Rule{{markIs(c.ProbeMark()), back()}}
+		}
 	}
 	return nil
 }

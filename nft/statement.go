@@ -83,6 +83,16 @@ func marked(mask uint32) Statement {
 	}
 }
 
+func markIs(value uint32) Statement {
+	return Statement{
+		Text: fmt.Sprintf("meta mark 0x%08x", value),
+		Expressions: []any{
+			&expr.Meta{Key: expr.MetaKeyMARK, Register: regValue},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: native(value)},
+		},
+	}
+}
+
 func setMark(mask uint32) Statement {
 	return changeMark(fmt.Sprintf("meta mark set meta mark | 0x%08x", mask), ^mask, mask)
 }

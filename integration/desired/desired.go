@@ -36,7 +36,7 @@ func Rules(t testing.TB, dir string, flags ...string) (nft.Config, nft.Change) {
 func configOf(flags []string) nft.Config {
 	config := nft.Config{
 		MasqueradeMark: nft.DefaultMasqueradeMark, DropInvalid: settings.DistrustsOldData(),
-		CountConnections: true, CountUnanswered: true,
+		CountConnections: true, PassiveHealth: true,
 	}
 	for _, flag := range flags {
 		switch name, value, _ := strings.Cut(flag, "="); name {

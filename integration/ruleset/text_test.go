@@ -48,7 +48,7 @@ func (r *reader) line(words []string) {
 	case "count-connections":
 		r.config.CountConnections = true
 	case "count-unanswered":
-		r.config.CountUnanswered = true
+		r.config.PassiveHealth = true
 	case "service-cidrs":
 		for _, p := range words[1:] {
 			r.cidrs = append(r.cidrs, netip.MustParsePrefix(p))

@@ -34,7 +34,7 @@ func TestFirstPacketsSentAgainAreCounted(t *testing.T) {
 	if n := unanswered(t, k); n != 0 {
 		t.Errorf("without tables, %d packets are counted", n)
 	}
-	config := nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, CountUnanswered: true}
+	config := nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, PassiveHealth: true}
 	services := onPorts(map[uint16]*lab.Pod{answeringPort: l.Pods[0], silentPort: silent})
 	_, batch := nft.Adopt(config, nft.Tables{}, nft.Change{Set: services})
 	if _, err := k.Apply(batch); err != nil {

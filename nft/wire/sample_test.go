@@ -13,7 +13,7 @@ var sampleConfig = nft.Config{
 	MasqueradeMark:   nft.DefaultMasqueradeMark,
 	DropInvalid:      true,
 	CountConnections: true,
-	CountUnanswered:  true,
+	PassiveHealth:    true,
 	Pods: [...]netip.Prefix{
 		model.IPv4: netip.MustParsePrefix("10.244.0.0/16"),
 		model.IPv6: netip.MustParsePrefix("fd00:10:244::/56"),

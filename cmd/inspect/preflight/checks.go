@@ -55,7 +55,7 @@ func (n *node) kernel() {
 		n.feature("table owner", owner, "before Linux 6.9 other programs can change the tables")
 		return k.Probe(nft.Config{
 			MasqueradeMark: nft.DefaultMasqueradeMark, NoLabels: !labels, DropInvalid: true, CountConnections: true,
-			CountUnanswered: true,
+			PassiveHealth: true,
 		})
 	})
 	if err != nil {

@@ -59,7 +59,7 @@ type Shadow struct {
 func New(c Config) *Shadow {
 	s := &Shadow{Config: c, tracker: newTracker(time.Now)}
 	l := c.Loop
-	l.Rules.CountConnections, l.Rules.CountUnanswered = false, false // no difference for packets
+	l.Rules.CountConnections, l.Rules.PassiveHealth = false, false // no difference for packets
 	l.Rules.Protect = false
 	l.Observer, l.Recorder, l.DriftReader, l.Shares = nil, nil, nil, nil
 	l.Addresses = addresses.New(addresses.Config{Log: c.Log})

@@ -29,7 +29,7 @@ func (c *Config) Loop() (sync.Config, error) {
 			Pods:             c.ClusterCIDRs(),
 			Protect:          c.ProtectTables, // see node.DropUnsupported
 			CountConnections: c.CountConnections,
-			CountUnanswered:  true, // annotations of Services can ask for it
+			PassiveHealth:    true, // annotations of Services can ask for it
 			DropInvalid:      c.DropInvalid || node.DistrustsOldData() && !c.Proxy.Conntrack.TCPBeLiberal,
 		},
 		SyncPeriod:    s.syncPeriod,

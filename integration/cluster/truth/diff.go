@@ -27,7 +27,7 @@ const PodRanges = "10.244.0.0/16,fd00:10:244::/48"
 func Config(node string) sync.Config {
 	c := sync.Config{
 		NodeName:  node,
-		Rules:     nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, CountConnections: true, CountUnanswered: true},
+		Rules:     nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, CountConnections: true, PassiveHealth: true},
 		NodePorts: sync.NodePortAddresses{Primary: true},
 	}
 	for i, p := range strings.Split(PodRanges, ",") {
