@@ -185,6 +185,9 @@ func (h *history) unresponsive() (all []UnresponsiveEndpoints) {
 				endpoints = append(endpoints, netip.AddrPortFrom(podIP(f, k), port))
 			}
 		}
+		if h.choose(2) == 0 { // in another order than that of addresses
+			slices.Reverse(endpoints)
+		}
 		for k := range 2 {
 			for _, p := range []ServicePort{{Protocol: TCP, Port: 80}, {Protocol: UDP, Port: 53}, {Protocol: SCTP, Port: 80}} {
 				all = append(all, UnresponsiveEndpoints{Match{clusterIP(f, k), p.Port, f, p.Protocol}, endpoints})

@@ -39,9 +39,9 @@ func (p *Pool) oracleAvoid(list *[]netip.AddrPort, weights, shares *[]uint16, un
 	for i := range *weights {
 		of[(*list)[i]] = (*weights)[i]
 	}
-	for _, a := range *list {
+	for _, a := range unresponsive {
 		gone := all - float64(len(left))
-		if len(left) > 1 && slices.Contains(unresponsive, a) && 100*(gone+1) <= all*float64(percent) {
+		if len(left) > 1 && slices.Contains(left, a) && 100*(gone+1) <= all*float64(percent) {
 			left = slices.DeleteFunc(left, func(b netip.AddrPort) bool { return b == a })
 			p.Avoided = append(p.Avoided, a)
 		}

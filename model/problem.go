@@ -12,7 +12,8 @@ const (
 	ProblemConflict = "AddressConflict"
 	// ProblemNodePorts: node ports may not answer where configured. It has no event.
 	ProblemNodePorts = "NodePorts"
-	// ProblemEndpointNotAnswering and ProblemNodeNotAnswering: passive health checks found that.
-	ProblemEndpointNotAnswering = "EndpointNotAnswering"
-	ProblemNodeNotAnswering     = "NodeNotAnswering"
+	// ProblemEndpointUnresponsive and ProblemEndpointPossiblyUnresponsive: passive health checks
+	// found that. The latter has no event.
+	ProblemEndpointUnresponsive         = "EndpointUnresponsive"
+	ProblemEndpointPossiblyUnresponsive = "EndpointPossiblyUnresponsive"
 )

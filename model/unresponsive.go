@@ -38,17 +38,17 @@ func (c PassiveChecks) ifOn() PassiveChecks {
 	return c
 }
 
-// UnresponsiveEndpoints are the endpoints of one pool that do not answer.
+// UnresponsiveEndpoints are the unresponsive endpoints of one pool.
 type UnresponsiveEndpoints struct {
-	Key       Match // of the pool
-	Endpoints []netip.AddrPort
+	Key       Match            // of the pool
+	Endpoints []netip.AddrPort // the strongest evidence first
 }
 
 // SetUnresponsive replaces the unresponsive endpoints of these pools; without endpoints, all of a
-// pool answer again. Pools with [PassiveChecksAvoid] have them in [Pool].Avoided and not in their
-// lists, as if their weight was zero, but never more than [Options].MaxAvoidedPercent of a list, and
-// never its last endpoint. An endpoint that the pool no longer has is forgotten, and so are all of
-// a pool that no longer has PassiveChecksAvoid.
+// pool are responsive again. Pools with [PassiveChecksAvoid] have them in [Pool].Avoided and not in
+// their lists, as if their weight was zero: the first ones, at most [Options].MaxAvoidedPercent of a
+// list, and never its last endpoint. An endpoint that the pool no longer has is forgotten, and so
+// are all of a pool that no longer has PassiveChecksAvoid.
 func (m *ServiceMap) SetUnresponsive(all []UnresponsiveEndpoints) {
 	for _, u := range all {
 		e := m.ownerOf(u.Key)
@@ -93,15 +93,20 @@ func (p *Pool) avoid(unresponsive []netip.AddrPort, maxPercent int) {
 	p.ClusterShares, p.LocalShares = p.SharesOfWeights(false), p.SharesOfWeights(true)
 }
 
-// without returns copies of a list and its weights without the unresponsive endpoints, and these:
-// as many as may be avoided.
+// without returns copies of a list and its weights without the first unresponsive endpoints, and
+// these, sorted: as many as may be avoided.
 func without(list []netip.AddrPort, weights []uint16, unresponsive []netip.AddrPort, maxPercent int) (
 	rest []netip.AddrPort, restWeights []uint16, avoided []netip.AddrPort,
 ) {
 	most := min(len(list)*maxPercent/100, len(list)-1)
-	for i, a := range list {
-		if len(avoided) < most && containsSorted(unresponsive, a) {
+	for _, a := range unresponsive {
+		if len(avoided) < most && containsSorted(list, a) {
 			avoided = append(avoided, a)
+		}
+	}
+	slices.SortFunc(avoided, netip.AddrPort.Compare)
+	for i, a := range list {
+		if containsSorted(avoided, a) {
 			continue
 		}
 		rest = append(rest, a)
@@ -116,39 +121,4 @@ func without(list []netip.AddrPort, weights []uint16, unresponsive []netip.AddrP
 		restWeights = nil // all are equal
 	}
 	return rest, restWeights, avoided
-}
-
-// EndpointsByNode returns for each node that runs some of these addresses all addresses of
-// endpoints on it, sorted and without duplicates. It looks at all endpoints.
-func (m *ServiceMap) EndpointsByNode(addrs []netip.Addr) map[string][]netip.Addr {
-	wanted := map[netip.Addr]bool{}
-	for _, a := range addrs {
-		wanted[a] = true
-	}
-	out := map[string][]netip.Addr{}
-	m.eachEndpoint(func(e *Endpoint) {
-		if e.Node != "" && wanted[e.Addr] {
-			out[e.Node] = nil
-		}
-	})
-	m.eachEndpoint(func(e *Endpoint) {
-		if _, has := out[e.Node]; has {
-			out[e.Node] = append(out[e.Node], e.Addr)
-		}
-	})
-	for node, all := range out {
-		slices.SortFunc(all, netip.Addr.Compare)
-		out[node] = slices.Compact(all)
-	}
-	return out
-}
-
-func (m *ServiceMap) eachEndpoint(fn func(*Endpoint)) {
-	for _, e := range m.services {
-		for i := range e.slices {
-			for k := range e.slices[i].Endpoints {
-				fn(&e.slices[i].Endpoints[k])
-			}
-		}
-	}
 }

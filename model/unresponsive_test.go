@@ -1,8 +1,7 @@
 package model
 
 import (
-	"fmt"
-	"net/netip"
+	"slices"
 	"testing"
 )
 
@@ -57,17 +56,14 @@ func TestReplacedEndpointIsForgotten(t *testing.T) {
 	})
 }
 
-func TestEndpointsByNode(t *testing.T) {
+// TestStrongestEvidenceFillsTheQuota has three of four endpoints unresponsive, of which two may be
+// avoided.
+func TestStrongestEvidenceFillsTheQuota(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
-		m := avoiding(f, p, ready(1).on(here), ready(2).on(there), ready(3).on(here), ready(4), notReady(5).on(here))
-		ips := podIPs(f, 1, 2, 3, 4, 5)
-		for i, want := range []map[string][]netip.Addr{
-			{here: {ips[0], ips[2], ips[4]}}, {there: {ips[1]}}, {here: {ips[0], ips[2], ips[4]}}, {},
-		} {
-			got := m.EndpointsByNode(ips[i : i+1])
-			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("nodes of endpoint %d: %v, want %v", i+1, got, want)
-			}
+		m := avoiding(f, p, ready(1), ready(2), ready(3), ready(4))
+		pool := setUnresponsive(m, f, p, 4, 2, 1)
+		if want := podPorts(f, 2, 4); !slices.Equal(pool.Avoided, want) {
+			t.Errorf("avoided %v, want %v", pool.Avoided, want)
 		}
 	})
 }

@@ -28,7 +28,7 @@ type Config struct {
 	// Shares delivers the shares of endpoints under least connections, from a follower that
 	// knows what was committed. Without it, they are those of the weights.
 	Shares <-chan []model.PoolShares
-	// Unresponsive delivers the endpoints that do not answer, from a follower.
+	// Unresponsive delivers the unresponsive endpoints, from a follower.
 	Unresponsive <-chan []model.UnresponsiveEndpoints
 
 	// CPUTime returns the processor time of the calling thread. With it, changes of a namespace

@@ -13,7 +13,7 @@ import (
 //	sync/connections   reads connection counters, and removes those of removed endpoints
 //	sync/affinity      makes room among the clients with session affinity
 //	sync/leastconn     steers new connections to the endpoints with the fewest
-//	sync/passivehealth finds endpoints that do not answer
+//	sync/passivehealth finds unresponsive endpoints
 //	sync/healthcheck   serves health check node ports
 //	sync/localhost     serves node ports on localhost
 type Follower interface {

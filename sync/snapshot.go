@@ -68,14 +68,6 @@ func (l *Loop) Ruleset(ctx context.Context) (rules *nft.Ruleset, version int, er
 	return rules, version, err
 }
 
-// EndpointsByNode returns the endpoints of the nodes that run some of these addresses; see
-// [model.ServiceMap.EndpointsByNode]. It waits while the kernel applies a batch.
-func (l *Loop) EndpointsByNode(ctx context.Context, addrs []netip.Addr) (map[string][]netip.Addr, error) {
-	return CallOn(ctx, l.requests, l.ended, func() map[string][]netip.Addr {
-		return l.desired.services.EndpointsByNode(addrs)
-	})
-}
-
 // CallOn calls f on the goroutine that calls the functions of a channel until it has ended.
 func CallOn[T any](
 	ctx context.Context, requests chan<- func(), ended <-chan struct{}, f func() T,

@@ -58,23 +58,17 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 	return out
 }
 
-// passiveHealth returns the follower that finds endpoints which do not answer.
+// passiveHealth returns the follower that finds unresponsive endpoints.
 func (p *proxy) passiveHealth(m *metrics.Metrics) follower {
 	unresponsive := make(chan []model.UnresponsiveEndpoints)
 	p.loop.Unresponsive = unresponsive
-	c := passivehealth.Config{
+	t := passivehealth.New(passivehealth.Config{
 		NodeName: p.loop.NodeName, Tracking: conntrack.New(conntrack.Config{}), Counter: p.kernels.passiveHealth,
-		Ask: passivehealth.Connect, Unresponsive: unresponsive, Recorder: p.loop.Recorder, Log: p.log,
-		EndpointsByNode: func(ctx context.Context, addrs []netip.Addr) (map[string][]netip.Addr, error) {
-			return p.endpointsByNode(ctx, addrs)
-		},
-	}
-	if p.client != nil {
-		c.Kubelet = p.client.Kubelet
-	}
-	t := passivehealth.New(c)
+		Probe:        passivehealth.Prober{Mark: p.loop.Rules.ProbeMark()}.Probe,
+		Unresponsive: unresponsive, Recorder: p.loop.Recorder, Log: p.log,
+	})
 	m.AddPassiveHealth(t)
-	p.unresponsive, p.cutOff = t.Report, t.CutOff
+	p.unresponsive = t.Report
 	return t
 }
 

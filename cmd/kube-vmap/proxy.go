@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"os"
 	stdsync "sync"
 	"time"
@@ -32,8 +31,7 @@ type proxy struct {
 	config  *config.Config
 	loop    sync.Config
 	source  sync.Source
-	client  *cluster.Client // nil without an API server, as is events
-	events  *cluster.Recorder
+	events  *cluster.Recorder // nil without an API server
 	flags   *pflag.FlagSet
 	log     *slog.Logger
 	level   *slog.LevelVar
@@ -45,11 +43,8 @@ type proxy struct {
 	// tasks run beside the loop, and reports add what they know to the health.
 	tasks   []func(context.Context) error
 	reports []func(*nodestatus.Health)
-	// endpointsByNode is that of the loop. unresponsive and cutOff return what passive health checks
-	// found.
-	endpointsByNode func(context.Context, []netip.Addr) (map[string][]netip.Addr, error)
-	unresponsive    func(context.Context) (passivehealth.Report, error)
-	cutOff          func() bool
+	// unresponsive returns what passive health checks found.
+	unresponsive func(context.Context) (passivehealth.Report, error)
 }
 
 // kernels are handles of the kernel, one for each goroutine that uses one.
@@ -80,7 +75,6 @@ func (p *proxy) connect() error {
 	case err != nil:
 		return err
 	}
-	p.client = client
 	p.source = cluster.NewSource(cluster.Config{
 		Client: client, NodeName: p.loop.NodeName, NeedPodRanges: p.loop.PodsFromNode,
 	}, p.log)
@@ -112,11 +106,7 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	m := metrics.New(metrics.Config{
 		Version: version, Kubernetes: metrics.Kubernetes(), NativeHistograms: p.config.Feature(config.NativeHistograms),
 	})
-	c := health.Config{SyncPeriod: p.loop.SyncPeriod, Probed: m.Probed, NotReady: p.takeover.NotReady}
-	if p.config.Networkz {
-		c.CutOff = func() bool { return p.cutOff() }
-	}
-	h := health.New(c)
+	h := health.New(health.Config{SyncPeriod: p.loop.SyncPeriod, Probed: m.Probed, NotReady: p.takeover.NotReady})
 	p.loop.Observer = sync.MultiObserver{h, m}
 	p.loop.Addresses = addresses.New(addresses.Config{Log: p.log})
 	p.loop.DriftReader = p.kernels.drift
@@ -125,7 +115,6 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 		p.loop.Followers, p.tasks = append(p.loop.Followers, f), append(p.tasks, f.Run)
 	}
 	loop := sync.NewLoop(p.loop, p.source, p.takeover.LoopKernel(ctx, k), p.log)
-	p.endpointsByNode = loop.EndpointsByNode
 	m.AddTakeover(takeover.States, p.takeover.State)
 	servers, err := p.servers(ctx, h, m, loop)
 	if err != nil {

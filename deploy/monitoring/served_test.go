@@ -21,10 +21,12 @@ type nothing struct{}
 
 func (nothing) Totals() connections.Totals { return connections.Totals{} }
 
-// allAnswer are passive health checks that have found nothing.
-type allAnswer struct{}
+// allRespond are passive health checks that have found nothing.
+type allRespond struct{}
 
-func (allAnswer) Totals() (notAnswering, questions, changes int64) { return 0, 0, 0 }
+func (allRespond) Totals() (unresponsive, probes, changes int64) { return 0, 0, 0 }
+func (allRespond) InUse() (endpoints, reached int64)             { return 0, 0 }
+func (allRespond) Late() time.Duration                           { return 0 }
 
 // A matcher is a label matcher of a query.
 type matcher = labels.Matcher
@@ -35,7 +37,7 @@ func served(t *testing.T) map[string][]string {
 	t.Helper()
 	m := metrics.New(metrics.Config{Version: "v1.2.3", Kubernetes: "v1.37.2"})
 	m.AddConnections(nothing{}, true)
-	m.AddPassiveHealth(allAnswer{})
+	m.AddPassiveHealth(allRespond{})
 	m.AddTakeover([]string{"done"}, func() string { return "done" })
 	m.Queued(sync.QueuedChanges{Services: 1, Slices: 1})
 	m.Synced(sync.Result{Triggered: []time.Time{time.Now()}})

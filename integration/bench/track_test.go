@@ -55,6 +55,17 @@ func track(b *testing.B, s *sandbox, entries int, answered bool) {
 	}
 }
 
+// trackDenied adds entries without a reply of one client that has no others, to as many endpoints.
+func trackDenied(b *testing.B, s *sandbox, entries int) {
+	b.Helper()
+	var e attr.Encoder
+	for i := range entries {
+		client := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 99, 0, 1}), uint16(10_000+i))
+		addTracked(&e, client, trackedEndpoint(i), false)
+	}
+	s.send(b, e.Bytes)
+}
+
 // addTracked adds the message that creates an entry.
 func addTracked(e *attr.Encoder, client, endpoint netip.AddrPort, answered bool) {
 	tuple := func(kind uint16, src, dst netip.AddrPort) {

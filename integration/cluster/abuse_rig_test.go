@@ -75,7 +75,7 @@ func (a *abuse) runAttack(t *testing.T, k *attack) {
 		return
 	}
 	r.checkNothingLeft()
-	nothingSilent(t, r.proxy)
+	allResponsive(t, r.proxy)
 	r.over = true
 }
 

@@ -58,11 +58,11 @@ func metric(t *testing.T, p *clustertest.Proxy, name string) float64 {
 	return v
 }
 
-// nothingSilent checks that passive health checks found no endpoint that does not answer.
-func nothingSilent(t *testing.T, p *clustertest.Proxy) {
+// allResponsive checks that passive health checks found no unresponsive endpoint.
+func allResponsive(t *testing.T, p *clustertest.Proxy) {
 	t.Helper()
 	if changes := metric(t, p, "kubevmap_passive_health_changes_total"); changes > 0 {
-		t.Errorf("%s: passive health checks found %v endpoints that do not answer, or answer again", p.Truth.Host, changes)
+		t.Errorf("%s: %v times an endpoint became unresponsive or responsive", p.Truth.Host, changes)
 	}
 }
 

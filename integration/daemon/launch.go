@@ -14,11 +14,9 @@ import (
 // can be repeated with another configuration.
 const flagsVariable = "KUBE_VMAP_FLAGS"
 
-// silence are warnings that are expected of passive health checks: in many tests endpoints or
-// packets are lost. Tests with the flag of the checks decide themselves.
-var silence = []string{
-	"endpoint does not answer", "node and its endpoints do not answer", "reachability of other nodes changed",
-}
+// passiveHealthWarnings are expected: in many tests endpoints or packets are lost. Tests with the flag
+// of the checks decide themselves.
+var passiveHealthWarnings = []string{"endpoint unresponsive"}
 
 // Launch says how to run the program, for tests that need more than [Start].
 type Launch struct {
@@ -58,7 +56,7 @@ func (l Launch) Start(t testing.TB) *Daemon {
 	}
 	d := &Daemon{Process: p, t: t, problems: l.Problems}
 	if !slices.ContainsFunc(line, func(arg string) bool { return strings.HasPrefix(arg, "--passive-health-checks=") }) {
-		d.ignored = slices.Clone(silence)
+		d.ignored = slices.Clone(passiveHealthWarnings)
 	}
 	t.Cleanup(d.close)
 	return d

@@ -1,21 +1,26 @@
 package flows
 
 import (
+	"fmt"
 	"maps"
-	"net/netip"
 	"testing"
 
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 )
 
-// TestWalksTellAnsweredEntries has entries of every protocol and family with and without a
+// TestWalksSeparateAnsweredEntries has entries of every protocol and family with and without a
 // reply, of two endpoints, and others whose destination was not translated.
-func TestWalksTellAnsweredEntries(t *testing.T) {
+func TestWalksSeparateAnsweredEntries(t *testing.T) {
 	t.Parallel()
 	x := newTable(t)
-	var all, unanswered []flow
-	answered := map[netip.Addr][]flow{} // by endpoint, and all
+	var all []flow
+	type kind struct {
+		family   model.Family
+		protocol model.Protocol
+		replied  bool
+	}
+	of := map[kind][]flow{}
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {
 			for i, replied := range []bool{false, true} {
@@ -24,25 +29,23 @@ func TestWalksTellAnsweredEntries(t *testing.T) {
 					e := flow{protocol: p, client: at(f, "client", port), to: at(f, "vip", 80), by: at(f, by, 8080)}
 					e.translated, e.replied = true, replied
 					x.add(e, flow{protocol: p, client: at(f, "remote", port), to: e.by, by: e.by, replied: replied})
-					if all = append(all, e); !replied {
-						unanswered = append(unanswered, e)
-						continue
-					}
-					for _, key := range []netip.Addr{e.by.Addr(), {}} {
-						answered[key] = append(answered[key], e)
-					}
+					all, of[kind{f, p, replied}] = append(all, e), append(of[kind{f, p, replied}], e)
 				}
 			}
 		}
 	}
 	c := x.open()
-	x.expect("unanswered", c.EachUnanswered, unanswered)
 	ids := x.expect("translated", c.EachTranslated, all)
 	if again := x.expect("translated", c.EachTranslated, all); !maps.Equal(again, ids) {
 		t.Errorf("numbers %v changed to %v", ids, again)
 	}
-	for addr, want := range answered {
-		each := func(begin func(), fn func(conntrack.Entry)) error { return c.EachAnswered(addr, begin, fn) }
-		x.expect("answered by "+addr.String(), each, want)
+	for k, want := range of {
+		each := func(begin func(), fn func(conntrack.Entry)) error {
+			if k.replied {
+				return c.EachAnswered(k.family, k.protocol, begin, fn)
+			}
+			return c.EachUnanswered(k.family, k.protocol, begin, fn)
+		}
+		x.expect(fmt.Sprintf("%+v", k), each, want)
 	}
 }

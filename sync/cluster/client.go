@@ -1,17 +1,14 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"strconv"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -131,29 +128,6 @@ func ServerVersion(ctx context.Context, kubeconfig string) (string, error) {
 		return "", fmt.Errorf("decode the version of the API server: %w", err)
 	}
 	return info.GitVersion, nil
-}
-
-// kubeletPort is where kubelets listen that name no other port.
-const kubeletPort = 10250
-
-// Kubelet returns where the kubelet of a node listens: its port at all internal addresses of the
-// Node object. Only this asks about other nodes than the proxy's own.
-func (c *Client) Kubelet(ctx context.Context, node string) (at []netip.AddrPort, err error) {
-	client, err := c.resource(corev1.SchemeGroupVersion, scheme.Codecs.WithoutConversion())
-	if err != nil {
-		return nil, err
-	}
-	var n corev1.Node
-	if err := client.Get().MaxRetries(0).Resource("nodes").Name(node).Do(ctx).Into(&n); err != nil {
-		return nil, fmt.Errorf("get Node %s: %w", node, err)
-	}
-	port := uint16(cmp.Or(n.Status.DaemonEndpoints.KubeletEndpoint.Port, kubeletPort))
-	for _, a := range n.Status.Addresses {
-		if addr, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
-			at = append(at, netip.AddrPortFrom(addr, port))
-		}
-	}
-	return at, nil
 }
 
 // RouteKlog sends client-go's log lines to log, for the whole process. Lines of klog's

@@ -5,15 +5,14 @@
 //	sync.Loop ----------------------> Health <---------- /healthz  load balancer: may this node get connections?
 //	                                         <---------- /livez    kubelet: must the proxy be restarted?
 //	                                         <---------- /readyz   kubelet: does the proxy do its work?
-//	                                         <---------- /networkz do other nodes answer this one?
 //
 // The proxy is unhealthy if a change has been pending for too long, not if nothing was
 // committed recently: while the API server is unavailable there are no changes, and
 // restarting the proxy or moving its connections elsewhere would not help. Both IP
 // families are committed in one transaction, so they have the same health.
 //
-// Paths, status codes and bodies are kube-proxy's, apart from /readyz, /networkz and the fields
-// ready and reason. What it keeps of the loop is in `kube-vmap status`, too.
+// Paths, status codes and bodies are kube-proxy's, apart from /readyz and the fields ready and
+// reason. What it keeps of the loop is in `kube-vmap status`, too.
 package health
 
 import (
@@ -34,9 +33,6 @@ type Config struct {
 	// NotReady, unless it is nil, returns why the proxy is not ready for another reason than
 	// the loop's; empty if there is none. It must be safe for concurrent use.
 	NotReady func() string
-	// CutOff, unless it is nil, reports whether the node has lost its network, and adds
-	// /networkz. It must be safe for concurrent use.
-	CutOff func() bool
 }
 
 // Health is a [sync.Observer] that serves probes. It is safe for concurrent use.

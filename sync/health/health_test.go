@@ -48,19 +48,6 @@ func (p *rig) expect(when string, healthz, livez, readyz int) {
 	}
 }
 
-func TestNetworkIsServedOnlyIfKnown(t *testing.T) {
-	for want, cutOff := range map[int]func() bool{
-		http.StatusNotFound: nil, http.StatusOK: func() bool { return false },
-		http.StatusServiceUnavailable: func() bool { return true },
-	} {
-		p := newRig(t)
-		p.Health = health.New(health.Config{CutOff: cutOff})
-		if w := p.ask(http.MethodGet, "/networkz"); w.Code != want {
-			t.Errorf("/networkz answers %d, want %d: %s", w.Code, want, w.Body)
-		}
-	}
-}
-
 // node is the proxy's own node, which load balancers may use.
 var node = sync.SetNode{Node: model.Node{Name: "node-1"}}
 

@@ -2,7 +2,6 @@ package health
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -31,7 +30,7 @@ type familyStatus struct {
 	Healthy     bool      `json:"healthy"`
 }
 
-// Handler serves /healthz, /livez and /readyz, and /networkz with CutOff, for GET and HEAD.
+// Handler serves /healthz, /livez and /readyz, for GET and HEAD.
 func (h *Health) Handler() http.Handler {
 	probes := map[string]func(*response, state) string{
 		"healthz": (*response).checkEligible,
@@ -45,20 +44,7 @@ func (h *Health) Handler() http.Handler {
 			h.Probed(probe, a.write(w))
 		})
 	}
-	if h.CutOff != nil {
-		mux.HandleFunc("GET /networkz", h.serveNetwork)
-	}
 	return mux
-}
-
-// serveNetwork answers whether other nodes answer this one. It is no probe of the proxy, which
-// cannot do anything about that.
-func (h *Health) serveNetwork(w http.ResponseWriter, _ *http.Request) {
-	if h.CutOff() {
-		http.Error(w, "most other nodes that were asked do not answer", http.StatusServiceUnavailable)
-		return
-	}
-	_, _ = io.WriteString(w, "ok\n") // the client may be gone
 }
 
 // response returns the response for the current state. Check is what the probe requires

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -45,18 +46,27 @@ func (m *Metrics) AddTakeover(states []string, current func() string) {
 
 // PassiveHealth is what passive health checks found; see [kube-vmap/sync/passivehealth.Tracker].
 type PassiveHealth interface {
-	Totals() (notAnswering, questions, changes int64)
+	Totals() (unresponsive, probes, changes int64)
+	InUse() (endpoints, reached int64)
+	Late() time.Duration
 }
 
 // AddPassiveHealth adds the metrics of passive health checks.
 func (m *Metrics) AddPassiveHealth(from PassiveHealth) {
-	m.add("kubevmap_endpoints_not_answering", "Endpoints of Service ports that do not answer this node.",
+	m.add("kubevmap_unresponsive_endpoints", "Unresponsive endpoints of Service ports.",
 		nil, func() float64 { n, _, _ := from.Totals(); return float64(n) })
-	m.add("kubevmap_passive_health_questions_total", "Questions whether an endpoint answers.",
+	const inUse = "kubevmap_passive_health_endpoints"
+	m.add(inUse, "Endpoints that clients of this node use, by whether its probes reach them.",
+		prometheus.Labels{"probes": "reply"}, func() float64 { _, n := from.InUse(); return float64(n) })
+	m.add(inUse, "Endpoints that clients of this node use, by whether its probes reach them.",
+		prometheus.Labels{"probes": "none"}, func() float64 { all, n := from.InUse(); return float64(all - n) })
+	m.add("kubevmap_passive_health_probes_total", "Probes of endpoints.",
 		nil, func() float64 { _, n, _ := from.Totals(); return float64(n) })
-	m.add("kubevmap_passive_health_changes_total",
-		"Times that an endpoint or a node stopped to answer, or answered again.",
+	m.add("kubevmap_passive_health_changes_total", "Times that an endpoint became unresponsive or responsive.",
 		nil, func() float64 { _, _, n := from.Totals(); return float64(n) })
+	m.add("kubevmap_passive_health_late_seconds",
+		"How long ago connections were last read that should have been read since; zero if in time.",
+		nil, func() float64 { return from.Late().Seconds() })
 }
 
 // Listeners are the open node ports on localhost; see [kube-vmap/sync/localhost.Proxy].

@@ -37,10 +37,12 @@ func full() *Metrics {
 	return m
 }
 
-// passiveHealth has some endpoints that do not answer.
+// passiveHealth has some unresponsive endpoints, and is late.
 type passiveHealth struct{}
 
-func (passiveHealth) Totals() (notAnswering, questions, changes int64) { return 2, 30, 4 }
+func (passiveHealth) Totals() (unresponsive, probes, changes int64) { return 2, 30, 4 }
+func (passiveHealth) InUse() (endpoints, reached int64)             { return 9, 7 }
+func (passiveHealth) Late() time.Duration                           { return 1500 * time.Millisecond }
 
 // listeners has some node ports on localhost.
 type listeners struct{}
@@ -114,19 +116,21 @@ kubevmap_element_changes_total counter operation
 kubevmap_encode_duration_seconds histogram 11:1.6e-05..16.777
 kubevmap_endpoint_connections_total counter endpoint ip_family namespace port protocol service
 kubevmap_endpoints gauge
-kubevmap_endpoints_not_answering gauge
 kubevmap_fast_path gauge
 kubevmap_fast_path_interfaces gauge
 kubevmap_kernel_duration_seconds histogram 11:1.6e-05..16.777
 kubevmap_object_changes_total counter
 kubevmap_passive_health_changes_total counter
-kubevmap_passive_health_questions_total counter
+kubevmap_passive_health_endpoints gauge probes
+kubevmap_passive_health_late_seconds gauge
+kubevmap_passive_health_probes_total counter
 kubevmap_refused_objects gauge
 kubevmap_refused_service_ports gauge
 kubevmap_service_connections_total counter ip_family namespace port protocol service
 kubevmap_services gauge
 kubevmap_takeover_state gauge state
 kubevmap_transactions_total counter
+kubevmap_unresponsive_endpoints gauge
 `
 
 // TestMetricNamesLabelsAndBuckets also looks for the names in docs/metrics.md.
@@ -155,8 +159,10 @@ func TestOtherPackagesMetricsHaveTheirValues(t *testing.T) {
 	expect(t, full(), "in use",
 		both(listeners+"s", 4, 6), both(listeners+"_creation_failures_total", 1, 2),
 		map[string]float64{
-			"kubevmap_endpoints_not_answering": 2, "kubevmap_passive_health_questions_total": 30,
-			"kubevmap_passive_health_changes_total": 4, "kubevmap_fast_path": 1, "kubevmap_fast_path_interfaces": 3,
+			"kubevmap_unresponsive_endpoints": 2, "kubevmap_passive_health_probes_total": 30,
+			"kubevmap_passive_health_changes_total": 4, "kubevmap_passive_health_late_seconds": 1.5,
+			`kubevmap_passive_health_endpoints{probes="reply"}`: 7, `kubevmap_passive_health_endpoints{probes="none"}`: 2,
+			"kubevmap_fast_path": 1, "kubevmap_fast_path_interfaces": 3,
 			`kubevmap_takeover_state{state="probation"}`: 0, `kubevmap_takeover_state{state="done"}`: 1,
 			`kubevmap_build_info{go_version="` + runtime.Version() + `",version="v1.2.3"}`: 1,
 			`kubernetes_build_info{build_date="",compiler="gc",git_commit="",git_tree_state="",git_version="v1.37.2",go_version="` +

@@ -2,356 +2,286 @@ package passivehealth
 
 import (
 	"cmp"
+	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"time"
 
-	"kube-vmap/model"
-	"kube-vmap/sync"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 const (
-	// answerTime is how long an endpoint has to answer one of two questions, and how long a
-	// connection must have waited for an answer.
-	answerTime = time.Second
-	// secondQuestion is when an endpoint is asked again.
-	secondQuestion = answerTime / 2
-	// maxSample is how many unanswered connections of an endpoint are remembered.
-	maxSample = 16
-
-	// answeringPause is after how long an endpoint is asked again that answers although
-	// connections wait.
-	answeringPause = time.Second
-	// An unresponsive endpoint is asked every askPeriod, after longTime every longAskPeriod.
-	askPeriod, longAskPeriod, longTime = time.Second, 5 * time.Second, time.Minute
-	// An endpoint that has never answered a question is used again after minRetry, which
-	// doubles up to maxRetry; after a sixth of that if its connections were answered while
-	// questions were not.
-	minRetry, maxRetry, blindFactor = time.Minute, 16 * time.Minute, 6
-	// An endpoint that is used again stays so for minCalm, which doubles up to maxCalm if it
-	// was used again in the last calmTime, too.
-	minCalm, maxCalm, calmTime = 5 * time.Second, 5 * time.Minute, 10 * time.Minute
+	// maxChecks is how many endpoints are remembered, maxOfNamespace how many of one namespace.
+	maxChecks, maxOfNamespace = 20_000, 2_000
+	// maxPools is in how many Service ports an endpoint is avoided.
+	maxPools = 64
+	// unusedTime is how long an endpoint is remembered to which no connection is known.
+	unusedTime = time.Hour
+	// moreControls is how many other endpoints are probed, too, if the first control has not replied.
+	moreControls = 2
 )
 
-// A phase is a state of a check.
-type phase uint8
-
-const (
-	phaseAsking       phase = iota // connections wait, and the endpoint is asked
-	phaseAnswering                 // connections wait, but the endpoint answers
-	phaseUnresponsive              // the endpoint answers neither connections nor questions
-	phaseCalm                      // nothing waits; only the past of the endpoint is remembered
-)
-
-// A check is what is known of an endpoint that had connections without an answer.
-type check struct {
-	endpoint
-	pools []*pool // that have the endpoint; at least one
-	phase phase
-	// began is when the phase began, and next when something is due in it.
-	began, next time.Time
-
-	waiting     []uint32 // a sample of the connections that were unanswered when asking began
-	connections int      // without an answer, when connection tracking was last read
-	stillWaits  bool     // one of waiting was there a second later
-	questions   int      // sent in this phase
-	silent      int      // of them, those without an answer
-	askable     bool     // it has answered a question once
-	blind       bool     // connections were answered while questions were not
-	twoWay      bool     // it has answered connections, or its protocol has a handshake
-
-	// answered are the connections that had an answer before the second question; nil if
-	// that was not read.
-	answered map[uint32]struct{}
-
-	located bool   // node is what the loop knows
-	node    string // where the endpoint runs; empty if unknown
-
-	released time.Time     // when it was used again; zero if never
-	calm     time.Duration // after that it stays in use
-	retry    time.Duration // how long it was avoided the last time, if it is not askable
+// checks hold all checks. Like theirs, its methods are pure.
+type checks struct {
+	all      map[endpoint]*check
+	active   map[endpoint]*check // those that are probing or unresponsive
+	controls []*check            // to probe for others
+	of       map[string]int      // how many a namespace has
 }
 
-// checks hold all checks. Its methods are pure: they are given the time, and do no I/O.
-type checks struct{ all map[endpoint]*check }
+func newChecks() checks {
+	return checks{all: map[endpoint]*check{}, active: map[endpoint]*check{}, of: map[string]int{}}
+}
 
-// observe handles a reading of connection tracking: the numbers of unanswered connections by
-// endpoint, and the pools of these endpoints. began is when the reading began.
-func (s *checks) observe(began time.Time, unanswered map[endpoint][]uint32, pools map[endpoint][]*pool) {
-	for e, owners := range pools {
-		c := s.all[e]
-		if c == nil {
-			c = &check{endpoint: e, phase: phaseCalm}
-			s.all[e] = c
+// use returns the check of an endpoint that clients use through a pool, nil if there are too many.
+func (s *checks) use(now time.Time, e endpoint, p *pool) *check {
+	c := s.all[e]
+	if c == nil {
+		if len(s.all) >= maxChecks || s.of[p.service.Namespace] >= maxOfNamespace {
+			return nil
 		}
-		c.pools = owners
-		c.observe(began, unanswered[e])
+		c = &check{endpoint: e, namespace: p.service.Namespace, routine: now}
+		s.all[e] = c
+		s.of[c.namespace]++
+	}
+	c.used = now
+	c.join(p)
+	return c
+}
+
+func (s *checks) remove(c *check) {
+	delete(s.all, c.endpoint)
+	delete(s.active, c.endpoint)
+	if s.of[c.namespace]--; s.of[c.namespace] == 0 {
+		delete(s.of, c.namespace)
+	}
+}
+
+// join adds a pool to those of the endpoint.
+func (c *check) join(p *pool) {
+	if len(c.pools) < maxPools && !slices.Contains(c.pools, p) {
+		c.pools = append(c.pools, p)
+	}
+}
+
+// update moves a check that may have begun or ended to the active ones, or from them.
+func (s *checks) update(c *check) {
+	if c.phase == phaseIdle {
+		delete(s.active, c.endpoint)
+	} else {
+		s.active[c.endpoint] = c
+	}
+}
+
+// observe handles a reading.
+func (s *checks) observe(r *reading) {
+	for e, w := range r.waiting {
+		witnesses := r.witnessesOf(w)
+		c := s.all[e]
+		if c == nil && len(witnesses) > 0 {
+			c = s.use(r.at, e, w.clients[witnesses[0].clientOf].pool)
+		}
+		if c != nil {
+			for _, known := range witnesses {
+				c.join(w.clients[known.clientOf].pool)
+			}
+			c.observe(r.at, len(w.clients), len(w.ids), len(witnesses))
+			s.update(c)
+		}
 	}
 	for e, c := range s.all {
-		if _, waits := pools[e]; !waits && c.phase != phaseUnresponsive {
-			c.calmDown(began)
-			if began.Sub(c.released) > calmTime && !c.askable {
-				delete(s.all, e)
-			}
+		if e.kind() == r.kind && r.waiting[e] == nil {
+			c.observe(r.at, 0, 0, 0)
 		}
 	}
 }
 
-// observe handles the unanswered connections of one endpoint.
-func (c *check) observe(now time.Time, ids []uint32) {
-	c.connections = len(ids)
-	switch {
-	case c.phase == phaseAsking:
-		if now.Sub(c.began) < answerTime {
-			return
-		}
-		c.stillWaits = slices.ContainsFunc(c.waiting, func(id uint32) bool { return slices.Contains(ids, id) })
-		if !c.stillWaits {
-			c.answers(now)
-		}
-	case c.phase == phaseUnresponsive:
-	case now.Before(c.next), now.Before(c.released.Add(c.calm)):
-	default:
-		c.ask(now, ids)
-	}
-}
-
-// ask begins to ask the endpoint.
-func (c *check) ask(now time.Time, ids []uint32) {
-	c.begin(phaseAsking, now)
-	c.waiting = slices.Clone(ids[:min(len(ids), maxSample)])
-	c.stillWaits, c.answered, c.next, c.located = false, nil, now, false
-}
-
-func (c *check) begin(p phase, now time.Time) {
-	c.phase, c.began, c.questions, c.silent = p, now, 0, 0
-}
-
-// calmDown ends a phase because no connection waits any more.
-func (c *check) calmDown(now time.Time) {
-	if c.phase != phaseCalm {
-		c.begin(phaseCalm, now)
-		c.next, c.connections = time.Time{}, 0
-	}
-}
-
-// due returns the questions that are due, those that were due first before others.
-func (s *checks) due(now time.Time) (out []*check) {
-	for _, c := range s.all {
-		if c.isDue(now) {
-			out = append(out, c)
-		}
-	}
-	slices.SortFunc(out, func(a, b *check) int {
-		return cmp.Or(a.next.Compare(b.next), cmp.Compare(b.connections, a.connections), a.addr.Compare(b.addr))
-	})
-	return out
-}
-
-// isDue reports whether the endpoint should be asked now.
-func (c *check) isDue(now time.Time) bool {
-	switch c.phase {
-	case phaseAsking:
-		return c.questions < 2 && !now.Before(c.next)
-	case phaseUnresponsive:
-		return !now.Before(c.next)
-	}
-	return false
-}
-
-// sent records that a question was sent, and returns how long to wait for its answer. Silence is
-// certain answerTime after the first question, within which both are asked.
-func (c *check) sent(now time.Time) (wait time.Duration) {
-	c.questions++
-	if c.phase == phaseUnresponsive {
-		c.next = now.Add(askPeriodAfter(now.Sub(c.began)))
-		return answerTime
-	}
-	c.next = now.Add(secondQuestion)
-	if c.questions == 2 {
-		return answerTime - secondQuestion
-	}
-	return answerTime
-}
-
-// askPeriodAfter returns how long after a question the next one follows to what has not answered
-// for a time.
-func askPeriodAfter(silent time.Duration) time.Duration {
-	if silent >= longTime {
-		return longAskPeriod
-	}
-	return askPeriod
-}
-
-// An outcome is what came of a question.
-type outcome uint8
-
-const (
-	outcomeSilence outcome = iota
-	outcomeAnswer
-	outcomeUnknown // the question could not be asked
-)
-
-// answer handles the outcome of a question, and returns the check if its endpoint is used again.
-// Silence says nothing about a phase that began after the question.
-func (s *checks) answer(now time.Time, a questionAnswer) (released *check) {
-	c := s.all[a.endpoint]
-	switch {
-	case c == nil || c.phase != phaseAsking && c.phase != phaseUnresponsive:
-	case a.outcome == outcomeSilence:
-		if a.began.Equal(c.began) {
-			c.silent++
-		}
-	case a.outcome == outcomeAnswer:
-		c.askable, c.retry = true, 0
-		if c.phase == phaseUnresponsive {
-			c.release(now)
-			return c
-		}
-		c.answers(now)
-	case c.phase == phaseAsking:
-		c.answers(now) // nothing is certain
-	}
-	return nil
-}
-
-// answers begins a pause in which the endpoint is not asked.
-func (c *check) answers(now time.Time) {
-	c.begin(phaseAnswering, now)
-	c.next = now.Add(answeringPause)
-}
-
-// release makes the endpoint one that is used again.
-func (c *check) release(now time.Time) {
-	c.calm = min(2*c.calm, maxCalm)
-	if c.calm == 0 || now.Sub(c.released) > calmTime {
-		c.calm = minCalm
-	}
-	c.begin(phaseCalm, now)
-	c.released, c.next = now, time.Time{}
-}
-
-// silentChecks returns the checks whose first question was not answered until the second was
-// due. The connections that they have answered so far are to be read, and their nodes asked.
-func (s *checks) silentChecks(now time.Time) (out []*check) {
-	for _, c := range s.all {
-		if c.phase == phaseAsking && c.questions > 0 && now.Sub(c.began) >= secondQuestion {
-			out = append(out, c)
-		}
-	}
-	slices.SortFunc(out, func(a, b *check) int { return a.addr.Compare(b.addr) })
-	return out
-}
-
-// decisions returns the checks for which a decision is due: no question was answered, and a
-// connection still waits. What they have answered meanwhile is to be read before [check.decide].
-func (s *checks) decisions(now time.Time) (out []*check) {
-	for _, c := range s.all {
-		late := c.phase == phaseAsking && now.Sub(c.began) >= answerTime
-		if late && c.questions >= 2 && c.silent >= 2 && c.stillWaits && c.answered != nil {
-			out = append(out, c)
-		}
-	}
-	slices.SortFunc(out, func(a, b *check) int { return a.addr.Compare(b.addr) })
-	return out
-}
-
-// decide makes the endpoint unresponsive, unless its connections are answered, or cutOff: this node
-// itself has no network, so that nothing is certain. answered are the connections that have an
-// answer by now. It reports whether it did.
-func (c *check) decide(now time.Time, answered map[uint32]struct{}, cutOff bool) bool {
-	for id := range answered {
-		if _, before := c.answered[id]; !before {
-			c.blind = true
-			c.answers(now)
-			return false
-		}
-	}
-	c.twoWay = c.twoWay || c.protocol != model.UDP || len(answered)+len(c.answered) > 0
-	if !c.twoWay || cutOff {
-		c.answers(now)
-		return false
-	}
-	c.unresponsive(now)
-	return true
-}
-
-// unresponsive makes the endpoint one that does not answer.
-func (c *check) unresponsive(now time.Time) {
-	questions := c.questions
-	c.begin(phaseUnresponsive, now)
-	c.questions, c.silent, c.next = questions, questions, now.Add(askPeriod)
-	if !c.askable {
-		c.retry = min(max(2*c.retry, minRetry), maxRetry)
-	}
-}
-
-// retries releases the endpoints that have never answered a question and have been avoided for
-// long enough, and returns them. Connections decide again.
-func (s *checks) retries(now time.Time) (out []*check) {
-	for _, c := range s.all {
-		retry := c.retry
-		if c.blind {
-			retry /= blindFactor
-		}
-		if c.phase == phaseUnresponsive && !c.askable && now.Sub(c.began) >= retry {
-			c.release(now)
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-// needReading reports whether a check needs the connections without an answer: to learn whether
-// they still wait, or, if the counter has moved, whether an endpoint that never answered has some
-// again after its retry.
-func (s *checks) needReading(now time.Time, moved bool) bool {
-	for _, c := range s.all {
-		since := now.Sub(c.released) - c.calm
-		again := moved && c.phase == phaseCalm && !c.askable && since >= 0 && since < minCalm
-		if again || c.phase == phaseAsking && !c.stillWaits {
+// needReading reports whether a check needs to know which connections of a kind are answered.
+func (s *checks) needReading(k kind, now time.Time) bool {
+	for e, c := range s.active {
+		if e.kind() == k && (c.answered == nil && c.isSilent(now) || c.decisionIsDue(now)) {
 			return true
 		}
 	}
 	return false
 }
 
-// forget replaces pools that are gone or changed, and drops the checks of endpoints that are in no
-// pool any more.
-func (s *checks) forget(replaced []*pool, p pools) {
-	for _, old := range replaced {
-		next := p[old.key]
-		old.each(func(e endpoint) {
-			c := s.all[e]
-			if c == nil {
-				return
+// decide decides where that is due, after a reading of connections that are answered, and returns
+// the checks of endpoints that are unresponsive or possibly so.
+func (s *checks) decide(r *reading) (changed []*check) {
+	for e, c := range s.active {
+		answered, w := r.answered[e], r.waiting[e]
+		if w == nil {
+			w = &waiting{}
+		}
+		switch {
+		case answered == nil || !c.isSilent(r.at):
+		case c.answered == nil:
+			c.answered, c.waiting = answered, r.witnessesOf(w)
+		case c.decisionIsDue(r.at):
+			before := c.possible
+			if c.decide(r.at, answered, w.ids) || before.IsZero() && !c.possible.IsZero() {
+				changed = append(changed, c)
 			}
-			if i := slices.Index(c.pools, old); i >= 0 && next != nil && next.has(e) {
-				c.pools[i] = next
-			} else if i >= 0 {
-				c.pools = slices.Delete(c.pools, i, i+1)
+			s.update(c)
+		}
+	}
+	slices.SortFunc(changed, func(a, b *check) int { return a.addr.Compare(b.addr) })
+	return changed
+}
+
+// spread begins to check endpoints whose probes work in the subnets of those that have not replied
+// to a first probe. They are often on the same node: IPv4 networks give each a /24, IPv6 ones a /64.
+func (s *checks) spread(now time.Time) {
+	subnets := sets.Set[netip.Prefix]{}
+	for _, c := range s.active {
+		if c.isSilent(now) && !c.spread && c.probesWork() {
+			c.spread = true
+			subnets.Insert(c.subnet())
+		}
+	}
+	if len(subnets) == 0 {
+		return
+	}
+	for _, c := range s.all {
+		if c.mayBegin(now) && c.probesWork() && now.Sub(c.replied) >= replyTime && subnets.Has(c.subnet()) {
+			c.begin(now)
+			c.spread = true
+			s.update(c)
+		}
+	}
+}
+
+func (e endpoint) subnet() netip.Prefix {
+	bits := 64
+	if e.addr.Addr().Is4() {
+		bits = 24
+	}
+	p, _ := e.addr.Addr().Prefix(bits) // an error needs a wrong number of bits
+	return p
+}
+
+// due returns the checks whose endpoints are to be probed now, without routine probes, those that were
+// due first before others.
+func (s *checks) due(now time.Time) (out []*check) {
+	for _, c := range s.active {
+		if c.isDue(now) {
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(a, b *check) int {
+		return cmp.Or(a.next.Compare(b.next), -cmp.Compare(a.clients, b.clients), a.addr.Compare(b.addr))
+	})
+	return out
+}
+
+// routines returns the endpoints for which a routine probe is due, and how many probes reach. It
+// forgets those that are no longer used.
+func (s *checks) routines(now time.Time) (out []*check, reached int) {
+	for _, c := range s.all {
+		if c.probesWork() {
+			reached++
+		}
+		switch {
+		case c.phase != phaseIdle:
+		case now.Sub(c.used) > unusedTime:
+			s.remove(c)
+		case c.isDue(now):
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(a, b *check) int { return a.routine.Compare(b.routine) })
+	return out, reached
+}
+
+// takeControls returns the checks of the endpoints to probe for others.
+func (s *checks) takeControls() []*check {
+	list := s.controls
+	s.controls = nil
+	return slices.DeleteFunc(list, func(c *check) bool {
+		c.isControl = false
+		return c.phase != phaseIdle || s.all[c.endpoint] != c
+	})
+}
+
+// addControls adds the controls for a probe of an endpoint: in each pool those that replied last, and
+// others by chance if that may not suffice.
+func (s *checks) addControls(c *check, now time.Time) {
+	since := now.Add(-secondProbe)
+	if c.phase == phaseProbing {
+		since = c.began
+	}
+	for _, p := range c.pools[:min(len(c.pools), maxControlled)] {
+		replied, onNode := false, p.isLocal(c.endpoint)
+		for _, r := range p.controls(c.endpoint) {
+			if r.at.Before(since) {
+				s.addControl(r.endpoint, p, now)
+			}
+			replied = replied || (onNode || !p.isLocal(r.endpoint)) && (c.sent < 2 || !r.at.Before(since))
+		}
+		for range moreControls {
+			if e := p.at(rand.IntN(max(p.size(), 1))); (!replied || c.misses > 0) && e.addr.Addr() != c.addr.Addr() {
+				s.addControl(e, p, now)
+			}
+		}
+	}
+}
+
+func (s *checks) addControl(e endpoint, p *pool, now time.Time) {
+	if c := s.use(now, e, p); c != nil && c.phase == phaseIdle && !c.isControl {
+		c.isControl = true
+		s.controls = append(s.controls, c)
+	}
+}
+
+// replace puts pools that changed in place of those that were replaced, and forgets endpoints that
+// are in no pool.
+func (s *checks) replace(replaced []*pool, p *pools) {
+	for _, old := range replaced {
+		next := p.all[old.key]
+		s.each(old, func(c *check) {
+			for _, list := range []*[]*pool{&c.pools, &c.in, &c.possibleIn} {
+				replacePool(list, old, next, next != nil && next.has(c.endpoint))
 			}
 			if len(c.pools) == 0 {
-				delete(s.all, e)
+				s.remove(c)
 			}
 		})
 	}
 }
 
-// join adds a new pool to the checks of its endpoints.
-func (s *checks) join(p *pool) {
-	p.each(func(e endpoint) {
-		if c := s.all[e]; c != nil && !slices.Contains(c.pools, p) {
-			c.pools = append(c.pools, p)
+// each calls fn for the checks of a pool's endpoints; for some of them twice.
+func (s *checks) each(p *pool, fn func(*check)) {
+	if p.size() > len(s.all) {
+		for e, c := range s.all {
+			if p.has(e) {
+				fn(c)
+			}
 		}
-	})
-}
-
-// services returns the Services of the endpoint.
-func (c *check) services() (out []sync.Object) {
-	for _, p := range c.pools {
-		if !slices.Contains(out, p.service) {
-			out = append(out, p.service)
+		return
+	}
+	for i := range p.size() {
+		if c := s.all[p.at(i)]; c != nil {
+			fn(c)
 		}
 	}
-	return out
+}
+
+func replacePool(list *[]*pool, old, next *pool, keep bool) {
+	switch i := slices.Index(*list, old); {
+	case i < 0:
+	case keep:
+		(*list)[i] = next
+	default:
+		*list = slices.Delete(*list, i, i+1)
+	}
+}
+
+// joinUnresponsive adds a new pool to the unresponsive endpoints that it has.
+func (s *checks) joinUnresponsive(p *pool) {
+	for e, c := range s.active {
+		if c.phase == phaseUnresponsive && p.has(e) {
+			c.join(p)
+		}
+	}
 }

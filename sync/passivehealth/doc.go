@@ -1,49 +1,52 @@
-// Package passivehealth finds endpoints that do not answer, from the connections of this node's
+// Package passivehealth finds endpoints that are unresponsive, from the connections of this node's
 // clients (passive health checks). With [model.PassiveChecksAvoid] such endpoints get no new
-// connections until they answer again.
+// connections until they reply again.
 //
 // A node that loses power keeps its pods ready in the API for 40 seconds or more, and a pod that
 // hangs without a readiness probe stays ready. Until then one connection of n would wait for a
-// time-out. First packets of connections pass two matches for this, others nothing:
+// time-out.
 //
-//	nft counter "unanswered" --moved--> connection tracking --> checks ------> model.UnresponsiveEndpoints
-//	 (retransmitted first                (entries without a      (checks.go)          |
-//	  packets)                            reply, by endpoint)     |      ^            v
-//	                                                     question |      | answer   sync.Loop
-//	                                                              v      |            |
-//	         sync.Loop --Follow--> pools (pools.go)               asker.go            v
-//	                                                         (TCP connects)     sets, shares
+//	nft counter "unanswered" --moved--> connection tracking --reading--> checks ----> model.UnresponsiveEndpoints
+//	 (retransmitted first                (readings.go)                   (check.go,        |
+//	  packets)                                                            checks.go)       v
+//	                                                                probe |      ^     sync.Loop
+//	                                                                      v      | reply   |
+//	         sync.Loop --Follow--> pools (pools.go)                     probe.go           v
+//	                                                              (half-open TCP)     sets, shares
 //
-// # When an endpoint is unresponsive
+// # Evidence
 //
-// Only if all of this is true:
+// Anybody can make a connection that gets no reply, and most network policies drop what comes from
+// a node. So nothing counts unless it is known to have worked:
 //
-//   - A connection to it has had no answer for a second.
-//   - It answered none of two questions within a second. A question is a TCP connect from the
-//     node; any answer counts, a reset included. So neither an endpoint that rejects one client
-//     nor one to which forged packets are sent is affected.
-//   - No other connection to it was answered meanwhile. That happens where a policy drops the
-//     node's questions.
-//   - Over UDP, it has answered a connection that was still tracked. One-way protocols never do.
-//   - Most of the other nodes that were asked answer. Otherwise this node is the one without a
-//     network, and nothing is avoided.
-//   - The table of connection tracking has room. Without it, questions are dropped here.
+//   - A connection without a reply counts if its client is a witness: connection tracking has
+//     another connection of this client to the same Service port, with a reply. Clients that a
+//     policy denies have none.
+//   - A probe without a reply counts if an earlier one of the same endpoint had a reply. Endpoints
+//     in use are probed now and then for that.
+//   - Both count only while other endpoints reply: a probe of another endpoint of the same Service
+//     port, the control, must have had a reply since the check began, and in each round after it.
+//     Without that, this node or a policy may be the cause.
 //
-// If two endpoints of different Services on one node answer no question, the node itself is
-// asked, at the addresses of its Node object. If it does not answer either, all its endpoints are
-// unresponsive together.
+// An endpoint is unresponsive if two probes within a second had no reply, the probes and a control
+// count, and no connection to it was answered meanwhile. A check begins with a connection of a
+// witness; with a routine probe that has no reply; and if the check of an endpoint in the same
+// subnet, as that of a node often is, found no reply to a first probe.
+//
+// If probes do not count, an endpoint is possibly unresponsive: two witnesses get no reply, or one
+// if probes worked before but no control replies. That is reported as what it is, and nothing is
+// avoided. docs/design.md says why.
 //
 // # What follows
 //
-// Package model decides what is avoided: never more than a part of a Service's endpoints, and
-// never the last one. An endpoint is asked every second, after a minute every five, and used
-// again with the first answer. One that has never answered a question is used again after a
-// minute, or later if connection tracking costs so much to read that a decision would take long,
-// and then connections decide again. An endpoint that is used again stays so for at
-// least five seconds, doubling while it flaps.
+// Package model decides what is avoided: the strongest evidence first, never more than a part of a
+// Service's endpoints, and never the last one. An unresponsive endpoint is probed every second,
+// after a minute every five. A reply releases it. It stays in use for five seconds then, which
+// double up to a minute while it flaps.
 //
 // # Cost
 //
-// While the counter does not move, connection tracking is read for 0.04 % of one processor's time,
-// otherwise for 0.4 %, with bursts. Questions are at most 50 a second, which namespaces share.
+// Each protocol and family is read by itself, the cheapest first. Connections take 0.4 % of one
+// processor's time while some may count, otherwise 0.025 % for each protocol and family, and as much
+// for each family of UDP. Probes are bounded for each node, and namespaces take turns.
 package passivehealth

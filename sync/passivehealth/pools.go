@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
@@ -16,40 +17,63 @@ type endpoint struct {
 }
 
 // pools are the Service ports with passive health checks.
-type pools map[model.Match]*pool
+type pools struct {
+	all map[model.Match]*pool // by their keys
+	// keys are those of the pools that frontends other than ClusterIPs have.
+	keys      map[model.Match]model.Match
+	nodeAddrs []netip.Addr // that serve node ports, sorted
+	kinds     map[kind]int // pools of each kind
+}
 
 // A pool has the endpoints of a [model.Pool]: those that serve, and those that are avoided.
 type pool struct {
 	key     model.Match
 	service sync.Object
-	port    string // of the Service
 	mode    model.PassiveChecks
 	lists   [3][]netip.AddrPort
-	// sent are the unresponsive endpoints that the loop knows, sorted.
+	onNode  []netip.Addr // of the endpoints on this node
+	// sent are the unresponsive endpoints that the loop knows.
 	sent []netip.AddrPort
 	// lost means that the loop may have forgotten them: the pool was without some of them meanwhile,
 	// also unseen, in a change before all was committed again.
 	lost bool
+	// replies are the last replies to probes, of two endpoints, and unanswered is when a control
+	// last had none.
+	replies    [2]reply
+	unanswered time.Time
+}
+
+// A reply is one to a probe.
+type reply struct {
+	endpoint
+	at time.Time
+}
+
+func newPools() pools {
+	return pools{all: map[model.Match]*pool{}, keys: map[model.Match]model.Match{}, kinds: map[kind]int{}}
 }
 
 // apply follows a commit and returns the pools that are new or changed, and those that were
-// replaced or are gone.
-func (p pools) apply(c sync.Committed) (changed, replaced []*pool) {
-	before := p
+// replaced or removed.
+func (p *pools) apply(c sync.Committed) (changed, replaced []*pool) {
+	before := p.all
 	if c.Full {
-		before = maps.Clone(p)
-		clear(p)
+		*p = newPools()
 		replaced = slices.Collect(maps.Values(before))
 	}
 	remove := func(m model.Match) {
-		if p[m] != nil {
-			replaced = append(replaced, p[m])
-			delete(p, m)
+		delete(p.keys, m)
+		if p.all[m] != nil {
+			replaced = append(replaced, p.all[m])
+			p.kinds[kind{m.Family, m.Protocol}]--
+			delete(p.all, m)
 		}
 	}
+	p.nodeAddrs = c.NodeAddrs
 	for i := range c.Set {
 		f := &c.Set[i]
 		if !f.IsClusterIP() {
+			p.keys[f.Match] = f.Pool.Key
 			continue
 		}
 		old := before[f.Match]
@@ -59,12 +83,13 @@ func (p pools) apply(c sync.Committed) (changed, replaced []*pool) {
 		}
 		next := newPool(f)
 		if old != nil && old.service == next.service && old.mode == next.mode {
-			next.sent = old.sent
+			next.sent, next.replies, next.unanswered = old.sent, old.replies, old.unanswered
 			next.lost = old.lost || slices.ContainsFunc(old.sent, func(a netip.AddrPort) bool {
 				return c.Full || !next.has(endpoint{next.key.Protocol, a})
 			})
 		}
-		p[f.Match] = next
+		p.all[f.Match] = next
+		p.kinds[kind{f.Match.Family, f.Match.Protocol}]++
 		changed = append(changed, next)
 	}
 	for _, m := range c.Gone {
@@ -80,9 +105,25 @@ func newPool(f *model.Frontend) *pool {
 		service: sync.Object{
 			Kind: "Service", Namespace: f.Service.Namespace, Name: f.Service.Name, UID: m.UID,
 		},
-		port: f.Service.Port, mode: m.PassiveChecks,
-		lists: [3][]netip.AddrPort{m.Cluster, m.Local, m.Avoided}, sent: m.Avoided,
+		mode: m.PassiveChecks, lists: [3][]netip.AddrPort{m.Cluster, m.Local, m.Avoided},
+		onNode: m.Hairpin, sent: m.Avoided,
 	}
+}
+
+// find returns the pool of a Service port by the original destination of a connection, or nil.
+func (p *pools) find(protocol model.Protocol, to netip.AddrPort) *pool {
+	m := model.Match{Addr: to.Addr(), Port: to.Port(), Family: model.FamilyOf(to.Addr()), Protocol: protocol}
+	if found := p.all[m]; found != nil {
+		return found
+	}
+	if key, known := p.keys[m]; known {
+		return p.all[key]
+	}
+	if _, onNode := slices.BinarySearchFunc(p.nodeAddrs, m.Addr, netip.Addr.Compare); onNode {
+		m.Addr = netip.Addr{}
+		return p.all[p.keys[m]]
+	}
+	return nil
 }
 
 // has reports whether the pool has the endpoint. Its lists are sorted.
@@ -93,24 +134,34 @@ func (p *pool) has(e endpoint) bool {
 	})
 }
 
-// each calls fn for the endpoints of the pool; for some of them twice.
-func (p *pool) each(fn func(endpoint)) {
+// size returns the number of endpoints, some of which count twice.
+func (p *pool) size() int { return len(p.lists[0]) + len(p.lists[1]) + len(p.lists[2]) }
+
+// at returns one of the endpoints, by a number below size.
+func (p *pool) at(i int) endpoint {
 	for _, list := range p.lists {
-		for _, a := range list {
-			fn(endpoint{p.key.Protocol, a})
+		if i < len(list) {
+			return endpoint{p.key.Protocol, list[i]}
 		}
+		i -= len(list)
 	}
+	return endpoint{}
 }
 
-// having returns the pools of each of these endpoints. It looks at all pools.
-func having[T any](p pools, wanted map[endpoint]T) map[endpoint][]*pool {
-	out := map[endpoint][]*pool{}
-	for _, each := range p {
-		each.each(func(e endpoint) {
-			if _, ok := wanted[e]; ok && (len(out[e]) == 0 || out[e][len(out[e])-1] != each) {
-				out[e] = append(out[e], each)
-			}
-		})
+// isLocal reports whether the endpoint is on this node.
+func (p *pool) isLocal(e endpoint) bool { return slices.Contains(p.onNode, e.addr.Addr()) }
+
+// addReply remembers a reply to a probe.
+func (p *pool) addReply(e endpoint, now time.Time) {
+	if p.replies[0].endpoint != e {
+		p.replies[1] = p.replies[0]
 	}
-	return out
+	p.replies[0] = reply{e, now}
+}
+
+// controls returns the endpoints at other addresses that last replied.
+func (p *pool) controls(of endpoint) []reply {
+	return slices.DeleteFunc(slices.Clone(p.replies[:]), func(r reply) bool {
+		return r.at.IsZero() || r.addr.Addr() == of.addr.Addr() || !p.has(r.endpoint)
+	})
 }

@@ -1,68 +1,285 @@
 package passivehealth
 
 import (
-	"net/netip"
+	"cmp"
+	"maps"
 	"runtime"
+	"slices"
 	"time"
 
+	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 )
 
-// readCounter learns whether first packets were sent again.
+const (
+	// Readings take readsPerSecond of processor time, with bursts, while connections may count. If
+	// none does, those of each kind with a reply take one part of idleFactor, and those without one
+	// over UDP, whose clients need not retransmit.
+	readsPerSecond, readBurst = 4_000, 1_000_000 // microseconds
+	idleFactor                = 4000
+	// A reading has at most maxClients clients without a reply, and maxOfEndpoint of one endpoint.
+	maxClients, maxOfEndpoint = 16_384, 256
+	// deniedTime is how long a client without a reply that is no witness stays one.
+	deniedTime = 30 * time.Second
+	// lateTime is after how long a reading that is due is late.
+	lateTime = 30 * time.Second
+)
+
+// A kind of connections is read together, so that many of one do not delay the readings of others.
+type kind struct {
+	family   model.Family
+	protocol model.Protocol
+}
+
+func (e endpoint) kind() kind { return kind{model.FamilyOf(e.addr.Addr()), e.protocol} }
+
+// A lane has the readings of one kind.
+type lane struct {
+	kind
+	// moved means that there may be more connections of witnesses without a reply.
+	moved          bool
+	last, surveyed time.Time // when connections without a reply, and with one, were last read
+	// cost and answeredCost are the processor time of these readings.
+	cost, answeredCost time.Duration
+	denied             map[clientOf]time.Time // clients that are no witnesses, and until when
+}
+
+// A reading is what connection tracking has of one kind.
+type reading struct {
+	kind
+	at      time.Time
+	waiting map[endpoint]*waiting // connections without a reply
+	clients int                   // of all of them
+	// witnesses are clients of these that matter, and whether they have connections with a reply.
+	witnesses map[clientOf]bool
+	// answered are the connections with a reply of endpoints that are checked, or may be; nil if
+	// that was not read.
+	answered map[endpoint]map[uint32]struct{}
+	used     map[endpoint]*pool // endpoints of other connections with a reply
+}
+
+// waiting are the connections of an endpoint without a reply.
+type waiting struct {
+	ids     []uint32
+	clients map[clientOf]clientConnection
+}
+
+// A clientConnection is the first one of a client.
+type clientConnection struct {
+	pool *pool
+	id   uint32
+}
+
+// readCounter learns whether first packets were sent again, over TCP or SCTP.
 func (t *Tracker) readCounter() {
 	total, err := t.Counter.Unanswered()
 	if err != nil {
 		return // connection tracking is read rarely, and the loop cares for the table
 	}
-	t.moved = t.moved || total != t.counter
-	t.counter = total
+	if total != t.counter {
+		t.counter = total
+		for k, l := range t.lanes {
+			l.moved = l.moved || k.protocol != model.UDP
+		}
+	}
 }
 
-// readIsDue reports whether to read the connections without an answer. Unless a decision is on its
-// way, the budget keeps what one costs: clients that go on sending to an unresponsive endpoint, so
-// that the counter moves all the time, would use up all of it.
-func (t *Tracker) readIsDue(now time.Time) bool {
-	since, budget := now.Sub(t.lastRead), t.readBudget.TokensAt(now)
+// readDue reads the lanes that are due, the cheapest first, and returns the checks that a reading
+// decided.
+func (t *Tracker) readDue(now time.Time) (changed []*check) {
+	var list []*lane
+	for k, l := range t.lanes {
+		if t.pools.kinds[k] > 0 {
+			list = append(list, l)
+		}
+	}
+	slices.SortFunc(list, func(a, b *lane) int {
+		return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.protocol, b.protocol), cmp.Compare(a.family, b.family))
+	})
+	late := time.Duration(0)
+	for _, l := range list {
+		if l.last.IsZero() {
+			l.last = now
+		}
+		if t.readingIsDue(now, l) {
+			changed = append(changed, t.readLane(now, l)...)
+		}
+		if since := now.Sub(l.last); since > lateTime && (l.moved || l.protocol == model.UDP) {
+			late = max(late, since)
+		}
+	}
+	t.late.Store(int64(late))
+	return changed
+}
+
+// readingIsDue reports whether to read a lane. Unless a check needs it, the budget keeps the cost of a
+// decision: clients that go on sending to an unresponsive endpoint would use up all of it.
+func (t *Tracker) readingIsDue(now time.Time, l *lane) bool {
+	since, budget := now.Sub(l.last), t.readBudget.TokensAt(now)
 	switch {
-	case since < answerTime:
+	case since < secondProbe:
 		return false
-	case t.checks.needReading(now, t.moved):
+	case t.checks.needReading(l.kind, now):
 		return budget >= 1
-	case t.moved && budget >= t.decisionCost()+float64(t.readCost.Microseconds()):
+	case since < replyTime:
+		return false
+	case l.moved && budget >= l.decisionCost()+float64(l.cost.Microseconds()):
 		return true
 	}
-	return since >= idleFactor*t.readCost
+	if l.protocol == model.UDP {
+		return since >= idleFactor*l.cost
+	}
+	return l.surveyIsDue(now) // the counter shows the rest
 }
 
-// decisionCost returns what it costs to find that an endpoint does not answer: connections without
-// an answer and those with one are read twice each, and may cost what they did the last time.
-func (t *Tracker) decisionCost() float64 {
-	cost := 2 * (t.readCost + t.answeredCost)
-	return float64(min(cost.Microseconds(), readBurst-t.readCost.Microseconds()))
+// surveyIsDue reports whether to read the connections with a reply.
+func (l *lane) surveyIsDue(now time.Time) bool {
+	return now.Sub(l.surveyed) >= max(idleFactor*l.answeredCost, replyTime)
 }
 
-// readUnanswered reads the connections without an answer, if that is due.
-func (t *Tracker) readUnanswered(now time.Time) {
-	if !t.readIsDue(now) {
+// decisionCost returns what it costs to find that an endpoint is unresponsive: connections without a
+// reply and those with one are read twice each, and may cost what they did the last time.
+func (l *lane) decisionCost() float64 {
+	return float64(min(2*(l.cost+l.answeredCost).Microseconds(), readBurst-l.cost.Microseconds()))
+}
+
+// readLane reads the connections of a kind without a reply, and those with one if they may
+// matter, and returns the checks that this decided.
+func (t *Tracker) readLane(now time.Time, l *lane) []*check {
+	r := &reading{kind: l.kind, at: now}
+	cost, ok := t.read(now, func() error {
+		return t.Tracking.EachUnanswered(l.family, l.protocol, func() {
+			r.waiting, r.clients = map[endpoint]*waiting{}, 0
+		}, func(e conntrack.Entry) { r.addWaiting(&t.pools, &e) })
+	})
+	if !ok {
+		return nil
+	}
+	l.moved, l.last, l.cost = false, now, cost
+	asked := l.mayBeWitnesses(now, r, &t.checks)
+	if needed := t.checks.needReading(l.kind, now); asked || needed || l.surveyIsDue(now) {
+		if budget := t.readBudget.TokensAt(now); needed && budget >= 1 || budget >= l.decisionCost() {
+			t.readAnswered(l, r)
+		} else {
+			l.moved = l.moved || asked
+		}
+	}
+	t.checks.observe(r)
+	if full, err := t.Tracking.IsFull(); full || err != nil {
+		return nil // probes may be dropped here
+	}
+	return t.checks.decide(r)
+}
+
+// addWaiting adds a connection without a reply.
+func (r *reading) addWaiting(all *pools, e *conntrack.Entry) {
+	k := endpoint{e.Protocol, e.Reply}
+	p := all.find(e.Protocol, e.Original)
+	if p == nil || !p.has(k) {
 		return
 	}
-	t.moved, t.lastRead = false, now
-	unanswered := map[endpoint][]uint32{}
-	t.readCost = t.read(now, func() error {
-		err := t.Tracking.EachUnanswered(func() { clear(unanswered) }, func(e conntrack.Entry) {
-			k := endpoint{e.Protocol, e.Reply}
-			unanswered[k] = append(unanswered[k], e.ID)
-		})
-		if err == nil && (len(unanswered) > 0 || len(t.checks.all) > 0) {
-			t.checks.observe(now, unanswered, having(t.pools, unanswered))
-		}
-		return err
-	})
+	w := r.waiting[k]
+	if w == nil {
+		w = &waiting{clients: map[clientOf]clientConnection{}}
+		r.waiting[k] = w
+	}
+	w.ids = append(w.ids, e.ID)
+	client := clientOf{p.key, e.Client.Addr()}
+	if w.clients[client].pool == nil && len(w.clients) < maxOfEndpoint && r.clients < maxClients {
+		w.clients[client] = clientConnection{p, e.ID}
+		r.clients++
+	}
 }
 
-// read calls what reads connection tracking, takes its processor time from the budget and returns
-// that. It logs when reads start to fail or to succeed again.
-func (t *Tracker) read(now time.Time, fn func() error) (cost time.Duration) {
+// witnessesOf returns a connection of each of the witnesses.
+func (r *reading) witnessesOf(w *waiting) (out []connection) {
+	for client, first := range w.clients {
+		if r.witnesses[client] {
+			out = append(out, connection{client, first.id})
+		}
+	}
+	return out
+}
+
+// mayBeWitnesses finds the clients of a reading of which it matters whether they are witnesses: those
+// of endpoints that probes are not known to reach, and of those that are silent. It reports whether
+// there are some of the former that were not denied lately.
+func (l *lane) mayBeWitnesses(now time.Time, r *reading, s *checks) (asked bool) {
+	if len(l.denied) > maxClients {
+		clear(l.denied)
+	}
+	maps.DeleteFunc(l.denied, func(_ clientOf, until time.Time) bool { return !now.Before(until) })
+	r.witnesses = map[clientOf]bool{}
+	for e, w := range r.waiting {
+		c := s.all[e]
+		if c != nil && c.probesWork() && !c.isSilent(now) {
+			continue
+		}
+		for client := range w.clients {
+			_, denied := l.denied[client]
+			r.witnesses[client] = false
+			asked = asked || !denied && (c == nil || c.mayBegin(now))
+		}
+	}
+	return asked
+}
+
+// readAnswered reads the connections with a reply: which clients are witnesses, and which endpoints
+// are in use.
+func (t *Tracker) readAnswered(l *lane, r *reading) {
+	cost, ok := t.read(r.at, func() error {
+		return t.Tracking.EachAnswered(l.family, l.protocol, func() {
+			r.answered, r.used = map[endpoint]map[uint32]struct{}{}, map[endpoint]*pool{}
+			for e := range r.waiting {
+				r.answered[e] = map[uint32]struct{}{}
+			}
+			for e := range t.checks.active {
+				if e.kind() == l.kind {
+					r.answered[e] = map[uint32]struct{}{}
+				}
+			}
+		}, func(e conntrack.Entry) { r.addAnswered(&t.pools, &t.checks, &e) })
+	})
+	if !ok {
+		r.answered = nil
+		return
+	}
+	l.answeredCost, l.surveyed = cost, r.at
+	for client, isWitness := range r.witnesses {
+		if !isWitness {
+			l.denied[client] = r.at.Add(deniedTime)
+		}
+	}
+	for e, p := range r.used {
+		t.checks.use(r.at, e, p)
+	}
+}
+
+// addAnswered adds a connection with a reply.
+func (r *reading) addAnswered(all *pools, s *checks, e *conntrack.Entry) {
+	k := endpoint{e.Protocol, e.Reply}
+	if ids := r.answered[k]; ids != nil {
+		ids[e.ID] = struct{}{}
+	}
+	p := all.find(e.Protocol, e.Original)
+	if p == nil || !p.has(k) || e.Aborted {
+		return
+	}
+	client := clientOf{p.key, e.Client.Addr()}
+	if _, waits := r.witnesses[client]; waits {
+		r.witnesses[client] = true
+	}
+	if c := s.all[k]; c != nil {
+		c.used = r.at
+		c.join(p)
+	} else if len(r.used) < maxChecks {
+		r.used[k] = p
+	}
+}
+
+// read calls what reads connection tracking, and takes its processor time from the budget. It logs
+// when readings start to fail or to succeed again; ok is false if this one failed.
+func (t *Tracker) read(now time.Time, fn func() error) (cost time.Duration, ok bool) {
 	runtime.LockOSThread() // for its processor time
 	defer runtime.UnlockOSThread()
 	before := t.cpuTime()
@@ -71,44 +288,10 @@ func (t *Tracker) read(now time.Time, fn func() error) (cost time.Duration) {
 	t.readBudget.ReserveN(now, min(int(cost.Microseconds()), t.readBudget.Burst()))
 	switch {
 	case err != nil && !t.failing:
-		t.Log.Warn("connections without an answer not read, passive health checks wait", "err", err)
+		t.Log.Warn("connection tracking not readable, passive health checks paused", "err", err)
 	case err == nil && t.failing:
-		t.Log.Info("connections without an answer read again")
+		t.Log.Info("connection tracking readable again")
 	}
 	t.failing = err != nil
-	return cost
-}
-
-// readAnswered returns the numbers of the connections that these checks' endpoints have answered,
-// from one walk, which serves all that wait for one; nothing if that failed or is not due.
-func (t *Tracker) readAnswered(now time.Time, of []*check) map[endpoint]map[uint32]struct{} {
-	if len(of) == 0 || now.Sub(t.lastRound) < secondQuestion || t.readBudget.TokensAt(now) < 1 {
-		return nil
-	}
-	t.lastRound = now
-	by, answered := of[0].addr.Addr(), map[endpoint]map[uint32]struct{}{}
-	for _, c := range of {
-		answered[c.endpoint] = map[uint32]struct{}{}
-		if c.addr.Addr() != by {
-			by = netip.Addr{} // the kernel filters by one address
-		}
-	}
-	failed := false
-	t.answeredCost = t.read(now, func() error {
-		err := t.Tracking.EachAnswered(by, func() {
-			for _, ids := range answered {
-				clear(ids)
-			}
-		}, func(e conntrack.Entry) {
-			if ids := answered[endpoint{e.Protocol, e.Reply}]; ids != nil {
-				ids[e.ID] = struct{}{}
-			}
-		})
-		failed = err != nil
-		return err
-	})
-	if failed {
-		return nil
-	}
-	return answered
+	return cost, err == nil
 }

@@ -1,24 +1,23 @@
 package passivehealth
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
 )
 
-// Reasons of events about Services and, if all endpoints of a node do not answer, about the node.
+// Reasons of events about Services.
 const (
-	ReasonNotAnswering = model.ProblemEndpointNotAnswering
-	ReasonAnswers      = "EndpointAnswersAgain"
-	ReasonNodeSilent   = model.ProblemNodeNotAnswering
-	ReasonNodeAnswers  = "NodeAnswersAgain"
+	ReasonUnresponsive = model.ProblemEndpointUnresponsive
+	ReasonResponsive   = "EndpointResponsive"
+	ReasonUnknown      = "EndpointResponsivenessUnknown"
 )
 
 // maxServices is how many Services of an endpoint get an event.
@@ -27,28 +26,24 @@ const maxServices = 10
 // A Report is what a [Tracker] knows at one moment.
 type Report struct {
 	Endpoints []Unresponsive // in the order of their addresses
-	Nodes     []SilentNode   // in the order of their names
-	// CutOff reports that most of the other nodes that were asked do not answer this one.
-	CutOff bool
+	// Late is how long ago connections were last read that should have been read since; zero if
+	// that is in time.
+	Late time.Duration
 }
 
-// Unresponsive is an endpoint that does not answer, by itself and not because its node does not.
+// Unresponsive is an endpoint that is unresponsive, or possibly so.
 type Unresponsive struct {
 	Protocol model.Protocol
 	Endpoint netip.AddrPort
-	Node     string // where it runs; empty if unknown
-	// Services are those that have the endpoint.
+	// Possibly means that it is not known: probes do not count, and nothing is avoided.
+	Possibly bool
+	// ProbesWorked reports whether probes of this node have had a reply.
+	ProbesWorked bool
+	// Services are those whose clients are concerned.
 	Services []sync.Object
 	Since    time.Time
-	// Connections wait for an answer, and Questions were not answered.
-	Connections, Questions int
-}
-
-// A SilentNode is a node that does not answer, so that its endpoints are unresponsive together.
-type SilentNode struct {
-	Name      string
-	Since     time.Time
-	Endpoints []netip.Addr // sorted
+	// Clients are witnesses that get no reply to Connections, Probes those without a reply.
+	Clients, Connections, Probes int
 }
 
 // Report returns what is known now.
@@ -57,78 +52,77 @@ func (t *Tracker) Report(ctx context.Context) (Report, error) {
 }
 
 func (t *Tracker) currentReport() (r Report) {
-	r.CutOff = t.CutOff()
+	r.Late = t.Late()
 	for _, c := range t.checks.all {
-		if c.phase == phaseUnresponsive {
-			r.Endpoints = append(r.Endpoints, Unresponsive{
-				Protocol: c.protocol, Endpoint: c.addr, Node: c.node, Services: c.services(),
-				Since: c.began, Connections: c.connections, Questions: c.silent,
-			})
+		u := Unresponsive{
+			Protocol: c.protocol, Endpoint: c.addr, ProbesWorked: !c.replied.IsZero(),
+			Clients: c.clients, Connections: c.connections, Probes: c.unanswered,
 		}
+		switch {
+		case c.phase == phaseUnresponsive:
+			u.Services, u.Since = services(c.in), c.began
+		case !c.possible.IsZero():
+			u.Possibly, u.Services, u.Since, u.Probes = true, services(c.possibleIn), c.possible, 2
+		default:
+			continue
+		}
+		r.Endpoints = append(r.Endpoints, u)
 	}
-	slices.SortFunc(r.Endpoints, func(a, b Unresponsive) int { return a.Endpoint.Compare(b.Endpoint) })
-	for _, n := range t.silentNodes() {
-		all := slices.SortedFunc(slices.Values(n.addrs.UnsortedList()), netip.Addr.Compare)
-		r.Nodes = append(r.Nodes, SilentNode{n.name, n.began, all})
-	}
-	slices.SortFunc(r.Nodes, func(a, b SilentNode) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(r.Endpoints, func(a, b Unresponsive) int {
+		return cmp.Or(a.Endpoint.Compare(b.Endpoint), cmp.Compare(a.Protocol, b.Protocol))
+	})
 	return r
 }
 
-// avoided reports whether a Service avoids the endpoint.
-func (c *check) avoided() bool {
-	return slices.ContainsFunc(c.pools, func(p *pool) bool { return p.mode == model.PassiveChecksAvoid })
+// Totals returns how many endpoints of Service ports are unresponsive now, how many probes were
+// sent, and how often an endpoint became unresponsive or responsive. It may be called at any time.
+func (t *Tracker) Totals() (unresponsive, probes, changes int64) {
+	return t.unresponsive.Load(), t.probes.Load(), t.changes.Load()
 }
 
-// Totals returns how many endpoints of Service ports do not answer now, how many questions were
-// asked, and how often an endpoint or a node stopped to answer or answered again. It may be called at
-// any time.
-func (t *Tracker) Totals() (notAnswering, questions, changes int64) {
-	return t.notAnswering.Load(), t.questions.Load(), t.changes.Load()
-}
+// InUse returns how many endpoints this node's clients use, and how many of them its probes reach, so
+// that they can be found unresponsive. It may be called at any time.
+func (t *Tracker) InUse() (endpoints, reached int64) { return t.inUse.Load(), t.reached.Load() }
 
-// CutOff reports whether most other nodes that were asked do not answer this one. It may be called
-// at any time.
-func (t *Tracker) CutOff() bool { return t.cutOff.Load() }
+// Late returns [Report].Late. It may be called at any time.
+func (t *Tracker) Late() time.Duration { return time.Duration(t.late.Load()) }
 
-// reportChange reports that an endpoint does not answer, or answers again, within the limits of
-// the namespaces.
-func (t *Tracker) reportChange(c *check) {
-	t.changes.Add(1)
-	services := c.services()
-	notify := func(reason, note string) (log *slog.Logger) {
-		for _, o := range services[:min(len(services), maxServices)] {
-			log = t.notices.Notify(o, reason, note)
+// reportChange reports what became of a check, within the limits of the namespaces. What is only
+// possible gets no event, which cannot be taken back.
+func (t *Tracker) reportChange(c *check, was phase) {
+	if was == phaseUnresponsive || c.phase == phaseUnresponsive {
+		t.changes.Add(1)
+	}
+	endpoint := fmt.Sprintf("endpoint %s/%s", c.addr, c.protocol)
+	switch {
+	case c.phase == phaseUnresponsive:
+		note := fmt.Sprintf("%s is unresponsive: no reply to %d connections of %d clients of node %s, nor to %d probes",
+			endpoint, c.connections, c.clients, t.NodeName, c.unanswered)
+		if slices.ContainsFunc(c.in, func(p *pool) bool { return p.mode == model.PassiveChecksAvoid }) {
+			note += "; new connections avoid it as far as the Service has others"
 		}
-		return log.With("endpoint", c.addr.String(), "protocol", c.protocol.String(),
-			"service", services[0].Namespace+"/"+services[0].Name)
+		t.notify(t.notices, c, c.in, ReasonUnresponsive, note).Warn("endpoint unresponsive",
+			"clients", c.clients, "connections", c.connections, "probes", c.unanswered)
+	case c.possible.IsZero():
+		note := endpoint + " replies to probes of node " + t.NodeName + " again"
+		t.notify(t.notices, c, c.pools, ReasonResponsive, note).Info("endpoint responsive")
+	case was == phaseUnresponsive:
+		note := "whether " + endpoint + " is unresponsive is no longer known: no other endpoint replies to probes of node " + t.NodeName
+		t.notify(t.notices, c, c.possibleIn, ReasonUnknown, note).Info("endpoint no longer known to be unresponsive")
+	default:
+		t.notify(t.quiet, c, c.possibleIn, "", "").Info("endpoint possibly unresponsive",
+			"clients", c.clients, "connections", c.connections, "probes_worked", !c.replied.IsZero())
 	}
-	if c.phase != phaseUnresponsive {
-		note := fmt.Sprintf("endpoint %s/%s is used again by node %s", c.addr, c.protocol, t.NodeName)
-		notify(ReasonAnswers, note).Info("endpoint used again")
-		return
-	}
-	note := fmt.Sprintf("endpoint %s/%s does not answer node %s: no answer to %d connections and %d questions",
-		c.addr, c.protocol, t.NodeName, c.connections, c.silent)
-	if c.avoided() {
-		note += "; new connections avoid it as far as the Service has others"
-	}
-	notify(ReasonNotAnswering, note).Warn("endpoint does not answer",
-		"node", c.node, "connections", c.connections, "questions", c.silent)
 }
 
-// reportNode reports that a node does not answer, or answers again.
-func (t *Tracker) reportNode(n *node) {
-	t.changes.Add(1)
-	reason, note := ReasonNodeAnswers, "node "+n.name+" answers node "+t.NodeName+" again"
-	if n.silent && n.unanswered {
-		reason = ReasonNodeSilent
-		note = fmt.Sprintf("node %s and its endpoints do not answer node %s", n.name, t.NodeName)
-		t.Log.Warn("node and its endpoints do not answer", "node", n.name, "endpoints", n.addrs.Len())
-	} else {
-		t.Log.Info("node answers again", "node", n.name)
+// notify sends an event about each Service, and returns the log for a line about the endpoint.
+func (t *Tracker) notify(to *sync.Notices, c *check, in []*pool, reason, note string) (log *slog.Logger) {
+	log = slog.New(slog.DiscardHandler)
+	about := services(in)
+	for i, o := range about[:min(len(about), maxServices)] {
+		if next := to.Notify(o, reason, note); i == 0 {
+			log = next.With("service", o.Namespace+"/"+o.Name)
+		}
 	}
-	if t.Recorder != nil {
-		t.Recorder.Warn(sync.Object{Kind: "Node", Name: n.name}, reason, note)
-	}
+	return log.With("endpoint", c.addr.String(), "protocol", c.protocol.String())
 }

@@ -2,9 +2,11 @@ package passivehealth
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	stdsync "sync"
@@ -20,50 +22,92 @@ import (
 	"kube-vmap/sync/listen/listentest"
 )
 
+// step is the resolution of the time of a test.
+const step = 50 * time.Millisecond
+
 // A world is a network with its connection tracking, in the time of a test.
 type world struct {
 	t        *testing.T
-	mu       stdsync.Mutex // protects the rest; a test holds it unless it waits
-	tracker  *Tracker
-	entries  []conntrack.Entry
-	counter  uint64
-	reads    int // of connection tracking, each of which takes readCost
-	polls    int // of the counter, or whether the table is full
-	readCost time.Duration
-	full     bool
-	failure  error // of reads
-	log      listentest.LogBuffer
+	family   model.Family
+	protocol model.Protocol // of Services that name none
+	random   *rand.Rand
 
-	dead     map[netip.Addr]bool              // these answer nothing
-	refuses  map[endpoint]bool                // these answer neither connections nor questions at this port
-	mute     map[netip.Addr]bool              // a policy drops questions to these
-	denied   map[netip.Addr]bool              // questions to these cannot be asked
-	slow     time.Duration                    // answers take so long
-	nodeOf   map[netip.Addr]string            // of endpoints
-	nodes    map[string]netip.AddrPort        // the kubelets
-	asked    map[netip.AddrPort]int           // questions
+	mu      stdsync.Mutex // protects the rest; a test holds it unless it waits
+	tracker *Tracker
+	entries []entry
+	lastID  uint32
+	counter uint64
+	// reads counts readings of connection tracking, each of which takes readCost and costOfEntry for
+	// each entry that it has. cpu is the sum.
+	reads                 int
+	readCost, costOfEntry time.Duration
+	cpu                   time.Duration
+	polls                 int // of the counter, or whether the table is full
+	full                  bool
+	failure               error // of readings
+	log                   listentest.LogBuffer
+
+	pods     map[netip.Addr]*pod
+	services map[string]*service
+	clients  map[string]*client
+	probes   int
 	events   []string                         // reasons
 	received map[model.Match][]netip.AddrPort // what the tracker sent last
 	changes  int                              // received
+	ever     map[netip.AddrPort]bool          // ever received
 }
 
-// here is the node of the tracker.
-const here = "here"
+type entry struct {
+	conntrack.Entry
+	expires time.Time
+}
+
+// A pod is one or more endpoints at an address.
+type pod struct {
+	dead       bool // it gets no packets
+	prohibits  bool // a policy replies to probes that they are prohibited
+	noProbes   bool // a policy drops probes
+	permits    []string
+	latency    time.Duration
+	lossyUntil time.Time // probes are lost until then
+}
+
+// A client opens connections to a Service.
+type client struct {
+	addr    netip.Addr
+	service *service
+	every   time.Duration
+	next    time.Time
+	lowTTL  bool // its packets reach no endpoint
+	opened  int
+	failed  int
+	last    time.Time // when the last failed one began
+}
+
+// A service is one of a test.
+type service struct {
+	key       model.Match
+	name      model.ServicePortName
+	endpoints []endpoint
+	local     []netip.Addr
+	mode      model.PassiveChecks
+}
 
 // run runs a test in a bubble, in which nothing takes time but waiting.
-func run(t *testing.T, test func(*world)) {
+func run(t *testing.T, f model.Family, p model.Protocol, test func(*world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{
-			t: t, dead: map[netip.Addr]bool{}, refuses: map[endpoint]bool{}, mute: map[netip.Addr]bool{},
-			denied: map[netip.Addr]bool{}, nodeOf: map[netip.Addr]string{}, nodes: map[string]netip.AddrPort{}, asked: map[netip.AddrPort]int{},
-			received: map[model.Match][]netip.AddrPort{},
+			t: t, family: f, protocol: p, random: rand.New(rand.NewPCG(1, 2)),
+			pods: map[netip.Addr]*pod{}, services: map[string]*service{}, clients: map[string]*client{},
+			received: map[model.Match][]netip.AddrPort{}, ever: map[netip.AddrPort]bool{},
+			readCost: 100 * time.Microsecond, costOfEntry: time.Microsecond,
 		}
 		unresponsive := make(chan []model.UnresponsiveEndpoints)
 		w.tracker = New(Config{
-			NodeName: here, Tracking: w, Counter: w, Ask: w.ask, EndpointsByNode: w.endpointsByNode, Kubelet: w.kubelet,
+			NodeName: "here", Tracking: w, Counter: w, Probe: w.probe,
 			Unresponsive: unresponsive, Recorder: w, Log: slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), &w.log), nil)),
 		})
-		w.tracker.cpuTime = func() time.Duration { defer w.lock()(); return time.Duration(w.reads) * w.readCost }
+		w.tracker.cpuTime = func() time.Duration { defer w.lock()(); return w.cpu }
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- w.tracker.Run(ctx) }()
@@ -87,6 +131,16 @@ func run(t *testing.T, test func(*world)) {
 	})
 }
 
+// every runs a test for all families and protocols.
+func every(t *testing.T, test func(*world)) {
+	t.Helper()
+	for _, f := range model.Families {
+		for _, p := range model.Protocols {
+			t.Run(f.String()+"/"+p.String(), func(t *testing.T) { run(t, f, p, test) })
+		}
+	}
+}
+
 // lock locks until the returned function is called.
 func (w *world) lock() (unlock func()) { w.mu.Lock(); return w.mu.Unlock }
 
@@ -95,34 +149,38 @@ func (w *world) receive(all []model.UnresponsiveEndpoints) {
 	for _, u := range all {
 		w.received[u.Key] = u.Endpoints
 		w.changes++
+		for _, e := range u.Endpoints {
+			w.ever[e] = true
+		}
 	}
 }
 
 // each calls fn for the entries that match.
-func (w *world) each(fn func(conntrack.Entry), match func(conntrack.Entry) bool) error {
+func (w *world) each(fn func(conntrack.Entry), match func(*entry) bool) error {
 	defer w.lock()()
+	w.entries = slices.DeleteFunc(w.entries, func(e entry) bool { return time.Now().After(e.expires) })
 	w.reads++
-	for _, e := range w.entries {
-		if match(e) {
-			fn(e)
+	w.cpu += w.readCost
+	for i := range w.entries {
+		if match(&w.entries[i]) {
+			w.cpu += w.costOfEntry
+			fn(w.entries[i].Entry)
 		}
 	}
 	return w.failure
 }
 
-func (w *world) EachUnanswered(begin func(), fn func(conntrack.Entry)) error {
+func (w *world) EachUnanswered(f model.Family, p model.Protocol, begin func(), fn func(conntrack.Entry)) error {
 	begin()
-	return w.each(fn, func(e conntrack.Entry) bool { return !e.Replied })
+	return w.each(fn, func(e *entry) bool { return e.Family() == f && e.Protocol == p && !e.Replied })
 }
 
-func (w *world) EachAnswered(by netip.Addr, begin func(), fn func(conntrack.Entry)) error {
+func (w *world) EachAnswered(f model.Family, p model.Protocol, begin func(), fn func(conntrack.Entry)) error {
 	begin()
-	return w.each(fn, func(e conntrack.Entry) bool {
-		return e.Replied && (!by.IsValid() || e.Reply.Addr() == by)
-	})
+	return w.each(fn, func(e *entry) bool { return e.Family() == f && e.Protocol == p && e.Replied })
 }
 
-func (w *world) IsFull() (bool, error) { defer w.lock()(); w.polls++; return w.full, nil }
+func (w *world) IsFull() (bool, error) { defer w.lock()(); return w.full, nil }
 
 func (w *world) Unanswered() (uint64, error) { defer w.lock()(); w.polls++; return w.counter, nil }
 
@@ -131,104 +189,103 @@ func (w *world) Warn(_ sync.Object, reason, _ string) {
 	w.events = append(w.events, reason)
 }
 
-// ask answers a question as the network does.
-func (w *world) ask(ctx context.Context, to netip.AddrPort, wait time.Duration) error {
-	answer, denied := w.answerTime(to)
-	if denied {
-		return unix.EPERM
+// probe replies to a probe as the network does.
+func (w *world) probe(ctx context.Context, to netip.AddrPort, wait time.Duration) error {
+	after, prohibited := w.probeReply(to)
+	if prohibited {
+		return unix.EACCES
 	}
 	select {
-	case <-time.After(min(wait, answer)):
+	case <-time.After(min(wait, after)):
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if answer > wait {
+	if after > wait {
 		return context.DeadlineExceeded
 	}
 	return nil
 }
 
-// answerTime returns how long an answer to a question takes, or that it cannot be asked, and
-// counts the question.
-func (w *world) answerTime(to netip.AddrPort) (took time.Duration, denied bool) {
+func (w *world) probeReply(to netip.AddrPort) (after time.Duration, prohibited bool) {
 	defer w.lock()()
-	w.asked[to]++
-	if w.dead[to.Addr()] || w.mute[to.Addr()] || w.refuses[endpoint{model.TCP, to}] {
-		took = time.Hour
+	w.probes++
+	p := w.pods[to.Addr()]
+	if p.dead || p.noProbes || time.Now().Before(p.lossyUntil) {
+		return time.Hour, p.prohibits
 	}
-	return max(took, time.Millisecond+w.slow), w.denied[to.Addr()]
+	return time.Millisecond + p.latency, p.prohibits
 }
 
-func (w *world) endpointsByNode(_ context.Context, list []netip.Addr) (map[string][]netip.Addr, error) {
-	defer w.lock()()
-	out := map[string][]netip.Addr{}
-	for a, name := range w.nodeOf {
-		if slices.ContainsFunc(list, func(b netip.Addr) bool { return w.nodeOf[b] == name }) {
-			out[name] = append(out[name], a)
-		}
+// connect opens a connection to an endpoint of a client's Service. If it is not answered within a
+// second, its first packet is retransmitted, over other protocols than UDP.
+func (w *world) connect(c *client, name string, e endpoint) {
+	w.lastID++
+	id, p, now := w.lastID, w.pods[e.addr.Addr()], time.Now()
+	c.opened++
+	reaches := !p.dead && !c.lowTTL && (p.permits == nil || slices.Contains(p.permits, name))
+	life := 2 * time.Minute
+	if e.protocol == model.UDP {
+		life = 30 * time.Second
 	}
-	for _, all := range out {
-		slices.SortFunc(all, netip.Addr.Compare)
-	}
-	return out, nil
-}
-
-func (w *world) kubelet(_ context.Context, name string) ([]netip.AddrPort, error) {
-	defer w.lock()()
-	to, known := w.nodes[name]
-	if !known {
-		return nil, errors.New("unknown node")
-	}
-	return []netip.AddrPort{to}, nil
-}
-
-// connect opens a connection to an endpoint. If it is not answered within a second, its first
-// packet is retransmitted, over other protocols than UDP.
-func (w *world) connect(e endpoint) {
-	i := len(w.entries)
-	w.entries = append(w.entries, conntrack.Entry{
-		Protocol: e.protocol, Reply: e.addr, ID: uint32(i + 1),
-	})
-	if w.dead[e.addr.Addr()] || w.refuses[e] {
-		if e.protocol != model.UDP {
-			time.AfterFunc(time.Second, func() { defer w.lock()(); w.counter++ })
-		}
+	w.entries = append(w.entries, entry{conntrack.Entry{
+		Protocol: e.protocol, Client: netip.AddrPortFrom(c.addr, uint16(id)),
+		Original: netip.AddrPortFrom(c.service.key.Addr, c.service.key.Port), Reply: e.addr, ID: id,
+	}, now.Add(life)})
+	if reaches {
+		time.AfterFunc(time.Millisecond+p.latency, func() { w.answered(id) })
 		return
 	}
-	time.AfterFunc(time.Millisecond+w.slow, func() { defer w.lock()(); w.entries[i].Replied = true })
+	c.failed, c.last = c.failed+1, now
+	if e.protocol != model.UDP {
+		for _, after := range []time.Duration{time.Second, 3 * time.Second} {
+			time.AfterFunc(after, func() { defer w.lock()(); w.counter++ })
+		}
+	}
 }
 
-// forge adds connections to an endpoint that it never sees, as from an address that gets no
-// answers.
-func (w *world) forge(e endpoint) {
-	w.entries = append(w.entries, conntrack.Entry{
-		Protocol: e.protocol, Reply: e.addr, ID: uint32(len(w.entries) + 1),
-	})
-	w.counter++
+func (w *world) answered(id uint32) {
+	defer w.lock()()
+	i := slices.IndexFunc(w.entries, func(e entry) bool { return e.ID == id })
+	if i >= 0 {
+		w.entries[i].Replied = true
+	}
 }
 
-// A service is one of a test.
-type service struct {
-	key       model.Match
-	name      model.ServicePortName
-	endpoints []endpoint
-	mode      model.PassiveChecks
+// choose returns an endpoint of a Service that is not avoided, as package model does.
+func (w *world) choose(s *service) endpoint {
+	list := slices.Clone(s.endpoints)
+	if s.mode == model.PassiveChecksAvoid {
+		most := min(len(list)/2, len(list)-1)
+		for _, a := range w.received[s.key][:min(most, len(w.received[s.key]))] {
+			list = slices.DeleteFunc(list, func(e endpoint) bool { return e.addr == a })
+		}
+	}
+	return list[w.random.IntN(len(list))]
 }
 
-// serve commits a Service with three endpoints, on nodes n0, n1 and n2.
-func (w *world) serve(f model.Family, p model.Protocol, namespace string, number int) *service {
-	prefix := [...]string{model.IPv4: "10.%d.%d.%d", model.IPv6: "fd00::%d:%d:%d"}[f]
+func address(format string, parts ...any) netip.Addr {
+	return netip.MustParseAddr(fmt.Sprintf(format, parts...))
+}
+
+// addr returns an address of the test's family: host of a subnet of its own for each number.
+func (w *world) addr(subnet, host int) netip.Addr {
+	return address([...]string{model.IPv4: "10.%d.%d.%d", model.IPv6: "fd00::%x:%x:0:0:%x"}[w.family], subnet/256, subnet%256, host)
+}
+
+// serve commits a Service with endpoints, each on a node and so in a subnet of its own.
+func (w *world) serve(namespace, name string, protocol model.Protocol, endpoints int) *service {
+	number := len(w.services) + 1
 	s := &service{
-		key:  model.Match{Family: f, Protocol: p, Port: 80, Addr: address(prefix, 96, number, 1)},
+		key:  model.Match{Family: w.family, Protocol: protocol, Port: 80, Addr: w.addr(60_000, number)},
 		mode: model.PassiveChecksAvoid,
-		name: model.ServicePortName{ServiceName: model.ServiceName{Namespace: namespace, Name: "web" + string(rune('a'+number%26))}},
+		name: model.ServicePortName{ServiceName: model.ServiceName{Namespace: namespace, Name: name}},
 	}
-	for i := range 3 {
-		a := address(prefix, 1+i, number, 1)
-		s.endpoints = append(s.endpoints, endpoint{p, netip.AddrPortFrom(a, 8080)})
-		w.nodeOf[a] = "n" + string(rune('0'+i))
-		w.nodes[w.nodeOf[a]] = netip.AddrPortFrom(address(prefix, 200, i, 1), 10250)
+	for i := range endpoints {
+		a := w.addr(1+i, number)
+		s.endpoints = append(s.endpoints, endpoint{protocol, netip.AddrPortFrom(a, 8080)})
+		w.pods[a] = &pod{}
 	}
+	w.services[name] = s
 	w.commit(s)
 	return s
 }
@@ -242,12 +299,19 @@ func (w *world) commit(s *service) {
 func (w *world) follow(s *service) { w.tracker.Follow(s.committed()) }
 
 func (s *service) committed() sync.Committed {
-	pool := &model.Pool{Key: s.key, PassiveChecks: s.mode}
+	pool := &model.Pool{Key: s.key, PassiveChecks: s.mode, Hairpin: s.local}
 	for _, e := range s.endpoints {
 		pool.Cluster = append(pool.Cluster, e.addr)
 	}
 	slices.SortFunc(pool.Cluster, netip.AddrPort.Compare)
 	return sync.Committed{Set: []model.Frontend{{Match: s.key, Service: s.name, Pool: pool}}}
+}
+
+// use has a client connect to a Service from now on.
+func (w *world) use(name string, s *service, every time.Duration) *client {
+	c := &client{addr: w.addr(50_000, 1+len(w.clients)), service: s, every: every, next: time.Now()}
+	w.clients[name] = c
+	return c
 }
 
 // wait lets time pass.
@@ -257,6 +321,25 @@ func (w *world) wait(d time.Duration) {
 	synctest.Wait()
 	w.mu.Lock()
 }
+
+// until lets clients connect until done reports true, at most for a time, and returns how long that
+// took.
+func (w *world) until(most time.Duration, done func() bool) time.Duration {
+	start := time.Now()
+	for !done() && time.Since(start) < most {
+		for _, name := range slices.Sorted(maps.Keys(w.clients)) {
+			if c := w.clients[name]; !time.Now().Before(c.next) {
+				c.next = c.next.Add(c.every)
+				w.connect(c, name, w.choose(c.service))
+			}
+		}
+		w.wait(step)
+	}
+	return time.Since(start)
+}
+
+// pass lets clients connect for a time.
+func (w *world) pass(d time.Duration) { w.until(d, func() bool { return false }) }
 
 // report returns the tracker's report.
 func (w *world) report() Report {
@@ -268,14 +351,4 @@ func (w *world) report() Report {
 		w.t.Fatal(err)
 	}
 	return r
-}
-
-// every calls fn after each period of a time until it returns false, and returns how long
-// that took.
-func (w *world) every(period, most time.Duration, fn func() bool) time.Duration {
-	start := time.Now()
-	for fn() && time.Since(start) < most {
-		w.wait(period)
-	}
-	return time.Since(start)
 }

@@ -122,8 +122,9 @@ func printOtherSettings(ctx context.Context, c *config.Config, stderr io.Writer)
 func printUnresponsive(ctx context.Context, c *config.Config, stderr io.Writer) {
 	d, err := client.Client{Socket: c.StatusSocket}.Get(ctx, nodestatus.Query{Health: true})
 	if err == nil && d.Health != nil && d.Health.PassiveHealth != nil && d.Health.PassiveHealth.Endpoints > 0 {
-		_, _ = fmt.Fprintf(stderr, "kube-vmap: the running kube-vmap has no answer from %s, which may explain the "+
-			"difference: kube-vmap problems lists them\n", nodestatus.Plural(d.Health.PassiveHealth.Endpoints, "endpoint"))
+		_, _ = fmt.Fprintf(stderr, "kube-vmap: the running kube-vmap has found %s, which may explain the difference: "+
+			"kube-vmap problems lists them\n",
+			nodestatus.Plural(d.Health.PassiveHealth.Endpoints, "unresponsive endpoint"))
 	}
 }
 

@@ -171,19 +171,15 @@ func (h *hinter) fastPath() {
 	}
 }
 
-// findings adds what is found about the port and address, and about nodes of its endpoints.
+// findings adds what is found about the port and address.
 func (h *hinter) findings(s *nodestatus.Service, port *nodestatus.Port, f *nodestatus.Frontend) {
 	d, one := *h.document, *s
 	here := *port
 	here.Frontends = []nodestatus.Frontend{*f} // findings list only some of many
 	one.Ports, one.Problems = []nodestatus.Port{here}, nil
 	d.Services = []nodestatus.Service{one}
-	runs := func(found *findings.Finding) bool {
-		return found.Reason == findings.NodeNotAnswering && slices.ContainsFunc(port.Endpoints,
-			func(e nodestatus.Endpoint) bool { return found.Object == "Node "+e.Node })
-	}
 	for _, found := range findings.Of(&d) {
-		if found.Name != "" || runs(&found) {
+		if found.Name != "" {
 			h.add("%s%s", found.Sentence(), answer.InParentheses(found.Field))
 		}
 	}

@@ -106,7 +106,6 @@ func Of(d *nodestatus.Document) []Finding {
 	for i := range d.Problems {
 		all = append(all, ofProblem(&d.Problems[i]))
 	}
-	all = append(all, silentNodes(d)...)
 	others := nodeScheduler{}
 	for i := range d.Services {
 		c := collector{service: &d.Services[i], other: &others}

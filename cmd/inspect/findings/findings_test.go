@@ -292,25 +292,57 @@ func TestFindings(t *testing.T) {
 		"silence": {func(w *world) { w.change = each(0, func(e *nodestatus.Endpoint) { e.Unanswered = 1 }) }, []want{
 			{problem, "Silent", "", "1 of 3 endpoints does not answer, 4 connections waiting"}, {notice, "Silent", "spec.ports[].targetPort", "or the protocol has no answers"},
 		}},
-		"no answer to passive health checks": {func(w *world) {
+		"unresponsive endpoints": {func(w *world) {
+			w.change = each(1, func(e *nodestatus.Endpoint) {
+				e.Active, e.Unanswered = 2, 1
+				e.Unresponsive = &nodestatus.Unresponsive{Since: then, Clients: 2, Connections: 4, Probes: 2, ProbesWorked: true}
+				if strings.Contains(e.Address, ":") {
+					e.Slot, e.Reason = nil, nodestatus.ReasonAvoided
+				}
+			})
+		}, []want{
+			{problem, "EndpointUnresponsive", "endpoints[].addresses of the EndpointSlice: 10.244.0.2", "endpoint 10.244.0.2:8080/sctp, 10.244.0.2:8080/tcp, " +
+				"10.244.0.2:8080/udp on node worker-2: no reply to 12 connections and to 6 probes since 2026-03-01T12:00:00Z"},
+			{problem, "EndpointUnresponsive", "endpoints[].addresses of the EndpointSlice: fd00:244::2", "since 2026-03-01T12:00:00Z; new connections avoid it"},
+		}},
+		"one over TCP, that two ports have": {func(w *world) {
 			w.change = func(d *nodestatus.Document) {
+				for i := range d.Services[0].Ports {
+					if p := &d.Services[0].Ports[i]; p.Protocol == "TCP" && p.Family == "IPv4" {
+						p.Endpoints[1].Unresponsive = &nodestatus.Unresponsive{Since: then, Clients: 2, Connections: 4, Probes: 2}
+						d.Services[0].Ports = append(d.Services[0].Ports, *p)
+					}
+				}
+			}
+		}, []want{{problem, "EndpointUnresponsive", "endpoints[].addresses of the EndpointSlice: 10.244.0.2",
+			"endpoint 10.244.0.2:8080/tcp on node worker-2: no reply to 4 connections of 2 clients and to 2 probes since 2026-03-01T12:00:00Z"}}},
+		"an endpoint that v0.2.0 found": {func(w *world) {
+			w.change = each(1, func(e *nodestatus.Endpoint) {
+				if strings.Contains(e.Address, ":") {
+					e.Unresponsive = &nodestatus.Unresponsive{Since: then, Connections: 4}
+				}
+			})
+		}, []want{{problem, "EndpointUnresponsive", "endpoints[].addresses of the EndpointSlice: fd00:244::2", "worker-2: no reply to 12 connections since 2026"}}},
+		"possibly unresponsive endpoints, one of them observed": {func(w *world) {
+			w.change = func(d *nodestatus.Document) {
+				d.Services[0].Ports = slices.DeleteFunc(d.Services[0].Ports, func(p nodestatus.Port) bool { return p.Protocol != "TCP" })
 				each(1, func(e *nodestatus.Endpoint) {
-					e.Active, e.Unanswered = 2, 1
-					e.Unresponsive = &nodestatus.Unresponsive{Since: then, Connections: 4, Questions: 2}
-					if strings.Contains(e.Address, ":") {
-						e.Slot, e.Reason = nil, nodestatus.ReasonAvoided
+					e.Unresponsive = &nodestatus.Unresponsive{
+						Since: then, Clients: 2, Connections: 4, Probes: 2, Possibly: true, ProbesWorked: strings.Contains(e.Address, ":"),
+					}
+					if e.Unresponsive.ProbesWorked {
+						e.Unanswered = 1
 					}
 				})(d)
-				each(2, func(e *nodestatus.Endpoint) { e.Unresponsive = &nodestatus.Unresponsive{Since: then} })(d)
-				d.Health = &nodestatus.Health{PassiveHealth: &nodestatus.PassiveHealth{
-					Endpoints: 4, Nodes: []nodestatus.SilentNode{{Name: "worker-3", Since: then, Endpoints: 2}},
-				}}
 			}
 		}, []want{
-			{problem, "EndpointNotAnswering", "endpoints[].addresses of the EndpointSlice: 10.244.0.2", "endpoint 10.244.0.2:8080/sctp, 10.244.0.2:8080/tcp, " +
-				"10.244.0.2:8080/udp on node worker-2 does not answer: 12 connections and 6 questions since 2026-03-01T12:00:00Z"},
-			{problem, "EndpointNotAnswering", "endpoints[].addresses of the EndpointSlice: fd00:244::2", "since 2026-03-01T12:00:00Z; new connections avoid it"},
-			{problem, "NodeNotAnswering", "", "the node and its endpoints do not answer since 2026-03-01T12:00:00Z"},
+			{notice, "EndpointPossiblyUnresponsive", "endpoints[].addresses of the EndpointSlice: 10.244.0.2",
+				"2 clients get no reply from endpoint 10.244.0.2:8080/tcp on node worker-2 since 2026-03-01T12:00:00Z; " +
+					"no probe of this node is known to reach it, so whether it is unresponsive is not known"},
+			{notice, "EndpointPossiblyUnresponsive", "endpoints[].addresses of the EndpointSlice: fd00:244::2",
+				"clients and probes get no reply from endpoint [fd00:244::2]:8080/tcp on node worker-2 since 2026-03-01T12:00:00Z; no other endpoint of the Service " +
+					"has replied to a probe meanwhile, so the cause may be this node or a policy"},
+			{problem, "Silent", "", "1 of 3 endpoints does not answer, 1 connection waiting"},
 		}},
 		"connections to one that is not ready": {func(w *world) {
 			ready(w, false, true, true, 0)

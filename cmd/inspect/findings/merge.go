@@ -65,10 +65,15 @@ func (m *Merger) Add(node string, list []Finding) {
 			v = &Merged{Finding: *f}
 			p.byID[f.id()] = v
 		}
-		if v.Count != f.Count {
-			v.Count = 0
-		}
-		if !f.Since.IsZero() {
+		switch {
+		case f.Since.IsZero():
+			if v.Count != f.Count {
+				v.Count = 0
+			}
+		case v.Count != f.Count, v.Clients != f.Clients, v.Number != f.Number:
+			v.Count, v.Clients, v.Number = 0, 0, 0
+			fallthrough
+		default:
 			v.Since = earlier(v.Since, f.Since)
 		}
 		v.Nodes, v.Endpoints = append(v.Nodes, node), union(v.Endpoints, f.Endpoints)
@@ -83,7 +88,7 @@ func (f *Finding) id() string {
 		text = f.Text
 	}
 	if !a.Since.IsZero() {
-		a.Since, a.Number = time.Time{}, 0 // of questions
+		a.Since, a.Clients, a.Number = time.Time{}, 0, 0 // Number is that of probes
 	}
 	return fmt.Sprintf("%s %s %+v %s", f.Severity, f.Kind, a, text)
 }

@@ -33,27 +33,36 @@ func TestVariantsAreKept(t *testing.T) {
 
 // TestUnresponsiveEndpointsAreMergedEach has nodes that found the same at other times.
 func TestUnresponsiveEndpointsAreMergedEach(t *testing.T) {
-	silent := func(address string, seconds, connections int) findings.Finding {
+	unresponsive := func(address, reason string, seconds, clients, connections, probes int) findings.Finding {
 		return findings.Finding{
-			Object: "Service shop/web", Reason: findings.EndpointNotAnswering, Field: address,
+			Object: "Service shop/web", Reason: reason, Field: address,
 			Args: nodestatus.Args{
-				Names: []string{address}, Message: "n3", Count: connections, Number: 2 * connections,
+				Names: []string{address}, Message: "n3", Clients: clients, Count: connections, Number: probes,
 				Since: then.Add(time.Duration(seconds) * time.Second),
 			},
 		}
 	}
+	const known, possibly = findings.EndpointUnresponsive, findings.EndpointPossiblyUnresponsive
 	var m findings.Merger
-	m.Add("a", []findings.Finding{silent("x", 2, 1), silent("y", 2, 1)})
-	m.Add("b", []findings.Finding{silent("x", 1, 7), {Object: "Node c", Reason: findings.NodeNotAnswering}})
-	m.Add("d", []findings.Finding{{Object: "Node c", Reason: findings.NodeNotAnswering}})
+	m.Add("a", []findings.Finding{
+		unresponsive("v", possibly, 2, 1, 1, 2), unresponsive("w", known, 2, 0, 0, 3),
+		unresponsive("x", known, 2, 1, 1, 2), unresponsive("y", known, 2, 1, 1, 2), unresponsive("z", known, 3, 2, 7, 2),
+	})
+	m.Add("b", []findings.Finding{
+		unresponsive("v", possibly, 1, 2, 2, 2), unresponsive("x", known, 1, 1, 7, 2), unresponsive("z", known, 3, 2, 7, 9),
+	})
+	m.Add("d", nil)
 	var got []string
 	for _, f := range m.Sorted() {
 		got = append(got, f.Object+": "+f.String())
 	}
 	want := []string{
-		"Node c: the node and its endpoints do not answer since 0001-01-01T00:00:00Z",
-		"Service shop/web: endpoint x on node n3 does not answer since 2026-03-01T12:00:01Z",
-		"Service shop/web: endpoint y on node n3 does not answer: 1 connection and 2 questions since 2026-03-01T12:00:02Z",
+		"Service shop/web: clients get no reply from endpoint v on node n3 since 2026-03-01T12:00:01Z; " +
+			"no probe of a, b is known to reach it, so whether it is unresponsive is not known",
+		"Service shop/web: endpoint w on node n3: no reply to 3 probes since 2026-03-01T12:00:02Z",
+		"Service shop/web: endpoint x on node n3: no reply since 2026-03-01T12:00:01Z",
+		"Service shop/web: endpoint y on node n3: no reply to 1 connection of 1 client and to 2 probes since 2026-03-01T12:00:02Z",
+		"Service shop/web: endpoint z on node n3: no reply since 2026-03-01T12:00:03Z",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

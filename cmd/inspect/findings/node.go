@@ -125,15 +125,11 @@ func (n *nodeFindings) unresponsive() {
 	if p == nil {
 		return
 	}
-	if p.CutOff {
-		n.add(problem, CutOff, nodestatus.Args{})
+	if p.LateSeconds > 0 {
+		n.add(problem, ChecksLate, nodestatus.Args{Seconds: p.LateSeconds})
 	}
 	if p.Endpoints > 0 {
-		a := nodestatus.Args{Number: p.Endpoints}
-		for _, s := range p.Nodes {
-			a.Names = append(a.Names, s.Name)
-		}
-		n.add(notice, NotAnswering, a)
+		n.add(notice, UnresponsiveEndpoints, nodestatus.Args{Hit: p.Endpoints})
 	}
 }
 

@@ -70,10 +70,13 @@ Problem: the API server cannot be followed for 1s (Node): forbidden`},
 		{"kernel", func(d *nodestatus.Document, _ *nodestatus.Health) {
 			d.Problems = []nodestatus.Problem{{Reason: nodestatus.ReasonUnread, Text: "read the tables: EPERM"}, {Reason: nodestatus.ReasonUncertain, Text: "other"}}
 		}, "Problem: the kernel cannot be read: read the tables: EPERM"},
-		{"cut off", func(_ *nodestatus.Document, h *nodestatus.Health) {
-			h.PassiveHealth = &nodestatus.PassiveHealth{Endpoints: 3, Nodes: []nodestatus.SilentNode{{Name: "node-2"}}, CutOff: true}
-		}, `Problem: most other nodes that were asked do not answer: this node may be without a network, so that no further endpoint is avoided
-Notice: no answer from 3 endpoints and node node-2; kube-vmap problems lists them`},
+		{"passive health checks", func(_ *nodestatus.Document, h *nodestatus.Health) {
+			h.PassiveHealth = &nodestatus.PassiveHealth{Endpoints: 3, Possibly: 2, LateSeconds: 184}
+		}, `Problem: passive health checks are late: connections were last read 3m4s ago
+Notice: 3 endpoints are unresponsive; kube-vmap problems lists them`},
+		{"an unresponsive endpoint", func(_ *nodestatus.Document, h *nodestatus.Health) {
+			h.PassiveHealth = &nodestatus.PassiveHealth{Endpoints: 1}
+		}, "Notice: 1 endpoint is unresponsive; kube-vmap problems lists them"},
 		{"take-over", func(_ *nodestatus.Document, h *nodestatus.Health) {
 			h.Takeover = nodestatus.Takeover{State: nodestatus.TakeoverProbation, Text: "suspended until then"}
 		}, "Notice: suspended until then"},

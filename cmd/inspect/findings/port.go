@@ -190,7 +190,7 @@ func (c *collector) used(p *nodestatus.Port, v *portView) {
 		switch {
 		case e.Refused > 0:
 			refuses = append(refuses, e)
-		case e.Unanswered > 0 && e.Unresponsive == nil:
+		case e.Unanswered > 0 && (e.Unresponsive == nil || e.Unresponsive.Possibly):
 			silent = append(silent, e)
 		}
 	}

@@ -30,8 +30,8 @@ const (
 	Silent         = "Silent"
 	Stale          = "Stale"
 
-	EndpointNotAnswering = model.ProblemEndpointNotAnswering
-	NodeNotAnswering     = model.ProblemNodeNotAnswering
+	EndpointUnresponsive         = model.ProblemEndpointUnresponsive
+	EndpointPossiblyUnresponsive = model.ProblemEndpointPossiblyUnresponsive
 
 	reasonNode = "Node" // a problem of the node itself
 )
@@ -43,8 +43,10 @@ const (
 	kindNoSelector = "NoSelector" // NoEndpoints, and the Service has no selector
 	kindSome       = "SomeLackPort"
 	kindUDP        = "SilentUDP"
-	KindAvoided    = "Avoided" // EndpointNotAnswering, and it gets no new connections
+	KindAvoided    = "Avoided" // EndpointUnresponsive, and it gets no new connections
 	kindShare      = "CounterShare"
+	// EndpointPossiblyUnresponsive, and probes had replies before.
+	kindProbesWorked = "ProbesWorked"
 	// Of endpoints on this node, while others are ready.
 	kindFallbackLocal = "FallbackLocal"
 )
@@ -62,8 +64,9 @@ const (
 	Unusable     = "UnusableObjects"
 	Conflicts    = "Conflicts"
 	Logged       = "Logged"
-	CutOff       = "CutOff"
-	NotAnswering = "NotAnswering"
+	ChecksLate   = "ChecksLate"
+
+	UnresponsiveEndpoints = "UnresponsiveEndpoints"
 )
 
 const (
@@ -75,8 +78,7 @@ const (
 var reasons = []struct{ name, text, severity string }{
 	{NoEndpoints, "no pod has the labels of the selector, or no EndpointSlice has endpoints", problem},
 	{Refuses, "an endpoint answers with a reset: nothing listens on the target port", problem},
-	{EndpointNotAnswering, "an endpoint answers neither connections nor passive health checks", problem},
-	{NodeNotAnswering, "a node does not answer, nor do its endpoints", problem},
+	{EndpointUnresponsive, "an endpoint replies neither to connections nor to probes", problem},
 	{NotProgrammed, "the kernel's tables do not have a port or endpoint", problem},
 	{model.ProblemRefused, "the kernel refuses a part of the Service", problem},
 	{model.ProblemConflict, "another Service holds the address and port", problem},
@@ -104,6 +106,7 @@ var reasons = []struct{ name, text, severity string }{
 	{Busy, "endpoints get no connections for now, since others have fewer", notice},
 	{PublishedEarly, "endpoints get connections although they are not ready", notice},
 	{nodestatus.ReasonProbation, "kube-vmap has taken over from kube-proxy, and can go back", notice},
+	{EndpointPossiblyUnresponsive, "clients get no reply from an endpoint, and probes do not show why", notice},
 	{Stale, "endpoints have connections, but serve no more", notice},
 }
 
@@ -150,13 +153,15 @@ var sentences = map[string]string{
 		"the pod or its node is gone, or a network policy or firewall drops$named",
 	kindUDP: "$of ${does|do} not answer${#, 1 connection|, %d connections}: " +
 		"no program listens on port $number there, something drops, or the protocol has no answers$named",
-	EndpointNotAnswering: silent,
-	KindAvoided:          silent + "; new connections avoid it",
-	NodeNotAnswering:     "the node and its endpoints do not answer since $since",
-	CutOff: "most other nodes that were asked do not answer: this node may be without a network, " +
-		"so that no further endpoint is avoided",
-	NotAnswering: "no answer from ${*endpoint}$nodes; kube-vmap problems lists them",
-	Stale:        "open connections${#, 1,|, %d,} to endpoints that get no new ones any more$named",
+	EndpointUnresponsive: unresponsive,
+	KindAvoided:          unresponsive + "; new connections avoid it",
+	EndpointPossiblyUnresponsive: "$waiting no reply from endpoint $names$on since $since$pods; " +
+		"no probe of $node is known to reach it, so whether it is unresponsive is not known",
+	kindProbesWorked: "clients and probes get no reply from endpoint $names$on since $since$pods; " +
+		"no other endpoint of the Service has replied to a probe meanwhile, so the cause may be $node or a policy",
+	ChecksLate:            "passive health checks are late: connections were last read $ago ago",
+	UnresponsiveEndpoints: "$hit ${endpoint is|endpoints are} unresponsive; kube-vmap problems lists them",
+	Stale:                 "open connections${#, 1,|, %d,} to endpoints that get no new ones any more$named",
 	kindShare: "its namespace has more than its share of the connection counters: connections are not counted for " +
 		"ten minutes, nor resets observed",
 	nodestatus.ReasonNotCounted: "the counters of ${family}connections are full: those of further pairs of address " +
@@ -181,12 +186,12 @@ var sentences = map[string]string{
 
 // Parts of several sentences.
 const (
-	silent     = "endpoint $names$on does not answer$unanswered since $since$pods"
-	noEndpoint = "no ${family}endpoint in any EndpointSlice, so that every ${family}connection is refused: "
-	refusal    = "${!, so that every connection is refused|}"
-	elsewhere  = "${the only endpoint that serves is on another node|all %d endpoints that serve are on other nodes}"
-	hints      = "$of ${gets|get} no connections from $node, because hints assign ${it|them} to other "
-	byAddress  = "each client gets the endpoint that its address leads to$ports"
+	unresponsive = "endpoint $names$on: no reply$unanswered since $since$pods"
+	noEndpoint   = "no ${family}endpoint in any EndpointSlice, so that every ${family}connection is refused: "
+	refusal      = "${!, so that every connection is refused|}"
+	elsewhere    = "${the only endpoint that serves is on another node|all %d endpoints that serve are on other nodes}"
+	hints        = "$of ${gets|get} no connections from $node, because hints assign ${it|them} to other "
+	byAddress    = "each client gets the endpoint that its address leads to$ports"
 )
 
 var tableStates = map[string]string{
@@ -206,7 +211,7 @@ func ReasonsHelp() string {
 		if i == 0 || r.severity != reasons[i-1].severity {
 			fmt.Fprintln(&b, titles[r.severity])
 		}
-		fmt.Fprintf(&b, "  %-22s%s\n", r.name, r.text)
+		fmt.Fprintf(&b, "  %-30s%s\n", r.name, r.text)
 	}
 	return b.String()
 }

@@ -123,10 +123,13 @@ func (s *sentence) word(name string) string {
 		return ": no list yet of " + strings.Join(s.Names, ", ")
 	case "on": // which node
 		return strings.TrimSuffix(" on node "+s.Message, " on node ")
-	case "nodes":
-		return strings.TrimSuffix(" and node "+strings.Join(s.Names, ", "), " and node ")
 	case "unanswered":
 		return s.unanswered()
+	case "waiting": // clients, unless nodes differ
+		if s.Clients == 0 {
+			return "clients get"
+		}
+		return nodestatus.Plural(s.Clients, "client") + choose(" gets| get", s.Clients == 1, 0)
 	case "since":
 		return s.Since.UTC().Format(time.RFC3339)
 	case "names":
@@ -147,12 +150,20 @@ func (s *sentence) word(name string) string {
 	return s.Message
 }
 
-// unanswered returns how many connections and questions have no answer, unless nodes differ.
+// unanswered returns to how many connections and probes there is no reply, unless nodes differ.
 func (s *sentence) unanswered() string {
-	if s.Count == 0 || s.Number == 0 {
-		return ""
+	var to []string
+	if s.Count > 0 {
+		text := "to " + nodestatus.Plural(s.Count, "connection")
+		if s.Clients > 0 {
+			text += " of " + nodestatus.Plural(s.Clients, "client")
+		}
+		to = append(to, text)
 	}
-	return ": " + nodestatus.Plural(s.Count, "connection") + " and " + nodestatus.Plural(s.Number, "question")
+	if s.Number > 0 {
+		to = append(to, "to "+nodestatus.Plural(s.Number, "probe"))
+	}
+	return strings.TrimSuffix(" "+strings.Join(to, " and "), " ")
 }
 
 // choose returns the first of two forms, or the second one with a number.

@@ -1,42 +1,48 @@
 package findings
 
 import (
+	"slices"
 	"strings"
 
 	"kube-vmap/cmd/inspect/nodestatus"
 )
 
-// unresponsive collects the endpoints that do not answer, each a finding of its own: the field
-// has its address. Those on a node that does not answer are in the finding about the node.
+// unresponsive collects the endpoints that are unresponsive, or possibly so, each a finding of its
+// own: the field has its address.
 func (c *collector) unresponsive(p *nodestatus.Port) {
 	for i := range p.Endpoints {
 		e := &p.Endpoints[i]
-		if e.Unresponsive == nil || e.Unresponsive.Questions == 0 {
+		u := e.Unresponsive
+		if u == nil {
 			continue
 		}
-		d := c.draft(problem, EndpointNotAnswering, fieldAddress+e.Address, p)
-		at := e.At() + "/" + strings.ToLower(p.Protocol)
-		if d.Names = once(d.Names, at); e.Reason == nodestatus.ReasonAvoided {
-			d.Kind = KindAvoided
+		severity, reason, kind := problem, EndpointUnresponsive, ""
+		switch {
+		case u.Possibly:
+			severity, reason = notice, EndpointPossiblyUnresponsive
+			if u.ProbesWorked {
+				kind = kindProbesWorked
+			}
+		case e.Reason == nodestatus.ReasonAvoided:
+			kind = KindAvoided
 		}
+		d := c.draft(severity, reason, fieldAddress+e.Address, p)
+		if kind != "" {
+			d.Kind = kind
+		}
+		at := e.At() + "/" + strings.ToLower(p.Protocol)
+		if slices.Contains(d.Names, at) { // through another port of the Service
+			continue
+		}
+		d.Names = append(d.Names, at)
 		d.Endpoints, d.Message = once(d.Endpoints, e.At()), e.Node
 		d.Named, d.NamedOf = d.Endpoints, len(d.Endpoints)
-		d.Count, d.Number = d.Count+e.Unresponsive.Connections, d.Number+e.Unresponsive.Questions
-		if d.Since.IsZero() || e.Unresponsive.Since.Before(d.Since) {
-			d.Since = e.Unresponsive.Since
+		d.Count, d.Number = d.Count+u.Connections, d.Number+u.Probes
+		if d.Clients = u.Clients; len(d.Names) > 1 {
+			d.Clients = 0 // they may be the same ones
+		}
+		if d.Since.IsZero() || u.Since.Before(d.Since) {
+			d.Since = u.Since
 		}
 	}
-}
-
-func silentNodes(d *nodestatus.Document) (out []Finding) {
-	if d.Health == nil || d.Health.PassiveHealth == nil {
-		return nil
-	}
-	for _, n := range d.Health.PassiveHealth.Nodes {
-		out = append(out, Finding{
-			Severity: problem, Object: "Node " + n.Name, Reason: NodeNotAnswering,
-			Args: nodestatus.Args{Since: n.Since},
-		})
-	}
-	return out
 }

@@ -160,10 +160,12 @@ func why(i *item) string {
 	case !e.Used():
 	case e.Refused > 0:
 		return "(refuses)"
-	case e.Unresponsive != nil:
-		return "(not answering)"
+	case e.Unresponsive != nil && !e.Unresponsive.Possibly:
+		return "(unresponsive)"
 	case e.Unanswered > 0:
 		return "(silent)"
+	case e.Unresponsive != nil:
+		return "(possibly unresponsive)"
 	case e.KnownConditions().Terminating && !e.KnownConditions().Ready:
 		return "(fallback)"
 	}

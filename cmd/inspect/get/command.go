@@ -50,9 +50,10 @@ func Help() string {
                    Drained (weight 0), NotLocal, OtherZones and OtherNodes (hints),
                    NoPort, Duplicate, NotProgrammed, Busy (lc: others have fewer
                    active connections), Gone (in no EndpointSlice any more, but with
-                   open connections), Avoided (it does not answer this node). One
-                   that is used may be (not answering), a terminating (fallback) or,
-                   with --observe, one that (refuses) with a reset or is (silent).
+                   open connections), Avoided (it is unresponsive). One that is used
+                   may be (unresponsive), (possibly unresponsive), a terminating
+                   (fallback) or, with --observe, one that (refuses) with a reset or
+                   is (silent).
                    With -o wide, FIELD is the field of an object that leads to the
                    REASON, and SHARE the part of new connections, unless it is the
                    same for all.

@@ -167,7 +167,7 @@ type Endpoint struct {
 	// those without any answer then.
 	Refused    int `json:"refused,omitempty"`
 	Unanswered int `json:"unanswered,omitempty"`
-	// Unresponsive is set if the endpoint does not answer this node; daemon only.
+	// Unresponsive is set if the endpoint is unresponsive, or possibly so; daemon only.
 	Unresponsive *Unresponsive `json:"unresponsive,omitempty"`
 	Traffic
 }
@@ -258,8 +258,9 @@ type Args struct {
 	// Named are the first of the endpoints concerned, of NamedOf.
 	Named   []string  `json:"named,omitempty"`
 	NamedOf int       `json:"namedOf,omitempty"`
-	Count   int       `json:"count,omitempty"`  // connections
-	Number  int       `json:"number,omitempty"` // a port, or how many
+	Count   int       `json:"count,omitempty"`   // connections
+	Clients int       `json:"clients,omitempty"` // of these
+	Number  int       `json:"number,omitempty"`  // a port, or how many
 	Seconds int       `json:"seconds,omitempty"`
 	Names   []string  `json:"names,omitempty"` // such as source ranges, or kinds of objects
 	Since   time.Time `json:"since,omitzero"`

@@ -28,26 +28,25 @@ type Health struct {
 
 // PassiveHealth is what passive health checks found.
 type PassiveHealth struct {
-	// Endpoints counts those that do not answer this node, with those of Nodes.
-	Endpoints int          `json:"endpoints"`
-	Nodes     []SilentNode `json:"nodes,omitempty"`
-	// CutOff means that most other nodes that were asked do not answer either.
-	CutOff bool `json:"cutOff,omitempty"`
+	// Endpoints counts those that are unresponsive, and Possibly those of which that is not known.
+	Endpoints int `json:"endpoints"`
+	Possibly  int `json:"possibly,omitempty"`
+	// LateSeconds is how long ago connections were last read that should have been read since;
+	// zero if in time.
+	LateSeconds int `json:"lateSeconds,omitempty"`
 }
 
-// A SilentNode is a node that does not answer.
-type SilentNode struct {
-	Name      string    `json:"name"`
-	Since     time.Time `json:"since"`
-	Endpoints int       `json:"endpoints"` // that it runs
-}
-
-// Unresponsive is since when an endpoint does not answer. Connections have no answer, and
-// Questions had none; there are none if all of its node does not answer.
+// Unresponsive is since when an endpoint is unresponsive: Connections of Clients have no reply now,
+// and Probes had none.
 type Unresponsive struct {
 	Since       time.Time `json:"since"`
+	Clients     int       `json:"clients,omitempty"`
 	Connections int       `json:"connections,omitempty"`
-	Questions   int       `json:"questions,omitempty"`
+	Probes      int       `json:"probes,omitempty"`
+	// Possibly means that it is not known, because probes are no evidence: none is known to reach
+	// the endpoint, or, if ProbesWorked, other endpoints do not reply to any either.
+	Possibly     bool `json:"possibly,omitempty"`
+	ProbesWorked bool `json:"probesWorked,omitempty"`
 }
 
 // FastPath says whether packets of established connections to Services bypass the rules.

@@ -30,7 +30,7 @@ const (
 	// may explain it.
 	ReasonNotProgrammed = "NotProgrammed"
 	ReasonBusy          = "Busy"    // others have fewer active ones: the scheduler is lc
-	ReasonAvoided       = "Avoided" // it does not answer this node
+	ReasonAvoided       = "Avoided" // it is unresponsive
 	// ReasonGone: it is in no EndpointSlice, but has open connections. It is not counted among
 	// the endpoints of a Service.
 	ReasonGone = "Gone"

@@ -48,7 +48,7 @@ type Options struct {
 	// FastPathAfter packets.
 	FastPath      bool
 	FastPathAfter int32
-	// PassiveHealthChecks is what to do about endpoints that do not answer, in the words of
+	// PassiveHealthChecks is what to do about unresponsive endpoints, in the words of
 	// [convert.ParsePassiveChecks]; at most so many percent of a Service port's are avoided.
 	PassiveHealthChecks           string
 	PassiveHealthChecksMaxPercent int32
@@ -56,8 +56,6 @@ type Options struct {
 	// empty for none. StatusPage serves the status page with the metrics.
 	StatusSocket string
 	StatusPage   bool
-	// Networkz serves /networkz with the probes.
-	Networkz bool
 	// Probation is how long kube-proxy's rules stay in the kernel, suspended, after the
 	// take-over; zero removes them immediately. KubeProxyMarker is one of the Marker words.
 	Probation       time.Duration

@@ -74,14 +74,12 @@ func (f *Flags) addTraffic(s flagSection) {
 	s.add(&f.options.FastPathAfter, "fast-path-after", extension,
 		"`packets` of a connection, in both directions together, after which it takes the --fast-path")
 	s.add(&f.options.PassiveHealthChecks, "passive-health-checks", extension,
-		"`what` to do about endpoints that do not answer connections of this node, nor a question of its own: off; report, "+
-			"by events, metrics and kube-vmap problems; or avoid, which also gives them no new connections. "+
-			"The annotation kube-vmap.io/passive-health-checks of a Service overrides it",
+		"`what` to do about unresponsive endpoints, which reply neither to connections of this node's clients nor "+
+			"to probes: off; report, by events, metrics and kube-vmap problems; or avoid, which also gives them no new "+
+			"connections. The annotation kube-vmap.io/passive-health-checks of a Service overrides it",
 		"off", "report", "avoid")
 	s.add(&f.options.PassiveHealthChecksMaxPercent, "passive-health-checks-max-percent", extension,
 		"at most `N` percent of the endpoints of a Service port, rounded down, and never the last one, are avoided")
-	s.add(&f.options.Networkz, "networkz", extension,
-		"serve /networkz with the probes: 503 while passive health checks find that most other nodes do not answer this one")
 	s.add(&p.NFTables.SyncPeriod, "iptables-sync-period", "nftables.syncPeriod iptables.syncPeriod",
 		"`time` (30s, 1m): /healthz fails if a change takes more than twice as long to reach the kernel. "+
 			"Applies to nftables too, as in kube-proxy")

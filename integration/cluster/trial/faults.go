@@ -181,8 +181,7 @@ var faults = []fault{
 	},
 	{ // the last one
 		name: "node that is gone", symptom: "since a minute ago, a third of the connections to Service NS/web time out",
-		// Of one Service, or of the node if others have endpoints there that clients ask.
-		command: problems, want: []string{"does not answer | NodeNotAnswering", "web-3 | Node NODE-3", "NODE-3"},
+		command: problems, want: []string{"does not answer | no reply", "web-3", "NODE-3"},
 		set: func(s *scene) {
 			s.web(0, 1, 2)
 			s.service(3)

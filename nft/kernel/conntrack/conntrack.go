@@ -19,9 +19,6 @@ type Conntrack struct {
 	// dial opens a socket. Each call has one of its own, so that what is left unread after
 	// an error is never taken for the answer to another request.
 	dial func() (*netlink.Conn, error)
-	// repliesProbed is true once repliesFiltered is known: whether the kernel filters by the
-	// source of replies.
-	repliesProbed, repliesFiltered bool
 }
 
 // Config is the configuration of a [Conntrack].

@@ -182,19 +182,28 @@ func TestEachTranslatedSkipsOtherEntries(t *testing.T) {
 	}
 }
 
-func TestEachAnsweredWithoutKernelFilterAsksForEverything(t *testing.T) {
-	entries := sample()
-	for i := range entries {
-		entries[i].Status = uint32(i%3) * statusSeenReply / 2 // 0, 1, 2: one in three was answered
+// TestAnsweredEntriesWithoutKernelFilter lists from a kernel that filters nothing.
+func TestAnsweredEntriesWithoutKernelFilter(t *testing.T) {
+	entries := slices.Concat(sample(), sample())
+	for i := range sample() {
+		entries[i].Status = statusSeenReply
 	}
-	k := &fakeKernel{entries: entries}
-	c := k.open()
-	for _, want := range [][]string{{"get", "get"}, {"get"}} { // first whether the kernel filters
-		k.asked = nil
-		var got []Entry
-		err := c.EachAnswered(entries[2].Reply.Addr(), func() { got = nil }, func(e Entry) { got = append(got, e) })
-		if err != nil || len(got) != 2 || got[0].ID != 2 || got[1].ID != 8 || !slices.Equal(k.asked, want) {
-			t.Errorf("asked %q, %v, %v, want %q", k.asked, got, err, want)
+	c := (&fakeKernel{entries: entries}).open()
+	for _, f := range model.Families {
+		for _, p := range model.Protocols {
+			for replied, each := range map[bool]func(model.Family, model.Protocol, func(), func(Entry)) error{
+				false: c.EachUnanswered, true: c.EachAnswered,
+			} {
+				n := 0
+				err := each(f, p, func() { n = 0 }, func(e Entry) {
+					if n++; e.Family() != f || e.Protocol != p || e.Replied != replied {
+						t.Errorf("%s, %s, replied %t: got %+v", f, p, replied, e)
+					}
+				})
+				if err != nil || n != 2 {
+					t.Errorf("%s, %s, replied %t: %d entries, %v", f, p, replied, n, err)
+				}
+			}
 		}
 	}
 }

@@ -20,8 +20,7 @@
 // ctnetlink_filter_match_tuple is inverted (seen in 6.1 and 6.18), so that what is asked for
 // stays and everything else goes. It does not report how many it deleted, cannot express
 // "none of these endpoints", leaves no chance to check an entry first, and is no faster than
-// listing and deleting. For the first reason, lists are filtered by protocol and port only,
-// and a walk by address only if that is of IPv4.
+// listing and deleting. For the first reason, lists are filtered by protocol, port and status only.
 //
 // github.com/ti-mo/conntrack is not used: it has no filter by tuple, and takes 1.5 s where
 // this package takes 0.03 s to delete 100 of 100,000 entries.

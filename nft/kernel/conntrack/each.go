@@ -7,7 +7,6 @@ import (
 	"net/netip"
 
 	"github.com/mdlayher/netlink"
-	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -37,47 +36,27 @@ func (c *Conntrack) EachTranslated(begin func(), fn func(Entry)) error {
 	})
 }
 
-// EachUnanswered is [Conntrack.EachTranslated] for entries to which no reply was seen.
-func (c *Conntrack) EachUnanswered(begin func(), fn func(Entry)) error {
-	unanswered := filter{status: statusDstNAT, mask: statusDstNAT | statusSeenReply}
-	return c.each(unanswered, begin, func(e Entry) {
-		if e.Reply != e.Original && !e.Replied {
-			fn(e)
-		}
-	})
+// EachUnanswered is [Conntrack.EachTranslated] for entries of a family and protocol to which no reply
+// was seen. A kernel that filters by protocol, as those since 5.8 do, sends no others.
+func (c *Conntrack) EachUnanswered(f model.Family, p model.Protocol, begin func(), fn func(Entry)) error {
+	return c.eachOf(filter{status: statusDstNAT, mask: statusDstNAT | statusSeenReply, family: f, protocol: p}, begin, fn)
 }
 
-// EachAnswered is [Conntrack.EachTranslated] for entries to which an endpoint has replied, refusals
-// included where they have entries: the endpoints of one address, by which the kernel filters if it
-// can, or all if by is the zero Addr.
-func (c *Conntrack) EachAnswered(by netip.Addr, begin func(), fn func(Entry)) error {
+// EachAnswered is [Conntrack.EachUnanswered] for entries to which an endpoint has replied, refusals
+// included where they have entries.
+func (c *Conntrack) EachAnswered(f model.Family, p model.Protocol, begin func(), fn func(Entry)) error {
 	const answered = statusDstNAT | statusSeenReply
-	only := filter{status: answered, mask: answered}
-	if by.IsValid() {
-		only.family = nft.FamilyNumber(model.FamilyOf(by))
-	}
-	if by.Is4() && c.filtersReplies() {
-		only.replySource = by
-	}
-	return c.each(only, begin, func(e Entry) {
-		if (!by.IsValid() || e.Reply.Addr() == by) && e.Reply != e.Original && e.Replied {
+	return c.eachOf(filter{status: answered, mask: answered, family: f, protocol: p}, begin, fn)
+}
+
+// eachOf calls fn for the translated entries of the filter's family and protocol, with or without a reply.
+func (c *Conntrack) eachOf(by filter, begin func(), fn func(Entry)) error {
+	replied := by.status&statusSeenReply != 0
+	return c.each(by, begin, func(e Entry) {
+		if e.Family() == by.family && e.Protocol == by.protocol && e.Reply != e.Original && e.Replied == replied {
 			fn(e)
 		}
 	})
-}
-
-// filtersReplies reports whether the kernel filters by the source of replies. Before 5.15.6 it
-// takes the flags of the other direction and finds nothing (ad81d4daf6a3). One that refuses a
-// mask without a status, as those that filter by status do, is later.
-func (c *Conntrack) filtersReplies() bool {
-	if !c.repliesProbed {
-		probe := request(msgGet, netlink.Dump, unix.AF_INET, func(e *attr.Encoder) {
-			e.Uint32(ctaStatusMask, statusDstNAT)
-		})
-		err := c.walk(probe, func() {}, func(Entry, rawEntry) {})
-		c.repliesProbed, c.repliesFiltered = true, errors.Is(err, unix.EINVAL)
-	}
-	return c.repliesFiltered
 }
 
 // Answering returns the destinations of a protocol's entries, translated or not, that have sent

@@ -54,9 +54,8 @@ const (
 	ctaProtoInfoSCTP = 3
 	ctaInfoState     = 1 // of TCP and of SCTP
 
-	ctaTimestampStart   = 1
-	ctaFilterOrigFlags  = 1
-	ctaFilterReplyFlags = 2
+	ctaTimestampStart  = 1
+	ctaFilterOrigFlags = 1
 
 	ctaStatsEntries    = 1 // CTA_STATS_GLOBAL_ENTRIES
 	ctaStatsMaxEntries = 2 // CTA_STATS_GLOBAL_MAX_ENTRIES
@@ -64,7 +63,6 @@ const (
 
 // Flags of a filter: the fields of a tuple that it compares (net/netfilter/nf_internals.h).
 const (
-	filterSrcAddr  = 1 << 0 // CTA_FILTER_F_CTA_IP_SRC
 	filterProtocol = 1 << 3 // CTA_FILTER_F_CTA_PROTO_NUM
 	filterDstPort  = 1 << 5 // CTA_FILTER_F_CTA_PROTO_DST_PORT
 )
@@ -75,40 +73,49 @@ func request(kind uint16, flags netlink.HeaderFlags, family uint8, attributes fu
 
 func encodeList(q Query) netlink.Message {
 	return request(msgGet, netlink.Dump, nft.FamilyNumber(q.Family), func(e *attr.Encoder) {
-		flags := uint32(filterProtocol)
-		e.Nested(ctaTupleOrig, func() {
-			e.Nested(ctaTupleProto, func() {
-				e.Uint8(ctaProtoNum, uint8(q.Protocol))
-				if q.Port != 0 {
-					e.Uint16(ctaProtoDstPort, q.Port)
-					flags |= filterDstPort
-				}
-			})
-		})
-		e.Nested(ctaFilter, func() { e.NativeUint32(ctaFilterOrigFlags, flags) })
+		encodeOriginalFilter(e, q.Protocol, q.Port)
 	})
 }
 
 // A filter selects entries of a walk; the zero value selects all.
 type filter struct {
-	status, mask uint32     // IPS_*: the status has these bits, of those in the mask
-	family       uint8      // zero means both
-	replySource  netip.Addr // invalid means any; IPv4 only (see the package comment)
+	status, mask uint32 // IPS_*: the status has these bits, of those in the mask
+	// protocol is that of the entries, in one family: the kernel filters by it in no other way
+	// (ctnetlink_parse_tuple_filter). Zero means all of both families.
+	protocol model.Protocol
+	family   model.Family
 }
 
 func encodeEach(f filter) netlink.Message {
-	return request(msgGet, netlink.Dump, f.family, func(e *attr.Encoder) {
+	family := uint8(unix.AF_UNSPEC)
+	if f.protocol != 0 {
+		family = nft.FamilyNumber(f.family)
+	}
+	return request(msgGet, netlink.Dump, family, func(e *attr.Encoder) {
 		if f.mask != 0 {
 			e.Uint32(ctaStatus, f.status)
 			e.Uint32(ctaStatusMask, f.mask)
 		}
-		if f.replySource.IsValid() {
-			e.Nested(ctaTupleReply, func() {
-				e.Nested(ctaTupleIP, func() { e.Data(ctaIPv4Src, f.replySource.AsSlice()) })
-			})
-			e.Nested(ctaFilter, func() { e.NativeUint32(ctaFilterReplyFlags, filterSrcAddr) })
+		if f.protocol != 0 {
+			encodeOriginalFilter(e, f.protocol, 0)
 		}
 	})
+}
+
+// encodeOriginalFilter selects entries by the protocol and, unless it is zero, the destination
+// port of their first packet.
+func encodeOriginalFilter(e *attr.Encoder, p model.Protocol, port uint16) {
+	flags := uint32(filterProtocol)
+	e.Nested(ctaTupleOrig, func() {
+		e.Nested(ctaTupleProto, func() {
+			e.Uint8(ctaProtoNum, uint8(p))
+			if port != 0 {
+				e.Uint16(ctaProtoDstPort, port)
+				flags |= filterDstPort
+			}
+		})
+	})
+	e.Nested(ctaFilter, func() { e.NativeUint32(ctaFilterOrigFlags, flags) })
 }
 
 // encodeDelete requests to delete exactly this entry.

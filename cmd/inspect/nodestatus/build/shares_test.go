@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/build"
@@ -86,8 +86,8 @@ func TestHealthNeedsNoSnapshot(t *testing.T) {
 	}
 }
 
-// TestUnresponsiveEndpointsAreShown has four endpoints: of two that do not answer by themselves one is
-// avoided, and of another one the node does not answer.
+// TestUnresponsiveEndpointsAreShown has four endpoints: of two that are unresponsive one is avoided,
+// and another one is possibly unresponsive.
 func TestUnresponsiveEndpointsAreShown(t *testing.T) {
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {
@@ -95,16 +95,15 @@ func TestUnresponsiveEndpointsAreShown(t *testing.T) {
 			c := config
 			c.Unresponsive, c.PassiveChecks, c.MaxAvoidedPercent = unresponsive, model.PassiveChecksAvoid, 25
 			events, key, at := one(f, p, 4)
-			r := passivehealth.Report{CutOff: true}
-			for n := range 4 {
+			r := passivehealth.Report{Late: 184500 * time.Millisecond}
+			for n := 1; n < 4; n++ {
 				r.Endpoints = append(r.Endpoints, passivehealth.Unresponsive{
-					Protocol: p, Endpoint: at[n], Since: then, Connections: n, Questions: 2,
+					Protocol: p, Endpoint: at[n], Since: then, Clients: 1, Connections: n, Probes: 2,
+					Possibly: n == 3, ProbesWorked: n < 3,
 					Services: []sync.Object{{Kind: "Service", Namespace: "shop", Name: "web", UID: "1"}},
 				})
 			}
-			r.Endpoints = r.Endpoints[1:]
-			r.Nodes = []passivehealth.SilentNode{{Name: "worker-3", Since: then, Endpoints: []netip.Addr{at[3].Addr()}}}
-			set := model.UnresponsiveEndpoints{Key: key, Endpoints: at[1:]}
+			set := model.UnresponsiveEndpoints{Key: key, Endpoints: at[1:3]}
 			v := statustest.Snapshot(t, c, kerneltest.New(), events, func() { unresponsive <- []model.UnresponsiveEndpoints{set} })
 			d, err := build.New(build.Config{
 				Snapshot:     func(context.Context) (sync.Snapshot, error) { return v, nil },
@@ -112,18 +111,18 @@ func TestUnresponsiveEndpointsAreShown(t *testing.T) {
 				Unresponsive: func(context.Context) (passivehealth.Report, error) { return r, nil },
 			})(t.Context(), nodestatus.Query{})
 			must(t, err)
-			var got []string
-			for _, e := range d.Services[0].Ports[0].Endpoints {
-				text := e.Reason
-				if u := e.Unresponsive; u != nil {
-					text += fmt.Sprint(" ", u.Connections, " ", u.Questions, " ", u.Since.Equal(then))
+			for n, want := range []*nodestatus.Unresponsive{
+				nil, {Since: then, Clients: 1, Connections: 1, Probes: 2, ProbesWorked: true},
+				{Since: then, Clients: 1, Connections: 2, Probes: 2, ProbesWorked: true},
+				{Since: then, Clients: 1, Connections: 3, Probes: 2, Possibly: true},
+			} {
+				e := &d.Services[0].Ports[0].Endpoints[n]
+				if avoided := e.Reason == nodestatus.ReasonAvoided; !reflect.DeepEqual(e.Unresponsive, want) || avoided != (n == 1) {
+					t.Errorf("%s, %s: %+v, %+v", f, p, e, e.Unresponsive)
 				}
-				got = append(got, text)
 			}
-			h := d.Health.PassiveHealth
-			if !slices.Equal(got, []string{"", "Avoided 1 2 true", " 2 2 true", " 0 0 true"}) ||
-				h.Endpoints != 3 || len(h.Nodes) != 1 || h.Nodes[0].Endpoints != 1 || !h.CutOff {
-				t.Errorf("%s, %s: %q, health %+v", f, p, got, h)
+			if h, want := *d.Health.PassiveHealth, (nodestatus.PassiveHealth{Endpoints: 2, Possibly: 1, LateSeconds: 184}); h != want {
+				t.Errorf("%s, %s: health %+v", f, p, h)
 			}
 		}
 	}

@@ -16,43 +16,34 @@ type serviceEndpoint struct {
 	at       netip.AddrPort
 }
 
-// AddUnresponsive adds to a document with health which endpoints and nodes do not answer.
+// AddUnresponsive adds to a document with health which endpoints are unresponsive, or possibly so.
 func AddUnresponsive(d *nodestatus.Document, r *passivehealth.Report) {
-	h := &nodestatus.PassiveHealth{CutOff: r.CutOff}
+	h := &nodestatus.PassiveHealth{LateSeconds: int(r.Late.Seconds())}
 	d.Health.PassiveHealth = h
-	onNodes := map[netip.Addr]*nodestatus.Unresponsive{}
-	for _, n := range r.Nodes {
-		h.Nodes = append(h.Nodes, nodestatus.SilentNode{Name: n.Name, Since: n.Since, Endpoints: len(n.Endpoints)})
-		for _, a := range n.Endpoints {
-			onNodes[a] = &nodestatus.Unresponsive{Since: n.Since}
-		}
-	}
-	h.Endpoints = len(onNodes)
-	single := map[serviceEndpoint]*nodestatus.Unresponsive{}
+	found := map[serviceEndpoint]*nodestatus.Unresponsive{}
 	for i := range r.Endpoints {
 		e := &r.Endpoints[i]
-		if onNodes[e.Endpoint.Addr()] != nil {
-			continue
+		if e.Possibly {
+			h.Possibly++
+		} else {
+			h.Endpoints++
 		}
-		h.Endpoints++
 		for _, s := range e.Services {
 			name := model.ServiceName{Namespace: s.Namespace, Name: s.Name}
-			single[serviceEndpoint{name, strings.ToUpper(e.Protocol.String()), e.Endpoint}] = &nodestatus.Unresponsive{
-				Since: e.Since, Connections: e.Connections, Questions: e.Questions,
+			found[serviceEndpoint{name, strings.ToUpper(e.Protocol.String()), e.Endpoint}] = &nodestatus.Unresponsive{
+				Since: e.Since, Clients: e.Clients, Connections: e.Connections, Probes: e.Probes,
+				Possibly: e.Possibly, ProbesWorked: e.ProbesWorked,
 			}
 		}
 	}
-	if h.Endpoints == 0 {
+	if len(found) == 0 {
 		return
 	}
 	for s, p := range d.EachPort() {
 		name := model.ServiceName{Namespace: s.Namespace, Name: s.Name}
 		for n := range p.Endpoints {
 			e := &p.Endpoints[n]
-			at := e.AddrPort()
-			if e.Unresponsive = onNodes[at.Addr()]; e.Unresponsive == nil {
-				e.Unresponsive = single[serviceEndpoint{name, p.Protocol, at}]
-			}
+			e.Unresponsive = found[serviceEndpoint{name, p.Protocol, e.AddrPort()}]
 		}
 	}
 }
