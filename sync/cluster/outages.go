@@ -3,9 +3,12 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	stdsync "sync"
+	"syscall"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,21 +24,23 @@ type outageLog struct {
 
 	mu     stdsync.Mutex
 	kinds  map[string]*kindOutage
-	warned map[metav1.StatusReason]time.Time // last warnings
-	began  time.Time                         // of the outage that was logged; zero if there is none
+	warned map[string]time.Time // last warnings, by reason
+	last   time.Time            // warning
+	began  time.Time            // of the outage that was logged; zero if there is none
 }
 
 type kindOutage struct {
 	since     time.Time // of the failure
 	err       error     // the last one; nil if they can be read
-	warned    bool
-	warnedFor metav1.StatusReason
-	short     int // watches in a row that ended soon
+	warnedFor string    // the reason; empty without a warning
+	short     int       // watches in a row that ended soon
 }
 
 const (
-	// quietPeriod is how long after a warning another failure for the same reason is none.
+	// quietPeriod is how long after a warning another failure for the same reason is none, unless
+	// it lasts for longOutage.
 	quietPeriod = 5 * time.Minute
+	longOutage  = 30 * time.Second
 
 	shortWatch      = 5 * time.Second // a watch that ends sooner is short
 	maxShortWatches = 5               // so many in a row are a failure
@@ -46,7 +51,7 @@ const (
 var errShortWatches = errors.New("watches end right after they begin, changes may arrive late")
 
 func newOutageLog(log *slog.Logger) *outageLog {
-	return &outageLog{log: log, kinds: map[string]*kindOutage{}, warned: map[metav1.StatusReason]time.Time{}}
+	return &outageLog{log: log, kinds: map[string]*kindOutage{}, warned: map[string]time.Time{}}
 }
 
 // lock returns what is known of a kind, and the function that ends its use.
@@ -59,22 +64,20 @@ func (c *outageLog) lock(kind string) (k *kindOutage, unlock func()) {
 }
 
 func (c *outageLog) failed(kind string, err error) {
-	if errors.Is(err, context.Canceled) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-		return // shutting down, or the watch only has to start over with a list
+	if errors.Is(err, context.Canceled) {
+		return // shutting down
 	}
 	k, unlock := c.lock(kind)
 	defer unlock()
-	now, reason := time.Now(), apierrors.ReasonForError(err)
-	if errors.Is(err, errShortWatches) {
-		reason = "ShortWatches"
-	}
+	now, reason := time.Now(), reasonOf(err)
 	if k.err == nil {
 		k.since = now
 	}
 	k.err = withoutURL(err)
 	level := slog.LevelDebug
-	if now.Sub(c.warned[reason]) >= quietPeriod && !c.isWarned(reason) {
-		level, k.warned, k.warnedFor, c.warned[reason] = slog.LevelWarn, true, reason, now
+	unlogged := now.Sub(k.since) >= longOutage && c.last.Before(k.since)
+	if (unlogged || now.Sub(c.warned[reason]) >= quietPeriod) && !c.isWarned(reason) {
+		level, k.warnedFor, c.warned[reason], c.last = slog.LevelWarn, reason, now, now
 		if c.began.IsZero() {
 			c.began = k.since
 		}
@@ -83,10 +86,33 @@ func (c *outageLog) failed(kind string, err error) {
 		k.err)
 }
 
+// reasonOf returns what failures that are logged as one have in common. It is never a text with
+// addresses or times.
+func reasonOf(err error) string {
+	var timeout net.Error
+	var errno syscall.Errno
+	switch status := apierrors.ReasonForError(err); {
+	case status != metav1.StatusReasonUnknown:
+		return string(status)
+	case errors.Is(err, errShortWatches):
+		return "short watches"
+	case errors.As(err, new(*net.DNSError)): // may also be a timeout, or refused
+		return "name resolution"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "timeout"
+	case errors.As(err, &errno):
+		return errno.Error()
+	}
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	return fmt.Sprintf("%T", err) // each failure of TLS has a type
+}
+
 // isWarned reports whether there was a warning for a reason, about a kind that fails since.
-func (c *outageLog) isWarned(reason metav1.StatusReason) bool {
+func (c *outageLog) isWarned(reason string) bool {
 	for _, k := range c.kinds {
-		if k.warned && k.warnedFor == reason {
+		if k.warnedFor == reason {
 			return true
 		}
 	}
@@ -125,16 +151,19 @@ func withoutURL(err error) error {
 	return err
 }
 
-// observe returns a watch, and counts it if it is short, unless ctx ends first.
-func (c *outageLog) observe(ctx context.Context, kind string, w watch.Interface) watch.Interface {
+// observe returns a watch, and counts it if it is short or does not end in time. It ends ctx with it.
+func (c *outageLog) observe(ctx context.Context, end func(), kind string, w watch.Interface) watch.Interface {
 	start := time.Now()
 	long := time.AfterFunc(longWatch, func() {
 		c.watched(kind, longWatch)
 		c.succeeded(kind)
 	})
 	return &observedWatch{Interface: w, onStop: stdsync.OnceFunc(func() {
+		defer end()
 		long.Stop()
-		if ctx.Err() == nil && c.watched(kind, time.Since(start)) >= maxShortWatches {
+		if err := overdue(ctx); err != nil {
+			c.failed(kind, err)
+		} else if ctx.Err() == nil && c.watched(kind, time.Since(start)) >= maxShortWatches {
 			c.failed(kind, errShortWatches)
 		}
 	})}

@@ -1,15 +1,18 @@
 package cluster_test
 
 import (
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"kube-vmap/model"
 	"kube-vmap/sync/cluster"
 	"kube-vmap/sync/cluster/apitest"
 )
@@ -32,15 +35,15 @@ func (r *rig) expectLogs(about string, warnings, infos int) {
 }
 
 // TestShortOutagesAreRateLimited expects one warning in five minutes for each of two reasons: short
-// watches are one, too.
+// watches are one, too. Between outages each kind can be read: its longest delay is 20 seconds.
 func TestShortOutagesAreRateLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := started(t)
-		for range 360 { // an hour
+		for range 160 { // an hour
 			r.SetDown(true)
 			r.quiet(2 * time.Second)
 			r.SetDown(false)
-			r.quiet(8 * time.Second)
+			r.quiet(21 * time.Second)
 		}
 		r.quiet(time.Minute)
 		if n, ends := r.logged("level=WARN"), r.logged("available again"); n > 2*13 || n < ends {
@@ -66,13 +69,16 @@ func TestEachOutageIsLoggedOnce(t *testing.T) {
 		"a second one": {
 			{"the first", down, 10 * time.Second, 1, 0},
 			{"its end", up, time.Minute, 0, 1},
-			{"the second, which may not last", down, time.Minute, 0, 0},
+			{"the second, which may not last", down, 29 * time.Second, 0, 0},
 			{"the second, which lasts", func(*rig) {}, time.Hour, 1, 0},
 			{"its end", up, time.Minute, 0, 1},
+			{"a third", down, time.Minute, 1, 0},
 		},
 		"a kind is lost permanently": {
 			{"the loss", func(r *rig) { r.SetStatus("nodes", 403); r.EndWatches() }, time.Minute, 1, 0},
 			{"an outage", down, 3 * time.Minute, 1, 0},
+			{"its end", up, 29 * time.Second, 0, 0},
+			{"another outage", down, time.Minute, 1, 0},
 		},
 	} {
 		inBubble(t, name, func(t *testing.T) {
@@ -155,4 +161,101 @@ func TestTimeoutsAreNamed(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSilenceIsAnOutage has a network that loses a response or the rest of a watch, but not the
+// connection. Requests that follow get responses, but nothing says that to the client.
+func TestSilenceIsAnOutage(t *testing.T) {
+	for name, c := range map[string]struct {
+		lose, find func(*apitest.Server)
+	}{
+		"the rest of a watch": {
+			lose: func(s *apitest.Server) { s.SetSilent(true) },
+			find: func(s *apitest.Server) { s.SetSilent(false) },
+		},
+		"a response to a watch": {
+			lose: func(s *apitest.Server) { setStatus(s, apitest.NoResponse); s.EndWatches() },
+			find: func(s *apitest.Server) { setStatus(s, 0) },
+		},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			r := started(t)
+			r.quiet(time.Hour)
+			r.expectLogs("before", 0, 0)
+			r.Put(service("new", 9))
+			r.now()
+			c.lose(r.Server)
+			r.Put(service("web-0", 9), slice("web-0", model.IPv4, 9))
+			r.quiet(30 * time.Second)
+			c.find(r.Server)
+			for got := 0; got < 2; {
+				got += len(r.next(10*time.Minute + 30*time.Second))
+			}
+			r.pass(30 * time.Second)
+			r.expectLogs(name, 1, 1)
+			r.quiet(time.Hour)
+			r.expectLogs("after", 0, 0)
+		})
+	}
+}
+
+func TestSilenceAtTheStartIsAnOutage(t *testing.T) {
+	for name, prepare := range map[string]func(*apitest.Server){
+		"streamed": func(*apitest.Server) {},
+		"listed":   (*apitest.Server).DisableStreamedLists,
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			s := filled()
+			prepare(s)
+			setStatus(s, apitest.NoResponse)
+			r := run(t, s)
+			r.quiet(30 * time.Second)
+			setStatus(s, 0)
+			r.next(12 * time.Minute)
+			r.pass(30 * time.Second)
+			r.expectLogs(name, 1, 1)
+		})
+	}
+}
+
+// cannedResponses answers all requests alike, and none after the first thousand.
+type cannedResponses struct {
+	code     int
+	body     string
+	requests atomic.Int32
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (c *cannedResponses) RoundTrip(r *http.Request) (*http.Response, error) {
+	if c.requests.Add(1) > 1000 {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return &http.Response{
+		StatusCode: c.code, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(c.body)), Request: r,
+	}, nil
+}
+
+// TestExpiredListsAreAnOutage has servers for which even a new list has expired, and one that ends
+// each list at its begin: client-go requests such lists again without a delay.
+func TestExpiredListsAreAnOutage(t *testing.T) {
+	const expired = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`
+	for name, c := range map[string]*cannedResponses{
+		"status": {code: 410, body: expired},
+		"event":  {code: 200, body: `{"type":"ERROR","object":` + expired + `}`},
+		"ends":   {code: 200, body: `{"type":"BOOKMARK","object":{"kind":"Service","apiVersion":"v1","metadata":{"resourceVersion":"7"}}}`},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			s := filled()
+			config := s.Config()
+			config.Transport = c
+			r := run(t, s, func(to *cluster.Config) { to.Client = clientOf(config) })
+			r.quiet(2 * time.Minute)
+			if n := c.requests.Load(); n > 4*20 {
+				t.Errorf("%d requests in two minutes", n)
+			}
+			r.expectLogs(name, 1, 0)
+		})
+	}
 }

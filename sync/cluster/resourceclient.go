@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	stdsync "sync"
 	"time"
 
@@ -34,6 +36,10 @@ type resourceClient struct {
 	outages  *outageLog
 	lists    *activeLists
 	optional *optionalResource // nil for resources that every server has
+
+	streamDelay wait.DelayFunc
+	streamed    string    // the resource version of the last streamed list
+	nextStream  time.Time // when it may be requested again
 }
 
 // list gets and converts a list or a page of one, so that the objects of one page can
@@ -46,8 +52,10 @@ func (r *resourceClient) list(ctx context.Context, options metav1.ListOptions) (
 	if err := r.optional.wait(ctx); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
 	list, err := r.get(&options).Do(ctx).Get()
-	if r.recordResult(err); err != nil {
+	if r.recordResult(&options, cmp.Or(overdue(ctx), err)); err != nil {
 		return nil, err
 	}
 	return r.convertList(list)
@@ -55,6 +63,21 @@ func (r *resourceClient) list(ctx context.Context, options metav1.ListOptions) (
 
 // errNoResponse is the error of a watch without a response, unless the transport has one.
 var errNoResponse = errors.New("connection closed before the response")
+
+// Pings do not notice that a middlebox has lost a request, but not its connection. A server ends a
+// list after a minute, and a watch when the reflector asks for it, after five to ten minutes.
+const (
+	listTimeout  = 5 * time.Minute
+	watchOverrun = 30 * time.Second
+)
+
+// overdue returns an error if a request did not end in time.
+func overdue(ctx context.Context) error {
+	if ctx.Err() == context.DeadlineExceeded {
+		return fmt.Errorf("no end of the request in time, its response may be lost: %w", os.ErrDeadlineExceeded)
+	}
+	return nil
+}
 
 // A failureKeeper keeps the error of a request where its context says.
 type failureKeeper struct{ http.RoundTripper }
@@ -74,22 +97,35 @@ func (r *resourceClient) watch(ctx context.Context, options metav1.ListOptions) 
 	if err := r.optional.wait(ctx); err != nil {
 		return nil, err
 	}
+	if options.SendInitialEvents != nil {
+		r.waitToStream(ctx, options.ResourceVersion)
+	}
 	options.Watch = true
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(*options.TimeoutSeconds)*time.Second+watchOverrun)
 	var failure error
 	w, err := r.get(&options).Watch(context.WithValue(ctx, failureKey{}, &failure))
-	_, stream := w.(*watch.StreamWatcher)
-	switch {
-	case err == nil && !stream:
-		// The client returns an empty watch if there is no connection or it ends before the response.
-		r.recordResult(cmp.Or(failure, errNoResponse))
-		return w, nil
-	case err == nil:
-		w = r.outages.observe(ctx, r.to.kind, w)
-	case options.SendInitialEvents != nil && apierrors.IsInvalid(err):
-		return nil, err // an older server, which cannot stream lists
+	if _, stream := w.(*watch.StreamWatcher); stream {
+		r.recordResult(&options, nil)
+		return r.outages.observe(ctx, cancel, r.to.kind, w), nil
 	}
-	r.recordResult(err)
+	defer cancel()
+	switch {
+	case err == nil:
+		// The client returns an empty watch if there is no connection or it ends before the response.
+		r.recordResult(&options, cmp.Or(overdue(ctx), failure, errNoResponse))
+	case options.SendInitialEvents == nil || !apierrors.IsInvalid(err): // older servers cannot stream lists
+		r.recordResult(&options, err)
+	}
 	return w, err
+}
+
+// waitToStream delays a streamed list that repeats the one before: the reflector requests it again
+// without a delay if the server responds that it has expired (410), or ends it early.
+func (r *resourceClient) waitToStream(ctx context.Context, version string) {
+	if version == r.streamed {
+		sync.Sleep(ctx, time.Until(r.nextStream))
+	}
+	r.streamed, r.nextStream = version, time.Now().Add(r.streamDelay())
 }
 
 func (r *resourceClient) get(options *metav1.ListOptions) *rest.Request {
@@ -99,8 +135,10 @@ func (r *resourceClient) get(options *metav1.ListOptions) *rest.Request {
 	return r.client.Get().MaxRetries(0).Resource(r.resource).VersionedParams(options, metav1.ParameterCodec)
 }
 
-func (r *resourceClient) recordResult(err error) {
+func (r *resourceClient) recordResult(options *metav1.ListOptions, err error) {
 	switch {
+	case (apierrors.IsResourceExpired(err) || apierrors.IsGone(err)) && options.ResourceVersion+options.Continue != "":
+		return // the reflector starts over with a list of any version, which cannot expire
 	case err == nil:
 		r.optional.available()
 		r.outages.succeeded(r.to.kind)

@@ -31,7 +31,8 @@
 // server, since its cost is in what it sends; the delays must only be spread.
 //
 // Client-go logs each failed request. Here its lines have the debug level. An outage and its
-// end are logged once; so are watches that repeatedly end right after they began.
+// end are logged once, and each further reason for it; so are watches that repeatedly end right
+// after they began. Outages of less than 30 seconds are logged at most every five minutes.
 //
 // A server that has just started answers every request with 403 until it has loaded
 // its RBAC objects. So 403 for ServiceCIDRs, which the source can do without, counts
@@ -40,6 +41,7 @@
 // A dead connection is noticed by client-go's HTTP/2 health check: a ping after 30 idle seconds,
 // with 15 seconds for the answer (HTTP2_READ_IDLE_TIMEOUT_SECONDS and HTTP2_PING_TIMEOUT_SECONDS
 // change that). Without HTTP/2, TCP keep-alives every 30 seconds notice it in about five minutes.
+// Neither notices a request that a middlebox loses, which therefore has a time limit.
 //
 // # When the Node object is deleted
 //

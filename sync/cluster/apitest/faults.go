@@ -2,8 +2,8 @@ package apitest
 
 // faults are how the server fails.
 type faults struct {
-	down, noStreams bool
-	status          map[string]int // of all responses, by resource
+	down, noStreams, silent bool
+	status                  map[string]int // of all responses, by resource
 }
 
 // SetDown makes connections of [Server.RoundTrip] be refused, and closes those there
@@ -38,6 +38,14 @@ func (s *Server) DisableStreamedLists() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults.noStreams = true
+}
+
+// SetSilent ends all watches, and makes new ones get nothing, not even their end, or ends that.
+func (s *Server) SetSilent(silent bool) {
+	s.mu.Lock()
+	s.faults.silent = silent
+	s.mu.Unlock()
+	s.EndWatches()
 }
 
 // SetStatus makes all requests for a resource fail with an HTTP status, or hang if it is

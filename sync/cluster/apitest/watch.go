@@ -3,6 +3,7 @@ package apitest
 import (
 	"fmt"
 	"net/http"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// serveWatch streams changes until the connection ends.
+// serveWatch streams changes until the connection or the requested time ends.
 func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, resource string, q query) {
 	s.mu.Lock()
-	noStreams, cut := s.faults.noStreams, s.endWatches
+	noStreams, silent, cut := s.faults.noStreams, s.faults.silent, s.endWatches
 	s.mu.Unlock()
 	if q.initial() && noStreams {
 		refuse(w, r, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", nil))
@@ -22,6 +23,14 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, resource str
 	stream := encoderFor(r).stream(w)
 	w.WriteHeader(http.StatusOK)
 	_ = stream.Flush()
+	if silent {
+		<-r.Context().Done()
+		return
+	}
+	var over <-chan time.Time
+	if q.TimeoutSeconds != nil {
+		over = time.After(time.Duration(*q.TimeoutSeconds) * time.Second)
+	}
 	from, events := s.initialEvents(resource, q)
 	for {
 		for _, e := range events {
@@ -37,6 +46,8 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, resource str
 		select {
 		case <-wait:
 		case <-cut:
+			return
+		case <-over:
 			return
 		case <-r.Context().Done():
 			return
