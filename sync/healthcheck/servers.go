@@ -56,7 +56,7 @@ type Servers struct {
 var _ sync.Follower = (*Servers)(nil)
 
 // maxConnections limits open connections of all Services together. One more closes the oldest.
-const maxConnections = 1024
+var maxConnections = min(1024, listen.Share(32))
 
 // New returns the servers; none listens before Run.
 func New(c Config) *Servers {
@@ -64,7 +64,7 @@ func New(c Config) *Servers {
 		Config: c, checks: map[model.ServiceName]model.HealthCheck{}, limit: listen.NewConnLimit(maxConnections),
 		sockets: listen.New(listen.Config{
 			Name: "health check server", Reason: sync.ReasonHealthCheck, Recorder: c.Recorder,
-			Log: c.Log,
+			Max: listen.Share(2), Log: c.Log,
 		}),
 	}
 }

@@ -23,7 +23,8 @@ type retryState struct {
 	reported string // the last error that was reported
 }
 
-// scheduleRetry schedules the next attempt. It reports each error once.
+// scheduleRetry schedules the next attempt. It reports each error once, and a lack of descriptors
+// for all sockets together.
 func (s *Sockets) scheduleRetry(socket Socket, err error) {
 	if !errors.Is(err, syscall.EAFNOSUPPORT) {
 		s.count(socket, 0, 1)
@@ -36,6 +37,10 @@ func (s *Sockets) scheduleRetry(socket Socket, err error) {
 	r.until = time.Now().Add(r.backoff.Step())
 	if text := fmt.Sprint(err); text != r.reported {
 		r.reported = text
+		if errors.Is(err, syscall.EMFILE) {
+			s.full.Do(func() { s.report(socket, err) })
+			return
+		}
 		s.report(socket, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -23,6 +24,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/time/rate"
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
@@ -37,8 +39,9 @@ type Socket struct {
 	Addr netip.AddrPort
 }
 
+// compare orders by port, so that a Service gets all of its sockets if not all can be open.
 func (s Socket) compare(o Socket) int {
-	return cmp.Or(s.Addr.Compare(o.Addr), s.Service.Compare(o.Service))
+	return cmp.Or(cmp.Compare(s.Addr.Port(), o.Addr.Port()), s.Addr.Compare(o.Addr), s.Service.Compare(o.Service))
 }
 
 // Serve serves a listener's connections until the listener is closed; an earlier end is a
@@ -49,6 +52,7 @@ type Serve func(Socket, net.Listener) error
 type Config struct {
 	Name   string // what is served, for logs and events: "health check server"
 	Reason string // of the event if listening fails
+	Max    int    // how many are open at most; see [Share]
 	// Recorder, unless it is nil, records failures.
 	Recorder sync.Recorder
 	Log      *slog.Logger
@@ -65,9 +69,11 @@ type Sockets struct {
 	wake   chan struct{} // has a token if there are changes
 
 	// The following belongs to Run's goroutine.
-	open   map[Socket]net.Listener
-	failed map[Socket]*retryState
-	ended  chan servedSocket
+	open    map[Socket]net.Listener
+	failed  map[Socket]*retryState
+	ended   chan servedSocket
+	errFull error          // of a socket above Max
+	full    rate.Sometimes // reports
 }
 
 // Counts are the sockets of a family that are open, and the failed attempts to open one.
@@ -87,6 +93,9 @@ func New(c Config) *Sockets {
 		Config: c, listen: open,
 		wanted: map[Socket]bool{}, wake: make(chan struct{}, 1),
 		open: map[Socket]net.Listener{}, failed: map[Socket]*retryState{}, ended: make(chan servedSocket),
+		errFull: fmt.Errorf("%w: %d of the %d that the process may have are for such ports",
+			syscall.EMFILE, c.Max, maxDescriptors()),
+		full: rate.Sometimes{Interval: time.Hour},
 	}
 }
 
@@ -187,6 +196,10 @@ func (s *Sockets) retry(ctx context.Context, start func(Socket, net.Listener)) {
 }
 
 func (s *Sockets) tryListen(ctx context.Context, socket Socket, start func(Socket, net.Listener)) {
+	if len(s.open) == s.Max {
+		s.scheduleRetry(socket, s.errFull)
+		return
+	}
 	l, err := s.listen(ctx, socket)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -194,6 +207,7 @@ func (s *Sockets) tryListen(ctx context.Context, socket Socket, start func(Socke
 		}
 		return
 	}
+	l = PatientListener{l, s.Log}
 	s.markListening(socket)
 	s.open[socket] = l
 	s.count(socket, 1, 0)

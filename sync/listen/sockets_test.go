@@ -29,7 +29,7 @@ type rig struct {
 
 func newRig() *rig {
 	r := &rig{}
-	r.Sockets = New(Config{Name: "test server", Reason: "Failed", Recorder: &r.recorder, Log: r.log.Log()})
+	r.Sockets = New(Config{Name: "test server", Reason: "Failed", Recorder: &r.recorder, Max: 100, Log: r.log.Log()})
 	return r
 }
 

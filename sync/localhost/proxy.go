@@ -50,17 +50,18 @@ var _ sync.Follower = (*Proxy)(nil)
 
 // maxConnections limits open connections of all Services together; further ones are reset. Each
 // needs two sockets and up to four ends of pipes.
-const maxConnections = 1024
+var maxConnections = min(1024, listen.Share(8)/6)
 
 // New returns a Proxy; it does not listen before Run.
 func New(c Config) *Proxy {
 	return &Proxy{
 		Config: c, routes: map[model.Match]route{},
 		dial: (&net.Dialer{}).DialContext,
-		open: semaphore.NewWeighted(maxConnections), warnings: rate.Sometimes{Interval: time.Minute},
+		open: semaphore.NewWeighted(int64(maxConnections)), warnings: rate.Sometimes{Interval: time.Minute},
 		drainTimeout: 5 * time.Second, dialTimeout: 10 * time.Second, grace: 5 * time.Second,
 		sockets: listen.New(listen.Config{
-			Name: "node port on localhost", Reason: sync.ReasonLocalhost, Recorder: c.Recorder, Log: c.Log,
+			Name: "node port on localhost", Reason: sync.ReasonLocalhost, Recorder: c.Recorder,
+			Max: listen.Share(16), Log: c.Log,
 		}),
 	}
 }

@@ -33,10 +33,11 @@ const (
 	// shutdownTimeout is how long requests may continue when a server ends. The process
 	// that replaces this one needs the port.
 	shutdownTimeout = time.Second
-	// maxConnections is the default of Config.MaxConnections. One more closes the oldest,
-	// so that a flood of connections does not block probes.
-	maxConnections = 512
 )
+
+// maxConnections is the default of Config.MaxConnections. One more closes the oldest,
+// so that a flood of connections does not block probes.
+var maxConnections = min(512, listen.Share(32))
 
 // Config configures a [Server].
 type Config struct {
@@ -136,6 +137,7 @@ func (s *Server) serve(ctx context.Context) error {
 }
 
 func (s *Server) limitConnections(l net.Listener) net.Listener {
+	l = listen.PatientListener{Listener: l, Log: s.Log}
 	if s.Network == "unix" {
 		return byUser{l, listen.NewConnLimit(s.MaxConnections), listen.NewConnLimit(maxOthers)}
 	}
