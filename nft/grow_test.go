@@ -1,6 +1,7 @@
 package nft
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -34,5 +35,26 @@ func TestDeletedReaderOfGrownMapGetsNoRules(t *testing.T) {
 		if rule, adds := op.(AddRule); adds && rule.Chain.Name() == "lb-300" {
 			t.Errorf("a deleted chain gets the rule %q", rule.Rule)
 		}
+	}
+}
+
+// TestFullSetsStayMarkedUntilRebuilt commits a plan that does not touch them, as the first part of a
+// change that is divided.
+func TestFullSetsStayMarkedUntilRebuilt(t *testing.T) {
+	rules, _ := Adopt(sampleConfig, Tables{}, withEndpoints(300))
+	for _, f := range model.Families {
+		rules.MarkFull(SetID{Family: f, Kind: SetEndpointsMany})
+	}
+	rules.Commit(rules.Plan(Change{NodeAddrs: &[]netip.Addr{netip.MustParseAddr("192.0.2.1")}}))
+	for _, want := range []bool{true, false} {
+		p := rules.Plan(withEndpoints(301))
+		for _, f := range model.Families {
+			rebuilt := Op(DeleteSet{f, "endpoints-many"})
+			if got := slices.ContainsFunc(p.Batch, func(op Op) bool { return op.String() == rebuilt.String() }); got != want {
+				t.Errorf("%q is in the batch: %t, want %t", rebuilt, got, want)
+			}
+		}
+		rules.Commit(p)
+		rules.Commit(rules.Plan(withEndpoints(300)))
 	}
 }

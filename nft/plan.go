@@ -337,9 +337,12 @@ func (r *Ruleset) Commit(p *Plan) {
 	addCounts(r.shared, p.shared)
 	addCounts(r.counts, p.counts)
 	maps.Copy(r.sizes, p.sizes)
-	clear(r.full)
+	for id := range p.sizes { // rebuilt
+		delete(r.full, id)
+	}
 	for _, id := range p.gone {
 		delete(r.sizes, id)
+		delete(r.full, id)
 	}
 	r.endpoints += p.endpoints
 	r.shared = model.Shrink(r.shared, &r.peak)
