@@ -77,7 +77,9 @@ func (h *Health) Synced(r sync.Result) {
 	if h.state.loop.synced(r); r.Err != nil {
 		return
 	}
-	h.state.updated, h.state.pendingSince, h.state.committed = time.Now(), time.Time{}, true
+	if h.state.committed = true; r.Full || !r.Drift { // a mere repair has no changes that wait
+		h.state.updated, h.state.pendingSince = time.Now(), time.Time{}
+	}
 }
 
 // Node implements [sync.Observer].

@@ -135,6 +135,8 @@ func TestOverdueAfterTwoSyncPeriods(t *testing.T) {
 		p.expect("just in time", 200, 200, 503)
 		pass(1)
 		p.expect("overdue", 503, 503, 503)
+		p.Synced(sync.Result{Drift: true})
+		p.expect("overdue, after a repair of the tables", 503, 503, 503)
 		p.Synced(sync.Result{})
 		p.expect("after the first commit", 200, 200, 200)
 		pass(24 * time.Hour)
@@ -204,7 +206,7 @@ func TestLoopSumsUpItsSyncs(t *testing.T) {
 		expect("while syncs fail", health.Loop{FailingSince: at(1), Err: failed.Err, PendingSince: start})
 		pass(time.Minute)
 		expect("after a minute", health.Loop{FailingSince: at(1), Err: failed.Err, PendingSince: start, Overdue: true})
-		p.Synced(sync.Result{QuarantinedPorts: 1, InvalidObjects: 2, Conflicts: 3, Drift: true})
+		p.Synced(sync.Result{QuarantinedPorts: 1, InvalidObjects: 2, Conflicts: 3, Full: true, Drift: true})
 		repaired := health.Loop{Synced: at(62), QuarantinedPorts: 1, InvalidObjects: 2, Conflicts: 3, Repairs: 1, Repaired: at(62)}
 		expect("after a repair", repaired)
 		pass(time.Second)
