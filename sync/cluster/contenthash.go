@@ -27,16 +27,13 @@ func contentHash(value any) uint64 {
 		h.service(&v.Service)
 	case sync.SetSlice:
 		h.slice(&v.Slice)
-	case sync.SetNode:
+	case nodeObject:
 		maphash.WriteComparable(&h.Hash, v)
 	case []netip.Prefix:
 		writeList(&h, v)
 	}
 	return max(h.Sum64(), 1)
 }
-
-// hashUID returns a hash of a UID, which takes less memory than the text.
-func hashUID(uid string) uint64 { return maphash.String(hashSeed, uid) }
 
 func (h *contentHasher) service(s *model.Service) {
 	h.all(s.Name, s.UID, s.Created, s.InternalPolicy, s.ExternalPolicy, s.Affinity, s.Scheduler, s.PassiveChecks,

@@ -22,7 +22,9 @@ func TestHashCoversEveryModelField(t *testing.T) {
 		sync.SetSlice{Slice: model.EndpointSlice{
 			Ports: []model.EndpointPort{{}}, Endpoints: []model.Endpoint{{Addr: addr}},
 		}},
-		sync.SetNode{Node: model.Node{Addrs: [2]netip.Addr{addr, addr}, PodCIDRs: [2]netip.Prefix{prefix, prefix}}},
+		nodeObject{SetNode: sync.SetNode{Node: model.Node{
+			Addrs: [2]netip.Addr{addr, addr}, PodCIDRs: [2]netip.Prefix{prefix, prefix},
+		}}},
 		[]netip.Prefix{prefix},
 	} {
 		v := reflect.New(reflect.TypeOf(value)).Elem()

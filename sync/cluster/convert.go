@@ -132,7 +132,7 @@ func nodeConverter(own string) convertFunc {
 		if node == nil {
 			return nil, errs
 		}
-		return sync.SetNode{Node: *node, Ineligible: convert.Ineligible(n)}, errs
+		return nodeObject{sync.SetNode{Node: *node, Ineligible: convert.Ineligible(n)}, n.UID}, errs
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"kube-vmap/model"
 	"kube-vmap/sync"
 )
@@ -59,9 +61,16 @@ func (c *serviceCIDRs) all() []netip.Prefix {
 	return slices.Compact(out)
 }
 
+// A nodeObject is the converted value of a Node object.
+type nodeObject struct {
+	sync.SetNode
+	UID types.UID
+}
+
 // ownNode is what is known of the proxy's own Node.
 type ownNode struct {
 	last     sync.SetNode
+	uid      types.UID
 	exists   bool // a Node object was seen
 	keepZone bool // the Node was deleted, and has had no zone since
 	// found is closed when the queue has the Node, hasPodRanges when it has the Node's pod CIDRs.
@@ -87,14 +96,15 @@ func (o *ownNode) event(_ objectName, value any) sync.Event {
 	if value == nil {
 		now.Ineligible, o.keepZone = noNodeObject(now.Node.Name), true
 	} else {
-		now = value.(sync.SetNode)
+		object := value.(nodeObject)
+		now = object.SetNode
 		now.Node.Addrs = orPrevious(now.Node.Addrs, o.last.Node.Addrs)
 		now.Node.PodCIDRs = orPrevious(now.Node.PodCIDRs, o.last.Node.PodCIDRs)
-		o.keepZone = o.keepZone && now.Node.Zone == ""
+		o.keepZone = (o.keepZone || o.exists && o.uid != object.UID) && now.Node.Zone == ""
 		if o.keepZone {
 			now.Node.Zone = o.last.Node.Zone
 		}
-		o.exists = true
+		o.exists, o.uid = true, object.UID
 	}
 	if now == o.last {
 		return nil

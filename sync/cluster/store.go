@@ -30,8 +30,7 @@ type store struct {
 // A knownObject is what a store remembers of an object that it sent.
 type knownObject struct {
 	content   uint64
-	uid       uint64 // hash of the UID
-	triggered int64  // the last trigger, in nanoseconds since the Unix epoch
+	triggered int64 // the last trigger, in nanoseconds since the Unix epoch
 }
 
 // A problem is an error that was sent about an object.
@@ -144,15 +143,13 @@ func (s *store) markListed() { closeOnce(s.listed) }
 
 // change records an object's current content and appends events for what changed.
 func (s *store) change(events []sync.Event, before knownObject, converted *convertedObject) []sync.Event {
-	uid := hashUID(converted.uid)
 	// Content that is no longer in the object is removed even if the new content is
-	// unusable, because the API server may have given its addresses to others. If the
-	// object was deleted and created again, the earlier one is removed first.
-	if before.content != 0 && (converted.value == nil || uid != before.uid && converted.content != before.content) {
+	// unusable, because the API server may have given its addresses to others.
+	if before.content != 0 && converted.value == nil {
 		events = appendEvent(events, s.event(converted.objectName, nil))
 	}
 	if converted.value != nil {
-		s.known[converted.objectName] = knownObject{converted.content, uid, converted.triggered.UnixNano()}
+		s.known[converted.objectName] = knownObject{converted.content, converted.triggered.UnixNano()}
 		if converted.content != before.content {
 			events = appendEvent(events, s.withTrigger(s.event(converted.objectName, converted.value), before, converted))
 		}
