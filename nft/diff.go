@@ -50,6 +50,9 @@ func (r *Ruleset) diff(have Tables, want *contents) Batch {
 				e.counters = append(e.counters, AddCounter{f, Counter(c)})
 			}
 		}
+		for _, o := range current.Objects {
+			e.objects = append(e.objects, DeleteObject{f, o})
+		}
 		have[f] = current
 	}
 	rebuilt := r.diffSets(e, have, want)
@@ -161,8 +164,8 @@ func (r *Ruleset) diffChains(e *edit, have Tables, rebuilt map[SetID]bool) {
 		}
 	}
 	for f, t := range have {
-		for name := range t.Chains {
-			if !wanted[ChainNamed(model.Family(f), name)] {
+		for name, chain := range t.Chains {
+			if !chain.Bound && !wanted[ChainNamed(model.Family(f), name)] {
 				e.dropChain(model.Family(f), name)
 			}
 		}

@@ -95,8 +95,7 @@ func count(id SetID) Statement {
 	}
 }
 
-// A Counter is one of the named counters, which every table has. They are its only objects that
-// are neither chains nor sets.
+// A Counter is one of the named counters, which every table has. They are its only [Object]s.
 type Counter uint8
 
 // The named counters.

@@ -5,8 +5,11 @@ import (
 	"regexp"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/attr"
 )
 
 // foreignWrites are changes that another program may make to our table of one family: nft
@@ -55,6 +58,16 @@ var foreignWrites = map[string]string{
 	"adds a base chain":                 "add chain T foreign { type filter hook input priority 5; policy drop; }",
 	"adds a chain named like ours": "add chain T lb-77; add chain T ep-99; add chain T lb-1000; add chain T ep-x;" +
 		"add chain T sh-77; add chain T node-port-external-local-sticky-3; add chain T sticky-7-7s",
+	"adds objects": "add counter T foreign; add quota T foreign { over 1 mbytes }; add limit T foreign { rate 1/second };" +
+		"add quota T affinity-full { over 1 mbytes }; add synproxy T foreign { mss 1460 wscale 7 timestamp sack-perm };" +
+		"add ct helper T foreign { type \"ftp\" protocol tcp; l3proto FAM; };" +
+		"add ct timeout T foreign { protocol tcp; l3proto FAM; policy = { established: 120 }; };" +
+		"add ct expectation T foreign { protocol tcp; dport 9876; timeout 2m; size 12; l3proto FAM; }",
+	"adds objects, rules and a map with them": "add quota T foreign { over 1 mbytes }; add limit T foreign { rate 1/second };" +
+		"add map T foreign { type ADDR : quota; elements = { A : \"foreign\" }; };" +
+		"add rule T nat-output quota name \"foreign\" drop; insert rule T cluster-3 limit name \"foreign\";" +
+		"add rule T cluster-3 quota name FAM saddr map @foreign drop; add rule T cluster-3 quota name FAM saddr map { A : \"foreign\" }",
+	"adds a rule with a chain":       "insert rule T nat-prerouting jump { FAM saddr A drop; }",
 	"adds a set and a rule with it":  "add set T foreign { type ADDR; }; add rule T nat-output FAM daddr @foreign accept",
 	"adds a set named like ours":     "add set T endpoints-77 { type ADDR; elements = { A }; }; add map T local-affinity { type ADDR : verdict; }",
 	"leads a map of its own to ours": "add map T foreign { type ADDR : verdict; elements = { A : goto cluster-3, B : goto lb-3 }; }",
@@ -156,4 +169,28 @@ func TestForeignChangesAreReverted(t *testing.T) {
 			})
 		}
 	}
+}
+
+// No command of nft adds a limit of connections. A tunnel cannot be in a table of these families,
+// and a security mark needs a security module, which this machine may not have.
+func TestObjectsWithoutCommandAreDeleted(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	p, _ := start(m, newWorld())
+	for _, f := range model.Families {
+		var e attr.Encoder
+		e.String(unix.NFTA_OBJ_TABLE, nft.TableName)
+		e.String(unix.NFTA_OBJ_NAME, "foreign")
+		e.Uint32(unix.NFTA_OBJ_TYPE, unix.NFT_OBJECT_CONNLIMIT)
+		e.Nested(unix.NFTA_OBJ_DATA, func() { e.Uint32(1, 7) }) // NFTA_CONNLIMIT_COUNT
+		m.apply(nft.Batch{nft.ForeignChange{
+			Kind: unix.NFT_MSG_NEWOBJ, Flags: unix.NLM_F_CREATE, Family: nft.FamilyNumber(f), Attributes: e.Bytes,
+		}})
+	}
+	repair := p.rules.Repair(m.read())
+	if len(repair) != len(model.Families) {
+		t.Errorf("to be repaired:\n%s", repair)
+	}
+	m.apply(repair)
+	p.check()
 }

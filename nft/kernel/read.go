@@ -97,7 +97,7 @@ func (k *Kernel) readTables() (nft.Tables, error) { return k.eachTable(k.readTab
 // eachTable reads the header of each table that exists, and then its content.
 func (k *Kernel) eachTable(content func(*nft.Tables, model.Family) error) (t nft.Tables, err error) {
 	for _, f := range model.Families {
-		err := k.decode(&t, f, unix.NFT_MSG_GETTABLE, 0, unix.NFTA_TABLE_NAME)
+		err := k.decode(&t, f, unix.NFT_MSG_GETTABLE, 0)
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EAFNOSUPPORT) {
 			continue
 		}
@@ -112,13 +112,10 @@ func (k *Kernel) eachTable(content func(*nft.Tables, model.Family) error) (t nft
 }
 
 func (k *Kernel) readTable(t *nft.Tables, f model.Family) (err error) {
-	for _, dump := range []struct{ kind, table uint16 }{
-		{unix.NFT_MSG_GETCHAIN, unix.NFTA_CHAIN_TABLE},
-		{unix.NFT_MSG_GETRULE, unix.NFTA_RULE_TABLE},
-		{unix.NFT_MSG_GETSET, unix.NFTA_SET_TABLE},
-		{unix.NFT_MSG_GETOBJ, unix.NFTA_OBJ_TABLE},
+	for _, kind := range []uint16{
+		unix.NFT_MSG_GETCHAIN, unix.NFT_MSG_GETRULE, unix.NFT_MSG_GETSET, unix.NFT_MSG_GETOBJ, unix.NFT_MSG_GETFLOWTABLE,
 	} {
-		if err := k.decode(t, f, dump.kind, netlink.Dump, dump.table); err != nil {
+		if err := k.decode(t, f, kind, netlink.Dump); err != nil {
 			return err
 		}
 	}
@@ -195,10 +192,10 @@ func (k *Kernel) Unanswered() (packets uint64, err error) {
 	return packets, nil
 }
 
-// decode sends a request about our table, named by the attribute of the given kind, and adds
-// every answer to the tables.
-func (k *Kernel) decode(t *nft.Tables, f model.Family, kind uint16, flags netlink.HeaderFlags, table uint16) error {
-	name := func(e *attr.Encoder) { e.String(table, nft.TableName) }
+// decode sends a request about our table, and adds every answer to the tables.
+func (k *Kernel) decode(t *nft.Tables, f model.Family, kind uint16, flags netlink.HeaderFlags) error {
+	// The table has the same number as an attribute of chains, rules, sets and objects.
+	name := func(e *attr.Encoder) { e.String(unix.NFTA_TABLE_NAME, nft.TableName) }
 	return k.get(kind, flags, f, name, func(m netlink.Message) error {
 		if kind != unix.NFT_MSG_GETOBJ { // a counter differs each time
 			k.hashAnswer(m)

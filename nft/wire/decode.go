@@ -14,8 +14,8 @@ import (
 // decoder reads attributes and keeps the first error.
 type decoder struct{ attr.Decoder }
 
-// Decode adds to the tables what one message of a dump describes: a table, chain, rule,
-// set or counter of ours. Messages about other tables change nothing. kind is the type
+// Decode adds to the tables what one message of a dump describes: a table, or something of
+// any type that is in a table of ours. Messages about other tables change nothing. kind is the type
 // of the message within nf_tables, data what follows the netlink header.
 func Decode(t *nft.Tables, f model.Family, kind uint16, data []byte) error {
 	var d decoder
@@ -30,8 +30,10 @@ func Decode(t *nft.Tables, f model.Family, kind uint16, data []byte) error {
 	case unix.NFT_MSG_NEWSET:
 		d.set(t, f, b)
 	case unix.NFT_MSG_NEWOBJ:
-		if c, _, ours := d.ownCounter(b); ours {
-			tableOf(t, f).Counters[c] = true
+		d.object(t, f, b)
+	case unix.NFT_MSG_NEWFLOWTABLE:
+		if name := attr.String(d.Find(b, attrFlowtableName)); d.isOurs(attr.String(d.Find(b, attrTable))) {
+			addObject(t, f, nft.Object{Type: nft.ObjectFlowtable, Name: name})
 		}
 	}
 	if err := d.Err(); err != nil {
@@ -85,6 +87,8 @@ func (d *decoder) chain(t *nft.Tables, f model.Family, b []byte) {
 			state.Hook.Policy = d.Uint32(value)
 		case unix.NFTA_CHAIN_HOOK:
 			d.hook(&state.Hook, value)
+		case attrChainFlags:
+			state.Bound = d.Uint32(value)&chainBound != 0
 		}
 	}
 	if d.isOurs(table) {
@@ -178,34 +182,57 @@ func (d *decoder) shape(s *nft.SetShape, kind uint16, value []byte) {
 	}
 }
 
-// DecodeCounter reads from a message of the kernel how many connections a counter has. It
-// reports false if the message is about something else.
-func DecodeCounter(data []byte) (c nft.Counter, packets uint64, ours bool, err error) {
-	var d decoder
-	c, packets, ours = d.ownCounter(d.Body(data))
-	return c, packets, ours, d.Err()
+func addObject(t *nft.Tables, f model.Family, o nft.Object) {
+	table := tableOf(t, f)
+	table.Objects = append(table.Objects, o)
 }
 
-// ownCounter reads an object; false if it is no counter of our table.
-func (d *decoder) ownCounter(b []byte) (c nft.Counter, packets uint64, ours bool) {
-	var table, name string
-	var objectType uint32
+func (d *decoder) object(t *nft.Tables, f model.Family, b []byte) {
+	table, o, _ := d.namedObject(b)
+	c, known := counterOf(o)
+	switch {
+	case !d.isOurs(table):
+	case known:
+		tableOf(t, f).Counters[c] = true
+	default:
+		addObject(t, f, o)
+	}
+}
+
+// namedObject reads an object of any type. What its data is depends on the type.
+func (d *decoder) namedObject(b []byte) (table string, o nft.Object, data []byte) {
 	for kind, value := range d.Attributes(b) {
 		switch kind {
 		case unix.NFTA_OBJ_TABLE:
 			table = attr.String(value)
 		case unix.NFTA_OBJ_NAME:
-			name = attr.String(value)
+			o.Name = attr.String(value)
 		case unix.NFTA_OBJ_TYPE:
-			objectType = d.Uint32(value)
+			o.Type = d.Uint32(value)
 		case unix.NFTA_OBJ_DATA:
-			packets = d.packets(value, packets)
+			data = value
 		}
 	}
-	for c < nft.Counters && c.String() != name {
+	return table, o, data
+}
+
+// counterOf returns the counter of ours that an object is.
+func counterOf(o nft.Object) (c nft.Counter, known bool) {
+	for c < nft.Counters && c.String() != o.Name {
 		c++
 	}
-	return c, packets, d.isOurs(table) && c < nft.Counters && objectType == unix.NFT_OBJECT_COUNTER
+	return c, c < nft.Counters && o.Type == unix.NFT_OBJECT_COUNTER
+}
+
+// DecodeCounter reads from a message of the kernel how many connections a counter has. It
+// reports false if the message is about something else.
+func DecodeCounter(data []byte) (c nft.Counter, packets uint64, ours bool, err error) {
+	var d decoder
+	table, o, content := d.namedObject(d.Body(data))
+	if c, ours = counterOf(o); !ours || !d.isOurs(table) {
+		return c, 0, false, d.Err()
+	}
+	return c, d.packets(content, 0), true, d.Err()
 }
 
 // packets is how many packets a counter has; the given number if it does not have it.

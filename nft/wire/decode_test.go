@@ -121,3 +121,29 @@ func TestUserdataOfOtherProgramsHasNoFingerprint(t *testing.T) {
 		}
 	}
 }
+
+// What the data of an object is depends on its type, of which later kernels may have more.
+func TestObjectsOfOtherProgramsAreReadAndDeleted(t *testing.T) {
+	for objectType := range uint32(20) {
+		object := nft.Object{Type: objectType, Name: nft.CounterUnanswered.String()}
+		if objectType == unix.NFT_OBJECT_COUNTER {
+			object.Name = "foreign"
+		}
+		deletion := split(t, encoded(t, nft.Batch{nft.DeleteObject{Family: model.IPv6, Object: object}}).Bytes)[1]
+		kind := uint16(unix.NFT_MSG_NEWOBJ)
+		if deletion.kind&0xff == unix.NFT_MSG_DELFLOWTABLE {
+			kind = unix.NFT_MSG_NEWFLOWTABLE
+		}
+		e := attr.Encoder{Bytes: deletion.data()}
+		if kind == unix.NFT_MSG_NEWOBJ {
+			e.Data(unix.NFTA_OBJ_DATA, []byte{1, 2, 3})
+		}
+		var got nft.Tables
+		if err := Decode(&got, model.IPv6, kind, e.Bytes); err != nil || !reflect.DeepEqual(got[model.IPv6].Objects, []nft.Object{object}) {
+			t.Errorf("object of type %d is read as %+v: %v", objectType, got[model.IPv6], err)
+		}
+		if _, _, ours, err := DecodeCounter(e.Bytes); ours || err != nil {
+			t.Errorf("object of type %d is read as a counter of ours: %t, %v", objectType, ours, err)
+		}
+	}
+}
