@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"sync/atomic"
 	"time"
 
 	"kube-vmap/nft"
@@ -26,6 +27,7 @@ type drift struct {
 	version int    // how often we have changed our tables
 	reading bool
 	resting time.Time // no read before this
+	failure atomic.Pointer[ReadFailure]
 
 	// suspected: the kernel refused a change that it should have accepted, so that another
 	// process probably changed our tables.
@@ -41,6 +43,16 @@ type TableReader interface {
 	// did, the result may be a mixture of before and after.
 	ReadOnce() (have nft.Tables, whole bool, err error)
 }
+
+// A ReadFailure is when and why the tables could not be compared with what they should be,
+// the first time since they last could. Changes of Services are programmed all the same.
+type ReadFailure struct {
+	Since time.Time
+	Err   error
+}
+
+// ReadFailure returns nil if the last comparison succeeded. It may be called at any time.
+func (l *Loop) ReadFailure() *ReadFailure { return l.drift.failure.Load() }
 
 // driftResult is the result of one read.
 type driftResult struct {
@@ -95,6 +107,7 @@ func (d *drift) disturbed() bool {
 // were read. It reports whether this reverted changes of another process.
 func (d *drift) compared(have nft.Tables, repair nft.Batch) (reverted bool) {
 	d.changed()
+	d.failure.Store(nil)
 	d.ownedLate = d.protected && have.Orphaned() && d.disturbed()
 	reverted, d.suspected = d.suspected && len(repair) > 0, false
 	return reverted
@@ -160,9 +173,12 @@ func (l *Loop) handleDrift(found driftResult) {
 	}
 	l.drift.resting = start.Add(driftRestFactor * found.took)
 	if found.err != nil {
-		l.log.Debug("drift check failed", "err", found.err)
+		if l.drift.failure.CompareAndSwap(nil, &ReadFailure{start, found.err}) {
+			l.log.Warn("cannot compare tables, foreign changes not repaired", "err", found.err)
+		}
 		return
 	}
+	l.drift.failure.Store(nil)
 	l.drift.foreign = found.foreign
 	if len(found.repair) == 0 {
 		return

@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
 )
@@ -158,6 +162,49 @@ func TestSyncPeriodLimitsTheBackoff(t *testing.T) {
 		elapse(15 * time.Second) // with delays up to 30 s it would be 25
 		if r := s.last(); r.Err != nil {
 			t.Errorf("the result is %+v", r)
+		}
+	})
+}
+
+// disturbedKernel is a kernel that another program changes all the time.
+type disturbedKernel struct {
+	*kerneltest.Kernel
+	changes atomic.Uint32
+}
+
+func (k *disturbedKernel) ForeignChanges() (uint32, error) { return k.changes.Add(1), nil }
+
+// ReadOnce implements [sync.TableReader].
+func (k *disturbedKernel) ReadOnce() (nft.Tables, bool, error) {
+	return nft.Tables{}, true, errors.New("no answer")
+}
+
+func TestTablesThatCannotBeReadAreReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		k := &disturbedKernel{Kernel: kerneltest.New()}
+		s := newRigOn(t, k, sync.Config{DriftReader: k}, slog.NewTextHandler(&log, nil))
+		s.send(webService("web", 1), webSlice(model.IPv4, 1))
+		s.take()
+		if f := s.loop.ReadFailure(); f != nil {
+			t.Errorf("before any failure: %+v", f)
+		}
+		s.kernel.Fail(kerneltest.FaultRead, 100)
+		since := time.Now().Add(500 * time.Millisecond)
+		elapse(10 * time.Second)
+		f := s.loop.ReadFailure()
+		if f == nil || f.Err == nil || !f.Since.Equal(since) {
+			t.Errorf("after %s: %+v", 10*time.Second, f)
+		}
+		if n := strings.Count(log.String(), "cannot compare tables"); n != 1 {
+			t.Errorf("logged %d times:\n%s", n, log.String())
+		}
+		s.send(webSlice(model.IPv4, 2))
+		s.expect("changes go on", "queued 0 1", "synced true")
+		s.kernel.ClearFaults()
+		elapse(time.Second)
+		if f := s.loop.ReadFailure(); f != nil {
+			t.Errorf("when tables can be read again: %+v", f)
 		}
 	})
 }

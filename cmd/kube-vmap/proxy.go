@@ -115,6 +115,11 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 		p.loop.Followers, p.tasks = append(p.loop.Followers, f), append(p.tasks, f.Run)
 	}
 	loop := sync.NewLoop(p.loop, p.source, p.takeover.LoopKernel(ctx, k), p.log)
+	p.reports = append(p.reports, func(h *nodestatus.Health) {
+		if f := loop.ReadFailure(); f != nil {
+			h.Sync.UnreadSince, h.Sync.Unread = f.Since, f.Err.Error()
+		}
+	})
 	m.AddTakeover(takeover.States, p.takeover.State)
 	servers, err := p.servers(ctx, h, m, loop)
 	if err != nil {

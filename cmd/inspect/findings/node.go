@@ -61,6 +61,9 @@ func (n *nodeFindings) sync() {
 	case s.Overdue:
 		n.add(problem, Overdue, nodestatus.Args{Seconds: n.since(s.PendingSince)})
 	}
+	if !s.UnreadSince.IsZero() {
+		n.add(problem, NotCompared, nodestatus.Args{Seconds: n.since(s.UnreadSince), Message: s.Unread})
+	}
 	if !n.document.Ready && s.Error == "" {
 		var unread []string
 		for _, p := range n.Positions {

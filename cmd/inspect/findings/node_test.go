@@ -43,6 +43,9 @@ func TestFindingsOfANode(t *testing.T) {
 		{"overdue", func(_ *nodestatus.Document, h *nodestatus.Health) {
 			h.Sync.PendingSince, h.Sync.Overdue = ago(time.Minute), true
 		}, "Problem: changes have been waiting for the kernel for 1m0s"},
+		{"tables cannot be read", func(_ *nodestatus.Document, h *nodestatus.Health) {
+			h.Sync.UnreadSince, h.Sync.Unread = ago(time.Minute), "read table ip kube-vmap: message is truncated"
+		}, "Problem: changes of the tables by other programs have not been repaired for 1m0s: read table ip kube-vmap: message is truncated"},
 		{"pending is no problem", func(_ *nodestatus.Document, h *nodestatus.Health) { h.Sync.PendingSince = ago(time.Second) }, ""},
 		{"refused", func(_ *nodestatus.Document, h *nodestatus.Health) {
 			h.Refused = nodestatus.Refused{Ports: 1, Objects: 2, Conflicts: 3}

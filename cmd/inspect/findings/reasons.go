@@ -55,6 +55,7 @@ const (
 const (
 	SyncFails    = "SyncFails"
 	Overdue      = "Overdue"
+	NotCompared  = "NotCompared"
 	NothingYet   = "NothingYet"
 	PortsRefused = "PortsRefused"
 	TableState   = "TableState"
@@ -172,6 +173,7 @@ var sentences = map[string]string{
 	nodestatus.ReasonUnread:    "the kernel cannot be read: $message",
 	SyncFails:                  "changes have not reached the kernel for $ago: $message",
 	Overdue:                    "changes have been waiting for the kernel for $ago",
+	NotCompared:                "changes of the tables by other programs have not been repaired for $ago: $message",
 	NothingYet:                 "nothing is programmed yet, $ago after the start$unlisted",
 	PortsRefused:               "the kernel refuses ${*Service port}",
 	TableState:                 "the table of ${family}$state",

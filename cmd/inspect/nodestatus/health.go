@@ -79,6 +79,10 @@ type Sync struct {
 	// there is none. Overdue means that the liveness probe fails for it.
 	PendingSince time.Time `json:"pendingSince,omitzero"`
 	Overdue      bool      `json:"overdue,omitempty"`
+	// UnreadSince is since when the tables cannot be compared with what they should be, for
+	// the reason Unread. Changes are programmed all the same.
+	UnreadSince time.Time `json:"unreadSince,omitzero"`
+	Unread      string    `json:"unread,omitempty"`
 }
 
 // Refused counts what is not programmed.
