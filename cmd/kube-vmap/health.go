@@ -24,7 +24,7 @@ import (
 
 // healthReport returns a function that collects the health of this process from its parts.
 // It does not wait for the loop, which may wait for the kernel.
-func (p *proxy) healthReport(h *health.Health) func() (*nodestatus.Health, error) {
+func (p *proxy) healthReport(l *sync.Loop, h *health.Health) func() (*nodestatus.Health, error) {
 	var mu stdsync.Mutex // guards the kernel
 	return func() (*nodestatus.Health, error) {
 		loop := h.Loop()
@@ -41,6 +41,9 @@ func (p *proxy) healthReport(h *health.Health) func() (*nodestatus.Health, error
 		for _, add := range p.reports {
 			add(out)
 		}
+		if f := l.ReadFailure(); f != nil {
+			out.Sync.UnreadSince, out.Sync.Unread = f.Since, f.Err.Error()
+		}
 		out.Warnings = p.ring.warnings.summary()
 		if out.Takeover.State = p.takeover.State(); out.Takeover.State != takeover.StateReturned {
 			out.Positions = positions(p.source)
@@ -55,7 +58,7 @@ func (p *proxy) healthReport(h *health.Health) func() (*nodestatus.Health, error
 			return out, fmt.Errorf("read the tables: %w", err)
 		}
 		out.Tables = tableStates(headers)
-		return out, nil
+		return out, addNetwork(out, l)
 	}
 }
 
@@ -117,7 +120,7 @@ func (p *proxy) statusAnswer(loop *sync.Loop, h *health.Health) nodestatus.Sourc
 		return v, nil
 	}
 	return build.New(build.Config{
-		Snapshot: look, Version: version, Counts: counts, NodeName: p.loop.NodeName, Health: p.healthReport(h),
+		Snapshot: look, Version: version, Counts: counts, NodeName: p.loop.NodeName, Health: p.healthReport(loop, h),
 		Observe: build.ObserveNode, Unresponsive: p.unresponsive,
 	})
 }

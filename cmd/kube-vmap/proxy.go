@@ -115,11 +115,6 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 		p.loop.Followers, p.tasks = append(p.loop.Followers, f), append(p.tasks, f.Run)
 	}
 	loop := sync.NewLoop(p.loop, p.source, p.takeover.LoopKernel(ctx, k), p.log)
-	p.reports = append(p.reports, func(h *nodestatus.Health) {
-		if f := loop.ReadFailure(); f != nil {
-			h.Sync.UnreadSince, h.Sync.Unread = f.Since, f.Err.Error()
-		}
-	})
 	m.AddTakeover(takeover.States, p.takeover.State)
 	servers, err := p.servers(ctx, h, m, loop)
 	if err != nil {
@@ -157,6 +152,12 @@ func (p *proxy) follow(ctx context.Context, h *health.Health, loop *sync.Loop, e
 	group.Go(func() error {
 		return p.takeover.Run(ctx, takeover.Proxy{Ready: loop.Ready(), Snapshot: loop.Snapshot, Healthy: h.Healthy})
 	})
-	group.Go(func() error { return freeWhenReady(ctx, loop.Ready(), endStart) })
+	group.Go(func() error {
+		err := freeWhenReady(ctx, loop.Ready(), endStart)
+		if ctx.Err() == nil {
+			logNetwork(loop, p.log)
+		}
+		return err
+	})
 	return group.Wait()
 }

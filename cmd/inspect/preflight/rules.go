@@ -2,7 +2,6 @@ package preflight
 
 import (
 	"fmt"
-	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -16,18 +15,6 @@ import (
 // acceptors are the beginnings of the names of chains in which CNI plugins accept the traffic of
 // pods. Package components has their origins.
 var acceptors = []string{"cali-", "CILIUM_", "FLANNEL-FWD", "KUBE-ROUTER-", "CNI-FORWARD", "ANTREA-", "OVN-KUBE-"}
-
-func (n *node) chains() iter.Seq2[*dump.Table, dump.Chain] {
-	return func(yield func(*dump.Table, dump.Chain) bool) {
-		for i := range n.Tables {
-			for _, c := range n.Tables[i].Chains {
-				if !n.Tables[i].Dormant && !yield(&n.Tables[i], c) {
-					return
-				}
-			}
-		}
-	}
-}
 
 // rules checks rules of other programs, unless tables cannot be read.
 func (n *node) rules() {
@@ -48,26 +35,24 @@ func (n *node) rules() {
 // policy checks the chains at a hook of nf_tables whose policy is drop. kube-proxy's iptables
 // and ipvs modes have rules that accept packets of Services; kube-vmap has none, as kube-proxy's
 // nftables mode. Policies of iptables-legacy are not known.
-func (n *node) policy(hook, need, see string) (Item, error) {
-	i := item(hook+" policy", "")
+func (n *node) policy(hook simulate.Hook, need, see string) (Item, error) {
+	i := item(string(hook)+" policy", "")
 	if n.unread != nil {
 		return i, n.unread
 	}
+	policies, err := dropPolicies(n.Tables, n.reader, hook)
+	if err != nil {
+		return i, err
+	}
 	var accepted []string
-	for t, c := range n.chains() {
-		if string(c.Hook) != hook || !c.Drop {
-			continue
-		}
-		i.Evidence = append(i.Evidence, fmt.Sprintf("policy drop in chain %s of table %s", c.Name, t))
-		by, err := n.acceptedBy(t, c.Name)
-		if err != nil {
-			return i, err
-		}
-		if by == "" {
+	for k := range policies {
+		p := &policies[k]
+		i.Evidence = append(i.Evidence, p.String())
+		if p.AcceptedBy == "" {
 			i.See = see
 			return i.needs(need), nil
 		}
-		accepted = append(accepted, by)
+		accepted = append(accepted, p.AcceptedBy)
 	}
 	for k := range n.Tables {
 		if t := &n.Tables[k]; t.Legacy && t.Name == "filter" && !t.Inert {
@@ -80,22 +65,18 @@ func (n *node) policy(hook, need, see string) (Item, error) {
 	return i, nil
 }
 
-// acceptedBy returns what in a chain may accept the traffic of pods: a rule that accepts, or
-// a CNI plugin's chain.
-func (n *node) acceptedBy(t *dump.Table, chain string) (string, error) {
-	rules, err := n.reader.Rules(t.Chain(chain))
-	if err != nil {
-		return "", err
-	}
+// acceptedBy returns which of the rules of a chain may accept the traffic of pods: one that
+// accepts, or one that jumps to a CNI plugin's chain.
+func acceptedBy(rules []simulate.Rule) string {
 	for _, rule := range rules {
 		if slices.ContainsFunc(acceptors, func(start string) bool { return strings.HasPrefix(rule.Jump(), start) }) {
-			return "chain " + rule.Jump() + " accepts", nil
+			return "chain " + rule.Jump() + " accepts"
 		}
 	}
 	if slices.ContainsFunc(rules, simulate.Rule.Accepts) {
-		return "rules in it accept some packets", nil
+		return "rules in it accept some packets"
 	}
-	return "", nil
+	return ""
 }
 
 // proxy completes the item of kube-proxy with what its rules show: whether they are in effect

@@ -1,0 +1,100 @@
+package preflight
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"kube-vmap/model"
+	"kube-vmap/nft/kernel/dump"
+	"kube-vmap/nft/simulate"
+)
+
+// forwardingSettings are the sysctls of all interfaces and of one. An IPv4 packet is forwarded by
+// that of the interface that it comes in by (ip_route_input_slow), an IPv6 packet by that of all,
+// or since Linux 6.17 by that of the interface (ip6_forward).
+var forwardingSettings = [...]struct{ all, one string }{
+	model.IPv4: {"net.ipv4.ip_forward", "net.ipv4.conf.%s.forwarding"},
+	model.IPv6: {"net.ipv6.conf.all.forwarding", "net.ipv6.conf.%s.force_forwarding"},
+}
+
+// NotForwarding returns the interfaces from which the node forwards no packets of a family, each
+// with the sysctl that is 0. A kernel without the family has none.
+func NotForwarding(proc string, f model.Family) map[string]string {
+	s, off := forwardingSettings[f], map[string]string{}
+	all, err := readSysctl(proc, s.all)
+	if err != nil || f == model.IPv6 && all != "0" {
+		return nil
+	}
+	dir, _, _ := strings.Cut(s.one, ".%s")
+	interfaces, _ := os.ReadDir(sysctlPath(proc, dir)) // exists with the setting
+	for _, i := range interfaces {
+		name := fmt.Sprintf(s.one, strings.ReplaceAll(i.Name(), ".", "/"))
+		one, err := readSysctl(proc, name)
+		switch {
+		case slices.Contains([]string{"all", "default", "lo"}, i.Name()):
+		case one != "0" && one != "", err != nil && f == model.IPv4: // it has just gone
+		case all == "0":
+			off[i.Name()] = s.all
+		default:
+			off[i.Name()] = name
+		}
+	}
+	return off
+}
+
+// readSysctl returns the value of a sysctl. As in sysctl(8), a slash in its name is a dot in that
+// of an interface.
+func readSysctl(proc, name string) (string, error) {
+	text, err := os.ReadFile(sysctlPath(proc, name))
+	return strings.TrimSpace(string(text)), err
+}
+
+func sysctlPath(proc, name string) string {
+	return filepath.Join(proc, "sys", strings.NewReplacer(".", "/", "/", ".").Replace(name))
+}
+
+// A DropPolicy is a base chain of nf_tables that drops what no rule accepts.
+type DropPolicy struct {
+	*dump.Table
+	Chain      string
+	Rules      bool   // it has rules
+	AcceptedBy string // what in it may accept the traffic of pods
+}
+
+func (p *DropPolicy) String() string {
+	return fmt.Sprintf("policy drop in chain %s of table %s", p.Chain, p.Table)
+}
+
+// ForwardPolicies returns those at the hook forward.
+func ForwardPolicies() (list []DropPolicy, err error) {
+	tables, err := dump.Tables(0)
+	if err != nil {
+		return nil, err
+	}
+	r, err := dump.Open(0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	return dropPolicies(tables, r, simulate.HookForward)
+}
+
+func dropPolicies(tables []dump.Table, r *dump.Reader, hook simulate.Hook) (list []DropPolicy, err error) {
+	for i := range tables {
+		for _, c := range tables[i].Chains {
+			if tables[i].Dormant || c.Hook != hook || !c.Drop {
+				continue
+			}
+			rules, err := r.Rules(tables[i].Chain(c.Name))
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, DropPolicy{&tables[i], c.Name, len(rules) > 0, acceptedBy(rules)})
+		}
+	}
+	return list, nil
+}
