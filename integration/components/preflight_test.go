@@ -238,6 +238,12 @@ func TestPreflightWithoutRootNamesWhatItCannotSee(t *testing.T) {
 			t.Errorf("%s: %+v", name, i)
 		}
 	}
+	if i := item(t, r, "access to iptables-legacy"); !strings.Contains(i.Detail, "CAP_DAC_READ_SEARCH") {
+		t.Errorf("%+v", i)
+	}
+	if i := item(t, r, "kube-proxy"); len(i.Evidence) > 0 {
+		t.Errorf("what cannot be seen is said to be there, or not: %+v", i)
+	}
 	if out.ExitCode == 0 || r.Kind != "Preflight" || r.Node == "" {
 		t.Error(out)
 	}

@@ -30,6 +30,7 @@ import (
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/nft/kernel/dump"
+	"kube-vmap/nft/kernel/socket"
 )
 
 // Unknown is the verdict on what could not be checked; the others are those of package
@@ -72,9 +73,9 @@ func (i Item) needs(detail string) Item {
 }
 
 func (i Item) unknown(err error) Item {
-	i.Verdict, i.Detail = Unknown, err.Error()
+	i.Verdict, i.Detail, i.Evidence = Unknown, err.Error(), nil // it may be of a part only
 	if errors.Is(err, fs.ErrPermission) {
-		i.Detail = "not permitted; run it as root, or with CAP_NET_ADMIN"
+		i.Detail = "not permitted; run it as root, or with " + socket.MissingCapability(err)
 	}
 	return i
 }
@@ -120,7 +121,6 @@ type node struct {
 func (n *node) add(i Item, err error) {
 	if err != nil {
 		i = i.unknown(err)
-		i.Evidence = nil // it may be of a part only
 	}
 	n.items = append(n.items, i)
 }

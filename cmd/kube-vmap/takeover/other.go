@@ -3,6 +3,7 @@ package takeover
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"kube-vmap/cmd/components"
@@ -10,12 +11,13 @@ import (
 	"kube-vmap/sync"
 )
 
-// Texts of the event and the problem while another proxy runs, and while its rules remain that
-// only programs of iptables can change.
+// Texts of the event and the problem while another proxy runs, while its rules remain that
+// only programs of iptables can change, and while neither can be read.
 const (
 	otherProxy = "another proxy seems to run; its tables are left untouched until it ends"
 	legacyLeft = "kube-proxy left rules in iptables-legacy, which kube-vmap cannot remove; " +
 		`run "kube-proxy --cleanup" on the node, kube-vmap waits for that`
+	otherUnread = "cannot read whether another proxy runs or left rules; kube-vmap waits until it can"
 )
 
 // awakePeriod is how long another proxy counts as running after its rules were found, if nothing
@@ -44,8 +46,10 @@ func waitUntilAlone(ctx context.Context, other func() bool) bool {
 // findOther reports whether another proxy seems to run, or has left rules in iptables-legacy, and
 // publishes changes of that.
 func (t *Takeover) findOther() bool {
-	what, why := otherProxy, t.system.other(t.Ports)
+	what := otherProxy
+	why, err := t.system.other(t.Ports)
 	switch {
+	case err != nil:
 	case why != "":
 		t.seen = true
 	case t.seen: // its rules are not followed up any more
@@ -54,8 +58,12 @@ func (t *Takeover) findOther() bool {
 	if wait := time.Until(t.awakeUntil); why == "" && wait > 0 {
 		why = "it writes rules"
 	}
-	if why == "" {
-		what, why = legacyLeft, t.system.legacy()
+	if why == "" && err == nil {
+		what = legacyLeft
+		why, err = t.system.legacy()
+	}
+	if why == "" && err != nil {
+		what, why = otherUnread, strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	was := t.State() == StateOtherProxy
 	switch {
@@ -63,7 +71,7 @@ func (t *Takeover) findOther() bool {
 		t.publish(StateStarting, "", "")
 		t.Log.Info("the wait for another proxy has ended")
 	case why != "" && t.publish(StateOtherProxy, what, what+": "+why):
-		t.Log.Warn(what, "reason", why) //nolint:sloglint // one of two constants
+		t.Log.Warn(what, "reason", why) //nolint:sloglint // one of these constants
 		if t.Recorder != nil {
 			t.Recorder.Warn(t.node(), reasons[StateOtherProxy], what+": "+why)
 		}
@@ -72,29 +80,25 @@ func (t *Takeover) findOther() bool {
 }
 
 // other returns why another proxy seems to run; empty if none does.
-func (n *node) other(ports []uint16) string {
+func (n *node) other(ports []uint16) (string, error) {
 	used, err := components.ForeignPorts(ports...)
 	switch {
-	case err != nil:
-		return err.Error()
 	case len(used) == 1:
-		return fmt.Sprintf("port %d is in use", used[0])
+		return fmt.Sprintf("port %d is in use", used[0]), nil
 	case len(used) > 1:
-		return fmt.Sprintf("ports %d are in use", used)
+		return fmt.Sprintf("ports %d are in use", used), nil
 	}
 	all, _ := components.ReadProcesses("/proc") // a container sees its own only
-	return n.otherProcess(all)
+	return n.otherProcess(all), err
 }
 
 // legacy returns where kube-proxy's rules of iptables-legacy are; empty if there are none.
-func (n *node) legacy() string {
-	switch families, err := kubeproxy.FindLegacy(0); {
-	case err != nil:
-		return err.Error()
-	case len(families) > 0:
-		return fmt.Sprintf("chain KUBE-SERVICES in table nat of %v", families)
+func (n *node) legacy() (string, error) {
+	families, err := kubeproxy.FindLegacy(0)
+	if len(families) > 0 {
+		return fmt.Sprintf("chain KUBE-SERVICES in table nat of %v", families), nil
 	}
-	return ""
+	return "", err
 }
 
 // otherProcess returns which process is a kube-proxy of this node; empty if none is. Only one in

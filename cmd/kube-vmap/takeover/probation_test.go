@@ -25,6 +25,8 @@ type fake struct {
 	mu         stdsync.Mutex // guards what follows
 	found      kubeproxy.Found
 	otherWhy   string
+	otherErr   error
+	legacyErr  error
 	legacyWhy  string
 	suspended  int
 	resumed    int
@@ -62,14 +64,14 @@ func (f *fake) storeStarts(until time.Time, starts int) error {
 	return nil
 }
 
-func (f *fake) other([]uint16) string {
+func (f *fake) other([]uint16) (string, error) {
 	defer f.lock()()
-	return f.otherWhy
+	return f.otherWhy, f.otherErr
 }
 
-func (f *fake) legacy() string {
+func (f *fake) legacy() (string, error) {
 	defer f.lock()()
-	return f.legacyWhy
+	return f.legacyWhy, f.legacyErr
 }
 
 func (f *fake) find() (rules, error) {
@@ -385,6 +387,39 @@ func TestLegacyRulesAreWaitedFor(t *testing.T) {
 		}
 		if n := strings.Count(f.log.String(), "kube-proxy --cleanup"); n != 1 {
 			t.Errorf("the command is %d times in the log:\n%s", n, &f.log)
+		}
+	})
+}
+
+// TestWhatCannotBeReadIsNotSaidToBeThere has ports, and then iptables-legacy, that cannot be read
+// for a minute each.
+func TestWhatCannotBeReadIsNotSaidToBeThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, "default")
+		f.otherErr = errors.New("list listening sockets: EACCES")
+		to := f.takeover(time.Minute)
+		check := func(cause error) {
+			p := to.Problems()
+			if to.State() != StateOtherProxy || len(p) != 1 || !strings.Contains(p[0].Text, cause.Error()) ||
+				!strings.Contains(p[0].Text, "cannot read whether another proxy runs") {
+				t.Errorf("state %s, problems %+v", to.State(), p)
+			}
+		}
+		f.after(time.Minute, func() {
+			check(f.otherErr)
+			f.otherErr, f.legacyErr = nil, errors.New("list the tables of iptables-legacy: EACCES")
+		})
+		f.after(2*time.Minute, func() {
+			check(f.legacyErr)
+			f.legacyErr = nil
+		})
+		if _, failure := f.run(to, 4*time.Minute); failure != nil || f.suspended != 1 || !f.removed || to.NotReady() != "" {
+			t.Errorf("failure %v, suspended %d times, removed %t, not ready %q", failure, f.suspended, f.removed, to.NotReady())
+		}
+		for _, text := range []string{"seems to run", "--cleanup"} {
+			if strings.Contains(f.log.String(), text) {
+				t.Errorf("%q in the log:\n%s", text, &f.log)
+			}
 		}
 	})
 }

@@ -49,14 +49,15 @@ func (t *Takeover) Stay(ctx context.Context, failure *FailedError, yield func())
 		}
 		start := time.Now()
 		now, err := t.system.find()
-		why := t.system.other(t.Ports)
+		why, otherErr := t.system.other(t.Ports)
 		if err == nil && before.nft != nil && before.nft.Content != now.nft.Content {
 			t.awakeUntil = time.Now().Add(awakePeriod)
 		}
 		if why == "" && time.Now().Before(t.awakeUntil) {
 			why = "it writes rules"
 		}
-		text := failure.Error() + "; " + whatKubeProxyDoes(now, why, err) + `. "kube-vmap cleanup" allows another attempt`
+		text := failure.Error() + "; " + whatKubeProxyDoes(now, why, err, otherErr) +
+			`. "kube-vmap cleanup" allows another attempt`
 		if t.publish(StateReturned, "this node was returned to kube-proxy", text) {
 			t.Log.Warn("kube-vmap does nothing on this node", "reason", text)
 		}
@@ -72,7 +73,7 @@ func (t *Takeover) Stay(ctx context.Context, failure *FailedError, yield func())
 }
 
 // whatKubeProxyDoes returns that, by its rules, and why it seems to run; empty if it does not.
-func whatKubeProxyDoes(r rules, running string, err error) string {
+func whatKubeProxyDoes(r rules, running string, err, otherErr error) string {
 	switch {
 	case err != nil:
 		return "kube-proxy's rules cannot be read: " + err.Error()
@@ -80,6 +81,8 @@ func whatKubeProxyDoes(r rules, running string, err error) string {
 		return "kube-proxy has no rules here, so that Services do not work"
 	case running != "":
 		return "kube-proxy's rules are in effect, and it seems to run: " + running
+	case otherErr != nil:
+		return "kube-proxy's rules are in effect; cannot read whether it runs: " + otherErr.Error()
 	}
 	return "kube-proxy's rules are in effect, and follow no changes until it runs"
 }

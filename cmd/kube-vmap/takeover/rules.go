@@ -13,9 +13,9 @@ import (
 // A system is the node that is taken over, with the state that is stored in its kernel.
 type system interface { //nolint:interfacebloat // a node, real or in a test; no part is used alone
 	// other returns why another proxy seems to run; empty if none does.
-	other(ports []uint16) string
+	other(ports []uint16) (string, error)
 	// legacy returns where kube-proxy's rules of iptables-legacy are; empty if there are none.
-	legacy() string
+	legacy() (string, error)
 	// find returns kube-proxy's rules.
 	find() (rules, error)
 	// suspend suspends rules, and stores the end of the probation; resume undoes that.

@@ -63,7 +63,8 @@ func legacyOf(f model.Family, only []string) (tables []Table, err error) {
 		return nil, nil // a kernel without the backend
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list the tables of iptables-legacy: %w", err)
+		return nil, socket.ExplainPermission(fmt.Errorf("list the tables of iptables-legacy: %w", err),
+			"read iptables-legacy")
 	}
 	for _, name := range strings.Fields(string(text)) {
 		if len(only) > 0 && !slices.Contains(only, name) {

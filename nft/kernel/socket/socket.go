@@ -52,9 +52,17 @@ func openError(err error) error {
 // are returned unchanged.
 func ExplainPermission(err error, action string) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("no permission to %s; run as root or with CAP_NET_ADMIN: %w", action, err)
+		return fmt.Errorf("no permission to %s; run as root or with %s: %w", action, MissingCapability(err), err)
 	}
 	return err
+}
+
+// MissingCapability returns the capability that permits what failed with [fs.ErrPermission].
+func MissingCapability(err error) string {
+	if file := (*fs.PathError)(nil); errors.As(err, &file) {
+		return "CAP_DAC_READ_SEARCH"
+	}
+	return "CAP_NET_ADMIN"
 }
 
 // Request returns a request to a subsystem of netfilter (NFNL_SUBSYS_*). The function
