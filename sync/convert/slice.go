@@ -19,11 +19,11 @@ import (
 const LabelHeadless = "service.kubernetes.io/headless"
 
 // Slice reduces an EndpointSlice to the fields that the proxy reads, with the same kinds of results
-// as [Service]. It does not serve slices of headless Services, of no Service, and of domain names.
+// as [Service]. It does not serve slices of headless Services and of no Service.
 func Slice(s *discoveryv1.EndpointSlice) (*model.EndpointSlice, field.ErrorList) {
 	service := s.Labels[discoveryv1.LabelServiceName]
 	_, headless := s.Labels[LabelHeadless]
-	if headless || service == "" || s.AddressType == discoveryv1.AddressTypeFQDN {
+	if headless || service == "" {
 		return nil, nil
 	}
 	var f findings
@@ -65,6 +65,9 @@ func (f *findings) addressFamily(t discoveryv1.AddressType) model.Family {
 		return model.IPv4
 	case discoveryv1.AddressTypeIPv6:
 		return model.IPv6
+	case discoveryv1.AddressTypeFQDN:
+		f.invalidate(field.Invalid(field.NewPath("addressType"), t, "no proxy serves domain names"))
+		return model.IPv4
 	}
 	f.invalidate(field.NotSupported(field.NewPath("addressType"), t, []discoveryv1.AddressType{
 		discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6,

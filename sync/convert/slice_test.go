@@ -101,7 +101,7 @@ func TestSlice(t *testing.T) {
 
 		"of a headless Service": {`metadata: {labels: {service.kubernetes.io/headless: ""}}`, nil, ""},
 		"of no Service":         {"metadata: {labels: null}", nil, ""},
-		"of domain names":       {"addressType: FQDN", nil, ""},
+		"of domain names":       {"addressType: FQDN", nil, "addressType: Invalid value"},
 	})
 }
 

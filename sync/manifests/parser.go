@@ -238,12 +238,8 @@ func unserved(obj runtime.Object) *field.Error {
 		}
 	case *discoveryv1.EndpointSlice:
 		_, headless := o.Labels[convert.LabelHeadless]
-		switch {
-		case headless:
-		case o.Labels[discoveryv1.LabelServiceName] == "":
+		if !headless && o.Labels[discoveryv1.LabelServiceName] == "" {
 			return field.Required(field.NewPath("metadata", "labels").Key(discoveryv1.LabelServiceName), "must name the Service")
-		case o.AddressType == discoveryv1.AddressTypeFQDN:
-			return field.Invalid(field.NewPath("addressType"), o.AddressType, "no proxy serves domain names")
 		}
 	}
 	return nil

@@ -106,7 +106,7 @@ func CheckSliceResult(t *testing.T, s *discoveryv1.EndpointSlice, out *model.End
 	t.Helper()
 	_, headless := s.Labels["service.kubernetes.io/headless"]
 	service := s.Labels[discoveryv1.LabelServiceName]
-	checkErrors(t, out != nil, !headless && service != "" && s.AddressType != discoveryv1.AddressTypeFQDN, errs)
+	checkErrors(t, out != nil, !headless && service != "", errs)
 	if out == nil {
 		return
 	}
