@@ -23,13 +23,25 @@ const maxListed = 20
 type draft struct {
 	Finding
 
-	minor     bool // the present port has no problem, but another one has
 	addresses map[string]bool
+	pods      map[string]string // the addresses of the endpoints of a port, by family
 }
 
-// draft returns the draft of a reason and field, which is a problem if it is one anywhere.
-func (c *collector) draft(severity, reason, field string, p *nodestatus.Port) *draft {
-	i := slices.IndexFunc(c.drafts, func(d *draft) bool { return d.Reason == reason && d.Field == field })
+// draft returns the draft of a severity, reason and field. If endpoints are concerned, ports with
+// others have drafts of their own.
+func (c *collector) draft(
+	severity, reason, field string, p *nodestatus.Port, hit ...*nodestatus.Endpoint,
+) *draft {
+	port := strings.TrimPrefix(p.Name+"/"+p.Protocol, "/")
+	var pods strings.Builder
+	for _, e := range hit {
+		pods.WriteString(e.Address + " ")
+	}
+	i := slices.IndexFunc(c.drafts, func(d *draft) bool {
+		known, seen := d.pods[p.Family]
+		return d.Severity == severity && d.Reason == reason && d.Field == field &&
+			(known == pods.String() || !seen && slices.Contains(d.Ports, port))
+	})
 	if i < 0 {
 		i = len(c.drafts)
 		c.drafts = append(c.drafts, &draft{
@@ -37,29 +49,23 @@ func (c *collector) draft(severity, reason, field string, p *nodestatus.Port) *d
 				Severity: severity, Object: "Service " + c.service.Namespace + "/" + c.service.Name,
 				Namespace: c.service.Namespace, Name: c.service.Name, Reason: reason, Field: field,
 			},
-			addresses: map[string]bool{},
+			addresses: map[string]bool{}, pods: map[string]string{},
 		})
 	}
 	d := c.drafts[i]
-	if severity == problem && d.Severity != severity {
-		d.Severity, d.Endpoints, d.Args = severity, nil, nodestatus.Args{Count: d.Count}
-		clear(d.addresses)
+	if len(hit) > 0 {
+		d.pods[p.Family] = pods.String()
 	}
-	d.minor = severity != d.Severity
 	d.Families = once(d.Families, p.Family)
 	if len(d.Ports) < maxListed {
-		d.Ports = once(d.Ports, strings.TrimPrefix(p.Name+"/"+p.Protocol, "/"))
+		d.Ports = once(d.Ports, port)
 	}
 	return d
 }
 
-// add adds the endpoints concerned of one port, and how many could serve it. Of a problem it
-// keeps those of ports that have it. It names those of one port and family, since a pod has an
-// address of each.
+// add adds the endpoints concerned of one port, and how many could serve it. It names those of one
+// port and family, since a pod has an address of each.
 func (d *draft) add(hit []*nodestatus.Endpoint, all int) *draft {
-	if d.minor {
-		return d
-	}
 	if len(hit) > d.Hit || d.All == 0 {
 		d.Hit, d.All, d.NamedOf, d.Named = len(hit), all, len(hit), nil
 		for _, e := range hit[:min(len(hit), maxNamed)] {
@@ -112,8 +118,8 @@ func (c *collector) collect() (out []Finding) {
 		c.notCounted(&c.service.Ports[i])
 	}
 	for _, d := range c.drafts {
-		if d.Reason == NoEndpoints && len(d.Families) < c.families() {
-			d.Family = d.Families[0] // there are endpoints of the other one
+		if slices.Contains([]string{NoEndpoints, NotReady, Drained}, d.Reason) && len(d.Families) < c.families() {
+			d.Family = d.Families[0] // the other one has endpoints
 		}
 		out = append(out, d.Finding)
 	}

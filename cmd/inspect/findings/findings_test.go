@@ -450,8 +450,59 @@ func TestProblemOfOnePortNamesItsOwnEndpoints(t *testing.T) {
 	for range 2 {
 		slices.Reverse(ports)
 		got := findings.Of(&nodestatus.Document{Source: nodestatus.FromDaemon, Services: []nodestatus.Service{{Namespace: "shop", Name: "web", Ports: ports}}})
-		if len(got) != 1 || got[0].Sentence() != "the only endpoint is not ready, so that every connection is refused: 10.244.0.1:8080" {
+		if len(got) != 2 || got[0].Sentence() != "the only endpoint is not ready, so that every connection is refused: 10.244.0.1:8080" ||
+			got[1].Sentence() != "2 of 3 endpoints are not ready: 10.244.0.2:8080, 10.244.0.3:8080" {
 			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// TestPortsWithEndpointsOfTheirOwnAreOneFindingEach has slices that differ for TCP and UDP, in both
+// families, of which the nodes of a cluster find the same.
+func TestPortsWithEndpointsOfTheirOwnAreOneFindingEach(t *testing.T) {
+	doc := &nodestatus.Document{Source: nodestatus.FromDaemon, Services: []nodestatus.Service{{Namespace: "shop", Name: "dns"}}}
+	for f, prefix := range map[model.Family]string{model.IPv4: "10.244.0.", model.IPv6: "fd00::"} {
+		for n, protocol := range []string{"TCP", "UDP", "SCTP"} {
+			e := nodestatus.Endpoint{Address: fmt.Sprint(prefix, n/2+1), Port: 53, Conditions: &nodestatus.Conditions{}, Reason: model.ReasonNotReady.String()}
+			doc.Services[0].Ports = append(doc.Services[0].Ports, nodestatus.Port{
+				Protocol: protocol, Family: f.String(), Frontends: []nodestatus.Frontend{{Verdict: nodestatus.VerdictReject}}, Endpoints: []nodestatus.Endpoint{e},
+			})
+		}
+	}
+	slices.SortStableFunc(doc.Services[0].Ports, func(a, b nodestatus.Port) int { return strings.Compare(a.Family, b.Family) })
+	want := []string{"TCP,UDP: 10.244.0.1:53", "SCTP: 10.244.0.2:53"}
+	var m findings.Merger
+	for _, node := range []string{"node-1", "node-2"} {
+		list := findings.Of(doc)
+		m.Add(node, list)
+		var got []string
+		for _, f := range list {
+			got = append(got, strings.Join(f.Ports, ",")+": "+strings.Join(f.Named, ","))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if merged := m.Sorted(); len(merged) != len(want) {
+		t.Errorf("of two nodes: %+v", merged)
+	}
+}
+
+// TestFailureOfOneFamilyNamesIt has a Service of which only the IPv6 endpoint is not ready.
+func TestFailureOfOneFamilyNamesIt(t *testing.T) {
+	one := nodestatus.Port{
+		Family: "IPv4", Protocol: "TCP", Frontends: []nodestatus.Frontend{{Verdict: nodestatus.VerdictBalance}},
+		Endpoints: []nodestatus.Endpoint{{Address: "10.244.0.1", Port: 80, Slot: new(int), Conditions: &nodestatus.Conditions{Ready: true, Serving: true}}},
+	}
+	other := nodestatus.Port{Family: "IPv6", Protocol: "TCP", Frontends: []nodestatus.Frontend{{Verdict: nodestatus.VerdictReject}}}
+	for reason, want := range map[string]string{
+		model.ReasonNotReady.String(): "the only endpoint is not ready, so that every IPv6 connection is refused: [fd00::1]:80",
+		model.ReasonDrained.String():  "the only endpoint has weight 0, so that every IPv6 connection is refused: [fd00::1]:80",
+	} {
+		other.Endpoints = []nodestatus.Endpoint{{Address: "fd00::1", Port: 80, Conditions: &nodestatus.Conditions{}, Reason: reason}}
+		got := findings.Of(&nodestatus.Document{Services: []nodestatus.Service{{Name: "web", Ports: []nodestatus.Port{one, other}}}})
+		if len(got) != 1 || got[0].Sentence() != want {
+			t.Errorf("want %q: %+v", want, got)
 		}
 	}
 }

@@ -21,7 +21,6 @@ type Merged struct {
 
 	where string // Nodes, of all
 	byID  map[string]*Merged
-	last  string // of the nodes
 }
 
 // A Merger merges the findings of nodes.
@@ -32,7 +31,10 @@ type Merger struct {
 
 const objectNode = "Node"
 
-type mergeKey struct{ object, reason, field string }
+type mergeKey struct {
+	object, reason, field string
+	n                     int // of several on a node, as for ports with endpoints of their own
+}
 
 // Add adds the findings of a node.
 func (m *Merger) Add(node string, list []Finding) {
@@ -40,12 +42,19 @@ func (m *Merger) Add(node string, list []Finding) {
 		m.byKey = map[mergeKey]*Merged{}
 	}
 	m.nodes = append(m.nodes, node)
+	seen := map[mergeKey][]string{} // ports
 	for i := range list {
 		f := &list[i]
-		k := mergeKey{f.Object, f.Reason, f.Field}
+		k := mergeKey{object: f.Object, reason: f.Reason, field: f.Field}
 		if k.object == "Node "+node { // about itself: the same on others is one finding
 			k.object = objectNode
 		}
+		ports := strings.Join(f.Ports, " ")
+		again := slices.Contains(seen[k], ports)
+		if !again {
+			seen[k] = append(seen[k], ports)
+		}
+		k.n = slices.Index(seen[k], ports)
 		p := m.byKey[k]
 		if p == nil {
 			p = &Merged{Finding: *f, byID: map[string]*Merged{}}
@@ -56,10 +65,9 @@ func (m *Merger) Add(node string, list []Finding) {
 		}
 		p.Ports, p.Families = union(p.Ports, f.Ports), union(p.Families, f.Families)
 		p.Frontends, p.Endpoints = union(p.Frontends, f.Frontends), union(p.Endpoints, f.Endpoints)
-		if p.last == node {
-			continue // of several with the same key, the first
+		if again {
+			continue // of several about the same ports, the first
 		}
-		p.last = node
 		v := p.byID[f.id()]
 		if v == nil {
 			v = &Merged{Finding: *f}

@@ -99,7 +99,7 @@ func (n *nodeFindings) tables() {
 // policy drop may accept them, in a chain that they jump to.
 func (n *nodeFindings) network() {
 	for _, f := range n.NotForwarding {
-		a := nodestatus.Args{Family: f.Family, Message: cmp.Or(f.Policy, nodestatus.JoinFirst(f.Settings, len(f.Settings), maxNamed))}
+		a := nodestatus.Args{Family: f.Family, Message: cmp.Or(f.Policy, some(f.Settings))}
 		switch {
 		case f.Policy == "":
 			n.add(problem, ForwardingOff, a)

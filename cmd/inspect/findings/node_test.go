@@ -47,7 +47,8 @@ func TestFindingsOfANode(t *testing.T) {
 			const policy = "policy drop in chain FORWARD of table ip filter"
 			h.NotForwarding = []nodestatus.NotForwarding{
 				{Family: "IPv4", Settings: []string{"net.ipv4.conf.eth0.forwarding", "net.ipv4.conf.eth1.forwarding"}},
-				{Family: "IPv4", Policy: policy}, {Family: "IPv6", Policy: policy, Rules: true},
+				{Family: "IPv4", Policy: policy},
+				{Family: "IPv6", Policy: policy, Rules: true},
 			}
 		}, `Problem: IPv4 packets of Services are not forwarded while these sysctls are 0: net.ipv4.conf.eth0.forwarding, net.ipv4.conf.eth1.forwarding
 Problem: nothing accepts forwarded IPv4 packets: policy drop in chain FORWARD of table ip filter

@@ -96,7 +96,7 @@ func (c *collector) choice(p *nodestatus.Port, v *portView) {
 		weights[max(e.Weight, 1)] = true
 	}
 	if len(weights) > 1 {
-		c.draft(notice, Weights, fieldWeight, p).add(v.used, v.all)
+		c.draft(notice, Weights, fieldWeight, p, v.used...).add(v.used, v.all)
 	}
 }
 
@@ -132,7 +132,7 @@ func (c *collector) unused(p *nodestatus.Port, v *portView) {
 			fields[field] = append(fields[field], e)
 		}
 		for _, field := range order {
-			c.draft(r.severity, r.reason, field, p).add(fields[field], v.all).Kind = r.kind
+			c.draft(r.severity, r.reason, field, p, fields[field]...).add(fields[field], v.all).Kind = r.kind
 		}
 	}
 	c.stale(p)
@@ -198,7 +198,7 @@ func (c *collector) used(p *nodestatus.Port, v *portView) {
 		if len(hit) == 0 {
 			return
 		}
-		d := c.draft(severity, reason, field, p).add(hit, v.all)
+		d := c.draft(severity, reason, field, p, hit...).add(hit, v.all)
 		if d.Kind = kind; field == FieldTargetPort {
 			d.Number = int(hit[0].Port)
 		}

@@ -80,7 +80,7 @@ const (
 
 // reasons are those of all findings, with the severity; both are possible if that is empty.
 var reasons = []struct{ name, text, severity string }{
-	{NoEndpoints, "no pod has the labels of the selector, or no EndpointSlice has endpoints", problem},
+	{NoEndpoints, "no pod has the labels of the selector, or no EndpointSlice has IP addresses", problem},
 	{Refuses, "an endpoint answers with a reset: nothing listens on the target port", problem},
 	{EndpointUnresponsive, "an endpoint replies neither to connections nor to probes", problem},
 	{NotProgrammed, "the kernel's tables do not have a port or endpoint", problem},
@@ -121,12 +121,12 @@ var reasons = []struct{ name, text, severity string }{
 var sentences = map[string]string{
 	NoEndpoints: noEndpoint + "the selector $selector",
 	kindNoSelector: noEndpoint + "the Service has no selector, and no EndpointSlice with its name has ${family}" +
-		"endpoints",
+		"addresses",
 	KindBehind: "no endpoint is known there, although other nodes know some: they may be behind the API server, " +
 		"see kubectl vmap status",
 	NotProgrammed: "the kernel's tables do not have $missing",
-	NotReady:      "$of ${is|are} not ready" + refusal + "$named",
-	Drained:       "$of ${has|have} weight 0" + refusal + "$named",
+	NotReady:      "$of ${is|are} not ready$refused$named",
+	Drained:       "$of ${has|have} weight 0$refused$named",
 	Fallback:      "no endpoint that may be used is ready, so that terminating ones serve$named",
 	kindFallbackLocal: "no endpoint of $node is ready, so that terminating ones serve where the policy is " +
 		"Local$named",
@@ -180,11 +180,13 @@ var sentences = map[string]string{
 	NothingYet:                 "nothing is programmed yet, $ago after the start$unlisted",
 	PortsRefused:               "the kernel refuses ${*Service port}",
 	ForwardingOff:              "${family}packets of Services are not forwarded while these sysctls are 0: $message",
-	ForwardPolicy:              "${!nothing accepts|rules of other programs must accept} forwarded ${family}packets: $message",
-	TrackingFull:               "connection tracking is nearly full, with $number of $all entries: new connections may be dropped",
-	TableState:                 "the table of ${family}$state",
-	NotFollowing:               "the API server cannot be followed for $ago ($names): $message",
-	FastPathOff:                "the fast path is off: $message",
+	ForwardPolicy: "${!nothing accepts|rules of other programs must accept} forwarded " +
+		"${family}packets: $message",
+	TrackingFull: "connection tracking is nearly full, with $number of $all entries: " +
+		"new connections may be dropped",
+	TableState:   "the table of ${family}$state",
+	NotFollowing: "the API server cannot be followed for $ago ($names): $message",
+	FastPathOff:  "the fast path is off: $message",
 	Repaired: "tables that another program changed were repaired, " +
 		"last $ago ago; ${*time} since the start",
 	Unusable:  "${*object} cannot be used, wholly or in part",
@@ -196,7 +198,6 @@ var sentences = map[string]string{
 const (
 	unresponsive = "endpoint $names$on: no reply$unanswered since $since$pods"
 	noEndpoint   = "no ${family}endpoint in any EndpointSlice, so that every ${family}connection is refused: "
-	refusal      = "${!, so that every connection is refused|}"
 	elsewhere    = "${the only endpoint that serves is on another node|all %d endpoints that serve are on other nodes}"
 	hints        = "$of ${gets|get} no connections from $node, because hints assign ${it|them} to other "
 	byAddress    = "each client gets the endpoint that its address leads to$ports"

@@ -77,10 +77,7 @@ func (s *sentence) word(name string) string {
 	}
 	switch name {
 	case "of":
-		if s.All == 1 {
-			return "the only endpoint"
-		}
-		return fmt.Sprintf("%d of %d endpoints", s.Hit, s.All)
+		return choose("the only endpoint|"+strconv.Itoa(s.Hit)+" of %d endpoints", s.All == 1, s.All)
 	case "named":
 		return ": " + nodestatus.JoinFirst(s.Named, s.NamedOf, maxNamed)
 	case "pods": // if they have other names than their addresses by now
@@ -98,6 +95,8 @@ func (s *sentence) word(name string) string {
 		return s.where
 	case "family": // if only one is concerned
 		return strings.TrimPrefix(s.Family+" ", " ")
+	case "refused":
+		return choose(", so that every "+s.word("family")+"connection is refused|", s.IsProblem(), 0)
 	case "selector":
 		return cmp.Or(s.Message, "matches no pod with an "+s.word("family")+"address")
 	case "offered":
