@@ -14,6 +14,7 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/nft"
+	"kube-vmap/nft/simulate"
 )
 
 func TestExplainEndsWhenCanceled(t *testing.T) {
@@ -58,5 +59,27 @@ func TestSourcesTranslatedByOtherPrograms(t *testing.T) {
 			}
 			r.nft("delete table " + nft.FamilyName(w.Family) + " egress")
 		}
+	}
+}
+
+// TestDestinationsTranslatedToAClusterIP has another program's rule that translates an address to
+// a ClusterIP and port that exist, before our chains could translate it to an endpoint.
+func TestDestinationsTranslatedToAClusterIP(t *testing.T) {
+	r, web := newServing(t, 1)
+	for _, w := range transports() {
+		p := r.packet(w, web)
+		clusterIP := p.To
+		p.To = netip.AddrPortFrom(daemon.ClientAddr(w.Family, 251), p.To.Port())
+		r.nft(fmt.Sprintf("table %s early { chain pre { type nat hook prerouting priority -110; %s daddr %s dnat to %s; }; }",
+			nft.FamilyName(w.Family), nft.FamilyName(w.Family), p.To.Addr(), clusterIP.Addr()))
+		o := single(t, r.explain(p))
+		if o.Verdict != simulate.VerdictRefused || o.Because.Reason != simulate.ReasonTranslated {
+			t.Errorf("%s: %+v", p, o)
+		}
+		got, err := r.Pods[3].AskFrom(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To, answer)
+		if err != nil || got.Outcome != lab.Refused {
+			t.Errorf("%s: %s, %v, want a refusal", p, got, err)
+		}
+		r.nft("delete table " + nft.FamilyName(w.Family) + " early")
 	}
 }

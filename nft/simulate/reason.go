@@ -106,6 +106,7 @@ const (
 	ReasonNoEndpoint      Reason = "NoEndpoint"      // none may serve the packet
 	ReasonSourceRanges    Reason = "SourceRanges"    // they do not have the client
 	ReasonNoPort          Reason = "NoPort"          // the Service does not have it
+	ReasonTranslated      Reason = "Translated"      // another program did that, to a ClusterIP
 	ReasonNoService       Reason = "NoService"       // none has the address, which is one of a ClusterIP
 	ReasonInvalid         Reason = "Invalid"         // connection tracking cannot place the packet
 	ReasonFault           Reason = "Fault"           // the tables are not as kube-vmap writes them

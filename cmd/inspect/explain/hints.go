@@ -138,6 +138,8 @@ func (h *hinter) connections(s *nodestatus.Service, port *nodestatus.Port) {
 		})
 		switch {
 		case !c.Stale:
+		case i < 0 && c.Endpoint == h.packet.To.String():
+			c.Because = "it began before this address was programmed, and is not translated"
 		case i < 0:
 			c.Reason, c.Because = nodestatus.ReasonGone, "no EndpointSlice names the endpoint any more"
 		case port.Endpoints[i].Reason != "":

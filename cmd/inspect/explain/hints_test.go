@@ -132,6 +132,20 @@ func TestHintsComeFromTheProcess(t *testing.T) {
 	}
 }
 
+// TestUntranslatedConnectionIsNotOneToARemovedEndpoint has connections of the client to the address
+// itself, and to an endpoint that is gone.
+func TestUntranslatedConnectionIsNotOneToARemovedEndpoint(t *testing.T) {
+	for _, f := range model.Families {
+		w := asked(f, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")
+		gone := netip.AddrPortFrom(w.Packet.From.Next(), 8080)
+		w.Flows = []simulate.Flow{{Endpoint: w.Packet.To, Left: true}, {Endpoint: gone, Left: true}}
+		got := hinted(t, w, document(f, model.TCP)).Connections
+		if len(got) != 2 || !strings.Contains(got[0].Because, "not translated") || got[0].Reason != "" || got[1].Reason != nodestatus.ReasonGone {
+			t.Errorf("%s: %+v", f, got)
+		}
+	}
+}
+
 // TestOnlyPacketsToEndpointsAreObserved has packets that are delivered, and that are dropped since
 // no endpoint is on the node. The tables do not have the kind of a frontend without endpoints here.
 func TestOnlyPacketsToEndpointsAreObserved(t *testing.T) {

@@ -203,9 +203,11 @@ var reasonTexts = map[string]string{
 	"NoEndpoint":      "the Service has no endpoint that is ready and not drained",
 	"SourceRanges":    "the client is in none of the source ranges of the Service",
 	"NoPort":          "the address is a Service's, which has no such port",
-	"NoService":       "no Service has this address, which is in a range of ClusterIPs",
-	"Invalid":         "connection tracking cannot place the packet",
-	"Fault":           "the packet comes here only because ",
+	"Translated": "another program has translated the destination to this ClusterIP, " +
+		"and the kernel translates a connection only once",
+	"NoService": "no Service has this address, which is in a range of ClusterIPs",
+	"Invalid":   "connection tracking cannot place the packet",
+	"Fault":     "the packet comes here only because ",
 }
 
 // BecauseText returns a reason in words, with the fault that it may be about.
