@@ -34,6 +34,12 @@ func (t Tables) Installed() []InstalledFrontend {
 	return r.all()
 }
 
+// Dispatches reports whether packets of a family reach the elements of its table.
+func (t Tables) Dispatches(f model.Family) bool {
+	dispatch := ChainID{Family: f, Kind: ChainDispatch}
+	return t[f] != nil && !t[f].Dormant && len(t[f].Chains[dispatch.Name()].Rules) > 0
+}
+
 // NodeAddrs returns the addresses that serve node ports.
 func (t Tables) NodeAddrs() []netip.Addr {
 	var out []netip.Addr

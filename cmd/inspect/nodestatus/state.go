@@ -71,6 +71,7 @@ const (
 	StateNotReady      = "NotReady"            // a port has none that is ready
 	StateDrained       = "Drained"             // a port has none with a weight
 	StateNoneLocal     = "NoneLocal"           // a policy is Local, and all endpoints are on other nodes
+	StateRefuses       = "Refuses"             // all endpoints of a port do, as far as observed
 	StateOpen          = model.ProblemOpen     // open to more clients than it may seem
 	StateOK            = "OK"
 	// StateProgrammed replaces StateOK in documents from the kernel, which does not know
@@ -84,6 +85,7 @@ var StateTexts = map[string]string{
 	StateNoEndpoints:   "a port has no endpoints: its connections are rejected",
 	StateNotReady:      "a port has no endpoint that is ready: its connections are rejected",
 	StateDrained:       "a port has only endpoints with weight 0: its connections are rejected",
+	StateRefuses:       "all endpoints of a port answer with a reset: nothing listens on the target port",
 	StateNoneLocal:     "a policy is Local, and all endpoints are on other nodes",
 }
 
@@ -109,12 +111,12 @@ func (s *Service) State() string {
 	}) {
 		return StateUnusable
 	}
-	verdicts, rejected := map[string]bool{}, ""
+	verdicts, rejected, refuses := map[string]bool{}, "", false
 	for i := range s.Ports {
 		if len(s.Ports[i].Frontends) == 0 {
 			return StateNotProgrammed
 		}
-		rejected = cmp.Or(rejected, s.Ports[i].Rejected)
+		rejected, refuses = cmp.Or(rejected, s.Ports[i].Rejected), refuses || s.Ports[i].allRefuse()
 		for k := range s.Ports[i].Frontends {
 			verdicts[s.Ports[i].Frontends[k].Verdict] = true
 		}
@@ -126,10 +128,25 @@ func (s *Service) State() string {
 		return cmp.Or(rejected, StateNoEndpoints)
 	case verdicts[VerdictDrop]:
 		return StateNoneLocal
+	case refuses:
+		return StateRefuses
 	case s.has(model.ProblemOpen):
 		return StateOpen
 	}
 	return StateOK
+}
+
+// allRefuse reports whether each endpoint that gets connections was seen to refuse some.
+func (p *Port) allRefuse() bool {
+	refuse := false
+	for i := range p.Endpoints {
+		if e := &p.Endpoints[i]; e.Used() && e.Refused == 0 {
+			return false
+		} else if e.Used() {
+			refuse = true
+		}
+	}
+	return refuse
 }
 
 func (s *Service) has(reason string) bool {
@@ -200,7 +217,7 @@ func (e *Endpoint) AddrPort() netip.AddrPort {
 func States() []string {
 	return []string{
 		StateRefused, StateConflict, StateUnusable, StateNotProgrammed, StateNoPort,
-		StateNoEndpoints, StateNotReady, StateDrained, StateNoneLocal, StateOpen, StateOK, StateProgrammed,
+		StateNoEndpoints, StateNotReady, StateDrained, StateNoneLocal, StateRefuses, StateOpen, StateOK, StateProgrammed,
 	}
 }
 

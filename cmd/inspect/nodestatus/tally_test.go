@@ -52,3 +52,14 @@ func TestQueryRoundTripsThroughURL(t *testing.T) {
 		}
 	}
 }
+
+func TestServiceWhoseEndpointsAllRefuseIsNotOK(t *testing.T) {
+	for refused, want := range map[[2]int]string{{0, 0}: StateOK, {3, 0}: StateOK, {3, 1}: StateRefuses} {
+		s := Service{Ports: []Port{{Frontends: []Frontend{{Verdict: VerdictBalance}}, Endpoints: []Endpoint{
+			{Slot: new(int), Refused: refused[0]}, {Slot: new(int), Refused: refused[1]}, {Reason: "NotReady"},
+		}}}}
+		if got := s.State(); got != want {
+			t.Errorf("refused %v times: %s, want %s", refused, got, want)
+		}
+	}
+}

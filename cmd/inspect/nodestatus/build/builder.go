@@ -38,6 +38,9 @@ func FromSnapshot(v *sync.Snapshot, q nodestatus.Query, now time.Time) *nodestat
 // FromTables returns the document of what the kernel holds.
 func FromTables(t nft.Tables, q nodestatus.Query, now time.Time) *nodestatus.Document {
 	b := newBuilder(q, nodestatus.FromKernel, now)
+	for _, f := range model.Families {
+		b.unreached[f] = !t.Dispatches(f)
+	}
 	b.nodeAddrs(t.NodeAddrs())
 	b.addFrontends(t.Installed())
 	return b.document()
@@ -50,6 +53,8 @@ type builder struct {
 	doc      *nodestatus.Document
 	snapshot *sync.Snapshot // nil if only the kernel is known
 	services map[model.ServiceName]*serviceBuilder
+	// unreached are the families whose elements in the kernel no packet reaches.
+	unreached [len(model.Families)]bool
 }
 
 type serviceBuilder struct {
@@ -129,7 +134,9 @@ func (b *builder) build(name model.ServiceName, f *serviceBuilder) nodestatus.Se
 	out := nodestatus.Service{Namespace: name.Namespace, Name: name.Name, Ports: make([]nodestatus.Port, len(keys))}
 	for i, key := range keys {
 		p := portBuilder{builder: b, serviceBuilder: f, key: key, installed: at[key]}
-		out.Ports[i] = p.port()
+		if out.Ports[i] = p.port(); b.unreached[key.family] {
+			out.Ports[i].Frontends = []nodestatus.Frontend{}
+		}
 	}
 	if b.query.Brief {
 		out.Addresses = b.addresses(f, keys)

@@ -15,7 +15,10 @@ import (
 	"kube-vmap/cmd/inspect/get"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/build"
+	"kube-vmap/cmd/inspect/nodestatus/statustest"
 	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
 	"kube-vmap/sync/manifests"
 )
@@ -117,6 +120,32 @@ func TestQuerySelectsServices(t *testing.T) {
 		for _, p := range s.Ports {
 			if len(p.Endpoints) > 0 || len(p.Frontends) == 0 {
 				t.Errorf("in brief, %s has %d endpoints and %d frontends", s.Name, len(p.Endpoints), len(p.Frontends))
+			}
+		}
+	}
+}
+
+// TestTablesThatNoPacketReachesProgramNothing has the kernel's tables as another program left them.
+func TestTablesThatNoPacketReachesProgramNothing(t *testing.T) {
+	for _, f := range model.Families {
+		events, _, _ := one(f, model.TCP, 2)
+		for name, damage := range map[string]func(*nft.Table){
+			"none":     func(*nft.Table) {},
+			"flushed":  func(table *nft.Table) { table.Chains["dispatch"] = nft.ChainState{} },
+			"disabled": func(table *nft.Table) { table.Dormant = true },
+		} {
+			k := kerneltest.New()
+			statustest.Snapshot(t, config, k, events, nil)
+			tables, err := k.Read()
+			must(t, err)
+			damage(tables[f])
+			want := nodestatus.StateNotProgrammed
+			if name == "none" {
+				want = nodestatus.StateProgrammed
+			}
+			d := build.FromTables(tables, nodestatus.Query{}, then)
+			if len(d.Services) != 1 || d.StateOf(&d.Services[0]) != want {
+				t.Errorf("%s, %s: %+v, want %s", f, name, d.Services, want)
 			}
 		}
 	}
