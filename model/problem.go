@@ -16,4 +16,8 @@ const (
 	// found that. The latter has no event.
 	ProblemEndpointUnresponsive         = "EndpointUnresponsive"
 	ProblemEndpointPossiblyUnresponsive = "EndpointPossiblyUnresponsive"
+	// ProblemServiceCIDR: hosts have addresses in a ServiceCIDR. It has no event.
+	ProblemServiceCIDR = "ServiceCIDR"
+	// ProblemAPIServer: the API server is reached through a Service. It has no event.
+	ProblemAPIServer = "APIServer"
 )

@@ -181,6 +181,9 @@ func (m *ServiceMap) Frontends() []Frontend {
 	return out
 }
 
+// FrontendAt returns the frontend that has a match, or nil.
+func (m *ServiceMap) FrontendAt(match Match) *Frontend { return m.claims.winners[match] }
+
 // FrontendsOf lists the frontends of one Service.
 func (m *ServiceMap) FrontendsOf(name ServiceName) []Frontend {
 	var out []Frontend

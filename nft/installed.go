@@ -24,7 +24,7 @@ func (r *Ruleset) Installed() []InstalledFrontend {
 	return out
 }
 
-// ServiceCIDRs returns the ranges of ClusterIPs.
+// ServiceCIDRs returns the ranges of ClusterIPs without those of hosts.
 func (r *Ruleset) ServiceCIDRs() []netip.Prefix { return r.cidrs }
 
 // NodeAddrs returns the addresses that serve node ports.

@@ -97,7 +97,7 @@ func (c *Config) baseRules(id ChainID, fam *family) []Rule {
 		rules := []Rule{
 			{notTranslated(), by(SetNoEndpointServices)},
 			{in(set(SetClusterIPs)), goTo(id.as(ChainReject))},
-			{in(set(SetServiceCIDRs)), drop()},
+			{in(set(SetServiceCIDRs)), notTranslated(), drop()},
 		}
 		if c.PassiveHealth {
 			rules = append(rules, unansweredRule())

@@ -39,7 +39,7 @@ type Change struct {
 	// Set are frontends that are new or changed, Gone those to delete.
 	Set  []model.Frontend
 	Gone []model.Match
-	// ServiceCIDRs are the ranges of ClusterIPs; nil keeps them as they are.
+	// ServiceCIDRs are the ranges of ClusterIPs without those of hosts; nil keeps them as they are.
 	ServiceCIDRs *[]netip.Prefix
 	// NodeAddrs are the addresses that serve node ports; nil keeps them as they are.
 	NodeAddrs *[]netip.Addr

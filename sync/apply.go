@@ -158,6 +158,7 @@ func (l *Loop) observe(r Result, start time.Time) {
 	r.InvalidObjects = len(d.problems) + len(d.excesses)
 	r.Conflicts = d.services.ConflictCount()
 	r.NoLocalEndpoints = d.services.NoLocalEndpoints()
+	r.NodeProblems = l.report.nodeProblems()
 	l.config.Observer.Synced(r)
 }
 

@@ -25,6 +25,9 @@ type Config struct {
 	// NodeIPs override the primary addresses of the Node object, where they are valid.
 	NodeIPs [len(model.Families)]netip.Addr
 
+	// APIServer is where this process reaches the API server; empty without one.
+	APIServer []netip.AddrPort
+
 	// Shares delivers the shares of endpoints under least connections, from a follower that
 	// knows what was committed. Without it, they are those of the weights.
 	Shares <-chan []model.PoolShares

@@ -17,10 +17,15 @@ type desiredState struct {
 	services *model.ServiceMap
 	node     model.Node
 	cidrs    []netip.Prefix
+	// serviceRanges are the parts of cidrs whose unused addresses are dropped, overlaps says why
+	// there are others.
+	serviceRanges []netip.Prefix
+	overlaps      string
 	// interfaces are all addresses of the node, nodeAddrs those that serve node ports.
 	interfaces, nodeAddrs []netip.Addr
-	// What changed since the last take: cidrs, nodeAddrs, and config.Rules.
-	cidrsChanged, nodeAddrsChanged, rulesChanged bool
+	networks              []netip.Prefix // of interfaces, as of [AddressSource]
+	// What changed since the last take: serviceRanges, nodeAddrs, and config.Rules.
+	serviceRangesChanged, nodeAddrsChanged, rulesChanged bool
 
 	problems objectProblems
 	warnings objectProblems // about Services that are served nevertheless
@@ -60,9 +65,9 @@ func (s *desiredState) apply(events []Event) {
 			delete(s.triggered, e.Name)
 		case SetNode:
 			s.setNode(e.Node)
-			s.setPodCIDRs(e.Node.PodCIDRs)
+			s.setPodCIDRs()
 		case SetServiceCIDRs:
-			s.cidrs, s.cidrsChanged = e.CIDRs, true
+			s.cidrs = e.CIDRs
 		case SetProblem:
 			s.problems.set(e)
 		}
@@ -82,13 +87,19 @@ func (s *desiredState) setNode(n model.Node) {
 			n.Addrs[f] = a
 		}
 	}
+	if n.PodCIDRs == (model.Node{}).PodCIDRs { // a node that lost all of them still has pods
+		n.PodCIDRs = s.node.PodCIDRs
+	}
 	s.node = n
 	s.services.SetNode(n)
 	s.selectNodeAddrs()
 }
 
-func (s *desiredState) setInterfaces(addrs []netip.Addr) {
-	s.interfaces = addrs
+func (s *desiredState) setInterfaces(addrs []netip.Prefix) {
+	s.networks, s.interfaces = addrs, nil
+	for _, p := range addrs {
+		s.interfaces = append(s.interfaces, p.Addr())
+	}
 	s.selectNodeAddrs()
 }
 
@@ -100,11 +111,10 @@ func (s *desiredState) selectNodeAddrs() {
 	}
 }
 
-// setPodCIDRs follows the node's pod CIDRs if they distinguish pods. A node that lost
-// all of them still has pods.
-func (s *desiredState) setPodCIDRs(cidrs [len(model.Families)]netip.Prefix) {
-	var none [len(model.Families)]netip.Prefix
-	if !s.config.PodsFromNode || cidrs == none || cidrs == s.config.Rules.Pods {
+// setPodCIDRs follows the node's pod CIDRs if they distinguish pods.
+func (s *desiredState) setPodCIDRs() {
+	cidrs := s.node.PodCIDRs
+	if !s.config.PodsFromNode || cidrs == (model.Node{}).PodCIDRs || cidrs == s.config.Rules.Pods {
 		return
 	}
 	s.config.Rules.Pods = cidrs
@@ -127,8 +137,8 @@ func (s *desiredState) take(waits func(namespace string) bool) (nft.Change, mode
 	if s.nodeAddrsChanged {
 		c.NodeAddrs, s.nodeAddrsChanged = &s.nodeAddrs, false
 	}
-	if s.cidrsChanged {
-		c.ServiceCIDRs, s.cidrsChanged = &s.cidrs, false
+	if s.setServiceRanges(); s.serviceRangesChanged {
+		c.ServiceCIDRs, s.serviceRangesChanged = &s.serviceRanges, false
 	}
 	return c, changes
 }
@@ -161,7 +171,7 @@ func overBudget(e model.OverBudget) error {
 
 // all returns everything that is desired, as of the last take.
 func (s *desiredState) all() nft.Change {
-	return nft.Change{Set: s.services.Frontends(), ServiceCIDRs: &s.cidrs, NodeAddrs: &s.nodeAddrs}
+	return nft.Change{Set: s.services.Frontends(), ServiceCIDRs: &s.serviceRanges, NodeAddrs: &s.nodeAddrs}
 }
 
 // openFamily returns a warning if a Service has load balancer addresses that anyone may
@@ -191,7 +201,12 @@ func openFamily(s *model.Service) error {
 func Build(c Config, events []Event) (*nft.Ruleset, []model.Conflict) {
 	s := newDesiredState(c)
 	s.apply(events)
-	known := slices.DeleteFunc(slices.Clone(s.node.Addrs[:]), func(a netip.Addr) bool { return !a.IsValid() })
+	var known []netip.Prefix
+	for _, a := range s.node.Addrs {
+		if a.IsValid() {
+			known = append(known, netip.PrefixFrom(a, a.BitLen()))
+		}
+	}
 	s.setInterfaces(known)
 	_, changes := s.take(never)
 	rules, _ := nft.Adopt(s.config.Rules, nft.Tables{}, s.all())
@@ -199,8 +214,8 @@ func Build(c Config, events []Event) (*nft.Ruleset, []model.Conflict) {
 }
 
 // Compare returns the batch that leads from the tables of a kernel to those for a
-// complete list of objects, on a machine with these addresses.
-func Compare(c Config, events []Event, interfaces []netip.Addr, have nft.Tables) nft.Batch {
+// complete list of objects, on a machine with these addresses, as of [AddressSource].
+func Compare(c Config, events []Event, interfaces []netip.Prefix, have nft.Tables) nft.Batch {
 	s := newDesiredState(c)
 	s.apply(events)
 	s.setInterfaces(interfaces)

@@ -37,6 +37,7 @@ type Committed struct {
 
 // An AddressSource follows the addresses of the node's interfaces.
 type AddressSource interface {
-	// Run sends all addresses immediately, and again whenever they change, until ctx ends.
-	Run(ctx context.Context, out chan<- []netip.Addr) error
+	// Run sends all addresses immediately, and again whenever they change, until ctx ends. Each
+	// has the length of the prefix that is on its link. They are sorted, each once.
+	Run(ctx context.Context, out chan<- []netip.Prefix) error
 }

@@ -125,7 +125,7 @@ func TestNodePortAddressesAreFollowed(t *testing.T) {
 			{[]netip.Addr{second}, "[192.0.2.2]"},
 			{nil, "[]"},
 		} {
-			addrs <- step.addrs
+			addrs <- single(step.addrs...)
 			synctest.Wait()
 			if v, err := s.loop.Snapshot(t.Context()); err != nil || fmt.Sprint(v.NodeAddrs) != step.want {
 				t.Errorf("the kernel has %s, want %s, %v", v.NodeAddrs, step.want, err)

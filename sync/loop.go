@@ -70,7 +70,7 @@ func NewLoop(c Config, source Source, kernel Kernel, log *slog.Logger) *Loop {
 		config:       &desired.config,
 		source:       source,
 		kernel:       kernel,
-		report:       newReporter(c.Recorder, desired.services, log),
+		report:       newReporter(c, desired.services, log),
 		log:          log,
 		desired:      desired,
 		quarantine:   newQuarantine(),
@@ -92,7 +92,7 @@ func (l *Loop) Ready() <-chan struct{} { return l.ready }
 // Run works until ctx ends, which is no error, or the source fails. The kernel's
 // tables stay.
 func (l *Loop) Run(ctx context.Context) error {
-	events, addresses := make(chan []Event, eventBuffer), make(chan []netip.Addr)
+	events, addresses := make(chan []Event, eventBuffer), make(chan []netip.Prefix)
 	group, both := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.source.Run(both, events) })
 	if l.config.Addresses != nil {
@@ -110,7 +110,7 @@ func (l *Loop) Close() { close(l.ended) }
 
 // run is the loop's goroutine. It takes no events before it knows the node's
 // addresses.
-func (l *Loop) run(ctx context.Context, events <-chan []Event, addresses <-chan []netip.Addr) error {
+func (l *Loop) run(ctx context.Context, events <-chan []Event, addresses <-chan []netip.Prefix) error {
 	defer close(l.ended)
 	waiting := events
 	if l.config.Addresses != nil {
@@ -198,6 +198,7 @@ func (l *Loop) sync() bool {
 	if l.config.Addresses != nil {
 		l.report.nodePortAddrs(l.desired)
 	}
+	l.report.serviceRanges(l.desired)
 	l.report.conflicts(changes.Conflicts)
 	l.desired.excesses.pending(func(o Object, text string) {
 		l.report.unusable(l.report.service(model.ServiceName{Namespace: o.Namespace, Name: o.Name}), text)

@@ -51,6 +51,7 @@ type Result struct {
 	InvalidObjects      int // objects with problems
 	Conflicts           int // claims lost to other Services
 	NoLocalEndpoints    model.NoLocalEndpoints
+	NodeProblems        []Problem // of the node itself, sorted
 }
 
 // and adds the costs of a second part of the same sync.

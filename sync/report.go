@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -15,15 +16,17 @@ import (
 type reporter struct {
 	*Notices
 	services *model.ServiceMap
-	// nodePorts is the problem with node port addresses that was reported last; empty if
-	// there is none.
-	nodePorts string
+	// node are the problems of the node that were reported last, by reason.
+	node     map[string]string
+	nodeName string
 	// owned reports that the tables' owner was reported.
 	owned bool
 }
 
-func newReporter(r Recorder, services *model.ServiceMap, log *slog.Logger) *reporter {
-	return &reporter{Notices: NewNotices(r, log), services: services}
+func newReporter(c Config, services *model.ServiceMap, log *slog.Logger) *reporter {
+	return &reporter{
+		Notices: NewNotices(c.Recorder, log), services: services, node: map[string]string{}, nodeName: c.NodeName,
+	}
 }
 
 // unusable reports an object that is not served, wholly or in part.
@@ -81,11 +84,36 @@ func (r *reporter) nodePortAddrs(s *desiredState) {
 				"node ports.")
 		}
 	}
-	text := strings.Join(problems, " ")
-	if text != r.nodePorts && text != "" {
+	if text := strings.Join(problems, " "); r.ofNode(model.ProblemNodePorts, text) {
 		r.log.Warn("node ports may not answer where configured", "reason", text)
 	}
-	r.nodePorts = text
+}
+
+// serviceRanges warns of hosts in a ServiceCIDR, and of an API server that is a Service.
+func (r *reporter) serviceRanges(s *desiredState) {
+	if r.ofNode(model.ProblemServiceCIDR, s.overlaps) {
+		r.log.Warn("hosts have addresses in a ServiceCIDR", "reason", s.overlaps)
+	}
+	if text := s.apiServerService(); r.ofNode(model.ProblemAPIServer, text) {
+		r.log.Warn("API server is reached through a Service", "reason", text)
+	}
+}
+
+// ofNode records a problem of the node, or that there is none if the text is empty. It reports
+// whether it is a new one, to be logged.
+func (r *reporter) ofNode(reason, text string) bool {
+	before := r.node[reason]
+	r.node[reason] = text
+	return text != "" && text != before
+}
+
+func (r *reporter) nodeProblems() (out []Problem) {
+	for _, reason := range slices.Sorted(maps.Keys(r.node)) {
+		if text := r.node[reason]; text != "" {
+			out = append(out, Problem{Object{Kind: "Node", Name: r.nodeName}, reason, "", text})
+		}
+	}
+	return out
 }
 
 // tablesOwned reports that another process owns the tables, loudly once: it may end at

@@ -50,7 +50,7 @@ func TestNodePortAddressProblemsAreLoggedOnce(t *testing.T) {
 				var log strings.Builder
 				s := newRigOn(t, kerneltest.New(), sync.Config{Addresses: known, NodePorts: test.ports},
 					slog.NewTextHandler(&log, nil))
-				known <- addrs[:]
+				known <- single(addrs[:]...)
 				var node sync.SetNode
 				node.Node.Addrs[f] = test.node
 				s.send(node, webService("inside", 100))

@@ -184,9 +184,17 @@ func (d *committedLog) Follow(t sync.Committed) {
 }
 
 // addressList is an address source that sends what the test sends.
-type addressList chan []netip.Addr
+type addressList chan []netip.Prefix
 
-func (a addressList) Run(ctx context.Context, out chan<- []netip.Addr) error {
+// single returns addresses as an address source does, each alone on its link.
+func single(addrs ...netip.Addr) (out []netip.Prefix) {
+	for _, a := range addrs {
+		out = append(out, netip.PrefixFrom(a, a.BitLen()))
+	}
+	return out
+}
+
+func (a addressList) Run(ctx context.Context, out chan<- []netip.Prefix) error {
 	for {
 		select {
 		case <-ctx.Done():

@@ -25,6 +25,8 @@ type Snapshot struct {
 	PodRanges [len(model.Families)]netip.Prefix
 	// NodeAddrs are the addresses that serve node ports.
 	NodeAddrs []netip.Addr
+	// ServiceCIDRs are the ranges of ClusterIPs.
+	ServiceCIDRs []netip.Prefix
 	// Installed are the frontends in the kernel, with their slots.
 	Installed []nft.InstalledFrontend
 	// Services are all Services of the source, served or not.
@@ -90,7 +92,7 @@ func (l *Loop) snapshot() Snapshot {
 		Ready: l.isReady(), KernelKnown: l.rules != nil,
 		Node:      d.node,
 		PodRanges: d.config.Rules.Pods,
-		NodeAddrs: d.nodeAddrs,
+		NodeAddrs: d.nodeAddrs, ServiceCIDRs: d.cidrs,
 		Services:  d.services.Snapshot(),
 		Scheduler: d.config.Scheduler,
 		Conflicts: d.services.Conflicts(),
@@ -137,8 +139,5 @@ func (l *Loop) problems() []Problem {
 	add(d.problems, model.ProblemUnusable)
 	add(d.excesses, model.ProblemUnusable)
 	add(d.warnings, model.ProblemOpen)
-	if text := l.report.nodePorts; text != "" {
-		out = append(out, Problem{Object{Kind: "Node", Name: d.config.NodeName}, model.ProblemNodePorts, "", text})
-	}
-	return out
+	return append(out, l.report.nodeProblems()...)
 }

@@ -38,6 +38,9 @@ func (p *proxy) healthReport(l *sync.Loop, h *health.Health) func() (*nodestatus
 			Repairs: nodestatus.Count{Count: loop.Repairs, Last: loop.Repaired},
 			Protect: p.loop.Rules.Protect,
 		}
+		for _, n := range loop.NodeProblems {
+			out.Problems = append(out.Problems, nodestatus.Problem{Object: n.Object.String(), Reason: n.Reason, Text: n.Text})
+		}
 		for _, add := range p.reports {
 			add(out)
 		}

@@ -108,7 +108,7 @@ func (m *machine) remove(l netlink.Link, addrs ...string) {
 // A listener receives a machine's addresses.
 type listener struct {
 	*machine
-	sent <-chan []netip.Addr
+	sent <-chan []netip.Prefix
 	log  *listentest.LogBuffer
 	n    int // lists received
 }
@@ -117,7 +117,7 @@ type listener struct {
 func (m *machine) listen() (*listener, context.CancelFunc) {
 	m.Helper()
 	ctx, cancel := context.WithCancel(m.Context())
-	sent, done, log := make(chan []netip.Addr), make(chan error, 1), &listentest.LogBuffer{}
+	sent, done, log := make(chan []netip.Prefix), make(chan error, 1), &listentest.LogBuffer{}
 	source := addresses.New(addresses.Config{NetNS: m.host.FD(), Log: slog.New(slog.NewTextHandler(log, nil))})
 	go func() { done <- source.Run(ctx, sent) }()
 	end := stdsync.OnceFunc(func() {
@@ -131,7 +131,7 @@ func (m *machine) listen() (*listener, context.CancelFunc) {
 }
 
 // next returns the next list.
-func (l *listener) next() []netip.Addr {
+func (l *listener) next() []netip.Prefix {
 	l.Helper()
 	select {
 	case addrs := <-l.sent:

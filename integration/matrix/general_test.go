@@ -243,6 +243,38 @@ func TestUnassignedServiceCIDRAddressesAreDropped(t *testing.T) {
 	}
 }
 
+// TestHostsInServiceCIDRsAreReached has ServiceCIDRs that contain the network of the nodes and the
+// ranges of pods, as kubeadm's default contains 10.100.0.0/24.
+func TestHostsInServiceCIDRsAreReached(t *testing.T) {
+	if kubeProxy != "" {
+		t.Skip("kube-proxy drops connections to them")
+	}
+	s := newScene(t)
+	s.holdOutside(clusterIP, 99, port)
+	s.must(s.Outside.ServeAll(daemon.TargetPort))
+	s.must(s.Node.ServeAll(daemon.TargetPort))
+	wide := daemon.ServiceCIDR()
+	wide.Spec.CIDRs = []string{"10.0.0.0/8", "192.0.0.0/16", "fd00::/8", "2001:db8::/32"}
+	s.cluster(wide, daemon.NodeObject(s.Node, ""))
+	s.put(daemon.Service{Number: 1, EndpointSpec: "pod-1 remote-1"}, daemon.Service{Number: 2, EndpointSpec: "node-1"})
+	s.start(daemon.PodRanges)
+	at := func(h *lab.Host) func(model.Family) netip.AddrPort {
+		return func(f model.Family) netip.AddrPort { return addrPort(h.Addr(f), daemon.TargetPort) }
+	}
+	t.Run("through Services", func(t *testing.T) {
+		s.check(t, asks(s.clients(), usual, 1, by(anySource, "pod-1 remote-1")))
+		s.check(t, asks(s.clients(), usual, 2, by(anySource, "node-1")))
+	})
+	t.Run("directly", func(t *testing.T) {
+		s.check(t, asksAt(s.inside(), at(s.Outside), by(anySource, "outside")))
+		s.check(t, asksAt([]*client{s.pod, s.outside}, at(s.Node.Host), by(anySource, "node-1")))
+		s.check(t, asksAt(s.inside(), at(s.RemotePods[0].Host), by(anySource, "remote-1")))
+	})
+	t.Run("unused ClusterIPs are dropped", func(t *testing.T) {
+		s.check(t, asks(s.inside(), []kind{clusterIP}, 99, isSilent))
+	})
+}
+
 // TestEndpointCanHaveTheServiceAddress has an ingress on the node's own network: it
 // serves at the address that clients use, so that there is nothing to translate.
 func TestEndpointCanHaveTheServiceAddress(t *testing.T) {

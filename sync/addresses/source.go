@@ -42,7 +42,7 @@ func backoff() wait.Backoff {
 // A Source sends the addresses of the interfaces of one network namespace.
 type Source struct {
 	log  *slog.Logger
-	open func() (Feed[netip.Addr], error)
+	open func() (Feed[netip.Prefix], error)
 }
 
 // Config configures a [Source].
@@ -55,16 +55,16 @@ type Config struct {
 
 // New returns a Source. It opens nothing yet.
 func New(c Config) *Source {
-	return &Source{log: c.Log, open: func() (Feed[netip.Addr], error) { return rtnetlink.FollowAddresses(c.NetNS) }}
+	return &Source{log: c.Log, open: func() (Feed[netip.Prefix], error) { return rtnetlink.FollowAddresses(c.NetNS) }}
 }
 
-// Run sends all addresses, sorted and without duplicates, and again whenever they
+// Run sends all addresses, as in [sync.AddressSource], and again whenever they
 // change, until ctx ends, which is not an error. It logs and retries failures; meanwhile
 // the addresses sent last stay valid.
-func (s *Source) Run(ctx context.Context, out chan<- []netip.Addr) error {
-	sent, last := false, []netip.Addr(nil)
-	Follow(ctx, s.log.With("kind", "addresses"), s.open, func(addrs []netip.Addr) {
-		slices.SortFunc(addrs, netip.Addr.Compare)
+func (s *Source) Run(ctx context.Context, out chan<- []netip.Prefix) error {
+	sent, last := false, []netip.Prefix(nil)
+	Follow(ctx, s.log.With("kind", "addresses"), s.open, func(addrs []netip.Prefix) {
+		slices.SortFunc(addrs, netip.Prefix.Compare)
 		addrs = slices.Compact(addrs)
 		if (!sent || !slices.Equal(addrs, last)) && sync.Send(ctx, out, addrs) {
 			sent, last = true, addrs
@@ -74,14 +74,14 @@ func (s *Source) Run(ctx context.Context, out chan<- []netip.Addr) error {
 }
 
 // Read returns the addresses of the thread's network namespace that a [Source] would send first.
-func Read() ([]netip.Addr, error) {
+func Read() ([]netip.Prefix, error) {
 	feed, err := rtnetlink.FollowAddresses(0)
 	if err != nil {
 		return nil, err
 	}
 	defer feed.Close()
 	list, err := feed.List()
-	slices.SortFunc(list, netip.Addr.Compare)
+	slices.SortFunc(list, netip.Prefix.Compare)
 	return slices.Compact(list), err
 }
 

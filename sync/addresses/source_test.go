@@ -17,14 +17,14 @@ var errBroken = errors.New("broken")
 
 // A script is a feed that returns lists in turn, and breaks after the last.
 type script struct {
-	lists  [][]netip.Addr
+	lists  [][]netip.Prefix
 	next   int
 	after  time.Duration // from list to list
 	err    error         // of every list
 	closed bool
 }
 
-func (s *script) List() ([]netip.Addr, error) {
+func (s *script) List() ([]netip.Prefix, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -54,10 +54,10 @@ func play(t *testing.T, feeds []*script, length time.Duration) (sent []string, o
 	s := New(Config{Log: slog.New(slog.NewTextHandler(&b, nil))})
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
-	out := make(chan []netip.Addr)
+	out := make(chan []netip.Prefix)
 	start := time.Now()
 	next := 0
-	s.open = func() (Feed[netip.Addr], error) {
+	s.open = func() (Feed[netip.Prefix], error) {
 		opened = append(opened, time.Since(start))
 		if next >= len(feeds) {
 			return nil, errBroken
@@ -80,7 +80,7 @@ func play(t *testing.T, feeds []*script, length time.Duration) (sent []string, o
 	}
 }
 
-func join(addrs []netip.Addr) string {
+func join(addrs []netip.Prefix) string {
 	var texts []string
 	for _, a := range addrs {
 		texts = append(texts, a.String())
@@ -88,26 +88,27 @@ func join(addrs []netip.Addr) string {
 	return strings.Join(texts, " ")
 }
 
-func list(texts ...string) []netip.Addr {
-	var out []netip.Addr
+func list(texts ...string) []netip.Prefix {
+	var out []netip.Prefix
 	for _, text := range texts {
-		out = append(out, netip.MustParseAddr(text))
+		out = append(out, netip.MustParsePrefix(text))
 	}
 	return out
 }
 
 func TestAddressesAreSentInitiallyAndOnChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		feed := &script{after: time.Second, lists: [][]netip.Addr{
+		feed := &script{after: time.Second, lists: [][]netip.Prefix{
 			list(),
 			list(),
-			list("2001:db8::2", "192.0.2.9", "192.0.2.1", "192.0.2.9", "fe80::1", "fe80::1"),
-			list("192.0.2.1", "192.0.2.9", "fe80::1", "2001:db8::2"), // the same
-			list("192.0.2.1"),
+			list("2001:db8::2/64", "192.0.2.9/24", "192.0.2.1/24", "192.0.2.9/24", "fe80::1/64", "fe80::1/64"),
+			list("192.0.2.1/24", "192.0.2.9/24", "fe80::1/64", "2001:db8::2/64"), // the same
+			list("192.0.2.1/24"),
+			list("192.0.2.1/25"),
 			list(),
 		}}
-		sent, _, _ := play(t, []*script{feed}, 5500*time.Millisecond)
-		want := []string{"", "192.0.2.1 192.0.2.9 2001:db8::2 fe80::1", "192.0.2.1", ""}
+		sent, _, _ := play(t, []*script{feed}, 6500*time.Millisecond)
+		want := []string{"", "192.0.2.1/24 192.0.2.9/24 2001:db8::2/64 fe80::1/64", "192.0.2.1/24", "192.0.2.1/25", ""}
 		if !slices.Equal(sent, want) {
 			t.Errorf("got %q, want %q", sent, want)
 		}
@@ -116,14 +117,14 @@ func TestAddressesAreSentInitiallyAndOnChange(t *testing.T) {
 
 func TestBrokenSocketsAreReopenedWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		same := list("192.0.2.1", "2001:db8::1")
+		same := list("192.0.2.1/24", "2001:db8::1/64")
 		feeds := []*script{
-			{lists: [][]netip.Addr{same}},
+			{lists: [][]netip.Prefix{same}},
 			{err: errors.New("no list")},
-			{lists: [][]netip.Addr{same, append(same, list("192.0.2.2")...)}, after: time.Minute},
+			{lists: [][]netip.Prefix{same, append(same, list("192.0.2.2/24")...)}, after: time.Minute},
 		}
 		sent, opened, log := play(t, feeds, time.Hour)
-		if want := []string{"192.0.2.1 2001:db8::1", "192.0.2.1 192.0.2.2 2001:db8::1"}; !slices.Equal(sent, want) {
+		if want := []string{"192.0.2.1/24 2001:db8::1/64", "192.0.2.1/24 192.0.2.2/24 2001:db8::1/64"}; !slices.Equal(sent, want) {
 			t.Errorf("got %q, want %q", sent, want)
 		}
 		for i, f := range feeds {
@@ -154,11 +155,11 @@ func TestBrokenSocketsAreReopenedWithBackoff(t *testing.T) {
 func TestRunEndsWhileReceiverIsBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config{Log: slog.New(slog.DiscardHandler)})
-		sockets := &script{lists: [][]netip.Addr{list("192.0.2.1")}}
-		s.open = func() (Feed[netip.Addr], error) { return sockets, nil }
+		sockets := &script{lists: [][]netip.Prefix{list("192.0.2.1/24")}}
+		s.open = func() (Feed[netip.Prefix], error) { return sockets, nil }
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Minute, cancel)
-		if err := s.Run(ctx, make(chan []netip.Addr)); err != nil {
+		if err := s.Run(ctx, make(chan []netip.Prefix)); err != nil {
 			t.Error(err)
 		}
 		if !sockets.closed {

@@ -143,6 +143,7 @@ type Loop struct {
 	Repaired time.Time
 	// Counts after the last sync that succeeded; see [sync.Result].
 	QuarantinedPorts, InvalidObjects, Conflicts int
+	NodeProblems                                []sync.Problem
 }
 
 // Loop returns the work of the loop so far.
@@ -163,6 +164,7 @@ func (l *Loop) synced(r sync.Result) {
 	}
 	l.Synced, l.FailingSince = now, time.Time{}
 	l.QuarantinedPorts, l.InvalidObjects, l.Conflicts = r.QuarantinedPorts, r.InvalidObjects, r.Conflicts
+	l.NodeProblems = r.NodeProblems
 	if r.Drift {
 		l.Repairs, l.Repaired = l.Repairs+1, now
 	}

@@ -10,6 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"kube-vmap/model"
 	"kube-vmap/sync"
 	"kube-vmap/sync/health"
@@ -190,8 +193,8 @@ func TestLoopSumsUpItsSyncs(t *testing.T) {
 		p := newRig(t)
 		expect := func(when string, want health.Loop) {
 			t.Helper()
-			if got := p.Loop(); got != want {
-				t.Errorf("%s: %+v, want %+v", when, got, want)
+			if diff := cmp.Diff(want, p.Loop(), cmpopts.EquateErrors()); diff != "" {
+				t.Errorf("%s, -want +got:\n%s", when, diff)
 			}
 		}
 		start := time.Now()
@@ -206,8 +209,11 @@ func TestLoopSumsUpItsSyncs(t *testing.T) {
 		expect("while syncs fail", health.Loop{FailingSince: at(1), Err: failed.Err, PendingSince: start})
 		pass(time.Minute)
 		expect("after a minute", health.Loop{FailingSince: at(1), Err: failed.Err, PendingSince: start, Overdue: true})
-		p.Synced(sync.Result{QuarantinedPorts: 1, InvalidObjects: 2, Conflicts: 3, Full: true, Drift: true})
-		repaired := health.Loop{Synced: at(62), QuarantinedPorts: 1, InvalidObjects: 2, Conflicts: 3, Repairs: 1, Repaired: at(62)}
+		problems := []sync.Problem{{Reason: model.ProblemAPIServer, Text: "it is a Service"}}
+		p.Synced(sync.Result{QuarantinedPorts: 1, InvalidObjects: 2, Conflicts: 3, Full: true, Drift: true, NodeProblems: problems})
+		repaired := health.Loop{
+			Synced: at(62), QuarantinedPorts: 1, InvalidObjects: 2, Conflicts: 3, Repairs: 1, Repaired: at(62), NodeProblems: problems,
+		}
 		expect("after a repair", repaired)
 		pass(time.Second)
 		p.Synced(sync.Result{})

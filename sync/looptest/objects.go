@@ -25,18 +25,18 @@ var config = sync.Config{
 }
 
 // addresses is an address source that never changes.
-type addresses []netip.Addr
+type addresses []netip.Prefix
 
 // Run sends the addresses.
-func (a addresses) Run(ctx context.Context, out chan<- []netip.Addr) error {
-	sync.Send(ctx, out, []netip.Addr(a))
+func (a addresses) Run(ctx context.Context, out chan<- []netip.Prefix) error {
+	sync.Send(ctx, out, []netip.Prefix(a))
 	<-ctx.Done()
 	return nil
 }
 
 var interfaces = addresses{
-	netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"),
-	netip.MustParseAddr("2001:db8:9::1"), netip.MustParseAddr("fe80::1"),
+	netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("192.0.2.2/24"),
+	netip.MustParsePrefix("2001:db8:9::1/64"), netip.MustParsePrefix("fe80::1/64"),
 }
 
 // objects are the current objects, and the changes that were not sent yet.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/model"
 )
 
 // recently is how long after an event it is a notice.
@@ -33,6 +34,11 @@ func OfNode(d *nodestatus.Document) []Finding {
 	for _, p := range d.Problems {
 		if p.Reason == nodestatus.ReasonUnread {
 			n.add(problem, nodestatus.ReasonUnread, nodestatus.Args{Message: cmp.Or(p.Message, p.Text)})
+		}
+	}
+	for _, p := range d.Health.Problems {
+		if p.Reason == model.ProblemServiceCIDR || p.Reason == model.ProblemAPIServer {
+			n.add(p.Severity(), p.Reason, nodestatus.Args{Message: p.Text})
 		}
 	}
 	slices.SortStableFunc(n.list, func(a, b Finding) int { return cmp.Compare(b.Severity, a.Severity) }) // Problem, Notice

@@ -8,6 +8,7 @@ import (
 
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/model"
 )
 
 // healthy returns the document of a node without problems.
@@ -96,6 +97,9 @@ Notice: 3 endpoints are unresponsive; kube-vmap problems lists them`},
 		{"an unresponsive endpoint", func(_ *nodestatus.Document, h *nodestatus.Health) {
 			h.PassiveHealth = &nodestatus.PassiveHealth{Endpoints: 1}
 		}, "Notice: 1 endpoint is unresponsive; kube-vmap problems lists them"},
+		{"API server through a Service, hosts in a ServiceCIDR", func(_ *nodestatus.Document, h *nodestatus.Health) {
+			h.Problems = []nodestatus.Problem{{Reason: model.ProblemServiceCIDR, Text: "it overlaps"}, {Reason: model.ProblemAPIServer, Text: "it is a Service"}}
+		}, "Problem: it is a Service\nNotice: it overlaps"},
 		{"take-over", func(_ *nodestatus.Document, h *nodestatus.Health) {
 			h.Takeover = nodestatus.Takeover{State: nodestatus.TakeoverProbation, Text: "suspended until then"}
 		}, "Notice: suspended until then"},

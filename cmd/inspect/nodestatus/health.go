@@ -18,8 +18,10 @@ type Health struct {
 	Protect bool    `json:"protect"`
 	Tables  []Table `json:"tables"`
 	// Warnings are the warnings and errors of its log.
-	Warnings Count    `json:"warnings"`
-	Takeover Takeover `json:"takeover"`
+	Warnings Count `json:"warnings"`
+	// Problems are those of the node itself that the last sync found.
+	Problems []Problem `json:"problems,omitempty"`
+	Takeover Takeover  `json:"takeover"`
 	// NotForwarding is what keeps packets of Services from being forwarded.
 	NotForwarding []NotForwarding `json:"notForwarding,omitempty"`
 	// Tracking is how many entries connection tracking has; nil if it is not known.

@@ -53,7 +53,8 @@ const (
 
 // Severity returns the severity of a problem: some may be intended, or pass by themselves.
 func (p *Problem) Severity() string {
-	if p.Reason == model.ProblemOpen || p.Reason == ReasonProbation {
+	switch p.Reason {
+	case model.ProblemOpen, model.ProblemServiceCIDR, ReasonProbation:
 		return SeverityNotice
 	}
 	return SeverityProblem

@@ -178,8 +178,12 @@ func (s *Shadow) round(ctx context.Context) (r *Report, err error) {
 	if in.State, err = s.loop.Snapshot(ctx); err != nil {
 		return nil, err
 	}
-	if in.Addresses, err = addresses.Read(); err != nil {
+	interfaces, err := addresses.Read()
+	if err != nil {
 		return nil, fmt.Errorf("read the addresses of the node: %w", err)
+	}
+	for _, p := range interfaces {
+		in.Addresses = append(in.Addresses, p.Addr())
 	}
 	rules, err := dump.Open(0)
 	if err != nil {

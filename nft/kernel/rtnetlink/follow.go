@@ -132,22 +132,22 @@ func namespace(netNS int) netns.NsHandle {
 }
 
 // FollowAddresses follows the addresses that the node answers to, except loopback addresses,
-// which only the node itself can reach. They are in any order, and those of several interfaces
-// more than once. For netNS see [Open].
-func FollowAddresses(netNS int) (*Follower[netip.Addr], error) {
-	return follow(netNS, kind[netip.Addr]{
+// which only the node itself can reach, each with the length of the prefix that is on its link.
+// They are in any order, and those of several interfaces more than once. For netNS see [Open].
+func FollowAddresses(netNS int) (*Follower[netip.Prefix], error) {
+	return follow(netNS, kind[netip.Prefix]{
 		name: "addresses", groups: []uint{unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR},
 		quiet: 20 * time.Millisecond, // interfaces often get several at a time
 		list:  listAddresses,
 	})
 }
 
-func listAddresses(h *netlink.Handle) ([]netip.Addr, error) {
+func listAddresses(h *netlink.Handle) ([]netip.Prefix, error) {
 	found, err := h.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]netip.Addr, 0, len(found))
+	out := make([]netip.Prefix, 0, len(found))
 	for i := range found {
 		if addr, ok := usableAddr(&found[i]); ok {
 			out = append(out, addr)
@@ -156,14 +156,15 @@ func listAddresses(h *netlink.Handle) ([]netip.Addr, error) {
 	return out, nil
 }
 
-func usableAddr(a *netlink.Addr) (netip.Addr, bool) {
+func usableAddr(a *netlink.Addr) (netip.Prefix, bool) {
 	if a.IPNet == nil {
-		return netip.Addr{}, false
+		return netip.Prefix{}, false
 	}
 	addr, ok := netip.AddrFromSlice(a.IP)
 	addr = addr.Unmap()
+	bits, _ := a.Mask.Size()
 	waiting := a.Flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED) != 0 && a.Flags&unix.IFA_F_OPTIMISTIC == 0
-	return addr, ok && !waiting && !addr.IsLoopback()
+	return netip.PrefixFrom(addr, bits), ok && !waiting && !addr.IsLoopback()
 }
 
 // FollowInterfaces follows the names of all interfaces but loopbacks, sorted. For netNS see [Open].

@@ -37,7 +37,7 @@ func TestUsableAddresses(t *testing.T) {
 		addr := netip.MustParseAddr(test.addr)
 		a := &netlink.Addr{IPNet: netlink.NewIPNet(addr.AsSlice()), Flags: test.flags}
 		got, ok := usableAddr(a)
-		if ok != (test.want != "") || ok && got.String() != test.want {
+		if ok != (test.want != "") || ok && got.Addr().String() != test.want {
 			t.Errorf("%s with flags %#x: got %s, %v", test.addr, test.flags, got, ok)
 		}
 	}
