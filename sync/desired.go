@@ -65,7 +65,7 @@ func (s *desiredState) apply(events []Event) {
 			delete(s.triggered, e.Name)
 		case SetNode:
 			s.setNode(e.Node)
-			s.setPodCIDRs()
+			s.setPodCIDRs(e.Node.PodCIDRs)
 		case SetServiceCIDRs:
 			s.cidrs = e.CIDRs
 		case SetProblem:
@@ -86,9 +86,6 @@ func (s *desiredState) setNode(n model.Node) {
 		if a.IsValid() {
 			n.Addrs[f] = a
 		}
-	}
-	if n.PodCIDRs == (model.Node{}).PodCIDRs { // a node that lost all of them still has pods
-		n.PodCIDRs = s.node.PodCIDRs
 	}
 	s.node = n
 	s.services.SetNode(n)
@@ -111,10 +108,11 @@ func (s *desiredState) selectNodeAddrs() {
 	}
 }
 
-// setPodCIDRs follows the node's pod CIDRs if they distinguish pods.
-func (s *desiredState) setPodCIDRs() {
-	cidrs := s.node.PodCIDRs
-	if !s.config.PodsFromNode || cidrs == (model.Node{}).PodCIDRs || cidrs == s.config.Rules.Pods {
+// setPodCIDRs follows the node's pod CIDRs if they distinguish pods. A node that lost
+// all of them still has pods.
+func (s *desiredState) setPodCIDRs(cidrs [len(model.Families)]netip.Prefix) {
+	var none [len(model.Families)]netip.Prefix
+	if !s.config.PodsFromNode || cidrs == none || cidrs == s.config.Rules.Pods {
 		return
 	}
 	s.config.Rules.Pods = cidrs

@@ -14,16 +14,11 @@ import (
 // this node knows to be of hosts. That takes no rule, and packets do not pay for it. Nodes that are
 // not on a link are not known: each node would have to watch all Node objects.
 
-// kubernetes is the Service whose endpoints are the API servers.
+// kubernetes is the Service whose endpoints are the API servers. maxAPIServers limits those that are
+// taken out: the rest of a range is then in as many parts as an address has bits.
 var kubernetes = model.ServiceName{Namespace: "default", Name: "kubernetes"}
 
-const (
-	// maxAPIServers limits the endpoints of that Service which are known to be of hosts: without
-	// one of them, a range is as many parts as an address has bits.
-	maxAPIServers = 16
-	// maxOverlaps is how many overlaps a text names.
-	maxOverlaps = 8
-)
+const maxAPIServers = 16
 
 // A HostRange is a range of addresses of hosts, and which ones.
 type HostRange struct {
@@ -52,9 +47,6 @@ func Overlaps(cidrs []netip.Prefix, hosts []HostRange) string {
 			}
 		}
 	}
-	if more := len(all) - maxOverlaps; more > 0 {
-		all = append(all[:maxOverlaps], fmt.Sprintf("%d more", more))
-	}
 	return strings.Join(all, "; ")
 }
 
@@ -73,52 +65,46 @@ func (s *desiredState) setServiceRanges() {
 
 // without returns the parts of a range that overlap no range of hosts.
 func without(p netip.Prefix, hosts []HostRange) []netip.Prefix {
-	var inside []HostRange
-	for _, h := range hosts {
-		switch {
-		case !h.Overlaps(p):
-		case h.Bits() <= p.Bits():
-			return nil
-		default:
-			inside = append(inside, h)
-		}
-	}
-	if len(inside) == 0 {
+	i := slices.IndexFunc(hosts, func(h HostRange) bool { return h.Overlaps(p) })
+	switch {
+	case i < 0:
 		return []netip.Prefix{p}
+	case hosts[i].Bits() <= p.Bits():
+		return nil
 	}
 	low := netip.PrefixFrom(p.Addr(), p.Bits()+1)
 	high := netip.PrefixFrom(model.LastAddr(low).Next(), p.Bits()+1)
-	return append(without(low, inside), without(high, inside)...)
+	return append(without(low, hosts[i:]), without(high, hosts[i:])...)
 }
 
 // hostRanges returns the ranges that this node knows to be of hosts. A range of pods that contains
 // a whole ServiceCIDR does not count: it only says whose packets are not masqueraded.
 func (s *desiredState) hostRanges() []HostRange {
 	out := Networks(s.networks)
-	addPods := func(p netip.Prefix, of string) {
+	for _, p := range s.config.Rules.Pods {
 		inside := func(c netip.Prefix) bool { return c.Bits() <= p.Bits() && c.Contains(p.Addr()) }
 		if slices.ContainsFunc(s.cidrs, inside) {
-			out = append(out, HostRange{p.Masked(), of})
+			out = append(out, HostRange{p.Masked(), "the range of pods"})
 		}
 	}
-	for _, f := range model.Families {
-		addPods(s.config.Rules.Pods[f], "the range of pods")
-		addPods(s.node.PodCIDRs[f], "the range of this node's pods")
-	}
-	add := func(of string, list ...netip.Addr) {
-		for _, a := range list {
-			if a.IsValid() {
-				out = append(out, HostRange{netip.PrefixFrom(a, a.BitLen()), of})
-			}
+	add := func(a netip.Addr, of string) {
+		if a.IsValid() {
+			out = append(out, HostRange{netip.PrefixFrom(a, a.BitLen()), of})
 		}
 	}
-	add("this node's address", s.node.Addrs[:]...)
+	for _, a := range s.node.Addrs {
+		add(a, "this node's address")
+	}
 	for _, a := range s.config.APIServer {
 		if s.services.FrontendAt(serverMatch(a)) == nil {
-			add("the API server", a.Addr())
+			add(a.Addr(), "the API server")
 		}
 	}
-	add("an API server", s.apiServers()...)
+	for _, f := range s.services.FrontendsOf(kubernetes) {
+		for _, e := range f.Pool.Cluster[:min(len(f.Pool.Cluster), maxAPIServers)] {
+			add(e.Addr(), "an API server")
+		}
+	}
 	return out
 }
 
@@ -126,20 +112,8 @@ func serverMatch(a netip.AddrPort) model.Match {
 	return model.Match{Family: model.FamilyOf(a.Addr()), Addr: a.Addr(), Protocol: model.TCP, Port: a.Port()}
 }
 
-// apiServers returns the endpoints of the API server's Service, sorted.
-func (s *desiredState) apiServers() (out []netip.Addr) {
-	for _, f := range s.services.FrontendsOf(kubernetes) {
-		for _, e := range f.Pool.Cluster {
-			out = append(out, e.Addr())
-		}
-	}
-	slices.SortFunc(out, netip.Addr.Compare)
-	out = slices.Compact(out)
-	return out[:min(len(out), maxAPIServers)]
-}
-
-// apiServerService returns why the node may not reach the API server after a reboot: it is
-// configured to use a Service, which does not exist before it has been read from there.
+// apiServerService returns why this node may not reach the API server after a reboot; empty if it
+// reaches it without a Service.
 func (s *desiredState) apiServerService() string {
 	for _, a := range s.config.APIServer {
 		if f := s.services.FrontendAt(serverMatch(a)); f != nil {

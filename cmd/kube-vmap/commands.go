@@ -105,7 +105,7 @@ func runShadow(ctx context.Context, flags *config.Flags, o shadow.Options, stdou
 	if p.loop, err = c.Loop(); err != nil {
 		return err
 	}
-	if err := p.connect(); err != nil {
+	if err := p.connect(ctx); err != nil {
 		return err
 	}
 	s := shadow.New(shadow.Config{

@@ -53,8 +53,8 @@ type kernels struct {
 }
 
 // connect creates the source of Services and the recorder of events. Neither is asked
-// for anything yet.
-func (p *proxy) connect() error {
+// for anything yet. Of the API server only the addresses are looked up.
+func (p *proxy) connect(ctx context.Context) error {
 	if folder := p.config.Manifests; folder != "" {
 		if _, err := os.Stat(folder); err != nil {
 			return fmt.Errorf("--manifests: %w", err)
@@ -75,12 +75,29 @@ func (p *proxy) connect() error {
 	case err != nil:
 		return err
 	}
+	p.findAPIServer(ctx, client)
 	p.source = cluster.NewSource(cluster.Config{
 		Client: client, NodeName: p.loop.NodeName, NeedPodRanges: p.loop.PodsFromNode,
 	}, p.log)
 	p.events = cluster.NewRecorder(client, p.loop.NodeName, p.log)
 	p.loop.Recorder = p.events
 	return nil
+}
+
+// lookupTimeout limits the start if no name server answers.
+const lookupTimeout = 5 * time.Second
+
+// findAPIServer looks up where the API server is.
+func (p *proxy) findAPIServer(ctx context.Context, client *cluster.Client) {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	var err error
+	if p.loop.APIServer, err = client.Server(ctx); err != nil {
+		p.log.Warn("address of the API server unknown", "err", err)
+	}
+	if own := cluster.ServiceAddr(p.loop.APIServer); own.IsValid() {
+		p.log.Warn("API server is configured as its own Service, which is not programmed after a reboot", "server", own)
+	}
 }
 
 // run opens the kernels and runs all tasks until ctx ends, which is no error. The rules stay.

@@ -58,7 +58,7 @@ func (p *proxy) start(ctx context.Context) error {
 	if p.config.InitOnly {
 		return node.WithKernel(p.prepare)
 	}
-	if err := p.connect(); err != nil { // before anything is changed
+	if err := p.connect(ctx); err != nil { // before anything is changed
 		return err
 	}
 	return node.WithKernel(func(k *kernel.Kernel) error {

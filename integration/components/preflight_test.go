@@ -5,7 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +22,9 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
+	"kube-vmap/model"
 	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/sync/cluster/apitest"
 )
 
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
@@ -144,6 +150,68 @@ func suspend(t *testing.T, h *lab.Host) {
 	}
 	if _, err := labtest.Kernel(t, h).Apply(found.Suspend()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestPreflightComparesServiceCIDRs has an API server at an address of the node's network, and at one
+// that is as good as a ClusterIP.
+func TestPreflightComparesServiceCIDRs(t *testing.T) {
+	node := labtest.New(t, lab.Options{}).Node
+	clusterIPs := [...]netip.Addr{netip.MustParseAddr("10.96.7.7"), netip.MustParseAddr("fd00:10:96::7")}
+	for _, f := range model.Families {
+		if err := node.AddAddress(clusterIPs[f]); err != nil {
+			t.Fatal(err)
+		}
+		onLink := netip.PrefixFrom(node.Addr(f), lab.OutsideRanges[f].Bits()-8).Masked()
+		for _, tc := range []struct {
+			server       netip.Addr
+			cidr         netip.Prefix
+			api, overlap string
+		}{
+			{node.Addr(f), lab.ServiceRanges[f], "", ""},
+			{node.Addr(f), onLink, "", fmt.Sprintf("ServiceCIDR %s overlaps %s, the network of the node's address %s; "+
+				"ServiceCIDR %[1]s overlaps %[3]s/%d, the API server", onLink, lab.OutsideRanges[f], node.Addr(f), node.Addr(f).BitLen())},
+			{clusterIPs[f], lab.ServiceRanges[f], "without a Service: " + netip.AddrPortFrom(clusterIPs[f], 6443).String() + " is a ClusterIP", ""},
+		} {
+			api, cidr := apitest.New(), daemon.ServiceCIDR()
+			cidr.Spec.CIDRs = []string{tc.cidr.String()}
+			api.Put(cidr)
+			var l net.Listener
+			at := netip.AddrPortFrom(tc.server, 6443)
+			if err := node.Do(func() (err error) {
+				l, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", at.String())
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			mux := http.NewServeMux()
+			mux.Handle("/apis/", api)
+			mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"gitVersion":"v1.37.2"}`) })
+			server := httptest.NewUnstartedServer(mux)
+			server.Listener = l
+			server.Start()
+			config := filepath.Join(t.TempDir(), "kubeconfig")
+			text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c"}}],
+"clusters":[{"name":"c","cluster":{"server":"http://%s"}}]}`, at)
+			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out := daemon.Run(t, node.Host, "preflight", "-o", "json", "--kubeconfig", config)
+			server.Close()
+			var r preflight.Report
+			if err := json.Unmarshal([]byte(out.Stdout), &r); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			for name, want := range map[string]string{"API server": tc.api, "ServiceCIDRs": tc.overlap} {
+				i, verdict := item(t, &r, name), components.Fine
+				if want != "" {
+					verdict = components.Needs
+				}
+				if i.Verdict != verdict || !strings.HasSuffix(i.Detail, want) || want == "" && i.Detail != "" {
+					t.Errorf("server %s, range %s: %+v, want %s", at, tc.cidr, i, want)
+				}
+			}
+		}
 	}
 }
 

@@ -1,15 +1,22 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
+	"os"
+	"slices"
 	"strconv"
 
 	"github.com/go-logr/logr"
 	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
@@ -19,6 +26,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	configv1alpha1 "k8s.io/component-base/config/v1alpha1"
 	"k8s.io/klog/v2"
+
+	"kube-vmap/sync/convert"
 )
 
 // ClientConfig configures a client of the API server. Without a kubeconfig file and a master, the
@@ -110,16 +119,58 @@ func (c ClientConfig) origin() string {
 	return "kubeconfig " + c.Kubeconfig + " with master " + c.Master
 }
 
-// ServerVersion returns the version of the API server of a kubeconfig file, such as v1.36.0. It
-// proves that the server is reachable, and needs no permission.
-func ServerVersion(ctx context.Context, kubeconfig string) (string, error) {
+// Server returns the addresses of the API server, with its port. It looks up a name.
+func (c *Client) Server(ctx context.Context) (at []netip.AddrPort, err error) {
+	u := c.events.Get().URL()
+	port, err := strconv.ParseUint(cmp.Or(u.Port(), map[string]string{"http": "80"}[u.Scheme], "443"), 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("port of the API server %s: %w", u.Host, err)
+	}
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
+	for _, a := range addrs {
+		at = append(at, netip.AddrPortFrom(a.Unmap(), uint16(port)))
+	}
+	return at, err
+}
+
+// ServiceAddr returns the address among these that is the one of the API server's own Service, as far
+// as the environment of a pod says; invalid if none is.
+func ServiceAddr(at []netip.AddrPort) (own netip.AddrPort) {
+	service, err := netip.ParseAddr(os.Getenv("KUBERNETES_PORT_443_TCP_ADDR"))
+	if i := slices.IndexFunc(at, func(a netip.AddrPort) bool { return err == nil && a.Addr() == service }); i >= 0 {
+		own = at[i]
+	}
+	return own
+}
+
+// ServiceCIDRs returns the ranges of ClusterIPs; none if the API server is too old to have any.
+func (c *Client) ServiceCIDRs(ctx context.Context) (out []netip.Prefix, err error) {
+	client, err := c.resource(networkingv1.SchemeGroupVersion, scheme.Codecs.WithoutConversion())
+	if err != nil {
+		return nil, err
+	}
+	var list networkingv1.ServiceCIDRList
+	if err := client.Get().Resource("servicecidrs").Do(ctx).Into(&list); err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("list ServiceCIDRs: %w", err)
+	}
+	for i := range list.Items {
+		cidrs, _ := convert.ServiceCIDR(&list.Items[i])
+		out = append(out, cidrs...)
+	}
+	return out, nil
+}
+
+// ForRequests returns a client of a kubeconfig file for single requests.
+func ForRequests(kubeconfig string) (*Client, error) {
 	var c ClientConfig
 	c.Kubeconfig, c.ContentType = kubeconfig, runtime.ContentTypeJSON
-	client, err := NewClient(c)
-	if err != nil {
-		return "", err
-	}
-	text, err := client.events.Get().AbsPath("/version").Do(ctx).Raw()
+	return NewClient(c)
+}
+
+// Version returns the version of the API server, such as v1.36.0. It proves that the server is
+// reachable, and needs no permission.
+func (c *Client) Version(ctx context.Context) (string, error) {
+	text, err := c.events.Get().AbsPath("/version").Do(ctx).Raw()
 	if err != nil {
 		return "", fmt.Errorf("get the version of the API server: %w", err)
 	}

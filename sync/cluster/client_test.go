@@ -78,8 +78,34 @@ func TestServerVersion(t *testing.T) {
 		_, _ = io.WriteString(w, `{"gitVersion":"v1.37.2"}`)
 	}))
 	defer server.Close()
-	if got, err := cluster.ServerVersion(t.Context(), kubeconfig(t, server.URL)); got != "v1.37.2" || err != nil {
+	config := kubeconfig(t, server.URL)
+	client, err := cluster.ForRequests(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := client.Version(t.Context()); got != "v1.37.2" || err != nil {
 		t.Errorf("version %q, %v", got, err)
+	}
+	if got, err := client.ServiceCIDRs(t.Context()); len(got) > 0 || err != nil {
+		t.Errorf("ServiceCIDRs of an old API server: %v, %v", got, err)
+	}
+}
+
+func TestServerIsItsAddressesAndPort(t *testing.T) {
+	t.Setenv("KUBERNETES_PORT_443_TCP_ADDR", "10.96.0.1")
+	for server, want := range map[string]struct{ at, own string }{
+		"https://192.0.2.1:6443": {"[192.0.2.1:6443]", "invalid AddrPort"},
+		"https://[2001:db8::1]":  {"[[2001:db8::1]:443]", "invalid AddrPort"},
+		"http://10.96.0.1/path":  {"[10.96.0.1:80]", "10.96.0.1:80"},
+	} {
+		client, err := cluster.ForRequests(kubeconfig(t, server))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := client.Server(t.Context())
+		if own := cluster.ServiceAddr(at); fmt.Sprint(at) != want.at || own.String() != want.own || err != nil {
+			t.Errorf("%s: %s, own Service %s, %v, want %s", server, at, own, err, want)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/flowtable"
+	"kube-vmap/sync"
+	"kube-vmap/sync/addresses"
 	"kube-vmap/sync/cluster"
 )
 
@@ -25,7 +28,7 @@ func (n *node) check(ctx context.Context, kubeconfig string) {
 	n.sysctls()
 	n.rules()
 	if kubeconfig != "" {
-		n.add(apiServer(ctx, kubeconfig), nil)
+		n.apiServer(ctx, kubeconfig)
 	}
 	n.components()
 	n.add(n.fastPath())
@@ -133,15 +136,46 @@ func (n *node) fastPath() (Item, error) {
 
 const apiTimeout = 5 * time.Second
 
-// apiServer asks the API server for its version, at the address in the kubeconfig.
-func apiServer(ctx context.Context, kubeconfig string) Item {
+// apiServer asks the API server for its version, at the address in the kubeconfig, and for the
+// ServiceCIDRs. An address in one that is on no link is a ClusterIP, or as good as one.
+func (n *node) apiServer(ctx context.Context, kubeconfig string) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	version, err := cluster.ServerVersion(ctx, kubeconfig)
-	if err != nil {
-		i := item("API server", "").needs("must be reachable from the node, without a Service: " + err.Error())
-		i.See = "deploy/README.md#settings"
-		return i
+	const need = "must be reachable from the node, without a Service: "
+	var version string
+	var at []netip.AddrPort
+	client, err := cluster.ForRequests(kubeconfig)
+	if err == nil {
+		version, err = client.Version(ctx)
 	}
-	return item("API server", "", version)
+	if err == nil {
+		at, err = client.Server(ctx)
+	}
+	if err != nil {
+		i := item("API server", "").needs(need + err.Error())
+		i.See = "deploy/README.md#settings"
+		n.add(i, nil)
+		return
+	}
+	interfaces, unlisted := addresses.Read()
+	hosts := sync.Networks(interfaces)
+	cidrs, unread := client.ServiceCIDRs(ctx)
+	i := item("API server", "", version)
+	for _, a := range at {
+		inside := func(p netip.Prefix) bool { return p.Contains(a.Addr()) }
+		onLink := slices.ContainsFunc(hosts, func(h sync.HostRange) bool { return inside(h.Prefix) })
+		if cluster.ServiceAddr(at) == a || slices.ContainsFunc(cidrs, inside) && !onLink {
+			i = i.needs(need + a.String() + " is a ClusterIP")
+			i.See = "deploy/README.md#settings"
+		} else {
+			hosts = append(hosts, sync.HostRange{Prefix: netip.PrefixFrom(a.Addr(), a.Addr().BitLen()), Of: "the API server"})
+		}
+	}
+	n.add(i, nil)
+	i = item("ServiceCIDRs", "", fmt.Sprint(cidrs))
+	if text := sync.Overlaps(cidrs, hosts); text != "" {
+		i = i.needs("give Services another range, or check that other nodes are on a link of this one: " + text)
+		i.See = "docs/limits.md#behaviour"
+	}
+	n.add(i, cmp.Or(unread, unlisted))
 }
