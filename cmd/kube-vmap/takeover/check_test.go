@@ -114,7 +114,13 @@ func TestProbationFailsOnThreeBadChecksInARow(t *testing.T) {
 		{"those that change are of other Services", func(f *fake) { block(2, 3)(f); f.changing = []int{1, 4} }, "2 of 4 addresses"},
 		{"two of one namespace fail", block(3, 4), ""},
 		{"all fail", block(1, 2, 3, 4), "4 of 4 addresses"},
-		{"the endpoint fails, too", func(f *fake) { block(1)(f); f.refusing[endpoint(1)] = true }, ""},
+		{"the endpoint answers no more", func(f *fake) { sendTo(f, endpoint(1), 1); f.refusing[endpoint(1)] = true }, ""},
+		{"no packet reaches the endpoint any more", func(f *fake) { block(1)(f); f.refusing[endpoint(1)] = true }, "1 of 4 addresses"},
+		{"whether a packet reaches it is not known", func(f *fake) { block(1)(f); f.refusing[endpoint(1)], f.unobserved = true, true }, ""},
+		{"the endpoint is a new one", func(f *fake) {
+			block(1)(f)
+			f.snapshot.Installed[0].Cluster, f.refusing[endpoint(9)] = []netip.AddrPort{endpoint(9)}, true
+		}, ""},
 		{"the endpoints went away", func(f *fake) { block(1)(f); f.snapshot.Installed[0].Cluster = nil }, ""},
 		{"the Service went away", func(f *fake) { block(1)(f); f.snapshot.Installed = f.snapshot.Installed[1:] }, ""},
 		{"ports of one namespace are refused", refuse("a", "a", "a"), ""},
@@ -136,7 +142,9 @@ func TestProbationFailsOnThreeBadChecksInARow(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake(t, "default", "a", "b", "b")
 			f.after(time.Minute+time.Second, func() { tc.do(f) })
-			took, failure := f.run(f.takeover(10*time.Minute), 5*time.Minute)
+			to := f.takeover(10 * time.Minute)
+			to.direct = map[netip.AddrPort]bool{endpoint(1): true}
+			took, failure := f.run(to, 5*time.Minute)
 			switch {
 			case tc.reason == "" && failure != nil:
 				t.Errorf("%s: it fails: %v", tc.name, failure)

@@ -75,6 +75,7 @@ func (t *Takeover) firstSteps(ctx context.Context, b nft.Batch) (rules, nft.Batc
 	t.removing = false // a kube-proxy has run since
 	if len(t.sample) == 0 {
 		t.setSample(t.working(ctx, batchTargets(b)))
+		t.direct = t.answering(ctx, t.batchEndpoints(b))
 	}
 	steps := r.nft.Suspend()
 	if len(steps) == 0 {

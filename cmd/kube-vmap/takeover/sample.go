@@ -73,6 +73,27 @@ func batchTargets(b nft.Batch) (all []target) {
 	return all
 }
 
+// batchEndpoints returns the endpoints that a batch gives to the sample, of each target as many as
+// count.
+func (t *Takeover) batchEndpoints(b nft.Batch) (all []netip.AddrPort) {
+	count := map[netip.AddrPort]int{}
+	for _, s := range t.sample {
+		count[s.at] = maxEndpoints
+	}
+	for _, op := range b {
+		for kind := nft.SetEndpoints; kind <= nft.SetStickyEndpoints; kind++ {
+			for _, e := range addedTo(kind, op) {
+				at := netip.AddrPortFrom(e.Key.Addr, e.Key.Port)
+				if e.Key.Protocol == model.TCP && count[at] > 0 && e.Value.Endpoint.IsValid() {
+					count[at]--
+					all = append(all, e.Value.Endpoint)
+				}
+			}
+		}
+	}
+	return all
+}
+
 // addedTo returns the elements that an op adds to a set of the kind.
 func addedTo(kind nft.SetKind, op nft.Op) []nft.Element {
 	if id, adds := nft.AddsTo(op); !adds || id.Kind != kind {
@@ -153,7 +174,8 @@ func (t *Takeover) sampleEndpoints(installed []nft.InstalledFrontend) map[netip.
 }
 
 // failing returns the targets of the sample that do not answer because of rules. One that has
-// no endpoints any more, or one that cannot be reached itself, is no failure.
+// no endpoints any more is no failure, nor one that cannot be reached itself, unless it could be
+// before the first commit, and packets to it do not leave the node now.
 func (t *Takeover) failing(ctx context.Context, endpoints map[netip.AddrPort][]netip.AddrPort) []failure {
 	return failures(ctx, t.sample, func(s target) error { return t.tryAgain(ctx, s, endpoints[s.at]) })
 }
@@ -168,11 +190,13 @@ func (t *Takeover) tryAgain(ctx context.Context, s target, endpoints []netip.Add
 	if repeated(func() error { return t.dial(ctx, s.at) }) == nil {
 		return nil
 	}
-	answer := make(chan bool, 1)
-	go func() { answer <- t.allAnswer(ctx, endpoints) }()
+	answer := make(chan map[netip.AddrPort]bool, 1)
+	go func() { answer <- t.answering(ctx, endpoints) }()
 	o := t.observe(ctx, s.at)
-	switch all := <-answer; {
-	case !all || o.err == nil:
+	now, left := <-answer, !o.known || o.reply.IsValid()
+	silent := func(e netip.AddrPort) bool { return !now[e] && (left || !t.direct[e]) }
+	switch {
+	case o.err == nil || slices.ContainsFunc(endpoints, silent):
 		return nil
 	case !blamesRules(s, o, endpoints):
 		t.Log.Debug("connection of a check failed, but not because of rules", "service", s.service.String(),
@@ -182,16 +206,22 @@ func (t *Takeover) tryAgain(ctx context.Context, s target, endpoints []netip.Add
 	return o.err
 }
 
-func (t *Takeover) allAnswer(ctx context.Context, endpoints []netip.AddrPort) bool {
-	failed := make(chan bool)
+// answering returns those of the endpoints to which the node can connect.
+func (t *Takeover) answering(ctx context.Context, endpoints []netip.AddrPort) map[netip.AddrPort]bool {
+	answers := make(chan netip.AddrPort)
 	for _, e := range endpoints {
-		go func() { failed <- t.dial(ctx, e) != nil }()
+		go func() {
+			if t.dial(ctx, e) != nil {
+				e = netip.AddrPort{}
+			}
+			answers <- e
+		}()
 	}
-	all := true
+	out := map[netip.AddrPort]bool{}
 	for range endpoints {
-		all = !<-failed && all
+		out[<-answers] = true
 	}
-	return all
+	return out
 }
 
 // failures tries all targets at the same time, and returns those that fail; none if ctx has ended,

@@ -116,11 +116,20 @@ func TestSampleIsWhatAnswersBeforeTheFirstCommit(t *testing.T) {
 	} {
 		services.Elements = append(services.Elements, nft.Element{Key: key, Service: &service})
 	}
-	if _, err := to.LoopKernel(t.Context(), k).Apply(nft.Batch{ips, services}); err != nil {
+	slots := nft.AddElements{Set: nft.SetID{Kind: nft.SetEndpoints, Slot: 7}}
+	f.refusing[endpoint(4)] = true
+	for n, at := range []netip.AddrPort{clusterIP(1), clusterIP(2), clusterIP(1)} { // the second is not in the sample
+		key := nft.Key{Addr: at.Addr(), Protocol: model.TCP, Port: 80}
+		slots.Elements = append(slots.Elements, nft.Element{Key: key, Value: nft.Value{Endpoint: endpoint(n + 2)}})
+	}
+	if _, err := to.LoopKernel(t.Context(), k).Apply(nft.Batch{ips, services, slots}); err != nil {
 		t.Fatal(err)
 	}
 	if want := []target{{clusterIP(1), service}}; !slices.Equal(to.sample, want) {
 		t.Errorf("sample %v, want %v", to.sample, want)
+	}
+	if !to.direct[endpoint(2)] || to.direct[endpoint(3)] || to.direct[endpoint(4)] {
+		t.Errorf("endpoints that answered %v, want %s", to.direct, endpoint(2))
 	}
 }
 

@@ -115,6 +115,9 @@ type Takeover struct {
 	resumed bool
 	sample  []target
 	changes changes // of the sample
+	// direct are the endpoints of the sample to which the node could connect itself before the
+	// first commit.
+	direct map[netip.AddrPort]bool
 	// starts is how many starts in a row are stored as not having reached the first sync,
 	// with this one; zero after it.
 	starts int
