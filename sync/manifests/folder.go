@@ -87,6 +87,9 @@ func (f *folder) readFile(path string, r *report) {
 	known.sum = sum
 	if len(text) == 0 && len(known.objects) > 0 {
 		// Most likely it was truncated to be written again.
+		for key, o := range known.objects {
+			known.objects[key] = o.outdated()
+		}
 		r.problems = append(append(r.problems, &Error{File: path, Warning: true, Err: errEmpty}), known.errors...)
 		return
 	}

@@ -183,6 +183,9 @@ func TestTruncatedFileKeepsItsObjects(t *testing.T) {
 	f.write("a.yaml", serviceText("web", "10.96.0.10"))
 	f.until("web 10.96.0.10")
 	f.write("a.yaml", "")
+	if set, ok := f.next()[0].(sync.SetService); !ok || set.Service.Created != math.MaxInt64 {
+		t.Errorf("its Service keeps its age against those of other files: %+v", set)
+	}
 	f.stays("web 10.96.0.10")
 	f.write("a.yaml", "# nothing any more\n")
 	f.until()
