@@ -159,17 +159,19 @@ func (c *Config) requestMasquerade() Rule {
 }
 
 // postroutingRules masquerade packets that were marked, those of connections that were
-// labelled, and those of pods that reach themselves. The mark is cleared first: it stays
-// with a packet that is encapsulated, and the outer packet would be masqueraded again.
+// labelled, and those of pods that reach themselves. A mark alone may be another program's with
+// the same bit (wg-quick's is 0xca6c), so the connection must also be one that a proxy translated.
+// The mark is cleared first: it stays with a packet that is encapsulated, and other programs, as
+// older kubelets, would masquerade the outer packet.
 func (c *Config) postroutingRules(f model.Family, hairpin SetID) []Rule {
 	var rules []Rule
 	if c.CountConnections {
 		rules = append(rules, countRule(f))
 	}
 	masquerade := goTo(ChainID{Family: f, Kind: ChainSourcePort})
-	rules = append(rules, Rule{marked(c.MasqueradeMark), flipMark(c.MasqueradeMark), masquerade})
+	rules = append(rules, Rule{marked(c.MasqueradeMark), translated(), clearMark(c.MasqueradeMark), masquerade})
 	if !c.NoLabels {
-		rules = append(rules, Rule{labelled(masqueradeLabel), masquerade})
+		rules = append(rules, Rule{labelled(masqueradeLabel), clearMark(c.MasqueradeMark), masquerade})
 	}
 	return append(rules, Rule{translated(), in(hairpin), masquerade})
 }

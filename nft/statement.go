@@ -97,10 +97,8 @@ func setMark(mask uint32) Statement {
 	return changeMark(fmt.Sprintf("meta mark set meta mark | 0x%08x", mask), ^mask, mask)
 }
 
-// flipMark inverts the bits of mask in the packet's mark. After [marked] with a single bit
-// that clears it.
-func flipMark(mask uint32) Statement {
-	return changeMark(fmt.Sprintf("meta mark set meta mark ^ 0x%08x", mask), ^uint32(0), mask)
+func clearMark(mask uint32) Statement {
+	return changeMark(fmt.Sprintf("meta mark set meta mark & 0x%08x", ^mask), ^mask, 0)
 }
 
 func changeMark(text string, keep, xor uint32) Statement {

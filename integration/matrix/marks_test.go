@@ -2,11 +2,13 @@ package matrix
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/model"
 )
 
 // TestOverwrittenMarksCostNoConnection has tables of other programs that overwrite the whole
@@ -56,6 +58,19 @@ func TestMarkIsSeenBetweenTheHooks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestMarkedPacketsOfNoServiceKeepTheirSource has a program whose mark contains the bit that requests
+// masquerade, as wg-quick's does.
+func TestMarkedPacketsOfNoServiceKeepTheirSource(t *testing.T) {
+	s := newMarksScene(t)
+	s.must(s.RemotePods[0].ServeAll(port))
+	s.put(daemon.Service{Number: 1, EndpointSpec: "remote-1"})
+	s.start(daemon.PodRanges)
+	s.nft(overwriting("0xca6c"))
+	at := func(f model.Family) netip.AddrPort { return addrPort(s.RemotePods[0].Addr(f), port) }
+	s.check(t, asksAt([]*client{s.pod}, at, by(own, "remote-1")))
+	s.check(t, asks([]*client{s.outside}, usual, 1, by(snat, "remote-1")))
 }
 
 // newMarksScene returns a scene with the objects of a cluster.
