@@ -135,6 +135,22 @@ func (r *Ruleset) ServiceAt(m model.Match) model.ServiceName {
 	return model.ServiceName{}
 }
 
+// Missing returns the matches in tables that have no frontend in the rule set.
+func (r *Ruleset) Missing(in Tables) (out []model.Match) {
+	for f, table := range in {
+		for _, kind := range [...]SetKind{SetServices, SetNodePorts} {
+			id := SetID{Family: model.Family(f), Kind: kind}
+			for i := 0; table != nil && i < len(table.Sets[id.Name()].Elements); i++ {
+				m := table.Sets[id.Name()].Elements[i].Key.match(id.Family)
+				if r.frontends.at(m) == nil {
+					out = append(out, m)
+				}
+			}
+		}
+	}
+	return out
+}
+
 func (r *Ruleset) has(id SetID) bool {
 	_, exists := r.sizes[id]
 	return exists

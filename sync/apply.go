@@ -111,6 +111,7 @@ func (l *Loop) applyAll() (Result, error) {
 	r.Full, r.Drift = true, l.drift.compared(have, batch)
 	l.report.owned = false
 	l.logResult(r)
+	all.Gone = rules.Missing(have)
 	l.notifyFollowers(all, true)
 	return r, nil
 }

@@ -23,7 +23,8 @@ type Follower interface {
 
 // Committed is what the kernel has committed in one batch. It must not be changed.
 type Committed struct {
-	// Full reports that Set is complete, as at the start: everything else is gone.
+	// Full reports that Set is complete, as at the start: everything else is gone. Gone then has
+	// what the kernel still had.
 	Full bool
 	// Set are new or changed frontends, Gone are deleted ones.
 	Set  []model.Frontend

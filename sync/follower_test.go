@@ -100,6 +100,21 @@ func TestFollowersSeeRepairs(t *testing.T) {
 	})
 }
 
+// TestFollowersSeeWhatWasDeletedBetweenProcesses has a second loop on the same kernel, without a
+// Service that the first one had.
+func TestFollowersSeeWhatWasDeletedBetweenProcesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := kerneltest.New()
+		s := newRigOn(t, k, sync.Config{}, slog.DiscardHandler)
+		s.send(webService("web", 1), webSlice(model.IPv4, 1), webService("other", 2))
+		s = newRigOn(t, k, sync.Config{}, slog.DiscardHandler)
+		s.send(webService("other", 2))
+		if got, want := s.committed.take(), "full set 6 gone 3 at []"; !strings.Contains(got, want) {
+			t.Errorf("followers see %q, want %q", got, want)
+		}
+	})
+}
+
 // TestNodePortAddressesAreFollowed also has a Service whose author wrote the address and node port
 // of another one.
 func TestNodePortAddressesAreFollowed(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 // A tracker knows the endpoints of each frontend, and which frontends' flows to check.
 type tracker struct {
-	protocols []model.Protocol
+	protocols []model.Protocol // whose stale flows end
 	endpoints map[model.Match][]netip.AddrPort // that flows of a frontend may use, sorted
 	nodeAddrs []netip.Addr                     // sorted
 	pending   [len(model.Families)]pendingChecks
@@ -36,25 +36,28 @@ func newTracker(protocols []model.Protocol) tracker {
 
 func (s *tracker) apply(t sync.Committed) {
 	if t.Full {
-		s.applySnapshot(t.Set)
+		s.applySnapshot(t.Set, t.Gone)
 	} else {
 		s.applyChange(t)
 	}
 	s.applyNodeAddrs(t.NodeAddrs)
 }
 
-func (s *tracker) applySnapshot(all []model.Frontend) {
+func (s *tracker) applySnapshot(all []model.Frontend, gone []model.Match) {
 	known := s.endpoints
 	s.endpoints = make(map[model.Match][]netip.AddrPort, len(known))
 	for i := range all {
-		if m := all[i].Match; s.tracks(m) {
-			s.endpoints[m] = all[i].Pool.FlowEndpoints
+		if s.tracks(&all[i]) {
+			s.endpoints[all[i].Match] = all[i].Pool.FlowEndpoints
 		}
 	}
 	for m := range known {
 		if _, still := s.endpoints[m]; !still {
-			s.markForCheck(m)
+			s.markGone(m)
 		}
+	}
+	for _, m := range gone {
+		s.markGone(m)
 	}
 	for f := range s.pending {
 		s.pending[f].all = true
@@ -65,12 +68,12 @@ func (s *tracker) applyChange(t sync.Committed) {
 	for _, m := range t.Gone {
 		if _, known := s.endpoints[m]; known {
 			delete(s.endpoints, m)
-			s.markForCheck(m)
+			s.markGone(m)
 		}
 	}
 	for i := range t.Set {
 		m := t.Set[i].Match
-		if !s.tracks(m) {
+		if !s.tracks(&t.Set[i]) {
 			continue
 		}
 		before, known := s.endpoints[m]
@@ -102,7 +105,20 @@ func (s *tracker) applyNodeAddrs(all []netip.Addr) {
 	}
 }
 
-func (s *tracker) tracks(m model.Match) bool { return slices.Contains(s.protocols, m.Protocol) }
+// tracks reports whether flows of a frontend may have to end. Those of any protocol may have begun at
+// an external address before it was programmed: as long as a client sends its first packet again,
+// the kernel does not translate it.
+func (s *tracker) tracks(f *model.Frontend) bool {
+	return s.ends(f.Match.Protocol) || f.Kind == model.KindExternalIP || f.Kind == model.KindLoadBalancerIP
+}
+
+func (s *tracker) ends(p model.Protocol) bool { return slices.Contains(s.protocols, p) }
+
+func (s *tracker) markGone(m model.Match) {
+	if s.ends(m.Protocol) {
+		s.markForCheck(m)
+	}
+}
 
 func (s *tracker) markForCheck(m model.Match) { s.pending[m.Family].frontends.Insert(m) }
 
@@ -125,7 +141,7 @@ func (s *tracker) putBack(f model.Family, job pendingChecks) {
 // if the frontends have only one. The kernel walks its whole table for each request, and with the
 // usual 262,144 buckets that takes as long as sending 13,000 entries.
 func (s *tracker) queries(f model.Family, job pendingChecks) (queries []conntrack.Query) {
-	for _, p := range s.protocols {
+	for _, p := range model.Protocols {
 		ports := sets.New[uint16]()
 		for m := range job.frontends {
 			if m.Protocol == p {
@@ -154,6 +170,9 @@ func (s *tracker) hasAny(f model.Family, p model.Protocol) bool {
 }
 
 func (s *tracker) isStale(e conntrack.Entry, job pendingChecks) bool {
+	if !s.ends(e.Protocol) && (e.Replied || e.Reply != e.Original) {
+		return false
+	}
 	to := e.Original
 	own := model.Match{Family: e.Family(), Addr: to.Addr(), Protocol: e.Protocol, Port: to.Port()}
 	node := own

@@ -1,10 +1,12 @@
 package flows_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"kube-vmap/model"
 	"kube-vmap/sync"
 	"kube-vmap/sync/flows"
 )
@@ -105,6 +107,43 @@ func TestSnapshotChecksAllFlows(t *testing.T) {
 		r.full("vip:53/udp ep1:53", "vip:80/tcp ep1:80")
 		r.expect("after a repair", "vip:53/udp ep1:53", "other:53/udp other:53")
 		r.queried("after a repair", "udp")
+	})
+}
+
+// TestFlowsFromBeforeAnExternalAddressEnd has flows of each protocol to a new load balancer address,
+// and to a ClusterIP. Those with a reply, or to an endpoint, stay.
+func TestFlowsFromBeforeAnExternalAddressEnd(t *testing.T) {
+	for _, protocol := range []string{"tcp", "sctp"} {
+		run(t, flows.Config{}, func(r *rig) {
+			external := r.changed("lb:80/"+protocol, "vip:80/"+protocol)
+			external.Set[0].Kind = model.KindLoadBalancerIP
+			works := []string{"lb:80/" + protocol + " ep1:80", "vip:80/" + protocol + " vip:80", "remote:80/" + protocol + " remote:80"}
+			for _, full := range []bool{true, false} {
+				if external.Full = full; !full {
+					r.change("-lb:80/" + protocol)
+				}
+				r.kernel.entries = r.entries(append(works, "lb:80/"+protocol+" lb:80")...)
+				answered := r.entries("lb:80/" + protocol + " lb:80")
+				answered[0].Replied = true
+				r.kernel.entries = append(r.kernel.entries, answered...)
+				r.follow(external)
+				r.expect(fmt.Sprint("full ", full), append(works, "lb:80/"+protocol+" lb:80")...)
+			}
+			r.kernel.takeQueries()
+			r.change("-lb:80/"+protocol, "lb:81/"+protocol)
+			r.queried("a ClusterIP, and a frontend that is gone")
+		})
+	}
+}
+
+// TestFlowsOfWhatTheKernelStillHadEnd has a Service that was deleted while no process ran.
+func TestFlowsOfWhatTheKernelStillHadEnd(t *testing.T) {
+	run(t, flows.Config{}, func(r *rig) {
+		r.kernel.entries = r.entries("vip:53/udp ep1:53", "lb:53/udp ep1:53", "node:30053/udp ep1:53", "other:53/udp ep1:53", "remote:53/udp ep1:53", "lb:53/tcp ep1:53")
+		c := r.changed("vip:53/udp ep1:53", "-lb:53/udp", "-*:30053/udp", "-lb:53/tcp")
+		c.Full = true
+		r.follow(c)
+		r.expect("at the start", "vip:53/udp ep1:53", "other:53/udp ep1:53", "remote:53/udp ep1:53", "lb:53/tcp ep1:53")
 	})
 }
 
