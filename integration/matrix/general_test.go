@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -9,8 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
+	"kube-vmap/nft/kernel/conntrack"
 )
 
 // holdOutside adds an address of the n-th Service, of each family, to the host outside,
@@ -273,6 +276,53 @@ func TestHostsInServiceCIDRsAreReached(t *testing.T) {
 	t.Run("unused ClusterIPs are dropped", func(t *testing.T) {
 		s.check(t, asks(s.inside(), []kind{clusterIP}, 99, isSilent))
 	})
+}
+
+// TestConnectionsFromBeforeALoadBalancerAddressAreServed has clients that send their SYN again until
+// the load balancer's address, where nothing answers before, is programmed.
+func TestConnectionsFromBeforeALoadBalancerAddressAreServed(t *testing.T) {
+	if kubeProxy != "" {
+		t.Skip("with kube-proxy they time out")
+	}
+	s := newScene(t)
+	for _, f := range model.Families {
+		a := vip.at(f, 1).Addr()
+		alone := netip.PrefixFrom(a, a.BitLen())
+		s.must(s.Node.AddRoute(alone, s.Outside.Addr(f)))
+		s.ipOutside("route", "replace", "blackhole", alone.String())
+	}
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
+	s.start(daemon.PodRanges)
+	const patience = time.Minute
+	answers, asked := make(chan error), 0
+	entries := conntrack.New(conntrack.Config{NetNS: s.Node.FD()})
+	for _, w := range daemon.Transports() {
+		if w.Protocol != model.TCP {
+			continue // package lab sends a first packet of the others once
+		}
+		to := addrPort(vip.at(w.Family, 1).Addr(), port)
+		asked++
+		go func() {
+			a, err := s.pod.ask(w, to, patience)
+			if err == nil && a.By != "pod-1" {
+				err = fmt.Errorf("%s by %q", a.Outcome, a.By)
+			}
+			if err != nil {
+				err = fmt.Errorf("%s: %w", w, err)
+			}
+			answers <- err
+		}()
+		eventually.Holds(t, "the first packet has passed", func() bool {
+			list, err := entries.List(conntrack.Query{Family: w.Family, Protocol: w.Protocol}, func(e conntrack.Entry) bool { return e.Original == to })
+			return err == nil && len(list) > 0
+		})
+	}
+	s.put(daemon.Service{Number: 1, EndpointSpec: "pod-1"})
+	for range asked {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestEndpointCanHaveTheServiceAddress has an ingress on the node's own network: it
