@@ -15,9 +15,10 @@
 // another port, or the service address itself, where the flow began before there were rules. If a
 // frontend is gone or has no endpoint, all its entries are stale; the sender's next packet is then
 // rejected. Of TCP and SCTP only those are, unless TCP should end, that no endpoint could answer:
-// the flow began at a load balancer's address before there were rules. No other entries are touched: not those of the same port at an address that is not
-// ours, nor flows from a service address, nor those of frontends that only gained endpoints. It is
-// deleted a second after the change, so that answers to what was sent before arrive.
+// the flow began at a load balancer's address before there were rules. No other entries are
+// touched: not those of the same port at an address that is not ours, nor flows from a service
+// address, nor those of frontends that only gained endpoints. It is deleted a second after the
+// change, so that answers to what was sent before arrive.
 //
 // Stale entries are checked again, with the latest commits, before they are deleted: an
 // endpoint may have been added meanwhile.

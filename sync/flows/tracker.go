@@ -14,7 +14,7 @@ import (
 
 // A tracker knows the endpoints of each frontend, and which frontends' flows to check.
 type tracker struct {
-	protocols []model.Protocol // whose stale flows end
+	protocols []model.Protocol                 // whose stale flows end
 	endpoints map[model.Match][]netip.AddrPort // that flows of a frontend may use, sorted
 	nodeAddrs []netip.Addr                     // sorted
 	pending   [len(model.Families)]pendingChecks
