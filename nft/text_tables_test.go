@@ -47,6 +47,7 @@ func TestTablesAsTextShowForeignChanges(t *testing.T) {
 			"",
 			"\tchain nat-output {",
 			"\t\ttype nat hook output priority -101; policy accept;",
+			"\t\tmeta mark 0x00002000 return",
 			"\t\tjump dispatch",
 			"\t\tip daddr . meta l4proto . th dport vmap @local-services",
 			"\t\tip daddr @node-ips meta l4proto . th dport vmap @local-node-ports",
