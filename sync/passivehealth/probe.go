@@ -108,8 +108,9 @@ func prohibited(fd int) bool {
 		if m.Header.Level != unix.IPPROTO_IP || m.Header.Type != unix.IP_RECVERR || len(m.Data) < 7 {
 			continue
 		}
-		const icmpUnreachable = 3
-		if origin, kind, code := m.Data[4], m.Data[5], m.Data[6]; origin == unix.SO_EE_ORIGIN_ICMP && kind == icmpUnreachable {
+		origin, kind, code := m.Data[4], m.Data[5], m.Data[6]
+		const unreachable = 3 // ICMP_DEST_UNREACH
+		if origin == unix.SO_EE_ORIGIN_ICMP && kind == unreachable {
 			return code == 9 || code == 10 || code == 13
 		}
 	}

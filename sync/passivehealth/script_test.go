@@ -204,7 +204,8 @@ func (s *script) avoided() string {
 }
 
 func (s *script) expect(what string, args []string) error {
-	got, want := "", strings.Join(args, " ")
+	var got string
+	want := strings.Join(args, " ")
 	switch what {
 	case "avoided":
 		got = s.avoided()
@@ -225,18 +226,18 @@ func (s *script) expect(what string, args []string) error {
 	case "events":
 		got = strconv.Itoa(len(s.events))
 	case "late":
-		if late := s.report().Late; want != "none" && late >= duration(want) || want == "none" && late == 0 {
-			return nil
-		} else {
+		late := s.report().Late
+		if want == "none" && late > 0 || want != "none" && late < duration(want) {
 			return fmt.Errorf("late by %s", late)
 		}
+		return nil
 	case "failed":
 		c := s.clients[args[0]]
 		most, err := strconv.Atoi(args[1])
-		if last := c.last.Sub(s.fault); err != nil || 100*c.failed > most*c.opened || last > duration(args[3]) {
-			return fmt.Errorf("%d of %d failed, the last one after %s, %v", c.failed, c.opened, last, err)
+		if last := c.last.Sub(s.fault); 100*c.failed > most*c.opened || last > duration(args[3]) {
+			return fmt.Errorf("%d of %d failed, the last one after %s", c.failed, c.opened, last)
 		}
-		return nil
+		return err
 	default:
 		return fmt.Errorf("nothing to expect")
 	}

@@ -22,14 +22,13 @@ func busy(w *world) *service {
 }
 
 // kill has an endpoint get no packets any more, and waits until the loop knows.
-func (w *world) kill(s *service, e endpoint) (took time.Duration) {
+func (w *world) kill(s *service, e endpoint) {
 	w.t.Helper()
 	w.pods[e.addr.Addr()].dead = true
-	took = w.until(time.Minute, func() bool { return slices.Contains(w.received[s.key], e.addr) })
+	took := w.until(time.Minute, func() bool { return slices.Contains(w.received[s.key], e.addr) })
 	if took > 4*time.Second {
 		w.t.Errorf("found after %s", took)
 	}
-	return took
 }
 
 func TestFailedReadingsAreLoggedOnceAndChangeNothing(t *testing.T) {

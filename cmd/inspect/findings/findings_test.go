@@ -314,8 +314,10 @@ func TestFindings(t *testing.T) {
 					}
 				}
 			}
-		}, []want{{problem, "EndpointUnresponsive", "endpoints[].addresses of the EndpointSlice: 10.244.0.2",
-			"endpoint 10.244.0.2:8080/tcp on node worker-2: no reply to 4 connections of 2 clients and to 2 probes since 2026-03-01T12:00:00Z"}}},
+		}, []want{{
+			problem, "EndpointUnresponsive", "endpoints[].addresses of the EndpointSlice: 10.244.0.2",
+			"endpoint 10.244.0.2:8080/tcp on node worker-2: no reply to 4 connections of 2 clients and to 2 probes since 2026-03-01T12:00:00Z",
+		}}},
 		"an endpoint that v0.2.0 found": {func(w *world) {
 			w.change = each(1, func(e *nodestatus.Endpoint) {
 				if strings.Contains(e.Address, ":") {
@@ -336,12 +338,16 @@ func TestFindings(t *testing.T) {
 				})(d)
 			}
 		}, []want{
-			{notice, "EndpointPossiblyUnresponsive", "endpoints[].addresses of the EndpointSlice: 10.244.0.2",
+			{
+				notice, "EndpointPossiblyUnresponsive", "endpoints[].addresses of the EndpointSlice: 10.244.0.2",
 				"2 clients get no reply from endpoint 10.244.0.2:8080/tcp on node worker-2 since 2026-03-01T12:00:00Z; " +
-					"no probe of this node is known to reach it, so whether it is unresponsive is not known"},
-			{notice, "EndpointPossiblyUnresponsive", "endpoints[].addresses of the EndpointSlice: fd00:244::2",
+					"no probe of this node is known to reach it, so whether it is unresponsive is not known",
+			},
+			{
+				notice, "EndpointPossiblyUnresponsive", "endpoints[].addresses of the EndpointSlice: fd00:244::2",
 				"clients and probes get no reply from endpoint [fd00:244::2]:8080/tcp on node worker-2 since 2026-03-01T12:00:00Z; no other endpoint of the Service " +
-					"has replied to a probe meanwhile, so the cause may be this node or a policy"},
+					"has replied to a probe meanwhile, so the cause may be this node or a policy",
+			},
 			{problem, "Silent", "", "1 of 3 endpoints does not answer, 1 connection waiting"},
 		}},
 		"connections to one that is not ready": {func(w *world) {

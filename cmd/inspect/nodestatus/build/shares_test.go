@@ -112,7 +112,8 @@ func TestUnresponsiveEndpointsAreShown(t *testing.T) {
 			})(t.Context(), nodestatus.Query{})
 			must(t, err)
 			for n, want := range []*nodestatus.Unresponsive{
-				nil, {Since: then, Clients: 1, Connections: 1, Probes: 2, ProbesWorked: true},
+				nil,
+				{Since: then, Clients: 1, Connections: 1, Probes: 2, ProbesWorked: true},
 				{Since: then, Clients: 1, Connections: 2, Probes: 2, ProbesWorked: true},
 				{Since: then, Clients: 1, Connections: 3, Probes: 2, Possibly: true},
 			} {
