@@ -2,7 +2,6 @@ package passivehealth
 
 import (
 	"cmp"
-	"maps"
 	"runtime"
 	"slices"
 	"time"
@@ -19,8 +18,9 @@ const (
 	idleFactor                = 4000
 	// A reading has at most maxClients clients without a reply, and maxOfEndpoint of one endpoint.
 	maxClients, maxOfEndpoint = 16_384, 256
-	// deniedTime is how long a client without a reply that is no witness stays one.
-	deniedTime = 30 * time.Second
+	// Connections with a reply are read for clients that may be witnesses after askedTime, at most for
+	// one part of askedFactor.
+	askedTime, askedFactor = 10 * time.Second, 1000
 	// lateTime is after how long a reading that is due is late.
 	lateTime = 30 * time.Second
 )
@@ -41,7 +41,6 @@ type lane struct {
 	last, surveyed time.Time // when connections without a reply, and with one, were last read
 	// cost and answeredCost are the processor time of these readings.
 	cost, answeredCost time.Duration
-	denied             map[clientOf]time.Time // clients that are no witnesses, and until when
 }
 
 // A reading is what connection tracking has of one kind.
@@ -146,7 +145,7 @@ func (l *lane) decisionCost() float64 {
 // readLane reads the connections of a kind without a reply, and those with one if they may
 // matter, and returns the checks that this decided.
 func (t *Tracker) readLane(now time.Time, l *lane) []*check {
-	r := &reading{kind: l.kind, at: now}
+	r := &reading{kind: l.kind, at: now, witnesses: map[clientOf]bool{}}
 	cost, ok := t.read(now, func() error {
 		return t.Tracking.EachUnanswered(l.family, l.protocol, func() {
 			r.waiting, r.clients = map[endpoint]*waiting{}, 0
@@ -156,13 +155,10 @@ func (t *Tracker) readLane(now time.Time, l *lane) []*check {
 		return nil
 	}
 	l.moved, l.last, l.cost = false, now, cost
-	asked := l.mayBeWitnesses(now, r, &t.checks)
-	if needed := t.checks.needReading(l.kind, now); asked || needed || l.surveyIsDue(now) {
-		if budget := t.readBudget.TokensAt(now); needed && budget >= 1 || budget >= l.decisionCost() {
-			t.readAnswered(l, r)
-		} else {
-			l.moved = l.moved || asked
-		}
+	asked := r.findWitnesses(now, &t.checks) && now.Sub(l.surveyed) >= max(askedTime, askedFactor*l.answeredCost)
+	needed, budget := t.checks.needReading(l.kind, now), t.readBudget.TokensAt(now)
+	if needed && budget >= 1 || (asked || l.surveyIsDue(now)) && budget >= l.decisionCost() {
+		t.readAnswered(l, r)
 	}
 	t.checks.observe(r)
 	if full, err := t.Tracking.IsFull(); full || err != nil {
@@ -201,25 +197,19 @@ func (r *reading) witnessesOf(w *waiting) (out []connection) {
 	return out
 }
 
-// mayBeWitnesses finds the clients of a reading of which it matters whether they are witnesses: those
-// of endpoints that probes are not known to reach, and of those that are silent. It reports whether
-// there are some of the former that were not denied lately.
-func (l *lane) mayBeWitnesses(now time.Time, r *reading, s *checks) (asked bool) {
-	if len(l.denied) > maxClients {
-		clear(l.denied)
-	}
-	maps.DeleteFunc(l.denied, func(_ clientOf, until time.Time) bool { return !now.Before(until) })
-	r.witnesses = map[clientOf]bool{}
+// findWitnesses adds the clients of which it matters whether they are witnesses: those of endpoints
+// that probes are not known to reach, and of those that are silent. It reports whether there are some
+// of the former.
+func (r *reading) findWitnesses(now time.Time, s *checks) (asked bool) {
 	for e, w := range r.waiting {
 		c := s.all[e]
 		if c != nil && c.probesWork() && !c.isSilent(now) {
 			continue
 		}
 		for client := range w.clients {
-			_, denied := l.denied[client]
 			r.witnesses[client] = false
-			asked = asked || !denied && (c == nil || c.mayBegin(now))
 		}
+		asked = asked || c == nil || c.mayBegin(now)
 	}
 	return asked
 }
@@ -245,11 +235,6 @@ func (t *Tracker) readAnswered(l *lane, r *reading) {
 		return
 	}
 	l.answeredCost, l.surveyed = cost, r.at
-	for client, isWitness := range r.witnesses {
-		if !isWitness {
-			l.denied[client] = r.at.Add(deniedTime)
-		}
-	}
 	for e, p := range r.used {
 		t.checks.use(r.at, e, p)
 	}

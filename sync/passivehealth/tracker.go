@@ -105,7 +105,7 @@ func New(c Config) *Tracker {
 	}
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {
-			t.lanes[kind{f, p}] = &lane{kind: kind{f, p}, denied: map[clientOf]time.Time{}}
+			t.lanes[kind{f, p}] = &lane{kind: kind{f, p}}
 		}
 	}
 	return t
