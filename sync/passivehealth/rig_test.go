@@ -34,7 +34,7 @@ type world struct {
 
 	mu      stdsync.Mutex // protects the rest; a test holds it unless it waits
 	tracker *Tracker
-	entries []entry
+	entries []*entry
 	lastID  uint32
 	counter uint64
 	// reads counts readings of connection tracking, each of which takes readCost and costOfEntry for
@@ -100,7 +100,7 @@ func run(t *testing.T, f model.Family, p model.Protocol, test func(*world)) {
 			t: t, family: f, protocol: p, random: rand.New(rand.NewPCG(1, 2)),
 			pods: map[netip.Addr]*pod{}, services: map[string]*service{}, clients: map[string]*client{},
 			received: map[model.Match][]netip.AddrPort{}, ever: map[netip.AddrPort]bool{},
-			readCost: 100 * time.Microsecond, costOfEntry: time.Microsecond,
+			readCost: 100 * time.Microsecond, costOfEntry: 5 * time.Microsecond,
 		}
 		unresponsive := make(chan []model.UnresponsiveEndpoints)
 		w.tracker = New(Config{
@@ -158,13 +158,14 @@ func (w *world) receive(all []model.UnresponsiveEndpoints) {
 // each calls fn for the entries that match.
 func (w *world) each(fn func(conntrack.Entry), match func(*entry) bool) error {
 	defer w.lock()()
-	w.entries = slices.DeleteFunc(w.entries, func(e entry) bool { return time.Now().After(e.expires) })
+	now := time.Now()
+	w.entries = slices.DeleteFunc(w.entries, func(e *entry) bool { return now.After(e.expires) })
 	w.reads++
 	w.cpu += w.readCost
-	for i := range w.entries {
-		if match(&w.entries[i]) {
+	for _, e := range w.entries {
+		if match(e) {
 			w.cpu += w.costOfEntry
-			fn(w.entries[i].Entry)
+			fn(e.Entry)
 		}
 	}
 	return w.failure
@@ -227,12 +228,13 @@ func (w *world) connect(c *client, name string, e endpoint) {
 	if e.protocol == model.UDP {
 		life = 30 * time.Second
 	}
-	w.entries = append(w.entries, entry{conntrack.Entry{
+	added := &entry{conntrack.Entry{
 		Protocol: e.protocol, Client: netip.AddrPortFrom(c.addr, uint16(id)),
 		Original: netip.AddrPortFrom(c.service.key.Addr, c.service.key.Port), Reply: e.addr, ID: id,
-	}, now.Add(life)})
+	}, now.Add(life)}
+	w.entries = append(w.entries, added)
 	if reaches {
-		time.AfterFunc(time.Millisecond+p.latency, func() { w.answered(id) })
+		time.AfterFunc(time.Millisecond+p.latency, func() { defer w.lock()(); added.Replied = true })
 		return
 	}
 	c.failed, c.last = c.failed+1, now
@@ -240,14 +242,6 @@ func (w *world) connect(c *client, name string, e endpoint) {
 		for _, after := range []time.Duration{time.Second, 3 * time.Second} {
 			time.AfterFunc(after, func() { defer w.lock()(); w.counter++ })
 		}
-	}
-}
-
-func (w *world) answered(id uint32) {
-	defer w.lock()()
-	i := slices.IndexFunc(w.entries, func(e entry) bool { return e.ID == id })
-	if i >= 0 {
-		w.entries[i].Replied = true
 	}
 }
 
