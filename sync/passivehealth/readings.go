@@ -146,7 +146,7 @@ func (l *lane) decisionCost() float64 {
 // matter, and returns the checks that this decided.
 func (t *Tracker) readLane(now time.Time, l *lane) []*check {
 	r := &reading{kind: l.kind, at: now, witnesses: map[clientOf]bool{}}
-	cost, ok := t.read(now, func() error {
+	cost, ok := t.read(now, true, func() error {
 		return t.Tracking.EachUnanswered(l.family, l.protocol, func() {
 			r.waiting, r.clients = map[endpoint]*waiting{}, 0
 		}, func(e conntrack.Entry) { r.addWaiting(&t.pools, &e) })
@@ -157,8 +157,8 @@ func (t *Tracker) readLane(now time.Time, l *lane) []*check {
 	l.moved, l.last, l.cost = false, now, cost
 	asked := r.findWitnesses(now, &t.checks) && now.Sub(l.surveyed) >= max(askedTime, askedFactor*l.answeredCost)
 	needed, budget := t.checks.needReading(l.kind, now), t.readBudget.TokensAt(now)
-	if needed && budget >= 1 || (asked || l.surveyIsDue(now)) && budget >= l.decisionCost() {
-		t.readAnswered(l, r)
+	if needed && budget >= 1 || asked && budget >= l.decisionCost() || l.surveyIsDue(now) {
+		t.readAnswered(l, r, needed || asked)
 	}
 	t.checks.observe(r)
 	if full, err := t.Tracking.IsFull(); full || err != nil {
@@ -215,9 +215,9 @@ func (r *reading) findWitnesses(now time.Time, s *checks) (asked bool) {
 }
 
 // readAnswered reads the connections with a reply: which clients are witnesses, and which endpoints
-// are in use.
-func (t *Tracker) readAnswered(l *lane, r *reading) {
-	cost, ok := t.read(r.at, func() error {
+// are in use. A survey is charged to no budget: it has its own part of the time.
+func (t *Tracker) readAnswered(l *lane, r *reading, charged bool) {
+	cost, ok := t.read(r.at, charged, func() error {
 		return t.Tracking.EachAnswered(l.family, l.protocol, func() {
 			r.answered, r.used = map[endpoint]map[uint32]struct{}{}, map[endpoint]*pool{}
 			for e := range r.waiting {
@@ -262,15 +262,17 @@ func (r *reading) addAnswered(all *pools, s *checks, e *conntrack.Entry) {
 	}
 }
 
-// read calls what reads connection tracking, and takes its processor time from the budget. It logs
-// when readings start to fail or to succeed again; ok is false if this one failed.
-func (t *Tracker) read(now time.Time, fn func() error) (cost time.Duration, ok bool) {
+// read calls what reads connection tracking, and takes its processor time from the budget if it is
+// charged. It logs when readings start to fail or to succeed again; ok is false if this one failed.
+func (t *Tracker) read(now time.Time, charged bool, fn func() error) (cost time.Duration, ok bool) {
 	runtime.LockOSThread() // for its processor time
 	defer runtime.UnlockOSThread()
 	before := t.cpuTime()
 	err := fn()
 	cost = t.cpuTime() - before
-	t.readBudget.ReserveN(now, min(int(cost.Microseconds()), t.readBudget.Burst()))
+	if charged {
+		t.readBudget.ReserveN(now, min(int(cost.Microseconds()), t.readBudget.Burst()))
+	}
 	switch {
 	case err != nil && !t.failing:
 		t.Log.Warn("connection tracking not readable, passive health checks paused", "err", err)
