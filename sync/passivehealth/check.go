@@ -15,8 +15,6 @@ const (
 	replyTime = time.Second
 	// secondProbe is when an endpoint is probed again.
 	secondProbe = replyTime / 2
-	// maxControlled is in how many Service ports of an endpoint other endpoints are probed.
-	maxControlled = 8
 
 	// backoff is after how long an endpoint is checked again that replied, or of which nothing can
 	// be known.
@@ -245,7 +243,7 @@ func (c *check) unknown(now time.Time) (released bool) {
 // all of these endpoints are on this node, but not the one of the check.
 func (c *check) controlled(since time.Time) (in []*pool, local bool) {
 	local = true
-	for _, p := range c.pools[:min(len(c.pools), maxControlled)] {
+	for _, p := range c.pools {
 		for _, r := range p.controls(c.endpoint) {
 			if r.at.Before(since) {
 				continue

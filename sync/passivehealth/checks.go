@@ -13,8 +13,9 @@ import (
 const (
 	// maxChecks is how many endpoints are remembered, maxOfNamespace how many of one namespace.
 	maxChecks, maxOfNamespace = 20_000, 2_000
-	// maxPools is in how many Service ports an endpoint is avoided.
-	maxPools = 64
+	// maxPools is in how many Service ports an endpoint is checked, maxPoolsOfNamespace how many of one
+	// namespace: Services elsewhere may name the endpoint, too.
+	maxPools, maxPoolsOfNamespace = 64, 8
 	// unusedTime is how long an endpoint is remembered to which no connection is known.
 	unusedTime = time.Hour
 	// moreControls is how many other endpoints are probed, too, if the first control has not replied.
@@ -59,7 +60,16 @@ func (s *checks) remove(c *check) {
 
 // join adds a pool to those of the endpoint.
 func (c *check) join(p *pool) {
-	if len(c.pools) < maxPools && !slices.Contains(c.pools, p) {
+	if slices.Contains(c.pools, p) || len(c.pools) >= maxPools {
+		return
+	}
+	same := 0
+	for _, other := range c.pools {
+		if other.service.Namespace == p.service.Namespace {
+			same++
+		}
+	}
+	if same < maxPoolsOfNamespace {
 		c.pools = append(c.pools, p)
 	}
 }
@@ -211,7 +221,7 @@ func (s *checks) addControls(c *check, now time.Time) {
 	if c.phase == phaseProbing {
 		since = c.began
 	}
-	for _, p := range c.pools[:min(len(c.pools), maxControlled)] {
+	for _, p := range c.pools {
 		replied, onNode := false, p.isLocal(c.endpoint)
 		for _, r := range p.controls(c.endpoint) {
 			if r.at.Before(since) {

@@ -314,3 +314,22 @@ func TestConnectionsToAllFrontendsCount(t *testing.T) {
 		}
 	})
 }
+
+// TestForeignServicesLeaveRoomForOthers has a namespace name the endpoints of another one in as many
+// Services as an endpoint may have, before its own Service is used.
+func TestForeignServicesLeaveRoomForOthers(t *testing.T) {
+	every(t, func(w *world) {
+		s := w.serve("default", "web", w.protocol, 3)
+		for i := range maxPools {
+			name := fmt.Sprint("foreign", i)
+			foreign := w.serve("foreign", name, w.protocol, 0)
+			foreign.endpoints = s.endpoints
+			w.commit(foreign)
+			w.use(name, foreign, 2*time.Second)
+		}
+		w.pass(20 * time.Second)
+		w.use("l", s, 100*time.Millisecond)
+		w.pass(20 * time.Second)
+		w.kill(s, s.endpoints[1])
+	})
+}
