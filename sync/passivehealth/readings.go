@@ -6,13 +6,15 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 )
 
 const (
-	// Readings take readsPerSecond of processor time, with bursts, while connections may count. If
-	// none does, those of each kind with a reply take one part of idleFactor, and those without one
+	// Readings of each kind take readsPerSecond of processor time, with bursts, while connections may
+	// count. If none does, those with a reply take one part of idleFactor, and those without one
 	// over UDP, whose clients need not retransmit.
 	readsPerSecond, readBurst = 4_000, 1_000_000 // microseconds
 	idleFactor                = 4000
@@ -41,6 +43,7 @@ type lane struct {
 	last, surveyed time.Time // when connections without a reply, and with one, were last read
 	// cost and answeredCost are the processor time of these readings.
 	cost, answeredCost time.Duration
+	budget             *rate.Limiter // in microseconds of processor time
 }
 
 // A reading is what connection tracking has of one kind.
@@ -114,7 +117,7 @@ func (t *Tracker) readDue(now time.Time) (changed []*check) {
 // readingIsDue reports whether to read a lane. Unless a check needs it, the budget keeps the cost of a
 // decision: clients that go on sending to an unresponsive endpoint would use up all of it.
 func (t *Tracker) readingIsDue(now time.Time, l *lane) bool {
-	since, budget := now.Sub(l.last), t.readBudget.TokensAt(now)
+	since, budget := now.Sub(l.last), l.budget.TokensAt(now)
 	switch {
 	case since < secondProbe:
 		return false
@@ -146,7 +149,7 @@ func (l *lane) decisionCost() float64 {
 // matter, and returns the checks that this decided.
 func (t *Tracker) readLane(now time.Time, l *lane) []*check {
 	r := &reading{kind: l.kind, at: now, witnesses: map[clientOf]bool{}}
-	cost, ok := t.read(now, true, func() error {
+	cost, ok := t.read(now, l.budget, func() error {
 		return t.Tracking.EachUnanswered(l.family, l.protocol, func() {
 			r.waiting, r.clients = map[endpoint]*waiting{}, 0
 		}, func(e conntrack.Entry) { r.addWaiting(&t.pools, &e) })
@@ -156,9 +159,12 @@ func (t *Tracker) readLane(now time.Time, l *lane) []*check {
 	}
 	l.moved, l.last, l.cost = false, now, cost
 	asked := r.findWitnesses(now, &t.checks) && now.Sub(l.surveyed) >= max(askedTime, askedFactor*l.answeredCost)
-	needed, budget := t.checks.needReading(l.kind, now), t.readBudget.TokensAt(now)
-	if needed && budget >= 1 || asked && budget >= l.decisionCost() || l.surveyIsDue(now) {
-		t.readAnswered(l, r, needed || asked)
+	needed, budget := t.checks.needReading(l.kind, now), l.budget.TokensAt(now)
+	switch {
+	case needed && budget >= 1, asked && budget >= l.decisionCost():
+		t.readAnswered(l, r, l.budget)
+	case l.surveyIsDue(now):
+		t.readAnswered(l, r, nil)
 	}
 	t.checks.observe(r)
 	if full, err := t.Tracking.IsFull(); full || err != nil {
@@ -215,9 +221,9 @@ func (r *reading) findWitnesses(now time.Time, s *checks) (asked bool) {
 }
 
 // readAnswered reads the connections with a reply: which clients are witnesses, and which endpoints
-// are in use. A survey is charged to no budget: it has its own part of the time.
-func (t *Tracker) readAnswered(l *lane, r *reading, charged bool) {
-	cost, ok := t.read(r.at, charged, func() error {
+// are in use. A survey, which has a part of the time of its own, takes nothing from a budget.
+func (t *Tracker) readAnswered(l *lane, r *reading, budget *rate.Limiter) {
+	cost, ok := t.read(r.at, budget, func() error {
 		return t.Tracking.EachAnswered(l.family, l.protocol, func() {
 			r.answered, r.used = map[endpoint]map[uint32]struct{}{}, map[endpoint]*pool{}
 			for e := range r.waiting {
@@ -262,16 +268,16 @@ func (r *reading) addAnswered(all *pools, s *checks, e *conntrack.Entry) {
 	}
 }
 
-// read calls what reads connection tracking, and takes its processor time from the budget if it is
-// charged. It logs when readings start to fail or to succeed again; ok is false if this one failed.
-func (t *Tracker) read(now time.Time, charged bool, fn func() error) (cost time.Duration, ok bool) {
+// read calls what reads connection tracking, and takes its processor time from the budget, if there is
+// one. It logs when readings start to fail or to succeed again; ok is false if this one failed.
+func (t *Tracker) read(now time.Time, budget *rate.Limiter, fn func() error) (cost time.Duration, ok bool) {
 	runtime.LockOSThread() // for its processor time
 	defer runtime.UnlockOSThread()
 	before := t.cpuTime()
 	err := fn()
 	cost = t.cpuTime() - before
-	if charged {
-		t.readBudget.ReserveN(now, min(int(cost.Microseconds()), t.readBudget.Burst()))
+	if budget != nil {
+		budget.ReserveN(now, min(int(cost.Microseconds()), readBurst))
 	}
 	switch {
 	case err != nil && !t.failing:

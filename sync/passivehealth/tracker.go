@@ -66,10 +66,9 @@ type Tracker struct {
 	notices  *sync.Notices
 	quiet    *sync.Notices // only log lines
 
-	lanes      map[kind]*lane
-	counter    uint64        // of the kernel, when it was last read
-	failing    bool          // the last reading failed
-	readBudget *rate.Limiter // in microseconds of processor time
+	lanes   map[kind]*lane
+	counter uint64 // of the kernel, when it was last read
+	failing bool   // the last reading failed
 	// budget is for probes of checks, routineBudget for others.
 	budget, routineBudget *rate.Limiter
 	routinesAt            time.Time // when routine probes were last looked for
@@ -100,12 +99,11 @@ func New(c Config) *Tracker {
 		pools: newPools(), checks: newChecks(), lanes: map[kind]*lane{},
 		budget:        rate.NewLimiter(probesPerSecond, probeBurst),
 		routineBudget: rate.NewLimiter(routinesPerSecond, routineBurst),
-		readBudget:    rate.NewLimiter(readsPerSecond, readBurst),
 		results:       make(chan probeResult), requests: make(chan func()), ended: make(chan struct{}),
 	}
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {
-			t.lanes[kind{f, p}] = &lane{kind: kind{f, p}}
+			t.lanes[kind{f, p}] = &lane{kind: kind{f, p}, budget: rate.NewLimiter(readsPerSecond, readBurst)}
 		}
 	}
 	return t

@@ -333,3 +333,23 @@ func TestForeignServicesLeaveRoomForOthers(t *testing.T) {
 		w.kill(s, s.endpoints[1])
 	})
 }
+
+// TestFloodOfOneKindDelaysNoOther has a namespace with an endpoint that gets no packets and many one-way
+// flows, which are read to decide about it. Those of another kind have processor time of their own.
+func TestFloodOfOneKindDelaysNoOther(t *testing.T) {
+	run(t, model.IPv4, model.TCP, func(w *world) {
+		s, noise := busy(w), w.serve("noise", "noise", model.UDP, 1)
+		w.use("n", noise, time.Second)
+		w.pass(10 * time.Second)
+		w.pods[noise.endpoints[0].addr.Addr()].dead = true
+		w.costOfEntry = 50 * time.Microsecond
+		flood := w.use("f", noise, time.Hour)
+		for range 4 {
+			for range 10_000 {
+				w.connect(flood, "f", noise.endpoints[0])
+			}
+			w.pass(10 * time.Second)
+		}
+		w.kill(s, s.endpoints[1])
+	})
+}
