@@ -135,15 +135,15 @@ func (c *check) observe(now time.Time, clients, connections, witnesses int) {
 	}
 }
 
-// isDue reports whether to probe the endpoint now.
+// isDue reports whether to probe the endpoint now. A check that waits for a reading goes on probing:
+// what is decided then is known then.
 func (c *check) isDue(now time.Time) bool {
 	switch c.phase {
-	case phaseProbing:
-		return c.sent < 2 && !now.Before(c.next)
-	case phaseUnresponsive:
-		return !now.Before(c.next)
+	case phaseIdle:
+		return !now.Before(c.routine)
+	case phaseProbing, phaseUnresponsive:
 	}
-	return !now.Before(c.routine)
+	return !now.Before(c.next)
 }
 
 // probing records that a probe is sent, and returns how long to wait for the reply: the two of a
@@ -153,10 +153,11 @@ func (c *check) probing(now time.Time) (wait time.Duration) {
 	switch {
 	case c.phase == phaseIdle:
 		c.routine = now.Add(routinePeriod)
-	case c.phase == phaseProbing && c.sent == 2:
-		return replyTime - secondProbe
-	case c.phase == phaseProbing:
+	case c.phase == phaseProbing && c.sent == 1:
 		c.next = now.Add(secondProbe)
+	case c.phase == phaseProbing && c.sent == 2:
+		c.next = now.Add(probePeriod)
+		return replyTime - secondProbe
 	case now.Sub(c.began) < longTime:
 		c.next = now.Add(probePeriod)
 	default:
@@ -216,7 +217,7 @@ func (c *check) confirm(now, sent time.Time) (released bool) {
 	switch {
 	case len(in) > 0:
 		c.in, c.misses, c.onlyLocal = in, 0, local
-	case slices.ContainsFunc(c.in, func(p *pool) bool { return !p.unanswered.Before(sent) }):
+	case len(c.in) == 0 || slices.ContainsFunc(c.in, func(p *pool) bool { return !p.unanswered.Before(sent) }):
 		c.misses++
 	}
 	if c.distrusted = c.onlyLocal && now.Sub(c.began) >= localControlTime; !c.distrusted && c.misses < maxMisses {

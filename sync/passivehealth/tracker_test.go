@@ -353,3 +353,43 @@ func TestFloodOfOneKindDelaysNoOther(t *testing.T) {
 		w.kill(s, s.endpoints[1])
 	})
 }
+
+// TestFullTableLeavesNoOldProbes has two endpoints lose probes while the table is full. Afterwards both
+// reply.
+func TestFullTableLeavesNoOldProbes(t *testing.T) {
+	every(t, func(w *world) {
+		s := busy(w)
+		c := w.clients["l"]
+		c.every, w.full = 5*time.Second, true
+		for _, e := range s.endpoints[:2] {
+			w.pods[e.addr.Addr()].lossyUntil = time.Now().Add(3 * time.Second)
+		}
+		c.lowTTL = true
+		w.connect(c, "l", s.endpoints[1])
+		c.lowTTL = false
+		w.pass(20 * time.Second)
+		w.full = false
+		if w.pass(20 * time.Second); len(w.ever) > 0 || len(w.events) > 0 {
+			w.t.Errorf("unresponsive %v, events %v", w.ever, w.events)
+		}
+	})
+}
+
+// TestVerdictEndsWithTheLastControl takes an unresponsive endpoint from the Service that has others. In
+// the other Service it is the only one.
+func TestVerdictEndsWithTheLastControl(t *testing.T) {
+	every(t, func(w *world) {
+		s, single := busy(w), w.serve("default", "single", w.protocol, 0)
+		single.endpoints = s.endpoints[:1]
+		w.commit(single)
+		w.use("o", single, time.Second)
+		w.pass(20 * time.Second)
+		w.kill(s, s.endpoints[0])
+		s.endpoints = s.endpoints[1:]
+		w.commit(s)
+		w.pass(30 * time.Second)
+		if list := w.report().Endpoints; len(list) != 1 || !list[0].Possibly || len(list[0].Services) != 1 {
+			w.t.Errorf("report %+v, want one that is possibly unresponsive", list)
+		}
+	})
+}
