@@ -110,7 +110,7 @@ func (c *check) begin(now time.Time) {
 // end ends a check without a verdict.
 func (c *check) end(now time.Time) {
 	c.enter(phaseIdle, now)
-	c.notBefore, c.in = now.Add(backoff), nil
+	c.notBefore, c.in, c.answered = now.Add(backoff), nil, nil
 }
 
 // mayBegin reports whether the endpoint may be checked now.

@@ -128,6 +128,8 @@ func (s *checks) decide(r *reading) (changed []*check) {
 		case answered == nil || !c.isSilent(r.at):
 		case c.answered == nil:
 			c.answered, c.waiting = answered, r.witnessesOf(w)
+		case c.decisionIsDue(r.at) && r.full:
+			c.begin(r.at)
 		case c.decisionIsDue(r.at):
 			before := c.possible
 			if c.decide(r.at, answered, w.ids) || before.IsZero() && !c.possible.IsZero() {

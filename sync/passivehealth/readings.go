@@ -50,6 +50,7 @@ type lane struct {
 type reading struct {
 	kind
 	at      time.Time
+	full    bool                  // probes may be dropped here
 	waiting map[endpoint]*waiting // connections without a reply
 	clients int                   // of all of them
 	// witnesses are clients of these that matter, and whether they have connections with a reply.
@@ -149,7 +150,10 @@ func (l *lane) decisionCost() float64 {
 // matter, and returns the checks that this decided.
 func (t *Tracker) readLane(now time.Time, l *lane) []*check {
 	r := &reading{kind: l.kind, at: now, witnesses: map[clientOf]bool{}}
-	cost, ok := t.read(now, l.budget, func() error {
+	cost, ok := t.read(now, l.budget, func() (err error) {
+		if r.full, err = t.Tracking.IsFull(); err != nil {
+			return err
+		}
 		return t.Tracking.EachUnanswered(l.family, l.protocol, func() {
 			r.waiting, r.clients = map[endpoint]*waiting{}, 0
 		}, func(e conntrack.Entry) { r.addWaiting(&t.pools, &e) })
@@ -167,9 +171,6 @@ func (t *Tracker) readLane(now time.Time, l *lane) []*check {
 		t.readAnswered(l, r, nil)
 	}
 	t.checks.observe(r)
-	if full, err := t.Tracking.IsFull(); full || err != nil {
-		return nil // probes may be dropped here
-	}
 	return t.checks.decide(r)
 }
 

@@ -42,7 +42,7 @@ type Unresponsive struct {
 	// Services are those whose clients are concerned.
 	Services []sync.Object
 	Since    time.Time
-	// Clients are witnesses that get no reply to Connections, Probes those without a reply.
+	// Clients, whoever they are, have Connections without a reply. Probes are those without one.
 	Clients, Connections, Probes int
 }
 

@@ -181,7 +181,7 @@ func (w *world) EachAnswered(f model.Family, p model.Protocol, begin func(), fn 
 	return w.each(fn, func(e *entry) bool { return e.Family() == f && e.Protocol == p && e.Replied })
 }
 
-func (w *world) IsFull() (bool, error) { defer w.lock()(); return w.full, nil }
+func (w *world) IsFull() (bool, error) { defer w.lock()(); return w.full, w.failure }
 
 func (w *world) Unanswered() (uint64, error) { defer w.lock()(); w.polls++; return w.counter, nil }
 

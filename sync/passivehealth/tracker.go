@@ -250,7 +250,7 @@ func (t *Tracker) handleResult(ctx context.Context, r probeResult) {
 	if c == nil {
 		return
 	}
-	released, in := false, len(c.in)
+	released, in := false, c.in
 	switch {
 	case r.outcome == outcomeReply:
 		released = c.reply(now)
@@ -264,7 +264,7 @@ func (t *Tracker) handleResult(ctx context.Context, r probeResult) {
 	if released {
 		t.reportChange(c, phaseUnresponsive)
 	}
-	if released || len(c.in) != in {
+	if released || !slices.Equal(c.in, in) {
 		t.publish(ctx, c.pools)
 	}
 }
