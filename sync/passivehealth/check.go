@@ -77,8 +77,8 @@ type check struct {
 	next       time.Time // when the next probe of a check is due
 
 	sent, unanswered int // probes of this phase, and those without a reply
-	// answered are the connections that had a reply, and waiting those of witnesses without one, in
-	// the first reading of a check whose first probe had no reply; answered is nil before.
+	// answered are the connections that had a reply in the last reading since the first probe had
+	// none, nil before; waiting are those of witnesses without one in all of these until the verdict.
 	answered map[uint32]struct{}
 	waiting  []connection
 
@@ -269,18 +269,38 @@ func (c *check) decisionIsDue(now time.Time) bool {
 	return c.phase == phaseProbing && c.unanswered >= 2 && c.answered != nil && now.Sub(c.began) >= replyTime
 }
 
+// hasNew reports whether one of the connections with a reply had none in the last reading.
+func (c *check) hasNew(answered map[uint32]struct{}) bool {
+	for id := range answered {
+		if _, before := c.answered[id]; !before {
+			return true
+		}
+	}
+	return false
+}
+
+// acquit ends a verdict if a connection has a reply since. Until a probe has one, probes are no
+// evidence.
+func (c *check) acquit(now time.Time, answered map[uint32]struct{}) (released bool) {
+	if released = c.hasNew(answered); released {
+		c.release(now)
+		c.distrusted, c.routine, c.possible = true, now, time.Time{}
+	} else {
+		c.answered = answered
+	}
+	return released
+}
+
 // decide decides after a reading. answered are the connections that have a reply now, and ids those
 // without one. It reports whether the endpoint is unresponsive.
 func (c *check) decide(now time.Time, answered map[uint32]struct{}, ids []uint32) bool {
-	for id := range answered {
-		if _, before := c.answered[id]; !before {
-			c.possible = time.Time{}
-			if c.overruled++; c.overruled > 1 {
-				c.replied = time.Time{} // connections reach it, probes do not
-			}
-			c.end(now)
-			return false
+	if c.hasNew(answered) {
+		c.possible = time.Time{}
+		if c.overruled++; c.overruled > 1 {
+			c.replied = time.Time{} // connections reach it, probes do not
 		}
+		c.end(now)
+		return false
 	}
 	c.waiting = slices.DeleteFunc(c.waiting, func(w connection) bool { return !slices.Contains(ids, w.id) })
 	var in []*pool
@@ -292,6 +312,7 @@ func (c *check) decide(now time.Time, answered map[uint32]struct{}, ids []uint32
 		return false
 	}
 	c.enter(phaseUnresponsive, now)
+	c.answered = answered
 	c.sent, c.unanswered, c.next, c.in, c.possible = 2, 2, now.Add(probePeriod), in, time.Time{}
 	return true
 }

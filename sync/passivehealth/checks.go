@@ -117,7 +117,7 @@ func (s *checks) needReading(k kind, now time.Time) bool {
 }
 
 // decide decides where that is due, after a reading of connections that are answered, and returns
-// the checks of endpoints that are unresponsive or possibly so.
+// the checks of endpoints that are unresponsive or possibly so, or no longer.
 func (s *checks) decide(r *reading) (changed []*check) {
 	for e, c := range s.active {
 		answered, w := r.answered[e], r.waiting[e]
@@ -125,7 +125,13 @@ func (s *checks) decide(r *reading) (changed []*check) {
 			w = &waiting{}
 		}
 		switch {
-		case answered == nil || !c.isSilent(r.at):
+		case answered == nil:
+		case c.phase == phaseUnresponsive:
+			if c.acquit(r.at, answered) {
+				changed = append(changed, c)
+				s.update(c)
+			}
+		case !c.isSilent(r.at):
 		case c.answered == nil:
 			c.answered, c.waiting = answered, r.witnessesOf(w)
 		case c.decisionIsDue(r.at) && r.full:

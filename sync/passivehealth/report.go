@@ -90,7 +90,7 @@ func (t *Tracker) Late() time.Duration { return time.Duration(t.late.Load()) }
 // reportChange reports what became of a check, within the limits of the namespaces. What is only
 // possible gets no event, which cannot be taken back.
 func (t *Tracker) reportChange(c *check, was phase) {
-	if was == phaseUnresponsive || c.phase == phaseUnresponsive {
+	if was == phaseUnresponsive || c.phase == phaseUnresponsive || c.possible.IsZero() {
 		t.changes.Add(1)
 	}
 	endpoint := fmt.Sprintf("endpoint %s/%s", c.addr, c.protocol)
@@ -104,7 +104,7 @@ func (t *Tracker) reportChange(c *check, was phase) {
 		t.notify(t.notices, c, c.in, ReasonUnresponsive, note).Warn("endpoint unresponsive",
 			"clients", c.clients, "connections", c.connections, "probes", c.unanswered)
 	case c.possible.IsZero():
-		note := endpoint + " replies to probes of node " + t.NodeName + " again"
+		note := endpoint + " replies to node " + t.NodeName + " again"
 		t.notify(t.notices, c, c.pools, ReasonResponsive, note).Info("endpoint responsive")
 	case was == phaseUnresponsive:
 		note := "whether " + endpoint + " is unresponsive is no longer known: probes of node " + t.NodeName +
