@@ -25,9 +25,9 @@ const (
 	routinePeriod = 10 * time.Minute
 	// maxMisses is in how many rounds in a row no control may reply before a verdict ends.
 	maxMisses = 3
-	// localControlTime is how long a verdict about an endpoint on another node may last if only
-	// endpoints on this node reply: policies never drop their probes.
-	localControlTime = time.Minute
+	// weakTime is how long a verdict may last without a witness of its own, or about an endpoint on
+	// another node if only endpoints on this node reply: policies never drop their probes.
+	weakTime = time.Minute
 	// possibleTime is for how long an endpoint is possibly unresponsive after the last connection
 	// of a witness without a reply.
 	possibleTime = time.Minute
@@ -210,8 +210,8 @@ func (c *check) noReply(now, sent time.Time) (released bool) {
 	return false
 }
 
-// confirm ends a verdict if no control has replied in maxMisses rounds, or only on this node for
-// localControlTime. It reports whether it did.
+// confirm ends a verdict if no control has replied in maxMisses rounds, or after weakTime. It reports
+// whether it did.
 func (c *check) confirm(now, sent time.Time) (released bool) {
 	in, local := c.controlled(sent)
 	switch {
@@ -220,7 +220,8 @@ func (c *check) confirm(now, sent time.Time) (released bool) {
 	case len(c.in) == 0 || slices.ContainsFunc(c.in, func(p *pool) bool { return !p.unanswered.Before(sent) }):
 		c.misses++
 	}
-	if c.distrusted = c.onlyLocal && now.Sub(c.began) >= localControlTime; !c.distrusted && c.misses < maxMisses {
+	old := now.Sub(c.began) >= weakTime
+	if c.distrusted = old && c.onlyLocal; !c.distrusted && c.misses < maxMisses && (!old || len(c.waiting) > 0) {
 		return false
 	}
 	c.possible, c.possibleIn, c.waited = now, c.in, now
@@ -292,8 +293,9 @@ func (c *check) acquit(now time.Time, answered map[uint32]struct{}) (released bo
 }
 
 // decide decides after a reading. answered are the connections that have a reply now, and ids those
-// without one. It reports whether the endpoint is unresponsive.
-func (c *check) decide(now time.Time, answered map[uint32]struct{}, ids []uint32) bool {
+// without one; near means that an endpoint in the same subnet is unresponsive to witnesses. It reports
+// whether the endpoint is unresponsive.
+func (c *check) decide(now time.Time, answered map[uint32]struct{}, ids []uint32, near bool) bool {
 	if c.hasNew(answered) {
 		c.possible = time.Time{}
 		if c.overruled++; c.overruled > 1 {
@@ -304,7 +306,7 @@ func (c *check) decide(now time.Time, answered map[uint32]struct{}, ids []uint32
 	}
 	c.waiting = slices.DeleteFunc(c.waiting, func(w connection) bool { return !slices.Contains(ids, w.id) })
 	var in []*pool
-	if c.probesWork() {
+	if c.probesWork() && (near || len(c.waiting) > 0) {
 		in, c.onlyLocal = c.controlled(c.began)
 	}
 	if len(in) == 0 {

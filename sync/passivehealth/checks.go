@@ -2,6 +2,7 @@ package passivehealth
 
 import (
 	"cmp"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -119,8 +120,14 @@ func (s *checks) needReading(k kind, now time.Time) bool {
 // decide decides where that is due, after a reading of connections that are answered, and returns
 // the checks of endpoints that are unresponsive or possibly so, or no longer.
 func (s *checks) decide(r *reading) (changed []*check) {
-	for e, c := range s.active {
-		answered, w := r.answered[e], r.waiting[e]
+	near := sets.Set[netip.Prefix]{} // subnets with endpoints that are unresponsive to witnesses
+	for _, c := range s.active {
+		if c.phase == phaseUnresponsive && len(c.waiting) > 0 {
+			near.Insert(c.subnet())
+		}
+	}
+	for _, c := range slices.SortedFunc(maps.Values(s.active), func(a, b *check) int { return cmp.Compare(len(b.waiting), len(a.waiting)) }) {
+		answered, w := r.answered[c.endpoint], r.waiting[c.endpoint]
 		if w == nil {
 			w = &waiting{}
 		}
@@ -138,7 +145,11 @@ func (s *checks) decide(r *reading) (changed []*check) {
 			c.begin(r.at)
 		case c.decisionIsDue(r.at):
 			before := c.possible
-			if c.decide(r.at, answered, w.ids) || before.IsZero() && !c.possible.IsZero() {
+			unresponsive := c.decide(r.at, answered, w.ids, near.Has(c.subnet()))
+			if unresponsive && len(c.waiting) > 0 {
+				near.Insert(c.subnet())
+			}
+			if unresponsive || before.IsZero() && !c.possible.IsZero() {
 				changed = append(changed, c)
 			}
 			s.update(c)

@@ -29,7 +29,8 @@
 //     Without that, this node or a policy may be the cause.
 //
 // An endpoint is unresponsive if two probes within a second had no reply, the probes and a control
-// count, and no connection to it was answered meanwhile. A check begins with a connection of a
+// count, a witness waits for it meanwhile, and no connection to it was answered. For one minute it is
+// enough that a witness waits for an unresponsive endpoint in the same subnet. A check begins with a connection of a
 // witness; with a routine probe that has no reply; and if the check of an endpoint in the same
 // subnet, as that of a node often is, found no reply to a first probe.
 //
@@ -41,7 +42,7 @@
 //
 // Package model decides what is avoided: the strongest evidence first, never more than a part of a
 // Service's endpoints, and never the last one. An unresponsive endpoint is probed every second,
-// after a minute every five. A reply releases it. It stays in use for five seconds then, which
+// after a minute every five. A reply to a probe or a connection releases it. It stays in use for five seconds then, which
 // double up to a minute while it flaps.
 //
 // # Cost

@@ -18,8 +18,9 @@ const (
 	// over UDP, whose clients need not retransmit.
 	readsPerSecond, readBurst = 4_000, 1_000_000 // microseconds
 	idleFactor                = 4000
-	// A reading has at most maxClients clients without a reply, and maxOfEndpoint of one endpoint.
-	maxClients, maxOfEndpoint = 16_384, 256
+	// A reading has at most maxClients clients of a namespace without a reply, and maxOfEndpoint of one
+	// endpoint.
+	maxClients, maxOfEndpoint = 4096, 256
 	// Connections with a reply are read for clients that may be witnesses after askedTime, at most for
 	// one part of askedFactor.
 	askedTime, askedFactor = 10 * time.Second, 1000
@@ -52,7 +53,7 @@ type reading struct {
 	at      time.Time
 	full    bool                  // probes may be dropped here
 	waiting map[endpoint]*waiting // connections without a reply
-	clients int                   // of all of them
+	clients map[string]int        // of all of them, by namespace
 	// witnesses are clients of these that matter, and whether they have connections with a reply.
 	witnesses map[clientOf]bool
 	// answered are the connections with a reply of endpoints that are checked, or may be; nil if
@@ -155,7 +156,7 @@ func (t *Tracker) readLane(now time.Time, l *lane) []*check {
 			return err
 		}
 		return t.Tracking.EachUnanswered(l.family, l.protocol, func() {
-			r.waiting, r.clients = map[endpoint]*waiting{}, 0
+			r.waiting, r.clients = map[endpoint]*waiting{}, map[string]int{}
 		}, func(e conntrack.Entry) { r.addWaiting(&t.pools, &e) })
 	})
 	if !ok {
@@ -187,10 +188,10 @@ func (r *reading) addWaiting(all *pools, e *conntrack.Entry) {
 		r.waiting[k] = w
 	}
 	w.ids = append(w.ids, e.ID)
-	client := clientOf{p.key, e.Client.Addr()}
-	if w.clients[client].pool == nil && len(w.clients) < maxOfEndpoint && r.clients < maxClients {
+	client, ns := clientOf{p.key, e.Client.Addr()}, p.service.Namespace
+	if w.clients[client].pool == nil && len(w.clients) < maxOfEndpoint && r.clients[ns] < maxClients {
 		w.clients[client] = clientConnection{p, e.ID}
-		r.clients++
+		r.clients[ns]++
 	}
 }
 

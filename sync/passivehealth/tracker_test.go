@@ -393,3 +393,53 @@ func TestVerdictEndsWithTheLastControl(t *testing.T) {
 		}
 	})
 }
+
+// TestPolicyOfOneEndpoint has a policy begin to drop probes of one of a Service's endpoints only, as
+// that of one of two Deployments does, or a firewall of one node. Its clients are served.
+func TestPolicyOfOneEndpoint(t *testing.T) {
+	for _, every := range []time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second} {
+		run(t, model.IPv4, model.TCP, func(w *world) {
+			s := w.serve("default", "web", w.protocol, 4)
+			w.use("l", s, every)
+			w.pass(time.Minute)
+			w.pods[s.endpoints[1].addr.Addr()].noProbes = true
+			if w.pass(time.Hour); len(w.ever) > 0 || len(w.events) > 0 {
+				t.Errorf("a connection every %s: unresponsive %v, events %v", every, w.ever, w.events)
+			}
+		})
+	}
+}
+
+// TestAnsweredConnectionEndsVerdict has an endpoint that dies and lives again, of which probes are
+// dropped then. Its Service only reports, so that clients go on using it.
+func TestAnsweredConnectionEndsVerdict(t *testing.T) {
+	every(t, func(w *world) {
+		s := busy(w)
+		s.mode = model.PassiveChecksReport
+		w.commit(s)
+		p := w.pods[s.endpoints[1].addr.Addr()]
+		p.dead, p.noProbes = true, true
+		w.pass(10 * time.Second)
+		if list := w.report().Endpoints; len(list) != 1 || list[0].Possibly {
+			w.t.Errorf("report %+v, want one", list)
+		}
+		p.dead = false
+		if w.pass(15 * time.Second); len(w.report().Endpoints) > 0 || len(w.events) != 2 {
+			w.t.Errorf("then report %+v, events %v", w.report(), w.events)
+		}
+	})
+}
+
+// TestSpoofedClientsHideNobody has clients of many addresses without a reply in another namespace.
+func TestSpoofedClientsHideNobody(t *testing.T) {
+	run(t, model.IPv4, model.TCP, func(w *world) {
+		s, other := busy(w), w.serve("other", "other", w.protocol, 200)
+		w.pods[s.endpoints[1].addr.Addr()].dead = true
+		w.costOfEntry = time.Microsecond
+		for i := range 18_000 {
+			c := &client{addr: w.addr(40_000+i/200, 1+i%200), service: other, lowTTL: true}
+			w.connect(c, "", other.endpoints[i%200])
+		}
+		w.kill(s, s.endpoints[1])
+	})
+}
