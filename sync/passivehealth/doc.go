@@ -29,10 +29,10 @@
 //     Without that, this node or a policy may be the cause.
 //
 // An endpoint is unresponsive if two probes within a second had no reply, the probes and a control
-// count, a witness waits for it meanwhile, and no connection to it was answered. For one minute it is
-// enough that a witness waits for an unresponsive endpoint in the same subnet. A check begins with a connection of a
-// witness; with a routine probe that has no reply; and if the check of an endpoint in the same
-// subnet, as that of a node often is, found no reply to a first probe.
+// count, a witness waits for it meanwhile, and no connection to it was answered. For one minute it
+// is enough that a witness waits for an unresponsive endpoint in the same subnet, as that of a node
+// often is. A check begins with any connection without a reply; with a routine probe that has none;
+// and if the check of an endpoint in the same subnet found no reply to a first probe.
 //
 // If probes do not count, an endpoint is possibly unresponsive: two witnesses get no reply, or one
 // if probes worked before but no control replies. That is reported as what it is, and nothing is
@@ -42,11 +42,12 @@
 //
 // Package model decides what is avoided: the strongest evidence first, never more than a part of a
 // Service's endpoints, and never the last one. An unresponsive endpoint is probed every second,
-// after a minute every five. A reply to a probe or a connection releases it. It stays in use for five seconds then, which
-// double up to a minute while it flaps.
+// after a minute every five. A reply to a probe or a connection releases it. It stays in use for
+// five seconds then, which double up to a minute while it flaps.
 //
 // # Cost
 //
 // Each protocol and family is read by itself, the cheapest first, and takes 0.4 % of one processor's
-// time while its connections may count, otherwise 0.025 %, over UDP twice that. Probes are bounded for each node, and namespaces take turns.
+// time while its connections may count, otherwise 0.025 %, over UDP twice that. Probes are bounded
+// for each node, and namespaces take turns.
 package passivehealth

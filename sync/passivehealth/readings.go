@@ -25,7 +25,7 @@ const (
 	// one part of askedFactor.
 	askedTime, askedFactor = 10 * time.Second, 1000
 	// lateTime is after how long a reading that is due is late.
-	lateTime = 30 * time.Second
+	lateTime = time.Minute
 )
 
 // A kind of connections is read together, so that many of one do not delay the readings of others.

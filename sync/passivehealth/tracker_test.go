@@ -403,7 +403,7 @@ func TestPolicyOfOneEndpoint(t *testing.T) {
 			w.use("l", s, every)
 			w.pass(time.Minute)
 			w.pods[s.endpoints[1].addr.Addr()].noProbes = true
-			if w.pass(time.Hour); len(w.ever) > 0 || len(w.events) > 0 {
+			if w.pass(10 * time.Minute); len(w.ever) > 0 || len(w.events) > 0 {
 				t.Errorf("a connection every %s: unresponsive %v, events %v", every, w.ever, w.events)
 			}
 		})
