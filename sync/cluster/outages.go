@@ -25,7 +25,6 @@ type outageLog struct {
 	mu     stdsync.Mutex
 	kinds  map[string]*kindOutage
 	warned map[string]time.Time // last warnings, by reason
-	last   time.Time            // warning
 	began  time.Time            // of the outage that was logged; zero if there is none
 }
 
@@ -75,9 +74,9 @@ func (c *outageLog) failed(kind string, err error) {
 	}
 	k.err = withoutURL(err)
 	level := slog.LevelDebug
-	unlogged := now.Sub(k.since) >= longOutage && c.last.Before(k.since)
+	unlogged := now.Sub(k.since) >= longOutage && c.warned[reason].Before(k.since)
 	if (unlogged || now.Sub(c.warned[reason]) >= quietPeriod) && !c.isWarned(reason) {
-		level, k.warnedFor, c.warned[reason], c.last = slog.LevelWarn, reason, now, now
+		level, k.warnedFor, c.warned[reason] = slog.LevelWarn, reason, now
 		if c.began.IsZero() {
 			c.began = k.since
 		}

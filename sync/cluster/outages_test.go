@@ -74,6 +74,12 @@ func TestEachOutageIsLoggedOnce(t *testing.T) {
 			{"its end", up, time.Minute, 0, 1},
 			{"a third", down, time.Minute, 1, 0},
 		},
+		"another kind fails meanwhile": {
+			{"the first", func(r *rig) { r.SetStatus("services", 500); r.EndWatches() }, 10 * time.Second, 1, 0},
+			{"its end", func(r *rig) { r.SetStatus("services", 0) }, time.Minute, 0, 1},
+			{"the second", func(r *rig) { r.SetStatus("services", 500); r.EndWatches() }, 5 * time.Second, 0, 0},
+			{"another kind", func(r *rig) { r.SetStatus("nodes", 403); r.EndWatches() }, time.Minute, 2, 0},
+		},
 		"a kind is lost permanently": {
 			{"the loss", func(r *rig) { r.SetStatus("nodes", 403); r.EndWatches() }, time.Minute, 1, 0},
 			{"an outage", down, 3 * time.Minute, 1, 0},
