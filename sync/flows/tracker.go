@@ -78,7 +78,7 @@ func (s *tracker) applyChange(t sync.Committed) {
 		}
 		before, known := s.endpoints[m]
 		s.endpoints[m] = t.Set[i].Pool.FlowEndpoints
-		if !known || !containsAll(s.endpoints[m], before) {
+		if !known || s.ends(m.Protocol) && !containsAll(s.endpoints[m], before) {
 			s.markForCheck(m)
 		}
 	}

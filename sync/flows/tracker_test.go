@@ -132,6 +132,13 @@ func TestFlowsFromBeforeAnExternalAddressEnd(t *testing.T) {
 			r.kernel.takeQueries()
 			r.change("-lb:80/"+protocol, "lb:81/"+protocol)
 			r.queried("a ClusterIP, and a frontend that is gone")
+			r.follow(external)
+			external.Full, external.Set[0].Pool = false, r.changed("lb:80/" + protocol + " ep1:80").Set[0].Pool
+			r.follow(external)
+			r.kernel.takeQueries()
+			external.Set[0].Pool = r.changed("lb:80/" + protocol + " ep2:80").Set[0].Pool
+			r.follow(external)
+			r.queried("an external address whose endpoint is replaced")
 		})
 	}
 }
