@@ -21,6 +21,8 @@ type desiredState struct {
 	// there are others.
 	serviceRanges []netip.Prefix
 	overlaps      string
+	// apiServer says why this node may not reach the API server after a reboot; empty if it will.
+	apiServer string
 	// interfaces are all addresses of the node, nodeAddrs those that serve node ports.
 	interfaces, nodeAddrs []netip.Addr
 	networks              []netip.Prefix // of interfaces, as of [AddressSource]

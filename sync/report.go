@@ -94,8 +94,8 @@ func (r *reporter) serviceRanges(s *desiredState) {
 	if r.ofNode(model.ProblemServiceCIDR, s.overlaps) {
 		r.log.Warn("hosts have addresses in a ServiceCIDR", "reason", s.overlaps)
 	}
-	if text := s.apiServerService(); r.ofNode(model.ProblemAPIServer, text) {
-		r.log.Warn("API server is reached through a Service", "reason", text)
+	if r.ofNode(model.ProblemAPIServer, s.apiServer) {
+		r.log.Warn("API server is reached through a Service", "reason", s.apiServer)
 	}
 }
 

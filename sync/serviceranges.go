@@ -77,8 +77,8 @@ func without(p netip.Prefix, hosts []HostRange) []netip.Prefix {
 	return append(without(low, hosts[i:]), without(high, hosts[i:])...)
 }
 
-// hostRanges returns the ranges that this node knows to be of hosts. A range of pods that contains
-// a whole ServiceCIDR does not count: it only says whose packets are not masqueraded.
+// hostRanges returns the ranges that this node knows to be of hosts, and sets apiServer. A range of pods
+// that contains a whole ServiceCIDR does not count: it only says whose packets are not masqueraded.
 func (s *desiredState) hostRanges() []HostRange {
 	out := Networks(s.networks)
 	for _, p := range s.config.Rules.Pods {
@@ -95,10 +95,15 @@ func (s *desiredState) hostRanges() []HostRange {
 	for _, a := range s.node.Addrs {
 		add(a, "this node's address")
 	}
+	s.apiServer = ""
 	for _, a := range s.config.APIServer {
-		if s.services.FrontendAt(serverMatch(a)) == nil {
+		at := model.Match{Family: model.FamilyOf(a.Addr()), Addr: a.Addr(), Protocol: model.TCP, Port: a.Port()}
+		if f := s.services.FrontendAt(at); f == nil || f.Kind != model.KindClusterIP { // routers lead to others
 			add(a.Addr(), "the API server")
+			continue
 		}
+		s.apiServer = fmt.Sprintf("the API server is configured as %s, which is Service %s: after a reboot no Service is "+
+			"programmed, and none can be read", a, s.services.FrontendAt(at).Service.ServiceName)
 	}
 	for _, f := range s.services.FrontendsOf(kubernetes) {
 		for _, e := range f.Pool.Cluster[:min(len(f.Pool.Cluster), maxAPIServers)] {
@@ -106,20 +111,4 @@ func (s *desiredState) hostRanges() []HostRange {
 		}
 	}
 	return out
-}
-
-func serverMatch(a netip.AddrPort) model.Match {
-	return model.Match{Family: model.FamilyOf(a.Addr()), Addr: a.Addr(), Protocol: model.TCP, Port: a.Port()}
-}
-
-// apiServerService returns why this node may not reach the API server after a reboot; empty if it
-// reaches it without a Service.
-func (s *desiredState) apiServerService() string {
-	for _, a := range s.config.APIServer {
-		if f := s.services.FrontendAt(serverMatch(a)); f != nil {
-			return fmt.Sprintf("the API server is configured as %s, which is Service %s: after a reboot no Service is "+
-				"programmed, and none can be read", a, f.Service.ServiceName)
-		}
-	}
-	return ""
 }

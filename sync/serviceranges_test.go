@@ -81,13 +81,15 @@ func TestAPIServerThroughAServiceIsReported(t *testing.T) {
 	for server, want := range map[string]string{
 		"10.96.0.1:80":  "the API server is configured as 10.96.0.1:80, which is Service default/kubernetes: ",
 		"[fd00::1]:80":  "the API server is configured as [fd00::1]:80, which is Service default/kubernetes: ",
-		"10.96.0.1:443": "", "192.0.2.1:80": "",
+		"10.96.0.1:443": "", "192.0.2.1:80": "", "198.51.100.1:80": "", // which routers lead to other nodes
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var log strings.Builder
 			s := newRigOn(t, kerneltest.New(), sync.Config{APIServer: []netip.AddrPort{netip.MustParseAddrPort(server)}},
 				slog.NewTextHandler(&log, nil))
-			s.send(webService("kubernetes", 1))
+			kubernetes := webService("kubernetes", 1)
+			kubernetes.Service.LoadBalancerIPs = []netip.Addr{netip.MustParseAddr("198.51.100.1")}
+			s.send(kubernetes)
 			s.send(webService("web", 2))
 			v, err := s.loop.Snapshot(t.Context())
 			if err != nil || (len(v.Problems) > 0) != (want != "") || want != "" &&
