@@ -38,8 +38,13 @@ func (p *proxy) healthReport(l *sync.Loop, h *health.Health) func() (*nodestatus
 			Repairs: nodestatus.Count{Count: loop.Repairs, Last: loop.Repaired},
 			Protect: p.loop.Rules.Protect,
 		}
+		add := func(reason, format string, args ...any) {
+			out.Problems = append(out.Problems, nodestatus.Problem{
+				Object: "Node " + p.loop.NodeName, Reason: reason, Text: fmt.Sprintf(format, args...),
+			})
+		}
 		for _, n := range loop.NodeProblems {
-			out.Problems = append(out.Problems, nodestatus.Problem{Object: n.Object.String(), Reason: n.Reason, Text: n.Text})
+			add(n.Reason, "%s", n.Text)
 		}
 		for _, add := range p.reports {
 			add(out)
@@ -61,7 +66,7 @@ func (p *proxy) healthReport(l *sync.Loop, h *health.Health) func() (*nodestatus
 			return out, fmt.Errorf("read the tables: %w", err)
 		}
 		out.Tables = tableStates(headers)
-		return out, addNetwork(out, l)
+		return out, addNetwork(add, l)
 	}
 }
 

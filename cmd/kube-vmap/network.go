@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
-	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/preflight"
 	"kube-vmap/model"
@@ -22,64 +21,61 @@ import (
 	"kube-vmap/sync"
 )
 
-// addNetwork adds to the health what of the node's network keeps packets from Services.
-func addNetwork(h *nodestatus.Health, loop *sync.Loop) (err error) {
-	h.NotForwarding, err = notForwarding(loop)
-	usage, e := conntrack.New(conntrack.Config{}).Usage()
-	if e == nil {
-		h.Tracking = &nodestatus.Tracking{Entries: int(usage.Entries), Max: int(usage.Max), Full: usage.IsFull()}
-	}
-	return cmp.Or(err, e)
-}
+// A problemAdder adds a problem of the node.
+type problemAdder func(reason, format string, args ...any)
 
-func logNetwork(loop *sync.Loop, log *slog.Logger) {
-	d := nodestatus.Document{Ready: true, Health: &nodestatus.Health{}}
-	_ = addNetwork(d.Health, loop) // status has the error
-	for _, f := range findings.OfNode(&d) {
-		log.Warn("network of this node keeps packets from Services", "reason", f.Sentence())
+// addNetwork adds what of the node's network keeps packets from Services.
+func addNetwork(add problemAdder, loop *sync.Loop) error {
+	full, err := conntrack.New(conntrack.Config{}).IsFull()
+	if full {
+		add(nodestatus.ReasonTracking, "connection tracking is nearly full: new connections may be dropped")
 	}
+	return cmp.Or(notForwarding(add, loop), err)
 }
 
 // maxRuleset is how long to wait for the loop, which may wait for the kernel.
 const maxRuleset = time.Second / 2
 
-// notForwarding returns what keeps packets of installed Services from being forwarded. It looks
-// for Services only if the node drops anything: one with Services of one family need not forward
-// the other.
-func notForwarding(loop *sync.Loop) (list []nodestatus.NotForwarding, err error) {
+// notForwarding adds what keeps packets of installed Services from being forwarded. It looks for
+// Services only if the node drops anything: one with Services of one family need not forward the other.
+func notForwarding(add problemAdder, loop *sync.Loop) (err error) {
 	var off [len(model.Families)]map[string]string
-	policies, err := preflight.ForwardPolicies()
 	for _, f := range model.Families {
 		off[f] = preflight.NotForwarding("/proc", f)
 	}
+	policies, err := preflight.ForwardPolicies()
 	if err != nil || len(policies)+len(off[model.IPv4])+len(off[model.IPv6]) == 0 {
-		return nil, err
+		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), maxRuleset)
 	defer cancel()
 	rules, _, err := loop.Ruleset(ctx)
 	if err != nil || rules == nil {
-		return nil, nil // not known now
+		return nil // not known now
 	}
 	network, err := rtnetlink.OpenNetwork(0)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, network.Close()) }()
 	for _, f := range model.Families {
 		needed := forwardingInterfaces(network, rules, f)
 		maps.DeleteFunc(off[f], func(name, _ string) bool { return !needed[name] })
-		if settings := slices.Sorted(maps.Values(off[f])); len(settings) > 0 {
-			list = append(list, nodestatus.NotForwarding{Family: f.String(), Settings: slices.Compact(settings)})
+		if settings := slices.Compact(slices.Sorted(maps.Values(off[f]))); len(settings) > 0 {
+			add(nodestatus.ReasonForwarding, "%s packets of Services are not forwarded while these sysctls are 0: %s",
+				f, strings.Join(settings, ", "))
 		}
 		for i := range policies {
-			p := &policies[i]
-			if len(needed) > 0 && p.AcceptedBy == "" && (p.Family == "inet" || p.Family == nft.FamilyName(f)) {
-				list = append(list, nodestatus.NotForwarding{Family: f.String(), Policy: p.String(), Rules: p.Rules})
+			switch p := &policies[i]; {
+			case len(needed) == 0 || p.Family != "inet" && p.Family != nft.FamilyName(f):
+			case p.Rules:
+				add(nodestatus.ReasonForwardRules, "rules of other programs must accept forwarded %s packets: %s", f, p)
+			default:
+				add(nodestatus.ReasonForwarding, "nothing accepts forwarded %s packets: %s", f, p)
 			}
 		}
 	}
-	return list, nil
+	return nil
 }
 
 // maxRoutes is how many endpoints of a family are looked up.
@@ -109,12 +105,11 @@ func forwardingInterfaces(network *rtnetlink.Network, rules *nft.Ruleset, f mode
 	interfaces, _ := net.Interfaces() // those towards endpoints are known without
 	for _, i := range interfaces {
 		addrs, _ := i.Addrs()
-		for _, a := range addrs {
+		if external && len(needed) > 0 && slices.ContainsFunc(addrs, func(a net.Addr) bool {
 			p, _ := netip.ParsePrefix(a.String())
-			serves := p.IsValid() && model.FamilyOf(p.Addr()) == f && slices.Contains(rules.NodeAddrs(), p.Addr())
-			if serves && external && len(needed) > 0 {
-				needed[i.Name] = true
-			}
+			return p.IsValid() && model.FamilyOf(p.Addr()) == f && slices.Contains(rules.NodeAddrs(), p.Addr())
+		}) {
+			needed[i.Name] = true
 		}
 	}
 	return needed

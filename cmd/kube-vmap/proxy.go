@@ -169,12 +169,6 @@ func (p *proxy) follow(ctx context.Context, h *health.Health, loop *sync.Loop, e
 	group.Go(func() error {
 		return p.takeover.Run(ctx, takeover.Proxy{Ready: loop.Ready(), Snapshot: loop.Snapshot, Healthy: h.Healthy})
 	})
-	group.Go(func() error {
-		err := freeWhenReady(ctx, loop.Ready(), endStart)
-		if ctx.Err() == nil {
-			logNetwork(loop, p.log)
-		}
-		return err
-	})
+	group.Go(func() error { return freeWhenReady(ctx, loop.Ready(), endStart) })
 	return group.Wait()
 }

@@ -80,28 +80,6 @@ func TestOtherTablesAndBackendsAreNamed(t *testing.T) {
 	}
 }
 
-func TestInterfacesThatDoNotForwardAreNamed(t *testing.T) {
-	h := labtest.Alone(t)
-	labtest.Run(t, h, "", "ip", "link", "add", "eth1.7", "type", "veth", "peer", "name", "peer0")
-	var before, after *preflight.Report
-	if err := h.Do(func() error {
-		err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0)
-		before = preflight.Run(t.Context(), preflight.Config{})
-		err = errors.Join(err, os.WriteFile("/proc/sys/net/ipv4/conf/eth1.7/forwarding", []byte("0"), 0))
-		after = preflight.Run(t.Context(), preflight.Config{})
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	isOne := func(i preflight.Item) bool { return i.Name == "interfaces" }
-	if slices.ContainsFunc(before.Items, isOne) {
-		t.Errorf("all forward: %+v", item(t, before, "interfaces"))
-	}
-	if i := item(t, after, "interfaces"); !slices.Equal(i.Evidence, []string{"net.ipv4.conf.eth1/7.forwarding"}) || i.Verdict != components.Fine {
-		t.Errorf("%+v", i)
-	}
-}
-
 func TestPreflightReportsWhatTakingOverMeans(t *testing.T) {
 	nftables := with(nftablesMode, "nft -f -")
 	legacyRules := func(t *testing.T, h *lab.Host) { iptables(t, h, "legacy") }

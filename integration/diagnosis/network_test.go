@@ -1,7 +1,6 @@
 package diagnosis
 
 import (
-	"fmt"
 	"net/netip"
 	"os"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
-	"kube-vmap/integration/process"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
@@ -149,14 +147,4 @@ func TestUnusedFamilyNeedNotForward(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestNodeThatDoesNotForwardIsLogged(t *testing.T) {
-	s := newScene(t, 1, 0)
-	s.folder.Put("web", daemon.Service{Name: "web", Number: 1, Endpoints: s.servers})
-	s.write("ipv4/ip_forward", "0")
-	d := daemon.Start(t, s.Node, s.folder)
-	const message = "network of this node keeps packets from Services"
-	d.Ignore(message)
-	d.Logged(0, message, func(e process.Entry) bool { return strings.Contains(fmt.Sprint(e), "net.ipv4.ip_forward") })
 }

@@ -26,7 +26,6 @@ func OfNode(d *nodestatus.Document) []Finding {
 	}
 	n.sync()
 	n.tables()
-	n.network()
 	n.positions()
 	n.takeover()
 	n.unresponsive()
@@ -37,7 +36,7 @@ func OfNode(d *nodestatus.Document) []Finding {
 		}
 	}
 	for _, p := range d.Health.Problems {
-		if p.Reason == model.ProblemServiceCIDR || p.Reason == model.ProblemAPIServer {
+		if p.Reason != model.ProblemNodePorts {
 			n.add(p.Severity(), p.Reason, nodestatus.Args{Message: p.Text})
 		}
 	}
@@ -98,25 +97,6 @@ func (n *nodeFindings) tables() {
 			continue
 		}
 		n.add(severity, TableState, nodestatus.Args{Family: t.Family, Message: t.State})
-	}
-}
-
-// network adds what of the node's network keeps packets from endpoints. Rules of a chain with the
-// policy drop may accept them, in a chain that they jump to.
-func (n *nodeFindings) network() {
-	for _, f := range n.NotForwarding {
-		a := nodestatus.Args{Family: f.Family, Message: cmp.Or(f.Policy, some(f.Settings))}
-		switch {
-		case f.Policy == "":
-			n.add(problem, ForwardingOff, a)
-		case f.Rules:
-			n.add(notice, ForwardPolicy, a)
-		default:
-			n.add(problem, ForwardPolicy, a)
-		}
-	}
-	if t := n.Tracking; t != nil && t.Full {
-		n.add(problem, TrackingFull, nodestatus.Args{Number: t.Entries, All: t.Max})
 	}
 }
 

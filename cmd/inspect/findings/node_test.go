@@ -44,22 +44,6 @@ func TestFindingsOfANode(t *testing.T) {
 		{"overdue", func(_ *nodestatus.Document, h *nodestatus.Health) {
 			h.Sync.PendingSince, h.Sync.Overdue = ago(time.Minute), true
 		}, "Problem: changes have been waiting for the kernel for 1m0s"},
-		{"forwarding", func(_ *nodestatus.Document, h *nodestatus.Health) {
-			const policy = "policy drop in chain FORWARD of table ip filter"
-			h.NotForwarding = []nodestatus.NotForwarding{
-				{Family: "IPv4", Settings: []string{"net.ipv4.conf.eth0.forwarding", "net.ipv4.conf.eth1.forwarding"}},
-				{Family: "IPv4", Policy: policy},
-				{Family: "IPv6", Policy: policy, Rules: true},
-			}
-		}, `Problem: IPv4 packets of Services are not forwarded while these sysctls are 0: net.ipv4.conf.eth0.forwarding, net.ipv4.conf.eth1.forwarding
-Problem: nothing accepts forwarded IPv4 packets: policy drop in chain FORWARD of table ip filter
-Notice: rules of other programs must accept forwarded IPv6 packets: policy drop in chain FORWARD of table ip filter`},
-		{"connection tracking", func(_ *nodestatus.Document, h *nodestatus.Health) {
-			h.Tracking = &nodestatus.Tracking{Entries: 130_000, Max: 131_072, Full: true}
-		}, "Problem: connection tracking is nearly full, with 130000 of 131072 entries: new connections may be dropped"},
-		{"room in connection tracking", func(_ *nodestatus.Document, h *nodestatus.Health) {
-			h.Tracking = &nodestatus.Tracking{Entries: 100_000, Max: 131_072}
-		}, ""},
 		{"tables cannot be read", func(_ *nodestatus.Document, h *nodestatus.Health) {
 			h.Sync.UnreadSince, h.Sync.Unread = ago(time.Minute), "read table ip kube-vmap: message is truncated"
 		}, "Problem: changes of the tables by other programs have not been repaired for 1m0s: read table ip kube-vmap: message is truncated"},
@@ -97,9 +81,13 @@ Notice: 3 endpoints are unresponsive; kube-vmap problems lists them`},
 		{"an unresponsive endpoint", func(_ *nodestatus.Document, h *nodestatus.Health) {
 			h.PassiveHealth = &nodestatus.PassiveHealth{Endpoints: 1}
 		}, "Notice: 1 endpoint is unresponsive; kube-vmap problems lists them"},
-		{"API server through a Service, hosts in a ServiceCIDR", func(_ *nodestatus.Document, h *nodestatus.Health) {
-			h.Problems = []nodestatus.Problem{{Reason: model.ProblemServiceCIDR, Text: "it overlaps"}, {Reason: model.ProblemAPIServer, Text: "it is a Service"}}
-		}, "Problem: it is a Service\nNotice: it overlaps"},
+		{"of the node itself", func(_ *nodestatus.Document, h *nodestatus.Health) {
+			h.Problems = []nodestatus.Problem{
+				{Reason: model.ProblemServiceCIDR, Text: "it overlaps"}, {Reason: model.ProblemAPIServer, Text: "it is a Service"},
+				{Reason: nodestatus.ReasonForwardRules, Text: "rules must accept"}, {Reason: nodestatus.ReasonForwarding, Text: "nothing accepts"},
+				{Reason: nodestatus.ReasonTracking, Text: "full"}, {Reason: model.ProblemNodePorts, Text: "has an event"},
+			}
+		}, "Problem: it is a Service\nProblem: nothing accepts\nProblem: full\nNotice: it overlaps\nNotice: rules must accept"},
 		{"take-over", func(_ *nodestatus.Document, h *nodestatus.Health) {
 			h.Takeover = nodestatus.Takeover{State: nodestatus.TakeoverProbation, Text: "suspended until then"}
 		}, "Notice: suspended until then"},

@@ -53,22 +53,19 @@ const (
 
 // Reasons of findings about a node's own work, with those of package nodestatus.
 const (
-	SyncFails     = "SyncFails"
-	Overdue       = "Overdue"
-	NotCompared   = "NotCompared"
-	NothingYet    = "NothingYet"
-	PortsRefused  = "PortsRefused"
-	ForwardingOff = "ForwardingOff"
-	ForwardPolicy = "ForwardPolicy"
-	TrackingFull  = "TrackingFull"
-	TableState    = "TableState"
-	NotFollowing  = "NotFollowing"
-	FastPathOff   = "FastPathOff"
-	Repaired      = "Repaired"
-	Unusable      = "UnusableObjects"
-	Conflicts     = "Conflicts"
-	Logged        = "Logged"
-	ChecksLate    = "ChecksLate"
+	SyncFails    = "SyncFails"
+	Overdue      = "Overdue"
+	NotCompared  = "NotCompared"
+	NothingYet   = "NothingYet"
+	PortsRefused = "PortsRefused"
+	TableState   = "TableState"
+	NotFollowing = "NotFollowing"
+	FastPathOff  = "FastPathOff"
+	Repaired     = "Repaired"
+	Unusable     = "UnusableObjects"
+	Conflicts    = "Conflicts"
+	Logged       = "Logged"
+	ChecksLate   = "ChecksLate"
 
 	UnresponsiveEndpoints = "UnresponsiveEndpoints"
 )
@@ -181,14 +178,9 @@ var sentences = map[string]string{
 	NotCompared:                "changes of the tables by other programs have not been repaired for $ago: $message",
 	NothingYet:                 "nothing is programmed yet, $ago after the start$unlisted",
 	PortsRefused:               "the kernel refuses ${*Service port}",
-	ForwardingOff:              "${family}packets of Services are not forwarded while these sysctls are 0: $message",
-	ForwardPolicy: "${!nothing accepts|rules of other programs must accept} forwarded " +
-		"${family}packets: $message",
-	TrackingFull: "connection tracking is nearly full, with $number of $all entries: " +
-		"new connections may be dropped",
-	TableState:   "the table of ${family}$state",
-	NotFollowing: "the API server cannot be followed for $ago ($names): $message",
-	FastPathOff:  "the fast path is off: $message",
+	TableState:                 "the table of ${family}$state",
+	NotFollowing:               "the API server cannot be followed for $ago ($names): $message",
+	FastPathOff:                "the fast path is off: $message",
 	Repaired: "tables that another program changed were repaired, " +
 		"last $ago ago; ${*time} since the start",
 	Unusable:  "${*object} cannot be used, wholly or in part",

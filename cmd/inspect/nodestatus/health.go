@@ -19,34 +19,13 @@ type Health struct {
 	Tables  []Table `json:"tables"`
 	// Warnings are the warnings and errors of its log.
 	Warnings Count `json:"warnings"`
-	// Problems are those of the node itself that the last sync found.
+	// Problems are those of the node itself, which no event is about.
 	Problems []Problem `json:"problems,omitempty"`
 	Takeover Takeover  `json:"takeover"`
-	// NotForwarding is what keeps packets of Services from being forwarded.
-	NotForwarding []NotForwarding `json:"notForwarding,omitempty"`
-	// Tracking is how many entries connection tracking has; nil if it is not known.
-	Tracking *Tracking `json:"tracking,omitempty"`
 	// FastPath is that of established connections; nil if it is not asked for.
 	FastPath *FastPath `json:"fastPath,omitempty"`
 	// PassiveHealth is nil if it is not known.
 	PassiveHealth *PassiveHealth `json:"passiveHealth,omitempty"`
-}
-
-// NotForwarding is what keeps packets of Services of one family from being forwarded: sysctls
-// that are 0, or a base chain.
-type NotForwarding struct {
-	Family   string   `json:"family"`
-	Settings []string `json:"settings,omitempty"`
-	Policy   string   `json:"policy,omitempty"` // "policy drop in chain FORWARD of table ip filter"
-	// Rules reports whether the chain has rules, which may lead to others that accept.
-	Rules bool `json:"rules,omitempty"`
-}
-
-// Tracking is how full connection tracking is.
-type Tracking struct {
-	Entries int  `json:"entries"`
-	Max     int  `json:"max"`
-	Full    bool `json:"full,omitempty"` // nearly: new connections may be dropped
 }
 
 // PassiveHealth is what passive health checks found.

@@ -49,12 +49,17 @@ const (
 	ReasonOtherProxy = "OtherProxy"
 	ReasonProbation  = "Probation"
 	ReasonReturned   = "Returned"
+	// ReasonForwarding and ReasonTracking: the node's network keeps packets from Services.
+	// ReasonForwardRules: rules of other programs may do that.
+	ReasonForwarding   = "Forwarding"
+	ReasonForwardRules = "ForwardRules"
+	ReasonTracking     = "TrackingFull"
 )
 
 // Severity returns the severity of a problem: some may be intended, or pass by themselves.
 func (p *Problem) Severity() string {
 	switch p.Reason {
-	case model.ProblemOpen, model.ProblemServiceCIDR, ReasonProbation:
+	case model.ProblemOpen, model.ProblemServiceCIDR, ReasonForwardRules, ReasonProbation:
 		return SeverityNotice
 	}
 	return SeverityProblem

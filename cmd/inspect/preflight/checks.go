@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net/netip"
 	"slices"
 	"time"
 
 	"kube-vmap/cmd/components"
 	vmapnode "kube-vmap/cmd/kube-vmap/node"
-	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/flowtable"
@@ -88,19 +86,10 @@ func (n *node) sysctls() {
 	)
 	n.sysctl("net.ipv4.ip_forward", forward, "")
 	n.sysctl("net.ipv6.conf.all.forwarding", "", "")
-	n.interfaces()
 	if components.Has(components.Find(n.Node), components.Bridge) {
 		for _, family := range []string{"iptables", "ip6tables"} {
 			n.sysctl("net.bridge.bridge-nf-call-"+family, "set it to 1: "+bypass, "load the module br_netfilter: "+bypass)
 		}
-	}
-}
-
-// interfaces adds those that do not forward although the node does, if there are any.
-func (n *node) interfaces() {
-	off := slices.Sorted(maps.Values(NotForwarding(n.proc, model.IPv4)))
-	if len(off) > 0 && off[0] != forwardingSettings[model.IPv4].all {
-		n.add(item("interfaces", "0: packets that come in there reach no pods", off...), nil)
 	}
 }
 

@@ -29,19 +29,17 @@ func NotForwarding(proc string, f model.Family) map[string]string {
 	if err != nil || f == model.IPv6 && all != "0" {
 		return nil
 	}
-	dir, _, _ := strings.Cut(s.one, ".%s")
-	interfaces, _ := os.ReadDir(sysctlPath(proc, dir)) // exists with the setting
+	interfaces, _ := os.ReadDir(filepath.Join(proc, "sys/net", strings.ToLower(f.String()), "conf")) // exists with the setting
 	for _, i := range interfaces {
 		name := fmt.Sprintf(s.one, strings.ReplaceAll(i.Name(), ".", "/"))
 		one, err := readSysctl(proc, name)
-		switch {
-		case slices.Contains([]string{"all", "default", "lo"}, i.Name()):
-		case one != "0" && one != "", err != nil && f == model.IPv4: // it has just gone
-		case all == "0":
-			off[i.Name()] = s.all
-		default:
-			off[i.Name()] = name
+		if one != "0" && one != "" || err != nil && f == model.IPv4 { // it has just gone
+			continue
 		}
+		if all == "0" {
+			name = s.all
+		}
+		off[i.Name()] = name
 	}
 	return off
 }
@@ -49,12 +47,9 @@ func NotForwarding(proc string, f model.Family) map[string]string {
 // readSysctl returns the value of a sysctl. As in sysctl(8), a slash in its name is a dot in that
 // of an interface.
 func readSysctl(proc, name string) (string, error) {
-	text, err := os.ReadFile(sysctlPath(proc, name))
+	path := strings.NewReplacer(".", "/", "/", ".").Replace(name)
+	text, err := os.ReadFile(filepath.Join(proc, "sys", path))
 	return strings.TrimSpace(string(text)), err
-}
-
-func sysctlPath(proc, name string) string {
-	return filepath.Join(proc, "sys", strings.NewReplacer(".", "/", "/", ".").Replace(name))
 }
 
 // A DropPolicy is a base chain of nf_tables that drops what no rule accepts.
@@ -69,7 +64,7 @@ func (p *DropPolicy) String() string {
 	return fmt.Sprintf("policy drop in chain %s of table %s", p.Chain, p.Table)
 }
 
-// ForwardPolicies returns those at the hook forward.
+// ForwardPolicies returns those at the hook forward where nothing may accept the traffic of pods.
 func ForwardPolicies() (list []DropPolicy, err error) {
 	tables, err := dump.Tables(0)
 	if err != nil {
@@ -80,7 +75,8 @@ func ForwardPolicies() (list []DropPolicy, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	return dropPolicies(tables, r, simulate.HookForward)
+	list, err = dropPolicies(tables, r, simulate.HookForward)
+	return slices.DeleteFunc(list, func(p DropPolicy) bool { return p.AcceptedBy != "" }), err
 }
 
 func dropPolicies(tables []dump.Table, r *dump.Reader, hook simulate.Hook) (list []DropPolicy, err error) {
