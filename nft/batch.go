@@ -65,12 +65,6 @@ type DeleteChain struct {
 	Name   string
 }
 
-// DeleteObject deletes an object of another program to which nothing refers any more.
-type DeleteObject struct {
-	Family model.Family
-	Object Object
-}
-
 // AddRule appends a rule to a chain.
 type AddRule struct {
 	Chain ChainID

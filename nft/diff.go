@@ -50,9 +50,6 @@ func (r *Ruleset) diff(have Tables, want *contents) Batch {
 				e.counters = append(e.counters, AddCounter{f, Counter(c)})
 			}
 		}
-		for _, o := range current.Objects {
-			e.objects = append(e.objects, DeleteObject{f, o})
-		}
 		have[f] = current
 	}
 	rebuilt := r.diffSets(e, have, want)
@@ -60,11 +57,11 @@ func (r *Ruleset) diff(have Tables, want *contents) Batch {
 	return e.batch(&r.config, r.has)
 }
 
-// mustReplace reports whether a table cannot be changed into what it should be. Kernels
-// since 6.9 refuse to wake up a dormant table and to change a base chain in the same
+// mustReplace reports whether a table cannot be changed into what it should be, or only by changes
+// that nothing else needs. Kernels since 6.9 refuse to wake up a dormant table and to change a base chain in the same
 // transaction (1bc83a019bbe), and no kernel changes whether an existing table is protected.
 func (r *Ruleset) mustReplace(t *Table) bool {
-	return t.Dormant || t.Protected != r.config.Protect
+	return t.Dormant || t.Alien || t.Protected != r.config.Protect
 }
 
 // diffSets compares sets and their elements. It returns those that must be rebuilt: all rules
@@ -164,8 +161,8 @@ func (r *Ruleset) diffChains(e *edit, have Tables, rebuilt map[SetID]bool) {
 		}
 	}
 	for f, t := range have {
-		for name, chain := range t.Chains {
-			if !chain.Bound && !wanted[ChainNamed(model.Family(f), name)] {
+		for name := range t.Chains {
+			if !wanted[ChainNamed(model.Family(f), name)] {
 				e.dropChain(model.Family(f), name)
 			}
 		}

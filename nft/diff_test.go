@@ -16,6 +16,7 @@ func TestTablesThatCannotBeChangedAreReplaced(t *testing.T) {
 		"unchanged":               {func(*Table) {}, false, false},
 		"unchanged and protected": {func(*Table) {}, true, false},
 		"dormant":                 {func(t *Table) { t.Dormant = true }, false, true},
+		"alien":                   {func(t *Table) { t.Alien = true }, false, true},
 		"protected":               {func(t *Table) { t.Protected = true }, false, true},
 		"no longer protected":     {func(t *Table) { t.Protected = false }, true, true},
 	} {

@@ -20,7 +20,6 @@ type edit struct {
 	flushChains  []FlushChain
 	deleteChains []DeleteChain
 	deleteSets   []DeleteSet
-	objects      []DeleteObject
 	addSets      []AddSet
 	addChains    []AddChain
 	rewrite      map[ChainID]struct{} // chains that get rules, including new chains
@@ -62,7 +61,6 @@ func (e *edit) batch(c *Config, has func(SetID) bool) Batch {
 	}
 	slices.SortFunc(e.deleteSets, func(a, b DeleteSet) int { return compareNamed(a.Family, a.Name, b.Family, b.Name) })
 	b = appendOps(b, e.deleteSets)
-	b = appendOps(b, e.objects)
 	slices.SortFunc(e.deleteChains, func(a, b DeleteChain) int { return compareNamed(a.Family, a.Name, b.Family, b.Name) })
 	b = appendOps(b, e.deleteChains)
 	slices.SortFunc(e.addSets, func(a, b AddSet) int { return compareSets(a.Set, b.Set) })

@@ -95,7 +95,8 @@ func count(id SetID) Statement {
 	}
 }
 
-// A Counter is one of the named counters, which every table has. They are its only [Object]s.
+// A Counter is one of the named counters, which every table has. They are its only objects that
+// are neither chains nor sets.
 type Counter uint8
 
 // The named counters.

@@ -17,6 +17,9 @@ type Tables [len(model.Families)]*Table
 type Table struct {
 	// Dormant means that another program disabled the table: no packet reaches its chains.
 	Dormant bool
+	// Alien means that the table has something that kube-vmap never makes: an object that is none of
+	// the Counters, a flowtable, or a chain that belongs to a rule.
+	Alien bool
 	// Protected means that the table has, or had, an owner. Owner is the netlink port of
 	// the owner's socket, zero if that was closed. Foreign means that the owner is not the
 	// socket for which [Tables.MarkForeign] was called.
@@ -24,21 +27,9 @@ type Table struct {
 	Owner     uint32
 	Foreign   bool
 	Counters  [Counters]bool // which of them the table has
-	Objects   []Object       // of other programs
 	Chains    map[string]ChainState
 	Sets      map[string]SetState
 }
-
-// An Object is a named object of a table that is neither a chain nor a set, such as a quota.
-// Ours are the Counters.
-type Object struct {
-	Type uint32 // NFT_OBJECT_*, or ObjectFlowtable
-	Name string
-}
-
-// ObjectFlowtable is the type of flowtables, for which nf_tables has other messages
-// (NFT_OBJECT_UNSPEC).
-const ObjectFlowtable = 0
 
 // NewTable returns a table without content.
 func NewTable() *Table {
@@ -103,12 +94,10 @@ func (t *Table) EndpointOf(id SetID, e *Element) (netip.AddrPort, bool) {
 }
 
 // A ChainState is a chain: its hook, and the fingerprints of its rules in their order, zero
-// for a rule of another program. A chain that is Bound belongs to such a rule, and is deleted
-// with it.
+// for a rule of another program.
 type ChainState struct {
 	Hook  HookState
 	Rules []Fingerprint
-	Bound bool
 }
 
 // A HookState is how a base chain is attached; the zero value is that of other chains.

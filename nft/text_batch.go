@@ -54,23 +54,6 @@ func (o AddChain) String() string {
 	return s
 }
 
-func (o DeleteObject) String() string {
-	return "delete " + o.Object.noun() + " " + table(o.Family) + " " + o.Object.Name
-}
-
-// objectNouns are nft's words for objects, by type.
-var objectNouns = [...]string{
-	"flowtable", "counter", "quota", "ct helper", "limit", "ct count", "tunnel", "ct timeout", "secmark",
-	"ct expectation", "synproxy",
-}
-
-func (o Object) noun() string {
-	if int(o.Type) < len(objectNouns) {
-		return objectNouns[o.Type]
-	}
-	return fmt.Sprintf("object of type %d", o.Type)
-}
-
 func (o FlushChain) String() string  { return "flush chain " + table(o.Family) + " " + o.Name }
 func (o DeleteChain) String() string { return "delete chain " + table(o.Family) + " " + o.Name }
 

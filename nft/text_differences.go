@@ -55,8 +55,6 @@ func differences(op Op) []difference {
 		return []difference{{signAdded, op.Set.Family, op.Set.noun() + " " + op.Set.Name(), ""}}
 	case DeleteSet:
 		return []difference{{signDeleted, op.Family, "set or map " + op.Name, ""}}
-	case DeleteObject:
-		return []difference{{signDeleted, op.Family, op.Object.noun() + " " + op.Object.Name, ""}}
 	case AddChain:
 		return []difference{{signAdded, op.Chain.Family, "chain " + op.Chain.Name(), ""}}
 	case DeleteChain:

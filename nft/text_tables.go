@@ -43,9 +43,6 @@ func (t *Table) render(out *bufio.Writer, f model.Family, c *Config) {
 		}
 		renderSet(out, id, set.Shape.Size, set.Elements)
 	}
-	for _, o := range t.Objects {
-		fmt.Fprintf(out, "\n\t# %s %s is none that kube-vmap makes\n", o.noun(), o.Name)
-	}
 	for _, name := range slices.Sorted(maps.Keys(t.Chains)) {
 		id := ChainNamed(f, name)
 		t.Chains[name].render(out, name, id, c.rules(id, t.has))

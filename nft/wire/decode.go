@@ -14,8 +14,8 @@ import (
 // decoder reads attributes and keeps the first error.
 type decoder struct{ attr.Decoder }
 
-// Decode adds to the tables what one message of a dump describes: a table, or something of
-// any type that is in a table of ours. Messages about other tables change nothing. kind is the type
+// Decode adds to the tables what one message of a dump describes: a table of ours, or what is in
+// one. Messages about other tables change nothing. kind is the type
 // of the message within nf_tables, data what follows the netlink header.
 func Decode(t *nft.Tables, f model.Family, kind uint16, data []byte) error {
 	var d decoder
@@ -30,11 +30,13 @@ func Decode(t *nft.Tables, f model.Family, kind uint16, data []byte) error {
 	case unix.NFT_MSG_NEWSET:
 		d.set(t, f, b)
 	case unix.NFT_MSG_NEWOBJ:
-		d.object(t, f, b)
-	case unix.NFT_MSG_NEWFLOWTABLE:
-		if name := attr.String(d.Find(b, attrFlowtableName)); d.isOurs(attr.String(d.Find(b, attrTable))) {
-			addObject(t, f, nft.Object{Type: nft.ObjectFlowtable, Name: name})
+		if c, _, ours := d.ownCounter(b); ours {
+			tableOf(t, f).Counters[c] = true
+		} else {
+			d.alien(t, f, b)
 		}
+	case unix.NFT_MSG_NEWFLOWTABLE:
+		d.alien(t, f, b)
 	}
 	if err := d.Err(); err != nil {
 		return fmt.Errorf("decode message of type %d: %w", kind, err)
@@ -88,7 +90,9 @@ func (d *decoder) chain(t *nft.Tables, f model.Family, b []byte) {
 		case unix.NFTA_CHAIN_HOOK:
 			d.hook(&state.Hook, value)
 		case attrChainFlags:
-			state.Bound = d.Uint32(value)&chainBound != 0
+			if d.Uint32(value)&chainBound != 0 {
+				d.alien(t, f, b)
+			}
 		}
 	}
 	if d.isOurs(table) {
@@ -182,57 +186,46 @@ func (d *decoder) shape(s *nft.SetShape, kind uint16, value []byte) {
 	}
 }
 
-func addObject(t *nft.Tables, f model.Family, o nft.Object) {
-	table := tableOf(t, f)
-	table.Objects = append(table.Objects, o)
+// DecodeCounter reads from a message of the kernel how many connections a counter has. It
+// reports false if the message is about something else.
+func DecodeCounter(data []byte) (c nft.Counter, packets uint64, ours bool, err error) {
+	var d decoder
+	c, packets, ours = d.ownCounter(d.Body(data))
+	return c, packets, ours, d.Err()
 }
 
-func (d *decoder) object(t *nft.Tables, f model.Family, b []byte) {
-	table, o, _ := d.namedObject(b)
-	c, known := counterOf(o)
-	switch {
-	case !d.isOurs(table):
-	case known:
-		tableOf(t, f).Counters[c] = true
-	default:
-		addObject(t, f, o)
+// alien marks the table that a message is about, if it is ours.
+func (d *decoder) alien(t *nft.Tables, f model.Family, b []byte) {
+	if d.isOurs(attr.String(d.Find(b, unix.NFTA_TABLE_NAME))) { // the attribute has one number in all messages
+		tableOf(t, f).Alien = true
 	}
 }
 
-// namedObject reads an object of any type. What its data is depends on the type.
-func (d *decoder) namedObject(b []byte) (table string, o nft.Object, data []byte) {
+// ownCounter reads an object; false if it is no counter of our table. What its data is depends on
+// its type, which comes before or after it.
+func (d *decoder) ownCounter(b []byte) (c nft.Counter, packets uint64, ours bool) {
+	var table, name string
+	var objectType uint32
+	var content []byte
 	for kind, value := range d.Attributes(b) {
 		switch kind {
 		case unix.NFTA_OBJ_TABLE:
 			table = attr.String(value)
 		case unix.NFTA_OBJ_NAME:
-			o.Name = attr.String(value)
+			name = attr.String(value)
 		case unix.NFTA_OBJ_TYPE:
-			o.Type = d.Uint32(value)
+			objectType = d.Uint32(value)
 		case unix.NFTA_OBJ_DATA:
-			data = value
+			content = value
 		}
 	}
-	return table, o, data
-}
-
-// counterOf returns the counter of ours that an object is.
-func counterOf(o nft.Object) (c nft.Counter, known bool) {
-	for c < nft.Counters && c.String() != o.Name {
+	for c < nft.Counters && c.String() != name {
 		c++
 	}
-	return c, c < nft.Counters && o.Type == unix.NFT_OBJECT_COUNTER
-}
-
-// DecodeCounter reads from a message of the kernel how many connections a counter has. It
-// reports false if the message is about something else.
-func DecodeCounter(data []byte) (c nft.Counter, packets uint64, ours bool, err error) {
-	var d decoder
-	table, o, content := d.namedObject(d.Body(data))
-	if c, ours = counterOf(o); !ours || !d.isOurs(table) {
-		return c, 0, false, d.Err()
+	if !d.isOurs(table) || c == nft.Counters || objectType != unix.NFT_OBJECT_COUNTER {
+		return c, 0, false
 	}
-	return c, d.packets(content, 0), true, d.Err()
+	return c, d.packets(content, 0), true
 }
 
 // packets is how many packets a counter has; the given number if it does not have it.

@@ -111,10 +111,11 @@ func (e *encoder) openFor(kind, flags uint16, family uint8) {
 	e.NetfilterHeader(family, 0)
 }
 
-// named appends a message about an object of a table, by the attribute that has its name.
-func (e *encoder) named(kind uint16, f model.Family, nameKind uint16, name string) {
+// named appends a message about an object of a table, by the attributes that have the
+// name of the table and of the object.
+func (e *encoder) named(kind uint16, f model.Family, tableKind, nameKind uint16, name string) {
 	e.open(kind, 0, f)
-	e.String(attrTable, e.table)
+	e.String(tableKind, e.table)
 	e.String(nameKind, name)
 	e.CloseMessage()
 }
@@ -132,15 +133,13 @@ func (e *encoder) encode(op nft.Op) {
 	case nft.AddSet:
 		e.addSet(op)
 	case nft.DeleteSet:
-		e.named(unix.NFT_MSG_DELSET, op.Family, unix.NFTA_SET_NAME, op.Name)
-	case nft.DeleteObject:
-		e.deleteObject(op)
+		e.named(unix.NFT_MSG_DELSET, op.Family, unix.NFTA_SET_TABLE, unix.NFTA_SET_NAME, op.Name)
 	case nft.AddChain:
 		e.addChain(op)
 	case nft.FlushChain:
-		e.named(unix.NFT_MSG_DELRULE, op.Family, unix.NFTA_RULE_CHAIN, op.Name)
+		e.named(unix.NFT_MSG_DELRULE, op.Family, unix.NFTA_RULE_TABLE, unix.NFTA_RULE_CHAIN, op.Name)
 	case nft.DeleteChain:
-		e.named(unix.NFT_MSG_DELCHAIN, op.Family, unix.NFTA_CHAIN_NAME, op.Name)
+		e.named(unix.NFT_MSG_DELCHAIN, op.Family, unix.NFTA_CHAIN_TABLE, unix.NFTA_CHAIN_NAME, op.Name)
 	case nft.AddRule:
 		e.addRule(op)
 	case nft.AddElements:
@@ -172,12 +171,8 @@ const (
 	tableOwned     = 0x2 // NFT_TABLE_F_OWNER
 	tablePersists  = 0x4 // NFT_TABLE_F_PERSIST
 	attrTableOwner = 7   // NFTA_TABLE_OWNER
-
 	attrChainFlags = 10  // NFTA_CHAIN_FLAGS
 	chainBound     = 0x4 // NFT_CHAIN_BINDING
-
-	attrTable         = 1 // NFTA_*_TABLE, of objects of any type
-	attrFlowtableName = 2 // NFTA_FLOWTABLE_NAME
 )
 
 func (e *encoder) addTable(o nft.AddTable) {
@@ -195,18 +190,6 @@ func (e *encoder) addCounter(o nft.AddCounter) {
 	e.String(unix.NFTA_OBJ_NAME, o.Counter.String())
 	e.Uint32(unix.NFTA_OBJ_TYPE, unix.NFT_OBJECT_COUNTER)
 	e.Close(e.OpenNested(unix.NFTA_OBJ_DATA)) // it starts at zero
-	e.CloseMessage()
-}
-
-func (e *encoder) deleteObject(o nft.DeleteObject) {
-	if o.Object.Type == nft.ObjectFlowtable {
-		e.named(unix.NFT_MSG_DELFLOWTABLE, o.Family, attrFlowtableName, o.Object.Name)
-		return
-	}
-	e.open(unix.NFT_MSG_DELOBJ, 0, o.Family)
-	e.String(unix.NFTA_OBJ_TABLE, e.table)
-	e.String(unix.NFTA_OBJ_NAME, o.Object.Name)
-	e.Uint32(unix.NFTA_OBJ_TYPE, o.Object.Type)
 	e.CloseMessage()
 }
 
