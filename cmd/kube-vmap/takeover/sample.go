@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -59,12 +60,12 @@ func reset(c net.Conn) error {
 func batchTargets(b nft.Batch) (all []target) {
 	clusterIPs := map[netip.Addr]bool{}
 	for _, op := range b {
-		for _, e := range addedTo(nft.SetClusterIPs, op) {
+		for e := range added(op, nft.SetClusterIPs) {
 			clusterIPs[e.Key.Addr] = true
 		}
 	}
 	for _, op := range b {
-		for _, e := range addedTo(nft.SetServices, op) {
+		for e := range added(op, nft.SetServices) {
 			if e.Key.Protocol == model.TCP && clusterIPs[e.Key.Addr] && e.Service != nil {
 				all = append(all, target{netip.AddrPortFrom(e.Key.Addr, e.Key.Port), *e.Service})
 			}
@@ -81,26 +82,37 @@ func (t *Takeover) batchEndpoints(b nft.Batch) (all []netip.AddrPort) {
 		count[s.at] = maxEndpoints
 	}
 	for _, op := range b {
-		for kind := nft.SetEndpoints; kind <= nft.SetStickyEndpoints; kind++ {
-			for _, e := range addedTo(kind, op) {
-				at := netip.AddrPortFrom(e.Key.Addr, e.Key.Port)
-				if e.Key.Protocol == model.TCP && count[at] > 0 && e.Value.Endpoint.IsValid() {
-					count[at]--
-					all = append(all, e.Value.Endpoint)
-				}
+		for e := range added(op, nft.SetEndpoints, nft.SetEndpointsMany, nft.SetStickyEndpoints) {
+			at := netip.AddrPortFrom(e.Key.Addr, e.Key.Port)
+			if e.Key.Protocol == model.TCP && count[at] > 0 {
+				count[at]--
+				all = append(all, e.Value.Endpoint)
 			}
 		}
 	}
 	return all
 }
 
-// addedTo returns the elements that an op adds to a set of the kind.
-func addedTo(kind nft.SetKind, op nft.Op) []nft.Element {
-	if id, adds := nft.AddsTo(op); !adds || id.Kind != kind {
-		return nil
+// added yields the elements that an op adds to sets of these kinds, of any kind if there are none. It
+// makes one after the other: a first load has those of all Services.
+func added(op nft.Op, kinds ...nft.SetKind) iter.Seq[*nft.Element] {
+	return func(yield func(*nft.Element) bool) {
+		if id, _ := nft.AddsTo(op); len(kinds) > 0 && !slices.Contains(kinds, id.Kind) {
+			return
+		}
+		switch op := op.(type) {
+		case nft.AddElements:
+			for i := 0; i < len(op.Elements) && yield(&op.Elements[i]); i++ {
+			}
+		case nft.AddFrontends:
+			var e nft.Element
+			for i := 0; i < op.Len(); i++ {
+				if op.Make(i, &e); !yield(&e) {
+					return
+				}
+			}
+		}
 	}
-	_, list, _ := nft.AddedElements(op)
-	return list
 }
 
 func installedTargets(installed []nft.InstalledFrontend) (all []target) {
@@ -280,14 +292,18 @@ func (c *changes) add(b nft.Batch) {
 	if len(c.counts) == 0 {
 		return
 	}
-	for _, op := range b {
-		_, list, _ := nft.AddedElements(op)
-		if gone, deletes := op.(nft.DeleteElements); deletes {
-			list = gone.Elements
+	count := func(e *nft.Element) {
+		if n, watched := c.counts[e.Key.Addr]; watched {
+			c.counts[e.Key.Addr] = n + 1
 		}
-		for i := range list {
-			if n, watched := c.counts[list[i].Key.Addr]; watched {
-				c.counts[list[i].Key.Addr] = n + 1
+	}
+	for _, op := range b {
+		for e := range added(op) {
+			count(e)
+		}
+		if gone, deletes := op.(nft.DeleteElements); deletes {
+			for i := range gone.Elements {
+				count(&gone.Elements[i])
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -67,6 +68,30 @@ func TestCheckThatIsCutShortFindsNothing(t *testing.T) {
 	cancel()
 	if got := to.failing(ctx, to.sampleEndpoints(f.snapshot.Installed)); len(got) > 0 {
 		t.Errorf("failing are %v", got)
+	}
+}
+
+// TestFirstLoadIsNotCopiedToCountChanges has the address of the sample twice in it: as a ClusterIP,
+// and with a port.
+func TestFirstLoadIsNotCopiedToCountChanges(t *testing.T) {
+	var c changes
+	c.watch([]target{{at: clusterIP(1)}})
+	var change nft.Change
+	for n := range 250 {
+		at := clusterIP(n)
+		match := model.Match{Family: model.IPv4, Addr: at.Addr(), Protocol: model.TCP, Port: at.Port()}
+		change.Set = append(change.Set, model.Frontend{Match: match, Kind: model.KindClusterIP, Pool: &model.Pool{}})
+	}
+	_, batch := nft.Adopt(nft.Config{}, nft.Tables{}, change)
+	c.add(batch)
+	if got := c.read(); len(got) != 1 || got[clusterIP(1).Addr()] < 2 {
+		t.Errorf("changes: %v", got)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	c.add(batch)
+	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 10_000 {
+		t.Errorf("%d bytes allocated", after.TotalAlloc-before.TotalAlloc)
 	}
 }
 
