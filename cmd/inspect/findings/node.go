@@ -135,7 +135,7 @@ func (n *nodeFindings) unresponsive() {
 		return
 	}
 	if p.LateSeconds > 0 {
-		n.add(problem, ChecksLate, nodestatus.Args{Seconds: p.LateSeconds})
+		n.add(notice, ChecksLate, nodestatus.Args{Seconds: p.LateSeconds})
 	}
 	if p.Endpoints > 0 {
 		n.add(notice, UnresponsiveEndpoints, nodestatus.Args{Hit: p.Endpoints})

@@ -76,7 +76,7 @@ Problem: the API server cannot be followed for 1s (Node): forbidden`},
 		}, "Problem: the kernel cannot be read: read the tables: EPERM"},
 		{"passive health checks", func(_ *nodestatus.Document, h *nodestatus.Health) {
 			h.PassiveHealth = &nodestatus.PassiveHealth{Endpoints: 3, Possibly: 2, LateSeconds: 184}
-		}, `Problem: passive health checks are late: connections were last read 3m4s ago
+		}, `Notice: passive health checks are late: connections were last read 3m4s ago
 Notice: 3 endpoints are unresponsive; kube-vmap problems lists them`},
 		{"an unresponsive endpoint", func(_ *nodestatus.Document, h *nodestatus.Health) {
 			h.PassiveHealth = &nodestatus.PassiveHealth{Endpoints: 1}
