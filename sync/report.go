@@ -84,27 +84,21 @@ func (r *reporter) nodePortAddrs(s *desiredState) {
 				"node ports.")
 		}
 	}
-	if text := strings.Join(problems, " "); r.ofNode(model.ProblemNodePorts, text) {
-		r.log.Warn("node ports may not answer where configured", "reason", text)
-	}
+	r.ofNode(model.ProblemNodePorts, "node ports may not answer where configured", strings.Join(problems, " "))
 }
 
 // serviceRanges warns of hosts in a ServiceCIDR, and of an API server that is a Service.
 func (r *reporter) serviceRanges(s *desiredState) {
-	if r.ofNode(model.ProblemServiceCIDR, s.overlaps) {
-		r.log.Warn("hosts have addresses in a ServiceCIDR", "reason", s.overlaps)
-	}
-	if r.ofNode(model.ProblemAPIServer, s.apiServer) {
-		r.log.Warn("API server is reached through a Service", "reason", s.apiServer)
-	}
+	r.ofNode(model.ProblemServiceCIDR, "hosts have addresses in a ServiceCIDR", s.overlaps)
+	r.ofNode(model.ProblemAPIServer, "API server is reached through a Service", s.apiServer)
 }
 
-// ofNode records a problem of the node, or that there is none if the text is empty. It reports
-// whether it is a new one, to be logged.
-func (r *reporter) ofNode(reason, text string) bool {
-	before := r.node[reason]
+// ofNode records a problem of the node, or that there is none if the text is empty. It logs a new one.
+func (r *reporter) ofNode(reason, message, text string) {
+	if text != "" && text != r.node[reason] {
+		r.log.Warn(message, "reason", text) //nolint:sloglint // a constant of the caller
+	}
 	r.node[reason] = text
-	return text != "" && text != before
 }
 
 func (r *reporter) nodeProblems() (out []Problem) {

@@ -29,9 +29,8 @@ type HostRange struct {
 // Networks returns the networks of a node's interfaces as ranges of hosts, each once.
 func Networks(interfaces []netip.Prefix) (out []HostRange) {
 	for _, p := range interfaces {
-		known := func(h HostRange) bool { return h.Prefix == p.Masked() }
-		if !p.IsSingleIP() && !slices.ContainsFunc(out, known) {
-			out = append(out, HostRange{p.Masked(), "the network of the node's address " + p.Addr().String()})
+		if h := (HostRange{p.Masked(), "a network of this node"}); !p.IsSingleIP() && !slices.Contains(out, h) {
+			out = append(out, h)
 		}
 	}
 	return out

@@ -62,7 +62,7 @@ func TestServiceRangesExcludeHosts(t *testing.T) {
 		}
 		text := log.String()
 		for _, want := range []string{
-			"ServiceCIDR 10.96.0.0/24 overlaps 10.96.0.128/25, the network of the node's address 10.96.0.129; ",
+			"ServiceCIDR 10.96.0.0/24 overlaps 10.96.0.128/25, a network of this node; ",
 			"10.96.0.32/27, the range of pods; ", "10.96.0.13/32, this node's address; ",
 			"10.96.0.12/32, the API server; ", "fd00:10:96::4/128, an API server",
 		} {
@@ -103,5 +103,13 @@ func TestAPIServerThroughAServiceIsReported(t *testing.T) {
 				t.Errorf("%s: logged %d times:\n%s", server, got, log.String())
 			}
 		})
+	}
+}
+
+// TestNetworksDoNotDependOnAddresses has temporary addresses, which change: that is nothing to report.
+func TestNetworksDoNotDependOnAddresses(t *testing.T) {
+	first, next := sync.Networks(prefixes("fd00::1/64", "fd00::7/64")), sync.Networks(prefixes("fd00::3/64", "fd00::9/128"))
+	if len(first) != 1 || !slices.Equal(first, next) {
+		t.Errorf("%v, then %v", first, next)
 	}
 }

@@ -147,7 +147,7 @@ func TestPreflightComparesServiceCIDRs(t *testing.T) {
 			api, overlap string
 		}{
 			{node.Addr(f), lab.ServiceRanges[f], "", ""},
-			{node.Addr(f), onLink, "", fmt.Sprintf("ServiceCIDR %s overlaps %s, the network of the node's address %s; "+
+			{node.Addr(f), onLink, "", fmt.Sprintf("ServiceCIDR %s overlaps %s, a network of this node; "+
 				"ServiceCIDR %[1]s overlaps %[3]s/%d, the API server", onLink, lab.OutsideRanges[f], node.Addr(f), node.Addr(f).BitLen())},
 			{clusterIPs[f], lab.ServiceRanges[f], "without a Service: " + netip.AddrPortFrom(clusterIPs[f], 6443).String() + " is a ClusterIP", ""},
 		} {
