@@ -25,8 +25,6 @@ type Snapshot struct {
 	PodRanges [len(model.Families)]netip.Prefix
 	// NodeAddrs are the addresses that serve node ports.
 	NodeAddrs []netip.Addr
-	// ServiceCIDRs are the ranges of ClusterIPs.
-	ServiceCIDRs []netip.Prefix
 	// Installed are the frontends in the kernel, with their slots.
 	Installed []nft.InstalledFrontend
 	// Services are all Services of the source, served or not.
@@ -92,7 +90,7 @@ func (l *Loop) snapshot() Snapshot {
 		Ready: l.isReady(), KernelKnown: l.rules != nil,
 		Node:      d.node,
 		PodRanges: d.config.Rules.Pods,
-		NodeAddrs: d.nodeAddrs, ServiceCIDRs: d.cidrs,
+		NodeAddrs: d.nodeAddrs,
 		Services:  d.services.Snapshot(),
 		Scheduler: d.config.Scheduler,
 		Conflicts: d.services.Conflicts(),

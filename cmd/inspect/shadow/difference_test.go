@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"kube-vmap/model"
 	"kube-vmap/nft/simulate"
 )
 
@@ -83,32 +82,5 @@ func TestDifferencesOfARoundAreLimited(t *testing.T) {
 	}
 	if clients := r.Differences[0].Clients; !slices.Equal(clients, []string{"pod", "node"}) {
 		t.Errorf("the first one has the clients %v", clients)
-	}
-}
-
-// TestDroppedEndpointsInServiceCIDRsAreIntended has two endpoints, of which kube-proxy drops packets
-// to one or both.
-func TestDroppedEndpointsInServiceCIDRsAreIntended(t *testing.T) {
-	both, one := spread(0.5, 0.5), spread(1)
-	one.verdicts = [len(one.verdicts)]float64{simulate.VerdictDelivered: 0.5, simulate.VerdictDropped: 0.5}
-	for _, tc := range []struct {
-		cidr   string
-		theirs outcome
-		want   string
-	}{
-		{"10.244.1.0/24", ending(simulate.VerdictDropped, ""), intendedHosts},
-		{"10.244.1.2/32", one, intendedHosts},
-		{"10.244.1.2/32", ending(simulate.VerdictDropped, ""), ""},
-		{"10.244.1.0/24", spread(1), ""},
-		{"10.96.0.0/16", one, ""},
-	} {
-		c := &comparer{report: &Report{}}
-		c.in.Config, c.in.State.ServiceCIDRs = &Config{}, []netip.Prefix{netip.MustParsePrefix(tc.cidr)}
-		f := &frontend{ours: &model.Frontend{Pool: &model.Pool{}}}
-		for _, d := range differences(&both, &tc.theirs, false) {
-			if got := c.intendedForService(&d, f, &both, &tc.theirs); got != tc.want {
-				t.Errorf("%s, %s instead of %s: %q, want %q", tc.cidr, d.Theirs, d.Ours, got, tc.want)
-			}
-		}
 	}
 }

@@ -22,7 +22,6 @@ const (
 	intendedScheduler   = "scheduler "
 	intendedDrained     = "weight 0 drains"
 	intendedStrict      = "strict source ranges close the family that has none"
-	intendedHosts       = "endpoints in a ServiceCIDR are reached, and kube-proxy's nftables mode drops packets to them"
 	intendedAffinity    = "affinity time-outs are rounded to one of 24"
 )
 
@@ -74,8 +73,6 @@ func (c *comparer) intendedForService(d *Difference, f *frontend, ours, theirs *
 	switch {
 	case ours.resets(theirs, f):
 		return intendedReset
-	case theirs.verdicts[simulate.VerdictDropped] > 0 && c.inServiceCIDRs(ours.missing(theirs)):
-		return intendedHosts
 	case d.Kind == KindVerdict && c.isNodeToExternal(d, f) &&
 		ours.verdict() == simulate.VerdictRefused && theirs.verdict() == simulate.VerdictNotService:
 		return intendedFromNode
@@ -123,15 +120,6 @@ func (c *comparer) areDrained(f *model.Frontend, list []netip.AddrPort) bool {
 	}
 	for _, e := range list {
 		if !drained[e.Addr()] {
-			return false
-		}
-	}
-	return len(list) > 0
-}
-
-func (c *comparer) inServiceCIDRs(list []netip.AddrPort) bool {
-	for _, e := range list {
-		if !slices.ContainsFunc(c.in.State.ServiceCIDRs, func(p netip.Prefix) bool { return p.Contains(e.Addr()) }) {
 			return false
 		}
 	}
