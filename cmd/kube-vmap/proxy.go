@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	stdsync "sync"
 	"time"
 
@@ -95,8 +96,9 @@ func (p *proxy) findAPIServer(ctx context.Context, client *cluster.Client) {
 	if p.loop.APIServer, err = client.Server(ctx); err != nil {
 		p.log.Warn("address of the API server unknown", "err", err)
 	}
-	if own := cluster.ServiceAddr(p.loop.APIServer); own.IsValid() {
-		p.log.Warn("API server is configured as its own Service, which is not programmed after a reboot", "server", own)
+	if slices.ContainsFunc(p.loop.APIServer, cluster.IsOwnService) {
+		p.log.Warn("API server is configured as its own Service, which is not programmed after a reboot",
+			"server", p.loop.APIServer)
 	}
 }
 

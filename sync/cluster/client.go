@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"slices"
 	"strconv"
 
 	"github.com/go-logr/logr"
@@ -133,14 +132,11 @@ func (c *Client) Server(ctx context.Context) (at []netip.AddrPort, err error) {
 	return at, err
 }
 
-// ServiceAddr returns the address among these that is the one of the API server's own Service, as far
-// as the environment of a pod says; invalid if none is.
-func ServiceAddr(at []netip.AddrPort) (own netip.AddrPort) {
+// IsOwnService reports whether an address of the API server is that of its own Service, as far as the
+// environment of a pod says.
+func IsOwnService(at netip.AddrPort) bool {
 	service, err := netip.ParseAddr(os.Getenv("KUBERNETES_PORT_443_TCP_ADDR"))
-	if i := slices.IndexFunc(at, func(a netip.AddrPort) bool { return err == nil && a.Addr() == service }); i >= 0 {
-		own = at[i]
-	}
-	return own
+	return err == nil && at.Addr() == service
 }
 
 // ServiceCIDRs returns the ranges of ClusterIPs; none if the API server is too old to have any.

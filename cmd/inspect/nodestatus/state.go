@@ -144,15 +144,13 @@ func (s *Service) State() string {
 
 // allRefuse reports whether each endpoint that gets connections was seen to refuse some.
 func (p *Port) allRefuse() bool {
-	refuse := false
+	used, refuse := 0, 0
 	for i := range p.Endpoints {
-		if e := &p.Endpoints[i]; e.Used() && e.Refused == 0 {
-			return false
-		} else if e.Used() {
-			refuse = true
+		if e := &p.Endpoints[i]; e.Used() {
+			used, refuse = used+1, refuse+min(1, e.Refused)
 		}
 	}
-	return refuse
+	return used > 0 && refuse == used
 }
 
 func (s *Service) has(reason string) bool {

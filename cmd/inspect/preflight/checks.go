@@ -153,7 +153,7 @@ func (n *node) apiServer(ctx context.Context, kubeconfig string) {
 	for _, a := range at {
 		inside := func(p netip.Prefix) bool { return p.Contains(a.Addr()) }
 		onLink := slices.ContainsFunc(hosts, func(h sync.HostRange) bool { return inside(h.Prefix) })
-		if cluster.ServiceAddr(at) == a || slices.ContainsFunc(cidrs, inside) && !onLink {
+		if cluster.IsOwnService(a) || slices.ContainsFunc(cidrs, inside) && !onLink {
 			i = i.needs(need + a.String() + " is a ClusterIP")
 			i.See = "deploy/README.md#settings"
 		} else {
