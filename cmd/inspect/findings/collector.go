@@ -15,8 +15,8 @@ type collector struct {
 	drafts  []*draft
 }
 
-// maxListed is how many ports and addresses a finding lists. Authors of Services decide how
-// many there are.
+// maxListed is how many ports and addresses a finding lists, and how many findings tell ports of a
+// Service apart. Authors of Services decide how many there are.
 const maxListed = 20
 
 // A draft is a finding that grows with each port.
@@ -40,7 +40,7 @@ func (c *collector) draft(
 	i := slices.IndexFunc(c.drafts, func(d *draft) bool {
 		known, seen := d.pods[p.Family]
 		return d.Severity == severity && d.Reason == reason && d.Field == field &&
-			(known == pods.String() || !seen && slices.Contains(d.Ports, port))
+			(known == pods.String() || !seen && slices.Contains(d.Ports, port) || len(c.drafts) >= maxListed)
 	})
 	if i < 0 {
 		i = len(c.drafts)

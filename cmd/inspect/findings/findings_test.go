@@ -494,6 +494,20 @@ func TestPortsWithEndpointsOfTheirOwnAreOneFindingEach(t *testing.T) {
 	}
 }
 
+// TestFindingsOfManyPortsAreLimited has ports with an endpoint of their own each.
+func TestFindingsOfManyPortsAreLimited(t *testing.T) {
+	s := nodestatus.Service{Name: "web"}
+	for n := range 100 {
+		e := nodestatus.Endpoint{Address: fmt.Sprint("10.244.0.", n), Port: 80, Conditions: &nodestatus.Conditions{}, Reason: model.ReasonNotReady.String()}
+		s.Ports = append(s.Ports, nodestatus.Port{
+			Name: fmt.Sprint(n), Protocol: "TCP", Family: "IPv4", Frontends: []nodestatus.Frontend{{Verdict: nodestatus.VerdictReject}}, Endpoints: []nodestatus.Endpoint{e},
+		})
+	}
+	if got := findings.Of(&nodestatus.Document{Services: []nodestatus.Service{s}}); len(got) != 20 {
+		t.Errorf("%d findings", len(got))
+	}
+}
+
 // TestFailureOfOneFamilyNamesIt has a Service of which only the IPv6 endpoint is not ready.
 func TestFailureOfOneFamilyNamesIt(t *testing.T) {
 	one := nodestatus.Port{
