@@ -83,9 +83,12 @@ Notice: 3 endpoints are unresponsive; kube-vmap problems lists them`},
 		}, "Notice: 1 endpoint is unresponsive; kube-vmap problems lists them"},
 		{"of the node itself", func(_ *nodestatus.Document, h *nodestatus.Health) {
 			h.Problems = []nodestatus.Problem{
-				{Reason: model.ProblemServiceCIDR, Text: "it overlaps"}, {Reason: model.ProblemAPIServer, Text: "it is a Service"},
-				{Reason: nodestatus.ReasonForwardRules, Text: "rules must accept"}, {Reason: nodestatus.ReasonForwarding, Text: "nothing accepts"},
-				{Reason: nodestatus.ReasonTracking, Text: "full"}, {Reason: model.ProblemNodePorts, Text: "has an event"},
+				{Reason: model.ProblemServiceCIDR, Text: "it overlaps"},
+				{Reason: model.ProblemAPIServer, Text: "it is a Service"},
+				{Reason: nodestatus.ReasonForwardRules, Text: "rules must accept"},
+				{Reason: nodestatus.ReasonForwarding, Text: "nothing accepts"},
+				{Reason: nodestatus.ReasonTracking, Text: "full"},
+				{Reason: model.ProblemNodePorts, Text: "has an event"},
 			}
 		}, "Problem: it is a Service\nProblem: nothing accepts\nProblem: full\nNotice: it overlaps\nNotice: rules must accept"},
 		{"take-over", func(_ *nodestatus.Document, h *nodestatus.Health) {

@@ -29,7 +29,8 @@ func NotForwarding(proc string, f model.Family) map[string]string {
 	if err != nil || f == model.IPv6 && all != "0" {
 		return nil
 	}
-	interfaces, _ := os.ReadDir(filepath.Join(proc, "sys/net", strings.ToLower(f.String()), "conf")) // exists with the setting
+	dir := filepath.Join(proc, "sys/net", strings.ToLower(f.String()), "conf")
+	interfaces, _ := os.ReadDir(dir) // exists with the setting
 	for _, i := range interfaces {
 		name := fmt.Sprintf(s.one, strings.ReplaceAll(i.Name(), ".", "/"))
 		one, err := readSysctl(proc, name)

@@ -106,7 +106,7 @@ func added(op nft.Op, kinds ...nft.SetKind) iter.Seq[*nft.Element] {
 			}
 		case nft.AddFrontends:
 			var e nft.Element
-			for i := 0; i < op.Len(); i++ {
+			for i := range op.Len() {
 				if op.Make(i, &e); !yield(&e) {
 					return
 				}
