@@ -259,9 +259,9 @@ func (c *check) controlled(since time.Time) (in []*pool, local bool) {
 	return in, local
 }
 
-// isSilent reports whether the first probe of a check has no reply yet, so that it is to be read what
+// lacksReply reports whether the first probe of a check has no reply yet, so that it is to be read what
 // clients of the endpoint see.
-func (c *check) isSilent(now time.Time) bool {
+func (c *check) lacksReply(now time.Time) bool {
 	return c.phase == phaseProbing && c.sent > 0 && now.Sub(c.began) >= secondProbe
 }
 

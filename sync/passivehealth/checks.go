@@ -110,7 +110,7 @@ func (s *checks) observe(r *reading) {
 // needReading reports whether a check needs to know which connections of a kind are answered.
 func (s *checks) needReading(k kind, now time.Time) bool {
 	for e, c := range s.active {
-		if e.kind() == k && (c.answered == nil && c.isSilent(now) || c.decisionIsDue(now)) {
+		if e.kind() == k && (c.answered == nil && c.lacksReply(now) || c.decisionIsDue(now)) {
 			return true
 		}
 	}
@@ -126,7 +126,9 @@ func (s *checks) decide(r *reading) (changed []*check) {
 			near.Insert(c.subnet())
 		}
 	}
-	for _, c := range slices.SortedFunc(maps.Values(s.active), func(a, b *check) int { return cmp.Compare(len(b.waiting), len(a.waiting)) }) {
+	// Those with witnesses first, because what they show holds for others in the subnet.
+	byWitnesses := func(a, b *check) int { return cmp.Compare(len(b.waiting), len(a.waiting)) }
+	for _, c := range slices.SortedFunc(maps.Values(s.active), byWitnesses) {
 		answered, w := r.answered[c.endpoint], r.waiting[c.endpoint]
 		if w == nil {
 			w = &waiting{}
@@ -138,7 +140,7 @@ func (s *checks) decide(r *reading) (changed []*check) {
 				changed = append(changed, c)
 				s.update(c)
 			}
-		case !c.isSilent(r.at):
+		case !c.lacksReply(r.at):
 		case c.answered == nil:
 			c.answered, c.waiting = answered, r.witnessesOf(w)
 		case c.decisionIsDue(r.at) && r.full:
@@ -164,7 +166,7 @@ func (s *checks) decide(r *reading) (changed []*check) {
 func (s *checks) spread(now time.Time) {
 	subnets := sets.Set[netip.Prefix]{}
 	for _, c := range s.active {
-		if c.isSilent(now) && !c.spread && c.probesWork() {
+		if c.lacksReply(now) && !c.spread && c.probesWork() {
 			c.spread = true
 			subnets.Insert(c.subnet())
 		}

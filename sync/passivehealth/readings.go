@@ -21,9 +21,9 @@ const (
 	// A reading has at most maxClients clients of a namespace without a reply, and maxOfEndpoint of one
 	// endpoint.
 	maxClients, maxOfEndpoint = 4096, 256
-	// Connections with a reply are read for clients that may be witnesses after askedTime, at most for
-	// one part of askedFactor.
-	askedTime, askedFactor = 10 * time.Second, 1000
+	// Connections with a reply are read for clients that may be witnesses after lookupTime, at most for
+	// one part of lookupFactor.
+	lookupTime, lookupFactor = 10 * time.Second, 1000
 	// lateTime is after how long a reading that is due is late.
 	lateTime = time.Minute
 )
@@ -163,10 +163,10 @@ func (t *Tracker) readLane(now time.Time, l *lane) []*check {
 		return nil
 	}
 	l.moved, l.last, l.cost = false, now, cost
-	asked := r.findWitnesses(now, &t.checks) && now.Sub(l.surveyed) >= max(askedTime, askedFactor*l.answeredCost)
+	lookup := r.findWitnesses(now, &t.checks) && now.Sub(l.surveyed) >= max(lookupTime, lookupFactor*l.answeredCost)
 	needed, budget := t.checks.needReading(l.kind, now), l.budget.TokensAt(now)
 	switch {
-	case needed && budget >= 1, asked && budget >= l.decisionCost():
+	case needed && budget >= 1, lookup && budget >= l.decisionCost():
 		t.readAnswered(l, r, l.budget)
 	case l.surveyIsDue(now):
 		t.readAnswered(l, r, nil)
@@ -208,18 +208,18 @@ func (r *reading) witnessesOf(w *waiting) (out []connection) {
 // findWitnesses adds the clients of which it matters whether they are witnesses: those of endpoints
 // that probes are not known to reach, and of those that are silent. It reports whether there are some
 // of the former.
-func (r *reading) findWitnesses(now time.Time, s *checks) (asked bool) {
+func (r *reading) findWitnesses(now time.Time, s *checks) (lookup bool) {
 	for e, w := range r.waiting {
 		c := s.all[e]
-		if c != nil && c.probesWork() && !c.isSilent(now) {
+		if c != nil && c.probesWork() && !c.lacksReply(now) {
 			continue
 		}
 		for client := range w.clients {
 			r.witnesses[client] = false
 		}
-		asked = asked || c == nil || c.mayBegin(now)
+		lookup = lookup || c == nil || c.mayBegin(now)
 	}
-	return asked
+	return lookup
 }
 
 // readAnswered reads the connections with a reply: which clients are witnesses, and which endpoints
