@@ -213,7 +213,7 @@ func (c *check) noReply(now, sent time.Time) (released bool) {
 // confirm ends a verdict if no control has replied in maxMisses rounds, or after weakTime. It reports
 // whether it did.
 func (c *check) confirm(now, sent time.Time) (released bool) {
-	in, local := c.controlled(sent)
+	in, local := c.controlled(sent.Add(-secondProbe)) // as addControls counts
 	switch {
 	case len(in) > 0:
 		c.in, c.misses, c.onlyLocal = in, 0, local

@@ -250,10 +250,19 @@ func (s *checks) addControls(c *check, now time.Time) {
 			}
 			replied = replied || (onNode || !p.isLocal(r.endpoint)) && (c.sent < 2 || !r.at.Before(since))
 		}
-		for range moreControls {
-			if e := p.at(rand.IntN(max(p.size(), 1))); (!replied || c.misses > 0) && e.addr.Addr() != c.addr.Addr() {
-				s.addControl(e, p, now)
-			}
+		if !replied || c.misses > 0 {
+			s.addControlsByChance(c, p, now)
+		}
+	}
+}
+
+// addControlsByChance adds moreControls endpoints at other addresses, from one by chance on.
+func (s *checks) addControlsByChance(c *check, p *pool, now time.Time) {
+	size, added := p.size(), 0
+	for i, first := 0, rand.IntN(max(size, 1)); i < size && added < moreControls; i++ {
+		if e := p.at((first + i) % size); e.addr.Addr() != c.addr.Addr() {
+			s.addControl(e, p, now)
+			added++
 		}
 	}
 }
