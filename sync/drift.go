@@ -26,7 +26,9 @@ type drift struct {
 	foreign uint32 // the count of foreign changes when our tables were last known to be right
 	version int    // how often we have changed our tables
 	reading bool
-	resting time.Time // no read before this
+	repeats int           // reads in a row that changes made useless
+	took    time.Duration // by these reads
+	resting time.Time     // no read before this
 	failure atomic.Pointer[ReadFailure]
 
 	// suspected: the kernel refused a change that it should have accepted, so that another
@@ -70,6 +72,8 @@ const (
 	// driftRestFactor is the length of the rest after a read, in durations of that read:
 	// where others change nf_tables all the time, reads take at most a twentieth of a CPU.
 	driftRestFactor = 19
+	// maxDriftRepeats is how often a read is repeated concurrently before the loop waits for it.
+	maxDriftRepeats = 3
 )
 
 // newDrift returns a detector, which does nothing if the tables are protected or there
@@ -128,10 +132,14 @@ func (d *drift) startRead(rules *nft.Ruleset) {
 	if rules == nil || d.reading || time.Now().Before(d.resting) {
 		return
 	}
-	foreign, err := d.kernel.ForeignChanges()
-	if err != nil || foreign == d.foreign {
-		return
+	if foreign, err := d.kernel.ForeignChanges(); err == nil && foreign != d.foreign {
+		d.repeats, d.took = 0, 0
+		d.read(rules, foreign)
 	}
+}
+
+// read reads on another goroutine.
+func (d *drift) read(rules *nft.Ruleset, foreign uint32) {
 	d.reading = true
 	result := driftResult{foreign: foreign, version: d.version}
 	go func(expected *nft.Ruleset) {
@@ -143,6 +151,17 @@ func (d *drift) startRead(rules *nft.Ruleset) {
 		result.took = time.Since(start)
 		d.found <- result
 	}(rules.Snapshot())
+}
+
+// repeatRead repeats a read, unless that was done maxDriftRepeats times.
+func (d *drift) repeatRead(rules *nft.Ruleset) bool {
+	foreign, err := d.kernel.ForeignChanges()
+	if err != nil || d.repeats == maxDriftRepeats {
+		return false
+	}
+	d.repeats++
+	d.read(rules, foreign)
+	return true
 }
 
 // readHere reads on the loop's goroutine, so that our own state cannot change.
@@ -160,18 +179,23 @@ func (d *drift) readHere(rules *nft.Ruleset) (r driftResult) {
 }
 
 // handleDrift reverts foreign changes found by a background read. If the tables changed
-// during that read, it is repeated on the loop's goroutine, where our own state cannot
-// change.
+// during that read, it is repeated, at last on the loop's goroutine, where our own state
+// cannot change.
 func (l *Loop) handleDrift(found driftResult) {
 	l.drift.reading = false
 	if l.rules == nil {
 		return
 	}
 	start := time.Now()
+	l.drift.took += found.took
 	if found.err != nil || len(found.repair) > 0 && (!found.whole || found.version != l.drift.version) {
+		if l.drift.repeatRead(l.rules) {
+			return
+		}
 		found = l.drift.readHere(l.rules)
+		l.drift.took += found.took
 	}
-	l.drift.resting = start.Add(driftRestFactor * found.took)
+	l.drift.resting = start.Add(driftRestFactor * l.drift.took)
 	if found.err != nil {
 		if l.drift.failure.CompareAndSwap(nil, &ReadFailure{start, found.err}) {
 			l.log.Warn("cannot compare tables, foreign changes not repaired", "err", found.err)

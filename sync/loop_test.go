@@ -208,3 +208,45 @@ func TestTablesThatCannotBeReadAreReported(t *testing.T) {
 		}
 	})
 }
+
+// tornKernel is one whose concurrent reads are useless because it changes under them.
+type tornKernel struct {
+	*sharedKernel
+	torn, read atomic.Int32 // how many reads are, and reads that the loop waited for
+}
+
+// ReadOnce implements [sync.TableReader].
+func (k *tornKernel) ReadOnce() (nft.Tables, bool, error) {
+	have, err := k.Kernel.Read()
+	return have, k.torn.Add(-1) < 0, err
+}
+
+// Read implements [sync.Kernel].
+func (k *tornKernel) Read() (nft.Tables, error) {
+	k.read.Add(1)
+	return k.Kernel.Read()
+}
+
+func TestLoopWaitsForAReadOnlyIfOthersWereUseless(t *testing.T) {
+	for torn, want := range map[int32]int32{0: 0, 3: 0, 4: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			k := &tornKernel{sharedKernel: &sharedKernel{Kernel: kerneltest.New()}}
+			s := newRigOn(t, k, sync.Config{DriftReader: k}, slog.DiscardHandler)
+			s.send(webService("web", 1), webSlice(model.IPv4, 1))
+			s.committed.take()
+			if _, err := k.Apply(nft.Batch{nft.FlushChain{Family: model.IPv4, Name: "nat-prerouting"}}); err != nil {
+				t.Fatal(err)
+			}
+			k.torn.Store(torn)
+			before := k.read.Load()
+			k.foreign.Add(1)
+			elapse(time.Second)
+			if got := s.committed.take(); !strings.Contains(got, "full") {
+				t.Errorf("%d useless reads: not repaired: %s", torn, got)
+			}
+			if got := k.read.Load() - before; got != want {
+				t.Errorf("%d useless reads: the loop waited for %d, want %d", torn, got, want)
+			}
+		})
+	}
+}

@@ -59,7 +59,8 @@ func (k *firstCommit) Apply(b nft.Batch) (nft.Applied, error) {
 
 // firstSteps returns kube-proxy's rules and the changes that suspend them. There are none if
 // another proxy runs, or if nothing can be suspended. It takes the sample while kube-proxy's
-// rules are in effect.
+// rules are in effect. That makes the loop wait for at most twice connectTimeout, in which those
+// rules serve.
 func (t *Takeover) firstSteps(ctx context.Context, b nft.Batch) (rules, nft.Batch) {
 	if t.Probation == 0 || t.findOther() {
 		return rules{}, nil
