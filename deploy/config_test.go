@@ -23,7 +23,7 @@ import (
 	"kube-vmap/cmd/inspect/preflight"
 	"kube-vmap/cmd/inspect/shadow"
 	"kube-vmap/cmd/kube-vmap/config"
-	"kube-vmap/sync/health"
+	"kube-vmap/sync/serve/health"
 )
 
 func TestEveryArgumentIsAFlag(t *testing.T) {

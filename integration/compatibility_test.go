@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"kube-vmap/cmd/components"
+	"kube-vmap/cmd/programs"
 )
 
 const compatibility = "docs/compatibility.md"
@@ -17,15 +17,15 @@ var (
 )
 
 // verdicts are the page's words for those of package components.
-var verdicts = map[components.Verdict]string{
-	components.Fine: "works", components.Needs: "needs a setting", components.Conflict: "conflict",
+var verdicts = map[programs.Verdict]string{
+	programs.Fine: "works", programs.Needs: "needs a setting", programs.Conflict: "conflict",
 }
 
 // TestEveryComponentHasARow compares the page with the components that preflight
 // recognizes, which prints links to its rows.
 func TestEveryComponentHasARow(t *testing.T) {
 	missing := map[string]string{} // verdicts by ID
-	for _, c := range components.All() {
+	for _, c := range programs.All() {
 		missing[c.ID] = verdicts[c.Verdict]
 	}
 	for _, row := range compatibilityRows(t) {

@@ -17,8 +17,8 @@ func (n EndpointSliceName) String() string { return n.Namespace + "/" + n.Name }
 // EndpointSlice is the part of an EndpointSlice that the proxy uses: every endpoint
 // offers every port. All addresses are of one family.
 //
-// A new field here or in [Endpoint] is decoded in package sync/cluster/protobuf, filled in by
-// package sync/convert, and must be part of the content hash in package sync/cluster, or
+// A new field here or in [Endpoint] is decoded in package sync/source/cluster/protobuf, filled in by
+// package sync/source/convert, and must be part of the content hash in package sync/source/cluster, or
 // changes of it are ignored (a test there finds fields that are not). Which of two
 // endpoints with the same address counts is decided in candidates.go, what the field
 // means for traffic in traits.go and select.go.

@@ -51,8 +51,8 @@ const (
 // Service is the part of a Service that the proxy uses. It has addresses of both
 // families.
 //
-// A new field is filled in by package sync/convert and must be part of the content
-// hash in package sync/cluster, or changes of it are ignored (a test there finds fields
+// A new field is filled in by package sync/source/convert and must be part of the content
+// hash in package sync/source/cluster, or changes of it are ignored (a test there finds fields
 // that are not). What it means for traffic is decided in frontends.go. If it leads to a
 // new field of [Pool] or [Frontend], their equal methods must compare that (a test
 // finds fields that they do not).

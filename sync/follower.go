@@ -9,13 +9,13 @@ import (
 
 // A Follower does what else must happen when the kernel has committed a change:
 //
-//	sync/flows         ends flows to removed endpoints
-//	sync/connections   reads connection counters, and removes those of removed endpoints
-//	sync/affinity      makes room among the clients with session affinity
-//	sync/leastconn     steers new connections to the endpoints with the fewest
-//	sync/passivehealth finds unresponsive endpoints
-//	sync/healthcheck   serves health check node ports
-//	sync/localhost     serves node ports on localhost
+//	sync/follow/flows         ends flows to removed endpoints
+//	sync/follow/connections   reads connection counters, and removes those of removed endpoints
+//	sync/follow/affinity      makes room among the clients with session affinity
+//	sync/follow/leastconn     steers new connections to the endpoints with the fewest
+//	sync/follow/passivehealth finds unresponsive endpoints
+//	sync/follow/healthcheck   serves health check node ports
+//	sync/follow/localhost     serves node ports on localhost
 type Follower interface {
 	// Follow is called on the loop's goroutine, in order, and must not block.
 	Follow(Committed)

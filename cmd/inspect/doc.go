@@ -7,12 +7,12 @@
 //	get        kube-vmap get                status socket; --kernel: kernel     nodestatus
 //	problems   kube-vmap problems           status socket                       findings
 //	top        kube-vmap top                status socket                       nodestatus
-//	explain    kube-vmap explain            kernel; hints from status socket    nft/simulate, nft/kernel/simulator
-//	           kube-vmap explain --trace    packets, as nf_tables reports them  nft/kernel/trace
+//	explain    kube-vmap explain            kernel; hints from status socket    nft/foreign/livenode and simulate
+//	           kube-vmap explain --trace    packets, as nf_tables reports them  nft/foreign/trace
 //	diff       kube-vmap diff, render       status socket; kernel, manifests    sync, nft, nft/kernel
 //	bundle     kube-vmap bundle             all of these, into an archive       nodestatus, diff
-//	preflight  kube-vmap preflight          the node: kernel, processes, files  cmd/components
-//	shadow     kube-vmap shadow             API or manifests, kernel            sync, nft/simulate, nft/kernel/dump
+//	preflight  kube-vmap preflight          the node: kernel, processes, files  cmd/programs
+//	shadow     kube-vmap shadow             API or manifests, kernel            sync, nft/foreign/simulate and dump
 //	page       http://NODE:10249/status/    the loop's snapshot, conntrack      page/live
 //	nodestatus (the document of a node)     the loop's snapshot, conntrack      nodestatus/build, nodestatus/client
 //	findings   (what is wrong, as values)   a Document                          nodestatus

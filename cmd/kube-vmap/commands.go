@@ -23,7 +23,7 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/conntrack"
-	"kube-vmap/sync/cluster"
+	"kube-vmap/sync/source/cluster"
 )
 
 // addSource adds the flags that choose where get reads, and returns it: the running process

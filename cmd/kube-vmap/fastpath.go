@@ -5,12 +5,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/cmd/components"
 	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/programs"
 	"kube-vmap/nft/kernel/conntrack"
-	"kube-vmap/sync/fastpath"
-	"kube-vmap/sync/flows"
-	"kube-vmap/sync/metrics"
+	"kube-vmap/sync/follow/fastpath"
+	"kube-vmap/sync/follow/flows"
+	"kube-vmap/sync/serve/metrics"
 )
 
 // flowKernel returns the kernel whose flows end. With --fast-path it also creates the task of that,
@@ -22,7 +22,7 @@ func (p *proxy) flowKernel(m *metrics.Metrics) flows.Kernel {
 	}
 	f := fastpath.New(fastpath.Config{
 		After: uint64(p.config.FastPathAfter), Log: p.log,
-		Obstacle:    func() string { return components.Obstacle(components.Read(components.Config{})) },
+		Obstacle:    func() string { return programs.Obstacle(programs.Read(programs.Config{})) },
 		CountCommit: p.kernels.takeover.CountCommit,
 	})
 	p.tasks = append(p.tasks, f.Run)

@@ -10,9 +10,9 @@ import (
 
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/nft/kernel/flowtable"
-	"kube-vmap/sync/fastpath"
-	"kube-vmap/sync/flows"
-	"kube-vmap/sync/listen/listentest"
+	"kube-vmap/sync/follow/fastpath"
+	"kube-vmap/sync/follow/flows"
+	"kube-vmap/sync/follow/listen/listentest"
 )
 
 // stuck is a kernel that deletes no connection on the fast path (before Linux 6.4).

@@ -18,8 +18,8 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
-	"kube-vmap/sync/cluster"
-	"kube-vmap/sync/health"
+	"kube-vmap/sync/serve/health"
+	"kube-vmap/sync/source/cluster"
 )
 
 // healthReport returns a function that collects the health of this process from its parts.

@@ -15,9 +15,9 @@ import (
 	"kube-vmap/cmd/inspect/preflight"
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/foreign/livenode"
+	"kube-vmap/nft/foreign/simulate"
 	"kube-vmap/nft/kernel/conntrack"
-	"kube-vmap/nft/kernel/rtnetlink"
-	"kube-vmap/nft/simulate"
 	"kube-vmap/sync"
 )
 
@@ -53,7 +53,7 @@ func notForwarding(add problemAdder, loop *sync.Loop) (err error) {
 	if err != nil || rules == nil {
 		return nil // not known now
 	}
-	network, err := rtnetlink.OpenNetwork(0)
+	network, err := livenode.OpenNetwork(0)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ const maxRoutes = 1000
 // between clients and endpoints of a family: those towards endpoints, and if clients outside can
 // connect, those whose addresses serve node ports. There are none if each endpoint is the node
 // itself, or has no route.
-func forwardingInterfaces(network *rtnetlink.Network, rules *nft.Ruleset, f model.Family) map[string]bool {
+func forwardingInterfaces(network *livenode.Network, rules *nft.Ruleset, f model.Family) map[string]bool {
 	needed, seen, external := map[string]bool{}, map[netip.Addr]bool{}, false
 	for _, i := range rules.Installed() {
 		if i.Match.Family != f {

@@ -18,7 +18,7 @@ import (
 	"kube-vmap/cmd/inspect/page"
 	"kube-vmap/cmd/inspect/page/live"
 	"kube-vmap/nft"
-	"kube-vmap/nft/simulate/path"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // statusPage returns the handler of the status page, which shows this node until ctx ends; nil

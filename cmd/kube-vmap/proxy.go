@@ -18,12 +18,12 @@ import (
 	"kube-vmap/cmd/kube-vmap/takeover"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
-	"kube-vmap/sync/addresses"
-	"kube-vmap/sync/cluster"
-	"kube-vmap/sync/health"
-	"kube-vmap/sync/manifests"
-	"kube-vmap/sync/metrics"
-	"kube-vmap/sync/passivehealth"
+	"kube-vmap/sync/follow/passivehealth"
+	"kube-vmap/sync/serve/health"
+	"kube-vmap/sync/serve/metrics"
+	"kube-vmap/sync/source/addresses"
+	"kube-vmap/sync/source/cluster"
+	"kube-vmap/sync/source/manifests"
 )
 
 // proxy holds the parts of the Service proxy. Most are tasks: each does one thing until

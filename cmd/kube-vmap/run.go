@@ -14,7 +14,7 @@ import (
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/nft/kernel"
-	"kube-vmap/sync/cluster"
+	"kube-vmap/sync/source/cluster"
 )
 
 // runProxy does what the flags ask for: it makes the configuration, connects the parts

@@ -6,9 +6,9 @@ import (
 
 	"kube-vmap/cmd/kube-vmap/serve"
 	"kube-vmap/sync"
-	"kube-vmap/sync/cluster"
-	"kube-vmap/sync/health"
-	"kube-vmap/sync/metrics"
+	"kube-vmap/sync/serve/health"
+	"kube-vmap/sync/serve/metrics"
+	"kube-vmap/sync/source/cluster"
 )
 
 func (p *proxy) servers(ctx context.Context, h *health.Health, m *metrics.Metrics, loop *sync.Loop) ([]*serve.Server,

@@ -11,10 +11,10 @@ import (
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/cmd/kube-vmap/takeover"
+	"kube-vmap/nft/foreign/kubeproxy"
 	"kube-vmap/nft/kernel"
-	"kube-vmap/nft/kernel/kubeproxy"
-	"kube-vmap/sync/cluster"
-	"kube-vmap/sync/health"
+	"kube-vmap/sync/serve/health"
+	"kube-vmap/sync/source/cluster"
 )
 
 func (p *proxy) newTakeover() *takeover.Takeover {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"kube-vmap/cmd/inspect/nodestatus"
-	"kube-vmap/sync/cluster/selectors"
+	"kube-vmap/sync/source/cluster/selectors"
 )
 
 // A node lags if the API server had objects, before the node was asked, that are newer than

@@ -12,8 +12,8 @@ import (
 	clientgo "k8s.io/client-go/tools/metrics"
 
 	"kube-vmap/sync"
-	"kube-vmap/sync/connections"
-	"kube-vmap/sync/metrics"
+	"kube-vmap/sync/follow/connections"
+	"kube-vmap/sync/serve/metrics"
 )
 
 // nothing has no connections.

@@ -1,3 +1,3 @@
-// Package addresses tests package sync/addresses with the kernel: its notifications when
+// Package addresses tests package sync/source/addresses with the kernel: its notifications when
 // addresses are added and removed, in fresh network namespaces, as root.
 package addresses

@@ -18,8 +18,8 @@ import (
 
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
-	"kube-vmap/sync/addresses"
-	"kube-vmap/sync/listen/listentest"
+	"kube-vmap/sync/follow/listen/listentest"
+	"kube-vmap/sync/source/addresses"
 )
 
 // deadline is how long the kernel may take on a busy machine.

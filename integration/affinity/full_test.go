@@ -53,7 +53,7 @@ func TestFullAffinityMapServesNewClients(t *testing.T) {
 		}
 	})
 	if testing.Short() {
-		return // sync/affinity tests the rest with a fake kernel
+		return // sync/follow/affinity tests the rest with a fake kernel
 	}
 	d = daemon.Start(t, l.Node, f, "--protect-tables=false")
 	d.Ignore("affinity map full, new clients are not remembered")

@@ -14,7 +14,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
-	"kube-vmap/sync/leastconn"
+	"kube-vmap/sync/follow/leastconn"
 )
 
 // BenchmarkLeastConnections measures how much of a processor least connections takes beside many

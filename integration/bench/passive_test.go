@@ -13,13 +13,13 @@ import (
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
-	"kube-vmap/sync/passivehealth"
+	"kube-vmap/sync/follow/passivehealth"
 )
 
 // BenchmarkPassive measures how much of a processor passive health checks take beside many tracked
 // connections: of which none waits for a reply; many to endpoints that get unresponsive, whose clients
 // are witnesses; or many of one client that never had a reply. What a probe costs is in
-// sync/passivehealth.BenchmarkProbe.
+// sync/follow/passivehealth.BenchmarkProbe.
 func BenchmarkPassive(b *testing.B) {
 	labtest.Require(b)
 	for _, c := range []struct {

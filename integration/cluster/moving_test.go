@@ -12,8 +12,8 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kube-vmap/cmd/components"
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/programs"
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/daemon"
 	"kube-vmap/integration/cluster/plane"
@@ -22,7 +22,7 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/process"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/nft/foreign/kubeproxy"
 )
 
 // Messages of the log.
@@ -104,7 +104,7 @@ func (m *move) preflightSays(t *testing.T, want string) {
 	t.Helper()
 	name := map[string]string{"nftables": "kube-proxy (nftables)", "iptables": "kube-proxy (iptables-nft)"}[m.mode]
 	i := preflightItem(t, m.Lab.Node, name, "--kubeconfig="+m.kubeconfig)
-	if i.Verdict != components.Fine || !strings.HasPrefix(i.Detail, want) {
+	if i.Verdict != programs.Fine || !strings.HasPrefix(i.Detail, want) {
 		t.Errorf("%+v, want %s", i, want)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"kube-vmap/cmd/components"
 	"kube-vmap/cmd/inspect/preflight"
+	"kube-vmap/cmd/programs"
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/lab"
 )
@@ -20,13 +20,13 @@ func TestPreflightAsksTheAPIServer(t *testing.T) {
 	c := clustertest.New(t, lab.Options{})
 	for _, tc := range []struct {
 		name, kubeconfig string
-		want             components.Verdict
+		want             programs.Verdict
 		text             string
 	}{
-		{"reachable", c.Kubeconfig(t, c.Server), components.Fine, "v1."},
-		{"unreachable", c.Kubeconfig(t, "https://127.0.0.1:1"), components.Needs, "refused"},
+		{"reachable", c.Kubeconfig(t, c.Server), programs.Fine, "v1."},
+		{"unreachable", c.Kubeconfig(t, "https://127.0.0.1:1"), programs.Needs, "refused"},
 		{
-			"not set", filepath.Join(clustertest.Root(t), "deploy", "site", "kubeconfig.conf"), components.Needs,
+			"not set", filepath.Join(clustertest.Root(t), "deploy", "site", "kubeconfig.conf"), programs.Needs,
 			"must be reachable from the node",
 		},
 	} {

@@ -11,7 +11,7 @@ import (
 	"kube-vmap/integration/predict"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/foreign/simulate"
 )
 
 // An expression is a match of nft that no rule of kube-vmap has.

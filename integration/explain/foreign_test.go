@@ -14,7 +14,7 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/nft"
-	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/foreign/simulate"
 )
 
 func TestExplainEndsWhenCanceled(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
-	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/foreign/simulate"
 )
 
 // sets returns the sets of a family, as `ipset restore` reads them, and matches of them. Members

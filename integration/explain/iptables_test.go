@@ -14,7 +14,7 @@ import (
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/integration/predict"
 	"kube-vmap/model"
-	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/foreign/simulate"
 )
 
 // load replaces the tables in the text by its rules.

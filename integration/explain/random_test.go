@@ -13,7 +13,7 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/predict"
 	"kube-vmap/model"
-	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/foreign/simulate"
 )
 
 const (

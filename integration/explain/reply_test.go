@@ -10,7 +10,7 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
-	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/foreign/simulate"
 )
 
 // A trip is a packet of a host to a Service, and what is expected of the reply.
@@ -158,7 +158,7 @@ func TestRepliesBetweenPodsOfABridge(t *testing.T) {
 		for _, name := range []string{"iptables", "ip6tables"} {
 			labtest.Run(t, r.Node.Host, "", "sysctl", "-q", "-w", fmt.Sprintf("net.bridge.bridge-nf-call-%s=%d", name, map[bool]int{true: 1}[hooked]))
 		}
-		r.must(r.simulator.Close()) // it has read the settings
+		r.must(r.live.Close()) // it has read the settings
 		r.open()
 		for _, w := range transports() {
 			c := trip{from: r.Pods[3].Host, to: web.ClusterAddrPort(w.Family), verdict: simulate.VerdictDelivered, accepted: hooked}

@@ -11,8 +11,8 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
-	"kube-vmap/nft/kernel/simulator"
-	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/foreign/livenode"
+	"kube-vmap/nft/foreign/simulate"
 )
 
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
@@ -26,13 +26,13 @@ const (
 	ports = 3
 )
 
-// A rig is a lab with the proxy's node, servers, and a simulator.
+// A rig is a lab with the proxy's node, servers, and what simulates packets on it.
 type rig struct {
 	*lab.Lab
-	t         *testing.T
-	folder    *daemon.Folder
-	servers   []*lab.Host
-	simulator *simulator.Simulator
+	t       *testing.T
+	folder  *daemon.Folder
+	servers []*lab.Host
+	live    *livenode.Node
 }
 
 // transports are protocols over families: all in the long form, and each protocol once in the
@@ -69,7 +69,7 @@ func newRigWith(t *testing.T, o lab.Options) *rig {
 	daemon.RouteServices(t, l, l.Node)
 	r.servers = daemon.Serve(t, ports, append(slices.Clone(l.Pods[:3]), l.RemotePods...)...)
 	r.open()
-	t.Cleanup(func() { r.must(r.simulator.Close()) })
+	t.Cleanup(func() { r.must(r.live.Close()) })
 	return r
 }
 
@@ -100,11 +100,11 @@ func (r *rig) serve(list ...daemon.Service) *daemon.Daemon {
 	return daemon.Start(r.t, r.Node, r.folder)
 }
 
-// open opens the simulator.
+// open opens what simulates packets.
 func (r *rig) open() {
 	r.t.Helper()
 	var err error
-	r.simulator, err = simulator.Open(simulator.Config{NetNS: r.Node.FD()})
+	r.live, err = livenode.Open(livenode.Config{NetNS: r.Node.FD()})
 	r.must(err)
 }
 
@@ -118,7 +118,7 @@ func (r *rig) must(err error) {
 // explain simulates a packet.
 func (r *rig) explain(p simulate.Packet) simulate.Result {
 	r.t.Helper()
-	w, err := r.simulator.Run(p, "")
+	w, err := r.live.Run(p, "")
 	if err != nil {
 		r.t.Fatalf("%s: %v", p, err)
 	}

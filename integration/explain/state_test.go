@@ -13,8 +13,8 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/simulate"
-	"kube-vmap/nft/simulate/path"
+	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // packet returns a packet of a pod that serves nothing, from a new port.

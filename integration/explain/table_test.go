@@ -16,12 +16,12 @@ import (
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/dump"
-	"kube-vmap/nft/kernel/rtnetlink"
-	"kube-vmap/nft/simulate"
-	"kube-vmap/nft/simulate/path"
+	"kube-vmap/nft/foreign/dump"
+	"kube-vmap/nft/foreign/livenode"
+	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/foreign/simulate/path"
 	"kube-vmap/sync"
-	"kube-vmap/sync/manifests"
+	"kube-vmap/sync/source/manifests"
 )
 
 // flowless knows no connections.
@@ -30,9 +30,9 @@ type flowless struct{}
 func (flowless) Flows(simulate.Packet) ([]simulate.Flow, error) { return nil, nil }
 
 // network returns the network of the node, and its link to a pod that serves nothing.
-func (r *rig) network() (*rtnetlink.Network, simulate.Link) {
+func (r *rig) network() (*livenode.Network, simulate.Link) {
 	r.t.Helper()
-	network, err := rtnetlink.OpenNetwork(r.Node.FD())
+	network, err := livenode.OpenNetwork(r.Node.FD())
 	r.must(err)
 	r.t.Cleanup(func() { r.must(network.Close()) })
 	link, err := network.Link(r.Pods[3].Link)

@@ -17,7 +17,7 @@ import (
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/integration/process"
 	"kube-vmap/nft/kernel/flowtable"
-	"kube-vmap/sync/fastpath"
+	"kube-vmap/sync/follow/fastpath"
 )
 
 func TestTableOfFastPathEndsWithTheProcess(t *testing.T) {

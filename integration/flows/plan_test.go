@@ -11,7 +11,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
-	"kube-vmap/sync/flows"
+	"kube-vmap/sync/follow/flows"
 )
 
 // addressPlan are the addresses of a family, by name: "vip" is a ClusterIP, "external" and "lb"

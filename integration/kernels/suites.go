@@ -59,7 +59,7 @@ var suites = []suite{
 	{name: "integration/upgrade"}, // without the way back, for which git builds a version
 	// These machines have no setpriv.
 	{
-		name: "integration/components", reads: []string{"integration/takeover/testdata"}, skip: "^TestPreflightNeedsOnlyNetAdmin$",
+		name: "integration/programs", reads: []string{"integration/takeover/testdata"}, skip: "^TestPreflightNeedsOnlyNetAdmin$",
 		sample: "^Test(ComponentsAreFound|SurveyReports)",
 	},
 	{name: "integration/security"},

@@ -10,8 +10,8 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/predict"
 	"kube-vmap/model"
-	"kube-vmap/nft/kernel/simulator"
-	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/foreign/livenode"
+	"kube-vmap/nft/foreign/simulate"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 // the cells.
 func (s *scene) explainsRandomPackets(t *testing.T, cells []cell) {
 	t.Helper()
-	w, err := simulator.Open(simulator.Config{NetNS: s.Node.FD()})
+	w, err := livenode.Open(livenode.Config{NetNS: s.Node.FD()})
 	s.must(err)
 	defer func() { s.must(w.Close()) }()
 	random := rand.New(rand.NewPCG(16, 2))

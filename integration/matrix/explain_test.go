@@ -10,8 +10,8 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
-	"kube-vmap/nft/kernel/simulator"
-	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/foreign/livenode"
+	"kube-vmap/nft/foreign/simulate"
 )
 
 // checkExplained asks `kube-vmap explain` about cells.
@@ -20,7 +20,7 @@ func (s *scene) checkExplained(t *testing.T, cells []cell) {
 	if kubeProxy != "" {
 		return // explain reads only the tables of kube-vmap
 	}
-	w, err := simulator.Open(simulator.Config{NetNS: s.Node.FD()})
+	w, err := livenode.Open(livenode.Config{NetNS: s.Node.FD()})
 	s.must(err)
 	defer func() { _ = w.Close() }()
 	wrong := 0
@@ -35,7 +35,7 @@ func (s *scene) checkExplained(t *testing.T, cells []cell) {
 }
 
 // explains compares the result of explain for a cell with the expected one.
-func (s *scene) explains(w *simulator.Simulator, c cell) error {
+func (s *scene) explains(w *livenode.Node, c cell) error {
 	p := simulate.Packet{From: s.asksFrom(c), To: c.to, Protocol: c.transport.Protocol}
 	if c.from.FreshPort()%50 != 0 { // without a port, explain reads all connections from the kernel
 		p.FromPort = 10000

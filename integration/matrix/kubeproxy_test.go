@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"kube-vmap/integration/lab"
-	"kube-vmap/sync/cluster/apitest"
+	"kube-vmap/sync/source/cluster/apitest"
 )
 
 // kubeProxy is the path of a kube-proxy to test instead of kube-vmap, which shows

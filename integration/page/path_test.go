@@ -5,7 +5,7 @@ import (
 
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/kubectl-vmap/explain"
-	"kube-vmap/nft/simulate/path"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // journey is the answer for a packet of a pod on node-1 to a Service with three endpoints:

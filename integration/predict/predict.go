@@ -12,7 +12,7 @@ import (
 
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
-	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/foreign/simulate"
 )
 
 const (

@@ -18,7 +18,7 @@ import (
 const held, more = 100, 20
 
 // TestLeastConnectionsPreferTheIdleEndpoint opens connections to a Service with one endpoint,
-// which stay, and adds another. Rollouts are simulated in sync/leastconn.
+// which stay, and adds another. Rollouts are simulated in sync/follow/leastconn.
 func TestLeastConnectionsPreferTheIdleEndpoint(t *testing.T) {
 	s := newScene(t, "lc", 2)
 	client, one := s.lab.Pods[1], s.service

@@ -11,7 +11,7 @@ import (
 
 	"kube-vmap/nft"
 	"kube-vmap/sync"
-	"kube-vmap/sync/manifests"
+	"kube-vmap/sync/source/manifests"
 )
 
 // hostile ends quotes, lines and log entries, moves cursors and reverses text.

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/nft/foreign/kubeproxy"
 )
 
 // seesNFTablesMode decides as Calico's Felix does whether kube-proxy is in nftables mode: by

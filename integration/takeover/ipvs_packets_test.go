@@ -11,7 +11,7 @@ import (
 	"kube-vmap/integration/clients"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/model"
-	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/nft/foreign/kubeproxy"
 )
 
 // TestTakeoverFromIPVSCanBeUndone runs the program: a probation that fails, while clients

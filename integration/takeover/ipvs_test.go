@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"kube-vmap/integration/lab/labtest"
-	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/nft/foreign/kubeproxy"
 )
 
 // addIPSets adds all ipsets of kube-proxy's ipvs mode, empty, and some of other programs. Their

@@ -15,7 +15,7 @@ import (
 	"kube-vmap/integration/process"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/nft/foreign/kubeproxy"
 )
 
 // Messages of the log.

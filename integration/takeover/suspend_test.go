@@ -13,7 +13,7 @@ import (
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/nft/foreign/kubeproxy"
 	"kube-vmap/nft/wire"
 )
 

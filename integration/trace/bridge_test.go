@@ -5,7 +5,7 @@ import (
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
-	"kube-vmap/nft/kernel/trace"
+	"kube-vmap/nft/foreign/trace"
 )
 
 // A bridge that calls the hooks of IP forwards packets between its ports, and passes others to

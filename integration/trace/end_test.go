@@ -12,7 +12,7 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
-	"kube-vmap/nft/kernel/trace"
+	"kube-vmap/nft/foreign/trace"
 )
 
 // An end is something on the way of packets, and what a trace reports of them.

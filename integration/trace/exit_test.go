@@ -13,7 +13,7 @@ import (
 	"kube-vmap/integration/process"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/trace"
+	"kube-vmap/nft/foreign/trace"
 )
 
 // start runs explain --trace for packets to a port.

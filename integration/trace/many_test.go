@@ -8,7 +8,7 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
-	"kube-vmap/nft/kernel/trace"
+	"kube-vmap/nft/foreign/trace"
 )
 
 // burst sends many packets.

@@ -13,9 +13,9 @@ import (
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/foreign/trace"
 	"kube-vmap/nft/kernel"
-	"kube-vmap/nft/kernel/trace"
-	"kube-vmap/nft/simulate"
 )
 
 const (

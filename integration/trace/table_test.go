@@ -10,7 +10,7 @@ import (
 	"kube-vmap/integration/eventually"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/trace"
+	"kube-vmap/nft/foreign/trace"
 )
 
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }

@@ -10,8 +10,8 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/trace"
-	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/foreign/trace"
 )
 
 // visited returns the steps at rules of our chains, in order.

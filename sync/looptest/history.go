@@ -17,8 +17,8 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
-	"kube-vmap/sync/convert"
-	"kube-vmap/sync/convert/converttest"
+	"kube-vmap/sync/source/convert"
+	"kube-vmap/sync/source/convert/converttest"
 )
 
 // History gives a loop a history of valid and invalid API objects. The data decides what happens:

@@ -8,7 +8,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
-	"kube-vmap/sync/convert"
+	"kube-vmap/sync/source/convert"
 )
 
 // namespace is the namespace of all objects.

@@ -13,7 +13,7 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
-	"kube-vmap/sync/listen/listentest"
+	"kube-vmap/sync/follow/listen/listentest"
 )
 
 // rig is a loop with its kernel and source, in a bubble of synctest. The kernel outlives

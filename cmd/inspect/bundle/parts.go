@@ -16,8 +16,8 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/nft"
+	"kube-vmap/nft/foreign/dump"
 	"kube-vmap/nft/kernel"
-	"kube-vmap/nft/kernel/dump"
 )
 
 // Without these parts, a bundle is useless.

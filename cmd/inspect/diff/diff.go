@@ -31,7 +31,7 @@ import (
 	"kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
-	"kube-vmap/sync/addresses"
+	"kube-vmap/sync/source/addresses"
 )
 
 // NewCommand returns kube-vmap diff.

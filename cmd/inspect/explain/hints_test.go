@@ -12,8 +12,8 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/model"
-	"kube-vmap/nft/simulate"
-	"kube-vmap/nft/simulate/path"
+	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // families are the addresses of a test in each family.

@@ -13,7 +13,7 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/model"
-	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/foreign/simulate"
 )
 
 // Options are the flags of the command.

@@ -15,8 +15,8 @@ import (
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
+	"kube-vmap/nft/foreign/simulate"
 	"kube-vmap/nft/kernel/conntrack"
-	"kube-vmap/nft/simulate"
 )
 
 // eachDestination calls fn for the endpoints that the packet may reach, with their addresses.

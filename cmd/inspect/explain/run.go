@@ -19,9 +19,9 @@ import (
 
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/findings"
-	"kube-vmap/nft/kernel/kubeproxy"
-	"kube-vmap/nft/kernel/simulator"
-	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/foreign/kubeproxy"
+	"kube-vmap/nft/foreign/livenode"
+	"kube-vmap/nft/foreign/simulate"
 )
 
 // Run explains the packet and prints the answer, which it returns for the exit code.
@@ -60,7 +60,7 @@ func simulatePacket(ctx context.Context, p simulate.Packet, in string) (result s
 	if err != nil {
 		return result, err
 	}
-	w, err := simulator.Open(simulator.Config{
+	w, err := livenode.Open(livenode.Config{
 		Interrupted: ctx.Err,
 		WithoutOurs: strings.HasPrefix(state, kubeproxy.StateReturned),
 	})

@@ -13,9 +13,9 @@ import (
 
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
+	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/foreign/trace"
 	"kube-vmap/nft/kernel/conntrack"
-	"kube-vmap/nft/kernel/trace"
-	"kube-vmap/nft/simulate"
 )
 
 // TraceOptions select packets to follow, and for how long.

@@ -7,8 +7,8 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/trace"
-	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/foreign/trace"
 )
 
 func traceText(number int, w *trace.Path) string {

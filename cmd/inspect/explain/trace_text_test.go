@@ -8,9 +8,9 @@ import (
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/nft/kernel/dump"
-	"kube-vmap/nft/kernel/trace"
-	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/foreign/dump"
+	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/foreign/trace"
 )
 
 // at returns a visit of table "t" in a hook.

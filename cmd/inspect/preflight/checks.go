@@ -10,14 +10,14 @@ import (
 	"slices"
 	"time"
 
-	"kube-vmap/cmd/components"
 	vmapnode "kube-vmap/cmd/kube-vmap/node"
+	"kube-vmap/cmd/programs"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/flowtable"
 	"kube-vmap/sync"
-	"kube-vmap/sync/addresses"
-	"kube-vmap/sync/cluster"
+	"kube-vmap/sync/source/addresses"
+	"kube-vmap/sync/source/cluster"
 )
 
 // check makes all checks, in the order of the report.
@@ -86,7 +86,7 @@ func (n *node) sysctls() {
 	)
 	n.sysctl("net.ipv4.ip_forward", forward, "")
 	n.sysctl("net.ipv6.conf.all.forwarding", "", "")
-	if components.Has(components.Find(n.Node), components.Bridge) {
+	if programs.Has(programs.Find(n.Node), programs.Bridge) {
 		for _, family := range []string{"iptables", "ip6tables"} {
 			n.sysctl("net.bridge.bridge-nf-call-"+family, "set it to 1: "+bypass, "load the module br_netfilter: "+bypass)
 		}
@@ -117,7 +117,7 @@ func (n *node) fastPath() (Item, error) {
 	i := item("fast path", "whether the kernel has flowtables shows when --fast-path starts", "nothing known against it")
 	i.See = "docs/usage.md#fast-path"
 	list, err := flowtable.List(0)
-	if reason := cmp.Or(flowtable.Foreign(list), components.Obstacle(n.Node)); reason != "" {
+	if reason := cmp.Or(flowtable.Foreign(list), programs.Obstacle(n.Node)); reason != "" {
 		i.Detail, i.Evidence = "--fast-path would stay off: "+reason, nil
 	}
 	return i, err

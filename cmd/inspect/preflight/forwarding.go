@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/kernel/dump"
-	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/foreign/dump"
+	"kube-vmap/nft/foreign/simulate"
 )
 
 // forwardingSettings are the sysctls of all interfaces and of one. An IPv4 packet is forwarded by

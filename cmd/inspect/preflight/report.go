@@ -26,34 +26,34 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-vmap/cmd/components"
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/output"
-	"kube-vmap/nft/kernel/dump"
+	"kube-vmap/cmd/programs"
+	"kube-vmap/nft/foreign/dump"
 	"kube-vmap/nft/kernel/socket"
 )
 
 // Unknown is the verdict on what could not be checked; the others are those of package
 // components.
-const Unknown components.Verdict = "unknown"
+const Unknown programs.Verdict = "unknown"
 
 // order has the verdicts from the best to the worst. A report has the worst one of its items.
-var order = []components.Verdict{components.Fine, Unknown, components.Needs, components.Conflict}
+var order = []programs.Verdict{programs.Fine, Unknown, programs.Needs, programs.Conflict}
 
 // A Report is what was found on a node.
 type Report struct {
-	Kind    string             `json:"kind"` // Preflight
-	Node    string             `json:"node"`
-	Verdict components.Verdict `json:"verdict"`
-	Items   []Item             `json:"items"`
+	Kind    string           `json:"kind"` // Preflight
+	Node    string           `json:"node"`
+	Verdict programs.Verdict `json:"verdict"`
+	Items   []Item           `json:"items"`
 }
 
 // An Item is one check, or one component that is on the node.
 type Item struct {
 	// Name is that of the check; Component is the ID of a component.
-	Name      string             `json:"name"`
-	Component string             `json:"component,omitempty"`
-	Verdict   components.Verdict `json:"verdict"`
+	Name      string           `json:"name"`
+	Component string           `json:"component,omitempty"`
+	Verdict   programs.Verdict `json:"verdict"`
 	// Detail is what is needed, or why it is a conflict or unknown.
 	Detail string `json:"detail,omitempty"`
 	// Evidence is what was found.
@@ -64,11 +64,11 @@ type Item struct {
 
 // item returns an item with the verdict fine. Detail may be worth reading.
 func item(name, detail string, evidence ...string) Item {
-	return Item{Name: name, Verdict: components.Fine, Detail: detail, Evidence: evidence}
+	return Item{Name: name, Verdict: programs.Fine, Detail: detail, Evidence: evidence}
 }
 
 func (i Item) needs(detail string) Item {
-	i.Verdict, i.Detail = components.Needs, detail
+	i.Verdict, i.Detail = programs.Needs, detail
 	return i
 }
 
@@ -86,13 +86,13 @@ type Config struct {
 	// empty.
 	Kubeconfig string
 	// Node says where to look.
-	Node components.Config
+	Node programs.Config
 }
 
 // Run checks the node. Network objects are those of the network namespace of the calling
 // thread.
 func Run(ctx context.Context, c Config) *Report {
-	n := &node{Node: components.Read(c.Node), proc: cmp.Or(c.Node.Proc, "/proc")}
+	n := &node{Node: programs.Read(c.Node), proc: cmp.Or(c.Node.Proc, "/proc")}
 	if n.isRunning() {
 		n.Ports = nil // those of a proxy's servers are our own
 	}
@@ -100,7 +100,7 @@ func Run(ctx context.Context, c Config) *Report {
 	for _, u := range n.Unseen {
 		n.add(item("access to "+u.What, ""), u.Err)
 	}
-	r := &Report{Kind: "Preflight", Verdict: components.Fine, Items: n.items}
+	r := &Report{Kind: "Preflight", Verdict: programs.Fine, Items: n.items}
 	r.Node, _ = os.Hostname() // a report without it is still a report
 	for _, i := range r.Items {
 		if slices.Index(order, i.Verdict) > slices.Index(order, r.Verdict) {
@@ -111,7 +111,7 @@ func Run(ctx context.Context, c Config) *Report {
 }
 
 type node struct {
-	*components.Node
+	*programs.Node
 	proc   string
 	reader *dump.Reader
 	unread error // why rules cannot be read
@@ -128,10 +128,10 @@ func (n *node) add(i Item, err error) {
 // components adds an item for each component on the node, and for what is not recognized.
 func (n *node) components() {
 	first := len(n.items)
-	for _, f := range components.Find(n.Node) {
+	for _, f := range programs.Find(n.Node) {
 		n.add(Item{f.Name, f.ID, f.Verdict, f.Advice, f.Evidence, "docs/compatibility.md#" + f.ID}, nil)
 	}
-	i := slices.IndexFunc(n.items, func(i Item) bool { return strings.HasPrefix(i.Component, components.KubeProxy) })
+	i := slices.IndexFunc(n.items, func(i Item) bool { return strings.HasPrefix(i.Component, programs.KubeProxy) })
 	if i < 0 {
 		i, n.items = first, slices.Insert(n.items, first, item("kube-proxy", "", "none"))
 	}
@@ -147,7 +147,7 @@ func (n *node) components() {
 	for _, i := range []Item{
 		item("iptables-legacy", "in use next to nf_tables, which does not list them", legacy...),
 		item("other tables", "not recognized: packets pass them, too; kube-vmap explain shows what they do with one",
-			components.Unrecognized(n.Node)...),
+			programs.Unrecognized(n.Node)...),
 	} {
 		if len(i.Evidence) > 0 {
 			n.add(i, nil)
@@ -226,7 +226,7 @@ something could not be checked. deploy/preflight runs this on every node.`,
 
 func (r *Report) exit() error {
 	switch r.Verdict {
-	case components.Fine:
+	case programs.Fine:
 		return nil
 	case Unknown:
 		return &exit.Error{Code: exit.Trouble}

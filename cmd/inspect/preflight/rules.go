@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"kube-vmap/cmd/components"
-	"kube-vmap/nft/kernel/dump"
-	"kube-vmap/nft/kernel/kubeproxy"
-	"kube-vmap/nft/simulate"
+	"kube-vmap/cmd/programs"
+	"kube-vmap/nft/foreign/dump"
+	"kube-vmap/nft/foreign/kubeproxy"
+	"kube-vmap/nft/foreign/simulate"
 )
 
 // acceptors are the beginnings of the names of chains in which CNI plugins accept the traffic of
@@ -106,9 +106,9 @@ func (n *node) proxy(i *Item) error {
 	case strings.HasPrefix(state, kubeproxy.StateReturned):
 		*i = i.needs("kube-vmap went back to kube-proxy: see the reason, and clear it with kube-vmap cleanup")
 	case slices.ContainsFunc(n.Tables, func(t dump.Table) bool { return kubeproxy.IsLegacy(&t) }):
-		i.Verdict, i.Detail = components.Conflict, components.Get(components.KubeProxyLegacy).Advice
+		i.Verdict, i.Detail = programs.Conflict, programs.Get(programs.KubeProxyLegacy).Advice
 	default:
-		i.Verdict, i.Detail = components.Fine, n.takeover(found, state)
+		i.Verdict, i.Detail = programs.Fine, n.takeover(found, state)
 	}
 	return nil
 }
@@ -134,9 +134,9 @@ func (n *node) takeover(found *kubeproxy.Found, state string) string {
 // isRunning reports whether kube-vmap runs on the node: by its process, or if processes are
 // not visible, by its tables.
 func (n *node) isRunning() bool {
-	hidden := slices.ContainsFunc(n.Unseen, func(u components.Unseen) bool { return u.What == components.Processes })
+	hidden := slices.ContainsFunc(n.Unseen, func(u programs.Unseen) bool { return u.What == programs.Processes })
 	return hidden && n.hasOurTables() ||
-		slices.ContainsFunc(n.Processes, func(p components.Process) bool {
+		slices.ContainsFunc(n.Processes, func(p programs.Process) bool {
 			return p.Name == "kube-vmap" && !p.Elsewhere && p.PID != os.Getpid()
 		})
 }
@@ -148,7 +148,7 @@ func (n *node) hasOurTables() bool {
 // otherProxy returns why another proxy seems to run; empty if none does.
 func (n *node) otherProxy() string {
 	for _, p := range n.Processes {
-		if p.Name == components.KubeProxy && !p.Elsewhere {
+		if p.Name == programs.KubeProxy && !p.Elsewhere {
 			return fmt.Sprintf("process %d", p.PID)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/nodestatus"
-	"kube-vmap/nft/simulate"
-	"kube-vmap/nft/simulate/path"
+	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // An outcome is what a rule set does with a packet, whichever endpoint is picked.

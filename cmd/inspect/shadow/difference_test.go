@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/foreign/simulate"
 )
 
 // spread returns the outcome of a packet that goes to endpoints with these shares.

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/foreign/simulate"
 )
 
 // Reasons why kube-vmap differs on purpose. The list is that of docs/usage.md, "Services".

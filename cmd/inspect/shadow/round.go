@@ -13,9 +13,9 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/dump"
-	"kube-vmap/nft/kernel/kubeproxy"
-	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/foreign/dump"
+	"kube-vmap/nft/foreign/kubeproxy"
+	"kube-vmap/nft/foreign/simulate"
 	"kube-vmap/sync"
 )
 

@@ -3,7 +3,7 @@
 //
 //	Services, slices -> sync.Loop on a kernel that takes everything -> rule set in memory
 //	                                                                      | ours
-//	     the same simulated packets  ---------------------------------->  nft/simulate
+//	     the same simulated packets  ---------------------------------->  nft/foreign/simulate
 //	                                                                      | theirs
 //	kernel: rules of kube-proxy (theirs.go)      -------------------------+
 //
@@ -29,9 +29,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/dump"
+	"kube-vmap/nft/foreign/dump"
 	"kube-vmap/sync"
-	"kube-vmap/sync/addresses"
+	"kube-vmap/sync/source/addresses"
 )
 
 // Config configures a [Shadow].

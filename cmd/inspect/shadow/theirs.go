@@ -12,9 +12,9 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/dump"
-	"kube-vmap/nft/kernel/kubeproxy"
-	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/foreign/dump"
+	"kube-vmap/nft/foreign/kubeproxy"
+	"kube-vmap/nft/foreign/simulate"
 )
 
 // A mode is a mode of kube-proxy, with the tables in which it has rules with an effect, and what

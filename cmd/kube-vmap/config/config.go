@@ -49,7 +49,7 @@ import (
 	"k8s.io/kube-proxy/config/v1alpha1"
 
 	"kube-vmap/model"
-	"kube-vmap/sync/convert"
+	"kube-vmap/sync/source/convert"
 )
 
 // The values of mode that are accepted. All of them run as nftables.

@@ -11,7 +11,7 @@ import (
 	jsonutil "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/kube-proxy/config/v1alpha1"
 
-	"kube-vmap/sync/manifests"
+	"kube-vmap/sync/source/manifests"
 )
 
 const kind = "KubeProxyConfiguration"

@@ -13,8 +13,8 @@ import (
 
 	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/model"
-	"kube-vmap/sync/convert"
-	"kube-vmap/sync/fastpath"
+	"kube-vmap/sync/follow/fastpath"
+	"kube-vmap/sync/source/convert"
 )
 
 // Options are the settings that have no field in the configuration file. A flag sets

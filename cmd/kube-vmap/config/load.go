@@ -10,7 +10,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/kube-proxy/config/v1alpha1"
 
-	"kube-vmap/sync/manifests"
+	"kube-vmap/sync/source/manifests"
 )
 
 // Config returns the configuration of the file that --config names, or of the flags. The

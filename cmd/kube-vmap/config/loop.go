@@ -11,7 +11,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/sync"
-	"kube-vmap/sync/convert"
+	"kube-vmap/sync/source/convert"
 )
 
 // externalIPs is the gate without which spec.externalIPs is ignored (KEP-5707).

@@ -17,7 +17,7 @@ import (
 	"k8s.io/kube-proxy/config/v1alpha1"
 
 	"kube-vmap/model"
-	"kube-vmap/sync/convert"
+	"kube-vmap/sync/source/convert"
 )
 
 // maxInterfaceName is IFNAMSIZ (include/uapi/linux/if.h) without the final NUL.

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kube-vmap/model"
-	"kube-vmap/sync/convert"
+	"kube-vmap/sync/source/convert"
 )
 
 // warnings returns what is valid, but may not be intended.

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/kube-proxy/config/v1alpha1"
 
-	"kube-vmap/sync/listen/listentest"
+	"kube-vmap/sync/follow/listen/listentest"
 )
 
 // sample returns a configuration with everything.

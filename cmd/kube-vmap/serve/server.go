@@ -24,7 +24,7 @@ import (
 	"syscall"
 	"time"
 
-	"kube-vmap/sync/listen"
+	"kube-vmap/sync/follow/listen"
 )
 
 const (

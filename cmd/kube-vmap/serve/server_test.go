@@ -16,7 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kube-vmap/sync/listen/listentest"
+	"kube-vmap/sync/follow/listen/listentest"
 )
 
 // hosts are loopback addresses of both families.

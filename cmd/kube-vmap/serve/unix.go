@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/sync/listen"
+	"kube-vmap/sync/follow/listen"
 )
 
 // listenUnix listens on a Unix socket, named as in package net. A stale socket file is

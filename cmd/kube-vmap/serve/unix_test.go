@@ -19,7 +19,7 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/cmd/inspect/nodestatus/statustest"
-	"kube-vmap/sync/listen/listentest"
+	"kube-vmap/sync/follow/listen/listentest"
 )
 
 // open listens on a path until the test's end.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"kube-vmap/cmd/components"
+	"kube-vmap/cmd/programs"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/nft/foreign/kubeproxy"
 	"kube-vmap/sync"
 )
 
@@ -27,7 +27,7 @@ func (m Marker) wanted(r rules) bool {
 	case m.Always || m.Never:
 		return m.Always
 	case m.NFTables || r.nft.HasTables() || len(r.nft.Markers) > 0:
-		return components.Has(components.Find(components.Read(components.Config{})), components.Calico)
+		return programs.Has(programs.Find(programs.Read(programs.Config{})), programs.Calico)
 	}
 	return false
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"kube-vmap/cmd/components"
-	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/cmd/programs"
+	"kube-vmap/nft/foreign/kubeproxy"
 	"kube-vmap/sync"
 )
 
@@ -81,14 +81,14 @@ func (t *Takeover) findOther() bool {
 
 // other returns why another proxy seems to run; empty if none does.
 func (n *node) other(ports []uint16) (string, error) {
-	used, err := components.ForeignPorts(ports...)
+	used, err := programs.ForeignPorts(ports...)
 	switch {
 	case len(used) == 1:
 		return fmt.Sprintf("port %d is in use", used[0]), nil
 	case len(used) > 1:
 		return fmt.Sprintf("ports %d are in use", used), nil
 	}
-	all, _ := components.ReadProcesses("/proc") // a container sees its own only
+	all, _ := programs.ReadProcesses("/proc") // a container sees its own only
 	return n.otherProcess(all), err
 }
 
@@ -103,10 +103,10 @@ func (n *node) legacy() (string, error) {
 
 // otherProcess returns which process is a kube-proxy of this node; empty if none is. Only one in
 // our network namespace is: the machine may have more nodes.
-func (n *node) otherProcess(all []components.Process) string {
+func (n *node) otherProcess(all []programs.Process) string {
 	for _, p := range all {
 		switch {
-		case p.Name != components.KubeProxy || p.Elsewhere:
+		case p.Name != programs.KubeProxy || p.Elsewhere:
 		case p.Here:
 			return fmt.Sprintf("process %d is a kube-proxy", p.PID)
 		case n.unknown != p.PID:

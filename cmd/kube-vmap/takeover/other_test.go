@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kube-vmap/cmd/components"
+	"kube-vmap/cmd/programs"
 )
 
 // TestOtherProxyMustBeGoneTwiceInARow has the results of each poll.
@@ -35,19 +35,19 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 
 func TestOnlyAKubeProxyOfOurNetworkNamespaceIsThisNodes(t *testing.T) {
 	for _, tc := range []struct {
-		process components.Process
+		process programs.Process
 		want    string
 		logged  int
 	}{
-		{components.Process{PID: 7, Name: "kube-proxy", Here: true}, "process 7 is a kube-proxy", 0},
-		{components.Process{PID: 7, Name: "kube-proxy", Elsewhere: true}, "", 0},
-		{components.Process{PID: 7, Name: "kube-proxy"}, "", 1},
-		{components.Process{PID: 7, Name: "other", Here: true}, "", 0},
+		{programs.Process{PID: 7, Name: "kube-proxy", Here: true}, "process 7 is a kube-proxy", 0},
+		{programs.Process{PID: 7, Name: "kube-proxy", Elsewhere: true}, "", 0},
+		{programs.Process{PID: 7, Name: "kube-proxy"}, "", 1},
+		{programs.Process{PID: 7, Name: "other", Here: true}, "", 0},
 	} {
 		var log bytes.Buffer
 		n := &node{Config: Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}
 		for range 2 {
-			if got := n.otherProcess([]components.Process{tc.process}); got != tc.want {
+			if got := n.otherProcess([]programs.Process{tc.process}); got != tc.want {
 				t.Errorf("%+v: other proxy %q", tc, got)
 			}
 		}

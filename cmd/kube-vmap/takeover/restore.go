@@ -16,7 +16,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/nft/foreign/kubeproxy"
 )
 
 // Restored is what [Return] and [Cleanup] did.

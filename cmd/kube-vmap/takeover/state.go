@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/nft/foreign/kubeproxy"
 )
 
 type storedState struct {

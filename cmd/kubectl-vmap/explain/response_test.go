@@ -7,7 +7,7 @@ import (
 
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/explain/answer"
-	"kube-vmap/nft/simulate/path"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // TestRulesDoNotShowThatEndpointsAnswer has nodes that saw no connection, or only some of them.

@@ -16,7 +16,7 @@ import (
 	"kube-vmap/integration/process"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/nft/foreign/kubeproxy"
 )
 
 // A fault changes kube-proxy's rules of one Service port.

@@ -18,7 +18,7 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/integration/process"
-	"kube-vmap/sync/cluster/apitest"
+	"kube-vmap/sync/source/cluster/apitest"
 )
 
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }

@@ -1,7 +1,7 @@
 // Package truth computes a node's expected rule set from the objects in the API, and
 // compares it with the one in the kernel.
 //
-//	API  --list-->  sync/convert  -->  sync.Build  -->  tables --+
+//	API  --list-->  sync/source/convert  -->  sync.Build  -->  tables --+
 //	node's interfaces  -->  which serve node ports  ----------------+--> Diff
 //	node's nf_tables  --netlink-->  kernel.Read  -->  tables -------+
 //

@@ -11,7 +11,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
-	"kube-vmap/sync/convert"
+	"kube-vmap/sync/source/convert"
 )
 
 // The selectors of kube-proxy (cmd/kube-proxy/app/server.go): Services with a ClusterIP

@@ -1,6 +1,5 @@
-// Package rtnetlink opens sockets of rtnetlink. A [Network] answers which way packets go: the route
-// to an address, whether an address is the node's own, which source masquerade selects. A
-// [Follower] follows the interfaces or addresses of a network namespace:
+// Package rtnetlink opens sockets of rtnetlink. A [Follower] follows the interfaces or addresses of a
+// network namespace:
 //
 //	Follow --> List --> use it --> Wait for a notification, until quiet
 //	             ^                                  |

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/output"
-	"kube-vmap/nft/simulate/path"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // Schema is the number of the answers of this version; see package schema. Answers without

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"kube-vmap/nft/simulate/path"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // Reply is what happens on this node to the reply of an endpoint.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/nodestatus"
-	"kube-vmap/nft/simulate/path"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // Text returns the answer for people.

@@ -21,7 +21,7 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
-	"kube-vmap/sync/passivehealth"
+	"kube-vmap/sync/follow/passivehealth"
 )
 
 // Config has the sources of answers.

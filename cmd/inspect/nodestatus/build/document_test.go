@@ -20,7 +20,7 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
-	"kube-vmap/sync/manifests"
+	"kube-vmap/sync/source/manifests"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden documents")
@@ -41,7 +41,7 @@ func golden(t *testing.T, path string, got []byte) {
 // cluster returns Services of all kinds.
 func cluster(t *testing.T) []sync.Event {
 	t.Helper()
-	events, problems := manifests.Load("../../../../sync/manifests/testdata/cluster", "worker-1")
+	events, problems := manifests.Load("../../../../sync/source/manifests/testdata/cluster", "worker-1")
 	if len(problems) > 0 {
 		t.Log(problems) // some files of the folder are not manifests
 	}

@@ -15,7 +15,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
-	"kube-vmap/sync/passivehealth"
+	"kube-vmap/sync/follow/passivehealth"
 )
 
 // shown returns the share, weight and reason of each endpoint in a document, and whether it is used.

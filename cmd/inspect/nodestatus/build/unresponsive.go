@@ -6,7 +6,7 @@ import (
 
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
-	"kube-vmap/sync/passivehealth"
+	"kube-vmap/sync/follow/passivehealth"
 )
 
 // serviceEndpoint is an endpoint of a Service, with the protocol in capitals.

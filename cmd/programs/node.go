@@ -1,0 +1,209 @@
+package programs
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kube-vmap/nft/foreign/dump"
+	"kube-vmap/sync/source/manifests"
+)
+
+// Config is where [Read] looks. The zero value is for a process on the node itself.
+type Config struct {
+	// Proc is where the proc file system with the node's processes is mounted; empty means
+	// /proc.
+	Proc string
+	// CNIConfig is the directory with the CNI configuration; empty means /etc/cni/net.d.
+	CNIConfig string
+}
+
+// A Node is what was seen of a node. Network objects are those of the network namespace of
+// the calling thread.
+type Node struct {
+	// Tables are those of nf_tables and of iptables-legacy.
+	Tables    []dump.Table
+	Processes []Process
+	// Nested reports whether the node is a container itself, so that processes of the machine
+	// around it are not visible.
+	Nested bool
+	// Ports are the TCP ports on which another process listens, of those that signs name.
+	Ports []uint16
+	// left are the names of interfaces, the types in the CNI configuration, and the files that
+	// exist of those that signs name, by the kinds of signs.
+	left map[string][]trace
+	// Unseen is what could not be read, or only in part.
+	Unseen []Unseen
+}
+
+// What cannot be seen without a privilege.
+const (
+	NFTables     = "nftables"
+	LegacyTables = "iptables-legacy"
+	Processes    = "processes"
+)
+
+// Unseen is something of a node that could not be read, and why.
+type Unseen struct {
+	What string // NFTables, LegacyTables, Processes, or another word
+	Err  error
+}
+
+// A Process is a process of the node.
+type Process struct {
+	PID int
+	// Name is the command's name, of which the kernel keeps 15 bytes.
+	Name string
+	// Here is true if it is in our network namespace; Elsewhere is true if it is in another
+	// one, that of a pod or of another node on the same machine. That of a process with more
+	// capabilities than ours is not visible: then both are false.
+	Here, Elsewhere bool
+}
+
+// Read reads a node. It always returns what it saw.
+func Read(c Config) *Node {
+	n := &Node{left: map[string][]trace{}}
+	tables, err := dump.Tables(0)
+	n.see(NFTables, err)
+	legacy, err := dump.Legacy(0)
+	n.see(LegacyTables, err)
+	n.Tables = append(tables, legacy...)
+	interfaces, err := net.Interfaces()
+	n.see("interfaces", err)
+	for _, i := range interfaces {
+		n.left["interface"] = append(n.left["interface"], trace{name: i.Name})
+	}
+	n.see(Processes, n.readProcesses(cmp.Or(c.Proc, "/proc")))
+	var ports []uint16
+	for _, text := range signs("port") {
+		number, _ := strconv.ParseUint(text, 10, 16) // the table has numbers only
+		ports = append(ports, uint16(number))
+	}
+	n.Ports, err = ForeignPorts(ports...)
+	n.see("listening ports", err)
+	n.left["plugin"], err = readPlugins(cmp.Or(c.CNIConfig, "/etc/cni/net.d"))
+	n.see("CNI configuration", err)
+	for _, path := range signs("file") {
+		if _, err := os.Stat(path); err == nil {
+			n.left["file"] = append(n.left["file"], trace{name: path})
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			n.see("files", err)
+		}
+	}
+	return n
+}
+
+func (n *Node) see(what string, err error) {
+	if err != nil {
+		n.Unseen = append(n.Unseen, Unseen{what, err})
+	}
+}
+
+// Blind returns why tables could not be read; nil if they were.
+func (n *Node) Blind() error {
+	for _, u := range n.Unseen {
+		if u.What == NFTables || u.What == LegacyTables {
+			return u.Err
+		}
+	}
+	return nil
+}
+
+// errOwnProcesses means that the processes may be those of a container only.
+var errOwnProcesses = errors.New("no kubelet or container runtime is among the visible ones: " +
+	"those of the node may not be visible (set hostPID in a pod)")
+
+// starters are programs that start the containers of a node, by the beginnings of their names.
+// Their PID namespace has those of all pods within, so what sees one of them sees all.
+var starters = []string{"kubelet", "kubelite", "k3s-", "containerd", "crio", "conmon", "dockerd"}
+
+func startsContainers(p Process) bool {
+	return !p.Elsewhere && slices.ContainsFunc(starters, func(s string) bool { return strings.HasPrefix(p.Name, s) })
+}
+
+func (n *Node) readProcesses(proc string) (err error) {
+	n.Processes, err = ReadProcesses(proc)
+	n.Nested = err == nil && !slices.ContainsFunc(n.Processes, isKernel)
+	return err
+}
+
+// isKernel reports whether a process is the parent of the kernel's threads, which only the first
+// PID namespace has.
+func isKernel(p Process) bool { return p.PID == 2 && p.Name == "kthreadd" }
+
+// ReadProcesses returns the processes that a proc file system shows, with an error if these may
+// not be all of the node. A node that is a container itself, as in kind, has a PID namespace
+// within that of the machine. One that ends meanwhile is skipped.
+func ReadProcesses(proc string) (all []Process, err error) {
+	folders, err := os.ReadDir(proc)
+	if err != nil {
+		return nil, err
+	}
+	own, _ := os.Readlink(filepath.Join(proc, "thread-self", "ns", "net")) // without it, none is visible
+	complete := false
+	for _, f := range folders {
+		pid, err := strconv.Atoi(f.Name())
+		if err != nil {
+			continue
+		}
+		name, err := os.ReadFile(filepath.Join(proc, f.Name(), "comm"))
+		if err != nil {
+			continue
+		}
+		p := Process{PID: pid, Name: strings.TrimSpace(string(name))}
+		if its, err := os.Readlink(filepath.Join(proc, f.Name(), "ns", "net")); err == nil && own != "" {
+			p.Here, p.Elsewhere = its == own, its != own
+		}
+		all = append(all, p)
+		complete = complete || isKernel(p) || startsContainers(p)
+	}
+	if !complete {
+		err = errOwnProcesses
+	}
+	return all, err
+}
+
+// maxConfig is the size of the largest CNI configuration that is read.
+const maxConfig = 1 << 20
+
+// readPlugins reads the types of all CNI plugins that are configured
+// (https://www.cni.dev/docs/spec/#configuration-format). A directory that does not exist has
+// none. A file that is not valid costs only itself.
+func readPlugins(dir string) (all []trace, broken error) {
+	files, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, f := range files {
+		path := filepath.Join(dir, f.Name())
+		if f.IsDir() || !slices.Contains([]string{".conf", ".conflist", ".json"}, filepath.Ext(path)) {
+			continue
+		}
+		type plugin struct{ Type string }
+		var config struct { // a plugin, or a list of them
+			plugin
+			Plugins []plugin
+		}
+		text, err := manifests.ReadFile(path, maxConfig)
+		if err == nil {
+			err = json.Unmarshal(text, &config)
+		}
+		if err != nil {
+			broken = errors.Join(broken, fmt.Errorf("%s: %w", path, err))
+		}
+		for _, p := range append([]plugin{config.plugin}, config.Plugins...) {
+			if p.Type != "" {
+				all = append(all, trace{name: p.Type, text: " in " + path})
+			}
+		}
+	}
+	return all, broken
+}

@@ -1,0 +1,110 @@
+// Package livenode runs package simulate on what a network namespace holds. It only reads:
+//
+//	rules          nf_tables (package dump)
+//	network        routes and addresses (rtnetlink)
+//	connections    connection tracking (package conntrack)
+//	ipsets         sets of ipset; the kernel looks up a packet, without a program of ipset
+package livenode
+
+import (
+	"errors"
+	"net/netip"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/foreign/dump"
+	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/kernel/conntrack"
+	"kube-vmap/nft/kernel/socket"
+)
+
+// A Node simulates packets on a network namespace. It is not safe for concurrent use.
+type Node struct {
+	Config
+	rules       *dump.Reader
+	network     *Network
+	connections *conntrack.Conntrack
+	ipsets      *ipsets
+}
+
+// Config is the configuration of a [Node].
+type Config struct {
+	// NetNS is a file descriptor of a network namespace; zero means that of the
+	// calling thread.
+	NetNS int
+	// Interrupted ends a simulation with its error, as the Err of a context would. It may
+	// be nil.
+	Interrupted func() error
+	// WithoutOurs also simulates where kube-vmap has no table.
+	WithoutOurs bool
+}
+
+// Open opens the sockets to read from.
+func Open(c Config) (*Node, error) {
+	conn, err := socket.Open(c.NetNS)
+	if err != nil {
+		return nil, err
+	}
+	network, err := OpenNetwork(c.NetNS)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	connections := conntrack.New(conntrack.Config{NetNS: c.NetNS})
+	return &Node{c, dump.NewReader(conn), network, connections, &ipsets{conn}}, nil
+}
+
+// Close closes the sockets.
+func (n *Node) Close() error {
+	return errors.Join(n.rules.Close(), n.network.Close())
+}
+
+// Run simulates a packet with [simulate.Run]. Rules of iptables-legacy are not followed. The packet
+// comes in by the named interface; without a name, by the one towards its source.
+func (n *Node) Run(p simulate.Packet, in string) (result simulate.Result, err error) {
+	var link simulate.Link
+	if in != "" {
+		if link, err = n.network.Link(in); err != nil {
+			return result, err
+		}
+	}
+	sources := simulate.Sources{
+		Rules: n.rules, Network: n.network, Connections: n, IPSets: n.ipsets,
+		Interrupted: n.Interrupted, WithoutOurs: n.WithoutOurs,
+	}
+	err = n.rules.Snapshot(func() (err error) {
+		result, err = simulate.Run(sources, p, link)
+		return err
+	})
+	if err == nil {
+		result.NotFollowed = n.legacy(p.Family())
+	}
+	return result, err
+}
+
+// Flows implements [simulate.Connections].
+func (n *Node) Flows(p simulate.Packet) (flows []simulate.Flow, err error) {
+	list, err := n.connections.Flows(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
+	for _, f := range list {
+		flows = append(flows, simulate.Flow{
+			Client: f.Client, Requested: f.Original, Endpoint: f.Reply, SeenSource: f.SeenSource,
+			Status: f.Status, Mark: f.Mark, Labels: f.Labels,
+			State: f.State, Expires: f.Expires, Started: f.Started,
+			Reopens: f.Protocol == model.TCP && f.Closed, // with a SYN
+		})
+	}
+	return flows, err
+}
+
+// legacy names the tables of iptables-legacy with rules, and what could not be read of them.
+func (n *Node) legacy(f model.Family) (out []string) {
+	tables, err := dump.Legacy(n.NetNS)
+	if err != nil {
+		out = append(out, err.Error())
+	}
+	for i := range tables {
+		if t := &tables[i]; t.Family == nft.FamilyName(f) && !t.Inert {
+			out = append(out, "table "+t.String())
+		}
+	}
+	return out
+}

@@ -1,0 +1,188 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/nftables/expr"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/foreign/simulate/path"
+)
+
+// A position is where a packet is on its path.
+type position struct {
+	base  BaseChain
+	chain Chain
+	id    nft.ChainID // the same if it is one of ours
+	rule  Rule
+}
+
+func (p position) isOurs() bool { return isOurs(p.chain) }
+
+// chainID returns what a chain is; of kind [nft.ChainUnknown] if it is not ours.
+func chainID(c Chain, f model.Family) nft.ChainID {
+	if !isOurs(c) {
+		return nft.ChainID{Kind: nft.ChainUnknown}
+	}
+	return nft.ChainNamed(f, c.Name)
+}
+
+func isOurs(c Chain) bool { return c.Table.Name == tableName && c.Table.Family != "inet" }
+
+// String returns the position as in "table ip kube-vmap, chain lb-3".
+func (p position) String() string {
+	s := fmt.Sprintf("table %s, chain %s", p.chain.Table, p.chain.Name)
+	if p.rule.Handle != 0 {
+		s += fmt.Sprintf(", rule handle %d", p.rule.Handle)
+	}
+	return s
+}
+
+func (p position) ref() path.RuleRef {
+	return path.RuleRef{Table: p.chain.Table.String(), Chain: p.chain.Name, Rule: p.rule.Handle}
+}
+
+// maxJumps is how deep chains may jump (NFT_JUMP_STACK_SIZE).
+const maxJumps = 16
+
+// A returnPoint is where to continue when a chain that was jumped to ends.
+type returnPoint struct {
+	chain Chain
+	next  int
+}
+
+func (w *walk) runBaseChain(b BaseChain) (accepted bool, err error) {
+	w.position = position{base: b, chain: b.Chain, id: chainID(b.Chain, w.frame.family)}
+	var stack []returnPoint
+	here := returnPoint{chain: b.Chain}
+	for {
+		list, err := w.rulesOf(here.chain)
+		if err != nil {
+			return false, err
+		}
+		rules := list.rules
+		if list.index != nil {
+			here.next = list.next(here.next, w.frame.destination())
+		}
+		if w.checkChain(here, rules); here.next >= len(rules) {
+			if len(stack) == 0 {
+				return w.applyPolicy(b), nil
+			}
+			here, stack = stack[len(stack)-1], stack[:len(stack)-1]
+			continue
+		}
+		v, err := w.runRule(rules[here.next])
+		here.next++
+		if err != nil {
+			return false, err
+		}
+		switch v.kind {
+		case expr.VerdictBreak, expr.VerdictContinue:
+		case expr.VerdictReturn:
+			here.next = len(rules)
+		case expr.VerdictJump:
+			if len(stack) == maxJumps {
+				return false, errors.New("chains jump too deep")
+			}
+			stack = append(stack, here)
+			here = returnPoint{chain: Chain{b.Chain.Table, v.chain}}
+		case expr.VerdictGoto:
+			here = returnPoint{chain: Chain{b.Chain.Table, v.chain}}
+		default:
+			return w.finish(v)
+		}
+	}
+}
+
+func (w *walk) finish(v verdict) (bool, error) {
+	switch v.kind {
+	case expr.VerdictAccept:
+		return true, nil
+	case expr.VerdictDrop:
+		w.noteDropped()
+		return false, nil
+	}
+	return false, undecidedError("the packet is handed to a program (queue)")
+}
+
+// applyPolicy handles a packet that no rule of a base chain decided.
+func (w *walk) applyPolicy(b BaseChain) bool {
+	w.position = position{base: b, chain: b.Chain, id: chainID(b.Chain, w.frame.family)}
+	if b.Drop {
+		w.reason = reason{text: "no rule decides, and the policy is drop"}
+		w.noteDropped()
+	}
+	return !b.Drop
+}
+
+// checkChain adds a fault if a chain of ours that the packet enters is empty.
+func (w *walk) checkChain(here returnPoint, rules []Rule) {
+	w.position.rule = Rule{}
+	if w.position.chain != here.chain {
+		w.position.chain, w.position.id = here.chain, chainID(here.chain, w.frame.family)
+	}
+	if len(rules) == 0 && w.position.isOurs() {
+		w.addFault("chain " + here.chain.Name + " has no rules")
+	}
+}
+
+// runRule runs the expressions of a rule. If it cannot be decided whether a rule of another
+// program matches, both cases are tried. An unknown effect is a doubt, and the rule counts as
+// one that does not match.
+func (w *walk) runRule(r Rule) (verdict, error) {
+	w.position.rule = r
+	w.regs, w.reason = registers{}, reason{}
+	assumed, undecided := false, undecidedError("")
+	for i, e := range r.Expressions {
+		v, err := w.runExpression(r.Expressions[i:])
+		switch {
+		case errors.As(err, &undecided) && !w.position.isOurs():
+			if assumed = w.assumeMatch(r, e, undecided, assumed); !assumed {
+				return verdictBreak, nil
+			}
+		case err != nil:
+			return verdictBreak, fmt.Errorf("%s: %w", w.position, err)
+		case v.kind == expr.VerdictBreak:
+			w.noteNoMatch()
+			return v, nil
+		case v.kind != expr.VerdictContinue:
+			w.noteJump(e, v)
+			return v, nil
+		}
+	}
+	return verdictContinue, nil
+}
+
+// assumeMatch reports whether to assume on this walk that an undecided expression matches.
+// Each rule has one such assumption, however many of its expressions are undecided.
+func (w *walk) assumeMatch(r Rule, e any, why undecidedError, already bool) bool {
+	computes, _ := effects(e)
+	switch {
+	case !hasEffect(r):
+		return false
+	case !computes:
+		w.addDoubt(why)
+		return false
+	case !already && !w.assume(w.doubt(why)):
+		return false
+	}
+	for i := range w.regs.unknown {
+		w.regs.unknown[i] = true // e may have loaded some
+	}
+	return true
+}
+
+// runExpression runs the first of the remaining expressions of a rule. If another program's
+// rule has an unknown expression behind a pick, the pick is not made: whatever its result,
+// it is not decided whether the rule matches.
+func (w *walk) runExpression(list []any) (verdict, error) {
+	if !w.position.isOurs() && isPick(list[0]) {
+		if i := slices.IndexFunc(list, func(e any) bool { _, unknown := e.(UnknownExpression); return unknown }); i > 0 {
+			return w.evaluate(list[i])
+		}
+	}
+	return w.evaluate(list[0])
+}

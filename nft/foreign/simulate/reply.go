@@ -1,0 +1,161 @@
+package simulate
+
+import (
+	"errors"
+	"net/netip"
+
+	"kube-vmap/model"
+	"kube-vmap/nft/foreign/simulate/path"
+)
+
+// A Reply is what happens on this node to the answer of an endpoint.
+type Reply struct {
+	// Verdict is VerdictDelivered if this node does not stop the reply. The zero value means
+	// that no reply was simulated.
+	Verdict Verdict
+	// From and To are the addresses of the reply when it leaves this node, or arrives on it.
+	// A port is zero if it cannot be known.
+	From, To netip.AddrPort
+	// Bypasses is true if the reply does not pass this node: the endpoint sends it to the
+	// client by another way.
+	Bypasses bool
+	// How, By and Because are those of an [Outcome].
+	How     string
+	By      path.RuleRef
+	Because Because
+}
+
+// ReachesClient reports whether the client of a packet gets the reply, from the address and
+// port that it sent the packet to.
+func (r Reply) ReachesClient(p Packet) bool {
+	return r.Verdict == VerdictDelivered && r.From == p.To && r.To.Addr() == p.From
+}
+
+// addReply walks the way back from the endpoint of a leaf, after the way there. Picks and
+// undecided matches on it are those of the same walk.
+func (w *walk) addReply(l *leaf) error {
+	if !l.verdict.Arrives() {
+		return nil
+	}
+	from, to := w.frame.destination(), w.frame.source()
+	bypasses, err := w.replyBypasses(to.Addr(), l.endpoint.Local)
+	if err != nil {
+		return err
+	}
+	if bypasses {
+		l.endpoint.Reply = Reply{Verdict: VerdictDelivered, From: from, To: to, Bypasses: true}
+		return nil
+	}
+	w.turn(from, to, l.endpoint.Local)
+	w.record = record{back: true, steps: l.steps, doubts: l.doubts, faults: l.faults}
+	walk := w.receive
+	if l.endpoint.Local {
+		walk = w.leave
+	}
+	err = walk()
+	var undecided undecidedError
+	switch {
+	case errors.As(err, &undecided):
+		w.record.verdict, w.record.how = VerdictUnknown, err.Error()
+	case err == nil:
+		w.record.verdict = VerdictDelivered
+	case !errors.Is(err, errStopped):
+		return err
+	}
+	l.addReply(w)
+	return nil
+}
+
+func (l *leaf) addReply(w *walk) {
+	r := w.record
+	l.steps, l.doubts, l.faults = r.steps, r.doubts, r.faults
+	to := w.frame.destination()
+	if to.Port() == assumedPort {
+		to = netip.AddrPortFrom(to.Addr(), 0)
+	}
+	l.endpoint.Reply = Reply{
+		Verdict: r.verdict, From: w.frame.source(), To: to, How: r.how, By: r.by, Because: r.because,
+	}
+	l.probability = w.choices.probability()
+	l.endpoint.Probability = l.probability
+}
+
+// turn makes the reply the packet of the walk. It comes in by the interface by which the
+// packet left, or a program of the node sends it. Its mark is not that of the packet.
+func (w *walk) turn(from, to netip.AddrPort, fromNode bool) {
+	answered := w.conn
+	if !answered.known && w.flow != nil {
+		answered = w.flow.connection()
+	}
+	w.answered = &answered
+	w.conn = connection{}
+	p := Packet{From: from.Addr(), FromPort: from.Port(), To: to, Protocol: w.packet.Protocol}
+	reply := frame{
+		family: w.frame.family, protocol: w.frame.protocol, in: w.frame.out, fromNode: fromNode,
+		network: newNetworkHeader(p), transport: newReplyHeader(p, w.flow.isEstablished()),
+	}
+	if fromNode {
+		reply.in = Link{}
+	}
+	w.frame = reply
+	w.assumePort()
+}
+
+// assumedPort is where a reply goes if that is not known: a port as clients and masquerade pick
+// it. That a rule means just the picked one, such as the port of a tunnel, is so unlikely that
+// it must not make each answer uncertain.
+const assumedPort = 41_963
+
+func (w *walk) assumePort() {
+	if w.frame.destination().Port() == 0 {
+		w.frame.transport.setPort(destinationPort, assumedPort)
+	}
+}
+
+// trackReply finds the connection of the reply. If the packet was not tracked, the reply
+// begins a connection for UDP, and is invalid for the other protocols (tcp_new, sctp_new).
+func (w *walk) trackReply() {
+	switch {
+	case w.answered.known:
+		w.conn = *w.answered
+		w.conn.reply, w.conn.state = true, stateEstablished
+		w.conn.status |= statusConfirmed | statusSeenReply | statusSourceDone | statusDestDone
+	case w.packet.Protocol == model.UDP:
+		w.conn = newConnection(w.frame.source(), w.frame.destination())
+	}
+}
+
+// replyBypasses reports whether the endpoint's reply goes to an address by another way than
+// this node. It does if neither of them is behind this node: if packets pass between two
+// interfaces, a host without a next hop is.
+func (w *walk) replyBypasses(to netip.Addr, fromNode bool) (bool, error) {
+	if fromNode || w.frame.fromNode || w.conn.status&statusSourceNAT != 0 {
+		return false, nil
+	}
+	if local, err := w.isLocal(to); local || err != nil {
+		return false, err
+	}
+	back, err := w.route(RouteQuery{To: to})
+	if errors.Is(err, ErrNoRoute) {
+		return false, nil // the walk back ends with the reason
+	}
+	if w.in == w.frame.out {
+		return !back.Bridged || back.Via.IsValid() || w.nextHop.IsValid(), err
+	}
+	return back.Via.IsValid() && w.nextHop.IsValid(), err
+}
+
+// translateBack changes an address of a reply to what it was before its translation.
+func (w *walk) translateBack(side string, before, after netip.AddrPort, set func(netip.AddrPort)) {
+	if set(after); before != after {
+		w.noteNode(StepTranslateBack, "connection tracking: "+side+" becomes "+endText(after)+" again")
+	}
+	w.assumePort()
+}
+
+func endText(a netip.AddrPort) string {
+	if a.Port() == 0 {
+		return a.Addr().String()
+	}
+	return a.String()
+}

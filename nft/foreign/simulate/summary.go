@@ -1,0 +1,191 @@
+package simulate
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+	"unicode"
+
+	"kube-vmap/nft/foreign/simulate/path"
+)
+
+// A summary merges leaves into a result, and keeps of each only what the result shows.
+type summary struct {
+	*Result
+	stepGroups stepGroups
+	seen       float64 // probability of all leaves so far
+	incomplete bool    // there are more walks
+	brief      bool    // without steps
+}
+
+// add adds a leaf. Of one that assumes an undecided match, only whether it differs counts.
+func (s *summary) add(l leaf, c *choices) {
+	c.addResult(l.key())
+	s.Doubts = union(s.Doubts, l.doubts)
+	if !c.isMain() {
+		return
+	}
+	s.countUnexplored(c)
+	s.Service = cmp.Or(s.Service, l.service)
+	s.Kind = cmp.Or(s.Kind, l.kind)
+	s.Affinity = cmp.Or(s.Affinity, l.affinity)
+	s.Faults = union(s.Faults, l.faults)
+	s.addToOutcome(l)
+	if !s.brief {
+		s.stepGroups.add(l)
+	}
+	s.seen += l.probability
+}
+
+func (s *summary) countUnexplored(c *choices) {
+	for _, made := range c.made {
+		if made.total <= made.explored {
+			continue
+		}
+		s.incomplete = true
+		if made.ours {
+			s.Unexplored.Endpoints = max(s.Unexplored.Endpoints, int(made.total-made.explored))
+		} else {
+			s.Unexplored.OthersPick = true
+		}
+	}
+}
+
+func (s *summary) finish(c *choices) {
+	s.Steps = s.stepGroups.merge()
+	for _, d := range c.doubts {
+		s.Doubts = addDoubt(s.Doubts, d)
+	}
+	if c.stopped {
+		s.incomplete, s.Unexplored.OthersPick = true, true
+	}
+	if s.incomplete {
+		s.Unexplored.Probability = 1 - s.seen
+	}
+	for i := range s.Outcomes {
+		list := s.Outcomes[i].Endpoints
+		slices.SortStableFunc(list, func(a, b Endpoint) int { return cmp.Compare(b.Probability, a.Probability) })
+	}
+	slices.SortStableFunc(s.Outcomes, func(a, b Outcome) int { return cmp.Compare(b.Probability, a.Probability) })
+}
+
+// An outcomeKey is the part of a leaf that shows whether an undecided match has an effect.
+type outcomeKey struct {
+	verdict  Verdict
+	how      string
+	endpoint Endpoint
+}
+
+func (l leaf) key() outcomeKey {
+	k := outcomeKey{verdict: l.verdict, how: l.how}
+	if l.verdict.Arrives() {
+		k.endpoint = l.endpoint
+		k.endpoint.Probability = 0
+	}
+	return k
+}
+
+func (s *summary) addToOutcome(l leaf) {
+	i := slices.IndexFunc(s.Outcomes, l.matchesOutcome)
+	if i < 0 {
+		i = len(s.Outcomes)
+		s.Outcomes = append(s.Outcomes, Outcome{
+			Verdict: l.verdict, Masquerade: l.masquerade, Why: l.why, How: l.how,
+			By: l.by, Because: l.because,
+		})
+	}
+	o := &s.Outcomes[i]
+	o.Probability += l.probability
+	if !l.verdict.Arrives() {
+		if !s.brief && !slices.Contains(o.Stopped, l.endpoint.Address) {
+			o.Stopped = append(o.Stopped, l.endpoint.Address)
+		}
+		return
+	}
+	same := func(e Endpoint) bool {
+		return e.Address == l.endpoint.Address && e.Source == l.endpoint.Source && e.Reply == l.endpoint.Reply
+	}
+	if j := slices.IndexFunc(o.Endpoints, same); j >= 0 {
+		o.Endpoints[j].Probability += l.probability
+		return
+	}
+	o.Endpoints = append(o.Endpoints, l.endpoint)
+}
+
+func (l leaf) matchesOutcome(o Outcome) bool {
+	return l.verdict == o.Verdict && l.masquerade == o.Masquerade && l.why == o.Why && l.how == o.How &&
+		l.because == o.Because && l.by == o.By
+}
+
+func union[T comparable](all, more []T) []T {
+	for _, s := range more {
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// stepGroups are walks grouped by their kind: the steps that all of them begin with, and
+// for each kind the steps of one walk.
+type stepGroups struct {
+	common []path.Step
+	groups []*stepGroup
+	byKey  map[string]*stepGroup
+}
+
+// A stepGroup is the first walk of its kind, and the destinations of the others: walks to
+// the same endpoint may be many, where a table has it more than once.
+type stepGroup struct {
+	steps   []path.Step
+	to      netip.AddrPort
+	similar map[netip.AddrPort]bool
+}
+
+func (s *stepGroups) add(l leaf) {
+	name := groupKey(l)
+	if known := s.byKey[name]; known != nil {
+		if l.endpoint.Address != known.to {
+			known.similar[l.endpoint.Address] = true
+		}
+	} else {
+		fresh := &stepGroup{steps: l.steps, to: l.endpoint.Address, similar: map[netip.AddrPort]bool{}}
+		if s.groups == nil {
+			s.common, s.byKey = l.steps, map[string]*stepGroup{}
+		}
+		s.groups, s.byKey[name] = append(s.groups, fresh), fresh
+	}
+	n := 0
+	for n < min(len(s.common), len(l.steps)) && s.common[n] == l.steps[n] {
+		n++
+	}
+	s.common = s.common[:n]
+}
+
+func (s *stepGroups) merge() []path.Step {
+	out := append([]path.Step(nil), s.common...)
+	for _, one := range s.groups {
+		for _, step := range one.steps[len(s.common):] {
+			step.Endpoint, step.Similar = one.to.String(), len(one.similar)
+			out = append(out, step)
+		}
+	}
+	return out
+}
+
+// groupKey returns what is the same for walks that differ only by the endpoint: verdict,
+// hooks and chains, without digits. Steps that all walks have in common make no difference.
+func groupKey(l leaf) string {
+	var b strings.Builder
+	b.WriteString(l.verdict.String())
+	for _, s := range l.steps {
+		b.WriteString(" " + s.Hook + "/")
+		for _, r := range s.Chain {
+			if !unicode.IsDigit(r) {
+				b.WriteRune(r)
+			}
+		}
+	}
+	return b.String()
+}

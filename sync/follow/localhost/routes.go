@@ -1,0 +1,98 @@
+package localhost
+
+import (
+	"errors"
+	"net/netip"
+
+	"kube-vmap/model"
+	"kube-vmap/sync"
+	"kube-vmap/sync/follow/listen"
+)
+
+// loopback are the addresses to listen on.
+var loopback = [len(model.Families)]netip.Addr{
+	model.IPv4: netip.AddrFrom4([4]byte{127, 0, 0, 1}),
+	model.IPv6: netip.IPv6Loopback(),
+}
+
+// A route is the destination of a node port.
+type route struct {
+	service   model.ServiceName
+	uid       string // of the Service
+	clusterIP netip.AddrPort
+}
+
+func (p route) socket(m model.Match) listen.Socket {
+	return listen.Socket{Service: p.service, UID: p.uid, Addr: netip.AddrPortFrom(loopback[m.Family], m.Port)}
+}
+
+// Follow implements [sync.Follower].
+func (p *Proxy) Follow(t sync.Committed) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.nodeAddrs = usableNodeAddrs(t.NodeAddrs)
+	var closed, opened []listen.Socket
+	remove := func(m model.Match) {
+		if old, known := p.routes[m]; known {
+			closed = append(closed, old.socket(m))
+			delete(p.routes, m)
+		}
+	}
+	if t.Full {
+		for m := range p.routes {
+			remove(m)
+		}
+	}
+	for _, m := range t.Gone {
+		remove(m)
+	}
+	for i := range t.Set {
+		f := &t.Set[i]
+		remove(f.Match)
+		if !p.isServed(f) {
+			continue
+		}
+		to := route{
+			service: f.Service.ServiceName, uid: f.Pool.UID,
+			clusterIP: netip.AddrPortFrom(f.Pool.Key.Addr, f.Pool.Key.Port),
+		}
+		p.routes[f.Match] = to
+		opened = append(opened, to.socket(f.Match))
+	}
+	p.sockets.Change(closed, opened)
+}
+
+// isServed reports whether a frontend is served. Without endpoints it is not, so that
+// connections are refused, as at the node's other addresses.
+func (p *Proxy) isServed(f *model.Frontend) bool {
+	return p.Families[f.Match.Family] && f.Kind == model.KindNodePort && f.Match.Protocol == model.TCP && f.Served()
+}
+
+// usableNodeAddrs returns the first address of each family to connect to. It skips
+// link-local addresses, and loopback addresses, which would lead back to this proxy.
+func usableNodeAddrs(addrs []netip.Addr) [len(model.Families)]netip.Addr {
+	var hosts [len(model.Families)]netip.Addr
+	for _, a := range addrs {
+		if host := &hosts[model.FamilyOf(a)]; !host.IsValid() && a.IsGlobalUnicast() {
+			*host = a
+		}
+	}
+	return hosts
+}
+
+// errNoService is the error of connections that came while the Service was removed.
+var errNoService = errors.New("no Service has this node port")
+
+func (p *Proxy) target(s listen.Socket) (netip.AddrPort, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := model.Match{Family: model.FamilyOf(s.Addr.Addr()), Protocol: model.TCP, Port: s.Addr.Port()}
+	to, known := p.routes[m]
+	if !known || to.service != s.Service {
+		return netip.AddrPort{}, errNoService
+	}
+	if host := p.nodeAddrs[m.Family]; host.IsValid() {
+		return netip.AddrPortFrom(host, m.Port), nil
+	}
+	return to.clusterIP, nil
+}
