@@ -119,14 +119,21 @@ func (s *scene) repeat(ask func(w daemon.Transport, client int) (string, error))
 	}
 }
 
-// awaitAll waits for a line with the message for each transport's endpoint on a host.
+// awaitAll waits for a line with the message for each transport's endpoint on a host, and logs after
+// how long it was written.
 func (s *scene) awaitAll(message string, h *lab.Host) {
 	s.t.Helper()
+	start := time.Now()
 	for _, w := range daemon.Transports() {
 		at := netip.AddrPortFrom(h.Addr(w.Family), daemon.TargetPort).String()
-		s.proxy.Logged(0, message, func(e process.Entry) bool {
+		line := s.proxy.Logged(0, message, func(e process.Entry) bool {
 			return e["endpoint"] == at && e["protocol"] == w.Protocol.String()
 		})
+		written, err := time.Parse(time.RFC3339Nano, line["time"])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.t.Logf("%s: %q after %s", w, message, written.Sub(start))
 	}
 }
 
