@@ -30,7 +30,7 @@ type claims struct {
 	loserTotal  int
 	// nodeAddrs are the addresses that serve node ports; nodePorts is how many winners
 	// are node ports.
-	nodeAddrs map[netip.Addr]struct{}
+	nodeAddrs NodeAddrs
 	nodePorts [len(Families)]int
 	// peaks are the largest sizes of byMatch, winners and loserCounts; see Shrink.
 	peaks [3]int
@@ -144,7 +144,7 @@ func (c *claims) ownClaims(m Match, port *claim) int {
 
 // nodePortFor returns the node port that serves the match, or nil.
 func (c *claims) nodePortFor(m Match) *claim {
-	if _, ours := c.nodeAddrs[m.Addr]; !ours {
+	if !c.nodeAddrs.Has(m.Addr) {
 		return nil
 	}
 	return c.first(m.atNodePort())
@@ -165,15 +165,10 @@ func (c *claims) winner(m Match) *Frontend {
 // whose holder this may change, for which it looks at all claims.
 func (c *claims) setNodeAddrs(addrs []netip.Addr) []Match {
 	before := c.nodeAddrs
-	c.nodeAddrs = make(map[netip.Addr]struct{}, len(addrs))
-	for _, a := range addrs {
-		c.nodeAddrs[a] = struct{}{}
-	}
+	c.nodeAddrs = slices.SortedFunc(slices.Values(addrs), netip.Addr.Compare)
 	var touched []Match
 	for m := range c.byMatch {
-		_, was := before[m.Addr]
-		_, is := c.nodeAddrs[m.Addr]
-		if was != is {
+		if before.Has(m.Addr) != c.nodeAddrs.Has(m.Addr) {
 			touched = append(touched, m)
 		}
 	}
@@ -187,7 +182,7 @@ func (c *claims) coveredBy(m Match) []Match {
 		return nil
 	}
 	var touched []Match
-	for a := range c.nodeAddrs {
+	for _, a := range c.nodeAddrs {
 		m.Addr = a
 		if _, claimed := c.byMatch[m]; claimed {
 			touched = append(touched, m)

@@ -46,7 +46,4 @@
 //
 // Where others can change our tables, the loop notices that and repairs them (see
 // drift.go). Tables with an owner cannot be changed by others.
-//
-// The standard library's package sync is imported as stdsync. Only [CommitQueue] needs
-// it, because one goroutine owns all other state.
 package sync

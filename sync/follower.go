@@ -7,15 +7,7 @@ import (
 	"kube-vmap/model"
 )
 
-// A Follower does what else must happen when the kernel has committed a change:
-//
-//	sync/follow/flows         ends flows to removed endpoints
-//	sync/follow/connections   reads connection counters, and removes those of removed endpoints
-//	sync/follow/affinity      makes room among the clients with session affinity
-//	sync/follow/leastconn     steers new connections to the endpoints with the fewest
-//	sync/follow/passivehealth finds unresponsive endpoints
-//	sync/follow/healthcheck   serves health check node ports
-//	sync/follow/localhost     serves node ports on localhost
+// A Follower does what else must happen when the kernel has committed a change; see package follow.
 type Follower interface {
 	// Follow is called on the loop's goroutine, in order, and must not block.
 	Follow(Committed)

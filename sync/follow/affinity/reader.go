@@ -13,6 +13,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/sync"
+	"kube-vmap/sync/follow"
 )
 
 // Kernel is the part of [kernel.Kernel] that is used, by one goroutine.
@@ -36,7 +37,7 @@ type Config struct {
 // remembered. All but Follow is done by one goroutine, Run.
 type Reader struct {
 	Config
-	*sync.CommitQueue
+	*follow.Queue
 	cpuTime   func() time.Duration        // constant, except in tests
 	services  map[model.Match]sync.Object // those with affinity, by the keys of their pools
 	peak      int                         // of services
@@ -47,7 +48,7 @@ type Reader struct {
 // New returns a Reader; it does nothing before Run.
 func New(c Config) *Reader {
 	return &Reader{
-		Config: c, CommitQueue: sync.NewCommitQueue(), cpuTime: sync.ThreadCPUTime, services: map[model.Match]sync.Object{},
+		Config: c, Queue: follow.NewQueue(), cpuTime: sync.ThreadCPUTime, services: map[model.Match]sync.Object{},
 		// The first totals, which may be from before this process, are no rise.
 		reported: [...]uint64{model.IPv4: math.MaxUint64, model.IPv6: math.MaxUint64},
 	}

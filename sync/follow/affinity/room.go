@@ -13,6 +13,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/sync"
+	"kube-vmap/sync/follow"
 )
 
 const (
@@ -32,24 +33,12 @@ const ReasonForgotten = "ClientsForgotten"
 
 // applyCommits brings the Services up to date.
 func (r *Reader) applyCommits() {
-	for _, t := range r.Take() {
-		if t.Full {
-			clear(r.services)
-		}
-		for _, m := range t.Gone {
-			delete(r.services, m)
-		}
-		for i := range t.Set {
-			f := &t.Set[i]
-			switch {
-			case !f.IsClusterIP():
-			case f.Pool.Affinity == 0:
-				delete(r.services, f.Match)
-			default:
-				s := f.Service
-				r.services[f.Match] = sync.Object{Kind: "Service", Namespace: s.Namespace, Name: s.Name, UID: f.Pool.UID}
-			}
-		}
+	for _, c := range r.Take() {
+		follow.Update(r.services, c, func(f *model.Frontend, _ sync.Object, _ bool) (sync.Object, bool) {
+			s := f.Service
+			return sync.Object{Kind: "Service", Namespace: s.Namespace, Name: s.Name, UID: f.Pool.UID},
+				f.IsClusterIP() && f.Pool.Affinity != 0
+		}, func(model.Match, sync.Object) {})
 	}
 	r.services = model.Shrink(r.services, &r.peak)
 }

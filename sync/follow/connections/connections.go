@@ -45,6 +45,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/sync"
+	"kube-vmap/sync/follow"
 )
 
 // Kernel is the part of [kernel.Kernel] that is used, by one goroutine at a time.
@@ -87,7 +88,7 @@ const (
 // Totals is done by one goroutine, Run.
 type Connections struct {
 	Config
-	*sync.CommitQueue
+	*follow.Queue
 	requests chan chan struct{} // of Totals; closed when new totals are published
 
 	tracker tracker
@@ -104,7 +105,7 @@ type Connections struct {
 // New returns Connections; they do nothing before Run.
 func New(c Config) *Connections {
 	out := &Connections{
-		Config: c, CommitQueue: sync.NewCommitQueue(), requests: make(chan chan struct{}), tracker: newTracker(),
+		Config: c, Queue: follow.NewQueue(), requests: make(chan chan struct{}), tracker: newTracker(),
 	}
 	for _, f := range model.Families {
 		out.stale[f] = newStaleSet()

@@ -181,7 +181,8 @@ func (c *Connections) removeLeft(f model.Family, list []nft.ConnectionCount) (re
 	}
 	var remove []nft.ConnectionCount
 	for _, counted := range list {
-		if _, others := left[c.tracker.matchOf(counted.Destination)]; !others {
+		at, _, _ := model.Find(c.tracker.frontends, c.tracker.nodeAddrs, counted.Destination)
+		if _, others := left[at]; !others {
 			rest = append(rest, counted)
 			continue
 		}

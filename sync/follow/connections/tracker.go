@@ -12,6 +12,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/sync"
+	"kube-vmap/sync/follow"
 )
 
 // A Port is a Service port in one family.
@@ -53,7 +54,7 @@ type portCounts struct {
 // A tracker knows the frontends and endpoints of Services and their connections.
 type tracker struct {
 	frontends map[model.Match]*portCounts
-	nodeAddrs []netip.Addr // sorted
+	nodeAddrs model.NodeAddrs
 	ports     map[Port]*portCounts
 	last      [len(model.Families)]map[pair]uint64 // as of the last read
 	counters  [len(model.Families)]int
@@ -72,21 +73,11 @@ func newTracker() tracker {
 	return s
 }
 
-// apply follows a commit, and removes from the stale sets what is in use again. It adds
-// frontends first, because the counts of a Service port end with its last frontend.
+// apply follows a commit, and removes from the stale sets what is in use again.
 func (s *tracker) apply(t sync.Committed, stale []staleSet) {
-	if t.Full && len(s.frontends) == 0 {
-		s.frontends, s.ports = make(map[model.Match]*portCounts, len(t.Set)), make(map[Port]*portCounts, len(t.Set))
-	}
-	for i := range t.Set {
-		s.set(&t.Set[i], &stale[t.Set[i].Match.Family])
-	}
-	if t.Full {
-		s.removeOthers(t.Set)
-	}
-	for _, m := range t.Gone {
-		s.remove(m)
-	}
+	follow.Update(s.frontends, t, func(f *model.Frontend, before *portCounts, _ bool) (*portCounts, bool) {
+		return s.set(f, before, &stale[f.Match.Family]), true
+	}, s.remove)
 	s.frontends, s.ports = model.Shrink(s.frontends, &s.peaks[0]), model.Shrink(s.ports, &s.peaks[1])
 	if !slices.Equal(s.nodeAddrs, t.NodeAddrs) {
 		s.nodeAddrs = t.NodeAddrs
@@ -96,48 +87,34 @@ func (s *tracker) apply(t sync.Committed, stale []staleSet) {
 	}
 }
 
-func (s *tracker) removeOthers(all []model.Frontend) {
-	keep := make(sets.Set[model.Match], len(all))
-	for i := range all {
-		keep.Insert(all[i].Match)
-	}
-	for m := range s.frontends {
-		if !keep.Has(m) {
-			s.remove(m)
-		}
-	}
-}
-
-func (s *tracker) set(f *model.Frontend, w *staleSet) {
+func (s *tracker) set(f *model.Frontend, before *portCounts, w *staleSet) *portCounts {
 	port := Port{f.Service, f.Match.Family}
-	before, counts := s.frontends[f.Match], s.ports[port]
+	counts := s.ports[port]
 	if counts == nil {
 		counts = &portCounts{port: port, pool: f.Pool}
 		s.ports[port] = counts
 	}
 	if counts != before {
 		w.addFrontend(f.Match)
-		s.remove(f.Match)
+		if before != nil {
+			s.remove(f.Match, before)
+		}
 		if was, left := s.left[port.Family][f.Match]; was == port {
 			delete(s.left[port.Family], f.Match)
 		} else if left {
 			s.left[port.Family][f.Match], s.urgent = Port{}, true
 		}
-		s.frontends[f.Match] = counts
 		counts.frontends++
 	}
 	if f.IsClusterIP() { // the others have the same endpoints
 		counts.number, counts.pool = f.Match.Port, f.Pool
 		w.removeServing(counts)
 	}
+	return counts
 }
 
-func (s *tracker) remove(m model.Match) {
-	counts := s.frontends[m]
-	if counts == nil {
-		return
-	}
-	delete(s.frontends, m)
+// remove removes a frontend from its Service port, whose counts end with the last one.
+func (s *tracker) remove(m model.Match, counts *portCounts) {
 	if _, left := s.left[m.Family][m]; !left {
 		s.left[m.Family][m] = counts.port
 	}
@@ -147,18 +124,9 @@ func (s *tracker) remove(m model.Match) {
 }
 
 // portOf returns the counts of the Service port that has a destination, nil if none has.
-func (s *tracker) portOf(m model.Match) *portCounts { return s.frontends[s.matchOf(m)] }
-
-// matchOf returns the match of the frontend that has a destination: the same or, at an
-// address of the node, that of a node port.
-func (s *tracker) matchOf(m model.Match) model.Match {
-	if s.frontends[m] != nil {
-		return m
-	}
-	if _, found := slices.BinarySearchFunc(s.nodeAddrs, m.Addr, netip.Addr.Compare); found {
-		m.Addr = netip.Addr{}
-	}
-	return m
+func (s *tracker) portOf(m model.Match) *portCounts {
+	_, counts, _ := model.Find(s.frontends, s.nodeAddrs, m)
+	return counts
 }
 
 func (c *portCounts) serves(e netip.AddrPort) bool {

@@ -6,7 +6,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
-	"kube-vmap/sync"
+	"kube-vmap/sync/follow"
 )
 
 // Kernel is the kernel's connection tracking.
@@ -30,7 +30,7 @@ type Config struct {
 // Flows is a [sync.Follower] that deletes stale flows.
 type Flows struct {
 	Config
-	*sync.CommitQueue
+	*follow.Queue
 	kernel Kernel
 	log    *slog.Logger
 
@@ -47,7 +47,7 @@ func New(c Config, kernel Kernel, log *slog.Logger) *Flows {
 		protocols = append(protocols, model.TCP)
 	}
 	return &Flows{
-		Config: c, CommitQueue: sync.NewCommitQueue(),
+		Config: c, Queue: follow.NewQueue(),
 		kernel: kernel, log: log, tracker: newTracker(protocols), pause: newPause(),
 	}
 }

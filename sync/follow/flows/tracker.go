@@ -10,13 +10,14 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
+	"kube-vmap/sync/follow"
 )
 
 // A tracker knows the endpoints of each frontend, and which frontends' flows to check.
 type tracker struct {
 	protocols []model.Protocol                 // whose stale flows end
 	endpoints map[model.Match][]netip.AddrPort // that flows of a frontend may use, sorted
-	nodeAddrs []netip.Addr                     // sorted
+	nodeAddrs model.NodeAddrs
 	pending   [len(model.Families)]pendingChecks
 }
 
@@ -34,54 +35,28 @@ func newTracker(protocols []model.Protocol) tracker {
 	return s
 }
 
+// apply follows a commit. After a full one all flows are checked, and those of what the kernel still
+// had.
 func (s *tracker) apply(t sync.Committed) {
+	follow.Update(s.endpoints, t, func(f *model.Frontend, before []netip.AddrPort, known bool) ([]netip.AddrPort, bool) {
+		if !s.tracks(f) {
+			return nil, false
+		}
+		now := f.Pool.FlowEndpoints
+		if !t.Full && (!known || s.ends(f.Match.Protocol) && !containsAll(now, before)) {
+			s.markForCheck(f.Match)
+		}
+		return now, true
+	}, func(m model.Match, _ []netip.AddrPort) { s.markGone(m) })
 	if t.Full {
-		s.applySnapshot(t.Set, t.Gone)
-	} else {
-		s.applyChange(t)
+		for _, m := range t.Gone {
+			s.markGone(m)
+		}
+		for f := range s.pending {
+			s.pending[f].all = true
+		}
 	}
 	s.applyNodeAddrs(t.NodeAddrs)
-}
-
-func (s *tracker) applySnapshot(all []model.Frontend, gone []model.Match) {
-	known := s.endpoints
-	s.endpoints = make(map[model.Match][]netip.AddrPort, len(known))
-	for i := range all {
-		if s.tracks(&all[i]) {
-			s.endpoints[all[i].Match] = all[i].Pool.FlowEndpoints
-		}
-	}
-	for m := range known {
-		if _, still := s.endpoints[m]; !still {
-			s.markGone(m)
-		}
-	}
-	for _, m := range gone {
-		s.markGone(m)
-	}
-	for f := range s.pending {
-		s.pending[f].all = true
-	}
-}
-
-func (s *tracker) applyChange(t sync.Committed) {
-	for _, m := range t.Gone {
-		if _, known := s.endpoints[m]; known {
-			delete(s.endpoints, m)
-			s.markGone(m)
-		}
-	}
-	for i := range t.Set {
-		m := t.Set[i].Match
-		if !s.tracks(&t.Set[i]) {
-			continue
-		}
-		before, known := s.endpoints[m]
-		s.endpoints[m] = t.Set[i].Pool.FlowEndpoints
-		if !known || s.ends(m.Protocol) && !containsAll(s.endpoints[m], before) {
-			s.markForCheck(m)
-		}
-	}
 }
 
 // applyNodeAddrs sets the addresses that serve node ports. New ones may have flows from before.
@@ -91,7 +66,7 @@ func (s *tracker) applyNodeAddrs(all []netip.Addr) {
 	s.nodeAddrs = all
 	var fresh [len(model.Families)]bool
 	for _, a := range all {
-		if !has(known, a) {
+		if !known.Has(a) {
 			fresh[model.FamilyOf(a)] = true
 		}
 	}
@@ -173,19 +148,14 @@ func (s *tracker) isStale(e conntrack.Entry, job pendingChecks) bool {
 	if !s.ends(e.Protocol) && (e.Replied || e.Reply != e.Original) {
 		return false
 	}
-	to := e.Original
-	own := model.Match{Family: e.Family(), Addr: to.Addr(), Protocol: e.Protocol, Port: to.Port()}
-	node := own
-	node.Addr = netip.Addr{}
-	atNode := has(s.nodeAddrs, to.Addr())
-	named := job.frontends.Has(own) || atNode && job.frontends.Has(node)
+	to := model.Match{
+		Family: e.Family(), Addr: e.Original.Addr(), Protocol: e.Protocol, Port: e.Original.Port(),
+	}
+	_, _, named := model.Find(job.frontends, s.nodeAddrs, to)
 	if !named && !job.all {
 		return false
 	}
-	endpoints, served := s.endpoints[own]
-	if !served && atNode {
-		endpoints, served = s.endpoints[node]
-	}
+	_, endpoints, served := model.Find(s.endpoints, s.nodeAddrs, to)
 	if !served {
 		return named // the frontend is gone
 	}
@@ -207,9 +177,4 @@ func containsAll(all, some []netip.AddrPort) bool {
 		all = all[i+1:]
 	}
 	return true
-}
-
-func has(sorted []netip.Addr, a netip.Addr) bool {
-	_, found := slices.BinarySearchFunc(sorted, a, netip.Addr.Compare)
-	return found
 }

@@ -8,6 +8,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
+	"kube-vmap/sync/follow"
 )
 
 const (
@@ -31,7 +32,7 @@ type Config struct {
 // the fewest.
 type LeastConnections struct {
 	Config
-	*sync.CommitQueue
+	*follow.Queue
 	cpuTime func() time.Duration // constant, except in tests
 
 	// The following belongs to Run's goroutine.
@@ -48,7 +49,7 @@ type LeastConnections struct {
 // New returns LeastConnections; it does nothing before Run.
 func New(c Config) *LeastConnections {
 	return &LeastConnections{
-		Config: c, CommitQueue: sync.NewCommitQueue(), cpuTime: sync.ThreadCPUTime,
+		Config: c, Queue: follow.NewQueue(), cpuTime: sync.ThreadCPUTime,
 		pools: pools{}, observer: observer{tracking: c.Tracking}, period: minPeriod,
 	}
 }

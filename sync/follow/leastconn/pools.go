@@ -1,12 +1,12 @@
 package leastconn
 
 import (
-	"maps"
 	"slices"
 	"time"
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
+	"kube-vmap/sync/follow"
 )
 
 // pools are the pools with this scheduler.
@@ -26,35 +26,18 @@ type list struct {
 }
 
 func (p pools) apply(c sync.Committed) {
-	before := p
-	if c.Full {
-		before = maps.Clone(p)
-		clear(p)
-	}
-	for i := range c.Set {
-		if f := &c.Set[i]; f.IsClusterIP() {
-			p.set(f, before[f.Match])
+	follow.Update(p, c, func(f *model.Frontend, before *pool, known bool) (*pool, bool) {
+		if !f.IsClusterIP() || f.Pool.Scheduler != model.SchedulerLeastConnections {
+			return nil, false
 		}
-	}
-	for _, m := range c.Gone {
-		delete(p, m)
-	}
-}
-
-// set adds or replaces the pool of a frontend, which has been tracked before, unless before is nil.
-func (p pools) set(f *model.Frontend, before *pool) {
-	m := f.Pool
-	if m.Scheduler != model.SchedulerLeastConnections {
-		delete(p, m.Key)
-		return
-	}
-	if before == nil {
-		before = new(pool)
-	}
-	before.namespace = f.Service.Namespace
-	before.cluster.set(m, false)
-	before.local.set(m, true)
-	p[m.Key] = before
+		if !known {
+			before = new(pool)
+		}
+		before.namespace = f.Service.Namespace
+		before.cluster.set(f.Pool, false)
+		before.local.set(f.Pool, true)
+		return before, true
+	}, func(model.Match, *pool) {})
 }
 
 // set replaces a list by what was committed. The shares that were sent may not be in effect

@@ -6,6 +6,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
+	"kube-vmap/sync/follow"
 	"kube-vmap/sync/follow/listen"
 )
 
@@ -32,33 +33,21 @@ func (p *Proxy) Follow(t sync.Committed) {
 	defer p.mu.Unlock()
 	p.nodeAddrs = usableNodeAddrs(t.NodeAddrs)
 	var closed, opened []listen.Socket
-	remove := func(m model.Match) {
-		if old, known := p.routes[m]; known {
-			closed = append(closed, old.socket(m))
-			delete(p.routes, m)
-		}
-	}
-	if t.Full {
-		for m := range p.routes {
-			remove(m)
-		}
-	}
-	for _, m := range t.Gone {
-		remove(m)
-	}
-	for i := range t.Set {
-		f := &t.Set[i]
-		remove(f.Match)
+	removed := func(m model.Match, r route) { closed = append(closed, r.socket(m)) }
+	follow.Update(p.routes, t, func(f *model.Frontend, before route, known bool) (now route, serves bool) {
 		if !p.isServed(f) {
-			continue
+			return now, false
 		}
-		to := route{
+		if known {
+			removed(f.Match, before)
+		}
+		now = route{
 			service: f.Service.ServiceName, uid: f.Pool.UID,
 			clusterIP: netip.AddrPortFrom(f.Pool.Key.Addr, f.Pool.Key.Port),
 		}
-		p.routes[f.Match] = to
-		opened = append(opened, to.socket(f.Match))
-	}
+		opened = append(opened, now.socket(f.Match))
+		return now, true
+	}, removed)
 	p.sockets.Change(closed, opened)
 }
 

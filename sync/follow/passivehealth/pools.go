@@ -1,13 +1,13 @@
 package passivehealth
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 	"time"
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
+	"kube-vmap/sync/follow"
 )
 
 // An endpoint is one of any Service.
@@ -18,10 +18,9 @@ type endpoint struct {
 
 // pools are the Service ports with passive health checks.
 type pools struct {
-	all map[model.Match]*pool // by their keys
-	// keys are those of the pools that frontends other than ClusterIPs have.
-	keys      map[model.Match]model.Match
-	nodeAddrs []netip.Addr // that serve node ports, sorted
+	all       map[model.Match]*pool       // by their keys
+	keys      map[model.Match]model.Match // of the pools of all frontends
+	nodeAddrs model.NodeAddrs
 	kinds     map[kind]int // pools of each kind
 }
 
@@ -56,46 +55,42 @@ func newPools() pools {
 // apply follows a commit and returns the pools that are new or changed, and those that were
 // replaced or removed.
 func (p *pools) apply(c sync.Committed) (changed, replaced []*pool) {
-	before := p.all
-	if c.Full {
-		*p = newPools()
-		replaced = slices.Collect(maps.Values(before))
-	}
-	remove := func(m model.Match) {
-		delete(p.keys, m)
-		if p.all[m] != nil {
-			replaced = append(replaced, p.all[m])
+	remove := func(m, _ model.Match) {
+		if old := p.all[m]; old != nil {
+			replaced = append(replaced, old)
 			p.kinds[kind{m.Family, m.Protocol}]--
 			delete(p.all, m)
 		}
 	}
-	p.nodeAddrs = c.NodeAddrs
-	for i := range c.Set {
-		f := &c.Set[i]
-		if !f.IsClusterIP() {
-			p.keys[f.Match] = f.Pool.Key
-			continue
-		}
-		old := before[f.Match]
-		remove(f.Match)
+	follow.Update(p.keys, c, func(f *model.Frontend, _ model.Match, _ bool) (key model.Match, checked bool) {
 		if f.Pool.PassiveChecks == 0 {
-			continue
+			return key, false
 		}
-		next := newPool(f)
-		if old != nil && old.service == next.service && old.mode == next.mode {
-			next.sent, next.replies, next.unanswered = old.sent, old.replies, old.unanswered
-			next.lost = old.lost || slices.ContainsFunc(old.sent, func(a netip.AddrPort) bool {
-				return c.Full || !next.has(endpoint{next.key.Protocol, a})
-			})
+		if f.IsClusterIP() {
+			old := p.all[f.Match]
+			remove(f.Match, f.Match)
+			next := newPool(f)
+			next.inherit(old, c.Full)
+			p.all[f.Match] = next
+			p.kinds[kind{f.Match.Family, f.Match.Protocol}]++
+			changed = append(changed, next)
 		}
-		p.all[f.Match] = next
-		p.kinds[kind{f.Match.Family, f.Match.Protocol}]++
-		changed = append(changed, next)
-	}
-	for _, m := range c.Gone {
-		remove(m)
-	}
+		return f.Pool.Key, true
+	}, remove)
+	p.nodeAddrs = c.NodeAddrs
 	return changed, replaced
+}
+
+// inherit takes over what was known in a pool of the same Service before a commit, if it was nil
+// nothing.
+func (p *pool) inherit(old *pool, full bool) {
+	if old == nil || old.service != p.service || old.mode != p.mode {
+		return
+	}
+	p.sent, p.replies, p.unanswered = old.sent, old.replies, old.unanswered
+	p.lost = old.lost || slices.ContainsFunc(old.sent, func(a netip.AddrPort) bool {
+		return full || !p.has(endpoint{p.key.Protocol, a})
+	})
 }
 
 func newPool(f *model.Frontend) *pool {
@@ -113,17 +108,8 @@ func newPool(f *model.Frontend) *pool {
 // find returns the pool of a Service port by the original destination of a connection, or nil.
 func (p *pools) find(protocol model.Protocol, to netip.AddrPort) *pool {
 	m := model.Match{Addr: to.Addr(), Port: to.Port(), Family: model.FamilyOf(to.Addr()), Protocol: protocol}
-	if found := p.all[m]; found != nil {
-		return found
-	}
-	if key, known := p.keys[m]; known {
-		return p.all[key]
-	}
-	if _, onNode := slices.BinarySearchFunc(p.nodeAddrs, m.Addr, netip.Addr.Compare); onNode {
-		m.Addr = netip.Addr{}
-		return p.all[p.keys[m]]
-	}
-	return nil
+	_, key, _ := model.Find(p.keys, p.nodeAddrs, m)
+	return p.all[key]
 }
 
 // has reports whether the pool has the endpoint. Its lists are sorted.

@@ -15,6 +15,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
+	"kube-vmap/sync/follow"
 )
 
 const (
@@ -57,7 +58,7 @@ type Config struct {
 // methods that report state is done by one goroutine, Run.
 type Tracker struct {
 	Config
-	*sync.CommitQueue
+	*follow.Queue
 	cpuTime func() time.Duration // constant, except in tests
 
 	pools    pools
@@ -94,7 +95,7 @@ type probeResult struct {
 // New returns a Tracker; it does nothing before Run.
 func New(c Config) *Tracker {
 	t := &Tracker{
-		Config: c, CommitQueue: sync.NewCommitQueue(), cpuTime: sync.ThreadCPUTime,
+		Config: c, Queue: follow.NewQueue(), cpuTime: sync.ThreadCPUTime,
 		notices: sync.NewNotices(c.Recorder, c.Log), quiet: sync.NewNotices(nil, c.Log),
 		pools: newPools(), checks: newChecks(), lanes: map[kind]*lane{},
 		budget:        rate.NewLimiter(probesPerSecond, probeBurst),

@@ -83,7 +83,7 @@ func AddResponses(d *nodestatus.Document, observed time.Duration, list []Respons
 // connectionIndex finds the frontend and endpoint of a connection.
 type connectionIndex struct {
 	frontends map[model.Match]frontendRef
-	nodeAddrs map[netip.Addr]struct{}
+	nodeAddrs model.NodeAddrs
 	endpoints map[*nodestatus.Port]map[netip.AddrPort]*nodestatus.Endpoint // built on first use
 }
 
@@ -95,14 +95,14 @@ type frontendRef struct {
 
 func newConnectionIndex(d *nodestatus.Document) *connectionIndex {
 	c := &connectionIndex{
-		frontends: map[model.Match]frontendRef{}, nodeAddrs: make(map[netip.Addr]struct{}, len(d.NodeAddresses)),
-		endpoints: map[*nodestatus.Port]map[netip.AddrPort]*nodestatus.Endpoint{},
+		frontends: map[model.Match]frontendRef{}, endpoints: map[*nodestatus.Port]map[netip.AddrPort]*nodestatus.Endpoint{},
 	}
 	for _, text := range d.NodeAddresses {
 		if addr, err := netip.ParseAddr(text); err == nil {
-			c.nodeAddrs[addr] = struct{}{}
+			c.nodeAddrs = append(c.nodeAddrs, addr)
 		}
 	}
+	slices.SortFunc(c.nodeAddrs, netip.Addr.Compare)
 	for s, p := range d.EachPort() {
 		for n := range p.Frontends {
 			f := &p.Frontends[n]
@@ -126,11 +126,7 @@ func match(p *nodestatus.Port, f *nodestatus.Frontend) model.Match {
 // A document may contain only some Services, so other addresses with that port belong to
 // other Services, or to other programs.
 func (c *connectionIndex) find(to model.Match) (at frontendRef, found bool) {
-	at, found = c.frontends[to]
-	if _, ours := c.nodeAddrs[to.Addr]; !found && ours {
-		to.Addr = netip.Addr{}
-		at, found = c.frontends[to]
-	}
+	_, at, found = model.Find(c.frontends, c.nodeAddrs, to)
 	return at, found
 }
 

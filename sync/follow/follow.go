@@ -1,0 +1,55 @@
+// Package follow has what followers of the loop share. Each follower is a package in its folder and
+// does what else must happen when the kernel has committed a change:
+//
+//	flows          ends flows to removed endpoints
+//	connections    reads connection counters, and removes those of removed endpoints
+//	affinity       evicts clients with session affinity where the map is nearly full
+//	leastconn      steers new connections to the endpoints with the fewest
+//	passivehealth  finds unresponsive endpoints
+//	healthcheck    serves health check node ports
+//	localhost      serves node ports on localhost
+//
+// Package fastpath needs no commits, and listen opens sockets for healthcheck and localhost. A
+// follower that works on a goroutine of its own has a [Queue], and keeps what concerns it of the
+// committed frontends with [Update].
+package follow
+
+import (
+	"maps"
+
+	"kube-vmap/model"
+	"kube-vmap/sync"
+)
+
+// Update brings what a follower keeps of frontends up to date with a commit. For each frontend that
+// is new or may have changed, keep returns what to keep, and false if the frontend does not concern
+// the follower; before is what was kept, unless it is new. For each frontend of which something was
+// kept and nothing is now, removed is called afterwards.
+func Update[T any](
+	all map[model.Match]T, c sync.Committed,
+	keep func(f *model.Frontend, before T, known bool) (now T, keeps bool), removed func(model.Match, T),
+) {
+	obsolete := map[model.Match]T{}
+	if c.Full {
+		obsolete = maps.Clone(all)
+	}
+	for i := range c.Set {
+		f := &c.Set[i]
+		before, known := all[f.Match]
+		if now, keeps := keep(f, before, known); keeps {
+			all[f.Match] = now
+			delete(obsolete, f.Match)
+		} else if known {
+			obsolete[f.Match] = before
+		}
+	}
+	for _, m := range c.Gone {
+		if before, known := all[m]; known {
+			obsolete[m] = before
+		}
+	}
+	for m, before := range obsolete {
+		delete(all, m)
+		removed(m, before)
+	}
+}
