@@ -30,6 +30,70 @@
 // current state. [Adopt] begins: it compares the state with what the kernel holds
 // ([Tables]), and endpoints keep the slots that they have there.
 //
+// # Chains and sets
+//
+// Each table has these chains. Those with a hook are base chains (type, hook, priority), the others are
+// jumped to. N is a number of slots or a slot; names can have the prefixes node-port- and local-.
+//
+//	filter-prerouting        filter prerouting dstnat - 10  source-check for restricted; drops invalid packets
+//	filter-output-early      filter output -110            the same for packets of the node, before translation
+//	nat-prerouting           nat prerouting dstnat - 1     looks up new connections: dispatch, then local endpoints
+//	nat-output               nat output -101               the same for connections of the node
+//	restore-prerouting       filter prerouting dstnat + 1  new connections: restore-check
+//	restore-output           filter output -99             the same for packets of the node
+//	filter-input             filter input filter           rejects or drops what no endpoint serves
+//	filter-forward           filter forward filter         the same, and unallocated ports and ClusterIPs: service-check
+//	filter-output            filter output filter          the same for packets of the node
+//	nat-postrouting          nat postrouting srcnat        masquerades what is marked or labelled, and hairpins
+//	source-check             -                             drops sources that are not allowed
+//	dispatch                 -                             looks up services, then node ports
+//	restore-check            -                             what was rewritten and not translated: restore
+//	restore                  -                             undoes rewrite, so that the packet is rejected as it came
+//	service-check            -                             rejects or drops by no-endpoint-*, cluster-ips, service-cidrs
+//	source-port              -                             masquerades, with a source port by protocol
+//	reject-chain             -                             rejects: TCP reset, ICMP port unreachable
+//	ep-N                     -                             translates to the endpoint in slot N
+//	sticky-endpoint          -                             translates to the endpoint whose number the packet has
+//	sticky-client            -                             looks up the number that is remembered for the client
+//	sticky-new               -                             the same for a client that has just been remembered
+//	count                    -                             counts connections
+//	rewrite                  -                             makes the ClusterIP the destination
+//	sticky-pick-N            -                             picks the number of one of at most N slots at random
+//	sticky-full-N            -                             the same by the client's address, if the map is full
+//	lb-N                     -                             picks one of N slots; also rr-N, sh-N, maglev-N, sticky-N
+//	cluster-N                -                             marks packets from others than pods, then balances
+//	masquerade-N             -                             marks all packets for masquerade, then balances
+//	service-N                -                             jumps to rewrite, then balances
+//	external-N               -                             marks for masquerade, then goes to service-N
+//	external-local-N         -                             external-N for pods and the node, others return
+//	nat-input                nat input 100                 counts connections to endpoints that are this node
+//
+// And these sets and maps. All but those that packets fill are written by the loop.
+//
+//	services                 daddr . proto . dport : verdict               frontends with an address
+//	local-services           daddr . proto . dport : verdict               the same for others, policy Local
+//	node-ports               proto . dport : verdict                       node ports
+//	local-node-ports         proto . dport : verdict                       the same for others, policy Local
+//	no-endpoint-services     daddr . proto . dport : verdict               frontends without endpoints: reject or drop
+//	no-endpoint-node-ports   proto . dport : verdict                       the same for node ports
+//	service-ips              daddr . proto . dport : address               the ClusterIP behind an external address
+//	node-port-service-ips    proto . dport : address                       the ClusterIP behind a node port
+//	node-port-service-ports  proto . dport : port                          its port
+//	restricted               daddr . proto . dport                         frontends with loadBalancerSourceRanges
+//	cluster-ips              daddr                                         ClusterIPs, of which other ports are rejected
+//	node-ips                 daddr                                         node addresses that serve node ports
+//	hairpin                  saddr . daddr                                 endpoints of this node that reach themselves
+//	service-cidrs            daddr                                         ServiceCIDRs; other addresses are dropped
+//	endpoint-ips             client                                        TCP endpoints, with Config.DropInvalid
+//	endpoints-N              daddr . proto . dport : address . port        the endpoint of each pool in slot N
+//	endpoints-many           daddr . proto . dport . pick : address . port  endpoints of pools with more than MaxSlots
+//	sticky-numbers           daddr . proto . dport . pick : number         the number of the endpoint in a slot
+//	sticky-endpoints         daddr . proto . dport . number : address . port  the endpoint of a number
+//	affinity                 client . daddr . proto . dport : number       by packets: remembered clients
+//	connections              original daddr . proto . original dport . daddr . dport  by packets: counters
+//	uncounted                original daddr . proto . original dport       frontends that are not counted for some time
+//	allowed-sources-N        client . daddr . proto . dport                allowed sources, by the length N of the prefix
+//
 // The files, in the order of the data:
 //
 //	family, chains, sets, layout   the schema: every chain with its hook, every set with its key
