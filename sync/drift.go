@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kube-vmap/nft"
+	"kube-vmap/sync/throttle"
 )
 
 // drift detects whether another process has changed our tables. Twice a second it
@@ -28,7 +29,7 @@ type drift struct {
 	reading bool
 	repeats int           // reads in a row that changes made useless
 	took    time.Duration // by these reads
-	resting time.Time     // no read before this
+	pace    throttle.Throttle
 	failure atomic.Pointer[ReadFailure]
 
 	// suspected: the kernel refused a change that it should have accepted, so that another
@@ -69,9 +70,9 @@ type driftResult struct {
 const (
 	// driftPollInterval is how often to check for foreign changes.
 	driftPollInterval = 500 * time.Millisecond
-	// driftRestFactor is the length of the rest after a read, in durations of that read:
-	// where others change nf_tables all the time, reads take at most a twentieth of a CPU.
-	driftRestFactor = 19
+	// driftPauseFactor is for the pause after a read: where others change nf_tables all the time,
+	// reads take at most a twentieth of a processor.
+	driftPauseFactor = 19
 	// maxDriftRepeats is how often a read is repeated concurrently before the loop waits for it.
 	maxDriftRepeats = 3
 )
@@ -80,6 +81,7 @@ const (
 // is no reader.
 func newDrift(c Config, k Kernel) *drift {
 	d := &drift{kernel: k, protected: c.Rules.Protect, found: make(chan driftResult, 1)}
+	d.pace.Factor = driftPauseFactor
 	if c.DriftReader != nil && !d.protected {
 		d.reader, d.ticker = c.DriftReader, time.NewTicker(driftPollInterval)
 	}
@@ -129,7 +131,7 @@ func (d *drift) mustCompareAgain() bool {
 
 // startRead starts a read if others have changed anything.
 func (d *drift) startRead(rules *nft.Ruleset) {
-	if rules == nil || d.reading || time.Now().Before(d.resting) {
+	if rules == nil || d.reading || d.pace.Remaining() > 0 {
 		return
 	}
 	if foreign, err := d.kernel.ForeignChanges(); err == nil && foreign != d.foreign {
@@ -195,7 +197,7 @@ func (l *Loop) handleDrift(found driftResult) {
 		found = l.drift.readHere(l.rules)
 		l.drift.took += found.took
 	}
-	l.drift.resting = start.Add(driftRestFactor * l.drift.took)
+	l.drift.pace.Pause(l.drift.took)
 	if found.err != nil {
 		if l.drift.failure.CompareAndSwap(nil, &ReadFailure{start, found.err}) {
 			l.log.Warn("cannot compare tables, foreign changes not repaired", "err", found.err)

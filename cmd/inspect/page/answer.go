@@ -9,13 +9,15 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"kube-vmap/sync/throttle"
 )
 
 // jsonAnswer is an answer in JSON for any number of requests, compressed at most once.
 type jsonAnswer struct {
 	body       []byte
 	compressed func() []byte
-	until      time.Time // when it is old
+	pace       throttle.Throttle // until it is old
 }
 
 // newAnswer returns the answer with a value in JSON.
@@ -80,12 +82,13 @@ func (a *answers) get(name string, value func() any) (*jsonAnswer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	start := time.Now()
-	if last := a.last[name]; last != nil && start.Before(last.until) {
+	if last := a.last[name]; last != nil && last.pace.Remaining() > 0 {
 		return last, nil
 	}
 	made, err := newAnswer(value())
 	if err == nil {
-		made.until = time.Now().Add(min(max(answerPeriod, answerFactor*time.Since(start)), maxAnswerPeriod))
+		made.pace = throttle.Throttle{Factor: answerFactor, Min: answerPeriod, Max: maxAnswerPeriod}
+		made.pace.Pause(time.Since(start))
 		a.last[name] = made
 	}
 	return made, err

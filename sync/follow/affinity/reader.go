@@ -14,6 +14,7 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/sync"
 	"kube-vmap/sync/follow"
+	"kube-vmap/sync/throttle"
 )
 
 // Kernel is the part of [kernel.Kernel] that is used, by one goroutine.
@@ -38,17 +39,17 @@ type Config struct {
 type Reader struct {
 	Config
 	*follow.Queue
-	cpuTime   func() time.Duration        // constant, except in tests
-	services  map[model.Match]sync.Object // those with affinity, by the keys of their pools
-	peak      int                         // of services
-	reported  [len(model.Families)]uint64 // last reported totals, at first the greatest number
-	restUntil time.Time                   // when the maps may be listed again
+	services map[model.Match]sync.Object // those with affinity, by the keys of their pools
+	peak     int                         // of services
+	reported [len(model.Families)]uint64 // last reported totals, at first the greatest number
+	pace     throttle.Throttle           // of lists of the maps
 }
 
 // New returns a Reader; it does nothing before Run.
 func New(c Config) *Reader {
 	return &Reader{
-		Config: c, Queue: follow.NewQueue(), cpuTime: sync.ThreadCPUTime, services: map[model.Match]sync.Object{},
+		Config: c, Queue: follow.NewQueue(), services: map[model.Match]sync.Object{},
+		pace: throttle.Throttle{Factor: pauseFactor, ProcessorTime: sync.ThreadCPUTime},
 		// The first totals, which may be from before this process, are no rise.
 		reported: [...]uint64{model.IPv4: math.MaxUint64, model.IPv6: math.MaxUint64},
 	}
@@ -90,7 +91,7 @@ func (r *Reader) read() {
 		r.reported[f] = total
 		r.Full(f, total)
 	}
-	if len(rising) > 0 && !time.Now().Before(r.restUntil) {
-		r.makeRoom(rising)
+	if len(rising) > 0 && r.pace.Remaining() == 0 {
+		r.pace.Do(func() { r.makeRoom(rising) })
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"runtime"
 	"slices"
 	"time"
 
@@ -24,8 +23,8 @@ const (
 	// minExpires is the time left of a client that is deleted: others may expire before the
 	// transaction, which the kernel would refuse.
 	minExpires = 5 * time.Second
-	// restFactor times the processor time of making room is the pause after it.
-	restFactor = 70
+	// pauseFactor times the processor time of making room is the pause after it.
+	pauseFactor = 70
 )
 
 // ReasonForgotten is the reason of the event that clients of a Service were forgotten.
@@ -44,9 +43,6 @@ func (r *Reader) applyCommits() {
 }
 
 func (r *Reader) makeRoom(families []model.Family) {
-	runtime.LockOSThread() // for its processor time
-	defer runtime.UnlockOSThread()
-	before := r.cpuTime()
 	r.applyCommits()
 	for _, f := range families {
 		for _, local := range []bool{false, true} {
@@ -55,7 +51,6 @@ func (r *Reader) makeRoom(families []model.Family) {
 			}
 		}
 	}
-	r.restUntil = time.Now().Add(restFactor * (r.cpuTime() - before))
 }
 
 // A namespace has clients in a map.

@@ -105,7 +105,7 @@ func run(t *testing.T, test func(*rig, nft.SetID)) {
 					Kernel: r.fakeKernel, Log: slog.New(slog.NewTextHandler(&r.log, nil)), Recorder: r,
 					Full: func(f model.Family, n uint64) { r.reported[f] = n },
 				})
-				r.reader.cpuTime = func() time.Duration { return r.cpu }
+				r.reader.pace.ProcessorTime = func() time.Duration { return r.cpu }
 				r.follow(f)
 				<-time.After(time.Minute) // until Run is called
 				if r.polls(1); r.listings != 0 || r.log.Len() > 0 || r.reported != r.fakeKernel.counters {
@@ -249,7 +249,7 @@ func TestRefusedTransactions(t *testing.T) {
 func TestPauseAfterAListing(t *testing.T) {
 	run(t, func(r *rig, id nft.SetID) {
 		const maps = 2
-		for range 2 * restFactor * int(time.Second) / int(period) {
+		for range 2 * pauseFactor * int(time.Second) / int(period) {
 			r.fakeKernel.counters[id.Family]++
 			r.polls(1)
 		}

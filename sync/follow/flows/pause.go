@@ -4,14 +4,16 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"kube-vmap/sync/throttle"
 )
 
 const (
 	// maxBackoff is the longest delay between attempts that fail; the first is answerTime.
 	maxBackoff = 30 * time.Second
-	// restFactor is how many times longer the pause is than the work before it, so that reading the
+	// pauseFactor is how many times longer the pause is than the work before it, so that reading the
 	// kernel's table takes at most a fifth of one processor, however many changes come.
-	restFactor = 4
+	pauseFactor = 4
 	// answerTime is the shortest pause. A flow is deleted that long after its endpoint went,
 	// at least: answers to what was sent before then arrive, which without the flow would seem
 	// to come from a stranger.
@@ -21,13 +23,14 @@ const (
 // A pause separates two reads of the kernel's table.
 type pause struct {
 	timer   *time.Timer // fires when it is over
+	pace    throttle.Throttle
 	backoff wait.Backoff
 	failing bool // the last attempt failed
 	running bool // cleared by the owner when the pause is over
 }
 
 func newPause() pause {
-	p := pause{timer: time.NewTimer(maxBackoff)}
+	p := pause{timer: time.NewTimer(maxBackoff), pace: throttle.Throttle{Factor: pauseFactor, Min: answerTime}}
 	p.timer.Stop()
 	return p
 }
@@ -37,7 +40,7 @@ func (p *pause) begin(failed bool, took time.Duration) {
 	if failed && !p.failing {
 		p.backoff = wait.Backoff{Duration: answerTime, Factor: 2, Jitter: 0.1, Steps: 1 << 10, Cap: maxBackoff}
 	}
-	length := max(answerTime, restFactor*took)
+	length := p.pace.Pause(took)
 	if failed {
 		length = max(length, p.backoff.Step())
 	}

@@ -3,21 +3,21 @@ package leastconn
 import (
 	"context"
 	"log/slog"
-	"runtime"
 	"time"
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
 	"kube-vmap/sync/follow"
+	"kube-vmap/sync/throttle"
 )
 
 const (
 	// minPeriod is the time between two observations, at least.
 	minPeriod = time.Second
-	// restFactor times the processor time of an observation is the pause after it, so that
+	// pauseFactor times the processor time of an observation is the pause after it, so that
 	// observations take less than two percent of one processor, however many connections
 	// there are. Collecting their garbage, on other threads, is a fifth more.
-	restFactor = 70
+	pauseFactor = 70
 )
 
 // Config configures [LeastConnections].
@@ -33,7 +33,6 @@ type Config struct {
 type LeastConnections struct {
 	Config
 	*follow.Queue
-	cpuTime func() time.Duration // constant, except in tests
 
 	// The following belongs to Run's goroutine.
 	pools    pools
@@ -43,14 +42,16 @@ type LeastConnections struct {
 	// the next one.
 	observedAt time.Time
 	period     time.Duration
+	pace       throttle.Throttle
 	failing    bool // the last observation failed
 }
 
 // New returns LeastConnections; it does nothing before Run.
 func New(c Config) *LeastConnections {
 	return &LeastConnections{
-		Config: c, Queue: follow.NewQueue(), cpuTime: sync.ThreadCPUTime,
+		Config: c, Queue: follow.NewQueue(),
 		pools: pools{}, observer: observer{tracking: c.Tracking}, period: minPeriod,
+		pace: throttle.Throttle{Factor: pauseFactor, Min: minPeriod, ProcessorTime: sync.ThreadCPUTime},
 	}
 }
 
@@ -67,7 +68,9 @@ func (l *LeastConnections) Run(ctx context.Context) error {
 		case <-next:
 			next = nil
 			l.applyCommits()
-			if changed := l.observe(); len(changed) > 0 {
+			var changed []model.PoolShares
+			l.period = l.pace.Do(func() { changed = l.observe() })
+			if len(changed) > 0 {
 				sync.Send(ctx, l.Shares, changed) // waits while the loop is applying a batch
 			}
 		}
@@ -90,11 +93,7 @@ func (l *LeastConnections) applyCommits() {
 // observe observes once and returns the shares that should change: if it fails, those of
 // the weights for all.
 func (l *LeastConnections) observe() []model.PoolShares {
-	// The time that passes is no measure of the cost: on a busy node, where connections
-	// matter most, other programs use most of it.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	start, before := time.Now(), l.cpuTime()
+	start := time.Now()
 	counts, arrivalsKnown, err := l.observer.observe()
 	l.logOutcome(err)
 	var changes []change
@@ -107,9 +106,7 @@ func (l *LeastConnections) observe() []model.PoolShares {
 	if err == nil {
 		l.observedAt = start
 	}
-	sent := l.quota.send(changes)
-	l.period = max(minPeriod, restFactor*(l.cpuTime()-before))
-	return sent
+	return l.quota.send(changes)
 }
 
 func (l *LeastConnections) logOutcome(err error) {

@@ -118,7 +118,7 @@ func run(t *testing.T, test func(*rig)) {
 					r.LeastConnections = New(Config{
 						Tracking: r.kernel, Shares: r.shares, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
 					})
-					r.cpuTime = r.kernel.used
+					r.pace.ProcessorTime = r.kernel.used
 					go func() {
 						if err := r.Run(t.Context()); err != nil {
 							t.Errorf("Run: %v", err)

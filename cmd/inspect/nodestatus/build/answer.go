@@ -22,6 +22,7 @@ import (
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
 	"kube-vmap/sync/follow/passivehealth"
+	"kube-vmap/sync/throttle"
 )
 
 // Config has the sources of answers.
@@ -206,19 +207,16 @@ const (
 // returns the last sample meanwhile. Callers share it.
 func cached(read func() (Sample, error)) func() (Sample, error) {
 	var mu stdsync.Mutex // guards what follows, also during a read
-	var done time.Time   // end of the last read
-	var took time.Duration
+	pace := throttle.Throttle{Factor: cacheFactor, Min: minCacheTime}
 	var last Sample
 	var err error
 	return func() (Sample, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if done.IsZero() || time.Since(done) >= max(minCacheTime, cacheFactor*took) {
+		if pace.Remaining() == 0 {
 			start := time.Now()
-			last, err = read()
+			pace.Do(func() { last, err = read() })
 			last.At = start
-			done = time.Now()
-			took = done.Sub(start)
 		}
 		return last, err
 	}

@@ -1,0 +1,49 @@
+// Package throttle bounds what repeated work of this process costs. docs/costs.md lists what may
+// cost how much.
+package throttle
+
+import (
+	"runtime"
+	"time"
+)
+
+// A Throttle separates repetitions of work by a multiple of what the last one took, so that it takes
+// at most one part in Factor+1 of a processor. The zero value makes no pause. It is not safe for
+// concurrent use.
+type Throttle struct {
+	// Factor times what work took is the pause after it, at least Min and, unless it is zero, at
+	// most Max.
+	Factor   int
+	Min, Max time.Duration
+	// ProcessorTime returns the processor time of the calling thread, if that counts; nil means
+	// that elapsed time does. On a busy node other programs use most of that.
+	ProcessorTime func() time.Duration
+
+	until time.Time
+}
+
+// Do works, begins the pause and returns its length.
+func (t *Throttle) Do(work func()) (pause time.Duration) {
+	start, clock := time.Now(), t.ProcessorTime
+	if clock == nil {
+		clock = func() time.Duration { return time.Since(start) }
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before := clock()
+	work()
+	return t.Pause(clock() - before)
+}
+
+// Pause begins the pause after work that took so long, and returns its length.
+func (t *Throttle) Pause(took time.Duration) time.Duration {
+	pause := max(t.Min, time.Duration(t.Factor)*took)
+	if t.Max > 0 {
+		pause = min(pause, t.Max)
+	}
+	t.until = time.Now().Add(pause)
+	return pause
+}
+
+// Remaining returns how much of the pause remains; zero if the work may be done now.
+func (t *Throttle) Remaining() time.Duration { return max(0, time.Until(t.until)) }
