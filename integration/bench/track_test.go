@@ -3,6 +3,7 @@ package bench
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -49,25 +50,72 @@ func track(b *testing.B, s *sandbox, entries int, answered bool) {
 			if !answered {
 				port++
 			}
-			addTracked(&e, netip.AddrPortFrom(client, port), trackedEndpoint(i), answered)
+			addTracked(&e, trackedEntry{
+				protocol: model.TCP, client: netip.AddrPortFrom(client, port), service: trackedService,
+				endpoint: trackedEndpoint(i), answered: answered, seconds: 3600,
+			})
 		}
 		s.send(b, e.Bytes)
 	}
 }
 
-// trackDenied adds entries without a reply of one client that has no others, to as many endpoints.
-func trackDenied(b *testing.B, s *sandbox, entries int) {
-	b.Helper()
-	var e attr.Encoder
-	for i := range entries {
-		client := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 99, 0, 1}), uint16(10_000+i))
-		addTracked(&e, client, trackedEndpoint(i), false)
+// deniedService has deniedEndpoints endpoints, and no client of it gets a reply.
+var deniedService = netip.MustParseAddrPort("10.96.0.11:80")
+
+const deniedEndpoints = 30_000
+
+func deniedEndpoint(n int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 245, byte(n >> 8), byte(n)}), podPort)
+}
+
+func deniedFrontend(checks model.PassiveChecks) model.Frontend {
+	p := &model.Pool{PassiveChecks: checks}
+	p.Key = model.Match{Addr: deniedService.Addr(), Protocol: model.UDP, Port: deniedService.Port()}
+	for n := range deniedEndpoints {
+		p.Cluster = append(p.Cluster, deniedEndpoint(n))
 	}
-	s.send(b, e.Bytes)
+	return model.Frontend{Match: p.Key, Pool: p}
+}
+
+// sendDenied creates the entries of 20 datagrams each second, which expire after 30 seconds.
+func sendDenied(b *testing.B, s *sandbox) (stop func()) {
+	b.Helper()
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for n := 0; ; n += 20 {
+			var e attr.Encoder
+			for i := n; i < n+20; i++ {
+				client := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 99, 0, 1}), uint16(10_000+i%50_000))
+				addTracked(&e, trackedEntry{
+					protocol: model.UDP, client: client, service: deniedService,
+					endpoint: deniedEndpoint(i * 7919 % deniedEndpoints), seconds: 30,
+				})
+			}
+			s.send(b, e.Bytes)
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Second):
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+	}
+}
+
+// A trackedEntry is a connection to a Service that is translated to an endpoint.
+type trackedEntry struct {
+	protocol                  model.Protocol
+	client, service, endpoint netip.AddrPort
+	answered                  bool
+	seconds                   uint32 // until it expires
 }
 
 // addTracked adds the message that creates an entry.
-func addTracked(e *attr.Encoder, client, endpoint netip.AddrPort, answered bool) {
+func addTracked(e *attr.Encoder, t trackedEntry) {
 	tuple := func(kind uint16, src, dst netip.AddrPort) {
 		e.Nested(kind, func() {
 			e.Nested(ctaFirst, func() {
@@ -75,7 +123,7 @@ func addTracked(e *attr.Encoder, client, endpoint netip.AddrPort, answered bool)
 				e.Data(ctaSecond, dst.Addr().AsSlice())
 			})
 			e.Nested(ctaSecond, func() {
-				e.Uint8(ctaFirst, uint8(model.TCP))
+				e.Uint8(ctaFirst, uint8(t.protocol))
 				e.Uint16(ctaSecond, src.Port())
 				e.Uint16(ctaThird, dst.Port())
 			})
@@ -83,22 +131,24 @@ func addTracked(e *attr.Encoder, client, endpoint netip.AddrPort, answered bool)
 	}
 	e.OpenMessage(unix.NFNL_SUBSYS_CTNETLINK<<8|ctNew, unix.NLM_F_REQUEST|unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 	e.NetfilterHeader(unix.NFPROTO_IPV4, 0)
-	tuple(ctaTupleOrig, client, trackedService)
-	tuple(ctaTupleReply, trackedService, client)
-	e.Uint32(ctaTimeout, 3600)
+	tuple(ctaTupleOrig, t.client, t.service)
+	tuple(ctaTupleReply, t.service, t.client)
+	e.Uint32(ctaTimeout, t.seconds)
 	state := uint8(tcpSynSent)
-	if answered {
+	if t.answered {
 		e.Uint32(ctaStatus, statusAnswered)
 		state = tcpEstablished
 	}
 	e.Nested(ctaNATDst, func() {
-		e.Data(ctaFirst, endpoint.Addr().AsSlice())
-		e.Data(ctaSecond, endpoint.Addr().AsSlice())
+		e.Data(ctaFirst, t.endpoint.Addr().AsSlice())
+		e.Data(ctaSecond, t.endpoint.Addr().AsSlice())
 		e.Nested(ctaThird, func() {
-			e.Uint16(ctaFirst, endpoint.Port())
-			e.Uint16(ctaSecond, endpoint.Port())
+			e.Uint16(ctaFirst, t.endpoint.Port())
+			e.Uint16(ctaSecond, t.endpoint.Port())
 		})
 	})
-	e.Nested(ctaProtoInfo, func() { e.Nested(ctaFirst, func() { e.Uint8(ctaFirst, state) }) })
+	if t.protocol == model.TCP {
+		e.Nested(ctaProtoInfo, func() { e.Nested(ctaFirst, func() { e.Uint8(ctaFirst, state) }) })
+	}
 	e.CloseMessage()
 }

@@ -166,10 +166,12 @@ func (t *Tracker) readLane(now time.Time, l *lane) []*check {
 	lookup := r.findWitnesses(now, &t.checks) && now.Sub(l.surveyed) >= max(lookupTime, lookupFactor*l.answeredCost)
 	needed, budget := t.checks.needReading(l.kind, now), l.budget.TokensAt(now)
 	switch {
-	case needed && budget >= 1, lookup && budget >= l.decisionCost():
+	case needed && budget >= 1:
 		t.readAnswered(l, r, l.budget)
 	case l.surveyIsDue(now):
 		t.readAnswered(l, r, nil)
+	case lookup && budget >= l.decisionCost():
+		t.readAnswered(l, r, l.budget)
 	}
 	t.checks.observe(r)
 	return t.checks.decide(r)
