@@ -41,6 +41,7 @@ type world struct {
 	// each entry that it has. cpu is the sum.
 	reads                 int
 	readCost, costOfEntry time.Duration
+	answeredCost          time.Duration // in addition, of those with a reply
 	cpu                   time.Duration
 	polls                 int // of the counter, or whether the table is full
 	full                  bool
@@ -178,6 +179,9 @@ func (w *world) EachUnanswered(f model.Family, p model.Protocol, begin func(), f
 
 func (w *world) EachAnswered(f model.Family, p model.Protocol, begin func(), fn func(conntrack.Entry)) error {
 	begin()
+	unlock := w.lock()
+	w.cpu += w.answeredCost
+	unlock()
 	return w.each(fn, func(e *entry) bool { return e.Family() == f && e.Protocol == p && e.Replied })
 }
 

@@ -354,6 +354,25 @@ func TestFloodOfOneKindDelaysNoOther(t *testing.T) {
 	})
 }
 
+// TestFirstReadingLeavesTheBudget has so many connections that to list those with a reply takes 0.4 of what
+// may be read at one time. One has no reply at the start, and an endpoint dies soon after. Over
+// UDP, which has no counter of retransmissions, no connection may be read that often.
+func TestFirstReadingLeavesTheBudget(t *testing.T) {
+	every(t, func(w *world) {
+		if w.protocol == model.UDP {
+			return
+		}
+		s := w.serve("default", "web", w.protocol, 3)
+		c := w.use("l", s, 100*time.Millisecond)
+		w.pass(time.Second)
+		c.lowTTL, w.answeredCost = true, 400*time.Millisecond
+		w.connect(c, "l", s.endpoints[1])
+		c.lowTTL = false
+		w.pass(5 * time.Second)
+		w.kill(s, s.endpoints[0])
+	})
+}
+
 // TestFullTableLeavesNoOldProbes has two endpoints lose probes while the table is full. Afterwards both
 // reply.
 func TestFullTableLeavesNoOldProbes(t *testing.T) {
