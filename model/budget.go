@@ -33,7 +33,7 @@ const (
 	// (nft_table_validate), so they cost more than their elements.
 	weightOfAddress        = 10
 	weightOfSharedEndpoint = 4 // in a map of all Services, see MaxSlots
-	// A table takes kilobytes, and an annotation of a few bytes is enough to ask for it.
+	// A table takes kilobytes, and an annotation of a few bytes is enough to request one.
 	weightOfMaglevTable = 4 * MaglevTableSize
 )
 
@@ -80,11 +80,12 @@ func (e *serviceEntry) measure() (weight int) {
 	case slots > MaxSlots*ports:
 		return weight + slots*weightOfSharedEndpoint
 	}
-	return weight + slots*lists + endpoints // one more, so that it may reach itself
+	return weight + slots*lists + endpoints // one more for the connection to itself
 }
 
-// weightedSlots returns how many slots endpoints of different weights take at most; zero
-// if all weights are equal, or all endpoints are in tables of [SchedulerMaglev].
+// weightedSlots returns the maximum number of slots that endpoints of different weights
+// take, or zero if all weights are equal or all endpoints are in tables of
+// [SchedulerMaglev].
 func (e *serviceEntry) weightedSlots() int {
 	if !endpointSlices(e.slices).weighted() {
 		return 0
@@ -140,8 +141,8 @@ func (u *budgetUsage) limits(b Budget) map[string]int {
 	return limits
 }
 
-// FairShare returns the limit for each of those who want something with which all together
-// are within the total. It sorts the list.
+// FairShare returns the limit for each claimant that keeps the sum within the total. It
+// sorts the list.
 func FairShare(total int, wanted []int) (share int) {
 	slices.Sort(wanted)
 	for i, want := range wanted {
@@ -172,9 +173,9 @@ func (m *ServiceMap) updateBudget() {
 	m.admit(affected)
 }
 
-// affectedNamespaces returns the namespaces in which it must be decided again which
-// Services are served: those whose limit changed, and those with a limit if one of their
-// Services changed. Other namespaces cost nothing.
+// affectedNamespaces returns the namespaces whose served Services must be chosen again:
+// those whose limit changed, and those with a limit if one of their Services changed.
+// Other namespaces cost nothing.
 func (m *ServiceMap) affectedNamespaces(before map[string]int) map[string]bool {
 	after := m.usage.limited
 	affected := map[string]bool{}

@@ -15,8 +15,8 @@ type portKey struct {
 	family   Family
 }
 
-// portNumbers ranges over the numbers of the port in the slice; none if the slice
-// does not have the port.
+// portNumbers ranges over the numbers of the port in the slice, if the slice has the
+// port.
 func (k portKey) portNumbers(s *EndpointSlice) iter.Seq[uint16] {
 	return func(yield func(uint16) bool) {
 		if s.Family != k.family {
@@ -115,8 +115,8 @@ func (s endpointSlices) candidates(key portKey, n *Node) []candidate {
 	return out
 }
 
-// compare orders candidates by address and number, and duplicates so that the one to
-// use comes first.
+// compare orders candidates by address and number. Among duplicates, the one to use comes
+// first.
 func (s endpointSlices) compare(a, b candidate) int {
 	if c := s.addrPort(a).Compare(s.addrPort(b)); c != 0 {
 		return c
@@ -124,11 +124,11 @@ func (s endpointSlices) compare(a, b candidate) int {
 	return s.compareSameAddr(a, b)
 }
 
-// compareSameAddr orders candidates of one address and number so that the one to use comes
-// first: one that does not terminate, then by the other conditions, then one that is
-// drained or has a weight, so that a slice of its own can drain an endpoint which another
-// one has, too. The result does not depend on the order of the slices or on the node.
-// Their positions come last: they do not affect traffic, but make every candidate findable.
+// compareSameAddr orders candidates of one address and number, the one to use first: one
+// that does not terminate, then by the other conditions, then one that is drained or has a
+// weight. A separate slice can thus drain an endpoint that another slice has, too. The
+// result does not depend on the order of the slices or on the node. Their positions come
+// last: they do not affect traffic, but make every candidate findable.
 func (s endpointSlices) compareSameAddr(a, b candidate) int {
 	p, q := s.endpoint(a), s.endpoint(b)
 	return cmp.Or(
@@ -146,7 +146,7 @@ func (s endpointSlices) compareSameAddr(a, b candidate) int {
 	)
 }
 
-// trueFirst compares booleans so that true comes first.
+// trueFirst compares booleans; true comes first.
 func trueFirst(a, b bool) int {
 	switch {
 	case a == b:
@@ -163,8 +163,8 @@ func (s endpointSlices) find(all []candidate, at netip.AddrPort) (int, bool) {
 	return slices.BinarySearchFunc(all, at, func(c candidate, at netip.AddrPort) int { return s.addrPort(c).Compare(at) })
 }
 
-// traitsAt returns the traits of the candidate that is used at the address; zero if
-// there is none.
+// traitsAt returns the traits of the candidate that is used at the address, zero without
+// one.
 func (s endpointSlices) traitsAt(all []candidate, at netip.AddrPort) traits {
 	if i, found := s.find(all, at); found {
 		return all[i].traits
@@ -172,8 +172,8 @@ func (s endpointSlices) traitsAt(all []candidate, at netip.AddrPort) traits {
 	return 0
 }
 
-// refreshTraits sets the traits of all candidates at the address and returns those of
-// the one that is used.
+// refreshTraits sets the traits of all candidates at the address and returns the traits
+// of the candidate in use.
 func (s endpointSlices) refreshTraits(all []candidate, at netip.AddrPort, n *Node) traits {
 	i, found := s.find(all, at)
 	if !found {
@@ -186,7 +186,7 @@ func (s endpointSlices) refreshTraits(all []candidate, at netip.AddrPort, n *Nod
 	return all[i].traits
 }
 
-// remove removes the candidates that are gone, in place.
+// remove removes the candidates in gone, in place.
 func (s endpointSlices) remove(all, gone []candidate) []candidate {
 	from, to := 0, 0
 	for _, c := range gone {
@@ -198,8 +198,8 @@ func (s endpointSlices) remove(all, gone []candidate) []candidate {
 	return all[:to]
 }
 
-// insert inserts the new candidates, in place if there is room. It works from the end,
-// so that each candidate moves once.
+// insert inserts the new candidates, in place if the capacity allows. It works from the
+// end and moves each candidate once.
 func (s endpointSlices) insert(all, added []candidate) []candidate {
 	end := len(all)
 	all = slices.Grow(all, len(added))[:end+len(added)]

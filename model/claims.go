@@ -70,9 +70,9 @@ func (k Kind) precedence() int {
 	return 0
 }
 
-// find returns the index of a claim among those of its match, or else where it belongs
-// and false. Claims that compare as equal belong to one Service and are in the order
-// of its ports.
+// find returns the index of a claim among the claims of its match, or else where it
+// belongs and false. Claims that compare as equal belong to one Service and are in the
+// order of its ports.
 func (c *claims) find(cl claim) (int, bool) {
 	list := c.byMatch[cl.frontend.Match]
 	i, _ := slices.BinarySearchFunc(list, cl, claim.compare)
@@ -161,8 +161,8 @@ func (c *claims) winner(m Match) *Frontend {
 	return nil
 }
 
-// setNodeAddrs replaces the addresses that serve node ports. It returns the matches
-// whose holder this may change, for which it looks at all claims.
+// setNodeAddrs replaces the addresses that serve node ports. It looks at all claims and
+// returns the matches whose holder may change.
 func (c *claims) setNodeAddrs(addrs []netip.Addr) []Match {
 	before := c.nodeAddrs
 	c.nodeAddrs = slices.SortedFunc(slices.Values(addrs), netip.Addr.Compare)
@@ -175,8 +175,8 @@ func (c *claims) setNodeAddrs(addrs []netip.Addr) []Match {
 	return touched
 }
 
-// coveredBy returns the claimed matches whose holder may change with that of the node
-// port m; none if m is not a node port.
+// coveredBy returns the claimed matches whose holder may change together with the holder
+// of the node port m, or nothing if m is not a node port.
 func (c *claims) coveredBy(m Match) []Match {
 	if !m.nodePort() {
 		return nil
@@ -227,7 +227,7 @@ func (c *claims) shrink() {
 	c.loserCounts = Shrink(c.loserCounts, &c.peaks[2])
 }
 
-// conflict returns the conflict of a claim that loses its match; false if it does not.
+// conflict returns the conflict of a claim that loses its match, and whether it loses it.
 func (c *claims) conflict(cl claim) (Conflict, bool) {
 	m := cl.frontend.Match
 	holder, _ := c.holder(m)

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// endpointView answers what a Service must know of its endpoints, from the cache of a
+// endpointView reports what a Service must know of its endpoints, from the cache of a
 // Service with many slices or else directly from the slices.
 type endpointView struct {
 	slices []EndpointSlice
@@ -42,8 +42,8 @@ func (v *endpointView) localAddrs() addrCounts {
 // different slices for each family.
 const minCachedSlices = 4
 
-// endpointCache keeps the endpoints of a Service with many slices between updates, so
-// that a changed slice costs its own size and not that of the Service:
+// endpointCache keeps the endpoints of a Service with many slices between updates. A
+// changed slice then costs its own size and not the size of the Service:
 //
 //	changed slice --> candidates removed and added --> endpointIndex of each port
 //	              --> traits changed by address    --> patched copies of the lists
@@ -81,8 +81,7 @@ func (c *endpointCache) markChanged(name EndpointSliceName) {
 	}
 }
 
-// update reads the changed slices by means of slice, which returns nil for one that
-// is gone.
+// update reads the changed slices by means of slice, which returns nil for a removed one.
 func (c *endpointCache) update(slice func(EndpointSliceName) *EndpointSlice) {
 	if len(c.changed) == 0 {
 		return
@@ -98,7 +97,7 @@ func (c *endpointCache) update(slice func(EndpointSliceName) *EndpointSlice) {
 	clear(c.changed)
 	before = append(before, make(endpointSlices, len(c.slices)-len(before))...)
 	slices.Sort(touched)
-	// A new slice may have taken the position of one that is gone.
+	// A new slice may have taken the position of a removed one.
 	d := &sliceDelta{before, c.slices, slices.Compact(touched), &c.node}
 	for _, i := range d.touched {
 		c.localAddrs.add(&d.before[i], d.node, -1)

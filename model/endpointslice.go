@@ -28,8 +28,8 @@ type EndpointSlice struct {
 	Family    Family
 	Ports     []EndpointPort
 	Endpoints []Endpoint
-	// Weight is how many connections each of the endpoints gets in relation to those of
-	// other slices. Zero means that none is named, which counts as 1.
+	// Weight is how many connections each of the endpoints gets in relation to the
+	// endpoints of other slices. Zero means unset and counts as 1.
 	Weight uint16
 	// Drained means that the endpoints get no new connections, while established flows
 	// may continue. Weight does not matter then.
@@ -39,7 +39,7 @@ type EndpointSlice struct {
 	Managed bool
 }
 
-// weight returns the weight of each endpoint, zero if they are drained.
+// weight returns the weight of each endpoint; drained endpoints have weight zero.
 func (s *EndpointSlice) weight() uint16 {
 	if s.Drained {
 		return 0

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// Match is the destination of the packets that belong to a frontend. It is
-// comparable and the frontend's identity: no two frontends of a node have the same
-// Match. Its fields are without gaps, so that maps hash and compare them in one piece.
+// Match is the destination of the packets that belong to a frontend. It is comparable and
+// the frontend's identity: no two frontends of a node have the same Match. Its fields
+// have no padding, so maps hash and compare them in one piece.
 type Match struct {
 	Addr     netip.Addr // invalid for a node port, which is at any address of the node
 	Port     uint16
@@ -71,7 +71,7 @@ const (
 	// VerdictBalance sends it to one of the endpoints that the policy selects.
 	VerdictBalance Verdict = iota
 	// VerdictReject refuses it, TCP with a reset and other protocols with "port
-	// unreachable": there is no endpoint in the cluster.
+	// unreachable": the cluster has no endpoint for it.
 	VerdictReject
 	// VerdictDrop drops it silently: there are endpoints, but none that this node may
 	// use.
@@ -101,7 +101,7 @@ type Frontend struct {
 	// [KindClusterIP], pods and the node itself may still use all endpoints: for them
 	// the node acts in place of the load balancer.
 	Policy TrafficPolicy
-	// Verdict is for connections to which Policy applies.
+	// Verdict is for the connections that Policy applies to.
 	Verdict    Verdict
 	Masquerade Masquerade
 	// Restricted reports whether only connections from Sources are accepted.

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// frontends returns the frontends of one Service: its addresses and ports, each with
-// the endpoints that policy and conditions leave. Those of one port and family are
-// adjacent, that of the ClusterIP first.
+// frontends returns the frontends of one Service: its addresses and ports, each with the
+// endpoints that policy and conditions leave. Frontends of one port and family are
+// adjacent, the ClusterIP first.
 func (o Options) frontends(s *Service, v *endpointView) []Frontend {
 	out := make([]Frontend, 0, len(s.ClusterIPs)*len(s.Ports))
 	for _, f := range Families {
@@ -107,7 +107,7 @@ func (o Options) appendPort(out []Frontend, p familyPort, v *endpointView) []Fro
 	return out
 }
 
-// affinityTimes are the times for which clients can be remembered, among them the default of
+// affinityTimes are the supported client affinity timeouts, among them the default of
 // Kubernetes, 3 hours. They are few because each one in use has chains of its own in the rule
 // set, which cost every change.
 var affinityTimes = [...]time.Duration{
@@ -117,9 +117,9 @@ var affinityTimes = [...]time.Duration{
 	3 * time.Hour, 4 * time.Hour, 6 * time.Hour, 8 * time.Hour, 12 * time.Hour, 24 * time.Hour,
 }
 
-// AffinityTimeout returns the time for which clients are remembered if a Service asks for
-// that, which is at most a day: the next of affinityTimes, or the one before if that is at most a
-// twentieth shorter. So 125 s, which upstream's e2e tests ask for, do not become 3 minutes.
+// AffinityTimeout returns the affinity timeout used for a Service that requests t, which is at
+// most a day: the next of affinityTimes, or the one before if that is at most a twentieth
+// shorter. So 125 s, which upstream's e2e tests request, do not become 3 minutes.
 func AffinityTimeout(t time.Duration) time.Duration {
 	if t == 0 {
 		return 0
@@ -159,7 +159,8 @@ func verdictFor(p *Pool, policy TrafficPolicy, lists endpointLists) Verdict {
 }
 
 // sources returns the prefixes that may use the Service's load balancer addresses of a
-// family, and whether there is such a limit. A prefix of all addresses is no limit.
+// family, and whether there is such a limit. A prefix of all addresses does not count as
+// a limit.
 //
 // A node that connects to a load balancer address which it has itself uses that
 // address as the source. So if the node may connect, these addresses may, too.

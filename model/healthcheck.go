@@ -2,23 +2,23 @@ package model
 
 import "net/netip"
 
-// HealthCheck is the answer to load balancers about a Service whose external policy is
-// Local: how many endpoints this node has for it.
+// HealthCheck is the reply to health checks of load balancers for a Service whose
+// external policy is Local: how many endpoints this node has for it.
 type HealthCheck struct {
 	Service ServiceName
 	UID     string // of the Service
-	// Port is the health check node port; zero if there is none any more.
+	// Port is the health check node port, or zero if it was removed.
 	Port uint16
 	// Local counts the addresses of ready endpoints on this node. Drained endpoints do not
-	// count, nor do terminating ones even if they still serve, nor with [PassiveChecksAvoid]
-	// those that do not answer, so that new connections go to other nodes.
-	// A family that the Service does not have repeats the count of the other one,
-	// because load balancers may ask at any address of the node.
+	// count, nor do terminating ones even if they still serve. With [PassiveChecksAvoid],
+	// unresponsive ones do not count either, and new connections go to other nodes. A family
+	// that the Service does not have repeats the count of the other one, because load
+	// balancers may probe any address of the node.
 	Local [len(Families)]int
 }
 
-// healthCheck returns the health check of a Service some of whose endpoints may not answer. Without
-// a health check node port, its port is zero and nothing is counted.
+// healthCheck returns the health check of a Service some of whose endpoints may be unresponsive.
+// Without a health check node port, its port is zero and nothing is counted.
 func healthCheck(s *Service, v *endpointView, unresponsive map[Match][]netip.AddrPort) HealthCheck {
 	h := HealthCheck{Service: s.Name, UID: s.UID, Port: s.HealthCheckNodePort}
 	if h.Port == 0 {

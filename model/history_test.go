@@ -52,8 +52,8 @@ func FuzzHistory(f *testing.F) {
 	})
 }
 
-// runHistories runs the history with caches for all Services with slices, for those
-// with at least two, so that caches come and go, and for none.
+// runHistories runs the history with caches for all Services with slices, for Services
+// with at least two, to add and remove caches, and for none.
 func runHistories(t *testing.T, bytes []byte) {
 	for _, many := range []int{1, 2, math.MaxInt} {
 		runHistory(t, bytes, many, smallHistory)
@@ -79,7 +79,7 @@ func randomBytes(seed uint64, n int) []byte {
 }
 
 // runHistory runs a history with caches for Services with so many slices, and checks everything
-// that must always hold, also that nothing is left when all objects are deleted.
+// that must always hold, and that nothing remains when all objects are deleted.
 func runHistory(t *testing.T, bytes []byte, many int, size historySize) {
 	h := newHistory(t, bytes, many, size)
 	for len(h.bytes) > 0 {
@@ -185,7 +185,7 @@ func (h *history) unresponsive() (all []UnresponsiveEndpoints) {
 				endpoints = append(endpoints, netip.AddrPortFrom(podIP(f, k), port))
 			}
 		}
-		if h.choose(2) == 0 { // in another order than that of addresses
+		if h.choose(2) == 0 { // not in the order of addresses
 			slices.Reverse(endpoints)
 		}
 		for k := range 2 {
@@ -272,8 +272,8 @@ func (h *history) service() Service {
 	return s
 }
 
-// addExternal adds external addresses, which may be those of other Services, even
-// their ClusterIPs.
+// addExternal adds external addresses, which may belong to other Services, even as their
+// ClusterIPs.
 func (h *history) addExternal(s *Service) {
 	for i := range s.Ports {
 		s.Ports[i].NodePort = [...]uint16{0, 30080, 30081, 80, 53}[h.choose(5)]

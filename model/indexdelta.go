@@ -9,7 +9,7 @@ import (
 // handles all of them.
 const (
 	smallDelta   = 100 // up to so many differences are always applied in place
-	rebuildRatio = 8   // and so are those of at most one candidate in rebuildRatio
+	rebuildRatio = 8   // or up to one in rebuildRatio candidates
 )
 
 // rebuildPays reports whether to rebuild an index instead of applying differences to
@@ -39,8 +39,8 @@ func (x *endpointIndex) update(d *sliceDelta) {
 	x.applyDelta(d, removed, added)
 }
 
-// differences returns the candidates for the port that are gone and those that are
-// new, both sorted. Unchanged candidates at the same position are in neither.
+// differences returns the removed and the added candidates for the port, both sorted.
+// Unchanged candidates at the same position are in neither.
 func (d *sliceDelta) differences(key portKey) (removed, added []candidate) {
 	for _, i := range d.touched {
 		before, after := &d.before[i], &d.after[i]
@@ -57,8 +57,8 @@ func (d *sliceDelta) differences(key portKey) (removed, added []candidate) {
 	return removed, added
 }
 
-// appendCandidates appends the candidates of the slice at position i whose endpoints
-// are wanted, without traits.
+// appendCandidates appends, without traits, the candidates of the slice at position i
+// whose endpoints pass wanted.
 func (k portKey) appendCandidates(to []candidate, s *EndpointSlice, i uint32, wanted func(int) bool) []candidate {
 	for number := range k.portNumbers(s) {
 		for e := range s.Endpoints {
@@ -113,14 +113,14 @@ func (x *endpointIndex) updateLists(s endpointSlices, changes []traitChange) {
 }
 
 // traitChange is the change of the traits at one address and port. Traits are zero
-// where there is no endpoint.
+// without an endpoint.
 type traitChange struct {
 	addr          netip.AddrPort
 	before, after traits
 }
 
-// relevantChanges returns the changes by which an address joins or leaves the list of
-// those with one of the alternatives.
+// relevantChanges returns the changes that make an address join or leave the list of the
+// addresses with one of the alternatives.
 func relevantChanges(changes []traitChange, alternatives ...traits) []traitChange {
 	var out []traitChange
 	for _, c := range changes {

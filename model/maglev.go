@@ -12,11 +12,11 @@ import (
 const MaglevTableSize = 251
 
 // MaglevTable distributes endpoints over a table of the given size, a prime number, by
-// the algorithm of Maglev (Eisenbud et al., "Maglev: A Fast and Reliable Software
-// Network Load Balancer", NSDI 2016, section 3.4): endpoints have entries in proportion
-// to their weights, give or take one, but at least one; and when endpoints are added or
-// removed or a weight changes, most entries do not change. The table depends on nothing
-// but endpoints and weights, so that all nodes have the same one.
+// the algorithm of Maglev (Eisenbud et al., "Maglev: A Fast and Reliable Software Network
+// Load Balancer", NSDI 2016, section 3.4): endpoints have entries in proportion to their
+// weights, plus or minus one, but at least one. When endpoints are added or removed or a
+// weight changes, most entries do not change. The table depends only on endpoints and
+// weights, so all nodes have the same one.
 //
 // The larger the table in relation to the number of endpoints, the better: with a
 // hundred entries each, shares differ by one percent. Without endpoints all entries
@@ -43,10 +43,10 @@ func MaglevTable(endpoints []netip.AddrPort, weights []uint16, size int) []netip
 	return table
 }
 
-// turns ranges over the first turns of n endpoints, as many each as its weight asks for.
-// An endpoint of weight w has its first turn at time 0, and turn k at (k+1/2)/w. So a
-// weight that changes leaves the order of all other turns as it is, and equal weights take
-// turns one after the other.
+// turns ranges over the first turns of n endpoints, in proportion to their weights. An
+// endpoint of weight w has its first turn at time 0, and turn k at (k+1/2)/w. So a weight
+// that changes leaves the order of all other turns as it is, and equal weights take turns
+// one after the other.
 func turns(n int, weights []uint16, count int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		taken := make([]uint64, n)
@@ -63,8 +63,8 @@ func turns(n int, weights []uint16, count int) iter.Seq[int] {
 	}
 }
 
-// earliest returns the endpoint whose next turn comes before those of all others, given how
-// many turns each has taken; the first one of several.
+// earliest returns the endpoint whose next turn comes first, given how many turns each has
+// taken; on a tie, the first of them.
 func earliest(taken []uint64, weights []uint16) int {
 	numerator := func(i int) uint64 { // of twice the time, whose denominator is the weight
 		if taken[i] == 0 {

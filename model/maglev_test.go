@@ -88,8 +88,8 @@ type disruption struct {
 	changes      int
 }
 
-// add counts the change between two tables, of which the second lacks one endpoint or has it
-// with another weight: the entries that go from one of the other endpoints to another.
+// add counts the change between two tables; the second lacks one endpoint or has it with
+// another weight. It counts the entries that go from one of the other endpoints to another.
 func (d *disruption) add(before, after []netip.AddrPort, one netip.AddrPort) {
 	moved := 0
 	for k := range before {

@@ -5,7 +5,7 @@ import "net/netip"
 // Node is the node that the proxy runs on. Values are comparable.
 type Node struct {
 	Name string
-	Zone string // label topology.kubernetes.io/zone; empty if there is none
+	Zone string // label topology.kubernetes.io/zone, if set
 	// Addrs are the node's primary addresses by family; invalid where there is none.
 	Addrs [len(Families)]netip.Addr
 	// PodCIDRs are the ranges of the node's pod addresses by family; invalid where

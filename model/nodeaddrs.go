@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// NodeAddrs are the addresses at which the node serves node ports, sorted.
+// NodeAddrs are the addresses that serve node ports, sorted.
 type NodeAddrs []netip.Addr
 
 // Has reports whether node ports are served at an address.

@@ -13,8 +13,8 @@ type Options struct {
 	PassiveChecks PassiveChecks
 	// MaxAvoidedPercent is the part of a list of endpoints that may be avoided, rounded down.
 	MaxAvoidedPercent int
-	// StrictSourceRanges closes the load balancer addresses of a family for which a
-	// Service has no source ranges while it has some for the other. kube-proxy leaves
+	// StrictSourceRanges closes the load balancer addresses of a family without source
+	// ranges if the Service has source ranges for the other family. kube-proxy leaves
 	// them open.
 	StrictSourceRanges bool
 	// IgnoreExternalIPs ignores the external IPs of Services.

@@ -105,8 +105,8 @@ func oracleOlder(a, b Service) int {
 	)
 }
 
-// oracleFrontends returns the frontends of a Service's port in a family, that of the
-// ClusterIP first; none without a ClusterIP.
+// oracleFrontends returns the frontends of a Service's port in a family, the ClusterIP
+// first. Without a ClusterIP, it returns nothing.
 func (c *cluster) oracleFrontends(s Service, p ServicePort, f Family) []Frontend {
 	clusterIPs := ofFamily(f, s.ClusterIPs)
 	if len(clusterIPs) == 0 {

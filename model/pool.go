@@ -6,31 +6,31 @@ import (
 	"time"
 )
 
-// Pool holds the endpoints of one Service port in one family. All frontends of the
-// port share it, so that a client reaches the same endpoint, and its affinity holds,
-// whichever of the addresses it uses.
+// Pool holds the endpoints of one Service port in one family. All frontends of the port
+// share it: a client reaches the same endpoint, and its affinity holds, whichever of the
+// addresses it uses.
 //
 // Its slices are sorted, without duplicates, shared, and must not be changed.
 type Pool struct {
 	// Key is the Match of the ClusterIP. It identifies the pool.
 	Key Match
-	// UID is that of the Service, for events about it. It does not affect traffic, but followers
-	// must learn of a new one.
+	// UID is the Service's, for events about it. It does not affect traffic, but followers must
+	// learn of a new one.
 	UID string
 	// Cluster is for traffic under [PolicyCluster], Local for [PolicyLocal]. Each is
 	// empty if no frontend needs it.
 	Cluster, Local []netip.AddrPort
 	// ClusterWeights and LocalWeights are the weights of these endpoints; nil if all are
-	// equal. Endpoints of weight zero are in no list, nor are those that are avoided.
+	// equal. Endpoints of weight zero and avoided ones are in no list.
 	ClusterWeights, LocalWeights []uint16
-	// ClusterShares and LocalShares are how many slots each of these endpoints takes, of
-	// which a connection gets one; nil if one each. They follow from the weights, unless
-	// the scheduler is one that decides them by other means.
+	// ClusterShares and LocalShares are how many slots each of these endpoints takes; a
+	// connection gets one slot. Nil means one each. They follow from the weights, unless
+	// the scheduler decides them by other means.
 	ClusterShares, LocalShares []uint16
-	// PassiveChecks is what is done about endpoints that do not answer; zero for nothing.
+	// PassiveChecks is what to do about unresponsive endpoints; zero for nothing.
 	PassiveChecks PassiveChecks
 	// Avoided are endpoints that would be in Cluster or Local, but are missing in one of
-	// them because they do not answer.
+	// them because they are unresponsive.
 	Avoided []netip.AddrPort
 	// Hairpin lists the endpoint addresses on this node. A connection from one of them
 	// to itself must be masqueraded, or else its replies would stay within the pod and
@@ -48,7 +48,7 @@ type Pool struct {
 	FlowEndpoints []netip.AddrPort
 }
 
-// List returns the endpoints for local traffic, or those for traffic of the whole cluster.
+// List returns the endpoints for local traffic or for traffic of the whole cluster.
 func (p *Pool) List(local bool) ListShares {
 	if local {
 		return ListShares{p.Local, p.LocalWeights, p.LocalShares}
@@ -56,8 +56,8 @@ func (p *Pool) List(local bool) ListShares {
 	return ListShares{p.Cluster, p.ClusterWeights, p.ClusterShares}
 }
 
-// Slots returns how many slots the endpoints for local traffic take, or those for
-// traffic of the whole cluster. With [SchedulerMaglev] it is the number of endpoints.
+// Slots returns how many slots the endpoints take, for local traffic or for traffic of
+// the whole cluster. With [SchedulerMaglev] it is the number of endpoints.
 func (p *Pool) Slots(local bool) int {
 	list := p.List(local)
 	if list.Shares == nil {
@@ -75,9 +75,9 @@ func (p *Pool) equal(o *Pool) bool {
 		equalLists(p.Hairpin, o.Hairpin) && p.PassiveChecks == o.PassiveChecks && equalLists(p.Avoided, o.Avoided)
 }
 
-// equalForSharers reports whether both pools are alike for a frontend that uses the
-// pool but does not own it: whether it is of the same Service and leads to the same chain, whose
-// name has the time for which clients are remembered.
+// equalForSharers reports whether both pools are alike for a frontend that uses the pool but
+// does not own it: whether it is of the same Service and maps to the same chain, whose name has
+// the affinity timeout.
 func (p *Pool) equalForSharers(o *Pool) bool {
 	return p.Key == o.Key && p.UID == o.UID && p.Scheduler == o.Scheduler && p.Affinity == o.Affinity &&
 		p.Slots(false) == o.Slots(false) && p.Slots(true) == o.Slots(true) &&

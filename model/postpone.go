@@ -2,12 +2,13 @@ package model
 
 import "slices"
 
-// ChangesExcept is [ServiceMap.Changes] without those of the namespaces that wait, which
-// later calls compute. Changes of the node and the options, which concern all, never wait.
+// ChangesExcept is [ServiceMap.Changes] without the changes of postponed namespaces, which
+// later calls compute. Changes of the node and the options, which concern all, are never
+// postponed.
 //
-// No address waits for another namespace: a Service that is deleted is removed, and one
-// that gives up an address, or was created again, is not served until its namespace does
-// not wait any more. What its addresses become is then decided as if it did not exist.
+// No address waits for another namespace: a deleted Service is removed. A Service that
+// gives up an address, or was created again, is not served until its namespace is no
+// longer postponed. Its addresses are then assigned as if it did not exist.
 func (m *ServiceMap) ChangesExcept(waits func(namespace string) bool) Changes {
 	later := m.takePostponed(waits)
 	work := m.work()
@@ -59,8 +60,8 @@ func (m *ServiceMap) work() map[string]int {
 	return work
 }
 
-// givesUpAddress reports whether the entry claims an address and port that its Service does
-// not have any more, or does not claim by the same age.
+// givesUpAddress reports whether the entry claims an address and port that its Service no
+// longer has, or no longer claims by the same age.
 func (e *serviceEntry) givesUpAddress() bool {
 	before, after := e.builtFrom, e.service
 	if len(e.frontends) == 0 || before == after {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// postpone applies the changes of the namespaces that do not wait, and checks that none of
-// the others holds what it does not claim any more.
+// postpone applies the changes of the namespaces that do not wait, and checks that the
+// others hold only what they still claim.
 func (h *history) postpone(waiting string) {
 	h.apply(h.m.ChangesExcept(func(namespace string) bool { return strings.Contains(waiting, namespace) }))
 	h.postponed = true

@@ -10,7 +10,7 @@ const (
 	ProblemOpen = "OpenToAnyone"
 	// ProblemConflict: another Service holds the address and port.
 	ProblemConflict = "AddressConflict"
-	// ProblemNodePorts: node ports may not answer where configured. It has no event.
+	// ProblemNodePorts: node ports may not be served where configured. It has no event.
 	ProblemNodePorts = "NodePorts"
 	// ProblemEndpointUnresponsive and ProblemEndpointPossiblyUnresponsive: passive health checks
 	// found that. The latter has no event.

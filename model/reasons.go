@@ -36,7 +36,7 @@ const (
 	ReasonOtherZones
 )
 
-// String returns the reason in one word; empty for [ReasonNone].
+// String returns the reason in one word, and nothing for [ReasonNone].
 func (r Reason) String() string { return nameOf(r, "Reason", reasonNames[:]) }
 
 var reasonNames = [...]string{
@@ -57,7 +57,7 @@ type EndpointExplanation struct {
 	// AddrPort is where it serves. With [ReasonNoPort] the port number is zero.
 	AddrPort netip.AddrPort
 	*Endpoint
-	// Weight is that of its slice, zero if it is drained. Managed is that of its slice, too.
+	// Weight is its slice's weight, zero if it is drained. Managed is its slice's, too.
 	Weight  uint16
 	Managed bool
 	// Cluster and Local are why it is not in that list of [Pool].

@@ -7,12 +7,12 @@ import (
 
 // resolver computes what the changed entries of a [ServiceMap] change:
 //
-//	changed entries --> their old claims are removed, those of their new ClusterIPs added
+//	changed entries --> their old claims are removed, claims of their new ClusterIPs added
 //	ClusterIPs with another holder --> claims of the port's external addresses are added or removed
 //	touched matches --> winners and losers
 //
-// A Service port that lost its ClusterIP claims no other address, because its
-// endpoints are those of the ClusterIP's pool.
+// A Service port that lost its ClusterIP claims no other address, because the ClusterIP's
+// pool holds its endpoints.
 type resolver struct {
 	*ServiceMap
 	touched     []Match

@@ -4,7 +4,7 @@ package model
 //
 // One that narrows the endpoints instead of picking among them belongs in frontends.go
 // (Options.pool) and reasons.go. One that picks in a new way needs, besides its constant
-// and name here (that of IPVS if it is one of IPVS, otherwise a new word): its annotation
+// and name here (the name in IPVS if IPVS has it, otherwise a new word): its annotation
 // value in sync/source/convert/annotations.go, its flag value in
 // cmd/kube-vmap/config/flag_table.go, a method in nft/chains.go with its choice in
 // nft/compile.go and its expression in nft/pick.go, and its probe in nft/sample.go.

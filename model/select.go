@@ -2,8 +2,8 @@ package model
 
 import "net/netip"
 
-// endpointLists are the endpoints of one Service port on one node. All lists are
-// sorted and without duplicates. They become those of [Pool].
+// endpointLists are the endpoints of one Service port on one node. All lists are sorted
+// and without duplicates. They become the lists of [Pool].
 type endpointLists struct {
 	// cluster is for traffic under PolicyCluster, local for PolicyLocal.
 	cluster, local []netip.AddrPort

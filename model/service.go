@@ -25,7 +25,7 @@ func (n ServiceName) Compare(o ServiceName) int {
 // EndpointSlice port belongs to the Service port of the same name and protocol.
 type ServicePortName struct {
 	ServiceName
-	Port     string // the port's name; empty for the only, unnamed port
+	Port     string // the port's name; may be empty for a single port
 	Protocol Protocol
 }
 
@@ -51,15 +51,15 @@ const (
 // Service is the part of a Service that the proxy uses. It has addresses of both
 // families.
 //
-// A new field is filled in by package sync/source/convert and must be part of the content
-// hash in package sync/source/cluster, or changes of it are ignored (a test there finds fields
-// that are not). What it means for traffic is decided in frontends.go. If it leads to a
-// new field of [Pool] or [Frontend], their equal methods must compare that (a test
-// finds fields that they do not).
+// A new field is filled in by package sync/source/convert and must be part of the content hash
+// in package sync/source/cluster, or changes of it are ignored (a test there finds fields that
+// are not). Its effect on traffic is decided in frontends.go. A new field of [Pool] or
+// [Frontend] must also be in their equal methods (a test finds fields that they do not
+// compare).
 type Service struct {
 	Name ServiceName
-	// UID distinguishes the Service from an earlier one of the same name; empty if
-	// unknown.
+	// UID distinguishes the Service from an earlier one of the same name. It may be
+	// unknown (empty).
 	UID string
 	// Created is in nanoseconds since the Unix epoch. Of Services that claim the same
 	// address and port, the older one wins.
@@ -79,18 +79,18 @@ type Service struct {
 	Affinity time.Duration
 	// Scheduler chooses among the endpoints.
 	Scheduler Scheduler
-	// PassiveChecks is what is done about endpoints that do not answer.
+	// PassiveChecks is what to do about unresponsive endpoints.
 	PassiveChecks PassiveChecks
-	// HealthCheckNodePort is the port that load balancers ask whether this node has
+	// HealthCheckNodePort is the port where load balancers check whether this node has
 	// local endpoints; zero means none.
 	HealthCheckNodePort uint16
 
 	// The fields below decide nothing here. They explain the endpoints to people.
 
-	// HintsField is the field that makes the control plane set hints, with its value:
-	// "spec.trafficDistribution: PreferClose"; empty if there is none.
+	// HintsField is the field, if any, that makes the control plane set hints, with its
+	// value: "spec.trafficDistribution: PreferClose".
 	HintsField string
-	// Selects reports whether the Service has a selector, so that its endpoints are pods.
+	// Selects reports whether the Service has a selector, and so its endpoints are pods.
 	Selects bool
 }
 

@@ -13,8 +13,8 @@ type serviceEntry struct {
 	service *Service        // nil while only slices are known
 	slices  []EndpointSlice // sorted by name
 	dirty   bool            // in ServiceMap.dirty
-	// By the key of their pool: shares that were set and still fit, and endpoints that do not
-	// answer and that the pool still has.
+	// By the key of their pool: shares that were set and still fit, and unresponsive
+	// endpoints that the pool still has.
 	shares       map[Match]PoolShares
 	unresponsive map[Match][]netip.AddrPort
 

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// ServiceMap holds the Services and EndpointSlices that the node knows and computes
-// which frontends changed since it was last asked. An event costs in proportion to its
-// Service, and a slice of a Service with many slices costs less than that; only a
-// change of the node or the options touches all Services.
+// ServiceMap holds the Services and EndpointSlices that the node knows and computes which
+// frontends changed since the last call of Changes. An event costs in proportion to its
+// Service, and a slice of a Service with many slices costs less; only a change of the
+// node or the options touches all Services.
 //
-// Methods that report state report that of the last Changes, except for Len, Service and
-// Snapshot, which include later events.
+// Methods that report state report the state of the last Changes, except for Len, Service
+// and Snapshot, which include later events.
 //
 // Arguments and results are shared: the slices in them must not be changed. A ServiceMap
 // is not safe for concurrent use.
@@ -39,18 +39,17 @@ type ServiceMap struct {
 
 // Changes is the difference to what the previous [ServiceMap.Changes] returned.
 type Changes struct {
-	// Set are new or changed frontends, Gone are those that no longer exist; both
-	// sorted by Match.
+	// Set are new or changed frontends, Gone are removed ones; both sorted by Match.
 	Set  []Frontend
 	Gone []Match
 	// Conflicts are the new ones; sorted by Match, then by age of the loser.
 	Conflicts []Conflict
-	// HealthChecks are new, changed or, without a port, gone; sorted by Service.
+	// HealthChecks are new, changed or, without a port, removed; sorted by Service.
 	HealthChecks []HealthCheck
 	// OverBudget are Services that are now over the budget or within it again.
 	OverBudget []OverBudget
-	// Work is by namespace what these changes may have cost, as a part of the sum; nil if
-	// they were due to the node or the options.
+	// Work is each namespace's share of the cost of these changes, or nil if they were
+	// due to the node or the options.
 	Work map[string]int
 	// Postponed are the namespaces with changes that wait; see [ServiceMap.ChangesExcept].
 	Postponed []string
@@ -129,9 +128,8 @@ func (m *ServiceMap) SetOptions(o Options) {
 	}
 }
 
-// SetNodeAddrs replaces the addresses that serve node ports; initially there are none.
-// On these addresses node ports take precedence over the external addresses of
-// Services.
+// SetNodeAddrs replaces the addresses that serve node ports; the initial list is empty.
+// On these addresses node ports take precedence over the external addresses of Services.
 func (m *ServiceMap) SetNodeAddrs(addrs []netip.Addr) {
 	m.touched = append(m.touched, m.claims.setNodeAddrs(addrs)...)
 }

@@ -11,7 +11,7 @@ const SharesPerEndpoint = 4
 // PoolShares are how many slots the endpoints of one pool take, where that is decided by
 // other means than weights.
 type PoolShares struct {
-	// Key is that of the pool.
+	// Key is the pool's key.
 	Key            Match
 	Cluster, Local ListShares
 }
@@ -61,8 +61,8 @@ func set[V any](of *map[Match]V, key Match, v V, keep bool) {
 	}
 }
 
-// ownerOf returns the entry that has the pool of that key and marks it as changed; nil if
-// there is no such pool.
+// ownerOf marks the entry that has the pool of that key as changed and returns it, or
+// nil.
 func (m *ServiceMap) ownerOf(key Match) *serviceEntry {
 	if f := m.claims.winners[key]; f != nil {
 		return m.entry(f.Service.ServiceName)
@@ -70,8 +70,8 @@ func (m *ServiceMap) ownerOf(key Match) *serviceEntry {
 	return nil
 }
 
-// useShares gives the shares to the pools of the entry's frontends, and drops those that
-// do not fit any more.
+// useShares gives the shares to the pools of the entry's frontends, and drops shares that
+// no longer fit.
 func (e *serviceEntry) useShares() {
 	e.shares = use(e.frontends, e.shares, func(p *Pool, s PoolShares) (PoolShares, bool) {
 		if p.Scheduler != SchedulerLeastConnections {

@@ -57,9 +57,8 @@ func (n *Node) traitsOf(s *EndpointSlice, e *Endpoint) traits {
 		withoutZoneHint.onlyIf(e.ZoneHints == "")
 }
 
-// traitCounts counts candidates by their traits, except for those without any. There
-// are few combinations, so that questions about all candidates are answered without
-// a look at each.
+// traitCounts counts candidates by their traits, except for those without any. There are
+// few combinations, so queries about all candidates need not look at each.
 type traitCounts struct {
 	counts  [1 << 8]uint32
 	present [1 << 8 / 64]uint64 // a bit for each count above zero
@@ -93,7 +92,7 @@ func (t *traitCounts) all(yield func(traits) bool) {
 	}
 }
 
-// anyHas reports whether some candidate has all the wanted traits.
+// anyHas reports whether some candidate has all the traits in want.
 func (t *traitCounts) anyHas(want traits) bool {
 	for c := range t.all {
 		if c.hasAll(want) {

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// PassiveChecks is what is done about the endpoints of a Service that do not answer this node's
+// PassiveChecks is what to do about the endpoints of a Service that do not reply to this node's
 // connections (passive health checks).
 type PassiveChecks uint8
 
-// What is done about endpoints that do not answer.
+// What to do about unresponsive endpoints.
 const (
 	// PassiveChecksDefault is what [Options] name.
 	PassiveChecksDefault PassiveChecks = iota

@@ -25,12 +25,11 @@ func sum(numbers []uint16) int {
 // traffic of the whole cluster, that follow from their weights.
 func (p *Pool) SharesOfWeights(local bool) []uint16 { return p.sharesFor(p.List(local).Weights) }
 
-// sharesFor returns how many slots endpoints with these weights take; nil if one each.
-// Weights are reduced by their greatest common divisor. If their sum is more than the
-// slots that there may be, shares are only near to the weights.
+// sharesFor returns how many slots endpoints with these weights take; nil means one each.
+// Weights are reduced by their greatest common divisor. If their sum exceeds the maximum
+// number of slots, shares only approximate the weights.
 //
-// [SchedulerMaglev] spreads endpoints by their weights itself, so that their shares are
-// nil.
+// [SchedulerMaglev] spreads endpoints by their weights itself, so their shares are nil.
 func (p *Pool) sharesFor(weights []uint16) []uint16 {
 	n := len(weights)
 	switch {
@@ -61,7 +60,7 @@ func reduceOrApportion(weights []uint16, most int) []uint16 {
 	return out
 }
 
-// commonDivisor returns the greatest common divisor of weights; 1 if there are none.
+// commonDivisor returns the greatest common divisor of weights, 1 for an empty list.
 func commonDivisor(weights []uint16) uint16 {
 	var a uint16
 	for _, b := range weights {
@@ -81,8 +80,8 @@ func commonDivisor(weights []uint16) uint16 {
 func Apportion(weights []uint16, slots int) []uint16 {
 	out := make([]uint16, len(weights))
 	total, left := sum(weights), slots
-	// Each one that gets a whole slot for less leaves less to the others, so that more
-	// of them may be below one.
+	// Each one that gets a whole slot for less leaves less to the others, so more of them
+	// may be below one.
 	for more := true; more; {
 		more = false
 		for i, w := range weights {

@@ -1,6 +1,6 @@
-// Package costtest measures for tests what a change costs in relation to its size and to that of
-// the cluster: memory exactly, and processor time, which other programs disturb, as the minimum
-// of several runs.
+// Package costtest measures for tests how the cost of a change grows with its size and with the
+// size of the cluster: memory exactly, and processor time, which other programs disturb, as the
+// minimum of several runs.
 package costtest
 
 import (
@@ -45,11 +45,11 @@ func costOf(change func()) (bytes uint64, took time.Duration) {
 	return bytes, took
 }
 
-// Check compares the cost of a change among n with that among four times as many. build returns a
-// function that makes the change, and can be called repeatedly. own means that the change is
-// about all n, so that its cost may be proportional to n; else it may not depend on n. The bound of
-// the time is well below quadratic growth: a hash table larger than the processor's cache is
-// slower, too.
+// Check compares the cost of a change among n with its cost among four times as many. build returns
+// a function that makes the change, and can be called repeatedly. own means that the change is
+// about all n: its cost may be proportional to n, and else may not depend on n. The bound of the
+// time is well below quadratic growth: a hash table larger than the processor's cache is slower,
+// too.
 func Check(t *testing.T, build func(n int) (change func()), own bool) {
 	t.Helper()
 	const n, times = 1000, 4
