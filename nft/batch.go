@@ -12,7 +12,7 @@ import (
 type Batch []Op
 
 // An Op is one change of a [Batch]: one of the types below. Package wire has their netlink
-// form, for which [Error] of that package reports what was refused.
+// form; its [Error] reports which op was refused.
 type Op interface {
 	// String returns the nft command that does the same.
 	String() string
@@ -22,8 +22,8 @@ type Op interface {
 // table without an owner gets one again.
 type AddTable struct {
 	Family model.Family
-	// Protected makes the socket that adds the table its owner, so that no other program
-	// can change it, and keeps the table when that socket is closed.
+	// Protected makes the socket that adds the table its owner. No other program can then
+	// change the table, and it is kept when that socket is closed.
 	Protected bool
 	// Exists means that the table is there, and only has no owner.
 	Exists bool
@@ -44,7 +44,7 @@ type AddSet struct {
 	Size uint32
 }
 
-// DeleteSet deletes a set to which no rule refers any more.
+// DeleteSet deletes a set that rules no longer refer to.
 type DeleteSet struct {
 	Family model.Family
 	Name   string
@@ -59,7 +59,7 @@ type FlushChain struct {
 	Name   string
 }
 
-// DeleteChain deletes a chain to which nothing refers any more.
+// DeleteChain deletes a chain without remaining references.
 type DeleteChain struct {
 	Family model.Family
 	Name   string
@@ -139,7 +139,7 @@ const StepElements = 50_000
 //	before   add to endpoint maps keys that no packet can look up yet; replace endpoints,
 //	         each in one transaction
 //	switch   every chain, rule and element of a dispatch map
-//	after    delete from endpoint maps keys that no packet can look up any more
+//	after    delete from endpoint maps keys that packets can no longer look up
 //
 // A batch that replaces a table is one step. An existing table gets its owner in a step of
 // its own if the batch adds a base chain, too, which the kernel refuses in the same
@@ -162,8 +162,8 @@ func (b Batch) replacesTable() bool {
 	return slices.ContainsFunc(b, func(op Op) bool { _, deletes := op.(DeleteTable); return deletes })
 }
 
-// reclaiming splits off what gives tables an owner, if that must be committed before the
-// rest.
+// reclaiming splits off the ops that give tables an owner, if they must be committed
+// before the rest.
 func (b Batch) reclaiming() (take, rest Batch) {
 	hooked := false
 	for _, op := range b {
@@ -187,11 +187,11 @@ func (b Batch) reclaiming() (take, rest Batch) {
 // unreached splits off new chains with their rules and sets: no packet gets there before the
 // rest is committed. A packet sees the rules of the moment when it entered its base chain
 // (nft_do_chain), but each look-up sees the elements of its own moment. In one transaction with
-// the chain, an element could lead it to a chain that is still empty, and out of the Service.
+// the chain, an element could send it to a chain that is still empty, and out of the Service.
 //
 // New tables, with their base chains, have no such packets. Everything stays together also if the
 // batch changes objects of another program, which may depend on the generation, or replaces a
-// chain or set: the new one can only exist when the old one is gone.
+// chain or set: the new one can only exist once the old one is deleted.
 func (b Batch) unreached() (chains, rest Batch) {
 	for _, op := range b {
 		switch op := op.(type) {
@@ -236,7 +236,7 @@ func (b Batch) withNew(op AddChain) Batch {
 }
 
 // newChains returns the new chains without base chains: no packet gets there until something else
-// leads there. There are none if the batch replaces a chain or set.
+// refers to them. It returns nothing if the batch replaces a chain or set.
 func (b Batch) newChains() map[ChainID]bool {
 	fresh, dropped := map[ChainID]bool{}, map[Op]bool{}
 	for _, op := range b {
@@ -259,9 +259,9 @@ func (b Batch) newChains() map[ChainID]bool {
 	return fresh
 }
 
-// CommitSteps commits the steps one after the other. If the second is refused, the new chains of the
-// first, which nothing leads to, are removed again, so that all of a batch without other steps is
-// committed or nothing. It returns the number of steps that the kernel has, and the rest of the batch.
+// CommitSteps commits the steps one after the other. If the second is refused, it removes the new
+// chains of the first, which nothing refers to: a batch without other steps is committed completely
+// or not at all. It returns the number of steps that the kernel has, and the rest of the batch.
 func (b Batch) CommitSteps(limit int, commit func(Batch) error) (done int, rest Batch, err error) {
 	steps := b.Steps(limit)
 	for done, step := range steps {
@@ -275,8 +275,8 @@ func (b Batch) CommitSteps(limit int, commit func(Batch) error) (done int, rest 
 	return len(steps), nil, nil
 }
 
-// undo returns the batch that removes the chains and sets that a batch of unreached chains adds,
-// nil for others.
+// undo returns the batch that removes the chains and sets added by a batch of unreached chains,
+// or nil for other batches.
 func (b Batch) undo() Batch {
 	var flush, chains, sets Batch
 	for _, op := range b {

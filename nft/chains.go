@@ -11,8 +11,8 @@ import (
 // A ChainKind is one of the kinds of chains of the rule set.
 type ChainKind uint8
 
-// The kinds of chains, in the order in which they are declared. Every table has those up to
-// ChainReject; the others exist while something refers to them.
+// The kinds of chains, in the order in which they are declared. Every table has the kinds
+// up to ChainReject; the others exist while something refers to them.
 const (
 	ChainFilterPrerouting ChainKind = iota
 	ChainFilterOutputEarly
@@ -97,12 +97,13 @@ type hook struct {
 	priorityName string
 }
 
-// hooks are those of base chains, nil for other kinds. Hooks and priorities are those of
-// kube-proxy: other components of a cluster rely on translation at dstnat and srcnat, and
-// on rejection at filter. Only where destinations are translated ours is lower by one. All
-// chains of type nat are called at dstnat, in the order of their priorities (nf_nat_register_fn),
-// so this only makes ours the first of them: with the same priority, it would be the one that
-// was added last, as that of a kube-proxy that runs again for a while.
+// hooks are the hooks of base chains, nil for other kinds. Hooks and priorities are the same as
+// in kube-proxy: other components of a cluster rely on translation at dstnat and srcnat, and on
+// rejection at filter. Only the chain that translates destinations has a priority lower by one.
+// All chains of type nat are called at dstnat, in the order of their priorities
+// (nf_nat_register_fn), so this only makes ours the first of them: with equal priorities, the
+// first is the one that was added last, such as the chain of a kube-proxy that runs again for a
+// while.
 var hooks = [chainKinds]*hook{
 	ChainFilterPrerouting:  {"filter", unix.NF_INET_PRE_ROUTING, "prerouting", -110, "dstnat - 10"},
 	ChainFilterOutputEarly: {"filter", unix.NF_INET_LOCAL_OUT, "output", -110, "-110"},
@@ -164,7 +165,7 @@ type ChainID struct {
 	Family model.Family
 	Kind   ChainKind
 	// Local means that the chain picks among endpoints of this node only, NodePort that
-	// node ports lead to it.
+	// node ports jump to it.
 	Local, NodePort bool
 	Method          method
 	// N is the slot, or the number of slots: with pickSticky its [slotClass].

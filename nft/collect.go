@@ -36,9 +36,9 @@ func (l *frontendList) contents(others map[SetID][]Element) *contents {
 // time of a first load.
 type collector struct {
 	sets   []collected
-	shared map[sharedKey]int // how many frontends need an element; not those of SetClusterIPs
-	// leading is how many elements lead to a chain that comes with use, without the last
-	// ones, which lead to lastChain: most lead to the same chain as the one before.
+	shared map[sharedKey]int // how many frontends need an element; without SetClusterIPs
+	// leading is how many elements jump to a chain created on demand, without the last
+	// ones, which jump to lastChain: most jump to the same chain as the one before.
 	leading   map[ChainID]int
 	lastChain ChainID
 	last      int
@@ -73,7 +73,7 @@ var firstNumbers, lastNumber = func() (first [len(model.Families)][setKinds]int,
 	return first, next
 }()
 
-// number is the number of a set. Those of successive slots are successive.
+// number is the number of a set. Successive slots have successive numbers.
 func (id SetID) number() int {
 	n := firstNumbers[id.Family][id.Kind] + int(id.Slot)
 	switch {
@@ -162,7 +162,7 @@ func (g *collector) endpoints(p *frontendState) {
 	}
 }
 
-// count adds the references and shared elements of what was collected to those of a state.
+// count adds the collected references and shared elements to the counts of a state.
 func (g *collector) count(r *Ruleset) {
 	g.leading[g.lastChain] += g.last
 	g.last = 0

@@ -26,12 +26,11 @@ type frontendState struct {
 	tracksAddrs bool
 }
 
-// slots are the endpoints of a pool by slot: those of the whole cluster, and those on this
-// node.
+// slots are the endpoints of a pool by slot: of the whole cluster, and of this node.
 type slots struct {
 	cluster, local []netip.AddrPort
-	// of is the pool whose endpoints these are, each in as many slots as it has shares; nil
-	// if that is not known, or [model.MaglevTable] decides.
+	// of is the pool of these endpoints, each in as many slots as it has shares; nil if the
+	// pool is not known, or [model.MaglevTable] decides.
 	of *model.Pool
 }
 
@@ -81,9 +80,9 @@ func spreadOf(p *model.Pool, local bool) spread {
 	return spread{list.Endpoints, list.Shares}
 }
 
-// methodOf returns how one of n slots of the pool is picked. Hashes choose among slots, of
-// which there are not enough for a Service with very many endpoints; one of those is picked
-// at random.
+// methodOf returns how to pick one of n slots of the pool. Hashes choose among a limited
+// number of slots, too few for a Service with very many endpoints, which gets a random
+// pick.
 func methodOf(p *model.Pool, n int) method {
 	switch {
 	case p.Affinity > 0:
@@ -114,7 +113,7 @@ func (p *frontendState) balancer(id ChainID) ChainID {
 	return id
 }
 
-// target is the chain to which the frontend's connections go. Its name has all that decides
+// target is the chain that the frontend's connections go to. Its name has all that decides
 // how they are treated.
 func (p *frontendState) target() ChainID {
 	var id ChainID

@@ -18,14 +18,14 @@ type Config struct {
 	// Pods is for each family the prefix of pods' addresses; an invalid prefix means that
 	// pods cannot be detected.
 	Pods [len(model.Families)]netip.Prefix
-	// PodInterface, if it is set, detects pods by the interface at which their packets
-	// arrive, in both families. Pods is ignored then.
+	// PodInterface, if set, detects pods by the interface where their packets arrive, in
+	// both families. Pods is then ignored.
 	PodInterface Interface
 	// DropInvalid drops TCP packets from endpoints that connection tracking cannot assign
-	// to a connection. They would reach the client untranslated, which would answer with
-	// a reset (kubernetes/kubernetes 74839). For Linux before 6.1 old data is invalid; for
-	// later kernels data far beyond the window, which no correct server sends. It costs an
-	// element for each address of an endpoint.
+	// to a connection. They would reach the client untranslated, and the client would
+	// reply with a reset (kubernetes/kubernetes 74839). For Linux before 6.1 old data is
+	// invalid; for later kernels data far beyond the window, which no correct server
+	// sends. It costs an element for each address of an endpoint.
 	DropInvalid bool
 	// CountConnections counts translated connections by original destination and endpoint
 	// (rules_count.go).
@@ -38,8 +38,8 @@ type Config struct {
 	Protect bool
 }
 
-// An Interface is the name of a network interface, or the beginning of the names of
-// several. The kernel compares names for each packet, so that no interface need exist.
+// An Interface is the name of a network interface, or the common prefix of several names.
+// The kernel compares names for each packet, so the interface need not exist.
 type Interface struct {
 	Name   string // at most 15 bytes (IFNAMSIZ)
 	Prefix bool

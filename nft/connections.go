@@ -22,8 +22,8 @@ type ConnectionCount struct {
 	Connections uint64
 }
 
-// AddConnections adds connections that were counted before to the set of a family. None of
-// the keys may exist.
+// AddConnections restores counted connections in the set of a family. The keys must not
+// exist yet.
 type AddConnections struct {
 	Family model.Family
 	List   []ConnectionCount

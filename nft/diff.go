@@ -57,9 +57,10 @@ func (r *Ruleset) diff(have Tables, want *contents) Batch {
 	return e.batch(&r.config, r.has)
 }
 
-// mustReplace reports whether a table cannot be changed into what it should be, or only by changes
-// that nothing else needs. Kernels since 6.9 refuse to wake up a dormant table and to change a base chain in the same
-// transaction (1bc83a019bbe), and no kernel changes whether an existing table is protected.
+// mustReplace reports whether a table cannot be changed into the desired one, or only by changes
+// that nothing else needs. Kernels since 6.9 refuse to wake up a dormant table and to change a base
+// chain in the same transaction (1bc83a019bbe), and no kernel changes whether an existing table is
+// protected.
 func (r *Ruleset) mustReplace(t *Table) bool {
 	return t.Dormant || t.Alien || t.Protected != r.config.Protect
 }
@@ -106,7 +107,7 @@ func (e *edit) rebuild(id SetID, size uint32, elements []Element) {
 // forget drops the changes of the elements of a set that is deleted, for the same reason.
 func (e *edit) forget(id SetID) { delete(e.elements, id) }
 
-// hasNoKey reports whether a [Key] cannot describe the element, so that it cannot be deleted
+// hasNoKey reports whether a [Key] cannot describe the element, which then cannot be deleted
 // by its key: an element for all keys, a range that is not a prefix, or a pair of different
 // pods in SetHairpin. Only other programs add such elements.
 func hasNoKey(e Element) bool { return e.Key == Key{} }

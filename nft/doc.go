@@ -19,15 +19,14 @@
 //
 // There is a chain lb-N for each number of slots in use, and a chain ep-K with its map
 // endpoints-K for each slot; all Services with N slots share them. An endpoint has one
-// slot, or several if it is to get a larger share of the connections. So a replaced
-// endpoint is one element deleted and one added in a map of plain data, for which the
-// kernel need not check anything else. A packet to another address of the Service is first
-// given its ClusterIP as destination (rules_rewrite.go), so that all addresses of a Service
-// share these elements, too.
+// slot, or several for a larger share of the connections. So a replaced endpoint is one
+// element deleted and one added in a map of plain data, which the kernel need not validate
+// further. A packet to another address of the Service first gets the Service's ClusterIP as
+// destination (rules_rewrite.go), so all addresses of a Service share these elements, too.
 //
-// [Ruleset] is the current state. [Ruleset.Plan] returns the [Batch] that leads to another
-// one, and only [Ruleset.Commit], after the kernel accepted the batch, makes that the
-// current state. [Adopt] begins: it compares the state with what the kernel holds
+// [Ruleset] is the current state. [Ruleset.Plan] returns the [Batch] that changes it to
+// another one, and only [Ruleset.Commit], after the kernel accepted the batch, makes that
+// the current state. [Adopt] begins: it compares the state with what the kernel holds
 // ([Tables]), and endpoints keep the slots that they have there.
 //
 // # Chains and sets
@@ -102,7 +101,7 @@
 //	element, compile, own          a frontend as elements
 //	elementref                     elements that are made when they are encoded
 //	slots, spread                  endpoints keep their slots, as many as they have shares
-//	numbers                        the numbers of endpoints of which clients are remembered
+//	numbers                        the numbers of endpoints that clients are assigned to
 //	ruleset, plan, grow            the state, a change of it, sets that are too small
 //	frontends, collect             the whole state, in order; its elements
 //	tables, diff                   the same, compared with what the kernel holds

@@ -82,8 +82,8 @@ func appendOps[O Op](b Batch, ops []O) Batch {
 	return b
 }
 
-// appendAdded appends the new elements: data before dispatch, and those of one set together,
-// for which the kernel then needs one transaction object only.
+// appendAdded appends the new elements: data before dispatch, and the elements of one set
+// together, which then take only one transaction object in the kernel.
 func (e *edit) appendAdded(b Batch, sets []SetID) Batch {
 	for _, dispatching := range [...]bool{false, true} {
 		for _, id := range sets {
@@ -115,7 +115,7 @@ func compareSets(a, b SetID) int {
 		compareBool(a.Local, b.Local), cmp.Compare(a.Slot, b.Slot))
 }
 
-// compareNamed orders objects by name; those of other programs have nothing else.
+// compareNamed orders objects by name; objects of other programs have nothing else.
 func compareNamed(f model.Family, name string, g model.Family, other string) int {
 	return cmp.Or(cmp.Compare(f, g), cmp.Compare(name, other))
 }

@@ -17,8 +17,8 @@ type Key struct {
 	Protocol model.Protocol
 	// Bits is the length of the prefix Addr/Bits, in sets of intervals.
 	Bits uint8
-	// Source is the prefix in which the client is, if the key has [FieldClient]; in
-	// SetEndpointIPs it is an endpoint's address. It is a handle because few keys have it.
+	// Source is the client's prefix, if the key has [FieldClient]; in SetEndpointIPs it is
+	// an endpoint's address. It is interned: few keys have one.
 	Source unique.Handle[netip.Prefix]
 }
 
@@ -42,10 +42,10 @@ type Value struct {
 	Endpoint netip.AddrPort
 }
 
-// refers reports whether an element with the value leads to a chain that comes with use.
+// refers reports whether an element with the value jumps to a chain created on demand.
 func (v *Value) refers() bool { return v.Verdict == VerdictGoto && v.Chain.Kind >= baseChains }
 
-// goesTo is the value of an element that leads to the chain.
+// goesTo is the value of an element that jumps to the chain.
 func goesTo(id ChainID) Value { return Value{Verdict: VerdictGoto, Chain: id} }
 
 // A Verdict is what an element of a verdict map does with a packet.
@@ -118,7 +118,7 @@ func (e *Element) ServiceName() string {
 	return e.Comment
 }
 
-// CompareKeys orders keys as nft lists them, so that texts are stable.
+// CompareKeys orders keys as nft lists them, for stable texts.
 func CompareKeys(a, b Key) int {
 	if c := a.Addr.Compare(b.Addr); c != 0 {
 		return c

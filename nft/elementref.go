@@ -3,9 +3,9 @@ package nft
 import "net/netip"
 
 // AddFrontends adds the elements of frontends to a set that the same batch adds. It is
-// [AddElements] for a first load, in which nearly all elements are those of frontends.
-// Elements are made one by one when they are encoded: all of them in memory would take more
-// time than everything else.
+// [AddElements] for a first load, where nearly all elements belong to frontends. Elements
+// are made one by one when they are encoded: all of them in memory would take more time
+// than everything else.
 type AddFrontends struct {
 	Set      SetID
 	refs     *refList
@@ -18,8 +18,8 @@ type AddFrontends struct {
 type elementRef struct {
 	*frontendState
 	k uint32
-	// to is the endpoint, because to find it in its list again takes more time than to make
-	// the rest of the element.
+	// to is the endpoint: finding it in its list again takes more time than making the rest
+	// of the element.
 	to *netip.AddrPort
 }
 
@@ -52,8 +52,8 @@ func (p *frontendState) element(id SetID, k int, to *netip.AddrPort) setElement 
 	return out
 }
 
-// A refList is a list of references, in pieces: one piece would be copied and leave room
-// unused as often as it is too short.
+// A refList is a list of references, in pieces: a single slice would be copied each time
+// it grows, and leave capacity unused.
 type refList [][]elementRef
 
 // refsPerPiece is the length of all pieces but the last.
@@ -115,7 +115,7 @@ func (o AddFrontends) Elements() []Element {
 
 func (o AddFrontends) String() string { return AddElements{o.Set, o.Elements()}.String() }
 
-// AddsTo returns the set to which an op adds elements. It reports false if the op adds none.
+// AddsTo returns the set that an op adds elements to, and whether it adds any.
 func AddsTo(op Op) (id SetID, adds bool) {
 	switch op := op.(type) {
 	case AddElements:
@@ -126,7 +126,7 @@ func AddsTo(op Op) (id SetID, adds bool) {
 	return SetID{}, false
 }
 
-// AddedElements returns the set to which an op adds elements, and the elements. It reports
+// AddedElements returns the set that an op adds elements to, and the elements. It reports
 // false if the op adds none.
 func AddedElements(op Op) (id SetID, list []Element, adds bool) {
 	id, adds = AddsTo(op)
@@ -139,9 +139,9 @@ func AddedElements(op Op) (id SetID, list []Element, adds bool) {
 	return id, list, adds
 }
 
-// contents are the elements of all sets of a state; those of frontends are references, of
-// which no elements were made yet. Both are sorted by key, except those of
-// SetStickyEndpoints, and each set is in one of them.
+// contents are the elements of all sets of a state; elements of frontends are references,
+// not yet made. Both are sorted by key, except in SetStickyEndpoints, and each set is in
+// one of them.
 type contents struct {
 	elements map[SetID][]Element
 	refs     map[SetID]*refList

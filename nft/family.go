@@ -8,7 +8,7 @@ import (
 )
 
 // A family is what the rule set needs to know of an IP family. The rest of the package loops
-// over families and never asks which one it has.
+// over families and never checks which one it has.
 type family struct {
 	name     string // in nft's words
 	number   uint8  // NFPROTO_*

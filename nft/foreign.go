@@ -3,7 +3,7 @@ package nft
 // A ForeignChange is a message to nf_tables about an object of another program, such as a
 // table of kube-proxy, in the same transaction as changes of ours. A batch in steps has it
 // in the step that switches to the new rules. An error of the kernel names it as the
-// refused [Op], so that the caller can do without.
+// refused [Op], so the caller can do without.
 type ForeignChange struct {
 	// Text is the nft command that does the same.
 	Text string
@@ -13,9 +13,9 @@ type ForeignChange struct {
 	Family      uint8
 	// Attributes is the encoded body of the message, without its header.
 	Attributes []byte
-	// Generation, if not zero, is that of nf_tables on which the change depends. If another
-	// transaction was committed since, the kernel refuses the whole batch with ERESTART.
-	// It does not fit a batch in steps, because each of them is a transaction.
+	// Generation, if not zero, is the generation of nf_tables that the change depends on.
+	// If another transaction was committed since, the kernel refuses the whole batch with
+	// ERESTART. It does not fit a batch in steps, because each of them is a transaction.
 	Generation uint32
 }
 

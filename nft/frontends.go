@@ -9,11 +9,11 @@ import (
 	"kube-vmap/model"
 )
 
-// A frontendList is the frontends of a state, sorted by match. It is no hash table because
-// a first load and a comparison with the kernel need the order, in which the ports of a
-// ClusterIP are also side by side, and because a list of pointers takes a fraction of the
-// time and the memory: of a first load, hash tables would be a third. It is in pieces, so
-// that one frontend more or less moves few others.
+// A frontendList is the frontends of a state, sorted by match. It is not a map because a
+// first load and a comparison with the kernel need the order, which also puts the ports of
+// a ClusterIP side by side. A list of pointers also takes a fraction of the time and the
+// memory: hash tables would be a third of a first load. It is in pieces, so adding or
+// removing a frontend moves few others.
 type frontendList struct {
 	pieces []listPiece // none is empty
 	len    int

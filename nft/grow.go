@@ -1,8 +1,8 @@
 package nft
 
-// grow rebuilds sets that are too small in the same transaction. The kernel would let the
-// size be raised, but the number of buckets of a set with a size is fixed when it is added,
-// so that look-ups would become slow.
+// grow rebuilds sets that are too small in the same transaction. The kernel could raise the
+// size, but the number of buckets of a set with a size is fixed when it is added, and
+// look-ups would become slow.
 func (p *Plan) grow(r *Ruleset) {
 	grown := map[SetID]uint32{}
 	for id, step := range p.counts {

@@ -14,8 +14,8 @@ type InstalledFrontend struct {
 	Cluster, Local []netip.AddrPort
 }
 
-// Installed returns all frontends of the state, sorted by match. It copies no endpoints, so that
-// it costs little. Later commits do not change the result.
+// Installed returns all frontends of the state, sorted by match. It copies no endpoints and so
+// costs little. Later commits do not change the result.
 func (r *Ruleset) Installed() []InstalledFrontend {
 	out := make([]InstalledFrontend, 0, r.frontends.len)
 	for p := range r.frontends.all() {
@@ -24,7 +24,7 @@ func (r *Ruleset) Installed() []InstalledFrontend {
 	return out
 }
 
-// ServiceCIDRs returns the ranges of ClusterIPs without those of hosts.
+// ServiceCIDRs returns the ranges of ClusterIPs, without host ranges.
 func (r *Ruleset) ServiceCIDRs() []netip.Prefix { return r.cidrs }
 
 // NodeAddrs returns the addresses that serve node ports.

@@ -18,10 +18,10 @@ import (
 //	  node-port-service-ips, node-port-service-ports             the owner of its pool
 //	no-endpoint-services ... : drop                              policy Local, no endpoint here
 //
-// Every external address is an ExternalIP here, also that of a load balancer. The policy of
-// a frontend that is rejected and the masquerading of one without endpoints do not follow
-// from elements, and are zero. The name of the port may be cut, since a comment has at most
-// 127 bytes.
+// Every external address is an ExternalIP here, also a load balancer's. The policy of a
+// rejected frontend and the masquerading of one without endpoints do not follow from
+// elements, and are zero. The name of the port may be cut, since a comment has at most 127
+// bytes.
 func (t Tables) Installed() []InstalledFrontend {
 	r := tableReader{slots: slotsIn(t), at: map[model.Match]*model.Frontend{}, pools: map[model.Match]*model.Pool{}}
 	for f, table := range t {
@@ -168,7 +168,7 @@ func scheduled(p *model.Pool, by ChainID) {
 	}
 }
 
-// external is the kind of a frontend that leads to the pool of another one.
+// external is the kind of a frontend that maps to the pool of another one.
 func external(k model.Kind) model.Kind {
 	if k == model.KindClusterIP {
 		return model.KindExternalIP
@@ -183,7 +183,7 @@ func (r *tableReader) unserved(e *Element) {
 		f.Verdict, f.Policy = model.VerdictDrop, model.PolicyLocal
 	}
 	if f.IsClusterIP() {
-		f.Pool = r.pool(f.Match) // other addresses may still lead to it
+		f.Pool = r.pool(f.Match) // other addresses may still map to it
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"kube-vmap/model"
 )
 
-// A datatype is one of nft's data types: the number by which nft programs find it (nftables
+// A datatype is one of nft's data types: its number in nft programs (nftables
 // include/datatype.h, enum datatypes), and its name. The kernel does not interpret the
 // number.
 type datatype struct {
@@ -30,8 +30,8 @@ var (
 // concatBits is by how many bits nft shifts the number of each type of a concatenation.
 const concatBits = 6
 
-// A Field is one part of a packet, or a number made for it, of which a key consists. In a
-// key each field is padded to 4 bytes.
+// A Field is one part of a key: a part of a packet, or a number made for it. In a key
+// each field is padded to 4 bytes.
 //
 // Every field must be known to Len, datatype, text, load (statement.go) and writeField
 // (text_batch.go), and in package wire to encoder.key, decoder.key and fieldTypeof. All of
@@ -108,7 +108,7 @@ func (f Field) text(fam *family) string {
 	panic(f.unknown())
 }
 
-// Content is the kind of value that the elements of a set have beside their key.
+// Content is the kind of value that the elements of a set have in addition to their key.
 type Content uint8
 
 // The contents of sets.
@@ -134,10 +134,10 @@ type Layout struct {
 	// where a type has no size of its own.
 	Typeof bool
 	// limit is the greatest number of elements of a set that packets fill. Its elements
-	// are no part of [Tables], and not compared.
+	// are not part of [Tables], and not compared.
 	limit uint32
-	// timeout means that elements of such a set expire: after the time that the rule which
-	// adds them has, or else after that of the set.
+	// timeout means that elements of such a set expire: after the time given by the rule
+	// that adds them, or else by the set.
 	timeout bool
 	expires time.Duration
 }
@@ -149,7 +149,7 @@ func (l *Layout) Expires() time.Duration { return l.expires }
 // dynamic reports whether packets fill the set.
 func (l *Layout) dynamic() bool { return l.limit > 0 }
 
-// dataFields are the fields of which values consist that are not verdicts.
+// dataFields are the fields that make up values other than verdicts.
 var dataFields = [...][]Field{
 	ContentNone:     nil,
 	ContentVerdict:  nil,
@@ -162,8 +162,8 @@ var dataFields = [...][]Field{
 // KeyLen is the length of a key of the set, in bytes.
 func (id SetID) KeyLen() uint32 { return lengthOf(id.Family, id.Layout().Key) }
 
-// DataLen is the length of the data of the set's elements, in bytes; the kernel wants none
-// for verdicts.
+// DataLen is the length of the data of the set's elements, in bytes; the kernel expects
+// zero for verdicts.
 func (id SetID) DataLen() uint32 {
 	if c := id.Layout().Content; c != ContentPort {
 		return lengthOf(id.Family, dataFields[c])
@@ -181,7 +181,7 @@ func lengthOf(f model.Family, parts []Field) (n uint32) {
 	return n
 }
 
-// typeNumber is the number under which nft finds the type of these fields.
+// typeNumber is nft's number for the type of these fields.
 func typeNumber(fam *family, parts []Field) (n uint32) {
 	for _, part := range parts {
 		n = n<<concatBits | part.datatype(fam).number

@@ -7,7 +7,7 @@ import (
 	"kube-vmap/model"
 )
 
-// Prefixes of names: of chains that node ports lead to, and of chains and sets with endpoints
+// Prefixes of names: of chains that node ports jump to, and of chains and sets with endpoints
 // of this node only.
 const (
 	nodePortPrefix = "node-port-"
@@ -134,7 +134,7 @@ const (
 	MeansChecksSource  Meaning = "checks-source"   // dropped outside of the Service's source ranges
 	MeansFindsService  Meaning = "finds-service"   // led to the Service that has its destination
 	MeansChecksService Meaning = "checks-service"  // stopped if the Service has no endpoint for it
-	MeansRejects       Meaning = "rejects"         // answered with a reset or an ICMP error
+	MeansRejects       Meaning = "rejects"         // rejected with a reset or an ICMP error
 	MeansMarks         Meaning = "marks"           // marked for masquerade
 	MeansAppliesPolicy Meaning = "applies-policy"  // gets local endpoints only, by where the client is
 	MeansGetsClusterIP Meaning = "gets-cluster-ip" // the ClusterIP becomes its destination

@@ -12,12 +12,12 @@ import (
 //
 // A number follows from the endpoint alone. So it survives restarts, other slots and other
 // endpoints without any state, and is the same on all nodes. It need only be unique within
-// one list of one pool: if two endpoints there have the same hash, the later one gets
-// the next number. A client that remembers the number of an endpoint that is
-// gone can at worst, in one of 2^28 cases, keep to another endpoint of the same Service.
+// one list of one pool: if two endpoints there have the same hash, the later one gets the
+// next number. A client that remembers the number of a removed endpoint can at worst, in
+// one of 2^28 cases, keep to another endpoint of the same Service.
 type stickyNumbers struct{ cluster, local []uint32 }
 
-// numbersOf returns the numbers of a pool's endpoints; nil if it has no affinity.
+// numbersOf returns the numbers of a pool's endpoints, or nil without affinity.
 func numbersOf(p *model.Pool) *stickyNumbers {
 	if p.Affinity == 0 {
 		return nil

@@ -8,8 +8,8 @@ import (
 )
 
 // ownKinds appends the kinds of sets in which the frontend has one element of its own, in
-// the order of the kinds: where its connections go, or that they are rejected or dropped,
-// the ClusterIP and port behind another address, and that not everyone may use it.
+// the order of the kinds: where its connections go, or that they are rejected or dropped;
+// the ClusterIP and port behind another address; and that access is restricted.
 func (p *frontendState) ownKinds(out []SetKind) []SetKind {
 	services, local, none := SetServices, SetLocalServices, SetNoEndpointServices
 	if p.nodePort() {
@@ -58,7 +58,7 @@ func (p *frontendState) ownValue(kind SetKind) Value {
 }
 
 // ownElements appends the elements that the frontend does not share with others, without
-// those of endpoints, in the order of their sets and keys.
+// its endpoints, in the order of their sets and keys.
 func (p *frontendState) ownElements(out []setElement) []setElement {
 	var kinds [8]SetKind
 	for _, kind := range p.ownKinds(kinds[:0]) {

@@ -21,7 +21,7 @@ type pick struct {
 // [model.MaglevTable]: a prime number of at most MaxSlots.
 const maglevSize = model.MaglevTableSize
 
-// hashSeed is the same on all nodes, so that they pick the same endpoint for a client, as
+// hashSeed is the same on all nodes: they must pick the same endpoint for a client, as
 // Maglev requires.
 const hashSeed = 0x6b766d70
 

@@ -9,7 +9,7 @@ import (
 )
 
 // A Plan is a change of a [Ruleset], and the batch that makes it. It is valid for one commit,
-// of the state for which it was made.
+// of the state it was made for.
 type Plan struct {
 	Batch Batch
 
@@ -25,8 +25,8 @@ type Plan struct {
 }
 
 // Plan returns the batch for a change; the state does not change. It costs what the frontends
-// in the change cost, and what all cost if a set outgrows its size: that is rebuilt with
-// twice the room.
+// in the change cost, or what all cost if a set outgrows its size: that set is rebuilt with
+// twice the capacity.
 func (r *Ruleset) Plan(c Change) *Plan {
 	p := &Plan{
 		change: c,
@@ -91,7 +91,7 @@ func (p *Plan) replace(r *Ruleset, old, next *frontendState) {
 	p.replaceShared(old, next)
 }
 
-// slotListOrNone is slotList; empty for nil.
+// slotListOrNone is slotList, but accepts nil.
 func (p *frontendState) slotListOrNone(local bool) slotList {
 	if p == nil {
 		return slotList{}
@@ -175,8 +175,7 @@ func (p *Plan) count(r *Ruleset, e *setElement, step int) {
 	}
 }
 
-// replaceShared counts the shared elements of which a frontend needs more or fewer
-// than before.
+// replaceShared counts the shared elements that more or fewer frontends now need.
 func (p *Plan) replaceShared(old, next *frontendState) {
 	if old == nil || next == nil || !old.IsClusterIP() || !next.IsClusterIP() {
 		p.countShared(old, -1)
@@ -226,8 +225,8 @@ func compareSetElements(have, want []setElement) int {
 	return CompareKeys(have[0].Key, want[0].Key)
 }
 
-// planShared adds the shared elements that the change needs first, and removes those that no
-// frontend needs any more.
+// planShared adds the shared elements that the change needs first, and removes those without
+// remaining users.
 func (p *Plan) planShared(r *Ruleset) {
 	for k, step := range p.shared {
 		before := r.needed(k)
@@ -276,7 +275,7 @@ func (p *Plan) nodeElements(r *Ruleset) map[SetID][]Element {
 }
 
 // planObjects adds the chains and sets that come into use, and removes those that are no
-// longer in use. A set is in use while it has elements, too, even if no rule reads it:
+// longer in use. A set is also in use while it has elements, even if no rule reads it:
 // endpoints of a Service whose addresses are all claimed by other Services, for instance.
 func (p *Plan) planObjects(r *Ruleset) {
 	steps := maps.Clone(p.uses)

@@ -95,8 +95,8 @@ func (id SetID) readBy(chains []ChainID, cache *referenceCache) []ChainID {
 //	                                               \-> ep-2 --> endpoints-2
 type refCounts map[reference]int
 
-// add counts step references more, or fewer if it is negative, on top of what base counts
-// already.
+// add counts step references more (fewer if it is negative), on top of what base already
+// counts.
 func (u refCounts) add(cache *referenceCache, base refCounts, o reference, step int) {
 	before := base[o] + u[o]
 	u[o] += step
@@ -104,7 +104,7 @@ func (u refCounts) add(cache *referenceCache, base refCounts, o reference, step 
 	if (before == 0) == (after == 0) || o.isSet {
 		return
 	}
-	own := 1 // a chain refers once to each object, however many references lead to it
+	own := 1 // a chain refers to each object once, however many references point to the chain
 	if after == 0 {
 		own = -1
 	}

@@ -19,8 +19,8 @@ func (r Rule) String() string {
 
 // A Fingerprint identifies a rule that the kernel holds. A rule that was read cannot be
 // compared with ours expression by expression, since kernels differ in what they add. So
-// each rule has this number in its userdata, where nft does not list it. A rule that
-// another program made has none, which is zero.
+// each rule has this number in its userdata, where nft does not list it. Rules of other
+// programs have fingerprint zero.
 type Fingerprint uint64
 
 // encodingVersion is part of every fingerprint. It must change whenever the expressions of

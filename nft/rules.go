@@ -4,9 +4,9 @@ import "kube-vmap/model"
 
 // rules returns the rules of a chain, in a table that has these sets. Which chains exist,
 // with their hooks, is in chains.go, which sets exist in sets.go, new statements go to
-// statement.go, and what is configurable to config.go. Which chain, or drop, the packets
-// of a frontend lead to is decided in compile.go, by the Verdict and Masquerade of package
-// model. A chain or set that only base chains refer to is added in newRuleset (ruleset.go).
+// statement.go, and what is configurable to config.go. The chain that a frontend maps to,
+// or drop, is decided in compile.go, by the Verdict and Masquerade of package model. A
+// chain or set that only base chains refer to is added in newRuleset (ruleset.go).
 func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 	fam := &families[id.Family]
 	balance := Rule{goTo(ChainID{
@@ -111,8 +111,8 @@ func (c *Config) baseRules(id ChainID, fam *family) []Rule {
 	return nil
 }
 
-// exemptProbes returns the rule by which probes of endpoints leave a chain for the node's own
-// packets; no other chain needs it.
+// exemptProbes returns the rule that lets probes of endpoints leave a chain for the node's
+// own packets; no other chain needs it.
 func (c *Config) exemptProbes(id ChainID) []Rule {
 	switch id.Kind {
 	case ChainFilterOutputEarly, ChainNATOutput, ChainFilterOutput:
@@ -138,11 +138,11 @@ func (id ChainID) set(kind SetKind) SetID {
 	return s
 }
 
-// rejectRules reject a connection so that the client learns it immediately. kube-proxy
-// answers TCP with ICMP, too. But if the client is a pod of this node, that answer arrives
+// rejectRules reject a connection in a way that the client notices immediately. kube-proxy
+// rejects TCP with ICMP, too. But if the client is a pod of this node, that packet arrives
 // while its socket is still busy connecting and is dropped (counter
-// TcpExtLockDroppedIcmps); the client learns it a second later, from the answer to its
-// second attempt. A reset is queued until the socket is ready.
+// TcpExtLockDroppedIcmps); the client notices a second later, from the reply to its second
+// attempt. A reset is queued until the socket is ready.
 func rejectRules(fam *family) []Rule {
 	return []Rule{{protocolIs(model.TCP), resetTCP()}, {reject(fam)}}
 }
@@ -158,11 +158,11 @@ func (c *Config) requestMasquerade() Rule {
 	return Rule{setMark(c.MasqueradeMark), setLabel(masqueradeLabel)}
 }
 
-// postroutingRules masquerade packets that were marked, those of connections that were
-// labelled, and those of pods that reach themselves. A mark alone may be another program's with
-// the same bit (wg-quick's is 0xca6c), so the connection must also be one that a proxy translated.
-// The mark is cleared first: it stays with a packet that is encapsulated, and other programs, as
-// older kubelets, would masquerade the outer packet.
+// postroutingRules masquerade packets that were marked, packets of connections that were labelled,
+// and packets of pods that reach themselves. A mark alone may be another program's with the same
+// bit (wg-quick's is 0xca6c), so the connection must also be one that a proxy translated. The mark
+// is cleared first: it stays with a packet that is encapsulated, and other programs, such as older
+// kubelets, would masquerade the outer packet.
 func (c *Config) postroutingRules(f model.Family, hairpin SetID) []Rule {
 	var rules []Rule
 	if c.CountConnections {
@@ -180,7 +180,7 @@ func (c *Config) postroutingRules(f model.Family, hairpin SetID) []Rule {
 // random one if another connection has it: a server remembers the ports of connections that it
 // has closed, and rejects a new one if another client had that port. Others get a random port:
 // two clients that send from the same one in the same instant would otherwise lose a packet,
-// and for answers of DNS it is one more number to guess. See docs/design.md.
+// and it makes DNS replies harder to spoof. See docs/design.md.
 func sourcePortRules() []Rule {
 	return []Rule{{protocolIs(model.TCP), masquerade()}, {masqueradeRandomly()}}
 }
@@ -267,9 +267,9 @@ func (id ChainID) balanceRules(fam *family) []Rule {
 
 // endpointRules translate to the endpoint of a slot. A packet can meet a commit between two
 // look-ups, which each see the elements of their own moment (nft_genmask_cur), while the rules
-// are those of its beginning (nft_do_chain). It picks one of three slots when there are only
-// two, or the map to pick from went with the last Service of three. So what finds nothing goes
-// to the first slot, which exists as long as the Service has an endpoint.
+// are those seen at its beginning (nft_do_chain). It picks one of three slots when only two
+// remain, or the map to pick from was deleted with the last Service of three. So what finds
+// nothing goes to the first slot, which exists as long as the Service has an endpoint.
 func (id ChainID) endpointRules(fam *family) []Rule {
 	rules := []Rule{{notICMP(fam), translate(id.set(SetEndpoints), pick{})}}
 	if id.N > 0 {

@@ -11,9 +11,9 @@ import (
 )
 
 // The affinity map has the number of the endpoint that a client has (numbers.go). Another
-// map leads from the Service and the number to the endpoint, so that no endpoint needs a
-// chain. In between the number is the packet's priority: nft prints that as the data of an
-// element, but not a look-up. It is removed after the hook (restorePriority).
+// map translates the Service and the number to the endpoint, so an endpoint does not need
+// a chain. In between the number is the packet's priority: nft prints that as the data of
+// an element, but not a look-up. It is removed after the hook (restorePriority).
 //
 //	map affinity           192.0.2.7 . 10.96.0.10 . tcp . 80 : f0ab:7
 //	map sticky-numbers     10.96.0.10 . tcp . 80 . 0 : f0ab:7
@@ -51,9 +51,9 @@ func (id ChainID) stickyRules() []Rule {
 	return append(rules, Rule{countIn(CounterAffinityFull), goTo(to(ChainStickyFull, id.N))})
 }
 
-// slotClass is the number of slots for which a chain picks one of n: the next power of two.
-// Chains for each number, in each class of times, would be so many that an author who uses
-// all of them slows every change of others: the kernel checks all chains (nft_table_validate).
+// slotClass is the number of slots that a chain picks from, for n: the next power of two.
+// Chains for each number, in each class of times, would be so many that an author who uses all
+// of them slows every change of others: the kernel checks all chains (nft_table_validate).
 func slotClass(n int) uint32 {
 	if n < 2 {
 		return uint32(n)
@@ -119,8 +119,8 @@ func remember(id SetID, timeout time.Duration) Statement {
 // dynsetDelete is NFT_DYNSET_OP_DELETE.
 const dynsetDelete = 2
 
-// forget deletes what is remembered for the client. The data decides nothing, but the kernel
-// wants some (nft_dynset_init).
+// forget deletes the client's entry. The data decides nothing, but the kernel requires some
+// (nft_dynset_init).
 func forget(id SetID) Statement {
 	return changeClient(id, "delete", "", &expr.Dynset{Operation: dynsetDelete})
 }

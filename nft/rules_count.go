@@ -11,18 +11,17 @@ import (
 	"kube-vmap/model"
 )
 
-// Connections are counted where their packets have the endpoint for destination: in hooks of
-// type nat, which only the first packet of a connection passes, after the translation of
-// the destination and before that of the source.
+// Connections are counted where their packets have the endpoint as destination: in hooks of
+// type nat, which only the first packet of a connection passes, after the translation of the
+// destination and before the translation of the source.
 //
 //	10.96.0.10:80 --nat-prerouting--> 10.244.1.2:8080 --nat-postrouting--> counted
 //	                                                   \-nat-input-------> counted
 //	set connections: 10.96.0.10 . tcp . 80 . 10.244.1.2 . 8080 counter packets 3 bytes 180
 //
-// The key contains everything that a count belongs to. So counts survive restarts, and
-// endpoints that move from slot to slot keep theirs. A frontend without connections costs nothing. Other
-// programs translate destinations, too; elements for addresses that are no frontends are
-// removed.
+// The key contains everything that a count belongs to. So counts survive restarts, and endpoints
+// that move from slot to slot keep theirs. A frontend without connections costs nothing. Other
+// programs translate destinations, too; elements for addresses without a frontend are removed.
 
 // Clients choose how many pairs of a Service they use. If the set fills, package connections of
 // sync puts the frontends of namespaces that have more than their share into another set:
@@ -36,9 +35,9 @@ const UncountedTime = 10 * time.Minute
 
 // MaxConnectionCounts is how many pairs of original destination and endpoint are counted in
 // each family. Connections of further pairs are only counted in total
-// ([CounterConnectionsFull]). Listing a set that packets fill
-// costs the kernel the square of its size, since it starts over for each piece of the
-// answer: half a second for 100,000, seconds for twice as many.
+// ([CounterConnectionsFull]). Listing a set that packets fill costs the kernel the square
+// of its size, since it starts over for each piece of the dump: half a second for 100,000,
+// seconds for twice as many.
 const MaxConnectionCounts = 1 << 17
 
 // countRule leads connections whose destination was translated to the rules that count them.
@@ -59,9 +58,9 @@ func countRules(f model.Family) []Rule {
 	}
 }
 
-// unansweredRule counts what clients of TCP and SCTP do if nothing answers their first packet: they
-// send it again, after a second or more. The connection has been confirmed then, which happens to
-// it when its first packet has left. Over UDP any number of packets may come before an answer.
+// unansweredRule counts retransmissions: a client of TCP or SCTP without a reply to its first
+// packet sends it again, after a second or more. The connection has been confirmed then, which
+// happens to it when its first packet has left. Over UDP any number of packets may precede a reply.
 func unansweredRule() Rule {
 	return Rule{protocolIsNot(model.UDP), confirmed(), translated(), countIn(CounterUnanswered)}
 }

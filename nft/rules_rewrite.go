@@ -15,7 +15,7 @@ import (
 //
 // No other program sees that destination: it exists from one rule to the next, and the
 // translation to the endpoint, in the same pass of the same hook, replaces it. Connection
-// tracking recorded the original destination before, and translates answers back to it.
+// tracking recorded the original destination before, and translates replies back to it.
 //
 // In one case it is not replaced: if the endpoint is the original destination itself, for
 // instance an ingress on the node's own network, there is nothing to translate, and the
@@ -24,7 +24,7 @@ import (
 // connection tracking recorded.
 
 // A PayloadWrite is the expression that changes a packet's header. The expr.Payload of the
-// library omits the flags where there is no checksum of the header itself.
+// library omits the flags if the header itself does not have a checksum.
 type PayloadWrite struct {
 	Base                         expr.PayloadBase
 	Offset, Length               uint32

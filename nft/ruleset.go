@@ -18,7 +18,7 @@ type Ruleset struct {
 	frontends frontendList
 	cidrs     []netip.Prefix
 	nodeAddrs []netip.Addr
-	shared    map[sharedKey]int // how many frontends need a shared element; not those of SetClusterIPs
+	shared    map[sharedKey]int // how many frontends need a shared element; without SetClusterIPs
 	uses      refCounts         // references to the chains and sets that come with use
 	cache     *referenceCache
 	counts    map[SetID]int    // elements of each set
@@ -36,10 +36,10 @@ type sharedKey struct {
 
 // A Change is a difference to the current state. A match occurs in it at most once.
 type Change struct {
-	// Set are frontends that are new or changed, Gone those to delete.
+	// Set are frontends that are new or changed, Gone frontends to delete.
 	Set  []model.Frontend
 	Gone []model.Match
-	// ServiceCIDRs are the ranges of ClusterIPs without those of hosts; nil keeps them as they are.
+	// ServiceCIDRs are the ranges of ClusterIPs without host ranges; nil keeps them as they are.
 	ServiceCIDRs *[]netip.Prefix
 	// NodeAddrs are the addresses that serve node ports; nil keeps them as they are.
 	NodeAddrs *[]netip.Addr
@@ -64,9 +64,9 @@ func newRuleset(c Config) *Ruleset {
 	return r
 }
 
-// Adopt returns the state for the wanted frontends on a machine whose kernel holds have, and
-// the batch that leads there, which is empty if there is nothing to do. Endpoints keep the
-// slots that they have in the kernel.
+// Adopt returns the state for the desired frontends on a machine whose kernel holds have,
+// and the batch that brings the kernel there, which may be empty. Endpoints keep the slots
+// that they have in the kernel.
 func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
 	r := newRuleset(c)
 	old := slotsIn(have)
@@ -261,9 +261,9 @@ func (r *Ruleset) chains() []ChainID {
 // of two use them best.
 const minCapacity = 384 // 512 buckets, 4 KiB
 
-// capacity is the size to declare for a set that has n elements now, with room for at least
-// half as many more before it is rebuilt. With room for as many more, to load 100,000
-// elements into one map takes a third longer: its buckets fit into fewer caches.
+// capacity is the size to declare for a set that has n elements now: at least half as many
+// more fit before it is rebuilt. With twice the capacity, to load 100,000 elements into one
+// map takes a third longer: its buckets fit into fewer caches.
 func capacity(n int) uint32 {
 	size := minCapacity
 	for size < n+n/2 {

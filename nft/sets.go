@@ -12,8 +12,9 @@ import (
 // A SetKind is one of the kinds of sets and maps of the rule set.
 type SetKind uint8
 
-// The kinds of sets, in the order in which they are declared. Every table has those up to
-// SetEndpointIPs; the others exist while something refers to them, or they have elements.
+// The kinds of sets, in the order in which they are declared. Every table has the kinds
+// up to SetEndpointIPs; the others exist while something refers to them, or they have
+// elements.
 const (
 	SetServices             SetKind = iota // where connections to an address and port go
 	SetLocalServices                       // where they go for clients from outside, under Local policy
@@ -25,10 +26,10 @@ const (
 	SetNodePortServiceIPs                  // the ClusterIP behind a node port
 	SetNodePortServicePorts                // the port behind a node port
 	SetRestricted                          // frontends that only SetAllowedSources may use
-	SetClusterIPs                          // all ClusterIPs, of which unknown ports are rejected
+	SetClusterIPs                          // all ClusterIPs; their unknown ports are rejected
 	SetNodeIPs                             // addresses that serve node ports
 	SetHairpin                             // pods that may reach themselves
-	SetServiceCIDRs                        // ranges of ClusterIPs, of which unknown addresses are dropped
+	SetServiceCIDRs                        // ranges of ClusterIPs; their unknown addresses are dropped
 	SetEndpointIPs                         // addresses of TCP endpoints, with [Config].DropInvalid
 	SetEndpoints                           // the endpoints in a slot; one map for each slot
 	SetEndpointsMany                       // the endpoints of Services with more than MaxSlots
@@ -129,7 +130,7 @@ func (id SetID) exists() bool {
 	return id.Slot < MaxSlots
 }
 
-// IsDynamic reports whether packets fill the set. Its elements are no part of [Tables],
+// IsDynamic reports whether packets fill the set. Its elements are not part of [Tables],
 // and not compared.
 func (id SetID) IsDynamic() bool { return id.Layout().dynamic() }
 
@@ -203,8 +204,7 @@ func (id SetID) Shape(size uint32) SetShape {
 }
 
 // MaxClients is the greatest number of clients in each affinity map. Without a size the
-// kernel would take no more than 65,535. Sizes that are not constant are those of
-// Ruleset.sizesFor.
+// kernel would limit it to 65,535. Sizes that are not constant are in Ruleset.sizesFor.
 const MaxClients = 1 << 18
 
 // Fits reports whether a set of that shape can have the elements of the given set,

@@ -6,9 +6,10 @@ import (
 )
 
 // assignSlots assigns endpoints to slots without gaps. Endpoints that are in old keep their
-// slots, as many as they have shares; those that need more get the slots of those that need
-// fewer; and if slots are still free, the last endpoints move there. So at most one slot
-// changes for each share that is new or gone, and one more for each that is not replaced.
+// slots, up to their number of shares. Endpoints that need more get the slots of those that
+// need fewer, and if slots are still free, the last endpoints move there. So at most one
+// slot changes for each share that is added or removed, and one more for each that is not
+// replaced.
 //
 // The result may be the same slice as the endpoints.
 func assignSlots(old []netip.AddrPort, after spread) []netip.AddrPort {

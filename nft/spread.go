@@ -7,7 +7,7 @@ import (
 )
 
 // A spread is a list of endpoints, sorted and without duplicates, with the number of slots
-// that each takes; nil if one each.
+// that each takes; nil means one each.
 type spread struct {
 	endpoints []netip.AddrPort
 	shares    []uint16
@@ -96,8 +96,8 @@ func (s spread) differences(after spread) (fewer, more spread) {
 	return fewer, more
 }
 
-// interleaved lists the endpoints as often as they have shares, and each at even distances,
-// so that one is not picked many times in succession by [pickRoundRobin].
+// interleaved lists the endpoints as often as they have shares, each at even distances, to
+// keep [pickRoundRobin] from picking one many times in succession.
 func (s spread) interleaved() []netip.AddrPort {
 	if s.shares == nil {
 		return s.endpoints

@@ -18,7 +18,7 @@ type Statement struct {
 	Text        string
 	Expressions []any // expr.Any, or PayloadWrite
 	// Choices are the chains of the verdict map that belongs to the statement: number i
-	// leads to Choices[i].
+	// jumps to Choices[i].
 	Choices []ChainID
 	// Protocols are the elements of the set that belongs to the statement.
 	Protocols []model.Protocol
@@ -109,7 +109,7 @@ func changeMark(text string, keep, xor uint32) Statement {
 	}}
 }
 
-// sourceIn matches packets whose source is in the prefix, or is not if want is false.
+// sourceIn matches packets whose source is in the prefix, or outside it if want is false.
 func sourceIn(fam *family, p netip.Prefix, want bool) Statement {
 	p = p.Masked()
 	load := []any{
@@ -128,7 +128,7 @@ func sourceIn(fam *family, p netip.Prefix, want bool) Statement {
 }
 
 // from matches packets that arrive at such an interface, or at another one if want is false.
-// Packets that the host itself sends arrive at none.
+// Packets that the host itself sends do not arrive at any.
 func from(i Interface, want bool) Statement {
 	// A whole name is compared with its padding of zeros (include/uapi/linux/if.h); nft
 	// lists a shorter comparison with an asterisk.
@@ -176,9 +176,9 @@ func prefixMask(fam *family, bits int) []byte {
 // reads ports.
 func notICMP(fam *family) Statement { return compareProtocol(false, fam.icmpName, fam.icmp) }
 
-// byNameOnly is not the number of any set of a batch. If there is no set of the name, the
-// kernel looks for one of the number (nft_set_lookup_global), and zero is that of every set
-// which the batch declares again.
+// byNameOnly is not the number of any set of a batch. If no set has the name, the kernel
+// looks for one with the number (nft_set_lookup_global), and every set that the batch
+// declares again has number zero.
 const byNameOnly = 1<<32 - 1
 
 // loadKey puts the fields of a key into registers, one after the other. It returns the
@@ -222,7 +222,7 @@ func (f Field) load(fam *family, reg uint32, d pick) []any {
 		return []any{&expr.Ct{Key: fam.ctDestination, Register: reg}}
 	case FieldOriginalPort:
 		return []any{&expr.Ct{Key: expr.CtKeyPROTODST, Register: reg}}
-	case FieldPick: // the last field of its keys, so that the registers after it are free
+	case FieldPick: // the last field of its keys: the registers after it are free
 		return d.expression(fam, reg, reg+1)
 	case FieldNumber:
 		return []any{&expr.Meta{Key: expr.MetaKeyPRIORITY, Register: reg}}
@@ -352,7 +352,7 @@ func compareProtocol(want bool, name string, number byte) Statement {
 	}}
 }
 
-// resetTCP answers as a host does if no process listens on the port.
+// resetTCP replies as a host does if no process listens on the port.
 func resetTCP() Statement {
 	return Statement{
 		Text:        "reject with tcp reset",
@@ -360,7 +360,7 @@ func resetTCP() Statement {
 	}
 }
 
-// reject answers port unreachable.
+// reject replies with port unreachable.
 func reject(fam *family) Statement {
 	return Statement{
 		Text:        "reject",

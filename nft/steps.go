@@ -207,8 +207,7 @@ func (b Batch) pieces(limit int) []Batch {
 	return out
 }
 
-// divideOp splits off the first elements of an op, at most n; the rest is nil if there is
-// none.
+// divideOp splits off the first elements of an op, at most n; the rest may be nil.
 func divideOp(op Op, n int) (first, rest Op) {
 	switch op := op.(type) {
 	case AddElements:

@@ -9,20 +9,20 @@ import (
 	"kube-vmap/model"
 )
 
-// Tables is what the kernel holds, or should hold, under our name in each family; nil if
-// there is no table.
+// Tables is what the kernel holds, or should hold, under our name in each family; nil
+// without a table.
 type Tables [len(model.Families)]*Table
 
 // A Table is the content of one table, by name.
 type Table struct {
 	// Dormant means that another program disabled the table: no packet reaches its chains.
 	Dormant bool
-	// Alien means that the table has something that kube-vmap never makes: an object that is none of
-	// the Counters, a flowtable, or a chain that belongs to a rule.
+	// Alien means that the table has something that kube-vmap never makes: an object other than the
+	// Counters, a flowtable, or a chain that belongs to a rule.
 	Alien bool
 	// Protected means that the table has, or had, an owner. Owner is the netlink port of
 	// the owner's socket, zero if that was closed. Foreign means that the owner is not the
-	// socket for which [Tables.MarkForeign] was called.
+	// socket passed to [Tables.MarkForeign].
 	Protected bool
 	Owner     uint32
 	Foreign   bool
@@ -36,8 +36,8 @@ func NewTable() *Table {
 	return &Table{Chains: map[string]ChainState{}, Sets: map[string]SetState{}}
 }
 
-// MarkForeign marks the tables whose owner is another socket than that of the port. It
-// returns the same tables.
+// MarkForeign marks the tables whose owner is a socket with another port. It returns the
+// same tables.
 func (t Tables) MarkForeign(port uint32) Tables {
 	for _, table := range t {
 		if table != nil {
@@ -47,8 +47,8 @@ func (t Tables) MarkForeign(port uint32) Tables {
 	return t
 }
 
-// Writable returns an error if another program owns a table, so that it cannot be changed.
-// The error is [fs.ErrPermission].
+// Writable returns an error if another program owns a table and kube-vmap cannot change
+// it. The error is [fs.ErrPermission].
 func (t Tables) Writable() error {
 	for f, state := range t {
 		if state != nil && state.Foreign {
@@ -64,8 +64,8 @@ func (t Tables) Orphaned() bool {
 	return slices.ContainsFunc(t[:], func(state *Table) bool { return state != nil && state.Owner == 0 })
 }
 
-// MarkFull notes that a set accepts no more elements, whatever its size, so that [Adopt]
-// rebuilds it.
+// MarkFull notes that a set accepts no more elements, whatever its size, and makes
+// [Adopt] rebuild it.
 func (t *Tables) MarkFull(id SetID) {
 	if t[id.Family] == nil {
 		return
@@ -76,8 +76,8 @@ func (t *Tables) MarkFull(id SetID) {
 	}
 }
 
-// EndpointOf returns the endpoint that an element of a slot has, or to which its number
-// leads. It reports false if that leads to none.
+// EndpointOf returns the endpoint that an element of a slot has, or that its number maps
+// to, and whether it found one.
 func (t *Table) EndpointOf(id SetID, e *Element) (netip.AddrPort, bool) {
 	if id.Kind != SetStickyNumbers {
 		return e.Value.Endpoint, true
@@ -100,7 +100,7 @@ type ChainState struct {
 	Rules []Fingerprint
 }
 
-// A HookState is how a base chain is attached; the zero value is that of other chains.
+// A HookState is how a base chain is attached; it is zero for other chains.
 type HookState struct {
 	Type     string
 	Number   uint32
