@@ -50,7 +50,8 @@ func withoutFlushesOfNew(step Batch) Batch {
 	})
 }
 
-// declares reports whether the change is no element, and nothing that a packet reaches by itself.
+// declares reports whether the change is neither an element nor something that a packet reaches
+// by itself.
 func declares(op Op) bool {
 	switch op := op.(type) {
 	case AddTable, AddCounter, AddSet:
@@ -214,7 +215,7 @@ func TestLargeChangeTakesEffectInOneStep(t *testing.T) {
 		less.Gone = append(less.Gone, f.Match)
 	}
 	replaced := moved(300)
-	replaced.Set[0].Service.Name = "renamed" // so that there is a switch
+	replaced.Set[0].Service.Name = "renamed" // to get a switch
 	for name, batch := range map[string]Batch{
 		"grow": more.Batch, "shrink": rules.Plan(less).Batch, "replace endpoints": rules.Plan(replaced).Batch,
 	} {
@@ -373,8 +374,8 @@ func rendered(t *testing.T, r *Ruleset) string {
 	return s.String()
 }
 
-// TestNumbersOfEndpointsAreKnownInEveryStep replaces endpoints of which clients are
-// remembered: their numbers must lead to an endpoint between any two steps.
+// TestNumbersOfEndpointsAreKnownInEveryStep replaces endpoints with remembered clients:
+// their numbers must map to an endpoint between any two steps.
 func TestNumbersOfEndpointsAreKnownInEveryStep(t *testing.T) {
 	rules, _ := load(100)
 	batch := rules.Plan(moved(100)).Batch

@@ -10,7 +10,8 @@ import (
 	"kube-vmap/model/costtest"
 )
 
-// costFrontends are those of a Service at 10.96.0.i, and what may be many of it.
+// costFrontends are the frontends of a Service at 10.96.0.i, with the given numbers of
+// its parts.
 func costFrontends(i, ports, addrs, ranges, endpoints int) []model.Frontend {
 	var out []model.Frontend
 	var list []netip.AddrPort

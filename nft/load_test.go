@@ -24,5 +24,5 @@ func sample(n int) Change {
 	return Change{Set: nfttest.Frontends(n), ServiceCIDRs: &nfttest.ServiceCIDRs, NodeAddrs: &nfttest.NodeAddrs}
 }
 
-// load is the batch of a first load of n Services, and the state it leads to.
+// load is the batch of a first load of n Services, and the resulting state.
 func load(n int) (*Ruleset, Batch) { return Adopt(sampleConfig, Tables{}, sample(n)) }

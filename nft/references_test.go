@@ -36,8 +36,8 @@ func namesIn(rules []Rule) (chains, sets map[string]bool) {
 	return chains, sets
 }
 
-// realChains are the chains that may come to be: of allChains, without numbers
-// that no Service has, and forms that nothing leads to.
+// realChains are the chains that can exist: of allChains, without numbers that no Service
+// has, and forms that nothing jumps to.
 func realChains(f model.Family) []ChainID {
 	return slices.DeleteFunc(allChains(f), func(id ChainID) bool {
 		switch id.Kind {

@@ -50,13 +50,13 @@ func allRules() map[string]Rule {
 	return rules
 }
 
-// someLengths are the sets of a table in which few lengths of prefixes are in use.
+// someLengths are the sets of a table with few lengths of prefixes in use.
 func someLengths(id SetID) bool {
 	return slices.Contains([]int{1, 24, 31, 32, 48, 61, 127, 128}, int(id.Slot))
 }
 
-// isDistinct reports whether the rules of a chain differ from those of other chains by more
-// than a number in a name.
+// isDistinct reports whether the rules of a chain differ from the rules of other chains by
+// more than a number in a name.
 func isDistinct(id ChainID) bool {
 	switch {
 	case id.Kind < baseChains:

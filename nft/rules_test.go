@@ -7,7 +7,7 @@ import (
 )
 
 // TestNoElementLeadsToAnotherVerdictMap keeps loads and changes linear before the kernel's
-// fix 8e1a1bc4f5a4: a map in a chain that elements lead to is checked once for each of
+// fix 8e1a1bc4f5a4: a map in a chain that elements jump to is checked once for each of
 // them.
 func TestNoElementLeadsToAnotherVerdictMap(t *testing.T) {
 	for _, f := range model.Families {

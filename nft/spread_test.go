@@ -42,8 +42,8 @@ func eachWeighted(t *testing.T, test func(t *testing.T, frontend func(shares ...
 	}
 }
 
-// TestRestartKeepsWeightedSlots changes shares, so that slots are in no particular order, and
-// starts again from what the kernel has then. Shares are read back from there.
+// TestRestartKeepsWeightedSlots changes shares, to bring slots out of order, and starts again
+// from what the kernel has then. Shares are read back from there.
 func TestRestartKeepsWeightedSlots(t *testing.T) {
 	eachWeighted(t, func(t *testing.T, frontend func(shares ...uint16) model.Frontend) {
 		rules, _ := Adopt(sampleConfig, Tables{}, Change{Set: []model.Frontend{frontend(1, 2, 3)}})

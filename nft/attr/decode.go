@@ -88,7 +88,7 @@ func (d *Decoder) Body(b []byte) []byte {
 	return b[BodyHeaderLen:]
 }
 
-// Find returns the value of the last attribute of a kind, nil if there is none.
+// Find returns the value of the last attribute of a kind, or nil.
 func (d *Decoder) Find(b []byte, kind uint16) (found []byte) {
 	for k, value := range d.Attributes(b) {
 		if k == kind {

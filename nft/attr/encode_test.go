@@ -15,7 +15,7 @@ import (
 // native is a number in the byte order of the machine.
 func native(n uint16) []byte { return binary.NativeEndian.AppendUint16(nil, n) }
 
-// header is that of an attribute.
+// header is an attribute's header.
 func header(length, kind uint16) []byte { return append(native(length), native(kind)...) }
 
 // read returns a method that decodes a number.

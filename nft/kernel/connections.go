@@ -12,9 +12,9 @@ import (
 	"kube-vmap/nft/wire"
 )
 
-// Connections returns the counted connections of a family, sorted. There are none if
-// connections are not counted or there is no table. While the set grows or shrinks, some
-// pairs may be missing.
+// Connections returns the counted connections of a family, sorted. The list is empty if
+// connections are not counted or the table does not exist. While the set grows or
+// shrinks, some pairs may be missing.
 func (k *Kernel) Connections(f model.Family) (list []nft.ConnectionCount, err error) {
 	err = k.dumpSet(nft.SetID{Family: f, Kind: nft.SetConnections}, func(m netlink.Message) (err error) {
 		list, err = wire.DecodeConnections(f, list, m.Data)
@@ -26,8 +26,8 @@ func (k *Kernel) Connections(f model.Family) (list []nft.ConnectionCount, err er
 	return nft.SortConnections(list), nil
 }
 
-// Clients calls each with the clients that an affinity map remembers; with none if there is no
-// such map. While the map changes, some may be missing, or come twice.
+// Clients calls each with the clients that an affinity map remembers. A missing map has no
+// clients. While the map changes, some may be missing or repeated.
 func (k *Kernel) Clients(id nft.SetID, each func(nft.Client)) error {
 	err := k.dumpSet(id, func(m netlink.Message) error { return wire.DecodeClients(id, m.Data, each) })
 	return unlessMissing(err, "read clients of "+nft.FamilyName(id.Family))
@@ -41,8 +41,8 @@ func unlessMissing(err error, action string) error {
 	return fmt.Errorf("%s: %w", action, err)
 }
 
-// Uncounted returns the original destinations of a family that are not counted now; none if
-// connections are not counted or there is no table.
+// Uncounted returns the original destinations of a family that are not counted now. The
+// list is empty if connections are not counted or the table does not exist.
 func (k *Kernel) Uncounted(f model.Family) ([]model.Match, error) {
 	elements, err := k.Elements(nft.SetID{Family: f, Kind: nft.SetUncounted})
 	if err != nil {

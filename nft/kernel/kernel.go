@@ -14,13 +14,12 @@ import (
 type Kernel struct {
 	*writer
 	read     *netlink.Conn
-	readHash maphash.Hash // of the answers to the last read, to recognize the same ones
+	readHash maphash.Hash // of the replies to the last read, to recognize the same ones
 }
 
 // Config is the configuration of a [Kernel].
 type Config struct {
-	// NetNS is a file descriptor of a network namespace; zero means that of the
-	// calling thread.
+	// NetNS is a file descriptor of a network namespace; zero means the calling thread's.
 	NetNS int
 }
 

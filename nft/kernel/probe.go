@@ -12,7 +12,7 @@ import (
 	"kube-vmap/nft/wire"
 )
 
-// probeTable is the name of the table in which the kernel validates a sample. The
+// probeTable is the name of the table used to validate a sample in the kernel. The
 // transaction is never committed, so the table never exists.
 const probeTable = "kube-vmap-probe"
 
@@ -37,7 +37,7 @@ func (k *Kernel) SupportsLabels() (bool, error) {
 	return labelsSupported(k.check(nft.SampleLabels(), probeTable))
 }
 
-// labelsSupported reports what the answer to a probe of labels means (nft_ct_get_init,
+// labelsSupported interprets the reply to a probe of labels (nft_ct_get_init,
 // nft_ct_set_init).
 func labelsSupported(err error) (bool, error) {
 	var refusal *wire.Error
@@ -47,7 +47,7 @@ func labelsSupported(err error) (bool, error) {
 	return err == nil, explainProbe(err)
 }
 
-// explainProbe returns what the answer to a probe means.
+// explainProbe interprets the reply to a probe.
 func explainProbe(err error) error {
 	var refusal *wire.Error
 	switch {

@@ -21,10 +21,11 @@ const maxReads = 5
 
 // Read returns what the kernel holds in our tables, at one moment.
 //
-// The kernel answers in pieces and its generation counts the commits of all programs, to
+// The kernel replies in pieces and its generation counts the commits of all programs, to
 // any table. So the generation is compared before and after; while other programs commit
-// all the time, two reads in a row with the same answers are accepted, too. An error may
-// also be due to such a change: an object was listed, and is gone when it is read.
+// all the time, two reads in a row with the same replies are accepted, too. An error may
+// also be due to such a change: an object was listed, and no longer exists when it is
+// read.
 func (k *Kernel) Read() (nft.Tables, error) {
 	var last uint64
 	for range maxReads {
@@ -69,14 +70,14 @@ func (k *Kernel) Generation() (uint32, error) {
 // is changed by any program but this Kernel and those that share its socket. (A transaction
 // of ours that had no effect, which the kernel does not count, changes it too.)
 func (k *Kernel) ForeignChanges() (uint32, error) {
-	k.mu.Lock() // so that no transaction is committed but not counted yet
+	k.mu.Lock() // excludes transactions that are committed but not counted yet
 	defer k.mu.Unlock()
 	id, err := k.Generation()
 	return id - k.commits, err
 }
 
-// CountCommit notes a transaction that this process committed on a socket of its own, so that
-// it is no foreign change.
+// CountCommit notes a transaction that this process committed on a socket of its own, and
+// which is therefore not a foreign change.
 func (k *Kernel) CountCommit() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -119,7 +120,7 @@ func (k *Kernel) readTable(t *nft.Tables, f model.Family) (err error) {
 			return err
 		}
 	}
-	// In a fixed order, so that the same content has the same hash.
+	// In a fixed order: the same content must have the same hash.
 	for _, name := range slices.Sorted(maps.Keys(t[f].Sets)) {
 		set := t[f].Sets[name]
 		id, known := nft.SetNamed(f, name)
@@ -154,13 +155,13 @@ func (k *Kernel) Elements(id nft.SetID) (list []nft.Element, err error) {
 	return wire.SortElements(id, list), err
 }
 
-// hashAnswer adds an answer to the hash, without the header, which has the generation.
+// hashAnswer adds a reply to the hash, without the header, which has the generation.
 func (k *Kernel) hashAnswer(m netlink.Message) {
 	_, _ = k.readHash.Write(m.Data[min(attr.BodyHeaderLen, len(m.Data)):])
 }
 
 // Counters returns how many connections of a family each named counter has counted since the
-// table was created; zeros if there is no table.
+// table was created. Without a table they are zero.
 func (k *Kernel) Counters(f model.Family) (totals [nft.Counters]uint64, err error) {
 	err = k.get(unix.NFT_MSG_GETOBJ, netlink.Dump, f, func(e *attr.Encoder) {
 		e.String(unix.NFTA_OBJ_TABLE, nft.TableName)
@@ -175,7 +176,7 @@ func (k *Kernel) Counters(f model.Family) (totals [nft.Counters]uint64, err erro
 }
 
 // Unanswered returns how many first packets of connections to Services were sent again, in both
-// families, since the tables were created; zero if there are none.
+// families, since the tables were created. Without tables it is zero.
 func (k *Kernel) Unanswered() (packets uint64, err error) {
 	ofTable := func(e *attr.Encoder) { e.String(unix.NFTA_OBJ_TABLE, nft.TableName) }
 	all := socket.Nftables(unix.NFT_MSG_GETOBJ, netlink.Dump, unix.NFPROTO_UNSPEC, ofTable) // both families in one dump
@@ -192,7 +193,7 @@ func (k *Kernel) Unanswered() (packets uint64, err error) {
 	return packets, nil
 }
 
-// decode sends a request about our table, and adds every answer to the tables.
+// decode sends a request about our table, and adds every reply to the tables.
 func (k *Kernel) decode(t *nft.Tables, f model.Family, kind uint16, flags netlink.HeaderFlags) error {
 	// The table has the same number as an attribute of chains, rules, sets and objects.
 	name := func(e *attr.Encoder) { e.String(unix.NFTA_TABLE_NAME, nft.TableName) }
@@ -212,7 +213,7 @@ func (k *Kernel) dumpSet(id nft.SetID, fn func(netlink.Message) error) error {
 	}, fn)
 }
 
-// get sends a request and calls fn for each answer.
+// get sends a request and calls fn for each reply.
 func (k *Kernel) get(
 	kind uint16, flags netlink.HeaderFlags, f model.Family, attributes func(*attr.Encoder), fn func(netlink.Message) error,
 ) error {

@@ -31,8 +31,8 @@ func refusalOf(sequence uint32, errno unix.Errno, flags uint16, attributes ...ne
 	return append(header, b...)
 }
 
-// FuzzRefusals decodes any bytes as answers to a batch. Nothing panics, there are no more
-// refusals than the bytes have room for, and each has a text.
+// FuzzRefusals decodes any bytes as replies to a batch. It must not panic, refusals must
+// not exceed what fits in the bytes, and each has a text.
 func FuzzRefusals(f *testing.F) {
 	e, err := wire.Encode(nft.Sample(nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}))
 	if err != nil {

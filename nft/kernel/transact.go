@@ -64,9 +64,9 @@ func send(fd int, b []byte) error {
 // maxErrors is the number of errors of one transaction that are kept.
 const maxErrors = 100
 
-// readErrors reads everything that waits on the socket and returns the first error, which
+// readErrors reads everything pending on the socket and returns the first error, which
 // lists the others: the kernel continues after an error to find more. All of it must be
-// read, or it would be taken for the answer to the next transaction. If there were more
+// read, or it would be taken for the reply to the next transaction. If there were more
 // errors than the buffer holds, ENOBUFS is reported before the first of those it does hold.
 func readErrors(fd int, buf []byte, e *wire.Encoded) error {
 	var first *wire.Error
@@ -120,8 +120,8 @@ func decodeErrors(b []byte, e *wire.Encoded) (list []*wire.Error, err error) {
 // errnoLen is the length of the errno that an error message begins with.
 const errnoLen = 4
 
-// decodeExtended returns the offset at which the kernel found the error, and its text, from
-// what follows the errno: the header of the refused message, then attributes.
+// decodeExtended returns the offset where the kernel found the error, and its text, from
+// the bytes after the errno: the header of the refused message, then attributes.
 func decodeExtended(b []byte, flags uint16) (offset uint32, message string) {
 	if flags&unix.NLM_F_ACK_TLVS == 0 || len(b) < attr.MessageHeaderLen {
 		return 0, ""

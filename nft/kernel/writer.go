@@ -14,7 +14,7 @@ import (
 	"kube-vmap/nft/wire"
 )
 
-// answerSize is the size of the buffer for one answer to a batch.
+// answerSize is the size of the buffer for one reply to a batch.
 const answerSize = 64 << 10
 
 // A writer is the socket through which everything is written, shared by several users.
@@ -26,7 +26,7 @@ type writer struct {
 	mu          sync.Mutex
 	conn        *netlink.Conn
 	writeBuffer int    // its size in bytes
-	answer      []byte // buffer for one answer
+	answer      []byte // buffer for one reply
 	commits     uint32 // number of transactions that the kernel committed
 }
 
@@ -75,7 +75,7 @@ func (w *writer) Apply(b nft.Batch) (a nft.Applied, err error) {
 // minStepElements is the number of elements below which a step is not made smaller.
 const minStepElements = 4_000
 
-// applySteps adds to a what it committed, and returns the rest of the batch.
+// applySteps commits steps, adds them to a, and returns the rest of the batch.
 func (w *writer) applySteps(b nft.Batch, limit int, a *nft.Applied) (rest nft.Batch, err error) {
 	var sentBefore []byte
 	done, rest, err := b.CommitSteps(limit, func(step nft.Batch) error {

@@ -20,7 +20,8 @@ var NodeAddrs = []netip.Addr{
 	netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("2001:db8:2::1"),
 }
 
-// Frontends are those of n Services of every kind in both families: see [Service].
+// Frontends are the frontends of n Services of every kind in both families: see
+// [Service].
 func Frontends(n int) []model.Frontend {
 	var out []model.Frontend
 	for i := range n {
@@ -133,7 +134,7 @@ func Verdict(policy model.TrafficPolicy, p *model.Pool) model.Verdict {
 	return model.VerdictReject
 }
 
-// sources are ranges some of which contain others.
+// sources are ranges; some contain others.
 func sources(f model.Family, i int) []netip.Prefix {
 	var out []netip.Prefix
 	for k, length := range []int{8, 0, 1, 0} {

@@ -13,8 +13,8 @@ import (
 	"kube-vmap/nft/attr"
 )
 
-// connectionsOf is the set in which the connections of a family are counted. Its keys
-// have two destinations, and its elements counters, so they are no [nft.Element].
+// connectionsOf is the set of the counted connections of a family. Its keys have two
+// destinations, and its elements counters, so they are not an [nft.Element].
 func connectionsOf(f model.Family) nft.SetID { return nft.SetID{Family: f, Kind: nft.SetConnections} }
 
 func (e *encoder) connections(o operation, f model.Family, list []nft.ConnectionCount) {
@@ -65,7 +65,7 @@ func DecodeConnections(f model.Family, list []nft.ConnectionCount, data []byte) 
 	return list, nil
 }
 
-// connection reads one element; false if it could not.
+// connection reads one element, and reports whether it could.
 func (d *decoder) connection(f model.Family, b []byte) (c nft.ConnectionCount, ok bool) {
 	c.Destination.Family = f
 	keys := 0

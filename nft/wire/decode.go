@@ -134,8 +134,8 @@ func (d *decoder) rule(t *nft.Tables, f model.Family, b []byte) {
 	}
 }
 
-// fingerprintIn finds the fingerprint in a rule's userdata; zero if another program made
-// the rule.
+// fingerprintIn finds the fingerprint in a rule's userdata, zero in rules of other
+// programs.
 func fingerprintIn(userdata []byte) nft.Fingerprint {
 	if b := attr.Userdata(userdata, fingerprintTag); len(b) == 8 {
 		return nft.Fingerprint(binary.BigEndian.Uint64(b))
@@ -201,8 +201,8 @@ func (d *decoder) alien(t *nft.Tables, f model.Family, b []byte) {
 	}
 }
 
-// ownCounter reads an object; false if it is no counter of our table. What its data is depends on
-// its type, which comes before or after it.
+// ownCounter reads an object, and reports whether it is a counter of our table. The format of its
+// data depends on its type, which comes before or after it.
 func (d *decoder) ownCounter(b []byte) (c nft.Counter, packets uint64, ours bool) {
 	var table, name string
 	var objectType uint32

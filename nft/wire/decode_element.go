@@ -49,7 +49,7 @@ func (d *decoder) list(message []byte) func(func([]byte) bool) {
 	}
 }
 
-// element reads one element; false if it could not, or could not read one before.
+// element reads one element; false if it could not, or could not read an earlier one.
 func (d *decoder) element(id nft.SetID, b []byte) (nft.Element, bool) {
 	var el nft.Element
 	var flags uint32

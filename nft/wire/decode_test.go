@@ -122,7 +122,8 @@ func TestUserdataOfOtherProgramsHasNoFingerprint(t *testing.T) {
 	}
 }
 
-// What the data of an object is depends on its type, of which later kernels may have more.
+// The format of an object's data depends on its type, and later kernels may have more
+// types.
 func TestWhatKubeVmapNeverMakesIsAlien(t *testing.T) {
 	read := func(table string, kind uint16, attributes func(*attr.Encoder)) nft.Tables {
 		e := attr.Encoder{}

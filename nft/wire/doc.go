@@ -1,6 +1,6 @@
 // Package wire is the netlink form of the rule set: it encodes a batch as the bytes of
-// one nf_tables transaction, decodes what the kernel answers, and explains what the
-// kernel refuses. It does no I/O; the sockets are in kube-vmap/nft/kernel.
+// one nf_tables transaction, decodes the kernel's replies, and explains its refusals. It
+// does no I/O; the sockets are in kube-vmap/nft/kernel.
 //
 //	nft.Batch  --Encode-->  Encoded{Bytes}  --kernel-->  committed
 //	Error      <--Explain--  message 17, offset 88, EEXIST
@@ -8,8 +8,8 @@
 //
 // Every op of a batch is one message, or several if it lists more elements than one
 // message takes (64 KiB). [Encoded] remembers which op, and which of its elements, each
-// message began with. So the sequence number and the byte offset of a refusal lead to
-// the refused element, and to the Service port that it serves: see [Error].
+// message began with. So the sequence number and the byte offset of a refusal identify
+// the refused element, and the Service port that it serves: see [Error].
 //
 // Rules are written as expressions and never decoded: kernels differ in what they add
 // to an expression. A rule carries the fingerprint of its text in its userdata instead,
@@ -22,7 +22,7 @@
 //
 //   - Conn allocates for every element and attribute: 2 million allocations and 210 ms for
 //     330,000 elements, where one buffer takes 5 ms for the bytes alone. Rules are sent with
-//     NLM_F_ECHO, so that the kernel copies each of them back.
+//     NLM_F_ECHO, and the kernel copies each of them back.
 //   - It does not report which element of a message was refused, so one bad Service port
 //     would stop all others.
 //   - It reads dumps in small pieces, and the kernel walks the set from its start for each:

@@ -12,8 +12,8 @@ import (
 	"kube-vmap/nft/attr"
 )
 
-// Encoded is a batch as the bytes of one netlink transaction. It remembers which part
-// of the batch each message carries, so that an error of the kernel can be explained.
+// Encoded is a batch as the bytes of one netlink transaction. It remembers which part of
+// the batch each message carries, to explain errors of the kernel.
 type Encoded struct {
 	Bytes    []byte
 	Messages int
@@ -23,7 +23,7 @@ type Encoded struct {
 	origins []origin
 }
 
-// origin is where a message begins, and what it carries.
+// origin is where a message begins, and its content.
 type origin struct {
 	offset  int // of the message in Bytes
 	op      int // its number in the batch
@@ -34,8 +34,8 @@ type origin struct {
 // is a mistake in the schema, never one in the elements.
 func Encode(b nft.Batch) (*Encoded, error) { return EncodeInto(nil, b) }
 
-// EncodeInto is [Encode] into a buffer that is no longer needed, if the batch has room
-// there: the steps of a first load are megabytes each.
+// EncodeInto is [Encode] into a buffer that is no longer needed, if the batch fits in it:
+// the steps of a first load are megabytes each.
 func EncodeInto(buffer []byte, b nft.Batch) (*Encoded, error) {
 	return encode(buffer, b, nft.TableName, true)
 }

@@ -30,8 +30,8 @@ var (
 	deleted = operation{kind: unix.NFT_MSG_DELSETELEM}
 )
 
-// maxList is the length of the list of a message's elements from which on the next element
-// is in another message. An element has less than 512 bytes.
+// maxList is the length of a message's element list at which the next element goes to
+// another message. An element has less than 512 bytes.
 const maxList = attr.MaxLen - 1023
 
 func (e *encoder) elements(o operation, id nft.SetID, n int, at func(int) *nft.Element) {

@@ -58,8 +58,8 @@ func marshal(f model.Family, x any) ([]byte, error) {
 }
 
 // marshalPayloadWrite encodes the expression that changes a packet's header
-// (NFTA_PAYLOAD_*, include/uapi/linux/netfilter/nf_tables.h). The library's own omits
-// the flags where there is no checksum of the header itself.
+// (NFTA_PAYLOAD_*, include/uapi/linux/netfilter/nf_tables.h). The library's own omits the
+// flags if the header itself does not have a checksum.
 func marshalPayloadWrite(w nft.PayloadWrite) []byte {
 	var flags uint32
 	if w.TransportChecksumToo {

@@ -128,7 +128,7 @@ func TestPayloadWriteIsThatOfTheLibrary(t *testing.T) {
 	}
 }
 
-// The kernel chooses the name of a rule's own set, so that elements and rule refer to it by a number.
+// The kernel chooses the name of a rule's own set, so elements and rule refer to it by a number.
 func TestRuleRefersToItsOwnSet(t *testing.T) {
 	_, batch := load(12)
 	var d attr.Decoder
@@ -183,7 +183,7 @@ func TestExplainFindsElementByOffset(t *testing.T) {
 	}
 }
 
-// checkOffsets asserts that every offset within an element leads to it.
+// checkOffsets asserts that every offset within an element maps to it.
 func checkOffsets(t *testing.T, e *Encoded, list []nft.Element) {
 	t.Helper()
 	next := 0

@@ -10,7 +10,7 @@ import (
 	"kube-vmap/nft"
 )
 
-// An Error is the kernel's refusal of a batch, traced to what it refused. Nothing of that
+// An Error is the kernel's refusal of a batch, with the refused object. Nothing of that
 // transaction was applied.
 type Error struct {
 	// Op is the refused change, nil if the batch was refused as a whole.
@@ -18,11 +18,10 @@ type Error struct {
 	// Service is the Service port that the refused element serves; the zero value if no
 	// element was refused, or it is not known which.
 	Service model.ServicePortName
-	// Element is the refused element, nil if no element was refused, or it is not known
-	// which.
+	// Element is the refused element, nil if no element was refused or it is unknown.
 	Element *nft.Element
 	// Expression is the refused expression of a rule, by the kernel's name for it; empty
-	// if no rule was refused, or it is not known which.
+	// if no rule was refused or it is unknown.
 	Expression string
 	Errno      syscall.Errno
 	// Message is the kernel's own explanation, where it gave one.
@@ -77,8 +76,8 @@ func setText(id nft.SetID) string {
 	return nft.FamilyName(id.Family) + " " + nft.TableName + " " + id.Name()
 }
 
-// serviceName is the name of the Service port, empty if there is none. Of an element that
-// was read from the kernel it is the comment.
+// serviceName is the name of the Service port, if any. For an element that was read from
+// the kernel it is the comment.
 func (e *Error) serviceName() string {
 	if e.NamesService() {
 		return e.Service.String()
@@ -108,14 +107,14 @@ type Cause uint8
 
 // The causes of refusals.
 const (
-	// CauseObject means that the batch asks for something that the kernel does not
-	// support. The Service port must be skipped.
+	// CauseObject means that the kernel does not support something in the batch. The
+	// Service port must be skipped.
 	CauseObject Cause = iota
 	// CauseState means that the kernel does not hold what the batch builds on. The tables
 	// must be read again.
 	CauseState
-	// CauseMemory means that there is no memory. A smaller batch, or the same one later,
-	// may be accepted.
+	// CauseMemory means that the kernel is out of memory. A smaller batch, or the same
+	// one later, may be accepted.
 	CauseMemory
 	// CauseFull means that a set has as many elements as it declares. It must be rebuilt.
 	CauseFull

@@ -10,10 +10,10 @@ import (
 	"kube-vmap/nft/attr"
 )
 
-// Explain returns what the kernel's refusal of a message is about: the op, the element and
-// its Service port, or the expression. sequence is the number of the message, offset
-// where in it the kernel found the fault, or zero if it did not report that (netlink's
-// extended acknowledgement).
+// Explain traces the kernel's refusal of a message to the op, the element and its Service
+// port, or the expression. sequence is the number of the message, offset where in it the
+// kernel found the fault, or zero if it did not report that (netlink's extended
+// acknowledgement).
 func (e *Encoded) Explain(sequence, offset uint32, errno syscall.Errno, message string) *Error {
 	out := &Error{Errno: errno, Message: message}
 	if sequence == 0 || int(sequence) > len(e.origins) {
@@ -50,9 +50,9 @@ func (e *Encoded) Explain(sequence, offset uint32, errno syscall.Errno, message 
 }
 
 // elementAt is the number of the element of a message that an offset points to, negative
-// if it points to something before them: that a table or set is missing is no element's
-// fault. Ends of intervals count as elements too, so the result may be too high in an
-// interval set; those serve no Services.
+// if it points to something before them: a missing table or set is not due to an element.
+// Ends of intervals count as elements too, so the result may be too high in an interval
+// set; those serve no Services.
 func elementAt(message []byte, offset int) int {
 	n, end := 0, int(binary.NativeEndian.Uint32(message))
 	at := attr.MessageHeaderLen + attr.BodyHeaderLen
@@ -78,8 +78,8 @@ func elementAt(message []byte, offset int) int {
 	return n
 }
 
-// expressionAt is the name of the expression of a rule's message that an offset points to;
-// empty if it points elsewhere.
+// expressionAt is the name of the expression of a rule's message that an offset points to,
+// if it points to one.
 func expressionAt(message []byte, offset int) string {
 	if offset < 0 || offset > len(message) {
 		return ""

@@ -25,5 +25,5 @@ func sample(n int) nft.Change {
 	return nft.Change{Set: nfttest.Frontends(n), ServiceCIDRs: &nfttest.ServiceCIDRs, NodeAddrs: &nfttest.NodeAddrs}
 }
 
-// load is the batch of a first load of n Services, and the state it leads to.
+// load is the batch of a first load of n Services, and the resulting state.
 func load(n int) (*nft.Ruleset, nft.Batch) { return nft.Adopt(sampleConfig, nft.Tables{}, sample(n)) }

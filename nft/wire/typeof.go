@@ -11,9 +11,9 @@ import (
 	"kube-vmap/nft"
 )
 
-// Numbers by which nft describes the expressions of a set that is declared with typeof
-// (nftables include/expression.h, proto.h; libnftnl include/libnftnl/udata.h). The kernel
-// stores them and does not interpret them.
+// nft's numbers for the expressions of a set that is declared with typeof (nftables
+// include/expression.h, proto.h; libnftnl include/libnftnl/udata.h). The kernel stores
+// them and does not interpret them.
 const (
 	udataKeyOrder   = 0 // NFTNL_UDATA_SET_KEYBYTEORDER
 	udataDataOrder  = 1 // NFTNL_UDATA_SET_DATABYTEORDER
@@ -37,8 +37,8 @@ var headers = [...]struct{ proto, daddr uint32 }{
 	model.IPv6: {13, 9},  // PROTO_DESC_IP6, IP6HDR_DADDR
 }
 
-// typeofUserdata describes key and data of the set by expressions. Without those of the
-// data, nft takes those of the key for types, and cannot load what it lists.
+// typeofUserdata describes key and data of the set by expressions. Without expressions
+// for the data, nft uses those for the key as types, and cannot load what it lists.
 func typeofUserdata(id nft.SetID) []byte {
 	l := id.Layout()
 	order, data := uint32(0), concatTypeof(id.Family, []nft.Field{nft.FieldDestination, nft.FieldPort})

@@ -16,14 +16,14 @@ import (
 // Conntrack is the connection tracking of one network namespace, in all its zones. It is
 // not safe for concurrent use.
 type Conntrack struct {
-	// dial opens a socket. Each call has one of its own, so that what is left unread after
-	// an error is never taken for the answer to another request.
+	// dial opens a socket. Each call has one of its own, so messages left unread after an
+	// error are never taken for the reply to another request.
 	dial func() (*netlink.Conn, error)
 }
 
 // Config is the configuration of a [Conntrack].
 type Config struct {
-	// NetNS is a file descriptor of a network namespace; zero means that of the calling thread.
+	// NetNS is a file descriptor of a network namespace; zero means the calling thread's.
 	NetNS int
 }
 
@@ -63,8 +63,8 @@ type Entry struct {
 	State   string        // of TCP or SCTP, as conntrack -L prints it
 	Expires time.Duration // if no packet comes
 	Started time.Time     // if the kernel knows (net.netfilter.nf_conntrack_timestamp)
-	// key are the attributes by which the kernel finds the entry again; empty if the
-	// entry was not listed to be deleted.
+	// key are the attributes that identify the entry to the kernel; empty if the entry
+	// was not listed for deletion.
 	key string
 }
 
@@ -75,12 +75,12 @@ func (e *Entry) Family() model.Family { return model.FamilyOf(e.Original.Addr())
 type Query struct {
 	Family   model.Family
 	Protocol model.Protocol
-	// Port is that of the original destination; zero means all.
+	// Port is the port of the original destination; zero means all.
 	Port uint16
 }
 
-// List returns the entries that match the query and for which want returns true. An entry that
-// begins or ends meanwhile may be missing. Want must not call methods of c.
+// List returns the entries that match the query and that want selects. An entry that begins or
+// ends meanwhile may be missing. Want must not call methods of c.
 func (c *Conntrack) List(q Query, want func(Entry) bool) (all []Entry, err error) {
 	err = c.walk(encodeList(q), func() { all = nil }, func(e Entry, raw rawEntry) {
 		if e.Family() == q.Family && e.Protocol == q.Protocol && want(e) {
@@ -132,8 +132,8 @@ func (c *Conntrack) walkOnce(request netlink.Message, fn func(Entry, rawEntry)) 
 	return nil
 }
 
-// deleteBatch is how many entries are deleted by one message. If none of them exists any
-// more, so many errors must fit in the socket's buffer.
+// deleteBatch is how many entries are deleted by one message. If none of them still
+// exists, so many errors must fit in the socket's buffer.
 const deleteBatch = 200
 
 // Delete deletes entries and returns how many of them still existed, also with an error.
@@ -152,7 +152,7 @@ func (c *Conntrack) Delete(entries []Entry) (int, error) {
 }
 
 // deleteSome deletes the entries in one call and returns how many of them still existed. The
-// kernel answers with an error for each one that did not, and for the last one in any case.
+// kernel returns an error for each one that did not, and for the last one in any case.
 func (c *Conntrack) deleteSome(entries []Entry) (deleted int, err error) {
 	conn, err := c.dial()
 	if err != nil {

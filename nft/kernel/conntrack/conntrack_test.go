@@ -50,7 +50,7 @@ func (k *fakeKernel) serve(requests []netlink.Message) ([]netlink.Message, error
 	}
 	if k.refuses != 0 {
 		refusal := m
-		refusal.Header.Flags = 0 // those of a request mean something else in an answer
+		refusal.Header.Flags = 0 // the request's flags mean something else in a reply
 		return nltest.Error(int(k.refuses), []netlink.Message{refusal})
 	}
 	var answers []netlink.Message

@@ -15,9 +15,9 @@ import (
 // zone; a zone of one direction is within its tuple.
 type rawEntry struct{ reply, zone, id []byte }
 
-// key returns what identifies the entry to the kernel. Its tuple is that of replies, because
-// that has the endpoint: a new flow may be kept at the same place of memory, and
-// then has the same original tuple and the same id.
+// key returns what identifies the entry to the kernel. Its tuple is the reply tuple, because
+// that has the endpoint: a new flow may be kept at the same place of memory, and then has
+// the same original tuple and the same id.
 func (r rawEntry) key() string {
 	var e attr.Encoder
 	e.Data(unix.NLA_F_NESTED|ctaTupleReply, r.reply)

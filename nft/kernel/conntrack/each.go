@@ -25,9 +25,9 @@ func (c *Conntrack) Each(begin func(), fn func(Entry)) error {
 	})
 }
 
-// EachTranslated is [Conntrack.Each] for entries whose destination was translated,
-// closed ones included. A kernel that filters by status, as those since 5.19 do, sends only
-// those; others send everything, and the rest is skipped here.
+// EachTranslated is [Conntrack.Each] for entries whose destination was translated, closed
+// ones included. A kernel that filters by status (since 5.19) sends only those; others send
+// everything, and the rest is skipped here.
 func (c *Conntrack) EachTranslated(begin func(), fn func(Entry)) error {
 	return c.each(filter{status: statusDstNAT, mask: statusDstNAT}, begin, func(e Entry) {
 		if e.Reply != e.Original {
@@ -36,8 +36,8 @@ func (c *Conntrack) EachTranslated(begin func(), fn func(Entry)) error {
 	})
 }
 
-// EachUnanswered is [Conntrack.EachTranslated] for entries of a family and protocol to which no reply
-// was seen. A kernel that filters by protocol, as those since 5.8 do, sends no others.
+// EachUnanswered is [Conntrack.EachTranslated] for entries of a family and protocol without a
+// reply. A kernel that filters by protocol (since 5.8) sends no others.
 func (c *Conntrack) EachUnanswered(f model.Family, p model.Protocol, begin func(), fn func(Entry)) error {
 	return c.eachOf(filter{status: statusDstNAT, mask: statusDstNAT | statusSeenReply, family: f, protocol: p}, begin, fn)
 }
@@ -60,7 +60,7 @@ func (c *Conntrack) eachOf(by filter, begin func(), fn func(Entry)) error {
 }
 
 // Answering returns the destinations of a protocol's entries, translated or not, that have sent
-// an answer other than a refusal. Closed connections count for as long as the kernel keeps them.
+// a reply other than a refusal. Closed connections count for as long as the kernel keeps them.
 func (c *Conntrack) Answering(p model.Protocol) (at map[netip.AddrPort]bool, err error) {
 	seen := filter{status: statusSeenReply, mask: statusSeenReply}
 	err = c.each(seen, func() { at = map[netip.AddrPort]bool{} }, func(e Entry) {
@@ -99,8 +99,8 @@ func (c *Conntrack) Flows(p model.Protocol, client, to netip.AddrPort) (flows []
 	return flows, nil
 }
 
-// ask sends a request that is no dump, and calls fn with the answers of a kind. The kernel marks
-// some of them as part of a dump, which never ends, so that a short one is requested after it.
+// ask sends a request other than a dump, and calls fn with the replies of a kind. The kernel
+// marks some of them as part of a dump, which never ends, so a short one is requested after it.
 func (c *Conntrack) ask(m netlink.Message, kind netlink.HeaderType, fn func(data []byte)) (err error) {
 	conn, err := c.dial()
 	if err != nil {

@@ -80,8 +80,8 @@ func encodeList(q Query) netlink.Message {
 // A filter selects entries of a walk; the zero value selects all.
 type filter struct {
 	status, mask uint32 // IPS_*: the status has these bits, of those in the mask
-	// protocol is that of the entries, in one family: the kernel filters by it in no other way
-	// (ctnetlink_parse_tuple_filter). Zero means all of both families.
+	// protocol is the protocol of the entries, in one family: the kernel does not filter by
+	// protocol alone (ctnetlink_parse_tuple_filter). Zero means all of both families.
 	protocol model.Protocol
 	family   model.Family
 }
@@ -147,7 +147,7 @@ func shortDump(family uint8) netlink.Message {
 	return request(msgStatistics, netlink.Dump, family, nil)
 }
 
-// explainError adds to an error of the kernel what it means here.
+// explainError adds to an error of the kernel its meaning here.
 func explainError(err error) error {
 	switch {
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP):

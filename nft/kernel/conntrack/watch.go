@@ -25,7 +25,7 @@ type Watch struct{ conn *netlink.Conn }
 // eventsPath is a sysctl. If it is zero, the kernel reports no entries.
 const eventsPath = "/proc/sys/net/netfilter/nf_conntrack_events"
 
-// watchTimeout limits the wait for answers of the kernel.
+// watchTimeout limits the wait for the kernel's replies.
 const watchTimeout = time.Second
 
 // NewWatch opens a watch in the network namespace of the calling thread.
@@ -53,9 +53,9 @@ func NewWatch(f model.Family, port uint16) (*Watch, error) {
 // Close closes the watch.
 func (w *Watch) Close() error { return w.conn.Close() }
 
-// Find returns the entry to a destination that was reported, and false if there was none. The
-// kernel reports while it sends the packet, so that this does not wait: an answer to a request
-// that is sent now comes after all reports.
+// Find returns the reported entry to a destination, if any. The kernel reports while it sends
+// the packet, so this does not wait: the reply to a request that is sent now comes after all
+// reports.
 func (w *Watch) Find(protocol model.Protocol, to netip.AddrPort) (found Entry, ok bool, err error) {
 	if err = w.conn.SetReadDeadline(time.Now().Add(watchTimeout)); err != nil {
 		return found, false, err
@@ -86,8 +86,8 @@ const offsetType = 4
 
 var offsetPort = [...]uint32{model.IPv4: 60, model.IPv6: 84}
 
-// attachFilter makes the kernel send the reports of one source port only, beside the answers to
-// requests, so that it costs nothing on a node with many connections.
+// attachFilter makes the kernel send only the reports of one source port, in addition to the
+// replies to requests. It then costs nothing on a node with many connections.
 func attachFilter(conn *netlink.Conn, f model.Family, port uint16) error {
 	report := binary.NativeEndian.AppendUint16(nil, unix.NFNL_SUBSYS_CTNETLINK<<8|msgNew)
 	const loadUint16, equal, ret = unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K,

@@ -21,14 +21,15 @@
 //
 // The table is not part of the rule set (package nft), because flows are lost with the table that
 // has them, because it follows the interfaces of the node instead of Services, and because it must
-// not outlive the process: it belongs to a socket, with which the kernel removes it.
+// not outlive the process: it belongs to a socket, and the kernel removes it together with the
+// socket.
 //
-// Only translated connections enter, and only after a number of packets in both directions, so
-// that short ones do not pay for a flow. The expression that reads this number makes the
-// kernel count packets of connections (net.netfilter.nf_conntrack_acct, nft_ct_get_init), and
-// the flag counter makes it continue for connections in the flowtable. Connections of one
-// bridge do not enter: br_netfilter hands translated requests to the bridge without
-// routing them, so the flowtable would not find the requests and each would cost more.
+// Only translated connections enter, and only after a number of packets in both directions, to
+// spare short ones the cost of a flow. The expression that reads this number makes the kernel
+// count packets of connections (net.netfilter.nf_conntrack_acct, nft_ct_get_init), and the
+// flag counter makes it continue for connections in the flowtable. Connections of one bridge
+// do not enter: br_netfilter hands translated requests to the bridge without routing them, so
+// the flowtable would not find the requests and each would cost more.
 //
 // Since Linux 6.17 the flowtable has one device, the empty prefix, which matches every interface
 // including loopbacks. nft 1.0.6 and 1.1.3 list the table without its flowtable then. Older
@@ -56,7 +57,7 @@ import (
 // TableName is the name of our table with a flowtable.
 const TableName = "kube-vmap-fast-path"
 
-// A Flowtable is a flowtable of nf_tables, ours or that of another program.
+// A Flowtable is a flowtable of nf_tables, ours or another program's.
 type Flowtable struct {
 	Table, Name string
 	// Devices are the names of its interfaces, sorted. One that ends in * is a prefix of names.
@@ -69,20 +70,20 @@ const (
 	everyDevice = "" + prefixMark
 )
 
-// IsOurs reports whether it is that of our table.
+// IsOurs reports whether it belongs to our table.
 func (f *Flowtable) IsOurs() bool { return f.Table == TableName }
 
-// List returns all flowtables, but none with more than about 1,600 devices, for which an answer
-// of the kernel has no room. A kernel without flowtables has none.
+// List returns all flowtables, except those with more than about 1,600 devices, which do not
+// fit in a reply of the kernel. A kernel without flowtables returns an empty list.
 func List(netNS int) (list []Flowtable, err error) {
 	conn, err := socket.Open(netNS)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	// The kernel makes an answer as large as the buffer of the socket's last read, and an answer
-	// of a page before the first one. A flowtable with more devices than fit, about 200, would
-	// not be in the list, without an error (nf_tables_dump_flowtable).
+	// The kernel makes a reply as large as the buffer of the socket's last read, and a reply of
+	// a page before the first one. A flowtable with more devices than fit, about 200, would be
+	// missing from the list without an error (nf_tables_dump_flowtable).
 	if _, err := socket.Generation(conn); err != nil {
 		return nil, socket.ExplainPermission(err, "read nftables")
 	}

@@ -41,11 +41,11 @@ type Table struct {
 // Linux 6.16, ENOENT for one that no longer exists.
 type Refused map[string]error
 
-// Add adds our table with all devices, also later ones. If the kernel has no prefixes of names
-// there (before Linux 6.17) it adds these devices. After is the number of packets after which a
-// connection enters. The network namespace is given by its file descriptor; zero means that of
-// the calling thread. If another process owns such a table the error is EPERM; one without an
-// owner is replaced.
+// Add adds our table with all devices, also later ones. If the kernel does not support prefixes
+// of names there (before Linux 6.17) it adds these devices. After is the number of packets
+// after which a connection enters. The network namespace is given by its file descriptor; zero
+// means the calling thread's. If another process owns such a table the error is EPERM; one
+// without an owner is replaced.
 func Add(netNS int, devices []string, after uint64) (*Table, Refused, error) {
 	conn, err := socket.Open(netNS)
 	if err != nil {
@@ -62,7 +62,7 @@ func Add(netNS int, devices []string, after uint64) (*Table, Refused, error) {
 func (t *Table) add(devices []string, after uint64) (Refused, error) {
 	var b socket.Batch
 	name := func(e *attr.Encoder) { e.String(unix.NFTA_TABLE_NAME, TableName) }
-	b.Add(unix.NFT_MSG_NEWTABLE, netlink.Create, family, name) // so that deleting it is no error
+	b.Add(unix.NFT_MSG_NEWTABLE, netlink.Create, family, name) // to delete it without an error
 	b.Add(unix.NFT_MSG_DELTABLE, 0, family, name)
 	b.Add(unix.NFT_MSG_NEWTABLE, netlink.Create, family, func(e *attr.Encoder) {
 		name(e)
@@ -94,7 +94,7 @@ func (t *Table) AddDevices(devices []string) (Refused, error) {
 	return refused, nil
 }
 
-// Close closes the socket, with which the kernel removes the table.
+// Close closes the socket, and the kernel removes the table with it.
 func (t *Table) Close() error {
 	if err := t.conn.Close(); err != nil {
 		return fmt.Errorf("close the socket of table %s: %w", TableName, err)
@@ -133,7 +133,7 @@ func (t *Table) try(b *socket.Batch, devices []string) (Refused, error) {
 		case failed == nil:
 			failed = err
 		}
-		return true // so that all answers are read
+		return true // to read all replies
 	})
 	switch {
 	case err != nil:
@@ -152,7 +152,8 @@ func IsUnsupported(err error) bool {
 }
 
 // hook adds a message about a device of the flowtable, or one that adds the flowtable without
-// any. Each device has a message, so that the kernel returns an error for each that it refuses.
+// any. Each device has its own message: the kernel then returns an error for each that it
+// refuses.
 func hook(b *socket.Batch, device string) {
 	b.Add(unix.NFT_MSG_NEWFLOWTABLE, netlink.Create, family, func(e *attr.Encoder) {
 		e.String(attrTable, TableName)

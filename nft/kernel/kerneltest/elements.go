@@ -99,7 +99,7 @@ func (k *Kernel) Connections(f model.Family) ([]nft.ConnectionCount, error) {
 	return nft.SortConnections(out), nil
 }
 
-// Uncounted returns the destinations that are not counted. None expires.
+// Uncounted returns the destinations that are not counted. They do not expire.
 func (k *Kernel) Uncounted(f model.Family) ([]model.Match, error) {
 	s := k.tables[f].sets[nft.SetID{Family: f, Kind: nft.SetUncounted}.Name()]
 	if s == nil {
@@ -111,7 +111,7 @@ func (k *Kernel) Uncounted(f model.Family) ([]model.Match, error) {
 // Counters returns zeros: Connect counts without a limit.
 func (k *Kernel) Counters(model.Family) (totals [nft.Counters]uint64, err error) { return totals, nil }
 
-// connections returns the set of counted connections; nil if there is none.
+// connections returns the set of counted connections, or nil.
 func (t *table) connections(f model.Family) *set {
 	return t.sets[nft.SetID{Family: f, Kind: nft.SetConnections}.Name()]
 }

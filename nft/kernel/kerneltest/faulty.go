@@ -77,8 +77,8 @@ func (f *Faulty) Refuse(service string, errno syscall.Errno, times int) {
 	}
 }
 
-// Fail makes the next n calls of the fault's kind fail, after those of earlier calls of
-// Fail.
+// Fail makes the next n calls of the fault's kind fail, after the calls that earlier
+// calls of Fail named.
 func (f *Faulty) Fail(with Fault, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -134,7 +134,7 @@ func (f *Faulty) Apply(b nft.Batch) (nft.Applied, error) {
 	return f.kernel.Apply(b)
 }
 
-// ForeignChanges returns that of the kernel.
+// ForeignChanges returns the kernel's.
 func (f *Faulty) ForeignChanges() (uint32, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

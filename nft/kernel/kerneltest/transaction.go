@@ -133,7 +133,7 @@ func (t *table) flushChain(name string) syscall.Errno {
 	return 0
 }
 
-// deleteChain removes a chain with its rules, unless something leads to it.
+// deleteChain removes a chain with its rules, unless something jumps to it.
 func (t *table) deleteChain(name string) syscall.Errno {
 	deleted := t.chains[name]
 	if deleted == nil {
@@ -156,7 +156,7 @@ func (t *table) deleteChain(name string) syscall.Errno {
 	return 0
 }
 
-// checkTarget returns an error if nothing may lead to the chain.
+// checkTarget returns an error if nothing may jump to the chain.
 func (t *table) checkTarget(name string) syscall.Errno {
 	c := t.chains[name]
 	switch {

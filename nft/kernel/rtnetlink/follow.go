@@ -113,7 +113,7 @@ func (f *Follower[T]) receive(limit time.Duration) error {
 }
 
 // Open opens a socket for requests. The network namespace is given by its file descriptor;
-// zero means that of the calling thread. The caller must close it.
+// zero means the calling thread's. The caller must close it.
 func Open(netNS int) (*netlink.Handle, error) {
 	h, err := netlink.NewHandleAt(namespace(netNS), unix.NETLINK_ROUTE)
 	if err != nil {
@@ -130,9 +130,10 @@ func namespace(netNS int) netns.NsHandle {
 	return netns.NsHandle(netNS)
 }
 
-// FollowAddresses follows the addresses that the node answers to, except loopback addresses,
-// which only the node itself can reach, each with the length of the prefix that is on its link.
-// They are in any order, and those of several interfaces more than once. For netNS see [Open].
+// FollowAddresses follows the addresses of the node, except loopback addresses, which only the
+// node itself can reach, each with the length of the prefix that is on its link. They are in
+// any order, and addresses of several interfaces are listed more than once. For netNS see
+// [Open].
 func FollowAddresses(netNS int) (*Follower[netip.Prefix], error) {
 	return follow(netNS, kind[netip.Prefix]{
 		name: "addresses", groups: []uint{unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR},

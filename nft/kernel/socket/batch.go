@@ -14,8 +14,8 @@ import (
 
 // A Batch is one transaction of nf_tables: all of it is applied, or nothing.
 type Batch struct {
-	// Generation, if it is not zero, is that of nf_tables on which the batch is based. If
-	// nf_tables was changed since, the kernel refuses the batch with ERESTART.
+	// Generation, if not zero, is the generation of nf_tables that the batch is based on.
+	// If nf_tables was changed since, the kernel refuses the batch with ERESTART.
 	Generation uint32
 	// Messages are what the batch does, in order.
 	Messages []netlink.Message
@@ -26,10 +26,10 @@ func (b *Batch) Add(kind uint16, flags netlink.HeaderFlags, family uint8, attrib
 	b.Messages = append(b.Messages, Nftables(kind, flags, family, attributes))
 }
 
-// Commit sends the batch and waits for the answers. It returns the first error, except of
+// Commit sends the batch and waits for the replies. It returns the first error, except of
 // messages for which tolerate, given the index in Messages, returns true; tolerate may be
 // nil. If the kernel refused any message, tolerated or not, nothing was applied. After an
-// error the socket may hold more answers and must not be used again.
+// error the socket may hold more replies and must not be used again.
 func (b *Batch) Commit(conn *netlink.Conn, tolerate func(index int, err error) bool) error {
 	if len(b.Messages) == 0 {
 		return nil
@@ -61,7 +61,7 @@ func (b *Batch) Commit(conn *netlink.Conn, tolerate func(index int, err error) b
 }
 
 // withBorders returns the messages between those that begin and end a batch. The last one
-// is acknowledged, so that there is an answer in any case.
+// is acknowledged, to get a reply in any case.
 func (b *Batch) withBorders() []netlink.Message {
 	begin := border(unix.NFNL_MSG_BATCH_BEGIN)
 	if b.Generation != 0 {
@@ -130,8 +130,8 @@ func EncodeRule(e *attr.Encoder, family uint8, table, chain, comment string, lis
 	}
 }
 
-// Compare returns expressions that load something into register 1, and compare what a mask keeps of
-// it, or all if the mask is nil.
+// Compare returns expressions that load something into register 1, and compare its masked part, or
+// all of it if the mask is nil.
 func Compare(load expr.Any, mask []byte, op expr.CmpOp, data []byte) []expr.Any {
 	const r = unix.NFT_REG_1
 	out := []expr.Any{load}

@@ -1,5 +1,5 @@
-// Package socket is what all readers and writers below nft/kernel share: it opens
-// netlink sockets of netfilter, sends requests and reads the answers.
+// Package socket is what all readers and writers below nft/kernel share: it opens netlink
+// sockets of netfilter, sends requests and reads the replies.
 //
 //	conn, err := socket.Open(netNS)
 //	request := socket.Nftables(unix.NFT_MSG_GETCHAIN, netlink.Dump, family, func(e *attr.Encoder) {
@@ -13,5 +13,5 @@
 //
 // google/nftables has a batch, too. It is not used because its error does not say which
 // object the kernel refused, and because its Conn does not return the port number of its
-// socket, by which the kernel names the owner of a table.
+// socket, which the kernel reports as the owner of a table.
 package socket

@@ -17,13 +17,13 @@ const (
 	// pieceSize is the size of the pieces that a dump comes in. Larger pieces make the
 	// kernel walk a map less often; it makes none larger than 32 or 64 KiB.
 	pieceSize = 64 << 10
-	// readBuffer holds the answers that wait to be read: the errors of a batch, or the
+	// readBuffer holds the replies that are not read yet: the errors of a batch, or the
 	// pieces of a dump.
 	readBuffer = 1 << 20
 )
 
 // Open opens a socket of netfilter. The network namespace is given by its file
-// descriptor; zero means that of the calling thread.
+// descriptor; zero means the calling thread's.
 func Open(netNS int) (*netlink.Conn, error) { return open(unix.NETLINK_NETFILTER, netNS) }
 
 // OpenGeneric opens a socket of generic netlink; see [Open].
@@ -90,13 +90,13 @@ func Nftables(kind uint16, flags netlink.HeaderFlags, family uint8, attributes f
 	return Request(unix.NFNL_SUBSYS_NFTABLES, kind, flags, family, attributes)
 }
 
-// ErrStop ends [Ask] without an error. The rest of the answers waits at the socket, which must
-// be closed.
+// ErrStop ends [Ask] without an error. The remaining replies stay in the socket, which must be
+// closed.
 var ErrStop = errors.New("stop")
 
-// Ask sends a request and calls fn with each answer, except for an acknowledgement. After
-// another error of fn than [ErrStop] the rest of the answers is read all the same, so that the
-// next request does not get them.
+// Ask sends a request and calls fn with each reply, except for an acknowledgement. After
+// another error of fn than [ErrStop] the remaining replies are read all the same, to keep them
+// from the next request.
 func Ask(conn *netlink.Conn, request netlink.Message, fn func(netlink.Message) error) error {
 	if _, err := conn.Send(request); err != nil {
 		return err
@@ -136,8 +136,8 @@ func Generation(conn *netlink.Conn) (id uint32, err error) {
 	return id, nil
 }
 
-// In calls a function in a network namespace, given by its file descriptor; zero means that
-// of the calling thread. Files below /proc and raw sockets are read in it.
+// In calls a function in a network namespace, given by its file descriptor; zero means the
+// calling thread's. Files below /proc and raw sockets are read in it.
 func In(netNS int, fn func() error) error {
 	if netNS == 0 {
 		return fn()
