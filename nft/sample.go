@@ -61,8 +61,8 @@ func samples(f model.Family, addr netip.Addr) []model.Frontend {
 		outside.Restricted, outside.Sources = true, []netip.Prefix{netip.PrefixFrom(addr, addr.BitLen()-1)}
 		out = append(out, inside, nodePort, outside)
 	}
-	// Maglev needs what source hash needs, in many more chains. A new scheduler that needs
-	// another expression is to be added here.
+	// Maglev needs what source hash needs, in many more chains. Add a new scheduler here
+	// if it needs another expression.
 	for _, s := range []model.Scheduler{model.SchedulerRandom, model.SchedulerRoundRobin, model.SchedulerSourceHash} {
 		add(model.Pool{Scheduler: s, Cluster: endpoints[:2], Local: endpoints[:2]})
 	}

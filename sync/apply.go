@@ -11,11 +11,11 @@ import (
 	"kube-vmap/nft/wire"
 )
 
-// LevelBatch is the level of the log line for each applied batch, of which a busy
-// cluster has many a second. It is that of klog's V(2), at which kube-proxy logs syncs.
+// LevelBatch is the level of the log line for each applied batch; a busy cluster has many
+// a second. It is klog's V(2), where kube-proxy logs syncs.
 const LevelBatch = slog.LevelInfo - 2
 
-// apply applies the change, or everything if it is unknown what the kernel holds.
+// apply applies the change, or everything if the kernel's state is unknown.
 func (l *Loop) apply(change nft.Change) (Result, error) {
 	if l.rules == nil {
 		return l.applyAll()
@@ -63,9 +63,9 @@ func (l *Loop) applyBoth(first, second nft.Change) (Result, error) {
 	return r.and(more), err
 }
 
-// quarantineService puts the Service of a change into quarantine for which the kernel has no
-// memory, so that the others can proceed. It returns the error if the change is not
-// one of a Service.
+// quarantineService puts the Service of a change that the kernel has no memory for into
+// quarantine, and lets the others proceed. It returns the error if the change is not a
+// Service's.
 func (l *Loop) quarantineService(c nft.Change, err error) error {
 	if len(c.Set) == 0 {
 		return err
@@ -82,8 +82,8 @@ func (l *Loop) quarantineService(c nft.Change, err error) error {
 	return nil
 }
 
-// applyAll reads what the kernel holds, compares it with everything that is desired,
-// and applies the difference. It works also where there are no tables yet.
+// applyAll reads what the kernel holds, compares it with the desired state, and applies
+// the difference. It works also if the tables do not exist yet.
 func (l *Loop) applyAll() (Result, error) {
 	foreign, err := l.kernel.ForeignChanges()
 	if err != nil {

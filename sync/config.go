@@ -11,7 +11,7 @@ import (
 // Config is the configuration of a [Loop].
 type Config struct {
 	NodeName string
-	// Options are those of the cluster. Their Budget and DetectsPods are set by the loop.
+	// Options are the cluster's. Their Budget and DetectsPods are set by the loop.
 	model.Options
 	Rules nft.Config
 	// PodsFromNode takes Rules.Pods from the Node object and follows it (detect local mode
@@ -19,17 +19,17 @@ type Config struct {
 	PodsFromNode bool
 
 	// NodePorts selects the addresses that serve node ports, among those that Addresses
-	// delivers. Without Addresses there are none.
+	// delivers. Without Addresses, node ports are not served.
 	NodePorts NodePortAddresses
 	Addresses AddressSource
 	// NodeIPs override the primary addresses of the Node object, where they are valid.
 	NodeIPs [len(model.Families)]netip.Addr
 
-	// APIServer is where this process reaches the API server; empty without one.
+	// APIServer lists where this process reaches the API server, if it uses one.
 	APIServer []netip.AddrPort
 
 	// Shares delivers the shares of endpoints under least connections, from a follower that
-	// knows what was committed. Without it, they are those of the weights.
+	// knows what was committed. Without it, shares follow the weights.
 	Shares <-chan []model.PoolShares
 	// Unresponsive delivers the unresponsive endpoints, from a follower.
 	Unresponsive <-chan []model.UnresponsiveEndpoints

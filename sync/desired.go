@@ -11,7 +11,7 @@ import (
 	"kube-vmap/nft"
 )
 
-// desiredState is the state that all events so far ask for.
+// desiredState is the state that results from all events so far.
 type desiredState struct {
 	config   Config
 	services *model.ServiceMap
@@ -21,7 +21,7 @@ type desiredState struct {
 	// there are others.
 	serviceRanges []netip.Prefix
 	overlaps      string
-	// apiServer says why this node may not reach the API server after a reboot; empty if it will.
+	// apiServer says why this node may not reach the API server after a reboot, if so.
 	apiServer string
 	// interfaces are all addresses of the node, nodeAddrs those that serve node ports.
 	interfaces, nodeAddrs []netip.Addr
@@ -156,10 +156,10 @@ func (s *desiredState) takeTriggers() (all []time.Time) {
 	return all
 }
 
-// never is for namespaces of which none waits.
+// never postpones nothing.
 func never(string) bool { return false }
 
-// overBudget returns why a Service is not served; nil if it is again.
+// overBudget returns why a Service is not served, or nil if it is served again.
 func overBudget(e model.OverBudget) error {
 	if e.Weight == 0 {
 		return nil
@@ -175,8 +175,8 @@ func (s *desiredState) all() nft.Change {
 }
 
 // openFamily returns a warning if a Service has load balancer addresses that anyone may
-// use although it limits the clients of those of the other family: an author who limits
-// one family may believe that both are limited.
+// use although it limits the clients of the other family's: an author who limits one
+// family may believe that both are limited.
 func openFamily(s *model.Service) error {
 	var limited [len(model.Families)]bool
 	for _, r := range s.SourceRanges {

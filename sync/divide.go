@@ -7,9 +7,9 @@ import (
 	"kube-vmap/nft"
 )
 
-// halves divides a change into two, each of whole Services. What belongs to no Service, and
-// deletions of Services of which nothing else changes, come first. It reports whether there
-// was anything to divide. The function at returns the Service that has a match now.
+// halves divides a change into two, each of whole Services. Parts without a Service, and
+// deletions of Services without other changes, come first. It reports whether there was
+// anything to divide. The function at returns the Service that has a match now.
 func halves(c nft.Change, at func(model.Match) model.ServiceName) (first, second nft.Change, divided bool) {
 	of := func(f model.Frontend) model.ServiceName { return f.Service.ServiceName }
 	stays := map[model.ServiceName]bool{}

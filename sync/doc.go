@@ -1,15 +1,14 @@
-// Package sync keeps the kernel's tables in the state that Kubernetes objects ask for.
+// Package sync keeps the kernel's tables in the state that Kubernetes objects describe.
 //
 //	Source --[]Event--> desiredState --nft.Change--> nft.Ruleset --nft.Batch--> Kernel
 //	sync/source/cluster: API   model.ServiceMap             what the kernel holds         |
 //	sync/source/manifests      and the node                                Followers <----+
 //
-// A source reduces objects to model values with package sync/source/convert as they arrive, so
-// that nothing downstream knows a Kubernetes type. One goroutine, the [Loop], owns all
-// state. It adds all events that came while the kernel worked to the desired state,
-// and turns the difference into one batch. The first burst of a source is complete.
-// Before it nothing is programmed, and nothing is ever removed because of an
-// incomplete list.
+// A source reduces objects to model values with package sync/source/convert as they arrive;
+// nothing downstream knows a Kubernetes type. One goroutine, the [Loop], owns all state. It
+// adds all events that arrived while the kernel worked to the desired state, and turns the
+// difference into one batch. The first burst of a source is complete. Before it nothing is
+// programmed, and nothing is ever removed because of an incomplete list.
 //
 // # Phases of the loop
 //

@@ -32,8 +32,8 @@ type drift struct {
 	pace    throttle.Throttle
 	failure atomic.Pointer[ReadFailure]
 
-	// suspected: the kernel refused a change that it should have accepted, so that another
-	// process probably changed our tables.
+	// suspected: the kernel refused a change that it should have accepted. Another process
+	// probably changed our tables.
 	suspected bool
 	// ownedLate: others changed nf_tables between our read of the tables and our taking
 	// ownership of them.
@@ -47,7 +47,7 @@ type TableReader interface {
 	ReadOnce() (have nft.Tables, whole bool, err error)
 }
 
-// A ReadFailure is when and why the tables could not be compared with what they should be,
+// A ReadFailure is when and why the tables could not be compared with the desired ones,
 // the first time since they last could. Changes of Services are programmed all the same.
 type ReadFailure struct {
 	Since time.Time
@@ -77,8 +77,8 @@ const (
 	maxDriftRepeats = 3
 )
 
-// newDrift returns a detector, which does nothing if the tables are protected or there
-// is no reader.
+// newDrift returns a detector, which does nothing if the tables are protected or without
+// a reader.
 func newDrift(c Config, k Kernel) *drift {
 	d := &drift{kernel: k, protected: c.Rules.Protect, found: make(chan driftResult, 1)}
 	d.pace.Factor = driftPauseFactor
@@ -88,7 +88,7 @@ func newDrift(c Config, k Kernel) *drift {
 	return d
 }
 
-// tick returns the channel on which it is time to check.
+// tick returns the channel that fires when a check is due.
 func (d *drift) tick() <-chan time.Time {
 	if d.ticker == nil {
 		return nil
@@ -166,7 +166,7 @@ func (d *drift) repeatRead(rules *nft.Ruleset) bool {
 	return true
 }
 
-// readHere reads on the loop's goroutine, so that our own state cannot change.
+// readHere reads on the loop's goroutine, to keep our own state from changing.
 func (d *drift) readHere(rules *nft.Ruleset) (r driftResult) {
 	start := time.Now()
 	if r.foreign, r.err = d.kernel.ForeignChanges(); r.err != nil {

@@ -23,14 +23,14 @@ type Event interface{ event() }
 // SetService adds or replaces a Service.
 type SetService struct{ Service model.Service }
 
-// DeleteService removes a Service that is gone, or is not served by this proxy any more.
+// DeleteService removes a Service that was deleted, or is no longer served by this proxy.
 type DeleteService struct{ Name model.ServiceName }
 
 // SetSlice adds or replaces an EndpointSlice.
 type SetSlice struct {
 	Slice model.EndpointSlice
-	// Triggered is the time of the cause of this change, for instance of a pod becoming
-	// ready; zero if it is unknown, or was sent before. It is for metrics of latency, and not kept.
+	// Triggered is the time of the cause of this change, for instance of a pod becoming ready. It
+	// is zero if unknown, or sent before. It is for metrics of latency, and not kept.
 	Triggered time.Time
 }
 
@@ -41,8 +41,8 @@ type DeleteSlice struct{ Name model.EndpointSliceName }
 // sources fill it with convert.Node and convert.Ineligible.
 type SetNode struct {
 	Node model.Node
-	// Ineligible is why load balancers should not send new connections to this node
-	// (KEP-3836); empty if they may.
+	// Ineligible is why load balancers should not send new connections to this node, if
+	// so (KEP-3836).
 	Ineligible string
 }
 
@@ -53,7 +53,7 @@ type SetServiceCIDRs struct{ CIDRs []netip.Prefix }
 // It comes with every change of such an object. A nil Err ends the problem.
 type SetProblem struct {
 	Object Object
-	Err    error // the field of the first *field.Error in it is that of the object
+	Err    error // the field of the first *field.Error in it is the object's
 }
 
 // An Object is a reference to an object of the API.

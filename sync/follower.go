@@ -15,14 +15,13 @@ type Follower interface {
 
 // Committed is what the kernel has committed in one batch. It must not be changed.
 type Committed struct {
-	// Full reports that Set is complete, as at the start: everything else is gone. Gone then has
-	// what the kernel still had.
+	// Full reports that Set is complete, as at the start: everything else is removed. Gone then
+	// has what the kernel still had.
 	Full bool
 	// Set are new or changed frontends, Gone are deleted ones.
 	Set  []model.Frontend
 	Gone []model.Match
-	// HealthChecks are new or changed ones, without a port those that are gone; all if
-	// Full.
+	// HealthChecks are new, changed or, without a port, removed; all if Full.
 	HealthChecks []model.HealthCheck
 	// NodeAddrs are all addresses that serve node ports, sorted.
 	NodeAddrs []netip.Addr

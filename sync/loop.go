@@ -21,8 +21,8 @@ type Kernel interface {
 	// some may be applied; the result says how many. An error of type *wire.Error is the
 	// kernel's refusal. After any other error it is unknown what the kernel holds.
 	Apply(nft.Batch) (nft.Applied, error)
-	// ForeignChanges returns a number that changes whenever another process changes
-	// nf_tables, other than those with which the loop shares the kernel.
+	// ForeignChanges returns a number that changes whenever a process changes nf_tables,
+	// except for those that the loop shares the kernel with.
 	ForeignChanges() (uint32, error)
 }
 
@@ -37,8 +37,8 @@ type Loop struct {
 
 	desired *desiredState
 	phase   phase
-	// rules are what the kernel holds; nil if that is unknown. Then lastInstalled is what
-	// it last held, for snapshots.
+	// rules are what the kernel holds, nil if unknown. Then lastInstalled is what it last
+	// held, for snapshots.
 	rules         *nft.Ruleset
 	lastInstalled *lastInstalled
 	fullSets      []nft.SetID // sets that must be rebuilt because they are full
@@ -89,8 +89,8 @@ func NewLoop(c Config, source Source, kernel Kernel, log *slog.Logger) *Loop {
 // but quarantined Service ports.
 func (l *Loop) Ready() <-chan struct{} { return l.ready }
 
-// Run works until ctx ends, which is no error, or the source fails. The kernel's
-// tables stay.
+// Run works until ctx ends, which does not count as an error, or the source fails. The
+// kernel's tables stay.
 func (l *Loop) Run(ctx context.Context) error {
 	events, addresses := make(chan []Event, eventBuffer), make(chan []netip.Prefix)
 	group, both := errgroup.WithContext(ctx)

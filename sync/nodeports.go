@@ -7,19 +7,19 @@ import (
 	"kube-vmap/model"
 )
 
-// NodePortAddresses selects the addresses of the node on which node ports answer, as
+// NodePortAddresses selects the addresses of the node that serve node ports, as
 // kube-proxy's nodePortAddresses does: each family on its own, and all addresses of a
-// family for which nothing is selected. So the zero value means every address.
+// family without a selection. So the zero value means every address.
 //
-// Link-local addresses count. But the kernel forwards no packets with a link-local
-// source (ip6_forward in net/ipv6/ip6_output.c), so that of neighbours who use them only
-// endpoints in the node's own network can be reached.
+// Link-local addresses count. But the kernel forwards no packets with a link-local source
+// (ip6_forward in net/ipv6/ip6_output.c), so neighbours who use them only reach endpoints
+// in the node's own network.
 type NodePortAddresses struct {
 	// Primary selects the node's primary address of each family that has one.
 	Primary bool
 	// Prefixes selects the addresses in them. A prefix of length zero selects all of its
-	// family. Node ports never answer on loopback addresses; a loopback prefix selects
-	// none.
+	// family. Node ports are never served on loopback addresses; a loopback prefix
+	// selects none.
 	Prefixes []netip.Prefix
 }
 
@@ -30,8 +30,8 @@ func (n NodePortAddresses) All(f model.Family, node [len(model.Families)]netip.A
 	return len(limits) == 0 || slices.ContainsFunc(limits, func(p netip.Prefix) bool { return p.Bits() == 0 })
 }
 
-// Select returns those of the interfaces' addresses that serve node ports, sorted, each
-// once. It does not return a primary address that no interface has.
+// Select returns the interfaces' addresses that serve node ports, sorted, each once. It
+// does not return a primary address that no interface has.
 func (n NodePortAddresses) Select(interfaces []netip.Addr, node [len(model.Families)]netip.Addr) []netip.Addr {
 	var out []netip.Addr
 	for _, f := range model.Families {
@@ -47,8 +47,8 @@ func (n NodePortAddresses) Select(interfaces []netip.Addr, node [len(model.Famil
 	return slices.Compact(out)
 }
 
-// limits returns the prefixes of a family outside of which node ports do not answer;
-// none if there is no limit. A primary address in the loopback range counts as unknown.
+// limits returns the prefixes of a family that node ports are limited to, empty without a
+// limit. A primary address in the loopback range counts as unknown.
 func (n NodePortAddresses) limits(f model.Family, node [len(model.Families)]netip.Addr) []netip.Prefix {
 	var out []netip.Prefix
 	if own := node[f]; n.Primary && own.IsValid() && !own.IsLoopback() {

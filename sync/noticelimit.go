@@ -27,7 +27,7 @@ type Notices struct {
 	limits   noticeLimits
 }
 
-// NewNotices returns notices that go to a recorder, nil for none, and to a log.
+// NewNotices returns notices that go to a log and to a recorder, which may be nil.
 func NewNotices(r Recorder, log *slog.Logger) *Notices {
 	if r == nil {
 		r = nopRecorder{}
@@ -36,7 +36,7 @@ func NewNotices(r Recorder, log *slog.Logger) *Notices {
 }
 
 // Notify reports something about an object as an event, and returns the log for a line about it.
-// Beyond the limits of the object's namespace there is no event, and the log discards the line.
+// Beyond the limits of the object's namespace it sends no event, and the log discards the line.
 func (n *Notices) Notify(o Object, reason, note string) *slog.Logger {
 	skipped, ok := n.limits.take(o.Namespace)
 	if !ok {
@@ -49,8 +49,8 @@ func (n *Notices) Notify(o Object, reason, note string) *slog.Logger {
 	return n.log
 }
 
-// noticeLimits limits what is reported about objects by namespace, so that no author
-// can fill the log of every node, or displace what others must know.
+// noticeLimits limits what is reported about objects by namespace, to keep any author
+// from filling the log of every node, or displacing what others must know.
 type noticeLimits map[string]*noticeLimit
 
 // noticeLimit is the limit of one namespace.

@@ -41,8 +41,8 @@ type Result struct {
 
 	Applied nft.Applied
 	Counts  nft.Counts
-	// Triggered are the times at which the changes of endpoints in this sync were
-	// triggered, where that is known and was not before this process began.
+	// Triggered are the times when the changes of endpoints in this sync were triggered,
+	// where known and not before this process began.
 	Triggered []time.Time
 
 	// Totals after the sync.
@@ -100,7 +100,8 @@ type Recorder interface {
 // maxWarned is how many Services one call of WarnServices warns about.
 const maxWarned = 5
 
-// WarnServices sends a warning about the first few of the Services; none if there is no Recorder.
+// WarnServices sends a warning about the first few of the Services. Without a Recorder it does
+// nothing.
 func WarnServices(r Recorder, services sets.Set[Object], reason, note string) {
 	if r == nil {
 		return

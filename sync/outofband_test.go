@@ -11,10 +11,10 @@ import (
 	"kube-vmap/sync"
 )
 
-// TestUnresponsiveEndpointsAndSharesReachTheKernelAtOnce has a Service of two endpoints, of which
-// the first does not answer over one protocol for a while; then the second gets three of four
-// slots. Another Service has one endpoint, so that the chains for one and for two exist: new ones
-// go before what leads to them, in a transaction of their own.
+// TestUnresponsiveEndpointsAndSharesReachTheKernelAtOnce has a Service of two endpoints. The
+// first is unresponsive over one protocol for a while; then the second gets three of four slots.
+// Another Service has one endpoint, so the chains for one and for two exist: new ones would go
+// before the elements that jump to them, in a transaction of their own.
 func TestUnresponsiveEndpointsAndSharesReachTheKernelAtOnce(t *testing.T) {
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {

@@ -1,6 +1,6 @@
 package sync
 
-// phase is the state of a [Loop]: what it waits for before the next sync. Signals lead
+// phase is the state of a [Loop]: what it waits for before the next sync. Signals move it
 // from one phase to another as transitions defines; the package comment shows it as a
 // diagram.
 //

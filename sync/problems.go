@@ -32,7 +32,7 @@ func (p objectProblems) set(e SetProblem) {
 	}
 }
 
-// firstField returns the field of the first validation error; empty if there is none.
+// firstField returns the field of the first validation error, if any.
 func firstField(err error) string {
 	if list := utilerrors.Aggregate(nil); errors.As(err, &list) {
 		err = list.Errors()[0]

@@ -13,8 +13,8 @@ import (
 
 // Bounds of the processor time that changes of one namespace take.
 const (
-	// restFactor times the processor time of changes is the time until they are paid off, so
-	// that those of one namespace take a tenth of one processor.
+	// restFactor times the processor time of changes is the time until they are paid off:
+	// the changes of one namespace take a tenth of one processor.
 	restFactor = 10
 	// A namespace may be so far behind before its changes wait, which are 200 ms of processor
 	// time in a row. Ordinary changes take less than a millisecond.
@@ -23,15 +23,15 @@ const (
 	maxRest = 5 * time.Second
 )
 
-// processorShares make changes of a namespace wait that has used more than its share of the
-// loop's time, so that those of others do not. See [model.ServiceMap.ChangesExcept] for
-// what never waits.
+// processorShares postpone changes of a namespace that has used more than its share of the
+// loop's time, to protect the changes of others. See [model.ServiceMap.ChangesExcept] for
+// what is never postponed.
 type processorShares struct {
 	// cpuTime returns the processor time of the calling thread; nil means that none waits.
 	cpuTime func() time.Duration
 	// paidOff is when the changes of a namespace have been paid off, in the future.
 	paidOff map[string]time.Time
-	timer   *time.Timer // fires when a namespace need not wait any more
+	timer   *time.Timer // fires when a namespace is no longer postponed
 }
 
 func newProcessorShares(cpuTime func() time.Duration) *processorShares {
@@ -79,8 +79,8 @@ func (p *processorShares) schedule(postponed []string) {
 	p.timer.Reset(time.Until(p.paidOff[first]) - restAllowance)
 }
 
-// ThreadCPUTime returns the processor time of the calling thread, or zero if the kernel has
-// no such clock.
+// ThreadCPUTime returns the processor time of the calling thread, or zero if the kernel
+// lacks such a clock.
 func ThreadCPUTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {

@@ -87,8 +87,8 @@ func TestOrdinaryChangesNeverWait(t *testing.T) {
 	})
 }
 
-// TestCostlyNamespaceWaitsAndOthersDoNot has ten changes a second of which each takes 99 ms,
-// and beside them those of another namespace.
+// TestCostlyNamespaceWaitsAndOthersDoNot has ten changes a second that take 99 ms each, and
+// alongside them changes of another namespace.
 func TestCostlyNamespaceWaitsAndOthersDoNot(t *testing.T) {
 	everyProcessor(t, func(s *processorRig) {
 		const cost, seconds = 99 * time.Millisecond, 60

@@ -16,8 +16,8 @@ import (
 
 // A quarantine keeps what the kernel rejects from blocking everything else:
 //
-//   - Service ports that the kernel refused for what they are. A held port is programmed
-//     nowhere; its frontends count as gone.
+//   - Service ports that the kernel refused for what they are. A quarantined port is not
+//     programmed; its frontends count as removed.
 //   - Services for whose change the kernel had no memory. They stay as they are
 //     installed.
 //
@@ -28,8 +28,8 @@ type quarantine struct {
 	ports map[model.ServicePortName]*refusedPort
 	// services has true for those that are being retried.
 	services map[model.ServiceName]bool
-	// memoryExhausted is the Service port for which the kernel had no memory when
-	// everything was compared the last time.
+	// memoryExhausted is the Service port that the kernel had no memory for in the last
+	// full comparison.
 	memoryExhausted model.ServicePortName
 
 	timer   *time.Timer
@@ -55,9 +55,9 @@ func newQuarantine() *quarantine {
 // len returns how many Service ports and Services are in quarantine.
 func (q *quarantine) len() int { return len(q.ports) + len(q.services) }
 
-// holdPort puts the Service port that an error names into quarantine. It reports
-// whether this is news: the first time, or for another reason than before. News make
-// the next retry soon.
+// holdPort puts the Service port that an error names into quarantine. It reports whether
+// this is new: the first time, or for another reason than before. A new failure resets
+// the backoff.
 func (q *quarantine) holdPort(offender *wire.Error) (isNew bool) {
 	known := q.ports[offender.Service]
 	q.ports[offender.Service] = &refusedPort{errno: offender.Errno, text: offender.Error()}
@@ -68,8 +68,8 @@ func (q *quarantine) holdPort(offender *wire.Error) (isNew bool) {
 	return isNew
 }
 
-// holdService puts a Service for whose change there is no memory into quarantine. It reports
-// whether this is news.
+// holdService puts a Service whose change the kernel has no memory for into quarantine. It
+// reports whether this is new.
 func (q *quarantine) holdService(name model.ServiceName) (isNew bool) {
 	isNew = !q.holdsService(name)
 	q.services[name] = false
@@ -134,7 +134,7 @@ func (q *quarantine) retryAll() {
 	}
 }
 
-// retryChanged retries the Service ports of which frontends changed.
+// retryChanged retries the Service ports whose frontends changed.
 func (q *quarantine) retryChanged(changed []model.Frontend) {
 	if len(q.ports) == 0 {
 		return
@@ -200,7 +200,7 @@ func (q *quarantine) adjust(c nft.Change, rules *nft.Ruleset, services *model.Se
 	return q.withoutHeldPorts(q.withWholePorts(q.withServices(c, rules, services), services))
 }
 
-// withoutHeldPorts turns frontends of held Service ports into ones that are gone.
+// withoutHeldPorts turns frontends of quarantined Service ports into removed ones.
 func (q *quarantine) withoutHeldPorts(c nft.Change) nft.Change {
 	if len(q.ports) == 0 {
 		return c
@@ -216,8 +216,9 @@ func (q *quarantine) withoutHeldPorts(c nft.Change) nft.Change {
 	return out
 }
 
-// withWholePorts adds all frontends of retried Service ports, of which those that did not
-// change are not installed either, and of those that were just refused, of which they are.
+// withWholePorts adds all frontends of retried Service ports, whose unchanged ones are not
+// installed either, and of Service ports that were just refused, whose frontends are
+// installed.
 func (q *quarantine) withWholePorts(c nft.Change, services *model.ServiceMap) nft.Change {
 	whole := map[model.ServicePortName]bool{}
 	for port, p := range q.ports {
@@ -238,7 +239,7 @@ func (q *quarantine) withWholePorts(c nft.Change, services *model.ServiceMap) nf
 			}
 		}
 	}
-	// The Service may be held, so that others lose these matches already.
+	// The Service may be quarantined, and others lose these matches already.
 	c.Gone = slices.DeleteFunc(slices.Clone(c.Gone), func(m model.Match) bool { return added[m] })
 	return c
 }

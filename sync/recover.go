@@ -21,8 +21,8 @@ var errOwned = errors.New("not ours")
 // tables.
 const ownershipPollInterval = time.Second
 
-// tryRecover adjusts the state so that the same change can be retried without reading
-// the kernel again. It reports whether a retry makes sense.
+// tryRecover adjusts the state to retry the same change without reading the kernel again.
+// It reports whether a retry makes sense.
 //
 // An error is proof against the Service port that it names only if no other process can
 // have changed our tables since they were known.
@@ -84,8 +84,8 @@ func (l *Loop) handleFailure(err error) {
 	}
 }
 
-// holdExhausting puts the Service port into quarantine for which there was no memory
-// twice in a row when everything was compared.
+// holdExhausting puts the Service port into quarantine that the kernel had no memory for
+// in two full comparisons in a row.
 func (l *Loop) holdExhausting(refusal *wire.Error) bool {
 	if refusal.Cause() != wire.CauseMemory || !refusal.NamesService() ||
 		!l.quarantine.recordMemoryExhausted(refusal.Service) {

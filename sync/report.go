@@ -67,7 +67,7 @@ func (r *reporter) conflicts(conflicts []model.Conflict) {
 	}
 }
 
-// nodePortAddrs warns if node ports answer on more addresses than configured, or on
+// nodePortAddrs warns if node ports are served on more addresses than configured, or on
 // none. A family in which no Service has a node port needs no warning: most nodes of
 // single-stack clusters have addresses of the other family, too.
 func (r *reporter) nodePortAddrs(s *desiredState) {
@@ -110,8 +110,9 @@ func (r *reporter) nodeProblems() (out []Problem) {
 	return out
 }
 
-// tablesOwned reports that another process owns the tables, loudly once: it may end at
-// any time, and then nothing follows changes. The error is that of nft.Tables.Writable.
+// tablesOwned reports that another process owns the tables, loudly once: the owner may
+// end at any time, and then nothing follows changes. The error comes from
+// nft.Tables.Writable.
 func (r *reporter) tablesOwned(err error) {
 	level := slog.LevelError
 	if r.owned {

@@ -14,7 +14,7 @@ import (
 // this node knows to be of hosts. That takes no rule, and packets do not pay for it. Nodes that are
 // not on a link are not known: each node would have to watch all Node objects.
 
-// kubernetes is the Service whose endpoints are the API servers. maxAPIServers limits those that are
+// kubernetes is the Service whose endpoints are the API servers. maxAPIServers limits how many are
 // taken out: the rest of a range is then in as many parts as an address has bits.
 var kubernetes = model.ServiceName{Namespace: "default", Name: "kubernetes"}
 
@@ -36,7 +36,7 @@ func Networks(interfaces []netip.Prefix) (out []HostRange) {
 	return out
 }
 
-// Overlaps returns in words which ServiceCIDRs and ranges of hosts overlap; empty if none do.
+// Overlaps returns in words which ServiceCIDRs and ranges of hosts overlap, if any.
 func Overlaps(cidrs []netip.Prefix, hosts []HostRange) string {
 	var all []string
 	for _, c := range cidrs {
@@ -97,7 +97,7 @@ func (s *desiredState) hostRanges() []HostRange {
 	s.apiServer = ""
 	for _, a := range s.config.APIServer {
 		at := model.Match{Family: model.FamilyOf(a.Addr()), Addr: a.Addr(), Protocol: model.TCP, Port: a.Port()}
-		if f := s.services.FrontendAt(at); f == nil || f.Kind != model.KindClusterIP { // routers lead to others
+		if f := s.services.FrontendAt(at); f == nil || f.Kind != model.KindClusterIP { // routers send it to other nodes
 			add(a.Addr(), "the API server")
 			continue
 		}

@@ -81,7 +81,7 @@ func TestAPIServerThroughAServiceIsReported(t *testing.T) {
 	for server, want := range map[string]string{
 		"10.96.0.1:80":  "the API server is configured as 10.96.0.1:80, which is Service default/kubernetes: ",
 		"[fd00::1]:80":  "the API server is configured as [fd00::1]:80, which is Service default/kubernetes: ",
-		"10.96.0.1:443": "", "192.0.2.1:80": "", "198.51.100.1:80": "", // which routers lead to other nodes
+		"10.96.0.1:443": "", "192.0.2.1:80": "", "198.51.100.1:80": "", // routers send these to other nodes
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var log strings.Builder

@@ -15,8 +15,8 @@ import (
 type Snapshot struct {
 	// Ready reports whether the first sync has succeeded.
 	Ready bool
-	// KernelKnown reports whether it is known what the kernel holds. If not, Installed is
-	// what it last held, and the kernel is about to be read.
+	// KernelKnown reports whether the kernel's state is known. If not, Installed is what
+	// it last held, and the kernel is about to be read.
 	KernelKnown bool
 	// Node is the proxy's own node, as far as it is known.
 	Node model.Node
@@ -42,15 +42,15 @@ type Snapshot struct {
 // A Problem is what is wrong with an object, or may surprise its author.
 type Problem struct {
 	Object
-	Reason string // as that of the event
-	Field  string // of the object, which causes it; empty if that is not known
+	Reason string // the event's reason
+	Field  string // of the object, which causes it; may be unknown
 	Text   string
 }
 
 var errEnded = errors.New("shutting down")
 
-// Snapshot returns what the loop knows. It waits while the kernel applies a batch. The
-// loop spends nothing on snapshots that are not asked for.
+// Snapshot returns the state of the loop. It waits while the kernel applies a batch. The
+// loop spends nothing on snapshots that are not requested.
 func (l *Loop) Snapshot(ctx context.Context) (Snapshot, error) {
 	return CallOn(ctx, l.requests, l.ended, l.snapshot)
 }

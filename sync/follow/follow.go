@@ -2,7 +2,7 @@
 // does what else must happen when the kernel has committed a change:
 //
 //	flows          ends flows to removed endpoints
-//	connections    reads connection counters, and removes those of removed endpoints
+//	connections    reads connection counters, and removes counters of removed endpoints
 //	affinity       evicts clients with session affinity where the map is nearly full
 //	leastconn      steers new connections to the endpoints with the fewest
 //	passivehealth  finds unresponsive endpoints
@@ -23,8 +23,8 @@ import (
 
 // Update brings what a follower keeps of frontends up to date with a commit. For each frontend that
 // is new or may have changed, keep returns what to keep, and false if the frontend does not concern
-// the follower; before is what was kept, unless it is new. For each frontend of which something was
-// kept and nothing is now, removed is called afterwards.
+// the follower; before is what was kept, unless it is new. Afterwards, removed is called for each
+// frontend that is no longer kept.
 func Update[T any](
 	all map[model.Match]T, c sync.Committed,
 	keep func(f *model.Frontend, before T, known bool) (now T, keeps bool), removed func(model.Match, T),

@@ -16,7 +16,7 @@ func frontend(port uint16, version int) model.Frontend {
 	return model.Frontend{Match: model.Match{Port: port}, Pool: &model.Pool{UID: fmt.Sprint(version)}}
 }
 
-// TestUpdate follows commits, of which frontends with the version 0 do not concern the follower.
+// TestUpdate follows commits. Their frontends with the version 0 do not concern the follower.
 func TestUpdate(t *testing.T) {
 	all := map[model.Match]string{}
 	for _, step := range []struct {

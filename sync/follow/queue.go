@@ -10,7 +10,7 @@ import (
 type Queue struct {
 	mu      stdsync.Mutex
 	commits []sync.Committed
-	ready   chan struct{} // has room for one token
+	ready   chan struct{} // capacity one
 }
 
 // NewQueue returns an empty queue.

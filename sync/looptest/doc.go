@@ -15,9 +15,9 @@
 //	cidrs [PREFIX...]
 //	delete service|slice NAME
 //
-// An ENDPOINT is an address, with an optional @NODE on which it runs and ~ZONE that
-// should prefer it. The proxy's own node is node-1. Of two Services the one with the
-// higher age is older. Names are in namespace default.
+// An ENDPOINT is an address, with an optional @NODE that it runs on and ~ZONE that should
+// prefer it. The proxy's own node is node-1. Of two Services the one with the higher age
+// is older. Names are in namespace default.
 //
 //	burst     send the changes since the last burst; the first burst of a loop has all
 //	          objects
@@ -25,7 +25,7 @@
 // The loop:
 //
 //	start          run a new loop
-//	stop           end its context, and check that this is no error
+//	stop           end its context, and check that this is not an error
 //	ready yes|no   check whether it is ready
 //	wait TIME      let time pass
 //
@@ -47,7 +47,7 @@
 //	                 chain and its endpoints in the order of their slots, then the
 //	                 ServiceCIDRs
 //	snapshot FILE    a snapshot of the loop shows this
-//	correct yes|no   the kernel holds what it should, except the sizes of sets and the
+//	correct yes|no   the kernel holds the desired state, except the sizes of sets and the
 //	                 order of slots
 //	batches N        so many batches were accepted since the last check
 //	reads N          the kernel was read so often since the last check, or failed to be

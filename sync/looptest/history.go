@@ -22,13 +22,13 @@ import (
 )
 
 // History gives a loop a history of valid and invalid API objects. The data decides what happens:
-// the configuration, the objects, of which so many change at most, and when they are sent. The
-// faults are the shares of calls to the kernel that fail. If faults.Refused is not zero, the kernel
-// also refuses some Services for a while, and other programs change our tables.
+// the configuration, the objects, up to so many changes of them, and when they are sent. The faults
+// are the shares of calls to the kernel that fail. If faults.Refused is not zero, the kernel also
+// refuses some Services for a while, and other programs change our tables.
 //
-// History checks that every part of an object is used or reported, that the kernel holds what it
-// should, also when all objects are deleted, and that another loop then changes nothing. Without
-// faults, nothing is refused.
+// History checks that every part of an object is used or reported, that the kernel holds the
+// desired state, also when all objects are deleted, and that another loop then changes nothing.
+// Without faults, nothing is refused.
 func History(t *testing.T, k sync.Kernel, data []byte, events int, faults kerneltest.FaultRates) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -86,7 +86,7 @@ func (h *history) drawConfig() {
 	}
 }
 
-// restingTime is the processor time of a sync after which changes of its namespace wait.
+// restingTime is the processor time of a sync that postpones changes of its namespace.
 const restingTime = 300 * time.Millisecond
 
 // step changes an object, and sometimes sends the changes, lets time pass, or restarts the loop.
@@ -148,8 +148,8 @@ func (h *history) settleTwice() {
 	}
 }
 
-// change draws an object to add, change or delete. Few names, addresses and ports are usual, so
-// that Services return, and claim the same addresses.
+// change draws an object to add, change or delete. It mostly uses few names, addresses and
+// ports, to make Services return, and claim the same addresses.
 func (h *history) change() {
 	d := h.draw
 	switch d.N(12) {

@@ -12,7 +12,7 @@ type kernelMeter struct {
 	kernel         sync.Kernel
 	reads, batches atomic.Int64 // batches that were accepted
 	foreign        atomic.Uint32
-	gate           chan struct{} // has room for one token, with which batches wait
+	gate           chan struct{} // capacity one; batches wait for its token
 }
 
 // Read counts and reads.

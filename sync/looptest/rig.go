@@ -86,7 +86,7 @@ func (r *rig) wait(d time.Duration) {
 	synctest.Wait()
 }
 
-// diff returns how the kernel differs from what it should hold; empty if it does not.
+// diff returns how the kernel differs from the desired state, or "".
 func (r *rig) diff() (string, error) {
 	have, err := r.kernel.Read()
 	if err != nil {
@@ -100,7 +100,7 @@ func (r *rig) diff() (string, error) {
 	return cmp.Diff(strings.Split(Summary(fresh), "\n"), strings.Split(Summary(have), "\n")), err
 }
 
-// check returns an error if the kernel does not hold what it should.
+// check returns an error if the kernel does not hold the desired state.
 func (r *rig) check() error {
 	diff, err := r.diff()
 	if err == nil && diff != "" {

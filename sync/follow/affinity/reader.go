@@ -1,7 +1,7 @@
-// Package affinity makes room in a full map of clients with session affinity, and reports it.
-// The kernel records the clients and forgets removed endpoints by itself (see package nft); it
-// also counts the connections whose client it could not record. While it does, the namespaces
-// that have more than their share of the map lose clients (room.go).
+// Package affinity evicts clients from a full map of clients with session affinity, and
+// reports it. The kernel records the clients and forgets removed endpoints by itself (see
+// package nft); it also counts the connections whose client it could not record. While it
+// does, the namespaces that have more than their share of the map lose clients (room.go).
 package affinity
 
 import (
@@ -50,7 +50,7 @@ func New(c Config) *Reader {
 	return &Reader{
 		Config: c, Queue: follow.NewQueue(), services: map[model.Match]sync.Object{},
 		pace: throttle.Throttle{Factor: pauseFactor, ProcessorTime: sync.ThreadCPUTime},
-		// The first totals, which may be from before this process, are no rise.
+		// The first totals, which may be from before this process, do not count as a rise.
 		reported: [...]uint64{model.IPv4: math.MaxUint64, model.IPv6: math.MaxUint64},
 	}
 }

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// roomFor is how many clients of a map all namespaces may keep when room is made.
+	// roomFor is how many clients of a map all namespaces may keep after an eviction.
 	roomFor = nft.MaxClients * 3 / 4
 	// batchSize is how many clients one transaction deletes.
 	batchSize = 1000
 	// minExpires is the time left of a client that is deleted: others may expire before the
 	// transaction, which the kernel would refuse.
 	minExpires = 5 * time.Second
-	// pauseFactor times the processor time of making room is the pause after it.
+	// pauseFactor times the processor time of an eviction is the pause after it.
 	pauseFactor = 70
 )
 
@@ -60,8 +60,8 @@ type namespace struct {
 	list    []nft.Client // those that do not expire soon
 }
 
-// cutAll deletes clients of the namespaces that have more than their fair share of a map.
-// Destinations that are no Service's count as one namespace.
+// cutAll evicts clients of the namespaces that have more than their fair share of a map.
+// Destinations without a Service count as one namespace.
 func (r *Reader) cutAll(id nft.SetID) error {
 	namespaces := map[string]*namespace{}
 	err := r.Kernel.Clients(id, func(c nft.Client) {
@@ -92,8 +92,8 @@ func (r *Reader) cutAll(id nft.SetID) error {
 	return err
 }
 
-// cut deletes clients of a namespace until the others are within its share. Of a transaction
-// that is refused because a client is gone, the clients stay.
+// cut evicts clients of a namespace until the others are within its share. If a transaction
+// is refused because a client no longer exists, its clients stay.
 func (r *Reader) cut(id nft.SetID, n *namespace, share int) (err error) {
 	services, forgotten := sets.New[sync.Object](), 0
 	for part := range slices.Chunk(n.list[:min(len(n.list), n.clients-share)], batchSize) {
@@ -115,7 +115,7 @@ func (r *Reader) cut(id nft.SetID, n *namespace, share int) (err error) {
 	r.Log.Warn("clients forgotten: their namespace has more than its share of the affinity map",
 		"family", id.Family.String(), "map", id.Name(), "namespace", n.name,
 		"forgotten", forgotten, "clients", n.clients, "share", share)
-	services.Delete(sync.Object{}) // of destinations that are no Service's
+	services.Delete(sync.Object{}) // destinations without a Service
 	sync.WarnServices(r.Recorder, services, ReasonForgotten, fmt.Sprintf(
 		"%s clients were forgotten, and may get another endpoint: "+
 			"its namespace has more than its share of the clients that a node remembers",

@@ -31,7 +31,7 @@ type fakeKernel struct {
 	clients  map[nft.SetID][]nft.Client
 	listings int
 	cpu      time.Duration
-	missing  int // the number of the transaction, from 1 on, of which a client is gone; 0 means none
+	missing  int // the number of the transaction, from 1, with a client that no longer exists; 0 means none
 	refused  error
 	applied  int
 }
@@ -81,7 +81,8 @@ func (k *fakeKernel) count(id nft.SetID) (n [4]int) {
 	return n
 }
 
-// A rig has Services 1 to 3, each with a namespace of its own; number 0 is no Service's.
+// A rig has Services 1 to 3, each with a namespace of its own; number 0 stands for no
+// Service.
 type rig struct {
 	*testing.T
 	*fakeKernel
@@ -198,7 +199,7 @@ func TestNamespaceBeyondItsShareLosesClients(t *testing.T) {
 
 func TestOnlyNamespaceMakesRoom(t *testing.T) {
 	run(t, func(r *rig, id nft.SetID) {
-		for service := range 2 { // also clients of destinations that are no Service's
+		for service := range 2 { // also clients of destinations without a Service
 			r.clients[id] = nil
 			r.remember(id, service, nft.MaxClients, time.Hour)
 			r.fakeKernel.counters[id.Family]++

@@ -1,15 +1,15 @@
 // Package connections counts connections by Service port and endpoint, and cleans up
 // the kernel's counters.
 //
-// The kernel counts by itself (see package nft): the set connections has an element
-// with a counter for each pair of a destination and the endpoint that it was translated
-// to. It knows neither Services nor that an endpoint is gone.
+// The kernel counts by itself (see package nft): the set connections has an element with
+// a counter for each pair of a destination and the endpoint that it was translated to. It
+// knows neither Services nor whether an endpoint still exists.
 //
 //	sync.Loop --Follow: commits------> frontends and endpoints of each Service port
 //	                                                      |
 //	/metrics --Totals----> read the set, if 1 s old    ---+--> totals by Service port and endpoint
 //	                                                      |
-//	every second --------> read it, if it was full     ---+--> make room
+//	every second --------> read it, if it was full     ---+--> evict
 //	                                                      |
 //	every two minutes ---> read it, find stale elements --+--> fold and delete, in one transaction
 //
@@ -20,13 +20,13 @@
 // The set has a limit, and clients choose how many pairs of a Service they use. If a read
 // finds it nearly full, namespaces with more than their fair share of half of it lose the
 // elements of their largest frontends, which the kernel does not count for a while. Totals
-// wait only briefly for a read, since that of a full set takes seconds.
+// wait only briefly for a read, since reading a full set takes seconds.
 //
 // An element is stale if its endpoint no longer serves the Service. It is folded: its count is
 // added to an element of the Service's former endpoints, which has zeros in place of the endpoint,
-// and it is deleted. Elements of destinations that are no Service's, such as hostPorts that other
-// programs translate, are deleted, too. Both happen only to what was stale two minutes before and
-// ever since, so that no packet on its way is about to be counted there. (If an endpoint comes back
+// and it is deleted. Elements of destinations without a Service, such as hostPorts that other
+// programs translate, are deleted, too. Both happen only to elements that have been stale for two
+// minutes: packets on their way are then no longer counted there. (If an endpoint comes back
 // between the read and the transaction, a few of its connections may be lost.)
 //
 // An address and port that moves from one Service port to another keeps its elements. So elements
@@ -54,7 +54,7 @@ type Kernel interface {
 	Apply(nft.Batch) (nft.Applied, error)
 }
 
-// A Reader reads what the kernel counts, and what it does not.
+// A Reader reads the kernel's counts, and the destinations that it does not count.
 type Reader interface {
 	Connections(model.Family) ([]nft.ConnectionCount, error)
 	Uncounted(model.Family) ([]model.Match, error)
@@ -74,8 +74,8 @@ const (
 	cleanUpPeriod = 2 * time.Minute
 	// minReadInterval is how long a read is reused at least, for several readers.
 	minReadInterval = time.Second
-	// restFactor is how much longer than a read the next one must wait, so that frequent
-	// readers use at most a tenth of a processor.
+	// restFactor is how much longer than a read the next one must wait: frequent readers
+	// use at most a tenth of a processor.
 	restFactor = 9
 	// pollPeriod is the time between reads of the counter of connections that were not
 	// counted because the set is full.
@@ -186,13 +186,13 @@ type Totals struct {
 	// Counters is the number of elements in the kernel, at most [nft.MaxConnectionCounts].
 	Counters [len(model.Families)]int
 	// NotCounted is how many connections were not counted because the set was full or the kernel
-	// had no memory, Uncounted how many frontends are not counted to make room.
+	// had no memory, Uncounted how many frontends are not counted to save capacity.
 	NotCounted [len(model.Families)]uint64
 	Uncounted  [len(model.Families)]int
 }
 
-// Totals returns the totals of now or, if reading the kernel fails or takes long, those of
-// the last read.
+// Totals returns the current totals or, if reading the kernel fails or takes long, those
+// of the last read.
 func (c *Connections) Totals() Totals {
 	done := make(chan struct{})
 	late := time.NewTimer(maxWait)
@@ -225,7 +225,7 @@ func (c *Connections) readAll() {
 }
 
 // read adds what was counted since the last read, and returns the whole listing. If the set
-// is nearly full, it makes room.
+// is nearly full, it evicts elements.
 func (c *Connections) read(f model.Family) ([]nft.ConnectionCount, error) {
 	list, err := c.Kernel.Connections(f)
 	if err != nil {

@@ -301,7 +301,7 @@ func TestReturningEndpointKeepsItsCount(t *testing.T) {
 		r.pass(1)
 		r.c.Follow(w.change(1, 2))
 		synctest.Wait()
-		r.c.Follow(w.change(2)) // not gone for long enough again
+		r.c.Follow(w.change(2)) // not removed for long enough again
 		r.pass(1)
 		r.has("when it was back in between", w, w.counted(w.clusterIP(), 1, 1), w.counted(w.clusterIP(), 2, 1))
 		r.pass(1)

@@ -59,7 +59,7 @@ func TestTotalsSurviveNewAddressesAndPorts(t *testing.T) {
 	}
 }
 
-// ofOther makes frontends those of another Service.
+// ofOther makes the frontends belong to another Service.
 func ofOther(of []model.Frontend) []model.Frontend {
 	for i := range of {
 		of[i].Service.Name = "other"
@@ -146,8 +146,8 @@ func TestTotalsSurviveReturningAddress(t *testing.T) {
 	})
 }
 
-// TestEndpointsAreForgotten has connections to an address that the Service loses before the endpoint
-// is gone, so that no counter of the endpoint is left to fold.
+// TestEndpointsAreForgotten has connections to an address that the Service loses before the
+// endpoint is removed. No counter of the endpoint is then left to fold.
 func TestEndpointsAreForgotten(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		r.c.Follow(w.all(1, 2))

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// shareFrom is how many counters a read finds before it makes room, roomFor how many
-	// all namespaces may keep then.
+	// shareFrom is how many counters make a read evict some, roomFor how many all
+	// namespaces may keep then.
 	shareFrom = nft.MaxConnectionCounts * 3 / 4
 	roomFor   = nft.MaxConnectionCounts / 2
 )
@@ -28,9 +28,9 @@ type dropped struct {
 	frontends int    // that are not counted now
 }
 
-// poll reads the counter of connections that were not counted. If it rises, others than those
-// who filled the set suffer: it reads the set, which makes room. Where the last read made none, the
-// kernel may have no memory, so that another one is not urgent.
+// poll reads the counter of connections that were not counted. If it rises, others than those who
+// filled the set suffer: it reads the set, which evicts elements. If the last read evicted none,
+// the kernel may have no memory, and another read is not urgent.
 func (c *Connections) poll() {
 	rose := false
 	for _, f := range model.Families {
@@ -63,8 +63,8 @@ func (c *Connections) readUncounted(f model.Family) {
 }
 
 // makeRoom takes the largest frontends of the namespaces that have more than their fair share
-// of the set out of the count, and returns the rest of the listing. Destinations that are no
-// Service's count as one namespace.
+// of the set out of the count, and returns the rest of the listing. Destinations without a
+// Service count as one namespace.
 func (c *Connections) makeRoom(f model.Family, list []nft.ConnectionCount) (rest []nft.ConnectionCount, err error) {
 	namespaces := map[string]*namespaceCounts{}
 	for start, i := 0, 1; i <= len(list); i++ {
@@ -93,7 +93,7 @@ func (c *Connections) makeRoom(f model.Family, list []nft.ConnectionCount) (rest
 	return slices.DeleteFunc(list, func(counted nft.ConnectionCount) bool { return gone.Has(counted.Destination) }), err
 }
 
-// namespaceOf returns the namespace of the Service that has a destination; empty if none has.
+// namespaceOf returns the namespace of the Service that has a destination, if any.
 func (c *Connections) namespaceOf(m model.Match) string {
 	if counts := c.tracker.portOf(m); counts != nil {
 		return counts.port.Namespace

@@ -14,7 +14,7 @@ import (
 	"kube-vmap/sync"
 )
 
-// The numbers of frontends and of their endpoints with which a Service has more than three
+// The numbers of frontends and of their endpoints that give a Service more than three
 // quarters of the counters.
 const (
 	manyFrontends = 400

@@ -16,7 +16,7 @@ import (
 // A staleSet is what the last clean-up of a family found stale and has been since.
 type staleSet struct {
 	endpoints    map[*portCounts]sets.Set[netip.AddrPort] // that no longer serve the Service port
-	destinations sets.Set[model.Match]                    // that are no Service's
+	destinations sets.Set[model.Match]                    // without a Service
 	unlisted     sets.Set[pair]                           // pairs that the last listing did not have
 }
 
@@ -172,8 +172,8 @@ func (c *Connections) apply(f model.Family, todo *change) error {
 	return nil
 }
 
-// removeLeft removes the elements of frontends that Service ports have lost, and returns the rest of
-// the listing. Elements that cannot be removed are the baseline of later reads.
+// removeLeft removes the elements of frontends that Service ports have lost, and returns the
+// remaining listing. Elements that cannot be removed are the baseline of later reads.
 func (c *Connections) removeLeft(f model.Family, list []nft.ConnectionCount) (rest []nft.ConnectionCount, err error) {
 	left := c.tracker.left[f]
 	if len(left) == 0 {

@@ -123,7 +123,7 @@ func (s *tracker) remove(m model.Match, counts *portCounts) {
 	}
 }
 
-// portOf returns the counts of the Service port that has a destination, nil if none has.
+// portOf returns the counts of the Service port that has a destination, or nil.
 func (s *tracker) portOf(m model.Match) *portCounts {
 	_, counts, _ := model.Find(s.frontends, s.nodeAddrs, m)
 	return counts

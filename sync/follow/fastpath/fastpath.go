@@ -5,9 +5,9 @@
 //	every 10 seconds -----------------+          |
 //	                                            yes --> missing table or devices added
 //
-// It may not be on beside the flowtable of another program, nor beside a program whose rules
-// have to see every packet, since packets in a flowtable pass no rules. Both may come at any
-// time, so this is checked again and again.
+// It must not run alongside the flowtable of another program, nor alongside a program whose
+// rules have to see every packet, since packets in a flowtable pass no rules. Both may
+// appear at any time, so this is checked again and again.
 //
 // Flows need no care: a connection in the flowtable is an entry of connection tracking as
 // before, and the kernel no longer finds it in the flowtable once the entry is deleted
@@ -31,7 +31,7 @@ import (
 	"kube-vmap/sync/source/addresses"
 )
 
-// DefaultAfter is the number of packets after which a connection takes the fast path.
+// DefaultAfter is how many packets a connection passes before it takes the fast path.
 const DefaultAfter = 20
 
 // searchPeriod is the time between two searches for obstacles, which read the tables and processes
@@ -40,14 +40,14 @@ const searchPeriod = 10 * time.Second
 
 // Config configures a [FastPath].
 type Config struct {
-	// NetNS is a file descriptor of a network namespace; zero means that of the thread that
-	// calls [FastPath.Run].
+	// NetNS is a file descriptor of a network namespace; zero means the namespace of the
+	// thread that calls [FastPath.Run].
 	NetNS int
-	// After is the number of packets after which a connection takes the fast path.
+	// After is how many packets a connection passes before it takes the fast path.
 	After uint64
 	// Obstacle returns why it must be off, or an empty text. It is called on Run's goroutine.
 	Obstacle func() string
-	// CountCommit is called after each of our transactions, which are no foreign changes
+	// CountCommit is called after each of our transactions, which are not foreign changes
 	// ([kernel.Kernel.CountCommit]).
 	CountCommit func()
 	Log         *slog.Logger
@@ -92,7 +92,8 @@ func (f *FastPath) Disable(reason string) {
 	}
 }
 
-// Run keeps the table until ctx ends, which is no error, and removes it then.
+// Run keeps the table until ctx ends, which does not count as an error, and then removes
+// it.
 func (f *FastPath) Run(ctx context.Context) error {
 	lists := make(chan []string)
 	ctx, stop := context.WithCancel(ctx)
@@ -144,8 +145,8 @@ func (f *FastPath) remove() error {
 	return t.Close()
 }
 
-// reconcile makes the kernel's table what it has to be, after a search for obstacles if search
-// is set.
+// reconcile brings the kernel's table to the desired state, after a search for obstacles if
+// search is set.
 func (f *FastPath) reconcile(search bool) {
 	if search {
 		f.found = f.config.Obstacle()
@@ -224,7 +225,7 @@ func (f *FastPath) addMissing(all []flowtable.Flowtable) error {
 }
 
 // refuse notes which interfaces the kernel refuses, and logs those that it did not refuse
-// before. One that is gone is no news: there is a notification of it.
+// before. A removed one is not logged: it has a notification.
 func (f *FastPath) refuse(refused flowtable.Refused) {
 	for name, err := range refused {
 		if f.refused[name] == nil && !errors.Is(err, fs.ErrNotExist) {

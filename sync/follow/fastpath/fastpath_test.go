@@ -12,7 +12,7 @@ import (
 )
 
 // TestNewInterfacesAreNoReasonToSearch has pods that start between two searches, with and without
-// errors: those of a network namespace that does not exist.
+// errors: pods of a network namespace that does not exist.
 func TestNewInterfacesAreNoReasonToSearch(t *testing.T) {
 	if _, err := flowtable.List(0); err != nil {
 		t.Skip(err)

@@ -1,7 +1,7 @@
 // Package flows deletes stale entries of connection tracking. A flow keeps the endpoint
-// that was chosen for its first packet for as long as packets come, even if the endpoint
-// is gone. TCP and SCTP then time out or are reset and connect again, but a UDP sender
-// that expects no reply would send to a removed endpoint forever.
+// that was chosen for its first packet for as long as packets arrive, even if the
+// endpoint was removed. TCP and SCTP then time out or are reset and connect again, but a
+// UDP sender that expects no reply would send to a removed endpoint forever.
 //
 //	sync.Loop --Follow: commits--> queue
 //	                                 | Run applies them; unfinished work stays pending
@@ -11,14 +11,14 @@
 //	                                                  yes --> deleted
 //
 // An entry is stale if its original destination is a frontend that has changed, and its reply
-// source is none of the frontend's [model.Pool] FlowEndpoints: an endpoint that is gone or has
-// another port, or the service address itself, where the flow began before there were rules. If a
-// frontend is gone or has no endpoint, all its entries are stale; the sender's next packet is then
-// rejected. Of TCP and SCTP only those are, unless TCP should end, that no endpoint could answer:
-// the flow began at a load balancer's address before there were rules. No other entries are
-// touched: not those of the same port at an address that is not ours, nor flows from a service
-// address, nor those of frontends that only gained endpoints. It is deleted a second after the
-// change, so that answers to what was sent before arrive.
+// source is not one of the frontend's [model.Pool] FlowEndpoints: an endpoint that was removed or
+// has another port, or the service address itself, where the flow began before the rules existed.
+// If a frontend was removed or has no endpoint, all its entries are stale; the sender's next
+// packet is then rejected. TCP and SCTP entries are only stale, unless TCP should end, if no
+// endpoint could reply: the flow began at a load balancer's address before the rules existed.
+// Other entries are not touched: neither entries of the same port at an address that is not ours,
+// nor flows from a service address, nor entries of frontends that only gained endpoints. A stale
+// entry is deleted a second after the change, when replies to earlier packets have arrived.
 //
 // Stale entries are checked again, with the latest commits, before they are deleted: an
 // endpoint may have been added meanwhile.

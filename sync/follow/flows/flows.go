@@ -11,7 +11,7 @@ import (
 
 // Kernel is the kernel's connection tracking.
 type Kernel interface {
-	// List returns the entries of the query for which want returns true.
+	// List returns the entries of the query that want selects.
 	List(q conntrack.Query, want func(conntrack.Entry) bool) ([]conntrack.Entry, error)
 	// Delete deletes entries. It returns how many existed, also with an error.
 	Delete([]conntrack.Entry) (int, error)

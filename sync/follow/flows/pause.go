@@ -11,12 +11,12 @@ import (
 const (
 	// maxBackoff is the longest delay between attempts that fail; the first is answerTime.
 	maxBackoff = 30 * time.Second
-	// pauseFactor is how many times longer the pause is than the work before it, so that reading the
-	// kernel's table takes at most a fifth of one processor, however many changes come.
+	// pauseFactor is how many times longer the pause is than the work before it: reading the
+	// kernel's table takes at most a fifth of one processor, however many changes arrive.
 	pauseFactor = 4
-	// answerTime is the shortest pause. A flow is deleted that long after its endpoint went,
-	// at least: answers to what was sent before then arrive, which without the flow would seem
-	// to come from a stranger.
+	// answerTime is the shortest pause. A flow is deleted at least that long after its
+	// endpoint was removed: replies to earlier packets then arrive, which without the flow
+	// would seem to come from a stranger.
 	answerTime = time.Second
 )
 

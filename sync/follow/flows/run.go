@@ -33,7 +33,7 @@ func (f *Flows) Run(ctx context.Context) error {
 	}
 }
 
-// staleFlows are those of a family that were stale before the latest commits.
+// staleFlows are the flows of a family that were stale before the latest commits.
 type staleFlows struct {
 	checks  pendingChecks
 	queried bool
@@ -42,9 +42,9 @@ type staleFlows struct {
 	err     error
 }
 
-// reconcile does the pending checks of each family independently. Both are read before any
-// commit of meanwhile counts, and none is deleted because of one: it has its own time for
-// answers. But what is valid again stays.
+// reconcile does the pending checks of each family independently. Both families are read
+// before commits that arrived meanwhile are applied. Such a commit deletes no flow yet: it
+// has its own time for replies. But flows that are valid again stay.
 func (f *Flows) reconcile() {
 	start := time.Now()
 	var found [len(model.Families)]staleFlows
@@ -84,7 +84,7 @@ func (f *Flows) find(family model.Family) (s staleFlows) {
 	return s
 }
 
-// deleteStale deletes those that are stale still.
+// deleteStale deletes the flows that are still stale.
 func (f *Flows) deleteStale(family model.Family, s *staleFlows) error {
 	if !s.queried {
 		return nil

@@ -35,8 +35,8 @@ func newTracker(protocols []model.Protocol) tracker {
 	return s
 }
 
-// apply follows a commit. After a full one all flows are checked, and those of what the kernel still
-// had.
+// apply follows a commit. After a full one all flows are checked, including flows of what the
+// kernel still had.
 func (s *tracker) apply(t sync.Committed) {
 	follow.Update(s.endpoints, t, func(f *model.Frontend, before []netip.AddrPort, known bool) ([]netip.AddrPort, bool) {
 		if !s.tracks(f) {
@@ -80,9 +80,9 @@ func (s *tracker) applyNodeAddrs(all []netip.Addr) {
 	}
 }
 
-// tracks reports whether flows of a frontend may have to end. Those of any protocol may have begun at
-// an external address before it was programmed: as long as a client sends its first packet again,
-// the kernel does not translate it.
+// tracks reports whether flows of a frontend may have to end. Flows of any protocol may have begun
+// at an external address before it was programmed: as long as a client sends its first packet
+// again, the kernel does not translate it.
 func (s *tracker) tracks(f *model.Frontend) bool {
 	return s.ends(f.Match.Protocol) || f.Kind == model.KindExternalIP || f.Kind == model.KindLoadBalancerIP
 }
@@ -112,8 +112,8 @@ func (s *tracker) putBack(f model.Family, job pendingChecks) {
 	maps.Copy(s.pending[f].frontends, job.frontends)
 }
 
-// queries returns the kernel queries for the checks: all flows of a protocol, or those of the port
-// if the frontends have only one. The kernel walks its whole table for each request, and with the
+// queries returns the kernel queries for the checks: all flows of a protocol, or of one port if
+// the frontends have only one. The kernel walks its whole table for each request, and with the
 // usual 262,144 buckets that takes as long as sending 13,000 entries.
 func (s *tracker) queries(f model.Family, job pendingChecks) (queries []conntrack.Query) {
 	for _, p := range model.Protocols {
@@ -157,7 +157,7 @@ func (s *tracker) isStale(e conntrack.Entry, job pendingChecks) bool {
 	}
 	_, endpoints, served := model.Find(s.endpoints, s.nodeAddrs, to)
 	if !served {
-		return named // the frontend is gone
+		return named // the frontend was removed
 	}
 	_, current := slices.BinarySearchFunc(endpoints, e.Reply, netip.AddrPort.Compare)
 	return !current

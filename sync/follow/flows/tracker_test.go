@@ -24,7 +24,7 @@ func TestFlowsToRemovedEndpointsAreDeleted(t *testing.T) {
 				to+"/tcp ep2:5353", to+"/sctp ep2:5353", to+"/tcp "+to, // other protocols
 			)
 			r.kernel.entries = append(r.kernel.entries, r.entries(
-				to+"/udp ep2:5353", // gone
+				to+"/udp ep2:5353", // removed
 				to+"/udp ep1:5354", // has another port
 				to+"/udp "+to,      // was never translated
 			)...)

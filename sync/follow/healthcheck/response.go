@@ -26,8 +26,8 @@ type response struct {
 	ServiceProxyHealthy bool `json:"serviceProxyHealthy"`
 }
 
-// serve implements [listen.Serve]. Each socket has its own server, so that connections
-// end with their Service.
+// serve implements [listen.Serve]. Each socket has its own server, to end connections
+// with their Service.
 func (s *Servers) serve(socket listen.Socket, l net.Listener) error {
 	server := s.server(socket)
 	err := server.Serve(s.limit.Listener(l))
@@ -71,5 +71,5 @@ func (s *Servers) respond(w http.ResponseWriter, service model.ServiceName, fami
 		code = http.StatusOK
 	}
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // the client may be gone
+	_, _ = w.Write(body) // the client may have disconnected
 }

@@ -6,14 +6,14 @@
 //	/livez: is the proxy healthy? ------------------'                            does this node have endpoints?
 //
 // A Service has a healthCheckNodePort if its external traffic policy is Local: only nodes with
-// endpoints of it should get its connections. Responses are byte for byte those of kube-proxy: 200
-// if the node has endpoints and their rules are up to date, otherwise 503. Endpoints are counted by
-// IP family: the response at an IPv6 address has the number of IPv6 endpoints.
+// endpoints of it should get its connections. Responses equal kube-proxy's byte for byte: 200 if
+// the node has endpoints and their rules are up to date, otherwise 503. Endpoints are counted by IP
+// family: the response at an IPv6 address has the number of IPv6 endpoints.
 //
 // Differences from kube-proxy: a Service of one family responds on the node's addresses of the
-// other family, too, with the count of its own, because Kubernetes' e2e tests expect it; node
-// addresses that come and go are followed, while kube-proxy reads them once; and a port that could
-// not be opened is retried soon, not only when a Service changes.
+// other family, too, with the count of its own, because Kubernetes' e2e tests expect it; added and
+// removed node addresses are followed, while kube-proxy reads them once; and a port that could not
+// be opened is retried soon, not only when a Service changes.
 package healthcheck
 
 import (
@@ -41,8 +41,8 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Servers are the health check servers of all Services. They follow commits, so that no
-// load balancer sends connections before there are rules.
+// Servers are the health check servers of all Services. They follow commits: no load
+// balancer sends connections before the rules exist.
 type Servers struct {
 	Config
 	sockets *listen.Sockets

@@ -25,9 +25,9 @@ type load struct {
 }
 
 // shares returns how many slots each endpoint should take, given the number of arrivals
-// that the endpoints share until the next observation takes effect. It returns nil if
-// they should be those of the weights alone, and current, which are the shares in effect,
-// if a change is not worth a transaction.
+// that the endpoints share until the next observation takes effect. It returns nil if the
+// weights alone should decide, and current, which are the shares in effect, if a change
+// is not worth a transaction.
 func shares(loads []load, arrivals float64, current []uint16) []uint16 {
 	if len(loads) < 2 || len(loads) > model.MaxSlots || isBalanced(loads, current != nil) {
 		return nil
@@ -70,9 +70,9 @@ func meanLevel(loads []load) float64 {
 	return active / weight
 }
 
-// fill returns how the arrivals are distributed so that they fill the endpoints up to one
-// level, like water: an endpoint above the level gets nothing. No endpoint gets more than
-// maxGain times its fair share.
+// fill distributes the arrivals to fill the endpoints up to one level, like water: an
+// endpoint above the level gets nothing. No endpoint gets more than maxGain times its
+// fair share.
 func fill(loads []load, arrivals float64) []float64 {
 	_, weight := totals(loads)
 	out, fair := make([]float64, len(loads)), arrivals/weight
@@ -112,7 +112,7 @@ func apportion(parts []float64, slots int) []uint16 {
 	return model.Apportion(scaled, slots)
 }
 
-// moved returns how many slots change hands; infinitely many if there are no shares yet.
+// moved returns how many slots change hands, infinitely many without earlier shares.
 func moved(from, to []uint16) float64 {
 	if len(from) != len(to) {
 		return math.Inf(1)

@@ -14,9 +14,9 @@ import (
 const (
 	// minPeriod is the time between two observations, at least.
 	minPeriod = time.Second
-	// pauseFactor times the processor time of an observation is the pause after it, so that
+	// pauseFactor times the processor time of an observation is the pause after it:
 	// observations take less than two percent of one processor, however many connections
-	// there are. Collecting their garbage, on other threads, is a fifth more.
+	// exist. Collecting their garbage, on other threads, is a fifth more.
 	pauseFactor = 70
 )
 
@@ -90,8 +90,8 @@ func (l *LeastConnections) applyCommits() {
 	}
 }
 
-// observe observes once and returns the shares that should change: if it fails, those of
-// the weights for all.
+// observe observes once and returns the shares that should change: if it fails, all pools
+// return to their weights.
 func (l *LeastConnections) observe() []model.PoolShares {
 	start := time.Now()
 	counts, arrivalsKnown, err := l.observer.observe()

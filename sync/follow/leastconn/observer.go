@@ -30,7 +30,7 @@ type count struct {
 }
 
 // maxSample is how many entries are remembered from one observation to the next, to
-// recognize new ones. If there are more, those of a random part are.
+// recognize new ones. If there are more, a random part of them is remembered.
 const maxSample = 1 << 15
 
 type observer struct {

@@ -12,7 +12,7 @@ import (
 // pools are the pools with this scheduler.
 type pools map[model.Match]*pool
 
-// A pool has the lists of a [model.Pool], those of the cluster and of the node.
+// A pool has the lists of a [model.Pool], for the cluster and for the node.
 type pool struct {
 	namespace      string
 	cluster, local list
@@ -21,7 +21,7 @@ type pool struct {
 
 // A list is one of the lists of a pool, with how its slots are shared.
 type list struct {
-	model.ListShares // the shares that were sent or committed; nil for those of the weights
+	model.ListShares // the shares that were sent or committed; nil if they follow the weights
 	rate             rate
 }
 
@@ -40,9 +40,9 @@ func (p pools) apply(c sync.Committed) {
 	}, func(model.Match, *pool) {})
 }
 
-// set replaces a list by what was committed. The shares that were sent may not be in effect
-// any more, and others may still be: those of endpoints that were away, or of a Service port
-// that the kernel refused for a while.
+// set replaces a list by what was committed. The shares that were sent may no longer be in
+// effect, and others may still be: of endpoints that were away, or of a Service port that
+// the kernel refused for a while.
 func (l *list) set(m *model.Pool, local bool) {
 	l.ListShares = m.List(local)
 	if slices.Equal(l.Shares, m.SharesOfWeights(local)) {

@@ -18,8 +18,8 @@ const maxSlotsAtOnce = 2048
 //   - The others, and what is left over, one pool of each namespace at a time. However many
 //     namespaces there are, and however small their shares, each of them has its turn.
 //
-// Within a namespace, pools that waited are first, so that none can keep others waiting, and
-// then those with the most misplaced connections.
+// Within a namespace, pools that waited are first, so none can keep others waiting. Then
+// follow the pools with the most misplaced connections.
 type quota struct {
 	last string // the namespace that had the last turn
 }

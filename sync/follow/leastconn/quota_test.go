@@ -92,7 +92,7 @@ func TestFewPoolsAreNotDelayedByLargeOnes(t *testing.T) {
 				turns[namespace] += n
 			}
 		}
-		for i := range 20 { // 7 of them fit beside the few
+		for i := range 20 { // 7 of them fit alongside the few
 			if n := turns[fmt.Sprint("large", i)]; n < 20*7/20 {
 				q.Errorf("namespace %d had %d turns in 20 observations", i, n)
 			}

@@ -159,8 +159,8 @@ func (w way) frontend(i int, endpoints ...int) model.Frontend {
 	return model.Frontend{Match: m, Pool: pool}
 }
 
-// commit commits frontends. The first time it waits for half a period, so that the test
-// looks between observations.
+// commit commits frontends. The first time it waits for half a period, to make the test
+// look between observations.
 func (r *rig) commit(frontends ...model.Frontend) {
 	r.Follow(sync.Committed{Set: frontends})
 	if !r.started {
@@ -169,7 +169,8 @@ func (r *rig) commit(frontends ...model.Frontend) {
 	r.started = true
 }
 
-// expect waits for some time and compares what was sent meanwhile: "1: 8 0" are the shares of Service 1, "1: -" those of its weights.
+// expect waits for some time and compares what was sent meanwhile: "1: 8 0" are the shares of
+// Service 1, "1: -" are shares by its weights.
 func (r *rig) expect(when string, after time.Duration, want ...string) {
 	r.t.Helper()
 	<-time.After(after)
@@ -303,7 +304,7 @@ func TestSharesOfOtherEndpointsAreForgotten(t *testing.T) {
 }
 
 // The Service port was refused by the kernel for a while, for instance. Its endpoints have few
-// connections, of which some endpoint without any slot would never get one.
+// connections; an endpoint without any slot would never get one.
 func TestSharesThatAreInEffectStillAreReplaced(t *testing.T) {
 	run(t, func(r *rig) {
 		web, weighted := r.frontend(1, 1, 2), r.frontend(2, 3, 4)

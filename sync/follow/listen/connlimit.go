@@ -6,9 +6,9 @@ import (
 	stdsync "sync"
 )
 
-// A ConnLimit limits the open connections of some listeners together. A new connection
-// at the limit closes the oldest: otherwise a client that keeps idle connections could
-// keep out those that come and go, as health checks do.
+// A ConnLimit limits the open connections of some listeners together. A new connection at
+// the limit closes the oldest: otherwise a client that keeps idle connections could keep
+// out short ones, such as health checks.
 type ConnLimit struct {
 	max int
 

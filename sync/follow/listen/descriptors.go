@@ -21,7 +21,7 @@ var maxDescriptors = stdsync.OnceValue(func() int {
 })
 
 // Share returns an n-th part of the file descriptors that the process may have. Users of this
-// package have at most 7/8 of all together: the rest is for what the proxy does itself.
+// package have at most 7/8 of all together: the rest is for the proxy itself.
 func Share(n int) int { return maxDescriptors() / n }
 
 // exhausted is of the process, whose listeners run out of descriptors together.

@@ -71,7 +71,7 @@ func (s *Sockets) markListening(socket Socket) {
 	delete(s.failed, socket)
 }
 
-// nextRetry returns a channel that delivers when the next retry is due, nil if there is none.
+// nextRetry returns a channel that delivers when the next retry is due, or nil.
 func (s *Sockets) nextRetry() <-chan time.Time {
 	var first time.Time
 	for _, r := range s.failed {

@@ -1,5 +1,5 @@
 // Package listen keeps TCP sockets open for Services, on addresses and ports of their
-// own, for as long as they are wanted.
+// own, for as long as they are desired.
 //
 //	Change --> wanted ----> bind, listen ----> serve(socket, listener), each in a goroutine
 //	              ^              | failed          | ended although not closed
@@ -30,7 +30,7 @@ import (
 	"kube-vmap/sync"
 )
 
-// A Socket listens for a Service. It is comparable. If two Services want the same address
+// A Socket listens for a Service. It is comparable. If two Services need the same address
 // and port, one gets it, and the other an error meanwhile.
 type Socket struct {
 	Service model.ServiceName
@@ -39,13 +39,13 @@ type Socket struct {
 	Addr netip.AddrPort
 }
 
-// compare orders by port, so that a Service gets all of its sockets if not all can be open.
+// compare orders by port: a Service gets all of its sockets if not all can be open.
 func (s Socket) compare(o Socket) int {
 	return cmp.Or(cmp.Compare(s.Addr.Port(), o.Addr.Port()), s.Addr.Compare(o.Addr), s.Service.Compare(o.Service))
 }
 
 // Serve serves a listener's connections until the listener is closed; an earlier end is a
-// failure for which it returns the reason. It must close what it has accepted.
+// failure, and it returns the reason. It must close what it has accepted.
 type Serve func(Socket, net.Listener) error
 
 // Config configures [Sockets].

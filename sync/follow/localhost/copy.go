@@ -21,7 +21,7 @@ func copyBoth(a, b *net.TCPConn, drainTimeout time.Duration) {
 }
 
 // copyOneWay copies from one connection to the other until the end of the data. Both must
-// be plain TCP connections, so that the kernel copies (splice(2)).
+// be plain TCP connections, to make the kernel copy (splice(2)).
 //
 // If from was reset, to is reset, because its data is incomplete. But if to accepts no more data
 // (EPIPE: it was closed regularly, or the other direction has seen the reset), what to had sent

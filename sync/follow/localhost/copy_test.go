@@ -113,7 +113,7 @@ func TestResponseIsDeliveredWhileClientSends(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		_, b, port := served(t, f, func(r *rig) { r.drainTimeout = listentest.Timeout })
 		p := b.connect(t, port)
-		if err := p.client.SetReadBuffer(4096); err != nil { // so that the proxy buffers most of it
+		if err := p.client.SetReadBuffer(4096); err != nil { // the proxy buffers most of it
 			t.Fatal(err)
 		}
 		response := noise(1, 50_000)

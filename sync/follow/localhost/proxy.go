@@ -26,8 +26,8 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// A Proxy serves all TCP node ports of some families on localhost. It follows commits, so
-// that it does not accept connections before there are rules.
+// A Proxy serves all TCP node ports of some families on localhost. It follows commits: it
+// does not accept connections before the rules exist.
 type Proxy struct {
 	Config
 	sockets  *listen.Sockets

@@ -67,7 +67,7 @@ func TestOnlyTCPNodePortsWithEndpointsAreServed(t *testing.T) {
 	})
 }
 
-// clusterIPs are the addresses of Services to which no test connects.
+// clusterIPs are the addresses of Services that no test connects to.
 var clusterIPs = [...]string{"10.96.0.1:80", "[fd00:10::1]:80"}
 
 func TestConnectionsGoToNodeAddressOrClusterIP(t *testing.T) {

@@ -51,7 +51,7 @@ func (p *Proxy) Follow(t sync.Committed) {
 	p.sockets.Change(closed, opened)
 }
 
-// isServed reports whether a frontend is served. Without endpoints it is not, so that
+// isServed reports whether a frontend is served. Without endpoints it is not, and
 // connections are refused, as at the node's other addresses.
 func (p *Proxy) isServed(f *model.Frontend) bool {
 	return p.Families[f.Match.Family] && f.Kind == model.KindNodePort && f.Match.Protocol == model.TCP && f.Served()

@@ -16,7 +16,7 @@ const (
 	// secondProbe is when an endpoint is probed again.
 	secondProbe = replyTime / 2
 
-	// backoff is after how long an endpoint is checked again that replied, or of which nothing can
+	// backoff is after how long an endpoint is checked again that replied, or whose state cannot
 	// be known.
 	backoff = time.Second
 	// An unresponsive endpoint is probed every probePeriod, after longTime every longProbePeriod.
@@ -68,8 +68,8 @@ type check struct {
 
 	used       time.Time // when a connection to it was last known to have a reply
 	replied    time.Time // when a probe last had a reply; zero if probes are not known to reach it
-	distrusted bool      // until one has a reply again, a missing one is no evidence
-	overruled  int       // checks in a row that ended since a connection was answered
+	distrusted bool      // until one has a reply again, a missing one is not evidence
+	overruled  int       // checks in a row that ended because a connection had a reply
 	routine    time.Time // when the next routine probe is due
 	isControl  bool      // it is to be probed for the check of another endpoint
 	notBefore  time.Time // when it may be checked again
@@ -78,7 +78,8 @@ type check struct {
 
 	sent, unanswered int // probes of this phase, and those without a reply
 	// answered are the connections that had a reply in the last reading since the first probe had
-	// none, nil before; waiting are those of witnesses without one in all of these until the verdict.
+	// none, nil before; waiting are the connections of witnesses without a reply in all of these
+	// until the verdict.
 	answered map[uint32]struct{}
 	waiting  []connection
 
@@ -87,7 +88,7 @@ type check struct {
 	misses               int     // unresponsive: rounds in a row without one
 	onlyLocal            bool    // unresponsive: all controls are on this node, but not the endpoint
 
-	possible   time.Time // since when it is possibly unresponsive; zero if it is not
+	possible   time.Time // since when it is possibly unresponsive, if it is
 	possibleIn []*pool
 	waited     time.Time // when witnesses last had connections without a reply
 
@@ -242,7 +243,7 @@ func (c *check) unknown(now time.Time) (released bool) {
 }
 
 // controlled returns the pools in which another endpoint replied to a probe since then, and whether
-// all of these endpoints are on this node, but not the one of the check.
+// all of these endpoints are on this node, but not the checked one.
 func (c *check) controlled(since time.Time) (in []*pool, local bool) {
 	local = true
 	for _, p := range c.pools {
@@ -259,13 +260,13 @@ func (c *check) controlled(since time.Time) (in []*pool, local bool) {
 	return in, local
 }
 
-// lacksReply reports whether the first probe of a check has no reply yet, so that it is to be read what
-// clients of the endpoint see.
+// lacksReply reports whether the first probe of a check has no reply yet, and the state of the
+// endpoint's clients must be read.
 func (c *check) lacksReply(now time.Time) bool {
 	return c.phase == phaseProbing && c.sent > 0 && now.Sub(c.began) >= secondProbe
 }
 
-// decisionIsDue reports whether both probes had no reply, so that a reading decides.
+// decisionIsDue reports whether both probes had no reply and a reading must decide.
 func (c *check) decisionIsDue(now time.Time) bool {
 	return c.phase == phaseProbing && c.unanswered >= 2 && c.answered != nil && now.Sub(c.began) >= replyTime
 }
@@ -280,8 +281,8 @@ func (c *check) hasNew(answered map[uint32]struct{}) bool {
 	return false
 }
 
-// acquit ends a verdict if a connection has a reply since. Until a probe has one, probes are no
-// evidence.
+// acquit ends a verdict if a connection has had a reply since. Until a probe has one, probes
+// are not evidence.
 func (c *check) acquit(now time.Time, answered map[uint32]struct{}) (released bool) {
 	if released = c.hasNew(answered); released {
 		c.release(now)
@@ -292,9 +293,9 @@ func (c *check) acquit(now time.Time, answered map[uint32]struct{}) (released bo
 	return released
 }
 
-// decide decides after a reading. answered are the connections that have a reply now, and ids those
-// without one; near means that an endpoint in the same subnet is unresponsive to witnesses. It reports
-// whether the endpoint is unresponsive.
+// decide decides after a reading. answered are the connections with a reply now, and ids the
+// connections without one; near means that an endpoint in the same subnet is unresponsive to
+// witnesses. It reports whether the endpoint is unresponsive.
 func (c *check) decide(now time.Time, answered map[uint32]struct{}, ids []uint32, near bool) bool {
 	if c.hasNew(answered) {
 		c.possible = time.Time{}

@@ -17,7 +17,7 @@ const (
 	// maxPools is in how many Service ports an endpoint is checked, maxPoolsOfNamespace how many of one
 	// namespace: Services elsewhere may name the endpoint, too.
 	maxPools, maxPoolsOfNamespace = 64, 8
-	// unusedTime is how long an endpoint is remembered to which no connection is known.
+	// unusedTime is how long an endpoint without known connections is remembered.
 	unusedTime = time.Hour
 	// moreControls is how many other endpoints are probed, too, if the first control has not replied.
 	moreControls = 2
@@ -59,7 +59,7 @@ func (s *checks) remove(c *check) {
 	}
 }
 
-// join adds a pool to those of the endpoint.
+// join adds a pool to the endpoint's pools.
 func (c *check) join(p *pool) {
 	if slices.Contains(c.pools, p) || len(c.pools) >= maxPools {
 		return
@@ -107,7 +107,7 @@ func (s *checks) observe(r *reading) {
 	}
 }
 
-// needReading reports whether a check needs to know which connections of a kind are answered.
+// needReading reports whether a check needs to know which connections of a kind have a reply.
 func (s *checks) needReading(k kind, now time.Time) bool {
 	for e, c := range s.active {
 		if e.kind() == k && (c.answered == nil && c.lacksReply(now) || c.decisionIsDue(now)) {
@@ -117,8 +117,8 @@ func (s *checks) needReading(k kind, now time.Time) bool {
 	return false
 }
 
-// decide decides where that is due, after a reading of connections that are answered, and returns
-// the checks of endpoints that are unresponsive or possibly so, or no longer.
+// decide makes the due decisions after a reading of connections with a reply, and returns the
+// checks of endpoints that are unresponsive or possibly so, or no longer.
 func (s *checks) decide(r *reading) (changed []*check) {
 	near := sets.Set[netip.Prefix]{} // subnets with endpoints that are unresponsive to witnesses
 	for _, c := range s.active {
@@ -126,7 +126,8 @@ func (s *checks) decide(r *reading) (changed []*check) {
 			near.Insert(c.subnet())
 		}
 	}
-	// Those with witnesses first, because what they show holds for others in the subnet.
+	// Endpoints with witnesses first, because their result holds for others in the
+	// subnet.
 	byWitnesses := func(a, b *check) int { return cmp.Compare(len(b.waiting), len(a.waiting)) }
 	for _, c := range slices.SortedFunc(maps.Values(s.active), byWitnesses) {
 		answered, w := r.answered[c.endpoint], r.waiting[c.endpoint]
@@ -206,8 +207,8 @@ func (s *checks) due(now time.Time) (out []*check) {
 	return out
 }
 
-// routines returns the endpoints for which a routine probe is due, and how many probes reach. It
-// forgets those that are no longer used.
+// routines returns the endpoints with a due routine probe, and how many endpoints probes reach.
+// It forgets unused endpoints.
 func (s *checks) routines(now time.Time) (out []*check, reached int) {
 	for _, c := range s.all {
 		if c.probesWork() {

@@ -29,10 +29,11 @@
 //     Without that, this node or a policy may be the cause.
 //
 // An endpoint is unresponsive if two probes within a second had no reply, the probes and a control
-// count, a witness waits for it meanwhile, and no connection to it was answered. For one minute it
-// is enough that a witness waits for an unresponsive endpoint in the same subnet, as that of a node
-// often is. A check begins with any connection without a reply; with a routine probe that has none;
-// and if the check of an endpoint in the same subnet found no reply to a first probe.
+// count, a witness waits for it meanwhile, and no connection to it had a reply. For one minute it
+// is enough that a witness waits for an unresponsive endpoint in the same subnet, which is often
+// the subnet of a node. A check begins with any connection without a reply; with a routine probe
+// that has none; and if the check of an endpoint in the same subnet found no reply to a first
+// probe.
 //
 // If probes do not count, an endpoint is possibly unresponsive: two witnesses get no reply, or one
 // if probes worked before but no control replies. That is reported as what it is, and nothing is

@@ -120,7 +120,7 @@ func (p *pool) has(e endpoint) bool {
 	})
 }
 
-// size returns the number of endpoints, some of which count twice.
+// size returns the number of endpoints; some of them count twice.
 func (p *pool) size() int { return len(p.lists[0]) + len(p.lists[1]) + len(p.lists[2]) }
 
 // at returns one of the endpoints, by a number below size.

@@ -36,7 +36,7 @@ const (
 	outcomeUnknown
 )
 
-// A Prober sends probes, of which each packet has a mark.
+// A Prober sends probes. Each of their packets has a mark.
 type Prober struct{ Mark uint32 }
 
 // Probe requests a TCP connection and waits for a reply, a reset included. It is half-open: the

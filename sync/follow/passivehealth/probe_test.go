@@ -34,10 +34,10 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestProgramNeverSeesProbes has a program that accepts connections after many probes, the last of
-// which is a client's. No probe leaves a connection in TIME_WAIT, on either side. Where this process
-// had no processor for as long as the kernel delays an acknowledgement (TCP_DELACK_MAX, 200 ms), the
-// program may see that probe.
+// TestProgramNeverSeesProbes has a program that accepts connections after many probes; the last one
+// comes from a client. No probe leaves a connection in TIME_WAIT, on either side. Where this
+// process had no processor for as long as the kernel delays an acknowledgement (TCP_DELACK_MAX, 200
+// ms), the program may see that probe.
 func TestProgramNeverSeesProbes(t *testing.T) {
 	for _, a := range listentest.Loopback {
 		l, err := listentest.Listen(t, netip.AddrPortFrom(a, 0))
@@ -78,7 +78,7 @@ func TestProgramNeverSeesProbes(t *testing.T) {
 	}
 }
 
-// sockets returns how many TCP sockets have the port as their own or as that of their peer.
+// sockets returns how many TCP sockets have the port as their own or as their peer's.
 func sockets(t *testing.T, port uint16) (n int) {
 	t.Helper()
 	hex := strings.ToUpper(strconv.FormatUint(uint64(port), 16))
@@ -97,8 +97,8 @@ func sockets(t *testing.T, port uint16) (n int) {
 	return n
 }
 
-// BenchmarkProbe measures what a probe costs both sides together, beside a connection that a program
-// accepts and closes.
+// BenchmarkProbe measures what a probe costs both sides together, next to a connection that a
+// program accepts and closes.
 func BenchmarkProbe(b *testing.B) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -28,7 +28,8 @@ const (
 	lateTime = time.Minute
 )
 
-// A kind of connections is read together, so that many of one do not delay the readings of others.
+// A kind of connections is read together: many connections of one do not delay the readings of
+// others.
 type kind struct {
 	family   model.Family
 	protocol model.Protocol
@@ -56,8 +57,8 @@ type reading struct {
 	clients map[string]int        // of all of them, by namespace
 	// witnesses are clients of these that matter, and whether they have connections with a reply.
 	witnesses map[clientOf]bool
-	// answered are the connections with a reply of endpoints that are checked, or may be; nil if
-	// that was not read.
+	// answered are the connections with a reply, of endpoints that are or may be checked; nil if
+	// they were not read.
 	answered map[endpoint]map[uint32]struct{}
 	used     map[endpoint]*pool // endpoints of other connections with a reply
 }
@@ -141,8 +142,8 @@ func (l *lane) surveyIsDue(now time.Time) bool {
 	return now.Sub(l.surveyed) >= max(idleFactor*l.answeredCost, replyTime)
 }
 
-// decisionCost returns what it costs to find that an endpoint is unresponsive: connections without a
-// reply and those with one are read twice each, and may cost what they did the last time.
+// decisionCost returns the cost of finding an endpoint unresponsive: connections without a reply
+// and those with one are read twice each, at the cost of the last time.
 func (l *lane) decisionCost() float64 {
 	return float64(min(2*(l.cost+l.answeredCost).Microseconds(), readBurst-l.cost.Microseconds()))
 }
@@ -207,9 +208,8 @@ func (r *reading) witnessesOf(w *waiting) (out []connection) {
 	return out
 }
 
-// findWitnesses adds the clients of which it matters whether they are witnesses: those of endpoints
-// that probes are not known to reach, and of those that are silent. It reports whether there are some
-// of the former.
+// findWitnesses adds the clients who may matter as witnesses: clients of endpoints that probes are
+// not known to reach, and of unresponsive ones. It reports whether there are some of the former.
 func (r *reading) findWitnesses(now time.Time, s *checks) (lookup bool) {
 	for e, w := range r.waiting {
 		c := s.all[e]

@@ -26,8 +26,8 @@ const maxServices = 10
 // A Report is what a [Tracker] knows at one moment.
 type Report struct {
 	Endpoints []Unresponsive // in the order of their addresses
-	// Late is how long ago connections were last read that should have been read since; zero if
-	// that is in time.
+	// Late is how long ago the connections were last read, if the next reading is overdue;
+	// otherwise zero.
 	Late time.Duration
 }
 
@@ -80,8 +80,8 @@ func (t *Tracker) Totals() (unresponsive, probes, changes int64) {
 	return t.unresponsive.Load(), t.probes.Load(), t.changes.Load()
 }
 
-// InUse returns how many endpoints this node's clients use, and how many of them its probes reach, so
-// that they can be found unresponsive. It may be called at any time.
+// InUse returns how many endpoints this node's clients use, and how many of them its probes reach
+// and can find unresponsive. It may be called at any time.
 func (t *Tracker) InUse() (endpoints, reached int64) { return t.inUse.Load(), t.reached.Load() }
 
 // Late returns [Report].Late. It may be called at any time.

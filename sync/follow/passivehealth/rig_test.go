@@ -37,8 +37,8 @@ type world struct {
 	entries []*entry
 	lastID  uint32
 	counter uint64
-	// reads counts readings of connection tracking, each of which takes readCost and costOfEntry for
-	// each entry that it has. cpu is the sum.
+	// reads counts readings of connection tracking. Each takes readCost, and costOfEntry for each
+	// entry that it has. cpu is the sum.
 	reads                 int
 	readCost, costOfEntry time.Duration
 	answeredCost          time.Duration // in addition, of those with a reply
@@ -94,7 +94,7 @@ type service struct {
 	mode      model.PassiveChecks
 }
 
-// run runs a test in a bubble, in which nothing takes time but waiting.
+// run runs a test in a bubble, where only waiting takes time.
 func run(t *testing.T, f model.Family, p model.Protocol, test func(*world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{

@@ -33,7 +33,8 @@ const (
 type Tracking interface {
 	EachUnanswered(f model.Family, p model.Protocol, begin func(), fn func(conntrack.Entry)) error
 	EachAnswered(f model.Family, p model.Protocol, begin func(), fn func(conntrack.Entry)) error
-	// IsFull reports whether the table has hardly any room for the connections of probes.
+	// IsFull reports whether the table has hardly any capacity left for the connections
+	// of probes.
 	IsFull() (bool, error)
 }
 

@@ -26,7 +26,7 @@ func busy(w *world) *service {
 	return s
 }
 
-// kill has an endpoint get no packets any more, and waits until the loop knows.
+// kill stops packets to an endpoint, and waits until the loop knows.
 func (w *world) kill(s *service, e endpoint) {
 	w.t.Helper()
 	w.pods[e.addr.Addr()].dead = true
@@ -186,8 +186,8 @@ func TestEndpointRemovedForAMoment(t *testing.T) {
 	})
 }
 
-// TestEndpointIsAvoidedAgainWhenAllIsCommitted is about an endpoint that was removed for a moment in
-// which the kernel took nothing, so the loop forgot it and the tracker saw nothing.
+// TestEndpointIsAvoidedAgainWhenAllIsCommitted is about an endpoint that was removed for a moment
+// while the kernel took nothing: the loop forgot it and the tracker saw nothing.
 func TestEndpointIsAvoidedAgainWhenAllIsCommitted(t *testing.T) {
 	every(t, func(w *world) {
 		s := busy(w)
@@ -334,8 +334,9 @@ func TestForeignServicesLeaveRoomForOthers(t *testing.T) {
 	})
 }
 
-// TestFloodOfOneKindDelaysNoOther has a namespace with an endpoint that gets no packets and many one-way
-// flows, which are read to decide about it. Those of another kind have processor time of their own.
+// TestFloodOfOneKindDelaysNoOther has a namespace with an endpoint that gets no packets and many
+// one-way flows, which are read to decide about it. Flows of another kind have processor time of
+// their own.
 func TestFloodOfOneKindDelaysNoOther(t *testing.T) {
 	run(t, model.IPv4, model.TCP, func(w *world) {
 		s, noise := busy(w), w.serve("noise", "noise", model.UDP, 1)
@@ -413,8 +414,8 @@ func TestVerdictEndsWithTheLastControl(t *testing.T) {
 	})
 }
 
-// TestPolicyOfOneEndpoint has a policy begin to drop probes of one of a Service's endpoints only, as
-// that of one of two Deployments does, or a firewall of one node. Its clients are served.
+// TestPolicyOfOneEndpoint has a policy begin to drop probes of one of a Service's endpoints only,
+// such as a policy of one of two Deployments, or a firewall of one node. Its clients are served.
 func TestPolicyOfOneEndpoint(t *testing.T) {
 	for _, every := range []time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second} {
 		run(t, model.IPv4, model.TCP, func(w *world) {
@@ -429,8 +430,8 @@ func TestPolicyOfOneEndpoint(t *testing.T) {
 	}
 }
 
-// TestAnsweredConnectionEndsVerdict has an endpoint that dies and lives again, of which probes are
-// dropped then. Its Service only reports, so that clients go on using it.
+// TestAnsweredConnectionEndsVerdict has an endpoint that dies and lives again; its probes are
+// dropped then. Its Service only reports, and clients go on using it.
 func TestAnsweredConnectionEndsVerdict(t *testing.T) {
 	every(t, func(w *world) {
 		s := busy(w)

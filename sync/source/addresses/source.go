@@ -1,5 +1,5 @@
-// Package addresses follows the addresses of the node's interfaces, so that node ports
-// are served on added addresses immediately, and no longer on removed ones.
+// Package addresses follows the addresses of the node's interfaces: node ports are served
+// on added addresses immediately, and no longer on removed ones.
 //
 //	kernel --RTM_NEWADDR, RTM_DELADDR--> wait until quiet --> list all --> changed? --> out
 //	                                          ^                              |
@@ -12,7 +12,7 @@
 //   - It is not a loopback address (127.0.0.0/8, ::1), which only the node itself can
 //     reach. Other addresses of the interface lo are used.
 //   - It is not tentative or a duplicate (RFC 4862 5.4): the kernel does not answer to
-//     those and does not let programs bind to them. A notification comes when one is
+//     those and does not let programs bind to them. A notification arrives when one is
 //     found to be unique. Optimistic addresses (RFC 4429) are used immediately.
 //   - Deprecated addresses (RFC 4862 5.5.4) are used until they are removed: new
 //     connections to them are still accepted.
@@ -47,8 +47,8 @@ type Source struct {
 
 // Config configures a [Source].
 type Config struct {
-	// NetNS is a file descriptor of a network namespace; zero means that of the thread
-	// that calls [Source.Run].
+	// NetNS is a file descriptor of a network namespace; zero means the namespace of the
+	// thread that calls [Source.Run].
 	NetNS int
 	Log   *slog.Logger
 }

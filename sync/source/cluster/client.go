@@ -30,8 +30,8 @@ import (
 )
 
 // ClientConfig configures a client of the API server. Without a kubeconfig file and a master, the
-// in-cluster configuration of a Pod is used. Requests are encoded in protobuf if there is no content
-// type.
+// in-cluster configuration of a Pod is used. Without a content type, requests are encoded in
+// protobuf.
 type ClientConfig struct {
 	configv1alpha1.ClientConnectionConfiguration
 	// Master is the API server's address and overrides the file's.
@@ -132,14 +132,14 @@ func (c *Client) Server(ctx context.Context) (at []netip.AddrPort, err error) {
 	return at, err
 }
 
-// IsOwnService reports whether an address of the API server is that of its own Service, as far as the
+// IsOwnService reports whether an address of the API server is its own Service's, as far as the
 // environment of a pod says.
 func IsOwnService(at netip.AddrPort) bool {
 	service, err := netip.ParseAddr(os.Getenv("KUBERNETES_PORT_443_TCP_ADDR"))
 	return err == nil && at.Addr() == service
 }
 
-// ServiceCIDRs returns the ranges of ClusterIPs; none if the API server is too old to have any.
+// ServiceCIDRs returns the ranges of ClusterIPs. An API server that is too old has none.
 func (c *Client) ServiceCIDRs(ctx context.Context) (out []netip.Prefix, err error) {
 	client, err := c.resource(networkingv1.SchemeGroupVersion, scheme.Codecs.WithoutConversion())
 	if err != nil {
@@ -178,9 +178,9 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 }
 
 // RouteKlog sends client-go's log lines to log, for the whole process. Lines of klog's
-// verbosity n have the level -n, so that a handler that shows levels from -verbosity on
-// shows as much as klog did. It must be called once, before anything else of client-go:
-// klog does not guard its logger. [SetKlogVerbosity] changes the verbosity later.
+// verbosity n have the level -n: a handler that shows levels from -verbosity on shows as
+// much as klog did. It must be called once, before anything else of client-go: klog does
+// not guard its logger. [SetKlogVerbosity] changes the verbosity later.
 func RouteKlog(log *slog.Logger, verbosity int) {
 	klog.SetLoggerWithOptions(logr.FromSlogHandler(log.Handler()).V(featureGatesVerbosity-1), klog.ContextualLogger(true))
 	features.FeatureGates().Enabled(features.WatchListClient) // any gate: the first use logs all
@@ -188,8 +188,8 @@ func RouteKlog(log *slog.Logger, verbosity int) {
 	SetKlogVerbosity(verbosity)
 }
 
-// featureGatesVerbosity is the verbosity from which client-go's list of feature gates is
-// logged: a line for each, by default at V(1), when a process first uses one.
+// featureGatesVerbosity is the minimum verbosity for client-go's list of feature gates: a
+// line for each, by default at V(1), when a process first uses one.
 const featureGatesVerbosity = 5
 
 // SetKlogVerbosity makes client-go log lines of verbosities up to v, for the whole
@@ -200,7 +200,7 @@ func SetKlogVerbosity(v int) {
 	_ = level.Set(strconv.Itoa(v))
 }
 
-// withDebugLog returns a context with which client-go logs to log, at most at the debug
+// withDebugLog returns a context that makes client-go log to log, at most at the debug
 // level: [outageLog] logs what matters to users. The levels of logr do not do this,
 // because they do not apply to errors.
 func withDebugLog(ctx context.Context, log *slog.Logger) context.Context {

@@ -16,9 +16,9 @@ import (
 	"kube-vmap/sync/source/cluster/protobuf"
 )
 
-// A codec decodes objects of one kind in protobuf to converted objects, one by one, so
-// that neither the API object nor a list of them is ever in memory. All else, such as
-// JSON and errors, is decoded as client-go does.
+// A codec decodes objects of one kind in protobuf to converted objects, one by one:
+// neither the API object nor a list of them is ever in memory. All else, such as JSON and
+// errors, is decoded as client-go does.
 type codec struct {
 	runtime.NegotiatedSerializer // client-go's
 	kind                         schema.GroupVersionKind
@@ -116,7 +116,7 @@ func (s eventSerializer) Decode(data []byte, defaults *schema.GroupVersionKind, 
 }
 
 // A bufferedFramer reads what has arrived, up to streamBuffer bytes. The framer alone reads
-// twice for each event, and HTTP/2 answers every 4 KB that were read with a packet.
+// twice for each event, and HTTP/2 sends a packet for every 4 KB that were read.
 type bufferedFramer struct{ runtime.Framer }
 
 const streamBuffer = 64 << 10

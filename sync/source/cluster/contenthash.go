@@ -11,10 +11,10 @@ import (
 // hashSeed makes hashes comparable within this process only.
 var hashSeed = maphash.MakeSeed()
 
-// A contentHasher hashes the converted form of API objects, so that the store can see
-// which updates change anything without keeping the objects. A field that package
-// convert starts to read becomes a field of the model's types, and must be added here
-// as well: TestHashCoversEveryModelField fails otherwise.
+// A contentHasher hashes the converted form of API objects. The store can then see which
+// updates change anything without keeping the objects. A field that package convert
+// starts to read becomes a field of the model's types, and must be added here as well:
+// TestHashCoversEveryModelField fails otherwise.
 type contentHasher struct{ maphash.Hash }
 
 // contentHash returns a hash of a converted object's value, never zero. Different
@@ -72,7 +72,7 @@ func (h *contentHasher) endpoint(e *model.Endpoint) {
 	h.text(string(e.NodeHints))
 }
 
-// text writes a string and its end, so that it differs from a longer one.
+// text writes a string and its end, to distinguish it from a longer one.
 func (h *contentHasher) text(s string) {
 	_, _ = h.WriteString(s)
 	_ = h.WriteByte(0)
@@ -86,7 +86,7 @@ func (h *contentHasher) flag(b bool) {
 	}
 }
 
-// writeList writes a list and its length, so that it differs from a longer one.
+// writeList writes a list and its length, to distinguish it from a longer one.
 func writeList[T comparable](h *contentHasher, values []T) {
 	maphash.WriteComparable(&h.Hash, len(values))
 	for _, v := range values {

@@ -26,8 +26,8 @@ type convertedObject struct {
 	metav1.Object // has the methods that are not below
 	objectName
 	version   string // resource version
-	value     any    // what the store's eventFunc takes; nil if nothing of the object is used
-	content   uint64 // hash of value; zero if that is nil
+	value     any    // the input of the store's eventFunc; nil if nothing of the object is used
+	content   uint64 // hash of value, or zero
 	err       error  // why the object cannot be used, as a whole or in part
 	uid       string
 	triggered time.Time // what caused the last change, if known
@@ -72,7 +72,7 @@ func convertOnly[T any, P interface {
 	}
 }
 
-// noMetadata is that of nearly all converted objects.
+// noMetadata is the metadata of nearly all converted objects.
 var noMetadata = &metav1.ObjectMeta{}
 
 func newConvertedObject(o metav1.Object, value any, errs field.ErrorList) *convertedObject {
@@ -122,7 +122,8 @@ func sliceConverter() convertFunc {
 	})
 }
 
-// nodeConverter ignores every Node but the proxy's own, although it asks for that only.
+// nodeConverter ignores every Node but the proxy's own, although it requests only that
+// one.
 func nodeConverter(own string) convertFunc {
 	return convertOnly(func(n *corev1.Node) (any, field.ErrorList) {
 		if n.Name != own {
@@ -151,8 +152,8 @@ func serviceCIDRConverter() convertFunc {
 // it forgets a string as soon as no Handle of it is left, and the model keeps strings, not Handles.
 type interner map[string]string
 
-// maxInterned is how many strings an interner holds before it forgets them all, so
-// that names of deleted nodes do not pile up. Strings in use stay shared.
+// maxInterned is how many strings an interner holds before it forgets them all, to keep
+// names of deleted nodes from piling up. Strings in use stay shared.
 const maxInterned = 1 << 14
 
 func (n interner) intern(s string) string {

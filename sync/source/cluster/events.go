@@ -10,8 +10,8 @@ import (
 	"kube-vmap/sync"
 )
 
-// An eventFunc returns the event for a converted object's value; nil if there is none.
-// A nil value means that the object is gone.
+// An eventFunc returns the event, if any, for a converted object's value. A nil value
+// means that the object was deleted.
 type eventFunc func(n objectName, value any) sync.Event
 
 func serviceEvent(n objectName, value any) sync.Event {
@@ -113,8 +113,8 @@ func (o *ownNode) event(_ objectName, value any) sync.Event {
 	return now
 }
 
-// closeWaiters closes found and hasPodRanges. It is called after the event was queued,
-// so that the first burst has it.
+// closeWaiters closes found and hasPodRanges. It is called after the event was queued, to
+// include it in the first burst.
 func (o *ownNode) closeWaiters() {
 	if o.exists {
 		closeOnce(o.found)

@@ -17,21 +17,21 @@ import (
 )
 
 // An outageLog logs when objects cannot be read, and when they can again, but not each failed
-// attempt. Of kinds that fail for the same reason the first is logged, and the end of an outage is
-// that of all kinds.
+// attempt. If kinds fail for the same reason, it logs the first one, and logs the end of the
+// outage when all kinds can be read.
 type outageLog struct {
 	log *slog.Logger
 
 	mu     stdsync.Mutex
 	kinds  map[string]*kindOutage
 	warned map[string]time.Time // last warnings, by reason
-	began  time.Time            // of the outage that was logged; zero if there is none
+	began  time.Time            // of the outage that was logged, if any
 }
 
 type kindOutage struct {
 	since     time.Time // of the failure
 	err       error     // the last one; nil if they can be read
-	warnedFor string    // the reason; empty without a warning
+	warnedFor string    // the reason, if there was a warning
 	short     int       // watches in a row that ended soon
 }
 

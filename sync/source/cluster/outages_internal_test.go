@@ -41,7 +41,7 @@ func transportFailures(t *testing.T) map[string][]error {
 			t.Fatal(err)
 		}
 		host := "https://" + l.Addr().String()
-		// The kernel accepts connections, but there is no response.
+		// The kernel accepts connections, but nothing responds.
 		all["timeout"] = append(all["timeout"], request(&rest.Config{Host: host, Timeout: 50 * time.Millisecond}))
 		_ = l.Close()
 		all["refused"] = append(all["refused"], request(&rest.Config{Host: host}))

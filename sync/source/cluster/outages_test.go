@@ -243,8 +243,8 @@ func (c *cannedResponses) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// TestExpiredListsAreAnOutage has servers for which even a new list has expired, and one that ends
-// each list at its begin: client-go requests such lists again without a delay.
+// TestExpiredListsAreAnOutage has servers that report even a new list as expired, and one that
+// ends each list at its begin: client-go requests such lists again without a delay.
 func TestExpiredListsAreAnOutage(t *testing.T) {
 	const expired = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`
 	for name, c := range map[string]*cannedResponses{

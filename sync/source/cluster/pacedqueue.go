@@ -72,8 +72,8 @@ func (q *pacedQueue) run(ctx context.Context, send func(context.Context, *events
 	}
 }
 
-// maxEventsPerNamespace is how many events about objects of one namespace may wait in
-// a queue, so that no single author can fill it.
+// maxEventsPerNamespace is how many events about objects of one namespace may wait in a
+// queue, to keep any author from filling it.
 const maxEventsPerNamespace = 8
 
 // reserve counts one more event of a namespace, and reports false if it has too many. Cluster-scoped

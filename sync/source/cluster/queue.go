@@ -7,9 +7,9 @@ import (
 	"kube-vmap/sync"
 )
 
-// An eventQueue holds events until the loop takes them, at most one for each object besides
-// that of the first list: a newer event replaces the older. Package workqueue would do this
-// for keys, but the objects would have to be kept for it.
+// An eventQueue holds events until the loop takes them, at most one for each object in
+// addition to the first list's: a newer event replaces the older. Package workqueue would
+// do this for keys, but the objects would have to be kept for it.
 type eventQueue struct {
 	mu     stdsync.Mutex
 	events []sync.Event
@@ -40,9 +40,9 @@ func (q *eventQueue) put(events []sync.Event) {
 	q.signal()
 }
 
-// putFirst adds the events of a kind's first list, of which the queue has none yet. They
-// are not indexed, which would cost more than a second event about an object that changes
-// before they are taken.
+// putFirst adds the events of a kind's first list to a queue without events of the kind.
+// They are not indexed, which would cost more than a second event about an object that
+// changes before they are taken.
 func (q *eventQueue) putFirst(events []sync.Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

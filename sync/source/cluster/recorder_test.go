@@ -187,7 +187,7 @@ func TestClusterWideEventsAreSpread(t *testing.T) {
 }
 
 // TestEventFloodIsBoundedByNamespace checks that a flood of events in one namespace does
-// not keep out those of another, and that those of the node itself do not wait for it.
+// not keep out another's, and that the node's own events do not wait for it.
 func TestEventFloodIsBoundedByNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New()

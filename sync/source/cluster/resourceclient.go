@@ -42,8 +42,8 @@ type resourceClient struct {
 	nextStream  time.Time // when it may be requested again
 }
 
-// list gets and converts a list or a page of one, so that the objects of one page can
-// be freed before the next one is read.
+// list gets and converts a list or one page of it. The objects of one page can be freed
+// before the next one is read.
 func (r *resourceClient) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	if !r.lists.begin() {
 		return nil, context.Canceled
@@ -65,7 +65,7 @@ func (r *resourceClient) list(ctx context.Context, options metav1.ListOptions) (
 var errNoResponse = errors.New("connection closed before the response")
 
 // Pings do not notice that a middlebox has lost a request, but not its connection. A server ends a
-// list after a minute, and a watch when the reflector asks for it, after five to ten minutes.
+// list after a minute, and a watch when the reflector requests it, after five to ten minutes.
 const (
 	listTimeout  = 5 * time.Minute
 	watchOverrun = 30 * time.Second
@@ -111,7 +111,7 @@ func (r *resourceClient) watch(ctx context.Context, options metav1.ListOptions) 
 	defer cancel()
 	switch {
 	case err == nil:
-		// The client returns an empty watch if there is no connection or it ends before the response.
+		// The client returns an empty watch if it has no connection or it ends before the response.
 		r.recordResult(&options, cmp.Or(overdue(ctx), failure, errNoResponse))
 	case options.SendInitialEvents == nil || !apierrors.IsInvalid(err): // older servers cannot stream lists
 		r.recordResult(&options, err)

@@ -25,7 +25,7 @@ const (
 	seriesTimeout = 6 * time.Minute
 	// seriesPeriod is how often a long series is updated at least.
 	seriesPeriod = 10 * time.Minute
-	// resendPeriod is how long to wait while the API server does not answer.
+	// resendPeriod is how long to wait while the API server does not respond.
 	resendPeriod = 10 * time.Second
 )
 
@@ -48,7 +48,7 @@ type sentEvent struct {
 	last, updated   time.Time
 }
 
-// send adds an event to a series or creates one, and tries again until the API server answers or
+// send adds an event to a series or creates one, and retries until the API server responds or
 // ctx ends.
 func (s *series) send(ctx context.Context, e *eventsv1.Event) {
 	now := time.Now()
@@ -76,7 +76,8 @@ func (s *series) send(ctx context.Context, e *eventsv1.Event) {
 	}
 }
 
-// write updates the series of an event, or creates it if there is none, or none any more.
+// write updates the series of an event, or creates it if it does not exist or no longer
+// exists.
 func (s *series) write(ctx context.Context, key seriesKey, first *sentEvent, e *eventsv1.Event) error {
 	if first != nil {
 		if err := s.update(ctx, first); !apierrors.IsNotFound(err) {
@@ -106,7 +107,8 @@ func (r *Recorder) update(ctx context.Context, first *sentEvent) error {
 		Body(patch).Do(ctx).Error()
 }
 
-// eventName returns a name for an event about an object. Some names of objects are none.
+// eventName returns a name for an event about an object. Some object names are not valid
+// event names.
 func eventName(object string, now time.Time) string {
 	name := fmt.Sprintf("%s.%x", object, now.UnixNano())
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {

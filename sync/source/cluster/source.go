@@ -11,9 +11,9 @@
 // What differs from informers, to take less memory and CPU: Services and EndpointSlices are decoded
 // by package protobuf, which skips what the proxy does not read, and are converted one by one while
 // a list arrives, each in the memory of the one before (codec.go). A store keeps only each object's
-// name and a hash of its content, by which it sees which updates change something and, after a
-// list, which objects are gone. An informer would keep every API object, and its delta queue and
-// event handlers would hold further copies.
+// name and a hash of its content, to see which updates change something and, after a list, which
+// objects were deleted. An informer would keep every API object, and its delta queue and event
+// handlers would hold further copies.
 //
 // Events wait in one queue until the loop takes them, at most one for each object, so
 // the queue is bounded by the size of the cluster. A single event is not delayed. The
@@ -28,7 +28,7 @@
 // error, each kind is requested again after a random 0.8 to 20 seconds. The delays of client-go's
 // informers grow to 60 seconds, and double when the server has lost its watch history: a node might
 // have stale endpoints for two minutes after an outage. Longer delays would hardly spare the
-// server, since its cost is in what it sends; the delays must only be spread.
+// server, since most of its cost is in the data it sends; the delays must only be spread.
 //
 // Client-go logs each failed request. Here its lines have the debug level. An outage and its
 // end are logged once, and each further reason for it; so are watches that repeatedly end right
@@ -39,7 +39,7 @@
 // only when it lasts for 15 seconds.
 //
 // A dead connection is noticed by client-go's HTTP/2 health check: a ping after 30 idle seconds,
-// with 15 seconds for the answer (HTTP2_READ_IDLE_TIMEOUT_SECONDS and HTTP2_PING_TIMEOUT_SECONDS
+// with 15 seconds for the reply (HTTP2_READ_IDLE_TIMEOUT_SECONDS and HTTP2_PING_TIMEOUT_SECONDS
 // change that). Without HTTP/2, TCP keep-alives every 30 seconds notice it in about five minutes.
 // Neither notices a request that a middlebox loses, which therefore has a time limit.
 //
@@ -179,13 +179,13 @@ type Position struct {
 	// ResourceVersion is the newest one that the API server has sent, with an object, a list
 	// or a bookmark; empty before the first list.
 	ResourceVersion string
-	// FailingSince is when requests began to fail with Err; zero if they do not.
+	// FailingSince is when requests began to fail with Err, or zero.
 	FailingSince time.Time
 	Err          error
 }
 
 // Positions returns the position of each kind; nil before Run. Reflectors keep the resource
-// versions anyway, so that this costs nothing for each change.
+// versions anyway, so changes cost nothing extra.
 func (s *Source) Positions() []Position {
 	w := s.running.Load()
 	if w == nil {

@@ -186,7 +186,7 @@ func TestEachChangeIsSent(t *testing.T) {
 func TestQueuedEventsAreMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := started(t)
-		// The first one is not taken, so that the others are merged.
+		// The first one is not taken, and the others are merged.
 		r.Put(service("a", 11))
 		synctest.Wait()
 		for i := range 1000 {

@@ -10,8 +10,8 @@ import (
 	"kube-vmap/sync"
 )
 
-// A store receives the objects of one kind from a reflector and queues events for what changed. It
-// keeps only what it needs to see changes. It belongs to the reflector's goroutine.
+// A store receives the objects of one kind from a reflector and queues events for changes. It
+// keeps only the data needed to see changes. It belongs to the reflector's goroutine.
 type store struct {
 	kind     string
 	convert  convertFunc
@@ -144,7 +144,7 @@ func (s *store) markListed() { closeOnce(s.listed) }
 // change records an object's current content and appends events for what changed.
 func (s *store) change(events []sync.Event, before knownObject, converted *convertedObject) []sync.Event {
 	// Content that is no longer in the object is removed even if the new content is
-	// unusable, because the API server may have given its addresses to others.
+	// invalid, because the API server may have given its addresses to others.
 	if before.content != 0 && converted.value == nil {
 		events = appendEvent(events, s.event(converted.objectName, nil))
 	}
@@ -171,8 +171,8 @@ func (s *store) withTrigger(e sync.Event, before knownObject, converted *convert
 	return slice
 }
 
-// updateProblem appends events if the object's problem, nil if it has none, is not the
-// one that was sent.
+// updateProblem appends events if the object's problem, or nil, differs from the one that
+// was sent.
 func (s *store) updateProblem(events []sync.Event, n objectName, now problem, err error) []sync.Event {
 	before, had := s.problems[n]
 	if err != nil {

@@ -150,8 +150,8 @@ func TestProblemsAreSentAndCleared(t *testing.T) {
 	})
 }
 
-// TestUnusableObjectReplacesUsableOne makes an object unusable, then deletes and creates
-// it again while there is no watch.
+// TestUnusableObjectReplacesUsableOne makes an object invalid, then deletes and creates
+// it again while no watch runs.
 func TestUnusableObjectReplacesUsableOne(t *testing.T) {
 	badService := service("web-0", 50)
 	badService.Spec.Ports = nil
@@ -195,7 +195,7 @@ func TestUnusableObjectReplacesUsableOne(t *testing.T) {
 	}
 }
 
-// TestRecreatedObjectIsOneEvent deletes and creates an object while there is no watch.
+// TestRecreatedObjectIsOneEvent deletes and creates an object while no watch runs.
 func TestRecreatedObjectIsOneEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := started(t)

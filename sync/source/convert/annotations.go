@@ -30,10 +30,10 @@ var (
 )
 
 // ParseScheduler returns the scheduler of that name: random, or a scheduler of IPVS
-// (net/netfilter/ipvs, man ipvsadm). All schedulers honour weights, so that a weighted
-// one is the same as its unweighted variant. An unsupported scheduler
-// of IPVS becomes [model.SchedulerRandom], an unknown name [model.SchedulerDefault];
-// the error says why. An empty name is [model.SchedulerDefault] without error.
+// (net/netfilter/ipvs, man ipvsadm). All schedulers honour weights: a weighted one is the
+// same as its unweighted variant. An unsupported scheduler of IPVS becomes
+// [model.SchedulerRandom], an unknown name [model.SchedulerDefault]; the error says why.
+// An empty name is [model.SchedulerDefault] without error.
 func ParseScheduler(name string) (model.Scheduler, error) {
 	switch name {
 	case "":
@@ -56,7 +56,7 @@ func ParseScheduler(name string) (model.Scheduler, error) {
 	return model.SchedulerDefault, errUnknown
 }
 
-// maxTables limits the lookup tables of a Service whose annotation asks for
+// maxTables limits the lookup tables of a Service whose annotation requests
 // [model.SchedulerMaglev]: one for each port and family, of hundreds of elements.
 const maxTables = 50
 
@@ -70,7 +70,7 @@ func (f *findings) limitTables(s *model.Service) {
 	}
 }
 
-// annotationPassiveChecks says what is done about endpoints of a Service that do not answer; see
+// annotationPassiveChecks says what to do about unresponsive endpoints of a Service; see
 // [ParsePassiveChecks].
 const annotationPassiveChecks = "kube-vmap.io/passive-health-checks"
 
@@ -92,8 +92,8 @@ func ParsePassiveChecks(value string) (model.PassiveChecks, error) {
 	return model.PassiveChecksDefault, errPassiveChecks
 }
 
-// weightAnnotations give the endpoints of an EndpointSlice a weight. The first one that is there
-// counts. The second one is that of Cilium 1.20, so that a cluster that used it keeps its weights.
+// weightAnnotations give the endpoints of an EndpointSlice a weight. The first one that is set
+// counts. The second one is Cilium 1.20's: a cluster that used it keeps its weights.
 var weightAnnotations = [...]string{"kube-vmap.io/weight", "service.cilium.io/weight"}
 
 // weight sets the weight of a slice's endpoints. A bad value is ignored: to drain or prefer

@@ -22,8 +22,8 @@ type findings struct {
 	invalid bool
 }
 
-// Limits of what is reported about one object, so that an object of a megabyte
-// cannot fill the log and memory of every node.
+// Limits of what is reported about one object: an object of a megabyte must not fill the
+// log and memory of every node.
 const (
 	maxErrors = 20
 	maxValue  = 256 // bytes of a quoted value
@@ -85,7 +85,7 @@ func (f *findings) checkNames(meta *metav1.ObjectMeta, nameProblems func(string)
 }
 
 // invalidName returns an error if problems finds any in the name. Problems must accept all DNS
-// labels: most names are labels, for which there is no need of its regular expression.
+// labels: most names are labels, which do not need its regular expression.
 func invalidName(path *field.Path, name string, problems func(string) []string) *field.Error {
 	if isPlainName(name) && len(name) <= validation.DNS1123LabelMaxLength && !strings.Contains(name, ".") {
 		return nil
@@ -118,8 +118,8 @@ func portNumber(path *field.Path, name string, port int32) (uint16, *field.Error
 	return uint16(port), nil
 }
 
-// created returns a creation time in nanoseconds since the Unix epoch; zero if there
-// is none, as in most manifests.
+// created returns a creation time in nanoseconds since the Unix epoch; zero if unset, as
+// in most manifests.
 func created(t metav1.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -127,7 +127,8 @@ func created(t metav1.Time) int64 {
 	return t.UnixNano()
 }
 
-// annotation returns what an annotation asks for, and records an error if it cannot be parsed.
+// annotation returns the parsed value of an annotation, and records an error if it cannot be
+// parsed.
 func annotation[T any](f *findings, all map[string]string, name string, parse func(string) (T, error)) T {
 	value, err := parse(all[name])
 	if err != nil {
@@ -136,7 +137,7 @@ func annotation[T any](f *findings, all map[string]string, name string, parse fu
 	return value
 }
 
-// Paths of fields that every object has, so that objects without errors do not pay for them.
+// Paths of fields that every object has; objects without errors do not pay for them.
 var (
 	pathNamespace    = field.NewPath("metadata", "namespace")
 	pathName         = field.NewPath("metadata", "name")
@@ -209,7 +210,7 @@ func parseHostIP(path *field.Path, value string) (netip.Addr, *field.Error) {
 // DHCP requests of every host.
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
-// unusableAddr returns why no Service and no endpoint can have the address; empty if one can.
+// unusableAddr returns why no Service and no endpoint can have the address, or "" if one can.
 func unusableAddr(addr netip.Addr) string {
 	switch {
 	case addr.IsUnspecified():

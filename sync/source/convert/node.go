@@ -35,8 +35,8 @@ func Node(n *corev1.Node) (*model.Node, field.ErrorList) {
 	return out, f.list()
 }
 
-// Ineligible returns why load balancers should not send new connections to the
-// node (KEP-3836); empty if they may.
+// Ineligible returns why load balancers should not send new connections to the node
+// (KEP-3836), or "" if they may.
 func Ineligible(n *corev1.Node) string {
 	if n.DeletionTimestamp != nil {
 		return "the node is being deleted"
@@ -90,11 +90,11 @@ func (f *findings) podCIDRs(spec *corev1.NodeSpec) (out [len(model.Families)]net
 }
 
 // minServiceCIDRBits is the minimum prefix length of a ServiceCIDR. New connections to unallocated
-// addresses of a ServiceCIDR are dropped, so that one for all addresses would drop everything.
+// addresses of a ServiceCIDR are dropped; one for all addresses would drop everything.
 const minServiceCIDRBits = 8
 
-// ServiceCIDR reduces a ServiceCIDR to its prefixes, from which ClusterIPs are allocated; nil with
-// errors if none can be used. It ignores whether the ServiceCIDR is ready.
+// ServiceCIDR reduces a ServiceCIDR to its prefixes, the ranges that ClusterIPs are allocated
+// from; nil with errors if none can be used. It ignores whether the ServiceCIDR is ready.
 func ServiceCIDR(c *networkingv1.ServiceCIDR) ([]netip.Prefix, field.ErrorList) {
 	var f findings
 	path := field.NewPath("spec", "cidrs")

@@ -85,10 +85,10 @@ func (f *findings) checkServiceType(t corev1.ServiceType) {
 	}
 }
 
-// Limits of one Service, so that an object of some kilobytes cannot fill the memory
-// of every node. The API server does not limit the lists. docs/security.md and
-// docs/limits.md name them; integration/cluster (TestAbuse) measures objects at these
-// limits. What a namespace may use is in sync/config.go and model/budget.go.
+// Limits of one Service: an object of some kilobytes must not fill the memory of every
+// node. The API server does not limit the lists. docs/security.md and docs/limits.md name
+// them; integration/cluster (TestAbuse) measures objects at these limits. The limits of a
+// namespace are in sync/config.go and model/budget.go.
 const (
 	maxFrontends    = 10_000 // ports times addresses
 	maxExternalIPs  = 2_000  // ports times external IPs
@@ -103,8 +103,8 @@ func tooMany(path *field.Path, n, limit int) *field.Error {
 }
 
 // limitAddresses removes the addresses that would take too much memory of every node:
-// external IPs first, which need nothing but the author's wish, then those of load
-// balancers. If the ClusterIPs alone exceed the limit, the Service is invalid.
+// external IPs first, which need nothing but the author's wish, then the load balancers'
+// addresses. If the ClusterIPs alone exceed the limit, the Service is invalid.
 func (f *findings) limitAddresses(s *model.Service) {
 	ports, addrs := len(s.Ports), len(s.ClusterIPs)+len(s.LoadBalancerIPs)
 	if f.skip(tooMany(pathExternalIPs, ports*len(s.ExternalIPs), maxExternalIPs)) {
@@ -172,8 +172,8 @@ func (f *findings) affinityTimeout(config *corev1.SessionAffinityConfig) time.Du
 	return time.Duration(seconds) * time.Second
 }
 
-// healthCheckNodePort returns the port on which load balancers ask for local
-// endpoints, which they do only under the Local policy.
+// healthCheckNodePort returns the port where load balancers check for local endpoints,
+// which they do only under the Local policy.
 func (f *findings) healthCheckNodePort(spec *corev1.ServiceSpec) uint16 {
 	if spec.Type != corev1.ServiceTypeLoadBalancer || spec.HealthCheckNodePort == 0 ||
 		spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {

@@ -117,8 +117,8 @@ func (f *findings) slicePort(path *field.Path, p *discoveryv1.EndpointPort) (mod
 	return model.EndpointPort{Name: name, Protocol: protocol, Port: number}, !bad
 }
 
-// endpoints converts endpoints, and skips those whose address is bad. A slice may have
-// a thousand, so that field paths are built for errors only.
+// endpoints converts endpoints, and skips those with a bad address. A slice may have a
+// thousand, so field paths are built for errors only.
 func (f *findings) endpoints(endpoints []discoveryv1.Endpoint, family model.Family) []model.Endpoint {
 	if len(endpoints) == 0 {
 		return nil
@@ -154,7 +154,7 @@ func (f *findings) endpoints(endpoints []discoveryv1.Endpoint, family model.Fami
 	return out
 }
 
-// inEndpoint prefixes the path of an error with that of its endpoint.
+// inEndpoint prefixes the path of an error with its endpoint's path.
 func inEndpoint(i int, err *field.Error) *field.Error {
 	if err != nil {
 		err.Field = pathEndpoints.Index(i).String() + "." + err.Field
@@ -177,9 +177,9 @@ func endpointAddr(e *discoveryv1.Endpoint, family model.Family) (netip.Addr, *fi
 	return addr, err
 }
 
-// hintsField returns the field of a Service by which the EndpointSlice controller sets hints, with
-// its value; empty if there is none. The annotation comes first there (topologycache in
-// k8s.io/endpointslice). Only values that the API knows are kept, so that it takes no memory.
+// hintsField returns the field of a Service, if any, that makes the EndpointSlice controller set
+// hints, with its value. The annotation comes first there (topologycache in k8s.io/endpointslice).
+// Only values that the API knows are kept, which takes no memory.
 func hintsField(s *corev1.Service) string {
 	for _, name := range [...]string{corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints} {
 		if mode, found := s.Annotations[name]; found {
@@ -200,7 +200,7 @@ func hintsField(s *corev1.Service) string {
 	return ""
 }
 
-// topologyFields are the annotations that ask for hints by zone, as fields.
+// topologyFields are the annotations that request hints by zone, as fields.
 var topologyFields = map[string]string{
 	corev1.AnnotationTopologyMode: "metadata.annotations[" + corev1.AnnotationTopologyMode + "]: Auto",
 	corev1.DeprecatedAnnotationTopologyAwareHints: "metadata.annotations[" +
@@ -224,7 +224,7 @@ func (f *findings) hints(i int, h *discoveryv1.EndpointHints) (zones, nodes mode
 	return zones, f.nameSet(i, "forNodes", names, validation.IsDNS1123Subdomain)
 }
 
-// nameSet returns the set of those names of endpoint i's hints in which problems finds none.
+// nameSet returns the set of the names of endpoint i's hints in which problems finds none.
 func (f *findings) nameSet(i int, list string, names []string, problems func(string) []string) model.NameSet {
 	var good []string
 	for j, name := range names {

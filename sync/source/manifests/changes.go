@@ -32,7 +32,8 @@ func changes(before, now objects, node string) []sync.Event {
 func changedKeys(before, now objects) []sync.Object {
 	var keys []sync.Object
 	for key, o := range now {
-		// Those of a file that was not read again are the same pointers, which is cheap to see.
+		// Objects of a file that was not read again are the same pointers, which is cheap to
+		// see.
 		if was := before[key].value; was != o.value && !reflect.DeepEqual(was, o.value) {
 			keys = append(keys, key)
 		}
@@ -50,8 +51,8 @@ func compareObjects(a, b sync.Object) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// eventFor returns the event for a Service or EndpointSlice that has this value now, or
-// none if that is nil. It returns nil for other kinds.
+// eventFor returns the event for a Service or EndpointSlice that has this value now; nil
+// means deleted. It returns nil for other kinds.
 func eventFor(key sync.Object, value any) sync.Event {
 	switch v := value.(type) {
 	case *model.Service:
@@ -68,7 +69,7 @@ func eventFor(key sync.Object, value any) sync.Event {
 	return nil
 }
 
-// node returns the proxy's node, with its name only if there is no such object.
+// node returns the proxy's node, which has only its name if the object is missing.
 func (o objects) node(name string) sync.SetNode {
 	if n, ok := o[sync.Object{Kind: "Node", Name: name}].value.(*sync.SetNode); ok {
 		return *n

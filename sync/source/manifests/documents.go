@@ -81,7 +81,7 @@ func (d Document) JSON() (data []byte, warning, err error) {
 // lineNumber is how the YAML library names lines, of the document.
 var lineNumber = regexp.MustCompile(`\bline \d+`)
 
-// inFile makes lines in an error those of the file.
+// inFile translates lines in an error to lines of the file.
 func (d Document) inFile(err error) error {
 	if err == nil {
 		return nil

@@ -104,7 +104,7 @@ func (f *folder) readFile(path string, r *report) {
 }
 
 // merge returns the current objects of a file, and errors for those it describes twice.
-// An invalid object is gone. Only while some text of the file cannot be parsed, old
+// An invalid object is removed. Only while some text of the file cannot be parsed, old
 // objects replace those that it may contain.
 func (p parsed) merge(old objects) (objects, []*Error) {
 	now := objects{}
@@ -133,7 +133,7 @@ func (p parsed) merge(old objects) (objects, []*Error) {
 }
 
 // outdated returns the object as one that may not be current: a Service counts as the
-// youngest of all, so that it holds no address against one of a valid file.
+// youngest of all, and holds no address against one of a valid file.
 func (o object) outdated() object {
 	if s, ok := o.value.(*model.Service); ok && s.Created != math.MaxInt64 {
 		service := *s
@@ -171,7 +171,7 @@ func duplicate(first, second object) *Error {
 // A listing has the files to read, by path, with what stat says of them: nil for a broken link.
 type listing map[string]fs.FileInfo
 
-// list returns the manifests at path: the file itself, or those of the folder.
+// list returns the manifests at path: the file itself, or the folder's files.
 func list(path string) (listing, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -193,8 +193,7 @@ func list(path string) (listing, error) {
 		default:
 			continue
 		}
-		// Not folders, and not pipes, which might never end. A broken link is read, so that it is
-		// reported.
+		// Not folders, and not pipes, which might never end. A broken link is read, to report it.
 		info, err := os.Stat(name)
 		if !strings.HasPrefix(entry.Name(), ".") && (err != nil || info.Mode().IsRegular()) {
 			out[name] = info

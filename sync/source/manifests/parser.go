@@ -38,8 +38,8 @@ type parsed struct {
 	objects  []object
 	problems []*Error
 	skipped  []string // unsupported kinds, sorted
-	// unparsed reports that some text could not be parsed, so that an object which seems to
-	// be missing may be in it.
+	// unparsed reports that some text could not be parsed, and may contain an object that
+	// seems to be missing.
 	unparsed bool
 }
 
@@ -111,7 +111,7 @@ func (r *fileParser) readDocument(d Document) {
 	r.readObject(data, h)
 }
 
-// listOf returns the kind of a list's items, none for a list of any kind, and reports
+// listOf returns the kind of a list's items, empty for a list of any kind, and reports
 // whether the kind is such a list at all.
 func (p *parser) listOf(list schema.GroupVersionKind) (schema.GroupVersionKind, bool) {
 	if list == corev1.SchemeGroupVersion.WithKind("List") {
@@ -227,8 +227,8 @@ func (p *parser) convert(obj runtime.Object) (any, field.ErrorList) {
 	return nil, nil
 }
 
-// unserved returns why an object is not served that its author certainly wants served;
-// nil for any other. An API server would have set what is missing.
+// unserved returns why an object is not served that its author certainly intended to be
+// served; nil for any other. An API server would have set what is missing.
 func unserved(obj runtime.Object) *field.Error {
 	switch o := obj.(type) {
 	case *corev1.Service:

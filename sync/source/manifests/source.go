@@ -10,11 +10,11 @@
 // *.json, but no dotfiles and nothing in subfolders. If several documents describe
 // one object, the first in the order of file names counts.
 //
-// An object is what its document says now, or gone if that cannot be used. Only while
+// An object is what its document says now, or removed if that cannot be used. Only while
 // text cannot be recognised at all, or a file is empty, as files are before they are
 // written, the objects stay that the file may contain. Such Services count as the
-// youngest, and hold no address against another one. If the folder itself, or the
-// single file, disappears, everything stays, and the source waits for it to return.
+// youngest, and hold no address against another one. If the folder itself, or the single
+// file, disappears, everything stays, and the source waits for it to return.
 package manifests
 
 import (
@@ -51,7 +51,7 @@ func (m *Source) String() string { return "manifests " + m.path }
 
 // Load reads the manifests at path once, for the node of the given name, and returns a
 // complete first burst. The errors are of type *[Error]; but if path cannot be read at
-// all, there are no events, and that error is the only one.
+// all, Load returns only that error and no events.
 func Load(path, node string) ([]sync.Event, []error) {
 	found, err := list(path)
 	if err != nil {
@@ -158,8 +158,8 @@ type Error struct {
 	Document int
 	// Object is the object that it is about; without a name if that is not known.
 	Object sync.Object
-	// Warning reports that the object is valid but suspicious: it has an unknown field, of
-	// which also the API server only warns, or cannot be served.
+	// Warning reports that the object is valid but suspicious: it has an unknown field,
+	// which the API server also only warns about, or cannot be served.
 	Warning bool
 	// Err names the line or the field. It is a *field.Error if the object is well formed but
 	// its content is invalid.

@@ -155,8 +155,8 @@ func TestFilesAreAddedChangedAndRemoved(t *testing.T) {
 	f.until("web 10.96.0.12")
 }
 
-// TestConfigMapVolumeUpdate updates files as the kubelet does those of a ConfigMap: all
-// are links into a folder that is itself a link. So is the folder that is followed.
+// TestConfigMapVolumeUpdate updates files as the kubelet updates a ConfigMap's: all are
+// links into a folder that is itself a link. So is the folder that is followed.
 func TestConfigMapVolumeUpdate(t *testing.T) {
 	dir := t.TempDir()
 	swap := func(version, text string) {
@@ -192,7 +192,7 @@ func TestTruncatedFileKeepsItsObjects(t *testing.T) {
 }
 
 // TestUnparsableFileKeepsItsObjects tests also that Services of such a file become the
-// youngest, so that they hold no address against others.
+// youngest, and hold no address against others.
 func TestUnparsableFileKeepsItsObjects(t *testing.T) {
 	f := follow(t, t.TempDir())
 	f.write("a.yaml", serviceText("web", "10.96.0.10")+"---\n"+serviceText("db", "10.96.0.11"))

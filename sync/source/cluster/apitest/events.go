@@ -34,7 +34,7 @@ func (s *Server) handleEvent(w http.ResponseWriter, r *http.Request, name string
 	respond(w, r, http.StatusOK, e)
 }
 
-// patchEvent merges a patch into the event of that name, and returns it; nil if there is none.
+// patchEvent merges a patch into the event of that name, if it exists, and returns it.
 func (s *Server) patchEvent(name string, patch []byte) *eventsv1.Event {
 	i := slices.IndexFunc(s.events, func(e eventsv1.Event) bool { return e.Name == name })
 	if i < 0 {

@@ -25,7 +25,7 @@ func (s *Server) EndWatches() {
 	s.endWatches = make(chan struct{})
 }
 
-// Compact forgets the history, so that watches from an earlier revision must list again.
+// Compact forgets the history, and watches from an earlier revision must list again.
 func (s *Server) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,7 +2,7 @@
 // (generated.proto in k8s.io/api), and only what package convert reads of them.
 //
 // The generated decoders of k8s.io/api copy everything to new memory, and most of an object is not
-// for proxies: managed fields, owners, target references, annotations of tools. Here that is
+// for proxies: managed fields, owners, target references, annotations of tools. Here these are
 // skipped, and each object is decoded into the memory of the one before. [Decoder] decodes metadata
 // and endpoints, which are most of each object, and leaves the rest to the generated decoders.
 //
@@ -25,8 +25,8 @@ import (
 	"kube-vmap/sync/source/convert"
 )
 
-// A Decoder decodes one object after the other into the same memory. Strings are copied,
-// so that they may be kept.
+// A Decoder decodes one object after the other into the same memory. Strings are copied
+// and may be kept.
 type Decoder struct {
 	service corev1.Service
 	slice   discoveryv1.EndpointSlice
@@ -76,8 +76,8 @@ const (
 	bytes  = tag(protowire.BytesType)
 )
 
-// A value is that of a field: a number, or the bytes of a string or message, which are a part of
-// the message around it.
+// A value is a field's: a number, or the bytes of a string or message, which are a part of the
+// message around it.
 type value struct {
 	bytes  []byte
 	varint uint64

@@ -79,7 +79,7 @@ func (d *Decoder) endpoint(message []byte, e *discoveryv1.Endpoint) error {
 	})
 }
 
-// Values of conditions, to which many endpoints point.
+// Values of conditions, shared by many endpoints.
 var truth = map[bool]*bool{false: new(false), true: new(true)}
 
 func conditions(message []byte, c *discoveryv1.EndpointConditions) error {

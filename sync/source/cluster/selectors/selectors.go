@@ -1,4 +1,4 @@
-// Package selectors has the selectors of kube-proxy, by which kube-vmap lists and watches.
+// Package selectors has kube-proxy's selectors, which kube-vmap uses to list and watch.
 // Programs that compare what it has seen with the API server use the same.
 package selectors
 

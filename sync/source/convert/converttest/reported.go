@@ -59,7 +59,7 @@ func (r reported) count(list string, n int) (count int) {
 	return count
 }
 
-// check checks that of the n entries of a list those that are not used are reported.
+// check checks that the unused ones of the n entries of a list are reported.
 func (r reported) check(t *testing.T, list string, n, used int) {
 	t.Helper()
 	if used += r.count(list, n); used < n {
