@@ -8,7 +8,7 @@ import (
 
 // Budget limits what Services make every node hold, in elements of the rule set. It
 // protects against authors of Services, not against growth: ordinary clusters are far
-// below it. Zero means no limit.
+// below it. Zero means unlimited.
 type Budget struct {
 	// PerNamespace is how many elements the Services of one namespace may have in
 	// total. If they need more, the oldest ones are served as far as they fit.
@@ -22,8 +22,8 @@ type Budget struct {
 // that it is served again.
 type OverBudget struct {
 	Service ServiceName
-	// Weight is how many elements the Service needs; Limit is how many it, or all of its
-	// namespace, may have. Both are zero if it is served again.
+	// Weight is how many elements the Service needs; Limit is the limit of the Service,
+	// or of its whole namespace. Both are zero if it is served again.
 	Weight, Limit int
 }
 
@@ -37,10 +37,10 @@ const (
 	weightOfMaglevTable = 4 * MaglevTableSize
 )
 
-// MaxSlots is how many endpoints of a port have slots of their own (see package nft).
-// More, and those with client affinity, share one map, which the kernel lists at a cost
-// of the square of its size: with a million endpoints that takes half a minute at each
-// start.
+// MaxSlots is how many endpoints of a port have slots of their own (see package nft). If
+// there are more, or with client affinity, they share one map, which the kernel lists at
+// a cost of the square of its size: with a million endpoints that takes half a minute at
+// each start.
 const MaxSlots = 255
 
 // measure returns how many elements the entry's Service needs.
@@ -64,8 +64,8 @@ func (e *serviceEntry) measure() (weight int) {
 	for i := range e.slices {
 		endpoints += len(e.slices[i].Ports) * len(e.slices[i].Endpoints)
 	}
-	// Under PolicyLocal the endpoints of this node are in slots of their own, too. Which
-	// node that is for the endpoints is the author's choice.
+	// Under PolicyLocal the endpoints of this node are in slots of their own, too. Their
+	// author chooses which node that is.
 	lists := 1
 	if s.ExternalPolicy == PolicyLocal || s.InternalPolicy == PolicyLocal {
 		lists = 2
@@ -121,8 +121,7 @@ func (u *budgetUsage) add(namespace string, weight int) {
 	}
 }
 
-// limits returns the namespaces that are over the budget with their limits; none or
-// nil if all are within it.
+// limits returns the namespaces that are over the budget with their limits, if any.
 func (u *budgetUsage) limits(b Budget) map[string]int {
 	limit := b.PerNamespace
 	if b.Total > 0 && u.total > b.Total {

@@ -54,7 +54,7 @@ type endpointSlices []EndpointSlice
 
 func (s endpointSlices) endpoint(c candidate) *Endpoint { return &s[c.slice].Endpoints[c.index] }
 
-// weighted reports whether some slices have other weights than others.
+// weighted reports whether the slices have different weights.
 func (s endpointSlices) weighted() bool {
 	var first uint16
 	for i := range s {
@@ -69,7 +69,7 @@ func (s endpointSlices) weighted() bool {
 	return false
 }
 
-// addrPort returns where the candidate serves.
+// addrPort returns the candidate's address and port.
 func (s endpointSlices) addrPort(c candidate) netip.AddrPort {
 	return netip.AddrPortFrom(s.endpoint(c).Addr, c.number)
 }

@@ -15,9 +15,9 @@ type Conflict struct {
 
 // claims decides which Service holds a match that several claim. Kubernetes allows two
 // Services with the same external address, and a folder of manifests may have two with
-// the same ClusterIP. A ClusterIP wins over a load balancer address, that over an
-// external IP, and then the older Service wins, at any time and on every node. When
-// the winner goes, the next one takes over.
+// the same ClusterIP. A ClusterIP wins over a load balancer address, which wins over an
+// external IP. Then the older Service wins, at any time and on every node. When the
+// winner is removed, the next one takes over.
 //
 // To add or remove a claim costs the logarithm of the number of claims of its match:
 // many Services may list one address, and each of them many.
@@ -191,8 +191,8 @@ func (c *claims) coveredBy(m Match) []Match {
 	return touched
 }
 
-// resolve decides who wins one match and adds what that changes to out. It returns the
-// frontend that won before, or nil.
+// resolve decides who wins one match and adds the resulting changes to out. It returns
+// the frontend that won before, or nil.
 func (c *claims) resolve(m Match, out *Changes) (before *Frontend) {
 	before, after := c.winners[m], c.winner(m)
 	switch {

@@ -35,8 +35,8 @@
 // (which Service owns an address and port), budget.go (which Services are too expensive),
 // unresponsive.go (unresponsive endpoints), maglev.go.
 //
-// The state: servicemap.go, resolver.go (turns changed Services into changed
-// frontends), postpone.go (which changes wait), snapshot.go.
+// The state: servicemap.go, resolver.go (turns changed Services into changed frontends),
+// postpone.go (which changes are postponed), snapshot.go.
 //
 // The index of endpoints, which makes large Services cheap: traits.go,
 // candidates.go, endpointindex.go, indexdelta.go, endpointcache.go.

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// endpointView reports what a Service must know of its endpoints, from the cache of a
-// Service with many slices or else directly from the slices.
+// endpointView provides the data of a Service's endpoints, from the cache of a Service
+// with many slices or else directly from the slices.
 type endpointView struct {
 	slices []EndpointSlice
 	node   *Node
@@ -48,9 +48,9 @@ const minCachedSlices = 4
 //	changed slice --> candidates removed and added --> endpointIndex of each port
 //	              --> traits changed by address    --> patched copies of the lists
 //
-// The remaining cost in proportion to all endpoints is a copy of memory: lists are
-// copied because those that were returned must not change. Only if the criteria
-// change, as when the first endpoint gets a hint, are all candidates looked at again.
+// The remaining cost in proportion to all endpoints is a copy of memory: lists are copied
+// because returned ones must not change. Only if the criteria change, for example when
+// the first endpoint gets a hint, are all candidates looked at again.
 type endpointCache struct {
 	node       Node
 	slices     endpointSlices // unused positions are empty slices
@@ -108,8 +108,8 @@ func (c *endpointCache) update(slice func(EndpointSliceName) *EndpointSlice) {
 	}
 }
 
-// replace stores the slice, or removes it if s is nil. It returns the slice's
-// position, and false if there was and is none.
+// replace stores the slice, or removes it if s is nil. It returns the slice's position,
+// and false if there was nothing to do.
 func (c *endpointCache) replace(name EndpointSliceName, s *EndpointSlice) (i uint32, ok bool) {
 	i, ok = c.positions[name]
 	switch {

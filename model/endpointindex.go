@@ -65,8 +65,8 @@ func (x *endpointIndex) anyUsable() bool {
 	return x.counts.anyHas(isReady) || x.counts.anyHas(isServingTerminating)
 }
 
-// flows returns the list for flows, if requested. It includes the cluster list and is
-// mostly equal to it; then that list is shared, and otherwise list makes it.
+// flows returns the list for flows, if requested. It includes the cluster list and mostly
+// equals it; then they share memory, and otherwise list makes it.
 func (x *endpointIndex) flows(list func() []netip.AddrPort) []netip.AddrPort {
 	switch {
 	case !x.criteria.flows:

@@ -17,11 +17,11 @@ func (n EndpointSliceName) String() string { return n.Namespace + "/" + n.Name }
 // EndpointSlice is the part of an EndpointSlice that the proxy uses: every endpoint
 // offers every port. All addresses are of one family.
 //
-// A new field here or in [Endpoint] is decoded in package sync/source/cluster/protobuf, filled in by
-// package sync/source/convert, and must be part of the content hash in package sync/source/cluster, or
-// changes of it are ignored (a test there finds fields that are not). Which of two
-// endpoints with the same address counts is decided in candidates.go, what the field
-// means for traffic in traits.go and select.go.
+// A new field here or in [Endpoint] is decoded in package sync/source/cluster/protobuf, filled in
+// by package sync/source/convert, and must be part of the content hash in package
+// sync/source/cluster, or changes of it are ignored (a test there finds fields that are not).
+// candidates.go decides which of two endpoints with the same address counts; traits.go and
+// select.go decide the effect of the field on traffic.
 type EndpointSlice struct {
 	Name      EndpointSliceName
 	Service   ServiceName
@@ -67,7 +67,7 @@ type Endpoint struct {
 	// Ready, Serving and Terminating are the EndpointSlice conditions (KEP-1672),
 	// with the API's defaults already filled in.
 	Ready, Serving, Terminating bool
-	// Node is the node that the endpoint runs on; empty if unknown.
+	// Node is the node that the endpoint runs on, if known.
 	Node string
 	// ZoneHints and NodeHints name the zones and nodes that should prefer this
 	// endpoint (KEP-2433, KEP-4444).

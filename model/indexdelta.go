@@ -95,7 +95,7 @@ func (x *endpointIndex) applyDelta(d *sliceDelta, removed, added []candidate) {
 }
 
 // updateLists brings the lists up to date after changes. It selects them from scratch
-// only if the criteria changed, as when the first endpoint gets a hint.
+// only if the criteria changed, for example when the first endpoint gets a hint.
 func (x *endpointIndex) updateLists(s endpointSlices, changes []traitChange) {
 	if x.counts.criteria(x.criteria.flows) != x.criteria {
 		x.rebuildLists(s, x.criteria.flows)

@@ -6,10 +6,9 @@ import "net/netip"
 type Node struct {
 	Name string
 	Zone string // label topology.kubernetes.io/zone, if set
-	// Addrs are the node's primary addresses by family; invalid where there is none.
+	// Addrs are the node's primary addresses by family; invalid if unknown.
 	Addrs [len(Families)]netip.Addr
-	// PodCIDRs are the ranges of the node's pod addresses by family; invalid where
-	// there is none.
+	// PodCIDRs are the ranges of the node's pod addresses by family; invalid if unknown.
 	PodCIDRs [len(Families)]netip.Prefix
 }
 

@@ -14,8 +14,8 @@ func (n NodeAddrs) Has(a netip.Addr) bool {
 	return found
 }
 
-// Find returns the frontend that packets to a destination meet, among those that a map has, and what
-// the map has of it: the frontend at that address or, at an address of the node, the node port.
+// Find returns the frontend that packets to a destination meet, among those in a map, and the map's
+// value for it: the frontend at that address or, at an address of the node, the node port.
 func Find[T any](all map[Match]T, nodes NodeAddrs, to Match) (at Match, of T, found bool) {
 	if of, found = all[to]; !found && nodes.Has(to.Addr) {
 		to = to.atNodePort()

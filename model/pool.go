@@ -21,7 +21,7 @@ type Pool struct {
 	// empty if no frontend needs it.
 	Cluster, Local []netip.AddrPort
 	// ClusterWeights and LocalWeights are the weights of these endpoints; nil if all are
-	// equal. Endpoints of weight zero and avoided ones are in no list.
+	// equal. The lists omit endpoints of weight zero and avoided ones.
 	ClusterWeights, LocalWeights []uint16
 	// ClusterShares and LocalShares are how many slots each of these endpoints takes; a
 	// connection gets one slot. Nil means one each. They follow from the weights, unless
@@ -43,7 +43,7 @@ type Pool struct {
 	Affinity time.Duration
 	// FlowEndpoints are the endpoints that established flows may continue to use: all
 	// that serve, whatever hints and policies select for new ones. They are listed for
-	// UDP, whose flows have no end of their own, and for TCP if
+	// UDP, whose flows do not end by themselves, and for TCP if
 	// [Options].TCPFlowEndpoints is set.
 	FlowEndpoints []netip.AddrPort
 }

@@ -30,8 +30,8 @@ func (m *ServiceMap) ChangesExcept(waits func(namespace string) bool) Changes {
 	return out
 }
 
-// takePostponed removes from the changed entries those that can wait, and returns those that
-// must be computed again later.
+// takePostponed removes the entries that can be postponed from the changed ones, and returns
+// those that must be computed again later.
 func (m *ServiceMap) takePostponed(waits func(namespace string) bool) (later []*serviceEntry) {
 	now := m.dirty[:0]
 	for _, e := range m.dirty {
@@ -51,7 +51,7 @@ func (m *ServiceMap) takePostponed(waits func(namespace string) bool) (later []*
 	return later
 }
 
-// work returns by namespace how much work the changed entries may be, in elements.
+// work returns an estimate of the work for the changed entries by namespace, in elements.
 func (m *ServiceMap) work() map[string]int {
 	work := map[string]int{}
 	for _, e := range m.dirty {

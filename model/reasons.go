@@ -13,8 +13,8 @@ import (
 // places that a search for OtherZones finds.
 type Reason uint8
 
-// The reasons, in the order in which they are checked: each excludes the endpoint
-// whatever the later ones are.
+// The reasons, in the order of the checks: each excludes the endpoint whatever the later
+// ones are.
 const (
 	// ReasonNone means that the endpoint serves.
 	ReasonNone Reason = iota
@@ -100,8 +100,8 @@ func ExplainSelection(port ServicePortName, f Family, from []EndpointSlice, n No
 	return out
 }
 
-// reason returns why a candidate with traits t is not in the list for which it needs
-// the traits want.
+// reason returns why a candidate with traits t is not in the list that needs the traits
+// want.
 func (c criteria) reason(t, want traits) Reason {
 	switch {
 	case t.hasAll(want):

@@ -155,7 +155,7 @@ func (r *resolver) conflicts(losers []claim) []Conflict {
 	for _, cl := range r.added {
 		m := cl.frontend.Match
 		if r.claims.loserCounts[m] == 0 {
-			continue // as for almost all
+			continue // the common case
 		}
 		if _, known := r.knownLosers[lostClaim{m, cl.frontend.Service}]; !known {
 			losers = append(losers, cl)

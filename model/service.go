@@ -20,9 +20,9 @@ func (n ServiceName) Compare(o ServiceName) int {
 	return cmp.Or(strings.Compare(n.Namespace, o.Namespace), strings.Compare(n.Name, o.Name))
 }
 
-// ServicePortName names one port of a Service, which is the unit that endpoints are
-// selected for and that is programmed. The protocol is part of the name, because an
-// EndpointSlice port belongs to the Service port of the same name and protocol.
+// ServicePortName names one port of a Service, the unit of endpoint selection and
+// programming. The protocol is part of the name, because an EndpointSlice port belongs to
+// the Service port of the same name and protocol.
 type ServicePortName struct {
 	ServiceName
 	Port     string // the port's name; may be empty for a single port
@@ -94,7 +94,7 @@ type Service struct {
 	Selects bool
 }
 
-// ServicePort is one port of a Service. NodePort is zero where there is none.
+// ServicePort is one port of a Service. NodePort is zero if unset.
 type ServicePort struct {
 	Name     string
 	Protocol Protocol

@@ -26,10 +26,10 @@ type serviceEntry struct {
 	lostClusterIPs map[*Frontend]bool // frontends whose ClusterIP another Service holds
 	rebuilt        bool               // frontends are new, and claim only ClusterIPs so far
 	health         HealthCheck
-	// weight is what the Service counts in the budget.
+	// weight is the Service's weight in the budget.
 	weight     int
 	overBudget OverBudget // why it is not served, if its weight is above zero
-	withdrawn  bool       // it is not served until its namespace may change it; see ChangesExcept
+	withdrawn  bool       // it is not served until its namespace is no longer postponed; see ChangesExcept
 }
 
 func (e *serviceEntry) setSlice(s EndpointSlice) {

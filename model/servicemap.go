@@ -51,7 +51,7 @@ type Changes struct {
 	// Work is each namespace's share of the cost of these changes, or nil if they were
 	// due to the node or the options.
 	Work map[string]int
-	// Postponed are the namespaces with changes that wait; see [ServiceMap.ChangesExcept].
+	// Postponed are the namespaces with postponed changes; see [ServiceMap.ChangesExcept].
 	Postponed []string
 }
 
@@ -134,12 +134,12 @@ func (m *ServiceMap) SetNodeAddrs(addrs []netip.Addr) {
 	m.touched = append(m.touched, m.claims.setNodeAddrs(addrs)...)
 }
 
-// Changes computes what the events since the last call changed.
+// Changes computes the effect of the events since the last call.
 func (m *ServiceMap) Changes() Changes {
 	return m.ChangesExcept(func(string) bool { return false })
 }
 
-// changes computes what follows from the changed entries.
+// changes computes the effect of the changed entries.
 func (m *ServiceMap) changes() Changes {
 	r := resolver{ServiceMap: m, touched: m.touched}
 	m.touched = nil

@@ -8,8 +8,8 @@ import (
 // up to [MaxSlots] together: a share can be a quarter of the fair one.
 const SharesPerEndpoint = 4
 
-// PoolShares are how many slots the endpoints of one pool take, where that is decided by
-// other means than weights.
+// PoolShares are how many slots the endpoints of one pool take, if something else than
+// weights decides.
 type PoolShares struct {
 	// Key is the pool's key.
 	Key            Match
@@ -21,7 +21,8 @@ type PoolShares struct {
 type ListShares struct {
 	Endpoints []netip.AddrPort
 	Weights   []uint16
-	// Shares has one number for each endpoint; nil means those that follow from weights.
+	// Shares has one number for each endpoint; nil means the shares that follow from
+	// weights.
 	Shares []uint16
 }
 
@@ -37,8 +38,8 @@ func (s *ListShares) apply(endpoints []netip.AddrPort, weights []uint16, shares 
 }
 
 // SetShares sets the shares of pools whose scheduler is [SchedulerLeastConnections].
-// Those that do not fit the current endpoints are dropped, and those that fit are when
-// endpoints change.
+// Shares that do not fit the current endpoints are dropped, and all others when endpoints
+// change.
 func (m *ServiceMap) SetShares(all []PoolShares) {
 	for _, s := range all {
 		e := m.ownerOf(s.Key)

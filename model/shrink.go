@@ -2,8 +2,8 @@ package model
 
 import "maps"
 
-// Maps keep the memory of their largest size. What Services needed must be freed when
-// they are deleted.
+// Maps keep the memory of their largest size. The memory of deleted Services must be
+// freed.
 const (
 	minShrinkPeak = 4096 // smaller maps are not worth a copy
 	shrinkFactor  = 8    // a map smaller than this fraction of its peak is copied

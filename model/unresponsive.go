@@ -46,9 +46,9 @@ type UnresponsiveEndpoints struct {
 
 // SetUnresponsive replaces the unresponsive endpoints of these pools; without endpoints, all of a
 // pool are responsive again. Pools with [PassiveChecksAvoid] have them in [Pool].Avoided and not in
-// their lists, as if their weight was zero: the first ones, at most [Options].MaxAvoidedPercent of a
-// list, and never its last endpoint. An endpoint that the pool no longer has is forgotten, and so
-// are all of a pool that no longer has PassiveChecksAvoid.
+// their lists, as if their weight was zero: the first ones, at most [Options].MaxAvoidedPercent of
+// a list, and never its last endpoint. It forgets endpoints that the pool no longer has, and all of
+// a pool that no longer has PassiveChecksAvoid.
 func (m *ServiceMap) SetUnresponsive(all []UnresponsiveEndpoints) {
 	for _, u := range all {
 		e := m.ownerOf(u.Key)
@@ -60,7 +60,7 @@ func (m *ServiceMap) SetUnresponsive(all []UnresponsiveEndpoints) {
 }
 
 // avoidUnresponsive takes the unresponsive endpoints out of the lists of the entry's pools, and
-// forgets those that are in none.
+// forgets endpoints that are not in any list.
 func (e *serviceEntry) avoidUnresponsive(maxPercent int) {
 	e.unresponsive = use(e.frontends, e.unresponsive, func(p *Pool, all []netip.AddrPort) ([]netip.AddrPort, bool) {
 		if p.PassiveChecks != PassiveChecksAvoid {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// minManySlots and manySlotsPerEndpoint limit how many slots a port has that needs more
-// than [MaxSlots]: the larger of the two. More would make shares more exact, but cost
+// minManySlots and manySlotsPerEndpoint limit the slots of a port that needs more than
+// [MaxSlots]: the larger of the two. More would make shares more exact, but cost
 // elements.
 const (
 	minManySlots         = 1024
@@ -21,8 +21,8 @@ func sum(numbers []uint16) int {
 	return n
 }
 
-// SharesOfWeights returns the shares of the endpoints for local traffic, or of those for
-// traffic of the whole cluster, that follow from their weights.
+// SharesOfWeights returns the shares that follow from the weights, of the endpoints for
+// local traffic or for traffic of the whole cluster.
 func (p *Pool) SharesOfWeights(local bool) []uint16 { return p.sharesFor(p.List(local).Weights) }
 
 // sharesFor returns how many slots endpoints with these weights take; nil means one each.
