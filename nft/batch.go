@@ -25,7 +25,7 @@ type AddTable struct {
 	// Protected makes the socket that adds the table its owner. No other program can then
 	// change the table, and it is kept when that socket is closed.
 	Protected bool
-	// Exists means that the table is there, and only has no owner.
+	// Exists means that the table exists, and only lacks an owner.
 	Exists bool
 }
 
@@ -141,10 +141,10 @@ const StepElements = 50_000
 //	switch   every chain, rule and element of a dispatch map
 //	after    delete from endpoint maps keys that packets can no longer look up
 //
-// A batch that replaces a table is one step. An existing table gets its owner in a step of
-// its own if the batch adds a base chain, too, which the kernel refuses in the same
-// transaction (nf_tables_addchain, __NFT_TABLE_F_UPDATE). New chains, however few the elements,
-// have a step before those that lead there, see unreached.
+// A batch that replaces a table is one step. An existing table gets its owner in a step of its
+// own if the batch adds a base chain, too, which the kernel refuses in the same transaction
+// (nf_tables_addchain, __NFT_TABLE_F_UPDATE). New chains, however few the elements, have a step
+// before the elements that jump there, see unreached.
 func (b Batch) Steps(limit int) []Batch {
 	if take, rest := b.reclaiming(); take != nil {
 		return append([]Batch{take}, rest.Steps(limit)...)
@@ -185,9 +185,10 @@ func (b Batch) reclaiming() (take, rest Batch) {
 }
 
 // unreached splits off new chains with their rules and sets: no packet gets there before the
-// rest is committed. A packet sees the rules of the moment when it entered its base chain
-// (nft_do_chain), but each look-up sees the elements of its own moment. In one transaction with
-// the chain, an element could send it to a chain that is still empty, and out of the Service.
+// rest is committed. A packet sees the rules as they were when it entered its base chain
+// (nft_do_chain), but each look-up sees the elements of its own moment. If an element were
+// added in one transaction with its chain, it could send such a packet to a chain that is still
+// empty, and out of the Service.
 //
 // New tables, with their base chains, have no such packets. Everything stays together also if the
 // batch changes objects of another program, which may depend on the generation, or replaces a
@@ -229,8 +230,8 @@ func (b Batch) unreached() (chains, rest Batch) {
 	return chains, rest
 }
 
-// withNew appends what adds a chain without rules, even if an earlier attempt at the batch, which
-// ended after some of its steps, has left it with them.
+// withNew appends the ops that add a chain without rules, even if an earlier attempt at the batch
+// ended after some of its steps and left rules in it.
 func (b Batch) withNew(op AddChain) Batch {
 	return append(b, op, FlushChain{op.Chain.Family, op.Chain.Name()})
 }

@@ -11,8 +11,8 @@ import (
 // A ChainKind is one of the kinds of chains of the rule set.
 type ChainKind uint8
 
-// The kinds of chains, in the order in which they are declared. Every table has the kinds
-// up to ChainReject; the others exist while something refers to them.
+// The kinds of chains, in declaration order. Every table has the kinds up to ChainReject;
+// the others exist while something refers to them.
 const (
 	ChainFilterPrerouting ChainKind = iota
 	ChainFilterOutputEarly
@@ -45,15 +45,15 @@ const (
 	ChainService        // service-N: jumps to rewrite, then balances
 	ChainExternal       // external-N: marks everything for masquerade, then goes to service-N
 	ChainExternalLocal  // external-local-N: for pods and the node as ChainExternal, for others local endpoints only
-	ChainNATInput       // nat-input: leads connections to endpoints that are this node to count
+	ChainNATInput       // nat-input: sends connections to endpoints that are this node to count
 	chainKinds
 	ChainUnknown
 )
 
 // MaxSlots is the highest number of endpoints that are spread over slots, each once or as
 // often as its weight needs, and the number of slots that can exist. A Service that needs
-// more has all its endpoints in one map: the kernel finds maps by walking a list, so there
-// must not be thousands. Kubernetes itself supports 250. A smaller number also needs a
+// more has all its endpoints in one map: the kernel finds maps by walking a list, which
+// must not have thousands. Kubernetes itself supports 250. A smaller number also needs a
 // smaller [model.MaglevTableSize], and a way to adopt tables with the old slots.
 const MaxSlots = model.MaxSlots
 
@@ -99,11 +99,11 @@ type hook struct {
 
 // hooks are the hooks of base chains, nil for other kinds. Hooks and priorities are the same as
 // in kube-proxy: other components of a cluster rely on translation at dstnat and srcnat, and on
-// rejection at filter. Only the chain that translates destinations has a priority lower by one.
-// All chains of type nat are called at dstnat, in the order of their priorities
-// (nf_nat_register_fn), so this only makes ours the first of them: with equal priorities, the
-// first is the one that was added last, such as the chain of a kube-proxy that runs again for a
-// while.
+// rejection at filter. Only the chains that translate destinations have a priority lower by
+// one. All chains of type nat are called at dstnat, in the order of their priorities
+// (nf_nat_register_fn), so this only makes ours the first of them. With equal priorities, the
+// first would be the one that was added last, such as the chain of a kube-proxy that runs again
+// for a while.
 var hooks = [chainKinds]*hook{
 	ChainFilterPrerouting:  {"filter", unix.NF_INET_PRE_ROUTING, "prerouting", -110, "dstnat - 10"},
 	ChainFilterOutputEarly: {"filter", unix.NF_INET_LOCAL_OUT, "output", -110, "-110"},
@@ -160,7 +160,8 @@ var chainSchema = [chainKinds]struct {
 // baseChains is the number of kinds that every table has.
 const baseChains = ChainReject + 1
 
-// A ChainID refers to a chain of the rule set. Fields that a kind does not have are zero.
+// A ChainID refers to a chain of the rule set. Fields that do not apply to its kind are
+// zero.
 type ChainID struct {
 	Family model.Family
 	Kind   ChainKind

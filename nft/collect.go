@@ -31,8 +31,8 @@ func (l *frontendList) contents(others map[SetID][]Element) *contents {
 	return g.contents(others)
 }
 
-// A collector collects the elements of frontends, which are added in their order. It has
-// the sets by number: hundreds of thousands of look-ups in a hash table would be most of the
+// A collector collects the elements of frontends, which are added in their order. It has the
+// sets by number: hundreds of thousands of look-ups in a hash table would be most of the
 // time of a first load.
 type collector struct {
 	sets   []collected

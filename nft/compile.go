@@ -29,8 +29,8 @@ type frontendState struct {
 // slots are the endpoints of a pool by slot: of the whole cluster, and of this node.
 type slots struct {
 	cluster, local []netip.AddrPort
-	// of is the pool of these endpoints, each in as many slots as it has shares; nil if the
-	// pool is not known, or [model.MaglevTable] decides.
+	// of is the pool of these endpoints, each in as many slots as it has shares. It is nil
+	// if the pool is unknown, or [model.MaglevTable] decides.
 	of *model.Pool
 }
 
@@ -99,7 +99,8 @@ func methodOf(p *model.Pool, n int) method {
 	return pickRandom
 }
 
-// balancer completes a chain by how it picks an endpoint of the pool, and of how many slots.
+// balancer completes a chain by how it picks an endpoint of the pool, and from how many
+// slots.
 func (p *frontendState) balancer(id ChainID) ChainID {
 	n := p.Pool.Slots(id.Local)
 	id.Family, id.Method, id.N = p.Match.Family, methodOf(p.Pool, n), uint32(n)
@@ -192,7 +193,7 @@ func (r *slotList) numbersSet() SetID {
 	return SetID{Family: r.Match.Family, Kind: SetStickyEndpoints, Local: r.local}
 }
 
-// numbered is the element that leads from number i to its endpoint.
+// numbered is the element that maps number i to its endpoint.
 func (r *slotList) numbered(i int) setElement {
 	return r.element(r.numbersSet(), i, &r.spread.endpoints[i])
 }

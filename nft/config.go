@@ -50,10 +50,11 @@ func (c *Config) DetectsPods(f model.Family) bool {
 	return c.PodInterface.Name != "" || c.Pods[f].IsValid()
 }
 
-// ProbeMark returns the mark of probes, which test an endpoint at its own address: they meet no
-// rule of Services, or an author whose external IP equals another's endpoint would get them. It
-// is a bit that neither kube-proxy nor the network plugins use by default (Calico and Cilium have
-// the upper 16 and bits 8 to 11, the VPC CNI bit 7), and not the one that requests masquerade.
+// ProbeMark returns the mark of probes, which test an endpoint at its own address. Probes pass no
+// rule of Services: otherwise an author whose external IP equals another's endpoint would get
+// them. The mark is a bit that neither kube-proxy nor the network plugins use by default (Calico
+// and Cilium have the upper 16 and bits 8 to 11, the VPC CNI bit 7), and not the one that
+// requests masquerade.
 func (c *Config) ProbeMark() uint32 {
 	const mark = 1 << 13
 	if c.MasqueradeMark == mark {
@@ -66,5 +67,5 @@ func (c *Config) ProbeMark() uint32 {
 // one, because other users of labels number them from zero.
 const masqueradeLabel = 120
 
-// DefaultMasqueradeMark is the default of kube-proxy, masqueradeBit 14.
+// DefaultMasqueradeMark is kube-proxy's default, masqueradeBit 14.
 const DefaultMasqueradeMark = 1 << 14

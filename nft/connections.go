@@ -112,7 +112,7 @@ func (c ConnectionCount) Compare(o ConnectionCount) int {
 	return cmp.Or(c.Destination.Compare(o.Destination), c.Endpoint.Compare(o.Endpoint))
 }
 
-// SortConnections sorts what was read of one set, and drops repetitions. A dump of a set that
+// SortConnections sorts the listing of one set, and drops repetitions. A dump of a set that
 // grows or shrinks may have an element twice; the one read later has the greater count.
 func SortConnections(list []ConnectionCount) []ConnectionCount {
 	slices.SortFunc(list, func(a, b ConnectionCount) int {

@@ -29,8 +29,8 @@ func (r *Ruleset) Tables() Tables {
 	return t
 }
 
-// diff returns the batch that leads from what the kernel holds, whichever program wrote it,
-// to the state and these elements.
+// diff returns the batch that changes the kernel's tables, whichever program wrote them, to
+// the state and these elements.
 func (r *Ruleset) diff(have Tables, want *contents) Batch {
 	e := newEdit()
 	for _, f := range model.Families {
@@ -96,8 +96,9 @@ func (r *Ruleset) diffSets(e *edit, have Tables, want *contents) map[SetID]bool 
 
 // rebuild replaces a set by an empty one of another size and fills it. Its old elements are
 // not deleted one by one: Linux 6.1.176 was seen to lose count of references if elements
-// are deleted in one transaction with their set, and that is rolled back. A kernel that
-// releases the references of a deleted set too late (before 628bd3e49cba) fails the probe.
+// are deleted in one transaction with their set, and the transaction is rolled back. A
+// kernel that releases the references of a deleted set too late (before 628bd3e49cba) fails
+// the probe.
 func (e *edit) rebuild(id SetID, size uint32, elements []Element) {
 	e.deleteSets = append(e.deleteSets, DeleteSet{id.Family, id.Name()})
 	e.addSets = append(e.addSets, AddSet{id, size})

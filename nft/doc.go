@@ -1,12 +1,12 @@
-// Package nft is the rule set: what tables, chains, sets and elements serve a list of
-// frontends, and which changes lead from one state to another. It knows nftables, not
+// Package nft is the rule set: the tables, chains, sets and elements that serve a list of
+// frontends, and the changes from one state to another. It knows nftables, not
 // Kubernetes, and does no I/O.
 //
 //	model.Frontend --compile--> elements --diff--> Batch --wire.Encode--> bytes
 //	                 (slots)                         \-----String-----> nft commands
 //
 // There is one table of the same shape in each family, and one law: no chain, set or rule
-// per Service or endpoint. A Service is elements of shared maps.
+// per Service or endpoint. A Service consists of elements in shared maps.
 //
 //	map services     { ip daddr . meta l4proto . th dport : verdict }
 //	                 10.96.0.10 . udp . 53 : goto cluster-3

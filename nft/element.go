@@ -8,8 +8,8 @@ import (
 	"kube-vmap/model"
 )
 
-// A Key is the key of an element, of any kind of set. What the set's layout does not have
-// is zero.
+// A Key is the key of an element, of any kind of set. Fields that the set's layout lacks
+// are zero.
 type Key struct {
 	Addr     netip.Addr
 	Pick     uint32 // of FieldPick, or of FieldNumber
@@ -62,12 +62,12 @@ const (
 type Element struct {
 	Key   Key
 	Value Value
-	// Service is the Service port that the element serves. By it a refusal of the kernel
-	// finds the Service port to quarantine. It is nil if the element serves none, and in
+	// Service is the Service port that the element serves. If the kernel refuses the
+	// element, that port is quarantined. It is nil if the element serves none, and in
 	// elements that were read from the kernel, which knows comments only.
 	Service *model.ServicePortName
-	// Comment is the comment of an element that was read from the kernel. An element that
-	// is written gets the name of its Service for comment, see [Element.AppendComment].
+	// Comment is the comment of an element that was read from the kernel. A written
+	// element gets the name of its Service as its comment, see [Element.AppendComment].
 	Comment string
 }
 
@@ -77,10 +77,10 @@ const (
 	commentTooLong = "..."
 )
 
-// AppendComment appends the comment that the kernel holds for the element, where the
-// layout of its set has comments: the name of the Service port, cut to what the kernel
-// takes. Comments are for people who list the rule set, and show when a frontend moves from
-// one Service to another.
+// AppendComment appends the comment that the kernel holds for the element, if the layout of
+// its set has comments: the name of the Service port, cut to the kernel's limit. Comments
+// are for people who list the rule set, and show when a frontend moves from one Service to
+// another.
 func (e *Element) AppendComment(b []byte) []byte {
 	at := len(b)
 	if s := e.Service; s != nil {
@@ -94,7 +94,7 @@ func (e *Element) AppendComment(b []byte) []byte {
 	if len(b)-at <= maxCommentLen {
 		return b
 	}
-	// Names of Services are of letters, digits, hyphens and dots, but a cut must not
+	// Names of Services consist of letters, digits, hyphens and dots, but a cut must not
 	// leave half a character whatever the comment.
 	end := at + maxCommentLen - len(commentTooLong)
 	for end > at && !utf8.RuneStart(b[end]) {
@@ -109,8 +109,8 @@ func sameComment(a, b *Element) bool {
 	return string(a.AppendComment(bufs[0][:0])) == string(b.AppendComment(bufs[1][:0]))
 }
 
-// ServiceName returns the name of the Service port that the element serves, for people; the
-// comment if the element was read from the kernel. It is empty if the element serves none.
+// ServiceName returns the name of the Service port that the element serves, if any, for
+// people; the comment if the element was read from the kernel.
 func (e *Element) ServiceName() string {
 	if e.Service != nil {
 		return e.Service.String()

@@ -12,9 +12,9 @@ type AddFrontends struct {
 	from, to int // in refs
 }
 
-// An elementRef is an element of a frontend that is yet to be made: in a set of endpoints,
-// that in slot k; in SetStickyEndpoints, which has each endpoint once, that in place k of
-// the pool's list. Of other sets a frontend has one element, and k is zero.
+// An elementRef is an element of a frontend that is yet to be made. In a set of endpoints,
+// k is its slot; in SetStickyEndpoints, which has each endpoint once, k is its place in
+// the pool's list. In other sets a frontend has one element, and k is zero.
 type elementRef struct {
 	*frontendState
 	k uint32
@@ -23,7 +23,7 @@ type elementRef struct {
 	to *netip.AddrPort
 }
 
-// make makes the element for a set, where there is none or one of the same set.
+// make makes the element for a set, in place of none or of one of the same set.
 func (r elementRef) make(id SetID, e *Element) {
 	e.Key.Addr = r.Match.Addr
 	if id.Kind == SetClusterIPs {
@@ -92,7 +92,7 @@ func (o AddFrontends) divide(n int) (first, rest AddFrontends) {
 	return AddFrontends{o.Set, o.refs, o.from, at}, AddFrontends{o.Set, o.refs, at, o.to}
 }
 
-// Make makes element number i, where there is none or another one of the op.
+// Make makes element number i, in place of none or of another one of the op.
 func (o AddFrontends) Make(i int, e *Element) {
 	i += o.from
 	(*o.refs)[i/refsPerPiece][i%refsPerPiece].make(o.Set, e)

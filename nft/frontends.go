@@ -19,8 +19,8 @@ type frontendList struct {
 	len    int
 }
 
-// A listPiece is a part of a list, with the match of its first frontend: to search among
-// those costs less memory accesses than to search among frontends.
+// A listPiece is a part of a list, with the match of its first frontend: a search among
+// matches costs fewer memory accesses than among frontends.
 type listPiece struct {
 	first model.Match
 	list  []*frontendState

@@ -130,8 +130,8 @@ type Layout struct {
 	Content  Content
 	Interval bool // each key is a prefix, [Key].Addr and Bits
 	Comments bool // elements have the name of their Service port for comment
-	// Typeof makes nft describe keys by expressions instead of types, which is needed
-	// where a type has no size of its own.
+	// Typeof makes nft describe keys by expressions instead of types, because a type may
+	// lack a size of its own.
 	Typeof bool
 	// limit is the greatest number of elements of a set that packets fill. Its elements
 	// are not part of [Tables], and not compared.
@@ -142,8 +142,8 @@ type Layout struct {
 	expires time.Duration
 }
 
-// Expires is the time-out of elements that are added without one; zero means that the set
-// has none.
+// Expires is the timeout of elements that are added without one; zero means that they do
+// not expire.
 func (l *Layout) Expires() time.Duration { return l.expires }
 
 // dynamic reports whether packets fill the set.

@@ -45,7 +45,7 @@ func (id ChainID) AppendName(b []byte) []byte {
 	return append(strconv.AppendUint(append(b, '-'), uint64(id.Seconds), 10), 's')
 }
 
-// single reports whether there is at most one chain of a kind that comes with use.
+// single reports whether at most one chain exists of a kind created on demand.
 func (k ChainKind) single() bool {
 	return ChainStickyEndpoint <= k && k <= ChainRewrite || k == ChainNATInput
 }
@@ -132,7 +132,7 @@ type Meaning string
 const (
 	MeansDropsInvalid  Meaning = "drops-invalid"   // dropped if connection tracking calls it invalid
 	MeansChecksSource  Meaning = "checks-source"   // dropped outside of the Service's source ranges
-	MeansFindsService  Meaning = "finds-service"   // led to the Service that has its destination
+	MeansFindsService  Meaning = "finds-service"   // sent to the Service that has its destination
 	MeansChecksService Meaning = "checks-service"  // stopped if the Service has no endpoint for it
 	MeansRejects       Meaning = "rejects"         // rejected with a reset or an ICMP error
 	MeansMarks         Meaning = "marks"           // marked for masquerade

@@ -62,8 +62,7 @@ func numbered(endpoints []netip.AddrPort) []uint32 {
 	return out
 }
 
-// wrapNumbers gives the first numbers that are free to those for whom there was none after
-// their hash.
+// wrapNumbers gives the first free numbers to those that found none after their hash.
 func wrapNumbers(out []uint32, done, left []uint64) {
 	free := uint32(numberMark)
 	for _, h := range left {

@@ -7,9 +7,9 @@ import (
 	"kube-vmap/model"
 )
 
-// ownKinds appends the kinds of sets in which the frontend has one element of its own, in
-// the order of the kinds: where its connections go, or that they are rejected or dropped;
-// the ClusterIP and port behind another address; and that access is restricted.
+// ownKinds appends the kinds of sets that have an element of this frontend alone, in the
+// order of the kinds: where its connections go, or that they are rejected or dropped; the
+// ClusterIP and port behind another address; and that access is restricted.
 func (p *frontendState) ownKinds(out []SetKind) []SetKind {
 	services, local, none := SetServices, SetLocalServices, SetNoEndpointServices
 	if p.nodePort() {

@@ -59,7 +59,7 @@ func (c *referenceCache) of(id ChainID) []reference {
 	if !known {
 		list = references(c.config.rules(id, func(SetID) bool { return false }))
 		// An external-local chain has its external chain in every configuration, even where
-		// no rule leads there because all sources are pods.
+		// no rule jumps there because all sources are pods.
 		if external := (reference{chain: id.as(ChainExternal)}); id.Kind == ChainExternalLocal &&
 			!slices.Contains(list, external) {
 			list = append(list, external)
@@ -86,9 +86,10 @@ func (id SetID) readBy(chains []ChainID, cache *referenceCache) []ChainID {
 	return out
 }
 
-// refCounts counts the references to each object that comes with use: from elements, and
-// from rules of chains that are in use themselves. An object exists while its count is
-// not zero. When it falls to zero, the object goes, and with it its own references.
+// refCounts counts the references to each object that is created on demand: from
+// elements, and from rules of chains that are in use themselves. An object exists while
+// its count is not zero. When it falls to zero, the object is deleted, and with it its
+// own references.
 //
 //	elements --> external-3 --> service-3 --> lb-3 --> ep-0 --> endpoints-0
 //	                                               \-> ep-1 --> endpoints-1

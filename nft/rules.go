@@ -67,7 +67,7 @@ func (c *Config) baseRules(id ChainID, fam *family) []Rule {
 	case ChainNATPrerouting, ChainNATOutput:
 		// Local endpoints are looked up here and not in external-local-N: before the fix
 		// 8e1a1bc4f5a4 (December 2025) the kernel checks all elements of a verdict map for
-		// each element of another map that leads there.
+		// each element of another map that jumps there.
 		return append(c.exemptProbes(id),
 			Rule{jump(id.as(ChainDispatch))},
 			Rule{by(SetLocalServices)},
@@ -227,8 +227,8 @@ func (c *Config) externalLocalRules(id ChainID, fam *family) []Rule {
 
 // rewriteRules make the ClusterIP the packet's destination. All chains service-N share
 // them, because the kernel walks a whole map for each chain that looks something up in it
-// (nf_tables_bind_set): 9,000 LoadBalancer Services with as many time-outs of affinity took
-// the kernel 67 s to load, and 1.3 s with one look-up for all.
+// (nf_tables_bind_set): 9,000 LoadBalancer Services with as many affinity timeouts took the
+// kernel 67 s to load, and 1.3 s with one look-up for all.
 func (id ChainID) rewriteRules() []Rule {
 	set := func(kind SetKind) SetID { return SetID{Family: id.Family, Kind: kind} }
 	if !id.NodePort {
@@ -266,10 +266,11 @@ func (id ChainID) balanceRules(fam *family) []Rule {
 }
 
 // endpointRules translate to the endpoint of a slot. A packet can meet a commit between two
-// look-ups, which each see the elements of their own moment (nft_genmask_cur), while the rules
-// are those seen at its beginning (nft_do_chain). It picks one of three slots when only two
-// remain, or the map to pick from was deleted with the last Service of three. So what finds
-// nothing goes to the first slot, which exists as long as the Service has an endpoint.
+// look-ups: each sees the elements of its own moment (nft_genmask_cur), while the rules stay
+// as they were when the packet began (nft_do_chain). It may pick one of three slots when only
+// two remain, or the map to pick from was deleted with the last Service of three. So if
+// nothing is found, the packet goes to the first slot, which exists as long as the Service has
+// an endpoint.
 func (id ChainID) endpointRules(fam *family) []Rule {
 	rules := []Rule{{notICMP(fam), translate(id.set(SetEndpoints), pick{})}}
 	if id.N > 0 {

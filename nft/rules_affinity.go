@@ -31,8 +31,8 @@ import (
 //
 // Each class of slots (slotClass) and each of the few times that package model permits has
 // such a chain. It has no look-up itself: for each chain with one, the kernel walks all
-// elements or buckets of the map (nf_tables_bind_set). Those before it have none either, see
-// rewriteRules.
+// elements or buckets of the map (nf_tables_bind_set). The chains before it do not look up
+// either, see rewriteRules.
 func (id ChainID) stickyRules() []Rule {
 	clients := id.set(SetAffinity)
 	timeout := time.Duration(id.Seconds) * time.Second
@@ -43,7 +43,7 @@ func (id ChainID) stickyRules() []Rule {
 		{jump(to(ChainStickyClient, 0))},
 		{hasNumber(), remember(clients, timeout), jump(to(ChainStickyEndpoint, 0))},
 	}
-	for range 2 { // again if the endpoint went between pick and translation, see endpointRules
+	for range 2 { // again if the endpoint was removed between pick and translation, see endpointRules
 		rules = append(rules,
 			Rule{jump(to(ChainStickyPick, id.N))},
 			Rule{remember(clients, timeout), jump(to(ChainStickyNew, 0))})
@@ -51,9 +51,9 @@ func (id ChainID) stickyRules() []Rule {
 	return append(rules, Rule{countIn(CounterAffinityFull), goTo(to(ChainStickyFull, id.N))})
 }
 
-// slotClass is the number of slots that a chain picks from, for n: the next power of two.
-// Chains for each number, in each class of times, would be so many that an author who uses all
-// of them slows every change of others: the kernel checks all chains (nft_table_validate).
+// slotClass is the number of slots that a chain picks from, for n: the next power of two. With
+// a chain for each number, in each class of times, an author who uses all of them would slow
+// every change of others: the kernel checks all chains (nft_table_validate).
 func slotClass(n int) uint32 {
 	if n < 2 {
 		return uint32(n)
@@ -80,14 +80,15 @@ func (id ChainID) stickyPickRules(m method, last Statement) []Rule {
 	for i := range tries {
 		rules = append(rules, try(id.N, i))
 	}
-	for n := id.N / 2; n > 0; n /= 2 { // all of a half exist, unless slots went meanwhile
+	for n := id.N / 2; n > 0; n /= 2 { // all of a half exist, unless slots were removed meanwhile
 		rules = append(rules, try(n, pickTries))
 	}
 	return rules
 }
 
-// stickyEndpointRules translate to the endpoint that has the packet's number. If there is
-// none, the client forgets it. The matches on protocols are for nft, see [countRule].
+// stickyEndpointRules translate to the endpoint that has the packet's number. If it does
+// not exist, the client forgets it. The matches on protocols are for nft, see
+// [countRule].
 func (id ChainID) stickyEndpointRules() []Rule {
 	return []Rule{
 		{withPorts(), translate(id.set(SetStickyEndpoints), pick{})},
@@ -95,7 +96,7 @@ func (id ChainID) stickyEndpointRules() []Rule {
 	}
 }
 
-// setNumber makes the number that the map has for the packet its priority.
+// setNumber makes the map's number for the packet its priority.
 func setNumber(id SetID, d pick) Statement {
 	return Statement{
 		Text:        fmt.Sprintf("meta priority set %s map @%s", lookup(id, d), id.Name()),

@@ -40,16 +40,15 @@ const UncountedTime = 10 * time.Minute
 // seconds for twice as many.
 const MaxConnectionCounts = 1 << 17
 
-// countRule leads connections whose destination was translated to the rules that count them.
+// countRule sends connections whose destination was translated to the rules that count them.
 func countRule(f model.Family) Rule {
 	return Rule{translated(), jump(ChainID{Family: f, Kind: ChainCount})}
 }
 
-// countRules count a connection, unless its frontend is one that is not counted for now. If
-// the set is full, or the kernel gets no memory for an element without waiting, the second rule
-// does not match, and the third counts what was not counted.
-// The match on protocols is for nft: without it, 1.0.6 does not know that the key has ports
-// (ct_expr_update_type), and cannot load it.
+// countRules count a connection, unless its frontend is not counted for now. If the set is
+// full, or the kernel gets no memory for an element without waiting, the second rule does not
+// match, and the third counts the uncounted ones. The match on protocols is for nft: without
+// it, 1.0.6 does not know that the key has ports (ct_expr_update_type), and cannot load it.
 func countRules(f model.Family) []Rule {
 	return []Rule{
 		{withPorts(), in(SetID{Family: f, Kind: SetUncounted}), back()},
@@ -59,8 +58,8 @@ func countRules(f model.Family) []Rule {
 }
 
 // unansweredRule counts retransmissions: a client of TCP or SCTP without a reply to its first
-// packet sends it again, after a second or more. The connection has been confirmed then, which
-// happens to it when its first packet has left. Over UDP any number of packets may precede a reply.
+// packet sends it again, after a second or more. By then the connection is confirmed, which happens
+// when its first packet has left. Over UDP any number of packets may precede a reply.
 func unansweredRule() Rule {
 	return Rule{protocolIsNot(model.UDP), confirmed(), translated(), countIn(CounterUnanswered)}
 }

@@ -9,8 +9,8 @@ import (
 	"kube-vmap/model"
 )
 
-// A packet to any other address of a Service is given the ClusterIP and its port as
-// destination before an endpoint is looked up. So all addresses of a Service share one
+// Before an endpoint is looked up, a packet to any other address of a Service is given
+// the ClusterIP and its port as destination. So all addresses of a Service share one
 // element for each endpoint, and one affinity for each client.
 //
 // No other program sees that destination: it exists from one rule to the next, and the
@@ -33,7 +33,7 @@ type PayloadWrite struct {
 	TransportChecksumToo         bool
 }
 
-// setDestination makes the address that the map has for the packet its destination.
+// setDestination makes the map's address for the packet its destination.
 func setDestination(id SetID) Statement {
 	fam := id.family()
 	return Statement{
@@ -51,8 +51,8 @@ func (fam *family) writeDestination() PayloadWrite {
 	}
 }
 
-// setPort makes the port that the map has for the packet its destination, for one protocol:
-// the offset of the checksum depends on it.
+// setPort makes the map's port for the packet its destination, for one protocol: the offset
+// of the checksum depends on it.
 func setPort(id SetID, p model.Protocol) Statement {
 	return Statement{
 		Text:        fmt.Sprintf("%[1]s dport set meta l4proto . %[1]s dport map @%[2]s", p, id.Name()),
@@ -62,8 +62,8 @@ func setPort(id SetID, p model.Protocol) Statement {
 }
 
 // writePort makes the port in the register the packet's destination, and updates the
-// checksum. Of UDP the kernel finds the checksum itself, since only then it keeps packets
-// without one as they are. Of SCTP the translation that follows computes it.
+// checksum. For UDP the kernel finds the checksum itself, since only then it keeps
+// packets without one as they are. For SCTP the translation that follows computes it.
 func writePort(p model.Protocol) PayloadWrite {
 	w := PayloadWrite{Base: expr.PayloadBaseTransportHeader, Offset: dportAt, Length: portLen, Register: regValue}
 	switch p {

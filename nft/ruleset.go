@@ -11,15 +11,15 @@ import (
 // A Ruleset is the current state of the tables. Only [Ruleset.Commit] changes it;
 // [Ruleset.MarkFull] affects the next plan.
 //
-// It does not keep elements: they follow from a frontend and its slots, and to compare
-// those before and after a change costs what the frontend costs.
+// It does not keep elements: they follow from a frontend and its slots, and comparing
+// them before and after a change costs what the frontend costs.
 type Ruleset struct {
 	config    Config
 	frontends frontendList
 	cidrs     []netip.Prefix
 	nodeAddrs []netip.Addr
 	shared    map[sharedKey]int // how many frontends need a shared element; without SetClusterIPs
-	uses      refCounts         // references to the chains and sets that come with use
+	uses      refCounts         // references to the chains and sets created on demand
 	cache     *referenceCache
 	counts    map[SetID]int    // elements of each set
 	sizes     map[SetID]uint32 // the sets that exist, and their sizes
@@ -108,8 +108,8 @@ func (r *Ruleset) Snapshot() *Ruleset {
 // Config returns the configuration of the rule set.
 func (r *Ruleset) Config() Config { return r.config }
 
-// Repair returns the batch that leads from what the kernel holds to the state; it is empty
-// if they are the same. It changes the tables that it is given.
+// Repair returns the batch that brings the kernel's tables to the state; it is empty if
+// they are the same. It changes the tables that it is given.
 func (r *Ruleset) Repair(have Tables) Batch { return r.diff(have, r.contents()) }
 
 // MarkFull notes that a set accepts no more elements, whatever its size: the next [Plan]
@@ -127,7 +127,7 @@ func (r *Ruleset) MatchesOf(name model.ServiceName) []model.Match {
 	return out
 }
 
-// ServiceAt returns the Service that has a match in the tables; the zero value if none does.
+// ServiceAt returns the Service that has a match in the tables, or the zero value.
 func (r *Ruleset) ServiceAt(m model.Match) model.ServiceName {
 	if f := r.frontends.at(m); f != nil {
 		return f.Service.ServiceName
@@ -262,7 +262,7 @@ func (r *Ruleset) chains() []ChainID {
 const minCapacity = 384 // 512 buckets, 4 KiB
 
 // capacity is the size to declare for a set that has n elements now: at least half as many
-// more fit before it is rebuilt. With twice the capacity, to load 100,000 elements into one
+// more fit before it is rebuilt. If twice as many fit, to load 100,000 elements into one
 // map takes a third longer: its buckets fit into fewer caches.
 func capacity(n int) uint32 {
 	size := minCapacity

@@ -61,7 +61,7 @@ func samples(f model.Family, addr netip.Addr) []model.Frontend {
 		outside.Restricted, outside.Sources = true, []netip.Prefix{netip.PrefixFrom(addr, addr.BitLen()-1)}
 		out = append(out, inside, nodePort, outside)
 	}
-	// Maglev needs what source hash needs, in many more chains. Add a new scheduler here
+	// Maglev needs the same as source hash, in many more chains. Add a new scheduler here
 	// if it needs another expression.
 	for _, s := range []model.Scheduler{model.SchedulerRandom, model.SchedulerRoundRobin, model.SchedulerSourceHash} {
 		add(model.Pool{Scheduler: s, Cluster: endpoints[:2], Local: endpoints[:2]})

@@ -12,9 +12,8 @@ import (
 // A SetKind is one of the kinds of sets and maps of the rule set.
 type SetKind uint8
 
-// The kinds of sets, in the order in which they are declared. Every table has the kinds
-// up to SetEndpointIPs; the others exist while something refers to them, or they have
-// elements.
+// The kinds of sets, in declaration order. Every table has the kinds up to
+// SetEndpointIPs; the others exist while something refers to them, or they have elements.
 const (
 	SetServices             SetKind = iota // where connections to an address and port go
 	SetLocalServices                       // where they go for clients from outside, under Local policy
@@ -149,8 +148,7 @@ func (id SetID) Name() string {
 	return name
 }
 
-// SetNamed returns the set of the rule set that has the name. It reports false if there is
-// none.
+// SetNamed returns the set of the rule set that has the name, if any.
 func SetNamed(f model.Family, name string) (SetID, bool) {
 	for kind := range baseSets {
 		if setSchema[kind].name == name {

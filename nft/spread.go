@@ -43,7 +43,7 @@ func (s spread) copy() spread {
 	return out
 }
 
-// take takes one of the endpoint's shares away. It reports false if there is none.
+// take takes one of the endpoint's shares away, and reports whether it had one.
 func (s spread) take(e netip.AddrPort) bool {
 	i, found := s.find(e)
 	if !found || s.shares[i] == 0 {

@@ -39,7 +39,7 @@ const (
 func (s *Statement) HasSet() bool { return s.Choices != nil || s.Protocols != nil }
 
 // Set returns the name and the declaration of the statement's anonymous set: a verdict map
-// with Choices for elements, or a set of Protocols.
+// with Choices as elements, or a set of Protocols.
 func (s *Statement) Set() (name string, shape SetShape) {
 	if s.Choices == nil {
 		return anonymousSet, SetShape{
@@ -251,7 +251,7 @@ func lookup(id SetID, d pick) string {
 	return key
 }
 
-// mapped puts the value that the map has for the packet into a register.
+// mapped puts the map's value for the packet into a register.
 func mapped(id SetID, d pick, reg uint32) []any {
 	load, _ := loadKey(id, d)
 	return append(load, &expr.Lookup{
@@ -259,7 +259,7 @@ func mapped(id SetID, d pick, reg uint32) []any {
 	})
 }
 
-// dispatch applies the verdict that the map has for the packet.
+// dispatch applies the map's verdict for the packet.
 func dispatch(id SetID, d pick) Statement {
 	return Statement{
 		Text:        lookup(id, d) + " vmap @" + id.Name(),
@@ -278,7 +278,7 @@ func in(id SetID) Statement {
 	}
 }
 
-// translate sends the connection to the endpoint that the map has for it.
+// translate sends the connection to the map's endpoint for it.
 func translate(id SetID, d pick) Statement {
 	fam := id.family()
 	return Statement{

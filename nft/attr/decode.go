@@ -11,7 +11,7 @@ import (
 )
 
 // ErrTruncated is the error for a message or attribute that ends too early, and for a
-// number of another length than it should have.
+// number of unexpected length.
 var ErrTruncated = errors.New("message is truncated")
 
 // A Decoder reads messages and attributes in place and keeps the first error. The zero
@@ -78,8 +78,8 @@ func (d *Decoder) Attributes(b []byte) iter.Seq2[uint16, []byte] {
 // aligned rounds a length up to where the next message or attribute begins.
 func aligned(n int) int { return (n + 3) &^ 3 }
 
-// Body returns what follows the header that the body of every message of netfilter and of
-// generic netlink begins with.
+// Body returns the part of a message's body after the header that every message of
+// netfilter and of generic netlink begins with.
 func (d *Decoder) Body(b []byte) []byte {
 	if len(b) < BodyHeaderLen {
 		d.Fail(ErrTruncated)

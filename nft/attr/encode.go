@@ -80,7 +80,7 @@ func (e *Encoder) Close(at int) {
 
 func tooLong(n int) error { return fmt.Errorf("attribute of %d bytes is too long", n) }
 
-// Nested appends an attribute that holds those that fn appends.
+// Nested appends an attribute that holds the ones appended by fn.
 func (e *Encoder) Nested(kind uint16, fn func()) {
 	at := e.OpenNested(kind)
 	fn()

@@ -33,7 +33,7 @@ func (k *Kernel) Clients(id nft.SetID, each func(nft.Client)) error {
 	return unlessMissing(err, "read clients of "+nft.FamilyName(id.Family))
 }
 
-// unlessMissing adds the action to an error; nil if the table or set does not exist.
+// unlessMissing adds the action to an error, and ignores a missing table or set.
 func unlessMissing(err error, action string) error {
 	if err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EAFNOSUPPORT) {
 		return nil

@@ -32,10 +32,10 @@ func Frontends(n int) []model.Frontend {
 	return out
 }
 
-// Service returns the frontends of Service number i: with one to five
-// endpoints, refused, dropped, or with more endpoints than slots; of every
-// scheduler, with affinity or without; and reached from inside only, or by all
-// kinds of addresses, under either policy.
+// Service returns the frontends of Service number i: with one to five endpoints, refused,
+// dropped, or with more endpoints than slots; of every scheduler, with affinity or
+// without; and reached from inside only, or by all kinds of addresses, under either
+// policy.
 func Service(f model.Family, i int) []model.Frontend {
 	pool := poolOf(f, i)
 	inside := model.Frontend{Match: pool.Key, Masquerade: model.Masquerade(i % 3), Pool: pool}

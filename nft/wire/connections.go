@@ -50,7 +50,7 @@ func (e *encoder) counter(packets uint64) {
 	e.Close(at)
 }
 
-// DecodeConnections appends what a message of a dump of the set of a family holds. An
+// DecodeConnections appends the counts in a message of a dump of a family's set. An
 // element without a counter, which another program must have added, counts none.
 func DecodeConnections(f model.Family, list []nft.ConnectionCount, data []byte) ([]nft.ConnectionCount, error) {
 	var d decoder
@@ -97,8 +97,8 @@ func (d *decoder) connectionKey(c *nft.ConnectionCount, b []byte) {
 	}
 }
 
-// counter is how many packets the expression has counted; the given number if it is
-// another expression.
+// counter returns how many packets the expression has counted, or the given number if it
+// is another expression.
 func (d *decoder) counter(b []byte, packets uint64) uint64 {
 	var name string
 	for kind, value := range d.Attributes(b) {

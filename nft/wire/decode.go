@@ -14,9 +14,9 @@ import (
 // decoder reads attributes and keeps the first error.
 type decoder struct{ attr.Decoder }
 
-// Decode adds to the tables what one message of a dump describes: a table of ours, or what is in
-// one. Messages about other tables change nothing. kind is the type
-// of the message within nf_tables, data what follows the netlink header.
+// Decode adds to the tables the content of one message of a dump: a table of ours, or an object
+// in one. Messages about other tables change nothing. kind is the type of the message within
+// nf_tables, data the bytes after the netlink header.
 func Decode(t *nft.Tables, f model.Family, kind uint16, data []byte) error {
 	var d decoder
 	b := d.Body(data)
@@ -52,7 +52,7 @@ func tableOf(t *nft.Tables, f model.Family) *nft.Table {
 	return t[f]
 }
 
-// isOurs reports whether all was read, of an object of a table of ours.
+// isOurs reports whether everything was read, of an object in one of our tables.
 func (d *decoder) isOurs(table string) bool { return d.Err() == nil && table == nft.TableName }
 
 func (d *decoder) table(t *nft.Tables, f model.Family, b []byte) {
@@ -228,7 +228,8 @@ func (d *decoder) ownCounter(b []byte) (c nft.Counter, packets uint64, ours bool
 	return c, d.packets(content, 0), true
 }
 
-// packets is how many packets a counter has; the given number if it does not have it.
+// packets returns how many packets a counter has, or the given number if the counter does
+// not say.
 func (d *decoder) packets(counter []byte, otherwise uint64) uint64 {
 	if b := d.Find(counter, unix.NFTA_COUNTER_PACKETS); b != nil {
 		return d.Uint64(b)

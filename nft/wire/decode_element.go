@@ -49,7 +49,7 @@ func (d *decoder) list(message []byte) func(func([]byte) bool) {
 	}
 }
 
-// element reads one element; false if it could not, or could not read an earlier one.
+// element reads one element, and reports whether it and all earlier ones could be read.
 func (d *decoder) element(id nft.SetID, b []byte) (nft.Element, bool) {
 	var el nft.Element
 	var flags uint32
@@ -81,7 +81,7 @@ func (d *decoder) element(id nft.SetID, b []byte) (nft.Element, bool) {
 	return el, d.Err() == nil
 }
 
-// key reads what [encoder.key] writes.
+// key reads the format of [encoder.key].
 func (d *decoder) key(id nft.SetID, k *nft.Key, b []byte) {
 	if uint32(len(b)) != id.KeyLen() {
 		d.Fail(errLayout)
@@ -158,8 +158,8 @@ func (d *decoder) verdict(f model.Family, v *nft.Value, b []byte) {
 	}
 }
 
-// SortElements sorts what was read of one set by key, and drops the repetitions that a
-// dump may have. Starts and ends of intervals become prefixes.
+// SortElements sorts the listing of one set by key, and drops the repetitions that a dump
+// may have. Starts and ends of intervals become prefixes.
 func SortElements(id nft.SetID, list []nft.Element) []nft.Element {
 	list = nft.SortByKey(list)
 	if id.Layout().Interval {

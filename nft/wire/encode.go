@@ -63,8 +63,8 @@ func encode(buffer []byte, b nft.Batch, table string, commit bool) (*Encoded, er
 	return &Encoded{Bytes: e.Bytes, Messages: e.Messages, batch: b, origins: e.origins}, nil
 }
 
-// About what most messages take that carry no elements, and most elements: so the buffer need not
-// grow.
+// About the size of most messages without elements, and of most elements, to avoid growing the
+// buffer.
 const (
 	objectBytes  = 256
 	elementBytes = 80

@@ -15,8 +15,8 @@ import (
 type Error struct {
 	// Op is the refused change, nil if the batch was refused as a whole.
 	Op nft.Op
-	// Service is the Service port that the refused element serves; the zero value if no
-	// element was refused, or it is not known which.
+	// Service is the Service port that the refused element serves; zero if no element was
+	// refused, or it is unknown.
 	Service model.ServicePortName
 	// Element is the refused element, nil if no element was refused or it is unknown.
 	Element *nft.Element
@@ -24,7 +24,7 @@ type Error struct {
 	// if no rule was refused or it is unknown.
 	Expression string
 	Errno      syscall.Errno
-	// Message is the kernel's own explanation, where it gave one.
+	// Message is the kernel's own explanation, if any.
 	Message string
 	// Others are the other refusals of the same transaction, which may only follow from
 	// the first.
@@ -110,8 +110,8 @@ const (
 	// CauseObject means that the kernel does not support something in the batch. The
 	// Service port must be skipped.
 	CauseObject Cause = iota
-	// CauseState means that the kernel does not hold what the batch builds on. The tables
-	// must be read again.
+	// CauseState means that the kernel does not hold the objects that the batch builds
+	// on. The tables must be read again.
 	CauseState
 	// CauseMemory means that the kernel is out of memory. A smaller batch, or the same
 	// one later, may be accepted.
@@ -122,7 +122,7 @@ const (
 	CausePermission
 )
 
-// Cause returns what the errno means in nf_tables (net/netfilter/nf_tables_api.c,
+// Cause returns the meaning of the errno in nf_tables (net/netfilter/nf_tables_api.c,
 // nfnetlink.c).
 func (e *Error) Cause() Cause {
 	switch e.Errno {
@@ -146,8 +146,8 @@ func IsOutOfMemory(err error) bool {
 }
 
 // Offenders returns the refusals that name a Service port which may have caused them: this
-// one, and of the others those for what the kernel does not support. No Service port is
-// the cause if an element cannot be deleted.
+// one, and the others about things that the kernel does not support. If an element cannot
+// be deleted, a Service port is not the cause.
 func (e *Error) Offenders() []*Error {
 	var out []*Error
 	if cause := e.Cause(); e.isAddition() && cause != CauseMemory && cause != CausePermission {

@@ -48,7 +48,7 @@ type Entry struct {
 	Mark   uint32
 	Labels [16]byte
 	// Offloaded reports whether packets of the flow pass neither rules nor connection tracking
-	// (IPS_OFFLOAD). The kernel sends neither state nor time-out of such an entry.
+	// (IPS_OFFLOAD). The kernel sends neither state nor timeout of such an entry.
 	Offloaded bool
 	// Open reports whether the connection is being opened or is open, Closed whether both sides
 	// have ended it. Entries of other protocols than TCP, which do not outlive their packets for
@@ -97,8 +97,9 @@ func (c *Conntrack) List(q Query, want func(Entry) bool) (all []Entry, err error
 // maxListTries is how often a list is started because it was interrupted.
 const maxListTries = 5
 
-// walk sends a request for a dump and calls fn for each entry, until it was not interrupted. Begin is
-// called first, and again if the kernel's table was rebuilt meanwhile and the walk starts over.
+// walk sends a request for a dump and calls fn for each entry, and repeats it until it was not
+// interrupted. Begin is called first, and again if the kernel's table was rebuilt meanwhile and the
+// walk starts over.
 func (c *Conntrack) walk(request netlink.Message, begin func(), fn func(Entry, rawEntry)) (err error) {
 	for range maxListTries {
 		begin()

@@ -28,7 +28,7 @@ func (r rawEntry) key() string {
 	return string(e.Bytes)
 }
 
-// decode decodes an entry, without its key, from what follows the netlink header. It
+// decode decodes an entry, without its key, from the bytes after the netlink header. It
 // reports false if the entry has no addresses and ports. Attributes are read up to the
 // first one that is malformed.
 func decode(data []byte) (e Entry, r rawEntry, ok bool) {

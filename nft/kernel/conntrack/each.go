@@ -42,7 +42,7 @@ func (c *Conntrack) EachUnanswered(f model.Family, p model.Protocol, begin func(
 	return c.eachOf(filter{status: statusDstNAT, mask: statusDstNAT | statusSeenReply, family: f, protocol: p}, begin, fn)
 }
 
-// EachAnswered is [Conntrack.EachUnanswered] for entries to which an endpoint has replied, refusals
+// EachAnswered is [Conntrack.EachUnanswered] for entries with a reply of an endpoint, refusals
 // included where they have entries.
 func (c *Conntrack) EachAnswered(f model.Family, p model.Protocol, begin func(), fn func(Entry)) error {
 	const answered = statusDstNAT | statusSeenReply

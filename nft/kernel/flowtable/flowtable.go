@@ -99,7 +99,7 @@ func List(netNS int) (list []Flowtable, err error) {
 	return list, nil
 }
 
-// Foreign says which flowtable of a list another program has; an empty text if none is.
+// Foreign says which flowtable of a list another program has, or "".
 func Foreign(list []Flowtable) string {
 	i := slices.IndexFunc(list, func(f Flowtable) bool { return !f.IsOurs() })
 	if i < 0 {

@@ -42,10 +42,10 @@ type Table struct {
 type Refused map[string]error
 
 // Add adds our table with all devices, also later ones. If the kernel does not support prefixes
-// of names there (before Linux 6.17) it adds these devices. After is the number of packets
-// after which a connection enters. The network namespace is given by its file descriptor; zero
-// means the calling thread's. If another process owns such a table the error is EPERM; one
-// without an owner is replaced.
+// of names there (before Linux 6.17) it adds these devices. A connection enters after so many
+// packets. The network namespace is given by its file descriptor; zero means the calling
+// thread's. If another process owns such a table the error is EPERM; one without an owner is
+// replaced.
 func Add(netNS int, devices []string, after uint64) (*Table, Refused, error) {
 	conn, err := socket.Open(netNS)
 	if err != nil {
@@ -81,8 +81,8 @@ func (t *Table) add(devices []string, after uint64) (Refused, error) {
 func (t *Table) HasEveryDevice() bool { return t.every }
 
 // AddDevices adds devices to the flowtable, in one transaction, unless it has every device.
-// Kernels before 6.16 remove those that no longer exist; later ones keep their names. After an
-// error the Table can only be closed.
+// Kernels before 6.16 remove devices that no longer exist; later ones keep their names. After
+// an error the Table can only be closed.
 func (t *Table) AddDevices(devices []string) (Refused, error) {
 	if t.every {
 		return nil, nil

@@ -5,8 +5,8 @@
 //
 //   - A batch is applied whole or not at all. Each change sees the effects of those before
 //     it.
-//   - What a change names must exist (ENOENT). What it adds may exist already; an element
-//     with another value and an overlapping interval may not (EEXIST).
+//   - Objects that a change refers to must exist (ENOENT). Objects that it adds may exist
+//     already; an element with another value and an overlapping interval may not (EEXIST).
 //   - A chain cannot be deleted while a rule of another chain, its verdict map, or an element
 //     jumps to it; nor a set while a rule uses it (EBUSY).
 //   - A set takes no more elements than its size (ENFILE).

@@ -21,7 +21,7 @@ func New() *Kernel { return &Kernel{tables{newTable(), newTable()}} }
 
 type tables [len(model.Families)]*table
 
-// A table is the content of a table, by name. There is none if it does not exist.
+// A table is the content of a table, by name. It is nil if the table does not exist.
 type table struct {
 	exists, protected bool
 	chains            map[string]*chain
@@ -39,7 +39,7 @@ type chain struct {
 	rules []rule
 }
 
-// A rule is what is kept of a rule: its fingerprint and its references.
+// A rule is the part of a rule that is kept: its fingerprint and its references.
 type rule struct {
 	fingerprint nft.Fingerprint
 	chains      []string // including those in its anonymous map

@@ -26,8 +26,7 @@ func (t *transaction) commit() tables {
 	return t.tables
 }
 
-// apply applies one change, or returns why it is refused, and for which element if it is one
-// of several.
+// apply applies one change, or returns why it is refused, and which of several elements is.
 func (t *transaction) apply(op nft.Op) (*nft.Element, syscall.Errno) {
 	switch op := op.(type) {
 	case nft.AddTable:

@@ -47,9 +47,9 @@ func openError(err error) error {
 	return fmt.Errorf("open a netlink socket: %w", err)
 }
 
-// ExplainPermission adds to an error that is [fs.ErrPermission] what is not permitted and
-// how to permit it, as in "no permission to read nftables; run as root ...". Other errors
-// are returned unchanged.
+// ExplainPermission adds to an error that is [fs.ErrPermission] the missing permission
+// and how to get it, as in "no permission to read nftables; run as root ...". Other
+// errors are returned unchanged.
 func ExplainPermission(err error, action string) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("no permission to %s; run as root or with %s: %w", action, MissingCapability(err), err)
@@ -57,7 +57,8 @@ func ExplainPermission(err error, action string) error {
 	return err
 }
 
-// MissingCapability returns the capability that permits what failed with [fs.ErrPermission].
+// MissingCapability returns the capability that permits the operation that failed with
+// [fs.ErrPermission].
 func MissingCapability(err error) string {
 	if file := (*fs.PathError)(nil); errors.As(err, &file) {
 		return "CAP_DAC_READ_SEARCH"
@@ -94,9 +95,9 @@ func Nftables(kind uint16, flags netlink.HeaderFlags, family uint8, attributes f
 // closed.
 var ErrStop = errors.New("stop")
 
-// Ask sends a request and calls fn with each reply, except for an acknowledgement. After
-// another error of fn than [ErrStop] the remaining replies are read all the same, to keep them
-// from the next request.
+// Ask sends a request and calls fn with each reply, except for an acknowledgement. If fn
+// returns another error than [ErrStop], the remaining replies are read all the same, to keep
+// them from the next request.
 func Ask(conn *netlink.Conn, request netlink.Message, fn func(netlink.Message) error) error {
 	if _, err := conn.Send(request); err != nil {
 		return err
