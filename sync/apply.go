@@ -23,9 +23,9 @@ func (l *Loop) apply(change nft.Change) (Result, error) {
 	return l.applyParts(l.quarantine.adjust(change, l.rules, l.desired.services))
 }
 
-// applyParts applies the change; in parts, each of whole Services, if one transaction
-// would keep other programs from nf_tables for long, or the kernel has no memory for
-// all of it together.
+// applyParts applies the change. It divides it into parts, each of whole Services, if one
+// transaction would keep other programs from nf_tables for long, or the kernel has no
+// memory for all of it together.
 func (l *Loop) applyParts(change nft.Change) (Result, error) {
 	plan := l.rules.Plan(change)
 	if plan.Batch.Counts().Cost() > nft.StepElements {

@@ -35,7 +35,7 @@ type Config struct {
 	Unresponsive <-chan []model.UnresponsiveEndpoints
 
 	// CPUTime returns the processor time of the calling thread. With it, changes of a namespace
-	// that take more than a tenth of one processor wait.
+	// that take more than a tenth of one processor are postponed.
 	CPUTime func() time.Duration
 
 	// DriftReader reads the kernel's tables to detect changes by other processes. Without

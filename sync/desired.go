@@ -18,7 +18,7 @@ type desiredState struct {
 	node     model.Node
 	cidrs    []netip.Prefix
 	// serviceRanges are the parts of cidrs whose unused addresses are dropped, overlaps says why
-	// there are others.
+	// other parts exist.
 	serviceRanges []netip.Prefix
 	overlaps      string
 	// apiServer says why this node may not reach the API server after a reboot, if so.
@@ -110,8 +110,8 @@ func (s *desiredState) selectNodeAddrs() {
 	}
 }
 
-// setPodCIDRs follows the node's pod CIDRs if they distinguish pods. A node that lost
-// all of them still has pods.
+// setPodCIDRs follows the node's pod CIDRs if they distinguish pods. A node that lost all
+// of them still has pods.
 func (s *desiredState) setPodCIDRs(cidrs [len(model.Families)]netip.Prefix) {
 	var none [len(model.Families)]netip.Prefix
 	if !s.config.PodsFromNode || cidrs == none || cidrs == s.config.Rules.Pods {
@@ -122,8 +122,9 @@ func (s *desiredState) setPodCIDRs(cidrs [len(model.Families)]netip.Prefix) {
 	s.services.SetOptions(s.config.options())
 }
 
-// take returns what changed since its last call: for the rule set, and also which
-// claims were lost and which health checks changed. Namespaces that wait change later.
+// take returns the changes since its last call: for the rule set, and also which claims
+// were lost and which health checks changed. Changes of postponed namespaces follow
+// later.
 func (s *desiredState) take(waits func(namespace string) bool) (nft.Change, model.Changes) {
 	changes := s.services.ChangesExcept(waits)
 	s.postponed = slices.Clone(changes.Postponed)
@@ -195,9 +196,9 @@ func openFamily(s *model.Service) error {
 	return nil
 }
 
-// Build returns the rule set for a complete list of objects on a machine without
-// tables, and the claims that Services lost. It knows those addresses of the machine
-// that the Node object has.
+// Build returns the rule set for a complete list of objects on a machine without tables,
+// and the claims that Services lost. It only knows the machine's addresses in the Node
+// object.
 func Build(c Config, events []Event) (*nft.Ruleset, []model.Conflict) {
 	s := newDesiredState(c)
 	s.apply(events)
@@ -213,8 +214,8 @@ func Build(c Config, events []Event) (*nft.Ruleset, []model.Conflict) {
 	return rules, changes.Conflicts
 }
 
-// Compare returns the batch that leads from the tables of a kernel to those for a
-// complete list of objects, on a machine with these addresses, as of [AddressSource].
+// Compare returns the batch that changes the tables of a kernel to those for a complete
+// list of objects, on a machine with these addresses, as of [AddressSource].
 func Compare(c Config, events []Event, interfaces []netip.Prefix, have nft.Tables) nft.Batch {
 	s := newDesiredState(c)
 	s.apply(events)

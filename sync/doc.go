@@ -43,6 +43,6 @@
 //
 // # Drift
 //
-// Where others can change our tables, the loop notices that and repairs them (see
-// drift.go). Tables with an owner cannot be changed by others.
+// If others can change our tables, the loop notices that and repairs them (see drift.go).
+// Tables with an owner cannot be changed by others.
 package sync

@@ -109,8 +109,8 @@ func (d *drift) disturbed() bool {
 	return err != nil || foreign != d.foreign
 }
 
-// compared notes that a batch was applied that repairs everything in the tables that
-// were read. It reports whether this reverted changes of another process.
+// compared notes that a batch was applied that repairs everything in the tables that were
+// read. It reports whether this reverted changes of another process.
 func (d *drift) compared(have nft.Tables, repair nft.Batch) (reverted bool) {
 	d.changed()
 	d.failure.Store(nil)
@@ -223,7 +223,7 @@ func (l *Loop) handleDrift(found driftResult) {
 	for _, f := range l.rules.Installed() {
 		all.Set = append(all.Set, *f.Frontend)
 	}
-	l.notifyFollowers(all, true) // flows that began meanwhile may lead nowhere
+	l.notifyFollowers(all, true) // flows that began meanwhile may have no endpoint
 	waiting := l.desired.triggered
 	l.desired.triggered = nil
 	l.observe(r, start)

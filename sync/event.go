@@ -50,7 +50,7 @@ type SetNode struct {
 type SetServiceCIDRs struct{ CIDRs []netip.Prefix }
 
 // SetProblem replaces the problem of an object that cannot be used, wholly or in part.
-// It comes with every change of such an object. A nil Err ends the problem.
+// Every change of such an object sends one. A nil Err ends the problem.
 type SetProblem struct {
 	Object Object
 	Err    error // the field of the first *field.Error in it is the object's

@@ -17,17 +17,18 @@ import (
 type Kernel interface {
 	// Read returns our tables as the kernel holds them.
 	Read() (nft.Tables, error)
-	// Apply applies the batch whole or not at all. Of a large batch, which goes in steps,
-	// some may be applied; the result says how many. An error of type *wire.Error is the
-	// kernel's refusal. After any other error it is unknown what the kernel holds.
+	// Apply applies the batch whole or not at all. Of a large batch, which is divided
+	// into steps, some may be applied; the result says how many. An error of type
+	// *wire.Error is the kernel's refusal. After any other error the kernel's state is
+	// unknown.
 	Apply(nft.Batch) (nft.Applied, error)
 	// ForeignChanges returns a number that changes whenever a process changes nf_tables,
 	// except for those that the loop shares the kernel with.
 	ForeignChanges() (uint32, error)
 }
 
-// A Loop keeps the kernel's tables in the state that the source asks for. One
-// goroutine owns all its state. See the package comment.
+// A Loop keeps the kernel's tables in the state that the source describes. One goroutine
+// owns all its state. See the package comment.
 type Loop struct {
 	config *Config // of desired
 	source Source
@@ -53,7 +54,7 @@ type Loop struct {
 
 	ready    chan struct{} // closed after the first sync that succeeded
 	requests chan func()   // functions for the loop's goroutine to call
-	ended    chan struct{} // closed when it calls no more
+	ended    chan struct{} // closed when it makes no more calls
 }
 
 // eventBuffer is how many bursts may wait while the kernel works. Then the source
@@ -108,8 +109,7 @@ func (l *Loop) Run(ctx context.Context) error {
 // Close makes requests for snapshots fail. It is called instead of Run.
 func (l *Loop) Close() { close(l.ended) }
 
-// run is the loop's goroutine. It takes no events before it knows the node's
-// addresses.
+// run is the loop's goroutine. It takes no events before it knows the node's addresses.
 func (l *Loop) run(ctx context.Context, events <-chan []Event, addresses <-chan []netip.Prefix) error {
 	defer close(l.ended)
 	waiting := events

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits of what is reported about the objects of one namespace in log lines and
-// events. What exceeds them is counted; `kube-vmap get` shows everything.
+// Limits of what is reported about the objects of one namespace in log lines and events.
+// The excess is counted; `kube-vmap get` shows everything.
 const (
 	noticeBurst  = 20
 	noticePeriod = 10 * time.Second // between notices after the burst
 	maxNotice    = 2048             // bytes of one notice
-	// maxNamespaces is how many namespaces are remembered before those are forgotten
-	// that have not reported anything for long.
+	// maxNamespaces is how many namespaces are remembered before inactive ones are
+	// forgotten.
 	maxNamespaces = 1024
 )
 

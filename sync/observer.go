@@ -28,8 +28,8 @@ type QueuedChanges struct {
 	Services, Slices int
 }
 
-// A Result is the result of a sync. If it failed, only Err and Took are set, and what
-// was queued stays queued.
+// A Result is the result of a sync. If it failed, only Err and Took are set, and the
+// queued changes stay queued.
 type Result struct {
 	Err  error
 	Took time.Duration

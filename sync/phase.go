@@ -4,10 +4,10 @@ package sync
 // from one phase to another as transitions defines; the package comment shows it as a
 // diagram.
 //
-// Whether the kernel's tables are known is a matter of its own: Loop.rules is nil at
-// the start, and from a failed sync until the next one that succeeds. A sync with
-// rules sends the difference between two desired states. A sync without them reads the
-// kernel, compares everything and so has rules again.
+// Whether the kernel's tables are known is a separate question: Loop.rules is nil at the
+// start, and from a failed sync until the next one that succeeds. A sync with rules sends
+// the difference between two desired states. A sync without them reads the kernel,
+// compares everything and so has rules again.
 type phase uint8
 
 const (
@@ -34,7 +34,7 @@ type signal uint8
 
 const (
 	signalBurst       signal = iota // the source delivered events
-	signalChange                    // addresses or shares changed, or what waited is retried
+	signalChange                    // addresses or shares changed, or postponed work is retried
 	signalSynced                    // a sync succeeded
 	signalPause                     // Config.MinSyncPeriod begins
 	signalPauseOver                 //

@@ -19,8 +19,7 @@ type objectProblem struct {
 	reported bool
 }
 
-// set records or removes the problem of an object. A text that is known needs no new
-// report.
+// set records or removes the problem of an object. A known text is not reported again.
 func (p objectProblems) set(e SetProblem) {
 	if e.Err == nil {
 		delete(p, e.Object)

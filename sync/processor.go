@@ -16,10 +16,10 @@ const (
 	// restFactor times the processor time of changes is the time until they are paid off:
 	// the changes of one namespace take a tenth of one processor.
 	restFactor = 10
-	// A namespace may be so far behind before its changes wait, which are 200 ms of processor
+	// A namespace may be so far behind before its changes are postponed: 200 ms of processor
 	// time in a row. Ordinary changes take less than a millisecond.
 	restAllowance = 2 * time.Second
-	// maxRest is how long changes wait at most, whatever they cost.
+	// maxRest is the longest time that changes are postponed, whatever they cost.
 	maxRest = 5 * time.Second
 )
 
@@ -27,7 +27,8 @@ const (
 // loop's time, to protect the changes of others. See [model.ServiceMap.ChangesExcept] for
 // what is never postponed.
 type processorShares struct {
-	// cpuTime returns the processor time of the calling thread; nil means that none waits.
+	// cpuTime returns the processor time of the calling thread; nil means that nothing is
+	// postponed.
 	cpuTime func() time.Duration
 	// paidOff is when the changes of a namespace have been paid off, in the future.
 	paidOff map[string]time.Time
@@ -42,7 +43,7 @@ func (p *processorShares) waits(namespace string) bool {
 	return time.Until(p.paidOff[namespace]) > restAllowance
 }
 
-// begin begins to measure. The function that it returns charges what was used since then.
+// begin begins to measure. The returned function charges the time used since then.
 func (p *processorShares) begin() (charge func(model.Changes)) {
 	if p.cpuTime == nil {
 		return func(model.Changes) {}
@@ -69,7 +70,7 @@ func (p *processorShares) charge(work map[string]int, used time.Duration) {
 	}
 }
 
-// schedule starts the timer for the first of the namespaces that wait.
+// schedule starts the timer for the first of the postponed namespaces.
 func (p *processorShares) schedule(postponed []string) {
 	if len(postponed) == 0 {
 		p.timer.Stop()

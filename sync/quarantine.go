@@ -18,12 +18,11 @@ import (
 //
 //   - Service ports that the kernel refused for what they are. A quarantined port is not
 //     programmed; its frontends count as removed.
-//   - Services for whose change the kernel had no memory. They stay as they are
-//     installed.
+//   - Services whose change the kernel had no memory for. They stay as they are installed.
 //
 // Both are retried when the timer fires, with exponential backoff, and a port also as
 // soon as its frontends change. What is retried goes into the next batch whole. It is
-// released if the kernel accepts that batch, and held again otherwise.
+// released if the kernel accepts that batch, and quarantined again otherwise.
 type quarantine struct {
 	ports map[model.ServicePortName]*refusedPort
 	// services has true for those that are being retried.
@@ -162,7 +161,7 @@ func (q *quarantine) release() []string {
 	return names
 }
 
-// allInstalled notes that the kernel accepted everything but the held ports.
+// allInstalled notes that the kernel accepted everything but the quarantined ports.
 func (q *quarantine) allInstalled() {
 	q.memoryExhausted = model.ServicePortName{}
 	clear(q.services)
@@ -195,7 +194,7 @@ func (q *quarantine) problems(service func(model.ServiceName) Object) []Problem 
 	return out
 }
 
-// adjust returns the change without what is held, and with all of what is retried.
+// adjust returns the change without quarantined parts, and with all of the retried ones.
 func (q *quarantine) adjust(c nft.Change, rules *nft.Ruleset, services *model.ServiceMap) nft.Change {
 	return q.withoutHeldPorts(q.withWholePorts(q.withServices(c, rules, services), services))
 }
@@ -244,8 +243,8 @@ func (q *quarantine) withWholePorts(c nft.Change, services *model.ServiceMap) nf
 	return c
 }
 
-// withServices removes what belongs to held Services, and adds everything of those that
-// are retried.
+// withServices removes the parts of quarantined Services, and adds everything of retried
+// ones.
 func (q *quarantine) withServices(c nft.Change, rules *nft.Ruleset, services *model.ServiceMap) nft.Change {
 	if len(q.services) == 0 {
 		return c
@@ -279,8 +278,8 @@ func (q *quarantine) withServices(c nft.Change, rules *nft.Ruleset, services *mo
 	return c
 }
 
-// takenFromOthers returns the matches that held Services take from Services that are not held:
-// these lose them anyway, as they may be deleted.
+// takenFromOthers returns the matches that quarantined Services take from Services that are
+// not: these lose them anyway, as they may be deleted.
 func (q *quarantine) takenFromOthers(set []model.Frontend, rules *nft.Ruleset) (taken []model.Match) {
 	for i := range set {
 		retrying, held := q.services[set[i].Service.ServiceName]

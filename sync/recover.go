@@ -43,7 +43,7 @@ func (l *Loop) tryRecover(err error) bool {
 }
 
 // rebuildFullSet has a set rebuilt that was refused for being full. It does so once for
-// each set until a sync succeeds: what did not help is not repeated.
+// each set until a sync succeeds: a failed remedy is not repeated.
 func (l *Loop) rebuildFullSet(refusal *wire.Error) bool {
 	set, adds := nft.AddsTo(refusal.Op)
 	if refusal.Cause() != wire.CauseFull || !adds || slices.Contains(l.fullSets, set) {
@@ -56,8 +56,8 @@ func (l *Loop) rebuildFullSet(refusal *wire.Error) bool {
 	return true
 }
 
-// handleFailure prepares the next sync, which reads the kernel: immediately if the
-// error says what to do differently, else after a backoff.
+// handleFailure prepares the next sync, which reads the kernel: immediately if the error
+// says what to do differently, else after a backoff.
 func (l *Loop) handleFailure(err error) {
 	var refusal *wire.Error
 	rulesKnown := l.rules != nil
@@ -73,7 +73,8 @@ func (l *Loop) handleFailure(err error) {
 		l.retryAfter(0)
 	case refused && l.rebuildFullSet(refusal):
 		l.retryAfter(0)
-	// That an object is missing, or exists already, may be due to changes since the read.
+	// If an object is missing, or exists already, changes since the read may be the
+	// cause.
 	case refused && !(refusal.Cause() == wire.CauseState && l.drift.disturbed()) &&
 		l.holdOffenders(refusal, l.quarantine.isNotHeld),
 		refused && l.holdExhausting(refusal):
@@ -120,8 +121,8 @@ func (l *Loop) holdPort(offender *wire.Error) {
 		offender)
 }
 
-// The first wait before something that failed is retried, and the longest before what is in
-// quarantine is. A failed sync is retried after at most Config.SyncPeriod.
+// The first wait before a failed operation is retried, and the longest before a quarantined
+// one is. A failed sync is retried after at most Config.SyncPeriod.
 const (
 	minBackoff = 100 * time.Millisecond
 	maxBackoff = 30 * time.Second

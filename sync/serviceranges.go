@@ -9,10 +9,10 @@ import (
 	"kube-vmap/model"
 )
 
-// New connections to unused ClusterIPs are dropped. But a ServiceCIDR may contain addresses of hosts,
-// if the cluster was set up that way. So the rule set gets the ServiceCIDRs without the ranges that
-// this node knows to be of hosts. That takes no rule, and packets do not pay for it. Nodes that are
-// not on a link are not known: each node would have to watch all Node objects.
+// New connections to unused ClusterIPs are dropped. But a ServiceCIDR may contain addresses of
+// hosts, if the cluster was set up that way. So the rule set gets the ServiceCIDRs without the
+// ranges that this node knows to be of hosts. That needs no rule, and packets do not pay for it.
+// Nodes that are not on a link are not known: each node would have to watch all Node objects.
 
 // kubernetes is the Service whose endpoints are the API servers. maxAPIServers limits how many are
 // taken out: the rest of a range is then in as many parts as an address has bits.

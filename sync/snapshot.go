@@ -10,7 +10,7 @@ import (
 	"kube-vmap/nft"
 )
 
-// A Snapshot is what a [Loop] knows at one moment. It never changes, and must not be
+// A Snapshot is the state of a [Loop] at one moment. It never changes, and must not be
 // changed. Its lists are in no order.
 type Snapshot struct {
 	// Ready reports whether the first sync has succeeded.
@@ -20,8 +20,8 @@ type Snapshot struct {
 	KernelKnown bool
 	// Node is the proxy's own node, as far as it is known.
 	Node model.Node
-	// PodRanges are the ranges that distinguish pods from other hosts, invalid in a family
-	// that has none.
+	// PodRanges are the ranges that distinguish pods from other hosts; invalid in a family
+	// without one.
 	PodRanges [len(model.Families)]netip.Prefix
 	// NodeAddrs are the addresses that serve node ports.
 	NodeAddrs []netip.Addr
@@ -33,9 +33,9 @@ type Snapshot struct {
 	Scheduler model.Scheduler
 	// Conflicts are claims that other Services hold.
 	Conflicts []model.Conflict
-	// Problems are about objects. Those with the reason [model.ProblemRefused] are about Service
-	// ports ("namespace/name:port") that the kernel refused, or about Services for whose
-	// change it had no memory.
+	// Problems are about objects. Problems with the reason [model.ProblemRefused] are about
+	// Service ports ("namespace/name:port") that the kernel refused, or about Services whose
+	// change it had no memory for.
 	Problems []Problem
 }
 
@@ -56,7 +56,7 @@ func (l *Loop) Snapshot(ctx context.Context) (Snapshot, error) {
 }
 
 // Ruleset returns a copy of the installed rule set, and its version, which changes with
-// it. It returns nil if it is unknown what is installed.
+// it. It returns nil if that is unknown.
 func (l *Loop) Ruleset(ctx context.Context) (rules *nft.Ruleset, version int, err error) {
 	rules, err = CallOn(ctx, l.requests, l.ended, func() *nft.Ruleset {
 		if l.rules == nil {
@@ -83,7 +83,7 @@ func CallOn[T any](
 	}
 }
 
-// snapshot copies lists, but nothing that they refer to.
+// snapshot copies lists, but not the objects that they refer to.
 func (l *Loop) snapshot() Snapshot {
 	d := l.desired
 	s := Snapshot{
@@ -108,9 +108,9 @@ func (l *Loop) snapshot() Snapshot {
 	return s
 }
 
-// lastInstalled is the part of a rule set that a [Snapshot] needs. The rule set itself
-// is not kept while a new one is built from what the kernel holds: that would be all of
-// it three times in memory.
+// lastInstalled is the part of a rule set that a [Snapshot] needs. The rule set itself is
+// not kept while a new one is built from the kernel's tables: all of it would be in
+// memory three times.
 type lastInstalled struct {
 	frontends []nft.InstalledFrontend
 	nodeAddrs []netip.Addr

@@ -21,10 +21,10 @@ import (
 	"kube-vmap/sync"
 )
 
-// Update brings what a follower keeps of frontends up to date with a commit. For each frontend that
-// is new or may have changed, keep returns what to keep, and false if the frontend does not concern
-// the follower; before is what was kept, unless it is new. Afterwards, removed is called for each
-// frontend that is no longer kept.
+// Update brings a follower's copy of frontends up to date with a commit. For each frontend that is
+// new or may have changed, keep returns the value to keep, and false if the frontend does not
+// concern the follower; before is the value kept until now, unless it is new. Afterwards, removed
+// is called for each frontend that is no longer kept.
 func Update[T any](
 	all map[model.Match]T, c sync.Committed,
 	keep func(f *model.Frontend, before T, known bool) (now T, keeps bool), removed func(model.Match, T),

@@ -27,7 +27,7 @@ func (q *Queue) Follow(c sync.Committed) {
 	}
 }
 
-// Ready returns a channel that delivers when commits have come.
+// Ready returns a channel that delivers when commits have arrived.
 func (q *Queue) Ready() <-chan struct{} { return q.ready }
 
 // Take removes and returns all commits, in order.

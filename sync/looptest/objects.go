@@ -11,7 +11,7 @@ import (
 	"kube-vmap/sync"
 )
 
-// config is the configuration of a loop, if a history draws no other.
+// config is the configuration of a loop, unless a history draws another.
 var config = sync.Config{
 	NodeName:  "node-1",
 	Addresses: interfaces,

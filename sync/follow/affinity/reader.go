@@ -17,7 +17,7 @@ import (
 	"kube-vmap/sync/throttle"
 )
 
-// Kernel is the part of [kernel.Kernel] that is used, by one goroutine.
+// Kernel is the part of [kernel.Kernel] in use, by one goroutine.
 type Kernel interface {
 	Counters(model.Family) ([nft.Counters]uint64, error)
 	Clients(nft.SetID, func(nft.Client)) error
@@ -39,7 +39,7 @@ type Config struct {
 type Reader struct {
 	Config
 	*follow.Queue
-	services map[model.Match]sync.Object // those with affinity, by the keys of their pools
+	services map[model.Match]sync.Object // Services with affinity, by the keys of their pools
 	peak     int                         // of services
 	reported [len(model.Families)]uint64 // last reported totals, at first the greatest number
 	pace     throttle.Throttle           // of lists of the maps

@@ -20,8 +20,8 @@ const (
 	roomFor = nft.MaxClients * 3 / 4
 	// batchSize is how many clients one transaction deletes.
 	batchSize = 1000
-	// minExpires is the time left of a client that is deleted: others may expire before the
-	// transaction, which the kernel would refuse.
+	// minExpires is the minimum time left of a client to evict: others may expire before
+	// the transaction, which the kernel would refuse.
 	minExpires = 5 * time.Second
 	// pauseFactor times the processor time of an eviction is the pause after it.
 	pauseFactor = 70

@@ -13,9 +13,9 @@
 //	                                                      |
 //	every two minutes ---> read it, find stale elements --+--> fold and delete, in one transaction
 //
-// Totals never decrease while the process runs: each read adds the growth of every
-// pair. So it does no harm that a listing of a growing set may miss some pairs, nor
-// that another program flushes the set.
+// Totals never decrease while the process runs: each read adds the growth of every pair.
+// So a listing of a growing set may safely miss some pairs, and another program may flush
+// the set.
 //
 // The set has a limit, and clients choose how many pairs of a Service they use. If a read
 // finds it nearly full, namespaces with more than their fair share of half of it lose the
@@ -30,10 +30,10 @@
 // between the read and the transaction, a few of its connections may be lost.)
 //
 // An address and port that moves from one Service port to another keeps its elements. So elements
-// of what a Service port has lost are deleted with the next read, which is immediate if another
-// has it now, and connections between the change and that are not counted. Moves while no process
-// runs go unnoticed: the next process adds the counts to the Service port that has the address and
-// port then.
+// of addresses that a Service port has lost are deleted with the next read, which is immediate if
+// another has them now. Connections between the change and the read are not counted. Moves while
+// no process runs go unnoticed: the next process adds the counts to the Service port that has the
+// address and port then.
 package connections
 
 import (
@@ -48,7 +48,7 @@ import (
 	"kube-vmap/sync/follow"
 )
 
-// Kernel is the part of [kernel.Kernel] that is used, by one goroutine at a time.
+// Kernel is the part of [kernel.Kernel] in use, by one goroutine at a time.
 type Kernel interface {
 	Reader
 	Apply(nft.Batch) (nft.Applied, error)
@@ -191,8 +191,8 @@ type Totals struct {
 	Uncounted  [len(model.Families)]int
 }
 
-// Totals returns the current totals or, if reading the kernel fails or takes long, those
-// of the last read.
+// Totals returns the current totals or, if reading the kernel fails or takes long, the
+// last known ones.
 func (c *Connections) Totals() Totals {
 	done := make(chan struct{})
 	late := time.NewTimer(maxWait)

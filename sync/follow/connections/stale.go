@@ -13,7 +13,7 @@ import (
 	"kube-vmap/nft"
 )
 
-// A staleSet is what the last clean-up of a family found stale and has been since.
+// A staleSet is what was stale in the last clean-up of a family and has been since.
 type staleSet struct {
 	endpoints    map[*portCounts]sets.Set[netip.AddrPort] // that no longer serve the Service port
 	destinations sets.Set[model.Match]                    // without a Service
@@ -48,7 +48,8 @@ func (s *staleSet) addEndpoint(counts *portCounts, e netip.AddrPort) {
 	s.endpoints[counts].Insert(e)
 }
 
-// cleanUp removes what has been stale since the last clean-up, and records what is now.
+// cleanUp removes elements that have been stale since the last clean-up, and records the
+// currently stale ones.
 func (c *Connections) cleanUp() {
 	c.applyCommits()
 	var failed error

@@ -36,7 +36,7 @@ type EndpointTotal struct {
 	Connections uint64
 }
 
-// A pair is what the kernel has a counter for.
+// A pair is a key of one of the kernel's counters.
 type pair struct {
 	destination model.Match
 	endpoint    netip.AddrPort
@@ -60,7 +60,7 @@ type tracker struct {
 	counters  [len(model.Families)]int
 	peaks     [2]int // of frontends and ports
 	// left are the frontends that a Service port has lost since the last read, whose elements are
-	// still its own. To read is urgent once another Service port has one.
+	// still its own. Reading is urgent once another Service port has one.
 	left   [len(model.Families)]map[model.Match]Port
 	urgent bool
 }
@@ -73,7 +73,8 @@ func newTracker() tracker {
 	return s
 }
 
-// apply follows a commit, and removes from the stale sets what is in use again.
+// apply follows a commit, and removes from the stale sets the pairs that are in use
+// again.
 func (s *tracker) apply(t sync.Committed, stale []staleSet) {
 	follow.Update(s.frontends, t, func(f *model.Frontend, before *portCounts, _ bool) (*portCounts, bool) {
 		return s.set(f, before, &stale[f.Match.Family]), true

@@ -45,7 +45,7 @@ type Config struct {
 	NetNS int
 	// After is how many packets a connection passes before it takes the fast path.
 	After uint64
-	// Obstacle returns why it must be off, or an empty text. It is called on Run's goroutine.
+	// Obstacle returns why it must be off, or "". It is called on Run's goroutine.
 	Obstacle func() string
 	// CountCommit is called after each of our transactions, which are not foreign changes
 	// ([kernel.Kernel.CountCommit]).
@@ -111,7 +111,7 @@ func (f *FastPath) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			// The process may stay, if the node was returned to kube-proxy.
+			// The process may stay, if the node was rolled back to kube-proxy.
 			f.state.Store(&State{Reason: "kube-vmap does nothing on this node any more"})
 			return f.remove()
 		case reason := <-f.never:
@@ -128,7 +128,7 @@ func (f *FastPath) Run(ctx context.Context) error {
 }
 
 // setDevices adds new interfaces immediately. Names of interfaces are signs of other programs,
-// too, but pods start all the time, so obstacles are not sought immediately.
+// too, but pods start all the time, so it does not search for obstacles immediately.
 func (f *FastPath) setDevices(list []string) {
 	first := f.devices == nil
 	f.devices = list

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxBackoff is the longest delay between attempts that fail; the first is answerTime.
+	// maxBackoff is the longest delay between failed attempts; the first is answerTime.
 	maxBackoff = 30 * time.Second
 	// pauseFactor is how many times longer the pause is than the work before it: reading the
 	// kernel's table takes at most a fifth of one processor, however many changes arrive.

@@ -34,7 +34,8 @@ type Config struct {
 	// AllAddresses is set for families whose node ports are served on all of the node's
 	// addresses. For the others, [sync.Committed] has the addresses.
 	AllAddresses [len(model.Families)]bool
-	// Healthy reports what /livez does. It must not block, and must be safe for concurrent use.
+	// Healthy reports the result of /livez. It must not block, and must be safe for concurrent
+	// use.
 	Healthy func() bool
 	// Recorder, unless it is nil, records ports that cannot be opened.
 	Recorder sync.Recorder

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// maxGain is how many times its fair share an endpoint gets at most. It limits what
-	// an endpoint without connections receives of a burst that no observation foresaw.
+	// maxGain is the maximum multiple of its fair share for an endpoint. It limits an
+	// endpoint without connections in a burst that no observation foresaw.
 	maxGain = 4
 	// An endpoint may differ from the level of its pool by this part of it, and this many
 	// connections, before shares become unequal; half of that makes them equal again.

@@ -24,8 +24,8 @@ type endpoint struct {
 type count struct {
 	// active are the connections that are being opened or are open.
 	active int
-	// arrived is an estimate of those that began since the last observation, including
-	// closed ones, which the kernel remembers for some time.
+	// arrived is an estimate of the connections that began since the last observation,
+	// including closed ones, which the kernel remembers for some time.
 	arrived int
 }
 

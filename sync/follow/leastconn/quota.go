@@ -13,7 +13,7 @@ const maxSlotsAtOnce = 2048
 
 // A quota divides the slots of a transaction among the namespaces that have changes:
 //
-//   - Half of them in equal shares; what one does not need goes to the others. A namespace
+//   - Half of them in equal shares; the unused part of a share goes to the others. A namespace
 //     that needs no more than its share is served at every observation, whatever others have.
 //   - The others, and what is left over, one pool of each namespace at a time. However many
 //     namespaces there are, and however small their shares, each of them has its turn.

@@ -50,7 +50,7 @@ type Serve func(Socket, net.Listener) error
 
 // Config configures [Sockets].
 type Config struct {
-	Name   string // what is served, for logs and events: "health check server"
+	Name   string // the purpose, for logs and events: "health check server"
 	Reason string // of the event if listening fails
 	Max    int    // how many are open at most; see [Share]
 	// Recorder, unless it is nil, records failures.
@@ -159,8 +159,8 @@ func (s *Sockets) Run(ctx context.Context, serve Serve) error {
 	}
 }
 
-// applyWanted applies changes. It closes first, so that a port can move from one Service
-// to another.
+// applyWanted applies changes. It closes first, to let a port move from one Service to
+// another.
 func (s *Sockets) applyWanted(ctx context.Context, start func(Socket, net.Listener)) {
 	s.mu.Lock()
 	wanted := s.wanted

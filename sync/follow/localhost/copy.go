@@ -24,9 +24,9 @@ func copyBoth(a, b *net.TCPConn, drainTimeout time.Duration) {
 // be plain TCP connections, to make the kernel copy (splice(2)).
 //
 // If from was reset, to is reset, because its data is incomplete. But if to accepts no more data
-// (EPIPE: it was closed regularly, or the other direction has seen the reset), what to had sent
-// must still reach from. Then the data from it is discarded for a while, because the kernel resets
-// a connection that is closed with unread data, and drops what is still to be sent.
+// (EPIPE: it was closed regularly, or the other direction has seen the reset), the data that to
+// had sent must still reach from. Then the data from it is discarded for a while, because the
+// kernel resets a connection that is closed with unread data, and drops unsent data.
 func copyOneWay(to, from *net.TCPConn, drainTimeout time.Duration) {
 	_, err := io.Copy(to, from)
 	switch {

@@ -58,7 +58,7 @@ func (p *Proxy) isServed(f *model.Frontend) bool {
 }
 
 // usableNodeAddrs returns the first address of each family to connect to. It skips
-// link-local addresses, and loopback addresses, which would lead back to this proxy.
+// link-local addresses, and loopback addresses, which would reach this proxy again.
 func usableNodeAddrs(addrs []netip.Addr) [len(model.Families)]netip.Addr {
 	var hosts [len(model.Families)]netip.Addr
 	for _, a := range addrs {
@@ -69,7 +69,7 @@ func usableNodeAddrs(addrs []netip.Addr) [len(model.Families)]netip.Addr {
 	return hosts
 }
 
-// errNoService is the error of connections that came while the Service was removed.
+// errNoService is the error of connections that arrived while the Service was removed.
 var errNoService = errors.New("no Service has this node port")
 
 func (p *Proxy) target(s listen.Socket) (netip.AddrPort, error) {

@@ -57,8 +57,8 @@ type connection struct {
 	id uint32 // of the entry in connection tracking
 }
 
-// A check is what is known of an endpoint that this node's clients use. Its methods are pure: they
-// are given the time, and do no I/O.
+// A check is the state of an endpoint that this node's clients use. Its methods are pure: they
+// take the time as an argument, and do no I/O.
 type check struct {
 	endpoint
 	pools     []*pool // through which clients use the endpoint; at least one
@@ -136,8 +136,8 @@ func (c *check) observe(now time.Time, clients, connections, witnesses int) {
 	}
 }
 
-// isDue reports whether to probe the endpoint now. A check that waits for a reading goes on probing:
-// what is decided then is known then.
+// isDue reports whether to probe the endpoint now. A check that waits for a reading goes on
+// probing, to decide on current knowledge.
 func (c *check) isDue(now time.Time) bool {
 	switch c.phase {
 	case phaseIdle:
@@ -230,8 +230,8 @@ func (c *check) confirm(now, sent time.Time) (released bool) {
 	return true
 }
 
-// unknown handles a probe that says nothing about the endpoint, as one that a policy prohibits. It
-// reports whether the endpoint was unresponsive.
+// unknown handles a probe that says nothing about the endpoint, such as one that a policy
+// prohibits. It reports whether the endpoint was unresponsive.
 func (c *check) unknown(now time.Time) (released bool) {
 	if released = c.phase == phaseUnresponsive; released {
 		c.possible, c.possibleIn, c.waited = now, c.in, now

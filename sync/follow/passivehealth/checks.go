@@ -257,7 +257,8 @@ func (s *checks) addControls(c *check, now time.Time) {
 	}
 }
 
-// addControlsByChance adds moreControls endpoints at other addresses, from one by chance on.
+// addControlsByChance adds moreControls endpoints at other addresses, starting from a random
+// one.
 func (s *checks) addControlsByChance(c *check, p *pool, now time.Time) {
 	size, added := p.size(), 0
 	for i, first := 0, rand.IntN(max(size, 1)); i < size && added < moreControls; i++ {
@@ -275,8 +276,8 @@ func (s *checks) addControl(e endpoint, p *pool, now time.Time) {
 	}
 }
 
-// replace puts pools that changed in place of those that were replaced, and forgets endpoints that
-// are in no pool.
+// replace puts pools that changed in place of the replaced ones, and forgets endpoints that are no
+// longer in a pool.
 func (s *checks) replace(replaced []*pool, p *pools) {
 	for _, old := range replaced {
 		next := p.all[old.key]

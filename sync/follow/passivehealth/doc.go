@@ -4,7 +4,7 @@
 //
 // A node that loses power keeps its pods ready in the API for 40 seconds or more, and a pod that
 // hangs without a readiness probe stays ready. Until then one connection of n would wait for a
-// time-out.
+// timeout.
 //
 //	nft counter "unanswered" --moved--> connection tracking --reading--> checks ----> model.UnresponsiveEndpoints
 //	 (retransmitted first                (readings.go)                   (check.go,        |
@@ -16,8 +16,8 @@
 //
 // # Evidence
 //
-// Anybody can make a connection that gets no reply, and most network policies drop what comes from
-// a node. So nothing counts unless it is known to have worked:
+// Anybody can make a connection without a reply, and most network policies drop packets from a
+// node. So something only counts if it is known to have worked:
 //
 //   - A connection without a reply counts if its client is a witness: connection tracking has
 //     another connection of this client to the same Service port, with a reply. Clients that a
@@ -36,15 +36,15 @@
 // probe.
 //
 // If probes do not count, an endpoint is possibly unresponsive: two witnesses get no reply, or one
-// if probes worked before but no control replies. That is reported as what it is, and nothing is
-// avoided. docs/design.md says why.
+// if probes worked before but no control replies. It is reported as such, and nothing is avoided.
+// docs/design.md says why.
 //
 // # What follows
 //
-// Package model decides what is avoided: the strongest evidence first, never more than a part of a
-// Service's endpoints, and never the last one. An unresponsive endpoint is probed every second,
-// after a minute every five. A reply to a probe or a connection releases it. It stays in use for
-// five seconds then, which double up to a minute while it flaps.
+// Package model decides which endpoints are avoided: the strongest evidence first, never more than
+// a part of a Service's endpoints, and never the last one. An unresponsive endpoint is probed
+// every second, after a minute every five. A reply to a probe or a connection releases it. It then
+// stays in use for five seconds, which double up to a minute while it flaps.
 //
 // # Cost
 //

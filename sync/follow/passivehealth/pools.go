@@ -81,8 +81,7 @@ func (p *pools) apply(c sync.Committed) (changed, replaced []*pool) {
 	return changed, replaced
 }
 
-// inherit takes over what was known in a pool of the same Service before a commit, if it was nil
-// nothing.
+// inherit takes over the state of a pool of the same Service before a commit, if any.
 func (p *pool) inherit(old *pool, full bool) {
 	if old == nil || old.service != p.service || old.mode != p.mode {
 		return

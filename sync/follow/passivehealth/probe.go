@@ -25,7 +25,7 @@ func (e endpoint) target() netip.AddrPort {
 	return netip.AddrPortFrom(e.addr.Addr(), discardPort)
 }
 
-// An outcome is what came of a probe.
+// An outcome is the result of a probe.
 type outcome uint8
 
 const (
@@ -45,7 +45,7 @@ type Prober struct{ Mark uint32 }
 // keeps a connection in TIME_WAIT, unless this process is stopped for 200 ms just then.
 //
 // Errors: nil is a reply, [context.DeadlineExceeded] none in time or an unreachable host. Any other
-// error means that nothing is known of the endpoint, for example because a policy prohibits it.
+// error says nothing about the endpoint, for example because a policy prohibits it.
 func (p Prober) Probe(ctx context.Context, to netip.AddrPort, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -117,7 +117,7 @@ func prohibited(fd int) bool {
 	return false
 }
 
-// outcomeOf returns what an error of [Prober.Probe] means.
+// outcomeOf returns the meaning of an error of [Prober.Probe].
 func outcomeOf(err error) outcome {
 	switch {
 	case err == nil:

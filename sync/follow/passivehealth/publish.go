@@ -13,7 +13,7 @@ import (
 // poolsAtOnce limits a transaction.
 const poolsAtOnce = 1000
 
-// publish sends to the loop what changed in these pools. It waits while the loop is applying a
+// publish sends the changes in these pools to the loop. It waits while the loop is applying a
 // batch.
 func (t *Tracker) publish(ctx context.Context, all []*pool) {
 	if len(all) == 0 {
@@ -43,8 +43,8 @@ func (t *Tracker) publish(ctx context.Context, all []*pool) {
 	}
 }
 
-// byEvidence returns the endpoints of checks, the strongest evidence first: where most witnesses had
-// no reply when it was decided, then the oldest.
+// byEvidence returns the endpoints of checks, the strongest evidence first: where most witnesses
+// had no reply when it was decided, then the oldest.
 func byEvidence(list []*check) (out []netip.AddrPort) {
 	slices.SortFunc(list, func(a, b *check) int {
 		return cmp.Or(-cmp.Compare(len(a.waiting), len(b.waiting)), a.began.Compare(b.began), a.addr.Compare(b.addr))

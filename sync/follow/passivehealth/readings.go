@@ -48,7 +48,7 @@ type lane struct {
 	budget             *rate.Limiter // in microseconds of processor time
 }
 
-// A reading is what connection tracking has of one kind.
+// A reading is the connection tracking entries of one kind.
 type reading struct {
 	kind
 	at      time.Time
@@ -75,7 +75,7 @@ type clientConnection struct {
 	id   uint32
 }
 
-// readCounter learns whether first packets were sent again, over TCP or SCTP.
+// readCounter reads whether first packets were sent again, over TCP or SCTP.
 func (t *Tracker) readCounter() {
 	total, err := t.Counter.Unanswered()
 	if err != nil {
@@ -272,8 +272,9 @@ func (r *reading) addAnswered(all *pools, s *checks, e *conntrack.Entry) {
 	}
 }
 
-// read calls what reads connection tracking, and takes its processor time from the budget, if there is
-// one. It logs when readings start to fail or to succeed again; ok is false if this one failed.
+// read calls the function that reads connection tracking, and takes its processor time from the
+// budget, if there is one. It logs when readings start to fail or to succeed again; ok is false if
+// this one failed.
 func (t *Tracker) read(now time.Time, budget *rate.Limiter, fn func() error) (cost time.Duration, ok bool) {
 	runtime.LockOSThread() // for its processor time
 	defer runtime.UnlockOSThread()

@@ -23,7 +23,7 @@ const (
 // maxServices is how many Services of an endpoint get an event.
 const maxServices = 10
 
-// A Report is what a [Tracker] knows at one moment.
+// A Report is the state of a [Tracker] at one moment.
 type Report struct {
 	Endpoints []Unresponsive // in the order of their addresses
 	// Late is how long ago the connections were last read, if the next reading is overdue;
@@ -35,7 +35,7 @@ type Report struct {
 type Unresponsive struct {
 	Protocol model.Protocol
 	Endpoint netip.AddrPort
-	// Possibly means that it is not known: probes do not count, and nothing is avoided.
+	// Possibly means that it is not certain: probes do not count, and nothing is avoided.
 	Possibly bool
 	// ProbesWorked reports whether probes of this node have had a reply.
 	ProbesWorked bool
@@ -46,7 +46,7 @@ type Unresponsive struct {
 	Clients, Connections, Probes int
 }
 
-// Report returns what is known now.
+// Report returns the current state.
 func (t *Tracker) Report(ctx context.Context) (Report, error) {
 	return sync.CallOn(ctx, t.requests, t.ended, t.currentReport)
 }
@@ -87,8 +87,8 @@ func (t *Tracker) InUse() (endpoints, reached int64) { return t.inUse.Load(), t.
 // Late returns [Report].Late. It may be called at any time.
 func (t *Tracker) Late() time.Duration { return time.Duration(t.late.Load()) }
 
-// reportChange reports what became of a check, within the limits of the namespaces. What is only
-// possible gets no event, which cannot be taken back.
+// reportChange reports the result of a check, within the limits of the namespaces. A mere
+// possibility gets no event, which cannot be taken back.
 func (t *Tracker) reportChange(c *check, was phase) {
 	if was == phaseUnresponsive || c.phase == phaseUnresponsive || c.possible.IsZero() {
 		t.changes.Add(1)

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// idleTick is how often the kernel's counter is read, reportTick if no Service avoids endpoints.
-	// While endpoints are checked, all times are as exact as tick. Each makes the process wake up,
-	// which on an idle machine costs ten times as much as the reading.
+	// idleTick is how often the kernel's counter is read, reportTick if no Service avoids
+	// endpoints. While endpoints are checked, all times are as exact as tick. Each tick wakes up
+	// the process, which on an idle machine costs ten times as much as the reading.
 	reportTick, idleTick, tick = 2 * time.Second, time.Second, 250 * time.Millisecond
 	// probesPerSecond limits the probes of checks, and routinesPerSecond routine ones, of the node;
 	// with bursts.
@@ -185,7 +185,7 @@ func (t *Tracker) count(list []*pool, sign int) {
 	}
 }
 
-// tick does what is due.
+// tick does all work that is due.
 func (t *Tracker) tick(ctx context.Context, now time.Time) {
 	t.readCounter()
 	var changed []*pool
@@ -245,8 +245,8 @@ func (t *Tracker) probeOne(ctx context.Context, now time.Time, c *check) {
 	})
 }
 
-// handleResult handles the outcome of a probe. No reply to one that was sent in an earlier phase says
-// nothing.
+// handleResult handles the outcome of a probe. If a probe of an earlier phase has no reply, that
+// says nothing.
 func (t *Tracker) handleResult(ctx context.Context, r probeResult) {
 	now, c := time.Now(), t.checks.all[r.endpoint]
 	if c == nil {

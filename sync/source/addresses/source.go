@@ -85,7 +85,8 @@ func Read() ([]netip.Prefix, error) {
 	return slices.Compact(list), err
 }
 
-// A Feed lists what the kernel has of a kind, and notices all changes since it was opened.
+// A Feed lists the kernel's objects of a kind, and notices all changes since it was
+// opened.
 type Feed[T any] interface {
 	// List returns all, in any order.
 	List() ([]T, error)
@@ -95,8 +96,8 @@ type Feed[T any] interface {
 	Close()
 }
 
-// Follow calls send with what a feed lists, and again after changes, until ctx ends. It logs
-// failures, and opens another feed after a while.
+// Follow calls send with the list of a feed, and again after changes, until ctx ends. It
+// logs failures, and opens another feed after a while.
 func Follow[T any](ctx context.Context, log *slog.Logger, open func() (Feed[T], error), send func([]T)) {
 	for delay := backoff(); ctx.Err() == nil; {
 		start := time.Now()

@@ -20,8 +20,9 @@ import (
 
 type objectName struct{ namespace, name string }
 
-// A convertedObject is what the proxy uses of an API object. It shares no memory with
-// it. It is a [runtime.Object] because the lists and stores of client-go require one.
+// A convertedObject is the part of an API object that the proxy uses. It shares no memory
+// with it. It is a [runtime.Object] because the lists and stores of client-go require
+// one.
 type convertedObject struct {
 	metav1.Object // has the methods that are not below
 	objectName
@@ -51,8 +52,8 @@ func (i *convertedObject) DeepCopyObject() runtime.Object { return i }
 // A convertFunc converts an API object; it returns a converted object unchanged.
 type convertFunc func(obj any) (*convertedObject, error)
 
-// convertOnly returns a convertFunc for objects of type T. Convert returns a nil value if nothing of
-// an object can be used.
+// convertOnly returns a convertFunc for objects of type T. Convert returns a nil value if nothing
+// of an object can be used.
 func convertOnly[T any, P interface {
 	*T
 	metav1.Object

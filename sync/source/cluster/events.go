@@ -67,7 +67,7 @@ type nodeObject struct {
 	UID types.UID
 }
 
-// ownNode is what is known of the proxy's own Node.
+// ownNode is the known state of the proxy's own Node.
 type ownNode struct {
 	last     sync.SetNode
 	uid      types.UID
@@ -88,8 +88,8 @@ func newOwnNode(name string) *ownNode {
 // connections from load balancers.
 func noNodeObject(node string) string { return "there is no Node object " + node }
 
-// event is the eventFunc of Nodes. A Node that has just been registered may lack what
-// the machine still has, so the last known values stay. But a zone that is removed
+// event is the eventFunc of Nodes. A Node that has just been registered may lack fields
+// that the machine still has, so the last known values stay. But a zone that is removed
 // from an existing Node was removed on purpose.
 func (o *ownNode) event(_ objectName, value any) sync.Event {
 	now := o.last

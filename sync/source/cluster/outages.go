@@ -36,8 +36,8 @@ type kindOutage struct {
 }
 
 const (
-	// quietPeriod is how long after a warning another failure for the same reason is none, unless
-	// it lasts for longOutage.
+	// quietPeriod is how long after a warning further failures for the same reason cause no
+	// other, unless one lasts for longOutage.
 	quietPeriod = 5 * time.Minute
 	longOutage  = 30 * time.Second
 
@@ -53,7 +53,7 @@ func newOutageLog(log *slog.Logger) *outageLog {
 	return &outageLog{log: log, kinds: map[string]*kindOutage{}, warned: map[string]time.Time{}}
 }
 
-// lock returns what is known of a kind, and the function that ends its use.
+// lock returns the state of a kind, and the function that ends its use.
 func (c *outageLog) lock(kind string) (k *kindOutage, unlock func()) {
 	c.mu.Lock()
 	if c.kinds[kind] == nil {
@@ -85,8 +85,8 @@ func (c *outageLog) failed(kind string, err error) {
 		k.err)
 }
 
-// reasonOf returns what failures that are logged as one have in common. It is never a text with
-// addresses or times.
+// reasonOf returns the common reason of failures that are logged as one. It is never a text
+// with addresses or times.
 func reasonOf(err error) string {
 	var timeout net.Error
 	var errno syscall.Errno
@@ -108,7 +108,8 @@ func reasonOf(err error) string {
 	return fmt.Sprintf("%T", err) // each failure of TLS has a type
 }
 
-// isWarned reports whether there was a warning for a reason, about a kind that fails since.
+// isWarned reports whether a warning was logged for a reason, about a kind that has failed
+// since.
 func (c *outageLog) isWarned(reason string) bool {
 	for _, k := range c.kinds {
 		if k.warnedFor == reason {

@@ -22,7 +22,7 @@ import (
 	"kube-vmap/sync"
 )
 
-// ReasonTakeover is the reason of the event that the node was returned to kube-proxy.
+// ReasonTakeover is the reason of the event that the node was rolled back to kube-proxy.
 const ReasonTakeover = "TakeoverFailed"
 
 // Reasons of events that kube-proxy has, too, and that alerts may look for.
@@ -46,7 +46,7 @@ const maxNote = 1024
 // A Recorder is a [sync.Recorder] that creates Kubernetes events (events.k8s.io/v1).
 // Equal events about the same object become one series.
 //
-// Events have the lowest priority of all that the proxy does: after the first ten, one
+// Events have the lowest priority of everything the proxy does: after the first ten, one
 // is sent each second, and a few hundred may wait. All of them are in the log as well.
 //
 // If an object itself is wrong, every node sees that at the same moment: one bad
@@ -147,7 +147,7 @@ func reference(o sync.Object) corev1.ObjectReference {
 	case "Node":
 		if o.UID == "" {
 			// kubectl describe finds a Node's events by UID, or by the name in place of
-			// the UID, which components send that do not know it.
+			// the UID, which components send if they do not know it.
 			r.UID = types.UID(o.Name)
 		}
 	}

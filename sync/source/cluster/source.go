@@ -61,8 +61,9 @@ import (
 	"kube-vmap/sync"
 )
 
-// How long the first burst waits for what a new node may not have yet: its Node object, which
-// kubelet creates, and then its pod CIDRs, which a controller assigns. kube-proxy waits as long.
+// How long the first burst waits for parts that a new node may not have yet: its Node object,
+// which kubelet creates, and then its pod CIDRs, which a controller assigns. kube-proxy waits as
+// long.
 const (
 	nodeTimeout      = 30 * time.Second
 	podRangesTimeout = 5 * time.Minute
@@ -81,7 +82,7 @@ type Config struct {
 type Source struct {
 	config Config
 	log    *slog.Logger
-	// running is what the source consists of while it runs; nil before that.
+	// running are the parts of the source while it runs; nil before that.
 	running atomic.Pointer[watcher]
 }
 

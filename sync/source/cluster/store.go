@@ -27,7 +27,7 @@ type store struct {
 	listed   chan struct{} // closed after the first complete list
 }
 
-// A knownObject is what a store remembers of an object that it sent.
+// A knownObject is a store's record of an object that it sent.
 type knownObject struct {
 	content   uint64
 	triggered int64 // the last trigger, in nanoseconds since the Unix epoch
@@ -141,7 +141,7 @@ func (s *store) convertAll(list []any) ([]*convertedObject, error) {
 // markListed records that everything known so far is complete.
 func (s *store) markListed() { closeOnce(s.listed) }
 
-// change records an object's current content and appends events for what changed.
+// change records an object's current content and appends events for the changes.
 func (s *store) change(events []sync.Event, before knownObject, converted *convertedObject) []sync.Event {
 	// Content that is no longer in the object is removed even if the new content is
 	// invalid, because the API server may have given its addresses to others.

@@ -76,8 +76,8 @@ const annotationPassiveChecks = "kube-vmap.io/passive-health-checks"
 
 var errPassiveChecks = errors.New("must be off, report or avoid; the default is used instead")
 
-// ParsePassiveChecks returns what off, report and avoid mean. An empty or unknown value is
-// [model.PassiveChecksDefault]; an unknown one with an error.
+// ParsePassiveChecks returns the meaning of off, report and avoid. An empty or unknown
+// value is [model.PassiveChecksDefault]; an unknown one with an error.
 func ParsePassiveChecks(value string) (model.PassiveChecks, error) {
 	if value == "" {
 		return model.PassiveChecksDefault, nil

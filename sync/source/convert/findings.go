@@ -29,8 +29,8 @@ const (
 	maxValue  = 256 // bytes of a quoted value
 )
 
-// skip records errors about a part that the result does without, and reports whether
-// there were any. Nil errors do not count.
+// skip records errors about a skipped part, and reports whether there were any. Nil
+// errors do not count.
 func (f *findings) skip(errs ...*field.Error) bool {
 	found := false
 	for _, err := range errs {
@@ -68,7 +68,7 @@ func shorten(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "") + "..."
 }
 
-// invalidate records errors that make the object unusable. Nil errors do not count.
+// invalidate records errors that make the object invalid. Nil errors do not count.
 func (f *findings) invalidate(errs ...*field.Error) {
 	if f.skip(errs...) {
 		f.invalid = true
@@ -96,7 +96,8 @@ func invalidName(path *field.Path, name string, problems func(string) []string) 
 	return nil
 }
 
-// protocolOf returns the model's value of a protocol. The API documents that none means TCP.
+// protocolOf returns the model's value of a protocol. The API documents that an empty one
+// means TCP.
 func protocolOf(path *field.Path, p corev1.Protocol) (model.Protocol, *field.Error) {
 	switch p {
 	case corev1.ProtocolTCP, "":

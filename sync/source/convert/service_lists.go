@@ -182,7 +182,7 @@ func (f *findings) servicePort(
 	case hasNodePorts(spec):
 		nodePort, nodePortErr = portNumber(path, "nodePort", p.NodePort)
 	default:
-		// A remnant of another type: reported, but no reason to skip the port.
+		// A remnant of another type: reported, but the port is not skipped.
 		f.skip(field.Forbidden(path.Child("nodePort"), "may not be used when type is ClusterIP"))
 	}
 	bad := f.skip(nameErr, protocolErr, numberErr, nodePortErr)
@@ -193,9 +193,9 @@ func hasNodePorts(spec *corev1.ServiceSpec) bool {
 	return spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer
 }
 
-// usedPorts holds what must be unique among the ports of a Service: the name, the
-// protocol and port, the protocol and node port. Each key has only these fields set. It
-// is nil if there is one port only.
+// usedPorts holds the values that must be unique among the ports of a Service: the name,
+// the protocol and port, the protocol and node port. Each key has only these fields set.
+// It is nil for a single port.
 type usedPorts map[model.ServicePort]struct{}
 
 func (u usedPorts) add(path *field.Path, p model.ServicePort) *field.Error {

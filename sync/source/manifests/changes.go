@@ -10,9 +10,9 @@ import (
 	"kube-vmap/sync"
 )
 
-// changes returns the events that lead from the objects before to those now, in a fixed
-// order: the node, the ServiceCIDRs, then objects by kind and name. If before is nil,
-// there were no events yet, and the node is always among them.
+// changes returns the events for the difference between the objects before and now, in a
+// fixed order: the node, the ServiceCIDRs, then objects by kind and name. If before is
+// nil, no events were sent yet, and the node is always among them.
 func changes(before, now objects, node string) []sync.Event {
 	var out []sync.Event
 	if n := now.node(node); before == nil || n != before.node(node) {

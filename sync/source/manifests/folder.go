@@ -22,7 +22,7 @@ type objects map[sync.Object]object
 type folder struct {
 	parser  *parser
 	files   map[string]*file // by path
-	current objects          // what all events so far add up to; nil before the first
+	current objects          // the sum of all events so far; nil before the first
 }
 
 type file struct {
@@ -47,7 +47,7 @@ func newFolder(node string) *folder {
 	return &folder{parser: newParser(node), files: map[string]*file{}}
 }
 
-// read reads these files, sorted by path, and returns what changed; the first time,
+// read reads these files, sorted by path, and returns the changes; the first time,
 // everything. Files with the same bytes as before are not parsed again.
 func (f *folder) read(paths []string) ([]sync.Event, report) {
 	var r report

@@ -82,7 +82,7 @@ type fileParser struct {
 	parsed
 	file        string
 	document    int
-	parseErrors int // what could not be parsed
+	parseErrors int // the unparsed part
 }
 
 func (r *fileParser) tooManyErrors() bool { return r.parseErrors > maxParseErrors }
@@ -189,7 +189,7 @@ func (r *fileParser) decode(data []byte, h header) (runtime.Object, error) {
 	return obj, err
 }
 
-// complete sets what the API server would set, if package convert has no default for it.
+// complete sets the API server's defaults that package convert does not have.
 func complete(obj runtime.Object, namespace string) {
 	switch o := obj.(type) {
 	case *corev1.Service:

@@ -47,7 +47,7 @@ func (p problem) err() error {
 	return err
 }
 
-// changes returns the events that lead from the problems before to these.
+// changes returns the events for the difference between the problems before and these.
 func (p problems) changes(before problems) (out []sync.Event) {
 	for _, o := range slices.SortedFunc(maps.Keys(before), compareObjects) {
 		if _, ok := p[o]; !ok {

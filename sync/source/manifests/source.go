@@ -12,7 +12,7 @@
 //
 // An object is what its document says now, or removed if that cannot be used. Only while
 // text cannot be recognised at all, or a file is empty, as files are before they are
-// written, the objects stay that the file may contain. Such Services count as the
+// written, do the objects stay that the file may contain. Such Services count as the
 // youngest, and hold no address against another one. If the folder itself, or the single
 // file, disappears, everything stays, and the source waits for it to return.
 package manifests
@@ -76,7 +76,8 @@ const (
 	// change all the time.
 	debounce, maxDebounce = 50 * time.Millisecond, time.Second
 	// unsure is how old a change must be for the next one to have another time, whatever the
-	// resolution of the file system's clock. Files are read at every look, until those are so old.
+	// resolution of the file system's clock. Files that changed more recently are read at every
+	// look.
 	unsure = 3 * time.Second
 	// firstScanGrace is how long the first burst waits for a file that cannot be parsed. It may be
 	// half-written, and without its objects the first burst would remove what an earlier process

@@ -17,7 +17,8 @@ import (
 	"kube-vmap/sync"
 )
 
-// Timeout is how long a test waits for what should happen within a second or two.
+// Timeout is how long a test waits for something that should happen within a second or
+// two.
 const Timeout = 20 * time.Second
 
 // Loopback has the loopback address of each family.

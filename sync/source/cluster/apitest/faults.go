@@ -6,8 +6,8 @@ type faults struct {
 	status                  map[string]int // of all responses, by resource
 }
 
-// SetDown makes connections of [Server.RoundTrip] be refused, and closes those there
-// are, or ends that.
+// SetDown makes connections of [Server.RoundTrip] be refused, and closes existing ones,
+// or ends that.
 func (s *Server) SetDown(down bool) {
 	s.mu.Lock()
 	s.faults.down = down
@@ -40,7 +40,8 @@ func (s *Server) DisableStreamedLists() {
 	s.faults.noStreams = true
 }
 
-// SetSilent ends all watches, and makes new ones get nothing, not even their end, or ends that.
+// SetSilent ends all watches, and makes new ones receive nothing, not even their end, or ends
+// that.
 func (s *Server) SetSilent(silent bool) {
 	s.mu.Lock()
 	s.faults.silent = silent

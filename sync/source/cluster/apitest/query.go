@@ -14,7 +14,7 @@ import (
 // A query has the parameters of a list or watch. The server ignores the limit of a list.
 type query struct {
 	metav1.ListOptions
-	revision int64 // zero if none is given
+	revision int64 // zero if not given
 	labels   labels.Selector
 	fields   fields.Selector
 }

@@ -1,5 +1,5 @@
 // Package protobuf decodes Services and EndpointSlices from the API's protobuf encoding
-// (generated.proto in k8s.io/api), and only what package convert reads of them.
+// (generated.proto in k8s.io/api), and only the fields that package convert reads.
 //
 // The generated decoders of k8s.io/api copy everything to new memory, and most of an object is not
 // for proxies: managed fields, owners, target references, annotations of tools. Here these are

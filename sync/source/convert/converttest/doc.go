@@ -1,5 +1,4 @@
-// Package converttest helps tests of what is made of Kubernetes objects: a [Draw]
-// makes good and bad objects from the bytes of a fuzzer, and checks find out whether
-// a conversion is well formed, and whether it used or reported every part of its
-// object.
+// Package converttest helps to test conversions of Kubernetes objects: a [Draw] makes
+// good and bad objects from the bytes of a fuzzer, and checks find out whether a
+// conversion is well formed, and whether it used or reported every part of its object.
 package converttest

@@ -67,7 +67,7 @@ func (r reported) check(t *testing.T, list string, n, used int) {
 	}
 }
 
-// CheckServiceResult checks what a Service was converted to: it must be well formed,
+// CheckServiceResult checks the result of converting a Service: it must be well formed,
 // and every part of the Service must be used or reported.
 func CheckServiceResult(t *testing.T, s *corev1.Service, out *model.Service, errs field.ErrorList) {
 	t.Helper()
@@ -100,7 +100,7 @@ func CheckServiceResult(t *testing.T, s *corev1.Service, out *model.Service, err
 	found.check(t, "status.loadBalancer.ingress", len(s.Status.LoadBalancer.Ingress), used)
 }
 
-// CheckSliceResult checks what an EndpointSlice was converted to: it must be well
+// CheckSliceResult checks the result of converting an EndpointSlice: it must be well
 // formed, and every endpoint and port must be used or reported.
 func CheckSliceResult(t *testing.T, s *discoveryv1.EndpointSlice, out *model.EndpointSlice, errs field.ErrorList) {
 	t.Helper()
