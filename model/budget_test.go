@@ -17,7 +17,7 @@ type budgetTest struct {
 	p Protocol
 }
 
-// set adds a Service that has as many addresses, each of which weighs ten.
+// set adds a Service with so many addresses, each of weight ten.
 func (s *budgetTest) set(namespace, name string, created int64, addresses int) {
 	s.setService(namespace, name, created, addresses, 0)
 }

@@ -81,8 +81,8 @@ func externals(n int) []netip.Addr {
 	return out
 }
 
-// dimensions are what there may be many of. Each returns a function that makes a change in a state
-// with n of them.
+// dimensions are the things that there may be many of. Each returns a function that makes a change
+// in a state with n of them.
 var dimensions = []struct {
 	name  string
 	build func(n int) func()

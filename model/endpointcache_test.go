@@ -60,7 +60,7 @@ func resolveCandidates(p endpointSlices, r *endpointIndex) []resolvedCandidate {
 	return out
 }
 
-// largeMap returns a map in which Service web has n slices of pods on another node, and these
+// largeMap returns a map whose Service web has n slices of pods on another node, and these
 // slices. Changes has been called.
 func largeMap(f Family, p Protocol, n, pods int) (*ServiceMap, []EndpointSlice) {
 	m := NewServiceMap(Options{}, thisNode)

@@ -155,7 +155,7 @@ func (h *history) event() {
 	}
 }
 
-// checkUnresponsive checks the result while some pods do not answer.
+// checkUnresponsive checks the result while some pods are unresponsive.
 func (h *history) checkUnresponsive() {
 	h.check()
 	all := h.unresponsive()
@@ -172,7 +172,7 @@ func (h *history) checkUnresponsive() {
 	h.m.SetUnresponsive(all)
 }
 
-// unresponsive returns for all pools that may exist the pods that do not answer.
+// unresponsive returns the unresponsive pods for all pools that may exist.
 func (h *history) unresponsive() (all []UnresponsiveEndpoints) {
 	pods := h.choose(1 << 6)
 	for _, f := range Families {

@@ -130,8 +130,8 @@ func measureDisruption(n, fleets int, weighted bool) (d disruption) {
 }
 
 // Two endpoints in 250 have the same step, and some of these follow each other, hence the
-// worst cases. The bounds are the results, of removals those for ten times as many sets, and a
-// quarter more.
+// worst cases. The bounds are the results, for removals the results of ten times as many sets,
+// and a quarter more.
 func TestMaglevDisruptionIsSmall(t *testing.T) {
 	type bounds struct{ mean, worst float64 } // in percent of all entries
 	for _, test := range []struct {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// oracleAvoid takes endpoints that do not answer out of the winners' pools. It returns by
+// oracleAvoid takes unresponsive endpoints out of the winners' pools. It returns by
 // Service the addresses that do not count in its health check.
 func (c *cluster) oracleAvoid(winners map[Match]Frontend) map[ServiceName]map[netip.Addr]bool {
 	missing := map[ServiceName]map[netip.Addr]bool{}
@@ -31,8 +31,8 @@ func (c *cluster) oracleAvoid(winners map[Match]Frontend) map[ServiceName]map[ne
 	return missing
 }
 
-// oracleAvoid moves endpoints from one of the pool's lists to Avoided, the first ones that do not
-// answer, as long as another one is left and the limit allows one more.
+// oracleAvoid moves endpoints from one of the pool's lists to Avoided, the first unresponsive
+// ones, as long as another one remains and the limit allows one more.
 func (p *Pool) oracleAvoid(list *[]netip.AddrPort, weights, shares *[]uint16, unresponsive []netip.AddrPort, percent int) {
 	all, left := float64(len(*list)), slices.Clone(*list)
 	of := map[netip.AddrPort]uint16{}

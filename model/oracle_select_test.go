@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// oracleEndpoint is an endpoint with what it has from its slice.
+// oracleEndpoint is an endpoint with the properties of its slice.
 type oracleEndpoint struct {
 	Endpoint
 	weight  uint16

@@ -20,7 +20,7 @@ type cluster struct {
 	slices   map[EndpointSliceName]EndpointSlice
 	// nodeAddrs serve node ports.
 	nodeAddrs []netip.Addr
-	// unresponsive are endpoints that do not answer, by pool.
+	// unresponsive are unresponsive endpoints, by pool.
 	unresponsive map[Match][]netip.AddrPort
 }
 
@@ -253,7 +253,7 @@ func (c *cluster) oracleSources(s Service, f Family) (sources []netip.Prefix, re
 	return sources, true
 }
 
-// oracleHealth returns the health check of the Service, of whose endpoints some are missing.
+// oracleHealth returns the health check of the Service; some of its endpoints are missing.
 func (c *cluster) oracleHealth(s Service, missing map[netip.Addr]bool) HealthCheck {
 	h := HealthCheck{Service: s.Name, Port: s.HealthCheckNodePort}
 	counted := map[netip.Addr]bool{}

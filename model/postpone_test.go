@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// postpone applies the changes of the namespaces that do not wait, and checks that the
-// others hold only what they still claim.
+// postpone applies the changes of the namespaces that are not postponed, and checks that
+// the others hold only what they still claim.
 func (h *history) postpone(waiting string) {
 	h.apply(h.m.ChangesExcept(func(namespace string) bool { return strings.Contains(waiting, namespace) }))
 	h.postponed = true
@@ -51,7 +51,7 @@ func (s *postponeTest) set(namespace string, created int64, endpoints int) {
 	s.setService(namespace, "s", created, 1, endpoints)
 }
 
-// change returns what changes if namespace a waits.
+// change returns the changes while namespace a is postponed.
 func (s *postponeTest) change() Changes {
 	return s.ChangesExcept(func(namespace string) bool { return namespace == "a" })
 }

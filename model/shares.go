@@ -38,8 +38,7 @@ func (s *ListShares) apply(endpoints []netip.AddrPort, weights []uint16, shares 
 }
 
 // SetShares sets the shares of pools whose scheduler is [SchedulerLeastConnections].
-// Shares that do not fit the current endpoints are dropped, and all others when endpoints
-// change.
+// Shares that do not fit the endpoints are dropped, now or when the endpoints change.
 func (m *ServiceMap) SetShares(all []PoolShares) {
 	for _, s := range all {
 		e := m.ownerOf(s.Key)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// avoiding returns a map with a Service of these endpoints that avoids those that do not answer.
+// avoiding returns a map with a Service of these endpoints that avoids unresponsive ones.
 func avoiding(f Family, p Protocol, endpoints ...pod) *ServiceMap {
 	m := NewServiceMap(Options{PassiveChecks: PassiveChecksAvoid, MaxAvoidedPercent: 50}, thisNode)
 	m.SetService(webAllKinds(p, f))
@@ -14,7 +14,7 @@ func avoiding(f Family, p Protocol, endpoints ...pod) *ServiceMap {
 	return m
 }
 
-// setUnresponsive sets the endpoints of the Service that do not answer, and returns its pool.
+// setUnresponsive sets the unresponsive endpoints of the Service, and returns its pool.
 func setUnresponsive(m *ServiceMap, f Family, p Protocol, numbers ...int) *Pool {
 	m.SetUnresponsive([]UnresponsiveEndpoints{{webMatch(KindClusterIP, f, p), podPorts(f, numbers...)}})
 	m.Changes()
@@ -41,7 +41,7 @@ func TestSharesOfAvoidedEndpointAreDropped(t *testing.T) {
 	})
 }
 
-// TestReplacedEndpointIsForgotten has an endpoint leave the slices and come back.
+// TestReplacedEndpointIsForgotten has an endpoint leave the slices and return.
 func TestReplacedEndpointIsForgotten(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		m := avoiding(f, p, ready(1), ready(2), ready(3))
@@ -56,8 +56,7 @@ func TestReplacedEndpointIsForgotten(t *testing.T) {
 	})
 }
 
-// TestStrongestEvidenceFillsTheQuota has three of four endpoints unresponsive, of which two may be
-// avoided.
+// TestStrongestEvidenceFillsTheQuota has three of four endpoints unresponsive; two may be avoided.
 func TestStrongestEvidenceFillsTheQuota(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		m := avoiding(f, p, ready(1), ready(2), ready(3), ready(4))

@@ -119,7 +119,7 @@ func TestWeightedMaglevTable(t *testing.T) {
 			got := shares(MaglevTable(endpoints, weights, MaglevTableSize))
 			for i, e := range endpoints {
 				quota := float64(weights[i]) * MaglevTableSize / float64(sum(weights))
-				// Those that get a whole entry for less leave less to the others.
+				// Endpoints that get a whole entry for less leave less to the others.
 				if got[e] < 1 || got[e] > int(quota)+2 {
 					t.Errorf("%v: endpoint %d has %d entries for a quota of %.2f", weights, i, got[e], quota)
 				}

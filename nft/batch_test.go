@@ -41,8 +41,8 @@ func checkSteps(t *testing.T, steps []Batch, batch Batch, limit int) {
 	}
 }
 
-// withoutFlushesOfNew returns a step without what deletes the rules that an earlier attempt may have
-// left in its new chains.
+// withoutFlushesOfNew returns a step without the ops that delete the rules that an earlier attempt
+// may have left in its new chains.
 func withoutFlushesOfNew(step Batch) Batch {
 	return slices.DeleteFunc(slices.Clone(step), func(op Op) bool {
 		flush, flushes := op.(FlushChain)
@@ -260,7 +260,7 @@ func TestRestOfABatchIsWhatWasNotCommitted(t *testing.T) {
 	}
 }
 
-// withoutFlushes returns a batch without what may be done twice.
+// withoutFlushes returns a batch without the ops that may be repeated.
 func withoutFlushes(b Batch) Batch {
 	return slices.DeleteFunc(slices.Clone(b), func(op Op) bool { _, flushes := op.(FlushChain); return flushes })
 }

@@ -42,7 +42,7 @@ func costAddr(first, n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(first), byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// changing returns a function that plans and commits one of the changes, which lead back and forth.
+// changing returns a function that plans and commits one of the changes, back and forth.
 func changing(r *Ruleset, changes [2]Change) func() {
 	i := 0
 	return func() {
@@ -79,7 +79,7 @@ func TestPlanCostIsLinear(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			costtest.Check(t, func(n int) func() {
 				r, _ := Adopt(Config{}, Tables{}, Change{Set: costFrontends(200, 1, 0, 0, 3)})
-				for _, c := range changes(2 * n) { // sets have grown to what they will need
+				for _, c := range changes(2 * n) { // sets have grown to their final size
 					r.Commit(r.Plan(c))
 				}
 				return changing(r, changes(n))

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSharedObjectsAreDocumented checks that docs/security.md says of each kind of set, chain
-// and counter what keeps a tenant from using it up.
+// TestSharedObjectsAreDocumented checks that docs/security.md says, for each kind of set,
+// chain and counter, why a tenant cannot use it up.
 func TestSharedObjectsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../docs/security.md")
 	if err != nil {

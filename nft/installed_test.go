@@ -56,7 +56,7 @@ func readables(all []InstalledFrontend) []string {
 	return out
 }
 
-// TestInstalledFrontendsOfTables compares what is read back with the state, for
+// TestInstalledFrontendsOfTables compares the frontends read back with the state, for
 // Services of every kind.
 func TestInstalledFrontendsOfTables(t *testing.T) {
 	for _, n := range []int{0, 1, 12, 300} {
@@ -81,8 +81,8 @@ func TestInstalledFrontendsOfTables(t *testing.T) {
 	}
 }
 
-// TestInstalledIgnoresForeignElements holds that nothing in tables makes reading
-// them fail.
+// TestInstalledIgnoresForeignElements checks that nothing in tables makes reading them
+// fail.
 func TestInstalledIgnoresForeignElements(t *testing.T) {
 	rules, _ := load(12)
 	tables := rules.Tables()

@@ -51,7 +51,7 @@ func endpointsWithHash(n int, from, to uint32) (list []netip.AddrPort) {
 }
 
 // Authors of EndpointSlices can choose endpoints whose hashes are near to each other. The
-// time for that is what the same number of other endpoints takes.
+// limit is the time for the same number of other endpoints.
 func TestNumbersOfEndpointsDiffer(t *testing.T) {
 	pair := collidingEndpoints()
 	alone, both := numbered(pair[1:]), numbered(pair[:])
@@ -84,7 +84,7 @@ func TestNumbersAfterTheLastAreTheFirstFreeOnes(t *testing.T) {
 	}
 }
 
-// An endpoint that collides with one that goes gets another number, and its slot too.
+// An endpoint that collides with a removed one gets another number, and its slot too.
 func TestChangedNumberOfAnEndpointIsPlanned(t *testing.T) {
 	pair := collidingEndpoints()
 	state := func(endpoints ...netip.AddrPort) Change {

@@ -30,7 +30,7 @@ func namesIn(rules []Rule) (chains, sets map[string]bool) {
 			}
 		}
 	}
-	delete(chains, "") // a verdict that leads nowhere
+	delete(chains, "") // a verdict that jumps nowhere
 	delete(sets, anonymousMap)
 	delete(sets, anonymousSet)
 	return chains, sets
@@ -64,7 +64,7 @@ func realChains(f model.Family) []ChainID {
 	})
 }
 
-// everySet is what a table has that has all sets.
+// everySet reports that a table has every set.
 func everySet(SetID) bool { return true }
 
 // References decide which chains and sets exist, and which rules are rewritten when a set

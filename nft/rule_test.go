@@ -71,7 +71,7 @@ func isDistinct(id ChainID) bool {
 	return id.N <= 2 || id.N == MaxSlots+1 || id.Method == pickMaglev && id.N == maglevSize && !id.Local
 }
 
-// expressions is a number for what the kernel runs for a rule.
+// expressions is a number for the expressions that the kernel runs for a rule.
 func expressions(t *testing.T, f model.Family, r Rule) uint64 {
 	t.Helper()
 	h := fnv.New64a()

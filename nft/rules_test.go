@@ -13,7 +13,7 @@ func TestNoElementLeadsToAnotherVerdictMap(t *testing.T) {
 	for _, f := range model.Families {
 		for _, id := range realChains(f) {
 			if id.Kind < baseChains {
-				continue // no element of services leads there
+				continue // elements of services do not jump there
 			}
 			for _, rule := range sampleConfig.rules(id, someLengths) {
 				for _, s := range rule {

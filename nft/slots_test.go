@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// lettered names an endpoint by one letter, and none by a dot.
+// lettered names an endpoint by one letter, and a missing one by a dot.
 func lettered(letter rune) netip.AddrPort {
 	if letter == '.' {
 		return netip.AddrPort{}
@@ -34,8 +34,8 @@ func letters(slots []netip.AddrPort) string {
 	return string(out)
 }
 
-// FuzzSlots lets old slots be anything that a kernel may have been found to
-// hold, and endpoints have several shares.
+// FuzzSlots lets old slots be anything that a kernel may be found to hold, and gives
+// endpoints several shares.
 func FuzzSlots(f *testing.F) {
 	f.Add([]byte("abc"), []byte("bcd"))
 	f.Add([]byte("aabbc"), []byte("cbd"))
@@ -58,7 +58,7 @@ func FuzzSlots(f *testing.F) {
 	})
 }
 
-// checkSlots asserts what assignSlots promises.
+// checkSlots asserts the promises of assignSlots.
 func checkSlots(t *testing.T, old []netip.AddrPort, after spread) {
 	t.Helper()
 	oldBefore, afterBefore := slices.Clone(old), after.copy()

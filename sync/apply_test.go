@@ -51,8 +51,8 @@ func crowd(services, addrs int) (set, gone []sync.Event) {
 	return set, gone
 }
 
-// TestLargeBurstIsDivided adds Services for which one transaction would take long, and
-// then deletes all of them.
+// TestLargeBurstIsDivided adds Services that would take long in one transaction, and then
+// deletes all of them.
 func TestLargeBurstIsDivided(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -90,8 +90,8 @@ func (k *interrupted) Apply(b nft.Batch) (nft.Applied, error) {
 	return k.Kernel.Apply(b)
 }
 
-// TestPartlyAppliedBatchIsReadBack replaces very many endpoints. After a part of that,
-// the loop does not know what the kernel holds.
+// TestPartlyAppliedBatchIsReadBack replaces very many endpoints. After a part of them,
+// the loop does not know the kernel's state.
 func TestPartlyAppliedBatchIsReadBack(t *testing.T) {
 	t.Parallel()
 	slice := func(first int) sync.SetSlice {

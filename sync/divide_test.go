@@ -8,7 +8,7 @@ import (
 	"kube-vmap/model"
 )
 
-// TestListsAreHalvedBetweenServices has Services by the first letter of what belongs to them.
+// TestListsAreHalvedBetweenServices names Services by the first letter of their items.
 func TestListsAreHalvedBetweenServices(t *testing.T) {
 	of := func(item string) model.ServiceName { return model.ServiceName{Name: item[:1]} }
 	for list, want := range map[string]string{

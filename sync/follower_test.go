@@ -64,7 +64,7 @@ func TestFollowersSeeCommittedChanges(t *testing.T) {
 	})
 }
 
-// sharedKernel is one whose tables another process changes.
+// sharedKernel is a kernel whose tables another process changes.
 type sharedKernel struct {
 	*kerneltest.Kernel
 	foreign atomic.Uint32
@@ -79,8 +79,8 @@ func (k *sharedKernel) ReadOnce() (nft.Tables, bool, error) {
 	return have, true, err
 }
 
-// TestFollowersSeeRepairs is about flows that began before a repair and may lead nowhere. They see
-// nothing of a Service that waits for memory.
+// TestFollowersSeeRepairs is about flows that began before a repair and may have no endpoint.
+// Followers see nothing of a Service that waits for memory.
 func TestFollowersSeeRepairs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &sharedKernel{Kernel: kerneltest.New()}

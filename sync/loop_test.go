@@ -26,7 +26,7 @@ func TestBusySourceDoesNotDelaySync(t *testing.T) {
 	loop = newLoop(func(ctx context.Context, out chan<- []sync.Event) error {
 		for ctx.Err() == nil {
 			select {
-			case out <- nil: // always has events, even if none
+			case out <- nil: // always has events, even if the list is empty
 			case <-loop.Ready():
 				cancel()
 			case <-ctx.Done():
@@ -209,7 +209,8 @@ func TestTablesThatCannotBeReadAreReported(t *testing.T) {
 	})
 }
 
-// tornKernel is one whose concurrent reads are useless because it changes under them.
+// tornKernel is a kernel whose concurrent reads are useless because it changes under
+// them.
 type tornKernel struct {
 	*sharedKernel
 	torn, read atomic.Int32 // how many reads are, and reads that the loop waited for

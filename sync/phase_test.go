@@ -2,7 +2,7 @@ package sync
 
 import "testing"
 
-// TestPhases has what scripts and [TestMinSyncPeriod] do not reach.
+// TestPhases has transitions that scripts and [TestMinSyncPeriod] do not reach.
 func TestPhases(t *testing.T) {
 	type step struct {
 		signal signal
@@ -43,7 +43,7 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// TestEveryPhaseLeadsToASync follows the signals that come without any action of the
+// TestEveryPhaseLeadsToASync follows the signals that arrive without any action of the
 // source.
 func TestEveryPhaseLeadsToASync(t *testing.T) {
 	for p := phaseIdle; p <= phasePausedBackoff; p++ {

@@ -132,9 +132,9 @@ func TestChangesWaitFiveSecondsAtMost(t *testing.T) {
 	})
 }
 
-// TestDeletionsDoNotWait has a Service that is deleted while its namespace waits, and one of
-// another namespace that gets its addresses. Before that, a change that waits is reported when it
-// was applied: the metric of the time from a change of a pod to the kernel includes the wait.
+// TestDeletionsDoNotWait has a Service that is deleted while its namespace is postponed, and one
+// of another namespace that gets its addresses. Before that, a postponed change is reported when
+// it was applied: the metric of the time from a change of a pod to the kernel includes the wait.
 func TestDeletionsDoNotWait(t *testing.T) {
 	everyProcessor(t, func(s *processorRig) {
 		s.change(time.Hour, s.slice("default"))

@@ -97,7 +97,7 @@ func TestDecodeDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// FuzzDecode proves that no bytes make the decoder panic or loop for ever.
+// FuzzDecode proves that no bytes make the decoder panic or loop forever.
 func FuzzDecode(f *testing.F) {
 	var e attr.Encoder
 	e.OpenMessage(1, 0)

@@ -138,7 +138,7 @@ func (k *Kernel) readTable(t *nft.Tables, f model.Family) (err error) {
 // Elements returns the elements of a set, sorted by key. If the set changes meanwhile, some
 // may be missing.
 func (k *Kernel) Elements(id nft.SetID) (list []nft.Element, err error) {
-	// A list of a hundred thousand that grows leaves several times its size behind.
+	// A growing list of a hundred thousand would leave several times its size as garbage.
 	const part = 4096
 	var parts [][]nft.Element
 	err = k.dumpSet(id, func(m netlink.Message) (err error) {

@@ -66,7 +66,7 @@ func FuzzRefusals(f *testing.F) {
 }
 
 // changing is nf_tables with one table of each family. Another program adds a chain to it
-// while it is read; dumps are marked as interrupted then.
+// while it is read; dumps are then marked as interrupted.
 type changing struct {
 	generation uint32
 	changes    int // how many dumps of chains are changed in their midst
@@ -102,7 +102,7 @@ func (k *changing) answer(requests []netlink.Message) ([]netlink.Message, error)
 	return nltest.Multipart(append(found, end))
 }
 
-// as returns an answer to the request.
+// as returns a reply to the request.
 func as(m netlink.Message, kind uint16, attributes ...netlink.Attribute) netlink.Message {
 	m.Header.Type = unix.NFNL_SUBSYS_NFTABLES<<8 | netlink.HeaderType(kind)
 	m.Header.Flags = 0

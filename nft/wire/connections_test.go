@@ -14,7 +14,7 @@ import (
 	"kube-vmap/nft/nfttest"
 )
 
-// randomCounted are n different things that may be counted, of all protocols.
+// randomCounted are n different counts, of all protocols.
 func randomCounted(f model.Family, n int) []nft.ConnectionCount {
 	r := rand.New(rand.NewPCG(uint64(f), 7))
 	var out []nft.ConnectionCount
@@ -113,7 +113,7 @@ func TestConnectionsOfOtherPrograms(t *testing.T) {
 	}
 }
 
-// FuzzCounted has everything that is read be written again as it was.
+// FuzzCounted checks that everything that is read is written again unchanged.
 func FuzzCounted(f *testing.F) {
 	for _, family := range model.Families {
 		m := split(f, encoded(f, nft.Batch{nft.AddConnections{Family: family, List: randomCounted(family, 5)}}).Bytes)[1]

@@ -83,8 +83,8 @@ func familyOf(data []byte) model.Family {
 	return model.IPv4
 }
 
-// listedSet is the set whose elements a message lists. It reports false if it is none of ours, as
-// a rule's own map.
+// listedSet is the set whose elements a message lists. It reports false if it is not one of ours,
+// such as a rule's own map.
 func listedSet(data []byte) (nft.SetID, bool) {
 	var d attr.Decoder
 	name := attr.String(d.Find(d.Body(data), unix.NFTA_SET_ELEM_LIST_SET))

@@ -36,8 +36,8 @@ func TestEncodeIsOneTransaction(t *testing.T) {
 	}
 }
 
-// Nothing may be taken over from what was there before, and no memory be taken for what
-// has room.
+// Nothing of the earlier content may remain, and no memory be allocated if the capacity
+// suffices.
 func TestEncodeIntoReusesTheBuffer(t *testing.T) {
 	_, batch := load(200)
 	fresh := encoded(t, batch)
@@ -105,7 +105,7 @@ func TestEncodeOfOpsOnNames(t *testing.T) {
 	}
 }
 
-// Services must go on while no proxy runs.
+// Services must continue while no proxy runs.
 func TestProtectedTableOutlivesItsOwner(t *testing.T) {
 	m := split(t, encoded(t, nft.Batch{nft.AddTable{Protected: true}}).Bytes)[1]
 	var d attr.Decoder

@@ -18,7 +18,7 @@ type message struct {
 	raw         []byte // the whole message
 }
 
-// data is what follows the netlink header.
+// data is the part after the netlink header.
 func (m *message) data() []byte { return m.raw[attr.MessageHeaderLen:] }
 
 // split takes the bytes of a batch apart.

@@ -41,10 +41,10 @@ func captured(t testing.TB) []message {
 	return split(t, e.Bytes)
 }
 
-// FuzzDecode gives the decoders a whole dump as a broken or hostile kernel might
-// send it: cut, garbled, in any order, of tables that other programs filled.
-// Whatever comes of it must not panic or be more than was sent; a state must get
-// there from it, and what is ours in it must be what we would write.
+// FuzzDecode gives the decoders a whole dump as a broken or hostile kernel might send it:
+// cut, garbled, in any order, of tables that other programs filled. They must not panic,
+// nor return more than was sent. A state must be reachable from the result, and the parts
+// that are ours must equal what we would write.
 func FuzzDecode(f *testing.F) {
 	_, batch := load(1)
 	f.Add(encoded(f, batch).Bytes)
@@ -76,8 +76,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// checkDecoded has what is ours of a table be read again as it was when it is
-// written, and counts what there is.
+// checkDecoded checks that our parts of a table are read again unchanged when they are
+// written, and counts them.
 func checkDecoded(t *testing.T, f model.Family, table *nft.Table) int {
 	n := len(table.Chains) + len(table.Sets)
 	var ours nft.Batch
@@ -116,7 +116,7 @@ func checkDecoded(t *testing.T, f model.Family, table *nft.Table) int {
 	return n
 }
 
-// FuzzElements has every element that is read be written again as it was.
+// FuzzElements checks that every element that is read is written again unchanged.
 func FuzzElements(f *testing.F) {
 	rules, _ := load(12)
 	for id, list := range rules.Elements() {

@@ -17,16 +17,16 @@ import (
 	"kube-vmap/nft/attr"
 )
 
-// What needs no fault is tested in integration/flows, on a real kernel.
+// Tests that need no fault are in integration/flows, on a real kernel.
 
 // fakeKernel is a connection tracking with faults.
 type fakeKernel struct {
 	entries []Entry
 	// interrupts is how many dumps are interrupted.
 	interrupts int
-	// refuses is what any request is answered with.
+	// refuses is the error sent in reply to any request.
 	refuses unix.Errno
-	// asked are requests, as "get" or "delete".
+	// asked are requests, such as "get" or "delete".
 	asked []string
 }
 
@@ -100,7 +100,7 @@ func sample() (all []Entry) {
 
 func anyEntry(Entry) bool { return true }
 
-// brief returns entries without what sample does not have.
+// brief returns entries without the parts that sample does not have.
 func brief(list []Entry) (out []Entry) {
 	for _, e := range list {
 		out = append(out, Entry{Protocol: e.Protocol, Original: e.Original, Reply: e.Reply})

@@ -67,7 +67,7 @@ func TestDecodeReadsStateAndTimes(t *testing.T) {
 }
 
 // recordedOffloaded are entries of connections in a flowtable, as Linux 6.1 sends them: without
-// the state and time-out of TCP (net/netfilter/nf_conntrack_netlink.c, ctnetlink_dump_info).
+// the state and timeout of TCP (net/netfilter/nf_conntrack_netlink.c, ctnetlink_dump_info).
 var recordedOffloaded = map[model.Protocol]string{
 	model.TCP: "020000003400018014000180080001000af40104080002000a6000011c000280050001000600000006000200a9f4000006000300005000003400028014000180080001000af40102" +
 		"080002000af401041c0002800500010006000000060002001f90000006000300a9f4000008000300000041ae080008000000000008000c00c53af94308000b00000000021c0009800c0001" +

@@ -30,8 +30,8 @@ func seeds() [][]byte {
 	return out
 }
 
-// FuzzDecode expects of any bytes to be read or left, and of an entry that was
-// read to have all that is needed to judge and to delete it.
+// FuzzDecode expects any bytes to be read or left, and each entry that was read to have
+// all that is needed to judge and to delete it.
 func FuzzDecode(f *testing.F) {
 	for _, b := range seeds() {
 		f.Add(b)

@@ -37,14 +37,14 @@ func TestAskReadsAllAnswersAfterAnError(t *testing.T) {
 	}
 }
 
-// answers returns a connection that answers a batch with one error for each errno, of the
-// message with that number, and sends nothing more.
+// answers returns a connection that replies to a batch with one error for each errno, for
+// the message with that number, and sends nothing more.
 func answers(errnos ...unix.Errno) *netlink.Conn {
 	var waiting [][]netlink.Message
 	return nltest.Dial(func(requests []netlink.Message) ([]netlink.Message, error) {
 		for i, errno := range errnos {
 			if len(requests) == 0 || errno == 0 && i+1 < len(errnos) {
-				continue // no answer about a message that is not the last one
+				continue // no reply about a message other than the last one
 			}
 			m := requests[i+1]
 			m.Header.Type, m.Header.Flags = netlink.Error, 0

@@ -94,8 +94,8 @@ type rig struct {
 
 func (r *rig) Warn(o sync.Object, _, _ string) { r.events = append(r.events, o) }
 
-// run runs a test in both families, with one of their two maps each. The first totals are from before
-// the start, and no rise.
+// run runs a test in both families, with one of their two maps each. The first totals are from
+// before the start, and do not count as a rise.
 func run(t *testing.T, test func(*rig, nft.SetID)) {
 	for _, f := range model.Families {
 		id := nft.SetID{Family: f, Kind: nft.SetAffinity, Local: f == model.IPv6}

@@ -27,7 +27,7 @@ type kernel struct {
 	mu stdsync.Mutex // guards all but the atomics
 	*kerneltest.Kernel
 	broken, refusing atomic.Bool
-	accepts          atomic.Int64 // one more than the transactions before one is refused; zero means none
+	accepts          atomic.Int64 // one more than the transactions before one is refused; zero refuses none
 	// listed changes a listing, if not nil.
 	listed  func([]nft.ConnectionCount) []nft.ConnectionCount
 	reads   int
@@ -255,7 +255,7 @@ func TestTotalsCoverAllFrontendsOfAServicePort(t *testing.T) {
 		r.expect("connections before the start", w, 3, map[int]uint64{1: 2, 2: 1})
 		r.connect(w.external(), w, 1)
 		r.connect(w.atNode(), w, 2, 3)
-		r.connect(w.match(externals[w.f].Next(), port), w, 1) // no Service's
+		r.connect(w.match(externals[w.f].Next(), port), w, 1) // without a Service
 		r.connect(w.match(nodes[w.f], port), w, 1)
 		r.expect("with more", w, 6, map[int]uint64{1: 3, 2: 2, 3: 1})
 	})

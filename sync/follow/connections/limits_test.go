@@ -31,7 +31,7 @@ func TestFullSetIsLoggedOnce(t *testing.T) {
 		if w.p != model.UDP {
 			return // the same for all protocols, and slow
 		}
-		r.kernel.refusing.Store(true) // to make room
+		r.kernel.refusing.Store(true) // to evict elements
 		for _, step := range []struct{ counters, logged int }{
 			{nft.MaxConnectionCounts / 2, 0},
 			{nft.MaxConnectionCounts, 1},

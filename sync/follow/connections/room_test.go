@@ -43,7 +43,7 @@ func (r *rig) crowd(w way) sync.Committed {
 	return t
 }
 
-// uncounted lists what the kernel does not count.
+// uncounted lists the destinations that the kernel does not count.
 func (r *rig) uncounted(w way) []model.Match {
 	r.Helper()
 	r.kernel.mu.Lock()
@@ -140,7 +140,7 @@ func TestRisingCounterMakesRoom(t *testing.T) {
 	})
 }
 
-// A kernel without memory does not count connections although there is room.
+// A kernel without memory does not count connections although the set is not full.
 func TestReadsThatMakeNoRoomAreRare(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		r.c.Follow(w.all(1))

@@ -221,7 +221,8 @@ func (k *fake) List(q conntrack.Query, want func(conntrack.Entry) bool) ([]connt
 	return found, nil
 }
 
-// held returns what is left. Timers of the bubble do not order it before later writes.
+// held returns the remaining entries. Timers of the bubble do not order it before later
+// writes.
 func (k *fake) held() []conntrack.Entry {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -88,7 +88,8 @@ func TestAnswersOnTheirWayArrive(t *testing.T) {
 	})
 }
 
-// TestCommitDuringAReadHasItsOwnTime has an endpoint go while flows of another family are read.
+// TestCommitDuringAReadHasItsOwnTime has an endpoint removed while flows of another family are
+// read.
 func TestCommitDuringAReadHasItsOwnTime(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		other := r.other()
@@ -201,7 +202,7 @@ func TestDeletedFlowsAreReportedAfterSuccess(t *testing.T) {
 	})
 }
 
-// settled is longer than the time for answers before and after an attempt.
+// settled is longer than the time for replies before and after an attempt.
 const settled = 2200 * time.Millisecond
 
 // pass lets time pass in the bubble.

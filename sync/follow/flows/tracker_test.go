@@ -35,7 +35,7 @@ func TestFlowsToRemovedEndpointsAreDeleted(t *testing.T) {
 			"remote:30053/udp ep2:5353",  // the same port of another host
 			"remote:30053/udp remote:53", // the same
 			"ep2:5353/udp vip:53",        // flows from a service address
-			"node:53/udp ep2:5353",       // an address of ours, and a port that is none there
+			"node:53/udp ep2:5353",       // an address of ours with an unused port
 			"vip:30053/udp ep2:5353",     // the other way round
 		)
 		r.kernel.entries = append(r.kernel.entries, r.entries(stay...)...)

@@ -298,8 +298,8 @@ func TestSlowClientIsDisconnected(t *testing.T) {
 	}
 }
 
-// TestConnectionFloodKeepsOutNoClient has a client that may stay for a minute after its request, and
-// very many that send none.
+// TestConnectionFloodKeepsOutNoClient has a client that may stay for a minute after its request,
+// and very many that send none.
 func TestConnectionFloodKeepsOutNoClient(t *testing.T) {
 	r, ports := newRig(listedAddresses), listentest.FreePorts(t, 2)
 	r.run(t)

@@ -68,7 +68,7 @@ func TestFillBringsEndpointsToOneLevel(t *testing.T) {
 	for _, arrivals := range []float64{1, 10, 100, 1000, 1e6} {
 		loads := active(0, 5, 90, 95, 100, 100, 100, 250)
 		got, most := fill(loads, arrivals), maxGain*arrivals/8
-		low, high, total := 0.0, math.Inf(1), 0.0 // what the level must be between
+		low, high, total := 0.0, math.Inf(1), 0.0 // the bounds of the level
 		for i, x := range got {
 			after := loads[i].active + x
 			total += x

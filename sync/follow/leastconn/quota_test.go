@@ -74,8 +74,8 @@ func TestFewPoolsAreNotDelayedByManyOfAnotherNamespace(t *testing.T) {
 	})
 }
 
-// TestFewPoolsAreNotDelayedByLargeOnes has as many namespaces as fill a transaction with one
-// pool each, and many more that are as large.
+// TestFewPoolsAreNotDelayedByLargeOnes has more namespaces with large pools than fit in a
+// transaction with one pool each.
 func TestFewPoolsAreNotDelayedByLargeOnes(t *testing.T) {
 	everyQuota(t, func(q *quotaTest) {
 		for i := range 20 {
@@ -136,7 +136,7 @@ func TestWorstPoolsGoFirstUnlessOthersWaited(t *testing.T) {
 		if sent := send(); !slices.Equal(sent, worstFirst[:fit]) {
 			q.Errorf("sent first: %v", sent)
 		}
-		for i := pools - fit; i < pools; i++ { // those that were first are worse than the others again
+		for i := pools - fit; i < pools; i++ { // the pools that were first are worse than the others again
 			counts[endpoint{q.p, q.way.endpoint(256*i + 1)}] = count{active: 10_000}
 		}
 		if sent := send(); !slices.Equal(sent[:pools-fit], worstFirst[fit:]) {

@@ -24,7 +24,7 @@ type pendingShares struct {
 	shares []uint16
 }
 
-// A design decides what follows from an observation.
+// A design derives shares from an observation.
 type design func(s *simulation, loads []load)
 
 const (

@@ -253,7 +253,7 @@ func (k *kernel) tried() (after []time.Duration, last *silent) {
 	return after, k.last
 }
 
-// inBubble runs a test in a bubble of synctest, with one socket wanted.
+// inBubble runs a test in a bubble of synctest, with one socket desired.
 func inBubble(t *testing.T, serve Serve, test func(*rig, *kernel, []Socket)) {
 	synctest.Test(t, func(t *testing.T) {
 		r, k := newRig(), &kernel{}

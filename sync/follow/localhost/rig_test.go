@@ -30,8 +30,8 @@ func newRig() *rig {
 
 func (r *rig) run(t *testing.T) (stop func()) { return listentest.Run(t, r.Run) }
 
-// A backend is a Service's only endpoint, and listens on its ClusterIP, because there are
-// no rules. It passes connections to the test.
+// A backend is a Service's only endpoint, and listens on its ClusterIP, because tests
+// have no rules. It passes connections to the test.
 type backend struct {
 	addr netip.AddrPort
 	in   chan *net.TCPConn

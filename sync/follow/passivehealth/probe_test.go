@@ -12,8 +12,8 @@ import (
 	"kube-vmap/sync/follow/listen/listentest"
 )
 
-// TestProbe probes a port that listens, one that does not, and, as no address of a test drops
-// packets, one without the time for a reply.
+// TestProbe probes a port that listens, one that does not, and one without the time for a
+// reply, since a test has no address that drops packets.
 func TestProbe(t *testing.T) {
 	for _, a := range listentest.Loopback {
 		l, err := listentest.Listen(t, netip.AddrPortFrom(a, 0))

@@ -221,7 +221,7 @@ func (w *world) probeReply(to netip.AddrPort) (after time.Duration, prohibited b
 	return time.Millisecond + p.latency, p.prohibits
 }
 
-// connect opens a connection to an endpoint of a client's Service. If it is not answered within a
+// connect opens a connection to an endpoint of a client's Service. Without a reply within a
 // second, its first packet is retransmitted, over other protocols than UDP.
 func (w *world) connect(c *client, name string, e endpoint) {
 	w.lastID++

@@ -213,7 +213,7 @@ func TestServiceGetsUnresponsiveEndpoint(t *testing.T) {
 		w.kill(first, shared)
 		second.endpoints = append(second.endpoints, shared)
 		w.commit(second)
-		// Controls of the second one are chosen by chance.
+		// Controls of the second one are chosen at random.
 		w.until(time.Minute, func() bool { return avoided(second) })
 		if !avoided(first) || !avoided(second) {
 			w.t.Errorf("avoided %v", w.received)

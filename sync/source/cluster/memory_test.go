@@ -17,7 +17,7 @@ import (
 )
 
 // TestSourceKeepsLittle measures the heap of a source after its first burst, including the burst.
-// What informers keep of the same objects, integration/cluster compares.
+// integration/cluster compares it with informers of the same objects.
 func TestSourceKeepsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const services = 2000

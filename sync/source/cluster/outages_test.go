@@ -134,7 +134,7 @@ func TestShortWatchesAreLogged(t *testing.T) {
 	}
 }
 
-// A lost network answers no request.
+// A lost network responds to no request.
 type lost struct{}
 
 // RoundTrip implements [http.RoundTripper].
@@ -148,7 +148,7 @@ func (lost) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: at, Err: os.ErrDeadlineExceeded}
 }
 
-// TestTimeoutsAreNamed expects the cause of an outage where all that the client returns is a watch
+// TestTimeoutsAreNamed expects the cause of an outage although the client only returns a watch
 // without events.
 func TestTimeoutsAreNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestTimeoutsAreNamed(t *testing.T) {
 }
 
 // TestSilenceIsAnOutage has a network that loses a response or the rest of a watch, but not the
-// connection. Requests that follow get responses, but nothing says that to the client.
+// connection. Requests that follow get responses, but nothing tells the client about the loss.
 func TestSilenceIsAnOutage(t *testing.T) {
 	for name, c := range map[string]struct {
 		lose, find func(*apitest.Server)
@@ -224,7 +224,7 @@ func TestSilenceAtTheStartIsAnOutage(t *testing.T) {
 	}
 }
 
-// cannedResponses answers all requests alike, and none after the first thousand.
+// cannedResponses responds to all requests alike, and to none after the first thousand.
 type cannedResponses struct {
 	code     int
 	body     string

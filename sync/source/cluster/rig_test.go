@@ -94,7 +94,7 @@ func (r *rig) stop() {
 	}
 }
 
-// next returns the burst that comes within the time.
+// next returns the burst that arrives within the time.
 func (r *rig) next(within time.Duration) []sync.Event {
 	r.Helper()
 	select {
@@ -121,7 +121,7 @@ func (r *rig) now() []sync.Event {
 	}
 }
 
-// quiet checks that no burst comes for that long.
+// quiet checks that no burst arrives for that long.
 func (r *rig) quiet(d time.Duration) {
 	r.Helper()
 	select {

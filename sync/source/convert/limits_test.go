@@ -40,7 +40,7 @@ func rangeOf(i int) string { return fmt.Sprintf("10.%d.%d.%d/32", byte(i>>16), b
 func ingressOf(i int) corev1.LoadBalancerIngress { return corev1.LoadBalancerIngress{IP: addrOf(i)} }
 
 // TestServiceLimits tests each limit and one more. The Service has a ClusterIP of each
-// family, and is refused only for too many ports. Otherwise it loses what is too much.
+// family, and is refused only for too many ports. Otherwise it loses the excess.
 func TestServiceLimits(t *testing.T) {
 	const ranges = "spec.loadBalancerSourceRanges"
 	for name, test := range map[string]struct {

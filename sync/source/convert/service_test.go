@@ -108,7 +108,8 @@ func fields(errs field.ErrorList) string {
 	return strings.Join(out, ", ")
 }
 
-// A conversionTest changes an object by a YAML document. Without want, nothing is left of it.
+// A conversionTest changes an object by a YAML document. Without want, the object is not
+// used.
 type conversionTest[V any] struct {
 	change string
 	want   func(*V)
@@ -136,7 +137,7 @@ func checkConversions[O, V any](t *testing.T, convert func(*O) (*V, field.ErrorL
 
 func same(*model.Service) {}
 
-// TestService has what TestServiceFieldsAreThoseOfKubeProxy does not have.
+// TestService has cases that TestServiceFieldsAreThoseOfKubeProxy does not have.
 func TestService(t *testing.T) {
 	const mode = "service.kubernetes.io/topology-mode"
 	created := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixNano()

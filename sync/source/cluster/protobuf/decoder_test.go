@@ -17,7 +17,7 @@ import (
 	"kube-vmap/sync/source/convert/converttest"
 )
 
-// result is what an object is converted to, and what else package cluster reads of it.
+// result is the converted object, and the other parts that package cluster reads.
 type result struct {
 	value, uid, version, trigger, end any
 	errs                              string
@@ -44,7 +44,7 @@ func sliceResult(s *discoveryv1.EndpointSlice) result {
 	return resultOf(v, s.ObjectMeta, errs.ToAggregate())
 }
 
-// unread fills in what no proxy reads, and what package cluster reads.
+// unread fills in fields that no proxy reads, and those that package cluster reads.
 func unread(m *metav1.ObjectMeta) {
 	m.GenerateName, m.Generation, m.ResourceVersion = "generated-", 7, "1234"
 	m.Finalizers, m.OwnerReferences = []string{"example.com/f"}, []metav1.OwnerReference{{Name: "owner"}}
@@ -57,7 +57,8 @@ func unread(m *metav1.ObjectMeta) {
 	m.Annotations[metav1.InitialEventsAnnotationKey] = "true"
 }
 
-// unreadOf sets fields that are not read. Those that are belong in converttest/draw.go.
+// unreadOf sets fields that are not read. Fields that are read belong in
+// converttest/draw.go.
 func unreadOf(e *discoveryv1.Endpoint) {
 	e.Hostname, e.Zone, e.TargetRef = ptr.To("pod-1"), ptr.To("zone-a"), &corev1.ObjectReference{Kind: "Pod", Name: "pod-1"}
 }
@@ -196,8 +197,8 @@ func TestConvertedObjectsOutliveTheNextOne(t *testing.T) {
 	}
 }
 
-// TestDecoderAllocatesLittle compares the memory of a decoder with that of the generated
-// code, for a slice as controllers write them.
+// TestDecoderAllocatesLittle compares the memory of a decoder with the generated code's,
+// for a slice as controllers write them.
 func TestDecoderAllocatesLittle(t *testing.T) {
 	s := slice("web", "10.1.0.1", "node-1")
 	for range 9 {
