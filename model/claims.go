@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Conflict is a claim that lost: Loser claims a match that Winner holds. While that is
-// so, the loser's frontend is not programmed.
+// Conflict is a lost claim: Loser claims a match that Winner holds. Until that ends, the
+// loser's frontend is not programmed.
 type Conflict struct {
 	Match         Match
 	Winner, Loser ServicePortName

@@ -49,7 +49,7 @@ func (m *ServiceMap) SetShares(all []PoolShares) {
 	}
 }
 
-// set sets or deletes what is known of a pool.
+// set sets or deletes the entry of a pool.
 func set[V any](of *map[Match]V, key Match, v V, keep bool) {
 	switch {
 	case !keep:
@@ -83,7 +83,7 @@ func (e *serviceEntry) useShares() {
 	})
 }
 
-// use applies what is known of pools to them, and returns what of it is still of use.
+// use applies the entries of pools to them, and returns those that are still useful.
 func use[V any](frontends []Frontend, known map[Match]V, apply func(*Pool, V) (V, bool)) (used map[Match]V) {
 	if len(known) == 0 {
 		return nil

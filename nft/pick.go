@@ -41,7 +41,7 @@ func (d pick) text(fam *family) string {
 }
 
 // expression puts the number into a register. It overwrites the registers from source on with
-// what is hashed.
+// the hashed data.
 func (d pick) expression(fam *family, reg, source uint32) []any {
 	switch d.method {
 	case pickRoundRobin:
@@ -64,7 +64,7 @@ func (m method) unknown() string { return fmt.Sprintf("nft: unknown method %d", 
 
 func (d pick) seed() uint32 { return hashSeed + d.try }
 
-// hash hashes what is in the registers from source on.
+// hash hashes the data in the registers from source on.
 func (d pick) hash(reg, source, length uint32) *expr.Hash {
 	return &expr.Hash{
 		SourceRegister: source, DestRegister: reg, Length: length,

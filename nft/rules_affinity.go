@@ -61,8 +61,8 @@ func slotClass(n int) uint32 {
 	return 1 << bits.Len32(uint32(n-1))
 }
 
-// pickTries is how often a slot is picked until it is one that exists, as more than half of
-// the class do. So at most one client of 256 is given a slot of the lower half because of
+// pickTries is how often a slot is picked until one is found that exists, as more than half
+// of the class do. So at most one client of 256 gets a slot of the lower half because of
 // that.
 const pickTries = 8
 

@@ -18,7 +18,7 @@ import (
 // tracking recorded the original destination before, and translates replies back to it.
 //
 // In one case it is not replaced: if the endpoint is the original destination itself, for
-// instance an ingress on the node's own network, there is nothing to translate, and the
+// instance an ingress on the node's own network, nothing needs translation, and the
 // kernel leaves the packet as it is (nf_nat_setup_info). So directly after, in a hook of
 // their own, untranslated connections to a ClusterIP get the destination back that
 // connection tracking recorded.

@@ -29,7 +29,7 @@ func (b Batch) Differences(w io.Writer) error {
 	return out.Flush()
 }
 
-// A difference is one line: what is added or deleted, and in which set or chain.
+// A difference is one line: what is added or deleted, and its set or chain.
 type difference struct {
 	sign     byte
 	family   model.Family

@@ -131,7 +131,7 @@ func (l *Loop) send(b nft.Batch) (Result, error) {
 	return Result{Applied: applied, Counts: b.Counts()}, nil
 }
 
-// logResult logs what a batch changed and what is installed now.
+// logResult logs the changes of a batch and the installed totals.
 func (l *Loop) logResult(r Result) {
 	if r.Drift {
 		l.log.Warn("repaired tables changed by another program",

@@ -16,12 +16,12 @@ import (
 
 // A quarantine keeps what the kernel rejects from blocking everything else:
 //
-//   - Service ports that the kernel refused for what they are. A quarantined port is not
-//     programmed; its frontends count as removed.
+//   - Service ports that the kernel refused because of their content. A quarantined port is
+//     not programmed; its frontends count as removed.
 //   - Services whose change the kernel had no memory for. They stay as they are installed.
 //
 // Both are retried when the timer fires, with exponential backoff, and a port also as
-// soon as its frontends change. What is retried goes into the next batch whole. It is
+// soon as its frontends change. A retried object goes into the next batch whole. It is
 // released if the kernel accepts that batch, and quarantined again otherwise.
 type quarantine struct {
 	ports map[model.ServicePortName]*refusedPort

@@ -12,7 +12,7 @@ import (
 	"kube-vmap/model"
 )
 
-// A reporter reports what is wrong with objects, in log lines and as events.
+// A reporter reports problems of objects, in log lines and as events.
 type reporter struct {
 	*Notices
 	services *model.ServiceMap
@@ -93,7 +93,7 @@ func (r *reporter) serviceRanges(s *desiredState) {
 	r.ofNode(model.ProblemAPIServer, "API server is reached through a Service", s.apiServer)
 }
 
-// ofNode records a problem of the node, or that there is none if the text is empty. It logs a new one.
+// ofNode records a problem of the node; an empty text ends it. It logs a new one.
 func (r *reporter) ofNode(reason, message, text string) {
 	if text != "" && text != r.node[reason] {
 		r.log.Warn(message, "reason", text) //nolint:sloglint // a constant of the caller

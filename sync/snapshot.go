@@ -39,7 +39,7 @@ type Snapshot struct {
 	Problems []Problem
 }
 
-// A Problem is what is wrong with an object, or may surprise its author.
+// A Problem is a fault of an object, or something that may surprise its author.
 type Problem struct {
 	Object
 	Reason string // the event's reason

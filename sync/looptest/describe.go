@@ -88,8 +88,8 @@ func endpointsIn(f model.Family, t *nft.Table, local, sorted bool) map[nft.Key][
 	return out
 }
 
-// Summary returns everything in tables as text, except what has no effect on packets and
-// depends on history: the sizes of sets, and the order of slots.
+// Summary returns everything in tables as text, except details that depend on history
+// without affecting packets: the sizes of sets, and the order of slots.
 func Summary(t nft.Tables) string {
 	var out strings.Builder
 	for _, f := range model.Families {

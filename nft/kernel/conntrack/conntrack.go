@@ -61,7 +61,7 @@ type Entry struct {
 	// connections of TCP have no entry: the kernel deletes it with the reset.
 	Aborted bool
 	State   string        // of TCP or SCTP, as conntrack -L prints it
-	Expires time.Duration // if no packet comes
+	Expires time.Duration // if no packet arrives
 	Started time.Time     // if the kernel knows (net.netfilter.nf_conntrack_timestamp)
 	// key are the attributes that identify the entry to the kernel; empty if the entry
 	// was not listed for deletion.

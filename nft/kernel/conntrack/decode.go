@@ -94,7 +94,8 @@ const (
 	sctpClosed, sctpShutdownAckSent                   = 1, 7
 )
 
-// setState sets what follows from the status, and from the state of TCP or SCTP.
+// setState sets the fields that follow from the status, and from the state of TCP or
+// SCTP.
 func (e *Entry) setState(state byte) {
 	e.Offloaded, e.Replied = e.Status&statusOffloaded != 0, e.Status&statusSeenReply != 0
 	var names []string

@@ -173,7 +173,7 @@ func hook(b *socket.Batch, device string) {
 	})
 }
 
-// priority of the chain, after filters of others: what they drop does not enter.
+// priority of the chain, after filters of others: packets that they drop do not enter.
 const priority = 10
 
 func addChains(b *socket.Batch, after uint64) {

@@ -26,9 +26,9 @@ func (b *Batch) Add(kind uint16, flags netlink.HeaderFlags, family uint8, attrib
 	b.Messages = append(b.Messages, Nftables(kind, flags, family, attributes))
 }
 
-// Commit sends the batch and waits for the replies. It returns the first error, except of
-// messages for which tolerate, given the index in Messages, returns true; tolerate may be
-// nil. If the kernel refused any message, tolerated or not, nothing was applied. After an
+// Commit sends the batch and waits for the replies. It returns the first error, except
+// for messages that tolerate, given the index in Messages, accepts; tolerate may be nil.
+// If the kernel refused any message, tolerated or not, nothing was applied. After an
 // error the socket may hold more replies and must not be used again.
 func (b *Batch) Commit(conn *netlink.Conn, tolerate func(index int, err error) bool) error {
 	if len(b.Messages) == 0 {

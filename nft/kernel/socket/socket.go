@@ -68,7 +68,7 @@ func MissingCapability(err error) string {
 
 // Request returns a request to a subsystem of netfilter (NFNL_SUBSYS_*). The function
 // appends its attributes, and may be nil. It panics if one of them is too long for
-// netlink, which no name or key is that the kernel knows.
+// netlink, which cannot happen with names or keys that the kernel knows.
 func Request(
 	subsystem, kind uint16, flags netlink.HeaderFlags, family uint8, attributes func(*attr.Encoder),
 ) netlink.Message {

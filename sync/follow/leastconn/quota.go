@@ -15,7 +15,7 @@ const maxSlotsAtOnce = 2048
 //
 //   - Half of them in equal shares; the unused part of a share goes to the others. A namespace
 //     that needs no more than its share is served at every observation, whatever others have.
-//   - The others, and what is left over, one pool of each namespace at a time. However many
+//   - The other half, and unused slots, one pool of each namespace at a time. However many
 //     namespaces there are, and however small their shares, each of them has its turn.
 //
 // Within a namespace, pools that waited are first, so none can keep others waiting. Then

@@ -227,8 +227,8 @@ func (p *parser) convert(obj runtime.Object) (any, field.ErrorList) {
 	return nil, nil
 }
 
-// unserved returns why an object is not served that its author certainly intended to be
-// served; nil for any other. An API server would have set what is missing.
+// unserved returns why an object is not served although its author certainly intended it
+// to be; nil for any other. An API server would have set the missing field.
 func unserved(obj runtime.Object) *field.Error {
 	switch o := obj.(type) {
 	case *corev1.Service:

@@ -37,7 +37,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // split returns the resource in a path such as
-// /api/v1/namespaces/NAMESPACE/RESOURCE/NAME, and what follows.
+// /api/v1/namespaces/NAMESPACE/RESOURCE/NAME, and the rest of the path.
 func split(path string) (resource, rest string) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	if parts[0] == "api" {
