@@ -56,7 +56,7 @@ func TestSharesCountWhileEndpointsStay(t *testing.T) {
 		m.SetShares([]PoolShares{{Key: key, Local: shares.Local}})
 		check("of the node only", nil, shares.Local.Shares)
 		m.SetShares([]PoolShares{{Key: key}})
-		check("when they are those of the weights", nil, nil)
+		check("when they follow the weights", nil, nil)
 		m.SetShares([]PoolShares{{Key: key, Cluster: ListShares{Endpoints: podPorts(f, 1, 2), Shares: []uint16{1, 9}}}})
 		check("for endpoints that it does not have", nil, nil)
 		other := shares

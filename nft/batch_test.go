@@ -274,7 +274,7 @@ func TestStepAtTheLimitIsNotInTheSwitch(t *testing.T) {
 		}
 	}
 	if steps := batch.Steps(endpoints); len(steps) != 2 || steps[0].Counts().Added != endpoints {
-		t.Errorf("%d endpoints and what leads to them take %d steps, want 2", endpoints, len(steps))
+		t.Errorf("%d endpoints and what jumps to them take %d steps, want 2", endpoints, len(steps))
 	}
 }
 
@@ -360,7 +360,7 @@ func TestPlanChangesNothingUntilCommit(t *testing.T) {
 	fresh, _ := load(900)
 	rules.sizes = fresh.sizes
 	if rendered(t, rules) != rendered(t, fresh) {
-		t.Error("a committed plan leads to another state than a fresh start")
+		t.Error("a committed plan results in another state than a fresh start")
 	}
 }
 

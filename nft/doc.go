@@ -47,7 +47,7 @@
 //	source-check             -                             drops sources that are not allowed
 //	dispatch                 -                             looks up services, then node ports
 //	restore-check            -                             what was rewritten and not translated: restore
-//	restore                  -                             undoes rewrite, so that the packet is rejected as it came
+//	restore                  -                             undoes rewrite: the packet is rejected as it came
 //	service-check            -                             rejects or drops by no-endpoint-*, cluster-ips, service-cidrs
 //	source-port              -                             masquerades, with a source port by protocol
 //	reject-chain             -                             rejects: TCP reset, ICMP port unreachable

@@ -125,7 +125,7 @@ func TestFingerprintsOfRulesAreStable(t *testing.T) {
 	for _, line := range now {
 		fingerprint, rest, _ := strings.Cut(line, " = ")
 		if before := known[fingerprint]; before != "" && before != rest {
-			t.Errorf("fingerprint %s was that of\n\t%s\nand is that of\n\t%s\nencodingVersion must change", fingerprint, before, rest)
+			t.Errorf("fingerprint %s was computed for\n\t%s\nand is computed for\n\t%s\nencodingVersion must change", fingerprint, before, rest)
 		}
 	}
 	text := strings.Join(now, "\n") + "\n"

@@ -37,7 +37,7 @@ func TestNoticesAreLimitedByNamespace(t *testing.T) {
 			}
 		}
 		expect("a burst and one more", notify("noisy", noticeBurst+1), "20 logged, 20 sent, skipped")
-		expect("in another namespace", notify("calm", 1), "1 logged, 1 sent, skipped")
+		expect("in another namespace", notify("quiet", 1), "1 logged, 1 sent, skipped")
 		<-time.After(noticePeriod)
 		expect("the next", notify("noisy", 1), "1 logged, 1 sent, skipped 1")
 		<-time.After(noticePeriod)
@@ -47,7 +47,7 @@ func TestNoticesAreLimitedByNamespace(t *testing.T) {
 		for i := range maxNamespaces {
 			notify(fmt.Sprint(i), 1)
 		}
-		if _, known := n.limits["calm"]; known {
+		if _, known := n.limits["quiet"]; known {
 			t.Error("a namespace without notices for long is remembered")
 		}
 		expect("after many other namespaces", notify("noisy", 1), "1 logged, 1 sent, skipped 3")

@@ -35,7 +35,7 @@ func TestPhases(t *testing.T) {
 			p := phaseStarting
 			for i, s := range steps {
 				if got := p.on(s.signal); got != s.want {
-					t.Fatalf("step %d: phase %d on signal %d leads to %d, want %d", i, p, s.signal, got, s.want)
+					t.Fatalf("step %d: phase %d on signal %d results in %d, want %d", i, p, s.signal, got, s.want)
 				}
 				p = s.want
 			}

@@ -77,7 +77,7 @@ func TestProblemIsReportedOnce(t *testing.T) {
 		o := sync.Object{Kind: "Service", Namespace: "default", Name: "odd", UID: "1"}
 		bad := sync.SetProblem{Object: o, Err: errors.New("spec.ports[0].port: 0")}
 		s.send(bad)
-		s.expect("news", "queued 0 0", "Unusable Service default/odd: 1: spec.ports[0].port: 0", "synced true")
+		s.expect("a new failure", "queued 0 0", "Unusable Service default/odd: 1: spec.ports[0].port: 0", "synced true")
 		s.send(bad)
 		s.expect("the same again", "queued 0 0", "synced true")
 		if r := s.last(); r.InvalidObjects != 1 {

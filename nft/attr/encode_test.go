@@ -106,7 +106,7 @@ func TestEncodeRefusesAttributeThatIsTooLong(t *testing.T) {
 	e.Data(1, make([]byte, attr.MaxLen-attr.HeaderLen+1))
 	e.Uint8(1, 7)
 	if e.Err() == nil || !strings.Contains(e.Err().Error(), "65536 bytes") {
-		t.Errorf("error %v, want that of the attribute of 65536 bytes", e.Err())
+		t.Errorf("error %v, want one about the attribute of 65536 bytes", e.Err())
 	}
 }
 

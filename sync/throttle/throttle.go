@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Throttle separates repetitions of work by a multiple of what the last one took, so that it takes
+// A Throttle separates repetitions of work by a multiple of what the last one took. It takes
 // at most one part in Factor+1 of a processor. The zero value makes no pause. It is not safe for
 // concurrent use.
 type Throttle struct {

@@ -54,7 +54,7 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		if named.src != e.Reply.Addr() || named.srcPort != e.Reply.Port() {
-			t.Errorf("key % x is not that of %v", key, e)
+			t.Errorf("key % x is not the key of %v", key, e)
 		}
 		if m := encodeDelete(Entry{key: key}); string(m.Data[attr.BodyHeaderLen:]) != key {
 			t.Errorf("% x deletes the key % x", m.Data, key)

@@ -59,6 +59,6 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		err = f.Wait(ctx)
 	}
 	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, unix.EAGAIN) {
-		t.Errorf("%v, want that of the context", err)
+		t.Errorf("%v, want the error of the context", err)
 	}
 }

@@ -132,7 +132,7 @@ func (c *Connections) cut(f model.Family, n *namespaceCounts, share int, gone se
 		c.reportUncounted(f, n, share, done)
 	}
 	if err != nil {
-		return fmt.Errorf("make room for connection counters: %w", err)
+		return fmt.Errorf("evict connection counters: %w", err)
 	}
 	return nil
 }

@@ -184,7 +184,7 @@ func TestTotalsDoNotWaitForALongRead(t *testing.T) {
 			r.Errorf("waited %s, want %s", took, maxWait)
 		}
 		if len(got) != 1 || got[0].Connections != 1 {
-			r.Errorf("totals %+v, want those of the last read", got)
+			r.Errorf("totals %+v, want the totals of the last read", got)
 		}
 		<-time.After(3 * time.Minute)
 		if got := r.c.Totals().Ports; got[0].Connections != 2 {

@@ -112,7 +112,7 @@ func (f *FastPath) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			// The process may stay, if the node was rolled back to kube-proxy.
-			f.state.Store(&State{Reason: "kube-vmap does nothing on this node any more"})
+			f.state.Store(&State{Reason: "kube-vmap no longer does anything on this node"})
 			return f.remove()
 		case reason := <-f.never:
 			f.config.Obstacle = func() string { return reason }

@@ -315,7 +315,7 @@ func TestSharesThatAreInEffectStillAreReplaced(t *testing.T) {
 		web, weighted = r.frontend(1, 1, 2), r.frontend(2, 3, 4)
 		weighted.Pool.ClusterWeights, weighted.Pool.ClusterShares = []uint16{1, 2}, []uint16{1, 2}
 		r.commit(web, weighted)
-		r.expect("with those of the weights", 2*time.Second)
+		r.expect("with shares by weights", 2*time.Second)
 	})
 }
 

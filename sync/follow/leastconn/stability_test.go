@@ -52,7 +52,7 @@ func TestNoOscillation(t *testing.T) {
 		} {
 			t.Logf("lifetime %s, %s: imbalance %.3f, random %.3f", lifetime, name, got, random)
 			if got > random*1.02 {
-				t.Errorf("lifetime %s, %s: imbalance %.3f, want less than that of random, %.3f", lifetime, name, got, random)
+				t.Errorf("lifetime %s, %s: imbalance %.3f, want less than with random, %.3f", lifetime, name, got, random)
 			}
 		}
 	}

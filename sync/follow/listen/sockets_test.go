@@ -212,18 +212,18 @@ type kernel struct {
 	mu    stdsync.Mutex
 	err   error
 	tries []time.Time
-	last  *silent
+	last  *idleListener
 }
 
-// silent is an idle listener.
-type silent struct {
+// idleListener is an idle listener.
+type idleListener struct {
 	stop stdsync.Once
 	over chan struct{}
 }
 
-func (s *silent) Accept() (net.Conn, error) { <-s.over; return nil, net.ErrClosed }
-func (s *silent) Close() error              { s.stop.Do(func() { close(s.over) }); return nil }
-func (s *silent) Addr() net.Addr            { return &net.TCPAddr{} }
+func (s *idleListener) Accept() (net.Conn, error) { <-s.over; return nil, net.ErrClosed }
+func (s *idleListener) Close() error              { s.stop.Do(func() { close(s.over) }); return nil }
+func (s *idleListener) Addr() net.Addr            { return &net.TCPAddr{} }
 
 func (k *kernel) listen(context.Context, Socket) (net.Listener, error) {
 	k.mu.Lock()
@@ -232,7 +232,7 @@ func (k *kernel) listen(context.Context, Socket) (net.Listener, error) {
 	if k.err != nil {
 		return nil, k.err
 	}
-	k.last = &silent{over: make(chan struct{})}
+	k.last = &idleListener{over: make(chan struct{})}
 	return k.last, nil
 }
 
@@ -244,7 +244,7 @@ func (k *kernel) refuse(err error) {
 }
 
 // tried returns the times of all attempts since the first, and the last listener.
-func (k *kernel) tried() (after []time.Duration, last *silent) {
+func (k *kernel) tried() (after []time.Duration, last *idleListener) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, at := range k.tries {

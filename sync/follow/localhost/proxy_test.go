@@ -141,8 +141,8 @@ func TestConnectionsOutliveTheirService(t *testing.T) {
 
 func TestUnservedConnectionsAreReset(t *testing.T) {
 	refused := func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }
-	silent := func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
-	for name, dials := range map[string]dialer{"refused": refused, "silent": silent} {
+	unresponsive := func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
+	for name, dials := range map[string]dialer{"refused": refused, "unresponsive": unresponsive} {
 		inBoth(t, func(t *testing.T, f model.Family) {
 			_, b, port := served(t, f, func(r *rig) { r.dial, r.dialTimeout = dials, 50*time.Millisecond })
 			if _, err := listentest.Dial(t, b.local(port)).Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {

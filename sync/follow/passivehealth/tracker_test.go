@@ -306,10 +306,10 @@ func TestConnectionsToAllFrontendsCount(t *testing.T) {
 			c.Set = append(c.Set, model.Frontend{Match: m, Kind: model.KindExternalIP, Service: s.name, Pool: c.Set[0].Pool})
 			w.tracker.Follow(c)
 			if w.wait(0); w.tracker.pools.find(w.protocol, to) != w.tracker.pools.all[s.key] {
-				w.t.Errorf("%s leads to no pool", to)
+				w.t.Errorf("%s has no pool", to)
 			}
 			if w.tracker.pools.find(w.protocol, netip.AddrPortFrom(to.Addr(), 1)) != nil {
-				w.t.Errorf("another port of %s leads to a pool", to.Addr())
+				w.t.Errorf("another port of %s has a pool", to.Addr())
 			}
 		}
 	})

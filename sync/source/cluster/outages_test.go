@@ -126,7 +126,7 @@ func TestShortWatchesAreLogged(t *testing.T) {
 			}
 			r.expectLogs("the cuts", 1, 0)
 			r.quiet(10 * time.Minute)
-			r.expectLogs("calm", 0, 1)
+			r.expectLogs("quiet", 0, 1)
 			r.EndWatches()
 			r.quiet(10 * time.Minute)
 			r.expectLogs("a lone cut", 0, 0)
@@ -176,8 +176,8 @@ func TestSilenceIsAnOutage(t *testing.T) {
 		lose, find func(*apitest.Server)
 	}{
 		"the rest of a watch": {
-			lose: func(s *apitest.Server) { s.SetSilent(true) },
-			find: func(s *apitest.Server) { s.SetSilent(false) },
+			lose: func(s *apitest.Server) { s.SetUnresponsive(true) },
+			find: func(s *apitest.Server) { s.SetUnresponsive(false) },
 		},
 		"a response to a watch": {
 			lose: func(s *apitest.Server) { setStatus(s, apitest.NoResponse); s.EndWatches() },

@@ -184,10 +184,10 @@ func TestTruncatedFileKeepsItsObjects(t *testing.T) {
 	f.until("web 10.96.0.10")
 	f.write("a.yaml", "")
 	if set, ok := f.next()[0].(sync.SetService); !ok || set.Service.Created != math.MaxInt64 {
-		t.Errorf("its Service keeps its age against those of other files: %+v", set)
+		t.Errorf("its Service keeps its age against other files: %+v", set)
 	}
 	f.stays("web 10.96.0.10")
-	f.write("a.yaml", "# nothing any more\n")
+	f.write("a.yaml", "# empty now\n")
 	f.until()
 }
 

@@ -2,7 +2,7 @@ package apitest
 
 // faults are how the server fails.
 type faults struct {
-	down, noStreams, silent bool
+	down, noStreams, unresponsive bool
 	status                  map[string]int // of all responses, by resource
 }
 
@@ -40,11 +40,11 @@ func (s *Server) DisableStreamedLists() {
 	s.faults.noStreams = true
 }
 
-// SetSilent ends all watches, and makes new ones receive nothing, not even their end, or ends
+// SetUnresponsive ends all watches, and makes new ones receive nothing, not even their end, or ends
 // that.
-func (s *Server) SetSilent(silent bool) {
+func (s *Server) SetUnresponsive(unresponsive bool) {
 	s.mu.Lock()
-	s.faults.silent = silent
+	s.faults.unresponsive = unresponsive
 	s.mu.Unlock()
 	s.EndWatches()
 }

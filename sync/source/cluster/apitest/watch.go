@@ -14,7 +14,7 @@ import (
 // serveWatch streams changes until the connection or the requested time ends.
 func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, resource string, q query) {
 	s.mu.Lock()
-	noStreams, silent, cut := s.faults.noStreams, s.faults.silent, s.endWatches
+	noStreams, unresponsive, cut := s.faults.noStreams, s.faults.unresponsive, s.endWatches
 	s.mu.Unlock()
 	if q.initial() && noStreams {
 		refuse(w, r, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", nil))
@@ -23,7 +23,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, resource str
 	stream := encoderFor(r).stream(w)
 	w.WriteHeader(http.StatusOK)
 	_ = stream.Flush()
-	if silent {
+	if unresponsive {
 		<-r.Context().Done()
 		return
 	}
