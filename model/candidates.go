@@ -186,10 +186,10 @@ func (s endpointSlices) refreshTraits(all []candidate, at netip.AddrPort, n *Nod
 	return all[i].traits
 }
 
-// remove removes the candidates in gone, in place.
-func (s endpointSlices) remove(all, gone []candidate) []candidate {
+// remove removes the candidates in removed, in place.
+func (s endpointSlices) remove(all, removed []candidate) []candidate {
 	from, to := 0, 0
-	for _, c := range gone {
+	for _, c := range removed {
 		n, _ := slices.BinarySearchFunc(all[from:], c, s.compare)
 		to += copy(all[to:], all[from:from+n])
 		from += n + 1

@@ -205,7 +205,7 @@ func (c *claims) resolve(m Match, out *Changes) (before *Frontend) {
 			out.Set = append(out.Set, *after)
 		}
 	case before != nil:
-		out.Gone = append(out.Gone, m)
+		out.Removed = append(out.Removed, m)
 		delete(c.winners, m)
 		if m.nodePort() {
 			c.nodePorts[m.Family]--

@@ -103,12 +103,12 @@ func (h *history) checkPools() {
 
 // apply applies the changes and checks that each changes something.
 func (h *history) apply(c Changes) {
-	if !slices.IsSortedFunc(c.Set, compareFrontends) || !slices.IsSortedFunc(c.Gone, Match.Compare) {
+	if !slices.IsSortedFunc(c.Set, compareFrontends) || !slices.IsSortedFunc(c.Removed, Match.Compare) {
 		h.Errorf("not sorted: %+v", c)
 	}
-	for _, m := range c.Gone {
+	for _, m := range c.Removed {
 		if _, ok := h.programmed[m]; !ok {
-			h.Errorf("%s is gone, but was not programmed", m)
+			h.Errorf("%s is removed, but was not programmed", m)
 		}
 		delete(h.programmed, m)
 	}

@@ -40,8 +40,8 @@ func (p *Pool) oracleAvoid(list *[]netip.AddrPort, weights, shares *[]uint16, un
 		of[(*list)[i]] = (*weights)[i]
 	}
 	for _, a := range unresponsive {
-		gone := all - float64(len(left))
-		if len(left) > 1 && slices.Contains(left, a) && 100*(gone+1) <= all*float64(percent) {
+		removed := all - float64(len(left))
+		if len(left) > 1 && slices.Contains(left, a) && 100*(removed+1) <= all*float64(percent) {
 			left = slices.DeleteFunc(left, func(b netip.AddrPort) bool { return b == a })
 			p.Avoided = append(p.Avoided, a)
 		}

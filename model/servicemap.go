@@ -39,9 +39,9 @@ type ServiceMap struct {
 
 // Changes is the difference to what the previous [ServiceMap.Changes] returned.
 type Changes struct {
-	// Set are new or changed frontends, Gone are removed ones; both sorted by Match.
-	Set  []Frontend
-	Gone []Match
+	// Set are new or changed frontends, Removed are removed ones; both sorted by Match.
+	Set     []Frontend
+	Removed []Match
 	// Conflicts are the new ones; sorted by Match, then by age of the loser.
 	Conflicts []Conflict
 	// HealthChecks are new, changed or, without a port, removed; sorted by Service.

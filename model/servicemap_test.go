@@ -14,7 +14,7 @@ func webMap() *ServiceMap {
 // checkNothing fails if there are changes.
 func checkNothing(t *testing.T, got Changes) {
 	t.Helper()
-	if len(got.Set)+len(got.Gone)+len(got.Conflicts)+len(got.HealthChecks) > 0 {
+	if len(got.Set)+len(got.Removed)+len(got.Conflicts)+len(got.HealthChecks) > 0 {
 		t.Errorf("got %+v", got)
 	}
 }

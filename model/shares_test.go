@@ -73,6 +73,6 @@ func TestSharesCountWhileEndpointsStay(t *testing.T) {
 		m.DeleteService(webService(p, f).Name)
 		m.Changes()
 		m.SetService(changed(webAllKinds(p, f), leastConnections))
-		check("when the Service was gone", nil, nil)
+		check("when the Service was removed", nil, nil)
 	})
 }

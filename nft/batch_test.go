@@ -68,8 +68,8 @@ func declares(op Op) bool {
 func onlyEndpoints(b Batch) bool {
 	return !slices.ContainsFunc(b, func(op Op) bool {
 		id, changes := AddsTo(op)
-		if gone, deletes := op.(DeleteElements); deletes {
-			id, changes = gone.Set, true
+		if removed, deletes := op.(DeleteElements); deletes {
+			id, changes = removed.Set, true
 		}
 		return !changes || !id.Kind.hasEndpoints()
 	})
@@ -97,9 +97,9 @@ func TestDispatchOfAFirstLoadIsInTheLastStep(t *testing.T) {
 func flat(b Batch) []string {
 	var out []string
 	for _, op := range b {
-		if gone, deletes := op.(DeleteElements); deletes {
-			for _, el := range gone.Elements {
-				out = append(out, DeleteElements{gone.Set, []Element{el}}.String())
+		if removed, deletes := op.(DeleteElements); deletes {
+			for _, el := range removed.Elements {
+				out = append(out, DeleteElements{removed.Set, []Element{el}}.String())
 			}
 			continue
 		}
@@ -212,7 +212,7 @@ func TestLargeChangeTakesEffectInOneStep(t *testing.T) {
 	rules.Commit(more)
 	less := Change{}
 	for _, f := range sample(300).Set[200:] {
-		less.Gone = append(less.Gone, f.Match)
+		less.Removed = append(less.Removed, f.Match)
 	}
 	replaced := moved(300)
 	replaced.Set[0].Service.Name = "renamed" // to get a switch
@@ -230,7 +230,7 @@ func TestRestOfABatchIsWhatWasNotCommitted(t *testing.T) {
 	rules, first := load(10)
 	change := moved(30)
 	for _, f := range change.Set[:5] {
-		change.Gone = append(change.Gone, f.Match)
+		change.Removed = append(change.Removed, f.Match)
 	}
 	change.Set = change.Set[5:]
 	for name, batch := range map[string]Batch{
@@ -291,7 +291,7 @@ func TestRestOfAFirstLoadIsDividedToo(t *testing.T) {
 	}
 	halfThere := rules.Tables()
 	halfThere[model.IPv6] = nil
-	for name, tables := range map[string]Tables{"ended after the sets": have, "one table is gone": halfThere} {
+	for name, tables := range map[string]Tables{"ended after the sets": have, "one table is removed": halfThere} {
 		_, rest := Adopt(sampleConfig, tables, sample(100))
 		if steps := rest.Steps(1000); len(steps) < 2 {
 			t.Errorf("%s: %d elements take %d steps", name, rest.Counts().Added, len(steps))
@@ -338,11 +338,11 @@ func TestCountsOfABatch(t *testing.T) {
 	if counts.Added != elements || counts.Deleted != 0 || counts.Objects < len(rules.Elements()) {
 		t.Errorf("a first load counts as %+v, want %d added", counts, elements)
 	}
-	gone := Change{ServiceCIDRs: &[]netip.Prefix{}, NodeAddrs: &[]netip.Addr{}}
+	removed := Change{ServiceCIDRs: &[]netip.Prefix{}, NodeAddrs: &[]netip.Addr{}}
 	for _, fe := range sample(10).Set {
-		gone.Gone = append(gone.Gone, fe.Match)
+		removed.Removed = append(removed.Removed, fe.Match)
 	}
-	if counts := rules.Plan(gone).Batch.Counts(); counts.Added != 0 || counts.Deleted == 0 || counts.Objects == 0 {
+	if counts := rules.Plan(removed).Batch.Counts(); counts.Added != 0 || counts.Deleted == 0 || counts.Objects == 0 {
 		t.Errorf("deleting all counts as %+v", counts)
 	}
 }

@@ -53,11 +53,11 @@ func changing(r *Ruleset, changes [2]Change) func() {
 
 func TestPlanCostIsLinear(t *testing.T) {
 	comes := func(frontends []model.Frontend) [2]Change {
-		var gone []model.Match
+		var removed []model.Match
 		for _, f := range frontends {
-			gone = append(gone, f.Match)
+			removed = append(removed, f.Match)
 		}
-		return [2]Change{{Set: frontends}, {Gone: gone}}
+		return [2]Change{{Set: frontends}, {Removed: removed}}
 	}
 	own := map[string]func(n int) [2]Change{
 		"ports":         func(n int) [2]Change { return comes(costFrontends(0, n, 0, 0, 3)) },

@@ -144,13 +144,13 @@ type placedFrontend struct {
 }
 
 // change sets some frontends, whose places are those before, and removes others.
-func (l *frontendList) change(set []placedFrontend, gone []model.Match) {
+func (l *frontendList) change(set []placedFrontend, removed []model.Match) {
 	for _, f := range set {
 		if f.place.found {
 			l.pieces[f.place.n].list[f.place.i] = f.frontendState
 		}
 	}
-	for _, m := range gone {
+	for _, m := range removed {
 		l.remove(m)
 	}
 	for _, f := range set {

@@ -25,7 +25,7 @@ func TestFrontendListIsSortedAndComplete(t *testing.T) {
 	for step := range 12 {
 		var set []placedFrontend
 		chosen := map[model.Match]bool{}
-		var gone []model.Match
+		var removed []model.Match
 		for range 20 * pieceLen {
 			m := match()
 			if chosen[m] {
@@ -33,13 +33,13 @@ func TestFrontendListIsSortedAndComplete(t *testing.T) {
 			}
 			chosen[m] = true
 			if random.IntN(12) < step { // more and more
-				gone = append(gone, m)
+				removed = append(removed, m)
 			} else {
 				f := &frontendState{Frontend: model.Frontend{Match: m, Kind: model.Kind(random.IntN(2))}}
 				set = append(set, placedFrontend{f, l.find(m)})
 			}
 		}
-		for _, m := range gone {
+		for _, m := range removed {
 			delete(want, m)
 		}
 		for _, f := range set {
@@ -47,7 +47,7 @@ func TestFrontendListIsSortedAndComplete(t *testing.T) {
 		}
 		before := l.clone()
 		old := slices.Collect(before.all())
-		l.change(set, gone)
+		l.change(set, removed)
 		if !slices.Equal(slices.Collect(before.all()), old) {
 			t.Fatal("a change changed a copy")
 		}

@@ -30,6 +30,6 @@ func (p *Plan) grow(r *Ruleset) {
 // contents returns the elements of the state after the change.
 func (p *Plan) contents(r *Ruleset) *contents {
 	next := r.frontends.clone()
-	next.change(p.set, p.change.Gone)
+	next.change(p.set, p.change.Removed)
 	return next.contents(p.nodeElements(r))
 }

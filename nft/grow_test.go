@@ -23,12 +23,12 @@ func TestDeletedReaderOfGrownMapGetsNoRules(t *testing.T) {
 	rules, _ := Adopt(sampleConfig, Tables{}, withEndpoints(300))
 	batch := rules.Plan(withEndpoints(900)).Batch
 	for _, f := range model.Families {
-		grown, gone := Op(DeleteSet{f, "endpoints-many"}), Op(DeleteChain{f, "lb-300"})
+		grown, removed := Op(DeleteSet{f, "endpoints-many"}), Op(DeleteChain{f, "lb-300"})
 		if !slices.ContainsFunc(batch, func(op Op) bool { return op.String() == grown.String() }) {
 			t.Errorf("the batch lacks %q", grown)
 		}
-		if !slices.ContainsFunc(batch, func(op Op) bool { return op.String() == gone.String() }) {
-			t.Errorf("the batch lacks %q", gone)
+		if !slices.ContainsFunc(batch, func(op Op) bool { return op.String() == removed.String() }) {
+			t.Errorf("the batch lacks %q", removed)
 		}
 	}
 	for _, op := range batch {

@@ -111,7 +111,7 @@ func TestInstalledIsNotChangedByCommits(t *testing.T) {
 	rules, _ := load(12)
 	before := rules.Installed()
 	want := readables(slices.Clone(before))
-	change := Change{Gone: []model.Match{before[0].Match}}
+	change := Change{Removed: []model.Match{before[0].Match}}
 	for _, s := range before[1:] {
 		f := *s.Frontend
 		pool := *f.Pool

@@ -19,7 +19,7 @@ type Plan struct {
 	shared    map[sharedKey]int
 	counts    map[SetID]int
 	sizes     map[SetID]uint32 // of sets that are new or have grown
-	gone      []SetID
+	removed   []SetID
 	endpoints int
 	edit      *edit
 }
@@ -48,7 +48,7 @@ func (r *Ruleset) Plan(c Change) *Plan {
 		p.set = append(p.set, placedFrontend{next, at})
 		p.replace(r, old, next)
 	}
-	for _, m := range c.Gone {
+	for _, m := range c.Removed {
 		p.replace(r, r.frontends.at(m), nil)
 	}
 	p.planShared(r)
@@ -182,20 +182,20 @@ func (p *Plan) replaceShared(old, next *frontendState) {
 		p.countShared(next, 1)
 		return
 	}
-	gone, come := differing(old.Pool.Hairpin, next.Pool.Hairpin, netip.Addr.Compare)
-	for _, pod := range gone {
+	removed, added := differing(old.Pool.Hairpin, next.Pool.Hairpin, netip.Addr.Compare)
+	for _, pod := range removed {
 		p.shared[old.hairpin(pod)]--
 	}
-	for _, pod := range come {
+	for _, pod := range added {
 		p.shared[next.hairpin(pod)]++
 	}
 	before, after := old.endpointIPs(), next.endpointIPs()
 	for i := range before {
-		gone, come := differing(before[i], after[i], netip.AddrPort.Compare)
-		for _, e := range gone {
+		removed, added := differing(before[i], after[i], netip.AddrPort.Compare)
+		for _, e := range removed {
 			p.shared[old.endpointIP(e)]--
 		}
-		for _, e := range come {
+		for _, e := range added {
 			p.shared[next.endpointIP(e)]++
 		}
 	}
@@ -292,7 +292,7 @@ func (p *Plan) planObjects(r *Ruleset) {
 		switch after := before + step; {
 		case (before == 0) == (after == 0):
 		case o.isSet && after == 0:
-			p.gone = append(p.gone, o.set)
+			p.removed = append(p.removed, o.set)
 			p.edit.rewriteReadersOf(o.set)
 			p.edit.forget(o.set)
 			p.edit.deleteSets = append(p.edit.deleteSets, DeleteSet{o.set.Family, o.set.Name()})
@@ -313,13 +313,13 @@ func (p *Plan) has(r *Ruleset, id SetID) bool {
 	if _, comes := p.sizes[id]; comes {
 		return true
 	}
-	return r.has(id) && !slices.Contains(p.gone, id)
+	return r.has(id) && !slices.Contains(p.removed, id)
 }
 
 // Commit makes the planned state the current one. It is for after the kernel accepted the
 // plan's batch.
 func (r *Ruleset) Commit(p *Plan) {
-	r.frontends.change(p.set, p.change.Gone)
+	r.frontends.change(p.set, p.change.Removed)
 	if p.change.ServiceCIDRs != nil {
 		r.cidrs = *p.change.ServiceCIDRs
 	}
@@ -339,7 +339,7 @@ func (r *Ruleset) Commit(p *Plan) {
 	for id := range p.sizes { // rebuilt
 		delete(r.full, id)
 	}
-	for _, id := range p.gone {
+	for _, id := range p.removed {
 		delete(r.sizes, id)
 		delete(r.full, id)
 	}

@@ -92,12 +92,12 @@ func TestStatementsHaveReferencesOfTheirExpressions(t *testing.T) {
 // See edit.rebuild for the kernel that loses count otherwise.
 func TestElementsAreDeletedWithTheirSet(t *testing.T) {
 	rules, _ := load(60)
-	var gone Change
+	var removed Change
 	for f := range rules.frontends.all() {
-		gone.Gone = append(gone.Gone, f.Match)
+		removed.Removed = append(removed.Removed, f.Match)
 	}
 	_, found := Adopt(sampleConfig, rules.Tables(), Change{})
-	for name, batch := range map[string]Batch{"a change": rules.Plan(gone).Batch, "a restart": found} {
+	for name, batch := range map[string]Batch{"a change": rules.Plan(removed).Batch, "a restart": found} {
 		emptied, sets := map[string]bool{}, 0
 		for _, op := range batch {
 			switch op := op.(type) {

@@ -36,9 +36,9 @@ type sharedKey struct {
 
 // A Change is a difference to the current state. A match occurs in it at most once.
 type Change struct {
-	// Set are frontends that are new or changed, Gone frontends to delete.
-	Set  []model.Frontend
-	Gone []model.Match
+	// Set are frontends that are new or changed, Removed frontends to delete.
+	Set     []model.Frontend
+	Removed []model.Match
 	// ServiceCIDRs are the ranges of ClusterIPs without host ranges; nil keeps them as they are.
 	ServiceCIDRs *[]netip.Prefix
 	// NodeAddrs are the addresses that serve node ports; nil keeps them as they are.

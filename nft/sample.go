@@ -20,11 +20,11 @@ func Sample(c Config) Batch {
 	}
 	cidrs := c.Pods[:]
 	rules, batch := Adopt(c, Tables{}, Change{Set: frontends, ServiceCIDRs: &cidrs})
-	var gone Change
+	var removed Change
 	for i := range frontends {
-		gone.Gone = append(gone.Gone, frontends[i].Match)
+		removed.Removed = append(removed.Removed, frontends[i].Match)
 	}
-	return append(batch, rules.Plan(gone).Batch...)
+	return append(batch, rules.Plan(removed).Batch...)
 }
 
 // SampleLabels returns a batch that adds the rules with labels of connections, for probing a

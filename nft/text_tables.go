@@ -29,7 +29,7 @@ func (t *Table) render(out *bufio.Writer, f model.Family, c *Config) {
 	case t.Owner != 0:
 		fmt.Fprintf(out, " # belongs to netlink port %d", t.Owner)
 	case t.Protected:
-		out.WriteString(" # its owner is gone")
+		out.WriteString(" # its owner is removed")
 	}
 	if t.Dormant {
 		out.WriteString("\n\tflags dormant")

@@ -26,7 +26,7 @@ func TestTablesAsTextShowForeignChanges(t *testing.T) {
 			"table ip kube-vmap { # belongs to netlink port 9}",
 		}},
 		"table whose owner left": {&Table{Protected: true}, []string{
-			"table ip kube-vmap { # its owner is gone}",
+			"table ip kube-vmap { # its owner is removed}",
 		}},
 		"table that is dormant": {&Table{Dormant: true}, []string{"table ip kube-vmap {", "\tflags dormant}"}},
 		"sets": {&Table{Sets: sets}, []string{

@@ -51,7 +51,7 @@ func (l *Loop) applyParts(change nft.Change) (Result, error) {
 	if err := l.quarantineService(change, err); err != nil {
 		return r, err
 	}
-	return l.applyParts(nft.Change{Gone: l.quarantine.takenFromOthers(change.Set, l.rules)})
+	return l.applyParts(nft.Change{Removed: l.quarantine.takenFromOthers(change.Set, l.rules)})
 }
 
 func (l *Loop) applyBoth(first, second nft.Change) (Result, error) {
@@ -111,7 +111,7 @@ func (l *Loop) applyAll() (Result, error) {
 	r.Full, r.Drift = true, l.drift.compared(have, batch)
 	l.report.owned = false
 	l.logResult(r)
-	all.Gone = rules.Missing(have)
+	all.Removed = rules.Missing(have)
 	l.notifyFollowers(all, true)
 	return r, nil
 }
@@ -166,7 +166,7 @@ func (l *Loop) observe(r Result, start time.Time) {
 // notifyFollowers passes on what the kernel has committed.
 func (l *Loop) notifyFollowers(c nft.Change, full bool) {
 	committed := Committed{
-		Full: full, Set: c.Set, Gone: c.Gone, NodeAddrs: l.desired.nodeAddrs, HealthChecks: l.healthChecks,
+		Full: full, Set: c.Set, Removed: c.Removed, NodeAddrs: l.desired.nodeAddrs, HealthChecks: l.healthChecks,
 	}
 	if full {
 		committed.HealthChecks = l.desired.services.HealthChecks()

@@ -39,16 +39,16 @@ func (k *costKernel) Apply(b nft.Batch) (nft.Applied, error) {
 }
 
 // crowd returns events that add and delete Services with many external addresses.
-func crowd(services, addrs int) (set, gone []sync.Event) {
+func crowd(services, addrs int) (set, removed []sync.Event) {
 	for i := range services {
 		s := webService(fmt.Sprintf("s%d", i), byte(i+1))
 		for a := range addrs {
 			s.Service.ExternalIPs = append(s.Service.ExternalIPs, netip.AddrFrom4([4]byte{198, byte(i), byte(a >> 8), byte(a)}))
 		}
 		set = append(set, s)
-		gone = append(gone, sync.DeleteService{Name: s.Service.Name})
+		removed = append(removed, sync.DeleteService{Name: s.Service.Name})
 	}
-	return set, gone
+	return set, removed
 }
 
 // TestLargeBurstIsDivided adds Services that would take long in one transaction, and then
@@ -56,10 +56,10 @@ func crowd(services, addrs int) (set, gone []sync.Event) {
 func TestLargeBurstIsDivided(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		set, gone := crowd(20, 1500)
+		set, removed := crowd(20, 1500)
 		k := &costKernel{Kernel: kerneltest.New()}
 		s := newRigOn(t, k, sync.Config{}, slog.DiscardHandler)
-		for _, burst := range [][]sync.Event{{webService("first", 200)}, set, gone} {
+		for _, burst := range [][]sync.Event{{webService("first", 200)}, set, removed} {
 			if s.send(burst...); s.last().Err != nil {
 				t.Error(s.last().Err)
 			}

@@ -128,7 +128,7 @@ func (s *desiredState) setPodCIDRs(cidrs [len(model.Families)]netip.Prefix) {
 func (s *desiredState) take(waits func(namespace string) bool) (nft.Change, model.Changes) {
 	changes := s.services.ChangesExcept(waits)
 	s.postponed = slices.Clone(changes.Postponed)
-	c := nft.Change{Set: changes.Set, Gone: changes.Gone}
+	c := nft.Change{Set: changes.Set, Removed: changes.Removed}
 	for _, e := range changes.OverBudget {
 		s.excesses.set(SetProblem{
 			Object: Object{Kind: "Service", Namespace: e.Service.Namespace, Name: e.Service.Name},

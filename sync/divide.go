@@ -17,29 +17,29 @@ func halves(c nft.Change, at func(model.Match) model.ServiceName) (first, second
 		stays[of(c.Set[i])] = true
 	}
 	var alone, others []model.Match
-	for _, m := range c.Gone {
+	for _, m := range c.Removed {
 		if stays[at(m)] {
 			others = append(others, m)
 		} else {
 			alone = append(alone, m)
 		}
 	}
-	c.Gone = alone
+	c.Removed = alone
 	if len(c.Set) > 0 && (len(alone) > 0 || c.ServiceCIDRs != nil || c.NodeAddrs != nil) {
-		second = nft.Change{Set: c.Set, Gone: others}
+		second = nft.Change{Set: c.Set, Removed: others}
 		c.Set = nil
 		return c, second, true
 	}
 	if len(c.Set) == 0 {
-		c.Gone, second.Gone, divided = halve(alone, at)
+		c.Removed, second.Removed, divided = halve(alone, at)
 		return c, second, divided
 	}
 	first.Set, second.Set, divided = halve(c.Set, of)
 	for _, m := range others {
 		if divided && at(m).Compare(of(second.Set[0])) >= 0 {
-			second.Gone = append(second.Gone, m)
+			second.Removed = append(second.Removed, m)
 		} else {
-			first.Gone = append(first.Gone, m)
+			first.Removed = append(first.Removed, m)
 		}
 	}
 	return first, second, divided

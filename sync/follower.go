@@ -15,12 +15,12 @@ type Follower interface {
 
 // Committed is what the kernel has committed in one batch. It must not be changed.
 type Committed struct {
-	// Full reports that Set is complete, as at the start: everything else is removed. Gone then
+	// Full reports that Set is complete, as at the start: everything else is removed. Removed then
 	// has what the kernel still had.
 	Full bool
-	// Set are new or changed frontends, Gone are deleted ones.
-	Set  []model.Frontend
-	Gone []model.Match
+	// Set are new or changed frontends, Removed are deleted ones.
+	Set     []model.Frontend
+	Removed []model.Match
 	// HealthChecks are new, changed or, without a port, removed; all if Full.
 	HealthChecks []model.HealthCheck
 	// NodeAddrs are all addresses that serve node ports, sorted.

@@ -34,33 +34,33 @@ func TestFollowersSeeCommittedChanges(t *testing.T) {
 			}
 		}
 		s.send(checked(webService("web", 1), 32000), webSlice(model.IPv4, 1))
-		expect("the first burst", "full set 6 gone 0 web:32000=[0 0] at []")
+		expect("the first burst", "full set 6 removed 0 web:32000=[0 0] at []")
 		s.send(webSlice(model.IPv6, 1))
-		expect("endpoints of one family", "set 3 gone 0 at []")
+		expect("endpoints of one family", "set 3 removed 0 at []")
 		s.send(webSlice(model.IPv6, 1))
-		expect("nothing new", "set 0 gone 0 at []")
+		expect("nothing new", "set 0 removed 0 at []")
 		s.send(webService("web", 2))
-		expect("other addresses, and no health check", "set 6 gone 6 web:0=[0 0] at []")
+		expect("other addresses, and no health check", "set 6 removed 6 web:0=[0 0] at []")
 
 		s.kernel.Fail(kerneltest.FaultNotSent, 1)
 		s.send(checked(webService("web", 2), 32001), webSlice(model.IPv4, 3))
 		expect("what the kernel did not take", "")
 		elapse(time.Second)
-		expect("when it takes it", "full set 6 gone 0 web:32001=[0 0] at []")
+		expect("when it takes it", "full set 6 removed 0 web:32001=[0 0] at []")
 		s.kernel.Fail(kerneltest.FaultNotSent, 1)
 		s.send(webSlice(model.IPv4, 2))
 		elapse(time.Second)
-		expect("when all is compared again", "full set 6 gone 0 web:32001=[0 0] at []")
+		expect("when all is compared again", "full set 6 removed 0 web:32001=[0 0] at []")
 		s.send(sync.DeleteService{Name: webService("web", 1).Service.Name})
-		expect("a Service that goes", "set 0 gone 6 web:0=[0 0] at []")
+		expect("a Service that goes", "set 0 removed 6 web:0=[0 0] at []")
 		s.send(webService("web", 1), webSlice(model.IPv6, 1))
 		s.committed.take()
 		s.kernel.Refuse("default/web:udp", syscall.EINVAL, 0)
 		s.send(webSlice(model.IPv4, 3))
-		expect("a port in quarantine", "set 2 gone 2 at []")
+		expect("a port in quarantine", "set 2 removed 2 at []")
 		s.kernel.Refuse("default/web:tcp", syscall.ENOMEM, 0)
 		s.send(checked(webService("web", 1), 32000), webSlice(model.IPv4, 4))
-		expect("a Service for which there is no memory", "set 0 gone 0 web:32000=[0 0] at []")
+		expect("a Service for which there is no memory", "set 0 removed 0 web:32000=[0 0] at []")
 	})
 }
 
@@ -94,7 +94,7 @@ func TestFollowersSeeRepairs(t *testing.T) {
 		}
 		k.foreign.Add(1)
 		elapse(time.Second)
-		if got, want := s.committed.take(), "full set 6 gone 0 at []"; !strings.Contains(got, want) {
+		if got, want := s.committed.take(), "full set 6 removed 0 at []"; !strings.Contains(got, want) {
 			t.Errorf("followers see %q, want %q", got, want)
 		}
 	})
@@ -109,7 +109,7 @@ func TestFollowersSeeWhatWasDeletedBetweenProcesses(t *testing.T) {
 		s.send(webService("web", 1), webSlice(model.IPv4, 1), webService("other", 2))
 		s = newRigOn(t, k, sync.Config{}, slog.DiscardHandler)
 		s.send(webService("other", 2))
-		if got, want := s.committed.take(), "full set 6 gone 3 at []"; !strings.Contains(got, want) {
+		if got, want := s.committed.take(), "full set 6 removed 3 at []"; !strings.Contains(got, want) {
 			t.Errorf("followers see %q, want %q", got, want)
 		}
 	})

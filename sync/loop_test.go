@@ -88,9 +88,9 @@ func TestOldestTriggerIsReportedWhenASyncSucceeds(t *testing.T) {
 			s.kernel.Fail(fault, 1)
 			first := time.Now()
 			for i := range byte(9) {
-				change, gone := webSlice(model.IPv4, i), webSlice(model.IPv6, 1)
-				change.Triggered, gone.Triggered = first.Add(time.Duration(i)*time.Second), first
-				s.send(change, gone)
+				change, removed := webSlice(model.IPv4, i), webSlice(model.IPv6, 1)
+				change.Triggered, removed.Triggered = first.Add(time.Duration(i)*time.Second), first
+				s.send(change, removed)
 			}
 			s.send(sync.DeleteSlice{Name: webSlice(model.IPv6, 1).Slice.Name})
 			if r := s.last(); r.Err == nil || len(r.Triggered) != 0 {

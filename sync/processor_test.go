@@ -69,7 +69,9 @@ func (s *processorRig) change(cost time.Duration, events ...sync.Event) bool {
 }
 
 // isApplied reports whether the three ports of a Service were committed since its last call.
-func (s *processorRig) isApplied() bool { return strings.Contains(s.committed.take(), "set 3 gone 0") }
+func (s *processorRig) isApplied() bool {
+	return strings.Contains(s.committed.take(), "set 3 removed 0")
+}
 
 func TestOrdinaryChangesNeverWait(t *testing.T) {
 	everyProcessor(t, func(s *processorRig) {
@@ -153,7 +155,7 @@ func TestDeletionsDoNotWait(t *testing.T) {
 		s.committed.take()
 		s.send(sync.DeleteService{Name: model.ServiceName{Namespace: "default", Name: "web"}})
 		s.send(s.service("next", 1), s.slice("next"))
-		if got, want := s.committed.take(), "set 0 gone 6 at []\nset 6 gone 0 at []"; got != want {
+		if got, want := s.committed.take(), "set 0 removed 6 at []\nset 6 removed 0 at []"; got != want {
 			t.Errorf("deleted, and created elsewhere: %q, want %q", got, want)
 		}
 	})

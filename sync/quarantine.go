@@ -204,10 +204,10 @@ func (q *quarantine) withoutHeldPorts(c nft.Change) nft.Change {
 	if len(q.ports) == 0 {
 		return c
 	}
-	out := nft.Change{Gone: slices.Clip(c.Gone), ServiceCIDRs: c.ServiceCIDRs, NodeAddrs: c.NodeAddrs}
+	out := nft.Change{Removed: slices.Clip(c.Removed), ServiceCIDRs: c.ServiceCIDRs, NodeAddrs: c.NodeAddrs}
 	for _, f := range c.Set {
 		if q.isHeld(f.Service) {
-			out.Gone = append(out.Gone, f.Match)
+			out.Removed = append(out.Removed, f.Match)
 		} else {
 			out.Set = append(out.Set, f)
 		}
@@ -239,7 +239,7 @@ func (q *quarantine) withWholePorts(c nft.Change, services *model.ServiceMap) nf
 		}
 	}
 	// The Service may be quarantined, and others lose these matches already.
-	c.Gone = slices.DeleteFunc(slices.Clone(c.Gone), func(m model.Match) bool { return added[m] })
+	c.Removed = slices.DeleteFunc(slices.Clone(c.Removed), func(m model.Match) bool { return added[m] })
 	return c
 }
 
@@ -252,8 +252,8 @@ func (q *quarantine) withServices(c nft.Change, rules *nft.Ruleset, services *mo
 	taken := q.takenFromOthers(c.Set, rules)
 	isHeld := q.holdsService
 	c.Set = slices.DeleteFunc(slices.Clone(c.Set), func(f model.Frontend) bool { return isHeld(f.Service.ServiceName) })
-	c.Gone = slices.DeleteFunc(slices.Clone(c.Gone), func(m model.Match) bool { return isHeld(rules.ServiceAt(m)) })
-	c.Gone = append(c.Gone, taken...)
+	c.Removed = slices.DeleteFunc(slices.Clone(c.Removed), func(m model.Match) bool { return isHeld(rules.ServiceAt(m)) })
+	c.Removed = append(c.Removed, taken...)
 	var names []model.ServiceName
 	for name, retrying := range q.services {
 		if retrying {
@@ -271,7 +271,7 @@ func (q *quarantine) withServices(c nft.Change, rules *nft.Ruleset, services *mo
 	for _, name := range names {
 		for _, m := range rules.MatchesOf(name) {
 			if _, stays := set[m]; !stays {
-				c.Gone = append(c.Gone, m)
+				c.Removed = append(c.Removed, m)
 			}
 		}
 	}

@@ -176,7 +176,7 @@ func (d *committedLog) Follow(t sync.Committed) {
 	if t.Full {
 		out.WriteString("full ")
 	}
-	fmt.Fprintf(&out, "set %d gone %d", len(t.Set), len(t.Gone))
+	fmt.Fprintf(&out, "set %d removed %d", len(t.Set), len(t.Removed))
 	for _, h := range t.HealthChecks {
 		fmt.Fprintf(&out, " %s:%d=%v", h.Service.Name, h.Port, h.Local)
 	}

@@ -26,10 +26,10 @@ func TestSnapshotOutlivesTheRuleset(t *testing.T) {
 	}
 	l.rules, _ = nft.Adopt(l.desired.config.Rules, nft.Tables{}, change)
 	before := l.snapshot()
-	gone := weak.Make(l.rules)
+	removed := weak.Make(l.rules)
 	l.forgetRules()
 	runtime.GC()
-	if gone.Value() != nil {
+	if removed.Value() != nil {
 		t.Error("the old rule set is still in memory")
 	}
 	after := l.snapshot()

@@ -110,7 +110,7 @@ func (c *cluster) set(s model.Service, e model.EndpointSlice) {
 // changes returns everything that changed since the last call, for the rule set.
 func (c *cluster) changes() nft.Change {
 	changed := c.services.Changes()
-	return nft.Change{Set: changed.Set, Gone: changed.Gone}
+	return nft.Change{Set: changed.Set, Removed: changed.Removed}
 }
 
 // all returns the whole cluster, for a new rule set. It must be the first call. There are no

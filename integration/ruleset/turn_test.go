@@ -27,7 +27,7 @@ func (p *proxy) turn(next *world) nft.Batch {
 // checkOrderIrrelevant asserts that the batch does not depend on the order of the change.
 func (p *proxy) checkOrderIrrelevant(change nft.Change, batch nft.Batch) {
 	p.t.Helper()
-	change.Set, change.Gone = reversed(change.Set), reversed(change.Gone)
+	change.Set, change.Removed = reversed(change.Set), reversed(change.Removed)
 	if again := p.rules.Plan(change).Batch; again.String() != batch.String() {
 		p.t.Fatalf("the order of a change changes its batch:%s", firstDifference(again.String(), batch.String()))
 	}

@@ -84,7 +84,7 @@ func (w *world) to(next *world) nft.Change {
 	}
 	for _, f := range w.all().Set {
 		if _, stays := next.frontends[f.Match]; !stays {
-			c.Gone = append(c.Gone, f.Match)
+			c.Removed = append(c.Removed, f.Match)
 		}
 	}
 	if !slices.Equal(w.cidrs, next.cidrs) {

@@ -43,7 +43,7 @@ func Update[T any](
 			obsolete[f.Match] = before
 		}
 	}
-	for _, m := range c.Gone {
+	for _, m := range c.Removed {
 		if before, known := all[m]; known {
 			obsolete[m] = before
 		}

@@ -26,11 +26,11 @@ func TestUpdate(t *testing.T) {
 	}{
 		{"the first", sync.Committed{Full: true, Set: []model.Frontend{frontend(1, 1), frontend(2, 0), frontend(3, 1)}}, "1:1 3:1"},
 		{"changed, added, removed", sync.Committed{
-			Set: []model.Frontend{frontend(1, 2), frontend(4, 1)}, Gone: []model.Match{{Port: 3}, {Port: 2}},
+			Set: []model.Frontend{frontend(1, 2), frontend(4, 1)}, Removed: []model.Match{{Port: 3}, {Port: 2}},
 		}, "1:2 4:1 -3:1"},
 		{"no concern any longer", sync.Committed{Set: []model.Frontend{frontend(4, 0)}}, "1:2 -4:1"},
 		{"all again, of which one was removed unseen", sync.Committed{
-			Full: true, Set: []model.Frontend{frontend(5, 1)}, Gone: []model.Match{{Port: 6}},
+			Full: true, Set: []model.Frontend{frontend(5, 1)}, Removed: []model.Match{{Port: 6}},
 		}, "5:1 -1:2"},
 		{"nothing", sync.Committed{}, "5:1"},
 		{"all again, the same", sync.Committed{Full: true, Set: []model.Frontend{frontend(5, 1)}}, "5:1"},

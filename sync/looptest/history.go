@@ -179,8 +179,8 @@ func (h *history) change() {
 	case 10:
 		h.changeCIDRs()
 	case 11:
-		if gone := h.deletions(); len(gone) > 0 {
-			h.set(gone[d.N(min(256, len(gone)))])
+		if removed := h.deletions(); len(removed) > 0 {
+			h.set(removed[d.N(min(256, len(removed)))])
 		}
 	}
 }

@@ -131,7 +131,7 @@ func TestDifferencesCountAfterTwoRoundsWithoutChanges(t *testing.T) {
 	round(0)
 	round(0, web) // it is new
 	round(1, web)
-	tr.Follow(sync.Committed{Gone: []model.Match{webMatch}})
+	tr.Follow(sync.Committed{Removed: []model.Match{webMatch}})
 	round(0, web)
 	now = now.Add(settled + time.Second)
 	during = func() { // a long round

@@ -43,7 +43,7 @@ func (t *tracker) Follow(c sync.Committed) {
 	for i := range c.Set {
 		t.changed[c.Set[i].Match] = now
 	}
-	for _, m := range c.Gone {
+	for _, m := range c.Removed {
 		t.changed[m] = now
 	}
 }

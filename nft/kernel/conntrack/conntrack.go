@@ -169,19 +169,19 @@ func (c *Conntrack) deleteSome(entries []Entry) (deleted int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	last, gone := sent[len(sent)-1].Header.Sequence, 0
+	last, removed := sent[len(sent)-1].Header.Sequence, 0
 	for {
 		_, err := conn.Receive()
 		var answer *netlink.OpError
 		switch {
 		case err == nil:
-			return len(entries) - gone, nil
+			return len(entries) - removed, nil
 		case !errors.Is(err, unix.ENOENT) || !errors.As(err, &answer):
 			return 0, err
 		}
-		gone++
+		removed++
 		if answer.Sequence == last {
-			return len(entries) - gone, nil
+			return len(entries) - removed, nil
 		}
 	}
 }

@@ -235,7 +235,7 @@ func TestRefusedTransactions(t *testing.T) {
 		r.polls(1)
 		r.expect(id, [4]int{1: roomFor + batchSize})
 		if strings.Contains(r.log.String(), "retrying") {
-			r.Errorf("a client that is gone is an error:\n%s", &r.log)
+			r.Errorf("a client that is removed is an error:\n%s", &r.log)
 		}
 		r.refused = errors.New("refused")
 		r.polls(20)

@@ -282,7 +282,7 @@ func TestStaleCountsAreFolded(t *testing.T) {
 		r.c.Follow(w.change(3))
 		r.pass(2)
 		former.Connections = 4
-		r.has("when another is gone", w, former, w.counted(w.clusterIP(), 3, 1), nft.ConnectionCount{Destination: w.external(), Connections: 2})
+		r.has("when another is removed", w, former, w.counted(w.clusterIP(), 3, 1), nft.ConnectionCount{Destination: w.external(), Connections: 2})
 		r.expect("then", w, 7, map[int]uint64{3: 1})
 		r.c.Follow(w.change(1, 3))
 		r.connect(w.clusterIP(), w, 1)
@@ -317,7 +317,7 @@ func TestCountsOfUnknownFrontendsAreRemoved(t *testing.T) {
 		r.connect(w.external(), w, 1)
 		r.connect(w.atNode(), w, 1)
 		r.expect("at first", w, 2, map[int]uint64{1: 2})
-		r.c.Follow(sync.Committed{Gone: []model.Match{w.external()}, NodeAddrs: nodes[w.f : w.f+1]})
+		r.c.Follow(sync.Committed{Removed: []model.Match{w.external()}, NodeAddrs: nodes[w.f : w.f+1]})
 		r.pass(1)
 		r.connect(unknown, w, 1)
 		r.pass(2)

@@ -16,7 +16,7 @@ func TestFoldWaitsForUnlistedFormerEndpoints(t *testing.T) {
 		r.c.Follow(w.change(2, 3))
 		r.pass(2)
 		former := nft.ConnectionCount{Destination: w.clusterIP(), Connections: 5}
-		r.has("with one that is gone", w, former, w.counted(w.clusterIP(), 2, 2), w.counted(w.clusterIP(), 3, 1))
+		r.has("with one that is removed", w, former, w.counted(w.clusterIP(), 2, 2), w.counted(w.clusterIP(), 3, 1))
 		r.c.Follow(w.change(3))
 		r.pass(1)
 		r.listed(func(list []nft.ConnectionCount) []nft.ConnectionCount {
@@ -48,7 +48,7 @@ func TestTotalsSurviveNewAddressesAndPorts(t *testing.T) {
 				after[0].Match = w.match(clusterIPs[w.f].Next(), port)
 				commit := sync.Committed{Full: full, Set: after, NodeAddrs: nodes[w.f : w.f+1]}
 				if !full {
-					commit.Gone = []model.Match{w.clusterIP()}
+					commit.Removed = []model.Match{w.clusterIP()}
 				}
 				r.c.Follow(commit)
 				r.expect("elsewhere", w, 3, map[int]uint64{1: 2, 2: 1})
@@ -138,7 +138,7 @@ func TestTotalsSurviveReturningAddress(t *testing.T) {
 		r.connect(w.external(), w, 1)
 		r.expect("at first", w, 2, map[int]uint64{1: 2})
 		node := nodes[w.f : w.f+1]
-		r.c.Follow(sync.Committed{Gone: []model.Match{w.external()}, NodeAddrs: node})
+		r.c.Follow(sync.Committed{Removed: []model.Match{w.external()}, NodeAddrs: node})
 		r.c.Follow(sync.Committed{Set: w.service(1)[2:], NodeAddrs: node})
 		synctest.Wait()
 		r.has("then", w, w.counted(w.clusterIP(), 1, 1), w.counted(w.external(), 1, 1))
@@ -153,7 +153,7 @@ func TestEndpointsAreForgotten(t *testing.T) {
 		r.c.Follow(w.all(1, 2))
 		r.connect(w.external(), w, 1, 2)
 		r.expect("at first", w, 2, map[int]uint64{1: 1, 2: 1})
-		r.c.Follow(sync.Committed{Gone: []model.Match{w.external()}, NodeAddrs: nodes[w.f : w.f+1]})
+		r.c.Follow(sync.Committed{Removed: []model.Match{w.external()}, NodeAddrs: nodes[w.f : w.f+1]})
 		r.pass(1)
 		r.expect("without the address", w, 2, map[int]uint64{1: 1, 2: 1})
 		r.c.Follow(w.change(2))

@@ -84,13 +84,13 @@ func (c *Connections) makeRoom(f model.Family, list []nft.ConnectionCount) (rest
 		weights = append(weights, n.counters)
 	}
 	share := model.FairShare(roomFor, weights)
-	gone := sets.New[model.Match]()
+	removed := sets.New[model.Match]()
 	for _, n := range namespaces {
 		if n.counters > share {
-			err = cmp.Or(err, c.cut(f, n, share, gone))
+			err = cmp.Or(err, c.cut(f, n, share, removed))
 		}
 	}
-	return slices.DeleteFunc(list, func(counted nft.ConnectionCount) bool { return gone.Has(counted.Destination) }), err
+	return slices.DeleteFunc(list, func(counted nft.ConnectionCount) bool { return removed.Has(counted.Destination) }), err
 }
 
 // namespaceOf returns the namespace of the Service that has a destination, if any.
@@ -109,7 +109,7 @@ type namespaceCounts struct {
 
 // cut takes frontends of a namespace out of the count until the others are within its share.
 // Their totals remain, as of the listing.
-func (c *Connections) cut(f model.Family, n *namespaceCounts, share int, gone sets.Set[model.Match]) (err error) {
+func (c *Connections) cut(f model.Family, n *namespaceCounts, share int, removed sets.Set[model.Match]) (err error) {
 	slices.SortStableFunc(n.frontends, func(a, b []nft.ConnectionCount) int { return cmp.Compare(len(b), len(a)) })
 	var todo change
 	var done []model.Match
@@ -128,7 +128,7 @@ func (c *Connections) cut(f model.Family, n *namespaceCounts, share int, gone se
 		todo = change{}
 	}
 	if len(done) > 0 {
-		gone.Insert(done...)
+		removed.Insert(done...)
 		c.reportUncounted(f, n, share, done)
 	}
 	if err != nil {

@@ -145,8 +145,8 @@ func (r *rig) change(lines ...string) { r.follow(r.changed(lines...)) }
 func (r *rig) changed(lines ...string) sync.Committed {
 	c := sync.Committed{NodeAddrs: r.nodeAddrs("node")}
 	for _, line := range lines {
-		if gone, ok := strings.CutPrefix(line, "-"); ok {
-			c.Gone = append(c.Gone, r.match(gone))
+		if removed, ok := strings.CutPrefix(line, "-"); ok {
+			c.Removed = append(c.Removed, r.match(removed))
 		} else {
 			c.Set = append(c.Set, r.frontend(line))
 		}

@@ -49,7 +49,7 @@ func (s *tracker) apply(t sync.Committed) {
 		return now, true
 	}, func(m model.Match, _ []netip.AddrPort) { s.markGone(m) })
 	if t.Full {
-		for _, m := range t.Gone {
+		for _, m := range t.Removed {
 			s.markGone(m)
 		}
 		for f := range s.pending {

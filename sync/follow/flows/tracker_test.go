@@ -65,7 +65,7 @@ func TestNodePortFlowsMatchNodeAddressesOnly(t *testing.T) {
 		r.expect("with a new address", "remote:30053/udp ep2:53")
 		r.kernel.entries = r.entries(all...)
 		r.follow(sync.Committed{NodeAddrs: r.nodeAddrs("node-2")})
-		r.expect("with an address that is gone", all...)
+		r.expect("with an address that is removed", all...)
 		r.change("*:30053/udp ep3:53")
 		r.expect("with a change and other addresses", "node-2:30053/udp ep2:53", "remote:30053/udp ep2:53")
 	})
@@ -131,7 +131,7 @@ func TestFlowsFromBeforeAnExternalAddressEnd(t *testing.T) {
 			}
 			r.kernel.takeQueries()
 			r.change("-lb:80/"+protocol, "lb:81/"+protocol)
-			r.queried("a ClusterIP, and a frontend that is gone")
+			r.queried("a ClusterIP, and a frontend that is removed")
 			r.follow(external)
 			external.Full, external.Set[0].Pool = false, r.changed("lb:80/" + protocol + " ep1:80").Set[0].Pool
 			r.follow(external)

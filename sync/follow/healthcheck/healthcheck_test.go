@@ -218,9 +218,9 @@ func TestPortIsOpenWhileTheServiceHasIt(t *testing.T) {
 
 func TestSnapshotClosesOtherPorts(t *testing.T) {
 	r, ports := newRig(allAddresses), listentest.FreePorts(t, 2)
-	gone, kept := ports[0], ports[1]
+	removed, kept := ports[0], ports[1]
 	stop := r.run(t)
-	r.Follow(sync.Committed{HealthChecks: []model.HealthCheck{check("gone", gone, 1, 1), check("kept", kept, 1, 1)}})
+	r.Follow(sync.Committed{HealthChecks: []model.HealthCheck{check("removed", removed, 1, 1), check("kept", kept, 1, 1)}})
 	var connections [len(model.Families)]map[uint16]net.Conn
 	for _, f := range model.Families {
 		connections[f] = map[uint16]net.Conn{}
@@ -234,8 +234,8 @@ func TestSnapshotClosesOtherPorts(t *testing.T) {
 	}
 	r.Follow(sync.Committed{Full: true, HealthChecks: []model.HealthCheck{check("kept", kept)}})
 	for _, f := range model.Families {
-		listentest.WaitClosed(t, netip.AddrPortFrom(loopback[f], gone))
-		if _, err := connections[f][gone].Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		listentest.WaitClosed(t, netip.AddrPortFrom(loopback[f], removed))
+		if _, err := connections[f][removed].Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Errorf("%s: the connection ended with %v", f, err)
 		}
 		if a, err := askOn(connections[f][kept], http.MethodGet, "/"); err != nil || a.code != 503 { // it stays open

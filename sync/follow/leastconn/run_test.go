@@ -205,10 +205,10 @@ func TestNothingIsReadWithoutAPool(t *testing.T) {
 		if n := r.kernel.takeDumps(); n != 9 {
 			r.t.Errorf("read %d times in 9 seconds", n)
 		}
-		r.Follow(sync.Committed{Gone: []model.Match{r.frontend(2).Match}})
-		r.expect("when it is gone", time.Second)
+		r.Follow(sync.Committed{Removed: []model.Match{r.frontend(2).Match}})
+		r.expect("when it is removed", time.Second)
 		r.kernel.takeDumps()
-		r.expect("when it is gone", time.Hour)
+		r.expect("when it is removed", time.Hour)
 		if n := r.kernel.takeDumps(); n != 0 {
 			r.t.Errorf("read %d times", n)
 		}

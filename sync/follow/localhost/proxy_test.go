@@ -123,7 +123,7 @@ func TestConnectionsOutliveTheirService(t *testing.T) {
 		empty := front
 		empty.Verdict, empty.Pool = model.VerdictReject, &model.Pool{Key: front.Pool.Key}
 		for name, commit := range map[string]sync.Committed{
-			"gone": {Gone: []model.Match{front.Match}}, "not in a full commit": {Full: true},
+			"removed": {Removed: []model.Match{front.Match}}, "not in a full commit": {Full: true},
 			"without endpoints": {Set: []model.Frontend{empty}},
 		} {
 			p := b.connect(t, port)

@@ -282,7 +282,7 @@ func TestPoolThatReturnsAvoidsNothing(t *testing.T) {
 		first := s.endpoints[0].addr
 		pool := &model.Pool{Key: s.key, PassiveChecks: s.mode, Avoided: []netip.AddrPort{first}}
 		w.received[s.key] = pool.Avoided
-		w.tracker.Follow(sync.Committed{Gone: []model.Match{s.key}})
+		w.tracker.Follow(sync.Committed{Removed: []model.Match{s.key}})
 		w.tracker.Follow(sync.Committed{Set: []model.Frontend{{Match: s.key, Service: s.name, Pool: pool}}})
 		w.wait(0)
 		if len(w.received[s.key]) > 0 || w.changes != 1 {

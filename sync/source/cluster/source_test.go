@@ -192,12 +192,12 @@ func TestQueuedEventsAreMerged(t *testing.T) {
 		for i := range 1000 {
 			r.Put(slice("web-0", model.IPv4, i), slice("web-1", model.IPv6, i))
 		}
-		r.Put(service("gone", 12))
-		r.Delete(service("gone", 12))
+		r.Put(service("removed", 12))
+		r.Delete(service("removed", 12))
 		if got, want := lines(r.now()), "service default/a 10.96.0.11"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
-		want := "no service default/gone\nslice default/web-0-ipv4 1\nslice default/web-1-ipv6 1"
+		want := "no service default/removed\nslice default/web-0-ipv4 1\nslice default/web-1-ipv6 1"
 		if got := lines(r.now()); got != want {
 			t.Errorf("then got\n%s\nwant\n%s", got, want)
 		}

@@ -91,16 +91,16 @@ func (s *store) Replace(list []any, _ string) error {
 	if err != nil {
 		return err
 	}
-	gone, solved := s.known, maps.Clone(s.problems)
+	removed, solved := s.known, maps.Clone(s.problems)
 	s.known = make(map[objectName]knownObject, len(objects))
 	events := make([]sync.Event, 0, len(objects))
 	for _, converted := range objects {
-		before := gone[converted.objectName]
-		delete(gone, converted.objectName)
+		before := removed[converted.objectName]
+		delete(removed, converted.objectName)
 		delete(solved, converted.objectName)
 		events = s.change(events, before, converted)
 	}
-	for n := range gone {
+	for n := range removed {
 		events = appendEvent(events, s.event(n, nil))
 	}
 	for n := range solved {

@@ -128,9 +128,9 @@ func TestProblemsAreSentAndCleared(t *testing.T) {
 			{"another object", func(s *apitest.Server) { s.Put(again) }, before + "<nil>\n" + after + fmt.Sprintf(loopback, 1) + "\nservice default/web-0 10.96.0.1"},
 			{"nothing new", func(s *apitest.Server) { s.Put(noted) }, ""},
 			{"a new list", func(s *apitest.Server) { s.SetDown(true); s.Compact(); s.SetDown(false) }, ""},
-			{"gone", func(s *apitest.Server) { s.Delete(again) }, "no service default/web-0\n" + after + "<nil>"},
+			{"removed", func(s *apitest.Server) { s.Delete(again) }, "no service default/web-0\n" + after + "<nil>"},
 			{"bad from the start", func(s *apitest.Server) { s.Put(refused) }, "?"},
-			{"gone in a new list", func(s *apitest.Server) { s.SetDown(true); s.Delete(refused); s.Compact(); s.SetDown(false) }, "?"},
+			{"removed in a new list", func(s *apitest.Server) { s.SetDown(true); s.Delete(refused); s.Compact(); s.SetDown(false) }, "?"},
 		} {
 			c.change(r.Server)
 			if c.want == "" {
@@ -157,7 +157,7 @@ func TestUnusableObjectReplacesUsableOne(t *testing.T) {
 	badService.Spec.Ports = nil
 	cases := map[string]struct {
 		good, bad apitest.Object
-		gone      string
+		removed   string
 	}{
 		"Service":     {service("web-0", 1), badService, "no service default/web-0"},
 		"ServiceCIDR": {serviceCIDR("kubernetes", "10.96.0.0/16", "fd00:96::/112"), serviceCIDR("kubernetes", "10.96.0.0/33"), "cidrs []"},
@@ -168,7 +168,7 @@ func TestUnusableObjectReplacesUsableOne(t *testing.T) {
 		good := slice("web-0", f, 1, 2)
 		cases["EndpointSlice of "+f.String()] = struct {
 			good, bad apitest.Object
-			gone      string
+			removed   string
 		}{good, bad, "no slice default/" + good.Name}
 	}
 	for name, c := range cases {
@@ -178,8 +178,8 @@ func TestUnusableObjectReplacesUsableOne(t *testing.T) {
 			r := run(t, s)
 			r.now()
 			s.Put(c.bad) // with the same UID
-			if got := lines(r.now()); !strings.Contains(got, c.gone) || strings.Count(got, "problem of ") != 1 {
-				t.Errorf("got %s, want %s", got, c.gone)
+			if got := lines(r.now()); !strings.Contains(got, c.removed) || strings.Count(got, "problem of ") != 1 {
+				t.Errorf("got %s, want %s", got, c.removed)
 			}
 			s.SetDown(true)
 			s.Delete(c.bad)
@@ -223,11 +223,11 @@ func TestReregisteredNodeKeepsItsFields(t *testing.T) {
 		r := started(t)
 		r.Put(withPodCIDRs(node()))
 		present := lines(r.now())
-		gone := strings.TrimSuffix(present, `""`) + `"there is no Node object node-1"`
+		removed := strings.TrimSuffix(present, `""`) + `"there is no Node object node-1"`
 		for range 2 {
 			r.Delete(node())
-			if got := lines(r.now()); got != gone {
-				t.Errorf("got %s, want %s", got, gone)
+			if got := lines(r.now()); got != removed {
+				t.Errorf("got %s, want %s", got, removed)
 			}
 			r.Put(bare)
 			if got := lines(r.now()); got != present {

@@ -3,7 +3,7 @@ package apitest
 // faults are how the server fails.
 type faults struct {
 	down, noStreams, unresponsive bool
-	status                  map[string]int // of all responses, by resource
+	status                        map[string]int // of all responses, by resource
 }
 
 // SetDown makes connections of [Server.RoundTrip] be refused, and closes existing ones,
