@@ -72,7 +72,7 @@ func (l *Loop) quarantineService(c nft.Change, err error) error {
 	}
 	name := c.Set[0].Service.ServiceName
 	level := slog.LevelDebug
-	if l.quarantine.holdService(name) {
+	if l.quarantine.addService(name) {
 		level = slog.LevelError
 		l.report.recorder.Warn(l.report.service(name), model.ProblemRefused,
 			"no memory for its change, which is tried again: "+err.Error())
@@ -100,7 +100,7 @@ func (l *Loop) applyAll() (Result, error) {
 	for _, id := range l.fullSets {
 		have.MarkFull(id)
 	}
-	all := l.quarantine.withoutHeldPorts(l.desired.all())
+	all := l.quarantine.withoutPorts(l.desired.all())
 	rules, batch := nft.Adopt(l.config.Rules, have, all)
 	r, err := l.send(batch)
 	if err != nil {

@@ -54,10 +54,10 @@ func newQuarantine() *quarantine {
 // len returns how many Service ports and Services are in quarantine.
 func (q *quarantine) len() int { return len(q.ports) + len(q.services) }
 
-// holdPort puts the Service port that an error names into quarantine. It reports whether
+// addPort puts the Service port that an error names into quarantine. It reports whether
 // this is new: the first time, or for another reason than before. A new failure resets
 // the backoff.
-func (q *quarantine) holdPort(offender *wire.Error) (isNew bool) {
+func (q *quarantine) addPort(offender *wire.Error) (isNew bool) {
 	known := q.ports[offender.Service]
 	q.ports[offender.Service] = &refusedPort{errno: offender.Errno, text: offender.Error()}
 	isNew = known == nil || known.errno != offender.Errno
@@ -67,27 +67,27 @@ func (q *quarantine) holdPort(offender *wire.Error) (isNew bool) {
 	return isNew
 }
 
-// holdService puts a Service whose change the kernel has no memory for into quarantine. It
+// addService puts a Service whose change the kernel has no memory for into quarantine. It
 // reports whether this is new.
-func (q *quarantine) holdService(name model.ServiceName) (isNew bool) {
-	isNew = !q.holdsService(name)
+func (q *quarantine) addService(name model.ServiceName) (isNew bool) {
+	isNew = !q.hasService(name)
 	q.services[name] = false
 	return isNew
 }
 
-// holdsService reports whether a Service is in quarantine, also while it is retried.
-func (q *quarantine) holdsService(name model.ServiceName) bool {
+// hasService reports whether a Service is in quarantine, also while it is retried.
+func (q *quarantine) hasService(name model.ServiceName) bool {
 	_, found := q.services[name]
 	return found
 }
 
-// isHeld reports whether a Service port is in quarantine and not being retried.
-func (q *quarantine) isHeld(port model.ServicePortName) bool {
+// has reports whether a Service port is in quarantine and not being retried.
+func (q *quarantine) has(port model.ServicePortName) bool {
 	p := q.ports[port]
 	return p != nil && !p.retrying
 }
 
-func (q *quarantine) isNotHeld(port model.ServicePortName) bool { return !q.isHeld(port) }
+func (q *quarantine) lacks(port model.ServicePortName) bool { return !q.has(port) }
 
 // isRetrying reports whether a Service port is in quarantine and being retried.
 func (q *quarantine) isRetrying(port model.ServicePortName) bool {
@@ -196,17 +196,17 @@ func (q *quarantine) problems(service func(model.ServiceName) Object) []Problem 
 
 // adjust returns the change without quarantined parts, and with all of the retried ones.
 func (q *quarantine) adjust(c nft.Change, rules *nft.Ruleset, services *model.ServiceMap) nft.Change {
-	return q.withoutHeldPorts(q.withWholePorts(q.withServices(c, rules, services), services))
+	return q.withoutPorts(q.withWholePorts(q.withServices(c, rules, services), services))
 }
 
-// withoutHeldPorts turns frontends of quarantined Service ports into removed ones.
-func (q *quarantine) withoutHeldPorts(c nft.Change) nft.Change {
+// withoutPorts turns frontends of quarantined Service ports into removed ones.
+func (q *quarantine) withoutPorts(c nft.Change) nft.Change {
 	if len(q.ports) == 0 {
 		return c
 	}
 	out := nft.Change{Removed: slices.Clip(c.Removed), ServiceCIDRs: c.ServiceCIDRs, NodeAddrs: c.NodeAddrs}
 	for _, f := range c.Set {
-		if q.isHeld(f.Service) {
+		if q.has(f.Service) {
 			out.Removed = append(out.Removed, f.Match)
 		} else {
 			out.Set = append(out.Set, f)
@@ -250,9 +250,9 @@ func (q *quarantine) withServices(c nft.Change, rules *nft.Ruleset, services *mo
 		return c
 	}
 	taken := q.takenFromOthers(c.Set, rules)
-	isHeld := q.holdsService
-	c.Set = slices.DeleteFunc(slices.Clone(c.Set), func(f model.Frontend) bool { return isHeld(f.Service.ServiceName) })
-	c.Removed = slices.DeleteFunc(slices.Clone(c.Removed), func(m model.Match) bool { return isHeld(rules.ServiceAt(m)) })
+	in := q.hasService
+	c.Set = slices.DeleteFunc(slices.Clone(c.Set), func(f model.Frontend) bool { return in(f.Service.ServiceName) })
+	c.Removed = slices.DeleteFunc(slices.Clone(c.Removed), func(m model.Match) bool { return in(rules.ServiceAt(m)) })
 	c.Removed = append(c.Removed, taken...)
 	var names []model.ServiceName
 	for name, retrying := range q.services {
@@ -282,9 +282,9 @@ func (q *quarantine) withServices(c nft.Change, rules *nft.Ruleset, services *mo
 // not: these lose them anyway, as they may be deleted.
 func (q *quarantine) takenFromOthers(set []model.Frontend, rules *nft.Ruleset) (taken []model.Match) {
 	for i := range set {
-		retrying, held := q.services[set[i].Service.ServiceName]
+		retrying, known := q.services[set[i].Service.ServiceName]
 		from := rules.ServiceAt(set[i].Match)
-		if held && !retrying && from != (model.ServiceName{}) && !q.holdsService(from) {
+		if known && !retrying && from != (model.ServiceName{}) && !q.hasService(from) {
 			taken = append(taken, set[i].Match)
 		}
 	}

@@ -36,10 +36,10 @@ func (l *Loop) tryRecover(err error) bool {
 		return true
 	case refusal.Cause() == wire.CauseState:
 		return false
-	case l.holdOffenders(refusal, l.quarantine.isRetrying):
+	case l.quarantineOffenders(refusal, l.quarantine.isRetrying):
 		return true
 	}
-	return !l.drift.possible() && l.holdOffenders(refusal, l.quarantine.isNotHeld)
+	return !l.drift.possible() && l.quarantineOffenders(refusal, l.quarantine.lacks)
 }
 
 // rebuildFullSet has a set rebuilt that was refused for being full. It does so once for
@@ -76,8 +76,8 @@ func (l *Loop) handleFailure(err error) {
 	// If an object is missing, or exists already, changes since the read may be the
 	// cause.
 	case refused && !(refusal.Cause() == wire.CauseState && l.drift.disturbed()) &&
-		l.holdOffenders(refusal, l.quarantine.isNotHeld),
-		refused && l.holdExhausting(refusal):
+		l.quarantineOffenders(refusal, l.quarantine.lacks),
+		refused && l.quarantineExhausting(refusal):
 		l.retryAfter(0)
 	default:
 		l.log.Error("sync failed", "err", err)
@@ -85,35 +85,35 @@ func (l *Loop) handleFailure(err error) {
 	}
 }
 
-// holdExhausting puts the Service port into quarantine that the kernel had no memory for
+// quarantineExhausting puts the Service port into quarantine that the kernel had no memory for
 // in two full comparisons in a row.
-func (l *Loop) holdExhausting(refusal *wire.Error) bool {
+func (l *Loop) quarantineExhausting(refusal *wire.Error) bool {
 	if refusal.Cause() != wire.CauseMemory || !refusal.NamesService() ||
 		!l.quarantine.recordMemoryExhausted(refusal.Service) {
 		return false
 	}
-	l.holdPort(refusal)
+	l.quarantinePort(refusal)
 	return true
 }
 
-// holdOffenders puts the Service ports into quarantine that the kernel refused and that
+// quarantineOffenders puts the Service ports into quarantine that the kernel refused and that
 // eligible allows. It reports whether there were any.
-func (l *Loop) holdOffenders(err *wire.Error, eligible func(model.ServicePortName) bool) bool {
-	held := false
+func (l *Loop) quarantineOffenders(err *wire.Error, eligible func(model.ServicePortName) bool) bool {
+	quarantined := false
 	for _, offender := range err.Offenders() {
 		if eligible(offender.Service) {
-			held = true
-			l.holdPort(offender)
+			quarantined = true
+			l.quarantinePort(offender)
 		}
 	}
-	return held
+	return quarantined
 }
 
-// holdPort puts the Service port that an error names into quarantine.
-func (l *Loop) holdPort(offender *wire.Error) {
+// quarantinePort puts the Service port that an error names into quarantine.
+func (l *Loop) quarantinePort(offender *wire.Error) {
 	l.drift.suspected = false // the Service port is to blame, not another process
 	level := slog.LevelDebug
-	if l.quarantine.holdPort(offender) {
+	if l.quarantine.addPort(offender) {
 		level = slog.LevelError
 		l.report.recorder.Warn(l.report.service(offender.Service.ServiceName), model.ProblemRefused, offender.Error())
 	}
