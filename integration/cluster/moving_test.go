@@ -19,6 +19,7 @@ import (
 	"kube-vmap/integration/cluster/plane"
 	"kube-vmap/integration/cluster/traffic"
 	"kube-vmap/integration/cluster/truth"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/process"
 	"kube-vmap/nft"
@@ -116,7 +117,7 @@ func (m *move) shadow(t *testing.T) {
 
 // fail takes over while a firewall keeps the node from Services. The node is returned.
 func (m *move) fail(t *testing.T) {
-	m.theirs.Kill()
+	m.killTheirs(t)
 	m.preflightSays(t, "left over: ")
 	m.runProxy(t, m.kubeconfig)
 	m.logs(t, suspended)
@@ -148,7 +149,7 @@ func (m *move) cleanUp(t *testing.T) {
 
 // takeOver takes over, and is killed in the probation. The next process ends it.
 func (m *move) takeOver(t *testing.T) {
-	m.theirs.Kill()
+	m.killTheirs(t)
 	m.runProxy(t, m.kubeconfig)
 	m.logs(t, suspended)
 	m.proxy.Kill()
@@ -176,6 +177,24 @@ func (m *move) serves(t *testing.T) {
 	checkAnswered(t, m.clients, m.to, "pod-1", "pod-2")
 }
 
+// killTheirs kills kube-proxy and waits for its children. Until they begin another program, such as
+// iptables-restore, they have its name.
+func (m *move) killTheirs(t *testing.T) {
+	t.Helper()
+	network := func(pid int) string {
+		link, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid)) // empty if it has ended
+		return link
+	}
+	here := network(m.theirs.PID())
+	m.theirs.Kill()
+	eventually.Holds(t, "kube-proxy and its children have ended", func() bool {
+		all, _ := programs.ReadProcesses("/proc") // the error is about the node's container runtime
+		return !slices.ContainsFunc(all, func(p programs.Process) bool {
+			return p.Name == programs.KubeProxy && network(p.PID) == here
+		})
+	})
+}
+
 // comeBack has kube-proxy start, write its rules, and end. Endpoints change then. Packets never
 // meet its rules first, and these are suspended and removed again. It uses other ports, so that
 // it only shows by the name of its process.
@@ -191,7 +210,7 @@ func (m *move) comeBack(t *testing.T) {
 	m.event(t, "OtherProxy", "is a kube-proxy")
 	m.preflight(t)
 	clustertest.Must(t, m.proxy.AwaitStatus(clustertest.Context(t), daemon.ReadyURL, http.StatusServiceUnavailable))
-	m.theirs.Kill()
+	m.killTheirs(t)
 	m.setEndpoints(t, "more", m.Lab.Pods[0])
 	m.logs(t, removed)
 	m.serves(t)
@@ -215,7 +234,7 @@ func (m *move) goBack(t *testing.T) {
 // besideHidden starts kube-vmap while a kube-proxy runs that cannot be seen, as in a container with
 // other ports. When it writes rules, these are resumed and stay.
 func (m *move) besideHidden(t *testing.T) {
-	m.theirs.Kill()
+	m.killTheirs(t)
 	hidden := filepath.Join(t.TempDir(), "hidden")
 	clustertest.Must(t, os.Symlink(m.program, hidden))
 	m.startKubeProxy(t, hidden, otherPorts...)
