@@ -180,7 +180,7 @@ func (c *Config) postroutingRules(f model.Family, hairpin SetID) []Rule {
 // random one if another connection has it: a server remembers the ports of connections that it
 // has closed, and rejects a new one if another client had that port. Others get a random port:
 // two clients that send from the same one in the same instant would otherwise lose a packet,
-// and it makes DNS replies harder to spoof. See docs/design.md.
+// and it makes DNS replies harder to spoof. See docs/reports/masquerade.md.
 func sourcePortRules() []Rule {
 	return []Rule{{protocolIs(model.TCP), masquerade()}, {masqueradeRandomly()}}
 }

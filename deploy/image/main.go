@@ -101,7 +101,7 @@ func (r release) newImage(path string, platform *v1.Platform) (v1.Image, error) 
 		Config: v1.Config{
 			Entrypoint: []string{"/kube-vmap"},
 			WorkingDir: "/",
-			User:       "0:0", // see "Privileges" in deploy/README.md
+			User:       "0:0", // see "Privileges" in docs/security.md
 			Labels:     r.labels(),
 		},
 		RootFS: v1.RootFS{Type: "layers"},
