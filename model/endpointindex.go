@@ -28,7 +28,7 @@ func (x *endpointIndex) rebuildLists(s endpointSlices, flows bool) {
 	x.lists = endpointLists{
 		cluster:   x.matching(s, x.criteria.cluster),
 		local:     x.matching(s, x.criteria.local),
-		anyUsable: x.anyUsable(),
+		anyUsable: x.counts.anyUsable(),
 		hairpin:   x.hairpin(s),
 	}
 	x.lists.flows = x.flows(func() []netip.AddrPort { return x.matching(s, isServing, isReady) })
@@ -59,10 +59,6 @@ func (x *endpointIndex) weights(s endpointSlices, n int, want traits) []uint16 {
 		return nil
 	}
 	return out
-}
-
-func (x *endpointIndex) anyUsable() bool {
-	return x.counts.anyHas(isReady) || x.counts.anyHas(isServingTerminating)
 }
 
 // flows returns the list for flows, if requested. It includes the cluster list and mostly

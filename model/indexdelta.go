@@ -105,7 +105,7 @@ func (x *endpointIndex) updateLists(s endpointSlices, changes []traitChange) {
 	x.lists.cluster = patchList(before.cluster, changes, x.criteria.cluster)
 	x.lists.local = patchList(before.local, changes, x.criteria.local)
 	x.weigh(s)
-	x.lists.anyUsable = x.anyUsable()
+	x.lists.anyUsable = x.counts.anyUsable()
 	x.lists.flows = x.flows(func() []netip.AddrPort { return patchList(before.flows, changes, isServing, isReady) })
 	if len(relevantChanges(changes, x.criteria.hairpin()...)) > 0 {
 		x.lists.hairpin = x.hairpin(s)

@@ -56,6 +56,9 @@ func (t *traitCounts) clusterCriterion() traits {
 	return t.firstPresent(isReady, isServingTerminating)
 }
 
+// anyUsable reports whether some endpoint could be on one of the lists on some node.
+func (t *traitCounts) anyUsable() bool { return t.anyHas(isReady) || t.anyHas(isServingTerminating) }
+
 // firstPresent returns the first alternative that some candidate has, or else the
 // last one.
 func (t *traitCounts) firstPresent(alternatives ...traits) traits {

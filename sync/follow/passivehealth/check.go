@@ -13,8 +13,10 @@ const (
 	// replyTime is how long an endpoint has to reply to one of two probes, and how long a
 	// connection must have had no reply.
 	replyTime = time.Second
-	// secondProbe is when an endpoint is probed again.
-	secondProbe = replyTime / 2
+	// probesOfCheck is how many probes of a check must have no reply, and secondProbe when the second
+	// one is sent.
+	probesOfCheck = 2
+	secondProbe   = replyTime / 2
 
 	// backoff is after how long an endpoint is checked again that replied, or whose state cannot
 	// be known.
@@ -268,7 +270,7 @@ func (c *check) lacksReply(now time.Time) bool {
 
 // decisionIsDue reports whether both probes had no reply and a reading must decide.
 func (c *check) decisionIsDue(now time.Time) bool {
-	return c.phase == phaseProbing && c.unanswered >= 2 && c.answered != nil && now.Sub(c.began) >= replyTime
+	return c.phase == phaseProbing && c.unanswered >= probesOfCheck && c.answered != nil && now.Sub(c.began) >= replyTime
 }
 
 // hasNew reports whether one of the connections with a reply had none in the last reading.
@@ -316,7 +318,8 @@ func (c *check) decide(now time.Time, answered map[uint32]struct{}, ids []uint32
 	}
 	c.enter(phaseUnresponsive, now)
 	c.answered = answered
-	c.sent, c.unanswered, c.next, c.in, c.possible = 2, 2, now.Add(probePeriod), in, time.Time{}
+	c.sent, c.unanswered = probesOfCheck, probesOfCheck // enter forgot what reports show
+	c.next, c.in, c.possible = now.Add(probePeriod), in, time.Time{}
 	return true
 }
 

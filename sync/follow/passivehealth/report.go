@@ -62,7 +62,7 @@ func (t *Tracker) currentReport() (r Report) {
 		case c.phase == phaseUnresponsive:
 			u.Services, u.Since = services(c.in), c.began
 		case !c.possible.IsZero():
-			u.Possibly, u.Services, u.Since, u.Probes = true, services(c.possibleIn), c.possible, 2
+			u.Possibly, u.Services, u.Since, u.Probes = true, services(c.possibleIn), c.possible, probesOfCheck
 		default:
 			continue
 		}
