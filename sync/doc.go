@@ -1,8 +1,8 @@
 // Package sync keeps the kernel's tables in the state that Kubernetes objects describe.
 //
 //	Source --[]Event--> desiredState --nft.Change--> nft.Ruleset --nft.Batch--> Kernel
-//	sync/source/cluster: API   model.ServiceMap             what the kernel holds         |
-//	sync/source/manifests      and the node                                Followers <----+
+//	(sync/source)       model.ServiceMap             what the kernel holds         |
+//	                    and the node                    Followers (sync/follow) <--+
 //
 // A source reduces objects to model values with package sync/source/convert as they arrive;
 // nothing downstream knows a Kubernetes type. One goroutine, the [Loop], owns all state. It

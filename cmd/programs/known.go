@@ -3,9 +3,9 @@
 // proxies. It reads signs that they leave, and changes nothing.
 //
 //	Read                                   Find
-//	tables and chains   nft/foreign/dump  |
+//	tables and chains   nft/foreign/dump   |
 //	interfaces          net.Interfaces     |   known.yaml:                  [Finding]
-//	processes           /proc/PID/comm     +-> a component, its signs,  --> component, mode,
+//	processes           /proc/PID/comm     +-> a program, its signs,    --> program, mode,
 //	listening ports     /proc/PID/net/tcp  |   its modes                    evidence
 //	CNI configuration   /etc/cni/net.d     |
 //
