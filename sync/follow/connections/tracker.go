@@ -76,6 +76,9 @@ func newTracker() tracker {
 // apply follows a commit, and removes from the stale sets the pairs that are in use
 // again.
 func (s *tracker) apply(t sync.Committed, stale []staleSet) {
+	if t.Full && len(s.frontends) == 0 {
+		s.frontends, s.ports = make(map[model.Match]*portCounts, len(t.Set)), make(map[Port]*portCounts, len(t.Set))
+	}
 	follow.Update(s.frontends, t, func(f *model.Frontend, before *portCounts, _ bool) (*portCounts, bool) {
 		return s.set(f, before, &stale[f.Match.Family]), true
 	}, s.remove)
