@@ -4,7 +4,7 @@ package sync
 // from one phase to another as transitions defines; the package comment shows it as a
 // diagram.
 //
-// Whether the kernel's tables are known is a separate question: Loop.rules is nil at the
+// No phase says whether the kernel's tables are known: Loop.rules is nil at the
 // start, and from a failed sync until the next one that succeeds. A sync with rules sends
 // the difference between two desired states. A sync without them reads the kernel,
 // compares everything and so has rules again.

@@ -209,8 +209,8 @@ require (
 )
 
 // k8s.io/kubernetes names its staging modules without versions; these are the
-// ones published with it. They are those of the control plane and of the tests;
-// the kube-vmap under test is built with the newer ones of the top's go.mod.
+// ones published with it, for the control plane and the tests. The kube-vmap under
+// test is built with the versions of the top's go.mod.
 replace (
 	k8s.io/api => k8s.io/api v0.37.2
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.37.2

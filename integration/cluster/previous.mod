@@ -218,8 +218,7 @@ require (
 )
 
 // k8s.io/kubernetes names its staging modules without versions; these are the
-// ones published with it. They are those of the control plane and of the tests;
-// the kube-vmap under test is built with the newer ones of the top's go.mod.
+// ones published with it, for the control plane only.
 replace (
 	k8s.io/api => k8s.io/api v0.36.3
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.36.3

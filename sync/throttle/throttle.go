@@ -24,15 +24,16 @@ type Throttle struct {
 
 // Do works, begins the pause and returns its length.
 func (t *Throttle) Do(work func()) (pause time.Duration) {
-	start, clock := time.Now(), t.ProcessorTime
-	if clock == nil {
-		clock = func() time.Duration { return time.Since(start) }
+	if t.ProcessorTime == nil {
+		start := time.Now()
+		work()
+		return t.Pause(time.Since(start))
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	before := clock()
+	before := t.ProcessorTime()
 	work()
-	return t.Pause(clock() - before)
+	return t.Pause(t.ProcessorTime() - before)
 }
 
 // Pause begins the pause after work that took so long, and returns its length.

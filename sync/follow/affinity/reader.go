@@ -1,7 +1,7 @@
 // Package affinity evicts clients from a full map of clients with session affinity, and
 // reports it. The kernel records the clients and forgets removed endpoints by itself (see
 // package nft); it also counts the connections whose client it could not record. While it
-// does, the namespaces that have more than their share of the map lose clients (room.go).
+// does, the namespaces that have more than their share of the map lose clients (evict.go).
 package affinity
 
 import (
@@ -92,6 +92,6 @@ func (r *Reader) read() {
 		r.Full(f, total)
 	}
 	if len(rising) > 0 && r.pace.Remaining() == 0 {
-		r.pace.Do(func() { r.makeRoom(rising) })
+		r.pace.Do(func() { r.evict(rising) })
 	}
 }

@@ -240,7 +240,7 @@ func (c *Connections) read(f model.Family) ([]nft.ConnectionCount, error) {
 			"family", f.String(), "counters", len(list))
 	}
 	if err == nil && len(list) > shareFrom {
-		list, err = c.makeRoom(f, list)
+		list, err = c.evict(f, list)
 	}
 	c.readUncounted(f)
 	return list, err

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// shareFrom is how many counters make a read evict some, roomFor how many all
+	// shareFrom is how many counters make a read evict some, capacity how many all
 	// namespaces may keep then.
 	shareFrom = nft.MaxConnectionCounts * 3 / 4
-	roomFor   = nft.MaxConnectionCounts / 2
+	capacity  = nft.MaxConnectionCounts / 2
 )
 
 // ReasonNotCounted is the reason of the event that connections of a Service are not counted.
@@ -62,10 +62,10 @@ func (c *Connections) readUncounted(f model.Family) {
 	c.dropped[f].frontends = len(list)
 }
 
-// makeRoom takes the largest frontends of the namespaces that have more than their fair share
+// evict takes the largest frontends of the namespaces that have more than their fair share
 // of the set out of the count, and returns the rest of the listing. Destinations without a
 // Service count as one namespace.
-func (c *Connections) makeRoom(f model.Family, list []nft.ConnectionCount) (rest []nft.ConnectionCount, err error) {
+func (c *Connections) evict(f model.Family, list []nft.ConnectionCount) (rest []nft.ConnectionCount, err error) {
 	namespaces := map[string]*namespaceCounts{}
 	for start, i := 0, 1; i <= len(list); i++ {
 		if i < len(list) && list[i].Destination == list[start].Destination {
@@ -83,7 +83,7 @@ func (c *Connections) makeRoom(f model.Family, list []nft.ConnectionCount) (rest
 	for _, n := range namespaces {
 		weights = append(weights, n.counters)
 	}
-	share := model.FairShare(roomFor, weights)
+	share := model.FairShare(capacity, weights)
 	removed := sets.New[model.Match]()
 	for _, n := range namespaces {
 		if n.counters > share {

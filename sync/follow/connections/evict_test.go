@@ -77,8 +77,8 @@ func TestNamespaceBeyondItsShareMakesRoom(t *testing.T) {
 		if !slices.Equal(r.events, []sync.Object{of}) {
 			r.Errorf("events of %+v, want %+v", r.events, of)
 		}
-		if len(list) > roomFor {
-			r.Errorf("%d counters remain, want at most %d", len(list), roomFor)
+		if len(list) > capacity {
+			r.Errorf("%d counters remain, want at most %d", len(list), capacity)
 		}
 		r.connect(w.clusterIP(), w, 1)
 		<-time.After(minReadInterval)

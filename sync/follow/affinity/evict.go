@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// roomFor is how many clients of a map all namespaces may keep after an eviction.
-	roomFor = nft.MaxClients * 3 / 4
+	// capacity is how many clients of a map all namespaces may keep after an eviction.
+	capacity = nft.MaxClients * 3 / 4
 	// batchSize is how many clients one transaction deletes.
 	batchSize = 1000
 	// minExpires is the minimum time left of a client to evict: others may expire before
@@ -42,7 +42,7 @@ func (r *Reader) applyCommits() {
 	r.services = model.Shrink(r.services, &r.peak)
 }
 
-func (r *Reader) makeRoom(families []model.Family) {
+func (r *Reader) evict(families []model.Family) {
 	r.applyCommits()
 	for _, f := range families {
 		for _, local := range []bool{false, true} {
@@ -83,7 +83,7 @@ func (r *Reader) cutAll(id nft.SetID) error {
 	for _, n := range namespaces {
 		counts = append(counts, n.clients)
 	}
-	share := model.FairShare(roomFor, counts)
+	share := model.FairShare(capacity, counts)
 	for _, n := range namespaces {
 		if n.clients > share {
 			err = errors.Join(err, r.cut(id, n, share))

@@ -186,7 +186,7 @@ func TestNamespaceBeyondItsShareLosesClients(t *testing.T) {
 		}
 		r.fakeKernel.counters[id.Family]++
 		r.polls(1)
-		r.expect(id, [4]int{1: small, 2: roomFor - small})
+		r.expect(id, [4]int{1: small, 2: capacity - small})
 		want := sync.Object{Kind: "Service", Namespace: "ns-2", Name: "web", UID: "uid"}
 		if !slices.Equal(r.events, []sync.Object{want}) {
 			r.Errorf("events of %v, want %v", r.events, want)
@@ -205,7 +205,7 @@ func TestOnlyNamespaceMakesRoom(t *testing.T) {
 			r.fakeKernel.counters[id.Family]++
 			r.polls(20)
 			want := [4]int{}
-			want[service] = roomFor
+			want[service] = capacity
 			r.expect(id, want)
 		}
 		if len(r.events) != 1 {
@@ -233,7 +233,7 @@ func TestRefusedTransactions(t *testing.T) {
 		r.remember(id, 1, nft.MaxClients, time.Hour)
 		r.fakeKernel.counters[id.Family]++
 		r.polls(1)
-		r.expect(id, [4]int{1: roomFor + batchSize})
+		r.expect(id, [4]int{1: capacity + batchSize})
 		if strings.Contains(r.log.String(), "retrying") {
 			r.Errorf("a client that is removed is an error:\n%s", &r.log)
 		}
