@@ -17,11 +17,11 @@ func (n EndpointSliceName) String() string { return n.Namespace + "/" + n.Name }
 // EndpointSlice is the part of an EndpointSlice that the proxy uses: every endpoint
 // offers every port. All addresses are of one family.
 //
-// A new field here or in [Endpoint] is decoded in package sync/source/cluster/protobuf, filled in
-// by package sync/source/convert, and must be part of the content hash in package
-// sync/source/cluster, or changes of it are ignored (a test there finds fields that are not).
-// candidates.go decides which of two endpoints with the same address counts; traits.go and
-// select.go decide the effect of the field on traffic.
+// A new field here or in [Endpoint] is decoded in package sync/source/cluster/protobuf and filled in
+// by package sync/source/convert; one of EndpointSlice must also be in its equal method, or changes
+// of it are ignored (a test finds fields that are not). candidates.go decides which of two
+// endpoints with the same address counts; traits.go and select.go decide the effect of the field on
+// traffic.
 type EndpointSlice struct {
 	Name      EndpointSliceName
 	Service   ServiceName
@@ -45,6 +45,11 @@ func (s *EndpointSlice) weight() uint16 {
 		return 0
 	}
 	return max(s.Weight, 1)
+}
+
+func (s *EndpointSlice) equal(o *EndpointSlice) bool {
+	return s.Name == o.Name && s.Service == o.Service && s.sameForAll(o) && s.Managed == o.Managed &&
+		slices.Equal(s.Endpoints, o.Endpoints)
 }
 
 // sameForAll reports whether everything but the endpoints themselves is the same for

@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 )
@@ -51,11 +52,9 @@ const (
 // Service is the part of a Service that the proxy uses. It has addresses of both
 // families.
 //
-// A new field is filled in by package sync/source/convert and must be part of the content hash
-// in package sync/source/cluster, or changes of it are ignored (a test there finds fields that
-// are not). Its effect on traffic is decided in frontends.go. A new field of [Pool] or
-// [Frontend] must also be in their equal methods (a test finds fields that they do not
-// compare).
+// A new field is filled in by package sync/source/convert. Its effect on traffic is decided in
+// frontends.go. A new field here, or of [Pool] or [Frontend], must also be in the equal method of
+// its type, or changes of it are ignored (a test finds fields that are not compared).
 type Service struct {
 	Name ServiceName
 	// UID distinguishes the Service from an earlier one of the same name. It may be
@@ -100,6 +99,15 @@ type ServicePort struct {
 	Protocol Protocol
 	Port     uint16
 	NodePort uint16
+}
+
+func (s *Service) equal(o *Service) bool {
+	return s.Name == o.Name && s.UID == o.UID && s.Created == o.Created && slices.Equal(s.Ports, o.Ports) &&
+		slices.Equal(s.ClusterIPs, o.ClusterIPs) && slices.Equal(s.ExternalIPs, o.ExternalIPs) &&
+		slices.Equal(s.LoadBalancerIPs, o.LoadBalancerIPs) && slices.Equal(s.SourceRanges, o.SourceRanges) &&
+		s.InternalPolicy == o.InternalPolicy && s.ExternalPolicy == o.ExternalPolicy && s.Affinity == o.Affinity &&
+		s.Scheduler == o.Scheduler && s.PassiveChecks == o.PassiveChecks &&
+		s.HealthCheckNodePort == o.HealthCheckNodePort && s.HintsField == o.HintsField && s.Selects == o.Selects
 }
 
 func (s *Service) portName(p ServicePort) ServicePortName {

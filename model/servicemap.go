@@ -75,40 +75,52 @@ func NewServiceMap(o Options, n Node) *ServiceMap {
 	}
 }
 
-// SetService adds a Service or replaces the one of the same name.
-func (m *ServiceMap) SetService(s Service) {
-	e := m.entry(s.Name)
-	if e.service == nil {
+// SetService adds a Service or replaces the one of the same name. Like the methods below, it
+// reports whether that changes anything; what is equal stays as it is.
+func (m *ServiceMap) SetService(s Service) bool {
+	before := m.Service(s.Name)
+	switch {
+	case before == nil:
 		m.count++
+	case before.equal(&s):
+		return false
 	}
-	e.service = &s
+	m.entry(s.Name).service = &s
+	return true
 }
 
 // DeleteService removes a Service but not its slices.
-func (m *ServiceMap) DeleteService(name ServiceName) {
-	if e := m.services[name]; e != nil && e.service != nil {
-		m.count--
-		e.service = nil
-		m.mark(e)
+func (m *ServiceMap) DeleteService(name ServiceName) bool {
+	if m.Service(name) == nil {
+		return false
 	}
+	m.count--
+	m.entry(name).service = nil
+	return true
 }
 
 // SetSlice adds an EndpointSlice or replaces the one of the same name, even if that
 // belonged to another Service.
-func (m *ServiceMap) SetSlice(s EndpointSlice) {
-	if m.slices[s.Name] != s.Service {
+func (m *ServiceMap) SetSlice(s EndpointSlice) bool {
+	switch owner, known := m.slices[s.Name]; {
+	case known && owner != s.Service:
 		m.DeleteSlice(s.Name)
+	case known && m.services[owner].slice(s.Name).equal(&s):
+		return false
 	}
 	m.slices[s.Name] = s.Service
 	m.entry(s.Service).setSlice(s)
+	return true
 }
 
 // DeleteSlice removes an EndpointSlice.
-func (m *ServiceMap) DeleteSlice(name EndpointSliceName) {
-	if owner, ok := m.slices[name]; ok {
+func (m *ServiceMap) DeleteSlice(name EndpointSliceName) bool {
+	owner, known := m.slices[name]
+	if known {
 		delete(m.slices, name)
 		m.entry(owner).deleteSlice(name)
 	}
+	return known
 }
 
 // SetNode replaces the node. Hints and local policies may then select other endpoints

@@ -47,23 +47,30 @@ func newDesiredState(c Config) *desiredState {
 	}
 }
 
-// apply adds a burst of events.
-func (s *desiredState) apply(events []Event) {
+// apply adds a burst of events, and counts those that change a Service or a slice.
+func (s *desiredState) apply(events []Event) (q QueuedChanges) {
+	count := func(n *int, changed bool) bool {
+		if changed {
+			*n++
+		}
+		return changed
+	}
 	for _, e := range events {
 		switch e := e.(type) {
 		case SetService:
-			s.services.SetService(e.Service)
-			s.warn(e.Service.Name, openFamily(&e.Service))
+			if count(&q.Services, s.services.SetService(e.Service)) {
+				s.warn(e.Service.Name, openFamily(&e.Service))
+			}
 		case DeleteService:
-			s.services.DeleteService(e.Name)
+			count(&q.Services, s.services.DeleteService(e.Name))
 			s.warn(e.Name, nil)
 		case SetSlice:
-			s.services.SetSlice(e.Slice)
-			if _, waits := s.triggered[e.Slice.Name]; !waits && !e.Triggered.IsZero() {
+			changed := count(&q.Slices, s.services.SetSlice(e.Slice))
+			if _, waits := s.triggered[e.Slice.Name]; changed && !waits && !e.Triggered.IsZero() {
 				s.triggered[e.Slice.Name] = e.Triggered
 			}
 		case DeleteSlice:
-			s.services.DeleteSlice(e.Name)
+			count(&q.Slices, s.services.DeleteSlice(e.Name))
 			delete(s.triggered, e.Name)
 		case SetNode:
 			s.setNode(e.Node)
@@ -74,6 +81,7 @@ func (s *desiredState) apply(events []Event) {
 			s.problems.set(e)
 		}
 	}
+	return q
 }
 
 // warn records or removes the warning about a Service.

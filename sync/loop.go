@@ -168,19 +168,12 @@ func (l *Loop) retryAfter(d time.Duration) {
 }
 
 func (l *Loop) handleEvents(burst []Event) {
-	var q QueuedChanges
 	for _, e := range burst {
-		switch e := e.(type) {
-		case SetService, DeleteService:
-			q.Services++
-		case SetSlice, DeleteSlice:
-			q.Slices++
-		case SetNode:
-			l.config.Observer.Node(e)
+		if node, ok := e.(SetNode); ok {
+			l.config.Observer.Node(node)
 		}
 	}
-	l.config.Observer.Queued(q)
-	l.desired.apply(burst)
+	l.config.Observer.Queued(l.desired.apply(burst))
 	l.desired.problems.pending(l.report.unusable)
 	l.desired.warnings.pending(l.report.openToAll)
 }

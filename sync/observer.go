@@ -23,7 +23,7 @@ type Observer interface {
 	Node(SetNode)
 }
 
-// QueuedChanges counts changes of objects.
+// QueuedChanges counts changes of objects; an update that changes nothing is not one.
 type QueuedChanges struct {
 	Services, Slices int
 }

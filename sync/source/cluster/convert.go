@@ -28,7 +28,6 @@ type convertedObject struct {
 	objectName
 	version   string // resource version
 	value     any    // the input of the store's eventFunc; nil if nothing of the object is used
-	content   uint64 // hash of value, or zero
 	err       error  // why the object cannot be used, as a whole or in part
 	uid       string
 	triggered time.Time // what caused the last change, if known
@@ -79,15 +78,12 @@ var noMetadata = &metav1.ObjectMeta{}
 func newConvertedObject(o metav1.Object, value any, errs field.ErrorList) *convertedObject {
 	converted := &convertedObject{
 		Object: noMetadata, objectName: objectName{o.GetNamespace(), o.GetName()},
-		version: o.GetResourceVersion(), uid: string(o.GetUID()),
+		version: o.GetResourceVersion(), value: value, uid: string(o.GetUID()),
 	}
 	// The controllers of EndpointSlices annotate it; it is zero without a valid annotation.
 	converted.triggered, _ = time.Parse(time.RFC3339Nano, o.GetAnnotations()[corev1.EndpointsLastChangeTriggerTime])
 	if end, bookmark := o.GetAnnotations()[metav1.InitialEventsAnnotationKey]; bookmark {
 		converted.Object = &metav1.ObjectMeta{Annotations: map[string]string{metav1.InitialEventsAnnotationKey: end}}
-	}
-	if value != nil {
-		converted.value, converted.content = value, contentHash(value)
 	}
 	if len(errs) > 0 {
 		converted.err = errs.ToAggregate()

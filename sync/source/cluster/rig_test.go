@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 
+	"kube-vmap/model"
 	"kube-vmap/sync"
 	"kube-vmap/sync/follow/listen/listentest"
 	"kube-vmap/sync/source/cluster"
@@ -32,6 +34,7 @@ type rig struct {
 	*apitest.Server
 	source  *cluster.Source
 	bursts  chan []sync.Event
+	model   *model.ServiceMap // of the events received
 	cancel  context.CancelFunc
 	done    chan error
 	log     *listentest.LogBuffer
@@ -58,7 +61,7 @@ func run(t *testing.T, s *apitest.Server, change ...func(*cluster.Config)) *rig 
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &rig{
 		T: t, Server: s, cancel: cancel, log: &listentest.LogBuffer{},
-		bursts: make(chan []sync.Event), done: make(chan error, 1),
+		bursts: make(chan []sync.Event), done: make(chan error, 1), model: model.NewServiceMap(model.Options{}, model.Node{}),
 	}
 	c := cluster.Config{Client: clientOf(s.Config()), NodeName: "node-1"}
 	for _, f := range change {
@@ -94,42 +97,69 @@ func (r *rig) stop() {
 	}
 }
 
-// next returns the burst that arrives within the time.
+// next returns the changes of the burst that arrives within the time.
 func (r *rig) next(within time.Duration) []sync.Event {
 	r.Helper()
-	select {
-	case events := <-r.bursts:
-		return events
-	case err := <-r.done:
-		r.Fatalf("the source ended with %v", err)
-	case <-time.After(within):
+	changes := r.within(within)
+	if changes == nil {
 		r.Fatalf("no burst after %s; log:\n%s", within, r.log)
 	}
-	return nil
+	return changes
 }
 
-// now returns the burst that is ready once all goroutines are idle.
+// within returns the changes of the next burst that has any, or nil if none arrives within the
+// time.
+func (r *rig) within(d time.Duration) []sync.Event {
+	r.Helper()
+	for timeout := time.After(d); ; {
+		select {
+		case events := <-r.bursts:
+			if changes := r.changes(events); len(changes) > 0 {
+				return changes
+			}
+		case err := <-r.done:
+			r.Fatalf("the source ended with %v", err)
+		case <-timeout:
+			return nil
+		}
+	}
+}
+
+// changes returns the events that change the model, and those that are not about it.
+func (r *rig) changes(events []sync.Event) []sync.Event {
+	return slices.DeleteFunc(events, func(e sync.Event) bool {
+		switch e := e.(type) {
+		case sync.SetService:
+			return !r.model.SetService(e.Service)
+		case sync.DeleteService:
+			return !r.model.DeleteService(e.Name)
+		case sync.SetSlice:
+			return !r.model.SetSlice(e.Slice)
+		case sync.DeleteSlice:
+			return !r.model.DeleteSlice(e.Name)
+		}
+		return false
+	})
+}
+
+// now returns the changes of the burst that is ready once all goroutines are idle.
 func (r *rig) now() []sync.Event {
 	r.Helper()
 	synctest.Wait()
 	select {
 	case events := <-r.bursts:
-		return events
+		return r.changes(events)
 	default:
 		r.Fatalf("no burst; log:\n%s", r.log)
 		return nil
 	}
 }
 
-// quiet checks that no burst arrives for that long.
+// quiet checks that nothing changes for that long.
 func (r *rig) quiet(d time.Duration) {
 	r.Helper()
-	select {
-	case events := <-r.bursts:
-		r.Fatalf("unexpected burst: %s", lines(events))
-	case err := <-r.done:
-		r.Fatalf("the source ended with %v", err)
-	case <-time.After(d):
+	if changes := r.within(d); changes != nil {
+		r.Fatalf("unexpected burst: %s", lines(changes))
 	}
 	synctest.Wait()
 }

@@ -11,8 +11,8 @@
 // What differs from informers, to take less memory and CPU: Services and EndpointSlices are decoded
 // by package protobuf, which skips what the proxy does not read, and are converted one by one while
 // a list arrives, each in the memory of the one before (codec.go). A store keeps only each object's
-// name and a hash of its content, to see which updates change something and, after a list, which
-// objects were deleted. An informer would keep every API object, and its delta queue and event
+// name, to see after a list which objects were deleted; which updates change something is seen by
+// the model, which has them. An informer would keep every API object, and its delta queue and event
 // handlers would hold further copies.
 //
 // Events wait in one queue until the loop takes them, at most one for each object, so

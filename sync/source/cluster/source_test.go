@@ -197,8 +197,9 @@ func TestQueuedEventsAreMerged(t *testing.T) {
 		if got, want := lines(r.now()), "service default/a 10.96.0.11"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
+		synctest.Wait()
 		want := "no service default/removed\nslice default/web-0-ipv4 1\nslice default/web-1-ipv6 1"
-		if got := lines(r.now()); got != want {
+		if got := lines(<-r.bursts); got != want {
 			t.Errorf("then got\n%s\nwant\n%s", got, want)
 		}
 	})

@@ -10,8 +10,9 @@ import (
 	"kube-vmap/sync"
 )
 
-// A store receives the objects of one kind from a reflector and queues events for changes. It
-// keeps only the data needed to see changes. It belongs to the reflector's goroutine.
+// A store receives the objects of one kind from a reflector and queues an event for each. It keeps
+// only their names, to see which a list no longer has; the model compares them. It belongs to the
+// reflector's goroutine.
 type store struct {
 	kind     string
 	convert  convertFunc
@@ -22,15 +23,11 @@ type store struct {
 	// ownSubjects is set if each event is about one of the objects, not about all of them.
 	ownSubjects bool
 
-	known    map[objectName]knownObject
+	// known are the objects that it sent, with the last trigger of each, in nanoseconds since the
+	// Unix epoch.
+	known    map[objectName]int64
 	problems map[objectName]problem
 	listed   chan struct{} // closed after the first complete list
-}
-
-// A knownObject is a store's record of an object that it sent.
-type knownObject struct {
-	content   uint64
-	triggered int64 // the last trigger, in nanoseconds since the Unix epoch
 }
 
 // A problem is an error that was sent about an object.
@@ -44,7 +41,7 @@ var (
 func newStore(kind string, convert convertFunc, event eventFunc, queue *eventQueue) *store {
 	return &store{
 		kind: kind, convert: convert, event: event, queue: queue, since: time.Now(),
-		known: map[objectName]knownObject{}, problems: map[objectName]problem{}, listed: make(chan struct{}),
+		known: map[objectName]int64{}, problems: map[objectName]problem{}, listed: make(chan struct{}),
 	}
 }
 
@@ -63,9 +60,7 @@ func (s *store) Update(obj any) error {
 	if err != nil {
 		return err
 	}
-	before := s.known[converted.objectName]
-	delete(s.known, converted.objectName)
-	s.send(s.change(nil, before, converted))
+	s.send(s.change(nil, s.known, converted))
 	return nil
 }
 
@@ -92,13 +87,11 @@ func (s *store) Replace(list []any, _ string) error {
 		return err
 	}
 	removed, solved := s.known, maps.Clone(s.problems)
-	s.known = make(map[objectName]knownObject, len(objects))
+	s.known = make(map[objectName]int64, len(objects))
 	events := make([]sync.Event, 0, len(objects))
 	for _, converted := range objects {
-		before := removed[converted.objectName]
-		delete(removed, converted.objectName)
 		delete(solved, converted.objectName)
-		events = s.change(events, before, converted)
+		events = s.change(events, removed, converted)
 	}
 	for n := range removed {
 		events = appendEvent(events, s.event(n, nil))
@@ -141,30 +134,29 @@ func (s *store) convertAll(list []any) ([]*convertedObject, error) {
 // markListed records that everything known so far is complete.
 func (s *store) markListed() { closeOnce(s.listed) }
 
-// change records an object's current content and appends events for the changes.
-func (s *store) change(events []sync.Event, before knownObject, converted *convertedObject) []sync.Event {
-	// Content that is no longer in the object is removed even if the new content is
-	// invalid, because the API server may have given its addresses to others.
-	if before.content != 0 && converted.value == nil {
-		events = appendEvent(events, s.event(converted.objectName, nil))
-	}
+// change records an object, which it removes from those known before, and appends its events.
+func (s *store) change(events []sync.Event, known map[objectName]int64, converted *convertedObject) []sync.Event {
+	triggered, sent := known[converted.objectName]
+	delete(known, converted.objectName)
 	if converted.value != nil {
-		s.known[converted.objectName] = knownObject{converted.content, converted.triggered.UnixNano()}
-		if converted.content != before.content {
-			events = appendEvent(events, s.withTrigger(s.event(converted.objectName, converted.value), before, converted))
-		}
+		s.known[converted.objectName] = converted.triggered.UnixNano()
+		event := s.event(converted.objectName, converted.value)
+		events = appendEvent(events, s.withTrigger(event, triggered, converted.triggered))
+	} else if sent {
+		// Nothing of an object stays that has become unusable, because the API server may have
+		// given its addresses to others.
+		events = appendEvent(events, s.event(converted.objectName, nil))
 	}
 	return s.updateProblem(events, converted.objectName, problem{uid: converted.uid}, converted.err)
 }
 
 // withTrigger adds the time of its trigger to the event of a slice. It ignores triggers
 // from before the source started or in the first list, which happened before this
-// process could see them; those that were seen before, which belong to an earlier
+// process could see them; the one that was seen before, which belongs to an earlier
 // change; and those in the future, which are from a clock that is not comparable.
-func (s *store) withTrigger(e sync.Event, before knownObject, converted *convertedObject) sync.Event {
-	t := converted.triggered
+func (s *store) withTrigger(e sync.Event, before int64, t time.Time) sync.Event {
 	slice, ok := e.(sync.SetSlice)
-	if !ok || !isClosed(s.listed) || !t.After(s.since) || t.UnixNano() == before.triggered || t.After(time.Now()) {
+	if !ok || !isClosed(s.listed) || !t.After(s.since) || t.UnixNano() == before || t.After(time.Now()) {
 		return e
 	}
 	slice.Triggered = t

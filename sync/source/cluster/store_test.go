@@ -258,12 +258,8 @@ func TestReregisteredNodeKeepsItsFields(t *testing.T) {
 		r.Put(bare)
 		r.Compact()
 		r.SetDown(false)
-		select {
-		case events := <-r.bursts:
-			if got := lines(events); got != nodeLine {
-				t.Errorf("got %s, want nothing new", got)
-			}
-		case <-time.After(time.Minute):
+		if changes := r.within(time.Minute); changes != nil && lines(changes) != nodeLine {
+			t.Errorf("got %s, want nothing new", lines(changes))
 		}
 		r.Put(moved)
 		if got := lines(r.now()); got != there {

@@ -30,7 +30,5 @@
 //
 // A label or annotation must be added to Keys in annotations.go, a field of an endpoint or of
 // metadata to package sync/source/cluster/protobuf, which decodes no others.
-//
-// In each case contentHash in sync/source/cluster/contenthash.go must include it, since that decides
-// whether an object changed (a test there fails without it), and converttest.Draw should draw it.
+// converttest.Draw should draw it, too.
 package convert

@@ -3,14 +3,13 @@ package manifests
 import (
 	"cmp"
 	"net/netip"
-	"reflect"
 	"slices"
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
 )
 
-// changes returns the events for the difference between the objects before and now, in a
+// changes returns the events for objects that were read again or are no longer there, in a
 // fixed order: the node, the ServiceCIDRs, then objects by kind and name. If before is
 // nil, no events were sent yet, and the node is always among them.
 func changes(before, now objects, node string) []sync.Event {
@@ -32,9 +31,8 @@ func changes(before, now objects, node string) []sync.Event {
 func changedKeys(before, now objects) []sync.Object {
 	var keys []sync.Object
 	for key, o := range now {
-		// Objects of a file that was not read again are the same pointers, which is cheap to
-		// see.
-		if was := before[key].value; was != o.value && !reflect.DeepEqual(was, o.value) {
+		// Objects of a file that was not read again are the same pointers.
+		if before[key].value != o.value {
 			keys = append(keys, key)
 		}
 	}
