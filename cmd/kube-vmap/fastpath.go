@@ -23,7 +23,7 @@ func (p *proxy) flowKernel(m *metrics.Metrics) flows.Kernel {
 	f := fastpath.New(fastpath.Config{
 		After: uint64(p.config.FastPathAfter), Log: p.log,
 		Obstacle:    func() string { return programs.Obstacle(programs.Read(programs.Config{})) },
-		CountCommit: p.kernels.takeover.CountCommit,
+		CountCommit: p.handles.take().CountCommit,
 	})
 	p.tasks = append(p.tasks, f.Run)
 	p.reports = append(p.reports, func(h *nodestatus.Health) {

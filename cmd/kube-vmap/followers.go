@@ -41,12 +41,12 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 			Tracking: conntrack.New(conntrack.Config{}), Shares: shares, Log: p.log,
 		}),
 		affinity.New(affinity.Config{
-			Kernel: p.kernels.affinity, Log: p.log, Recorder: recorder, Full: m.AffinityFull,
+			Kernel: p.handles.take(), Log: p.log, Recorder: recorder, Full: m.AffinityFull,
 		}),
 	}
 	out = append(out, p.passiveHealth(m))
 	if p.config.CountConnections {
-		c := connections.New(connections.Config{Kernel: p.kernels.counts, Log: p.log, Recorder: recorder})
+		c := connections.New(connections.Config{Kernel: p.handles.take(), Log: p.log, Recorder: recorder})
 		m.AddConnections(c, p.config.EndpointMetrics)
 		out = append(out, c)
 	}
@@ -63,7 +63,7 @@ func (p *proxy) passiveHealth(m *metrics.Metrics) follower {
 	unresponsive := make(chan []model.UnresponsiveEndpoints)
 	p.loop.Unresponsive = unresponsive
 	t := passivehealth.New(passivehealth.Config{
-		NodeName: p.loop.NodeName, Tracking: conntrack.New(conntrack.Config{}), Counter: p.kernels.passiveHealth,
+		NodeName: p.loop.NodeName, Tracking: conntrack.New(conntrack.Config{}), Counter: p.handles.take(),
 		Probe:        passivehealth.Prober{Mark: p.loop.Rules.ProbeMark()}.Probe,
 		Unresponsive: unresponsive, Recorder: p.loop.Recorder, Log: p.log,
 	})

@@ -25,7 +25,8 @@ import (
 // healthReport returns a function that collects the health of this process from its parts.
 // It does not wait for the loop, which may wait for the kernel.
 func (p *proxy) healthReport(l *sync.Loop, h *health.Health) func() (*nodestatus.Health, error) {
-	var mu stdsync.Mutex // guards the kernel
+	var mu stdsync.Mutex // guards kernel
+	kernel := p.handles.take()
 	return func() (*nodestatus.Health, error) {
 		loop := h.Loop()
 		out := &nodestatus.Health{
@@ -61,7 +62,7 @@ func (p *proxy) healthReport(l *sync.Loop, h *health.Health) func() (*nodestatus
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		headers, err := p.kernels.health.ReadHeaders()
+		headers, err := kernel.ReadHeaders()
 		if err != nil {
 			return out, fmt.Errorf("read the tables: %w", err)
 		}
@@ -114,7 +115,7 @@ func errorText(err error) string {
 func (p *proxy) statusAnswer(loop *sync.Loop, h *health.Health) nodestatus.Source {
 	counts := build.Counts{Active: build.ActiveCounts(conntrack.New(conntrack.Config{}))}
 	if p.config.CountConnections {
-		counts.Total = build.TotalCounts(p.kernels.status)
+		counts.Total = build.TotalCounts(p.handles.take())
 	}
 	look := func(ctx context.Context) (sync.Snapshot, error) {
 		var v sync.Snapshot

@@ -39,7 +39,7 @@ type proxy struct {
 	ring    *logRing // the last warnings and errors
 	started time.Time
 
-	kernels  kernels
+	handles  handles
 	takeover *takeover.Takeover
 	// tasks run beside the loop, and reports add what they know to the health.
 	tasks   []func(context.Context) error
@@ -48,9 +48,17 @@ type proxy struct {
 	unresponsive func(context.Context) (passivehealth.Report, error)
 }
 
-// kernels are handles of the kernel, one for each goroutine that uses one.
-type kernels struct {
-	affinity, drift, counts, status, health, takeover, passiveHealth *kernel.Kernel
+// handles are handles of the kernel, each of which only one goroutine may use.
+type handles struct{ unused []*kernel.Kernel }
+
+// maxHandles is how many parts use one, with all options.
+const maxHandles = 8
+
+// take returns a handle that no other part has.
+func (h *handles) take() *kernel.Kernel {
+	last := len(h.unused) - 1
+	defer func() { h.unused = h.unused[:last] }()
+	return h.unused[last]
 }
 
 // connect creates the source of Services and the recorder of events. Neither is asked
@@ -102,18 +110,15 @@ func (p *proxy) findAPIServer(ctx context.Context, client *cluster.Client) {
 	}
 }
 
-// run opens the kernels and runs all tasks until ctx ends, which is no error. The rules stay.
+// run opens the handles and runs all tasks until ctx ends, which is no error. The rules stay.
 func (p *proxy) run(ctx context.Context, k *kernel.Kernel) (err error) {
-	ks := &p.kernels
-	for _, to := range []**kernel.Kernel{
-		&ks.affinity, &ks.drift, &ks.counts, &ks.status, &ks.health, &ks.takeover, &ks.passiveHealth,
-	} {
-		other, e := k.Share()
+	for range maxHandles {
+		handle, e := k.Share()
 		if e != nil {
 			return e
 		}
-		defer func() { err = errors.Join(err, other.Close()) }()
-		*to = other
+		defer func() { err = errors.Join(err, handle.Close()) }()
+		p.handles.unused = append(p.handles.unused, handle)
 	}
 	p.takeover = p.newTakeover()
 	return p.runTasks(ctx, k)
@@ -128,7 +133,7 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	h := health.New(health.Config{SyncPeriod: p.loop.SyncPeriod, Probed: m.Probed, NotReady: p.takeover.NotReady})
 	p.loop.Observer = sync.MultiObserver{h, m}
 	p.loop.Addresses = addresses.New(addresses.Config{Log: p.log})
-	p.loop.DriftReader = p.kernels.drift
+	p.loop.DriftReader = p.handles.take()
 	p.loop.CPUTime = sync.ThreadCPUTime
 	for _, f := range p.followers(h, m) {
 		p.loop.Followers, p.tasks = append(p.loop.Followers, f), append(p.tasks, f.Run)

@@ -25,7 +25,7 @@ func (p *proxy) newTakeover() *takeover.Takeover {
 			Always: p.config.KubeProxyMarker == config.MarkerAlways, Never: p.config.KubeProxyMarker == config.MarkerNever,
 			NFTables: p.config.NFTablesIsSet(),
 		},
-		Kernel: p.kernels.takeover, Recorder: p.loop.Recorder, Log: p.log,
+		Kernel: p.handles.take(), Recorder: p.loop.Recorder, Log: p.log,
 	})
 }
 

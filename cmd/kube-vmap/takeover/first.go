@@ -21,37 +21,36 @@ type firstCommit struct {
 	sync.Kernel
 	ctx      context.Context //nolint:containedctx // of the process; sync.Kernel has none
 	takeover *Takeover
-	done     bool
 }
 
 // Apply implements [sync.Kernel]. If kube-proxy's rules cannot be suspended in this batch, Run
 // suspends them later.
-func (k *firstCommit) Apply(b nft.Batch) (nft.Applied, error) {
+func (k *firstCommit) Apply(b nft.Batch) (a nft.Applied, err error) {
+	k.takeover.changes.add(b)
+	first := k.takeover.first.try(func() error {
+		a, err = k.applyFirst(b)
+		return err
+	})
+	if !first {
+		return k.Kernel.Apply(b)
+	}
+	return a, err
+}
+
+func (k *firstCommit) applyFirst(b nft.Batch) (nft.Applied, error) {
 	t := k.takeover
-	t.changes.add(b)
-	if k.done || t.ready.Load() {
-		return k.Kernel.Apply(b)
-	}
-	t.first.Lock() // Run may begin meanwhile, after a first sync without a batch
-	defer t.first.Unlock()
-	if t.ready.Load() {
-		return k.Kernel.Apply(b)
-	}
 	r, steps := t.firstSteps(k.ctx, b)
 	if len(steps) == 0 {
-		a, err := k.Kernel.Apply(b)
-		k.done = err == nil
-		return a, err
+		return k.Kernel.Apply(b)
 	}
 	a, err := k.Kernel.Apply(slices.Concat(b, steps))
 	if _, theirs := refusedOp(err).(nft.ForeignChange); theirs {
 		t.Log.Warn("cannot suspend kube-proxy's rules together with the first commit, trying afterwards", "err", err)
-		k.done = true
 		again, err := k.Kernel.Apply(b)
 		again.Steps += a.Steps
 		return again, err
 	}
-	if k.done = err == nil; k.done {
+	if err == nil {
 		t.logSuspended(names(r.nft.Awake()))
 	}
 	return a, err

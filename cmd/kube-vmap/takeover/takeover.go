@@ -128,13 +128,38 @@ type Takeover struct {
 	awakeUntil time.Time
 	// seen is whether the other proxy was last seen as a process or by its ports, so that its
 	// end is seen, too.
-	seen  bool
-	ready atomic.Bool   // the first sync is over
-	first stdsync.Mutex // held while the first batch is made and committed
+	seen bool
+	// first decides which goroutine uses the fields above: the loop's for its first batch, and
+	// Run's after the first sync.
+	first turn
 	// failed are the addresses that did not answer in the last check.
 	failed []failure
 
 	state atomic.Pointer[publicState]
+}
+
+// A turn is the time in which one goroutine may use what another one uses after it.
+type turn struct {
+	mu    stdsync.Mutex
+	ended bool
+}
+
+// try calls f unless the turn has ended, and reports whether it did. The success of f ends it.
+func (t *turn) try(f func() error) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return false
+	}
+	t.ended = f() == nil
+	return true
+}
+
+// end ends the turn, if necessary once f has returned.
+func (t *turn) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = true
 }
 
 // publicState is the state for people and metrics.
@@ -170,9 +195,7 @@ func (t *Takeover) Run(ctx context.Context, p Proxy) error {
 	if failure := t.awaitReady(ctx, p); failure != nil {
 		return failure
 	}
-	t.first.Lock() // until a first batch that is on its way is committed
-	t.ready.Store(true)
-	t.first.Unlock()
+	t.first.end()
 	if t.starts > 0 && ctx.Err() == nil {
 		t.storeStarts(0)
 	}
