@@ -9,19 +9,41 @@ import (
 // endpointView provides the data of a Service's endpoints, from the cache of a Service
 // with many slices or else directly from the slices.
 type endpointView struct {
-	slices []EndpointSlice
+	slices endpointSlices
 	node   *Node
-	cache  *endpointCache // nil for a Service with few slices
+	cache  *endpointCache // nil for a Service with few slices, or with priorities
+	// unresponsive are those of each pool.
+	unresponsive map[Match][]netip.AddrPort
+	// active are the slices with priorities that some port uses; nil without priorities.
+	active map[EndpointSliceName]bool
 }
 
-// lists returns the endpoint lists of a port, with those for flows if requested.
-func (v *endpointView) lists(key portKey, flows bool) endpointLists {
+// lists returns the endpoint lists of a port, with those for flows if requested. Of the slices with
+// a priority, unresponsive endpoints do not count as serving.
+func (v *endpointView) lists(key portKey, flows bool, unresponsive []netip.AddrPort) endpointLists {
 	if v.cache != nil {
 		return v.cache.lists(key, flows)
 	}
 	x := endpointIndex{portKey: key}
-	x.rebuild(v.slices, v.node)
-	x.rebuildLists(v.slices, flows)
+	if !v.slices.prioritized() {
+		x.rebuild(v.slices, v.node)
+		x.rebuildLists(v.slices, flows)
+		return x.lists
+	}
+	active, avoided, standBy := v.slices.active(key, unresponsive)
+	x.rebuild(active, v.node)
+	x.rebuildLists(active, false)
+	if v.active == nil {
+		v.active = map[EndpointSliceName]bool{}
+	}
+	for i := range active {
+		v.active[active[i].Name] = true
+	}
+	if x.lists.avoided, x.lists.standBy = avoided, standBy; flows {
+		all := endpointIndex{portKey: key}
+		all.rebuild(v.slices, v.node)
+		x.lists.flows = all.matching(v.slices, isServing, isReady)
+	}
 	return x.lists
 }
 
@@ -32,7 +54,9 @@ func (v *endpointView) localAddrs() addrCounts {
 	}
 	out := addrCounts{}
 	for i := range v.slices {
-		out.add(&v.slices[i], v.node, 1)
+		if v.active == nil || v.active[v.slices[i].Name] {
+			out.add(&v.slices[i], v.node, 1)
+		}
 	}
 	return out
 }

@@ -34,6 +34,9 @@ type EndpointSlice struct {
 	// Drained means that the endpoints get no new connections, while established flows
 	// may continue. Weight does not matter then.
 	Drained bool
+	// Priority is 0, the best, to [MaxPriority]. The endpoints of worse ones stand by until none of
+	// a better one serves.
+	Priority uint8
 	// Managed reports whether a controller of Kubernetes manages the slice. It explains
 	// endpoints to people, and decides nothing.
 	Managed bool
@@ -55,7 +58,8 @@ func (s *EndpointSlice) equal(o *EndpointSlice) bool {
 // sameForAll reports whether everything but the endpoints themselves is the same for
 // both slices.
 func (s *EndpointSlice) sameForAll(o *EndpointSlice) bool {
-	return s.Family == o.Family && s.Weight == o.Weight && s.Drained == o.Drained && slices.Equal(s.Ports, o.Ports)
+	return s.Family == o.Family && s.Weight == o.Weight && s.Drained == o.Drained && s.Priority == o.Priority &&
+		slices.Equal(s.Ports, o.Ports)
 }
 
 // EndpointPort is a port that all endpoints of an [EndpointSlice] offer.

@@ -175,7 +175,7 @@ func changed(s Service, changes ...func(*Service)) Service {
 // selectEndpoints returns the endpoint lists of a port without a cache.
 func selectEndpoints(port ServicePortName, f Family, from []EndpointSlice, n Node) endpointLists {
 	v := endpointView{slices: from, node: &n}
-	return v.lists(portKey{port.Port, port.Protocol, f}, port.Protocol == UDP)
+	return v.lists(portKey{port.Port, port.Protocol, f}, port.Protocol == UDP, nil)
 }
 
 // fewerIfShort returns the number of seeds for a test of random cases: n, or with

@@ -85,7 +85,11 @@ func (p *familyPort) externalFrontends() []Frontend {
 func (o Options) appendPort(out []Frontend, p familyPort, v *endpointView) []Frontend {
 	externals := p.externalFrontends()
 	flows := p.Protocol == UDP || p.Protocol == TCP && o.TCPFlowEndpoints
-	lists := v.lists(portKey{p.ServicePort.Name, p.Protocol, p.key.Family}, flows)
+	var unresponsive []netip.AddrPort
+	if cmp.Or(p.PassiveChecks, o.PassiveChecks) == PassiveChecksAvoid {
+		unresponsive = v.unresponsive[p.key]
+	}
+	lists := v.lists(portKey{p.ServicePort.Name, p.Protocol, p.key.Family}, flows, unresponsive)
 	pool := o.pool(&p, lists, len(externals) > 0)
 	clusterIP := Frontend{
 		Match: p.key, Kind: KindClusterIP, Service: p.name(), Policy: p.InternalPolicy,
@@ -135,6 +139,10 @@ func (o Options) pool(p *familyPort, lists endpointLists, external bool) *Pool {
 		Key: p.key, UID: p.UID, Hairpin: lists.hairpin, FlowEndpoints: lists.flows,
 		Affinity: AffinityTimeout(p.Affinity), Scheduler: cmp.Or(p.Scheduler, o.Scheduler, SchedulerRandom),
 		PassiveChecks: cmp.Or(p.PassiveChecks, o.PassiveChecks).ifOn(),
+		Avoided:       lists.avoided,
+	}
+	if pool.PassiveChecks != 0 {
+		pool.StandBy = lists.standBy
 	}
 	if external || p.InternalPolicy == PolicyCluster {
 		pool.Cluster, pool.ClusterWeights = lists.cluster, lists.clusterWeights

@@ -328,6 +328,9 @@ func (h *history) slice() EndpointSlice {
 
 func (h *history) weigh(s *EndpointSlice) {
 	s.Weight, s.Drained = [...]uint16{0, 0, 1, 2, 6, math.MaxUint16}[h.choose(6)], h.choose(4) == 1
+	if s.Priority = 0; h.choose(8) == 0 {
+		s.Priority = [...]uint8{1, MaxPriority}[h.choose(2)]
+	}
 }
 
 func (h *history) endpoint(f Family) Endpoint {

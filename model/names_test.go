@@ -38,8 +38,8 @@ func TestStringNames(t *testing.T) {
 		"default random rr sh mh lc": {
 			SchedulerDefault, SchedulerRandom, SchedulerRoundRobin, SchedulerSourceHash, SchedulerMaglev, SchedulerLeastConnections,
 		},
-		" NoPort Duplicate NotReady Drained NotLocal Terminating OtherNodes OtherZones": {
-			ReasonNone, ReasonNoPort, ReasonDuplicate, ReasonNotReady, ReasonDrained, ReasonNotLocal, ReasonServingTerminating,
+		" NoPort Duplicate NotReady Drained StandBy NotLocal Terminating OtherNodes OtherZones": {
+			ReasonNone, ReasonNoPort, ReasonDuplicate, ReasonNotReady, ReasonDrained, ReasonStandBy, ReasonNotLocal, ReasonServingTerminating,
 			ReasonOtherNodes, ReasonOtherZones,
 		},
 		"shop/web-abc12":         {EndpointSliceName{"shop", "web-abc12"}},

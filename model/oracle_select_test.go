@@ -26,8 +26,61 @@ func oracleWeights(of map[netip.AddrPort]oracleEndpoint) []uint16 {
 	return out
 }
 
+// oracleActive returns the slices of the priority that serves a port: the best one of those that
+// have an endpoint of the first of these kinds.
+func oracleActive(port ServicePortName, f Family, from []EndpointSlice, unresponsive []netip.AddrPort) []EndpointSlice {
+	for _, kind := range []func(e Endpoint, responsive bool) bool{
+		func(e Endpoint, responsive bool) bool { return e.Ready && responsive },
+		func(e Endpoint, responsive bool) bool { return e.Serving && e.Terminating && responsive },
+		func(e Endpoint, _ bool) bool { return e.Ready },
+		func(e Endpoint, _ bool) bool { return e.Serving && e.Terminating },
+	} {
+		for priority := range uint8(MaxPriority + 1) {
+			found := false
+			for _, s := range from {
+				for _, p := range s.Ports {
+					for _, e := range s.Endpoints {
+						responsive := !slices.Contains(unresponsive, netip.AddrPortFrom(e.Addr, p.Port))
+						found = found || s.Priority == priority && s.Family == f && !s.Drained &&
+							p.Name == port.Port && p.Protocol == port.Protocol && kind(e, responsive)
+					}
+				}
+			}
+			if found {
+				return slices.DeleteFunc(slices.Clone(from), func(s EndpointSlice) bool { return s.Priority != priority })
+			}
+		}
+	}
+	return from
+}
+
 // oracleSelect returns the expected endpoint lists, with flows of any protocol.
-func oracleSelect(port ServicePortName, f Family, from []EndpointSlice, n Node) endpointLists {
+func oracleSelect(port ServicePortName, f Family, from []EndpointSlice, n Node, unresponsive []netip.AddrPort) endpointLists {
+	active := oracleActive(port, f, from, unresponsive)
+	lists := oracleSelectOf(port, f, active, n)
+	lists.flows = oracleSelectOf(port, f, from, n).flows
+	other := map[netip.AddrPort]bool{}
+	for _, s := range from {
+		for _, p := range s.Ports {
+			for _, e := range s.Endpoints {
+				if e.Ready && !s.Drained && s.Family == f && p.Name == port.Port && p.Protocol == port.Protocol &&
+					!slices.ContainsFunc(active, func(t EndpointSlice) bool { return t.Name == s.Name }) {
+					other[netip.AddrPortFrom(e.Addr, p.Port)] = true
+				}
+			}
+		}
+	}
+	for _, a := range slices.SortedFunc(maps.Keys(other), netip.AddrPort.Compare) {
+		if slices.Contains(unresponsive, a) {
+			lists.avoided = append(lists.avoided, a)
+		} else {
+			lists.standBy = append(lists.standBy, a)
+		}
+	}
+	return lists
+}
+
+func oracleSelectOf(port ServicePortName, f Family, from []EndpointSlice, n Node) endpointLists {
 	offered := map[netip.AddrPort]oracleEndpoint{}
 	for _, s := range from {
 		for _, p := range s.Ports {

@@ -157,7 +157,7 @@ func oracleEqual(reported, is Frontend) bool {
 			p := *f.Pool
 			p.Cluster, p.Local = make([]netip.AddrPort, p.Slots(false)), make([]netip.AddrPort, p.Slots(true))
 			p.ClusterWeights, p.LocalWeights, p.ClusterShares, p.LocalShares = nil, nil, nil, nil
-			p.Hairpin, p.PassiveChecks, p.Avoided = nil, 0, nil
+			p.Hairpin, p.PassiveChecks, p.Avoided, p.StandBy = nil, 0, nil, nil
 			f.Pool = &p
 		}
 	}
@@ -166,16 +166,19 @@ func oracleEqual(reported, is Frontend) bool {
 
 // oracleSetPools sets the pool and verdicts of the frontends of one port.
 func (c *cluster) oracleSetPools(s Service, f Family, of []Frontend) {
-	got := oracleSelect(of[0].Service, f, c.slicesOf(s.Name), c.node)
+	got := oracleSelect(of[0].Service, f, c.slicesOf(s.Name), c.node, c.oracleUnresponsive(s, of[0].Match))
 	pool := &Pool{
 		Key: of[0].Match, Hairpin: got.hairpin,
-		Affinity: AffinityTimeout(s.Affinity), Scheduler: s.Scheduler, PassiveChecks: s.PassiveChecks,
+		Affinity: AffinityTimeout(s.Affinity), Scheduler: s.Scheduler, PassiveChecks: s.PassiveChecks, Avoided: got.avoided,
 	}
 	if pool.PassiveChecks == PassiveChecksDefault {
 		pool.PassiveChecks = c.options.PassiveChecks
 	}
 	if pool.PassiveChecks == PassiveChecksOff {
 		pool.PassiveChecks = 0
+	}
+	if pool.PassiveChecks != 0 {
+		pool.StandBy = got.standBy
 	}
 	if protocol := of[0].Match.Protocol; protocol == UDP || protocol == TCP && c.options.TCPFlowEndpoints {
 		pool.FlowEndpoints = got.flows
@@ -253,11 +256,37 @@ func (c *cluster) oracleSources(s Service, f Family) (sources []netip.Prefix, re
 	return sources, true
 }
 
+// oracleUnresponsive returns the unresponsive endpoints that the Service's pool avoids.
+func (c *cluster) oracleUnresponsive(s Service, key Match) []netip.AddrPort {
+	if cmp.Or(s.PassiveChecks, c.options.PassiveChecks) == PassiveChecksAvoid {
+		return c.unresponsive[key]
+	}
+	return nil
+}
+
+// oracleStandsBy reports whether no port of the Service uses the slice because of its priority.
+func (c *cluster) oracleStandsBy(s Service, slice EndpointSlice) bool {
+	used := len(s.Ports) == 0 || len(s.ClusterIPs) == 0
+	for _, p := range s.Ports {
+		for _, f := range Families {
+			for _, ip := range ofFamily(f, s.ClusterIPs)[:min(1, len(ofFamily(f, s.ClusterIPs)))] {
+				unresponsive := c.oracleUnresponsive(s, Match{Family: f, Addr: ip, Protocol: p.Protocol, Port: p.Port})
+				active := oracleActive(ServicePortName{s.Name, p.Name, p.Protocol}, f, c.slicesOf(s.Name), unresponsive)
+				used = used || slices.ContainsFunc(active, func(a EndpointSlice) bool { return a.Name == slice.Name })
+			}
+		}
+	}
+	return !used
+}
+
 // oracleHealth returns the health check of the Service; some of its endpoints are missing.
 func (c *cluster) oracleHealth(s Service, missing map[netip.Addr]bool) HealthCheck {
 	h := HealthCheck{Service: s.Name, Port: s.HealthCheckNodePort}
 	counted := map[netip.Addr]bool{}
 	for _, slice := range c.slicesOf(s.Name) {
+		if c.oracleStandsBy(s, slice) {
+			continue
+		}
 		for _, e := range slice.Endpoints {
 			if e.Ready && !slice.Drained && e.Node != "" && e.Node == c.node.Name && !counted[e.Addr] && !missing[e.Addr] {
 				counted[e.Addr] = true

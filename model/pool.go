@@ -30,8 +30,11 @@ type Pool struct {
 	// PassiveChecks is what to do about unresponsive endpoints; zero for nothing.
 	PassiveChecks PassiveChecks
 	// Avoided are endpoints that would be in Cluster or Local, but are missing in one of
-	// them because they are unresponsive.
+	// them because they are unresponsive. Endpoints that stand by may have taken their place.
 	Avoided []netip.AddrPort
+	// StandBy are ready endpoints of other priorities, if PassiveChecks is not zero: their replies
+	// show that this node works.
+	StandBy []netip.AddrPort
 	// Hairpin lists the endpoint addresses on this node. A connection from one of them
 	// to itself must be masqueraded, or else its replies would stay within the pod and
 	// their addresses would not be translated back.
@@ -72,7 +75,8 @@ func (p *Pool) equal(o *Pool) bool {
 		equalLists(p.Cluster, o.Cluster) && equalLists(p.Local, o.Local) &&
 		equalLists(p.ClusterWeights, o.ClusterWeights) && equalLists(p.LocalWeights, o.LocalWeights) &&
 		equalLists(p.ClusterShares, o.ClusterShares) && equalLists(p.LocalShares, o.LocalShares) &&
-		equalLists(p.Hairpin, o.Hairpin) && p.PassiveChecks == o.PassiveChecks && equalLists(p.Avoided, o.Avoided)
+		equalLists(p.Hairpin, o.Hairpin) && p.PassiveChecks == o.PassiveChecks && equalLists(p.Avoided, o.Avoided) &&
+		equalLists(p.StandBy, o.StandBy)
 }
 
 // equalForSharers reports whether both pools are alike for a frontend that uses the pool but

@@ -46,6 +46,7 @@ func TestEveryFieldOfFrontendMatters(t *testing.T) {
 		"Pool.Affinity":            {func(f *Frontend) { f.Pool.Affinity = time.Hour }, true},
 		"Pool.PassiveChecks":       {func(f *Frontend) { f.Pool.PassiveChecks = PassiveChecksAvoid }, false},
 		"Pool.Avoided":             {func(f *Frontend) { f.Pool.Avoided = podPorts(IPv4, 3) }, false},
+		"Pool.StandBy":             {func(f *Frontend) { f.Pool.StandBy = podPorts(IPv4, 3) }, false},
 		"Pool.Hairpin":             {func(f *Frontend) { f.Pool.Hairpin = podIPs(IPv4, 1) }, false},
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Frontend]()) {

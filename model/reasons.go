@@ -26,6 +26,8 @@ const (
 	ReasonNotReady
 	// ReasonDrained: its EndpointSlice has weight zero.
 	ReasonDrained
+	// ReasonStandBy: an endpoint of a better priority serves.
+	ReasonStandBy
 	// ReasonNotLocal: it does not run on this node. Only for the local list.
 	ReasonNotLocal
 	// ReasonServingTerminating: it terminates and still serves, but others are ready.
@@ -45,6 +47,7 @@ var reasonNames = [...]string{
 	ReasonDuplicate:          "Duplicate",
 	ReasonNotReady:           "NotReady",
 	ReasonDrained:            "Drained",
+	ReasonStandBy:            "StandBy",
 	ReasonNotLocal:           "NotLocal",
 	ReasonServingTerminating: "Terminating",
 	ReasonOtherNodes:         "OtherNodes",
@@ -68,13 +71,17 @@ type EndpointExplanation struct {
 
 // ExplainSelection explains for each endpoint of family f in these slices why it
 // serves the port on node n or not. The result is sorted by address and port; of
-// duplicates the one that is used comes first.
+// duplicates the one that is used comes first. Avoided are those of [Pool]: others may serve because
+// of them, while they have no reason themselves.
 //
 // An endpoint without the port is not listed if another slice has its address with
 // the port, because the EndpointSlice controller puts endpoints with different ports
 // into different slices.
-func ExplainSelection(port ServicePortName, f Family, from []EndpointSlice, n Node) []EndpointExplanation {
-	key, all := portKey{port.Port, port.Protocol, f}, endpointSlices(from)
+func ExplainSelection(
+	port ServicePortName, f Family, from []EndpointSlice, n Node, avoided []netip.AddrPort,
+) []EndpointExplanation {
+	key := portKey{port.Port, port.Protocol, f}
+	all, _, _ := endpointSlices(from).active(key, avoided)
 	x := endpointIndex{portKey: key}
 	x.rebuild(all, &n)
 	c := x.counts.criteria(false)
@@ -93,7 +100,8 @@ func ExplainSelection(port ServicePortName, f Family, from []EndpointSlice, n No
 			all[candidate.slice].Managed, cluster, local, fallback,
 		})
 	}
-	out = append(out, all.withoutPort(key, out)...)
+	out = append(out, endpointSlices(from).standingBy(key, out, avoided)...)
+	out = append(out, endpointSlices(from).withoutPort(key, out)...)
 	slices.SortStableFunc(out, func(a, b EndpointExplanation) int {
 		return cmp.Or(a.AddrPort.Addr().Compare(b.AddrPort.Addr()), cmp.Compare(a.AddrPort.Port(), b.AddrPort.Port()))
 	})
@@ -116,6 +124,38 @@ func (c criteria) reason(t, want traits) Reason {
 		return ReasonOtherNodes
 	}
 	return ReasonOtherZones
+}
+
+// standingBy returns the endpoints with the port that are not among the active ones.
+func (s endpointSlices) standingBy(key portKey, active []EndpointExplanation, avoided []netip.AddrPort) []EndpointExplanation {
+	listed := make(map[netip.AddrPort]bool, len(active))
+	for _, e := range active {
+		listed[e.AddrPort] = true
+	}
+	var out []EndpointExplanation
+	for i := range s {
+		for number := range key.portNumbers(&s[i]) {
+			for k := range s[i].Endpoints {
+				e := &s[i].Endpoints[k]
+				at := netip.AddrPortFrom(e.Addr, number)
+				if listed[at] {
+					continue
+				}
+				listed[at] = true
+				reason := ReasonStandBy
+				switch usable := e.Ready || e.Serving && e.Terminating; {
+				case !usable:
+					reason = ReasonNotReady
+				case s[i].Drained:
+					reason = ReasonDrained
+				case slices.Contains(avoided, at):
+					reason = ReasonNone
+				}
+				out = append(out, EndpointExplanation{at, e, s[i].weight(), s[i].Managed, reason, reason, false})
+			}
+		}
+	}
+	return out
 }
 
 // withoutPort returns the endpoints in slices without the port, each address once,

@@ -16,6 +16,8 @@ type endpointLists struct {
 	// hairpin lists the addresses of the endpoints in cluster and local that run on
 	// this node.
 	hairpin []netip.Addr
+	// avoided are the unresponsive endpoints of other priorities, standBy the other ready ones.
+	avoided, standBy []netip.AddrPort
 	// flows are all endpoints that serve; only if requested.
 	flows []netip.AddrPort
 }

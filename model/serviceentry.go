@@ -67,7 +67,7 @@ func (e *serviceEntry) find(name EndpointSliceName) (int, bool) {
 // updateCache brings the cache up to date, or drops it if it is not needed.
 func (e *serviceEntry) updateCache(minSlices int, n Node) {
 	switch {
-	case e.service == nil || len(e.slices) < minSlices:
+	case e.service == nil || len(e.slices) < minSlices || endpointSlices(e.slices).prioritized():
 		e.cache = nil
 	case e.cache == nil || e.cache.node != n:
 		e.cache = newEndpointCache(e.slices, n)
@@ -95,7 +95,7 @@ func (m *ServiceMap) update(e *serviceEntry) {
 		e.updateCache(m.minCachedSlices, m.node)
 	}
 	e.frontends = nil
-	view := &endpointView{e.slices, &m.node, e.cache}
+	view := &endpointView{slices: e.slices, node: &m.node, cache: e.cache, unresponsive: e.unresponsive}
 	if e.service != nil && e.overBudget.Weight == 0 && !e.withdrawn {
 		e.frontends = m.options.frontends(e.service, view)
 	}

@@ -47,7 +47,7 @@ type UnresponsiveEndpoints struct {
 // SetUnresponsive replaces the unresponsive endpoints of these pools; without endpoints, all of a
 // pool are responsive again. Pools with [PassiveChecksAvoid] have them in [Pool].Avoided and not in
 // their lists, as if their weight was zero: the first ones, at most [Options].MaxAvoidedPercent of
-// a list, and never its last endpoint. It forgets endpoints that the pool no longer has, and all of
+// a list, and never its last endpoint; all, if endpoints of a worse priority serve. It forgets endpoints that the pool no longer has, and all of
 // a pool that no longer has PassiveChecksAvoid.
 func (m *ServiceMap) SetUnresponsive(all []UnresponsiveEndpoints) {
 	for _, u := range all {
@@ -67,7 +67,7 @@ func (e *serviceEntry) avoidUnresponsive(maxPercent int) {
 			return nil, false
 		}
 		all = slices.DeleteFunc(slices.Clone(all), func(a netip.AddrPort) bool {
-			return !containsSorted(p.Cluster, a) && !containsSorted(p.Local, a)
+			return !containsSorted(p.Cluster, a) && !containsSorted(p.Local, a) && !containsSorted(p.Avoided, a)
 		})
 		if len(all) > 0 {
 			p.avoid(all, maxPercent)
@@ -85,7 +85,7 @@ func containsSorted(list []netip.AddrPort, a netip.AddrPort) bool {
 func (p *Pool) avoid(unresponsive []netip.AddrPort, maxPercent int) {
 	var avoided []netip.AddrPort
 	p.Cluster, p.ClusterWeights, avoided = without(p.Cluster, p.ClusterWeights, unresponsive, maxPercent)
-	p.Avoided = avoided
+	p.Avoided = append(p.Avoided, avoided...)
 	p.Local, p.LocalWeights, avoided = without(p.Local, p.LocalWeights, unresponsive, maxPercent)
 	p.Avoided = append(p.Avoided, avoided...)
 	slices.SortFunc(p.Avoided, netip.AddrPort.Compare)

@@ -65,8 +65,11 @@ func (s Service) slice(f model.Family, name string, ports []ServicePort, list en
 		AddressType: discoveryv1.AddressType(f.String()),
 		Endpoints:   list.endpoints,
 	}
-	if list.weight != "" {
-		out.Annotations = map[string]string{"kube-vmap.io/weight": list.weight}
+	out.Annotations = map[string]string{}
+	for name, value := range map[string]string{"weight": list.weight, "priority": list.priority} {
+		if value != "" {
+			out.Annotations["kube-vmap.io/"+name] = value
+		}
 	}
 	for _, p := range ports {
 		out.Ports = append(out.Ports, discoveryv1.EndpointPort{
@@ -76,18 +79,21 @@ func (s Service) slice(f model.Family, name string, ports []ServicePort, list en
 	return out
 }
 
-// endpoints returns the Service's Endpoints, a list for each weight.
+// endpoints returns the Service's Endpoints, a list for each weight and priority.
 func (s Service) endpoints(f model.Family) (lists []endpointList) {
 	for n, h := range s.Endpoints {
-		weight := ""
+		var of endpointList
 		if s.Weights != nil {
-			weight = strconv.Itoa(s.Weights[n])
+			of.weight = strconv.Itoa(s.Weights[n])
 		}
-		lists = addEndpoint(lists, weight, endpoint(h.Addr(f)))
+		if s.Priorities != nil {
+			of.priority = strconv.Itoa(s.Priorities[n])
+		}
+		lists = addEndpoint(lists, of, endpoint(h.Addr(f)))
 	}
 	for _, a := range s.Addresses {
 		if model.FamilyOf(a) == f {
-			lists = addEndpoint(lists, "", endpoint(a))
+			lists = addEndpoint(lists, endpointList{}, endpoint(a))
 		}
 	}
 	return lists
@@ -108,18 +114,18 @@ func nodeOf(a netip.Addr) string {
 	return "node-1"
 }
 
-// endpointList are the endpoints of a slice, and its weight, if it has one.
+// endpointList are the endpoints of a slice, and its weight and priority, if it has any.
 type endpointList struct {
-	endpoints []discoveryv1.Endpoint
-	weight    string
+	endpoints        []discoveryv1.Endpoint
+	weight, priority string
 }
 
-// addEndpoint adds an endpoint to the list of its weight.
-func addEndpoint(lists []endpointList, weight string, e discoveryv1.Endpoint) []endpointList {
-	i := slices.IndexFunc(lists, func(l endpointList) bool { return l.weight == weight })
+// addEndpoint adds an endpoint to the list of this weight and priority.
+func addEndpoint(lists []endpointList, of endpointList, e discoveryv1.Endpoint) []endpointList {
+	i := slices.IndexFunc(lists, func(l endpointList) bool { return l.weight == of.weight && l.priority == of.priority })
 	if i < 0 {
 		i = len(lists)
-		lists = append(lists, endpointList{weight: weight})
+		lists = append(lists, of)
 	}
 	lists[i].endpoints = append(lists[i].endpoints, e)
 	return lists
@@ -132,7 +138,7 @@ func parseEndpoints(hosts hosts, f model.Family, spec string) (lists []endpointL
 		part := []endpointList{{endpoints: []discoveryv1.Endpoint{}}}
 		for word := range strings.FieldsSeq(text) {
 			word, weight, _ := strings.Cut(word, "/weight=")
-			part = addEndpoint(part, weight, parseEndpoint(hosts, f, word))
+			part = addEndpoint(part, endpointList{weight: weight}, parseEndpoint(hosts, f, word))
 		}
 		if len(part) > 1 && len(part[0].endpoints) == 0 {
 			part = part[1:]

@@ -24,12 +24,12 @@ type pools struct {
 	kinds     map[kind]int // pools of each kind
 }
 
-// A pool has the endpoints of a [model.Pool]: those that serve, and those that are avoided.
+// A pool has the endpoints of a [model.Pool]: those that serve, are avoided, or stand by.
 type pool struct {
 	key     model.Match
 	service sync.Object
 	mode    model.PassiveChecks
-	lists   [3][]netip.AddrPort
+	lists   [4][]netip.AddrPort
 	onNode  []netip.Addr // of the endpoints on this node
 	// sent are the unresponsive endpoints that the loop knows.
 	sent []netip.AddrPort
@@ -99,7 +99,7 @@ func newPool(f *model.Frontend) *pool {
 		service: sync.Object{
 			Kind: "Service", Namespace: f.Service.Namespace, Name: f.Service.Name, UID: m.UID,
 		},
-		mode: m.PassiveChecks, lists: [3][]netip.AddrPort{m.Cluster, m.Local, m.Avoided},
+		mode: m.PassiveChecks, lists: [...][]netip.AddrPort{m.Cluster, m.Local, m.Avoided, m.StandBy},
 		onNode: m.Hairpin, sent: m.Avoided,
 	}
 }
@@ -120,7 +120,12 @@ func (p *pool) has(e endpoint) bool {
 }
 
 // size returns the number of endpoints; some of them count twice.
-func (p *pool) size() int { return len(p.lists[0]) + len(p.lists[1]) + len(p.lists[2]) }
+func (p *pool) size() (n int) {
+	for _, list := range p.lists {
+		n += len(list)
+	}
+	return n
+}
 
 // at returns one of the endpoints, by a number below size.
 func (p *pool) at(i int) endpoint {

@@ -15,7 +15,7 @@ import (
 var Keys = append([]string{
 	LabelServiceProxyName, LabelHeadless, discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy,
 	annotationScheduler, annotationPassiveChecks,
-	corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints,
+	annotationPriority, corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints,
 }, weightAnnotations[:]...)
 
 // annotationScheduler names the scheduler of a Service; see [ParseScheduler].
@@ -113,4 +113,22 @@ func (f *findings) weight(s *model.EndpointSlice, annotations map[string]string)
 		s.Weight, s.Drained = uint16(n), n == 0
 		return
 	}
+}
+
+// annotationPriority is the priority of the endpoints of an EndpointSlice.
+const annotationPriority = "kube-vmap.io/priority"
+
+// priority sets the priority of a slice's endpoints. A bad value is ignored.
+func (f *findings) priority(s *model.EndpointSlice, annotations map[string]string) {
+	text, found := annotations[annotationPriority]
+	if !found {
+		return
+	}
+	n, err := strconv.ParseUint(text, 10, 8)
+	if err != nil || n > model.MaxPriority {
+		path := field.NewPath("metadata", "annotations").Key(annotationPriority)
+		f.skip(field.Invalid(path, text, "must be a number from 0, the best, to 9; 0 is used instead"))
+		return
+	}
+	s.Priority = uint8(n)
 }

@@ -99,3 +99,20 @@ func TestWeightOfSlice(t *testing.T) {
 		}
 	}
 }
+
+func TestPriorityOfSlice(t *testing.T) {
+	const annotation = "kube-vmap.io/priority"
+	for text, want := range map[string]uint8{"0": 0, "1": 1, "9": 9, "10": 0, "-1": 0, "": 0, "first": 0} {
+		got, errs := Slice(slice(func(s *discoveryv1.EndpointSlice) {
+			s.Annotations = map[string]string{annotation: text}
+		}))
+		if got == nil || got.Priority != want {
+			t.Errorf("%q: got %+v", text, got)
+		}
+		bad := ""
+		if want == 0 && text != "0" {
+			bad = annotation
+		}
+		checkAnnotation(t, text, errs, bad, bad)
+	}
+}

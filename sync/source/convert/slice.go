@@ -42,6 +42,7 @@ func Slice(s *discoveryv1.EndpointSlice) (*model.EndpointSlice, field.ErrorList)
 		Endpoints: f.endpoints(s.Endpoints, family),
 	}
 	f.weight(out, s.Annotations)
+	f.priority(out, s.Annotations)
 	out.Managed = strings.HasSuffix(s.Labels[discoveryv1.LabelManagedBy], controllerSuffix)
 	f.invalidate(tooMany(pathEndpoints, len(out.Ports)*len(out.Endpoints), maxSliceElements))
 	if f.invalid {

@@ -151,7 +151,11 @@ func (b *portBuilder) considered() []model.EndpointExplanation {
 	}
 	if *list == nil {
 		port := model.ServicePortName{ServiceName: b.known.Name, Port: b.key.name, Protocol: b.key.protocol}
-		*list = model.ExplainSelection(port, b.key.family, b.known.Slices, b.snapshot.Node)
+		var avoided []netip.AddrPort
+		if len(b.installed) > 0 {
+			avoided = b.installed[0].Pool.Avoided
+		}
+		*list = model.ExplainSelection(port, b.key.family, b.known.Slices, b.snapshot.Node, avoided)
 	}
 	return *list
 }

@@ -262,6 +262,9 @@ func (d *Draw) Slice() *discoveryv1.EndpointSlice {
 		s.Labels[discoveryv1.LabelManagedBy] = d.text("endpointslice-controller.k8s.io", "by-hand")
 		s.Annotations = map[string]string{d.text("kube-vmap.io/weight", "service.cilium.io/weight"): d.text("0", "1", "40", "65536")}
 	}
+	if d.Odd(8) {
+		s.Annotations = map[string]string{"kube-vmap.io/priority": d.text("0", "1", "9", "10")}
+	}
 	return s
 }
 
