@@ -14,6 +14,9 @@ import (
 // (cmd/kubeadm/app/phases/addons/proxy/manifests.go).
 var kubeProxyLabels = labels.Set{"k8s-app": "kube-proxy"}
 
+// proxyLabel is the node label that chooses a node's proxy.
+const proxyLabel = "kube-vmap.io/proxy"
+
 func TestSelectorsMatchOwnPodsOnly(t *testing.T) {
 	ds, cleanup := daemonSet(t, "base/daemonset.yaml"), daemonSet(t, "base/cleanup.yaml")
 	ours, theirs := labels.Set(ds.Spec.Template.Labels), labels.Set(cleanup.Spec.Template.Labels)
@@ -55,18 +58,18 @@ func TestEveryNodeGetsExactlyOneProxy(t *testing.T) {
 			t.Errorf("%s: kube-vmap on a node without label is %t, want %t", overlay, got, want)
 		}
 		for _, node := range []labels.Set{
-			unlabelled, {"kube-vmap": "enabled"}, {"kube-vmap": "disabled"}, {"kube-vmap": "cleanup"}, {"kube-vmap": ""},
+			unlabelled, {proxyLabel: "enabled"}, {proxyLabel: "disabled"}, {proxyLabel: "cleanup"}, {proxyLabel: ""}, {"kube-vmap": "enabled"},
 		} {
 			if nodes(t, ours)(node) == nodes(t, theirs)(node) {
 				t.Errorf("%s: a node with %v has both proxies or none", overlay, node)
 			}
 		}
 		for value, want := range map[string]bool{"enabled": true, "disabled": false, "cleanup": false} {
-			if got := nodes(t, ours)(labels.Set{"kube-vmap": value}); got != want {
-				t.Errorf("%s: kube-vmap on a node with kube-vmap=%s is %t, want %t", overlay, value, got, want)
+			if got := nodes(t, ours)(labels.Set{proxyLabel: value}); got != want {
+				t.Errorf("%s: kube-vmap on a node with %s=%s is %t, want %t", overlay, proxyLabel, value, got, want)
 			}
-			if got := cleanup.Matches(labels.Set{"kubernetes.io/os": "linux", "kube-vmap": value}); got != (value == "cleanup") {
-				t.Errorf("cleanup on a node with kube-vmap=%s is %t", value, got)
+			if got := cleanup.Matches(labels.Set{"kubernetes.io/os": "linux", proxyLabel: value}); got != (value == "cleanup") {
+				t.Errorf("cleanup on a node with %s=%s is %t", proxyLabel, value, got)
 			}
 		}
 	}

@@ -217,7 +217,7 @@ func (m *move) comeBack(t *testing.T) {
 }
 
 // goBack starts kube-proxy before the rules of kube-vmap are removed: by the flag of the DaemonSet
-// for the label kube-vmap=cleanup, which refuses before.
+// for the label kube-vmap.io/proxy=cleanup, which refuses before.
 func (m *move) goBack(t *testing.T) {
 	clustertest.Must(t, m.proxy.Stop())
 	out := m.command(t, exit.Refused, "--cleanup")

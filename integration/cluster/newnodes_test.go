@@ -88,7 +88,7 @@ func (c *scene) checkRestricted(t *testing.T, as, node string) {
 		"patch node " + node + ` -p {"spec":{"unschedulable":true}}`:           "may change the taint " + notReady + " only",
 		"patch node " + node + ` -p {"spec":{"providerID":"cloud://other"}}`:   "may change the taint " + notReady + " only",
 		"patch node " + node + ` -p {"spec":{"podCIDR":"10.9.0.0/24"}}`:        "may change the taint " + notReady + " only",
-		"label node " + node + " kube-vmap=disabled":                           "may change the taint " + notReady + " only",
+		"label node " + node + " kube-vmap.io/proxy=disabled":                  "may change the taint " + notReady + " only",
 		"annotate node " + node + " a=b":                                       "may change the taint " + notReady + " only",
 		"delete node " + node:                                                  "is forbidden",
 		"get secrets -A":                                                       "is forbidden",

@@ -42,31 +42,31 @@ var walk = []struct{ command, here, there string }{
 	{"get pods -A --show-labels | grep kube-proxy", "kube-proxy", "kube-proxy"},
 	{"apply -k deploy/overlays/beside-kube-proxy", "kube-proxy", "kube-proxy"},
 	{"--patch-file deploy/overlays/beside-kube-proxy", "kube-proxy", "kube-proxy"},
-	{"node NODE kube-vmap=enabled", "kube-vmap", "kube-proxy"},
+	{"node NODE kube-vmap.io/proxy=enabled", "kube-vmap", "kube-proxy"},
 	{"-l k8s-app=kube-proxy --field-selector", "kube-vmap", "kube-proxy"},
 
-	{"node NODE kube-vmap=disabled", "kube-proxy", "kube-proxy"},
-	{"node NODE kube-vmap=cleanup", "kube-proxy kube-vmap-cleanup", "kube-proxy"},
+	{"node NODE kube-vmap.io/proxy=disabled", "kube-proxy", "kube-proxy"},
+	{"node NODE kube-vmap.io/proxy=cleanup", "kube-proxy kube-vmap-cleanup", "kube-proxy"},
 	{"-l app.kubernetes.io/name=kube-vmap-cleanup", "kube-proxy kube-vmap-cleanup", "kube-proxy"},
-	{"node NODE kube-vmap-", "kube-proxy", "kube-proxy"},
-	{"node NODE kube-vmap=enabled", "kube-vmap", "kube-proxy"},
+	{"node NODE kube-vmap.io/proxy-", "kube-proxy", "kube-proxy"},
+	{"node NODE kube-vmap.io/proxy=enabled", "kube-vmap", "kube-proxy"},
 
 	{"apply -k deploy/overlays/instead-of-kube-proxy", "kube-vmap", "kube-proxy kube-vmap"},
 	{"--patch-file deploy/overlays/instead-of-kube-proxy", "kube-vmap", "kube-vmap"},
 	{"-o wide -l app.kubernetes.io/name=kube-vmap", "kube-vmap", "kube-vmap"},
-	{"node NODE kube-vmap=disabled", "kube-proxy", "kube-vmap"},
-	{"node NODE kube-vmap=cleanup", "kube-proxy kube-vmap-cleanup", "kube-vmap"},
-	{"node NODE kube-vmap=enabled", "kube-vmap", "kube-vmap"},
+	{"node NODE kube-vmap.io/proxy=disabled", "kube-proxy", "kube-vmap"},
+	{"node NODE kube-vmap.io/proxy=cleanup", "kube-proxy kube-vmap-cleanup", "kube-vmap"},
+	{"node NODE kube-vmap.io/proxy=enabled", "kube-vmap", "kube-vmap"},
 	{"rollout undo daemonset/kube-vmap", "kube-vmap", ""},
 	{"apply -k deploy/overlays/instead-of-kube-proxy", "kube-vmap", "kube-vmap"},
 	{"pod-security.kubernetes.io/enforce=privileged", "kube-vmap", "kube-vmap"},
 
-	{"nodes --all kube-vmap=disabled", "kube-proxy", "kube-proxy"},
-	{"nodes --all kube-vmap=cleanup", "kube-proxy kube-vmap-cleanup", "kube-proxy kube-vmap-cleanup"},
+	{"nodes --all kube-vmap.io/proxy=disabled", "kube-proxy", "kube-proxy"},
+	{"nodes --all kube-vmap.io/proxy=cleanup", "kube-proxy kube-vmap-cleanup", "kube-proxy kube-vmap-cleanup"},
 	{"rollout status daemonset/kube-vmap-cleanup", "kube-proxy kube-vmap-cleanup", "kube-proxy kube-vmap-cleanup"},
 	{"delete -k deploy/overlays/instead-of-kube-proxy", "kube-proxy", "kube-proxy"},
 	{`"path": "/spec/template/spec/affinity"`, "kube-proxy", "kube-proxy"},
-	{"nodes --all kube-vmap-", "kube-proxy", "kube-proxy"},
+	{"nodes --all kube-vmap.io/proxy-", "kube-proxy", "kube-proxy"},
 }
 
 // TestDeployReadmeCommandsWork runs them with the real kubectl, API server and
@@ -96,8 +96,8 @@ func TestDeployReadmeCommandsWork(t *testing.T) {
 // refusedByPodSecurity asks what the level baseline forbids of the Pods.
 func (o *operator) refusedByPodSecurity(t *testing.T) {
 	t.Helper()
-	o.run(t, "kubectl label --overwrite node NODE kube-vmap=cleanup")
-	o.placed(t, "kube-vmap=cleanup", "kube-proxy kube-vmap-cleanup", "kube-vmap")
+	o.run(t, "kubectl label --overwrite node NODE kube-vmap.io/proxy=cleanup")
+	o.placed(t, "kube-vmap.io/proxy=cleanup", "kube-proxy kube-vmap-cleanup", "kube-vmap")
 	warnings := o.run(t, "kubectl label --dry-run=server namespace kube-system pod-security.kubernetes.io/enforce=baseline")
 	for _, want := range []string{
 		`kube-vmap-\w{5}: non-default capabilities, host namespaces, hostPort, privileged`,
@@ -107,7 +107,7 @@ func (o *operator) refusedByPodSecurity(t *testing.T) {
 			t.Errorf("no warning %s in\n%s", want, warnings)
 		}
 	}
-	o.run(t, "kubectl label --overwrite node NODE kube-vmap=enabled")
+	o.run(t, "kubectl label --overwrite node NODE kube-vmap.io/proxy=enabled")
 }
 
 // readmeCommands returns the lines with kubectl of all code blocks, each once, with what
