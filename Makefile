@@ -1,6 +1,7 @@
 # `make help` lists the targets. Set-up and longer recipes are scripts in .ci.
 
-VERSION  := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+# VERSION=v0.3.0 names a release of its tag.
+VERSION  := $(shell git describe --tags --always --dirty=+dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 30s
 # How long soak repeats random tests.
 MINUTES ?= 60

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -89,6 +90,24 @@ func TestVersionIsPrinted(t *testing.T) {
 		var out, errs bytes.Buffer
 		if code := run([]string{word}, &out, &errs); code != 0 || out.String() != want+"\n" || errs.Len() > 0 {
 			t.Errorf("kube-vmap %s: exit code %d; printed %q, %q", word, code, out.String(), errs.String())
+		}
+	}
+}
+
+// TestPlainBuildPrintsTheCommit builds both programs without the linker's flags.
+func TestPlainBuildPrintsTheCommit(t *testing.T) {
+	head, err := exec.CommandContext(t.Context(), "git", "rev-parse", "--short=12", "HEAD").Output()
+	if err != nil {
+		t.Skip("not in a Git repository: ", err)
+	}
+	commit := strings.TrimSpace(string(head))
+	for folder, args := range map[string][]string{".": {"--version"}, "../kubectl-vmap": {"version", "--client"}} {
+		program := filepath.Join(t.TempDir(), "program")
+		if out, err := exec.CommandContext(t.Context(), "go", "-C", folder, "build", "-buildvcs=true", "-o", program, ".").CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", folder, err, out)
+		}
+		if out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput(); err != nil || !strings.Contains(string(out), commit) {
+			t.Errorf("%s prints the version %q (%v), want commit %s", folder, out, err, commit)
 		}
 	}
 }

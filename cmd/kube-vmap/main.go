@@ -27,6 +27,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-vmap/cmd/inspect/buildversion"
 	"kube-vmap/cmd/inspect/bundle"
 	"kube-vmap/cmd/inspect/diff"
 	"kube-vmap/cmd/inspect/exit"
@@ -42,10 +43,11 @@ import (
 	"kube-vmap/cmd/kube-vmap/takeover"
 )
 
-// version is set by the linker.
-var version = "unknown"
+// version is set by the linker, or by main from the build info.
+var version = buildversion.Unknown
 
 func main() {
+	version = buildversion.Of(version)
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 

@@ -18,15 +18,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-vmap/cmd/inspect/buildversion"
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/kubectl-vmap/explain"
 	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
 
-// version is set by the linker.
-var version = "unknown"
+// version is set by the linker, or by main from the build info.
+var version = buildversion.Unknown
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	version = buildversion.Of(version)
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
 
 // run runs a command line, and returns its exit code.
 func run(args []string, stdout, stderr io.Writer) int {

@@ -26,12 +26,12 @@ func checkAssets(t *testing.T, out string) {
 	}
 	const top = "kube-vmap-" + version + "/"
 	manual := unpack(t, filepath.Join(out, "kube-vmap-man.tar.gz"))
-	const title = `.TH "KUBE\-VMAP" "8" "" "kube\-vmap v1.2.3\-of\-a\-test" "kube\-vmap"`
+	const title = `.TH "KUBE\-VMAP" "8" "" "kube\-vmap v1.2.3\-of\-a\-test+dirty" "kube\-vmap"`
 	if got, _, _ := strings.Cut(manual[top+"man/kube-vmap.8"], "\n"); got != title {
 		t.Errorf("the manual page begins with %q, want %q", got, title)
 	}
 	manifests := unpack(t, filepath.Join(out, "kube-vmap-manifests.tar.gz"))
-	const image = "- name: localhost/kube-vmap\n  newName: localhost/kube-vmap\n  newTag: " + version + "\n"
+	const image = "- name: localhost/kube-vmap\n  newName: localhost/kube-vmap\n  newTag: " + tag + "\n"
 	if site := manifests[top+"deploy/site/kustomization.yaml"]; !strings.Contains(site, image) {
 		t.Errorf("the manifests' site is\n%s, want in it\n%s", site, image)
 	}
@@ -51,7 +51,7 @@ func checkAssets(t *testing.T, out string) {
 // checkChart checks that the chart has the files that its templates read, and the version.
 func checkChart(t *testing.T, chart map[string]string) {
 	t.Helper()
-	for _, want := range []string{"\nversion: " + version[1:] + "\n", "\nappVersion: \"" + version + "\"\n"} {
+	for _, want := range []string{"\nversion: " + version[1:] + "\n", "\nappVersion: \"" + tag + "\"\n"} {
 		if got := chart["kube-vmap/Chart.yaml"]; !strings.Contains(got, want) {
 			t.Errorf("Chart.yaml is\n%s, want in it\n%s", got, want)
 		}

@@ -24,7 +24,8 @@ import (
 )
 
 const (
-	version  = "v1.2.3-of-a-test"
+	version  = "v1.2.3-of-a-test+dirty"
+	tag      = "v1.2.3-of-a-test-dirty" // which cannot have a plus
 	revision = "0123456789abcdef0123456789abcdef01234567"
 	created  = 1795000000 // 2026-11-18T11:06:40Z
 )
@@ -68,7 +69,7 @@ func TestImage(t *testing.T) {
 		t.Run(arch, func(t *testing.T) {
 			binary := read(t, out, "kube-vmap-linux-"+arch)
 			checkBinary(t, binary, arch)
-			for _, tag := range []string{version, "latest"} { // as docker load reads it
+			for _, tag := range []string{tag, "latest"} { // as docker load reads it
 				full, err := name.NewTag("localhost/kube-vmap:" + tag)
 				must(t, err)
 				image, err := tarball.ImageFromPath(filepath.Join(out, "kube-vmap-"+arch+".tar"), &full)
@@ -83,10 +84,10 @@ func TestImage(t *testing.T) {
 }
 
 func TestInvalidImageNamesAreRefused(t *testing.T) {
-	for _, version := range []string{"a tag", "v1+dirty", strings.Repeat("v", 129)} {
-		r := release{name: "localhost/kube-vmap", version: version}
-		if err := r.write(t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "version") {
-			t.Errorf("version %q: %v", version, err)
+	for _, tag := range []string{"a tag", "v1+dirty", strings.Repeat("v", 129)} {
+		r := release{name: "localhost/kube-vmap", tag: tag, version: "v1"}
+		if err := r.write(t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "tag of the image") {
+			t.Errorf("tag %q: %v", tag, err)
 		}
 	}
 }
@@ -106,7 +107,7 @@ func checkLayout(t *testing.T, path string) {
 	if len(names) != 2 || names[0].Digest != names[1].Digest {
 		t.Fatalf("index.json lists %+v, want one digest under two names", names)
 	}
-	for i, tag := range []string{version, "latest"} {
+	for i, tag := range []string{tag, "latest"} {
 		a := names[i].Annotations
 		if a["org.opencontainers.image.ref.name"] != tag || a["io.containerd.image.name"] != "localhost/kube-vmap:"+tag {
 			t.Errorf("names %v, want that of tag %s", a, tag)

@@ -28,7 +28,8 @@ import (
 func main() {
 	var r release
 	flag.StringVar(&r.name, "name", "", "name of the image, without tag")
-	flag.StringVar(&r.version, "version", "", "version, and tag of the image")
+	flag.StringVar(&r.version, "version", "", "version")
+	flag.StringVar(&r.tag, "tag", "", "tag of the image")
 	flag.StringVar(&r.revision, "revision", "", "commit")
 	seconds := flag.Int64("created", 0, "seconds since 1970 that all times are set to")
 	out := flag.String("out", ".", "folder to write to")
@@ -42,17 +43,17 @@ func main() {
 
 // A release has the metadata of an image.
 type release struct {
-	name, version, revision string
-	created                 time.Time
+	name, tag, version, revision string
+	created                      time.Time
 }
 
 // write writes images with the given layers, whose names are those of their architectures.
 func (r release) write(out string, layers []string) error {
 	tags := make([]name.Tag, 2) // the second one is the default of the manifests
-	for i, tag := range []string{r.version, "latest"} {
+	for i, tag := range []string{r.tag, "latest"} {
 		var err error
 		if tags[i], err = name.NewTag(r.name+":"+tag, name.StrictValidation); err != nil {
-			return fmt.Errorf("name and version of the image: %w", err)
+			return fmt.Errorf("name and tag of the image: %w", err)
 		}
 	}
 	all := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
