@@ -162,7 +162,7 @@ golden: ## rewrite the golden files from the kernel's listings (root); read the 
 lint: $(LINT) ## formatting, the rules of .golangci.yml, and words that have a standard term
 	@.ci/words
 	@for module in . $(MODULES); do (cd $$module && $(CURDIR)/$(LINT) run -c $(CURDIR)/.golangci.yml ./...) || exit; done
-	@if command -v shellcheck >/dev/null; then shellcheck $$(find .ci -maxdepth 1 -type f) $$(find integration/e2e -maxdepth 1 -type f -perm -u+x); fi
+	@if command -v shellcheck >/dev/null; then shellcheck deploy/configure $$(find .ci -maxdepth 1 -type f) $$(find integration/e2e -maxdepth 1 -type f -perm -u+x); fi
 
 lines: ## how much ships, tests it, is testdata, and how many words documents have
 	@.ci/lines

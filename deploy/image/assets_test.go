@@ -40,7 +40,7 @@ func checkAssets(t *testing.T, out string) {
 			t.Errorf("the manifests hold %s", file)
 		}
 	}
-	for _, file := range []string{"README.md", "base/daemonset.yaml", "overlays/instead-of-kube-proxy/nodes.yaml", "monitoring/dashboard.json", "readiness/policy.yaml"} {
+	for _, file := range []string{"README.md", "configure", "base/daemonset.yaml", "overlays/instead-of-kube-proxy/nodes.yaml", "monitoring/dashboard.json", "readiness/policy.yaml"} {
 		if manifests[top+"deploy/"+file] == "" {
 			t.Errorf("the manifests lack %s", file)
 		}

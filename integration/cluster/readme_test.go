@@ -31,8 +31,7 @@ var notRun = []string{"port-forward POD", "logs --prefix", "apply -k deploy/moni
 // each by a part that no other command has, and which DaemonSets want a pod on the node
 // that is moved and on another one afterwards.
 var walk = []struct{ command, here, there string }{
-	{"> deploy/site/kubeconfig.conf", "kube-proxy", "kube-proxy"},
-	{"> deploy/site/config.conf", "kube-proxy", "kube-proxy"},
+	{"deploy/configure", "kube-proxy", "kube-proxy"},
 	{"apply -k deploy/preflight", "kube-proxy kube-vmap-preflight", "kube-proxy kube-vmap-preflight"},
 	{"-o wide -l app.kubernetes.io/name=kube-vmap-preflight", "kube-proxy kube-vmap-preflight", "kube-proxy kube-vmap-preflight"},
 	{"delete -k deploy/preflight", "kube-proxy", "kube-proxy"},
@@ -110,7 +109,7 @@ func (o *operator) refusedByPodSecurity(t *testing.T) {
 	o.run(t, "kubectl label --overwrite node NODE kube-vmap.io/proxy=enabled")
 }
 
-// readmeCommands returns the lines with kubectl of all code blocks, each once, with what
+// readmeCommands returns the lines with kubectl and the programs of deploy of all code blocks, each once, with what
 // continues them and without comments.
 func readmeCommands(t *testing.T) (commands []string) {
 	t.Helper()
@@ -118,7 +117,7 @@ func readmeCommands(t *testing.T) (commands []string) {
 	clustertest.Must(t, err)
 	for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", "")) {
 		command, _, _ := strings.Cut(strings.TrimSpace(line), "    #")
-		if strings.HasPrefix(line, "    ") && strings.HasPrefix(command, "kubectl ") && !slices.Contains(commands, command) {
+		if strings.HasPrefix(line, "    ") && (strings.HasPrefix(command, "kubectl ") || strings.HasPrefix(command, "deploy/")) && !slices.Contains(commands, command) {
 			commands = append(commands, command)
 		}
 	}
