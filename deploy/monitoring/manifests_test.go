@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -51,8 +52,21 @@ func TestServiceMonitorSelectsPodsAndSetsJob(t *testing.T) {
 	if port.Name != e.Port || cmp.Or(port.TargetPort.IntValue(), int(port.Port)) != 10249 || e.Path != "/metrics" {
 		t.Errorf("scrapes %s %s of %+v, want /metrics on port 10249", e.Port, e.Path, port)
 	}
-	if !e.HonorLabels {
-		t.Error("namespace and service would not be those that connections were made to")
+	if e.HonorLabels {
+		t.Error("with honorLabels, metrics could change the labels of their source")
+	}
+}
+
+// TestNoMetricHasALabelOfItsSource: such a label would be renamed to exported_... by Prometheus. These
+// are the labels that it, its operator and common relabeling give to what they scrape.
+func TestNoMetricHasALabelOfItsSource(t *testing.T) {
+	source := []string{"cluster", "container", "endpoint", "instance", "job", "namespace", "node", "pod", "service"}
+	for name, labels := range served(t) {
+		for _, label := range labels {
+			if slices.Contains(source, label) {
+				t.Errorf("%s has the label %s", name, label)
+			}
+		}
 	}
 }
 

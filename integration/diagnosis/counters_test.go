@@ -103,10 +103,10 @@ func (s *scene) checkMetrics(t *testing.T) {
 	t.Helper()
 	services, endpoints := map[string]uint64{}, map[string]uint64{}
 	for at, n := range s.ledger.lines {
-		labels := fmt.Sprintf("ip_family=%q,namespace=\"default\",port=\"%s-0\",protocol=%q,service=%q",
+		labels := fmt.Sprintf("ip_family=%q,port=\"%s-0\",protocol=%q,service_name=%q,service_namespace=\"default\"",
 			at.asked.Family, at.asked.Protocol, strings.ToUpper(at.asked.Protocol.String()), s.ledger.names[at.asked])
 		services[labels] += n
-		endpoints[fmt.Sprintf("endpoint=%q,", at.endpoint)+labels] += n
+		endpoints[fmt.Sprintf("endpoint_address=%q,", at.endpoint)+labels] += n
 	}
 	page, err := s.Node.Get("http://127.0.0.1:10249/metrics", answer)
 	if err != nil {

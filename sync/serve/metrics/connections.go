@@ -38,7 +38,8 @@ type connectionCollector struct {
 }
 
 func newConnectionCollector(from Connections, endpoints bool, maxPorts, maxEndpoints int) *connectionCollector {
-	labels := []string{"namespace", "service", "port", "protocol", "ip_family"}
+	// Not namespace, service and endpoint, which Prometheus gives to what it scrapes.
+	labels := []string{"service_namespace", "service_name", "port", "protocol", "ip_family"}
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("kubevmap_"+name, help, labels, nil)
 	}
@@ -48,7 +49,7 @@ func newConnectionCollector(from Connections, endpoints bool, maxPorts, maxEndpo
 			"Connections from this node to endpoints of a Service port.", labels...),
 		perEndpoint: desc("endpoint_connections_total",
 			"Connections from this node to a current endpoint of a Service port.",
-			append(labels, "endpoint")...),
+			append(labels, "endpoint_address")...),
 		counters: desc("connection_counters",
 			"Connection counters in the kernel, one for each pair of destination and endpoint; at most 131072.", "ip_family"),
 		uncounted: desc("connections_uncounted_frontends",

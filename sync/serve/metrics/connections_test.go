@@ -57,18 +57,18 @@ func TestConnectionsByServicePortAndEndpoint(t *testing.T) {
 		"connections_not_counted_total IPv6":               0,
 		"connections_uncounted_frontends IPv4":             0,
 		"connections_uncounted_frontends IPv6":             8,
-		"service_connections_total IPv4 shop http TCP web": 6,
-		"service_connections_total IPv6 shop 80 UDP web":   2,
-		"service_connections_total IPv6 shop 80 SCTP web":  1,
+		"service_connections_total IPv4 http TCP web shop": 6,
+		"service_connections_total IPv6 80 UDP web shop":   2,
+		"service_connections_total IPv6 80 SCTP web shop":  1,
 	}
 	if got := gathered(t, newConnectionCollector(from, false, 10, 10)); !maps.Equal(got, want) {
 		t.Errorf("without endpoints:\n%v, want\n%v", got, want)
 	}
 	for _, e := range []string{"10.244.1.2:8080", "10.244.1.3:8080"} {
-		want["endpoint_connections_total "+e+" IPv4 shop http TCP web"] = 3
+		want["endpoint_connections_total "+e+" IPv4 http TCP web shop"] = 3
 	}
-	want["endpoint_connections_total [fd00::2]:53 IPv6 shop 80 UDP web"] = 2
-	want["endpoint_connections_total [fd00::2]:53 IPv6 shop 80 SCTP web"] = 1
+	want["endpoint_connections_total [fd00::2]:53 IPv6 80 UDP web shop"] = 2
+	want["endpoint_connections_total [fd00::2]:53 IPv6 80 SCTP web shop"] = 1
 	if got := gathered(t, newConnectionCollector(from, true, 10, 10)); !maps.Equal(got, want) {
 		t.Errorf("with endpoints:\n%v, want\n%v", got, want)
 	}
@@ -90,7 +90,8 @@ func TestSeriesAreBounded(t *testing.T) {
 		var ports, endpoints []string
 		for name := range got {
 			kind, rest, _ := strings.Cut(name, " ")
-			_, n, _ := strings.Cut(rest, "svc-")
+			_, rest, _ = strings.Cut(rest, "svc-")
+			n, _, _ := strings.Cut(rest, " ")
 			switch kind {
 			case "service_connections_total":
 				ports = append(ports, n)

@@ -114,7 +114,7 @@ kubevmap_connections_uncounted_frontends gauge ip_family
 kubevmap_drift_repairs_total counter
 kubevmap_element_changes_total counter operation
 kubevmap_encode_duration_seconds histogram 11:1.6e-05..16.777
-kubevmap_endpoint_connections_total counter endpoint ip_family namespace port protocol service
+kubevmap_endpoint_connections_total counter endpoint_address ip_family port protocol service_name service_namespace
 kubevmap_endpoints gauge
 kubevmap_fast_path gauge
 kubevmap_fast_path_interfaces gauge
@@ -126,7 +126,7 @@ kubevmap_passive_health_late_seconds gauge
 kubevmap_passive_health_probes_total counter
 kubevmap_refused_objects gauge
 kubevmap_refused_service_ports gauge
-kubevmap_service_connections_total counter ip_family namespace port protocol service
+kubevmap_service_connections_total counter ip_family port protocol service_name service_namespace
 kubevmap_services gauge
 kubevmap_takeover_state gauge state
 kubevmap_transactions_total counter
